@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * The seam between the BPF programs and the loader: records in the ring buffer, values in shared
+ * maps, settings. Fixed widths, sizes asserted, included by both sides.
+ *
+ * A record's meaning is added later (src/model/): here is only what the kernel saw.
+ */
+#ifndef CT_ABI_H
+#define CT_ABI_H
+
+#include "ct_spec.h"
+
+/* Times are CLOCK_MONOTONIC in nanoseconds (bpf_ktime_get_ns). Process and thread ids are those of
+ * the initial PID namespace unless ct_cfg.pidns_* say otherwise. */
+
+enum ct_rec_kind {
+	CT_REC_NONE = 0,
+	CT_REC_CALL = 1,   /* struct ct_call: a CUDA call that returned, or was found unfinished */
+	CT_REC_THREAD = 2, /* struct ct_task: first traced call of a thread, or its name changed */
+	CT_REC_FORK = 3, /* struct ct_task: a traced process made a child that is now traced too */
+	CT_REC_EXEC = 4, /* struct ct_task: a traced process runs another program */
+	CT_REC_EXIT = 5, /* struct ct_task: the last thread of a traced process ended */
+	CT_REC_LIB = 6,	 /* struct ct_lib_map: a process maps a file named libcuda.so* */
+	CT_REC_KIND_CNT
+};
+
+/* First bytes of every record. */
+struct ct_rec {
+	__u32 size; /* of the whole record, in bytes */
+	__u16 kind; /* enum ct_rec_kind */
+	__u16 flags;
+	__u64 ts_ns; /* start of what it describes */
+	__u32 pid;   /* process (thread group) id */
+	__u32 tid;
+};
+_Static_assert(sizeof(struct ct_rec) == 24, "ct_rec is part of the ABI");
+
+/* The call had not returned when its thread ended, its process ran another program, or the trace
+ * stopped: end_ns is that moment, result means nothing. */
+#define CT_CALL_F_UNFINISHED 1
+/* Its frame was found above a newer call's on the stack: longjmp, an exception or thread
+ * cancellation went through it. end_ns is when that was noticed. */
+#define CT_CALL_F_ABANDONED 2
+
+/* Bytes that could not be read: cap_len of a capture is -errno then. 0: not tried. */
+struct ct_call {
+	struct ct_rec rec;
+	__u64 end_ns;
+	__u64 call_id;	 /* unique in the trace, never 0 */
+	__u64 parent_id; /* the CUDA call that this thread was in already, or 0 */
+	__u32 func_id;	 /* index into specs */
+	__u32 lib_id;	 /* which libcuda file: counts from 1 in the order of attachment */
+	__s32 result;	 /* CUresult */
+	__u8 depth;	 /* 0: not nested */
+	__u8 word_cnt;
+	__u8 cap_cnt;
+	__u8 reserved;
+	__s16 cap_len[CT_MAX_CAPS];
+	__u64 words[CT_MAX_WORDS]; /* word_cnt are sent; captures follow at words[word_cnt] */
+};
+_Static_assert(sizeof(struct ct_call) == 88 + 8 * CT_MAX_WORDS, "ct_call is part of the ABI");
+#define CT_CALL_FIXED_SZ 88
+
+struct ct_task {
+	struct ct_rec rec;
+	__u32 parent_pid; /* CT_REC_FORK: who made it (rec.pid is the child) */
+	__s32 exit_code;  /* CT_REC_EXIT: as in wait status */
+	char comm[16];
+};
+_Static_assert(sizeof(struct ct_task) == 48, "ct_task is part of the ABI");
+
+/* The process was stopped (SIGSTOP) until user space has attached: it belongs to the command that
+ * cudatrace started. Send SIGCONT. */
+#define CT_LIB_F_STOPPED 1
+/* 32-bit process: its libcuda cannot be traced. */
+#define CT_LIB_F_COMPAT 2
+
+struct ct_lib_map {
+	struct ct_rec rec;
+	__u64 ino;
+	__u32 dev_major;
+	__u32 dev_minor;
+	char comm[16];
+	char name[64]; /* last component of the path */
+};
+_Static_assert(sizeof(struct ct_lib_map) == 120, "ct_lib_map is part of the ABI");
+
+/* Why a record is missing. One counter each per CPU; shown in the trace's end line. */
+enum ct_drop {
+	CT_DROP_CALL = 0,    /* ring full: a finished call */
+	CT_DROP_TASK = 1,    /* ring full: process and thread records */
+	CT_DROP_LIB = 2,     /* ring full: library mapping */
+	CT_DROP_THREADS = 3, /* thread table full: call not seen */
+	CT_DROP_DEPTH = 4,   /* more than CT_MAX_DEPTH nested calls: call not seen */
+	CT_DROP_CNT
+};
+
+/* Things worth counting that are no loss. */
+enum ct_stat {
+	CT_STAT_ENTRIES = 0,	/* calls that passed the filters */
+	CT_STAT_RETURNS = 1,	/* of those, returned */
+	CT_STAT_ABANDONED = 2,	/* of those, never will (longjmp, exception, cancellation) */
+	CT_STAT_UNFINISHED = 3, /* of those, ended with their thread or program */
+	CT_STAT_FILTERED = 4,	/* returned, shorter than --min-duration */
+	CT_STAT_ORPHANS = 5,	/* returns of calls that began before attaching */
+	CT_STAT_DUPLICATES = 6, /* the same call seen through two attachments: counted once */
+	CT_STAT_CNT
+};
+
+/* Nested calls of one thread that are told apart. libcuda 580 nests at most 3 deep. */
+#define CT_MAX_DEPTH 8
+
+/* A call in flight. */
+struct ct_frame {
+	__u64 start_ns;
+	__u64 call_id;
+	__u64 sp; /* stack pointer at the entry point: identifies the call */
+	__u32 func_id;
+	__u32 lib_id;
+	__u64 words[CT_MAX_WORDS];
+};
+_Static_assert(sizeof(struct ct_frame) == 32 + 8 * CT_MAX_WORDS, "ct_frame is part of the ABI");
+
+/* State of one thread; value of the `threads` map, keyed by thread id. out is where a record is
+ * put together: it belongs to the thread, so preemption cannot mix two. */
+struct ct_thread {
+	__u32 pid;
+	__u32 depth;
+	struct ct_frame frames[CT_MAX_DEPTH];
+	struct ct_call out;
+	__u8 data[CT_DATA_SZ_MAX + CT_CAP_SZ_MAX];
+};
+
+/* Which processes are traced. */
+enum ct_filter_mode {
+	CT_FILTER_ALL = 0,  /* every process */
+	CT_FILTER_PIDS = 1, /* those in the `pids` map */
+};
+
+/* Value of the `pids` map, keyed by process id. */
+struct ct_pid {
+	__u32 flags;
+	__u32 reserved;
+};
+/* Stop it when it maps a libcuda that is not in `known_libs`. */
+#define CT_PID_F_STOP_ON_LIB 1
+
+/* Key of the `known_libs` map: a library file that is attached already. */
+struct ct_lib_key {
+	__u64 ino;
+	__u32 dev_major;
+	__u32 dev_minor;
+};
+_Static_assert(sizeof(struct ct_lib_key) == 16, "ct_lib_key is part of the ABI");
+
+/* Set before load; constant for the verifier. */
+struct ct_cfg {
+	__u32 filter_mode; /* enum ct_filter_mode */
+	__u32 follow_children;
+	__u32 own_pid;	  /* the tracer itself is never traced but for its stub */
+	__u32 wake_bytes; /* wake the reader when this much is in the ring */
+	__u64 min_duration_ns;
+	__u32 cpu_bits; /* call ids end in the CPU number, so that CPUs need not share a counter */
+	__u32 reserved;
+};
+
+/* A probe's cookie: func_id in the low 32 bits, lib_id in the high. */
+#define CT_COOKIE(func_id, lib_id) ((__u64)(lib_id) << 32 | (__u32)(func_id))
+#define CT_COOKIE_FUNC(cookie)	   ((__u32)(cookie))
+#define CT_COOKIE_LIB(cookie)	   ((__u32)((cookie) >> 32))
+
+#endif /* CT_ABI_H */

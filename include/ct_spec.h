@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Capture specs: what the BPF side copies for one CUDA function.
+ *
+ * The BPF programs know no function by name. The cookie of a probe holds an index into the `specs`
+ * map; the spec there says how many argument words to keep at entry and which memory to read on
+ * return. User space builds specs from the rows of src/decode/cuda_api.def (src/decode/spec.c), so
+ * a new function is a new row and cannot break the verifier.
+ *
+ * Memory is read on return, not on entry: the caller owns what its arguments point to for the whole
+ * call, the call itself has touched the pages by then (a BPF program cannot fault them in), and
+ * entry stays as short as it can be.
+ */
+#ifndef CT_SPEC_H
+#define CT_SPEC_H
+
+#include "ct_types.h"
+
+/* Most argument words that are kept: the longest prototype of cuda.h 13.0 has 16. */
+#define CT_MAX_WORDS 16
+/* Words that the System V x86-64 ABI passes in registers; the rest are on the stack. */
+#define CT_REG_WORDS_X86   6
+#define CT_REG_WORDS_ARM64 8
+/* Captures of one function: cuStreamGetCaptureInfo_v3 has six out-parameters. */
+#define CT_MAX_CAPS 8
+/* Longest single capture in bytes. A power of two: the verifier needs a mask. */
+#define CT_CAP_SZ_MAX 1024
+/* Room for all captures of one record, each rounded up to 8 bytes. A power of two. */
+#define CT_DATA_SZ_MAX 2048
+/* Functions that one trace can tell apart: rows of the table and symbols that it does not know. */
+#define CT_MAX_FUNCS 2048
+
+enum ct_cap_kind {
+	CT_CAP_NONE = 0,
+	/* size bytes at args[arg] */
+	CT_CAP_MEM = 1,
+	/* NUL-terminated string at args[arg], at most size bytes with its NUL */
+	CT_CAP_STR = 2,
+	/* NUL-terminated string at *(char **)args[arg] */
+	CT_CAP_PSTR = 3,
+	/* array at args[arg]: elements of size bytes, as many as args[count_arg] says (32 bits) */
+	CT_CAP_ARR = 4,
+	/* array behind a struct: pointer at args[arg] + off, count (u32) at args[arg] + count_off,
+	 * elements of size bytes. For CUlaunchConfig.attrs. */
+	CT_CAP_PARR = 5,
+};
+
+/* Only read when the call returned 0: out-parameters of a failed call are not written. */
+#define CT_CAP_F_ON_SUCCESS 1
+
+struct ct_cap {
+	__u8 kind; /* enum ct_cap_kind */
+	__u8 arg;  /* which argument word holds the pointer */
+	__u8 flags;
+	__u8 count_arg; /* CT_CAP_ARR */
+	__u16 size;
+	__u8 off;	/* CT_CAP_PARR */
+	__u8 count_off; /* CT_CAP_PARR */
+};
+_Static_assert(sizeof(struct ct_cap) == 8, "ct_cap is part of the ABI");
+
+/* Keep the record even when --min-duration would drop it: the model needs it (allocations, names).
+ */
+#define CT_SPEC_F_KEEP 1
+/* The tracer's own stub (cost measurement): passes every process filter. */
+#define CT_SPEC_F_STUB 2
+
+struct ct_spec {
+	__u8 word_cnt;
+	__u8 cap_cnt;
+	__u16 flags;
+	__u32 reserved;
+	struct ct_cap caps[CT_MAX_CAPS];
+};
+_Static_assert(sizeof(struct ct_spec) == 72, "ct_spec is part of the ABI");
+
+#endif /* CT_SPEC_H */

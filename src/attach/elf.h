@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * What is needed from a libcuda file: its exported cu* functions, where in the file each begins,
+ * and where to put the probe. The file is untrusted: another user's container may hold it.
+ */
+#ifndef ATTACH_ELF_H
+#define ATTACH_ELF_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct elf_sym {
+	const char *name; /* without symbol version */
+	uint64_t off;	  /* file offset of the probe */
+	uint8_t shift;	  /* off minus the entry point's offset: 0, or 10 (drivers 470 to 555) */
+};
+
+struct elf_lib {
+	struct elf_sym *syms; /* cu[A-Z]* functions that are defined here, one per address */
+	unsigned sym_cnt;
+	unsigned alias_cnt; /* names left out because another name has the same address */
+	char build_id[41];  /* hexadecimal; "" when there is none */
+	char soname[64];
+	bool is_stub; /* NVIDIA's link-time stub (CUDA toolkit's lib64/stubs): nothing runs in it */
+	uint16_t machine; /* EM_X86_64, EM_AARCH64 */
+	char *strings;	  /* owner of the names */
+};
+
+/*
+ * Reads an ELF shared object from fd. Returns NULL and writes a one-line message (what is wrong,
+ * without the path) to err when it is no 64-bit ELF shared object of this machine's kind, or
+ * contradicts itself. fd stays open.
+ */
+struct elf_lib *elf_lib__read(int fd, char *err, size_t err_size);
+void elf_lib__free(struct elf_lib *lib);
+
+/*
+ * Where to probe, from the first bytes of a function (x86-64): 0, or the number of bytes to skip.
+ * A uprobe on an instruction that the kernel emulates costs one exception, on any other it is
+ * single-stepped at many times the cost. Drivers 470 to 555 begin with a compare (10 bytes) and a
+ * conditional jump; the jump is emulated, and neither arguments nor stack have changed there.
+ */
+unsigned elf_probe_shift(const uint8_t *code, size_t len);
+
+#endif /* ATTACH_ELF_H */

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* Finds libcuda files: in running processes, and those that a command would load. */
+#ifndef ATTACH_TARGET_H
+#define ATTACH_TARGET_H
+
+#include "ct_abi.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+/* One libcuda file as some process sees it. */
+struct target_lib {
+	struct ct_lib_key key; /* device and inode as /proc/PID/maps shows them */
+	char *open_path;       /* a path that this process can open: /proc/PID/map_files/...,
+				  /proc/PID/root/..., or plain */
+	char *path;   /* as the target names it, without " (deleted)": for messages and the trace */
+	pid_t pid;    /* who maps it; 0: nobody yet */
+	bool deleted; /* replaced or removed on disk while mapped */
+};
+
+struct target_libs {
+	struct target_lib *libs;
+	unsigned cnt;
+};
+
+void target_libs__clear(struct target_libs *list);
+
+/* true for libcuda.so, libcuda.so.1, libcuda.so.580.159.04; false for libcudart.so,
+ * libcudadebugger... */
+bool target_is_libcuda_name(const char *basename);
+
+/*
+ * One line of /proc/PID/maps. Returns 1 and fills start, end, key, path (inside line, deleted
+ * suffix cut off) when it is an executable mapping of a libcuda file, 0 when it is not.
+ */
+struct map_line {
+	uint64_t start, end;
+	struct ct_lib_key key;
+	const char *path;
+	bool deleted;
+};
+int target_parse_map_line(char *line, struct map_line *out);
+
+/* Adds the libcuda files that pid maps. 0; -ESRCH when there is no such process; -EACCES... */
+int target_libs__add_pid(struct target_libs *list, pid_t pid);
+/* Adds those of every process. Returns how many processes have one. */
+int target_libs__add_all(struct target_libs *list);
+/* Adds what the dynamic linker would find for a program started from here: LD_LIBRARY_PATH,
+ * the linker's cache, its default folders, and the usual folders of driver installations. */
+int target_libs__add_system(struct target_libs *list);
+/* Adds one file by name (--libcuda). Reports its own errors. */
+int target_libs__add_file(struct target_libs *list, const char *path);
+
+/* Facts about a process from /proc. */
+bool target_exists(pid_t pid);
+/* 1: 64-bit, 0: 32-bit, negative: unknown */
+int target_is_64bit(pid_t pid);
+/* First word of a state line in /proc/PID/status: 'R', 'S', 'Z', ... or 0. */
+char target_state(pid_t pid);
+
+#endif /* ATTACH_TARGET_H */

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * The command line. One table of options (opts.c): help, man page and shell completion are printed
+ * from it.
+ */
+#ifndef CLI_OPTS_H
+#define CLI_OPTS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+enum verb {
+	VERB_TRACE, /* no verb given */
+	VERB_LIST,  /* cudatrace list: the API table */
+	VERB_CHECK, /* cudatrace check: what this machine allows */
+};
+
+enum tristate { TRI_UNSET = 0, TRI_ON, TRI_OFF };
+
+/* Which uprobe mechanism: the value of --mechanism. */
+enum mechanism { MECH_AUTO = 0, MECH_SESSION, MECH_MULTI, MECH_PERF };
+
+struct strv {
+	const char **v;
+	unsigned cnt;
+};
+
+#define OPTS_MAX_PIDS 256
+
+struct opts {
+	enum verb verb;
+	/* target */
+	pid_t pids[OPTS_MAX_PIDS];
+	unsigned pid_cnt;
+	char **argv; /* command, NULL-terminated; NULL when none */
+	int argc;
+	bool follow;	     /* children too; default true, --no-follow */
+	bool wait;	     /* wait for libcuda to be loaded; default true, --no-wait */
+	const char *libcuda; /* --libcuda PATH */
+	const char *user;    /* --user NAME or number */
+	/* outputs */
+	struct strv jsonl, chrome; /* FILE or "-" */
+	enum tristate summary;	   /* unset: when stderr is a terminal */
+	bool quiet;
+	int verbose;
+	bool json; /* list, check, summary */
+	/* what to trace */
+	struct strv select; /* each -e, in order */
+	bool all;
+	uint64_t duration_ns; /* 0: none */
+	uint64_t max_events;  /* 0: none */
+	uint64_t min_duration_ns;
+	/* tuning */
+	uint64_t buffer_sz; /* ring buffer in bytes: a power of two, 64 KiB to 1 GiB */
+	enum mechanism mechanism;
+};
+
+#define EXIT_USAGE 2
+
+/*
+ * Parses argv. On a usage error it prints one line that says what is wrong and what to do and exits
+ * with EXIT_USAGE; --help and --version print and exit with 0. Whatever it stores points into argv
+ * or is allocated for the life of the process.
+ */
+void opts__parse(struct opts *o, int argc, char **argv);
+
+#endif /* CLI_OPTS_H */

@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * The CUDA driver API as data.
+ *
+ * One row of cuda_api.def is one exported function. From the row come the attach list, the capture
+ * spec of the BPF side, the decoder, the export of the stand-in library, `cudatrace list` and
+ * docs/API.md. Types, enums and structs that rows name are rows too (cuda_types.def,
+ * cuda_enums.def, cuda_structs.def). The facts are those of cuda.h, cudaGL.h, cudaEGL.h,
+ * cudaVDPAU.h, cudaProfiler.h and cudaTypedefs.h of CUDA 13.0; tools/cuda-api-draft.py drafts rows
+ * from an installed header and reports what differs.
+ */
+#ifndef DECODE_CUDA_H
+#define DECODE_CUDA_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* What a function is about: the classes of -e. Order is the order of `cudatrace list`. */
+enum cuda_class {
+#define CLASS(id, name, text) CLASS_##id,
+#include "cuda_classes.def"
+#undef CLASS
+	CLASS_CNT
+};
+
+/* What a call does: model/ works from this, and "op" in JSONL is its name. */
+enum cuda_op {
+#define OP(id, name) OP_##id,
+#include "cuda_ops.def"
+#undef OP
+	OP_CNT
+};
+
+/* How a value is printed. */
+enum cuda_kind {
+	KIND_INT,    /* signed number */
+	KIND_UINT,   /* unsigned number */
+	KIND_FLOAT,  /* float (4) or double (8) */
+	KIND_HEX,    /* pointer, handle, mask: hexadecimal string */
+	KIND_ENUM,   /* one name of an enum */
+	KIND_FLAGS,  /* names of an enum joined by | */
+	KIND_BYTES,  /* raw bytes as a hexadecimal string (CUuuid) */
+	KIND_CHARS,  /* char array inside a struct */
+	KIND_STRUCT, /* fields */
+	KIND_PTR,    /* pointer that is not followed */
+};
+
+struct cuda_enum_value {
+	const char *name;
+	int64_t value;
+};
+
+struct cuda_enum {
+	const char *name;
+	const struct cuda_enum_value *values; /* ascending by value; aliases after the first */
+	unsigned value_cnt;
+};
+
+struct cuda_type {
+	const char *name; /* as in cuda.h */
+	uint16_t size;	  /* bytes on a 64-bit system */
+	uint8_t kind;	  /* enum cuda_kind */
+	const struct cuda_enum *en;
+	const struct cuda_struct *st;
+};
+
+struct cuda_field {
+	uint16_t off;
+	uint16_t count; /* array length, 1 for a plain field */
+	const struct cuda_type *type;
+	const char *name;
+};
+
+struct cuda_struct {
+	const char *name;
+	uint16_t size;
+	const struct cuda_field *fields;
+	unsigned field_cnt;
+};
+
+enum cuda_dir {
+	DIR_END = 0,
+	DIR_IN,	      /* passed by value */
+	DIR_OUT,      /* pointer; the callee writes one value of this type */
+	DIR_INOUT,    /* pointer; read on return */
+	DIR_IN_PTR,   /* pointer to one const value (a struct) */
+	DIR_IN_STR,   /* const char * */
+	DIR_OUT_STR,  /* char * buffer that the callee fills with a string */
+	DIR_OUT_PSTR, /* const char **: the callee stores the address of a string */
+	DIR_IN_ARR,   /* pointer to const elements, number in another argument */
+	DIR_OUT_ARR,  /* pointer to elements that the callee writes, number in another argument */
+};
+
+struct cuda_arg {
+	uint8_t dir;	   /* enum cuda_dir */
+	uint8_t count_arg; /* DIR_*_ARR: index of the argument that holds the number */
+	const struct cuda_type *type;
+	const char *name;
+};
+
+struct cuda_fn {
+	const char *symbol; /* as exported */
+	const char *name;   /* public name: symbol without _v2, _ptsz and the like */
+	uint8_t class;	    /* enum cuda_class */
+	uint8_t op;	    /* enum cuda_op */
+	uint8_t arg_cnt;
+	bool per_thread; /* _ptsz, _ptds: stream 0 is the thread's own default stream */
+	bool is_async;
+	bool known;	/* false: made for a symbol that the table does not have */
+	uint16_t since; /* CUDA version as 1000 * major + 10 * minor, 0: not documented */
+	const struct cuda_arg *args;
+};
+
+/* Rows in the order of the table; ids are indexes and are not stable between builds. */
+const struct cuda_fn *cuda_fns(unsigned *cnt);
+/* NULL when the table has no such symbol. */
+const struct cuda_fn *cuda_fn_by_symbol(const char *symbol);
+/* Public name of an exported symbol: without version and stream suffixes. Writes at most size
+ * bytes with the NUL. */
+void cuda_public_name(const char *symbol, char *buf, size_t size);
+
+const char *cuda_class_name(enum cuda_class c);
+const char *cuda_class_text(enum cuda_class c);
+/* -1 when there is no such class. */
+int cuda_class_by_name(const char *name, size_t len);
+const char *cuda_op_name(enum cuda_op op);
+/* Off unless asked for: calls that only look something up and are made by the hundred thousand. */
+bool cuda_fn_is_query(const struct cuda_fn *fn);
+
+/* Name of a value, or NULL. */
+const char *cuda_enum_name(const struct cuda_enum *en, int64_t value);
+const struct cuda_enum *cuda_enum_by_name(const char *name);
+const struct cuda_type *cuda_type_by_name(const char *name);
+const struct cuda_struct *cuda_struct_by_name(const char *name);
+/* CUresult name such as "CUDA_ERROR_INVALID_VALUE"; NULL when unknown. */
+const char *cuda_result_name(int32_t result);
+
+#endif /* DECODE_CUDA_H */

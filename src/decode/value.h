@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * One way to print values. A sink implements struct visitor_ops; decode/ and model/ walk arguments
+ * and fields and call it. So no two outputs can disagree on what a value is.
+ */
+#ifndef DECODE_VALUE_H
+#define DECODE_VALUE_H
+
+#include "cuda.h"
+
+#include "ct_spec.h"
+
+struct visitor;
+
+/* name is NULL for array elements. Strings passed to text come from the target: any bytes. */
+struct visitor_ops {
+	void (*u64)(struct visitor *v, const char *name, uint64_t x);
+	void (*i64)(struct visitor *v, const char *name, int64_t x);
+	void (*f64)(struct visitor *v, const char *name, double x);
+	void (*hex)(struct visitor *v, const char *name, uint64_t x);
+	/* a name from our tables */
+	void (*sym)(struct visitor *v, const char *name, const char *s);
+	/* cut: the string was longer than what was read */
+	void (*text)(struct visitor *v, const char *name, const char *s, size_t len, bool cut);
+	void (*bytes)(struct visitor *v, const char *name, const uint8_t *p, size_t len);
+	/* a value that could not be read, or that a failed call did not write */
+	void (*none)(struct visitor *v, const char *name);
+	void (*open)(struct visitor *v, const char *name);
+	void (*close)(struct visitor *v);
+	void (*open_array)(struct visitor *v, const char *name);
+	void (*close_array)(struct visitor *v);
+};
+
+struct visitor {
+	const struct visitor_ops *ops;
+};
+
+/* What a record captured for one ct_cap of the function's spec. */
+struct capture {
+	const uint8_t *data;
+	int len; /* bytes; 0: not read; negative: -errno */
+};
+
+/* Builds what the BPF side needs to know of a function. The captures are in the order of the
+ * arguments that ask for one; the first CT_MAX_CAPS of them are made. An argument that is an
+ * attribute array behind a struct (CUlaunchConfig) adds a capture right after the struct's.
+ * One value prints the same way everywhere, so cuda_visit_args() relies on the same order. */
+void cuda_fn_spec(const struct cuda_fn *fn, struct ct_spec *spec);
+
+/* Calls v for each argument, by name. caps has cap_cnt entries as cuda_fn_spec() orders them. */
+void cuda_visit_args(const struct cuda_fn *fn, const uint64_t *words, unsigned word_cnt,
+		     const struct capture *caps, unsigned cap_cnt, struct visitor *v);
+
+/* Index of the capture of argument arg, or -1. */
+int cuda_arg_cap(const struct cuda_fn *fn, unsigned arg);
+/* Index of the first argument called name, or -1. */
+int cuda_arg_by_name(const struct cuda_fn *fn, const char *name);
+
+/* One value of type at p, of which len bytes may be read. */
+void cuda_visit_value(const struct cuda_type *type, const char *name, const uint8_t *p, size_t len,
+		      struct visitor *v);
+
+#endif /* DECODE_VALUE_H */

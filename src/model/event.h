@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * What sinks and reports see: one decoded event with its meaning. Nothing here points into the
+ * ring after the sink's function has returned.
+ */
+#ifndef MODEL_EVENT_H
+#define MODEL_EVENT_H
+
+#include "decode/value.h"
+
+enum event_kind {
+	EVENT_CALL,    /* a CUDA call */
+	EVENT_PROCESS, /* fork, exec, exit of a traced process */
+	EVENT_LIBRARY, /* a libcuda file was mapped, attached, or could not be */
+};
+
+/* "type" in JSONL. */
+enum event_type {
+	TYPE_INIT,
+	TYPE_DEVICE,
+	TYPE_CONTEXT,
+	TYPE_MODULE,
+	TYPE_MEMORY,
+	TYPE_TRANSFER,
+	TYPE_KERNEL, /* launches; with --kernel also ioctls */
+	TYPE_GRAPH,
+	TYPE_STREAM,
+	TYPE_EVENT,
+	TYPE_SYNC,
+	TYPE_OCCUPANCY,
+	TYPE_TEXTURE,
+	TYPE_INTEROP,
+	TYPE_PROFILER,
+	TYPE_OTHER,
+	TYPE_PROCESS,
+	TYPE_LIBRARY,
+	TYPE_CNT
+};
+const char *event_type_name(enum event_type t);
+
+enum copy_dir {
+	COPY_NONE,
+	COPY_DIR_HTOD,
+	COPY_DIR_DTOH,
+	COPY_DIR_DTOD,
+	COPY_DIR_HTOH,
+	COPY_DIR_PEER
+};
+const char *copy_dir_name(enum copy_dir d); /* "HtoD", ...; NULL for COPY_NONE */
+
+struct launch_info {
+	uint32_t grid[3], block[3];
+	uint32_t cluster[3]; /* 0: none given */
+	uint32_t shared_mem_sz;
+	bool has_config; /* false: the launch configuration could not be read */
+	bool cooperative;
+	bool capturing;	    /* the stream captures: a graph node, not a run */
+	uint64_t func;	    /* handle */
+	const char *kernel; /* demangled; NULL when unknown */
+	const char *kernel_mangled;
+	bool kernel_guessed; /* read through the handle, not seen in a lookup call */
+};
+
+/* Which optional members of struct event hold something. */
+enum event_has {
+	HAS_SIZE = 1 << 0,
+	HAS_PTR = 1 << 1,
+	HAS_STREAM = 1 << 2,
+	HAS_LAUNCH = 1 << 3,
+	HAS_DIR = 1 << 4,
+	HAS_BANDWIDTH = 1 << 5,
+	HAS_EVENT = 1 << 6,
+	HAS_KERNEL = 1 << 7, /* kernel name of a lookup call: in launch.kernel */
+};
+
+/* Live memory of a process after the event (EVENT_CALL of type memory). */
+struct mem_totals {
+	uint64_t device_bytes, host_bytes, managed_bytes;
+};
+
+struct event {
+	enum event_kind kind;
+	enum event_type type;
+	const char *op;
+	const char *name; /* public name, or "fork", "exec", "exit", "libcuda" */
+
+	uint32_t pid, tid;
+	const char *comm;	   /* thread name: any bytes */
+	uint64_t start_ns, end_ns; /* CLOCK_MONOTONIC */
+
+	/* EVENT_CALL */
+	const struct cuda_fn *fn;
+	uint64_t id, parent_id;
+	unsigned depth;
+	unsigned lib_id;
+	int32_t result;
+	bool unfinished, abandoned;
+	bool is_error; /* result is a failure; CUDA_ERROR_NOT_READY is none */
+	const uint64_t *words;
+	unsigned word_cnt;
+	struct capture caps[CT_MAX_CAPS];
+	unsigned cap_cnt;
+
+	/* meaning */
+	unsigned has; /* enum event_has */
+	uint64_t size;
+	uint64_t ptr;
+	uint64_t stream;
+	uint64_t event; /* CUevent handle */
+	enum copy_dir dir;
+	double bandwidth_gbps; /* 1e9 bytes per second */
+	struct launch_info launch;
+	bool has_mem; /* mem changed with this event */
+	struct mem_totals mem;
+
+	/* EVENT_PROCESS */
+	uint32_t parent_pid; /* fork */
+	int32_t exit_code;   /* exit: as in wait status */
+	/* EVENT_LIBRARY */
+	const char *path, *build_id, *note;
+};
+
+/* Duration in nanoseconds; 0 when the clock went nowhere. */
+static inline uint64_t event_duration_ns(const struct event *ev)
+{
+	return ev->end_ns > ev->start_ns ? ev->end_ns - ev->start_ns : 0;
+}
+
+/* The meaning of an event as named values (size, ptr, direction, grid, kernel, ...), the same for
+ * every sink. */
+void event_visit_fields(const struct event *ev, struct visitor *v);
+/* The arguments of a call. */
+void event_visit_args(const struct event *ev, struct visitor *v);
+
+#endif /* MODEL_EVENT_H */

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* What is known of a trace as a whole: at its start (header) and at its end. */
+#ifndef MODEL_TRACE_H
+#define MODEL_TRACE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "ct_abi.h"
+
+/* Version of the JSONL form (docs/SCHEMA.md): raised when a reader must know of a change. */
+#define TRACE_SCHEMA 1
+
+struct trace_lib {
+	const char *path;
+	const char *build_id; /* hexadecimal, or "" */
+	unsigned lib_id;
+	unsigned attached_cnt; /* functions */
+};
+
+struct trace_info {
+	const char *version;	 /* of cudatrace */
+	const char *const *argv; /* traced command; NULL with -p or system-wide */
+	unsigned argc;
+	const uint32_t *pids; /* -p */
+	unsigned pid_cnt;
+	const char *hostname, *kernel, *machine;
+	const char *driver_version;   /* kernel driver; "" when not loaded */
+	int cuda_version;	      /* 1000 * major + 10 * minor; 0 when unknown */
+	const struct trace_lib *libs; /* attached before the first event; later ones are events */
+	unsigned lib_cnt;
+	const char *traced, *left_out; /* fnset__describe() */
+	const char *mechanism;	       /* "uprobe.session", "uprobe.multi", "uprobe" */
+	const char *const *degraded;   /* missing capabilities: what is lost */
+	unsigned degraded_cnt;
+	double probe_cost_ns; /* one traced call costs its thread this much, measured at start */
+	uint64_t base_ns;     /* CLOCK_MONOTONIC of ts 0 */
+	uint64_t wall_ns;     /* CLOCK_REALTIME at the same moment, since the epoch */
+};
+
+struct trace_end {
+	uint64_t end_ns;       /* CLOCK_MONOTONIC */
+	const char *reason;    /* "command exited", "interrupted", "duration", ... */
+	uint64_t type_cnt[32]; /* events written by enum event_type */
+	uint64_t event_cnt;
+	uint64_t call_cnt; /* EVENT_CALL among them */
+	uint64_t drops[CT_DROP_CNT];
+	uint64_t stats[CT_STAT_CNT];
+	uint64_t bad_record_cnt; /* raw records that made no sense */
+	double probe_cost_ns;
+	uint64_t cost_ns;  /* calls * cost */
+	double cost_share; /* of the traced time, of one thread: 0.01 is 1 % */
+	const char *left_out;
+};
+
+const char *drop_name(enum ct_drop d);
+const char *stat_name(enum ct_stat s);
+
+#endif /* MODEL_TRACE_H */

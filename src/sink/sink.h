@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Outputs. A sink is one file with a struct sink_ops and one row in sink.c. It sees model events,
+ * never raw records, and prints their values through a visitor.
+ */
+#ifndef SINK_SINK_H
+#define SINK_SINK_H
+
+#include "model/event.h"
+#include "model/trace.h"
+
+struct sink;
+
+struct sink_ops {
+	const char *name; /* "jsonl", "chrome" */
+	size_t size;	  /* of the sink's own struct, which begins with struct sink */
+	/* Before the first event. */
+	int (*open)(struct sink *s, const struct trace_info *info);
+	void (*event)(struct sink *s, const struct event *ev);
+	/* After the last event: write the closing parts. */
+	void (*end)(struct sink *s, const struct trace_end *end);
+	/* Frees what open made; end may not have been called. */
+	void (*close)(struct sink *s);
+};
+
+struct sink {
+	const struct sink_ops *ops;
+	struct out *out; /* where it writes; owned */
+	uint64_t base_ns;
+	uint64_t event_cnt; /* given to it */
+	uint64_t lost_cnt;  /* of those, not written: disk full, pipe closed */
+};
+
+/* Opens path ("-": stdout) and the sink called name on it. Reports its own errors. */
+struct sink *sink__open(const char *name, const char *path, const struct trace_info *info);
+void sink__event(struct sink *s, const struct event *ev);
+/* Writes what is buffered. Called by a timer, so that files can be followed. */
+void sink__flush(struct sink *s);
+/* true: nothing can be written any more */
+bool sink__failed(const struct sink *s);
+/* end may be NULL when the trace failed to start. */
+int sink__close(struct sink *s, const struct trace_end *end);
+
+#endif /* SINK_SINK_H */

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#include "log.h"
+
+#include <stdarg.h>
+#include <string.h>
+#include <unistd.h>
+
+static enum log_level level = LOG_INFO;
+
+void log_set_level(enum log_level l)
+{
+	level = l;
+}
+
+enum log_level log_level(void)
+{
+	return level;
+}
+
+void log_msg(enum log_level l, const char *fmt, ...)
+{
+	static const char *const tags[] = {"", "warning: ", "", "debug: "};
+	char line[2048];
+	va_list ap;
+	int n, m;
+
+	if (l > level)
+		return;
+	n = snprintf(line, sizeof(line), "cudatrace: %s", tags[l]);
+	va_start(ap, fmt);
+	m = vsnprintf(line + n, sizeof(line) - n - 1, fmt, ap);
+	va_end(ap);
+	n += m < 0 ? 0 : m;
+	if (n > (int)sizeof(line) - 2)
+		n = sizeof(line) - 2;
+	line[n++] = '\n';
+	/* One write, so that lines of two processes do not mix. */
+	(void)!write(STDERR_FILENO, line, n);
+}

@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Buffered output in units ("records": a line, a JSON value) that are written whole or not at all.
+ * When a write fails (full disk, closed pipe), the file is cut back to the last whole unit and
+ * nothing more is written: what is there stays valid.
+ */
+#ifndef UTIL_OUT_H
+#define UTIL_OUT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+struct out {
+	char *buf;
+	size_t len, cap; /* bytes in the buffer, its size */
+	size_t mark;	 /* end of the last whole unit in the buffer */
+	int fd;
+	bool is_file; /* a regular file: can be cut */
+	bool failed;
+	int error; /* errno of the failure */
+	char *name;
+	uint64_t written; /* bytes of whole units in the file */
+};
+
+/* Creates or truncates path; "-" is stdout. Reports its own errors (what to do). NULL on error. */
+struct out *out__open(const char *path);
+/* In memory only (tests, benchmarks): fd -1; the buffer grows when grow is set, else is emptied. */
+struct out *out__memory(void);
+/* Ends the unit; everything since the last one is now part of the file's valid content. */
+void out__commit(struct out *o);
+/* Forgets what was put since the last commit. */
+void out__rollback(struct out *o);
+/* Writes whole units. */
+void out__flush(struct out *o);
+/* After a failure: cut whole lines from the end of the file until n bytes fit, so that a closing
+ * line can be written into blocks that the file has already. Returns how many lines were cut,
+ * or -errno. */
+long out__make_room(struct out *o, size_t n);
+/* Flushes, closes, frees. -errno when anything was not written. */
+int out__close(struct out *o);
+
+/* Room for n more bytes (flushes or grows); returns where to write. Never NULL. */
+char *out__room(struct out *o, size_t n);
+
+static inline char *out_reserve(struct out *o, size_t n)
+{
+	return o->cap - o->len >= n ? o->buf + o->len : out__room(o, n);
+}
+
+static inline void out_bytes(struct out *o, const char *s, size_t n)
+{
+	memcpy(out_reserve(o, n), s, n);
+	o->len += n;
+}
+
+static inline void out_char(struct out *o, char c)
+{
+	*out_reserve(o, 1) = c;
+	o->len++;
+}
+
+/* String constants. */
+#define out_lit(o, s) out_bytes(o, s, sizeof(s) - 1)
+
+void out_str(struct out *o, const char *s);
+/* Decimal, hexadecimal with 0x, and fixed point with 3 or 6 decimals. */
+void out_u64(struct out *o, uint64_t x);
+void out_i64(struct out *o, int64_t x);
+void out_hex(struct out *o, uint64_t x);
+/* x / 1000 with three decimals: nanoseconds as microseconds. */
+void out_milli(struct out *o, uint64_t x);
+/* x / 1000000 with six decimals: nanoseconds as milliseconds. */
+void out_micro(struct out *o, uint64_t x);
+/* Shortest of %.6g; null for what JSON has no word for. */
+void out_f64(struct out *o, double x);
+/* A JSON string with its quotes. Any bytes: what is no UTF-8 becomes U+FFFD. */
+void out_json_str(struct out *o, const char *s, size_t len);
+
+#endif /* UTIL_OUT_H */
