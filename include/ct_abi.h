@@ -58,8 +58,8 @@ struct ct_call {
 	__s16 cap_len[CT_MAX_CAPS];
 	__u64 words[CT_MAX_WORDS]; /* word_cnt are sent; captures follow at words[word_cnt] */
 };
-_Static_assert(sizeof(struct ct_call) == 88 + 8 * CT_MAX_WORDS, "ct_call is part of the ABI");
-#define CT_CALL_FIXED_SZ 88
+_Static_assert(sizeof(struct ct_call) == 80 + 8 * CT_MAX_WORDS, "ct_call is part of the ABI");
+#define CT_CALL_FIXED_SZ 80
 
 struct ct_task {
 	struct ct_rec rec;
