@@ -36,12 +36,15 @@
 #define TYPE(t, c, s, k) static const struct cuda_type type_##t = {c, s, KIND_##k, NULL, NULL};
 #define TYPE_ENUM(t, c, k, e)                                                                      \
 	static const struct cuda_type type_##t = {c, 4, KIND_##k, &enum_##e, NULL};
+#define TYPE_ENUM_SZ(t, c, s, k, e)                                                                \
+	static const struct cuda_type type_##t = {c, s, KIND_##k, &enum_##e, NULL};
 #define TYPE_STRUCT(t, c, s)                                                                       \
 	static const struct cuda_type type_##t = {c, struct_size_##s, KIND_STRUCT, NULL,           \
 						  &struct_##s};
 #include "cuda_types.def"
 #undef TYPE
 #undef TYPE_ENUM
+#undef TYPE_ENUM_SZ
 #undef TYPE_STRUCT
 
 #define STRUCT_BEGIN(s, sz)   static const struct cuda_field fields_##s[] = {
@@ -59,12 +62,14 @@
 #undef STRUCT_END
 
 static const struct cuda_type *const all_types[] = {
-#define TYPE(t, c, s, k)      &type_##t,
-#define TYPE_ENUM(t, c, k, e) &type_##t,
-#define TYPE_STRUCT(t, c, s)  &type_##t,
+#define TYPE(t, c, s, k)	    &type_##t,
+#define TYPE_ENUM(t, c, k, e)	    &type_##t,
+#define TYPE_ENUM_SZ(t, c, s, k, e) &type_##t,
+#define TYPE_STRUCT(t, c, s)	    &type_##t,
 #include "cuda_types.def"
 #undef TYPE
 #undef TYPE_ENUM
+#undef TYPE_ENUM_SZ
 #undef TYPE_STRUCT
 };
 
@@ -149,6 +154,14 @@ void cuda_public_name(const char *symbol, char *buf, size_t size)
 		len = size - 1;
 	memcpy(buf, symbol, len);
 	buf[len] = 0;
+}
+
+int cuda_fn_bytes_arg(const struct cuda_fn *fn)
+{
+	for (int i = 0; i < fn->arg_cnt; i++)
+		if (fn->args[i].type == &type_bytes || fn->args[i].type == &type_bytes32)
+			return i;
+	return -1;
 }
 
 /* Before main: the tables are read only from then on, so no caller needs to know. */

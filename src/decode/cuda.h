@@ -128,6 +128,10 @@ const char *cuda_op_name(enum cuda_op op);
 /* Off unless asked for: calls that only look something up and are made by the hundred thousand. */
 bool cuda_fn_is_query(const struct cuda_fn *fn);
 
+/* Index of the argument that is the number of bytes allocated, moved, mapped or registered (type
+ * `bytes` or `bytes32` in the row), or -1. */
+int cuda_fn_bytes_arg(const struct cuda_fn *fn);
+
 /* Name of a value, or NULL. */
 const char *cuda_enum_name(const struct cuda_enum *en, int64_t value);
 const struct cuda_enum *cuda_enum_by_name(const char *name);

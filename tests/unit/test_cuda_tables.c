@@ -1,0 +1,653 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* The CUDA tables: every row is well formed, a few rows say what cuda.h says, and a real driver
+ * exports nothing that the tables do not know. */
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <string.h>
+
+#include "cuda.h"
+
+#ifndef TEST_DATA_DIR
+#define TEST_DATA_DIR "tests/unit"
+#endif
+
+#define MAX_ARGS 16
+#define MAX_CAPS 8
+/* include/ct_spec.h: what one capture can hold. */
+#define MAX_CAP_SZ    1024
+#define MAX_STRUCT_SZ 512
+
+static const char *const type_names[] = {
+#define TYPE(t, c, s, k)	    c,
+#define TYPE_ENUM(t, c, k, e)	    c,
+#define TYPE_ENUM_SZ(t, c, s, k, e) c,
+#define TYPE_STRUCT(t, c, s)	    c,
+#include "cuda_types.def"
+#undef TYPE
+#undef TYPE_ENUM
+#undef TYPE_ENUM_SZ
+#undef TYPE_STRUCT
+};
+
+static const char *const enum_names[] = {
+#define ENUM_BEGIN(e) #e,
+#define VALUE(n, v)
+#define ENUM_END(e)
+#include "cuda_enums.def"
+#undef ENUM_BEGIN
+#undef VALUE
+#undef ENUM_END
+};
+
+static const char *const struct_names[] = {
+#define STRUCT_BEGIN(s, sz) #s,
+#define FIELD(o, t, n)
+#define FIELD_ARR(o, t, n, c)
+#define STRUCT_END(s)
+#include "cuda_structs.def"
+#undef STRUCT_BEGIN
+#undef FIELD
+#undef FIELD_ARR
+#undef STRUCT_END
+};
+
+#define COUNT(a) (sizeof(a) / sizeof((a)[0]))
+
+/* Exported by driver 580, in no header, so without a prototype: traced as class OTHER. */
+static const char *const undocumented[] = {
+	"cuEGLApiInit",
+	"cuMemGetAttribute",
+	"cuMemGetAttribute_v2",
+};
+
+/* Passed by value, but not in one integer register: whoever maps arguments to argument words must
+ * know each of them (see the head of cuda_api.def). */
+static const struct {
+	const char *name, *arg;
+} no_word[] = {
+	{"cuIpcOpenEventHandle", "handle"},
+	{"cuIpcOpenMemHandle", "handle"},
+	{"cuEGLStreamProducerPresentFrame", "eglframe"},
+	{"cuParamSetf", "value"},
+	{"cuTexRefSetMipmapLevelBias", "bias"},
+	{"cuTexRefSetMipmapLevelClamp", "minMipmapLevelClamp"},
+	{"cuTexRefSetMipmapLevelClamp", "maxMipmapLevelClamp"},
+};
+
+static bool is_arr(const struct cuda_arg *a)
+{
+	return a->dir == DIR_IN_ARR || a->dir == DIR_OUT_ARR;
+}
+
+static bool is_str(const struct cuda_arg *a)
+{
+	return a->dir == DIR_IN_STR || a->dir == DIR_OUT_STR || a->dir == DIR_OUT_PSTR;
+}
+
+static const struct cuda_fn *fn_get(const char *symbol)
+{
+	const struct cuda_fn *fn = cuda_fn_by_symbol(symbol);
+
+	if (!fn)
+		fail_msg("no row for %s", symbol);
+	return fn;
+}
+
+static void check_arg(const struct cuda_fn *fn, int i)
+{
+	const struct cuda_arg *a = &fn->args[i];
+
+	if (!a->type || !a->name || !*a->name || a->dir <= DIR_END || a->dir > DIR_OUT_ARR)
+		fail_msg("%s: argument %d is not complete", fn->symbol, i);
+	if (!a->type->size)
+		fail_msg("%s: %s has no size", fn->symbol, a->name);
+	if (a->dir != DIR_IN && !is_str(a) && a->type->size > MAX_CAP_SZ)
+		fail_msg("%s: %s is too big to capture", fn->symbol, a->name);
+	if (is_arr(a)) {
+		const struct cuda_arg *count = &fn->args[a->count_arg];
+
+		if (a->count_arg >= fn->arg_cnt || count->dir != DIR_IN)
+			fail_msg("%s: %s has no number", fn->symbol, a->name);
+		if (count->type->kind != KIND_UINT && count->type->kind != KIND_INT)
+			fail_msg("%s: %s is no number", fn->symbol, count->name);
+	}
+	for (int j = 0; j < i; j++)
+		if (!strcmp(a->name, fn->args[j].name))
+			fail_msg("%s: two arguments named %s", fn->symbol, a->name);
+}
+
+static bool has_no_word(const struct cuda_fn *fn, const struct cuda_arg *a)
+{
+	for (size_t i = 0; i < COUNT(no_word); i++)
+		if (!strcmp(no_word[i].name, fn->name) && !strcmp(no_word[i].arg, a->name))
+			return true;
+	return false;
+}
+
+static void test_rows(void **state)
+{
+	unsigned cnt;
+	const struct cuda_fn *fns = cuda_fns(&cnt);
+
+	(void)state;
+	assert_true(cnt > 650);
+	for (unsigned i = 0; i < cnt; i++) {
+		const struct cuda_fn *fn = &fns[i];
+		int caps = 0;
+
+		/* Also says that symbols are unique. */
+		if (cuda_fn_by_symbol(fn->symbol) != fn)
+			fail_msg("%s: found as another row", fn->symbol);
+		if (fn->arg_cnt > MAX_ARGS || fn->args[fn->arg_cnt].dir != DIR_END)
+			fail_msg("%s: %d arguments", fn->symbol, fn->arg_cnt);
+		if (fn->since < 2000 || fn->since % 10)
+			fail_msg("%s: since %d", fn->symbol, fn->since);
+		assert_true(fn->known);
+		assert_true(fn->class < CLASS_OTHER);
+		assert_true(fn->op < OP_CNT);
+		for (int a = 0; a < fn->arg_cnt; a++) {
+			check_arg(fn, a);
+			caps += fn->args[a].dir != DIR_IN;
+		}
+		if (caps > MAX_CAPS)
+			fail_msg("%s: %d captures", fn->symbol, caps);
+	}
+}
+
+static void test_words(void **state)
+{
+	unsigned cnt;
+	const struct cuda_fn *fns = cuda_fns(&cnt);
+
+	(void)state;
+	for (unsigned i = 0; i < cnt; i++) {
+		bool float_seen = false;
+
+		for (int j = 0; j < fns[i].arg_cnt; j++) {
+			const struct cuda_arg *a = &fns[i].args[j];
+			bool odd = a->dir == DIR_IN &&
+				   (a->type->size > 8 || a->type->kind == KIND_FLOAT);
+
+			if (odd != has_no_word(&fns[i], a))
+				fail_msg("%s: %s: by value in one register, or not?", fns[i].symbol,
+					 a->name);
+			if (float_seen && !odd)
+				fail_msg("%s: %s after a float", fns[i].symbol, a->name);
+			float_seen = float_seen || (odd && a->type->kind == KIND_FLOAT);
+		}
+	}
+}
+
+/* The forms of one function mean the same; _ptsz and _ptds differ in the stream alone. */
+static void test_forms(void **state)
+{
+	unsigned cnt;
+	const struct cuda_fn *fns = cuda_fns(&cnt);
+
+	(void)state;
+	for (unsigned i = 0; i < cnt; i++) {
+		const struct cuda_fn *fn = &fns[i], *plain;
+		char symbol[80];
+		size_t len = strlen(fn->symbol);
+
+		if (i && !strcmp(fn->name, fns[i - 1].name)) {
+			assert_int_equal(fn->class, fns[i - 1].class);
+			assert_int_equal(fn->op, fns[i - 1].op);
+		}
+		if (!fn->per_thread)
+			continue;
+		snprintf(symbol, sizeof(symbol), "%.*s", (int)len - 5, fn->symbol);
+		plain = fn_get(symbol);
+		assert_int_equal(plain->arg_cnt, fn->arg_cnt);
+		for (int a = 0; a < fn->arg_cnt; a++) {
+			assert_int_equal(plain->args[a].dir, fn->args[a].dir);
+			assert_int_equal(plain->args[a].count_arg, fn->args[a].count_arg);
+			assert_ptr_equal(plain->args[a].type, fn->args[a].type);
+			assert_string_equal(plain->args[a].name, fn->args[a].name);
+		}
+	}
+}
+
+static const struct cuda_arg *arg_of(const struct cuda_fn *fn, enum cuda_dir dir, const char *type)
+{
+	for (int i = 0; i < fn->arg_cnt; i++)
+		if (fn->args[i].dir == dir && !strcmp(fn->args[i].type->name, type))
+			return &fn->args[i];
+	return NULL;
+}
+
+static bool has_ptr_out(const struct cuda_fn *fn)
+{
+	for (int i = 0; i < fn->arg_cnt; i++)
+		if (fn->args[i].dir == DIR_OUT && fn->args[i].type->size == 8)
+			return true;
+	return false;
+}
+
+/* What model/ relies on when it sees an op. */
+static void check_op(const struct cuda_fn *fn)
+{
+	int bytes = cuda_fn_bytes_arg(fn);
+
+	switch (fn->op) {
+	case OP_ALLOC:
+	case OP_ALLOC_MANAGED:
+	case OP_ALLOC_ASYNC:
+		assert_true(bytes >= 0);
+		assert_true(arg_of(fn, DIR_OUT, "CUdeviceptr") ||
+			    arg_of(fn, DIR_OUT, "CUdeviceptr_v1"));
+		break;
+	case OP_FREE:
+	case OP_FREE_ASYNC:
+		assert_true(arg_of(fn, DIR_IN, "CUdeviceptr") ||
+			    arg_of(fn, DIR_IN, "CUdeviceptr_v1"));
+		break;
+	case OP_ALLOC_HOST:
+	case OP_MEM_CREATE:
+	case OP_RESERVE:
+		assert_true(bytes >= 0);
+		assert_true(has_ptr_out(fn));
+		break;
+	case OP_COPY:
+	case OP_COPY_HTOD:
+	case OP_COPY_DTOH:
+	case OP_COPY_DTOD:
+	case OP_COPY_PEER:
+	case OP_COPY_HTOA:
+	case OP_COPY_ATOH:
+	case OP_COPY_DTOA:
+	case OP_COPY_ATOD:
+	case OP_COPY_ATOA:
+		assert_true(bytes >= 0);
+		break;
+	case OP_COPY_2D:
+	case OP_COPY_3D:
+	case OP_COPY_3D_PEER:
+		assert_int_equal(fn->args[0].dir, DIR_IN_PTR);
+		break;
+	case OP_LAUNCH:
+		assert_string_equal(fn->args[0].type->name, "CUfunction");
+		assert_string_equal(fn->args[8].type->name, "CUstream");
+		break;
+	case OP_LAUNCH_EX:
+		assert_string_equal(fn->args[0].type->name, "CUlaunchConfig");
+		assert_string_equal(fn->args[1].type->name, "CUfunction");
+		break;
+	case OP_GRAPH_LAUNCH:
+	case OP_UPLOAD:
+		assert_string_equal(fn->args[0].type->name, "CUgraphExec");
+		assert_string_equal(fn->args[1].type->name, "CUstream");
+		break;
+	case OP_CREATE:
+		assert_true(has_ptr_out(fn) || !strncmp(fn->symbol, "cuTensorMap", 11));
+		break;
+	case OP_DESTROY:
+		assert_true(fn->arg_cnt >= 1);
+		break;
+	default:
+		break;
+	}
+}
+
+static void test_ops(void **state)
+{
+	bool class_used[CLASS_CNT] = {0}, op_used[OP_CNT] = {0};
+	unsigned cnt;
+	const struct cuda_fn *fns = cuda_fns(&cnt);
+
+	(void)state;
+	for (unsigned i = 0; i < cnt; i++) {
+		const struct cuda_fn *fn = &fns[i];
+
+		class_used[fn->class] = op_used[fn->op] = true;
+		assert_int_equal(cuda_fn_is_query(fn), fn->op == OP_QUERY);
+		/* The caller of a query never waits, and a call that waits is no query. */
+		assert_int_equal(fn->class == CLASS_SYNC, fn->op == OP_SYNC);
+		check_op(fn);
+	}
+	for (int c = 0; c < CLASS_CNT; c++)
+		if (!class_used[c] && c != CLASS_OTHER && c != CLASS_QUERY)
+			fail_msg("class %s has no row", cuda_class_name(c));
+	for (int o = 0; o < OP_CNT; o++)
+		if (!op_used[o])
+			fail_msg("op %s (%d) has no row", cuda_op_name(o), o);
+}
+
+static void test_enums(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < COUNT(enum_names); i++) {
+		const struct cuda_enum *en = cuda_enum_by_name(enum_names[i]);
+
+		assert_non_null(en);
+		/* Names are unique, so a look-up by name finds this one. */
+		for (size_t j = 0; j < i; j++)
+			assert_string_not_equal(enum_names[i], enum_names[j]);
+		assert_true(en->value_cnt > 0);
+		for (unsigned v = 1; v < en->value_cnt; v++)
+			if (en->values[v].value < en->values[v - 1].value)
+				fail_msg("%s: %s is out of order", en->name, en->values[v].name);
+	}
+	assert_null(cuda_enum_by_name("CUnothing"));
+}
+
+static void test_types(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < COUNT(type_names); i++) {
+		const struct cuda_type *t = cuda_type_by_name(type_names[i]);
+
+		assert_non_null(t);
+		assert_true(t->size > 0);
+		assert_int_equal(t->kind == KIND_STRUCT, !!t->st);
+		assert_int_equal(t->kind == KIND_ENUM || t->kind == KIND_FLAGS, !!t->en);
+		if (t->kind == KIND_FLOAT)
+			assert_true(t->size == 4 || t->size == 8);
+		if (t->kind == KIND_PTR)
+			assert_int_equal(t->size, 8);
+	}
+}
+
+static void test_structs(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < COUNT(struct_names); i++) {
+		const struct cuda_struct *st = cuda_struct_by_name(struct_names[i]);
+		unsigned end = 0;
+
+		assert_non_null(st);
+		assert_true(st->size > 0 && st->size <= MAX_STRUCT_SZ);
+		assert_true(st->field_cnt > 0);
+		for (unsigned f = 0; f < st->field_cnt; f++) {
+			const struct cuda_field *field = &st->fields[f];
+
+			if (field->off < end || !field->count || !field->type->size)
+				fail_msg("%s: %s overlaps", st->name, field->name);
+			end = field->off + field->count * field->type->size;
+		}
+		if (end > st->size)
+			fail_msg("%s: %u bytes of fields in %u", st->name, end, st->size);
+	}
+	assert_null(cuda_struct_by_name("CUnothing"));
+}
+
+static void check_field(const char *st_name, const char *name, unsigned off, unsigned size)
+{
+	const struct cuda_struct *st = cuda_struct_by_name(st_name);
+
+	assert_non_null(st);
+	for (unsigned i = 0; i < st->field_cnt; i++) {
+		if (strcmp(st->fields[i].name, name))
+			continue;
+		assert_int_equal(st->fields[i].off, off);
+		assert_int_equal(st->fields[i].type->size * st->fields[i].count, size);
+		return;
+	}
+	fail_msg("%s has no field %s", st_name, name);
+}
+
+static void test_known_structs(void **state)
+{
+	(void)state;
+	assert_int_equal(cuda_struct_by_name("CUlaunchConfig")->size, 56);
+	check_field("CUlaunchConfig", "gridDimX", 0, 4);
+	check_field("CUlaunchConfig", "sharedMemBytes", 24, 4);
+	check_field("CUlaunchConfig", "hStream", 32, 8);
+	check_field("CUlaunchConfig", "attrs", 40, 8);
+	check_field("CUlaunchConfig", "numAttrs", 48, 4);
+	assert_int_equal(cuda_struct_by_name("CUlaunchAttribute")->size, 72);
+	check_field("CUlaunchAttribute", "id", 0, 4);
+	check_field("CUlaunchAttribute", "value", 8, 12);
+	assert_int_equal(cuda_struct_by_name("CUDA_MEMCPY2D")->size, 128);
+	check_field("CUDA_MEMCPY2D", "WidthInBytes", 112, 8);
+	assert_int_equal(cuda_struct_by_name("CUDA_MEMCPY3D")->size, 200);
+	check_field("CUDA_MEMCPY3D", "Depth", 192, 8);
+	assert_int_equal(cuda_struct_by_name("CUmemAllocationProp")->size, 32);
+	check_field("CUmemAllocationProp", "location", 8, 8);
+	assert_int_equal(cuda_type_by_name("CUuuid")->size, 16);
+	assert_int_equal(cuda_type_by_name("CUipcMemHandle")->size, 64);
+	assert_int_equal(cuda_type_by_name("CUdeviceptr_v1")->size, 4);
+}
+
+static void check_value(const char *en_name, const char *name, int64_t value)
+{
+	const struct cuda_enum *en = cuda_enum_by_name(en_name);
+
+	assert_non_null(en);
+	assert_non_null(cuda_enum_name(en, value));
+	assert_string_equal(cuda_enum_name(en, value), name);
+}
+
+static void test_known_enums(void **state)
+{
+	(void)state;
+	assert_string_equal(cuda_result_name(0), "CUDA_SUCCESS");
+	assert_string_equal(cuda_result_name(2), "CUDA_ERROR_OUT_OF_MEMORY");
+	assert_string_equal(cuda_result_name(600), "CUDA_ERROR_NOT_READY");
+	assert_string_equal(cuda_result_name(700), "CUDA_ERROR_ILLEGAL_ADDRESS");
+	assert_string_equal(cuda_result_name(999), "CUDA_ERROR_UNKNOWN");
+	assert_null(cuda_result_name(12345));
+	assert_null(cuda_result_name(-1));
+	check_value("CUdevice_attribute", "CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR", 75);
+	/* Two names each: the one that is not deprecated. */
+	check_value("CUdevice_attribute", "CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK", 8);
+	check_value("CUdevice_attribute", "CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED",
+		    102);
+	check_value("CUctx_flags", "CU_CTX_SCHED_BLOCKING_SYNC", 4);
+	check_value("CUctx_flags", "CU_CTX_LMEM_RESIZE_TO_MAX", 0x10);
+	check_value("CUstream_flags", "CU_STREAM_NON_BLOCKING", 1);
+	check_value("CUlaunchAttributeID", "CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION", 4);
+	check_value("CUmemorytype", "CU_MEMORYTYPE_HOST", 1);
+	check_value("CUmemhostalloc_flags", "CU_MEMHOSTALLOC_WRITECOMBINED", 4);
+}
+
+static void check_args(const char *symbol, enum cuda_class class, enum cuda_op op, int arg_cnt,
+		       const char *const *names)
+{
+	const struct cuda_fn *fn = fn_get(symbol);
+
+	assert_int_equal(fn->class, class);
+	assert_int_equal(fn->op, op);
+	assert_int_equal(fn->arg_cnt, arg_cnt);
+	for (int i = 0; i < arg_cnt; i++)
+		assert_string_equal(fn->args[i].name, names[i]);
+}
+
+#define CHECK_ARGS(symbol, class, op, ...)                                                         \
+	do {                                                                                       \
+		const char *const names[] = {__VA_ARGS__};                                         \
+		check_args(symbol, class, op, COUNT(names), names);                                \
+	} while (0)
+
+static void test_known_rows(void **state)
+{
+	const struct cuda_fn *fn;
+
+	(void)state;
+	CHECK_ARGS("cuLaunchKernel", CLASS_LAUNCH, OP_LAUNCH, "f", "gridDimX", "gridDimY",
+		   "gridDimZ", "blockDimX", "blockDimY", "blockDimZ", "sharedMemBytes", "hStream",
+		   "kernelParams", "extra");
+	CHECK_ARGS("cuMemAlloc_v2", CLASS_MEMORY, OP_ALLOC, "dptr", "bytesize");
+	CHECK_ARGS("cuGraphLaunch", CLASS_GRAPH, OP_GRAPH_LAUNCH, "hGraphExec", "hStream");
+	CHECK_ARGS("cuStreamWaitEvent", CLASS_STREAM, OP_WAIT, "hStream", "hEvent", "Flags");
+	CHECK_ARGS("cuModuleGetFunction", CLASS_MODULE, OP_LOOKUP, "hfunc", "hmod", "name");
+	CHECK_ARGS("cuDeviceComputeCapability", CLASS_DEVICE, OP_QUERY, "major", "minor", "dev");
+
+	fn = fn_get("cuMemAlloc_v2");
+	assert_int_equal(fn->args[0].dir, DIR_OUT);
+	assert_string_equal(fn->args[0].type->name, "CUdeviceptr");
+	assert_int_equal(cuda_fn_bytes_arg(fn), 1);
+	assert_int_equal(fn->since, 3020);
+	/* The form of CUDA 2.0: 32 bits. */
+	fn = fn_get("cuMemAlloc");
+	assert_int_equal(fn->args[0].type->size, 4);
+	assert_int_equal(fn->args[1].type->size, 4);
+	assert_int_equal(cuda_fn_bytes_arg(fn), 1);
+	assert_int_equal(fn->since, 2000);
+	assert_int_equal(cuda_fn_bytes_arg(fn_get("cuStreamSynchronize")), -1);
+
+	fn = fn_get("cuModuleLoadDataEx");
+	assert_int_equal(fn->args[1].dir, DIR_IN);
+	assert_int_equal(fn->args[1].type->kind, KIND_PTR);
+	assert_int_equal(fn->args[3].dir, DIR_IN_ARR);
+	assert_int_equal(fn->args[3].count_arg, 2);
+	assert_string_equal(fn->args[3].type->name, "CUjit_option");
+	assert_int_equal(fn_get("cuModuleGetFunction")->args[2].dir, DIR_IN_STR);
+	assert_int_equal(fn_get("cuDeviceGetName")->args[0].dir, DIR_OUT_STR);
+	assert_int_equal(fn_get("cuFuncGetName")->args[0].dir, DIR_OUT_PSTR);
+	assert_int_equal(fn_get("cuMemHostAlloc")->args[0].type->kind, KIND_HEX);
+
+	assert_true(fn_get("cuMemcpyHtoDAsync_v2")->is_async);
+	assert_false(fn_get("cuMemcpyHtoD_v2")->is_async);
+	assert_true(fn_get("cuLaunchKernel_ptsz")->per_thread);
+	assert_false(fn_get("cuLaunchKernel")->per_thread);
+	assert_int_equal(fn_get("cuCtxSynchronize")->arg_cnt, 0);
+}
+
+/* The calls that programs make by the hundred thousand are queries; those that give the model names
+ * and handles are not. */
+static void test_queries(void **state)
+{
+	static const char *const queries[] = {
+		"cuCtxGetDevice_v2",
+		"cuCtxGetDevice",
+		"cuDevicePrimaryCtxGetState",
+		"cuCtxGetCurrent",
+		"cuGetErrorString",
+		"cuKernelGetAttribute",
+		"cuGetProcAddress_v2",
+		"cuDriverGetVersion",
+		"cuCtxGetLimit",
+		"cuDeviceGetAttribute",
+		"cuStreamIsCapturing",
+		"cuStreamQuery",
+		"cuEventQuery",
+		"cuPointerGetAttribute",
+		"cuStreamGetCaptureInfo_v3",
+		"cuMemGetInfo_v2",
+		"cuGraphGetNodes",
+		"cuEventElapsedTime_v2",
+		"cuOccupancyMaxActiveClusters",
+	};
+	static const char *const shown[] = {
+		"cuModuleGetFunction",	     "cuLibraryGetKernel",
+		"cuKernelGetFunction",	     "cuFuncGetName",
+		"cuKernelGetName",	     "cuLibraryGetModule",
+		"cuModuleGetGlobal_v2",	     "cuGetExportTable",
+		"cuLibraryEnumerateKernels", "cuThreadExchangeStreamCaptureMode",
+		"cuStreamSynchronize",	     "cuCtxSetCurrent",
+		"cuFuncGetModule",	     "cuKernelGetLibrary",
+	};
+
+	(void)state;
+	for (size_t i = 0; i < COUNT(queries); i++)
+		if (!cuda_fn_is_query(fn_get(queries[i])))
+			fail_msg("%s is a query", queries[i]);
+	for (size_t i = 0; i < COUNT(shown); i++)
+		if (cuda_fn_is_query(fn_get(shown[i])))
+			fail_msg("%s is no query", shown[i]);
+}
+
+static void test_public_name(void **state)
+{
+	static const struct {
+		const char *symbol, *name;
+	} cases[] = {
+		{"cuCtxCreate_v4", "cuCtxCreate"},
+		{"cuMemcpyHtoDAsync_v2_ptsz", "cuMemcpyHtoDAsync"},
+		{"cuMemcpy_ptds", "cuMemcpy"},
+		{"cuCtxGetId", "cuCtxGetId"},
+		{"cuDeviceGetUuid_v2", "cuDeviceGetUuid"},
+		{"cuMemsetD32", "cuMemsetD32"},
+		{"cuMemsetD2D16_v2_ptds", "cuMemsetD2D16"},
+		{"cuTexRefSetAddress2D_v3", "cuTexRefSetAddress2D"},
+		{"cuStreamWriteValue64", "cuStreamWriteValue64"},
+		{"cuFuture_v12", "cuFuture"},
+		{"", ""},
+		{"_v2", "_v2"},
+		{"_ptsz", "_ptsz"},
+	};
+	char buf[64], small[8];
+
+	(void)state;
+	for (size_t i = 0; i < COUNT(cases); i++) {
+		cuda_public_name(cases[i].symbol, buf, sizeof(buf));
+		assert_string_equal(buf, cases[i].name);
+	}
+	cuda_public_name("cuMemcpyHtoD_v2", small, sizeof(small));
+	assert_string_equal(small, "cuMemcp");
+}
+
+static void test_lookups(void **state)
+{
+	(void)state;
+	assert_null(cuda_fn_by_symbol("cuNothing"));
+	assert_null(cuda_fn_by_symbol(""));
+	assert_null(cuda_fn_by_symbol("cuMemAlloc_v9"));
+	assert_int_equal(cuda_class_by_name("launch", 6), CLASS_LAUNCH);
+	assert_int_equal(cuda_class_by_name("launch,sync", 6), CLASS_LAUNCH);
+	assert_int_equal(cuda_class_by_name("launc", 5), -1);
+	assert_int_equal(cuda_class_by_name("", 0), -1);
+	for (int c = 0; c < CLASS_CNT; c++) {
+		const char *name = cuda_class_name(c);
+
+		assert_int_equal(cuda_class_by_name(name, strlen(name)), c);
+		assert_true(*cuda_class_text(c));
+	}
+	assert_string_equal(cuda_op_name(OP_LAUNCH_EX), "launch");
+	assert_null(cuda_type_by_name("CUnothing"));
+}
+
+static bool is_undocumented(const char *symbol)
+{
+	for (size_t i = 0; i < COUNT(undocumented); i++)
+		if (!strcmp(undocumented[i], symbol))
+			return true;
+	return false;
+}
+
+static void test_exports(void **state)
+{
+	FILE *f = fopen(TEST_DATA_DIR "/libcuda-580-exports.txt", "r");
+	unsigned lines = 0, unknown = 0;
+	char line[128];
+
+	(void)state;
+	if (!f)
+		fail_msg("cannot open %s/libcuda-580-exports.txt: run from the top of the tree",
+			 TEST_DATA_DIR);
+	while (fgets(line, sizeof(line), f)) {
+		bool known;
+
+		line[strcspn(line, "\n")] = 0;
+		known = cuda_fn_by_symbol(line);
+		if (known == is_undocumented(line))
+			fail_msg("%s: %s", line,
+				 known ? "has a row, take it off the list" : "no row");
+		unknown += !known;
+		lines++;
+	}
+	fclose(f);
+	assert_int_equal(lines, 674);
+	assert_int_equal(unknown, COUNT(undocumented));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_rows),	    cmocka_unit_test(test_words),
+		cmocka_unit_test(test_forms),	    cmocka_unit_test(test_ops),
+		cmocka_unit_test(test_enums),	    cmocka_unit_test(test_types),
+		cmocka_unit_test(test_structs),	    cmocka_unit_test(test_known_structs),
+		cmocka_unit_test(test_known_enums), cmocka_unit_test(test_known_rows),
+		cmocka_unit_test(test_queries),	    cmocka_unit_test(test_public_name),
+		cmocka_unit_test(test_lookups),	    cmocka_unit_test(test_exports),
+	};
+
+	return cmocka_run_group_tests_name("cuda_tables", tests, NULL, NULL);
+}
