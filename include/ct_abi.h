@@ -85,7 +85,7 @@ struct ct_lib_map {
 };
 _Static_assert(sizeof(struct ct_lib_map) == 120, "ct_lib_map is part of the ABI");
 
-/* Why a record is missing. One counter each per CPU; shown in the trace's end line. */
+/* Why a record is missing; shown in the trace's end line. */
 enum ct_drop {
 	CT_DROP_CALL = 0,    /* ring full: a finished call */
 	CT_DROP_TASK = 1,    /* ring full: process and thread records */
@@ -121,14 +121,30 @@ struct ct_frame {
 };
 _Static_assert(sizeof(struct ct_frame) == 32 + 8 * CT_MAX_WORDS, "ct_frame is part of the ABI");
 
-/* State of one thread; value of the `threads` map, keyed by thread id. out is where a record is
- * put together: it belongs to the thread, so preemption cannot mix two. */
+/* Longest record: captures stop when the next one would begin behind CT_OUT_SZ_MAX. */
+#define CT_OUT_SZ_MAX 2048
+
+/* State of one thread; value of the `threads` map, keyed by thread id. Only the thread itself
+ * writes it, so the counters need no atomics and exact accounting costs nothing; out is where a
+ * record is put together, for the same reason: preemption cannot mix two. */
 struct ct_thread {
 	__u32 pid;
-	__u32 depth;
+	__u32 depth;	       /* frames in use */
+	__u64 next_id, end_id; /* call ids are taken from a shared counter in blocks */
+	__u64 stats[CT_STAT_CNT];
+	__u64 drops[CT_DROP_CNT];
 	struct ct_frame frames[CT_MAX_DEPTH];
-	struct ct_call out;
-	__u8 data[CT_DATA_SZ_MAX + CT_CAP_SZ_MAX];
+	__u8 out[CT_OUT_SZ_MAX + CT_CAP_SZ_MAX];
+};
+
+/* Call ids that a thread takes at a time. */
+#define CT_ID_BLOCK 1024
+
+/* Value of the one-element `totals` map: counters of threads that are gone, and losses that no
+ * thread state could count. Added to atomically. */
+struct ct_totals {
+	__u64 stats[CT_STAT_CNT];
+	__u64 drops[CT_DROP_CNT];
 };
 
 /* Which processes are traced. */
@@ -137,12 +153,13 @@ enum ct_filter_mode {
 	CT_FILTER_PIDS = 1, /* those in the `pids` map */
 };
 
-/* Value of the `pids` map, keyed by process id. */
+/* Value of the `pids` map, keyed by process id: traced processes. With CT_FILTER_ALL a process
+ * gets in with its first call. */
 struct ct_pid {
 	__u32 flags;
 	__u32 reserved;
 };
-/* Stop it when it maps a libcuda that is not in `known_libs`. */
+/* Stop it when it maps a libcuda that is not in `known_libs`. Children inherit it. */
 #define CT_PID_F_STOP_ON_LIB 1
 
 /* Key of the `known_libs` map: a library file that is attached already. */
@@ -155,13 +172,13 @@ _Static_assert(sizeof(struct ct_lib_key) == 16, "ct_lib_key is part of the ABI")
 
 /* Set before load; constant for the verifier. */
 struct ct_cfg {
-	__u32 filter_mode; /* enum ct_filter_mode */
-	__u32 follow_children;
-	__u32 own_pid;	  /* the tracer itself is never traced but for its stub */
-	__u32 wake_bytes; /* wake the reader when this much is in the ring */
+	__u32 filter_mode;     /* enum ct_filter_mode */
+	__u32 follow_children; /* children of traced processes are traced */
+	__u32 own_pid;	       /* the tracer itself is never traced but for its stub */
+	__u32 wake_shift; /* the reader is woken each time 2^wake_shift bytes more are waiting */
+	__u32 filter_uid; /* 1: only processes of the user uid */
+	__u32 uid;
 	__u64 min_duration_ns;
-	__u32 cpu_bits; /* call ids end in the CPU number, so that CPUs need not share a counter */
-	__u32 reserved;
 };
 
 /* A probe's cookie: func_id in the low 32 bits, lib_id in the high. */

@@ -25,8 +25,7 @@
 #define CT_MAX_CAPS 8
 /* Longest single capture in bytes. A power of two: the verifier needs a mask. */
 #define CT_CAP_SZ_MAX 1024
-/* Room for all captures of one record, each rounded up to 8 bytes. A power of two. */
-#define CT_DATA_SZ_MAX 2048
+/* (see CT_OUT_SZ_MAX for the room that all captures of a record have together) */
 /* Functions that one trace can tell apart: rows of the table and symbols that it does not know. */
 #define CT_MAX_FUNCS 2048
 
@@ -47,6 +46,8 @@ enum ct_cap_kind {
 
 /* Only read when the call returned 0: out-parameters of a failed call are not written. */
 #define CT_CAP_F_ON_SUCCESS 1
+/* CT_CAP_ARR: count_arg is a pointer to the number (cuGraphGetNodes). */
+#define CT_CAP_F_COUNT_PTR 2
 
 struct ct_cap {
 	__u8 kind; /* enum ct_cap_kind */

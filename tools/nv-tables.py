@@ -17,7 +17,9 @@ HEAD = "/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */\n"
 MADE = "/* Made by tools/nv-tables.py: edit the facts or the tool, not the rows.\n *\n"
 BRANCHES = "515 520 525 530 535 545 550 555 560 565 570 575 580 590 595".split()
 OLDEST, NEWEST = "515.43.04", "595.45.04"
-NVKMS_TAGS = "515.43.04 525.147.05 535.288.01 550.163.01 570.211.01 580.142 590.48.01 595.45.04".split()
+NVKMS_TAGS = ("515.43.04 525.147.05 535.288.01 550.163.01 570.211.01 580.142 590.48.01 "
+              "595.45.04").split()
+HISTORY = "size_history(first tag with it, tags sorted by number)"
 
 
 def rows(facts, name):
@@ -67,7 +69,9 @@ def ctrl_sizes(r):
         if not size:
             m = re.match(r"last size (\d+)", r["note"])
             size = m.group(1) if m else ""
-        return "S(0, %s)" % size if size else "NOS"
+        # The export table of the newest drivers says so; older ones had other sizes.
+        since = ver("580") if r["params_source"] == "nvoc" else "0"
+        return "S(%s, %s)" % (since, size) if size else "NOS"
     out, last = [], None
     for word in text.split():
         branch, hist = word.split(":")
@@ -84,14 +88,14 @@ def ctrl_sizes(r):
 def rmctrl(facts):
     out = header("""
 CTRL(value, name, parameter struct, who runs it, branches, sizes)
-CTRLP(value, name, parameter struct, who runs it, branches, branches where only some releases have
-it, sizes)
-CTRLX(value, name, parameter struct, who runs it, why, sizes): a name without known branches: ALIAS,
-second name of the row before; UNPUB, in no published header.
+CTRLP(value, name, parameter struct, who runs it, branches, branches where only some releases
+have it, sizes)
+CTRLX(value, name, parameter struct, who runs it, why, sizes): a name without known branches:
+ALIAS, second name of the row before; UNPUB, in no published header.
 
-Ascending by value; of rows with one value the newest name comes first. GSP: forwarded to the GSP
-firmware where there is one. CPU: run by the kernel's RM (which may still ask the GSP). NO: not
-known. S(first version, bytes).""")
+Ascending by value; of rows with one value the newest name comes first. GSP: forwarded to the
+GSP firmware where there is one. CPU: run by the kernel's RM (which may still ask the GSP). NO:
+not known. S(first version, bytes).""")
     who = {"gsp": "GSP", "cpu": "CPU", "": "NO"}
     rs = rows(facts, "rm_controls.tsv")
     for r in sorted(rs, key=lambda r: int(r["value_hex"], 16)):
@@ -114,8 +118,8 @@ known. S(first version, bytes).""")
 def rmclass(facts):
     out = header("""
 CLASS(number, name, kind, allocation parameters, their bytes in the newest driver, branches, other
-names). Ascending by number. No branches: in the driver's list of resources, in no class header. Bytes
-by version are in struct.def for the structs that are there.""")
+names). Ascending by number. No branches: in the driver's list of resources, in no class header.
+Bytes by version are in struct.def for the structs that are there.""")
     for r in sorted(rows(facts, "rm_classes.tsv"), key=lambda r: int(r["hClass_u32"], 16)):
         brs, _ = branches(r["branches"])
         size = r["alloc_params_size_595.45.04"] or r["alloc_params_size_580.142"] or "0"
@@ -130,7 +134,7 @@ def escape_span(r):
     m = re.match(r"(\d+\.[\d.]+\d)\.\.(\d+\.[\d.]+\d) only", note)
     if m:
         return m.group(1), m.group(2)
-    hist = [h.split(":") for h in r["size_history(first tag with it, tags sorted by number)"].split()]
+    hist = [h.split(":") for h in r[HISTORY].split()]
     first = OLDEST
     if len(hist) > 1 and hist[0][1] == "-":
         first = hist[1][0]
@@ -223,6 +227,8 @@ def kind(name, ctype, size):
 def guess(name):
     """Type of a field that the facts give only by name, offset and size."""
     base = name.split(".")[-1]
+    if re.search(r"(^|_)fd$|Fd$", base):
+        return "int"
     if re.match(r"h[A-Z]", base):
         return "NvHandle"
     return "NvP64" if re.match(r"p+h?[A-Z]", base) else "NvU32"
@@ -240,15 +246,14 @@ def layout_blocks(facts):
         key = (r["struct"], r["first_tag"], r["last_tag"], int(r["struct_size"]))
         if not blocks or blocks[-1][:4] != key:
             blocks.append(key + ([],))
-        size = int(r["size"])
-        blocks[-1][4].append((r["field"], int(r["offset"]), size, kind(r["field"], r["type"], size)))
+        name, size = r["field"], int(r["size"])
+        blocks[-1][4].append((name, int(r["offset"]), size, kind(name, r["type"], size)))
         have.add(r["struct"])
     for r in rows(facts, "frontend_escapes.tsv"):
         name, fs = r["param_struct"], fields_of(r["fields(name@off:size)"])
         if not fs or name in have:
             continue
-        hist = [h.split(":") for h in
-                r["size_history(first tag with it, tags sorted by number)"].split()]
+        hist = [h.split(":") for h in r[HISTORY].split()]
         hist = [h for h in hist if h[1] != "-"]
         for i, (tag, size) in enumerate(hist):
             # The layout ends where the next one starts; only the start of each is compared.

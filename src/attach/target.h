@@ -43,13 +43,24 @@ struct map_line {
 };
 int target_parse_map_line(char *line, struct map_line *out);
 
-/* Adds the libcuda files that pid maps. 0; -ESRCH when there is no such process; -EACCES... */
+/*
+ * A list holds each file (device and inode) once: the first process that is found to map it stands
+ * for all. To learn whether one process maps any, start with an empty list.
+ */
+
+/* Adds the libcuda files that pid maps. 0; -ESRCH when there is no such process; -EACCES when its
+ * maps, or a file in them, may not be read (the file is reported, the process is not). */
 int target_libs__add_pid(struct target_libs *list, pid_t pid);
+/* Adds the libcuda files that pid has open: the dynamic linker is about to map them. -1 when there
+ * is no such process. */
+int target_libs__add_open(struct target_libs *list, pid_t pid);
 /* Adds those of every process. Returns how many processes have one. */
 int target_libs__add_all(struct target_libs *list);
 /* Adds what the dynamic linker would find for a program started from here: LD_LIBRARY_PATH,
  * the linker's cache, its default folders, and the usual folders of driver installations. */
 int target_libs__add_system(struct target_libs *list);
+/* Adds one file by name; silent. */
+int target_libs__add_path(struct target_libs *list, const char *path);
 /* Adds one file by name (--libcuda). Reports its own errors. */
 int target_libs__add_file(struct target_libs *list, const char *path);
 

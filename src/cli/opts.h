@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The command line. One table of options (opts.c): help, man page and shell completion are printed
- * from it.
+ * The command line. One table of options (opts_table.c): help, man page and shell completion are
+ * printed from it.
  */
 #ifndef CLI_OPTS_H
 #define CLI_OPTS_H
@@ -11,6 +11,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "attach/mechanism.h"
+
 enum verb {
 	VERB_TRACE, /* no verb given */
 	VERB_LIST,  /* cudatrace list: the API table */
@@ -19,15 +21,17 @@ enum verb {
 
 enum tristate { TRI_UNSET = 0, TRI_ON, TRI_OFF };
 
-/* Which uprobe mechanism: the value of --mechanism. */
-enum mechanism { MECH_AUTO = 0, MECH_SESSION, MECH_MULTI, MECH_PERF };
-
 struct strv {
 	const char **v;
 	unsigned cnt;
 };
 
 #define OPTS_MAX_PIDS 256
+
+/* Ring buffer. At 500,000 calls a second the default is filled in about half a second. */
+#define OPTS_BUFFER_MIN	    (64ull << 10)
+#define OPTS_BUFFER_MAX	    (1ull << 30)
+#define OPTS_BUFFER_DEFAULT (32ull << 20)
 
 struct opts {
 	enum verb verb;
@@ -45,7 +49,8 @@ struct opts {
 	enum tristate summary;	   /* unset: when stderr is a terminal */
 	bool quiet;
 	int verbose;
-	bool json; /* list, check, summary */
+	bool json;  /* list, check, summary */
+	bool names; /* list: only the names that -e knows, for completion scripts (hidden) */
 	/* what to trace */
 	struct strv select; /* each -e, in order */
 	bool all;

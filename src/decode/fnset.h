@@ -22,9 +22,10 @@ unsigned fnset__cnt(const struct fnset *set);
 /*
  * Chooses what is traced, in the manner of strace -e:
  *   expr = [!]item[,item...]   item = function name | glob | class | all | none
- * A leading ! takes all but the items. An item may have a ! of its own: later items win. A name
- * matches the public name (all its versions) or the exported symbol. Several calls: the last wins.
- * On error returns -EINVAL and writes a message that says which item and what is near it to err.
+ * A leading ! takes what is traced by default (all but the queries) less the items. An item may
+ * have a ! of its own: later items win. A name matches the public name (all its versions) or the
+ * exported symbol; a class is all of its functions, queries too. Several calls: the last wins. On
+ * error returns -EINVAL and writes a message that says which item and what is near it to err.
  */
 int fnset__select(struct fnset *set, const char *expr, char *err, size_t err_size);
 /* Everything, queries too (--all). */

@@ -29,11 +29,21 @@ struct visitor_ops {
 	void (*close)(struct visitor *v);
 	void (*open_array)(struct visitor *v, const char *name);
 	void (*close_array)(struct visitor *v);
+	/* may be NULL: 0 or 1 then */
+	void (*boolean)(struct visitor *v, const char *name, bool x);
 };
 
 struct visitor {
 	const struct visitor_ops *ops;
 };
+
+static inline void visit_bool(struct visitor *v, const char *name, bool x)
+{
+	if (v->ops->boolean)
+		v->ops->boolean(v, name, x);
+	else
+		v->ops->u64(v, name, x);
+}
 
 /* What a record captured for one ct_cap of the function's spec. */
 struct capture {
@@ -53,6 +63,9 @@ void cuda_visit_args(const struct cuda_fn *fn, const uint64_t *words, unsigned w
 
 /* Index of the capture of argument arg, or -1. */
 int cuda_arg_cap(const struct cuda_fn *fn, unsigned arg);
+/* Index of the first argument word of argument arg, or -1 when it is not in the words: a float. It
+ * is the argument's own index but for functions that take floats or big structs by value. */
+int cuda_arg_word(const struct cuda_fn *fn, unsigned arg);
 /* Index of the first argument called name, or -1. */
 int cuda_arg_by_name(const struct cuda_fn *fn, const char *name);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Buffered output in units ("records": a line, a JSON value) that are written whole or not at all.
- * When a write fails (full disk, closed pipe), the file is cut back to the last whole unit and
- * nothing more is written: what is there stays valid.
+ * Buffered output in units that are written whole or not at all. A unit is one line: it ends with a
+ * newline and holds no other. When a write fails (full disk, closed pipe), the file is cut back to
+ * the last whole line and nothing more is written: what is there stays valid.
  */
 #ifndef UTIL_OUT_H
 #define UTIL_OUT_H
@@ -19,14 +19,16 @@ struct out {
 	int fd;
 	bool is_file; /* a regular file: can be cut */
 	bool failed;
-	int error; /* errno of the failure */
+	int error; /* errno of the first failure: reported then, and never again */
 	char *name;
 	uint64_t written; /* bytes of whole units in the file */
+	uint64_t lost;	  /* units that were committed and could not be written */
+	bool stale;	  /* the file ends in cut lines: truncated after the next flush */
 };
 
 /* Creates or truncates path; "-" is stdout. Reports its own errors (what to do). NULL on error. */
 struct out *out__open(const char *path);
-/* In memory only (tests, benchmarks): fd -1; the buffer grows when grow is set, else is emptied. */
+/* In memory only (tests, benchmarks): fd -1, the buffer grows. */
 struct out *out__memory(void);
 /* Ends the unit; everything since the last one is now part of the file's valid content. */
 void out__commit(struct out *o);
@@ -34,9 +36,10 @@ void out__commit(struct out *o);
 void out__rollback(struct out *o);
 /* Writes whole units. */
 void out__flush(struct out *o);
-/* After a failure: cut whole lines from the end of the file until n bytes fit, so that a closing
- * line can be written into blocks that the file has already. Returns how many lines were cut,
- * or -errno. */
+/* After a failure: cut whole lines from the end of the file until n bytes fit, so that closing
+ * lines can be written into blocks that the file has already. The first line stays. Returns how
+ * many lines were cut, or -errno; writing is possible again then, and whatever was in the buffer is
+ * gone. */
 long out__make_room(struct out *o, size_t n);
 /* Flushes, closes, frees. -errno when anything was not written. */
 int out__close(struct out *o);

@@ -1,0 +1,207 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+# cudatrace. `make help` lists the targets, docs/BUILDING.md has the details.
+#
+#   V=1 show commands   O=DIR build folder   DEBUG=1   SAN=address,undefined   WERROR=1
+#   ARCH=x86|arm64 of the BPF side   PREFIX= DESTDIR= for install
+
+VERSION := 0.1.0
+O       ?= build
+PREFIX  ?= /usr/local
+ARCH    ?= $(patsubst aarch64,arm64,$(patsubst x86_64,x86,$(shell uname -m)))
+
+CC           := $(if $(filter default,$(origin CC)),gcc,$(CC))
+CLANG        ?= clang
+CLANG_FORMAT ?= clang-format
+PKG_CONFIG   ?= pkg-config
+INSTALL      ?= install
+# Recursive on purpose: asked when first needed, so that `make deps` works where nothing is installed.
+BPFTOOL      ?= $(shell tools/install-deps.sh bpftool)
+
+Q := $(if $(filter 1,$(V)),,@)
+ifeq ($(Q),)
+say =
+else
+say = @printf '  %-8s %s\n' '$(1)' '$(2)';
+MAKEFLAGS += --no-print-directory
+endif
+
+# --- flags ---
+OPT    := $(if $(DEBUG),-O0 -DDEBUG,-O2)
+# _FORTIFY_SOURCE needs optimisation, and hides bugs from AddressSanitizer.
+HARDEN := -fstack-protector-strong $(if $(DEBUG)$(SAN),,-U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=3)
+SANFL  := $(if $(SAN),-fsanitize=$(SAN) -fno-sanitize-recover=all -fno-omit-frame-pointer)
+# "-D_GNU_SOURCE=" rather than "-D_GNU_SOURCE": no clash with a file that defines it too.
+CPPFLAGS_ALL = -D_GNU_SOURCE= -Isrc -Iinclude -I$(O) $(CPPFLAGS)
+CFLAGS_ALL   = -std=gnu11 -fno-strict-aliasing $(OPT) -g -Wall -Wextra -Wno-unused-parameter -fPIE $(HARDEN) $(SANFL) \
+               $(if $(WERROR),-Werror) $(CFLAGS)
+LDFLAGS_ALL  = $(SANFL) $(LDFLAGS)
+LINK_PIE     = -pie -Wl,-z,now,-z,relro
+DEP          = -MMD -MP
+PKGS        := 'libbpf >= 1.3' libelf zlib
+LIBS         = $(shell $(PKG_CONFIG) --libs $(PKGS)) -lstdc++ -lm -lpthread -ldl
+STATIC_LIBS  = $(shell $(PKG_CONFIG) --static --libs $(PKGS)) -lstdc++ -lm
+
+# clang -target bpf does not look where the host's compiler finds asm/types.h.
+BPF_SYS    = $(shell $(CLANG) -v -E -xc /dev/null 2>&1 | \
+               sed -n '/<...> search starts here/,/^End of search list/s|^ \(/.*\)|-idirafter \1|p')
+BPF_CFLAGS = -g -O2 -target bpf -mcpu=v3 -D__TARGET_ARCH_$(1) -Ivmlinux/$(1) -Iinclude -Wall -Werror \
+             $(BPF_SYS)
+
+# --- files: by wildcard, so a new one needs no edit here ---
+SRCS       := $(wildcard src/*/*.c src/*/*/*.c)
+OBJS       := $(SRCS:%.c=$(O)/%.o)
+MAIN_OBJ   := $(O)/src/main.o
+BPF_SRCS   := $(wildcard bpf/*.bpf.c)
+BPF_OBJS   := $(BPF_SRCS:%.c=$(O)/%.o)
+ARM64_OBJS := $(BPF_SRCS:%.c=$(O)/arm64/%.o)
+LIB        := $(O)/libct.a
+# A build with other flags (O=build/san) may take the BPF side from this folder.
+SKEL_DIR   ?= $(O)
+GEN        := $(O)/version.h $(O)/cudatrace.skel.h
+
+UNIT       := $(patsubst tests/unit/%.c,$(O)/unit/%,$(wildcard tests/unit/test_*.c))
+UNIT_OBJS  := $(patsubst %.c,$(O)/%.o,$(filter-out tests/unit/test_%,$(wildcard tests/unit/*.c)))
+
+.DELETE_ON_ERROR:
+.SECONDARY:
+.SUFFIXES:
+.PHONY: all static demo check check-build check-unit check-fake bench fuzz deps bpf-arm64 install \
+        uninstall clean format check-format help san-unit FORCE
+
+all: $(O)/cudatrace ## build the tracer: build/cudatrace (the default)
+static: $(O)/cudatrace-static ## one static binary to copy to any machine: build/cudatrace-static
+
+# --- the program ---
+$(O)/cudatrace: $(MAIN_OBJ) $(LIB)
+	$(call say,LINK,$@)$(CC) $(CFLAGS_ALL) $(LINK_PIE) $(LDFLAGS_ALL) $^ $(LIBS) -o $@
+$(O)/cudatrace-static: $(MAIN_OBJ) $(LIB) $(O)/tools/static-libelf-shim.o
+	$(call say,LINK,$@)$(CC) $(CFLAGS_ALL) -static-pie -Wl,-z,now,-z,relro $(LDFLAGS_ALL) $^ $(STATIC_LIBS) -o $@
+
+# An archive, so that a unit test links only what it uses. Made anew: a deleted source must go.
+$(LIB): $(OBJS) $(O)/sources
+	$(call say,AR,$@)rm -f $@; $(AR) rcs $@ $(OBJS)
+
+$(O)/%.o: %.c $(O)/flags | $(GEN)
+	$(call say,CC,$<)mkdir -p $(@D); $(CC) $(CPPFLAGS_ALL) $(CFLAGS_ALL) $(DEP) -c $< -o $@
+
+# Written only when they change: what depends on them is then built again.
+put = { cat > $@.new; cmp -s $@.new $@ && rm $@.new || mv $@.new $@; }
+
+$(O)/flags: FORCE | $(O)/tools-ok
+	@echo '$(CC) $(CPPFLAGS_ALL) $(CFLAGS_ALL)' | $(put)
+$(O)/sources: FORCE | $(O)/tools-ok
+	@echo '$(SRCS) $(BPF_SRCS) $(FAKE_SRCS)' | $(put)
+
+$(O)/version.h: FORCE
+	@mkdir -p $(O); v=$$(git describe --tags --match 'v[0-9]*' --dirty 2>/dev/null) || \
+	{ v=$$(git rev-parse --short HEAD 2>/dev/null) && v=$(VERSION)-g$$v; } || v=$(VERSION); \
+	echo "#define CUDATRACE_VERSION \"$${v#v}\"" | $(put)
+
+# What is missing is said once, here, and not by a compiler.
+$(O)/tools-ok: | $(O)/version.h
+	@lack() { echo "cudatrace: $$1; run: make deps" >&2; exit 1; }; \
+	for t in $(firstword $(CC)) $(CLANG) $(BPFTOOL) $(PKG_CONFIG); do \
+		command -v $$t >/dev/null || lack "$$t is not installed"; done; \
+	$(PKG_CONFIG) --exists $(PKGS) || lack "libbpf >= 1.3, libelf and zlib are needed, with their headers"; touch $@
+
+# --- the BPF side ---
+$(O)/bpf/%.bpf.o: bpf/%.bpf.c | $(O)/tools-ok
+	$(call say,BPF,$<)mkdir -p $(@D); $(CLANG) $(call BPF_CFLAGS,$(ARCH)) $(DEP) -c $< -o $@
+$(O)/arm64/bpf/%.bpf.o: bpf/%.bpf.c | $(O)/tools-ok
+	$(call say,BPF,$< for arm64)mkdir -p $(@D); $(CLANG) $(call BPF_CFLAGS,arm64) $(DEP) -c $< -o $@
+
+# libbpf's linker joins the objects and leaves their DWARF out (BTF stays), so nothing need be stripped.
+$(O)/cudatrace.bpf.o: $(BPF_OBJS) $(O)/sources
+	$(call say,BPFLINK,$@)$(BPFTOOL) gen object $@ $(BPF_OBJS)
+
+ifeq ($(SKEL_DIR),$(O))
+$(O)/cudatrace.skel.h: $(O)/cudatrace.bpf.o
+	$(call say,SKEL,$@)$(BPFTOOL) gen skeleton $< name cudatrace_bpf > $@
+else
+$(O)/cudatrace.skel.h: $(SKEL_DIR)/cudatrace.skel.h
+	$(Q)mkdir -p $(@D); cp $< $@
+endif
+
+bpf-arm64: $(ARM64_OBJS) ## compile the BPF side for arm64 (any machine can)
+	$(call say,BPFLINK,$(O)/arm64/cudatrace.bpf.o)$(BPFTOOL) gen object $(O)/arm64/cudatrace.bpf.o $^
+
+# --- tests ---
+$(O)/unit/%: $(O)/tests/unit/%.o $(UNIT_OBJS) $(LIB)
+	$(call say,LINK,$@)mkdir -p $(@D); $(CC) $(CFLAGS_ALL) $(LINK_PIE) $(LDFLAGS_ALL) $^ -lcmocka $(LIBS) -o $@
+$(O)/tests/unit/%.o: CPPFLAGS += -Itests/unit -Isrc/decode
+
+# The stand-in driver, the sample program and the cases.
+include tests/fake/fake.mk
+
+# Not a prerequisite of the tests' build, so that -j cannot start a compiler before it is installed.
+again = +$(Q)$(MAKE) $(if $(findstring -j,$(MAKEFLAGS)),,-j$(shell nproc))
+run   = O='$(abspath $(O))' tests/run.sh
+
+san-unit:
+	$(again) O=$(O)/san SKEL_DIR=$(O) SAN=address,undefined $(UNIT:$(O)/%=$(O)/san/%)
+check-build: all $(UNIT) fake-all
+	$(if $(UNIT),+$(Q)$(MAKE) san-unit)
+
+demo: ## trace a sample program: on the real driver if there is one, else on a stand-in
+	$(Q)tools/install-deps.sh build
+	$(again) all fake-all
+	$(Q)O='$(O)' tools/demo.sh
+
+check: ## run all tests; installs what they need, ends with "N passed, N failed, N skipped"
+	$(Q)tools/install-deps.sh check
+	$(again) check-build || { echo 'not ok build'; echo '0 passed, 1 failed, 0 skipped'; exit 1; }
+	$(Q)$(run)
+
+check-unit: check-build ## only the unit tests, plain and under ASan and UBSan
+	$(Q)$(run) unit
+check-fake: check-build ## only the tests that trace the stand-in driver (root)
+	$(Q)$(run) '[2-9]?-*'
+
+bench: ## measure what tracing costs; installs what it needs (root)
+	$(Q)tools/install-deps.sh bench
+	$(again) all fake-all
+	$(Q)O='$(abspath $(O))' tests/bench/run.sh
+
+ifneq ($(wildcard tests/fuzz/run.sh),)
+fuzz: ## fuzz the parsers
+	$(Q)O='$(abspath $(O))' tests/fuzz/run.sh
+endif
+
+format: ## clang-format all C files
+	$(Q)tools/check-format.sh --fix
+check-format: ## say which C files clang-format would change
+	$(Q)tools/check-format.sh
+
+# --- installing ---
+deps: ## install what the build needs (Debian 12, Ubuntu 24.04)
+	$(Q)tools/install-deps.sh build
+
+$(O)/cudatrace.1: $(O)/cudatrace
+	$(Q)$< --man > $@
+$(O)/completion.%: $(O)/cudatrace
+	$(Q)$< --completion=$* > $@
+
+# WHAT:WHERE:MODE
+SHARE     := $(PREFIX)/share
+INSTALLED := $(O)/cudatrace:$(PREFIX)/bin/cudatrace:755 \
+  $(O)/cudatrace.1:$(SHARE)/man/man1/cudatrace.1:644 \
+  $(O)/completion.bash:$(SHARE)/bash-completion/completions/cudatrace:644 \
+  $(O)/completion.zsh:$(SHARE)/zsh/site-functions/_cudatrace:644 \
+  $(O)/completion.fish:$(SHARE)/fish/vendor_completions.d/cudatrace.fish:644 \
+  $(foreach f,$(wildcard LICENSE README.md docs/*.md),$f:$(SHARE)/doc/cudatrace/$(notdir $f):644)
+part       = $(word $(2),$(subst :, ,$(1)))
+
+install: $(foreach i,$(INSTALLED),$(call part,$i,1)) ## install below PREFIX (/usr/local), DESTDIR before it
+	$(Q)$(foreach i,$(INSTALLED),$(INSTALL) -D -m $(call part,$i,3) $(call part,$i,1) '$(DESTDIR)$(call part,$i,2)' &&) :
+uninstall: ## remove what install put there
+	$(Q)rm -f $(foreach i,$(INSTALLED),'$(DESTDIR)$(call part,$i,2)')
+	$(Q)rmdir '$(DESTDIR)$(SHARE)/doc/cudatrace' 2>/dev/null || :
+
+clean: ## remove the build folder
+	$(Q)rm -rf $(O)
+
+help: ## this list
+	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/  \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 18
+
+-include $(patsubst %.o,%.d,$(OBJS) $(MAIN_OBJ) $(BPF_OBJS) $(ARM64_OBJS) $(UNIT_OBJS))
+-include $(UNIT:$(O)/unit/%=$(O)/tests/unit/%.d)

@@ -1,0 +1,401 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * CUDA calls: one entry and one return program for every function. A probe's cookie says which
+ * function (and which library file) it is; the spec in the `specs` map says what to copy.
+ *
+ * A call is identified by the stack pointer at its entry point. That needs no help from the kernel
+ * (session cookies), works the same for all three ways of attaching, and heals itself: a frame
+ * below the stack pointer of a newer call belongs to a call that was left by longjmp, by an
+ * exception or by thread cancellation, and is given up. Equal stack pointers mean one of
+ *  - the same call, seen through two attachments (one file, two names for its inode): drop it;
+ *  - a tail call, one export jumping to another: nest it;
+ *  - the same function again after longjmp, through the same attachment: give up the old frame.
+ */
+#ifndef CT_CALL_BPF_H
+#define CT_CALL_BPF_H
+
+/* Registers and stack as the ABI has them at an entry point, and where the stack pointer is when
+ * the return probe fires: x86-64's `ret` has popped the return address by then. */
+#if defined(__TARGET_ARCH_x86)
+#define REG_WORDS      CT_REG_WORDS_X86
+#define STACK_ARGS_OFF 8
+#define RETURN_SP_OFF  8
+#elif defined(__TARGET_ARCH_arm64)
+#define REG_WORDS      CT_REG_WORDS_ARM64
+#define STACK_ARGS_OFF 0
+#define RETURN_SP_OFF  0
+#else
+#error "no calling convention for this architecture"
+#endif
+
+static __always_inline struct ct_thread *thread_new(__u32 pid, __u32 tid)
+{
+	struct ct_thread *zero, *t;
+	struct ct_task rec = {};
+	__u32 key = 0;
+
+	zero = bpf_map_lookup_elem(&zero_thread, &key);
+	if (!zero)
+		return NULL;
+	bpf_map_update_elem(&threads, &tid, zero, BPF_NOEXIST);
+	t = bpf_map_lookup_elem(&threads, &tid);
+	if (!t) {
+		total_drop(CT_DROP_THREADS);
+		return NULL;
+	}
+	t->pid = pid;
+
+	if (cfg.filter_mode == CT_FILTER_ALL) {
+		struct ct_pid p = {};
+
+		bpf_map_update_elem(&pids, &pid, &p, BPF_NOEXIST);
+	}
+	rec.rec.kind = CT_REC_THREAD;
+	rec.rec.size = sizeof(rec);
+	rec.rec.ts_ns = bpf_ktime_get_ns();
+	rec.rec.pid = pid;
+	rec.rec.tid = tid;
+	bpf_get_current_comm(rec.comm, sizeof(rec.comm));
+	if (bpf_ringbuf_output(&ring, &rec, sizeof(rec), wake_flags(sizeof(rec))))
+		total_drop(CT_DROP_TASK);
+	return t;
+}
+
+/* Sends what is in t->out. The record's size is bounded for the verifier here. */
+static __always_inline void thread_send(struct ct_thread *t, __u32 size)
+{
+	struct ct_call *c = (struct ct_call *)t->out;
+
+	if (size > sizeof(t->out))
+		size = sizeof(t->out);
+	c->rec.size = size;
+	if (bpf_ringbuf_output(&ring, t->out, size, wake_flags(size)))
+		t->drops[CT_DROP_CALL]++;
+}
+
+/* Puts the record's fixed part and words together from a frame; returns its size so far. */
+static __always_inline __u32 call_begin(struct ct_thread *t, const struct ct_frame *f, __u32 depth,
+					__u32 tid, const struct ct_spec *spec, __u64 now,
+					__u16 flags)
+{
+	struct ct_call *c = (struct ct_call *)t->out;
+	__u32 word_cnt = spec->word_cnt;
+
+	if (word_cnt > CT_MAX_WORDS)
+		word_cnt = CT_MAX_WORDS;
+	c->rec.kind = CT_REC_CALL;
+	c->rec.flags = flags;
+	c->rec.ts_ns = f->start_ns;
+	c->rec.pid = t->pid;
+	c->rec.tid = tid;
+	c->end_ns = now;
+	c->call_id = f->call_id;
+	c->parent_id = 0;
+	if (depth > 0 && depth < CT_MAX_DEPTH)
+		c->parent_id = t->frames[depth - 1].call_id;
+	c->func_id = f->func_id;
+	c->lib_id = f->lib_id;
+	c->result = 0;
+	c->depth = depth;
+	c->word_cnt = word_cnt;
+	c->cap_cnt = 0;
+	c->reserved = 0;
+	__builtin_memset(c->cap_len, 0, sizeof(c->cap_len));
+	__builtin_memcpy(c->words, f->words, sizeof(c->words));
+	return CT_CALL_FIXED_SZ + word_cnt * 8;
+}
+
+/* A frame whose call will not return any more. */
+static __always_inline void call_give_up(struct ct_thread *t, const struct ct_frame *f, __u32 depth,
+					 __u32 tid, __u64 now, __u16 flags)
+{
+	struct ct_spec *spec;
+	__u32 func_id = f->func_id;
+
+	if (flags & CT_CALL_F_ABANDONED)
+		t->stats[CT_STAT_ABANDONED]++;
+	else
+		t->stats[CT_STAT_UNFINISHED]++;
+	spec = bpf_map_lookup_elem(&specs, &func_id);
+	if (spec)
+		thread_send(t, call_begin(t, f, depth, tid, spec, now, flags));
+}
+
+/* Where a capture is: address and length of what to read. Negative: cannot be told. */
+static __always_inline long cap_locate(const struct ct_cap *cap, const __u64 *words, __u64 *addr,
+				       __u32 *len)
+{
+	__u64 p = words[cap->arg & (CT_MAX_WORDS - 1)];
+	__u32 count = 1;
+
+	*len = cap->size;
+	if (!p)
+		return -14;
+	switch (cap->kind) {
+	case CT_CAP_PSTR:
+		if (bpf_probe_read_user(&p, sizeof(p), (void *)p))
+			return -14;
+		break;
+	case CT_CAP_ARR:
+		count = words[cap->count_arg & (CT_MAX_WORDS - 1)];
+		if (cap->flags & CT_CAP_F_COUNT_PTR) {
+			__u64 cp = words[cap->count_arg & (CT_MAX_WORDS - 1)];
+
+			count = 0;
+			if (bpf_probe_read_user(&count, sizeof(count), (void *)cp))
+				return -14;
+		}
+		break;
+	case CT_CAP_PARR:
+		if (bpf_probe_read_user(&count, sizeof(count), (void *)(p + cap->count_off)))
+			return -14;
+		if (bpf_probe_read_user(&p, sizeof(p), (void *)(p + cap->off)))
+			return -14;
+		break;
+	}
+	if (count > CT_CAP_SZ_MAX)
+		count = CT_CAP_SZ_MAX;
+	*len *= count;
+	if (*len > CT_CAP_SZ_MAX)
+		*len = CT_CAP_SZ_MAX;
+	*addr = p;
+	return p ? 0 : -14;
+}
+
+/* Reads one capture to t->out + off; returns its length or -errno. */
+static __noinline long cap_read(struct ct_thread *t, const struct ct_frame *f,
+				const struct ct_cap *cap, __u32 off)
+{
+	__u64 addr = 0;
+	__u32 len = 0;
+	long n;
+
+	if (off >= CT_OUT_SZ_MAX)
+		return -28;
+	n = cap_locate(cap, f->words, &addr, &len);
+	if (n)
+		return n;
+	if (len > CT_CAP_SZ_MAX)
+		len = CT_CAP_SZ_MAX;
+	if (cap->kind == CT_CAP_STR || cap->kind == CT_CAP_PSTR)
+		return bpf_probe_read_user_str(t->out + off, len, (void *)addr);
+	n = bpf_probe_read_user(t->out + off, len, (void *)addr);
+	return n ? n : len;
+}
+
+/* Reads what the spec asks for behind the words; returns the record's size. */
+static __always_inline __u32 call_capture(struct ct_thread *t, const struct ct_frame *f,
+					  const struct ct_spec *spec, __s32 result, __u32 off)
+{
+	struct ct_call *c = (struct ct_call *)t->out;
+	int i;
+
+	for (i = 0; i < CT_MAX_CAPS; i++) {
+		long n;
+
+		if (i >= spec->cap_cnt)
+			break;
+		if (result && spec->caps[i].flags & CT_CAP_F_ON_SUCCESS)
+			continue;
+		n = cap_read(t, f, &spec->caps[i], off);
+		c->cap_len[i] = n;
+		if (n > 0 && n <= CT_CAP_SZ_MAX)
+			off += (n + 7) & ~7u;
+	}
+	c->cap_cnt = i;
+	return off;
+}
+
+/*
+ * Makes room for a call with this stack pointer: gives up frames of calls that were left without
+ * returning. Returns the depth of the new frame, or -1 when the call must not be counted again.
+ */
+static __always_inline int call_settle(struct ct_thread *t, __u64 sp, __u32 func_id, __u32 lib_id,
+				       __u32 tid)
+{
+	__u64 now = 0;
+
+	for (int i = 0; i < CT_MAX_DEPTH; i++) {
+		__u32 depth = t->depth;
+		struct ct_frame *top;
+
+		if (depth == 0 || depth > CT_MAX_DEPTH)
+			break;
+		top = &t->frames[(depth - 1) & (CT_MAX_DEPTH - 1)];
+		if (top->sp > sp)
+			break;
+		if (top->sp == sp && top->func_id != func_id)
+			break;
+		if (top->sp == sp && top->lib_id != lib_id) {
+			t->stats[CT_STAT_DUPLICATES]++;
+			return -1;
+		}
+		if (!now)
+			now = bpf_ktime_get_ns();
+		t->depth = depth - 1;
+		call_give_up(t, top, depth - 1, tid, now, CT_CALL_F_ABANDONED);
+	}
+	return t->depth;
+}
+
+static __always_inline void read_words(struct pt_regs *ctx, struct ct_frame *f, __u32 word_cnt)
+{
+	f->words[0] = PT_REGS_PARM1(ctx);
+	f->words[1] = PT_REGS_PARM2(ctx);
+	f->words[2] = PT_REGS_PARM3(ctx);
+	f->words[3] = PT_REGS_PARM4(ctx);
+	f->words[4] = PT_REGS_PARM5(ctx);
+	f->words[5] = PT_REGS_PARM6(ctx);
+#if REG_WORDS == 8
+	f->words[6] = PT_REGS_PARM7(ctx);
+	f->words[7] = PT_REGS_PARM8(ctx);
+#endif
+	if (word_cnt > REG_WORDS && word_cnt <= CT_MAX_WORDS)
+		bpf_probe_read_user(&f->words[REG_WORDS], (word_cnt - REG_WORDS) * 8,
+				    (void *)(PT_REGS_SP(ctx) + STACK_ARGS_OFF));
+}
+
+/* Is this process traced? Asked once for each thread: the answer is the thread's state. */
+static __always_inline struct ct_thread *thread_admit(const struct ct_spec *spec, __u32 pid,
+						      __u32 tid)
+{
+	if (spec->flags & CT_SPEC_F_STUB) {
+		if (pid != cfg.own_pid)
+			return NULL;
+	} else if (pid == cfg.own_pid) {
+		return NULL;
+	} else if (cfg.filter_mode == CT_FILTER_PIDS && !bpf_map_lookup_elem(&pids, &pid)) {
+		return NULL;
+	} else if (cfg.filter_uid && (__u32)bpf_get_current_uid_gid() != cfg.uid) {
+		return NULL;
+	}
+	return thread_new(pid, tid);
+}
+
+/* Entry point of a CUDA function. Returns 1 when the return is of no interest. */
+static __always_inline int call_enter(struct pt_regs *ctx, __u64 cookie)
+{
+	__u32 func_id = CT_COOKIE_FUNC(cookie), lib_id = CT_COOKIE_LIB(cookie);
+	__u64 id = bpf_get_current_pid_tgid();
+	__u32 pid = id >> 32, tid = id;
+	struct ct_spec *spec;
+	struct ct_thread *t;
+	struct ct_frame *f;
+	int depth;
+
+	spec = bpf_map_lookup_elem(&specs, &func_id);
+	if (!spec)
+		return 1;
+	t = bpf_map_lookup_elem(&threads, &tid);
+	if (!t) {
+		t = thread_admit(spec, pid, tid);
+		if (!t)
+			return 1;
+	}
+	depth = t->depth;
+	if (depth) {
+		depth = call_settle(t, PT_REGS_SP(ctx), func_id, lib_id, tid);
+		if (depth < 0)
+			return 1;
+	}
+	if (depth >= CT_MAX_DEPTH) {
+		t->drops[CT_DROP_DEPTH]++;
+		return 1;
+	}
+	f = &t->frames[depth & (CT_MAX_DEPTH - 1)];
+	t->stats[CT_STAT_ENTRIES]++;
+	if (t->next_id == t->end_id) {
+		t->next_id = __sync_fetch_and_add(&next_id, CT_ID_BLOCK);
+		t->end_id = t->next_id + CT_ID_BLOCK;
+	}
+	f->call_id = t->next_id++;
+	f->sp = PT_REGS_SP(ctx);
+	f->func_id = func_id;
+	f->lib_id = lib_id;
+	read_words(ctx, f, spec->word_cnt);
+	t->depth = depth + 1;
+	f->start_ns = bpf_ktime_get_ns();
+	return 0;
+}
+
+/* Finds the frame that returns now and gives up those above it. NULL: began before we came. */
+static __always_inline struct ct_frame *call_match(struct ct_thread *t, __u64 sp, __u32 func_id,
+						   __u32 lib_id, __u32 tid, __u64 now)
+{
+	__u32 depth = t->depth;
+	int i;
+
+	for (i = CT_MAX_DEPTH - 1; i >= 0; i--) {
+		struct ct_frame *f = &t->frames[i];
+
+		if (i < depth && f->sp == sp && f->func_id == func_id && f->lib_id == lib_id)
+			break;
+	}
+	if (i < 0) {
+		t->stats[CT_STAT_ORPHANS]++;
+		return NULL;
+	}
+	for (int j = CT_MAX_DEPTH - 1; j > 0; j--)
+		if (j > i && j < depth)
+			call_give_up(t, &t->frames[j], j, tid, now, CT_CALL_F_ABANDONED);
+	t->depth = i;
+	return &t->frames[i & (CT_MAX_DEPTH - 1)];
+}
+
+static __always_inline int call_return(struct pt_regs *ctx, __u64 cookie)
+{
+	__u64 now = bpf_ktime_get_ns(), sp = PT_REGS_SP(ctx) - RETURN_SP_OFF;
+	__u32 func_id = CT_COOKIE_FUNC(cookie), lib_id = CT_COOKIE_LIB(cookie);
+	__u32 tid = bpf_get_current_pid_tgid();
+	__s32 result = PT_REGS_RC(ctx);
+	struct ct_spec *spec;
+	struct ct_thread *t;
+	struct ct_frame *f;
+	__u32 size;
+
+	t = bpf_map_lookup_elem(&threads, &tid);
+	if (!t)
+		return 0;
+	spec = bpf_map_lookup_elem(&specs, &func_id);
+	if (!spec)
+		return 0;
+	f = call_match(t, sp, func_id, lib_id, tid, now);
+	if (!f)
+		return 0;
+	t->stats[CT_STAT_RETURNS]++;
+	if (now - f->start_ns < cfg.min_duration_ns && !(spec->flags & CT_SPEC_F_KEEP)) {
+		t->stats[CT_STAT_FILTERED]++;
+		return 0;
+	}
+	size = call_begin(t, f, t->depth, tid, spec, now, 0);
+	((struct ct_call *)t->out)->result = result;
+	if (spec->cap_cnt)
+		size = call_capture(t, f, spec, result, size);
+	thread_send(t, size);
+	return 0;
+}
+
+/* The thread ends or its process runs another program: its calls stay unfinished. */
+static __always_inline void thread_end(__u32 tid)
+{
+	struct ct_thread *t = bpf_map_lookup_elem(&threads, &tid);
+	struct ct_totals *sum = get_totals();
+	__u64 now;
+
+	if (!t || !sum)
+		return;
+	if (t->depth) {
+		now = bpf_ktime_get_ns();
+		for (int i = CT_MAX_DEPTH - 1; i >= 0; i--)
+			if (i < t->depth)
+				call_give_up(t, &t->frames[i], i, tid, now, CT_CALL_F_UNFINISHED);
+		t->depth = 0;
+	}
+	for (int i = 0; i < CT_STAT_CNT; i++)
+		__sync_fetch_and_add(&sum->stats[i], t->stats[i]);
+	for (int i = 0; i < CT_DROP_CNT; i++)
+		__sync_fetch_and_add(&sum->drops[i], t->drops[i]);
+	bpf_map_delete_elem(&threads, &tid);
+}
+
+#endif /* CT_CALL_BPF_H */

@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* Maps and settings that all BPF programs share. */
+#ifndef CT_MAPS_BPF_H
+#define CT_MAPS_BPF_H
+
+const volatile struct ct_cfg cfg;
+
+/* Next call id that no thread has taken. 0 is "no call". */
+__u64 next_id = 1;
+
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 1 << 16); /* set before load */
+} ring SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, CT_MAX_FUNCS);
+	__type(key, __u32);
+	__type(value, struct ct_spec);
+} specs SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	/* A thread's state is 5 KB: memory is taken only for threads that call CUDA. */
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, 65536);
+	__type(key, __u32);
+	__type(value, struct ct_thread);
+} threads SEC(".maps");
+
+/* Too large for the BPF stack: what a new thread's state begins with. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct ct_thread);
+} zero_thread SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct ct_totals);
+} totals SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, 65536);
+	__type(key, __u32);
+	__type(value, struct ct_pid);
+} pids SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, 4096);
+	__type(key, struct ct_lib_key);
+	__type(value, __u32); /* lib_id */
+} known_libs SEC(".maps");
+
+static __always_inline struct ct_totals *get_totals(void)
+{
+	__u32 zero = 0;
+
+	return bpf_map_lookup_elem(&totals, &zero);
+}
+
+static __always_inline void total_drop(enum ct_drop kind)
+{
+	struct ct_totals *t = get_totals();
+
+	if (t)
+		__sync_fetch_and_add(&t->drops[kind], 1);
+}
+
+/* Waking the reader costs 2.5 us, so it is woken by amount; its timer sees to the rest. */
+static __always_inline __u64 wake_flags(__u32 size)
+{
+	__u64 avail = bpf_ringbuf_query(&ring, BPF_RB_AVAIL_DATA);
+
+	return avail >> cfg.wake_shift != (avail + size) >> cfg.wake_shift ? BPF_RB_FORCE_WAKEUP
+									   : BPF_RB_NO_WAKEUP;
+}
+
+#endif /* CT_MAPS_BPF_H */

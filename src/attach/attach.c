@@ -1,0 +1,397 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* The skeleton's life, its maps, and the library files that are attached. */
+#include "attach_priv.h"
+
+#include "caps.h"
+#include "elf.h"
+
+#include "decode/value.h"
+#include "util/log.h"
+
+#include <bpf/bpf.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+static uint64_t now_ns(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return ts.tv_sec * 1000000000ull + ts.tv_nsec;
+}
+
+/* libbpf explains a failed load at length: that is for -v, the one line that counts is ours. */
+static int libbpf_print(enum libbpf_print_level level, const char *fmt, va_list ap)
+{
+	if (log_level() >= LOG_DEBUG && level != LIBBPF_DEBUG)
+		vfprintf(stderr, fmt, ap);
+	return 0;
+}
+
+static void choose_programs(struct attach *a)
+{
+	struct cudatrace_bpf *s = a->skel;
+	struct bpf_program *used[2] = {s->progs.ct_entry, s->progs.ct_return};
+
+	if (a->mech == MECH_SESSION)
+		used[0] = used[1] = s->progs.ct_session;
+	for (int i = 0; i < 2; i++) {
+		bpf_program__set_autoload(used[i], true);
+		bpf_program__set_expected_attach_type(used[i], probes_attach_type(a->mech));
+	}
+	a->progs = (struct probe_progs){
+		.session = s->progs.ct_session,
+		.entry = s->progs.ct_entry,
+		.ret = s->progs.ct_return,
+	};
+	bpf_program__set_autoload(s->progs.ct_mmap, caps__has(CAP_TP_UNMAPPED_AREA));
+}
+
+/* Wake the reader eight times per ring, but not for less than 16 KiB. */
+static uint32_t wake_shift(uint64_t ring_sz)
+{
+	uint32_t shift = 14;
+
+	while ((ring_sz >> 3) >> (shift + 1))
+		shift++;
+	return shift;
+}
+
+static void report_load_error(int ret)
+{
+	if (ret == -EPERM || ret == -EACCES)
+		err("may not load BPF programs: run it with sudo, or see `cudatrace check`");
+	else
+		err("cannot load the BPF programs: %s: run `cudatrace check` to see what this kernel "
+		    "lacks",
+		    strerror(-ret));
+}
+
+static int load(struct attach *a, const struct attach_opts *o)
+{
+	int ret;
+
+	a->skel = cudatrace_bpf__open();
+	if (!a->skel) {
+		ret = -errno;
+		report_load_error(ret);
+		return ret;
+	}
+	choose_programs(a);
+	a->skel->rodata->cfg = (struct ct_cfg){
+		.filter_mode = o->filter_pids ? CT_FILTER_PIDS : CT_FILTER_ALL,
+		.follow_children = o->follow,
+		.own_pid = getpid(),
+		.wake_shift = wake_shift(o->ring_sz),
+		.filter_uid = o->filter_uid,
+		.uid = o->uid,
+		.min_duration_ns = o->min_duration_ns,
+	};
+	ret = bpf_map__set_max_entries(a->skel->maps.ring, o->ring_sz);
+	if (!ret)
+		ret = cudatrace_bpf__load(a->skel);
+	if (!ret)
+		ret = cudatrace_bpf__attach(a->skel);
+	if (ret)
+		report_load_error(ret);
+	return ret;
+}
+
+static int set_spec(struct attach *a, uint32_t id, const struct ct_spec *spec)
+{
+	int ret = bpf_map__update_elem(a->skel->maps.specs, &id, sizeof(id), spec, sizeof(*spec),
+				       BPF_ANY);
+
+	if (ret)
+		err("cannot fill the BPF map of functions: %s", strerror(-ret));
+	return ret;
+}
+
+static int fill_specs(struct attach *a)
+{
+	for (; a->spec_cnt < fnset__cnt(a->fns); a->spec_cnt++) {
+		struct ct_spec spec;
+		int ret;
+
+		cuda_fn_spec(fnset__fn(a->fns, a->spec_cnt), &spec);
+		ret = set_spec(a, a->spec_cnt, &spec);
+		if (ret)
+			return ret;
+	}
+	return 0;
+}
+
+struct attach *attach__open(const struct attach_opts *o)
+{
+	struct attach *a = calloc(1, sizeof(*a));
+
+	if (!a) {
+		err("out of memory");
+		return NULL;
+	}
+	libbpf_set_print(libbpf_print);
+	a->fns = o->fns;
+	a->only_pid = o->only_pid;
+	a->mech = o->mech == MECH_AUTO ? caps__best_mechanism() : o->mech;
+	if (load(a, o) || fill_specs(a)) {
+		attach__free(a);
+		return NULL;
+	}
+	return a;
+}
+
+enum mechanism attach__mechanism(const struct attach *a)
+{
+	return a->mech;
+}
+
+int attach__ring_fd(const struct attach *a)
+{
+	return bpf_map__fd(a->skel->maps.ring);
+}
+
+int attach__add_pid(struct attach *a, pid_t pid, uint32_t flags)
+{
+	uint32_t key = pid;
+	struct ct_pid val = {.flags = flags};
+	int ret;
+
+	ret = bpf_map__update_elem(a->skel->maps.pids, &key, sizeof(key), &val, sizeof(val),
+				   BPF_ANY);
+	if (ret)
+		err("cannot trace process %d: %s", pid, strerror(-ret));
+	return ret;
+}
+
+/* What of a library is to be probed: parallel arrays. */
+struct places {
+	uint64_t *offs, *cookies;
+	const char **names;
+	bool *refused;
+	unsigned cnt;
+};
+
+static void places__free(struct places *p)
+{
+	free(p->offs);
+	free(p->cookies);
+	free(p->names);
+	free(p->refused);
+}
+
+static int places__fill(struct places *p, struct attach *a, const struct elf_lib *elf,
+			struct attach_lib *lib)
+{
+	unsigned n = elf->sym_cnt ? elf->sym_cnt : 1;
+
+	memset(p, 0, sizeof(*p));
+	p->offs = calloc(n, sizeof(*p->offs));
+	p->cookies = calloc(n, sizeof(*p->cookies));
+	p->names = calloc(n, sizeof(*p->names));
+	p->refused = calloc(n, sizeof(*p->refused));
+	if (!p->offs || !p->cookies || !p->names || !p->refused)
+		return -ENOMEM;
+	for (unsigned i = 0; i < elf->sym_cnt; i++) {
+		int id = fnset__id(a->fns, elf->syms[i].name);
+
+		if (id < 0 || id == ATTACH_STUB_FUNC || !fnset__wanted(a->fns, id))
+			continue;
+		p->offs[p->cnt] = elf->syms[i].off;
+		p->cookies[p->cnt] = CT_COOKIE(id, lib->id);
+		p->names[p->cnt] = elf->syms[i].name;
+		p->cnt++;
+		lib->shifted_cnt += elf->syms[i].shift != 0;
+	}
+	lib->wanted_cnt = p->cnt;
+	return fill_specs(a);
+}
+
+static int note_refused(struct attach_lib *lib, const struct places *p)
+{
+	lib->refused = calloc(p->cnt + 1, sizeof(*lib->refused));
+	if (!lib->refused)
+		return -ENOMEM;
+	for (unsigned i = 0; i < p->cnt; i++) {
+		if (!p->refused[i])
+			continue;
+		lib->refused[lib->refused_cnt] = strdup(p->names[i]);
+		if (!lib->refused[lib->refused_cnt])
+			return -ENOMEM;
+		warn("the kernel cannot probe the first instruction of %s in %s: its calls are not "
+		     "traced",
+		     p->names[i], lib->path);
+		lib->refused_cnt++;
+	}
+	return 0;
+}
+
+/*
+ * A file that nobody maps takes any probe: the kernel looks at the instructions when a process maps
+ * it, and drops what it cannot probe without a word. So map it here while attaching.
+ */
+static int attach_places(struct attach *a, struct lib_entry *e, int fd, struct places *p)
+{
+	struct probe_req req = {
+		.offs = p->offs,
+		.cookies = p->cookies,
+		.cnt = p->cnt,
+		.pid = a->only_pid,
+	};
+	uint64_t start = now_ns();
+	char path[64];
+	struct stat st;
+	void *map = MAP_FAILED;
+	int ret;
+
+	/* By descriptor: what was checked is what is attached, whatever happens to the path. */
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	req.path = path;
+	if (!fstat(fd, &st))
+		map = mmap(NULL, st.st_size, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, 0);
+	ret = probes__attach(&e->probes, a->mech, &a->progs, &req, p->refused);
+	if (map != MAP_FAILED)
+		munmap(map, st.st_size);
+	e->lib.attach_ns = now_ns() - start;
+	if (ret < 0) {
+		err("cannot attach to %s: %s: run `cudatrace check`", e->lib.path, strerror(-ret));
+		return ret;
+	}
+	e->lib.attached_cnt = ret;
+	return note_refused(&e->lib, p);
+}
+
+static int attach_elf(struct attach *a, struct lib_entry *e, int fd)
+{
+	struct places places = {0};
+	struct elf_lib *elf;
+	char why[256];
+	int ret;
+
+	elf = elf_lib__read(fd, why, sizeof(why));
+	if (!elf) {
+		err("%s: %s", e->lib.path, why);
+		return -ENOEXEC;
+	}
+	snprintf(e->lib.build_id, sizeof(e->lib.build_id), "%s", elf->build_id);
+	if (elf->is_stub) {
+		info("%s is a stub for linking, not a driver: ignored", e->lib.path);
+		e->lib.ignored = true;
+		ret = 0;
+	} else {
+		ret = places__fill(&places, a, elf, &e->lib);
+		if (!ret)
+			ret = attach_places(a, e, fd, &places);
+	}
+	places__free(&places);
+	elf_lib__free(elf);
+	return ret;
+}
+
+static struct lib_entry *find_lib(const struct attach *a, const struct ct_lib_key *key)
+{
+	for (unsigned i = 0; i < a->lib_cnt; i++)
+		if (!memcmp(&a->libs[i]->lib.key, key, sizeof(*key)))
+			return a->libs[i];
+	return NULL;
+}
+
+static struct lib_entry *add_lib(struct attach *a, const struct target_lib *t)
+{
+	struct lib_entry **libs, *e = calloc(1, sizeof(*e));
+
+	libs = realloc(a->libs, (a->lib_cnt + 1) * sizeof(*libs));
+	if (libs)
+		a->libs = libs;
+	if (!libs || !e || !(e->lib.path = strdup(t->path))) {
+		free(e);
+		err("out of memory");
+		return NULL;
+	}
+	e->lib.key = t->key;
+	e->lib.id = a->lib_cnt + 1;
+	a->libs[a->lib_cnt++] = e;
+	return e;
+}
+
+void attach__know(struct attach *a, const struct ct_lib_key *key, unsigned lib_id)
+{
+	uint32_t id = lib_id;
+
+	bpf_map__update_elem(a->skel->maps.known_libs, key, sizeof(*key), &id, sizeof(id), BPF_ANY);
+}
+
+int attach__lib(struct attach *a, const struct target_lib *t, const struct attach_lib **out)
+{
+	struct lib_entry *e = find_lib(a, &t->key);
+	int fd;
+
+	if (!e) {
+		e = add_lib(a, t);
+		if (!e)
+			return -ENOMEM;
+		fd = open(t->open_path, O_RDONLY | O_CLOEXEC);
+		if (fd < 0) {
+			e->ret = -errno;
+			err("cannot open %s: %s", t->open_path, strerror(errno));
+		} else {
+			e->ret = attach_elf(a, e, fd);
+			close(fd);
+		}
+		/* Also when it failed: a process that maps it must not be stopped for it. */
+		attach__know(a, &t->key, e->lib.id);
+	}
+	*out = &e->lib;
+	return e->ret;
+}
+
+const struct attach_lib *attach__lib_by_key(const struct attach *a, const struct ct_lib_key *key)
+{
+	struct lib_entry *e = find_lib(a, key);
+
+	return e ? &e->lib : NULL;
+}
+
+unsigned attach__lib_cnt(const struct attach *a)
+{
+	return a->lib_cnt;
+}
+
+const struct attach_lib *attach__lib_at(const struct attach *a, unsigned i)
+{
+	return i < a->lib_cnt ? &a->libs[i]->lib : NULL;
+}
+
+void attach__detach(struct attach *a)
+{
+	if (!a->skel)
+		return;
+	for (unsigned i = 0; i < a->lib_cnt; i++)
+		probes__detach(&a->libs[i]->probes);
+	cudatrace_bpf__detach(a->skel);
+}
+
+void attach__free(struct attach *a)
+{
+	if (!a)
+		return;
+	attach__detach(a);
+	for (unsigned i = 0; i < a->lib_cnt; i++) {
+		struct attach_lib *lib = &a->libs[i]->lib;
+
+		for (unsigned j = 0; j < lib->refused_cnt; j++)
+			free(lib->refused[j]);
+		free(lib->refused);
+		free(lib->path);
+		free(a->libs[i]);
+	}
+	free(a->libs);
+	cudatrace_bpf__destroy(a->skel);
+	free(a);
+}

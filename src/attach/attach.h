@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * The BPF side as one object: load it, say which processes and which library files it watches,
+ * read its counters, take it off.
+ */
+#ifndef ATTACH_ATTACH_H
+#define ATTACH_ATTACH_H
+
+#include "ct_abi.h"
+#include "mechanism.h"
+#include "target.h"
+
+#include "decode/fnset.h"
+
+struct attach;
+
+struct attach_opts {
+	enum mechanism mech; /* MECH_AUTO: the best that this kernel has */
+	struct fnset *fns;   /* what is wanted; symbols that no row has are added to it */
+	uint64_t ring_sz;    /* bytes: power of two, at least a page */
+	uint64_t min_duration_ns;
+	bool filter_pids; /* only attach__add_pid()'s processes (and children with follow) */
+	bool follow;
+	bool filter_uid; /* only processes of the user uid */
+	uid_t uid;
+	pid_t only_pid; /* not 0: probes exist in this process alone, others pay nothing */
+};
+
+/* Loads the BPF programs. NULL on error, which it reports with what to do. */
+struct attach *attach__open(const struct attach_opts *opts);
+/* Detaches and frees. */
+void attach__free(struct attach *a);
+
+enum mechanism attach__mechanism(const struct attach *a);
+int attach__ring_fd(const struct attach *a);
+
+/* flags: CT_PID_F_*. */
+int attach__add_pid(struct attach *a, pid_t pid, uint32_t flags);
+/* How many of the processes that are traced by id (added, and their children) still run. */
+unsigned attach__live_pids(struct attach *a);
+
+struct attach_lib {
+	unsigned id; /* lib_id of records */
+	struct ct_lib_key key;
+	char *path;
+	char build_id[41];
+	unsigned wanted_cnt, attached_cnt;
+	char **refused; /* symbols that the kernel cannot probe */
+	unsigned refused_cnt;
+	unsigned shifted_cnt; /* probes behind the first instruction: see elf_probe_shift() */
+	uint64_t attach_ns;   /* how long attaching took */
+	bool ignored;	      /* a stub: nothing attached */
+};
+
+/*
+ * Attaches to a libcuda file, once: a second call with the same file answers with what the first
+ * one did. Returns 0 and *out, or -errno after reporting the error.
+ */
+int attach__lib(struct attach *a, const struct target_lib *t, const struct attach_lib **out);
+/* A file that is known by another device and inode than maps shows (overlayfs): processes that map
+ * it are not stopped for it any more. */
+void attach__know(struct attach *a, const struct ct_lib_key *key, unsigned lib_id);
+const struct attach_lib *attach__lib_by_key(const struct attach *a, const struct ct_lib_key *key);
+unsigned attach__lib_cnt(const struct attach *a);
+const struct attach_lib *attach__lib_at(const struct attach *a, unsigned i);
+
+/*
+ * What one traced call costs its thread, in nanoseconds: entry, return and one record of six words,
+ * measured on a function of our own with the mechanism in use. Call it before any other attaching
+ * and drain the ring afterwards. 0 when it cannot be told.
+ */
+double attach__measure_cost(struct attach *a);
+/* func_id of the records that measuring makes: no events. */
+#define ATTACH_STUB_FUNC (CT_MAX_FUNCS - 1)
+
+/* No new calls from here on. Takes about 0.1 s for a libcuda. */
+void attach__detach(struct attach *a);
+/* After attach__detach(): makes a record of each call in flight (CT_CALL_F_UNFINISHED). */
+void attach__unfinished(struct attach *a, void (*cb)(void *ctx, const void *rec, size_t size),
+			void *ctx);
+/* Counters of all threads, living and gone. */
+void attach__totals(struct attach *a, struct ct_totals *sum);
+
+#endif /* ATTACH_ATTACH_H */

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* Shared by attach.c, attach_cost.c and attach_threads.c only. */
+#ifndef ATTACH_PRIV_H
+#define ATTACH_PRIV_H
+
+#include "attach.h"
+#include "probes.h"
+
+#include <bpf/libbpf.h>
+
+#include "cudatrace.skel.h"
+
+struct lib_entry {
+	struct attach_lib lib;
+	struct probes probes;
+	int ret; /* what attaching said */
+};
+
+struct attach {
+	struct cudatrace_bpf *skel;
+	struct probe_progs progs;
+	enum mechanism mech;
+	struct fnset *fns;
+	pid_t only_pid;
+	unsigned spec_cnt; /* functions whose spec the kernel has */
+	struct lib_entry **libs;
+	unsigned lib_cnt;
+};
+
+#endif /* ATTACH_PRIV_H */

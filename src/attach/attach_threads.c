@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* Reads what the BPF side keeps for each thread: calls in flight and counters. */
+#include "attach_priv.h"
+
+#include "decode/value.h"
+
+#include <bpf/bpf.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+static uint64_t now_ns(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return ts.tv_sec * 1000000000ull + ts.tv_nsec;
+}
+
+/* Calls cb for every thread that the BPF side knows. */
+static void each_thread(struct attach *a, void (*cb)(uint32_t tid, struct ct_thread *t, void *ctx),
+			void *ctx)
+{
+	struct ct_thread *t = malloc(sizeof(*t));
+	int fd = bpf_map__fd(a->skel->maps.threads);
+	uint32_t key, next;
+	bool first = true;
+
+	if (!t)
+		return;
+	while (!bpf_map_get_next_key(fd, first ? NULL : &key, &next)) {
+		first = false;
+		key = next;
+		if (!bpf_map_lookup_elem(fd, &key, t))
+			cb(key, t, ctx);
+	}
+	free(t);
+}
+
+struct unfinished {
+	struct attach *a;
+	void (*cb)(void *ctx, const void *rec, size_t size);
+	void *ctx;
+	uint64_t now;
+};
+
+/* The same record as the BPF side makes for a thread that ends in a call (call_give_up()). */
+static void send_frame(struct unfinished *u, uint32_t tid, const struct ct_thread *t, unsigned i)
+{
+	const struct ct_frame *f = &t->frames[i];
+	const struct cuda_fn *fn = fnset__fn(u->a->fns, f->func_id);
+	struct ct_call c = {0};
+	struct ct_spec spec;
+
+	if (!fn)
+		return;
+	cuda_fn_spec(fn, &spec);
+	c.rec.kind = CT_REC_CALL;
+	c.rec.flags = CT_CALL_F_UNFINISHED;
+	c.rec.size = CT_CALL_FIXED_SZ + spec.word_cnt * sizeof(c.words[0]);
+	c.rec.ts_ns = f->start_ns;
+	c.rec.pid = t->pid;
+	c.rec.tid = tid;
+	c.end_ns = u->now;
+	c.call_id = f->call_id;
+	c.parent_id = i ? t->frames[i - 1].call_id : 0;
+	c.func_id = f->func_id;
+	c.lib_id = f->lib_id;
+	c.depth = i;
+	c.word_cnt = spec.word_cnt;
+	memcpy(c.words, f->words, sizeof(c.words));
+	u->cb(u->ctx, &c, c.rec.size);
+}
+
+static void send_thread(uint32_t tid, struct ct_thread *t, void *ctx)
+{
+	for (unsigned i = 0; i < t->depth && i < CT_MAX_DEPTH; i++)
+		send_frame(ctx, tid, t, i);
+}
+
+void attach__unfinished(struct attach *a, void (*cb)(void *ctx, const void *rec, size_t size),
+			void *ctx)
+{
+	struct unfinished u = {.a = a, .cb = cb, .ctx = ctx, .now = now_ns()};
+
+	each_thread(a, send_thread, &u);
+}
+
+static void add_thread(uint32_t tid, struct ct_thread *t, void *ctx)
+{
+	struct ct_totals *sum = ctx;
+
+	(void)tid;
+	for (int i = 0; i < CT_STAT_CNT; i++)
+		sum->stats[i] += t->stats[i];
+	for (int i = 0; i < CT_DROP_CNT; i++)
+		sum->drops[i] += t->drops[i];
+	sum->stats[CT_STAT_UNFINISHED] += t->depth;
+}
+
+void attach__totals(struct attach *a, struct ct_totals *sum)
+{
+	uint32_t zero = 0;
+
+	memset(sum, 0, sizeof(*sum));
+	bpf_map__lookup_elem(a->skel->maps.totals, &zero, sizeof(zero), sum, sizeof(*sum), 0);
+	each_thread(a, add_thread, sum);
+}
+
+/* Exits are seen by the BPF side; one whose record was lost is found gone here. */
+unsigned attach__live_pids(struct attach *a)
+{
+	int fd = bpf_map__fd(a->skel->maps.pids);
+	uint32_t key, next;
+	unsigned cnt = 0;
+	bool first = true;
+
+	while (!bpf_map_get_next_key(fd, first ? NULL : &key, &next)) {
+		first = false;
+		key = next;
+		cnt += target_exists(key) && target_state(key) != 'Z';
+	}
+	return cnt;
+}

@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#include "code.h"
+#include "elf.h"
+
+#include <elf.h>
+#include <string.h>
+
+#define STARTS(code, len, at, bytes)                                                               \
+	((len) >= (at) + sizeof(bytes) - 1 && !memcmp((code) + (at), bytes, sizeof(bytes) - 1))
+
+/* je or jne, short or near: the kernel emulates all four (since 3.16). */
+static bool is_equality_jump(const uint8_t *code, size_t len, size_t at)
+{
+	return STARTS(code, len, at, "\x74") || STARTS(code, len, at, "\x75") ||
+	       STARTS(code, len, at, "\x0f\x84") || STARTS(code, len, at, "\x0f\x85");
+}
+
+/*
+ * Drivers 470 to 555 begin with
+ *
+ *	81 3d <rel32> 00 ba 1c 32	cmpl $0x321cba00, x(%rip)
+ *	74 <rel8>			je ...
+ *
+ * Nothing jumps back to the je, so that the probe there is hit once for each call, too.
+ */
+unsigned elf_probe_shift(const uint8_t *code, size_t len)
+{
+	if (STARTS(code, len, 0, "\x81\x3d") && STARTS(code, len, 6, "\x00\xba\x1c\x32") &&
+	    is_equality_jump(code, len, 10))
+		return 10;
+	return 0;
+}
+
+/* [endbr64] [push %rbp; mov %rsp,%rbp] mov $value,%eax [pop %rbp | leave] ret; else 0. */
+static uint32_t x86_const(const uint8_t *code, size_t len)
+{
+	uint32_t value;
+	size_t at = 0;
+
+	if (STARTS(code, len, at, "\xf3\x0f\x1e\xfa"))
+		at += 4;
+	if (STARTS(code, len, at, "\x55\x48\x89\xe5"))
+		at += 4;
+	if (!STARTS(code, len, at, "\xb8") || len < at + 5)
+		return 0;
+	memcpy(&value, code + at + 1, sizeof(value));
+	at += 5;
+	if (STARTS(code, len, at, "\x5d") || STARTS(code, len, at, "\xc9"))
+		at++;
+	return STARTS(code, len, at, "\xc3") ? value : 0;
+}
+
+/* [bti c] mov w0, #value; ret */
+static uint32_t arm64_const(const uint8_t *code, size_t len)
+{
+	size_t at = STARTS(code, len, 0, "\x5f\x24\x03\xd5") ? 4 : 0;
+	uint32_t insn[2];
+
+	if (len < at + sizeof(insn))
+		return 0;
+	memcpy(insn, code + at, sizeof(insn));
+	if ((insn[0] & 0xffe0001f) != 0x52800000 || insn[1] != 0xd65f03c0)
+		return 0;
+	return insn[0] >> 5 & 0xffff;
+}
+
+void code_stats__add(struct code_stats *s, const char *name, const uint8_t *code, size_t len,
+		     uint16_t machine)
+{
+	uint32_t value = machine == EM_AARCH64 ? arm64_const(code, len) : x86_const(code, len);
+
+	s->func_cnt++;
+	if (!s->first_value)
+		s->first_value = value;
+	if (value && value == s->first_value)
+		s->const_cnt++;
+	if (!strcmp(name, "cuInit"))
+		s->init_value = value;
+}
+
+/*
+ * The stub that the CUDA toolkit links against has every function of the API, and each returns the
+ * same error: 34 (CUDA_ERROR_STUB_LIBRARY) in CUDA 13.0, and other numbers before 11. So: cuInit
+ * and nine in ten of all functions are nothing but "return the same number, not 0". A stand-in for
+ * tests returns 0 or does something; a real driver does something. Neither path (".../stubs/...")
+ * nor size nor DT_SONAME (libcuda.so.1 in both) would tell as surely.
+ */
+bool code_stats__is_stub(const struct code_stats *s)
+{
+	return s->init_value && s->init_value == s->first_value &&
+	       s->const_cnt >= s->func_cnt - s->func_cnt / 10;
+}

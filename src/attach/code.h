@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* What a function's first bytes tell. */
+#ifndef ATTACH_CODE_H
+#define ATTACH_CODE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Bytes that are looked at. */
+#define CODE_LOOK_SZ 32
+
+/* How many functions of a library do nothing but return a constant. */
+struct code_stats {
+	unsigned func_cnt;
+	unsigned const_cnt;  /* return the same non-zero constant as cuInit */
+	uint32_t init_value; /* what cuInit returns; 0: unknown, or it does more */
+	uint32_t first_value;
+};
+
+void code_stats__add(struct code_stats *s, const char *name, const uint8_t *code, size_t len,
+		     uint16_t machine);
+bool code_stats__is_stub(const struct code_stats *s);
+
+#endif /* ATTACH_CODE_H */

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Puts the entry and return programs on many places of one file, by one of three mechanisms.
+ * Nobody else knows how they differ.
+ */
+#ifndef ATTACH_PROBES_H
+#define ATTACH_PROBES_H
+
+#include "mechanism.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+struct bpf_program;
+struct bpf_link;
+
+struct probe_progs {
+	struct bpf_program *session; /* MECH_SESSION */
+	struct bpf_program *entry, *ret;
+};
+
+/* Where: offsets in the file that path names, each with its cookie. */
+struct probe_req {
+	const char *path;
+	const uint64_t *offs, *cookies;
+	unsigned cnt;
+	pid_t pid; /* only in this process; 0: in all */
+};
+
+/* What is attached; probes__detach() takes it off. */
+struct probes {
+	int *fds; /* session and multi: kernel links */
+	unsigned fd_cnt;
+	struct bpf_link **links; /* perf events */
+	unsigned link_cnt;
+};
+
+/*
+ * Attaches to every place; refused[i] is set for those whose instruction the kernel cannot probe
+ * (it says so only while the file is mapped somewhere: see attach__lib()). Returns how many are
+ * attached, or -errno when the mechanism itself failed (-EPERM, -ENOENT, ...): nothing is attached
+ * then.
+ */
+int probes__attach(struct probes *p, enum mechanism mech, const struct probe_progs *progs,
+		   const struct probe_req *req, bool *refused);
+void probes__detach(struct probes *p);
+
+/* Attach types for bpf_program__set_expected_attach_type(); kernel ABI. */
+int probes_attach_type(enum mechanism mech);
+
+#endif /* ATTACH_PROBES_H */

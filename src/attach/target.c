@@ -1,0 +1,431 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Everything here comes from /proc, whose text another user's process may have shaped: file names
+ * hold spaces, newlines (the kernel writes them as \012), " (deleted)", up to 4095 bytes. A file is
+ * known by device and inode; its name is for people.
+ */
+#include "target.h"
+#include "util/log.h"
+
+#include <ctype.h>
+#include <dirent.h>
+#include <elf.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define DELETED " (deleted)"
+
+static void free_lib(struct target_lib *lib)
+{
+	free(lib->open_path);
+	free(lib->path);
+}
+
+void target_libs__clear(struct target_libs *list)
+{
+	unsigned i;
+
+	for (i = 0; i < list->cnt; i++)
+		free_lib(&list->libs[i]);
+	free(list->libs);
+	list->libs = NULL;
+	list->cnt = 0;
+}
+
+bool target_is_libcuda_name(const char *basename)
+{
+	static const char stem[] = "libcuda.so";
+	const char *p = basename + sizeof(stem) - 1;
+
+	if (strncmp(basename, stem, sizeof(stem) - 1) != 0)
+		return false;
+	while (*p) {
+		if (*p++ != '.' || !isdigit((unsigned char)*p))
+			return false;
+		while (isdigit((unsigned char)*p))
+			p++;
+	}
+	return true;
+}
+
+/* A number of at most 64 bits, followed by stop; moves *p behind it. */
+static bool take_num(char **p, int base, char stop, uint64_t *out)
+{
+	char *end;
+
+	if (!isxdigit((unsigned char)**p))
+		return false;
+	errno = 0;
+	*out = strtoull(*p, &end, base);
+	if (errno || *end != stop)
+		return false;
+	*p = end + 1;
+	return true;
+}
+
+static char *cut_deleted(char *path, bool *deleted)
+{
+	size_t len = strlen(path), suffix = sizeof(DELETED) - 1;
+
+	*deleted = len > suffix && !strcmp(path + len - suffix, DELETED);
+	if (*deleted)
+		path[len - suffix] = '\0';
+	return path;
+}
+
+/* Any line with a file behind it: start-end perms offset major:minor inode path. The device is
+ * hexadecimal, the inode decimal. */
+static bool parse_file_line(char *line, struct map_line *out, bool *exec)
+{
+	uint64_t offset, major, minor;
+	char *p = line, *perms;
+
+	line[strcspn(line, "\n")] = '\0';
+	if (!take_num(&p, 16, '-', &out->start) || !take_num(&p, 16, ' ', &out->end))
+		return false;
+	perms = p;
+	if (strcspn(perms, " ") != 4)
+		return false;
+	p += 5;
+	if (!take_num(&p, 16, ' ', &offset) || !take_num(&p, 16, ':', &major) ||
+	    !take_num(&p, 16, ' ', &minor) || !take_num(&p, 10, ' ', &out->key.ino))
+		return false;
+	if (out->start >= out->end || major > UINT32_MAX || minor > UINT32_MAX)
+		return false;
+	out->key.dev_major = (__u32)major;
+	out->key.dev_minor = (__u32)minor;
+	*exec = perms[2] == 'x';
+	p += strspn(p, " ");
+	out->path = p;
+	return *p == '/';
+}
+
+int target_parse_map_line(char *line, struct map_line *out)
+{
+	bool exec;
+
+	memset(out, 0, sizeof(*out));
+	if (!parse_file_line(line, out, &exec) || !exec)
+		return 0;
+	out->path = cut_deleted((char *)out->path, &out->deleted);
+	return target_is_libcuda_name(strrchr(out->path, '/') + 1);
+}
+
+static bool same_key(const struct ct_lib_key *a, const struct ct_lib_key *b)
+{
+	return a->ino == b->ino && a->dev_major == b->dev_major && a->dev_minor == b->dev_minor;
+}
+
+static struct target_lib *find_lib(const struct target_libs *list, const struct ct_lib_key *key)
+{
+	unsigned i;
+
+	for (i = 0; i < list->cnt; i++) {
+		if (same_key(&list->libs[i].key, key))
+			return &list->libs[i];
+	}
+	return NULL;
+}
+
+/* Takes over open_path. */
+static int put_lib(struct target_libs *list, const struct map_line *m, pid_t pid, char *open_path)
+{
+	struct target_lib *lib = find_lib(list, &m->key), *libs;
+
+	if (!lib) {
+		libs = reallocarray(list->libs, list->cnt + 1, sizeof(*libs));
+		if (!libs)
+			goto oom;
+		list->libs = libs;
+		lib = &libs[list->cnt];
+		memset(lib, 0, sizeof(*lib));
+		lib->path = strdup(m->path);
+		if (!lib->path)
+			goto oom;
+		lib->key = m->key;
+		list->cnt++;
+	} else if (lib->pid) {
+		free(open_path);
+		return 0;
+	}
+	/* New, or known from the file system alone: now somebody maps it. */
+	free(lib->open_path);
+	lib->open_path = open_path;
+	lib->pid = pid;
+	lib->deleted = m->deleted;
+	return 0;
+oom:
+	free(open_path);
+	return -ENOMEM;
+}
+
+/* The kernel writes a newline in a file name as \012, and leaves a backslash as it is: so this can
+ * mistake one for the other; the inode is compared afterwards. */
+static void unescape(char *s)
+{
+	char *p;
+
+	while ((p = strstr(s, "\\012"))) {
+		*p = '\n';
+		memmove(p + 1, p + 4, strlen(p + 4) + 1);
+		s = p + 1;
+	}
+}
+
+/*
+ * Whether path opens, and is the mapped file. st_dev is not compared: stat() and maps disagree
+ * about it on btrfs and, before Linux 6.8, on overlayfs.
+ */
+static int try_open(const char *path, uint64_t ino)
+{
+	/* O_NONBLOCK: a container may have put a FIFO there. */
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	struct stat st;
+	int rc = 0;
+
+	if (fd < 0)
+		return -errno;
+	if (fstat(fd, &st))
+		rc = -errno;
+	else if (!S_ISREG(st.st_mode) || (ino && st.st_ino != ino))
+		rc = -ENOENT;
+	close(fd);
+	return rc;
+}
+
+/* A path by which this process can open what pid maps. */
+static int choose_path(const struct map_line *m, pid_t pid, char **out)
+{
+	char *path = NULL;
+	int rc;
+
+	/* The one that is right even for a file deleted, replaced, or in another mount namespace.
+	 * Needs CAP_SYS_ADMIN, or from Linux 5.9 CAP_CHECKPOINT_RESTORE. */
+	if (asprintf(&path, "/proc/%d/map_files/%llx-%llx", pid, (unsigned long long)m->start,
+		     (unsigned long long)m->end) < 0)
+		return -ENOMEM;
+	rc = try_open(path, 0);
+	if (!rc)
+		goto found;
+	free(path);
+	if (asprintf(&path, "/proc/%d/root%s", pid, m->path) < 0)
+		return -ENOMEM;
+	unescape(path);
+	if (!try_open(path, m->key.ino))
+		goto found;
+	free(path);
+	path = strdup(m->path);
+	if (!path)
+		return -ENOMEM;
+	unescape(path);
+	if (!try_open(path, m->key.ino))
+		goto found;
+	free(path);
+	return rc;
+found:
+	*out = path;
+	return 0;
+}
+
+static int add_mapped(struct target_libs *list, const struct map_line *m, pid_t pid)
+{
+	const struct target_lib *known = find_lib(list, &m->key);
+	char *path = NULL;
+	int rc;
+
+	if (known && known->pid)
+		return 0;
+	rc = choose_path(m, pid, &path);
+	if (rc == -ENOMEM)
+		return rc;
+	if (rc) {
+		/* Gone meanwhile (ENOENT): the process ended or unloaded it. */
+		if (rc == -ENOENT)
+			return target_exists(pid) ? 0 : -ESRCH;
+		warn("cannot open %s of process %d: %s; run as root, or with cap_sys_ptrace and "
+		     "cap_checkpoint_restore",
+		     m->path, pid, strerror(-rc));
+		return rc == -EPERM ? -EACCES : rc;
+	}
+	return put_lib(list, m, pid, path);
+}
+
+static FILE *open_proc(pid_t pid, const char *name)
+{
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/%d/%s", pid, name);
+	return fopen(path, "re");
+}
+
+/* Returns whether pid maps a libcuda file, or -errno. list may be NULL: only look. */
+static int scan_maps(struct target_libs *list, pid_t pid)
+{
+	FILE *f = open_proc(pid, "maps");
+	int rc = 0, found = 0;
+	struct map_line m;
+	char *line = NULL;
+	size_t size = 0;
+
+	if (!f)
+		return errno == ENOENT ? -ESRCH : -errno;
+	while (getline(&line, &size, f) >= 0) {
+		int bad;
+
+		if (!target_parse_map_line(line, &m))
+			continue;
+		found = 1;
+		bad = add_mapped(list, &m, pid);
+		rc = rc ?: bad;
+	}
+	free(line);
+	fclose(f);
+	return rc ?: found;
+}
+
+int target_libs__add_pid(struct target_libs *list, pid_t pid)
+{
+	int rc;
+
+	if (!target_exists(pid))
+		return -ESRCH;
+	rc = scan_maps(list, pid);
+	return rc < 0 ? rc : 0;
+}
+
+int target_libs__add_all(struct target_libs *list)
+{
+	DIR *dir = opendir("/proc");
+	struct dirent *de;
+	int cnt = 0, rc = 0;
+
+	if (!dir)
+		return -errno;
+	while ((de = readdir(dir))) {
+		if (!isdigit((unsigned char)de->d_name[0]))
+			continue;
+		/* Processes of other users, and those that end meanwhile, are not missed. */
+		rc = scan_maps(list, atoi(de->d_name));
+		if (rc == -ENOMEM)
+			break;
+		cnt += rc > 0;
+	}
+	closedir(dir);
+	return rc == -ENOMEM ? rc : cnt;
+}
+
+/*
+ * Device and inode as maps shows them: stat() can differ (btrfs, overlayfs), so map the file and
+ * look. The page is never touched, which makes it safe when the file shrinks.
+ */
+static int key_of_fd(int fd, struct ct_lib_key *key)
+{
+	void *at = mmap(NULL, 1, PROT_READ, MAP_PRIVATE, fd, 0);
+	FILE *f = NULL;
+	int rc = -ENOENT;
+	struct map_line m = {0};
+	char *line = NULL;
+	size_t size = 0;
+	bool exec;
+
+	if (at == MAP_FAILED)
+		return -errno;
+	f = fopen("/proc/self/maps", "re");
+	if (!f)
+		rc = -errno;
+	while (f && rc && getline(&line, &size, f) >= 0) {
+		if (!parse_file_line(line, &m, &exec) || m.start > (uintptr_t)at ||
+		    m.end <= (uintptr_t)at)
+			continue;
+		*key = m.key;
+		rc = 0;
+	}
+	free(line);
+	if (f)
+		fclose(f);
+	munmap(at, 1);
+	return rc;
+}
+
+int target_libs__add_path(struct target_libs *list, const char *path)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	struct map_line m = {.path = path};
+	const struct target_lib *known;
+	struct stat st;
+	char *copy;
+	int rc;
+
+	if (fd < 0)
+		return -errno;
+	if (fstat(fd, &st))
+		rc = -errno;
+	else if (S_ISDIR(st.st_mode))
+		rc = -EISDIR;
+	else if (!S_ISREG(st.st_mode))
+		rc = -EINVAL;
+	else
+		rc = key_of_fd(fd, &m.key);
+	close(fd);
+	if (rc)
+		return rc;
+	known = find_lib(list, &m.key);
+	if (known)
+		return 0;
+	copy = strdup(path);
+	return copy ? put_lib(list, &m, 0, copy) : -ENOMEM;
+}
+
+int target_libs__add_file(struct target_libs *list, const char *path)
+{
+	int rc = target_libs__add_path(list, path);
+
+	if (rc == -EINVAL)
+		err("cannot use %s: not a regular file; give the path of a libcuda.so.1", path);
+	else if (rc)
+		err("cannot open %s: %s; give the path of a libcuda.so.1", path, strerror(-rc));
+	return rc;
+}
+
+bool target_exists(pid_t pid)
+{
+	return pid > 0 && (!kill(pid, 0) || errno == EPERM);
+}
+
+int target_is_64bit(pid_t pid)
+{
+	unsigned char ident[EI_NIDENT];
+	FILE *f = open_proc(pid, "exe");
+	size_t n;
+
+	if (!f)
+		return -errno;
+	n = fread(ident, 1, sizeof(ident), f);
+	fclose(f);
+	if (n != sizeof(ident) || memcmp(ident, ELFMAG, SELFMAG) != 0)
+		return -ENOEXEC;
+	return ident[EI_CLASS] == ELFCLASS64;
+}
+
+char target_state(pid_t pid)
+{
+	FILE *f = open_proc(pid, "status");
+	char line[256], state = 0;
+
+	if (!f)
+		return 0;
+	/* A process's name cannot fake this line: the kernel writes its newlines as \n. */
+	while (!state && fgets(line, sizeof(line), f)) {
+		if (!strncmp(line, "State:\t", 7))
+			state = line[7];
+	}
+	fclose(f);
+	return state;
+}

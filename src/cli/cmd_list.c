@@ -1,0 +1,494 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * cudatrace list: the API table, and what a libcuda file exports of it.
+ *
+ *	SYMBOL             CLASS     OP      TRACED  SINCE  LIB
+ *	cuMemAlloc_v2      memory    alloc   yes     3.2    yes
+ *	    out CUdeviceptr *dptr, size_t bytesize
+ */
+#include "cmd.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "attach/elf.h"
+#include "attach/target.h"
+#include "decode/cuda.h"
+#include "decode/fnset.h"
+#include "util/log.h"
+#include "util/out.h"
+
+#define LIST_COLUMNS 100
+#define ARGS_INDENT  4
+
+/* Everything that is printed is put together here first. */
+struct list {
+	const struct opts *o;
+	struct out *out;
+	struct fnset *set;
+	unsigned *ids; /* rows that are shown */
+	unsigned id_cnt;
+	/* The libcuda file that the rows are compared with. */
+	struct target_libs found;
+	const char *path; /* NULL: none */
+	struct elf_lib *lib;
+	bool *exported; /* by id */
+};
+
+/* The file */
+
+static int open_lib(struct list *l, const struct target_lib *t, char *msg, size_t msg_sz)
+{
+	int fd = open(t->open_path, O_RDONLY | O_CLOEXEC);
+
+	if (fd < 0) {
+		snprintf(msg, msg_sz, "%s", strerror(errno));
+		return -errno;
+	}
+	l->lib = elf_lib__read(fd, msg, msg_sz);
+	close(fd);
+	if (l->lib)
+		l->path = t->path;
+	return l->lib ? 0 : -EINVAL;
+}
+
+static int find_given_lib(struct list *l)
+{
+	char msg[256];
+	int rc = target_libs__add_file(&l->found, l->o->libcuda);
+
+	if (rc)
+		return rc;
+	rc = open_lib(l, &l->found.libs[0], msg, sizeof(msg));
+	if (rc)
+		err("cannot read %s: %s; give --libcuda a libcuda.so.1 of this machine",
+		    l->o->libcuda, msg);
+	return rc;
+}
+
+/* Without --libcuda the column is a service: no file, no column. */
+static void find_system_lib(struct list *l)
+{
+	char msg[256];
+
+	target_libs__add_system(&l->found);
+	for (unsigned i = 0; i < l->found.cnt; i++) {
+		if (open_lib(l, &l->found.libs[i], msg, sizeof(msg))) {
+			dbg("%s: %s", l->found.libs[i].path, msg);
+			continue;
+		}
+		if (!l->lib->is_stub)
+			return;
+		elf_lib__free(l->lib);
+		l->lib = NULL;
+		l->path = NULL;
+	}
+}
+
+/* Adds the rows of symbols that the table does not have. */
+static int match_lib(struct list *l)
+{
+	l->exported = calloc(fnset__cnt(l->set) + l->lib->sym_cnt + 1, sizeof(*l->exported));
+	if (!l->exported)
+		return -ENOMEM;
+	for (unsigned i = 0; i < l->lib->sym_cnt; i++) {
+		int id = fnset__id(l->set, l->lib->syms[i].name);
+
+		if (id >= 0)
+			l->exported[id] = true;
+	}
+	return 0;
+}
+
+/* Which rows */
+
+static int choose(struct list *l)
+{
+	const struct strv *sel = &l->o->select;
+	unsigned cnt = fnset__cnt(l->set);
+	char msg[512];
+
+	for (unsigned i = 0; i < sel->cnt; i++) {
+		if (fnset__select(l->set, sel->v[i], msg, sizeof(msg))) {
+			err("--trace: %s", msg);
+			return -EINVAL;
+		}
+	}
+	l->ids = calloc(cnt + 1, sizeof(*l->ids));
+	if (!l->ids)
+		return -ENOMEM;
+	for (unsigned id = 0; id < cnt; id++) {
+		if (!sel->cnt || fnset__wanted(l->set, id))
+			l->ids[l->id_cnt++] = id;
+	}
+	return 0;
+}
+
+static bool is_default(const struct cuda_fn *fn)
+{
+	return !cuda_fn_is_query(fn);
+}
+
+/* JSON */
+
+static const char *dir_name(enum cuda_dir dir)
+{
+	static const char *const names[] = {
+		[DIR_IN] = "in",
+		[DIR_OUT] = "out",
+		[DIR_INOUT] = "inout",
+		[DIR_IN_PTR] = "in_pointer",
+		[DIR_IN_STR] = "in_string",
+		[DIR_OUT_STR] = "out_string",
+		[DIR_OUT_PSTR] = "out_string_pointer",
+		[DIR_IN_ARR] = "in_array",
+		[DIR_OUT_ARR] = "out_array",
+	};
+
+	return dir < sizeof(names) / sizeof(names[0]) && names[dir] ? names[dir] : "in";
+}
+
+static const char *type_name(const struct cuda_arg *arg)
+{
+	bool is_string =
+		arg->dir == DIR_IN_STR || arg->dir == DIR_OUT_STR || arg->dir == DIR_OUT_PSTR;
+
+	return is_string || !arg->type ? "char" : arg->type->name;
+}
+
+static void put_json_str(struct out *out, const char *s)
+{
+	out_json_str(out, s, strlen(s));
+}
+
+static void put_json_args(struct out *out, const struct cuda_fn *fn)
+{
+	out_lit(out, "\"args\":[");
+	for (unsigned i = 0; i < fn->arg_cnt; i++) {
+		const struct cuda_arg *arg = &fn->args[i];
+
+		out_str(out, i ? ",{\"name\":" : "{\"name\":");
+		put_json_str(out, arg->name);
+		out_lit(out, ",\"type\":");
+		put_json_str(out, type_name(arg));
+		out_lit(out, ",\"direction\":");
+		put_json_str(out, dir_name(arg->dir));
+		if ((arg->dir == DIR_IN_ARR || arg->dir == DIR_OUT_ARR) &&
+		    arg->count_arg < fn->arg_cnt) {
+			out_lit(out, ",\"count\":");
+			put_json_str(out, fn->args[arg->count_arg].name);
+		}
+		out_char(out, '}');
+	}
+	out_char(out, ']');
+}
+
+static void put_since(struct out *out, const struct cuda_fn *fn)
+{
+	out_u64(out, fn->since / 1000);
+	out_char(out, '.');
+	out_u64(out, fn->since % 1000 / 10);
+}
+
+static void put_json_row(const struct list *l, unsigned id)
+{
+	const struct cuda_fn *fn = fnset__fn(l->set, id);
+	struct out *out = l->out;
+
+	out_lit(out, "{\"symbol\":");
+	put_json_str(out, fn->symbol);
+	out_lit(out, ",\"name\":");
+	put_json_str(out, fn->name);
+	out_lit(out, ",\"class\":");
+	put_json_str(out, cuda_class_name(fn->class));
+	out_lit(out, ",\"op\":");
+	put_json_str(out, cuda_op_name(fn->op));
+	out_str(out, is_default(fn) ? ",\"default\":true" : ",\"default\":false");
+	out_str(out, fn->known ? ",\"known\":true" : ",\"known\":false");
+	out_lit(out, ",\"since\":");
+	if (fn->since) {
+		out_char(out, '"');
+		put_since(out, fn);
+		out_char(out, '"');
+	} else {
+		out_lit(out, "null");
+	}
+	out_lit(out, ",\"exported\":");
+	out_str(out, !l->lib ? "null" : l->exported[id] ? "true" : "false");
+	out_char(out, ',');
+	put_json_args(out, fn);
+	out_char(out, '}');
+}
+
+static void print_json(const struct list *l)
+{
+	out_lit(l->out, "[\n");
+	for (unsigned i = 0; i < l->id_cnt; i++) {
+		put_json_row(l, l->ids[i]);
+		out_str(l->out, i + 1 < l->id_cnt ? ",\n" : "\n");
+	}
+	out_lit(l->out, "]\n");
+}
+
+/* Text */
+
+/* Names of an untrusted file end up on a terminal. */
+static void put_plain(struct out *out, const char *s, size_t width)
+{
+	size_t n = 0;
+
+	for (; *s; s++, n++)
+		out_char(out, *s > ' ' && *s < 0x7f ? *s : '?');
+	for (; n < width; n++)
+		out_char(out, ' ');
+}
+
+static void format_arg(const struct cuda_fn *fn, const struct cuda_arg *arg, char *buf, size_t sz)
+{
+	static const struct {
+		const char *before, *after;
+	} forms[] = {
+		[DIR_IN] = {"", " "},
+		[DIR_OUT] = {"out ", " *"},
+		[DIR_INOUT] = {"inout ", " *"},
+		[DIR_IN_PTR] = {"const ", " *"},
+		[DIR_IN_STR] = {"const ", " *"},
+		[DIR_OUT_STR] = {"out ", " *"},
+		[DIR_OUT_PSTR] = {"out const ", " **"},
+		[DIR_IN_ARR] = {"const ", " "},
+		[DIR_OUT_ARR] = {"out ", " "},
+	};
+	const char *type = type_name(arg), *after = forms[arg->dir].after;
+	size_t len = strcspn(type, "[");
+	bool is_array = arg->dir == DIR_IN_ARR || arg->dir == DIR_OUT_ARR;
+	const char *count =
+		is_array && arg->count_arg < fn->arg_cnt ? fn->args[arg->count_arg].name : NULL;
+
+	/* "void *p", not "void * p"; "char id[8]", not "char[8] *id" */
+	if (type[len - 1] == '*' && *after == ' ')
+		after++;
+	if (type[len])
+		after = " ";
+	snprintf(buf, sz, "%s%.*s%s%s%s%s%s%s", forms[arg->dir].before, (int)len, type, after,
+		 arg->name, type + len, count ? "[" : "", count ? count : "", count ? "]" : "");
+}
+
+static void print_args(struct out *out, const struct cuda_fn *fn)
+{
+	size_t col = 0;
+	char buf[160];
+
+	for (unsigned i = 0; i < fn->arg_cnt; i++) {
+		bool is_last = i + 1 == fn->arg_cnt;
+		size_t len;
+
+		format_arg(fn, &fn->args[i], buf, sizeof(buf));
+		len = strlen(buf);
+		/* A blank before it, a comma behind. */
+		if (col && col + 1 + len + !is_last > LIST_COLUMNS) {
+			out_char(out, '\n');
+			col = 0;
+		}
+		if (col) {
+			out_char(out, ' ');
+			col++;
+		} else {
+			out_lit(out, "    ");
+			col = ARGS_INDENT;
+		}
+		out_bytes(out, buf, len);
+		col += len;
+		if (!is_last) {
+			out_char(out, ',');
+			col++;
+		}
+	}
+	if (fn->arg_cnt)
+		out_char(out, '\n');
+}
+
+struct widths {
+	size_t symbol, class, op;
+};
+
+static void grow(size_t *width, const char *s)
+{
+	size_t len = strlen(s);
+
+	/* The rest of the line needs 47 columns; a longer name spoils only its own line. */
+	if (len > *width && len <= LIST_COLUMNS - 47)
+		*width = len;
+}
+
+static void print_row(const struct list *l, const struct widths *w, unsigned id)
+{
+	const struct cuda_fn *fn = fnset__fn(l->set, id);
+	struct out *out = l->out;
+	char since[16] = "-";
+
+	if (fn->since)
+		snprintf(since, sizeof(since), "%u.%u", fn->since / 1000u, fn->since % 1000u / 10u);
+	put_plain(out, fn->symbol, w->symbol + 2);
+	put_plain(out, cuda_class_name(fn->class), w->class + 2);
+	put_plain(out, cuda_op_name(fn->op), w->op + 2);
+	put_plain(out, is_default(fn) ? "yes" : "no", sizeof("TRACED  ") - 1);
+	put_plain(out, since, l->lib ? sizeof("SINCE  ") - 1 : 0);
+	if (l->lib)
+		out_str(out, l->exported[id] ? "yes" : "no");
+	out_char(out, '\n');
+	print_args(out, fn);
+}
+
+static void print_counts(const struct list *l)
+{
+	unsigned on_cnt = 0, exported_cnt = 0, unknown_cnt = 0;
+	char text[256];
+
+	for (unsigned i = 0; i < l->id_cnt; i++) {
+		const struct cuda_fn *fn = fnset__fn(l->set, l->ids[i]);
+
+		on_cnt += is_default(fn);
+		unknown_cnt += !fn->known;
+		exported_cnt += l->lib && l->exported[l->ids[i]];
+	}
+	snprintf(text, sizeof(text), "\n%u functions, %u of them traced by default.\n", l->id_cnt,
+		 on_cnt);
+	out_str(l->out, text);
+	if (!l->lib) {
+		out_lit(l->out, "No libcuda found to compare with; name one with --libcuda.\n");
+		return;
+	}
+	out_lit(l->out, "LIB is ");
+	out_str(l->out, l->path);
+	snprintf(text, sizeof(text), ": it has %u of them", exported_cnt);
+	out_str(l->out, text);
+	if (unknown_cnt) {
+		snprintf(text, sizeof(text), ", %u not in the table (traced with raw arguments)",
+			 unknown_cnt);
+		out_str(l->out, text);
+	}
+	out_lit(l->out, ".\n");
+	if (l->lib->is_stub)
+		out_lit(l->out, "It is a stub for linking: no program calls into it.\n");
+	if (l->lib->alias_cnt && !l->o->select.cnt) {
+		snprintf(text, sizeof(text), "Further names for the same functions: %u.\n",
+			 l->lib->alias_cnt);
+		out_str(l->out, text);
+	}
+}
+
+static void print_text(const struct list *l)
+{
+	struct widths w = {sizeof("SYMBOL") - 1, sizeof("CLASS") - 1, sizeof("OP") - 1};
+
+	for (unsigned i = 0; i < l->id_cnt; i++) {
+		const struct cuda_fn *fn = fnset__fn(l->set, l->ids[i]);
+
+		grow(&w.symbol, fn->symbol);
+		grow(&w.class, cuda_class_name(fn->class));
+		grow(&w.op, cuda_op_name(fn->op));
+	}
+	put_plain(l->out, "SYMBOL", w.symbol + 2);
+	put_plain(l->out, "CLASS", w.class + 2);
+	put_plain(l->out, "OP", w.op + 2);
+	out_str(l->out, l->lib ? "TRACED  SINCE  LIB\n" : "TRACED  SINCE\n");
+	for (unsigned i = 0; i < l->id_cnt; i++)
+		print_row(l, &w, l->ids[i]);
+	print_counts(l);
+}
+
+/* For shells: each word that -e knows, once. */
+static void print_names(struct list *l)
+{
+	unsigned cnt = fnset__cnt(l->set);
+
+	out_lit(l->out, "all\nnone\n");
+	for (enum cuda_class c = 0; c < CLASS_CNT; c++) {
+		out_str(l->out, cuda_class_name(c));
+		out_char(l->out, '\n');
+	}
+	for (unsigned i = 0; i < cnt; i++) {
+		const struct cuda_fn *fn = fnset__fn(l->set, i);
+		bool is_new = true;
+
+		for (unsigned k = 0; k < i && is_new; k++)
+			is_new = strcmp(fnset__fn(l->set, k)->name, fn->name) != 0;
+		if (is_new) {
+			out_str(l->out, fn->name);
+			out_char(l->out, '\n');
+		}
+		if (strcmp(fn->symbol, fn->name)) {
+			out_str(l->out, fn->symbol);
+			out_char(l->out, '\n');
+		}
+	}
+}
+
+/* A reader that goes away (| head) has seen enough: no failure, no message. */
+static int write_stdout(const struct out *out)
+{
+	for (size_t done = 0; done < out->len;) {
+		ssize_t n = write(STDOUT_FILENO, out->buf + done, out->len - done);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0 && errno == EPIPE)
+			return 0;
+		if (n < 0) {
+			err("cannot write to stdout: %s", strerror(errno));
+			return -errno;
+		}
+		done += (size_t)n;
+	}
+	return 0;
+}
+
+static int collect(struct list *l)
+{
+	int rc = 0;
+
+	if (l->o->libcuda)
+		rc = find_given_lib(l);
+	else if (!l->o->names)
+		find_system_lib(l);
+	if (!rc && l->lib)
+		rc = match_lib(l);
+	return rc;
+}
+
+int cmd_list(const struct opts *o)
+{
+	struct list l = {.o = o, .set = fnset__new(), .out = out__memory()};
+	int status = EXIT_FAILURE, rc;
+
+	if (!l.set || !l.out) {
+		err("out of memory");
+		goto out;
+	}
+	if (collect(&l))
+		goto out;
+	rc = choose(&l);
+	if (rc) {
+		status = rc == -EINVAL ? EXIT_USAGE : EXIT_FAILURE;
+		goto out;
+	}
+	if (o->names)
+		print_names(&l);
+	else if (o->json)
+		print_json(&l);
+	else
+		print_text(&l);
+	status = write_stdout(l.out) ? EXIT_FAILURE : EXIT_SUCCESS;
+out:
+	elf_lib__free(l.lib);
+	target_libs__clear(&l.found);
+	free(l.exported);
+	free(l.ids);
+	fnset__free(l.set);
+	out__close(l.out);
+	return status;
+}

@@ -1,0 +1,271 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#include "command.h"
+
+#include "util/log.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <pwd.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static bool is_program(const char *path, int *why)
+{
+	struct stat st;
+
+	if (stat(path, &st))
+		*why = errno;
+	else if (!S_ISREG(st.st_mode) || access(path, X_OK))
+		*why = EACCES;
+	else
+		return true;
+	return false;
+}
+
+int command__check(char **argv)
+{
+	const char *path = getenv("PATH"), *name = argv[0], *p;
+	char full[4096];
+	int why = ENOENT;
+
+	if (!*name) {
+		err("the command is empty: cudatrace [OPTIONS] -- COMMAND [ARGS...]");
+		return -ENOENT;
+	}
+	if (strchr(name, '/')) {
+		if (is_program(name, &why))
+			return 0;
+		err("cannot run %s: %s", name,
+		    why == EACCES ? "it is not an executable file" : strerror(why));
+		return -why;
+	}
+	for (p = path ? path : "/usr/bin:/bin"; p; p = strchr(p, ':') ? strchr(p, ':') + 1 : NULL) {
+		int len = strcspn(p, ":");
+
+		snprintf(full, sizeof(full), "%.*s/%s", len, len ? p : ".", name);
+		if (is_program(full, &why))
+			return 0;
+	}
+	err("cannot run %s: no such command in PATH: give its path%s", name,
+	    geteuid() ? "" : " (sudo may have another PATH than you)");
+	return -ENOENT;
+}
+
+/* Without NSS, so that a static binary does the same as any other: /etc/passwd and numbers. */
+static int find_passwd(struct command_user *u, const char *name, uid_t uid)
+{
+	FILE *f = fopen("/etc/passwd", "re");
+	struct passwd *pw;
+	int ret = -ENOENT;
+
+	while (f && (pw = fgetpwent(f))) {
+		if (name ? strcmp(pw->pw_name, name) : pw->pw_uid != uid)
+			continue;
+		u->uid = pw->pw_uid;
+		u->gid = pw->pw_gid;
+		u->name = strdup(pw->pw_name);
+		u->home = strdup(pw->pw_dir);
+		ret = u->name && u->home ? 0 : -ENOMEM;
+		break;
+	}
+	if (f)
+		fclose(f);
+	return ret;
+}
+
+static bool parse_id(const char *s, uid_t *id)
+{
+	char *end;
+	unsigned long n = strtoul(s, &end, 10);
+
+	*id = n;
+	return *s >= '0' && *s <= '9' && !*end && n < UINT32_MAX;
+}
+
+int command_user__find(struct command_user *u, const char *name)
+{
+	const char *sudo_uid = getenv("SUDO_UID"), *sudo_gid = getenv("SUDO_GID");
+	uid_t uid, gid;
+
+	memset(u, 0, sizeof(*u));
+	if (name) {
+		u->change = true;
+		if (!find_passwd(u, name, 0))
+			return 0;
+		if (!parse_id(name, &uid)) {
+			err("--user: there is no user %s in /etc/passwd: give its number", name);
+			return -ENOENT;
+		}
+		u->uid = u->gid = uid;
+		find_passwd(u, NULL, uid);
+		return 0;
+	}
+	if (geteuid() || !sudo_uid || !sudo_gid || !parse_id(sudo_uid, &uid) ||
+	    !parse_id(sudo_gid, &gid) || !uid)
+		return 0;
+	u->change = true;
+	u->uid = uid;
+	find_passwd(u, NULL, uid);
+	u->gid = gid;
+	return 0;
+}
+
+void command_user__free(struct command_user *u)
+{
+	free(u->name);
+	free(u->home);
+}
+
+#define GROUPS_MAX 1024
+
+/* The user's groups from /etc/group. */
+static int set_groups(const struct command_user *u)
+{
+	gid_t groups[GROUPS_MAX];
+	FILE *f = fopen("/etc/group", "re");
+	struct group *gr;
+	int cnt = 0;
+
+	groups[cnt++] = u->gid;
+	while (f && u->name && cnt < GROUPS_MAX && (gr = fgetgrent(f)))
+		for (char **m = gr->gr_mem; *m; m++)
+			if (!strcmp(*m, u->name) && gr->gr_gid != u->gid) {
+				groups[cnt++] = gr->gr_gid;
+				break;
+			}
+	if (f)
+		fclose(f);
+	return setgroups(cnt, groups);
+}
+
+static int become(const struct command_user *u)
+{
+	if (!u->change)
+		return 0;
+	if (set_groups(u) || setresgid(u->gid, u->gid, u->gid) || setresuid(u->uid, u->uid, u->uid))
+		return -errno;
+	if (u->name) {
+		setenv("USER", u->name, 1);
+		setenv("LOGNAME", u->name, 1);
+		setenv("HOME", u->home, 1);
+	}
+	return 0;
+}
+
+static void run_child(char **argv, const struct command_user *u, int go_fd, int err_fd)
+{
+	sigset_t none;
+	char byte;
+	int ret;
+
+	signal(SIGPIPE, SIG_DFL);
+	sigemptyset(&none);
+	sigprocmask(SIG_SETMASK, &none, NULL);
+	/* A byte: go. End of file without one: the tracer gave up. */
+	if (read(go_fd, &byte, 1) != 1)
+		_exit(1);
+	ret = become(u);
+	/* Should the tracer die while this is stopped for attaching, it must go on (SIGCONT does
+	 * nothing to a process that runs). After the change of user, which would clear it. */
+	prctl(PR_SET_PDEATHSIG, SIGCONT);
+	if (!ret) {
+		execvp(argv[0], argv);
+		ret = -errno;
+	}
+	ret = -ret;
+	(void)!write(err_fd, &ret, sizeof(ret));
+	_exit(127);
+}
+
+int command__fork(struct command *c, char **argv, const struct command_user *u)
+{
+	int go[2] = {-1, -1}, why[2] = {-1, -1};
+
+	memset(c, 0, sizeof(*c));
+	c->go_fd = c->err_fd = c->pidfd = -1;
+	if (pipe2(go, O_CLOEXEC) || pipe2(why, O_CLOEXEC))
+		goto fail;
+	c->pid = fork();
+	if (c->pid < 0)
+		goto fail;
+	if (!c->pid) {
+		close(go[1]);
+		run_child(argv, u, go[0], why[1]);
+	}
+	close(go[0]);
+	close(why[1]);
+	c->go_fd = go[1];
+	c->err_fd = why[0];
+	c->pidfd = syscall(SYS_pidfd_open, c->pid, 0);
+	return 0;
+fail:
+	err("cannot start %s: %s", argv[0], strerror(errno));
+	c->pid = 0;
+	close(go[0]);
+	close(go[1]);
+	close(why[0]);
+	close(why[1]);
+	return -errno;
+}
+
+int command__go(struct command *c, const char *name)
+{
+	int why = 0;
+	ssize_t n;
+
+	(void)!write(c->go_fd, "", 1);
+	close(c->go_fd);
+	c->go_fd = -1;
+	/* Closed by a successful exec. */
+	do
+		n = read(c->err_fd, &why, sizeof(why));
+	while (n < 0 && errno == EINTR);
+	close(c->err_fd);
+	c->err_fd = -1;
+	if (n != sizeof(why))
+		return 0;
+	waitpid(c->pid, &c->wstatus, 0);
+	c->exited = true;
+	if (why == ENOEXEC)
+		err("cannot run %s: it is neither a program for this machine nor a script that "
+		    "says by #! what runs it",
+		    name);
+	else
+		err("cannot run %s: %s", name, strerror(why));
+	return -why;
+}
+
+bool command__ended(struct command *c)
+{
+	if (c->pid && !c->exited && waitpid(c->pid, &c->wstatus, WNOHANG) == c->pid)
+		c->exited = true;
+	return c->exited;
+}
+
+void command__cancel(struct command *c)
+{
+	if (c->pid && c->go_fd >= 0) {
+		close(c->go_fd);
+		c->go_fd = -1;
+		waitpid(c->pid, &c->wstatus, 0);
+		c->exited = true;
+	}
+	if (c->err_fd >= 0)
+		close(c->err_fd);
+	if (c->pidfd >= 0)
+		close(c->pidfd);
+}
+
+int command__status(const struct command *c)
+{
+	if (WIFSIGNALED(c->wstatus))
+		return 128 + WTERMSIG(c->wstatus);
+	return WEXITSTATUS(c->wstatus);
+}

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* The command that cudatrace starts: made at once, let go when everything is attached. */
+#ifndef CLI_COMMAND_H
+#define CLI_COMMAND_H
+
+#include "opts.h"
+
+struct command {
+	pid_t pid;  /* 0: none */
+	int go_fd;  /* closing it lets the command run */
+	int err_fd; /* errno of a failed exec comes from here */
+	int pidfd;
+	bool exited;
+	int wstatus;
+};
+
+/* Who the command runs as: --user, else who called sudo, else ourselves. */
+struct command_user {
+	bool change;
+	uid_t uid;
+	gid_t gid;
+	char *name, *home;
+};
+
+/* Reports its own errors: unknown user, no right to become it. */
+int command_user__find(struct command_user *u, const char *name);
+void command_user__free(struct command_user *u);
+
+/* Says what is wrong with a command before anything is set up for it. */
+int command__check(char **argv);
+/* Forks; the child waits. Reports its own errors. */
+int command__fork(struct command *c, char **argv, const struct command_user *u);
+/* Lets it exec. Reports a failed exec; the child is gone then. */
+int command__go(struct command *c, const char *name);
+/* Has it ended? Collects its status. */
+bool command__ended(struct command *c);
+/* Ends a child that was never let go. */
+void command__cancel(struct command *c);
+/* Exit status to pass on: its own, or 128 + signal. */
+int command__status(const struct command *c);
+
+#endif /* CLI_COMMAND_H */

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#include "facts.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* From the table of driver branches in NVIDIA's CUDA compatibility documentation. */
+static const struct {
+	int branch, cuda;
+} branches[] = {
+	{450, 11000}, {455, 11010}, {460, 11020}, {465, 11030}, {470, 11040},
+	{495, 11050}, {510, 11060}, {515, 11070}, {520, 11080}, {525, 12000},
+	{530, 12010}, {535, 12020}, {545, 12030}, {550, 12040}, {555, 12050},
+	{560, 12060}, {565, 12070}, {570, 12080}, {575, 12090}, {580, 13000},
+};
+
+int facts_cuda_version(const char *driver)
+{
+	int branch = atoi(driver);
+
+	for (unsigned i = 0; i < sizeof(branches) / sizeof(branches[0]); i++)
+		if (branches[i].branch == branch)
+			return branches[i].cuda;
+	return 0;
+}
+
+void facts__read(struct facts *f)
+{
+	FILE *file;
+
+	memset(f, 0, sizeof(*f));
+	uname(&f->uts);
+	file = fopen("/sys/module/nvidia/version", "re");
+	if (!file)
+		return;
+	if (fscanf(file, "%63s", f->driver) != 1)
+		f->driver[0] = 0;
+	fclose(file);
+	f->cuda_version = facts_cuda_version(f->driver);
+}

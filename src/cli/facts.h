@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* What the header of a trace says of the machine. */
+#ifndef CLI_FACTS_H
+#define CLI_FACTS_H
+
+#include <sys/utsname.h>
+
+struct facts {
+	struct utsname uts;
+	char driver[64];  /* version of the kernel driver; "" when it is not loaded */
+	int cuda_version; /* of that driver: 1000 * major + 10 * minor; 0: unknown */
+};
+
+void facts__read(struct facts *f);
+/* CUDA version that a driver's branch brings, from its version ("580.159.04"); 0 when unknown. */
+int facts_cuda_version(const char *driver);
+
+#endif /* CLI_FACTS_H */

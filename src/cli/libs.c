@@ -1,0 +1,246 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Which libcuda files are attached, and when.
+ *
+ * Before anything runs: the files that a program would load from here, and those that processes map
+ * already. A process that maps another file later is found by an event. If it belongs to the
+ * command that we started, it was stopped in that very mmap call and goes on when we have attached,
+ * so that no call is missed. Others are never stopped: what they call before we are there is not
+ * seen, and the library event says from when on it is.
+ */
+#include "session.h"
+
+#include "util/log.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* How often a mapping is looked at again: the timer fires every 50 ms under load. */
+#define MAX_TRIES 20
+
+static void lib_event(struct session *s, const char *op, const struct ct_lib_map *rec,
+		      const struct attach_lib *lib, const char *note)
+{
+	char comm[sizeof(rec->comm) + 1] = {0};
+	struct event ev = {
+		.kind = EVENT_LIBRARY,
+		.type = TYPE_LIBRARY,
+		.op = op,
+		.name = "libcuda",
+		.comm = comm,
+		.note = note,
+		.path = lib   ? lib->path
+			: rec ? rec->name
+			      : NULL,
+		.build_id = lib ? lib->build_id : NULL,
+		.lib_id = lib ? lib->id : 0,
+		.start_ns = rec ? rec->rec.ts_ns : now_ns(),
+		.end_ns = now_ns(),
+	};
+
+	if (rec) {
+		memcpy(comm, rec->comm, sizeof(rec->comm));
+		ev.pid = rec->rec.pid;
+		ev.tid = rec->rec.tid;
+	}
+	session__event(s, &ev);
+}
+
+/* One line for people: what was attached and what it took. */
+static void tell(const struct attach_lib *lib)
+{
+	if (lib->ignored)
+		return;
+	dbg("%s: %u of %u functions attached in %.1f ms%s", lib->path, lib->attached_cnt,
+	    lib->wanted_cnt, lib->attach_ns / 1e6,
+	    lib->shifted_cnt ? ", behind the entry check of older drivers" : "");
+}
+
+static const struct attach_lib *attach_one(struct session *s, const struct target_lib *t)
+{
+	unsigned before = attach__lib_cnt(s->att);
+	const struct attach_lib *lib = NULL;
+
+	if (attach__lib(s->att, t, &lib))
+		return NULL;
+	if (attach__lib_cnt(s->att) > before)
+		tell(lib);
+	return lib->ignored ? NULL : lib;
+}
+
+/* Returns how many real libraries were attached. */
+static unsigned attach_list(struct session *s, const struct target_libs *list)
+{
+	unsigned cnt = 0;
+
+	for (unsigned i = 0; i < list->cnt; i++)
+		cnt += attach_one(s, &list->libs[i]) != NULL;
+	return cnt;
+}
+
+/* Looks at one process of -p. Negative: it cannot be traced. */
+static int attach_pid(struct session *s, pid_t pid)
+{
+	struct target_libs list = {0};
+	unsigned cnt = 0;
+	int ret;
+
+	ret = target_libs__add_pid(&list, pid);
+	if (!ret)
+		cnt = attach_list(s, &list);
+	target_libs__clear(&list);
+	if (ret == -ESRCH || !target_exists(pid)) {
+		err("process %d ended while attaching", pid);
+		return -ESRCH;
+	}
+	if (ret) {
+		err("cannot look into process %d: %s: run it as root", pid, strerror(-ret));
+		return ret;
+	}
+	if (cnt)
+		return 0;
+	if (!s->o->wait) {
+		err("process %d has not loaded libcuda: leave out --no-wait to wait for it", pid);
+		return -ENOENT;
+	}
+	info("process %d has not loaded libcuda yet: waiting for it", pid);
+	return 0;
+}
+
+static int attach_pids(struct session *s)
+{
+	int ret = 0;
+
+	for (unsigned i = 0; i < s->o->pid_cnt && !ret; i++)
+		ret = attach_pid(s, s->o->pids[i]);
+	return ret;
+}
+
+static int attach_system(struct session *s, bool running)
+{
+	struct target_libs list = {0};
+	unsigned cnt = 0;
+
+	if (running)
+		target_libs__add_all(&list);
+	target_libs__add_system(&list);
+	cnt = attach_list(s, &list);
+	target_libs__clear(&list);
+	if (!running || cnt)
+		return 0;
+	if (!s->o->wait) {
+		err("no process has loaded libcuda, and none is installed: leave out --no-wait to "
+		    "wait for one");
+		return -ENOENT;
+	}
+	info("no libcuda found yet: waiting for a process that loads one");
+	return 0;
+}
+
+int session__attach_libs(struct session *s)
+{
+	struct target_libs list = {0};
+	int ret = 0;
+
+	if (s->o->libcuda) {
+		ret = target_libs__add_file(&list, s->o->libcuda);
+		if (!ret && !attach_list(s, &list))
+			ret = -ENOEXEC;
+		target_libs__clear(&list);
+	}
+	if (ret)
+		return ret;
+	if (s->o->pid_cnt)
+		return attach_pids(s);
+	return attach_system(s, !s->o->argv);
+}
+
+/* What the process maps or is about to map. */
+static int find_libs(struct target_libs *list, pid_t pid)
+{
+	int ret = target_libs__add_pid(list, pid);
+
+	if (ret == -ESRCH)
+		return ret;
+	return target_libs__add_open(list, pid) ? -ESRCH : 0;
+}
+
+/* true: done, or never will be. */
+static bool attach_mapped(struct session *s, const struct ct_lib_map *rec)
+{
+	struct ct_lib_key key = {rec->ino, rec->dev_major, rec->dev_minor};
+	const struct attach_lib *lib = attach__lib_by_key(s->att, &key);
+	unsigned before = attach__lib_cnt(s->att);
+	struct target_libs list = {0};
+	bool found = false;
+
+	if (lib) {
+		if (!lib->ignored)
+			lib_event(s, "map", rec, lib, NULL);
+		return true;
+	}
+	if (find_libs(&list, rec->rec.pid) == -ESRCH) {
+		lib_event(s, "missed", rec, NULL, "the process ended before it could be traced");
+		return true;
+	}
+	for (unsigned i = 0; i < list.cnt; i++) {
+		lib = attach_one(s, &list.libs[i]);
+		if (!lib)
+			continue;
+		found = true;
+		attach__know(s->att, &key, lib->id);
+		lib_event(s, attach__lib_cnt(s->att) > before ? "attach" : "map", rec, lib,
+			  attach__lib_cnt(s->att) > before && !(rec->rec.flags & CT_LIB_F_STOPPED)
+				  ? "calls made before duration_us had passed were not seen"
+				  : NULL);
+		before = attach__lib_cnt(s->att);
+	}
+	target_libs__clear(&list);
+	return found;
+}
+
+static void go_on(const struct ct_lib_map *rec)
+{
+	if (rec->rec.flags & CT_LIB_F_STOPPED)
+		kill(rec->rec.pid, SIGCONT);
+}
+
+void session__on_lib(struct session *s, const struct ct_lib_map *rec)
+{
+	struct pending_lib *p;
+
+	if (rec->rec.flags & CT_LIB_F_COMPAT) {
+		warn("process %u (%.16s) is a 32-bit program: its CUDA calls cannot be traced",
+		     rec->rec.pid, rec->comm);
+		lib_event(s, "missed", rec, NULL, "32-bit program");
+		return;
+	}
+	if (attach_mapped(s, rec) || (rec->rec.flags & CT_LIB_F_STOPPED)) {
+		go_on(rec);
+		return;
+	}
+	if (s->pending_cnt == SESSION_MAX_PENDING) {
+		lib_event(s, "missed", rec, NULL, "too many libraries at once");
+		return;
+	}
+	p = &s->pending[s->pending_cnt++];
+	p->rec = *rec;
+	p->tries = 0;
+}
+
+void session__retry_libs(struct session *s)
+{
+	for (unsigned i = s->pending_cnt; i-- > 0;) {
+		struct pending_lib *p = &s->pending[i];
+
+		if (!attach_mapped(s, &p->rec) && ++p->tries < MAX_TRIES)
+			continue;
+		if (p->tries == MAX_TRIES)
+			dbg("process %u closed %.64s before it was mapped", p->rec.rec.pid,
+			    p->rec.name);
+		s->pending[i] = s->pending[--s->pending_cnt];
+	}
+}

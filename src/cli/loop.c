@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* The main loop: records, signals, timers, the end of what is traced. */
+#include "session.h"
+
+#include "event/check.h"
+#include "util/log.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <time.h>
+#include <unistd.h>
+
+/* Between looks at signals and timers. */
+#define DRAIN_BATCH 16384
+/* The kernel side wakes us by amount; this drains the rest. Slower while nothing comes. */
+#define TICK_BUSY_MS 50
+#define TICK_IDLE_MS 1000
+#define FLUSH_NS     500000000ull
+/* Exits of processes come as records; this finds those whose record was lost. */
+#define TARGETS_NS 200000000ull
+/* After Ctrl-C, which the command got too: what it does on its way out is still traced. */
+#define GRACE_NS 2000000000ull
+
+uint64_t now_ns(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return ts.tv_sec * 1000000000ull + ts.tv_nsec;
+}
+
+void session__stop(struct session *s, const char *reason)
+{
+	if (!s->end.reason)
+		s->end.reason = reason;
+	s->stopping = true;
+}
+
+void session__drain(struct session *s)
+{
+	while (ring__drain(s->ring, DRAIN_BATCH) == DRAIN_BATCH)
+		;
+}
+
+/* A signal sent by somebody is meant for the command too; Ctrl-C on a terminal has reached it. */
+static void forward(struct session *s, const struct signalfd_siginfo *si)
+{
+	if (s->cmd.pid && !s->cmd.exited && si->ssi_code <= 0)
+		kill(s->cmd.pid, si->ssi_signo);
+}
+
+static void on_signal(struct session *s)
+{
+	struct signalfd_siginfo si;
+
+	while (read(s->signal_fd, &si, sizeof(si)) == sizeof(si)) {
+		if (si.ssi_signo == SIGCHLD)
+			continue;
+		if (s->deadline_ns && s->end.reason)
+			s->hurry = true;
+		if (s->end.reason) {
+			s->stopping = s->hurry = true;
+			continue;
+		}
+		forward(s, &si);
+		s->end.reason = si.ssi_signo == SIGINT	  ? "interrupted"
+				: si.ssi_signo == SIGTERM ? "terminated"
+							  : "hangup";
+		if (s->cmd.pid && !s->cmd.exited)
+			s->deadline_ns = now_ns() + GRACE_NS;
+		else
+			s->stopping = true;
+	}
+}
+
+/* Have those that we trace by id all ended? */
+static void look_at_targets(struct session *s)
+{
+	unsigned live;
+
+	if (s->cmd.pid && !command__ended(&s->cmd))
+		return;
+	if (!s->cmd.pid && !s->o->pid_cnt)
+		return;
+	live = attach__live_pids(s->att);
+	if (!live || (s->cmd.pid && (!s->o->follow || s->end.reason))) {
+		session__stop(s, s->cmd.pid ? "command exited" : "traced processes exited");
+		return;
+	}
+	if (s->cmd.pid && !s->waiting_children) {
+		s->waiting_children = true;
+		info("the command has exited; %u process%s that it started still run%s: Ctrl-C ends "
+		     "the trace",
+		     live, live == 1 ? "" : "es", live == 1 ? "s" : "");
+	}
+}
+
+static bool all_sinks_failed(const struct session *s)
+{
+	for (unsigned i = 0; i < s->sink_cnt; i++)
+		if (!sink__failed(s->sinks[i]))
+			return false;
+	return s->sink_cnt > 0;
+}
+
+static void show_progress(struct session *s, uint64_t now)
+{
+	struct summary_totals t;
+	struct ct_totals sum;
+	uint64_t drops = 0;
+
+	if (!s->progress)
+		return;
+	summary__totals(s->summary, &t);
+	attach__totals(s->att, &sum);
+	for (int i = 0; i < CT_DROP_CNT; i++)
+		drops += sum.drops[i];
+	progress__update(s->progress, now, &t, drops);
+}
+
+/* What is due by the clock. */
+static void on_tick(struct session *s, uint64_t now)
+{
+	static uint64_t flushed_ns, looked_ns, shown_ns;
+
+	if (s->deadline_ns && now >= s->deadline_ns)
+		session__stop(s, "duration");
+	if (now - flushed_ns >= FLUSH_NS) {
+		for (unsigned i = 0; i < s->sink_cnt; i++)
+			sink__flush(s->sinks[i]);
+		flushed_ns = now;
+		if (all_sinks_failed(s))
+			session__stop(s, "no output can be written");
+	}
+	if (now - looked_ns >= TARGETS_NS) {
+		look_at_targets(s);
+		looked_ns = now;
+	}
+	if (now - shown_ns >= FLUSH_NS / 2) {
+		show_progress(s, now);
+		shown_ns = now;
+	}
+	if (s->pending_cnt)
+		session__retry_libs(s);
+}
+
+static int timeout_ms(const struct session *s, bool busy, uint64_t now)
+{
+	int ms = busy || s->pending_cnt || s->waiting_children ? TICK_BUSY_MS : TICK_IDLE_MS;
+
+	if (s->deadline_ns) {
+		uint64_t left = s->deadline_ns > now ? (s->deadline_ns - now) / 1000000 + 1 : 0;
+
+		if (left < (uint64_t)ms)
+			ms = left;
+	}
+	return ms;
+}
+
+void session__loop(struct session *s)
+{
+	struct pollfd fds[] = {
+		{.fd = s->signal_fd, .events = POLLIN},
+		{.fd = ring__fd(s->ring), .events = POLLIN},
+		{.fd = s->cmd.pid ? s->cmd.pidfd : -1, .events = POLLIN},
+	};
+	bool busy = true;
+
+	while (!s->stopping) {
+		size_t cnt = ring__drain(s->ring, DRAIN_BATCH);
+		uint64_t now = now_ns();
+
+		on_tick(s, now);
+		if (s->stopping)
+			break;
+		if (cnt)
+			busy = true;
+		if (poll(fds, 3, cnt == DRAIN_BATCH ? 0 : timeout_ms(s, busy, now)) == 0)
+			busy = cnt > 0;
+		if (fds[0].revents)
+			on_signal(s);
+		if (fds[2].revents) {
+			look_at_targets(s);
+			fds[2].fd = -1;
+		}
+	}
+}

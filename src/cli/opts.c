@@ -1,0 +1,342 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * Reads the command line. argp walks over it; what the words mean is in the table (opts_table.c).
+ * argp's own messages take several lines and suggest nothing, so it is told to be silent, and when
+ * it fails, explain() walks over the words again to say which one is wrong.
+ */
+#include "opts_priv.h"
+
+#include <argp.h>
+#include <ctype.h>
+#include <errno.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "util/log.h"
+#include "util/strdist.h"
+
+/* argp keys of options without a letter. */
+#define KEY_FIRST 256
+
+struct parse {
+	struct opts *o;
+	bool verb_given;
+	uint64_t seen; /* rows, by index: an option may stand before the verb that refuses it */
+};
+
+void opts__die(const char *fmt, ...)
+{
+	char text[1024];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	err("%s", text);
+	exit(EXIT_USAGE);
+}
+
+const char *opt_verb_name(enum verb v)
+{
+	static const char *const names[] = {
+		[VERB_TRACE] = "",
+		[VERB_LIST] = "list",
+		[VERB_CHECK] = "check",
+	};
+
+	return names[v];
+}
+
+static bool find_verb(const char *word, enum verb *verb)
+{
+	for (enum verb v = VERB_LIST; v <= VERB_CHECK; v++) {
+		if (!strcmp(word, opt_verb_name(v))) {
+			*verb = v;
+			return true;
+		}
+	}
+	return false;
+}
+
+static int row_key(const struct opt_row *row, unsigned idx)
+{
+	return row->letter ? row->letter : KEY_FIRST + (int)idx;
+}
+
+static const struct opt_row *row_by_letter(char letter)
+{
+	const struct opt_row *rows;
+	unsigned cnt;
+
+	if (letter == '?')
+		letter = 'h';
+	rows = opt_rows(&cnt);
+	for (unsigned i = 0; i < cnt; i++) {
+		if (letter && rows[i].letter == letter)
+			return &rows[i];
+	}
+	return NULL;
+}
+
+/* Rows whose name begins with name; *row is the exact one or the first. An exact match counts 1. */
+static unsigned rows_by_prefix(const char *name, size_t len, const struct opt_row **row)
+{
+	const struct opt_row *rows;
+	unsigned cnt, found = 0;
+
+	rows = opt_rows(&cnt);
+	for (unsigned i = 0; i < cnt; i++) {
+		if (strncmp(rows[i].name, name, len))
+			continue;
+		if (!found++ || !rows[i].name[len])
+			*row = &rows[i];
+		if (!rows[i].name[len])
+			return 1;
+	}
+	return found;
+}
+
+static void __attribute__((noreturn)) die_unknown(const char *name, size_t len)
+{
+	const struct opt_row *rows, *best = NULL;
+	unsigned cnt, best_dist = str_distance_limit(len) + 1;
+
+	rows = opt_rows(&cnt);
+	for (unsigned i = 0; i < cnt; i++) {
+		unsigned dist = str_distance(name, len, rows[i].name, strlen(rows[i].name));
+
+		if (!rows[i].hidden && dist < best_dist) {
+			best_dist = dist;
+			best = &rows[i];
+		}
+	}
+	if (best)
+		opts__die("unknown option --%.*s; did you mean --%s?", (int)len, name, best->name);
+	opts__die("unknown option --%.*s; cudatrace --help shows them all", (int)len, name);
+}
+
+static void __attribute__((noreturn)) die_ambiguous(const char *name, size_t len)
+{
+	const struct opt_row *rows;
+	char list[256] = "";
+	unsigned cnt;
+	size_t n = 0;
+
+	rows = opt_rows(&cnt);
+	for (unsigned i = 0; i < cnt && n < sizeof(list); i++) {
+		if (!strncmp(rows[i].name, name, len))
+			n += (size_t)snprintf(list + n, sizeof(list) - n, "%s--%s", n ? ", " : "",
+					      rows[i].name);
+	}
+	opts__die("option --%.*s could be any of: %s", (int)len, name, list);
+}
+
+static void __attribute__((noreturn)) die_no_value(const struct opt_row *row)
+{
+	opts__die("--%s: %s is missing; write it as in --%s %s", row->name, row->arg, row->name,
+		  row->arg);
+}
+
+/* Each of these looks at one word and returns how many words an option takes: 1, or 2 when its
+ * value is the next one. They end the program at what is wrong. */
+static int check_long(const char *word, bool is_last)
+{
+	const char *name = word + 2;
+	size_t len = strcspn(name, "=");
+	const struct opt_row *row = NULL;
+	unsigned found = rows_by_prefix(name, len, &row);
+
+	if (!found || !len)
+		die_unknown(name, len);
+	if (found > 1)
+		die_ambiguous(name, len);
+	if (name[len] == '=' && !row->arg)
+		opts__die("--%s takes no value; leave out '%s'", row->name, name + len);
+	if (row->arg && name[len] != '=' && is_last)
+		die_no_value(row);
+	return row->arg && name[len] != '=' ? 2 : 1;
+}
+
+static int check_letters(const char *word, bool is_last)
+{
+	for (const char *c = word + 1; *c; c++) {
+		const struct opt_row *row = row_by_letter(*c);
+
+		if (!row && c == word + 1 && c[1] && isalpha((unsigned char)c[1])) {
+			const struct opt_row *meant = NULL;
+
+			if (rows_by_prefix(word + 1, strlen(word + 1), &meant) == 1)
+				opts__die("unknown option -%c; did you mean --%s?", *c,
+					  meant->name);
+		}
+		if (!row)
+			opts__die("unknown option -%c; cudatrace --help shows them all", *c);
+		if (row->arg && !c[1] && is_last)
+			die_no_value(row);
+		if (row->arg)
+			return c[1] ? 1 : 2;
+	}
+	return 1;
+}
+
+static void __attribute__((noreturn)) explain(int argc, char **argv)
+{
+	enum verb verb;
+	int i = 1;
+
+	while (i < argc && strcmp(argv[i], "--")) {
+		bool is_last = i + 1 == argc;
+
+		if (argv[i][0] == '-' && argv[i][1] == '-')
+			i += check_long(argv[i], is_last);
+		else if (argv[i][0] == '-' && argv[i][1])
+			i += check_letters(argv[i], is_last);
+		else if (find_verb(argv[i], &verb))
+			i++;
+		else
+			break;
+	}
+	opts__die("cannot make sense of the command line; see cudatrace --help");
+}
+
+/* getopt takes the next word whatever it is: `--jsonl --chrome x` would make a file "--chrome". */
+static void check_value(const struct opt_row *row, const char *arg)
+{
+	if (arg[0] == '-' && (arg[1] == '-' || isalpha((unsigned char)arg[1])))
+		opts__die("--%s: %s is missing: '%s' looks like an option", row->name, row->arg,
+			  arg);
+}
+
+static void take_word(struct parse *p, struct argp_state *state, char *word)
+{
+	enum verb verb;
+
+	if (p->verb_given)
+		opts__die("%s takes no arguments: '%s'; to run a program called %s: "
+			  "cudatrace -- %s",
+			  opt_verb_name(p->o->verb), word, opt_verb_name(p->o->verb),
+			  opt_verb_name(p->o->verb));
+	if (!state->quoted && find_verb(word, &verb)) {
+		p->o->verb = verb;
+		p->verb_given = true;
+		return;
+	}
+	if (!*word)
+		opts__die(
+			"COMMAND is empty; give a program to run, as in cudatrace -- python x.py");
+	p->o->argv = &state->argv[state->next - 1];
+	p->o->argc = state->argc - state->next + 1;
+	state->next = state->argc;
+}
+
+static error_t parse_one(int key, char *arg, struct argp_state *state)
+{
+	struct parse *p = state->input;
+	const struct opt_row *rows, *row;
+	unsigned cnt;
+
+	rows = opt_rows(&cnt);
+	if (key == ARGP_KEY_ARG) {
+		take_word(p, state, arg);
+		return 0;
+	}
+	if (key == ARGP_KEY_END && state->quoted && !p->o->argv && !p->verb_given)
+		opts__die("COMMAND is missing after --; give a program to run, as in cudatrace -- "
+			  "python x.py");
+	row = key >= KEY_FIRST && key < KEY_FIRST + (int)cnt ? &rows[key - KEY_FIRST]
+	      : key > 0 && key < KEY_FIRST		     ? row_by_letter((char)key)
+							     : NULL;
+	if (!row)
+		return ARGP_ERR_UNKNOWN;
+	if (arg)
+		check_value(row, arg);
+	p->seen |= 1ull << (row - rows);
+	row->set(p->o, row, arg);
+	return 0;
+}
+
+/* Outputs must not write over one another. */
+static void check_outputs(const struct opts *o)
+{
+	const struct strv *const lists[] = {&o->jsonl, &o->chrome};
+	const char *names[64];
+	unsigned cnt = 0;
+
+	for (unsigned l = 0; l < 2; l++) {
+		for (unsigned i = 0; i < lists[l]->cnt; i++) {
+			for (unsigned k = 0; k < cnt; k++) {
+				if (strcmp(names[k], lists[l]->v[i]))
+					continue;
+				if (!strcmp(names[k], "-"))
+					opts__die("two outputs to stdout; only one may be -, give "
+						  "the other a file");
+				opts__die("two outputs to '%s'; give each its own file", names[k]);
+			}
+			if (cnt == sizeof(names) / sizeof(names[0]))
+				opts__die("more than %u outputs; give fewer", cnt);
+			names[cnt++] = lists[l]->v[i];
+		}
+	}
+}
+
+static void check_whole(const struct parse *p)
+{
+	const struct opts *o = p->o;
+	const struct opt_row *rows;
+	unsigned cnt;
+
+	rows = opt_rows(&cnt);
+	for (unsigned i = 0; i < cnt; i++) {
+		if (!(p->seen >> i & 1) || rows[i].verbs >> o->verb & 1)
+			continue;
+		if (o->verb == VERB_TRACE)
+			opts__die("--%s belongs to cudatrace %s; leave it out", rows[i].name,
+				  rows[i].verbs & FOR_LIST ? "list" : "check");
+		opts__die("--%s has no meaning for cudatrace %s; leave it out", rows[i].name,
+			  opt_verb_name(o->verb));
+	}
+	if (o->pid_cnt && o->argv)
+		opts__die("both -p and a command ('%s'); trace running processes or start one, not "
+			  "both",
+			  o->argv[0]);
+	check_outputs(o);
+}
+
+/* argp wants an array of its own. Letters of options double as keys. */
+static const struct argp_option *argp_table(void)
+{
+	static struct argp_option table[66];
+	const struct opt_row *rows;
+	unsigned cnt, n = 0;
+
+	rows = opt_rows(&cnt);
+	for (unsigned i = 0; i < cnt && n < 64; i++) {
+		table[n].name = rows[i].name;
+		table[n].key = row_key(&rows[i], i);
+		table[n].arg = rows[i].arg;
+		table[n].flags = rows[i].hidden ? OPTION_HIDDEN : 0;
+		table[n++].doc = rows[i].help;
+		if (rows[i].letter == 'h')
+			table[n++].key = '?';
+	}
+	return table;
+}
+
+void opts__parse(struct opts *o, int argc, char **argv)
+{
+	struct argp argp = {.options = argp_table(), .parser = parse_one};
+	struct parse p = {.o = o};
+	error_t rc;
+
+	memset(o, 0, sizeof(*o));
+	o->follow = true;
+	o->wait = true;
+	o->buffer_sz = OPTS_BUFFER_DEFAULT;
+	/* In order: what follows the first word that is no option belongs to the command. */
+	rc = argp_parse(&argp, argc, argv,
+			ARGP_IN_ORDER | ARGP_NO_ERRS | ARGP_NO_HELP | ARGP_NO_EXIT, NULL, &p);
+	if (rc)
+		explain(argc, argv);
+	check_whole(&p);
+}

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* The option table, shared by the files that parse (opts*.c) and print (opts_print.c, man.c). */
+#ifndef CLI_OPTS_PRIV_H
+#define CLI_OPTS_PRIV_H
+
+#include <stdio.h>
+
+#include "opts.h"
+
+enum opt_group {
+	GROUP_TARGET,
+	GROUP_OUTPUT,
+	GROUP_TRACE,
+	GROUP_LIMITS,
+	GROUP_TUNING,
+	GROUP_OTHER,
+	GROUP_CNT
+};
+
+#define FOR_TRACE (1u << VERB_TRACE)
+#define FOR_LIST  (1u << VERB_LIST)
+#define FOR_CHECK (1u << VERB_CHECK)
+#define FOR_ALL	  (FOR_TRACE | FOR_LIST | FOR_CHECK)
+
+/* What a shell offers for an option's value. */
+enum opt_complete { COMP_NONE, COMP_FILE, COMP_PID, COMP_USER, COMP_SET, COMP_WORDS };
+
+/* One option. Help, man page, completion and argp's own table are made from these rows. */
+struct opt_row {
+	const char *name;  /* long, without -- */
+	char letter;	   /* short, or 0 */
+	bool hidden;	   /* for packaging and completion scripts */
+	uint8_t group;	   /* enum opt_group */
+	uint8_t verbs;	   /* FOR_* */
+	uint8_t complete;  /* enum opt_complete */
+	const char *arg;   /* what its value is called; NULL: takes none */
+	const char *words; /* COMP_WORDS: the possible values, blanks between */
+	const char *help;
+	/* Stores a value or exits; arg is NULL for an option without value. */
+	void (*set)(struct opts *o, const struct opt_row *row, const char *arg);
+};
+
+const struct opt_row *opt_rows(unsigned *cnt);
+const char *opt_group_name(enum opt_group g);
+/* "list"; "" for VERB_TRACE. */
+const char *opt_verb_name(enum verb v);
+
+/* One line to stderr, then exit with EXIT_USAGE. */
+void opts__die(const char *fmt, ...) __attribute__((format(printf, 1, 2), noreturn));
+
+/* opts_value.c: strict readers: the whole text must be a value. 0, -EINVAL, or -ERANGE when it is
+ * too large. */
+int opt_read_u64(const char *text, uint64_t *val);
+/* A decimal number of units of unit_ns nanoseconds, or with a unit of its own: us, ms, s, m, h. */
+int opt_read_time(const char *text, uint64_t unit_ns, uint64_t *ns);
+/* Bytes, or K, M, G (with iB or B after it, if one likes). */
+int opt_read_size(const char *text, uint64_t *bytes);
+/* Writes a size the way opt_read_size reads it. */
+void opt_write_size(uint64_t bytes, char *buf, size_t buf_sz);
+
+/* opts_print.c, man.c */
+void opts__print_help(enum verb verb, FILE *f);
+void opts__print_version(FILE *f);
+void opts__print_man(FILE *f);
+void opts__print_completion(const char *shell, FILE *f);
+
+#endif /* CLI_OPTS_PRIV_H */

@@ -1,0 +1,354 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* The option table, and what each option does with its value. */
+#include "opts_priv.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* PID_MAX_LIMIT of 64-bit kernels. */
+#define PID_LIMIT 4194304
+
+static void strv_add(struct strv *v, const char *s)
+{
+	const char **grown = realloc(v->v, (v->cnt + 1) * sizeof(*grown));
+
+	if (!grown)
+		opts__die("out of memory while reading the command line");
+	v->v = grown;
+	v->v[v->cnt++] = s;
+}
+
+static void add_pid(struct opts *o, const char *text)
+{
+	uint64_t pid;
+	int rc;
+
+	if (!*text)
+		opts__die(
+			"--pid: a PID is missing; give numbers with commas between, as in -p 42,43");
+	rc = opt_read_u64(text, &pid);
+	if (rc == -EINVAL)
+		opts__die("--pid '%s': not a process id; give a number above 0, as in -p 42", text);
+	if (rc || pid > PID_LIMIT)
+		opts__die("--pid %s: too large for a process id; the highest is %d", text,
+			  PID_LIMIT);
+	if (!pid)
+		opts__die("--pid 0: no process has this id; leave -p out to trace every process");
+	for (unsigned i = 0; i < o->pid_cnt; i++) {
+		if (o->pids[i] == (pid_t)pid)
+			return;
+	}
+	if (o->pid_cnt == OPTS_MAX_PIDS)
+		opts__die("--pid: more than %d processes; leave -p out to trace every process",
+			  OPTS_MAX_PIDS);
+	o->pids[o->pid_cnt++] = (pid_t)pid;
+}
+
+static void set_pid(struct opts *o, const struct opt_row *row, const char *arg)
+{
+	char *list = strdup(arg), *item, *rest = list;
+
+	(void)row;
+	if (!list)
+		opts__die("out of memory while reading the command line");
+	while ((item = strsep(&rest, ",")))
+		add_pid(o, item);
+	free(list);
+}
+
+static void need_text(const struct opt_row *row, const char *arg)
+{
+	if (!*arg)
+		opts__die("--%s: %s is empty; give one or leave the option out", row->name,
+			  row->arg);
+}
+
+static void set_libcuda(struct opts *o, const struct opt_row *row, const char *arg)
+{
+	need_text(row, arg);
+	o->libcuda = arg;
+}
+
+static void set_user(struct opts *o, const struct opt_row *row, const char *arg)
+{
+	need_text(row, arg);
+	o->user = arg;
+}
+
+static void set_no_follow(struct opts *o, const struct opt_row *row, const char *arg)
+{
+	(void)row, (void)arg;
+	o->follow = false;
+}
+
+static void set_no_wait(struct opts *o, const struct opt_row *row, const char *arg)
+{
+	(void)row, (void)arg;
+	o->wait = false;
+}
+
+static void set_jsonl(struct opts *o, const struct opt_row *row, const char *arg)
+{
+	need_text(row, arg);
+	strv_add(&o->jsonl, arg);
+}
+
+static void set_chrome(struct opts *o, const struct opt_row *row, const char *arg)
+{
+	need_text(row, arg);
+	strv_add(&o->chrome, arg);
+}
+
+static void set_summary(struct opts *o, const struct opt_row *row, const char *arg)
+{
+	(void)row, (void)arg;
+	o->summary = TRI_ON;
+}
+
+static void set_no_summary(struct opts *o, const struct opt_row *row, const char *arg)
+{
+	(void)row, (void)arg;
+	o->summary = TRI_OFF;
+}
+
+static void set_quiet(struct opts *o, const struct opt_row *row, const char *arg)
+{
+	(void)row, (void)arg;
+	o->quiet = true;
+}
+
+static void set_json(struct opts *o, const struct opt_row *row, const char *arg)
+{
+	(void)row, (void)arg;
+	o->json = true;
+}
+
+static void set_names(struct opts *o, const struct opt_row *row, const char *arg)
+{
+	(void)row, (void)arg;
+	o->names = true;
+}
+
+static void set_trace(struct opts *o, const struct opt_row *row, const char *arg)
+{
+	(void)row;
+	if (!arg[strspn(arg, " ,!")])
+		opts__die("--trace '%s': names nothing; give functions, globs or classes, "
+			  "as in -e launch,memory",
+			  arg);
+	strv_add(&o->select, arg);
+}
+
+static void set_all(struct opts *o, const struct opt_row *row, const char *arg)
+{
+	(void)row, (void)arg;
+	o->all = true;
+}
+
+static void check_number(int rc, uint64_t val, const struct opt_row *row, const char *arg,
+			 const char *example)
+{
+	if (rc == -ERANGE)
+		opts__die("--%s %s: too large; give a smaller number or leave the option out",
+			  row->name, arg);
+	if (rc)
+		opts__die("--%s '%s': not a number above 0; write it as in --%s %s", row->name, arg,
+			  row->name, example);
+	if (!val)
+		opts__die("--%s %s: must be above 0; leave the option out for no limit", row->name,
+			  arg);
+}
+
+static void set_duration(struct opts *o, const struct opt_row *row, const char *arg)
+{
+	int rc = opt_read_time(arg, 1000000000, &o->duration_ns);
+
+	/* Room for adding it to a clock. */
+	if (!rc && o->duration_ns > INT64_MAX / 2)
+		rc = -ERANGE;
+	check_number(rc, o->duration_ns, row, arg, "2.5 (seconds), 100ms or 2m");
+}
+
+static void set_max_events(struct opts *o, const struct opt_row *row, const char *arg)
+{
+	int rc = opt_read_u64(arg, &o->max_events);
+
+	check_number(rc, o->max_events, row, arg, "100000");
+}
+
+static void set_min_duration(struct opts *o, const struct opt_row *row, const char *arg)
+{
+	int rc = opt_read_time(arg, 1000, &o->min_duration_ns);
+
+	check_number(rc, o->min_duration_ns, row, arg, "2.5 (microseconds) or 1ms");
+}
+
+static void set_buffer_size(struct opts *o, const struct opt_row *row, const char *arg)
+{
+	char below[32], above[32];
+	uint64_t sz, low;
+	int rc;
+
+	(void)row;
+	rc = opt_read_size(arg, &sz);
+	if (rc == -EINVAL)
+		opts__die("--buffer-size '%s': not a size; give a power of two from 64K to 1G, "
+			  "as in --buffer-size 16M",
+			  arg);
+	if (rc || sz > OPTS_BUFFER_MAX)
+		opts__die("--buffer-size %s: too large; the largest is 1G", arg);
+	if (sz < OPTS_BUFFER_MIN)
+		opts__die("--buffer-size %s: too small; the smallest is 64K", arg);
+	if (sz & (sz - 1)) {
+		low = 1ull << (63 - __builtin_clzll(sz));
+		opt_write_size(low, below, sizeof(below));
+		opt_write_size(low * 2, above, sizeof(above));
+		opts__die("--buffer-size %s: not a power of two; the nearest are %s and %s", arg,
+			  below, above);
+	}
+	o->buffer_sz = sz;
+}
+
+static void set_mechanism(struct opts *o, const struct opt_row *row, const char *arg)
+{
+	static const struct {
+		const char *name;
+		enum mechanism m;
+	} known[] = {
+		{"auto", MECH_AUTO},
+		{"session", MECH_SESSION},
+		{"multi", MECH_MULTI},
+		{"perf", MECH_PERF},
+	};
+
+	for (unsigned i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
+		if (!strcmp(arg, known[i].name)) {
+			o->mechanism = known[i].m;
+			return;
+		}
+	}
+	opts__die("--mechanism '%s': there is no such mechanism; choose one of: %s", arg,
+		  row->words);
+}
+
+static void set_verbose(struct opts *o, const struct opt_row *row, const char *arg)
+{
+	(void)row, (void)arg;
+	o->verbose++;
+}
+
+static void set_version(struct opts *o, const struct opt_row *row, const char *arg)
+{
+	(void)o, (void)row, (void)arg;
+	opts__print_version(stdout);
+	exit(0);
+}
+
+static void set_help(struct opts *o, const struct opt_row *row, const char *arg)
+{
+	(void)row, (void)arg;
+	opts__print_help(o->verb, stdout);
+	exit(0);
+}
+
+static void set_man(struct opts *o, const struct opt_row *row, const char *arg)
+{
+	(void)o, (void)row, (void)arg;
+	opts__print_man(stdout);
+	exit(0);
+}
+
+static void set_completion(struct opts *o, const struct opt_row *row, const char *arg)
+{
+	(void)o;
+	if (strcmp(arg, "bash") && strcmp(arg, "zsh") && strcmp(arg, "fish"))
+		opts__die("--completion '%s': unknown shell; choose one of: %s", arg, row->words);
+	opts__print_completion(arg, stdout);
+	exit(0);
+}
+
+/* Texts: no capital at the start, no full stop at the end; no quotes or backslashes, since they
+ * stand in shell scripts too (completion.c). */
+static const struct opt_row rows[] = {
+	{"pid", 'p', false, GROUP_TARGET, FOR_TRACE, COMP_PID, "PID[,PID...]", NULL,
+	 "trace these running processes; may be repeated", set_pid},
+	{"no-follow", 0, false, GROUP_TARGET, FOR_TRACE, COMP_NONE, NULL, NULL,
+	 "leave out the children of traced processes", set_no_follow},
+	{"no-wait", 0, false, GROUP_TARGET, FOR_TRACE, COMP_NONE, NULL, NULL,
+	 "fail when no traced process has libcuda loaded, do not wait for it", set_no_wait},
+	{"libcuda", 0, false, GROUP_TARGET, FOR_ALL, COMP_FILE, "PATH", NULL,
+	 "the libcuda file, for when it is not found by itself", set_libcuda},
+	{"user", 0, false, GROUP_TARGET, FOR_TRACE, COMP_USER, "NAME", NULL,
+	 "with a COMMAND: run it as this user; else: trace only processes of this user", set_user},
+
+	{"jsonl", 0, false, GROUP_OUTPUT, FOR_TRACE, COMP_FILE, "FILE", NULL,
+	 "write JSON lines, one event a line; - is stdout; may be repeated (with no output given: "
+	 "traces/trace_TIME.jsonl)",
+	 set_jsonl},
+	{"chrome", 0, false, GROUP_OUTPUT, FOR_TRACE, COMP_FILE, "FILE", NULL,
+	 "write a Chrome trace, for Perfetto or chrome://tracing; - is stdout; may be repeated",
+	 set_chrome},
+	{"summary", 0, false, GROUP_OUTPUT, FOR_TRACE, COMP_NONE, NULL, NULL,
+	 "print a summary to stderr at the end; the default on a terminal", set_summary},
+	{"no-summary", 0, false, GROUP_OUTPUT, FOR_TRACE, COMP_NONE, NULL, NULL, "print no summary",
+	 set_no_summary},
+	{"quiet", 'q', false, GROUP_OUTPUT, FOR_TRACE, COMP_NONE, NULL, NULL,
+	 "print only warnings and errors, no summary unless asked for", set_quiet},
+	{"json", 0, false, GROUP_OUTPUT, FOR_ALL, COMP_NONE, NULL, NULL,
+	 "print the summary, or what list and check say, as JSON", set_json},
+	{"names", 0, true, GROUP_OUTPUT, FOR_LIST, COMP_NONE, NULL, NULL,
+	 "list: print only class and function names, one a line", set_names},
+
+	{"trace", 'e', false, GROUP_TRACE, FOR_TRACE | FOR_LIST, COMP_SET, "SET", NULL,
+	 "what to trace: function names, globs and classes, commas between; a ! in front means "
+	 "all but these; may be repeated",
+	 set_trace},
+	{"all", 0, false, GROUP_TRACE, FOR_TRACE, COMP_NONE, NULL, NULL,
+	 "trace every function, also the chatty queries that are left out by default", set_all},
+
+	{"duration", 0, false, GROUP_LIMITS, FOR_TRACE, COMP_NONE, "SECONDS", NULL,
+	 "stop after this time; decimals and units are fine: 2.5, 100ms, 2m", set_duration},
+	{"max-events", 0, false, GROUP_LIMITS, FOR_TRACE, COMP_NONE, "N", NULL,
+	 "stop after this many events", set_max_events},
+	{"min-duration", 0, false, GROUP_LIMITS, FOR_TRACE, COMP_NONE, "US", NULL,
+	 "leave out calls that took less than this many microseconds", set_min_duration},
+
+	{"buffer-size", 0, false, GROUP_TUNING, FOR_TRACE, COMP_NONE, "SIZE", NULL,
+	 "ring buffer between kernel and cudatrace: a power of two from 64K to 1G (default 32M); "
+	 "larger when events are dropped",
+	 set_buffer_size},
+	{"mechanism", 0, false, GROUP_TUNING, FOR_TRACE, COMP_WORDS, "NAME",
+	 "auto session multi perf",
+	 "how probes are attached: auto (the default, best that this kernel has), session (Linux "
+	 "6.13 and later), multi (6.6), perf (any)",
+	 set_mechanism},
+
+	{"verbose", 'v', false, GROUP_OTHER, FOR_ALL, COMP_NONE, NULL, NULL,
+	 "say more about what is done; given twice: also what libbpf says", set_verbose},
+	{"version", 'V', false, GROUP_OTHER, FOR_ALL, COMP_NONE, NULL, NULL, "print the version",
+	 set_version},
+	{"help", 'h', false, GROUP_OTHER, FOR_ALL, COMP_NONE, NULL, NULL,
+	 "print this help; -? does too", set_help},
+	{"man", 0, true, GROUP_OTHER, FOR_ALL, COMP_NONE, NULL, NULL, "print the man page in roff",
+	 set_man},
+	{"completion", 0, true, GROUP_OTHER, FOR_ALL, COMP_WORDS, "SHELL", "bash zsh fish",
+	 "print a completion script", set_completion},
+};
+
+const struct opt_row *opt_rows(unsigned *cnt)
+{
+	*cnt = sizeof(rows) / sizeof(rows[0]);
+	return rows;
+}
+
+const char *opt_group_name(enum opt_group g)
+{
+	static const char *const names[GROUP_CNT] = {
+		[GROUP_TARGET] = "Target",	 [GROUP_OUTPUT] = "Output",
+		[GROUP_TRACE] = "What to trace", [GROUP_LIMITS] = "Limits",
+		[GROUP_TUNING] = "Tuning",	 [GROUP_OTHER] = "Other",
+	};
+
+	return names[g];
+}

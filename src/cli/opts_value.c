@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* Strict readers of option values. strtod() and friends skip blanks, take signs, hexadecimal and
+ * "inf", and depend on the locale: each of these would hide a typing error. */
+#include "opts_priv.h"
+
+#include <errno.h>
+#include <string.h>
+
+static bool is_digit(char c)
+{
+	return c >= '0' && c <= '9';
+}
+
+/* Digits up to the first other character. */
+static int read_digits(const char **text, uint64_t *val)
+{
+	const char *s = *text;
+	uint64_t x = 0;
+
+	if (!is_digit(*s))
+		return -EINVAL;
+	for (; is_digit(*s); s++) {
+		if (__builtin_mul_overflow(x, 10u, &x) ||
+		    __builtin_add_overflow(x, (uint64_t)(*s - '0'), &x))
+			return -ERANGE;
+	}
+	*text = s;
+	*val = x;
+	return 0;
+}
+
+int opt_read_u64(const char *text, uint64_t *val)
+{
+	int rc = read_digits(&text, val);
+
+	if (rc == -ERANGE)
+		return text[strspn(text, "0123456789")] ? -EINVAL : -ERANGE;
+	return rc ? rc : *text ? -EINVAL : 0;
+}
+
+struct unit {
+	const char *name;
+	uint64_t factor;
+};
+
+static int find_unit(const struct unit *units, unsigned cnt, const char *name, uint64_t *factor)
+{
+	for (unsigned i = 0; i < cnt; i++) {
+		if (!strcmp(units[i].name, name)) {
+			*factor = units[i].factor;
+			return 0;
+		}
+	}
+	return -EINVAL;
+}
+
+int opt_read_time(const char *text, uint64_t unit_ns, uint64_t *ns)
+{
+	static const struct unit units[] = {
+		{"us", 1000},	       {"ms", 1000000},		{"s", 1000000000},
+		{"m", 60000000000ull}, {"h", 3600000000000ull},
+	};
+	uint64_t whole = 0, part = 0, scale = 1;
+	bool has_part;
+	int rc;
+
+	/* ".5" has no whole part, "5." no fraction: the first is common, the second a slip. */
+	rc = *text == '.' ? 0 : read_digits(&text, &whole);
+	if (rc)
+		return rc;
+	has_part = *text == '.';
+	if (has_part && !is_digit(*++text))
+		return -EINVAL;
+	for (; has_part && is_digit(*text); text++) {
+		/* Nine decimals; what follows is cut off. */
+		if (scale < 1000000000) {
+			part = part * 10 + (uint64_t)(*text - '0');
+			scale *= 10;
+		}
+	}
+	if (*text && find_unit(units, sizeof(units) / sizeof(units[0]), text, &unit_ns))
+		return -EINVAL;
+	if (__builtin_mul_overflow(whole, unit_ns, &whole))
+		return -ERANGE;
+	part = (uint64_t)((unsigned __int128)part * unit_ns / scale);
+	return __builtin_add_overflow(whole, part, ns) ? -ERANGE : 0;
+}
+
+int opt_read_size(const char *text, uint64_t *bytes)
+{
+	static const struct unit units[] = {
+		{"", 1},	 {"B", 1},	  {"K", 1 << 10},   {"k", 1 << 10},
+		{"KB", 1 << 10}, {"kB", 1 << 10}, {"KiB", 1 << 10}, {"M", 1 << 20},
+		{"m", 1 << 20},	 {"MB", 1 << 20}, {"MiB", 1 << 20}, {"G", 1 << 30},
+		{"g", 1 << 30},	 {"GB", 1 << 30}, {"GiB", 1 << 30},
+	};
+	uint64_t val, factor;
+	int rc;
+
+	rc = read_digits(&text, &val);
+	if (rc)
+		return rc;
+	rc = find_unit(units, sizeof(units) / sizeof(units[0]), text, &factor);
+	if (rc)
+		return rc;
+	return __builtin_mul_overflow(val, factor, bytes) ? -ERANGE : 0;
+}
+
+void opt_write_size(uint64_t bytes, char *buf, size_t buf_sz)
+{
+	static const struct unit units[] = {{"G", 1 << 30}, {"M", 1 << 20}, {"K", 1 << 10}};
+
+	for (unsigned i = 0; i < sizeof(units) / sizeof(units[0]); i++) {
+		if (bytes && bytes % units[i].factor == 0) {
+			snprintf(buf, buf_sz, "%llu%s",
+				 (unsigned long long)(bytes / units[i].factor), units[i].name);
+			return;
+		}
+	}
+	snprintf(buf, buf_sz, "%llu", (unsigned long long)bytes);
+}

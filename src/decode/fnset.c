@@ -1,0 +1,336 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#include "fnset.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <fnmatch.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ct_spec.h"
+#include "fnset_near.h"
+
+enum item_kind { ITEM_ALL, ITEM_CLASS, ITEM_NAME, ITEM_GLOB };
+
+struct item {
+	enum item_kind kind;
+	bool remove;
+	int class;
+	char *text;
+};
+
+/* An expression is kept, not only its result: functions that the table does not have turn up when a
+ * library is opened, after the command line was read. */
+struct expr {
+	bool from_default; /* begins with everything but queries; else with nothing */
+	struct item *items;
+	unsigned cnt;
+};
+
+struct fnset {
+	const struct cuda_fn *rows;
+	unsigned row_cnt;
+	struct cuda_fn *extra[CT_MAX_FUNCS]; /* generic rows: ids from row_cnt on */
+	unsigned extra_cnt;
+	struct expr expr;
+	bool wanted[CT_MAX_FUNCS];
+};
+
+static void expr__free(struct expr *e)
+{
+	for (unsigned i = 0; i < e->cnt; i++)
+		free(e->items[i].text);
+	free(e->items);
+}
+
+static bool in_class(const struct cuda_fn *fn, int class)
+{
+	return fn->class == class || (class == CLASS_QUERY && cuda_fn_is_query(fn));
+}
+
+static bool item_matches(const struct item *it, const struct cuda_fn *fn)
+{
+	switch (it->kind) {
+	case ITEM_ALL:
+		return true;
+	case ITEM_CLASS:
+		return in_class(fn, it->class);
+	case ITEM_NAME:
+		return !strcmp(it->text, fn->name) || !strcmp(it->text, fn->symbol);
+	default:
+		return !fnmatch(it->text, fn->name, 0) || !fnmatch(it->text, fn->symbol, 0);
+	}
+}
+
+static bool expr_wants(const struct expr *e, const struct cuda_fn *fn)
+{
+	bool wanted = e->from_default && !cuda_fn_is_query(fn);
+
+	for (unsigned i = 0; i < e->cnt; i++)
+		if (item_matches(&e->items[i], fn))
+			wanted = !e->items[i].remove;
+	return wanted;
+}
+
+static void apply(struct fnset *set)
+{
+	for (unsigned id = 0; id < fnset__cnt(set); id++)
+		set->wanted[id] = expr_wants(&set->expr, fnset__fn(set, id));
+}
+
+struct fnset *fnset__new(void)
+{
+	struct fnset *set = calloc(1, sizeof(*set));
+
+	if (!set)
+		return NULL;
+	set->rows = cuda_fns(&set->row_cnt);
+	set->expr.from_default = true;
+	apply(set);
+	return set;
+}
+
+void fnset__free(struct fnset *set)
+{
+	if (!set)
+		return;
+	for (unsigned i = 0; i < set->extra_cnt; i++)
+		free(set->extra[i]);
+	expr__free(&set->expr);
+	free(set);
+}
+
+/* One allocation: the row and behind it the symbol and the public name. */
+static struct cuda_fn *make_generic(const char *symbol)
+{
+	static const struct cuda_type word = {"uint64_t", 8, KIND_HEX, NULL, NULL};
+	static const struct cuda_arg args[] = {
+		{DIR_IN, 0, &word, "arg0"},
+		{DIR_IN, 0, &word, "arg1"},
+		{DIR_IN, 0, &word, "arg2"},
+		{DIR_IN, 0, &word, "arg3"},
+		{DIR_IN, 0, &word, "arg4"},
+		{DIR_IN, 0, &word, "arg5"},
+		{0},
+	};
+	size_t size = strlen(symbol) + 1;
+	struct cuda_fn *fn = calloc(1, sizeof(*fn) + 2 * size);
+	char *text = (char *)(fn + 1);
+
+	if (!fn)
+		return NULL;
+	memcpy(text, symbol, size);
+	cuda_public_name(symbol, text + size, size);
+	fn->symbol = text;
+	fn->name = text + size;
+	fn->class = CLASS_OTHER;
+	fn->op = OP_NONE;
+	fn->arg_cnt = sizeof(args) / sizeof(args[0]) - 1;
+	fn->args = args;
+	return fn;
+}
+
+int fnset__id(struct fnset *set, const char *symbol)
+{
+	const struct cuda_fn *row = cuda_fn_by_symbol(symbol);
+	unsigned id;
+
+	if (row)
+		return row - set->rows;
+	for (unsigned i = 0; i < set->extra_cnt; i++)
+		if (!strcmp(set->extra[i]->symbol, symbol))
+			return set->row_cnt + i;
+	id = set->row_cnt + set->extra_cnt;
+	if (id >= CT_MAX_FUNCS)
+		return -ENOSPC;
+	set->extra[set->extra_cnt] = make_generic(symbol);
+	if (!set->extra[set->extra_cnt])
+		return -ENOMEM;
+	set->wanted[id] = expr_wants(&set->expr, set->extra[set->extra_cnt]);
+	set->extra_cnt++;
+	return id;
+}
+
+const struct cuda_fn *fnset__fn(const struct fnset *set, unsigned id)
+{
+	if (id < set->row_cnt)
+		return &set->rows[id];
+	id -= set->row_cnt;
+	return id < set->extra_cnt ? set->extra[id] : NULL;
+}
+
+unsigned fnset__cnt(const struct fnset *set)
+{
+	return set->row_cnt + set->extra_cnt;
+}
+
+bool fnset__wanted(const struct fnset *set, unsigned id)
+{
+	return id < fnset__cnt(set) && set->wanted[id];
+}
+
+/* Reads the item of len bytes at s, without its !. */
+static int parse_item(const struct fnset *set, struct item *it, const char *s, size_t len,
+		      char *err, size_t err_size)
+{
+	it->text = strndup(s, len);
+	if (!it->text) {
+		snprintf(err, err_size, "out of memory");
+		return -ENOMEM;
+	}
+	it->class = cuda_class_by_name(s, len);
+	if (!strcmp(it->text, "all") || !strcmp(it->text, "none")) {
+		it->kind = ITEM_ALL;
+		it->remove ^= it->text[0] == 'n';
+		return 0;
+	}
+	if (it->class >= 0) {
+		it->kind = ITEM_CLASS;
+		return 0;
+	}
+	it->kind = strpbrk(it->text, "*?[") ? ITEM_GLOB : ITEM_NAME;
+	for (unsigned id = 0; id < fnset__cnt(set); id++)
+		if (item_matches(it, fnset__fn(set, id)))
+			return 0;
+	if (it->kind == ITEM_GLOB)
+		snprintf(err, err_size, "no function matches \"%s\": see cudatrace list", it->text);
+	else
+		fnset_near(it->text, err, err_size);
+	return -EINVAL;
+}
+
+static int parse_expr(const struct fnset *set, struct expr *e, const char *s, char *err,
+		      size_t err_size)
+{
+	const char *whole = s;
+
+	while (isspace((unsigned char)*s))
+		s++;
+	e->from_default = *s == '!';
+	for (;; s++) {
+		size_t len = strcspn(s, ","), n = len;
+		struct item *it = &e->items[e->cnt];
+		const char *item = s;
+
+		s += len;
+		for (; n && isspace((unsigned char)*item); n--)
+			item++;
+		/* Behind a leading ! all items are taken away, with a ! of their own or without. */
+		it->remove = e->from_default;
+		if (n && *item == '!') {
+			it->remove = true;
+			item++;
+			n--;
+		}
+		while (n && isspace((unsigned char)item[n - 1]))
+			n--;
+		if (!n) {
+			snprintf(err, err_size,
+				 "empty item in \"%s\": write names, globs or classes, such as "
+				 "memory,cuLaunch*",
+				 whole);
+			return -EINVAL;
+		}
+		e->cnt++;
+		if (parse_item(set, it, item, n, err, err_size))
+			return -EINVAL;
+		if (!*s)
+			return 0;
+	}
+}
+
+int fnset__select(struct fnset *set, const char *expr, char *err, size_t err_size)
+{
+	struct expr e = {0};
+	size_t cnt = 1;
+	int ret;
+
+	for (const char *p = expr; *p; p++)
+		cnt += *p == ',';
+	e.items = calloc(cnt, sizeof(*e.items));
+	if (!e.items) {
+		snprintf(err, err_size, "out of memory");
+		return -ENOMEM;
+	}
+	ret = parse_expr(set, &e, expr, err, err_size);
+	if (ret) {
+		expr__free(&e);
+		return ret;
+	}
+	expr__free(&set->expr);
+	set->expr = e;
+	apply(set);
+	return 0;
+}
+
+void fnset__select_all(struct fnset *set)
+{
+	static char err[128];
+
+	fnset__select(set, "all", err, sizeof(err));
+}
+
+struct text {
+	char *buf;
+	size_t size, len;
+};
+
+static void __attribute__((format(printf, 2, 3))) add(struct text *t, const char *fmt, ...)
+{
+	va_list ap;
+	int n;
+
+	if (t->len && t->len + 2 < t->size)
+		t->len += snprintf(t->buf + t->len, t->size - t->len, ", ");
+	va_start(ap, fmt);
+	n = vsnprintf(t->buf + t->len, t->size - t->len, fmt, ap);
+	va_end(ap);
+	t->len += n;
+	if (t->len >= t->size)
+		t->len = t->size - 1;
+}
+
+/* Queries are told apart from the class that they are in: they are what is off by default. */
+static void count(const struct fnset *set, int class, unsigned *wanted, unsigned *all)
+{
+	*wanted = *all = 0;
+	for (unsigned id = 0; id < fnset__cnt(set); id++) {
+		const struct cuda_fn *fn = fnset__fn(set, id);
+
+		if ((cuda_fn_is_query(fn) ? CLASS_QUERY : fn->class) != class)
+			continue;
+		++*all;
+		*wanted += set->wanted[id];
+	}
+}
+
+void fnset__describe(const struct fnset *set, char *traced, size_t traced_size, char *left_out,
+		     size_t left_out_size)
+{
+	struct text in = {traced, traced_size, 0}, out = {left_out, left_out_size, 0};
+	unsigned wanted, all, left = 0;
+
+	if (!traced_size || !left_out_size)
+		return;
+	traced[0] = left_out[0] = 0;
+	for (int c = 0; c < CLASS_CNT; c++) {
+		count(set, c, &wanted, &all);
+		left += all - wanted;
+		if (wanted && wanted == all)
+			add(&in, "%s", cuda_class_name(c));
+		else if (wanted)
+			add(&in, "%s (%u of %u functions)", cuda_class_name(c), wanted, all);
+		if (wanted < all)
+			add(&out, "%s (%u function%s)", cuda_class_name(c), all - wanted,
+			    all - wanted == 1 ? "" : "s");
+	}
+	if (!left) {
+		in.len = 0;
+		add(&in, "everything");
+		add(&out, "nothing");
+	} else if (!in.len) {
+		add(&in, "nothing");
+	}
+}

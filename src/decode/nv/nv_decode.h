@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * From the bytes of one ioctl to what it asked for.
+ *
+ * The caller says which device it went to, the request number, and which bytes of the argument it
+ * could copy, at entry, at exit, or both. The bytes belong to the traced process and are hostile:
+ * nothing outside the given ranges is read, and a field that does not lie wholly inside them is
+ * NV_AT_UNREADABLE, never a guess. Pure functions; the answer points into const tables only.
+ */
+#ifndef DECODE_NV_NV_DECODE_H
+#define DECODE_NV_NV_DECODE_H
+
+#include "nv.h"
+
+#define NV_RANGES      2
+#define NV_CAPTURE_MAX 256 /* bytes in one range */
+#define NV_VERSION_LEN 64
+#define NV_CARDS       6
+#define NV_GPU_IDS     32
+
+struct nv_range {
+	const void *data;
+	uint32_t off; /* where in the argument data begins */
+	uint32_t len;
+};
+
+struct nv_block {
+	struct nv_range r[NV_RANGES]; /* len 0: nothing */
+};
+
+struct nv_decode_in {
+	const struct nv_abi *abi;
+	enum nv_dev dev;
+	uint32_t cmd;		     /* low 32 bits of the request */
+	bool finished;		     /* false: the ioctl has not returned; exit is not looked at */
+	int64_t ret;		     /* of ioctl() */
+	struct nv_block entry, exit; /* the argument */
+	struct nv_block inner_entry; /* XFER: what the argument's ptr points at */
+	struct nv_block inner_exit;
+};
+
+/* Where a value was read. */
+enum nv_at {
+	NV_AT_NONE, /* this command has no such field */
+	NV_AT_EXIT,
+	NV_AT_ENTRY,	  /* before the driver ran; good for what the caller sets */
+	NV_AT_STALE,	  /* status: not written by the driver, which failed or is not done */
+	NV_AT_UNREADABLE, /* the field exists, its bytes were not copied */
+};
+
+enum nv_role {
+	NV_R_STATUS,
+	NV_R_CLIENT, /* hClient, hRoot */
+	NV_R_OBJECT, /* what the command is about */
+	NV_R_PARENT, /* hObjectParent, hDevice */
+	NV_R_NEW,    /* handle made by the command */
+	NV_R_CLASS,
+	NV_R_CONTROL,  /* RM_CONTROL: the command in the command */
+	NV_R_FUNCTION, /* VID_HEAP_CONTROL and others: a sub-function */
+	NV_R_FLAGS,
+	NV_R_ADDRESS,
+	NV_R_OFFSET,
+	NV_R_LENGTH,
+	NV_R_FD,
+	NV_R_PARAMS, /* pointer to a second block */
+	NV_R_PARAMS_SIZE,
+	NV_R_SRC_CLIENT, /* DUP_OBJECT */
+	NV_R_SRC_OBJECT,
+	NV_R_CNT
+};
+
+struct nv_value {
+	uint64_t v; /* 0 unless at is EXIT or ENTRY; signed fields are sign-extended */
+	uint8_t at; /* enum nv_at */
+};
+
+enum {
+	NV_NOTE_XFER = 1 << 0,		 /* nr and size are those inside an IOCTL_XFER_CMD */
+	NV_NOTE_UNKNOWN = 1 << 1,	 /* number in no table */
+	NV_NOTE_OTHER_VERSION = 1 << 2,	 /* a name is that of another version */
+	NV_NOTE_PARTIAL = 1 << 3,	 /* a name holds for some releases of this branch */
+	NV_NOTE_SIZE_MISMATCH = 1 << 4,	 /* size in the request fits no layout: fields not read */
+	NV_NOTE_LAYOUT_BY_SIZE = 1 << 5, /* layout chosen by size, against the version */
+	NV_NOTE_NOT_HANDLED = 1 << 6,	 /* number that no driver on Linux handles */
+	NV_NOTE_GSS_LEGACY = 1 << 7,
+	NV_NOTE_UNPUBLISHED = 1 << 8,
+	NV_NOTE_PARAMS_SIZE = 1 << 9, /* control's parameters have another size than in the table */
+	NV_NOTE_NEWER = 1 << 10,      /* driver newer than the tables */
+	NV_NOTE_OLDER = 1 << 11,
+	NV_NOTE_NO_VERSION = 1 << 12,
+	NV_NOTE_NEW_CLIENT = 1 << 13, /* RM_ALLOC of a root: the client is the new handle */
+	NV_NOTE_TRUNCATED = 1 << 14,  /* list longer than what was copied */
+	NV_NOTE_TEST = 1 << 15,	      /* UVM built-in test */
+};
+
+struct nv_card {
+	bool valid;
+	uint32_t domain, gpu_id, minor;
+	uint8_t bus, slot, function;
+	uint16_t vendor_id, device_id;
+};
+
+struct nv_ioctl {
+	enum nv_dev dev;
+	uint32_t nr;   /* escape number, UVM or NVKMS command */
+	uint32_t size; /* bytes of the argument; 0 where the request does not tell */
+	uint32_t notes;
+	const char *name;		 /* NV_ESC_*, UVM_*, NVKMS_IOCTL_*; NULL when unknown */
+	const char *params;		 /* struct of the argument, or NULL */
+	const struct nv_struct *layout;	 /* what the fields were read by, or NULL */
+	const struct nv_rmctrl *control; /* RM_CONTROL, when in the table */
+	const struct nv_sched *sched;	 /* and when it concerns the scheduler */
+	const struct nv_class *class;
+	const char *function;	 /* name of a VID_HEAP_CONTROL function */
+	const char *status_name; /* NULL: no status, or one without a name */
+	struct nv_value f[NV_R_CNT];
+	uint8_t uuid[16]; /* of the GPU or processor */
+	uint8_t uuid_at;
+	char lib_version[NV_VERSION_LEN];    /* CHECK_VERSION_STR: what the library sent ... */
+	char driver_version[NV_VERSION_LEN]; /* ... and what is there after; "" when not read */
+	struct nv_card cards[NV_CARDS];	     /* CARD_INFO: those that were copied */
+	uint32_t card_cnt;
+	uint32_t gpu_ids[NV_GPU_IDS]; /* ATTACH_GPUS_TO_FD */
+	uint32_t gpu_id_cnt;
+};
+
+void nv_decode_ioctl(const struct nv_decode_in *in, struct nv_ioctl *out);
+
+static inline bool nv_has(const struct nv_ioctl *io, enum nv_role role)
+{
+	return io->f[role].at == NV_AT_EXIT || io->f[role].at == NV_AT_ENTRY;
+}
+
+/*
+ * What to copy of which ioctl, so that the BPF side needs to know no command.
+ *
+ * For NV_PLAN_RM the argument has _IOC_SIZE(cmd) bytes, and a range must be cut there: the rows
+ * hold the largest form of each struct. nr 0xd3 (NV_PLAN_XFER) has the real nr at 0, the real size
+ * at 4 and the address of the real argument at 8: copy that by the row of the real nr. For
+ * NV_PLAN_UVM nr is the whole request, and the argument has the size of the struct. A number that
+ * has no row: copy nothing.
+ */
+enum nv_plan_dev { NV_PLAN_RM, NV_PLAN_UVM, NV_PLAN_KMS };
+
+enum { NV_PLAN_XFER = 1 };
+
+struct nv_span {
+	uint16_t off, len; /* len 0: nothing */
+};
+
+struct nv_capture {
+	uint32_t nr;
+	uint8_t dev;   /* enum nv_plan_dev */
+	uint8_t flags; /* NV_PLAN_XFER */
+	struct nv_span entry[NV_RANGES], exit[NV_RANGES];
+};
+
+/* RM controls whose parameters (the block that params points at) are worth copying too. */
+struct nv_params_capture {
+	uint32_t control;
+	uint16_t len; /* first bytes of params, at exit; cut at paramsSize */
+};
+
+#define NV_PLAN_MAX 160
+
+/* Both return how many rows there are, and write at most cap of them. */
+unsigned nv_capture_plan(const struct nv_abi *abi, struct nv_capture *out, unsigned cap);
+unsigned nv_params_plan(const struct nv_abi *abi, struct nv_params_capture *out, unsigned cap);
+
+#endif /* DECODE_NV_NV_DECODE_H */

@@ -1,0 +1,234 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * From a row of the table to what the BPF side reads.
+ *
+ * An argument word is not an argument: the BPF side keeps integer registers and then stack slots,
+ * in the order of the calling convention. A struct of more than 16 bytes passed by value
+ * (CUipcMemHandle) lies on the stack and takes no register on x86-64, and is a pointer on arm64; a
+ * float is in a vector register, which no probe can read.
+ */
+#include "plan.h"
+
+#include <string.h>
+
+/* Rows of the table, counted by the preprocessor. */
+enum {
+#define FN(sym, cls, op, ver, args) ROW_##sym,
+#include "cuda_api.def"
+#undef FN
+	ROW_CNT
+};
+
+static struct plan plans[ROW_CNT];
+
+#ifdef __aarch64__
+#define REG_WORDS CT_REG_WORDS_ARM64
+#else
+#define REG_WORDS CT_REG_WORDS_X86
+#endif
+
+#define STR_SZ	    1024 /* names, paths, options: kernel names of C++ templates are long */
+#define OUT_STR_SZ  256	 /* device names, PCI ids, error texts */
+#define OUT_PSTR_SZ 1024
+
+bool cuda_type_has_attrs(const struct cuda_type *type)
+{
+	return type->kind == KIND_STRUCT && type->st && !strcmp(type->st->name, "CUlaunchConfig");
+}
+
+static bool is_known(const struct cuda_type *type)
+{
+	return type->size && type->size <= CT_CAP_SZ_MAX &&
+	       (type->kind != KIND_STRUCT || (type->st && type->st->field_cnt));
+}
+
+struct regs {
+	unsigned reg, stack;
+};
+
+/* First word of an argument, as the calling convention places it. */
+static unsigned place(struct regs *r, const struct cuda_arg *arg)
+{
+	unsigned size = arg->dir == DIR_IN ? arg->type->size : 8, at;
+	unsigned cnt = size > 8 ? (size + 7) / 8 : 1;
+	bool in_regs = r->reg + cnt <= REG_WORDS;
+
+	if (arg->dir == DIR_IN && arg->type->kind == KIND_FLOAT)
+		return PLAN_NO_WORD;
+	if (cnt > 2) {
+#ifdef __aarch64__
+		/* The address of a copy: a word that is not the value. */
+		r->reg < REG_WORDS ? r->reg++ : r->stack++;
+		return PLAN_NO_WORD;
+#else
+		in_regs = false;
+#endif
+	}
+	at = in_regs ? r->reg : r->stack;
+	if (in_regs)
+		r->reg += cnt;
+	else
+		r->stack += cnt;
+	return at + cnt <= CT_MAX_WORDS ? at : PLAN_NO_WORD;
+}
+
+static void add_cap(struct plan *p, unsigned arg, struct ct_cap cap)
+{
+	if (p->cap_cnt >= CT_MAX_CAPS || p->word[arg] == PLAN_NO_WORD)
+		return;
+	if (p->cap[arg] < 0)
+		p->cap[arg] = p->cap_cnt;
+	cap.arg = p->word[arg];
+	p->caps[p->cap_cnt++] = cap;
+}
+
+static void plan_cap(struct plan *p, const struct cuda_fn *fn, unsigned i)
+{
+	const struct cuda_arg *arg = &fn->args[i];
+	struct ct_cap cap = {.size = arg->type->size};
+
+	switch (arg->dir) {
+	case DIR_OUT:
+	case DIR_OUT_ARR:
+		cap.flags = CT_CAP_F_ON_SUCCESS;
+		/* fall through */
+	case DIR_INOUT:
+	case DIR_IN_PTR:
+	case DIR_IN_ARR:
+		if (!is_known(arg->type))
+			return;
+		cap.kind = CT_CAP_MEM;
+		break;
+	case DIR_IN_STR:
+		cap.kind = CT_CAP_STR;
+		cap.size = STR_SZ;
+		break;
+	case DIR_OUT_STR:
+		cap.kind = CT_CAP_STR;
+		cap.flags = CT_CAP_F_ON_SUCCESS;
+		cap.size = OUT_STR_SZ;
+		break;
+	case DIR_OUT_PSTR:
+		cap.kind = CT_CAP_PSTR;
+		cap.flags = CT_CAP_F_ON_SUCCESS;
+		cap.size = OUT_PSTR_SZ;
+		break;
+	default:
+		return;
+	}
+	if (arg->dir == DIR_IN_ARR || arg->dir == DIR_OUT_ARR) {
+		if (arg->count_arg >= fn->arg_cnt || p->word[arg->count_arg] == PLAN_NO_WORD)
+			return;
+		cap.kind = CT_CAP_ARR;
+		if (fn->args[arg->count_arg].dir != DIR_IN)
+			cap.flags |= CT_CAP_F_COUNT_PTR;
+		cap.count_arg = p->word[arg->count_arg];
+	}
+	add_cap(p, i, cap);
+	if (arg->dir == DIR_IN_PTR && cuda_type_has_attrs(arg->type))
+		add_cap(p, i,
+			(struct ct_cap){.kind = CT_CAP_PARR,
+					.size = LAUNCH_ATTR_SZ,
+					.off = LAUNCH_ATTRS_OFF,
+					.count_off = LAUNCH_ATTRS_CNT_OFF});
+}
+
+static void plan_make(struct plan *p, const struct cuda_fn *fn)
+{
+	unsigned cnt = fn->arg_cnt < CT_MAX_WORDS ? fn->arg_cnt : CT_MAX_WORDS;
+	struct regs r = {0, REG_WORDS};
+
+	memset(p, 0, sizeof(*p));
+	memset(p->cap, -1, sizeof(p->cap));
+	memset(p->word, PLAN_NO_WORD, sizeof(p->word));
+	for (unsigned i = 0; i < cnt; i++)
+		p->word[i] = place(&r, &fn->args[i]);
+	/* Counts may follow the arrays that they count. */
+	for (unsigned i = 0; i < cnt; i++)
+		plan_cap(p, fn, i);
+	p->word_cnt = r.stack > REG_WORDS ? r.stack : r.reg;
+	if (p->word_cnt > CT_MAX_WORDS)
+		p->word_cnt = CT_MAX_WORDS;
+	p->ready = true;
+}
+
+const struct plan *cuda_plan(const struct cuda_fn *fn, struct plan *tmp)
+{
+	static const struct cuda_fn *rows;
+	struct plan *p = tmp;
+	unsigned cnt;
+
+	if (!rows)
+		rows = cuda_fns(&cnt);
+	if ((uintptr_t)fn - (uintptr_t)rows < sizeof(*rows) * ROW_CNT) {
+		p = &plans[fn - rows];
+		if (p->ready)
+			return p;
+	}
+	plan_make(p, fn);
+	return p;
+}
+
+/* Dropping one of these by --min-duration would leave the model with handles that it cannot name or
+ * memory that it never saw freed. */
+static bool is_needed(enum cuda_op op)
+{
+	switch (op) {
+	case OP_NONE:
+	case OP_QUERY:
+	case OP_SET:
+	case OP_ENABLE:
+	case OP_DISABLE:
+	case OP_ADD:
+	case OP_UPDATE:
+	case OP_ADVISE:
+	case OP_SET_ACCESS:
+	case OP_COPY ... OP_DECOMPRESS:
+	case OP_LAUNCH ... OP_LAUNCH_HOST:
+	case OP_GRAPH_LAUNCH:
+	case OP_UPLOAD:
+	case OP_RECORD:
+	case OP_WAIT:
+	case OP_STREAM_MEMOP:
+	case OP_SYNC:
+		return false;
+	default:
+		return true;
+	}
+}
+
+void cuda_fn_spec(const struct cuda_fn *fn, struct ct_spec *spec)
+{
+	struct plan tmp;
+	const struct plan *p = cuda_plan(fn, &tmp);
+
+	memset(spec, 0, sizeof(*spec));
+	spec->word_cnt = p->word_cnt;
+	spec->cap_cnt = p->cap_cnt;
+	if (is_needed(fn->op))
+		spec->flags = CT_SPEC_F_KEEP;
+	memcpy(spec->caps, p->caps, sizeof(spec->caps));
+}
+
+int cuda_arg_cap(const struct cuda_fn *fn, unsigned arg)
+{
+	struct plan tmp;
+
+	return arg < CT_MAX_WORDS ? cuda_plan(fn, &tmp)->cap[arg] : -1;
+}
+
+int cuda_arg_word(const struct cuda_fn *fn, unsigned arg)
+{
+	struct plan tmp;
+	const struct plan *p = cuda_plan(fn, &tmp);
+
+	return arg < CT_MAX_WORDS && p->word[arg] != PLAN_NO_WORD ? p->word[arg] : -1;
+}
+
+int cuda_arg_by_name(const struct cuda_fn *fn, const char *name)
+{
+	for (unsigned i = 0; i < fn->arg_cnt; i++)
+		if (!strcmp(fn->args[i].name, name))
+			return i;
+	return -1;
+}

@@ -1,0 +1,383 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Values to a visitor. Bytes come from the target and lengths from a record, so nothing is read
+ * beyond what was captured, whatever a count or a type says.
+ */
+#include "value.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "plan.h"
+
+#define FLAGS_TEXT_SZ 1024
+
+/* Values of a scalar type, with its sign or without. */
+static uint64_t load(const uint8_t *p, unsigned size)
+{
+	uint64_t x = 0;
+
+	memcpy(&x, p, size < sizeof(x) ? size : sizeof(x));
+	return x;
+}
+
+static uint64_t zero_extend(uint64_t x, unsigned size)
+{
+	return size < 8 ? x & ((1ULL << 8 * size) - 1) : x;
+}
+
+static int64_t sign_extend(uint64_t x, unsigned size)
+{
+	unsigned shift = size < 8 ? 64 - 8 * size : 0;
+
+	return (int64_t)(x << shift) >> shift;
+}
+
+static void visit_enum(const struct cuda_type *type, const char *name, uint64_t x,
+		       struct visitor *v)
+{
+	int64_t i = sign_extend(x, type->size);
+	const char *s = cuda_enum_name(type->en, i);
+
+	/* Enumerators such as 0x80000000 may be written without a sign. */
+	if (!s && i < 0)
+		s = cuda_enum_name(type->en, zero_extend(x, type->size));
+	if (s)
+		v->ops->sym(v, name, s);
+	else
+		v->ops->i64(v, name, i);
+}
+
+/* Names of single bits, lowest first; what is left as a number. */
+static void visit_flag_names(const struct cuda_enum *en, const char *name, uint64_t x,
+			     struct visitor *v)
+{
+	char text[FLAGS_TEXT_SZ];
+	size_t len = 0;
+
+	for (unsigned i = 0; i < en->value_cnt && x; i++) {
+		uint64_t bit = en->values[i].value;
+		size_t n = strlen(en->values[i].name);
+
+		if (__builtin_popcountll(bit) != 1 || !(x & bit) || len + n + 24 > sizeof(text))
+			continue;
+		if (len)
+			text[len++] = '|';
+		memcpy(text + len, en->values[i].name, n);
+		len += n;
+		x &= ~bit;
+	}
+	if (!len) {
+		v->ops->hex(v, name, x);
+		return;
+	}
+	text[len] = 0;
+	if (x)
+		snprintf(text + len, sizeof(text) - len, "|0x%llx", (unsigned long long)x);
+	v->ops->sym(v, name, text);
+}
+
+static void visit_flags(const struct cuda_type *type, const char *name, uint64_t x,
+			struct visitor *v)
+{
+	const char *s;
+
+	x = zero_extend(x, type->size);
+	s = cuda_enum_name(type->en, x);
+	if (s)
+		v->ops->sym(v, name, s);
+	else if (!x)
+		v->ops->u64(v, name, 0);
+	else
+		visit_flag_names(type->en, name, x, v);
+}
+
+/* A value of at most 8 bytes. Bits above its size may be anything: the ABI leaves them open. */
+static void visit_scalar(const struct cuda_type *type, const char *name, uint64_t x,
+			 struct visitor *v)
+{
+	switch (type->kind) {
+	case KIND_INT:
+		v->ops->i64(v, name, sign_extend(x, type->size));
+		return;
+	case KIND_UINT:
+		v->ops->u64(v, name, zero_extend(x, type->size));
+		return;
+	case KIND_ENUM:
+		visit_enum(type, name, x, v);
+		return;
+	case KIND_FLAGS:
+		visit_flags(type, name, x, v);
+		return;
+	case KIND_PTR:
+		if (!x) {
+			v->ops->none(v, name);
+			return;
+		}
+		/* fall through */
+	default:
+		v->ops->hex(v, name, zero_extend(x, type->size));
+	}
+}
+
+static void visit_float(const struct cuda_type *type, const char *name, const uint8_t *p,
+			struct visitor *v)
+{
+	float f;
+	double d;
+
+	if (type->size == sizeof(f)) {
+		memcpy(&f, p, sizeof(f));
+		d = f;
+	} else {
+		memcpy(&d, p, sizeof(d));
+	}
+	v->ops->f64(v, name, d);
+}
+
+static void visit_chars(const char *name, const uint8_t *p, size_t len, struct visitor *v)
+{
+	v->ops->text(v, name, (const char *)p, strnlen((const char *)p, len), false);
+}
+
+static void visit_array(const struct cuda_type *type, const char *name, const uint8_t *p,
+			size_t len, uint64_t cnt, struct visitor *v)
+{
+	size_t fit = type->size ? len / type->size : 0;
+
+	v->ops->open_array(v, name);
+	for (size_t i = 0; i < cnt && i < fit; i++)
+		cuda_visit_value(type, NULL, p + i * type->size, type->size, v);
+	if (cnt > fit)
+		v->ops->sym(v, NULL, "...");
+	v->ops->close_array(v);
+}
+
+static void visit_field(const struct cuda_field *f, const uint8_t *p, size_t len, struct visitor *v)
+{
+	size_t size = (size_t)f->type->size * f->count;
+
+	if (f->off > len || size > len - f->off) {
+		v->ops->none(v, f->name);
+		return;
+	}
+	p += f->off;
+	if (f->count == 1)
+		cuda_visit_value(f->type, f->name, p, size, v);
+	else if (f->type->kind == KIND_CHARS)
+		visit_chars(f->name, p, size, v);
+	else if (f->type->kind == KIND_BYTES && f->type->size == 1)
+		v->ops->bytes(v, f->name, p, size);
+	else
+		visit_array(f->type, f->name, p, size, f->count, v);
+}
+
+void cuda_visit_value(const struct cuda_type *type, const char *name, const uint8_t *p, size_t len,
+		      struct visitor *v)
+{
+	if (len < type->size && type->kind != KIND_STRUCT) {
+		v->ops->none(v, name);
+		return;
+	}
+	switch (type->kind) {
+	case KIND_STRUCT:
+		v->ops->open(v, name);
+		for (unsigned i = 0; i < type->st->field_cnt; i++)
+			visit_field(&type->st->fields[i], p, len, v);
+		v->ops->close(v);
+		return;
+	case KIND_FLOAT:
+		visit_float(type, name, p, v);
+		return;
+	case KIND_BYTES:
+		v->ops->bytes(v, name, p, type->size);
+		return;
+	case KIND_CHARS:
+		visit_chars(name, p, type->size, v);
+		return;
+	default:
+		visit_scalar(type, name, load(p, type->size), v);
+	}
+}
+
+/* What the visit of one call needs. */
+struct visit {
+	const struct cuda_fn *fn;
+	const struct plan *plan;
+	const uint64_t *words;
+	unsigned word_cnt;
+	const struct capture *caps;
+	unsigned cap_cnt;
+	struct visitor *v;
+};
+
+static const struct capture *arg_capture(const struct visit *c, unsigned i)
+{
+	int cap = c->plan->cap[i];
+
+	return cap >= 0 && (unsigned)cap < c->cap_cnt && c->caps[cap].len > 0 ? &c->caps[cap]
+									      : NULL;
+}
+
+/* The number that an array's count argument holds. It may be an in-out parameter. */
+static bool arg_count(const struct visit *c, unsigned i, uint64_t *cnt)
+{
+	const struct cuda_arg *arg = &c->fn->args[i];
+	const struct capture *cap;
+	unsigned word;
+
+	if (i >= c->fn->arg_cnt || i >= CT_MAX_WORDS)
+		return false;
+	word = c->plan->word[i];
+	if (arg->dir == DIR_IN) {
+		if (word >= c->word_cnt)
+			return false;
+		*cnt = zero_extend(c->words[word], arg->type->size);
+		return true;
+	}
+	cap = arg_capture(c, i);
+	if (!cap || cap->len < arg->type->size)
+		return false;
+	*cnt = load(cap->data, arg->type->size);
+	return true;
+}
+
+static void visit_arr_arg(const struct visit *c, unsigned i)
+{
+	const struct cuda_arg *arg = &c->fn->args[i];
+	const struct capture *cap = arg_capture(c, i);
+	unsigned word = c->plan->word[i];
+	uint64_t cnt;
+	bool has_cnt = arg_count(c, arg->count_arg, &cnt);
+
+	if (cap && !has_cnt)
+		cnt = cap->len / arg->type->size;
+	if (cap)
+		visit_array(arg->type, arg->name, cap->data, cap->len, cnt, c->v);
+	else if (has_cnt && !cnt && arg->dir == DIR_IN_ARR && word < c->word_cnt && c->words[word])
+		visit_array(arg->type, arg->name, NULL, 0, 0, c->v);
+	else
+		c->v->ops->none(c->v, arg->name);
+}
+
+static void visit_str_arg(const struct visit *c, unsigned i)
+{
+	const char *name = c->fn->args[i].name;
+	const struct capture *cap = arg_capture(c, i);
+	size_t n;
+
+	if (!cap) {
+		c->v->ops->none(c->v, name);
+		return;
+	}
+	n = strnlen((const char *)cap->data, cap->len);
+	/* The kernel ends a string that did not fit with a NUL of its own. */
+	c->v->ops->text(c->v, name, (const char *)cap->data, n,
+			n + 1 >= c->plan->caps[c->plan->cap[i]].size);
+}
+
+/* CUlaunchConfig: its attributes in place of the pointer to them. */
+static void visit_launch_config(const struct visit *c, unsigned i, const struct capture *cap)
+{
+	static const struct cuda_type *attr;
+	const struct cuda_struct *st = c->fn->args[i].type->st;
+	unsigned at = c->plan->cap[i] + 1;
+	const struct capture *attrs = at < c->cap_cnt && c->caps[at].len > 0 ? &c->caps[at] : NULL;
+	struct visitor *v = c->v;
+
+	if (!attr)
+		attr = cuda_type_by_name("CUlaunchAttribute");
+	v->ops->open(v, c->fn->args[i].name);
+	for (unsigned f = 0; f < st->field_cnt; f++) {
+		const struct cuda_field *field = &st->fields[f];
+
+		if (field->off == LAUNCH_ATTRS_OFF && attr && attrs &&
+		    cap->len >= LAUNCH_ATTRS_CNT_OFF + 4)
+			visit_array(attr, field->name, attrs->data, attrs->len,
+				    load(cap->data + LAUNCH_ATTRS_CNT_OFF, 4), v);
+		else
+			visit_field(field, cap->data, cap->len, v);
+	}
+	v->ops->close(v);
+}
+
+/* A pointer whose pointee is printed in its place. */
+static void visit_ptr_arg(const struct visit *c, unsigned i)
+{
+	const struct cuda_arg *arg = &c->fn->args[i];
+	const struct capture *cap = arg_capture(c, i);
+	unsigned word = c->plan->word[i];
+
+	if (cap && arg->dir == DIR_IN_PTR && cuda_type_has_attrs(arg->type))
+		visit_launch_config(c, i, cap);
+	else if (cap)
+		cuda_visit_value(arg->type, arg->name, cap->data, cap->len, c->v);
+	else if (c->plan->cap[i] < 0 && arg->dir == DIR_IN_PTR && word < c->word_cnt &&
+		 c->words[word])
+		/* Nothing that is worth copying: where it is says more than nothing. */
+		c->v->ops->hex(c->v, arg->name, c->words[word]);
+	else
+		c->v->ops->none(c->v, arg->name);
+}
+
+static void visit_in_arg(const struct visit *c, unsigned i)
+{
+	const struct cuda_arg *arg = &c->fn->args[i];
+	unsigned word = c->plan->word[i], cnt = (arg->type->size + 7) / 8;
+
+	if (word + cnt > c->word_cnt)
+		c->v->ops->none(c->v, arg->name);
+	else if (arg->type->kind >= KIND_BYTES && arg->type->kind <= KIND_STRUCT)
+		cuda_visit_value(arg->type, arg->name, (const uint8_t *)&c->words[word], 8 * cnt,
+				 c->v);
+	else
+		visit_scalar(arg->type, arg->name, c->words[word], c->v);
+}
+
+static void visit_arg(const struct visit *c, unsigned i)
+{
+	switch (c->fn->args[i].dir) {
+	case DIR_IN:
+		visit_in_arg(c, i);
+		return;
+	case DIR_IN_STR:
+	case DIR_OUT_STR:
+	case DIR_OUT_PSTR:
+		visit_str_arg(c, i);
+		return;
+	case DIR_IN_ARR:
+	case DIR_OUT_ARR:
+		visit_arr_arg(c, i);
+		return;
+	default:
+		visit_ptr_arg(c, i);
+	}
+}
+
+static void visit_raw(const struct visit *c)
+{
+	static const char *const names[] = {"arg0", "arg1", "arg2", "arg3", "arg4", "arg5"};
+
+	for (unsigned i = 0; i < c->word_cnt && i < sizeof(names) / sizeof(names[0]); i++)
+		c->v->ops->hex(c->v, names[i], c->words[i]);
+}
+
+void cuda_visit_args(const struct cuda_fn *fn, const uint64_t *words, unsigned word_cnt,
+		     const struct capture *caps, unsigned cap_cnt, struct visitor *v)
+{
+	struct plan tmp;
+	struct visit c = {.fn = fn,
+			  .words = words,
+			  .word_cnt = word_cnt < CT_MAX_WORDS ? word_cnt : CT_MAX_WORDS,
+			  .caps = caps,
+			  .cap_cnt = cap_cnt,
+			  .v = v};
+
+	if (!fn->known) {
+		visit_raw(&c);
+		return;
+	}
+	c.plan = cuda_plan(fn, &tmp);
+	for (unsigned i = 0; i < fn->arg_cnt && i < CT_MAX_WORDS; i++)
+		visit_arg(&c, i);
+}

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#include "check.h"
+
+#include <errno.h>
+
+static int check_call(const struct ct_call *c, size_t size, struct raw_call *out)
+{
+	size_t off = CT_CALL_FIXED_SZ;
+
+	if (c->word_cnt > CT_MAX_WORDS || c->cap_cnt > CT_MAX_CAPS)
+		return -EINVAL;
+	off += c->word_cnt * sizeof(c->words[0]);
+	if (off > size)
+		return -EINVAL;
+	out->call = c;
+	out->word_cnt = c->word_cnt;
+	out->cap_cnt = c->cap_cnt;
+	out->words = (const uint64_t *)c->words;
+	for (unsigned i = 0; i < c->cap_cnt; i++) {
+		int len = c->cap_len[i];
+
+		out->caps[i].len = len;
+		out->caps[i].data = NULL;
+		if (len <= 0)
+			continue;
+		if (len > CT_CAP_SZ_MAX || off + len > size)
+			return -EINVAL;
+		out->caps[i].data = (const uint8_t *)c + off;
+		off += (len + 7) & ~7;
+	}
+	return 0;
+}
+
+int raw_check(const void *data, size_t size, struct raw_call *call)
+{
+	static const size_t min_size[CT_REC_KIND_CNT] = {
+		[CT_REC_CALL] = CT_CALL_FIXED_SZ,	[CT_REC_THREAD] = sizeof(struct ct_task),
+		[CT_REC_FORK] = sizeof(struct ct_task), [CT_REC_EXEC] = sizeof(struct ct_task),
+		[CT_REC_EXIT] = sizeof(struct ct_task), [CT_REC_LIB] = sizeof(struct ct_lib_map),
+	};
+	const struct ct_rec *rec = data;
+
+	if (size < sizeof(*rec) || rec->size > size || rec->kind >= CT_REC_KIND_CNT)
+		return -EINVAL;
+	if (!min_size[rec->kind] || rec->size < min_size[rec->kind])
+		return -EINVAL;
+	if (rec->kind == CT_REC_CALL && check_call(data, rec->size, call))
+		return -EINVAL;
+	return rec->kind;
+}

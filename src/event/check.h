@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Raw records, distrusted once: whatever comes behind this may rely on the sizes in them.
+ */
+#ifndef EVENT_CHECK_H
+#define EVENT_CHECK_H
+
+#include "ct_abi.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* A struct ct_call whose captures have been found. */
+struct raw_call {
+	const struct ct_call *call;
+	unsigned word_cnt, cap_cnt;
+	const uint64_t *words;
+	struct {
+		const uint8_t *data; /* NULL when len <= 0 */
+		int len;	     /* bytes; 0: not tried; negative: -errno */
+	} caps[CT_MAX_CAPS];
+};
+
+/* Kind of a record whose sizes are right, or -EINVAL. For CT_REC_CALL fills *call. */
+int raw_check(const void *data, size_t size, struct raw_call *call);
+
+#endif /* EVENT_CHECK_H */

@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#include "capture.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* A capture has a handful of streams and events; a program that leaves captures open for ever must
+ * not make us grow with it. */
+#define CAPTURE_MAX 4096
+
+static struct capture_item *find(const struct capture_set *c, uint64_t handle, bool is_event)
+{
+	for (unsigned i = 0; i < c->cnt; i++)
+		if (c->items[i].handle == handle && c->items[i].is_event == is_event)
+			return &c->items[i];
+	return NULL;
+}
+
+static void add(struct capture_set *c, uint64_t handle, uint64_t origin, bool is_event)
+{
+	struct capture_item *item = find(c, handle, is_event), *items;
+
+	if (!item) {
+		if (c->cnt == CAPTURE_MAX)
+			return;
+		if (c->cnt == c->cap) {
+			items = realloc(c->items, (c->cap + 16) * sizeof(*items));
+			if (!items)
+				return;
+			c->items = items;
+			c->cap += 16;
+		}
+		item = &c->items[c->cnt++];
+	}
+	*item = (struct capture_item){handle, origin, is_event};
+}
+
+static void del(struct capture_set *c, struct capture_item *item)
+{
+	*item = c->items[--c->cnt];
+}
+
+void capture_set__begin(struct capture_set *c, uint64_t stream)
+{
+	add(c, stream, stream, false);
+}
+
+void capture_set__end(struct capture_set *c, uint64_t stream)
+{
+	for (unsigned i = c->cnt; i-- > 0;)
+		if (c->items[i].origin == stream)
+			del(c, &c->items[i]);
+}
+
+void capture_set__record(struct capture_set *c, uint64_t event, uint64_t stream)
+{
+	struct capture_item *on = c->cnt ? find(c, stream, false) : NULL, *old;
+
+	if (on) {
+		add(c, event, on->origin, true);
+		return;
+	}
+	/* Recorded anew outside of any capture. */
+	old = c->cnt ? find(c, event, true) : NULL;
+	if (old)
+		del(c, old);
+}
+
+void capture_set__wait(struct capture_set *c, uint64_t stream, uint64_t event)
+{
+	struct capture_item *item = c->cnt ? find(c, event, true) : NULL;
+
+	if (item && !find(c, stream, false))
+		add(c, stream, item->origin, false);
+}
+
+bool capture_set__has(const struct capture_set *c, uint64_t stream)
+{
+	return c->cnt && find(c, stream, false);
+}
+
+void capture_set__clear(struct capture_set *c)
+{
+	free(c->items);
+	memset(c, 0, sizeof(*c));
+}

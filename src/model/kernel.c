@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#include "kernel.h"
+
+#include "util/procmem.h"
+
+#include <ctype.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* libstdc++'s demangler for the Itanium C++ ABI, which nvcc mangles by. */
+char *__cxa_demangle(const char *mangled, char *buf, size_t *len, int *status);
+
+#define NAME_PTR_OFF 8
+#define NAME_MAX_SZ  4096
+/* Comparing costs two system calls: enough to know a driver by. */
+#define CHECKS_WANTED 16
+
+static struct kernel_name *names;
+
+static char *demangle(char *mangled)
+{
+	int status = 0;
+	char *s;
+
+	if (strncmp(mangled, "_Z", 2))
+		return mangled;
+	s = __cxa_demangle(mangled, NULL, NULL, &status);
+	return s && !status ? s : mangled;
+}
+
+const struct kernel_name *kernel_name__intern(const char *mangled, size_t len)
+{
+	struct kernel_name *n;
+
+	HASH_FIND(hh, names, mangled, len, n);
+	if (n)
+		return n;
+	n = calloc(1, sizeof(*n));
+	if (!n || !(n->mangled = strndup(mangled, len))) {
+		free(n);
+		return NULL;
+	}
+	n->demangled = demangle(n->mangled);
+	HASH_ADD_KEYPTR(hh, names, n->mangled, len, n);
+	return n;
+}
+
+void kernel_names__free(void)
+{
+	struct kernel_name *n, *tmp;
+
+	HASH_ITER (hh, names, n, tmp) {
+		HASH_DEL(names, n);
+		if (n->demangled != n->mangled)
+			free(n->demangled);
+		free(n->mangled);
+		free(n);
+	}
+}
+
+/* Names of kernels are identifiers; mangled ones may have dots and dollars ("foo.isra.0"). */
+static bool is_name(const char *s, int len)
+{
+	if (len < 1 || isdigit((unsigned char)s[0]))
+		return false;
+	for (int i = 0; i < len; i++)
+		if (!isalnum((unsigned char)s[i]) && !strchr("_.$@", s[i]))
+			return false;
+	return true;
+}
+
+/* The name that a handle leads to; NULL when it leads to none. */
+static const struct kernel_name *read_name(pid_t pid, uint64_t handle)
+{
+	char buf[NAME_MAX_SZ];
+	uint64_t addr;
+	int len;
+
+	if (procmem_read(pid, handle + NAME_PTR_OFF, &addr, sizeof(addr)))
+		return NULL;
+	len = procmem_read_str(pid, addr, buf, sizeof(buf));
+	return is_name(buf, len) ? kernel_name__intern(buf, len) : NULL;
+}
+
+static struct handle *add(struct handles *h, uint64_t value)
+{
+	struct handle *e;
+
+	HASH_FIND(hh, h->by_value, &value, sizeof(value), e);
+	if (e)
+		return e;
+	e = calloc(1, sizeof(*e));
+	if (!e)
+		return NULL;
+	e->value = value;
+	HASH_ADD(hh, h->by_value, value, sizeof(e->value), e);
+	return e;
+}
+
+static void check(struct handles *h, uint64_t value, const struct kernel_name *name, pid_t pid)
+{
+	const struct kernel_name *read;
+
+	if (h->checked_ok + h->checked_bad >= CHECKS_WANTED)
+		return;
+	read = read_name(pid, value);
+	if (!read && kill(pid, 0)) /* the process is gone: says nothing */
+		return;
+	if (read == name)
+		h->checked_ok++;
+	else
+		h->checked_bad++;
+}
+
+void handles__set(struct handles *h, uint64_t value, const struct kernel_name *name, pid_t pid)
+{
+	struct handle *e = name && value ? add(h, value) : NULL;
+
+	if (!e)
+		return;
+	e->name = name;
+	e->guessed = false;
+	if (pid)
+		check(h, value, name, pid);
+}
+
+const struct handle *handles__get(struct handles *h, uint64_t value, pid_t pid)
+{
+	struct handle *e;
+
+	HASH_FIND(hh, h->by_value, &value, sizeof(value), e);
+	if (e) /* what was guessed before the first contradiction is no longer believed */
+		return e->name && !(e->guessed && h->checked_bad) ? e : NULL;
+	if (!pid || !value || h->checked_bad)
+		return NULL;
+	e = add(h, value);
+	if (!e)
+		return NULL;
+	e->name = read_name(pid, value);
+	e->guessed = true;
+	return e->name ? e : NULL;
+}
+
+void handles__unloaded(struct handles *h)
+{
+	struct handle *e, *tmp;
+
+	HASH_ITER (hh, h->by_value, e, tmp) {
+		if (!e->guessed)
+			continue;
+		HASH_DEL(h->by_value, e);
+		free(e);
+	}
+}
+
+void handles__clear(struct handles *h)
+{
+	struct handle *e, *tmp;
+
+	HASH_ITER (hh, h->by_value, e, tmp) {
+		HASH_DEL(h->by_value, e);
+		free(e);
+	}
+	h->checked_ok = h->checked_bad = 0;
+}

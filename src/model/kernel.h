@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Names of kernels. A launch carries a CUfunction or a CUkernel; its name was seen when the program
+ * looked the kernel up by name, or it is read through the handle: the word at offset 8 of what the
+ * handle points to points to the mangled name (drivers 470 to 580; not documented by NVIDIA). That
+ * is checked in each process against names that were seen, and given up there when it is wrong
+ * once.
+ */
+#ifndef MODEL_KERNEL_H
+#define MODEL_KERNEL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include <uthash.h>
+
+/* Lives until names__free(): pointers may be kept and compared. */
+struct kernel_name {
+	char *mangled, *demangled; /* the same pointer when there is nothing to demangle */
+	UT_hash_handle hh;
+};
+
+struct handle {
+	uint64_t value;
+	const struct kernel_name *name; /* NULL: reading it failed, do not try again */
+	bool guessed;			/* read through the handle */
+	UT_hash_handle hh;
+};
+
+struct handles {
+	struct handle *by_value;
+	unsigned checked_ok, checked_bad; /* names read through handles against names seen */
+};
+
+const struct kernel_name *kernel_name__intern(const char *mangled, size_t len);
+void kernel_names__free(void);
+
+/* The program named this handle. pid != 0: compare with what the handle says. */
+void handles__set(struct handles *h, uint64_t value, const struct kernel_name *name, pid_t pid);
+/* pid != 0: read the name through the handle when it is not known yet. */
+const struct handle *handles__get(struct handles *h, uint64_t value, pid_t pid);
+/* A module went: its handles may be given to other kernels. Names that were read are read anew. */
+void handles__unloaded(struct handles *h);
+void handles__clear(struct handles *h);
+
+#endif /* MODEL_KERNEL_H */

@@ -1,0 +1,247 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#include "meaning.h"
+
+#include "meaning_priv.h"
+
+#include <string.h>
+
+static bool type_is(const struct cuda_arg *arg, const char *name)
+{
+	return !strcmp(arg->type->name, name);
+}
+
+static enum event_type type_of_class(enum cuda_class c)
+{
+	static const uint8_t types[CLASS_CNT] = {
+		[CLASS_INIT] = TYPE_INIT,	  [CLASS_DEVICE] = TYPE_DEVICE,
+		[CLASS_CONTEXT] = TYPE_CONTEXT,	  [CLASS_MODULE] = TYPE_MODULE,
+		[CLASS_MEMORY] = TYPE_MEMORY,	  [CLASS_TRANSFER] = TYPE_TRANSFER,
+		[CLASS_LAUNCH] = TYPE_KERNEL,	  [CLASS_GRAPH] = TYPE_GRAPH,
+		[CLASS_STREAM] = TYPE_STREAM,	  [CLASS_EVENT] = TYPE_EVENT,
+		[CLASS_SYNC] = TYPE_SYNC,	  [CLASS_OCCUPANCY] = TYPE_OCCUPANCY,
+		[CLASS_TEXTURE] = TYPE_TEXTURE,	  [CLASS_INTEROP] = TYPE_INTEROP,
+		[CLASS_PROFILER] = TYPE_PROFILER, [CLASS_OTHER] = TYPE_OTHER,
+	};
+
+	return types[c];
+}
+
+static bool is_kernel_handle(const struct cuda_arg *arg)
+{
+	return type_is(arg, "CUfunction") || type_is(arg, "CUkernel");
+}
+
+static enum lookup find_lookup(const struct cuda_fn *fn)
+{
+	const struct cuda_arg *a = fn->args;
+
+	if (fn->op != OP_LOOKUP || fn->arg_cnt < 2)
+		return LOOKUP_NONE;
+	if (a[0].dir == DIR_OUT_ARR && is_kernel_handle(&a[0]))
+		return LOOKUP_ENUMERATE;
+	if (a[0].dir == DIR_OUT_PSTR && is_kernel_handle(&a[1]))
+		return LOOKUP_NAME_OF;
+	if (a[0].dir != DIR_OUT || !is_kernel_handle(&a[0]))
+		return LOOKUP_NONE;
+	if (a[1].dir == DIR_IN && is_kernel_handle(&a[1]))
+		return LOOKUP_TRANSLATE;
+	return fn->arg_cnt > 2 && a[2].dir == DIR_IN_STR ? LOOKUP_BY_NAME : LOOKUP_NONE;
+}
+
+/* Ops whose first argument is the address or handle that the memory is known by. */
+static bool has_ptr(const struct cuda_fn *fn)
+{
+	switch (fn->op) {
+	case OP_ALLOC ... OP_MEM_RELEASE:
+	case OP_MAP:
+	case OP_UNMAP:
+	case OP_SET_ACCESS:
+	case OP_ADVISE:
+		return fn->class == CLASS_MEMORY;
+	case OP_MEMSET:
+	case OP_PREFETCH:
+		return true;
+	}
+	return false;
+}
+
+void meaning__init(struct meaning *m, const struct cuda_fn *fn)
+{
+	memset(m, 0, sizeof(*m));
+	m->fn = fn;
+	m->type = type_of_class(fn->class);
+	m->lookup = find_lookup(fn);
+	m->stream = m->event = m->func = m->ptr = -1;
+	m->size = cuda_fn_bytes_arg(fn);
+	for (int i = 0; i < fn->arg_cnt && i < CT_MAX_WORDS; i++) {
+		const struct cuda_arg *arg = &fn->args[i];
+		bool one = arg->dir == DIR_IN || arg->dir == DIR_OUT;
+
+		m->cap[i] = cuda_arg_cap(fn, i);
+		if (m->stream < 0 && one && type_is(arg, "CUstream"))
+			m->stream = i;
+		if (m->event < 0 && one && type_is(arg, "CUevent"))
+			m->event = i;
+		if (m->func < 0 && arg->dir == DIR_IN && type_is(arg, "CUfunction"))
+			m->func = i;
+	}
+	if (has_ptr(fn) && (fn->args[0].dir == DIR_IN || fn->args[0].dir == DIR_OUT))
+		m->ptr = 0;
+}
+
+bool event_arg(const struct meaning *m, const struct event *ev, int arg, uint64_t *val)
+{
+	const struct cuda_arg *a;
+	unsigned size;
+
+	if (arg < 0 || arg >= m->fn->arg_cnt)
+		return false;
+	a = &m->fn->args[arg];
+	size = a->type->size;
+	if (size > sizeof(*val))
+		return false;
+	*val = 0;
+	if (a->dir == DIR_IN) {
+		if ((unsigned)arg >= ev->word_cnt)
+			return false;
+		memcpy(val, &ev->words[arg], size);
+		return true;
+	}
+	if (m->cap[arg] < 0 || (unsigned)m->cap[arg] >= ev->cap_cnt)
+		return false;
+	if (ev->caps[m->cap[arg]].len < (int)size)
+		return false;
+	memcpy(val, ev->caps[m->cap[arg]].data, size);
+	return true;
+}
+
+bool event_arg_by_name(const struct meaning *m, const struct event *ev, const char *name,
+		       uint64_t *val)
+{
+	return event_arg(m, ev, cuda_arg_by_name(m->fn, name), val);
+}
+
+static const struct kernel_name *captured_name(const struct meaning *m, const struct event *ev,
+					       int arg)
+{
+	const struct capture *c;
+	size_t len;
+
+	if (m->cap[arg] < 0 || (unsigned)m->cap[arg] >= ev->cap_cnt)
+		return NULL;
+	c = &ev->caps[m->cap[arg]];
+	if (c->len <= 1)
+		return NULL;
+	len = strnlen((const char *)c->data, c->len);
+	return len ? kernel_name__intern((const char *)c->data, len) : NULL;
+}
+
+static void show_kernel(struct event *ev, const struct kernel_name *name, bool guessed)
+{
+	if (!name)
+		return;
+	ev->launch.kernel = name->demangled;
+	ev->launch.kernel_mangled = name->mangled;
+	ev->launch.kernel_guessed = guessed;
+	ev->has |= HAS_KERNEL;
+}
+
+static void learn_names(const struct meaning *m, struct event *ev, struct proc *p, pid_t pid)
+{
+	const struct kernel_name *name = NULL;
+	const struct handle *known;
+	uint64_t handle, other;
+
+	switch (m->lookup) {
+	case LOOKUP_BY_NAME:
+		name = captured_name(m, ev, 2);
+		if (!ev->result && event_arg(m, ev, 0, &handle))
+			handles__set(&p->handles, handle, name, pid);
+		break;
+	case LOOKUP_NAME_OF:
+		name = captured_name(m, ev, 0);
+		if (!ev->result && event_arg(m, ev, 1, &handle))
+			handles__set(&p->handles, handle, name, pid);
+		break;
+	case LOOKUP_TRANSLATE:
+		if (!event_arg(m, ev, 1, &other))
+			break;
+		known = handles__get(&p->handles, other, pid);
+		if (!known)
+			break;
+		name = known->name;
+		if (!ev->result && event_arg(m, ev, 0, &handle))
+			handles__set(&p->handles, handle, name, 0);
+		break;
+	case LOOKUP_ENUMERATE: {
+		const struct capture *c = m->cap[0] >= 0 ? &ev->caps[m->cap[0]] : NULL;
+
+		/* No names here, but the handles can be read while the process is there. */
+		for (int i = 0; c && i + 8 <= c->len; i += 8) {
+			memcpy(&handle, c->data + i, 8);
+			handles__get(&p->handles, handle, pid);
+		}
+		break;
+	}
+	case LOOKUP_NONE:
+		if (m->fn->op == OP_UNLOAD)
+			handles__unloaded(&p->handles);
+		return;
+	}
+	show_kernel(ev, name, false);
+}
+
+static void apply_streams(const struct meaning *m, struct event *ev, struct proc *p)
+{
+	bool has_event = event_arg(m, ev, m->event, &ev->event);
+
+	if (has_event)
+		ev->has |= HAS_EVENT;
+	if (event_arg(m, ev, m->stream, &ev->stream))
+		ev->has |= HAS_STREAM;
+	if (ev->result || !(ev->has & HAS_STREAM))
+		return;
+	switch (m->fn->op) {
+	case OP_CAPTURE_BEGIN:
+		capture_set__begin(&p->captures, ev->stream);
+		break;
+	case OP_CAPTURE_END:
+		capture_set__end(&p->captures, ev->stream);
+		break;
+	case OP_RECORD:
+		if (has_event)
+			capture_set__record(&p->captures, ev->event, ev->stream);
+		break;
+	case OP_WAIT:
+		if (has_event)
+			capture_set__wait(&p->captures, ev->stream, ev->event);
+		break;
+	}
+}
+
+void meaning__apply(const struct meaning *m, struct event *ev, struct proc *p, pid_t pid_read)
+{
+	ev->type = m->type;
+	ev->op = cuda_op_name(m->fn->op);
+	if (ev->unfinished || ev->abandoned)
+		ev->result = 0; /* the kernel had none to give */
+	if (event_arg(m, ev, m->size, &ev->size))
+		ev->has |= HAS_SIZE;
+	if (event_arg(m, ev, m->ptr, &ev->ptr))
+		ev->has |= HAS_PTR;
+	apply_streams(m, ev, p);
+	switch (m->fn->class) {
+	case CLASS_LAUNCH:
+		meaning_launch(m, ev, p, pid_read);
+		break;
+	case CLASS_MEMORY:
+		meaning_memory(m, ev, p);
+		break;
+	case CLASS_TRANSFER:
+		meaning_transfer(m, ev, p);
+		break;
+	case CLASS_MODULE:
+		learn_names(m, ev, p, pid_read);
+		break;
+	}
+}

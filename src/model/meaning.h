@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * What a call means: size, pointer, stream, direction, launch configuration, kernel name. Worked
+ * out from the function's row (class, op, names and types of arguments), never from its name alone.
+ */
+#ifndef MODEL_MEANING_H
+#define MODEL_MEANING_H
+
+#include "event.h"
+#include "proc.h"
+
+/* What sort of name lookup a function is. */
+enum lookup {
+	LOOKUP_NONE,
+	LOOKUP_BY_NAME,	  /* OUT(handle), IN_STR(name): cuModuleGetFunction, cuLibraryGetKernel */
+	LOOKUP_TRANSLATE, /* OUT(CUfunction), IN(CUkernel): cuKernelGetFunction */
+	LOOKUP_NAME_OF,	  /* OUT_PSTR(name), IN(handle): cuFuncGetName, cuKernelGetName */
+	LOOKUP_ENUMERATE, /* OUT_ARR(handles) */
+};
+
+/* Where in the arguments of a function its meaning is; -1: not there. Argument indexes. */
+struct meaning {
+	const struct cuda_fn *fn;
+	enum event_type type;
+	enum lookup lookup;
+	int8_t size, ptr, stream, event, func;
+	int8_t cap[CT_MAX_WORDS]; /* capture of each argument */
+};
+
+void meaning__init(struct meaning *m, const struct cuda_fn *fn);
+/* Fills the meaning of *ev and learns from it. pid_read: process to read kernel names from, or 0.
+ */
+void meaning__apply(const struct meaning *m, struct event *ev, struct proc *p, pid_t pid_read);
+
+#endif /* MODEL_MEANING_H */

@@ -1,0 +1,251 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* Memory and transfers: sizes, directions, what is live. */
+#include "meaning_priv.h"
+
+#include <string.h>
+
+/* CUarray_format: bytes of one channel. Other formats (block compressed, planar) are not counted.
+ */
+static unsigned format_size(uint64_t format)
+{
+	switch (format) {
+	case 0x01: /* UNSIGNED_INT8 */
+	case 0x08: /* SIGNED_INT8 */
+		return 1;
+	case 0x02: /* UNSIGNED_INT16 */
+	case 0x09: /* SIGNED_INT16 */
+	case 0x10: /* HALF */
+		return 2;
+	case 0x03: /* UNSIGNED_INT32 */
+	case 0x0a: /* SIGNED_INT32 */
+	case 0x20: /* FLOAT */
+		return 4;
+	}
+	return 0;
+}
+
+bool event_field(const struct meaning *m, const struct event *ev, int arg, const char *name,
+		 uint64_t *val)
+{
+	const struct cuda_struct *st = m->fn->args[arg].type->st;
+	const struct capture *c;
+
+	if (!st || m->cap[arg] < 0 || (unsigned)m->cap[arg] >= ev->cap_cnt)
+		return false;
+	c = &ev->caps[m->cap[arg]];
+	for (unsigned i = 0; i < st->field_cnt; i++) {
+		const struct cuda_field *f = &st->fields[i];
+
+		if (strcmp(f->name, name))
+			continue;
+		if (f->type->size > sizeof(*val) || f->off + f->type->size > c->len)
+			return false;
+		*val = 0;
+		memcpy(val, c->data + f->off, f->type->size);
+		return true;
+	}
+	return false;
+}
+
+/* Bytes of an array without mipmaps: an estimate from below, padding is the driver's secret. */
+static bool array_size(const struct meaning *m, const struct event *ev, uint64_t *size)
+{
+	uint64_t w, h = 0, d = 0, format, channels;
+
+	if (m->fn->arg_cnt < 2 || !event_field(m, ev, 1, "Width", &w) ||
+	    !event_field(m, ev, 1, "Format", &format) ||
+	    !event_field(m, ev, 1, "NumChannels", &channels) || !format_size(format))
+		return false;
+	event_field(m, ev, 1, "Height", &h);
+	event_field(m, ev, 1, "Depth", &d);
+	*size = w * (h ? h : 1) * (d ? d : 1) * channels * format_size(format);
+	return true;
+}
+
+static void set_size(struct event *ev, uint64_t size)
+{
+	ev->size = size;
+	ev->has |= HAS_SIZE;
+}
+
+static void alloc(struct event *ev, struct proc *p, enum mem_kind kind)
+{
+	if (!(ev->has & HAS_PTR) || !(ev->has & HAS_SIZE))
+		return;
+	mem__alloc(&p->mem, kind, ev->ptr, ev->size);
+	ev->has_mem = true;
+}
+
+static void release(struct event *ev, struct proc *p, bool physical)
+{
+	uint64_t size;
+
+	if (!(ev->has & HAS_PTR))
+		return;
+	if (physical ? !mem__release(&p->mem, ev->ptr, &size) : !mem__free(&p->mem, ev->ptr, &size))
+		return;
+	set_size(ev, size);
+	ev->has_mem = true;
+}
+
+void meaning_memory(const struct meaning *m, struct event *ev, struct proc *p)
+{
+	uint64_t pitch, height, size;
+
+	if (m->fn->op == OP_ALLOC_PITCH && event_arg_by_name(m, ev, "pPitch", &pitch) &&
+	    event_arg_by_name(m, ev, "Height", &height))
+		set_size(ev, pitch * height);
+	if (m->fn->op == OP_ALLOC_ARRAY && array_size(m, ev, &size))
+		set_size(ev, size);
+	if (ev->result || ev->unfinished || ev->abandoned)
+		return;
+	switch (m->fn->op) {
+	case OP_ALLOC:
+	case OP_ALLOC_PITCH:
+	case OP_ALLOC_ASYNC:
+	case OP_ALLOC_ARRAY:
+		alloc(ev, p, MEM_DEVICE);
+		break;
+	case OP_ALLOC_MANAGED:
+		alloc(ev, p, MEM_MANAGED);
+		break;
+	case OP_ALLOC_HOST:
+	case OP_REGISTER:
+		alloc(ev, p, MEM_HOST);
+		break;
+	case OP_MEM_CREATE:
+		if ((ev->has & HAS_PTR) && (ev->has & HAS_SIZE)) {
+			mem__create(&p->mem, ev->ptr, ev->size);
+			ev->has_mem = true;
+		}
+		break;
+	case OP_FREE:
+	case OP_FREE_HOST:
+	case OP_FREE_ASYNC:
+	case OP_FREE_ARRAY:
+	case OP_UNREGISTER:
+		release(ev, p, false);
+		break;
+	case OP_MEM_RELEASE:
+		release(ev, p, true);
+		break;
+	}
+	if (ev->has_mem)
+		mem__totals(&p->mem, &ev->mem);
+}
+
+/* Unified addresses: device when we saw it allocated, host when only the other side was. */
+static enum copy_dir dir_of_pointers(const struct meaning *m, const struct event *ev,
+				     const struct proc *p)
+{
+	uint64_t dst, src;
+	int d, s;
+
+	if (!event_arg_by_name(m, ev, "dst", &dst) || !event_arg_by_name(m, ev, "src", &src))
+		return COPY_NONE;
+	d = mem__kind_at(&p->mem, dst);
+	s = mem__kind_at(&p->mem, src);
+	if (d < 0 && s < 0)
+		return COPY_NONE;
+	if (d == MEM_DEVICE || d == MEM_MANAGED)
+		return s == MEM_DEVICE || s == MEM_MANAGED ? COPY_DIR_DTOD : COPY_DIR_HTOD;
+	return s == MEM_DEVICE || s == MEM_MANAGED ? COPY_DIR_DTOH : COPY_DIR_HTOH;
+}
+
+/* CUDA_MEMCPY2D and 3D. CUmemorytype: 1 host, 2 device, 3 array, 4 unified. */
+static void from_struct(const struct meaning *m, struct event *ev)
+{
+	uint64_t src, dst, width, height = 1, depth = 1;
+
+	if (event_field(m, ev, 0, "srcMemoryType", &src) &&
+	    event_field(m, ev, 0, "dstMemoryType", &dst) && src != 4 && dst != 4) {
+		static const enum copy_dir dirs[2][2] = {{COPY_DIR_DTOD, COPY_DIR_DTOH},
+							 {COPY_DIR_HTOD, COPY_DIR_HTOH}};
+
+		ev->dir = dirs[src == 1][dst == 1];
+	}
+	if (m->fn->op == OP_COPY_3D_PEER)
+		ev->dir = COPY_DIR_PEER;
+	if (!event_field(m, ev, 0, "WidthInBytes", &width))
+		return;
+	event_field(m, ev, 0, "Height", &height);
+	event_field(m, ev, 0, "Depth", &depth);
+	set_size(ev, width * height * depth);
+}
+
+/* cuMemcpyBatchAsync: sizes is an array. Only when all of it was read. */
+static void from_batch(const struct meaning *m, struct event *ev)
+{
+	int arg = cuda_arg_by_name(m->fn, "sizes"), cap = arg < 0 ? -1 : m->cap[arg];
+	uint64_t count, size, sum = 0;
+
+	if (cap < 0 || (unsigned)cap >= ev->cap_cnt ||
+	    !event_arg(m, ev, m->fn->args[arg].count_arg, &count) || ev->caps[cap].len < 0 ||
+	    count > (uint64_t)ev->caps[cap].len / 8)
+		return;
+	for (uint64_t i = 0; i < count; i++) {
+		memcpy(&size, ev->caps[cap].data + i * 8, 8);
+		sum += size;
+	}
+	set_size(ev, sum);
+}
+
+/* cuMemsetD8, D16, D32: the element's size is in the name. */
+static void from_memset(const struct meaning *m, struct event *ev)
+{
+	unsigned elem = strstr(m->fn->name, "D32") ? 4 : strstr(m->fn->name, "D16") ? 2 : 1;
+	uint64_t n, height = 1;
+
+	if (!event_arg_by_name(m, ev, "N", &n)) {
+		if (!event_arg_by_name(m, ev, "Width", &n) ||
+		    !event_arg_by_name(m, ev, "Height", &height))
+			return;
+	}
+	set_size(ev, n * height * elem);
+}
+
+void meaning_transfer(const struct meaning *m, struct event *ev, struct proc *p)
+{
+	switch (m->fn->op) {
+	case OP_COPY:
+		ev->dir = dir_of_pointers(m, ev, p);
+		break;
+	case OP_COPY_HTOD:
+	case OP_COPY_HTOA:
+		ev->dir = COPY_DIR_HTOD;
+		break;
+	case OP_COPY_DTOH:
+	case OP_COPY_ATOH:
+		ev->dir = COPY_DIR_DTOH;
+		break;
+	case OP_COPY_DTOD:
+	case OP_COPY_DTOA:
+	case OP_COPY_ATOD:
+	case OP_COPY_ATOA:
+		ev->dir = COPY_DIR_DTOD;
+		break;
+	case OP_COPY_PEER:
+		ev->dir = COPY_DIR_PEER;
+		break;
+	case OP_COPY_2D:
+	case OP_COPY_3D:
+	case OP_COPY_3D_PEER:
+		from_struct(m, ev);
+		break;
+	case OP_COPY_BATCH:
+		from_batch(m, ev);
+		break;
+	case OP_MEMSET:
+		from_memset(m, ev);
+		return;
+	default:
+		return;
+	}
+	if (ev->dir != COPY_NONE)
+		ev->has |= HAS_DIR;
+	if (!m->fn->is_async && !ev->result && !ev->unfinished && (ev->has & HAS_SIZE) &&
+	    event_duration_ns(ev)) {
+		ev->bandwidth_gbps = (double)ev->size / event_duration_ns(ev);
+		ev->has |= HAS_BANDWIDTH;
+	}
+}

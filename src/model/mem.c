@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#include "mem.h"
+
+#include <search.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct range {
+	uint64_t addr, span; /* what it covers; handles cover one */
+	uint64_t bytes;
+	enum mem_kind kind;
+};
+
+/* Live ranges do not overlap, so "overlaps" is "equal": a lookup of one byte finds the range that
+ * it lies in. */
+static int cmp_range(const void *a, const void *b)
+{
+	const struct range *x = a, *y = b;
+
+	if (x->addr + x->span <= y->addr)
+		return -1;
+	return x->addr >= y->addr + y->span ? 1 : 0;
+}
+
+static void drop(struct mem *m, void **tree, struct range *r)
+{
+	tdelete(r, tree, cmp_range);
+	m->bytes[r->kind] -= r->bytes;
+	free(r);
+}
+
+static void add(struct mem *m, void **tree, struct range key)
+{
+	struct range **node, *r = malloc(sizeof(*r));
+
+	if (!r)
+		return;
+	if (!key.span)
+		key.span = 1;
+	*r = key;
+	/* An older range in this place was freed unseen. */
+	while ((node = tfind(r, tree, cmp_range)))
+		drop(m, tree, *node);
+	if (!tsearch(r, tree, cmp_range)) {
+		free(r);
+		return;
+	}
+	m->bytes[r->kind] += r->bytes;
+}
+
+static bool del(struct mem *m, void **tree, uint64_t addr, uint64_t *size)
+{
+	struct range key = {.addr = addr, .span = 1}, **node = tfind(&key, tree, cmp_range);
+
+	if (!node || (*node)->addr != addr)
+		return false;
+	*size = (*node)->bytes;
+	drop(m, tree, *node);
+	return true;
+}
+
+void mem__alloc(struct mem *m, enum mem_kind kind, uint64_t addr, uint64_t size)
+{
+	add(m, &m->ranges, (struct range){addr, size, size, kind});
+}
+
+bool mem__free(struct mem *m, uint64_t addr, uint64_t *size)
+{
+	return del(m, &m->ranges, addr, size);
+}
+
+void mem__create(struct mem *m, uint64_t handle, uint64_t size)
+{
+	add(m, &m->physical, (struct range){handle, 1, size, MEM_DEVICE});
+}
+
+bool mem__release(struct mem *m, uint64_t handle, uint64_t *size)
+{
+	return del(m, &m->physical, handle, size);
+}
+
+int mem__kind_at(const struct mem *m, uint64_t addr)
+{
+	struct range key = {.addr = addr, .span = 1};
+	struct range *const *node = tfind(&key, (void *const *)&m->ranges, cmp_range);
+
+	return node ? (int)(*node)->kind : -1;
+}
+
+void mem__totals(const struct mem *m, struct mem_totals *out)
+{
+	out->device_bytes = m->bytes[MEM_DEVICE];
+	out->host_bytes = m->bytes[MEM_HOST];
+	out->managed_bytes = m->bytes[MEM_MANAGED];
+}
+
+static void clear(void **tree)
+{
+	while (*tree) {
+		struct range *r = *(struct range **)*tree;
+
+		tdelete(r, tree, cmp_range);
+		free(r);
+	}
+}
+
+void mem__clear(struct mem *m)
+{
+	clear(&m->ranges);
+	clear(&m->physical);
+	memset(m->bytes, 0, sizeof(m->bytes));
+}

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* Live memory of one process: which ranges it holds and how much of each kind. */
+#ifndef MODEL_MEM_H
+#define MODEL_MEM_H
+
+#include "event.h"
+
+enum mem_kind { MEM_DEVICE, MEM_HOST, MEM_MANAGED, MEM_KIND_CNT };
+
+struct mem {
+	void *ranges;	/* tsearch tree by address */
+	void *physical; /* tsearch tree by handle: cuMemCreate */
+	uint64_t bytes[MEM_KIND_CNT];
+};
+
+void mem__alloc(struct mem *m, enum mem_kind kind, uint64_t addr, uint64_t size);
+/* Forgets the range that begins at addr; false when there is none. *size: its bytes. */
+bool mem__free(struct mem *m, uint64_t addr, uint64_t *size);
+/* Physical memory (cuMemCreate, cuMemRelease) is known by handle, not by address. */
+void mem__create(struct mem *m, uint64_t handle, uint64_t size);
+bool mem__release(struct mem *m, uint64_t handle, uint64_t *size);
+/* Kind of the range that addr lies in, or -1. */
+int mem__kind_at(const struct mem *m, uint64_t addr);
+void mem__totals(const struct mem *m, struct mem_totals *out);
+void mem__clear(struct mem *m);
+
+#endif /* MODEL_MEM_H */

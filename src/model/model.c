@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#include "model.h"
+
+#include "meaning.h"
+
+#include "event/check.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Not a failure: the answer of cuStreamQuery and cuEventQuery while work is pending. */
+#define CUDA_ERROR_NOT_READY 600
+
+struct model {
+	struct model_opts opts;
+	struct procs procs;
+	struct meaning meanings[CT_MAX_FUNCS];
+	uint64_t bad_cnt;
+};
+
+struct model *model__new(const struct model_opts *opts)
+{
+	struct model *m = calloc(1, sizeof(*m));
+
+	if (m) {
+		m->opts = *opts;
+		m->procs.live = opts->live;
+	}
+	return m;
+}
+
+void model__free(struct model *m)
+{
+	if (!m)
+		return;
+	procs__free(&m->procs);
+	kernel_names__free();
+	free(m);
+}
+
+uint64_t model__bad_records(const struct model *m)
+{
+	return m->bad_cnt;
+}
+
+/* NULL: no such function. */
+static const struct meaning *get_meaning(struct model *m, uint32_t func_id)
+{
+	const struct cuda_fn *fn;
+
+	if (func_id >= CT_MAX_FUNCS)
+		return NULL;
+	if (!m->meanings[func_id].fn) {
+		fn = fnset__fn(m->opts.fns, func_id);
+		if (!fn)
+			return NULL;
+		meaning__init(&m->meanings[func_id], fn);
+	}
+	return &m->meanings[func_id];
+}
+
+static void fill_call(struct event *ev, const struct raw_call *raw, const struct cuda_fn *fn)
+{
+	const struct ct_call *c = raw->call;
+
+	ev->kind = EVENT_CALL;
+	ev->name = fn->name;
+	ev->fn = fn;
+	ev->pid = c->rec.pid;
+	ev->tid = c->rec.tid;
+	ev->start_ns = c->rec.ts_ns;
+	ev->end_ns = c->end_ns;
+	ev->id = c->call_id;
+	ev->parent_id = c->parent_id;
+	ev->depth = c->depth;
+	ev->lib_id = c->lib_id;
+	ev->result = c->result;
+	ev->unfinished = c->rec.flags & CT_CALL_F_UNFINISHED;
+	ev->abandoned = c->rec.flags & CT_CALL_F_ABANDONED;
+	ev->is_error = !ev->unfinished && !ev->abandoned && ev->result &&
+		       ev->result != CUDA_ERROR_NOT_READY;
+	ev->words = raw->words;
+	ev->word_cnt = raw->word_cnt;
+	ev->cap_cnt = raw->cap_cnt;
+	for (unsigned i = 0; i < raw->cap_cnt; i++)
+		ev->caps[i] = (struct capture){raw->caps[i].data, raw->caps[i].len};
+}
+
+static void on_call(struct model *m, const struct raw_call *raw)
+{
+	const struct meaning *meaning;
+	struct event ev = {0};
+	struct thread *t;
+	struct proc *p;
+
+	if (raw->call->func_id == m->opts.stub_func_id)
+		return;
+	meaning = get_meaning(m, raw->call->func_id);
+	if (!meaning) {
+		m->bad_cnt++;
+		return;
+	}
+	p = procs__get(&m->procs, raw->call->rec.pid);
+	t = p ? proc__thread(&m->procs, p, raw->call->rec.tid) : NULL;
+	if (!t)
+		return;
+	fill_call(&ev, raw, meaning->fn);
+	ev.comm = t->comm;
+	meaning__apply(meaning, &ev, p, m->opts.live ? (pid_t)p->pid : 0);
+	if (event_duration_ns(&ev) < m->opts.min_duration_ns)
+		return;
+	m->opts.fn(m->opts.ctx, &ev);
+}
+
+static void on_thread(struct model *m, const struct ct_task *rec)
+{
+	struct proc *p = procs__get(&m->procs, rec->rec.pid);
+	struct thread *t = p ? proc__thread(&m->procs, p, rec->rec.tid) : NULL;
+
+	if (t)
+		thread__set_comm(t, rec->comm);
+}
+
+static void on_process(struct model *m, const struct ct_task *rec, const char *op)
+{
+	struct proc *p = procs__get(&m->procs, rec->rec.pid);
+	char comm[sizeof(rec->comm) + 1] = {0};
+	struct event ev = {
+		.kind = EVENT_PROCESS,
+		.type = TYPE_PROCESS,
+		.op = op,
+		.name = op,
+		.pid = rec->rec.pid,
+		.tid = rec->rec.tid,
+		.comm = comm,
+		.start_ns = rec->rec.ts_ns,
+		.end_ns = rec->rec.ts_ns,
+		.parent_pid = rec->parent_pid,
+		.exit_code = rec->exit_code,
+	};
+
+	memcpy(comm, rec->comm, sizeof(rec->comm));
+	if (p && rec->rec.kind == CT_REC_EXEC)
+		proc__exec(p);
+	m->opts.fn(m->opts.ctx, &ev);
+	if (p && rec->rec.kind == CT_REC_EXIT)
+		procs__remove(&m->procs, p);
+}
+
+void model__record(struct model *m, const void *rec, size_t size)
+{
+	struct raw_call raw;
+
+	switch (raw_check(rec, size, &raw)) {
+	case CT_REC_CALL:
+		on_call(m, &raw);
+		break;
+	case CT_REC_THREAD:
+		on_thread(m, rec);
+		break;
+	case CT_REC_FORK:
+		on_process(m, rec, "fork");
+		break;
+	case CT_REC_EXEC:
+		on_process(m, rec, "exec");
+		break;
+	case CT_REC_EXIT:
+		on_process(m, rec, "exit");
+		break;
+	case CT_REC_LIB:
+		break;
+	default:
+		m->bad_cnt++;
+	}
+}

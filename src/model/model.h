@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Raw records in, events with their meaning out. The model knows the processes, what their handles
+ * are called and which memory they hold.
+ */
+#ifndef MODEL_MODEL_H
+#define MODEL_MODEL_H
+
+#include "event.h"
+
+#include "decode/fnset.h"
+
+struct model;
+
+typedef void (*model_event_fn)(void *ctx, const struct event *ev);
+
+struct model_opts {
+	const struct fnset *fns;
+	model_event_fn fn; /* gets every event; it is valid during the call only */
+	void *ctx;
+	/* Records of this function are the tracer's own measurements: no events. */
+	uint32_t stub_func_id;
+	/* The processes live here: names of threads and kernels may be read from them. */
+	bool live;
+	/* Events shorter than this are not handed out, though the model learns from them. */
+	uint64_t min_duration_ns;
+};
+
+struct model *model__new(const struct model_opts *opts);
+void model__free(struct model *m);
+/* One record as the BPF side made it. CT_REC_LIB records are the caller's: see raw_check(). */
+void model__record(struct model *m, const void *rec, size_t size);
+/* Records whose sizes or numbers made no sense. */
+uint64_t model__bad_records(const struct model *m);
+
+#endif /* MODEL_MODEL_H */

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* Processes and threads of the trace, and what is known of each. */
+#ifndef MODEL_PROC_H
+#define MODEL_PROC_H
+
+#include "capture.h"
+#include "kernel.h"
+#include "mem.h"
+
+#include <uthash.h>
+
+struct thread {
+	uint32_t tid;
+	char comm[16 + 1];
+	UT_hash_handle hh;
+};
+
+struct proc {
+	uint32_t pid;
+	struct thread *threads; /* by tid */
+	struct thread *last;	/* the same thread calls again and again */
+	struct handles handles; /* kernel names */
+	struct mem mem;
+	struct capture_set captures;
+	UT_hash_handle hh;
+};
+
+struct procs {
+	struct proc *by_pid;
+	struct proc *last;
+	bool live;
+};
+
+/* Makes what is not there yet. NULL only when memory is out. */
+struct proc *procs__get(struct procs *ps, uint32_t pid);
+struct thread *proc__thread(struct procs *ps, struct proc *p, uint32_t tid);
+void thread__set_comm(struct thread *t, const char comm[16]);
+/* The program was replaced: handles and memory are gone, the process is not. */
+void proc__exec(struct proc *p);
+void procs__remove(struct procs *ps, struct proc *p);
+void procs__free(struct procs *ps);
+
+#endif /* MODEL_PROC_H */

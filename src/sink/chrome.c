@@ -1,0 +1,472 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Trace Event Format for chrome://tracing and Perfetto: a JSON array, one event a line, each
+ * but the last ended by a comma. Both viewers load an array that has no end, so a file that was
+ * cut off, or is being written still, is as good as a finished one.
+ *
+ * The format is described in docs/CHROME.md.
+ */
+#include <errno.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+
+#include "chrome_flow.h"
+#include "json.h"
+#include "chrome_proc.h"
+#include "kernel_name.h"
+#include "sink.h"
+#include "util/log.h"
+#include "util/out.h"
+
+/* Enough for the closing line, also when a full disk makes us cut others for it. */
+#define CLOSING_SZ 2048
+
+struct chrome {
+	struct sink sink;
+	struct flows *flows;
+	struct chrome_procs *procs;
+	uint64_t arrow_cnt;
+};
+
+/* Names of chrome://tracing's fixed palette: it takes no other colours. Perfetto has its own. */
+static const char *const type_cname[TYPE_CNT] = {
+	[TYPE_INIT] = "startup",			 /* yellow-brown */
+	[TYPE_DEVICE] = "grey",				 /* grey */
+	[TYPE_CONTEXT] = "thread_state_uninterruptible", /* old rose */
+	[TYPE_MODULE] = "rail_load",			 /* dark green */
+	[TYPE_MEMORY] = "detailed_memory_dump",		 /* magenta */
+	[TYPE_TRANSFER] = "thread_state_iowait",	 /* orange */
+	[TYPE_KERNEL] = "thread_state_running",		 /* green */
+	[TYPE_GRAPH] = "rail_response",			 /* blue */
+	[TYPE_STREAM] = "thread_state_runnable",	 /* light blue */
+	[TYPE_EVENT] = "yellow",			 /* yellow */
+	[TYPE_SYNC] = "bad",				 /* dark yellow */
+	[TYPE_OCCUPANCY] = "thread_state_unknown",	 /* pale brown */
+	[TYPE_TEXTURE] = "olive",			 /* olive */
+	[TYPE_INTEROP] = "cq_build_passed",		 /* bright green */
+	[TYPE_PROFILER] = "background_memory_dump",	 /* teal */
+	[TYPE_OTHER] = "generic_work",			 /* grey-blue */
+};
+
+/* Nanoseconds of the monotonic clock as microseconds of the trace. A call may have begun before
+ * the trace did. */
+static void put_ts(struct chrome *c, uint64_t ns)
+{
+	struct out *o = c->sink.out;
+
+	if (ns < c->sink.base_ns) {
+		out_char(o, '-');
+		out_milli(o, c->sink.base_ns - ns);
+	} else {
+		out_milli(o, ns - c->sink.base_ns);
+	}
+}
+
+static void put_str(struct out *o, const char *s)
+{
+	out_json_str(o, s, strlen(s));
+}
+
+static void put_head(struct chrome *c, const char *name, size_t name_len, const char *cat,
+		     const char *ph, uint64_t ts_ns)
+{
+	struct out *o = c->sink.out;
+
+	out_lit(o, "{\"name\":");
+	out_json_str(o, name, name_len);
+	if (cat) {
+		out_lit(o, ",\"cat\":\"");
+		out_str(o, cat);
+		out_char(o, '"');
+	}
+	out_lit(o, ",\"ph\":\"");
+	out_str(o, ph);
+	out_lit(o, "\",\"ts\":");
+	put_ts(c, ts_ns);
+}
+
+static void put_ids(struct chrome *c, uint32_t pid, uint32_t tid)
+{
+	struct out *o = c->sink.out;
+
+	out_lit(o, ",\"pid\":");
+	out_u64(o, pid);
+	out_lit(o, ",\"tid\":");
+	out_u64(o, tid);
+}
+
+static void next_line(struct chrome *c)
+{
+	out_lit(c->sink.out, ",\n");
+	out__commit(c->sink.out);
+}
+
+/* Names of processes and threads, and their order on the screen. */
+static void put_meta(struct chrome *c, const char *what, uint32_t pid, uint32_t tid,
+		     const char *name, unsigned index)
+{
+	struct out *o = c->sink.out;
+
+	out_lit(o, "{\"name\":\"");
+	out_str(o, what);
+	out_lit(o, "\",\"ph\":\"M\"");
+	put_ids(c, pid, tid);
+	if (name) {
+		out_lit(o, ",\"args\":{\"name\":");
+		put_str(o, name);
+	} else {
+		out_lit(o, ",\"args\":{\"sort_index\":");
+		out_u64(o, index);
+	}
+	out_lit(o, "}}");
+	next_line(c);
+}
+
+static void put_names(struct chrome *c, const struct event *ev)
+{
+	struct chrome_names n;
+
+	if (!chrome_procs__names(c->procs, ev, &n))
+		return;
+	if (n.new_process)
+		put_meta(c, "process_sort_index", ev->pid, ev->pid, NULL, n.index);
+	if (n.process)
+		put_meta(c, "process_name", ev->pid, ev->pid, n.process, 0);
+	if (n.thread)
+		put_meta(c, "thread_name", ev->pid, ev->tid, n.thread, 0);
+}
+
+static void put_counter(void *ctx, uint32_t pid, const char *name, uint64_t ts_ns, uint64_t bytes)
+{
+	struct chrome *c = ctx;
+	struct out *o = c->sink.out;
+
+	put_head(c, name, strlen(name), "memory", "C", ts_ns);
+	out_lit(o, ",\"pid\":");
+	out_u64(o, pid);
+	out_lit(o, ",\"args\":{\"bytes\":");
+	out_u64(o, bytes);
+	out_lit(o, "}}");
+	next_line(c);
+}
+
+static void put_arrow_end(struct chrome *c, const char *ph, uint64_t ts_ns, uint32_t pid,
+			  uint32_t tid)
+{
+	struct out *o = c->sink.out;
+
+	put_head(c, "waited for", strlen("waited for"), "sync", ph, ts_ns);
+	out_lit(o, ",\"id\":");
+	out_u64(o, c->arrow_cnt);
+	put_ids(c, pid, tid);
+}
+
+/* Both ends on one line, when the waiting call is known: an arrow is never half. They lie at the
+ * very start of their calls, where no nested call can be taken for them. */
+static void put_arrow(void *ctx, const struct flow_launch *from, const struct event *to)
+{
+	struct chrome *c = ctx;
+
+	c->arrow_cnt++;
+	put_arrow_end(c, "s", from->start_ns, to->pid, from->tid);
+	out_lit(c->sink.out, "},");
+	put_arrow_end(c, "f", to->start_ns, to->pid, to->tid);
+	out_lit(c->sink.out, ",\"bp\":\"e\"}");
+	next_line(c);
+}
+
+static void put_result(struct json *j, const struct event *ev)
+{
+	const char *error;
+
+	if (ev->unfinished)
+		json_bool(j, "unfinished", true);
+	if (ev->abandoned)
+		json_bool(j, "abandoned", true);
+	if (ev->unfinished || ev->abandoned)
+		return;
+	json_i64(j, "result", ev->result);
+	if (!ev->is_error)
+		return;
+	error = cuda_result_name(ev->result);
+	json_sym(j, "error", error ? error : "unknown");
+}
+
+static void put_call_args(struct chrome *c, const struct event *ev, bool renamed)
+{
+	struct json j;
+
+	out_lit(c->sink.out, ",\"args\":");
+	json__init(&j, c->sink.out);
+	json_open(&j, NULL);
+	if (renamed)
+		json_str(&j, "call", ev->name);
+	if (ev->fn && strcmp(ev->fn->symbol, ev->name))
+		json_str(&j, "symbol", ev->fn->symbol);
+	event_visit_fields(ev, &j.v);
+	put_result(&j, ev);
+	if (ev->fn && ev->word_cnt) {
+		json_open(&j, "args");
+		event_visit_args(ev, &j.v);
+		json_close(&j);
+	}
+	json_close(&j);
+}
+
+/* A complete event ("X") even when the call never returned: viewers draw a begin without an end
+ * to the end of the trace, over everything that the thread did afterwards. */
+static void put_call(struct chrome *c, const struct event *ev)
+{
+	struct out *o = c->sink.out;
+	const char *name = ev->name, *cname = type_cname[ev->type];
+	size_t len = strlen(name);
+	bool renamed = ev->has & HAS_LAUNCH && ev->launch.kernel;
+
+	if (renamed)
+		name = kernel_short_name(ev->launch.kernel, &len);
+	put_head(c, name, len, event_type_name(ev->type), "X", ev->start_ns);
+	out_lit(o, ",\"dur\":");
+	out_milli(o, event_duration_ns(ev));
+	put_ids(c, ev->pid, ev->tid);
+	if (ev->is_error && !ev->unfinished && !ev->abandoned)
+		cname = "terrible";
+	if (cname) {
+		out_lit(o, ",\"cname\":\"");
+		out_str(o, cname);
+		out_char(o, '"');
+	}
+	put_call_args(c, ev, renamed);
+	out_char(o, '}');
+	next_line(c);
+}
+
+static void put_process_args(struct json *j, const struct event *ev)
+{
+	if (!strcmp(ev->name, "fork"))
+		json_u64(j, "parent_pid", ev->parent_pid);
+	if (strcmp(ev->name, "exit"))
+		return;
+	if (WIFSIGNALED(ev->exit_code))
+		json_u64(j, "signal", WTERMSIG(ev->exit_code));
+	else
+		json_u64(j, "exit_code", WEXITSTATUS(ev->exit_code));
+}
+
+static void put_library_args(struct json *j, const struct event *ev)
+{
+	if (ev->lib_id)
+		json_u64(j, "lib", ev->lib_id);
+	json_str(j, "path", ev->path);
+	json_str(j, "build_id", ev->build_id);
+	if (ev->note)
+		json_str(j, "note", ev->note);
+}
+
+/* Process and library events. */
+static void put_instant(struct chrome *c, const struct event *ev)
+{
+	struct json j;
+
+	put_head(c, ev->name, strlen(ev->name), event_type_name(ev->type), "i", ev->start_ns);
+	out_lit(c->sink.out, ",\"s\":\"p\"");
+	put_ids(c, ev->pid, ev->tid);
+	out_lit(c->sink.out, ",\"args\":");
+	json__init(&j, c->sink.out);
+	json_open(&j, NULL);
+	if (ev->op)
+		json_sym(&j, "op", ev->op);
+	if (ev->kind == EVENT_PROCESS)
+		put_process_args(&j, ev);
+	else
+		put_library_args(&j, ev);
+	json_close(&j);
+	out_char(c->sink.out, '}');
+	next_line(c);
+}
+
+static void put_global(struct chrome *c, struct json *j, const char *name, uint64_t ts_ns)
+{
+	put_head(c, name, strlen(name), "trace", "i", ts_ns);
+	out_lit(c->sink.out, ",\"s\":\"g\"");
+	put_ids(c, 0, 0);
+	out_lit(c->sink.out, ",\"args\":");
+	json__init(j, c->sink.out);
+	json_open(j, NULL);
+}
+
+static void put_libs(struct json *j, const struct trace_info *info)
+{
+	unsigned i;
+
+	json_open_array(j, "libs");
+	for (i = 0; i < info->lib_cnt; i++) {
+		json_open(j, NULL);
+		json_str(j, "path", info->libs[i].path);
+		json_str(j, "build_id", info->libs[i].build_id);
+		json_u64(j, "functions", info->libs[i].attached_cnt);
+		json_close(j);
+	}
+	json_close_array(j);
+}
+
+static void put_wall_time(struct json *j, uint64_t ns)
+{
+	time_t sec = ns / 1000000000;
+	char date[32], text[64];
+	struct tm tm;
+
+	gmtime_r(&sec, &tm);
+	strftime(date, sizeof(date), "%Y-%m-%dT%H:%M:%S", &tm);
+	snprintf(text, sizeof(text), "%s.%09uZ", date, (unsigned)(ns % 1000000000));
+	json_str(j, "wall_time", text);
+}
+
+static void put_header(struct chrome *c, const struct trace_info *info)
+{
+	struct json j;
+	unsigned i;
+
+	put_global(c, &j, "trace begins", info->base_ns);
+	json_str(&j, "cudatrace", info->version);
+	if (info->argv) {
+		json_open_array(&j, "command");
+		for (i = 0; i < info->argc; i++)
+			json_str(&j, NULL, info->argv[i]);
+		json_close_array(&j);
+	}
+	json_str(&j, "hostname", info->hostname);
+	json_str(&j, "kernel", info->kernel);
+	json_str(&j, "machine", info->machine);
+	json_str(&j, "driver", info->driver_version);
+	json_i64(&j, "cuda_version", info->cuda_version);
+	put_libs(&j, info);
+	json_str(&j, "traced", info->traced);
+	json_str(&j, "left_out", info->left_out);
+	json_str(&j, "mechanism", info->mechanism);
+	json_open_array(&j, "degraded");
+	for (i = 0; i < info->degraded_cnt; i++)
+		json_str(&j, NULL, info->degraded[i]);
+	json_close_array(&j);
+	json_f64(&j, "probe_cost_ns", info->probe_cost_ns);
+	put_wall_time(&j, info->wall_ns);
+	json_close(&j);
+	out_char(c->sink.out, '}');
+	next_line(c);
+}
+
+static int chrome_open(struct sink *s, const struct trace_info *info)
+{
+	struct chrome *c = (struct chrome *)s;
+
+	c->flows = flows__new();
+	c->procs = chrome_procs__new();
+	if (!c->flows || !c->procs) {
+		err("cannot write a Chrome trace: out of memory: close other programs");
+		return -ENOMEM;
+	}
+	out_lit(s->out, "[\n");
+	out__commit(s->out);
+	put_header(c, info);
+	return 0;
+}
+
+static void chrome_event(struct sink *s, const struct event *ev)
+{
+	struct chrome *c = (struct chrome *)s;
+
+	put_names(c, ev);
+	if (ev->kind == EVENT_CALL)
+		put_call(c, ev);
+	else
+		put_instant(c, ev);
+	/* After the call: both viewers look for an arrow's end in what they have read. */
+	flows__event(c->flows, ev, put_arrow, c);
+	chrome_procs__counters(c->procs, ev, put_counter, c);
+}
+
+/* The last line: an event without a comma. */
+static void put_closing(struct chrome *c, const struct trace_end *end)
+{
+	struct json j;
+	unsigned i;
+
+	put_global(c, &j, "trace ends", end->end_ns);
+	json_str(&j, "reason", end->reason);
+	json_u64(&j, "events", end->event_cnt);
+	json_u64(&j, "calls", end->call_cnt);
+	json_u64(&j, "not_written", c->sink.lost_cnt + c->sink.out->lost);
+	json_u64(&j, "bad_records", end->bad_record_cnt);
+	json_open(&j, "drops");
+	for (i = 0; i < CT_DROP_CNT; i++)
+		json_u64(&j, drop_name(i), end->drops[i]);
+	json_close(&j);
+	json_f64(&j, "probe_cost_ns", end->probe_cost_ns);
+	json_f64(&j, "cost_ms", end->cost_ns / 1e6);
+	json_f64(&j, "cost_share", end->cost_share);
+	json_close(&j);
+	out_lit(c->sink.out, "}]\n");
+	out__commit(c->sink.out);
+}
+
+/* Loud, and where the eye is: a line across all tracks. */
+static void put_drops(struct chrome *c, const struct trace_end *end)
+{
+	uint64_t lost = 0;
+	char name[64];
+	struct json j;
+	unsigned i;
+
+	for (i = 0; i < CT_DROP_CNT; i++)
+		lost += end->drops[i];
+	if (!lost)
+		return;
+	snprintf(name, sizeof(name), "%llu EVENTS WERE LOST", (unsigned long long)lost);
+	put_global(c, &j, name, end->end_ns);
+	for (i = 0; i < CT_DROP_CNT; i++)
+		if (end->drops[i])
+			json_u64(&j, drop_name(i), end->drops[i]);
+	json_close(&j);
+	out_char(c->sink.out, '}');
+	next_line(c);
+}
+
+/* On a full disk the closing lines take the place of the last ones. */
+static void chrome_end(struct sink *s, const struct trace_end *end)
+{
+	struct chrome *c = (struct chrome *)s;
+	int tries;
+
+	if (!s->out->failed)
+		chrome_procs__flush(c->procs, put_counter, c);
+	out__flush(s->out);
+	for (tries = 0; tries < 2; tries++) {
+		if (s->out->failed && out__make_room(s->out, CLOSING_SZ) < 0)
+			return;
+		put_drops(c, end);
+		put_closing(c, end);
+		out__flush(s->out);
+		if (!s->out->failed)
+			return;
+	}
+}
+
+static void chrome_close(struct sink *s)
+{
+	struct chrome *c = (struct chrome *)s;
+
+	flows__free(c->flows);
+	chrome_procs__free(c->procs);
+}
+
+const struct sink_ops chrome_sink_ops = {
+	.name = "chrome",
+	.size = sizeof(struct chrome),
+	.open = chrome_open,
+	.event = chrome_event,
+	.end = chrome_end,
+	.close = chrome_close,
+};

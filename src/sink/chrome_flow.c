@@ -1,0 +1,349 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * State per process: streams with their last launches, events with the launch that was the last
+ * on their stream when they were recorded. Tables are bounded; the oldest entry makes room, and
+ * the price is an arrow that is not drawn.
+ */
+#include "chrome_flow.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Out of memory costs an arrow, never the trace. */
+#define HASH_NONFATAL_OOM 1
+#include <uthash.h>
+
+#define MAX_PROCS   4096
+#define MAX_STREAMS 1024
+#define MAX_EVENTS  8192
+
+/* CU_STREAM_LEGACY and CU_STREAM_PER_THREAD of cuda.h. */
+#define STREAM_LEGACY	  1
+#define STREAM_PER_THREAD 2
+
+struct stream_key {
+	uint64_t handle;
+	uint64_t tid; /* of a per-thread default stream, else 0 */
+};
+
+struct flow_stream {
+	struct stream_key key;
+	/* Newest first. The one before is kept for a launch that another thread makes while
+	 * this one waits already. */
+	struct flow_launch last[2];
+	uint64_t waited_seq; /* launches up to this one were waited for */
+	UT_hash_handle hh;
+};
+
+struct flow_event {
+	uint64_t handle;
+	struct stream_key stream;
+	struct flow_launch launch;
+	UT_hash_handle hh;
+};
+
+struct flow_proc {
+	uint32_t pid;
+	struct flow_stream *streams;
+	struct flow_event *events;
+	UT_hash_handle hh;
+};
+
+struct flows {
+	struct flow_proc *procs;
+	struct flow_proc *cur; /* of the event before */
+	uint64_t seq;
+};
+
+struct flows *flows__new(void)
+{
+	return calloc(1, sizeof(struct flows));
+}
+
+static void proc_drop(struct flows *f, struct flow_proc *p)
+{
+	struct flow_stream *s, *s_next;
+	struct flow_event *e, *e_next;
+
+	HASH_ITER (hh, p->streams, s, s_next) {
+		HASH_DEL(p->streams, s);
+		free(s);
+	}
+	HASH_ITER (hh, p->events, e, e_next) {
+		HASH_DEL(p->events, e);
+		free(e);
+	}
+	HASH_DEL(f->procs, p);
+	if (f->cur == p)
+		f->cur = NULL;
+	free(p);
+}
+
+void flows__free(struct flows *f)
+{
+	struct flow_proc *p, *next;
+
+	if (!f)
+		return;
+	HASH_ITER (hh, f->procs, p, next)
+		proc_drop(f, p);
+	free(f);
+}
+
+static struct flow_proc *proc_find(struct flows *f, uint32_t pid)
+{
+	struct flow_proc *p = f->cur;
+
+	if (p && p->pid == pid)
+		return p;
+	HASH_FIND(hh, f->procs, &pid, sizeof(pid), p);
+	if (p)
+		f->cur = p;
+	return p;
+}
+
+static struct flow_proc *proc_get(struct flows *f, uint32_t pid)
+{
+	struct flow_proc *p = proc_find(f, pid);
+	unsigned before = HASH_COUNT(f->procs);
+
+	if (p)
+		return p;
+	p = calloc(1, sizeof(*p));
+	if (!p)
+		return NULL;
+	p->pid = pid;
+	if (before >= MAX_PROCS)
+		proc_drop(f, f->procs);
+	before = HASH_COUNT(f->procs);
+	HASH_ADD(hh, f->procs, pid, sizeof(p->pid), p);
+	if (HASH_COUNT(f->procs) == before) {
+		free(p);
+		return NULL;
+	}
+	f->cur = p;
+	return p;
+}
+
+static struct stream_key stream_key(const struct event *ev)
+{
+	struct stream_key k = {.handle = ev->has & HAS_STREAM ? ev->stream : 0};
+
+	if (k.handle == STREAM_LEGACY)
+		k.handle = 0;
+	else if (k.handle == 0 && ev->fn->per_thread)
+		k.handle = STREAM_PER_THREAD;
+	if (k.handle == STREAM_PER_THREAD)
+		k.tid = ev->tid;
+	return k;
+}
+
+static struct flow_stream *stream_find(struct flow_proc *p, const struct stream_key *k)
+{
+	struct flow_stream *s;
+
+	HASH_FIND(hh, p->streams, k, sizeof(*k), s);
+	return s;
+}
+
+static struct flow_stream *stream_get(struct flow_proc *p, const struct stream_key *k)
+{
+	struct flow_stream *s = stream_find(p, k), *old = p->streams;
+	unsigned before;
+
+	if (s)
+		return s;
+	s = calloc(1, sizeof(*s));
+	if (!s)
+		return NULL;
+	s->key = *k;
+	if (HASH_COUNT(p->streams) >= MAX_STREAMS) {
+		HASH_DEL(p->streams, old);
+		free(old);
+	}
+	before = HASH_COUNT(p->streams);
+	HASH_ADD(hh, p->streams, key, sizeof(s->key), s);
+	if (HASH_COUNT(p->streams) == before) {
+		free(s);
+		return NULL;
+	}
+	return s;
+}
+
+static struct flow_event *event_get(struct flow_proc *p, uint64_t handle)
+{
+	struct flow_event *e, *old = p->events;
+	unsigned before;
+
+	HASH_FIND(hh, p->events, &handle, sizeof(handle), e);
+	if (e)
+		return e;
+	e = calloc(1, sizeof(*e));
+	if (!e)
+		return NULL;
+	e->handle = handle;
+	if (HASH_COUNT(p->events) >= MAX_EVENTS) {
+		HASH_DEL(p->events, old);
+		free(old);
+	}
+	before = HASH_COUNT(p->events);
+	HASH_ADD(hh, p->events, handle, sizeof(e->handle), e);
+	if (HASH_COUNT(p->events) == before) {
+		free(e);
+		return NULL;
+	}
+	return e;
+}
+
+static void on_launch(struct flows *f, const struct event *ev)
+{
+	struct stream_key k;
+	struct flow_stream *s;
+	struct flow_proc *p;
+
+	/* A launch on a capturing stream runs nothing. */
+	if (!(ev->has & HAS_STREAM) || ev->launch.capturing)
+		return;
+	p = proc_get(f, ev->pid);
+	if (!p)
+		return;
+	k = stream_key(ev);
+	s = stream_get(p, &k);
+	if (!s)
+		return;
+	s->last[1] = s->last[0];
+	s->last[0] = (struct flow_launch){ev->start_ns, ++f->seq, ev->tid};
+}
+
+static void on_record(struct flows *f, const struct event *ev)
+{
+	struct flow_proc *p = proc_find(f, ev->pid);
+	struct stream_key k;
+	struct flow_stream *s;
+	struct flow_event *e;
+
+	if (!p || !(ev->has & HAS_EVENT) || !(ev->has & HAS_STREAM))
+		return;
+	k = stream_key(ev);
+	s = stream_find(p, &k);
+	e = event_get(p, ev->event);
+	if (!e)
+		return;
+	e->stream = k;
+	e->launch = s ? s->last[0] : (struct flow_launch){0};
+}
+
+static void wait_stream(struct flow_stream *s, const struct event *ev, flow_fn fn, void *ctx)
+{
+	const struct flow_launch *l = &s->last[0];
+
+	if (l->start_ns >= ev->start_ns)
+		l = &s->last[1];
+	if (l->seq <= s->waited_seq || l->start_ns >= ev->start_ns)
+		return;
+	s->waited_seq = l->seq;
+	fn(ctx, l, ev);
+}
+
+static void wait_event(struct flow_proc *p, const struct event *ev, flow_fn fn, void *ctx)
+{
+	struct flow_event *e;
+	struct flow_stream *s;
+
+	HASH_FIND(hh, p->events, &ev->event, sizeof(ev->event), e);
+	if (!e || !e->launch.seq || e->launch.start_ns >= ev->start_ns)
+		return;
+	s = stream_find(p, &e->stream);
+	if (s && e->launch.seq > s->waited_seq) {
+		s->waited_seq = e->launch.seq;
+		fn(ctx, &e->launch, ev);
+	}
+	e->launch.seq = 0;
+}
+
+static void on_sync(struct flows *f, const struct event *ev, flow_fn fn, void *ctx)
+{
+	struct flow_proc *p = proc_find(f, ev->pid);
+	struct flow_stream *s, *next;
+	struct stream_key k;
+
+	if (!p)
+		return;
+	if (ev->has & HAS_EVENT) {
+		wait_event(p, ev, fn, ctx);
+	} else if (ev->has & HAS_STREAM || ev->type == TYPE_TRANSFER) {
+		k = stream_key(ev);
+		s = stream_find(p, &k);
+		if (s)
+			wait_stream(s, ev, fn, ctx);
+	} else if (!strcmp(ev->name, "cuCtxSynchronize")) {
+		HASH_ITER (hh, p->streams, s, next)
+			wait_stream(s, ev, fn, ctx);
+	}
+}
+
+/* Handles are used again: what they meant must not outlive them. */
+static void on_destroy(struct flows *f, const struct event *ev)
+{
+	struct flow_proc *p = proc_find(f, ev->pid);
+	struct flow_stream *s;
+	struct flow_event *e;
+	struct stream_key k;
+
+	if (!p)
+		return;
+	if (ev->type == TYPE_STREAM && ev->has & HAS_STREAM) {
+		k = stream_key(ev);
+		s = stream_find(p, &k);
+		if (s) {
+			HASH_DEL(p->streams, s);
+			free(s);
+		}
+	} else if (ev->type == TYPE_EVENT && ev->has & HAS_EVENT) {
+		HASH_FIND(hh, p->events, &ev->event, sizeof(ev->event), e);
+		if (e) {
+			HASH_DEL(p->events, e);
+			free(e);
+		}
+	}
+}
+
+static void on_process(struct flows *f, const struct event *ev)
+{
+	struct flow_proc *p = proc_find(f, ev->pid);
+
+	/* fork, exec, exit: a process id starts from nothing. */
+	if (p)
+		proc_drop(f, p);
+}
+
+void flows__event(struct flows *f, const struct event *ev, flow_fn fn, void *ctx)
+{
+	if (ev->kind == EVENT_PROCESS) {
+		on_process(f, ev);
+		return;
+	}
+	if (ev->kind != EVENT_CALL || !ev->fn || ev->result || ev->unfinished || ev->abandoned)
+		return;
+	switch (ev->fn->op) {
+	case OP_LAUNCH:
+	case OP_LAUNCH_EX:
+	case OP_LAUNCH_COOP:
+	case OP_LAUNCH_GRID:
+	case OP_GRAPH_LAUNCH:
+		on_launch(f, ev);
+		break;
+	case OP_RECORD:
+		on_record(f, ev);
+		break;
+	case OP_SYNC:
+		on_sync(f, ev, fn, ctx);
+		break;
+	case OP_DESTROY:
+		on_destroy(f, ev);
+		break;
+	default:
+		if (ev->type == TYPE_TRANSFER && ev->dir == COPY_DIR_DTOH && !ev->fn->is_async)
+			on_sync(f, ev, fn, ctx);
+	}
+}

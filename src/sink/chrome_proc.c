@@ -1,0 +1,287 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#include "chrome_proc.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define HASH_NONFATAL_OOM 1
+#include <uthash.h>
+
+/* Bounds. What is pushed out is named again when it comes back. */
+#define MAX_PROCS   16384
+#define MAX_THREADS 65536
+
+#define COMM_SZ 16
+
+enum { MEM_DEVICE, MEM_HOST, MEM_MANAGED, MEM_CNT };
+
+static const char *const counter_name[MEM_CNT] = {
+	[MEM_DEVICE] = "device memory",
+	[MEM_HOST] = "pinned host memory",
+	[MEM_MANAGED] = "managed memory",
+};
+
+struct thread_key {
+	uint32_t pid, tid;
+};
+
+struct thread {
+	struct thread_key key;
+	char comm[COMM_SZ];
+	UT_hash_handle hh;
+};
+
+struct proc {
+	uint32_t pid;
+	unsigned index;
+	bool named_by_main; /* else by whichever thread came first */
+	char comm[COMM_SZ];
+
+	uint64_t mem[MEM_CNT]; /* newest values */
+	uint64_t shown[MEM_CNT];
+	bool seen[MEM_CNT]; /* written once: a counter that stays 0 is not drawn */
+	bool pending;
+	uint64_t mem_ns;   /* when mem became so */
+	uint64_t shown_ns; /* of the last value written; 0: none */
+	UT_hash_handle hh;
+};
+
+struct chrome_procs {
+	struct proc *procs;
+	struct thread *threads;
+	struct proc *cur_proc; /* of the event before */
+	struct thread *cur_thread;
+	unsigned proc_cnt; /* ever seen */
+};
+
+struct chrome_procs *chrome_procs__new(void)
+{
+	return calloc(1, sizeof(struct chrome_procs));
+}
+
+static void proc_drop(struct chrome_procs *ps, struct proc *p)
+{
+	HASH_DEL(ps->procs, p);
+	if (ps->cur_proc == p)
+		ps->cur_proc = NULL;
+	free(p);
+}
+
+static void thread_drop(struct chrome_procs *ps, struct thread *t)
+{
+	HASH_DEL(ps->threads, t);
+	if (ps->cur_thread == t)
+		ps->cur_thread = NULL;
+	free(t);
+}
+
+void chrome_procs__free(struct chrome_procs *ps)
+{
+	struct proc *p, *next_p;
+	struct thread *t, *next_t;
+
+	if (!ps)
+		return;
+	HASH_ITER (hh, ps->procs, p, next_p)
+		proc_drop(ps, p);
+	HASH_ITER (hh, ps->threads, t, next_t)
+		thread_drop(ps, t);
+	free(ps);
+}
+
+static struct proc *proc_find(struct chrome_procs *ps, uint32_t pid)
+{
+	struct proc *p = ps->cur_proc;
+
+	if (p && p->pid == pid)
+		return p;
+	HASH_FIND(hh, ps->procs, &pid, sizeof(pid), p);
+	if (p)
+		ps->cur_proc = p;
+	return p;
+}
+
+static struct proc *proc_add(struct chrome_procs *ps, uint32_t pid)
+{
+	struct proc *p = calloc(1, sizeof(*p));
+	unsigned before;
+
+	if (!p)
+		return NULL;
+	p->pid = pid;
+	p->index = ps->proc_cnt++;
+	if (HASH_COUNT(ps->procs) >= MAX_PROCS)
+		proc_drop(ps, ps->procs);
+	before = HASH_COUNT(ps->procs);
+	HASH_ADD(hh, ps->procs, pid, sizeof(p->pid), p);
+	if (HASH_COUNT(ps->procs) == before) {
+		free(p);
+		return NULL;
+	}
+	ps->cur_proc = p;
+	return p;
+}
+
+static struct thread *thread_find(struct chrome_procs *ps, uint32_t pid, uint32_t tid)
+{
+	struct thread_key k = {pid, tid};
+	struct thread *t = ps->cur_thread;
+
+	if (t && t->key.tid == tid && t->key.pid == pid)
+		return t;
+	HASH_FIND(hh, ps->threads, &k, sizeof(k), t);
+	if (t)
+		ps->cur_thread = t;
+	return t;
+}
+
+static struct thread *thread_add(struct chrome_procs *ps, uint32_t pid, uint32_t tid)
+{
+	struct thread *t = calloc(1, sizeof(*t));
+	unsigned before;
+
+	if (!t)
+		return NULL;
+	t->key = (struct thread_key){pid, tid};
+	if (HASH_COUNT(ps->threads) >= MAX_THREADS)
+		thread_drop(ps, ps->threads);
+	before = HASH_COUNT(ps->threads);
+	HASH_ADD(hh, ps->threads, key, sizeof(t->key), t);
+	if (HASH_COUNT(ps->threads) == before) {
+		free(t);
+		return NULL;
+	}
+	ps->cur_thread = t;
+	return t;
+}
+
+static bool comm_set(char *comm, const char *new)
+{
+	if (!strncmp(comm, new, COMM_SZ - 1))
+		return false;
+	strncpy(comm, new, COMM_SZ - 1);
+	return true;
+}
+
+static void name_process(struct chrome_procs *ps, const struct event *ev, struct chrome_names *n)
+{
+	struct proc *p = proc_find(ps, ev->pid);
+	bool is_main = ev->tid == ev->pid;
+
+	if (!p) {
+		p = proc_add(ps, ev->pid);
+		if (!p)
+			return;
+		n->new_process = true;
+		n->index = p->index;
+	} else if (!is_main || (p->named_by_main && !strncmp(p->comm, ev->comm, COMM_SZ - 1))) {
+		return;
+	}
+	p->named_by_main = is_main;
+	if (comm_set(p->comm, ev->comm) || n->new_process)
+		n->process = p->comm;
+}
+
+bool chrome_procs__names(struct chrome_procs *ps, const struct event *ev, struct chrome_names *n)
+{
+	struct thread *t;
+
+	memset(n, 0, sizeof(*n));
+	if (!ev->comm)
+		return false;
+	t = thread_find(ps, ev->pid, ev->tid);
+	if (t && !strncmp(t->comm, ev->comm, COMM_SZ - 1))
+		return false;
+	name_process(ps, ev, n);
+	if (!t)
+		t = thread_add(ps, ev->pid, ev->tid);
+	if (t) {
+		comm_set(t->comm, ev->comm);
+		n->thread = t->comm;
+	}
+	return n->process || n->thread;
+}
+
+static void counters_write(struct proc *p, uint64_t ts_ns, chrome_counter_fn fn, void *ctx)
+{
+	int i;
+
+	for (i = 0; i < MEM_CNT; i++) {
+		if (p->mem[i] == p->shown[i] && (p->seen[i] || i != MEM_DEVICE))
+			continue;
+		p->seen[i] = true;
+		p->shown[i] = p->mem[i];
+		fn(ctx, p->pid, counter_name[i], ts_ns, p->mem[i]);
+	}
+	p->shown_ns = ts_ns;
+	p->pending = false;
+}
+
+/* A value that waited: its gap ended before now. */
+static void counters_late(struct proc *p, chrome_counter_fn fn, void *ctx)
+{
+	uint64_t due = p->shown_ns + CHROME_COUNTER_GAP_NS;
+
+	counters_write(p, p->mem_ns > due ? p->mem_ns : due, fn, ctx);
+}
+
+static void threads_forget(struct chrome_procs *ps, uint32_t pid)
+{
+	struct thread *t, *next;
+
+	HASH_ITER (hh, ps->threads, t, next)
+		if (t->key.pid == pid)
+			thread_drop(ps, t);
+}
+
+/* The driver takes back what a program had when it ends or makes room for another. */
+static void process_ends(struct chrome_procs *ps, struct proc *p, const struct event *ev,
+			 chrome_counter_fn fn, void *ctx)
+{
+	bool is_exit = !strcmp(ev->name, "exit");
+
+	if (!is_exit && strcmp(ev->name, "exec"))
+		return;
+	memset(p->mem, 0, sizeof(p->mem));
+	if (p->shown_ns)
+		counters_write(p, ev->start_ns > p->shown_ns ? ev->start_ns : p->shown_ns, fn, ctx);
+	if (!is_exit)
+		return;
+	threads_forget(ps, p->pid);
+	proc_drop(ps, p);
+}
+
+void chrome_procs__counters(struct chrome_procs *ps, const struct event *ev, chrome_counter_fn fn,
+			    void *ctx)
+{
+	struct proc *p;
+
+	if (!ev->has_mem && ev->kind != EVENT_PROCESS)
+		return;
+	p = proc_find(ps, ev->pid);
+	if (!p)
+		return;
+	if (p->pending &&
+	    (ev->kind == EVENT_PROCESS || ev->end_ns >= p->shown_ns + CHROME_COUNTER_GAP_NS))
+		counters_late(p, fn, ctx);
+	if (ev->has_mem) {
+		p->mem[MEM_DEVICE] = ev->mem.device_bytes;
+		p->mem[MEM_HOST] = ev->mem.host_bytes;
+		p->mem[MEM_MANAGED] = ev->mem.managed_bytes;
+		p->mem_ns = ev->end_ns;
+		p->pending = true;
+		if (!p->shown_ns || ev->end_ns >= p->shown_ns + CHROME_COUNTER_GAP_NS)
+			counters_write(p, ev->end_ns, fn, ctx);
+	}
+	if (ev->kind == EVENT_PROCESS)
+		process_ends(ps, p, ev, fn, ctx);
+}
+
+void chrome_procs__flush(struct chrome_procs *ps, chrome_counter_fn fn, void *ctx)
+{
+	struct proc *p, *next;
+
+	HASH_ITER (hh, ps->procs, p, next)
+		if (p->pending)
+			counters_late(p, fn, ctx);
+}

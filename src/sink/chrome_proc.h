@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* What the Chrome trace has said already of processes and threads: their names, their memory. */
+#ifndef SINK_CHROME_PROC_H
+#define SINK_CHROME_PROC_H
+
+#include "model/event.h"
+
+/* Shortest time between two values of a process's memory counters. */
+#define CHROME_COUNTER_GAP_NS 100000
+
+struct chrome_procs;
+
+/* What an event makes news of. Names are NULL when nothing changed. */
+struct chrome_names {
+	const char *process, *thread;
+	bool new_process;
+	unsigned index; /* of the process, in order of appearance */
+};
+
+typedef void (*chrome_counter_fn)(void *ctx, uint32_t pid, const char *name, uint64_t ts_ns,
+				  uint64_t bytes);
+
+struct chrome_procs *chrome_procs__new(void);
+void chrome_procs__free(struct chrome_procs *ps);
+/* false: nothing new. The names live until the next call. */
+bool chrome_procs__names(struct chrome_procs *ps, const struct event *ev, struct chrome_names *n);
+/* Calls fn for the counters that are due. A value that has to wait is written at the end of its
+ * gap, unless a newer one took its place. */
+void chrome_procs__counters(struct chrome_procs *ps, const struct event *ev, chrome_counter_fn fn,
+			    void *ctx);
+/* The values that still wait, at the end of the trace. */
+void chrome_procs__flush(struct chrome_procs *ps, chrome_counter_fn fn, void *ctx);
+
+#endif /* SINK_CHROME_PROC_H */

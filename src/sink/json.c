@@ -1,0 +1,255 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#include "json.h"
+
+#include <string.h>
+
+/* Comma and name, with room for `room` bytes of value behind them. Short names are copied byte by
+ * byte: faster than two calls into libc. */
+static inline char *key(struct json *j, const char *name, size_t room)
+{
+	char *p;
+
+	if (!name) {
+		p = out_reserve(j->o, room + 1);
+		if (j->comma)
+			*p++ = ',';
+		j->comma = true;
+		return p;
+	}
+	p = out_reserve(j->o, strlen(name) + room + 4);
+	if (j->comma)
+		*p++ = ',';
+	j->comma = true;
+	*p++ = '"';
+	while (*name)
+		*p++ = *name++;
+	*p++ = '"';
+	*p++ = ':';
+	return p;
+}
+
+static inline void done(struct json *j, char *end)
+{
+	j->o->len = end - j->o->buf;
+}
+
+static void open_with(struct json *j, const char *name, char c)
+{
+	char *p = key(j, name, 1);
+
+	*p = c;
+	done(j, p + 1);
+	j->comma = false;
+}
+
+static void close_with(struct json *j, char c)
+{
+	out_char(j->o, c);
+	j->comma = true;
+}
+
+void json_open(struct json *j, const char *name)
+{
+	open_with(j, name, '{');
+}
+
+void json_close(struct json *j)
+{
+	close_with(j, '}');
+}
+
+void json_open_array(struct json *j, const char *name)
+{
+	open_with(j, name, '[');
+}
+
+void json_close_array(struct json *j)
+{
+	close_with(j, ']');
+}
+
+void json_u64(struct json *j, const char *name, uint64_t x)
+{
+	done(j, fmt_u64(key(j, name, FMT_MAX), x));
+}
+
+void json_i64(struct json *j, const char *name, int64_t x)
+{
+	done(j, fmt_i64(key(j, name, FMT_MAX), x));
+}
+
+void json_milli(struct json *j, const char *name, uint64_t x)
+{
+	done(j, fmt_milli(key(j, name, FMT_MAX), x));
+}
+
+void json_micro(struct json *j, const char *name, uint64_t x)
+{
+	done(j, fmt_micro(key(j, name, FMT_MAX), x));
+}
+
+void json_f64(struct json *j, const char *name, double x)
+{
+	done(j, key(j, name, 0));
+	out_f64(j->o, x);
+}
+
+void json_hex(struct json *j, const char *name, uint64_t x)
+{
+	char *p = key(j, name, FMT_MAX + 2);
+
+	*p++ = '"';
+	p = fmt_hex(p, x);
+	*p++ = '"';
+	done(j, p);
+}
+
+void json_sym(struct json *j, const char *name, const char *s)
+{
+	size_t n = strlen(s);
+	char *p = key(j, name, n + 2);
+
+	*p++ = '"';
+	memcpy(p, s, n);
+	p += n;
+	*p++ = '"';
+	done(j, p);
+}
+
+void json_text(struct json *j, const char *name, const char *s, size_t len)
+{
+	done(j, fmt_json_str(key(j, name, FMT_JSON_STR_MAX(len)), s, len));
+}
+
+void json_str(struct json *j, const char *name, const char *s)
+{
+	if (s)
+		json_text(j, name, s, strlen(s));
+	else
+		json_null(j, name);
+}
+
+static void put_word(struct json *j, const char *name, const char *s, size_t n)
+{
+	char *p = key(j, name, n);
+
+	memcpy(p, s, n);
+	done(j, p + n);
+}
+
+void json_bool(struct json *j, const char *name, bool x)
+{
+	if (x)
+		put_word(j, name, "true", 4);
+	else
+		put_word(j, name, "false", 5);
+}
+
+void json_null(struct json *j, const char *name)
+{
+	put_word(j, name, "null", 4);
+}
+
+/* The visitor. */
+
+static struct json *json(struct visitor *v)
+{
+	return (struct json *)v;
+}
+
+static void v_u64(struct visitor *v, const char *name, uint64_t x)
+{
+	json_u64(json(v), name, x);
+}
+
+static void v_i64(struct visitor *v, const char *name, int64_t x)
+{
+	json_i64(json(v), name, x);
+}
+
+static void v_f64(struct visitor *v, const char *name, double x)
+{
+	json_f64(json(v), name, x);
+}
+
+static void v_hex(struct visitor *v, const char *name, uint64_t x)
+{
+	json_hex(json(v), name, x);
+}
+
+static void v_sym(struct visitor *v, const char *name, const char *s)
+{
+	json_sym(json(v), name, s);
+}
+
+/* A string that was cut has a member NAME_cut beside it: no mark inside could be told from text. */
+static void v_text(struct visitor *v, const char *name, const char *s, size_t len, bool cut)
+{
+	char flag[64];
+	size_t n;
+
+	json_text(json(v), name, s, len);
+	if (!cut || !name)
+		return;
+	n = strnlen(name, sizeof(flag) - sizeof("_cut"));
+	memcpy(flag, name, n);
+	memcpy(flag + n, "_cut", sizeof("_cut"));
+	json_bool(json(v), flag, true);
+}
+
+static void v_bytes(struct visitor *v, const char *name, const uint8_t *s, size_t len)
+{
+	char *p = key(json(v), name, 2 * len + 2);
+
+	*p++ = '"';
+	for (size_t i = 0; i < len; i++, p += 2)
+		memcpy(p, fmt_hex2 + 2 * s[i], 2);
+	*p++ = '"';
+	done(json(v), p);
+}
+
+static void v_none(struct visitor *v, const char *name)
+{
+	json_null(json(v), name);
+}
+
+static void v_open(struct visitor *v, const char *name)
+{
+	json_open(json(v), name);
+}
+
+static void v_close(struct visitor *v)
+{
+	json_close(json(v));
+}
+
+static void v_open_array(struct visitor *v, const char *name)
+{
+	json_open_array(json(v), name);
+}
+
+static void v_close_array(struct visitor *v)
+{
+	json_close_array(json(v));
+}
+
+static void v_boolean(struct visitor *v, const char *name, bool x)
+{
+	json_bool(json(v), name, x);
+}
+
+const struct visitor_ops json_visitor_ops = {
+	.u64 = v_u64,
+	.i64 = v_i64,
+	.f64 = v_f64,
+	.hex = v_hex,
+	.sym = v_sym,
+	.text = v_text,
+	.bytes = v_bytes,
+	.none = v_none,
+	.open = v_open,
+	.close = v_close,
+	.open_array = v_open_array,
+	.close_array = v_close_array,
+	.boolean = v_boolean,
+};

@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#ifndef SINK_KERNEL_NAME_H
+#define SINK_KERNEL_NAME_H
+
+#include <stddef.h>
+
+/*
+ * The part of a demangled kernel name that one reads: no return type, no template arguments, no
+ * parameters, no anonymous namespaces.
+ *   void at::native::(anonymous namespace)::fill<4, float>(int, float)  ->  at::native::fill
+ * The result is not NUL-terminated: *len bytes at the returned address, valid until the next call
+ * from the same thread. A name that makes no sense comes back as it is.
+ */
+const char *kernel_short_name(const char *demangled, size_t *len);
+
+#endif /* SINK_KERNEL_NAME_H */

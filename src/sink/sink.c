@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#include "sink.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "util/log.h"
+#include "util/out.h"
+
+extern const struct sink_ops jsonl_sink_ops;
+extern const struct sink_ops chrome_sink_ops;
+
+static const struct sink_ops *const all_sinks[] = {
+	&jsonl_sink_ops,
+	&chrome_sink_ops,
+};
+
+static const struct sink_ops *find_ops(const char *name)
+{
+	for (size_t i = 0; i < sizeof(all_sinks) / sizeof(all_sinks[0]); i++)
+		if (!strcmp(all_sinks[i]->name, name))
+			return all_sinks[i];
+	err("there is no output called %s", name);
+	return NULL;
+}
+
+struct sink *sink__open(const char *name, const char *path, const struct trace_info *info)
+{
+	const struct sink_ops *ops = find_ops(name);
+	struct sink *s;
+
+	if (!ops)
+		return NULL;
+	s = calloc(1, ops->size);
+	if (!s) {
+		err("cannot write %s: out of memory: close other programs", path);
+		return NULL;
+	}
+	s->ops = ops;
+	s->base_ns = info->base_ns;
+	s->out = out__open(path);
+	if (!s->out) {
+		free(s);
+		return NULL;
+	}
+	if (ops->open(s, info)) {
+		sink__close(s, NULL);
+		return NULL;
+	}
+	return s;
+}
+
+void sink__event(struct sink *s, const struct event *ev)
+{
+	s->event_cnt++;
+	if (s->out->failed)
+		s->lost_cnt++;
+	else
+		s->ops->event(s, ev);
+}
+
+void sink__flush(struct sink *s)
+{
+	out__flush(s->out);
+}
+
+bool sink__failed(const struct sink *s)
+{
+	return s->out->failed;
+}
+
+int sink__close(struct sink *s, const struct trace_end *end)
+{
+	int ret;
+
+	if (!s)
+		return 0;
+	if (end)
+		s->ops->end(s, end);
+	if (s->ops->close)
+		s->ops->close(s);
+	ret = out__close(s->out);
+	free(s);
+	return ret;
+}

@@ -1,0 +1,395 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#include "summary_priv.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static unsigned hash_bits(uint64_t x, unsigned bits)
+{
+	return (x * 0x9e3779b97f4a7c15ull) >> (64 - bits);
+}
+
+struct summary *summary__new(void)
+{
+	/* Most of it is tables that stay untouched, and so cost no memory. */
+	struct summary *s = calloc(1, sizeof(*s));
+
+	if (s)
+		s->other_kernels.name = "(others)";
+	return s;
+}
+
+void summary__free(struct summary *s)
+{
+	struct kernel_stat *k, *next_k;
+	struct proc_stat *p, *next_p;
+
+	if (!s)
+		return;
+	HASH_ITER (hh, s->kernels, k, next_k) {
+		HASH_DEL(s->kernels, k);
+		free(k);
+	}
+	HASH_ITER (hh, s->procs, p, next_p) {
+		HASH_DEL(s->procs, p);
+		free(p);
+	}
+	free(s);
+}
+
+static struct fn_stat *fn_stat(struct summary *s, const struct cuda_fn *fn)
+{
+	unsigned i = hash_bits((uintptr_t)fn, SUMMARY_FN_BITS);
+
+	for (; s->fns[i].fn; i = (i + 1) % SUMMARY_FN_SLOTS)
+		if (s->fns[i].fn == fn)
+			return &s->fns[i];
+	/* CT_MAX_FUNCS is half of the table: only a bug in the caller comes this far. */
+	if (s->fn_cnt >= SUMMARY_FN_SLOTS * 3 / 4)
+		return &s->other_fns;
+	s->fn_cnt++;
+	s->fns[i].fn = fn;
+	return &s->fns[i];
+}
+
+static struct kernel_stat *kernel_by_name(struct summary *s, const char *name)
+{
+	size_t len = strnlen(name, SUMMARY_NAME_MAX);
+	struct kernel_stat *k;
+	unsigned before;
+
+	HASH_FIND(hh, s->kernels, name, len, k);
+	if (k)
+		return k;
+	before = HASH_COUNT(s->kernels);
+	if (before >= SUMMARY_KERNELS_MAX)
+		return &s->other_kernels;
+	k = calloc(1, sizeof(*k) + len + 1);
+	if (!k)
+		return &s->other_kernels;
+	memcpy(k + 1, name, len);
+	k->name = (const char *)(k + 1);
+	HASH_ADD_KEYPTR(hh, s->kernels, k->name, len, k);
+	if (HASH_COUNT(s->kernels) == before) {
+		free(k);
+		return &s->other_kernels;
+	}
+	return k;
+}
+
+/* Two processes may run kernels of one name from two addresses: the address is only a shortcut. */
+static struct kernel_stat *kernel_stat(struct summary *s, const char *name)
+{
+	unsigned i = hash_bits((uintptr_t)name, SUMMARY_KERNEL_BITS);
+	struct kernel_stat *k;
+
+	for (; s->kernel_slots[i].ptr; i = (i + 1) % SUMMARY_KERNEL_SLOTS)
+		if (s->kernel_slots[i].ptr == name)
+			return s->kernel_slots[i].kernel;
+	k = kernel_by_name(s, name);
+	if (s->kernel_ptr_cnt < SUMMARY_KERNEL_SLOTS / 2) {
+		s->kernel_ptr_cnt++;
+		s->kernel_slots[i] = (struct kernel_slot){name, k};
+	}
+	return k;
+}
+
+static void count_stream(struct summary *s, const struct event *ev)
+{
+	unsigned i = hash_bits(ev->stream ^ (uint64_t)ev->pid << 40, 12) % SUMMARY_STREAMS_MAX;
+	struct stream_id *id = &s->streams[i];
+
+	for (; id->used; id = &s->streams[i = (i + 1) % SUMMARY_STREAMS_MAX])
+		if (id->handle == ev->stream && id->pid == ev->pid)
+			return;
+	if (s->stream_cnt >= SUMMARY_STREAMS_MAX / 2)
+		return;
+	s->stream_cnt++;
+	*id = (struct stream_id){ev->stream, ev->pid, true};
+}
+
+static void on_launch(struct summary *s, const struct event *ev, uint64_t ns)
+{
+	struct kernel_stat *k;
+
+	if (ev->is_error)
+		return;
+	if (ev->launch.kernel) {
+		k = kernel_stat(s, ev->launch.kernel);
+	} else {
+		s->launch_unnamed_cnt++;
+		k = kernel_stat(s, "(name unknown)");
+	}
+	if (ev->launch.capturing) {
+		s->launch_node_cnt++;
+		k->node_cnt++;
+		return;
+	}
+	s->launch_cnt++;
+	s->launch_ns += ns;
+	k->cnt++;
+	k->total_ns += ns;
+	if (ns > k->max_ns)
+		k->max_ns = ns;
+	if (ev->has & HAS_STREAM)
+		count_stream(s, ev);
+}
+
+/* What a call is that makes or gives back memory: 1, -1 or 0. */
+static int mem_sign(const struct event *ev, enum mem_kind *kind)
+{
+	*kind = MEM_DEVICE;
+	switch (ev->fn->op) {
+	case OP_ALLOC_HOST:
+	case OP_REGISTER:
+		*kind = MEM_HOST;
+		return 1;
+	case OP_ALLOC_MANAGED:
+		*kind = MEM_MANAGED;
+		return 1;
+	case OP_ALLOC:
+	case OP_ALLOC_PITCH:
+	case OP_ALLOC_ASYNC:
+	case OP_ALLOC_ARRAY:
+	case OP_MEM_CREATE:
+		return 1;
+	case OP_FREE_HOST:
+	case OP_UNREGISTER:
+		*kind = MEM_HOST;
+		return -1;
+	case OP_FREE:
+	case OP_FREE_ASYNC:
+	case OP_FREE_ARRAY:
+	case OP_MEM_RELEASE:
+		return -1;
+	default:
+		return 0;
+	}
+}
+
+static void mem_set(struct summary *s, struct proc_stat *p, enum mem_kind kind, uint64_t bytes)
+{
+	struct mem_stat *m = &s->mem[kind];
+
+	m->live += bytes - p->mem[kind];
+	if (m->live > m->peak)
+		m->peak = m->live;
+	p->mem[kind] = bytes;
+}
+
+static void on_memory(struct summary *s, struct proc_stat *p, const struct event *ev)
+{
+	const uint64_t now[MEM_KIND_CNT] = {ev->mem.device_bytes, ev->mem.host_bytes,
+					    ev->mem.managed_bytes};
+	enum mem_kind kind;
+	int sign = mem_sign(ev, &kind), i;
+
+	if (ev->is_error)
+		return;
+	if (ev->has_mem) {
+		/* cuMemFree takes managed memory too: what changed says which it was */
+		for (i = 0; i < MEM_KIND_CNT; i++)
+			if (now[i] != p->mem[i])
+				kind = i;
+		for (i = 0; i < MEM_KIND_CNT; i++)
+			mem_set(s, p, i, now[i]);
+	}
+	if (sign > 0) {
+		s->mem[kind].alloc_cnt++;
+		s->mem[kind].alloc_bytes += ev->has & HAS_SIZE ? ev->size : 0;
+	} else if (sign < 0) {
+		s->mem[kind].free_cnt++;
+	}
+}
+
+static void on_wait(struct summary *s, struct fn_stat *st, uint64_t ns)
+{
+	s->wait_cnt++;
+	s->wait_ns += ns;
+	st->wait_cnt++;
+	st->wait_ns += ns;
+}
+
+static void on_transfer(struct summary *s, struct fn_stat *st, const struct event *ev, uint64_t ns)
+{
+	struct transfer_stat *t = &s->transfers[ev->dir];
+	uint64_t size = ev->has & HAS_SIZE ? ev->size : 0;
+
+	if (ev->is_error)
+		return;
+	if (ev->fn->op == OP_MEMSET)
+		t = &s->transfers[TRANSFER_MEMSET];
+	else if (ev->fn->op == OP_PREFETCH)
+		t = &s->transfers[TRANSFER_PREFETCH];
+	t->cnt++;
+	t->bytes += size;
+	t->total_ns += ns;
+	if (ev->fn->is_async)
+		return;
+	t->sync_cnt++;
+	t->sync_bytes += size;
+	t->sync_ns += ns;
+	/* Copies within the device and memsets return before they are done, named async or not. */
+	if (ev->dir == COPY_DIR_HTOD || ev->dir == COPY_DIR_DTOH)
+		on_wait(s, st, ns);
+}
+
+static void on_error(struct summary *s, struct fn_stat *st, const struct event *ev)
+{
+	struct error_stat *e = s->errors;
+
+	s->error_cnt++;
+	st->error_cnt++;
+	for (; e < s->errors + s->error_kinds; e++) {
+		if (e->code == ev->result) {
+			e->cnt++;
+			return;
+		}
+	}
+	if (s->error_kinds == SUMMARY_ERRORS_MAX) {
+		s->other_error_cnt++;
+		return;
+	}
+	s->error_kinds++;
+	*e = (struct error_stat){ev->result, 1, ev->fn->name};
+}
+
+/* NULL when there are too many. */
+static struct proc_stat *proc_get(struct summary *s, uint32_t pid)
+{
+	struct proc_stat *p = s->cur_proc;
+	unsigned before = HASH_COUNT(s->procs);
+
+	if (p && p->pid == pid)
+		return p;
+	HASH_FIND(hh, s->procs, &pid, sizeof(pid), p);
+	if (!p && before < SUMMARY_PROCS_MAX) {
+		p = calloc(1, sizeof(*p));
+		if (!p)
+			return NULL;
+		p->pid = pid;
+		HASH_ADD(hh, s->procs, pid, sizeof(p->pid), p);
+		if (HASH_COUNT(s->procs) == before) {
+			free(p);
+			return NULL;
+		}
+		s->proc_cnt++;
+	}
+	s->cur_proc = p;
+	return p;
+}
+
+/* A process that ended, or runs another program, gives back all it had. */
+static void on_process(struct summary *s, const struct event *ev)
+{
+	bool is_exit = !strcmp(ev->name, "exit");
+	struct proc_stat *p;
+	int i;
+
+	if (!is_exit && strcmp(ev->name, "exec"))
+		return;
+	HASH_FIND(hh, s->procs, &ev->pid, sizeof(ev->pid), p);
+	if (!p)
+		return;
+	for (i = 0; i < MEM_KIND_CNT; i++) {
+		s->mem[i].kept += p->mem[i];
+		mem_set(s, p, i, 0);
+	}
+	if (!is_exit)
+		return;
+	if (s->cur_proc == p)
+		s->cur_proc = NULL;
+	HASH_DEL(s->procs, p);
+	free(p);
+}
+
+/* A time that was cut off says nothing of the function: it is in no total. */
+static void on_unfinished(struct summary *s, const struct event *ev, uint64_t ns)
+{
+	if (ev->abandoned) {
+		s->abandoned_cnt++;
+		return;
+	}
+	s->unfinished_cnt++;
+	if (ns < s->longest_unfinished_ns && s->longest_unfinished)
+		return;
+	s->longest_unfinished_ns = ns;
+	s->longest_unfinished = ev->fn->name;
+}
+
+static void on_meaning(struct summary *s, struct proc_stat *p, struct fn_stat *st,
+		       const struct event *ev, uint64_t ns)
+{
+	switch (ev->fn->op) {
+	case OP_LAUNCH:
+	case OP_LAUNCH_EX:
+	case OP_LAUNCH_COOP:
+	case OP_LAUNCH_GRID:
+		on_launch(s, ev, ns);
+		return;
+	case OP_GRAPH_LAUNCH:
+		s->graph_launch_cnt += !ev->is_error;
+		s->graph_launch_ns += ev->is_error ? 0 : ns;
+		return;
+	case OP_INSTANTIATE:
+		s->instantiate_cnt += !ev->is_error;
+		return;
+	case OP_SYNC:
+		on_wait(s, st, ns);
+		return;
+	default:
+		break;
+	}
+	if (ev->type == TYPE_TRANSFER)
+		on_transfer(s, st, ev, ns);
+	else if (p && (ev->type == TYPE_MEMORY || ev->has_mem))
+		on_memory(s, p, ev);
+}
+
+static void on_call(struct summary *s, const struct event *ev)
+{
+	uint64_t ns = event_duration_ns(ev);
+	struct proc_stat *p = proc_get(s, ev->pid);
+	struct fn_stat *st = fn_stat(s, ev->fn);
+	struct class_stat *c = &s->classes[ev->fn->class];
+
+	s->call_cnt++;
+	st->cnt++;
+	c->cnt++;
+	if (ev->unfinished || ev->abandoned) {
+		on_unfinished(s, ev, ns);
+		return;
+	}
+	st->total_ns += ns;
+	if (ns > st->max_ns)
+		st->max_ns = ns;
+	if (!ev->depth) {
+		c->total_ns += ns;
+		s->call_ns += ns;
+	}
+	if (ev->is_error)
+		on_error(s, st, ev);
+	on_meaning(s, p, st, ev, ns);
+}
+
+void summary__event(struct summary *s, const struct event *ev)
+{
+	s->event_cnt++;
+	if (ev->kind == EVENT_CALL && ev->fn)
+		on_call(s, ev);
+	else if (ev->kind == EVENT_PROCESS)
+		on_process(s, ev);
+}
+
+void summary__totals(const struct summary *s, struct summary_totals *t)
+{
+	*t = (struct summary_totals){
+		.event_cnt = s->event_cnt,
+		.call_cnt = s->call_cnt,
+		.launch_cnt = s->launch_cnt,
+		.graph_launch_cnt = s->graph_launch_cnt,
+		.error_cnt = s->error_cnt,
+		.device_bytes = s->mem[MEM_DEVICE].live,
+		.device_peak = s->mem[MEM_DEVICE].peak,
+	};
+}

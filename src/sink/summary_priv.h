@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* What summary.c counts and summary_print.c and summary_json.c show. */
+#ifndef SINK_SUMMARY_PRIV_H
+#define SINK_SUMMARY_PRIV_H
+
+#include "summary.h"
+
+#define HASH_NONFATAL_OOM 1
+#include <uthash.h>
+
+#define SUMMARY_FN_BITS	     12
+#define SUMMARY_FN_SLOTS     (1 << SUMMARY_FN_BITS)
+#define SUMMARY_KERNEL_BITS  17
+#define SUMMARY_KERNEL_SLOTS (1 << SUMMARY_KERNEL_BITS)
+#define SUMMARY_KERNELS_MAX  65536
+#define SUMMARY_NAME_MAX     1024
+#define SUMMARY_PROCS_MAX    65536
+#define SUMMARY_STREAMS_MAX  4096
+#define SUMMARY_ERRORS_MAX   64
+
+struct fn_stat {
+	const struct cuda_fn *fn; /* NULL: free */
+	uint64_t cnt, total_ns, max_ns, error_cnt;
+	uint64_t wait_cnt, wait_ns; /* as a call that waits for the GPU */
+};
+
+struct kernel_stat {
+	uint64_t cnt, total_ns, max_ns; /* direct launches */
+	uint64_t node_cnt;		/* launches into a graph */
+	const char *name;		/* cut to SUMMARY_NAME_MAX */
+	UT_hash_handle hh;
+};
+
+struct kernel_slot {
+	const char *ptr; /* NULL: free */
+	struct kernel_stat *kernel;
+};
+
+struct class_stat {
+	uint64_t cnt;
+	uint64_t total_ns; /* of calls that are in no other: shares add up to the whole */
+};
+
+enum mem_kind { MEM_DEVICE, MEM_HOST, MEM_MANAGED, MEM_KIND_CNT };
+
+struct mem_stat {
+	uint64_t alloc_cnt, free_cnt, alloc_bytes;
+	uint64_t live, peak;
+	uint64_t kept; /* what processes had when they ended */
+};
+
+struct proc_stat {
+	uint32_t pid;
+	uint64_t mem[MEM_KIND_CNT];
+	UT_hash_handle hh;
+};
+
+/* The copies, and what else moves bytes, in a row of its own each. */
+enum transfer_kind {
+	TRANSFER_UNKNOWN = COPY_NONE,
+	TRANSFER_MEMSET = COPY_DIR_PEER + 1,
+	TRANSFER_PREFETCH,
+	TRANSFER_KIND_CNT
+};
+
+struct transfer_stat {
+	uint64_t cnt, bytes, total_ns;
+	uint64_t sync_cnt, sync_bytes, sync_ns; /* of those, the caller waited */
+};
+
+struct error_stat {
+	int32_t code;
+	uint64_t cnt;
+	const char *first; /* function that met it first */
+};
+
+struct stream_id {
+	uint64_t handle;
+	uint32_t pid;
+	bool used;
+};
+
+struct summary {
+	uint64_t event_cnt, call_cnt;
+	uint64_t call_ns; /* as class_stat.total_ns */
+	uint64_t error_cnt, other_error_cnt;
+	uint64_t unfinished_cnt, abandoned_cnt;
+	uint64_t longest_unfinished_ns;
+	const char *longest_unfinished;
+
+	uint64_t launch_cnt, launch_ns, launch_node_cnt, launch_unnamed_cnt;
+	uint64_t graph_launch_cnt, graph_launch_ns, instantiate_cnt;
+	unsigned stream_cnt;
+	uint64_t wait_cnt, wait_ns;
+
+	struct class_stat classes[CLASS_CNT];
+	struct mem_stat mem[MEM_KIND_CNT];
+	struct transfer_stat transfers[TRANSFER_KIND_CNT];
+	struct error_stat errors[SUMMARY_ERRORS_MAX];
+	unsigned error_kinds;
+
+	struct proc_stat *procs;
+	struct proc_stat *cur_proc;
+	uint64_t proc_cnt; /* ever seen */
+
+	struct kernel_stat *kernels; /* by name */
+	struct kernel_stat other_kernels;
+	unsigned kernel_ptr_cnt;
+	unsigned fn_cnt;
+	struct fn_stat other_fns;
+
+	struct fn_stat fns[SUMMARY_FN_SLOTS];
+	struct stream_id streams[SUMMARY_STREAMS_MAX];
+	struct kernel_slot kernel_slots[SUMMARY_KERNEL_SLOTS];
+};
+
+extern const char *const mem_kind_name[MEM_KIND_CNT];
+const char *transfer_kind_name(unsigned kind);
+
+/* A function as one calls it: all its exported versions together. */
+struct fn_row {
+	const char *name;
+	struct fn_stat st;
+};
+
+int fn_row_by_time(const void *a, const void *b);
+int fn_row_by_count(const void *a, const void *b);
+int fn_row_by_wait(const void *a, const void *b);
+
+/* All functions that were called, in no order; to be freed. NULL, *cnt 0: no memory or none. */
+struct fn_row *summary_fns(const struct summary *s, size_t *cnt);
+/* Pointers to all kernels, most launched first; to be freed. */
+const struct kernel_stat **summary_kernels(const struct summary *s, size_t *cnt);
+
+#endif /* SINK_SUMMARY_PRIV_H */

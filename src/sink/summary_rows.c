@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* The counters of a summary as sorted rows, for whoever shows them. */
+#include "summary_priv.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+const char *const mem_kind_name[MEM_KIND_CNT] = {
+	[MEM_DEVICE] = "device",
+	[MEM_HOST] = "pinned host",
+	[MEM_MANAGED] = "managed",
+};
+
+const char *transfer_kind_name(unsigned kind)
+{
+	if (kind == TRANSFER_MEMSET)
+		return "memset";
+	if (kind == TRANSFER_PREFETCH)
+		return "prefetch";
+	if (kind == TRANSFER_UNKNOWN)
+		return "direction unknown";
+	return copy_dir_name(kind);
+}
+
+/* Larger first; names settle a tie, so that the same trace gives the same text. */
+#define BY(field)                                                                                  \
+	const struct fn_row *x = a, *y = b;                                                        \
+                                                                                                   \
+	if (x->st.field != y->st.field)                                                            \
+		return x->st.field < y->st.field ? 1 : -1;                                         \
+	return strcmp(x->name, y->name)
+
+int fn_row_by_time(const void *a, const void *b)
+{
+	BY(total_ns);
+}
+
+int fn_row_by_count(const void *a, const void *b)
+{
+	BY(cnt);
+}
+
+int fn_row_by_wait(const void *a, const void *b)
+{
+	BY(wait_ns);
+}
+
+static int fn_row_by_name(const void *a, const void *b)
+{
+	return strcmp(((const struct fn_row *)a)->name, ((const struct fn_row *)b)->name);
+}
+
+static int kernel_cmp(const void *a, const void *b)
+{
+	const struct kernel_stat *x = *(const struct kernel_stat *const *)a;
+	const struct kernel_stat *y = *(const struct kernel_stat *const *)b;
+	uint64_t x_cnt = x->cnt + x->node_cnt, y_cnt = y->cnt + y->node_cnt;
+
+	if (x_cnt != y_cnt)
+		return x_cnt < y_cnt ? 1 : -1;
+	return strcmp(x->name, y->name);
+}
+
+static void fn_stat_add(struct fn_stat *sum, const struct fn_stat *st)
+{
+	sum->cnt += st->cnt;
+	sum->total_ns += st->total_ns;
+	sum->error_cnt += st->error_cnt;
+	sum->wait_cnt += st->wait_cnt;
+	sum->wait_ns += st->wait_ns;
+	if (st->max_ns > sum->max_ns)
+		sum->max_ns = st->max_ns;
+}
+
+struct fn_row *summary_fns(const struct summary *s, size_t *cnt)
+{
+	struct fn_row *rows = calloc(s->fn_cnt + 1, sizeof(*rows));
+	size_t n = 0, i, o = 0;
+
+	*cnt = 0;
+	if (!rows)
+		return NULL;
+	for (i = 0; i < SUMMARY_FN_SLOTS; i++)
+		if (s->fns[i].fn)
+			rows[n++] = (struct fn_row){s->fns[i].fn->name, s->fns[i]};
+	if (s->other_fns.cnt)
+		rows[n++] = (struct fn_row){"(others)", s->other_fns};
+	qsort(rows, n, sizeof(*rows), fn_row_by_name);
+	for (i = 1; i < n; i++) {
+		if (!strcmp(rows[o].name, rows[i].name))
+			fn_stat_add(&rows[o].st, &rows[i].st);
+		else
+			rows[++o] = rows[i];
+	}
+	*cnt = n ? o + 1 : 0;
+	return rows;
+}
+
+const struct kernel_stat **summary_kernels(const struct summary *s, size_t *cnt)
+{
+	const struct kernel_stat **list = calloc(HASH_COUNT(s->kernels) + 1, sizeof(*list));
+	struct kernel_stat *k, *next;
+	size_t n = 0;
+
+	*cnt = 0;
+	if (!list)
+		return NULL;
+	HASH_ITER (hh, s->kernels, k, next)
+		list[n++] = k;
+	if (s->other_kernels.cnt || s->other_kernels.node_cnt)
+		list[n++] = &s->other_kernels;
+	qsort(list, n, sizeof(*list), kernel_cmp);
+	*cnt = n;
+	return list;
+}

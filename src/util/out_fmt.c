@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* Numbers and strings into a struct out. */
+#include "out.h"
+
+#include <math.h>
+#include <stdio.h>
+
+#include "fmt.h"
+
+#define D1(a) #a "0" #a "1" #a "2" #a "3" #a "4" #a "5" #a "6" #a "7" #a "8" #a "9"
+#define H1(a) D1(a) #a "a" #a "b" #a "c" #a "d" #a "e" #a "f"
+
+/* Without their NULs, which gcc accepts for exact lengths in C. */
+const char fmt_dec2[200] = D1(0) D1(1) D1(2) D1(3) D1(4) D1(5) D1(6) D1(7) D1(8) D1(9);
+const char fmt_hex2[512] = H1(0) H1(1) H1(2) H1(3) H1(4) H1(5) H1(6) H1(7) H1(8) H1(9) H1(a) H1(b)
+	H1(c) H1(d) H1(e) H1(f);
+
+const uint64_t fmt_pow10[20] = {
+	1ULL,
+	10ULL,
+	100ULL,
+	1000ULL,
+	10000ULL,
+	100000ULL,
+	1000000ULL,
+	10000000ULL,
+	100000000ULL,
+	1000000000ULL,
+	10000000000ULL,
+	100000000000ULL,
+	1000000000000ULL,
+	10000000000000ULL,
+	100000000000000ULL,
+	1000000000000000ULL,
+	10000000000000000ULL,
+	100000000000000000ULL,
+	1000000000000000000ULL,
+	10000000000000000000ULL,
+};
+
+void out_str(struct out *o, const char *s)
+{
+	out_bytes(o, s, strlen(s));
+}
+
+#define PUT(o, fmt, x) ((o)->len = fmt(out_reserve(o, FMT_MAX), x) - (o)->buf)
+
+void out_u64(struct out *o, uint64_t x)
+{
+	PUT(o, fmt_u64, x);
+}
+
+void out_i64(struct out *o, int64_t x)
+{
+	PUT(o, fmt_i64, x);
+}
+
+void out_hex(struct out *o, uint64_t x)
+{
+	PUT(o, fmt_hex, x);
+}
+
+void out_milli(struct out *o, uint64_t x)
+{
+	PUT(o, fmt_milli, x);
+}
+
+void out_micro(struct out *o, uint64_t x)
+{
+	PUT(o, fmt_micro, x);
+}
+
+/* %.6g for 1e-3 <= x < 1e6, where it never has an exponent. The product is exact to 64 bits, so
+ * ties round as printf rounds them. */
+static char *fmt_6g(char *p, double x)
+{
+	unsigned decimals = 5, n;
+	long double scaled;
+	uint64_t digits;
+	double bound;
+
+	for (bound = 10; x >= bound; bound *= 10)
+		decimals--;
+	for (bound = 1; x < bound; bound /= 10)
+		decimals++;
+	scaled = (long double)x * fmt_pow10[decimals];
+	digits = scaled;
+	scaled -= digits;
+	if (scaled > 0.5L || (scaled == 0.5L && digits % 2))
+		digits++;
+	p = fmt_u64(p, digits / fmt_pow10[decimals]);
+	digits %= fmt_pow10[decimals];
+	if (!digits)
+		return p;
+	*p++ = '.';
+	for (n = decimals; n > 0 && digits; n--) {
+		*p++ = '0' + digits / fmt_pow10[n - 1];
+		digits %= fmt_pow10[n - 1];
+	}
+	return p;
+}
+
+void out_f64(struct out *o, double x)
+{
+	char *p = out_reserve(o, 32);
+
+	if (!isfinite(x)) {
+		out_lit(o, "null");
+		return;
+	}
+	if (x > -0.001 && x < 0.001 && x != 0) {
+		o->len += snprintf(p, 32, "%.6g", x);
+	} else if (x <= -999999 || x >= 999999) {
+		o->len += snprintf(p, 32, "%.6g", x);
+	} else {
+		if (x < 0)
+			*p++ = '-';
+		o->len = (x == 0 ? fmt_u64(p, 0) : fmt_6g(p, fabs(x))) - o->buf;
+	}
+}
+
+/* Not zero when one of the eight bytes needs more than a copy: below 0x20, a quote, a backslash, or
+ * not ASCII. Standard tricks: (w - n) & ~w has the top bit of each byte set that is less than n. */
+static inline uint64_t not_plain(uint64_t w)
+{
+	const uint64_t ones = 0x0101010101010101ULL, tops = 0x8080808080808080ULL;
+	uint64_t quote = w ^ ones * '"', slash = w ^ ones * '\\';
+
+	return ((w - ones * 0x20) | (quote - ones) | (slash - ones) | w) & tops;
+}
+
+static inline bool is_plain(unsigned char c)
+{
+	return c >= 0x20 && c < 0x80 && c != '"' && c != '\\';
+}
+
+/* Bytes of the UTF-8 sequence at s, 0 when it is none. Refuses what RFC 3629 refuses: overlong
+ * forms, surrogates, values above U+10FFFF. */
+static unsigned utf8_len(const unsigned char *s, size_t left)
+{
+	unsigned n, lo = 0x80, hi = 0xbf;
+
+	if (s[0] >= 0xc2 && s[0] <= 0xdf)
+		n = 2;
+	else if (s[0] >= 0xe0 && s[0] <= 0xef)
+		n = 3;
+	else if (s[0] >= 0xf0 && s[0] <= 0xf4)
+		n = 4;
+	else
+		return 0;
+	if (left < n)
+		return 0;
+	if (s[0] == 0xe0)
+		lo = 0xa0;
+	else if (s[0] == 0xed)
+		hi = 0x9f;
+	else if (s[0] == 0xf0)
+		lo = 0x90;
+	else if (s[0] == 0xf4)
+		hi = 0x8f;
+	if (s[1] < lo || s[1] > hi)
+		return 0;
+	for (unsigned i = 2; i < n; i++)
+		if ((s[i] & 0xc0) != 0x80)
+			return 0;
+	return n;
+}
+
+/* One character that cannot be copied as it is. Returns how many bytes of s it took. */
+static unsigned escape(char **out, const unsigned char *s, size_t left)
+{
+	char *p = *out;
+	unsigned n;
+
+	if (*s == '"' || *s == '\\') {
+		*p++ = '\\';
+		*p++ = *s;
+		n = 1;
+	} else if (*s < 0x20) {
+		memcpy(p, "\\u00", 4);
+		memcpy(p + 4, fmt_hex2 + 2 * *s, 2);
+		p += 6;
+		n = 1;
+	} else {
+		n = utf8_len(s, left);
+		memcpy(p, n ? (const char *)s : "\xef\xbf\xbd", n ? n : 3);
+		p += n ? n : 3;
+		n += !n;
+	}
+	*out = p;
+	return n;
+}
+
+char *fmt_json_str(char *p, const char *str, size_t len)
+{
+	const unsigned char *s = (const unsigned char *)str, *end = s + len;
+
+	*p++ = '"';
+	for (;;) {
+		for (; end - s >= 8; s += 8, p += 8) {
+			uint64_t w;
+
+			memcpy(&w, s, 8);
+			if (not_plain(w))
+				break;
+			memcpy(p, &w, 8);
+		}
+		while (s < end && is_plain(*s))
+			*p++ = *s++;
+		if (s == end)
+			break;
+		s += escape(&p, s, end - s);
+	}
+	*p++ = '"';
+	return p;
+}
+
+void out_json_str(struct out *o, const char *s, size_t len)
+{
+	o->len = fmt_json_str(out_reserve(o, FMT_JSON_STR_MAX(len)), s, len) - o->buf;
+}

@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#
+# The stand-in libcuda.so.1, the sample program and the test cases. Included by the main Makefile;
+# works alone too: make -f tests/fake/fake.mk fake-all
+#
+#   $(O)/fake/libcuda.so.1     entry points as in driver 580 (push %rbp)
+#   $(O)/fake535/libcuda.so.1  entry points as in drivers 470 to 555 (cmpl, then je at +10)
+#   $(O)/fake/sample           an inference-like program
+#   $(O)/cases/NAME            one program per file of tests/cases
+
+O	?= build
+CC	?= gcc
+FAKE_CFLAGS ?= -O2 -g
+Q	?= @
+
+FAKE_FLAGS := -D_GNU_SOURCE -std=gnu11 $(FAKE_CFLAGS) -Wall -Wextra -Isrc -Iinclude -MMD -MP
+FAKE_SRCS  := $(sort tests/fake/libcuda_table.c) $(filter-out %/libcuda_table.c,$(wildcard tests/fake/libcuda*.c))
+FAKE_ASM   := $(wildcard tests/fake/*.S)
+# cuda.c first: its constructor fills the table that the library's own constructor reads.
+FAKE_OBJS  := $(FAKE_SRCS:%.c=$(O)/fake/obj/%.o)
+CASE_BINS  := $(patsubst tests/cases/%.c,$(O)/cases/%,$(wildcard tests/cases/*.c))
+FAKE_LIBS  := $(O)/fake/libcuda.so.1 $(O)/fake535/libcuda.so.1
+
+.PHONY: fake-all fake-clean
+fake-all: $(FAKE_LIBS) $(O)/fake/sample $(CASE_BINS)
+
+$(O)/fake/obj/%.o: %.c
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(FAKE_FLAGS) -fPIC -fvisibility=hidden -c -o $@ $<
+
+$(O)/fake/obj/%.o: %.S
+	@mkdir -p $(@D)
+	$(Q)$(CC) -g -Isrc -Itests/fake -MMD -MP -c -o $@ $<
+
+$(O)/fake535/obj/%.o: %.S
+	@mkdir -p $(@D)
+	$(Q)$(CC) -g -DFAKE_535 -Isrc -Itests/fake -MMD -MP -c -o $@ $<
+
+FAKE_LINK = $(Q)$(CC) -shared -g -o $@ -Wl,-soname,libcuda.so.1 -Wl,--build-id \
+	-Wl,--version-script=tests/fake/libcuda.map -Wl,-z,defs -Wl,-z,noexecstack \
+	$(filter %.o,$^) -lpthread && ln -sf libcuda.so.1 $(@D)/libcuda.so
+
+$(O)/fake/libcuda.so.1: $(FAKE_OBJS) $(FAKE_ASM:%.S=$(O)/fake/obj/%.o) tests/fake/libcuda.map
+	$(FAKE_LINK)
+
+$(O)/fake535/libcuda.so.1: $(FAKE_OBJS) $(FAKE_ASM:%.S=$(O)/fake535/obj/%.o) tests/fake/libcuda.map
+	$(FAKE_LINK)
+
+$(O)/fake/sample: tests/fake/sample.c
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(FAKE_FLAGS) -MF $(O)/fake/sample.d -o $@ $< -ldl -lpthread
+
+$(O)/cases/%: tests/cases/%.c
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(FAKE_FLAGS) -MF $@.d -o $@ $< -ldl -lpthread
+
+fake-clean:
+	rm -rf $(O)/fake $(O)/fake535 $(O)/cases
+
+-include $(FAKE_OBJS:.o=.d) $(FAKE_ASM:%.S=$(O)/fake/obj/%.d) $(FAKE_ASM:%.S=$(O)/fake535/obj/%.d)
+-include $(O)/fake/sample.d $(CASE_BINS:=.d)

@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Inside the stand-in libcuda.so.1.
+ *
+ * libcuda_entry.S has the exports. They all end in fake_dispatch(), which gets the number of the
+ * row and the argument words. A function with behaviour of its own has an entry in one of the impl
+ * tables; every other one is answered from its row: out-parameters filled, 0 returned. Device
+ * memory is host memory, so copies move bytes; kernels do nothing but take time on a simulated
+ * timeline.
+ */
+#ifndef FAKE_LIBCUDA_H
+#define FAKE_LIBCUDA_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Nothing of C is exported: a call between our files must not be one through the PLT. */
+#pragma GCC visibility push(hidden)
+#include "decode/cuda.h"
+
+#define CALL_MAX_WORDS 16
+
+/* CUresult values used here. */
+enum {
+	OK = 0,
+	E_VALUE = 1,
+	E_OOM = 2,
+	E_NOT_INIT = 3,
+	E_NO_DEVICE = 101,
+	E_IMAGE = 200,
+	E_CONTEXT = 201,
+	E_FILE = 301,
+	E_HANDLE = 400,
+	E_NOT_FOUND = 500,
+	E_NOT_READY = 600,
+	E_PEER = 704,
+	E_REGISTERED = 712,
+	E_NOT_REGISTERED = 713,
+	E_UNSUPPORTED = 801,
+	E_CAPTURE = 900,
+	E_CAPTURE_INVALID = 901,
+	E_CAPTURE_UNMATCHED = 903,
+	E_UNKNOWN = 999,
+};
+
+struct call {
+	unsigned id;
+	const struct cuda_fn *fn; /* NULL: an export that the table does not know */
+	bool per_thread;
+	uint64_t w[CALL_MAX_WORDS];
+};
+
+#define IMPL_EARLY   1 /* works before cuInit */
+#define IMPL_CONTEXT 2 /* fails when the thread has no current context */
+#define IMPL_NOLOCK  4 /* calls exports or the program: must not hold the lock */
+
+struct impl {
+	const char *sym; /* without _ptsz, _ptds */
+	int (*run)(struct call *c);
+	unsigned flags;
+};
+
+/* Each ended by an entry without symbol. */
+extern const struct impl impl_base[], impl_mem[], impl_copy[], impl_module[], impl_stream[],
+	impl_graph[];
+
+/* One lock for everything but the counts: held while an impl runs. */
+void fake_lock(void);
+void fake_unlock(void);
+
+/* Address of an export by name; NULL when there is none. For calls through public entries. */
+void *fake_export(const char *sym);
+/* Newest form of a public name that a program of this CUDA version may see. */
+void *fake_newest(const char *name, int version, bool per_thread, bool *exists);
+
+/* Stores size bytes at a target's out-pointer; E_VALUE when it cannot be written. */
+int put(uint64_t ptr, const void *val, size_t size);
+int put64(uint64_t ptr, uint64_t val);
+int put32(uint64_t ptr, uint32_t val);
+/* As above, NULL allowed. */
+int put64_opt(uint64_t ptr, uint64_t val);
+int put32_opt(uint64_t ptr, uint32_t val);
+bool readable(uint64_t ptr, size_t size);
+
+uint64_t now_ns(void);
+/* Waits without the lock, which the caller holds. */
+void wait_until_ns(uint64_t when_ns);
+
+/* Handles. */
+enum obj_kind {
+	OBJ_CTX = 1,
+	OBJ_STREAM,
+	OBJ_EVENT,
+	OBJ_MODULE,
+	OBJ_LIBRARY,
+	OBJ_FUNC,
+	OBJ_KERNEL,
+	OBJ_GRAPH,
+	OBJ_EXEC,
+	OBJ_NODE,
+	OBJ_POOL,
+	OBJ_PHYS,
+	OBJ_ARRAY,
+};
+
+struct obj {
+	uint32_t magic;
+	uint32_t kind;
+};
+
+void *obj_new(enum obj_kind kind, size_t size);
+/* NULL when it is no live handle of that kind. */
+void *obj_get(uint64_t handle, enum obj_kind kind);
+void obj_free(void *obj);
+/* A value that looks like a handle and is given out once. */
+uint64_t handle_unique(void);
+
+struct ctx {
+	struct obj obj;
+	int dev;
+	unsigned flags;
+	bool primary;
+};
+struct ctx *ctx_current(void);
+
+/* Contexts: in libcuda_base.c. */
+void base_after_fork(void);
+void stream_after_fork(void);
+bool fake_inited(void);
+
+/* CUfunction and CUkernel: as in the real driver, the word at offset 8 points to the name. */
+struct func {
+	struct obj obj;
+	char *name;
+	void *owner; /* module or library */
+	struct func *next;
+	struct func *as_func; /* of a kernel */
+};
+_Static_assert(offsetof(struct func, name) == 8, "tracers read the name at offset 8");
+/* Function of a launch: CUfunction or CUkernel. */
+struct func *func_get(uint64_t handle);
+
+/* Memory. */
+enum mem_kind {
+	MEM_DEVICE = 1,
+	MEM_MANAGED,
+	MEM_POOL,
+	MEM_MAPPED,
+	MEM_HOST,
+	MEM_REGISTERED,
+};
+
+struct array {
+	struct obj obj;
+	size_t row_sz, height, depth;
+	unsigned char *data;
+};
+
+/* Whole range in one live allocation. */
+bool mem_is_device(uint64_t ptr, size_t size);
+/* Neither freed nor never allocated device memory: host memory passes unseen. */
+bool mem_plausible(uint64_t ptr, size_t size);
+
+/* Streams. */
+struct graph;
+struct stream {
+	struct obj obj;
+	uint64_t busy_until_ns;
+	unsigned flags;
+	int priority;
+	uint64_t number;
+	uint64_t cb_queued, cb_done;
+	struct graph *capture;
+	bool capture_origin, capture_invalid;
+	struct stream *next;
+};
+/* The stream that a call means: handles 0, 1 and 2 are default streams. */
+struct stream *stream_of(const struct call *c, uint64_t handle);
+/* Puts work of that length on the stream's timeline. Returns when it starts. */
+uint64_t stream_add(struct stream *s, uint64_t duration_ns);
+/* Waits until all work given so far is done. */
+void stream_wait(struct stream *s);
+uint64_t copy_ns(size_t bytes);
+uint64_t kernel_ns(void);
+
+/* Graphs: what a captured or added node does when the graph runs. */
+struct work {
+	enum work_kind {
+		WORK_KERNEL,
+		WORK_COPY,
+		WORK_COPY2D,
+		WORK_MEMSET,
+		WORK_HOST,
+		WORK_EMPTY
+	} kind;
+	uint64_t func;
+	uint64_t dst, src, size;
+	uint64_t params[32]; /* WORK_COPY2D: the struct */
+	unsigned width, height;
+	uint64_t pitch, value;
+};
+/* Runs now or, on a capturing stream, becomes a node. */
+int work_submit(struct stream *s, const struct work *w);
+int work_run(struct stream *s, const struct work *w);
+struct graph *graph_new(void);
+void graph_free(struct graph *g);
+void capture_add(struct graph *g, const struct work *w);
+void copy2d_run(const uint64_t *params);
+void host_func_queue(struct stream *s, uint64_t fn, uint64_t data);
+
+#pragma GCC visibility pop
+
+#endif /* FAKE_LIBCUDA_H */

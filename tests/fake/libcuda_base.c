@@ -1,0 +1,505 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* Stand-in libcuda: initialisation, devices, contexts, entry point lookup, handles. */
+#include "libcuda.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define OBJ_MAGIC     0xc0da5eed
+#define DEVICE_CNT    2
+#define DEVICE_NAME   "Stand-in GPU"
+#define CTX_STACK_MAX 32
+
+static bool inited;
+/* A driver unloads nothing at cuCtxDestroy that another thread may still use: neither do we. */
+static struct ctx *primary[DEVICE_CNT];
+static unsigned primary_refs[DEVICE_CNT];
+static unsigned primary_flags[DEVICE_CNT];
+static __thread struct ctx *ctx_stack[CTX_STACK_MAX];
+static __thread unsigned ctx_depth;
+
+bool fake_inited(void)
+{
+	return __atomic_load_n(&inited, __ATOMIC_RELAXED);
+}
+
+void base_after_fork(void)
+{
+	inited = false;
+	ctx_depth = 0;
+	memset(primary, 0, sizeof(primary));
+	memset(primary_refs, 0, sizeof(primary_refs));
+}
+
+struct ctx *ctx_current(void)
+{
+	return ctx_depth ? ctx_stack[ctx_depth - 1] : NULL;
+}
+
+/* Handles: a hash set of the live objects, so that any word can be asked about. */
+static struct obj **objs;
+static size_t obj_room, obj_used;
+#define OBJ_GONE ((struct obj *)1)
+
+static size_t obj_slot(const void *p, size_t room)
+{
+	return ((uintptr_t)p >> 4) * 0x9e3779b97f4a7c15u >> 20 & (room - 1);
+}
+
+static void obj_insert(struct obj **set, size_t room, struct obj *o)
+{
+	size_t i = obj_slot(o, room);
+
+	while (set[i] && set[i] != OBJ_GONE)
+		i = (i + 1) & (room - 1);
+	set[i] = o;
+}
+
+static struct obj **obj_find(uint64_t handle)
+{
+	struct obj *o = (struct obj *)(uintptr_t)handle;
+
+	if (!obj_room || handle < 4096)
+		return NULL;
+	for (size_t i = obj_slot(o, obj_room); objs[i]; i = (i + 1) & (obj_room - 1))
+		if (objs[i] == o)
+			return &objs[i];
+	return NULL;
+}
+
+void *obj_new(enum obj_kind kind, size_t size)
+{
+	struct obj *o = calloc(1, size);
+
+	if (!o)
+		abort();
+	o->magic = OBJ_MAGIC;
+	o->kind = kind;
+	if (obj_used * 2 >= obj_room) {
+		size_t room = obj_room ? obj_room * 2 : 1024, used = 0;
+		struct obj **set = calloc(room, sizeof(*set));
+
+		if (!set)
+			abort();
+		for (size_t i = 0; i < obj_room; i++)
+			if (objs[i] && objs[i] != OBJ_GONE) {
+				obj_insert(set, room, objs[i]);
+				used++;
+			}
+		free(objs);
+		objs = set;
+		obj_room = room;
+		obj_used = used;
+	}
+	obj_insert(objs, obj_room, o);
+	obj_used++;
+	return o;
+}
+
+void *obj_get(uint64_t handle, enum obj_kind kind)
+{
+	struct obj **o = obj_find(handle);
+
+	return o && (*o)->kind == kind ? *o : NULL;
+}
+
+void obj_free(void *obj)
+{
+	struct obj **o = obj_find((uintptr_t)obj);
+
+	if (o)
+		*o = OBJ_GONE;
+	free(obj);
+}
+
+uint64_t handle_unique(void)
+{
+	static uint64_t next = 0x555500001000;
+
+	return __atomic_fetch_add(&next, 0x40, __ATOMIC_RELAXED);
+}
+
+static int run_init(struct call *c)
+{
+	if ((uint32_t)c->w[0])
+		return E_VALUE;
+	__atomic_store_n(&inited, true, __ATOMIC_RELAXED);
+	return OK;
+}
+
+static int run_driver_version(struct call *c)
+{
+	return put32(c->w[0], 13000);
+}
+
+static int run_error_name(struct call *c)
+{
+	const char *name = cuda_result_name((int32_t)c->w[0]);
+
+	if (put64(c->w[1], (uintptr_t)name))
+		return E_VALUE;
+	return name ? OK : E_VALUE;
+}
+
+static bool bad_dev(uint64_t dev)
+{
+	return (uint32_t)dev >= DEVICE_CNT;
+}
+
+static int run_device_get(struct call *c)
+{
+	return bad_dev(c->w[1]) ? E_NO_DEVICE : put32(c->w[0], c->w[1]);
+}
+
+static int run_device_count(struct call *c)
+{
+	return put32(c->w[0], DEVICE_CNT);
+}
+
+static int run_device_name(struct call *c)
+{
+	int len = (int)c->w[1];
+	char name[64] = DEVICE_NAME;
+
+	if (bad_dev(c->w[2]))
+		return E_NO_DEVICE;
+	if (len <= 0)
+		return E_VALUE;
+	if ((size_t)len < sizeof(name))
+		name[len - 1] = 0;
+	return put(c->w[0], name, strlen(name) + 1);
+}
+
+static int run_total_mem(struct call *c)
+{
+	return bad_dev(c->w[1]) ? E_NO_DEVICE : put64(c->w[0], 8ull << 30);
+}
+
+static int run_device_attr(struct call *c)
+{
+	static const struct {
+		unsigned attr;
+		int value;
+	} known[] = {
+		{1, 1024},    {2, 1024},     {3, 1024},	    {4, 64},	{5, 2147483647},
+		{6, 65535},   {7, 65535},    {8, 49152},    {9, 65536}, {10, 32},
+		{12, 65536},  {13, 1500000}, {14, 512},	    {16, 132},	{17, 0},
+		{20, 0},      {31, 1},	     {36, 2600000}, {37, 5120}, {38, 52428800},
+		{39, 2048},   {40, 3},	     {41, 1},	    {75, 9},	{76, 0},
+		{81, 233472}, {82, 65536},   {97, 232448},  {106, 32},	{95, 1},
+	};
+	int value = 1;
+
+	if (bad_dev(c->w[2]))
+		return E_NO_DEVICE;
+	if ((int)c->w[1] <= 0)
+		return E_VALUE;
+	for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
+		if (known[i].attr == (uint32_t)c->w[1])
+			value = known[i].value;
+	return put32(c->w[0], value);
+}
+
+static int run_device_uuid(struct call *c)
+{
+	unsigned char uuid[16] = {0xfa, 0x4e, 0xc0, 0xda, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10};
+
+	if (bad_dev(c->w[1]))
+		return E_NO_DEVICE;
+	uuid[15] = (uint32_t)c->w[1];
+	return put(c->w[0], uuid, sizeof(uuid));
+}
+
+static int run_pci_bus_id(struct call *c)
+{
+	char id[32];
+
+	if (bad_dev(c->w[2]))
+		return E_NO_DEVICE;
+	snprintf(id, sizeof(id), "0000:%02X:00.0", (unsigned)c->w[2] + 1);
+	if ((int)c->w[1] <= (int)strlen(id))
+		return E_VALUE;
+	return put(c->w[0], id, strlen(id) + 1);
+}
+
+static int run_can_access_peer(struct call *c)
+{
+	return bad_dev(c->w[1]) || bad_dev(c->w[2]) ? E_NO_DEVICE
+						    : put32(c->w[0], c->w[1] != c->w[2]);
+}
+
+/* cuGetErrorString and the like need a text; the name is one. */
+static int run_get_proc(struct call *c)
+{
+	const char *name = (const char *)(uintptr_t)c->w[0];
+	bool exists, v2 = strstr(c->fn->symbol, "_v2") != NULL;
+	void *p;
+
+	if (!readable(c->w[0], 1))
+		return E_VALUE;
+	/* CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM */
+	p = fake_newest(name, (int)c->w[2], c->w[3] & 2, &exists);
+	if (put64(c->w[1], (uintptr_t)p))
+		return E_VALUE;
+	/* CU_GET_PROC_ADDRESS_SUCCESS, _SYMBOL_NOT_FOUND, _VERSION_NOT_SUFFICIENT */
+	if (v2 && put32_opt(c->w[4], p ? 0 : exists ? 2 : 1))
+		return E_VALUE;
+	return p ? OK : E_NOT_FOUND;
+}
+
+static int run_export_table(struct call *c)
+{
+	return put64(c->w[0], 0) ? E_VALUE : E_NOT_FOUND;
+}
+
+static int run_primary_retain(struct call *c)
+{
+	uint32_t dev = c->w[1];
+
+	if (bad_dev(dev))
+		return E_NO_DEVICE;
+	if (!primary[dev]) {
+		primary[dev] = obj_new(OBJ_CTX, sizeof(*primary[dev]));
+		primary[dev]->dev = dev;
+		primary[dev]->primary = true;
+		primary[dev]->flags = primary_flags[dev];
+	}
+	if (put64(c->w[0], (uintptr_t)primary[dev]))
+		return E_VALUE;
+	primary_refs[dev]++;
+	return OK;
+}
+
+static int run_primary_release(struct call *c)
+{
+	uint32_t dev = c->w[0];
+
+	if (bad_dev(dev))
+		return E_NO_DEVICE;
+	if (!primary_refs[dev])
+		return E_CONTEXT;
+	primary_refs[dev]--;
+	return OK;
+}
+
+static int run_primary_state(struct call *c)
+{
+	uint32_t dev = c->w[0];
+
+	if (bad_dev(dev))
+		return E_NO_DEVICE;
+	if (put32(c->w[1], primary_flags[dev]))
+		return E_VALUE;
+	return put32(c->w[2], primary_refs[dev] > 0);
+}
+
+static int run_primary_flags(struct call *c)
+{
+	if (bad_dev(c->w[0]))
+		return E_NO_DEVICE;
+	primary_flags[(uint32_t)c->w[0]] = c->w[1];
+	return OK;
+}
+
+static int ctx_push(struct ctx *ctx)
+{
+	if (ctx_depth == CTX_STACK_MAX)
+		return E_OOM;
+	ctx_stack[ctx_depth++] = ctx;
+	return OK;
+}
+
+/* The device is the last argument, the flags the one before it; the forms differ in what is
+ * between them and the out-pointer. */
+static int run_ctx_create(struct call *c)
+{
+	unsigned n = c->fn->arg_cnt;
+	struct ctx *ctx;
+
+	if (n < 3 || bad_dev(c->w[n - 1]))
+		return E_NO_DEVICE;
+	ctx = obj_new(OBJ_CTX, sizeof(*ctx));
+	ctx->dev = c->w[n - 1];
+	ctx->flags = c->w[n - 2];
+	if (put64(c->w[0], (uintptr_t)ctx)) {
+		obj_free(ctx);
+		return E_VALUE;
+	}
+	return ctx_push(ctx);
+}
+
+static int run_ctx_destroy(struct call *c)
+{
+	struct ctx *ctx = obj_get(c->w[0], OBJ_CTX);
+
+	if (!ctx || ctx->primary)
+		return E_CONTEXT;
+	if (ctx_current() == ctx)
+		ctx_depth--;
+	ctx->obj.kind = 0;
+	return OK;
+}
+
+static int run_ctx_get_current(struct call *c)
+{
+	return put64(c->w[0], (uintptr_t)ctx_current());
+}
+
+static int run_ctx_set_current(struct call *c)
+{
+	struct ctx *ctx = obj_get(c->w[0], OBJ_CTX);
+
+	if (c->w[0] && !ctx)
+		return E_CONTEXT;
+	if (ctx_depth)
+		ctx_depth--;
+	return ctx ? ctx_push(ctx) : OK;
+}
+
+static int run_ctx_push(struct call *c)
+{
+	struct ctx *ctx = obj_get(c->w[0], OBJ_CTX);
+
+	return ctx ? ctx_push(ctx) : E_CONTEXT;
+}
+
+static int run_ctx_pop(struct call *c)
+{
+	if (!ctx_depth)
+		return E_CONTEXT;
+	if (put64_opt(c->w[0], (uintptr_t)ctx_current()))
+		return E_VALUE;
+	ctx_depth--;
+	return OK;
+}
+
+static int run_ctx_device(struct call *c)
+{
+	return put32(c->w[0], ctx_current()->dev);
+}
+
+static int run_ctx_flags(struct call *c)
+{
+	return put32(c->w[0], ctx_current()->flags);
+}
+
+static int run_ctx_version(struct call *c)
+{
+	return put32(c->w[1], 13000);
+}
+
+static int run_ctx_limit(struct call *c)
+{
+	return put64(c->w[0], 1024);
+}
+
+static int run_priority_range(struct call *c)
+{
+	return put32_opt(c->w[0], 0) || put32_opt(c->w[1], (uint32_t)-5) ? E_VALUE : OK;
+}
+
+static int run_occupancy(struct call *c)
+{
+	return put32(c->w[0], 8);
+}
+
+static int run_undocumented(struct call *c)
+{
+	uint64_t sum = 0;
+
+	for (int i = 0; i < 6; i++)
+		sum += c->w[i];
+	return (int)((sum & 0xff) % 7);
+}
+
+static int run_callback(struct call *c)
+{
+	void (*fn)(void *) = (void (*)(void *))(uintptr_t)c->w[0];
+
+	if (!fn)
+		return E_VALUE;
+	fn((void *)(uintptr_t)c->w[1]);
+	return OK;
+}
+
+static int run_nest(struct call *c)
+{
+	int depth = (int)c->w[0];
+	uint64_t pitch;
+
+	if (depth > 0) {
+		int (*nest)(int, uint64_t) = (int (*)(int, uint64_t))fake_export("cuFakeNest");
+
+		return nest(depth - 1, c->w[1]);
+	}
+	int (*alloc)(uint64_t, uint64_t *, size_t, size_t, unsigned) = (int (*)(
+		uint64_t, uint64_t *, size_t, size_t, unsigned))fake_export("cuMemAllocPitch_v2");
+	return alloc ? alloc(c->w[1], &pitch, 100, 10, 4) : E_UNSUPPORTED;
+}
+
+static int run_sleep(struct call *c)
+{
+	uint64_t ns = (uint64_t)(uint32_t)c->w[0] * 1000;
+	struct timespec ts = {.tv_sec = ns / 1000000000, .tv_nsec = ns % 1000000000};
+
+	nanosleep(&ts, NULL);
+	return OK;
+}
+
+static int run_nothing(struct call *c)
+{
+	(void)c;
+	return OK;
+}
+
+const struct impl impl_base[] = {
+	{"cuInit", run_init, IMPL_EARLY},
+	{"cuDriverGetVersion", run_driver_version, IMPL_EARLY},
+	{"cuGetErrorName", run_error_name, IMPL_EARLY},
+	{"cuGetErrorString", run_error_name, IMPL_EARLY},
+	{"cuGetProcAddress", run_get_proc, IMPL_EARLY},
+	{"cuGetProcAddress_v2", run_get_proc, IMPL_EARLY},
+	{"cuGetExportTable", run_export_table, IMPL_EARLY},
+	{"cuDeviceGet", run_device_get, 0},
+	{"cuDeviceGetCount", run_device_count, 0},
+	{"cuDeviceGetName", run_device_name, 0},
+	{"cuDeviceTotalMem_v2", run_total_mem, 0},
+	{"cuDeviceGetAttribute", run_device_attr, 0},
+	{"cuDeviceGetUuid", run_device_uuid, 0},
+	{"cuDeviceGetUuid_v2", run_device_uuid, 0},
+	{"cuDeviceGetPCIBusId", run_pci_bus_id, 0},
+	{"cuDeviceCanAccessPeer", run_can_access_peer, 0},
+	{"cuDevicePrimaryCtxRetain", run_primary_retain, 0},
+	{"cuDevicePrimaryCtxRelease", run_primary_release, 0},
+	{"cuDevicePrimaryCtxRelease_v2", run_primary_release, 0},
+	{"cuDevicePrimaryCtxGetState", run_primary_state, 0},
+	{"cuDevicePrimaryCtxSetFlags", run_primary_flags, 0},
+	{"cuDevicePrimaryCtxSetFlags_v2", run_primary_flags, 0},
+	{"cuCtxCreate", run_ctx_create, 0},
+	{"cuCtxCreate_v2", run_ctx_create, 0},
+	{"cuCtxCreate_v3", run_ctx_create, 0},
+	{"cuCtxCreate_v4", run_ctx_create, 0},
+	{"cuCtxDestroy", run_ctx_destroy, 0},
+	{"cuCtxDestroy_v2", run_ctx_destroy, 0},
+	{"cuCtxGetCurrent", run_ctx_get_current, 0},
+	{"cuCtxSetCurrent", run_ctx_set_current, 0},
+	{"cuCtxPushCurrent", run_ctx_push, 0},
+	{"cuCtxPushCurrent_v2", run_ctx_push, 0},
+	{"cuCtxPopCurrent", run_ctx_pop, 0},
+	{"cuCtxPopCurrent_v2", run_ctx_pop, 0},
+	{"cuCtxGetDevice", run_ctx_device, IMPL_CONTEXT},
+	{"cuCtxGetFlags", run_ctx_flags, IMPL_CONTEXT},
+	{"cuCtxGetApiVersion", run_ctx_version, 0},
+	{"cuCtxGetLimit", run_ctx_limit, IMPL_CONTEXT},
+	{"cuCtxGetStreamPriorityRange", run_priority_range, IMPL_CONTEXT},
+	{"cuOccupancyMaxActiveBlocksPerMultiprocessor", run_occupancy, IMPL_CONTEXT},
+	{"cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags", run_occupancy, IMPL_CONTEXT},
+	{"cuFakeUndocumented", run_undocumented, IMPL_NOLOCK},
+	{"cuFakeCallback", run_callback, IMPL_NOLOCK},
+	{"cuFakeNest", run_nest, IMPL_NOLOCK},
+	{"cuFakeSleep", run_sleep, IMPL_NOLOCK},
+	{"cuFakeLocked", run_nothing, IMPL_NOLOCK},
+	{NULL, NULL, 0},
+};

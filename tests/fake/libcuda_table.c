@@ -1,0 +1,8 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* The API table, inside the stand-in: hidden, so that it never meets the tracer's own copy. */
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+
+#pragma GCC visibility push(hidden)
+#include "decode/cuda.c"

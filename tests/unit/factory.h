@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Events as the model would make them, for tests of what comes after it. A factory has a clock that
+ * each call moves on; a test sets what it cares about between make and use.
+ */
+#ifndef TESTS_FACTORY_H
+#define TESTS_FACTORY_H
+
+#include <assert.h>
+#include <string.h>
+
+#include "model/event.h"
+#include "model/trace.h"
+
+#define FACTORY_BASE_NS 1000000000000ull
+
+struct factory {
+	uint64_t now_ns;
+	uint64_t next_id;
+	uint32_t pid, tid;
+	const char *comm;
+	uint64_t words[CT_MAX_WORDS];
+};
+
+static inline struct factory factory(uint32_t pid)
+{
+	return (struct factory){
+		.now_ns = FACTORY_BASE_NS, .next_id = 1, .pid = pid, .tid = pid, .comm = "python3"};
+}
+
+static inline enum event_type factory_type(const struct cuda_fn *fn)
+{
+	switch (fn->class) {
+	case CLASS_INIT:
+		return TYPE_INIT;
+	case CLASS_DEVICE:
+		return TYPE_DEVICE;
+	case CLASS_CONTEXT:
+		return TYPE_CONTEXT;
+	case CLASS_MODULE:
+		return TYPE_MODULE;
+	case CLASS_MEMORY:
+		return TYPE_MEMORY;
+	case CLASS_TRANSFER:
+		return TYPE_TRANSFER;
+	case CLASS_LAUNCH:
+		return TYPE_KERNEL;
+	case CLASS_GRAPH:
+		return TYPE_GRAPH;
+	case CLASS_STREAM:
+		return TYPE_STREAM;
+	case CLASS_EVENT:
+		return TYPE_EVENT;
+	case CLASS_SYNC:
+		return TYPE_SYNC;
+	default:
+		return TYPE_OTHER;
+	}
+}
+
+/* A call of dur_ns that begins gap_ns after the one before has ended. */
+static inline struct event factory_call(struct factory *f, const char *symbol, uint64_t gap_ns,
+					uint64_t dur_ns)
+{
+	const struct cuda_fn *fn = cuda_fn_by_symbol(symbol);
+	struct event ev = {.kind = EVENT_CALL};
+
+	assert(fn);
+	ev.fn = fn;
+	ev.type = factory_type(fn);
+	ev.op = cuda_op_name(fn->op);
+	ev.name = fn->name;
+	ev.pid = f->pid;
+	ev.tid = f->tid;
+	ev.comm = f->comm;
+	ev.start_ns = f->now_ns + gap_ns;
+	ev.end_ns = ev.start_ns + dur_ns;
+	ev.id = f->next_id++;
+	ev.lib_id = 1;
+	f->now_ns = ev.end_ns;
+	return ev;
+}
+
+static inline struct event factory_launch(struct factory *f, const char *kernel, uint64_t stream)
+{
+	struct event ev = factory_call(f, "cuLaunchKernel", 1000, 4000);
+
+	ev.has = HAS_LAUNCH | HAS_STREAM;
+	ev.stream = stream;
+	ev.launch = (struct launch_info){.grid = {80, 1, 1},
+					 .block = {256, 1, 1},
+					 .has_config = true,
+					 .func = 0x5555,
+					 .kernel = kernel};
+	return ev;
+}
+
+static inline struct event factory_on_stream(struct factory *f, const char *symbol, uint64_t stream,
+					     uint64_t dur_ns)
+{
+	struct event ev = factory_call(f, symbol, 500, dur_ns);
+
+	ev.has = HAS_STREAM;
+	ev.stream = stream;
+	return ev;
+}
+
+static inline struct event factory_sync(struct factory *f, uint64_t stream)
+{
+	return factory_on_stream(f, "cuStreamSynchronize", stream, 50000);
+}
+
+/* device_bytes: live after it */
+static inline struct event factory_alloc(struct factory *f, uint64_t size, uint64_t device_bytes)
+{
+	struct event ev = factory_call(f, "cuMemAlloc_v2", 1000, 90000);
+
+	ev.has = HAS_SIZE | HAS_PTR;
+	ev.size = size;
+	ev.ptr = 0x7f0000000000 + ev.id * 0x1000000;
+	ev.has_mem = true;
+	ev.mem.device_bytes = device_bytes;
+	return ev;
+}
+
+static inline struct event factory_free(struct factory *f, uint64_t device_bytes)
+{
+	struct event ev = factory_call(f, "cuMemFree_v2", 1000, 40000);
+
+	ev.has = HAS_PTR;
+	ev.ptr = 0x7f0000000000;
+	ev.has_mem = true;
+	ev.mem.device_bytes = device_bytes;
+	return ev;
+}
+
+static inline struct event factory_copy(struct factory *f, const char *symbol, enum copy_dir dir,
+					uint64_t size, uint64_t dur_ns)
+{
+	struct event ev = factory_call(f, symbol, 700, dur_ns);
+
+	ev.has = HAS_SIZE | HAS_DIR;
+	ev.dir = dir;
+	ev.size = size;
+	if (!ev.fn->is_async) {
+		ev.has |= HAS_BANDWIDTH;
+		ev.bandwidth_gbps = (double)size / dur_ns;
+	}
+	return ev;
+}
+
+static inline struct event factory_process(struct factory *f, const char *what)
+{
+	struct event ev = {.kind = EVENT_PROCESS, .type = TYPE_PROCESS, .name = what, .op = what};
+
+	ev.pid = f->pid;
+	ev.tid = f->tid;
+	ev.comm = f->comm;
+	ev.start_ns = ev.end_ns = f->now_ns += 1000;
+	return ev;
+}
+
+static inline struct trace_info factory_info(void)
+{
+	static const char *const argv[] = {"python3", "infer.py", NULL};
+	static const struct trace_lib libs[] = {
+		{"/usr/lib/x86_64-linux-gnu/libcuda.so.1", "0123abcd", 1, 613}};
+
+	return (struct trace_info){.version = "0.1-test",
+				   .argv = argv,
+				   .argc = 2,
+				   .hostname = "host",
+				   .kernel = "6.1.0",
+				   .machine = "x86_64",
+				   .driver_version = "580.159.04",
+				   .cuda_version = 13000,
+				   .libs = libs,
+				   .lib_cnt = 1,
+				   .traced = "all but query",
+				   .left_out = "query (61 functions)",
+				   .mechanism = "uprobe.multi",
+				   .probe_cost_ns = 1350,
+				   .base_ns = FACTORY_BASE_NS,
+				   .wall_ns = 1700000000123456789ull};
+}
+
+static inline struct trace_end factory_end(const struct factory *f, uint64_t call_cnt)
+{
+	struct trace_end end = {.end_ns = f->now_ns,
+				.reason = "command exited",
+				.event_cnt = call_cnt,
+				.call_cnt = call_cnt,
+				.probe_cost_ns = 1350,
+				.cost_ns = call_cnt * 1350,
+				.left_out = "query (61 functions)"};
+
+	end.stats[CT_STAT_ENTRIES] = end.stats[CT_STAT_RETURNS] = call_cnt;
+	if (f->now_ns > FACTORY_BASE_NS)
+		end.cost_share = (double)end.cost_ns / (f->now_ns - FACTORY_BASE_NS);
+	return end;
+}
+
+#endif /* TESTS_FACTORY_H */

@@ -1,0 +1,551 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* The Chrome trace: valid JSON whatever comes in, nesting, arrows, counters, names. */
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "factory.h"
+#include "sink/chrome_proc.h"
+#include "sink/kernel_name.h"
+#include "sink/sink.h"
+#include "util/out.h"
+
+extern const struct sink_ops chrome_sink_ops;
+
+#define CMD_SZ 4096
+
+/* A sink into memory. */
+struct rec {
+	struct sink *s;
+	struct factory f;
+	uint64_t cnt;
+};
+
+static struct rec rec_begin(void)
+{
+	struct trace_info info = factory_info();
+	struct rec r = {.s = calloc(1, chrome_sink_ops.size), .f = factory(100)};
+
+	assert_non_null(r.s);
+	r.s->ops = &chrome_sink_ops;
+	r.s->out = out__memory();
+	r.s->base_ns = info.base_ns;
+	assert_int_equal(chrome_sink_ops.open(r.s, &info), 0);
+	return r;
+}
+
+static void rec_put(struct rec *r, struct event ev)
+{
+	r->s->event_cnt++;
+	r->cnt++;
+	chrome_sink_ops.event(r->s, &ev);
+}
+
+/* The text, to be freed. */
+static char *rec_end(struct rec *r, const struct trace_end *end)
+{
+	char *text;
+
+	if (end)
+		chrome_sink_ops.end(r->s, end);
+	text = strndup(r->s->out->buf, r->s->out->len);
+	chrome_sink_ops.close(r->s);
+	out__close(r->s->out);
+	free(r->s);
+	assert_non_null(text);
+	return text;
+}
+
+static char *rec_finish(struct rec *r)
+{
+	struct trace_end end = factory_end(&r->f, r->cnt);
+
+	return rec_end(r, &end);
+}
+
+/* Runs Python over the trace, parsed, as `d`: what it must find out is an expression. */
+static void check_py(const char *text, const char *expr)
+{
+	char path[] = "/tmp/test_chrome.XXXXXX", cmd[CMD_SZ];
+	int fd = mkstemp(path), ret;
+
+	assert_true(fd >= 0);
+	assert_int_equal(write(fd, text, strlen(text)), strlen(text));
+	close(fd);
+	snprintf(cmd, sizeof(cmd),
+		 "python3 -c '\n"
+		 "import json, sys\n"
+		 "d = json.load(open(\"%s\", encoding=\"utf-8\"))\n"
+		 "ph = lambda p: [e for e in d if e[\"ph\"] == p]\n"
+		 "sys.exit(0 if (%s) else 1)'",
+		 path, expr);
+	ret = system(cmd);
+	if (ret)
+		print_error("not so: %s\n%s\n", expr, text);
+	unlink(path);
+	assert_int_equal(ret, 0);
+}
+
+/* A tiny check that the text is JSON: brackets in strings, escapes, control characters. Enough to
+ * be run on a thousand texts; Python has the last word on some. */
+static bool looks_like_json(const char *s, size_t len)
+{
+	char stack[64];
+	int depth = 0;
+	bool in_string = false, after_comma = false;
+	size_t i;
+
+	for (i = 0; i < len; i++) {
+		unsigned char c = s[i];
+
+		if (in_string) {
+			if (c < ' ')
+				return false;
+			if (c == '\\')
+				i++;
+			else if (c == '"')
+				in_string = false;
+			continue;
+		}
+		if (c == '\n' || c == ' ')
+			continue;
+		if ((c == ']' || c == '}') &&
+		    (after_comma || !depth || stack[--depth] != (c == ']' ? '[' : '{')))
+			return false;
+		if ((c == '[' || c == '{') && depth < 64)
+			stack[depth++] = c;
+		in_string = c == '"';
+		after_comma = c == ',';
+	}
+	return !depth && !in_string;
+}
+
+static void empty_trace(void **state)
+{
+	struct rec r = rec_begin();
+	char *text = rec_finish(&r);
+
+	check_py(text, "[e[\"name\"] for e in d] == [\"trace begins\", \"trace ends\"] and "
+		       "d[0][\"args\"][\"command\"] == [\"python3\", \"infer.py\"] and "
+		       "d[0][\"args\"][\"wall_time\"] == \"2023-11-14T22:13:20.123456789Z\" and "
+		       "d[0][\"s\"] == d[1][\"s\"] == \"g\"");
+	assert_true(looks_like_json(text, strlen(text)));
+	free(text);
+}
+
+static void calls_and_names(void **state)
+{
+	struct rec r = rec_begin();
+	struct event ev;
+	char *text;
+
+	rec_put(&r, factory_launch(&r.f, "void ns::k<int>(float*)", 0x10));
+	ev = factory_call(&r.f, "cuMemAlloc_v2", 10, 1001);
+	ev.result = 2;
+	ev.is_error = true;
+	rec_put(&r, ev);
+	r.f.comm = "worker";
+	rec_put(&r, factory_sync(&r.f, 0x99));
+	ev = factory_sync(&r.f, 0x99);
+	ev.unfinished = true;
+	rec_put(&r, ev);
+	text = rec_finish(&r);
+	check_py(text, "[e[\"name\"] for e in ph(\"X\")] == [\"ns::k\", \"cuMemAlloc\", "
+		       "\"cuStreamSynchronize\", \"cuStreamSynchronize\"]");
+	check_py(text, "ph(\"X\")[0][\"cat\"] == \"kernel\" and "
+		       "ph(\"X\")[0][\"args\"][\"call\"] == \"cuLaunchKernel\" and "
+		       "ph(\"X\")[0][\"args\"][\"kernel\"] == \"void ns::k<int>(float*)\" and "
+		       "ph(\"X\")[0][\"args\"][\"grid\"] == [80, 1, 1]");
+	check_py(text,
+		 "ph(\"X\")[1][\"cname\"] == \"terrible\" and "
+		 "ph(\"X\")[1][\"dur\"] == 1.001 and ph(\"X\")[1][\"args\"][\"result\"] == 2 and "
+		 "ph(\"X\")[1][\"args\"][\"error\"] == \"CUDA_ERROR_OUT_OF_MEMORY\" and "
+		 "ph(\"X\")[1][\"args\"][\"symbol\"] == \"cuMemAlloc_v2\"");
+	check_py(text, "ph(\"X\")[3][\"args\"][\"unfinished\"] and "
+		       "\"result\" not in ph(\"X\")[3][\"args\"]");
+	check_py(text, "[(e[\"name\"], list(e[\"args\"].values())) for e in ph(\"M\")] == ["
+		       "(\"process_sort_index\", [0]), (\"process_name\", [\"python3\"]), "
+		       "(\"thread_name\", [\"python3\"]), (\"process_name\", [\"worker\"]), "
+		       "(\"thread_name\", [\"worker\"])]");
+	free(text);
+}
+
+/* A thread that comes first lends its name; the main thread has the last word. */
+static void process_named_by_main_thread(void **state)
+{
+	struct rec r = rec_begin();
+	char *text;
+
+	r.f.tid = 101;
+	r.f.comm = "helper";
+	rec_put(&r, factory_sync(&r.f, 0));
+	r.f.tid = 100;
+	r.f.comm = "python3";
+	rec_put(&r, factory_sync(&r.f, 0));
+	r.f.tid = 101;
+	r.f.comm = "helper2";
+	rec_put(&r, factory_sync(&r.f, 0));
+	text = rec_finish(&r);
+	check_py(text, "[e[\"args\"][\"name\"] for e in ph(\"M\") if e[\"name\"] == "
+		       "\"process_name\"] == [\"helper\", \"python3\"] and "
+		       "[e[\"args\"][\"name\"] for e in ph(\"M\") if e[\"name\"] == "
+		       "\"thread_name\"] == [\"helper\", \"python3\", \"helper2\"]");
+	free(text);
+}
+
+static void nesting_keeps_nanoseconds(void **state)
+{
+	struct rec r = rec_begin();
+	struct event outer = factory_call(&r.f, "cuCtxSynchronize", 7, 3), inner = outer;
+	char *text;
+
+	inner.start_ns++;
+	inner.end_ns--;
+	inner.depth = 1;
+	rec_put(&r, inner);
+	rec_put(&r, outer);
+	/* far from the start: still to the nanosecond */
+	r.f.now_ns = FACTORY_BASE_NS + 123456789012345678ull;
+	rec_put(&r, factory_call(&r.f, "cuCtxSynchronize", 1, 1));
+	/* began before the trace did */
+	outer.start_ns = FACTORY_BASE_NS - 1500;
+	rec_put(&r, outer);
+	text = rec_finish(&r);
+	assert_non_null(strstr(text, "\"ts\":0.008,\"dur\":0.001,"));
+	assert_non_null(strstr(text, "\"ts\":0.007,\"dur\":0.003,"));
+	assert_non_null(strstr(text, "\"ts\":123456789012345.679,\"dur\":0.001,"));
+	assert_non_null(strstr(text, "\"ts\":-1.500,\"dur\":1.510,"));
+	check_py(text, "len(ph(\"X\")) == 4");
+	free(text);
+}
+
+/* Each arrow as "launch>sync", in order. */
+#define ARROWS                                                                                     \
+	"[[x[\"name\"] for k in (\"s\", \"f\") for e in ph(k) if e[\"id\"] == i for x in "         \
+	"ph(\"X\") if x[\"ts\"] == e[\"ts\"] and x[\"tid\"] == e[\"tid\"]] for i in "              \
+	"[e[\"id\"] for e in ph(\"s\")]] == "
+
+static void arrows(void **state)
+{
+	struct rec r = rec_begin();
+	struct event ev;
+	char *text;
+
+	rec_put(&r, factory_launch(&r.f, "a1", 1000));
+	rec_put(&r, factory_launch(&r.f, "a2", 1000));
+	rec_put(&r, factory_launch(&r.f, "b1", 2000));
+	rec_put(&r, factory_sync(&r.f, 1000)); /* a2 */
+	rec_put(&r, factory_sync(&r.f, 1000)); /* nothing new */
+	rec_put(&r, factory_launch(&r.f, "a3", 1000));
+	ev = factory_on_stream(&r.f, "cuEventRecord", 1000, 900);
+	ev.has |= HAS_EVENT;
+	ev.event = 0xe;
+	rec_put(&r, ev);
+	rec_put(&r, factory_launch(&r.f, "a4", 1000));
+	ev = factory_call(&r.f, "cuEventSynchronize", 10, 5000);
+	ev.has = HAS_EVENT;
+	ev.event = 0xe;
+	rec_put(&r, ev);						  /* a3 */
+	rec_put(&r, factory_call(&r.f, "cuCtxSynchronize", 10, 5000));	  /* a4, b1 */
+	rec_put(&r, factory_on_stream(&r.f, "cuGraphLaunch", 3000, 500)); /* g */
+	ev = factory_copy(&r.f, "cuMemcpyDtoH_v2", COPY_DIR_DTOH, 64, 9000);
+	ev.has |= HAS_STREAM;
+	ev.stream = 3000;
+	rec_put(&r, ev); /* g */
+	text = rec_finish(&r);
+	check_py(text,
+		 ARROWS "[[\"a2\", \"cuStreamSynchronize\"], "
+			"[\"a3\", \"cuEventSynchronize\"], [\"a4\", \"cuCtxSynchronize\"], "
+			"[\"b1\", \"cuCtxSynchronize\"], [\"cuGraphLaunch\", \"cuMemcpyDtoH\"]]");
+	check_py(text,
+		 "sorted(e[\"id\"] for e in ph(\"s\")) == sorted(e[\"id\"] for e in ph(\"f\")) "
+		 "and all(e[\"bp\"] == \"e\" for e in ph(\"f\"))");
+	free(text);
+}
+
+static void no_arrows(void **state)
+{
+	struct rec r = rec_begin();
+	struct event ev, late;
+	char *text;
+
+	ev = factory_launch(&r.f, "captured", 1);
+	ev.launch.capturing = true;
+	rec_put(&r, ev);
+	rec_put(&r, factory_sync(&r.f, 1));
+	ev = factory_launch(&r.f, "failed", 2000);
+	ev.result = 1;
+	ev.is_error = true;
+	rec_put(&r, ev);
+	rec_put(&r, factory_sync(&r.f, 2000));
+	rec_put(&r, factory_launch(&r.f, "k", 3000));
+	ev = factory_sync(&r.f, 3000); /* fails */
+	ev.result = 700;
+	ev.is_error = true;
+	rec_put(&r, ev);
+	/* the stream was destroyed, its handle used again */
+	rec_put(&r, factory_on_stream(&r.f, "cuStreamDestroy_v2", 3000, 500));
+	rec_put(&r, factory_sync(&r.f, 3000));
+	/* another process */
+	rec_put(&r, factory_launch(&r.f, "k", 4000));
+	r.f.pid = r.f.tid = 200;
+	rec_put(&r, factory_sync(&r.f, 4000));
+	/* launched by another thread while this one waited already */
+	ev = factory_sync(&r.f, 5000);
+	late = factory_launch(&r.f, "late", 5000);
+	late.tid++;
+	late.start_ns = ev.start_ns + 10;
+	late.end_ns = ev.start_ns + 20;
+	rec_put(&r, late);
+	rec_put(&r, ev);
+	text = rec_finish(&r);
+	check_py(text, "not ph(\"s\") and not ph(\"f\")");
+	free(text);
+}
+
+/* Stream 0 is one stream or one for each thread, depending on how the function is called. */
+static void default_streams(void **state)
+{
+	struct rec r = rec_begin();
+	struct event ev;
+	char *text;
+
+	ev = factory_launch(&r.f, "mine", 0);
+	ev.fn = cuda_fn_by_symbol("cuLaunchKernel_ptsz");
+	assert_non_null(ev.fn);
+	rec_put(&r, ev);
+	r.f.tid++;
+	ev = factory_launch(&r.f, "other", 2); /* CU_STREAM_PER_THREAD */
+	rec_put(&r, ev);
+	rec_put(&r, factory_sync(&r.f, 0)); /* legacy: nothing there */
+	r.f.tid--;
+	rec_put(&r, factory_on_stream(&r.f, "cuStreamSynchronize_ptsz", 0, 900));
+	rec_put(&r, factory_launch(&r.f, "legacy", 1)); /* CU_STREAM_LEGACY */
+	rec_put(&r, factory_sync(&r.f, 0));
+	text = rec_finish(&r);
+	check_py(text, ARROWS "[[\"mine\", \"cuStreamSynchronize\"], "
+			      "[\"legacy\", \"cuStreamSynchronize\"]]");
+	free(text);
+}
+
+static void counters_are_rare(void **state)
+{
+	struct rec r = rec_begin();
+	struct event ev;
+	char *text;
+	int i;
+
+	/* 1000 allocations, one every microsecond: 10 gaps */
+	for (i = 1; i <= 1000; i++) {
+		ev = factory_call(&r.f, "cuMemAlloc_v2", 500, 500);
+		ev.has_mem = true;
+		ev.mem.device_bytes = i;
+		ev.mem.managed_bytes = i >= 500 ? 7 : 0;
+		rec_put(&r, ev);
+	}
+	text = rec_finish(&r);
+	check_py(text, "(lambda c: 10 <= len(c) <= 12 and c[0][\"args\"][\"bytes\"] == 1 and "
+		       "c[-1][\"args\"][\"bytes\"] == 1000 and all(b[\"ts\"] - a[\"ts\"] > 99.9 "
+		       "for a, b in zip(c, c[1:])))"
+		       "([e for e in ph(\"C\") if e[\"name\"] == \"device memory\"])");
+	check_py(text, "[e[\"args\"][\"bytes\"] for e in ph(\"C\") if e[\"name\"] == "
+		       "\"managed memory\"] == [7]");
+	check_py(text, "not [e for e in ph(\"C\") if e[\"name\"] == \"pinned host memory\"]");
+	free(text);
+}
+
+static void counters_catch_up(void **state)
+{
+	struct rec r = rec_begin();
+	char *text;
+
+	rec_put(&r, factory_alloc(&r.f, 10, 10)); /* ends at 91 µs */
+	r.f.now_ns -= 50000;
+	rec_put(&r, factory_free(&r.f, 0)); /* ends at 82 µs: waits */
+	r.f.now_ns += 5000000;
+	rec_put(&r, factory_alloc(&r.f, 30, 30));
+	rec_put(&r, factory_process(&r.f, "exit"));
+	text = rec_finish(&r);
+	check_py(text, "[(e[\"ts\"], e[\"args\"][\"bytes\"]) for e in ph(\"C\")] == "
+		       "[(91, 10), (191, 0), (5173, 30), (5174, 0)]");
+	check_py(text, "[e[\"name\"] for e in ph(\"i\") if e[\"s\"] == \"p\"] == [\"exit\"]");
+	free(text);
+}
+
+static void hostile_names(void **state)
+{
+	static const char *const nasty[] = {
+		"\"}],",   "\\",	"\xff\xfe\xc0\x80", "\x01\x02\x1b[2J\x7f",
+		"a\nb\tc", "</script>", "\xed\xa0\x80",	    "\xf4\x90\x80\x80",
+		"",	   "\xe2\x82",
+	};
+	struct rec r = rec_begin();
+	struct event ev;
+	char *text;
+	size_t i;
+
+	for (i = 0; i < sizeof(nasty) / sizeof(nasty[0]); i++) {
+		struct cuda_fn fn = {.symbol = nasty[i], .name = nasty[i], .class = CLASS_OTHER};
+
+		r.f.tid++;
+		r.f.comm = nasty[i];
+		rec_put(&r, factory_launch(&r.f, nasty[i], 1));
+		ev = factory_call(&r.f, "cuInit", 10, 10);
+		ev.fn = &fn;
+		ev.name = nasty[i];
+		ev.type = TYPE_OTHER;
+		rec_put(&r, ev);
+		ev = factory_process(&r.f, "exec");
+		ev.kind = EVENT_LIBRARY;
+		ev.type = TYPE_LIBRARY;
+		ev.path = ev.build_id = ev.note = nasty[i];
+		rec_put(&r, ev);
+	}
+	text = rec_finish(&r);
+	check_py(text, "len(ph(\"X\")) == 20 and len(ph(\"i\")) == 12");
+	assert_true(looks_like_json(text, strlen(text)));
+	free(text);
+}
+
+/* Cut anywhere, a file still holds every whole line: up to the last ",\n" and closed by "]". */
+static void truncated_anywhere(void **state)
+{
+	struct rec r = rec_begin();
+	size_t len, cut, end;
+	char *text, *copy;
+	int i;
+
+	for (i = 0; i < 3; i++) {
+		rec_put(&r, factory_alloc(&r.f, 1, i));
+		rec_put(&r, factory_launch(&r.f, "void f<4>(int)", 1));
+		rec_put(&r, factory_sync(&r.f, 1));
+	}
+	text = rec_finish(&r);
+	len = strlen(text);
+	copy = malloc(len + 2);
+	for (cut = strchr(strchr(text, '\n') + 1, '\n') + 1 - text; cut < len; cut++) {
+		for (end = cut; memcmp(text + end - 2, ",\n", 2); end--)
+			;
+		end -= 2;
+		memcpy(copy, text, end);
+		memcpy(copy + end, "]", 2);
+		assert_true(looks_like_json(copy, end + 1));
+	}
+	check_py(copy, "len(ph(\"X\")) == 9");
+	free(copy);
+	free(text);
+}
+
+static void losses_are_shown(void **state)
+{
+	struct rec r = rec_begin();
+	struct trace_end end;
+	char *text;
+
+	rec_put(&r, factory_sync(&r.f, 0));
+	end = factory_end(&r.f, 1);
+	end.drops[CT_DROP_CALL] = 1200;
+	end.drops[CT_DROP_TASK] = 34;
+	text = rec_end(&r, &end);
+	check_py(text, "d[-2][\"name\"] == \"1234 EVENTS WERE LOST\" and d[-2][\"s\"] == \"g\" and "
+		       "list(d[-2][\"args\"].values()) == [1200, 34] and "
+		       "d[-1][\"args\"][\"cost_ms\"] == 0.00135");
+	free(text);
+}
+
+/* More processes, threads, streams and events than are kept. */
+static void bounded(void **state)
+{
+	struct rec r = rec_begin();
+	struct event ev;
+	char *text;
+	unsigned i;
+
+	for (i = 0; i < 20000; i++) {
+		r.f.pid = r.f.tid = 1000 + i % 5000;
+		rec_put(&r, factory_launch(&r.f, "k", i));
+		ev = factory_on_stream(&r.f, "cuEventRecord", i, 10);
+		ev.has |= HAS_EVENT;
+		ev.event = i;
+		rec_put(&r, ev);
+		r.s->out->len = r.s->out->mark = 0;
+	}
+	r.f.pid = r.f.tid = 77;
+	for (i = 0; i < 20000; i++) {
+		rec_put(&r, factory_launch(&r.f, "k", i));
+		ev = factory_on_stream(&r.f, "cuEventRecord", i, 10);
+		ev.has |= HAS_EVENT;
+		ev.event = i;
+		rec_put(&r, ev);
+		r.s->out->len = r.s->out->mark = 0;
+	}
+	rec_put(&r, factory_call(&r.f, "cuCtxSynchronize", 1, 1));
+	text = rec_finish(&r);
+	/* what is kept of one process */
+	assert_non_null(strstr(text, "\"id\":1024,"));
+	assert_null(strstr(text, "\"id\":1025,"));
+	free(text);
+}
+
+static void kernel_names(void **state)
+{
+	static const char *const names[][2] = {
+		{"void at::native::vec_kernel<4, at::add<float>, std::array<char*, 3ul> >(int, float)",
+		 "at::native::vec_kernel"},
+		{"void at::native::(anonymous namespace)::fill<int>(int)", "at::native::fill"},
+		{"ampere_sgemm_128x64_tn", "ampere_sgemm_128x64_tn"},
+		{"f(int)", "f"},
+		{"void cutlass::Kernel<cutlass_80::G<(int)3>>(cutlass_80::G<(int)3>::Params)",
+		 "cutlass::Kernel"},
+		{"void S::operator()<int>(int) const", "S::operator()"},
+		{"bool S::operator<(S const&)", "S::operator<"},
+		{"void S::operator<< <int>(S const&)", "S::operator<<"},
+		{"my_operator<4>(int)", "my_operator"},
+		{"f(int) [clone .kd]", "f"},
+		{"f [clone .kd]", "f"},
+		{"<<<", "<<<"},
+		{"", ""},
+		{"(", "("},
+		{"a<b", "a"},
+		{"unsigned long ns::g(int)", "ns::g"},
+	};
+	char got[512];
+	size_t i, len;
+
+	for (i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		const char *s = kernel_short_name(names[i][0], &len);
+
+		assert_true(len < sizeof(got));
+		memcpy(got, s, len);
+		got[len] = '\0';
+		assert_string_equal(got, names[i][1]);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(empty_trace),
+		cmocka_unit_test(calls_and_names),
+		cmocka_unit_test(process_named_by_main_thread),
+		cmocka_unit_test(nesting_keeps_nanoseconds),
+		cmocka_unit_test(arrows),
+		cmocka_unit_test(no_arrows),
+		cmocka_unit_test(default_streams),
+		cmocka_unit_test(counters_are_rare),
+		cmocka_unit_test(counters_catch_up),
+		cmocka_unit_test(hostile_names),
+		cmocka_unit_test(truncated_anywhere),
+		cmocka_unit_test(losses_are_shown),
+		cmocka_unit_test(bounded),
+		cmocka_unit_test(kernel_names),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

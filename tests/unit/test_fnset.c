@@ -1,0 +1,272 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "ct_abi.h"
+#include "decode/fnset.h"
+
+static struct fnset *set;
+static char err[512];
+
+static void select_ok(const char *expr)
+{
+	if (fnset__select(set, expr, err, sizeof(err)))
+		fail_msg("%s: %s", expr, err);
+}
+
+static bool wanted(const char *symbol)
+{
+	int id = fnset__id(set, symbol);
+
+	assert_true(id >= 0);
+	return fnset__wanted(set, id);
+}
+
+static unsigned wanted_cnt(void)
+{
+	unsigned n = 0;
+
+	for (unsigned id = 0; id < fnset__cnt(set); id++)
+		n += fnset__wanted(set, id);
+	return n;
+}
+
+static void test_default(void **state)
+{
+	(void)state;
+	assert_true(wanted("cuInit"));
+	assert_true(wanted("cuLaunchKernel"));
+	assert_false(wanted("cuCtxGetDevice"));
+	fnset__select_all(set);
+	assert_true(wanted("cuCtxGetDevice"));
+	assert_int_equal(wanted_cnt(), fnset__cnt(set));
+}
+
+static void test_ids(void **state)
+{
+	unsigned cnt = fnset__cnt(set);
+	int id = fnset__id(set, "cuWhatever_v3_ptsz");
+	const struct cuda_fn *fn = fnset__fn(set, id);
+
+	(void)state;
+	assert_int_equal(id, cnt);
+	assert_int_equal(fnset__id(set, "cuWhatever_v3_ptsz"), id);
+	assert_int_equal(fnset__cnt(set), cnt + 1);
+	assert_string_equal(fn->symbol, "cuWhatever_v3_ptsz");
+	assert_string_equal(fn->name, "cuWhatever");
+	assert_false(fn->known);
+	assert_int_equal(fn->arg_cnt, 6);
+	assert_int_equal(fn->class, CLASS_OTHER);
+	assert_true(fnset__wanted(set, id));
+	assert_null(fnset__fn(set, cnt + 1));
+	assert_null(fnset__fn(set, UINT32_MAX));
+	assert_false(fnset__wanted(set, cnt + 1));
+	assert_string_equal(fnset__fn(set, fnset__id(set, "cuInit"))->name, "cuInit");
+}
+
+static void test_id_limit(void **state)
+{
+	char name[32];
+	int id = 0;
+
+	(void)state;
+	for (unsigned i = 0; i <= CT_MAX_FUNCS && id >= 0; i++) {
+		snprintf(name, sizeof(name), "cuX%u", i);
+		id = fnset__id(set, name);
+	}
+	assert_int_equal(id, -ENOSPC);
+	assert_int_equal(fnset__cnt(set), CT_MAX_FUNCS);
+	select_ok("other");
+	assert_true(wanted("cuX0"));
+}
+
+static void test_names(void **state)
+{
+	(void)state;
+	select_ok("cuMemAlloc");
+	assert_true(wanted("cuMemAlloc_v2"));
+	assert_false(wanted("cuMemFree_v2"));
+	select_ok("cuMemAlloc_v2,cuInit");
+	assert_true(wanted("cuMemAlloc_v2"));
+	assert_true(wanted("cuInit"));
+	assert_int_equal(wanted_cnt(), 2);
+	/* The last call wins. */
+	select_ok(" cuMemFree , cuInit ");
+	assert_false(wanted("cuMemAlloc_v2"));
+	assert_true(wanted("cuMemFree_v2"));
+	select_ok("cuCtxGetDevice");
+	assert_true(wanted("cuCtxGetDevice"));
+}
+
+static void test_globs(void **state)
+{
+	(void)state;
+	select_ok("cuLaunch*");
+	assert_true(wanted("cuLaunchKernelEx"));
+	assert_true(wanted("cuLaunchKernel"));
+	assert_false(wanted("cuInit"));
+	select_ok("*_v2");
+	assert_true(wanted("cuMemAlloc_v2"));
+	assert_false(wanted("cuLaunchKernel"));
+	select_ok("cuMem[AF]*,!cuMemFree");
+	assert_true(wanted("cuMemAlloc_v2"));
+	assert_false(wanted("cuMemFree_v2"));
+}
+
+static void test_classes(void **state)
+{
+	(void)state;
+	select_ok("memory,transfer");
+	assert_true(wanted("cuMemAlloc_v2"));
+	assert_true(wanted("cuMemGetInfo_v2"));
+	assert_true(wanted("cuMemcpyHtoD_v2"));
+	assert_false(wanted("cuLaunchKernel"));
+	select_ok("memory,!query");
+	assert_false(wanted("cuMemGetInfo_v2"));
+	select_ok("query");
+	assert_true(wanted("cuCtxGetDevice"));
+	assert_false(wanted("cuInit"));
+	select_ok("all");
+	assert_int_equal(wanted_cnt(), fnset__cnt(set));
+	select_ok("none");
+	assert_int_equal(wanted_cnt(), 0);
+	select_ok("all,none,launch");
+	assert_true(wanted("cuLaunchKernel"));
+	assert_false(wanted("cuInit"));
+}
+
+static void test_negation(void **state)
+{
+	(void)state;
+	select_ok("!memory");
+	assert_false(wanted("cuMemAlloc_v2"));
+	assert_true(wanted("cuLaunchKernel"));
+	assert_false(wanted("cuCtxGetDevice"));
+	select_ok("!memory,transfer");
+	assert_false(wanted("cuMemcpyHtoD_v2"));
+	select_ok("!memory,!transfer");
+	assert_false(wanted("cuMemcpyHtoD_v2"));
+	assert_false(wanted("cuMemAlloc_v2"));
+	assert_true(wanted("cuInit"));
+	select_ok("all,!memory,cuMemAlloc");
+	assert_true(wanted("cuMemAlloc_v2"));
+	assert_false(wanted("cuMemFree_v2"));
+	assert_true(wanted("cuCtxGetDevice"));
+	select_ok("!all");
+	assert_int_equal(wanted_cnt(), 0);
+	/* Functions that turn up later. */
+	select_ok("!other");
+	assert_false(wanted("cuTurnsUpLater"));
+	select_ok("launch");
+	assert_false(wanted("cuTurnsUpStillLater"));
+}
+
+static void check_error(const char *expr, const char *want)
+{
+	unsigned before = wanted_cnt();
+
+	assert_int_equal(fnset__select(set, expr, err, sizeof(err)), -EINVAL);
+	assert_string_equal(err, want);
+	/* What was selected stays. */
+	assert_int_equal(wanted_cnt(), before);
+}
+
+static void test_errors(void **state)
+{
+	(void)state;
+	select_ok("launch");
+	check_error("cuMemAloc",
+		    "unknown function or class \"cuMemAloc\": did you mean cuMemAlloc?");
+	check_error("cumemalloc",
+		    "unknown function or class \"cumemalloc\": did you mean cuMemAlloc?");
+	check_error("init,memry", "unknown function or class \"memry\": did you mean memory?");
+	check_error("!strem", "unknown function or class \"strem\": did you mean stream?");
+	check_error("xyzzyxyzzyxyzzy",
+		    "unknown function or class \"xyzzyxyzzyxyzzy\": see cudatrace list");
+	check_error("cuFoo*", "no function matches \"cuFoo*\": see cudatrace list");
+	check_error("", "empty item in \"\": write names, globs or classes, such as "
+			"memory,cuLaunch*");
+	check_error("memory,", "empty item in \"memory,\": write names, globs or classes, such as "
+			       "memory,cuLaunch*");
+	check_error("!", "empty item in \"!\": write names, globs or classes, such as "
+			 "memory,cuLaunch*");
+}
+
+static void test_error_bounds(void **state)
+{
+	char name[5000];
+
+	(void)state;
+	memset(name, 'c', sizeof(name) - 1);
+	name[sizeof(name) - 1] = 0;
+	assert_int_equal(fnset__select(set, name, err, sizeof(err)), -EINVAL);
+	for (size_t n = 1; n < 80; n++) {
+		memset(err, 'x', sizeof(err));
+		assert_int_equal(fnset__select(set, "cuMemcpyHtoDAsyn", err, n), -EINVAL);
+		assert_true(strnlen(err, n) < n);
+		assert_int_equal(err[n], 'x');
+	}
+}
+
+static void test_describe(void **state)
+{
+	char in[2048], out[2048];
+
+	(void)state;
+	fnset__describe(set, in, sizeof(in), out, sizeof(out));
+	assert_non_null(strstr(in, "init, device"));
+	assert_memory_equal(out, "query (", 7);
+	assert_null(strchr(out, ','));
+	fnset__select_all(set);
+	fnset__describe(set, in, sizeof(in), out, sizeof(out));
+	assert_string_equal(in, "everything");
+	assert_string_equal(out, "nothing");
+	select_ok("none");
+	fnset__describe(set, in, sizeof(in), out, sizeof(out));
+	assert_string_equal(in, "nothing");
+	select_ok("cuLaunchKernel,init");
+	fnset__describe(set, in, sizeof(in), out, sizeof(out));
+	assert_memory_equal(in, "init, launch (", 14);
+	assert_non_null(strstr(out, "memory ("));
+	for (size_t n = 1; n < 200; n++) {
+		memset(out, 'x', sizeof(out));
+		fnset__describe(set, in, n, out, n);
+		assert_true(strnlen(out, n) < n);
+		assert_int_equal(out[n], 'x');
+	}
+}
+
+static int setup(void **state)
+{
+	(void)state;
+	set = fnset__new();
+	return !set;
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	fnset__free(set);
+	return 0;
+}
+
+#define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(test_default),	 TEST(test_ids),    TEST(test_id_limit),
+		TEST(test_names),	 TEST(test_globs),  TEST(test_classes),
+		TEST(test_negation),	 TEST(test_errors), TEST(test_describe),
+		TEST(test_error_bounds),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,481 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "json_check.h"
+#include "sink/sink.h"
+#include "util/out.h"
+
+#define BASE_NS 5000000000ULL
+
+static char path[64];
+static struct sink *sink;
+
+static const struct trace_info plain = {.version = "1.2.3", .base_ns = BASE_NS};
+
+static void begin(const struct trace_info *info)
+{
+	sink = sink__open("jsonl", path, info);
+	assert_non_null(sink);
+}
+
+/* The file, after every line was found to be JSON. */
+static char *slurp(void)
+{
+	FILE *f = fopen(path, "r");
+	char *s = calloc(1, 1 << 20);
+	size_t n;
+
+	assert_non_null(f);
+	n = fread(s, 1, (1 << 20) - 1, f);
+	fclose(f);
+	assert_true(n == 0 || s[n - 1] == '\n');
+	for (char *p = s, *nl; *p; p = nl + 1) {
+		nl = strchr(p, '\n');
+		if (!json_valid(p, nl - p))
+			fail_msg("no JSON: %.*s", (int)(nl - p), p);
+	}
+	return s;
+}
+
+/* What the sink wrote for one event. */
+static void check_event(const struct event *ev, const char *want)
+{
+	char *s, *line;
+
+	begin(&plain);
+	sink__event(sink, ev);
+	assert_int_equal(sink__close(sink, NULL), 0);
+	s = slurp();
+	line = strchr(s, '\n') + 1;
+	assert_non_null(strchr(line, '\n'));
+	*strchr(line, '\n') = 0;
+	assert_string_equal(line, want);
+	free(s);
+}
+
+static struct event call(const char *symbol, enum event_type type, const uint64_t *words)
+{
+	const struct cuda_fn *fn = cuda_fn_by_symbol(symbol);
+
+	assert_non_null(fn);
+	return (struct event){.kind = EVENT_CALL,
+			      .type = type,
+			      .op = cuda_op_name(fn->op),
+			      .name = fn->name,
+			      .pid = 100,
+			      .tid = 101,
+			      .comm = "python3",
+			      .start_ns = BASE_NS + 1234567,
+			      .end_ns = BASE_NS + 1236068,
+			      .fn = fn,
+			      .id = 7,
+			      .lib_id = 1,
+			      .words = words,
+			      .word_cnt = fn->arg_cnt};
+}
+
+static void test_alloc(void **state)
+{
+	static const uint64_t words[] = {0x7ffc00, 1024};
+	static const uint64_t ptr = 0x7f0000000000;
+	struct event ev = call("cuMemAlloc_v2", TYPE_MEMORY, words);
+
+	(void)state;
+	ev.caps[0] = (struct capture){(const uint8_t *)&ptr, 8};
+	ev.cap_cnt = 1;
+	ev.has = HAS_SIZE | HAS_PTR;
+	ev.size = 1024;
+	ev.ptr = ptr;
+	check_event(&ev,
+		    "{\"ts\":1.234567,\"type\":\"memory\",\"op\":\"alloc\",\"name\":\"cuMemAlloc\","
+		    "\"symbol\":\"cuMemAlloc_v2\",\"pid\":100,\"tid\":101,\"comm\":\"python3\","
+		    "\"id\":7,\"duration_us\":1.501,\"result\":0,\"size\":1024,"
+		    "\"ptr\":\"0x7f0000000000\",\"args\":{\"dptr\":\"0x7f0000000000\","
+		    "\"bytesize\":1024}}");
+	ev.cap_cnt = 0;
+	ev.has = HAS_SIZE;
+	ev.result = 2;
+	ev.is_error = true;
+	ev.parent_id = 6;
+	ev.depth = 1;
+	ev.lib_id = 2;
+	check_event(&ev,
+		    "{\"ts\":1.234567,\"type\":\"memory\",\"op\":\"alloc\",\"name\":\"cuMemAlloc\","
+		    "\"symbol\":\"cuMemAlloc_v2\",\"pid\":100,\"tid\":101,\"comm\":\"python3\","
+		    "\"id\":7,\"parent\":6,\"depth\":1,\"lib\":2,\"duration_us\":1.501,"
+		    "\"result\":2,\"error\":\"CUDA_ERROR_OUT_OF_MEMORY\",\"size\":1024,"
+		    "\"args\":{\"dptr\":null,\"bytesize\":1024}}");
+}
+
+#define INIT(ts, rest)                                                                             \
+	"{\"ts\":" ts ",\"type\":\"init\",\"op\":\"init\",\"name\":\"cuInit\","                    \
+	"\"symbol\":\"cuInit\",\"pid\":100,\"tid\":101,\"comm\":\"python3\",\"id\":7," rest        \
+	",\"args\":{\"Flags\":0}}"
+
+static void test_outcome(void **state)
+{
+	static const uint64_t words[] = {0};
+	struct event ev = call("cuInit", TYPE_INIT, words);
+
+	(void)state;
+	check_event(&ev, INIT("1.234567", "\"duration_us\":1.501,\"result\":0"));
+	ev.result = 12345;
+	ev.is_error = true;
+	check_event(&ev,
+		    INIT("1.234567", "\"duration_us\":1.501,\"result\":12345,\"error\":\"12345\""));
+	ev.result = -3;
+	check_event(&ev, INIT("1.234567", "\"duration_us\":1.501,\"result\":-3,\"error\":\"-3\""));
+	/* CUDA_ERROR_NOT_READY is an answer. */
+	ev.result = 600;
+	ev.is_error = false;
+	check_event(&ev, INIT("1.234567", "\"duration_us\":1.501,\"result\":600"));
+	ev.unfinished = true;
+	check_event(&ev, INIT("1.234567", "\"unfinished\":true"));
+	ev.unfinished = false;
+	ev.abandoned = true;
+	check_event(&ev, INIT("1.234567", "\"abandoned\":true"));
+	/* It began before the trace; the clock went nowhere. */
+	ev.abandoned = false;
+	ev.result = 0;
+	ev.start_ns = ev.end_ns = BASE_NS - 42;
+	check_event(&ev, INIT("-0.000042", "\"duration_us\":0.000,\"result\":0"));
+	ev.start_ns = ev.end_ns = BASE_NS;
+	check_event(&ev, INIT("0.000000", "\"duration_us\":0.000,\"result\":0"));
+}
+
+static struct event launch(void)
+{
+	static const uint64_t words[] = {0xf00, 4, 2, 1, 128, 1, 1, 64, 0xabc, 0x7ffc0, 0};
+	struct event ev = call("cuLaunchKernel", TYPE_KERNEL, words);
+
+	ev.has = HAS_LAUNCH | HAS_STREAM;
+	ev.stream = 0xabc;
+	ev.launch = (struct launch_info){.grid = {4, 2, 1},
+					 .block = {128, 1, 1},
+					 .shared_mem_sz = 64,
+					 .has_config = true,
+					 .func = 0xf00,
+					 .kernel = "add(float*)",
+					 .kernel_mangled = "_Z3addPf"};
+	return ev;
+}
+
+#define LAUNCH(rest)                                                                               \
+	"{\"ts\":1.234567,\"type\":\"kernel\",\"op\":\"launch\",\"name\":\"cuLaunchKernel\","      \
+	"\"symbol\":\"cuLaunchKernel\",\"pid\":100,\"tid\":101,\"comm\":\"python3\",\"id\":7,"     \
+	"\"duration_us\":1.501,\"result\":0,\"stream\":\"0xabc\"" rest                             \
+	",\"args\":{\"f\":\"0xf00\",\"gridDimX\":4,\"gridDimY\":2,\"gridDimZ\":1,"                 \
+	"\"blockDimX\":128,\"blockDimY\":1,\"blockDimZ\":1,\"sharedMemBytes\":64,"                 \
+	"\"hStream\":\"0xabc\",\"kernelParams\":\"0x7ffc0\",\"extra\":null}}"
+
+static void test_launch(void **state)
+{
+	struct event ev = launch();
+
+	(void)state;
+	check_event(&ev, LAUNCH(",\"kernel\":\"add(float*)\",\"kernel_mangled\":\"_Z3addPf\","
+				"\"func\":\"0xf00\",\"grid\":[4,2,1],\"block\":[128,1,1],"
+				"\"shared_mem\":64"));
+	ev.launch.kernel = ev.launch.kernel_mangled = "kernel\xff";
+	ev.launch.kernel_guessed = true;
+	ev.launch.cluster[0] = 2;
+	ev.launch.cluster[1] = ev.launch.cluster[2] = 1;
+	ev.launch.cooperative = ev.launch.capturing = true;
+	check_event(&ev, LAUNCH(",\"kernel\":\"kernel\xef\xbf\xbd\",\"kernel_source\":\"handle\","
+				"\"func\":\"0xf00\",\"grid\":[4,2,1],\"block\":[128,1,1],"
+				"\"shared_mem\":64,\"cluster\":[2,1,1],\"cooperative\":true,"
+				"\"capturing\":true"));
+	ev.launch = (struct launch_info){.func = 0xf00};
+	check_event(&ev, LAUNCH(",\"func\":\"0xf00\""));
+}
+
+static void test_copy(void **state)
+{
+	static const uint64_t words[] = {0x1000, 0x2000, 8};
+	struct event ev = call("cuMemcpyHtoD_v2", TYPE_TRANSFER, words);
+
+	(void)state;
+	ev.has = HAS_SIZE | HAS_PTR | HAS_DIR | HAS_BANDWIDTH;
+	ev.size = 8;
+	ev.ptr = 0x1000;
+	ev.dir = COPY_DIR_HTOD;
+	ev.bandwidth_gbps = 12.3456789;
+#define COPY(bw)                                                                                   \
+	"{\"ts\":1.234567,\"type\":\"transfer\",\"op\":\"copy\",\"name\":\"cuMemcpyHtoD\","        \
+	"\"symbol\":\"cuMemcpyHtoD_v2\",\"pid\":100,\"tid\":101,\"comm\":\"python3\",\"id\":7,"    \
+	"\"duration_us\":1.501,\"result\":0,\"size\":8,\"ptr\":\"0x1000\","                        \
+	"\"direction\":\"HtoD\",\"bandwidth_gbps\":" bw                                            \
+	",\"args\":{\"dstDevice\":\"0x1000\",\"srcHost\":\"0x2000\",\"ByteCount\":8}}"
+	check_event(&ev, COPY("12.3457"));
+	ev.bandwidth_gbps = NAN;
+	check_event(&ev, COPY("null"));
+}
+
+/* A symbol that the table does not know, from a library that means no good. */
+static void test_hostile_names(void **state)
+{
+	static const struct cuda_fn fn = {.symbol = "cu\"\n\xff_v2", .name = "cu\"\n\xff"};
+	static const uint64_t words[] = {1, 2};
+	struct event ev = call("cuInit", TYPE_OTHER, words);
+	char longest[4096];
+
+	(void)state;
+	ev.fn = &fn;
+	ev.name = fn.name;
+	ev.op = "other";
+	ev.word_cnt = 2;
+	ev.comm = "\"\\\x01\xc3";
+	check_event(&ev, "{\"ts\":1.234567,\"type\":\"other\",\"op\":\"other\","
+			 "\"name\":\"cu\\\"\\u000a\xef\xbf\xbd\","
+			 "\"symbol\":\"cu\\\"\\u000a\xef\xbf\xbd_v2\",\"pid\":100,\"tid\":101,"
+			 "\"comm\":\"\\\"\\\\\\u0001\xef\xbf\xbd\",\"id\":7,\"duration_us\":1.501,"
+			 "\"result\":0,\"args\":{\"arg0\":\"0x1\",\"arg1\":\"0x2\"}}");
+	memset(longest, 1, sizeof(longest) - 1);
+	longest[sizeof(longest) - 1] = 0;
+	ev.comm = ev.name = longest;
+	begin(&plain);
+	for (int i = 0; i < 10; i++)
+		sink__event(sink, &ev);
+	assert_int_equal(sink__close(sink, NULL), 0);
+	free(slurp());
+}
+
+static void test_process(void **state)
+{
+	struct event ev = {.kind = EVENT_PROCESS,
+			   .type = TYPE_PROCESS,
+			   .op = "fork",
+			   .name = "fork",
+			   .pid = 200,
+			   .tid = 200,
+			   .comm = "sh",
+			   .start_ns = BASE_NS + 1000000,
+			   .parent_pid = 100};
+
+	(void)state;
+#define PROC(op, rest)                                                                             \
+	"{\"ts\":1.000000,\"type\":\"process\",\"op\":\"" op "\",\"name\":\"" op "\",\"pid\":200," \
+	"\"tid\":200,\"comm\":\"sh\"" rest "}"
+	check_event(&ev, PROC("fork", ",\"parent_pid\":100"));
+	ev.op = ev.name = "exec";
+	check_event(&ev, PROC("exec", ""));
+	ev.op = ev.name = "exit";
+	ev.exit_code = 3 << 8;
+	check_event(&ev, PROC("exit", ",\"exit_code\":3"));
+	ev.exit_code = 9;
+	check_event(&ev, PROC("exit", ",\"signal\":9"));
+	ev.exit_code = 11 | 0x80;
+	check_event(&ev, PROC("exit", ",\"signal\":11"));
+}
+
+static void test_library(void **state)
+{
+	struct event ev = {.kind = EVENT_LIBRARY,
+			   .type = TYPE_LIBRARY,
+			   .op = "attach",
+			   .name = "libcuda",
+			   .pid = 200,
+			   .tid = 200,
+			   .comm = "sh",
+			   .start_ns = BASE_NS,
+			   .lib_id = 1,
+			   .path = "/lib/libcuda.so.1",
+			   .build_id = "abcd",
+			   .note = "682 functions"};
+
+	(void)state;
+	check_event(&ev, "{\"ts\":0.000000,\"type\":\"library\",\"op\":\"attach\","
+			 "\"name\":\"libcuda\",\"pid\":200,\"tid\":200,\"comm\":\"sh\",\"lib\":1,"
+			 "\"path\":\"/lib/libcuda.so.1\",\"build_id\":\"abcd\","
+			 "\"note\":\"682 functions\"}");
+}
+
+static void test_header(void **state)
+{
+	static const char *const argv[] = {"python3", "a \"b\".py", "\xff"};
+	static const char *const degraded[] = {"no ring buffer"};
+	static const struct trace_lib lib = {"/lib/libcuda.so.1", "abcd", 1, 682};
+	struct trace_info info = {.version = "1.2.3",
+				  .argv = argv,
+				  .argc = 3,
+				  .hostname = "node",
+				  .kernel = "6.1.0",
+				  .machine = "x86_64",
+				  .driver_version = "580.159.04",
+				  .cuda_version = 13000,
+				  .libs = &lib,
+				  .lib_cnt = 1,
+				  .traced = "init",
+				  .left_out = "query (61 functions)",
+				  .mechanism = "uprobe.multi",
+				  .degraded = degraded,
+				  .degraded_cnt = 1,
+				  .probe_cost_ns = 1350.5,
+				  .base_ns = 123456789,
+				  .wall_ns = 1767225600123456789ULL};
+	static const uint32_t pids[] = {10, 20};
+	char *s;
+
+	(void)state;
+	begin(&info);
+	sink__close(sink, NULL);
+	s = slurp();
+#define AFTER                                                                                      \
+	"\"host\":\"node\",\"kernel\":\"6.1.0\",\"machine\":\"x86_64\","                           \
+	"\"driver_version\":\"580.159.04\",\"cuda_version\":\"13.0\",\"libraries\":[{\"path\":"    \
+	"\"/lib/libcuda.so.1\",\"build_id\":\"abcd\",\"id\":1,\"functions\":682}],\"traced\":"     \
+	"\"init\",\"left_out\":\"query (61 functions)\",\"mechanism\":\"uprobe.multi\","           \
+	"\"degraded\":[\"no ring buffer\"],\"probe_cost_ns\":1350.5,\"clock\":"                    \
+	"\"CLOCK_MONOTONIC\",\"clock_base_ns\":123456789,\"wall_time\":"                           \
+	"\"2026-01-01T00:00:00.123456789Z\"}\n"
+	assert_string_equal(s, "{\"ts\":0.000000,\"type\":\"header\",\"name\":\"cudatrace\","
+			       "\"schema\":1,\"version\":\"1.2.3\",\"command\":[\"python3\","
+			       "\"a \\\"b\\\".py\",\"\xef\xbf\xbd\"]," AFTER);
+	free(s);
+	info.argv = NULL;
+	info.pids = pids;
+	info.pid_cnt = 2;
+	begin(&info);
+	sink__close(sink, NULL);
+	s = slurp();
+	assert_string_equal(s, "{\"ts\":0.000000,\"type\":\"header\",\"name\":\"cudatrace\","
+			       "\"schema\":1,\"version\":\"1.2.3\",\"pids\":[10,20]," AFTER);
+	free(s);
+	/* System-wide, and nothing is known. */
+	begin(&plain);
+	sink__close(sink, NULL);
+	s = slurp();
+	assert_null(strstr(s, "\"command\""));
+	assert_null(strstr(s, "\"pids\""));
+	free(s);
+}
+
+static void test_end(void **state)
+{
+	struct trace_end end = {.end_ns = BASE_NS + 2000000001,
+				.reason = "command exited",
+				.type_cnt = {[TYPE_INIT] = 1, [TYPE_KERNEL] = 20},
+				.event_cnt = 21,
+				.call_cnt = 21,
+				.drops = {1, 2, 3, 4, 5},
+				.stats = {[CT_STAT_UNFINISHED] = 6,
+					  [CT_STAT_ABANDONED] = 7,
+					  [CT_STAT_FILTERED] = 8,
+					  [CT_STAT_ORPHANS] = 9,
+					  [CT_STAT_DUPLICATES] = 10},
+				.bad_record_cnt = 11,
+				.probe_cost_ns = 1350,
+				.cost_ns = 28350,
+				.cost_share = 0.0000142,
+				.left_out = "nothing"};
+	char *s;
+
+	(void)state;
+	begin(&plain);
+	assert_int_equal(sink__close(sink, &end), 0);
+	s = slurp();
+	assert_string_equal(
+		strchr(s, '\n') + 1,
+		"{\"ts\":2000.000001,\"type\":\"end\",\"name\":\"cudatrace\",\"reason\":"
+		"\"command exited\",\"events\":{\"init\":1,\"kernel\":20},\"calls\":21,\"drops\":"
+		"{\"calls\":1,\"tasks\":2,\"libraries\":3,\"threads\":4,\"depth\":5},"
+		"\"unfinished\":6,\"abandoned\":7,\"filtered\":8,\"orphans\":9,\"duplicates\":10,"
+		"\"bad_records\":11,\"wall_ms\":2000.000001,\"probe_cost_ns\":1350,"
+		"\"cost_ms\":0.028350,\"cost_share\":1.42e-05,\"left_out\":\"nothing\"}\n");
+	free(s);
+}
+
+/* The file cannot grow any more: whole lines, a header and an end that says what is missing. */
+static void test_full(void **state)
+{
+	struct trace_end end = {.end_ns = BASE_NS + 1, .reason = "interrupted"};
+	int null = open("/dev/null", O_WRONLY), saved = dup(STDERR_FILENO), ret;
+	struct event ev = launch();
+	struct rlimit old, lim;
+	unsigned lines = 0, lost;
+	bool failed;
+	char *s, *p;
+
+	(void)state;
+	begin(&plain);
+	dup2(null, STDERR_FILENO);
+	getrlimit(RLIMIT_FSIZE, &old);
+	lim = old;
+	lim.rlim_cur = 100000;
+	setrlimit(RLIMIT_FSIZE, &lim);
+	for (int i = 0; i < 5000; i++)
+		sink__event(sink, &ev);
+	sink__flush(sink);
+	failed = sink__failed(sink);
+	ret = sink__close(sink, &end);
+	setrlimit(RLIMIT_FSIZE, &old);
+	dup2(saved, STDERR_FILENO);
+	close(saved);
+	close(null);
+
+	assert_true(failed);
+	assert_int_equal(ret, -EFBIG);
+	s = slurp();
+	assert_memory_equal(s, "{\"ts\":0.000000,\"type\":\"header\"", 30);
+	p = strstr(s, "\"type\":\"end\"");
+	assert_non_null(p);
+	p = strstr(p, ",\"write_error\":\"File too large\",\"lines_lost\":");
+	assert_non_null(p);
+	assert_int_equal(sscanf(strrchr(p, ':'), ":%u}", &lost), 1);
+	for (p = s; (p = strchr(p, '\n')); p++)
+		lines++;
+	assert_int_equal(lines - 2 + lost, 5000);
+	free(s);
+}
+
+static void test_no_such_sink(void **state)
+{
+	(void)state;
+	assert_null(sink__open("xml", path, &plain));
+	assert_null(sink__open("jsonl", "/no/such/folder/x", &plain));
+	assert_null(sink__open("jsonl", "/dev/full", &plain));
+	assert_int_equal(sink__close(NULL, NULL), 0);
+}
+
+static int setup(void **state)
+{
+	int fd;
+
+	(void)state;
+	strcpy(path, "/tmp/cudatrace-jsonl.XXXXXX");
+	fd = mkstemp(path);
+	return fd < 0 ? -1 : close(fd);
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	return unlink(path);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_alloc),	      cmocka_unit_test(test_outcome),
+		cmocka_unit_test(test_launch),	      cmocka_unit_test(test_copy),
+		cmocka_unit_test(test_hostile_names), cmocka_unit_test(test_process),
+		cmocka_unit_test(test_library),	      cmocka_unit_test(test_header),
+		cmocka_unit_test(test_end),	      cmocka_unit_test(test_full),
+		cmocka_unit_test(test_no_such_sink),
+	};
+
+	return cmocka_run_group_tests(tests, setup, teardown);
+}

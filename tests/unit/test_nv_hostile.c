@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* The decoder against blocks that are cut short, and what the capture plan promises it. */
+#include "test_nv_decode.h"
+
+/* Each field of a cut block has the value of the whole block, or none. */
+static void check_cut(enum nv_dev dev, uint32_t cmd, const uint8_t *b, uint32_t size)
+{
+	struct nv_ioctl whole = decode(dev, cmd, b, size);
+
+	for (uint32_t len = 0;
+	     len<size; len += size> 1024 && len > 64 && len < size - 64 ? 61 : 1) {
+		struct nv_ioctl io = decode(dev, cmd, b, len);
+
+		for (int r = 0; r < NV_R_CNT; r++) {
+			if (io.f[r].at == NV_AT_EXIT)
+				assert_true(io.f[r].v == whole.f[r].v &&
+					    whole.f[r].at == NV_AT_EXIT);
+			else
+				assert_true(io.f[r].v == 0 && io.f[r].at != NV_AT_ENTRY);
+		}
+	}
+}
+
+static void truncated(void **state)
+{
+	static const char *const drivers[] = {"515.43.04",  "525.147.05", "535.54.03", "550.163.01",
+					      "570.211.01", "580.159.04", "590.48.01", "595.45.04"};
+	unsigned esc_cnt, uvm_cnt;
+	const struct nv_escape *esc = nv_escapes(&esc_cnt);
+	const struct nv_uvm *u = nv_uvms(&uvm_cnt);
+	uint8_t *b = malloc(16384);
+
+	(void)state;
+	assert_non_null(b);
+	for (size_t d = 0; d < sizeof(drivers) / sizeof(drivers[0]); d++) {
+		set_driver(drivers[d]);
+		for (unsigned fill = 0; fill < 3; fill++) {
+			for (uint32_t i = 0; i < 16384; i++)
+				b[i] = fill == 0 ? 0xff : (uint8_t)(i * 7 + fill);
+			if (fill == 2) /* a function, control or class that is decoded further */
+				put32(b, 8, 2);
+			for (unsigned i = 0; i < esc_cnt; i++) {
+				const struct nv_struct *s =
+					esc[i].params ? nv_struct_by_name(&abi, esc[i].params, NULL)
+						      : NULL;
+				uint32_t size = s ? s->size : 12;
+
+				/* Once whole, it is another ioctl. */
+				if (esc[i].nr == 0xd3)
+					continue;
+				check_cut(NV_DEV_CTL, RM(esc[i].nr, size & 0x3fff), b, size);
+			}
+			for (unsigned i = 0; i < uvm_cnt; i++) {
+				const struct nv_struct *s =
+					u[i].params ? nv_struct_by_name(&abi, u[i].params, NULL)
+						    : NULL;
+
+				check_cut(NV_DEV_UVM, u[i].number, b, s ? s->size : 8);
+			}
+			check_cut(NV_DEV_MODESET, 0xc0106d00, b, 16);
+		}
+	}
+	free(b);
+}
+
+/* An XFER block that is cut names itself, or is unwrapped: nothing in between. */
+static void truncated_xfer(void **state)
+{
+	uint8_t b[16] = {0};
+
+	(void)state;
+	set_driver("580.159.04");
+	put32(b, 0, 0x2a);
+	put32(b, 4, 32);
+	for (uint32_t len = 0; len <= 16; len++) {
+		struct nv_ioctl io = decode(NV_DEV_CTL, RM(0xd3, 16), b, len);
+
+		assert_string_equal(io.name,
+				    len < 8 ? "NV_ESC_IOCTL_XFER_CMD" : "NV_ESC_RM_CONTROL");
+		assert_null(io.control);
+	}
+}
+
+/* Offsets and lengths at the edge of 32 bits do not wrap. */
+static void odd_ranges(void **state)
+{
+	uint8_t b[32] = {0};
+	struct nv_decode_in in = {.abi = &abi, .cmd = RM(0x2a, 32), .finished = true};
+	struct nv_ioctl io;
+
+	(void)state;
+	set_driver("580.159.04");
+	in.exit.r[0] = (struct nv_range){.data = b, .off = UINT32_MAX - 3, .len = 32};
+	in.exit.r[1] = (struct nv_range){.data = NULL, .off = 0, .len = 32};
+	nv_decode_ioctl(&in, &io);
+	assert_int_equal(io.f[NV_R_STATUS].at, NV_AT_UNREADABLE);
+	assert_int_equal(io.f[NV_R_CLIENT].at, NV_AT_UNREADABLE);
+}
+
+static bool covered(const struct nv_span *s, unsigned off, unsigned len)
+{
+	for (int i = 0; i < NV_RANGES; i++)
+		if (s[i].len && off >= s[i].off && off + len <= (unsigned)s[i].off + s[i].len)
+			return true;
+	return false;
+}
+
+static void check_row(const struct nv_capture *c, const struct nv_struct *s)
+{
+	static const char *const wanted[] = {"rmStatus",      "status",	 "Status",
+					     "params.status", "base",	 "length",
+					     "rmCtrlFd",      "hClient", "hMemory"};
+
+	for (size_t i = 0; s && i < sizeof(wanted) / sizeof(wanted[0]); i++) {
+		const struct nv_field *f = nv_field_by_name(s, wanted[i]);
+
+		if (f && !covered(c->exit, f->off, f->size))
+			fail_msg("%s.%s is not copied", s->name, wanted[i]);
+	}
+	for (int i = 0; i < NV_RANGES; i++) {
+		assert_true(c->exit[i].len <= NV_CAPTURE_MAX && c->entry[i].len <= NV_CAPTURE_MAX);
+		if (s && c->nr != 0xc8 && c->nr != 0x2b)
+			assert_true(c->exit[i].off + c->exit[i].len <= (int)s->size);
+	}
+}
+
+static void plan(void **state)
+{
+	static const char *const drivers[] = {"515.43.04",  "525.147.05", "535.54.03", "550.40.07",
+					      "550.163.01", "580.159.04", "595.45.04", "700.1.1"};
+	struct nv_capture rows[NV_PLAN_MAX];
+
+	(void)state;
+	for (size_t d = 0; d < sizeof(drivers) / sizeof(drivers[0]); d++) {
+		unsigned n;
+
+		set_driver(drivers[d]);
+		n = nv_capture_plan(&abi, rows, NV_PLAN_MAX);
+		assert_in_range(n, 60, NV_PLAN_MAX);
+		for (unsigned i = 0; i < n; i++) {
+			const char *params = NULL;
+
+			for (unsigned k = i + 1; k < n; k++)
+				assert_false(rows[i].dev == rows[k].dev &&
+					     rows[i].nr == rows[k].nr);
+			if (rows[i].dev == NV_PLAN_RM)
+				params = nv_escape_by_nr(&abi, rows[i].nr, NULL)->params;
+			else if (rows[i].dev == NV_PLAN_UVM)
+				params = nv_uvm_by_number(&abi, rows[i].nr, NULL)->params;
+			assert_true(rows[i].exit[0].len > 0);
+			assert_int_equal(rows[i].flags == NV_PLAN_XFER,
+					 rows[i].dev == NV_PLAN_RM && rows[i].nr == 0xd3);
+			check_row(&rows[i], params ? nv_struct_by_name(&abi, params, NULL) : NULL);
+		}
+		assert_int_equal(nv_capture_plan(&abi, NULL, 0), n);
+	}
+}
+
+static void params_plan(void **state)
+{
+	struct nv_params_capture rows[64];
+	unsigned n, seen = 0;
+
+	(void)state;
+	set_driver("580.159.04");
+	n = nv_params_plan(&abi, rows, 64);
+	assert_in_range(n, 15, 64);
+	for (unsigned i = 0; i < n; i++) {
+		assert_in_range(rows[i].len, 1, 64);
+		seen += rows[i].control == 0xa06c0103 && rows[i].len == 8;
+	}
+	assert_int_equal(seen, 1);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(truncated),   cmocka_unit_test(truncated_xfer),
+		cmocka_unit_test(odd_ranges),  cmocka_unit_test(plan),
+		cmocka_unit_test(params_plan),
+	};
+
+	return cmocka_run_group_tests_name("nv_hostile", tests, NULL, NULL);
+}

@@ -1,0 +1,469 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* The command line. opts__parse() ends the program at an error, so such cases run in a child. */
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "cli/opts_priv.h"
+
+#define MAX_ARGS 16
+
+/* Words of a line, blanks between; '' is an empty word. Returns argc. */
+static int split(char *line, char **argv)
+{
+	int argc = 0;
+	char *word, *rest = line;
+
+	argv[argc++] = "cudatrace";
+	while ((word = strsep(&rest, " "))) {
+		assert_true(argc < MAX_ARGS - 1);
+		argv[argc++] = !strcmp(word, "''") ? "" : word;
+	}
+	if (argc == 2 && !*argv[1] && !*line)
+		argc = 1;
+	argv[argc] = NULL;
+	return argc;
+}
+
+static struct opts parse(const char *line)
+{
+	/* Kept, since lists in it belong to nobody else. */
+	static struct opts kept[64];
+	static unsigned kept_cnt;
+	static char copy[512];
+	static char *argv[MAX_ARGS];
+	int argc;
+
+	snprintf(copy, sizeof(copy), "%s", line);
+	argc = split(copy, argv);
+	assert_true(kept_cnt < 64);
+	opts__parse(&kept[kept_cnt], argc, argv);
+	return kept[kept_cnt++];
+}
+
+/* Runs opts__parse in a child; returns its exit status (99: it came back) and what it wrote to fd.
+ */
+static int run(const char *line, int fd, char *buf, size_t buf_sz)
+{
+	size_t len = 0;
+	int ends[2], status;
+	ssize_t n;
+	pid_t pid;
+
+	assert_int_equal(pipe(ends), 0);
+	fflush(NULL);
+	pid = fork();
+	assert_true(pid >= 0);
+	if (!pid) {
+		dup2(ends[1], fd);
+		close(ends[0]);
+		close(ends[1]);
+		parse(line);
+		_exit(99);
+	}
+	close(ends[1]);
+	while (len < buf_sz - 1 && (n = read(ends[0], buf + len, buf_sz - 1 - len)) > 0)
+		len += (size_t)n;
+	buf[len] = 0;
+	close(ends[0]);
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_true(WIFEXITED(status));
+	return WEXITSTATUS(status);
+}
+
+static void test_defaults(void **state)
+{
+	struct opts o = parse("");
+
+	assert_int_equal(o.verb, VERB_TRACE);
+	assert_int_equal(o.pid_cnt, 0);
+	assert_null(o.argv);
+	assert_true(o.follow);
+	assert_true(o.wait);
+	assert_false(o.all);
+	assert_int_equal(o.summary, TRI_UNSET);
+	assert_int_equal(o.mechanism, MECH_AUTO);
+	assert_int_equal(o.buffer_sz, OPTS_BUFFER_DEFAULT);
+	assert_int_equal(o.duration_ns, 0);
+	assert_int_equal(o.jsonl.cnt + o.chrome.cnt + o.select.cnt, 0);
+}
+
+static void test_pids(void **state)
+{
+	struct opts o = parse("-p 1,22 --pid=333 -p22");
+
+	assert_int_equal(o.pid_cnt, 3);
+	assert_int_equal(o.pids[0], 1);
+	assert_int_equal(o.pids[1], 22);
+	assert_int_equal(o.pids[2], 333);
+	o = parse("-p 4194304");
+	assert_int_equal(o.pids[0], 4194304);
+}
+
+static void test_command(void **state)
+{
+	struct opts o = parse("-q -- python -c x --help");
+
+	assert_int_equal(o.argc, 4);
+	assert_string_equal(o.argv[0], "python");
+	assert_string_equal(o.argv[3], "--help");
+	assert_null(o.argv[4]);
+	assert_true(o.quiet);
+
+	/* As strace: the first word that is no option begins the command. */
+	o = parse("--jsonl x.jsonl ./prog -p 1 --version -- list");
+	assert_int_equal(o.argc, 6);
+	assert_string_equal(o.argv[0], "./prog");
+	assert_string_equal(o.argv[4], "--");
+	assert_int_equal(o.pid_cnt, 0);
+	assert_int_equal(o.verb, VERB_TRACE);
+
+	o = parse("-- -p");
+	assert_string_equal(o.argv[0], "-p");
+	o = parse("-- list --json");
+	assert_int_equal(o.verb, VERB_TRACE);
+	assert_string_equal(o.argv[0], "list");
+	assert_false(o.json);
+	o = parse("prog list");
+	assert_int_equal(o.verb, VERB_TRACE);
+}
+
+static void test_verbs(void **state)
+{
+	struct opts o = parse("list --json -e launch -e !query --libcuda ./libcuda.so.1");
+
+	assert_int_equal(o.verb, VERB_LIST);
+	assert_true(o.json);
+	assert_int_equal(o.select.cnt, 2);
+	assert_string_equal(o.select.v[1], "!query");
+	assert_string_equal(o.libcuda, "./libcuda.so.1");
+	o = parse("check -vv --json");
+	assert_int_equal(o.verb, VERB_CHECK);
+	assert_int_equal(o.verbose, 2);
+	assert_true(parse("list --names").names);
+}
+
+static void test_values(void **state)
+{
+	struct opts o = parse("--duration 2.5 --min-duration 0.5 --max-events 12 --buffer-size 64K "
+			      "--mechanism=perf --user nobody --no-follow --no-wait --all");
+
+	assert_int_equal(o.duration_ns, 2500000000);
+	assert_int_equal(o.min_duration_ns, 500);
+	assert_int_equal(o.max_events, 12);
+	assert_int_equal(o.buffer_sz, 65536);
+	assert_int_equal(o.mechanism, MECH_PERF);
+	assert_string_equal(o.user, "nobody");
+	assert_false(o.follow);
+	assert_false(o.wait);
+	assert_true(o.all);
+	assert_int_equal(parse("--mechanism session").mechanism, MECH_SESSION);
+	assert_int_equal(parse("--mechanism multi").mechanism, MECH_MULTI);
+	assert_int_equal(parse("--summary").summary, TRI_ON);
+	assert_int_equal(parse("--summary --no-summary").summary, TRI_OFF);
+	assert_int_equal(parse("--max-events 18446744073709551615").max_events, UINT64_MAX);
+	/* Names may be shortened. */
+	assert_int_equal(parse("--dur 1").duration_ns, 1000000000);
+}
+
+static void test_times(void **state)
+{
+	assert_int_equal(parse("--duration 100ms").duration_ns, 100000000);
+	assert_int_equal(parse("--duration 5s").duration_ns, 5000000000);
+	assert_int_equal(parse("--duration 2m").duration_ns, 120000000000);
+	assert_int_equal(parse("--duration 1.5h").duration_ns, 5400000000000);
+	assert_int_equal(parse("--duration .25").duration_ns, 250000000);
+	assert_int_equal(parse("--duration 0.000000001").duration_ns, 1);
+	assert_int_equal(parse("--duration 1.0000000009").duration_ns, 1000000000);
+	assert_int_equal(parse("--min-duration 1ms").min_duration_ns, 1000000);
+	assert_int_equal(parse("--min-duration 0.001").min_duration_ns, 1);
+}
+
+static void test_sizes(void **state)
+{
+	assert_int_equal(parse("--buffer-size 65536").buffer_sz, 65536);
+	assert_int_equal(parse("--buffer-size 16M").buffer_sz, 16 << 20);
+	assert_int_equal(parse("--buffer-size 16MiB").buffer_sz, 16 << 20);
+	assert_int_equal(parse("--buffer-size 1g").buffer_sz, 1 << 30);
+	assert_int_equal(parse("--buffer-size 1G").buffer_sz, 1 << 30);
+}
+
+static void test_outputs(void **state)
+{
+	struct opts o = parse("--jsonl a --jsonl - --chrome b --chrome c");
+
+	assert_int_equal(o.jsonl.cnt, 2);
+	assert_string_equal(o.jsonl.v[0], "a");
+	assert_string_equal(o.jsonl.v[1], "-");
+	assert_int_equal(o.chrome.cnt, 2);
+	assert_string_equal(o.chrome.v[1], "c");
+}
+
+/* A wrong command line, and what its message must contain. */
+static const struct {
+	const char *line, *message;
+} wrong[] = {
+	{"-p 1 -- ls", "both -p and a command ('ls')"},
+	{"-p 1 ls", "both -p and a command"},
+	{"-p x", "--pid 'x': not a process id"},
+	{"-p 1x", "--pid '1x': not a process id"},
+	{"-p +1", "not a process id"},
+	{"-p 0x10", "not a process id"},
+	{"-p 0", "--pid 0: no process has this id"},
+	{"-p -5", "--pid '-5': not a process id"},
+	{"-p 4194305", "the highest is 4194304"},
+	{"-p 99999999999999999999999", "too large for a process id"},
+	{"-p 99999999999999999999999x", "not a process id"},
+	{"-p 1,,2", "a PID is missing"},
+	{"-p ''", "a PID is missing"},
+	{"-p", "--pid: PID[,PID...] is missing"},
+	{"--duration 0", "--duration 0: must be above 0"},
+	{"--duration -1", "--duration '-1': not a number above 0"},
+	{"--duration 1x", "not a number above 0"},
+	{"--duration 1e3", "not a number above 0"},
+	{"--duration 1.", "not a number above 0"},
+	{"--duration .", "not a number above 0"},
+	{"--duration ''", "not a number above 0"},
+	{"--duration inf", "not a number above 0"},
+	{"--duration 99999999999", "too large"},
+	{"--duration 99999999999999999999999", "too large"},
+	{"--duration 0.0000000001", "must be above 0"},
+	{"--max-events 0", "must be above 0"},
+	{"--max-events -3", "not a number above 0"},
+	{"--max-events 1.5", "not a number above 0"},
+	{"--max-events 18446744073709551616", "too large"},
+	{"--min-duration 0", "must be above 0"},
+	{"--min-duration -0.5", "not a number above 0"},
+	{"--buffer-size 3M", "the nearest are 2M and 4M"},
+	{"--buffer-size 100000", "the nearest are 64K and 128K"},
+	{"--buffer-size 32K", "the smallest is 64K"},
+	{"--buffer-size 0", "the smallest is 64K"},
+	{"--buffer-size 2G", "the largest is 1G"},
+	{"--buffer-size 99999999999G", "the largest is 1G"},
+	{"--buffer-size 16Q", "not a size"},
+	{"--buffer-size -1", "not a size"},
+	{"--mechanism kprobe", "choose one of: auto session multi perf"},
+	{"--jsonl - --chrome -", "two outputs to stdout"},
+	{"--jsonl - --jsonl -", "two outputs to stdout"},
+	{"--jsonl x --chrome x", "two outputs to 'x'"},
+	{"--jsonl ''", "FILE is empty"},
+	{"--jsonl --chrome x", "'--chrome' looks like an option"},
+	{"--jsonl", "--jsonl: FILE is missing"},
+	{"--libcuda ''", "PATH is empty"},
+	{"--user ''", "NAME is empty"},
+	{"-e ''", "names nothing"},
+	{"-e !", "names nothing"},
+	{"-e ,,", "names nothing"},
+	{"-e", "--trace: SET is missing"},
+	{"-qe", "--trace: SET is missing"},
+	{"--durration 3", "unknown option --durration; did you mean --duration?"},
+	{"--sumary", "did you mean --summary?"},
+	{"--max-event=3 --no-folow", "did you mean --no-follow?"},
+	{"--kernel", "unknown option --kernel"},
+	{"-duration 3", "did you mean --duration?"},
+	{"--xyzzyxyzzy", "cudatrace --help"},
+	{"-Z", "unknown option -Z"},
+	{"-qZ", "unknown option -Z"},
+	{"--m 3", "could be any of: --max-events, --min-duration, --mechanism"},
+	{"--all=yes", "--all takes no value"},
+	{"--", "COMMAND is missing after --"},
+	{"-q --", "COMMAND is missing after --"},
+	{"''", "COMMAND is empty"},
+	{"list x", "list takes no arguments: 'x'"},
+	{"list -- x", "list takes no arguments: 'x'"},
+	{"list --chrome x", "--chrome has no meaning for cudatrace list"},
+	{"check -e launch", "--trace has no meaning for cudatrace check"},
+	{"-p 1 list", "--pid has no meaning for cudatrace list"},
+	{"--names", "--names belongs to cudatrace list"},
+	{"--completion=tcsh", "choose one of: bash zsh fish"},
+};
+
+static void test_wrong(void **state)
+{
+	char text[1024];
+
+	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+		int status = run(wrong[i].line, STDERR_FILENO, text, sizeof(text));
+
+		if (status != EXIT_USAGE || !strstr(text, wrong[i].message) ||
+		    strncmp(text, "cudatrace: ", 11) || strchr(text, '\n') != strrchr(text, '\n'))
+			fail_msg("'%s': status %d, wrote: %s", wrong[i].line, status, text);
+	}
+}
+
+static void test_most_pids(void **state)
+{
+	static char list[4096];
+	char *argv[] = {"cudatrace", "-p", list, NULL};
+	struct opts o;
+	size_t n = 0;
+
+	for (int i = 1; i <= OPTS_MAX_PIDS; i++)
+		n += (size_t)snprintf(list + n, sizeof(list) - n, "%s%d", i > 1 ? "," : "", i);
+	opts__parse(&o, 3, argv);
+	assert_int_equal(o.pid_cnt, OPTS_MAX_PIDS);
+	/* The same ones again are no more. */
+	argv[1] = "-p";
+	opts__parse(&o, 3, argv);
+	assert_int_equal(o.pid_cnt, OPTS_MAX_PIDS);
+}
+
+/* Lines of text that begin, behind blanks, with the option as the help writes it. */
+static unsigned count_entries(const char *text, const struct opt_row *row)
+{
+	char long_form[64], both_forms[64];
+	unsigned cnt = 0;
+
+	snprintf(long_form, sizeof(long_form), "--%s", row->name);
+	snprintf(both_forms, sizeof(both_forms), "-%c, --%s", row->letter, row->name);
+	for (const char *line = text; line; line = strchr(line, '\n')) {
+		const char *want = row->letter ? both_forms : long_form;
+
+		line += strspn(line, "\n ");
+		if (!strncmp(line, want, strlen(want)) && strchr(" \n", line[strlen(want)]))
+			cnt++;
+	}
+	return cnt;
+}
+
+static void test_help(void **state)
+{
+	static char text[65536];
+	const struct opt_row *rows;
+	unsigned cnt;
+
+	rows = opt_rows(&cnt);
+	assert_int_equal(run("--help", STDOUT_FILENO, text, sizeof(text)), 0);
+	for (unsigned i = 0; i < cnt; i++) {
+		if (count_entries(text, &rows[i]) != !rows[i].hidden)
+			fail_msg("--%s: %u times in --help", rows[i].name,
+				 count_entries(text, &rows[i]));
+	}
+	for (enum opt_group g = 0; g < GROUP_CNT; g++)
+		assert_non_null(strstr(text, opt_group_name(g)));
+	for (const char *line = text; *line; line += strcspn(line, "\n") + 1) {
+		if (strcspn(line, "\n") > 80)
+			fail_msg("wider than 80 columns: %.*s", (int)strcspn(line, "\n"), line);
+	}
+	assert_int_equal(run("-h", STDOUT_FILENO, text, sizeof(text)), 0);
+	assert_int_equal(run("-?", STDOUT_FILENO, text, sizeof(text)), 0);
+	assert_int_equal(run("-V", STDOUT_FILENO, text, sizeof(text)), 0);
+	assert_int_equal(strncmp(text, "cudatrace ", 10), 0);
+}
+
+static void test_verb_help(void **state)
+{
+	static char text[65536];
+
+	assert_int_equal(run("list --help", STDOUT_FILENO, text, sizeof(text)), 0);
+	assert_non_null(strstr(text, "--libcuda"));
+	assert_null(strstr(text, "--chrome"));
+	assert_int_equal(run("check -h", STDOUT_FILENO, text, sizeof(text)), 0);
+	assert_null(strstr(text, "--trace"));
+}
+
+/* Roff writes -- as \-\-. */
+static void roff_name(const char *name, char *buf)
+{
+	buf += sprintf(buf, "\\fB\\-\\-");
+	for (; *name; name++)
+		buf += sprintf(buf, *name == '-' ? "\\-" : "%c", *name);
+	strcpy(buf, "\\fR");
+}
+
+static void test_man(void **state)
+{
+	static const char *const sections[] = {
+		"NAME",	       "SYNOPSIS", "DESCRIPTION", "OPTIONS", "EXAMPLES", "OUTPUT",
+		"EXIT STATUS", "NEEDS",	   "LIMITS",	  "FILES",   "SEE ALSO",
+	};
+	static char text[131072];
+	const struct opt_row *rows;
+	char want[128];
+	unsigned cnt;
+
+	rows = opt_rows(&cnt);
+	assert_int_equal(run("--man", STDOUT_FILENO, text, sizeof(text)), 0);
+	for (unsigned i = 0; i < cnt; i++) {
+		roff_name(rows[i].name, want);
+		if (!rows[i].hidden && !strstr(text, want))
+			fail_msg("--%s is not in the man page", rows[i].name);
+	}
+	for (size_t i = 0; i < sizeof(sections) / sizeof(sections[0]); i++) {
+		snprintf(want, sizeof(want), "\n.SH %s\n", sections[i]);
+		if (!strstr(text, want))
+			fail_msg("no section %s in the man page", sections[i]);
+	}
+}
+
+static void test_completion(void **state)
+{
+	static const char *const shells[] = {"bash", "zsh", "fish"};
+	static char text[65536];
+	const struct opt_row *rows;
+	char line[64];
+	unsigned cnt;
+
+	rows = opt_rows(&cnt);
+	for (size_t s = 0; s < 3; s++) {
+		snprintf(line, sizeof(line), "--completion=%s", shells[s]);
+		assert_int_equal(run(line, STDOUT_FILENO, text, sizeof(text)), 0);
+		for (unsigned i = 0; i < cnt; i++) {
+			char want[64];
+
+			snprintf(want, sizeof(want), s == 2 ? "-l %s" : "--%s", rows[i].name);
+			if (!rows[i].hidden && !strstr(text, want))
+				fail_msg("%s is not in the script for %s", want, shells[s]);
+		}
+	}
+}
+
+/* What completion.c and argp need of the table. */
+static void test_table(void **state)
+{
+	const struct opt_row *rows;
+	unsigned cnt;
+
+	rows = opt_rows(&cnt);
+	assert_true(cnt <= 64);
+	for (unsigned i = 0; i < cnt; i++) {
+		const char *help = rows[i].help;
+
+		assert_non_null(rows[i].set);
+		assert_true(rows[i].verbs);
+		if (strpbrk(help, "'\"\\`$") || help[strlen(help) - 1] == '.' ||
+		    (help[0] >= 'A' && help[0] <= 'Z'))
+			fail_msg("--%s: its text begins with a capital, ends with a full stop or "
+				 "has a quote in it",
+				 rows[i].name);
+		assert_true((rows[i].complete == COMP_WORDS) == (rows[i].words != NULL));
+		for (unsigned k = 0; k < i; k++) {
+			assert_string_not_equal(rows[i].name, rows[k].name);
+			assert_true(!rows[i].letter || rows[i].letter != rows[k].letter);
+		}
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_defaults), cmocka_unit_test(test_pids),
+		cmocka_unit_test(test_command),	 cmocka_unit_test(test_verbs),
+		cmocka_unit_test(test_values),	 cmocka_unit_test(test_times),
+		cmocka_unit_test(test_sizes),	 cmocka_unit_test(test_outputs),
+		cmocka_unit_test(test_wrong),	 cmocka_unit_test(test_most_pids),
+		cmocka_unit_test(test_help),	 cmocka_unit_test(test_verb_help),
+		cmocka_unit_test(test_man),	 cmocka_unit_test(test_completion),
+		cmocka_unit_test(test_table),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,370 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mount.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "util/out.h"
+
+static char dir[64];
+
+static const char *path(const char *name)
+{
+	static char p[128];
+
+	snprintf(p, sizeof(p), "%s/%s", dir, name);
+	return p;
+}
+
+/* The file's text, NUL-terminated. */
+static char *slurp(const char *p, size_t *size)
+{
+	FILE *f = fopen(p, "r");
+	struct stat st;
+	char *s;
+
+	assert_non_null(f);
+	assert_int_equal(fstat(fileno(f), &st), 0);
+	s = calloc(1, st.st_size + 1);
+	*size = fread(s, 1, st.st_size, f);
+	fclose(f);
+	return s;
+}
+
+/* "N text\n", so that gaps show. */
+static void put_line(struct out *o, unsigned n)
+{
+	out_u64(o, n);
+	out_lit(o, " all of this line or nothing of it\n");
+	out__commit(o);
+}
+
+/* Lines 0 to N without a gap and nothing else; returns N + 1. */
+static unsigned count_whole(const char *s, size_t size)
+{
+	unsigned n = 0;
+	char want[64];
+
+	for (const char *p = s; p < s + size; n++) {
+		int len = snprintf(want, sizeof(want), "%u all of this line or nothing of it\n", n);
+
+		assert_memory_equal(p, want, len);
+		p += len;
+	}
+	return n;
+}
+
+static void test_file(void **state)
+{
+	struct out *o = out__open(path("file"));
+	struct stat st;
+	size_t size;
+	char *s;
+
+	(void)state;
+	assert_non_null(o);
+	assert_true(fcntl(o->fd, F_GETFD) & FD_CLOEXEC);
+	assert_int_equal(fstat(o->fd, &st), 0);
+	assert_int_equal(st.st_mode & 0777, 0600);
+	for (unsigned i = 0; i < 100000; i++)
+		put_line(o, i);
+	out_lit(o, "half a li");
+	out__flush(o);
+	out__rollback(o);
+	put_line(o, 100000);
+	out_lit(o, "never committed");
+	assert_int_equal(out__close(o), 0);
+	s = slurp(path("file"), &size);
+	assert_int_equal(count_whole(s, size), 100001);
+	free(s);
+}
+
+static void test_big_unit(void **state)
+{
+	struct out *o = out__open(path("big"));
+	size_t size, n = 5 << 20;
+	char *big = malloc(n), *s;
+
+	(void)state;
+	memset(big, 'x', n);
+	put_line(o, 0);
+	out_bytes(o, big, n);
+	out_char(o, '\n');
+	out__commit(o);
+	assert_int_equal(out__close(o), 0);
+	s = slurp(path("big"), &size);
+	assert_int_equal(size, n + 1 + strlen("0 all of this line or nothing of it\n"));
+	free(s);
+	free(big);
+}
+
+static void test_open_errors(void **state)
+{
+	(void)state;
+	assert_null(out__open(path("no/such/folder")));
+	assert_null(out__open(dir));
+	assert_null(out__open(""));
+}
+
+static void test_dev_full(void **state)
+{
+	struct out *o = out__open("/dev/full");
+
+	(void)state;
+	assert_non_null(o);
+	put_line(o, 0);
+	put_line(o, 1);
+	out__flush(o);
+	assert_true(o->failed);
+	assert_int_equal(o->error, ENOSPC);
+	assert_int_equal(o->lost, 2);
+	put_line(o, 2);
+	assert_true(out__make_room(o, 10) < 0);
+	assert_int_equal(out__close(o), -ENOSPC);
+}
+
+static void test_closed_pipe(void **state)
+{
+	int fds[2], saved = dup(STDOUT_FILENO), ret;
+	sigset_t pending;
+	struct out *o;
+
+	(void)state;
+	fflush(stdout);
+	assert_int_equal(pipe(fds), 0);
+	dup2(fds[1], STDOUT_FILENO);
+	close(fds[1]);
+	o = out__open("-");
+	dup2(saved, STDOUT_FILENO);
+	close(saved);
+	assert_non_null(o);
+	close(fds[0]);
+	/* SIGPIPE would end the test here. */
+	put_line(o, 0);
+	out__flush(o);
+	assert_true(o->failed);
+	sigpending(&pending);
+	assert_false(sigismember(&pending, SIGPIPE));
+	ret = out__close(o);
+	assert_int_equal(ret, -EPIPE);
+}
+
+/* A pipe whose reader is slow and that somebody made non-blocking. */
+static void test_slow_pipe(void **state)
+{
+	int fds[2], saved = dup(STDOUT_FILENO);
+	unsigned n = 0;
+	struct out *o;
+	char buf[8192];
+	size_t got = 0;
+	ssize_t ret;
+	pid_t pid;
+
+	(void)state;
+	fflush(stdout);
+	assert_int_equal(pipe2(fds, O_NONBLOCK), 0);
+	pid = fork();
+	if (!pid) {
+		dup2(fds[1], STDOUT_FILENO);
+		close(fds[0]);
+		o = out__open("-");
+		for (n = 0; n < 20000; n++)
+			put_line(o, n);
+		_exit(-out__close(o));
+	}
+	close(saved);
+	close(fds[1]);
+	fcntl(fds[0], F_SETFL, 0);
+	n = 0;
+	while ((ret = read(fds[0], buf, sizeof(buf))) > 0) {
+		for (ssize_t i = 0; i < ret; i++)
+			n += buf[i] == '\n';
+		got += ret;
+		if (got % 5 == 0)
+			usleep(100);
+	}
+	assert_int_equal(n, 20000);
+	close(fds[0]);
+}
+
+/* Fills the file until it fails, makes room and writes a last line. Returns its last number. */
+static void fill_and_close(const char *p, int want_error)
+{
+	struct out *o = out__open(p);
+	size_t size, last;
+	unsigned i, whole;
+	long cut;
+	char *s;
+
+	assert_non_null(o);
+	for (i = 0; i < 400000 && !o->failed; i++)
+		put_line(o, i);
+	assert_true(o->failed);
+	assert_int_equal(o->error, want_error);
+	s = slurp(p, &size);
+	whole = count_whole(s, size);
+	assert_int_equal(size, o->written);
+	assert_int_equal(whole + o->lost, i - (o->len != 0));
+	free(s);
+
+	cut = out__make_room(o, 500);
+	assert_true(cut > 0 && cut < 20);
+	put_line(o, whole - cut);
+	assert_int_equal(out__close(o), -want_error);
+	s = slurp(p, &last);
+	assert_true(last < size);
+	assert_int_equal(count_whole(s, last), whole - cut + 1);
+	free(s);
+}
+
+static struct rlimit old_limit;
+static int old_stderr;
+
+/* No file may grow beyond size. stderr may be such a file, and its writers do not expect that. */
+static void limit_begin(rlim_t size)
+{
+	struct rlimit lim;
+	int null = open("/dev/null", O_WRONLY);
+
+	old_stderr = dup(STDERR_FILENO);
+	dup2(null, STDERR_FILENO);
+	close(null);
+	getrlimit(RLIMIT_FSIZE, &old_limit);
+	lim = old_limit;
+	lim.rlim_cur = size;
+	setrlimit(RLIMIT_FSIZE, &lim);
+}
+
+static void limit_end(void)
+{
+	setrlimit(RLIMIT_FSIZE, &old_limit);
+	dup2(old_stderr, STDERR_FILENO);
+	close(old_stderr);
+}
+
+static void test_file_size_limit(void **state)
+{
+	(void)state;
+	limit_begin(3000017);
+	/* SIGXFSZ would end the test here. */
+	fill_and_close(path("limit"), EFBIG);
+	limit_end();
+}
+
+static void test_disk_full(void **state)
+{
+	char p[96];
+
+	(void)state;
+	snprintf(p, sizeof(p), "%s/mnt", dir);
+	mkdir(p, 0700);
+	if (mount("none", p, "tmpfs", 0, "size=2560k")) {
+		print_message("cannot mount a small file system: skipped\n");
+		skip();
+	}
+	snprintf(p, sizeof(p), "%s/mnt/full", dir);
+	fill_and_close(p, ENOSPC);
+	snprintf(p, sizeof(p), "%s/mnt", dir);
+	umount2(p, MNT_DETACH);
+}
+
+/* The first line is the header: a file without it is of no use. */
+static void test_room_keeps_first(void **state)
+{
+	struct out *o = out__open(path("first"));
+	size_t size;
+	char *s;
+
+	(void)state;
+	put_line(o, 0);
+	put_line(o, 1);
+	out__flush(o);
+	limit_begin(80);
+	put_line(o, 2);
+	out__flush(o);
+	limit_end();
+	assert_true(o->failed);
+	assert_int_equal(out__make_room(o, 37), -ENOSPC);
+	assert_int_equal(out__make_room(o, 36), 1);
+	put_line(o, 1);
+	assert_int_equal(out__close(o), -EFBIG);
+	s = slurp(path("first"), &size);
+	assert_int_equal(count_whole(s, size), 2);
+	free(s);
+}
+
+/* Standard output that is a file with something in it already: that stays. */
+static void test_appended_stdout(void **state)
+{
+	int fd = open(path("app"), O_RDWR | O_CREAT | O_TRUNC, 0600), saved = dup(STDOUT_FILENO);
+	struct out *o;
+	size_t size;
+	char *s;
+
+	(void)state;
+	assert_int_equal(write(fd, "before\n", 7), 7);
+	fflush(stdout);
+	dup2(fd, STDOUT_FILENO);
+	o = out__open("-");
+	dup2(saved, STDOUT_FILENO);
+	close(saved);
+	limit_begin(1000);
+	for (unsigned i = 0; i < 100; i++)
+		put_line(o, i);
+	out__flush(o);
+	limit_end();
+	assert_true(o->failed);
+	assert_int_equal(out__make_room(o, 1000), -ENOSPC);
+	out__close(o);
+	close(fd);
+	s = slurp(path("app"), &size);
+	assert_memory_equal(s, "before\n", 7);
+	assert_true(count_whole(s + 7, size - 7) > 20);
+	free(s);
+}
+
+static int setup(void **state)
+{
+	(void)state;
+	strcpy(dir, "/tmp/cudatrace-out.XXXXXX");
+	return mkdtemp(dir) ? 0 : -1;
+}
+
+static int teardown(void **state)
+{
+	char cmd[96];
+
+	(void)state;
+	snprintf(cmd, sizeof(cmd), "rm -rf %s", dir);
+	return system(cmd);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_file),
+		cmocka_unit_test(test_big_unit),
+		cmocka_unit_test(test_open_errors),
+		cmocka_unit_test(test_dev_full),
+		cmocka_unit_test(test_closed_pipe),
+		cmocka_unit_test(test_slow_pipe),
+		cmocka_unit_test(test_file_size_limit),
+		cmocka_unit_test(test_disk_full),
+		cmocka_unit_test(test_room_keeps_first),
+		cmocka_unit_test(test_appended_stdout),
+	};
+
+	return cmocka_run_group_tests(tests, setup, teardown);
+}

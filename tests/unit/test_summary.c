@@ -1,0 +1,505 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * The summary: what it counts, what it prints. The expected texts are tests/golden/summary-*.txt;
+ * UPDATE_GOLDEN=1 writes them anew. Runs in the top folder.
+ */
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "factory.h"
+#include "sink/progress.h"
+#include "sink/summary.h"
+#include "sink/summary_priv.h"
+#include "sink/table.h"
+#include "util/out.h"
+
+#define ADD_KERNEL                                                                                 \
+	"void at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunctor_add<float>, "   \
+	"std::array<char*, 3ul> >(int, at::native::CUDAFunctor_add<float>, std::array<char*, 3ul>)"
+
+struct run {
+	struct factory f;
+	struct summary *s;
+	struct trace_info info;
+	struct trace_end end;
+	uint64_t cnt;
+};
+
+static void put(struct run *r, struct event ev)
+{
+	summary__event(r->s, &ev);
+	r->cnt++;
+}
+
+static void put_error(struct run *r, const char *symbol, int code)
+{
+	struct event ev = factory_call(&r->f, symbol, 100, 50000);
+
+	ev.result = code;
+	ev.is_error = true;
+	put(r, ev);
+}
+
+static void put_tokens(struct run *r)
+{
+	static const char gemm[] = "ampere_sgemm_128x64_tn", add[] = ADD_KERNEL;
+	struct event ev;
+	int i;
+
+	for (i = 0; i < 4400; i++) {
+		put(r, factory_launch(&r->f, i % 3 ? add : gemm, 0x10 * (i % 2)));
+		if (i % 200 != 199)
+			continue;
+		put(r, factory_sync(&r->f, 0));
+		put(r, factory_copy(&r->f, "cuMemcpyDtoH_v2", COPY_DIR_DTOH, 4096, 30000));
+	}
+	ev = factory_launch(&r->f, add, 0x10);
+	ev.launch.capturing = true;
+	put(r, ev);
+	put(r, factory_launch(&r->f, NULL, 0x10));
+	put(r, factory_on_stream(&r->f, "cuGraphLaunch", 1, 9000));
+}
+
+static void put_memory(struct run *r)
+{
+	struct event ev;
+	uint64_t i;
+
+	for (i = 1; i <= 100; i++) {
+		put(r, factory_alloc(&r->f, 20 << 20, i * (20 << 20)));
+		put(r, factory_copy(&r->f, "cuMemcpyHtoDAsync_v2", COPY_DIR_HTOD, 20 << 20, 9000));
+		put(r, factory_copy(&r->f, "cuMemcpyHtoD_v2", COPY_DIR_HTOD, 20 << 20, 1700000));
+	}
+	ev = factory_call(&r->f, "cuMemAllocManaged", 100, 5000);
+	ev.has = HAS_SIZE;
+	ev.size = 1000;
+	ev.has_mem = true;
+	ev.mem = (struct mem_totals){100 * (20 << 20), 0, 1000};
+	put(r, ev);
+	/* cuMemFree frees managed memory too */
+	ev = factory_free(&r->f, 100 * (20 << 20));
+	put(r, ev);
+	put(r, factory_free(&r->f, 99 * (20 << 20)));
+	put(r, factory_call(&r->f, "cuMemsetD8_v2", 10, 3000));
+}
+
+/* An inference run with some of everything. */
+static int make_run(void **state)
+{
+	static const char *const more[] = {"cuStreamCreate", "cuEventCreate", "cuModuleLoadData",
+					   "cuCtxSetCurrent"};
+	struct run *r = calloc(1, sizeof(*r));
+	struct event ev;
+	size_t i;
+
+	r->f = factory(100);
+	r->s = summary__new();
+	r->info = factory_info();
+	put(r, factory_call(&r->f, "cuInit", 100, 80000000));
+	put(r, factory_call(&r->f, "cuDevicePrimaryCtxRetain", 100, 180000000));
+	for (i = 0; i < sizeof(more) / sizeof(more[0]); i++)
+		put(r, factory_call(&r->f, more[i], 100, 7000));
+	put_memory(r);
+	put_tokens(r);
+	put_error(r, "cuMemAlloc_v2", 2);
+	put_error(r, "cuModuleGetFunction", 500);
+	put_error(r, "cuModuleGetFunction", 500);
+	put_error(r, "cuModuleGetFunction", 99999);
+	ev = factory_sync(&r->f, 0);
+	ev.unfinished = true;
+	put(r, ev);
+	ev.abandoned = true;
+	put(r, ev);
+	r->end = factory_end(&r->f, r->cnt);
+	put(r, factory_process(&r->f, "exit"));
+	*state = r;
+	return 0;
+}
+
+static int free_run(void **state)
+{
+	struct run *r = *state;
+
+	summary__free(r->s);
+	free(r);
+	return 0;
+}
+
+/* The summary's text, to be freed. */
+static char *print(struct run *r, int width, bool color)
+{
+	char *text = NULL;
+	size_t len;
+	FILE *f = open_memstream(&text, &len);
+
+	summary__print(r->s, f, &r->info, &r->end, width, color);
+	fclose(f);
+	return text;
+}
+
+static char *read_all(const char *path)
+{
+	char *text = calloc(1, 65536);
+	FILE *f = fopen(path, "r");
+
+	if (f) {
+		if (!fread(text, 1, 65535, f))
+			text[0] = '\0';
+		fclose(f);
+	}
+	return text;
+}
+
+static void golden(struct run *r, int width)
+{
+	char path[64], *text = print(r, width, false), *want;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "tests/golden/summary-%d.txt", width);
+	if (getenv("UPDATE_GOLDEN")) {
+		f = fopen(path, "w");
+		assert_non_null(f);
+		fputs(text, f);
+		fclose(f);
+	}
+	want = read_all(path);
+	assert_string_equal(text, want);
+	free(want);
+	free(text);
+}
+
+static void golden_80(void **state)
+{
+	golden(*state, 80);
+}
+
+static void golden_120(void **state)
+{
+	golden(*state, 120);
+}
+
+static int widest(const char *text)
+{
+	int col = 0, most = 0;
+
+	for (; *text; text++) {
+		if (*text == '\n')
+			col = 0;
+		else if ((*text & 0xc0) != 0x80)
+			col++;
+		if (col > most)
+			most = col;
+	}
+	return most;
+}
+
+static void fits_its_width(void **state)
+{
+	static const int widths[] = {72, 80, 99, 100, 120, 200};
+	struct run *r = *state;
+	size_t i;
+	char *text;
+
+	r->end.left_out = "query (61 functions), and a list that somebody gave with -e that is so "
+			  "long that no terminal that I know of would show it on a single line";
+	for (i = 0; i < sizeof(widths) / sizeof(widths[0]); i++) {
+		text = print(r, widths[i], false);
+		assert_true(widest(text) <= widths[i]);
+		free(text);
+	}
+	/* absurd widths must only not crash */
+	for (i = 0; i < 40; i++)
+		free(print(r, (int)i - 10, true));
+}
+
+static void colours_only_when_asked(void **state)
+{
+	char *text = print(*state, 80, false);
+
+	assert_null(strchr(text, '\033'));
+	free(text);
+	text = print(*state, 80, true);
+	assert_non_null(strstr(text, "\033[1m"));
+	assert_non_null(strstr(text, "\033[31m"));
+	free(text);
+}
+
+static void losses_are_loud(void **state)
+{
+	struct run *r = *state;
+	char *text = print(r, 80, false);
+
+	assert_null(strstr(text, "LOST"));
+	free(text);
+	r->end.drops[CT_DROP_CALL] = 12345;
+	r->end.bad_record_cnt = 1;
+	text = print(r, 80, true);
+	assert_non_null(strstr(text, "\033[1;31m"));
+	assert_non_null(strstr(text, "LOST: 12,346 events are not in this trace"));
+	assert_non_null(strstr(text, "12,345 calls, 1 malformed"));
+	free(text);
+}
+
+/* Kernel names come from the target: a terminal must not obey them. */
+static void hostile_kernel_name(void **state)
+{
+	struct run *r = *state;
+	char *text;
+	int i;
+
+	for (i = 0; i < 9000; i++)
+		put(r, factory_launch(&r->f, "\033]0;owned\a\xff\n\r", 1));
+	text = print(r, 80, false);
+	assert_null(strchr(text, '\033'));
+	assert_null(strchr(text, '\r'));
+	assert_non_null(strstr(text, "?]0;owned????"));
+	free(text);
+}
+
+static void counts(void **state)
+{
+	struct run *r = *state;
+	struct summary_totals t;
+	struct summary *s = r->s;
+
+	summary__totals(s, &t);
+	assert_int_equal(t.call_cnt, r->cnt - 1);
+	assert_int_equal(t.event_cnt, r->cnt);
+	assert_int_equal(t.launch_cnt, 4401);
+	assert_int_equal(t.graph_launch_cnt, 1);
+	assert_int_equal(t.error_cnt, 4);
+	assert_int_equal(t.device_bytes, 0); /* it has ended */
+	assert_int_equal(t.device_peak, 100 * (20 << 20));
+	assert_int_equal(s->launch_node_cnt, 1);
+	assert_int_equal(s->launch_unnamed_cnt, 1);
+	assert_int_equal(s->stream_cnt, 2);
+	assert_int_equal(s->mem[MEM_DEVICE].alloc_cnt, 100);
+	assert_int_equal(s->mem[MEM_DEVICE].free_cnt, 1);
+	assert_int_equal(s->mem[MEM_DEVICE].kept, 99 * (20 << 20));
+	assert_int_equal(s->mem[MEM_MANAGED].alloc_cnt, 1);
+	assert_int_equal(s->mem[MEM_MANAGED].free_cnt, 1);
+	assert_int_equal(s->transfers[COPY_DIR_HTOD].cnt, 200);
+	assert_int_equal(s->transfers[COPY_DIR_HTOD].sync_cnt, 100);
+	assert_int_equal(s->transfers[COPY_DIR_DTOH].bytes, 22 * 4096);
+	assert_int_equal(s->transfers[TRANSFER_MEMSET].cnt, 1);
+	assert_int_equal(s->wait_cnt, 100 + 22 + 22);
+	assert_int_equal(s->unfinished_cnt, 1);
+	assert_int_equal(s->abandoned_cnt, 1);
+	assert_int_equal(s->proc_cnt, 1);
+}
+
+/* A nested call is a call, but its time is in its parent's already. */
+static void nested_time_counts_once(void **state)
+{
+	struct run *r = *state;
+	uint64_t before = r->s->call_ns, classes = 0;
+	struct event ev = factory_call(&r->f, "cuCtxGetCurrent", 10, 100);
+	int i;
+
+	ev.depth = 1;
+	put(r, ev);
+	assert_int_equal(r->s->call_ns, before);
+	for (i = 0; i < CLASS_CNT; i++)
+		classes += r->s->classes[i].total_ns;
+	assert_int_equal(classes, r->s->call_ns);
+}
+
+/* Same name from two addresses: one kernel. More names than are kept: one row for the rest. */
+static void kernels_are_bounded(void **state)
+{
+	struct run *r = *state;
+	static char names[70000][16];
+	char copy[] = ADD_KERNEL;
+	const struct kernel_stat **list;
+	size_t cnt;
+	int i;
+
+	put(r, factory_launch(&r->f, copy, 1));
+	list = summary_kernels(r->s, &cnt);
+	assert_int_equal(cnt, 3);
+	assert_string_equal(list[0]->name, ADD_KERNEL);
+	assert_int_equal(list[0]->cnt, 2933 + 1);
+	free(list);
+	for (i = 0; i < 70000; i++) {
+		snprintf(names[i], sizeof(names[i]), "k%d", i);
+		put(r, factory_launch(&r->f, names[i], 1));
+		put(r, factory_launch(&r->f, names[i], 1));
+	}
+	list = summary_kernels(r->s, &cnt);
+	assert_int_equal(cnt, SUMMARY_KERNELS_MAX + 1);
+	assert_string_equal(list[0]->name, "(others)");
+	assert_int_equal(list[0]->cnt, 2 * (70000 + 3 - SUMMARY_KERNELS_MAX));
+	free(list);
+}
+
+/* All versions of a function are one row. */
+static void versions_are_one(void **state)
+{
+	struct run *r = *state;
+	struct fn_row *rows;
+	size_t cnt, i, seen = 0;
+
+	put(r, factory_call(&r->f, "cuMemAlloc", 1, 1));
+	rows = summary_fns(r->s, &cnt);
+	for (i = 0; i < cnt; i++) {
+		if (strcmp(rows[i].name, "cuMemAlloc"))
+			continue;
+		seen++;
+		assert_int_equal(rows[i].st.cnt, 102);
+		assert_int_equal(rows[i].st.error_cnt, 1);
+		assert_int_equal(rows[i].st.max_ns, 90000);
+	}
+	assert_int_equal(seen, 1);
+	free(rows);
+}
+
+static void empty(void **state)
+{
+	struct run r = {.s = summary__new(), .f = factory(1), .info = factory_info()};
+	char *text;
+
+	r.end = factory_end(&r.f, 0);
+	text = print(&r, 80, false);
+	assert_non_null(strstr(text, "Summary: 0 CUDA calls in 0 ns by 0 processes"));
+	assert_null(strstr(text, "Kernels"));
+	assert_null(strstr(text, "nan"));
+	free(text);
+	summary__free(r.s);
+}
+
+static void json_is_json(void **state)
+{
+	static const char check[] =
+		"python3 -c 'import json,sys;d=json.load(sys.stdin);"
+		"sys.exit(not (d[\"launches\"][\"total\"]==4401 and d[\"failed\"]==4 and "
+		"d[\"memory\"][0][\"at_end\"]==99*(20<<20) and "
+		"sum(c[\"calls\"] for c in d[\"classes\"])==d[\"calls\"] and "
+		"sum(f[\"calls\"] for f in d[\"functions\"])==d[\"calls\"] and "
+		"d[\"errors\"][1][\"error\"]==\"CUDA_ERROR_NOT_FOUND\" and "
+		"d[\"errors\"][2][\"error\"] is None))'";
+	struct run *r = *state;
+	struct out *o = out__memory();
+	FILE *p;
+
+	summary__json(r->s, o, &r->info, &r->end);
+	assert_int_equal(memchr(o->buf, '\n', o->len) - (void *)o->buf, o->len - 1);
+	p = popen(check, "w");
+	assert_non_null(p);
+	assert_int_equal(fwrite(o->buf, 1, o->len, p), o->len);
+	assert_int_equal(pclose(p), 0);
+	out__close(o);
+}
+
+static void numbers(void **state)
+{
+	static const struct {
+		double ns;
+		const char *text;
+	} times[] = {{0, "0 ns"},	  {999, "999 ns"},    {999.6, "1.00 µs"},
+		     {1250, "1.25 µs"},	  {99949, "99.9 µs"}, {99960, "100 µs"},
+		     {999600, "1.00 ms"}, {3.21e9, "3.21 s"}, {1.2e12, "1200 s"}};
+	static const struct {
+		uint64_t bytes;
+		const char *text;
+	} sizes[] = {{0, "0 B"},
+		     {1023, "1023 B"},
+		     {1024, "1.00 KiB"},
+		     {1536, "1.50 KiB"},
+		     {1048575, "1.00 MiB"},
+		     {80ull << 30, "80.0 GiB"},
+		     {UINT64_MAX, "16.0 EiB"}};
+	char cell[CELL_SZ];
+	size_t i;
+
+	for (i = 0; i < sizeof(times) / sizeof(times[0]); i++) {
+		human_time(cell, times[i].ns);
+		assert_string_equal(cell, times[i].text);
+	}
+	for (i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+		human_bytes(cell, sizes[i].bytes);
+		assert_string_equal(cell, sizes[i].text);
+	}
+	human_count(cell, 1234567);
+	assert_string_equal(cell, "1,234,567");
+	human_count(cell, 999);
+	assert_string_equal(cell, "999");
+	human_count(cell, UINT64_MAX);
+	assert_string_equal(cell, "1.845e+19");
+	human_share(cell, 1, 0);
+	assert_string_equal(cell, "");
+	human_rate(cell, 5e9, 1e9);
+	assert_string_equal(cell, "5.00 GB/s");
+	human_rate(cell, 5e6, 1e9);
+	assert_string_equal(cell, "5.00 MB/s");
+}
+
+static void progress_line(void **state)
+{
+	struct summary_totals t = {.event_cnt = 1000, .device_bytes = 3 << 20};
+	char *text = NULL;
+	size_t len;
+	FILE *f = open_memstream(&text, &len);
+	struct progress *p = progress__new_width(f, 80);
+
+	progress__update(p, 1000000000, &t, 0);
+	fflush(f);
+	assert_string_equal(text, "\r1,000 events  3.00 MiB on the device\033[K");
+	t.event_cnt += 500;
+	t.launch_cnt += 100;
+	progress__update(p, 1200000000, &t, 0); /* too soon */
+	assert_int_equal(len, strlen("\r1,000 events  3.00 MiB on the device\033[K"));
+	progress__update(p, 1500000000, &t, 7);
+	assert_non_null(strstr(text, "\r1,500 events  7 LOST  1,000/s  200 launches/s  "
+				     "3.00 MiB on the device\033[K"));
+	progress__clear(p);
+	progress__clear(p);
+	assert_string_equal(text + len - 4, "\r\033[K");
+	progress__free(p);
+	fclose(f);
+	free(text);
+
+	/* no line wraps */
+	f = open_memstream(&text, &len);
+	p = progress__new_width(f, 20);
+	progress__update(p, 1, &t, 0);
+	fflush(f);
+	assert_string_equal(text, "\r1,500 events\033[K");
+	progress__free(p);
+	fclose(f);
+	free(text);
+
+	/* what is made for no terminal */
+	assert_null(progress__new(tmpfile()));
+	progress__update(NULL, 1, &t, 0);
+	progress__clear(NULL);
+	progress__free(NULL);
+}
+
+int main(void)
+{
+#define WITH_RUN(fn) cmocka_unit_test_setup_teardown(fn, make_run, free_run)
+	const struct CMUnitTest tests[] = {
+		WITH_RUN(golden_80),
+		WITH_RUN(golden_120),
+		WITH_RUN(fits_its_width),
+		WITH_RUN(colours_only_when_asked),
+		WITH_RUN(losses_are_loud),
+		WITH_RUN(hostile_kernel_name),
+		WITH_RUN(counts),
+		WITH_RUN(nested_time_counts_once),
+		WITH_RUN(kernels_are_bounded),
+		WITH_RUN(versions_are_one),
+		WITH_RUN(json_is_json),
+		cmocka_unit_test(empty),
+		cmocka_unit_test(numbers),
+		cmocka_unit_test(progress_line),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

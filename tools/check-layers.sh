@@ -1,0 +1,79 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+# Checks the #include lines of src/ and bpf/ against the table of docs/ARCHITECTURE.md: what each folder may use.
+# Prints FILE:LINE: what is wrong. Exit status 1 when something is.
+set -u
+cd "$(dirname "$0")/.." || exit 1
+
+shopt -s globstar nullglob
+awk '
+BEGIN {
+	# folder: folders of src/, "include", "libbpf" (all of it), "ring" (its ring buffer), "skel"
+	may["util"] = "util"
+	may["decode"] = "decode util include"
+	may["event"] = "event decode util include ring"
+	may["model"] = "model event decode util include"
+	may["sink"] = "sink model decode util include"
+	may["report"] = "report model decode util include"
+	may["attach"] = "attach decode util include libbpf skel"
+	may["cli"] = "cli attach event model sink report decode util include libbpf skel"
+	may["main"] = may["cli"]
+	may["bpf"] = "bpf include vmlinux libbpf"
+}
+
+# FILE in the folder that it is named by: "decode" for "decode/cuda.h" and for "cuda.h" in src/decode/.
+function owner(name, file,	dir, first) {
+	if (name ~ /^ct_[a-z_]*\.h$/) return "include"
+	if (name ~ /\.skel\.h$/) return "skel"
+	if (name ~ /^vmlinux\.h$/) return "vmlinux"
+	if (name == "version.h") return layer # made by the Makefile
+	if (name ~ /^(bpf|libbpf)\//) return "libbpf"
+	if (name ~ /\.\.\//) return "a path with \"..\""
+	first = name
+	if (sub(/\/.*/, "", first) && first in may) return first
+	dir = file
+	sub(/[^\/]*$/, "", dir)
+	if ((getline junk < (dir name)) < 0) return ""
+	close(dir name)
+	return layer
+}
+
+FNR == 1 {
+	layer = FILENAME
+	if (sub(/^src\//, "", layer)) { if (!sub(/\/.*/, "", layer)) layer = "main" } else layer = "bpf"
+	if (!(layer in may)) {
+		printf "%s:1: src/%s/ is not in the table of tools/check-layers.sh\n", FILENAME, layer
+		bad = 1
+		nextfile
+	}
+}
+
+match($0, /^[ \t]*#[ \t]*include[ \t]*["<]/) {
+	quoted = substr($0, RLENGTH, 1) == "\""
+	name = substr($0, RLENGTH + 1)
+	sub(/[">].*/, "", name)
+	own = quoted || name ~ /^(bpf|linux\/bpf)/ ? owner(name, FILENAME) : ""
+	if (own == "") {
+		if (quoted) {
+			printf "%s:%d: \"%s\" is found nowhere\n", FILENAME, FNR, name
+			bad = 1
+		}
+		next
+	}
+	ok = 0
+	n = split(may[layer], list, " ")
+	for (i = 1; i <= n; i++)
+		if (list[i] == own || list[i] == "ring" && own == "libbpf" && name == "bpf/libbpf.h") ok = 1
+	if (!ok) {
+		printf "%s:%d: %s/ may not use %s (\"%s\"); it may use: %s\n", FILENAME, FNR, layer, own, name, may[layer]
+		bad = 1
+	}
+}
+
+# event/ has libbpf for its ring buffer alone.
+layer == "event" && match($0, /(bpf_object|bpf_program|bpf_link|bpf_map__)[a-z_]*\(/) {
+	printf "%s:%d: event/ may use libbpf for the ring only, not %s)\n", FILENAME, FNR, substr($0, RSTART, RLENGTH)
+	bad = 1
+}
+END { exit bad }
+' src/**/*.[ch] src/**/*.def bpf/*.[ch]

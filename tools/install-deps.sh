@@ -1,0 +1,252 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#
+# Installs what is missing to build, test or measure cudatrace on Debian 12 and Ubuntu 24.04:
+#
+#   tools/install-deps.sh [build|check|bench]    install the set (each holds the one before it)
+#   tools/install-deps.sh -n [build|...]         only say what would be done
+#   tools/install-deps.sh bpftool                print the path of a bpftool that runs (for the Makefile)
+#
+# Says what it installs and why before it does; does nothing when all is there. docs/DEPENDENCIES.md has
+# the same list with reasons.
+set -u
+
+export PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin
+export LC_ALL=C
+backports_list=/etc/apt/sources.list.d/cudatrace-backports
+
+say() { printf 'deps: %s\n' "$*" >&2; }
+die() { say "$*"; exit 1; }
+have() { command -v "$1" >/dev/null 2>&1; }
+
+# Ubuntu's bpftool is a script that looks for one made for exactly the running kernel and gives up when
+# there is none (containers, cloud kernels). Any bpftool can do what the build asks of it.
+find_bpftool()
+{
+	local b
+	for b in "$(command -v bpftool)" /usr/lib/linux-tools/*/bpftool /usr/lib/linux-tools-*/bpftool; do
+		[ -x "$b" ] && "$b" version >/dev/null 2>&1 && { echo "$b"; return 0; }
+	done
+	return 1
+}
+
+dry=0
+[ "${1-}" = -n ] && { dry=1; shift; }
+set=${1:-build}
+case $set in
+bpftool) find_bpftool || echo bpftool; exit 0 ;;
+build|check|bench) ;;
+*) die "usage: $0 [-n] [build|check|bench]" ;;
+esac
+
+# --- what is missing: WHAT:PACKAGE:WHY -----------------------------------------------------------------
+
+missing=()
+need_cmd() { have "$1" || missing+=("$2:$3"); }
+# A header or static library, looked for in the places of Debian's and Ubuntu's compilers.
+need_file()
+{
+	local d
+	for d in /usr/include /usr/include/*-linux-gnu /usr/local/include; do
+		[ -e "$d/$1" ] && return
+	done
+	missing+=("$2:$3")
+}
+
+need_cmd gcc gcc 'compiles the tracer'
+need_cmd g++ g++ 'brings libstdc++, which demangles kernel names'
+need_cmd clang clang 'compiles the BPF programs'
+need_cmd llvm-strip llvm 'tools that belong to clang'
+need_cmd pkg-config pkg-config 'finds the libraries'
+need_file stdlib.h libc6-dev 'C library headers'
+need_file libelf.h libelf-dev 'reads ELF files; libbpf needs it'
+need_file zlib.h zlib1g-dev 'libelf and libbpf need it'
+need_file zstd.h libzstd-dev 'the static build: libelf.a needs it'
+need_file uthash.h uthash-dev 'hash tables'
+if ! have pkg-config || ! pkg-config --atleast-version=1.3 libbpf 2>/dev/null; then
+	missing+=('libbpf-dev:loads and attaches BPF programs; 1.3 or later')
+fi
+find_bpftool >/dev/null || missing+=('bpftool:links the BPF objects, makes the skeleton header')
+
+if [ "$set" != build ]; then
+	need_file cmocka.h libcmocka-dev 'unit tests'
+	need_cmd clang-format clang-format 'checks the C style'
+	need_cmd jq jq 'tests read JSON lines with it'
+	need_cmd python3 python3 'tests check traces with it'
+	need_cmd valgrind valgrind 'runs the tracer under memcheck'
+fi
+if [ "$set" = bench ]; then
+	need_cmd bpftrace bpftrace 'what the cost of a traced call is compared with'
+fi
+
+# Tests that need one of these are skipped without it.
+wanted=()
+if [ "$set" = check ]; then
+	have chromium || have chromium-browser || have google-chrome ||
+		wanted+=('chromium:loads the Chrome trace in its own tracing page')
+	have mandoc || wanted+=('mandoc:checks the man page')
+fi
+# Not asked for again at every run where it cannot be had.
+mark=${XDG_CACHE_HOME:-${HOME:-/tmp}/.cache}/cudatrace-no-optional
+[ -e "$mark" ] && wanted=()
+
+[ ${#missing[@]} -eq 0 ] && [ ${#wanted[@]} -eq 0 ] && exit 0
+
+# --- which distribution --------------------------------------------------------------------------------
+
+distro=unknown codename=
+if [ -r /etc/os-release ]; then
+	distro=$(. /etc/os-release; echo "${ID:-unknown}-${VERSION_ID:-}")
+	codename=$(. /etc/os-release; echo "${VERSION_CODENAME:-}")
+fi
+
+if ! have apt-get; then
+	say "only apt is known here (this is $distro). Needed, by its Debian names:"
+	printf '  %s\n' "${missing[@]/:/ - }" >&2
+	say "install your distribution's packages for these, then run make again"
+	[ ${#missing[@]} -eq 0 ] && exit 0
+	exit 1
+fi
+
+# --- how to become root --------------------------------------------------------------------------------
+
+as_root=()
+if [ "$(id -u)" -ne 0 ]; then
+	if ! have sudo; then
+		[ ${#missing[@]} -eq 0 ] && exit 0
+		die "not root and no sudo: as root, run $0 $set"
+	fi
+	# A test run without a terminal must fail, not wait for a password.
+	if [ -t 0 ]; then as_root=(sudo); else as_root=(sudo -n); fi
+fi
+root() { if [ $dry = 1 ]; then say "would run: $*"; else "${as_root[@]}" "$@"; fi; }
+# apt's and dpkg's chatter is shown only when something went wrong.
+apt()
+{
+	local log rc=0
+	if [ $dry = 1 ]; then root apt-get "$@"; return; fi
+	log=$(mktemp) || return
+	root env DEBIAN_FRONTEND=noninteractive apt-get -o DPkg::Lock::Timeout=300 -qq -y "$@" \
+		</dev/null >"$log" 2>&1 || { rc=1; grep -a '^[EW]:' "$log" >&2 || tail -20 "$log" >&2; }
+	rm -f "$log"
+	return $rc
+}
+
+# --- Debian 12: libbpf and bpftool of backports ---------------------------------------------------------
+
+# Debian 12 has libbpf 1.1; backports has 1.4. The source is added with the mirror and the key that this
+# machine's own sources use for plain bookworm.
+add_backports()
+{
+	local f uri= key= comps='main' opts= file
+
+	# One-line style:  deb [signed-by=/k.gpg arch=amd64] URI bookworm main contrib
+	for f in /etc/apt/sources.list /etc/apt/sources.list.d/*.list; do
+		[ -r "$f" ] || continue
+		read -r uri opts < <(awk -v suite="$codename" '
+			$1 == "deb" {
+				opts = ""; i = 2
+				if ($i ~ /^\[/) {
+					while (1) { opts = opts " " $i; if ($i ~ /\]$/ || i >= NF) break; i++ }
+					i++
+				}
+				if ($(i + 1) == suite && / main( |$)/) { print $i, opts; exit }
+			}' "$f")
+		[ -n "$uri" ] || continue
+		file=$backports_list.list
+		printf '# Added by cudatrace tools/install-deps.sh\ndeb %s %s %s-backports %s\n' \
+			"$opts" "$uri" "$codename" "$comps" | root tee "$file" >/dev/null
+		return
+	done
+
+	# deb822 style: stanzas of "Types:/URIs:/Suites:/Components:/Signed-By:". An embedded key goes on
+	# over several lines, so the whole stanza is copied with another suite.
+	for f in /etc/apt/sources.list.d/*.sources; do
+		[ -r "$f" ] || continue
+		local stanza
+		stanza=$(awk -v suite="$codename" '
+			function flush() { if (ok && typed && !off) { printf "%s", out; done = 1; exit }
+				out = ""; ok = typed = off = 0 }
+			/^[ \t]*$/ { flush(); next }
+			/^#/ { next }
+			tolower($1) == "types:" { typed = / deb( |$)/; out = out "Types: deb\n"; next }
+			tolower($1) == "enabled:" { off = tolower($2) ~ /^(no|false)$/; next }
+			tolower($1) == "suites:" {
+				for (i = 2; i <= NF; i++) if ($i == suite) ok = 1
+				out = out "Suites: " suite "-backports\n"; next }
+			tolower($1) == "components:" { out = out "Components: main\n"; next }
+			{ out = out $0 "\n" }
+			END { if (!done && ok && typed && !off) printf "%s", out }' "$f")
+		[ -n "$stanza" ] || continue
+		file=$backports_list.sources
+		printf '# Added by cudatrace tools/install-deps.sh\n%s\n' "$stanza" | root tee "$file" >/dev/null
+		return
+	done
+	die "found no apt source for $codename main to take the mirror from; enable $codename-backports by hand"
+}
+
+backports_known() { apt-cache policy 2>/dev/null | grep -q "n=$codename-backports"; }
+backports_listed() { grep -rqs "$codename-backports" /etc/apt/sources.list /etc/apt/sources.list.d; }
+
+# --- install -------------------------------------------------------------------------------------------
+
+pkgs=() backports=()
+for m in "${missing[@]}"; do
+	p=${m%%:*}
+	case $distro:$p in
+	debian-12:libbpf-dev|debian-12:bpftool) backports+=("$p") ;;
+	# In Ubuntu 24.04 the package bpftool is virtual.
+	ubuntu-*:bpftool) pkgs+=(linux-tools-common linux-tools-generic) ;;
+	*) pkgs+=("$p") ;;
+	esac
+done
+
+if [ ${#missing[@]} -gt 0 ]; then
+	say "installing for \`make $set\`:"
+	for m in "${missing[@]}"; do printf '  %-16s %s\n' "${m%%:*}" "${m#*:}" >&2; done
+fi
+
+case $distro in
+debian-12|ubuntu-24.04) ;;
+*) say "$distro is not among the tested ones (Debian 12, Ubuntu 24.04): trying its packages of the same name" ;;
+esac
+
+updated=0 added=
+update() { [ $updated = 1 ] || apt update || say 'apt-get update failed; trying with the lists at hand'; updated=1; }
+
+if [ ${#backports[@]} -gt 0 ]; then
+	if ! backports_listed; then
+		say "adding $codename-backports to the apt sources (for ${backports[*]}), from this machine's own mirror"
+		add_backports
+		added=1 updated=0
+	fi
+	update
+	if [ $dry = 0 ] && ! backports_known; then
+		# A source that does not answer would spoil every later apt-get update.
+		[ -z "$added" ] || root rm -f "$backports_list.list" "$backports_list.sources"
+		die "apt finds no $codename-backports on this machine's mirror: see what apt-get update says"
+	fi
+	apt install --no-install-recommends -t "$codename-backports" "${backports[@]}" ||
+		die "apt could not install ${backports[*]} from $codename-backports"
+fi
+if [ ${#pkgs[@]} -gt 0 ]; then
+	update
+	apt install --no-install-recommends "${pkgs[@]}" || die "apt could not install ${pkgs[*]}"
+fi
+
+for m in "${wanted[@]}"; do
+	p=${m%%:*}
+	say "installing $p, which some tests use: ${m#*:}"
+	update
+	apt install --no-install-recommends "$p" || {
+		say "could not install $p: tests that need it are skipped"
+		[ $dry = 1 ] || { mkdir -p "${mark%/*}" && touch "$mark"; } 2>/dev/null
+	}
+done
+
+[ $dry = 1 ] && exit 0
+if ! find_bpftool >/dev/null; then
+	die 'bpftool is installed but does not run; install linux-tools for your kernel, or set BPFTOOL='
+fi
+pkg-config --atleast-version=1.3 libbpf ||
+	die "libbpf $(pkg-config --modversion libbpf 2>/dev/null) is too old: 1.3 or later is needed"
