@@ -196,6 +196,7 @@ void probes__detach(struct probes *p)
 {
 	for (unsigned i = 0; i < p->fd_cnt; i++)
 		close(p->fds[i]);
+	/* On kernel 6.18 each takes 0.1 s, one after another whoever closes them. */
 	for (unsigned i = 0; i < p->link_cnt; i++)
 		bpf_link__destroy(p->links[i]);
 	free(p->fds);

@@ -4,6 +4,9 @@
  * hold spaces, newlines (the kernel writes them as \012), " (deleted)", up to 4095 bytes. A file is
  * known by device and inode; its name is for people.
  */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE /* asprintf */
+#endif
 #include "target.h"
 #include "util/log.h"
 
@@ -84,7 +87,7 @@ static char *cut_deleted(char *path, bool *deleted)
  * hexadecimal, the inode decimal. */
 static bool parse_file_line(char *line, struct map_line *out, bool *exec)
 {
-	uint64_t offset, major, minor;
+	uint64_t offset, major, minor, ino;
 	char *p = line, *perms;
 
 	line[strcspn(line, "\n")] = '\0';
@@ -95,10 +98,11 @@ static bool parse_file_line(char *line, struct map_line *out, bool *exec)
 		return false;
 	p += 5;
 	if (!take_num(&p, 16, ' ', &offset) || !take_num(&p, 16, ':', &major) ||
-	    !take_num(&p, 16, ' ', &minor) || !take_num(&p, 10, ' ', &out->key.ino))
+	    !take_num(&p, 16, ' ', &minor) || !take_num(&p, 10, ' ', &ino))
 		return false;
 	if (out->start >= out->end || major > UINT32_MAX || minor > UINT32_MAX)
 		return false;
+	out->key.ino = ino;
 	out->key.dev_major = (__u32)major;
 	out->key.dev_minor = (__u32)minor;
 	*exec = perms[2] == 'x';

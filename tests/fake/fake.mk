@@ -2,6 +2,7 @@
 #
 # The stand-in libcuda.so.1, the sample program and the test cases. Included by the main Makefile;
 # works alone too: make -f tests/fake/fake.mk fake-all
+# No SAN, no hardening: to a uprobe the entry points must look like a driver's.
 #
 #   $(O)/fake/libcuda.so.1     entry points as in driver 580 (push %rbp)
 #   $(O)/fake535/libcuda.so.1  entry points as in drivers 470 to 555 (cmpl, then je at +10)
@@ -13,10 +14,9 @@ CC	?= gcc
 FAKE_CFLAGS ?= -O2 -g
 Q	?= @
 
-FAKE_FLAGS := -D_GNU_SOURCE -std=gnu11 $(FAKE_CFLAGS) -Wall -Wextra -Isrc -Iinclude -MMD -MP
-FAKE_SRCS  := $(sort tests/fake/libcuda_table.c) $(filter-out %/libcuda_table.c,$(wildcard tests/fake/libcuda*.c))
+FAKE_FLAGS := -D_GNU_SOURCE -std=gnu11 $(FAKE_CFLAGS) -Wall -Wextra $(if $(WERROR),-Werror) -Isrc -Iinclude -MMD -MP
+FAKE_SRCS  := $(wildcard tests/fake/libcuda*.c)
 FAKE_ASM   := $(wildcard tests/fake/*.S)
-# cuda.c first: its constructor fills the table that the library's own constructor reads.
 FAKE_OBJS  := $(FAKE_SRCS:%.c=$(O)/fake/obj/%.o)
 CASE_BINS  := $(patsubst tests/cases/%.c,$(O)/cases/%,$(wildcard tests/cases/*.c))
 FAKE_LIBS  := $(O)/fake/libcuda.so.1 $(O)/fake535/libcuda.so.1

@@ -373,6 +373,7 @@ static void after_fork(void)
 	memset(fake_counts, 0, sizeof(fake_counts));
 	pthread_mutex_init(&lock, NULL);
 	base_after_fork();
+	ctx_after_fork();
 	stream_after_fork();
 }
 
@@ -384,10 +385,13 @@ __attribute__((constructor)) static void fake_start(void)
 	s = getenv("FAKE_CALL_NS");
 	call_ns = s ? strtoull(s, NULL, 0) : 0;
 	bind_impls(impl_base);
+	bind_impls(impl_ctx);
 	bind_impls(impl_mem);
+	bind_impls(impl_array);
 	bind_impls(impl_copy);
 	bind_impls(impl_module);
 	bind_impls(impl_stream);
+	bind_impls(impl_launch);
 	bind_impls(impl_graph);
 	parse_rules("FAKE_FAIL", true);
 	parse_rules("FAKE_DELAY_US", false);

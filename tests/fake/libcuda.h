@@ -27,7 +27,7 @@ enum {
 	E_VALUE = 1,
 	E_OOM = 2,
 	E_NOT_INIT = 3,
-	E_NO_DEVICE = 101,
+	E_NO_DEVICE = 101, /* CUDA_ERROR_INVALID_DEVICE */
 	E_IMAGE = 200,
 	E_CONTEXT = 201,
 	E_FILE = 301,
@@ -62,8 +62,8 @@ struct impl {
 };
 
 /* Each ended by an entry without symbol. */
-extern const struct impl impl_base[], impl_mem[], impl_copy[], impl_module[], impl_stream[],
-	impl_graph[];
+extern const struct impl impl_base[], impl_ctx[], impl_mem[], impl_array[], impl_copy[],
+	impl_module[], impl_stream[], impl_launch[], impl_graph[];
 
 /* One lock for everything but the counts: held while an impl runs. */
 void fake_lock(void);
@@ -124,8 +124,15 @@ struct ctx {
 };
 struct ctx *ctx_current(void);
 
-/* Contexts: in libcuda_base.c. */
+#define DEVICE_CNT 2
+static inline bool bad_dev(uint64_t dev)
+{
+	return (uint32_t)dev >= DEVICE_CNT;
+}
+
+/* The child of a fork has a driver that was never initialised. */
 void base_after_fork(void);
+void ctx_after_fork(void);
 void stream_after_fork(void);
 bool fake_inited(void);
 
@@ -181,6 +188,9 @@ struct stream *stream_of(const struct call *c, uint64_t handle);
 uint64_t stream_add(struct stream *s, uint64_t duration_ns);
 /* Waits until all work given so far is done. */
 void stream_wait(struct stream *s);
+/* All of them; is this the legacy default stream? */
+extern struct stream *streams;
+bool stream_is_legacy(const struct stream *s);
 uint64_t copy_ns(size_t bytes);
 uint64_t kernel_ns(void);
 

@@ -7,19 +7,10 @@
 #include <string.h>
 #include <time.h>
 
-#define OBJ_MAGIC     0xc0da5eed
-#define DEVICE_CNT    2
-#define DEVICE_NAME   "Stand-in GPU"
-#define CTX_STACK_MAX 32
+#define OBJ_MAGIC   0xc0da5eed
+#define DEVICE_NAME "Stand-in GPU"
 
 static bool inited;
-/* A driver unloads nothing at cuCtxDestroy that another thread may still use: neither do we. */
-static struct ctx *primary[DEVICE_CNT];
-static unsigned primary_refs[DEVICE_CNT];
-static unsigned primary_flags[DEVICE_CNT];
-static __thread struct ctx *ctx_stack[CTX_STACK_MAX];
-static __thread unsigned ctx_depth;
-
 bool fake_inited(void)
 {
 	return __atomic_load_n(&inited, __ATOMIC_RELAXED);
@@ -28,14 +19,6 @@ bool fake_inited(void)
 void base_after_fork(void)
 {
 	inited = false;
-	ctx_depth = 0;
-	memset(primary, 0, sizeof(primary));
-	memset(primary_refs, 0, sizeof(primary_refs));
-}
-
-struct ctx *ctx_current(void)
-{
-	return ctx_depth ? ctx_stack[ctx_depth - 1] : NULL;
 }
 
 /* Handles: a hash set of the live objects, so that any word can be asked about. */
@@ -134,6 +117,7 @@ static int run_driver_version(struct call *c)
 	return put32(c->w[0], 13000);
 }
 
+/* cuGetErrorString too: the name is text enough. */
 static int run_error_name(struct call *c)
 {
 	const char *name = cuda_result_name((int32_t)c->w[0]);
@@ -141,11 +125,6 @@ static int run_error_name(struct call *c)
 	if (put64(c->w[1], (uintptr_t)name))
 		return E_VALUE;
 	return name ? OK : E_VALUE;
-}
-
-static bool bad_dev(uint64_t dev)
-{
-	return (uint32_t)dev >= DEVICE_CNT;
 }
 
 static int run_device_get(struct call *c)
@@ -230,7 +209,6 @@ static int run_can_access_peer(struct call *c)
 						    : put32(c->w[0], c->w[1] != c->w[2]);
 }
 
-/* cuGetErrorString and the like need a text; the name is one. */
 static int run_get_proc(struct call *c)
 {
 	const char *name = (const char *)(uintptr_t)c->w[0];
@@ -252,152 +230,6 @@ static int run_get_proc(struct call *c)
 static int run_export_table(struct call *c)
 {
 	return put64(c->w[0], 0) ? E_VALUE : E_NOT_FOUND;
-}
-
-static int run_primary_retain(struct call *c)
-{
-	uint32_t dev = c->w[1];
-
-	if (bad_dev(dev))
-		return E_NO_DEVICE;
-	if (!primary[dev]) {
-		primary[dev] = obj_new(OBJ_CTX, sizeof(*primary[dev]));
-		primary[dev]->dev = dev;
-		primary[dev]->primary = true;
-		primary[dev]->flags = primary_flags[dev];
-	}
-	if (put64(c->w[0], (uintptr_t)primary[dev]))
-		return E_VALUE;
-	primary_refs[dev]++;
-	return OK;
-}
-
-static int run_primary_release(struct call *c)
-{
-	uint32_t dev = c->w[0];
-
-	if (bad_dev(dev))
-		return E_NO_DEVICE;
-	if (!primary_refs[dev])
-		return E_CONTEXT;
-	primary_refs[dev]--;
-	return OK;
-}
-
-static int run_primary_state(struct call *c)
-{
-	uint32_t dev = c->w[0];
-
-	if (bad_dev(dev))
-		return E_NO_DEVICE;
-	if (put32(c->w[1], primary_flags[dev]))
-		return E_VALUE;
-	return put32(c->w[2], primary_refs[dev] > 0);
-}
-
-static int run_primary_flags(struct call *c)
-{
-	if (bad_dev(c->w[0]))
-		return E_NO_DEVICE;
-	primary_flags[(uint32_t)c->w[0]] = c->w[1];
-	return OK;
-}
-
-static int ctx_push(struct ctx *ctx)
-{
-	if (ctx_depth == CTX_STACK_MAX)
-		return E_OOM;
-	ctx_stack[ctx_depth++] = ctx;
-	return OK;
-}
-
-/* The device is the last argument, the flags the one before it; the forms differ in what is
- * between them and the out-pointer. */
-static int run_ctx_create(struct call *c)
-{
-	unsigned n = c->fn->arg_cnt;
-	struct ctx *ctx;
-
-	if (n < 3 || bad_dev(c->w[n - 1]))
-		return E_NO_DEVICE;
-	ctx = obj_new(OBJ_CTX, sizeof(*ctx));
-	ctx->dev = c->w[n - 1];
-	ctx->flags = c->w[n - 2];
-	if (put64(c->w[0], (uintptr_t)ctx)) {
-		obj_free(ctx);
-		return E_VALUE;
-	}
-	return ctx_push(ctx);
-}
-
-static int run_ctx_destroy(struct call *c)
-{
-	struct ctx *ctx = obj_get(c->w[0], OBJ_CTX);
-
-	if (!ctx || ctx->primary)
-		return E_CONTEXT;
-	if (ctx_current() == ctx)
-		ctx_depth--;
-	ctx->obj.kind = 0;
-	return OK;
-}
-
-static int run_ctx_get_current(struct call *c)
-{
-	return put64(c->w[0], (uintptr_t)ctx_current());
-}
-
-static int run_ctx_set_current(struct call *c)
-{
-	struct ctx *ctx = obj_get(c->w[0], OBJ_CTX);
-
-	if (c->w[0] && !ctx)
-		return E_CONTEXT;
-	if (ctx_depth)
-		ctx_depth--;
-	return ctx ? ctx_push(ctx) : OK;
-}
-
-static int run_ctx_push(struct call *c)
-{
-	struct ctx *ctx = obj_get(c->w[0], OBJ_CTX);
-
-	return ctx ? ctx_push(ctx) : E_CONTEXT;
-}
-
-static int run_ctx_pop(struct call *c)
-{
-	if (!ctx_depth)
-		return E_CONTEXT;
-	if (put64_opt(c->w[0], (uintptr_t)ctx_current()))
-		return E_VALUE;
-	ctx_depth--;
-	return OK;
-}
-
-static int run_ctx_device(struct call *c)
-{
-	return put32(c->w[0], ctx_current()->dev);
-}
-
-static int run_ctx_flags(struct call *c)
-{
-	return put32(c->w[0], ctx_current()->flags);
-}
-
-static int run_ctx_version(struct call *c)
-{
-	return put32(c->w[1], 13000);
-}
-
-static int run_ctx_limit(struct call *c)
-{
-	return put64(c->w[0], 1024);
-}
-
-static int run_priority_range(struct call *c)
-{
-	return put32_opt(c->w[0], 0) || put32_opt(c->w[1], (uint32_t)-5) ? E_VALUE : OK;
 }
 
 static int run_occupancy(struct call *c)
@@ -471,29 +303,6 @@ const struct impl impl_base[] = {
 	{"cuDeviceGetUuid_v2", run_device_uuid, 0},
 	{"cuDeviceGetPCIBusId", run_pci_bus_id, 0},
 	{"cuDeviceCanAccessPeer", run_can_access_peer, 0},
-	{"cuDevicePrimaryCtxRetain", run_primary_retain, 0},
-	{"cuDevicePrimaryCtxRelease", run_primary_release, 0},
-	{"cuDevicePrimaryCtxRelease_v2", run_primary_release, 0},
-	{"cuDevicePrimaryCtxGetState", run_primary_state, 0},
-	{"cuDevicePrimaryCtxSetFlags", run_primary_flags, 0},
-	{"cuDevicePrimaryCtxSetFlags_v2", run_primary_flags, 0},
-	{"cuCtxCreate", run_ctx_create, 0},
-	{"cuCtxCreate_v2", run_ctx_create, 0},
-	{"cuCtxCreate_v3", run_ctx_create, 0},
-	{"cuCtxCreate_v4", run_ctx_create, 0},
-	{"cuCtxDestroy", run_ctx_destroy, 0},
-	{"cuCtxDestroy_v2", run_ctx_destroy, 0},
-	{"cuCtxGetCurrent", run_ctx_get_current, 0},
-	{"cuCtxSetCurrent", run_ctx_set_current, 0},
-	{"cuCtxPushCurrent", run_ctx_push, 0},
-	{"cuCtxPushCurrent_v2", run_ctx_push, 0},
-	{"cuCtxPopCurrent", run_ctx_pop, 0},
-	{"cuCtxPopCurrent_v2", run_ctx_pop, 0},
-	{"cuCtxGetDevice", run_ctx_device, IMPL_CONTEXT},
-	{"cuCtxGetFlags", run_ctx_flags, IMPL_CONTEXT},
-	{"cuCtxGetApiVersion", run_ctx_version, 0},
-	{"cuCtxGetLimit", run_ctx_limit, IMPL_CONTEXT},
-	{"cuCtxGetStreamPriorityRange", run_priority_range, IMPL_CONTEXT},
 	{"cuOccupancyMaxActiveBlocksPerMultiprocessor", run_occupancy, IMPL_CONTEXT},
 	{"cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags", run_occupancy, IMPL_CONTEXT},
 	{"cuFakeUndocumented", run_undocumented, IMPL_NOLOCK},

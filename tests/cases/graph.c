@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* Capture into a graph, replay. A launch on a capturing stream is a node, not a run. */
+#include "case.h"
+
+int main(void)
+{
+	static const char ptx[] = PTX_HEAD PTX_KERNEL("_Z4stepv");
+	handle m, f, s, side, graph = NULL, exec = NULL, fork_event = NULL, join_event = NULL;
+	size_t nodes = 0;
+	int r, status = -1;
+
+	case_open();
+	case_context();
+	m = case_module(ptx);
+	f = case_function(m, "_Z4stepv", "step()");
+	s = case_stream(1);
+	side = case_stream(1);
+	r = F(cuEventCreate)(&fork_event, 2);
+	expect("cuEventCreate", r, "'type':'event'");
+	r = F(cuEventCreate)(&join_event, 2);
+	expect("cuEventCreate", r, "'type':'event'");
+	r = F(cuStreamBeginCapture_v2)(s, 2);
+	expect("cuStreamBeginCapture_v2", r,
+	       "'type':'graph','op':'capture_begin','stream':" HEX ",'args':{'hStream':" HEX
+	       ",'mode':'CU_STREAM_CAPTURE_MODE_RELAXED'}",
+	       H(s), H(s));
+	must("cuStreamBeginCapture_v2", r, 0);
+	r = F(cuStreamIsCapturing)(s, &status);
+	expect("cuStreamIsCapturing", r,
+	       "'op':'query','args':{'captureStatus':'CU_STREAM_CAPTURE_STATUS_ACTIVE'}");
+	case_launch_on(f, s, "step()", true);
+	/* The second stream is taken into the capture by the event. */
+	r = F(cuEventRecord)(fork_event, s);
+	expect("cuEventRecord", r, "'type':'event','op':'record'");
+	r = F(cuStreamWaitEvent)(side, fork_event, 0);
+	expect("cuStreamWaitEvent", r, "'type':'stream','op':'wait'");
+	case_launch_on(f, side, "step()", true);
+	r = F(cuEventRecord)(join_event, side);
+	expect("cuEventRecord", r, "'type':'event','op':'record'");
+	r = F(cuStreamWaitEvent)(s, join_event, 0);
+	expect("cuStreamWaitEvent", r, "'type':'stream','op':'wait'");
+	case_launch_on(f, s, "step()", true);
+	r = F(cuStreamEndCapture)(s, &graph);
+	expect("cuStreamEndCapture", r,
+	       "'type':'graph','op':'capture_end','stream':" HEX ",'args':{'hStream':" HEX
+	       ",'phGraph':" HEX "}",
+	       H(s), H(s), H(graph));
+	must("cuStreamEndCapture", r, 0);
+	r = F(cuGraphGetNodes)(graph, NULL, &nodes);
+	expect("cuGraphGetNodes", r, "'op':'query','args':{'numNodes':3}");
+	must("nodes", nodes, 3);
+	r = F(cuGraphInstantiateWithFlags)(&exec, graph, 0ull);
+	expect("cuGraphInstantiateWithFlags", r,
+	       "'type':'graph','op':'instantiate','args':{'phGraphExec':" HEX ",'hGraph':" HEX "}",
+	       H(exec), H(graph));
+	must("cuGraphInstantiateWithFlags", r, 0);
+	for (int i = 0; i < 3; i++) {
+		r = F(cuGraphLaunch)(exec, s);
+		expect("cuGraphLaunch", r,
+		       "'type':'graph','op':'launch','stream':" HEX ",'args':{'hGraphExec':" HEX
+		       ",'hStream':" HEX "}",
+		       H(s), H(exec), H(s));
+	}
+	case_stream_sync(s);
+	/* After the capture a launch is a run again. */
+	case_launch(f, s, "step()");
+	case_stream_sync(s);
+	r = F(cuGraphExecDestroy)(exec);
+	expect("cuGraphExecDestroy", r,
+	       "'type':'graph','op':'destroy','args':{'hGraphExec':" HEX "}", H(exec));
+	r = F(cuGraphDestroy)(graph);
+	expect("cuGraphDestroy", r, "'type':'graph','op':'destroy','args':{'hGraph':" HEX "}",
+	       H(graph));
+	return 0;
+}

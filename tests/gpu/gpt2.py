@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""GPT-2 (124M, random weights) generating tokens one by one: a transformer's inference loop.
+
+usage: gpt2.py [--tokens N] [--rounds N] [--profile none|cuda|all] [--wait FILE] [--out FILE]
+
+Prints one JSON object: milliseconds per token of each round, the profiled region in
+CLOCK_MONOTONIC nanoseconds, what torch.profiler counted in it, and torch's memory peak.
+--wait FILE: after the warm-up, writes FILE and waits until it is gone (to attach in the middle).
+"""
+import argparse
+import collections
+import json
+import os
+import sys
+import time
+
+import torch
+from transformers import GPT2Config, GPT2LMHeadModel
+
+
+def generate(model, ids, tokens):
+    """Greedy decoding with a KV cache; returns seconds."""
+    past = None
+    step = ids
+    start = time.perf_counter()
+    with torch.no_grad():
+        for _ in range(tokens):
+            out = model(step, past_key_values=past, use_cache=True)
+            past = out.past_key_values
+            step = out.logits[:, -1:].argmax(-1)
+            step.item()  # a server looks at each token: this is the synchronisation per token
+    return time.perf_counter() - start
+
+
+def profiled(model, ids, tokens, mode):
+    """One round under torch.profiler; returns seconds and its counts by event name."""
+    acts = [torch.profiler.ProfilerActivity.CUDA]
+    if mode == "all":
+        acts.append(torch.profiler.ProfilerActivity.CPU)
+    with torch.profiler.profile(activities=acts) as prof:
+        seconds = generate(model, ids, tokens)
+        torch.cuda.synchronize()
+    counts = collections.Counter()
+    for ev in prof.events():
+        name = ev.name
+        if ev.device_type == torch.autograd.DeviceType.CUDA:
+            name = "gpu:memop" if name.startswith(("Memcpy", "Memset")) else "gpu:kernel"
+        elif not name.startswith("cu"):
+            continue
+        counts[name] += 1
+    return seconds, dict(counts)
+
+
+def main():
+    ap = argparse.ArgumentParser()
+    ap.add_argument("--tokens", type=int, default=50)
+    ap.add_argument("--rounds", type=int, default=3)
+    ap.add_argument("--profile", choices=["none", "cuda", "all"], default="none")
+    ap.add_argument("--wait")
+    ap.add_argument("--out")
+    args = ap.parse_args()
+
+    torch.manual_seed(0)
+    model = GPT2LMHeadModel(GPT2Config()).to("cuda").eval()
+    ids = torch.randint(0, 50257, (1, 32), device="cuda")
+    generate(model, ids, 5)
+    if args.wait:
+        open(args.wait, "w").close()
+        while os.path.exists(args.wait):
+            time.sleep(0.05)
+    result = {"ms_per_token": []}
+    begin = time.clock_gettime_ns(time.CLOCK_MONOTONIC)
+    for _ in range(args.rounds):
+        if args.profile == "none":
+            seconds = generate(model, ids, args.tokens)
+        else:
+            seconds, result["profiler"] = profiled(model, ids, args.tokens, args.profile)
+        result["ms_per_token"].append(round(seconds / args.tokens * 1e3, 4))
+        torch.cuda.synchronize()
+        result.setdefault("region_ns", []).append(
+            [begin, time.clock_gettime_ns(time.CLOCK_MONOTONIC)])
+        begin = time.clock_gettime_ns(time.CLOCK_MONOTONIC)
+    result["max_memory_reserved"] = torch.cuda.max_memory_reserved()
+    text = json.dumps(result)
+    if args.out:
+        with open(args.out, "w", encoding="utf-8") as f:
+            f.write(text + "\n")
+    print(text)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

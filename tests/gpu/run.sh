@@ -1,0 +1,89 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+# On a machine with an NVIDIA GPU, PyTorch with transformers, Triton, CuPy and JAX (as root):
+#   tests/gpu/run.sh CUDATRACE OUT_FOLDER [STEP...]
+# Traces real programs and prints what docs/GPU.md quotes. Steps: launch attach frameworks counts time
+set -u
+ct=$(realpath "$1")
+out=$2
+shift 2
+steps=${*:-launch attach frameworks counts time}
+here=$(cd "$(dirname "$0")" && pwd)
+mkdir -p "$out"
+export TOKENIZERS_PARALLELISM=false HF_HUB_OFFLINE=1
+
+want() { [[ " $steps " == *" $1 "* ]]; }
+title() { printf '\n=== %s\n' "$*"; }
+# What a trace says of itself, and its launches.
+facts() {
+	tail -n 1 "$1" | python3 -c '
+import json, sys
+e = json.loads(sys.stdin.readline())
+print({k: e[k] for k in ("calls", "events", "drops", "unfinished", "cost_ms", "cost_share")})'
+	python3 - "$1" <<'PY'
+import collections, json, sys
+names, funcs, unnamed, guessed = collections.Counter(), collections.Counter(), 0, 0
+for line in open(sys.argv[1], encoding="utf-8"):
+    ev = json.loads(line)
+    if ev["type"] == "kernel" and ev.get("op") == "launch":
+        funcs[ev["name"]] += 1
+        unnamed += "kernel" not in ev
+        guessed += ev.get("kernel_source") == "handle"
+        names[ev.get("kernel", "?")[:70]] += 1
+print("launches", dict(funcs), "without name", unnamed, "named through the handle", guessed)
+for name, cnt in names.most_common(4):
+    print(f"  {cnt:6} {name}")
+PY
+}
+
+if want launch; then
+	title "1 GPT-2, 50 tokens, launched by cudatrace"
+	"$ct" --jsonl "$out/gpt2.jsonl" --chrome "$out/gpt2.json" --summary -- \
+		python3 "$here/gpt2.py" --tokens 50 --rounds 1
+	facts "$out/gpt2.jsonl"
+fi
+if want attach; then
+	title "2 the same, attached in the middle with -p"
+	rm -f "$out/wait"
+	python3 "$here/gpt2.py" --tokens 50 --rounds 1 --wait "$out/wait" &
+	pid=$!
+	while [ ! -e "$out/wait" ]; do sleep 0.1; kill -0 $pid || exit 1; done
+	"$ct" --jsonl "$out/attach.jsonl" --no-summary -p $pid &
+	sleep 2
+	rm -f "$out/wait"
+	wait
+	facts "$out/attach.jsonl"
+fi
+if want frameworks; then
+	for prog in triton_add cupy_mm jax_mlp; do
+		title "3 $prog"
+		"$ct" --jsonl "$out/$prog.jsonl" --no-summary -- python3 "$here/$prog.py"
+		facts "$out/$prog.jsonl"
+	done
+fi
+if want counts; then
+	title "4 launches counted by cudatrace and by torch.profiler in the same process"
+	"$ct" --jsonl "$out/counts.jsonl" --no-summary -- \
+		python3 "$here/gpt2.py" --tokens 50 --rounds 1 --profile all --out "$out/counts.out"
+	python3 "$here/compare.py" "$out/counts.jsonl" "$out/counts.out"
+fi
+if want time; then
+	title "5 milliseconds per token, each in its own process, in turn"
+	for round in 1 2 3; do
+		for how in untraced traced profiler-cuda profiler-all all; do
+			case $how in
+			untraced) pre=() post=() ;;
+			traced) pre=("$ct" --jsonl "$out/time.jsonl" --no-summary -q --) post=() ;;
+			all) pre=("$ct" --all --jsonl "$out/time.jsonl" --no-summary -q --) post=() ;;
+			*) pre=() post=(--profile "${how#profiler-}") ;;
+			esac
+			printf '%s %s ' "$round" "$how"
+			"${pre[@]}" python3 "$here/gpt2.py" --tokens 50 --rounds 4 "${post[@]}" \
+				2>/dev/null | python3 -c '
+import json, sys
+r = json.loads(sys.stdin.readlines()[-1])["ms_per_token"]
+print("ms per token", sorted(r)[len(r) // 2], r)'
+		done
+	done
+	rm -f "$out/time.jsonl"
+fi

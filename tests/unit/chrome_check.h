@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* Asks Python what a trace says. Include cmocka.h before. */
+#ifndef TESTS_CHROME_CHECK_H
+#define TESTS_CHROME_CHECK_H
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* Runs Python over the trace, parsed, as `d`: what it must find out is an expression. */
+static inline void check_py(const char *text, const char *expr)
+{
+	char path[] = "/tmp/test_chrome.XXXXXX", cmd[4096];
+	int fd = mkstemp(path), ret;
+
+	assert_true(fd >= 0);
+	assert_int_equal(write(fd, text, strlen(text)), strlen(text));
+	close(fd);
+	snprintf(cmd, sizeof(cmd),
+		 "python3 -c '\n"
+		 "import json, sys\n"
+		 "d = json.load(open(\"%s\", encoding=\"utf-8\"))\n"
+		 "ph = lambda p: [e for e in d if e[\"ph\"] == p]\n"
+		 "sys.exit(0 if (%s) else 1)'",
+		 path, expr);
+	ret = system(cmd);
+	if (ret)
+		print_error("not so: %s\n%s\n", expr, text);
+	unlink(path);
+	assert_int_equal(ret, 0);
+}
+
+#endif /* TESTS_CHROME_CHECK_H */
