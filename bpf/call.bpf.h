@@ -100,6 +100,9 @@ static __always_inline __u32 call_begin(struct ct_thread *t, const struct ct_fra
 	c->word_cnt = word_cnt;
 	c->cap_cnt = 0;
 	c->reserved = 0;
+	c->ioctl_cnt = f->ioctl_cnt;
+	c->ioctl_ns = f->ioctl_ns;
+	c->off_cpu_ns = t->off_cpu_ns - f->off_cpu_ns;
 	__builtin_memset(c->cap_len, 0, sizeof(c->cap_len));
 	__builtin_memcpy(c->words, f->words, sizeof(c->words));
 	return CT_CALL_FIXED_SZ + word_cnt * 8;
@@ -312,6 +315,9 @@ static __always_inline int call_enter(struct pt_regs *ctx, __u64 cookie)
 	f->sp = PT_REGS_SP(ctx);
 	f->func_id = func_id;
 	f->lib_id = lib_id;
+	f->ioctl_cnt = 0;
+	f->ioctl_ns = 0;
+	f->off_cpu_ns = t->off_cpu_ns;
 	read_words(ctx, f, spec->word_cnt);
 	t->depth = depth + 1;
 	f->start_ns = bpf_ktime_get_ns();
@@ -363,6 +369,12 @@ static __always_inline int call_return(struct pt_regs *ctx, __u64 cookie)
 	if (!f)
 		return 0;
 	t->stats[CT_STAT_RETURNS]++;
+	if (f->ioctl_cnt && t->depth && t->depth < CT_MAX_DEPTH) {
+		struct ct_frame *outer = &t->frames[t->depth - 1];
+
+		outer->ioctl_cnt += f->ioctl_cnt;
+		outer->ioctl_ns += f->ioctl_ns;
+	}
 	if (now - f->start_ns < cfg.min_duration_ns && !(spec->flags & CT_SPEC_F_KEEP)) {
 		t->stats[CT_STAT_FILTERED]++;
 		return 0;

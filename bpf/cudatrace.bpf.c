@@ -3,7 +3,10 @@
  * The BPF side: which programs there are and where they hang. What they do is in
  *   call.bpf.h  entry and return of CUDA functions
  *   proc.bpf.h  processes that come and go, libcuda files that are mapped
- * Only some are loaded: one of ct_session or the pair ct_entry and ct_return.
+ *   nv.bpf.h    --kernel: system calls into the NVIDIA driver
+ *   sched.bpf.h --sched: off-CPU time of calls, GPU interrupts
+ * Only some are loaded: one of ct_session or the pair ct_entry and ct_return; for --kernel one of
+ * the kprobe pair, the fentry and fexit programs, or the pair on all system calls.
  */
 #include "vmlinux.h"
 
@@ -12,9 +15,12 @@
 #include <bpf/bpf_tracing.h>
 
 #include "ct_abi.h"
+#include "ct_nv.h"
 #include "maps.bpf.h"
 #include "call.bpf.h"
+#include "nv.bpf.h"
 #include "proc.bpf.h"
+#include "sched.bpf.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
@@ -79,4 +85,62 @@ SEC("?raw_tp/vm_unmapped_area")
 int ct_mmap(void *ctx)
 {
 	return proc_mmap();
+}
+
+/* --kernel, by kprobe: the cookie is the operation (enum ct_nv_op). */
+SEC("?kprobe")
+int ct_nv_kprobe(struct pt_regs *ctx)
+{
+	return nv_probe_enter(bpf_get_attach_cookie(ctx), PT_REGS_PARM1(ctx), PT_REGS_PARM2(ctx),
+			      PT_REGS_PARM3(ctx));
+}
+
+SEC("?kretprobe")
+int ct_nv_kretprobe(struct pt_regs *ctx)
+{
+	return nv_probe_exit(bpf_get_attach_cookie(ctx), (__s64)PT_REGS_RC(ctx));
+}
+
+/* By fentry and fexit, where the module has BTF: one program each, because the function that a
+ * program is for is part of its type. */
+#define NV_FENTRY(func, op, arg_cnt)                                                               \
+	SEC("?fentry/" #func)                                                                      \
+	int ct_nv_in_##func(__u64 *ctx)                                                            \
+	{                                                                                          \
+		return nv_probe_enter(op, ctx[0], ctx[1], arg_cnt > 2 ? ctx[2] : 0);                \
+	}                                                                                          \
+	SEC("?fexit/" #func)                                                                       \
+	int ct_nv_out_##func(__u64 *ctx)                                                           \
+	{                                                                                          \
+		return nv_probe_exit(op, (__s64)(op == CT_NV_MMAP || op == CT_NV_OPEN ||            \
+						 op == CT_NV_CLOSE || op == CT_NV_IOCTL             \
+							 ? (int)ctx[arg_cnt]                       \
+							 : ctx[arg_cnt]));                         \
+	}
+#include "ct_nv_funcs.def"
+#undef NV_FENTRY
+
+/* By the tracepoints of all system calls. */
+SEC("?raw_tp/sys_enter")
+int ct_nv_sys_enter(struct bpf_raw_tracepoint_args *ctx)
+{
+	return nv_sys_enter((struct pt_regs *)ctx->args[0], ctx->args[1]);
+}
+
+SEC("?raw_tp/sys_exit")
+int ct_nv_sys_exit(struct bpf_raw_tracepoint_args *ctx)
+{
+	return nv_sys_exit((struct pt_regs *)ctx->args[0], ctx->args[1]);
+}
+
+SEC("?raw_tp/sched_switch")
+int ct_sched_switch(struct bpf_raw_tracepoint_args *ctx)
+{
+	return sched_switch((struct task_struct *)ctx->args[1], (struct task_struct *)ctx->args[2]);
+}
+
+SEC("?raw_tp/irq_handler_entry")
+int ct_irq_entry(struct bpf_raw_tracepoint_args *ctx)
+{
+	return irq_entry(ctx->args[0], (struct irqaction *)ctx->args[1]);
 }

@@ -60,6 +60,15 @@ struct {
 	__type(value, __u32); /* lib_id */
 } known_libs SEC(".maps");
 
+/* bpf_strncmp() came with 5.17. */
+static __always_inline bool starts_with(const char *s, const char *want, int len)
+{
+	for (int i = 0; i < len; i++)
+		if (s[i] != want[i])
+			return false;
+	return true;
+}
+
 static __always_inline struct ct_totals *get_totals(void)
 {
 	__u32 zero = 0;

@@ -54,8 +54,8 @@ static __always_inline int proc_exit(struct task_struct *task)
 {
 	__u32 pid = BPF_CORE_READ(task, tgid), tid = BPF_CORE_READ(task, pid);
 
-	if (bpf_map_lookup_elem(&threads, &tid))
-		thread_end(tid);
+	thread_end(tid);
+	nv_thread_end(tid);
 	if (!bpf_map_lookup_elem(&pids, &pid))
 		return 0;
 	if (BPF_CORE_READ(task, signal, live.counter))
@@ -96,16 +96,6 @@ static __always_inline int mmap_fd(struct task_struct *task, bool *compat)
 #endif
 }
 
-static __always_inline bool is_libcuda(const char *name)
-{
-	const char want[] = "libcuda.so";
-
-	for (int i = 0; i < (int)sizeof(want) - 1; i++)
-		if (name[i] != want[i])
-			return false;
-	return true;
-}
-
 static __always_inline int proc_mmap(void)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
@@ -134,7 +124,7 @@ static __always_inline int proc_mmap(void)
 		return 0;
 	name = BPF_CORE_READ(file, f_path.dentry, d_name.name);
 	bpf_probe_read_kernel_str(rec.name, sizeof(rec.name), name);
-	if (!is_libcuda(rec.name))
+	if (!starts_with(rec.name, "libcuda.so", 10))
 		return 0;
 	dev = BPF_CORE_READ(file, f_inode, i_sb, s_dev);
 	key.ino = BPF_CORE_READ(file, f_inode, i_ino);

@@ -21,6 +21,10 @@ enum ct_rec_kind {
 	CT_REC_EXEC = 4, /* struct ct_task: a traced process runs another program */
 	CT_REC_EXIT = 5, /* struct ct_task: the last thread of a traced process ended */
 	CT_REC_LIB = 6,	 /* struct ct_lib_map: a process maps a file named libcuda.so* */
+	CT_REC_NV = 7,	 /* struct ct_nv (ct_nv.h): a system call into the NVIDIA driver */
+	CT_REC_XID = 8,	 /* struct ct_xid (ct_nv.h): the driver reports an error of a GPU */
+	CT_REC_IRQ = 9,	 /* struct ct_irq (ct_nv.h): an interrupt of a GPU */
+	CT_REC_UVM = 10, /* struct ct_uvm (ct_nv.h): a page fault or a migration */
 	CT_REC_KIND_CNT
 };
 
@@ -42,6 +46,8 @@ _Static_assert(sizeof(struct ct_rec) == 24, "ct_rec is part of the ABI");
  * cancellation went through it. end_ns is when that was noticed. */
 #define CT_CALL_F_ABANDONED 2
 
+#define CT_CALL_FIXED_SZ 104
+
 /* Bytes that could not be read: cap_len of a capture is -errno then. 0: not tried. */
 struct ct_call {
 	struct ct_rec rec;
@@ -55,11 +61,15 @@ struct ct_call {
 	__u8 word_cnt;
 	__u8 cap_cnt;
 	__u8 reserved;
+	/* --kernel: system calls into the NVIDIA driver, those of nested calls too */
+	__u32 ioctl_cnt;
+	__u32 reserved2;
+	__u64 ioctl_ns;
+	__u64 off_cpu_ns; /* --sched: its thread was not running */
 	__s16 cap_len[CT_MAX_CAPS];
 	__u64 words[CT_MAX_WORDS]; /* word_cnt are sent; captures follow at words[word_cnt] */
 };
-_Static_assert(sizeof(struct ct_call) == 80 + 8 * CT_MAX_WORDS, "ct_call is part of the ABI");
-#define CT_CALL_FIXED_SZ 80
+_Static_assert(sizeof(struct ct_call) == CT_CALL_FIXED_SZ + 8 * CT_MAX_WORDS, "ct_call is part of the ABI");
 
 struct ct_task {
 	struct ct_rec rec;
@@ -92,6 +102,7 @@ enum ct_drop {
 	CT_DROP_LIB = 2,     /* ring full: library mapping */
 	CT_DROP_THREADS = 3, /* thread table full: call not seen */
 	CT_DROP_DEPTH = 4,   /* more than CT_MAX_DEPTH nested calls: call not seen */
+	CT_DROP_NV = 5, /* ring or table full: system calls into the driver, and its events */
 	CT_DROP_CNT
 };
 
@@ -117,9 +128,13 @@ struct ct_frame {
 	__u64 sp; /* stack pointer at the entry point: identifies the call */
 	__u32 func_id;
 	__u32 lib_id;
+	__u64 ioctl_ns;
+	__u64 off_cpu_ns; /* of the thread when the call began */
+	__u32 ioctl_cnt;
+	__u32 reserved;
 	__u64 words[CT_MAX_WORDS];
 };
-_Static_assert(sizeof(struct ct_frame) == 32 + 8 * CT_MAX_WORDS, "ct_frame is part of the ABI");
+_Static_assert(sizeof(struct ct_frame) == 56 + 8 * CT_MAX_WORDS, "ct_frame is part of the ABI");
 
 /* Longest record: captures stop when the next one would begin behind CT_OUT_SZ_MAX. */
 #define CT_OUT_SZ_MAX 2048
@@ -131,6 +146,8 @@ struct ct_thread {
 	__u32 pid;
 	__u32 depth;	       /* frames in use */
 	__u64 next_id, end_id; /* call ids are taken from a shared counter in blocks */
+	__u64 off_cpu_ns;      /* --sched: so far */
+	__u64 off_since_ns;    /* not 0: not running since then */
 	__u64 stats[CT_STAT_CNT];
 	__u64 drops[CT_DROP_CNT];
 	struct ct_frame frames[CT_MAX_DEPTH];
@@ -179,6 +196,10 @@ struct ct_cfg {
 	__u32 filter_uid; /* 1: only processes of the user uid */
 	__u32 uid;
 	__u64 min_duration_ns;
+	/* --kernel: which device a file is, from its major number */
+	__u32 nv_uvm_major;	 /* dynamic: from /proc/devices */
+	__u32 nv_other_majors[4]; /* nvidia-caps and the like; 0: none */
+	__u32 nv_by_name;	 /* for tests without devices: a file's name decides */
 };
 
 /* A probe's cookie: func_id in the low 32 bits, lib_id in the high. */

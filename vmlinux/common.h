@@ -147,6 +147,10 @@ struct mm_struct {
 	unsigned long arg_end;
 };
 
+struct irqaction {
+	const char *name;
+};
+
 struct vm_area_struct {
 	unsigned long vm_start;
 	unsigned long vm_end;

@@ -4,6 +4,7 @@
 
 #include "caps.h"
 #include "elf.h"
+#include "kernel.h"
 
 #include "decode/value.h"
 #include "util/log.h"
@@ -74,18 +75,10 @@ static void report_load_error(int ret)
 		    strerror(-ret));
 }
 
-static int load(struct attach *a, const struct attach_opts *o)
+/* One try with one way of seeing the driver; quiet, so that the next can be tried. */
+static int load_with(struct attach *a, const struct attach_opts *o, enum kernel_probe how)
 {
-	int ret;
-
-	a->skel = cudatrace_bpf__open();
-	if (!a->skel) {
-		ret = -errno;
-		report_load_error(ret);
-		return ret;
-	}
-	choose_programs(a);
-	a->skel->rodata->cfg = (struct ct_cfg){
+	struct ct_cfg cfg = {
 		.filter_mode = o->filter_pids ? CT_FILTER_PIDS : CT_FILTER_ALL,
 		.follow_children = o->follow,
 		.own_pid = getpid(),
@@ -94,11 +87,64 @@ static int load(struct attach *a, const struct attach_opts *o)
 		.uid = o->uid,
 		.min_duration_ns = o->min_duration_ns,
 	};
+	int ret;
+
+	a->skel = cudatrace_bpf__open();
+	if (!a->skel)
+		return -errno;
+	choose_programs(a);
+	kernel__prepare(a->skel, &cfg, o, how);
+	a->skel->rodata->cfg = cfg;
 	ret = bpf_map__set_max_entries(a->skel->maps.ring, o->ring_sz);
 	if (!ret)
 		ret = cudatrace_bpf__load(a->skel);
+	if (!ret && how != KERNEL_PROBE_AUTO)
+		ret = kernel__fill_plans(a->skel, o->abi);
 	if (!ret)
 		ret = cudatrace_bpf__attach(a->skel);
+	if (!ret && how != KERNEL_PROBE_AUTO) {
+		ret = kernel__attach(a->skel, how);
+		if (ret >= 0)
+			ret = 0;
+	}
+	if (ret) {
+		cudatrace_bpf__destroy(a->skel);
+		a->skel = NULL;
+		return ret;
+	}
+	a->kernel_probe = how;
+	return 0;
+}
+
+static int load_kernel(struct attach *a, const struct attach_opts *o)
+{
+	enum kernel_probe how[3];
+	unsigned cnt = kernel__candidates(o->kernel_probe, how);
+	int ret = -ENOENT;
+
+	for (unsigned i = 0; i < cnt; i++) {
+		ret = load_with(a, o, how[i]);
+		if (!ret)
+			return 0;
+		dbg("--kernel by %s: %s", kernel_probe_name(how[i]), strerror(-ret));
+	}
+	if (o->kernel_probe != KERNEL_PROBE_AUTO)
+		err("--kernel-probe=%s does not work here: %s: leave it out, or see `cudatrace check`",
+		    kernel_probe_name(o->kernel_probe), strerror(-ret));
+	else
+		report_load_error(ret);
+	return ret;
+}
+
+static int load(struct attach *a, const struct attach_opts *o)
+{
+	int ret;
+
+	if (o->kernel && kernel__driver_loaded())
+		return load_kernel(a, o);
+	if (o->kernel)
+		warn("--kernel: the NVIDIA driver is not loaded: only CUDA calls are traced");
+	ret = load_with(a, o, KERNEL_PROBE_AUTO);
 	if (ret)
 		report_load_error(ret);
 	return ret;
@@ -150,6 +196,11 @@ struct attach *attach__open(const struct attach_opts *o)
 enum mechanism attach__mechanism(const struct attach *a)
 {
 	return a->mech;
+}
+
+enum kernel_probe attach__kernel_probe(const struct attach *a)
+{
+	return a->kernel_probe;
 }
 
 int attach__ring_fd(const struct attach *a)

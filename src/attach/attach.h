@@ -11,8 +11,18 @@
 #include "target.h"
 
 #include "decode/fnset.h"
+#include "decode/nv/nv_decode.h"
 
 struct attach;
+
+/* How system calls into the NVIDIA driver are seen: --kernel-probe. */
+enum kernel_probe {
+	KERNEL_PROBE_AUTO = 0,
+	KERNEL_PROBE_FENTRY,	 /* on the driver's entry points; needs BTF of its modules */
+	KERNEL_PROBE_KPROBE,	 /* the same places */
+	KERNEL_PROBE_TRACEPOINT, /* on all system calls; no poll */
+};
+const char *kernel_probe_name(enum kernel_probe k);
 
 struct attach_opts {
 	enum mechanism mech; /* MECH_AUTO: the best that this kernel has */
@@ -23,6 +33,10 @@ struct attach_opts {
 	bool follow;
 	bool filter_uid; /* only processes of the user uid */
 	uid_t uid;
+	bool kernel;		/* --kernel */
+	bool sched;		/* --sched */
+	enum kernel_probe kernel_probe;
+	const struct nv_abi *abi; /* with kernel: the driver's version */
 	pid_t only_pid; /* not 0: probes exist in this process alone, others pay nothing */
 };
 
@@ -32,6 +46,8 @@ struct attach *attach__open(const struct attach_opts *opts);
 void attach__free(struct attach *a);
 
 enum mechanism attach__mechanism(const struct attach *a);
+/* What --kernel uses; KERNEL_PROBE_AUTO: nothing, the driver is not loaded. */
+enum kernel_probe attach__kernel_probe(const struct attach *a);
 int attach__ring_fd(const struct attach *a);
 
 /* flags: CT_PID_F_*. */

@@ -20,6 +20,7 @@ struct attach {
 	struct cudatrace_bpf *skel;
 	struct probe_progs progs;
 	enum mechanism mech;
+	enum kernel_probe kernel_probe;
 	struct fnset *fns;
 	pid_t only_pid;
 	unsigned spec_cnt; /* functions whose spec the kernel has */

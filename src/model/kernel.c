@@ -4,35 +4,75 @@
 #include "util/procmem.h"
 
 #include <ctype.h>
+#include <setjmp.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
 /* libstdc++'s demangler for the Itanium C++ ABI, which nvcc mangles by. */
 char *__cxa_demangle(const char *mangled, char *buf, size_t *len, int *status);
+/* The same, handing out the text in pieces; keeps nothing on the heap. libstdc++.a has it beside
+ * the other, libstdc++.so does not export it. */
+__attribute__((weak)) int __gcclibcxx_demangle_callback(const char *mangled,
+							void (*fn)(const char *, size_t, void *),
+							void *ctx);
 
 #define NAME_PTR_OFF 8
 #define NAME_MAX_SZ  4096
 /* Comparing costs two system calls: enough to know a driver by. */
 #define CHECKS_WANTED 16
+/* A name of this length may have been cut: records hold 1024 bytes of a string (decode/spec.c). */
+#define CUT_LEN 1023
+/* 430 bytes of a PyTorch kernel's name say 5000 characters. But 235 bytes can say 277 million,
+ * since a name may refer to parts of itself, and the target chooses the names: what is longer than
+ * this stays mangled. */
+#define DEMANGLED_MAX 32768
 
 static struct kernel_name *names;
 
+struct text {
+	char buf[DEMANGLED_MAX];
+	size_t len;
+	jmp_buf too_long;
+};
+
+static void on_text(const char *s, size_t len, void *ctx)
+{
+	struct text *t = ctx;
+
+	if (len > sizeof(t->buf) - t->len)
+		longjmp(t->too_long, 1);
+	memcpy(t->buf + t->len, s, len);
+	t->len += len;
+}
+
+static bool demangle_to(struct text *t, const char *mangled)
+{
+	if (setjmp(t->too_long))
+		return false;
+	return !__gcclibcxx_demangle_callback(mangled, on_text, t);
+}
+
 static char *demangle(char *mangled)
 {
-	int status = 0;
-	char *s;
+	struct text t;
+	char *s = NULL;
 
 	if (strncmp(mangled, "_Z", 2))
 		return mangled;
-	s = __cxa_demangle(mangled, NULL, NULL, &status);
-	return s && !status ? s : mangled;
+	t.len = 0;
+	if (!__gcclibcxx_demangle_callback)
+		s = __cxa_demangle(mangled, NULL, NULL, NULL);
+	else if (demangle_to(&t, mangled))
+		s = strndup(t.buf, t.len);
+	return s ? s : mangled;
 }
 
 const struct kernel_name *kernel_name__intern(const char *mangled, size_t len)
 {
 	struct kernel_name *n;
 
+	len = strnlen(mangled, len);
 	HASH_FIND(hh, names, mangled, len, n);
 	if (n)
 		return n;
@@ -98,19 +138,24 @@ static struct handle *add(struct handles *h, uint64_t value)
 	return e;
 }
 
-static void check(struct handles *h, uint64_t value, const struct kernel_name *name, pid_t pid)
+/* Compares what the handle says with what was seen. It may know the end of a name that was cut. */
+static void check(struct handles *h, struct handle *e, pid_t pid)
 {
+	size_t len = strlen(e->name->mangled);
+	bool cut = len >= CUT_LEN;
 	const struct kernel_name *read;
 
-	if (h->checked_ok + h->checked_bad >= CHECKS_WANTED)
+	if (!cut && h->checked_ok + h->checked_bad >= CHECKS_WANTED)
 		return;
-	read = read_name(pid, value);
+	read = read_name(pid, e->value);
 	if (!read && kill(pid, 0)) /* the process is gone: says nothing */
 		return;
-	if (read == name)
+	if (read == e->name || (cut && read && !strncmp(read->mangled, e->name->mangled, len))) {
 		h->checked_ok++;
-	else
+		e->name = read;
+	} else {
 		h->checked_bad++;
+	}
 }
 
 void handles__set(struct handles *h, uint64_t value, const struct kernel_name *name, pid_t pid)
@@ -122,7 +167,17 @@ void handles__set(struct handles *h, uint64_t value, const struct kernel_name *n
 	e->name = name;
 	e->guessed = false;
 	if (pid)
-		check(h, value, name, pid);
+		check(h, e, pid);
+}
+
+void handles__derive(struct handles *h, uint64_t value, const struct handle *from)
+{
+	struct handle *e = value ? add(h, value) : NULL;
+
+	if (!e)
+		return;
+	e->name = from->name;
+	e->guessed = from->guessed;
 }
 
 const struct handle *handles__get(struct handles *h, uint64_t value, pid_t pid)

@@ -41,6 +41,8 @@ void kernel_names__free(void);
 void handles__set(struct handles *h, uint64_t value, const struct kernel_name *name, pid_t pid);
 /* pid != 0: read the name through the handle when it is not known yet. */
 const struct handle *handles__get(struct handles *h, uint64_t value, pid_t pid);
+/* value is another handle of the kernel that from is a handle of. */
+void handles__derive(struct handles *h, uint64_t value, const struct handle *from);
 /* A module went: its handles may be given to other kernels. Names that were read are read anew. */
 void handles__unloaded(struct handles *h);
 void handles__clear(struct handles *h);

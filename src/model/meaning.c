@@ -5,6 +5,9 @@
 
 #include <string.h>
 
+#define CUDA_ERROR_STREAM_CAPTURE_INVALIDATED 901
+#define CUDA_ERROR_STREAM_CAPTURE_UNJOINED    904
+
 static bool type_is(const struct cuda_arg *arg, const char *name)
 {
 	return !strcmp(arg->type->name, name);
@@ -78,6 +81,7 @@ void meaning__init(struct meaning *m, const struct cuda_fn *fn)
 		bool one = arg->dir == DIR_IN || arg->dir == DIR_OUT;
 
 		m->cap[i] = cuda_arg_cap(fn, i);
+		m->word[i] = cuda_arg_word(fn, i);
 		if (m->stream < 0 && one && type_is(arg, "CUstream"))
 			m->stream = i;
 		if (m->event < 0 && one && type_is(arg, "CUevent"))
@@ -94,7 +98,7 @@ bool event_arg(const struct meaning *m, const struct event *ev, int arg, uint64_
 	const struct cuda_arg *a;
 	unsigned size;
 
-	if (arg < 0 || arg >= m->fn->arg_cnt)
+	if (arg < 0 || arg >= m->fn->arg_cnt || arg >= CT_MAX_WORDS)
 		return false;
 	a = &m->fn->args[arg];
 	size = a->type->size;
@@ -102,9 +106,9 @@ bool event_arg(const struct meaning *m, const struct event *ev, int arg, uint64_
 		return false;
 	*val = 0;
 	if (a->dir == DIR_IN) {
-		if ((unsigned)arg >= ev->word_cnt)
+		if (m->word[arg] < 0 || (unsigned)m->word[arg] >= ev->word_cnt)
 			return false;
-		memcpy(val, &ev->words[arg], size);
+		memcpy(val, &ev->words[m->word[arg]], size);
 		return true;
 	}
 	if (m->cap[arg] < 0 || (unsigned)m->cap[arg] >= ev->cap_cnt)
@@ -149,14 +153,19 @@ static void show_kernel(struct event *ev, const struct kernel_name *name, bool g
 static void learn_names(const struct meaning *m, struct event *ev, struct proc *p, pid_t pid)
 {
 	const struct kernel_name *name = NULL;
-	const struct handle *known;
+	const struct handle *known = NULL;
+	bool guessed = false;
 	uint64_t handle, other;
 
 	switch (m->lookup) {
 	case LOOKUP_BY_NAME:
 		name = captured_name(m, ev, 2);
-		if (!ev->result && event_arg(m, ev, 0, &handle))
+		if (!ev->result && event_arg(m, ev, 0, &handle)) {
 			handles__set(&p->handles, handle, name, pid);
+			known = name ? handles__get(&p->handles, handle, 0) : NULL;
+		}
+		if (known) /* whole, should the record have cut it */
+			name = known->name;
 		break;
 	case LOOKUP_NAME_OF:
 		name = captured_name(m, ev, 0);
@@ -170,8 +179,9 @@ static void learn_names(const struct meaning *m, struct event *ev, struct proc *
 		if (!known)
 			break;
 		name = known->name;
+		guessed = known->guessed;
 		if (!ev->result && event_arg(m, ev, 0, &handle))
-			handles__set(&p->handles, handle, name, 0);
+			handles__derive(&p->handles, handle, known);
 		break;
 	case LOOKUP_ENUMERATE: {
 		const struct capture *c = m->cap[0] >= 0 ? &ev->caps[m->cap[0]] : NULL;
@@ -188,7 +198,14 @@ static void learn_names(const struct meaning *m, struct event *ev, struct proc *
 			handles__unloaded(&p->handles);
 		return;
 	}
-	show_kernel(ev, name, false);
+	show_kernel(ev, name, guessed);
+}
+
+/* After these errors of cuStreamEndCapture the capture is over too: no graph comes of it. */
+static bool capture_is_over(int32_t result)
+{
+	return !result || result == CUDA_ERROR_STREAM_CAPTURE_INVALIDATED ||
+	       result == CUDA_ERROR_STREAM_CAPTURE_UNJOINED;
 }
 
 static void apply_streams(const struct meaning *m, struct event *ev, struct proc *p)
@@ -199,14 +216,15 @@ static void apply_streams(const struct meaning *m, struct event *ev, struct proc
 		ev->has |= HAS_EVENT;
 	if (event_arg(m, ev, m->stream, &ev->stream))
 		ev->has |= HAS_STREAM;
-	if (ev->result || !(ev->has & HAS_STREAM))
+	if (ev->unfinished || ev->abandoned || !(ev->has & HAS_STREAM))
+		return;
+	if (m->fn->op == OP_CAPTURE_END && capture_is_over(ev->result))
+		capture_set__end(&p->captures, ev->stream);
+	if (ev->result)
 		return;
 	switch (m->fn->op) {
 	case OP_CAPTURE_BEGIN:
 		capture_set__begin(&p->captures, ev->stream);
-		break;
-	case OP_CAPTURE_END:
-		capture_set__end(&p->captures, ev->stream);
 		break;
 	case OP_RECORD:
 		if (has_event)

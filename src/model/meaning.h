@@ -24,7 +24,8 @@ struct meaning {
 	enum event_type type;
 	enum lookup lookup;
 	int8_t size, ptr, stream, event, func;
-	int8_t cap[CT_MAX_WORDS]; /* capture of each argument */
+	int8_t cap[CT_MAX_WORDS];  /* capture of each argument */
+	int8_t word[CT_MAX_WORDS]; /* first argument word of each argument */
 };
 
 void meaning__init(struct meaning *m, const struct cuda_fn *fn);

@@ -76,6 +76,15 @@ static void alloc(struct event *ev, struct proc *p, enum mem_kind kind)
 	ev->has_mem = true;
 }
 
+/* What is known by a handle: the bytes lie elsewhere. */
+static void create(struct event *ev, struct proc *p)
+{
+	if (!(ev->has & HAS_PTR) || !(ev->has & HAS_SIZE))
+		return;
+	mem__create(&p->mem, ev->ptr, ev->size);
+	ev->has_mem = true;
+}
+
 static void release(struct event *ev, struct proc *p, bool physical)
 {
 	uint64_t size;
@@ -103,7 +112,6 @@ void meaning_memory(const struct meaning *m, struct event *ev, struct proc *p)
 	case OP_ALLOC:
 	case OP_ALLOC_PITCH:
 	case OP_ALLOC_ASYNC:
-	case OP_ALLOC_ARRAY:
 		alloc(ev, p, MEM_DEVICE);
 		break;
 	case OP_ALLOC_MANAGED:
@@ -114,19 +122,17 @@ void meaning_memory(const struct meaning *m, struct event *ev, struct proc *p)
 		alloc(ev, p, MEM_HOST);
 		break;
 	case OP_MEM_CREATE:
-		if ((ev->has & HAS_PTR) && (ev->has & HAS_SIZE)) {
-			mem__create(&p->mem, ev->ptr, ev->size);
-			ev->has_mem = true;
-		}
+	case OP_ALLOC_ARRAY:
+		create(ev, p);
 		break;
 	case OP_FREE:
 	case OP_FREE_HOST:
 	case OP_FREE_ASYNC:
-	case OP_FREE_ARRAY:
 	case OP_UNREGISTER:
 		release(ev, p, false);
 		break;
 	case OP_MEM_RELEASE:
+	case OP_FREE_ARRAY:
 		release(ev, p, true);
 		break;
 	}
@@ -134,7 +140,13 @@ void meaning_memory(const struct meaning *m, struct event *ev, struct proc *p)
 		mem__totals(&p->mem, &ev->mem);
 }
 
-/* Unified addresses: device when we saw it allocated, host when only the other side was. */
+static bool on_device(int kind)
+{
+	return kind == MEM_DEVICE || kind == MEM_MANAGED;
+}
+
+/* Unified addresses: device when we saw it allocated, host when only the other side was. Pinned
+ * host memory and something unknown say nothing: that may be an older allocation. */
 static enum copy_dir dir_of_pointers(const struct meaning *m, const struct event *ev,
 				     const struct proc *p)
 {
@@ -145,11 +157,19 @@ static enum copy_dir dir_of_pointers(const struct meaning *m, const struct event
 		return COPY_NONE;
 	d = mem__kind_at(&p->mem, dst);
 	s = mem__kind_at(&p->mem, src);
-	if (d < 0 && s < 0)
-		return COPY_NONE;
-	if (d == MEM_DEVICE || d == MEM_MANAGED)
-		return s == MEM_DEVICE || s == MEM_MANAGED ? COPY_DIR_DTOD : COPY_DIR_HTOD;
-	return s == MEM_DEVICE || s == MEM_MANAGED ? COPY_DIR_DTOH : COPY_DIR_HTOH;
+	if (on_device(d))
+		return on_device(s) ? COPY_DIR_DTOD : COPY_DIR_HTOD;
+	if (on_device(s))
+		return COPY_DIR_DTOH;
+	return d == MEM_HOST && s == MEM_HOST ? COPY_DIR_HTOH : COPY_NONE;
+}
+
+/* Does the call return when the copy is done? Copies within and between devices do not wait, in
+ * whatever form ("API synchronization behavior" in NVIDIA's manual). */
+static bool is_done(const struct meaning *m, const struct event *ev)
+{
+	return !m->fn->is_async && !ev->result && !ev->unfinished && !ev->abandoned &&
+	       (ev->dir == COPY_DIR_HTOD || ev->dir == COPY_DIR_DTOH || ev->dir == COPY_DIR_HTOH);
 }
 
 /* CUDA_MEMCPY2D and 3D. CUmemorytype: 1 host, 2 device, 3 array, 4 unified. */
@@ -243,8 +263,7 @@ void meaning_transfer(const struct meaning *m, struct event *ev, struct proc *p)
 	}
 	if (ev->dir != COPY_NONE)
 		ev->has |= HAS_DIR;
-	if (!m->fn->is_async && !ev->result && !ev->unfinished && (ev->has & HAS_SIZE) &&
-	    event_duration_ns(ev)) {
+	if (is_done(m, ev) && (ev->has & HAS_SIZE) && event_duration_ns(ev)) {
 		ev->bandwidth_gbps = (double)ev->size / event_duration_ns(ev);
 		ev->has |= HAS_BANDWIDTH;
 	}

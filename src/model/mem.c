@@ -6,7 +6,7 @@
 #include <string.h>
 
 struct range {
-	uint64_t addr, span; /* what it covers; handles cover one */
+	uint64_t addr, last; /* what it covers; handles cover one */
 	uint64_t bytes;
 	enum mem_kind kind;
 };
@@ -17,9 +17,17 @@ static int cmp_range(const void *a, const void *b)
 {
 	const struct range *x = a, *y = b;
 
-	if (x->addr + x->span <= y->addr)
+	if (x->last < y->addr)
 		return -1;
-	return x->addr >= y->addr + y->span ? 1 : 0;
+	return x->addr > y->last ? 1 : 0;
+}
+
+/* The target's numbers may lead beyond the end of the address space. */
+static uint64_t last_byte(uint64_t addr, uint64_t size)
+{
+	if (!size)
+		return addr;
+	return size - 1 > UINT64_MAX - addr ? UINT64_MAX : addr + size - 1;
 }
 
 static void drop(struct mem *m, void **tree, struct range *r)
@@ -35,8 +43,6 @@ static void add(struct mem *m, void **tree, struct range key)
 
 	if (!r)
 		return;
-	if (!key.span)
-		key.span = 1;
 	*r = key;
 	/* An older range in this place was freed unseen. */
 	while ((node = tfind(r, tree, cmp_range)))
@@ -50,7 +56,7 @@ static void add(struct mem *m, void **tree, struct range key)
 
 static bool del(struct mem *m, void **tree, uint64_t addr, uint64_t *size)
 {
-	struct range key = {.addr = addr, .span = 1}, **node = tfind(&key, tree, cmp_range);
+	struct range key = {.addr = addr, .last = addr}, **node = tfind(&key, tree, cmp_range);
 
 	if (!node || (*node)->addr != addr)
 		return false;
@@ -61,7 +67,7 @@ static bool del(struct mem *m, void **tree, uint64_t addr, uint64_t *size)
 
 void mem__alloc(struct mem *m, enum mem_kind kind, uint64_t addr, uint64_t size)
 {
-	add(m, &m->ranges, (struct range){addr, size, size, kind});
+	add(m, &m->ranges, (struct range){addr, last_byte(addr, size), size, kind});
 }
 
 bool mem__free(struct mem *m, uint64_t addr, uint64_t *size)
@@ -71,7 +77,7 @@ bool mem__free(struct mem *m, uint64_t addr, uint64_t *size)
 
 void mem__create(struct mem *m, uint64_t handle, uint64_t size)
 {
-	add(m, &m->physical, (struct range){handle, 1, size, MEM_DEVICE});
+	add(m, &m->physical, (struct range){handle, handle, size, MEM_DEVICE});
 }
 
 bool mem__release(struct mem *m, uint64_t handle, uint64_t *size)
@@ -81,7 +87,7 @@ bool mem__release(struct mem *m, uint64_t handle, uint64_t *size)
 
 int mem__kind_at(const struct mem *m, uint64_t addr)
 {
-	struct range key = {.addr = addr, .span = 1};
+	struct range key = {.addr = addr, .last = addr};
 	struct range *const *node = tfind(&key, (void *const *)&m->ranges, cmp_range);
 
 	return node ? (int)(*node)->kind : -1;

@@ -9,14 +9,14 @@ enum mem_kind { MEM_DEVICE, MEM_HOST, MEM_MANAGED, MEM_KIND_CNT };
 
 struct mem {
 	void *ranges;	/* tsearch tree by address */
-	void *physical; /* tsearch tree by handle: cuMemCreate */
+	void *physical; /* tsearch tree by handle: cuMemCreate, arrays */
 	uint64_t bytes[MEM_KIND_CNT];
 };
 
 void mem__alloc(struct mem *m, enum mem_kind kind, uint64_t addr, uint64_t size);
 /* Forgets the range that begins at addr; false when there is none. *size: its bytes. */
 bool mem__free(struct mem *m, uint64_t addr, uint64_t *size);
-/* Physical memory (cuMemCreate, cuMemRelease) is known by handle, not by address. */
+/* Physical memory (cuMemCreate, cuMemRelease) and arrays are known by handle, not by address. */
 void mem__create(struct mem *m, uint64_t handle, uint64_t size);
 bool mem__release(struct mem *m, uint64_t handle, uint64_t *size);
 /* Kind of the range that addr lies in, or -1. */

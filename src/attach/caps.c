@@ -1,0 +1,314 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#include "caps_priv.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+#define RUN_AS                                                                                     \
+	"run it with sudo, or once: sudo setcap cap_bpf,cap_perfmon,cap_sys_ptrace,"               \
+	"cap_dac_read_search,cap_checkpoint_restore+ep $(command -v cudatrace)"
+
+/* The first is a reason why nothing works, so that it stands before what follows from it. */
+static struct cap caps[CAP_CNT] = {
+	[CAP_KERNEL] =
+		{
+			"kernel",
+			"Linux 5.15 or later",
+			"Nothing can be traced: probes carry no cookie on older kernels.",
+			"run a newer kernel",
+			CAP_NEEDED,
+			cap_probe_kernel,
+		},
+	[CAP_PRIV_BPF] =
+		{
+			"cap_bpf",
+			"privilege CAP_BPF",
+			"Nothing can be traced: BPF programs may not be loaded.",
+			RUN_AS,
+			CAP_NEEDED,
+			cap_probe_priv_bpf,
+		},
+	[CAP_PRIV_PERFMON] =
+		{
+			"cap_perfmon",
+			"privilege CAP_PERFMON",
+			"Nothing can be traced: probes may not be attached.",
+			RUN_AS,
+			CAP_NEEDED,
+			cap_probe_priv_perfmon,
+		},
+	[CAP_LOCKDOWN] =
+		{
+			"no_confidentiality_lockdown",
+			"kernel not locked down for confidentiality",
+			"Nothing can be traced: BPF programs may not read kernel memory.",
+			"boot without lockdown=confidentiality (integrity does no harm)",
+			CAP_NEEDED,
+			cap_probe_lockdown,
+		},
+	[CAP_BPF_LOAD] =
+		{
+			"bpf",
+			"BPF programs for tracing",
+			"Nothing can be traced.",
+			"use a kernel with CONFIG_BPF_SYSCALL and CONFIG_BPF_EVENTS; in a "
+			"container, one whose seccomp profile allows bpf()",
+			CAP_NEEDED,
+			cap_probe_bpf_load,
+		},
+	[CAP_BTF] =
+		{
+			"btf",
+			"type information of the kernel (BTF)",
+			"Nothing can be traced: where fields lie in this kernel is not known.",
+			"use a kernel with CONFIG_DEBUG_INFO_BTF; in a container, mount /sys",
+			CAP_NEEDED,
+			cap_probe_btf,
+		},
+	[CAP_RINGBUF] =
+		{
+			"ringbuf",
+			"BPF ring buffer",
+			"Nothing can be traced: records have no way out.",
+			"run Linux 5.8 or later",
+			CAP_NEEDED,
+			cap_probe_ringbuf,
+		},
+	[CAP_COOKIE] =
+		{
+			"cookie",
+			"probe cookies",
+			"Nothing can be traced: a probe does not know which function it is on.",
+			"run Linux 5.15 or later",
+			CAP_NEEDED,
+			cap_probe_cookie,
+		},
+	[CAP_UPROBE] =
+		{
+			"uprobe",
+			"uprobes",
+			"Nothing can be traced: calls into libcuda are not seen.",
+			"use a kernel with CONFIG_UPROBES and CONFIG_UPROBE_EVENTS",
+			CAP_NEEDED,
+			cap_probe_uprobe,
+		},
+	[CAP_TP_PROCESS] =
+		{
+			"tp_process",
+			"trace points of process life",
+			"Nothing can be traced: children and ends of processes are not seen.",
+			"use a kernel with CONFIG_TRACEPOINTS",
+			CAP_NEEDED,
+			cap_probe_tp_process,
+		},
+	[CAP_UPROBE_MULTI] =
+		{
+			"uprobe_multi",
+			"uprobe.multi (Linux 6.6)",
+			"Attaching and detaching take seconds: each function needs a probe of its "
+			"own.",
+			"run Linux 6.6 or later",
+			CAP_BETTER,
+			cap_probe_multi,
+		},
+	[CAP_UPROBE_SESSION] =
+		{
+			"uprobe_session",
+			"uprobe.session (Linux 6.13)",
+			"A traced call costs more: entry and return are two probes that do not "
+			"know each other.",
+			"run Linux 6.13 or later",
+			CAP_BETTER,
+			cap_probe_session,
+		},
+	[CAP_TP_UNMAPPED_AREA] =
+		{
+			"tp_vm_unmapped_area",
+			"trace point mmap:vm_unmapped_area",
+			"A libcuda file that no process had loaded before, and that is in no "
+			"usual place, is not noticed when it is loaded: name it with --libcuda.",
+			"run Linux 5.8 or later",
+			CAP_BETTER,
+			cap_probe_tp_unmapped_area,
+		},
+	[CAP_MAP_FILES] =
+		{
+			"map_files",
+			"opening mapped files by mapping",
+			"A libcuda that was deleted or replaced on disk while a program uses it "
+			"cannot be traced.",
+			"run it with sudo, or give it cap_checkpoint_restore",
+			CAP_BETTER,
+			cap_probe_map_files,
+		},
+	[CAP_PRIV_PTRACE] =
+		{
+			"cap_sys_ptrace",
+			"privilege CAP_SYS_PTRACE",
+			"Other users' processes cannot be looked into: which libcuda they use, and "
+			"names of kernels that they loaded before.",
+			RUN_AS,
+			CAP_BETTER,
+			cap_probe_priv_ptrace,
+		},
+	[CAP_PIDNS] =
+		{
+			"initial_pid_namespace",
+			"process ids are those of the machine",
+			"Process ids of this container are not those that the kernel reports: -p "
+			"and COMMAND find nothing; only tracing all processes works.",
+			"run it on the host, or in a container with the host's process ids "
+			"(--pid=host)",
+			CAP_BETTER,
+			cap_probe_pidns,
+		},
+	[CAP_KPROBE] =
+		{
+			"kprobe",
+			"kprobes",
+			"Driver functions cannot be probed; ioctls are seen at system calls only.",
+			"use a kernel with CONFIG_KPROBES",
+			CAP_INFO,
+			cap_probe_kprobe,
+		},
+	[CAP_FENTRY] =
+		{
+			"fentry",
+			"fentry",
+			"Kernel functions cannot be traced by the cheapest way.",
+			"use a kernel with CONFIG_DYNAMIC_FTRACE_WITH_DIRECT_CALLS",
+			CAP_INFO,
+			cap_probe_fentry,
+		},
+	[CAP_TP_BTF] =
+		{
+			"tp_btf",
+			"typed trace points (tp_btf)",
+			"System calls cannot be traced by the cheapest way.",
+			"run Linux 5.5 or later with BTF",
+			CAP_INFO,
+			cap_probe_tp_btf,
+		},
+	[CAP_TRACEFS] =
+		{
+			"tracefs",
+			"tracefs is mounted",
+			"Nothing: probes are made without it.",
+			"mount -t tracefs tracefs /sys/kernel/tracing",
+			CAP_INFO,
+			cap_probe_tracefs,
+		},
+	[CAP_PARANOID] =
+		{
+			"perf_event_paranoid",
+			"kernel.perf_event_paranoid",
+			"Nothing: CAP_PERFMON stands above it.",
+			"leave it as it is",
+			CAP_INFO,
+			cap_probe_paranoid,
+		},
+	[CAP_YAMA] =
+		{
+			"yama_ptrace_scope",
+			"kernel.yama.ptrace_scope",
+			"Without CAP_SYS_PTRACE, memory of processes that cudatrace did not start "
+			"cannot be read: kernels loaded before have no names.",
+			RUN_AS,
+			CAP_INFO,
+			cap_probe_yama,
+		},
+	[CAP_SECCOMP] =
+		{
+			"no_seccomp",
+			"no seccomp filter",
+			"The filter may refuse bpf() and perf_event_open().",
+			"in a container: --security-opt seccomp=unconfined, or --privileged",
+			CAP_INFO,
+			cap_probe_seccomp,
+		},
+	[CAP_MEMLOCK] =
+		{
+			"memlock",
+			"limit of locked memory",
+			"Nothing from Linux 5.11 on: BPF memory is charged to the cgroup.",
+			"ulimit -l unlimited",
+			CAP_INFO,
+			cap_probe_memlock,
+		},
+	[CAP_NV_DRIVER] =
+		{
+			"nvidia_driver",
+			"NVIDIA kernel driver",
+			"CUDA programs find no GPU here.",
+			"load the NVIDIA driver, or trace where there is one",
+			CAP_INFO,
+			cap_probe_nv_driver,
+		},
+	[CAP_NV_DEVICES] =
+		{
+			"nvidia_devices",
+			"GPU device files",
+			"CUDA programs started from here find no GPU.",
+			"in a container: --gpus all; else: nvidia-modprobe -u -c=0",
+			CAP_INFO,
+			cap_probe_nv_devices,
+		},
+};
+
+void cap_say(struct cap *c, const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(c->detail, sizeof(c->detail), fmt, ap);
+	va_end(ap);
+}
+
+const struct cap *caps__get(enum cap_id id)
+{
+	struct cap *c = &caps[id];
+
+	if (c->state == CAP_UNPROBED)
+		c->state = c->probe(c);
+	return c;
+}
+
+bool caps__has(enum cap_id id)
+{
+	return caps__get(id)->state == CAP_YES;
+}
+
+const struct cap *caps__all(unsigned *cnt)
+{
+	for (int id = 0; id < CAP_CNT; id++)
+		caps__get(id);
+	*cnt = CAP_CNT;
+	return caps;
+}
+
+bool caps__can_trace(void)
+{
+	for (int id = 0; id < CAP_CNT; id++) {
+		if (caps[id].need == CAP_NEEDED && !caps__has(id))
+			return false;
+	}
+	return true;
+}
+
+unsigned caps__degraded(const char *out[], unsigned max)
+{
+	unsigned n = 0;
+
+	for (int id = 0; id < CAP_CNT && n < max; id++) {
+		if (caps[id].need == CAP_BETTER && caps__get(id)->state == CAP_NO)
+			out[n++] = caps[id].lost;
+	}
+	return n;
+}
+
+enum mechanism caps__best_mechanism(void)
+{
+	if (caps__has(CAP_UPROBE_SESSION))
+		return MECH_SESSION;
+	return caps__has(CAP_UPROBE_MULTI) ? MECH_MULTI : MECH_PERF;
+}

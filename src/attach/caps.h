@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * What this kernel and this user allow, one row each: what it is, what is lost without it, what to
+ * do. A row is probed when it is first asked for, and then remembered.
+ */
+#ifndef ATTACH_CAPS_H
+#define ATTACH_CAPS_H
+
+#include "mechanism.h"
+
+#include <stdbool.h>
+
+enum cap_id {
+	/* needed */
+	CAP_KERNEL,
+	CAP_PRIV_BPF,
+	CAP_PRIV_PERFMON,
+	CAP_LOCKDOWN,
+	CAP_BPF_LOAD,
+	CAP_BTF,
+	CAP_RINGBUF,
+	CAP_COOKIE,
+	CAP_UPROBE,
+	CAP_TP_PROCESS,
+	/* better with */
+	CAP_UPROBE_MULTI,
+	CAP_UPROBE_SESSION,
+	CAP_TP_UNMAPPED_AREA,
+	CAP_MAP_FILES,
+	CAP_PRIV_PTRACE,
+	CAP_PIDNS,
+	/* for information */
+	CAP_KPROBE,
+	CAP_FENTRY,
+	CAP_TP_BTF,
+	CAP_TRACEFS,
+	CAP_PARANOID,
+	CAP_YAMA,
+	CAP_SECCOMP,
+	CAP_MEMLOCK,
+	CAP_NV_DRIVER,
+	CAP_NV_DEVICES,
+	CAP_CNT
+};
+
+enum cap_need {
+	CAP_NEEDED, /* no trace without it */
+	CAP_BETTER, /* something is lost without it */
+	CAP_INFO,   /* nothing that cudatrace does today depends on it */
+};
+
+enum cap_state {
+	CAP_UNPROBED = 0,
+	CAP_YES,
+	CAP_NO,
+	CAP_UNKNOWN, /* could not be tried: another thing is missing first */
+};
+
+struct cap {
+	const char *name; /* in JSON */
+	const char *what;
+	const char *lost; /* a sentence */
+	const char *fix;
+	enum cap_need need;
+	enum cap_state (*probe)(struct cap *c);
+	/* found: */
+	enum cap_state state;
+	char detail[256]; /* a version, an error message; may be "" */
+};
+
+const struct cap *caps__get(enum cap_id id);
+bool caps__has(enum cap_id id);
+/* All rows, probed; indexed by enum cap_id. */
+const struct cap *caps__all(unsigned *cnt);
+/* Everything needed is there. */
+bool caps__can_trace(void);
+/* Fills out with sentences that say what this machine loses; returns how many. Strings are static.
+ * Probes only what is CAP_BETTER. */
+unsigned caps__degraded(const char *out[], unsigned max);
+/* The best that works; MECH_PERF when nothing does. */
+enum mechanism caps__best_mechanism(void);
+
+#endif /* ATTACH_CAPS_H */

@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#include "kernel.h"
+
+#include "caps.h"
+
+#include "util/log.h"
+
+#include <bpf/bpf.h>
+#include <bpf/btf.h>
+#include <bpf/libbpf.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* For tests without devices: files called nvidiactl, nvidia0, nvidia-uvm are taken for them. */
+#define TEST_ENV "CUDATRACE_TEST_NV_BY_NAME"
+
+static const struct {
+	const char *name;
+	enum ct_nv_op op;
+} funcs[] = {
+#define NV_FENTRY(func, op, arg_cnt) {#func, op},
+#include "ct_nv_funcs.def"
+#undef NV_FENTRY
+};
+#define FUNC_CNT (sizeof(funcs) / sizeof(funcs[0]))
+
+const char *kernel_probe_name(enum kernel_probe k)
+{
+	static const char *const names[] = {"auto", "fentry", "kprobe", "tracepoint"};
+
+	return names[k];
+}
+
+bool kernel__driver_loaded(void)
+{
+	return getenv(TEST_ENV) || !access("/sys/module/nvidia", F_OK);
+}
+
+unsigned kernel__candidates(enum kernel_probe want, enum kernel_probe out[3])
+{
+	unsigned cnt = 0;
+
+	if (want != KERNEL_PROBE_AUTO) {
+		out[0] = want;
+		return 1;
+	}
+	if (caps__has(CAP_FENTRY))
+		out[cnt++] = KERNEL_PROBE_FENTRY;
+	if (caps__has(CAP_KPROBE))
+		out[cnt++] = KERNEL_PROBE_KPROBE;
+	out[cnt++] = KERNEL_PROBE_TRACEPOINT;
+	return cnt;
+}
+
+/* Major numbers that the kernel gives out when the modules are loaded. */
+static void read_majors(struct ct_cfg *cfg)
+{
+	FILE *f = fopen("/proc/devices", "re");
+	unsigned major, other = 0;
+	char line[128], name[64];
+
+	while (f && fgets(line, sizeof(line), f)) {
+		if (sscanf(line, "%u %63s", &major, name) != 2 || strncmp(name, "nvidia", 6))
+			continue;
+		if (!strcmp(name, "nvidia-uvm"))
+			cfg->nv_uvm_major = major;
+		else if (major != CT_NV_MAJOR && other < 4)
+			cfg->nv_other_majors[other++] = major;
+	}
+	if (f)
+		fclose(f);
+}
+
+/* libbpf refuses the whole object when one fentry program's function is in no BTF. */
+static void load_fentry(struct cudatrace_bpf *skel)
+{
+	static const char *const modules[] = {"nvidia", "nvidia_uvm", "nvidia_modeset"};
+	struct btf *vmlinux = btf__load_vmlinux_btf(), *btf[3] = {NULL};
+
+	for (int i = 0; i < 3 && vmlinux; i++)
+		btf[i] = btf__load_module_btf(modules[i], vmlinux);
+	for (unsigned i = 0; i < FUNC_CNT; i++) {
+		bool found = false;
+		char name[80];
+
+		for (int j = 0; j < 3; j++)
+			found |= btf[j] && btf__find_by_name_kind(btf[j], funcs[i].name,
+								  BTF_KIND_FUNC) > 0;
+		if (!found)
+			continue;
+		snprintf(name, sizeof(name), "ct_nv_in_%s", funcs[i].name);
+		bpf_program__set_autoload(bpf_object__find_program_by_name(skel->obj, name), true);
+		snprintf(name, sizeof(name), "ct_nv_out_%s", funcs[i].name);
+		bpf_program__set_autoload(bpf_object__find_program_by_name(skel->obj, name), true);
+	}
+	for (int i = 0; i < 3; i++)
+		btf__free(btf[i]);
+	btf__free(vmlinux);
+}
+
+void kernel__prepare(struct cudatrace_bpf *skel, struct ct_cfg *cfg, const struct attach_opts *o,
+		     enum kernel_probe how)
+{
+	read_majors(cfg);
+	cfg->nv_by_name = getenv(TEST_ENV) != NULL;
+	bpf_program__set_autoload(skel->progs.ct_nv_kprobe, how == KERNEL_PROBE_KPROBE);
+	bpf_program__set_autoload(skel->progs.ct_nv_kretprobe, how == KERNEL_PROBE_KPROBE);
+	bpf_program__set_autoload(skel->progs.ct_nv_sys_enter, how == KERNEL_PROBE_TRACEPOINT);
+	bpf_program__set_autoload(skel->progs.ct_nv_sys_exit, how == KERNEL_PROBE_TRACEPOINT);
+	if (how == KERNEL_PROBE_FENTRY)
+		load_fentry(skel);
+	bpf_program__set_autoload(skel->progs.ct_sched_switch, o->sched);
+	bpf_program__set_autoload(skel->progs.ct_irq_entry, o->sched);
+}
+
+int kernel__fill_plans(struct cudatrace_bpf *skel, const struct nv_abi *abi)
+{
+	struct nv_capture rows[NV_PLAN_MAX];
+	struct nv_params_capture *params;
+	unsigned cnt = nv_capture_plan(abi, rows, NV_PLAN_MAX), param_cnt;
+	int ret = 0;
+
+	for (unsigned i = 0; i < cnt && i < NV_PLAN_MAX && !ret; i++) {
+		const struct nv_capture *r = &rows[i];
+		struct ct_nv_key key = {.nr = r->nr, .dev = r->dev};
+		struct ct_nv_plan plan = {0};
+
+		_Static_assert(sizeof(plan.entry) == sizeof(r->entry), "one span is the other");
+		memcpy(plan.entry, r->entry, sizeof(plan.entry));
+		memcpy(plan.exit, r->exit, sizeof(plan.exit));
+		if (r->flags & NV_PLAN_XFER)
+			plan.flags |= CT_NV_PLAN_XFER;
+		if (r->dev == NV_PLAN_RM)
+			plan.flags |= CT_NV_PLAN_CUT;
+		if (r->dev == NV_PLAN_RM && r->nr == 0x2a)
+			plan.flags |= CT_NV_PLAN_CONTROL;
+		ret = bpf_map__update_elem(skel->maps.nv_plans, &key, sizeof(key), &plan,
+					   sizeof(plan), BPF_ANY);
+	}
+	param_cnt = nv_params_plan(abi, NULL, 0);
+	params = calloc(param_cnt + 1, sizeof(*params));
+	if (!params)
+		return -ENOMEM;
+	nv_params_plan(abi, params, param_cnt);
+	for (unsigned i = 0; i < param_cnt && !ret; i++) {
+		uint32_t len = params[i].len;
+
+		ret = bpf_map__update_elem(skel->maps.nv_params, &params[i].control,
+					   sizeof(params[i].control), &len, sizeof(len), BPF_ANY);
+	}
+	free(params);
+	if (ret)
+		err("cannot fill the BPF maps of driver commands: %s", strerror(-ret));
+	return ret;
+}
+
+static struct bpf_link *kprobe(struct bpf_program *prog, const char *func, enum ct_nv_op op, bool ret)
+{
+	LIBBPF_OPTS(bpf_kprobe_opts, opts, .bpf_cookie = op, .retprobe = ret);
+
+	return bpf_program__attach_kprobe_opts(prog, func, &opts);
+}
+
+/* Functions that this driver does not have are left out. Links live as long as the process. */
+static int attach_kprobes(struct cudatrace_bpf *skel)
+{
+	int cnt = 0, last = -ENOENT;
+
+	for (unsigned i = 0; i < FUNC_CNT; i++) {
+		struct bpf_link *exit, *entry;
+
+		exit = kprobe(skel->progs.ct_nv_kretprobe, funcs[i].name, funcs[i].op, true);
+		if (!exit) {
+			last = -errno;
+			continue;
+		}
+		entry = kprobe(skel->progs.ct_nv_kprobe, funcs[i].name, funcs[i].op, false);
+		if (!entry) {
+			last = -errno;
+			bpf_link__destroy(exit);
+			continue;
+		}
+		cnt++;
+	}
+	return cnt ? cnt : last;
+}
+
+/* The programs that were loaded hang by now: the skeleton attaches them. */
+static int count_fentries(struct cudatrace_bpf *skel)
+{
+	int cnt = 0;
+
+	for (unsigned i = 0; i < FUNC_CNT; i++) {
+		char name[80];
+
+		snprintf(name, sizeof(name), "ct_nv_in_%s", funcs[i].name);
+		cnt += bpf_program__autoload(bpf_object__find_program_by_name(skel->obj, name));
+	}
+	return cnt ? cnt : -ENOENT;
+}
+
+int kernel__attach(struct cudatrace_bpf *skel, enum kernel_probe how)
+{
+	switch (how) {
+	case KERNEL_PROBE_KPROBE:
+		return attach_kprobes(skel);
+	case KERNEL_PROBE_FENTRY:
+		return count_fentries(skel);
+	default:
+		return 1;
+	}
+}

@@ -1,0 +1,322 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * cudatrace check: what this kernel, this user and these drivers allow, what is lost, how to fix
+ *it.
+ *
+ *	Needed
+ *	  yes  Linux 5.15 or later                         6.12.95, x86_64
+ *	  no   privilege CAP_BPF                           this process (user 1000) has neither ...
+ *	         lost: Nothing can be traced: ...
+ *	         fix:  run it with sudo, ...
+ */
+#include "cmd.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "attach/caps.h"
+#include "attach/elf.h"
+#include "attach/target.h"
+#include "sink/json.h"
+#include "util/log.h"
+#include "version.h"
+
+#define WHAT_COLUMNS 44
+
+/* One libcuda file. */
+struct file {
+	const struct target_lib *t;
+	struct elf_lib *elf; /* NULL: msg says why */
+	char msg[256];
+	char driver[64];      /* from its name; "" when that does not tell */
+	unsigned shifted_cnt; /* functions with the entry check of drivers 470 to 555 */
+};
+
+struct check {
+	const struct opts *o;
+	struct out *out;
+	const struct cap *caps;
+	unsigned cap_cnt;
+	struct target_libs libs;
+	struct file *files;
+	int process_cnt; /* that map a libcuda */
+	unsigned usable_cnt;
+};
+
+/* Looking */
+
+/* "libcuda.so.580.159.04", behind however many symbolic links. */
+static void find_driver_version(struct file *f)
+{
+	char *real = f->t->pid ? NULL : realpath(f->t->open_path, NULL);
+	const char *name = strrchr(real ? real : f->t->path, '/');
+	static const char stem[] = "/libcuda.so.";
+
+	if (name && !strncmp(name, stem, sizeof(stem) - 1) && strchr(name + sizeof(stem) - 1, '.'))
+		snprintf(f->driver, sizeof(f->driver), "%s", name + sizeof(stem) - 1);
+	free(real);
+}
+
+static void look_at_file(struct check *c, struct file *f)
+{
+	int fd = open(f->t->open_path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+
+	if (fd < 0) {
+		snprintf(f->msg, sizeof(f->msg), "%s", strerror(errno));
+		return;
+	}
+	f->elf = elf_lib__read(fd, f->msg, sizeof(f->msg));
+	close(fd);
+	if (!f->elf)
+		return;
+	find_driver_version(f);
+	for (unsigned i = 0; i < f->elf->sym_cnt; i++)
+		f->shifted_cnt += f->elf->syms[i].shift != 0;
+	c->usable_cnt += !f->elf->is_stub && f->elf->sym_cnt;
+}
+
+static int look(struct check *c)
+{
+	int rc = 0;
+
+	c->caps = caps__all(&c->cap_cnt);
+	c->process_cnt = target_libs__add_all(&c->libs);
+	if (c->o->libcuda)
+		rc = target_libs__add_file(&c->libs, c->o->libcuda);
+	else
+		target_libs__add_system(&c->libs);
+	c->files = calloc(c->libs.cnt + 1, sizeof(*c->files));
+	if (!c->files)
+		return -ENOMEM;
+	for (unsigned i = 0; i < c->libs.cnt; i++) {
+		c->files[i].t = &c->libs.libs[i];
+		look_at_file(c, &c->files[i]);
+	}
+	return rc;
+}
+
+static const char *state_name(const struct cap *cap)
+{
+	return cap->state == CAP_YES ? "yes" : cap->state == CAP_NO ? "no" : "unknown";
+}
+
+/* JSON */
+
+static void json_cap(struct json *j, const struct cap *cap)
+{
+	static const char *const needs[] = {"needed", "better", "info"};
+
+	json_open(j, NULL);
+	json_str(j, "name", cap->name);
+	json_str(j, "what", cap->what);
+	json_str(j, "need", needs[cap->need]);
+	json_str(j, "state", state_name(cap));
+	json_str(j, "detail", cap->detail[0] ? cap->detail : NULL);
+	json_str(j, "lost", cap->state == CAP_YES ? NULL : cap->lost);
+	json_str(j, "fix", cap->state == CAP_YES ? NULL : cap->fix);
+	json_close(j);
+}
+
+static void json_file(struct json *j, const struct file *f)
+{
+	const struct elf_lib *elf = f->elf;
+
+	json_open(j, NULL);
+	json_str(j, "path", f->t->path);
+	json_str(j, "error", elf ? NULL : f->msg);
+	if (f->t->pid)
+		json_i64(j, "pid", f->t->pid);
+	json_bool(j, "deleted", f->t->deleted);
+	if (elf) {
+		json_str(j, "driver_version", f->driver[0] ? f->driver : NULL);
+		json_str(j, "build_id", elf->build_id[0] ? elf->build_id : NULL);
+		json_str(j, "soname", elf->soname[0] ? elf->soname : NULL);
+		json_u64(j, "functions", elf->sym_cnt);
+		json_u64(j, "aliases", elf->alias_cnt);
+		json_u64(j, "shifted_probes", f->shifted_cnt);
+		json_bool(j, "stub", elf->is_stub);
+	}
+	json_close(j);
+}
+
+static void print_json(struct check *c)
+{
+	bool ok = caps__can_trace();
+	struct json j;
+
+	json__init(&j, c->out);
+	json_open(&j, NULL);
+	json_str(&j, "version", CUDATRACE_VERSION);
+	json_bool(&j, "can_trace", ok);
+	json_str(&j, "mechanism", ok ? mechanism_name(caps__best_mechanism()) : NULL);
+	json_open_array(&j, "capabilities");
+	for (unsigned i = 0; i < c->cap_cnt; i++)
+		json_cap(&j, &c->caps[i]);
+	json_close_array(&j);
+	json_open_array(&j, "libcuda");
+	for (unsigned i = 0; i < c->libs.cnt; i++)
+		json_file(&j, &c->files[i]);
+	json_close_array(&j);
+	json_u64(&j, "processes", c->process_cnt > 0 ? (unsigned)c->process_cnt : 0);
+	json_close(&j);
+	out_char(c->out, '\n');
+}
+
+/* Text */
+
+/* Names of files that are not ours end up on a terminal. */
+static void put_plain(struct out *out, const char *s)
+{
+	for (; *s; s++)
+		out_char(out, *s >= ' ' && *s < 0x7f ? *s : '?');
+}
+
+static void print_cap(struct out *out, const struct cap *cap)
+{
+	char line[160];
+	int n = snprintf(line, sizeof(line), "  %-8s%-*s", state_name(cap), WHAT_COLUMNS,
+			 cap->what);
+
+	while (!cap->detail[0] && n && line[n - 1] == ' ')
+		line[--n] = '\0';
+	out_str(out, line);
+	if (cap->detail[0]) {
+		out_char(out, ' ');
+		put_plain(out, cap->detail);
+	}
+	out_char(out, '\n');
+	/* What could not be tried has its reason in another row. */
+	if (cap->state != CAP_NO)
+		return;
+	out_lit(out, "            lost: ");
+	out_str(out, cap->lost);
+	out_lit(out, "\n            fix:  ");
+	out_str(out, cap->fix);
+	out_char(out, '\n');
+}
+
+static void print_caps(const struct check *c)
+{
+	static const char *const titles[] = {"Needed\n", "\nBetter with\n", "\nFor information\n"};
+
+	for (enum cap_need need = CAP_NEEDED; need <= CAP_INFO; need++) {
+		out_str(c->out, titles[need]);
+		for (unsigned i = 0; i < c->cap_cnt; i++) {
+			if (c->caps[i].need == need)
+				print_cap(c->out, &c->caps[i]);
+		}
+	}
+}
+
+static void print_elf(struct out *out, const struct file *f)
+{
+	char text[160];
+
+	if (f->driver[0]) {
+		out_lit(out, "driver ");
+		put_plain(out, f->driver);
+		out_lit(out, ", ");
+	}
+	snprintf(text, sizeof(text), "%u functions, ", f->elf->sym_cnt);
+	out_str(out, text);
+	if (f->elf->is_stub)
+		out_lit(out, "a stub for linking: ignored");
+	else if (!f->elf->sym_cnt)
+		out_lit(out, "nothing to trace");
+	else if (!f->shifted_cnt)
+		out_lit(out, "probes at their first instruction");
+	else
+		out_str(out, f->shifted_cnt == f->elf->sym_cnt
+				     ? "probes behind their entry check (+10)"
+				     : "probes at their first instruction or behind their entry "
+				       "check (+10)");
+	if (f->elf->build_id[0]) {
+		out_lit(out, "\n            build id ");
+		out_str(out, f->elf->build_id);
+	}
+}
+
+static void print_file(struct out *out, const struct file *f)
+{
+	char text[64];
+
+	out_lit(out, "  ");
+	put_plain(out, f->t->path);
+	if (f->t->pid) {
+		snprintf(text, sizeof(text), " (process %d%s)", f->t->pid,
+			 f->t->deleted ? "; deleted or replaced on disk" : "");
+		out_str(out, text);
+	}
+	out_lit(out, "\n            ");
+	if (f->elf)
+		print_elf(out, f);
+	else
+		put_plain(out, f->msg);
+	out_char(out, '\n');
+}
+
+static void print_files(const struct check *c)
+{
+	char text[128];
+
+	out_lit(c->out, "\nlibcuda\n");
+	for (unsigned i = 0; i < c->libs.cnt; i++)
+		print_file(c->out, &c->files[i]);
+	if (!c->usable_cnt)
+		out_lit(c->out, "  None to trace found. One that a program loads from elsewhere "
+				"will be; or name it with --libcuda.\n");
+	if (c->process_cnt > 0) {
+		snprintf(text, sizeof(text), "  Loaded by %d process%s now.\n", c->process_cnt,
+			 c->process_cnt == 1 ? "" : "es");
+		out_str(c->out, text);
+	}
+}
+
+static void print_text(const struct check *c)
+{
+	print_caps(c);
+	print_files(c);
+	if (caps__can_trace()) {
+		out_lit(c->out, "\nTracing is possible, with ");
+		out_str(c->out, mechanism_name(caps__best_mechanism()));
+		out_lit(c->out, ".\n");
+	} else {
+		out_lit(c->out, "\nTracing is not possible: see what is needed.\n");
+	}
+}
+
+static int write_stdout(const struct out *out)
+{
+	if (fwrite(out->buf, 1, out->len, stdout) == out->len && !fflush(stdout))
+		return 0;
+	err("cannot write to stdout: %s", strerror(errno));
+	return -EIO;
+}
+
+int cmd_check(const struct opts *o)
+{
+	struct check c = {.o = o, .out = out__memory()};
+	int status = EXIT_FAILURE;
+
+	if (!c.out || look(&c) == -ENOMEM) {
+		err("out of memory");
+		goto out;
+	}
+	if (o->json)
+		print_json(&c);
+	else
+		print_text(&c);
+	if (!write_stdout(c.out) && caps__can_trace())
+		status = EXIT_SUCCESS;
+out:
+	for (unsigned i = 0; c.files && i < c.libs.cnt; i++)
+		elf_lib__free(c.files[i].elf);
+	free(c.files);
+	target_libs__clear(&c.libs);
+	out__close(c.out);
+	return status;
+}

@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * caller: a target that does what it is told, one command a line on stdin, and answers each with
+ * one line on stdout.
+ *
+ *   open PATH     dlopen(); what follows calls this file's functions
+ *   init          cuInit() and a current context
+ *   version N     N calls of cuDriverGetVersion; "VERSION" of the last
+ *   alloc N       N times cuMemAlloc_v2 and cuMemFree_v2; "N" that went well
+ *   threads T N   the same in T threads at once; "T*N" that went well
+ *   child N       the same in a child, waited for; "N" that went well
+ *   sleep US      a thread enters cuFakeSleep(US); answers when it has begun
+ *   join          waits for that thread; cuFakeSleep's result
+ *   exit STATUS   ends at once; the end of stdin ends it too
+ */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+typedef int (*fn_t)();
+
+static void *lib, *ctx;
+static pthread_t sleeper_thread;
+
+static fn_t fn(const char *sym)
+{
+	fn_t p = lib ? (fn_t)dlsym(lib, sym) : NULL;
+
+	if (!p) {
+		fprintf(stderr, "caller: no %s\n", sym);
+		exit(1);
+	}
+	return p;
+}
+
+static int init(void)
+{
+	int r = fn("cuInit")(0);
+
+	if (!r)
+		r = fn("cuDevicePrimaryCtxRetain")(&ctx, 0);
+	return r ? r : fn("cuCtxSetCurrent")(ctx);
+}
+
+static int version(long cnt)
+{
+	fn_t f = fn("cuDriverGetVersion");
+	int v = -1;
+
+	while (cnt-- > 0)
+		f(&v);
+	return v;
+}
+
+static long alloc(long cnt)
+{
+	fn_t get = fn("cuMemAlloc_v2"), put = fn("cuMemFree_v2");
+	long good = 0;
+
+	while (cnt-- > 0) {
+		uint64_t p = 0;
+
+		good += !get(&p, (size_t)4096) && p && !put(p);
+	}
+	return good;
+}
+
+static void *work(void *arg)
+{
+	fn("cuCtxSetCurrent")(ctx);
+	return (void *)alloc((long)arg);
+}
+
+static long threads(long cnt, long rounds)
+{
+	pthread_t t[64];
+	long good = 0;
+
+	if (cnt > 64)
+		cnt = 64;
+	for (long i = 0; i < cnt; i++)
+		if (pthread_create(&t[i], NULL, work, (void *)rounds))
+			exit(1);
+	for (long i = 0; i < cnt; i++) {
+		void *n;
+
+		pthread_join(t[i], &n);
+		good += (long)n;
+	}
+	return good;
+}
+
+static int child(long cnt)
+{
+	pid_t pid = fork();
+	int status = -1;
+
+	if (!pid)
+		_exit(init() ? 255 : alloc(cnt));
+	waitpid(pid, &status, 0);
+	return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+static void *sleeper(void *us)
+{
+	return (void *)(long)fn("cuFakeSleep")((unsigned)(long)us);
+}
+
+static int start_sleeper(long us)
+{
+	struct timespec ts = {.tv_nsec = 50000000};
+
+	if (pthread_create(&sleeper_thread, NULL, sleeper, (void *)us))
+		exit(1);
+	nanosleep(&ts, NULL);
+	return 0;
+}
+
+static long join(void)
+{
+	void *r = NULL;
+
+	pthread_join(sleeper_thread, &r);
+	return (long)r;
+}
+
+static long run(const char *verb, char *rest)
+{
+	char *end;
+	long n = strtol(rest, &end, 0);
+
+	if (!strcmp(verb, "open")) {
+		lib = dlopen(rest, RTLD_NOW);
+		if (!lib)
+			fprintf(stderr, "caller: %s\n", dlerror());
+		return lib != NULL;
+	}
+	if (!strcmp(verb, "init"))
+		return init();
+	if (!strcmp(verb, "version"))
+		return version(n);
+	if (!strcmp(verb, "alloc"))
+		return alloc(n);
+	if (!strcmp(verb, "threads"))
+		return threads(n, strtol(end, NULL, 0));
+	if (!strcmp(verb, "child"))
+		return child(n);
+	if (!strcmp(verb, "sleep"))
+		return start_sleeper(n);
+	if (!strcmp(verb, "join"))
+		return join();
+	if (!strcmp(verb, "exit"))
+		_exit(n);
+	fprintf(stderr, "caller: what is %s?\n", verb);
+	exit(1);
+}
+
+int main(void)
+{
+	char line[4096];
+
+	setvbuf(stdout, NULL, _IOLBF, 0);
+	while (fgets(line, sizeof(line), stdin)) {
+		char *rest;
+
+		line[strcspn(line, "\n")] = 0;
+		rest = line + strcspn(line, " ");
+		if (*rest)
+			*rest++ = 0;
+		printf("%ld\n", run(line, rest));
+	}
+	return 0;
+}

@@ -1,0 +1,392 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""Does a trace keep to docs/SCHEMA.md?
+
+    schema_check.py [--cut] FILE...
+
+Says FILE:LINE: what is wrong, at most 20 times a file. Exit status 0: nothing, 1: something, 2: usage.
+--cut: the trace may end without an end line (the tracer was killed). "-" is stdin.
+
+Strict: a member that the page does not describe is wrong, as is one at a type that it is not for. The values of
+`args` are checked for their form only: their names are those of cuda.h.
+"""
+import collections
+import json
+import os
+import re
+import sys
+
+SCHEMA = 1
+MAX_SHOWN = 20
+
+CALL_TYPES = set('init device context module memory transfer kernel graph stream event sync occupancy texture '
+                 'interop profiler other'.split())
+TYPES = CALL_TYPES | {'header', 'end', 'process', 'library'}
+DROPS = ['calls', 'tasks', 'libraries', 'threads', 'depth']
+DIRECTIONS = {'HtoD', 'DtoH', 'DtoD', 'HtoH', 'peer'}
+NOT_READY = 600
+
+HEX = re.compile(r'0x(0|[1-9a-f][0-9a-f]*)\Z')
+BUILD_ID = re.compile(r'([0-9a-f]{2})*\Z')
+WALL_TIME = re.compile(r'\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{9}Z\Z')
+ERROR = re.compile(r'(CUDA_ERROR_[A-Z0-9_]+|-?[1-9][0-9]*)\Z')
+
+
+class Num(float):
+    """A number that knows how it was written."""
+    def __new__(cls, text):
+        n = super().__new__(cls, text)
+        n.text = text
+        return n
+
+
+class Bad(Exception):
+    pass
+
+
+def need(cond, why):
+    if not cond:
+        raise Bad(why)
+
+
+# Types of members. Each takes a value and says whether it is one.
+
+def num(v):
+    return isinstance(v, Num)
+
+
+def integer(v):
+    return num(v) and re.fullmatch(r'-?\d+', v.text) is not None
+
+
+def count(v):
+    return integer(v) and v >= 0
+
+
+def some(v):
+    return integer(v) and v > 0
+
+
+def fixed(digits):
+    return lambda v: num(v) and re.fullmatch(r'-?(0|[1-9]\d*)\.\d{%d}' % digits, v.text) is not None
+
+
+milli, micro = fixed(6), fixed(3)
+
+
+def positive(check):
+    return lambda v: check(v) and not v.text.startswith('-')
+
+
+def text(v):
+    return isinstance(v, str)
+
+
+def word(v):
+    return text(v) and v != ''
+
+
+def or_null(check):
+    return lambda v: v is None or check(v)
+
+
+def matches(regex):
+    return lambda v: text(v) and regex.match(v) is not None
+
+
+hexa = matches(HEX)
+
+
+def one_of(values):
+    return lambda v: v in values
+
+
+def is_true(v):
+    return v is True
+
+
+def array(check, size=None):
+    return lambda v: isinstance(v, list) and (size is None or len(v) == size) and all(check(x) for x in v)
+
+
+def is_object(v):
+    return isinstance(v, dict)
+
+
+def known_ops():
+    """Names of src/decode/cuda_ops.def by the page's promise; None where the sources are not at hand."""
+    path = os.path.join(os.path.dirname(os.path.abspath(__file__)), '../../src/decode/cuda_ops.def')
+    try:
+        with open(path, encoding='utf-8') as f:
+            return set(re.findall(r'^OP\(\w+, "(\w+)"\)', f.read(), re.M)) or None
+    except OSError:
+        return None
+
+
+OPS = known_ops()
+
+# Member: (type, always there)
+HEADER = {
+    'ts': (milli, True), 'type': (text, True), 'name': (one_of({'cudatrace'}), True),
+    'schema': (some, True), 'version': (word, True), 'command': (array(text), False),
+    'pids': (array(some), False), 'host': (text, True), 'kernel': (text, True), 'machine': (text, True),
+    'driver_version': (or_null(word), True), 'cuda_version': (or_null(matches(re.compile(r'\d+\.\d+\Z'))), True),
+    'libraries': (array(is_object), True), 'traced': (text, True), 'left_out': (text, True),
+    'mechanism': (one_of({'uprobe.session', 'uprobe.multi', 'uprobe'}), True), 'degraded': (array(word), True),
+    'probe_cost_ns': (lambda v: num(v) and v >= 0, True), 'clock': (one_of({'CLOCK_MONOTONIC'}), True),
+    'clock_base_ns': (count, True), 'wall_time': (matches(WALL_TIME), True),
+}
+LIBRARY_OF_HEADER = {
+    'path': (word, True), 'build_id': (matches(BUILD_ID), True), 'id': (some, True), 'functions': (count, True),
+}
+EVENT = {
+    'ts': (milli, True), 'type': (text, True), 'op': (word, True), 'name': (word, True), 'pid': (count, True),
+    'tid': (count, True), 'comm': (or_null(text), True),
+}
+CALL = dict(EVENT, **{
+    'symbol': (word, True), 'id': (some, True), 'parent': (some, False), 'depth': (some, False),
+    'lib': (some, False), 'duration_us': (positive(micro), False), 'result': (integer, False),
+    'error': (matches(ERROR), False), 'unfinished': (is_true, False), 'abandoned': (is_true, False),
+    'args': (is_object, True),
+    'size': (count, False), 'ptr': (hexa, False), 'stream': (hexa, False), 'event': (hexa, False),
+    'direction': (one_of(DIRECTIONS), False), 'bandwidth_gbps': (lambda v: num(v) and v >= 0, False),
+    'kernel': (word, False), 'kernel_mangled': (word, False), 'kernel_source': (one_of({'handle'}), False),
+    'func': (hexa, False), 'grid': (array(count, 3), False), 'block': (array(count, 3), False),
+    'shared_mem': (count, False), 'cluster': (array(count, 3), False), 'cooperative': (is_true, False),
+    'capturing': (is_true, False),
+})
+PROCESS = dict(EVENT, **{
+    'op': (one_of({'fork', 'exec', 'exit'}), True), 'parent_pid': (count, False), 'exit_code': (count, False),
+    'signal': (some, False),
+})
+LIBRARY = dict(EVENT, **{
+    'lib': (some, False), 'path': (or_null(word), False), 'build_id': (or_null(matches(BUILD_ID)), False),
+    'note': (text, False),
+})
+END = {
+    'ts': (milli, True), 'type': (text, True), 'name': (one_of({'cudatrace'}), True), 'reason': (word, True),
+    'events': (is_object, True), 'calls': (count, True), 'drops': (is_object, True),
+    'unfinished': (count, True), 'abandoned': (count, True), 'filtered': (count, True), 'orphans': (count, True),
+    'duplicates': (count, True), 'bad_records': (count, True), 'wall_ms': (milli, True),
+    'probe_cost_ns': (lambda v: num(v) and v >= 0, True), 'cost_ms': (positive(milli), True),
+    'cost_share': (lambda v: num(v) and v >= 0, True), 'left_out': (text, True), 'write_error': (word, False),
+    'lines_lost': (count, False),
+}
+
+# Whose members they are. Sizes of memory that other classes talk of (cuStreamAttachMemAsync) are sizes too.
+MEMBER_OF = {
+    'size': {'memory', 'transfer', 'stream'}, 'ptr': {'memory', 'transfer'}, 'direction': {'transfer'},
+    'bandwidth_gbps': {'transfer'}, 'kernel': {'kernel', 'module'}, 'kernel_mangled': {'kernel', 'module'},
+    'kernel_source': {'kernel', 'module'}, 'func': {'kernel'}, 'grid': {'kernel'}, 'block': {'kernel'},
+    'shared_mem': {'kernel'}, 'cluster': {'kernel'}, 'cooperative': {'kernel'}, 'capturing': {'kernel'},
+}
+
+
+def members(obj, spec, what):
+    for name, value in obj.items():
+        need(name in spec, f'{what}: no member "{name}" in docs/SCHEMA.md')
+        need(spec[name][0](value), f'{what}: "{name}" is {json.dumps(value, default=str)[:100]}')
+    for name, (_, always) in spec.items():
+        need(not always or name in obj, f'{what}: no "{name}"')
+
+
+def together(obj, *names):
+    have = [n for n in names if n in obj]
+    need(len(have) in (0, len(names)), f'{obj.get("name")}: {have} without the rest of {list(names)}')
+
+
+def check_arg(v, path):
+    """A value in args: what an argument can be by the page."""
+    if isinstance(v, dict):
+        for name, x in v.items():
+            if name.endswith('_cut'):
+                need(is_true(x) and isinstance(v.get(name[:-4]), str), f'{path}.{name} without its string')
+            check_arg(x, f'{path}.{name}')
+    elif isinstance(v, list):
+        for i, x in enumerate(v):
+            need(x != '...' or i == len(v) - 1, f'{path}: "..." is not the last element')
+            check_arg(x, path + '[]')
+    elif isinstance(v, str):
+        # Kernel names never begin like this; a pointer must be one whole hexadecimal number.
+        need(not re.match(r'0x[0-9a-fA-F]+\Z', v) or HEX.match(v), f'{path}: {v!r} is no pointer as we write them')
+
+
+class Trace:
+    def __init__(self, cut):
+        self.cut = cut
+        self.types = collections.Counter()
+        self.calls = self.unfinished = self.abandoned = 0
+        self.ids = set()
+        self.libs = set()
+        self.parents = {}
+        self.end = None
+        self.header = False
+
+    def line(self, raw, number):
+        need(raw.endswith(b'\n'), 'the line is not whole')
+        try:
+            obj = json.loads(raw.decode('utf-8'), parse_float=Num, parse_int=Num, parse_constant=self.constant,
+                             object_pairs_hook=self.pairs)
+        except (UnicodeDecodeError, json.JSONDecodeError) as e:
+            raise Bad(f'no JSON: {e}') from None
+        need(isinstance(obj, dict), 'no object')
+        kind = obj.get('type')
+        need(kind in TYPES, f'type is {kind!r}')
+        need((number == 1) == (kind == 'header'), 'the header is the first line and no other')
+        need(self.end is None, 'a line behind the end line')
+        if kind == 'header':
+            self.check_header(obj)
+        elif kind == 'end':
+            self.check_end(obj)
+        else:
+            self.types[kind] += 1
+            {'process': self.check_process, 'library': self.check_library}.get(kind, self.check_call)(obj)
+
+    @staticmethod
+    def constant(name):
+        raise Bad(f'{name} is no JSON')
+
+    @staticmethod
+    def pairs(pairs):
+        obj = dict(pairs)
+        need(len(obj) == len(pairs), 'a member twice: ' + ', '.join(n for n, _ in pairs))
+        return obj
+
+    def check_header(self, h):
+        members(h, HEADER, 'header')
+        need(h['schema'] == SCHEMA, f'schema {h["schema"].text}: this checks {SCHEMA}')
+        need(h['ts'].text == '0.000000', 'the header is not at ts 0')
+        need('command' not in h or h['command'], 'an empty command')
+        for lib in h['libraries']:
+            members(lib, LIBRARY_OF_HEADER, 'libraries')
+            need(int(lib['id']) not in self.libs, f'two libraries with id {lib["id"].text}')
+            self.libs.add(int(lib['id']))
+        self.header = True
+
+    def check_process(self, p):
+        members(p, PROCESS, 'process')
+        need(p['name'] == p['op'], 'name and op differ')
+        need(('parent_pid' in p) == (p['op'] == 'fork'), f'{p["op"]}: parent_pid is for fork')
+        need(('exit_code' in p) + ('signal' in p) == (p['op'] == 'exit'), f'{p["op"]}: exit_code or signal is for exit')
+
+    def check_library(self, lib):
+        members(lib, LIBRARY, 'library')
+        if 'lib' in lib:
+            self.libs.add(int(lib['lib']))
+
+    def check_call(self, c):
+        members(c, CALL, c.get('name', 'call'))
+        who = f'{c["symbol"]} (id {c["id"].text})'
+        for name in c:
+            need(name not in MEMBER_OF or c['type'] in MEMBER_OF[name], f'{who}: "{name}" is not for {c["type"]}')
+        need(OPS is None or c['op'] in OPS, f'{who}: no op "{c["op"]}" in cuda_ops.def')
+        need(c['symbol'].startswith(c['name']), f'{who}: symbol and name do not fit')
+        need('lib' not in c or c['lib'] != 1, f'{who}: lib is left out when it is 1')
+        need(not self.libs or int(c.get('lib', 1)) in self.libs, f'{who}: a lib that was never named')
+        self.check_outcome(c, who)
+        self.check_launch(c, who)
+        need('direction' not in c or c['op'] == 'copy', f'{who}: a direction, but no copy')
+        need('bandwidth_gbps' not in c or ('size' in c and 'direction' in c and 'duration_us' in c
+                                           and 'Async' not in c['name']), f'{who}: bandwidth of what?')
+        need(int(c['id']) not in self.ids, f'{who}: the id is there twice')
+        self.ids.add(int(c['id']))
+        need(('parent' in c) == ('depth' in c), f'{who}: parent and depth come together')
+        if 'parent' in c:
+            need(c['parent'] != c['id'], f'{who}: its own parent')
+        check_arg(c['args'], f'{who}: args')
+        self.calls += 1
+
+    def check_outcome(self, c, who):
+        over = 'unfinished' in c, 'abandoned' in c
+        need(not all(over), f'{who}: unfinished and abandoned')
+        self.unfinished += over[0]
+        self.abandoned += over[1]
+        for name in ('duration_us', 'result'):
+            need((name in c) != any(over), f'{who}: {name} is for calls that returned')
+        result = int(c.get('result', 0))
+        need(('error' in c) == (result not in (0, NOT_READY)), f'{who}: result {result}, error {c.get("error")}')
+
+    @staticmethod
+    def check_launch(c, who):
+        together(c, 'grid', 'block', 'shared_mem')
+        launch = c['type'] == 'kernel' and c['op'] == 'launch'
+        for name in ('func', 'grid', 'cluster', 'cooperative', 'capturing'):
+            need(name not in c or launch, f'{who}: "{name}" is for launches')
+        need('cluster' not in c or 'grid' in c, f'{who}: a cluster, but no grid')
+        need('kernel_mangled' not in c or c.get('kernel', c['kernel_mangled']) != c['kernel_mangled'],
+             f'{who}: kernel_mangled is what kernel is, or alone')
+        need('kernel_source' not in c or 'kernel' in c, f'{who}: the source of no name')
+
+    def check_end(self, e):
+        self.end = e
+        members(e, END, 'end')
+        need(list(e['drops']) == DROPS and all(count(v) for v in e['drops'].values()), 'drops are not whole')
+        need(set(e['events']) <= TYPES - {'header', 'end'} and all(some(v) for v in e['events'].values()),
+             'events: types and how many')
+        together(e, 'write_error', 'lines_lost')
+        lost = int(e.get('lines_lost', 0))
+        events = {k: int(v) for k, v in e['events'].items()}
+        if lost:
+            need(sum(events.values()) == sum(self.types.values()) + lost,
+                 f'{sum(events.values())} events, but {sum(self.types.values())} lines and {lost} lost')
+            return
+        need(events == dict(self.types), f'events {events}, but lines {dict(self.types)}')
+        need(e['calls'] == self.calls, f'calls {e["calls"].text}, but {self.calls} lines')
+        need(e['unfinished'] == self.unfinished,
+             f'unfinished {e["unfinished"].text}, but {self.unfinished} lines') if not self.filtered(e) else None
+        need(e['abandoned'] == self.abandoned, f'abandoned {e["abandoned"].text}, but {self.abandoned} lines') \
+            if not self.filtered(e) else None
+
+    @staticmethod
+    def filtered(e):
+        """Lines may rightly be fewer than calls: dropped, or shorter than --min-duration."""
+        return e['drops']['calls'] > 0 or e['filtered'] > 0
+
+    def finish(self):
+        need(self.header, 'no header: the file is empty')
+        need(self.end is not None or self.cut, 'no end line')
+
+
+def check_file(path, cut):
+    trace, bad, number = Trace(cut), 0, 0
+
+    def say(line, why):
+        nonlocal bad
+        bad += 1
+        if bad <= MAX_SHOWN:
+            print(f'{path}:{line}: {why}')
+
+    with (sys.stdin.buffer if path == '-' else open(path, 'rb')) as f:
+        for number, raw in enumerate(f, 1):
+            try:
+                trace.line(raw, number)
+            except Bad as e:
+                say(number, e)
+    try:
+        trace.finish()
+    except Bad as e:
+        say(max(number, 1), e)
+    if bad > MAX_SHOWN:
+        print(f'{path}: {bad - MAX_SHOWN} more')
+    return bad == 0
+
+
+def main():
+    args = sys.argv[1:]
+    cut = '--cut' in args
+    files = [a for a in args if a != '--cut']
+    if not files or any(a.startswith('-') and a != '-' for a in files):
+        print(__doc__.split('\n\n')[1].strip(), file=sys.stderr)
+        return 2
+    ok = True
+    for path in files:
+        try:
+            ok &= check_file(path, cut)
+        except OSError as e:
+            print(f'{path}: {e.strerror}', file=sys.stderr)
+            ok = False
+    return 0 if ok else 1
+
+
+if __name__ == '__main__':
+    sys.exit(main())

@@ -1,0 +1,207 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+# shellcheck shell=bash
+# What the suites that trace have in common. Source it: . tests/lib.sh
+#
+# $O, $CUDATRACE and $TMP are tests/run.sh's.
+
+FAKE=$O/fake FAKE535=$O/fake535 CASES=$O/cases
+# Everything but cuFakeLocked, which the kernel refuses to probe: to find out which one it is costs more than
+# a second. -e knows no exports that have no row in the table, but globs match them (and this one
+# cuProfilerInitialize, for it must match a row).
+ALL='all,!cu[FP]*[LI]*[de]'
+
+pass() { echo "ok $1"; }
+skip() { echo "skip $1 # $2"; }
+# fail NAME WHY: only the first line of WHY counts, some of the others are shown.
+fail()
+{
+	local why=${2%%$'\n'*}
+	[ "$why" = "$2" ] || printf '%s\n' "${2#*$'\n'}" | head -40 | sed 's/^/    /' | cut -c 1-1000
+	echo "not ok $1 # $why"
+}
+# check NAME COMMAND...: passes when the command does; what it prints is the reason when it does not.
+check()
+{
+	local name=$1 out
+	shift
+	if out=$("$@" 2>&1); then pass "$name"; else fail "$name" "${out:-failed: $*}"; fi
+}
+
+# until_ok SECONDS COMMAND...
+until_ok()
+{
+	local end=$((${EPOCHREALTIME/./} + $1 * 1000000))
+	shift
+	until "$@" >/dev/null 2>&1; do
+		[ "${EPOCHREALTIME/./}" -lt $end ] || return 1
+		sleep 0.02
+	done
+}
+
+# Ends the suite with one skip where nothing can be traced. Asks the kernel, not cudatrace: a broken cudatrace
+# must not look like a machine without BPF.
+needs_tracing()
+{
+	local why
+	[ "$(id -u)" = 0 ] || { skip "$1" 'needs root'; exit 0; }
+	[ -e /sys/bus/event_source/devices/uprobe ] || { skip "$1" 'this kernel has no uprobes'; exit 0; }
+	[ -e /sys/kernel/btf/vmlinux ] || { skip "$1" 'this kernel has no BTF'; exit 0; }
+	# BPF_MAP_CREATE of an array of one element
+	why=$(python3 -c '
+import ctypes, os, platform
+libc = ctypes.CDLL(None, use_errno=True)
+attr = (ctypes.c_uint32 * 18)(2, 4, 8, 1)
+number = {"x86_64": 321, "aarch64": 280}[platform.machine()]
+if libc.syscall(number, 0, attr, ctypes.sizeof(attr)) < 0:
+    print("bpf(): " + os.strerror(ctypes.get_errno()))') && [ -z "$why" ] && return 0
+	skip "$1" "${why:-needs python3}"
+	exit 0
+}
+
+# kernel_at_least 6 13
+kernel_at_least()
+{
+	local a b
+	IFS=.- read -r a b _ < <(uname -r)
+	[ "$a" -gt "$1" ] || { [ "$a" -eq "$1" ] && [ "$b" -ge "$2" ]; }
+}
+
+# has_mechanism NAME: whether kernels of this version have it
+has_mechanism()
+{
+	case $1 in
+	session) kernel_at_least 6 13 ;;
+	multi) kernel_at_least 6 6 ;;
+	perf) kernel_at_least 5 15 ;;
+	esac
+}
+
+# holds TRACE EXPRESSION [NAME=VALUE...]: a Python expression over a JSONL trace
+#   ev all lines   head the header   end the end   calls proc lib events by kind   sym Counter of symbols
+#   accounts()     what is wrong with the trace as a whole, see there
+holds()
+{
+	python3 - "$@" <<'END'
+import collections, json, os, re, sys
+ev = []
+for number, line in enumerate(open(sys.argv[1], encoding="utf-8"), 1):
+    try:
+        ev.append(json.loads(line))
+    except ValueError as e:
+        sys.exit(f"line {number} is no JSON: {e}: {line[:200]!r}")
+if len(ev) < 2:
+    sys.exit(f"{len(ev)} lines: no header or no end")
+head, end = ev[0], ev[-1]
+calls = [e for e in ev if "symbol" in e]
+proc = [e for e in ev if e["type"] == "process"]
+lib = [e for e in ev if e["type"] == "library"]
+sym = collections.Counter(e["symbol"] for e in calls)
+for arg in sys.argv[3:]:
+    name, _, value = arg.partition("=")
+    globals()[name] = value
+
+def accounts(drops=False):
+    """Are the trace's sums those of its lines, and does nothing get lost?"""
+    wrong = []
+    def same(what, a, b):
+        if a != b:
+            wrong.append(f"{what}: {a}, not {b}")
+    same("first line", head["type"], "header")
+    same("last line", end["type"], "end")
+    same("schema", head["schema"], 1)
+    types = collections.Counter(e["type"] for e in ev[1:-1])
+    same("events", {k: v for k, v in end["events"].items() if v}, dict(types))
+    same("calls", end["calls"], len(calls))
+    unfinished = [e for e in calls if e.get("unfinished")]
+    abandoned = [e for e in calls if e.get("abandoned")]
+    ended = [e for e in calls if "result" in e]
+    same("returned, unfinished and abandoned calls", len(ended) + len(unfinished) + len(abandoned), len(calls))
+    if not drops:
+        same("drops", {k: v for k, v in end["drops"].items() if v}, {})
+        same("unfinished", end["unfinished"], len(unfinished))
+        same("abandoned", end["abandoned"], len(abandoned))
+        ids = {e["id"] for e in calls}
+        same("calls whose parent is no call of the trace", [e["id"] for e in calls if e.get("parent", e["id"]) not in ids], [])
+    same("bad records", end["bad_records"], 0)
+    same("duplicates", end["duplicates"], 0)
+    same("distinct ids", len({e["id"] for e in calls}), len(calls))
+    same("results of unfinished calls", [e for e in unfinished + abandoned if "result" in e or "duration_us" in e], [])
+    same("negative durations", [e for e in calls if e.get("duration_us", 0) < 0], [])
+    same("calls that end after the trace", [e for e in ended if e["ts"] + e["duration_us"] / 1000 > end["ts"] + 1e-3], [])
+    # Entries that the kernel side counted, by way of their cost.
+    if end["probe_cost_ns"]:
+        entries = round(end["cost_ms"] * 1e6 / end["probe_cost_ns"])
+        same("entries", entries, len(calls) + end["drops"]["calls"] + end["filtered"])
+    if wrong:
+        sys.exit("\n".join(wrong))
+    return True
+
+try:
+    result = eval(sys.argv[2])
+except Exception as e:
+    sys.exit(f"{sys.argv[2]}: {type(e).__name__}: {e}")
+if not result:
+    short = [{k: v for k, v in e.items() if k not in ("args", "comm")} for e in ev[1:-1]]
+    print("not so:", sys.argv[2])
+    print("\n".join(json.dumps(e)[:400] for e in short[:12]))
+    print(json.dumps(end)[:600])
+    sys.exit(1)
+END
+}
+
+# A running tracer: tracer NAME OPTION... leaves the trace in $TMP/NAME.jsonl, its stderr in $TMP/NAME.err, its
+# pid in $tracer. Returns when it has attached and written its header.
+tracer()
+{
+	local name=$1
+	shift
+	rm -f "$TMP/$name.jsonl"
+	"$CUDATRACE" -q --jsonl "$TMP/$name.jsonl" "$@" >"$TMP/$name.out" 2>"$TMP/$name.err" &
+	tracer=$!
+	until_ok 20 test -s "$TMP/$name.jsonl" && return 0
+	kill -9 $tracer
+	echo "cudatrace $* does not start: $(head -3 "$TMP/$name.err")"
+	return 1
+}
+# ended PID...: waits for them, 20 seconds at most; status of the last
+ended()
+{
+	local p rc=0
+	for p; do
+		until_ok 20 is_gone "$p" || { echo "# process $p does not end"; kill -9 "$p"; }
+		wait "$p"
+		rc=$?
+	done
+	return $rc
+}
+is_gone() { [ ! -e "/proc/$1" ] || grep -q '^State:.[ZX]' "/proc/$1/status"; }
+# stop PID: ends a trace by hand
+stop() { kill -INT "$1"; ended "$1"; }
+
+# A target that takes commands (tests/caller.c): caller NAME sets $NAME to its pid; ask NAME COMMAND prints the answer.
+caller()
+{
+	[ -x "$TMP/caller" ] || ${CC:-gcc} -O1 -w -o "$TMP/caller" tests/caller.c -ldl -lpthread || return 1
+	mkfifo "$TMP/$1.to" "$TMP/$1.from"
+	"${CALLER:-$TMP/caller}" <"$TMP/$1.to" >"$TMP/$1.from" 2>"$TMP/$1.caller.err" &
+	printf -v "$1" %d $!
+	local to from
+	exec {to}>"$TMP/$1.to" {from}<"$TMP/$1.from"
+	printf -v "$1_to" %d $to
+	printf -v "$1_from" %d $from
+	rm "$TMP/$1.to" "$TMP/$1.from"
+}
+ask()
+{
+	local to=$1_to from=$1_from answer
+	# A subshell: writing to a target that is gone raises SIGPIPE.
+	(echo "${*:2}" >&"${!to}") 2>/dev/null
+	read -r -t 20 answer <&"${!from}" && echo "$answer"
+}
+# quit NAME. Not by closing its stdin: processes started later hold the other end too.
+quit()
+{
+	local to=$1_to
+	(echo 'exit 0' >&"${!to}") 2>/dev/null
+	ended "${!1}"
+}
