@@ -28,10 +28,24 @@
 #error "no calling convention for this architecture"
 #endif
 
+/* Says what a thread is called. */
+static __always_inline void send_thread(__u32 pid, __u32 tid)
+{
+	struct ct_task rec = {};
+
+	rec.rec.kind = CT_REC_THREAD;
+	rec.rec.size = sizeof(rec);
+	rec.rec.ts_ns = bpf_ktime_get_ns();
+	rec.rec.pid = pid;
+	rec.rec.tid = tid;
+	bpf_get_current_comm(rec.comm, sizeof(rec.comm));
+	if (bpf_ringbuf_output(&ring, &rec, sizeof(rec), wake_flags(sizeof(rec))))
+		total_drop(CT_DROP_TASK);
+}
+
 static __always_inline struct ct_thread *thread_new(__u32 pid, __u32 tid)
 {
 	struct ct_thread *zero, *t;
-	struct ct_task rec = {};
 	__u32 key = 0;
 
 	zero = bpf_map_lookup_elem(&zero_thread, &key);
@@ -50,14 +64,7 @@ static __always_inline struct ct_thread *thread_new(__u32 pid, __u32 tid)
 
 		bpf_map_update_elem(&pids, &pid, &p, BPF_NOEXIST);
 	}
-	rec.rec.kind = CT_REC_THREAD;
-	rec.rec.size = sizeof(rec);
-	rec.rec.ts_ns = bpf_ktime_get_ns();
-	rec.rec.pid = pid;
-	rec.rec.tid = tid;
-	bpf_get_current_comm(rec.comm, sizeof(rec.comm));
-	if (bpf_ringbuf_output(&ring, &rec, sizeof(rec), wake_flags(sizeof(rec))))
-		total_drop(CT_DROP_TASK);
+	send_thread(pid, tid);
 	return t;
 }
 

@@ -209,7 +209,7 @@ static __always_inline bool nv_wanted(__u32 pid)
 	return !cfg.filter_uid || (__u32)bpf_get_current_uid_gid() == cfg.uid;
 }
 
-static __always_inline struct ct_nv_thread *nv_thread(__u32 tid)
+static __always_inline struct ct_nv_thread *nv_thread(__u32 pid, __u32 tid)
 {
 	struct ct_nv_thread *st = bpf_map_lookup_elem(&nv_threads, &tid), *zero;
 	__u32 key = 0;
@@ -223,6 +223,8 @@ static __always_inline struct ct_nv_thread *nv_thread(__u32 tid)
 	st = bpf_map_lookup_elem(&nv_threads, &tid);
 	if (!st)
 		total_drop(CT_DROP_NV);
+	else
+		send_thread(pid, tid);
 	return st;
 }
 
@@ -254,7 +256,7 @@ static __always_inline int nv_enter(const struct nv_what *w)
 	}
 	if (!nv_wanted(pid))
 		return 0;
-	st = nv_thread(tid);
+	st = nv_thread(pid, tid);
 	if (!st)
 		return 0;
 	rec = (struct ct_nv *)st->out;

@@ -69,7 +69,7 @@ static __always_inline int proc_rename(struct task_struct *task, const char *com
 {
 	__u32 pid = BPF_CORE_READ(task, tgid), tid = BPF_CORE_READ(task, pid);
 
-	if (bpf_map_lookup_elem(&threads, &tid))
+	if (bpf_map_lookup_elem(&threads, &tid) || bpf_map_lookup_elem(&nv_threads, &tid))
 		send_task(CT_REC_THREAD, pid, tid, 0, 0, comm);
 	return 0;
 }

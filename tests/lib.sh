@@ -156,7 +156,7 @@ tracer()
 	local name=$1
 	shift
 	rm -f "$TMP/$name.jsonl"
-	"$CUDATRACE" -q --jsonl "$TMP/$name.jsonl" "$@" >"$TMP/$name.out" 2>"$TMP/$name.err" &
+	"$CUDATRACE" -q --jsonl "$TMP/$name.jsonl" "$@" >"$TMP/$name.stdout" 2>"$TMP/$name.err" &
 	tracer=$!
 	until_ok 20 test -s "$TMP/$name.jsonl" && return 0
 	kill -9 $tracer
@@ -204,4 +204,47 @@ quit()
 	local to=$1_to
 	(echo 'exit 0' >&"${!to}") 2>/dev/null
 	ended "${!1}"
+}
+
+# probed PID LIBRARY: compares the library's code in a process with the file; prints how many bytes differ and at
+# which distances from the start of an exported function, as in "676 at 0x0".
+probed()
+{
+	python3 - "$1" "$2" <<'END'
+import collections, struct, sys
+pid, path = sys.argv[1:]
+data = open(path, "rb").read()
+starts = set()
+phoff, = struct.unpack_from("<Q", data, 32)
+size, num = struct.unpack_from("<HH", data, 54)
+for i in range(num):
+    kind, flags, off, vaddr, _, length = struct.unpack_from("<IIQQQQ", data, phoff + i * size)
+    if kind == 1 and flags & 1:
+        code_off, code_vaddr = off, vaddr
+shoff, = struct.unpack_from("<Q", data, 40)
+size, num = struct.unpack_from("<HH", data, 58)
+for i in range(num):
+    kind, _, _, off, length = struct.unpack_from("<IQQQQ", data, shoff + i * size + 4)
+    if kind == 11:
+        for at in range(off, off + length, 24):
+            _, info, _, shndx, value = struct.unpack_from("<IBBHQ", data, at)
+            if info & 15 == 2 and shndx:
+                starts.add(value - code_vaddr + code_off)
+changed = collections.Counter()
+for line in open(f"/proc/{pid}/maps"):
+    span, perms, off, _, _, *name = line.split()
+    if not name or name[0] != path or "x" not in perms:
+        continue
+    lo, hi = (int(x, 16) for x in span.split("-"))
+    with open(f"/proc/{pid}/mem", "rb") as f:
+        f.seek(lo)
+        mem = f.read(hi - lo)
+    off = int(off, 16)
+    for i, (a, b) in enumerate(zip(mem, data[off:off + len(mem)])):
+        if a != b:
+            at = off + i
+            near = [d for d in range(16) if at - d in starts]
+            changed[f"{near[0]:#x}" if near and a == 0xcc else f"elsewhere: {a:#x}"] += 1
+print(", ".join(f"{n} at {k}" for k, n in sorted(changed.items())) or "none")
+END
 }

@@ -14,8 +14,9 @@ cd "$(dirname "$0")/.." || exit 1
 out=$(realpath -m "${O:-build}")/real-libcuda
 state=$out/.apt
 # A driver branch is in one of these: the current driver of each suite, and long-lived branches for data centres.
-packages='libcuda1 libnvidia-tesla-cuda1 libnvidia-tesla-470-cuda1 libnvidia-tesla-535-cuda1 libnvidia-tesla-550-cuda1'
-suites='bullseye bookworm bookworm-backports trixie trixie-backports sid'
+packages='libcuda1 libnvidia-tesla-cuda1 libnvidia-tesla-450-cuda1 libnvidia-tesla-460-cuda1
+	libnvidia-tesla-470-cuda1 libnvidia-tesla-535-cuda1 libnvidia-tesla-550-cuda1'
+suites='bullseye bookworm bookworm-backports trixie trixie-backports sid experimental'
 
 skip() { echo "fetch-libcuda: $*" >&2; exit 77; }
 say()  { echo "fetch-libcuda: $*" >&2; }

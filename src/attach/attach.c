@@ -331,7 +331,10 @@ static int attach_elf(struct attach *a, struct lib_entry *e, int fd)
 		return -ENOEXEC;
 	}
 	snprintf(e->lib.build_id, sizeof(e->lib.build_id), "%s", elf->build_id);
-	if (elf->is_stub) {
+	if (!elf->sym_cnt) {
+		err("%s: not a libcuda: it exports no function of the driver API", e->lib.path);
+		ret = -ENOEXEC;
+	} else if (elf->is_stub) {
 		info("%s is a stub for linking, not a driver: ignored", e->lib.path);
 		e->lib.ignored = true;
 		ret = 0;

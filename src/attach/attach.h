@@ -15,15 +15,6 @@
 
 struct attach;
 
-/* How system calls into the NVIDIA driver are seen: --kernel-probe. */
-enum kernel_probe {
-	KERNEL_PROBE_AUTO = 0,
-	KERNEL_PROBE_FENTRY,	 /* on the driver's entry points; needs BTF of its modules */
-	KERNEL_PROBE_KPROBE,	 /* the same places */
-	KERNEL_PROBE_TRACEPOINT, /* on all system calls; no poll */
-};
-const char *kernel_probe_name(enum kernel_probe k);
-
 struct attach_opts {
 	enum mechanism mech; /* MECH_AUTO: the best that this kernel has */
 	struct fnset *fns;   /* what is wanted; symbols that no row has are added to it */

@@ -13,7 +13,7 @@
 struct elf_sym {
 	const char *name; /* without symbol version */
 	uint64_t off;	  /* file offset of the probe */
-	uint8_t shift;	  /* off minus the entry point's offset: 0, or 10 (drivers 470 to 555) */
+	uint8_t shift;	  /* off minus the entry point's offset: elf_probe_shift() */
 };
 
 struct elf_lib {
@@ -39,7 +39,8 @@ void elf_lib__free(struct elf_lib *lib);
  * Where to probe, from the first bytes of a function (x86-64): 0, or the number of bytes to skip.
  * A uprobe on an instruction that the kernel emulates costs one exception, on any other it is
  * single-stepped at many times the cost. Drivers 470 to 555 begin with a compare (10 bytes) and a
- * conditional jump; the jump is emulated, and neither arguments nor stack have changed there.
+ * conditional jump; the jump is emulated, and neither arguments nor stack have changed there: 10.
+ * An endbr64 before either (no driver so far, but libraries that distributions compile) adds 4.
  */
 unsigned elf_probe_shift(const uint8_t *code, size_t len);
 

@@ -70,6 +70,19 @@ static int select_functions(struct session *s)
 	return 0;
 }
 
+/* The driver's version chooses the layouts of its ioctls. */
+static void read_driver(struct session *s)
+{
+	struct nv_version v;
+	const char *caveat;
+
+	facts__read(&s->facts);
+	nv_abi_init(&s->abi, nv_version_parse(s->facts.driver, &v) ? &v : NULL);
+	caveat = nv_abi_caveat(&s->abi);
+	if (s->o->kernel && s->facts.driver[0] && caveat)
+		warn("--kernel: %s", caveat);
+}
+
 static int check_targets(struct session *s)
 {
 	for (unsigned i = 0; i < s->o->pid_cnt; i++) {
@@ -101,6 +114,10 @@ static int open_attach(struct session *s)
 		.follow = o->follow,
 		.filter_uid = o->user && !o->argv,
 		.uid = s->user.uid,
+		.kernel = o->kernel,
+		.sched = o->sched,
+		.kernel_probe = o->kernel_probe,
+		.abi = &s->abi,
 		/* Children would need probes of their own before their first call. */
 		.only_pid = o->pid_cnt == 1 && !o->follow ? o->pids[0] : 0,
 	};
@@ -155,7 +172,6 @@ static void fill_info(struct session *s)
 	struct trace_info *info = &s->info;
 	struct timespec wall;
 
-	facts__read(&s->facts);
 	fnset__describe(s->fns, s->traced, sizeof(s->traced), s->left_out, sizeof(s->left_out));
 	info->version = CUDATRACE_VERSION;
 	info->argv = (const char *const *)s->o->argv;
@@ -170,6 +186,9 @@ static void fill_info(struct session *s)
 	info->traced = s->traced;
 	info->left_out = s->left_out;
 	info->mechanism = mechanism_name(attach__mechanism(s->att));
+	info->kernel_probe = attach__kernel_probe(s->att) == KERNEL_PROBE_AUTO
+				     ? NULL
+				     : kernel_probe_name(attach__kernel_probe(s->att));
 	info->degraded = s->degraded;
 	info->degraded_cnt =
 		caps__degraded(s->degraded, sizeof(s->degraded) / sizeof(s->degraded[0]));
@@ -248,6 +267,9 @@ static int make_model(struct session *s)
 		.ctx = s,
 		.stub_func_id = ATTACH_STUB_FUNC,
 		.live = true,
+		.kernel = s->o->kernel,
+		.sched = s->o->sched,
+		.abi = &s->abi,
 		.min_duration_ns = s->o->min_duration_ns,
 	};
 
@@ -302,6 +324,7 @@ static int start(struct session *s)
 	if (ret)
 		return ret;
 	raise_limits();
+	read_driver(s);
 	ret = make_model(s);
 	if (!ret)
 		ret = open_attach(s);

@@ -147,8 +147,15 @@ int session__attach_libs(struct session *s)
 
 	if (s->o->libcuda) {
 		ret = target_libs__add_file(&list, s->o->libcuda);
-		if (!ret && !attach_list(s, &list))
+		if (!ret && !attach_list(s, &list)) {
+			const struct attach_lib *lib = attach__lib_at(s->att, 0);
+
+			if (lib && lib->ignored)
+				err("%s is a stub for linking, not a driver; give the path of the "
+				    "driver's libcuda.so.1",
+				    s->o->libcuda);
 			ret = -ENOEXEC;
+		}
 		target_libs__clear(&list);
 	}
 	if (ret)

@@ -50,16 +50,20 @@ struct opts {
 	bool quiet;
 	int verbose;
 	bool json;  /* list, check, summary */
+	bool ioctls; /* list: the driver's tables instead of the API's */
 	bool names; /* list: only the names that -e knows, for completion scripts (hidden) */
 	/* what to trace */
 	struct strv select; /* each -e, in order */
 	bool all;
+	bool kernel; /* --kernel: system calls into the NVIDIA driver too */
+	bool sched;  /* --sched: off-CPU time, GPU interrupts */
 	uint64_t duration_ns; /* 0: none */
 	uint64_t max_events;  /* 0: none */
 	uint64_t min_duration_ns;
 	/* tuning */
 	uint64_t buffer_sz; /* ring buffer in bytes: a power of two, 64 KiB to 1 GiB */
 	enum mechanism mechanism;
+	enum kernel_probe kernel_probe;
 };
 
 #define EXIT_USAGE 2

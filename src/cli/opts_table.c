@@ -146,6 +146,24 @@ static void set_all(struct opts *o, const struct opt_row *row, const char *arg)
 	o->all = true;
 }
 
+static void set_kernel(struct opts *o, const struct opt_row *row, const char *arg)
+{
+	(void)row, (void)arg;
+	o->kernel = true;
+}
+
+static void set_sched(struct opts *o, const struct opt_row *row, const char *arg)
+{
+	(void)row, (void)arg;
+	o->sched = true;
+}
+
+static void set_ioctls(struct opts *o, const struct opt_row *row, const char *arg)
+{
+	(void)row, (void)arg;
+	o->ioctls = true;
+}
+
 static void check_number(int rc, uint64_t val, const struct opt_row *row, const char *arg,
 			 const char *example)
 {
@@ -232,6 +250,17 @@ static void set_mechanism(struct opts *o, const struct opt_row *row, const char 
 		  row->words);
 }
 
+static void set_kernel_probe(struct opts *o, const struct opt_row *row, const char *arg)
+{
+	for (enum kernel_probe k = KERNEL_PROBE_AUTO; k <= KERNEL_PROBE_TRACEPOINT; k++) {
+		if (!strcmp(arg, kernel_probe_name(k))) {
+			o->kernel_probe = k;
+			return;
+		}
+	}
+	opts__die("--kernel-probe '%s': there is no such way; choose one of: %s", arg, row->words);
+}
+
 static void set_verbose(struct opts *o, const struct opt_row *row, const char *arg)
 {
 	(void)row, (void)arg;
@@ -307,6 +336,14 @@ static const struct opt_row rows[] = {
 	{"all", 0, false, GROUP_TRACE, FOR_TRACE, COMP_NONE, NULL, NULL,
 	 "trace every function, also the chatty queries that are left out by default", set_all},
 
+	{"kernel", 0, false, GROUP_TRACE, FOR_TRACE, COMP_NONE, NULL, NULL,
+	 "trace also what reaches the NVIDIA kernel driver: ioctls, mmaps, opens", set_kernel},
+	{"sched", 0, false, GROUP_TRACE, FOR_TRACE, COMP_NONE, NULL, NULL,
+	 "say for each call how long its thread was off the CPU; trace GPU interrupts", set_sched},
+	{"ioctls", 0, false, GROUP_TRACE, FOR_LIST, COMP_NONE, NULL, NULL,
+	 "list: the tables of the kernel driver: escapes, RM controls, classes, UVM commands",
+	 set_ioctls},
+
 	{"duration", 0, false, GROUP_LIMITS, FOR_TRACE, COMP_NONE, "SECONDS", NULL,
 	 "stop after this time; decimals and units are fine: 2.5, 100ms, 2m", set_duration},
 	{"max-events", 0, false, GROUP_LIMITS, FOR_TRACE, COMP_NONE, "N", NULL,
@@ -323,6 +360,11 @@ static const struct opt_row rows[] = {
 	 "how probes are attached: auto (the default, best that this kernel has), session (Linux "
 	 "6.13 and later), multi (6.6), perf (any)",
 	 set_mechanism},
+	{"kernel-probe", 0, false, GROUP_TUNING, FOR_TRACE, COMP_WORDS, "NAME",
+	 "auto fentry kprobe tracepoint",
+	 "how --kernel sees the driver: auto (the default: the first that works here), fentry, "
+	 "kprobe, tracepoint (of all system calls)",
+	 set_kernel_probe},
 
 	{"verbose", 'v', false, GROUP_OTHER, FOR_ALL, COMP_NONE, NULL, NULL,
 	 "say more about what is done; given twice: also what libbpf says", set_verbose},

@@ -36,6 +36,7 @@ struct session {
 	struct command cmd;
 	struct command_user user;
 	struct facts facts;
+	struct nv_abi abi; /* --kernel: the driver's version */
 	struct trace_info info;
 	struct trace_end end;
 	char traced[512], left_out[512];

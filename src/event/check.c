@@ -31,12 +31,40 @@ static int check_call(const struct ct_call *c, size_t size, struct raw_call *out
 	return 0;
 }
 
+int raw_check_nv(const void *data, size_t size, struct raw_nv *out)
+{
+	const struct ct_nv *nv = data;
+	size_t off = sizeof(*nv);
+
+	if (size < sizeof(*nv) || nv->rec.size > size || nv->rec.size < sizeof(*nv))
+		return -EINVAL;
+	if (nv->op < CT_NV_IOCTL || nv->op > CT_NV_POLL || nv->block_cnt > CT_NV_MAX_BLOCKS)
+		return -EINVAL;
+	out->nv = nv;
+	out->block_cnt = nv->block_cnt;
+	for (unsigned i = 0; i < nv->block_cnt; i++) {
+		int len = nv->blocks[i].len;
+
+		out->blocks[i].len = len;
+		out->blocks[i].data = NULL;
+		if (len <= 0)
+			continue;
+		if (len > CT_NV_SPAN_SZ_MAX || off + len > nv->rec.size)
+			return -EINVAL;
+		out->blocks[i].data = (const uint8_t *)data + off;
+		off += (len + 7) & ~7;
+	}
+	return 0;
+}
+
 int raw_check(const void *data, size_t size, struct raw_call *call)
 {
 	static const size_t min_size[CT_REC_KIND_CNT] = {
 		[CT_REC_CALL] = CT_CALL_FIXED_SZ,	[CT_REC_THREAD] = sizeof(struct ct_task),
 		[CT_REC_FORK] = sizeof(struct ct_task), [CT_REC_EXEC] = sizeof(struct ct_task),
 		[CT_REC_EXIT] = sizeof(struct ct_task), [CT_REC_LIB] = sizeof(struct ct_lib_map),
+		[CT_REC_NV] = sizeof(struct ct_nv),	[CT_REC_XID] = sizeof(struct ct_xid),
+		[CT_REC_IRQ] = sizeof(struct ct_irq),	[CT_REC_UVM] = sizeof(struct ct_uvm),
 	};
 	const struct ct_rec *rec = data;
 

@@ -6,6 +6,7 @@
 #define EVENT_CHECK_H
 
 #include "ct_abi.h"
+#include "ct_nv.h"
 
 #include <stddef.h>
 #include <stdint.h>
@@ -20,6 +21,19 @@ struct raw_call {
 		int len;	     /* bytes; 0: not tried; negative: -errno */
 	} caps[CT_MAX_CAPS];
 };
+
+/* A struct ct_nv whose blocks have been found. */
+struct raw_nv {
+	const struct ct_nv *nv;
+	unsigned block_cnt;
+	struct {
+		const uint8_t *data;
+		int len; /* negative: -errno */
+	} blocks[CT_NV_MAX_BLOCKS];
+};
+
+/* For a record of kind CT_REC_NV. -EINVAL when its sizes or numbers make no sense. */
+int raw_check_nv(const void *data, size_t size, struct raw_nv *out);
 
 /* Kind of a record whose sizes are right, or -EINVAL. For CT_REC_CALL fills *call. */
 int raw_check(const void *data, size_t size, struct raw_call *call);

@@ -12,6 +12,10 @@ enum event_kind {
 	EVENT_CALL,    /* a CUDA call */
 	EVENT_PROCESS, /* fork, exec, exit of a traced process */
 	EVENT_LIBRARY, /* a libcuda file was mapped, attached, or could not be */
+	EVENT_DRIVER,  /* --kernel: a system call into the NVIDIA driver */
+	EVENT_SCHED,   /* --kernel: what such a call told the GPU's scheduler, or asked of it */
+	EVENT_XID,     /* --kernel: the driver reports an error of a GPU */
+	EVENT_IRQ,     /* --sched: an interrupt of a GPU */
 };
 
 /* "type" in JSONL. */
@@ -34,6 +38,9 @@ enum event_type {
 	TYPE_OTHER,
 	TYPE_PROCESS,
 	TYPE_LIBRARY,
+	TYPE_SCHEDULER,
+	TYPE_XID,
+	TYPE_INTERRUPT,
 	TYPE_CNT
 };
 const char *event_type_name(enum event_type t);
@@ -71,11 +78,31 @@ enum event_has {
 	HAS_BANDWIDTH = 1 << 5,
 	HAS_EVENT = 1 << 6,
 	HAS_KERNEL = 1 << 7, /* kernel name of a lookup call: in launch.kernel */
+	HAS_IOCTLS = 1 << 8, /* --kernel: ioctl_cnt and ioctl_ns are counted */
+	HAS_OFF_CPU = 1 << 9, /* --sched */
 };
 
 /* Live memory of a process after the event (EVENT_CALL of type memory). */
 struct mem_totals {
 	uint64_t device_bytes, host_bytes, managed_bytes;
+};
+
+struct nv_ioctl;
+struct nv_sched;
+
+/* A system call into the NVIDIA driver. */
+struct driver_info {
+	const char *device;	   /* "nvidiactl", "nvidia0", "nvidia-uvm", ... */
+	const struct nv_ioctl *io; /* decoded; NULL for open, close, mmap, poll */
+	const char *object_class;  /* of the object that the command is about; NULL: not known */
+	const struct nv_sched *sched; /* EVENT_SCHED */
+	const char *sched_values;     /* EVENT_SCHED: "timesliceUs=2000"; NULL: not read */
+	uint64_t call_id; /* CUDA call that the thread was in; 0: none */
+	const char *call; /* its public name */
+	uint32_t cmd;
+	int32_t fd; /* -1: not known */
+	int64_t ret;
+	uint64_t address, length; /* mmap */
 };
 
 struct event {
@@ -112,6 +139,16 @@ struct event {
 	struct launch_info launch;
 	bool has_mem; /* mem changed with this event */
 	struct mem_totals mem;
+
+	uint32_t ioctl_cnt; /* system calls into the driver, those of nested calls too */
+	uint64_t ioctl_ns;
+	uint64_t off_cpu_ns; /* its thread was not running */
+
+	/* EVENT_DRIVER, EVENT_SCHED */
+	const struct driver_info *drv;
+	/* EVENT_XID, EVENT_IRQ: its number; the text of an Xid is note, the GPU is path */
+	uint32_t number;
+	uint32_t cpu;
 
 	/* EVENT_PROCESS */
 	uint32_t parent_pid; /* fork */

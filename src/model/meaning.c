@@ -61,6 +61,7 @@ static bool has_ptr(const struct cuda_fn *fn)
 	case OP_SET_ACCESS:
 	case OP_ADVISE:
 		return fn->class == CLASS_MEMORY;
+	case OP_COPY ... OP_COPY_PEER: /* the destination */
 	case OP_MEMSET:
 	case OP_PREFETCH:
 		return true;

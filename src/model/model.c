@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 #include "model.h"
 
+#include "driver.h"
 #include "meaning.h"
 
 #include "event/check.h"
@@ -14,6 +15,7 @@
 struct model {
 	struct model_opts opts;
 	struct procs procs;
+	struct driver driver;
 	struct meaning meanings[CT_MAX_FUNCS];
 	uint64_t bad_cnt;
 };
@@ -22,9 +24,13 @@ struct model *model__new(const struct model_opts *opts)
 {
 	struct model *m = calloc(1, sizeof(*m));
 
-	if (m) {
-		m->opts = *opts;
-		m->procs.live = opts->live;
+	if (!m)
+		return NULL;
+	m->opts = *opts;
+	m->procs.live = opts->live;
+	if (opts->kernel && driver__init(&m->driver, opts->abi)) {
+		free(m);
+		return NULL;
 	}
 	return m;
 }
@@ -34,6 +40,7 @@ void model__free(struct model *m)
 	if (!m)
 		return;
 	procs__free(&m->procs);
+	driver__close(&m->driver);
 	kernel_names__free();
 	free(m);
 }
@@ -75,6 +82,9 @@ static void fill_call(struct event *ev, const struct raw_call *raw, const struct
 	ev->depth = c->depth;
 	ev->lib_id = c->lib_id;
 	ev->result = c->result;
+	ev->ioctl_cnt = c->ioctl_cnt;
+	ev->ioctl_ns = c->ioctl_ns;
+	ev->off_cpu_ns = c->off_cpu_ns;
 	ev->unfinished = c->rec.flags & CT_CALL_F_UNFINISHED;
 	ev->abandoned = c->rec.flags & CT_CALL_F_ABANDONED;
 	ev->is_error = !ev->unfinished && !ev->abandoned && ev->result &&
@@ -106,6 +116,7 @@ static void on_call(struct model *m, const struct raw_call *raw)
 		return;
 	fill_call(&ev, raw, meaning->fn);
 	ev.comm = t->comm;
+	ev.has |= (m->opts.kernel ? HAS_IOCTLS : 0) | (m->opts.sched ? HAS_OFF_CPU : 0);
 	meaning__apply(meaning, &ev, p, m->opts.live ? (pid_t)p->pid : 0);
 	if (event_duration_ns(&ev) < m->opts.min_duration_ns)
 		return;
@@ -147,6 +158,51 @@ static void on_process(struct model *m, const struct ct_task *rec, const char *o
 		procs__remove(&m->procs, p);
 }
 
+static void on_driver(struct model *m, const void *rec, size_t size)
+{
+	struct driver_scratch scratch;
+	struct event ev = {0}, sched = {0};
+	struct raw_nv raw;
+	struct proc *p;
+	struct thread *t;
+
+	if (!m->opts.kernel || raw_check_nv(rec, size, &raw)) {
+		m->bad_cnt++;
+		return;
+	}
+	p = procs__get(&m->procs, raw.nv->rec.pid);
+	t = p ? proc__thread(&m->procs, p, raw.nv->rec.tid) : NULL;
+	if (!t)
+		return;
+	ev.pid = raw.nv->rec.pid;
+	ev.tid = raw.nv->rec.tid;
+	ev.comm = t->comm;
+	ev.start_ns = raw.nv->rec.ts_ns;
+	ev.end_ns = raw.nv->end_ns;
+	if (driver__event(&m->driver, &raw, m->opts.fns, &scratch, &ev, &sched))
+		m->opts.fn(m->opts.ctx, &sched);
+	m->opts.fn(m->opts.ctx, &ev);
+}
+
+static void on_irq(struct model *m, const struct ct_irq *rec)
+{
+	struct event ev = {
+		.kind = EVENT_IRQ,
+		.type = TYPE_INTERRUPT,
+		.op = "interrupt",
+		.name = "nvidia",
+		.pid = rec->rec.pid,
+		.tid = rec->rec.tid,
+		.comm = "",
+		.start_ns = rec->rec.ts_ns,
+		.end_ns = rec->rec.ts_ns,
+		.number = rec->irq,
+		.cpu = rec->cpu,
+	};
+
+	m->opts.fn(m->opts.ctx, &ev);
+}
+
 void model__record(struct model *m, const void *rec, size_t size)
 {
 	struct raw_call raw;
@@ -167,7 +223,15 @@ void model__record(struct model *m, const void *rec, size_t size)
 	case CT_REC_EXIT:
 		on_process(m, rec, "exit");
 		break;
+	case CT_REC_NV:
+		on_driver(m, rec, size);
+		break;
+	case CT_REC_IRQ:
+		on_irq(m, rec);
+		break;
 	case CT_REC_LIB:
+	case CT_REC_XID:
+	case CT_REC_UVM:
 		break;
 	default:
 		m->bad_cnt++;

@@ -22,6 +22,9 @@ struct model_opts {
 	uint32_t stub_func_id;
 	/* The processes live here: names of threads and kernels may be read from them. */
 	bool live;
+	/* --kernel, --sched; abi: the running driver's version. */
+	bool kernel, sched;
+	const struct nv_abi *abi;
 	/* Events shorter than this are not handed out, though the model learns from them. */
 	uint64_t min_duration_ns;
 };

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* What the model calls things, and an event's meaning as named values. */
+#include "driver.h"
 #include "event.h"
 #include "trace.h"
 
@@ -12,11 +13,12 @@ static const char *const type_names[TYPE_CNT] = {
 	[TYPE_EVENT] = "event",	    [TYPE_SYNC] = "sync",	[TYPE_OCCUPANCY] = "occupancy",
 	[TYPE_TEXTURE] = "texture", [TYPE_INTEROP] = "interop", [TYPE_PROFILER] = "profiler",
 	[TYPE_OTHER] = "other",	    [TYPE_PROCESS] = "process", [TYPE_LIBRARY] = "library",
+	[TYPE_SCHEDULER] = "scheduler", [TYPE_XID] = "xid", [TYPE_INTERRUPT] = "interrupt",
 };
 
 static const char *const drop_names[CT_DROP_CNT] = {
 	[CT_DROP_CALL] = "calls",      [CT_DROP_TASK] = "tasks",  [CT_DROP_LIB] = "libraries",
-	[CT_DROP_THREADS] = "threads", [CT_DROP_DEPTH] = "depth",
+	[CT_DROP_THREADS] = "threads", [CT_DROP_DEPTH] = "depth", [CT_DROP_NV] = "driver",
 };
 
 static const char *const stat_names[CT_STAT_CNT] = {
@@ -104,6 +106,17 @@ void event_visit_fields(const struct event *ev, struct visitor *v)
 {
 	unsigned has = ev->has;
 
+	if (ev->kind != EVENT_CALL) {
+		driver_visit_fields(ev, v);
+		return;
+	}
+	if (has & HAS_IOCTLS) {
+		v->ops->u64(v, "ioctls", ev->ioctl_cnt);
+		if (ev->ioctl_cnt)
+			v->ops->f64(v, "ioctl_us", ev->ioctl_ns / 1e3);
+	}
+	if (has & HAS_OFF_CPU)
+		v->ops->f64(v, "off_cpu_us", ev->off_cpu_ns / 1e3);
 	if (has & HAS_SIZE)
 		v->ops->u64(v, "size", ev->size);
 	if (has & HAS_PTR)

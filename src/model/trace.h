@@ -32,6 +32,7 @@ struct trace_info {
 	unsigned lib_cnt;
 	const char *traced, *left_out; /* fnset__describe() */
 	const char *mechanism;	       /* "uprobe.session", "uprobe.multi", "uprobe" */
+	const char *kernel_probe;      /* --kernel: "fentry", "kprobe", "tracepoint"; else NULL */
 	const char *const *degraded;   /* missing capabilities: what is lost */
 	unsigned degraded_cnt;
 	double probe_cost_ns; /* one traced call costs its thread this much, measured at start */

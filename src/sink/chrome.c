@@ -208,7 +208,8 @@ static void put_call_args(struct chrome *c, const struct event *ev, bool renamed
 	if (ev->fn && strcmp(ev->fn->symbol, ev->name))
 		json_str(&j, "symbol", ev->fn->symbol);
 	event_visit_fields(ev, &j.v);
-	put_result(&j, ev);
+	if (ev->kind == EVENT_CALL)
+		put_result(&j, ev);
 	if (ev->fn && ev->word_cnt) {
 		json_open(&j, "args");
 		event_visit_args(ev, &j.v);
@@ -232,6 +233,8 @@ static void put_call(struct chrome *c, const struct event *ev)
 	out_lit(o, ",\"dur\":");
 	out_milli(o, event_duration_ns(ev));
 	put_ids(c, ev->pid, ev->tid);
+	if (ev->kind == EVENT_DRIVER)
+		cname = "generic_work";
 	if (ev->is_error && !ev->unfinished && !ev->abandoned)
 		cname = "terrible";
 	if (cname) {
@@ -266,7 +269,7 @@ static void put_library_args(struct json *j, const struct event *ev)
 		json_str(j, "note", ev->note);
 }
 
-/* Process and library events. */
+/* Events without a duration: processes, libraries, the scheduler, errors, interrupts. */
 static void put_instant(struct chrome *c, const struct event *ev)
 {
 	struct json j;
@@ -281,8 +284,10 @@ static void put_instant(struct chrome *c, const struct event *ev)
 		json_sym(&j, "op", ev->op);
 	if (ev->kind == EVENT_PROCESS)
 		put_process_args(&j, ev);
-	else
+	else if (ev->kind == EVENT_LIBRARY)
 		put_library_args(&j, ev);
+	else
+		event_visit_fields(ev, &j.v);
 	json_close(&j);
 	out_char(c->sink.out, '}');
 	next_line(c);
@@ -347,6 +352,8 @@ static void put_header(struct chrome *c, const struct trace_info *info)
 	json_str(&j, "traced", info->traced);
 	json_str(&j, "left_out", info->left_out);
 	json_str(&j, "mechanism", info->mechanism);
+	if (info->kernel_probe)
+		json_sym(&j, "kernel_probe", info->kernel_probe);
 	json_open_array(&j, "degraded");
 	for (i = 0; i < info->degraded_cnt; i++)
 		json_str(&j, NULL, info->degraded[i]);
@@ -379,7 +386,7 @@ static void chrome_event(struct sink *s, const struct event *ev)
 	struct chrome *c = (struct chrome *)s;
 
 	put_names(c, ev);
-	if (ev->kind == EVENT_CALL)
+	if (ev->kind == EVENT_CALL || ev->kind == EVENT_DRIVER)
 		put_call(c, ev);
 	else
 		put_instant(c, ev);

@@ -113,6 +113,8 @@ static int jsonl_open(struct sink *s, const struct trace_info *info)
 	json_str(j, "traced", info->traced);
 	json_str(j, "left_out", info->left_out);
 	json_str(j, "mechanism", info->mechanism);
+	if (info->kernel_probe)
+		json_sym(j, "kernel_probe", info->kernel_probe);
 	json_open_array(j, "degraded");
 	for (unsigned i = 0; i < info->degraded_cnt; i++)
 		json_str(j, NULL, info->degraded[i]);
@@ -251,7 +253,7 @@ static void put_call(struct jsonl *l, const struct event *ev)
 	json_close(&l->j);
 }
 
-/* A process or a library. */
+/* A process, a library, something of the driver. */
 static void put_other(struct jsonl *l, const struct event *ev)
 {
 	struct out *o = l->s.out;
@@ -271,6 +273,12 @@ static void put_other(struct jsonl *l, const struct event *ev)
 		json_str(j, "build_id", ev->build_id);
 		if (ev->note)
 			json_str(j, "note", ev->note);
+	} else if (ev->kind != EVENT_PROCESS) {
+		if (ev->kind == EVENT_DRIVER && ev->unfinished)
+			json_bool(j, "unfinished", true);
+		else if (ev->kind == EVENT_DRIVER)
+			json_milli(j, "duration_us", event_duration_ns(ev));
+		event_visit_fields(ev, &j->v);
 	} else if (!strcmp(ev->op, "fork")) {
 		json_u64(j, "parent_pid", ev->parent_pid);
 	} else if (!strcmp(ev->op, "exit")) {

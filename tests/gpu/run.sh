@@ -2,12 +2,13 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # On a machine with an NVIDIA GPU, PyTorch with transformers, Triton, CuPy and JAX (as root):
 #   tests/gpu/run.sh CUDATRACE OUT_FOLDER [STEP...]
-# Traces real programs and prints what docs/GPU.md quotes. Steps: launch attach frameworks counts time
+# Traces real programs and prints what docs/GPU.md and docs/IOCTLS.md quote. Steps: launch attach frameworks
+# counts kernel time
 set -u
 ct=$(realpath "$1")
 out=$2
 shift 2
-steps=${*:-launch attach frameworks counts time}
+steps=${*:-launch attach frameworks counts kernel time}
 here=$(cd "$(dirname "$0")" && pwd)
 mkdir -p "$out"
 export TOKENIZERS_PARALLELISM=false HF_HUB_OFFLINE=1
@@ -66,6 +67,18 @@ if want counts; then
 	"$ct" --jsonl "$out/counts.jsonl" --no-summary -- \
 		python3 "$here/gpt2.py" --tokens 50 --rounds 1 --profile all --out "$out/counts.out"
 	python3 "$here/compare.py" "$out/counts.jsonl" "$out/counts.out"
+fi
+if want kernel; then
+	title "6 what reaches the kernel driver"
+	"$ct" --kernel --sched --jsonl "$out/kernel.jsonl" --chrome "$out/kernel.json" --summary -- \
+		python3 "$here/torch_mlp.py"
+	python3 "$here/ioctls.py" "$out/kernel.jsonl"
+	title "6b system-wide, no CUDA program: nvidia-smi"
+	"$ct" --kernel --duration 3 --jsonl "$out/smi.jsonl" --no-summary &
+	sleep 1
+	nvidia-smi -L
+	wait
+	python3 "$here/ioctls.py" "$out/smi.jsonl" | head -n 60
 fi
 if want time; then
 	title "5 milliseconds per token, each in its own process, in turn"

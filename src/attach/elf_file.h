@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* An ELF shared object as the dynamic linker sees it; used by elf.c only. */
+#ifndef ATTACH_ELF_FILE_H
+#define ATTACH_ELF_FILE_H
+
+#include <elf.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define ELF_PHDR_MAX 128
+
+struct elf_file {
+	int fd;
+	uint64_t size;
+	Elf64_Ehdr eh;
+	Elf64_Phdr ph[ELF_PHDR_MAX];
+	/* from the dynamic section: addresses and sizes, 0 when absent */
+	uint64_t strtab, str_sz, symtab, hash, gnu_hash, soname_off;
+	char *strings; /* str_sz bytes and a NUL of ours */
+	Elf64_Sym *syms;
+	unsigned sym_cnt;
+	char *err; /* one line: what is wrong */
+	size_t err_size;
+};
+
+/* Functions return 0, or -EINVAL after writing to err. */
+
+/* Fills everything from fd, err and err_size on, and checks that it does not contradict itself. */
+int elf_file__read(struct elf_file *f);
+void elf_file__free(struct elf_file *f);
+
+__attribute__((format(printf, 2, 3))) int elf_file_fail(struct elf_file *f, const char *fmt, ...);
+/* what: a name for messages. */
+int elf_file_read_at(struct elf_file *f, uint64_t off, void *buf, size_t len, const char *what);
+/* The segment, with all of flags (PF_X), whose bytes in the file hold [vaddr, vaddr + len). */
+const Elf64_Phdr *elf_file_segment(const struct elf_file *f, uint64_t vaddr, uint64_t len,
+				   uint32_t flags);
+
+#endif /* ATTACH_ELF_FILE_H */

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * System calls into the NVIDIA driver: decoded, with the objects that their handles mean. Clients
+ * and handles are the driver's, not a process's: one table for the trace.
+ */
+#ifndef MODEL_DRIVER_H
+#define MODEL_DRIVER_H
+
+#include "event.h"
+
+#include "decode/fnset.h"
+#include "decode/nv/nv_decode.h"
+#include "decode/nv/objects.h"
+#include "event/check.h"
+
+struct driver {
+	struct nv_abi abi;
+	struct nv_objects *objects;
+};
+
+/* abi: the running driver's version. -ENOMEM. */
+int driver__init(struct driver *d, const struct nv_abi *abi);
+void driver__close(struct driver *d);
+
+/* Room for what an event of the driver points to while it is handed out. */
+struct driver_scratch {
+	struct nv_ioctl io;
+	struct driver_info info, sched;
+	char device[24], name[64], values[256];
+};
+
+/* Fills *ev from a record. Returns true when it also tells something of the GPU's scheduler: *sched
+ * is an event of its own then. */
+bool driver__event(struct driver *d, const struct raw_nv *raw, const struct fnset *fns,
+		   struct driver_scratch *s, struct event *ev, struct event *sched);
+
+/* Named values of EVENT_DRIVER, EVENT_SCHED, EVENT_XID and EVENT_IRQ. */
+void driver_visit_fields(const struct event *ev, struct visitor *v);
+
+#endif /* MODEL_DRIVER_H */

@@ -1,0 +1,285 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* Raw records: what passes raw_check() may be read without a second look. Every record lies in a
+ * block of exactly its size, so that ASan sees a byte too many. */
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "event/check.h"
+
+#define BUF_SZ 4096
+
+static int check_copy(const void *data, size_t size, struct raw_call *raw)
+{
+	void *copy = malloc(size ? size : 1);
+	int ret;
+
+	assert_non_null(copy);
+	memcpy(copy, data, size);
+	ret = raw_check(copy, size, raw);
+	/* All that it promises can be read. */
+	if (ret == CT_REC_CALL) {
+		volatile uint64_t sum = 0;
+
+		for (unsigned i = 0; i < raw->word_cnt; i++)
+			sum += raw->words[i];
+		for (unsigned i = 0; i < raw->cap_cnt; i++) {
+			assert_int_equal(!!raw->caps[i].data, raw->caps[i].len > 0);
+			for (int k = 0; k < raw->caps[i].len; k++)
+				sum += raw->caps[i].data[k];
+		}
+	}
+	free(copy);
+	return ret;
+}
+
+/* A call with word_cnt words and captures of these lengths; returns its size. */
+static size_t make_call(uint8_t buf[BUF_SZ], unsigned word_cnt, const int *lens, unsigned cap_cnt)
+{
+	struct ct_call *c = (struct ct_call *)buf;
+	size_t off = CT_CALL_FIXED_SZ + 8 * word_cnt;
+
+	memset(buf, 0x5a, BUF_SZ);
+	memset(c, 0, CT_CALL_FIXED_SZ);
+	c->rec.kind = CT_REC_CALL;
+	c->word_cnt = word_cnt;
+	c->cap_cnt = cap_cnt;
+	for (unsigned i = 0; i < cap_cnt; i++) {
+		c->cap_len[i] = lens[i];
+		if (lens[i] > 0)
+			off += (lens[i] + 7) & ~7;
+	}
+	c->rec.size = off;
+	return off;
+}
+
+static void test_call(void **state)
+{
+	static const int lens[] = {8, 0, -EFAULT, 13, 1};
+	_Alignas(8) uint8_t buf[BUF_SZ];
+	size_t size = make_call(buf, 5, lens, 5);
+	struct raw_call raw;
+
+	(void)state;
+	assert_int_equal(raw_check(buf, size, &raw), CT_REC_CALL);
+	assert_ptr_equal(raw.call, buf);
+	assert_int_equal(raw.word_cnt, 5);
+	assert_ptr_equal(raw.words, buf + CT_CALL_FIXED_SZ);
+	assert_int_equal(raw.cap_cnt, 5);
+	for (int i = 0; i < 5; i++)
+		assert_int_equal(raw.caps[i].len, lens[i]);
+	assert_ptr_equal(raw.caps[0].data, buf + CT_CALL_FIXED_SZ + 40);
+	assert_null(raw.caps[1].data);
+	assert_null(raw.caps[2].data);
+	assert_ptr_equal(raw.caps[3].data, buf + CT_CALL_FIXED_SZ + 48);
+	assert_ptr_equal(raw.caps[4].data, buf + CT_CALL_FIXED_SZ + 64);
+	/* The ring may hand out more than the record says. */
+	assert_int_equal(check_copy(buf, size + 8, &raw), CT_REC_CALL);
+	/* The last capture needs no padding behind it. */
+	((struct ct_call *)buf)->rec.size = size - 7;
+	assert_int_equal(check_copy(buf, size - 7, &raw), CT_REC_CALL);
+	((struct ct_call *)buf)->rec.size = size - 8;
+	assert_int_equal(check_copy(buf, size - 8, &raw), -EINVAL);
+}
+
+/* Cut anywhere, with a size that says so and one that does not. */
+static void check_truncations(uint8_t *buf, size_t size, size_t least, int kind)
+{
+	struct ct_rec *rec = (struct ct_rec *)buf;
+	struct raw_call raw;
+
+	rec->size = size;
+	assert_int_equal(check_copy(buf, size, &raw), kind);
+	for (size_t n = 0; n < size; n++) {
+		rec->size = size;
+		assert_int_equal(check_copy(buf, n, &raw), -EINVAL);
+		rec->size = n;
+		assert_int_equal(check_copy(buf, n, &raw), n < least ? -EINVAL : kind);
+		/* There, but not said to be part of it. */
+		assert_int_equal(check_copy(buf, size, &raw), n < least ? -EINVAL : kind);
+	}
+	rec->size = size + 1;
+	assert_int_equal(check_copy(buf, size, &raw), -EINVAL);
+	rec->size = UINT32_MAX;
+	assert_int_equal(check_copy(buf, size, &raw), -EINVAL);
+	rec->size = 0;
+	assert_int_equal(check_copy(buf, size, &raw), -EINVAL);
+}
+
+static void test_truncated(void **state)
+{
+	static const int lens[CT_MAX_CAPS] = {8, 24, -14, 0, 128, 1, 1024, 7};
+	_Alignas(8) uint8_t buf[BUF_SZ];
+	size_t size;
+
+	(void)state;
+	size = make_call(buf, CT_MAX_WORDS, lens, CT_MAX_CAPS);
+	/* All but the padding of the last capture. */
+	check_truncations(buf, size, size - 1, CT_REC_CALL);
+	check_truncations(buf, make_call(buf, 0, NULL, 0), CT_CALL_FIXED_SZ, CT_REC_CALL);
+	check_truncations(buf, make_call(buf, 3, NULL, 0), CT_CALL_FIXED_SZ + 24, CT_REC_CALL);
+	for (int kind = CT_REC_THREAD; kind <= CT_REC_LIB; kind++) {
+		size = kind == CT_REC_LIB ? sizeof(struct ct_lib_map) : sizeof(struct ct_task);
+		memset(buf, 0xff, size);
+		((struct ct_rec *)buf)->kind = kind;
+		check_truncations(buf, size, size, kind);
+	}
+}
+
+static void test_kinds(void **state)
+{
+	_Alignas(8) uint8_t buf[BUF_SZ] = {0};
+	struct ct_rec *rec = (struct ct_rec *)buf;
+	struct raw_call raw;
+
+	(void)state;
+	rec->size = 512;
+	for (unsigned kind = 0; kind <= UINT16_MAX; kind++) {
+		int ret;
+
+		rec->kind = kind;
+		ret = raw_check(buf, 512, &raw);
+		if (kind > CT_REC_NONE && kind <= CT_REC_LIB)
+			assert_int_equal(ret, kind);
+		else if (kind == CT_REC_NONE || kind >= CT_REC_KIND_CNT)
+			assert_int_equal(ret, -EINVAL);
+		else /* of --kernel: with checks of their own */
+			assert_true(ret == (int)kind || ret == -EINVAL);
+	}
+}
+
+static void test_counts(void **state)
+{
+	_Alignas(8) uint8_t buf[BUF_SZ];
+	struct ct_call *c = (struct ct_call *)buf;
+	struct raw_call raw;
+
+	(void)state;
+	make_call(buf, 0, NULL, 0);
+	c->rec.size = BUF_SZ;
+	for (unsigned n = 0; n < 256; n++) {
+		c->word_cnt = n;
+		c->cap_cnt = 0;
+		assert_int_equal(raw_check(buf, BUF_SZ, &raw),
+				 n <= CT_MAX_WORDS ? CT_REC_CALL : -EINVAL);
+		c->word_cnt = 0;
+		c->cap_cnt = n;
+		assert_int_equal(raw_check(buf, BUF_SZ, &raw),
+				 n <= CT_MAX_CAPS ? CT_REC_CALL : -EINVAL);
+	}
+}
+
+static void test_lengths(void **state)
+{
+	_Alignas(8) uint8_t buf[BUF_SZ];
+	int lens[CT_MAX_CAPS];
+	struct raw_call raw;
+	size_t size;
+
+	(void)state;
+	for (int len = INT16_MIN; len <= INT16_MAX; len++) {
+		struct ct_call *c = (struct ct_call *)buf;
+
+		/* Room for any capture that may be. */
+		if (len == INT16_MIN || len == 1)
+			make_call(buf, 2, NULL, 0);
+		c->rec.size = CT_CALL_FIXED_SZ + 16 + CT_CAP_SZ_MAX;
+		c->cap_cnt = 1;
+		c->cap_len[0] = len;
+		assert_int_equal(raw_check(buf, c->rec.size, &raw),
+				 len <= CT_CAP_SZ_MAX ? CT_REC_CALL : -EINVAL);
+		if (len <= 0)
+			assert_null(raw.caps[0].data);
+	}
+	/* Each fits, all together do not. */
+	for (unsigned i = 0; i < CT_MAX_CAPS; i++)
+		lens[i] = 200;
+	size = make_call(buf, 1, lens, CT_MAX_CAPS);
+	((struct ct_call *)buf)->rec.size = size - 200;
+	assert_int_equal(check_copy(buf, size - 200, &raw), -EINVAL);
+	/* One more than the record holds, in the last capture only. */
+	size = make_call(buf, 1, lens, CT_MAX_CAPS);
+	((struct ct_call *)buf)->cap_len[CT_MAX_CAPS - 1] = 201;
+	assert_int_equal(check_copy(buf, size, &raw), -EINVAL);
+	/* A capture that was not read takes no room. */
+	make_call(buf, 1, lens, CT_MAX_CAPS);
+	((struct ct_call *)buf)->cap_len[0] = -14;
+	assert_int_equal(check_copy(buf, size, &raw), CT_REC_CALL);
+	assert_ptr_equal(raw.caps[1].data - (uint8_t *)raw.words, 8);
+}
+
+static uint64_t rnd_state;
+
+static uint64_t rnd(void)
+{
+	rnd_state ^= rnd_state << 13;
+	rnd_state ^= rnd_state >> 7;
+	rnd_state ^= rnd_state << 17;
+	return rnd_state;
+}
+
+/* Random bytes where a record would be, its size and kind mostly plausible. One block, whose end
+ * is the end of the record: ASan guards what is behind. */
+static void test_random(void **state)
+{
+	enum { MAX = 640 };
+	uint8_t *block = malloc(MAX);
+	unsigned ok = 0;
+
+	(void)state;
+	assert_non_null(block);
+	rnd_state = 0x9e3779b97f4a7c15;
+	for (unsigned round = 0; round < 1000000; round++) {
+		size_t size = rnd() % (MAX / 8 + 1) * 8;
+		uint8_t *buf = block + MAX - size;
+		struct raw_call raw;
+
+		for (size_t i = 0; i < size && i < 160; i += 8) {
+			uint64_t x = rnd();
+
+			memcpy(buf + i, &x, 8);
+		}
+		if (size >= sizeof(struct ct_rec) && round % 16) {
+			((struct ct_rec *)buf)->size = round % 3 ? size : rnd() % (size + 8);
+			((struct ct_rec *)buf)->kind = round % 5 ? CT_REC_CALL : rnd() % 8;
+		}
+		if (size >= CT_CALL_FIXED_SZ && round % 4) {
+			struct ct_call *c = (struct ct_call *)buf;
+
+			c->word_cnt = rnd() % (CT_MAX_WORDS + 2);
+			c->cap_cnt = rnd() % (CT_MAX_CAPS + 2);
+			for (int i = 0; i < CT_MAX_CAPS; i++)
+				c->cap_len[i] = (int)(rnd() % 160) - 40;
+		}
+		if (raw_check(buf, size, &raw) != CT_REC_CALL)
+			continue;
+		ok++;
+		for (unsigned i = 0; i < raw.word_cnt; i++)
+			assert_in_range((uintptr_t)&raw.words[i], (uintptr_t)buf,
+					(uintptr_t)block + MAX - 8);
+		for (unsigned i = 0; i < raw.cap_cnt; i++)
+			if (raw.caps[i].len > 0)
+				assert_in_range((uintptr_t)raw.caps[i].data + raw.caps[i].len,
+						(uintptr_t)buf, (uintptr_t)block + MAX);
+	}
+	free(block);
+	/* The round that finds all of them wrong tests nothing. */
+	assert_true(ok > 10000);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_call),	cmocka_unit_test(test_truncated),
+		cmocka_unit_test(test_kinds),	cmocka_unit_test(test_counts),
+		cmocka_unit_test(test_lengths), cmocka_unit_test(test_random),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,369 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* Names of kernels: interned, demangled whatever they are, read through handles while that holds.
+ */
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "model/kernel.h"
+
+/* Only libstdc++.a has it; without it a name may be as long as its demangler likes. */
+__attribute__((weak)) int
+__gcclibcxx_demangle_callback(const char *, void (*)(const char *, size_t, void *), void *);
+
+/* What a CUfunction points to, as far as we know. */
+struct driver_handle {
+	uint64_t what;
+	const char *name;
+	uint64_t more[2];
+};
+
+static uint64_t val(const struct driver_handle *h)
+{
+	return (uintptr_t)h;
+}
+
+static const struct kernel_name *intern(const char *s)
+{
+	return kernel_name__intern(s, strlen(s));
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	kernel_names__free();
+	return 0;
+}
+
+static void test_intern(void **state)
+{
+	const struct kernel_name *a = intern("add_kernel"), *b;
+
+	(void)state;
+	assert_string_equal(a->mangled, "add_kernel");
+	assert_ptr_equal(a->mangled, a->demangled);
+	assert_ptr_equal(intern("add_kernel"), a);
+	assert_ptr_equal(kernel_name__intern("add_kernel_and_more", 10), a);
+	b = intern("_Z10vector_addPfi");
+	assert_string_equal(b->mangled, "_Z10vector_addPfi");
+	assert_string_equal(b->demangled, "vector_add(float*, int)");
+	assert_ptr_equal(intern("_Z10vector_addPfi"), b);
+	assert_string_equal(intern("_ZN2at6native3addIfEEvT_")->demangled,
+			    "void at::native::add<float>(float)");
+	/* A NUL ends a name, whatever its length is said to be. */
+	assert_ptr_equal(kernel_name__intern("add_kernel\0x", 12), a);
+	assert_string_equal(kernel_name__intern("", 0)->mangled, "");
+	assert_string_equal(kernel_name__intern("\0\0", 2)->mangled, "");
+}
+
+/* Many names: each pointer stays. */
+static void test_intern_many(void **state)
+{
+	const struct kernel_name *first[256];
+	char name[32];
+
+	(void)state;
+	for (int i = 0; i < 20000; i++) {
+		int len = snprintf(name, sizeof(name), "kernel_%d", i);
+		const struct kernel_name *n = kernel_name__intern(name, len);
+
+		assert_string_equal(n->mangled, name);
+		if (i < 256)
+			first[i] = n;
+	}
+	for (int i = 0; i < 256; i++) {
+		snprintf(name, sizeof(name), "kernel_%d", i);
+		assert_ptr_equal(intern(name), first[i]);
+	}
+}
+
+static void test_hostile(void **state)
+{
+	static const char *const names[] = {
+		"_Z",
+		"_ZN",
+		"_ZNE",
+		"_Z9999999999x",
+		"_Z1",
+		"_ZN1a",
+		"_Z3fooIXadL_Z",
+		"_ZZZZZZZZ",
+		"_Z1fS_",
+		"_Z1fT_",
+		"_ZDTdt",
+		"_Z\xff\xfe",
+		"_ZUlvE_",
+		"_Z1fS9999999999999_",
+		"_Z-1f",
+		"_Z1fA99999999999999999999_i",
+		"_ZGVZ1fvE1x",
+		"_ZThn99999999999_1f",
+		"\x01\x02",
+		"_Z1f\n",
+	};
+	char name[4000];
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		const struct kernel_name *n = intern(names[i]);
+
+		assert_string_equal(n->mangled, names[i]);
+		assert_non_null(n->demangled);
+	}
+	/* Deep nesting: pointers, namespaces, templates, functions. */
+	for (int k = 0; k < 4; k++) {
+		static const char *const piece[] = {"P", "N1a", "1aI", "PF"};
+		size_t len = strlen(piece[k]), at = 4;
+
+		strcpy(name, "_Z1f");
+		for (; at + len < sizeof(name); at += len)
+			memcpy(name + at, piece[k], len);
+		name[at] = 0;
+		assert_string_equal(intern(name)->mangled, name);
+	}
+	memset(name, 'S', sizeof(name) - 1);
+	name[sizeof(name) - 1] = 0;
+	memcpy(name, "_Z", 2);
+	intern(name);
+}
+
+/* Types made of pairs of themselves: each level doubles what is written. 27 bytes of the name for
+ * the first, 8 for each more. */
+static void doubling(char *name, size_t size, int levels)
+{
+	static const char digits[] = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ";
+	size_t len = snprintf(name, size, "_Z1fSt4pairIiiE");
+
+	for (int i = 0; i < levels && i < 36; i++)
+		len += snprintf(name + len, size - len, "S_IS%c_S%c_E", digits[i], digits[i]);
+}
+
+static void test_bomb(void **state)
+{
+	char name[1024];
+	const struct kernel_name *n;
+
+	(void)state;
+	doubling(name, sizeof(name), 6);
+	n = intern(name);
+	assert_memory_equal(n->demangled, "f(std::pair<int, int>, ", 23);
+	assert_true(strlen(n->demangled) > 1000);
+	if (!__gcclibcxx_demangle_callback)
+		skip();
+	/* 2^36 pairs. */
+	doubling(name, sizeof(name), 36);
+	n = intern(name);
+	assert_ptr_equal(n->mangled, n->demangled);
+	/* It left nothing behind. */
+	assert_string_equal(intern("_Z1gv")->demangled, "g()");
+}
+
+static void test_set_get(void **state)
+{
+	const struct kernel_name *a = intern("a"), *b = intern("b");
+	struct handles h = {0};
+
+	(void)state;
+	assert_null(handles__get(&h, 0x10, 0));
+	handles__set(&h, 0x10, a, 0);
+	handles__set(&h, 0x20, b, 0);
+	assert_ptr_equal(handles__get(&h, 0x10, 0)->name, a);
+	assert_false(handles__get(&h, 0x10, 0)->guessed);
+	assert_ptr_equal(handles__get(&h, 0x20, 0)->name, b);
+	/* The handle of another kernel now. */
+	handles__set(&h, 0x10, b, 0);
+	assert_ptr_equal(handles__get(&h, 0x10, 0)->name, b);
+	/* No name, no handle. */
+	handles__set(&h, 0x30, NULL, 0);
+	handles__set(&h, 0, a, 0);
+	assert_null(handles__get(&h, 0x30, 0));
+	assert_null(handles__get(&h, 0, 0));
+	assert_null(handles__get(&h, 0, getpid()));
+	/* What the program said outlives its modules. */
+	handles__unloaded(&h);
+	assert_ptr_equal(handles__get(&h, 0x20, 0)->name, b);
+	handles__clear(&h);
+	assert_null(handles__get(&h, 0x20, 0));
+	handles__clear(&h);
+}
+
+static void test_read(void **state)
+{
+	static const struct driver_handle good = {1, "_Z4goodv", {0}},
+					  isra = {1, "foo.isra.0", {0}};
+	struct handles h = {0};
+	const struct handle *e;
+
+	(void)state;
+	e = handles__get(&h, val(&good), getpid());
+	if (!e)
+		skip(); /* process_vm_readv() is not allowed here */
+	assert_true(e->guessed);
+	assert_string_equal(e->name->demangled, "good()");
+	/* Known now, without reading. */
+	assert_ptr_equal(handles__get(&h, val(&good), 0), e);
+	assert_string_equal(handles__get(&h, val(&isra), getpid())->name->mangled, "foo.isra.0");
+	/* The program says so too. */
+	handles__set(&h, val(&good), intern("_Z4goodv"), getpid());
+	assert_int_equal(h.checked_ok, 1);
+	assert_int_equal(h.checked_bad, 0);
+	assert_false(handles__get(&h, val(&good), 0)->guessed);
+	/* A module goes: what was read is read anew, for the name may be another. */
+	handles__unloaded(&h);
+	assert_null(handles__get(&h, val(&isra), 0));
+	assert_non_null(handles__get(&h, val(&good), 0));
+	assert_non_null(handles__get(&h, val(&isra), getpid()));
+	handles__clear(&h);
+}
+
+/* Handles that lead nowhere, or to what is no name. */
+static void test_read_bad(void **state)
+{
+	static char huge[5000];
+	const struct driver_handle bad[] = {
+		{1, NULL, {0}},
+		{1, "", {0}},
+		{1, "1kernel", {0}},
+		{1, "a b", {0}},
+		{1, "a\xc3\xa4", {0}},
+		{1, "a\nb", {0}},
+		{1, huge, {0}},
+		{1, (const char *)8, {0}},
+		{1, (const char *)~0ul, {0}},
+	};
+	static const uint64_t wild[] = {1, 8, UINT64_MAX, UINT64_MAX - 8, 1ull << 63, 0xdead0000};
+	struct handles h = {0};
+
+	(void)state;
+	memset(huge, 'a', sizeof(huge) - 1);
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		assert_null(handles__get(&h, val(&bad[i]), getpid()));
+		assert_null(handles__get(&h, val(&bad[i]), getpid())); /* not read again */
+	}
+	for (size_t i = 0; i < sizeof(wild) / sizeof(wild[0]); i++)
+		assert_null(handles__get(&h, wild[i], getpid()));
+	/* The program names it after all. */
+	handles__set(&h, 8, intern("k"), 0);
+	assert_string_equal(handles__get(&h, 8, 0)->name->mangled, "k");
+	handles__clear(&h);
+}
+
+/* One contradiction, and nothing that was read through handles is believed any more. */
+static void test_contradiction(void **state)
+{
+	static const struct driver_handle one = {1, "one", {0}}, two = {1, "two", {0}},
+					  three = {1, "three", {0}};
+	struct handles h = {0};
+
+	(void)state;
+	if (!handles__get(&h, val(&one), getpid()))
+		skip();
+	handles__set(&h, val(&two), intern("other"), getpid());
+	assert_int_equal(h.checked_bad, 1);
+	assert_null(handles__get(&h, val(&one), getpid()));
+	assert_null(handles__get(&h, val(&three), getpid()));
+	/* What the program said is. */
+	assert_string_equal(handles__get(&h, val(&two), getpid())->name->mangled, "other");
+	handles__set(&h, val(&one), intern("uno"), getpid());
+	assert_string_equal(handles__get(&h, val(&one), 0)->name->mangled, "uno");
+	/* Another program in the process: it has not lied yet. */
+	handles__clear(&h);
+	assert_non_null(handles__get(&h, val(&one), getpid()));
+	/* A handle that cannot be read, of a process that is there, is a contradiction too. */
+	handles__set(&h, 8, intern("other"), getpid());
+	assert_null(handles__get(&h, val(&one), getpid()));
+	handles__clear(&h);
+}
+
+/* Checked some times, not for ever. */
+static void test_check_limit(void **state)
+{
+	static const struct driver_handle h1 = {1, "one", {0}};
+	struct handles h = {0};
+
+	(void)state;
+	if (!handles__get(&h, val(&h1), getpid()))
+		skip();
+	for (int i = 0; i < 100; i++)
+		handles__set(&h, val(&h1), intern("one"), getpid());
+	assert_true(h.checked_ok >= 8 && h.checked_ok < 50);
+	/* A process that is gone says nothing. */
+	handles__clear(&h);
+	handles__set(&h, val(&h1), intern("other"), 4000000);
+	assert_int_equal(h.checked_bad, 0);
+	handles__clear(&h);
+}
+
+/* Records hold 1023 bytes of a name; behind the handle it is whole. That is no contradiction. */
+static void test_cut(void **state)
+{
+	static char whole[2001], other[2001];
+	const struct driver_handle hw = {1, whole, {0}}, ho = {1, other, {0}};
+	struct handles h = {0};
+
+	(void)state;
+	memset(whole, 'w', sizeof(whole) - 1);
+	memset(other, 'o', sizeof(other) - 1);
+	if (!handles__get(&h, val(&hw), getpid()))
+		skip();
+	handles__clear(&h);
+	for (int i = 0; i < 100; i++) {
+		handles__set(&h, val(&hw), kernel_name__intern(whole, 1023), getpid());
+		assert_string_equal(handles__get(&h, val(&hw), 0)->name->mangled, whole);
+		assert_false(handles__get(&h, val(&hw), 0)->guessed);
+	}
+	assert_int_equal(h.checked_bad, 0);
+	/* A short name is not cut, and another name is another. */
+	handles__set(&h, val(&ho), kernel_name__intern(whole, 1023), getpid());
+	assert_int_equal(h.checked_bad, 1);
+	assert_int_equal(strlen(handles__get(&h, val(&ho), 0)->name->mangled), 1023);
+	handles__clear(&h);
+	handles__set(&h, val(&hw), kernel_name__intern(whole, 1000), getpid());
+	assert_int_equal(h.checked_bad, 1);
+	handles__clear(&h);
+}
+
+static void test_derive(void **state)
+{
+	static const struct driver_handle h1 = {1, "one", {0}};
+	struct handles h = {0};
+	const struct handle *e;
+
+	(void)state;
+	handles__set(&h, 0x10, intern("said"), 0);
+	handles__derive(&h, 0x20, handles__get(&h, 0x10, 0));
+	assert_string_equal(handles__get(&h, 0x20, 0)->name->mangled, "said");
+	assert_false(handles__get(&h, 0x20, 0)->guessed);
+	handles__derive(&h, 0, handles__get(&h, 0x10, 0));
+	assert_null(handles__get(&h, 0, 0));
+	e = handles__get(&h, val(&h1), getpid());
+	if (e) {
+		handles__derive(&h, 0x30, e);
+		assert_true(handles__get(&h, 0x30, 0)->guessed);
+		/* What follows from a guess falls with it. */
+		handles__set(&h, 8, intern("other"), getpid());
+		assert_null(handles__get(&h, 0x30, 0));
+		assert_non_null(handles__get(&h, 0x20, 0));
+	}
+	handles__clear(&h);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_intern),	    cmocka_unit_test(test_intern_many),
+		cmocka_unit_test(test_hostile),	    cmocka_unit_test(test_bomb),
+		cmocka_unit_test(test_set_get),	    cmocka_unit_test(test_read),
+		cmocka_unit_test(test_read_bad),    cmocka_unit_test(test_contradiction),
+		cmocka_unit_test(test_check_limit), cmocka_unit_test(test_cut),
+		cmocka_unit_test(test_derive),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, teardown);
+}

@@ -1,0 +1,286 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* Live memory of a process, against a model that is too simple to be wrong. */
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "model/mem.h"
+
+static void check(const struct mem *m, uint64_t device, uint64_t host, uint64_t managed)
+{
+	struct mem_totals t;
+
+	mem__totals(m, &t);
+	assert_int_equal(t.device_bytes, device);
+	assert_int_equal(t.host_bytes, host);
+	assert_int_equal(t.managed_bytes, managed);
+}
+
+static void test_alloc_free(void **state)
+{
+	struct mem m = {0};
+	uint64_t size = 77;
+
+	(void)state;
+	mem__alloc(&m, MEM_DEVICE, 0x1000, 0x100);
+	mem__alloc(&m, MEM_HOST, 0x2000, 0x200);
+	mem__alloc(&m, MEM_MANAGED, 0x3000, 0x400);
+	check(&m, 0x100, 0x200, 0x400);
+	assert_int_equal(mem__kind_at(&m, 0xfff), -1);
+	assert_int_equal(mem__kind_at(&m, 0x1000), MEM_DEVICE);
+	assert_int_equal(mem__kind_at(&m, 0x10ff), MEM_DEVICE);
+	assert_int_equal(mem__kind_at(&m, 0x1100), -1);
+	assert_int_equal(mem__kind_at(&m, 0x2001), MEM_HOST);
+	assert_int_equal(mem__kind_at(&m, 0x33ff), MEM_MANAGED);
+	/* Unknown, in the middle of one, twice. */
+	assert_false(mem__free(&m, 0x5000, &size));
+	assert_false(mem__free(&m, 0x1001, &size));
+	assert_false(mem__free(&m, 0, &size));
+	assert_int_equal(size, 77);
+	check(&m, 0x100, 0x200, 0x400);
+	assert_true(mem__free(&m, 0x1000, &size));
+	assert_int_equal(size, 0x100);
+	assert_false(mem__free(&m, 0x1000, &size));
+	check(&m, 0, 0x200, 0x400);
+	assert_true(mem__free(&m, 0x3000, &size));
+	assert_true(mem__free(&m, 0x2000, &size));
+	check(&m, 0, 0, 0);
+	mem__clear(&m);
+	assert_null(m.ranges);
+}
+
+/* Where something new is, something older was freed unseen. */
+static void test_overlap(void **state)
+{
+	struct mem m = {0};
+	uint64_t size;
+
+	(void)state;
+	mem__alloc(&m, MEM_DEVICE, 0x1000, 0x1000);
+	mem__alloc(&m, MEM_DEVICE, 0x1000, 0x1000);
+	check(&m, 0x1000, 0, 0);
+	mem__alloc(&m, MEM_HOST, 0x1800, 0x10);
+	check(&m, 0, 0x10, 0);
+	assert_int_equal(mem__kind_at(&m, 0x1000), -1);
+	assert_false(mem__free(&m, 0x1000, &size));
+	for (uint64_t a = 0x10000; a < 0x20000; a += 0x100)
+		mem__alloc(&m, MEM_MANAGED, a, 0x100);
+	check(&m, 0, 0x10, 0x10000);
+	/* Touching is not overlapping. */
+	mem__alloc(&m, MEM_DEVICE, 0x20000, 0x100);
+	mem__alloc(&m, MEM_DEVICE, 0xff00, 0x100);
+	check(&m, 0x200, 0x10, 0x10000);
+	/* One byte into each of its neighbours. */
+	mem__alloc(&m, MEM_DEVICE, 0x100ff, 0x102);
+	check(&m, 0x302, 0x10, 0x10000 - 0x300);
+	/* Over all of them. */
+	mem__alloc(&m, MEM_HOST, 0x1000, 0x100000);
+	check(&m, 0, 0x100000, 0);
+	mem__clear(&m);
+	check(&m, 0, 0, 0);
+}
+
+static void test_zero_size(void **state)
+{
+	struct mem m = {0};
+	uint64_t size = 5;
+
+	(void)state;
+	mem__alloc(&m, MEM_DEVICE, 0x1000, 0);
+	check(&m, 0, 0, 0);
+	assert_int_equal(mem__kind_at(&m, 0x1000), MEM_DEVICE);
+	assert_int_equal(mem__kind_at(&m, 0x1001), -1);
+	assert_true(mem__free(&m, 0x1000, &size));
+	assert_int_equal(size, 0);
+	mem__alloc(&m, MEM_DEVICE, 0, 0);
+	mem__alloc(&m, MEM_DEVICE, UINT64_MAX, 0);
+	assert_int_equal(mem__kind_at(&m, 0), MEM_DEVICE);
+	assert_int_equal(mem__kind_at(&m, UINT64_MAX), MEM_DEVICE);
+	mem__clear(&m);
+}
+
+/* The target says what it likes: ends beyond the end of the address space. */
+static void test_wrap(void **state)
+{
+	struct mem m = {0};
+	uint64_t size;
+
+	(void)state;
+	mem__alloc(&m, MEM_DEVICE, UINT64_MAX - 15, 16); /* the last 16 bytes: no wrap yet */
+	assert_int_equal(mem__kind_at(&m, UINT64_MAX), MEM_DEVICE);
+	assert_int_equal(mem__kind_at(&m, 0), -1);
+	check(&m, 16, 0, 0);
+	mem__alloc(&m, MEM_HOST, UINT64_MAX - 7, 0x1000);
+	check(&m, 0, 0x1000, 0);
+	mem__alloc(&m, MEM_HOST, UINT64_MAX - 7, 0x1000);
+	check(&m, 0, 0x1000, 0);
+	assert_int_equal(mem__kind_at(&m, UINT64_MAX), MEM_HOST);
+	assert_int_equal(mem__kind_at(&m, 3), -1);
+	assert_true(mem__free(&m, UINT64_MAX - 7, &size));
+	assert_int_equal(size, 0x1000);
+	mem__alloc(&m, MEM_DEVICE, 1, UINT64_MAX);
+	mem__alloc(&m, MEM_DEVICE, 0x1000, UINT64_MAX);
+	mem__alloc(&m, MEM_DEVICE, UINT64_MAX, UINT64_MAX);
+	mem__alloc(&m, MEM_DEVICE, 0, UINT64_MAX);
+	assert_int_equal(mem__kind_at(&m, UINT64_MAX - 1), MEM_DEVICE);
+	assert_true(mem__free(&m, 0, &size));
+	assert_int_equal(size, UINT64_MAX);
+	/* The very last byte lies behind it. */
+	assert_true(mem__free(&m, UINT64_MAX, &size));
+	assert_int_equal(size, UINT64_MAX);
+	check(&m, 0, 0, 0);
+	for (uint64_t i = 0; i < 1000; i++)
+		mem__alloc(&m, MEM_DEVICE, UINT64_MAX - i, UINT64_MAX - i * i);
+	mem__clear(&m);
+	check(&m, 0, 0, 0);
+	assert_null(m.ranges);
+}
+
+static void test_physical(void **state)
+{
+	struct mem m = {0};
+	uint64_t size;
+
+	(void)state;
+	/* Handles near each other, of much memory: handles cover nothing. */
+	mem__create(&m, 0x1000, 0x200000);
+	mem__create(&m, 0x1001, 0x400000);
+	check(&m, 0x600000, 0, 0);
+	/* Not an address. */
+	assert_int_equal(mem__kind_at(&m, 0x1000), -1);
+	assert_false(mem__free(&m, 0x1000, &size));
+	mem__alloc(&m, MEM_DEVICE, 0x1000, 0x10);
+	check(&m, 0x600010, 0, 0);
+	assert_true(mem__release(&m, 0x1000, &size));
+	assert_int_equal(size, 0x200000);
+	assert_false(mem__release(&m, 0x1000, &size));
+	check(&m, 0x400010, 0, 0);
+	/* The same handle again: its release was not seen. */
+	mem__create(&m, 0x1001, 1);
+	check(&m, 0x11, 0, 0);
+	mem__create(&m, UINT64_MAX, UINT64_MAX);
+	mem__create(&m, 0, 0);
+	assert_true(mem__release(&m, UINT64_MAX, &size));
+	assert_true(mem__release(&m, 0, &size));
+	check(&m, 0x11, 0, 0);
+	mem__clear(&m);
+	check(&m, 0, 0, 0);
+	assert_null(m.physical);
+}
+
+static uint64_t rnd_state;
+
+static uint64_t rnd(void)
+{
+	rnd_state ^= rnd_state << 13;
+	rnd_state ^= rnd_state >> 7;
+	rnd_state ^= rnd_state << 17;
+	return rnd_state;
+}
+
+#define SPACE 512
+
+/* One entry per address: which range it belongs to, by where that begins; -1: none. */
+struct naive {
+	int owner[SPACE];
+	uint64_t bytes[SPACE];
+	enum mem_kind kind[SPACE];
+	bool physical[64];
+	uint64_t physical_bytes[64];
+};
+
+static void naive_drop(struct naive *n, int start)
+{
+	for (int i = 0; i < SPACE; i++)
+		if (n->owner[i] == start)
+			n->owner[i] = -1;
+}
+
+static void naive_alloc(struct naive *n, enum mem_kind kind, unsigned addr, unsigned size)
+{
+	unsigned span = size ? size : 1;
+
+	for (unsigned i = addr; i < addr + span && i < SPACE; i++)
+		if (n->owner[i] >= 0)
+			naive_drop(n, n->owner[i]);
+	for (unsigned i = addr; i < addr + span && i < SPACE; i++)
+		n->owner[i] = addr;
+	n->bytes[addr] = size;
+	n->kind[addr] = kind;
+}
+
+static void naive_totals(const struct naive *n, uint64_t bytes[MEM_KIND_CNT])
+{
+	memset(bytes, 0, MEM_KIND_CNT * sizeof(*bytes));
+	for (int i = 0; i < SPACE; i++)
+		if (n->owner[i] == i)
+			bytes[n->kind[i]] += n->bytes[i];
+	for (int i = 0; i < 64; i++)
+		if (n->physical[i])
+			bytes[MEM_DEVICE] += n->physical_bytes[i];
+}
+
+static void test_random(void **state)
+{
+	/* The highest addresses there are, so that ranges reach the end of the space. */
+	uint64_t base = UINT64_MAX - SPACE + 1, bytes[MEM_KIND_CNT], size;
+	static struct naive n;
+	struct mem m = {0};
+
+	(void)state;
+	rnd_state = 0x2545f4914f6cdd1d;
+	memset(n.owner, -1, sizeof(n.owner));
+	for (unsigned round = 0; round < 100000; round++) {
+		unsigned addr = rnd() % SPACE, len = rnd() % 24, h = rnd() % 64;
+		enum mem_kind kind = rnd() % MEM_KIND_CNT;
+		bool known;
+
+		switch (rnd() % 8) {
+		case 0 ... 2:
+			mem__alloc(&m, kind, base + addr, len);
+			naive_alloc(&n, kind, addr, len);
+			break;
+		case 3 ... 5:
+			known = n.owner[addr] == (int)addr;
+			assert_int_equal(mem__free(&m, base + addr, &size), known);
+			if (known) {
+				assert_int_equal(size, n.bytes[addr]);
+				naive_drop(&n, addr);
+			}
+			break;
+		case 6:
+			mem__create(&m, h, len);
+			n.physical[h] = true;
+			n.physical_bytes[h] = len;
+			break;
+		case 7:
+			assert_int_equal(mem__release(&m, h, &size), n.physical[h]);
+			n.physical[h] = false;
+		}
+		addr = rnd() % SPACE;
+		assert_int_equal(mem__kind_at(&m, base + addr),
+				 n.owner[addr] < 0 ? -1 : (int)n.kind[n.owner[addr]]);
+		if (round % 8)
+			continue;
+		naive_totals(&n, bytes);
+		check(&m, bytes[MEM_DEVICE], bytes[MEM_HOST], bytes[MEM_MANAGED]);
+	}
+	mem__clear(&m);
+	check(&m, 0, 0, 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_alloc_free), cmocka_unit_test(test_overlap),
+		cmocka_unit_test(test_zero_size),  cmocka_unit_test(test_wrap),
+		cmocka_unit_test(test_physical),   cmocka_unit_test(test_random),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,407 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* Raw records to events: outcome, processes and threads, what is bad, names of kernels. */
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <pthread.h>
+#include <unistd.h>
+
+#include "model/kernel.h"
+#include "test_model.h"
+
+static struct rig r;
+
+static int setup(void **state)
+{
+	(void)state;
+	rig_open(&r, false, 0);
+	return 0;
+}
+
+static int setup_live(void **state)
+{
+	(void)state;
+	rig_open(&r, true, 0);
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	rig_close(&r);
+	return 0;
+}
+
+static void test_common(void **state)
+{
+	const struct event *ev;
+
+	(void)state;
+	r.pid = 10;
+	r.tid = 11;
+	r.dur_ns = 4321;
+	ev = CALL(&r, "cuMemAlloc_v2", {"dptr", 0x7f00}, {"bytesize", 512});
+	assert_int_equal(r.cnt, 1);
+	assert_int_equal(ev->kind, EVENT_CALL);
+	assert_int_equal(ev->type, TYPE_MEMORY);
+	assert_string_equal(ev->op, "alloc");
+	assert_string_equal(ev->name, "cuMemAlloc");
+	assert_string_equal(ev->fn->symbol, "cuMemAlloc_v2");
+	assert_int_equal(ev->pid, 10);
+	assert_int_equal(ev->tid, 11);
+	assert_int_equal(event_duration_ns(ev), 4321);
+	assert_int_equal(ev->id, 1);
+	assert_int_equal(ev->parent_id, 0);
+	assert_int_equal(ev->lib_id, 1);
+	assert_int_equal(ev->result, 0);
+	assert_false(ev->is_error || ev->unfinished || ev->abandoned);
+}
+
+static void test_outcome(void **state)
+{
+	const struct event *ev;
+
+	(void)state;
+	r.result = 1;
+	ev = CALL0(&r, "cuInit");
+	assert_int_equal(ev->result, 1);
+	assert_true(ev->is_error);
+	r.result = -7;
+	assert_true(CALL0(&r, "cuInit")->is_error);
+	/* An answer of a query. */
+	r.result = 600;
+	ev = CALL0(&r, "cuStreamQuery");
+	assert_int_equal(ev->result, 600);
+	assert_false(ev->is_error);
+	r.result = 600;
+	assert_false(CALL0(&r, "cuEventQuery")->is_error);
+	/* Never returned: the number where the result would be means nothing. */
+	r.flags = CT_CALL_F_UNFINISHED;
+	r.result = 999;
+	ev = CALL0(&r, "cuCtxSynchronize");
+	assert_true(ev->unfinished);
+	assert_false(ev->abandoned || ev->is_error);
+	assert_int_equal(ev->result, 0);
+	r.flags = CT_CALL_F_ABANDONED;
+	r.result = 2;
+	ev = CALL0(&r, "cuCtxSynchronize");
+	assert_true(ev->abandoned);
+	assert_false(ev->unfinished || ev->is_error);
+	assert_int_equal(ev->result, 0);
+}
+
+/* Calls that never returned change nothing. */
+static void test_unfinished(void **state)
+{
+	const struct event *ev;
+
+	(void)state;
+	CALL(&r, "cuMemAlloc_v2", {"dptr", 0x1000}, {"bytesize", 100});
+	for (int flags = CT_CALL_F_UNFINISHED; flags <= CT_CALL_F_ABANDONED; flags++) {
+		r.flags = flags;
+		ev = CALL(&r, "cuMemFree_v2", {"dptr", 0x1000});
+		assert_false(ev->has_mem || ev->has & HAS_SIZE);
+		assert_int_equal(ev->ptr, 0x1000);
+		r.flags = flags;
+		ev = CALL(&r, "cuMemAlloc_v2", {"dptr", 0x2000}, {"bytesize", 100});
+		assert_false(ev->has_mem || ev->has & HAS_PTR);
+		assert_int_equal(ev->size, 100);
+		r.flags = flags;
+		ev = CALL(&r, "cuMemcpyDtoH_v2", {"dstHost", 1}, {"srcDevice", 2},
+			  {"ByteCount", 4096});
+		assert_int_equal(ev->dir, COPY_DIR_DTOH);
+		assert_false(ev->has & HAS_BANDWIDTH);
+		r.flags = flags;
+		CALL(&r, "cuStreamBeginCapture_v2", {"hStream", 0x5});
+		ev = CALL(&r, "cuLaunchKernel", {"f", 0xf}, {"hStream", 0x5});
+		assert_false(ev->launch.capturing);
+	}
+	ev = CALL(&r, "cuMemFree_v2", {"dptr", 0x1000});
+	assert_int_equal(ev->size, 100);
+	assert_int_equal(ev->mem.device_bytes, 0);
+}
+
+static void test_nested(void **state)
+{
+	struct ct_call c = {
+		.rec = {.size = CT_CALL_FIXED_SZ, .kind = CT_REC_CALL, .pid = 5, .tid = 6}};
+	int id = fnset__id(r.fns, "cuInit");
+
+	(void)state;
+	c.func_id = id;
+	c.call_id = 8;
+	c.parent_id = 7;
+	c.depth = 3;
+	c.lib_id = 2;
+	/* The clock went nowhere, or back. */
+	c.rec.ts_ns = 100;
+	c.end_ns = 50;
+	rig_record(&r, &c, CT_CALL_FIXED_SZ);
+	assert_int_equal(r.cnt, 1);
+	assert_int_equal(r.ev.parent_id, 7);
+	assert_int_equal(r.ev.depth, 3);
+	assert_int_equal(r.ev.lib_id, 2);
+	assert_int_equal(event_duration_ns(&r.ev), 0);
+	/* The argument is not in the record. */
+	assert_int_equal(r.ev.word_cnt, 0);
+}
+
+static void test_bad(void **state)
+{
+	struct ct_call c = {.rec = {.size = CT_CALL_FIXED_SZ, .kind = CT_REC_CALL}};
+	struct ct_lib_map lib = {.rec = {.size = sizeof(lib), .kind = CT_REC_LIB}};
+	static const uint32_t ids[] = {CT_MAX_FUNCS, CT_MAX_FUNCS - 2, UINT32_MAX, 1u << 31};
+
+	(void)state;
+	for (unsigned i = 0; i < sizeof(ids) / sizeof(ids[0]); i++) {
+		c.func_id = ids[i];
+		rig_record(&r, &c, CT_CALL_FIXED_SZ);
+		assert_int_equal(model__bad_records(r.m), i + 1);
+	}
+	c.func_id = 0;
+	rig_record(&r, &c, CT_CALL_FIXED_SZ - 1);
+	c.word_cnt = 200;
+	rig_record(&r, &c, CT_CALL_FIXED_SZ);
+	c.rec.kind = 999;
+	rig_record(&r, &c, CT_CALL_FIXED_SZ);
+	rig_record(&r, &c, 3);
+	assert_int_equal(model__bad_records(r.m), 8);
+	/* The caller's. */
+	rig_record(&r, &lib, sizeof(lib));
+	assert_int_equal(model__bad_records(r.m), 8);
+	assert_int_equal(r.cnt, 0);
+	/* The tracer's own calls. */
+	c = (struct ct_call){.rec = {.size = CT_CALL_FIXED_SZ, .kind = CT_REC_CALL},
+			     .func_id = CT_MAX_FUNCS - 1};
+	rig_record(&r, &c, CT_CALL_FIXED_SZ);
+	assert_int_equal(model__bad_records(r.m), 8);
+	assert_int_equal(r.cnt, 0);
+}
+
+/* A symbol that the table does not have. */
+static void test_unknown_symbol(void **state)
+{
+	struct rig_layout l = {.words = {1, 2, 3, 4, 5, 6}};
+	const struct event *ev = rig_send(&r, "cuBrandNewThing_v3", &l);
+
+	(void)state;
+	assert_string_equal(ev->name, "cuBrandNewThing");
+	assert_int_equal(ev->type, TYPE_OTHER);
+	assert_int_equal(ev->has, 0);
+	assert_int_equal(ev->word_cnt, 6);
+}
+
+static void test_threads(void **state)
+{
+	(void)state;
+	r.tid = 7;
+	rig_task(&r, CT_REC_THREAD, 0, 0, "worker");
+	assert_int_equal(r.cnt, 0);
+	r.tid = 8;
+	rig_task(&r, CT_REC_THREAD, 0, 0, "sixteen bytes!!!"); /* no NUL */
+	r.tid = 7;
+	assert_string_equal(CALL0(&r, "cuInit")->comm, "worker");
+	r.tid = 8;
+	assert_string_equal(CALL0(&r, "cuInit")->comm, "sixteen bytes!!!");
+	r.tid = 7;
+	rig_task(&r, CT_REC_THREAD, 0, 0, "renamed");
+	r.tid = 7;
+	assert_string_equal(CALL0(&r, "cuInit")->comm, "renamed");
+	/* One that nobody named, and the same id in another process. */
+	r.tid = 9;
+	assert_string_equal(CALL0(&r, "cuInit")->comm, "");
+	r.pid = RIG_PID + 1;
+	r.tid = 7;
+	assert_string_equal(CALL0(&r, "cuInit")->comm, "");
+}
+
+static void test_processes(void **state)
+{
+	(void)state;
+	r.pid = r.tid = 50;
+	rig_task(&r, CT_REC_FORK, 49, 0, "sh");
+	assert_int_equal(r.ev.kind, EVENT_PROCESS);
+	assert_int_equal(r.ev.type, TYPE_PROCESS);
+	assert_string_equal(r.ev.op, "fork");
+	assert_string_equal(r.ev.name, "fork");
+	assert_int_equal(r.ev.pid, 50);
+	assert_int_equal(r.ev.parent_pid, 49);
+	assert_string_equal(r.comm, "sh");
+	r.pid = r.tid = 50;
+	rig_task(&r, CT_REC_EXEC, 0, 0, "sixteen bytes!!!");
+	assert_string_equal(r.ev.op, "exec");
+	assert_string_equal(r.comm, "sixteen bytes!!!");
+	r.pid = r.tid = 50;
+	rig_task(&r, CT_REC_EXIT, 0, 0x100, "python3");
+	assert_string_equal(r.ev.op, "exit");
+	assert_int_equal(r.ev.exit_code, 0x100);
+	assert_int_equal(r.cnt, 3);
+}
+
+/* Memory, names, captures and threads of a process, and what is left of them. */
+static void learn(uint32_t pid)
+{
+	r.pid = pid;
+	rig_task(&r, CT_REC_THREAD, 0, 0, "named");
+	r.pid = pid;
+	CALL(&r, "cuMemAlloc_v2", {"dptr", 0x1000}, {"bytesize", 64});
+	r.pid = pid;
+	CALL(&r, "cuModuleGetFunction", {"hfunc", 0xf0}, {"name", .str = "k"});
+	r.pid = pid;
+	CALL(&r, "cuStreamBeginCapture_v2", {"hStream", 0x5});
+}
+
+static void check_knows(uint32_t pid, bool knows)
+{
+	const struct event *ev;
+
+	r.pid = pid;
+	ev = CALL(&r, "cuLaunchKernel", {"f", 0xf0}, {"hStream", 0x5});
+	assert_int_equal(ev->launch.kernel != NULL, knows);
+	assert_int_equal(ev->launch.capturing, knows);
+	assert_string_equal(ev->comm, knows ? "named" : "");
+	r.pid = pid;
+	ev = CALL(&r, "cuMemcpy", {"dst", 0x1000}, {"src", 0x9000}, {"ByteCount", 8});
+	assert_int_equal(ev->dir, knows ? COPY_DIR_HTOD : COPY_NONE);
+	r.pid = pid;
+	ev = CALL(&r, "cuMemAlloc_v2", {"dptr", 0x2000}, {"bytesize", 8});
+	assert_int_equal(ev->mem.device_bytes, knows ? 72 : 8);
+	r.pid = pid;
+	CALL(&r, "cuMemFree_v2", {"dptr", 0x2000});
+}
+
+static void test_forget(void **state)
+{
+	(void)state;
+	learn(100);
+	learn(101);
+	check_knows(100, true);
+	check_knows(102, false);
+	r.pid = 100;
+	rig_task(&r, CT_REC_EXEC, 0, 0, "x");
+	check_knows(100, false);
+	check_knows(101, true);
+	learn(100);
+	check_knows(100, true);
+	r.pid = 101;
+	rig_task(&r, CT_REC_EXIT, 0, 0, "x");
+	check_knows(101, false);
+	check_knows(100, true);
+}
+
+/* Short calls are learnt from all the same. */
+static void test_min_duration(void **state)
+{
+	const struct event *ev;
+
+	(void)state;
+	rig_close(&r);
+	rig_open(&r, false, 5000);
+	r.dur_ns = 4999;
+	CALL(&r, "cuMemAlloc_v2", {"dptr", 0x1000}, {"bytesize", 64});
+	r.dur_ns = 10;
+	CALL(&r, "cuModuleGetFunction", {"hfunc", 0xf0}, {"name", .str = "k"});
+	assert_int_equal(r.cnt, 0);
+	r.dur_ns = 5000;
+	ev = CALL(&r, "cuMemFree_v2", {"dptr", 0x1000});
+	assert_int_equal(r.cnt, 1);
+	assert_int_equal(ev->size, 64);
+	r.dur_ns = 9000;
+	assert_string_equal(CALL(&r, "cuLaunchKernel", {"f", 0xf0})->launch.kernel, "k");
+	rig_task(&r, CT_REC_EXIT, 0, 0, "x");
+	assert_int_equal(r.cnt, 3);
+}
+
+/* What the driver's handles look like, in this process. */
+static const struct {
+	uint64_t what;
+	const char *name;
+} handle_a = {1, "_Z1av"}, handle_b = {1, "kernel_b"};
+
+static const struct event *launch_here(const void *handle)
+{
+	r.pid = r.tid = getpid();
+	return CALL(&r, "cuLaunchKernel", {"f", (uintptr_t)handle});
+}
+
+static void test_live_names(void **state)
+{
+	const struct event *ev = launch_here(&handle_a);
+
+	(void)state;
+	if (!ev->launch.kernel)
+		skip(); /* process_vm_readv() is not allowed here */
+	assert_string_equal(ev->launch.kernel, "a()");
+	assert_string_equal(ev->launch.kernel_mangled, "_Z1av");
+	assert_true(ev->launch.kernel_guessed);
+	/* Handles from an enumeration are read before they are used. */
+	r.pid = r.tid = getpid();
+	CALL(&r, "cuModuleEnumerateFunctions",
+	     {"functions", .data = (uint64_t[]){(uintptr_t)&handle_b, 0, 16}, .len = 24},
+	     {"numFunctions", 3});
+	assert_string_equal(launch_here(&handle_b)->launch.kernel, "kernel_b");
+	/* A CUfunction got from a CUkernel whose name was guessed is guessed too. */
+	r.pid = r.tid = getpid();
+	ev = CALL(&r, "cuKernelGetFunction", {"pFunc", 0xf00}, {"kernel", (uintptr_t)&handle_a});
+	assert_string_equal(ev->launch.kernel, "a()");
+	assert_true(ev->launch.kernel_guessed);
+	assert_true(launch_here((void *)0xf00)->launch.kernel_guessed);
+	/* A process that does not know what a handle says. */
+	r.pid = RIG_PID;
+	assert_null(CALL(&r, "cuLaunchKernel", {"f", (uintptr_t)&handle_a})->launch.kernel);
+	/* The program calls it otherwise: guesses are given up, with what came of them. */
+	r.pid = r.tid = getpid();
+	CALL(&r, "cuModuleGetFunction", {"hfunc", (uintptr_t)&handle_b}, {"name", .str = "other"});
+	assert_null(launch_here(&handle_a)->launch.kernel);
+	assert_null(launch_here((void *)0xf00)->launch.kernel);
+	ev = launch_here(&handle_b);
+	assert_string_equal(ev->launch.kernel, "other");
+	assert_false(ev->launch.kernel_guessed);
+}
+
+static void *name_self(void *arg)
+{
+	pthread_setname_np(pthread_self(), "self-named");
+	r.pid = getpid();
+	r.tid = gettid();
+	CALL0(&r, "cuInit");
+	return arg;
+}
+
+/* The first record of a thread was lost: its name is read from /proc. */
+static void test_live_comm(void **state)
+{
+	pthread_t t;
+
+	(void)state;
+	assert_int_equal(pthread_create(&t, NULL, name_self, NULL), 0);
+	pthread_join(t, NULL);
+	assert_string_equal(r.comm, "self-named");
+	assert_string_equal(CALL0(&r, "cuInit")->comm, "");
+}
+
+#define TEST(name)	cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define TEST_LIVE(name) cmocka_unit_test_setup_teardown(name, setup_live, teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(test_common),
+		TEST(test_outcome),
+		TEST(test_unfinished),
+		TEST(test_nested),
+		TEST(test_bad),
+		TEST(test_unknown_symbol),
+		TEST(test_threads),
+		TEST(test_processes),
+		TEST(test_forget),
+		TEST(test_min_duration),
+		TEST_LIVE(test_live_names),
+		TEST_LIVE(test_live_comm),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
