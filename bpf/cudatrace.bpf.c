@@ -133,6 +133,12 @@ int ct_nv_sys_exit(struct bpf_raw_tracepoint_args *ctx)
 	return nv_sys_exit((struct pt_regs *)ctx->args[0], ctx->args[1]);
 }
 
+SEC("?tp/nvidia/nvidia_dev_xid")
+int ct_xid(void *ctx)
+{
+	return nv_xid(ctx);
+}
+
 SEC("?raw_tp/sched_switch")
 int ct_sched_switch(struct bpf_raw_tracepoint_args *ctx)
 {

@@ -377,6 +377,29 @@ static __always_inline int nv_probe_exit(__u8 op, __s64 ret)
 	return nv_exit(ret, op != CT_NV_MMAP || ret < 0);
 }
 
+/* The driver's own trace point (575 and later). Where its fields lie is read from its format file;
+ * the strings' places are in the record (__data_loc: offset in the low half). */
+static __always_inline int nv_xid(void *ctx)
+{
+	struct ct_xid rec = {};
+	__u64 id = bpf_get_current_pid_tgid();
+	__u32 loc = 0;
+
+	rec.rec.kind = CT_REC_XID;
+	rec.rec.size = sizeof(rec);
+	rec.rec.ts_ns = bpf_ktime_get_ns();
+	rec.rec.pid = id >> 32;
+	rec.rec.tid = id;
+	bpf_probe_read_kernel(&rec.code, sizeof(rec.code), ctx + cfg.xid_code_off);
+	bpf_probe_read_kernel(&loc, sizeof(loc), ctx + cfg.xid_dev_off);
+	bpf_probe_read_kernel_str(rec.device, sizeof(rec.device), ctx + (loc & 0xffff));
+	bpf_probe_read_kernel(&loc, sizeof(loc), ctx + cfg.xid_msg_off);
+	bpf_probe_read_kernel_str(rec.msg, sizeof(rec.msg), ctx + (loc & 0xffff));
+	if (bpf_ringbuf_output(&ring, &rec, sizeof(rec), BPF_RB_FORCE_WAKEUP))
+		total_drop(CT_DROP_NV);
+	return 0;
+}
+
 /* --- all system calls --- */
 
 #if defined(__TARGET_ARCH_x86)

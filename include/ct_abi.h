@@ -200,6 +200,8 @@ struct ct_cfg {
 	__u32 nv_uvm_major;	 /* dynamic: from /proc/devices */
 	__u32 nv_other_majors[4]; /* nvidia-caps and the like; 0: none */
 	__u32 nv_by_name;	 /* for tests without devices: a file's name decides */
+	/* nvidia:nvidia_dev_xid: where its fields are */
+	__u32 xid_dev_off, xid_code_off, xid_msg_off;
 };
 
 /* A probe's cookie: func_id in the low 32 bits, lib_id in the high. */

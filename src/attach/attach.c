@@ -203,6 +203,11 @@ enum kernel_probe attach__kernel_probe(const struct attach *a)
 	return a->kernel_probe;
 }
 
+bool attach__has_xid(const struct attach *a)
+{
+	return bpf_program__autoload(a->skel->progs.ct_xid);
+}
+
 int attach__ring_fd(const struct attach *a)
 {
 	return bpf_map__fd(a->skel->maps.ring);

@@ -39,6 +39,8 @@ void attach__free(struct attach *a);
 enum mechanism attach__mechanism(const struct attach *a);
 /* What --kernel uses; KERNEL_PROBE_AUTO: nothing, the driver is not loaded. */
 enum kernel_probe attach__kernel_probe(const struct attach *a);
+/* Xids come as records; else they must be had from the kernel log. */
+bool attach__has_xid(const struct attach *a);
 int attach__ring_fd(const struct attach *a);
 
 /* flags: CT_PID_F_*. */

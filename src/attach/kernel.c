@@ -101,6 +101,31 @@ static void load_fentry(struct cudatrace_bpf *skel)
 	btf__free(vmlinux);
 }
 
+/* "field:u32 error_code; offset:12; size:4; signed:0;" */
+static bool read_field(const char *line, const char *name, __u32 *off)
+{
+	const char *p = strstr(line, name), *at = strstr(line, "offset:");
+
+	return p && at && p[strlen(name)] == ';' && sscanf(at, "offset:%u", off) == 1;
+}
+
+/* Has this driver a trace point for Xids, with the fields that we know? */
+static bool find_xid(struct ct_cfg *cfg)
+{
+	FILE *f = fopen("/sys/kernel/tracing/events/nvidia/nvidia_dev_xid/format", "re");
+	unsigned found = 0;
+	char line[256];
+
+	while (f && fgets(line, sizeof(line), f)) {
+		found += read_field(line, " dev", &cfg->xid_dev_off);
+		found += read_field(line, " error_code", &cfg->xid_code_off);
+		found += read_field(line, " msg", &cfg->xid_msg_off);
+	}
+	if (f)
+		fclose(f);
+	return found == 3;
+}
+
 void kernel__prepare(struct cudatrace_bpf *skel, struct ct_cfg *cfg, const struct attach_opts *o,
 		     enum kernel_probe how)
 {
@@ -112,6 +137,8 @@ void kernel__prepare(struct cudatrace_bpf *skel, struct ct_cfg *cfg, const struc
 	bpf_program__set_autoload(skel->progs.ct_nv_sys_exit, how == KERNEL_PROBE_TRACEPOINT);
 	if (how == KERNEL_PROBE_FENTRY)
 		load_fentry(skel);
+	if (how != KERNEL_PROBE_AUTO)
+		bpf_program__set_autoload(skel->progs.ct_xid, find_xid(cfg));
 	bpf_program__set_autoload(skel->progs.ct_sched_switch, o->sched);
 	bpf_program__set_autoload(skel->progs.ct_irq_entry, o->sched);
 }

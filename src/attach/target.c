@@ -63,7 +63,8 @@ static bool take_num(char **p, int base, char stop, uint64_t *out)
 {
 	char *end;
 
-	if (!isxdigit((unsigned char)**p))
+	/* strtoull() would take a sign, blanks and "0x" as well. */
+	if (!isxdigit((unsigned char)**p) || (*p)[1] == 'x')
 		return false;
 	errno = 0;
 	*out = strtoull(*p, &end, base);

@@ -33,7 +33,7 @@ struct file {
 	struct elf_lib *elf; /* NULL: msg says why */
 	char msg[256];
 	char driver[64];      /* from its name; "" when that does not tell */
-	unsigned shifted_cnt; /* functions with the entry check of drivers 470 to 555 */
+	unsigned shifted_cnt; /* probes behind the first instruction: elf_probe_shift() */
 };
 
 struct check {
@@ -223,17 +223,17 @@ static void print_elf(struct out *out, const struct file *f)
 	}
 	snprintf(text, sizeof(text), "%u functions, ", f->elf->sym_cnt);
 	out_str(out, text);
-	if (f->elf->is_stub)
+	if (f->elf->is_stub) {
 		out_lit(out, "a stub for linking: ignored");
-	else if (!f->elf->sym_cnt)
+	} else if (!f->elf->sym_cnt) {
 		out_lit(out, "nothing to trace");
-	else if (!f->shifted_cnt)
-		out_lit(out, "probes at their first instruction");
-	else
-		out_str(out, f->shifted_cnt == f->elf->sym_cnt
-				     ? "probes behind their entry check (+10)"
-				     : "probes at their first instruction or behind their entry "
-				       "check (+10)");
+	} else if (!f->shifted_cnt) {
+		out_lit(out, "probed at their first instruction");
+	} else {
+		snprintf(text, sizeof(text), "%u of them probed behind their entry check",
+			 f->shifted_cnt);
+		out_str(out, text);
+	}
 	if (f->elf->build_id[0]) {
 		out_lit(out, "\n            build id ");
 		out_str(out, f->elf->build_id);

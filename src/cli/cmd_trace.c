@@ -338,6 +338,8 @@ static int start(struct session *s)
 	ret = open_sinks(s);
 	if (ret)
 		return ret;
+	if (attach__kernel_probe(s->att) != KERNEL_PROBE_AUTO && !attach__has_xid(s->att))
+		s->kmsg_fd = kmsg__open();
 	if (s->o->duration_ns)
 		s->deadline_ns = now_ns() + s->o->duration_ns;
 	return s->cmd.pid ? command__go(&s->cmd, s->o->argv[0]) : 0;
@@ -425,6 +427,8 @@ static void release(struct session *s)
 	free(s->info_libs);
 	if (s->signal_fd >= 0)
 		close(s->signal_fd);
+	if (s->kmsg_fd >= 0)
+		close(s->kmsg_fd);
 }
 
 int cmd_trace(const struct opts *o)
@@ -433,7 +437,7 @@ int cmd_trace(const struct opts *o)
 	int ret, status = 1;
 
 	s.o = o;
-	s.signal_fd = -1;
+	s.signal_fd = s.kmsg_fd = -1;
 	s.fns = fnset__new();
 	ret = s.fns ? start(&s) : -ENOMEM;
 	if (ret == EXIT_USAGE)

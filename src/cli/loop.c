@@ -166,6 +166,7 @@ void session__loop(struct session *s)
 		{.fd = s->signal_fd, .events = POLLIN},
 		{.fd = ring__fd(s->ring), .events = POLLIN},
 		{.fd = s->cmd.pid ? s->cmd.pidfd : -1, .events = POLLIN},
+		{.fd = s->kmsg_fd, .events = POLLIN},
 	};
 	bool busy = true;
 
@@ -178,10 +179,12 @@ void session__loop(struct session *s)
 			break;
 		if (cnt)
 			busy = true;
-		if (poll(fds, 3, cnt == DRAIN_BATCH ? 0 : timeout_ms(s, busy, now)) == 0)
+		if (poll(fds, 4, cnt == DRAIN_BATCH ? 0 : timeout_ms(s, busy, now)) == 0)
 			busy = cnt > 0;
 		if (fds[0].revents)
 			on_signal(s);
+		if (fds[3].revents)
+			kmsg__read(s->kmsg_fd, session__event, s);
 		if (fds[2].revents) {
 			look_at_targets(s);
 			fds[2].fd = -1;

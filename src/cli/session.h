@@ -5,6 +5,7 @@
 
 #include "command.h"
 #include "facts.h"
+#include "kmsg.h"
 #include "opts.h"
 
 #include "attach/attach.h"
@@ -50,6 +51,7 @@ struct session {
 	bool target_lost; /* every process of -p ended while we attached */
 	bool waiting_children;
 	int signal_fd;
+	int kmsg_fd; /* --kernel without a trace point for Xids; else -1 */
 	uint64_t deadline_ns; /* --duration; 0: none */
 };
 

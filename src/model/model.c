@@ -184,6 +184,30 @@ static void on_driver(struct model *m, const void *rec, size_t size)
 	m->opts.fn(m->opts.ctx, &ev);
 }
 
+static void on_xid(struct model *m, const struct ct_xid *rec)
+{
+	char device[sizeof(rec->device) + 1] = {0}, msg[sizeof(rec->msg) + 1] = {0};
+	struct event ev = {
+		.kind = EVENT_XID,
+		.type = TYPE_XID,
+		.op = "xid",
+		.name = "xid",
+		.pid = rec->rec.pid,
+		.tid = rec->rec.tid,
+		.comm = "",
+		.start_ns = rec->rec.ts_ns,
+		.end_ns = rec->rec.ts_ns,
+		.is_error = true,
+		.number = rec->code,
+		.path = device,
+		.note = msg,
+	};
+
+	memcpy(device, rec->device, sizeof(rec->device));
+	memcpy(msg, rec->msg, sizeof(rec->msg));
+	m->opts.fn(m->opts.ctx, &ev);
+}
+
 static void on_irq(struct model *m, const struct ct_irq *rec)
 {
 	struct event ev = {
@@ -229,8 +253,10 @@ void model__record(struct model *m, const void *rec, size_t size)
 	case CT_REC_IRQ:
 		on_irq(m, rec);
 		break;
-	case CT_REC_LIB:
 	case CT_REC_XID:
+		on_xid(m, rec);
+		break;
+	case CT_REC_LIB:
 	case CT_REC_UVM:
 		break;
 	default:
