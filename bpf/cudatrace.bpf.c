@@ -107,18 +107,32 @@ int ct_nv_kretprobe(struct pt_regs *ctx)
 	SEC("?fentry/" #func)                                                                      \
 	int ct_nv_in_##func(__u64 *ctx)                                                            \
 	{                                                                                          \
-		return nv_probe_enter(op, ctx[0], ctx[1], arg_cnt > 2 ? ctx[2] : 0);                \
+		return nv_probe_enter(op, ctx[0], ctx[1], arg_cnt > 2 ? ctx[2] : 0);               \
 	}                                                                                          \
 	SEC("?fexit/" #func)                                                                       \
 	int ct_nv_out_##func(__u64 *ctx)                                                           \
 	{                                                                                          \
-		return nv_probe_exit(op, (__s64)(op == CT_NV_MMAP || op == CT_NV_OPEN ||            \
-						 op == CT_NV_CLOSE || op == CT_NV_IOCTL             \
+		return nv_probe_exit(op, (__s64)(op == CT_NV_MMAP || op == CT_NV_OPEN ||           \
+								 op == CT_NV_CLOSE ||              \
+								 op == CT_NV_IOCTL                 \
 							 ? (int)ctx[arg_cnt]                       \
 							 : ctx[arg_cnt]));                         \
 	}
 #include "ct_nv_funcs.def"
 #undef NV_FENTRY
+
+/* The kernel's own threads run most of these: no process filter. */
+SEC("?kprobe")
+int ct_uvm_kprobe(struct pt_regs *ctx)
+{
+	return nv_uvm(PT_REGS_PARM2(ctx), (const void *)PT_REGS_PARM3(ctx));
+}
+
+SEC("?fentry/uvm_perf_event_notify")
+int ct_uvm_fentry(__u64 *ctx)
+{
+	return nv_uvm(ctx[1], (const void *)ctx[2]);
+}
 
 /* By the tracepoints of all system calls. */
 SEC("?raw_tp/sys_enter")

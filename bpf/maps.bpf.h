@@ -88,9 +88,11 @@ static __always_inline void total_drop(enum ct_drop kind)
 static __always_inline __u64 wake_flags(__u32 size)
 {
 	__u64 avail = bpf_ringbuf_query(&ring, BPF_RB_AVAIL_DATA);
+	/* With its header of 8 bytes: else a record that ends at the very mark wakes nobody. */
+	__u64 after = avail + ((size + 15) & ~7u);
 
-	return avail >> cfg.wake_shift != (avail + size) >> cfg.wake_shift ? BPF_RB_FORCE_WAKEUP
-									   : BPF_RB_NO_WAKEUP;
+	return avail >> cfg.wake_shift != after >> cfg.wake_shift ? BPF_RB_FORCE_WAKEUP
+								  : BPF_RB_NO_WAKEUP;
 }
 
 #endif /* CT_MAPS_BPF_H */

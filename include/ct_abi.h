@@ -69,7 +69,8 @@ struct ct_call {
 	__s16 cap_len[CT_MAX_CAPS];
 	__u64 words[CT_MAX_WORDS]; /* word_cnt are sent; captures follow at words[word_cnt] */
 };
-_Static_assert(sizeof(struct ct_call) == CT_CALL_FIXED_SZ + 8 * CT_MAX_WORDS, "ct_call is part of the ABI");
+_Static_assert(sizeof(struct ct_call) == CT_CALL_FIXED_SZ + 8 * CT_MAX_WORDS,
+	       "ct_call is part of the ABI");
 
 struct ct_task {
 	struct ct_rec rec;
@@ -102,7 +103,7 @@ enum ct_drop {
 	CT_DROP_LIB = 2,     /* ring full: library mapping */
 	CT_DROP_THREADS = 3, /* thread table full: call not seen */
 	CT_DROP_DEPTH = 4,   /* more than CT_MAX_DEPTH nested calls: call not seen */
-	CT_DROP_NV = 5, /* ring or table full: system calls into the driver, and its events */
+	CT_DROP_NV = 5,	     /* ring or table full: system calls into the driver, and its events */
 	CT_DROP_CNT
 };
 
@@ -197,9 +198,12 @@ struct ct_cfg {
 	__u32 uid;
 	__u64 min_duration_ns;
 	/* --kernel: which device a file is, from its major number */
-	__u32 nv_uvm_major;	 /* dynamic: from /proc/devices */
+	__u32 nv_uvm_major;	  /* dynamic: from /proc/devices */
 	__u32 nv_other_majors[4]; /* nvidia-caps and the like; 0: none */
-	__u32 nv_by_name;	 /* for tests without devices: a file's name decides */
+	__u32 nv_by_name;	  /* for tests without devices: a file's name decides */
+	/* uvm_perf_event_notify(): see ct_nv.h */
+	__u32 uvm_fault_id, uvm_migration_id;
+	__u32 uvm_off[10];
 	/* nvidia:nvidia_dev_xid: where its fields are */
 	__u32 xid_dev_off, xid_code_off, xid_msg_off;
 };

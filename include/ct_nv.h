@@ -117,13 +117,32 @@ struct ct_irq {
 	char name[16];
 };
 
+/* Where the fields of uvm_perf_event_data_t lie in this driver, from its module's BTF:
+ * ct_cfg.uvm_off[]. */
+enum ct_uvm_field {
+	CT_UVM_MIG_DST,
+	CT_UVM_MIG_SRC,
+	CT_UVM_MIG_ADDRESS,
+	CT_UVM_MIG_BYTES,
+	CT_UVM_MIG_CAUSE,
+	CT_UVM_FAULT_PROC,
+	CT_UVM_FAULT_CPU_VA,
+	CT_UVM_FAULT_CPU_WRITE,
+	CT_UVM_FAULT_ENTRY,   /* GPU faults: pointer to a uvm_fault_buffer_entry_t ... */
+	CT_UVM_ENTRY_ADDRESS, /* ... and the address in that */
+	CT_UVM_FIELD_CNT
+};
+_Static_assert(CT_UVM_FIELD_CNT == 10, "ct_cfg.uvm_off has a place for each");
+
+enum ct_uvm_op { CT_UVM_FAULT = 1, CT_UVM_MIGRATION = 2 };
+
 struct ct_uvm {
 	struct ct_rec rec;
-	__u32 event; /* uvm_perf_event_id_t */
-	__u32 cause; /* migration */
+	__u32 op;    /* enum ct_uvm_op */
+	__u32 cause; /* migration: UVM_MAKE_RESIDENT_CAUSE_* */
 	__u64 address;
-	__u64 bytes;
-	__u32 src, dst; /* processors: 0 is the CPU */
+	__u64 bytes;	/* migration */
+	__u32 src, dst; /* processors: 0 is the CPU, GPUs count from 1; fault: dst */
 	__u32 is_write;
 	__u32 reserved;
 };

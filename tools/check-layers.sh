@@ -23,7 +23,7 @@ BEGIN {
 
 # FILE in the folder that it is named by: "decode" for "decode/cuda.h" and for "cuda.h" in src/decode/.
 function owner(name, file,	dir, first) {
-	if (name ~ /^ct_[a-z_]*\.h$/) return "include"
+	if (name ~ /^ct_[a-z_]*\.(h|def)$/) return "include"
 	if (name ~ /\.skel\.h$/) return "skel"
 	if (name ~ /^vmlinux\.h$/) return "vmlinux"
 	if (name == "version.h") return layer # made by the Makefile

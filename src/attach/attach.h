@@ -24,8 +24,8 @@ struct attach_opts {
 	bool follow;
 	bool filter_uid; /* only processes of the user uid */
 	uid_t uid;
-	bool kernel;		/* --kernel */
-	bool sched;		/* --sched */
+	bool kernel; /* --kernel */
+	bool sched;  /* --sched */
 	enum kernel_probe kernel_probe;
 	const struct nv_abi *abi; /* with kernel: the driver's version */
 	pid_t only_pid; /* not 0: probes exist in this process alone, others pay nothing */

@@ -2,6 +2,7 @@
 #include "kernel.h"
 
 #include "caps.h"
+#include "uvm_btf.h"
 
 #include "util/log.h"
 
@@ -87,8 +88,8 @@ static void load_fentry(struct cudatrace_bpf *skel)
 		char name[80];
 
 		for (int j = 0; j < 3; j++)
-			found |= btf[j] && btf__find_by_name_kind(btf[j], funcs[i].name,
-								  BTF_KIND_FUNC) > 0;
+			found |= btf[j] &&
+				 btf__find_by_name_kind(btf[j], funcs[i].name, BTF_KIND_FUNC) > 0;
 		if (!found)
 			continue;
 		snprintf(name, sizeof(name), "ct_nv_in_%s", funcs[i].name);
@@ -126,6 +127,25 @@ static bool find_xid(struct ct_cfg *cfg)
 	return found == 3;
 }
 
+/* Faults and migrations: a probe on a function of nvidia-uvm, so not by system calls. */
+static void prepare_uvm(struct cudatrace_bpf *skel, struct ct_cfg *cfg, const struct nv_abi *abi,
+			enum kernel_probe how)
+{
+	/* uvm_perf_event_id_t; one lower in branches 515 to 525 */
+	unsigned older = abi->known == NV_KNOWN && nv_abi_branch(abi) < 530;
+
+	if (how != KERNEL_PROBE_FENTRY && how != KERNEL_PROBE_KPROBE)
+		return;
+	if (!uvm_btf_read(cfg->uvm_off)) {
+		dbg("page faults and migrations cannot be seen: nvidia-uvm has no type information");
+		return;
+	}
+	cfg->uvm_fault_id = 6 - older;
+	cfg->uvm_migration_id = 7 - older;
+	bpf_program__set_autoload(skel->progs.ct_uvm_fentry, how == KERNEL_PROBE_FENTRY);
+	bpf_program__set_autoload(skel->progs.ct_uvm_kprobe, how == KERNEL_PROBE_KPROBE);
+}
+
 void kernel__prepare(struct cudatrace_bpf *skel, struct ct_cfg *cfg, const struct attach_opts *o,
 		     enum kernel_probe how)
 {
@@ -137,8 +157,10 @@ void kernel__prepare(struct cudatrace_bpf *skel, struct ct_cfg *cfg, const struc
 	bpf_program__set_autoload(skel->progs.ct_nv_sys_exit, how == KERNEL_PROBE_TRACEPOINT);
 	if (how == KERNEL_PROBE_FENTRY)
 		load_fentry(skel);
-	if (how != KERNEL_PROBE_AUTO)
+	if (how != KERNEL_PROBE_AUTO) {
 		bpf_program__set_autoload(skel->progs.ct_xid, find_xid(cfg));
+		prepare_uvm(skel, cfg, o->abi, how);
+	}
 	bpf_program__set_autoload(skel->progs.ct_sched_switch, o->sched);
 	bpf_program__set_autoload(skel->progs.ct_irq_entry, o->sched);
 }
@@ -184,7 +206,8 @@ int kernel__fill_plans(struct cudatrace_bpf *skel, const struct nv_abi *abi)
 	return ret;
 }
 
-static struct bpf_link *kprobe(struct bpf_program *prog, const char *func, enum ct_nv_op op, bool ret)
+static struct bpf_link *kprobe(struct bpf_program *prog, const char *func, enum ct_nv_op op,
+			       bool ret)
 {
 	LIBBPF_OPTS(bpf_kprobe_opts, opts, .bpf_cookie = op, .retprobe = ret);
 
@@ -212,6 +235,9 @@ static int attach_kprobes(struct cudatrace_bpf *skel)
 		}
 		cnt++;
 	}
+	if (bpf_program__autoload(skel->progs.ct_uvm_kprobe) &&
+	    !kprobe(skel->progs.ct_uvm_kprobe, "uvm_perf_event_notify", 0, false))
+		dbg("page faults and migrations cannot be seen: %s", strerror(errno));
 	return cnt ? cnt : last;
 }
 

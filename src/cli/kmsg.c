@@ -51,7 +51,8 @@ void kmsg__read(int fd, void (*fn)(void *ctx, const struct event *ev), void *ctx
 	struct kmsg_xid x;
 	ssize_t n;
 
-	/* EPIPE: records were overwritten before we read them; the next read goes on behind them. */
+	/* EPIPE: records were overwritten before we read them; the next read goes on behind them.
+	 */
 	while ((n = read(fd, record, sizeof(record) - 1)) > 0 || (n < 0 && errno == EPIPE)) {
 		struct event ev = {
 			.kind = EVENT_XID,

@@ -49,14 +49,14 @@ struct opts {
 	enum tristate summary;	   /* unset: when stderr is a terminal */
 	bool quiet;
 	int verbose;
-	bool json;  /* list, check, summary */
+	bool json;   /* list, check, summary */
 	bool ioctls; /* list: the driver's tables instead of the API's */
-	bool names; /* list: only the names that -e knows, for completion scripts (hidden) */
+	bool names;  /* list: only the names that -e knows, for completion scripts (hidden) */
 	/* what to trace */
 	struct strv select; /* each -e, in order */
 	bool all;
-	bool kernel; /* --kernel: system calls into the NVIDIA driver too */
-	bool sched;  /* --sched: off-CPU time, GPU interrupts */
+	bool kernel;	      /* --kernel: system calls into the NVIDIA driver too */
+	bool sched;	      /* --sched: off-CPU time, GPU interrupts */
 	uint64_t duration_ns; /* 0: none */
 	uint64_t max_events;  /* 0: none */
 	uint64_t min_duration_ns;

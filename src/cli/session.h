@@ -51,7 +51,7 @@ struct session {
 	bool target_lost; /* every process of -p ended while we attached */
 	bool waiting_children;
 	int signal_fd;
-	int kmsg_fd; /* --kernel without a trace point for Xids; else -1 */
+	int kmsg_fd;	      /* --kernel without a trace point for Xids; else -1 */
 	uint64_t deadline_ns; /* --duration; 0: none */
 };
 

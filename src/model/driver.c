@@ -26,9 +26,9 @@ void driver__close(struct driver *d)
 static enum nv_dev decode_dev(uint8_t dev)
 {
 	static const uint8_t devs[] = {
-		[CT_NV_NONE] = NV_DEV_OTHER,	     [CT_NV_CTL] = NV_DEV_CTL,
-		[CT_NV_GPU] = NV_DEV_GPU,	     [CT_NV_MODESET] = NV_DEV_MODESET,
-		[CT_NV_UVM] = NV_DEV_UVM,	     [CT_NV_UVM_TOOLS] = NV_DEV_UVM_TOOLS,
+		[CT_NV_NONE] = NV_DEV_OTHER,  [CT_NV_CTL] = NV_DEV_CTL,
+		[CT_NV_GPU] = NV_DEV_GPU,     [CT_NV_MODESET] = NV_DEV_MODESET,
+		[CT_NV_UVM] = NV_DEV_UVM,     [CT_NV_UVM_TOOLS] = NV_DEV_UVM_TOOLS,
 		[CT_NV_OTHER] = NV_DEV_OTHER,
 	};
 
@@ -38,8 +38,8 @@ static enum nv_dev decode_dev(uint8_t dev)
 static void name_device(const struct ct_nv *rec, char *buf, size_t size)
 {
 	static const char *const names[] = {
-		[CT_NV_CTL] = "nvidiactl",   [CT_NV_MODESET] = "nvidia-modeset",
-		[CT_NV_UVM] = "nvidia-uvm",  [CT_NV_UVM_TOOLS] = "nvidia-uvm-tools",
+		[CT_NV_CTL] = "nvidiactl",	[CT_NV_MODESET] = "nvidia-modeset",
+		[CT_NV_UVM] = "nvidia-uvm",	[CT_NV_UVM_TOOLS] = "nvidia-uvm-tools",
 		[CT_NV_OTHER] = "nvidia-other",
 	};
 
@@ -177,8 +177,8 @@ bool driver__event(struct driver *d, const struct raw_nv *raw, const struct fnse
 		s->info.io = &s->io;
 		s->info.object_class = class_of(d, &s->io);
 		ev->name = ioctl_name(d, &s->io, s->name, sizeof(s->name));
-		ev->is_error = rec->ret < 0 || (s->io.f[NV_R_STATUS].at == NV_AT_EXIT &&
-						s->io.f[NV_R_STATUS].v);
+		ev->is_error = rec->ret < 0 ||
+			       (s->io.f[NV_R_STATUS].at == NV_AT_EXIT && s->io.f[NV_R_STATUS].v);
 	} else {
 		ev->is_error = rec->ret < 0 && rec->ret >= -4095;
 	}
@@ -290,6 +290,50 @@ static void visit_sched(const struct event *ev, struct visitor *v)
 	visit_call(v, d);
 }
 
+static void visit_processor(struct visitor *v, const char *name, uint32_t id)
+{
+	char text[16];
+
+	snprintf(text, sizeof(text), id ? "GPU%u" : "CPU", id - 1);
+	v->ops->text(v, name, text, strlen(text), false);
+}
+
+/* UVM_MAKE_RESIDENT_CAUSE_*: the same order in 515 to 595. */
+const char *driver_uvm_cause(uint32_t cause)
+{
+	static const char *const names[] = {
+		"replayable fault",
+		"non-replayable fault",
+		"access counter",
+		"prefetch",
+		"eviction",
+		"tools",
+		"migrate call",
+		"set range group",
+		"hint",
+	};
+
+	return cause < sizeof(names) / sizeof(names[0]) ? names[cause] : NULL;
+}
+
+static void visit_uvm(const struct event *ev, struct visitor *v)
+{
+	v->ops->hex(v, "ptr", ev->ptr);
+	if (!strcmp(ev->op, "fault")) {
+		visit_processor(v, "processor", ev->uvm_dst);
+		if (!ev->uvm_dst)
+			visit_bool(v, "write", ev->uvm_write);
+		return;
+	}
+	v->ops->u64(v, "size", ev->size);
+	visit_processor(v, "from", ev->uvm_src);
+	visit_processor(v, "to", ev->uvm_dst);
+	if (driver_uvm_cause(ev->uvm_cause))
+		v->ops->sym(v, "cause", driver_uvm_cause(ev->uvm_cause));
+	else
+		v->ops->u64(v, "cause", ev->uvm_cause);
+}
+
 void driver_visit_fields(const struct event *ev, struct visitor *v)
 {
 	switch (ev->kind) {
@@ -307,6 +351,9 @@ void driver_visit_fields(const struct event *ev, struct visitor *v)
 			v->ops->sym(v, "meaning", nv_xid_text(ev->number));
 		if (ev->note)
 			v->ops->text(v, "message", ev->note, strlen(ev->note), false);
+		break;
+	case EVENT_UVM:
+		visit_uvm(ev, v);
 		break;
 	case EVENT_IRQ:
 		v->ops->u64(v, "irq", ev->number);

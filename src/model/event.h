@@ -16,6 +16,7 @@ enum event_kind {
 	EVENT_SCHED,   /* --kernel: what such a call told the GPU's scheduler, or asked of it */
 	EVENT_XID,     /* --kernel: the driver reports an error of a GPU */
 	EVENT_IRQ,     /* --sched: an interrupt of a GPU */
+	EVENT_UVM,     /* --kernel: a page fault or migration of managed memory */
 };
 
 /* "type" in JSONL. */
@@ -41,6 +42,7 @@ enum event_type {
 	TYPE_SCHEDULER,
 	TYPE_XID,
 	TYPE_INTERRUPT,
+	TYPE_UVM,
 	TYPE_CNT
 };
 const char *event_type_name(enum event_type t);
@@ -77,8 +79,8 @@ enum event_has {
 	HAS_DIR = 1 << 4,
 	HAS_BANDWIDTH = 1 << 5,
 	HAS_EVENT = 1 << 6,
-	HAS_KERNEL = 1 << 7, /* kernel name of a lookup call: in launch.kernel */
-	HAS_IOCTLS = 1 << 8, /* --kernel: ioctl_cnt and ioctl_ns are counted */
+	HAS_KERNEL = 1 << 7,  /* kernel name of a lookup call: in launch.kernel */
+	HAS_IOCTLS = 1 << 8,  /* --kernel: ioctl_cnt and ioctl_ns are counted */
 	HAS_OFF_CPU = 1 << 9, /* --sched */
 };
 
@@ -92,13 +94,13 @@ struct nv_sched;
 
 /* A system call into the NVIDIA driver. */
 struct driver_info {
-	const char *device;	   /* "nvidiactl", "nvidia0", "nvidia-uvm", ... */
-	const struct nv_ioctl *io; /* decoded; NULL for open, close, mmap, poll */
-	const char *object_class;  /* of the object that the command is about; NULL: not known */
+	const char *device;	      /* "nvidiactl", "nvidia0", "nvidia-uvm", ... */
+	const struct nv_ioctl *io;    /* decoded; NULL for open, close, mmap, poll */
+	const char *object_class;     /* of the object that the command is about; NULL: not known */
 	const struct nv_sched *sched; /* EVENT_SCHED */
 	const char *sched_values;     /* EVENT_SCHED: "timesliceUs=2000"; NULL: not read */
-	uint64_t call_id; /* CUDA call that the thread was in; 0: none */
-	const char *call; /* its public name */
+	uint64_t call_id;	      /* CUDA call that the thread was in; 0: none */
+	const char *call;	      /* its public name */
 	uint32_t cmd;
 	int32_t fd; /* -1: not known */
 	int64_t ret;
@@ -149,6 +151,9 @@ struct event {
 	/* EVENT_XID, EVENT_IRQ: its number; the text of an Xid is note, the GPU is path */
 	uint32_t number;
 	uint32_t cpu;
+	/* EVENT_UVM: address is ptr, bytes are size; processors: 0 the CPU, GPUs from 1 */
+	uint32_t uvm_src, uvm_dst, uvm_cause;
+	bool uvm_write;
 
 	/* EVENT_PROCESS */
 	uint32_t parent_pid; /* fork */

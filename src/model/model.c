@@ -208,6 +208,32 @@ static void on_xid(struct model *m, const struct ct_xid *rec)
 	m->opts.fn(m->opts.ctx, &ev);
 }
 
+static void on_uvm(struct model *m, const struct ct_uvm *rec)
+{
+	bool fault = rec->op == CT_UVM_FAULT;
+	struct event ev = {
+		.kind = EVENT_UVM,
+		.type = TYPE_UVM,
+		.op = fault				 ? "fault"
+		      : rec->cause == UVM_CAUSE_EVICTION ? "eviction"
+							 : "migration",
+		.pid = rec->rec.pid,
+		.tid = rec->rec.tid,
+		.comm = "",
+		.start_ns = rec->rec.ts_ns,
+		.end_ns = rec->rec.ts_ns,
+		.ptr = rec->address,
+		.size = rec->bytes,
+		.uvm_src = rec->src,
+		.uvm_dst = rec->dst,
+		.uvm_cause = rec->cause,
+		.uvm_write = rec->is_write,
+	};
+
+	ev.name = ev.op;
+	m->opts.fn(m->opts.ctx, &ev);
+}
+
 static void on_irq(struct model *m, const struct ct_irq *rec)
 {
 	struct event ev = {
@@ -256,8 +282,10 @@ void model__record(struct model *m, const void *rec, size_t size)
 	case CT_REC_XID:
 		on_xid(m, rec);
 		break;
-	case CT_REC_LIB:
 	case CT_REC_UVM:
+		on_uvm(m, rec);
+		break;
+	case CT_REC_LIB:
 		break;
 	default:
 		m->bad_cnt++;

@@ -108,6 +108,9 @@ for events in threads.values():
         # Whether work is still pending depends on the speed of the machine.
         if e.get("op") == "query" and e.get("result") in (0, 600):
             e.pop("result")
+        # The address may be another thread's again before the free has returned.
+        if len(threads) > 1 and e.get("op") == "free":
+            e.pop("size", None)
         for k in ("ts", "id", "pid", "tid", "duration_us", "bandwidth_gbps"):
             e.pop(k, None)
         text.append(json.dumps(clean(e, seen), sort_keys=True))

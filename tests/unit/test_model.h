@@ -33,6 +33,8 @@ struct rig {
 	char comm[32];
 	unsigned cnt;
 	uint64_t now_ns, next_id;
+	/* sees each event while it is whole; may be NULL */
+	void (*peek)(const struct event *ev);
 };
 
 /* Only what a test cares about is named. */
@@ -51,6 +53,8 @@ static inline void rig_on_event(void *ctx, const struct event *ev)
 {
 	struct rig *r = ctx;
 
+	if (r->peek)
+		r->peek(ev);
 	r->ev = *ev;
 	r->cnt++;
 	memset(r->comm, 0, sizeof(r->comm));
