@@ -412,6 +412,23 @@ static bool finish(struct session *s)
 	return ok;
 }
 
+/* The trace ended before the command did (--duration, --max-events): its status is still ours to
+ * pass on. A signal now ends us as any program. */
+static void await_command(struct session *s)
+{
+	sigset_t none;
+
+	if (!s->cmd.pid || command__ended(&s->cmd) || s->hurry)
+		return;
+	if (strcmp(s->end.reason, "duration") && strcmp(s->end.reason, "max-events"))
+		return;
+	if (!s->o->quiet)
+		info("the trace is complete; waiting for %s, which goes on untraced", s->o->argv[0]);
+	sigemptyset(&none);
+	sigprocmask(SIG_SETMASK, &none, NULL);
+	command__wait(&s->cmd);
+}
+
 static void release(struct session *s)
 {
 	progress__free(s->progress);
@@ -445,6 +462,7 @@ int cmd_trace(const struct opts *o)
 	if (!ret) {
 		session__loop(&s);
 		status = finish(&s) ? 0 : 1;
+		await_command(&s);
 		if (s.cmd.pid && command__ended(&s.cmd) && command__status(&s.cmd))
 			status = command__status(&s.cmd);
 	}

@@ -249,6 +249,13 @@ bool command__ended(struct command *c)
 	return c->exited;
 }
 
+void command__wait(struct command *c)
+{
+	while (c->pid && !c->exited)
+		if (waitpid(c->pid, &c->wstatus, 0) == c->pid || errno != EINTR)
+			c->exited = true;
+}
+
 void command__cancel(struct command *c)
 {
 	if (c->pid && c->go_fd >= 0) {

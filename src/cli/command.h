@@ -34,6 +34,8 @@ int command__fork(struct command *c, char **argv, const struct command_user *u);
 int command__go(struct command *c, const char *name);
 /* Has it ended? Collects its status. */
 bool command__ended(struct command *c);
+/* Waits for its end. */
+void command__wait(struct command *c);
 /* Ends a child that was never let go. */
 void command__cancel(struct command *c);
 /* Exit status to pass on: its own, or 128 + signal. */

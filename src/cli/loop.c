@@ -52,6 +52,11 @@ static void forward(struct session *s, const struct signalfd_siginfo *si)
 		kill(s->cmd.pid, si->ssi_signo);
 }
 
+static const char *signal_reason(unsigned signo)
+{
+	return signo == SIGINT ? "interrupted" : signo == SIGTERM ? "terminated" : "hangup";
+}
+
 static void on_signal(struct session *s)
 {
 	struct signalfd_siginfo si;
@@ -59,16 +64,12 @@ static void on_signal(struct session *s)
 	while (read(s->signal_fd, &si, sizeof(si)) == sizeof(si)) {
 		if (si.ssi_signo == SIGCHLD)
 			continue;
-		if (s->deadline_ns && s->end.reason)
-			s->hurry = true;
-		if (s->end.reason) {
+		if (s->end.reason) { /* the second: at once */
 			s->stopping = s->hurry = true;
 			continue;
 		}
 		forward(s, &si);
-		s->end.reason = si.ssi_signo == SIGINT	  ? "interrupted"
-				: si.ssi_signo == SIGTERM ? "terminated"
-							  : "hangup";
+		s->end.reason = signal_reason(si.ssi_signo);
 		if (s->cmd.pid && !s->cmd.exited)
 			s->deadline_ns = now_ns() + GRACE_NS;
 		else

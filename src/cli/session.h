@@ -48,7 +48,6 @@ struct session {
 	bool measuring;	  /* records are those of our own stub */
 	bool stopping;	  /* no more than what is in the ring */
 	bool hurry;	  /* a second signal: leave out what takes time */
-	bool target_lost; /* every process of -p ended while we attached */
 	bool waiting_children;
 	int signal_fd;
 	int kmsg_fd;	      /* --kernel without a trace point for Xids; else -1 */
