@@ -38,8 +38,8 @@ LDFLAGS_ALL  = $(SANFL) $(LDFLAGS)
 LINK_PIE     = -pie -Wl,-z,now,-z,relro
 DEP          = -MMD -MP
 PKGS        := 'libbpf >= 1.3' libelf zlib
-LIBS         = $(shell $(PKG_CONFIG) --libs $(PKGS)) -lstdc++ -lm -lpthread -ldl
-STATIC_LIBS  = $(shell $(PKG_CONFIG) --static --libs $(PKGS)) -lstdc++ -lm
+LIBS         = $(shell $(PKG_CONFIG) --libs $(PKGS)) -l:libstdc++.a -lm -lpthread -ldl
+STATIC_LIBS  = $(shell $(PKG_CONFIG) --static --libs $(PKGS)) -l:libstdc++.a -lm
 
 # clang -target bpf does not look where the host's compiler finds asm/types.h.
 BPF_SYS    = $(shell $(CLANG) -v -E -xc /dev/null 2>&1 | \

@@ -9,7 +9,8 @@
  * exception or by thread cancellation, and is given up. Equal stack pointers mean one of
  *  - the same call, seen through two attachments (one file, two names for its inode): drop it;
  *  - a tail call, one export jumping to another: nest it;
- *  - the same function again after longjmp, through the same attachment: give up the old frame.
+ *  - another call from the same place after longjmp: give up the old frame. Its return address tells
+ *    it from a tail call: the kernel has replaced that of a call that is yet to return.
  */
 #ifndef CT_CALL_BPF_H
 #define CT_CALL_BPF_H
@@ -217,29 +218,54 @@ static __always_inline __u32 call_capture(struct ct_thread *t, const struct ct_f
 }
 
 /*
+ * Where the kernel makes a probed call return to, to get there first; 0: not known. A call that may
+ * still return has this in the place of its return address.
+ */
+static __always_inline __u64 return_trampoline(void)
+{
+#if defined(__TARGET_ARCH_x86)
+	struct task_struct *task = (struct task_struct *)bpf_get_current_task();
+
+	return BPF_CORE_READ(task, mm, uprobes_state.xol_area, vaddr);
+#else
+	return 0; /* the return address is in a register first, and then nobody knows where */
+#endif
+}
+
+/* Was the call left without returning, and its place on the stack used again? */
+static __always_inline bool call_was_left(const struct ct_frame *f, __u64 trampoline)
+{
+	__u64 ret = 0;
+
+	return trampoline && !bpf_probe_read_user(&ret, sizeof(ret), (void *)f->sp) &&
+	       ret != trampoline;
+}
+
+/*
  * Makes room for a call with this stack pointer: gives up frames of calls that were left without
  * returning. Returns the depth of the new frame, or -1 when the call must not be counted again.
  */
 static __always_inline int call_settle(struct ct_thread *t, __u64 sp, __u32 func_id, __u32 lib_id,
 				       __u32 tid)
 {
-	__u64 now = 0;
+	__u64 now = 0, trampoline = return_trampoline();
 
 	for (int i = 0; i < CT_MAX_DEPTH; i++) {
 		__u32 depth = t->depth;
 		struct ct_frame *top;
+		bool same;
 
 		if (depth == 0 || depth > CT_MAX_DEPTH)
 			break;
 		top = &t->frames[(depth - 1) & (CT_MAX_DEPTH - 1)];
-		if (top->sp > sp)
-			break;
-		if (top->sp == sp && top->func_id != func_id)
-			break;
-		if (top->sp == sp && top->lib_id != lib_id) {
+		same = top->sp == sp && top->func_id == func_id;
+		/* First: this call's return address is still its own. */
+		if (same && top->lib_id != lib_id) {
 			t->stats[CT_STAT_DUPLICATES]++;
 			return -1;
 		}
+		if (!same && top->sp >= sp && !call_was_left(top, trampoline))
+			break;
 		if (!now)
 			now = bpf_ktime_get_ns();
 		t->depth = depth - 1;

@@ -138,8 +138,17 @@ struct files_struct {
 
 /* Processes. */
 
+struct xol_area {
+	unsigned long vaddr;
+};
+
+struct uprobes_state {
+	struct xol_area *xol_area;
+};
+
 struct mm_struct {
 	mm_context_t context;
+	struct uprobes_state uprobes_state;
 	struct file *exe_file;
 	unsigned long start_code;
 	unsigned long end_code;

@@ -9,13 +9,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* libstdc++'s demangler for the Itanium C++ ABI, which nvcc mangles by. */
-char *__cxa_demangle(const char *mangled, char *buf, size_t *len, int *status);
-/* The same, handing out the text in pieces; keeps nothing on the heap. libstdc++.a has it beside
- * the other, libstdc++.so does not export it. */
-__attribute__((weak)) int __gcclibcxx_demangle_callback(const char *mangled,
-							void (*fn)(const char *, size_t, void *),
-							void *ctx);
+/* libstdc++'s demangler for the Itanium C++ ABI, which nvcc mangles by; this form hands out the
+ * text in pieces and keeps nothing on the heap. Only libstdc++.a exports it. 0: done. */
+int __gcclibcxx_demangle_callback(const char *mangled, void (*fn)(const char *, size_t, void *),
+				  void *ctx);
 
 #define NAME_PTR_OFF 8
 #define NAME_MAX_SZ  4096
@@ -61,9 +58,7 @@ static char *demangle(char *mangled)
 	if (strncmp(mangled, "_Z", 2))
 		return mangled;
 	t.len = 0;
-	if (!__gcclibcxx_demangle_callback)
-		s = __cxa_demangle(mangled, NULL, NULL, NULL);
-	else if (demangle_to(&t, mangled))
+	if (demangle_to(&t, mangled))
 		s = strndup(t.buf, t.len);
 	return s ? s : mangled;
 }

@@ -151,7 +151,8 @@ static void on_process(struct model *m, const struct ct_task *rec, const char *o
 	};
 
 	memcpy(comm, rec->comm, sizeof(rec->comm));
-	if (p && rec->rec.kind == CT_REC_EXEC)
+	/* A new process, too: its id may be one whose exit was lost. */
+	if (p && (rec->rec.kind == CT_REC_EXEC || rec->rec.kind == CT_REC_FORK))
 		proc__exec(p);
 	m->opts.fn(m->opts.ctx, &ev);
 	if (p && rec->rec.kind == CT_REC_EXIT)

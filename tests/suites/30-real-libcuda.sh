@@ -23,6 +23,7 @@ cat >"$TMP/real.c" <<'END'
 #include "case.h"
 
 static int rounds;
+static volatile size_t strlen_of;
 
 static void *work(void *arg)
 {
@@ -49,9 +50,17 @@ int main(int argc, char **argv)
 	size_t total = 0;
 	int r, cnt = -1, device = -1;
 	handle ctx = NULL, stream = NULL;
+	const char *text = "";
 	dptr p = 0;
 
 	case_open_path(argv[1]);
+	/* The kernel side cannot read a page that was never touched: so touch those with these texts. */
+	r = F(cuGetErrorString)(2, &text);
+	expect("cuGetErrorString", r, "'args':{'error':'CUDA_ERROR_OUT_OF_MEMORY'}");
+	strlen_of += strlen(text);
+	r = F(cuGetErrorName)(500, &text);
+	expect("cuGetErrorName", r, "'args':{'error':'CUDA_ERROR_NOT_FOUND'}");
+	strlen_of += strlen(text);
 	rounds = argc > 2 ? atoi(argv[2]) : 50;
 	work(NULL);
 	/* No GPU: whatever the reason, it is the same number in the trace. */
@@ -73,7 +82,7 @@ int main(int argc, char **argv)
 	/* Eleven arguments. Without a context nothing is launched. */
 	r = F(cuLaunchKernel)(NULL, 4, 3, 2, 32, 2, 1, 512, NULL, NULL, NULL);
 	expect("cuLaunchKernel", r, "'type':'kernel','op':'launch','grid':[4,3,2],'block':[32,2,1],'shared_mem':512,"
-	       "'args':{'f':null,'gridDimX':4,'blockDimY':2,'sharedMemBytes':512,'hStream':'0x0','kernelParams':null,'extra':null}");
+	       "'args':{'f':'0x0','gridDimX':4,'blockDimY':2,'sharedMemBytes':512,'hStream':'0x0','kernelParams':null,'extra':null}");
 	r = F(cuMemcpyHtoD_v2)((dptr)0x1000, &cnt, (size_t)4);
 	expect("cuMemcpyHtoD_v2", r, "'type':'transfer','op':'copy','direction':'HtoD','size':4,'args':{'dstDevice':'0x1000','ByteCount':4}");
 	r = F(cuMemFree_v2)((dptr)0);
@@ -127,6 +136,10 @@ compare()
 	check "$1: nothing to say" is "$(grep -v '^cuInit ' "$TMP/t.err")" ''
 }
 
+# Drivers up to 460. glibc reserves room for such a library without naming its file, then maps it there: nothing
+# searches for a free place with the file at hand, and that search is what cudatrace is told of.
+wide_aligned() { readelf -lW "$1" | awk '$1 == "LOAD" && $NF == "0x200000" { found = 1 } END { exit !found }'; }
+
 # Where the probes are: all at +10 but for the few functions that begin in another way.
 places()
 {
@@ -136,8 +149,8 @@ places()
 	tracer places --all -p "$real" || { fail "$label: probes at +10" 'see above'; return; }
 	found=$(probed "$real" "$lib")
 	stop $tracer
-	at10=$(sed -n 's/.*\b\([0-9]*\) at 0xa.*/\1/p' <<<"$found")
-	other=$(sed -n 's/^\([0-9]*\) at 0x0.*/\1/p' <<<"$found")
+	at10=$(grep -o '[0-9]* at 0xa' <<<"$found" | cut -d' ' -f1)
+	other=$(grep -o '[0-9]* at 0x0' <<<"$found" | cut -d' ' -f1)
 	echo "# $label: $found"
 	check "$label: probes at +10" test "${at10:-0}" -gt 300 -a "${other:-0}" -le 5
 	check "$label: all exports are probed" holds "$TMP/places.jsonl" 'head["libraries"][0]["functions"] == int(n)' n=$((${at10:-0} + ${other:-0}))
@@ -166,6 +179,10 @@ while read -r version lib; do
 	echo "# $label: $(grep '^cuInit' "$TMP/t.err"), $(jq -c 'select(.type == "end").calls' "$TMP/t.jsonl") calls"
 	check "$label: header" holds "$TMP/t.jsonl" 'len(head["libraries"]) == 1 and len(head["libraries"][0]["build_id"]) == 40 and head["libraries"][0]["functions"] > 300'
 
+	if wide_aligned "$file"; then
+		skip "$label, found when loaded" 'segments aligned to 2 MB are mapped in a way that cudatrace does not see: needs --libcuda'
+		continue
+	fi
 	"$CUDATRACE" -q --all --jsonl "$TMP/t.jsonl" -- "$TMP/real" "$lib" >"$TMP/t.out" 2>"$TMP/t.err"
 	compare "$label, found when loaded" $?
 	check "$label, found when loaded: library event" holds "$TMP/t.jsonl" '[(l["op"], l["path"]) for l in lib] == [("attach", path)]' path="$file"
