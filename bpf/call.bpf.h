@@ -9,8 +9,8 @@
  * exception or by thread cancellation, and is given up. Equal stack pointers mean one of
  *  - the same call, seen through two attachments (one file, two names for its inode): drop it;
  *  - a tail call, one export jumping to another: nest it;
- *  - another call from the same place after longjmp: give up the old frame. Its return address tells
- *    it from a tail call: the kernel has replaced that of a call that is yet to return.
+ *  - another call from the same place after longjmp: give up the old frame. Its return address
+ * tells it from a tail call: the kernel has replaced that of a call that is yet to return.
  */
 #ifndef CT_CALL_BPF_H
 #define CT_CALL_BPF_H

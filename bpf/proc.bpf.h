@@ -18,8 +18,7 @@ static __always_inline void send_task(__u16 kind, __u32 pid, __u32 tid, __u32 pa
 	bpf_probe_read_kernel_str(rec.comm, sizeof(rec.comm), comm);
 	/* The last process to exit ends the trace: the reader should not sleep over it. */
 	if (bpf_ringbuf_output(&ring, &rec, sizeof(rec),
-			       kind == CT_REC_EXIT ? BPF_RB_FORCE_WAKEUP
-						   : wake_flags(sizeof(rec))))
+			       kind == CT_REC_EXIT ? BPF_RB_FORCE_WAKEUP : wake_flags(sizeof(rec))))
 		total_drop(CT_DROP_TASK);
 }
 

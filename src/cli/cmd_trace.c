@@ -34,6 +34,8 @@ void session__event(void *session, const struct event *ev)
 	s->end.event_cnt++;
 	s->end.type_cnt[ev->type]++;
 	s->end.call_cnt += ev->kind == EVENT_CALL;
+	if (!ev->unfinished && ev->end_ns > s->end.end_ns)
+		s->end.end_ns = ev->end_ns;
 	for (unsigned i = 0; i < s->sink_cnt; i++)
 		sink__event(s->sinks[i], ev);
 	if (s->summary)
@@ -89,7 +91,9 @@ static int check_targets(struct session *s)
 		pid_t pid = s->o->pids[i];
 
 		if (!target_exists(pid)) {
-			err("there is no process %d", pid);
+			err("there is no process %d: it has ended, or has another number outside "
+			    "of its container: see ps -e",
+			    pid);
 			return -ESRCH;
 		}
 		if (target_is_64bit(pid) == 0) {
@@ -327,6 +331,8 @@ static int start(struct session *s)
 	read_driver(s);
 	ret = make_model(s);
 	if (!ret)
+		ret = facts__check_caps();
+	if (!ret)
 		ret = open_attach(s);
 	if (!ret)
 		ret = add_targets(s);
@@ -354,7 +360,6 @@ static void fill_end(struct session *s)
 	attach__totals(s->att, &sum);
 	memcpy(end->drops, sum.drops, sizeof(end->drops));
 	memcpy(end->stats, sum.stats, sizeof(end->stats));
-	end->end_ns = now_ns();
 	end->bad_record_cnt = model__bad_records(s->model);
 	end->probe_cost_ns = s->info.probe_cost_ns;
 	end->cost_ns = end->stats[CT_STAT_ENTRIES] * end->probe_cost_ns;
@@ -389,9 +394,21 @@ static void unfinished_record(void *ctx, const void *rec, size_t size)
 }
 
 /* Returns whether every output is whole. */
-static bool finish(struct session *s)
+static bool close_sinks(struct session *s)
 {
 	bool ok = true;
+
+	fill_end(s);
+	while (s->sink_cnt)
+		if (sink__close(s->sinks[--s->sink_cnt], &s->end))
+			ok = false;
+	return ok;
+}
+
+static bool finish(struct session *s)
+{
+	uint64_t stop_ns = now_ns();
+	bool ok;
 
 	progress__free(s->progress);
 	s->progress = NULL;
@@ -400,10 +417,10 @@ static bool finish(struct session *s)
 		session__drain(s);
 		attach__unfinished(s->att, unfinished_record, s);
 	}
-	fill_end(s);
-	while (s->sink_cnt)
-		if (sink__close(s->sinks[--s->sink_cnt], &s->end))
-			ok = false;
+	/* Detaching takes its time, and calls are seen until it is done. */
+	if (s->end.end_ns < stop_ns)
+		s->end.end_ns = stop_ns;
+	ok = close_sinks(s);
 	if (s->summary && wants_summary(s->o))
 		print_summary(s);
 	if (s->cmd.pid && !s->end.stats[CT_STAT_ENTRIES] && !s->o->quiet)
@@ -412,18 +429,19 @@ static bool finish(struct session *s)
 	return ok;
 }
 
-/* The trace ended before the command did (--duration, --max-events): its status is still ours to
- * pass on. A signal now ends us as any program. */
+/* The trace ended before the command did (--duration, --max-events, no output that can be written):
+ * its status is still ours to pass on. A signal now ends us as any program. */
 static void await_command(struct session *s)
 {
 	sigset_t none;
 
 	if (!s->cmd.pid || command__ended(&s->cmd) || s->hurry)
 		return;
-	if (strcmp(s->end.reason, "duration") && strcmp(s->end.reason, "max-events"))
+	if (strcmp(s->end.reason, "duration") && strcmp(s->end.reason, "max-events") &&
+	    strcmp(s->end.reason, NO_OUTPUT))
 		return;
 	if (!s->o->quiet)
-		info("the trace is complete; waiting for %s, which goes on untraced", s->o->argv[0]);
+		info("the trace has ended; waiting for %s, which goes on untraced", s->o->argv[0]);
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
 	command__wait(&s->cmd);
@@ -465,6 +483,11 @@ int cmd_trace(const struct opts *o)
 		await_command(&s);
 		if (s.cmd.pid && command__ended(&s.cmd) && command__status(&s.cmd))
 			status = command__status(&s.cmd);
+	} else if (s.sink_cnt) {
+		/* Another output or the command failed: what is there already is whole. */
+		session__stop(&s, "could not start");
+		s.end.end_ns = now_ns();
+		close_sinks(&s);
 	}
 	release(&s);
 	return status;

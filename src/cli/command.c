@@ -22,6 +22,8 @@ static bool is_program(const char *path, int *why)
 
 	if (stat(path, &st))
 		*why = errno;
+	else if (S_ISDIR(st.st_mode))
+		*why = EISDIR;
 	else if (!S_ISREG(st.st_mode) || access(path, X_OK))
 		*why = EACCES;
 	else
@@ -29,9 +31,44 @@ static bool is_program(const char *path, int *why)
 	return false;
 }
 
+static const char *run_hint(int why)
+{
+	switch (why) {
+	case EACCES:
+		return "it is not executable: chmod +x it if it is a program";
+	case EISDIR:
+		return "it is a folder: name a program in it";
+	case ENOENT:
+	case ENOTDIR:
+		return "there is no such file: check the path";
+	default:
+		return strerror(why);
+	}
+}
+
+/* The next place of PATH where name may lie; false: there are no more. */
+static bool next_place(const char **path, const char *name, char *full, size_t size)
+{
+	int len;
+
+	if (!*path)
+		return false;
+	len = (int)strcspn(*path, ":");
+	snprintf(full, size, "%.*s/%s", len ? len : 1, len ? *path : ".", name);
+	*path = (*path)[len] ? *path + len + 1 : NULL;
+	return true;
+}
+
+static const char *search_path(void)
+{
+	const char *path = getenv("PATH");
+
+	return path ? path : "/usr/bin:/bin";
+}
+
 int command__check(char **argv)
 {
-	const char *path = getenv("PATH"), *name = argv[0], *p;
+	const char *path = search_path(), *name = argv[0];
 	char full[4096];
 	int why = ENOENT;
 
@@ -42,17 +79,12 @@ int command__check(char **argv)
 	if (strchr(name, '/')) {
 		if (is_program(name, &why))
 			return 0;
-		err("cannot run %s: %s", name,
-		    why == EACCES ? "it is not an executable file" : strerror(why));
+		err("cannot run %s: %s", name, run_hint(why));
 		return -why;
 	}
-	for (p = path ? path : "/usr/bin:/bin"; p; p = strchr(p, ':') ? strchr(p, ':') + 1 : NULL) {
-		int len = strcspn(p, ":");
-
-		snprintf(full, sizeof(full), "%.*s/%s", len, len ? p : ".", name);
+	while (next_place(&path, name, full, sizeof(full)))
 		if (is_program(full, &why))
 			return 0;
-	}
 	err("cannot run %s: no such command in PATH: give its path%s", name,
 	    geteuid() ? "" : " (sudo may have another PATH than you)");
 	return -ENOENT;
@@ -159,6 +191,27 @@ static int become(const struct command_user *u)
 	return 0;
 }
 
+/* execvp() would have a file that is no program run by sh, whatever it is. Returns -errno. */
+static int exec_command(char **argv)
+{
+	const char *path = search_path();
+	char full[4096];
+	int ret = -ENOENT;
+
+	if (strchr(argv[0], '/')) {
+		execv(argv[0], argv);
+		return -errno;
+	}
+	while (next_place(&path, argv[0], full, sizeof(full))) {
+		execv(full, argv);
+		if (errno == EACCES)
+			ret = -EACCES;
+		else if (errno != ENOENT && errno != ENOTDIR)
+			return -errno;
+	}
+	return ret;
+}
+
 static void run_child(char **argv, const struct command_user *u, int go_fd, int err_fd)
 {
 	sigset_t none;
@@ -175,10 +228,8 @@ static void run_child(char **argv, const struct command_user *u, int go_fd, int 
 	/* Should the tracer die while this is stopped for attaching, it must go on (SIGCONT does
 	 * nothing to a process that runs). After the change of user, which would clear it. */
 	prctl(PR_SET_PDEATHSIG, SIGCONT);
-	if (!ret) {
-		execvp(argv[0], argv);
-		ret = -errno;
-	}
+	if (!ret)
+		ret = exec_command(argv);
 	ret = -ret;
 	(void)!write(err_fd, &ret, sizeof(ret));
 	_exit(127);
@@ -236,6 +287,16 @@ int command__go(struct command *c, const char *name)
 	if (why == ENOEXEC)
 		err("cannot run %s: it is neither a program for this machine nor a script that "
 		    "says by #! what runs it",
+		    name);
+	else if (why == ENOENT)
+		err("cannot run %s: the interpreter that it names (#!, or an ELF file's loader) "
+		    "does not exist: install it, or change the name",
+		    name);
+	else if (why == EPERM)
+		err("cannot run %s: cudatrace may not become its user: run it as root", name);
+	else if (why == EACCES)
+		err("cannot run %s: its user may not: check who may read and execute it and the "
+		    "folders above",
 		    name);
 	else
 		err("cannot run %s: %s", name, strerror(why));

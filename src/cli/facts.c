@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 #include "facts.h"
 
+#include "attach/caps.h"
+#include "util/log.h"
+
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -38,4 +42,26 @@ void facts__read(struct facts *f)
 		f->driver[0] = 0;
 	fclose(file);
 	f->cuda_version = facts_cuda_version(f->driver);
+}
+
+int facts__check_caps(void)
+{
+	static const enum cap_id ids[] = {CAP_KERNEL, CAP_PRIV_BPF, CAP_PRIV_PERFMON, CAP_LOCKDOWN,
+					  CAP_BTF};
+	const struct cap *first = NULL;
+	char names[256] = "";
+	size_t n = 0;
+
+	for (unsigned i = 0; i < sizeof(ids) / sizeof(ids[0]); i++) {
+		const struct cap *cap = caps__get(ids[i]);
+
+		if (cap->state != CAP_NO)
+			continue;
+		n += snprintf(names + n, sizeof(names) - n, "%s%s", n ? ", " : "", cap->what);
+		first = first ? first : cap;
+	}
+	if (!first)
+		return 0;
+	err("cannot trace without: %s: %s", names, first->fix);
+	return -EPERM;
 }

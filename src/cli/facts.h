@@ -12,6 +12,9 @@ struct facts {
 };
 
 void facts__read(struct facts *f);
+/* Names all that this user and this kernel lack, before the kernel says no without a reason. Only
+ * what is known without trying. */
+int facts__check_caps(void);
 /* CUDA version that a driver's branch brings, from its version ("580.159.04"); 0 when unknown. */
 int facts_cuda_version(const char *driver);
 

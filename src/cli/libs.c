@@ -93,7 +93,9 @@ static int attach_pid(struct session *s, pid_t pid)
 		cnt = attach_list(s, &list);
 	target_libs__clear(&list);
 	if (ret == -ESRCH || !target_exists(pid)) {
-		err("process %d ended while attaching", pid);
+		err("process %d ended while attaching: start it as a command instead: cudatrace -- "
+		    "COMMAND",
+		    pid);
 		return -ESRCH;
 	}
 	if (ret) {

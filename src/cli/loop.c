@@ -134,7 +134,7 @@ static void on_tick(struct session *s, uint64_t now)
 			sink__flush(s->sinks[i]);
 		flushed_ns = now;
 		if (all_sinks_failed(s))
-			session__stop(s, "no output can be written");
+			session__stop(s, NO_OUTPUT);
 	}
 	if (now - looked_ns >= TARGETS_NS) {
 		look_at_targets(s);

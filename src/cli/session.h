@@ -24,6 +24,9 @@ struct pending_lib {
 };
 #define SESSION_MAX_PENDING 64
 
+/* A reason to end the trace. */
+#define NO_OUTPUT "no output can be written"
+
 struct session {
 	const struct opts *o;
 	struct fnset *fns;
@@ -45,9 +48,9 @@ struct session {
 	const char *degraded[32];
 	struct pending_lib pending[SESSION_MAX_PENDING];
 	unsigned pending_cnt;
-	bool measuring;	  /* records are those of our own stub */
-	bool stopping;	  /* no more than what is in the ring */
-	bool hurry;	  /* a second signal: leave out what takes time */
+	bool measuring; /* records are those of our own stub */
+	bool stopping;	/* no more than what is in the ring */
+	bool hurry;	/* a second signal: leave out what takes time */
 	bool waiting_children;
 	int signal_fd;
 	int kmsg_fd;	      /* --kernel without a trace point for Xids; else -1 */

@@ -378,7 +378,9 @@ static int chrome_open(struct sink *s, const struct trace_info *info)
 	out_lit(s->out, "[\n");
 	out__commit(s->out);
 	put_header(c, info);
-	return 0;
+	/* A file that cannot be written is known before the start. */
+	out__flush(s->out);
+	return s->out->failed ? -s->out->error : 0;
 }
 
 static void chrome_event(struct sink *s, const struct event *ev)

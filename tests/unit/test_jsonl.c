@@ -370,7 +370,7 @@ static void test_end(void **state)
 				.type_cnt = {[TYPE_INIT] = 1, [TYPE_KERNEL] = 20},
 				.event_cnt = 21,
 				.call_cnt = 21,
-				.drops = {1, 2, 3, 4, 5},
+				.drops = {1, 2, 3, 4, 5, 6},
 				.stats = {[CT_STAT_UNFINISHED] = 6,
 					  [CT_STAT_ABANDONED] = 7,
 					  [CT_STAT_FILTERED] = 8,
@@ -391,7 +391,7 @@ static void test_end(void **state)
 		strchr(s, '\n') + 1,
 		"{\"ts\":2000.000001,\"type\":\"end\",\"name\":\"cudatrace\",\"reason\":"
 		"\"command exited\",\"events\":{\"init\":1,\"kernel\":20},\"calls\":21,\"drops\":"
-		"{\"calls\":1,\"tasks\":2,\"libraries\":3,\"threads\":4,\"depth\":5},"
+		"{\"calls\":1,\"tasks\":2,\"libraries\":3,\"threads\":4,\"depth\":5,\"driver\":6},"
 		"\"unfinished\":6,\"abandoned\":7,\"filtered\":8,\"orphans\":9,\"duplicates\":10,"
 		"\"bad_records\":11,\"wall_ms\":2000.000001,\"probe_cost_ns\":1350,"
 		"\"cost_ms\":0.028350,\"cost_share\":1.42e-05,\"left_out\":\"nothing\"}\n");
