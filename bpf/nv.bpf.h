@@ -484,12 +484,13 @@ static __always_inline struct file *fd_file(int fd)
 	return file;
 }
 
-static __always_inline bool is_nv_path(const char *user)
+/* 1 or 0, negative: the path is not in memory. */
+static __always_inline int is_nv_path(const char *user)
 {
 	char path[12] = {};
 
 	if (bpf_probe_read_user(path, sizeof(path) - 1, user))
-		return false;
+		return -1;
 	return starts_with(path, "/dev/nvidia", 11);
 }
 
@@ -514,6 +515,7 @@ static __always_inline int nv_sys_enter(struct pt_regs *regs, long nr)
 		w.fd = (int)PT_REGS_PARM1_CORE_SYSCALL(regs);
 		break;
 	case NR_OPENAT:
+		/* One that is not in memory yet is looked at again when openat returns. */
 		if (!is_nv_path((const char *)PT_REGS_PARM2_CORE_SYSCALL(regs)))
 			return 0;
 		w.op = CT_NV_OPEN;
@@ -526,7 +528,7 @@ static __always_inline int nv_sys_enter(struct pt_regs *regs, long nr)
 }
 
 /* openat has returned: now there is a file to look at. Forgets the call when it is no device. */
-static __always_inline void nv_opened(struct ct_nv_thread *st, long ret)
+static __always_inline void nv_opened(struct ct_nv_thread *st, struct pt_regs *regs, long ret)
 {
 	struct ct_nv *rec = (struct ct_nv *)st->out;
 	struct file *file = ret >= 0 ? fd_file(ret) : NULL;
@@ -534,6 +536,8 @@ static __always_inline void nv_opened(struct ct_nv_thread *st, long ret)
 
 	if (!file) { /* failed: which device is not known */
 		rec->dev = CT_NV_OTHER;
+		if (is_nv_path((const char *)PT_REGS_PARM2_CORE_SYSCALL(regs)) <= 0)
+			st->active = 0;
 		return;
 	}
 	rec->dev = nv_dev_of(file, &minor);
@@ -562,7 +566,7 @@ static __always_inline int nv_sys_exit(struct pt_regs *regs, long ret)
 	if (!st || !st->active)
 		return 0;
 	if (((struct ct_nv *)st->out)->op == CT_NV_OPEN)
-		nv_opened(st, ret);
+		nv_opened(st, regs, ret);
 	return nv_exit(ret, true);
 }
 

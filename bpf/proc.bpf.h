@@ -78,64 +78,124 @@ static __always_inline int proc_rename(struct task_struct *task, const char *com
 
 #define MAP_ANONYMOUS 0x20
 #define SIGSTOP	      19
+/* Any libcuda has more (450: 20 MB), a thread's stack usually less. */
+#define RESERVE_SZ_MIN (16 << 20)
+/* A loader has few files open; a program that loads libcuda late may have more. */
+#define FDS_LOOKED_AT 512
 
-/* The file descriptor that the current mmap call maps, or -1; *compat: a 32-bit call. */
-static __always_inline int mmap_fd(struct task_struct *task, bool *compat)
+/* What an mmap call is about. */
+struct mmap_call {
+	int fd;	      /* -1: no file */
+	bool reserve; /* room for something, without access */
+	bool compat;  /* 32-bit call */
+};
+
+static __always_inline struct mmap_call mmap_call(struct task_struct *task)
 {
 	struct pt_regs *regs = (struct pt_regs *)bpf_task_pt_regs(task);
+	struct mmap_call c = {.fd = -1};
+	__u64 len, prot, flags;
 	struct pt_regs r = {};
+	int fd;
 
 	if (bpf_probe_read_kernel(&r, sizeof(r), regs))
-		return -1;
+		return c;
 #if defined(__TARGET_ARCH_x86)
-	*compat = BPF_CORE_READ(task, thread_info.status) & TS_COMPAT;
-	if (*compat) /* mmap2(ebx, ecx, edx, esi = flags, edi = fd) */
-		return r.orig_ax == 192 && !(r.si & MAP_ANONYMOUS) ? (int)r.di : -1;
-	return r.orig_ax == 9 && !(r.r10 & MAP_ANONYMOUS) ? (int)r.r8 : -1;
+	c.compat = BPF_CORE_READ(task, thread_info.status) & TS_COMPAT;
+	if (c.compat) { /* mmap2(ebx, ecx, edx, esi = flags, edi = fd) */
+		if (r.orig_ax == 192 && !(r.si & MAP_ANONYMOUS))
+			c.fd = r.di;
+		return c;
+	}
+	if (r.orig_ax != 9)
+		return c;
+	len = r.si, prot = r.dx, flags = r.r10, fd = r.r8;
 #else
-	*compat = false;
-	return r.syscallno == 222 && !(r.regs[3] & MAP_ANONYMOUS) ? (int)r.regs[4] : -1;
+	if (r.syscallno != 222)
+		return c;
+	len = r.regs[1], prot = r.regs[2], flags = r.regs[3], fd = r.regs[4];
 #endif
+	if (!(flags & MAP_ANONYMOUS))
+		c.fd = fd;
+	else
+		c.reserve = !prot && len >= RESERVE_SZ_MIN;
+	return c;
+}
+
+/* The file behind a descriptor if it is named libcuda.so*: its name goes to rec. Else NULL. */
+static __noinline struct file *open_libcuda(struct file **fds, __u32 fd, struct ct_lib_map *rec)
+{
+	const unsigned char *name;
+	struct file *file;
+
+	if (!rec || bpf_probe_read_kernel(&file, sizeof(file), fds + fd) || !file)
+		return NULL;
+	name = BPF_CORE_READ(file, f_path.dentry, d_name.name);
+	bpf_probe_read_kernel_str(rec->name, sizeof(rec->name), name);
+	return starts_with(rec->name, "libcuda.so", 10) ? file : NULL;
+}
+
+/*
+ * The libcuda file that the current mmap call maps or is about to. glibc maps a library whose
+ * segments are aligned to more than a page (2 MB: drivers up to 470) in two steps: it reserves room
+ * without a file, then maps the file there with MAP_FIXED, which searches for no place and so does
+ * not get here. The file is open in the first step already.
+ */
+static __always_inline struct file *
+mmap_libcuda(struct task_struct *task, const struct mmap_call *call, struct ct_lib_map *rec)
+{
+	struct file **fds = BPF_CORE_READ(task, files, fdt, fd), *file;
+	__u32 cnt = BPF_CORE_READ(task, files, fdt, max_fds);
+
+	if (call->fd >= 0)
+		return (__u32)call->fd < cnt ? open_libcuda(fds, call->fd, rec) : NULL;
+	if (!call->reserve)
+		return NULL;
+	for (__u32 fd = 0; fd < FDS_LOOKED_AT && fd < cnt; fd++) {
+		file = open_libcuda(fds, fd, rec);
+		if (file)
+			return file;
+	}
+	return NULL;
 }
 
 static __always_inline int proc_mmap(void)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 	__u32 pid = bpf_get_current_pid_tgid() >> 32;
-	struct ct_lib_map rec = {};
+	struct ct_lib_map rec = {}, *out;
 	struct ct_lib_key key = {};
+	struct mmap_call call;
 	struct ct_pid *p;
-	struct file *file, **fds;
-	const unsigned char *name;
-	unsigned int max_fds;
-	bool compat = false;
+	struct file *file;
+	bool known;
 	__u32 dev;
-	int fd;
 
 	p = bpf_map_lookup_elem(&pids, &pid);
 	if (pid == cfg.own_pid || (!p && cfg.filter_mode == CT_FILTER_PIDS))
 		return 0;
-	fd = mmap_fd(task, &compat);
-	if (fd < 0)
-		return 0;
-	max_fds = BPF_CORE_READ(task, files, fdt, max_fds);
-	if ((unsigned int)fd >= max_fds)
-		return 0;
-	fds = BPF_CORE_READ(task, files, fdt, fd);
-	if (bpf_probe_read_kernel(&file, sizeof(file), fds + fd) || !file)
-		return 0;
-	name = BPF_CORE_READ(file, f_path.dentry, d_name.name);
-	bpf_probe_read_kernel_str(rec.name, sizeof(rec.name), name);
-	if (!starts_with(rec.name, "libcuda.so", 10))
+	call = mmap_call(task);
+	file = mmap_libcuda(task, &call, &rec);
+	if (!file)
 		return 0;
 	dev = BPF_CORE_READ(file, f_inode, i_sb, s_dev);
 	key.ino = BPF_CORE_READ(file, f_inode, i_ino);
 	key.dev_major = dev >> 20;
 	key.dev_minor = dev & 0xfffff;
-	if (p && p->flags & CT_PID_F_STOP_ON_LIB && !compat &&
-	    !bpf_map_lookup_elem(&known_libs, &key) && !bpf_send_signal(SIGSTOP))
+	known = bpf_map_lookup_elem(&known_libs, &key);
+	/* Room for a heap, for all we know. */
+	if (call.reserve && known)
+		return 0;
+	/* Before the process is stopped: without a record nobody would let it go on. */
+	out = bpf_ringbuf_reserve(&ring, sizeof(*out), 0);
+	if (!out) {
+		total_drop(CT_DROP_LIB);
+		return 0;
+	}
+	if (p && p->flags & CT_PID_F_STOP_ON_LIB && !call.compat && !known &&
+	    !bpf_send_signal(SIGSTOP))
 		rec.rec.flags |= CT_LIB_F_STOPPED;
-	if (compat)
+	if (call.compat)
 		rec.rec.flags |= CT_LIB_F_COMPAT;
 	rec.rec.size = sizeof(rec);
 	rec.rec.kind = CT_REC_LIB;
@@ -146,9 +206,9 @@ static __always_inline int proc_mmap(void)
 	rec.dev_major = key.dev_major;
 	rec.dev_minor = key.dev_minor;
 	bpf_get_current_comm(rec.comm, sizeof(rec.comm));
+	__builtin_memcpy(out, &rec, sizeof(rec));
 	/* Always wakes: a process may stand still until user space has attached. */
-	if (bpf_ringbuf_output(&ring, &rec, sizeof(rec), BPF_RB_FORCE_WAKEUP))
-		total_drop(CT_DROP_LIB);
+	bpf_ringbuf_submit(out, BPF_RB_FORCE_WAKEUP);
 	return 0;
 }
 

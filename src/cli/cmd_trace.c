@@ -238,6 +238,9 @@ static int open_default_sink(struct session *s)
 	localtime_r(&now, &tm);
 	strftime(stamp, sizeof(stamp), "%Y%m%d_%H%M%S", &tm);
 	snprintf(path, sizeof(path), "traces/trace_%s.jsonl", stamp);
+	/* Another one, begun in the same second. */
+	if (!access(path, F_OK))
+		snprintf(path, sizeof(path), "traces/trace_%s_%d.jsonl", stamp, getpid());
 	info("writing %s", path);
 	return open_sink(s, "jsonl", path);
 }
@@ -331,7 +334,7 @@ static int start(struct session *s)
 	read_driver(s);
 	ret = make_model(s);
 	if (!ret)
-		ret = facts__check_caps();
+		ret = facts__check_caps(s->o->mechanism);
 	if (!ret)
 		ret = open_attach(s);
 	if (!ret)
@@ -360,6 +363,7 @@ static void fill_end(struct session *s)
 	attach__totals(s->att, &sum);
 	memcpy(end->drops, sum.drops, sizeof(end->drops));
 	memcpy(end->stats, sum.stats, sizeof(end->stats));
+	end->stats[CT_STAT_FILTERED] += model__filtered(s->model);
 	end->bad_record_cnt = model__bad_records(s->model);
 	end->probe_cost_ns = s->info.probe_cost_ns;
 	end->cost_ns = end->stats[CT_STAT_ENTRIES] * end->probe_cost_ns;

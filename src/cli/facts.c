@@ -44,24 +44,43 @@ void facts__read(struct facts *f)
 	f->cuda_version = facts_cuda_version(f->driver);
 }
 
-int facts__check_caps(void)
+/* Forced by --mechanism. */
+static int check_mechanism(enum mechanism mech)
 {
-	static const enum cap_id ids[] = {CAP_KERNEL, CAP_PRIV_BPF, CAP_PRIV_PERFMON, CAP_LOCKDOWN,
-					  CAP_BTF};
+	bool has = mech == MECH_SESSION ? caps__has(CAP_UPROBE_SESSION)
+		   : mech == MECH_MULTI ? caps__has(CAP_UPROBE_MULTI)
+					: true;
+
+	if (has)
+		return 0;
+	err("--mechanism: this kernel has no %s: leave the option out for the best that it has",
+	    mechanism_name(mech));
+	return -ENOTSUP;
+}
+
+int facts__check_caps(enum mechanism mech)
+{
+	static const enum cap_id ids[] = {CAP_KERNEL,	CAP_PRIV_BPF, CAP_PRIV_PERFMON,
+					  CAP_LOCKDOWN, CAP_BTF,      CAP_UPROBE};
 	const struct cap *first = NULL;
 	char names[256] = "";
 	size_t n = 0;
 
 	for (unsigned i = 0; i < sizeof(ids) / sizeof(ids[0]); i++) {
-		const struct cap *cap = caps__get(ids[i]);
+		const struct cap *cap;
 
+		/* Found out by trying, which says nothing without the others. */
+		if (first && ids[i] == CAP_UPROBE)
+			break;
+		cap = caps__get(ids[i]);
 		if (cap->state != CAP_NO)
 			continue;
 		n += snprintf(names + n, sizeof(names) - n, "%s%s", n ? ", " : "", cap->what);
 		first = first ? first : cap;
 	}
 	if (!first)
-		return 0;
-	err("cannot trace without: %s: %s", names, first->fix);
+		return check_mechanism(mech);
+	err("cannot trace without: %s: %s%s%s", names, first->detail, first->detail[0] ? ": " : "",
+	    first->fix);
 	return -EPERM;
 }

@@ -3,6 +3,8 @@
 #ifndef CLI_FACTS_H
 #define CLI_FACTS_H
 
+#include "attach/mechanism.h"
+
 #include <sys/utsname.h>
 
 struct facts {
@@ -12,9 +14,9 @@ struct facts {
 };
 
 void facts__read(struct facts *f);
-/* Names all that this user and this kernel lack, before the kernel says no without a reason. Only
- * what is known without trying. */
-int facts__check_caps(void);
+/* Names all that this user and this kernel lack, before the kernel says no without a reason. mech is
+ * that of --mechanism. */
+int facts__check_caps(enum mechanism mech);
 /* CUDA version that a driver's branch brings, from its version ("580.159.04"); 0 when unknown. */
 int facts_cuda_version(const char *driver);
 

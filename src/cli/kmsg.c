@@ -5,7 +5,9 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 /* The kernel's longest record, CONSOLE_EXT_LOG_MAX. */
@@ -21,28 +23,56 @@ int kmsg__open(void)
 	return fd;
 }
 
+/* The number behind "): " as the driver writes it: digits that fit. NULL: something else. */
+static const char *parse_number(const char *p, uint32_t *number)
+{
+	unsigned long v;
+	char *end;
+
+	if (strncmp(p, "): ", 3) || p[3] < '0' || p[3] > '9')
+		return NULL;
+	errno = 0;
+	v = strtoul(p + 3, &end, 10);
+	if (errno || v > UINT32_MAX)
+		return NULL;
+	*number = v;
+	return end;
+}
+
+/* Anybody who may write to the log can write what looks like an Xid, and the rest of it. */
 bool kmsg_parse_xid(const char *record, struct kmsg_xid *x)
 {
-	const char *text = strchr(record, ';'), *p, *end;
+	const char *text = strchr(record, ';'), *p, *end, *line_end;
 	uint64_t us;
-	int len;
 
 	memset(x, 0, sizeof(*x));
 	if (!text || sscanf(record, "%*u,%*u,%" SCNu64, &us) != 1)
 		return false;
+	/* Further lines of a record are what device it is about, not its text. */
+	line_end = text + strcspn(text, "\n");
 	p = strstr(text, "NVRM: Xid (");
-	if (!p)
+	if (!p || p > line_end)
 		return false;
 	p += strlen("NVRM: Xid (");
-	end = strchr(p, ')');
-	if (!end || sscanf(end, "): %" SCNu32 "%n", &x->number, &len) != 1)
+	end = p + strcspn(p, ")\n");
+	snprintf(x->gpu, sizeof(x->gpu), "%.*s", (int)(end - p), p);
+	end = parse_number(end, &x->number);
+	if (!end)
 		return false;
 	x->ts_ns = us * 1000;
-	snprintf(x->gpu, sizeof(x->gpu), "%.*s", (int)(end - p), p);
-	end += len;
 	end += strspn(end, ", ");
-	snprintf(x->message, sizeof(x->message), "%.*s", (int)strcspn(end, "\n"), end);
+	snprintf(x->message, sizeof(x->message), "%.*s", (int)(line_end - end), end);
 	return true;
+}
+
+/* The log's clock is not adjusted as ours is, and goes seconds wrong in weeks: an Xid is given the
+ * time at which it is read, which is right after it was written. */
+static uint64_t now_ns(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return ts.tv_sec * 1000000000ull + ts.tv_nsec;
 }
 
 void kmsg__read(int fd, void (*fn)(void *ctx, const struct event *ev), void *ctx)
@@ -68,7 +98,7 @@ void kmsg__read(int fd, void (*fn)(void *ctx, const struct event *ev), void *ctx
 		record[n] = 0;
 		if (!kmsg_parse_xid(record, &x))
 			continue;
-		ev.start_ns = ev.end_ns = x.ts_ns;
+		ev.start_ns = ev.end_ns = now_ns();
 		ev.number = x.number;
 		ev.path = x.gpu;
 		ev.note = x.message;

@@ -331,7 +331,7 @@ static const struct opt_row rows[] = {
 
 	{"trace", 'e', false, GROUP_TRACE, FOR_TRACE | FOR_LIST, COMP_SET, "SET", NULL,
 	 "what to trace: function names, globs and classes, commas between; a ! in front means "
-	 "all but these; may be repeated",
+	 "all but these; the last -e counts",
 	 set_trace},
 	{"all", 0, false, GROUP_TRACE, FOR_TRACE, COMP_NONE, NULL, NULL,
 	 "trace every function, also the chatty queries that are left out by default", set_all},

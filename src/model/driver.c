@@ -266,7 +266,7 @@ static void visit_driver(const struct event *ev, struct visitor *v)
 	}
 	if (d->length) {
 		v->ops->u64(v, "size", d->length);
-		if (!ev->is_error)
+		if (!ev->is_error && !ev->unfinished)
 			v->ops->hex(v, "ptr", d->address);
 	}
 	if (!ev->unfinished && !(d->length && !ev->is_error))
@@ -287,6 +287,11 @@ static void visit_sched(const struct event *ev, struct visitor *v)
 	if (d->object_class)
 		v->ops->sym(v, "object_class", d->object_class);
 	visit_status(v, d->io);
+	/* No status then, but it must be seen that nothing came of it. */
+	if (ev->unfinished)
+		visit_bool(v, "unfinished", true);
+	else if (d->ret < 0)
+		v->ops->i64(v, "result", d->ret);
 	visit_call(v, d);
 }
 

@@ -18,6 +18,7 @@ struct model {
 	struct driver driver;
 	struct meaning meanings[CT_MAX_FUNCS];
 	uint64_t bad_cnt;
+	uint64_t filtered_cnt;
 };
 
 struct model *model__new(const struct model_opts *opts)
@@ -43,6 +44,11 @@ void model__free(struct model *m)
 	driver__close(&m->driver);
 	kernel_names__free();
 	free(m);
+}
+
+uint64_t model__filtered(const struct model *m)
+{
+	return m->filtered_cnt;
 }
 
 uint64_t model__bad_records(const struct model *m)
@@ -118,8 +124,10 @@ static void on_call(struct model *m, const struct raw_call *raw)
 	ev.comm = t->comm;
 	ev.has |= (m->opts.kernel ? HAS_IOCTLS : 0) | (m->opts.sched ? HAS_OFF_CPU : 0);
 	meaning__apply(meaning, &ev, p, m->opts.live ? (pid_t)p->pid : 0);
-	if (event_duration_ns(&ev) < m->opts.min_duration_ns)
+	if (event_duration_ns(&ev) < m->opts.min_duration_ns) {
+		m->filtered_cnt++;
 		return;
+	}
 	m->opts.fn(m->opts.ctx, &ev);
 }
 

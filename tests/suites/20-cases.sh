@@ -181,7 +181,7 @@ perf_case()
 }
 perf_sets()
 {
-	echo 'longjmp cu*Callback'
+	echo 'longjmp cu*Callback,cuMemAlloc_v2'
 	echo 'threads cuMemAlloc_v2,cuMemFree_v2,cuMemsetD8_v2'
 	echo 'fork cuInit,cuMemAlloc_v2,cuMemFree_v2'
 	echo 'launch cuLaunchKernel,cuModuleGetFunction'

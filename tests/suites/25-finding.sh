@@ -223,8 +223,8 @@ several()
 		a="$a" ia="$(build_id "$a")" b="$b" ib="$(build_id "$b")"
 	local by='lambda path: [l["id"] for l in head["libraries"] if l["path"] == path][0]'
 	check 'two files at once: each call has its own' holds "$TMP/two.jsonl" \
-		"all(c.get('lib', 1) == ($by)(a if c['pid'] in (int(p1), int(p3)) else b) for c in calls if c['pid'] != int(p4)) and [len([c for c in calls if c['pid'] == int(p)]) for p in (p1, p2)] == [6, 8]" \
-		a="$a" b="$b" p1=$one p2=$two p3=$late p4=$unknown
+		"all(c.get('lib', 1) == ($by)(a if c['pid'] in (int(p1), int(p3)) else b) for c in calls if c['pid'] in (int(p1), int(p2), int(p3))) and [len([c for c in calls if c['pid'] == int(p)]) for p in (p1, p2)] == [6, 8]" \
+		a="$a" b="$b" p1=$one p2=$two p3=$late
 	check 'whole system: a process begun later' holds "$TMP/two.jsonl" \
 		'collections.Counter(c["symbol"] for c in calls if c["pid"] == int(p)) == {"cuInit": 1, "cuDevicePrimaryCtxRetain": 1, "cuCtxSetCurrent": 1, "cuMemAlloc_v2": 5, "cuMemFree_v2": 5}' p=$late
 	check 'whole system: a file found later' holds "$TMP/two.jsonl" \
@@ -457,17 +457,24 @@ mmap.mmap(f.fileno(), 4096, flags=mmap.MAP_PRIVATE, prot=mmap.PROT_READ | mmap.P
 
 durations()
 {
-	local start=${EPOCHREALTIME/./} took
+	local start pid took
 	mkdir -p "$TMP/e"
 	cp "$FAKE/libcuda.so.1" "$TMP/e/"
-	(sleep 0.5; LD_LIBRARY_PATH=$TMP/e "$CASES/nested" >/dev/null) &
-	LD_LIBRARY_PATH=$TMP/e trace duration -e "$ALL" --duration 1.5
+	LD_LIBRARY_PATH=$TMP/e tracer duration -e "$ALL" --duration 1.5 || { fail 'whole system, --duration' 'see above'; return; }
+	start=${EPOCHREALTIME/./}
+	LD_LIBRARY_PATH=$TMP/e "$CASES/nested" >"$TMP/duration.out" &
+	pid=$!
+	ended $pid
+	ended $tracer
+	check 'whole system, --duration: status' is $? 0
 	took=$(((${EPOCHREALTIME/./} - start) / 1000))
-	check 'whole system, --duration: status' is $status 0
-	check "whole system, --duration: ends by itself ($took ms)" test $took -ge 1500 -a $took -lt 5000
-	check 'whole system, --duration: a program begun later' holds "$TMP/duration.jsonl" \
-		'end["reason"] == "duration" and sym["cuFakeNest"] == 4 and 1400 < end["wall_ms"] < 3000 and accounts()'
-	wait
+	check "whole system, --duration: ends by itself ($took ms)" test $took -ge 1000 -a $took -lt 10000
+	check 'whole system, --duration: so the trace says' holds "$TMP/duration.jsonl" \
+		'end["reason"] == "duration" and end["wall_ms"] >= 1500 and accounts()'
+	# Other programs of this machine may be in the trace.
+	grep "\"pid\":$pid," "$TMP/duration.jsonl" >"$TMP/started.jsonl"
+	mv "$TMP/duration.out" "$TMP/started.out"
+	check 'whole system, --duration: a program begun later' as_expected started
 }
 
 # Kernels that were loaded before the tracer came: their names are read behind the handles.

@@ -64,15 +64,19 @@ events = [json.loads(l) for l in lines[:-1]]
 assert events[0]["type"] == "header" and all(e["type"] != "end" for e in events), "ends"
 assert len(events) > 3000, f"only {len(events)} lines after half a second"' "$TMP/killed.jsonl"
 
-	# A command goes on without its tracer, also when it stood still for the library that it loads.
-	"$CUDATRACE" -q --jsonl "$TMP/left.jsonl" -- sh -c 'echo $$ >"$3.pid"; "$1" "$2" 500 >/dev/null; echo $? >"$3"' \
-		sh "$CASES/dlopen_late" "$FAKE/libcuda.so.1" "$TMP/left.status" &
+	# A command stands still until its libcuda is attached. Without its tracer it goes on.
+	mkdir -p "$TMP/k"
+	cp "$FAKE/libcuda.so.1" "$TMP/k/"
+	"$CUDATRACE" -q --jsonl "$TMP/left.jsonl" -- "$CASES/dlopen_late" "$TMP/k/libcuda.so.1" 300 >"$TMP/left.out" &
 	tracer=$!
-	until_ok 10 test -s "$TMP/left.status.pid"
+	until_ok 10 grep -q ready "$TMP/left.out"
+	kill -STOP $tracer
+	left=$(pgrep -P $tracer)
+	check 'a killed tracer: its command waited for it' until_ok 5 grep -q '^State:.T' "/proc/$left/status"
 	kill -9 $tracer
 	ended $tracer 2>/dev/null
-	check "a killed tracer: its command goes on" until_ok 5 test -s "$TMP/left.status"
-	check "a killed tracer: its command's status" is "$(cat "$TMP/left.status")" 0
+	check 'a killed tracer: its command goes on' until_ok 5 is_gone "$left"
+	check 'a killed tracer: its command did all it had to' is "$(grep -c symbol "$TMP/left.out")" 5
 }
 
 killed_target()
@@ -126,6 +130,28 @@ blocked()
 	quit asleep
 	ended $tracer
 	check 'a call under way: no event' holds "$TMP/again.jsonl" 'sym == {"cuMemAlloc_v2": 1, "cuMemFree_v2": 1} and accounts()'
+}
+
+# Probes come off one after another while the target goes on calling: at most the call that each thread is in when
+# the last one goes is unfinished, and nothing looks abandoned.
+busy()
+{
+	local mech set
+	for mech in session multi perf; do
+		has_mechanism $mech || { skip "a busy target: $mech" "kernel $(uname -r) has none"; continue; }
+		set=$ALL
+		[ $mech = perf ] && set=cuMemAlloc_v2,cuMemFree_v2
+		LD_LIBRARY_PATH=$FAKE FAKE_NO_SEM=1 "$CASES/many" cuMemFree_v2 1000000000 2 20000 >/dev/null &
+		target=$!
+		sleep 0.2
+		tracer busy --mechanism=$mech -e "$set" --duration 0.5 -p $target || { fail "a busy target: $mech" 'see above'; kill $target; return; }
+		ended $tracer
+		check "a busy target: $mech: status" is $? 0
+		check "a busy target: $mech: nothing abandoned" holds "$TMP/busy.jsonl" \
+			'len(calls) > 1000 and end["abandoned"] == 0 and end["unfinished"] <= 2 and accounts(drops=True)'
+		kill $target
+		ended $target 2>/dev/null
+	done
 }
 
 jumped()
@@ -194,6 +220,7 @@ bytes multi fake 0x0 SIGKILL
 killed_tracer
 killed_target
 blocked
+busy
 jumped
 overflow
 interrupted

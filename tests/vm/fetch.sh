@@ -122,17 +122,19 @@ fetch() # NAME SUITES IMAGE HEADERS
 	mv "$new" "$dir" || exit 1
 }
 
-# Makes headers that were made for / work where they are.
 headers() # DIR RELEASE
 {
-	local src=$1/root/usr/src common
-	common=$(basename "$src"/linux-headers-*-common)
 	ln -s "root/usr/src/linux-headers-$2" "$1/build"
-	echo "include \$(dir \$(lastword \$(MAKEFILE_LIST)))../$common/Makefile" >"$src/linux-headers-$2/Makefile"
+	# tests/vm/modules.sh puts the place where it lies into it.
+	mv "$1/build/Makefile" "$1/build/Makefile.debian"
 	foreign_tools "$1"
-	# Type information of the kernel, from which that of a module is made: not in all headers.
-	[ -e "$1/build/vmlinux" ] || python3 tests/vm/vmlinux.py "$1/vmlinuz" "$1/build/vmlinux" ||
-		echo "vm/fetch: $2: modules will have no BTF" >&2
+	# Type information of the kernel, from which that of a module is made: not in all headers. Out of kbuild's
+	# sight, which would want just the pahole that the kernel was made with.
+	if [ -e "$1/build/vmlinux" ]; then
+		mv "$1/build/vmlinux" "$1/"
+	else
+		python3 tests/vm/vmlinux.py "$1/vmlinuz" "$1/vmlinux" || echo "vm/fetch: $2: modules will have no BTF" >&2
+	fi
 }
 
 # kbuild's own programs may want a newer C library than this machine has: then they run with their own.
@@ -146,8 +148,8 @@ foreign_tools() # DIR
 			for p in libc6 libelf1t64 libzstd1 zlib1g libssl3t64; do unpack "$p" "$1/root"; done
 		fi
 		mv "$f" "$f.bin"
-		printf '#!/bin/sh\nlib=%s\nexec "$lib/ld-linux-x86-64.so.2" --library-path "$lib" %s "$@"\n' \
-			"'${lib/.new/}'" "'${f/.new/}.bin'" >"$f"
+		printf '#!/bin/sh\nme=$(readlink -f "$0")\nlib=${me%%/*}/%s\nexec "$lib/ld-linux-x86-64.so.2" --library-path "$lib" "$me.bin" "$@"\n' \
+			"$(realpath --relative-to="$(dirname "$(readlink -f "$f.bin")")" "$lib")" >"$f"
 		chmod +x "$f"
 	done
 }

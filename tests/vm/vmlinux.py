@@ -26,4 +26,5 @@ else:
 with tempfile.NamedTemporaryFile() as f:
     f.write(image)
     f.flush()
-    subprocess.run(["objcopy", "--only-section=.BTF", f.name, sys.argv[2]], check=True)
+    subprocess.run(["objcopy", "--only-section=.BTF", f.name, sys.argv[2]], check=True,
+                   stderr=subprocess.DEVNULL)

@@ -1,0 +1,444 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+# The command line: what is wrong is said in one line that also says what to do; exit statuses; list, check, help,
+# man page, completion.
+# timeout: 120
+set -u
+. tests/lib.sh
+unset LD_LIBRARY_PATH SUDO_UID SUDO_GID
+
+is() { [ "$1" = "$2" ] || { echo "$1, not $2"; return 1; }; }
+# ct ARG...: leaves $rc, $TMP/out, $TMP/err. $AS stands before it.
+AS=()
+ct()
+{
+	timeout -k 5 30 "${AS[@]}" "${CT:-$CUDATRACE}" "$@" >"$TMP/out" 2>"$TMP/err" </dev/null
+	rc=$?
+}
+# bad NAME STATUS REGEX ARG...: ends with STATUS and one line on stderr that matches
+bad()
+{
+	local name="bad input: $1" status=$2 regex=$3
+	shift 3
+	ct "$@"
+	if [ $rc != "$status" ]; then
+		fail "$name" "exit status $rc, not $status: $(head -3 "$TMP/err")"
+	elif [ "$(wc -l <"$TMP/err")" != 1 ]; then
+		fail "$name" "$(wc -l <"$TMP/err") lines on stderr, not one"$'\n'"$(cat "$TMP/err")"
+	elif ! grep -Eq "^cudatrace: .*($regex)" "$TMP/err"; then
+		fail "$name" "does not say /$regex/: $(cat "$TMP/err")"
+	elif [ -s "$TMP/out" ]; then
+		fail "$name" "writes to stdout: $(head -1 "$TMP/out")"
+	else
+		pass "$name"
+	fi
+}
+X=$TMP/x.jsonl
+to_x=(-q -e launch --jsonl "$X")
+
+usage()
+{
+	local o v
+	for o in duration max-events min-duration pid buffer-size; do
+		bad "--$o 0" 2 'above 0|leave -p out|smallest is 64K' --$o 0 -- true
+		for v in -1 -99 x '' ' 1' +1 0x10 1e3 nan inf 1,,2 '1 2' 99999999999999999999999; do
+			bad "--$o '$v'" 2 'give|write it as|leave .* out|the (highest|largest) is|take' --$o "$v" -- true
+		done
+	done
+	bad '--max-events 1.5' 2 'write it as' --max-events 1.5 -- true
+	bad '--duration 10 years' 2 'write it as|smaller' --duration 10y -- true
+	bad '--pid above the highest' 2 'highest is' -p 4194305
+	for v in 1000 32K 65535; do bad "--buffer-size $v: too small" 2 'smallest is 64K' --buffer-size $v -- true; done
+	for v in 2G 1025M 18446744073709551616 18014398509481984K; do
+		bad "--buffer-size $v: too large" 2 'largest is 1G' --buffer-size $v -- true
+	done
+	bad '--buffer-size 100000: no power of two' 2 'nearest are 64K and 128K' --buffer-size 100000 -- true
+	bad '--buffer-size 3M: no power of two' 2 'nearest are 2M and 4M' --buffer-size 3M -- true
+	bad '--buffer-size 16X' 2 'as in --buffer-size' --buffer-size 16X -- true
+	bad '-p with a command' 2 'one or .*not both|not both' -p 1 -- true
+	bad '-p with a command, no --' 2 'not both' -p 1 true
+	bad 'two outputs on stdout' 2 'only one may be -' --jsonl - --chrome - -- true
+	bad 'twice the same output on stdout' 2 'only one may be -' --jsonl - --jsonl - -- true
+	bad 'two outputs to one file' 2 'its own file' --jsonl "$X" --chrome "$X" -- true
+	bad 'an option for a file' 2 'looks like an option' --jsonl --chrome x -- true
+	bad 'empty output' 2 'FILE is empty' --jsonl '' -- true
+	bad 'option without its value' 2 'as in --jsonl FILE' --jsonl
+	bad 'unknown option: suggestion' 2 'did you mean --jsonl\?' --jsnl x -- true
+	bad 'unknown option: one dash' 2 'did you mean --jsonl\?' -jsonl x -- true
+	bad 'unknown option: nothing near' 2 'cudatrace --help' --frobnicate -- true
+	bad 'unknown letter' 2 'cudatrace --help' -Z
+	bad 'ambiguous option' 2 'any of: .*--max-events|any of: .*--min-duration' --m 3
+	bad 'value that is not taken' 2 "leave out '=yes'" --quiet=yes
+	bad 'unknown mechanism' 2 'one of: auto session multi perf' --mechanism ptrace -- true
+	bad 'unknown shell' 2 'one of: bash zsh fish' --completion=csh
+	bad 'empty command' 2 'COMMAND is empty' -- ''
+	bad 'no command behind --' 2 'COMMAND is missing' --
+	bad 'list of a file' 2 'takes no arguments' list libcuda.so.1
+	bad 'option of another verb' 2 'leave it out' list --duration 3
+	bad 'option of list alone' 2 'belongs to cudatrace list' --names
+}
+
+selection()
+{
+	bad '-e: a function misspelt' 2 'did you mean cuLaunchKernel\?' -e cuLaunchKernal -- true
+	bad '-e: a class misspelt' 2 'did you mean memory\?' -e memry -- true
+	bad '-e: misspelt behind others' 2 'did you mean transfer\?' -e 'launch,!trasnfer' -- true
+	bad '-e: nothing near' 2 'cudatrace list' -e zzzzzzzz -- true
+	bad '-e: glob without a match' 2 'cudatrace list' -e 'cuZZ*' -- true
+	bad '-e: nothing' 2 'names nothing' -e '!' -- true
+	bad '-e: empty' 2 'names nothing' -e '' -- true
+	bad 'list -e: suggestion' 2 'did you mean memory\?' list -e memry
+}
+
+libraries()
+{
+	head -c 4096 "$FAKE/libcuda.so.1" >"$TMP/short.so"
+	bad '--libcuda: none' 1 'give the path of a libcuda' --libcuda "$TMP/none.so" "${to_x[@]}" -- true
+	bad '--libcuda: a folder' 1 'libcuda.so.1' --libcuda "$TMP" "${to_x[@]}" -- true
+	bad '--libcuda: no ELF file' 1 'not an ELF file' --libcuda tests/lib.sh "${to_x[@]}" -- true
+	bad '--libcuda: truncated' 1 "short.so: .*" --libcuda "$TMP/short.so" "${to_x[@]}" -- true
+	bad '--libcuda: another library' 1 'no function of the driver API' \
+		--libcuda "$(ldd "$(type -P bash)" | awk '/libc\.so/ { print $3 }')" "${to_x[@]}" -- true
+	bad 'list --libcuda: none' 1 'give ' list --libcuda "$TMP/none.so"
+	bad 'list --libcuda: no ELF file' 1 'give --libcuda a libcuda.so.1' list --libcuda tests/lib.sh
+}
+
+commands()
+{
+	mkdir "$TMP/folder"
+	echo 'exit 0' >"$TMP/script"
+	printf '#!%s/none\n' "$TMP" >"$TMP/interpreter"
+	printf '\177ELF and more' >"$TMP/elf"
+	: >"$TMP/empty"
+	cp "$TMP/script" "$TMP/plain"
+	chmod +x "$TMP"/{interpreter,elf,empty,script}
+	bad 'a command that does not exist' 1 'in PATH: give its path' "${to_x[@]}" -- no-such-command
+	bad 'a command that does not exist, by path' 1 'no such file: check' "${to_x[@]}" -- "$TMP/none"
+	bad 'a command below a file' 1 'no such file: check' "${to_x[@]}" -- "$TMP/plain/none"
+	bad 'a command that is not executable' 1 'chmod \+x' "${to_x[@]}" -- "$TMP/plain"
+	bad 'a folder as command' 1 'name a program in it' "${to_x[@]}" -- "$TMP/folder"
+	[ -e "$X" ] && fail 'a command that cannot be run: no trace' "$(cat "$X")"
+	bad 'a command with a bad #!' 1 'interpreter.*install' "${to_x[@]}" -- "$TMP/interpreter"
+	check 'a command that fails to exec: whole trace' holds "$X" \
+		'end["reason"] == "could not start" and not calls and not proc'
+	bad 'a command for no machine' 1 'neither a program .* nor a script' "${to_x[@]}" -- "$TMP/elf"
+	bad 'an empty file as command' 1 'neither a program .* nor a script' "${to_x[@]}" -- "$TMP/empty"
+	bad 'a script without #!' 1 'says by #! what runs it' "${to_x[@]}" -- "$TMP/script"
+	bad 'unknown user' 1 'give its number' --user no-such-user "${to_x[@]}" -- true
+	chmod 700 "$TMP/folder"
+	printf '#!/bin/sh\n' >"$TMP/folder/run"
+	chmod +x "$TMP/folder/run"
+	bad 'a command that its user may not run' 1 'check who may' --user 65534 "${to_x[@]}" -- "$TMP/folder/run"
+	AS=(env "PATH=/nowhere:$TMP")
+	ct "${to_x[@]}" -- script
+	AS=()
+	check 'exit status: a script without #! in PATH' is $rc 1
+	mkdir "$TMP/bin"
+	printf '#!/bin/sh\nexit 5\n' >"$TMP/bin/empty"
+	chmod +x "$TMP/bin/empty"
+	# A folder of that name comes first.
+	mkdir -p "$TMP/folder/empty"
+	PATH=$TMP/folder:$TMP/bin:$PATH ct "${to_x[@]}" -- empty
+	check 'the command is found behind a folder of its name' is $rc 5
+}
+
+processes()
+{
+	local pid
+	sleep 60 &
+	pid=$!
+	bad 'a process without CUDA, --no-wait' 1 'leave out --no-wait' --no-wait "${to_x[@]}" -p $pid
+	ct --jsonl "$X" -e launch --duration 0.2 -p $pid
+	check 'a process without CUDA: is waited for' is "$rc $(grep -c "^cudatrace: process $pid has not loaded libcuda yet: waiting" "$TMP/err") $(wc -l <"$TMP/err")" '0 1 1'
+	check 'a process without CUDA: trace' holds "$X" "head['pids'] == [$pid] and end['reason'] == 'duration' and not calls"
+	kill $pid
+	wait $pid 2>/dev/null
+	bad 'a process that does not exist' 1 'ps -e' "${to_x[@]}" -p $pid
+	bad 'one of two processes does not exist' 1 "$pid.*ps -e" "${to_x[@]}" -p $$,$pid
+	# Nothing here has libcuda, in a mount namespace without the libraries of a driver. Others on this
+	# machine may.
+	if ! grep -lsq 'libcuda\.so' /proc/[0-9]*/maps && ! ldconfig -p 2>/dev/null | grep -q 'libcuda\.so\.1'; then
+		bad 'no libcuda on this machine, --no-wait' 1 'leave out --no-wait' --no-wait "${to_x[@]}" --duration 1
+	else
+		skip 'bad input: no libcuda on this machine, --no-wait' 'there is one'
+	fi
+
+	# Dies between the look at its number and the look into it: while the BPF side is loaded.
+	for _ in 1 2 3 4 5; do
+		sleep 60 &
+		pid=$!
+		"$CUDATRACE" "${to_x[@]}" -p $pid >"$TMP/out" 2>"$TMP/err" &
+		tracer=$!
+		until_ok 10 sh -c "ls -l /proc/$tracer/fd | grep -q bpf-map"
+		kill -9 $pid
+		wait $pid 2>/dev/null
+		ended $tracer
+		rc=$?
+		# Or a moment later.
+		[ $rc = 0 ] || break
+	done
+	check 'bad input: a process that ends while attaching: status' is $rc 1
+	check 'bad input: a process that ends while attaching: one line' \
+		is "$(cat "$TMP/err")" "cudatrace: process $pid ended while attaching: start it as a command instead: cudatrace -- COMMAND"
+}
+
+outputs()
+{
+	local f
+	mkdir -p "$TMP/dir" "$TMP/ro"
+	for f in jsonl chrome; do
+		bad "--$f in a folder that does not exist" 1 'create the folder' -q -e launch --$f "$TMP/none/x" -- true
+		bad "--$f below a file" 1 'create the folder|another file' -q -e launch --$f "$TMP/plain/x" -- true
+		bad "--$f is a folder" 1 'name a file in it' -q -e launch --$f "$TMP/dir" -- true
+		bad "--$f on a full device" 1 'free some space' -q -e launch --$f /dev/full -- sh -c 'echo runs'
+		AS=(unshare -m sh -c 'mount -t tmpfs -o ro none "$1" && shift && exec "$@"' sh "$TMP/ro")
+		bad "--$f on a read-only file system" 1 'file system is read-only' -q -e launch --$f "$TMP/ro/x" -- true
+		AS=()
+	done
+	rm -f "$X"
+	bad 'the second output cannot be written' 1 'name a file in it' "${to_x[@]}" --chrome "$TMP/dir" -- true
+	check 'the second output cannot be written: the first is whole' holds "$X" 'end["reason"] == "could not start"'
+	AS=(sh -c 'exec "$@" >&-' sh)
+	bad 'stdout is closed' 1 'standard output is closed' -q -e launch --jsonl - -- true
+	AS=()
+	(
+		cd "$TMP/dir" || exit
+		echo >traces
+		bad 'the folder traces is a file' 1 'choose|another file|create' -q -e launch -- true
+	)
+}
+
+# As a user without rights: another copy, since nobody may not look everywhere.
+not_root()
+{
+	chmod 755 "$TMP"
+	cp "$CUDATRACE" "$TMP/ct"
+	chmod 755 "$TMP/ct"
+	command -v setpriv >/dev/null || { skip 'bad input: not root' 'needs setpriv'; return; }
+	local CT=$TMP/ct user=(setpriv --reuid=65534 --regid=65534 --clear-groups)
+	local AS=("${user[@]}")
+	bad 'not root' 1 'privilege CAP_BPF, privilege CAP_PERFMON: .*: run it with sudo' -q --jsonl /dev/null -- true
+	bad 'not root, -p' 1 'privilege CAP_BPF, privilege CAP_PERFMON: .*: run it with sudo' -q --jsonl /dev/null -p $$
+	bad 'not root, all' 1 'privilege CAP_BPF, privilege CAP_PERFMON: .*: run it with sudo' -q --jsonl /dev/null
+	ct check
+	check 'check: not root: status' is $rc 1
+	check 'check: not root: says which' grep -q 'no  *privilege CAP_BPF' "$TMP/out"
+	ct check --json
+	check 'check --json: not root' jq -e '[.. | objects | select(.name? == "cap_bpf" and .state == "no" and (.fix | length > 0))] | length == 1' "$TMP/out"
+	ct list
+	check 'list: needs no root' is "$rc $(wc -c <"$TMP/err")" '0 0'
+	AS=("${user[@]}" --inh-caps=+bpf --ambient-caps=+bpf)
+	bad 'CAP_BPF alone' 1 'without: privilege CAP_PERFMON: .*: run it with sudo' -q --jsonl /dev/null -- true
+	AS=("${user[@]}" --inh-caps=+perfmon --ambient-caps=+perfmon)
+	bad 'CAP_PERFMON alone' 1 'without: privilege CAP_BPF: .*: run it with sudo' -q --jsonl /dev/null -- true
+	has_mechanism multi || { skip 'CAP_BPF and CAP_PERFMON' 'this kernel wants more'; return; }
+	AS=("${user[@]}" --inh-caps=+bpf,+perfmon,+sys_ptrace --ambient-caps=+bpf,+perfmon,+sys_ptrace)
+	mkdir -m 777 "$TMP/mine"
+	ct -q -e launch --jsonl "$TMP/mine/x" -- sh -c 'exit 3'
+	check 'CAP_BPF and CAP_PERFMON are enough' is "$rc $(cat "$TMP/err")" '3 '
+	bad 'a user who may not become another' 1 'run it as root' -q -e launch --user 12345 --jsonl "$TMP/mine/x" -- true
+}
+
+# Kernels without something, in miniature: bpf() and perf_event_open() that know less. ($LACKS: attach types of
+# links, -1 for perf events)
+kernels()
+{
+	local multi=48 session=57
+	cat >"$TMP/lacks.c" <<-'END'
+	#define _GNU_SOURCE
+	#include <dlfcn.h>
+	#include <errno.h>
+	#include <stdint.h>
+	#include <stdio.h>
+	#include <stdlib.h>
+	#include <string.h>
+	#include <sys/syscall.h>
+	static int lacks(long what)
+	{
+		const char *s = getenv("LACKS");
+		char word[16];
+		snprintf(word, sizeof(word), " %ld ", what);
+		return s && strstr(s, word);
+	}
+	long syscall(long n, long a, long b, long c, long d, long e, long f)
+	{
+		static long (*real)(long, ...);
+		if (!real)
+			real = (long (*)(long, ...))dlsym(RTLD_NEXT, "syscall");
+		if ((n == SYS_bpf && a == 28 && lacks(((uint32_t *)b)[2])) || (n == SYS_perf_event_open && lacks(-1))) {
+			errno = n == SYS_bpf ? EINVAL : ENOENT;
+			return -1;
+		}
+		return real(n, a, b, c, d, e, f);
+	}
+	END
+	${CC:-gcc} -O1 -w -shared -fPIC -o "$TMP/lacks.so" "$TMP/lacks.c" -ldl || { fail 'kernels' 'no compiler'; return; }
+	local AS=(env "LD_PRELOAD=$TMP/lacks.so" "LACKS= $session ")
+	bad 'a mechanism that the kernel lacks: session' 1 'no uprobe.session: leave' --mechanism=session "${to_x[@]}" --libcuda "$FAKE/libcuda.so.1" -- true
+	ct "${to_x[@]}" -- true
+	check 'a kernel without session: the next best' holds "$X" 'head["mechanism"] == "uprobe.multi" and len(head["degraded"]) == 1'
+	check 'a kernel without session: no complaint' is "$rc $(cat "$TMP/err")" '0 '
+	AS=(env "LD_PRELOAD=$TMP/lacks.so" "LACKS= $session $multi ")
+	bad 'a mechanism that the kernel lacks: multi' 1 'no uprobe.multi: leave' --mechanism=multi "${to_x[@]}" --libcuda "$FAKE/libcuda.so.1" -- true
+	LD_LIBRARY_PATH=$FAKE ct "${to_x[@]}" -- "$FAKE/sample" --quiet
+	check 'a kernel without links: perf events' holds "$X" \
+		'head["mechanism"] == "uprobe" and len(head["degraded"]) == 2 and calls and accounts()'
+	ct check
+	check 'a kernel without links: check says what is lost' grep -q 'no  *uprobe.multi' "$TMP/out"
+	AS=(env "LD_PRELOAD=$TMP/lacks.so" "LACKS= -1 $session $multi ")
+	bad 'a kernel without uprobes' 1 'without: uprobes: .*CONFIG_UPROBES' "${to_x[@]}" --libcuda "$FAKE/libcuda.so.1" -- true
+	ct check
+	check 'a kernel without uprobes: check' is "$rc $(grep -c 'Tracing is not possible' "$TMP/out")" '1 1'
+	AS=(unshare -m sh -c 'mount -t tmpfs none /sys/kernel/btf && exec "$@"' sh)
+	bad 'a kernel without BTF' 1 'BTF.*CONFIG_DEBUG_INFO_BTF' "${to_x[@]}" -- true
+}
+
+statuses()
+{
+	local words want
+	ct "${to_x[@]}" -- true
+	check 'exit status: 0' is "$rc $(cat "$TMP/err")" '0 '
+	for words in '7 exit 7' '255 exit 255' '127 exit 127' '2 exit 2' '143 kill -TERM $$' '137 kill -KILL $$' '130 kill -INT $$'; do
+		want=${words%% *}
+		ct "${to_x[@]}" -- sh -c "${words#* }"
+		check "exit status of the command: ${words#* }" is $rc "$want"
+	done
+	ct "${to_x[@]}" -p $$ --duration 0.1
+	check 'exit status: -p' is $rc 0
+	ct "${to_x[@]}" sh -c 'exit 4'
+	check 'the -- may be left out' is $rc 4
+	ct "${to_x[@]}" -- env FOO=bar sh -c 'echo "$FOO" $#; echo err >&2; exit 3' sh -e --jsonl -q
+	check "the command's options are its own" is "$rc $(cat "$TMP/out" "$TMP/err")" '3 bar 3
+err'
+	ct "${to_x[@]}" -- sh -c 'grep -E "^(SigBlk|SigIgn)" /proc/self/status | tr -d "\t\n"; ls /proc/self/fd | wc -l'
+	check 'the command inherits no signal mask and no descriptors' is "$(cat "$TMP/out")" \
+		"$(sh -c 'grep -E "^(SigBlk|SigIgn)" /proc/self/status | tr -d "\t\n"; ls /proc/self/fd | wc -l' 2>/dev/null </dev/null | cat)"
+}
+
+listing()
+{
+	local n
+	ct list
+	check 'list: status' is "$rc $(cat "$TMP/err")" '0 '
+	check 'list: 100 columns' is "$(awk 'length > 100' "$TMP/out" | grep -v '^LIB is\|^No libcuda' | head -3)" ''
+	n=$(sed -n 's/^\([0-9]*\) functions, .*/\1/p' "$TMP/out")
+	check "list: all rows ($n)" is "$(grep -c '^cu' "$TMP/out")" "$n"
+	grep '^cu' "$TMP/out" | awk '{ print $1 }' >"$TMP/names"
+	check 'list: the exports of driver 580 are there' test "$(grep -cxF -f tests/unit/libcuda-580-exports.txt "$TMP/names")" -gt 600
+	ct list --json
+	check 'list --json: rows' jq -e --argjson n "${n:-0}" 'length == $n and ([.[].symbol] | unique | length) == $n' "$TMP/out"
+	check 'list --json: members' jq -e 'all(.[]; (.symbol | startswith("cu")) and .name and .class and .op and
+		(.default | type == "boolean") and (.args | type == "array") and all(.args[]; .name and .type and .direction))' "$TMP/out"
+	check 'list --json: the same as list' is "$(jq -r '.[].symbol' "$TMP/out" | md5sum)" "$(md5sum <"$TMP/names")"
+	check 'list --json: queries are off by default' jq -e 'all(.[]; .default == (.op != "query"))' "$TMP/out"
+	ct list -e memory --json
+	check 'list -e memory' jq -e 'length > 20 and all(.[]; .class == "memory")' "$TMP/out"
+	ct list -e 'cuMemcpy*,!cuMemcpyHtoD*,cuInit' --json
+	check 'list -e: globs and !' jq -e 'length > 10 and all(.[]; .symbol == "cuInit" or ((.symbol | startswith("cuMemcpy")) and (.symbol | startswith("cuMemcpyHtoD") | not)))' "$TMP/out"
+	ct list -e cuMemAlloc --json
+	check 'list -e: a name means all its versions' is "$(jq -c '[.[].symbol] | sort' "$TMP/out")" '["cuMemAlloc","cuMemAlloc_v2"]'
+	ct list --libcuda "$FAKE/libcuda.so.1" --json
+	check 'list --libcuda: exports' is "$(jq -r '.[] | select(.exported) | .symbol' "$TMP/out" | sort)" \
+		"$(nm -D --defined-only "$FAKE/libcuda.so.1" | awk '$3 ~ /^cu/ { sub("@.*", "", $3); print $3 }' | sort)"
+	echo 'int cuInit(int n) { return n; } int cuOfMyOwn(int n) { return n + 1; }' >"$TMP/two.c"
+	${CC:-gcc} -shared -fPIC -Wl,-soname,libcuda.so.1 -o "$TMP/two.so" "$TMP/two.c"
+	ct list --libcuda "$TMP/two.so" --json
+	check 'list --libcuda: a library with two functions' is \
+		"$(jq -c '[.[] | select(.exported) | [.symbol, .known]]' "$TMP/out")" '[["cuInit",true],["cuOfMyOwn",false]]'
+	ct list --libcuda "$FAKE/libcuda.so.1"
+	check 'list --libcuda: says of which file' grep -q "^LIB is $FAKE/libcuda.so.1: it has " "$TMP/out"
+	check 'list: closed pipe' is "$("$CUDATRACE" list 2>&1 >/dev/null | head -1; "$CUDATRACE" list 2>"$TMP/err" | head -1 | cut -c 1-6; cat "$TMP/err")" 'SYMBOL'
+	"$CUDATRACE" list >/dev/full 2>"$TMP/err"
+	check 'list: full disk' is "$? $(grep -c 'cannot write to stdout' "$TMP/err")" '1 1'
+}
+
+checking()
+{
+	ct check
+	check 'check: status' is "$rc $(cat "$TMP/err")" '0 '
+	check 'check: sums up' grep -q '^Tracing is possible, with uprobe' "$TMP/out"
+	ct check --json
+	check 'check --json: valid' jq -e 'type == "object"' "$TMP/out"
+	check 'check --json: says what is lost and how to fix it' jq -e '[.. | objects | select(has("state"))] | length > 15 and
+		all(.[]; .name and .what and (.state == "yes" or ((.lost | length > 0) and (.fix | length > 0))))' "$TMP/out"
+	ct check --json --libcuda "$FAKE535/libcuda.so.1"
+	check 'check --json: the library' jq -e --arg p "$FAKE535/libcuda.so.1" \
+		'[.. | objects | select(.path? == $p)] | length == 1 and .[0].functions > 400 and .[0].shifted_probes > 400' "$TMP/out"
+	"$CUDATRACE" check >/dev/full 2>"$TMP/err"
+	check 'check: full disk' is "$? $(grep -c 'cannot write to stdout' "$TMP/err")" '1 1'
+}
+
+texts()
+{
+	local o shell verb
+	ct --version
+	check '--version' grep -Eqx 'cudatrace [0-9]+\.[0-9]+\.[0-9]+[-.0-9a-z]*' "$TMP/out"
+	for verb in '' list check; do
+		# shellcheck disable=SC2086 # none or one
+		ct $verb --help
+		check "${verb:+$verb }--help" is "$rc $(wc -c <"$TMP/err")" '0 0'
+		check "${verb:+$verb }--help: fits" is "$(awk 'length > 100' "$TMP/out")" ''
+	done
+	ct --help
+	cp "$TMP/out" "$TMP/help"
+	ct '-?'
+	check '-?' cmp "$TMP/out" "$TMP/help"
+	grep -o '^ .*--[a-z-]*' "$TMP/help" | grep -o -- '--[a-z-]*$' | sort -u >"$TMP/options"
+	for o in jsonl chrome summary quiet trace all duration max-events min-duration libcuda buffer-size user no-follow \
+		no-wait mechanism pid verbose version help; do
+		check "--help: --$o" grep -qx -- "--$o" "$TMP/options"
+	done
+
+	ct --man
+	cp "$TMP/out" "$TMP/cudatrace.1"
+	check '--man: all options' is "$(sed 's/\\-/-/g' "$TMP/cudatrace.1" | grep -o -- '--[a-z-]*' | sort -u | comm -13 - "$TMP/options")" ''
+	if command -v mandoc >/dev/null; then
+		check '--man: mandoc' is "$(mandoc -T lint -W warning "$TMP/cudatrace.1" 2>&1 | head -5)" ''
+	else
+		skip '--man: mandoc' 'not installed'
+	fi
+	if command -v groff >/dev/null && groff -man -z /dev/null 2>/dev/null; then
+		check '--man: groff' is "$(groff -ww -man -Tutf8 -z "$TMP/cudatrace.1" 2>&1 | head -5)" ''
+	else
+		skip '--man: groff' 'not installed'
+	fi
+
+	for shell in bash zsh fish; do
+		"$CUDATRACE" --completion=$shell >"$TMP/completion.$shell"
+		check "--completion=$shell: all options" is "$(sed 's/^--//' "$TMP/options" | while read -r o; do
+			grep -Eq -- "(--| -l )$o\b" "$TMP/completion.$shell" || echo "$o"; done)" ''
+		command -v $shell >/dev/null || { skip "--completion=$shell: is read" "$shell is not installed"; continue; }
+		check "--completion=$shell: is read" $shell -n "$TMP/completion.$shell"
+	done
+	check '--completion=bash: completes' is "$(completed)" '--json --jsonl / cuMemAllocHost cuMemAllocHost_v2 / session / --trace'
+}
+completed()
+{
+	PATH=$TMP/path:$PATH bash -c '
+		. "$1"
+		compopt() { :; }
+		try()
+		{
+			COMP_WORDS=("$@") COMP_CWORD=$(($# - 1))
+			_cudatrace
+			printf "%s\n" "${COMPREPLY[@]}" | sort | xargs
+		}
+		echo "$(try cudatrace --jso) / $(try cudatrace -e cuMemAllocHo) / $(try cudatrace --mechanism = se) / $(
+			try cudatrace list -- | tr " " "\n" | grep -x -e --trace)"' bash "$TMP/completion.bash"
+}
+mkdir "$TMP/path"
+ln -s "$(realpath "$CUDATRACE")" "$TMP/path/cudatrace"
+
+usage
+selection
+listing
+texts
+needs_tracing 'bad input: what needs root'
+libraries
+commands
+processes
+outputs
+not_root
+kernels
+statuses
+checking

@@ -1,0 +1,255 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* raw_check_nv(): a record of a system call into the driver, with lengths that lie. */
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "event/check.h"
+
+#define ROOM 2400
+
+/* A record in the making. */
+struct made {
+	union {
+		struct ct_nv nv;
+		uint8_t bytes[ROOM];
+	};
+};
+
+static void begin(struct made *m)
+{
+	memset(m, 0, sizeof(*m));
+	m->nv.rec.kind = CT_REC_NV;
+	m->nv.rec.size = sizeof(m->nv);
+	m->nv.op = CT_NV_IOCTL;
+	m->nv.dev = CT_NV_CTL;
+}
+
+/* A block as the BPF side makes it: padded to 8. */
+static void add(struct made *m, uint8_t block, int16_t len)
+{
+	struct ct_nv *nv = &m->nv;
+
+	nv->blocks[nv->block_cnt].block = block;
+	nv->blocks[nv->block_cnt].len = len;
+	if (len > 0) {
+		memset(m->bytes + nv->rec.size, 'a' + nv->block_cnt, len);
+		nv->rec.size += (len + 7) & ~7;
+	}
+	nv->block_cnt++;
+}
+
+/* Checks a copy of size bytes in memory of just that size, and reads all that it was given. */
+static int check(const struct made *m, size_t size, struct raw_nv *raw)
+{
+	uint8_t *copy = malloc(size ? size : 1);
+	unsigned sum = 0;
+	int ret;
+
+	assert_non_null(copy);
+	memcpy(copy, m, size);
+	memset(raw, 0xee, sizeof(*raw));
+	ret = raw_check_nv(copy, size, raw);
+	if (!ret) {
+		assert_ptr_equal(raw->nv, copy);
+		assert_true(raw->block_cnt <= CT_NV_MAX_BLOCKS);
+		for (unsigned i = 0; i < raw->block_cnt; i++) {
+			int len = raw->blocks[i].len;
+
+			assert_int_equal(raw->blocks[i].data != NULL, len > 0);
+			if (len <= 0)
+				continue;
+			assert_true(raw->blocks[i].data >= copy + sizeof(struct ct_nv));
+			assert_true(raw->blocks[i].data + len <= copy + size);
+			for (int j = 0; j < len; j++)
+				sum += raw->blocks[i].data[j];
+		}
+	}
+	free(copy);
+	return sum == UINT32_MAX ? -EIO : ret;
+}
+
+static void whole(void **state)
+{
+	struct raw_nv raw;
+	struct made m;
+
+	(void)state;
+	begin(&m);
+	assert_int_equal(check(&m, sizeof(m.nv), &raw), 0);
+	assert_int_equal(raw.block_cnt, 0);
+	add(&m, CT_NV_ENTRY, 32);
+	add(&m, CT_NV_EXIT, -14);
+	add(&m, CT_NV_EXIT, 3);
+	add(&m, CT_NV_PARAMS, 0);
+	add(&m, CT_NV_PARAMS, 256);
+	add(&m, CT_NV_PARAMS, 8);
+	assert_int_equal(check(&m, m.nv.rec.size, &raw), 0);
+	assert_int_equal(raw.block_cnt, 6);
+	assert_int_equal(raw.blocks[0].len, 32);
+	assert_int_equal(raw.blocks[1].len, -14);
+	assert_int_equal(raw.blocks[2].len, 3);
+	assert_int_equal(raw.blocks[4].len, 256);
+	/* The ring gives more than the record when it pads. */
+	assert_int_equal(check(&m, m.nv.rec.size + 8, &raw), 0);
+}
+
+/* Where the blocks' bytes are. */
+static void places(void **state)
+{
+	struct raw_nv raw;
+	struct made m;
+
+	(void)state;
+	begin(&m);
+	add(&m, CT_NV_ENTRY, 5);
+	add(&m, CT_NV_EXIT, -14);
+	add(&m, CT_NV_EXIT, 16);
+	assert_int_equal(raw_check_nv(&m, m.nv.rec.size, &raw), 0);
+	assert_ptr_equal(raw.blocks[0].data, m.bytes + sizeof(m.nv));
+	assert_null(raw.blocks[1].data);
+	assert_ptr_equal(raw.blocks[2].data, m.bytes + sizeof(m.nv) + 8);
+	assert_memory_equal(raw.blocks[2].data, "cccccccccccccccc", 16);
+}
+
+static void truncated(void **state)
+{
+	struct raw_nv raw;
+	struct made m;
+	uint32_t size;
+
+	(void)state;
+	begin(&m);
+	add(&m, CT_NV_ENTRY, 32);
+	add(&m, CT_NV_EXIT, 40);
+	size = m.nv.rec.size;
+	/* Fewer bytes than the record says. */
+	for (uint32_t n = 0; n < size; n++)
+		assert_int_equal(check(&m, n, &raw), -EINVAL);
+	/* The record says so itself: the last block's bytes are not all there. */
+	for (uint32_t n = 0; n < size; n++) {
+		m.nv.rec.size = n;
+		assert_int_equal(check(&m, size, &raw), -EINVAL);
+		assert_int_equal(check(&m, n, &raw), -EINVAL);
+	}
+	/* The padding of the last block may be missing. */
+	begin(&m);
+	add(&m, CT_NV_EXIT, 33);
+	for (uint32_t n = m.nv.rec.size - 7; n <= m.nv.rec.size; n++) {
+		struct made cut = m;
+
+		cut.nv.rec.size = n;
+		assert_int_equal(check(&cut, n, &raw), 0);
+	}
+}
+
+static void sizes_that_lie(void **state)
+{
+	static const uint32_t sizes[] = {
+		0,	    1,		24,	   sizeof(struct ct_nv) - 1, ROOM + 1, 0x7fffffff,
+		0x80000000, 0xfffffff8, 0xffffffff};
+	struct raw_nv raw;
+	struct made m;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+		begin(&m);
+		add(&m, CT_NV_EXIT, 8);
+		m.nv.rec.size = sizes[i];
+		assert_int_equal(check(&m, sizeof(m.nv) + 8, &raw), -EINVAL);
+	}
+}
+
+static void lengths_that_lie(void **state)
+{
+	struct raw_nv raw;
+	struct made m;
+
+	(void)state;
+	for (int len = INT16_MIN; len <= INT16_MAX; len++) {
+		begin(&m);
+		add(&m, CT_NV_EXIT, 64);
+		add(&m, CT_NV_EXIT, 64);
+		m.nv.blocks[0].len = len;
+		/* Longer than it was: the second one's bytes would lie outside. */
+		assert_int_equal(check(&m, m.nv.rec.size, &raw), len <= 64 ? 0 : -EINVAL);
+	}
+	/* More than a block can have, although the bytes are there. */
+	begin(&m);
+	add(&m, CT_NV_EXIT, CT_NV_SPAN_SZ_MAX);
+	assert_int_equal(check(&m, m.nv.rec.size, &raw), 0);
+	begin(&m);
+	add(&m, CT_NV_EXIT, CT_NV_SPAN_SZ_MAX + 1);
+	assert_int_equal(check(&m, m.nv.rec.size, &raw), -EINVAL);
+}
+
+static void counts_and_kinds(void **state)
+{
+	struct raw_nv raw;
+	struct made m;
+
+	(void)state;
+	for (unsigned cnt = 0; cnt < 256; cnt++) {
+		begin(&m);
+		m.nv.block_cnt = cnt;
+		assert_int_equal(check(&m, m.nv.rec.size, &raw),
+				 cnt <= CT_NV_MAX_BLOCKS ? 0 : -EINVAL);
+	}
+	for (unsigned op = 0; op < 256; op++) {
+		begin(&m);
+		m.nv.op = op;
+		assert_int_equal(check(&m, m.nv.rec.size, &raw),
+				 op >= CT_NV_IOCTL && op <= CT_NV_POLL ? 0 : -EINVAL);
+	}
+	/* What a block is of, and which device, is nobody's business here: any value goes through.
+	 */
+	for (unsigned v = 0; v < 256; v++) {
+		begin(&m);
+		add(&m, v, 8);
+		m.nv.dev = v;
+		assert_int_equal(check(&m, m.nv.rec.size, &raw), 0);
+	}
+}
+
+static void any_bytes(void **state)
+{
+	uint32_t seed = 7, good = 0;
+	struct raw_nv raw;
+	struct made m;
+
+	(void)state;
+	for (int round = 0; round < 20000; round++) {
+		begin(&m);
+		for (int i = 0; i < 1 + round % CT_NV_MAX_BLOCKS; i++)
+			add(&m, i % 5, 1 + (round * 37 + i * 11) % CT_NV_SPAN_SZ_MAX);
+		for (int i = 0; i < 1 + round % 4; i++) {
+			seed = seed * 1664525 + 1013904223;
+			m.bytes[(seed >> 8) % sizeof(m.nv)] = seed >> 24;
+		}
+		seed = seed * 1664525 + 1013904223;
+		good += !check(&m, (seed >> 8) % ROOM, &raw);
+	}
+	assert_true(good > 1000);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(whole),
+		cmocka_unit_test(places),
+		cmocka_unit_test(truncated),
+		cmocka_unit_test(sizes_that_lie),
+		cmocka_unit_test(lengths_that_lie),
+		cmocka_unit_test(counts_and_kinds),
+		cmocka_unit_test(any_bytes),
+	};
+
+	return cmocka_run_group_tests_name("check_nv", tests, NULL, NULL);
+}
