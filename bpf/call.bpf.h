@@ -276,6 +276,8 @@ static __always_inline int call_settle(struct ct_thread *t, __u64 sp, __u32 func
 
 static __always_inline void read_words(struct pt_regs *ctx, struct ct_frame *f, __u32 word_cnt)
 {
+	__u32 size;
+
 	f->words[0] = PT_REGS_PARM1(ctx);
 	f->words[1] = PT_REGS_PARM2(ctx);
 	f->words[2] = PT_REGS_PARM3(ctx);
@@ -286,8 +288,14 @@ static __always_inline void read_words(struct pt_regs *ctx, struct ct_frame *f, 
 	f->words[6] = PT_REGS_PARM7(ctx);
 	f->words[7] = PT_REGS_PARM8(ctx);
 #endif
-	if (word_cnt > REG_WORDS && word_cnt <= CT_MAX_WORDS)
-		bpf_probe_read_user(&f->words[REG_WORDS], (word_cnt - REG_WORDS) * 8,
+	if (word_cnt <= REG_WORDS)
+		return;
+	/* The register that is compared must be the one that is used: older verifiers (6.1, 6.12) do not
+	 * carry a bound from one to the other. */
+	size = (word_cnt - REG_WORDS) * 8;
+	barrier_var(size);
+	if (size <= (CT_MAX_WORDS - REG_WORDS) * 8)
+		bpf_probe_read_user(&f->words[REG_WORDS], size,
 				    (void *)(PT_REGS_SP(ctx) + STACK_ARGS_OFF));
 }
 
@@ -431,9 +439,14 @@ static __always_inline void thread_end(__u32 tid)
 		return;
 	if (t->depth) {
 		now = bpf_ktime_get_ns();
-		for (int i = CT_MAX_DEPTH - 1; i >= 0; i--)
+		for (int n = 1; n <= CT_MAX_DEPTH; n++) {
+			__u32 i = CT_MAX_DEPTH - n;
+
+			/* Else the compiler counts from 0 down to a negative offset, and 7.3 refuses that. */
+			barrier_var(i);
 			if (i < t->depth)
 				call_give_up(t, &t->frames[i], i, tid, now, CT_CALL_F_UNFINISHED);
+		}
 		t->depth = 0;
 	}
 	for (int i = 0; i < CT_STAT_CNT; i++)

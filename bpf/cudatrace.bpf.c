@@ -24,8 +24,9 @@
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
-/* Kernel 6.13 to 6.19. Weak: other mechanisms are used where it is missing. */
+/* Kernel 6.13 to 6.19, and from 7.0 on. Weak: other mechanisms are used where it is missing. */
 extern bool bpf_session_is_return(void) __ksym __weak;
+extern bool bpf_session_is_return___ctx(void *ctx) __ksym __weak;
 
 /* uprobe.session (kernel 6.13): one link for entry and return. libbpf before 1.6 has no section
  * name for it; src/attach/bpf.c sets the attach type. Returning 1 from entry leaves the return
@@ -35,7 +36,8 @@ int ct_session(struct pt_regs *ctx)
 {
 	__u64 cookie = bpf_get_attach_cookie(ctx);
 
-	if (bpf_session_is_return())
+	if (bpf_ksym_exists(bpf_session_is_return___ctx) ? bpf_session_is_return___ctx(ctx) :
+							   bpf_session_is_return())
 		return call_return(ctx, cookie);
 	return call_enter(ctx, cookie);
 }
@@ -98,7 +100,11 @@ int ct_nv_kprobe(struct pt_regs *ctx)
 SEC("?kretprobe")
 int ct_nv_kretprobe(struct pt_regs *ctx)
 {
-	return nv_probe_exit(bpf_get_attach_cookie(ctx), (__s64)PT_REGS_RC(ctx));
+	__u8 op = bpf_get_attach_cookie(ctx);
+	__s64 ret = PT_REGS_RC(ctx);
+
+	/* Only ioctl returns a long; the upper half of the others' register is not theirs. */
+	return nv_probe_exit(op, op == CT_NV_IOCTL ? ret : (int)ret);
 }
 
 /* By fentry and fexit, where the module has BTF: one program each, because the function that a

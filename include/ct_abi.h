@@ -61,7 +61,7 @@ struct ct_call {
 	__u8 word_cnt;
 	__u8 cap_cnt;
 	__u8 reserved;
-	/* --kernel: system calls into the NVIDIA driver, those of nested calls too */
+	/* --kernel: ioctls of the NVIDIA driver, those of nested calls too */
 	__u32 ioctl_cnt;
 	__u32 reserved2;
 	__u64 ioctl_ns;

@@ -2,6 +2,7 @@
 /* Reads what the BPF side keeps for each thread: calls in flight and counters. */
 #include "attach_priv.h"
 
+#include "ct_nv.h"
 #include "decode/value.h"
 
 #include <bpf/bpf.h>
@@ -67,6 +68,9 @@ static void send_frame(struct unfinished *u, uint32_t tid, const struct ct_threa
 	c.func_id = f->func_id;
 	c.lib_id = f->lib_id;
 	c.depth = i;
+	c.ioctl_cnt = f->ioctl_cnt;
+	c.ioctl_ns = f->ioctl_ns;
+	c.off_cpu_ns = t->off_cpu_ns - f->off_cpu_ns;
 	c.word_cnt = spec.word_cnt;
 	memcpy(c.words, f->words, sizeof(c.words));
 	u->cb(u->ctx, &c, c.rec.size);
@@ -78,12 +82,39 @@ static void send_thread(uint32_t tid, struct ct_thread *t, void *ctx)
 		send_frame(ctx, tid, t, i);
 }
 
+/* System calls that are in the driver, as nv_thread_end() sends them. */
+static void send_driver(struct unfinished *u)
+{
+	int fd = bpf_map__fd(u->a->skel->maps.nv_threads);
+	struct ct_nv_thread *st = malloc(sizeof(*st));
+	uint32_t key, next;
+	bool first = true;
+
+	while (st && !bpf_map_get_next_key(fd, first ? NULL : &key, &next)) {
+		struct ct_nv *rec = (struct ct_nv *)st->out;
+
+		first = false;
+		key = next;
+		if (bpf_map_lookup_elem(fd, &key, st) || !st->active || st->off > sizeof(st->out))
+			continue;
+		/* An openat of which nobody knows yet whether it is of a device. */
+		if (rec->dev == CT_NV_NONE)
+			continue;
+		rec->rec.size = st->off;
+		rec->rec.flags = CT_CALL_F_UNFINISHED;
+		rec->end_ns = u->now;
+		u->cb(u->ctx, rec, st->off);
+	}
+	free(st);
+}
+
 void attach__unfinished(struct attach *a, void (*cb)(void *ctx, const void *rec, size_t size),
 			void *ctx)
 {
 	struct unfinished u = {.a = a, .cb = cb, .ctx = ctx, .now = now_ns()};
 
 	each_thread(a, send_thread, &u);
+	send_driver(&u);
 }
 
 static void add_thread(uint32_t tid, struct ct_thread *t, void *ctx)

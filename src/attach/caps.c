@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 #include "caps_priv.h"
 
+#include <bpf/libbpf.h>
 #include <stdarg.h>
 #include <stdio.h>
 
@@ -268,8 +269,13 @@ const struct cap *caps__get(enum cap_id id)
 {
 	struct cap *c = &caps[id];
 
-	if (c->state == CAP_UNPROBED)
+	/* What libbpf has to say is in the row's detail. */
+	if (c->state == CAP_UNPROBED) {
+		libbpf_print_fn_t print = libbpf_set_print(NULL);
+
 		c->state = c->probe(c);
+		libbpf_set_print(print);
+	}
 	return c;
 }
 

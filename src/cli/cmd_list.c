@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * cudatrace list: the API table, and what a libcuda file exports of it.
+ * cudatrace list: the API table, and what a libcuda file exports of it; --ioctls: the driver's
+ * tables.
  *
  *	SYMBOL             CLASS     OP      TRACED  SINCE  LIB
  *	cuMemAlloc_v2      memory    alloc   yes     3.2    yes
@@ -19,6 +20,7 @@
 #include "attach/target.h"
 #include "decode/cuda.h"
 #include "decode/fnset.h"
+#include "list.h"
 #include "util/log.h"
 #include "util/out.h"
 
@@ -460,7 +462,29 @@ static int collect(struct list *l)
 	return rc;
 }
 
-int cmd_list(const struct opts *o)
+static int list_driver(const struct opts *o)
+{
+	int status = EXIT_FAILURE;
+	struct out *out;
+
+	if (o->select.cnt) {
+		err("--ioctls lists the driver's tables, and --trace chooses CUDA functions: leave one "
+		    "out");
+		return EXIT_USAGE;
+	}
+	out = out__memory();
+	if (!out) {
+		err("out of memory");
+		return EXIT_FAILURE;
+	}
+	list_ioctls(out, o->json);
+	if (!write_stdout(out))
+		status = EXIT_SUCCESS;
+	out__close(out);
+	return status;
+}
+
+static int list_api(const struct opts *o)
 {
 	struct list l = {.o = o, .set = fnset__new(), .out = out__memory()};
 	int status = EXIT_FAILURE, rc;
@@ -491,4 +515,9 @@ out:
 	fnset__free(l.set);
 	out__close(l.out);
 	return status;
+}
+
+int cmd_list(const struct opts *o)
+{
+	return o->ioctls && !o->names ? list_driver(o) : list_api(o);
 }

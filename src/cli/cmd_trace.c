@@ -419,6 +419,8 @@ static bool finish(struct session *s)
 	attach__detach(s->att);
 	if (!s->hurry) {
 		session__drain(s);
+		if (s->kmsg_fd >= 0)
+			kmsg__read(s->kmsg_fd, session__event, s);
 		attach__unfinished(s->att, unfinished_record, s);
 	}
 	/* Detaching takes its time, and calls are seen until it is done. */

@@ -140,16 +140,19 @@ static void put_names(struct chrome *c, const struct event *ev)
 		put_meta(c, "thread_name", ev->pid, ev->tid, n.thread, 0);
 }
 
-static void put_counter(void *ctx, uint32_t pid, const char *name, uint64_t ts_ns, uint64_t bytes)
+static void put_counter(void *ctx, uint32_t pid, const struct chrome_counter *counter,
+			uint64_t ts_ns, uint64_t value)
 {
 	struct chrome *c = ctx;
 	struct out *o = c->sink.out;
 
-	put_head(c, name, strlen(name), "memory", "C", ts_ns);
+	put_head(c, counter->name, strlen(counter->name), counter->cat, "C", ts_ns);
 	out_lit(o, ",\"pid\":");
 	out_u64(o, pid);
-	out_lit(o, ",\"args\":{\"bytes\":");
-	out_u64(o, bytes);
+	out_lit(o, ",\"args\":{\"");
+	out_str(o, counter->unit);
+	out_lit(o, "\":");
+	out_u64(o, value);
 	out_lit(o, "}}");
 	next_line(c);
 }

@@ -15,11 +15,13 @@
 
 enum { MEM_DEVICE, MEM_HOST, MEM_MANAGED, MEM_CNT };
 
-static const char *const counter_name[MEM_CNT] = {
-	[MEM_DEVICE] = "device memory",
-	[MEM_HOST] = "pinned host memory",
-	[MEM_MANAGED] = "managed memory",
+static const struct chrome_counter mem_counter[MEM_CNT] = {
+	[MEM_DEVICE] = {"device memory", "memory", "bytes"},
+	[MEM_HOST] = {"pinned host memory", "memory", "bytes"},
+	[MEM_MANAGED] = {"managed memory", "memory", "bytes"},
 };
+
+static const struct chrome_counter rate_counter = {"ioctls/s", "kernel", "ioctls/s"};
 
 struct thread_key {
 	uint32_t pid, tid;
@@ -43,6 +45,9 @@ struct proc {
 	bool pending;
 	uint64_t mem_ns;   /* when mem became so */
 	uint64_t shown_ns; /* of the last value written; 0: none */
+
+	uint64_t rate_ns;   /* since when ioctls are counted */
+	unsigned ioctl_cnt; /* 0: they are not */
 	UT_hash_handle hh;
 };
 
@@ -211,7 +216,7 @@ static void counters_write(struct proc *p, uint64_t ts_ns, chrome_counter_fn fn,
 			continue;
 		p->seen[i] = true;
 		p->shown[i] = p->mem[i];
-		fn(ctx, p->pid, counter_name[i], ts_ns, p->mem[i]);
+		fn(ctx, p->pid, &mem_counter[i], ts_ns, p->mem[i]);
 	}
 	p->shown_ns = ts_ns;
 	p->pending = false;
@@ -223,6 +228,37 @@ static void counters_late(struct proc *p, chrome_counter_fn fn, void *ctx)
 	uint64_t due = p->shown_ns + CHROME_COUNTER_GAP_NS;
 
 	counters_write(p, p->mem_ns > due ? p->mem_ns : due, fn, ctx);
+}
+
+static void rate_write(struct proc *p, chrome_counter_fn fn, void *ctx)
+{
+	uint64_t rate = (uint64_t)p->ioctl_cnt * 1000000000 / CHROME_RATE_GAP_NS;
+
+	fn(ctx, p->pid, &rate_counter, p->rate_ns, rate);
+	p->rate_ns += CHROME_RATE_GAP_NS;
+	p->ioctl_cnt = 0;
+}
+
+/* No more for now: the counter falls to 0. */
+static void rate_end(struct proc *p, chrome_counter_fn fn, void *ctx)
+{
+	if (!p->ioctl_cnt)
+		return;
+	rate_write(p, fn, ctx);
+	fn(ctx, p->pid, &rate_counter, p->rate_ns, 0);
+}
+
+/* Threads may be out of order by some microseconds: such an ioctl counts as one of now. */
+static void count_ioctl(struct proc *p, const struct event *ev, chrome_counter_fn fn, void *ctx)
+{
+	if (p->ioctl_cnt && ev->end_ns >= p->rate_ns + 2 * CHROME_RATE_GAP_NS)
+		rate_end(p, fn, ctx);
+	else if (p->ioctl_cnt && ev->end_ns >= p->rate_ns + CHROME_RATE_GAP_NS)
+		rate_write(p, fn, ctx);
+	/* A time that is over is not counted in again: values stay that far apart. */
+	if (!p->ioctl_cnt && ev->end_ns >= p->rate_ns + CHROME_RATE_GAP_NS)
+		p->rate_ns = ev->end_ns;
+	p->ioctl_cnt++;
 }
 
 static void threads_forget(struct chrome_procs *ps, uint32_t pid)
@@ -242,6 +278,7 @@ static void process_ends(struct chrome_procs *ps, struct proc *p, const struct e
 
 	if (!is_exit && strcmp(ev->name, "exec"))
 		return;
+	rate_end(p, fn, ctx);
 	memset(p->mem, 0, sizeof(p->mem));
 	if (p->shown_ns)
 		counters_write(p, ev->start_ns > p->shown_ns ? ev->start_ns : p->shown_ns, fn, ctx);
@@ -254,13 +291,16 @@ static void process_ends(struct chrome_procs *ps, struct proc *p, const struct e
 void chrome_procs__counters(struct chrome_procs *ps, const struct event *ev, chrome_counter_fn fn,
 			    void *ctx)
 {
+	bool is_ioctl = ev->kind == EVENT_DRIVER && !strcmp(ev->op, "ioctl");
 	struct proc *p;
 
-	if (!ev->has_mem && ev->kind != EVENT_PROCESS)
+	if (!ev->has_mem && ev->kind != EVENT_PROCESS && !is_ioctl)
 		return;
 	p = proc_find(ps, ev->pid);
 	if (!p)
 		return;
+	if (is_ioctl)
+		count_ioctl(p, ev, fn, ctx);
 	if (p->pending &&
 	    (ev->kind == EVENT_PROCESS || ev->end_ns >= p->shown_ns + CHROME_COUNTER_GAP_NS))
 		counters_late(p, fn, ctx);
@@ -281,7 +321,9 @@ void chrome_procs__flush(struct chrome_procs *ps, chrome_counter_fn fn, void *ct
 {
 	struct proc *p, *next;
 
-	HASH_ITER (hh, ps->procs, p, next)
+	HASH_ITER (hh, ps->procs, p, next) {
+		rate_end(p, fn, ctx);
 		if (p->pending)
 			counters_late(p, fn, ctx);
+	}
 }

@@ -7,6 +7,8 @@
 
 /* Shortest time between two values of a process's memory counters. */
 #define CHROME_COUNTER_GAP_NS 100000
+/* The time over which ioctls are counted for a value of their rate. */
+#define CHROME_RATE_GAP_NS 10000000
 
 struct chrome_procs;
 
@@ -17,15 +19,20 @@ struct chrome_names {
 	unsigned index; /* of the process, in order of appearance */
 };
 
-typedef void (*chrome_counter_fn)(void *ctx, uint32_t pid, const char *name, uint64_t ts_ns,
-				  uint64_t bytes);
+struct chrome_counter {
+	const char *name, *cat, *unit;
+};
+
+typedef void (*chrome_counter_fn)(void *ctx, uint32_t pid, const struct chrome_counter *counter,
+				  uint64_t ts_ns, uint64_t value);
 
 struct chrome_procs *chrome_procs__new(void);
 void chrome_procs__free(struct chrome_procs *ps);
 /* false: nothing new. The names live until the next call. */
 bool chrome_procs__names(struct chrome_procs *ps, const struct event *ev, struct chrome_names *n);
-/* Calls fn for the counters that are due. A value that has to wait is written at the end of its
- * gap, unless a newer one took its place. */
+/* Calls fn for the counters that are due. A value of memory that has to wait is written at the end
+ * of its gap, unless a newer one took its place. A rate is written at the start of the time that it
+ * was counted in, when that time is over. */
 void chrome_procs__counters(struct chrome_procs *ps, const struct event *ev, chrome_counter_fn fn,
 			    void *ctx);
 /* The values that still wait, at the end of the trace. */

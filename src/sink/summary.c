@@ -15,7 +15,7 @@ struct summary *summary__new(void)
 	struct summary *s = calloc(1, sizeof(*s));
 
 	if (s)
-		s->other_kernels.name = "(others)";
+		s->other_kernels.name = s->driver.other_cmds.name = "(others)";
 	return s;
 }
 
@@ -34,6 +34,7 @@ void summary__free(struct summary *s)
 		HASH_DEL(s->procs, p);
 		free(p);
 	}
+	summary_driver_free(s);
 	free(s);
 }
 
@@ -202,12 +203,16 @@ static void on_memory(struct summary *s, struct proc_stat *p, const struct event
 	}
 }
 
-static void on_wait(struct summary *s, struct fn_stat *st, uint64_t ns)
+static void on_wait(struct summary *s, struct fn_stat *st, const struct event *ev, uint64_t ns)
 {
 	s->wait_cnt++;
 	s->wait_ns += ns;
 	st->wait_cnt++;
 	st->wait_ns += ns;
+	if (!(ev->has & HAS_OFF_CPU))
+		return;
+	s->has_off_cpu = true;
+	st->off_cpu_ns += ev->off_cpu_ns < ns ? ev->off_cpu_ns : ns;
 }
 
 static void on_transfer(struct summary *s, struct fn_stat *st, const struct event *ev, uint64_t ns)
@@ -231,7 +236,7 @@ static void on_transfer(struct summary *s, struct fn_stat *st, const struct even
 	t->sync_ns += ns;
 	/* Copies within the device and memsets return before they are done, named async or not. */
 	if (ev->dir == COPY_DIR_HTOD || ev->dir == COPY_DIR_DTOH)
-		on_wait(s, st, ns);
+		on_wait(s, st, ev, ns);
 }
 
 static void on_error(struct summary *s, struct fn_stat *st, const struct event *ev)
@@ -335,7 +340,7 @@ static void on_meaning(struct summary *s, struct proc_stat *p, struct fn_stat *s
 		s->instantiate_cnt += !ev->is_error;
 		return;
 	case OP_SYNC:
-		on_wait(s, st, ns);
+		on_wait(s, st, ev, ns);
 		return;
 	default:
 		break;
@@ -356,6 +361,10 @@ static void on_call(struct summary *s, const struct event *ev)
 	s->call_cnt++;
 	st->cnt++;
 	c->cnt++;
+	if (ev->has & HAS_IOCTLS) {
+		st->sys_cnt += ev->ioctl_cnt;
+		st->sys_ns += ev->ioctl_ns;
+	}
 	if (ev->unfinished || ev->abandoned) {
 		on_unfinished(s, ev, ns);
 		return;
@@ -379,6 +388,8 @@ void summary__event(struct summary *s, const struct event *ev)
 		on_call(s, ev);
 	else if (ev->kind == EVENT_PROCESS)
 		on_process(s, ev);
+	else
+		summary_driver_event(s, ev);
 }
 
 void summary__totals(const struct summary *s, struct summary_totals *t)

@@ -50,6 +50,8 @@ static void put_functions(struct json *j, const struct summary *s)
 		json_f64(j, "max_us", st->max_ns / 1e3);
 		json_u64(j, "errors", st->error_cnt);
 		put_ms(j, "wait_ms", st->wait_ns);
+		if (s->has_off_cpu && st->wait_cnt)
+			put_ms(j, "wait_off_cpu_ms", st->off_cpu_ns);
 		json_close(j);
 	}
 	json_close_array(j);
@@ -183,6 +185,7 @@ void summary__json(struct summary *s, struct out *out, const struct trace_info *
 	json_u64(&j, "calls", s->wait_cnt);
 	put_ms(&j, "ms", s->wait_ns);
 	json_close(&j);
+	summary_json_driver(s, &j, info->kernel_probe);
 	put_functions(&j, s);
 	json_u64(&j, "failed", s->error_cnt);
 	put_errors(&j, s);

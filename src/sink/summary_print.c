@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "decode/nv/nv.h"
 #include "table.h"
 
 /* From here on there is room for more columns and longer lists. */
@@ -15,19 +16,12 @@
 #define TOP_WIDE   12
 #define TOP_WAITS  5
 
-static const char *plural(uint64_t n)
-{
-	return n == 1 ? "" : "s";
-}
-
-static int top(const struct term *term)
+int summary_top(const struct term *term)
 {
 	return term->width >= WIDE ? TOP_WIDE : TOP_NARROW;
 }
 
-/* A section: a title in bold and a sentence. */
-static void __attribute__((format(printf, 3, 4)))
-section(const struct term *term, const char *title, const char *fmt, ...)
+void summary_section(const struct term *term, const char *title, const char *fmt, ...)
 {
 	char text[512];
 	int n = snprintf(text, sizeof(text), "%s: ", title);
@@ -54,8 +48,8 @@ static void print_head(const struct summary *s, const struct term *term,
 	human_time(time, wall_ns);
 	human_count(rate, wall_ns ? s->call_cnt * 1e9 / wall_ns + 0.5 : 0);
 	human_count(procs, s->proc_cnt);
-	section(term, "Summary", "%s CUDA call%s in %s by %s process%s (%s calls/s)", calls,
-		plural(s->call_cnt), time, procs, s->proc_cnt == 1 ? "" : "es", rate);
+	summary_section(term, "Summary", "%s CUDA call%s in %s by %s process%s (%s calls/s)", calls,
+			plural(s->call_cnt), time, procs, s->proc_cnt == 1 ? "" : "es", rate);
 }
 
 /* What the reader must not miss. */
@@ -86,6 +80,37 @@ static void print_losses(const struct term *term, const struct trace_end *end)
 	fputs("  ", term->f);
 	term_text(term, text, 2);
 	fputs("  what follows is too low; a larger --buffer-size or a smaller -e helps\n", term->f);
+	fputs(term->color ? "\033[0m" : "", term->f);
+}
+
+/* A GPU that reports an error may have computed nonsense since. */
+static void print_xids(const struct summary *s, const struct term *term)
+{
+	const struct driver_stat *d = &s->driver;
+	char count[CELL_SZ], text[512];
+
+	if (!d->xid_cnt)
+		return;
+	human_count(count, d->xid_cnt);
+	fputs(term->color ? "\033[1;31m" : "", term->f);
+	fprintf(term->f, "\nXID: the driver reported %s error%s of the GPU\n", count,
+		plural(d->xid_cnt));
+	for (unsigned i = 0; i < d->xid_kinds; i++) {
+		const struct xid_stat *x = &d->xids[i];
+		const char *meaning = nv_xid_text(x->number);
+
+		human_count(count, x->cnt);
+		snprintf(text, sizeof(text), "%s x Xid %u (%s)%s%s", count, x->number,
+			 meaning ? meaning : "unknown", *x->gpu ? " of " : "", x->gpu);
+		fputs("  ", term->f);
+		term_name(term, text, term->width - 2);
+		putc('\n', term->f);
+		if (!*x->message)
+			continue;
+		fputs("    ", term->f);
+		term_name(term, x->message, term->width - 4);
+		putc('\n', term->f);
+	}
 	fputs(term->color ? "\033[0m" : "", term->f);
 }
 
@@ -136,9 +161,10 @@ static void print_graphs(const struct summary *s, const struct term *term)
 	human_time(time, s->graph_launch_ns);
 	human_count(made, s->instantiate_cnt);
 	human_count(nodes, s->launch_node_cnt);
-	section(term, "Graphs", "%s launch%s in %s; %s instantiated, %s kernel launch%s captured",
-		launches, s->graph_launch_cnt == 1 ? "" : "es", time, made, nodes,
-		s->launch_node_cnt == 1 ? "" : "es");
+	summary_section(term, "Graphs",
+			"%s launch%s in %s; %s instantiated, %s kernel launch%s captured", launches,
+			s->graph_launch_cnt == 1 ? "" : "es", time, made, nodes,
+			s->launch_node_cnt == 1 ? "" : "es");
 }
 
 static void print_kernels(const struct summary *s, const struct term *term)
@@ -157,12 +183,13 @@ static void print_kernels(const struct summary *s, const struct term *term)
 	human_count(kinds, s->launch_unnamed_cnt ? cnt - 1 : cnt);
 	human_count(streams, s->stream_cnt);
 	human_time(time, s->launch_ns);
-	section(term, "Kernels", "%s launch%s of %s kernels on %s stream%s, %s of host time",
-		launches, s->launch_cnt == 1 ? "" : "es", kinds, streams, plural(s->stream_cnt),
-		time);
+	summary_section(term, "Kernels",
+			"%s launch%s of %s kernels on %s stream%s, %s of host time", launches,
+			s->launch_cnt == 1 ? "" : "es", kinds, streams, plural(s->stream_cnt),
+			time);
 	table__init(&t, s->launch_node_cnt ? "launches|captured|time|mean|kernel"
 					   : "launches|time|mean|kernel");
-	for (i = 0; i < cnt && i < (size_t)top(term); i++) {
+	for (i = 0; i < cnt && i < (size_t)summary_top(term); i++) {
 		unsigned c = 0;
 
 		k = list[i];
@@ -233,6 +260,18 @@ static void print_transfers(const struct summary *s, const struct term *term)
 	table__print(&t, term);
 }
 
+/* A wait that spins keeps its CPU, one that sleeps gives it away at once. */
+static void put_how(char cell[CELL_SZ], const struct fn_stat *st)
+{
+	const char *how = "both";
+
+	if (st->off_cpu_ns * 10 <= st->wait_ns)
+		how = "spins";
+	else if (st->off_cpu_ns * 2 >= st->wait_ns)
+		how = "sleeps";
+	snprintf(cell, CELL_SZ, "%s", how);
+}
+
 static void print_waits(const struct summary *s, const struct term *term, struct fn_row *rows,
 			size_t cnt, uint64_t wall_ns)
 {
@@ -246,15 +285,22 @@ static void print_waits(const struct summary *s, const struct term *term, struct
 	human_count(calls, s->wait_cnt);
 	human_time(time, s->wait_ns);
 	human_share(share, s->wait_ns, wall_ns);
-	section(term, "Waiting for the GPU", "%s in %s call%s, %s of the trace", time, calls,
-		plural(s->wait_cnt), share);
-	table__init(&t, "calls|time|mean|function");
+	summary_section(term, "Waiting for the GPU", "%s in %s call%s, %s of the trace", time,
+			calls, plural(s->wait_cnt), share);
+	table__init(&t, s->has_off_cpu ? "calls|time|mean|off CPU|how|function"
+				       : "calls|time|mean|function");
 	qsort(rows, cnt, sizeof(*rows), fn_row_by_wait);
 	for (i = 0; i < cnt && i < TOP_WAITS && rows[i].st.wait_cnt; i++) {
+		const struct fn_stat *st = &rows[i].st;
+
 		r = table__row(&t, rows[i].name);
-		human_count(r->cell[0], rows[i].st.wait_cnt);
-		human_time(r->cell[1], rows[i].st.wait_ns);
-		human_time(r->cell[2], (double)rows[i].st.wait_ns / rows[i].st.wait_cnt);
+		human_count(r->cell[0], st->wait_cnt);
+		human_time(r->cell[1], st->wait_ns);
+		human_time(r->cell[2], (double)st->wait_ns / st->wait_cnt);
+		if (!s->has_off_cpu)
+			continue;
+		human_share(r->cell[3], st->off_cpu_ns, st->wait_ns);
+		put_how(r->cell[4], st);
 	}
 	table__print(&t, term);
 }
@@ -269,7 +315,7 @@ static void print_fns(const struct summary *s, const struct term *term, const st
 
 	table__init(&t, wide ? "calls|share|time|mean|max|errors|function"
 			     : "calls|time|mean|max|errors|function");
-	for (i = 0; i < cnt && i < (size_t)top(term); i++) {
+	for (i = 0; i < cnt && i < (size_t)summary_top(term); i++) {
 		const struct fn_stat *st = &rows[i].st;
 		unsigned c = 0;
 
@@ -291,12 +337,13 @@ static void print_functions(const struct summary *s, const struct term *term, st
 			    size_t cnt)
 {
 	char total[CELL_SZ];
-	bool all = cnt <= (size_t)top(term);
+	bool all = cnt <= (size_t)summary_top(term);
 
 	if (!cnt)
 		return;
 	human_count(total, cnt);
-	section(term, all ? "Functions by time" : "Top functions by time", "%s in all", total);
+	summary_section(term, all ? "Functions by time" : "Top functions by time", "%s in all",
+			total);
 	qsort(rows, cnt, sizeof(*rows), fn_row_by_time);
 	print_fns(s, term, rows, cnt);
 	if (all)
@@ -327,10 +374,10 @@ static void print_errors(struct summary *s, const struct term *term)
 	if (!s->error_cnt)
 		return;
 	human_count(total, s->error_cnt);
-	section(term, "Errors", "%s call%s failed", total, plural(s->error_cnt));
+	summary_section(term, "Errors", "%s call%s failed", total, plural(s->error_cnt));
 	table__init(&t, "calls|error");
 	qsort(s->errors, s->error_kinds, sizeof(s->errors[0]), error_by_count);
-	for (i = 0; i < (int)s->error_kinds && i < top(term); i++) {
+	for (i = 0; i < (int)s->error_kinds && i < summary_top(term); i++) {
 		name = cuda_result_name(s->errors[i].code);
 		snprintf(names[i], sizeof(names[i]), "%s (%d), first from %s",
 			 name ? name : "unknown", s->errors[i].code, s->errors[i].first);
@@ -349,12 +396,13 @@ static void print_unfinished(const struct summary *s, const struct term *term)
 	if (s->unfinished_cnt) {
 		human_count(cnt, s->unfinished_cnt);
 		human_time(time, s->longest_unfinished_ns);
-		section(term, "Unfinished", "%s call%s had not returned, %s after %s", cnt,
-			plural(s->unfinished_cnt), s->longest_unfinished, time);
+		summary_section(term, "Unfinished", "%s call%s had not returned, %s after %s", cnt,
+				plural(s->unfinished_cnt), s->longest_unfinished, time);
 	}
 	if (s->abandoned_cnt)
-		section(term, "Abandoned", "%s call%s left by longjmp, exception or cancellation",
-			abandoned, plural(s->abandoned_cnt));
+		summary_section(term, "Abandoned",
+				"%s call%s left by longjmp, exception or cancellation", abandoned,
+				plural(s->abandoned_cnt));
 }
 
 static void print_cost(const struct summary *s, const struct term *term,
@@ -364,15 +412,15 @@ static void print_cost(const struct summary *s, const struct term *term,
 	char calls[CELL_SZ], each[CELL_SZ], cost[CELL_SZ], share[CELL_SZ];
 
 	if (left_out && *left_out)
-		section(term, "Left out", "%s; --all traces everything", left_out);
+		summary_section(term, "Left out", "%s; --all traces everything", left_out);
 	if (!end->cost_ns)
 		return;
 	human_count(calls, end->stats[CT_STAT_ENTRIES] ? end->stats[CT_STAT_ENTRIES] : s->call_cnt);
 	human_time(each, end->probe_cost_ns);
 	human_time(cost, end->cost_ns);
 	human_share(share, end->cost_share, 1);
-	section(term, "Cost of tracing", "%s calls × %s = %s, %s of the traced time", calls, each,
-		cost, share);
+	summary_section(term, "Cost of tracing", "%s calls × %s = %s, %s of the traced time", calls,
+			each, cost, share);
 }
 
 void summary__print(struct summary *s, FILE *f, const struct trace_info *info,
@@ -385,6 +433,7 @@ void summary__print(struct summary *s, FILE *f, const struct trace_info *info,
 
 	print_head(s, &term, info, end);
 	print_losses(&term, end);
+	print_xids(s, &term);
 	if (s->call_cnt)
 		print_classes(s, &term);
 	print_kernels(s, &term);
@@ -393,6 +442,7 @@ void summary__print(struct summary *s, FILE *f, const struct trace_info *info,
 	print_transfers(s, &term);
 	print_waits(s, &term, rows, cnt, wall_ns);
 	print_functions(s, &term, rows, cnt);
+	summary_print_driver(s, &term, rows, cnt, wall_ns, info->kernel_probe);
 	print_errors(s, &term);
 	print_unfinished(s, &term);
 	print_cost(s, &term, info, end);

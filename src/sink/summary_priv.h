@@ -17,11 +17,17 @@
 #define SUMMARY_PROCS_MAX    65536
 #define SUMMARY_STREAMS_MAX  4096
 #define SUMMARY_ERRORS_MAX   64
+#define SUMMARY_CMDS_MAX     4096
+#define SUMMARY_SLOWEST	     5
+#define SUMMARY_OPS_MAX	     64
+#define SUMMARY_XIDS_MAX     32
 
 struct fn_stat {
 	const struct cuda_fn *fn; /* NULL: free */
 	uint64_t cnt, total_ns, max_ns, error_cnt;
 	uint64_t wait_cnt, wait_ns; /* as a call that waits for the GPU */
+	uint64_t off_cpu_ns;	    /* --sched: of wait_ns, its thread was not running */
+	uint64_t sys_cnt, sys_ns;   /* --kernel: system calls into the driver, in all calls */
 };
 
 struct kernel_stat {
@@ -74,6 +80,50 @@ struct error_stat {
 	const char *first; /* function that met it first */
 };
 
+/* A command of the driver: names of unknown ones are made up per event, so they are copied. */
+struct cmd_stat {
+	uint64_t cnt, total_ns, max_ns, error_cnt;
+	const char *name;
+	const char *first_error; /* status or errno; NULL: without a name */
+	UT_hash_handle hh;
+};
+
+struct slow_ioctl {
+	uint64_t ns;
+	char name[64];
+	const char *class; /* NULL: not known */
+	const char *call;  /* NULL: outside of any */
+};
+
+struct op_stat {
+	const char *op;
+	uint64_t cnt, bytes;
+};
+
+struct xid_stat {
+	uint32_t number;
+	uint64_t cnt;
+	char gpu[32], message[160]; /* of the first */
+};
+
+enum driver_op { DRV_IOCTL, DRV_OPEN, DRV_MMAP, DRV_CLOSE, DRV_POLL, DRV_OP_CNT };
+
+/* --kernel and --sched: all but the calls. */
+struct driver_stat {
+	uint64_t op_cnt[DRV_OP_CNT], op_errors[DRV_OP_CNT];
+	uint64_t ioctl_ns, unfinished_cnt;
+	uint64_t outside_cnt, outside_ns; /* in no CUDA call, any op */
+	uint64_t irq_cnt, xid_cnt;
+	struct cmd_stat *cmds; /* by name */
+	struct cmd_stat other_cmds;
+	struct slow_ioctl slowest[SUMMARY_SLOWEST]; /* slowest first */
+	unsigned slow_cnt;
+	struct op_stat sched[SUMMARY_OPS_MAX], uvm[SUMMARY_OPS_MAX];
+	unsigned sched_kinds, uvm_kinds;
+	struct xid_stat xids[SUMMARY_XIDS_MAX]; /* more kinds: in xid_cnt only */
+	unsigned xid_kinds;
+};
+
 struct stream_id {
 	uint64_t handle;
 	uint32_t pid;
@@ -92,6 +142,9 @@ struct summary {
 	uint64_t graph_launch_cnt, graph_launch_ns, instantiate_cnt;
 	unsigned stream_cnt;
 	uint64_t wait_cnt, wait_ns;
+
+	bool has_off_cpu; /* --sched */
+	struct driver_stat driver;
 
 	struct class_stat classes[CLASS_CNT];
 	struct mem_stat mem[MEM_KIND_CNT];
@@ -126,10 +179,35 @@ struct fn_row {
 int fn_row_by_time(const void *a, const void *b);
 int fn_row_by_count(const void *a, const void *b);
 int fn_row_by_wait(const void *a, const void *b);
+int fn_row_by_driver(const void *a, const void *b);
 
 /* All functions that were called, in no order; to be freed. NULL, *cnt 0: no memory or none. */
 struct fn_row *summary_fns(const struct summary *s, size_t *cnt);
 /* Pointers to all kernels, most launched first; to be freed. */
 const struct kernel_stat **summary_kernels(const struct summary *s, size_t *cnt);
+
+/* Events of the driver. */
+void summary_driver_event(struct summary *s, const struct event *ev);
+void summary_driver_free(struct summary *s);
+/* Pointers to all commands, most time first; to be freed. */
+const struct cmd_stat **summary_cmds(const struct summary *s, size_t *cnt);
+
+struct term;
+struct json;
+
+/* A section: a title in bold and a sentence. */
+void summary_section(const struct term *term, const char *title, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
+/* How many rows of a long table are shown. */
+int summary_top(const struct term *term);
+static inline const char *plural(uint64_t n)
+{
+	return n == 1 ? "" : "s";
+}
+
+/* What --kernel and --sched add; is_traced: --kernel was given. rows are sorted anew. */
+void summary_print_driver(const struct summary *s, const struct term *term, struct fn_row *rows,
+			  size_t cnt, uint64_t wall_ns, bool is_traced);
+void summary_json_driver(const struct summary *s, struct json *j, bool is_traced);
 
 #endif /* SINK_SUMMARY_PRIV_H */

@@ -45,6 +45,11 @@ int fn_row_by_wait(const void *a, const void *b)
 	BY(wait_ns);
 }
 
+int fn_row_by_driver(const void *a, const void *b)
+{
+	BY(sys_ns);
+}
+
 static int fn_row_by_name(const void *a, const void *b)
 {
 	return strcmp(((const struct fn_row *)a)->name, ((const struct fn_row *)b)->name);
@@ -68,6 +73,9 @@ static void fn_stat_add(struct fn_stat *sum, const struct fn_stat *st)
 	sum->error_cnt += st->error_cnt;
 	sum->wait_cnt += st->wait_cnt;
 	sum->wait_ns += st->wait_ns;
+	sum->off_cpu_ns += st->off_cpu_ns;
+	sum->sys_cnt += st->sys_cnt;
+	sum->sys_ns += st->sys_ns;
 	if (st->max_ns > sum->max_ns)
 		sum->max_ns = st->max_ns;
 }
@@ -110,6 +118,34 @@ const struct kernel_stat **summary_kernels(const struct summary *s, size_t *cnt)
 	if (s->other_kernels.cnt || s->other_kernels.node_cnt)
 		list[n++] = &s->other_kernels;
 	qsort(list, n, sizeof(*list), kernel_cmp);
+	*cnt = n;
+	return list;
+}
+
+static int cmd_cmp(const void *a, const void *b)
+{
+	const struct cmd_stat *x = *(const struct cmd_stat *const *)a;
+	const struct cmd_stat *y = *(const struct cmd_stat *const *)b;
+
+	if (x->total_ns != y->total_ns)
+		return x->total_ns < y->total_ns ? 1 : -1;
+	return strcmp(x->name, y->name);
+}
+
+const struct cmd_stat **summary_cmds(const struct summary *s, size_t *cnt)
+{
+	const struct cmd_stat **list = calloc(HASH_COUNT(s->driver.cmds) + 1, sizeof(*list));
+	struct cmd_stat *c, *next;
+	size_t n = 0;
+
+	*cnt = 0;
+	if (!list)
+		return NULL;
+	HASH_ITER (hh, s->driver.cmds, c, next)
+		list[n++] = c;
+	if (s->driver.other_cmds.cnt)
+		list[n++] = &s->driver.other_cmds;
+	qsort(list, n, sizeof(*list), cmd_cmp);
 	*cnt = n;
 	return list;
 }

@@ -80,10 +80,15 @@ struct out *out__open(const char *path)
 	struct out *o;
 	int fd;
 
-	if (is_stdout)
+	/* Closed, or plugged by main(). */
+	if (is_stdout && (fcntl(STDOUT_FILENO, F_GETFL) & O_ACCMODE) == O_RDONLY) {
+		fd = -1;
+		errno = EBADF;
+	} else if (is_stdout) {
 		fd = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3);
-	else
+	} else {
 		fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOCTTY, 0600);
+	}
 	if (fd < 0) {
 		err("cannot write %s: %s: %s", name, strerror(errno), open_hint(errno));
 		return NULL;

@@ -1,79 +1,108 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * empty LIBRARY SYMBOL session|multi|perf [+0]: an empty entry and return program on one function,
- * placed and attached as cudatrace does it (+0: on the very first instruction, whatever it is).
- * Prints "ready" and stays until its stdin ends.
+ * empty OBJECT session|multi|perf start|best LIBRARY FUNCTION...
+ *
+ * Puts empty programs on entry and return of these functions; says so, and removes them when its
+ * stdin ends. start: at the first instruction; best: where cudatrace puts its probes.
  */
-#include "attach/elf.h"
-#include "attach/probes.h"
-
 #include <bpf/libbpf.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "empty.skel.h"
+#include "attach/elf.h"
+#include "attach/probes.h"
 
-static int find(const char *path, const char *symbol, int at_start, uint64_t *off)
+#define MAX_PLACES 16
+
+static void die(const char *what)
 {
-	int fd = open(path, O_RDONLY), ret = -1;
-	char why[256] = "cannot open it";
-	struct elf_lib *lib = fd < 0 ? NULL : elf_lib__read(fd, why, sizeof(why));
+	fprintf(stderr, "empty: %s\n", what);
+	exit(1);
+}
 
-	if (!lib) {
-		fprintf(stderr, "empty: %s: %s\n", path, why);
-		return -1;
+static enum mechanism mechanism(const char *name)
+{
+	if (!strcmp(name, "session"))
+		return MECH_SESSION;
+	if (!strcmp(name, "multi"))
+		return MECH_MULTI;
+	return MECH_PERF;
+}
+
+static struct bpf_program *program(struct bpf_object *obj, const char *name, enum mechanism mech)
+{
+	struct bpf_program *prog = bpf_object__find_program_by_name(obj, name);
+
+	if (!prog)
+		die("no such program in the object");
+	bpf_program__set_autoload(prog, true);
+	bpf_program__set_expected_attach_type(prog, probes_attach_type(mech));
+	return prog;
+}
+
+static struct probe_progs load(const char *path, enum mechanism mech)
+{
+	struct bpf_object *obj = bpf_object__open_file(path, NULL);
+	struct probe_progs progs = {0};
+
+	if (!obj)
+		die("cannot open the BPF object");
+	if (mech == MECH_SESSION) {
+		progs.session = program(obj, "empty_session", mech);
+	} else {
+		progs.entry = program(obj, "empty_entry", mech);
+		progs.ret = program(obj, "empty_return", mech);
 	}
-	for (unsigned i = 0; i < lib->sym_cnt; i++) {
-		if (strcmp(lib->syms[i].name, symbol))
-			continue;
-		*off = lib->syms[i].off - (at_start ? lib->syms[i].shift : 0);
-		ret = 0;
-	}
-	elf_lib__free(lib);
-	close(fd);
-	return ret;
+	if (bpf_object__load(obj))
+		die("cannot load the BPF object");
+	return progs;
+}
+
+static uint64_t place(const struct elf_lib *lib, const char *name, bool best)
+{
+	for (unsigned i = 0; i < lib->sym_cnt; i++)
+		if (!strcmp(lib->syms[i].name, name))
+			return lib->syms[i].off - (best ? 0 : lib->syms[i].shift);
+	die("no such function in the library");
+	return 0;
 }
 
 int main(int argc, char **argv)
 {
-	enum mechanism mech = MECH_PERF;
-	struct probe_req req = {.cnt = 1};
+	uint64_t offs[MAX_PLACES], cookies[MAX_PLACES] = {0};
+	struct probes probes[MAX_PLACES];
+	enum mechanism mech;
 	struct probe_progs progs;
-	struct probes probes;
-	struct empty_bpf *skel;
-	uint64_t off, cookie = 0;
-	bool refused;
-	char byte;
+	struct elf_lib *lib;
+	char why[256], c;
+	int fd, cnt = argc - 5;
 
-	if (argc < 4 || find(argv[1], argv[2], argc > 4, &off))
-		return 2;
-	if (!strcmp(argv[3], "session"))
-		mech = MECH_SESSION;
-	else if (!strcmp(argv[3], "multi"))
-		mech = MECH_MULTI;
-	skel = empty_bpf__open();
-	if (!skel)
-		return 1;
-	bpf_program__set_expected_attach_type(skel->progs.empty_entry, probes_attach_type(mech));
-	bpf_program__set_expected_attach_type(skel->progs.empty_return, probes_attach_type(mech));
-	if (empty_bpf__load(skel))
-		return 1;
-	progs.session = progs.entry = skel->progs.empty_entry;
-	progs.ret = skel->progs.empty_return;
-	req.path = argv[1];
-	req.offs = &off;
-	req.cookies = &cookie;
-	if (probes__attach(&probes, mech, &progs, &req, &refused) != 1) {
-		fprintf(stderr, "empty: cannot attach\n");
-		return 1;
+	if (cnt < 1 || cnt > MAX_PLACES)
+		die("usage: empty OBJECT session|multi|perf start|best LIBRARY FUNCTION...");
+	mech = mechanism(argv[2]);
+	fd = open(argv[4], O_RDONLY);
+	lib = fd < 0 ? NULL : elf_lib__read(fd, why, sizeof(why));
+	if (!lib)
+		die("cannot read the library");
+	for (int i = 0; i < cnt; i++)
+		offs[i] = place(lib, argv[i + 5], !strcmp(argv[3], "best"));
+	progs = load(argv[1], mech);
+	for (int i = 0; i < cnt; i++) {
+		struct probe_req req = {
+			.path = argv[4], .offs = offs + i, .cookies = cookies + i, .cnt = 1};
+		bool refused;
+
+		if (probes__attach(&probes[i], mech, &progs, &req, &refused) != 1)
+			die("cannot attach");
 	}
-	puts("ready");
+	printf("ready\n");
 	fflush(stdout);
-	while (read(0, &byte, 1) > 0)
+	while (read(STDIN_FILENO, &c, 1) > 0)
 		;
-	probes__detach(&probes);
-	empty_bpf__destroy(skel);
+	for (int i = 0; i < cnt; i++)
+		probes__detach(&probes[i]);
 	return 0;
 }

@@ -26,8 +26,7 @@ BEGIN { printf("ready\\n"); }
 uprobe:LIB:SYM { @t[tid] = nsecs; @a0[tid] = arg0; @a1[tid] = arg1; @a2[tid] = arg2; @a3[tid] = arg3;
   @a4[tid] = arg4; @a5[tid] = arg5; }
 uretprobe:LIB:SYM /@t[tid]/ {
-  printf("{\\"ts\\":%lld,\\"name\\":\\"SYM\\",\\"pid\\":%d,\\"tid\\":%d,\\"comm\\":\\"%s\\",\\"dur\\":%lld,\\"result\\":%d,"
-         "\\"args\\":[\\"%p\\",%d,%d,%d,%d,%d]}\\n",
+  printf("{\\"ts\\":%lld,\\"name\\":\\"SYM\\",\\"pid\\":%d,\\"tid\\":%d,\\"comm\\":\\"%s\\",\\"dur\\":%lld,\\"result\\":%d,\\"args\\":[\\"%p\\",%d,%d,%d,%d,%d]}\\n",
          @t[tid], pid, tid, comm, nsecs - @t[tid], retval, @a0[tid], @a1[tid], @a2[tid], @a3[tid], @a4[tid], @a5[tid]);
   delete(@t[tid]); delete(@a0[tid]); delete(@a1[tid]); delete(@a2[tid]); delete(@a3[tid]); delete(@a4[tid]);
   delete(@a5[tid]); }
@@ -141,8 +140,7 @@ class Bench:
 
     def skip(self, name, why):
         if isinstance(why, subprocess.CalledProcessError):
-            why = (why.stdout or "").strip().splitlines()[-1:] or [f"exit status {why.returncode}"]
-            why = why[0]
+            why = " ".join((why.stdout or "").split())[:200] or f"exit status {why.returncode}"
         self.skipped.append(f"{name}: {why}")
 
     def position(self):
@@ -159,7 +157,7 @@ class Bench:
         """rate calls a second from two threads. The tracer's peak memory and its own CPU time."""
         jsonl = os.path.join(self.tmp, "rate.jsonl")
         calls = rate * seconds // 2
-        p = subprocess.Popen([self.ct, "-q", "--jsonl", jsonl, "--", *self.command("cuLaunchKernel", calls, 2,
+        p = subprocess.Popen([self.ct, "-q", "-e", "!other", "--jsonl", jsonl, "--", *self.command("cuLaunchKernel", calls, 2,
                               2_000_000_000 // rate)], env=self.env(), stdout=subprocess.PIPE, text=True)
         ticks = rss = 0
         while p.poll() is None:
@@ -194,7 +192,7 @@ class Bench:
         return {"functions": got[0][1], "ms": statistics.median(g[0] for g in got)}
 
     def idle(self):
-        with subprocess.Popen([self.ct, "-q", "--duration", "4", "--jsonl", "/dev/null"],
+        with subprocess.Popen([self.ct, "-q", "-e", "!other", "--duration", "4", "--jsonl", "/dev/null"],
                               env=self.env()) as p:
             time.sleep(3)
             with open(f"/proc/{p.pid}/status", encoding="utf-8") as f:
@@ -218,6 +216,7 @@ def main():
     b = Bench(sys.argv[1])
     r = b.results
     limits = r["limits"] = {}
+    started = time.monotonic()
     print(f"kernel {r['kernel']}, {r['cpus']} CPUs; medians of {ROUNDS} rounds, variants in turn\n")
 
     r["cost_ns"] = {}
@@ -269,6 +268,7 @@ def main():
     with open(os.path.join(b.o, "bench", "results.json"), "w", encoding="utf-8") as f:
         json.dump(r, f, indent=1)
     shutil.rmtree(b.tmp)
+    print(f"\nmeasured in {time.monotonic() - started:.0f} s")
     print(f"\n{sum(limits.values())} of {len(limits)} limits met; numbers in {sys.argv[1]}/bench/results.json")
     return 0
 

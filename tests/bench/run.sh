@@ -1,20 +1,39 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-# make bench: builds what only the measurements need, then measures (run.py).
-set -eu
-cd "$(dirname "$0")/../.."
-O=${O:-build}
-arch=$(uname -m | sed 's/x86_64/x86/; s/aarch64/arm64/')
+#
+# Measures what tracing costs: `make bench`. Needs root. Prints tables, and writes the numbers to
+# $O/bench/results.json. docs/OVERHEAD.md says what is measured and how to read it.
+#
+#   O=DIR         build folder (build); holds cudatrace and the stand-in driver
+#   tests/bench/run.sh [-q]    -q: fewer rounds, to try it out
+#
+# Ends with 0 also when a limit is missed, which it says; with 1 when something could not be run.
+set -u
+export LC_ALL=C.UTF-8
+
+cd "$(dirname "$0")/../.." || exit 1
+O=$(realpath -m "${O:-build}")
+case $(uname -m) in
+x86_64) arch=x86 ;;
+aarch64) arch=arm64 ;;
+*) echo 'bench: no BPF side for this machine' >&2; exit 1 ;;
+esac
+[ "$(id -u)" = 0 ] || { echo 'bench: needs root: sudo make bench' >&2; exit 1; }
+
 out=$O/bench
-mkdir -p "$out"
-sys=$(clang -v -E -xc /dev/null 2>&1 | sed -n '/<...> search starts here/,/^End of search list/s|^ \(/.*\)|-idirafter \1|p')
-# shellcheck disable=SC2086
-clang -g -O2 -target bpf -mcpu=v3 "-D__TARGET_ARCH_$arch" "-Ivmlinux/$arch" $sys \
-	-c tests/bench/empty.bpf.c -o "$out/empty.bpf.o"
-"$(tools/install-deps.sh bpftool)" gen skeleton "$out/empty.bpf.o" name empty_bpf >"$out/empty.skel.h"
-libs="$(pkg-config --libs libbpf libelf zlib) -l:libstdc++.a -lm -lpthread"
-# shellcheck disable=SC2086
-${CC:-gcc} -std=gnu11 -O2 -D_GNU_SOURCE= -Isrc -Iinclude "-I$out" tests/bench/empty.c "$O/libct.a" $libs -o "$out/empty"
-# shellcheck disable=SC2086
-${CC:-gcc} -std=gnu11 -O2 -D_GNU_SOURCE= -Isrc -Iinclude tests/bench/writer.c "$O/libct.a" $libs -o "$out/writer"
-exec python3 tests/bench/run.py "$O"
+mkdir -p "$out" || exit 1
+
+# Where gcc looks for asm/types.h, clang -target bpf does not.
+tests=tests/bench
+read -ra libs < <(pkg-config --libs libbpf libelf zlib)
+read -ra sys < <(${CLANG:-clang} -v -E -xc /dev/null 2>&1 |
+	sed -n '/<...> search starts here/,/^End of search list/s|^ \(/.*\)|-idirafter \1|p' | xargs)
+cc() { ${CC:-gcc} -std=gnu11 -D_GNU_SOURCE= -O2 -g -Wall -Wextra -Isrc -Iinclude -I"$O" "$@"; }
+
+cc -o "$out/load" $tests/load.c -ldl -lpthread &&
+	cc -o "$out/empty" $tests/empty.c "$O/libct.a" "${libs[@]}" &&
+	cc -o "$out/writer" $tests/writer.c "$O/libct.a" "${libs[@]}" -l:libstdc++.a -lm &&
+	${CLANG:-clang} -g -O2 -target bpf -mcpu=v3 -D__TARGET_ARCH_$arch -Ivmlinux/$arch -Wall "${sys[@]}" \
+		-c $tests/empty.bpf.c -o "$out/empty.bpf.o" || exit 1
+
+O=$O exec python3 $tests/bench.py "$@"

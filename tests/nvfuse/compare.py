@@ -13,7 +13,7 @@ known must not be printed. null stands for a member that is not there.
     --no-calls   the trace has no CUDA calls; those expected are not looked for
     --only       processes of which nothing is expected may have done anything
 
-Beyond that: a call's "ioctl_us" is the sum of its system calls, each lies within its call, and in a
+Beyond that: a call's "ioctl_us" is the sum of its ioctls, each lies within its call, and in a
 Chrome trace of the same run each has its slice, inside the slice of its call.
 
 Exit status: 0 the same, 1 different.
@@ -100,7 +100,7 @@ def check_times(calls, driver):
                 e["ts"] + e["duration_us"] / 1e3 > call["ts"] + call["duration_us"] / 1e3 + 3e-6):
             problem(f"not within its call: {short(e)}\n  call: {short(call)}")
         while call:
-            spent[call["id"]] += e["duration_us"]
+            spent[call["id"]] += e["duration_us"] if e["op"] == "ioctl" else 0
             call = by_id.get(call.get("parent"))
     for c in calls:
         # Six digits.

@@ -200,6 +200,11 @@ outputs()
 	check 'the second output cannot be written: the first is whole' holds "$X" 'end["reason"] == "could not start"'
 	AS=(sh -c 'exec "$@" >&-' sh)
 	bad 'stdout is closed' 1 'standard output is closed' -q -e launch --jsonl - -- true
+	bad 'list: stdout is closed' 1 'cannot write to stdout' list
+	AS=(sh -c 'exec "$@" >&- 2>&- <&-' sh)
+	ct "${to_x[@]}" -- sh -c 'exit 6'
+	check 'all standard descriptors are closed: traces' is $rc 6
+	check 'all standard descriptors are closed: the trace' holds "$X" 'end["reason"] == "command exited" and accounts()'
 	AS=()
 	(
 		cd "$TMP/dir" || exit
@@ -232,6 +237,7 @@ not_root()
 	AS=("${user[@]}" --inh-caps=+perfmon --ambient-caps=+perfmon)
 	bad 'CAP_PERFMON alone' 1 'without: privilege CAP_BPF: .*: run it with sudo' -q --jsonl /dev/null -- true
 	has_mechanism multi || { skip 'CAP_BPF and CAP_PERFMON' 'this kernel wants more'; return; }
+	# shellcheck disable=SC2054 # commas of setpriv's
 	AS=("${user[@]}" --inh-caps=+bpf,+perfmon,+sys_ptrace --ambient-caps=+bpf,+perfmon,+sys_ptrace)
 	mkdir -m 777 "$TMP/mine"
 	ct -q -e launch --jsonl "$TMP/mine/x" -- sh -c 'exit 3'
@@ -291,6 +297,8 @@ kernels()
 	check 'a kernel without uprobes: check' is "$rc $(grep -c 'Tracing is not possible' "$TMP/out")" '1 1'
 	AS=(unshare -m sh -c 'mount -t tmpfs none /sys/kernel/btf && exec "$@"' sh)
 	bad 'a kernel without BTF' 1 'BTF.*CONFIG_DEBUG_INFO_BTF' "${to_x[@]}" -- true
+	ct check
+	check 'a kernel without BTF: check' is "$rc $(grep -c 'no  *type information' "$TMP/out") $(cat "$TMP/err")" '1 1 '
 }
 
 statuses()

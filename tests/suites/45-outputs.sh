@@ -201,7 +201,7 @@ words()
 	ct -e "$DEFAULT" --jsonl "$TMP/a.jsonl" -- "${SAMPLE[@]}"
 	check 'no summary where stderr is no terminal' silent
 	ct -e "$DEFAULT" --summary --jsonl "$TMP/a.jsonl" -- "${SAMPLE[@]}"
-	check '--summary' holds "$TMP/a.jsonl" 're.search(r"^Summary: (\d+) CUDA calls", open(f).read(), re.M).group(1) == str(end["calls"])' f="$TMP/err"
+	check '--summary' holds "$TMP/a.jsonl" 're.search(r"^Summary: ([\d,]+) CUDA calls", open(f).read(), re.M).group(1).replace(",", "") == str(end["calls"])' f="$TMP/err"
 	check '--summary: cost of tracing' grep -Eq '^Cost of tracing: [0-9]+ calls' "$TMP/err"
 	check '--summary: 80 columns' python3 -c 'import sys; sys.exit("".join(l for l in open(sys.argv[1]) if len(l) > 81) or 0)' "$TMP/err"
 	ct -q -e "$DEFAULT" --json --jsonl "$TMP/a.jsonl" -- "${SAMPLE[@]}"

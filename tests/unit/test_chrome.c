@@ -334,6 +334,69 @@ static void counters_catch_up(void **state)
 	free(text);
 }
 
+static void put_ioctl(struct rec *r, uint64_t gap_ns, uint64_t ns, const char *op)
+{
+	static const struct driver_info drv = {.device = "nvidiactl", .fd = 3, .call_id = 1};
+	struct event ev = {.kind = EVENT_DRIVER, .type = TYPE_KERNEL, .op = op, .name = op};
+
+	ev.pid = r->f.pid;
+	ev.tid = r->f.tid;
+	ev.comm = r->f.comm;
+	ev.start_ns = r->f.now_ns + gap_ns;
+	ev.end_ns = r->f.now_ns = ev.start_ns + ns;
+	ev.drv = &drv;
+	rec_put(r, ev);
+}
+
+#define RATES "[(e[\"ts\"], e[\"args\"][\"ioctls/s\"]) for e in ph(\"C\")]"
+
+static void ioctl_rate(void **state)
+{
+	struct rec r = rec_begin();
+	struct event call = factory_call(&r.f, "cuInit", 0, 30000000);
+	char *text;
+	int i;
+
+	/* one each 100 us for 25 ms, none for a long time, one */
+	r.f.now_ns = call.start_ns;
+	put_ioctl(&r, 1000, 1000, "open");
+	for (i = 0; i < 250; i++)
+		put_ioctl(&r, 98000, 2000, "ioctl");
+	rec_put(&r, call);
+	put_ioctl(&r, 1000000000, 1000, "mmap");
+	put_ioctl(&r, 0, 1000, "ioctl");
+	text = rec_finish(&r);
+	check_py(text, RATES " == [(102, 10000), (10102, 10000), (20102, 5000), (30102, 0), "
+			     "(1025004, 100), (1035004, 0)]");
+	check_py(
+		text,
+		"all(e[\"name\"] == \"ioctls/s\" and e[\"cat\"] == \"kernel\" for e in ph(\"C\"))");
+	/* those of a call lie within it */
+	check_py(text, "all(ph(\"X\")[-3][\"ts\"] <= e[\"ts\"] and e[\"ts\"] + e[\"dur\"] <= "
+		       "ph(\"X\")[-3][\"ts\"] + ph(\"X\")[-3][\"dur\"] for e in ph(\"X\")[:-3])");
+	free(text);
+}
+
+/* Each process has its own; one that ends leaves no rate behind. */
+static void ioctl_rate_of_processes(void **state)
+{
+	struct rec r = rec_begin();
+	char *text;
+	int i;
+
+	for (i = 0; i < 1000; i++) {
+		r.f.pid = r.f.tid = 100 + i % 2;
+		put_ioctl(&r, 0, 50000, "ioctl");
+	}
+	rec_put(&r, factory_process(&r.f, "exit"));
+	text = rec_finish(&r);
+	check_py(text, "all((lambda c: len(c) == 6 and c[-1][\"args\"][\"ioctls/s\"] == 0 and "
+		       "sum(e[\"args\"][\"ioctls/s\"] for e in c) == 50000 and "
+		       "all(b[\"ts\"] - a[\"ts\"] > 9999 for a, b in zip(c, c[1:])))"
+		       "([e for e in ph(\"C\") if e[\"pid\"] == pid]) for pid in (100, 101))");
+	free(text);
+}
+
 static void hostile_names(void **state)
 {
 	static const char *const nasty[] = {
@@ -461,6 +524,8 @@ int main(void)
 		cmocka_unit_test(default_streams),
 		cmocka_unit_test(counters_are_rare),
 		cmocka_unit_test(counters_catch_up),
+		cmocka_unit_test(ioctl_rate),
+		cmocka_unit_test(ioctl_rate_of_processes),
 		cmocka_unit_test(hostile_names),
 		cmocka_unit_test(truncated_anywhere),
 		cmocka_unit_test(losses_are_shown),

@@ -178,7 +178,10 @@ static void described_controls(void **state)
 	/* Published although it has the bit. */
 	assert_described("595.45.04", 0x20808513,
 			 "NV2080_CTRL_CMD_THERMAL_SYSTEM_EXECUTE_V2_PHYSICAL");
-	assert_described("580.159.04", 0x20800001, "0x20800001");
+	/* No such control, but such a class; an H200's libcuda sends the first. */
+	assert_described("580.159.04", 0x20810108, "NV2081_BINAPI 0x0108");
+	assert_described("580.159.04", 0x20800001, "NV20_SUBDEVICE_0 0x0001");
+	assert_described("580.159.04", 0x12340001, "0x12340001");
 	assert_described("580.159.04", 0x12340000, "NVXXXX_CTRL_CMD_NULL of class 0x1234");
 	nv_rmctrl_describe(&abi, 0xc36f0108, tiny, sizeof(tiny));
 	assert_string_equal(tiny, "NVC");

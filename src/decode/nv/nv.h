@@ -202,7 +202,8 @@ int nv_class_params_size(const struct nv_abi *abi, const struct nv_class *c);
 /* Controls that the RM only hands through to the GSP firmware, mostly of libnvidia-ml; their
  * numbers are unpublished. */
 bool nv_rmctrl_is_gss_legacy(uint32_t value);
-/* Name, "GSS legacy ..." or the number; always something to print. */
+/* Name, "GSS legacy ...", class and low half of the number, or the number; always something to
+ * print. */
 void nv_rmctrl_describe(const struct nv_abi *abi, uint32_t value, char *buf, size_t size);
 /* "bEnable=1 bSkipSubmit=0" from the parameter bytes; fields beyond len read "?". */
 void nv_sched_describe(const struct nv_abi *abi, const struct nv_sched *s, const void *params,

@@ -171,6 +171,7 @@ bool nv_rmctrl_is_gss_legacy(uint32_t value)
 void nv_rmctrl_describe(const struct nv_abi *abi, uint32_t value, char *buf, size_t size)
 {
 	const struct nv_rmctrl *c = nv_rmctrl_by_value(abi, value, NULL);
+	const struct nv_class *class = nv_class_by_number(abi, value >> 16, NULL);
 
 	if (c)
 		snprintf(buf, size, "%s", c->name);
@@ -179,6 +180,8 @@ void nv_rmctrl_describe(const struct nv_abi *abi, uint32_t value, char *buf, siz
 			 value >> 8 & 0x3f, value & 0xff, value & 0x4000 ? " privileged" : "");
 	else if (!(value & 0xffff))
 		snprintf(buf, size, "NVXXXX_CTRL_CMD_NULL of class 0x%04x", value >> 16);
+	else if (class)
+		snprintf(buf, size, "%s 0x%04x", class->name, value & 0xffff);
 	else
 		snprintf(buf, size, "0x%08x", value);
 }

@@ -211,7 +211,7 @@ static void rm_control(struct dev *d, uint32_t client, uint32_t object, const ch
 		       uint32_t cmd, const char *name, void *params, uint32_t size, uint32_t status)
 {
 	struct nvos54 c = {client, object, cmd, WISH_STATUS | status, (uintptr_t)params, size, 0x77};
-	char text[128];
+	char text[256];
 
 	if (name)
 		snprintf(text, sizeof(text), ",\"control\":\"%s\",\"name\":\"%s\"", name, name);

@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* Parts of cudatrace list. */
+#ifndef CLI_LIST_H
+#define CLI_LIST_H
+
+#include <stdbool.h>
+
+struct out;
+
+/* --ioctls: what is known of the kernel driver's interface, with the sizes of the running driver,
+ * or of the newest in the tables. */
+void list_ioctls(struct out *out, bool json);
+
+#endif /* CLI_LIST_H */

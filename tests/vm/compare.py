@@ -1,0 +1,159 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""Compares a trace of tests/vm/guest/drive.c with what drive printed, event for event:
+
+    compare.py probe|tracepoint EXPECTED TRACE
+
+probe: seen by kprobe or fentry, on the driver's own functions: file numbers are not known, poll is seen.
+tracepoint: at system calls. Each thread's events must be just those expected, in that order, and have the fields
+that drive printed; and each event of a CUDA call must lie within it. Prints what is wrong, exit status 1.
+
+    compare.py same TRACE TRACE...
+
+Traces of the same run by other means: the same events, but for times, process ids, addresses and handles.
+"""
+import collections, json, sys
+
+OPS = ("ioctl", "mmap", "open", "close", "poll")
+wrong = []
+
+
+def say(text):
+    wrong.append(text)
+    if len(wrong) <= 20:
+        print(text)
+
+
+def lines(path):
+    try:
+        file = open(path, encoding="utf-8")
+    except OSError as e:
+        sys.exit(f"{path}: {e.strerror}")
+    for number, line in enumerate(file, 1):
+        try:
+            yield json.loads(line)
+        except ValueError as e:
+            sys.exit(f"{path}:{number}: no JSON: {e}: {line[:200]!r}")
+
+
+def driver_events(trace):
+    return [e for e in trace if e["type"] == "kernel" and e["op"] in OPS]
+
+
+def by_thread(events):
+    threads = collections.defaultdict(list)
+    for e in events:
+        threads[e["tid"]].append(e)
+    return threads
+
+
+def short(e):
+    return json.dumps({k: v for k, v in e.items() if k not in ("comm", "type", "pid")})
+
+
+def matches(how, want, got):
+    """The fields that differ."""
+    bad = []
+    for key, value in want.items():
+        if key.startswith("_") or key == "only":
+            continue
+        if key == "fd" and how != "tracepoint":
+            continue
+        if value is None:
+            if key in got:
+                bad.append(f"{key} is {got[key]!r}, must not be there")
+        elif got.get(key) != value:
+            bad.append(f"{key} is {got.get(key)!r}, not {value!r}")
+    if "_min_us" in want and got.get("duration_us", 0) < want["_min_us"]:
+        bad.append(f"took {got.get('duration_us')} us, at least {want['_min_us']} expected")
+    return bad
+
+
+def expected(how, path):
+    out = []
+    for e in lines(path):
+        if e.get("only", how) == how:
+            out += [e] * e.get("_repeat", 1)
+    return out
+
+
+def compare(how, want_path, trace_path):
+    trace = list(lines(trace_path))
+    want, got = by_thread(expected(how, want_path)), by_thread(driver_events(trace))
+    if not want:
+        say(f"{want_path}: nothing is expected")
+    # drive is not all that may have used the driver.
+    for tid in got.keys() - want.keys():
+        say(f"thread {tid} was not expected: {short(got[tid][0])}")
+    for tid, ws in want.items():
+        gs = sorted(got.get(tid, []), key=lambda e: e["ts"])
+        for n, (w, g) in enumerate(zip(ws, gs)):
+            bad = matches(how, w, g)
+            if bad:
+                say(f"thread {tid}, event {n}: {'; '.join(bad)}\n  expected {short(w)}\n  trace    {short(g)}")
+                if w["op"] != g["op"] or w.get("cmd") != g.get("cmd"):
+                    say(f"thread {tid}: not compared further")
+                    break
+        if len(ws) != len(gs):
+            say(f"thread {tid}: {len(gs)} events, not {len(ws)}")
+    calls(trace)
+    end = trace[-1]
+    if end["type"] != "end":
+        say("the trace has no end")
+    elif any(end["drops"].values()) or end["bad_records"]:
+        say(f"drops: {end['drops']}, bad records: {end['bad_records']}")
+
+
+def calls(trace):
+    """What was done within a CUDA call belongs to it, and it says how much there was."""
+    by_id = {e["id"]: e for e in trace if "symbol" in e}
+    ioctls = collections.Counter()
+    for e in driver_events(trace):
+        if "call_id" not in e:
+            continue
+        c = by_id.get(e["call_id"])
+        if not c:
+            say(f"call {e['call_id']} is not in the trace: {short(e)}")
+            continue
+        if e["tid"] != c["tid"] or e.get("call") != c["name"]:
+            say(f"not of call {c['id']}, {c['name']}: {short(e)}")
+        if "duration_us" in c and not c["ts"] <= e["ts"] <= c["ts"] + c["duration_us"] / 1000:
+            say(f"not within call {c['id']}: {short(e)}")
+        ioctls[c["id"]] += 1
+    for i, c in by_id.items():
+        if c.get("ioctls", 0) != ioctls[i]:
+            say(f"call {i}, {c['name']}: says {c.get('ioctls', 0)}, {ioctls[i]} are in the trace")
+
+
+# What each run has of its own.
+OWN = ("ts", "pid", "tid", "duration_us", "call_id", "fd", "ptr", "client", "new", "comm", "object", "result", "parent",
+       "target_fd", "address")
+
+
+def same(paths):
+    def shape(path):
+        threads = by_thread(e for e in driver_events(lines(path)) if e["op"] != "poll").values()
+        # Threads have no order.
+        return sum(sorted([short({k: v for k, v in e.items() if k not in OWN})
+                           for e in sorted(es, key=lambda e: e["ts"])] for es in threads), [])
+
+    first = shape(paths[0])
+    if not first:
+        say(f"{paths[0]}: no events of the driver")
+    for path in paths[1:]:
+        other = shape(path)
+        for n, (a, b) in enumerate(zip(first, other)):
+            if a != b:
+                say(f"event {n}:\n  {paths[0]} {a}\n  {path} {b}")
+                break
+        if len(first) != len(other):
+            say(f"{len(first)} events in {paths[0]}, {len(other)} in {path}")
+
+
+if len(sys.argv) >= 4 and sys.argv[1] == "same":
+    same(sys.argv[2:])
+elif len(sys.argv) == 4 and sys.argv[1] in ("probe", "tracepoint"):
+    compare(*sys.argv[1:])
+else:
+    sys.exit(__doc__)
+sys.exit(1 if wrong else 0)
