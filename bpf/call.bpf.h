@@ -290,8 +290,8 @@ static __always_inline void read_words(struct pt_regs *ctx, struct ct_frame *f, 
 #endif
 	if (word_cnt <= REG_WORDS)
 		return;
-	/* The register that is compared must be the one that is used: older verifiers (6.1, 6.12) do not
-	 * carry a bound from one to the other. */
+	/* The register that is compared must be the one that is used: older verifiers (6.1, 6.12)
+	 * do not carry a bound from one to the other. */
 	size = (word_cnt - REG_WORDS) * 8;
 	barrier_var(size);
 	if (size <= (CT_MAX_WORDS - REG_WORDS) * 8)
@@ -442,7 +442,8 @@ static __always_inline void thread_end(__u32 tid)
 		for (int n = 1; n <= CT_MAX_DEPTH; n++) {
 			__u32 i = CT_MAX_DEPTH - n;
 
-			/* Else the compiler counts from 0 down to a negative offset, and 7.3 refuses that. */
+			/* Else the compiler counts from 0 down to a negative offset, and 7.3
+			 * refuses that. */
 			barrier_var(i);
 			if (i < t->depth)
 				call_give_up(t, &t->frames[i], i, tid, now, CT_CALL_F_UNFINISHED);

@@ -36,8 +36,8 @@ int ct_session(struct pt_regs *ctx)
 {
 	__u64 cookie = bpf_get_attach_cookie(ctx);
 
-	if (bpf_ksym_exists(bpf_session_is_return___ctx) ? bpf_session_is_return___ctx(ctx) :
-							   bpf_session_is_return())
+	if (bpf_ksym_exists(bpf_session_is_return___ctx) ? bpf_session_is_return___ctx(ctx)
+							 : bpf_session_is_return())
 		return call_return(ctx, cookie);
 	return call_enter(ctx, cookie);
 }

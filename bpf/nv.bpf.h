@@ -319,8 +319,7 @@ static __always_inline int nv_exit(__s64 ret, bool set_ret)
 	if (rec->op == CT_NV_IOCTL)
 		nv_ioctl_exit(st, rec);
 	t = bpf_map_lookup_elem(&threads, &tid);
-	if (t && t->depth && t->depth <= CT_MAX_DEPTH && rec->call_id &&
-	    rec->op == CT_NV_IOCTL) {
+	if (t && t->depth && t->depth <= CT_MAX_DEPTH && rec->call_id && rec->op == CT_NV_IOCTL) {
 		struct ct_frame *f = &t->frames[(t->depth - 1) & (CT_MAX_DEPTH - 1)];
 
 		f->ioctl_cnt++;

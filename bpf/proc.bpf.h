@@ -122,9 +122,9 @@ static __always_inline struct mmap_call mmap_call(struct task_struct *task)
 	return c;
 }
 
-/* The file behind a descriptor (slot: its place in the table) if it is named libcuda.so*: its name goes
- * to rec. Else 0. Not static, with no kernel pointers for arguments: then it is verified once, not for
- * each turn of the loop below, which took 390000 steps. */
+/* The file behind a descriptor (slot: its place in the table) if it is named libcuda.so*: its name
+ * goes to rec. Else 0. Not static, with no kernel pointers for arguments: then it is verified once,
+ * not for each turn of the loop below, which took 390000 steps. */
 __noinline __u64 open_libcuda(__u64 slot, struct ct_lib_map *rec)
 {
 	const unsigned char *name;

@@ -15,6 +15,7 @@
 #include <time.h>
 
 #include "chrome_flow.h"
+#include "decode/nv/nv_decode.h"
 #include "json.h"
 #include "chrome_proc.h"
 #include "kernel_name.h"
@@ -229,9 +230,15 @@ static void put_call(struct chrome *c, const struct event *ev)
 	const char *name = ev->name, *cname = type_cname[ev->type];
 	size_t len = strlen(name);
 	bool renamed = ev->has & HAS_LAUNCH && ev->launch.kernel;
+	char alloc[96];
 
-	if (renamed)
+	if (renamed) {
 		name = kernel_short_name(ev->launch.kernel, &len);
+	} else if (ev->kind == EVENT_DRIVER && ev->drv->io && ev->drv->io->class) {
+		snprintf(alloc, sizeof(alloc), "alloc %s", ev->drv->io->class->name);
+		name = alloc;
+		len = strlen(alloc);
+	}
 	put_head(c, name, len, event_type_name(ev->type), "X", ev->start_ns);
 	out_lit(o, ",\"dur\":");
 	out_milli(o, event_duration_ns(ev));

@@ -27,9 +27,9 @@ def wait_until(what, cond, seconds=10.0, step=0.005):
 
 
 def copy_library(fake, tmp, name):
-    """A file of its own: whoever else traces the stand-in is not seen, and does not see us. Without
-    debug information, which perf probe would rather use than the symbols."""
-    path = os.path.join(tmp, name, "libcuda.so.1")
+    """A file of its own, under a name that whoever traces all of the machine does not look for.
+    Without debug information, which perf probe would rather use than the symbols."""
+    path = os.path.join(tmp, name, "standin.so")
     os.makedirs(os.path.dirname(path))
     if subprocess.run(["strip", "-g", "-o", path, fake]).returncode:
         shutil.copy(fake, path)
@@ -102,6 +102,7 @@ class Tracer:
         self.stop_signal = stop_signal
         self.err_path = os.path.join(tmp, "stderr")
         self.stdout_path = stdout or os.path.join(tmp, "stdout")
+        wait_until("nobody else traces our target", lambda: load.changed() == 0)
         begin = time.monotonic()
         with open(self.err_path, "wb") as err, open(self.stdout_path, "wb") as out:
             self.proc = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=out, stderr=err,
@@ -157,9 +158,12 @@ def empty(load, tmp, mechanism, functions, place="best"):
 
 
 def cudatrace(load, tmp, mechanism, functions, output, *options):
-    argv = [CUDATRACE, "-p", str(load.pid), f"--mechanism={mechanism}", "-e", ",".join(functions),
-            "--jsonl", output, "--no-summary", *options]
-    return Tracer(load, argv, len(functions), tmp)
+    argv = [CUDATRACE, "-p", str(load.pid), "--libcuda", load.library, f"--mechanism={mechanism}",
+            "-e", ",".join(functions), "--jsonl", output, "--no-summary", *options]
+    tracer = Tracer(load, argv, len(functions), tmp)
+    if output != "/dev/null":
+        wait_until("the trace's header", lambda: os.path.exists(output) and os.path.getsize(output))
+    return tracer
 
 
 def bpftrace(load, tmp, name, output):

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 
 #include "chrome_check.h"
+#include "decode/nv/nv_decode.h"
 #include "factory.h"
 #include "json_check.h"
 #include "sink/chrome_proc.h"
@@ -377,6 +378,28 @@ static void ioctl_rate(void **state)
 	free(text);
 }
 
+/* Half of what a program asks of the driver is to make an object: which one is what matters. */
+static void allocations_have_their_class(void **state)
+{
+	static const struct nv_class class = {.name = "HOPPER_CHANNEL_GPFIFO_A"};
+	static const struct nv_ioctl io = {.name = "NV_ESC_RM_ALLOC", .class = &class};
+	static const struct driver_info drv = {.device = "nvidiactl", .fd = 3, .io = &io};
+	struct rec r = rec_begin();
+	struct event ev = {.kind = EVENT_DRIVER, .type = TYPE_KERNEL, .op = "ioctl"};
+	char *text;
+
+	ev.name = io.name;
+	ev.pid = ev.tid = 7;
+	ev.comm = "python3";
+	ev.start_ns = ev.end_ns = r.f.now_ns;
+	ev.drv = &drv;
+	rec_put(&r, ev);
+	text = rec_finish(&r);
+	check_py(text, "ph(\"X\")[0][\"name\"] == \"alloc HOPPER_CHANNEL_GPFIFO_A\" and "
+		       "ph(\"X\")[0][\"args\"][\"escape\"] == \"NV_ESC_RM_ALLOC\"");
+	free(text);
+}
+
 /* Each process has its own; one that ends leaves no rate behind. */
 static void ioctl_rate_of_processes(void **state)
 {
@@ -526,6 +549,7 @@ int main(void)
 		cmocka_unit_test(counters_catch_up),
 		cmocka_unit_test(ioctl_rate),
 		cmocka_unit_test(ioctl_rate_of_processes),
+		cmocka_unit_test(allocations_have_their_class),
 		cmocka_unit_test(hostile_names),
 		cmocka_unit_test(truncated_anywhere),
 		cmocka_unit_test(losses_are_shown),

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Uses the stand-in driver of tests/vm/stub as libcuda uses the real one, and prints what a trace must show:
- * a JSON line for each system call that reaches the driver, in cudatrace's own words (docs/SCHEMA.md), in the
- * order in which each thread made them. tests/vm/compare.py compares.
+ * Uses the stand-in driver of tests/vm/stub as libcuda uses the real one, and prints what a trace
+ * must show: a JSON line for each system call that reaches the driver, in cudatrace's own words
+ * (docs/SCHEMA.md), in the order in which each thread made them. tests/vm/compare.py compares.
  *
  *   -n N      rounds (1)           -t N   threads, each with its own files and rounds
  *   -c        rounds 0, 2, 4... inside a CUDA call (cuFakeCallback of the stand-in libcuda.so.1)
@@ -11,8 +11,8 @@
  *   -f N      at the end N RM_CONTROLs as fast as can be, printed as one line with "_repeat"
  *   -w        waits for a line on stdin before it begins
  *
- * What is not to be compared begins with _. null: the trace must not have it. "only": how it can be seen (probes
- * on the driver's functions, or trace points of system calls); without it, either way.
+ * What is not to be compared begins with _. null: the trace must not have it. "only": how it can be
+ * seen (probes on the driver's functions, or trace points of system calls); without it, either way.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -124,7 +124,8 @@ static void expect_ioctl(const struct dev *d, uint32_t cmd, int ret, const char 
 	va_start(ap, fmt);
 	vsnprintf(text, sizeof(text), fmt, ap);
 	va_end(ap);
-	expect("ioctl", d->name, ",\"fd\":%d,\"cmd\":\"0x%x\",\"result\":%d%s", d->fd, cmd, ret, text);
+	expect("ioctl", d->name, ",\"fd\":%d,\"cmd\":\"0x%x\",\"result\":%d%s", d->fd, cmd, ret,
+	       text);
 }
 
 /* --- escapes --- */
@@ -210,7 +211,8 @@ static void rm_alloc_xfer(struct dev *d, uint32_t client, uint32_t parent, uint3
 static void rm_control(struct dev *d, uint32_t client, uint32_t object, const char *object_class,
 		       uint32_t cmd, const char *name, void *params, uint32_t size, uint32_t status)
 {
-	struct nvos54 c = {client, object, cmd, WISH_STATUS | status, (uintptr_t)params, size, 0x77};
+	struct nvos54 c = {client, object, cmd, WISH_STATUS | status, (uintptr_t)params,
+			   size,   0x77};
 	char text[256];
 
 	if (name)
@@ -264,10 +266,11 @@ static void map(struct dev *ctl, struct dev *gpu, uint32_t client, uint32_t devi
 	void *p;
 
 	must(!ioctl(ctl->fd, (unsigned long)RM(0x4e, sizeof(m)), &m), "RM_MAP_MEMORY");
-	expect_ioctl(ctl, RM(0x4e, sizeof(m)), 0,
-		     ",\"escape\":\"NV_ESC_RM_MAP_MEMORY\",\"object\":\"0x5c000030\","
-		     "\"address\":\"0x%llx\",\"length\":65536,\"target_fd\":%d,\"status\":\"NV_OK\"",
-		     (unsigned long long)m.address, gpu->fd);
+	expect_ioctl(
+		ctl, RM(0x4e, sizeof(m)), 0,
+		",\"escape\":\"NV_ESC_RM_MAP_MEMORY\",\"object\":\"0x5c000030\","
+		"\"address\":\"0x%llx\",\"length\":65536,\"target_fd\":%d,\"status\":\"NV_OK\"",
+		(unsigned long long)m.address, gpu->fd);
 	p = mmap(NULL, 0x10000, PROT_READ | PROT_WRITE, MAP_SHARED, gpu->fd, 0);
 	must(p != MAP_FAILED, "mmap");
 	expect("mmap", gpu->name, ",\"fd\":%d,\"size\":65536,\"ptr\":\"0x%lx\"", gpu->fd,
@@ -285,9 +288,10 @@ static void failures(struct dev *ctl)
 
 	/* ioctl() fails: there is no status. The type byte does not matter. */
 	do_ioctl(ctl, RM(0x99, sizeof(words)), words, -EINVAL, ",\"escape\":null,\"status\":null");
-	do_ioctl(ctl, RM(0x2a, sizeof(c)), &c, -EBUSY,
-		 ",\"escape\":\"NV_ESC_RM_CONTROL\",\"control\":\"NV0000_CTRL_CMD_SYSTEM_GET_CPU_INFO\","
-		 "\"status\":null");
+	do_ioctl(
+		ctl, RM(0x2a, sizeof(c)), &c, -EBUSY,
+		",\"escape\":\"NV_ESC_RM_CONTROL\",\"control\":\"NV0000_CTRL_CMD_SYSTEM_GET_CPU_INFO\","
+		"\"status\":null");
 	do_ioctl(ctl, RM(0x2a, sizeof(c)), NULL, -EFAULT,
 		 ",\"escape\":\"NV_ESC_RM_CONTROL\",\"status\":null");
 	c.flags = WISH_STATUS | 0x57;
@@ -392,8 +396,7 @@ static void uvm(void)
 		",\"address\":\"0x7f0000000000\",\"length\":2097152");
 	uvm_cmd(&d, 51, "UVM_MIGRATE", b, 72, 0x1f,
 		",\"address\":\"0x7f0000000000\",\"length\":2097152");
-	uvm_cmd(&d, 34, "UVM_FREE", b, 16, 0,
-		",\"address\":\"0x7f0000000000\",\"length\":2097152");
+	uvm_cmd(&d, 34, "UVM_FREE", b, 16, 0, ",\"address\":\"0x7f0000000000\",\"length\":2097152");
 	do_ioctl(&d, 99, b, -EINVAL, ",\"uvm\":null,\"status\":null");
 	p = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_SHARED, d.fd, 0);
 	must(p != MAP_FAILED, "mmap");
@@ -453,9 +456,10 @@ static void last(struct dev *ctl)
 	for (int i = 0; i < opt.fast; i++)
 		must(!ioctl(ctl->fd, (unsigned long)RM(0x2a, sizeof(c)), &c), "RM_CONTROL");
 	if (opt.fast)
-		expect_ioctl(ctl, RM(0x2a, sizeof(c)), 0,
-			     ",\"escape\":\"NV_ESC_RM_CONTROL\",\"status\":\"NV_OK\",\"_repeat\":%d",
-			     opt.fast);
+		expect_ioctl(
+			ctl, RM(0x2a, sizeof(c)), 0,
+			",\"escape\":\"NV_ESC_RM_CONTROL\",\"status\":\"NV_OK\",\"_repeat\":%d",
+			opt.fast);
 }
 
 static void *work(void *arg)

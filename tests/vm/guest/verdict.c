@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* verdict N: ends the virtual machine, through qemu's isa-debug-exit at 0xf4, so that qemu's exit status is
- * 65 + 2 * N: no status that qemu has for anything else. */
+/* verdict N: ends the virtual machine, through qemu's isa-debug-exit at 0xf4, so that qemu's exit
+ * status is 65 + 2 * N: no status that qemu has for anything else. */
 #include <stdlib.h>
 #include <sys/io.h>
 #include <unistd.h>

@@ -72,10 +72,10 @@ static void card_info(u8 *b, u32 size)
 {
 	memset(b, 0, size);
 	b[0] = 1;
-	put32(b, 4, 0);		   /* domain, then bus, slot, function */
+	put32(b, 4, 0); /* domain, then bus, slot, function */
 	b[8] = 0x3b;
-	put32(b, 12, 0x233510de);  /* vendor, device */
-	put32(b, 16, 0x3b00);	   /* gpu id */
+	put32(b, 12, 0x233510de); /* vendor, device */
+	put32(b, 16, 0x3b00);	  /* gpu id */
 }
 
 /* Where the status of an escape is: -1 when it has none, -2 when there is no such escape. */
@@ -85,8 +85,9 @@ static int status_off(u32 nr, u32 size)
 	case RM_FREE:
 		return 12;
 	case RM_ALLOC: /* NVOS21, in newer drivers with paramsSize, or NVOS64 */
-		return size == 32 ? (NV_VERSION[0] == '5' && NV_VERSION[1] < '3' ? 24 : 28) :
-		       size == 48 ? 40 : -2;
+		return size == 32   ? (NV_VERSION[0] == '5' && NV_VERSION[1] < '3' ? 24 : 28)
+		       : size == 48 ? 40
+				    : -2;
 	case RM_DUP_OBJECT:
 		return 24;
 	case RM_VID_HEAP_CONTROL:
@@ -246,7 +247,8 @@ noinline __poll_t nvidia_frontend_poll(struct file *file, poll_table *wait)
 	return poll_below(file, wait);
 }
 
-noinline long nvidia_frontend_unlocked_ioctl(struct file *file, unsigned int cmd, unsigned long arg);
+noinline long nvidia_frontend_unlocked_ioctl(struct file *file, unsigned int cmd,
+					     unsigned long arg);
 noinline long nvidia_frontend_unlocked_ioctl(struct file *file, unsigned int cmd, unsigned long arg)
 {
 	return nvidia_ioctl(file_inode(file), file, cmd, arg);
@@ -282,8 +284,10 @@ static const struct file_operations nvidia_fops = {
 
 static int show_version(struct seq_file *s, void *data)
 {
-	seq_printf(s, "NVRM version: NVIDIA UNIX %s  %s  Release Build  (stub@vm)  Thu Jan  1 00:00:00 UTC 1970\n",
-		   flavour, version);
+	seq_printf(
+		s,
+		"NVRM version: NVIDIA UNIX %s  %s  Release Build  (stub@vm)  Thu Jan  1 00:00:00 UTC 1970\n",
+		flavour, version);
 	seq_puts(s, "GCC version:  gcc version 12.2.0 (Debian 12.2.0-14)\n");
 	return 0;
 }

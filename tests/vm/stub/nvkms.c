@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* A stand-in for nvidia-modeset.ko: /dev/nvidia-modeset. All its commands are one ioctl, which says in the
- * argument which one is meant. */
+/* A stand-in for nvidia-modeset.ko: /dev/nvidia-modeset. All its commands are one ioctl, which says
+ * in the argument which one is meant. */
 #include "stub.h"
 
 #include <linux/cdev.h>

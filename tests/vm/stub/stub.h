@@ -2,8 +2,8 @@
 /*
  * What the stand-ins for NVIDIA's kernel modules have in common.
  *
- * They have the real modules' devices, entry points and ioctl layouts, and do nothing. What an ioctl
- * answers is the caller's wish, put into the status field beforehand:
+ * They have the real modules' devices, entry points and ioctl layouts, and do nothing. What an
+ * ioctl answers is the caller's wish, put into the status field beforehand:
  *
  *   0xc757SSSS   status SSSS; anything else: 0 (NV_OK)
  *   0xc758EEEE   ioctl() fails with errno EEEE, and copies nothing back

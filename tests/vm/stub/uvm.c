@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* A stand-in for nvidia-uvm.ko: /dev/nvidia-uvm and /dev/nvidia-uvm-tools, at a major number that the kernel
- * chooses. See stub.h. */
+/* A stand-in for nvidia-uvm.ko: /dev/nvidia-uvm and /dev/nvidia-uvm-tools, at a major number that
+ * the kernel chooses. See stub.h. */
 #include "stub.h"
 
 #include <linux/cdev.h>
@@ -13,29 +13,32 @@
 #define MAP_EXTERNAL_SIZE 9264
 #endif
 
-/* Bytes of the parameters, and where rmStatus is: as in driver 580, and in 535 where that has them. */
+/* Bytes of the parameters, and where rmStatus is: as in driver 580, and in 535 where that has them.
+ */
 static const struct {
 	u32 cmd;
 	u16 size, status;
-} cmds[] = {
-	{0x30000001, 16, 8},   /* INITIALIZE */
-	{23, 16, 8},	       /* CREATE_RANGE_GROUP */
-	{25, 32, 28},	       /* REGISTER_GPU_VASPACE */
-	{27, 56, 48},	       /* REGISTER_CHANNEL */
-	{33, MAP_EXTERNAL_SIZE, MAP_EXTERNAL_SIZE - 4}, /* MAP_EXTERNAL_ALLOCATION */
-	{34, 24, 16},	       /* FREE */
-	{37, 40, 36},	       /* REGISTER_GPU */
-	{38, 20, 16},	       /* UNREGISTER_GPU */
-	{39, 8, 4},	       /* PAGEABLE_MEM_ACCESS */
-	{42, 40, 36},	       /* SET_PREFERRED_LOCATION */
-	{51, 80, 72},	       /* MIGRATE */
-	{72, 24, 16},	       /* VALIDATE_VA_RANGE */
-	{73, 24, 16},	       /* CREATE_EXTERNAL_RANGE */
-	{75, 8, 4},	       /* MM_INITIALIZE */
-}, tools_cmds[] = {
-	{56, 56, 48},	       /* TOOLS_INIT_EVENT_TRACKER */
-	{57, 8, 4},	       /* TOOLS_SET_NOTIFICATION_THRESHOLD */
-	{58, 16, 8},	       /* TOOLS_EVENT_QUEUE_ENABLE_EVENTS */
+} cmds[] =
+	{
+		{0x30000001, 16, 8},				/* INITIALIZE */
+		{23, 16, 8},					/* CREATE_RANGE_GROUP */
+		{25, 32, 28},					/* REGISTER_GPU_VASPACE */
+		{27, 56, 48},					/* REGISTER_CHANNEL */
+		{33, MAP_EXTERNAL_SIZE, MAP_EXTERNAL_SIZE - 4}, /* MAP_EXTERNAL_ALLOCATION */
+		{34, 24, 16},					/* FREE */
+		{37, 40, 36},					/* REGISTER_GPU */
+		{38, 20, 16},					/* UNREGISTER_GPU */
+		{39, 8, 4},					/* PAGEABLE_MEM_ACCESS */
+		{42, 40, 36},					/* SET_PREFERRED_LOCATION */
+		{51, 80, 72},					/* MIGRATE */
+		{72, 24, 16},					/* VALIDATE_VA_RANGE */
+		{73, 24, 16},					/* CREATE_EXTERNAL_RANGE */
+		{75, 8, 4},					/* MM_INITIALIZE */
+},
+  tools_cmds[] = {
+	  {56, 56, 48}, /* TOOLS_INIT_EVENT_TRACKER */
+	  {57, 8, 4},	/* TOOLS_SET_NOTIFICATION_THRESHOLD */
+	  {58, 16, 8},	/* TOOLS_EVENT_QUEUE_ENABLE_EVENTS */
 };
 
 static struct page *zeros;
