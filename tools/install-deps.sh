@@ -85,6 +85,10 @@ if [ "$set" = check ]; then
 	have chromium || have chromium-browser || have google-chrome ||
 		wanted+=('chromium:loads the Chrome trace in its own tracing page')
 	have mandoc || wanted+=('mandoc:checks the man page')
+	have qemu-system-x86_64 || wanted+=('qemu-system-x86:boots other kernels')
+	have busybox || wanted+=('busybox-static:what runs on those kernels')
+	have cpio || wanted+=('cpio:puts their file systems together')
+	have pahole || wanted+=('pahole:type information for the stand-in kernel modules')
 fi
 # Not asked for again at every run where it cannot be had.
 mark=${XDG_CACHE_HOME:-${HOME:-/tmp}/.cache}/cudatrace-no-optional

@@ -40,8 +40,11 @@ void session__event(void *session, const struct event *ev)
 		sink__event(s->sinks[i], ev);
 	if (s->summary)
 		summary__event(s->summary, ev);
-	if (s->end.event_cnt == s->o->max_events)
-		session__stop(s, "max-events");
+	if (s->end.event_cnt == s->o->max_events) {
+		/* Also when the command has ended meanwhile: what it did later is left out. */
+		s->end.reason = "max-events";
+		s->stopping = true;
+	}
 }
 
 static void on_record(void *ctx, const void *rec, size_t size)

@@ -212,13 +212,21 @@ static int exec_command(char **argv)
 	return ret;
 }
 
+/* We ignore SIGPIPE; the command gets what we were started with. */
+static struct sigaction inherited_sigpipe;
+
+__attribute__((constructor)) static void note_sigpipe(void)
+{
+	sigaction(SIGPIPE, NULL, &inherited_sigpipe);
+}
+
 static void run_child(char **argv, const struct command_user *u, int go_fd, int err_fd)
 {
 	sigset_t none;
 	char byte;
 	int ret;
 
-	signal(SIGPIPE, SIG_DFL);
+	sigaction(SIGPIPE, &inherited_sigpipe, NULL);
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
 	/* A byte: go. End of file without one: the tracer gave up. */

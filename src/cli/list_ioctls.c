@@ -6,42 +6,32 @@
  *	  0xa06c0101  515-595   CPU  NVA06C_CTRL_CMD_GPFIFO_SCHEDULE
  *	      NVA06C_CTRL_GPFIFO_SCHEDULE_PARAMS, 3 bytes
  */
-#include "list.h"
+#include "list_ioctls.h"
 
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "decode/nv/nv_priv.h"
 #include "facts.h"
-#include "sink/json.h"
-#include "util/out.h"
+#include "list.h"
 
 #define LIST_COLUMNS 100
 #define MARK_WIDTH   2
-struct ioctls {
-	struct out *out;
-	struct json j;
-	struct nv_abi abi;
-	uint32_t oldest, newest; /* drivers in the tables, as NV_VER() */
-	char driver[64];	 /* "": none is loaded */
-	unsigned row_cnt, absent_cnt;
-};
 
-static const char *const dev_names[NV_DEV_CNT] = {
+const char *const ioctls_dev_names[NV_DEV_CNT] = {
 	[NV_DEV_CTL] = "nvidiactl",	     [NV_DEV_GPU] = "nvidiaN",
 	[NV_DEV_UVM] = "nvidia-uvm",	     [NV_DEV_UVM_TOOLS] = "nvidia-uvm-tools",
 	[NV_DEV_MODESET] = "nvidia-modeset", [NV_DEV_OTHER] = "other",
 };
 
-static const char *by_name(const struct nv_rmctrl *c)
+const char *ioctls_by_name(const struct nv_rmctrl *c)
 {
 	return c->by == NV_BY_CPU ? "CPU" : c->by == NV_BY_GSP ? "GSP" : NULL;
 }
 
 /* What the rows hold of versions */
 
-static void format_version(uint32_t v, char *buf, size_t size)
+void ioctls_format_version(uint32_t v, char *buf, size_t size)
 {
 	if (v & 0x3ff)
 		snprintf(buf, size, "%u.%02u.%02u", v >> 20, v >> 10 & 0x3ff, v & 0x3ff);
@@ -49,7 +39,7 @@ static void format_version(uint32_t v, char *buf, size_t size)
 		snprintf(buf, size, "%u.%02u", v >> 20, v >> 10 & 0x3ff);
 }
 
-static unsigned branch_number(unsigned i)
+unsigned ioctls_branch(unsigned i)
 {
 	struct nv_abi abi = {.branch = (uint8_t)i};
 
@@ -69,14 +59,14 @@ static void format_branches(uint16_t mask, char *buf, size_t size)
 			continue;
 		while (last + 1 < NV_BR_CNT && mask >> (last + 1) & 1)
 			last++;
-		n += (size_t)snprintf(buf + n, size - n, n ? ",%u" : "%u", branch_number(i));
+		n += (size_t)snprintf(buf + n, size - n, n ? ",%u" : "%u", ioctls_branch(i));
 		if (last > i && n < size)
-			n += (size_t)snprintf(buf + n, size - n, "-%u", branch_number(last));
+			n += (size_t)snprintf(buf + n, size - n, "-%u", ioctls_branch(last));
 		i = last;
 	}
 }
 
-static enum nv_fit ctrl_fit(const struct nv_abi *abi, const struct nv_rmctrl *c)
+enum nv_fit ioctls_ctrl_fit(const struct nv_abi *abi, const struct nv_rmctrl *c)
 {
 	if (c->flags)
 		return NV_FIT_PARTIAL;
@@ -84,12 +74,12 @@ static enum nv_fit ctrl_fit(const struct nv_abi *abi, const struct nv_rmctrl *c)
 }
 
 /* Those of no class header are in every driver's list of resources. */
-static enum nv_fit class_fit(const struct nv_abi *abi, const struct nv_class *c)
+enum nv_fit ioctls_class_fit(const struct nv_abi *abi, const struct nv_class *c)
 {
 	return c->branches ? nv_fit_branches(abi, c->branches, 0) : NV_FIT_EXACT;
 }
 
-static int struct_size(const struct ioctls *l, const char *name)
+int ioctls_struct_size(const struct ioctls *l, const char *name)
 {
 	enum nv_fit fit = NV_FIT_NONE;
 	const struct nv_struct *s = name ? nv_struct_by_name(&l->abi, name, &fit) : NULL;
@@ -97,7 +87,7 @@ static int struct_size(const struct ioctls *l, const char *name)
 	return s && fit == NV_FIT_EXACT ? (int)s->size : -1;
 }
 
-static void count(struct ioctls *l, enum nv_fit fit)
+void ioctls_count(struct ioctls *l, enum nv_fit fit)
 {
 	l->row_cnt++;
 	l->absent_cnt += fit == NV_FIT_OTHER;
@@ -121,7 +111,7 @@ static void put_row(struct ioctls *l, enum nv_fit fit, const char *columns, cons
 {
 	const char *mark = fit == NV_FIT_OTHER ? "- " : fit == NV_FIT_PARTIAL ? "? " : "  ";
 
-	count(l, fit);
+	ioctls_count(l, fit);
 	put(l->out, "%s%s", mark, columns);
 	if (MARK_WIDTH + strlen(columns) + strlen(name) > LIST_COLUMNS)
 		out_lit(l->out, "\n    ");
@@ -169,9 +159,9 @@ static void format_range(const struct ioctls *l, uint32_t since, uint32_t until,
 	char from[24] = "", to[24] = "";
 
 	if (since > l->oldest)
-		format_version(since, from, sizeof(from));
+		ioctls_format_version(since, from, sizeof(from));
 	if (until < l->newest)
-		format_version(until, to, sizeof(to));
+		ioctls_format_version(until, to, sizeof(to));
 	snprintf(buf, size, *from || *to ? "%s-%s" : "all", from, to);
 }
 
@@ -183,7 +173,7 @@ static void format_devs(uint8_t devs, char *buf, size_t size)
 	for (unsigned i = 0; i < NV_DEV_CNT && n < size; i++)
 		if (devs >> i & 1)
 			n += (size_t)snprintf(buf + n, size - n, "%s%s", n ? "," : "",
-					      dev_names[i]);
+					      ioctls_dev_names[i]);
 }
 
 static void text_escapes(struct ioctls *l)
@@ -199,7 +189,7 @@ static void text_escapes(struct ioctls *l)
 		format_devs(e[i].devs, devs, sizeof(devs));
 		snprintf(columns, sizeof(columns), "0x%02x  %-17s  %-19s  ", e[i].nr, devs, range);
 		put_row(l, nv_fit_range(&l->abi, e[i].since, e[i].until), columns, e[i].name);
-		put_params(l, e[i].params, struct_size(l, e[i].params));
+		put_params(l, e[i].params, ioctls_struct_size(l, e[i].params));
 	}
 }
 
@@ -219,8 +209,8 @@ static void text_controls(struct ioctls *l)
 			snprintf(branches, sizeof(branches), "%s",
 				 c[i].flags & NV_CTRL_UNPUB ? "unpublished" : "alias");
 		snprintf(columns, sizeof(columns), "0x%08x  %-15s  %-3s  ", c[i].value, branches,
-			 by_name(&c[i]) ? by_name(&c[i]) : "-");
-		put_row(l, ctrl_fit(&l->abi, &c[i]), columns, c[i].name);
+			 ioctls_by_name(&c[i]) ? ioctls_by_name(&c[i]) : "-");
+		put_row(l, ioctls_ctrl_fit(&l->abi, &c[i]), columns, c[i].name);
 		put_params(l, c[i].params, nv_rmctrl_params_size(&l->abi, &c[i]));
 	}
 }
@@ -237,7 +227,7 @@ static void text_classes(struct ioctls *l)
 		format_branches(c[i].branches, branches, sizeof(branches));
 		snprintf(columns, sizeof(columns), "0x%08x  %-15s  %-15s  ", c[i].number, branches,
 			 *c[i].kind ? c[i].kind : "-");
-		put_row(l, class_fit(&l->abi, &c[i]), columns, c[i].name);
+		put_row(l, ioctls_class_fit(&l->abi, &c[i]), columns, c[i].name);
 		put_params(l, c[i].params, nv_class_params_size(&l->abi, &c[i]));
 	}
 }
@@ -258,7 +248,7 @@ static void text_uvm(struct ioctls *l)
 		put_row(l,
 			u[i].is_test ? NV_FIT_EXACT : nv_fit_range(&l->abi, u[i].since, u[i].until),
 			columns, u[i].name);
-		put_params(l, u[i].params, struct_size(l, u[i].params));
+		put_params(l, u[i].params, ioctls_struct_size(l, u[i].params));
 	}
 }
 
@@ -289,7 +279,7 @@ static void text_sched(struct ioctls *l)
 		const struct nv_rmctrl *c = nv_rmctrl_by_name(&l->abi, s[i].name, NULL);
 
 		snprintf(columns, sizeof(columns), "0x%08x  %-16s  ", s[i].value, s[i].op);
-		put_row(l, c ? ctrl_fit(&l->abi, c) : NV_FIT_EXACT, columns, s[i].name);
+		put_row(l, c ? ioctls_ctrl_fit(&l->abi, c) : NV_FIT_EXACT, columns, s[i].name);
 		out_lit(l->out, "      ");
 		put_text(l->out, s[i].text, 6, 6);
 	}
@@ -303,7 +293,7 @@ static void text_xids(struct ioctls *l)
 	out_lit(l->out, "\nXIDS: errors that the driver reports\n"
 			"  NUMBER  MEANING\n");
 	for (unsigned i = 0; i < cnt; i++) {
-		count(l, NV_FIT_EXACT);
+		ioctls_count(l, NV_FIT_EXACT);
 		put(l->out, "  %-6u  ", x[i].number);
 		put_text(l->out, x[i].text, 10, 10);
 	}
@@ -345,244 +335,6 @@ static void text_head(struct ioctls *l)
 		"branch, or not certain.\n");
 }
 
-/* JSON */
-
-static void json_size(struct json *j, int size)
-{
-	if (size >= 0)
-		json_u64(j, "bytes", (unsigned)size);
-	else
-		json_null(j, "bytes");
-}
-
-static void json_fit(struct ioctls *l, enum nv_fit fit)
-{
-	static const char *const names[] = {
-		[NV_FIT_EXACT] = "yes",
-		[NV_FIT_PARTIAL] = "some",
-		[NV_FIT_OTHER] = "no",
-		[NV_FIT_NONE] = "no",
-	};
-
-	count(l, fit);
-	json_sym(&l->j, "here", names[fit]);
-}
-
-static void json_devs(struct json *j, uint8_t devs)
-{
-	json_open_array(j, "devices");
-	for (unsigned i = 0; i < NV_DEV_CNT; i++)
-		if (devs >> i & 1)
-			json_sym(j, NULL, dev_names[i]);
-	json_close_array(j);
-}
-
-static void json_range(struct ioctls *l, uint32_t since, uint32_t until)
-{
-	char text[24];
-
-	format_version(since, text, sizeof(text));
-	json_sym(&l->j, "since", text);
-	format_version(until, text, sizeof(text));
-	json_sym(&l->j, "until", text);
-	json_fit(l, nv_fit_range(&l->abi, since, until));
-}
-
-static void json_branches(struct json *j, const char *name, uint16_t mask)
-{
-	json_open_array(j, name);
-	for (unsigned i = 0; i < NV_BR_CNT; i++)
-		if (mask >> i & 1)
-			json_u64(j, NULL, branch_number(i));
-	json_close_array(j);
-}
-
-static void begin_rows(struct ioctls *l, const char *name)
-{
-	json_open_array(&l->j, name);
-}
-
-/* One row a line. */
-static void begin_row(struct ioctls *l)
-{
-	if (l->j.comma)
-		out_char(l->out, ',');
-	l->j.comma = false;
-	out_char(l->out, '\n');
-	json_open(&l->j, NULL);
-}
-
-static void json_escapes(struct ioctls *l)
-{
-	unsigned cnt;
-	const struct nv_escape *e = nv_escapes(&cnt);
-
-	begin_rows(l, "escapes");
-	for (unsigned i = 0; i < cnt; i++) {
-		begin_row(l);
-		json_u64(&l->j, "nr", e[i].nr);
-		json_sym(&l->j, "name", e[i].name);
-		json_devs(&l->j, e[i].devs);
-		json_str(&l->j, "params", e[i].params);
-		json_size(&l->j, struct_size(l, e[i].params));
-		json_range(l, e[i].since, e[i].until);
-		json_close(&l->j);
-	}
-	json_close_array(&l->j);
-}
-
-static void json_controls(struct ioctls *l)
-{
-	unsigned cnt;
-	const struct nv_rmctrl *c = nv_rmctrls(&cnt);
-
-	begin_rows(l, "controls");
-	for (unsigned i = 0; i < cnt; i++) {
-		begin_row(l);
-		json_hex(&l->j, "value", c[i].value);
-		json_sym(&l->j, "name", c[i].name);
-		json_str(&l->j, "params", c[i].params);
-		json_size(&l->j, nv_rmctrl_params_size(&l->abi, &c[i]));
-		json_branches(&l->j, "branches", c[i].branches);
-		json_branches(&l->j, "partial", c[i].partial);
-		json_str(&l->j, "by", by_name(&c[i]));
-		if (c[i].flags & NV_CTRL_ALIAS)
-			json_bool(&l->j, "alias", true);
-		if (c[i].flags & NV_CTRL_UNPUB)
-			json_bool(&l->j, "unpublished", true);
-		json_fit(l, ctrl_fit(&l->abi, &c[i]));
-		json_close(&l->j);
-	}
-	json_close_array(&l->j);
-}
-
-static void json_other_names(struct json *j, const char *names)
-{
-	json_open_array(j, "other_names");
-	while (*names) {
-		size_t len = strcspn(names, ",");
-
-		json_text(j, NULL, names, len);
-		names += len;
-		names += *names == ',';
-	}
-	json_close_array(j);
-}
-
-static void json_classes(struct ioctls *l)
-{
-	unsigned cnt;
-	const struct nv_class *c = nv_classes(&cnt);
-
-	begin_rows(l, "classes");
-	for (unsigned i = 0; i < cnt; i++) {
-		begin_row(l);
-		json_hex(&l->j, "number", c[i].number);
-		json_sym(&l->j, "name", c[i].name);
-		json_str(&l->j, "kind", *c[i].kind ? c[i].kind : NULL);
-		json_str(&l->j, "params", c[i].params);
-		json_size(&l->j, nv_class_params_size(&l->abi, &c[i]));
-		json_branches(&l->j, "branches", c[i].branches);
-		json_other_names(&l->j, c[i].other_names);
-		json_fit(l, class_fit(&l->abi, &c[i]));
-		json_close(&l->j);
-	}
-	json_close_array(&l->j);
-}
-
-static void json_uvm(struct ioctls *l)
-{
-	unsigned cnt;
-	const struct nv_uvm *u = nv_uvms(&cnt);
-
-	begin_rows(l, "uvm");
-	for (unsigned i = 0; i < cnt; i++) {
-		begin_row(l);
-		json_u64(&l->j, "number", u[i].number);
-		json_sym(&l->j, "name", u[i].name);
-		if (u[i].is_test) {
-			json_bool(&l->j, "test", true);
-			count(l, NV_FIT_EXACT);
-		} else {
-			json_devs(&l->j, u[i].devs);
-			json_str(&l->j, "params", u[i].params);
-			json_size(&l->j, struct_size(l, u[i].params));
-			json_range(l, u[i].since, u[i].until);
-		}
-		json_close(&l->j);
-	}
-	json_close_array(&l->j);
-}
-
-static void json_statuses(struct ioctls *l)
-{
-	unsigned cnt;
-	const struct nv_status_row *s = nv_statuses(&cnt);
-
-	begin_rows(l, "statuses");
-	for (unsigned i = 0; i < cnt; i++) {
-		begin_row(l);
-		json_hex(&l->j, "value", s[i].value);
-		json_sym(&l->j, "name", s[i].name);
-		json_range(l, s[i].since, s[i].until);
-		json_close(&l->j);
-	}
-	json_close_array(&l->j);
-}
-
-static void json_sched(struct ioctls *l)
-{
-	unsigned cnt;
-	const struct nv_sched *s = nv_scheds(&cnt);
-
-	begin_rows(l, "scheduler");
-	for (unsigned i = 0; i < cnt; i++) {
-		begin_row(l);
-		json_hex(&l->j, "value", s[i].value);
-		json_sym(&l->j, "op", s[i].op);
-		json_sym(&l->j, "name", s[i].name);
-		json_str(&l->j, "meaning", s[i].text);
-		json_str(&l->j, "params", s[i].params);
-		json_close(&l->j);
-	}
-	json_close_array(&l->j);
-}
-
-static void json_xids(struct ioctls *l)
-{
-	unsigned cnt;
-	const struct nv_xid *x = nv_xids(&cnt);
-
-	begin_rows(l, "xids");
-	for (unsigned i = 0; i < cnt; i++) {
-		begin_row(l);
-		json_u64(&l->j, "number", x[i].number);
-		json_str(&l->j, "meaning", x[i].text);
-		json_close(&l->j);
-	}
-	json_close_array(&l->j);
-}
-
-static void print_json(struct ioctls *l)
-{
-	struct json *j = &l->j;
-
-	json__init(j, l->out);
-	json_open(j, NULL);
-	json_str(j, "driver", *l->driver ? l->driver : NULL);
-	json_u64(j, "branch", nv_abi_branch(&l->abi));
-	json_str(j, "caveat", nv_abi_caveat(&l->abi));
-	json_escapes(l);
-	json_controls(l);
-	json_classes(l);
-	json_uvm(l);
-	json_statuses(l);
-	json_sched(l);
-	json_xids(l);
-	json_close(j);
-	out_char(l->out, '\n');
-}
-
 static void find_ends(struct ioctls *l)
 {
 	const struct nv_version first = {100, 0, 0};
@@ -605,7 +357,7 @@ void list_ioctls(struct out *out, bool json)
 	memcpy(l.driver, facts.driver, sizeof(l.driver));
 	nv_abi_init(&l.abi, nv_version_parse(l.driver, &v) ? &v : NULL);
 	if (json) {
-		print_json(&l);
+		ioctls_print_json(&l);
 		return;
 	}
 	text_head(&l);

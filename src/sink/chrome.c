@@ -2,9 +2,7 @@
 /*
  * Trace Event Format for chrome://tracing and Perfetto: a JSON array, one event a line, each
  * but the last ended by a comma. Both viewers load an array that has no end, so a file that was
- * cut off, or is being written still, is as good as a finished one.
- *
- * The format is described in docs/CHROME.md.
+ * cut off, or is being written still, is as good as a finished one. More: docs/CHROME.md.
  */
 #include <errno.h>
 #include <stdbool.h>
@@ -279,13 +277,21 @@ static void put_library_args(struct json *j, const struct event *ev)
 		json_str(j, "note", ev->note);
 }
 
-/* Events without a duration: processes, libraries, the scheduler, errors, interrupts. */
+/* Events without a duration: processes, libraries, the scheduler, errors, interrupts. An error of
+ * the GPU concerns all processes: a line across all tracks. */
 static void put_instant(struct chrome *c, const struct event *ev)
 {
+	bool is_xid = ev->kind == EVENT_XID;
+	const char *name = ev->name;
+	char xid[32];
 	struct json j;
 
-	put_head(c, ev->name, strlen(ev->name), event_type_name(ev->type), "i", ev->start_ns);
-	out_lit(c->sink.out, ",\"s\":\"p\"");
+	if (is_xid) {
+		snprintf(xid, sizeof(xid), "Xid %u", ev->number);
+		name = xid;
+	}
+	put_head(c, name, strlen(name), event_type_name(ev->type), "i", ev->start_ns);
+	out_str(c->sink.out, is_xid ? ",\"s\":\"g\"" : ",\"s\":\"p\"");
 	put_ids(c, ev->pid, ev->tid);
 	out_lit(c->sink.out, ",\"args\":");
 	json__init(&j, c->sink.out);
@@ -397,7 +403,9 @@ static void chrome_event(struct sink *s, const struct event *ev)
 {
 	struct chrome *c = (struct chrome *)s;
 
-	put_names(c, ev);
+	/* The others come from whichever thread was there, and say nothing of its name. */
+	if (ev->kind != EVENT_XID && ev->kind != EVENT_IRQ && ev->kind != EVENT_UVM)
+		put_names(c, ev);
 	if (ev->kind == EVENT_CALL || ev->kind == EVENT_DRIVER)
 		put_call(c, ev);
 	else

@@ -13,6 +13,7 @@ import re
 import resource
 import select
 import shutil
+import signal
 import statistics
 import subprocess
 import sys
@@ -83,16 +84,19 @@ class Turn:
 
     def close(self):
         """Also counts what the tracer lost, in percent of the calls."""
-        if self.tracer:
-            self.tracer.stop()
-            written = self.written()
-            if written is not None:
-                self.lost = 100 * (1 - written / self.calls())
-        if self.load:
-            self.load.close()
+        tracer, load = self.tracer, self.load
         self.tracer = self.load = None
+        try:
+            if tracer:
+                tracer.stop()
+                written = self.written(tracer)
+                if written is not None and self.calls():
+                    self.lost = 100 * (1 - written / self.calls())
+        finally:
+            if load:
+                load.close()
 
-    def written(self):
+    def written(self, tracer):
         jsonl, lines = os.path.join(self.tmp, "t.jsonl"), os.path.join(self.tmp, "lines")
         if os.path.exists(jsonl):
             return rig.end_line(jsonl)["calls"]
@@ -100,7 +104,7 @@ class Turn:
             with open(lines, "rb") as f:
                 return sum(line.startswith(b"{") for line in f)
         if os.path.exists(os.path.join(self.tmp, "perf.data")):
-            m = re.search(r"\((\d+) samples\)", self.tracer.stderr())
+            m = re.search(r"\((\d+) samples\)", tracer.stderr())
             return int(m.group(1)) / 2 if m else None
         return None
 
@@ -184,10 +188,11 @@ def bench_calls():
         turns.append(Turn(name, lambda t, script=script: rig.bpftrace(t.load, t.tmp, script,
                                                                       file_of(t, "lines"))))
     turns.append(Turn("perf record, file", perf_start))
+    every = turns
     try:
-        turns = take_turns(turns, ROUNDS)
+        turns = take_turns(every, ROUNDS)
     finally:
-        for t in turns:
+        for t in every:
             if hasattr(t, "perf"):
                 t.perf.remove()
     best = next((m for m in MECHANISMS.values() if find(turns, f"cudatrace, {m}, file")), None)
@@ -299,18 +304,20 @@ class Throughput:
             "seconds": round(self.took_s, 2), "calls": int(self.calls), "written": end["calls"],
             "dropped": end["drops"]["calls"], "tracer_cpu_percent": round(100 * self.cpu / self.took_s),
             "tracer_peak_rss_mb": round(self.peak_kb / 1024, 1),
-            "file_mb_per_s": round(size / 1e6 / self.took_s), "stop_s": round(stop_s, 2)}
+            "file_mb_per_s": round(size / 1e6 / self.took_s), "stop_s": round(stop_s, 2),
+            "others_cpu_percent": round(100 * self.others / self.took_s / os.cpu_count())}
         if end["calls"] + end["drops"]["calls"] != self.calls:
             broken(f"{rate} calls/s", f"{self.calls:.0f} calls made, {end['calls']} written, "
                                       f"{end['drops']['calls']} dropped")
 
     def _run(self, load, tracer):
-        self.peak_kb, cpu = 0, tracer.cpu_s()
+        self.peak_kb, cpu, target, busy = 0, tracer.cpu_s(), rig.cpu_s(load.pid), rig.busy_s()
         load.begin("rate", "cuLaunchKernel", 2, self.rate, self.seconds)
         while not select.select([load.proc.stdout], [], [], 0.1)[0]:
             self.peak_kb = max(self.peak_kb, tracer.status_kb("VmHWM"))
         self.calls, ns = load.answer()
         self.cpu, self.took_s = tracer.cpu_s() - cpu, ns / 1e9
+        self.others = max(0, rig.busy_s() - busy - self.cpu - (rig.cpu_s(load.pid) - target))
 
 
 def bench_throughput():
@@ -319,30 +326,37 @@ def bench_throughput():
         broken("throughput", f"less than {need / 1e9:.0f} GB of disk are free")
         return
     say("Throughput: cuLaunchKernel from 2 threads, JSONL to a file on disk")
-    say("       calls/s     calls  dropped   tracer CPU   peak RSS      file")
+    say("       calls/s     calls  dropped   tracer CPU   peak RSS      file   other CPU")
     runs = []
     steps = [(500000, 2 if QUICK else 10)] + [(r, 3) for r in (750000, 1000000, 1250000, 0)]
     for rate, seconds in steps[:2] if QUICK else steps:
-        r = Throughput(rate, seconds).result
-        runs.append(r)
-        say(f"  {r['calls_per_s']:>12,} {r['calls']:>9,} {r['dropped']:>8,} {r['tracer_cpu_percent']:>10} %"
-            f" {r['tracer_peak_rss_mb']:>7.0f} MB {r['file_mb_per_s']:>4} MB/s"
-            + ("" if rate else "  (no pause)"))
-        if not rate or r["calls_per_s"] < 0.9 * rate:
+        for _ in range(3):
+            r = Throughput(rate, seconds).result
+            runs.append(r)
+            say(f"  {r['calls_per_s']:>12,} {r['calls']:>9,} {r['dropped']:>8,} {r['tracer_cpu_percent']:>10} %"
+                f" {r['tracer_peak_rss_mb']:>7.0f} MB {r['file_mb_per_s']:>4} MB/s {r['others_cpu_percent']:>9} %"
+                + ("" if rate else "   no pause between calls"))
+            made = r["calls_per_s"] >= 0.95 * rate
+            # Once more when others were using the processors.
+            if made and not r["dropped"] or r["others_cpu_percent"] < 5:
+                break
+        if rate == 500000:
+            first = r
+        if not made:
             break
     clean = [r["calls_per_s"] for r in runs if not r["dropped"]]
     results["throughput"] = {"runs": runs, "highest_without_drop_per_s": max(clean, default=0)}
     say(f"  highest rate without a drop: {max(clean, default=0):,} calls/s")
     say()
-    first = runs[0]
+    if first["calls_per_s"] < 475000:
+        broken("500,000 calls/s", f"only {first['calls_per_s']} calls/s could be made: others use the processors")
     limit("500,000 calls/s: dropped", first["dropped"], 0, "calls")
-    limit("500,000 calls/s: time for 10 s of calls", first["seconds"] * (5 if QUICK else 1), 10.5, "s")
     limit("500,000 calls/s: peak memory of the tracer", first["tracer_peak_rss_mb"], 200, "MB")
 
 
-def attach_once(tmp, select_set, threads_busy):
+def attach_once(tmp, select_set, threads_busy=False, library=FAKE):
     """Attaches to all exports for a while; returns times and what is left."""
-    load = Load(rig.copy_library(FAKE, tmp, "lib"))
+    load = Load(rig.copy_library(library, tmp, "lib"))
     options = ["-v", "--duration", "60"]
     if threads_busy:
         load.begin("rate", "cuLaunchKernel", 2, 20000, 2.5)
@@ -362,29 +376,38 @@ def attach_once(tmp, select_set, threads_busy):
             "stop_ms": round(stop_s * 1000, 1), "changed_while_attached": at_work, "changed_after": left}
 
 
-def bench_attach():
+def attach_runs(cnt, *args, **kwargs):
     runs = []
-    for i in range(3 if QUICK else 7):
+    for i in range(cnt):
         with tempfile.TemporaryDirectory(dir=OUT, prefix="attach.") as tmp:
-            runs.append(attach_once(tmp, ALL, i == 0))
+            runs.append(attach_once(tmp, *args, threads_busy=i == 0 and kwargs.get("library", FAKE) == FAKE,
+                                    **kwargs))
+    return runs
+
+
+def bench_attach():
+    cnt = 3 if QUICK else 7
+    parts = {"stand-in": attach_runs(cnt, ALL)}
+    if real_535():
+        parts["real 535"] = attach_runs(cnt, "all", library=real_535())
     with tempfile.TemporaryDirectory(dir=OUT, prefix="attach.") as tmp:
-        refused = attach_once(tmp, "all", False)
-    attach_ms = statistics.median(r["attach_ms"] for r in runs)
-    stop_ms = statistics.median(r["stop_ms"] for r in runs)
-    left = max(r["changed_after"] for r in runs)
-    results["attach"] = {"runs": runs, "attach_ms": attach_ms, "stop_ms": stop_ms,
-                         "with_refused": refused, "bytes_left": left}
-    say(f"Attaching to all exports, median of {len(runs)}")
-    say(f"  {runs[0]['functions']} of {runs[0]['of']} functions attached in   {attach_ms:>8.1f} ms")
-    say(f"  one more, that the kernel refuses         {refused['attach_ms']:>8.1f} ms")
-    say(f"  from Ctrl-C to the tracer's end           {stop_ms:>8.1f} ms")
-    say(f"  changed bytes of code: {runs[0]['changed_while_attached']} while attached to a running program,"
-        f" {left} afterwards")
+        refused = attach_once(tmp, "all")
+    results["attach"] = {"with_refused": refused, "libraries": parts}
+    say(f"Attaching to all exports, median of {cnt}")
+    for what, runs in parts.items():
+        attach_ms = statistics.median(r["attach_ms"] for r in runs)
+        stop_ms = statistics.median(r["stop_ms"] for r in runs)
+        left = max(r["changed_after"] for r in runs)
+        say(f"  {what}: {runs[0]['functions']} of {runs[0]['of']} functions in {attach_ms:.1f} ms"
+            f" (slowest {max(r['attach_ms'] for r in runs):.1f}); from Ctrl-C to the end {stop_ms:.0f} ms;")
+        say(f"      changed bytes of code in the target: {runs[0]['changed_while_attached']} while attached, "
+            f"{left} afterwards")
+        limit(f"{what}: attach to {runs[0]['functions']} functions", attach_ms, 100, "ms")
+        limit(f"{what}: bytes left in the target after detaching", left, 0, "bytes")
+        if min(r["changed_while_attached"] for r in runs) < runs[0]["functions"]:
+            broken("attach", f"{what}: fewer bytes changed than functions attached")
+    say(f"  stand-in, with one function that the kernel refuses: {refused['attach_ms']:.1f} ms")
     say()
-    limit(f"attach to {runs[0]['functions']} functions", attach_ms, 100, "ms")
-    limit("bytes left in the target after detaching", left, 0, "bytes")
-    if runs[0]["changed_while_attached"] < runs[0]["functions"]:
-        broken("attach", "fewer bytes changed than functions attached")
 
 
 def bench_memory():
@@ -394,9 +417,7 @@ def bench_memory():
             time.sleep(2)
             with open(f"/proc/{proc.pid}/status") as f:
                 status = dict(re.findall(r"^(VmRSS|RssAnon|RssFile|RssShmem|VmHWM):\s+(\d+) kB", f.read(), re.M))
-            with open(f"/proc/{proc.pid}/stat") as f:
-                fields = f.read().rpartition(")")[2].split()
-            cpu_ms = (int(fields[11]) + int(fields[12])) * 1000 / os.sysconf("SC_CLK_TCK")
+            cpu_ms = rig.cpu_s(proc.pid) * 1000
         finally:
             proc.terminate()
             proc.wait()
@@ -427,7 +448,7 @@ def try_uftrace():
         skip(name, "not installed")
         return
     with tempfile.TemporaryDirectory(dir=OUT, prefix="uftrace.") as tmp:
-        argv = [name, "record", "--force", "-P", "cuLaunchKernel@libcuda.so.1", "-d", f"{tmp}/data",
+        argv = [name, "record", "--force", "-P", "cuLaunchKernel@standin.so", "-d", f"{tmp}/data",
                 os.path.join(OUT, "load"), rig.copy_library(FAKE, tmp, "lib")]
         env = dict(os.environ, FAKE_NO_SEM="1")
         try:
@@ -473,6 +494,8 @@ def report_limits(began):
 
 def main():
     began = time.monotonic()
+    # As Ctrl-C: what was started is stopped, probes are removed.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     nofile = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (nofile[1], nofile[1]))
     for stale in glob.glob(os.path.join(OUT, "*.*", "")):

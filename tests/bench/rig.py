@@ -26,6 +26,20 @@ def wait_until(what, cond, seconds=10.0, step=0.005):
         time.sleep(step)
 
 
+def cpu_s(pid):
+    """Processor time of a process, in user space and in the kernel."""
+    with open(f"/proc/{pid}/stat") as f:
+        fields = f.read().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def busy_s():
+    """The same of all processors together, interrupts included."""
+    with open("/proc/stat") as f:
+        user, nice, kernel, _, _, irq, softirq, *_ = (int(x) for x in f.readline().split()[1:])
+    return (user + nice + kernel + irq + softirq) / os.sysconf("SC_CLK_TCK")
+
+
 def copy_library(fake, tmp, name):
     """A file of its own, under a name that whoever traces all of the machine does not look for.
     Without debug information, which perf probe would rather use than the symbols."""
@@ -129,9 +143,7 @@ class Tracer:
         return int(m.group(1)) if m else 0
 
     def cpu_s(self):
-        with open(f"/proc/{self.pid}/stat") as f:
-            fields = f.read().rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+        return cpu_s(self.pid)
 
     def stop(self):
         """Returns the seconds from the signal to the process's end."""
@@ -194,7 +206,7 @@ class Perf:
         self.group = f"ctbench{os.getpid()}"
         self.made = False
         if not shutil.which("perf"):
-            raise CannotRun("not installed")
+            raise CannotRun("not installed (Debian: linux-perf, Ubuntu: linux-tools-generic)")
         for f in FUNCTIONS:
             self._add(library, f"{self.group}:{f}={f}", *PERF_ARGS[f])
             self._add(library, f"{self.group}:{f}_ret={f}%return", "ret=$retval")

@@ -21,7 +21,9 @@ MAX_SHOWN = 20
 
 CALL_TYPES = set('init device context module memory transfer kernel graph stream event sync occupancy texture '
                  'interop profiler other'.split())
-TYPES = CALL_TYPES | {'header', 'end', 'process', 'library'}
+TYPES = CALL_TYPES | {'header', 'end', 'process', 'library', 'scheduler', 'xid', 'uvm', 'interrupt'}
+# Of type kernel, as launches are.
+SYSTEM_CALLS = {'ioctl', 'mmap', 'open', 'close', 'poll'}
 DROPS = {'calls', 'tasks', 'libraries', 'threads', 'depth'}
 DIRECTIONS = {'HtoD', 'DtoH', 'DtoD', 'HtoH', 'peer'}
 NOT_READY = 600
@@ -97,6 +99,10 @@ def matches(regex):
 hexa = matches(HEX)
 
 
+def not_negative(v):
+    return num(v) and v >= 0
+
+
 def one_of(values):
     return lambda v: v in values
 
@@ -132,7 +138,8 @@ HEADER = {
     'pids': (array(some), False), 'host': (text, True), 'kernel': (text, True), 'machine': (text, True),
     'driver_version': (or_null(word), True), 'cuda_version': (or_null(matches(re.compile(r'\d+\.\d+\Z'))), True),
     'libraries': (array(is_object), True), 'traced': (text, True), 'left_out': (text, True),
-    'mechanism': (one_of({'uprobe.session', 'uprobe.multi', 'uprobe'}), True), 'degraded': (array(word), True),
+    'mechanism': (one_of({'uprobe.session', 'uprobe.multi', 'uprobe'}), True),
+    'kernel_probe': (one_of({'fentry', 'kprobe', 'tracepoint'}), False), 'degraded': (array(word), True),
     'probe_cost_ns': (lambda v: num(v) and v >= 0, True), 'clock': (one_of({'CLOCK_MONOTONIC'}), True),
     'clock_base_ns': (count, True), 'wall_time': (matches(WALL_TIME), True),
 }
@@ -148,6 +155,7 @@ CALL = dict(EVENT, **{
     'lib': (some, False), 'duration_us': (positive(micro), False), 'result': (integer, False),
     'error': (matches(ERROR), False), 'unfinished': (is_true, False), 'abandoned': (is_true, False),
     'args': (is_object, True),
+    'ioctls': (count, False), 'ioctl_us': (not_negative, False), 'off_cpu_us': (not_negative, False),
     'size': (count, False), 'ptr': (hexa, False), 'stream': (hexa, False), 'event': (hexa, False),
     'direction': (one_of(DIRECTIONS), False), 'bandwidth_gbps': (lambda v: num(v) and v >= 0, False),
     'kernel': (word, False), 'kernel_mangled': (word, False), 'kernel_source': (one_of({'handle'}), False),
@@ -163,6 +171,32 @@ LIBRARY = dict(EVENT, **{
     'lib': (some, False), 'path': (or_null(word), False), 'build_id': (or_null(matches(BUILD_ID)), False),
     'note': (text, False),
 })
+# What the driver's commands have; status is a name or a number.
+OBJECTS = {
+    'device': (matches(re.compile(r'nvidia(ctl|\d+|-uvm|-uvm-tools|-modeset|-other)\Z')), True),
+    'client': (hexa, False), 'object': (hexa, False), 'object_class': (word, False), 'status': (or_null(word), False),
+    'unfinished': (is_true, False), 'result': (integer, False), 'call_id': (some, False), 'call': (word, False),
+}
+SYSTEM_CALL = dict(EVENT, **OBJECTS, **{
+    'op': (one_of(SYSTEM_CALLS), True), 'duration_us': (positive(micro), False), 'fd': (count, False),
+    'cmd': (hexa, False), 'escape': (word, False), 'uvm': (word, False), 'control': (word, False),
+    'control_cmd': (hexa, False), 'params': (word, False), 'params_size': (count, False), 'class': (word, False),
+    'parent': (hexa, False), 'new': (hexa, False), 'function': (word, False), 'address': (hexa, False),
+    'length': (count, False), 'target_fd': (integer, False), 'version': (word, False), 'xfer': (is_true, False),
+    'size': (some, False), 'ptr': (hexa, False),
+})
+SCHEDULER = dict(EVENT, **OBJECTS, **{'meaning': (word, True), 'values': (word, False)})
+PROCESSOR = matches(re.compile(r'(CPU|GPU\d+)\Z'))
+XID = dict(EVENT, **{
+    'op': (one_of({'xid'}), True), 'xid': (count, True), 'gpu': (text, False), 'meaning': (word, False),
+    'message': (text, False),
+})
+UVM = dict(EVENT, **{
+    'op': (one_of({'fault', 'migration', 'eviction'}), True), 'ptr': (hexa, True), 'processor': (PROCESSOR, False),
+    'write': (lambda v: isinstance(v, bool), False), 'size': (count, False), 'from': (PROCESSOR, False),
+    'to': (PROCESSOR, False), 'cause': (lambda v: word(v) or count(v), False),
+})
+INTERRUPT = dict(EVENT, **{'op': (one_of({'interrupt'}), True), 'irq': (count, True), 'cpu': (count, True)})
 END = {
     'ts': (milli, True), 'type': (text, True), 'name': (one_of({'cudatrace'}), True), 'reason': (word, True),
     'events': (is_object, True), 'calls': (count, True), 'drops': (is_object, True),
@@ -240,7 +274,12 @@ class Trace:
             self.check_end(obj)
         else:
             self.types[kind] += 1
-            {'process': self.check_process, 'library': self.check_library}.get(kind, self.check_call)(obj)
+            checks = {'process': self.check_process, 'library': self.check_library, 'uvm': self.check_uvm,
+                      'scheduler': lambda o: members(o, SCHEDULER, o.get('name', kind)),
+                      'xid': lambda o: members(o, XID, kind), 'interrupt': lambda o: members(o, INTERRUPT, kind)}
+            if kind == 'kernel' and obj.get('op') in SYSTEM_CALLS:
+                checks[kind] = self.check_system_call
+            checks.get(kind, self.check_call)(obj)
 
     @staticmethod
     def constant(name):
@@ -274,6 +313,26 @@ class Trace:
         if 'lib' in lib:
             self.libs.add(int(lib['lib']))
 
+    @staticmethod
+    def check_system_call(c):
+        who = f'{c.get("name")} on {c.get("device")}'
+        members(c, SYSTEM_CALL, who)
+        ioctl = c['op'] == 'ioctl'
+        need(('cmd' in c) == ioctl, f'{who}: cmd is for ioctls')
+        need(ioctl or not {'escape', 'uvm', 'control', 'class', 'client', 'status'} & set(c), f'{who}: it is no ioctl')
+        need(not ('escape' in c and 'uvm' in c), f'{who}: escape and uvm')
+        need('control' not in c or 'control_cmd' in c, f'{who}: a control without its number')
+        need(('duration_us' in c) != ('unfinished' in c), f'{who}: duration_us is for what returned')
+        need('unfinished' not in c or not {'status', 'result'} & set(c), f'{who}: an answer, but it is unfinished')
+        need('call' not in c or 'call_id' in c, f'{who}: a call without its id')
+        need(not ioctl or int(c.get('result', 0)) >= 0 or 'status' not in c, f'{who}: ioctl failed, but has a status')
+
+    @staticmethod
+    def check_uvm(u):
+        members(u, UVM, 'uvm')
+        need(('processor' in u) == (u['op'] == 'fault'), 'uvm: processor is for faults')
+        together(u, 'size', 'from', 'to', 'cause')
+
     def check_call(self, c):
         members(c, CALL, c.get('name', 'call'))
         who = f'{c["symbol"]} (id {c["id"].text})'
@@ -293,6 +352,7 @@ class Trace:
         need(('parent' in c) == ('depth' in c), f'{who}: parent and depth come together')
         if 'parent' in c:
             need(c['parent'] != c['id'], f'{who}: its own parent')
+        need('ioctl_us' not in c or c.get('ioctls', 0) > 0, f'{who}: time of no ioctls')
         check_arg(c['args'], f'{who}: args')
         self.calls += 1
 

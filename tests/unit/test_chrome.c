@@ -400,6 +400,33 @@ static void allocations_have_their_class(void **state)
 	free(text);
 }
 
+/* An Xid is for everybody; nobody is renamed by what came while he ran. */
+static void errors_and_interrupts(void **state)
+{
+	static const enum event_kind kinds[] = {EVENT_XID, EVENT_IRQ, EVENT_UVM};
+	struct rec r = rec_begin();
+	char *text;
+	size_t i;
+
+	rec_put(&r, factory_sync(&r.f, 0));
+	for (i = 0; i < 3; i++) {
+		struct event ev = {.kind = kinds[i], .op = "fault", .name = "x", .number = 79};
+
+		ev.type = i ? TYPE_INTERRUPT : TYPE_XID;
+		ev.comm = "";
+		ev.pid = ev.tid = r.f.pid;
+		ev.start_ns = ev.end_ns = r.f.now_ns;
+		ev.path = "0000:18:00.0";
+		ev.note = "\"\xff";
+		rec_put(&r, ev);
+	}
+	text = rec_finish(&r);
+	check_py(text,
+		 "[(e[\"name\"], e[\"s\"]) for e in ph(\"i\")][1:-1] == [(\"Xid 79\", \"g\"), "
+		 "(\"x\", \"p\"), (\"x\", \"p\")] and len(ph(\"M\")) == 3");
+	free(text);
+}
+
 /* Each process has its own; one that ends leaves no rate behind. */
 static void ioctl_rate_of_processes(void **state)
 {
@@ -550,6 +577,7 @@ int main(void)
 		cmocka_unit_test(ioctl_rate),
 		cmocka_unit_test(ioctl_rate_of_processes),
 		cmocka_unit_test(allocations_have_their_class),
+		cmocka_unit_test(errors_and_interrupts),
 		cmocka_unit_test(hostile_names),
 		cmocka_unit_test(truncated_anywhere),
 		cmocka_unit_test(losses_are_shown),

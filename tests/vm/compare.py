@@ -119,7 +119,7 @@ def calls(trace):
             say(f"not of call {c['id']}, {c['name']}: {short(e)}")
         if "duration_us" in c and not c["ts"] <= e["ts"] <= c["ts"] + c["duration_us"] / 1000:
             say(f"not within call {c['id']}: {short(e)}")
-        ioctls[c["id"]] += 1
+        ioctls[c["id"]] += e["op"] == "ioctl"
     for i, c in by_id.items():
         if c.get("ioctls", 0) != ioctls[i]:
             say(f"call {i}, {c['name']}: says {c.get('ioctls', 0)}, {ioctls[i]} are in the trace")

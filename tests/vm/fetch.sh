@@ -55,7 +55,8 @@ apt_world() # SUITES
 	apt_opts=(-q -o Dir::Etc::sourcelist="$dir/sources.list" -o Dir::Etc::sourceparts=/dev/null
 		-o Dir::State::lists="$dir/lists" -o Dir::State::status="$dir/status" -o Dir::Cache="$dir"
 		-o Dir::Cache::archives="$dir/archives" -o Acquire::Languages=none -o APT::Sandbox::User=root
-		-o Dir::Etc::preferences=/dev/null -o Dir::Etc::preferencesparts=/dev/null -o Acquire::Retries=2)
+		-o Dir::Etc::preferences=/dev/null -o Dir::Etc::preferencesparts=/dev/null -o Acquire::Retries=2
+		-o APT::Update::Error-Mode=any)
 	age=$(find "$dir/updated" -mmin -60 2>/dev/null)
 	[ -n "$age" ] && return
 	apt-get "${apt_opts[@]}" update >"$dir/log" 2>&1 && touch "$dir/updated" && return

@@ -22,13 +22,10 @@ out=$dir/modules
 # The compiler that made the kernel is not always here; some of what it was configured for, others lack.
 arguments()
 {
-	local cc=${CC:-gcc} f
+	local cc=${CC:-gcc}
 	command -v gcc-12 >/dev/null && cc=gcc-12
 	echo "CC=$cc"
-	f=$(mktemp)
-	echo 'int f(void) { return 0; }' | $cc -x c -fmin-function-alignment=16 -S -o /dev/null - 2>/dev/null ||
-		echo CONFIG_CC_HAS_MIN_FUNCTION_ALIGNMENT=
-	rm -f "$f"
+	$cc -fmin-function-alignment=16 -x c -S -o /dev/null /dev/null 2>/dev/null || echo CONFIG_CC_HAS_MIN_FUNCTION_ALIGNMENT=
 }
 mapfile -t args < <(arguments)
 

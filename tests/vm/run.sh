@@ -26,7 +26,7 @@ export LC_ALL=C
 cd "$(dirname "$0")/../.." || exit 1
 O=$(realpath -m "${O:-build}")
 
-name=run limit=120 script= quiet=0 add=()
+name=run limit=120 script='' quiet=0 add=()
 while getopts n:f:a:t:q o; do
 	case $o in
 	n) name=$OPTARG ;;
@@ -130,7 +130,8 @@ if [ $rc = 124 ] || [ $rc = 137 ]; then
 	echo "vm/run: $kernel: not finished after $limit s; see $out/console.log" >&2
 	exit 124
 elif [ $rc -lt 65 ] || [ $((rc % 2)) = 0 ]; then
-	echo "vm/run: $kernel: qemu ended with $rc: $(cat "$out/qemu.log" "$out/console.log" | tail -1)" >&2
+	why=$(grep -am 1 -E 'Kernel panic|BUG:|Oops' "$out/console.log" || cat "$out/qemu.log" "$out/console.log" | tail -1)
+	echo "vm/run: $kernel: qemu ended with $rc: $why" >&2
 	exit 125
 fi
 exit $(((rc - 65) / 2))

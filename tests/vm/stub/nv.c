@@ -7,7 +7,7 @@
 #include <linux/seq_file.h>
 
 #define CREATE_TRACE_POINTS
-#include "nv-tracepoint.h"
+#include "nv_tracepoint.h"
 
 #define NV_MAJOR     195
 #define MINOR_CTL    255
