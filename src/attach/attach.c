@@ -67,7 +67,9 @@ static uint32_t wake_shift(uint64_t ring_sz)
 
 static void report_load_error(int ret)
 {
-	if (ret == -EPERM || ret == -EACCES)
+	if ((ret == -EPERM || ret == -EACCES) && caps__can_trace())
+		err("the kernel refuses the BPF programs: run it with -v and report what it says");
+	else if (ret == -EPERM || ret == -EACCES)
 		err("may not load BPF programs: run it with sudo, or see `cudatrace check`");
 	else
 		err("cannot load the BPF programs: %s: run `cudatrace check` to see what this kernel "

@@ -129,6 +129,28 @@ static void add_thread(uint32_t tid, struct ct_thread *t, void *ctx)
 	sum->stats[CT_STAT_UNFINISHED] += t->depth;
 }
 
+/* The kernel leaves a program out when one of its kind runs on the same processor already, which a
+ * preemptible kernel lets happen: losses that no program can count. */
+static void add_misses(struct attach *a, struct ct_totals *sum)
+{
+	struct bpf_program *prog;
+
+	bpf_object__for_each_program(prog, a->skel->obj)
+	{
+		struct bpf_prog_info info = {0};
+		__u32 len = sizeof(info);
+		const char *name = bpf_program__name(prog);
+
+		if (bpf_program__fd(prog) < 0 ||
+		    bpf_prog_get_info_by_fd(bpf_program__fd(prog), &info, &len))
+			continue;
+		if (!strncmp(name, "ct_nv_", 6) || !strncmp(name, "ct_uvm_", 7))
+			sum->drops[CT_DROP_NV] += info.recursion_misses;
+		else
+			sum->drops[CT_DROP_TASK] += info.recursion_misses;
+	}
+}
+
 void attach__totals(struct attach *a, struct ct_totals *sum)
 {
 	uint32_t zero = 0;
@@ -136,6 +158,7 @@ void attach__totals(struct attach *a, struct ct_totals *sum)
 	memset(sum, 0, sizeof(*sum));
 	bpf_map__lookup_elem(a->skel->maps.totals, &zero, sizeof(zero), sum, sizeof(*sum), 0);
 	each_thread(a, add_thread, sum);
+	add_misses(a, sum);
 }
 
 /* Exits are seen by the BPF side; one whose record was lost is found gone here. */

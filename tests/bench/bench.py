@@ -128,7 +128,7 @@ def take_turns(turns, rounds):
             for t in turns:
                 try:
                     t.close()
-                except CannotRun as why:
+                except (CannotRun, OSError, ValueError) as why:
                     broken(t.name, why)
     return running
 
@@ -492,10 +492,17 @@ def report_limits(began):
     results["seconds"] = round(time.monotonic() - began, 1)
 
 
+def interrupted(signo, frame):
+    """Once: what was started is then stopped in peace, perf's probes are removed."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    raise KeyboardInterrupt
+
+
 def main():
     began = time.monotonic()
-    # As Ctrl-C: what was started is stopped, probes are removed.
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    for signo in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(signo, interrupted)
     nofile = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (nofile[1], nofile[1]))
     for stale in glob.glob(os.path.join(OUT, "*.*", "")):
@@ -516,4 +523,7 @@ def main():
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        sys.exit(130)

@@ -59,7 +59,8 @@ class Load:
             self.file = f.read()
         env = dict(os.environ, FAKE_NO_SEM="1")
         self.proc = subprocess.Popen([os.path.join(OUT, program), library], env=env, text=True,
-                                     stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+                                     stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                     start_new_session=True)
         if self.proc.stdout.readline() != "ready\n":
             raise CannotRun(f"{program} {library} does not start")
         self.pid = self.proc.pid
@@ -119,8 +120,9 @@ class Tracer:
         wait_until("nobody else traces our target", lambda: load.changed() == 0)
         begin = time.monotonic()
         with open(self.err_path, "wb") as err, open(self.stdout_path, "wb") as out:
+            # A session of its own: Ctrl-C ends the benchmark, which then ends its processes in turn.
             self.proc = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=out, stderr=err,
-                                         env=env)
+                                         env=env, start_new_session=True)
         self.pid = self.proc.pid
         try:
             wait_until(f"{os.path.basename(argv[0])} attaches",
@@ -207,6 +209,8 @@ class Perf:
         self.made = False
         if not shutil.which("perf"):
             raise CannotRun("not installed (Debian: linux-perf, Ubuntu: linux-tools-generic)")
+        # What a killed benchmark has left.
+        subprocess.run(["perf", "probe", "-q", "-d", "ctbench*:*"], capture_output=True)
         for f in FUNCTIONS:
             self._add(library, f"{self.group}:{f}={f}", *PERF_ARGS[f])
             self._add(library, f"{self.group}:{f}_ret={f}%return", "ret=$retval")
@@ -215,11 +219,11 @@ class Perf:
         if os.uname().machine != "x86_64":
             args = ()
         spec = " ".join([what, *args])
-        r = subprocess.run(["perf", "probe", "-q", "-x", library, "--add", spec],
+        r = subprocess.run(["perf", "probe", "-x", library, "--add", spec],
                            capture_output=True, text=True)
         if r.returncode:
             self.remove()
-            raise CannotRun("perf probe: " + (r.stderr.strip().split("\n")[-1].strip() or "refused"))
+            raise CannotRun("perf probe: " + (" ".join(r.stderr.split())[-200:] or "refused"))
         self.made = True
 
     def record(self, load, tmp, output):
