@@ -73,6 +73,7 @@ if [ "$set" != build ]; then
 	need_cmd clang-format clang-format 'checks the C style'
 	need_cmd jq jq 'tests read JSON lines with it'
 	need_cmd python3 python3 'tests check traces with it'
+	need_cmd pgrep procps 'tests look for processes'
 	need_cmd valgrind valgrind 'runs the tracer under memcheck'
 fi
 if [ "$set" = bench ]; then
@@ -84,6 +85,9 @@ wanted=()
 if [ "$set" = check ]; then
 	have chromium || have chromium-browser || have google-chrome ||
 		wanted+=('chromium:loads the Chrome trace in its own tracing page')
+	have chromedriver || wanted+=('chromium-driver:drives it')
+	compgen -G '/usr/share/go-*/src' >/dev/null ||
+		wanted+=('golang-src:has the viewer of chrome://tracing, which Debian builds Chromium without')
 	have mandoc || wanted+=('mandoc:checks the man page')
 	have qemu-system-x86_64 || wanted+=('qemu-system-x86:boots other kernels')
 	have busybox || wanted+=('busybox-static:what runs on those kernels')
