@@ -67,10 +67,13 @@ static uint32_t wake_shift(uint64_t ring_sz)
 
 static void report_load_error(int ret)
 {
-	if ((ret == -EPERM || ret == -EACCES) && caps__can_trace())
+	bool denied = ret == -EPERM || ret == -EACCES;
+	const char *missing = denied ? caps__missing_privilege() : NULL;
+
+	if (missing)
+		err("cannot load the BPF programs: %s", missing);
+	else if (denied && caps__can_trace())
 		err("the kernel refuses the BPF programs: run it with -v and report what it says");
-	else if (ret == -EPERM || ret == -EACCES)
-		err("may not load BPF programs: run it with sudo, or see `cudatrace check`");
 	else
 		err("cannot load the BPF programs: %s: run `cudatrace check` to see what this kernel "
 		    "lacks",
@@ -234,6 +237,8 @@ struct places {
 	const char **names;
 	bool *refused;
 	unsigned cnt;
+	const char **bad; /* names: not even tried, the kernel refuses their instruction */
+	unsigned bad_cnt;
 };
 
 static void places__free(struct places *p)
@@ -242,6 +247,7 @@ static void places__free(struct places *p)
 	free(p->cookies);
 	free(p->names);
 	free(p->refused);
+	free(p->bad);
 }
 
 static int places__fill(struct places *p, struct attach *a, const struct elf_lib *elf,
@@ -254,40 +260,53 @@ static int places__fill(struct places *p, struct attach *a, const struct elf_lib
 	p->cookies = calloc(n, sizeof(*p->cookies));
 	p->names = calloc(n, sizeof(*p->names));
 	p->refused = calloc(n, sizeof(*p->refused));
-	if (!p->offs || !p->cookies || !p->names || !p->refused)
+	p->bad = calloc(n, sizeof(*p->bad));
+	if (!p->offs || !p->cookies || !p->names || !p->refused || !p->bad)
 		return -ENOMEM;
 	for (unsigned i = 0; i < elf->sym_cnt; i++) {
 		int id = fnset__id(a->fns, elf->syms[i].name);
 
 		if (id < 0 || id == ATTACH_STUB_FUNC || !fnset__wanted(a->fns, id))
 			continue;
+		if (elf->syms[i].bad_insn) {
+			/* One among 500 made attaching take 0.95 s: see attach_range(). */
+			p->bad[p->bad_cnt++] = elf->syms[i].name;
+			continue;
+		}
 		p->offs[p->cnt] = elf->syms[i].off;
 		p->cookies[p->cnt] = CT_COOKIE(id, lib->id);
 		p->names[p->cnt] = elf->syms[i].name;
 		p->cnt++;
 		lib->shifted_cnt += elf->syms[i].shift != 0;
 	}
-	lib->wanted_cnt = p->cnt;
+	lib->wanted_cnt = p->cnt + p->bad_cnt;
 	return fill_specs(a);
+}
+
+static int add_refused(struct attach_lib *lib, const char *name)
+{
+	lib->refused[lib->refused_cnt] = strdup(name);
+	if (!lib->refused[lib->refused_cnt])
+		return -ENOMEM;
+	warn("the kernel cannot probe the first instruction of %s in %s: its calls are not traced",
+	     name, lib->path);
+	lib->refused_cnt++;
+	return 0;
 }
 
 static int note_refused(struct attach_lib *lib, const struct places *p)
 {
-	lib->refused = calloc(p->cnt + 1, sizeof(*lib->refused));
+	int ret = 0;
+
+	lib->refused = calloc(p->cnt + p->bad_cnt + 1, sizeof(*lib->refused));
 	if (!lib->refused)
 		return -ENOMEM;
-	for (unsigned i = 0; i < p->cnt; i++) {
-		if (!p->refused[i])
-			continue;
-		lib->refused[lib->refused_cnt] = strdup(p->names[i]);
-		if (!lib->refused[lib->refused_cnt])
-			return -ENOMEM;
-		warn("the kernel cannot probe the first instruction of %s in %s: its calls are not "
-		     "traced",
-		     p->names[i], lib->path);
-		lib->refused_cnt++;
-	}
-	return 0;
+	for (unsigned i = 0; i < p->bad_cnt && !ret; i++)
+		ret = add_refused(lib, p->bad[i]);
+	for (unsigned i = 0; i < p->cnt && !ret; i++)
+		if (p->refused[i])
+			ret = add_refused(lib, p->names[i]);
+	return ret;
 }
 
 /*

@@ -5,9 +5,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-#define RUN_AS                                                                                     \
-	"run it with sudo, or once: sudo setcap cap_bpf,cap_perfmon,cap_sys_ptrace,"               \
-	"cap_dac_read_search,cap_checkpoint_restore+ep $(command -v cudatrace)"
+#define RUN_AS "run it with sudo, or see the end of `cudatrace check`"
 
 /* The first is a reason why nothing works, so that it stands before what follows from it. */
 static struct cap caps[CAP_CNT] = {
@@ -158,8 +156,7 @@ static struct cap caps[CAP_CNT] = {
 			"process ids are those of the machine",
 			"Process ids of this container are not those that the kernel reports: -p "
 			"and COMMAND find nothing; only tracing all processes works.",
-			"run it on the host, or in a container with the host's process ids "
-			"(--pid=host)",
+			"run it in the host's PID namespace (docker run --pid=host)",
 			CAP_BETTER,
 			cap_probe_pidns,
 		},
@@ -167,7 +164,7 @@ static struct cap caps[CAP_CNT] = {
 		{
 			"kprobe",
 			"kprobes",
-			"Driver functions cannot be probed; ioctls are seen at system calls only.",
+			"--kernel sees the NVIDIA driver by fentry or at all system calls only.",
 			"use a kernel with CONFIG_KPROBES",
 			CAP_INFO,
 			cap_probe_kprobe,
@@ -176,7 +173,7 @@ static struct cap caps[CAP_CNT] = {
 		{
 			"fentry",
 			"fentry",
-			"Kernel functions cannot be traced by the cheapest way.",
+			"--kernel does not see the NVIDIA driver by the cheapest way.",
 			"use a kernel with CONFIG_DYNAMIC_FTRACE_WITH_DIRECT_CALLS",
 			CAP_INFO,
 			cap_probe_fentry,
@@ -185,7 +182,7 @@ static struct cap caps[CAP_CNT] = {
 		{
 			"tp_btf",
 			"typed trace points (tp_btf)",
-			"System calls cannot be traced by the cheapest way.",
+			"Nothing: cudatrace uses raw trace points.",
 			"run Linux 5.5 or later with BTF",
 			CAP_INFO,
 			cap_probe_tp_btf,
@@ -235,6 +232,16 @@ static struct cap caps[CAP_CNT] = {
 			"ulimit -l unlimited",
 			CAP_INFO,
 			cap_probe_memlock,
+		},
+	[CAP_NOFILE] =
+		{
+			"nofile",
+			"limit of open files",
+			"Without uprobe.multi each function takes four descriptors: not all can be "
+			"probed.",
+			"ulimit -Hn 8192",
+			CAP_INFO,
+			cap_probe_nofile,
 		},
 	[CAP_NV_DRIVER] =
 		{
@@ -299,6 +306,24 @@ bool caps__can_trace(void)
 			return false;
 	}
 	return true;
+}
+
+const char *caps__missing_privilege(void)
+{
+	bool bpf = caps__has(CAP_PRIV_BPF), perfmon = caps__has(CAP_PRIV_PERFMON);
+
+	if ((!bpf || !perfmon) && caps__in_user_namespace())
+		return "needs CAP_BPF and CAP_PERFMON of the machine, not those of a user namespace "
+		       "(rootless container): run it on the host";
+	if (!bpf && !perfmon)
+		return "needs CAP_BPF and CAP_PERFMON: run it with sudo";
+	if (!bpf)
+		return "needs CAP_BPF: run it with sudo";
+	if (!perfmon)
+		return "needs CAP_PERFMON: run it with sudo";
+	if (!caps__has(CAP_UPROBE_MULTI) && !cap_is_admin())
+		return "needs CAP_SYS_ADMIN on a kernel without uprobe.multi: run it with sudo";
+	return NULL;
 }
 
 unsigned caps__degraded(const char *out[], unsigned max)

@@ -38,6 +38,7 @@ enum cap_id {
 	CAP_YAMA,
 	CAP_SECCOMP,
 	CAP_MEMLOCK,
+	CAP_NOFILE,
 	CAP_NV_DRIVER,
 	CAP_NV_DEVICES,
 	CAP_CNT
@@ -46,7 +47,7 @@ enum cap_id {
 enum cap_need {
 	CAP_NEEDED, /* no trace without it */
 	CAP_BETTER, /* something is lost without it */
-	CAP_INFO,   /* nothing that cudatrace does today depends on it */
+	CAP_INFO,   /* CUDA calls are traced without it; some of it serves --kernel */
 };
 
 enum cap_state {
@@ -74,6 +75,11 @@ bool caps__has(enum cap_id id);
 const struct cap *caps__all(unsigned *cnt);
 /* Everything needed is there. */
 bool caps__can_trace(void);
+/* NULL when privileges suffice; else the end of an error message: which one is missing, and what to
+ * do. Static. */
+const char *caps__missing_privilege(void);
+/* No privilege that is given here counts outside: setcap and sudo inside of it do not help. */
+bool caps__in_user_namespace(void);
 /* Fills out with sentences that say what this machine loses; returns how many. Strings are static.
  * Probes only what is CAP_BETTER. */
 unsigned caps__degraded(const char *out[], unsigned max);

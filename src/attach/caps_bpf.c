@@ -43,7 +43,7 @@ static enum cap_state no(struct cap *c, int rc)
 	bool may = caps__has(CAP_PRIV_BPF) && caps__has(CAP_PRIV_PERFMON);
 
 	if (!may && (rc == -EPERM || rc == -EACCES)) {
-		cap_say(c, "cannot be tried without the privileges");
+		cap_say(c, "needs the privileges");
 		return CAP_UNKNOWN;
 	}
 	cap_say(c, "%s", strerror(-rc));
@@ -127,9 +127,42 @@ enum cap_state cap_probe_multi(struct cap *c)
 	return try_link(c, MECH_MULTI);
 }
 
+/* bool bpf_session_is_return(void); from kernel 7.0 on with a pointer to the context. The program
+ * knows both: bpf/cudatrace.bpf.c. */
+static bool session_kfunc_fits(struct cap *c, const struct btf *btf)
+{
+	int id = btf__find_by_name_kind(btf, "bpf_session_is_return", BTF_KIND_FUNC);
+	const struct btf_type *proto, *arg;
+
+	if (id < 0) {
+		cap_say(c, "this kernel has no bpf_session_is_return()");
+		return false;
+	}
+	proto = btf__type_by_id(btf, btf__type_by_id(btf, (uint32_t)id)->type);
+	if (!btf_vlen(proto))
+		return true;
+	arg = btf__type_by_id(btf, btf_params(proto)[0].type);
+	if (btf_vlen(proto) == 1 && arg && btf_is_ptr(arg))
+		return true;
+	cap_say(c, "this kernel's bpf_session_is_return() takes arguments that are not known here");
+	return false;
+}
+
 enum cap_state cap_probe_session(struct cap *c)
 {
-	return try_link(c, MECH_SESSION);
+	enum cap_state state = try_link(c, MECH_SESSION);
+	struct btf *btf;
+
+	if (state != CAP_YES)
+		return state;
+	btf = btf__load_vmlinux_btf();
+	if (!btf) {
+		cap_say(c, "no BTF of the kernel");
+		return CAP_UNKNOWN;
+	}
+	state = session_kfunc_fits(c, btf) ? CAP_YES : CAP_NO;
+	btf__free(btf);
+	return state;
 }
 
 /* A function of our own to put a probe on. */

@@ -7,6 +7,8 @@
 
 __attribute__((format(printf, 2, 3))) void cap_say(struct cap *c, const char *fmt, ...);
 
+bool cap_is_admin(void); /* CAP_SYS_ADMIN */
+
 /* caps_bpf.c: by trying */
 enum cap_state cap_probe_bpf_load(struct cap *c);
 enum cap_state cap_probe_ringbuf(struct cap *c);
@@ -34,6 +36,7 @@ enum cap_state cap_probe_paranoid(struct cap *c);
 enum cap_state cap_probe_yama(struct cap *c);
 enum cap_state cap_probe_seccomp(struct cap *c);
 enum cap_state cap_probe_memlock(struct cap *c);
+enum cap_state cap_probe_nofile(struct cap *c);
 enum cap_state cap_probe_nv_driver(struct cap *c);
 enum cap_state cap_probe_nv_devices(struct cap *c);
 

@@ -84,6 +84,16 @@ static bool has_bit(unsigned bit)
 	return effective() >> bit & 1;
 }
 
+bool cap_is_admin(void)
+{
+	return has_bit(BIT_SYS_ADMIN);
+}
+
+bool caps__in_user_namespace(void)
+{
+	return !in_namespace("/proc/self/ns/user", INIT_USER_NS);
+}
+
 enum cap_state cap_probe_kernel(struct cap *c)
 {
 	unsigned major = 0, minor = 0;
@@ -104,7 +114,7 @@ static enum cap_state probe_priv(struct cap *c, unsigned bit, const char *name)
 			name);
 		return CAP_NO;
 	}
-	if (!in_namespace("/proc/self/ns/user", INIT_USER_NS)) {
+	if (caps__in_user_namespace()) {
 		cap_say(c,
 			"root of a user namespace (rootless container) only: run it on the host");
 		return CAP_NO;
@@ -135,7 +145,7 @@ enum cap_state cap_probe_lockdown(struct cap *c)
 	char buf[128];
 
 	if (!read_line("/sys/kernel/security/lockdown", buf, sizeof(buf))) {
-		cap_say(c, "no lockdown in this kernel, or not to be read");
+		cap_say(c, "none, or not to be read");
 		return CAP_YES;
 	}
 	cap_say(c, "%s", buf);
@@ -200,6 +210,10 @@ enum cap_state cap_probe_tracefs(struct cap *c)
 		if (!access(places[i], R_OK | X_OK))
 			return CAP_YES;
 	}
+	if (geteuid()) {
+		cap_say(c, "only root may look");
+		return CAP_UNKNOWN;
+	}
 	return CAP_NO;
 }
 
@@ -240,6 +254,20 @@ enum cap_state cap_probe_memlock(struct cap *c)
 	else
 		cap_say(c, "%llu KiB", (unsigned long long)lim.rlim_cur >> 10);
 	return CAP_YES;
+}
+
+/* For one perf event each: an event and its link, at entry and at return, for 600 functions. */
+enum cap_state cap_probe_nofile(struct cap *c)
+{
+	struct rlimit lim;
+
+	if (getrlimit(RLIMIT_NOFILE, &lim))
+		return CAP_UNKNOWN;
+	if (lim.rlim_max == RLIM_INFINITY)
+		cap_say(c, "unlimited");
+	else
+		cap_say(c, "%llu", (unsigned long long)lim.rlim_max);
+	return lim.rlim_max >= 3000 || caps__has(CAP_UPROBE_MULTI) ? CAP_YES : CAP_NO;
 }
 
 /* First word that looks like "580.159.04", in either form of the line:

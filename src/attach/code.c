@@ -45,6 +45,31 @@ unsigned elf_probe_shift(const uint8_t *code, size_t len)
 	return is_push_or_nop(code, len, at) ? (unsigned)at : 0;
 }
 
+/* Prefixes that may stand before an opcode, in any order. */
+static bool is_legacy_prefix(uint8_t byte)
+{
+	static const uint8_t known[] = {0x26, 0x2e, 0x36, 0x3e, 0x64, 0x65,
+					0x66, 0x67, 0xf0, 0xf2, 0xf3};
+
+	return memchr(known, byte, sizeof(known)) != NULL;
+}
+
+/*
+ * A lock prefix, by itself or among others. Tried with perf events on 6.1, 6.12, 6.18 and 7.3: all
+ * answer ENOTSUPP. They refuse more (the prefixes es, cs, ss and ds, hlt, int3, VEX instructions),
+ * but not for good: 7.3 takes "cs nopw", which 6.18 refuses. Being wrong here would lose calls;
+ * what is not known here the kernel still says, and attaching takes a second longer.
+ */
+bool code_is_refused(const uint8_t *code, size_t len)
+{
+	/* Four is what the kernel's decoder keeps (struct insn). */
+	for (size_t i = 0; i < len && i < 4 && is_legacy_prefix(code[i]); i++) {
+		if (code[i] == 0xf0)
+			return true;
+	}
+	return false;
+}
+
 /* [endbr64] [push %rbp; mov %rsp,%rbp] mov $value,%eax [pop %rbp | leave] ret; else 0. */
 static uint32_t x86_const(const uint8_t *code, size_t len)
 {

@@ -18,6 +18,9 @@ struct code_stats {
 	uint32_t first_value;
 };
 
+/* x86-64: the kernel refuses a uprobe on this instruction, for sure. */
+bool code_is_refused(const uint8_t *code, size_t len);
+
 void code_stats__add(struct code_stats *s, const char *name, const uint8_t *code, size_t len,
 		     uint16_t machine);
 bool code_stats__is_stub(const struct code_stats *s);

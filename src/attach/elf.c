@@ -122,8 +122,10 @@ static int look_at_code(struct elf_file *f, struct elf_lib *lib)
 		if (rc)
 			return rc;
 		code_stats__add(&stats, s->name, code, len, lib->machine);
-		if (lib->machine == EM_X86_64)
+		if (lib->machine == EM_X86_64) {
 			s->shift = (uint8_t)elf_probe_shift(code, len);
+			s->bad_insn = code_is_refused(code + s->shift, len - s->shift);
+		}
 		s->off += s->shift;
 	}
 	lib->is_stub = code_stats__is_stub(&stats);

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * cudatrace check: what this kernel, this user and these drivers allow, what is lost, how to fix
- *it.
+ * cudatrace check: what this kernel, this user and these drivers allow, what is lost, and how to
+ * fix it, in 80 columns.
  *
  *	Needed
- *	  yes  Linux 5.15 or later                         6.12.95, x86_64
- *	  no   privilege CAP_BPF                           this process (user 1000) has neither ...
- *	         lost: Nothing can be traced: ...
- *	         fix:  run it with sudo, ...
+ *	  yes     Linux 5.15 or later                          6.12.95, x86_64
+ *	  no      privilege CAP_BPF
+ *	            this process (user 1000) has neither CAP_BPF nor CAP_SYS_ADMIN
+ *	            lost: Nothing can be traced: ...
+ *	            fix:  run it with sudo; ...
  */
 #include "cmd.h"
 
@@ -25,15 +26,22 @@
 #include "util/log.h"
 #include "version.h"
 
+#define COLUMNS	     80
 #define WHAT_COLUMNS 44
+#define WHAT_INDENT  10
+#define TEXT_INDENT  12
+/* More than the places that elf_probe_shift() knows: +0, +4, +10, +14. */
+#define MAX_SHIFTS 16
 
 /* One libcuda file. */
 struct file {
 	const struct target_lib *t;
 	struct elf_lib *elf; /* NULL: msg says why */
 	char msg[256];
-	char driver[64];      /* from its name; "" when that does not tell */
-	unsigned shifted_cnt; /* probes behind the first instruction: elf_probe_shift() */
+	char driver[64];	     /* from its name; "" when that does not tell */
+	unsigned at_cnt[MAX_SHIFTS]; /* probes by their distance to the first byte */
+	unsigned shifted_cnt;	     /* all but those at +0: elf_probe_shift() */
+	unsigned bad_cnt;	     /* functions that the kernel refuses to probe */
 };
 
 struct check {
@@ -61,6 +69,17 @@ static void find_driver_version(struct file *f)
 	free(real);
 }
 
+static void count_probe(struct file *f, const struct elf_sym *s)
+{
+	if (s->bad_insn) {
+		f->bad_cnt++;
+		return;
+	}
+	f->shifted_cnt += s->shift != 0;
+	if (s->shift < MAX_SHIFTS)
+		f->at_cnt[s->shift]++;
+}
+
 static void look_at_file(struct check *c, struct file *f)
 {
 	int fd = open(f->t->open_path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
@@ -75,7 +94,7 @@ static void look_at_file(struct check *c, struct file *f)
 		return;
 	find_driver_version(f);
 	for (unsigned i = 0; i < f->elf->sym_cnt; i++)
-		f->shifted_cnt += f->elf->syms[i].shift != 0;
+		count_probe(f, &f->elf->syms[i]);
 	c->usable_cnt += !f->elf->is_stub && f->elf->sym_cnt;
 }
 
@@ -138,6 +157,7 @@ static void json_file(struct json *j, const struct file *f)
 		json_u64(j, "functions", elf->sym_cnt);
 		json_u64(j, "aliases", elf->alias_cnt);
 		json_u64(j, "shifted_probes", f->shifted_cnt);
+		json_u64(j, "refused_probes", f->bad_cnt);
 		json_bool(j, "stub", elf->is_stub);
 	}
 	json_close(j);
@@ -175,28 +195,69 @@ static void put_plain(struct out *out, const char *s)
 		out_char(out, *s >= ' ' && *s < 0x7f ? *s : '?');
 }
 
-static void print_cap(struct out *out, const struct cap *cap)
+static void put_spaces(struct out *out, unsigned n)
 {
-	char line[160];
-	int n = snprintf(line, sizeof(line), "  %-8s%-*s", state_name(cap), WHAT_COLUMNS,
-			 cap->what);
-
-	while (!cap->detail[0] && n && line[n - 1] == ' ')
-		line[--n] = '\0';
-	out_str(out, line);
-	if (cap->detail[0]) {
+	while (n--)
 		out_char(out, ' ');
-		put_plain(out, cap->detail);
+}
+
+/* Words of text from column at on; later lines begin at indent. What is longer than a line stands
+ * in one of its own. Ends the line. */
+static void put_wrapped(struct out *out, const char *text, unsigned at, unsigned indent)
+{
+	bool first = true;
+
+	while (*(text += strspn(text, " "))) {
+		unsigned len = (unsigned)strcspn(text, " ");
+
+		if (!first && at + 1 + len > COLUMNS) {
+			out_char(out, '\n');
+			put_spaces(out, indent);
+			at = indent;
+		} else if (!first) {
+			out_char(out, ' ');
+			at++;
+		}
+		for (unsigned i = 0; i < len; i++)
+			out_char(out, text[i] > ' ' && text[i] < 0x7f ? text[i] : '?');
+		at += len;
+		text += len;
+		first = false;
 	}
 	out_char(out, '\n');
+}
+
+static void put_labelled(struct out *out, const char *label, const char *text)
+{
+	unsigned at = TEXT_INDENT + (unsigned)strlen(label);
+
+	put_spaces(out, TEXT_INDENT);
+	out_str(out, label);
+	put_wrapped(out, text, at, at);
+}
+
+/* The detail stands beside, or below where it is too long. */
+static void print_cap(struct out *out, const struct cap *cap)
+{
+	unsigned at = WHAT_INDENT + WHAT_COLUMNS + 1;
+	bool beside = cap->detail[0] && at + strlen(cap->detail) <= COLUMNS;
+	char line[COLUMNS];
+
+	snprintf(line, sizeof(line), "  %-8s%-*s", state_name(cap), beside ? WHAT_COLUMNS + 1 : 0,
+		 cap->what);
+	out_str(out, line);
+	if (beside) {
+		put_wrapped(out, cap->detail, at, at);
+	} else {
+		out_char(out, '\n');
+		if (cap->detail[0])
+			put_labelled(out, "", cap->detail);
+	}
 	/* What could not be tried has its reason in another row. */
 	if (cap->state != CAP_NO)
 		return;
-	out_lit(out, "            lost: ");
-	out_str(out, cap->lost);
-	out_lit(out, "\n            fix:  ");
-	out_str(out, cap->fix);
-	out_char(out, '\n');
+	put_labelled(out, "lost: ", cap->lost);
+	put_labelled(out, "fix:  ", cap->fix);
 }
 
 static void print_caps(const struct check *c)
@@ -212,32 +273,38 @@ static void print_caps(const struct check *c)
 	}
 }
 
+/* "524 functions, probed at +10: 521, at +0: 3": the distance to the first byte. */
+static void say_probes(const struct file *f, char *buf, size_t size)
+{
+	const char *word = "probed ";
+	size_t n;
+
+	n = (size_t)snprintf(buf, size, "%s%s%s%u functions", f->driver[0] ? "driver " : "",
+			     f->driver, f->driver[0] ? ", " : "", f->elf->sym_cnt);
+	if (f->elf->is_stub) {
+		snprintf(buf + n, size - n, ", a stub for linking: ignored");
+		return;
+	}
+	for (unsigned i = MAX_SHIFTS; i-- > 0;) {
+		if (!f->at_cnt[i])
+			continue;
+		n += (size_t)snprintf(buf + n, size - n, ", %sat +%u: %u", word, i, f->at_cnt[i]);
+		word = "";
+	}
+	if (f->bad_cnt)
+		n += (size_t)snprintf(buf + n, size - n, ", refused by the kernel: %u", f->bad_cnt);
+	if (!f->elf->sym_cnt)
+		snprintf(buf + n, size - n, ": nothing to trace");
+}
+
 static void print_elf(struct out *out, const struct file *f)
 {
-	char text[160];
+	char text[512];
 
-	if (f->driver[0]) {
-		out_lit(out, "driver ");
-		put_plain(out, f->driver);
-		out_lit(out, ", ");
-	}
-	snprintf(text, sizeof(text), "%u functions, ", f->elf->sym_cnt);
-	out_str(out, text);
-	if (f->elf->is_stub) {
-		out_lit(out, "a stub for linking: ignored");
-	} else if (!f->elf->sym_cnt) {
-		out_lit(out, "nothing to trace");
-	} else if (!f->shifted_cnt) {
-		out_lit(out, "probed at their first instruction");
-	} else {
-		snprintf(text, sizeof(text), "%u of them probed behind their entry check",
-			 f->shifted_cnt);
-		out_str(out, text);
-	}
-	if (f->elf->build_id[0]) {
-		out_lit(out, "\n            build id ");
-		out_str(out, f->elf->build_id);
-	}
+	say_probes(f, text, sizeof(text));
+	put_labelled(out, "", text);
+	if (f->elf->build_id[0])
+		put_labelled(out, "build id ", f->elf->build_id);
 }
 
 static void print_file(struct out *out, const struct file *f)
@@ -251,12 +318,11 @@ static void print_file(struct out *out, const struct file *f)
 			 f->t->deleted ? "; deleted or replaced on disk" : "");
 		out_str(out, text);
 	}
-	out_lit(out, "\n            ");
+	out_char(out, '\n');
 	if (f->elf)
 		print_elf(out, f);
 	else
-		put_plain(out, f->msg);
-	out_char(out, '\n');
+		put_labelled(out, "", f->msg);
 }
 
 static void print_files(const struct check *c)
@@ -266,9 +332,13 @@ static void print_files(const struct check *c)
 	out_lit(c->out, "\nlibcuda\n");
 	for (unsigned i = 0; i < c->libs.cnt; i++)
 		print_file(c->out, &c->files[i]);
-	if (!c->usable_cnt)
-		out_lit(c->out, "  None to trace found. One that a program loads from elsewhere "
-				"will be; or name it with --libcuda.\n");
+	if (!c->usable_cnt) {
+		put_spaces(c->out, 2);
+		put_wrapped(c->out,
+			    "None to trace found. One that a program loads from elsewhere will "
+			    "be; or name it with --libcuda.",
+			    2, 2);
+	}
 	if (c->process_cnt > 0) {
 		snprintf(text, sizeof(text), "  Loaded by %d process%s now.\n", c->process_cnt,
 			 c->process_cnt == 1 ? "" : "es");
@@ -276,10 +346,28 @@ static void print_files(const struct check *c)
 	}
 }
 
+/* In one piece to copy: a backslash joins lines of a word only where the next one is not indented.
+ */
+static void print_setcap(const struct check *c)
+{
+	static const enum cap_id ids[] = {CAP_PRIV_BPF, CAP_PRIV_PERFMON, CAP_PRIV_PTRACE,
+					  CAP_MAP_FILES};
+	bool lacks = false;
+
+	for (unsigned i = 0; i < sizeof(ids) / sizeof(ids[0]); i++)
+		lacks |= c->caps[ids[i]].state == CAP_NO;
+	if (lacks && !caps__in_user_namespace())
+		out_lit(c->out, "\nTo do without sudo, give it the privileges once:\n"
+				"sudo setcap cap_bpf,cap_perfmon,cap_sys_ptrace,\\\n"
+				"cap_dac_read_search,cap_checkpoint_restore+ep "
+				"$(command -v cudatrace)\n");
+}
+
 static void print_text(const struct check *c)
 {
 	print_caps(c);
 	print_files(c);
+	print_setcap(c);
 	if (caps__can_trace()) {
 		out_lit(c->out, "\nTracing is possible, with ");
 		out_str(c->out, mechanism_name(caps__best_mechanism()));
@@ -300,9 +388,11 @@ static int write_stdout(const struct out *out)
 int cmd_check(const struct opts *o)
 {
 	struct check c = {.o = o, .out = out__memory()};
-	int status = EXIT_FAILURE;
+	int status = EXIT_FAILURE, rc = -ENOMEM;
 
-	if (!c.out || look(&c) == -ENOMEM) {
+	if (c.out)
+		rc = look(&c);
+	if (rc == -ENOMEM) {
 		err("out of memory");
 		goto out;
 	}
@@ -310,7 +400,7 @@ int cmd_check(const struct opts *o)
 		print_json(&c);
 	else
 		print_text(&c);
-	if (!write_stdout(c.out) && caps__can_trace())
+	if (!write_stdout(c.out) && !rc && caps__can_trace())
 		status = EXIT_SUCCESS;
 out:
 	for (unsigned i = 0; c.files && i < c.libs.cnt; i++)
