@@ -14,7 +14,7 @@ BEGIN {
 	may["event"] = "event decode util include ring"
 	may["model"] = "model event decode util include"
 	may["sink"] = "sink model decode util include"
-	may["report"] = "report model decode util include"
+	may["report"] = "report sink model decode util include"
 	may["attach"] = "attach decode util include libbpf skel"
 	may["cli"] = "cli attach event model sink report decode util include libbpf skel"
 	may["main"] = may["cli"]

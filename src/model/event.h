@@ -107,6 +107,15 @@ struct driver_info {
 	uint64_t address, length; /* mmap */
 };
 
+/* Members of an event that was read from a file, as they stand there: "key":value,... without the
+ * braces. */
+struct event_text {
+	const char *fields; /* what event_visit_fields() gave */
+	size_t fields_len;
+	const char *args; /* inside of "args" */
+	size_t args_len;
+};
+
 struct event {
 	enum event_kind kind;
 	enum event_type type;
@@ -160,6 +169,8 @@ struct event {
 	int32_t exit_code;   /* exit: as in wait status */
 	/* EVENT_LIBRARY */
 	const char *path, *build_id, *note;
+
+	const struct event_text *text; /* read from a file; NULL: live */
 };
 
 /* Duration in nanoseconds; 0 when the clock went nowhere. */
@@ -173,5 +184,8 @@ static inline uint64_t event_duration_ns(const struct event *ev)
 void event_visit_fields(const struct event *ev, struct visitor *v);
 /* The arguments of a call. */
 void event_visit_args(const struct event *ev, struct visitor *v);
+/* The number, handle or address that is the value of argument name ("dev", "ctx", "hStream"), live
+ * or saved; false when it is none or was not read. Names of enums count as not read. */
+bool event_arg_u64(const struct event *ev, const char *name, uint64_t *val);
 
 #endif /* MODEL_EVENT_H */

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "report.h"
+
+#include <stdlib.h>
+
+/* Version of the JSON form (docs/REPORT.md). */
+#define REPORT_SCHEMA 1
+
+static const struct analysis_ops *const analyses[AN_CNT] = {0};
+
+void report_json_ts(const struct report *r, struct json *j, const char *name, uint64_t ns)
+{
+	if (ns >= r->base_ns)
+		json_micro(j, name, ns - r->base_ns);
+	else
+		json_f64(j, name, -(double)(r->base_ns - ns) / 1e6);
+}
+
+struct report *report__new(const struct report_opts *opts, const struct trace_info *info)
+{
+	struct report *r = calloc(1, sizeof(*r));
+
+	if (!r)
+		return NULL;
+	r->opts = *opts;
+	r->info = info;
+	r->base_ns = r->last_ns = info->base_ns;
+	for (unsigned i = 0; i < AN_CNT; i++) {
+		if (!analyses[i])
+			continue;
+		r->an[i] = analyses[i]->new(r);
+		if (!r->an[i]) {
+			report__free(r);
+			return NULL;
+		}
+	}
+	return r;
+}
+
+void report__event(struct report *r, const struct event *ev)
+{
+	r->event_cnt++;
+	if (ev->end_ns > r->last_ns)
+		r->last_ns = ev->end_ns;
+	for (unsigned i = 0; i < AN_CNT; i++) {
+		if (analyses[i] && analyses[i]->event)
+			analyses[i]->event(r->an[i], ev);
+	}
+}
+
+void report__finish(struct report *r, const struct trace_end *end, const struct report_file *files,
+		    unsigned file_cnt)
+{
+	r->end = end;
+	r->files = files;
+	r->file_cnt = file_cnt;
+	if (end && end->end_ns > r->last_ns)
+		r->last_ns = end->end_ns;
+	for (unsigned i = 0; i < AN_CNT; i++) {
+		if (analyses[i] && analyses[i]->finish)
+			analyses[i]->finish(r->an[i]);
+	}
+}
+
+static void put_files(const struct report *r, struct json *j)
+{
+	json_open_array(j, "files");
+	for (unsigned i = 0; i < r->file_cnt; i++) {
+		const struct report_file *f = &r->files[i];
+
+		json_open(j, NULL);
+		json_str(j, "path", f->path);
+		json_u64(j, "bytes", f->bytes);
+		json_u64(j, "lines", f->lines);
+		json_u64(j, "events", f->events);
+		json_u64(j, "bad_lines", f->bad_lines);
+		if (f->cut_line)
+			json_u64(j, "cut_line", f->cut_line);
+		json_close(j);
+	}
+	json_close_array(j);
+}
+
+void report__json(const struct report *r, struct json *j)
+{
+	json_open(j, NULL);
+	json_u64(j, "report", REPORT_SCHEMA);
+	put_files(r, j);
+	for (unsigned i = 0; i < AN_CNT; i++) {
+		if (analyses[i] && analyses[i]->json)
+			analyses[i]->json(r->an[i], j);
+	}
+	json_close(j);
+}
+
+void report__print(const struct report *r, const struct term *term)
+{
+	for (unsigned i = 0; i < AN_CNT; i++) {
+		if (!analyses[i] || !analyses[i]->print)
+			continue;
+		if (analyses[i]->title)
+			term_bold(term, analyses[i]->title);
+		analyses[i]->print(r->an[i], term);
+	}
+}
+
+void report__free(struct report *r)
+{
+	if (!r)
+		return;
+	for (unsigned i = 0; i < AN_CNT; i++) {
+		if (analyses[i] && r->an[i])
+			analyses[i]->free(r->an[i]);
+	}
+	free(r);
+}

@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * A report: the analyses of a trace, live or from a saved file, and what they print. Analyses see
+ * model events in the order of the trace (by the end of what they describe, roughly) and keep
+ * memory bounded by what is live, not by the length of the trace.
+ *
+ * An analysis is one file with a struct analysis_ops and one row in report.c. Its JSON is the
+ * contract for scripts and for the HTML page: docs/REPORT.md.
+ */
+#ifndef REPORT_REPORT_H
+#define REPORT_REPORT_H
+
+#include "model/event.h"
+#include "model/trace.h"
+#include "sink/json.h"
+#include "sink/table.h"
+
+/* How iterations are found. */
+enum iter_mode {
+	ITER_AUTO,   /* by themselves: a repeating sequence of launches between synchronisations */
+	ITER_MARKER, /* a call of the function opts.marker begins one */
+	ITER_SYNC,   /* a synchronisation ends one */
+	ITER_GAP,    /* no call for opts.gap_ns ends one */
+};
+
+struct report_opts {
+	unsigned top; /* rows of long tables */
+	enum iter_mode iter;
+	const char *marker;
+	uint64_t gap_ns;
+};
+
+/* What was read, for the report's "files"; live: none. */
+struct report_file {
+	const char *path;
+	uint64_t bytes, lines, events, bad_lines;
+	uint64_t cut_line; /* the line in which the file breaks off; 0: it does not */
+};
+
+/* In the order in which they finish, print and stand in JSON: later ones may look at earlier ones.
+ */
+enum analysis_id {
+	AN_OVERVIEW,  /* overview.c: processes, classes, functions, errors */
+	AN_ITER,      /* iter.c */
+	AN_STAGE,     /* stage.c */
+	AN_IDLE,      /* idle.c */
+	AN_WAIT,      /* wait.c: calls that block */
+	AN_KERNELS,   /* kernels.c: launches */
+	AN_GRAPHS,    /* graphs.c */
+	AN_STREAMS,   /* streams.c: streams and events */
+	AN_MEMORY,    /* memory.c */
+	AN_TRANSFERS, /* transfers.c */
+	AN_DRIVER,    /* driver_calls.c: ioctls, scheduler, Xids */
+	AN_LONGEST,   /* longest.c: the longest operations */
+	AN_TIMELINE,  /* timeline.c: activity over time by class */
+	AN_STACKS,    /* stacks.c: who called, for flame graphs */
+	AN_FINDINGS,  /* findings.c: what is slow, and what to do */
+	AN_ANSWERS,   /* answers.c: the seven questions */
+	AN_CNT
+};
+
+struct report;
+
+struct analysis_ops {
+	const char *name;  /* its member in JSON */
+	const char *title; /* its heading in text; NULL: print has its own */
+	/* State of the analysis; NULL when there is no memory. */
+	void *(*new)(struct report *r);
+	void (*event)(void *a, const struct event *ev);
+	/* After the last event. */
+	void (*finish)(void *a);
+	/* One value (json_open(j, ops->name) ... or json_open_array). */
+	void (*json)(const void *a, struct json *j);
+	/* A section for a terminal; nothing when there is nothing to say. */
+	void (*print)(const void *a, const struct term *term);
+	void (*free)(void *a);
+};
+
+struct report {
+	struct report_opts opts;
+	const struct trace_info *info;
+	const struct trace_end *end; /* NULL: the trace has none (cut off) */
+	uint64_t base_ns;	     /* of ts 0 */
+	uint64_t last_ns;	     /* latest time seen */
+	uint64_t event_cnt;
+	const struct report_file *files;
+	unsigned file_cnt;
+	void *an[AN_CNT];
+};
+
+/* info must live as long as the report. NULL when there is no memory. */
+struct report *report__new(const struct report_opts *opts, const struct trace_info *info);
+/* Strings of the event (names, kernels, comm) must live as long as the report: same text, same
+ * address (interned). */
+void report__event(struct report *r, const struct event *ev);
+void report__finish(struct report *r, const struct trace_end *end, const struct report_file *files,
+		    unsigned file_cnt);
+void report__json(const struct report *r, struct json *j);
+void report__print(const struct report *r, const struct term *term);
+void report__free(struct report *r);
+
+/* Length of the trace so far. */
+static inline uint64_t report_wall_ns(const struct report *r)
+{
+	return r->last_ns > r->base_ns ? r->last_ns - r->base_ns : 0;
+}
+
+/* A time of the monotonic clock as "ts" of the trace: milliseconds with six decimals. */
+void report_json_ts(const struct report *r, struct json *j, const char *name, uint64_t ns);
+
+#endif /* REPORT_REPORT_H */
