@@ -195,10 +195,11 @@ static char *put_error(char *p, int32_t result)
 
 static inline char *put_outcome(char *p, const struct event *ev)
 {
-	if (ev->unfinished)
-		return LIT(p, ",\"unfinished\":true");
-	if (ev->abandoned)
-		return LIT(p, ",\"abandoned\":true");
+	if (ev->unfinished || ev->abandoned) {
+		p = ev->unfinished ? LIT(p, ",\"unfinished\":true") : LIT(p, ",\"abandoned\":true");
+		p = LIT(p, ",\"elapsed_us\":");
+		return fmt_milli(p, event_duration_ns(ev));
+	}
 	p = LIT(p, ",\"duration_us\":");
 	p = fmt_milli(p, event_duration_ns(ev));
 	p = LIT(p, ",\"result\":");
@@ -276,8 +277,9 @@ static void put_other(struct jsonl *l, const struct event *ev)
 	} else if (ev->kind != EVENT_PROCESS) {
 		if (ev->kind == EVENT_DRIVER && ev->unfinished)
 			json_bool(j, "unfinished", true);
-		else if (ev->kind == EVENT_DRIVER)
-			json_milli(j, "duration_us", event_duration_ns(ev));
+		if (ev->kind == EVENT_DRIVER)
+			json_milli(j, ev->unfinished ? "elapsed_us" : "duration_us",
+				   event_duration_ns(ev));
 		event_visit_fields(ev, &j->v);
 	} else if (!strcmp(ev->op, "fork")) {
 		json_u64(j, "parent_pid", ev->parent_pid);

@@ -152,7 +152,8 @@ EVENT = {
 }
 CALL = dict(EVENT, **{
     'symbol': (word, True), 'id': (some, True), 'parent': (some, False), 'depth': (some, False),
-    'lib': (some, False), 'duration_us': (positive(micro), False), 'result': (integer, False),
+    'lib': (some, False), 'duration_us': (positive(micro), False), 'elapsed_us': (positive(micro), False),
+    'result': (integer, False),
     'error': (matches(ERROR), False), 'unfinished': (is_true, False), 'abandoned': (is_true, False),
     'args': (is_object, True),
     'ioctls': (count, False), 'ioctl_us': (not_negative, False), 'off_cpu_us': (not_negative, False),
@@ -178,7 +179,8 @@ OBJECTS = {
     'unfinished': (is_true, False), 'result': (integer, False), 'call_id': (some, False), 'call': (word, False),
 }
 SYSTEM_CALL = dict(EVENT, **OBJECTS, **{
-    'op': (one_of(SYSTEM_CALLS), True), 'duration_us': (positive(micro), False), 'fd': (count, False),
+    'op': (one_of(SYSTEM_CALLS), True), 'duration_us': (positive(micro), False),
+    'elapsed_us': (positive(micro), False), 'fd': (count, False),
     'cmd': (hexa, False), 'escape': (word, False), 'uvm': (word, False), 'control': (word, False),
     'control_cmd': (hexa, False), 'params': (word, False), 'params_size': (count, False), 'class': (word, False),
     'parent': (hexa, False), 'new': (hexa, False), 'function': (word, False), 'address': (hexa, False),
@@ -323,6 +325,7 @@ class Trace:
         need(not ('escape' in c and 'uvm' in c), f'{who}: escape and uvm')
         need('control' not in c or 'control_cmd' in c, f'{who}: a control without its number')
         need(('duration_us' in c) != ('unfinished' in c), f'{who}: duration_us is for what returned')
+        need('elapsed_us' not in c or 'unfinished' in c, f'{who}: elapsed_us is for what did not return')
         need('unfinished' not in c or not {'status', 'result'} & set(c), f'{who}: an answer, but it is unfinished')
         need('call' not in c or 'call_id' in c, f'{who}: a call without its id')
         need(not ioctl or int(c.get('result', 0)) >= 0 or 'status' not in c, f'{who}: ioctl failed, but has a status')
@@ -363,6 +366,7 @@ class Trace:
         self.abandoned += over[1]
         for name in ('duration_us', 'result'):
             need((name in c) != any(over), f'{who}: {name} is for calls that returned')
+        need('elapsed_us' not in c or any(over), f'{who}: elapsed_us is for calls that did not return')
         result = int(c.get('result', 0))
         need(('error' in c) == (result not in (0, NOT_READY)), f'{who}: result {result}, error {c.get("error")}')
 
