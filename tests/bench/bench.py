@@ -441,6 +441,29 @@ def bench_writer():
     say()
 
 
+def bench_report():
+    """A trace of ten million events through a pipe: one pass, nothing on a disk."""
+    events = 1000000 if QUICK else 10000000
+    gen = subprocess.Popen([os.path.join(OUT, "gen_trace"), str(events)], stdout=subprocess.PIPE)
+    report = subprocess.Popen([CUDATRACE, "report", "--format=json", "-"], stdin=gen.stdout, stdout=subprocess.PIPE)
+    gen.stdout.close()
+    text = report.stdout.read()
+    _, status, usage = os.wait4(report.pid, 0)
+    if gen.wait() or status:
+        raise CannotRun("report fails")
+    f = json.loads(text)["files"][0]
+    if f["events"] != events or f["bad_lines"]:
+        raise CannotRun(f"report read {f}, not {events} events")
+    cpu, peak = usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024
+    results["report"] = {"events": events, "bytes": f["bytes"], "cpu_s": round(cpu, 3), "peak_mb": round(peak, 1),
+                         "mb_per_s": round(f["bytes"] / cpu / 1e6)}
+    say(f"Report, one pass over {events:,} events ({f['bytes'] / 1e9:.1f} GB): {f['bytes'] / cpu / 1e6:.0f} MB/s per "
+        f"core ({cpu:.1f} s of CPU), {peak:.0f} MB at most")
+    say()
+    limit("report: CPU time per GB read (300 MB/s)", cpu * 1e9 / f["bytes"], 3.333, "s")
+    limit("report: memory", peak, 500, "MB")
+
+
 def try_uftrace():
     """It sees calls of an uninstrumented program by way of its PLT; CUDA programs have none for libcuda."""
     name = "uftrace"
@@ -508,8 +531,8 @@ def main():
     for stale in glob.glob(os.path.join(OUT, "*.*", "")):
         shutil.rmtree(stale)
     machine()
-    for part in (bench_calls, bench_position, bench_throughput, bench_writer, bench_attach, bench_memory,
-                 try_uftrace):
+    for part in (bench_calls, bench_position, bench_throughput, bench_writer, bench_report, bench_attach,
+                 bench_memory, try_uftrace):
         try:
             part()
         except (CannotRun, OSError, ValueError, KeyError) as why:
