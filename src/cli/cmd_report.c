@@ -12,7 +12,6 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -194,8 +193,7 @@ static bool read_files(struct report_cmd *c)
 static int write_format(const struct report_cmd *c, const struct report_format *format)
 {
 	char *path = path_for(c->o, format->suffix, format->for_files);
-	struct term term = {.width = 100};
-	struct winsize ws;
+	struct term term;
 	struct out *out;
 	int ret;
 
@@ -203,16 +201,12 @@ static int write_format(const struct report_cmd *c, const struct report_format *
 		free(path);
 		return -EINVAL;
 	}
-	if (!strcmp(path, "-")) {
-		if (!ioctl(STDOUT_FILENO, TIOCGWINSZ, &ws) && ws.ws_col)
-			term.width = ws.ws_col;
-		term.color = isatty(STDOUT_FILENO) && !getenv("NO_COLOR");
-	}
 	out = out__open(path);
 	if (!out) {
 		free(path);
 		return -EIO;
 	}
+	term = term_of_fd(out->fd);
 	ret = format->write(c->report, out, &term);
 	out__commit(out);
 	if (out__close(out) && !ret)

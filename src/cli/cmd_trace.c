@@ -10,6 +10,7 @@
 
 #include "attach/caps.h"
 #include "event/check.h"
+#include "report/live.h"
 #include "util/log.h"
 #include "util/out.h"
 #include "version.h"
@@ -214,7 +215,8 @@ static int open_sink(struct session *s, const char *kind, const char *path)
 		err("more than %d outputs: leave some out", SESSION_MAX_SINKS);
 		return -E2BIG;
 	}
-	sink = sink__open(kind, path, &s->info);
+	sink = !strcmp(kind, "report") ? sink__open_ops(&report_sink_ops, path, &s->info)
+				       : sink__open(kind, path, &s->info);
 	if (!sink)
 		return -EIO;
 	/* The trace belongs to who called sudo, as the command does. */
@@ -257,6 +259,8 @@ static int open_sinks(struct session *s)
 		ret = open_sink(s, "jsonl", o->jsonl.v[i]);
 	for (unsigned i = 0; i < o->chrome.cnt && !ret; i++)
 		ret = open_sink(s, "chrome", o->chrome.v[i]);
+	for (unsigned i = 0; i < o->report.cnt && !ret; i++)
+		ret = open_sink(s, "report", o->report.v[i]);
 	if (!ret && !s->sink_cnt)
 		ret = open_default_sink(s);
 	return ret;

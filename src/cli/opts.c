@@ -269,11 +269,11 @@ static error_t parse_one(int key, char *arg, struct argp_state *state)
 /* Outputs must not write over one another. */
 static void check_outputs(const struct opts *o)
 {
-	const struct strv *const lists[] = {&o->jsonl, &o->chrome};
+	const struct strv *const lists[] = {&o->jsonl, &o->chrome, &o->report};
 	const char *names[64];
 	unsigned cnt = 0;
 
-	for (unsigned l = 0; l < 2; l++) {
+	for (unsigned l = 0; l < sizeof(lists) / sizeof(lists[0]); l++) {
 		for (unsigned i = 0; i < lists[l]->cnt; i++) {
 			for (unsigned k = 0; k < cnt; k++) {
 				if (strcmp(names[k], lists[l]->v[i]))
@@ -350,7 +350,7 @@ void opts__parse(struct opts *o, int argc, char **argv)
 	o->wait = true;
 	o->buffer_sz = OPTS_BUFFER_DEFAULT;
 	o->format = "ascii";
-	o->top = OPTS_TOP_DEFAULT;
+	o->top = REPORT_TOP_DEFAULT;
 	/* In order: what follows the first word that is no option belongs to the command. */
 	rc = argp_parse(&argp, argc, argv,
 			ARGP_IN_ORDER | ARGP_NO_ERRS | ARGP_NO_HELP | ARGP_NO_EXIT, NULL, &p);

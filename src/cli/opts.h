@@ -48,8 +48,8 @@ struct opts {
 	const char *libcuda; /* --libcuda PATH */
 	const char *user;    /* --user NAME or number */
 	/* outputs */
-	struct strv jsonl, chrome; /* FILE or "-" */
-	enum tristate summary;	   /* unset: when stderr is a terminal */
+	struct strv jsonl, chrome, report; /* FILE or "-" */
+	enum tristate summary;		   /* unset: when stderr is a terminal */
 	bool quiet;
 	int verbose;
 	bool json;   /* list, check, summary */
@@ -78,7 +78,6 @@ struct opts {
 };
 
 /* report */
-#define OPTS_TOP_DEFAULT 10
 #define OPTS_GAP_DEFAULT 1000000ull
 
 #define EXIT_USAGE 2

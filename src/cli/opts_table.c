@@ -100,6 +100,12 @@ static void set_chrome(struct opts *o, const struct opt_row *row, const char *ar
 	strv_add(&o->chrome, arg);
 }
 
+static void set_report(struct opts *o, const struct opt_row *row, const char *arg)
+{
+	need_text(row, arg);
+	strv_add(&o->report, arg);
+}
+
 static void set_summary(struct opts *o, const struct opt_row *row, const char *arg)
 {
 	(void)row, (void)arg;
@@ -376,6 +382,10 @@ static const struct opt_row rows[] = {
 	{"chrome", 0, false, GROUP_OUTPUT, FOR_TRACE, COMP_FILE, "FILE", NULL,
 	 "write a Chrome trace, for Perfetto or chrome://tracing; - is stdout; may be repeated",
 	 set_chrome},
+	{"report", 0, false, GROUP_OUTPUT, FOR_TRACE, COMP_FILE, "FILE", NULL,
+	 "write a report at the end, as cudatrace report would: JSON when FILE ends in .json, else "
+	 "text; - is stdout; may be repeated",
+	 set_report},
 	{"summary", 0, false, GROUP_OUTPUT, FOR_TRACE, COMP_NONE, NULL, NULL,
 	 "print a summary to stderr at the end; the default on a terminal", set_summary},
 	{"no-summary", 0, false, GROUP_OUTPUT, FOR_TRACE, COMP_NONE, NULL, NULL, "print no summary",

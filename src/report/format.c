@@ -4,6 +4,21 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#define FILE_WIDTH 100
+
+struct term term_of_fd(int fd)
+{
+	struct term term = {.width = FILE_WIDTH};
+	struct winsize ws;
+
+	if (!ioctl(fd, TIOCGWINSZ, &ws) && ws.ws_col)
+		term.width = ws.ws_col;
+	term.color = isatty(fd) && !getenv("NO_COLOR");
+	return term;
+}
 
 static int write_ascii(const struct report *r, struct out *o, const struct term *term)
 {

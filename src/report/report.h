@@ -23,6 +23,8 @@ enum iter_mode {
 	ITER_GAP,    /* no call for opts.gap_ns ends one */
 };
 
+#define REPORT_TOP_DEFAULT 10
+
 struct report_opts {
 	unsigned top; /* rows of long tables */
 	enum iter_mode iter;

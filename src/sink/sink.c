@@ -27,10 +27,15 @@ static const struct sink_ops *find_ops(const char *name)
 struct sink *sink__open(const char *name, const char *path, const struct trace_info *info)
 {
 	const struct sink_ops *ops = find_ops(name);
+
+	return ops ? sink__open_ops(ops, path, info) : NULL;
+}
+
+struct sink *sink__open_ops(const struct sink_ops *ops, const char *path,
+			    const struct trace_info *info)
+{
 	struct sink *s;
 
-	if (!ops)
-		return NULL;
 	s = calloc(1, ops->size);
 	if (!s) {
 		err("cannot write %s: out of memory: close other programs", path);

@@ -109,6 +109,27 @@ kernel_traced()
 	wait $server 2>/dev/null
 }
 
+# --report FILE says what cudatrace report says of the JSONL of the same run.
+live_report()
+{
+	LD_LIBRARY_PATH=$FAKE timeout -k 5 60 "$CUDATRACE" -q -e "$ALL" --jsonl "$TMP/live.jsonl" --report "$TMP/live.json" \
+		--report "$TMP/live.txt" -- "$FAKE/sample" >/dev/null 2>"$TMP/live.err"
+	check 'live: --report' is "$? $(cat "$TMP/live.err")" '0 '
+	report -q --format=json -o "$TMP/saved.json" "$TMP/live.jsonl"
+	report -q -o "$TMP/saved.txt" "$TMP/live.jsonl"
+	check 'live: the JSON is that of the saved trace' python3 -c '
+import json, sys
+a, b = (json.load(open(p)) for p in sys.argv[1:])
+a.pop("files"), b.pop("files")
+for k in {*a, *b}:
+    if a.get(k) != b.get(k):
+        sys.exit(f"{k}: {json.dumps(a.get(k))[:700]}\nnot {json.dumps(b.get(k))[:700]}")' "$TMP/live.json" "$TMP/saved.json"
+	check 'live: the text is that of the saved trace' cmp "$TMP/live.txt" "$TMP/saved.txt"
+	mkdir "$TMP/here"
+	(cd "$TMP/here" && LD_LIBRARY_PATH=$FAKE timeout -k 5 60 "$CUDATRACE" -q -e init --report - -- true >out 2>err)
+	check 'live: --report alone writes no other file' is "$? $(cat "$TMP/here/err") $(echo "$TMP/here"/*)" "0  $TMP/here/err $TMP/here/out"
+}
+
 # Older traces: the report counts what is there.
 saved_traces()
 {
@@ -221,4 +242,9 @@ inputs()
 saved_traces
 inputs
 bad_input
-(needs_tracing 'report of live traces' && traced && kernel_traced)
+(
+	needs_tracing 'report of live traces'
+	traced
+	kernel_traced
+	live_report
+)
