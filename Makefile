@@ -162,10 +162,9 @@ bench: ## measure what tracing costs; installs what it needs (root)
 	$(again) all fake-all
 	$(Q)O='$(abspath $(O))' tests/bench/run.sh
 
-ifneq ($(wildcard tests/fuzz/run.sh),)
-fuzz: ## fuzz the parsers
+include tests/fuzz/fuzz.mk
+fuzz: fuzz-build ## fuzz what reads hostile data, FUZZ_SECONDS=60 each
 	$(Q)O='$(abspath $(O))' tests/fuzz/run.sh
-endif
 
 format: ## clang-format all C files
 	$(Q)tools/check-format.sh --fix
@@ -204,4 +203,4 @@ help: ## this list
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/  \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 18
 
 -include $(patsubst %.o,%.d,$(OBJS) $(MAIN_OBJ) $(BPF_OBJS) $(ARM64_OBJS) $(UNIT_OBJS))
--include $(UNIT:$(O)/unit/%=$(O)/tests/unit/%.d)
+-include $(UNIT:$(O)/unit/%=$(O)/tests/unit/%.d) $(FUZZ:$(O)/fuzz/%=$(O)/tests/fuzz/%.d)

@@ -92,6 +92,8 @@ if [ "$set" = check ]; then
 	have qemu-system-x86_64 || wanted+=('qemu-system-x86:boots other kernels')
 	have busybox || wanted+=('busybox-static:what runs on those kernels')
 	have cpio || wanted+=('cpio:puts their file systems together')
+	compgen -G '/usr/lib/llvm-*/lib/clang/*/lib/linux/libclang_rt.fuzzer-*.a' >/dev/null ||
+		wanted+=("libclang-rt-$(clang -dumpversion 2>/dev/null | cut -d. -f1)-dev:the runtime of libFuzzer")
 	have pahole || wanted+=('pahole:type information for the stand-in kernel modules')
 fi
 # Not asked for again at every run where it cannot be had.
