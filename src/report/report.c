@@ -3,8 +3,12 @@
 
 #include <stdlib.h>
 
+#include "idle.h"
 #include "iter.h"
+#include "longest.h"
 #include "overview.h"
+#include "stage.h"
+#include "wait.h"
 
 /* Version of the JSON form (docs/REPORT.md). */
 #define REPORT_SCHEMA 1
@@ -12,6 +16,10 @@
 static const struct analysis_ops *const analyses[AN_CNT] = {
 	[AN_OVERVIEW] = &overview_ops,
 	[AN_ITER] = &iter_ops,
+	[AN_STAGE] = &stage_ops,
+	[AN_IDLE] = &idle_ops,
+	[AN_WAIT] = &wait_ops,
+	[AN_LONGEST] = &longest_ops,
 };
 
 void report_json_ts(const struct report *r, struct json *j, const char *name, uint64_t ns)
