@@ -101,6 +101,8 @@ uint64_t hist_percentile(const struct hist *h, uint64_t cnt, double part, uint64
 		if (seen >= rank)
 			break;
 	}
+	if (rank == cnt)
+		return max;
 	if (i < HIST_SUB)
 		return i < max ? i : max;
 	if (i >= HIST_BUCKETS)

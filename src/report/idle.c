@@ -18,11 +18,11 @@
 #include "calls.h"
 #include "iter.h"
 
-#define STREAMS_MAX  65536
-#define EVENTS_MAX   (1 << 18)
-#define PROCS_MAX    65536
-#define LEGACY	     1 /* CU_STREAM_LEGACY */
-#define PER_THREAD   2 /* CU_STREAM_PER_THREAD */
+#define STREAMS_MAX    65536
+#define EVENTS_MAX     (1 << 18)
+#define PROCS_MAX      65536
+#define LEGACY	       1 /* CU_STREAM_LEGACY */
+#define PER_THREAD     2 /* CU_STREAM_PER_THREAD */
 #define THREAD_DEFAULT (1ull << 63)
 
 static void *idle__new(struct report *r)
@@ -285,8 +285,7 @@ static void on_event_call(struct idle *d, const struct event *ev)
 	if (ev->fn->op == OP_RECORD) {
 		*e = (struct idle_event){(uint32_t)(s - d->streams) + 1, ev->start_ns};
 	} else if (e->stream) {
-		s->waits[s->wait_cnt++ % IDLE_WAITS] =
-			(struct idle_wait){e->stream, e->record_ns};
+		s->waits[s->wait_cnt++ % IDLE_WAITS] = (struct idle_wait){e->stream, e->record_ns};
 	}
 }
 
@@ -337,6 +336,15 @@ static void idle_finish(void *a)
 
 	for (unsigned i = 0; i < d->proc_keys.cnt && i < d->proc_cap; i++)
 		d->res.span_ns += d->procs[i].last_ns - d->procs[i].first_ns;
+	for (unsigned i = 0; i < d->stream_keys.cnt && i < d->stream_cap; i++) {
+		const struct idle_stream *s = &d->streams[i];
+
+		if (s->total_ns <= d->res.stream_ns)
+			continue;
+		d->res.stream = s->handle;
+		d->res.stream_cnt = s->cnt;
+		d->res.stream_ns = s->total_ns;
+	}
 	for (unsigned i = 0; i < d->place_cnt; i++) {
 		if (!iter_round_at(d->r, d->places[i].begin_ns))
 			continue;

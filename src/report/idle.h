@@ -15,6 +15,8 @@ struct idle_result {
 	uint64_t cause_ns[IDLE_CAUSE_CNT];
 	uint64_t longest_ns, longest_at_ns;
 	const char *longest_after, *longest_before;
+	/* the stream that was idle longest */
+	uint64_t stream, stream_cnt, stream_ns;
 };
 /* Zeroes when the analysis did not run. */
 void idle_result(const struct report *r, struct idle_result *res);

@@ -64,17 +64,29 @@ static int by_total(const void *a, const void *b)
 	return (x->handle > y->handle) - (x->handle < y->handle);
 }
 
+/* Copies of the streams, most idle first. */
+static struct idle_stream *sorted_streams(const struct idle *d, unsigned *cnt)
+{
+	struct idle_stream *list;
+
+	*cnt = d->stream_keys.cnt < d->stream_cap ? d->stream_keys.cnt : d->stream_cap;
+	list = calloc(*cnt + 1, sizeof(*list));
+	if (!list)
+		*cnt = 0;
+	if (!*cnt)
+		return list;
+	memcpy(list, d->streams, *cnt * sizeof(*list));
+	qsort(list, *cnt, sizeof(*list), by_total);
+	return list;
+}
+
 static void put_streams(const struct idle *d, struct json *j)
 {
-	unsigned cnt = d->stream_keys.cnt < d->stream_cap ? d->stream_keys.cnt : d->stream_cap;
-	struct idle_stream *list = calloc(cnt + 1, sizeof(*list));
+	unsigned cnt;
+	struct idle_stream *list = sorted_streams(d, &cnt);
 
 	json_open_array(j, "streams");
-	if (list && cnt) {
-		memcpy(list, d->streams, cnt * sizeof(*list));
-		qsort(list, cnt, sizeof(*list), by_total);
-	}
-	for (unsigned i = 0; list && i < cnt && i < d->r->opts.top; i++) {
+	for (unsigned i = 0; i < cnt && i < d->r->opts.top && list[i].cnt; i++) {
 		json_open(j, NULL);
 		json_hex(j, "stream", list[i].handle);
 		json_u64(j, "pid", list[i].pid);
@@ -153,12 +165,34 @@ static void print_list(const struct idle *d, const struct term *term)
 		table__print(&t, term);
 }
 
+static void print_streams(const struct idle *d, const struct term *term)
+{
+	struct table_row *row;
+	char names[4][64];
+	struct table t;
+	unsigned cnt;
+	struct idle_stream *list = sorted_streams(d, &cnt);
+
+	table__init(&t, "idle|periods|longest|stream");
+	for (unsigned i = 0; i < cnt && i < 4 && list[i].cnt; i++) {
+		snprintf(names[i], sizeof(names[i]), "0x%llx of process %u",
+			 (unsigned long long)list[i].handle, list[i].pid);
+		row = table__row(&t, names[i]);
+		human_time(row->cell[0], list[i].total_ns);
+		human_count(row->cell[1], list[i].cnt);
+		human_time(row->cell[2], list[i].max_ns);
+	}
+	if (t.row_cnt)
+		table__print(&t, term);
+	free(list);
+}
+
 void idle_print(const void *a, const struct term *term)
 {
 	const struct idle *d = a;
 	char total[CELL_SZ], share[CELL_SZ], count[CELL_SZ], span[CELL_SZ], cell[CELL_SZ];
 
-	if (!d->res.count)
+	if (!d->res.span_ns)
 		return;
 	human_time(total, d->res.total_ns);
 	human_share(share, d->res.total_ns, d->res.span_ns);
@@ -176,4 +210,5 @@ void idle_print(const void *a, const struct term *term)
 			    s_of(d->res.in_iter_cnt));
 	}
 	print_list(d, term);
+	print_streams(d, term);
 }

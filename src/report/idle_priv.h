@@ -6,9 +6,9 @@
 #include "collect.h"
 #include "idle.h"
 
-#define IDLE_FNS     8		/* functions told apart in one period */
-#define IDLE_WAITS   4		/* streams that a stream waited for, the latest ones */
-#define IDLE_PERIODS (1 << 20)	/* whose place is kept, to tell which were in iterations */
+#define IDLE_FNS     8	       /* functions told apart in one period */
+#define IDLE_WAITS   4	       /* streams that a stream waited for, the latest ones */
+#define IDLE_PERIODS (1 << 20) /* whose place is kept, to tell which were in iterations */
 #define IDLE_LIST    1000
 
 /* What the process did in a period. */

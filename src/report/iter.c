@@ -335,8 +335,7 @@ static void mark_warmup(struct iter *it, uint64_t *v)
 	}
 	qsort(v, it->cnt, sizeof(*v), by_value);
 	usual = sorted_percentile(v, it->cnt, 0.5);
-	while (n < it->cnt &&
-	       (it->list[n].loads || iter_value(&it->list[n], ITS_TIME) > 3 * usual))
+	while (n < it->cnt && (it->list[n].loads || iter_value(&it->list[n], ITS_TIME) > 3 * usual))
 		n++;
 	if (n && n < sizes[0] && sizes[0] * 2 <= sizes[1])
 		n = sizes[0];

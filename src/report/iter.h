@@ -31,8 +31,8 @@ struct iter_result {
 	uint32_t pid, tid;
 	double confidence;
 	const char *why;
-	uint64_t first_ns, last_ns; /* begin of the first, end of the last */
-	uint64_t steady_ns;	    /* begin of the first that is no warm-up */
+	uint64_t first_ns, last_ns;	/* begin of the first, end of the last */
+	uint64_t steady_ns;		/* begin of the first that is no warm-up */
 	struct iter_dist dist[ITS_CNT]; /* without warm-up */
 };
 /* Zeroes when the analysis did not run. */

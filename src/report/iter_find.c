@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* From segments to iterations: which thread, which segments, how many of them make one iteration. */
+/* From segments to iterations: which thread, which segments, how many of them make one iteration.
+ */
 #include "iter_priv.h"
 
 #include <stdio.h>
@@ -129,8 +130,7 @@ static bool long_gap(const struct iter *it, const struct it_seg *s, uint64_t usu
 {
 	uint64_t end = it->list[it->cnt - 1].end_ns;
 
-	return s->begin_ns > end && s->begin_ns - end > 20 * usual &&
-	       s->begin_ns - end > 10000000;
+	return s->begin_ns > end && s->begin_ns - end > 20 * usual && s->begin_ns - end > 10000000;
 }
 
 static uint64_t usual_time(const struct found *f)

@@ -91,8 +91,7 @@ static unsigned find_period(const struct it_step *s, unsigned n)
 		best = hits[i] > best ? hits[i] : best;
 	}
 	for (unsigned i = 0; i < gap_cnt; i++)
-		if (hits[i] >= best - 0.01 && hits[i] >= GOOD &&
-		    (!period || gaps[i].len < period))
+		if (hits[i] >= best - 0.01 && hits[i] >= GOOD && (!period || gaps[i].len < period))
 			period = gaps[i].len;
 out:
 	free(all);

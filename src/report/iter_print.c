@@ -6,9 +6,9 @@
 #include <string.h>
 
 static const char *const stat_names[ITS_CNT] = {
-	[ITS_KERNELS] = "kernels",   [ITS_GRAPHS] = "graph_launches", [ITS_CALLS] = "calls",
-	[ITS_HTOD] = "htod_bytes",   [ITS_DTOH] = "dtoh_bytes",	[ITS_TIME] = "time_ns",
-	[ITS_LAUNCH] = "launch_ns",  [ITS_SYNC] = "sync_ns",		[ITS_GAP] = "gap_ns",
+	[ITS_KERNELS] = "kernels",  [ITS_GRAPHS] = "graph_launches", [ITS_CALLS] = "calls",
+	[ITS_HTOD] = "htod_bytes",  [ITS_DTOH] = "dtoh_bytes",	     [ITS_TIME] = "time_ns",
+	[ITS_LAUNCH] = "launch_ns", [ITS_SYNC] = "sync_ns",	     [ITS_GAP] = "gap_ns",
 };
 
 struct kernel_row {

@@ -47,8 +47,8 @@ static void longest_event(void *a, const struct event *ev)
 		i--;
 	for (; i && l->rows[i - 1].ns < ns; i--)
 		l->rows[i] = l->rows[i - 1];
-	l->rows[i] = (struct longest_row){ev->start_ns, ns,	 ev->id,   ev->fn->name,
-					  ev->launch.kernel,	 ev->pid,  ev->tid, ev->type};
+	l->rows[i] = (struct longest_row){ev->start_ns,	     ns,      ev->id,  ev->fn->name,
+					  ev->launch.kernel, ev->pid, ev->tid, ev->type};
 }
 
 static void longest_json(const void *a, struct json *j)

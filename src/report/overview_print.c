@@ -237,8 +237,7 @@ static void put_fns(const struct overview *o, struct json *j)
 		json_u64(j, "count", f->cnt);
 		json_u64(j, "total_ns", f->total_ns);
 		json_u64(j, "mean_ns", ratio_of(f->total_ns, f->timed_cnt) + 0.5);
-		json_u64(j, "p50_ns",
-			 hist_percentile(&rows[i].hist, f->timed_cnt, 0.5, f->max_ns));
+		json_u64(j, "p50_ns", hist_percentile(&rows[i].hist, f->timed_cnt, 0.5, f->max_ns));
 		json_u64(j, "p95_ns",
 			 hist_percentile(&rows[i].hist, f->timed_cnt, 0.95, f->max_ns));
 		json_u64(j, "p99_ns",
@@ -285,8 +284,9 @@ static void print_losses(const struct overview *o, const struct term *term)
 	char cell[CELL_SZ];
 
 	if (!end) {
-		report_text(term, "The trace has no end: it was cut off, and what follows is of what "
-				  "it has.");
+		report_text(term,
+			    "The trace has no end: it was cut off, and what follows is of what "
+			    "it has.");
 	} else if (dropped(end)) {
 		human_count(cell, dropped(end));
 		report_text(term,

@@ -30,7 +30,6 @@ struct ov_error {
 	const char *first;
 };
 
-
 struct overview {
 	struct report *r;
 	struct overview_totals t;

@@ -35,7 +35,15 @@
 
 #define LOADED 0.99
 
-enum phase { PHASE_BEFORE, PHASE_INIT, PHASE_LOAD, PHASE_WARMUP, PHASE_RUN, PHASE_AFTER, PHASE_END };
+enum phase {
+	PHASE_BEFORE,
+	PHASE_INIT,
+	PHASE_LOAD,
+	PHASE_WARMUP,
+	PHASE_RUN,
+	PHASE_AFTER,
+	PHASE_END
+};
 
 static void *stages__new(struct report *r)
 {
@@ -251,8 +259,8 @@ static enum phase phase_of(const struct stages *s, unsigned cell, uint64_t loade
 static enum stage stage_of_time(enum phase p)
 {
 	static const enum stage stages[] = {
-		[PHASE_BEFORE] = STAGE_OTHER, [PHASE_INIT] = STAGE_INIT,
-		[PHASE_LOAD] = STAGE_LOAD,    [PHASE_WARMUP] = STAGE_WARMUP,
+		[PHASE_BEFORE] = STAGE_OTHER,  [PHASE_INIT] = STAGE_INIT,
+		[PHASE_LOAD] = STAGE_LOAD,     [PHASE_WARMUP] = STAGE_WARMUP,
 		[PHASE_RUN] = STAGE_INFERENCE, [PHASE_AFTER] = STAGE_OTHER,
 		[PHASE_END] = STAGE_CLEANUP,
 	};

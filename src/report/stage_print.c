@@ -5,19 +5,17 @@
 const char *stage_name(enum stage s)
 {
 	static const char *const names[STAGE_CNT] = {
-		[STAGE_INIT] = "init",		 [STAGE_LOAD] = "load",
-		[STAGE_INPUT] = "input",	 [STAGE_WARMUP] = "warmup",
-		[STAGE_INFERENCE] = "inference", [STAGE_SYNC] = "sync",
-		[STAGE_OUTPUT] = "output",	 [STAGE_CLEANUP] = "cleanup",
-		[STAGE_OTHER] = "other",
+		[STAGE_INIT] = "init",	   [STAGE_LOAD] = "load",	    [STAGE_INPUT] = "input",
+		[STAGE_WARMUP] = "warmup", [STAGE_INFERENCE] = "inference", [STAGE_SYNC] = "sync",
+		[STAGE_OUTPUT] = "output", [STAGE_CLEANUP] = "cleanup",	    [STAGE_OTHER] = "other",
 	};
 
 	return names[s];
 }
 
 static const char *const part_names[PART_CNT] = {
-	[PART_LAUNCH] = "launch_ns", [PART_TRANSFER] = "transfer_ns", [PART_SYNC] = "sync_ns",
-	[PART_MEMORY] = "memory_ns", [PART_MODULE] = "module_ns",     [PART_OTHER] = "other_ns",
+	[PART_LAUNCH] = "launch_ns",   [PART_TRANSFER] = "transfer_ns", [PART_SYNC] = "sync_ns",
+	[PART_MEMORY] = "memory_ns",   [PART_MODULE] = "module_ns",	[PART_OTHER] = "other_ns",
 	[PART_OUTSIDE] = "outside_ns",
 };
 
@@ -100,10 +98,14 @@ void stages_json(const void *a, struct json *j)
 void stages_print(const void *a, const struct term *term)
 {
 	static const char *const what[STAGE_CNT] = {
-		[STAGE_INIT] = "init",		 [STAGE_LOAD] = "load",
-		[STAGE_INPUT] = "input (HtoD)",	 [STAGE_WARMUP] = "warm-up, modules",
-		[STAGE_INFERENCE] = "inference", [STAGE_SYNC] = "sync",
-		[STAGE_OUTPUT] = "output (DtoH)", [STAGE_CLEANUP] = "clean-up",
+		[STAGE_INIT] = "init",
+		[STAGE_LOAD] = "load",
+		[STAGE_INPUT] = "input (HtoD)",
+		[STAGE_WARMUP] = "warm-up, modules",
+		[STAGE_INFERENCE] = "inference",
+		[STAGE_SYNC] = "sync",
+		[STAGE_OUTPUT] = "output (DtoH)",
+		[STAGE_CLEANUP] = "clean-up",
 		[STAGE_OTHER] = "before, after",
 	};
 	const struct stages *s = a;

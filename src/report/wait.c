@@ -116,8 +116,7 @@ static const char *last_kernel(struct waits *w, const struct event *ev)
 	return i < w->last_keys.cnt && i < w->last_cap ? w->last[i] : NULL;
 }
 
-static void add_for(struct waits *w, uint32_t fn, const char *kernel, const char *what,
-		    uint64_t ns)
+static void add_for(struct waits *w, uint32_t fn, const char *kernel, const char *what, uint64_t ns)
 {
 	uint64_t key = (uintptr_t)(kernel ? kernel : what) ^ (uint64_t)fn << 48;
 	uint32_t i = keys_get(&w->for_keys, key, FOR_MAX);
@@ -190,8 +189,7 @@ static void keep_long(struct waits *w, const struct event *ev, uint64_t ns, cons
 		i--;
 	for (; i && w->list[i - 1].ns < ns; i--)
 		w->list[i] = w->list[i - 1];
-	w->list[i] =
-		(struct wait_long){ev->start_ns, ns, ev->fn->name, kernel, ev->pid, ev->tid};
+	w->list[i] = (struct wait_long){ev->start_ns, ns, ev->fn->name, kernel, ev->pid, ev->tid};
 }
 
 static void on_wait(struct waits *w, const struct event *ev)
@@ -412,10 +410,22 @@ static void waits_print(const void *a, const struct term *term)
 	print_fns(w, term, true);
 }
 
+static unsigned top_fns(const struct wait_fn *fns, unsigned cnt, struct wait_fn_result *to,
+			unsigned max)
+{
+	const struct wait_fn **list = sorted_fns(fns, cnt);
+	unsigned n = 0;
+
+	for (; list && n < cnt && n < max; n++)
+		to[n] = (struct wait_fn_result){list[n]->fn->name, list[n]->cnt, list[n]->total_ns,
+						list[n]->max_ns};
+	free(list);
+	return n;
+}
+
 void wait_result(const struct report *r, struct wait_result *res)
 {
 	const struct waits *w = r->an[AN_WAIT];
-	const struct wait_fn **list;
 
 	memset(res, 0, sizeof(*res));
 	if (!w)
@@ -428,14 +438,8 @@ void wait_result(const struct report *r, struct wait_result *res)
 		res->thread_tid = w->threads[0].tid;
 		res->thread_ns = w->threads[0].total_ns;
 	}
-	list = sorted_fns(w->fns, w->fn_keys.cnt);
-	for (unsigned i = 0; list && i < w->fn_keys.cnt && i < 8; i++) {
-		struct wait_fn_result *f = &res->fns[res->fn_cnt++];
-
-		*f = (struct wait_fn_result){list[i]->fn->name, list[i]->cnt, list[i]->total_ns,
-					     list[i]->max_ns};
-	}
-	free(list);
+	res->fn_cnt = top_fns(w->fns, w->fn_keys.cnt, res->fns, 8);
+	res->may_cnt = top_fns(w->may, w->may_keys.cnt, res->may, 2);
 }
 
 const struct analysis_ops wait_ops = {

@@ -15,6 +15,8 @@ struct wait_result {
 	uint64_t count, total_ns, thread_cnt;
 	struct wait_fn_result fns[8]; /* most time first */
 	unsigned fn_cnt;
+	struct wait_fn_result may[2]; /* that may have waited */
+	unsigned may_cnt;
 	const char *thread_comm; /* that waited longest */
 	uint32_t thread_tid;
 	uint64_t thread_ns;
