@@ -75,6 +75,8 @@ static void waits__free(void *a)
 
 	for (unsigned i = 0; i < w->fn_keys.cnt && i < w->fn_cap; i++)
 		free(w->fns[i].hist);
+	for (unsigned i = 0; i < w->may_keys.cnt && i < w->may_cap; i++)
+		free(w->may[i].hist);
 	keys__free(&w->fn_keys);
 	keys__free(&w->for_keys);
 	keys__free(&w->thread_keys);
