@@ -319,6 +319,8 @@ static const struct block *block_around(const struct mem_proc *p, uint64_t addr)
 	return NULL;
 }
 
+#define CUDA_ERROR_DEINITIALIZED 4
+
 /* CUDA refused to free: the pointer is to blame, or something else. */
 static bool blames_pointer(int32_t result)
 {
@@ -330,7 +332,8 @@ void memory__bad_free(struct memory *m, struct mem_proc *p, enum block_space spa
 		      const struct event *ev)
 {
 	const struct bad_free *last = &m->bad_frees[m->bad_free_list_cnt];
-	const struct block *b = block_at(p, space, key), *around;
+	struct block *b = block_at(p, space, key);
+	const struct block *around;
 	const struct freed *f = freed_at(m, p, space, key);
 	struct bad_free bad = {.what = BAD_UNKNOWN,
 			       .ptr = key,
@@ -342,6 +345,8 @@ void memory__bad_free(struct memory *m, struct mem_proc *p, enum block_space spa
 			       .error = ev->result,
 			       .sure = p->from_start ? 0.9 : 0.5};
 
+	if (b && ev->result == CUDA_ERROR_DEINITIALIZED)
+		b->too_late = true;
 	if (!blames_pointer(ev->result))
 		return;
 	if (m->bad_free_list_cnt == BAD_FREES_MAX) {

@@ -43,20 +43,30 @@ static size_t drop_overlapped(struct memory *m, struct mem_proc *p, struct block
 	return n;
 }
 
+/* The driver takes addresses from several places that are terabytes apart: what lies between two
+ * of them is no hole. */
+#define REGION_GAP (1ull << 30)
+
 static void measure(struct fragmentation *f, struct block *const *list, size_t cnt)
 {
 	f->ranges = cnt;
-	for (size_t i = 1; i < cnt; i++) {
-		uint64_t hole = list[i]->key - (list[i - 1]->key + list[i - 1]->size);
+	f->regions = 1;
+	for (size_t i = 0; i < cnt; i++) {
+		uint64_t hole = i ? list[i]->key - (list[i - 1]->key + list[i - 1]->size) : 0;
 
+		f->span += list[i]->size;
 		if (!hole)
 			continue;
+		if (hole >= REGION_GAP) {
+			f->regions++;
+			continue;
+		}
+		f->span += hole;
 		f->holes++;
 		f->hole_bytes += hole;
 		if (hole > f->largest_hole)
 			f->largest_hole = hole;
 	}
-	f->span = list[cnt - 1]->key + list[cnt - 1]->size - list[0]->key;
 }
 
 void memory__snapshot(struct memory *m, struct mem_proc *p, uint64_t ns)

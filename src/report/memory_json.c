@@ -139,6 +139,7 @@ static void put_bad_frees(const struct memory *m, struct json *j)
 	json_u64(j, "unmatched_frees", m->unmatched_free_cnt);
 	json_u64(j, "unseen_frees", m->unseen_free_cnt);
 	json_u64(j, "late_frees", m->late_free_cnt);
+	json_u64(j, "too_late_frees", m->too_late_cnt);
 }
 
 static void put_fragmentation(const struct memory *m, struct json *j)
@@ -151,6 +152,7 @@ static void put_fragmentation(const struct memory *m, struct json *j)
 		report_json_ts(m->r, j, "ts", f->ts_ns);
 	}
 	json_u64(j, "ranges", f->ranges);
+	json_u64(j, "regions", f->regions);
 	json_u64(j, "holes", f->holes);
 	json_u64(j, "largest_hole", f->largest_hole);
 	json_u64(j, "span", f->span);

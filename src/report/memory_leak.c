@@ -38,6 +38,10 @@ static void leak(struct memory *m, const struct mem_proc *p, const struct block 
 	/* Addresses without memory, and memory of others. */
 	if (b->kind == BLOCK_RESERVED || b->kind == BLOCK_IPC)
 		return;
+	if (b->too_late) {
+		m->too_late_cnt++;
+		return;
+	}
 	m->leak_cnt++;
 	m->leak_bytes += b->size;
 	m->leak_ends[end].cnt++;

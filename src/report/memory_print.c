@@ -84,7 +84,7 @@ static void print_peak(const struct memory *m, const struct term *term)
 		human_bytes(largest, f->largest_hole);
 		human_count(hole, f->holes);
 		say(term,
-		    "%s ranges of process %u lay in %s of addresses, with %s hole%s, the largest %s",
+		    "%s ranges of process %u lay in %s of addresses with %s hole%s, the largest %s",
 		    cnt, f->pid, span, hole, plural(f->holes), largest);
 	}
 	if (m->failed_cnt) {
@@ -112,6 +112,11 @@ static void print_leaks(const struct memory *m, const struct term *term)
 		human_bytes(bytes, m->leak_ends[i].bytes);
 		say(term, "Never freed: %s allocation%s with %s, gone when %s", cnt,
 		    plural(m->leak_ends[i].cnt), bytes, how[i]);
+	}
+	if (m->too_late_cnt) {
+		human_count(cnt, m->too_late_cnt);
+		say(term, "%s allocation%s freed when the driver had shut down already", cnt,
+		    m->too_late_cnt == 1 ? " was" : "s were");
 	}
 	if (!m->leak_list_cnt)
 		return;

@@ -49,6 +49,7 @@ struct block {
 	uint32_t refs, maps; /* physical memory lives as long as one of them */
 	uint8_t kind, space;
 	bool size_known, counted;
+	bool too_late; /* a free of it came after the driver's end */
 	UT_hash_handle hh;
 };
 
@@ -155,7 +156,7 @@ struct mem_time {
 
 struct fragmentation {
 	uint32_t pid;
-	uint64_t ts_ns, ranges, holes, largest_hole, hole_bytes, span;
+	uint64_t ts_ns, ranges, regions, holes, largest_hole, hole_bytes, span;
 };
 
 struct memory {
@@ -172,6 +173,7 @@ struct memory {
 	uint64_t late_free_cnt;	  /* records of frees that came after the address was given again */
 	uint64_t unseen_free_cnt; /* blocks that must have been freed: others lie there now */
 	uint64_t unmatched_free_cnt; /* of pointers whose allocation was not seen */
+	uint64_t too_late_cnt;	     /* frees after the driver's end, which frees all: no leaks */
 	uint64_t pool_made_cnt, pool_gone_cnt, pool_trim_cnt;
 	bool reset_unknown; /* a context was released and it is not known whether it went */
 

@@ -229,7 +229,26 @@ static void test_fragmentation(void **state)
 	assert_int_equal(m->frag.largest_hole, 0x800);
 	assert_int_equal(m->frag.span, 0xa000);
 	check_json("'fragmentation':{'pid':100,");
-	check_json("'ranges':10,'holes':1,'largest_hole':2048,'span':40960,'share':0.05}");
+	check_json(
+		"'ranges':10,'regions':1,'holes':1,'largest_hole':2048,'span':40960,'share':0.05}");
+}
+
+/* Far apart: no hole. And what was tried to be freed after the driver's end is no leak. */
+static void test_regions(void **state)
+{
+	(void)state;
+	process("exec");
+	alloc("cuMemAlloc_v2", 0x100000, 0x1000);
+	alloc("cuMemAlloc_v2", 0x102000, 0x1000);
+	alloc("cuMemAlloc_v2", 0x7f0000000000, 0x2000);
+	release_err("cuMemFree_v2", 0x102000, 4);
+	process("exit");
+	finish();
+	check_json(
+		"'ranges':3,'regions':2,'holes':1,'largest_hole':4096,'span':20480,'share':0.2}");
+	assert_int_equal(m->leak_cnt, 2);
+	check_json("'too_late_frees':1,");
+	assert_int_equal(m->bad_free_cnt, 0);
 }
 
 /* Frees that were lost: nothing may stay for ever. */
@@ -301,8 +320,8 @@ int main(void)
 		TEST(test_every_kind),	TEST(test_bad_frees),
 		TEST(test_late_attach), TEST(test_late_record),
 		TEST(test_nested),	TEST(test_fragmentation),
-		TEST(test_lost_frees),	TEST(test_failed),
-		TEST(test_text),
+		TEST(test_regions),	TEST(test_lost_frees),
+		TEST(test_failed),	TEST(test_text),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
