@@ -221,15 +221,20 @@ void memory__free_at(struct memory *m, struct mem_proc *p, enum block_space spac
 	/* The inner call of this one did it. */
 	if (f && f->parent_id && f->parent_id == ev->id)
 		return;
-	if (b && ev->start_ns < b->born_ns) {
-		/* Nobody frees what he was not given yet: the record of make_room()'s block. */
+	/* Nobody frees what he was not given yet, so this is the late record of a block that had to
+	 * make room for the one that is here; or was, and has been freed since. */
+	if (b ? ev->start_ns < b->born_ns : f && m->unseen_free_cnt && ev->start_ns < f->start_ns) {
 		m->late_free_cnt++;
 		m->unseen_free_cnt -= m->unseen_free_cnt > 0;
-		count_free(m, b->kind, ev);
+		count_free(m, b ? b->kind : f->kind, ev);
 		return;
 	}
-	*freed_slot(m, p, key) =
-		(struct freed){key, ev->start_ns, ev->parent_id, p->life, (uint8_t)space};
+	*freed_slot(m, p, key) = (struct freed){.key = key,
+						.start_ns = ev->start_ns,
+						.parent_id = ev->parent_id,
+						.life = p->life,
+						.space = space,
+						.kind = b ? b->kind : BLOCK_DEVICE};
 	if (!b) {
 		m->unmatched_free_cnt++;
 		return;

@@ -136,7 +136,7 @@ struct bad_free {
 struct freed {
 	uint64_t key, start_ns, parent_id;
 	uint32_t life;
-	uint8_t space;
+	uint8_t space, kind;
 };
 
 #define LEAKS_MAX     1000
