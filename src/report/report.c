@@ -11,6 +11,8 @@
 #include "overview.h"
 #include "stage.h"
 #include "wait.h"
+#include "memory.h"
+#include "transfers.h"
 
 /* Version of the JSON form (docs/REPORT.md). */
 #define REPORT_SCHEMA 1
@@ -19,6 +21,8 @@ static const struct analysis_ops *const analyses[AN_CNT] = {
 	[AN_OVERVIEW] = &overview_ops, [AN_ITER] = &iter_ops,	    [AN_STAGE] = &stage_ops,
 	[AN_IDLE] = &idle_ops,	       [AN_WAIT] = &wait_ops,	    [AN_DRIVER] = &driver_ops,
 	[AN_LONGEST] = &longest_ops,   [AN_ANSWERS] = &answers_ops,
+	[AN_MEMORY] = &memory_ops,
+	[AN_TRANSFERS] = &transfers_ops,
 };
 
 void report_json_ts(const struct report *r, struct json *j, const char *name, uint64_t ns)
