@@ -84,6 +84,9 @@ $(LIB): $(OBJS) $(O)/sources
 $(O)/%.o: %.c $(O)/flags | $(GEN)
 	$(call say,CC,$<)mkdir -p $(@D); $(CC) $(CPPFLAGS_ALL) $(CFLAGS_ALL) $(DEP) -c $< -o $@
 
+# The assembler includes these files (.incbin): the compiler's list of dependencies does not have them.
+$(O)/src/report/html_assets.o: $(wildcard src/report/html/*.* src/report/html/vendor/*)
+
 # Written only when they change: what depends on them is then built again.
 put = { cat > $@.new; cmp -s $@.new $@ && rm $@.new || mv $@.new $@; }
 

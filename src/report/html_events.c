@@ -1,0 +1,538 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * Events for the page's timeline. A lane is what one thread did: its calls, or its system calls
+ * into the driver. What many events have in common (name, kernel; grid, stream, size) is kept once.
+ */
+#include "html.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <uthash.h>
+
+#include "sink/json.h"
+#include "sink/kernel_name.h"
+
+/* Bounds: what comes after them shares the last entry, or goes without details. */
+#define LANES	1024
+#define WHATS	(1 << 20)
+#define DETAILS (1 << 17)
+/* Of the density of events that were merged; a cell is 1 ms and doubles when the trace is longer. */
+#define CELLS	 2048
+#define CELL_MIN 1000000
+
+struct hev {
+	int64_t start : 48; /* ns since ts 0: 39 hours; later ones stand at the end */
+	uint64_t lane : 16;
+	uint64_t dur : 44; /* ns: 4.8 hours */
+	uint64_t what : 20;
+	uint32_t id;	 /* 0: none, or it has no room here */
+	uint32_t detail; /* 0: none */
+};
+_Static_assert(sizeof(struct hev) == 24, "a million events are 24 MB");
+
+struct cell {
+	uint32_t cnt;
+	uint8_t type; /* of the longest */
+	uint64_t busy_ns, longest_ns;
+};
+
+struct lane {
+	struct lane_key {
+		uint32_t pid, tid;
+		uint32_t driver;
+	} key;
+	unsigned idx;
+	char comm[32];
+	size_t cnt; /* events, when written */
+	struct cell *cells;
+	UT_hash_handle hh;
+};
+
+struct what {
+	struct what_key {
+		const char *name, *kernel;
+		uint32_t type, kind;
+	} key;
+	unsigned idx;
+	const char *op;
+	UT_hash_handle hh;
+};
+
+enum detail_flag {
+	D_UNFINISHED = 1 << 0,
+	D_ABANDONED = 1 << 1,
+	D_ERROR = 1 << 2,
+	D_CAPTURING = 1 << 3,
+	D_LAUNCH = 1 << 4,
+};
+
+struct detail {
+	struct detail_key {
+		uint64_t size, stream;
+		uint32_t grid[3], block[3], shared_mem;
+		uint32_t has, dir, flags;
+		int32_t result;
+		uint32_t pad;
+	} key;
+	unsigned idx;
+	UT_hash_handle hh;
+};
+
+struct html_events {
+	uint64_t base_ns;
+	struct hev *evs;
+	size_t cnt, cap, max;
+	struct lane *lanes, *lane_at[LANES];
+	struct what *whats;
+	struct detail *details;
+	unsigned lane_cnt, what_cnt, detail_cnt;
+	bool failed; /* no memory */
+	/* merged: events shorter than below_ns */
+	uint64_t below_ns, merged_cnt, step_ns;
+};
+
+struct html_events *html_events__new(uint64_t base_ns, size_t max)
+{
+	struct html_events *h = calloc(1, sizeof(*h));
+
+	if (!h)
+		return NULL;
+	h->base_ns = base_ns;
+	h->max = max > 16 ? max : 16;
+	h->step_ns = CELL_MIN;
+	return h;
+}
+
+static struct lane *find_lane(struct html_events *h, const struct event *ev)
+{
+	bool driver = ev->kind != EVENT_CALL && ev->kind != EVENT_PROCESS &&
+		      ev->kind != EVENT_LIBRARY;
+	struct lane_key key = {ev->pid, ev->tid, driver};
+	struct lane *l;
+
+	HASH_FIND(hh, h->lanes, &key, sizeof(key), l);
+	if (l)
+		return l;
+	if (h->lane_cnt == LANES)
+		return h->lane_at[LANES - 1];
+	l = calloc(1, sizeof(*l));
+	if (!l)
+		return NULL;
+	l->key = key;
+	l->idx = h->lane_cnt;
+	if (ev->comm)
+		strncpy(l->comm, ev->comm, sizeof(l->comm) - 1);
+	h->lane_at[h->lane_cnt++] = l;
+	HASH_ADD(hh, h->lanes, key, sizeof(key), l);
+	return l;
+}
+
+static struct what *find_what(struct html_events *h, const struct event *ev)
+{
+	struct what_key key = {0};
+	struct what *w;
+
+	key.name = ev->name;
+	key.kernel = ev->has & (HAS_LAUNCH | HAS_KERNEL) ? ev->launch.kernel : NULL;
+	key.type = ev->type;
+	key.kind = ev->kind;
+	HASH_FIND(hh, h->whats, &key, sizeof(key), w);
+	if (w)
+		return w;
+	if (h->what_cnt == WHATS)
+		return h->whats; /* hostile: a million names */
+	w = calloc(1, sizeof(*w));
+	if (!w)
+		return NULL;
+	w->key = key;
+	w->op = ev->op;
+	w->idx = h->what_cnt++;
+	HASH_ADD(hh, h->whats, key, sizeof(key), w);
+	return w;
+}
+
+/* Index of what is special about the event; 0: nothing. */
+static unsigned find_detail(struct html_events *h, const struct event *ev)
+{
+	static const struct detail_key none;
+	struct detail_key key = {0};
+	struct detail *d;
+
+	key.has = ev->has & (HAS_SIZE | HAS_STREAM | HAS_DIR);
+	key.size = ev->has & HAS_SIZE ? ev->size : 0;
+	key.stream = ev->has & HAS_STREAM ? ev->stream : 0;
+	key.dir = ev->has & HAS_DIR ? ev->dir : 0;
+	if (ev->has & HAS_LAUNCH && ev->launch.has_config) {
+		memcpy(key.grid, ev->launch.grid, sizeof(key.grid));
+		memcpy(key.block, ev->launch.block, sizeof(key.block));
+		key.shared_mem = ev->launch.shared_mem_sz;
+		key.flags |= D_LAUNCH | (ev->launch.capturing ? D_CAPTURING : 0);
+	}
+	key.flags |= (ev->unfinished ? D_UNFINISHED : 0) | (ev->abandoned ? D_ABANDONED : 0) |
+		     (ev->is_error ? D_ERROR : 0);
+	key.result = ev->is_error ? ev->result : 0;
+	if (!memcmp(&key, &none, sizeof(key)))
+		return 0;
+	HASH_FIND(hh, h->details, &key, sizeof(key), d);
+	if (d)
+		return d->idx;
+	if (h->detail_cnt == DETAILS || !(d = calloc(1, sizeof(*d))))
+		return 0;
+	d->key = key;
+	d->idx = ++h->detail_cnt;
+	HASH_ADD(hh, h->details, key, sizeof(key), d);
+	return d->idx;
+}
+
+static void add_cell(struct cell *to, const struct cell *c)
+{
+	to->cnt += c->cnt;
+	to->busy_ns += c->busy_ns;
+	if (c->longest_ns >= to->longest_ns && c->cnt) {
+		to->longest_ns = c->longest_ns;
+		to->type = c->type;
+	}
+}
+
+static void widen_cells(struct html_events *h)
+{
+	static const struct cell none;
+
+	h->step_ns *= 2;
+	for (unsigned i = 0; i < h->lane_cnt; i++) {
+		struct cell *cells = h->lane_at[i]->cells;
+
+		for (unsigned c = 0; cells && c < CELLS; c++) {
+			struct cell pair = none;
+
+			if (c < CELLS / 2) {
+				pair = cells[2 * c];
+				add_cell(&pair, &cells[2 * c + 1]);
+			}
+			cells[c] = pair;
+		}
+	}
+}
+
+static int merge(struct html_events *h, const struct hev *e, uint8_t type)
+{
+	struct lane *l = h->lane_at[e->lane];
+	uint64_t at = e->start > 0 ? (uint64_t)e->start : 0;
+	struct cell one = {.cnt = 1, .type = type, .busy_ns = e->dur, .longest_ns = e->dur};
+
+	if (!l->cells && !(l->cells = calloc(CELLS, sizeof(*l->cells))))
+		return -ENOMEM;
+	while (at / h->step_ns >= CELLS)
+		widen_cells(h);
+	add_cell(&l->cells[at / h->step_ns], &one);
+	h->merged_cnt++;
+	return 0;
+}
+
+/* Bin of a duration: 8 for each power of two. */
+static unsigned dur_bin(uint64_t dur)
+{
+	unsigned log = dur < 8 ? 3 : 63 - (unsigned)__builtin_clzll(dur);
+
+	return dur < 8 ? (unsigned)dur : (log - 2) * 8 + (unsigned)(dur >> (log - 3) & 7);
+}
+
+static uint64_t bin_end(unsigned bin)
+{
+	return bin < 8 ? bin + 1 : (uint64_t)(bin % 8 + 9) << (bin / 8 - 1);
+}
+
+static uint8_t type_of(const uint8_t *types, const struct hev *e)
+{
+	return types[e->what];
+}
+
+/* Full: at least a quarter, the shortest, become density. */
+static int make_room(struct html_events *h)
+{
+	size_t bins[8 * 64] = {0}, sum = 0, kept = 0;
+	uint8_t *types = malloc(h->what_cnt);
+	unsigned bin = 0;
+	struct what *w, *next;
+	int err = 0;
+
+	if (!types)
+		return -ENOMEM;
+	HASH_ITER(hh, h->whats, w, next)
+		types[w->idx] = (uint8_t)w->key.type;
+	for (size_t i = 0; i < h->cnt; i++)
+		bins[dur_bin(h->evs[i].dur)]++;
+	while ((sum += bins[bin]) < h->cnt / 4)
+		bin++;
+	h->below_ns = bin_end(bin);
+	for (size_t i = 0; i < h->cnt && !err; i++) {
+		if (h->evs[i].dur < h->below_ns)
+			err = merge(h, &h->evs[i], type_of(types, &h->evs[i]));
+		else
+			h->evs[kept++] = h->evs[i];
+	}
+	h->cnt = kept;
+	free(types);
+	return err;
+}
+
+static int reserve(struct html_events *h)
+{
+	size_t cap = h->cap ? 2 * h->cap : 1 << 14;
+	struct hev *evs;
+
+	if (h->cnt < h->cap)
+		return 0;
+	if (h->cnt >= h->max)
+		return make_room(h);
+	cap = cap < h->max ? cap : h->max;
+	evs = realloc(h->evs, cap * sizeof(*evs));
+	if (!evs)
+		return -ENOMEM;
+	h->evs = evs;
+	h->cap = cap;
+	return 0;
+}
+
+static int64_t clamp_start(const struct html_events *h, uint64_t ns)
+{
+	const int64_t most = ((int64_t)1 << 47) - 1;
+	int64_t rel = (int64_t)(ns - h->base_ns);
+
+	return rel > most ? most : rel < -most ? -most : rel;
+}
+
+void html_events__event(struct html_events *h, const struct event *ev)
+{
+	const uint64_t dur_max = ((uint64_t)1 << 44) - 1;
+	struct lane *l = find_lane(h, ev);
+	struct what *w = find_what(h, ev);
+	uint64_t dur = event_duration_ns(ev);
+	struct hev e;
+
+	if (h->failed || !l || !w) {
+		h->failed = true;
+		return;
+	}
+	e = (struct hev){
+		.start = clamp_start(h, ev->start_ns),
+		.dur = dur < dur_max ? dur : dur_max,
+		.lane = l->idx,
+		.what = w->idx,
+		.id = ev->id <= UINT32_MAX ? (uint32_t)ev->id : 0,
+	};
+	if (e.dur < h->below_ns) {
+		h->failed = merge(h, &e, (uint8_t)ev->type);
+		return;
+	}
+	e.detail = find_detail(h, ev);
+	if (reserve(h))
+		h->failed = true;
+	else
+		h->evs[h->cnt++] = e;
+}
+
+/* By lane, then as they nest: what begins first, and of those the longest. */
+static int by_place(const void *a, const void *b)
+{
+	const struct hev *x = a, *y = b;
+
+	if (x->lane != y->lane)
+		return x->lane < y->lane ? -1 : 1;
+	if (x->start != y->start)
+		return x->start < y->start ? -1 : 1;
+	return x->dur > y->dur ? -1 : x->dur < y->dur;
+}
+
+static void put_varint(struct out *o, uint64_t x)
+{
+	char *p = out_reserve(o, 10);
+
+	for (; x >= 0x80; x >>= 7, o->len++)
+		*p++ = (char)(x | 0x80);
+	*p = (char)x;
+	o->len++;
+}
+
+static uint64_t zigzag(int64_t x)
+{
+	return ((uint64_t)x << 1) ^ (uint64_t)(x >> 63);
+}
+
+/* Five columns, each of all events: start (since the one before in its lane), duration, what,
+ * detail, id (since the one before). */
+static void put_columns(const struct html_events *h, struct out *o)
+{
+	const struct hev *e = h->evs;
+	int64_t id = 0;
+
+	for (size_t i = 0; i < h->cnt; i++) {
+		bool first = !i || e[i - 1].lane != e[i].lane;
+
+		put_varint(o, first ? zigzag(e[i].start)
+				    : zigzag((int64_t)e[i].start - (int64_t)e[i - 1].start));
+	}
+	for (size_t i = 0; i < h->cnt; i++)
+		put_varint(o, e[i].dur);
+	for (size_t i = 0; i < h->cnt; i++)
+		put_varint(o, e[i].what);
+	for (size_t i = 0; i < h->cnt; i++)
+		put_varint(o, e[i].detail);
+	for (size_t i = 0; i < h->cnt; i++) {
+		put_varint(o, zigzag((int64_t)e[i].id - id));
+		id = e[i].id;
+	}
+}
+
+static void put_cells(const struct html_events *h, const struct lane *l, struct json *j)
+{
+	json_open_array(j, "cells"); /* step, events, busy ns, type; again and again */
+	for (unsigned i = 0; l->cells && i < CELLS; i++) {
+		if (!l->cells[i].cnt)
+			continue;
+		json_u64(j, NULL, i);
+		json_u64(j, NULL, l->cells[i].cnt);
+		json_u64(j, NULL, l->cells[i].busy_ns);
+		json_u64(j, NULL, l->cells[i].type);
+	}
+	json_close_array(j);
+}
+
+static void put_lanes(struct html_events *h, struct json *j)
+{
+	for (size_t i = 0; i < h->cnt; i++)
+		h->lane_at[h->evs[i].lane]->cnt++;
+	json_open_array(j, "lanes");
+	for (unsigned i = 0; i < h->lane_cnt; i++) {
+		const struct lane *l = h->lane_at[i];
+
+		json_open(j, NULL);
+		json_u64(j, "pid", l->key.pid);
+		json_u64(j, "tid", l->key.tid);
+		json_text(j, "comm", l->comm, strlen(l->comm));
+		json_bool(j, "driver", l->key.driver);
+		json_u64(j, "events", l->cnt);
+		if (l->cells)
+			put_cells(h, l, j);
+		json_close(j);
+	}
+	json_close_array(j);
+}
+
+static void put_whats(const struct html_events *h, struct json *j)
+{
+	struct what *w, *next;
+
+	json_open_array(j, "whats"); /* in the order of their numbers: uthash keeps it */
+	HASH_ITER(hh, h->whats, w, next) {
+		json_open(j, NULL);
+		json_str(j, "type", event_type_name(w->key.type));
+		json_str(j, "name", w->key.name ? w->key.name : "?");
+		if (w->op)
+			json_str(j, "op", w->op);
+		if (w->key.kernel) {
+			size_t len;
+			const char *brief = kernel_short_name(w->key.kernel, &len);
+
+			json_text(j, "short", brief, len);
+			json_str(j, "kernel", w->key.kernel);
+		}
+		json_close(j);
+	}
+	json_close_array(j);
+}
+
+static void put_dim(struct json *j, const char *name, const uint32_t dim[3])
+{
+	json_open_array(j, name);
+	for (unsigned i = 0; i < 3; i++)
+		json_u64(j, NULL, dim[i]);
+	json_close_array(j);
+}
+
+static void put_details(const struct html_events *h, struct json *j)
+{
+	struct detail *d, *next;
+
+	json_open_array(j, "details"); /* the first is number 1 */
+	HASH_ITER(hh, h->details, d, next) {
+		const struct detail_key *k = &d->key;
+
+		json_open(j, NULL);
+		if (k->flags & D_LAUNCH) {
+			put_dim(j, "grid", k->grid);
+			put_dim(j, "block", k->block);
+			json_u64(j, "shared_mem", k->shared_mem);
+		}
+		if (k->has & HAS_SIZE)
+			json_u64(j, "size", k->size);
+		if (k->has & HAS_DIR && copy_dir_name(k->dir))
+			json_str(j, "direction", copy_dir_name(k->dir));
+		if (k->has & HAS_STREAM)
+			json_hex(j, "stream", k->stream);
+		if (k->flags & D_ERROR) {
+			const char *error = cuda_result_name(k->result);
+
+			json_i64(j, "result", k->result);
+			if (error)
+				json_str(j, "error", error);
+		}
+		if (k->flags & D_CAPTURING)
+			json_bool(j, "capturing", true);
+		if (k->flags & D_UNFINISHED)
+			json_bool(j, "unfinished", true);
+		if (k->flags & D_ABANDONED)
+			json_bool(j, "abandoned", true);
+		json_close(j);
+	}
+	json_close_array(j);
+}
+
+int html_events__write(struct html_events *h, struct out *meta, struct out *columns)
+{
+	struct json j;
+
+	if (h->failed)
+		return -ENOMEM;
+	qsort(h->evs, h->cnt, sizeof(*h->evs), by_place);
+	json__init(&j, meta);
+	json_open(&j, NULL);
+	json_u64(&j, "events", h->cnt);
+	json_u64(&j, "merged", h->merged_cnt);
+	json_u64(&j, "below_ns", h->below_ns);
+	json_u64(&j, "step_ns", h->step_ns);
+	json_open_array(&j, "types");
+	for (unsigned i = 0; i < TYPE_CNT; i++)
+		json_str(&j, NULL, event_type_name(i));
+	json_close_array(&j);
+	put_lanes(h, &j);
+	put_whats(h, &j);
+	put_details(h, &j);
+	json_close(&j);
+	put_columns(h, columns);
+	return 0;
+}
+
+void html_events__free(struct html_events *h)
+{
+	struct what *w, *wnext;
+	struct detail *d, *dnext;
+
+	if (!h)
+		return;
+	HASH_CLEAR(hh, h->lanes);
+	for (unsigned i = 0; i < h->lane_cnt; i++) {
+		free(h->lane_at[i]->cells);
+		free(h->lane_at[i]);
+	}
+	HASH_ITER(hh, h->whats, w, wnext) {
+		HASH_DEL(h->whats, w);
+		free(w);
+	}
+	HASH_ITER(hh, h->details, d, dnext) {
+		HASH_DEL(h->details, d);
+		free(d);
+	}
+	free(h->evs);
+	free(h);
+}
