@@ -34,7 +34,8 @@ static void put_json(struct out *o, const char *s, size_t len)
 
 static void put_base64(struct out *o, const char *data, size_t len)
 {
-	static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+	static const char digits[] =
+		"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 	const uint8_t *p = (const uint8_t *)data;
 
 	for (size_t i = 0; i < len; i += 3) {

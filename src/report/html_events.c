@@ -3,93 +3,10 @@
  * Events for the page's timeline. A lane is what one thread did: its calls, or its system calls
  * into the driver. What many events have in common (name, kernel; grid, stream, size) is kept once.
  */
-#include "html.h"
+#include "html_events.h"
 
 #include <errno.h>
 #include <stdlib.h>
-#include <uthash.h>
-
-#include "sink/json.h"
-#include "sink/kernel_name.h"
-
-/* Bounds: what comes after them shares the last entry, or goes without details. */
-#define LANES	1024
-#define WHATS	(1 << 20)
-#define DETAILS (1 << 17)
-/* Of the density of events that were merged; a cell is 1 ms and doubles when the trace is longer. */
-#define CELLS	 2048
-#define CELL_MIN 1000000
-
-struct hev {
-	int64_t start : 48; /* ns since ts 0: 39 hours; later ones stand at the end */
-	uint64_t lane : 16;
-	uint64_t dur : 44; /* ns: 4.8 hours */
-	uint64_t what : 20;
-	uint32_t id;	 /* 0: none, or it has no room here */
-	uint32_t detail; /* 0: none */
-};
-_Static_assert(sizeof(struct hev) == 24, "a million events are 24 MB");
-
-struct cell {
-	uint32_t cnt;
-	uint8_t type; /* of the longest */
-	uint64_t busy_ns, longest_ns;
-};
-
-struct lane {
-	struct lane_key {
-		uint32_t pid, tid;
-		uint32_t driver;
-	} key;
-	unsigned idx;
-	char comm[32];
-	size_t cnt; /* events, when written */
-	struct cell *cells;
-	UT_hash_handle hh;
-};
-
-struct what {
-	struct what_key {
-		const char *name, *kernel;
-		uint32_t type, kind;
-	} key;
-	unsigned idx;
-	const char *op;
-	UT_hash_handle hh;
-};
-
-enum detail_flag {
-	D_UNFINISHED = 1 << 0,
-	D_ABANDONED = 1 << 1,
-	D_ERROR = 1 << 2,
-	D_CAPTURING = 1 << 3,
-	D_LAUNCH = 1 << 4,
-};
-
-struct detail {
-	struct detail_key {
-		uint64_t size, stream;
-		uint32_t grid[3], block[3], shared_mem;
-		uint32_t has, dir, flags;
-		int32_t result;
-		uint32_t pad;
-	} key;
-	unsigned idx;
-	UT_hash_handle hh;
-};
-
-struct html_events {
-	uint64_t base_ns;
-	struct hev *evs;
-	size_t cnt, cap, max;
-	struct lane *lanes, *lane_at[LANES];
-	struct what *whats;
-	struct detail *details;
-	unsigned lane_cnt, what_cnt, detail_cnt;
-	bool failed; /* no memory */
-	/* merged: events shorter than below_ns */
-	uint64_t below_ns, merged_cnt, step_ns;
-};
 
 struct html_events *html_events__new(uint64_t base_ns, size_t max)
 {
@@ -105,8 +22,8 @@ struct html_events *html_events__new(uint64_t base_ns, size_t max)
 
 static struct lane *find_lane(struct html_events *h, const struct event *ev)
 {
-	bool driver = ev->kind != EVENT_CALL && ev->kind != EVENT_PROCESS &&
-		      ev->kind != EVENT_LIBRARY;
+	bool driver =
+		ev->kind != EVENT_CALL && ev->kind != EVENT_PROCESS && ev->kind != EVENT_LIBRARY;
 	struct lane_key key = {ev->pid, ev->tid, driver};
 	struct lane *l;
 
@@ -258,7 +175,7 @@ static int make_room(struct html_events *h)
 
 	if (!types)
 		return -ENOMEM;
-	HASH_ITER(hh, h->whats, w, next)
+	HASH_ITER (hh, h->whats, w, next)
 		types[w->idx] = (uint8_t)w->key.type;
 	for (size_t i = 0; i < h->cnt; i++)
 		bins[dur_bin(h->evs[i].dur)]++;
@@ -332,187 +249,6 @@ void html_events__event(struct html_events *h, const struct event *ev)
 		h->evs[h->cnt++] = e;
 }
 
-/* By lane, then as they nest: what begins first, and of those the longest. */
-static int by_place(const void *a, const void *b)
-{
-	const struct hev *x = a, *y = b;
-
-	if (x->lane != y->lane)
-		return x->lane < y->lane ? -1 : 1;
-	if (x->start != y->start)
-		return x->start < y->start ? -1 : 1;
-	return x->dur > y->dur ? -1 : x->dur < y->dur;
-}
-
-static void put_varint(struct out *o, uint64_t x)
-{
-	char *p = out_reserve(o, 10);
-
-	for (; x >= 0x80; x >>= 7, o->len++)
-		*p++ = (char)(x | 0x80);
-	*p = (char)x;
-	o->len++;
-}
-
-static uint64_t zigzag(int64_t x)
-{
-	return ((uint64_t)x << 1) ^ (uint64_t)(x >> 63);
-}
-
-/* Five columns, each of all events: start (since the one before in its lane), duration, what,
- * detail, id (since the one before). */
-static void put_columns(const struct html_events *h, struct out *o)
-{
-	const struct hev *e = h->evs;
-	int64_t id = 0;
-
-	for (size_t i = 0; i < h->cnt; i++) {
-		bool first = !i || e[i - 1].lane != e[i].lane;
-
-		put_varint(o, first ? zigzag(e[i].start)
-				    : zigzag((int64_t)e[i].start - (int64_t)e[i - 1].start));
-	}
-	for (size_t i = 0; i < h->cnt; i++)
-		put_varint(o, e[i].dur);
-	for (size_t i = 0; i < h->cnt; i++)
-		put_varint(o, e[i].what);
-	for (size_t i = 0; i < h->cnt; i++)
-		put_varint(o, e[i].detail);
-	for (size_t i = 0; i < h->cnt; i++) {
-		put_varint(o, zigzag((int64_t)e[i].id - id));
-		id = e[i].id;
-	}
-}
-
-static void put_cells(const struct html_events *h, const struct lane *l, struct json *j)
-{
-	json_open_array(j, "cells"); /* step, events, busy ns, type; again and again */
-	for (unsigned i = 0; l->cells && i < CELLS; i++) {
-		if (!l->cells[i].cnt)
-			continue;
-		json_u64(j, NULL, i);
-		json_u64(j, NULL, l->cells[i].cnt);
-		json_u64(j, NULL, l->cells[i].busy_ns);
-		json_u64(j, NULL, l->cells[i].type);
-	}
-	json_close_array(j);
-}
-
-static void put_lanes(struct html_events *h, struct json *j)
-{
-	for (size_t i = 0; i < h->cnt; i++)
-		h->lane_at[h->evs[i].lane]->cnt++;
-	json_open_array(j, "lanes");
-	for (unsigned i = 0; i < h->lane_cnt; i++) {
-		const struct lane *l = h->lane_at[i];
-
-		json_open(j, NULL);
-		json_u64(j, "pid", l->key.pid);
-		json_u64(j, "tid", l->key.tid);
-		json_text(j, "comm", l->comm, strlen(l->comm));
-		json_bool(j, "driver", l->key.driver);
-		json_u64(j, "events", l->cnt);
-		if (l->cells)
-			put_cells(h, l, j);
-		json_close(j);
-	}
-	json_close_array(j);
-}
-
-static void put_whats(const struct html_events *h, struct json *j)
-{
-	struct what *w, *next;
-
-	json_open_array(j, "whats"); /* in the order of their numbers: uthash keeps it */
-	HASH_ITER(hh, h->whats, w, next) {
-		json_open(j, NULL);
-		json_str(j, "type", event_type_name(w->key.type));
-		json_str(j, "name", w->key.name ? w->key.name : "?");
-		if (w->op)
-			json_str(j, "op", w->op);
-		if (w->key.kernel) {
-			size_t len;
-			const char *brief = kernel_short_name(w->key.kernel, &len);
-
-			json_text(j, "short", brief, len);
-			json_str(j, "kernel", w->key.kernel);
-		}
-		json_close(j);
-	}
-	json_close_array(j);
-}
-
-static void put_dim(struct json *j, const char *name, const uint32_t dim[3])
-{
-	json_open_array(j, name);
-	for (unsigned i = 0; i < 3; i++)
-		json_u64(j, NULL, dim[i]);
-	json_close_array(j);
-}
-
-static void put_details(const struct html_events *h, struct json *j)
-{
-	struct detail *d, *next;
-
-	json_open_array(j, "details"); /* the first is number 1 */
-	HASH_ITER(hh, h->details, d, next) {
-		const struct detail_key *k = &d->key;
-
-		json_open(j, NULL);
-		if (k->flags & D_LAUNCH) {
-			put_dim(j, "grid", k->grid);
-			put_dim(j, "block", k->block);
-			json_u64(j, "shared_mem", k->shared_mem);
-		}
-		if (k->has & HAS_SIZE)
-			json_u64(j, "size", k->size);
-		if (k->has & HAS_DIR && copy_dir_name(k->dir))
-			json_str(j, "direction", copy_dir_name(k->dir));
-		if (k->has & HAS_STREAM)
-			json_hex(j, "stream", k->stream);
-		if (k->flags & D_ERROR) {
-			const char *error = cuda_result_name(k->result);
-
-			json_i64(j, "result", k->result);
-			if (error)
-				json_str(j, "error", error);
-		}
-		if (k->flags & D_CAPTURING)
-			json_bool(j, "capturing", true);
-		if (k->flags & D_UNFINISHED)
-			json_bool(j, "unfinished", true);
-		if (k->flags & D_ABANDONED)
-			json_bool(j, "abandoned", true);
-		json_close(j);
-	}
-	json_close_array(j);
-}
-
-int html_events__write(struct html_events *h, struct out *meta, struct out *columns)
-{
-	struct json j;
-
-	if (h->failed)
-		return -ENOMEM;
-	qsort(h->evs, h->cnt, sizeof(*h->evs), by_place);
-	json__init(&j, meta);
-	json_open(&j, NULL);
-	json_u64(&j, "events", h->cnt);
-	json_u64(&j, "merged", h->merged_cnt);
-	json_u64(&j, "below_ns", h->below_ns);
-	json_u64(&j, "step_ns", h->step_ns);
-	json_open_array(&j, "types");
-	for (unsigned i = 0; i < TYPE_CNT; i++)
-		json_str(&j, NULL, event_type_name(i));
-	json_close_array(&j);
-	put_lanes(h, &j);
-	put_whats(h, &j);
-	put_details(h, &j);
-	json_close(&j);
-	put_columns(h, columns);
-	return 0;
-}
-
 void html_events__free(struct html_events *h)
 {
 	struct what *w, *wnext;
@@ -525,11 +261,11 @@ void html_events__free(struct html_events *h)
 		free(h->lane_at[i]->cells);
 		free(h->lane_at[i]);
 	}
-	HASH_ITER(hh, h->whats, w, wnext) {
+	HASH_ITER (hh, h->whats, w, wnext) {
 		HASH_DEL(h->whats, w);
 		free(w);
 	}
-	HASH_ITER(hh, h->details, d, dnext) {
+	HASH_ITER (hh, h->details, d, dnext) {
 		HASH_DEL(h->details, d);
 		free(d);
 	}

@@ -45,7 +45,7 @@ static void put_thread(struct html_events *h, uint32_t tid, size_t cnt, uint64_t
 	uint64_t step = len_ns / (cnt ? cnt : 1);
 
 	f.tid = tid;
-	f.next_id = tid * 10000000ull;
+	f.next_id = (tid - 4710) * 10000000ull;
 	f.comm = tid % 2 ? "pt_main_thread" : "python3";
 	for (size_t i = 0; i < cnt; i++) {
 		uint64_t dur = step / 2 + step * (i * 7919 % 101) / 300;

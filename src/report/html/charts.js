@@ -46,7 +46,7 @@ const charts = {
 			width: 600, height: opts.height || 220, padding: [10, 8, 0, 0],
 			scales: {
 				x: {time: false},
-				y: {range: (u, lo, hi) => [0, hi > 0 ? hi * 1.08 : 1]},
+				y: {range: (u, lo, hi) => [0, opts.most || (hi > 0 ? hi * 1.08 : 1)]},
 				...(right ? {y2: {range: (u, lo, hi) => [0, hi > 0 ? hi * 1.3 : 1]}} : {}),
 			},
 			axes: [charts.axis(opts.x), charts.axis(left.show, 0), ...(right ? [charts.axis(right.show, 1)] : [])],

@@ -93,7 +93,7 @@ const draw = {
 		g.fillRect(left, y, Math.max(1, right - left - (w > 4 ? 1 : 0)), ROW - 2);
 		if (room > 18) {
 			g.fillStyle = draw.ink(c);
-			draw.text(g, tl.label(e), Math.max(left, 0) + 4, y + ROW / 2, room, tl.ev.what[e]);
+			draw.text(g, timeline.label(tl, e), Math.max(left, 0) + 4, y + ROW / 2, room, tl.ev.what[e]);
 		}
 	},
 
@@ -119,7 +119,7 @@ const draw = {
 	time(t, step) {
 		const [unit, name] = step >= 1e6 ? [1e9, 's'] : [1e6, 'ms'];
 		const digits = Math.max(0, Math.ceil(-Math.log10(step / unit) - 1e-9));
-		return (t / unit).toLocaleString('en-US', {minimumFractionDigits: digits, maximumFractionDigits: digits}) + NBSP + name;
+		return (Math.abs(t) < step / 2 ? 0 : t / unit).toLocaleString('en-US', {minimumFractionDigits: digits, maximumFractionDigits: digits}) + NBSP + name;
 	},
 
 	ruler(g, tl, height) {
@@ -170,7 +170,9 @@ const draw = {
 		for (const f of tl.marks) {
 			const x = (f.at - tl.t0) * k;
 			g.fillStyle = tl.css.accent;
+			g.globalAlpha = 0.4;
 			g.fillRect(x, RULER - 4, 1.5, height);
+			g.globalAlpha = 1;
 			g.beginPath();
 			g.arc(x + 0.75, RULER - 5, 4, 0, 7);
 			g.fill();
@@ -202,7 +204,7 @@ const draw = {
 
 	/* A frame around the event that is selected or under the pointer. */
 	frame(g, tl, spot, colour, top) {
-		if (!spot)
+		if (!spot || spot.row.E[spot.i] < tl.t0 || spot.row.S[spot.i] > tl.t1)
 			return;
 		const k = tl.width / (tl.t1 - tl.t0), {row, i, lane, r} = spot;
 		const x = (row.S[i] - tl.t0) * k, w = Math.max(3, (row.E[i] - row.S[i]) * k);

@@ -10,7 +10,7 @@
 const SLICE = 200000;
 
 const events = {
-	/* Bytes of the <script> with the packed columns; throws where the browser cannot unpack. */
+	/* Bytes of the packed columns; throws where the browser cannot unpack. */
 	async unpack(text) {
 		if (!('DecompressionStream' in window))
 			throw new Error('This browser is too old for the timeline (it has no DecompressionStream). The rest of the report is complete.');

@@ -22,7 +22,7 @@ const sections = {
 		const spread = (s, show) => s && s.p95 !== undefined ? `p95 ${show(s.p95)}` : '';
 		return [
 			el('p', {}, it.why ? `${fmt.count(it.count)} iterations: ${it.why}.` : null, it.warmup ? ` ${fmt.count(it.warmup)} of them ${it.warmup > 1 ? 'are' : 'is'} warm-up and left out of the figures.` : null,
-				it.confidence !== undefined ? el('span', {class: 'muted'}, ` Confidence ${fmt.share(it.confidence)}.`) : null),
+				it.confidence !== undefined ? el('span', {class: 'muted'}, ` Confidence ${Math.round(100 * it.confidence)}${NBSP}%.`) : null),
 			figures([
 				['time, median', med(it.time_ns, fmt.ns), spread(it.time_ns, fmt.ns)],
 				['kernels', med(it.kernels, fmt.count), spread(it.kernels, fmt.count)],
@@ -37,8 +37,9 @@ const sections = {
 				{label: 'in launches', values: list.map(x => x.launch_ns), colour: CLASSES.kernel, show: fmt.ns, fill: true},
 				{label: 'waiting', values: list.map(x => x.sync_ns), colour: CLASSES.sync, show: fmt.ns},
 				{label: 'kernels', values: list.map(x => x.kernels), colour: CLASSES.memory, show: fmt.count, right: true, points: true},
-			], {label: 'Time and kernels of each iteration', x: v => Number.isInteger(v) ? String(v) : '', xLabel: 'iteration', pick: i => timeline.goIteration(tl, i)}) : null,
-			el('p', {class: 'muted hint'}, 'A click on an iteration opens it on the timeline.'),
+			], {label: 'Time and kernels of each iteration', x: v => Number.isInteger(v) ? String(v) : '', xLabel: 'iteration', pick: i => timeline.goIteration(tl, i),
+				most: 1.08 * Math.max(...list.filter(x => !x.warmup).map(x => x.time_ns), 1)}) : null,
+			el('p', {class: 'muted hint'}, 'A click on an iteration opens it on the timeline.', it.warmup ? ' Warm-up may go beyond the plot.' : ''),
 			has(it.sequence) ? sub('What an iteration launches', table.make([
 				col.kernel('kernel', 'kernel'), col.count('times', 'count', {bar: x => x.count / it.sequence[0].count}),
 			], it.sequence, {label: 'Kernels of an iteration', first: 8})) : null,
@@ -93,7 +94,7 @@ const sections = {
 			figures([['waiting', fmt.ns(w.total_ns)], ['share of the trace', fmt.share(w.share)], ['calls', fmt.count(w.count)], ['off the CPU', fmt.ns(w.off_cpu_ns)]]),
 			has(w.functions) ? table.make([col.text('function', 'name', {name: true}), col.count('calls', 'count'), col.ns('total', 'total_ns', {bar: x => x.total_ns / w.total_ns}),
 				col.ns('mean', 'mean_ns'), col.ns('p95', 'p95_ns', {minor: true}), col.ns('longest', 'max_ns'),
-				{label: 'waited for', get: x => has(x.for) ? x.for[0].kernel || x.for[0].what : '', show: v => v ? shortKernel(v) : '', minor: true, name: true, title: x => has(x.for) ? x.for[0].kernel || '' : ''},
+				{label: 'waited for', get: x => has(x.for) ? x.for[0].kernel || x.for[0].what : '', show: v => v ? kernelName(v) : '', minor: true, name: true, title: x => has(x.for) ? x.for[0].kernel || '' : ''},
 			], w.functions, {label: 'Functions that wait', sort: 2}) : null,
 			has(w.longest) ? sub('Longest', table.make([col.ts('at', 'ts'), col.ns('for', 'duration_ns'), col.text('function', 'name', {name: true}), col.kernel('after', 'after_kernel', {minor: true})],
 				w.longest, {label: 'Longest waits', first: 5, ...jump(tl)})) : null,
@@ -143,7 +144,7 @@ const sections = {
 			has(o.error_codes) ? sub('Errors', table.make([col.text('error', 'error'), col.count('calls', 'count'), col.text('first in', 'first', {name: true}), col.ts('at', 'first_ts')],
 				o.error_codes, {label: 'Errors', ...jump(tl, 'first_ts')})) : null,
 			has(r.longest) ? sub('Longest calls', table.make([col.ts('at', 'ts'), col.ns('took', 'duration_ns', {bar: x => x.duration_ns / r.longest[0].duration_ns}),
-				{label: 'call', get: x => x.kernel || x.name, show: (v, x) => x.kernel ? shortKernel(x.kernel) : x.name, name: true, title: x => x.kernel || ''},
+				{label: 'call', get: x => x.kernel || x.name, show: (v, x) => x.kernel ? kernelName(x.kernel) : x.name, name: true, title: x => x.kernel || ''},
 				col.class('class', 'type'), col.count('id', 'id', {show: String, minor: true}), col.count('thread', 'tid', {show: String, minor: true})],
 			r.longest, {label: 'Longest calls', sort: 1, ...jump(tl)})) : null,
 		];

@@ -33,10 +33,12 @@ const table = {
 
 	head(t, c, i) {
 		const th = el('th', {scope: 'col', class: (c.num ? 'num ' : '') + (c.minor ? 'minor' : '')},
-			el('button', {type: 'button', onclick: () => table.sort(t, i)}, c.label, el('span', {class: 'arrow', 'aria-hidden': 'true'})));
+			el('button', {type: 'button', onclick: () => table.sort(t, i)}, c.num ? [table.arrow(), c.label] : [c.label, table.arrow()]));
 		t.heads.push(th);
 		return th;
 	},
+
+	arrow: () => el('span', {class: 'arrow', 'aria-hidden': 'true'}),
 
 	sort(t, i) {
 		t.down = t.by === i ? !t.down : !!t.columns[i].num;
@@ -103,7 +105,7 @@ const col = {
 	ts: (label, key, more) => ({label, get: r => r[key], show: fmt.ts, num: true, ...more}),
 	share: (label, key, more) => ({label, get: r => r[key], show: fmt.share, num: true, ...more}),
 	kernel: (label, key, more) => ({
-		label, get: r => r[key], show: v => v ? shortKernel(v) : '', title: r => r[key] || '', name: true, ...more,
+		label, get: r => r[key], show: v => v ? kernelName(v) : '', title: r => r[key] || '', name: true, ...more,
 	}),
 	class: (label, key) => ({
 		label, get: r => r[key], show: v => [charts.swatch(colour(v)), v],

@@ -41,7 +41,10 @@ const timeline = {
 	tools(tl) {
 		const button = (text, label, f) => el('button', {type: 'button', class: 'ghost', 'aria-label': label, title: label, onclick: f}, text);
 		tl.query = el('input', {type: 'search', id: 'tl-search', placeholder: 'Find a kernel or function', 'aria-label': 'Find a kernel or function',
-			oninput: () => timeline.find(tl, tl.query.value),
+			oninput: () => {
+				clearTimeout(tl.typing);
+				tl.typing = setTimeout(() => timeline.find(tl, tl.query.value), 120);
+			},
 			onkeydown: e => {
 				if (e.key === 'Enter') {
 					e.preventDefault();
@@ -76,7 +79,7 @@ const timeline = {
 			el('p', {class: 'muted'}, 'Wheel or pinch zooms, dragging moves, a double click fits the event. Keys: ',
 				[['← →', 'move'], ['+ −', 'zoom'], ['0', 'all'], [', .', 'event before and after'], ['↑ ↓', 'scroll'], ['/', 'search']].map(
 					([k, what]) => [el('kbd', {}, k), ` ${what}  `]),
-				'A pixel has the colour of the longest event in it and is stronger the more of it is busy.'));
+				el('br'), 'A pixel has the colour of the longest event in it and is stronger the more of it is busy.'));
 	},
 
 	async load(tl, text) {
@@ -132,7 +135,7 @@ const timeline = {
 			lane.y = y;
 			lane.height = LABEL + Math.max(1, lane.rows.length) * ROW + GAP;
 			lane.title = clean(`${lane.comm || 'thread'}  ${lane.pid === lane.tid ? 'pid ' + lane.pid : `pid ${lane.pid} · tid ${lane.tid}`}  ·  ` +
-				(lane.driver ? `${fmt.count(lane.events)} driver calls` : `${fmt.count(lane.events)} events`));
+				fmt.count(lane.events + lane.cells.reduce((a, c) => a + c.count, 0)) + (lane.driver ? ' driver calls' : ' events'));
 			y += lane.height;
 		}
 		tl.total = y + tl.top;
@@ -145,7 +148,7 @@ const timeline = {
 		tl.ratio = Math.min(2, devicePixelRatio || 1);
 		tl.width = tl.scroller.clientWidth;
 		tl.height = Math.max(120, Math.min(tl.total + 4, Math.round(innerHeight * 0.62)));
-		tl.scroller.style.height = tl.height + 'px';
+		tl.scroller.style.height = tl.height + 2 + 'px'; /* its border */
 		tl.space.style.height = Math.max(0, tl.total - tl.height) + 'px';
 		tl.mapWidth = tl.width;
 		tl.mapHeight = 48;
@@ -277,7 +280,7 @@ const timeline = {
 		put('abandoned', d.abandoned, () => 'yes');
 		put('id', ev.id[e] || undefined);
 		put('thread', `${spot.lane.pid} / ${spot.lane.tid}`);
-		put('kernel', w.kernel);
+		put('kernel', w.kernel !== w.short ? w.kernel : undefined);
 		return out;
 	},
 

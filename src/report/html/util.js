@@ -54,6 +54,8 @@ const fmt = {
 	bytes(x) {
 		if (x === null || x === undefined)
 			return '';
+		if (x === 0)
+			return '0';
 		return fmt.scaled(x, [[1, 'B'], [1024, 'KiB'], [2 ** 20, 'MiB'], [2 ** 30, 'GiB'], [2 ** 40, 'TiB']]);
 	},
 	share(x) {
@@ -65,9 +67,9 @@ const fmt = {
 	gbps(x) {
 		return x === null || x === undefined ? '' : fmt.num(x) + NBSP + 'GB/s';
 	},
-	/* ts of the trace: milliseconds */
+	/* ts of the trace, in milliseconds: exact enough to tell places apart */
 	ts(x) {
-		return x === null || x === undefined ? '' : fmt.ns(x * 1e6);
+		return x === null || x === undefined ? '' : (x / 1e3).toFixed(4) + NBSP + 's';
 	},
 	dim(d) {
 		return d ? d.join('\u200a×\u200a') : '';
@@ -113,6 +115,13 @@ function shortKernel(name) {
 	}
 	out = out.trim().split(' ').pop();
 	return depth === 0 && out ? out : s;
+}
+
+/* The short name, then what tells it from others of that name, paler. */
+function kernelName(name) {
+	const short = shortKernel(name), whole = clean(name).replace(/\(anonymous namespace\)::/g, ''), at = whole.indexOf(short);
+	const rest = at < 0 ? '' : whole.slice(at + short.length).replace(/^<\d+, /, '<').replace(/at::native::|std::/g, '');
+	return [short, rest ? el('span', {class: 'muted'}, ' ' + rest.slice(0, 160)) : null];
 }
 
 /* A CSS colour of the theme in use, for canvases. */
