@@ -72,7 +72,7 @@ static void alloc(struct event *ev, struct proc *p, enum mem_kind kind)
 {
 	if (!(ev->has & HAS_PTR) || !(ev->has & HAS_SIZE))
 		return;
-	mem__alloc(&p->mem, kind, ev->ptr, ev->size);
+	mem__alloc(&p->mem, kind, ev->ptr, ev->size, ev->end_ns);
 	ev->has_mem = true;
 }
 
@@ -81,7 +81,7 @@ static void create(struct event *ev, struct proc *p)
 {
 	if (!(ev->has & HAS_PTR) || !(ev->has & HAS_SIZE))
 		return;
-	mem__create(&p->mem, ev->ptr, ev->size);
+	mem__create(&p->mem, ev->ptr, ev->size, ev->end_ns);
 	ev->has_mem = true;
 }
 
@@ -91,7 +91,8 @@ static void release(struct event *ev, struct proc *p, bool physical)
 
 	if (!(ev->has & HAS_PTR))
 		return;
-	if (physical ? !mem__release(&p->mem, ev->ptr, &size) : !mem__free(&p->mem, ev->ptr, &size))
+	if (physical ? !mem__release(&p->mem, ev->ptr, ev->start_ns, &size)
+		     : !mem__free(&p->mem, ev->ptr, ev->start_ns, &size))
 		return;
 	set_size(ev, size);
 	ev->has_mem = true;

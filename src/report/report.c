@@ -3,10 +3,16 @@
 
 #include <stdlib.h>
 
+#include "memory.h"
+#include "transfers.h"
+
 /* Version of the JSON form (docs/REPORT.md). */
 #define REPORT_SCHEMA 1
 
-static const struct analysis_ops *const analyses[AN_CNT] = {0};
+static const struct analysis_ops *const analyses[AN_CNT] = {
+	[AN_MEMORY] = &memory_ops,
+	[AN_TRANSFERS] = &transfers_ops,
+};
 
 void report_json_ts(const struct report *r, struct json *j, const char *name, uint64_t ns)
 {
