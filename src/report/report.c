@@ -3,15 +3,25 @@
 
 #include <stdlib.h>
 
+#include "answers.h"
+#include "driver_calls.h"
+#include "idle.h"
+#include "iter.h"
+#include "longest.h"
 #include "memory.h"
+#include "overview.h"
+#include "stage.h"
 #include "transfers.h"
+#include "wait.h"
 
 /* Version of the JSON form (docs/REPORT.md). */
 #define REPORT_SCHEMA 1
 
 static const struct analysis_ops *const analyses[AN_CNT] = {
-	[AN_MEMORY] = &memory_ops,
-	[AN_TRANSFERS] = &transfers_ops,
+	[AN_MEMORY] = &memory_ops,   [AN_TRANSFERS] = &transfers_ops, [AN_OVERVIEW] = &overview_ops,
+	[AN_ITER] = &iter_ops,	     [AN_STAGE] = &stage_ops,	      [AN_IDLE] = &idle_ops,
+	[AN_WAIT] = &wait_ops,	     [AN_DRIVER] = &driver_ops,	      [AN_LONGEST] = &longest_ops,
+	[AN_ANSWERS] = &answers_ops,
 };
 
 void report_json_ts(const struct report *r, struct json *j, const char *name, uint64_t ns)
@@ -34,7 +44,7 @@ struct report *report__new(const struct report_opts *opts, const struct trace_in
 	for (unsigned i = 0; i < AN_CNT; i++) {
 		if (!analyses[i])
 			continue;
-		r->an[i] = analyses[i]->new(r);
+		r->an[i] = analyses[i]->new (r);
 		if (!r->an[i]) {
 			report__free(r);
 			return NULL;
