@@ -88,6 +88,8 @@ static unsigned find_detail(struct html_events *h, const struct event *ev)
 	key.flags |= (ev->unfinished ? D_UNFINISHED : 0) | (ev->abandoned ? D_ABANDONED : 0) |
 		     (ev->is_error ? D_ERROR : 0);
 	key.result = ev->is_error ? ev->result : 0;
+	if (ev->kind == EVENT_DRIVER && ev->drv && ev->drv->ret < 0 && !ev->unfinished)
+		key.result = (int32_t)ev->drv->ret;
 	if (!memcmp(&key, &none, sizeof(key)))
 		return 0;
 	HASH_FIND(hh, h->details, &key, sizeof(key), d);
@@ -176,7 +178,7 @@ static int make_room(struct html_events *h)
 	if (!types)
 		return -ENOMEM;
 	HASH_ITER (hh, h->whats, w, next)
-		types[w->idx] = (uint8_t)w->key.type;
+		types[w->idx] = html_type(w->key.kind, w->key.type);
 	for (size_t i = 0; i < h->cnt; i++)
 		bins[dur_bin(h->evs[i].dur)]++;
 	while ((sum += bins[bin]) < h->cnt / 4)
@@ -239,7 +241,7 @@ void html_events__event(struct html_events *h, const struct event *ev)
 		.id = ev->id <= UINT32_MAX ? (uint32_t)ev->id : 0,
 	};
 	if (e.dur < h->below_ns) {
-		h->failed = merge(h, &e, (uint8_t)ev->type);
+		h->failed = merge(h, &e, html_type(ev->kind, ev->type));
 		return;
 	}
 	e.detail = find_detail(h, ev);

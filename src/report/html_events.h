@@ -87,4 +87,18 @@ struct html_events {
 	uint64_t below_ns, merged_cnt, step_ns;
 };
 
+/* Launches and system calls into the driver are both of TYPE_KERNEL: the page has its own type for
+ * the latter. */
+#define HTML_TYPE_DRIVER TYPE_CNT
+
+static inline uint8_t html_type(uint32_t kind, uint32_t type)
+{
+	return kind == EVENT_DRIVER ? HTML_TYPE_DRIVER : (uint8_t)type;
+}
+
+static inline const char *html_type_name(uint8_t type)
+{
+	return type == HTML_TYPE_DRIVER ? "driver" : event_type_name(type);
+}
+
 #endif /* REPORT_HTML_EVENTS_H */

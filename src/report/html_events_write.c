@@ -101,7 +101,7 @@ static void put_whats(const struct html_events *h, struct json *j)
 	json_open_array(j, "whats"); /* in the order of their numbers: uthash keeps it */
 	HASH_ITER (hh, h->whats, w, next) {
 		json_open(j, NULL);
-		json_str(j, "type", event_type_name(w->key.type));
+		json_str(j, "type", html_type_name(html_type(w->key.kind, w->key.type)));
 		json_str(j, "name", w->key.name ? w->key.name : "?");
 		if (w->op)
 			json_str(j, "op", w->op);
@@ -145,8 +145,8 @@ static void put_details(const struct html_events *h, struct json *j)
 			json_str(j, "direction", copy_dir_name(k->dir));
 		if (k->has & HAS_STREAM)
 			json_hex(j, "stream", k->stream);
-		if (k->flags & D_ERROR) {
-			const char *error = cuda_result_name(k->result);
+		if (k->flags & D_ERROR || k->result < 0) {
+			const char *error = k->result > 0 ? cuda_result_name(k->result) : NULL;
 
 			json_i64(j, "result", k->result);
 			if (error)
@@ -177,8 +177,8 @@ int html_events__write(struct html_events *h, struct out *meta, struct out *colu
 	json_u64(&j, "below_ns", h->below_ns);
 	json_u64(&j, "step_ns", h->step_ns);
 	json_open_array(&j, "types");
-	for (unsigned i = 0; i < TYPE_CNT; i++)
-		json_str(&j, NULL, event_type_name(i));
+	for (unsigned i = 0; i <= HTML_TYPE_DRIVER; i++)
+		json_str(&j, NULL, html_type_name((uint8_t)i));
 	json_close_array(&j);
 	put_lanes(h, &j);
 	put_whats(h, &j);

@@ -26,11 +26,12 @@ const charts = {
 		return el('div', {}, bar, legend);
 	},
 
-	axis(show, side, label) {
+	axis(show, side, binary) {
 		return {
 			stroke: () => cssVar('--muted'), grid: {stroke: () => side ? 'transparent' : cssVar('--grid'), width: 1},
 			ticks: {show: false}, font: '11px system-ui, sans-serif', size: side === undefined ? 28 : 68, gap: 4,
-			values: (u, vals) => vals.map(v => v === null ? '' : show(v)), label, ...(side === undefined ? {} : {scale: side ? 'y2' : 'y'}),
+			...(binary ? {incrs: Array.from({length: 50}, (x, i) => 2 ** i)} : {}),
+			values: (u, vals) => vals.map(v => v === null ? '' : show(v)), ...(side === undefined ? {} : {scale: side ? 'y2' : 'y'}),
 			...(side ? {side: 1} : {}),
 		};
 	},
@@ -49,7 +50,7 @@ const charts = {
 				y: {range: (u, lo, hi) => [0, opts.most || (hi > 0 ? hi * 1.08 : 1)]},
 				...(right ? {y2: {range: (u, lo, hi) => [0, hi > 0 ? hi * 1.3 : 1]}} : {}),
 			},
-			axes: [charts.axis(opts.x), charts.axis(left.show, 0), ...(right ? [charts.axis(right.show, 1)] : [])],
+			axes: [charts.axis(opts.x), charts.axis(left.show, 0, opts.binary), ...(right ? [charts.axis(right.show, 1)] : [])],
 			cursor: {drag: {x: !!opts.zoom, y: false}, points: {size: 6}},
 			legend: {live: true},
 			series: [{label: opts.xLabel || 'time', value: (u, v) => v === null ? '' : opts.x(v)}, ...series.map(s => ({

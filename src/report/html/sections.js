@@ -3,6 +3,7 @@
 /* The sections of the report below the timeline. Each takes the report (docs/REPORT.md) and the timeline, and
  * returns what stands in it; nothing when the trace has nothing to say on the matter. */
 
+const sentence = s => s.charAt(0).toUpperCase() + s.slice(1) + (s.endsWith('.') ? '' : '.');
 const has = list => Array.isArray(list) && list.length > 0;
 const figures = pairs => el('dl', {class: 'figures'}, pairs.filter(p => p && p[1] !== '' && p[1] !== undefined && p[1] !== null)
 	.map(([name, value, more]) => el('div', {}, el('dt', {}, name), el('dd', {}, value, more ? el('span', {class: 'muted'}, ' ' + more) : null))));
@@ -74,8 +75,8 @@ const sections = {
 		if (!idle || !idle.count)
 			return null;
 		return [
-			idle.what ? el('p', {class: 'muted'}, idle.what) : null,
-			figures([['idle in all', fmt.ns(idle.total_ns)], ['share of the trace', fmt.share(idle.share)], ['periods', fmt.count(idle.count)]]),
+			idle.what ? el('p', {class: 'muted'}, sentence(idle.what)) : null,
+			figures([['idle in all', fmt.ns(idle.total_ns)], ['share', fmt.share(idle.share), idle.span_ns ? `of ${fmt.ns(idle.span_ns)} from the first work to the last` : ''], ['periods', fmt.count(idle.count)], ['in iterations', fmt.ns(idle.in_iterations_ns)]]),
 			has(idle.by_cause) ? charts.stack(idle.by_cause.map((c, i) => ({label: c.cause, value: c.total_ns, text: fmt.ns(c.total_ns),
 				colour: [CLASSES.graph, CLASSES.module, CLASSES.memory, CLASSES.transfer, CLASSES.other][i % 5]})), 'Idle time by cause') : null,
 			has(idle.list) ? table.make([
@@ -94,10 +95,11 @@ const sections = {
 			figures([['waiting', fmt.ns(w.total_ns)], ['share of the trace', fmt.share(w.share)], ['calls', fmt.count(w.count)], ['off the CPU', fmt.ns(w.off_cpu_ns)]]),
 			has(w.functions) ? table.make([col.text('function', 'name', {name: true}), col.count('calls', 'count'), col.ns('total', 'total_ns', {bar: x => x.total_ns / w.total_ns}),
 				col.ns('mean', 'mean_ns'), col.ns('p95', 'p95_ns', {minor: true}), col.ns('longest', 'max_ns'),
-				{label: 'waited for', get: x => has(x.for) ? x.for[0].kernel || x.for[0].what : '', show: v => v ? kernelName(v) : '', minor: true, name: true, title: x => has(x.for) ? x.for[0].kernel || '' : ''},
+				{label: 'waited for', get: x => has(x.for) ? x.for[0].kernel || x.for[0].what : '', show: (v, x) => has(x.for) && x.for[0].kernel ? kernelName(v) : v, minor: true, name: true, title: x => has(x.for) ? x.for[0].kernel || '' : ''},
 			], w.functions, {label: 'Functions that wait', sort: 2}) : null,
 			has(w.longest) ? sub('Longest', table.make([col.ts('at', 'ts'), col.ns('for', 'duration_ns'), col.text('function', 'name', {name: true}), col.kernel('after', 'after_kernel', {minor: true})],
 				w.longest, {label: 'Longest waits', first: 5, ...jump(tl)})) : null,
+			has(w.may_wait) ? sub('May have waited too', table.make([col.text('function', 'name', {name: true}), col.count('calls', 'count'), col.ns('total', 'total_ns')], w.may_wait, {label: 'Calls that may have waited', first: 6})) : null,
 			has(w.callers) ? sub('Who waits', table.make([{label: 'stack', get: x => x.stack.join(' › '), name: true}, col.count('calls', 'count'), col.ns('total', 'total_ns')], w.callers, {label: 'Callers of waits', first: 6})) : null,
 		];
 	},
@@ -156,20 +158,22 @@ const sections = {
 			return null;
 		const over = m.over_time, kinds = over ? Object.keys(over.kinds).filter(k => over.kinds[k].some(x => x)) : [];
 		const steps = kinds.length ? over.kinds[kinds[0]].length : 0;
+		/* Not the seconds before there was any. */
+		const first = Math.max(0, Math.min(...kinds.map(k => over.kinds[k].findIndex(x => x))) - 2);
 		return [
 			figures([['peak of device memory', fmt.bytes(m.peak_bytes), m.peak_ts !== undefined ? `at ${fmt.ts(m.peak_ts)}` : ''],
 				['never freed', fmt.bytes(m.leak_bytes), m.leak_count ? `${fmt.count(m.leak_count)} allocations` : ''],
 				['allocations', m.rate ? fmt.num(m.rate) : '', 'a second'], m.fragmentation ? ['fragmentation', fmt.share(m.fragmentation.share), `${fmt.count(m.fragmentation.holes)} holes`] : null]),
-			steps > 1 ? [charts.plot(Array.from({length: steps}, (x, i) => i * over.step_ns), kinds.map(k => (
-				{label: k, values: over.kinds[k], colour: KINDS[k] || CLASSES.other, show: fmt.bytes, fill: true})),
-			{label: 'Memory over time by kind', x: fmt.ns, stepped: true, zoom: (a, b) => { timeline.around(tl, a, b, 0); }}),
+			steps - first > 1 ? [charts.plot(Array.from({length: steps - first}, (x, i) => (first + i) * over.step_ns), kinds.map(k => (
+				{label: k, values: over.kinds[k].slice(first), colour: KINDS[k] || CLASSES.other, show: fmt.bytes, fill: true})),
+			{label: 'Memory over time by kind', binary: true, x: fmt.ns, stepped: true, zoom: (a, b) => { timeline.around(tl, a, b, 0); }}),
 			el('p', {class: 'muted hint'}, 'Drag over a part of the plot to open it on the timeline.')] : null,
 			table.make([{label: 'kind', get: x => x.kind, show: v => [charts.swatch(KINDS[v] || CLASSES.other), v]}, col.bytes('peak', 'peak_bytes'), col.bytes('at the end', 'live_bytes'),
 				col.bytes('allocated', 'alloc_bytes'), col.count('allocs', 'allocs'), col.count('frees', 'frees'), col.ns('allocating', 'alloc_ns', {minor: true}), col.ns('freeing', 'free_ns', {minor: true})],
 			m.kinds, {label: 'Memory by kind', sort: 1}),
 			has(m.bad_frees) ? sub('Wrong frees', table.make([col.ts('at', 'ts'), col.text('what', 'what'), col.text('pointer', 'ptr'), col.text('call', 'call', {name: true}),
 				col.ts('freed first', 'freed_ts', {minor: true}), col.text('error', 'error', {minor: true})], m.bad_frees, {label: 'Wrong frees', ...jump(tl)})) : null,
-			has(m.leaks) ? sub('Never freed', table.make([col.ts('allocated at', 'ts'), col.bytes('size', 'size'), col.text('kind', 'kind'), col.text('pointer', 'ptr'), col.text('call', 'call', {name: true}),
+			has(m.leaks) ? sub('Never freed', table.make([col.ts('allocated at', 'ts'), col.bytes('size', 'size'), col.text('kind', 'kind'), col.text('pointer', 'ptr'), col.text('call', 'call', {name: true}), col.text('until', 'end', {minor: true}),
 				...(m.leaks.some(x => has(x.stack)) ? [{label: 'stack', get: x => (x.stack || []).join(' › '), name: true, minor: true}] : []), col.count('id', 'id', {show: String, minor: true})],
 			m.leaks, {label: 'Memory that was never freed', sort: 1, first: 8, ...jump(tl)})) : null,
 			has(m.sizes) ? sub('Sizes', table.make([col.bytes('below', 'below'), col.count('allocations', 'count'), col.bytes('together', 'bytes')], m.sizes, {label: 'Sizes of allocations', first: 8})) : null,
@@ -183,7 +187,7 @@ const sections = {
 		return [
 			table.make([col.text('direction', 'direction'), col.count('copies', 'count'), col.bytes('moved', 'bytes'), col.ns('time', 'total_ns'), col.bytes('mean', 'mean_size'),
 				{label: 'GB/s', get: x => x.gbps, show: (v, x) => v === undefined || v === null ? '' : fmt.num(v) + (x.max_gbps ? ` (${fmt.num(x.max_gbps)})` : ''), num: true},
-				col.count('async', 'async', {minor: true}), col.count('pinned', 'pinned', {minor: true}), col.count('pageable', 'pageable', {minor: true}), col.count('small', 'small', {minor: true})],
+				col.count('async', 'async', {minor: true}), col.count('pinned', 'pinned', {minor: true}), col.count('pageable', 'pageable', {minor: true}), col.count('managed', 'managed', {minor: true}), col.count('small', 'small', {minor: true})],
 			t.directions, {label: 'Transfers by direction', sort: 2}),
 			figures([t.memset && t.memset.count ? ['memset', fmt.count(t.memset.count), `${fmt.bytes(t.memset.bytes)} in ${fmt.ns(t.memset.total_ns)}`] : null,
 				t.pageable && t.pageable.count ? ['from pageable memory', fmt.bytes(t.pageable.bytes), `${fmt.count(t.pageable.count)} copies, ${fmt.ns(t.pageable.total_ns)}`] : null]),
@@ -221,11 +225,11 @@ const sections = {
 		const d = r.driver;
 		if (!d || !d.traced)
 			return null;
-		const xs = (d.per_second || []).map((v, i) => i);
+		const xs = (d.per_second || []).map((v, i) => i), step = d.step_ns || 1e9;
 		return [
 			figures([['ioctls', fmt.count(d.ioctls)], ['time in them', fmt.ns(d.total_ns)], ['refused', fmt.count(d.errors)], ['in no CUDA call', fmt.count(d.outside)]]),
 			xs.length > 1 ? charts.plot(xs, [{label: 'ioctls', values: d.per_second, colour: CLASSES.driver, show: fmt.count, bars: true, fill: true}],
-				{label: 'ioctls in each second', x: v => v + NBSP + 's', height: 130, pick: i => timeline.around(tl, i * 1e9, (i + 1) * 1e9, 0)}) : null,
+				{label: 'ioctls over time', x: v => fmt.ns(v * step), height: 130, pick: i => timeline.around(tl, i * step, (i + 1) * step, 0)}) : null,
 			has(d.commands) ? table.make([col.text('command', 'name', {name: true}), col.text('device', 'device', {minor: true}), col.count('times', 'count'), col.ns('total', 'total_ns', {bar: x => x.total_ns / (d.total_ns || 1)}),
 				col.ns('mean', 'mean_ns'), col.ns('longest', 'max_ns', {minor: true}), col.count('refused', 'errors')], d.commands, {label: 'Driver commands', sort: 3, can: () => true, pick: x => sections.find(tl, x.name)}) : null,
 			has(d.calls) ? sub('CUDA calls that reach the driver', table.make([col.text('call', 'call', {name: true}), col.count('ioctls', 'ioctls'), col.ns('time', 'total_ns'), col.count('calls', 'calls')], d.calls, {label: 'Calls that reach the driver', sort: 1, first: 6})) : null,

@@ -33,7 +33,7 @@ const table = {
 
 	head(t, c, i) {
 		const th = el('th', {scope: 'col', class: (c.num ? 'num ' : '') + (c.minor ? 'minor' : '')},
-			el('button', {type: 'button', onclick: () => table.sort(t, i)}, c.num ? [table.arrow(), c.label] : [c.label, table.arrow()]));
+			el('button', {type: 'button', onclick: () => table.sort(t, i)}, c.num && i ? [table.arrow(), c.label] : [c.label, table.arrow()]));
 		t.heads.push(th);
 		return th;
 	},

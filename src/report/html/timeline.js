@@ -74,7 +74,7 @@ const timeline = {
 	legend(tl) {
 		const used = new Set(tl.meta.whats.map(w => w.type));
 		return el('details', {class: 'tl-help', open: innerWidth > 700}, el('summary', {}, 'Colours and keys'),
-			el('ul', {class: 'legend'}, tl.meta.types.filter(t => used.has(t)).map(t => el('li', {}, charts.swatch(colour(t)), t === 'kernel' ? 'kernel launch' : t)),
+			el('ul', {class: 'legend'}, tl.meta.types.filter(t => used.has(t)).map(t => el('li', {}, charts.swatch(colour(t)), t === 'kernel' ? 'kernel launch' : t === 'driver' ? 'driver call' : t)),
 				el('li', {}, charts.swatch(FAILED), 'failed')),
 			el('p', {class: 'muted'}, 'Wheel or pinch zooms, dragging moves, a double click fits the event. Keys: ',
 				[['← →', 'move'], ['+ −', 'zoom'], ['0', 'all'], [', .', 'event before and after'], ['↑ ↓', 'scroll'], ['/', 'search']].map(
@@ -120,6 +120,13 @@ const timeline = {
 					a++;
 				while (b > a && quiet(b))
 					b--;
+				/* Nor the few calls of a late clean-up. */
+				for (let i = b; i > row.n * 0.9; i--) {
+					if (row.S[i] - row.E[i - 1] > 0.15 * (row.E[b] - row.S[a]))
+						b = i - 1;
+				}
+				if (b <= a && row.n < 3)
+					continue;
 				lo = Math.min(lo, row.S[a]);
 				hi = Math.max(hi, row.E[b]);
 			}
@@ -134,8 +141,9 @@ const timeline = {
 		for (const lane of tl.lanes) {
 			lane.y = y;
 			lane.height = LABEL + Math.max(1, lane.rows.length) * ROW + GAP;
+			const n = lane.events + lane.cells.reduce((a, c) => a + c.count, 0), what = lane.driver ? 'driver call' : 'event';
 			lane.title = clean(`${lane.comm || 'thread'}  ${lane.pid === lane.tid ? 'pid ' + lane.pid : `pid ${lane.pid} · tid ${lane.tid}`}  ·  ` +
-				fmt.count(lane.events + lane.cells.reduce((a, c) => a + c.count, 0)) + (lane.driver ? ' driver calls' : ' events'));
+				`${fmt.count(n)} ${what}${n === 1 ? '' : 's'}`);
 			y += lane.height;
 		}
 		tl.total = y + tl.top;

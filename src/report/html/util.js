@@ -96,7 +96,7 @@ const STAGES = {
 const KINDS = {
 	device: CLASSES.kernel, host: CLASSES.transfer, managed: CLASSES.memory, array: CLASSES.texture,
 	vmm: CLASSES.graph, pool: CLASSES.stream, registered: CLASSES.init, ipc: CLASSES.context,
-	external: CLASSES.other,
+	external: CLASSES.other, reserved: CLASSES.device,
 };
 const colour = name => CLASSES[name === 'launch' ? 'kernel' : name] || CLASSES.other;
 
