@@ -240,15 +240,15 @@ void html_events__event(struct html_events *h, const struct event *ev)
 		.what = w->idx,
 		.id = ev->id <= UINT32_MAX ? (uint32_t)ev->id : 0,
 	};
+	h->failed = reserve(h) != 0; /* may raise below_ns */
+	if (h->failed)
+		return;
 	if (e.dur < h->below_ns) {
 		h->failed = merge(h, &e, html_type(ev->kind, ev->type));
 		return;
 	}
 	e.detail = find_detail(h, ev);
-	if (reserve(h))
-		h->failed = true;
-	else
-		h->evs[h->cnt++] = e;
+	h->evs[h->cnt++] = e;
 }
 
 void html_events__free(struct html_events *h)

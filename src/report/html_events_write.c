@@ -169,7 +169,8 @@ int html_events__write(struct html_events *h, struct out *meta, struct out *colu
 
 	if (h->failed)
 		return -ENOMEM;
-	qsort(h->evs, h->cnt, sizeof(*h->evs), by_place);
+	if (h->cnt)
+		qsort(h->evs, h->cnt, sizeof(*h->evs), by_place);
 	json__init(&j, meta);
 	json_open(&j, NULL);
 	json_u64(&j, "events", h->cnt);
