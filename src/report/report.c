@@ -5,6 +5,7 @@
 
 #include "answers.h"
 #include "driver_calls.h"
+#include "html.h"
 #include "idle.h"
 #include "iter.h"
 #include "longest.h"
@@ -41,6 +42,13 @@ struct report *report__new(const struct report_opts *opts, const struct trace_in
 	r->opts = *opts;
 	r->info = info;
 	r->base_ns = r->last_ns = info->base_ns;
+	if (opts->html) {
+		r->html = html_events__new(r->base_ns, HTML_EVENTS_MAX);
+		if (!r->html) {
+			report__free(r);
+			return NULL;
+		}
+	}
 	for (unsigned i = 0; i < AN_CNT; i++) {
 		if (!analyses[i])
 			continue;
@@ -56,6 +64,8 @@ struct report *report__new(const struct report_opts *opts, const struct trace_in
 void report__event(struct report *r, const struct event *ev)
 {
 	r->event_cnt++;
+	if (r->html)
+		html_events__event(r->html, ev);
 	if (ev->end_ns > r->last_ns)
 		r->last_ns = ev->end_ns;
 	for (unsigned i = 0; i < AN_CNT; i++) {
@@ -128,5 +138,6 @@ void report__free(struct report *r)
 		if (analyses[i] && r->an[i])
 			analyses[i]->free(r->an[i]);
 	}
+	html_events__free(r->html);
 	free(r);
 }
