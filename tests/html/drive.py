@@ -161,6 +161,20 @@ def timeline(p):
     check("0 shows all", p.js("const t = cudatrace.timeline; return t.t0 <= t.min && t.t1 >= t.max"))
 
 
+def hover(p):
+    """The first event that is shown, under the mouse and as the page's own data has it."""
+    x, y, wanted = p.js("""const t = cudatrace.timeline, l = t.lanes[0], r = l.rows[0], i = r.n >> 1;
+        timeline.around(t, r.S[i], r.E[i]); const b = t.canvas.getBoundingClientRect();
+        return [b.x + t.width / 2, b.y + t.top + l.y - t.scroll + 18 + 8, (r.S[i] / 1e6).toFixed(6)]""")
+    p.settle()
+    p.mouse("mouseMoved", x - 5, y)
+    p.mouse("mouseMoved", x, y)
+    p.settle()
+    tip = p.js("const t = document.querySelector('.tip'); return t.hidden ? '' : t.innerText")
+    check("hover shows the event", wanted in tip and "duration" in tip and "null" not in tip, f"{tip!r}, wanted {wanted}")
+    p.js("timeline.show(cudatrace.timeline, cudatrace.timeline.min, cudatrace.timeline.max)")
+
+
 def search(p, word):
     p.js("document.getElementById('tl-search').focus()")
     p.cdp("Input.insertText", text=word)
@@ -247,6 +261,7 @@ def drive(p, pictures):
     # not the longest: other work on this machine may come between
     check("frames below 50 ms", frames["p95"] < 50, frames)
     timeline(p)
+    hover(p)
     search(p, "launch")
     sorting(p)
     themes(p, pictures)

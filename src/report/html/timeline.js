@@ -198,6 +198,8 @@ const timeline = {
 		t0 = Math.max(tl.min - pad, Math.min(t0, tl.max + pad - span));
 		tl.t0 = t0;
 		tl.t1 = t0 + span;
+		tl.hover = null;
+		tl.tip.hidden = true;
 		const step = draw.tick(span, 900);
 		tl.range.textContent = `${draw.time(tl.t0, step)} – ${draw.time(tl.t1, step)}  (${fmt.ns(span)})`;
 		timeline.redraw(tl);
@@ -255,7 +257,17 @@ const timeline = {
 
 	label(tl, e) {
 		const w = tl.meta.whats[tl.ev.what[e]];
-		return w.text || (w.text = clean(w.op === 'launch' && w.short ? w.short : w.name));
+		if (!w.text) {
+			/* Of a long namespace the end is what one reads in a box. */
+			const parts = w.op === 'launch' && w.short ? w.short.split('::') : [w.name];
+			w.text = clean(parts.slice(parts[parts.length - 1].length < 8 ? -2 : -1).join('::'));
+		}
+		return w.text;
+	},
+
+	title(tl, spot) {
+		const w = tl.meta.whats[tl.ev.what[spot.row.idx[spot.i]]];
+		return w.op === 'launch' && w.short ? w.short : w.name;
 	},
 
 	/* What is at a place of the canvas; more: how many events share it. */
@@ -300,7 +312,7 @@ const timeline = {
 			return;
 		}
 		const e = spot.row.idx[spot.i];
-		tl.details.replaceChildren(el('h3', {}, charts.swatch(tl.colours[tl.ev.type[e]]), timeline.label(tl, e)),
+		tl.details.replaceChildren(el('h3', {}, charts.swatch(tl.colours[tl.ev.type[e]]), timeline.title(tl, spot)),
 			el('dl', {}, timeline.fields(tl, spot).map(([k, v]) => el('div', {class: k === 'kernel' ? 'wide' : ''}, el('dt', {}, k), el('dd', {}, v)))));
 	},
 
@@ -311,9 +323,9 @@ const timeline = {
 		if (!spot)
 			return;
 		const fields = timeline.fields(tl, spot).filter(f => f[0] !== 'kernel' && f[0] !== 'type');
-		tl.tip.replaceChildren(el('b', {}, timeline.label(tl, spot.row.idx[spot.i])),
+		tl.tip.replaceChildren(el('b', {}, timeline.title(tl, spot)),
 			el('dl', {}, fields.map(([k, v]) => [el('dt', {}, k), el('dd', {}, v)])),
-			spot.more ? el('p', {class: 'muted'}, `and ${fmt.count(spot.more)} shorter here: zoom in`) : null);
+			...(spot.more ? [el('p', {class: 'muted'}, `and ${fmt.count(spot.more)} shorter here: zoom in`)] : []));
 		const box = tl.box.getBoundingClientRect(), tip = tl.tip.getBoundingClientRect();
 		tl.tip.style.left = Math.max(0, Math.min(x - box.left + 14, box.width - tip.width - 4)) + 'px';
 		tl.tip.style.top = y - box.top + (y + 24 + tip.height > innerHeight ? -tip.height - 12 : 16) + 'px';
