@@ -8,7 +8,6 @@
 #include <zlib.h>
 
 #include "html_assets.h"
-#include "util/log.h"
 
 struct page {
 	struct out *o;
@@ -136,19 +135,4 @@ out:
 	if (p.columns)
 		out__close(p.columns);
 	return err;
-}
-
-int html__write_report(const struct report *r, struct out *o, const struct term *term)
-{
-	struct out *text = out__memory();
-	struct json j;
-	int ret;
-
-	json__init(&j, text);
-	report__json(r, &j);
-	ret = html__write(o, text->buf, text->len, r->html);
-	out__close(text);
-	if (ret)
-		err("cannot make the HTML page: %s", strerror(-ret));
-	return ret;
 }

@@ -7,7 +7,6 @@
 #define REPORT_HTML_H
 
 #include "model/event.h"
-#include "report.h"
 #include "util/out.h"
 
 /* Above this many events the shortest are kept as density only. */
@@ -27,8 +26,5 @@ void html_events__free(struct html_events *h);
 
 /* The whole page. report is its JSON. 0 or -errno; errors of o are o's. */
 int html__write(struct out *o, const char *report, size_t len, struct html_events *events);
-
-/* The page of a finished report that was made with opts.html. 0 or -errno. */
-int html__write_report(const struct report *r, struct out *o, const struct term *term);
 
 #endif /* REPORT_HTML_H */

@@ -28,7 +28,7 @@ struct report_opts {
 	enum iter_mode iter;
 	const char *marker;
 	uint64_t gap_ns;
-	bool html; /* keep the events, for html__write_report() */
+	bool html; /* keep the events for the page */
 };
 
 /* What was read, for the report's "files"; live: none. */
