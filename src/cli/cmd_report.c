@@ -113,6 +113,7 @@ static int on_begin(void *ctx, const struct trace_info *info)
 		.iter = o->iterations,
 		.marker = o->marker,
 		.gap_ns = o->gap_ns,
+		.html = wants(o, "html"),
 	};
 
 	/* The first says what the report is of; others are more of the same. */

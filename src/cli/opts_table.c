@@ -353,7 +353,7 @@ static void set_completion(struct opts *o, const struct opt_row *row, const char
 }
 
 /* Those of report_formats(), and two that are no rows there. */
-#define REPORT_FORMATS "ascii json chrome all"
+#define REPORT_FORMATS "ascii json html chrome all"
 
 /* Texts: no capital at the start, no full stop at the end; no quotes or backslashes, since they
  * stand in shell scripts too (completion.c). */

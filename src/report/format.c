@@ -5,6 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "html.h"
+#include "util/log.h"
+
 static int write_ascii(const struct report *r, struct out *o, const struct term *term)
 {
 	struct term mem = *term;
@@ -34,9 +37,25 @@ static int write_json(const struct report *r, struct out *o, const struct term *
 	return 0;
 }
 
+static int write_html(const struct report *r, struct out *o, const struct term *term)
+{
+	struct out *text = out__memory();
+	struct json j;
+	int ret;
+
+	json__init(&j, text);
+	report__json(r, &j);
+	ret = html__write(o, text->buf, text->len, r->html);
+	out__close(text);
+	if (ret)
+		err("cannot make the HTML page: %s", strerror(-ret));
+	return ret;
+}
+
 static const struct report_format formats[] = {
 	{"ascii", ".txt", false, write_ascii},
 	{"json", ".json", false, write_json},
+	{"html", ".html", true, write_html},
 };
 
 const struct report_format *report_formats(unsigned *cnt)

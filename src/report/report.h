@@ -28,6 +28,7 @@ struct report_opts {
 	enum iter_mode iter;
 	const char *marker;
 	uint64_t gap_ns;
+	bool html; /* keep the events for the page */
 };
 
 /* What was read, for the report's "files"; live: none. */
@@ -76,6 +77,8 @@ struct analysis_ops {
 	void (*free)(void *a);
 };
 
+struct html_events;
+
 struct report {
 	struct report_opts opts;
 	const struct trace_info *info;
@@ -86,6 +89,7 @@ struct report {
 	const struct report_file *files;
 	unsigned file_cnt;
 	void *an[AN_CNT];
+	struct html_events *html;
 };
 
 /* info must live as long as the report. NULL when there is no memory. */
