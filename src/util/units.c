@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /* Strict readers of option values. strtod() and friends skip blanks, take signs, hexadecimal and
  * "inf", and depend on the locale: each of these would hide a typing error. */
-#include "opts_priv.h"
+#include "units.h"
 
 #include <errno.h>
+#include <stdbool.h>
+#include <stdio.h>
 #include <string.h>
 
 static bool is_digit(char c)
