@@ -73,7 +73,7 @@ static uint64_t place(const struct elf_lib *lib, const char *name, bool best)
 int main(int argc, char **argv)
 {
 	uint64_t offs[MAX_PLACES], cookies[MAX_PLACES] = {0};
-	struct probes probes[MAX_PLACES];
+	struct probes probes[MAX_PLACES] = {0};
 	enum mechanism mech;
 	struct probe_progs progs;
 	struct elf_lib *lib;
