@@ -351,21 +351,33 @@ static __always_inline int call_enter(struct pt_regs *ctx, __u64 cookie)
 	return 0;
 }
 
+static __always_inline bool frame_is(const struct ct_frame *f, __u64 sp, __u32 func_id,
+				     __u32 lib_id)
+{
+	return f->sp == sp && f->func_id == func_id && f->lib_id == lib_id;
+}
+
 /* Finds the frame that returns now and gives up those above it. NULL: began before we came, or is
  * not expected (its entry left no frame, but two of the mechanisms see the return all the same). */
 static __always_inline struct ct_frame *call_match(struct ct_thread *t, __u64 sp, __u32 func_id,
 						   __u32 lib_id, __u32 tid, __u64 now,
 						   const struct ct_spec *spec)
 {
-	__u32 depth = t->depth;
+	__u32 depth = t->depth, top = depth - 1;
+	struct ct_frame *f;
 	int i;
 
-	for (i = CT_MAX_DEPTH - 1; i >= 0; i--) {
-		struct ct_frame *f = &t->frames[i];
-
-		if (i < depth && f->sp == sp && f->func_id == func_id && f->lib_id == lib_id)
-			break;
+	/* Nearly always. */
+	if (top < CT_MAX_DEPTH) {
+		f = &t->frames[top];
+		if (frame_is(f, sp, func_id, lib_id)) {
+			t->depth = top;
+			return f;
+		}
 	}
+	for (i = CT_MAX_DEPTH - 1; i >= 0; i--)
+		if (i < depth && frame_is(&t->frames[i], sp, func_id, lib_id))
+			break;
 	if (i < 0) {
 		if (!(spec->flags & CT_SPEC_F_NO_RETURN) && spec->level != CT_LEVEL_OFF &&
 		    t->proc_level != CT_PROC_OFF)

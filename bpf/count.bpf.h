@@ -32,7 +32,6 @@ __noinline int count_returned(__u32 pid, __u32 func_id, __u64 ns, __s32 result)
 
 	if (!c)
 		return 1;
-	__sync_fetch_and_add(&c->calls, 1);
 	__sync_fetch_and_add(&c->total_ns, ns);
 	if (result && result != CT_ERROR_NOT_READY)
 		__sync_fetch_and_add(&c->errors, 1);

@@ -66,14 +66,13 @@ struct ct_count_key {
 
 /* Counted calls of one function by one process; value of the `counts` map. Added to atomically. */
 struct ct_count {
-	__u64 calls;  /* that returned */
-	__u64 errors; /* of those, failed */
+	__u64 errors;  /* of the calls that returned, failed */
 	__u64 entered; /* whose return was not looked at: in none of the others */
 	__u64 unfinished, abandoned;
-	__u64 total_ns, max_ns; /* of calls */
-	__u64 hist[CT_HIST_CNT];
+	__u64 total_ns, max_ns;
+	__u64 hist[CT_HIST_CNT]; /* their sum is the number of calls that returned */
 };
-_Static_assert(sizeof(struct ct_count) == 56 + 8 * CT_HIST_CNT, "ct_count is part of the ABI");
+_Static_assert(sizeof(struct ct_count) == 48 + 8 * CT_HIST_CNT, "ct_count is part of the ABI");
 
 /* No failure: the answer of cuStreamQuery and cuEventQuery while work is pending. */
 #define CT_ERROR_NOT_READY 600

@@ -24,6 +24,16 @@ int levels__set_proc(struct attach *a, pid_t pid, enum ct_proc_level level);
 /* Of all processes that have no level of their own; not CT_PROC_DEFAULT. */
 void levels__set_default(struct attach *a, enum ct_proc_level level);
 
+/* Calls that returned. */
+static inline uint64_t ct_count_calls(const struct ct_count *c)
+{
+	uint64_t sum = 0;
+
+	for (unsigned i = 0; i < CT_HIST_CNT; i++)
+		sum += c->hist[i];
+	return sum;
+}
+
 /* Gets one process's counts of one function. They only grow, until levels__take(). */
 typedef void (*levels_fn)(void *ctx, uint32_t pid, uint32_t func_id, const struct ct_count *c);
 void levels__read(struct attach *a, levels_fn fn, void *ctx);

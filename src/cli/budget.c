@@ -164,7 +164,7 @@ static void look_at_count(void *ctx, uint32_t pid, uint32_t func_id, const struc
 
 	(void)pid;
 	if (func_id < CT_MAX_FUNCS)
-		b->fns[func_id].counted += c->calls + c->entered;
+		b->fns[func_id].counted += ct_count_calls(c) + c->entered;
 }
 
 static void look(struct budget *b)

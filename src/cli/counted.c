@@ -15,7 +15,7 @@ static void add_count(void *ctx, uint32_t pid, uint32_t func_id, const struct ct
 	if (func_id >= CT_MAX_FUNCS || !fnset__fn(s->fns, func_id))
 		return;
 	sum->fn = fnset__fn(s->fns, func_id);
-	sum->calls += c->calls;
+	sum->calls += ct_count_calls(c);
 	sum->errors += c->errors;
 	sum->entered += c->entered;
 	sum->unfinished += c->unfinished;
