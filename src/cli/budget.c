@@ -230,10 +230,13 @@ static void set_step(struct budget *b, unsigned id, enum step step, uint64_t now
 	b->o.fn(b->o.ctx, &ev);
 }
 
-/* What of b->spent_ns a function would save at a step, or cost more. */
+/* What of b->spent_ns a function would save at a step, or cost more. What was measured may say that a
+ * step saves nothing, by chance: it is worth a try. */
 static double change(const struct budget *b, const struct fn_use *f, enum step to)
 {
-	return f->rate * (cost_at(b, to) - cost_at(b, f->step));
+	double each = cost_at(b, to) - cost_at(b, f->step);
+
+	return f->rate * (to > f->step && each > -1 ? -1 : each);
 }
 
 /* Without its records the model would know kernels by no name, or memory for free that is not. */
