@@ -133,11 +133,76 @@ budget()
 		'len(calls) + end["drops"]["calls"] + end["counted"]["cuDriverGetVersion"]["calls"] == 300005 == end["entries"]'
 }
 
+# What a daemon does: tests/levels.c attaches for all processes and changes levels while calls are made.
+daemon()
+{
+	local lib=$TMP/daemon/libcuda.so.1
+	mkdir -p "${lib%/*}"
+	cp "$FAKE/libcuda.so.1" "$lib"
+	read -ra libs < <(pkg-config --libs libbpf libelf zlib)
+	${CC:-gcc} -std=gnu11 -D_GNU_SOURCE= -O1 -Isrc -Iinclude -I"$O" -o "$TMP/levels" tests/levels.c "$O/libct.a" "${libs[@]}" -l:libstdc++.a -lm ||
+		{ fail 'levels that change' 'tests/levels.c does not build'; return; }
+	mkfifo "$TMP/d.to" "$TMP/d.from"
+	"$TMP/levels" "$lib" <"$TMP/d.to" >"$TMP/d.from" &
+	daemon=$!
+	exec {daemon_to}>"$TMP/d.to" {daemon_from}<"$TMP/d.from"
+	read -r -t 20 answer <&"$daemon_from"
+	check 'levels that change: attached' is "$answer" ready
+	for target in one two; do
+		caller $target
+		[ "$(ask $target open "$lib")$(ask $target init)" = 10 ] || { fail 'levels that change' 'the target does not run'; return; }
+	done
+
+	alloc() { ask "$1" alloc "$2" >/dev/null; }
+	saw() { check "levels that change: $1" is "$(ask daemon "$2" "$3" cuMemAlloc_v2)" "records $4 calls $5 errors $6 entered $7 wrong 0"; }
+	alloc one 3
+	saw 'all is recorded at first' read "$one" 3 0 0 0
+	ask daemon default metrics >/dev/null
+	alloc one 5
+	alloc two 7
+	saw 'metrics: one process' read "$one" 0 5 0 0
+	saw 'metrics: the other' read "$two" 0 7 0 0
+	ask daemon proc "$two" trace >/dev/null
+	alloc one 1
+	alloc two 2
+	saw 'one process is traced, the other is not' read "$one" 0 6 0 0
+	alloc two 2
+	saw 'and the other way round' read "$two" 2 7 0 0
+	ask daemon proc "$one" off >/dev/null
+	alloc one 10
+	saw 'off' read "$one" 0 6 0 0
+	ask daemon proc "$one" default >/dev/null
+	ask daemon default trace >/dev/null
+	alloc one 4
+	saw 'back' read "$one" 4 6 0 0
+	ask daemon fn cuMemAlloc_v2 entries 1 >/dev/null
+	alloc one 9
+	saw 'a function: entries' read "$one" 0 6 0 9
+	ask daemon fn cuMemAlloc_v2 off 1 >/dev/null
+	alloc one 9
+	saw 'a function: off' read "$one" 0 6 0 9
+	ask daemon fn cuMemAlloc_v2 count 1 >/dev/null
+	ask one threads 4 5000 >/dev/null
+	saw 'a function: counted in four threads' read "$one" 0 20006 0 9
+	saw 'taken' take "$one" 0 20006 0 9
+	saw 'and forgotten' read "$one" 0 0 0 0
+	ask daemon fn cuMemAlloc_v2 sample 10 >/dev/null
+	alloc one 2000
+	check 'levels that change: a sample, about a tenth; with the rest it is all' sampled $(ask daemon read "$one" cuMemAlloc_v2)
+	for target in one two; do quit $target; done
+	exec {daemon_to}>&-
+	kill $daemon 2>/dev/null
+	ended $daemon 2>/dev/null
+}
+# records N calls M ...
+sampled() { [ $(($2 + $4)) = 2000 ] && [ "$2" -gt 120 ] && [ "$2" -lt 290 ] || { echo "$*"; return 1; }; }
+
 for mech in session multi perf; do
 	mechanism $mech
 done
 unfinished
 children
+daemon
 budget
 for bad in --count=nosuch --no-return=nosuch --count= --max-overhead=0 --max-overhead=101 --max-overhead=x; do
 	"$CUDATRACE" $bad --duration 0.1 >/dev/null 2>"$TMP/bad.err"
