@@ -238,8 +238,8 @@ static __always_inline struct ct_thread *thread_admit(const struct ct_spec *spec
 }
 
 /*
- * A call whose return is not looked at has no frame to tell it by, should it be seen through a second
- * attachment: the place above the last frame remembers the newest of them.
+ * A call whose return is not looked at has no frame to tell it by, should it be seen through a
+ * second attachment: the place above the last frame remembers the newest of them.
  */
 static __always_inline bool entry_is_new(struct ct_thread *t, const struct ct_frame *f, __u64 sp,
 					 __u32 func_id, __u32 lib_id)

@@ -80,8 +80,9 @@ struct attach_cost {
 	double entry_record; /* a record made at the entry, the return is not looked at */
 	double entry_count;  /* counted at the entry */
 };
-/* Measured on a function of our own with the mechanism in use; entries: also the last two, which may
- * take a tenth of a second. Call it before any other attaching and drain the ring afterwards. */
+/* Measured on a function of our own with the mechanism in use; entries: also the last two, which
+ * may take a tenth of a second. Call it before any other attaching and drain the ring afterwards.
+ */
 void attach__measure_cost(struct attach *a, bool entries, struct attach_cost *cost);
 /* func_id of the records that measuring makes: no events. */
 #define ATTACH_STUB_FUNC (CT_MAX_FUNCS - 1)

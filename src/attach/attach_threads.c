@@ -19,7 +19,7 @@ static uint64_t now_ns(void)
 }
 
 void attach__each_thread(struct attach *a, void (*cb)(uint32_t tid, struct ct_thread *t, void *ctx),
-			void *ctx)
+			 void *ctx)
 {
 	struct ct_thread *t = malloc(sizeof(*t));
 	int fd = bpf_map__fd(a->skel->maps.threads);

@@ -86,7 +86,8 @@ static int attach_multi(struct probes *p, enum mechanism mech, const struct prob
 	int fd, ret_fd, ret;
 
 	if (mech == MECH_SESSION || req->no_return) {
-		fd = link_create(mech == MECH_SESSION ? progs->session : progs->entry, mech, req, 0);
+		fd = link_create(mech == MECH_SESSION ? progs->session : progs->entry, mech, req,
+				 0);
 		return fd < 0 ? fd : add_fd(p, fd);
 	}
 	ret_fd = link_create(progs->ret, mech, req, UPROBE_MULTI_RETURN);

@@ -53,9 +53,9 @@ struct budget {
 	struct fn_use fns[CT_MAX_FUNCS];
 	struct thread_use *threads;
 	uint64_t last_ns, took_ns; /* the last period's end and length */
-	double share;	 /* of the busiest thread, in the last period */
-	double spent_ns; /* by all threads in that */
-	bool said;	 /* that it cannot be kept */
+	double share;		   /* of the busiest thread, in the last period */
+	double spent_ns;	   /* by all threads in that */
+	bool said;		   /* that it cannot be kept */
 };
 
 struct budget *budget__new(const struct budget_opts *o)
@@ -230,8 +230,8 @@ static void set_step(struct budget *b, unsigned id, enum step step, uint64_t now
 	b->o.fn(b->o.ctx, &ev);
 }
 
-/* What of b->spent_ns a function would save at a step, or cost more. What was measured may say that a
- * step saves nothing, by chance: it is worth a try. */
+/* What of b->spent_ns a function would save at a step, or cost more. What was measured may say that
+ * a step saves nothing, by chance: it is worth a try. */
 static double change(const struct budget *b, const struct fn_use *f, enum step to)
 {
 	double each = cost_at(b, to) - cost_at(b, f->step);

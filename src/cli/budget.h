@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * --max-overhead: keeps what tracing costs the busiest thread under a share of its time, by counting
- * the calls of the functions that are called most, then by looking at their entries only. When there
- * is room again, some of their calls are recorded, then all.
+ * --max-overhead: keeps what tracing costs the busiest thread under a share of its time, by
+ * counting the calls of the functions that are called most, then by looking at their entries only.
+ * When there is room again, some of their calls are recorded, then all.
  */
 #ifndef CLI_BUDGET_H
 #define CLI_BUDGET_H

@@ -57,10 +57,10 @@ struct opts {
 	bool all;
 	struct strv count, no_return; /* sets, in order: the last counts */
 	double max_overhead;	      /* share of the busiest thread's time, 0.01 is 1 %; 0: none */
-	bool kernel;	      /* --kernel: system calls into the NVIDIA driver too */
-	bool sched;	      /* --sched: off-CPU time, GPU interrupts */
-	uint64_t duration_ns; /* 0: none */
-	uint64_t max_events;  /* 0: none */
+	bool kernel;		      /* --kernel: system calls into the NVIDIA driver too */
+	bool sched;		      /* --sched: off-CPU time, GPU interrupts */
+	uint64_t duration_ns;	      /* 0: none */
+	uint64_t max_events;	      /* 0: none */
 	uint64_t min_duration_ns;
 	/* tuning */
 	uint64_t buffer_sz; /* ring buffer in bytes: a power of two, 64 KiB to 1 GiB */

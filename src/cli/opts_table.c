@@ -222,9 +222,10 @@ static void set_max_overhead(struct opts *o, const struct opt_row *row, const ch
 	int rc = opt_read_percent(arg, &o->max_overhead);
 
 	if (rc || o->max_overhead <= 0 || o->max_overhead > 1)
-		opts__die("--max-overhead '%s': not a share of a thread's time; give percent above 0, "
-			  "at most 100, as in --%s 2",
-			  arg, row->name);
+		opts__die(
+			"--max-overhead '%s': not a share of a thread's time; give percent above 0, "
+			"at most 100, as in --%s 2",
+			arg, row->name);
 }
 
 static void set_buffer_size(struct opts *o, const struct opt_row *row, const char *arg)
@@ -387,7 +388,7 @@ static const struct opt_row rows[] = {
 	 "larger when events are dropped",
 	 set_buffer_size},
 	{"max-overhead", 0, false, GROUP_TUNING, FOR_TRACE, COMP_NONE, "PCT", NULL,
-	 "keep what tracing costs under this many percent of the busiest thread's time: the "
+	 "keep what tracing costs under this many percent of the time of the busiest thread: the "
 	 "functions called most are then only counted",
 	 set_max_overhead},
 	{"mechanism", 0, false, GROUP_TUNING, FOR_TRACE, COMP_WORDS, "NAME",

@@ -33,7 +33,8 @@ int fnset__select(struct fnset *set, const char *expr, char *err, size_t err_siz
 /* Everything, queries too (--all). */
 void fnset__select_all(struct fnset *set);
 
-/* What some functions are to be besides traced; expressions as above, none are marked by default. */
+/* What some functions are to be besides traced; expressions as above, none are marked by default.
+ */
 enum fnset_mark {
 	FNSET_COUNT,	 /* counted instead of recorded; wanted by that alone */
 	FNSET_NO_RETURN, /* seen at their entry only */

@@ -127,7 +127,7 @@ struct event {
 	int32_t result;
 	bool unfinished, abandoned;
 	bool entry_only; /* its return was not looked at: no result, no end */
-	bool is_error; /* result is a failure; CUDA_ERROR_NOT_READY is none */
+	bool is_error;	 /* result is a failure; CUDA_ERROR_NOT_READY is none */
 	const uint64_t *words;
 	unsigned word_cnt;
 	struct capture caps[CT_MAX_CAPS];

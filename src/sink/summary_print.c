@@ -431,8 +431,9 @@ static void print_cost(const struct summary *s, const struct term *term,
 				"%s calls × %s + %s counted × %s = %s, %s of the traced time",
 				calls, each, counted, count_each, cost, share);
 	else
-		summary_section(term, "Cost of tracing", "%s calls × %s = %s, %s of the traced time",
-				calls, each, cost, share);
+		summary_section(term, "Cost of tracing",
+				"%s calls × %s = %s, %s of the traced time", calls, each, cost,
+				share);
 }
 
 void summary__print(struct summary *s, FILE *f, const struct trace_info *info,

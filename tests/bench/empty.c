@@ -2,8 +2,9 @@
 /*
  * empty OBJECT session|multi|perf start|best|entry LIBRARY FUNCTION...
  *
- * Puts empty programs on entry and return of these functions (entry: on the entry only); says so, and removes them when its
- * stdin ends. start: at the first instruction; best: where cudatrace puts its probes.
+ * Puts empty programs on entry and return of these functions (entry: on the entry only); says so,
+ * and removes them when its stdin ends. start: at the first instruction; best: where cudatrace puts
+ * its probes.
  */
 #include <bpf/libbpf.h>
 #include <fcntl.h>
@@ -51,8 +52,7 @@ static struct probe_progs load(const char *path, enum mechanism mech, bool entry
 	if (!obj)
 		die("cannot open the BPF object");
 	if (mech == MECH_SESSION) {
-		progs.session =
-			program(obj, entry ? "empty_session_entry" : "empty_session", mech);
+		progs.session = program(obj, entry ? "empty_session_entry" : "empty_session", mech);
 	} else {
 		progs.entry = program(obj, "empty_entry", mech);
 		progs.ret = program(obj, "empty_return", mech);
@@ -94,8 +94,11 @@ int main(int argc, char **argv)
 		offs[i] = place(lib, argv[i + 5], strcmp(argv[3], "start"));
 	progs = load(argv[1], mech, entry);
 	for (int i = 0; i < cnt; i++) {
-		struct probe_req req = {
-			.path = argv[4], .offs = offs + i, .cookies = cookies + i, .cnt = 1, .no_return = entry};
+		struct probe_req req = {.path = argv[4],
+					.offs = offs + i,
+					.cookies = cookies + i,
+					.cnt = 1,
+					.no_return = entry};
 		bool refused;
 
 		if (probes__attach(&probes[i], mech, &progs, &req, &refused) != 1)
