@@ -32,6 +32,9 @@ struct strv {
 #define OPTS_BUFFER_MIN	    (64ull << 10)
 #define OPTS_BUFFER_MAX	    (1ull << 30)
 #define OPTS_BUFFER_DEFAULT (32ull << 20)
+/* When all processes are traced: a tracer that waits for days has its pages resident, twice each.
+ */
+#define OPTS_BUFFER_ALL (8ull << 20)
 
 struct opts {
 	enum verb verb;

@@ -384,8 +384,8 @@ static const struct opt_row rows[] = {
 	 "leave out calls that took less than this many microseconds", set_min_duration},
 
 	{"buffer-size", 0, false, GROUP_TUNING, FOR_TRACE, COMP_NONE, "SIZE", NULL,
-	 "ring buffer between kernel and cudatrace: a power of two from 64K to 1G (default 32M); "
-	 "larger when events are dropped",
+	 "ring buffer between kernel and cudatrace: a power of two from 64K to 1G (default 32M, 8M "
+	 "when all processes are traced); larger when events are dropped",
 	 set_buffer_size},
 	{"max-overhead", 0, false, GROUP_TUNING, FOR_TRACE, COMP_NONE, "PCT", NULL,
 	 "keep what tracing costs under this many percent of the time of the busiest thread: the "
