@@ -332,11 +332,12 @@ void opts__parse(struct opts *o, int argc, char **argv)
 	memset(o, 0, sizeof(*o));
 	o->follow = true;
 	o->wait = true;
-	o->buffer_sz = OPTS_BUFFER_DEFAULT;
 	/* In order: what follows the first word that is no option belongs to the command. */
 	rc = argp_parse(&argp, argc, argv,
 			ARGP_IN_ORDER | ARGP_NO_ERRS | ARGP_NO_HELP | ARGP_NO_EXIT, NULL, &p);
 	if (rc)
 		explain(argc, argv);
 	check_whole(&p);
+	if (!o->buffer_sz)
+		o->buffer_sz = o->pid_cnt || o->argv ? OPTS_BUFFER_DEFAULT : OPTS_BUFFER_ALL;
 }

@@ -106,7 +106,7 @@ void meaning_memory(const struct meaning *m, struct event *ev, struct proc *p)
 		set_size(ev, pitch * height);
 	if (m->fn->op == OP_ALLOC_ARRAY && array_size(m, ev, &size))
 		set_size(ev, size);
-	if (ev->result || ev->unfinished || ev->abandoned)
+	if (ev->result || !event_returned(ev))
 		return;
 	switch (m->fn->op) {
 	case OP_ALLOC:
@@ -168,7 +168,7 @@ static enum copy_dir dir_of_pointers(const struct meaning *m, const struct event
  * whatever form ("API synchronization behavior" in NVIDIA's manual). */
 static bool is_done(const struct meaning *m, const struct event *ev)
 {
-	return !m->fn->is_async && !ev->result && !ev->unfinished && !ev->abandoned &&
+	return !m->fn->is_async && !ev->result && event_returned(ev) &&
 	       (ev->dir == COPY_DIR_HTOD || ev->dir == COPY_DIR_DTOH || ev->dir == COPY_DIR_HTOH);
 }
 

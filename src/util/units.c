@@ -88,6 +88,26 @@ int opt_read_time(const char *text, uint64_t unit_ns, uint64_t *ns)
 	return __builtin_add_overflow(whole, part, ns) ? -ERANGE : 0;
 }
 
+int opt_read_percent(const char *text, double *share)
+{
+	char number[24];
+	size_t len = strlen(text);
+	uint64_t val;
+	int rc;
+
+	if (len && text[len - 1] == '%')
+		len--;
+	/* Digits and a point: what a time without a unit is too. */
+	if (!len || strspn(text, "0123456789.") != len || len >= sizeof(number))
+		return -EINVAL;
+	memcpy(number, text, len);
+	number[len] = 0;
+	rc = opt_read_time(number, 1000000, &val);
+	if (!rc)
+		*share = val / 1e8;
+	return rc;
+}
+
 int opt_read_size(const char *text, uint64_t *bytes)
 {
 	static const struct unit units[] = {
