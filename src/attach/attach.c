@@ -6,7 +6,6 @@
 #include "elf.h"
 #include "kernel.h"
 
-#include "decode/value.h"
 #include "util/log.h"
 
 #include <bpf/bpf.h>
@@ -155,30 +154,6 @@ static int load(struct attach *a, const struct attach_opts *o)
 	return ret;
 }
 
-static int set_spec(struct attach *a, uint32_t id, const struct ct_spec *spec)
-{
-	int ret = bpf_map__update_elem(a->skel->maps.specs, &id, sizeof(id), spec, sizeof(*spec),
-				       BPF_ANY);
-
-	if (ret)
-		err("cannot fill the BPF map of functions: %s", strerror(-ret));
-	return ret;
-}
-
-static int fill_specs(struct attach *a)
-{
-	for (; a->spec_cnt < fnset__cnt(a->fns); a->spec_cnt++) {
-		struct ct_spec spec;
-		int ret;
-
-		cuda_fn_spec(fnset__fn(a->fns, a->spec_cnt), &spec);
-		ret = set_spec(a, a->spec_cnt, &spec);
-		if (ret)
-			return ret;
-	}
-	return 0;
-}
-
 struct attach *attach__open(const struct attach_opts *o)
 {
 	struct attach *a = calloc(1, sizeof(*a));
@@ -191,7 +166,7 @@ struct attach *attach__open(const struct attach_opts *o)
 	a->fns = o->fns;
 	a->only_pid = o->only_pid;
 	a->mech = o->mech == MECH_AUTO ? caps__best_mechanism() : o->mech;
-	if (load(a, o) || fill_specs(a)) {
+	if (load(a, o) || levels__fill(a)) {
 		attach__free(a);
 		return NULL;
 	}
@@ -237,6 +212,7 @@ struct places {
 	const char **names;
 	bool *refused;
 	unsigned cnt;
+	unsigned ret_cnt; /* the first of them have a return that is looked at */
 	const char **bad; /* names: not even tried, the kernel refuses their instruction */
 	unsigned bad_cnt;
 };
@@ -248,6 +224,28 @@ static void places__free(struct places *p)
 	free(p->names);
 	free(p->refused);
 	free(p->bad);
+}
+
+static void places__add(struct places *p, struct attach *a, const struct elf_lib *elf,
+			struct attach_lib *lib, bool no_return)
+{
+	for (unsigned i = 0; i < elf->sym_cnt; i++) {
+		int id = fnset__id(a->fns, elf->syms[i].name);
+
+		if (id < 0 || id == ATTACH_STUB_FUNC || !fnset__wanted(a->fns, id) ||
+		    fnset__is_marked(a->fns, FNSET_NO_RETURN, id) != no_return)
+			continue;
+		if (elf->syms[i].bad_insn) {
+			/* One among 500 made attaching take 0.95 s: see attach_range(). */
+			p->bad[p->bad_cnt++] = elf->syms[i].name;
+			continue;
+		}
+		p->offs[p->cnt] = elf->syms[i].off;
+		p->cookies[p->cnt] = CT_COOKIE(id, lib->id);
+		p->names[p->cnt] = elf->syms[i].name;
+		p->cnt++;
+		lib->shifted_cnt += elf->syms[i].shift != 0;
+	}
 }
 
 static int places__fill(struct places *p, struct attach *a, const struct elf_lib *elf,
@@ -263,24 +261,11 @@ static int places__fill(struct places *p, struct attach *a, const struct elf_lib
 	p->bad = calloc(n, sizeof(*p->bad));
 	if (!p->offs || !p->cookies || !p->names || !p->refused || !p->bad)
 		return -ENOMEM;
-	for (unsigned i = 0; i < elf->sym_cnt; i++) {
-		int id = fnset__id(a->fns, elf->syms[i].name);
-
-		if (id < 0 || id == ATTACH_STUB_FUNC || !fnset__wanted(a->fns, id))
-			continue;
-		if (elf->syms[i].bad_insn) {
-			/* One among 500 made attaching take 0.95 s: see attach_range(). */
-			p->bad[p->bad_cnt++] = elf->syms[i].name;
-			continue;
-		}
-		p->offs[p->cnt] = elf->syms[i].off;
-		p->cookies[p->cnt] = CT_COOKIE(id, lib->id);
-		p->names[p->cnt] = elf->syms[i].name;
-		p->cnt++;
-		lib->shifted_cnt += elf->syms[i].shift != 0;
-	}
+	places__add(p, a, elf, lib, false);
+	p->ret_cnt = p->cnt;
+	places__add(p, a, elf, lib, true);
 	lib->wanted_cnt = p->cnt + p->bad_cnt;
-	return fill_specs(a);
+	return levels__fill(a);
 }
 
 static int add_refused(struct attach_lib *lib, const char *name)
@@ -318,14 +303,14 @@ static int attach_places(struct attach *a, struct lib_entry *e, int fd, struct p
 	struct probe_req req = {
 		.offs = p->offs,
 		.cookies = p->cookies,
-		.cnt = p->cnt,
+		.cnt = p->ret_cnt,
 		.pid = a->only_pid,
 	};
 	uint64_t start = now_ns();
 	char path[64];
 	struct stat st;
 	void *map = MAP_FAILED;
-	int ret;
+	int ret, more = 0;
 
 	/* By descriptor: what was checked is what is attached, whatever happens to the path. */
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
@@ -333,6 +318,15 @@ static int attach_places(struct attach *a, struct lib_entry *e, int fd, struct p
 	if (!fstat(fd, &st))
 		map = mmap(NULL, st.st_size, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, 0);
 	ret = probes__attach(&e->probes, a->mech, &a->progs, &req, p->refused);
+	if (ret >= 0) {
+		req.offs += p->ret_cnt;
+		req.cookies += p->ret_cnt;
+		req.cnt = p->cnt - p->ret_cnt;
+		req.no_return = true;
+		more = probes__attach(&e->probes, a->mech, &a->progs, &req,
+				      p->refused + p->ret_cnt);
+		ret = more < 0 ? more : ret + more;
+	}
 	if (map != MAP_FAILED)
 		munmap(map, st.st_size);
 	e->lib.attach_ns = now_ns() - start;

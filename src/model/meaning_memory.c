@@ -112,7 +112,7 @@ static enum copy_dir dir_of_pointers(const struct meaning *m, const struct event
  * whatever form ("API synchronization behavior" in NVIDIA's manual). */
 static bool is_done(const struct meaning *m, const struct event *ev)
 {
-	return !m->fn->is_async && !ev->result && !ev->unfinished && !ev->abandoned &&
+	return !m->fn->is_async && !ev->result && event_returned(ev) &&
 	       (ev->dir == COPY_DIR_HTOD || ev->dir == COPY_DIR_DTOH || ev->dir == COPY_DIR_HTOH);
 }
 

@@ -154,7 +154,7 @@ static void release(struct mem *m, struct event *ev, bool physical)
 
 void mem__event(struct mem *m, struct event *ev)
 {
-	if (ev->result || ev->unfinished || ev->abandoned)
+	if (ev->result || !event_returned(ev))
 		return;
 	switch (ev->fn->op) {
 	case OP_ALLOC:

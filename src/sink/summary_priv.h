@@ -25,6 +25,7 @@
 struct fn_stat {
 	const struct cuda_fn *fn; /* NULL: free */
 	uint64_t cnt, total_ns, max_ns, error_cnt;
+	uint64_t untimed_cnt;	    /* of cnt, seen at their entry only */
 	uint64_t wait_cnt, wait_ns; /* as a call that waits for the GPU */
 	uint64_t off_cpu_ns;	    /* --sched: of wait_ns, its thread was not running */
 	uint64_t sys_cnt, sys_ns;   /* --kernel: system calls into the driver, in all calls */
@@ -33,6 +34,7 @@ struct fn_stat {
 struct kernel_stat {
 	uint64_t cnt, total_ns, max_ns; /* direct launches */
 	uint64_t node_cnt;		/* launches into a graph */
+	uint64_t untimed_cnt;		/* of cnt, seen at their entry only */
 	const char *name;		/* cut to SUMMARY_NAME_MAX */
 	UT_hash_handle hh;
 };
@@ -204,6 +206,10 @@ static inline const char *plural(uint64_t n)
 {
 	return n == 1 ? "" : "s";
 }
+
+/* summary_counted.c: calls that were no records, and levels that were changed. */
+void summary_print_counted(const struct term *term, const struct trace_end *end);
+void summary_json_counted(struct json *j, const struct trace_end *end);
 
 /* What --kernel and --sched add; is_traced: --kernel was given. rows are sorted anew. */
 void summary_print_driver(const struct summary *s, const struct term *term, struct fn_row *rows,

@@ -69,6 +69,7 @@ static int kernel_cmp(const void *a, const void *b)
 static void fn_stat_add(struct fn_stat *sum, const struct fn_stat *st)
 {
 	sum->cnt += st->cnt;
+	sum->untimed_cnt += st->untimed_cnt;
 	sum->total_ns += st->total_ns;
 	sum->error_cnt += st->error_cnt;
 	sum->wait_cnt += st->wait_cnt;
