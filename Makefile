@@ -34,10 +34,12 @@ SANFL  := $(if $(SAN),-fsanitize=$(SAN) -fno-sanitize-recover=all -fno-omit-fram
 CPPFLAGS_ALL = -D_GNU_SOURCE= -Isrc -Iinclude -I$(O) $(CPPFLAGS)
 CFLAGS_ALL   = -std=gnu11 -fno-strict-aliasing $(OPT) -g -Wall -Wextra -Wno-unused-parameter -fPIE $(HARDEN) $(SANFL) \
                $(if $(WERROR),-Werror) $(CFLAGS)
+CXX          := $(if $(filter default,$(origin CXX)),$(patsubst %gcc,%g++,$(CC)),$(CXX))
+CXXFLAGS_ALL = -std=c++17 -fno-exceptions -fno-rtti $(filter-out -std=%,$(CFLAGS_ALL))
 LDFLAGS_ALL  = $(SANFL) $(LDFLAGS)
 LINK_PIE     = -pie -Wl,-z,now,-z,relro
 DEP          = -MMD -MP
-PKGS        := 'libbpf >= 1.3' libelf zlib
+PKGS        := 'libbpf >= 1.3' libelf zlib libzstd
 LIBS         = $(shell $(PKG_CONFIG) --libs $(PKGS)) -l:libstdc++.a -lm -lpthread -ldl
 STATIC_LIBS  = $(shell $(PKG_CONFIG) --static --libs $(PKGS)) -l:libstdc++.a -lm
 
@@ -48,8 +50,8 @@ BPF_CFLAGS = -g -O2 -target bpf -mcpu=v3 -D__TARGET_ARCH_$(1) -Ivmlinux/$(1) -Ii
              $(BPF_SYS)
 
 # --- files: by wildcard, so a new one needs no edit here ---
-SRCS       := $(wildcard src/*/*.c src/*/*/*.c)
-OBJS       := $(SRCS:%.c=$(O)/%.o)
+SRCS       := $(wildcard src/*/*.c src/*/*/*.c src/*/*.cc)
+OBJS       := $(patsubst %,$(O)/%.o,$(basename $(SRCS)))
 MAIN_OBJ   := $(O)/src/main.o
 BPF_SRCS   := $(wildcard bpf/*.bpf.c)
 BPF_OBJS   := $(BPF_SRCS:%.c=$(O)/%.o)
@@ -84,6 +86,9 @@ $(LIB): $(OBJS) $(O)/sources
 $(O)/%.o: %.c $(O)/flags | $(GEN)
 	$(call say,CC,$<)mkdir -p $(@D); $(CC) $(CPPFLAGS_ALL) $(CFLAGS_ALL) $(DEP) -c $< -o $@
 
+$(O)/%.o: %.cc $(O)/flags | $(GEN)
+	$(call say,CXX,$<)mkdir -p $(@D); $(CXX) $(filter-out -D_GNU_SOURCE=,$(CPPFLAGS_ALL)) $(CXXFLAGS_ALL) $(DEP) -c $< -o $@
+
 # Written only when they change: what depends on them is then built again.
 put = { cat > $@.new; cmp -s $@.new $@ && rm $@.new || mv $@.new $@; }
 
@@ -100,9 +105,9 @@ $(O)/version.h: FORCE
 # What is missing is said once, here, and not by a compiler.
 $(O)/tools-ok: | $(O)/version.h
 	@lack() { echo "cudatrace: $$1; run: make deps" >&2; exit 1; }; \
-	for t in $(firstword $(CC)) $(CLANG) $(BPFTOOL) $(PKG_CONFIG); do \
+	for t in $(firstword $(CC)) $(lastword $(CXX)) $(CLANG) $(BPFTOOL) $(PKG_CONFIG); do \
 		command -v $$t >/dev/null || lack "$$t is not installed"; done; \
-	$(PKG_CONFIG) --exists $(PKGS) || lack "libbpf >= 1.3, libelf and zlib are needed, with their headers"; touch $@
+	$(PKG_CONFIG) --exists $(PKGS) || lack "libbpf >= 1.3, libelf, zlib and zstd are needed, with their headers"; touch $@
 
 # --- the BPF side ---
 $(O)/bpf/%.bpf.o: bpf/%.bpf.c | $(O)/tools-ok

@@ -10,7 +10,7 @@ command -v "$fmt" >/dev/null || { echo "$fmt is not installed; run: tools/instal
 "$fmt" --version | grep -q 'version 14\.' || exit 77
 
 # New files count before they are committed.
-mapfile -t files < <(git ls-files -co --exclude-standard -- '*.c' '*.h' ':!vmlinux' | sort -u |
+mapfile -t files < <(git ls-files -co --exclude-standard -- '*.c' '*.cc' '*.h' ':!vmlinux' | sort -u |
 	while read -r f; do [ -f "$f" ] && echo "$f"; done)
 [ ${#files[@]} -gt 0 ] || { echo 'no files: not a git checkout?' >&2; exit 77; }
 

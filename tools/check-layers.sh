@@ -76,4 +76,4 @@ layer == "event" && match($0, /(bpf_object|bpf_program|bpf_link|bpf_map__)[a-z_]
 	bad = 1
 }
 END { exit bad }
-' src/**/*.[ch] src/**/*.def bpf/*.[ch]
+' src/**/*.[ch] src/**/*.cc src/**/*.def bpf/*.[ch]

@@ -61,7 +61,8 @@ need_cmd pkg-config pkg-config 'finds the libraries'
 need_file stdlib.h libc6-dev 'C library headers'
 need_file libelf.h libelf-dev 'reads ELF files; libbpf needs it'
 need_file zlib.h zlib1g-dev 'libelf and libbpf need it'
-need_file zstd.h libzstd-dev 'the static build: libelf.a needs it'
+need_file zstd.h libzstd-dev 'reports of packed traces; libelf.a needs it'
+need_file rapidjson/reader.h rapidjson-dev 'reports read JSON with it'
 need_file uthash.h uthash-dev 'hash tables'
 if ! have pkg-config || ! pkg-config --atleast-version=1.3 libbpf 2>/dev/null; then
 	missing+=('libbpf-dev:loads and attaches BPF programs; 1.3 or later')

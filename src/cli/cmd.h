@@ -11,5 +11,7 @@ int cmd_trace(const struct opts *o);
 int cmd_list(const struct opts *o);
 /* cudatrace check: what this kernel, this user and these drivers allow. */
 int cmd_check(const struct opts *o);
+/* cudatrace report: what saved traces say. Needs no privileges. */
+int cmd_report(const struct opts *o);
 
 #endif /* CLI_CMD_H */

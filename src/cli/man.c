@@ -32,6 +32,9 @@ static const char head[] =
 	".br\n"
 	".B cudatrace check\n"
 	"[\\fB\\-\\-json\\fR]\n"
+	".br\n"
+	".B cudatrace report\n"
+	"[\\fIOPTIONS\\fR] \\fIFILE\\fR...\n"
 	".SH DESCRIPTION\n"
 	".B cudatrace\n"
 	"records each call that programs make into NVIDIA's driver library, libcuda.so.1: which\n"
@@ -59,7 +62,10 @@ static const char head[] =
 	"what is known of the kernel driver: escapes, controls, classes, UVM commands, statuses, Xids.\n"
 	".B cudatrace check\n"
 	"says what this kernel, this user and the drivers allow, what is lost where something is\n"
-	"missing, and how to get it.\n";
+	"missing, and how to get it.\n"
+	".B cudatrace report\n"
+	"reads saved traces (JSON lines, packed by gzip or zstd or not) and says where the time went\n"
+	"and what is slow.\n";
 
 static const char sets[] =
 	".SH WHAT TO TRACE\n"

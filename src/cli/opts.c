@@ -43,6 +43,7 @@ const char *opt_verb_name(enum verb v)
 		[VERB_TRACE] = "",
 		[VERB_LIST] = "list",
 		[VERB_CHECK] = "check",
+		[VERB_REPORT] = "report",
 	};
 
 	return names[v];
@@ -50,7 +51,7 @@ const char *opt_verb_name(enum verb v)
 
 static bool find_verb(const char *word, enum verb *verb)
 {
-	for (enum verb v = VERB_LIST; v <= VERB_CHECK; v++) {
+	for (enum verb v = VERB_LIST; v <= VERB_LAST; v++) {
 		if (!strcmp(word, opt_verb_name(v))) {
 			*verb = v;
 			return true;
@@ -182,7 +183,8 @@ static int check_letters(const char *word, bool is_last)
 
 static void __attribute__((noreturn)) explain(int argc, char **argv)
 {
-	enum verb verb;
+	enum verb verb = VERB_TRACE;
+	bool is_report = false; /* words are files then */
 	int i = 1;
 
 	while (i < argc && strcmp(argv[i], "--")) {
@@ -192,10 +194,11 @@ static void __attribute__((noreturn)) explain(int argc, char **argv)
 			i += check_long(argv[i], is_last);
 		else if (argv[i][0] == '-' && argv[i][1])
 			i += check_letters(argv[i], is_last);
-		else if (find_verb(argv[i], &verb))
+		else if (is_report || find_verb(argv[i], &verb))
 			i++;
 		else
 			break;
+		is_report |= verb == VERB_REPORT;
 	}
 	opts__die("cannot make sense of the command line; see cudatrace --help");
 }
@@ -212,6 +215,13 @@ static void take_word(struct parse *p, struct argp_state *state, char *word)
 {
 	enum verb verb;
 
+	if (p->o->verb == VERB_REPORT) {
+		if (!*word)
+			opts__die(
+				"FILE is empty; give a trace, as in cudatrace report trace.jsonl");
+		strv_add(&p->o->files, word);
+		return;
+	}
 	if (p->verb_given)
 		opts__die("%s takes no arguments: '%s'; to run a program called %s: "
 			  "cudatrace -- %s",
@@ -292,7 +302,9 @@ static void check_whole(const struct parse *p)
 			continue;
 		if (o->verb == VERB_TRACE)
 			opts__die("--%s belongs to cudatrace %s; leave it out", rows[i].name,
-				  rows[i].verbs & FOR_LIST ? "list" : "check");
+				  rows[i].verbs & FOR_LIST    ? "list"
+				  : rows[i].verbs & FOR_CHECK ? "check"
+							      : "report");
 		opts__die("--%s has no meaning for cudatrace %s; leave it out", rows[i].name,
 			  opt_verb_name(o->verb));
 	}
@@ -300,6 +312,10 @@ static void check_whole(const struct parse *p)
 		opts__die("both -p and a command ('%s'); trace running processes or start one, not "
 			  "both",
 			  o->argv[0]);
+	if (o->verb == VERB_REPORT && !o->files.cnt)
+		opts__die(
+			"FILE is missing; give a trace that cudatrace --jsonl wrote, as in cudatrace "
+			"report trace.jsonl, or - for stdin");
 	check_outputs(o);
 }
 
@@ -333,6 +349,8 @@ void opts__parse(struct opts *o, int argc, char **argv)
 	o->follow = true;
 	o->wait = true;
 	o->buffer_sz = OPTS_BUFFER_DEFAULT;
+	o->format = "ascii";
+	o->top = OPTS_TOP_DEFAULT;
 	/* In order: what follows the first word that is no option belongs to the command. */
 	rc = argp_parse(&argp, argc, argv,
 			ARGP_IN_ORDER | ARGP_NO_ERRS | ARGP_NO_HELP | ARGP_NO_EXIT, NULL, &p);

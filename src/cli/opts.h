@@ -12,11 +12,14 @@
 #include <sys/types.h>
 
 #include "attach/mechanism.h"
+#include "report/report.h"
 
 enum verb {
-	VERB_TRACE, /* no verb given */
-	VERB_LIST,  /* cudatrace list: the API table */
-	VERB_CHECK, /* cudatrace check: what this machine allows */
+	VERB_TRACE,  /* no verb given */
+	VERB_LIST,   /* cudatrace list: the API table */
+	VERB_CHECK,  /* cudatrace check: what this machine allows */
+	VERB_REPORT, /* cudatrace report: what saved traces say */
+	VERB_LAST = VERB_REPORT
 };
 
 enum tristate { TRI_UNSET = 0, TRI_ON, TRI_OFF };
@@ -52,6 +55,14 @@ struct opts {
 	bool json;   /* list, check, summary */
 	bool ioctls; /* list: the driver's tables instead of the API's */
 	bool names;  /* list: only the names that -e knows, for completion scripts (hidden) */
+	/* report */
+	struct strv files;	   /* traces; "-" is stdin */
+	const char *format;	   /* a name of report_formats(), "chrome" or "all" */
+	const char *output;	   /* -o; NULL: none */
+	unsigned top;		   /* rows of long tables */
+	enum iter_mode iterations; /* how they are found */
+	const char *marker;	   /* ITER_MARKER: the function */
+	uint64_t gap_ns;	   /* ITER_GAP */
 	/* what to trace */
 	struct strv select; /* each -e, in order */
 	bool all;
@@ -65,6 +76,10 @@ struct opts {
 	enum mechanism mechanism;
 	enum kernel_probe kernel_probe;
 };
+
+/* report */
+#define OPTS_TOP_DEFAULT 10
+#define OPTS_GAP_DEFAULT 1000000ull
 
 #define EXIT_USAGE 2
 

@@ -15,9 +15,11 @@ static const char usage_trace[] =
 	"       cudatrace [OPTIONS]                         every process that uses CUDA\n"
 	"       cudatrace list [--json] [-e SET] [--libcuda PATH]\n"
 	"       cudatrace check [--json]\n"
+	"       cudatrace report [--format NAME] [-o FILE] FILE...\n"
 	"\n"
 	"Shows each call that CUDA programs make into the driver library, libcuda.so.1.\n"
-	"The -- may be left out when COMMAND is not called list or check.\n";
+	"The -- may be left out when COMMAND is not called list, check or\n"
+	"report.\n";
 
 static const char usage_list[] =
 	"Usage: cudatrace list [--json] [-e SET] [--libcuda PATH]\n"
@@ -31,6 +33,13 @@ static const char usage_check[] =
 	"\n"
 	"Says what this kernel, this user and the drivers here allow, what is lost where\n"
 	"something is missing, and how to get it.\n";
+
+static const char usage_report[] =
+	"Usage: cudatrace report [--format NAME] [-o FILE] [OPTIONS] FILE...\n"
+	"\n"
+	"Says what saved traces (JSON lines, also of gzip and zstd; - is stdin) tell: where\n"
+	"the time went, what is slow and why. Needs no root and no GPU. Several files: one\n"
+	"after another, in one report.\n";
 
 static const char after[] =
 	"\n"
@@ -115,7 +124,14 @@ static void print_group(FILE *f, enum opt_group group, enum verb verb)
 
 void opts__print_help(enum verb verb, FILE *f)
 {
-	fputs(verb == VERB_LIST ? usage_list : verb == VERB_CHECK ? usage_check : usage_trace, f);
+	static const char *const usages[] = {
+		[VERB_TRACE] = usage_trace,
+		[VERB_LIST] = usage_list,
+		[VERB_CHECK] = usage_check,
+		[VERB_REPORT] = usage_report,
+	};
+
+	fputs(usages[verb], f);
 	for (enum opt_group g = 0; g < GROUP_CNT; g++)
 		print_group(f, g, verb);
 	if (verb == VERB_TRACE)

@@ -12,15 +12,17 @@ enum opt_group {
 	GROUP_OUTPUT,
 	GROUP_TRACE,
 	GROUP_LIMITS,
+	GROUP_REPORT,
 	GROUP_TUNING,
 	GROUP_OTHER,
 	GROUP_CNT
 };
 
-#define FOR_TRACE (1u << VERB_TRACE)
-#define FOR_LIST  (1u << VERB_LIST)
-#define FOR_CHECK (1u << VERB_CHECK)
-#define FOR_ALL	  (FOR_TRACE | FOR_LIST | FOR_CHECK)
+#define FOR_TRACE  (1u << VERB_TRACE)
+#define FOR_LIST   (1u << VERB_LIST)
+#define FOR_CHECK  (1u << VERB_CHECK)
+#define FOR_REPORT (1u << VERB_REPORT)
+#define FOR_ALL	   (FOR_TRACE | FOR_LIST | FOR_CHECK | FOR_REPORT)
 
 /* What a shell offers for an option's value. */
 enum opt_complete { COMP_NONE, COMP_FILE, COMP_PID, COMP_USER, COMP_SET, COMP_WORDS };
@@ -47,6 +49,9 @@ const char *opt_verb_name(enum verb v);
 
 /* One line to stderr, then exit with EXIT_USAGE. */
 void opts__die(const char *fmt, ...) __attribute__((format(printf, 1, 2), noreturn));
+
+/* opts_table.c */
+void strv_add(struct strv *v, const char *s);
 
 /* opts_value.c: strict readers: the whole text must be a value. 0, -EINVAL, or -ERANGE when it is
  * too large. */

@@ -9,7 +9,7 @@
 /* PID_MAX_LIMIT of 64-bit kernels. */
 #define PID_LIMIT 4194304
 
-static void strv_add(struct strv *v, const char *s)
+void strv_add(struct strv *v, const char *s)
 {
 	const char **grown = realloc(v->v, (v->cnt + 1) * sizeof(*grown));
 
@@ -281,6 +281,61 @@ static void set_help(struct opts *o, const struct opt_row *row, const char *arg)
 	exit(0);
 }
 
+static void set_format(struct opts *o, const struct opt_row *row, const char *arg)
+{
+	const char *word = row->words, *at = strstr(word, arg);
+	size_t len = strlen(arg);
+
+	if (!len || !at || (at > word && at[-1] != ' ') || (at[len] && at[len] != ' '))
+		opts__die("--format '%s': unknown; choose one of: %s", arg, word);
+	o->format = arg;
+}
+
+static void set_output(struct opts *o, const struct opt_row *row, const char *arg)
+{
+	need_text(row, arg);
+	o->output = arg;
+}
+
+static void set_top(struct opts *o, const struct opt_row *row, const char *arg)
+{
+	uint64_t n;
+
+	(void)row;
+	if (opt_read_u64(arg, &n) || !n || n > 100000)
+		opts__die("--top '%s': not a number of rows; give 1 to 100000", arg);
+	o->top = n;
+}
+
+static void set_marker(struct opts *o, const struct opt_row *row, const char *arg)
+{
+	need_text(row, arg);
+	o->marker = arg;
+	o->iterations = ITER_MARKER;
+}
+
+static void set_iterations(struct opts *o, const struct opt_row *row, const char *arg)
+{
+	if (!strcmp(arg, "auto"))
+		o->iterations = ITER_AUTO;
+	else if (!strcmp(arg, "sync"))
+		o->iterations = ITER_SYNC;
+	else if (!strcmp(arg, "gap"))
+		o->iterations = ITER_GAP;
+	else
+		opts__die("--iterations '%s': unknown; choose one of: %s", arg, row->words);
+	if (o->iterations == ITER_GAP && !o->gap_ns)
+		o->gap_ns = OPTS_GAP_DEFAULT;
+}
+
+static void set_gap(struct opts *o, const struct opt_row *row, const char *arg)
+{
+	(void)row;
+	if (opt_read_time(arg, 1000, &o->gap_ns) || !o->gap_ns)
+		opts__die("--gap '%s': not a time; give microseconds, or a unit: 500, 2ms", arg);
+	o->iterations = ITER_GAP;
+}
+
 static void set_man(struct opts *o, const struct opt_row *row, const char *arg)
 {
 	(void)o, (void)row, (void)arg;
@@ -296,6 +351,9 @@ static void set_completion(struct opts *o, const struct opt_row *row, const char
 	opts__print_completion(arg, stdout);
 	exit(0);
 }
+
+/* Those of report_formats(), and two that are no rows there. */
+#define REPORT_FORMATS "ascii json chrome all"
 
 /* Texts: no capital at the start, no full stop at the end; no quotes or backslashes, since they
  * stand in shell scripts too (completion.c). */
@@ -322,7 +380,7 @@ static const struct opt_row rows[] = {
 	 "print a summary to stderr at the end; the default on a terminal", set_summary},
 	{"no-summary", 0, false, GROUP_OUTPUT, FOR_TRACE, COMP_NONE, NULL, NULL, "print no summary",
 	 set_no_summary},
-	{"quiet", 'q', false, GROUP_OUTPUT, FOR_TRACE, COMP_NONE, NULL, NULL,
+	{"quiet", 'q', false, GROUP_OUTPUT, FOR_TRACE | FOR_REPORT, COMP_NONE, NULL, NULL,
 	 "print only warnings and errors, no summary unless asked for", set_quiet},
 	{"json", 0, false, GROUP_OUTPUT, FOR_ALL, COMP_NONE, NULL, NULL,
 	 "print the summary, or what list and check say, as JSON", set_json},
@@ -350,6 +408,24 @@ static const struct opt_row rows[] = {
 	 "stop after this many events", set_max_events},
 	{"min-duration", 0, false, GROUP_LIMITS, FOR_TRACE, COMP_NONE, "US", NULL,
 	 "leave out calls that took less than this many microseconds", set_min_duration},
+
+	{"format", 0, false, GROUP_REPORT, FOR_REPORT, COMP_WORDS, "NAME", REPORT_FORMATS,
+	 "report: how it is written: ascii (the default), json, chrome (a Chrome trace), or all of "
+	 "them in files of their own",
+	 set_format},
+	{"output", 'o', false, GROUP_REPORT, FOR_REPORT, COMP_FILE, "FILE", NULL,
+	 "report: where to, instead of stdout; with --format=all: what the files are named after",
+	 set_output},
+	{"top", 0, false, GROUP_REPORT, FOR_REPORT, COMP_NONE, "N", NULL,
+	 "report: rows of long tables (default 10)", set_top},
+	{"marker", 0, false, GROUP_REPORT, FOR_REPORT, COMP_NONE, "FUNCTION", NULL,
+	 "report: each call of this function begins an iteration", set_marker},
+	{"iterations", 0, false, GROUP_REPORT, FOR_REPORT, COMP_WORDS, "HOW", "auto sync gap",
+	 "report: how iterations are found: auto (the default: by what repeats), sync (a "
+	 "synchronisation ends one), gap (a time without calls ends one)",
+	 set_iterations},
+	{"gap", 0, false, GROUP_REPORT, FOR_REPORT, COMP_NONE, "US", NULL,
+	 "report: so many microseconds without a call end an iteration (default 1000)", set_gap},
 
 	{"buffer-size", 0, false, GROUP_TUNING, FOR_TRACE, COMP_NONE, "SIZE", NULL,
 	 "ring buffer between kernel and cudatrace: a power of two from 64K to 1G (default 32M); "
@@ -389,7 +465,8 @@ const char *opt_group_name(enum opt_group g)
 	static const char *const names[GROUP_CNT] = {
 		[GROUP_TARGET] = "Target",	 [GROUP_OUTPUT] = "Output",
 		[GROUP_TRACE] = "What to trace", [GROUP_LIMITS] = "Limits",
-		[GROUP_TUNING] = "Tuning",	 [GROUP_OTHER] = "Other",
+		[GROUP_REPORT] = "Report",	 [GROUP_TUNING] = "Tuning",
+		[GROUP_OTHER] = "Other",
 	};
 
 	return names[g];

@@ -29,6 +29,8 @@ struct visitor_ops {
 	void (*close)(struct visitor *v);
 	void (*open_array)(struct visitor *v, const char *name);
 	void (*close_array)(struct visitor *v);
+	/* members of a saved event as they stand in JSON, commas between; may be NULL: left out */
+	void (*raw)(struct visitor *v, const char *json, size_t len);
 	/* may be NULL: 0 or 1 then */
 	void (*boolean)(struct visitor *v, const char *name, bool x);
 };

@@ -179,6 +179,11 @@ static inline uint64_t event_duration_ns(const struct event *ev)
 	return ev->end_ns > ev->start_ns ? ev->end_ns - ev->start_ns : 0;
 }
 
+static inline bool event_has_args(const struct event *ev)
+{
+	return ev->text ? ev->text->args_len : ev->word_cnt;
+}
+
 /* The meaning of an event as named values (size, ptr, direction, grid, kernel, ...), the same for
  * every sink. */
 void event_visit_fields(const struct event *ev, struct visitor *v);

@@ -68,36 +68,6 @@ static void set_size(struct event *ev, uint64_t size)
 	ev->has |= HAS_SIZE;
 }
 
-static void alloc(struct event *ev, struct proc *p, enum mem_kind kind)
-{
-	if (!(ev->has & HAS_PTR) || !(ev->has & HAS_SIZE))
-		return;
-	mem__alloc(&p->mem, kind, ev->ptr, ev->size, ev->end_ns);
-	ev->has_mem = true;
-}
-
-/* What is known by a handle: the bytes lie elsewhere. */
-static void create(struct event *ev, struct proc *p)
-{
-	if (!(ev->has & HAS_PTR) || !(ev->has & HAS_SIZE))
-		return;
-	mem__create(&p->mem, ev->ptr, ev->size, ev->end_ns);
-	ev->has_mem = true;
-}
-
-static void release(struct event *ev, struct proc *p, bool physical)
-{
-	uint64_t size;
-
-	if (!(ev->has & HAS_PTR))
-		return;
-	if (physical ? !mem__release(&p->mem, ev->ptr, ev->start_ns, &size)
-		     : !mem__free(&p->mem, ev->ptr, ev->start_ns, &size))
-		return;
-	set_size(ev, size);
-	ev->has_mem = true;
-}
-
 void meaning_memory(const struct meaning *m, struct event *ev, struct proc *p)
 {
 	uint64_t pitch, height, size;
@@ -107,38 +77,7 @@ void meaning_memory(const struct meaning *m, struct event *ev, struct proc *p)
 		set_size(ev, pitch * height);
 	if (m->fn->op == OP_ALLOC_ARRAY && array_size(m, ev, &size))
 		set_size(ev, size);
-	if (ev->result || ev->unfinished || ev->abandoned)
-		return;
-	switch (m->fn->op) {
-	case OP_ALLOC:
-	case OP_ALLOC_PITCH:
-	case OP_ALLOC_ASYNC:
-		alloc(ev, p, MEM_DEVICE);
-		break;
-	case OP_ALLOC_MANAGED:
-		alloc(ev, p, MEM_MANAGED);
-		break;
-	case OP_ALLOC_HOST:
-	case OP_REGISTER:
-		alloc(ev, p, MEM_HOST);
-		break;
-	case OP_MEM_CREATE:
-	case OP_ALLOC_ARRAY:
-		create(ev, p);
-		break;
-	case OP_FREE:
-	case OP_FREE_HOST:
-	case OP_FREE_ASYNC:
-	case OP_UNREGISTER:
-		release(ev, p, false);
-		break;
-	case OP_MEM_RELEASE:
-	case OP_FREE_ARRAY:
-		release(ev, p, true);
-		break;
-	}
-	if (ev->has_mem)
-		mem__totals(&p->mem, &ev->mem);
+	mem__event(&p->mem, ev);
 }
 
 static bool on_device(int kind)

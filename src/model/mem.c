@@ -120,3 +120,70 @@ void mem__clear(struct mem *m)
 	clear(&m->physical);
 	memset(m->bytes, 0, sizeof(m->bytes));
 }
+
+static void alloc(struct mem *m, struct event *ev, enum mem_kind kind)
+{
+	if (!(ev->has & HAS_PTR) || !(ev->has & HAS_SIZE))
+		return;
+	mem__alloc(m, kind, ev->ptr, ev->size, ev->end_ns);
+	ev->has_mem = true;
+}
+
+/* What is known by a handle: the bytes lie elsewhere. */
+static void create(struct mem *m, struct event *ev)
+{
+	if (!(ev->has & HAS_PTR) || !(ev->has & HAS_SIZE))
+		return;
+	mem__create(m, ev->ptr, ev->size, ev->end_ns);
+	ev->has_mem = true;
+}
+
+static void release(struct mem *m, struct event *ev, bool physical)
+{
+	uint64_t size;
+
+	if (!(ev->has & HAS_PTR))
+		return;
+	if (physical ? !mem__release(m, ev->ptr, ev->start_ns, &size)
+		     : !mem__free(m, ev->ptr, ev->start_ns, &size))
+		return;
+	ev->size = size;
+	ev->has |= HAS_SIZE;
+	ev->has_mem = true;
+}
+
+void mem__event(struct mem *m, struct event *ev)
+{
+	if (ev->result || ev->unfinished || ev->abandoned)
+		return;
+	switch (ev->fn->op) {
+	case OP_ALLOC:
+	case OP_ALLOC_PITCH:
+	case OP_ALLOC_ASYNC:
+		alloc(m, ev, MEM_DEVICE);
+		break;
+	case OP_ALLOC_MANAGED:
+		alloc(m, ev, MEM_MANAGED);
+		break;
+	case OP_ALLOC_HOST:
+	case OP_REGISTER:
+		alloc(m, ev, MEM_HOST);
+		break;
+	case OP_MEM_CREATE:
+	case OP_ALLOC_ARRAY:
+		create(m, ev);
+		break;
+	case OP_FREE:
+	case OP_FREE_HOST:
+	case OP_FREE_ASYNC:
+	case OP_UNREGISTER:
+		release(m, ev, false);
+		break;
+	case OP_MEM_RELEASE:
+	case OP_FREE_ARRAY:
+		release(m, ev, true);
+		break;
+	}
+	if (ev->has_mem)
+		mem__totals(m, &ev->mem);
+}

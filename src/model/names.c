@@ -59,7 +59,9 @@ const char *stat_name(enum ct_stat s)
 
 void event_visit_args(const struct event *ev, struct visitor *v)
 {
-	if (ev->fn)
+	if (ev->text && v->ops->raw)
+		v->ops->raw(v, ev->text->args, ev->text->args_len);
+	else if (ev->fn && !ev->text)
 		cuda_visit_args(ev->fn, ev->words, ev->word_cnt, ev->caps, ev->cap_cnt, v);
 }
 
@@ -110,6 +112,11 @@ void event_visit_fields(const struct event *ev, struct visitor *v)
 {
 	unsigned has = ev->has;
 
+	if (ev->text) {
+		if (v->ops->raw)
+			v->ops->raw(v, ev->text->fields, ev->text->fields_len);
+		return;
+	}
 	if (ev->kind != EVENT_CALL) {
 		driver_visit_fields(ev, v);
 		return;

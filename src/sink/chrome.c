@@ -212,7 +212,7 @@ static void put_call_args(struct chrome *c, const struct event *ev, bool renamed
 	event_visit_fields(ev, &j.v);
 	if (ev->kind == EVENT_CALL)
 		put_result(&j, ev);
-	if (ev->fn && ev->word_cnt) {
+	if (ev->fn && event_has_args(ev)) {
 		json_open(&j, "args");
 		event_visit_args(ev, &j.v);
 		json_close(&j);

@@ -238,6 +238,17 @@ static void v_boolean(struct visitor *v, const char *name, bool x)
 	json_bool(json(v), name, x);
 }
 
+static void v_raw(struct visitor *v, const char *text, size_t len)
+{
+	char *p;
+
+	if (!len)
+		return;
+	p = key(json(v), NULL, len);
+	memcpy(p, text, len);
+	done(json(v), p + len);
+}
+
 const struct visitor_ops json_visitor_ops = {
 	.u64 = v_u64,
 	.i64 = v_i64,
@@ -251,5 +262,6 @@ const struct visitor_ops json_visitor_ops = {
 	.close = v_close,
 	.open_array = v_open_array,
 	.close_array = v_close_array,
+	.raw = v_raw,
 	.boolean = v_boolean,
 };

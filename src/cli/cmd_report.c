@@ -1,0 +1,276 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* cudatrace report: what saved traces say. Reads them once; the Chrome form is written meanwhile,
+ * the others at the end. Needs no root. */
+#include "cmd.h"
+
+#include "report/format.h"
+#include "report/reader.h"
+#include "sink/sink.h"
+#include "util/log.h"
+#include "util/out.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define CHROME_SUFFIX ".chrome.json"
+
+struct report_cmd {
+	const struct opts *o;
+	struct reader *reader;
+	struct report *report;
+	struct sink *chrome;
+	struct report_file *files;
+	struct trace_end end; /* of all traces together */
+	unsigned trace_cnt, end_cnt;
+	bool bar; /* a progress line is on the terminal */
+	bool failed;
+};
+
+static bool wants(const struct opts *o, const char *format)
+{
+	return !strcmp(o->format, format) || !strcmp(o->format, "all");
+}
+
+/* The trace's name without .jsonl, .gz and the like, and with another ending. */
+static char *name_after(const char *trace, const char *suffix)
+{
+	static const char *const endings[] = {".gz", ".zst", ".jsonl", ".json"};
+	size_t len = strlen(trace);
+	char *name;
+
+	if (!strcmp(trace, "-")) {
+		trace = "report";
+		len = strlen(trace);
+	}
+	for (unsigned i = 0; i < sizeof(endings) / sizeof(endings[0]); i++) {
+		size_t n = strlen(endings[i]);
+
+		if (len > n && !memcmp(trace + len - n, endings[i], n))
+			len -= n;
+	}
+	if (asprintf(&name, "%.*s%s", (int)len, trace, suffix) < 0)
+		return NULL;
+	return name;
+}
+
+/* Where a format goes: -o, stdout, or a file that is named after the trace. */
+static char *path_for(const struct opts *o, const char *suffix, bool for_files)
+{
+	if (!strcmp(o->format, "all"))
+		return name_after(o->output ? o->output : o->files.v[0], suffix);
+	if (o->output)
+		return strdup(o->output);
+	if (for_files && isatty(STDOUT_FILENO))
+		return name_after(o->files.v[0], suffix);
+	return strdup("-");
+}
+
+/* An output that is one of the traces would destroy it. */
+static bool is_input(const struct opts *o, const char *path)
+{
+	struct stat out, in;
+
+	if (!strcmp(path, "-") || stat(path, &out) || !S_ISREG(out.st_mode))
+		return false;
+	for (unsigned i = 0; i < o->files.cnt; i++) {
+		if (stat(o->files.v[i], &in) || in.st_ino != out.st_ino || in.st_dev != out.st_dev)
+			continue;
+		err("%s is the trace itself: give the report another file with -o", path);
+		return true;
+	}
+	return false;
+}
+
+static void say_written(const char *path)
+{
+	if (strcmp(path, "-"))
+		info("wrote %s", path);
+}
+
+static int open_chrome(struct report_cmd *c, const struct trace_info *info)
+{
+	char *path = path_for(c->o, CHROME_SUFFIX, false);
+
+	if (!path || is_input(c->o, path)) {
+		free(path);
+		return -EINVAL;
+	}
+	c->chrome = sink__open("chrome", path, info);
+	free(path);
+	return c->chrome ? 0 : -EIO;
+}
+
+static int on_begin(void *ctx, const struct trace_info *info)
+{
+	struct report_cmd *c = ctx;
+	const struct opts *o = c->o;
+	struct report_opts ro = {
+		.top = o->top,
+		.iter = o->iterations,
+		.marker = o->marker,
+		.gap_ns = o->gap_ns,
+	};
+
+	/* The first says what the report is of; others are more of the same. */
+	if (c->trace_cnt++)
+		return 0;
+	if (strcmp(o->format, "chrome")) {
+		c->report = report__new(&ro, info);
+		if (!c->report) {
+			err("out of memory: close other programs");
+			c->failed = true;
+			return -ENOMEM;
+		}
+	}
+	if (wants(o, "chrome") && open_chrome(c, info)) {
+		c->failed = true;
+		return -EIO;
+	}
+	return 0;
+}
+
+static void on_event(void *ctx, const struct event *ev)
+{
+	struct report_cmd *c = ctx;
+
+	if (c->report)
+		report__event(c->report, ev);
+	if (c->chrome)
+		sink__event(c->chrome, ev);
+}
+
+static void on_end(void *ctx, const struct trace_end *end)
+{
+	struct report_cmd *c = ctx;
+	struct trace_end sum = *end;
+
+	c->end_cnt++;
+	for (unsigned i = 0; i < TYPE_CNT; i++)
+		sum.type_cnt[i] += c->end.type_cnt[i];
+	for (unsigned i = 0; i < CT_DROP_CNT; i++)
+		sum.drops[i] += c->end.drops[i];
+	for (unsigned i = 0; i < CT_STAT_CNT; i++)
+		sum.stats[i] += c->end.stats[i];
+	sum.event_cnt += c->end.event_cnt;
+	sum.call_cnt += c->end.call_cnt;
+	sum.bad_record_cnt += c->end.bad_record_cnt;
+	sum.cost_ns += c->end.cost_ns;
+	if (c->end.end_ns > sum.end_ns)
+		sum.end_ns = c->end.end_ns;
+	if (c->end_cnt > 1 && c->report && sum.end_ns > c->report->base_ns)
+		sum.cost_share = (double)sum.cost_ns / (sum.end_ns - c->report->base_ns);
+	c->end = sum;
+}
+
+static void on_progress(void *ctx, const char *path, uint64_t pos, uint64_t size)
+{
+	struct report_cmd *c = ctx;
+
+	if (!c->bar)
+		return;
+	if (size)
+		fprintf(stderr, "\rreading %s: %u %%\033[K", path, (unsigned)(100 * pos / size));
+	else
+		fprintf(stderr, "\rreading %s: %u MiB\033[K", path, (unsigned)(pos >> 20));
+}
+
+static bool read_files(struct report_cmd *c)
+{
+	bool any = false;
+
+	c->bar = isatty(STDERR_FILENO) && !c->o->quiet;
+	for (unsigned i = 0; i < c->o->files.cnt && !c->failed; i++) {
+		any |= !reader__file(c->reader, c->o->files.v[i], &c->files[i]);
+		if (c->bar)
+			fputs("\r\033[K", stderr);
+	}
+	return any && !c->failed;
+}
+
+static int write_format(const struct report_cmd *c, const struct report_format *format)
+{
+	char *path = path_for(c->o, format->suffix, format->for_files);
+	struct term term = {.width = 100};
+	struct winsize ws;
+	struct out *out;
+	int ret;
+
+	if (!path || is_input(c->o, path)) {
+		free(path);
+		return -EINVAL;
+	}
+	if (!strcmp(path, "-")) {
+		if (!ioctl(STDOUT_FILENO, TIOCGWINSZ, &ws) && ws.ws_col)
+			term.width = ws.ws_col;
+		term.color = isatty(STDOUT_FILENO) && !getenv("NO_COLOR");
+	}
+	out = out__open(path);
+	if (!out) {
+		free(path);
+		return -EIO;
+	}
+	ret = format->write(c->report, out, &term);
+	out__commit(out);
+	if (out__close(out) && !ret)
+		ret = -EIO;
+	if (!ret)
+		say_written(path);
+	free(path);
+	return ret;
+}
+
+static int write_formats(struct report_cmd *c)
+{
+	const struct report_format *formats;
+	unsigned cnt;
+	int ret = 0;
+
+	formats = report_formats(&cnt);
+	for (unsigned i = 0; i < cnt; i++)
+		if (wants(c->o, formats[i].name) && write_format(c, &formats[i]))
+			ret = -EIO;
+	return ret;
+}
+
+int cmd_report(const struct opts *o)
+{
+	static const struct reader_ops ops = {
+		.begin = on_begin,
+		.event = on_event,
+		.end = on_end,
+		.progress = on_progress,
+	};
+	struct report_cmd c = {.o = o};
+	const struct trace_end *end;
+	int status = EXIT_FAILURE;
+
+	c.reader = reader__new(&ops, &c);
+	c.files = calloc(o->files.cnt, sizeof(*c.files));
+	if (!c.reader || !c.files) {
+		err("out of memory: close other programs");
+		goto out;
+	}
+	if (!read_files(&c))
+		goto out;
+	/* A trace that was cut off makes the whole incomplete. */
+	end = c.end_cnt == c.trace_cnt ? &c.end : NULL;
+	status = EXIT_SUCCESS;
+	if (c.report) {
+		report__finish(c.report, end, c.files, o->files.cnt);
+		if (write_formats(&c))
+			status = EXIT_FAILURE;
+	}
+	if (c.chrome && sink__close(c.chrome, end))
+		status = EXIT_FAILURE;
+	c.chrome = NULL;
+out:
+	sink__close(c.chrome, NULL);
+	report__free(c.report);
+	reader__free(c.reader);
+	free(c.files);
+	return status;
+}

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* From the lines of a saved trace (docs/SCHEMA.md) to what they were made from: events, the header,
+ * the end. */
+#ifndef REPORT_SAVED_H
+#define REPORT_SAVED_H
+
+#include "model/event.h"
+#include "model/trace.h"
+#include "parse.h"
+
+enum saved_line {
+	SAVED_EVENT,
+	SAVED_HEADER,
+	SAVED_END,
+	SAVED_UNKNOWN, /* a type that this program does not know: of a newer cudatrace */
+};
+
+struct saved;
+struct saved *saved__new(void);
+void saved__free(struct saved *s);
+
+/*
+ * line is what p was made from. Returns enum saved_line, or -EINVAL when it is no line of a trace,
+ * -EPROTO when it is the header of a newer schema; *why says what is wrong then. An event's
+ * strings live as long as s and the same text has the same address; its text and what drv points
+ * to live until the next line.
+ */
+int saved__line(struct saved *s, const struct parsed *p, const char *line, struct event *ev,
+		const char **why);
+/* For a trace without a header: times count from 0. */
+int saved__begin(struct saved *s);
+/* Of the trace at hand; they live as long as s. NULL before a header, and before an end. */
+const struct trace_info *saved__info(const struct saved *s);
+const struct trace_end *saved__end(const struct saved *s);
+/* What has to be said of the place in time of the trace at hand; NULL: nothing. */
+const char *saved__note(const struct saved *s);
+
+#endif /* REPORT_SAVED_H */

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* What saved.c (events) and saved_trace.c (header, end) share. */
+#ifndef REPORT_SAVED_PRIV_H
+#define REPORT_SAVED_PRIV_H
+
+#include "saved.h"
+
+#include "decode/fnset.h"
+#include "decode/nv/nv_decode.h"
+#include "model/mem.h"
+#include "strings.h"
+
+#include <uthash.h>
+
+struct saved_proc {
+	uint32_t pid;
+	struct mem mem;
+	UT_hash_handle hh;
+};
+
+/* One of several traces that are read one after another. */
+struct saved_trace {
+	struct trace_info info;
+	struct trace_end end;
+	bool has_end;
+	void *lists[4]; /* that info points to */
+	unsigned list_cnt;
+	struct saved_trace *next;
+};
+
+struct saved {
+	struct strings *strings;
+	struct strings *types, *symbols; /* with tags */
+	struct fnset *fns;
+	struct parser *inner; /* for what lies in the header and the end */
+
+	struct saved_trace *traces, *cur; /* cur: the last of them */
+	unsigned trace_cnt;
+	uint64_t base_ns; /* of ts 0 in the trace at hand, in the time of the first */
+	uint32_t pid_add; /* keeps processes of different traces apart */
+	uint64_t last_ns; /* latest time so far */
+	char note[256];
+
+	struct saved_proc *procs, *last_proc;
+
+	/* of the event at hand */
+	struct event_text text;
+	char *joined; /* fields that were not in one piece */
+	size_t joined_cap;
+	struct driver_info drv;
+	struct nv_ioctl io;
+	struct nv_class class;
+	struct nv_rmctrl control;
+	struct nv_sched sched;
+};
+
+/* NULL when there is none of that name. */
+const struct member *parsed_find(const struct parsed *p, const char *name);
+
+void saved_procs_clear(struct saved *s);
+/* saved_trace.c */
+int saved_header(struct saved *s, const struct parsed *p, const char **why);
+int saved_end(struct saved *s, const struct parsed *p);
+void saved_traces_free(struct saved *s);
+
+#endif /* REPORT_SAVED_PRIV_H */

@@ -1,0 +1,338 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* The header and the end of a saved trace, and where several traces lie in time. */
+#include "saved_value.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+/* Above every process id that Linux gives. */
+#define PID_STEP 10000000
+
+/* Clocks of one boot agree this well: the wall clock may have been set by little steps. */
+#define SAME_BOOT_NS 5000000000ll
+
+const struct member *parsed_find(const struct parsed *p, const char *name)
+{
+	size_t len = strlen(name);
+
+	for (const struct member *m = p->m; m < p->m + p->cnt; m++)
+		if (m->name_len == len && m->name && !memcmp(m->name, name, len))
+			return m;
+	return NULL;
+}
+
+static const char *str_of(struct saved *s, const struct parsed *p, const char *name)
+{
+	const struct member *m = parsed_find(p, name);
+
+	return m ? member_str(s, m) : NULL;
+}
+
+static const char *str_or(struct saved *s, const struct parsed *p, const char *name,
+			  const char *none)
+{
+	const char *text = str_of(s, p, name);
+
+	return text ? text : none;
+}
+
+static uint64_t u64_of(const struct parsed *p, const char *name)
+{
+	const struct member *m = parsed_find(p, name);
+
+	return m ? member_u64(m) : 0;
+}
+
+static double f64_of(const struct parsed *p, const char *name)
+{
+	const struct member *m = parsed_find(p, name);
+
+	return m ? member_f64(m) : 0;
+}
+
+/* Room for cnt elements that live as long as the trace. */
+static void *list_new(struct saved_trace *t, unsigned cnt, size_t size)
+{
+	void *list = calloc(cnt + 1, size);
+
+	if (list)
+		t->lists[t->list_cnt++] = list;
+	return list;
+}
+
+/* What stands in the array called name; NULL: there is none. */
+static const struct parsed *array_of(struct saved *s, const struct parsed *p, const char *name,
+				     struct parsed *in)
+{
+	const struct member *m = parsed_find(p, name);
+
+	return m && m->val == VAL_ARRAY && !parser__slice(s->inner, m, in) ? in : NULL;
+}
+
+static const char *const *read_texts(struct saved *s, const struct parsed *p, const char *name,
+				     unsigned *cnt)
+{
+	struct parsed in;
+	const char **list;
+
+	if (!array_of(s, p, name, &in))
+		return NULL;
+	list = list_new(s->cur, in.cnt, sizeof(*list));
+	if (!list)
+		return NULL;
+	for (unsigned i = 0; i < in.cnt; i++) {
+		const char *text = member_str(s, &in.m[i]);
+
+		if (text)
+			list[(*cnt)++] = text;
+	}
+	return list;
+}
+
+static void read_pids(struct saved *s, const struct parsed *p, struct trace_info *info)
+{
+	struct parsed in;
+	uint32_t *pids;
+
+	if (!array_of(s, p, "pids", &in))
+		return;
+	pids = list_new(s->cur, in.cnt, sizeof(*pids));
+	if (!pids)
+		return;
+	for (unsigned i = 0; i < in.cnt; i++)
+		pids[info->pid_cnt++] = member_u64(&in.m[i]);
+	info->pids = pids;
+}
+
+/* Members of the lists' elements are read after them all: there is one inner parser. */
+static void read_libs(struct saved *s, const struct parsed *p, struct trace_info *info)
+{
+	struct parser *outer = parser__new();
+	const struct member *m = parsed_find(p, "libraries");
+	struct parsed all, one;
+	struct trace_lib *libs;
+
+	if (!outer || !m || m->val != VAL_ARRAY || parser__slice(outer, m, &all))
+		goto out;
+	libs = list_new(s->cur, all.cnt, sizeof(*libs));
+	for (unsigned i = 0; libs && i < all.cnt; i++) {
+		if (all.m[i].val != VAL_OBJECT || parser__slice(s->inner, &all.m[i], &one))
+			continue;
+		libs[info->lib_cnt++] = (struct trace_lib){
+			.path = str_or(s, &one, "path", ""),
+			.build_id = str_or(s, &one, "build_id", ""),
+			.lib_id = u64_of(&one, "id"),
+			.attached_cnt = u64_of(&one, "functions"),
+		};
+	}
+	info->libs = libs;
+out:
+	parser__free(outer);
+}
+
+/* "2026-01-01T00:00:00.123456789Z"; 0 when it is no such time. */
+static uint64_t read_wall(const char *text)
+{
+	struct tm tm = {0};
+	char frac[10] = "000000000";
+	const char *rest = text ? strptime(text, "%Y-%m-%dT%H:%M:%S", &tm) : NULL;
+
+	if (!rest)
+		return 0;
+	if (*rest == '.')
+		for (int i = 0; i < 9 && rest[1 + i] >= '0' && rest[1 + i] <= '9'; i++)
+			frac[i] = rest[1 + i];
+	return timegm(&tm) * 1000000000ull + strtoul(frac, NULL, 10);
+}
+
+/* "13.0" is 13000. */
+static int read_cuda_version(const char *text)
+{
+	int major, minor;
+
+	return text && sscanf(text, "%d.%d", &major, &minor) == 2 && major > 0 && major < 1000
+		       ? 1000 * major + 10 * minor
+		       : 0;
+}
+
+static void read_info(struct saved *s, const struct parsed *p, struct trace_info *info)
+{
+	*info = (struct trace_info){
+		.version = str_or(s, p, "version", "?"),
+		.hostname = str_or(s, p, "host", ""),
+		.kernel = str_or(s, p, "kernel", ""),
+		.machine = str_or(s, p, "machine", ""),
+		.driver_version = str_or(s, p, "driver_version", ""),
+		.cuda_version = read_cuda_version(str_of(s, p, "cuda_version")),
+		.traced = str_or(s, p, "traced", ""),
+		.left_out = str_or(s, p, "left_out", ""),
+		.mechanism = str_or(s, p, "mechanism", ""),
+		.kernel_probe = str_of(s, p, "kernel_probe"),
+		.probe_cost_ns = f64_of(p, "probe_cost_ns"),
+		.base_ns = u64_of(p, "clock_base_ns"),
+		.wall_ns = read_wall(str_of(s, p, "wall_time")),
+	};
+	info->argv = read_texts(s, p, "command", &info->argc);
+	info->degraded = read_texts(s, p, "degraded", &info->degraded_cnt);
+	read_pids(s, p, info);
+	read_libs(s, p, info);
+}
+
+static bool same_boot(const struct trace_info *a, const struct trace_info *b)
+{
+	int64_t diff = (int64_t)((a->wall_ns - a->base_ns) - (b->wall_ns - b->base_ns));
+
+	return a->wall_ns && b->wall_ns && !strcmp(a->hostname, b->hostname) &&
+	       diff < SAME_BOOT_NS && diff > -SAME_BOOT_NS;
+}
+
+/* The first trace gives the time. One that followed it on the same machine keeps its place;
+ * clocks of others have nothing to do with one another: they come right after the one before. */
+static void place(struct saved *s)
+{
+	struct trace_info *info = &s->cur->info;
+	const struct trace_info *first = &s->traces->info;
+
+	s->base_ns = info->base_ns;
+	s->note[0] = 0;
+	if (s->cur == s->traces) {
+		s->last_ns = s->base_ns;
+		return;
+	}
+	if (same_boot(first, info) && info->base_ns >= s->last_ns) {
+		s->pid_add = 0;
+		return;
+	}
+	s->base_ns = s->last_ns + 1000000;
+	s->pid_add = (s->trace_cnt - 1) * PID_STEP;
+	saved_procs_clear(s);
+	snprintf(s->note, sizeof(s->note),
+		 "another trace begins: its clock is not that of the trace before, so it is shown "
+		 "right behind that, at ts %.6f, and its process ids are raised by %" PRIu32,
+		 (double)(s->base_ns - first->base_ns) / 1e6, s->pid_add);
+	info->base_ns = s->base_ns;
+}
+
+static int trace_add(struct saved *s)
+{
+	struct saved_trace *t = calloc(1, sizeof(*t)), **at = &s->traces;
+
+	if (!t)
+		return -ENOMEM;
+	while (*at)
+		at = &(*at)->next;
+	*at = s->cur = t;
+	s->trace_cnt++;
+	return 0;
+}
+
+int saved__begin(struct saved *s)
+{
+	struct parsed none = {0};
+
+	if (trace_add(s))
+		return -ENOMEM;
+	read_info(s, &none, &s->cur->info);
+	place(s);
+	return 0;
+}
+
+int saved_header(struct saved *s, const struct parsed *p, const char **why)
+{
+	static char text[160];
+	uint64_t schema = u64_of(p, "schema");
+	const struct member *name = parsed_find(p, "name");
+
+	*why = "it is the header of something else: report reads what cudatrace --jsonl writes";
+	if (!name || name->len != strlen("cudatrace") || memcmp(name->text, "cudatrace", name->len))
+		return -EINVAL;
+	if (schema > TRACE_SCHEMA) {
+		snprintf(text, sizeof(text),
+			 "the trace has schema %" PRIu64 ", this cudatrace reads up to %d: get a "
+			 "newer cudatrace",
+			 schema, TRACE_SCHEMA);
+		*why = text;
+		return -EPROTO;
+	}
+	*why = "out of memory: close other programs";
+	if (trace_add(s))
+		return -EINVAL;
+	read_info(s, p, &s->cur->info);
+	place(s);
+	return SAVED_HEADER;
+}
+
+static const struct parsed *object_of(struct saved *s, const struct parsed *p, const char *name,
+				      struct parsed *in)
+{
+	const struct member *m = parsed_find(p, name);
+
+	return m && m->val == VAL_OBJECT && !parser__slice(s->inner, m, in) ? in : NULL;
+}
+
+int saved_end(struct saved *s, const struct parsed *p)
+{
+	struct trace_end *end;
+	struct parsed in;
+
+	if (!s->cur && saved__begin(s))
+		return -EINVAL;
+	end = &s->cur->end;
+	*end = (struct trace_end){
+		.end_ns = s->base_ns + member_fixed(parsed_find(p, "ts"), 6, NULL),
+		.reason = str_or(s, p, "reason", "?"),
+		.call_cnt = u64_of(p, "calls"),
+		.bad_record_cnt = u64_of(p, "bad_records"),
+		.probe_cost_ns = f64_of(p, "probe_cost_ns"),
+		.cost_share = f64_of(p, "cost_share"),
+		.left_out = str_or(s, p, "left_out", ""),
+	};
+	if (parsed_find(p, "cost_ms"))
+		end->cost_ns = member_fixed(parsed_find(p, "cost_ms"), 6, NULL);
+	for (int i = 0; i < CT_STAT_CNT; i++)
+		end->stats[i] = u64_of(p, stat_name(i));
+	if (object_of(s, p, "events", &in)) {
+		for (int i = 0; i < TYPE_CNT; i++)
+			end->type_cnt[i] = u64_of(&in, event_type_name(i));
+		for (unsigned i = 0; i < in.cnt; i++)
+			end->event_cnt += member_u64(&in.m[i]);
+	}
+	if (object_of(s, p, "drops", &in))
+		for (int i = 0; i < CT_DROP_CNT; i++)
+			end->drops[i] = u64_of(&in, drop_name(i));
+	s->cur->has_end = true;
+	if (end->end_ns > s->last_ns)
+		s->last_ns = end->end_ns;
+	return SAVED_END;
+}
+
+void saved_traces_free(struct saved *s)
+{
+	struct saved_trace *t, *next;
+
+	for (t = s->traces; t; t = next) {
+		next = t->next;
+		for (unsigned i = 0; i < t->list_cnt; i++)
+			free(t->lists[i]);
+		free(t);
+	}
+}
+
+const struct trace_info *saved__info(const struct saved *s)
+{
+	return s->cur ? &s->cur->info : NULL;
+}
+
+const struct trace_end *saved__end(const struct saved *s)
+{
+	return s->cur && s->cur->has_end ? &s->cur->end : NULL;
+}
+
+const char *saved__note(const struct saved *s)
+{
+	return s->note[0] ? s->note : NULL;
+}

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* Values of members: saved_value.c. What is not what it should be reads as nothing: 0, NULL. */
+#ifndef REPORT_SAVED_VALUE_H
+#define REPORT_SAVED_VALUE_H
+
+#include "saved_priv.h"
+
+/* A number, or hexadecimal in a string. */
+uint64_t member_u64(const struct member *m);
+int64_t member_i64(const struct member *m);
+double member_f64(const struct member *m);
+/* A decimal number times 10^decimals. negative NULL: such a number reads as 0. */
+uint64_t member_fixed(const struct member *m, unsigned decimals, bool *negative);
+bool member_dim(const struct member *m, uint32_t dim[3]);
+enum copy_dir member_dir(const struct member *m);
+uint32_t member_processor(const struct member *m);
+uint32_t member_cause(const struct member *m);
+/* Interned; NULL for what is no string. */
+const char *member_str(struct saved *s, const struct member *m);
+/* A word that needs no escapes anywhere; NULL for what is none. */
+const char *member_op(struct saved *s, const struct member *m);
+
+/* EVENT_DRIVER and EVENT_SCHED: fills s->drv and what it points to. */
+void saved_driver(struct saved *s, const struct parsed *p, struct event *ev);
+
+#endif /* REPORT_SAVED_VALUE_H */

@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#include "strings.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define FIRST_SLOTS 1024
+
+struct strings {
+	struct string **slots;
+	size_t slot_cnt, cnt, bytes;
+	struct string *full;
+};
+
+static uint32_t hash_of(const char *s, size_t len)
+{
+	const uint64_t k = 0x9e3779b97f4a7c15ull;
+	uint64_t h = len * k, word;
+
+	for (; len >= 8; len -= 8, s += 8) {
+		memcpy(&word, s, 8);
+		h = (h ^ word) * k;
+		h ^= h >> 29;
+	}
+	word = 0;
+	memcpy(&word, s, len);
+	h = (h ^ word) * k;
+	return h >> 32;
+}
+
+static struct string *string__new(const char *s, size_t len, uint32_t hash)
+{
+	struct string *str = malloc(sizeof(*str) + len + 1);
+
+	if (!str)
+		return NULL;
+	str->tag = NULL;
+	str->hash = hash;
+	str->len = len;
+	memcpy(str->text, s, len);
+	str->text[len] = 0;
+	return str;
+}
+
+struct strings *strings__new(void)
+{
+	static const char full[] = "(too many names)";
+	struct strings *t = calloc(1, sizeof(*t));
+
+	if (!t)
+		return NULL;
+	t->slot_cnt = FIRST_SLOTS;
+	t->slots = calloc(t->slot_cnt, sizeof(*t->slots));
+	t->full = string__new(full, strlen(full), 0);
+	if (!t->slots || !t->full) {
+		strings__free(t);
+		return NULL;
+	}
+	return t;
+}
+
+void strings__free(struct strings *t)
+{
+	if (!t)
+		return;
+	for (size_t i = 0; t->slots && i < t->slot_cnt; i++)
+		free(t->slots[i]);
+	free(t->slots);
+	free(t->full);
+	free(t);
+}
+
+static void grow(struct strings *t)
+{
+	size_t n = 2 * t->slot_cnt;
+	struct string **slots = calloc(n, sizeof(*slots));
+
+	if (!slots)
+		return;
+	for (size_t i = 0; i < t->slot_cnt; i++) {
+		size_t k;
+
+		if (!t->slots[i])
+			continue;
+		k = t->slots[i]->hash & (n - 1);
+		while (slots[k])
+			k = (k + 1) & (n - 1);
+		slots[k] = t->slots[i];
+	}
+	free(t->slots);
+	t->slots = slots;
+	t->slot_cnt = n;
+}
+
+struct string *strings__get(struct strings *t, const char *s, size_t len)
+{
+	struct string *str;
+	uint32_t hash;
+	size_t i;
+
+	len = strnlen(s, len);
+	hash = hash_of(s, len);
+	for (i = hash & (t->slot_cnt - 1); t->slots[i]; i = (i + 1) & (t->slot_cnt - 1)) {
+		str = t->slots[i];
+		if (str->hash == hash && str->len == len && !memcmp(str->text, s, len))
+			return str;
+	}
+	/* One slot stays empty whatever happens, or a search would not end. */
+	if (t->bytes + len > STRINGS_MAX || t->cnt + 1 >= t->slot_cnt)
+		return t->full;
+	str = string__new(s, len, hash);
+	if (!str)
+		return t->full;
+	t->slots[i] = str;
+	t->bytes += sizeof(*str) + len;
+	if (++t->cnt > t->slot_cnt / 2)
+		grow(t);
+	return str;
+}
