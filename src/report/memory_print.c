@@ -75,8 +75,9 @@ static void print_peak(const struct memory *m, const struct term *term)
 
 	if (m->device_peak) {
 		human_bytes(bytes, m->device_peak);
-		say(term, "Most GPU memory at once: %s at %.3f ms; %.4g allocations a second",
-		    bytes, ms(m, m->device_peak_ns), memory_rate(m));
+		human_count(cnt, memory_rate(m) + 0.5);
+		say(term, "Most GPU memory at once: %s at %.3f ms; %s allocation%s a second", bytes,
+		    ms(m, m->device_peak_ns), cnt, plural((uint64_t)(memory_rate(m) + 0.5)));
 	}
 	if (f->holes) {
 		human_count(cnt, f->ranges);

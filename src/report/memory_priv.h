@@ -197,10 +197,10 @@ static inline bool on_gpu(enum block_kind k)
 	return k == BLOCK_DEVICE || k == BLOCK_ARRAY || k == BLOCK_VMM || k == BLOCK_POOL;
 }
 
-/* Allocations a second, from the first to the last. */
+/* Allocations a second, from the first to the last; one alone has no rate. */
 static inline double memory_rate(const struct memory *m)
 {
-	return m->last_ns > m->first_ns ? m->alloc_cnt * 1e9 / (m->last_ns - m->first_ns) : 0;
+	return m->alloc_cnt > 1 ? m->alloc_cnt * 1e9 / (m->last_ns - m->first_ns + 1) : 0;
 }
 
 /* memory_block.c */
