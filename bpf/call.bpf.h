@@ -311,7 +311,8 @@ static __always_inline int call_enter(struct pt_regs *ctx, __u64 cookie)
 		return 1;
 	no_return = spec->flags & CT_SPEC_F_NO_RETURN;
 	depth = t->depth;
-	if (depth && !(no_return && level == CT_LEVEL_COUNT)) {
+	/* Nothing hangs on the depth of a call that leaves no frame and no record. */
+	if (depth && (!no_return || level != CT_LEVEL_COUNT || depth >= CT_MAX_DEPTH)) {
 		depth = call_settle(t, sp, func_id, lib_id, tid);
 		if (depth < 0)
 			return 1;
