@@ -104,7 +104,7 @@ static __always_inline __u32 call_begin(struct ct_thread *t, const struct ct_fra
 	c->func_id = f->func_id;
 	c->lib_id = f->lib_id;
 	c->result = 0;
-	c->depth = depth;
+	c->depth = f->depth;
 	c->word_cnt = word_cnt;
 	c->cap_cnt = 0;
 	c->reserved = 0;
@@ -311,7 +311,8 @@ static __always_inline int call_enter(struct pt_regs *ctx, __u64 cookie)
 		return 1;
 	no_return = spec->flags & CT_SPEC_F_NO_RETURN;
 	depth = t->depth;
-	if (depth && !(no_return && level == CT_LEVEL_COUNT)) {
+	/* Nothing hangs on the depth of a call that leaves no frame and no record. */
+	if (depth && (!no_return || level != CT_LEVEL_COUNT || depth >= CT_MAX_DEPTH)) {
 		depth = call_settle(t, sp, func_id, lib_id, tid);
 		if (depth < 0)
 			return 1;
@@ -327,13 +328,20 @@ static __always_inline int call_enter(struct pt_regs *ctx, __u64 cookie)
 	f->sp = sp;
 	f->func_id = func_id;
 	f->lib_id = lib_id;
+	if (no_return && level == CT_LEVEL_COUNT) {
+		call_count_entry(t, f, pid, func_id);
+		return 1;
+	}
+	f->call_id = 0;
+	f->depth = 0;
+	if (depth) {
+		struct ct_frame *outer = &t->frames[(depth - 1) & (CT_MAX_DEPTH - 1)];
+
+		f->call_id = outer->call_id;
+		f->depth = outer->depth + !(outer->flags & CT_FRAME_F_COUNTED);
+	}
 	if (level == CT_LEVEL_COUNT) {
-		if (no_return) {
-			call_count_entry(t, f, pid, func_id);
-			return 1;
-		}
 		f->flags = CT_FRAME_F_COUNTED;
-		f->call_id = depth ? t->frames[(depth - 1) & (CT_MAX_DEPTH - 1)].call_id : 0;
 	} else {
 		f->flags = 0;
 		call_number(t, f);

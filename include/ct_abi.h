@@ -142,7 +142,8 @@ struct ct_frame {
 	__u64 ioctl_ns;
 	__u64 off_cpu_ns; /* of the thread when the call began */
 	__u32 ioctl_cnt;
-	__u32 flags; /* CT_FRAME_F_* */
+	__u16 flags; /* CT_FRAME_F_* */
+	__u16 depth; /* how many calls that are not counted it was made in */
 	__u64 words[CT_MAX_WORDS];
 };
 _Static_assert(sizeof(struct ct_frame) == 56 + 8 * CT_MAX_WORDS, "ct_frame is part of the ABI");
