@@ -266,7 +266,7 @@ static void on_mapping(struct memory *m, struct mem_proc *p, const struct event 
 			/* Released before, and held by its mapping. */
 			b = block_at(p, SPACE_MAPPED, addr);
 			if (b && b->phys && !b->phys->refs)
-				memory__revive(p, b->phys, handle);
+				memory__revive(m, p, b->phys, handle);
 		}
 	}
 }

@@ -95,24 +95,22 @@ static void discharge(struct memory *m, struct block *b, uint64_t ns)
 	b->dev->live -= b->size;
 }
 
-static void put_in(struct mem_proc *p, struct block *b)
+static void put_in(struct memory *m, struct mem_proc *p, struct block *b)
 {
+	struct block **node;
+
 	HASH_ADD(hh, p->blocks[b->space], key, sizeof(b->key), b);
 	p->gpu_range_cnt += is_gpu_range(b);
-	if (in_host_tree(b))
-		tsearch(b, &p->host_tree, cmp_host);
+	/* What overlaps was freed unseen. */
+	while (in_host_tree(b) && (node = tsearch(b, &p->host_tree, cmp_host)) && *node != b)
+		memory__lost(m, p, *node, b->born_ns);
 }
 
 static void take_out(struct mem_proc *p, struct block *b)
 {
-	struct block **node;
-
 	HASH_DEL(p->blocks[b->space], b);
 	p->gpu_range_cnt -= is_gpu_range(b);
-	if (!in_host_tree(b))
-		return;
-	node = tfind(b, &p->host_tree, cmp_host);
-	if (node && *node == b)
+	if (in_host_tree(b))
 		tdelete(b, &p->host_tree, cmp_host);
 }
 
@@ -157,7 +155,7 @@ static void count_alloc(struct memory *m, const struct block *b, int sign)
  * that was freed, unseen or by a thread whose record comes later. */
 static void make_room(struct memory *m, struct mem_proc *p, const struct block *b)
 {
-	struct block *old = block_at(p, b->space, b->key), **node;
+	struct block *old = block_at(p, b->space, b->key);
 
 	if (old && old->parent_id && old->parent_id == b->id)
 		count_alloc(m, old, -1);
@@ -165,8 +163,6 @@ static void make_room(struct memory *m, struct mem_proc *p, const struct block *
 		m->unseen_free_cnt++;
 	if (old)
 		block__drop(m, p, old, b->born_ns);
-	while (in_host_tree(b) && (node = tfind(b, &p->host_tree, cmp_host)))
-		memory__lost(m, p, *node, b->born_ns);
 }
 
 struct block *memory__add(struct memory *m, struct mem_proc *p, const struct block *tmpl)
@@ -177,11 +173,11 @@ struct block *memory__add(struct memory *m, struct mem_proc *p, const struct blo
 		return NULL;
 	*b = *tmpl;
 	/* The target says what it likes: no block goes beyond the end of the address space. */
-	if (b->space == SPACE_ADDR && b->size > UINT64_MAX - b->key)
+	if (b->space != SPACE_HANDLE && b->size > UINT64_MAX - b->key)
 		b->size = UINT64_MAX - b->key;
 	mem_time__advance(&m->time, m, b->born_ns);
 	make_room(m, p, b);
-	put_in(p, b);
+	put_in(m, p, b);
 	if (b->space == SPACE_MAPPED)
 		return b;
 	count_alloc(m, b, 1);
@@ -221,15 +217,20 @@ void memory__free_at(struct memory *m, struct mem_proc *p, enum block_space spac
 	/* The inner call of this one did it. */
 	if (f && f->parent_id && f->parent_id == ev->id)
 		return;
-	if (b && ev->start_ns < b->born_ns) {
-		/* Nobody frees what he was not given yet: the record of make_room()'s block. */
+	/* Nobody frees what he was not given yet, so this is the late record of a block that had to
+	 * make room for the one that is here; or was, and has been freed since. */
+	if (b ? ev->start_ns < b->born_ns : f && m->unseen_free_cnt && ev->start_ns < f->start_ns) {
 		m->late_free_cnt++;
 		m->unseen_free_cnt -= m->unseen_free_cnt > 0;
-		count_free(m, b->kind, ev);
+		count_free(m, b ? b->kind : f->kind, ev);
 		return;
 	}
-	*freed_slot(m, p, key) =
-		(struct freed){key, ev->start_ns, ev->parent_id, p->life, (uint8_t)space};
+	*freed_slot(m, p, key) = (struct freed){.key = key,
+						.start_ns = ev->start_ns,
+						.parent_id = ev->parent_id,
+						.life = p->life,
+						.space = space,
+						.kind = b ? b->kind : BLOCK_DEVICE};
 	if (!b) {
 		m->unmatched_free_cnt++;
 		return;
@@ -292,11 +293,11 @@ void memory__unmap(struct memory *m, struct mem_proc *p, const struct event *ev,
 	}
 }
 
-void memory__revive(struct mem_proc *p, struct block *phys, uint64_t handle)
+void memory__revive(struct memory *m, struct mem_proc *p, struct block *phys, uint64_t handle)
 {
 	phys->refs = 1;
 	phys->key = handle;
-	put_in(p, phys);
+	put_in(m, p, phys);
 }
 
 void memory__lost(struct memory *m, struct mem_proc *p, struct block *b, uint64_t ns)

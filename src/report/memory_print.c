@@ -98,9 +98,9 @@ static void print_peak(const struct memory *m, const struct term *term)
 static void print_leaks(const struct memory *m, const struct term *term)
 {
 	static const char *const how[LEAK_END_CNT] = {
-		[LEAK_EXIT] = "its process ended",
-		[LEAK_EXEC] = "its program was replaced",
-		[LEAK_CONTEXT] = "its context was destroyed",
+		[LEAK_EXIT] = "their process ended",
+		[LEAK_EXEC] = "their program was replaced",
+		[LEAK_CONTEXT] = "their context was destroyed",
 	};
 	char names[TABLE_ROWS][96], cnt[CELL_SZ], bytes[CELL_SZ];
 	struct table t;

@@ -136,7 +136,7 @@ struct bad_free {
 struct freed {
 	uint64_t key, start_ns, parent_id;
 	uint32_t life;
-	uint8_t space;
+	uint8_t space, kind;
 };
 
 #define LEAKS_MAX     1000
@@ -223,7 +223,7 @@ void memory__map(struct memory *m, struct mem_proc *p, const struct event *ev, u
 void memory__unmap(struct memory *m, struct mem_proc *p, const struct event *ev, uint64_t addr,
 		   uint64_t size);
 /* A new handle of physical memory that only a mapping held. */
-void memory__revive(struct mem_proc *p, struct block *phys, uint64_t handle);
+void memory__revive(struct memory *m, struct mem_proc *p, struct block *phys, uint64_t handle);
 void memory__bad_free(struct memory *m, struct mem_proc *p, enum block_space space, uint64_t key,
 		      const struct event *ev);
 

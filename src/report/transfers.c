@@ -156,7 +156,7 @@ static void on_copy(struct transfers *t, const struct event *ev)
 	count(s, ev);
 	if (ev->fn->op == OP_COPY_BATCH) {
 		t->batch_cnt++;
-		if (event_arg_u64(ev, "count", &copies))
+		if (event_arg_u64(ev, "count", &copies) || event_arg_u64(ev, "numOps", &copies))
 			t->batch_copies += copies;
 	}
 	l.has_host = l.dir == COPY_DIR_HTOD || l.dir == COPY_DIR_DTOH || l.dir == COPY_DIR_HTOH;

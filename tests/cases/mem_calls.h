@@ -40,8 +40,10 @@ UNUSED static dptr mem_alloc_managed(size_t size)
 /* A call that frees, or is refused. */
 #define MEM_FREE(sym, ptr, wanted)                                                                 \
 	do {                                                                                       \
-		int r_ = F(sym)(ptr);                                                              \
-		expect(#sym, r_, "'type':'memory','ptr':" HEX, H(ptr));                            \
+		__typeof__(ptr) p_ = (ptr);                                                        \
+		int r_ = F(sym)(p_);                                                               \
+                                                                                                   \
+		expect(#sym, r_, "'type':'memory','ptr':" HEX, H(p_));                             \
 		must(#sym, r_, wanted);                                                            \
 	} while (0)
 

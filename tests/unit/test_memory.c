@@ -169,11 +169,24 @@ static void test_late_record(void **state)
 	assert_int_equal(m->late_free_cnt, 1);
 	release("cuMemFree_v2", 0x10000);
 	check_kind(BLOCK_DEVICE, 2, 2, 0, 300);
+	/* And later still: the other has freed it already. */
+	alloc("cuMemAlloc_v2", 0x10000, 100);
+	late = begin("cuMemFree_v2");
+	late.has = HAS_PTR;
+	late.ptr = 0x10000;
+	alloc("cuMemAlloc_v2", 0x10000, 300);
+	release("cuMemFree_v2", 0x10000);
+	late.end_ns = f.now_ns + 500;
+	send(&late);
+	check_kind(BLOCK_DEVICE, 4, 4, 0, 300);
+	assert_int_equal(m->unseen_free_cnt, 0);
+	assert_int_equal(m->unmatched_free_cnt, 0);
+	assert_int_equal(m->late_free_cnt, 2);
 	/* A free that was lost: what lies there now was freed in time. */
 	alloc("cuMemAlloc_v2", 0x20000, 100);
 	alloc("cuMemAlloc_v2", 0x20000, 50);
 	release("cuMemFree_v2", 0x20000);
-	check_kind(BLOCK_DEVICE, 4, 3, 0, 300);
+	check_kind(BLOCK_DEVICE, 6, 5, 0, 300);
 	assert_int_equal(m->unseen_free_cnt, 1);
 	finish();
 }
