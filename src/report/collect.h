@@ -38,6 +38,12 @@ static inline uint64_t thread_key(uint32_t pid, uint32_t tid)
 	return (uint64_t)pid << 32 | tid;
 }
 
+/* Two as one: addresses and small numbers do not meet by chance. */
+static inline uint64_t pair_key(uint64_t a, uint64_t b)
+{
+	return a * 0x9e3779b97f4a7c15ull + b;
+}
+
 /* Durations in 16 steps per power of two: a percentile is off by at most 1/32 of itself. */
 #define HIST_SUB     16
 #define HIST_BUCKETS (61 * HIST_SUB)

@@ -42,7 +42,7 @@ static void driver__free(void *a)
 
 static struct dr_row *row_get(struct dr_rows *rows, const char *name, const char *other)
 {
-	uint64_t key = (uintptr_t)name + (uintptr_t)other * 0x9e3779b97f4a7c15ull;
+	uint64_t key = pair_key((uintptr_t)other, (uintptr_t)name);
 	uint32_t i = keys_get(&rows->keys, key, ROWS_MAX);
 	struct dr_row *list;
 

@@ -65,10 +65,9 @@ static struct idle_proc *proc_get(struct idle *d, uint32_t pid)
 	return &procs[i];
 }
 
-/* Handles are addresses of 48 bits. */
 static uint64_t handle_key(uint32_t pid, uint64_t handle)
 {
-	return handle ^ (uint64_t)pid << 40;
+	return pair_key(handle, pid);
 }
 
 /* The stream of a call, as its key: one default stream per thread where the call says so. */

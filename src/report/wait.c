@@ -75,6 +75,8 @@ static void waits__free(void *a)
 
 	for (unsigned i = 0; i < w->fn_keys.cnt && i < w->fn_cap; i++)
 		free(w->fns[i].hist);
+	for (unsigned i = 0; i < w->may_keys.cnt && i < w->may_cap; i++)
+		free(w->may[i].hist);
 	keys__free(&w->fn_keys);
 	keys__free(&w->for_keys);
 	keys__free(&w->thread_keys);
@@ -92,7 +94,7 @@ static uint64_t stream_key(const struct event *ev, bool whole_process)
 {
 	uint64_t key = ev->has & HAS_STREAM ? ev->stream : 0;
 
-	return (whole_process ? 1ull << 63 : key) ^ (uint64_t)ev->pid << 40;
+	return pair_key(whole_process ? UINT64_MAX : key, ev->pid);
 }
 
 static void note_launch(struct waits *w, const struct event *ev, bool whole_process)
@@ -118,7 +120,7 @@ static const char *last_kernel(struct waits *w, const struct event *ev)
 
 static void add_for(struct waits *w, uint32_t fn, const char *kernel, const char *what, uint64_t ns)
 {
-	uint64_t key = (uintptr_t)(kernel ? kernel : what) ^ (uint64_t)fn << 48;
+	uint64_t key = pair_key((uintptr_t)(kernel ? kernel : what), fn);
 	uint32_t i = keys_get(&w->for_keys, key, FOR_MAX);
 	struct wait_for *fors;
 
