@@ -217,9 +217,8 @@ def themes(p, pictures):
         p.js("""const t = cudatrace.timeline, i = t.iterations[t.iterations.length >> 1];
             if (i)
                 timeline.show(t, i.end - (i.end - i.start) * 0.3, i.end + (i.end - i.start) * 0.5);
+            t.canvas.focus({preventScroll: true});
             document.getElementById('timeline').scrollIntoView()""")
-        p.key("Tab")
-        p.js("cudatrace.timeline.canvas.focus({preventScroll: true})")
         p.key(".", text=".")
         p.picture(pictures + "-dark.png")
     p.js("document.getElementById('theme').click()")
