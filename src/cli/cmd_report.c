@@ -195,7 +195,7 @@ static bool read_files(struct report_cmd *c)
 static int write_format(const struct report_cmd *c, const struct report_format *format)
 {
 	char *path = path_for(c->o, format->suffix, format->for_files);
-	struct term term = {.width = 100};
+	struct term term = {.width = 80};
 	struct winsize ws;
 	struct out *out;
 	int ret;

@@ -63,8 +63,7 @@ enum analysis_id {
 struct report;
 
 struct analysis_ops {
-	const char *name;  /* its member in JSON */
-	const char *title; /* its heading in text; NULL: print has its own */
+	const char *name; /* its member in JSON */
 	/* State of the analysis; NULL when there is no memory. */
 	void *(*new)(struct report *r);
 	void (*event)(void *a, const struct event *ev);
