@@ -1,22 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "collect.h"
 #include "memory_priv.h"
 
 #include <stdarg.h>
 #include <stdio.h>
 
 #define plural(n) ((n) == 1 ? "" : "s")
-
-__attribute__((format(printf, 2, 3))) static void say(const struct term *term, const char *fmt, ...)
-{
-	char text[512];
-	va_list ap;
-
-	va_start(ap, fmt);
-	vsnprintf(text, sizeof(text), fmt, ap);
-	va_end(ap);
-	fputs("  ", term->f);
-	term_text(term, text, 2);
-}
 
 static void print_kinds(const struct memory *m, const struct term *term)
 {
@@ -76,7 +65,7 @@ static void print_peak(const struct memory *m, const struct term *term)
 	if (m->device_peak) {
 		human_bytes(bytes, m->device_peak);
 		human_count(cnt, memory_rate(m) + 0.5);
-		say(term, "Most GPU memory at once: %s at %.3f ms; %s allocation%s a second", bytes,
+		report_text(term, "Most GPU memory at once: %s at %.3f ms; %s allocation%s a second", bytes,
 		    ms(m, m->device_peak_ns), cnt, plural((uint64_t)(memory_rate(m) + 0.5)));
 	}
 	if (f->holes) {
@@ -84,14 +73,14 @@ static void print_peak(const struct memory *m, const struct term *term)
 		human_bytes(span, f->span);
 		human_bytes(largest, f->largest_hole);
 		human_count(hole, f->holes);
-		say(term,
+		report_text(term,
 		    "%s ranges of process %u lay in %s of addresses with %s hole%s, the largest %s",
 		    cnt, f->pid, span, hole, plural(f->holes), largest);
 	}
 	if (m->failed_cnt) {
 		human_count(cnt, m->failed_cnt);
 		human_bytes(largest, m->failed_largest);
-		say(term, "%s allocation%s failed, first at %.3f ms; the largest asked for %s", cnt,
+		report_text(term, "%s allocation%s failed, first at %.3f ms; the largest asked for %s", cnt,
 		    plural(m->failed_cnt), ms(m, m->failed_first_ns), largest);
 	}
 }
@@ -111,12 +100,12 @@ static void print_leaks(const struct memory *m, const struct term *term)
 			continue;
 		human_count(cnt, m->leak_ends[i].cnt);
 		human_bytes(bytes, m->leak_ends[i].bytes);
-		say(term, "Never freed: %s allocation%s with %s, gone when %s", cnt,
+		report_text(term, "Never freed: %s allocation%s with %s, gone when %s", cnt,
 		    plural(m->leak_ends[i].cnt), bytes, how[i]);
 	}
 	if (m->too_late_cnt) {
 		human_count(cnt, m->too_late_cnt);
-		say(term, "%s allocation%s freed when the driver had shut down already", cnt,
+		report_text(term, "%s allocation%s freed when the driver had shut down already", cnt,
 		    m->too_late_cnt == 1 ? " was" : "s were");
 	}
 	if (!m->leak_list_cnt)
@@ -143,7 +132,7 @@ static void print_bad_frees(const struct memory *m, const struct term *term)
 
 	if (m->bad_free_cnt) {
 		human_count(cnt, m->bad_free_cnt);
-		say(term, "Bad frees: %s that CUDA refused", cnt);
+		report_text(term, "Bad frees: %s that CUDA refused", cnt);
 		table__init(&t, "at ms|id|sure|bad free");
 		for (unsigned i = 0;
 		     i < m->bad_free_list_cnt && i < m->r->opts.top && i < TABLE_ROWS; i++) {
@@ -162,16 +151,16 @@ static void print_bad_frees(const struct memory *m, const struct term *term)
 	}
 	if (m->unmatched_free_cnt) {
 		human_count(cnt, m->unmatched_free_cnt);
-		say(term, "%s free%s of memory whose allocation is not in the trace", cnt,
+		report_text(term, "%s free%s of memory whose allocation is not in the trace", cnt,
 		    plural(m->unmatched_free_cnt));
 	}
 	if (m->unseen_free_cnt) {
 		human_count(cnt, m->unseen_free_cnt);
-		say(term, "%s free%s not in the trace: others lie where the memory was", cnt,
+		report_text(term, "%s free%s not in the trace: others lie where the memory was", cnt,
 		    m->unseen_free_cnt == 1 ? " is" : "s are");
 	}
 	if (m->reset_unknown)
-		say(term, "A context was released, and it is not known whether that freed its "
+		report_text(term, "A context was released, and it is not known whether that freed its "
 			  "memory: the trace began later than its process");
 }
 
