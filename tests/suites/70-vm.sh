@@ -19,7 +19,7 @@ tests_of()
 {
 	case $1 in
 	5.10) echo refused ;;
-	*) echo checked mechanisms probes old_driver no_btf xid ;;
+	*) echo checked mechanisms probes old_driver uvm no_btf xid ;;
 	esac
 }
 # The ways in which this kernel can probe libcuda.
@@ -155,6 +155,29 @@ here_old_driver()
 		as=probe
 		[ $how = tracepoint ] && as=$how
 		check "$K: driver 535, $how" tests/vm/compare.py $as "$R/$how.exp" "$R/$how.jsonl"
+	done
+}
+
+# Page faults, migrations and evictions of managed memory, and what is none of these; up to branch 525 the events have
+# other numbers, and fields lie elsewhere.
+in_guest_uvm()
+{
+	local d how
+	for d in new:580 old:535 older:525; do
+		echo "driver_unload; driver_load ${d%:*}"
+		for how in kprobe fentry; do
+			echo "cudatrace -q --kernel --kernel-probe=$how -e cuInit --jsonl $how${d#*:}.jsonl -- drive -d ${d#*:} -n 0 -u >$how${d#*:}.exp"
+		done
+	done
+	echo 'driver_unload; driver_load new'
+}
+here_uvm()
+{
+	local d how
+	for d in 580 535 525; do
+		for how in kprobe fentry; do
+			check "$K: managed memory, driver $d, $how" tests/vm/compare.py probe "$R/$how$d.exp" "$R/$how$d.jsonl"
+		done
 	done
 }
 
