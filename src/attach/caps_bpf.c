@@ -276,8 +276,30 @@ static enum cap_state try_tracing(struct cap *c, enum bpf_attach_type type, cons
 	return done(c, fd);
 }
 
+enum cap_state cap_probe_kprobe_multi(struct cap *c)
+{
+	const char *func = "bpf_fentry_test1"; /* see cap_probe_fentry() */
+	LIBBPF_OPTS(bpf_link_create_opts, opts, .kprobe_multi.cnt = 1, .kprobe_multi.syms = &func);
+	int prog, fd;
+
+	if (!cap_ftrace_on(c))
+		return CAP_NO;
+	prog = load(BPF_PROG_TYPE_KPROBE, BPF_TRACE_KPROBE_MULTI);
+	if (prog < 0)
+		return no(c, prog);
+	fd = bpf_link_create(prog, 0, BPF_TRACE_KPROBE_MULTI, &opts);
+	close(prog);
+	if (fd == -EINVAL || fd == -EOPNOTSUPP) {
+		cap_say(c, "this kernel does not know it");
+		return CAP_NO;
+	}
+	return done(c, fd);
+}
+
 enum cap_state cap_probe_fentry(struct cap *c)
 {
+	if (!cap_ftrace_on(c))
+		return CAP_NO;
 	/* Called rarely, and there since 5.5. */
 	return try_tracing(c, BPF_TRACE_FENTRY, "bpf_fentry_test1");
 }

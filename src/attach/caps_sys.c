@@ -198,7 +198,19 @@ enum cap_state cap_probe_pidns(struct cap *c)
 
 enum cap_state cap_probe_kprobe(struct cap *c)
 {
-	return access("/sys/bus/event_source/devices/kprobe/type", R_OK) ? CAP_NO : CAP_YES;
+	if (access("/sys/bus/event_source/devices/kprobe/type", R_OK))
+		return CAP_NO;
+	return cap_ftrace_on(c) ? CAP_YES : CAP_NO;
+}
+
+bool cap_ftrace_on(struct cap *c)
+{
+	char line[16];
+
+	if (!read_line("/proc/sys/kernel/ftrace_enabled", line, sizeof(line)) || *line != '0')
+		return true;
+	cap_say(c, "kernel.ftrace_enabled is 0");
+	return false;
 }
 
 enum cap_state cap_probe_tracefs(struct cap *c)

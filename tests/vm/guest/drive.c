@@ -5,12 +5,11 @@
  * (docs/SCHEMA.md), in the order in which each thread made them. tests/vm/compare.py compares.
  *
  *   -n N      rounds (1)           -t N   threads, each with its own files and rounds
- *   -c        rounds 0, 2, 4... inside a CUDA call (cuFakeCallback of the stand-in libcuda.so.1)
- *   -d 535    the driver's branch: layouts differ (580)
- *   -s MS     at the end an ioctl that takes so long
- *   -u        first page faults and migrations of managed memory, by an ioctl that the stand-in has
- * for it -f N      at the end N RM_CONTROLs as fast as can be, printed as one line with "_repeat"
- *   -w        waits for a line on stdin before it begins
+ *   -c        in a CUDA call (cuFakeCallback of the stand-in libcuda.so.1): rounds 0, 2, 4..., -s,
+ * -f -d 535    the driver's branch: layouts differ (580) -u        first page faults and migrations
+ * of managed memory -s MS     at the end an ioctl that takes so long -f N      at the end N
+ * RM_CONTROLs as fast as can be, printed as one line with "_repeat" -w        waits for a line on
+ * stdin before it begins
  *
  * What is not to be compared begins with _. null: the trace must not have it. "only": how it can be
  * seen (probes on the driver's functions, or trace points of system calls); without it, either way.
@@ -533,18 +532,19 @@ static void round_of(void *arg)
 	modeset();
 }
 
-static void in_call(struct dev *ctl)
+static void in_call(void (*fn)(void *), struct dev *ctl)
 {
 	int ret;
 
 	call = "cuFakeCallback";
-	ret = callback(round_of, ctl);
+	ret = callback(fn, ctl);
 	must(!ret, call);
 	call = NULL;
 }
 
-static void last(struct dev *ctl)
+static void last(void *arg)
 {
+	struct dev *ctl = arg;
 	struct nvos54 c = {0xc1d00000, 1, 0x00000102};
 
 	if (opt.sleep_ms) {
@@ -572,11 +572,14 @@ static void *work(void *arg)
 		uvm_events();
 	for (int i = 0; i < opt.rounds; i++) {
 		if (opt.in_call && i % 2 == 0)
-			in_call(&ctl);
+			in_call(round_of, &ctl);
 		else
 			round_of(&ctl);
 	}
-	last(&ctl);
+	if (opt.in_call)
+		in_call(last, &ctl);
+	else
+		last(&ctl);
 	dev__close(&ctl);
 	return NULL;
 }
