@@ -368,6 +368,7 @@ static void fill_end(struct session *s)
 	memcpy(end->stats, sum.stats, sizeof(end->stats));
 	end->stats[CT_STAT_FILTERED] += model__filtered(s->model);
 	end->bad_record_cnt = model__bad_records(s->model);
+	model__objects(s->model, end);
 	end->probe_cost_ns = s->info.probe_cost_ns;
 	end->cost_ns = end->stats[CT_STAT_ENTRIES] * end->probe_cost_ns;
 	wall = end->end_ns - s->info.base_ns;

@@ -139,7 +139,7 @@ HEADER = {
     'driver_version': (or_null(word), True), 'cuda_version': (or_null(matches(re.compile(r'\d+\.\d+\Z'))), True),
     'libraries': (array(is_object), True), 'traced': (text, True), 'left_out': (text, True),
     'mechanism': (one_of({'uprobe.session', 'uprobe.multi', 'uprobe'}), True),
-    'kernel_probe': (one_of({'fentry', 'kprobe', 'tracepoint'}), False), 'degraded': (array(word), True),
+    'kernel_probe': (one_of({'kprobe.multi', 'fentry', 'kprobe', 'tracepoint'}), False), 'degraded': (array(word), True),
     'probe_cost_ns': (lambda v: num(v) and v >= 0, True), 'clock': (one_of({'CLOCK_MONOTONIC'}), True),
     'clock_base_ns': (count, True), 'wall_time': (matches(WALL_TIME), True),
 }
@@ -204,7 +204,7 @@ END = {
     'duplicates': (count, True), 'bad_records': (count, True), 'wall_ms': (milli, True),
     'probe_cost_ns': (lambda v: num(v) and v >= 0, True), 'cost_ms': (positive(milli), True),
     'cost_share': (lambda v: num(v) and v >= 0, True), 'left_out': (text, True), 'write_error': (word, False),
-    'lines_lost': (count, False),
+    'lines_lost': (count, False), 'objects_refused': (count, False), 'objects_unknown': (count, False),
 }
 
 # Whose members they are. Sizes of memory that other classes talk of (cuStreamAttachMemAsync) are sizes too.
