@@ -13,6 +13,7 @@ bool cap_is_admin(void); /* CAP_SYS_ADMIN */
 bool cap_ftrace_on(struct cap *c);
 
 /* caps_bpf.c: by trying */
+enum cap_state cap_try_read_kernel(struct cap *c);
 enum cap_state cap_probe_bpf_load(struct cap *c);
 enum cap_state cap_probe_ringbuf(struct cap *c);
 enum cap_state cap_probe_cookie(struct cap *c);

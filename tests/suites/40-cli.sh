@@ -262,7 +262,7 @@ ways()
 }
 
 # Kernels without something, in miniature: bpf() and perf_event_open() that know less. ($LACKS: attach types of
-# links, -1 for perf events)
+# links, -1 for perf events; $REFUSES: a program that cannot be loaded)
 kernels()
 {
 	local multi=48 session=57
@@ -288,7 +288,7 @@ kernels()
 		if (!real)
 			real = (long (*)(long, ...))dlsym(RTLD_NEXT, "syscall");
 		if ((n == SYS_bpf && a == 28 && lacks(((uint32_t *)b)[2])) ||
-		    (n == SYS_bpf && a == 5 && lacks(1000 + ((uint32_t *)b)[17]) && strcmp((char *)b + 48, "ct_probe")) || (n == SYS_perf_event_open && lacks(-1))) {
+		    (n == SYS_bpf && a == 5 && getenv("REFUSES") && !strncmp((char *)b + 48, getenv("REFUSES"), 15)) || (n == SYS_perf_event_open && lacks(-1))) {
 			errno = n == SYS_bpf ? EINVAL : ENOENT;
 			return -1;
 		}
@@ -302,12 +302,19 @@ kernels()
 	check 'a kernel without session: the next best' holds "$X" 'head["mechanism"] == "uprobe.multi" and len(head["degraded"]) == 1'
 	check 'a kernel without session: no complaint' is "$rc $(cat "$TMP/err")" '0 '
 	# It says that it has session, and does not load our program.
-	AS=(env "LD_PRELOAD=$TMP/lacks.so" "LACKS= $((1000 + session)) ")
+	AS=(env "LD_PRELOAD=$TMP/lacks.so" REFUSES=ct_session)
 	LD_LIBRARY_PATH=$FAKE ct "${to_x[@]}" -- "$FAKE/sample" --quiet
 	check 'session cannot be loaded: the next best' holds "$X" 'head["mechanism"] == "uprobe.multi" and calls and accounts()'
 	check 'session cannot be loaded: says so' is "$rc $(cat "$TMP/err")" \
 		'0 cudatrace: warning: uprobe.session does not work here (Invalid argument): functions are probed by uprobe.multi'
 	bad 'session cannot be loaded, and was asked for' 1 'cannot load the BPF programs' --mechanism=session "${to_x[@]}" --libcuda "$FAKE/libcuda.so.1" -- true
+	AS=(env "LD_PRELOAD=$TMP/lacks.so" REFUSES=ct_nv_sys_enter CUDATRACE_TEST_NV_BY_NAME=1)
+	LD_LIBRARY_PATH=$FAKE ct --kernel "${to_x[@]}" -- "$FAKE/sample" --quiet
+	check 'no way of seeing the driver: CUDA calls are traced' holds "$X" 'calls and "kernel_probe" not in head and accounts()'
+	check 'no way of seeing the driver: says so' is "$rc $(cat "$TMP/err")" \
+		'0 cudatrace: warning: --kernel: the driver cannot be seen here (Invalid argument): only CUDA calls are traced'
+	bad 'no way of seeing the driver: that was asked for' 1 '--kernel-probe=tracepoint does not work here: Invalid argument' --kernel \
+		--kernel-probe=tracepoint "${to_x[@]}" --libcuda "$FAKE/libcuda.so.1" -- true
 	AS=(env "LD_PRELOAD=$TMP/lacks.so" "LACKS= $session $multi ")
 	bad 'a mechanism that the kernel lacks: multi' 1 'no uprobe.multi: leave' --mechanism=multi "${to_x[@]}" --libcuda "$FAKE/libcuda.so.1" -- true
 	LD_LIBRARY_PATH=$FAKE ct "${to_x[@]}" -- "$FAKE/sample" --quiet
@@ -363,7 +370,7 @@ listing()
 		(.default | type == "boolean") and (.args | type == "array") and all(.args[]; .name and .type and .direction))' "$TMP/out"
 	ct list --ioctls
 	check 'list --ioctls: status' is "$rc $(cat "$TMP/err")" '0 '
-	check 'list --ioctls: all tables' is "$(grep -oE '^[A-Z ]+(:|$)' "$TMP/out" | tr -d '\n')" \
+	check 'list --ioctls: all tables' is "$(grep -oE '^[A-Z][A-Z ]*(:|$)' "$TMP/out" | tr -d '\n')" \
 		'ESCAPES:CONTROLS:CLASSES:UVM COMMANDS:NVKMS COMMANDS:STATUSESSCHEDULER:XIDS:'
 	check 'list --ioctls: 100 columns' is "$(awk 'length > 100' "$TMP/out" | head -3)" ''
 	check 'list --ioctls: NVKMS numbers shift' is "$(grep -o '.*NVKMS_IOCTL_EXPORT_VRR_SEMAPHORE_SURFACE$' "$TMP/out" | tr -s ' ' | cut -d ' ' -f 2-9)" \

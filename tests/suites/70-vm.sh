@@ -19,7 +19,7 @@ tests_of()
 {
 	case $1 in
 	5.10) echo refused ;;
-	*) echo checked mechanisms probes many cut old_driver uvm no_btf lesser xid ;;
+	*) echo checked mechanisms probes many cut old_driver uvm no_btf lesser xid lockdown ;;
 	esac
 }
 # The ways in which this kernel can probe libcuda.
@@ -171,7 +171,7 @@ here_many()
 }
 
 # In an ioctl, made in a CUDA call, when the trace ends; and when it is killed: the kernel brings the system call to its
-# end.
+# end. By tracepoint: 65-kernel.sh.
 in_guest_cut()
 {
 	local how
@@ -179,7 +179,7 @@ in_guest_cut()
 		in_ioctl() { until grep -q '^16 ' /proc/$(pidof drive-cuda)/syscall 2>/dev/null; do sleep 0.1; done; }
 		mkfifo go
 	END
-	for how in $(ways "$K"); do
+	for how in $(ways "$K" | sed "s/ tracepoint//"); do
 		cat <<-END
 			drive-cuda -w -c -n 0 -s 60000 <go >exp &
 			exec 3>go
@@ -203,7 +203,7 @@ in_guest_cut()
 here_cut()
 {
 	local how
-	for how in $(ways "$K"); do
+	for how in $(ways "$K" | sed "s/ tracepoint//"); do
 		check "$K: $how: the trace ends in an ioctl" holds "$R/$how.cut.jsonl" \
 			'((c := [c for c in calls if c.get("unfinished")]) and [c["symbol"] for c in c] == ["cuFakeCallback"] and
 			 [(e["name"], e.get("unfinished"), e["call_id"], e["call"]) for e in ev if e.get("op") == "ioctl" and not set(e) & {"result", "status", "duration_us"}]
@@ -315,6 +315,34 @@ here_xid()
 {
 	check "$K: an Xid" holds "$R/xid.jsonl" \
 		'[(e["xid"], e["gpu"]) for e in ev if e["type"] == "xid"] == [(79, "0000:3b:00.0")] and "fallen" in [e for e in ev if e["type"] == "xid"][0]["message"]'
+}
+
+# The last, for there is no way back. Integrity does no harm, and confidentiality is said in one line, also where nothing
+# but a try shows it.
+in_guest_lockdown()
+{
+	cat <<-'END'
+		mount -t securityfs none /sys/kernel/security
+		echo integrity >/sys/kernel/security/lockdown
+		cudatrace -q --kernel -e cuInit --jsonl integrity.jsonl -- drive >integrity.exp 2>integrity.err
+		echo confidentiality >/sys/kernel/security/lockdown
+		cudatrace -q --kernel -e cuInit --jsonl none.jsonl -- drive >out1 2>err1
+		echo $? >status
+		umount /sys/kernel/security
+		cudatrace -q --kernel -e cuInit --jsonl none.jsonl -- drive >out2 2>err2
+		echo $? >>status
+	END
+}
+here_lockdown()
+{
+	check "$K: lockdown, integrity: the trace is what was done" tests/vm/compare.py probe "$R/integrity.exp" "$R/integrity.jsonl"
+	check "$K: lockdown, integrity: by the best way" is "$(head -1 "$R/integrity.jsonl" | grep -o '"kernel_probe":"[^"]*"') $(cat "$R/integrity.err")" \
+		"\"kernel_probe\":\"$(best_way "$K")\" "
+	check "$K: lockdown, confidentiality: status" is "$(paste -sd ' ' "$R/status") $(cat "$R/out1" "$R/out2")" '1 1 '
+	for f in err1 err2; do
+		check "$K: lockdown, confidentiality: one line says so" is \
+			"$(wc -l <"$R/$f") $(grep -c '^cudatrace: cannot trace without: .*boot without lockdown=confidentiality' "$R/$f")" '1 1'
+	done
 }
 
 # --- the machines ---------------------------------------------------------------------------------------

@@ -122,6 +122,7 @@ timeout -k 5 "$limit" qemu-system-x86_64 -accel tcg -smp 1 -m 768 -nodefaults -n
 	</dev/null >"$out/qemu.log" 2>&1
 rc=$?
 tar -x -C "$out" -f "$tmp/disk" 2>/dev/null
+[ $rc = 0 ] && [ -s "$out/verdict" ] && rc=$((65 + 2 * $(cat "$out/verdict")))
 if [ $quiet = 0 ]; then
 	cat "$out/stdout" 2>/dev/null
 	cat "$out/stderr" >&2 2>/dev/null
