@@ -348,8 +348,8 @@ static __always_inline void nv_thread_end(__u32 tid)
 /* --- probes on the driver's entry points --- */
 
 /* A system call that enters the driver has left it before. If its return was not seen, the kernel
- * had no return probe left: kprobe has 2 for each CPU and function, kprobe.multi before 6.14 22
- * times as many. */
+ * had no return probe left: kprobe has 2 for each CPU (10 at least) and function, kprobe.multi
+ * before 6.14 as many for all functions together. */
 static __always_inline void nv_count_lost_return(void)
 {
 	__u32 tid = bpf_get_current_pid_tgid();

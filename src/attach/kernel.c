@@ -192,7 +192,8 @@ static void prepare_uvm(struct cudatrace_bpf *skel, struct ct_cfg *cfg, const st
 	if (how == KERNEL_PROBE_TRACEPOINT)
 		return;
 	if (!uvm_btf_read(cfg->uvm_off)) {
-		dbg("page faults and migrations cannot be seen: nvidia-uvm has no type information");
+		info("--kernel: page faults and migrations of managed memory cannot be seen: "
+		     "nvidia-uvm is not loaded or has no type information (BTF)");
 		return;
 	}
 	cfg->uvm_fault_id = 6 - older;

@@ -263,7 +263,7 @@ in_guest_no_btf()
 {
 	cat <<-'END'
 		driver_unload; driver_load nobtf
-		cudatrace -q --kernel -e cuInit --jsonl auto.jsonl -- drive >auto.exp 2>auto.err
+		cudatrace --kernel -e cuInit --jsonl auto.jsonl -- drive >auto.exp 2>auto.err
 		cudatrace -q --kernel --kernel-probe=fentry -e cuInit --jsonl no.jsonl -- true >out 2>err
 		echo $? >status
 		driver_unload; driver_load new
@@ -274,6 +274,7 @@ here_no_btf()
 	check "$K: modules without BTF: kprobes by themselves" holds "$R/auto.jsonl" 'head["kernel_probe"] == how' \
 		how="$(ways "$K" | sed 's/fentry //; s/ .*//')"
 	check "$K: modules without BTF: the trace is what was done" tests/vm/compare.py probe "$R/auto.exp" "$R/auto.jsonl"
+	check "$K: modules without BTF: what is not seen is said" is "$(grep -c '^cudatrace: --kernel: page faults and migrations' "$R/auto.err")" 1
 	check "$K: modules without BTF: fentry is refused" is "$(cat "$R/status") $(grep -c '^cudatrace: ' "$R/err")" '1 1'
 }
 
@@ -362,7 +363,7 @@ boot() # KERNEL
 {
 	local start=$SECONDS
 	guest_script "$1" >"$TMP/$1.sh"
-	tests/vm/run.sh -q -n suite -t 400 -f "$TMP/$1.sh" "$1" >"$TMP/$1.out" 2>&1
+	tests/vm/run.sh -q -n suite -t 500 -f "$TMP/$1.sh" "$1" >"$TMP/$1.out" 2>&1
 	echo $? >"$TMP/$1.status"
 	echo "# $1: $(cat "$O/vm/$1/release"), $((SECONDS - start)) s"
 }
