@@ -348,8 +348,8 @@ static __always_inline void nv_thread_end(__u32 tid)
 /* --- probes on the driver's entry points --- */
 
 /* A system call that enters the driver has left it before. If its return was not seen, the kernel
- * had no return probe left: kprobe has 2 for each CPU (10 at least) and function, kprobe.multi
- * before 6.14 as many for all functions together. */
+ * had no return probe left: for a function it has 2 for each CPU, 10 at least (kprobe); before 6.14
+ * as many for each function, but shared by all of them (kprobe.multi). */
 static __always_inline void nv_count_lost_return(void)
 {
 	__u32 tid = bpf_get_current_pid_tgid();
