@@ -93,10 +93,11 @@ int ct_mmap(void *ctx)
 	return proc_mmap();
 }
 
-/* --kernel, by kprobe: the cookie is the operation (enum ct_nv_op). */
+/* --kernel, by kprobe.multi or kprobe: the cookie is the operation (enum ct_nv_op). */
 SEC("?kprobe")
 int ct_nv_kprobe(struct pt_regs *ctx)
 {
+	nv_count_lost_return();
 	return nv_probe_enter(bpf_get_attach_cookie(ctx), PT_REGS_PARM1(ctx), PT_REGS_PARM2(ctx),
 			      PT_REGS_PARM3(ctx));
 }

@@ -372,6 +372,7 @@ static void fill_end(struct session *s)
 	memcpy(end->stats, sum.stats, sizeof(end->stats));
 	end->stats[CT_STAT_FILTERED] += model__filtered(s->model);
 	end->bad_record_cnt = model__bad_records(s->model);
+	model__objects(s->model, end);
 	session__count_end(s);
 	wall = end->end_ns - s->info.base_ns;
 	end->cost_share = wall ? (double)end->cost_ns / wall : 0;

@@ -473,9 +473,9 @@ static const struct opt_row rows[] = {
 	 "6.13 and later), multi (6.6), perf (any)",
 	 set_mechanism},
 	{"kernel-probe", 0, false, GROUP_TUNING, FOR_TRACE, COMP_WORDS, "NAME",
-	 "auto fentry kprobe tracepoint",
-	 "how --kernel sees the driver: auto (the default: the first that works here), fentry, "
-	 "kprobe, tracepoint (of all system calls)",
+	 "auto kprobe.multi fentry kprobe tracepoint",
+	 "how --kernel sees the driver: auto (the default: the first that works here), "
+	 "kprobe.multi, fentry, kprobe, tracepoint (of all system calls)",
 	 set_kernel_probe},
 
 	{"verbose", 'v', false, GROUP_OTHER, FOR_ALL, COMP_NONE, NULL, NULL,

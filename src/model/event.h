@@ -154,7 +154,7 @@ struct event {
 	bool has_mem; /* mem changed with this event */
 	struct mem_totals mem;
 
-	uint32_t ioctl_cnt; /* system calls into the driver, those of nested calls too */
+	uint32_t ioctl_cnt; /* ioctls of the driver, those of nested calls too */
 	uint64_t ioctl_ns;
 	uint64_t off_cpu_ns; /* its thread was not running */
 

@@ -48,6 +48,18 @@ uint64_t model__filtered(const struct model *m)
 	return m->filtered_cnt;
 }
 
+void model__objects(const struct model *m, struct trace_end *end)
+{
+	struct nv_objects_stats stats;
+
+	end->has_objects = m->opts.kernel;
+	if (!m->opts.kernel)
+		return;
+	nv_objects__stats(m->driver.objects, &stats);
+	end->object_refused_cnt = stats.refused_cnt;
+	end->object_unknown_cnt = m->driver.unknown_cnt;
+}
+
 uint64_t model__bad_records(const struct model *m)
 {
 	return m->bad_cnt;

@@ -65,23 +65,27 @@ static void print_peak(const struct memory *m, const struct term *term)
 	if (m->device_peak) {
 		human_bytes(bytes, m->device_peak);
 		human_count(cnt, memory_rate(m) + 0.5);
-		report_text(term, "Most GPU memory at once: %s at %.3f ms; %s allocation%s a second", bytes,
-		    ms(m, m->device_peak_ns), cnt, plural((uint64_t)(memory_rate(m) + 0.5)));
+		report_text(term,
+			    "Most GPU memory at once: %s at %.3f ms; %s allocation%s a second",
+			    bytes, ms(m, m->device_peak_ns), cnt,
+			    plural((uint64_t)(memory_rate(m) + 0.5)));
 	}
 	if (f->holes) {
 		human_count(cnt, f->ranges);
 		human_bytes(span, f->span);
 		human_bytes(largest, f->largest_hole);
 		human_count(hole, f->holes);
-		report_text(term,
-		    "%s ranges of process %u lay in %s of addresses with %s hole%s, the largest %s",
-		    cnt, f->pid, span, hole, plural(f->holes), largest);
+		report_text(
+			term,
+			"%s ranges of process %u lay in %s of addresses with %s hole%s, the largest %s",
+			cnt, f->pid, span, hole, plural(f->holes), largest);
 	}
 	if (m->failed_cnt) {
 		human_count(cnt, m->failed_cnt);
 		human_bytes(largest, m->failed_largest);
-		report_text(term, "%s allocation%s failed, first at %.3f ms; the largest asked for %s", cnt,
-		    plural(m->failed_cnt), ms(m, m->failed_first_ns), largest);
+		report_text(term,
+			    "%s allocation%s failed, first at %.3f ms; the largest asked for %s",
+			    cnt, plural(m->failed_cnt), ms(m, m->failed_first_ns), largest);
 	}
 }
 
@@ -101,12 +105,12 @@ static void print_leaks(const struct memory *m, const struct term *term)
 		human_count(cnt, m->leak_ends[i].cnt);
 		human_bytes(bytes, m->leak_ends[i].bytes);
 		report_text(term, "Never freed: %s allocation%s with %s, gone when %s", cnt,
-		    plural(m->leak_ends[i].cnt), bytes, how[i]);
+			    plural(m->leak_ends[i].cnt), bytes, how[i]);
 	}
 	if (m->too_late_cnt) {
 		human_count(cnt, m->too_late_cnt);
-		report_text(term, "%s allocation%s freed when the driver had shut down already", cnt,
-		    m->too_late_cnt == 1 ? " was" : "s were");
+		report_text(term, "%s allocation%s freed when the driver had shut down already",
+			    cnt, m->too_late_cnt == 1 ? " was" : "s were");
 	}
 	if (!m->leak_list_cnt)
 		return;
@@ -152,16 +156,17 @@ static void print_bad_frees(const struct memory *m, const struct term *term)
 	if (m->unmatched_free_cnt) {
 		human_count(cnt, m->unmatched_free_cnt);
 		report_text(term, "%s free%s of memory whose allocation is not in the trace", cnt,
-		    plural(m->unmatched_free_cnt));
+			    plural(m->unmatched_free_cnt));
 	}
 	if (m->unseen_free_cnt) {
 		human_count(cnt, m->unseen_free_cnt);
-		report_text(term, "%s free%s not in the trace: others lie where the memory was", cnt,
-		    m->unseen_free_cnt == 1 ? " is" : "s are");
+		report_text(term, "%s free%s not in the trace: others lie where the memory was",
+			    cnt, m->unseen_free_cnt == 1 ? " is" : "s are");
 	}
 	if (m->reset_unknown)
-		report_text(term, "A context was released, and it is not known whether that freed its "
-			  "memory: the trace began later than its process");
+		report_text(term,
+			    "A context was released, and it is not known whether that freed its "
+			    "memory: the trace began later than its process");
 }
 
 void memory__print(const void *a, const struct term *term)

@@ -329,6 +329,10 @@ static void put_counts(struct json *j, const struct trace_end *end)
 	json_u64(j, "orphans", end->stats[CT_STAT_ORPHANS]);
 	json_u64(j, "duplicates", end->stats[CT_STAT_DUPLICATES]);
 	json_u64(j, "bad_records", end->bad_record_cnt);
+	if (end->has_objects) {
+		json_u64(j, "objects_refused", end->object_refused_cnt);
+		json_u64(j, "objects_unknown", end->object_unknown_cnt);
+	}
 }
 
 static void put_counted(struct json *j, const struct trace_end *end)

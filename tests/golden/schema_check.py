@@ -140,7 +140,7 @@ HEADER = {
     'libraries': (array(is_object), True), 'traced': (text, True), 'left_out': (text, True),
     'mechanism': (one_of({'uprobe.session', 'uprobe.multi', 'uprobe'}), True),
     'counted': (word, False), 'no_return': (word, False),
-    'kernel_probe': (one_of({'fentry', 'kprobe', 'tracepoint'}), False), 'degraded': (array(word), True),
+    'kernel_probe': (one_of({'kprobe.multi', 'fentry', 'kprobe', 'tracepoint'}), False), 'degraded': (array(word), True),
     'probe_cost_ns': (lambda v: num(v) and v >= 0, True), 'clock': (one_of({'CLOCK_MONOTONIC'}), True),
     'clock_base_ns': (count, True), 'wall_time': (matches(WALL_TIME), True),
 }
@@ -208,7 +208,7 @@ END = {
     'duplicates': (count, True), 'bad_records': (count, True), 'wall_ms': (milli, True),
     'probe_cost_ns': (lambda v: num(v) and v >= 0, True), 'cost_ms': (positive(milli), True),
     'cost_share': (lambda v: num(v) and v >= 0, True), 'left_out': (text, True), 'write_error': (word, False),
-    'lines_lost': (count, False),
+    'lines_lost': (count, False), 'objects_refused': (count, False), 'objects_unknown': (count, False),
 }
 
 COUNTED = {

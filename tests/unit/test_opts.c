@@ -268,7 +268,7 @@ static const struct {
 	{"--sumary", "did you mean --summary?"},
 	{"--max-event=3 --no-folow", "did you mean --no-follow?"},
 	{"--kernels", "did you mean --kernel"},
-	{"--kernel-probe=usb", "choose one of: auto fentry kprobe tracepoint"},
+	{"--kernel-probe=usb", "choose one of: auto kprobe.multi fentry kprobe tracepoint"},
 	{"-duration 3", "did you mean --duration?"},
 	{"--xyzzyxyzzy", "cudatrace --help"},
 	{"-Z", "unknown option -Z"},
