@@ -92,6 +92,7 @@ static void test_defaults(void **state)
 	assert_int_equal(o.summary, TRI_UNSET);
 	assert_int_equal(o.mechanism, MECH_AUTO);
 	assert_int_equal(o.buffer_sz, OPTS_BUFFER_ALL);
+	assert_int_equal(parse("-p 1").buffer_sz, OPTS_BUFFER_DEFAULT);
 	assert_int_equal(o.duration_ns, 0);
 	assert_int_equal(o.jsonl.cnt + o.chrome.cnt + o.select.cnt, 0);
 }
