@@ -39,7 +39,7 @@ CXXFLAGS_ALL = -std=c++17 -fno-exceptions -fno-rtti $(filter-out -std=%,$(CFLAGS
 LDFLAGS_ALL  = $(SANFL) $(LDFLAGS)
 LINK_PIE     = -pie -Wl,-z,now,-z,relro
 DEP          = -MMD -MP
-PKGS        := 'libbpf >= 1.3' libelf zlib libzstd
+PKGS        := 'libbpf >= 1.3' libelf zlib libzstd yaml-0.1 libevent_core libevent_extra
 LIBS         = $(shell $(PKG_CONFIG) --libs $(PKGS)) -l:libstdc++.a -lm -lpthread -ldl
 STATIC_LIBS  = $(shell $(PKG_CONFIG) --static --libs $(PKGS)) -l:libstdc++.a -lm
 
@@ -85,6 +85,9 @@ $(LIB): $(OBJS) $(O)/sources
 
 $(O)/%.o: %.c $(O)/flags | $(GEN)
 	$(call say,CC,$<)mkdir -p $(@D); $(CC) $(CPPFLAGS_ALL) $(CFLAGS_ALL) $(DEP) -c $< -o $@
+
+# The assembler includes these files (.incbin): the compiler's list of dependencies does not have them.
+$(O)/src/report/html_assets.o: $(wildcard src/report/html/*.* src/report/html/vendor/*)
 
 $(O)/%.o: %.cc $(O)/flags | $(GEN)
 	$(call say,CXX,$<)mkdir -p $(@D); $(CXX) $(filter-out -D_GNU_SOURCE=,$(CPPFLAGS_ALL)) $(CXXFLAGS_ALL) $(DEP) -c $< -o $@
@@ -167,10 +170,9 @@ bench: ## measure what tracing costs; installs what it needs (root)
 	$(again) all fake-all
 	$(Q)O='$(abspath $(O))' tests/bench/run.sh
 
-ifneq ($(wildcard tests/fuzz/run.sh),)
-fuzz: ## fuzz the parsers
+include tests/fuzz/fuzz.mk
+fuzz: fuzz-build ## fuzz what reads hostile data, FUZZ_SECONDS=60 each
 	$(Q)O='$(abspath $(O))' tests/fuzz/run.sh
-endif
 
 format: ## clang-format all C files
 	$(Q)tools/check-format.sh --fix
@@ -209,4 +211,4 @@ help: ## this list
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/  \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 18
 
 -include $(patsubst %.o,%.d,$(OBJS) $(MAIN_OBJ) $(BPF_OBJS) $(ARM64_OBJS) $(UNIT_OBJS))
--include $(UNIT:$(O)/unit/%=$(O)/tests/unit/%.d)
+-include $(UNIT:$(O)/unit/%=$(O)/tests/unit/%.d) $(FUZZ:$(O)/fuzz/%=$(O)/tests/fuzz/%.d)

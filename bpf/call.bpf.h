@@ -104,7 +104,7 @@ static __always_inline __u32 call_begin(struct ct_thread *t, const struct ct_fra
 	c->func_id = f->func_id;
 	c->lib_id = f->lib_id;
 	c->result = 0;
-	c->depth = depth;
+	c->depth = f->depth;
 	c->word_cnt = word_cnt;
 	c->cap_cnt = 0;
 	c->reserved = 0;
@@ -127,94 +127,15 @@ static __always_inline void call_give_up(struct ct_thread *t, const struct ct_fr
 		t->stats[CT_STAT_ABANDONED]++;
 	else
 		t->stats[CT_STAT_UNFINISHED]++;
+	if (f->flags & CT_FRAME_F_COUNTED) {
+		t->stats[CT_STAT_COUNTED]++;
+		if (count_given_up(t->pid, func_id, flags))
+			t->drops[CT_DROP_COUNT]++;
+		return;
+	}
 	spec = bpf_map_lookup_elem(&specs, &func_id);
 	if (spec)
 		thread_send(t, call_begin(t, f, depth, tid, spec, now, flags));
-}
-
-/* Where a capture is: address and length of what to read. Negative: cannot be told. */
-static __always_inline long cap_locate(const struct ct_cap *cap, const __u64 *words, __u64 *addr,
-				       __u32 *len)
-{
-	__u64 p = words[cap->arg & (CT_MAX_WORDS - 1)];
-	__u32 count = 1;
-
-	*len = cap->size;
-	if (!p)
-		return -14;
-	switch (cap->kind) {
-	case CT_CAP_PSTR:
-		if (bpf_probe_read_user(&p, sizeof(p), (void *)p))
-			return -14;
-		break;
-	case CT_CAP_ARR:
-		count = words[cap->count_arg & (CT_MAX_WORDS - 1)];
-		if (cap->flags & CT_CAP_F_COUNT_PTR) {
-			__u64 cp = words[cap->count_arg & (CT_MAX_WORDS - 1)];
-
-			count = 0;
-			if (bpf_probe_read_user(&count, sizeof(count), (void *)cp))
-				return -14;
-		}
-		break;
-	case CT_CAP_PARR:
-		if (bpf_probe_read_user(&count, sizeof(count), (void *)(p + cap->count_off)))
-			return -14;
-		if (bpf_probe_read_user(&p, sizeof(p), (void *)(p + cap->off)))
-			return -14;
-		break;
-	}
-	if (count > CT_CAP_SZ_MAX)
-		count = CT_CAP_SZ_MAX;
-	*len *= count;
-	if (*len > CT_CAP_SZ_MAX)
-		*len = CT_CAP_SZ_MAX;
-	*addr = p;
-	return p ? 0 : -14;
-}
-
-/* Reads one capture to t->out + off; returns its length or -errno. */
-static __noinline long cap_read(struct ct_thread *t, const struct ct_frame *f,
-				const struct ct_cap *cap, __u32 off)
-{
-	__u64 addr = 0;
-	__u32 len = 0;
-	long n;
-
-	if (off >= CT_OUT_SZ_MAX)
-		return -28;
-	n = cap_locate(cap, f->words, &addr, &len);
-	if (n)
-		return n;
-	if (len > CT_CAP_SZ_MAX)
-		len = CT_CAP_SZ_MAX;
-	if (cap->kind == CT_CAP_STR || cap->kind == CT_CAP_PSTR)
-		return bpf_probe_read_user_str(t->out + off, len, (void *)addr);
-	n = bpf_probe_read_user(t->out + off, len, (void *)addr);
-	return n ? n : len;
-}
-
-/* Reads what the spec asks for behind the words; returns the record's size. */
-static __always_inline __u32 call_capture(struct ct_thread *t, const struct ct_frame *f,
-					  const struct ct_spec *spec, __s32 result, __u32 off)
-{
-	struct ct_call *c = (struct ct_call *)t->out;
-	int i;
-
-	for (i = 0; i < CT_MAX_CAPS; i++) {
-		long n;
-
-		if (i >= spec->cap_cnt)
-			break;
-		if (result && spec->caps[i].flags & CT_CAP_F_ON_SUCCESS)
-			continue;
-		n = cap_read(t, f, &spec->caps[i], off);
-		c->cap_len[i] = n;
-		if (n > 0 && n <= CT_CAP_SZ_MAX)
-			off += (n + 7) & ~7u;
-	}
-	c->cap_cnt = i;
-	return off;
 }
 
 /*
@@ -316,19 +237,68 @@ static __always_inline struct ct_thread *thread_admit(const struct ct_spec *spec
 	return thread_new(pid, tid);
 }
 
+/*
+ * A call whose return is not looked at has no frame to tell it by, should it be seen through a
+ * second attachment: the place above the last frame remembers the newest of them.
+ */
+static __always_inline bool entry_is_new(struct ct_thread *t, const struct ct_frame *f, __u64 sp,
+					 __u32 func_id, __u32 lib_id)
+{
+	if (f->flags != CT_FRAME_F_ENTRY_ONLY || f->sp != sp || f->func_id != func_id ||
+	    f->lib_id == lib_id)
+		return true;
+	t->stats[CT_STAT_DUPLICATES]++;
+	return false;
+}
+
+static __always_inline void call_count_entry(struct ct_thread *t, struct ct_frame *f, __u32 pid,
+					     __u32 func_id)
+{
+	f->flags = CT_FRAME_F_ENTRY_ONLY;
+	t->stats[CT_STAT_ENTRY_ONLY]++;
+	t->stats[CT_STAT_COUNTED]++;
+	if (count_entered(pid, func_id))
+		t->drops[CT_DROP_COUNT]++;
+}
+
+static __always_inline void call_send_entry(struct ct_thread *t, struct ct_frame *f, __u32 depth,
+					    __u32 tid, const struct ct_spec *spec)
+{
+	__u32 size;
+
+	f->flags = CT_FRAME_F_ENTRY_ONLY;
+	t->stats[CT_STAT_ENTRY_ONLY]++;
+	f->start_ns = bpf_ktime_get_ns();
+	size = call_begin(t, f, depth, tid, spec, f->start_ns, CT_CALL_F_ENTRY_ONLY);
+	/* As of a call that failed: what it is to write is not there yet. */
+	if (spec->cap_cnt)
+		size = call_capture(t, f, spec, -1, size);
+	thread_send(t, size);
+}
+
+static __always_inline void call_number(struct ct_thread *t, struct ct_frame *f)
+{
+	if (t->next_id == t->end_id) {
+		t->next_id = __sync_fetch_and_add(&next_id, CT_ID_BLOCK);
+		t->end_id = t->next_id + CT_ID_BLOCK;
+	}
+	f->call_id = t->next_id++;
+}
+
 /* Entry point of a CUDA function. Returns 1 when the return is of no interest. */
 static __always_inline int call_enter(struct pt_regs *ctx, __u64 cookie)
 {
 	__u32 func_id = CT_COOKIE_FUNC(cookie), lib_id = CT_COOKIE_LIB(cookie);
-	__u64 id = bpf_get_current_pid_tgid();
-	__u32 pid = id >> 32, tid = id;
+	__u64 id = bpf_get_current_pid_tgid(), sp = PT_REGS_SP(ctx);
+	__u32 pid = id >> 32, tid = id, level;
 	struct ct_spec *spec;
 	struct ct_thread *t;
 	struct ct_frame *f;
+	bool no_return;
 	int depth;
 
 	spec = bpf_map_lookup_elem(&specs, &func_id);
-	if (!spec)
+	if (!spec || spec->level == CT_LEVEL_OFF)
 		return 1;
 	t = bpf_map_lookup_elem(&threads, &tid);
 	if (!t) {
@@ -336,9 +306,14 @@ static __always_inline int call_enter(struct pt_regs *ctx, __u64 cookie)
 		if (!t)
 			return 1;
 	}
+	level = call_level(t, spec);
+	if (level == CT_LEVEL_OFF)
+		return 1;
+	no_return = spec->flags & CT_SPEC_F_NO_RETURN;
 	depth = t->depth;
-	if (depth) {
-		depth = call_settle(t, PT_REGS_SP(ctx), func_id, lib_id, tid);
+	/* Nothing hangs on the depth of a call that leaves no frame and no record. */
+	if (depth && (!no_return || level != CT_LEVEL_COUNT || depth >= CT_MAX_DEPTH)) {
+		depth = call_settle(t, sp, func_id, lib_id, tid);
 		if (depth < 0)
 			return 1;
 	}
@@ -347,39 +322,74 @@ static __always_inline int call_enter(struct pt_regs *ctx, __u64 cookie)
 		return 1;
 	}
 	f = &t->frames[depth & (CT_MAX_DEPTH - 1)];
+	if (no_return && !entry_is_new(t, f, sp, func_id, lib_id))
+		return 1;
 	t->stats[CT_STAT_ENTRIES]++;
-	if (t->next_id == t->end_id) {
-		t->next_id = __sync_fetch_and_add(&next_id, CT_ID_BLOCK);
-		t->end_id = t->next_id + CT_ID_BLOCK;
-	}
-	f->call_id = t->next_id++;
-	f->sp = PT_REGS_SP(ctx);
+	f->sp = sp;
 	f->func_id = func_id;
 	f->lib_id = lib_id;
+	if (no_return && level == CT_LEVEL_COUNT) {
+		call_count_entry(t, f, pid, func_id);
+		return 1;
+	}
+	f->call_id = 0;
+	f->depth = 0;
+	if (depth) {
+		struct ct_frame *outer = &t->frames[(depth - 1) & (CT_MAX_DEPTH - 1)];
+
+		f->call_id = outer->call_id;
+		f->depth = outer->depth + !(outer->flags & CT_FRAME_F_COUNTED);
+	}
+	if (level == CT_LEVEL_COUNT) {
+		f->flags = CT_FRAME_F_COUNTED;
+	} else {
+		f->flags = 0;
+		call_number(t, f);
+		read_words(ctx, f, spec->word_cnt);
+	}
 	f->ioctl_cnt = 0;
 	f->ioctl_ns = 0;
 	f->off_cpu_ns = t->off_cpu_ns;
-	read_words(ctx, f, spec->word_cnt);
+	if (no_return) {
+		call_send_entry(t, f, depth, tid, spec);
+		return 1;
+	}
 	t->depth = depth + 1;
 	f->start_ns = bpf_ktime_get_ns();
 	return 0;
 }
 
-/* Finds the frame that returns now and gives up those above it. NULL: began before we came. */
-static __always_inline struct ct_frame *call_match(struct ct_thread *t, __u64 sp, __u32 func_id,
-						   __u32 lib_id, __u32 tid, __u64 now)
+static __always_inline bool frame_is(const struct ct_frame *f, __u64 sp, __u32 func_id,
+				     __u32 lib_id)
 {
-	__u32 depth = t->depth;
+	return f->sp == sp && f->func_id == func_id && f->lib_id == lib_id;
+}
+
+/* Finds the frame that returns now and gives up those above it. NULL: began before we came, or is
+ * not expected (its entry left no frame, but two of the mechanisms see the return all the same). */
+static __always_inline struct ct_frame *call_match(struct ct_thread *t, __u64 sp, __u32 func_id,
+						   __u32 lib_id, __u32 tid, __u64 now,
+						   const struct ct_spec *spec)
+{
+	__u32 depth = t->depth, top = depth - 1;
+	struct ct_frame *f;
 	int i;
 
-	for (i = CT_MAX_DEPTH - 1; i >= 0; i--) {
-		struct ct_frame *f = &t->frames[i];
-
-		if (i < depth && f->sp == sp && f->func_id == func_id && f->lib_id == lib_id)
-			break;
+	/* Nearly always. */
+	if (top < CT_MAX_DEPTH) {
+		f = &t->frames[top];
+		if (frame_is(f, sp, func_id, lib_id)) {
+			t->depth = top;
+			return f;
+		}
 	}
+	for (i = CT_MAX_DEPTH - 1; i >= 0; i--)
+		if (i < depth && frame_is(&t->frames[i], sp, func_id, lib_id))
+			break;
 	if (i < 0) {
-		t->stats[CT_STAT_ORPHANS]++;
+		if (!(spec->flags & CT_SPEC_F_NO_RETURN) && spec->level != CT_LEVEL_OFF &&
+		    t->proc_level != CT_PROC_OFF)
+			t->stats[CT_STAT_ORPHANS]++;
 		return NULL;
 	}
 	for (int j = CT_MAX_DEPTH - 1; j > 0; j--)
@@ -406,7 +416,7 @@ static __always_inline int call_return(struct pt_regs *ctx, __u64 cookie)
 	spec = bpf_map_lookup_elem(&specs, &func_id);
 	if (!spec)
 		return 0;
-	f = call_match(t, sp, func_id, lib_id, tid, now);
+	f = call_match(t, sp, func_id, lib_id, tid, now, spec);
 	if (!f)
 		return 0;
 	t->stats[CT_STAT_RETURNS]++;
@@ -415,6 +425,12 @@ static __always_inline int call_return(struct pt_regs *ctx, __u64 cookie)
 
 		outer->ioctl_cnt += f->ioctl_cnt;
 		outer->ioctl_ns += f->ioctl_ns;
+	}
+	if (f->flags & CT_FRAME_F_COUNTED) {
+		t->stats[CT_STAT_COUNTED]++;
+		if (count_returned(t->pid, func_id, now - f->start_ns, result))
+			t->drops[CT_DROP_COUNT]++;
+		return 0;
 	}
 	if (now - f->start_ns < cfg.min_duration_ns && !(spec->flags & CT_SPEC_F_KEEP)) {
 		t->stats[CT_STAT_FILTERED]++;

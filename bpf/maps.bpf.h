@@ -8,6 +8,11 @@ const volatile struct ct_cfg cfg;
 /* Next call id that no thread has taken. 0 is "no call". */
 __u64 next_id = 1;
 
+/* Goes up when a process's level has changed: threads look theirs up again. */
+volatile __u32 level_gen = 1;
+/* enum ct_proc_level of processes without a level of their own. */
+volatile __u32 default_level = CT_PROC_TRACE;
+
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
 	__uint(max_entries, 1 << 16); /* set before load */
@@ -59,6 +64,22 @@ struct {
 	__type(key, struct ct_lib_key);
 	__type(value, __u32); /* lib_id */
 } known_libs SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, 16384);
+	__type(key, struct ct_count_key);
+	__type(value, struct ct_count);
+} counts SEC(".maps");
+
+/* Too large for the BPF stack. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct ct_count);
+} zero_count SEC(".maps");
 
 /* bpf_strncmp() came with 5.17. */
 static __always_inline bool starts_with(const char *s, const char *want, int len)

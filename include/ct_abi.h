@@ -45,6 +45,8 @@ _Static_assert(sizeof(struct ct_rec) == 24, "ct_rec is part of the ABI");
 /* Its frame was found above a newer call's on the stack: longjmp, an exception or thread
  * cancellation went through it. end_ns is when that was noticed. */
 #define CT_CALL_F_ABANDONED 2
+/* Its return was not looked at (CT_SPEC_F_NO_RETURN): end_ns is its start. */
+#define CT_CALL_F_ENTRY_ONLY 4
 
 #define CT_CALL_FIXED_SZ 104
 
@@ -104,6 +106,7 @@ enum ct_drop {
 	CT_DROP_THREADS = 3, /* thread table full: call not seen */
 	CT_DROP_DEPTH = 4,   /* more than CT_MAX_DEPTH nested calls: call not seen */
 	CT_DROP_NV = 5,	     /* ring or table full: system calls into the driver, and its events */
+	CT_DROP_COUNT = 6,   /* table of counts full: a call that was to be counted */
 	CT_DROP_CNT
 };
 
@@ -116,11 +119,18 @@ enum ct_stat {
 	CT_STAT_FILTERED = 4,	/* returned, shorter than --min-duration */
 	CT_STAT_ORPHANS = 5,	/* returns of calls that began before attaching */
 	CT_STAT_DUPLICATES = 6, /* the same call seen through two attachments: counted once */
+	CT_STAT_ENTRY_ONLY = 7, /* entries whose return is not looked at */
+	CT_STAT_COUNTED = 8,	/* entries that are counted and no record, however they end */
 	CT_STAT_CNT
 };
 
 /* Nested calls of one thread that are told apart. libcuda 580 nests at most 3 deep. */
 #define CT_MAX_DEPTH 8
+
+/* The call is counted: call_id is that of the call it was made in. */
+#define CT_FRAME_F_COUNTED 1
+/* No frame, but the place above the last: what the newest call without a return looked like. */
+#define CT_FRAME_F_ENTRY_ONLY 2
 
 /* A call in flight. */
 struct ct_frame {
@@ -132,7 +142,8 @@ struct ct_frame {
 	__u64 ioctl_ns;
 	__u64 off_cpu_ns; /* of the thread when the call began */
 	__u32 ioctl_cnt;
-	__u32 reserved;
+	__u16 flags; /* CT_FRAME_F_* */
+	__u16 depth; /* how many calls that are not counted it was made in */
 	__u64 words[CT_MAX_WORDS];
 };
 _Static_assert(sizeof(struct ct_frame) == 56 + 8 * CT_MAX_WORDS, "ct_frame is part of the ABI");
@@ -149,6 +160,8 @@ struct ct_thread {
 	__u64 next_id, end_id; /* call ids are taken from a shared counter in blocks */
 	__u64 off_cpu_ns;      /* --sched: so far */
 	__u64 off_since_ns;    /* not 0: not running since then */
+	__u32 level_gen;       /* when proc_level was looked up */
+	__u32 proc_level;      /* enum ct_proc_level, never CT_PROC_DEFAULT */
 	__u64 stats[CT_STAT_CNT];
 	__u64 drops[CT_DROP_CNT];
 	struct ct_frame frames[CT_MAX_DEPTH];
@@ -175,7 +188,7 @@ enum ct_filter_mode {
  * gets in with its first call. */
 struct ct_pid {
 	__u32 flags;
-	__u32 reserved;
+	__u32 level; /* enum ct_proc_level */
 };
 /* Stop it when it maps a libcuda that is not in `known_libs`. Children inherit it. */
 #define CT_PID_F_STOP_ON_LIB 1

@@ -14,6 +14,7 @@
 #ifndef CT_SPEC_H
 #define CT_SPEC_H
 
+#include "ct_count.h"
 #include "ct_types.h"
 
 /* Most argument words that are kept: the longest prototype of cuda.h 13.0 has 16. */
@@ -65,12 +66,15 @@ _Static_assert(sizeof(struct ct_cap) == 8, "ct_cap is part of the ABI");
 #define CT_SPEC_F_KEEP 1
 /* The tracer's own stub (cost measurement): passes every process filter. */
 #define CT_SPEC_F_STUB 2
+/* The return is not looked at: no result, no duration. Captures are read at entry. */
+#define CT_SPEC_F_NO_RETURN 4
 
 struct ct_spec {
 	__u8 word_cnt;
 	__u8 cap_cnt;
-	__u16 flags;
-	__u32 reserved;
+	__u8 flags;
+	__u8 level;	    /* enum ct_level */
+	__u32 sample_below; /* CT_LEVEL_SAMPLE: of 2^32 */
 	struct ct_cap caps[CT_MAX_CAPS];
 };
 _Static_assert(sizeof(struct ct_spec) == 72, "ct_spec is part of the ABI");

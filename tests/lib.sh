@@ -115,11 +115,15 @@ def accounts(drops=False):
     unfinished = [e for e in calls if e.get("unfinished")]
     abandoned = [e for e in calls if e.get("abandoned")]
     ended = [e for e in calls if "result" in e]
-    same("returned, unfinished and abandoned calls", len(ended) + len(unfinished) + len(abandoned), len(calls))
+    entry_only = [e for e in calls if e.get("entry_only")]
+    counted = end.get("counted", {}).values()
+    def count(what):
+        return sum(c.get(what, 0) for c in counted)
+    same("returned, unfinished and abandoned calls, and entries", len(ended) + len(unfinished) + len(abandoned) + len(entry_only), len(calls))
     if not drops:
         same("drops", {k: v for k, v in end["drops"].items() if v}, {})
-        same("unfinished", end["unfinished"], len(unfinished))
-        same("abandoned", end["abandoned"], len(abandoned))
+        same("unfinished", end["unfinished"], len(unfinished) + count("unfinished"))
+        same("abandoned", end["abandoned"], len(abandoned) + count("abandoned"))
         ids = {e["id"] for e in calls}
         same("calls whose parent is no call of the trace", [e["id"] for e in calls if e.get("parent", e["id"]) not in ids], [])
     same("bad records", end["bad_records"], 0)
@@ -128,10 +132,11 @@ def accounts(drops=False):
     same("results of unfinished calls", [e for e in unfinished + abandoned if "result" in e or "duration_us" in e], [])
     same("negative durations", [e for e in calls if e.get("duration_us", 0) < 0], [])
     same("calls that end after the trace", [e for e in ended if e["ts"] + e["duration_us"] / 1000 > end["ts"] + 1e-3], [])
-    # Entries that the kernel side counted, by way of their cost.
-    if end["probe_cost_ns"]:
-        entries = round(end["cost_ms"] * 1e6 / end["probe_cost_ns"])
-        same("entries", entries, len(calls) + end["drops"]["calls"] + end["filtered"])
+    same("entries", end["entries"], len(calls) + end["drops"]["calls"] + end["drops"]["counts"] + end["filtered"]
+         + count("calls") + count("unfinished") + count("abandoned"))
+    if not counted and not entry_only:
+        # The cost of one is written with six digits.
+        same("cost is near", abs(end["cost_ms"] * 1e6 - end["entries"] * end["probe_cost_ns"]) <= 1 + end["entries"] * 0.01, True)
     if wrong:
         sys.exit("\n".join(wrong))
     return True

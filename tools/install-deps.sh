@@ -61,8 +61,10 @@ need_cmd pkg-config pkg-config 'finds the libraries'
 need_file stdlib.h libc6-dev 'C library headers'
 need_file libelf.h libelf-dev 'reads ELF files; libbpf needs it'
 need_file zlib.h zlib1g-dev 'libelf and libbpf need it'
-need_file zstd.h libzstd-dev 'reports of packed traces; libelf.a needs it'
+need_file zstd.h libzstd-dev 'packed traces; libelf.a needs it'
 need_file rapidjson/reader.h rapidjson-dev 'reports read JSON with it'
+need_file yaml.h libyaml-dev 'reads the configuration of the daemon'
+need_file event2/http.h libevent-dev 'the loop of the daemon, and its HTTP'
 need_file uthash.h uthash-dev 'hash tables'
 if ! have pkg-config || ! pkg-config --atleast-version=1.3 libbpf 2>/dev/null; then
 	missing+=('libbpf-dev:loads and attaches BPF programs; 1.3 or later')
@@ -93,6 +95,8 @@ if [ "$set" = check ]; then
 	have qemu-system-x86_64 || wanted+=('qemu-system-x86:boots other kernels')
 	have busybox || wanted+=('busybox-static:what runs on those kernels')
 	have cpio || wanted+=('cpio:puts their file systems together')
+	compgen -G '/usr/lib/llvm-*/lib/clang/*/lib/linux/libclang_rt.fuzzer-*.a' >/dev/null ||
+		wanted+=("libclang-rt-$(clang -dumpversion 2>/dev/null | cut -d. -f1)-dev:the runtime of libFuzzer")
 	have pahole || wanted+=('pahole:type information for the stand-in kernel modules')
 fi
 # Not asked for again at every run where it cannot be had.

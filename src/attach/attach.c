@@ -6,7 +6,6 @@
 #include "elf.h"
 #include "kernel.h"
 
-#include "decode/value.h"
 #include "util/log.h"
 
 #include <bpf/bpf.h>
@@ -113,6 +112,8 @@ static int load_with(struct attach *a, const struct attach_opts *o, enum kernel_
 			ret = 0;
 	}
 	if (ret) {
+		dbg("%s, driver by %s: %s", mechanism_name(a->mech), kernel_probe_name(how),
+		    strerror(-ret));
 		cudatrace_bpf__destroy(a->skel);
 		a->skel = NULL;
 		return ret;
@@ -121,61 +122,50 @@ static int load_with(struct attach *a, const struct attach_opts *o, enum kernel_
 	return 0;
 }
 
-static int load_kernel(struct attach *a, const struct attach_opts *o)
+/* Ways of seeing the driver, best first; with AUTO also none at all. *first: why the best failed.
+ */
+static int load_kernel(struct attach *a, const struct attach_opts *o, int *first)
 {
-	enum kernel_probe how[3];
+	enum kernel_probe how[KERNEL_PROBE_CNT];
 	unsigned cnt = kernel__candidates(o->kernel_probe, how);
 	int ret = -ENOENT;
 
-	for (unsigned i = 0; i < cnt; i++) {
+	for (unsigned i = 0; i < cnt && ret; i++) {
 		ret = load_with(a, o, how[i]);
-		if (!ret)
-			return 0;
-		dbg("--kernel by %s: %s", kernel_probe_name(how[i]), strerror(-ret));
+		*first = *first ? *first : ret;
 	}
-	if (o->kernel_probe != KERNEL_PROBE_AUTO)
-		err("--kernel-probe=%s does not work here: %s: leave it out, or see `cudatrace check`",
-		    kernel_probe_name(o->kernel_probe), strerror(-ret));
-	else
-		report_load_error(ret);
+	if (ret && o->kernel_probe == KERNEL_PROBE_AUTO)
+		ret = load_with(a, o, KERNEL_PROBE_AUTO);
 	return ret;
 }
 
+/* The best of what this kernel says it has, or what is left where that cannot be loaded. */
 static int load(struct attach *a, const struct attach_opts *o)
 {
-	int ret;
+	bool kernel = o->kernel && kernel__driver_loaded();
+	bool forced = kernel && o->kernel_probe != KERNEL_PROBE_AUTO;
+	enum mechanism best = o->mech == MECH_AUTO ? caps__best_mechanism() : o->mech;
+	int ret, first = 0, first_kernel = 0;
 
-	if (o->kernel && kernel__driver_loaded())
-		return load_kernel(a, o);
-	if (o->kernel)
-		warn("--kernel: the NVIDIA driver is not loaded: only CUDA calls are traced");
-	ret = load_with(a, o, KERNEL_PROBE_AUTO);
-	if (ret)
-		report_load_error(ret);
-	return ret;
-}
-
-static int set_spec(struct attach *a, uint32_t id, const struct ct_spec *spec)
-{
-	int ret = bpf_map__update_elem(a->skel->maps.specs, &id, sizeof(id), spec, sizeof(*spec),
-				       BPF_ANY);
-
-	if (ret)
-		err("cannot fill the BPF map of functions: %s", strerror(-ret));
-	return ret;
-}
-
-static int fill_specs(struct attach *a)
-{
-	for (; a->spec_cnt < fnset__cnt(a->fns); a->spec_cnt++) {
-		struct ct_spec spec;
-		int ret;
-
-		cuda_fn_spec(fnset__fn(a->fns, a->spec_cnt), &spec);
-		ret = set_spec(a, a->spec_cnt, &spec);
-		if (ret)
-			return ret;
+	for (a->mech = best;; a->mech++) {
+		ret = kernel ? load_kernel(a, o, &first_kernel)
+			     : load_with(a, o, KERNEL_PROBE_AUTO);
+		first = first ? first : ret;
+		if (!ret || forced || o->mech != MECH_AUTO || a->mech == MECH_PERF)
+			break;
 	}
+	if (ret && forced)
+		err("--kernel-probe=%s does not work here: %s: leave it out, or see `cudatrace check`",
+		    kernel_probe_name(o->kernel_probe), strerror(-ret));
+	else if (ret)
+		report_load_error(first);
+	if (ret)
+		return ret;
+	if (a->mech != best)
+		warn("%s does not work here (%s): functions are probed by %s", mechanism_name(best),
+		     strerror(-first), mechanism_name(a->mech));
+	if (o->kernel)
+		kernel__say(o->kernel_probe, a->kernel_probe, first_kernel);
 	return 0;
 }
 
@@ -190,8 +180,7 @@ struct attach *attach__open(const struct attach_opts *o)
 	libbpf_set_print(libbpf_print);
 	a->fns = o->fns;
 	a->only_pid = o->only_pid;
-	a->mech = o->mech == MECH_AUTO ? caps__best_mechanism() : o->mech;
-	if (load(a, o) || fill_specs(a)) {
+	if (load(a, o) || levels__fill(a)) {
 		attach__free(a);
 		return NULL;
 	}
@@ -237,6 +226,7 @@ struct places {
 	const char **names;
 	bool *refused;
 	unsigned cnt;
+	unsigned ret_cnt; /* the first of them have a return that is looked at */
 	const char **bad; /* names: not even tried, the kernel refuses their instruction */
 	unsigned bad_cnt;
 };
@@ -248,6 +238,28 @@ static void places__free(struct places *p)
 	free(p->names);
 	free(p->refused);
 	free(p->bad);
+}
+
+static void places__add(struct places *p, struct attach *a, const struct elf_lib *elf,
+			struct attach_lib *lib, bool no_return)
+{
+	for (unsigned i = 0; i < elf->sym_cnt; i++) {
+		int id = fnset__id(a->fns, elf->syms[i].name);
+
+		if (id < 0 || id == ATTACH_STUB_FUNC || !fnset__wanted(a->fns, id) ||
+		    fnset__is_marked(a->fns, FNSET_NO_RETURN, id) != no_return)
+			continue;
+		if (elf->syms[i].bad_insn) {
+			/* One among 500 made attaching take 0.95 s: see attach_range(). */
+			p->bad[p->bad_cnt++] = elf->syms[i].name;
+			continue;
+		}
+		p->offs[p->cnt] = elf->syms[i].off;
+		p->cookies[p->cnt] = CT_COOKIE(id, lib->id);
+		p->names[p->cnt] = elf->syms[i].name;
+		p->cnt++;
+		lib->shifted_cnt += elf->syms[i].shift != 0;
+	}
 }
 
 static int places__fill(struct places *p, struct attach *a, const struct elf_lib *elf,
@@ -263,24 +275,11 @@ static int places__fill(struct places *p, struct attach *a, const struct elf_lib
 	p->bad = calloc(n, sizeof(*p->bad));
 	if (!p->offs || !p->cookies || !p->names || !p->refused || !p->bad)
 		return -ENOMEM;
-	for (unsigned i = 0; i < elf->sym_cnt; i++) {
-		int id = fnset__id(a->fns, elf->syms[i].name);
-
-		if (id < 0 || id == ATTACH_STUB_FUNC || !fnset__wanted(a->fns, id))
-			continue;
-		if (elf->syms[i].bad_insn) {
-			/* One among 500 made attaching take 0.95 s: see attach_range(). */
-			p->bad[p->bad_cnt++] = elf->syms[i].name;
-			continue;
-		}
-		p->offs[p->cnt] = elf->syms[i].off;
-		p->cookies[p->cnt] = CT_COOKIE(id, lib->id);
-		p->names[p->cnt] = elf->syms[i].name;
-		p->cnt++;
-		lib->shifted_cnt += elf->syms[i].shift != 0;
-	}
+	places__add(p, a, elf, lib, false);
+	p->ret_cnt = p->cnt;
+	places__add(p, a, elf, lib, true);
 	lib->wanted_cnt = p->cnt + p->bad_cnt;
-	return fill_specs(a);
+	return levels__fill(a);
 }
 
 static int add_refused(struct attach_lib *lib, const char *name)
@@ -318,14 +317,14 @@ static int attach_places(struct attach *a, struct lib_entry *e, int fd, struct p
 	struct probe_req req = {
 		.offs = p->offs,
 		.cookies = p->cookies,
-		.cnt = p->cnt,
+		.cnt = p->ret_cnt,
 		.pid = a->only_pid,
 	};
 	uint64_t start = now_ns();
 	char path[64];
 	struct stat st;
 	void *map = MAP_FAILED;
-	int ret;
+	int ret, more = 0;
 
 	/* By descriptor: what was checked is what is attached, whatever happens to the path. */
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
@@ -333,6 +332,15 @@ static int attach_places(struct attach *a, struct lib_entry *e, int fd, struct p
 	if (!fstat(fd, &st))
 		map = mmap(NULL, st.st_size, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, 0);
 	ret = probes__attach(&e->probes, a->mech, &a->progs, &req, p->refused);
+	if (ret >= 0) {
+		req.offs += p->ret_cnt;
+		req.cookies += p->ret_cnt;
+		req.cnt = p->cnt - p->ret_cnt;
+		req.no_return = true;
+		more = probes__attach(&e->probes, a->mech, &a->progs, &req,
+				      p->refused + p->ret_cnt);
+		ret = more < 0 ? more : ret + more;
+	}
 	if (map != MAP_FAILED)
 		munmap(map, st.st_size);
 	e->lib.attach_ns = now_ns() - start;

@@ -73,14 +73,23 @@ const struct attach_lib *attach__lib_by_key(const struct attach *a, const struct
 unsigned attach__lib_cnt(const struct attach *a);
 const struct attach_lib *attach__lib_at(const struct attach *a, unsigned i);
 
-/*
- * What one traced call costs its thread, in nanoseconds: entry, return and one record of six words,
- * measured on a function of our own with the mechanism in use. Call it before any other attaching
- * and drain the ring afterwards. 0 when it cannot be told.
+/* What one call costs its thread, in nanoseconds. 0 when it cannot be told. */
+struct attach_cost {
+	double record;	     /* entry, return and a record of six words */
+	double count;	     /* entry and return, counted */
+	double entry_record; /* a record made at the entry, the return is not looked at */
+	double entry_count;  /* counted at the entry */
+};
+/* Measured on a function of our own with the mechanism in use; entries: also the last two, which
+ * may take a tenth of a second. Call it before any other attaching and drain the ring afterwards.
  */
-double attach__measure_cost(struct attach *a);
+void attach__measure_cost(struct attach *a, bool entries, struct attach_cost *cost);
 /* func_id of the records that measuring makes: no events. */
 #define ATTACH_STUB_FUNC (CT_MAX_FUNCS - 1)
+
+/* Calls cb for every thread that the BPF side knows. */
+void attach__each_thread(struct attach *a, void (*cb)(uint32_t tid, struct ct_thread *t, void *ctx),
+			 void *ctx);
 
 /* No new calls from here on. Takes about 0.1 s for a libcuda. */
 void attach__detach(struct attach *a);

@@ -80,31 +80,62 @@ static double time_stub(void)
 	return rounds[ROUNDS / 2];
 }
 
-double attach__measure_cost(struct attach *a)
+static double time_spec(struct attach *a, uint8_t flags, uint8_t level, double bare)
 {
-	struct ct_spec spec = {.word_cnt = 6, .flags = CT_SPEC_F_STUB};
-	uint32_t id = ATTACH_STUB_FUNC, tid = syscall(SYS_gettid);
-	uint64_t off = file_offset((uintptr_t)cudatrace_stub), cookie = CT_COOKIE(id, 0);
+	struct ct_spec spec = {.word_cnt = 6, .flags = CT_SPEC_F_STUB | flags, .level = level};
+	uint32_t id = ATTACH_STUB_FUNC;
+	double probed;
+
+	if (bpf_map__update_elem(a->skel->maps.specs, &id, sizeof(id), &spec, sizeof(spec),
+				 BPF_ANY))
+		return 0;
+	probed = time_stub();
+	return probed > bare ? probed - bare : 0;
+}
+
+static bool attach_stub(struct attach *a, struct probes *probes, bool no_return)
+{
+	uint64_t off = file_offset((uintptr_t)cudatrace_stub);
+	uint64_t cookie = CT_COOKIE(ATTACH_STUB_FUNC, 0);
 	struct probe_req req = {
 		.path = "/proc/self/exe",
 		.offs = &off,
 		.cookies = &cookie,
 		.cnt = 1,
+		.no_return = no_return,
 	};
-	struct probes probes;
-	double bare, probed;
 	bool refused;
 
-	if (!off || bpf_map__update_elem(a->skel->maps.specs, &id, sizeof(id), &spec, sizeof(spec),
-					 BPF_ANY))
-		return 0;
-	bare = time_stub();
-	if (probes__attach(&probes, a->mech, &a->progs, &req, &refused) != 1)
-		return 0;
-	probed = time_stub();
+	memset(probes, 0, sizeof(*probes));
+	return off && probes__attach(probes, a->mech, &a->progs, &req, &refused) == 1;
+}
+
+void attach__measure_cost(struct attach *a, bool entries, struct attach_cost *cost)
+{
+	uint32_t tid = syscall(SYS_gettid);
+	struct ct_count_key key = {getpid(), ATTACH_STUB_FUNC};
+	double bare = time_stub();
+	struct probes probes;
+
+	memset(cost, 0, sizeof(*cost));
+	if (!attach_stub(a, &probes, false))
+		return;
+	cost->record = time_spec(a, 0, CT_LEVEL_TRACE, bare);
+	cost->count = time_spec(a, 0, CT_LEVEL_COUNT, bare);
+	/* A session's program asks for no return by itself. */
+	if (entries && a->mech != MECH_SESSION) {
+		probes__detach(&probes);
+		entries = attach_stub(a, &probes, true);
+	}
+	if (entries) {
+		cost->entry_record = time_spec(a, CT_SPEC_F_NO_RETURN, CT_LEVEL_TRACE, bare);
+		cost->entry_count = time_spec(a, CT_SPEC_F_NO_RETURN, CT_LEVEL_COUNT, bare);
+	}
 	probes__detach(&probes);
 	/* Our own calls are no part of the trace's accounts. */
 	bpf_map_delete_elem(bpf_map__fd(a->skel->maps.threads), &tid);
-	dbg("a call of our stub costs %.0f ns, traced %.0f ns", bare, probed);
-	return probed > bare ? probed - bare : 0;
+	bpf_map_delete_elem(bpf_map__fd(a->skel->maps.counts), &key);
+	dbg("a call of our stub costs %.0f ns; traced %.0f ns more, counted %.0f, at its entry only "
+	    "%.0f and %.0f",
+	    bare, cost->record, cost->count, cost->entry_record, cost->entry_count);
 }

@@ -28,4 +28,7 @@ struct attach {
 	unsigned lib_cnt;
 };
 
+/* levels.c: specs of the functions that the kernel does not have yet. */
+int levels__fill(struct attach *a);
+
 #endif /* ATTACH_PRIV_H */

@@ -18,9 +18,8 @@ static uint64_t now_ns(void)
 	return ts.tv_sec * 1000000000ull + ts.tv_nsec;
 }
 
-/* Calls cb for every thread that the BPF side knows. */
-static void each_thread(struct attach *a, void (*cb)(uint32_t tid, struct ct_thread *t, void *ctx),
-			void *ctx)
+void attach__each_thread(struct attach *a, void (*cb)(uint32_t tid, struct ct_thread *t, void *ctx),
+			 void *ctx)
 {
 	struct ct_thread *t = malloc(sizeof(*t));
 	int fd = bpf_map__fd(a->skel->maps.threads);
@@ -67,7 +66,7 @@ static void send_frame(struct unfinished *u, uint32_t tid, const struct ct_threa
 	c.parent_id = i ? t->frames[i - 1].call_id : 0;
 	c.func_id = f->func_id;
 	c.lib_id = f->lib_id;
-	c.depth = i;
+	c.depth = f->depth;
 	c.ioctl_cnt = f->ioctl_cnt;
 	c.ioctl_ns = f->ioctl_ns;
 	c.off_cpu_ns = t->off_cpu_ns - f->off_cpu_ns;
@@ -79,7 +78,8 @@ static void send_frame(struct unfinished *u, uint32_t tid, const struct ct_threa
 static void send_thread(uint32_t tid, struct ct_thread *t, void *ctx)
 {
 	for (unsigned i = 0; i < t->depth && i < CT_MAX_DEPTH; i++)
-		send_frame(ctx, tid, t, i);
+		if (!(t->frames[i].flags & CT_FRAME_F_COUNTED))
+			send_frame(ctx, tid, t, i);
 }
 
 /* System calls that are in the driver, as nv_thread_end() sends them. */
@@ -113,7 +113,7 @@ void attach__unfinished(struct attach *a, void (*cb)(void *ctx, const void *rec,
 {
 	struct unfinished u = {.a = a, .cb = cb, .ctx = ctx, .now = now_ns()};
 
-	each_thread(a, send_thread, &u);
+	attach__each_thread(a, send_thread, &u);
 	send_driver(&u);
 }
 
@@ -127,6 +127,8 @@ static void add_thread(uint32_t tid, struct ct_thread *t, void *ctx)
 	for (int i = 0; i < CT_DROP_CNT; i++)
 		sum->drops[i] += t->drops[i];
 	sum->stats[CT_STAT_UNFINISHED] += t->depth;
+	for (unsigned i = 0; i < t->depth && i < CT_MAX_DEPTH; i++)
+		sum->stats[CT_STAT_COUNTED] += t->frames[i].flags & CT_FRAME_F_COUNTED;
 }
 
 /* The kernel leaves a program out when one of its kind runs on the same processor already, which a
@@ -157,7 +159,7 @@ void attach__totals(struct attach *a, struct ct_totals *sum)
 
 	memset(sum, 0, sizeof(*sum));
 	bpf_map__lookup_elem(a->skel->maps.totals, &zero, sizeof(zero), sum, sizeof(*sum), 0);
-	each_thread(a, add_thread, sum);
+	attach__each_thread(a, add_thread, sum);
 	add_misses(a, sum);
 }
 

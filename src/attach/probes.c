@@ -85,8 +85,9 @@ static int attach_multi(struct probes *p, enum mechanism mech, const struct prob
 {
 	int fd, ret_fd, ret;
 
-	if (mech == MECH_SESSION) {
-		fd = link_create(progs->session, mech, req, 0);
+	if (mech == MECH_SESSION || req->no_return) {
+		fd = link_create(mech == MECH_SESSION ? progs->session : progs->entry, mech, req,
+				 0);
 		return fd < 0 ? fd : add_fd(p, fd);
 	}
 	ret_fd = link_create(progs->ret, mech, req, UPROBE_MULTI_RETURN);
@@ -126,12 +127,12 @@ static int add_perf(struct probes *p, struct bpf_program *prog, const struct pro
 static int attach_perf(struct probes *p, const struct probe_progs *progs,
 		       const struct probe_req *req)
 {
-	int ret = add_perf(p, progs->ret, req, true);
+	int ret = req->no_return ? 0 : add_perf(p, progs->ret, req, true);
 
 	if (ret)
 		return ret;
 	ret = add_perf(p, progs->entry, req, false);
-	if (ret)
+	if (ret && !req->no_return)
 		bpf_link__destroy(p->links[--p->link_cnt]);
 	return ret;
 }
@@ -182,7 +183,6 @@ int probes__attach(struct probes *p, enum mechanism mech, const struct probe_pro
 {
 	int ret;
 
-	memset(p, 0, sizeof(*p));
 	memset(refused, 0, req->cnt * sizeof(*refused));
 	if (!req->cnt)
 		return 0;

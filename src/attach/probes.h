@@ -26,7 +26,8 @@ struct probe_req {
 	const char *path;
 	const uint64_t *offs, *cookies;
 	unsigned cnt;
-	pid_t pid; /* only in this process; 0: in all */
+	pid_t pid;	/* only in this process; 0: in all */
+	bool no_return; /* only the entry program (a session's asks for no return by itself) */
 };
 
 /* What is attached; probes__detach() takes it off. */
@@ -41,7 +42,7 @@ struct probes {
  * Attaches to every place; refused[i] is set for those whose instruction the kernel cannot probe
  * (it says so only while the file is mapped somewhere: see attach__lib()). Returns how many are
  * attached, or -errno when the mechanism itself failed (-EPERM, -ENOENT, ...): nothing is attached
- * then.
+ * then. p begins as zeros; a second call adds to it.
  */
 int probes__attach(struct probes *p, enum mechanism mech, const struct probe_progs *progs,
 		   const struct probe_req *req, bool *refused);

@@ -95,7 +95,7 @@ static bool parse_file_line(char *line, struct map_line *out, bool *exec)
 	if (!take_num(&p, 16, '-', &out->start) || !take_num(&p, 16, ' ', &out->end))
 		return false;
 	perms = p;
-	if (strcspn(perms, " ") != 4)
+	if (strcspn(perms, " ") != 4 || !perms[4])
 		return false;
 	p += 5;
 	if (!take_num(&p, 16, ' ', &offset) || !take_num(&p, 16, ':', &major) ||

@@ -23,7 +23,8 @@ struct report_cmd {
 	struct report *report;
 	struct sink *chrome;
 	struct report_file *files;
-	struct trace_end end; /* of all traces together */
+	struct trace_end end;	    /* of all traces together */
+	struct trace_count *counts; /* of end, when they are of several */
 	unsigned trace_cnt, end_cnt;
 	bool bar; /* a progress line is on the terminal */
 	bool failed;
@@ -112,6 +113,7 @@ static int on_begin(void *ctx, const struct trace_info *info)
 		.iter = o->iterations,
 		.marker = o->marker,
 		.gap_ns = o->gap_ns,
+		.html = wants(o, "html"),
 	};
 
 	/* The first says what the report is of; others are more of the same. */
@@ -142,6 +144,27 @@ static void on_event(void *ctx, const struct event *ev)
 		sink__event(c->chrome, ev);
 }
 
+/* Functions of one trace behind those of the one before. */
+static void add_counts(struct report_cmd *c, struct trace_end *sum)
+{
+	size_t before = c->end.count_cnt, all = before + sum->count_cnt;
+	struct trace_count *grown;
+
+	if (!before || !sum->count_cnt) {
+		sum->counts = before ? c->end.counts : sum->counts;
+		sum->count_cnt = all;
+		return;
+	}
+	grown = calloc(all, sizeof(*grown));
+	if (!grown)
+		return;
+	memcpy(grown, c->end.counts, before * sizeof(*grown));
+	memcpy(grown + before, sum->counts, sum->count_cnt * sizeof(*grown));
+	free(c->counts);
+	sum->counts = c->counts = grown;
+	sum->count_cnt = all;
+}
+
 static void on_end(void *ctx, const struct trace_end *end)
 {
 	struct report_cmd *c = ctx;
@@ -154,6 +177,8 @@ static void on_end(void *ctx, const struct trace_end *end)
 		sum.drops[i] += c->end.drops[i];
 	for (unsigned i = 0; i < CT_STAT_CNT; i++)
 		sum.stats[i] += c->end.stats[i];
+	sum.level_cnt += c->end.level_cnt;
+	add_counts(c, &sum);
 	sum.event_cnt += c->end.event_cnt;
 	sum.call_cnt += c->end.call_cnt;
 	sum.bad_record_cnt += c->end.bad_record_cnt;
@@ -265,6 +290,7 @@ out:
 	sink__close(c.chrome, NULL);
 	report__free(c.report);
 	reader__free(c.reader);
+	free(c.counts);
 	free(c.files);
 	return status;
 }

@@ -30,11 +30,16 @@ void session__event(void *session, const struct event *ev)
 {
 	struct session *s = session;
 
+	if (ev->kind == EVENT_PROCESS && !strcmp(ev->op, "exit"))
+		session__count_exit(s, ev->pid);
+	if (s->budget && ev->kind == EVENT_CALL)
+		budget__call(s->budget, ev);
 	if (s->o->max_events && s->end.event_cnt >= s->o->max_events)
 		return;
 	s->end.event_cnt++;
 	s->end.type_cnt[ev->type]++;
 	s->end.call_cnt += ev->kind == EVENT_CALL;
+	s->end.level_cnt += ev->kind == EVENT_TRACER;
 	if (!ev->unfinished && ev->end_ns > s->end.end_ns)
 		s->end.end_ns = ev->end_ns;
 	for (unsigned i = 0; i < s->sink_cnt; i++)
@@ -59,21 +64,6 @@ static void on_record(void *ctx, const void *rec, size_t size)
 		session__on_lib(s, rec);
 	else
 		model__record(s->model, rec, size);
-}
-
-static int select_functions(struct session *s)
-{
-	char why[512];
-
-	if (s->o->all)
-		fnset__select_all(s->fns);
-	for (unsigned i = 0; i < s->o->select.cnt; i++) {
-		if (!fnset__select(s->fns, s->o->select.v[i], why, sizeof(why)))
-			continue;
-		err("-e: %s", why);
-		return EXIT_USAGE;
-	}
-	return 0;
 }
 
 /* The driver's version chooses the layouts of its ioctls. */
@@ -110,6 +100,21 @@ static int check_targets(struct session *s)
 	return s->o->argv ? command__check(s->o->argv) : 0;
 }
 
+static int open_budget(struct session *s)
+{
+	struct budget_opts bo = {
+		.att = s->att,
+		.fns = s->fns,
+		.cost = s->cost,
+		.max_share = s->o->max_overhead,
+		.fn = session__event,
+		.ctx = s,
+	};
+
+	s->budget = budget__new(&bo);
+	return s->budget ? 0 : -ENOMEM;
+}
+
 static int open_attach(struct session *s)
 {
 	const struct opts *o = s->o;
@@ -137,10 +142,11 @@ static int open_attach(struct session *s)
 	if (!s->ring)
 		return -ENOMEM;
 	s->measuring = true;
-	s->info.probe_cost_ns = attach__measure_cost(s->att);
+	attach__measure_cost(s->att, o->no_return.cnt || o->max_overhead, &s->cost);
+	s->info.probe_cost_ns = s->cost.record;
 	session__drain(s);
 	s->measuring = false;
-	return 0;
+	return o->max_overhead ? open_budget(s) : 0;
 }
 
 static int add_targets(struct session *s)
@@ -180,7 +186,7 @@ static void fill_info(struct session *s)
 	struct trace_info *info = &s->info;
 	struct timespec wall;
 
-	fnset__describe(s->fns, s->traced, sizeof(s->traced), s->left_out, sizeof(s->left_out));
+	session__describe_selection(s);
 	info->version = CUDATRACE_VERSION;
 	info->argv = (const char *const *)s->o->argv;
 	info->argc = s->o->argc;
@@ -191,8 +197,6 @@ static void fill_info(struct session *s)
 	info->machine = s->facts.uts.machine;
 	info->driver_version = s->facts.driver;
 	info->cuda_version = s->facts.cuda_version;
-	info->traced = s->traced;
-	info->left_out = s->left_out;
 	info->mechanism = mechanism_name(attach__mechanism(s->att));
 	info->kernel_probe = attach__kernel_probe(s->att) == KERNEL_PROBE_AUTO
 				     ? NULL
@@ -328,7 +332,7 @@ static int start(struct session *s)
 {
 	int ret;
 
-	ret = select_functions(s);
+	ret = session__select(s);
 	if (!ret)
 		ret = check_targets(s);
 	if (!ret)
@@ -372,8 +376,8 @@ static void fill_end(struct session *s)
 	memcpy(end->stats, sum.stats, sizeof(end->stats));
 	end->stats[CT_STAT_FILTERED] += model__filtered(s->model);
 	end->bad_record_cnt = model__bad_records(s->model);
-	end->probe_cost_ns = s->info.probe_cost_ns;
-	end->cost_ns = end->stats[CT_STAT_ENTRIES] * end->probe_cost_ns;
+	model__objects(s->model, end);
+	session__count_end(s);
 	wall = end->end_ns - s->info.base_ns;
 	end->cost_share = wall ? (double)end->cost_ns / wall : 0;
 }
@@ -468,6 +472,7 @@ static void release(struct session *s)
 	command__cancel(&s->cmd);
 	command_user__free(&s->user);
 	summary__free(s->summary);
+	budget__free(s->budget);
 	ring__free(s->ring);
 	attach__free(s->att);
 	model__free(s->model);

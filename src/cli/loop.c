@@ -129,6 +129,8 @@ static void on_tick(struct session *s, uint64_t now)
 
 	if (s->deadline_ns && now >= s->deadline_ns)
 		session__stop(s, "duration");
+	if (s->budget)
+		budget__tick(s->budget, now);
 	if (now - flushed_ns >= FLUSH_NS) {
 		for (unsigned i = 0; i < s->sink_cnt; i++)
 			sink__flush(s->sinks[i]);

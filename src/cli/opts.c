@@ -348,7 +348,6 @@ void opts__parse(struct opts *o, int argc, char **argv)
 	memset(o, 0, sizeof(*o));
 	o->follow = true;
 	o->wait = true;
-	o->buffer_sz = OPTS_BUFFER_DEFAULT;
 	o->format = "ascii";
 	o->top = REPORT_TOP_DEFAULT;
 	/* In order: what follows the first word that is no option belongs to the command. */
@@ -357,4 +356,6 @@ void opts__parse(struct opts *o, int argc, char **argv)
 	if (rc)
 		explain(argc, argv);
 	check_whole(&p);
+	if (!o->buffer_sz)
+		o->buffer_sz = o->pid_cnt || o->argv ? OPTS_BUFFER_DEFAULT : OPTS_BUFFER_ALL;
 }

@@ -35,6 +35,9 @@ struct strv {
 #define OPTS_BUFFER_MIN	    (64ull << 10)
 #define OPTS_BUFFER_MAX	    (1ull << 30)
 #define OPTS_BUFFER_DEFAULT (32ull << 20)
+/* When all processes are traced: a tracer that waits for days has its pages resident, twice each.
+ */
+#define OPTS_BUFFER_ALL (8ull << 20)
 
 struct opts {
 	enum verb verb;
@@ -66,10 +69,12 @@ struct opts {
 	/* what to trace */
 	struct strv select; /* each -e, in order */
 	bool all;
-	bool kernel;	      /* --kernel: system calls into the NVIDIA driver too */
-	bool sched;	      /* --sched: off-CPU time, GPU interrupts */
-	uint64_t duration_ns; /* 0: none */
-	uint64_t max_events;  /* 0: none */
+	struct strv count, no_return; /* sets, in order: the last counts */
+	double max_overhead;	      /* share of the busiest thread's time, 0.01 is 1 %; 0: none */
+	bool kernel;		      /* --kernel: system calls into the NVIDIA driver too */
+	bool sched;		      /* --sched: off-CPU time, GPU interrupts */
+	uint64_t duration_ns;	      /* 0: none */
+	uint64_t max_events;	      /* 0: none */
 	uint64_t min_duration_ns;
 	/* tuning */
 	uint64_t buffer_sz; /* ring buffer in bytes: a power of two, 64 KiB to 1 GiB */

@@ -6,6 +6,7 @@
 #include <stdio.h>
 
 #include "opts.h"
+#include "util/units.h"
 
 enum opt_group {
 	GROUP_TARGET,
@@ -52,16 +53,6 @@ void opts__die(const char *fmt, ...) __attribute__((format(printf, 1, 2), noretu
 
 /* opts_table.c */
 void strv_add(struct strv *v, const char *s);
-
-/* opts_value.c: strict readers: the whole text must be a value. 0, -EINVAL, or -ERANGE when it is
- * too large. */
-int opt_read_u64(const char *text, uint64_t *val);
-/* A decimal number of units of unit_ns nanoseconds, or with a unit of its own: us, ms, s, m, h. */
-int opt_read_time(const char *text, uint64_t unit_ns, uint64_t *ns);
-/* Bytes, or K, M, G (with iB or B after it, if one likes). */
-int opt_read_size(const char *text, uint64_t *bytes);
-/* Writes a size the way opt_read_size reads it. */
-void opt_write_size(uint64_t bytes, char *buf, size_t buf_sz);
 
 /* opts_print.c, man.c */
 void opts__print_help(enum verb verb, FILE *f);

@@ -136,14 +136,29 @@ static void set_names(struct opts *o, const struct opt_row *row, const char *arg
 	o->names = true;
 }
 
+static void need_set(const struct opt_row *row, const char *arg, const char *example)
+{
+	if (!arg[strspn(arg, " ,!")])
+		opts__die("--%s '%s': names nothing; give functions, globs or classes, as in %s",
+			  row->name, arg, example);
+}
+
 static void set_trace(struct opts *o, const struct opt_row *row, const char *arg)
 {
-	(void)row;
-	if (!arg[strspn(arg, " ,!")])
-		opts__die("--trace '%s': names nothing; give functions, globs or classes, "
-			  "as in -e launch,memory",
-			  arg);
+	need_set(row, arg, "-e launch,memory");
 	strv_add(&o->select, arg);
+}
+
+static void set_count(struct opts *o, const struct opt_row *row, const char *arg)
+{
+	need_set(row, arg, "--count query");
+	strv_add(&o->count, arg);
+}
+
+static void set_no_return(struct opts *o, const struct opt_row *row, const char *arg)
+{
+	need_set(row, arg, "--no-return launch");
+	strv_add(&o->no_return, arg);
 }
 
 static void set_all(struct opts *o, const struct opt_row *row, const char *arg)
@@ -206,6 +221,17 @@ static void set_min_duration(struct opts *o, const struct opt_row *row, const ch
 	int rc = opt_read_time(arg, 1000, &o->min_duration_ns);
 
 	check_number(rc, o->min_duration_ns, row, arg, "2.5 (microseconds) or 1ms");
+}
+
+static void set_max_overhead(struct opts *o, const struct opt_row *row, const char *arg)
+{
+	int rc = opt_read_percent(arg, &o->max_overhead);
+
+	if (rc || o->max_overhead <= 0 || o->max_overhead > 1)
+		opts__die(
+			"--max-overhead '%s': not a share of a thread's time; give percent above 0, "
+			"at most 100, as in --%s 2",
+			arg, row->name);
 }
 
 static void set_buffer_size(struct opts *o, const struct opt_row *row, const char *arg)
@@ -359,7 +385,7 @@ static void set_completion(struct opts *o, const struct opt_row *row, const char
 }
 
 /* Those of report_formats(), and two that are no rows there. */
-#define REPORT_FORMATS "ascii json chrome all"
+#define REPORT_FORMATS "ascii json html chrome all"
 
 /* Texts: no capital at the start, no full stop at the end; no quotes or backslashes, since they
  * stand in shell scripts too (completion.c). */
@@ -383,8 +409,8 @@ static const struct opt_row rows[] = {
 	 "write a Chrome trace, for Perfetto or chrome://tracing; - is stdout; may be repeated",
 	 set_chrome},
 	{"report", 0, false, GROUP_OUTPUT, FOR_TRACE, COMP_FILE, "FILE", NULL,
-	 "write a report at the end, as cudatrace report would: JSON when FILE ends in .json, else "
-	 "text; - is stdout; may be repeated",
+	 "write a report at the end, as cudatrace report would: a page when FILE ends in .html, "
+	 "JSON when in .json, else text; - is stdout; may be repeated",
 	 set_report},
 	{"summary", 0, false, GROUP_OUTPUT, FOR_TRACE, COMP_NONE, NULL, NULL,
 	 "print a summary to stderr at the end; the default on a terminal", set_summary},
@@ -403,6 +429,12 @@ static const struct opt_row rows[] = {
 	 set_trace},
 	{"all", 0, false, GROUP_TRACE, FOR_TRACE, COMP_NONE, NULL, NULL,
 	 "trace every function, also the chatty queries that are left out by default", set_all},
+	{"count", 0, false, GROUP_TRACE, FOR_TRACE, COMP_SET, "SET", NULL,
+	 "only count calls of these, also where -e leaves them out: cheaper, no lines; as in "
+	 "--count query",
+	 set_count},
+	{"no-return", 0, false, GROUP_TRACE, FOR_TRACE, COMP_SET, "SET", NULL,
+	 "look only at the entry of these: cheaper, no durations, no results", set_no_return},
 
 	{"kernel", 0, false, GROUP_TRACE, FOR_TRACE, COMP_NONE, NULL, NULL,
 	 "trace also what reaches the NVIDIA kernel driver: ioctls, mmaps, opens", set_kernel},
@@ -438,18 +470,22 @@ static const struct opt_row rows[] = {
 	 "report: so many microseconds without a call end an iteration (default 1000)", set_gap},
 
 	{"buffer-size", 0, false, GROUP_TUNING, FOR_TRACE, COMP_NONE, "SIZE", NULL,
-	 "ring buffer between kernel and cudatrace: a power of two from 64K to 1G (default 32M); "
-	 "larger when events are dropped",
+	 "ring buffer between kernel and cudatrace: a power of two from 64K to 1G (default 32M, 8M "
+	 "when all processes are traced); larger when events are dropped",
 	 set_buffer_size},
+	{"max-overhead", 0, false, GROUP_TUNING, FOR_TRACE, COMP_NONE, "PCT", NULL,
+	 "keep what tracing costs under this many percent of the time of the busiest thread: the "
+	 "functions called most are then only counted",
+	 set_max_overhead},
 	{"mechanism", 0, false, GROUP_TUNING, FOR_TRACE, COMP_WORDS, "NAME",
 	 "auto session multi perf",
 	 "how probes are attached: auto (the default, best that this kernel has), session (Linux "
 	 "6.13 and later), multi (6.6), perf (any)",
 	 set_mechanism},
 	{"kernel-probe", 0, false, GROUP_TUNING, FOR_TRACE, COMP_WORDS, "NAME",
-	 "auto fentry kprobe tracepoint",
-	 "how --kernel sees the driver: auto (the default: the first that works here), fentry, "
-	 "kprobe, tracepoint (of all system calls)",
+	 "auto kprobe.multi fentry kprobe tracepoint",
+	 "how --kernel sees the driver: auto (the default: the first that works here), "
+	 "kprobe.multi, fentry, kprobe, tracepoint (of all system calls)",
 	 set_kernel_probe},
 
 	{"verbose", 'v', false, GROUP_OTHER, FOR_ALL, COMP_NONE, NULL, NULL,

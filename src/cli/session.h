@@ -3,6 +3,7 @@
 #ifndef CLI_SESSION_H
 #define CLI_SESSION_H
 
+#include "budget.h"
 #include "command.h"
 #include "facts.h"
 #include "kmsg.h"
@@ -43,7 +44,10 @@ struct session {
 	struct nv_abi abi; /* --kernel: the driver's version */
 	struct trace_info info;
 	struct trace_end end;
-	char traced[512], left_out[512];
+	char traced[512], left_out[512], counted[512], no_return[512];
+	struct attach_cost cost;
+	struct trace_count counts[CT_MAX_FUNCS]; /* by function id, until the end */
+	struct budget *budget;			 /* --max-overhead */
 	struct trace_lib *info_libs;
 	const char *degraded[32];
 	struct pending_lib pending[SESSION_MAX_PENDING];
@@ -76,5 +80,16 @@ void session__retry_libs(struct session *s);
 void session__loop(struct session *s);
 /* Takes everything out of the ring. */
 void session__drain(struct session *s);
+
+/* select.c */
+/* -e, --count, --no-return: 0, or EXIT_USAGE after reporting. */
+int session__select(struct session *s);
+void session__describe_selection(struct session *s);
+
+/* counted.c */
+/* A process has ended: takes its counts. */
+void session__count_exit(struct session *s, pid_t pid);
+/* All counts, and what tracing has cost; totals are in s->end already. */
+void session__count_end(struct session *s);
 
 #endif /* CLI_SESSION_H */

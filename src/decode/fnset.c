@@ -34,7 +34,7 @@ struct fnset {
 	unsigned row_cnt;
 	struct cuda_fn *extra[CT_MAX_FUNCS]; /* generic rows: ids from row_cnt on */
 	unsigned extra_cnt;
-	struct expr expr;
+	struct expr expr, marks[FNSET_MARK_CNT];
 	bool wanted[CT_MAX_FUNCS];
 };
 
@@ -74,10 +74,15 @@ static bool expr_wants(const struct expr *e, const struct cuda_fn *fn)
 	return wanted;
 }
 
+static bool is_wanted(const struct fnset *set, const struct cuda_fn *fn)
+{
+	return expr_wants(&set->expr, fn) || expr_wants(&set->marks[FNSET_COUNT], fn);
+}
+
 static void apply(struct fnset *set)
 {
 	for (unsigned id = 0; id < fnset__cnt(set); id++)
-		set->wanted[id] = expr_wants(&set->expr, fnset__fn(set, id));
+		set->wanted[id] = is_wanted(set, fnset__fn(set, id));
 }
 
 struct fnset *fnset__new(void)
@@ -99,6 +104,8 @@ void fnset__free(struct fnset *set)
 	for (unsigned i = 0; i < set->extra_cnt; i++)
 		free(set->extra[i]);
 	expr__free(&set->expr);
+	for (unsigned i = 0; i < FNSET_MARK_CNT; i++)
+		expr__free(&set->marks[i]);
 	free(set);
 }
 
@@ -148,7 +155,7 @@ int fnset__id(struct fnset *set, const char *symbol)
 	set->extra[set->extra_cnt] = make_generic(symbol);
 	if (!set->extra[set->extra_cnt])
 		return -ENOMEM;
-	set->wanted[id] = expr_wants(&set->expr, set->extra[set->extra_cnt]);
+	set->wanted[id] = is_wanted(set, set->extra[set->extra_cnt]);
 	set->extra_cnt++;
 	return id;
 }
@@ -159,6 +166,16 @@ const struct cuda_fn *fnset__fn(const struct fnset *set, unsigned id)
 		return &set->rows[id];
 	id -= set->row_cnt;
 	return id < set->extra_cnt ? set->extra[id] : NULL;
+}
+
+int fnset__id_of(const struct fnset *set, const struct cuda_fn *fn)
+{
+	if (fn >= set->rows && fn < set->rows + set->row_cnt)
+		return fn - set->rows;
+	for (unsigned i = 0; i < set->extra_cnt; i++)
+		if (set->extra[i] == fn)
+			return set->row_cnt + i;
+	return -ENOENT;
 }
 
 unsigned fnset__cnt(const struct fnset *set)
@@ -241,7 +258,8 @@ static int parse_expr(const struct fnset *set, struct expr *e, const char *s, ch
 	}
 }
 
-int fnset__select(struct fnset *set, const char *expr, char *err, size_t err_size)
+static int set_expr(struct fnset *set, struct expr *to, const char *expr, char *err,
+		    size_t err_size)
 {
 	struct expr e = {0};
 	size_t cnt = 1;
@@ -259,10 +277,28 @@ int fnset__select(struct fnset *set, const char *expr, char *err, size_t err_siz
 		expr__free(&e);
 		return ret;
 	}
-	expr__free(&set->expr);
-	set->expr = e;
+	expr__free(to);
+	*to = e;
 	apply(set);
 	return 0;
+}
+
+int fnset__select(struct fnset *set, const char *expr, char *err, size_t err_size)
+{
+	return set_expr(set, &set->expr, expr, err, err_size);
+}
+
+int fnset__mark(struct fnset *set, enum fnset_mark mark, const char *expr, char *err,
+		size_t err_size)
+{
+	return set_expr(set, &set->marks[mark], expr, err, err_size);
+}
+
+bool fnset__is_marked(const struct fnset *set, enum fnset_mark mark, unsigned id)
+{
+	const struct cuda_fn *fn = fnset__fn(set, id);
+
+	return fn && expr_wants(&set->marks[mark], fn);
 }
 
 void fnset__select_all(struct fnset *set)
@@ -293,13 +329,18 @@ static void __attribute__((format(printf, 2, 3))) add(struct text *t, const char
 }
 
 /* Queries are told apart from the class that they are in: they are what is off by default. */
+static int class_of(const struct cuda_fn *fn)
+{
+	return cuda_fn_is_query(fn) ? CLASS_QUERY : fn->class;
+}
+
 static void count(const struct fnset *set, int class, unsigned *wanted, unsigned *all)
 {
 	*wanted = *all = 0;
 	for (unsigned id = 0; id < fnset__cnt(set); id++) {
 		const struct cuda_fn *fn = fnset__fn(set, id);
 
-		if ((cuda_fn_is_query(fn) ? CLASS_QUERY : fn->class) != class)
+		if (class_of(fn) != class)
 			continue;
 		++*all;
 		*wanted += set->wanted[id];
@@ -333,4 +374,19 @@ void fnset__describe(const struct fnset *set, char *traced, size_t traced_size, 
 	} else if (!in.len) {
 		add(&in, "nothing");
 	}
+}
+
+void fnset__describe_mark(const struct fnset *set, enum fnset_mark mark, char *text, size_t size)
+{
+	struct text t = {text, size, 0};
+	unsigned cnt[CLASS_CNT] = {0};
+
+	text[0] = 0;
+	for (unsigned id = 0; id < fnset__cnt(set); id++)
+		if (fnset__wanted(set, id) && fnset__is_marked(set, mark, id))
+			cnt[class_of(fnset__fn(set, id))]++;
+	for (int c = 0; c < CLASS_CNT; c++)
+		if (cnt[c])
+			add(&t, "%s (%u function%s)", cuda_class_name(c), cnt[c],
+			    cnt[c] == 1 ? "" : "s");
 }

@@ -15,6 +15,8 @@ void fnset__free(struct fnset *set);
 
 /* Id of a symbol; makes a generic row when the table has none. -ENOSPC after CT_MAX_FUNCS. */
 int fnset__id(struct fnset *set, const char *symbol);
+/* Of a row that fnset__fn() gave; -ENOENT when it is none. */
+int fnset__id_of(const struct fnset *set, const struct cuda_fn *fn);
 /* NULL when there is no such id. */
 const struct cuda_fn *fnset__fn(const struct fnset *set, unsigned id);
 unsigned fnset__cnt(const struct fnset *set);
@@ -30,6 +32,19 @@ unsigned fnset__cnt(const struct fnset *set);
 int fnset__select(struct fnset *set, const char *expr, char *err, size_t err_size);
 /* Everything, queries too (--all). */
 void fnset__select_all(struct fnset *set);
+
+/* What some functions are to be besides traced; expressions as above, none are marked by default.
+ */
+enum fnset_mark {
+	FNSET_COUNT,	 /* counted instead of recorded; wanted by that alone */
+	FNSET_NO_RETURN, /* seen at their entry only */
+	FNSET_MARK_CNT
+};
+int fnset__mark(struct fnset *set, enum fnset_mark mark, const char *expr, char *err,
+		size_t err_size);
+bool fnset__is_marked(const struct fnset *set, enum fnset_mark mark, unsigned id);
+/* Text for the header, such as "query (159 functions)"; "" when none is wanted and marked. */
+void fnset__describe_mark(const struct fnset *set, enum fnset_mark mark, char *text, size_t size);
 bool fnset__wanted(const struct fnset *set, unsigned id);
 /* Text for the header and the summary: what is left out, such as "query (61 functions)". */
 void fnset__describe(const struct fnset *set, char *traced, size_t traced_size, char *left_out,

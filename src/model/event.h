@@ -17,6 +17,7 @@ enum event_kind {
 	EVENT_XID,     /* --kernel: the driver reports an error of a GPU */
 	EVENT_IRQ,     /* --sched: an interrupt of a GPU */
 	EVENT_UVM,     /* --kernel: a page fault or migration of managed memory */
+	EVENT_TRACER,  /* what cudatrace itself did: a function's level was changed */
 };
 
 /* "type" in JSONL. */
@@ -43,6 +44,7 @@ enum event_type {
 	TYPE_XID,
 	TYPE_INTERRUPT,
 	TYPE_UVM,
+	TYPE_TRACER,
 	TYPE_CNT
 };
 const char *event_type_name(enum event_type t);
@@ -133,7 +135,8 @@ struct event {
 	unsigned lib_id;
 	int32_t result;
 	bool unfinished, abandoned;
-	bool is_error; /* result is a failure; CUDA_ERROR_NOT_READY is none */
+	bool entry_only; /* its return was not looked at: no result, no end */
+	bool is_error;	 /* result is a failure; CUDA_ERROR_NOT_READY is none */
 	const uint64_t *words;
 	unsigned word_cnt;
 	struct capture caps[CT_MAX_CAPS];
@@ -151,7 +154,7 @@ struct event {
 	bool has_mem; /* mem changed with this event */
 	struct mem_totals mem;
 
-	uint32_t ioctl_cnt; /* system calls into the driver, those of nested calls too */
+	uint32_t ioctl_cnt; /* ioctls of the driver, those of nested calls too */
 	uint64_t ioctl_ns;
 	uint64_t off_cpu_ns; /* its thread was not running */
 
@@ -169,9 +172,17 @@ struct event {
 	int32_t exit_code;   /* exit: as in wait status */
 	/* EVENT_LIBRARY */
 	const char *path, *build_id, *note;
+	/* EVENT_TRACER: name is the function; why is note */
+	const char *level_from, *level_to;
 
 	const struct event_text *text; /* read from a file; NULL: live */
 };
+
+/* A call that was seen to return: it has a duration and a result. */
+static inline bool event_returned(const struct event *ev)
+{
+	return !ev->unfinished && !ev->abandoned && !ev->entry_only;
+}
 
 /* Duration in nanoseconds; 0 when the clock went nowhere. */
 static inline uint64_t event_duration_ns(const struct event *ev)

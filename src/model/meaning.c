@@ -217,7 +217,7 @@ static void apply_streams(const struct meaning *m, struct event *ev, struct proc
 		ev->has |= HAS_EVENT;
 	if (event_arg(m, ev, m->stream, &ev->stream))
 		ev->has |= HAS_STREAM;
-	if (ev->unfinished || ev->abandoned || !(ev->has & HAS_STREAM))
+	if (!event_returned(ev) || !(ev->has & HAS_STREAM))
 		return;
 	if (m->fn->op == OP_CAPTURE_END && capture_is_over(ev->result))
 		capture_set__end(&p->captures, ev->stream);
@@ -242,7 +242,7 @@ void meaning__apply(const struct meaning *m, struct event *ev, struct proc *p, p
 {
 	ev->type = m->type;
 	ev->op = cuda_op_name(m->fn->op);
-	if (ev->unfinished || ev->abandoned)
+	if (!event_returned(ev))
 		ev->result = 0; /* the kernel had none to give */
 	if (event_arg(m, ev, m->size, &ev->size))
 		ev->has |= HAS_SIZE;

@@ -87,16 +87,10 @@ static bool on_device(int kind)
 
 /* Unified addresses: device when we saw it allocated, host when only the other side was. Pinned
  * host memory and something unknown say nothing: that may be an older allocation. */
-static enum copy_dir dir_of_pointers(const struct meaning *m, const struct event *ev,
-				     const struct proc *p)
+static enum copy_dir dir_between(const struct proc *p, uint64_t dst, uint64_t src)
 {
-	uint64_t dst, src;
-	int d, s;
+	int d = mem__kind_at(&p->mem, dst), s = mem__kind_at(&p->mem, src);
 
-	if (!event_arg_by_name(m, ev, "dst", &dst) || !event_arg_by_name(m, ev, "src", &src))
-		return COPY_NONE;
-	d = mem__kind_at(&p->mem, dst);
-	s = mem__kind_at(&p->mem, src);
 	if (on_device(d))
 		return on_device(s) ? COPY_DIR_DTOD : COPY_DIR_HTOD;
 	if (on_device(s))
@@ -104,11 +98,21 @@ static enum copy_dir dir_of_pointers(const struct meaning *m, const struct event
 	return d == MEM_HOST && s == MEM_HOST ? COPY_DIR_HTOH : COPY_NONE;
 }
 
+static enum copy_dir dir_of_pointers(const struct meaning *m, const struct event *ev,
+				     const struct proc *p)
+{
+	uint64_t dst, src;
+
+	if (!event_arg_by_name(m, ev, "dst", &dst) || !event_arg_by_name(m, ev, "src", &src))
+		return COPY_NONE;
+	return dir_between(p, dst, src);
+}
+
 /* Does the call return when the copy is done? Copies within and between devices do not wait, in
  * whatever form ("API synchronization behavior" in NVIDIA's manual). */
 static bool is_done(const struct meaning *m, const struct event *ev)
 {
-	return !m->fn->is_async && !ev->result && !ev->unfinished && !ev->abandoned &&
+	return !m->fn->is_async && !ev->result && event_returned(ev) &&
 	       (ev->dir == COPY_DIR_HTOD || ev->dir == COPY_DIR_DTOH || ev->dir == COPY_DIR_HTOH);
 }
 
@@ -133,21 +137,50 @@ static void from_struct(const struct meaning *m, struct event *ev)
 	set_size(ev, width * height * depth);
 }
 
-/* cuMemcpyBatchAsync: sizes is an array. Only when all of it was read. */
-static void from_batch(const struct meaning *m, struct event *ev)
+/* An array of count numbers or addresses; NULL when not all of it was read. */
+static const uint8_t *array_of(const struct meaning *m, const struct event *ev, const char *name,
+			       uint64_t count)
 {
-	int arg = cuda_arg_by_name(m->fn, "sizes"), cap = arg < 0 ? -1 : m->cap[arg];
-	uint64_t count, size, sum = 0;
+	int arg = cuda_arg_by_name(m->fn, name), cap = arg < 0 ? -1 : m->cap[arg];
 
-	if (cap < 0 || (unsigned)cap >= ev->cap_cnt ||
-	    !event_arg(m, ev, m->fn->args[arg].count_arg, &count) || ev->caps[cap].len < 0 ||
+	if (cap < 0 || (unsigned)cap >= ev->cap_cnt || ev->caps[cap].len < 0 ||
 	    count > (uint64_t)ev->caps[cap].len / 8)
+		return NULL;
+	return ev->caps[cap].data;
+}
+
+static uint64_t element(const uint8_t *array, uint64_t i)
+{
+	uint64_t x;
+
+	memcpy(&x, array + i * 8, 8);
+	return x;
+}
+
+/* cuMemcpyBatchAsync. It has a direction when all its copies have the same. */
+static void from_batch(const struct meaning *m, struct event *ev, const struct proc *p)
+{
+	const uint8_t *sizes, *dsts, *srcs;
+	uint64_t count, sum = 0;
+
+	if (!event_arg_by_name(m, ev, "count", &count))
 		return;
-	for (uint64_t i = 0; i < count; i++) {
-		memcpy(&size, ev->caps[cap].data + i * 8, 8);
-		sum += size;
+	sizes = array_of(m, ev, "sizes", count);
+	dsts = array_of(m, ev, "dsts", count);
+	srcs = array_of(m, ev, "srcs", count);
+	for (uint64_t i = 0; sizes && i < count; i++)
+		sum += element(sizes, i);
+	if (sizes)
+		set_size(ev, sum);
+	for (uint64_t i = 0; dsts && srcs && i < count; i++) {
+		enum copy_dir dir = dir_between(p, element(dsts, i), element(srcs, i));
+
+		if (i && dir != ev->dir)
+			dir = COPY_NONE;
+		ev->dir = dir;
+		if (dir == COPY_NONE)
+			break;
 	}
-	set_size(ev, sum);
 }
 
 /* cuMemsetD8, D16, D32: the element's size is in the name. */
@@ -193,7 +226,7 @@ void meaning_transfer(const struct meaning *m, struct event *ev, struct proc *p)
 		from_struct(m, ev);
 		break;
 	case OP_COPY_BATCH:
-		from_batch(m, ev);
+		from_batch(m, ev, p);
 		break;
 	case OP_MEMSET:
 		from_memset(m, ev);

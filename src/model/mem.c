@@ -8,6 +8,7 @@
 struct range {
 	uint64_t addr, last; /* what it covers; handles cover one */
 	uint64_t bytes;
+	uint64_t born_ns; /* when the call that made it returned */
 	enum mem_kind kind;
 };
 
@@ -44,7 +45,8 @@ static void add(struct mem *m, void **tree, struct range key)
 	if (!r)
 		return;
 	*r = key;
-	/* An older range in this place was freed unseen. */
+	/* An older range in this place was freed: unseen, or by a thread whose record comes later.
+	 */
 	while ((node = tfind(r, tree, cmp_range)))
 		drop(m, tree, *node);
 	if (!tsearch(r, tree, cmp_range)) {
@@ -54,35 +56,37 @@ static void add(struct mem *m, void **tree, struct range key)
 	m->bytes[r->kind] += r->bytes;
 }
 
-static bool del(struct mem *m, void **tree, uint64_t addr, uint64_t *size)
+/* Nobody frees what he was not given yet: a free that began before this range was there is the late
+ * record of an older one, which add() has dropped. */
+static bool del(struct mem *m, void **tree, uint64_t addr, uint64_t start_ns, uint64_t *size)
 {
 	struct range key = {.addr = addr, .last = addr}, **node = tfind(&key, tree, cmp_range);
 
-	if (!node || (*node)->addr != addr)
+	if (!node || (*node)->addr != addr || start_ns < (*node)->born_ns)
 		return false;
 	*size = (*node)->bytes;
 	drop(m, tree, *node);
 	return true;
 }
 
-void mem__alloc(struct mem *m, enum mem_kind kind, uint64_t addr, uint64_t size)
+void mem__alloc(struct mem *m, enum mem_kind kind, uint64_t addr, uint64_t size, uint64_t end_ns)
 {
-	add(m, &m->ranges, (struct range){addr, last_byte(addr, size), size, kind});
+	add(m, &m->ranges, (struct range){addr, last_byte(addr, size), size, end_ns, kind});
 }
 
-bool mem__free(struct mem *m, uint64_t addr, uint64_t *size)
+bool mem__free(struct mem *m, uint64_t addr, uint64_t start_ns, uint64_t *size)
 {
-	return del(m, &m->ranges, addr, size);
+	return del(m, &m->ranges, addr, start_ns, size);
 }
 
-void mem__create(struct mem *m, uint64_t handle, uint64_t size)
+void mem__create(struct mem *m, uint64_t handle, uint64_t size, uint64_t end_ns)
 {
-	add(m, &m->physical, (struct range){handle, handle, size, MEM_DEVICE});
+	add(m, &m->physical, (struct range){handle, handle, size, end_ns, MEM_DEVICE});
 }
 
-bool mem__release(struct mem *m, uint64_t handle, uint64_t *size)
+bool mem__release(struct mem *m, uint64_t handle, uint64_t start_ns, uint64_t *size)
 {
-	return del(m, &m->physical, handle, size);
+	return del(m, &m->physical, handle, start_ns, size);
 }
 
 int mem__kind_at(const struct mem *m, uint64_t addr)
@@ -121,7 +125,7 @@ static void alloc(struct mem *m, struct event *ev, enum mem_kind kind)
 {
 	if (!(ev->has & HAS_PTR) || !(ev->has & HAS_SIZE))
 		return;
-	mem__alloc(m, kind, ev->ptr, ev->size);
+	mem__alloc(m, kind, ev->ptr, ev->size, ev->end_ns);
 	ev->has_mem = true;
 }
 
@@ -130,7 +134,7 @@ static void create(struct mem *m, struct event *ev)
 {
 	if (!(ev->has & HAS_PTR) || !(ev->has & HAS_SIZE))
 		return;
-	mem__create(m, ev->ptr, ev->size);
+	mem__create(m, ev->ptr, ev->size, ev->end_ns);
 	ev->has_mem = true;
 }
 
@@ -140,7 +144,8 @@ static void release(struct mem *m, struct event *ev, bool physical)
 
 	if (!(ev->has & HAS_PTR))
 		return;
-	if (physical ? !mem__release(m, ev->ptr, &size) : !mem__free(m, ev->ptr, &size))
+	if (physical ? !mem__release(m, ev->ptr, ev->start_ns, &size)
+		     : !mem__free(m, ev->ptr, ev->start_ns, &size))
 		return;
 	ev->size = size;
 	ev->has |= HAS_SIZE;
@@ -149,7 +154,7 @@ static void release(struct mem *m, struct event *ev, bool physical)
 
 void mem__event(struct mem *m, struct event *ev)
 {
-	if (ev->result || ev->unfinished || ev->abandoned)
+	if (ev->result || !event_returned(ev))
 		return;
 	switch (ev->fn->op) {
 	case OP_ALLOC:

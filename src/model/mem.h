@@ -13,12 +13,15 @@ struct mem {
 	uint64_t bytes[MEM_KIND_CNT];
 };
 
-void mem__alloc(struct mem *m, enum mem_kind kind, uint64_t addr, uint64_t size);
-/* Forgets the range that begins at addr; false when there is none. *size: its bytes. */
-bool mem__free(struct mem *m, uint64_t addr, uint64_t *size);
+/* end_ns: when the call that made it returned. */
+void mem__alloc(struct mem *m, enum mem_kind kind, uint64_t addr, uint64_t size, uint64_t end_ns);
+/* Forgets the range that begins at addr; false when there is none, or when it is younger than the
+ * call that frees, which began at start_ns: threads race, and another may have been given the
+ * address before this call's record came. *size: its bytes. */
+bool mem__free(struct mem *m, uint64_t addr, uint64_t start_ns, uint64_t *size);
 /* Physical memory (cuMemCreate, cuMemRelease) and arrays are known by handle, not by address. */
-void mem__create(struct mem *m, uint64_t handle, uint64_t size);
-bool mem__release(struct mem *m, uint64_t handle, uint64_t *size);
+void mem__create(struct mem *m, uint64_t handle, uint64_t size, uint64_t end_ns);
+bool mem__release(struct mem *m, uint64_t handle, uint64_t start_ns, uint64_t *size);
 /* Kind of the range that addr lies in, or -1. */
 int mem__kind_at(const struct mem *m, uint64_t addr);
 /* What a call of type memory, live or saved, does to it: fills ev->mem, and the size of what it

@@ -9,9 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Not a failure: the answer of cuStreamQuery and cuEventQuery while work is pending. */
-#define CUDA_ERROR_NOT_READY 600
-
 struct model {
 	struct model_opts opts;
 	struct procs procs;
@@ -49,6 +46,18 @@ void model__free(struct model *m)
 uint64_t model__filtered(const struct model *m)
 {
 	return m->filtered_cnt;
+}
+
+void model__objects(const struct model *m, struct trace_end *end)
+{
+	struct nv_objects_stats stats;
+
+	end->has_objects = m->opts.kernel;
+	if (!m->opts.kernel)
+		return;
+	nv_objects__stats(m->driver.objects, &stats);
+	end->object_refused_cnt = stats.refused_cnt;
+	end->object_unknown_cnt = m->driver.unknown_cnt;
 }
 
 uint64_t model__bad_records(const struct model *m)
@@ -93,8 +102,8 @@ static void fill_call(struct event *ev, const struct raw_call *raw, const struct
 	ev->off_cpu_ns = c->off_cpu_ns;
 	ev->unfinished = c->rec.flags & CT_CALL_F_UNFINISHED;
 	ev->abandoned = c->rec.flags & CT_CALL_F_ABANDONED;
-	ev->is_error = !ev->unfinished && !ev->abandoned && ev->result &&
-		       ev->result != CUDA_ERROR_NOT_READY;
+	ev->entry_only = c->rec.flags & CT_CALL_F_ENTRY_ONLY;
+	ev->is_error = event_returned(ev) && ev->result && ev->result != CT_ERROR_NOT_READY;
 	ev->words = raw->words;
 	ev->word_cnt = raw->word_cnt;
 	ev->cap_cnt = raw->cap_cnt;
@@ -124,7 +133,7 @@ static void on_call(struct model *m, const struct raw_call *raw)
 	ev.comm = t->comm;
 	ev.has |= (m->opts.kernel ? HAS_IOCTLS : 0) | (m->opts.sched ? HAS_OFF_CPU : 0);
 	meaning__apply(meaning, &ev, p, m->opts.live ? (pid_t)p->pid : 0);
-	if (event_duration_ns(&ev) < m->opts.min_duration_ns) {
+	if (!ev.entry_only && event_duration_ns(&ev) < m->opts.min_duration_ns) {
 		m->filtered_cnt++;
 		return;
 	}

@@ -7,6 +7,7 @@
 #define MODEL_MODEL_H
 
 #include "event.h"
+#include "trace.h"
 
 #include "decode/fnset.h"
 
@@ -35,6 +36,8 @@ void model__free(struct model *m);
 void model__record(struct model *m, const void *rec, size_t size);
 /* Calls shorter than min_duration_ns; the kernel side leaves out others, and counts those. */
 uint64_t model__filtered(const struct model *m);
+/* --kernel: fills in what became of the driver's objects. */
+void model__objects(const struct model *m, struct trace_end *end);
 /* Records whose sizes or numbers made no sense. */
 uint64_t model__bad_records(const struct model *m);
 

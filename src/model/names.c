@@ -18,18 +18,21 @@ static const char *const type_names[TYPE_CNT] = {
 	[TYPE_PROCESS] = "process",	[TYPE_LIBRARY] = "library",
 	[TYPE_SCHEDULER] = "scheduler", [TYPE_XID] = "xid",
 	[TYPE_INTERRUPT] = "interrupt", [TYPE_UVM] = "uvm",
+	[TYPE_TRACER] = "tracer",
 };
 
 static const char *const drop_names[CT_DROP_CNT] = {
 	[CT_DROP_CALL] = "calls",      [CT_DROP_TASK] = "tasks",  [CT_DROP_LIB] = "libraries",
 	[CT_DROP_THREADS] = "threads", [CT_DROP_DEPTH] = "depth", [CT_DROP_NV] = "driver",
+	[CT_DROP_COUNT] = "counts",
 };
 
 static const char *const stat_names[CT_STAT_CNT] = {
 	[CT_STAT_ENTRIES] = "entries",	     [CT_STAT_RETURNS] = "returns",
 	[CT_STAT_ABANDONED] = "abandoned",   [CT_STAT_UNFINISHED] = "unfinished",
 	[CT_STAT_FILTERED] = "filtered",     [CT_STAT_ORPHANS] = "orphans",
-	[CT_STAT_DUPLICATES] = "duplicates",
+	[CT_STAT_DUPLICATES] = "duplicates", [CT_STAT_ENTRY_ONLY] = "entry_only",
+	[CT_STAT_COUNTED] = "counted",
 };
 
 const char *event_type_name(enum event_type t)
@@ -115,6 +118,12 @@ void event_visit_fields(const struct event *ev, struct visitor *v)
 	if (ev->text) {
 		if (v->ops->raw)
 			v->ops->raw(v, ev->text->fields, ev->text->fields_len);
+		return;
+	}
+	if (ev->kind == EVENT_TRACER) {
+		v->ops->sym(v, "from", ev->level_from);
+		v->ops->sym(v, "to", ev->level_to);
+		visit_text(v, "why", ev->note);
 		return;
 	}
 	if (ev->kind != EVENT_CALL) {

@@ -9,6 +9,8 @@
 
 #include "ct_abi.h"
 
+struct cuda_fn;
+
 /* Version of the JSONL form (docs/SCHEMA.md): raised when a reader must know of a change. */
 #define TRACE_SCHEMA 1
 
@@ -30,14 +32,24 @@ struct trace_info {
 	int cuda_version;	      /* 1000 * major + 10 * minor; 0 when unknown */
 	const struct trace_lib *libs; /* attached before the first event; later ones are events */
 	unsigned lib_cnt;
-	const char *traced, *left_out; /* fnset__describe() */
-	const char *mechanism;	       /* "uprobe.session", "uprobe.multi", "uprobe" */
-	const char *kernel_probe;      /* --kernel: "fentry", "kprobe", "tracepoint"; else NULL */
-	const char *const *degraded;   /* missing capabilities: what is lost */
+	const char *traced, *left_out;	 /* fnset__describe() */
+	const char *counted, *no_return; /* fnset__describe_mark(); "": none */
+	const char *mechanism;		 /* "uprobe.session", "uprobe.multi", "uprobe" */
+	const char *kernel_probe;	 /* --kernel: "kprobe.multi", "fentry", ...; else NULL */
+	const char *const *degraded;	 /* missing capabilities: what is lost */
 	unsigned degraded_cnt;
 	double probe_cost_ns; /* one traced call costs its thread this much, measured at start */
 	uint64_t base_ns;     /* CLOCK_MONOTONIC of ts 0 */
 	uint64_t wall_ns;     /* CLOCK_REALTIME at the same moment, since the epoch */
+};
+
+/* Calls of one function that were counted and not recorded. */
+struct trace_count {
+	const struct cuda_fn *fn;
+	uint64_t calls, errors; /* that returned; of those, failed */
+	uint64_t entered;	/* whose return was not looked at: their number is all there is */
+	uint64_t unfinished, abandoned;
+	uint64_t total_ns, max_ns; /* of calls */
 };
 
 struct trace_end {
@@ -49,10 +61,18 @@ struct trace_end {
 	uint64_t drops[CT_DROP_CNT];
 	uint64_t stats[CT_STAT_CNT];
 	uint64_t bad_record_cnt; /* raw records that made no sense */
+	/* --kernel: objects of the driver that found the table of handles full, and commands about
+	 * objects whose allocation was not seen */
+	bool has_objects;
+	uint64_t object_refused_cnt, object_unknown_cnt;
 	double probe_cost_ns;
 	uint64_t cost_ns;  /* calls * cost */
 	double cost_share; /* of the traced time, of one thread: 0.01 is 1 % */
 	const char *left_out;
+	double count_cost_ns;		  /* cost of a counted call */
+	const struct trace_count *counts; /* most calls first */
+	unsigned count_cnt;
+	unsigned level_cnt; /* --max-overhead: how often a function's level was changed */
 };
 
 const char *drop_name(enum ct_drop d);

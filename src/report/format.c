@@ -7,7 +7,11 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#define FILE_WIDTH 100
+#include "html.h"
+#include "util/log.h"
+
+/* Of a file, a pipe. */
+#define FILE_WIDTH 80
 
 struct term term_of_fd(int fd)
 {
@@ -49,9 +53,25 @@ static int write_json(const struct report *r, struct out *o, const struct term *
 	return 0;
 }
 
+static int write_html(const struct report *r, struct out *o, const struct term *term)
+{
+	struct out *text = out__memory();
+	struct json j;
+	int ret;
+
+	json__init(&j, text);
+	report__json(r, &j);
+	ret = html__write(o, text->buf, text->len, r->html);
+	out__close(text);
+	if (ret)
+		err("cannot make the HTML page: %s", strerror(-ret));
+	return ret;
+}
+
 static const struct report_format formats[] = {
 	{"ascii", ".txt", false, write_ascii},
 	{"json", ".json", false, write_json},
+	{"html", ".html", true, write_html},
 };
 
 const struct report_format *report_formats(unsigned *cnt)

@@ -22,14 +22,16 @@ struct live {
 	} names[NAME_SLOTS];
 };
 
-static const struct report_opts default_opts = {.top = REPORT_TOP_DEFAULT};
-
 static int live_open(struct sink *s, const struct trace_info *info)
 {
 	struct live *l = (struct live *)s;
+	struct report_opts opts = {
+		.top = REPORT_TOP_DEFAULT,
+		.html = !strcmp(report_format_by_path(s->out->name)->name, "html"),
+	};
 
 	l->strings = strings__new();
-	l->report = l->strings ? report__new(&default_opts, info) : NULL;
+	l->report = l->strings ? report__new(&opts, info) : NULL;
 	if (l->report)
 		return 0;
 	err("cannot make a report: out of memory: close other programs");
@@ -69,6 +71,8 @@ static void live_event(struct sink *s, const struct event *ev)
 		copy.path = intern(l, ev->path);
 		copy.build_id = intern(l, ev->build_id);
 		copy.note = intern(l, ev->note);
+		copy.level_from = intern(l, ev->level_from);
+		copy.level_to = intern(l, ev->level_to);
 	}
 	if (ev->drv) {
 		drv = *ev->drv;

@@ -31,6 +31,7 @@ extern "C" {
 	X(lib)                                                                                     \
 	X(unfinished)                                                                              \
 	X(abandoned)                                                                               \
+	X(entry_only)                                                                              \
 	X(duration_us)                                                                             \
 	X(elapsed_us)                                                                              \
 	X(result)                                                                                  \
@@ -87,7 +88,8 @@ extern "C" {
 	X(signal)                                                                                  \
 	X(path)                                                                                    \
 	X(build_id)                                                                                \
-	X(note)
+	X(note)                                                                                    \
+	X(why)
 
 enum parse_key {
 	KEY_OTHER,

@@ -3,10 +3,29 @@
 
 #include <stdlib.h>
 
+#include "answers.h"
+#include "driver_calls.h"
+#include "html.h"
+#include "idle.h"
+#include "iter.h"
+#include "longest.h"
+#include "memory.h"
+#include "overview.h"
+#include "stage.h"
+#include "transfers.h"
+#include "wait.h"
+
 /* Version of the JSON form (docs/REPORT.md). */
 #define REPORT_SCHEMA 1
 
-static const struct analysis_ops *const analyses[AN_CNT] = {0};
+/* clang-format off: one a line, so that a new one is one line more. */
+static const struct analysis_ops *const analyses[AN_CNT] = {
+	[AN_OVERVIEW] = &overview_ops,	 [AN_ITER] = &iter_ops,	    [AN_STAGE] = &stage_ops,
+	[AN_IDLE] = &idle_ops,		 [AN_WAIT] = &wait_ops,	    [AN_MEMORY] = &memory_ops,
+	[AN_TRANSFERS] = &transfers_ops, [AN_DRIVER] = &driver_ops, [AN_LONGEST] = &longest_ops,
+	[AN_ANSWERS] = &answers_ops,
+};
+/* clang-format on */
 
 void report_json_ts(const struct report *r, struct json *j, const char *name, uint64_t ns)
 {
@@ -25,10 +44,17 @@ struct report *report__new(const struct report_opts *opts, const struct trace_in
 	r->opts = *opts;
 	r->info = info;
 	r->base_ns = r->last_ns = info->base_ns;
+	if (opts->html) {
+		r->html = html_events__new(r->base_ns, HTML_EVENTS_MAX);
+		if (!r->html) {
+			report__free(r);
+			return NULL;
+		}
+	}
 	for (unsigned i = 0; i < AN_CNT; i++) {
 		if (!analyses[i])
 			continue;
-		r->an[i] = analyses[i]->new(r);
+		r->an[i] = analyses[i]->new (r);
 		if (!r->an[i]) {
 			report__free(r);
 			return NULL;
@@ -40,6 +66,8 @@ struct report *report__new(const struct report_opts *opts, const struct trace_in
 void report__event(struct report *r, const struct event *ev)
 {
 	r->event_cnt++;
+	if (r->html)
+		html_events__event(r->html, ev);
 	if (ev->end_ns > r->last_ns)
 		r->last_ns = ev->end_ns;
 	for (unsigned i = 0; i < AN_CNT; i++) {
@@ -93,14 +121,20 @@ void report__json(const struct report *r, struct json *j)
 	json_close(j);
 }
 
+/* What was asked first comes first; the rest in the order of the table. */
 void report__print(const struct report *r, const struct term *term)
 {
-	for (unsigned i = 0; i < AN_CNT; i++) {
-		if (!analyses[i] || !analyses[i]->print)
-			continue;
-		if (analyses[i]->title)
-			term_bold(term, analyses[i]->title);
-		analyses[i]->print(r->an[i], term);
+	static const enum analysis_id first[] = {AN_ANSWERS, AN_FINDINGS};
+	const unsigned first_cnt = sizeof(first) / sizeof(first[0]);
+
+	for (unsigned i = 0; i < first_cnt + AN_CNT; i++) {
+		unsigned id = i < first_cnt ? first[i] : i - first_cnt;
+		bool printed = false;
+
+		for (unsigned n = 0; i >= first_cnt && n < first_cnt; n++)
+			printed |= first[n] == id;
+		if (!printed && analyses[id] && analyses[id]->print)
+			analyses[id]->print(r->an[id], term);
 	}
 }
 
@@ -112,5 +146,6 @@ void report__free(struct report *r)
 		if (analyses[i] && r->an[i])
 			analyses[i]->free(r->an[i]);
 	}
+	html_events__free(r->html);
 	free(r);
 }

@@ -30,6 +30,7 @@ struct report_opts {
 	enum iter_mode iter;
 	const char *marker;
 	uint64_t gap_ns;
+	bool html; /* keep the events for the page */
 };
 
 /* What was read, for the report's "files"; live: none. */
@@ -64,8 +65,7 @@ enum analysis_id {
 struct report;
 
 struct analysis_ops {
-	const char *name;  /* its member in JSON */
-	const char *title; /* its heading in text; NULL: print has its own */
+	const char *name; /* its member in JSON */
 	/* State of the analysis; NULL when there is no memory. */
 	void *(*new)(struct report *r);
 	void (*event)(void *a, const struct event *ev);
@@ -78,6 +78,8 @@ struct analysis_ops {
 	void (*free)(void *a);
 };
 
+struct html_events;
+
 struct report {
 	struct report_opts opts;
 	const struct trace_info *info;
@@ -88,6 +90,7 @@ struct report {
 	const struct report_file *files;
 	unsigned file_cnt;
 	void *an[AN_CNT];
+	struct html_events *html;
 };
 
 /* info must live as long as the report. NULL when there is no memory. */

@@ -9,13 +9,13 @@
 
 /* Members that sinks write themselves; the others are what event_visit_fields() gave. */
 static const bool call_head[KEY_CNT] = {
-	[KEY_ts] = true,	 [KEY_type] = true,	 [KEY_op] = true,
-	[KEY_name] = true,	 [KEY_symbol] = true,	 [KEY_pid] = true,
-	[KEY_tid] = true,	 [KEY_comm] = true,	 [KEY_id] = true,
-	[KEY_parent] = true,	 [KEY_depth] = true,	 [KEY_lib] = true,
-	[KEY_unfinished] = true, [KEY_abandoned] = true, [KEY_duration_us] = true,
-	[KEY_elapsed_us] = true, [KEY_result] = true,	 [KEY_error] = true,
-	[KEY_args] = true,
+	[KEY_ts] = true,	  [KEY_type] = true,	   [KEY_op] = true,
+	[KEY_name] = true,	  [KEY_symbol] = true,	   [KEY_pid] = true,
+	[KEY_tid] = true,	  [KEY_comm] = true,	   [KEY_id] = true,
+	[KEY_parent] = true,	  [KEY_depth] = true,	   [KEY_lib] = true,
+	[KEY_unfinished] = true,  [KEY_abandoned] = true,  [KEY_entry_only] = true,
+	[KEY_duration_us] = true, [KEY_elapsed_us] = true, [KEY_result] = true,
+	[KEY_error] = true,	  [KEY_args] = true,
 };
 
 static const bool driver_head[KEY_CNT] = {
@@ -81,17 +81,14 @@ void saved__free(struct saved *s)
 	free(s);
 }
 
-/* A row for every symbol, whatever it is: the table may be another cudatrace's. */
-static const struct cuda_fn *fn_of(struct saved *s, const struct member *m)
+const struct cuda_fn *saved_fn(struct saved *s, const char *name, size_t len)
 {
 	static const struct cuda_fn none = {
 		.symbol = "?", .name = "?", .class = CLASS_OTHER, .op = OP_NONE};
 	struct string *symbol;
 	int id;
 
-	if (m->val != VAL_STRING)
-		return &none;
-	symbol = strings__get(s->symbols, m->text, m->len);
+	symbol = strings__get(s->symbols, name, len);
 	if (!symbol->tag) {
 		id = fnset__id(s->fns, symbol->text);
 		symbol->tag = id < 0 ? &none : fnset__fn(s->fns, id);
@@ -131,6 +128,9 @@ static void take(struct saved *s, struct event *ev, const struct member *m)
 		break;
 	case KEY_abandoned:
 		ev->abandoned = m->val == VAL_TRUE;
+		break;
+	case KEY_entry_only:
+		ev->entry_only = m->val == VAL_TRUE;
 		break;
 	case KEY_duration_us:
 	case KEY_elapsed_us:
@@ -229,6 +229,7 @@ static void take(struct saved *s, struct event *ev, const struct member *m)
 		ev->build_id = member_str(s, m);
 		break;
 	case KEY_note:
+	case KEY_why:
 	case KEY_message:
 		ev->note = member_str(s, m);
 		break;
@@ -351,6 +352,14 @@ static void finish_process(struct saved *s, struct event *ev)
 	s->last_proc = NULL;
 }
 
+static void finish_tracer(struct saved *s, const struct parsed *p, struct event *ev)
+{
+	const struct member *from = parsed_find(p, "from"), *to = parsed_find(p, "to");
+
+	ev->level_from = from ? member_str(s, from) : NULL;
+	ev->level_to = to ? member_str(s, to) : NULL;
+}
+
 /* Kind of the event by its type; -1 when it is none. */
 static int kind_of(const struct event *ev, bool has_id, bool has_device)
 {
@@ -367,6 +376,8 @@ static int kind_of(const struct event *ev, bool has_id, bool has_device)
 		return EVENT_IRQ;
 	case TYPE_UVM:
 		return EVENT_UVM;
+	case TYPE_TRACER:
+		return EVENT_TRACER;
 	case TYPE_KERNEL:
 		if (!has_id && has_device)
 			return EVENT_DRIVER;
@@ -398,8 +409,11 @@ static int read_event(struct saved *s, const struct parsed *p, const char *line,
 	if (!ev->name || !ev->op)
 		return -EINVAL;
 	memset(&s->text, 0, sizeof(s->text));
-	if (kind == EVENT_CALL)
-		ev->fn = fn_of(s, h->symbol ? h->symbol : h->name);
+	if (kind == EVENT_CALL) {
+		const struct member *symbol = h->symbol ? h->symbol : h->name;
+
+		ev->fn = saved_fn(s, symbol->text, symbol->val == VAL_STRING ? symbol->len : 0);
+	}
 	for (const struct member *m = p->m; m < p->m + p->cnt; m++)
 		take(s, ev, m);
 	duration = ev->end_ns;
@@ -424,6 +438,8 @@ static int read_event(struct saved *s, const struct parsed *p, const char *line,
 		finish_process(s, ev);
 	else if (kind == EVENT_DRIVER || kind == EVENT_SCHED)
 		saved_driver(s, p, ev);
+	else if (kind == EVENT_TRACER)
+		finish_tracer(s, p, ev);
 	if (ev->end_ns > s->last_ns)
 		s->last_ns = ev->end_ns;
 	return SAVED_EVENT;

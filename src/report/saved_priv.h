@@ -23,7 +23,7 @@ struct saved_trace {
 	struct trace_info info;
 	struct trace_end end;
 	bool has_end;
-	void *lists[4]; /* that info points to */
+	void *lists[8]; /* that info and end point to */
 	unsigned list_cnt;
 	struct saved_trace *next;
 };
@@ -57,6 +57,8 @@ struct saved {
 /* NULL when there is none of that name. */
 const struct member *parsed_find(const struct parsed *p, const char *name);
 
+/* A row for every symbol, whatever it is: the table may be another cudatrace's. */
+const struct cuda_fn *saved_fn(struct saved *s, const char *name, size_t len);
 void saved_procs_clear(struct saved *s);
 /* saved_trace.c */
 int saved_header(struct saved *s, const struct parsed *p, const char **why);

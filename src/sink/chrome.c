@@ -189,7 +189,9 @@ static void put_result(struct json *j, const struct event *ev)
 		json_bool(j, "unfinished", true);
 	if (ev->abandoned)
 		json_bool(j, "abandoned", true);
-	if (ev->unfinished || ev->abandoned)
+	if (ev->entry_only)
+		json_bool(j, "entry_only", true);
+	if (!event_returned(ev))
 		return;
 	json_i64(j, "result", ev->result);
 	if (!ev->is_error)
@@ -243,7 +245,7 @@ static void put_call(struct chrome *c, const struct event *ev)
 	put_ids(c, ev->pid, ev->tid);
 	if (ev->kind == EVENT_DRIVER)
 		cname = "generic_work";
-	if (ev->is_error && !ev->unfinished && !ev->abandoned)
+	if (ev->is_error && event_returned(ev))
 		cname = "terrible";
 	if (cname) {
 		out_lit(o, ",\"cname\":\"");
@@ -278,10 +280,10 @@ static void put_library_args(struct json *j, const struct event *ev)
 }
 
 /* Events without a duration: processes, libraries, the scheduler, errors, interrupts. An error of
- * the GPU concerns all processes: a line across all tracks. */
+ * the GPU concerns all processes, and so does what the tracer does: a line across all tracks. */
 static void put_instant(struct chrome *c, const struct event *ev)
 {
-	bool is_xid = ev->kind == EVENT_XID;
+	bool is_xid = ev->kind == EVENT_XID, is_global = is_xid || ev->kind == EVENT_TRACER;
 	const char *name = ev->name;
 	char xid[32];
 	struct json j;
@@ -291,7 +293,7 @@ static void put_instant(struct chrome *c, const struct event *ev)
 		name = xid;
 	}
 	put_head(c, name, strlen(name), event_type_name(ev->type), "i", ev->start_ns);
-	out_str(c->sink.out, is_xid ? ",\"s\":\"g\"" : ",\"s\":\"p\"");
+	out_str(c->sink.out, is_global ? ",\"s\":\"g\"" : ",\"s\":\"p\"");
 	put_ids(c, ev->pid, ev->tid);
 	out_lit(c->sink.out, ",\"args\":");
 	json__init(&j, c->sink.out);
@@ -404,7 +406,8 @@ static void chrome_event(struct sink *s, const struct event *ev)
 	struct chrome *c = (struct chrome *)s;
 
 	/* The others come from whichever thread was there, and say nothing of its name. */
-	if (ev->kind != EVENT_XID && ev->kind != EVENT_IRQ && ev->kind != EVENT_UVM)
+	if (ev->kind != EVENT_XID && ev->kind != EVENT_IRQ && ev->kind != EVENT_UVM &&
+	    ev->kind != EVENT_TRACER)
 		put_names(c, ev);
 	if (ev->kind == EVENT_CALL || ev->kind == EVENT_DRIVER)
 		put_call(c, ev);
@@ -425,6 +428,7 @@ static void put_closing(struct chrome *c, const struct trace_end *end)
 	json_str(&j, "reason", end->reason);
 	json_u64(&j, "events", end->event_cnt);
 	json_u64(&j, "calls", end->call_cnt);
+	json_u64(&j, "counted", end->stats[CT_STAT_COUNTED]);
 	json_u64(&j, "not_written", c->sink.lost_cnt + c->sink.out->lost);
 	json_u64(&j, "bad_records", end->bad_record_cnt);
 	json_open(&j, "drops");

@@ -323,7 +323,8 @@ void flows__event(struct flows *f, const struct event *ev, flow_fn fn, void *ctx
 		on_process(f, ev);
 		return;
 	}
-	if (ev->kind != EVENT_CALL || !ev->fn || ev->result || ev->unfinished || ev->abandoned)
+	if (ev->kind != EVENT_CALL || !ev->fn || ev->result || ev->unfinished || ev->abandoned ||
+	    (ev->entry_only && ev->type != TYPE_KERNEL && ev->type != TYPE_GRAPH))
 		return;
 	switch (ev->fn->op) {
 	case OP_LAUNCH:

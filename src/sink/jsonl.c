@@ -20,8 +20,10 @@ struct jsonl {
 	uint64_t base_ns;
 };
 
-/* Room that the closing line needs: every counter at its longest, and texts of ours. */
-#define END_ROOM 8192
+/* Room that the closing line needs: every counter at its longest, and texts of ours; and a counted
+ * function's part of it. */
+#define END_ROOM   8192
+#define COUNT_ROOM 512
 
 static void line_end(struct jsonl *l)
 {
@@ -112,6 +114,10 @@ static int jsonl_open(struct sink *s, const struct trace_info *info)
 	put_libs(j, info);
 	json_str(j, "traced", info->traced);
 	json_str(j, "left_out", info->left_out);
+	if (info->counted && *info->counted)
+		json_str(j, "counted", info->counted);
+	if (info->no_return && *info->no_return)
+		json_str(j, "no_return", info->no_return);
 	json_str(j, "mechanism", info->mechanism);
 	if (info->kernel_probe)
 		json_sym(j, "kernel_probe", info->kernel_probe);
@@ -200,6 +206,8 @@ static inline char *put_outcome(char *p, const struct event *ev)
 		p = LIT(p, ",\"elapsed_us\":");
 		return fmt_milli(p, event_duration_ns(ev));
 	}
+	if (ev->entry_only)
+		return LIT(p, ",\"entry_only\":true");
 	p = LIT(p, ",\"duration_us\":");
 	p = fmt_milli(p, event_duration_ns(ev));
 	p = LIT(p, ",\"result\":");
@@ -312,6 +320,7 @@ static void put_counts(struct json *j, const struct trace_end *end)
 			json_u64(j, event_type_name(i), end->type_cnt[i]);
 	json_close(j);
 	json_u64(j, "calls", end->call_cnt);
+	json_u64(j, "entries", end->stats[CT_STAT_ENTRIES]);
 	json_open(j, "drops");
 	for (unsigned i = 0; i < CT_DROP_CNT; i++)
 		json_u64(j, drop_name(i), end->drops[i]);
@@ -322,6 +331,36 @@ static void put_counts(struct json *j, const struct trace_end *end)
 	json_u64(j, "orphans", end->stats[CT_STAT_ORPHANS]);
 	json_u64(j, "duplicates", end->stats[CT_STAT_DUPLICATES]);
 	json_u64(j, "bad_records", end->bad_record_cnt);
+	if (end->has_objects) {
+		json_u64(j, "objects_refused", end->object_refused_cnt);
+		json_u64(j, "objects_unknown", end->object_unknown_cnt);
+	}
+}
+
+static void put_counted(struct json *j, const struct trace_end *end)
+{
+	if (!end->count_cnt)
+		return;
+	json_open(j, "counted");
+	for (unsigned i = 0; i < end->count_cnt; i++) {
+		const struct trace_count *c = &end->counts[i];
+
+		json_open(j, c->fn->symbol);
+		json_u64(j, "calls", c->calls + c->entered);
+		if (c->entered)
+			json_u64(j, "entry_only", c->entered);
+		if (c->calls) {
+			json_u64(j, "errors", c->errors);
+			json_milli(j, "total_us", c->total_ns);
+			json_milli(j, "max_us", c->max_ns);
+		}
+		if (c->unfinished)
+			json_u64(j, "unfinished", c->unfinished);
+		if (c->abandoned)
+			json_u64(j, "abandoned", c->abandoned);
+		json_close(j);
+	}
+	json_close(j);
 }
 
 static void jsonl_end(struct sink *s, const struct trace_end *end)
@@ -332,7 +371,7 @@ static void jsonl_end(struct sink *s, const struct trace_end *end)
 
 	out__rollback(s->out);
 	out__flush(s->out);
-	if (s->out->failed && out__make_room(s->out, END_ROOM) < 0)
+	if (s->out->failed && out__make_room(s->out, END_ROOM + end->count_cnt * COUNT_ROOM) < 0)
 		return;
 	j->comma = false;
 	json_open(j, NULL);
@@ -341,8 +380,11 @@ static void jsonl_end(struct sink *s, const struct trace_end *end)
 	json_sym(j, "name", "cudatrace");
 	json_str(j, "reason", end->reason);
 	put_counts(j, end);
+	put_counted(j, end);
 	json_micro(j, "wall_ms", wall_ns);
 	json_f64(j, "probe_cost_ns", end->probe_cost_ns);
+	if (end->count_cnt)
+		json_f64(j, "count_cost_ns", end->count_cost_ns);
 	json_micro(j, "cost_ms", end->cost_ns);
 	json_f64(j, "cost_share", end->cost_share);
 	json_str(j, "left_out", end->left_out);

@@ -51,9 +51,9 @@ const char *kernel_short_name(const char *demangled, size_t *len)
 			s += op;
 		} else if (*s == '<') {
 			s = skip_template(s);
-		} else if (!strncmp(s, ANON, strlen(ANON))) {
+		} else if (*s == '(' && !strncmp(s, ANON, strlen(ANON))) {
 			s += strlen(ANON);
-		} else if (*s == '(' || !strncmp(s, " [clone ", 8)) {
+		} else if (*s == '(' || (*s == ' ' && !strncmp(s, " [clone ", 8))) {
 			break;
 		} else if (*s == ' ') {
 			/* what came before was the return type, but in "operator<< <int>" */

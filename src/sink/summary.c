@@ -129,6 +129,7 @@ static void on_launch(struct summary *s, const struct event *ev, uint64_t ns)
 	s->launch_cnt++;
 	s->launch_ns += ns;
 	k->cnt++;
+	k->untimed_cnt += ev->entry_only;
 	k->total_ns += ns;
 	if (ns > k->max_ns)
 		k->max_ns = ns;
@@ -185,7 +186,7 @@ static void on_memory(struct summary *s, struct proc_stat *p, const struct event
 	enum mem_kind kind;
 	int sign = mem_sign(ev, &kind), i;
 
-	if (ev->is_error)
+	if (ev->is_error || ev->entry_only)
 		return;
 	if (ev->has_mem) {
 		/* cuMemFree takes managed memory too: what changed says which it was */
@@ -205,6 +206,8 @@ static void on_memory(struct summary *s, struct proc_stat *p, const struct event
 
 static void on_wait(struct summary *s, struct fn_stat *st, const struct event *ev, uint64_t ns)
 {
+	if (ev->entry_only)
+		return;
 	s->wait_cnt++;
 	s->wait_ns += ns;
 	st->wait_cnt++;
@@ -229,7 +232,7 @@ static void on_transfer(struct summary *s, struct fn_stat *st, const struct even
 	t->cnt++;
 	t->bytes += size;
 	t->total_ns += ns;
-	if (ev->fn->is_async)
+	if (ev->fn->is_async || ev->entry_only)
 		return;
 	t->sync_cnt++;
 	t->sync_bytes += size;
@@ -362,8 +365,13 @@ static void on_call(struct summary *s, const struct event *ev)
 	st->cnt++;
 	c->cnt++;
 	if (ev->has & HAS_IOCTLS) {
-		st->sys_cnt += ev->ioctl_cnt;
-		st->sys_ns += ev->ioctl_ns;
+		st->ioctl_cnt += ev->ioctl_cnt;
+		st->ioctl_ns += ev->ioctl_ns;
+	}
+	if (ev->entry_only) {
+		st->untimed_cnt++;
+		on_meaning(s, p, st, ev, 0);
+		return;
 	}
 	if (ev->unfinished || ev->abandoned) {
 		on_unfinished(s, ev, ns);
@@ -383,6 +391,8 @@ static void on_call(struct summary *s, const struct event *ev)
 
 void summary__event(struct summary *s, const struct event *ev)
 {
+	if (ev->kind == EVENT_TRACER)
+		return;
 	s->event_cnt++;
 	if (ev->kind == EVENT_CALL && ev->fn)
 		on_call(s, ev);

@@ -46,7 +46,10 @@ static void put_functions(struct json *j, const struct summary *s)
 		json_str(j, "name", rows[i].name);
 		json_u64(j, "calls", st->cnt);
 		put_ms(j, "ms", st->total_ns);
-		json_f64(j, "mean_us", st->total_ns / 1e3 / st->cnt);
+		if (st->untimed_cnt)
+			json_u64(j, "entry_only", st->untimed_cnt);
+		if (st->cnt > st->untimed_cnt)
+			json_f64(j, "mean_us", st->total_ns / 1e3 / (st->cnt - st->untimed_cnt));
 		json_f64(j, "max_us", st->max_ns / 1e3);
 		json_u64(j, "errors", st->error_cnt);
 		put_ms(j, "wait_ms", st->wait_ns);
@@ -185,12 +188,13 @@ void summary__json(struct summary *s, struct out *out, const struct trace_info *
 	json_u64(&j, "calls", s->wait_cnt);
 	put_ms(&j, "ms", s->wait_ns);
 	json_close(&j);
-	summary_json_driver(s, &j, info->kernel_probe);
+	summary_json_driver(s, &j, end, info->kernel_probe);
 	put_functions(&j, s);
 	json_u64(&j, "failed", s->error_cnt);
 	put_errors(&j, s);
 	json_u64(&j, "unfinished", s->unfinished_cnt);
 	json_u64(&j, "abandoned", s->abandoned_cnt);
+	summary_json_counted(&j, end);
 	put_end(&j, end);
 	json_close(&j);
 	out_char(out, '\n');

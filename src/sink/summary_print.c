@@ -197,10 +197,10 @@ static void print_kernels(const struct summary *s, const struct term *term)
 		human_count(r->cell[c++], k->cnt);
 		if (s->launch_node_cnt)
 			human_count(r->cell[c++], k->node_cnt);
-		if (!k->cnt)
+		if (k->cnt == k->untimed_cnt)
 			continue;
 		human_time(r->cell[c++], k->total_ns);
-		human_time(r->cell[c], (double)k->total_ns / k->cnt);
+		human_time(r->cell[c], (double)k->total_ns / (k->cnt - k->untimed_cnt));
 	}
 	table__print(&t, term);
 out:
@@ -323,8 +323,10 @@ static void print_fns(const struct summary *s, const struct term *term, const st
 		human_count(r->cell[c++], st->cnt);
 		if (wide)
 			human_share(r->cell[c++], st->total_ns, s->call_ns);
+		if (st->cnt == st->untimed_cnt)
+			continue;
 		human_time(r->cell[c++], st->total_ns);
-		human_time(r->cell[c++], (double)st->total_ns / st->cnt);
+		human_time(r->cell[c++], (double)st->total_ns / (st->cnt - st->untimed_cnt));
 		human_time(r->cell[c++], st->max_ns);
 		if (st->error_cnt)
 			human_count(r->cell[c], st->error_cnt);
@@ -410,17 +412,28 @@ static void print_cost(const struct summary *s, const struct term *term,
 {
 	const char *left_out = end->left_out ? end->left_out : info->left_out;
 	char calls[CELL_SZ], each[CELL_SZ], cost[CELL_SZ], share[CELL_SZ];
+	char counted[CELL_SZ], count_each[CELL_SZ];
+	uint64_t entries;
 
 	if (left_out && *left_out)
 		summary_section(term, "Left out", "%s; --all traces everything", left_out);
 	if (!end->cost_ns)
 		return;
-	human_count(calls, end->stats[CT_STAT_ENTRIES] ? end->stats[CT_STAT_ENTRIES] : s->call_cnt);
+	entries = end->stats[CT_STAT_ENTRIES] ? end->stats[CT_STAT_ENTRIES] : s->call_cnt;
+	human_count(calls, entries - end->stats[CT_STAT_COUNTED]);
+	human_count(counted, end->stats[CT_STAT_COUNTED]);
 	human_time(each, end->probe_cost_ns);
+	human_time(count_each, end->count_cost_ns);
 	human_time(cost, end->cost_ns);
 	human_share(share, end->cost_share, 1);
-	summary_section(term, "Cost of tracing", "%s calls × %s = %s, %s of the traced time", calls,
-			each, cost, share);
+	if (end->stats[CT_STAT_COUNTED])
+		summary_section(term, "Cost of tracing",
+				"%s calls × %s + %s counted × %s = %s, %s of the traced time",
+				calls, each, counted, count_each, cost, share);
+	else
+		summary_section(term, "Cost of tracing",
+				"%s calls × %s = %s, %s of the traced time", calls, each, cost,
+				share);
 }
 
 void summary__print(struct summary *s, FILE *f, const struct trace_info *info,
@@ -442,9 +455,10 @@ void summary__print(struct summary *s, FILE *f, const struct trace_info *info,
 	print_transfers(s, &term);
 	print_waits(s, &term, rows, cnt, wall_ns);
 	print_functions(s, &term, rows, cnt);
-	summary_print_driver(s, &term, rows, cnt, wall_ns, info->kernel_probe);
+	summary_print_driver(s, &term, rows, cnt, info, end);
 	print_errors(s, &term);
 	print_unfinished(s, &term);
+	summary_print_counted(&term, end);
 	print_cost(s, &term, info, end);
 	free(rows);
 }

@@ -13,6 +13,13 @@ int empty_session(void *ctx)
 	return 0;
 }
 
+/* For a session: 1 asks for no return. */
+SEC("?uprobe")
+int empty_session_entry(void *ctx)
+{
+	return 1;
+}
+
 SEC("?uprobe")
 int empty_entry(void *ctx)
 {

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * empty OBJECT session|multi|perf start|best LIBRARY FUNCTION...
+ * empty OBJECT session|multi|perf start|best|entry LIBRARY FUNCTION...
  *
- * Puts empty programs on entry and return of these functions; says so, and removes them when its
- * stdin ends. start: at the first instruction; best: where cudatrace puts its probes.
+ * Puts empty programs on entry and return of these functions (entry: on the entry only); says so,
+ * and removes them when its stdin ends. start: at the first instruction; best: where cudatrace puts
+ * its probes.
  */
 #include <bpf/libbpf.h>
 #include <fcntl.h>
@@ -43,7 +44,7 @@ static struct bpf_program *program(struct bpf_object *obj, const char *name, enu
 	return prog;
 }
 
-static struct probe_progs load(const char *path, enum mechanism mech)
+static struct probe_progs load(const char *path, enum mechanism mech, bool entry)
 {
 	struct bpf_object *obj = bpf_object__open_file(path, NULL);
 	struct probe_progs progs = {0};
@@ -51,7 +52,7 @@ static struct probe_progs load(const char *path, enum mechanism mech)
 	if (!obj)
 		die("cannot open the BPF object");
 	if (mech == MECH_SESSION) {
-		progs.session = program(obj, "empty_session", mech);
+		progs.session = program(obj, entry ? "empty_session_entry" : "empty_session", mech);
 	} else {
 		progs.entry = program(obj, "empty_entry", mech);
 		progs.ret = program(obj, "empty_return", mech);
@@ -73,26 +74,31 @@ static uint64_t place(const struct elf_lib *lib, const char *name, bool best)
 int main(int argc, char **argv)
 {
 	uint64_t offs[MAX_PLACES], cookies[MAX_PLACES] = {0};
-	struct probes probes[MAX_PLACES];
+	struct probes probes[MAX_PLACES] = {0};
 	enum mechanism mech;
 	struct probe_progs progs;
 	struct elf_lib *lib;
 	char why[256], c;
 	int fd, cnt = argc - 5;
+	bool entry;
 
 	if (cnt < 1 || cnt > MAX_PLACES)
-		die("usage: empty OBJECT session|multi|perf start|best LIBRARY FUNCTION...");
+		die("usage: empty OBJECT session|multi|perf start|best|entry LIBRARY FUNCTION...");
+	entry = !strcmp(argv[3], "entry");
 	mech = mechanism(argv[2]);
 	fd = open(argv[4], O_RDONLY);
 	lib = fd < 0 ? NULL : elf_lib__read(fd, why, sizeof(why));
 	if (!lib)
 		die("cannot read the library");
 	for (int i = 0; i < cnt; i++)
-		offs[i] = place(lib, argv[i + 5], !strcmp(argv[3], "best"));
-	progs = load(argv[1], mech);
+		offs[i] = place(lib, argv[i + 5], strcmp(argv[3], "start"));
+	progs = load(argv[1], mech, entry);
 	for (int i = 0; i < cnt; i++) {
-		struct probe_req req = {
-			.path = argv[4], .offs = offs + i, .cookies = cookies + i, .cnt = 1};
+		struct probe_req req = {.path = argv[4],
+					.offs = offs + i,
+					.cookies = cookies + i,
+					.cnt = 1,
+					.no_return = entry};
 		bool refused;
 
 		if (probes__attach(&probes[i], mech, &progs, &req, &refused) != 1)

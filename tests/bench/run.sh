@@ -5,7 +5,7 @@
 # $O/bench/results.json. docs/OVERHEAD.md says what is measured and how to read it.
 #
 #   O=DIR         build folder (build); holds cudatrace and the stand-in driver
-#   tests/bench/run.sh [-q]    -q: fewer rounds, to try it out
+#   tests/bench/run.sh [-q] [PART...]    -q: fewer rounds, to try it out; PART: bench_levels, ...
 #
 # Ends with 0 also when a limit is missed, which it says; with 1 when something could not be run.
 set -u

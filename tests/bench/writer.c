@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * How many events a second one core writes as JSON lines: launches with eleven arguments, and a
- * copy and an allocation for every fifty of them. Into memory, or into FILE to see what a disk
- * makes of it.
+ * How many events a second one core writes as JSON lines or as a Chrome trace: launches with eleven
+ * arguments, and a copy and an allocation for every fifty of them. Into memory, or into FILE to see
+ * what a disk makes of it.
  *
- *   writer [EVENTS [FILE]]
+ *   writer [jsonl|chrome [EVENTS [FILE]]]
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,7 +17,7 @@
 #define BASE_NS	  1000000000000ULL
 #define FLUSH_LEN (900 << 10)
 
-extern const struct sink_ops jsonl_sink_ops;
+extern const struct sink_ops jsonl_sink_ops, chrome_sink_ops;
 
 static double now(clockid_t clock)
 {
@@ -130,16 +130,27 @@ static uint64_t write_events(struct sink *s, struct event evs[3], uint64_t cnt)
 
 int main(int argc, char **argv)
 {
-	uint64_t cnt = argc > 1 ? strtoull(argv[1], NULL, 0) : 2000000, bytes;
+	const struct sink_ops *ops =
+		argc > 1 && !strcmp(argv[1], "chrome") ? &chrome_sink_ops : &jsonl_sink_ops;
+	uint64_t cnt = argc > 2 ? strtoull(argv[2], NULL, 0) : 2000000, bytes;
 	struct event evs[3] = {make_launch(), make_copy(), make_alloc()};
-	struct trace_info info = {.version = "bench", .base_ns = BASE_NS};
-	struct sink *s = calloc(1, jsonl_sink_ops.size);
+	struct trace_info info = {.version = "bench",
+				  .base_ns = BASE_NS,
+				  .hostname = "h",
+				  .kernel = "k",
+				  .machine = "m",
+				  .driver_version = "",
+				  .traced = "",
+				  .left_out = "",
+				  .mechanism = "none"};
+	struct sink *s = calloc(1, ops->size);
 	double wall, cpu;
 
 	if (!s)
 		return 1;
-	s->ops = &jsonl_sink_ops;
-	s->out = argc > 2 ? out__open(argv[2]) : out__memory();
+	s->ops = ops;
+	s->base_ns = BASE_NS;
+	s->out = argc > 3 ? out__open(argv[3]) : out__memory();
 	if (!s->out || s->ops->open(s, &info))
 		return 1;
 	wall = now(CLOCK_MONOTONIC);

@@ -7,6 +7,9 @@
  * ' stands for a ". Members that begin with $ are for expect.py:
  *   "$id":"a"      call this event's id a
  *   "$parent":"a"  the event's parent is the one called a;  "$parent":null: it has none
+ *
+ * What a report must say of the trace is printed as a line that begins with "report "
+ * (case_report()).
  */
 #ifndef CASES_CASE_H
 #define CASES_CASE_H
@@ -163,6 +166,26 @@ UNUSED static void expect(const char *sym, int result, const char *fmt, ...)
 	va_start(ap, fmt);
 	expect_v(sym, result, true, fmt, ap);
 	va_end(ap);
+}
+
+/* What the report's JSON must have: members that are not named may be anything. */
+UNUSED static void case_report(const char *fmt, ...)
+{
+	char line[8192], format[4096];
+	size_t len, i;
+	va_list ap;
+
+	for (i = 0; fmt[i] && i + 1 < sizeof(format); i++)
+		format[i] = fmt[i] == '\'' ? '"' : fmt[i];
+	format[i] = 0;
+	len = snprintf(line, sizeof(line), "report ");
+	va_start(ap, fmt);
+	len += vsnprintf(line + len, sizeof(line) - len, format, ap);
+	va_end(ap);
+	if (len + 2 > sizeof(line))
+		die("report line too long");
+	line[len++] = '\n';
+	expect_line(line, len);
 }
 
 /* A call that does not return. */

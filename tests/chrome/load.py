@@ -101,7 +101,7 @@ def skip(why):
 class Driver:
     """One chromedriver, one browser."""
 
-    def __init__(self, tmp):
+    def __init__(self, tmp, more=None):
         self.session = None
         driver = shutil.which("chromedriver")
         browser = shutil.which("chromium") or shutil.which("chromium-browser")
@@ -119,7 +119,7 @@ class Driver:
         try:
             got = self.call("POST", "/session", {"capabilities": {"alwaysMatch": {
                 "browserName": "chrome", "goog:chromeOptions": {"args": args, "binary": browser, "localState": state},
-                "timeouts": {"script": 120000, "pageLoad": 60000}}}})
+                "timeouts": {"script": 120000, "pageLoad": 60000}, **(more or {})}}})
         except RuntimeError as e:
             self.close()
             skip(f"chromium does not start here: {e}")
@@ -290,4 +290,5 @@ def main():
     return 1 if "error" in out else 0
 
 
-sys.exit(main())
+if __name__ == "__main__":
+    sys.exit(main())

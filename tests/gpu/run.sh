@@ -3,7 +3,7 @@
 # On a machine with an NVIDIA GPU, PyTorch with transformers, Triton, CuPy and JAX (as root):
 #   tests/gpu/run.sh CUDATRACE OUT_FOLDER [STEP...]
 # Traces real programs and prints what docs/GPU.md and docs/IOCTLS.md quote. Steps: launch attach frameworks
-# counts kernel time
+# counts kernel report time
 set -u
 ct=$(realpath "$1")
 out=$2
@@ -79,6 +79,12 @@ if want kernel; then
 	nvidia-smi -L
 	wait
 	python3 "$here/ioctls.py" "$out/smi.jsonl" | head -n 60
+fi
+if want report; then
+	title "7 traces for the report: GPT-2, a CUDA graph, a network that is trained"
+	"$ct" --jsonl "$out/r_gpt2.jsonl" --no-summary -- python3 "$here/gpt2.py" --tokens 50 --rounds 2
+	"$ct" --jsonl "$out/r_graph.jsonl" --no-summary -- python3 "$here/graph_replay.py"
+	"$ct" --all --jsonl "$out/r_mlp.jsonl" --no-summary -- python3 "$here/torch_mlp.py"
 fi
 if want time; then
 	title "5 milliseconds per token, each in its own process, in turn"

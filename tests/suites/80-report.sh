@@ -78,7 +78,10 @@ traced()
 	done
 	LD_LIBRARY_PATH=$FAKE both sample -- "$FAKE/sample"
 	parity sample
-	TRACE+=(--min-duration 1 --sched)
+	TRACE=(timeout -k 5 60 "$CUDATRACE" -q -e "$ALL" --count query,event --no-return context)
+	LD_LIBRARY_PATH=$FAKE both counted -- "$FAKE/sample"
+	parity counted
+	TRACE=(timeout -k 5 60 "$CUDATRACE" -q -e "$ALL" --min-duration 1 --sched)
 	LD_LIBRARY_PATH=$FAKE both filtered -- "$FAKE/sample"
 	check 'filtered: counts' counts "$TMP/filtered.jsonl"
 }

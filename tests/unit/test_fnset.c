@@ -250,6 +250,52 @@ static int setup(void **state)
 	return !set;
 }
 
+static void test_marks(void **state)
+{
+	char text[128];
+	int get = fnset__id(set, "cuCtxGetDevice"), launch = fnset__id(set, "cuLaunchKernel");
+
+	(void)state;
+	assert_false(fnset__is_marked(set, FNSET_COUNT, get));
+	fnset__describe_mark(set, FNSET_COUNT, text, sizeof(text));
+	assert_string_equal(text, "");
+	/* Counted, and so wanted, whatever -e says, and in whichever order. */
+	assert_int_equal(fnset__mark(set, FNSET_COUNT, "query", err, sizeof(err)), 0);
+	assert_true(fnset__is_marked(set, FNSET_COUNT, get));
+	assert_false(fnset__is_marked(set, FNSET_COUNT, launch));
+	assert_true(wanted("cuCtxGetDevice"));
+	assert_true(wanted("cuLaunchKernel"));
+	select_ok("launch");
+	assert_true(wanted("cuCtxGetDevice"));
+	assert_false(wanted("cuMemAlloc_v2"));
+	fnset__describe_mark(set, FNSET_COUNT, text, sizeof(text));
+	assert_int_equal(strncmp(text, "query (", 7), 0);
+	/* A mark of its own, which makes nothing wanted. */
+	assert_int_equal(fnset__mark(set, FNSET_NO_RETURN, "cuMemAlloc,launch", err, sizeof(err)),
+			 0);
+	assert_true(fnset__is_marked(set, FNSET_NO_RETURN, launch));
+	assert_false(wanted("cuMemAlloc_v2"));
+	assert_int_not_equal(fnset__mark(set, FNSET_COUNT, "nosuch", err, sizeof(err)), 0);
+	assert_true(fnset__is_marked(set, FNSET_COUNT, get));
+	assert_int_equal(fnset__id_of(set, fnset__fn(set, launch)), launch);
+	assert_int_equal(fnset__id_of(set, fnset__fn(set, fnset__id(set, "cuNoRow"))),
+			 fnset__id(set, "cuNoRow"));
+}
+
+/* A bucket begins where it says, and the one before ends there. */
+static void test_hist(void **state)
+{
+	(void)state;
+	assert_int_equal(ct_hist_index(0), 0);
+	assert_int_equal(ct_hist_index(127), 0);
+	for (uint32_t i = 1; i < CT_HIST_CNT; i++) {
+		assert_int_equal(ct_hist_index(ct_hist_floor(i)), i);
+		assert_int_equal(ct_hist_index(ct_hist_floor(i) - 1), i - 1);
+	}
+	assert_true(ct_hist_floor(CT_HIST_CNT - 1) > 900ull * 1000000000);
+	assert_int_equal(ct_hist_index(UINT64_MAX), CT_HIST_CNT - 1);
+}
+
 static int teardown(void **state)
 {
 	(void)state;
@@ -265,7 +311,7 @@ int main(void)
 		TEST(test_default),	 TEST(test_ids),    TEST(test_id_limit),
 		TEST(test_names),	 TEST(test_globs),  TEST(test_classes),
 		TEST(test_negation),	 TEST(test_errors), TEST(test_describe),
-		TEST(test_error_bounds),
+		TEST(test_error_bounds), TEST(test_marks),  TEST(test_hist),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -145,6 +145,9 @@ static void test_outcome(void **state)
 	ev.unfinished = true;
 	check_event(&ev, INIT("1.234567", "\"unfinished\":true,\"elapsed_us\":1.501"));
 	ev.unfinished = false;
+	ev.entry_only = true;
+	check_event(&ev, INIT("1.234567", "\"entry_only\":true"));
+	ev.entry_only = false;
 	ev.abandoned = true;
 	check_event(&ev, INIT("1.234567", "\"abandoned\":true,\"elapsed_us\":1.501"));
 	/* It began before the trace; the clock went nowhere. */
@@ -365,13 +368,23 @@ static void test_header(void **state)
 
 static void test_end(void **state)
 {
+	const struct trace_count counts[] = {
+		{.fn = cuda_fn_by_symbol("cuInit"),
+		 .calls = 5,
+		 .errors = 1,
+		 .unfinished = 2,
+		 .total_ns = 7500,
+		 .max_ns = 4000},
+		{.fn = cuda_fn_by_symbol("cuLaunchKernel"), .entered = 9, .abandoned = 1},
+	};
 	struct trace_end end = {.end_ns = BASE_NS + 2000000001,
 				.reason = "command exited",
 				.type_cnt = {[TYPE_INIT] = 1, [TYPE_KERNEL] = 20},
 				.event_cnt = 21,
 				.call_cnt = 21,
-				.drops = {1, 2, 3, 4, 5, 6},
-				.stats = {[CT_STAT_UNFINISHED] = 6,
+				.drops = {1, 2, 3, 4, 5, 6, 12},
+				.stats = {[CT_STAT_ENTRIES] = 41,
+					  [CT_STAT_UNFINISHED] = 6,
 					  [CT_STAT_ABANDONED] = 7,
 					  [CT_STAT_FILTERED] = 8,
 					  [CT_STAT_ORPHANS] = 9,
@@ -380,6 +393,9 @@ static void test_end(void **state)
 				.probe_cost_ns = 1350,
 				.cost_ns = 28350,
 				.cost_share = 0.0000142,
+				.count_cost_ns = 620,
+				.counts = counts,
+				.count_cnt = 2,
 				.left_out = "nothing"};
 	char *s;
 
@@ -390,10 +406,14 @@ static void test_end(void **state)
 	assert_string_equal(
 		strchr(s, '\n') + 1,
 		"{\"ts\":2000.000001,\"type\":\"end\",\"name\":\"cudatrace\",\"reason\":"
-		"\"command exited\",\"events\":{\"init\":1,\"kernel\":20},\"calls\":21,\"drops\":"
-		"{\"calls\":1,\"tasks\":2,\"libraries\":3,\"threads\":4,\"depth\":5,\"driver\":6},"
+		"\"command exited\",\"events\":{\"init\":1,\"kernel\":20},\"calls\":21,\"entries\":"
+		"41,\"drops\":"
+		"{\"calls\":1,\"tasks\":2,\"libraries\":3,\"threads\":4,\"depth\":5,\"driver\":6,"
+		"\"counts\":12},"
 		"\"unfinished\":6,\"abandoned\":7,\"filtered\":8,\"orphans\":9,\"duplicates\":10,"
-		"\"bad_records\":11,\"wall_ms\":2000.000001,\"probe_cost_ns\":1350,"
+		"\"bad_records\":11,\"counted\":{\"cuInit\":{\"calls\":5,\"errors\":1,\"total_us\":7.500,"
+		"\"max_us\":4.000,\"unfinished\":2},\"cuLaunchKernel\":{\"calls\":9,\"entry_only\":9,"
+		"\"abandoned\":1}},\"wall_ms\":2000.000001,\"probe_cost_ns\":1350,\"count_cost_ns\":620,"
 		"\"cost_ms\":0.028350,\"cost_share\":1.42e-05,\"left_out\":\"nothing\"}\n");
 	free(s);
 }

@@ -477,6 +477,33 @@ static void test_3d(void **state)
 	}
 }
 
+/* A batch has a direction when all its copies have the same, and all of it was read. */
+static void test_batch_direction(void **state)
+{
+	static const uint64_t sizes[] = {10, 20}, device[] = {0x10000, 0x10800},
+			      host[] = {0x90000, 0x91000}, both[] = {0x10000, 0x90000};
+	const struct event *ev;
+
+	(void)state;
+	CALL(&r, "cuMemAlloc_v2", {"dptr", 0x10000}, {"bytesize", 4096});
+	ev = CALL(&r, "cuMemcpyBatchAsync_v2", {"dsts", .data = device, .len = 16},
+		  {"srcs", .data = host, .len = 16}, {"sizes", .data = sizes, .len = 16},
+		  {"count", 2});
+	check_copy(ev, COPY_DIR_HTOD, 30);
+	ev = CALL(&r, "cuMemcpyBatchAsync_v2", {"dsts", .data = host, .len = 16},
+		  {"srcs", .data = both, .len = 16}, {"sizes", .data = sizes, .len = 16},
+		  {"count", 1});
+	check_copy(ev, COPY_DIR_DTOH, 10);
+	ev = CALL(&r, "cuMemcpyBatchAsync_v2", {"dsts", .data = host, .len = 16},
+		  {"srcs", .data = both, .len = 16}, {"sizes", .data = sizes, .len = 16},
+		  {"count", 2});
+	check_copy(ev, COPY_NONE, 30);
+	ev = CALL(&r, "cuMemcpyBatchAsync_v2", {"dsts", .data = device, .len = 16},
+		  {"srcs", .data = host, .len = 8}, {"sizes", .data = sizes, .len = 16},
+		  {"count", 2});
+	check_copy(ev, COPY_NONE, 30);
+}
+
 static void test_batch(void **state)
 {
 	static const uint64_t sizes[130] = {10, 20, 30}, ptrs[3] = {1, 2, 3};
@@ -552,11 +579,21 @@ static void test_prefetch(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(test_alloc),  TEST(test_alloc_kinds), TEST(test_pitch),
-		TEST(test_arrays), TEST(test_vmm),	   TEST(test_hostile_sizes),
-		TEST(test_copies), TEST(test_bandwidth),   TEST(test_unified),
-		TEST(test_2d),	   TEST(test_3d),	   TEST(test_batch),
-		TEST(test_memset), TEST(test_prefetch),
+		TEST(test_alloc),
+		TEST(test_alloc_kinds),
+		TEST(test_pitch),
+		TEST(test_arrays),
+		TEST(test_vmm),
+		TEST(test_hostile_sizes),
+		TEST(test_copies),
+		TEST(test_bandwidth),
+		TEST(test_unified),
+		TEST(test_2d),
+		TEST(test_3d),
+		TEST(test_batch),
+		TEST(test_batch_direction),
+		TEST(test_memset),
+		TEST(test_prefetch),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

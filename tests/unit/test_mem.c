@@ -27,9 +27,9 @@ static void test_alloc_free(void **state)
 	uint64_t size = 77;
 
 	(void)state;
-	mem__alloc(&m, MEM_DEVICE, 0x1000, 0x100);
-	mem__alloc(&m, MEM_HOST, 0x2000, 0x200);
-	mem__alloc(&m, MEM_MANAGED, 0x3000, 0x400);
+	mem__alloc(&m, MEM_DEVICE, 0x1000, 0x100, 0);
+	mem__alloc(&m, MEM_HOST, 0x2000, 0x200, 0);
+	mem__alloc(&m, MEM_MANAGED, 0x3000, 0x400, 0);
 	check(&m, 0x100, 0x200, 0x400);
 	assert_int_equal(mem__kind_at(&m, 0xfff), -1);
 	assert_int_equal(mem__kind_at(&m, 0x1000), MEM_DEVICE);
@@ -38,17 +38,17 @@ static void test_alloc_free(void **state)
 	assert_int_equal(mem__kind_at(&m, 0x2001), MEM_HOST);
 	assert_int_equal(mem__kind_at(&m, 0x33ff), MEM_MANAGED);
 	/* Unknown, in the middle of one, twice. */
-	assert_false(mem__free(&m, 0x5000, &size));
-	assert_false(mem__free(&m, 0x1001, &size));
-	assert_false(mem__free(&m, 0, &size));
+	assert_false(mem__free(&m, 0x5000, 1, &size));
+	assert_false(mem__free(&m, 0x1001, 1, &size));
+	assert_false(mem__free(&m, 0, 1, &size));
 	assert_int_equal(size, 77);
 	check(&m, 0x100, 0x200, 0x400);
-	assert_true(mem__free(&m, 0x1000, &size));
+	assert_true(mem__free(&m, 0x1000, 1, &size));
 	assert_int_equal(size, 0x100);
-	assert_false(mem__free(&m, 0x1000, &size));
+	assert_false(mem__free(&m, 0x1000, 1, &size));
 	check(&m, 0, 0x200, 0x400);
-	assert_true(mem__free(&m, 0x3000, &size));
-	assert_true(mem__free(&m, 0x2000, &size));
+	assert_true(mem__free(&m, 0x3000, 1, &size));
+	assert_true(mem__free(&m, 0x2000, 1, &size));
 	check(&m, 0, 0, 0);
 	mem__clear(&m);
 	assert_null(m.ranges);
@@ -61,25 +61,25 @@ static void test_overlap(void **state)
 	uint64_t size;
 
 	(void)state;
-	mem__alloc(&m, MEM_DEVICE, 0x1000, 0x1000);
-	mem__alloc(&m, MEM_DEVICE, 0x1000, 0x1000);
+	mem__alloc(&m, MEM_DEVICE, 0x1000, 0x1000, 0);
+	mem__alloc(&m, MEM_DEVICE, 0x1000, 0x1000, 0);
 	check(&m, 0x1000, 0, 0);
-	mem__alloc(&m, MEM_HOST, 0x1800, 0x10);
+	mem__alloc(&m, MEM_HOST, 0x1800, 0x10, 0);
 	check(&m, 0, 0x10, 0);
 	assert_int_equal(mem__kind_at(&m, 0x1000), -1);
-	assert_false(mem__free(&m, 0x1000, &size));
+	assert_false(mem__free(&m, 0x1000, 1, &size));
 	for (uint64_t a = 0x10000; a < 0x20000; a += 0x100)
-		mem__alloc(&m, MEM_MANAGED, a, 0x100);
+		mem__alloc(&m, MEM_MANAGED, a, 0x100, 0);
 	check(&m, 0, 0x10, 0x10000);
 	/* Touching is not overlapping. */
-	mem__alloc(&m, MEM_DEVICE, 0x20000, 0x100);
-	mem__alloc(&m, MEM_DEVICE, 0xff00, 0x100);
+	mem__alloc(&m, MEM_DEVICE, 0x20000, 0x100, 0);
+	mem__alloc(&m, MEM_DEVICE, 0xff00, 0x100, 0);
 	check(&m, 0x200, 0x10, 0x10000);
 	/* One byte into each of its neighbours. */
-	mem__alloc(&m, MEM_DEVICE, 0x100ff, 0x102);
+	mem__alloc(&m, MEM_DEVICE, 0x100ff, 0x102, 0);
 	check(&m, 0x302, 0x10, 0x10000 - 0x300);
 	/* Over all of them. */
-	mem__alloc(&m, MEM_HOST, 0x1000, 0x100000);
+	mem__alloc(&m, MEM_HOST, 0x1000, 0x100000, 0);
 	check(&m, 0, 0x100000, 0);
 	mem__clear(&m);
 	check(&m, 0, 0, 0);
@@ -91,14 +91,14 @@ static void test_zero_size(void **state)
 	uint64_t size = 5;
 
 	(void)state;
-	mem__alloc(&m, MEM_DEVICE, 0x1000, 0);
+	mem__alloc(&m, MEM_DEVICE, 0x1000, 0, 0);
 	check(&m, 0, 0, 0);
 	assert_int_equal(mem__kind_at(&m, 0x1000), MEM_DEVICE);
 	assert_int_equal(mem__kind_at(&m, 0x1001), -1);
-	assert_true(mem__free(&m, 0x1000, &size));
+	assert_true(mem__free(&m, 0x1000, 1, &size));
 	assert_int_equal(size, 0);
-	mem__alloc(&m, MEM_DEVICE, 0, 0);
-	mem__alloc(&m, MEM_DEVICE, UINT64_MAX, 0);
+	mem__alloc(&m, MEM_DEVICE, 0, 0, 0);
+	mem__alloc(&m, MEM_DEVICE, UINT64_MAX, 0, 0);
 	assert_int_equal(mem__kind_at(&m, 0), MEM_DEVICE);
 	assert_int_equal(mem__kind_at(&m, UINT64_MAX), MEM_DEVICE);
 	mem__clear(&m);
@@ -111,31 +111,31 @@ static void test_wrap(void **state)
 	uint64_t size;
 
 	(void)state;
-	mem__alloc(&m, MEM_DEVICE, UINT64_MAX - 15, 16); /* the last 16 bytes: no wrap yet */
+	mem__alloc(&m, MEM_DEVICE, UINT64_MAX - 15, 16, 0); /* the last 16 bytes: no wrap yet */
 	assert_int_equal(mem__kind_at(&m, UINT64_MAX), MEM_DEVICE);
 	assert_int_equal(mem__kind_at(&m, 0), -1);
 	check(&m, 16, 0, 0);
-	mem__alloc(&m, MEM_HOST, UINT64_MAX - 7, 0x1000);
+	mem__alloc(&m, MEM_HOST, UINT64_MAX - 7, 0x1000, 0);
 	check(&m, 0, 0x1000, 0);
-	mem__alloc(&m, MEM_HOST, UINT64_MAX - 7, 0x1000);
+	mem__alloc(&m, MEM_HOST, UINT64_MAX - 7, 0x1000, 0);
 	check(&m, 0, 0x1000, 0);
 	assert_int_equal(mem__kind_at(&m, UINT64_MAX), MEM_HOST);
 	assert_int_equal(mem__kind_at(&m, 3), -1);
-	assert_true(mem__free(&m, UINT64_MAX - 7, &size));
+	assert_true(mem__free(&m, UINT64_MAX - 7, 1, &size));
 	assert_int_equal(size, 0x1000);
-	mem__alloc(&m, MEM_DEVICE, 1, UINT64_MAX);
-	mem__alloc(&m, MEM_DEVICE, 0x1000, UINT64_MAX);
-	mem__alloc(&m, MEM_DEVICE, UINT64_MAX, UINT64_MAX);
-	mem__alloc(&m, MEM_DEVICE, 0, UINT64_MAX);
+	mem__alloc(&m, MEM_DEVICE, 1, UINT64_MAX, 0);
+	mem__alloc(&m, MEM_DEVICE, 0x1000, UINT64_MAX, 0);
+	mem__alloc(&m, MEM_DEVICE, UINT64_MAX, UINT64_MAX, 0);
+	mem__alloc(&m, MEM_DEVICE, 0, UINT64_MAX, 0);
 	assert_int_equal(mem__kind_at(&m, UINT64_MAX - 1), MEM_DEVICE);
-	assert_true(mem__free(&m, 0, &size));
+	assert_true(mem__free(&m, 0, 1, &size));
 	assert_int_equal(size, UINT64_MAX);
 	/* The very last byte lies behind it. */
-	assert_true(mem__free(&m, UINT64_MAX, &size));
+	assert_true(mem__free(&m, UINT64_MAX, 1, &size));
 	assert_int_equal(size, UINT64_MAX);
 	check(&m, 0, 0, 0);
 	for (uint64_t i = 0; i < 1000; i++)
-		mem__alloc(&m, MEM_DEVICE, UINT64_MAX - i, UINT64_MAX - i * i);
+		mem__alloc(&m, MEM_DEVICE, UINT64_MAX - i, UINT64_MAX - i * i, 0);
 	mem__clear(&m);
 	check(&m, 0, 0, 0);
 	assert_null(m.ranges);
@@ -148,29 +148,54 @@ static void test_physical(void **state)
 
 	(void)state;
 	/* Handles near each other, of much memory: handles cover nothing. */
-	mem__create(&m, 0x1000, 0x200000);
-	mem__create(&m, 0x1001, 0x400000);
+	mem__create(&m, 0x1000, 0x200000, 0);
+	mem__create(&m, 0x1001, 0x400000, 0);
 	check(&m, 0x600000, 0, 0);
 	/* Not an address. */
 	assert_int_equal(mem__kind_at(&m, 0x1000), -1);
-	assert_false(mem__free(&m, 0x1000, &size));
-	mem__alloc(&m, MEM_DEVICE, 0x1000, 0x10);
+	assert_false(mem__free(&m, 0x1000, 1, &size));
+	mem__alloc(&m, MEM_DEVICE, 0x1000, 0x10, 0);
 	check(&m, 0x600010, 0, 0);
-	assert_true(mem__release(&m, 0x1000, &size));
+	assert_true(mem__release(&m, 0x1000, 1, &size));
 	assert_int_equal(size, 0x200000);
-	assert_false(mem__release(&m, 0x1000, &size));
+	assert_false(mem__release(&m, 0x1000, 1, &size));
 	check(&m, 0x400010, 0, 0);
 	/* The same handle again: its release was not seen. */
-	mem__create(&m, 0x1001, 1);
+	mem__create(&m, 0x1001, 1, 0);
 	check(&m, 0x11, 0, 0);
-	mem__create(&m, UINT64_MAX, UINT64_MAX);
-	mem__create(&m, 0, 0);
-	assert_true(mem__release(&m, UINT64_MAX, &size));
-	assert_true(mem__release(&m, 0, &size));
+	mem__create(&m, UINT64_MAX, UINT64_MAX, 0);
+	mem__create(&m, 0, 0, 0);
+	assert_true(mem__release(&m, UINT64_MAX, 1, &size));
+	assert_true(mem__release(&m, 0, 1, &size));
 	check(&m, 0x11, 0, 0);
 	mem__clear(&m);
 	check(&m, 0, 0, 0);
 	assert_null(m.physical);
+}
+
+/* Thread A frees, thread B is given the address at once, and B's record comes first. */
+static void test_late_free(void **state)
+{
+	struct mem m = {0};
+	uint64_t size = 7;
+
+	(void)state;
+	mem__alloc(&m, MEM_DEVICE, 0x1000, 0x100, 10);
+	mem__alloc(&m, MEM_DEVICE, 0x1000, 0x200, 35); /* B, from 25 to 35 */
+	check(&m, 0x200, 0, 0);
+	assert_false(mem__free(&m, 0x1000, 20, &size)); /* A, from 20 to 40 */
+	check(&m, 0x200, 0, 0);
+	assert_int_equal(size, 7);
+	assert_true(mem__free(&m, 0x1000, 35, &size));
+	assert_int_equal(size, 0x200);
+	check(&m, 0, 0, 0);
+	mem__create(&m, 0x50, 0x1000, 10);
+	mem__create(&m, 0x50, 0x2000, 35);
+	assert_false(mem__release(&m, 0x50, 20, &size));
+	check(&m, 0x2000, 0, 0);
+	assert_true(mem__release(&m, 0x50, 50, &size));
+	check(&m, 0, 0, 0);
+	mem__clear(&m);
 }
 
 static uint64_t rnd_state;
@@ -242,24 +267,24 @@ static void test_random(void **state)
 
 		switch (rnd() % 8) {
 		case 0 ... 2:
-			mem__alloc(&m, kind, base + addr, len);
+			mem__alloc(&m, kind, base + addr, len, 0);
 			naive_alloc(&n, kind, addr, len);
 			break;
 		case 3 ... 5:
 			known = n.owner[addr] == (int)addr;
-			assert_int_equal(mem__free(&m, base + addr, &size), known);
+			assert_int_equal(mem__free(&m, base + addr, 1, &size), known);
 			if (known) {
 				assert_int_equal(size, n.bytes[addr]);
 				naive_drop(&n, addr);
 			}
 			break;
 		case 6:
-			mem__create(&m, h, len);
+			mem__create(&m, h, len, 0);
 			n.physical[h] = true;
 			n.physical_bytes[h] = len;
 			break;
 		case 7:
-			assert_int_equal(mem__release(&m, h, &size), n.physical[h]);
+			assert_int_equal(mem__release(&m, h, 1, &size), n.physical[h]);
 			n.physical[h] = false;
 		}
 		addr = rnd() % SPACE;
@@ -279,7 +304,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_alloc_free), cmocka_unit_test(test_overlap),
 		cmocka_unit_test(test_zero_size),  cmocka_unit_test(test_wrap),
-		cmocka_unit_test(test_physical),   cmocka_unit_test(test_random),
+		cmocka_unit_test(test_physical),   cmocka_unit_test(test_late_free),
+		cmocka_unit_test(test_random),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

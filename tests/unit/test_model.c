@@ -93,14 +93,14 @@ static void test_outcome(void **state)
 	assert_int_equal(ev->result, 0);
 }
 
-/* Calls that never returned change nothing. */
+/* Calls that never returned, or were not looked at when they did, change nothing. */
 static void test_unfinished(void **state)
 {
 	const struct event *ev;
 
 	(void)state;
 	CALL(&r, "cuMemAlloc_v2", {"dptr", 0x1000}, {"bytesize", 100});
-	for (int flags = CT_CALL_F_UNFINISHED; flags <= CT_CALL_F_ABANDONED; flags++) {
+	for (int flags = CT_CALL_F_UNFINISHED; flags <= CT_CALL_F_ENTRY_ONLY; flags *= 2) {
 		r.flags = flags;
 		ev = CALL(&r, "cuMemFree_v2", {"dptr", 0x1000});
 		assert_false(ev->has_mem || ev->has & HAS_SIZE);

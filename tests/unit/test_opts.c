@@ -91,7 +91,8 @@ static void test_defaults(void **state)
 	assert_false(o.all);
 	assert_int_equal(o.summary, TRI_UNSET);
 	assert_int_equal(o.mechanism, MECH_AUTO);
-	assert_int_equal(o.buffer_sz, OPTS_BUFFER_DEFAULT);
+	assert_int_equal(o.buffer_sz, OPTS_BUFFER_ALL);
+	assert_int_equal(parse("-p 1").buffer_sz, OPTS_BUFFER_DEFAULT);
 	assert_int_equal(o.duration_ns, 0);
 	assert_int_equal(o.jsonl.cnt + o.chrome.cnt + o.select.cnt, 0);
 }
@@ -268,12 +269,13 @@ static const struct {
 	{"--sumary", "did you mean --summary?"},
 	{"--max-event=3 --no-folow", "did you mean --no-follow?"},
 	{"--kernels", "did you mean --kernel"},
-	{"--kernel-probe=usb", "choose one of: auto fentry kprobe tracepoint"},
+	{"--kernel-probe=usb", "choose one of: auto kprobe.multi fentry kprobe tracepoint"},
 	{"-duration 3", "did you mean --duration?"},
 	{"--xyzzyxyzzy", "cudatrace --help"},
 	{"-Z", "unknown option -Z"},
 	{"-qZ", "unknown option -Z"},
-	{"--m 3", "could be any of: --max-events, --min-duration, --marker, --mechanism"},
+	{"--m 3", "could be any of: --max-events, --min-duration, --marker, --max-overhead, "
+		  "--mechanism"},
 	{"--all=yes", "--all takes no value"},
 	{"--", "COMMAND is missing after --"},
 	{"-q --", "COMMAND is missing after --"},

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /* Strict readers of option values. strtod() and friends skip blanks, take signs, hexadecimal and
  * "inf", and depend on the locale: each of these would hide a typing error. */
-#include "opts_priv.h"
+#include "units.h"
 
 #include <errno.h>
+#include <stdbool.h>
+#include <stdio.h>
 #include <string.h>
 
 static bool is_digit(char c)
@@ -84,6 +86,26 @@ int opt_read_time(const char *text, uint64_t unit_ns, uint64_t *ns)
 		return -ERANGE;
 	part = (uint64_t)((unsigned __int128)part * unit_ns / scale);
 	return __builtin_add_overflow(whole, part, ns) ? -ERANGE : 0;
+}
+
+int opt_read_percent(const char *text, double *share)
+{
+	char number[24];
+	size_t len = strlen(text);
+	uint64_t val;
+	int rc;
+
+	if (len && text[len - 1] == '%')
+		len--;
+	/* Digits and a point: what a time without a unit is too. */
+	if (!len || strspn(text, "0123456789.") != len || len >= sizeof(number))
+		return -EINVAL;
+	memcpy(number, text, len);
+	number[len] = 0;
+	rc = opt_read_time(number, 1000000, &val);
+	if (!rc)
+		*share = val / 1e8;
+	return rc;
 }
 
 int opt_read_size(const char *text, uint64_t *bytes)

@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* The memory that a call's arguments point to, as its capture spec asks for it. */
+#ifndef CT_CAPTURE_BPF_H
+#define CT_CAPTURE_BPF_H
+
+/* Where a capture is: address and length of what to read. Negative: cannot be told. */
+static __always_inline long cap_locate(const struct ct_cap *cap, const __u64 *words, __u64 *addr,
+				       __u32 *len)
+{
+	__u64 p = words[cap->arg & (CT_MAX_WORDS - 1)];
+	__u32 count = 1;
+
+	*len = cap->size;
+	if (!p)
+		return -14;
+	switch (cap->kind) {
+	case CT_CAP_PSTR:
+		if (bpf_probe_read_user(&p, sizeof(p), (void *)p))
+			return -14;
+		break;
+	case CT_CAP_ARR:
+		count = words[cap->count_arg & (CT_MAX_WORDS - 1)];
+		if (cap->flags & CT_CAP_F_COUNT_PTR) {
+			__u64 cp = words[cap->count_arg & (CT_MAX_WORDS - 1)];
+
+			count = 0;
+			if (bpf_probe_read_user(&count, sizeof(count), (void *)cp))
+				return -14;
+		}
+		break;
+	case CT_CAP_PARR:
+		if (bpf_probe_read_user(&count, sizeof(count), (void *)(p + cap->count_off)))
+			return -14;
+		if (bpf_probe_read_user(&p, sizeof(p), (void *)(p + cap->off)))
+			return -14;
+		break;
+	}
+	if (count > CT_CAP_SZ_MAX)
+		count = CT_CAP_SZ_MAX;
+	*len *= count;
+	if (*len > CT_CAP_SZ_MAX)
+		*len = CT_CAP_SZ_MAX;
+	*addr = p;
+	return p ? 0 : -14;
+}
+
+/* Reads one capture to t->out + off; returns its length or -errno. */
+static __noinline long cap_read(struct ct_thread *t, const struct ct_frame *f,
+				const struct ct_cap *cap, __u32 off)
+{
+	__u64 addr = 0;
+	__u32 len = 0;
+	long n;
+
+	if (off >= CT_OUT_SZ_MAX)
+		return -28;
+	n = cap_locate(cap, f->words, &addr, &len);
+	if (n)
+		return n;
+	if (len > CT_CAP_SZ_MAX)
+		len = CT_CAP_SZ_MAX;
+	if (cap->kind == CT_CAP_STR || cap->kind == CT_CAP_PSTR)
+		return bpf_probe_read_user_str(t->out + off, len, (void *)addr);
+	n = bpf_probe_read_user(t->out + off, len, (void *)addr);
+	return n ? n : len;
+}
+
+/* Reads what the spec asks for behind the words; returns the record's size. */
+static __always_inline __u32 call_capture(struct ct_thread *t, const struct ct_frame *f,
+					  const struct ct_spec *spec, __s32 result, __u32 off)
+{
+	struct ct_call *c = (struct ct_call *)t->out;
+	int i;
+
+	for (i = 0; i < CT_MAX_CAPS; i++) {
+		long n;
+
+		if (i >= spec->cap_cnt)
+			break;
+		if (result && spec->caps[i].flags & CT_CAP_F_ON_SUCCESS)
+			continue;
+		n = cap_read(t, f, &spec->caps[i], off);
+		c->cap_len[i] = n;
+		if (n > 0 && n <= CT_CAP_SZ_MAX)
+			off += (n + 7) & ~7u;
+	}
+	c->cap_cnt = i;
+	return off;
+}
+
+#endif /* CT_CAPTURE_BPF_H */

@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Calls that are counted and not recorded, and who decides which: the function's level (`specs`)
+ * and the process's (`pids`).
+ */
+#ifndef CT_COUNT_BPF_H
+#define CT_COUNT_BPF_H
+
+static __always_inline struct ct_count *count_get(__u32 pid, __u32 func_id)
+{
+	struct ct_count_key key = {.pid = pid, .func_id = func_id};
+	struct ct_count *c = bpf_map_lookup_elem(&counts, &key), *zero;
+	__u32 none = 0;
+
+	if (c)
+		return c;
+	zero = bpf_map_lookup_elem(&zero_count, &none);
+	if (!zero)
+		return NULL;
+	bpf_map_update_elem(&counts, &key, zero, BPF_NOEXIST);
+	return bpf_map_lookup_elem(&counts, &key);
+}
+
+/* Not static, with numbers for arguments: verified once each, not at every place they are called
+ * from. They return 1 when the table is full. */
+
+__noinline int count_returned(__u32 pid, __u32 func_id, __u64 ns, __s32 result)
+{
+	struct ct_count *c = count_get(pid, func_id);
+	__u32 i = ct_hist_index(ns);
+	__u64 max;
+
+	if (!c)
+		return 1;
+	__sync_fetch_and_add(&c->total_ns, ns);
+	if (result && result != CT_ERROR_NOT_READY)
+		__sync_fetch_and_add(&c->errors, 1);
+	max = c->max_ns;
+	/* Others may be faster; four times in a row they hardly are. */
+	for (int n = 0; n < 4 && ns > max; n++) {
+		__u64 was = __sync_val_compare_and_swap(&c->max_ns, max, ns);
+
+		if (was == max)
+			break;
+		max = was;
+	}
+	if (i < CT_HIST_CNT)
+		__sync_fetch_and_add(&c->hist[i], 1);
+	return 0;
+}
+
+__noinline int count_entered(__u32 pid, __u32 func_id)
+{
+	struct ct_count *c = count_get(pid, func_id);
+
+	if (!c)
+		return 1;
+	__sync_fetch_and_add(&c->entered, 1);
+	return 0;
+}
+
+/* flags: CT_CALL_F_ABANDONED or CT_CALL_F_UNFINISHED */
+__noinline int count_given_up(__u32 pid, __u32 func_id, __u32 flags)
+{
+	struct ct_count *c = count_get(pid, func_id);
+
+	if (!c)
+		return 1;
+	if (flags & CT_CALL_F_ABANDONED)
+		__sync_fetch_and_add(&c->abandoned, 1);
+	else
+		__sync_fetch_and_add(&c->unfinished, 1);
+	return 0;
+}
+
+static __always_inline void thread_set_level(struct ct_thread *t)
+{
+	/* Before the lookup: what changes after it raises this once more. */
+	__u32 gen = level_gen, pid = t->pid;
+	struct ct_pid *p = bpf_map_lookup_elem(&pids, &pid);
+
+	t->proc_level = p && p->level != CT_PROC_DEFAULT ? p->level : default_level;
+	t->level_gen = gen;
+}
+
+static __always_inline __u32 call_level(struct ct_thread *t, const struct ct_spec *spec)
+{
+	if (t->level_gen != level_gen)
+		thread_set_level(t);
+	if (t->proc_level == CT_PROC_OFF)
+		return CT_LEVEL_OFF;
+	if (t->proc_level == CT_PROC_METRICS && spec->level < CT_LEVEL_COUNT)
+		return CT_LEVEL_COUNT;
+	/* By chance: every Nth would be the same one each time in a program that repeats itself. */
+	if (spec->level == CT_LEVEL_SAMPLE)
+		return bpf_get_prandom_u32() < spec->sample_below ? CT_LEVEL_TRACE : CT_LEVEL_COUNT;
+	return spec->level;
+}
+
+#endif /* CT_COUNT_BPF_H */

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * The seam for calls that are counted and not recorded: how much of a function and of a process is
+ * kept, and what is kept of a counted call. All of it may change while calls are made.
+ */
+#ifndef CT_COUNT_H
+#define CT_COUNT_H
+
+#include "ct_types.h"
+
+/* How much is kept of a function's calls: ct_spec.level. */
+enum ct_level {
+	CT_LEVEL_TRACE = 0,  /* each is a record */
+	CT_LEVEL_SAMPLE = 1, /* some are, by chance; the others are counted */
+	CT_LEVEL_COUNT = 2,  /* all are counted */
+	CT_LEVEL_OFF = 3,    /* not seen */
+};
+
+/* How much is kept of a process: ct_pid.level. */
+enum ct_proc_level {
+	CT_PROC_DEFAULT = 0, /* as the processes that have no level of their own */
+	CT_PROC_TRACE = 1,   /* what the functions' levels say */
+	CT_PROC_METRICS = 2, /* all calls are counted, none is a record */
+	CT_PROC_OFF = 3,     /* not seen */
+};
+
+/* Durations: below 128 ns, then four buckets for each power of two up to 2^40 ns (18 minutes). */
+#define CT_HIST_LOG_MIN 7
+#define CT_HIST_LOG_MAX 40
+#define CT_HIST_CNT	(1 + 4 * (CT_HIST_LOG_MAX - CT_HIST_LOG_MIN))
+
+static inline __u32 ct_hist_index(__u64 ns)
+{
+	__u64 x = ns;
+	__u32 log = 0, i;
+
+	/* clang has no instruction for this on the BPF side. */
+	if (x >> 32)
+		log += 32, x >>= 32;
+	if (x >> 16)
+		log += 16, x >>= 16;
+	if (x >> 8)
+		log += 8, x >>= 8;
+	if (x >> 4)
+		log += 4, x >>= 4;
+	if (x >> 2)
+		log += 2, x >>= 2;
+	log += x >> 1;
+	if (log < CT_HIST_LOG_MIN)
+		return 0;
+	i = 1 + 4 * (log - CT_HIST_LOG_MIN) + ((ns >> (log - 2)) & 3);
+	return i < CT_HIST_CNT ? i : CT_HIST_CNT - 1;
+}
+
+/* Shortest duration of a bucket, in nanoseconds. */
+static inline __u64 ct_hist_floor(__u32 i)
+{
+	return i ? (4ull + (i - 1) % 4) << (CT_HIST_LOG_MIN - 2 + (i - 1) / 4) : 0;
+}
+
+/* Key of the `counts` map. */
+struct ct_count_key {
+	__u32 pid;
+	__u32 func_id;
+};
+
+/* Counted calls of one function by one process; value of the `counts` map. Added to atomically. */
+struct ct_count {
+	__u64 errors;  /* of the calls that returned, failed */
+	__u64 entered; /* whose return was not looked at: in none of the others */
+	__u64 unfinished, abandoned;
+	__u64 total_ns, max_ns;
+	__u64 hist[CT_HIST_CNT]; /* their sum is the number of calls that returned */
+};
+_Static_assert(sizeof(struct ct_count) == 48 + 8 * CT_HIST_CNT, "ct_count is part of the ABI");
+
+/* No failure: the answer of cuStreamQuery and cuEventQuery while work is pending. */
+#define CT_ERROR_NOT_READY 600
+
+#endif /* CT_COUNT_H */

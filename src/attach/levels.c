@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#include "levels.h"
+
+#include "attach_priv.h"
+
+#include "decode/value.h"
+#include "util/log.h"
+
+#include <bpf/bpf.h>
+#include <errno.h>
+#include <string.h>
+
+static int set_spec(struct attach *a, uint32_t id, const struct ct_spec *spec)
+{
+	int ret = bpf_map__update_elem(a->skel->maps.specs, &id, sizeof(id), spec, sizeof(*spec),
+				       BPF_ANY);
+
+	if (ret)
+		err("cannot fill the BPF map of functions: %s", strerror(-ret));
+	return ret;
+}
+
+int levels__fill(struct attach *a)
+{
+	for (; a->spec_cnt < fnset__cnt(a->fns); a->spec_cnt++) {
+		struct ct_spec spec;
+		int ret;
+
+		cuda_fn_spec(fnset__fn(a->fns, a->spec_cnt), &spec);
+		if (fnset__is_marked(a->fns, FNSET_COUNT, a->spec_cnt))
+			spec.level = CT_LEVEL_COUNT;
+		if (fnset__is_marked(a->fns, FNSET_NO_RETURN, a->spec_cnt))
+			spec.flags |= CT_SPEC_F_NO_RETURN;
+		ret = set_spec(a, a->spec_cnt, &spec);
+		if (ret)
+			return ret;
+	}
+	return 0;
+}
+
+static int get_spec(struct attach *a, uint32_t id, struct ct_spec *spec)
+{
+	if (id >= a->spec_cnt)
+		return -ENOENT;
+	return bpf_map__lookup_elem(a->skel->maps.specs, &id, sizeof(id), spec, sizeof(*spec), 0);
+}
+
+int levels__set_fn(struct attach *a, unsigned func_id, const struct fn_level *l)
+{
+	struct ct_spec spec;
+	int ret = get_spec(a, func_id, &spec);
+
+	if (ret)
+		return ret;
+	spec.level = l->level;
+	spec.sample_below = l->one_of > 1 ? UINT32_MAX / l->one_of : UINT32_MAX;
+	spec.flags &= ~CT_SPEC_F_NO_RETURN;
+	/* Where no return program is attached, none can be switched on. */
+	if (l->no_return || fnset__is_marked(a->fns, FNSET_NO_RETURN, func_id))
+		spec.flags |= CT_SPEC_F_NO_RETURN;
+	return set_spec(a, func_id, &spec);
+}
+
+int levels__get_fn(struct attach *a, unsigned func_id, struct fn_level *l)
+{
+	struct ct_spec spec;
+	int ret = get_spec(a, func_id, &spec);
+
+	if (ret)
+		return ret;
+	*l = (struct fn_level){
+		.level = spec.level,
+		.one_of = spec.sample_below ? UINT32_MAX / spec.sample_below : 1,
+		.no_return = spec.flags & CT_SPEC_F_NO_RETURN,
+	};
+	return 0;
+}
+
+int levels__set_proc(struct attach *a, pid_t pid, enum ct_proc_level level)
+{
+	uint32_t key = pid;
+	struct ct_pid val = {0};
+	int ret;
+
+	bpf_map__lookup_elem(a->skel->maps.pids, &key, sizeof(key), &val, sizeof(val), 0);
+	val.level = level;
+	ret = bpf_map__update_elem(a->skel->maps.pids, &key, sizeof(key), &val, sizeof(val),
+				   BPF_ANY);
+	__atomic_add_fetch(&a->skel->data->level_gen, 1, __ATOMIC_RELEASE);
+	return ret;
+}
+
+void levels__set_default(struct attach *a, enum ct_proc_level level)
+{
+	a->skel->data->default_level = level;
+	__atomic_add_fetch(&a->skel->data->level_gen, 1, __ATOMIC_RELEASE);
+}
+
+void levels__read(struct attach *a, levels_fn fn, void *ctx)
+{
+	int fd = bpf_map__fd(a->skel->maps.counts);
+	struct ct_count_key key, next;
+	struct ct_count c;
+	bool first = true;
+
+	while (!bpf_map_get_next_key(fd, first ? NULL : &key, &next)) {
+		first = false;
+		key = next;
+		if (!bpf_map_lookup_elem(fd, &key, &c))
+			fn(ctx, key.pid, key.func_id, &c);
+	}
+}
+
+void levels__take(struct attach *a, pid_t pid, levels_fn fn, void *ctx)
+{
+	int fd = bpf_map__fd(a->skel->maps.counts);
+	struct ct_count c;
+
+	for (uint32_t id = 0; id < a->spec_cnt; id++) {
+		struct ct_count_key key = {.pid = pid, .func_id = id};
+
+		if (bpf_map_lookup_elem(fd, &key, &c))
+			continue;
+		fn(ctx, pid, id, &c);
+		bpf_map_delete_elem(fd, &key);
+	}
+}
+
+struct in_flight {
+	levels_fn fn;
+	void *ctx;
+};
+
+static void send_counted(uint32_t tid, struct ct_thread *t, void *ctx)
+{
+	static const struct ct_count one = {.unfinished = 1};
+	struct in_flight *f = ctx;
+
+	(void)tid;
+	for (unsigned i = 0; i < t->depth && i < CT_MAX_DEPTH; i++)
+		if (t->frames[i].flags & CT_FRAME_F_COUNTED)
+			f->fn(f->ctx, t->pid, t->frames[i].func_id, &one);
+}
+
+void levels__unfinished(struct attach *a, levels_fn fn, void *ctx)
+{
+	struct in_flight f = {fn, ctx};
+
+	attach__each_thread(a, send_counted, &f);
+}

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * How much is kept of each function's calls and of each process (include/ct_count.h says what the
+ * levels are), and the counts of calls that were no records. All of it while calls are made.
+ */
+#ifndef ATTACH_LEVELS_H
+#define ATTACH_LEVELS_H
+
+#include "attach.h"
+
+struct fn_level {
+	enum ct_level level;
+	uint32_t one_of; /* CT_LEVEL_SAMPLE: one of so many calls is a record */
+	bool no_return;	 /* only entries are seen: cheaper, no durations, no results */
+};
+
+/* 0, or -errno: -ENOENT when no function has this id. The change is seen by the next call. */
+int levels__set_fn(struct attach *a, unsigned func_id, const struct fn_level *l);
+int levels__get_fn(struct attach *a, unsigned func_id, struct fn_level *l);
+
+/* A process and the children that it makes from now on. It may be one that is not traced yet; when
+ * only some processes are traced this adds it to them. */
+int levels__set_proc(struct attach *a, pid_t pid, enum ct_proc_level level);
+/* Of all processes that have no level of their own; not CT_PROC_DEFAULT. */
+void levels__set_default(struct attach *a, enum ct_proc_level level);
+
+/* Calls that returned. */
+static inline uint64_t ct_count_calls(const struct ct_count *c)
+{
+	uint64_t sum = 0;
+
+	for (unsigned i = 0; i < CT_HIST_CNT; i++)
+		sum += c->hist[i];
+	return sum;
+}
+
+/* Gets one process's counts of one function. They only grow, until levels__take(). */
+typedef void (*levels_fn)(void *ctx, uint32_t pid, uint32_t func_id, const struct ct_count *c);
+void levels__read(struct attach *a, levels_fn fn, void *ctx);
+/* The same of one process, which has ended, and makes room for others. */
+void levels__take(struct attach *a, pid_t pid, levels_fn fn, void *ctx);
+/* After attach__detach(): counted calls that have not returned, one at a time. */
+void levels__unfinished(struct attach *a, levels_fn fn, void *ctx);
+
+#endif /* ATTACH_LEVELS_H */

@@ -1,0 +1,330 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "budget.h"
+
+#include "decode/value.h"
+#include "util/log.h"
+
+#define HASH_NONFATAL_OOM 1
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+#include <uthash.h>
+
+/* How often spending is looked at. */
+#define PERIOD_NS 250000000ull
+/* A function goes back up when what it then costs leaves this much of the budget... */
+#define ROOM 0.7
+/* ...and it has been down this long; each fall doubles it. */
+#define HOLD_NS	    1000000000ull
+#define HOLD_NS_MAX 32000000000ull
+
+struct thread_use {
+	uint32_t tid;
+	double spent_ns; /* so far */
+	bool seen;
+	UT_hash_handle hh;
+};
+
+/* From dear to cheap. */
+enum step { STEP_TRACE, STEP_SAMPLE_10, STEP_SAMPLE_100, STEP_COUNT, STEP_ENTRIES, STEP_CNT };
+
+static const struct fn_level levels[STEP_CNT] = {
+	[STEP_TRACE] = {.level = CT_LEVEL_TRACE, .one_of = 1},
+	[STEP_SAMPLE_10] = {.level = CT_LEVEL_SAMPLE, .one_of = 10},
+	[STEP_SAMPLE_100] = {.level = CT_LEVEL_SAMPLE, .one_of = 100},
+	[STEP_COUNT] = {.level = CT_LEVEL_COUNT, .one_of = 1},
+	[STEP_ENTRIES] = {.level = CT_LEVEL_COUNT, .one_of = 1, .no_return = true},
+};
+
+static const char *const step_names[STEP_CNT] = {"trace", "sample 1/10", "sample 1/100", "count",
+						 "count entries"};
+
+struct fn_use {
+	uint64_t recorded;	      /* by events, so far */
+	uint64_t counted;	      /* by the kernel side, so far */
+	uint64_t was, rate;	      /* calls before, and in the last period */
+	uint64_t changed_ns, hold_ns; /* when its level was changed; how long it stays down */
+	uint8_t step, first_step;     /* first: what the command line says */
+};
+
+struct budget {
+	struct budget_opts o;
+	struct fn_use fns[CT_MAX_FUNCS];
+	struct thread_use *threads;
+	uint64_t last_ns, took_ns; /* the last period's end and length */
+	double share;		   /* of the busiest thread, in the last period */
+	double spent_ns;	   /* by all threads in that */
+	bool said;		   /* that it cannot be kept */
+};
+
+struct budget *budget__new(const struct budget_opts *o)
+{
+	struct budget *b = calloc(1, sizeof(*b));
+
+	if (!b)
+		return NULL;
+	b->o = *o;
+	for (unsigned id = 0; id < CT_MAX_FUNCS; id++) {
+		bool no_return = fnset__is_marked(o->fns, FNSET_NO_RETURN, id);
+
+		if (fnset__is_marked(o->fns, FNSET_COUNT, id))
+			b->fns[id].step = no_return ? STEP_ENTRIES : STEP_COUNT;
+		b->fns[id].first_step = b->fns[id].step;
+		b->fns[id].hold_ns = HOLD_NS;
+	}
+	return b;
+}
+
+void budget__free(struct budget *b)
+{
+	struct thread_use *t, *next;
+
+	if (!b)
+		return;
+	HASH_ITER (hh, b->threads, t, next) {
+		HASH_DEL(b->threads, t);
+		free(t);
+	}
+	free(b);
+}
+
+void budget__call(struct budget *b, const struct event *ev)
+{
+	int id = fnset__id_of(b->o.fns, ev->fn);
+
+	if (id >= 0)
+		b->fns[id].recorded++;
+}
+
+/* What a call costs at a step. */
+static double cost_at(const struct budget *b, enum step step)
+{
+	const struct attach_cost *c = &b->o.cost;
+
+	switch (step) {
+	case STEP_TRACE:
+		return c->record;
+	case STEP_SAMPLE_10:
+		return c->count + (c->record - c->count) / 10;
+	case STEP_SAMPLE_100:
+		return c->count + (c->record - c->count) / 100;
+	case STEP_COUNT:
+		return c->count;
+	default:
+		return c->entry_count ? c->entry_count : c->count;
+	}
+}
+
+static double thread_spent(const struct budget *b, const struct ct_thread *t)
+{
+	const struct attach_cost *c = &b->o.cost;
+	uint64_t counted = t->stats[CT_STAT_COUNTED], entries = t->stats[CT_STAT_ENTRIES];
+	uint64_t entry_only = t->stats[CT_STAT_ENTRY_ONLY];
+
+	/* Which of the entries without a return were counted is not kept: those that --no-return
+	 * names are few kinds, those that the budget looks at so are all counted. */
+	if (entry_only > counted)
+		entry_only = counted;
+	return (entries - counted) * c->record + (counted - entry_only) * c->count +
+	       entry_only * cost_at(b, STEP_ENTRIES);
+}
+
+struct look {
+	struct budget *b;
+	double busiest_ns;
+};
+
+static void look_at_thread(uint32_t tid, struct ct_thread *t, void *ctx)
+{
+	double spent = thread_spent(((struct look *)ctx)->b, t), now;
+	struct look *l = ctx;
+	struct thread_use *u;
+
+	HASH_FIND(hh, l->b->threads, &tid, sizeof(tid), u);
+	if (!u) {
+		u = calloc(1, sizeof(*u));
+		if (!u)
+			return;
+		u->tid = tid;
+		HASH_ADD(hh, l->b->threads, tid, sizeof(u->tid), u);
+	}
+	/* Less than before: another thread with the same number. */
+	now = spent >= u->spent_ns ? spent - u->spent_ns : spent;
+	u->spent_ns = spent;
+	u->seen = true;
+	l->b->spent_ns += now;
+	if (now > l->busiest_ns)
+		l->busiest_ns = now;
+}
+
+static void look_at_count(void *ctx, uint32_t pid, uint32_t func_id, const struct ct_count *c)
+{
+	struct budget *b = ctx;
+
+	(void)pid;
+	if (func_id < CT_MAX_FUNCS)
+		b->fns[func_id].counted += ct_count_calls(c) + c->entered;
+}
+
+static void look(struct budget *b)
+{
+	struct look l = {.b = b};
+	struct thread_use *t, *next;
+
+	b->spent_ns = 0;
+	attach__each_thread(b->o.att, look_at_thread, &l);
+	HASH_ITER (hh, b->threads, t, next) {
+		if (!t->seen) {
+			HASH_DEL(b->threads, t);
+			free(t);
+			continue;
+		}
+		t->seen = false;
+	}
+	b->share = l.busiest_ns / b->took_ns;
+	for (unsigned id = 0; id < fnset__cnt(b->o.fns); id++)
+		b->fns[id].counted = 0;
+	levels__read(b->o.att, look_at_count, b);
+	for (unsigned id = 0; id < fnset__cnt(b->o.fns); id++) {
+		struct fn_use *f = &b->fns[id];
+		uint64_t calls = f->recorded + f->counted;
+
+		/* Fewer than before: counts of processes that have ended. */
+		f->rate = calls > f->was ? calls - f->was : 0;
+		f->was = calls;
+	}
+}
+
+static void set_step(struct budget *b, unsigned id, enum step step, uint64_t now_ns)
+{
+	const struct cuda_fn *fn = fnset__fn(b->o.fns, id);
+	struct fn_use *f = &b->fns[id];
+	struct event ev = {
+		.kind = EVENT_TRACER,
+		.type = TYPE_TRACER,
+		.op = "level",
+		.name = fn->symbol,
+		.pid = getpid(),
+		.tid = getpid(),
+		.comm = "cudatrace",
+		.start_ns = now_ns,
+		.end_ns = now_ns,
+		.level_from = step_names[f->step],
+		.level_to = step_names[step],
+	};
+	char why[160];
+
+	snprintf(why, sizeof(why),
+		 "tracing takes %.2f %% of the busiest thread's time, %s %.2f %%; %.0f calls/s",
+		 b->share * 100, step > f->step ? "more than" : "of", b->o.max_share * 100,
+		 f->rate * 1e9 / b->took_ns);
+	ev.note = why;
+	if (levels__set_fn(b->o.att, id, &levels[step]))
+		return;
+	dbg("%s: %s to %s: %s", ev.name, ev.level_from, ev.level_to, why);
+	if (step > f->step && f->changed_ns && f->hold_ns < HOLD_NS_MAX)
+		f->hold_ns *= 2;
+	f->step = step;
+	f->changed_ns = now_ns;
+	b->o.fn(b->o.ctx, &ev);
+}
+
+/* What of b->spent_ns a function would save at a step, or cost more. What was measured may say that
+ * a step saves nothing, by chance: it is worth a try. */
+static double change(const struct budget *b, const struct fn_use *f, enum step to)
+{
+	double each = cost_at(b, to) - cost_at(b, f->step);
+
+	return f->rate * (to > f->step && each > -1 ? -1 : each);
+}
+
+/* Without its records the model would know kernels by no name, or memory for free that is not. */
+static bool is_needed(const struct budget *b, unsigned id)
+{
+	struct ct_spec spec;
+
+	cuda_fn_spec(fnset__fn(b->o.fns, id), &spec);
+	return spec.flags & CT_SPEC_F_KEEP;
+}
+
+/* Two steps down there are: counted, and counted at the entry. */
+static enum step below(const struct fn_use *f)
+{
+	return f->step < STEP_COUNT ? STEP_COUNT : STEP_ENTRIES;
+}
+
+static int most_saved(const struct budget *b)
+{
+	double most = 0;
+	int best = -1;
+
+	for (unsigned id = 0; id < fnset__cnt(b->o.fns); id++) {
+		const struct fn_use *f = &b->fns[id];
+		double saved = -change(b, f, below(f));
+
+		/* Counting all of them comes first: it loses less. */
+		if (f->step == STEP_COUNT)
+			saved /= 1000;
+		if (saved <= most || f->step == STEP_ENTRIES || is_needed(b, id))
+			continue;
+		most = saved;
+		best = id;
+	}
+	return best;
+}
+
+static void spend_less(struct budget *b, uint64_t now_ns)
+{
+	double left = b->spent_ns;
+
+	while (left > 0 && b->share * left / b->spent_ns > b->o.max_share) {
+		int id = most_saved(b);
+
+		if (id < 0) {
+			if (!b->said)
+				warn("--max-overhead: tracing takes %.1f %% of the busiest thread's time, "
+				     "and less is not to be had: leave functions out with -e",
+				     b->share * 100);
+			b->said = true;
+			return;
+		}
+		left += change(b, &b->fns[id], below(&b->fns[id]));
+		set_step(b, id, below(&b->fns[id]), now_ns);
+	}
+}
+
+/* One function, one step: what it does to the whole is seen in the next period. */
+static void spend_more(struct budget *b, uint64_t now_ns)
+{
+	for (unsigned id = 0; id < fnset__cnt(b->o.fns); id++) {
+		struct fn_use *f = &b->fns[id];
+		double room;
+
+		if (f->step == f->first_step || now_ns - f->changed_ns < f->hold_ns)
+			continue;
+		for (enum step to = f->first_step; to < f->step; to++) {
+			/* A period without a call says nothing of a share. */
+			room = b->spent_ns ? 1 + change(b, f, to) / b->spent_ns : 1;
+			if (b->share * room > b->o.max_share * ROOM)
+				continue;
+			set_step(b, id, to, now_ns);
+			return;
+		}
+	}
+}
+
+void budget__tick(struct budget *b, uint64_t now_ns)
+{
+	if (!b->last_ns)
+		b->last_ns = now_ns;
+	b->took_ns = now_ns - b->last_ns;
+	if (b->took_ns < PERIOD_NS)
+		return;
+	b->last_ns = now_ns;
+	look(b);
+	if (b->share > b->o.max_share)
+		spend_less(b, now_ns);
+	else
+		spend_more(b, now_ns);
+}

@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* The daemon's configuration: docs/DAEMON.md. Read from YAML by libyaml; each value has one row in
+ * config.c, which --set uses too. */
+#ifndef DAEMON_CONFIG_H
+#define DAEMON_CONFIG_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "util/zfile.h"
+
+enum proc_level { LEVEL_OFF, LEVEL_METRICS, LEVEL_TRACE, LEVEL_SAMPLED, LEVEL_CNT };
+const char *proc_level_name(enum proc_level l);
+/* -1: there is no such level. */
+int proc_level_by_name(const char *name);
+
+/* When something happens to a process. */
+struct trigger {
+	bool error, xid;
+	uint64_t sync_longer_ns; /* 0: no */
+	uint64_t memory_above;	 /* live device memory in bytes; 0: no */
+};
+
+/* Patterns are globs (fnmatch); NULL: anything. */
+struct rule {
+	char *user, *command, *cgroup, *container, *pod, *namespace;
+	enum proc_level level;
+	unsigned line;
+};
+
+struct config {
+	enum proc_level level;
+	struct rule *rules;
+	unsigned rule_cnt;
+	struct {
+		uint64_t trace_ns, every_ns, cooldown_ns;
+		struct trigger on;
+	} sample;
+	struct {
+		char *functions;
+		bool kernel;
+		uint64_t buffer_size;
+	} trace;
+	struct {
+		char *directory, *on_rotate;
+		uint64_t rotate_size, rotate_age_ns, total_size;
+		enum compression compress;
+	} files;
+	struct {
+		uint64_t keep_ns, memory;
+		struct trigger on;
+	} recorder;
+	struct {
+		char *listen;
+		bool memory;
+		uint64_t max_series;
+	} metrics;
+	struct {
+		char *endpoint;
+		uint64_t slow_call_ns, interval_ns, queue;
+	} otlp;
+	struct {
+		char *socket, *group;
+	} ctl;
+};
+
+/* What was wrong: lines "FILE:LINE: KEY: what; how to do it right", one after the other. */
+struct config_errors {
+	char text[4096];
+	unsigned cnt;
+};
+
+/* Defaults. NULL: out of memory. */
+struct config *config__new(void);
+void config__free(struct config *c);
+/* Adds what the file says. false: something is wrong (errors); c is partly filled then. */
+bool config__read_file(struct config *c, const char *path, struct config_errors *errors);
+bool config__read_text(struct config *c, const char *name, const char *text, size_t len,
+		       struct config_errors *errors);
+/* KEY=VALUE of --set. */
+bool config__set(struct config *c, const char *assignment, struct config_errors *errors);
+/* What only all values together can say; to be called last. */
+bool config__check(const struct config *c, const char *name, struct config_errors *errors);
+/* The keys of the file, one a line with its value: what is in force. */
+void config__print(const struct config *c,
+		   void (*line)(void *ctx, const char *key, const char *val), void *ctx);
+
+#endif /* DAEMON_CONFIG_H */

@@ -1,0 +1,315 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "metrics.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define HASH_NONFATAL_OOM 1
+#include <uthash.h>
+
+#include "decode/nv/nv_decode.h"
+#include "metrics_priv.h"
+
+static void *get(void **table_entry, size_t size)
+{
+	if (!*table_entry)
+		*table_entry = calloc(1, size);
+	return *table_entry;
+}
+
+/* Finds or makes the entry of a table that is keyed by a pointer; NULL when there is no room. */
+#define BY_PTR(m, t, head, type, field, ptr)                                                       \
+	({                                                                                         \
+		type *e_;                                                                          \
+		const void *key_ = (ptr);                                                          \
+		HASH_FIND_PTR((t)->head, &key_, e_);                                               \
+		if (!e_ && take_series(m, t) && (e_ = calloc(1, sizeof(*e_)))) {                   \
+			e_->field = (ptr);                                                         \
+			HASH_ADD_PTR((t)->head, field, e_);                                        \
+		}                                                                                  \
+		e_;                                                                                \
+	})
+
+/* One series more. Past the limit new ones are left out, and counted. */
+static bool take_series(struct metrics *m, struct metrics_target *t)
+{
+	(void)t;
+	if (m->series >= m->max_series) {
+		m->left_out++;
+		return false;
+	}
+	m->series++;
+	return true;
+}
+
+struct metrics *metrics__new(uint64_t max_series)
+{
+	struct metrics *m = calloc(1, sizeof(*m));
+
+	if (!m)
+		return NULL;
+	m->max_series = max_series;
+	m->others.key.command = m->others_name;
+	strcpy(m->others_name, "(others)");
+	m->others.key.namespace = m->others.key.pod = m->others.key.container = "";
+	return m;
+}
+
+static void free_target(struct metrics_target *t)
+{
+	struct fn_metrics *f, *f2;
+	struct error_metrics *e, *e2;
+	struct cmd_metrics *c, *c2;
+
+	HASH_ITER (hh, t->fns, f, f2) {
+		HASH_DEL(t->fns, f);
+		free(f);
+	}
+	HASH_ITER (hh, t->errors, e, e2) {
+		HASH_DEL(t->errors, e);
+		free(e);
+	}
+	HASH_ITER (hh, t->cmds, c, c2) {
+		HASH_DEL(t->cmds, c);
+		free(c);
+	}
+	for (int i = 0; i < CLASS_CNT; i++)
+		free(t->durations[i]);
+}
+
+void metrics__free(struct metrics *m)
+{
+	struct metrics_target *t, *next;
+
+	if (!m)
+		return;
+	HASH_ITER (hh, m->targets, t, next) {
+		HASH_DEL(m->targets, t);
+		free_target(t);
+		free(t->text);
+		free(t);
+	}
+	free_target(&m->others);
+	free(m);
+}
+
+/* Which of the labels name a target. In a pod the container's id changes at each restart, its name
+ * does not. */
+static struct target_key key_of(const struct labels *l, const char *comm)
+{
+	return (struct target_key){
+		.namespace = l->namespace,
+		.pod = l->pod[0] ? l->pod : l->pod_uid,
+		.container = l->container_name[0] ? l->container_name : l->container,
+		.command = comm,
+	};
+}
+
+/* The texts one after the other, each with its NUL: the key of the table. */
+static char *pack(struct target_key *k, size_t *len)
+{
+	const char **parts[] = {&k->namespace, &k->pod, &k->container, &k->command};
+	char *text, *p;
+
+	*len = 0;
+	for (int i = 0; i < 4; i++)
+		*len += strlen(*parts[i]) + 1;
+	text = p = malloc(*len);
+	for (int i = 0; text && i < 4; i++) {
+		size_t n = strlen(*parts[i]) + 1;
+
+		memcpy(p, *parts[i], n);
+		*parts[i] = p;
+		p += n;
+	}
+	return text;
+}
+
+static struct metrics_target *make_target(struct metrics *m, struct target_key key)
+{
+	struct metrics_target *t;
+	size_t len;
+
+	if (m->series + SERIES_OF_A_TARGET > m->max_series)
+		return NULL;
+	t = calloc(1, sizeof(*t));
+	if (!t)
+		return NULL;
+	t->key = key;
+	t->text = pack(&t->key, &len);
+	if (!t->text) {
+		free(t);
+		return NULL;
+	}
+	HASH_ADD_KEYPTR(hh, m->targets, t->text, len, t);
+	m->series += SERIES_OF_A_TARGET;
+	return t;
+}
+
+struct metrics_target *metrics__get(struct metrics *m, const struct labels *l, const char *comm)
+{
+	struct target_key key = key_of(l, comm);
+	struct metrics_target *t = NULL;
+	size_t len;
+	char *text = pack(&key, &len);
+
+	if (text) {
+		HASH_FIND(hh, m->targets, text, len, t);
+		t = t ?: make_target(m, key);
+		free(text);
+	}
+	t = t ?: &m->others;
+	t->processes++;
+	return t;
+}
+
+void metrics__put(struct metrics *m, struct metrics_target *t)
+{
+	(void)m;
+	if (t->processes)
+		t->processes--;
+}
+
+static struct hist *duration_of(struct metrics_target *t, enum cuda_class class)
+{
+	return get((void **)&t->durations[class], sizeof(struct hist));
+}
+
+/* The classic histogram has a bucket for each factor of four: every one of its limits is a limit of
+ * the fine one too, so nothing is estimated. */
+static unsigned bucket_of(uint64_t ns)
+{
+	unsigned i = 0;
+
+	while (i < BUCKET_CNT && ns >= BUCKET_NS(i))
+		i++;
+	return i;
+}
+
+static void add_error(struct metrics *m, struct metrics_target *t, const struct cuda_fn *fn,
+		      int32_t code, uint64_t n)
+{
+	struct error_key key;
+	struct error_metrics *e;
+
+	memset(&key, 0, sizeof(key));
+	key.fn = fn;
+	key.code = code;
+	HASH_FIND(hh, t->errors, &key, sizeof(key), e);
+	if (!e) {
+		if (!take_series(m, t) || !(e = calloc(1, sizeof(*e))))
+			return;
+		e->key = key;
+		HASH_ADD(hh, t->errors, key, sizeof(e->key), e);
+	}
+	e->cnt += n;
+}
+
+static void on_call(struct metrics *m, struct metrics_target *t, const struct event *ev)
+{
+	struct fn_metrics *f = BY_PTR(m, t, fns, struct fn_metrics, fn, ev->fn);
+	uint64_t ns = event_duration_ns(ev);
+	struct hist *h;
+
+	if (f)
+		f->calls++;
+	if (ev->unfinished || ev->abandoned || ev->entry_only)
+		return;
+	h = duration_of(t, ev->fn->class);
+	if (h) {
+		h->cnt[bucket_of(ns)]++;
+		h->sum_ns += ns;
+	}
+	if (ev->is_error) {
+		add_error(m, t, ev->fn, ev->result, 1);
+		return;
+	}
+	if (ev->has & HAS_LAUNCH) {
+		t->launches += !ev->launch.capturing;
+		t->nodes += ev->launch.capturing;
+	} else if (ev->fn->op == OP_GRAPH_LAUNCH) {
+		t->graph_launches++;
+	}
+	if (ev->type == TYPE_TRANSFER && ev->has & HAS_SIZE && ev->has & HAS_DIR)
+		t->bytes[ev->dir] += ev->size;
+}
+
+static void on_driver(struct metrics *m, struct metrics_target *t, const struct event *ev)
+{
+	struct cmd_metrics *c;
+
+	if (strcmp(ev->op, "ioctl"))
+		return;
+	HASH_FIND_STR(t->cmds, ev->name, c);
+	if (!c) {
+		if (!take_series(m, t) || !(c = calloc(1, sizeof(*c))))
+			return;
+		strncpy(c->name, ev->name, sizeof(c->name) - 1);
+		HASH_ADD_STR(t->cmds, name, c);
+	}
+	c->cnt++;
+	c->total_ns += event_duration_ns(ev);
+}
+
+static void on_xid(struct metrics *m, const struct event *ev)
+{
+	unsigned i = 0;
+
+	while (i < m->xid_cnt && m->xids[i].number != ev->number)
+		i++;
+	if (i == METRICS_XIDS)
+		return;
+	if (i == m->xid_cnt)
+		m->xids[m->xid_cnt++].number = ev->number;
+	m->xids[i].cnt++;
+}
+
+void metrics__event(struct metrics *m, struct metrics_target *t, const struct event *ev)
+{
+	if (ev->kind == EVENT_XID)
+		on_xid(m, ev);
+	else if (t && ev->kind == EVENT_CALL && ev->fn)
+		on_call(m, t, ev);
+	else if (t && ev->kind == EVENT_DRIVER)
+		on_driver(m, t, ev);
+}
+
+void metrics__counts(struct metrics *m, struct metrics_target *t, const struct cuda_fn *fn,
+		     const struct ct_count *delta)
+{
+	struct fn_metrics *f = BY_PTR(m, t, fns, struct fn_metrics, fn, fn);
+	struct hist *h = duration_of(t, fn->class);
+	uint64_t calls = 0;
+
+	for (unsigned i = 0; i < CT_HIST_CNT; i++) {
+		calls += delta->hist[i];
+		if (h && delta->hist[i])
+			h->cnt[bucket_of(ct_hist_floor(i))] += delta->hist[i];
+	}
+	if (h)
+		h->sum_ns += delta->total_ns;
+	calls += delta->entered + delta->unfinished + delta->abandoned;
+	if (f)
+		f->calls += calls;
+	if (delta->errors)
+		add_error(m, t, fn, METRICS_ANY_ERROR, delta->errors);
+	/* A failed launch ran nothing. */
+	calls -= delta->errors < calls ? delta->errors : calls;
+	if (fn->op == OP_LAUNCH || fn->op == OP_LAUNCH_EX || fn->op == OP_LAUNCH_COOP ||
+	    fn->op == OP_LAUNCH_GRID)
+		t->launches += calls;
+	else if (fn->op == OP_GRAPH_LAUNCH)
+		t->graph_launches += calls;
+}
+
+void metrics__memory(struct metrics_target *t, const struct mem_totals *before,
+		     const struct mem_totals *now)
+{
+	t->mem[0] += now->device_bytes - before->device_bytes;
+	t->mem[1] += now->host_bytes - before->host_bytes;
+	t->mem[2] += now->managed_bytes - before->managed_bytes;
+	for (int i = 0; i < 3; i++) {
+		if (t->mem[i] > t->peak[i])
+			t->peak[i] = t->mem[i];
+	}
+}

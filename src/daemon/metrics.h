@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * What the daemon counts, and how it is shown to Prometheus. Counts belong to a *target*: the
+ * processes of one container, or those of one command outside of containers; a process id is no
+ * label, so restarts make no new series. Counters of a target go on when its processes end.
+ */
+#ifndef DAEMON_METRICS_H
+#define DAEMON_METRICS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "ct_abi.h"
+#include "ct_count.h"
+#include "labels.h"
+#include "model/event.h"
+#include "rotate.h"
+
+struct metrics;
+struct metrics_target;
+struct out;
+
+/* What belongs to no target. */
+struct metrics_self {
+	const char *version, *driver_version;
+	double cpu_seconds, start_time; /* of the daemon; since the epoch */
+	uint64_t rss_bytes, fds;
+	uint64_t drops[CT_DROP_CNT];
+	uint64_t processes[4]; /* traced now, by enum proc_level */
+	uint64_t bursts;
+	struct rotate_stats files;
+	uint64_t recorder_lines, recorder_bytes, dumps;
+	uint64_t otlp_sent, otlp_failed, otlp_dropped, otlp_queued;
+	uint64_t reloads, reload_failures;
+};
+
+/* max_series: when that many are in use, new targets are put together as "(others)". NULL: out of
+ * memory. */
+struct metrics *metrics__new(uint64_t max_series);
+void metrics__free(struct metrics *m);
+
+/* The target that a process belongs to; there are as many processes in it as it was asked for less
+ * those that were put back. Never NULL. */
+struct metrics_target *metrics__get(struct metrics *m, const struct labels *l, const char *comm);
+void metrics__put(struct metrics *m, struct metrics_target *t);
+
+/* An event of a traced process. */
+void metrics__event(struct metrics *m, struct metrics_target *t, const struct event *ev);
+/* Counted calls of one function, since the last time. */
+void metrics__counts(struct metrics *m, struct metrics_target *t, const struct cuda_fn *fn,
+		     const struct ct_count *delta);
+/* Live memory of a process, before and now: the target's is the sum of its processes'. */
+void metrics__memory(struct metrics_target *t, const struct mem_totals *before,
+		     const struct mem_totals *now);
+
+/* Text format 0.0.4 of Prometheus. */
+void metrics__print(const struct metrics *m, const struct metrics_self *self, struct out *o);
+
+#endif /* DAEMON_METRICS_H */

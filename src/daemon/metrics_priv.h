@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* What metrics.c counts and metrics_print.c shows. */
+#ifndef DAEMON_METRICS_PRIV_H
+#define DAEMON_METRICS_PRIV_H
+
+#include "metrics.h"
+
+#include <uthash.h>
+
+/* Limits of the classic histogram: 1.024 µs, and times four up to 17.2 s. */
+#define BUCKET_CNT   13
+#define BUCKET_NS(i) (1ull << (10 + 2 * (i)))
+
+/* An error of a counted call: its code is not known. */
+#define METRICS_ANY_ERROR INT32_MIN
+#define METRICS_XIDS	  64
+/* Launches, nodes, graph launches, bytes, live and peak memory, processes, and the histograms of
+ * the usual classes. */
+#define SERIES_OF_A_TARGET 150
+
+struct hist {
+	uint64_t cnt[BUCKET_CNT + 1]; /* not cumulated; the last is beyond all limits */
+	uint64_t sum_ns;
+};
+
+struct fn_metrics {
+	const struct cuda_fn *fn;
+	uint64_t calls;
+	UT_hash_handle hh;
+};
+
+struct error_key {
+	const struct cuda_fn *fn;
+	int32_t code;
+};
+
+struct error_metrics {
+	struct error_key key;
+	uint64_t cnt;
+	UT_hash_handle hh;
+};
+
+struct cmd_metrics {
+	char name[80];
+	uint64_t cnt, total_ns;
+	UT_hash_handle hh;
+};
+
+struct target_key {
+	const char *namespace, *pod, *container, *command;
+};
+
+struct metrics_target {
+	struct target_key key; /* points into text */
+	char *text;
+	uint64_t processes;
+	struct fn_metrics *fns;
+	struct error_metrics *errors;
+	struct cmd_metrics *cmds;
+	struct hist *durations[CLASS_CNT];
+	uint64_t launches, nodes, graph_launches;
+	uint64_t bytes[COPY_DIR_PEER + 1];
+	uint64_t mem[3], peak[3]; /* device, host, managed */
+	UT_hash_handle hh;
+};
+
+struct metrics {
+	struct metrics_target *targets;
+	struct metrics_target others;
+	char others_name[16];
+	uint64_t series, max_series, left_out;
+	struct {
+		uint32_t number;
+		uint64_t cnt;
+	} xids[METRICS_XIDS];
+	unsigned xid_cnt;
+};
+
+#endif /* DAEMON_METRICS_PRIV_H */

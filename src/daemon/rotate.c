@@ -1,0 +1,466 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "rotate.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "util/log.h"
+#include "util/out.h"
+
+#define SEC_NS	    1000000000ull
+#define RETRY_NS    (10 * SEC_NS)
+#define BACKOFF_MAX (300 * SEC_NS)
+#define FLUSH_NS    SEC_NS
+#define NAME_SZ	    128
+#define PREFIX	    "trace-"
+#define PART	    ".part"
+#define PENDING_DIR "pending"
+
+struct rotate {
+	struct rotate_opts o;
+	struct rotate_stats s;
+	int dir_fd, pending_fd; /* -1: not there now */
+	struct zfile *z;
+	struct out *scratch;
+	char name[NAME_SZ]; /* of the open file, without .part */
+	unsigned seq;
+	uint64_t file_lines, opened_ns, flushed_ns, retry_ns;
+	uint64_t closed_bytes; /* of finished files */
+	/* the command */
+	pid_t cmd_pid; /* 0: none runs */
+	char cmd_file[NAME_SZ];
+	uint64_t cmd_retry_ns, backoff_ns;
+};
+
+static bool has_command(const struct rotate *r)
+{
+	return r->o.on_rotate && *r->o.on_rotate;
+}
+
+/* Said once for each new reason. */
+static void set_error(struct rotate *r, const char *what, int error, uint64_t now_ns)
+{
+	const char *why = strerror(error);
+
+	if (!r->s.error || strcmp(r->s.error, why))
+		warn("%s %s: %s: nothing is written there until that is better; tried again every "
+		     "10 s",
+		     what, r->o.dir, why);
+	r->s.error = why;
+	r->retry_ns = now_ns + RETRY_NS;
+}
+
+static bool is_trace(const char *name)
+{
+	return !strncmp(name, PREFIX, strlen(PREFIX)) && strstr(name, ".jsonl");
+}
+
+static bool is_part(const char *name)
+{
+	size_t len = strlen(name);
+
+	return len > strlen(PART) && !strcmp(name + len - strlen(PART), PART);
+}
+
+/* The first by name, which is the oldest, of a folder's finished files; bytes of all of them. */
+static uint64_t look(int dir_fd, char oldest[NAME_SZ])
+{
+	int fd = openat(dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
+	uint64_t bytes = 0;
+	struct dirent *de;
+	struct stat st;
+
+	oldest[0] = '\0';
+	if (!dir) {
+		if (fd >= 0)
+			close(fd);
+		return 0;
+	}
+	while ((de = readdir(dir))) {
+		if (!is_trace(de->d_name) || is_part(de->d_name) || strlen(de->d_name) >= NAME_SZ ||
+		    fstatat(dir_fd, de->d_name, &st, AT_SYMLINK_NOFOLLOW) || !S_ISREG(st.st_mode))
+			continue;
+		bytes += st.st_size;
+		if (!oldest[0] || strcmp(de->d_name, oldest) < 0)
+			strcpy(oldest, de->d_name);
+	}
+	closedir(dir);
+	return bytes;
+}
+
+static void move(struct rotate *r, int from, const char *old, int to, const char *new)
+{
+	if (renameat(from, old, to, new))
+		warn("cannot rename %s in %s: %s: it is left there under that name", old, r->o.dir,
+		     strerror(errno));
+}
+
+/* Removes the oldest files until new_bytes more fit. What waits for the command is never removed.
+ */
+static bool make_room(struct rotate *r, uint64_t new_bytes)
+{
+	char oldest[NAME_SZ], waiting[NAME_SZ];
+	uint64_t pending = has_command(r) ? look(r->pending_fd, waiting) : 0;
+
+	for (;;) {
+		uint64_t done = look(r->dir_fd, oldest);
+
+		r->s.disk_bytes = done + pending + new_bytes;
+		r->closed_bytes = done + pending;
+		if (r->s.disk_bytes <= r->o.total)
+			return true;
+		if (!oldest[0] || unlinkat(r->dir_fd, oldest, 0))
+			return false;
+		r->s.removed++;
+	}
+}
+
+/* Files that an earlier daemon was writing: whole lines up to its last flush. */
+static void adopt_parts(struct rotate *r)
+{
+	int fd = openat(r->dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
+	char name[NAME_SZ];
+	struct dirent *de;
+
+	if (!dir) {
+		if (fd >= 0)
+			close(fd);
+		return;
+	}
+	while ((de = readdir(dir))) {
+		size_t len = strlen(de->d_name);
+
+		if (!is_trace(de->d_name) || !is_part(de->d_name) || len >= NAME_SZ)
+			continue;
+		memcpy(name, de->d_name, len - strlen(PART));
+		name[len - strlen(PART)] = '\0';
+		move(r, r->dir_fd, de->d_name, has_command(r) ? r->pending_fd : r->dir_fd, name);
+	}
+	closedir(dir);
+}
+
+static void close_dirs(struct rotate *r)
+{
+	if (r->dir_fd >= 0)
+		close(r->dir_fd);
+	if (r->pending_fd >= 0)
+		close(r->pending_fd);
+	r->dir_fd = r->pending_fd = -1;
+}
+
+/* Not when it was removed, or replaced by another. */
+static bool dir_is_there(const struct rotate *r)
+{
+	struct stat now, ours;
+
+	return r->dir_fd >= 0 && !stat(r->o.dir, &now) && !fstat(r->dir_fd, &ours) &&
+	       now.st_ino == ours.st_ino && now.st_dev == ours.st_dev;
+}
+
+/* 0 or -errno. */
+static int open_dirs(struct rotate *r)
+{
+	if (dir_is_there(r) && (!has_command(r) || r->pending_fd >= 0))
+		return 0;
+	close_dirs(r);
+	if (mkdir(r->o.dir, 0700) && errno != EEXIST)
+		return -errno;
+	r->dir_fd = open(r->o.dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (r->dir_fd < 0)
+		return -errno;
+	if (has_command(r)) {
+		if (mkdirat(r->dir_fd, PENDING_DIR, 0700) && errno != EEXIST)
+			return -errno;
+		r->pending_fd = openat(r->dir_fd, PENDING_DIR,
+				       O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+		if (r->pending_fd < 0)
+			return -errno;
+	}
+	adopt_parts(r);
+	return 0;
+}
+
+static int create(struct rotate *r, char *part, size_t part_sz)
+{
+	time_t now = time(NULL);
+	char stamp[32];
+	struct tm tm;
+	int fd;
+
+	gmtime_r(&now, &tm);
+	strftime(stamp, sizeof(stamp), "%Y%m%dT%H%M%SZ", &tm);
+	/* The clock may have gone back: the number is what makes a name new. */
+	do {
+		snprintf(r->name, sizeof(r->name), PREFIX "%s-%06u.jsonl%s", stamp, ++r->seq,
+			 compression_suffix(r->o.compress));
+		snprintf(part, part_sz, "%s" PART, r->name);
+		fd = openat(r->dir_fd, part, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
+			    0600);
+	} while (fd < 0 && errno == EEXIST);
+	return fd < 0 ? -errno : fd;
+}
+
+/* Writes what header or end puts into an out. */
+static int put_text(struct rotate *r, void (*text)(void *, struct out *))
+{
+	int ret;
+
+	r->scratch->len = r->scratch->mark = 0;
+	text(r->o.ctx, r->scratch);
+	ret = zfile__write(r->z, r->scratch->buf, r->scratch->len);
+	r->scratch->len = r->scratch->mark = 0;
+	return ret;
+}
+
+static void drop_file(struct rotate *r)
+{
+	char part[NAME_SZ + 8];
+
+	zfile__close(r->z);
+	r->z = NULL;
+	snprintf(part, sizeof(part), "%s" PART, r->name);
+	unlinkat(r->dir_fd, part, 0);
+}
+
+static bool open_file(struct rotate *r, uint64_t now_ns)
+{
+	char part[NAME_SZ + 8];
+	int ret = open_dirs(r);
+
+	if (ret) {
+		set_error(r, "cannot write to", -ret, now_ns);
+		return false;
+	}
+	/* A file's first lines must fit in any case. */
+	if (!make_room(r, r->o.total / 64)) {
+		set_error(r, "files.total_size is used up in", EDQUOT, now_ns);
+		return false;
+	}
+	ret = create(r, part, sizeof(part));
+	if (ret < 0) {
+		set_error(r, "cannot make a file in", -ret, now_ns);
+		return false;
+	}
+	r->z = zfile__new(ret, r->o.compress);
+	if (!r->z) {
+		set_error(r, "cannot write to", ENOMEM, now_ns);
+		return false;
+	}
+	r->file_lines = 0;
+	r->opened_ns = r->flushed_ns = now_ns;
+	ret = put_text(r, r->o.header) ?: zfile__flush(r->z);
+	if (ret) {
+		set_error(r, "cannot write to", -ret, now_ns);
+		drop_file(r);
+		return false;
+	}
+	if (r->s.error)
+		info("%s: written to again", r->o.dir);
+	r->s.error = NULL;
+	return true;
+}
+
+void rotate__finish_file(struct rotate *r, uint64_t now_ns)
+{
+	char part[NAME_SZ + 8];
+	int ret;
+
+	if (!r->z)
+		return;
+	if (!r->file_lines) {
+		drop_file(r);
+		return;
+	}
+	put_text(r, r->o.end);
+	ret = zfile__close(r->z);
+	r->z = NULL;
+	snprintf(part, sizeof(part), "%s" PART, r->name);
+	move(r, r->dir_fd, part, has_command(r) ? r->pending_fd : r->dir_fd, r->name);
+	r->s.files++;
+	if (ret)
+		set_error(r, "cannot write to", -ret, now_ns);
+	make_room(r, 0);
+}
+
+static void write_failed(struct rotate *r, int error, uint64_t now_ns)
+{
+	set_error(r, "cannot write to", error, now_ns);
+	rotate__finish_file(r, now_ns);
+}
+
+/* With its folder. */
+static void file_is_gone(struct rotate *r, uint64_t now_ns)
+{
+	set_error(r, "the file that was being written is gone with", ENOENT, now_ns);
+	r->retry_ns = now_ns;
+	r->s.dropped += r->file_lines;
+	zfile__close(r->z);
+	r->z = NULL;
+}
+
+void rotate__line(struct rotate *r, const char *line, size_t len, uint64_t now_ns)
+{
+	int ret;
+
+	if (!r->z && (now_ns < r->retry_ns || !open_file(r, now_ns))) {
+		r->s.dropped++;
+		return;
+	}
+	ret = zfile__write(r->z, line, len);
+	if (ret) {
+		r->s.dropped++;
+		write_failed(r, -ret, now_ns);
+		return;
+	}
+	r->file_lines++;
+	r->s.lines++;
+	r->s.bytes += len;
+	if (zfile__size(r->z) >= r->o.size)
+		rotate__finish_file(r, now_ns);
+}
+
+/* In a child: the shell, with nothing of ours. */
+static void exec_command(const struct rotate *r, const char *path)
+{
+	sigset_t none;
+	int null = open("/dev/null", O_RDONLY);
+
+	sigemptyset(&none);
+	sigprocmask(SIG_SETMASK, &none, NULL);
+	signal(SIGPIPE, SIG_DFL);
+	if (null >= 0)
+		dup2(null, STDIN_FILENO);
+	execl("/bin/sh", "sh", "-c", r->o.on_rotate, "on_rotate", path, (char *)NULL);
+	_exit(127);
+}
+
+static void start_command(struct rotate *r)
+{
+	char path[4096];
+
+	look(r->pending_fd, r->cmd_file);
+	if (!r->cmd_file[0])
+		return;
+	snprintf(path, sizeof(path), "%s/" PENDING_DIR "/%s", r->o.dir, r->cmd_file);
+	r->cmd_pid = fork();
+	if (!r->cmd_pid)
+		exec_command(r, path);
+	if (r->cmd_pid < 0)
+		r->cmd_pid = 0;
+}
+
+static void command_ended(struct rotate *r, int status, uint64_t now_ns)
+{
+	r->cmd_pid = 0;
+	if (WIFEXITED(status) && !WEXITSTATUS(status)) {
+		move(r, r->pending_fd, r->cmd_file, r->dir_fd, r->cmd_file);
+		r->s.taken++;
+		r->backoff_ns = 0;
+		return;
+	}
+	r->s.failed++;
+	r->backoff_ns = r->backoff_ns ? r->backoff_ns * 2 : SEC_NS;
+	if (r->backoff_ns > BACKOFF_MAX)
+		r->backoff_ns = BACKOFF_MAX;
+	r->cmd_retry_ns = now_ns + r->backoff_ns;
+	warn("files.on_rotate did not take %s (%s %d): tried again in %llu s", r->cmd_file,
+	     WIFSIGNALED(status) ? "signal" : "exit status",
+	     WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status),
+	     (unsigned long long)(r->backoff_ns / SEC_NS));
+}
+
+static void run_command(struct rotate *r, uint64_t now_ns)
+{
+	int status;
+
+	if (r->cmd_pid) {
+		pid_t pid = waitpid(r->cmd_pid, &status, WNOHANG);
+
+		if (!pid)
+			return;
+		command_ended(r, pid > 0 ? status : 127 << 8, now_ns);
+	}
+	if (has_command(r) && r->pending_fd >= 0 && now_ns >= r->cmd_retry_ns)
+		start_command(r);
+}
+
+void rotate__tick(struct rotate *r, uint64_t now_ns)
+{
+	int ret;
+
+	run_command(r, now_ns);
+	if (!r->z)
+		return;
+	if (r->o.age_ns && now_ns - r->opened_ns >= r->o.age_ns) {
+		rotate__finish_file(r, now_ns);
+		return;
+	}
+	if (now_ns - r->flushed_ns < FLUSH_NS)
+		return;
+	r->flushed_ns = now_ns;
+	ret = zfile__flush(r->z);
+	if (!dir_is_there(r))
+		file_is_gone(r, now_ns);
+	else if (ret)
+		write_failed(r, -ret, now_ns);
+	else if (r->closed_bytes + zfile__size(r->z) > r->o.total &&
+		 !make_room(r, zfile__size(r->z)))
+		write_failed(r, EDQUOT, now_ns);
+}
+
+void rotate__stats(const struct rotate *r, struct rotate_stats *s)
+{
+	*s = r->s;
+	s->disk_bytes = r->closed_bytes + (r->z ? zfile__size(r->z) : 0);
+}
+
+void rotate__reload(struct rotate *r, const struct rotate_opts *o, uint64_t now_ns)
+{
+	rotate__finish_file(r, now_ns);
+	close_dirs(r);
+	r->o = *o;
+	r->retry_ns = r->cmd_retry_ns = r->backoff_ns = 0;
+}
+
+struct rotate *rotate__new(const struct rotate_opts *o)
+{
+	struct rotate *r = calloc(1, sizeof(*r));
+	int ret;
+
+	if (!r)
+		return NULL;
+	r->o = *o;
+	r->dir_fd = r->pending_fd = -1;
+	r->scratch = out__memory();
+	if (!r->scratch) {
+		free(r);
+		return NULL;
+	}
+	ret = open_dirs(r);
+	if (ret)
+		set_error(r, "cannot write to", -ret, 0);
+	else
+		make_room(r, 0);
+	return r;
+}
+
+void rotate__free(struct rotate *r, uint64_t now_ns)
+{
+	if (!r)
+		return;
+	rotate__finish_file(r, now_ns);
+	close_dirs(r);
+	out__close(r->scratch);
+	free(r);
+}

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * A folder of trace files that never takes more disk than it may. Lines go into one open file
+ * (.part); by size or age it is finished: its closing line is written, and it is renamed. With a
+ * command (on_rotate) finished files wait in the folder "pending" until the command has taken them
+ * (exit status 0), and are kept until then; when they fill what is allowed, new lines are dropped
+ * and counted, not the files.
+ *
+ *	DIR/trace-20260101T000000Z-000001.jsonl.zst.part     being written
+ *	DIR/pending/trace-...jsonl.zst                       for the command
+ *	DIR/trace-...jsonl.zst                               done; the oldest go first
+ *
+ * Nothing here ends the daemon: a full disk, or a folder that went away, stops writing until it is
+ * better; it is tried again every ten seconds.
+ */
+#ifndef DAEMON_ROTATE_H
+#define DAEMON_ROTATE_H
+
+#include <stdbool.h>
+
+#include "util/zfile.h"
+
+struct out;
+struct rotate;
+
+struct rotate_opts {
+	const char *dir;
+	uint64_t size;	 /* bytes in a file */
+	uint64_t age_ns; /* and how long one is written; 0: any time */
+	uint64_t total;	 /* bytes of all files */
+	enum compression compress;
+	const char *on_rotate; /* a command for the shell, "$1" is the file; NULL or "": none */
+	/* The first and the last line of each file. */
+	void (*header)(void *ctx, struct out *o);
+	void (*end)(void *ctx, struct out *o);
+	void *ctx;
+};
+
+struct rotate_stats {
+	uint64_t lines, bytes;	/* written, before compression */
+	uint64_t dropped;	/* lines that found no room or no disk */
+	uint64_t files;		/* finished */
+	uint64_t removed;	/* to stay within total */
+	uint64_t taken, failed; /* by the command: files, attempts that failed */
+	uint64_t disk_bytes;	/* of all files, at the last look */
+	const char *error;	/* why nothing is written now, or NULL */
+};
+
+/* Strings of o must live as long as the rotate. Finishes what an earlier daemon left as .part.
+ * NULL: out of memory. A folder that cannot be made is reported, and tried again later. */
+struct rotate *rotate__new(const struct rotate_opts *o);
+/* One line with its newline. now_ns: CLOCK_MONOTONIC. */
+void rotate__line(struct rotate *r, const char *line, size_t len, uint64_t now_ns);
+/* Every second or so: age, what is buffered, the command, a new try after an error. */
+void rotate__tick(struct rotate *r, uint64_t now_ns);
+/* Finishes the file now. */
+void rotate__finish_file(struct rotate *r, uint64_t now_ns);
+void rotate__stats(const struct rotate *r, struct rotate_stats *s);
+/* Other limits from now on; the open file is finished when it goes elsewhere. */
+void rotate__reload(struct rotate *r, const struct rotate_opts *o, uint64_t now_ns);
+/* Finishes the file; a command that runs is left to end by itself. */
+void rotate__free(struct rotate *r, uint64_t now_ns);
+
+#endif /* DAEMON_ROTATE_H */

@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "collect.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "sink/table.h"
+
+void *grow(void *array, unsigned *cap, unsigned need, size_t size)
+{
+	unsigned n = *cap ? *cap : 8;
+	void *p;
+
+	if (need <= *cap)
+		return array;
+	while (n < need)
+		n *= 2;
+	p = reallocarray(array, n, size);
+	if (!p)
+		return NULL;
+	memset((char *)p + *cap * size, 0, (n - *cap) * size);
+	*cap = n;
+	return p;
+}
+
+static uint32_t slot_of(const struct keys *k, uint64_t key)
+{
+	uint32_t i = (uint32_t)((key * 0x9e3779b97f4a7c15ull) >> 32) & (k->slot_cnt - 1);
+
+	while (k->slots[i] && k->keys[k->slots[i] - 1] != key)
+		i = (i + 1) & (k->slot_cnt - 1);
+	return i;
+}
+
+static bool make_room(struct keys *k)
+{
+	uint32_t n = k->slot_cnt ? k->slot_cnt * 2 : 16;
+	uint32_t *slots;
+	uint64_t *keys = grow(k->keys, &k->key_cap, k->cnt + 1, sizeof(*keys));
+
+	if (!keys)
+		return false;
+	k->keys = keys;
+	if ((k->cnt + 1) * 2 <= k->slot_cnt)
+		return true;
+	slots = calloc(n, sizeof(*slots));
+	if (!slots)
+		return false;
+	free(k->slots);
+	k->slots = slots;
+	k->slot_cnt = n;
+	for (uint32_t i = 0; i < k->cnt; i++)
+		slots[slot_of(k, keys[i])] = i + 1;
+	return true;
+}
+
+uint32_t keys__find(struct keys *k, uint64_t key)
+{
+	return k->cnt ? k->slots[slot_of(k, key)] - 1 : KEYS_NONE;
+}
+
+uint32_t keys__add(struct keys *k, uint64_t key, uint32_t max)
+{
+	uint32_t n = keys__find(k, key);
+
+	if (n == KEYS_NONE) {
+		if (k->cnt >= max || !make_room(k))
+			return KEYS_NONE;
+		n = k->cnt++;
+		k->keys[n] = key;
+		/* not in a slot yet: the search ends at the free one */
+		k->slots[slot_of(k, key)] = n + 1;
+	}
+	k->last = n;
+	return n;
+}
+
+void keys__free(struct keys *k)
+{
+	free(k->keys);
+	free(k->slots);
+}
+
+static uint64_t rank_of(uint64_t cnt, double part)
+{
+	uint64_t rank = (uint64_t)ceil(part * (double)cnt);
+
+	return rank ? rank : 1;
+}
+
+uint64_t hist_percentile(const struct hist *h, uint64_t cnt, double part, uint64_t max)
+{
+	uint64_t rank = rank_of(cnt, part), seen = 0, middle;
+	unsigned i, e;
+
+	for (i = 0; i < HIST_BUCKETS; i++) {
+		seen += h->n[i];
+		if (seen >= rank)
+			break;
+	}
+	if (rank == cnt)
+		return max;
+	if (i < HIST_SUB)
+		return i < max ? i : max;
+	if (i >= HIST_BUCKETS)
+		return max;
+	e = i / HIST_SUB - 1;
+	middle = (uint64_t)(HIST_SUB + i % HIST_SUB) << e;
+	middle += e ? 1ull << (e - 1) : 0;
+	return middle < max ? middle : max;
+}
+
+uint64_t sorted_percentile(const uint64_t *v, size_t cnt, double part)
+{
+	return cnt ? v[rank_of(cnt, part) - 1] : 0;
+}
+
+void report_section(const struct term *term, const char *title, const char *fmt, ...)
+{
+	char text[1024];
+	int n = snprintf(text, sizeof(text), "%s: ", title);
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(text + n, sizeof(text) - n, fmt, ap);
+	va_end(ap);
+	putc('\n', term->f);
+	fputs(term->color ? "\033[1m" : "", term->f);
+	term_text(term, text, 2);
+	fputs(term->color ? "\033[0m" : "", term->f);
+}
+
+void report_text(const struct term *term, const char *fmt, ...)
+{
+	struct term inner = *term;
+	char text[2048];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	fputs("  ", term->f);
+	/* the first line begins after the indent */
+	inner.width -= 2;
+	term_text(&inner, text, 2);
+}
+
+unsigned report_rows(const struct term *term, unsigned top)
+{
+	unsigned fit = term->width >= 100 ? 12 : 8;
+
+	if (top && top < fit)
+		return top;
+	return top > fit && top <= TABLE_ROWS ? top : fit;
+}

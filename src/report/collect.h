@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* What analyses keep numbers in: growing arrays, numbered keys, histograms; and how they print. */
+#ifndef REPORT_COLLECT_H
+#define REPORT_COLLECT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct term;
+
+/* Room for need elements of size bytes; new ones are zero. NULL when there is no memory: the old
+ * array is as it was. */
+void *grow(void *array, unsigned *cap, unsigned need, size_t size);
+
+/* Keys (pointers, thread ids) by the order in which they came. All zero is an empty one. */
+#define KEYS_NONE UINT32_MAX
+struct keys {
+	uint64_t *keys;
+	uint32_t *slots; /* number + 1; 0: free */
+	uint32_t cnt, slot_cnt, key_cap;
+	uint32_t last; /* the number that was asked for last */
+};
+uint32_t keys__find(struct keys *k, uint64_t key);
+/* Number of the key, a new one when it is new; KEYS_NONE when there are max or no memory. */
+uint32_t keys__add(struct keys *k, uint64_t key, uint32_t max);
+void keys__free(struct keys *k);
+
+static inline uint32_t keys_get(struct keys *k, uint64_t key, uint32_t max)
+{
+	if (k->cnt && k->keys[k->last] == key)
+		return k->last;
+	return keys__add(k, key, max);
+}
+
+static inline uint64_t thread_key(uint32_t pid, uint32_t tid)
+{
+	return (uint64_t)pid << 32 | tid;
+}
+
+/* Two as one: addresses and small numbers do not meet by chance. */
+static inline uint64_t pair_key(uint64_t a, uint64_t b)
+{
+	return a * 0x9e3779b97f4a7c15ull + b;
+}
+
+/* Durations in 16 steps per power of two: a percentile is off by at most 1/32 of itself. */
+#define HIST_SUB     16
+#define HIST_BUCKETS (61 * HIST_SUB)
+struct hist {
+	uint64_t n[HIST_BUCKETS];
+};
+
+static inline void hist_add(struct hist *h, uint64_t v)
+{
+	unsigned e = v < HIST_SUB ? 0 : 59 - (unsigned)__builtin_clzll(v);
+
+	h->n[v < HIST_SUB ? v : e * HIST_SUB + (v >> e)]++;
+}
+
+/* The smallest value that at least this part (0..1) of cnt values does not exceed, and no more than
+ * max. */
+uint64_t hist_percentile(const struct hist *h, uint64_t cnt, double part, uint64_t max);
+/* The same, exact, of sorted values. */
+uint64_t sorted_percentile(const uint64_t *v, size_t cnt, double part);
+
+static inline double ratio_of(double part, double whole)
+{
+	return whole > 0 ? part / whole : 0;
+}
+
+static inline const char *s_of(uint64_t n)
+{
+	return n == 1 ? "" : "s";
+}
+
+/* An empty line, a title in bold and a sentence. */
+void report_section(const struct term *term, const char *title, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
+/* A sentence with an indent of two. */
+void report_text(const struct term *term, const char *fmt, ...)
+	__attribute__((format(printf, 2, 3)));
+/* How many rows of a long table a terminal of this width gets. */
+unsigned report_rows(const struct term *term, unsigned top);
+
+#endif /* REPORT_COLLECT_H */

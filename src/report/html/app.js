@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+'use strict';
+/* Puts the page together. */
+const app = {
+	read(id) {
+		try {
+			return JSON.parse(document.getElementById(id).textContent);
+		} catch (e) {
+			return null;
+		}
+	},
+
+	/* What the reader must know before believing the numbers. */
+	banner(r) {
+		const o = r.overview || {}, notes = [];
+		const bad = text => notes.push(['bad', text]), note = text => notes.push(['note', text]);
+		if (o.dropped > 0) {
+			const which = Object.entries(o.drops || {}).filter(([, n]) => n > 0).map(([k, n]) => `${fmt.count(n)} ${k}`).join(', ');
+			bad(`${fmt.count(o.dropped)} records were lost while tracing${which ? ` (${which})` : ''}: counts and times are too low. A larger --buffer-size or a smaller -e helps.`);
+		}
+		for (const f of r.files || []) {
+			if (f.cut_line)
+				bad(`${f.path} breaks off at line ${fmt.count(f.cut_line)}: the report shows what comes before.`);
+			if (f.bad_lines)
+				bad(`${fmt.count(f.bad_lines)} lines of ${f.path} could not be read and are left out.`);
+		}
+		if (o.complete === false && !(r.files || []).some(f => f.cut_line))
+			bad('The trace has no end: the tracer was stopped before it could write one.');
+		if (o.unfinished)
+			note(`${fmt.count(o.unfinished)} calls had not returned at the end.`);
+		for (const d of o.degraded || [])
+			note(d);
+		return notes.length ? el('section', {class: 'banner', 'aria-label': 'Limits of this trace'}, el('ul', {}, notes.map(([kind, text]) => el('li', {class: kind}, text)))) : null;
+	},
+
+	hero(r) {
+		const o = r.overview || {};
+		const title = has(o.command) ? o.command.join(' ') : has(r.files) ? r.files.map(f => f.path).join(', ') : 'CUDA trace';
+		document.title = clean(title).slice(0, 80) + ' · cudatrace';
+		const facts = [o.host, o.cuda_version && 'CUDA ' + o.cuda_version, o.driver_version && 'driver ' + o.driver_version,
+			o.wall_time && o.wall_time.replace('T', ' ').slice(0, 19) + ' UTC'].filter(Boolean);
+		return el('section', {class: 'hero'}, el('h1', {}, title), el('p', {class: 'muted'}, facts.join('  ·  ')), app.cards(r));
+	},
+
+	cards(r) {
+		const o = r.overview || {}, it = r.iterations, m = r.memory, idle = r.idle, w = r.waits;
+		const cards = [
+			['Length', fmt.ns(o.wall_ns), o.calls !== undefined ? `${fmt.count(o.calls)} calls` : ''],
+			['Launches', fmt.count(o.launches), r.kernels && has(r.kernels.list) ? `${fmt.count(r.kernels.list.length)} kernels` : ''],
+			it && it.count ? ['Iteration', it.time_ns ? fmt.ns(it.time_ns.median) : '', `${fmt.count(it.count)} × ${it.kernels ? fmt.count(it.kernels.median) : '?'} kernels`] : null,
+			m && m.peak_bytes ? ['Peak memory', fmt.bytes(m.peak_bytes), m.leak_count ? `${fmt.bytes(m.leak_bytes)} never freed` : 'all freed'] : null,
+			idle && idle.count ? ['Idle', fmt.share(idle.share), fmt.ns(idle.total_ns)] : null,
+			w && w.count ? ['Waiting', fmt.share(w.share), fmt.ns(w.total_ns)] : null,
+			['Errors', fmt.count(o.errors), o.errors && has(o.error_codes) ? o.error_codes[0].error.replace('CUDA_ERROR_', '').toLowerCase().replaceAll('_', ' ') : 'failed calls', o.errors > 0],
+		];
+		return el('dl', {class: 'cards'}, cards.filter(c => c && c[1] !== '').map(([name, value, more, red]) => el('div', {class: red ? 'red' : ''},
+			el('dt', {}, name), el('dd', {}, el('b', {}, value), el('span', {class: 'muted'}, more)))));
+	},
+
+	answers(r) {
+		if (!has(r.answers))
+			return null;
+		return el('dl', {class: 'answers'}, r.answers.map(a => el('div', {}, el('dt', {}, a.question), el('dd', {}, a.text))));
+	},
+
+	findings(r, tl) {
+		if (!Array.isArray(r.findings))
+			return null;
+		if (!r.findings.length)
+			return el('p', {}, 'Nothing stands out.');
+		const most = Math.max(...r.findings.map(f => f.lost_ns || 0), 1);
+		return el('ol', {class: 'findings'}, r.findings.map(f => {
+			const bar = el('span', {class: 'lost-bar', 'aria-hidden': 'true'});
+			bar.style.width = (100 * (f.lost_ns || 0) / most).toFixed(1) + '%';
+			return el('li', {},
+				el('div', {class: 'lost'}, el('b', {}, f.lost_ns ? fmt.ns(f.lost_ns) : '–'), el('span', {class: 'muted'}, f.share ? fmt.share(f.share) : ''), el('span', {class: 'lost-track'}, bar)),
+				el('div', {class: 'finding'},
+					el('h3', {}, f.title), el('p', {}, f.text), el('p', {class: 'advice'}, f.advice),
+					has(f.evidence) ? el('dl', {class: 'evidence'}, f.evidence.map(e => el('div', {}, el('dt', {}, e.what), el('dd', {}, e.value)))) : null,
+					el('p', {class: 'muted small'}, f.sure !== undefined ? `Sure: ${Math.round(100 * f.sure)}${NBSP}%` : '', f.how_sure ? ` – ${f.how_sure}` : '',
+						typeof f.ts === 'number' ? ['  ', el('button', {type: 'button', class: 'link', onclick: () => timeline.goTime(tl, f.ts)}, 'Show on the timeline')] : null)));
+		}));
+	},
+
+	section(id, title, content) {
+		return content && content.length !== 0 ? el('section', {id, class: 'card', 'aria-labelledby': id + '-h'}, el('h2', {id: id + '-h'}, title), content) : null;
+	},
+
+	build(r, meta) {
+		const tl = timeline.make(r, meta), main = document.getElementById('main');
+		const parts = [
+			['answers', 'Seven answers', app.answers(r), ''],
+			['findings', 'What costs time', app.findings(r, tl), 'Findings'],
+			['timeline', 'Timeline', meta.events || meta.merged ? tl.box : null, 'Timeline'],
+			['iterations', 'Iterations', sections.iterations(r, tl), 'Iterations'],
+			['stages', 'Where the time goes', sections.stages(r, tl), 'Stages'],
+			['idle', 'When the GPU is idle', sections.idle(r, tl), 'Idle'],
+			['waits', 'Calls that block', sections.waits(r, tl), 'Waits'],
+			['kernels', 'Kernels', sections.kernels(r, tl), 'Kernels'],
+			['graphs', 'CUDA graphs', sections.graphs(r, tl), 'Graphs'],
+			['streams', 'Streams', sections.streams(r, tl), ''],
+			['memory', 'Memory', sections.memory(r, tl), 'Memory'],
+			['transfers', 'Transfers', sections.transfers(r, tl), 'Transfers'],
+			['functions', 'Functions', sections.functions(r, tl), 'Functions'],
+			['driver', 'The kernel driver', sections.driver(r, tl), 'Driver'],
+			['trace', 'This trace', sections.trace(r, tl), 'Trace'],
+		];
+		main.append(...[app.banner(r), app.hero(r)].filter(Boolean));
+		for (const [id, title, content, short] of parts) {
+			const s = app.section(id, title, content);
+			if (!s)
+				continue;
+			main.append(s);
+			if (short)
+				document.getElementById('nav').append(el('a', {href: '#' + id}, short));
+		}
+		document.getElementById('foot').append(el('p', {class: 'muted'}, `Made by cudatrace ${(r.overview && r.overview.version) || ''}. Everything in this page comes from the trace; nothing is fetched. Plots: uPlot, © Leon Sorokin, MIT.`));
+		return tl;
+	},
+
+	async start() {
+		const report = app.read('report'), meta = app.read('meta');
+		document.getElementById('theme').addEventListener('click', theme.toggle);
+		matchMedia('(prefers-color-scheme: dark)').addEventListener('change', theme.changed);
+		if (!report || !meta) {
+			document.getElementById('main').append(el('p', {class: 'banner'}, 'This file is cut off or damaged: make the report again.'));
+			return;
+		}
+		const tl = app.build(report, meta);
+		theme.changed();
+		window.cudatrace = {report, meta, timeline: tl, ready: false};
+		await new Promise(done => requestAnimationFrame(() => setTimeout(done)));
+		try {
+			await timeline.load(tl, document.getElementById('columns').textContent);
+		} catch (e) {
+			tl.note.textContent = String(e.message || e);
+			tl.note.className = 'banner';
+		}
+		window.cudatrace.ready = true;
+	},
+};
+app.start();

@@ -1,0 +1,276 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * Events for the page's timeline. A lane is what one thread did: its calls, or its system calls
+ * into the driver. What many events have in common (name, kernel; grid, stream, size) is kept once.
+ */
+#include "html_events.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+struct html_events *html_events__new(uint64_t base_ns, size_t max)
+{
+	struct html_events *h = calloc(1, sizeof(*h));
+
+	if (!h)
+		return NULL;
+	h->base_ns = base_ns;
+	h->max = max > 16 ? max : 16;
+	h->step_ns = CELL_MIN;
+	return h;
+}
+
+static struct lane *find_lane(struct html_events *h, const struct event *ev)
+{
+	bool driver =
+		ev->kind != EVENT_CALL && ev->kind != EVENT_PROCESS && ev->kind != EVENT_LIBRARY;
+	struct lane_key key = {ev->pid, ev->tid, driver};
+	struct lane *l;
+
+	HASH_FIND(hh, h->lanes, &key, sizeof(key), l);
+	if (l)
+		return l;
+	if (h->lane_cnt == LANES)
+		return h->lane_at[LANES - 1];
+	l = calloc(1, sizeof(*l));
+	if (!l)
+		return NULL;
+	l->key = key;
+	l->idx = h->lane_cnt;
+	if (ev->comm)
+		strncpy(l->comm, ev->comm, sizeof(l->comm) - 1);
+	h->lane_at[h->lane_cnt++] = l;
+	HASH_ADD(hh, h->lanes, key, sizeof(key), l);
+	return l;
+}
+
+static struct what *find_what(struct html_events *h, const struct event *ev)
+{
+	struct what_key key = {0};
+	struct what *w;
+
+	key.name = ev->name;
+	key.kernel = ev->has & (HAS_LAUNCH | HAS_KERNEL) ? ev->launch.kernel : NULL;
+	key.type = ev->type;
+	key.kind = ev->kind;
+	HASH_FIND(hh, h->whats, &key, sizeof(key), w);
+	if (w)
+		return w;
+	if (h->what_cnt == WHATS)
+		return h->whats; /* hostile: a million names */
+	w = calloc(1, sizeof(*w));
+	if (!w)
+		return NULL;
+	w->key = key;
+	w->op = ev->op;
+	w->idx = h->what_cnt++;
+	HASH_ADD(hh, h->whats, key, sizeof(key), w);
+	return w;
+}
+
+/* Index of what is special about the event; 0: nothing. */
+static unsigned find_detail(struct html_events *h, const struct event *ev)
+{
+	static const struct detail_key none;
+	struct detail_key key = {0};
+	struct detail *d;
+
+	key.has = ev->has & (HAS_SIZE | HAS_STREAM | HAS_DIR);
+	key.size = ev->has & HAS_SIZE ? ev->size : 0;
+	key.stream = ev->has & HAS_STREAM ? ev->stream : 0;
+	key.dir = ev->has & HAS_DIR ? ev->dir : 0;
+	if (ev->has & HAS_LAUNCH && ev->launch.has_config) {
+		memcpy(key.grid, ev->launch.grid, sizeof(key.grid));
+		memcpy(key.block, ev->launch.block, sizeof(key.block));
+		key.shared_mem = ev->launch.shared_mem_sz;
+		key.flags |= D_LAUNCH | (ev->launch.capturing ? D_CAPTURING : 0);
+	}
+	key.flags |= (ev->unfinished ? D_UNFINISHED : 0) | (ev->abandoned ? D_ABANDONED : 0) |
+		     (ev->is_error ? D_ERROR : 0);
+	key.result = ev->is_error ? ev->result : 0;
+	if (ev->kind == EVENT_DRIVER && ev->drv && ev->drv->ret < 0 && !ev->unfinished)
+		key.result = (int32_t)ev->drv->ret;
+	if (!memcmp(&key, &none, sizeof(key)))
+		return 0;
+	HASH_FIND(hh, h->details, &key, sizeof(key), d);
+	if (d)
+		return d->idx;
+	if (h->detail_cnt == DETAILS || !(d = calloc(1, sizeof(*d))))
+		return 0;
+	d->key = key;
+	d->idx = ++h->detail_cnt;
+	HASH_ADD(hh, h->details, key, sizeof(key), d);
+	return d->idx;
+}
+
+static void add_cell(struct cell *to, const struct cell *c)
+{
+	to->cnt += c->cnt;
+	to->busy_ns += c->busy_ns;
+	if (c->longest_ns >= to->longest_ns && c->cnt) {
+		to->longest_ns = c->longest_ns;
+		to->type = c->type;
+	}
+}
+
+static void widen_cells(struct html_events *h)
+{
+	static const struct cell none;
+
+	h->step_ns *= 2;
+	for (unsigned i = 0; i < h->lane_cnt; i++) {
+		struct cell *cells = h->lane_at[i]->cells;
+
+		for (unsigned c = 0; cells && c < CELLS; c++) {
+			struct cell pair = none;
+
+			if (c < CELLS / 2) {
+				pair = cells[2 * c];
+				add_cell(&pair, &cells[2 * c + 1]);
+			}
+			cells[c] = pair;
+		}
+	}
+}
+
+static int merge(struct html_events *h, const struct hev *e, uint8_t type)
+{
+	struct lane *l = h->lane_at[e->lane];
+	uint64_t at = e->start > 0 ? (uint64_t)e->start : 0;
+	struct cell one = {.cnt = 1, .type = type, .busy_ns = e->dur, .longest_ns = e->dur};
+
+	if (!l->cells && !(l->cells = calloc(CELLS, sizeof(*l->cells))))
+		return -ENOMEM;
+	while (at / h->step_ns >= CELLS)
+		widen_cells(h);
+	add_cell(&l->cells[at / h->step_ns], &one);
+	h->merged_cnt++;
+	return 0;
+}
+
+/* Bin of a duration: 8 for each power of two. */
+static unsigned dur_bin(uint64_t dur)
+{
+	unsigned log = dur < 8 ? 3 : 63 - (unsigned)__builtin_clzll(dur);
+
+	return dur < 8 ? (unsigned)dur : (log - 2) * 8 + (unsigned)(dur >> (log - 3) & 7);
+}
+
+static uint64_t bin_end(unsigned bin)
+{
+	return bin < 8 ? bin + 1 : (uint64_t)(bin % 8 + 9) << (bin / 8 - 1);
+}
+
+static uint8_t type_of(const uint8_t *types, const struct hev *e)
+{
+	return types[e->what];
+}
+
+/* Full: at least a quarter, the shortest, become density. */
+static int make_room(struct html_events *h)
+{
+	size_t bins[8 * 64] = {0}, sum = 0, kept = 0;
+	uint8_t *types = malloc(h->what_cnt);
+	unsigned bin = 0;
+	struct what *w, *next;
+	int err = 0;
+
+	if (!types)
+		return -ENOMEM;
+	HASH_ITER (hh, h->whats, w, next)
+		types[w->idx] = html_type(w->key.kind, w->key.type);
+	for (size_t i = 0; i < h->cnt; i++)
+		bins[dur_bin(h->evs[i].dur)]++;
+	while ((sum += bins[bin]) < h->cnt / 4)
+		bin++;
+	h->below_ns = bin_end(bin);
+	for (size_t i = 0; i < h->cnt && !err; i++) {
+		if (h->evs[i].dur < h->below_ns)
+			err = merge(h, &h->evs[i], type_of(types, &h->evs[i]));
+		else
+			h->evs[kept++] = h->evs[i];
+	}
+	h->cnt = kept;
+	free(types);
+	return err;
+}
+
+static int reserve(struct html_events *h)
+{
+	size_t cap = h->cap ? 2 * h->cap : 1 << 14;
+	struct hev *evs;
+
+	if (h->cnt < h->cap)
+		return 0;
+	if (h->cnt >= h->max)
+		return make_room(h);
+	cap = cap < h->max ? cap : h->max;
+	evs = realloc(h->evs, cap * sizeof(*evs));
+	if (!evs)
+		return -ENOMEM;
+	h->evs = evs;
+	h->cap = cap;
+	return 0;
+}
+
+static int64_t clamp_start(const struct html_events *h, uint64_t ns)
+{
+	const int64_t most = ((int64_t)1 << 47) - 1;
+	int64_t rel = (int64_t)(ns - h->base_ns);
+
+	return rel > most ? most : rel < -most ? -most : rel;
+}
+
+void html_events__event(struct html_events *h, const struct event *ev)
+{
+	const uint64_t dur_max = ((uint64_t)1 << 44) - 1;
+	struct lane *l = find_lane(h, ev);
+	struct what *w = find_what(h, ev);
+	uint64_t dur = event_duration_ns(ev);
+	struct hev e;
+
+	if (h->failed || !l || !w) {
+		h->failed = true;
+		return;
+	}
+	e = (struct hev){
+		.start = clamp_start(h, ev->start_ns),
+		.dur = dur < dur_max ? dur : dur_max,
+		.lane = l->idx,
+		.what = w->idx,
+		.id = ev->id <= UINT32_MAX ? (uint32_t)ev->id : 0,
+	};
+	h->failed = reserve(h) != 0; /* may raise below_ns */
+	if (h->failed)
+		return;
+	if (e.dur < h->below_ns) {
+		h->failed = merge(h, &e, html_type(ev->kind, ev->type));
+		return;
+	}
+	e.detail = find_detail(h, ev);
+	h->evs[h->cnt++] = e;
+}
+
+void html_events__free(struct html_events *h)
+{
+	struct what *w, *wnext;
+	struct detail *d, *dnext;
+
+	if (!h)
+		return;
+	HASH_CLEAR(hh, h->lanes);
+	for (unsigned i = 0; i < h->lane_cnt; i++) {
+		free(h->lane_at[i]->cells);
+		free(h->lane_at[i]);
+	}
+	HASH_ITER (hh, h->whats, w, wnext) {
+		HASH_DEL(h->whats, w);
+		free(w);
+	}
+	HASH_ITER (hh, h->details, d, dnext) {
+		HASH_DEL(h->details, d);
+		free(d);
+	}
+	free(h->evs);
+	free(h);
+}

@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* The collected events as the page reads them: html/events.js. */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "html_events.h"
+#include "sink/json.h"
+#include "sink/kernel_name.h"
+
+/* By lane, then as they nest: what begins first, and of those the longest. */
+static int by_place(const void *a, const void *b)
+{
+	const struct hev *x = a, *y = b;
+
+	if (x->lane != y->lane)
+		return x->lane < y->lane ? -1 : 1;
+	if (x->start != y->start)
+		return x->start < y->start ? -1 : 1;
+	return x->dur > y->dur ? -1 : x->dur < y->dur;
+}
+
+static void put_varint(struct out *o, uint64_t x)
+{
+	char *p = out_reserve(o, 10);
+
+	for (; x >= 0x80; x >>= 7, o->len++)
+		*p++ = (char)(x | 0x80);
+	*p = (char)x;
+	o->len++;
+}
+
+static uint64_t zigzag(int64_t x)
+{
+	return ((uint64_t)x << 1) ^ (uint64_t)(x >> 63);
+}
+
+/* Five columns, each of all events: start (since the one before in its lane), duration, what,
+ * detail, id (since the one before). */
+static void put_columns(const struct html_events *h, struct out *o)
+{
+	const struct hev *e = h->evs;
+	int64_t id = 0;
+
+	for (size_t i = 0; i < h->cnt; i++) {
+		bool first = !i || e[i - 1].lane != e[i].lane;
+
+		put_varint(o, first ? zigzag(e[i].start)
+				    : zigzag((int64_t)e[i].start - (int64_t)e[i - 1].start));
+	}
+	for (size_t i = 0; i < h->cnt; i++)
+		put_varint(o, e[i].dur);
+	for (size_t i = 0; i < h->cnt; i++)
+		put_varint(o, e[i].what);
+	for (size_t i = 0; i < h->cnt; i++)
+		put_varint(o, e[i].detail);
+	for (size_t i = 0; i < h->cnt; i++) {
+		put_varint(o, zigzag((int64_t)e[i].id - id));
+		id = e[i].id;
+	}
+}
+
+static void put_cells(const struct html_events *h, const struct lane *l, struct json *j)
+{
+	json_open_array(j, "cells"); /* step, events, busy ns, type; again and again */
+	for (unsigned i = 0; l->cells && i < CELLS; i++) {
+		if (!l->cells[i].cnt)
+			continue;
+		json_u64(j, NULL, i);
+		json_u64(j, NULL, l->cells[i].cnt);
+		json_u64(j, NULL, l->cells[i].busy_ns);
+		json_u64(j, NULL, l->cells[i].type);
+	}
+	json_close_array(j);
+}
+
+static void put_lanes(struct html_events *h, struct json *j)
+{
+	for (size_t i = 0; i < h->cnt; i++)
+		h->lane_at[h->evs[i].lane]->cnt++;
+	json_open_array(j, "lanes");
+	for (unsigned i = 0; i < h->lane_cnt; i++) {
+		const struct lane *l = h->lane_at[i];
+
+		json_open(j, NULL);
+		json_u64(j, "pid", l->key.pid);
+		json_u64(j, "tid", l->key.tid);
+		json_text(j, "comm", l->comm, strlen(l->comm));
+		json_bool(j, "driver", l->key.driver);
+		json_u64(j, "events", l->cnt);
+		if (l->cells)
+			put_cells(h, l, j);
+		json_close(j);
+	}
+	json_close_array(j);
+}
+
+static void put_whats(const struct html_events *h, struct json *j)
+{
+	struct what *w, *next;
+
+	json_open_array(j, "whats"); /* in the order of their numbers: uthash keeps it */
+	HASH_ITER (hh, h->whats, w, next) {
+		json_open(j, NULL);
+		json_str(j, "type", html_type_name(html_type(w->key.kind, w->key.type)));
+		json_str(j, "name", w->key.name ? w->key.name : "?");
+		if (w->op)
+			json_str(j, "op", w->op);
+		if (w->key.kernel) {
+			size_t len;
+			const char *brief = kernel_short_name(w->key.kernel, &len);
+
+			json_text(j, "short", brief, len);
+			json_str(j, "kernel", w->key.kernel);
+		}
+		json_close(j);
+	}
+	json_close_array(j);
+}
+
+static void put_dim(struct json *j, const char *name, const uint32_t dim[3])
+{
+	json_open_array(j, name);
+	for (unsigned i = 0; i < 3; i++)
+		json_u64(j, NULL, dim[i]);
+	json_close_array(j);
+}
+
+static void put_details(const struct html_events *h, struct json *j)
+{
+	struct detail *d, *next;
+
+	json_open_array(j, "details"); /* the first is number 1 */
+	HASH_ITER (hh, h->details, d, next) {
+		const struct detail_key *k = &d->key;
+
+		json_open(j, NULL);
+		if (k->flags & D_LAUNCH) {
+			put_dim(j, "grid", k->grid);
+			put_dim(j, "block", k->block);
+			json_u64(j, "shared_mem", k->shared_mem);
+		}
+		if (k->has & HAS_SIZE)
+			json_u64(j, "size", k->size);
+		if (k->has & HAS_DIR && copy_dir_name(k->dir))
+			json_str(j, "direction", copy_dir_name(k->dir));
+		if (k->has & HAS_STREAM)
+			json_hex(j, "stream", k->stream);
+		if (k->flags & D_ERROR || k->result < 0) {
+			const char *error = k->result > 0 ? cuda_result_name(k->result) : NULL;
+
+			json_i64(j, "result", k->result);
+			if (error)
+				json_str(j, "error", error);
+		}
+		if (k->flags & D_CAPTURING)
+			json_bool(j, "capturing", true);
+		if (k->flags & D_UNFINISHED)
+			json_bool(j, "unfinished", true);
+		if (k->flags & D_ABANDONED)
+			json_bool(j, "abandoned", true);
+		json_close(j);
+	}
+	json_close_array(j);
+}
+
+int html_events__write(struct html_events *h, struct out *meta, struct out *columns)
+{
+	struct json j;
+
+	if (h->failed)
+		return -ENOMEM;
+	if (h->cnt)
+		qsort(h->evs, h->cnt, sizeof(*h->evs), by_place);
+	json__init(&j, meta);
+	json_open(&j, NULL);
+	json_u64(&j, "events", h->cnt);
+	json_u64(&j, "merged", h->merged_cnt);
+	json_u64(&j, "below_ns", h->below_ns);
+	json_u64(&j, "step_ns", h->step_ns);
+	json_open_array(&j, "types");
+	for (unsigned i = 0; i <= HTML_TYPE_DRIVER; i++)
+		json_str(&j, NULL, html_type_name((uint8_t)i));
+	json_close_array(&j);
+	put_lanes(h, &j);
+	put_whats(h, &j);
+	put_details(h, &j);
+	json_close(&j);
+	put_columns(h, columns);
+	return 0;
+}

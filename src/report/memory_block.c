@@ -1,0 +1,388 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* What is live, and what becomes of it. */
+#include "memory_priv.h"
+
+#include <search.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct mem_proc *memory__proc(struct memory *m, uint32_t pid)
+{
+	struct mem_proc *p = m->last_proc;
+
+	if (p && p->pid == pid)
+		return p;
+	HASH_FIND(hh, m->procs, &pid, sizeof(pid), p);
+	if (!p) {
+		p = calloc(1, sizeof(*p));
+		if (!p)
+			return NULL;
+		p->pid = pid;
+		p->life = ++m->lives;
+		HASH_ADD(hh, m->procs, pid, sizeof(p->pid), p);
+	}
+	m->last_proc = p;
+	return p;
+}
+
+struct block *block_at(const struct mem_proc *p, enum block_space space, uint64_t key)
+{
+	struct block *b;
+
+	HASH_FIND(hh, p->blocks[space], &key, sizeof(key), b);
+	return b;
+}
+
+/* Host addresses are looked up from the middle of a block too. Live ones do not overlap, so
+ * "overlaps" is "equal". */
+static bool in_host_tree(const struct block *b)
+{
+	return b->space == SPACE_ADDR &&
+	       (b->kind == BLOCK_HOST || b->kind == BLOCK_MANAGED || b->kind == BLOCK_REGISTERED);
+}
+
+static int cmp_host(const void *a, const void *b)
+{
+	const struct block *x = a, *y = b;
+
+	if (x->key + (x->size ? x->size - 1 : 0) < y->key)
+		return -1;
+	return x->key > y->key + (y->size ? y->size - 1 : 0) ? 1 : 0;
+}
+
+static bool is_gpu_range(const struct block *b)
+{
+	return b->space == SPACE_MAPPED || (b->space == SPACE_ADDR && on_gpu(b->kind));
+}
+
+/* A block becomes part of what is live. */
+static void charge(struct memory *m, struct block *b, uint64_t ns)
+{
+	struct kind_stat *k = &m->kinds[b->kind];
+
+	mem_time__advance(&m->time, m, ns);
+	b->counted = true;
+	k->live += b->size;
+	if (k->live > k->peak) {
+		k->peak = k->live;
+		k->peak_ns = ns;
+	}
+	mem_time__max(&m->time, b->kind, k->live);
+	if (!on_gpu(b->kind) || !b->dev)
+		return;
+	m->device_bytes += b->size;
+	if (m->device_bytes > m->device_peak) {
+		m->device_peak = m->device_bytes;
+		m->device_peak_ns = ns;
+	}
+	b->dev->live += b->size;
+	if (b->dev->live > b->dev->peak) {
+		b->dev->peak = b->dev->live;
+		b->dev->peak_ns = ns;
+	}
+}
+
+static void discharge(struct memory *m, struct block *b, uint64_t ns)
+{
+	if (!b->counted)
+		return;
+	mem_time__advance(&m->time, m, ns);
+	m->kinds[b->kind].live -= b->size;
+	b->counted = false;
+	if (!on_gpu(b->kind) || !b->dev)
+		return;
+	m->device_bytes -= b->size;
+	b->dev->live -= b->size;
+}
+
+static void put_in(struct memory *m, struct mem_proc *p, struct block *b)
+{
+	struct block **node;
+
+	HASH_ADD(hh, p->blocks[b->space], key, sizeof(b->key), b);
+	p->gpu_range_cnt += is_gpu_range(b);
+	/* What overlaps was freed unseen. */
+	while (in_host_tree(b) && (node = tsearch(b, &p->host_tree, cmp_host)) && *node != b)
+		memory__lost(m, p, *node, b->born_ns);
+}
+
+static void take_out(struct mem_proc *p, struct block *b)
+{
+	HASH_DEL(p->blocks[b->space], b);
+	p->gpu_range_cnt -= is_gpu_range(b);
+	if (in_host_tree(b))
+		tdelete(b, &p->host_tree, cmp_host);
+}
+
+void block__drop(struct memory *m, struct mem_proc *p, struct block *b, uint64_t ns)
+{
+	take_out(p, b);
+	if (b->maps) {
+		/* Released, but still mapped: the memory goes with the last mapping. */
+		b->refs = 0;
+		return;
+	}
+	discharge(m, b, ns);
+	free(b);
+}
+
+/* Before it gets less: now a process may have more ranges than ever. */
+static void before_free(struct memory *m, struct mem_proc *p, uint64_t ns)
+{
+	if (p->gpu_range_cnt > p->snap_cnt + p->snap_cnt / 8)
+		memory__snapshot(m, p, ns);
+}
+
+static void count_alloc(struct memory *m, const struct block *b, int sign)
+{
+	struct kind_stat *k = &m->kinds[b->kind];
+	unsigned below = b->size ? 64 - __builtin_clzll(b->size) : 0;
+
+	k->allocs += sign;
+	k->alloc_bytes += sign * b->size;
+	k->alloc_ns += sign * (b->born_ns - b->start_ns);
+	if (b->kind == BLOCK_RESERVED)
+		return;
+	m->alloc_cnt += sign;
+	mem_time__alloc(&m->time, sign);
+	if (!b->size_known)
+		return;
+	m->sizes[below].cnt += sign;
+	m->sizes[below].bytes += sign * b->size;
+}
+
+/* What lies where b is to be: the inner call of the same allocation, which b replaces; or something
+ * that was freed, unseen or by a thread whose record comes later. */
+static void make_room(struct memory *m, struct mem_proc *p, const struct block *b)
+{
+	struct block *old = block_at(p, b->space, b->key);
+
+	if (old && old->parent_id && old->parent_id == b->id)
+		count_alloc(m, old, -1);
+	else if (old)
+		m->unseen_free_cnt++;
+	if (old)
+		block__drop(m, p, old, b->born_ns);
+}
+
+struct block *memory__add(struct memory *m, struct mem_proc *p, const struct block *tmpl)
+{
+	struct block *b = malloc(sizeof(*b));
+
+	if (!b)
+		return NULL;
+	*b = *tmpl;
+	/* The target says what it likes: no block goes beyond the end of the address space. */
+	if (b->space != SPACE_HANDLE && b->size > UINT64_MAX - b->key)
+		b->size = UINT64_MAX - b->key;
+	mem_time__advance(&m->time, m, b->born_ns);
+	make_room(m, p, b);
+	put_in(m, p, b);
+	if (b->space == SPACE_MAPPED)
+		return b;
+	count_alloc(m, b, 1);
+	charge(m, b, b->born_ns);
+	return b;
+}
+
+static struct freed *freed_slot(struct memory *m, const struct mem_proc *p, uint64_t key)
+{
+	uint64_t h = (key ^ (uint64_t)p->life << 48) * 0x9e3779b97f4a7c15ull;
+
+	return &m->freed[h >> (64 - FREED_BITS)];
+}
+
+static const struct freed *freed_at(struct memory *m, const struct mem_proc *p,
+				    enum block_space space, uint64_t key)
+{
+	const struct freed *f = freed_slot(m, p, key);
+
+	return f->life == p->life && f->key == key && f->space == space ? f : NULL;
+}
+
+static void count_free(struct memory *m, enum block_kind kind, const struct event *ev)
+{
+	m->kinds[kind].frees++;
+	m->kinds[kind].free_ns += event_duration_ns(ev);
+}
+
+void memory__free_at(struct memory *m, struct mem_proc *p, enum block_space space, uint64_t key,
+		     const struct event *ev)
+{
+	const struct freed *f = freed_at(m, p, space, key);
+	struct block *b;
+
+	before_free(m, p, ev->start_ns);
+	b = block_at(p, space, key);
+	/* The inner call of this one did it. */
+	if (f && f->parent_id && f->parent_id == ev->id)
+		return;
+	/* Nobody frees what he was not given yet, so this is the late record of a block that had to
+	 * make room for the one that is here; or was, and has been freed since. */
+	if (b ? ev->start_ns < b->born_ns : f && m->unseen_free_cnt && ev->start_ns < f->start_ns) {
+		m->late_free_cnt++;
+		m->unseen_free_cnt -= m->unseen_free_cnt > 0;
+		count_free(m, b ? b->kind : f->kind, ev);
+		return;
+	}
+	*freed_slot(m, p, key) = (struct freed){.key = key,
+						.start_ns = ev->start_ns,
+						.parent_id = ev->parent_id,
+						.life = p->life,
+						.space = space,
+						.kind = b ? b->kind : BLOCK_DEVICE};
+	if (!b) {
+		m->unmatched_free_cnt++;
+		return;
+	}
+	count_free(m, b->kind, ev);
+	if (b->refs > 1) {
+		b->refs--;
+		return;
+	}
+	block__drop(m, p, b, ev->end_ns);
+}
+
+void memory__map(struct memory *m, struct mem_proc *p, const struct event *ev, uint64_t addr,
+		 uint64_t size, uint64_t handle)
+{
+	struct block *phys = block_at(p, SPACE_HANDLE, handle), *b;
+
+	memory__unmap(m, p, ev, addr, 1);
+	b = memory__add(m, p,
+			&(struct block){.key = addr,
+					.size = size,
+					.id = ev->id,
+					.start_ns = ev->start_ns,
+					.born_ns = ev->end_ns,
+					.call = ev->name,
+					.kind = BLOCK_VMM,
+					.space = SPACE_MAPPED});
+	if (!b || !phys)
+		return;
+	b->phys = phys;
+	phys->maps++;
+}
+
+void memory__unmap_block(struct memory *m, struct mem_proc *p, struct block *b, uint64_t ns)
+{
+	struct block *phys = b->phys;
+
+	block__drop(m, p, b, ns);
+	if (!phys || --phys->maps || phys->refs)
+		return;
+	discharge(m, phys, ns);
+	free(phys);
+}
+
+void memory__unmap(struct memory *m, struct mem_proc *p, const struct event *ev, uint64_t addr,
+		   uint64_t size)
+{
+	uint64_t step;
+	struct block *b;
+
+	before_free(m, p, ev->start_ns);
+	/* One call may take off several mappings that follow each other. */
+	while (size && (b = block_at(p, SPACE_MAPPED, addr))) {
+		step = b->size < size ? b->size : size;
+		memory__unmap_block(m, p, b, ev->end_ns);
+		if (!step)
+			return;
+		addr += step;
+		size -= step;
+	}
+}
+
+void memory__revive(struct memory *m, struct mem_proc *p, struct block *phys, uint64_t handle)
+{
+	phys->refs = 1;
+	phys->key = handle;
+	put_in(m, p, phys);
+}
+
+void memory__lost(struct memory *m, struct mem_proc *p, struct block *b, uint64_t ns)
+{
+	m->unseen_free_cnt++;
+	if (b->space == SPACE_MAPPED)
+		memory__unmap_block(m, p, b, ns);
+	else
+		block__drop(m, p, b, ns);
+}
+
+/* The live block that an address lies in, but does not begin: only asked after an error. */
+static const struct block *block_around(const struct mem_proc *p, uint64_t addr)
+{
+	const struct block *b;
+
+	for (b = p->blocks[SPACE_ADDR]; b; b = b->hh.next)
+		if (addr > b->key && addr - b->key < b->size)
+			return b;
+	return NULL;
+}
+
+#define CUDA_ERROR_DEINITIALIZED 4
+
+/* CUDA refused to free: the pointer is to blame, or something else. */
+static bool blames_pointer(int32_t result)
+{
+	return result == 1 /* INVALID_VALUE */ || result == 400 /* INVALID_HANDLE */ ||
+	       result == 713 /* HOST_MEMORY_NOT_REGISTERED */;
+}
+
+void memory__bad_free(struct memory *m, struct mem_proc *p, enum block_space space, uint64_t key,
+		      const struct event *ev)
+{
+	const struct bad_free *last = &m->bad_frees[m->bad_free_list_cnt];
+	struct block *b = block_at(p, space, key);
+	const struct block *around;
+	const struct freed *f = freed_at(m, p, space, key);
+	struct bad_free bad = {.what = BAD_UNKNOWN,
+			       .ptr = key,
+			       .start_ns = ev->start_ns,
+			       .id = ev->id,
+			       .parent_id = ev->parent_id,
+			       .call = ev->name,
+			       .pid = p->pid,
+			       .error = ev->result,
+			       .sure = p->from_start ? 0.9 : 0.5};
+
+	if (b && ev->result == CUDA_ERROR_DEINITIALIZED)
+		b->too_late = true;
+	if (!blames_pointer(ev->result))
+		return;
+	if (m->bad_free_list_cnt == BAD_FREES_MAX) {
+		m->bad_free_cnt++;
+		return;
+	}
+	/* The outer call of one that failed. */
+	if (m->bad_free_list_cnt && last[-1].parent_id && last[-1].parent_id == ev->id)
+		return;
+	around = space == SPACE_ADDR ? block_around(p, key) : NULL;
+	if (b) {
+		bad.what = BAD_FUNCTION;
+		bad.sure = 0.9;
+	} else if (f) {
+		bad.what = BAD_DOUBLE;
+		bad.freed_ns = f->start_ns;
+		bad.sure = 1;
+	} else if (around) {
+		bad.inside = around->key;
+		bad.sure = 1;
+	}
+	m->bad_free_cnt++;
+	m->bad_frees[m->bad_free_list_cnt++] = bad;
+}
+
+enum host_place memory_host_place(const struct report *r, uint32_t pid, uint64_t addr)
+{
+	struct memory *m = r->an[AN_MEMORY];
+	struct block key = {.key = addr, .size = 1}, **node;
+	struct mem_proc *p = m ? memory__proc(m, pid) : NULL;
+
+	if (!p)
+		return HOST_UNKNOWN;
+	node = tfind(&key, &p->host_tree, cmp_host);
+	if (node)
+		return (*node)->kind == BLOCK_MANAGED ? HOST_MANAGED : HOST_PINNED;
+	return p->from_start ? HOST_PAGEABLE : HOST_UNKNOWN;
+}

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* What nobody freed: with its context, its process or its program it is gone all the same. */
+#include "memory_priv.h"
+
+#include <search.h>
+#include <stdlib.h>
+
+/* The largest are kept. */
+static void list_leak(struct memory *m, const struct leak *l)
+{
+	unsigned min = 0;
+
+	if (m->leak_list_cnt < LEAKS_MAX) {
+		m->leaks[m->leak_list_cnt++] = *l;
+		return;
+	}
+	for (unsigned i = 1; i < LEAKS_MAX; i++)
+		if (m->leaks[i].size < m->leaks[min].size)
+			min = i;
+	if (m->leaks[min].size < l->size)
+		m->leaks[min] = *l;
+}
+
+static void leak(struct memory *m, const struct mem_proc *p, const struct block *b,
+		 enum leak_end end)
+{
+	struct leak l = {.ptr = b->key,
+			 .size = b->size,
+			 .start_ns = b->start_ns,
+			 .id = b->id,
+			 .call = b->call,
+			 .pid = p->pid,
+			 .device = b->dev ? b->dev->device : -1,
+			 .kind = b->kind,
+			 .end = end,
+			 .size_known = b->size_known};
+
+	/* Addresses without memory, and memory of others. */
+	if (b->kind == BLOCK_RESERVED || b->kind == BLOCK_IPC)
+		return;
+	if (b->too_late) {
+		m->too_late_cnt++;
+		return;
+	}
+	m->leak_cnt++;
+	m->leak_bytes += b->size;
+	m->leak_ends[end].cnt++;
+	m->leak_ends[end].bytes += b->size;
+	list_leak(m, &l);
+}
+
+/* Pools and physical memory belong to the device; what becomes of them is not documented. */
+static bool lives_in_context(const struct block *b)
+{
+	return b->kind != BLOCK_VMM && b->kind != BLOCK_POOL && b->kind != BLOCK_RESERVED;
+}
+
+void memory__context_gone(struct memory *m, struct mem_proc *p, uint64_t ctx, uint64_t ns)
+{
+	struct block *b, *tmp;
+
+	if (p->gpu_range_cnt > p->snap_cnt)
+		memory__snapshot(m, p, ns);
+	for (unsigned s = 0; s < SPACE_CNT; s++) {
+		HASH_ITER (hh, p->blocks[s], b, tmp) {
+			if (b->ctx != ctx || !lives_in_context(b))
+				continue;
+			leak(m, p, b, LEAK_CONTEXT);
+			block__drop(m, p, b, ns);
+		}
+	}
+}
+
+static void keep(struct memory *m, struct block *b)
+{
+	m->kinds[b->kind].kept += b->size;
+	if (b->dev && on_gpu(b->kind))
+		b->dev->kept += b->size;
+}
+
+static void clear_blocks(struct memory *m, struct mem_proc *p, enum leak_end end, uint64_t ns)
+{
+	struct block *b, *tmp;
+
+	/* First what is mapped: it may be all that holds the memory. */
+	HASH_ITER (hh, p->blocks[SPACE_MAPPED], b, tmp) {
+		struct block *phys = b->phys;
+
+		if (phys && !phys->refs && phys->maps == 1) {
+			leak(m, p, phys, end);
+			keep(m, phys);
+		}
+		memory__unmap_block(m, p, b, ns);
+	}
+	for (unsigned s = 0; s < SPACE_CNT; s++) {
+		HASH_ITER (hh, p->blocks[s], b, tmp) {
+			leak(m, p, b, end);
+			keep(m, b);
+			block__drop(m, p, b, ns);
+		}
+	}
+}
+
+void memory__proc_gone(struct memory *m, struct mem_proc *p, enum leak_end end, uint64_t ns)
+{
+	struct pool *pool, *tmp;
+
+	if (p->gpu_range_cnt > p->snap_cnt)
+		memory__snapshot(m, p, ns);
+	clear_blocks(m, p, end, ns);
+	memory__contexts_free(p);
+	HASH_ITER (hh, p->pools, pool, tmp) {
+		HASH_DEL(p->pools, pool);
+		free(pool);
+	}
+	p->devs = NULL;
+	p->snap_cnt = 0;
+	p->life = ++m->lives;
+}
+
+void memory__proc_free(struct memory *m, struct mem_proc *p)
+{
+	HASH_DEL(m->procs, p);
+	if (m->last_proc == p)
+		m->last_proc = NULL;
+	free(p);
+}

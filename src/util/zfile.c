@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "zfile.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <zlib.h>
+#include <zstd.h>
+
+#define OUT_SZ	   (128 << 10)
+#define ZSTD_LEVEL 1 /* JSON lines shrink to a twentieth with it */
+#define GZIP_LEVEL 1
+
+struct zfile {
+	int fd, error;
+	enum compression how;
+	uint64_t size;
+	ZSTD_CCtx *zstd;
+	z_stream gz;
+	size_t len; /* in out, COMPRESS_NONE */
+	char out[OUT_SZ];
+};
+
+static const struct {
+	const char *name, *suffix;
+} kinds[COMPRESS_CNT] = {
+	[COMPRESS_NONE] = {"none", ""},
+	[COMPRESS_GZIP] = {"gzip", ".gz"},
+	[COMPRESS_ZSTD] = {"zstd", ".zst"},
+};
+
+const char *compression_name(enum compression c)
+{
+	return kinds[c].name;
+}
+
+const char *compression_suffix(enum compression c)
+{
+	return kinds[c].suffix;
+}
+
+static int put(struct zfile *z, const char *p, size_t len)
+{
+	while (len && !z->error) {
+		ssize_t n = write(z->fd, p, len);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0) {
+			z->error = n ? -errno : -ENOSPC;
+			break;
+		}
+		z->size += n;
+		p += n;
+		len -= n;
+	}
+	return z->error;
+}
+
+static int put_zstd(struct zfile *z, const void *data, size_t len, ZSTD_EndDirective end)
+{
+	ZSTD_inBuffer in = {data, len, 0};
+	size_t left;
+
+	do {
+		ZSTD_outBuffer out = {z->out, sizeof(z->out), 0};
+
+		left = ZSTD_compressStream2(z->zstd, &out, &in, end);
+		if (ZSTD_isError(left))
+			return z->error = -EIO;
+		if (put(z, z->out, out.pos))
+			return z->error;
+	} while (end == ZSTD_e_continue ? in.pos < in.size : left);
+	return 0;
+}
+
+static int put_gzip(struct zfile *z, const void *data, size_t len, int flush)
+{
+	z->gz.next_in = (void *)data;
+	z->gz.avail_in = len;
+	do {
+		z->gz.next_out = (void *)z->out;
+		z->gz.avail_out = sizeof(z->out);
+		if (deflate(&z->gz, flush) == Z_STREAM_ERROR)
+			return z->error = -EIO;
+		if (put(z, z->out, sizeof(z->out) - z->gz.avail_out))
+			return z->error;
+	} while (!z->gz.avail_out);
+	return 0;
+}
+
+static int put_plain(struct zfile *z, const char *data, size_t len)
+{
+	if (z->len + len > sizeof(z->out)) {
+		put(z, z->out, z->len);
+		z->len = 0;
+	}
+	if (len > sizeof(z->out))
+		return put(z, data, len);
+	memcpy(z->out + z->len, data, len);
+	z->len += len;
+	return z->error;
+}
+
+struct zfile *zfile__new(int fd, enum compression c)
+{
+	struct zfile *z = calloc(1, sizeof(*z));
+
+	if (!z)
+		goto out;
+	z->fd = fd;
+	z->how = c;
+	if (c == COMPRESS_ZSTD) {
+		z->zstd = ZSTD_createCCtx();
+		if (!z->zstd)
+			goto out;
+		ZSTD_CCtx_setParameter(z->zstd, ZSTD_c_compressionLevel, ZSTD_LEVEL);
+		ZSTD_CCtx_setParameter(z->zstd, ZSTD_c_checksumFlag, 1);
+	} else if (c == COMPRESS_GZIP &&
+		   deflateInit2(&z->gz, GZIP_LEVEL, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY)) {
+		goto out;
+	}
+	return z;
+out:
+	close(fd);
+	free(z);
+	return NULL;
+}
+
+int zfile__write(struct zfile *z, const void *data, size_t len)
+{
+	if (z->error)
+		return z->error;
+	if (z->how == COMPRESS_ZSTD)
+		return put_zstd(z, data, len, ZSTD_e_continue);
+	if (z->how == COMPRESS_GZIP)
+		return put_gzip(z, data, len, Z_NO_FLUSH);
+	return put_plain(z, data, len);
+}
+
+int zfile__flush(struct zfile *z)
+{
+	if (z->error)
+		return z->error;
+	if (z->how == COMPRESS_ZSTD)
+		return put_zstd(z, NULL, 0, ZSTD_e_flush);
+	if (z->how == COMPRESS_GZIP)
+		return put_gzip(z, NULL, 0, Z_SYNC_FLUSH);
+	put(z, z->out, z->len);
+	z->len = 0;
+	return z->error;
+}
+
+uint64_t zfile__size(const struct zfile *z)
+{
+	return z->size + z->len;
+}
+
+int zfile__close(struct zfile *z)
+{
+	int ret;
+
+	if (z->how == COMPRESS_ZSTD && !z->error)
+		put_zstd(z, NULL, 0, ZSTD_e_end);
+	else if (z->how == COMPRESS_GZIP && !z->error)
+		put_gzip(z, NULL, 0, Z_FINISH);
+	else
+		zfile__flush(z);
+	ret = z->error;
+	if (!ret && fdatasync(z->fd) && errno != EINVAL)
+		ret = -errno;
+	if (close(z->fd) && !ret)
+		ret = -errno;
+	if (z->how == COMPRESS_ZSTD)
+		ZSTD_freeCCtx(z->zstd);
+	else if (z->how == COMPRESS_GZIP)
+		deflateEnd(&z->gz);
+	free(z);
+	return ret;
+}

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* A new file, compressed as it is written. After zfile__flush() everything so far can be read back,
+ * also when the writer dies. */
+#ifndef UTIL_ZFILE_H
+#define UTIL_ZFILE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum compression { COMPRESS_NONE, COMPRESS_GZIP, COMPRESS_ZSTD, COMPRESS_CNT };
+
+const char *compression_name(enum compression c);   /* "none", "gzip", "zstd" */
+const char *compression_suffix(enum compression c); /* "", ".gz", ".zst" */
+
+struct zfile;
+
+/* Takes over fd, also on error. NULL: out of memory. */
+struct zfile *zfile__new(int fd, enum compression c);
+/* 0 or -errno; after an error nothing more is written. */
+int zfile__write(struct zfile *z, const void *data, size_t len);
+int zfile__flush(struct zfile *z);
+/* Bytes that the file has or will have, as far as the compressor has given them out. */
+uint64_t zfile__size(const struct zfile *z);
+/* Ends the compressed stream, waits for the disk, closes, frees. The first error there was. */
+int zfile__close(struct zfile *z);
+
+#endif /* UTIL_ZFILE_H */

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* Mangled names of kernels: whatever a module, or memory behind a handle, holds. */
+#include "fuzz.h"
+
+#include "model/kernel.h"
+#include "sink/kernel_name.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	static unsigned runs;
+	const struct kernel_name *n;
+	size_t len;
+
+	n = kernel_name__intern((const char *)data, size);
+	if (n) {
+		len = strlen(n->demangled);
+		kernel_short_name(n->demangled, &len);
+		if (len > strlen(n->demangled))
+			abort();
+	}
+	/* Names live as long as the trace. */
+	if (++runs % 1000 == 0)
+		kernel_names__free();
+	return 0;
+}

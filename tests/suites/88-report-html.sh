@@ -1,0 +1,95 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+# The report's HTML page, used in headless Chromium as a person would: a million events whose names are
+# hostile, and the same merged to fewer.
+# timeout: 300
+set -u
+. tests/lib.sh
+
+maker=$TMP/make_page
+if ! ${CC:-gcc} -std=gnu11 -O1 -D_GNU_SOURCE= -Isrc -Iinclude -Itests tests/html/make_page.c \
+	"$O/libct.a" -lz -l:libstdc++.a -lpthread -ldl -lm -o "$maker"; then
+	fail 'html' 'tests/html/make_page.c does not compile'
+	exit
+fi
+
+# has NAME PAGE PYTHON: an expression over the page's text (s), its report (r), what describes the events (m), the
+# unpacked columns (c)
+has()
+{
+	check "$1" python3 - "$2" "$3" <<'END'
+import base64, json, re, sys, zlib
+s = open(sys.argv[1], encoding="utf-8").read()
+part = {k: v for k, v in re.findall(r'<script type="application/[a-z-]+" id="(\w+)">(.*?)</script>', s, re.S)}
+r, m, c = json.loads(part["report"]), json.loads(part["meta"]), zlib.decompress(base64.b64decode(part["columns"]))
+def columns():
+    at, out = 0, []
+    for _ in range(5):
+        col = []
+        for _ in range(m["events"]):
+            x = shift = 0
+            while True:
+                b = c[at]
+                at += 1
+                x |= (b & 127) << shift
+                shift += 7
+                if b < 128:
+                    break
+            col.append(x)
+        out.append(col)
+    assert at == len(c)
+    return out
+if not eval(sys.argv[2]):
+    print("not so:", sys.argv[2])
+    sys.exit(1)
+END
+}
+
+"$maker" tests/html/sample.json "$TMP/small.html" 20000 >/dev/null
+"$maker" tests/html/sample.json "$TMP/merged.html" 300000 100000 >/dev/null
+"$maker" tests/html/sample.json "$TMP/million.html" 1000000 >/dev/null
+
+has 'html: all events' "$TMP/small.html" \
+	'm["events"] == 20000 == sum(l["events"] for l in m["lanes"]) and m["merged"] == 0'
+has 'html: columns unpack' "$TMP/small.html" \
+	'max(columns()[2]) == len(m["whats"]) - 1 and max(columns()[3]) == len(m["details"])'
+has 'html: the report is whole' "$TMP/small.html" 'r == json.load(open("tests/html/sample.json"))'
+has 'html: hostile names are text' "$TMP/small.html" \
+	'any("</script><img" in w.get("kernel", "") for w in m["whats"]) and "<img" not in s'
+has 'html: scripts need the nonce of this file' "$TMP/small.html" \
+	're.search(r"script-src .nonce-([0-9a-f]{32})", s) and not re.search(r"<script>|<script nonce=\"(?![0-9a-f]{32}\")", s)'
+has 'html: merged events are counted' "$TMP/merged.html" \
+	'm["events"] <= 100000 and m["events"] + m["merged"] == 300000 == m["events"] + sum(sum(l.get("cells", [])[1::4]) for l in m["lanes"])'
+has 'html: only short ones are merged' "$TMP/merged.html" 'min(columns()[1]) >= m["below_ns"] > 0'
+
+# The same by the command, from traces: one of an H200, and one whose kernels, threads and host are hostile.
+python3 - tests/golden/h200-triton.jsonl "$TMP/hostile.jsonl" <<'END'
+import json, sys
+bad = '</script><img src=x onerror="window.hacked=1"><!--<script>\x01\x1b[31m\u202egnitteg\u2066'
+with open(sys.argv[1]) as f, open(sys.argv[2], "w") as out:
+    for line in f:
+        e = json.loads(line)
+        for k in ("kernel", "comm", "host", "path", "command"):
+            if k in e:
+                e[k] = [bad] if k == "command" else bad
+        out.write(json.dumps(e) + "\n")
+END
+for page in golden hostile; do
+	trace=$TMP/$page.jsonl
+	[ $page = golden ] && trace=tests/golden/h200-triton.jsonl
+	check "html: of a trace: $page" "$CUDATRACE" -q report --format=html -o "$TMP/$page.html" "$trace"
+	n=$(jq -s '[.[] | select(.type != "header" and .type != "end")] | length' "$trace")
+	has "html: $page: all $n events" "$TMP/$page.html" "m['events'] == $n and r['overview']['calls'] > 0"
+done
+has 'html: a hostile trace stays text' "$TMP/hostile.html" '"<img" not in s and "window.hacked" in s'
+
+for page in golden hostile merged million; do
+	tests/html/drive.py "$TMP/$page.html" >"$TMP/out" 2>"$TMP/err"
+	rc=$?
+	if [ $rc = 77 ]; then
+		skip "html: $page" "$(tail -n 1 "$TMP/err")"
+	elif [ $rc != 0 ]; then
+		fail "html: $page" "$(tail -n 1 "$TMP/err")"
+	fi
+	sed "s/^\(ok\|not ok\) /&html: $page: /" "$TMP/out"
+done

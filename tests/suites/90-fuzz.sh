@@ -1,0 +1,16 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+# Every fuzz target for some seconds, from its seeds: `make fuzz` goes on for longer.
+set -u
+
+if ! echo 'int LLVMFuzzerTestOneInput(void) { return 0; }' |
+	${CLANG:-clang} -fsanitize=fuzzer -x c - -o "$TMP/probe" 2>/dev/null; then
+	echo 'skip fuzz # this clang has no libFuzzer: install libclang-rt-dev'
+	exit
+fi
+if ! make -s -j"$(nproc)" O="$O" fuzz-build >"$TMP/log" 2>&1; then
+	sed 's/^/  /' "$TMP/log" | tail -n 20
+	echo 'not ok fuzz: build'
+	exit
+fi
+FUZZ_SECONDS=${FUZZ_SECONDS:-4} tests/fuzz/run.sh

@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/config.h"
+
+static struct config_errors errors;
+
+static struct config *read_text(const char *text)
+{
+	struct config *c = config__new();
+
+	assert_non_null(c);
+	memset(&errors, 0, sizeof(errors));
+	config__read_text(c, "c.yaml", text, strlen(text), &errors);
+	return c;
+}
+
+static void good(const char *text, void (*check)(const struct config *c))
+{
+	struct config *c = read_text(text);
+
+	assert_string_equal(errors.text, "");
+	assert_true(config__check(c, "c.yaml", &errors));
+	check(c);
+	config__free(c);
+}
+
+/* Exactly these messages. */
+static void bad(const char *text, const char *want)
+{
+	struct config *c = read_text(text);
+
+	if (!errors.cnt)
+		config__check(c, "c.yaml", &errors);
+	assert_string_equal(errors.text, want);
+	config__free(c);
+}
+
+static void presets(const struct config *c)
+{
+	assert_int_equal(c->level, LEVEL_METRICS);
+	assert_int_equal(c->sample.trace_ns, 5000000000);
+	assert_int_equal(c->sample.every_ns, 300000000000);
+	assert_true(c->sample.on.error);
+	assert_int_equal(c->files.total_size, 4ull << 30);
+	assert_int_equal(c->files.compress, COMPRESS_ZSTD);
+	assert_string_equal(c->metrics.listen, "127.0.0.1:9464");
+	assert_int_equal(c->rule_cnt, 0);
+}
+
+static void defaults(void **state)
+{
+	(void)state;
+	good("", presets);
+	good("# nothing\n", presets);
+	good("---\n", presets);
+	good("sample:\n", presets);
+}
+
+static void check_all(const struct config *c)
+{
+	assert_int_equal(c->level, LEVEL_OFF);
+	assert_int_equal(c->rule_cnt, 2);
+	assert_string_equal(c->rules[0].namespace, "kube-system");
+	assert_null(c->rules[0].command);
+	assert_int_equal(c->rules[0].level, LEVEL_OFF);
+	assert_string_equal(c->rules[1].command, "*vllm*");
+	assert_string_equal(c->rules[1].user, "inference");
+	assert_int_equal(c->rules[1].level, LEVEL_SAMPLED);
+	assert_int_equal(c->sample.every_ns, 0);
+	assert_int_equal(c->sample.on.sync_longer_ns, 500000000);
+	assert_int_equal(c->sample.on.memory_above, 60ull << 30);
+	assert_false(c->sample.on.xid);
+	assert_string_equal(c->files.on_rotate, "cp \"$1\" /srv");
+	assert_string_equal(c->metrics.listen, "");
+}
+
+static void everything(void **state)
+{
+	(void)state;
+	good("level: off\n"
+	     "rules:\n"
+	     "  - match: {namespace: kube-system}\n"
+	     "    level: off\n"
+	     "  - match:\n"
+	     "      command: \"*vllm*\"\n"
+	     "      user: inference\n"
+	     "    level: sampled\n"
+	     "sample:\n"
+	     "  every: 0\n"
+	     "  on: {xid: false, sync_longer: 500ms, memory_above: 60G}\n"
+	     "files: {on_rotate: cp \"$1\" /srv}\n"
+	     "metrics: {listen: \"\"}\n",
+	     check_all);
+}
+
+static void what_is_wrong(void **state)
+{
+	(void)state;
+	bad("sample:\n  evry: 5m\n",
+	    "c.yaml:2: sample.evry: there is no such key; did you mean sample.every?\n");
+	bad("qqqqqqqqqqqqqqqqqq: 1\n", "c.yaml:1: qqqqqqqqqqqqqqqqqq: there is no such key; "
+				       "docs/DAEMON.md has all of them\n");
+	bad("\nlevel: all\n",
+	    "c.yaml:2: level: 'all' is not understood; write one of off, metrics, "
+	    "trace, sampled\n");
+	bad("sample: {trace: 5}\n",
+	    "c.yaml:1: sample.trace: '5' is not understood; write a time with "
+	    "its unit, as in 500ms, 5s, 10m, 1h\n");
+	bad("recorder: {memory: 4K}\n",
+	    "c.yaml:1: recorder.memory: 4K is too small; the default is 64M\n");
+	bad("files: {compress: lz4}\n",
+	    "c.yaml:1: files.compress: 'lz4' is not understood; write one "
+	    "of none, gzip, zstd\n");
+	bad("metrics:\n  listen: [1]\n", "c.yaml:2: metrics.listen: must be a text\n");
+	bad("sample: 5\n", "c.yaml:1: sample: must hold keys of its own, indented below it\n");
+	bad("a: b: c\n",
+	    "c.yaml:1: not YAML: mapping values are not allowed in this context; look at "
+	    "the indentation and quotes there\n");
+	bad("- 1\n", "c.yaml: must hold keys, as in \"level: metrics\"\n");
+	bad("rules: {}\n", "c.yaml:1: rules: must be a list, each with match and level\n");
+	bad("rules:\n- level: off\n", "c.yaml:2: rules: this one lacks its match\n");
+	bad("rules:\n- match: {image: x}\n  level: off\n",
+	    "c.yaml:2: rules: match knows no 'image'; it knows user, command, cgroup, container, pod "
+	    "and namespace\n");
+	bad("rules:\n- match: {pod: x}\n  levle: off\n",
+	    "c.yaml:3: rules: there is no key 'levle'; a rule has match and level\n"
+	    "c.yaml:2: rules: this one lacks its level\n");
+	bad("metrics: {listen: localhost}\n",
+	    "c.yaml: metrics.listen: 'localhost' has no port; write it as 127.0.0.1:9464\n");
+	bad("otlp: {endpoint: \"https://x\"}\n",
+	    "c.yaml: otlp.endpoint: 'https://x' must begin with http://; a collector on this node "
+	    "takes it from there, with TLS if need be\n");
+	bad("files: {rotate_size: 3G}\n",
+	    "c.yaml: files.rotate_size must be at most half of files.total_size\n");
+	/* two at once, both said */
+	bad("level: x\ntrace: {kernel: maybe}\n",
+	    "c.yaml:1: level: 'x' is not understood; write one of off, metrics, trace, sampled\n"
+	    "c.yaml:2: trace.kernel: 'maybe' is not understood; write true or false\n");
+}
+
+static void command_line(void **state)
+{
+	struct config *c = config__new();
+
+	(void)state;
+	memset(&errors, 0, sizeof(errors));
+	assert_true(config__set(c, "level=trace", &errors));
+	assert_int_equal(c->level, LEVEL_TRACE);
+	assert_true(config__set(c, "files.on_rotate=a=b", &errors));
+	assert_string_equal(c->files.on_rotate, "a=b");
+	assert_false(config__set(c, "level", &errors));
+	assert_false(config__set(c, "=x", &errors));
+	assert_false(config__set(c, "levle=off", &errors));
+	assert_string_equal(errors.text,
+			    "--set: 'level': write KEY=VALUE, as in --set level=trace\n"
+			    "--set: '=x': write KEY=VALUE, as in --set level=trace\n"
+			    "--set: levle: there is no such key; did you mean level?\n");
+	config__free(c);
+}
+
+/* Messages have an end. */
+static void many_errors(void **state)
+{
+	char *text = malloc(100000);
+	struct config *c;
+
+	(void)state;
+	text[0] = '\0';
+	for (int i = 0; i < 2000; i++)
+		strcat(text, "level: x\n");
+	c = read_text(text);
+	assert_true(strlen(errors.text) < sizeof(errors.text));
+	config__free(c);
+	free(text);
+}
+
+static void collect(void *ctx, const char *key, const char *val)
+{
+	char *text = ctx;
+
+	if (!strcmp(key, "sample.every") || !strcmp(key, "files.total_size"))
+		sprintf(text + strlen(text), "%s=%s;", key, val);
+}
+
+static void printing(void **state)
+{
+	struct config *c = config__new();
+	char text[256] = "";
+
+	(void)state;
+	config__print(c, collect, text);
+	assert_string_equal(text, "sample.every=300s;files.total_size=4G;");
+	config__free(c);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(defaults),	 cmocka_unit_test(everything),
+		cmocka_unit_test(what_is_wrong), cmocka_unit_test(command_line),
+		cmocka_unit_test(many_errors),	 cmocka_unit_test(printing),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/metrics.h"
+#include "factory.h"
+#include "util/out.h"
+
+static const struct metrics_self self = {.version = "1", .driver_version = "580.1"};
+
+static char *print(const struct metrics *m)
+{
+	struct out *o = out__memory();
+	char *text;
+
+	assert_non_null(o);
+	metrics__print(m, &self, o);
+	text = strndup(o->buf, o->len);
+	out__close(o);
+	return text;
+}
+
+static void has(const struct metrics *m, const char *line)
+{
+	char *text = print(m), *at = strstr(text, line);
+
+	if (!at || (at != text && at[-1] != '\n') || at[strlen(line)] != '\n')
+		fail_msg("no line: %s in\n%s", line, text);
+	free(text);
+}
+
+static void lacks(const struct metrics *m, const char *part)
+{
+	char *text = print(m);
+
+	assert_null(strstr(text, part));
+	free(text);
+}
+
+#define POD "namespace=\"llm\",pod=\"vllm-0\",container=\"server\",command=\"python3\""
+
+static void events(void **state)
+{
+	const struct labels l = {.namespace = "llm", .pod = "vllm-0", .container_name = "server"};
+	struct metrics *m = metrics__new(10000);
+	struct metrics_target *t = metrics__get(m, &l, "python3");
+	struct event ev = {.kind = EVENT_CALL, .type = TYPE_KERNEL, .has = HAS_LAUNCH};
+
+	(void)state;
+	ev.fn = cuda_fn_by_symbol("cuLaunchKernel");
+	for (int i = 0; i < 3; i++) {
+		ev.start_ns = 1000;
+		ev.end_ns = 1000 + (1024ull << 2 * i); /* on a limit: in the bucket above */
+		metrics__event(m, t, &ev);
+	}
+	ev.launch.capturing = true;
+	metrics__event(m, t, &ev);
+	ev.is_error = true;
+	ev.result = 719;
+	metrics__event(m, t, &ev);
+	ev = (struct event){.kind = EVENT_CALL,
+			    .type = TYPE_TRANSFER,
+			    .has = HAS_SIZE | HAS_DIR,
+			    .size = 4096,
+			    .dir = COPY_DIR_HTOD,
+			    .fn = cuda_fn_by_symbol("cuMemcpyHtoD_v2")};
+	metrics__event(m, t, &ev);
+	metrics__event(m, t, &ev);
+	has(m, "cudatrace_calls_total{" POD ",function=\"cuLaunchKernel\",class=\"launch\"} 5");
+	has(m, "cudatrace_launches_total{" POD "} 3");
+	has(m, "cudatrace_graph_nodes_captured_total{" POD "} 1");
+	has(m, "cudatrace_errors_total{" POD
+	       ",function=\"cuLaunchKernel\",error=\"CUDA_ERROR_LAUNCH_FAILED\"} 1");
+	has(m, "cudatrace_transfer_bytes_total{" POD ",direction=\"HtoD\"} 8192");
+	has(m,
+	    "cudatrace_call_duration_seconds_bucket{" POD ",class=\"launch\",le=\"1.024e-06\"} 0");
+	has(m,
+	    "cudatrace_call_duration_seconds_bucket{" POD ",class=\"launch\",le=\"4.096e-06\"} 1");
+	has(m, "cudatrace_call_duration_seconds_bucket{" POD ",class=\"launch\",le=\"+Inf\"} 5");
+	has(m, "cudatrace_call_duration_seconds_count{" POD ",class=\"launch\"} 5");
+	has(m, "cudatrace_target_processes{" POD "} 1");
+	metrics__put(m, t);
+	has(m, "cudatrace_target_processes{" POD "} 0");
+	/* it goes on where it was */
+	assert_ptr_equal(metrics__get(m, &l, "python3"), t);
+	metrics__free(m);
+}
+
+static void counts(void **state)
+{
+	const struct labels l = {0};
+	struct metrics *m = metrics__new(10000);
+	struct metrics_target *t = metrics__get(m, &l, "a\"b\\c\n\x1b");
+	struct ct_count c = {.errors = 1, .total_ns = 3000000};
+
+	(void)state;
+	c.hist[ct_hist_index(1000000)] = 3;
+	metrics__counts(m, t, cuda_fn_by_symbol("cuLaunchKernel"), &c);
+	has(m,
+	    "cudatrace_launches_total{namespace=\"\",pod=\"\",container=\"\",command=\"a\\\"b\\\\"
+	    "c?\?\"} 2");
+	has(m, "cudatrace_call_duration_seconds_sum{namespace=\"\",pod=\"\",container=\"\",command="
+	       "\"a\\\"b\\\\c?\?\",class=\"launch\"} 0.003");
+	has(m,
+	    "cudatrace_errors_total{namespace=\"\",pod=\"\",container=\"\",command=\"a\\\"b\\\\c?"
+	    "\?\",function=\"cuLaunchKernel\",error=\"any\"} 1");
+	metrics__free(m);
+}
+
+static void memory(void **state)
+{
+	const struct labels l = {0};
+	struct metrics *m = metrics__new(10000);
+	struct metrics_target *t = metrics__get(m, &l, "x");
+	const struct mem_totals none = {0}, a = {.device_bytes = 100}, b = {.device_bytes = 30};
+
+	(void)state;
+	/* two processes of one target */
+	metrics__memory(t, &none, &a);
+	metrics__memory(t, &none, &b);
+	metrics__memory(t, &a, &none);
+	has(m, "cudatrace_memory_bytes{namespace=\"\",pod=\"\",container=\"\",command=\"x\",kind="
+	       "\"device\"} 30");
+	has(m, "cudatrace_memory_peak_bytes{namespace=\"\",pod=\"\",container=\"\",command=\"x\","
+	       "kind=\"device\"} 130");
+	metrics__free(m);
+}
+
+static void bounded(void **state)
+{
+	struct metrics *m = metrics__new(1000);
+	struct event ev = {.kind = EVENT_CALL, .fn = cuda_fn_by_symbol("cuInit")};
+	struct labels l = {0};
+
+	(void)state;
+	for (int i = 0; i < 1000; i++) {
+		char comm[16];
+
+		snprintf(comm, sizeof(comm), "p%d", i);
+		metrics__event(m, metrics__get(m, &l, comm), &ev);
+	}
+	has(m, "cudatrace_calls_total{namespace=\"\",pod=\"\",container=\"\",command=\"(others)\","
+	       "function=\"cuInit\",class=\"init\"} 994");
+	lacks(m, "command=\"p6\"");
+	metrics__free(m);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(events),
+		cmocka_unit_test(counts),
+		cmocka_unit_test(memory),
+		cmocka_unit_test(bounded),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

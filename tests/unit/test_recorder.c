@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+#include <zstd.h>
+
+#include "daemon/recorder.h"
+
+#define SEC 1000000000ull
+
+static size_t add(struct recorder *r, unsigned n, uint64_t now_ns)
+{
+	char line[128];
+	int len = snprintf(line, sizeof(line), "{\"n\":%u,\"x\":\"%08x%08x%08x\"}\n", n,
+			   (unsigned)rand(), (unsigned)rand(), (unsigned)rand());
+
+	recorder__line(r, line, len, now_ns);
+	return len;
+}
+
+/* What a dump unpacks to, several frames one after the other. */
+static char *unpack(struct recorder *r)
+{
+	static const char first[] = "{\"first\":1}\n", last[] = "{\"last\":1}\n";
+	int fd = memfd_create("dump", MFD_CLOEXEC);
+	size_t size, cap = 64 << 20;
+	char *packed, *text = malloc(cap);
+	ZSTD_DCtx *d = ZSTD_createDCtx();
+
+	assert_true(fd >= 0 && text && d);
+	assert_int_equal(recorder__dump(r, fd, first, strlen(first), last, strlen(last)), 0);
+	size = lseek(fd, 0, SEEK_END);
+	packed = mmap(NULL, size, PROT_READ, MAP_PRIVATE, fd, 0);
+	assert_true(packed != MAP_FAILED);
+	cap = ZSTD_decompressDCtx(d, text, cap - 1, packed, size);
+	assert_false(ZSTD_isError(cap));
+	text[cap] = '\0';
+	munmap(packed, size);
+	ZSTD_freeDCtx(d);
+	close(fd);
+	assert_ptr_equal(strstr(text, first), text);
+	assert_string_equal(text + cap - strlen(last), last);
+	return text;
+}
+
+static unsigned lines(const char *s)
+{
+	unsigned n = 0;
+
+	while ((s = strchr(s, '\n'))) {
+		s++;
+		n++;
+	}
+	return n;
+}
+
+static void all_of_it(void **state)
+{
+	struct recorder *r = recorder__new(10 * SEC, 64 << 20);
+	struct recorder_stats s;
+	char *text;
+
+	(void)state;
+	for (unsigned i = 0; i < 50000; i++)
+		add(r, i, SEC);
+	recorder__stats(r, &s);
+	assert_int_equal(s.lines, 50000);
+	assert_int_equal(s.oldest_ns, SEC);
+	assert_int_equal(s.cut, 0);
+	/* twice the same: nothing is forgotten */
+	for (int i = 0; i < 2; i++) {
+		text = unpack(r);
+		assert_int_equal(lines(text), 50002);
+		assert_non_null(strstr(text, "{\"n\":0,"));
+		assert_non_null(strstr(text, "{\"n\":49999,"));
+		free(text);
+	}
+	recorder__free(r);
+}
+
+static void only_the_last_seconds(void **state)
+{
+	struct recorder *r = recorder__new(10 * SEC, 64 << 20);
+	struct recorder_stats s;
+	char *text;
+
+	(void)state;
+	for (unsigned i = 0; i < 100000; i++)
+		add(r, i, i * SEC / 1000);
+	recorder__stats(r, &s);
+	assert_true(s.lines >= 10000 && s.lines < 10000 + 2 * 256 * 1024 / 40);
+	assert_true(s.oldest_ns <= 90 * SEC && s.oldest_ns > 75 * SEC);
+	text = unpack(r);
+	assert_int_equal(lines(text), s.lines + 2);
+	assert_non_null(strstr(text, "{\"n\":90000,"));
+	free(text);
+	recorder__free(r);
+}
+
+static void memory_is_bounded(void **state)
+{
+	struct recorder *r = recorder__new(1000 * SEC, 2 << 20);
+	struct recorder_stats s;
+
+	(void)state;
+	for (unsigned i = 0; i < 400000; i++)
+		add(r, i, SEC + i);
+	recorder__stats(r, &s);
+	assert_true(s.bytes <= 2 << 20);
+	assert_true(s.bytes > 1 << 20);
+	assert_int_equal(s.cut + s.lines, 400000);
+	recorder__free(r);
+}
+
+static void nothing_yet(void **state)
+{
+	struct recorder *r = recorder__new(SEC, 1 << 20);
+	struct recorder_stats s;
+	char *text;
+
+	(void)state;
+	recorder__stats(r, &s);
+	assert_int_equal(s.lines + s.oldest_ns, 0);
+	text = unpack(r);
+	assert_int_equal(lines(text), 2);
+	free(text);
+	recorder__free(r);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(all_of_it),
+		cmocka_unit_test(only_the_last_seconds),
+		cmocka_unit_test(memory_is_bounded),
+		cmocka_unit_test(nothing_yet),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,281 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "daemon/rotate.h"
+#include "util/log.h"
+#include "util/out.h"
+
+#define SEC  1000000000ull
+#define LINE "{\"n\":\"0123456789012345678901234567890123456789\"}\n"
+
+static char base[64], dir[128];
+
+static void put_header(void *ctx, struct out *o)
+{
+	(void)ctx;
+	out_lit(o, "{\"type\":\"header\"}\n");
+}
+
+static void put_end(void *ctx, struct out *o)
+{
+	(void)ctx;
+	out_lit(o, "{\"type\":\"end\"}\n");
+}
+
+static struct rotate_opts opts(void)
+{
+	return (struct rotate_opts){.dir = dir,
+				    .size = 1 << 20,
+				    .total = 1 << 30,
+				    .header = put_header,
+				    .end = put_end};
+}
+
+/* What a command of the shell prints, as a number. */
+static long sh(const char *fmt, const char *path)
+{
+	char cmd[512], text[64] = "";
+	FILE *f;
+
+	snprintf(cmd, sizeof(cmd), fmt, path);
+	f = popen(cmd, "r");
+	assert_non_null(f);
+	if (!fgets(text, sizeof(text), f))
+		text[0] = '\0';
+	pclose(f);
+	return strtol(text, NULL, 10);
+}
+
+static struct rotate_stats stats(const struct rotate *r)
+{
+	struct rotate_stats s;
+
+	rotate__stats(r, &s);
+	return s;
+}
+
+static int setup(void **state)
+{
+	(void)state;
+	log_set_level(LOG_ERR);
+	strcpy(base, "/tmp/cudatrace-rotate-XXXXXX");
+	assert_non_null(mkdtemp(base));
+	snprintf(dir, sizeof(dir), "%s/d", base);
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	sh("rm -rf %s", base);
+	return 0;
+}
+
+static void files_are_whole(void **state)
+{
+	static const char *const count[] = {
+		[COMPRESS_NONE] = "cat %s/*.jsonl | grep -c .",
+		[COMPRESS_GZIP] = "gzip -dc %s/*.gz | grep -c .",
+		[COMPRESS_ZSTD] = "zstd -qdc %s/*.zst | grep -c .",
+	};
+
+	(void)state;
+	for (int c = 0; c < COMPRESS_CNT; c++) {
+		struct rotate_opts o = opts();
+		struct rotate *r;
+
+		o.compress = c;
+		o.size = 100000;
+		r = rotate__new(&o);
+		assert_non_null(r);
+		for (int i = 0; i < 20000; i++) {
+			char line[128];
+			int len = snprintf(line, sizeof(line), "{\"n\":\"%08x%08x%08x\"}\n",
+					   (unsigned)rand(), (unsigned)rand(), (unsigned)rand());
+
+			rotate__line(r, line, len, SEC);
+			if (i % 1000 == 999)
+				rotate__tick(r, SEC * (2 + i / 1000));
+		}
+		assert_int_equal(stats(r).dropped, 0);
+		assert_int_equal(stats(r).lines, 20000);
+		rotate__free(r, SEC);
+		assert_int_equal(sh("ls %s | grep -c part", dir), 0);
+		if (c == COMPRESS_ZSTD && access("/usr/bin/zstd", X_OK)) {
+			sh("rm -rf %s", dir);
+			continue;
+		}
+		/* a header and an end for each file */
+		assert_int_equal(sh(count[c], dir), 20000 + 2 * sh("ls %s | wc -l", dir));
+		assert_true(sh("ls %s | wc -l", dir) > 1);
+		sh("rm -rf %s", dir);
+	}
+}
+
+static void age(void **state)
+{
+	struct rotate_opts o = opts();
+	struct rotate *r;
+
+	(void)state;
+	o.age_ns = 60 * SEC;
+	r = rotate__new(&o);
+	rotate__line(r, LINE, strlen(LINE), SEC);
+	rotate__tick(r, 60 * SEC);
+	assert_int_equal(stats(r).files, 0);
+	rotate__tick(r, 61 * SEC);
+	assert_int_equal(stats(r).files, 1);
+	/* nothing came: no file */
+	rotate__tick(r, 200 * SEC);
+	assert_int_equal(stats(r).files, 1);
+	rotate__free(r, 200 * SEC);
+	assert_int_equal(sh("ls %s | wc -l", dir), 1);
+}
+
+static void never_more_than_total(void **state)
+{
+	struct rotate_opts o = opts();
+	struct rotate *r;
+
+	(void)state;
+	o.size = 200000;
+	o.total = 1000000;
+	r = rotate__new(&o);
+	for (int i = 0; i < 200000; i++) {
+		rotate__line(r, LINE, strlen(LINE), SEC);
+		if (i % 2000)
+			continue;
+		rotate__tick(r, SEC * (2 + i));
+		assert_true(sh("du -sb --apparent-size %s | cut -f1", dir) <= 1000000 + 150000);
+	}
+	assert_int_equal(stats(r).dropped, 0);
+	assert_true(stats(r).removed > 10);
+	rotate__free(r, SEC);
+	assert_true(sh("cat %s/* | wc -c", dir) <= 1000000);
+}
+
+/* Waits for the command, which is started and looked after in tick. */
+static void wait_taken(struct rotate *r, uint64_t *now, uint64_t taken, uint64_t failed)
+{
+	for (int i = 0; i < 2000 && (stats(r).taken < taken || stats(r).failed < failed); i++) {
+		rotate__tick(r, *now += SEC / 10);
+		usleep(2000);
+	}
+	assert_int_equal(stats(r).taken, taken);
+	assert_int_equal(stats(r).failed, failed);
+}
+
+static void command_takes_files(void **state)
+{
+	struct rotate_opts o = opts();
+	uint64_t now = SEC;
+	char cmd[256];
+	struct rotate *r;
+
+	(void)state;
+	snprintf(cmd, sizeof(cmd), "test -e %s/go && cp \"$1\" %s/", base, base);
+	o.on_rotate = cmd;
+	o.size = 5000;
+	o.total = 20000;
+	r = rotate__new(&o);
+	for (int i = 0; i < 150; i++)
+		rotate__line(r, LINE, strlen(LINE), now);
+	rotate__finish_file(r, now);
+	assert_int_equal(stats(r).files, 2);
+	wait_taken(r, &now, 0, 2);
+	assert_int_equal(sh("ls %s/pending | wc -l", dir), 2);
+	/* What the command did not take is not removed: new lines are. */
+	for (int i = 0; i < 2000; i++)
+		rotate__line(r, LINE, strlen(LINE), now);
+	assert_true(stats(r).dropped > 1000);
+	assert_int_equal(stats(r).removed, 0);
+	assert_true(sh("cat %s/pending/* | wc -c", dir) <= 20000 + 5200);
+	sh("touch %s/go", base);
+	wait_taken(r, &now, stats(r).files, stats(r).failed);
+	assert_int_equal(sh("ls %s/pending | wc -l", dir), 0);
+	assert_int_equal(sh("ls %s/*.jsonl | wc -l", base), stats(r).files);
+	rotate__line(r, LINE, strlen(LINE), now += 20 * SEC);
+	assert_null(stats(r).error);
+	rotate__free(r, now);
+}
+
+static void folder_goes_away(void **state)
+{
+	struct rotate_opts o = opts();
+	struct rotate *r = rotate__new(&o);
+
+	(void)state;
+	rotate__line(r, LINE, strlen(LINE), SEC);
+	sh("rm -rf %s", dir);
+	rotate__tick(r, 3 * SEC);
+	assert_int_equal(stats(r).dropped, 1);
+	rotate__line(r, LINE, strlen(LINE), 4 * SEC);
+	assert_null(stats(r).error);
+	rotate__free(r, 5 * SEC);
+	assert_int_equal(sh("cat %s/*.jsonl | grep -c .", dir), 3);
+}
+
+static void what_a_dead_daemon_left(void **state)
+{
+	struct rotate_opts o = opts();
+	struct rotate *r;
+
+	(void)state;
+	sh("mkdir %s", dir);
+	sh("echo '{}' > %s/trace-20260101T000000Z-000007.jsonl.part", dir);
+	r = rotate__new(&o);
+	rotate__free(r, SEC);
+	assert_int_equal(access(dir, F_OK), 0);
+	assert_int_equal(sh("ls %s/trace-20260101T000000Z-000007.jsonl | wc -l", dir), 1);
+}
+
+static void full_disk(void **state)
+{
+	struct rotate_opts o = opts();
+	uint64_t now = SEC;
+	struct rotate *r;
+
+	(void)state;
+	assert_int_equal(mkdir(dir, 0700), 0);
+	if (mount("none", dir, "tmpfs", 0, "size=64k"))
+		skip();
+	r = rotate__new(&o);
+	for (int i = 0; i < 20000; i++)
+		rotate__line(r, LINE, strlen(LINE), now);
+	rotate__tick(r, now += 2 * SEC);
+	assert_true(stats(r).dropped > 0);
+	assert_non_null(stats(r).error);
+	sh("rm -f %s/*.jsonl", dir);
+	rotate__line(r, LINE, strlen(LINE), now += 20 * SEC);
+	assert_null(stats(r).error);
+	rotate__free(r, now);
+	assert_int_equal(sh("cat %s/*.jsonl | grep -c .", dir), 3);
+	umount(dir);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(files_are_whole, setup, teardown),
+		cmocka_unit_test_setup_teardown(age, setup, teardown),
+		cmocka_unit_test_setup_teardown(never_more_than_total, setup, teardown),
+		cmocka_unit_test_setup_teardown(command_takes_files, setup, teardown),
+		cmocka_unit_test_setup_teardown(folder_goes_away, setup, teardown),
+		cmocka_unit_test_setup_teardown(what_a_dead_daemon_left, setup, teardown),
+		cmocka_unit_test_setup_teardown(full_disk, setup, teardown),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
