@@ -100,21 +100,6 @@ static int check_targets(struct session *s)
 	return s->o->argv ? command__check(s->o->argv) : 0;
 }
 
-static int open_budget(struct session *s)
-{
-	struct budget_opts bo = {
-		.att = s->att,
-		.fns = s->fns,
-		.cost = s->cost,
-		.max_share = s->o->max_overhead,
-		.fn = session__event,
-		.ctx = s,
-	};
-
-	s->budget = budget__new(&bo);
-	return s->budget ? 0 : -ENOMEM;
-}
-
 static int open_attach(struct session *s)
 {
 	const struct opts *o = s->o;
@@ -146,7 +131,7 @@ static int open_attach(struct session *s)
 	s->info.probe_cost_ns = s->cost.record;
 	session__drain(s);
 	s->measuring = false;
-	return o->max_overhead ? open_budget(s) : 0;
+	return session__open_budget(s);
 }
 
 static int add_targets(struct session *s)

@@ -87,6 +87,8 @@ int session__select(struct session *s);
 void session__describe_selection(struct session *s);
 
 /* counted.c */
+/* --max-overhead; the cost of a call is measured already. 0 or -ENOMEM. */
+int session__open_budget(struct session *s);
 /* A process has ended: takes its counts. */
 void session__count_exit(struct session *s, pid_t pid);
 /* All counts, and what tracing has cost; totals are in s->end already. */

@@ -236,6 +236,7 @@ def bench_levels():
     for m, name in MECHANISMS.items():
         turns += [empty_turn(f"empty pair, {name}", m, functions=functions),
                   empty_turn(f"empty entry, {name}", m, functions=functions, place="entry"),
+                  cudatrace_turn(f"recorded, {name}", m, base=f"empty pair, {name}", functions=functions),
                   cudatrace_turn(f"counted, {name}", m, base=f"empty pair, {name}", functions=functions,
                                  options=["--count", named]),
                   cudatrace_turn(f"recorded at entry, {name}", m, base=f"empty entry, {name}",
