@@ -7,11 +7,13 @@
  */
 #include "cmd.h"
 #include "session.h"
+#include "sandbox.h"
 
 #include "attach/caps.h"
 #include "event/check.h"
 #include "report/live.h"
 #include "util/log.h"
+#include "util/safe_open.h"
 #include "util/out.h"
 #include "version.h"
 
@@ -208,10 +210,6 @@ static int open_sink(struct session *s, const char *kind, const char *path)
 				       : sink__open(kind, path, &s->info);
 	if (!sink)
 		return -EIO;
-	/* The trace belongs to who called sudo, as the command does. */
-	if (s->user.change && !s->o->user && sink->out->is_file &&
-	    fchown(sink->out->fd, s->user.uid, s->user.gid))
-		dbg("cannot give %s to user %u: %s", path, s->user.uid, strerror(errno));
 	s->sinks[s->sink_cnt++] = sink;
 	return 0;
 }
@@ -220,15 +218,14 @@ static int open_default_sink(struct session *s)
 {
 	time_t now = time(NULL);
 	char stamp[32], path[64];
+	enum safe_open_why why;
 	struct tm tm;
 
-	if (mkdir("traces", 0700) && errno != EEXIST) {
+	if (!safe_mkdir("traces", &why)) {
 		err("cannot make the folder traces: %s: choose a file with --jsonl",
-		    strerror(errno));
-		return -errno;
+		    why == SAFE_OPEN_ERRNO ? strerror(errno) : "it belongs to another user");
+		return -EACCES;
 	}
-	if (s->user.change && !s->o->user && chown("traces", s->user.uid, s->user.gid))
-		dbg("cannot give traces to user %u: %s", s->user.uid, strerror(errno));
 	localtime_r(&now, &tm);
 	strftime(stamp, sizeof(stamp), "%Y%m%d_%H%M%S", &tm);
 	snprintf(path, sizeof(path), "traces/trace_%s.jsonl", stamp);
@@ -312,6 +309,18 @@ static void raise_limits(void)
 	}
 }
 
+/* The trace belongs to who called sudo, whoever the command runs as. */
+static int find_users(struct session *s)
+{
+	struct command_user caller;
+
+	if (command_user__find(&caller, NULL))
+		return -ENOENT;
+	command_user__owns_files(&caller);
+	command_user__free(&caller);
+	return command_user__find(&s->user, s->o->user);
+}
+
 /* 0, EXIT_USAGE, or -errno after reporting. */
 static int start(struct session *s)
 {
@@ -321,7 +330,7 @@ static int start(struct session *s)
 	if (!ret)
 		ret = check_targets(s);
 	if (!ret)
-		ret = command_user__find(&s->user, s->o->user);
+		ret = find_users(s);
 	if (!ret)
 		ret = block_signals(s);
 	if (ret)
@@ -347,6 +356,9 @@ static int start(struct session *s)
 		s->kmsg_fd = kmsg__open();
 	if (s->o->duration_ns)
 		s->deadline_ns = now_ns() + s->o->duration_ns;
+	if (s->o->sandbox)
+		sandbox__enter(&(struct sandbox_needs){.perf_probes = attach__mechanism(s->att) ==
+								      MECH_PERF});
 	return s->cmd.pid ? command__go(&s->cmd, s->o->argv[0]) : 0;
 }
 

@@ -348,6 +348,7 @@ void opts__parse(struct opts *o, int argc, char **argv)
 	memset(o, 0, sizeof(*o));
 	o->follow = true;
 	o->wait = true;
+	o->sandbox = true;
 	o->format = "ascii";
 	o->top = REPORT_TOP_DEFAULT;
 	/* In order: what follows the first word that is no option belongs to the command. */

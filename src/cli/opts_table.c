@@ -293,6 +293,12 @@ static void set_kernel_probe(struct opts *o, const struct opt_row *row, const ch
 	opts__die("--kernel-probe '%s': there is no such way; choose one of: %s", arg, row->words);
 }
 
+static void set_no_sandbox(struct opts *o, const struct opt_row *row, const char *arg)
+{
+	(void)row, (void)arg;
+	o->sandbox = false;
+}
+
 static void set_verbose(struct opts *o, const struct opt_row *row, const char *arg)
 {
 	(void)row, (void)arg;
@@ -487,6 +493,9 @@ static const struct opt_row rows[] = {
 	 "how --kernel sees the driver: auto (the default: the first that works here), "
 	 "kprobe.multi, fentry, kprobe, tracepoint (of all system calls)",
 	 set_kernel_probe},
+
+	{"no-sandbox", 0, false, GROUP_TUNING, FOR_TRACE, COMP_NONE, NULL, NULL,
+	 "keep all privileges and system calls while tracing, for odd systems", set_no_sandbox},
 
 	{"verbose", 'v', false, GROUP_OTHER, FOR_ALL, COMP_NONE, NULL, NULL,
 	 "say more about what is done; given twice: also what libbpf says", set_verbose},

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "log.h"
+#include "safe_open.h"
 
 #define BUF_SZ (1 << 20)
 
@@ -46,6 +47,19 @@ static const char *open_hint(int e)
 	}
 }
 
+static const char *foreign_hint(enum safe_open_why why)
+{
+	switch (why) {
+	case SAFE_OPEN_FOREIGN_FILE:
+		return "it is there and belongs to another user: remove it, or choose another file";
+	case SAFE_OPEN_FOREIGN_LINK:
+		return "a symbolic link on the way belongs to another user: name the file without "
+		       "it";
+	default:
+		return NULL;
+	}
+}
+
 static const char *write_hint(int e)
 {
 	switch (e) {
@@ -76,6 +90,7 @@ struct out *out__open(const char *path)
 {
 	bool is_stdout = !strcmp(path, "-");
 	const char *name = is_stdout ? "standard output" : path;
+	enum safe_open_why why = SAFE_OPEN_ERRNO;
 	struct stat st;
 	struct out *o;
 	int fd;
@@ -87,7 +102,11 @@ struct out *out__open(const char *path)
 	} else if (is_stdout) {
 		fd = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3);
 	} else {
-		fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOCTTY, 0600);
+		fd = safe_open(path, &why);
+	}
+	if (fd < 0 && foreign_hint(why)) {
+		err("cannot write %s: %s", name, foreign_hint(why));
+		return NULL;
 	}
 	if (fd < 0) {
 		err("cannot write %s: %s: %s", name, strerror(errno), open_hint(errno));
