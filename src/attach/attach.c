@@ -180,6 +180,7 @@ struct attach *attach__open(const struct attach_opts *o)
 	libbpf_set_print(libbpf_print);
 	a->fns = o->fns;
 	a->only_pid = o->only_pid;
+	a->hide = o->hide;
 	if (load(a, o) || levels__fill(a)) {
 		attach__free(a);
 		return NULL;

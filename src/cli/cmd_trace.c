@@ -119,6 +119,7 @@ static int open_attach(struct session *s)
 		.kernel_probe = o->kernel_probe,
 		.abi = &s->abi,
 		/* Children would need probes of their own before their first call. */
+		.hide = o->hide,
 		.only_pid = o->pid_cnt == 1 && !o->follow ? o->pids[0] : 0,
 	};
 
@@ -188,6 +189,9 @@ static void fill_info(struct session *s)
 	info->kernel_probe = attach__kernel_probe(s->att) == KERNEL_PROBE_AUTO
 				     ? NULL
 				     : kernel_probe_name(attach__kernel_probe(s->att));
+	info->hidden = s->o->hide == HIDE_ARGS	    ? "arguments"
+		       : s->o->hide == HIDE_STRINGS ? "strings"
+						    : NULL;
 	info->degraded = s->degraded;
 	info->degraded_cnt =
 		caps__degraded(s->degraded, sizeof(s->degraded) / sizeof(s->degraded[0]));
@@ -271,6 +275,7 @@ static int make_model(struct session *s)
 		.sched = s->o->sched,
 		.abi = &s->abi,
 		.min_duration_ns = s->o->min_duration_ns,
+		.no_kernel_names = s->o->hide != HIDE_NOTHING,
 	};
 
 	s->model = model__new(&mo);

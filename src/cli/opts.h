@@ -11,6 +11,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "attach/attach.h"
 #include "attach/mechanism.h"
 #include "report/report.h"
 
@@ -80,7 +81,8 @@ struct opts {
 	uint64_t buffer_sz; /* ring buffer in bytes: a power of two, 64 KiB to 1 GiB */
 	enum mechanism mechanism;
 	enum kernel_probe kernel_probe;
-	bool sandbox; /* give up what is not needed; default true, --no-sandbox */
+	enum attach_hide hide; /* --no-strings, --no-args */
+	bool sandbox;	       /* give up what is not needed; default true, --no-sandbox */
 };
 
 /* report */

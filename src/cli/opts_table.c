@@ -293,6 +293,19 @@ static void set_kernel_probe(struct opts *o, const struct opt_row *row, const ch
 	opts__die("--kernel-probe '%s': there is no such way; choose one of: %s", arg, row->words);
 }
 
+static void set_no_strings(struct opts *o, const struct opt_row *row, const char *arg)
+{
+	(void)row, (void)arg;
+	if (o->hide == HIDE_NOTHING)
+		o->hide = HIDE_STRINGS;
+}
+
+static void set_no_args(struct opts *o, const struct opt_row *row, const char *arg)
+{
+	(void)row, (void)arg;
+	o->hide = HIDE_ARGS;
+}
+
 static void set_no_sandbox(struct opts *o, const struct opt_row *row, const char *arg)
 {
 	(void)row, (void)arg;
@@ -449,6 +462,13 @@ static const struct opt_row rows[] = {
 	{"ioctls", 0, false, GROUP_TRACE, FOR_LIST, COMP_NONE, NULL, NULL,
 	 "list: the tables of the kernel driver: escapes, RM controls, classes, UVM commands",
 	 set_ioctls},
+
+	{"no-strings", 0, false, GROUP_TRACE, FOR_TRACE, COMP_NONE, NULL, NULL,
+	 "for secrecy: read no strings from the program, no names of files and kernels either",
+	 set_no_strings},
+	{"no-args", 0, false, GROUP_TRACE, FOR_TRACE, COMP_NONE, NULL, NULL,
+	 "for secrecy: read no arguments at all; functions, times and results are left",
+	 set_no_args},
 
 	{"duration", 0, false, GROUP_LIMITS, FOR_TRACE, COMP_NONE, "SECONDS", NULL,
 	 "stop after this time; decimals and units are fine: 2.5, 100ms, 2m", set_duration},

@@ -132,7 +132,8 @@ static void on_call(struct model *m, const struct raw_call *raw)
 	fill_call(&ev, raw, meaning->fn);
 	ev.comm = t->comm;
 	ev.has |= (m->opts.kernel ? HAS_IOCTLS : 0) | (m->opts.sched ? HAS_OFF_CPU : 0);
-	meaning__apply(meaning, &ev, p, m->opts.live ? (pid_t)p->pid : 0);
+	meaning__apply(meaning, &ev, p,
+		       m->opts.live && !m->opts.no_kernel_names ? (pid_t)p->pid : 0);
 	if (!ev.entry_only && event_duration_ns(&ev) < m->opts.min_duration_ns) {
 		m->filtered_cnt++;
 		return;

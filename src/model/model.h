@@ -23,6 +23,8 @@ struct model_opts {
 	uint32_t stub_func_id;
 	/* The processes live here: names of threads and kernels may be read from them. */
 	bool live;
+	/* But not of kernels: --no-strings, --no-args. */
+	bool no_kernel_names;
 	/* --kernel, --sched; abi: the running driver's version. */
 	bool kernel, sched;
 	const struct nv_abi *abi;

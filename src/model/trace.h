@@ -36,6 +36,7 @@ struct trace_info {
 	const char *counted, *no_return; /* fnset__describe_mark(); "": none */
 	const char *mechanism;		 /* "uprobe.session", "uprobe.multi", "uprobe" */
 	const char *kernel_probe;	 /* --kernel: "kprobe.multi", "fentry", ...; else NULL */
+	const char *hidden;		 /* "strings", "arguments": not read; NULL: nothing */
 	const char *const *degraded;	 /* missing capabilities: what is lost */
 	unsigned degraded_cnt;
 	double probe_cost_ns; /* one traced call costs its thread this much, measured at start */

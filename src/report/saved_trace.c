@@ -184,6 +184,7 @@ static void read_info(struct saved *s, const struct parsed *p, struct trace_info
 		.no_return = str_or(s, p, "no_return", ""),
 		.mechanism = str_or(s, p, "mechanism", ""),
 		.kernel_probe = str_of(s, p, "kernel_probe"),
+		.hidden = str_of(s, p, "hidden"),
 		.probe_cost_ns = f64_of(p, "probe_cost_ns"),
 		.base_ns = u64_of(p, "clock_base_ns"),
 		.wall_ns = read_wall(str_of(s, p, "wall_time")),

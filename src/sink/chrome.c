@@ -369,6 +369,8 @@ static void put_header(struct chrome *c, const struct trace_info *info)
 	json_str(&j, "mechanism", info->mechanism);
 	if (info->kernel_probe)
 		json_sym(&j, "kernel_probe", info->kernel_probe);
+	if (info->hidden)
+		json_sym(&j, "hidden", info->hidden);
 	json_open_array(&j, "degraded");
 	for (unsigned i = 0; i < info->degraded_cnt; i++)
 		json_str(&j, NULL, info->degraded[i]);

@@ -141,6 +141,26 @@ privileges()
 	check 'no capabilities: says what is missing' same "$? $(grep -c 'privilege CAP_BPF, privilege CAP_PERFMON' "$TMP/err")" '1 1'
 }
 
+# What a program must not tell: every string that it has, every address.
+secrecy()
+{
+	ct --all --jsonl "$TMP/a.jsonl" --chrome "$TMP/a.json" -- "$CASES/modules"
+	check 'secrecy: without it names are there' grep -q '"kernel":"' "$TMP/a.jsonl"
+	n=$(grep -c '"symbol"' "$TMP/a.jsonl")
+	ct --all --no-strings --jsonl "$TMP/b.jsonl" --chrome "$TMP/b.json" -- "$CASES/modules"
+	check '--no-strings: as many calls' same "$(grep -c '"symbol"' "$TMP/b.jsonl")" "$n"
+	check '--no-strings: no names of kernels, no files' same "$(tail -n +2 "$TMP/b.jsonl" | grep -cE '"kernel(_mangled)?":"[^0]|"(name|fname)":"[a-z_/]*(add|mul|\.cubin|\.ptx)')" 0
+	check '--no-strings: numbers are there' grep -q '"size":[1-9]' <("$CUDATRACE" -q --no-strings --jsonl - -- "$FAKE/sample" --tokens 1 --layers 1 --quiet)
+	check '--no-strings: the header says so' grep -q '"hidden":"strings"' <(head -n 1 "$TMP/b.jsonl")
+	ct --all --no-args --jsonl "$TMP/b.jsonl" -- "$CASES/modules"
+	check '--no-args: as many calls' same "$(grep -c '"symbol"' "$TMP/b.jsonl")" "$n"
+	check '--no-args: no arguments and no meaning' same "$(grep '"symbol"' "$TMP/b.jsonl" | grep -vcE '"result":[0-9]+(,"error":"[A-Z_]+")?,"args":\{\}\}$')" 0
+	check '--no-args: the header says so' grep -q '"hidden":"arguments"' <(head -n 1 "$TMP/b.jsonl")
+	check '--no-args: the schema holds' tests/golden/schema_check.py "$TMP/b.jsonl"
+}
+
+ct() { "$CUDATRACE" -q "$@" >"$TMP/out" 2>"$TMP/err" || cat "$TMP/err"; }
+
 hardened()
 {
 	local h
@@ -161,5 +181,6 @@ messages()
 outputs
 sandboxed
 privileges
+secrecy
 hardened
 messages
