@@ -125,3 +125,17 @@ void memory__proc_free(struct memory *m, struct mem_proc *p)
 		m->last_proc = NULL;
 	free(p);
 }
+
+void memory_result(const struct report *r, struct memory_result *res)
+{
+	const struct memory *m = r->an[AN_MEMORY];
+
+	*res = (struct memory_result){0};
+	if (!m)
+		return;
+	for (int i = 0; i < BLOCK_KIND_CNT; i++)
+		res->frees += m->kinds[i].frees;
+	res->leak_cnt = m->leak_cnt;
+	res->leak_bytes = m->leak_bytes;
+	res->left_behind_cnt = m->leak_ends[LEAK_EXEC].cnt + m->leak_ends[LEAK_CONTEXT].cnt;
+}

@@ -5,6 +5,7 @@
 
 #include "answers.h"
 #include "driver_calls.h"
+#include "findings.h"
 #include "graphs.h"
 #include "html.h"
 #include "idle.h"
@@ -26,6 +27,7 @@ static const struct analysis_ops *const analyses[AN_CNT] = {
 	[AN_IDLE] = &idle_ops,		 [AN_WAIT] = &wait_ops,	      [AN_MEMORY] = &memory_ops,
 	[AN_TRANSFERS] = &transfers_ops, [AN_DRIVER] = &driver_ops,   [AN_LONGEST] = &longest_ops,
 	[AN_ANSWERS] = &answers_ops,	 [AN_KERNELS] = &kernels_ops, [AN_GRAPHS] = &graphs_ops,
+	[AN_FINDINGS] = &findings_ops,
 };
 /* clang-format on */
 
