@@ -11,6 +11,7 @@
 #include "idle.h"
 #include "memory.h"
 #include "overview.h"
+#include "streams.h"
 #include "transfers.h"
 
 /* What PCIe 4.0 x16 moves from and to pinned memory, in bytes per nanosecond. */
@@ -288,6 +289,30 @@ static bool idle_between(const struct findings *f, struct finding *x)
 	return true;
 }
 
+/* Lost: not known, for when the GPU ran what is not seen. */
+static bool default_stream(const struct findings *f, struct finding *x)
+{
+	const char *n, *work, *all;
+	struct streams_result s;
+
+	streams_result(f->r, &s);
+	if (s.switches < 10)
+		return false;
+	n = count(x, "changes between the two", s.switches);
+	work = count(x, "launches and copies on the legacy default stream", s.default_work);
+	all = count(x, "launches and copies", s.work);
+	say(x,
+	    "%s of %s launches and copies went to the legacy default stream, between those on "
+	    "streams that wait for it, %s changes in all: what is on both never runs at once.",
+	    work, all, n);
+	x->advice = "Create streams with CU_STREAM_NON_BLOCKING, or use a default stream for each "
+		    "thread.";
+	x->sure = 0.6;
+	x->how_sure = "That they wait is certain; whether they could run at once is not seen.";
+	x->at_ns = s.first_switch_ns;
+	return true;
+}
+
 static bool errors_ignored(const struct findings *f, struct finding *x)
 {
 	uint64_t cnt = 0, kinds = 0;
@@ -393,6 +418,7 @@ const struct rule *finding_rules(unsigned *cnt)
 		{"hot-allocations", "Allocations in the hot loop", hot_alloc},
 		{"hot-modules", "Modules are loaded in the hot loop", hot_module},
 		{"chatty-queries", "Many queries", chatty},
+		{"default-stream", "The default stream holds others up", default_stream},
 		{"ignored-errors", "Errors were ignored", errors_ignored},
 		{"leaks", "Memory was not freed", leaks},
 	};

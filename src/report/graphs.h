@@ -14,5 +14,7 @@ struct graphs_result {
 };
 /* Zeroes when the analysis did not run. */
 void graphs_result(const struct report *r, struct graphs_result *res);
+/* Whether the stream captures, after the event that is looked at. */
+bool graphs_stream_captures(const struct report *r, uint32_t pid, uint64_t stream);
 
 #endif /* REPORT_GRAPHS_H */

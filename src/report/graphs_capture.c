@@ -170,3 +170,10 @@ void graphs_capture_event(struct graphs *g, const struct event *ev)
 			add_node(g, &c->nodes, ev);
 	}
 }
+
+bool graphs_stream_captures(const struct report *r, uint32_t pid, uint64_t stream)
+{
+	struct graphs *g = r->an[AN_GRAPHS];
+
+	return g && g->capturing_cnt && graphs_capturing(g, pid, stream);
+}

@@ -15,6 +15,7 @@
 #include "memory.h"
 #include "overview.h"
 #include "stage.h"
+#include "streams.h"
 #include "transfers.h"
 #include "wait.h"
 
@@ -27,7 +28,7 @@ static const struct analysis_ops *const analyses[AN_CNT] = {
 	[AN_IDLE] = &idle_ops,		 [AN_WAIT] = &wait_ops,	      [AN_MEMORY] = &memory_ops,
 	[AN_TRANSFERS] = &transfers_ops, [AN_DRIVER] = &driver_ops,   [AN_LONGEST] = &longest_ops,
 	[AN_ANSWERS] = &answers_ops,	 [AN_KERNELS] = &kernels_ops, [AN_GRAPHS] = &graphs_ops,
-	[AN_FINDINGS] = &findings_ops,
+	[AN_FINDINGS] = &findings_ops,	 [AN_STREAMS] = &streams_ops,
 };
 /* clang-format on */
 
