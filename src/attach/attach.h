@@ -26,6 +26,7 @@ struct attach_opts {
 	uid_t uid;
 	bool kernel; /* --kernel */
 	bool sched;  /* --sched */
+	bool stacks; /* functions marked FNSET_STACK have stacks */
 	enum kernel_probe kernel_probe;
 	const struct nv_abi *abi; /* with kernel: the driver's version */
 	pid_t only_pid; /* not 0: probes exist in this process alone, others pay nothing */
