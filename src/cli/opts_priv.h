@@ -30,13 +30,13 @@ enum opt_complete { COMP_NONE, COMP_FILE, COMP_PID, COMP_USER, COMP_SET, COMP_WO
 
 /* One option. Help, man page, completion and argp's own table are made from these rows. */
 struct opt_row {
-	const char *name; /* long, without -- */
-	char letter;	  /* short, or 0 */
-	bool hidden;	  /* for packaging and completion scripts */
-	uint8_t group;	  /* enum opt_group */
-	uint8_t verbs;	  /* FOR_* */
-	uint8_t complete; /* enum opt_complete */
-	const char *arg; /* what its value is called; NULL: takes none; "[=...]": may be left out */
+	const char *name;  /* long, without -- */
+	char letter;	   /* short, or 0 */
+	bool hidden;	   /* for packaging and completion scripts */
+	uint8_t group;	   /* enum opt_group */
+	uint8_t verbs;	   /* FOR_* */
+	uint8_t complete;  /* enum opt_complete */
+	const char *arg;   /* what its value is called; NULL: none; with a [: may be left out */
 	const char *words; /* COMP_WORDS: the possible values, blanks between */
 	const char *help;
 	/* Stores a value or exits; arg is NULL for an option without value. */

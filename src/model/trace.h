@@ -32,11 +32,12 @@ struct trace_info {
 	int cuda_version;	      /* 1000 * major + 10 * minor; 0 when unknown */
 	const struct trace_lib *libs; /* attached before the first event; later ones are events */
 	unsigned lib_cnt;
-	const char *traced, *left_out;		  /* fnset__describe() */
-	const char *counted, *no_return, *stacks; /* fnset__describe_mark(); "": none */
-	const char *mechanism;			  /* "uprobe.session", "uprobe.multi", "uprobe" */
-	const char *kernel_probe;    /* --kernel: "kprobe.multi", "fentry", ...; else NULL */
-	const char *const *degraded; /* missing capabilities: what is lost */
+	const char *traced, *left_out;	 /* fnset__describe() */
+	const char *counted, *no_return; /* fnset__describe_mark(); "": none */
+	const char *stacks;		 /* the same, of --stack */
+	const char *mechanism;		 /* "uprobe.session", "uprobe.multi", "uprobe" */
+	const char *kernel_probe;	 /* --kernel: "kprobe.multi", "fentry", ...; else NULL */
+	const char *const *degraded;	 /* missing capabilities: what is lost */
 	unsigned degraded_cnt;
 	double probe_cost_ns; /* one traced call costs its thread this much, measured at start */
 	uint64_t base_ns;     /* CLOCK_MONOTONIC of ts 0 */

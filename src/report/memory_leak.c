@@ -29,6 +29,7 @@ static void leak(struct memory *m, const struct mem_proc *p, const struct block 
 			 .start_ns = b->start_ns,
 			 .id = b->id,
 			 .call = b->call,
+			 .stack = b->stack,
 			 .pid = p->pid,
 			 .device = b->dev ? b->dev->device : -1,
 			 .kind = b->kind,
