@@ -4,6 +4,8 @@
  * static and stripped by tests/suites/77-stack.sh.
  *
  *   stacks LIBCUDA [PLUGIN]   calls from main, from a thread, from PLUGIN's plugin_alloc()
+ *   stacks LIBCUDA nest       a call that makes another
+ *   stacks LIBCUDA sync       three waits from one place, one from another
  *   stacks LIBCUDA deep N     N calls of cuMemAlloc, each from another stack
  */
 #define _GNU_SOURCE
@@ -19,6 +21,9 @@
 #define KEEP __asm__ volatile("" ::: "memory")
 
 typedef int (*fn_t)();
+
+/* What outer() calls, besides inner(). */
+#define NEST 2
 
 static void *lib;
 fn_t mem_alloc, mem_free, launch;
@@ -49,7 +54,25 @@ __attribute__((noinline)) int inner(int what)
 
 __attribute__((noinline)) int outer(int what)
 {
-	int r = inner(what);
+	int r = what == NEST ? nest() : inner(what);
+
+	KEEP;
+	return r;
+}
+
+__attribute__((noinline)) int nest(void)
+{
+	uint64_t p = 0;
+	size_t pitch = 0;
+	int r = fn("cuMemAllocPitch_v2")(&p, &pitch, (size_t)100, (size_t)10, 4);
+
+	KEEP;
+	return r;
+}
+
+__attribute__((noinline)) int waiter(void)
+{
+	int r = fn("cuCtxSynchronize")();
 
 	KEEP;
 	return r;
@@ -89,6 +112,22 @@ __attribute__((noinline)) int left(unsigned path, unsigned depth)
 	return r;
 }
 
+__attribute__((always_inline)) static inline void everywhere(const char *path)
+{
+	pthread_t t;
+	void *plugin;
+
+	outer(0);
+	outer(1);
+	pthread_create(&t, NULL, thread, NULL);
+	pthread_join(t, NULL);
+	if (!path)
+		return;
+	plugin = dlopen(path, RTLD_NOW);
+	if (plugin)
+		((int (*)(fn_t))dlsym(plugin, "plugin_alloc"))(mem_alloc);
+}
+
 int main(int argc, char **argv)
 {
 	void *ctx;
@@ -107,21 +146,14 @@ int main(int argc, char **argv)
 	if (argc > 3) {
 		for (unsigned i = 0; i < (unsigned)atoi(argv[3]); i++)
 			left(i, 16);
+	} else if (argc > 2 && !strcmp(argv[2], "nest")) {
+		outer(NEST);
+	} else if (argc > 2 && !strcmp(argv[2], "sync")) {
+		for (volatile int i = 0; i < 3; i++)
+			waiter();
+		fn("cuCtxSynchronize")();
 	} else {
-		pthread_t t;
-
-		outer(0);
-		outer(1);
-		pthread_create(&t, NULL, thread, NULL);
-		pthread_join(t, NULL);
-		if (argc > 2) {
-			void *plugin = dlopen(argv[2], RTLD_NOW);
-			int (*f)(fn_t) =
-				plugin ? (int (*)(fn_t))dlsym(plugin, "plugin_alloc") : NULL;
-
-			if (!f || f(mem_alloc))
-				return 1;
-		}
+		everywhere(argv[2]);
 	}
 	KEEP;
 	/* The tracer reads the mappings of a process that is there still. */

@@ -152,7 +152,8 @@ static const char *name_of(struct module_files *f, char *path)
 {
 	static const char *const own[] = {"[vdso]", "[vsyscall]", "[uprobes]", "[stack]", "[heap]"};
 
-	if (*path == '/') {
+	/* Anonymous memory that children share. */
+	if (*path == '/' && strncmp(path, "/dev/zero", strlen("/dev/zero"))) {
 		clean_path(path);
 		return keep_path(f, path);
 	}

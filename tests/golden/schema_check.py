@@ -21,7 +21,7 @@ MAX_SHOWN = 20
 
 CALL_TYPES = set('init device context module memory transfer kernel graph stream event sync occupancy texture '
                  'interop profiler other'.split())
-TYPES = CALL_TYPES | {'header', 'end', 'process', 'library', 'scheduler', 'xid', 'uvm', 'interrupt', 'tracer'}
+TYPES = CALL_TYPES | {'header', 'end', 'process', 'library', 'scheduler', 'xid', 'uvm', 'interrupt', 'tracer', 'stack'}
 # Of type kernel, as launches are.
 SYSTEM_CALLS = {'ioctl', 'mmap', 'open', 'close', 'poll'}
 DROPS = {'calls', 'tasks', 'libraries', 'threads', 'depth'}
@@ -139,7 +139,7 @@ HEADER = {
     'driver_version': (or_null(word), True), 'cuda_version': (or_null(matches(re.compile(r'\d+\.\d+\Z'))), True),
     'libraries': (array(is_object), True), 'traced': (text, True), 'left_out': (text, True),
     'mechanism': (one_of({'uprobe.session', 'uprobe.multi', 'uprobe'}), True),
-    'counted': (word, False), 'no_return': (word, False),
+    'counted': (word, False), 'no_return': (word, False), 'stacks': (word, False),
     'kernel_probe': (one_of({'kprobe.multi', 'fentry', 'kprobe', 'tracepoint'}), False), 'degraded': (array(word), True),
     'probe_cost_ns': (lambda v: num(v) and v >= 0, True), 'clock': (one_of({'CLOCK_MONOTONIC'}), True),
     'clock_base_ns': (count, True), 'wall_time': (matches(WALL_TIME), True),
@@ -155,7 +155,7 @@ CALL = dict(EVENT, **{
     'symbol': (word, True), 'id': (some, True), 'parent': (some, False), 'depth': (some, False),
     'lib': (some, False), 'duration_us': (positive(micro), False), 'result': (integer, False),
     'error': (matches(ERROR), False), 'unfinished': (is_true, False), 'abandoned': (is_true, False),
-    'entry_only': (is_true, False), 'args': (is_object, True),
+    'entry_only': (is_true, False), 'stack': (some, False), 'args': (is_object, True),
     'ioctls': (count, False), 'ioctl_us': (not_negative, False), 'off_cpu_us': (not_negative, False),
     'size': (count, False), 'ptr': (hexa, False), 'stream': (hexa, False), 'event': (hexa, False),
     'direction': (one_of(DIRECTIONS), False), 'bandwidth_gbps': (lambda v: num(v) and v >= 0, False),
