@@ -199,6 +199,11 @@ UVM = dict(EVENT, **{
 })
 LEVEL = matches(re.compile(r'(trace|sample 1/\d+|count|count entries)\Z'))
 TRACER = dict(EVENT, **{'op': (one_of({'level'}), True), 'from': (LEVEL, True), 'to': (LEVEL, True), 'why': (word, True)})
+STACK = dict(EVENT, **{'op': (one_of({'stack'}), True), 'id': (some, True), 'frames': (array(is_object), True)})
+FRAME = {
+    'ip': (hexa, True), 'module': (word, False), 'offset': (hexa, False), 'build_id': (matches(BUILD_ID), False),
+    'symbol': (word, False),
+}
 INTERRUPT = dict(EVENT, **{'op': (one_of({'interrupt'}), True), 'irq': (count, True), 'cpu': (count, True)})
 END = {
     'ts': (milli, True), 'type': (text, True), 'name': (one_of({'cudatrace'}), True), 'reason': (word, True),
@@ -261,6 +266,7 @@ class Trace:
         self.calls = self.unfinished = self.abandoned = 0
         self.ids = set()
         self.libs = set()
+        self.stacks = set()
         self.parents = {}
         self.end = None
         self.header = False
@@ -286,10 +292,18 @@ class Trace:
             checks = {'process': self.check_process, 'library': self.check_library, 'uvm': self.check_uvm,
                       'scheduler': lambda o: members(o, SCHEDULER, o.get('name', kind)),
                       'xid': lambda o: members(o, XID, kind), 'interrupt': lambda o: members(o, INTERRUPT, kind),
-                      'tracer': lambda o: members(o, TRACER, kind)}
+                      'tracer': lambda o: members(o, TRACER, kind), 'stack': self.check_stack}
             if kind == 'kernel' and obj.get('op') in SYSTEM_CALLS:
                 checks[kind] = self.check_system_call
             checks.get(kind, self.check_call)(obj)
+
+    def check_stack(self, s):
+        members(s, STACK, 'stack')
+        need(s['id'] not in self.stacks, f'stack {s["id"]} is defined twice')
+        self.stacks.add(s['id'])
+        for f in s['frames']:
+            members(f, FRAME, 'frame')
+            together(f, 'module', 'offset')
 
     @staticmethod
     def constant(name):
