@@ -68,6 +68,8 @@ _Static_assert(sizeof(struct ct_cap) == 8, "ct_cap is part of the ABI");
 #define CT_SPEC_F_STUB 2
 /* The return is not looked at: no result, no duration. Captures are read at entry. */
 #define CT_SPEC_F_NO_RETURN 4
+/* --stack: the record has the call's user stack. (8 is another's.) */
+#define CT_SPEC_F_STACK 16
 
 struct ct_spec {
 	__u8 word_cnt;

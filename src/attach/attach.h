@@ -33,6 +33,7 @@ struct attach_opts {
 	uid_t uid;
 	bool kernel; /* --kernel */
 	bool sched;  /* --sched */
+	bool stacks; /* functions marked FNSET_STACK have stacks */
 	enum kernel_probe kernel_probe;
 	const struct nv_abi *abi; /* with kernel: the driver's version */
 	enum attach_hide hide;

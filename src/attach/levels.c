@@ -43,6 +43,8 @@ int levels__fill(struct attach *a)
 			spec.level = CT_LEVEL_COUNT;
 		if (fnset__is_marked(a->fns, FNSET_NO_RETURN, a->spec_cnt))
 			spec.flags |= CT_SPEC_F_NO_RETURN;
+		if (fnset__is_marked(a->fns, FNSET_STACK, a->spec_cnt))
+			spec.flags |= CT_SPEC_F_STACK;
 		ret = set_spec(a, a->spec_cnt, &spec);
 		if (ret)
 			return ret;

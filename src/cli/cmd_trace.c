@@ -38,7 +38,7 @@ void session__event(void *session, const struct event *ev)
 		budget__call(s->budget, ev);
 	if (s->o->max_events && s->end.event_cnt >= s->o->max_events)
 		return;
-	s->end.event_cnt++;
+	s->end.event_cnt += ev->kind != EVENT_STACK; /* it is no happening */
 	s->end.type_cnt[ev->type]++;
 	s->end.call_cnt += ev->kind == EVENT_CALL;
 	s->end.level_cnt += ev->kind == EVENT_TRACER;
@@ -116,6 +116,7 @@ static int open_attach(struct session *s)
 		.uid = s->user.uid,
 		.kernel = o->kernel,
 		.sched = o->sched,
+		.stacks = o->stack.cnt,
 		.kernel_probe = o->kernel_probe,
 		.abi = &s->abi,
 		/* Children would need probes of their own before their first call. */
@@ -273,6 +274,7 @@ static int make_model(struct session *s)
 		.live = true,
 		.kernel = s->o->kernel,
 		.sched = s->o->sched,
+		.stacks = s->o->stack.cnt,
 		.abi = &s->abi,
 		.min_duration_ns = s->o->min_duration_ns,
 		.no_kernel_names = s->o->hide != HIDE_NOTHING,

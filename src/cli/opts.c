@@ -154,9 +154,9 @@ static int check_long(const char *word, bool is_last)
 		die_ambiguous(name, len);
 	if (name[len] == '=' && !row->arg)
 		opts__die("--%s takes no value; leave out '%s'", row->name, name + len);
-	if (row->arg && name[len] != '=' && is_last)
+	if (opt_needs_value(row) && name[len] != '=' && is_last)
 		die_no_value(row);
-	return row->arg && name[len] != '=' ? 2 : 1;
+	return opt_needs_value(row) && name[len] != '=' ? 2 : 1;
 }
 
 static int check_letters(const char *word, bool is_last)
@@ -332,6 +332,8 @@ static const struct argp_option *argp_table(void)
 		table[n].key = row_key(&rows[i], i);
 		table[n].arg = rows[i].arg;
 		table[n].flags = rows[i].hidden ? OPTION_HIDDEN : 0;
+		if (rows[i].arg && !opt_needs_value(&rows[i]))
+			table[n].flags |= OPTION_ARG_OPTIONAL;
 		table[n++].doc = rows[i].help;
 		if (rows[i].letter == 'h')
 			table[n++].key = '?';

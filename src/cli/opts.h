@@ -71,6 +71,7 @@ struct opts {
 	struct strv select; /* each -e, in order */
 	bool all;
 	struct strv count, no_return; /* sets, in order: the last counts */
+	struct strv stack;	      /* --stack: the same */
 	double max_overhead;	      /* share of the busiest thread's time, 0.01 is 1 %; 0: none */
 	bool kernel;		      /* --kernel: system calls into the NVIDIA driver too */
 	bool sched;		      /* --sched: off-CPU time, GPU interrupts */

@@ -92,7 +92,8 @@ static void print_row(FILE *f, const struct opt_row *row)
 	else
 		len = snprintf(left, sizeof(left), "      --%s", row->name);
 	if (row->arg)
-		len += snprintf(left + len, sizeof(left) - (size_t)len, " %s", row->arg);
+		len += snprintf(left + len, sizeof(left) - (size_t)len, "%s%s",
+				opt_needs_value(row) ? " " : "", row->arg);
 	fputs(left, f);
 	if (len + 2 > HELP_TEXT_COLUMN) {
 		fputc('\n', f);

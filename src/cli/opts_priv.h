@@ -36,12 +36,17 @@ struct opt_row {
 	uint8_t group;	   /* enum opt_group */
 	uint8_t verbs;	   /* FOR_* */
 	uint8_t complete;  /* enum opt_complete */
-	const char *arg;   /* what its value is called; NULL: takes none */
+	const char *arg;   /* what its value is called; NULL: none; with a [: may be left out */
 	const char *words; /* COMP_WORDS: the possible values, blanks between */
 	const char *help;
 	/* Stores a value or exits; arg is NULL for an option without value. */
 	void (*set)(struct opts *o, const struct opt_row *row, const char *arg);
 };
+
+static inline bool opt_needs_value(const struct opt_row *row)
+{
+	return row->arg && row->arg[0] != '[';
+}
 
 const struct opt_row *opt_rows(unsigned *cnt);
 const char *opt_group_name(enum opt_group g);

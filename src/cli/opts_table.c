@@ -161,6 +161,12 @@ static void set_no_return(struct opts *o, const struct opt_row *row, const char 
 	strv_add(&o->no_return, arg);
 }
 
+static void set_stack(struct opts *o, const struct opt_row *row, const char *arg)
+{
+	need_set(row, arg ? arg : "all", "--stack=memory,sync");
+	strv_add(&o->stack, arg ? arg : "all");
+}
+
 static void set_all(struct opts *o, const struct opt_row *row, const char *arg)
 {
 	(void)row, (void)arg;
@@ -454,6 +460,9 @@ static const struct opt_row rows[] = {
 	 set_count},
 	{"no-return", 0, false, GROUP_TRACE, FOR_TRACE, COMP_SET, "SET", NULL,
 	 "look only at the entry of these: cheaper, no durations, no results", set_no_return},
+	{"stack", 0, false, GROUP_TRACE, FOR_TRACE, COMP_NONE, "[=SET]", NULL,
+	 "record who made the call, by frame pointers: of all, or of these, as in --stack=memory",
+	 set_stack},
 
 	{"kernel", 0, false, GROUP_TRACE, FOR_TRACE, COMP_NONE, NULL, NULL,
 	 "trace also what reaches the NVIDIA kernel driver: ioctls, mmaps, opens", set_kernel},

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* What is traced, what is counted, what is seen at its entry only. */
+/* What is traced, what is counted, what is seen at its entry only, what has stacks. */
 #include "session.h"
 
 #include "util/log.h"
@@ -32,7 +32,8 @@ int session__select(struct session *s)
 		return EXIT_USAGE;
 	}
 	ret = mark_functions(s, &s->o->count, FNSET_COUNT, "--count");
-	return ret ? ret : mark_functions(s, &s->o->no_return, FNSET_NO_RETURN, "--no-return");
+	ret = ret ? ret : mark_functions(s, &s->o->no_return, FNSET_NO_RETURN, "--no-return");
+	return ret ? ret : mark_functions(s, &s->o->stack, FNSET_STACK, "--stack");
 }
 
 void session__describe_selection(struct session *s)
@@ -42,8 +43,10 @@ void session__describe_selection(struct session *s)
 	fnset__describe(s->fns, s->traced, sizeof(s->traced), s->left_out, sizeof(s->left_out));
 	fnset__describe_mark(s->fns, FNSET_COUNT, s->counted, sizeof(s->counted));
 	fnset__describe_mark(s->fns, FNSET_NO_RETURN, s->no_return, sizeof(s->no_return));
+	fnset__describe_mark(s->fns, FNSET_STACK, s->stacks, sizeof(s->stacks));
 	info->traced = s->traced;
 	info->left_out = s->left_out;
 	info->counted = s->counted;
 	info->no_return = s->no_return;
+	info->stacks = s->stacks;
 }

@@ -44,7 +44,7 @@ struct session {
 	struct nv_abi abi; /* --kernel: the driver's version */
 	struct trace_info info;
 	struct trace_end end;
-	char traced[512], left_out[512], counted[512], no_return[512];
+	char traced[512], left_out[512], counted[512], no_return[512], stacks[512];
 	struct attach_cost cost;
 	struct trace_count counts[CT_MAX_FUNCS]; /* by function id, until the end */
 	struct budget *budget;			 /* --max-overhead */
@@ -82,7 +82,7 @@ void session__loop(struct session *s);
 void session__drain(struct session *s);
 
 /* select.c */
-/* -e, --count, --no-return: 0, or EXIT_USAGE after reporting. */
+/* -e, --count, --no-return, --stack: 0, or EXIT_USAGE after reporting. */
 int session__select(struct session *s);
 void session__describe_selection(struct session *s);
 

@@ -27,6 +27,7 @@ struct model_opts {
 	bool no_kernel_names;
 	/* --kernel, --sched; abi: the running driver's version. */
 	bool kernel, sched;
+	bool stacks; /* --stack: look at new processes at once */
 	const struct nv_abi *abi;
 	/* Events shorter than this are not handed out, though the model learns from them. */
 	uint64_t min_duration_ns;

@@ -18,7 +18,7 @@ static const char *const type_names[TYPE_CNT] = {
 	[TYPE_PROCESS] = "process",	[TYPE_LIBRARY] = "library",
 	[TYPE_SCHEDULER] = "scheduler", [TYPE_XID] = "xid",
 	[TYPE_INTERRUPT] = "interrupt", [TYPE_UVM] = "uvm",
-	[TYPE_TRACER] = "tracer",
+	[TYPE_TRACER] = "tracer",	[TYPE_STACK] = "stack",
 };
 
 static const char *const drop_names[CT_DROP_CNT] = {

@@ -239,6 +239,7 @@ static int trace_add(struct saved *s)
 	while (*at)
 		at = &(*at)->next;
 	*at = s->cur = t;
+	saved_stack_ids_clear(s);
 	s->trace_cnt++;
 	return 0;
 }
@@ -349,6 +350,7 @@ int saved_end(struct saved *s, const struct parsed *p)
 		for (unsigned i = 0; i < in.cnt; i++)
 			end->event_cnt += member_u64(&in.m[i]);
 		end->level_cnt = end->type_cnt[TYPE_TRACER];
+		end->event_cnt -= end->type_cnt[TYPE_STACK];
 	}
 	if (object_of(s, p, "drops", &in))
 		for (int i = 0; i < CT_DROP_CNT; i++)

@@ -13,6 +13,7 @@
 #include <time.h>
 
 #include "json.h"
+#include "stack.h"
 
 struct jsonl {
 	struct sink s;
@@ -118,6 +119,8 @@ static int jsonl_open(struct sink *s, const struct trace_info *info)
 		json_str(j, "counted", info->counted);
 	if (info->no_return && *info->no_return)
 		json_str(j, "no_return", info->no_return);
+	if (info->stacks && *info->stacks)
+		json_str(j, "stacks", info->stacks);
 	json_str(j, "mechanism", info->mechanism);
 	if (info->kernel_probe)
 		json_sym(j, "kernel_probe", info->kernel_probe);
@@ -256,6 +259,10 @@ static void put_call(struct jsonl *l, const struct event *ev)
 		p = fmt_u64(p, ev->lib_id);
 	}
 	p = put_outcome(p, ev);
+	if (ev->stack) {
+		p = LIT(p, ",\"stack\":");
+		p = fmt_u64(p, ev->stack->id);
+	}
 	o->len = p - o->buf;
 	l->j.comma = true;
 	event_visit_fields(ev, &l->j.v);
@@ -284,6 +291,8 @@ static void put_other(struct jsonl *l, const struct event *ev)
 		json_str(j, "build_id", ev->build_id);
 		if (ev->note)
 			json_str(j, "note", ev->note);
+	} else if (ev->kind == EVENT_STACK) {
+		sink_put_stack(j, ev->stack);
 	} else if (ev->kind != EVENT_PROCESS) {
 		if (ev->kind == EVENT_DRIVER && ev->unfinished)
 			json_bool(j, "unfinished", true);
