@@ -410,7 +410,7 @@ static void set_completion(struct opts *o, const struct opt_row *row, const char
 }
 
 /* Those of report_formats(), and two that are no rows there. */
-#define REPORT_FORMATS "ascii json html chrome all"
+#define REPORT_FORMATS "ascii json html chrome flamegraph svg all"
 
 /* Texts: no capital at the start, no full stop at the end; no quotes or backslashes, since they
  * stand in shell scripts too (completion.c). */
@@ -487,8 +487,9 @@ static const struct opt_row rows[] = {
 	 "leave out calls that took less than this many microseconds", set_min_duration},
 
 	{"format", 0, false, GROUP_REPORT, FOR_REPORT, COMP_WORDS, "NAME", REPORT_FORMATS,
-	 "report: how it is written: ascii (the default), json, chrome (a Chrome trace), or all of "
-	 "them in files of their own",
+	 "report: how it is written: ascii (the default), json, html (a page), chrome (a Chrome "
+	 "trace), flamegraph (folded stacks), svg (a flame graph), or all of them in files of their "
+	 "own",
 	 set_format},
 	{"output", 'o', false, GROUP_REPORT, FOR_REPORT, COMP_FILE, "FILE", NULL,
 	 "report: where to, instead of stdout; with --format=all: what the files are named after",
