@@ -40,10 +40,8 @@ void opts__die(const char *fmt, ...)
 const char *opt_verb_name(enum verb v)
 {
 	static const char *const names[] = {
-		[VERB_TRACE] = "",
-		[VERB_LIST] = "list",
-		[VERB_CHECK] = "check",
-		[VERB_REPORT] = "report",
+		[VERB_TRACE] = "",	  [VERB_LIST] = "list", [VERB_CHECK] = "check",
+		[VERB_REPORT] = "report", [VERB_DIFF] = "diff",
 	};
 
 	return names[v];
@@ -198,7 +196,7 @@ static void __attribute__((noreturn)) explain(int argc, char **argv)
 			i++;
 		else
 			break;
-		is_report |= verb == VERB_REPORT;
+		is_report |= verb == VERB_REPORT || verb == VERB_DIFF;
 	}
 	opts__die("cannot make sense of the command line; see cudatrace --help");
 }
@@ -215,7 +213,7 @@ static void take_word(struct parse *p, struct argp_state *state, char *word)
 {
 	enum verb verb;
 
-	if (p->o->verb == VERB_REPORT) {
+	if (p->o->verb == VERB_REPORT || p->o->verb == VERB_DIFF) {
 		if (!*word)
 			opts__die(
 				"FILE is empty; give a trace, as in cudatrace report trace.jsonl");
@@ -302,9 +300,10 @@ static void check_whole(const struct parse *p)
 			continue;
 		if (o->verb == VERB_TRACE)
 			opts__die("--%s belongs to cudatrace %s; leave it out", rows[i].name,
-				  rows[i].verbs & FOR_LIST    ? "list"
-				  : rows[i].verbs & FOR_CHECK ? "check"
-							      : "report");
+				  rows[i].verbs & FOR_LIST     ? "list"
+				  : rows[i].verbs & FOR_CHECK  ? "check"
+				  : rows[i].verbs & FOR_REPORT ? "report"
+							       : "diff");
 		opts__die("--%s has no meaning for cudatrace %s; leave it out", rows[i].name,
 			  opt_verb_name(o->verb));
 	}
@@ -312,6 +311,10 @@ static void check_whole(const struct parse *p)
 		opts__die("both -p and a command ('%s'); trace running processes or start one, not "
 			  "both",
 			  o->argv[0]);
+	if (o->verb == VERB_DIFF && o->files.cnt != 2)
+		opts__die(
+			"diff: give two traces, the old one and the new one, as in cudatrace diff "
+			"old.jsonl new.jsonl");
 	if (o->verb == VERB_REPORT && !o->files.cnt)
 		opts__die(
 			"FILE is missing; give a trace that cudatrace --jsonl wrote, as in cudatrace "

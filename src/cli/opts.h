@@ -20,7 +20,8 @@ enum verb {
 	VERB_LIST,   /* cudatrace list: the API table */
 	VERB_CHECK,  /* cudatrace check: what this machine allows */
 	VERB_REPORT, /* cudatrace report: what saved traces say */
-	VERB_LAST = VERB_REPORT
+	VERB_DIFF,   /* cudatrace diff: what changed between two of them */
+	VERB_LAST = VERB_DIFF
 };
 
 enum tristate { TRI_UNSET = 0, TRI_ON, TRI_OFF };

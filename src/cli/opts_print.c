@@ -41,6 +41,13 @@ static const char usage_report[] =
 	"the time went, what is slow and why. Needs no root and no GPU. Several files: one\n"
 	"after another, in one report.\n";
 
+static const char usage_diff[] =
+	"Usage: cudatrace diff [OPTIONS] OLD NEW\n"
+	"\n"
+	"Says what changed between two saved traces: calls, kernels, memory, iterations, the\n"
+	"largest change first. Counts are exact; times that differ by less than 10 % are\n"
+	"noise. Exit status: 0 nothing changed, 1 something did, 2 trouble.\n";
+
 static const char after[] =
 	"\n"
 	"SET is a list of function names (cuLaunchKernel), globs (cuMem*) and classes\n"
@@ -126,10 +133,8 @@ static void print_group(FILE *f, enum opt_group group, enum verb verb)
 void opts__print_help(enum verb verb, FILE *f)
 {
 	static const char *const usages[] = {
-		[VERB_TRACE] = usage_trace,
-		[VERB_LIST] = usage_list,
-		[VERB_CHECK] = usage_check,
-		[VERB_REPORT] = usage_report,
+		[VERB_TRACE] = usage_trace,   [VERB_LIST] = usage_list, [VERB_CHECK] = usage_check,
+		[VERB_REPORT] = usage_report, [VERB_DIFF] = usage_diff,
 	};
 
 	fputs(usages[verb], f);

@@ -23,7 +23,8 @@ enum opt_group {
 #define FOR_LIST   (1u << VERB_LIST)
 #define FOR_CHECK  (1u << VERB_CHECK)
 #define FOR_REPORT (1u << VERB_REPORT)
-#define FOR_ALL	   (FOR_TRACE | FOR_LIST | FOR_CHECK | FOR_REPORT)
+#define FOR_DIFF   (1u << VERB_DIFF)
+#define FOR_ALL	   (FOR_TRACE | FOR_LIST | FOR_CHECK | FOR_REPORT | FOR_DIFF)
 
 /* What a shell offers for an option's value. */
 enum opt_complete { COMP_NONE, COMP_FILE, COMP_PID, COMP_USER, COMP_SET, COMP_WORDS };

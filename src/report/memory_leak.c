@@ -136,6 +136,7 @@ void memory_result(const struct report *r, struct memory_result *res)
 		return;
 	for (int i = 0; i < BLOCK_KIND_CNT; i++)
 		res->frees += m->kinds[i].frees;
+	res->device_peak = m->device_peak;
 	res->leak_cnt = m->leak_cnt;
 	res->leak_bytes = m->leak_bytes;
 	res->left_behind_cnt = m->leak_ends[LEAK_EXEC].cnt + m->leak_ends[LEAK_CONTEXT].cnt;
