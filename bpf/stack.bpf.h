@@ -31,8 +31,8 @@ static __always_inline __u32 stack_of_return(void *ctx, struct ct_thread *t, __u
 
 /*
  * At the entry the caller's frame pointer is in its register still: following it misses the return
- * address that lies on top of the stack. Newer kernels add it, if the function begins with what they
- * know.
+ * address that lies on top of the stack. Newer kernels add it, if the function begins with what
+ * they know.
  */
 static __always_inline __u32 stack_of_entry(struct pt_regs *ctx, struct ct_thread *t, __u32 off)
 {
