@@ -6,7 +6,8 @@
  *   stacks LIBCUDA [PLUGIN]   calls from main, from a thread, from PLUGIN's plugin_alloc()
  *   stacks LIBCUDA nest       a call that makes another
  *   stacks LIBCUDA sync       three waits from one place, one from another
- *   stacks LIBCUDA deep N     N calls of cuMemAlloc, each from another stack
+ *   stacks LIBCUDA deep N [D] N calls of cuMemAlloc, D frames deep: each from another stack if D is
+ * 16
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -145,7 +146,7 @@ int main(int argc, char **argv)
 		return 1;
 	if (argc > 3) {
 		for (unsigned i = 0; i < (unsigned)atoi(argv[3]); i++)
-			left(i, 16);
+			left(i, argc > 4 ? atoi(argv[4]) : 16);
 	} else if (argc > 2 && !strcmp(argv[2], "nest")) {
 		outer(NEST);
 	} else if (argc > 2 && !strcmp(argv[2], "sync")) {

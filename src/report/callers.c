@@ -15,19 +15,19 @@ void callers__free(struct callers *c)
 	free(c->rows);
 }
 
-void callers__add(struct callers *c, const void *what, const struct event *ev, uint64_t ns)
+void callers__add(struct callers *c, const struct event *ev, uint64_t ns)
 {
 	struct caller *rows;
 	uint32_t i;
 
 	if (!ev->stack)
 		return;
-	i = keys_get(&c->keys, pair_key((uintptr_t)what, (uintptr_t)ev->stack), CALLERS_MAX);
+	i = keys_get(&c->keys, pair_key((uintptr_t)ev->fn, (uintptr_t)ev->stack), CALLERS_MAX);
 	rows = i == KEYS_NONE ? NULL : grow(c->rows, &c->cap, i + 1, sizeof(*rows));
 	if (!rows)
 		return;
 	c->rows = rows;
-	rows[i].what = what;
+	rows[i].fn = ev->fn;
 	rows[i].stack = ev->stack;
 	rows[i].cnt++;
 	rows[i].total_ns += ns;
@@ -48,25 +48,22 @@ void callers__sort(struct callers *c)
 		qsort(c->rows, c->keys.cnt, sizeof(*c->rows), by_time);
 }
 
-void callers__json(const struct callers *c, struct json *j, const void *what, unsigned top)
+void callers__json(const struct callers *c, struct json *j, unsigned top)
 {
-	unsigned shown = 0;
-
-	for (unsigned i = 0; i < c->keys.cnt && i < c->cap && shown < top; i++) {
+	if (!c->rows)
+		return;
+	json_open_array(j, "callers");
+	for (unsigned i = 0; i < c->keys.cnt && i < top; i++) {
 		const struct caller *row = &c->rows[i];
 
-		if (row->what != what)
-			continue;
-		if (!shown++)
-			json_open_array(j, "callers");
 		json_open(j, NULL);
+		json_str(j, "name", row->fn->name);
+		sink_put_stack_names(j, row->stack);
 		json_u64(j, "count", row->cnt);
 		json_u64(j, "total_ns", row->total_ns);
-		sink_put_stack_names(j, row->stack);
 		json_close(j);
 	}
-	if (shown)
-		json_close_array(j);
+	json_close_array(j);
 }
 
 void stack_line(const struct stack *s, char *buf, size_t size)

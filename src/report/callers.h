@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* How often, and for how long, something was done from each stack. */
+/* How often, and for how long, functions were called from each stack. */
 #ifndef REPORT_CALLERS_H
 #define REPORT_CALLERS_H
 
@@ -9,7 +9,7 @@
 #include "model/event.h"
 
 struct caller {
-	const void *what; /* as it was given */
+	const struct cuda_fn *fn;
 	const struct stack *stack;
 	uint64_t cnt, total_ns;
 };
@@ -22,11 +22,11 @@ struct callers {
 };
 void callers__free(struct callers *c);
 /* Nothing when the event has no stack. */
-void callers__add(struct callers *c, const void *what, const struct event *ev, uint64_t ns);
+void callers__add(struct callers *c, const struct event *ev, uint64_t ns);
 /* Most time first. */
 void callers__sort(struct callers *c);
-/* "callers" of what, at most top; nothing when there are none. */
-void callers__json(const struct callers *c, struct json *j, const void *what, unsigned top);
+/* "callers", at most top; nothing when no call had a stack. */
+void callers__json(const struct callers *c, struct json *j, unsigned top);
 
 /* "inner < outer < main", cut to size. */
 void stack_line(const struct stack *s, char *buf, size_t size);

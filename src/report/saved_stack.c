@@ -99,6 +99,7 @@ int saved_stack(struct saved *s, const struct parsed *p, const char **why)
 	const struct member *id = parsed_find(p, "id"), *frames = parsed_find(p, "frames");
 	struct parsed all, one;
 	struct saved_stack *st;
+	uint64_t number;
 
 	*why = "a stack without frames: was it changed?";
 	if (!id || !frames || frames->val != VAL_ARRAY)
@@ -115,11 +116,11 @@ int saved_stack(struct saved *s, const struct parsed *p, const char **why)
 	st = calloc(1, sizeof(*st) + all.cnt * sizeof(st->stack.frames[0]));
 	if (!st)
 		return -EINVAL;
-	st->stack.id = member_u64(id);
+	st->stack.id = number = member_u64(id);
 	for (unsigned i = 0; i < all.cnt; i++)
 		if (all.m[i].val == VAL_OBJECT && !parser__slice(s->inner, &all.m[i], &one))
 			read_frame(s, &one, &st->stack.frames[st->stack.frame_cnt++]);
-	put_id(s, st->stack.id, intern(s, st));
+	put_id(s, number, intern(s, st));
 	return SAVED_STACK;
 }
 

@@ -206,7 +206,7 @@ static void on_wait(struct waits *w, const struct event *ev)
 
 	w->cnt++;
 	w->total_ns += ns;
-	callers__add(&w->callers, ev->fn, ev, ns);
+	callers__add(&w->callers, ev, ns);
 	if (ev->has & HAS_OFF_CPU) {
 		w->has_off_cpu = true;
 		w->off_cpu_ns += ev->off_cpu_ns < ns ? ev->off_cpu_ns : ns;
@@ -317,7 +317,6 @@ static void put_fn(const struct waits *w, struct json *j, const struct wait_fn *
 			json_close(j);
 		}
 		json_close_array(j);
-		callers__json(&w->callers, j, f->fn, w->r->opts.top);
 	}
 	json_close(j);
 }
@@ -358,6 +357,7 @@ static void waits_json(const void *a, struct json *j)
 		json_close(j);
 	}
 	json_close_array(j);
+	callers__json(&w->callers, j, w->r->opts.top);
 	json_open_array(j, "longest");
 	for (unsigned i = 0; i < w->list_cnt; i++) {
 		const struct wait_long *l = &w->list[i];
@@ -411,8 +411,7 @@ static void print_callers(const struct waits *w, const struct term *term)
 		human_time(time, c->total_ns);
 		human_count(cnt, c->cnt);
 		stack_line(c->stack, line, sizeof(line));
-		report_text(term, "%s in %s %s from %s", time, cnt,
-			    ((const struct cuda_fn *)c->what)->name, line);
+		report_text(term, "%s in %s %s from %s", time, cnt, c->fn->name, line);
 	}
 }
 
