@@ -156,7 +156,9 @@ static int add_targets(struct session *s)
 		ret = attach__add_pid(s->att, s->o->pids[i], 0);
 	if (!s->o->argv || ret)
 		return ret;
-	ret = command__fork(&s->cmd, s->o->argv, &s->user);
+	ret = guard__start(&s->guard, s->att);
+	if (!ret)
+		ret = command__fork(&s->cmd, s->o->argv, &s->user);
 	return ret ? ret : attach__add_pid(s->att, s->cmd.pid, CT_PID_F_STOP_ON_LIB);
 }
 
@@ -423,6 +425,8 @@ static bool finish(struct session *s)
 	progress__free(s->progress);
 	s->progress = NULL;
 	attach__detach(s->att);
+	/* Not after the outputs are closed, which may wait for their readers. */
+	attach__go_on_all(s->att);
 	if (!s->hurry) {
 		session__drain(s);
 		if (s->kmsg_fd >= 0)
@@ -465,6 +469,7 @@ static void release(struct session *s)
 	while (s->sink_cnt)
 		sink__close(s->sinks[--s->sink_cnt], NULL);
 	command__cancel(&s->cmd);
+	guard__end(&s->guard);
 	command_user__free(&s->user);
 	summary__free(s->summary);
 	budget__free(s->budget);

@@ -10,6 +10,7 @@
 #include "opts.h"
 
 #include "attach/attach.h"
+#include "attach/guard.h"
 #include "event/ring.h"
 #include "model/model.h"
 #include "sink/progress.h"
@@ -39,6 +40,7 @@ struct session {
 	struct summary *summary;
 	struct progress *progress;
 	struct command cmd;
+	struct guard guard;
 	struct command_user user;
 	struct facts facts;
 	struct nv_abi abi; /* --kernel: the driver's version */
