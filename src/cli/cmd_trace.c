@@ -38,7 +38,7 @@ void session__event(void *session, const struct event *ev)
 	s->end.event_cnt++;
 	s->end.type_cnt[ev->type]++;
 	s->end.call_cnt += ev->kind == EVENT_CALL;
-	s->end.level_cnt += ev->kind == EVENT_TRACER;
+	s->end.level_cnt += ev->kind == EVENT_TRACER && ev->level_from;
 	if (!ev->unfinished && ev->end_ns > s->end.end_ns)
 		s->end.end_ns = ev->end_ns;
 	for (unsigned i = 0; i < s->sink_cnt; i++)
@@ -307,10 +307,12 @@ static int block_signals(struct session *s)
 	sigaddset(&set, SIGINT);
 	sigaddset(&set, SIGTERM);
 	sigaddset(&set, SIGHUP);
+	s->quit_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+	out__set_patience(s->quit_fd, -1);
 	sigaddset(&set, SIGCHLD);
 	sigprocmask(SIG_BLOCK, &set, NULL);
 	s->signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
-	return s->signal_fd < 0 ? -errno : 0;
+	return s->signal_fd < 0 || s->quit_fd < 0 ? -errno : 0;
 }
 
 /* Before 5.11 BPF memory counted as locked; one perf event each needs many descriptors. */
@@ -411,9 +413,17 @@ static bool close_sinks(struct session *s)
 	bool ok = true;
 
 	fill_end(s);
-	while (s->sink_cnt)
-		if (sink__close(s->sinks[--s->sink_cnt], &s->end))
+	/* Files first: the others may wait for their readers. */
+	for (unsigned i = 0; i < 2 * s->sink_cnt; i++) {
+		struct sink **sink = &s->sinks[i % s->sink_cnt];
+
+		if (!*sink || (i < s->sink_cnt && !(*sink)->out->is_file))
+			continue;
+		if (sink__close(*sink, &s->end))
 			ok = false;
+		*sink = NULL;
+	}
+	s->sink_cnt = 0;
 	return ok;
 }
 
@@ -433,6 +443,7 @@ static bool finish(struct session *s)
 			kmsg__read(s->kmsg_fd, session__event, s);
 		attach__unfinished(s->att, unfinished_record, s);
 	}
+	session__tell_lost(s, now_ns());
 	/* Detaching takes its time, and calls are seen until it is done. */
 	if (s->end.end_ns < stop_ns)
 		s->end.end_ns = stop_ns;
@@ -480,6 +491,8 @@ static void release(struct session *s)
 	free(s->info_libs);
 	if (s->signal_fd >= 0)
 		close(s->signal_fd);
+	if (s->quit_fd >= 0)
+		close(s->quit_fd);
 	if (s->kmsg_fd >= 0)
 		close(s->kmsg_fd);
 }
@@ -490,7 +503,7 @@ int cmd_trace(const struct opts *o)
 	int ret, status = 1;
 
 	s.o = o;
-	s.signal_fd = s.kmsg_fd = -1;
+	s.signal_fd = s.quit_fd = s.kmsg_fd = -1;
 	s.fns = fnset__new();
 	ret = s.fns ? start(&s) : -ENOMEM;
 	if (ret == EXIT_USAGE)

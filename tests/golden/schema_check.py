@@ -198,7 +198,8 @@ UVM = dict(EVENT, **{
     'to': (PROCESSOR, False), 'cause': (lambda v: word(v) or count(v), False),
 })
 LEVEL = matches(re.compile(r'(trace|sample 1/\d+|count|count entries)\Z'))
-TRACER = dict(EVENT, **{'op': (one_of({'level'}), True), 'from': (LEVEL, True), 'to': (LEVEL, True), 'why': (word, True)})
+TRACER = dict(EVENT, **{'op': (one_of({'level', 'lost'}), True), 'from': (LEVEL, False), 'to': (LEVEL, False), 'events': (some, False),
+                        'why': (word, True)})
 INTERRUPT = dict(EVENT, **{'op': (one_of({'interrupt'}), True), 'irq': (count, True), 'cpu': (count, True)})
 END = {
     'ts': (milli, True), 'type': (text, True), 'name': (one_of({'cudatrace'}), True), 'reason': (word, True),
@@ -286,10 +287,16 @@ class Trace:
             checks = {'process': self.check_process, 'library': self.check_library, 'uvm': self.check_uvm,
                       'scheduler': lambda o: members(o, SCHEDULER, o.get('name', kind)),
                       'xid': lambda o: members(o, XID, kind), 'interrupt': lambda o: members(o, INTERRUPT, kind),
-                      'tracer': lambda o: members(o, TRACER, kind)}
+                      'tracer': self.check_tracer}
             if kind == 'kernel' and obj.get('op') in SYSTEM_CALLS:
                 checks[kind] = self.check_system_call
             checks.get(kind, self.check_call)(obj)
+
+    @staticmethod
+    def check_tracer(o):
+        members(o, TRACER, 'tracer')
+        together(o, 'from', 'to')
+        need(('from' in o) == (o['op'] == 'level') == ('events' not in o), 'tracer: a level has from and to, a loss events')
 
     @staticmethod
     def constant(name):
