@@ -25,7 +25,7 @@ struct out {
 	bool failed;
 	bool stuck; /* the reader has taken nothing for a while */
 	bool last;  /* the closing lines are made: none is left out */
-	int error; /* errno of the first failure: reported then, and never again */
+	int error;  /* errno of the first failure: reported then, and never again */
 	char *name;
 	uint64_t written; /* bytes of whole units in the file */
 	uint64_t lost;	  /* units that were committed and not written, and never will be */

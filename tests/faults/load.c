@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * load LIBRARY THREADS PAUSE_US: allocates and frees in THREADS threads, PAUSE_US apart, until SIGTERM,
- * and checks each result; then prints "good N bad N".
+ * load LIBRARY THREADS PAUSE_US: allocates and frees in THREADS threads, PAUSE_US apart, until
+ * SIGTERM, and checks each result; then prints "good N bad N".
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -28,7 +28,8 @@ static void *work(void *arg)
 	while (!stop) {
 		uint64_t a = 0, b = 0;
 
-		if (!get(&a, size) && !get(&b, size) && a && b && a != b && !put(a) && !put(b) && put(b))
+		if (!get(&a, size) && !get(&b, size) && a && b && a != b && !put(a) && !put(b) &&
+		    put(b))
 			__atomic_add_fetch(&good, 5, __ATOMIC_RELAXED);
 		else
 			__atomic_add_fetch(&bad, 1, __ATOMIC_RELAXED);
@@ -56,7 +57,8 @@ int main(int argc, char **argv)
 	get = (fn_t)dlsym(lib, "cuMemAlloc_v2");
 	put = (fn_t)dlsym(lib, "cuMemFree_v2");
 	set_current = (fn_t)dlsym(lib, "cuCtxSetCurrent");
-	if (((fn_t)dlsym(lib, "cuInit"))(0) || ((fn_t)dlsym(lib, "cuDevicePrimaryCtxRetain"))(&ctx, 0))
+	if (((fn_t)dlsym(lib, "cuInit"))(0) ||
+	    ((fn_t)dlsym(lib, "cuDevicePrimaryCtxRetain"))(&ctx, 0))
 		return 1;
 	signal(SIGTERM, on_term);
 	for (long i = 0; i < cnt; i++)

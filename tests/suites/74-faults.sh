@@ -264,6 +264,13 @@ reused_pid()
 	fi
 }
 
+own_pidns()
+{
+	unshare -pfm --mount-proc true 2>/dev/null || { skip 'cudatrace in a PID namespace' 'unshare is not allowed here'; return; }
+	unshare -pfm --mount-proc "$CUDATRACE" -q --jsonl "$TMP/ns.jsonl" -- sh -c 'echo runs' >"$TMP/out" 2>"$TMP/err"
+	check 'cudatrace in a PID namespace: refuses what it cannot tell' is "$? $(cat "$TMP/out") $(grep -c -e --pid=host "$TMP/err")" '1  1'
+}
+
 # Somebody else watches, or the target does not run.
 others()
 {
@@ -281,7 +288,7 @@ others()
 	check 'two tracers: the second' holds "$TMP/second.jsonl" 'sym == {"cuMemAlloc_v2": 600, "cuMemFree_v2": 600} and accounts()'
 
 	if command -v bpftrace >/dev/null; then
-		bpftrace -p "$busy" -e "uprobe:$FAKE/libcuda.so.1:cuMemAlloc_v2 { @in = count() } uretprobe:$FAKE/libcuda.so.1:cuMemAlloc_v2 { @out = count() } BEGIN { printf(\"ready\\n\") }" >"$TMP/bt.out" 2>&1 &
+		env --default-signal=INT bpftrace -p "$busy" -e "uprobe:$FAKE/libcuda.so.1:cuMemAlloc_v2 { @in = count() } uretprobe:$FAKE/libcuda.so.1:cuMemAlloc_v2 { @out = count() } BEGIN { printf(\"ready\\n\") }" >"$TMP/bt.out" 2>&1 &
 		other=$!
 		if until_ok 20 grep -q ready "$TMP/bt.out"; then
 			tracer first -e "$ALL" -p "$busy"
@@ -381,6 +388,7 @@ lives
 exceptions
 short_lived
 reused_pid
+own_pidns
 others
 cuts
 rings
