@@ -197,6 +197,8 @@ struct ct_pid {
 };
 /* Stop it when it maps a libcuda that is not in `known_libs`. Children inherit it. */
 #define CT_PID_F_STOP_ON_LIB 1
+/* It was, and nobody has told it to go on yet. Children do not inherit it. */
+#define CT_PID_F_STOPPED 2
 
 /* Key of the `known_libs` map: a library file that is attached already. */
 struct ct_lib_key {

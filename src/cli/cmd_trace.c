@@ -41,7 +41,7 @@ void session__event(void *session, const struct event *ev)
 	s->end.event_cnt += ev->kind != EVENT_STACK; /* it is no happening */
 	s->end.type_cnt[ev->type]++;
 	s->end.call_cnt += ev->kind == EVENT_CALL;
-	s->end.level_cnt += ev->kind == EVENT_TRACER;
+	s->end.level_cnt += ev->kind == EVENT_TRACER && ev->level_from;
 	if (!ev->unfinished && ev->end_ns > s->end.end_ns)
 		s->end.end_ns = ev->end_ns;
 	for (unsigned i = 0; i < s->sink_cnt; i++)
@@ -83,6 +83,11 @@ static void read_driver(struct session *s)
 
 static int check_targets(struct session *s)
 {
+	if ((s->o->pid_cnt || s->o->argv) && target_own_pidns()) {
+		err("in a PID namespace of its own cudatrace cannot tell which process is meant: run "
+		    "it outside of the container, or the container with --pid=host");
+		return -EINVAL;
+	}
 	for (unsigned i = 0; i < s->o->pid_cnt; i++) {
 		pid_t pid = s->o->pids[i];
 
@@ -146,7 +151,9 @@ static int add_targets(struct session *s)
 		ret = attach__add_pid(s->att, s->o->pids[i], 0);
 	if (!s->o->argv || ret)
 		return ret;
-	ret = command__fork(&s->cmd, s->o->argv, &s->user);
+	ret = guard__start(&s->guard, s->att);
+	if (!ret)
+		ret = command__fork(&s->cmd, s->o->argv, &s->user);
 	return ret ? ret : attach__add_pid(s->att, s->cmd.pid, CT_PID_F_STOP_ON_LIB);
 }
 
@@ -298,10 +305,12 @@ static int block_signals(struct session *s)
 	sigaddset(&set, SIGINT);
 	sigaddset(&set, SIGTERM);
 	sigaddset(&set, SIGHUP);
+	s->quit_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+	out__set_patience(s->quit_fd, -1);
 	sigaddset(&set, SIGCHLD);
 	sigprocmask(SIG_BLOCK, &set, NULL);
 	s->signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
-	return s->signal_fd < 0 ? -errno : 0;
+	return s->signal_fd < 0 || s->quit_fd < 0 ? -errno : 0;
 }
 
 /* Before 5.11 BPF memory counted as locked; one perf event each needs many descriptors. */
@@ -418,9 +427,17 @@ static bool close_sinks(struct session *s)
 	bool ok = true;
 
 	fill_end(s);
-	while (s->sink_cnt)
-		if (sink__close(s->sinks[--s->sink_cnt], &s->end))
+	/* Files first: the others may wait for their readers. */
+	for (unsigned i = 0; i < 2 * s->sink_cnt; i++) {
+		struct sink **sink = &s->sinks[i % s->sink_cnt];
+
+		if (!*sink || (i < s->sink_cnt && !(*sink)->out->is_file))
+			continue;
+		if (sink__close(*sink, &s->end))
 			ok = false;
+		*sink = NULL;
+	}
+	s->sink_cnt = 0;
 	return ok;
 }
 
@@ -432,12 +449,15 @@ static bool finish(struct session *s)
 	progress__free(s->progress);
 	s->progress = NULL;
 	attach__detach(s->att);
+	/* Not after the outputs are closed, which may wait for their readers. */
+	attach__go_on_all(s->att);
 	if (!s->hurry) {
 		session__drain(s);
 		if (s->kmsg_fd >= 0)
 			kmsg__read(s->kmsg_fd, session__event, s);
 		attach__unfinished(s->att, unfinished_record, s);
 	}
+	session__tell_lost(s, now_ns());
 	/* Detaching takes its time, and calls are seen until it is done. */
 	if (s->end.end_ns < stop_ns)
 		s->end.end_ns = stop_ns;
@@ -474,6 +494,7 @@ static void release(struct session *s)
 	while (s->sink_cnt)
 		sink__close(s->sinks[--s->sink_cnt], NULL);
 	command__cancel(&s->cmd);
+	guard__end(&s->guard);
 	command_user__free(&s->user);
 	summary__free(s->summary);
 	budget__free(s->budget);
@@ -484,6 +505,8 @@ static void release(struct session *s)
 	free(s->info_libs);
 	if (s->signal_fd >= 0)
 		close(s->signal_fd);
+	if (s->quit_fd >= 0)
+		close(s->quit_fd);
 	if (s->kmsg_fd >= 0)
 		close(s->kmsg_fd);
 }
@@ -494,7 +517,7 @@ int cmd_trace(const struct opts *o)
 	int ret, status = 1;
 
 	s.o = o;
-	s.signal_fd = s.kmsg_fd = -1;
+	s.signal_fd = s.quit_fd = s.kmsg_fd = -1;
 	s.fns = fnset__new();
 	ret = s.fns ? start(&s) : -ENOMEM;
 	if (ret == EXIT_USAGE)

@@ -13,7 +13,6 @@
 #include "util/log.h"
 
 #include <errno.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -211,10 +210,10 @@ static bool attach_mapped(struct session *s, const struct ct_lib_map *rec)
 	return found;
 }
 
-static void go_on(const struct ct_lib_map *rec)
+static void go_on(struct session *s, const struct ct_lib_map *rec)
 {
 	if (rec->rec.flags & CT_LIB_F_STOPPED)
-		kill(rec->rec.pid, SIGCONT);
+		attach__go_on(s->att, rec->rec.pid);
 }
 
 void session__on_lib(struct session *s, const struct ct_lib_map *rec)
@@ -228,7 +227,7 @@ void session__on_lib(struct session *s, const struct ct_lib_map *rec)
 		return;
 	}
 	if (attach_mapped(s, rec) || (rec->rec.flags & CT_LIB_F_STOPPED)) {
-		go_on(rec);
+		go_on(s, rec);
 		return;
 	}
 	if (s->pending_cnt == SESSION_MAX_PENDING) {

@@ -10,6 +10,7 @@
 #include "opts.h"
 
 #include "attach/attach.h"
+#include "attach/guard.h"
 #include "event/ring.h"
 #include "model/model.h"
 #include "sink/progress.h"
@@ -39,6 +40,9 @@ struct session {
 	struct summary *summary;
 	struct progress *progress;
 	struct command cmd;
+	struct guard guard;
+	uint64_t drops_told;		       /* in the trace, by events */
+	uint64_t lost_told[SESSION_MAX_SINKS]; /* by output */
 	struct command_user user;
 	struct facts facts;
 	struct nv_abi abi; /* --kernel: the driver's version */
@@ -57,6 +61,7 @@ struct session {
 	bool hurry;	/* a second signal: leave out what takes time */
 	bool waiting_children;
 	int signal_fd;
+	int quit_fd;	      /* readable when a signal to end is waiting in signal_fd */
 	int kmsg_fd;	      /* --kernel without a trace point for Xids; else -1 */
 	uint64_t deadline_ns; /* --duration; 0: none */
 };
@@ -67,6 +72,10 @@ uint64_t now_ns(void);
 void session__stop(struct session *s, const char *reason);
 /* Hands an event to all outputs. */
 void session__event(void *session, const struct event *ev);
+
+/* lost.c */
+/* Says in the trace what was lost since the last time. */
+void session__tell_lost(struct session *s, uint64_t now);
 
 /* libs.c: library files */
 /* Attaches to what is there at the start. Negative when nothing can be traced. */

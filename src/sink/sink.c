@@ -80,6 +80,7 @@ int sink__close(struct sink *s, const struct trace_end *end)
 
 	if (!s)
 		return 0;
+	s->out->last = true;
 	if (end)
 		s->ops->end(s, end);
 	if (s->ops->close)

@@ -224,7 +224,8 @@ int safe_open(const char *path, enum safe_open_why *why)
 	}
 	fd = -1;
 	if (!walk(&w, path, part)) {
-		fd = openat(w.dir, part, O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC | O_NOCTTY,
+		fd = openat(w.dir, part,
+			    O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC | O_NOCTTY | O_NONBLOCK,
 			    0600);
 		w.why = SAFE_OPEN_ERRNO;
 		if (fd >= 0 && check_file(&w, fd)) {
