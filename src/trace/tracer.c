@@ -23,6 +23,13 @@ uint64_t now_ns(void)
 	return ts.tv_sec * 1000000000ull + ts.tv_nsec;
 }
 
+static void on_map(struct tracer *t, const struct ct_lib_map *rec)
+{
+	if (t->o.on_use)
+		t->o.on_use(t->o.ctx, rec->rec.pid, rec->comm);
+	libs__on_map(&t->libs, rec);
+}
+
 static void on_record(void *ctx, const void *record, size_t size)
 {
 	const struct ct_rec *rec = record;
@@ -31,11 +38,10 @@ static void on_record(void *ctx, const void *record, size_t size)
 
 	if (t->measuring)
 		return;
-	if (t->o.on_use && (rec->kind == CT_REC_THREAD || rec->kind == CT_REC_LIB) &&
-	    raw_check(rec, size, &raw) > 0)
-		t->o.on_use(t->o.ctx, rec->pid);
+	if (t->o.on_use && rec->kind == CT_REC_THREAD && raw_check(rec, size, &raw) > 0)
+		t->o.on_use(t->o.ctx, rec->pid, ((const struct ct_task *)rec)->comm);
 	if (rec->kind == CT_REC_LIB && raw_check(rec, size, &raw) > 0)
-		libs__on_map(&t->libs, record);
+		on_map(t, record);
 	else
 		model__record(t->model, record, size);
 }
@@ -119,7 +125,7 @@ int tracer__open(struct tracer *t, const struct tracer_opts *o)
 	return ret ? ret : open_attach(t);
 }
 
-static void fill_libs(struct tracer *t)
+void tracer__fill_libs(struct tracer *t)
 {
 	unsigned cnt = attach__lib_cnt(t->att);
 
@@ -172,7 +178,7 @@ void tracer__fill_info(struct tracer *t)
 	info->degraded = t->degraded;
 	info->degraded_cnt =
 		caps__degraded(t->degraded, sizeof(t->degraded) / sizeof(t->degraded[0]));
-	fill_libs(t);
+	tracer__fill_libs(t);
 	clock_gettime(CLOCK_REALTIME, &wall);
 	info->base_ns = now_ns();
 	info->wall_ns = wall.tv_sec * 1000000000ull + wall.tv_nsec;

@@ -22,7 +22,7 @@ struct tracer_opts {
 	void *ctx;
 	/* A thread makes its first call, or a process maps a libcuda: before its events. Or NULL.
 	 */
-	void (*on_use)(void *ctx, uint32_t pid);
+	void (*on_use)(void *ctx, uint32_t pid, const char comm[16]);
 };
 
 struct tracer {
@@ -50,6 +50,8 @@ void tracer__raise_limits(void);
 int tracer__open(struct tracer *t, const struct tracer_opts *o);
 /* What a header says, with ts 0 now; the command or the processes are the caller's. */
 void tracer__fill_info(struct tracer *t);
+/* The files that are attached by now go to info. */
+void tracer__fill_libs(struct tracer *t);
 /* Takes everything out of the ring. */
 void tracer__drain(struct tracer *t);
 /* After attach__detach(): events of the calls in flight. */
