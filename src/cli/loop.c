@@ -25,25 +25,11 @@
 /* After Ctrl-C, which the command got too: what it does on its way out is still traced. */
 #define GRACE_NS 2000000000ull
 
-uint64_t now_ns(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return ts.tv_sec * 1000000000ull + ts.tv_nsec;
-}
-
 void session__stop(struct session *s, const char *reason)
 {
 	if (!s->end.reason)
 		s->end.reason = reason;
 	s->stopping = true;
-}
-
-void session__drain(struct session *s)
-{
-	while (ring__drain(s->ring, DRAIN_BATCH) == DRAIN_BATCH)
-		;
 }
 
 /* A signal sent by somebody is meant for the command too; Ctrl-C on a terminal has reached it. */
@@ -88,7 +74,7 @@ static void look_at_targets(struct session *s)
 		return;
 	if (!s->cmd.pid && !s->o->pid_cnt)
 		return;
-	live = attach__live_pids(s->att);
+	live = attach__live_pids(s->t.att);
 	if (!live || (s->cmd.pid && (!s->o->follow || s->end.reason))) {
 		session__stop(s, s->cmd.pid ? "command exited" : "traced processes exited");
 		return;
@@ -118,7 +104,7 @@ static void show_progress(struct session *s, uint64_t now)
 	if (!s->progress)
 		return;
 	summary__totals(s->summary, &t);
-	attach__totals(s->att, &sum);
+	attach__totals(s->t.att, &sum);
 	for (int i = 0; i < CT_DROP_CNT; i++)
 		drops += sum.drops[i];
 	progress__update(s->progress, now, &t, drops);
@@ -149,13 +135,13 @@ static void on_tick(struct session *s, uint64_t now)
 		show_progress(s, now);
 		shown_ns = now;
 	}
-	if (s->pending_cnt)
-		session__retry_libs(s);
+	if (s->t.libs.pending_cnt)
+		libs__retry(&s->t.libs);
 }
 
 static int timeout_ms(const struct session *s, bool busy, uint64_t now)
 {
-	int ms = busy || s->pending_cnt || s->waiting_children ? TICK_BUSY_MS : TICK_IDLE_MS;
+	int ms = busy || s->t.libs.pending_cnt || s->waiting_children ? TICK_BUSY_MS : TICK_IDLE_MS;
 
 	if (s->deadline_ns) {
 		uint64_t left = s->deadline_ns > now ? (s->deadline_ns - now) / 1000000 + 1 : 0;
@@ -170,7 +156,7 @@ void session__loop(struct session *s)
 {
 	struct pollfd fds[] = {
 		{.fd = s->signal_fd, .events = POLLIN},
-		{.fd = ring__fd(s->ring), .events = POLLIN},
+		{.fd = ring__fd(s->t.ring), .events = POLLIN},
 		{.fd = s->cmd.pid ? s->cmd.pidfd : -1, .events = POLLIN},
 		{.fd = s->kmsg_fd, .events = POLLIN},
 		/* Outputs whose readers are slow, in the rest. */
@@ -180,7 +166,7 @@ void session__loop(struct session *s)
 	bool busy = true;
 
 	while (!s->stopping) {
-		size_t cnt = ring__drain(s->ring, DRAIN_BATCH);
+		size_t cnt = ring__drain(s->t.ring, DRAIN_BATCH);
 		uint64_t now = now_ns();
 
 		on_tick(s, now);

@@ -30,7 +30,7 @@ static void tell_drops(struct session *s, uint64_t now)
 	struct ct_totals sum;
 	uint64_t cnt = 0, before = s->drops_told;
 
-	attach__totals(s->att, &sum);
+	attach__totals(s->t.att, &sum);
 	for (int i = 0; i < CT_DROP_CNT; i++)
 		cnt += sum.drops[i];
 	if (cnt <= before)
@@ -44,7 +44,7 @@ void session__tell_lost(struct session *s, uint64_t now, bool at_end)
 {
 	/* To add up the counters of all threads takes time: only when there may be something. What
 	 * was dropped while the ring was being emptied is found later. */
-	if (ring__was_full(s->ring) || at_end)
+	if (ring__was_full(s->t.ring) || at_end)
 		tell_drops(s, now);
 	for (unsigned i = 0; i < s->sink_cnt; i++) {
 		struct out *o = s->sinks[i]->out;

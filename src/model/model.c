@@ -51,6 +51,14 @@ void model__free(struct model *m)
 	free(m);
 }
 
+void model__forget(struct model *m, uint32_t pid)
+{
+	struct proc *p = procs__get(&m->procs, pid);
+
+	if (p)
+		procs__remove(&m->procs, p);
+}
+
 uint64_t model__filtered(const struct model *m)
 {
 	return m->filtered_cnt;
