@@ -381,7 +381,9 @@ static __always_inline struct ct_frame *call_match(struct ct_thread *t, __u64 sp
 
 	/* Nearly always. */
 	if (top < CT_MAX_DEPTH) {
-		f = &t->frames[top];
+		/* Else 6.1 sees the bound in one register and the index in another. */
+		barrier_var(top);
+		f = &t->frames[top & (CT_MAX_DEPTH - 1)];
 		if (frame_is(f, sp, func_id, lib_id)) {
 			t->depth = top;
 			return f;

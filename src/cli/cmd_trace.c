@@ -457,7 +457,7 @@ static bool finish(struct session *s)
 			kmsg__read(s->kmsg_fd, session__event, s);
 		attach__unfinished(s->att, unfinished_record, s);
 	}
-	session__tell_lost(s, now_ns());
+	session__tell_lost(s, now_ns(), true);
 	/* Detaching takes its time, and calls are seen until it is done. */
 	if (s->end.end_ns < stop_ns)
 		s->end.end_ns = stop_ns;

@@ -137,7 +137,7 @@ static void on_tick(struct session *s, uint64_t now)
 		for (unsigned i = 0; i < s->sink_cnt; i++)
 			sink__flush(s->sinks[i]);
 		flushed_ns = now;
-		session__tell_lost(s, now);
+		session__tell_lost(s, now, false);
 		if (all_sinks_failed(s))
 			session__stop(s, NO_OUTPUT);
 	}

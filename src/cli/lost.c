@@ -40,10 +40,11 @@ static void tell_drops(struct session *s, uint64_t now)
 	     "more came than was read; a larger --buffer-size or fewer functions (-e) help");
 }
 
-void session__tell_lost(struct session *s, uint64_t now)
+void session__tell_lost(struct session *s, uint64_t now, bool at_end)
 {
-	/* To add up the counters of all threads takes time: only when there may be something. */
-	if (ring__was_full(s->ring))
+	/* To add up the counters of all threads takes time: only when there may be something. What
+	 * was dropped while the ring was being emptied is found later. */
+	if (ring__was_full(s->ring) || at_end)
 		tell_drops(s, now);
 	for (unsigned i = 0; i < s->sink_cnt; i++) {
 		struct out *o = s->sinks[i]->out;

@@ -75,7 +75,7 @@ void session__event(void *session, const struct event *ev);
 
 /* lost.c */
 /* Says in the trace what was lost since the last time. */
-void session__tell_lost(struct session *s, uint64_t now);
+void session__tell_lost(struct session *s, uint64_t now, bool at_end);
 
 /* libs.c: library files */
 /* Attaches to what is there at the start. Negative when nothing can be traced. */

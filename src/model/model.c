@@ -133,10 +133,17 @@ static void add_stack(struct model *m, struct proc *p, const struct raw_call *ra
 		.start_ns = ev->start_ns,
 		.end_ns = ev->start_ns,
 	};
+	const uint64_t *ips = raw->stack;
+	unsigned cnt = raw->stack_cnt;
 	bool is_new;
 
-	ev->stack = proc_stacks__get(m->stacks, &p->stacks, m->opts.live ? p->pid : 0, raw->stack,
-				     raw->stack_cnt, ev->end_ns, &is_new);
+	/* At an entry the return address may have been found twice. */
+	if (ev->entry_only && cnt > 1 && ips[0] == ips[1]) {
+		ips++;
+		cnt--;
+	}
+	ev->stack = proc_stacks__get(m->stacks, &p->stacks, m->opts.live ? p->pid : 0, ips, cnt,
+				     ev->end_ns, &is_new);
 	def.stack = ev->stack;
 	if (ev->stack && is_new)
 		m->opts.fn(m->opts.ctx, &def);

@@ -96,7 +96,7 @@ stuck_output()
 
 	# It goes on while the trace does.
 	reader "$TMP/fifo" "$TMP/slow.jsonl"
-	LD_LIBRARY_PATH=$FAKE FAKE_NO_SEM=1 "$CUDATRACE" -q -e cuMemFree_v2 --jsonl "$TMP/fifo" -- sh -c '"$@"; touch "$0"; sleep 1.5; "$@"' \
+	LD_LIBRARY_PATH=$FAKE FAKE_NO_SEM=1 "$CUDATRACE" -q -e cuMemFree_v2 --jsonl "$TMP/fifo" -- sh -c '"$@"; sleep 1; touch "$0"; sleep 1.5; "$@"' \
 		"$TMP/go" "$CASES/many" cuMemFree_v2 200000 1 >/dev/null 2>"$TMP/err"
 	check 'a reader that goes on: status' is $? 1
 	ended $reader
