@@ -508,8 +508,8 @@ static const struct opt_row rows[] = {
 
 	{"format", 0, false, GROUP_REPORT, FOR_REPORT, COMP_WORDS, "NAME", REPORT_FORMATS,
 	 "report: how it is written: ascii (the default), json, html (a page), chrome (a Chrome "
-	 "trace), flamegraph (folded stacks), svg (a flame graph), or all of them in files of their "
-	 "own",
+	 "trace), flamegraph (folded stacks; svg when -o ends in .svg), svg (a flame graph), or all "
+	 "of them in files of their own",
 	 set_format},
 	{"output", 'o', false, GROUP_REPORT, FOR_REPORT, COMP_FILE, "FILE", NULL,
 	 "report: where to, instead of stdout; with --format=all: what the files are named after",
