@@ -43,10 +43,13 @@ outputs()
 	check 'a file of another user: refused' say_no 'belongs to another user' "$dir/theirs"
 	check 'and not emptied' same "$(cat "$dir/theirs")" theirs
 	as_nobody mkfifo "$dir/fifo"
-	cat "$dir/fifo" >/dev/null &
-	check 'a FIFO of another user: refused' say_no 'belongs to another user' "$dir/fifo"
-	kill $! 2>/dev/null
-	wait $! 2>/dev/null
+	# Nobody reads it: opening it would wait for ever.
+	check 'a FIFO of another user: refused' timeout 20 bash -c "$(declare -f say_no); say_no 'belongs to another user' \"\$1\"" say_no "$dir/fifo"
+	mkfifo "$dir/own-fifo"
+	cat "$dir/own-fifo" >"$TMP/from-fifo" &
+	check 'a FIFO of ours' writes "$dir/own-fifo"
+	wait $!
+	check 'a FIFO of ours: is written' is_header "$TMP/from-fifo"
 
 	ln -s "$dir/own" "$dir/ours"
 	check 'a link of ours is followed' writes "$dir/ours"
@@ -73,6 +76,12 @@ outputs()
 	kill $swapper
 	wait $swapper 2>/dev/null
 	check 'a path that is swapped meanwhile' same "$(cat "$dir/victim")" precious
+
+	# As by another user where fs.protected_hardlinks is 0.
+	ln "$dir/victim" "$dir/hard"
+	check 'a hard link: refused' say_no 'it has other names (hard links)' "$dir/hard"
+	check 'a hard link: the file is untouched' same "$(cat "$dir/victim")" precious
+	rm "$dir/hard"
 
 	mkdir -m 700 "$dir/root-only"
 	SUDO_UID=$nobody SUDO_GID=$nobody "$CUDATRACE" -q -e init --jsonl "$dir/root-only/x" -- true 2>"$TMP/err"
