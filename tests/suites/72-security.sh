@@ -251,9 +251,27 @@ leaks()
 
 messages()
 {
-	"$CUDATRACE" --jsonl $'/nowhere/\e[2J\a\n' -- true 2>"$TMP/err"
-	check 'messages hold no control characters' same "$(tr -d '[:print:]\n' <"$TMP/err" | wc -c) $(grep -c '?' "$TMP/err")" '0 1'
+	"$CUDATRACE" --jsonl $'/nowhere/\e[2J\a\n\xc2\x9b' -- true 2>"$TMP/err"
+	check 'messages hold no control characters' same "$(controls "$TMP/err") $(grep -c '?' "$TMP/err")" '0 1'
+	# Every string of a trace that no table of ours gave: names, commands, hosts, kernels.
+	python3 - >"$TMP/h.jsonl" <<-'END'
+	import json
+	OURS = {"type", "op", "class", "name", "symbol", "dir", "kind", "error", "mechanism", "reason"}
+	def spoil(v, key=None):
+	    if isinstance(v, dict):
+	        return {k: spoil(w, k) for k, w in v.items()}
+	    if isinstance(v, list):
+	        return [spoil(w, key) for w in v]
+	    return "\x1b[2J\x9b\r" + v + "\x07" if isinstance(v, str) and key not in OURS else v
+	for line in open("tests/golden/h200-triton.jsonl"):
+	    print(json.dumps(spoil(json.loads(line))))
+	END
+	"$CUDATRACE" report "$TMP/h.jsonl" >"$TMP/out" 2>"$TMP/err"
+	check 'report: a hostile trace' same "$? $(grep -c . "$TMP/err")" '0 0'
+	check 'report: what it says of it holds no control characters' same "$(controls "$TMP/out") $(grep -ac '?\[2J' "$TMP/out" | sed 's/[1-9].*/some/')" '0 some'
 }
+# Lines with one, U+0080 to U+009F too
+controls() { LC_ALL=C grep -aPc '[\x00-\x09\x0b-\x1f\x7f]|\xc2[\x80-\x9f]' "$1"; }
 
 outputs
 sandboxed
