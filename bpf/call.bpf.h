@@ -349,8 +349,9 @@ static __always_inline int call_enter(struct pt_regs *ctx, __u64 cookie)
 	} else {
 		f->flags = 0;
 		call_number(t, f);
-		read_words(ctx, f, spec->word_cnt);
 	}
+	if (level != CT_LEVEL_COUNT || spec->bytes_word)
+		read_words(ctx, f, spec->word_cnt);
 	f->ioctl_cnt = 0;
 	f->ioctl_ns = 0;
 	f->off_cpu_ns = t->off_cpu_ns;
@@ -381,7 +382,9 @@ static __always_inline struct ct_frame *call_match(struct ct_thread *t, __u64 sp
 
 	/* Nearly always. */
 	if (top < CT_MAX_DEPTH) {
-		f = &t->frames[top];
+		/* Else 6.1 sees the bound in one register and the index in another. */
+		barrier_var(top);
+		f = &t->frames[top & (CT_MAX_DEPTH - 1)];
 		if (frame_is(f, sp, func_id, lib_id)) {
 			t->depth = top;
 			return f;
@@ -409,6 +412,7 @@ static __always_inline int call_return(struct pt_regs *ctx, __u64 cookie)
 	__u32 func_id = CT_COOKIE_FUNC(cookie), lib_id = CT_COOKIE_LIB(cookie);
 	__u32 tid = bpf_get_current_pid_tgid();
 	__s32 result = PT_REGS_RC(ctx);
+	__u64 bytes = 0;
 	struct ct_spec *spec;
 	struct ct_thread *t;
 	struct ct_frame *f;
@@ -432,7 +436,11 @@ static __always_inline int call_return(struct pt_regs *ctx, __u64 cookie)
 	}
 	if (f->flags & CT_FRAME_F_COUNTED) {
 		t->stats[CT_STAT_COUNTED]++;
-		if (count_returned(t->pid, func_id, now - f->start_ns, result))
+		if (spec->bytes_word)
+			bytes = f->words[(spec->bytes_word - 1) & (CT_MAX_WORDS - 1)];
+		if (count_returned(t->pid, func_id, now - f->start_ns, result, bytes) ||
+		    (result && result != CT_ERROR_NOT_READY &&
+		     count_error(t->pid, func_id, result)))
 			t->drops[CT_DROP_COUNT]++;
 		return 0;
 	}

@@ -31,33 +31,25 @@ static __always_inline __u32 stack_of_return(void *ctx, struct ct_thread *t, __u
 
 /*
  * At the entry the caller's frame pointer is in its register still: following it misses the return
- * address that lies on top of the stack. Newer kernels add it, if the function begins with what
- * they know.
+ * address that lies on top of the stack. It is put in the place of the first, which is the function
+ * that is entered. Newer kernels have it too, if the function begins with what they know: then it
+ * is there twice.
  */
 static __always_inline __u32 stack_of_entry(struct pt_regs *ctx, struct ct_thread *t, __u32 off)
 {
 	long n = stack_read(ctx, t, off);
-	__u64 ret = 0, next = 0;
+	__u64 ret = 0;
 
-	if (n < 8 || off > CT_OUT_SZ_MAX + CT_CAP_SZ_MAX)
-		return 0;
 #if defined(__TARGET_ARCH_x86)
 	if (bpf_probe_read_user(&ret, sizeof(ret), (void *)PT_REGS_SP(ctx)))
 		return 0;
 #else
 	ret = PT_REGS_RET(ctx);
 #endif
-	if (n >= 16)
-		bpf_probe_read_kernel(&next, sizeof(next), t->out + off + 8);
-	if (next != ret) {
-		/* In the place of the function that is entered. */
-		__builtin_memcpy(t->out + off, &ret, sizeof(ret));
-		return stack_took(t, n);
-	}
-	n -= 8;
-	if (n < 8 || n > (CT_STACK_MAX - 1) * 8)
+	barrier_var(off);
+	if (off > CT_OUT_SZ_MAX + CT_CAP_SZ_MAX)
 		return 0;
-	bpf_probe_read_kernel(t->out + off, n, t->out + off + 8);
+	__builtin_memcpy(t->out + off, &ret, sizeof(ret));
 	return stack_took(t, n);
 }
 

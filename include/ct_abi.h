@@ -73,7 +73,7 @@ struct ct_call {
 	__u64 off_cpu_ns; /* --sched: its thread was not running */
 	__s16 cap_len[CT_MAX_CAPS];
 	/* word_cnt are sent; captures follow at words[word_cnt], then return addresses, from the
-	 * call's own on */
+	 * call's own on; of an entry, that may be there twice */
 	__u64 words[CT_MAX_WORDS];
 };
 _Static_assert(sizeof(struct ct_call) == CT_CALL_FIXED_SZ + 8 * CT_MAX_WORDS,
@@ -197,6 +197,8 @@ struct ct_pid {
 };
 /* Stop it when it maps a libcuda that is not in `known_libs`. Children inherit it. */
 #define CT_PID_F_STOP_ON_LIB 1
+/* It was, and nobody has told it to go on yet. Children do not inherit it. */
+#define CT_PID_F_STOPPED 2
 
 /* Key of the `known_libs` map: a library file that is attached already. */
 struct ct_lib_key {

@@ -35,6 +35,10 @@ int main(int argc, char **argv)
 		return cmd_diff(&o);
 	case VERB_REPORT:
 		return cmd_report(&o);
+	case VERB_DAEMON:
+		return cmd_daemon(&o);
+	case VERB_CTL:
+		return cmd_ctl(&o);
 	case VERB_TRACE:
 		return cmd_trace(&o);
 	}

@@ -108,7 +108,7 @@ static void print_bash(FILE *f)
 	      "\tfi\n"
 	      "\tfor ((i = 1; i < COMP_CWORD; i++)); do\n"
 	      "\t\tcase ${COMP_WORDS[i]} in\n"
-	      "\t\tlist|check|report) verb=${COMP_WORDS[i]} ;;\n"
+	      "\t\tlist|check|report|daemon|ctl) verb=${COMP_WORDS[i]} ;;\n"
 	      "\t\t--) ((i++)); break ;;\n"
 	      "\t\t=) ((i++)) ;;\n\t\t",
 	      f);
@@ -133,7 +133,7 @@ static void print_bash(FILE *f)
 	bash_values(f);
 	fputs("\tesac\n\tcase $verb in\n\ttrace) mapfile -t COMPREPLY < <(compgen -W '", f);
 	bash_words(f, VERB_TRACE);
-	fputs(" list check report' -- \"$cur\")\n"
+	fputs(" list check report daemon ctl' -- \"$cur\")\n"
 	      "\t\t[[ $cur == -* || -z $cur ]] || mapfile -t -O ${#COMPREPLY[@]} COMPREPLY "
 	      "< <(compgen -c -- \"$cur\") ;;\n",
 	      f);
@@ -213,7 +213,7 @@ static void print_zsh(FILE *f)
 	zsh_rows(f, VERB_TRACE);
 	fputs("\t)\n"
 	      "\t_arguments -s -S $options \\\n"
-	      "\t\t'(-)1: : _alternative \"verbs:verb:(list check report)\" "
+	      "\t\t'(-)1: : _alternative \"verbs:verb:(list check report daemon ctl)\" "
 	      "\"commands:command:_command_names -e\"' \\\n"
 	      "\t\t'*::arguments:_normal'\n"
 	      "}\n\n_cudatrace \"$@\"\n",
@@ -254,7 +254,7 @@ static void print_fish(FILE *f)
 	unsigned cnt;
 
 	fputs("# fish completion for cudatrace; made by cudatrace --completion=fish\n\n"
-	      "# Where the cursor is: trace, list, check or report, or in a command's words.\n"
+	      "# Where the cursor is: trace, list, check, report, daemon or ctl, or in a command's words.\n"
 	      "function __cudatrace_where\n"
 	      "\tset -l verb trace\n"
 	      "\tset -l skip 0\n"
@@ -265,7 +265,7 @@ static void print_fish(FILE *f)
 	      "\t\t\tcontinue\n"
 	      "\t\tend\n"
 	      "\t\tswitch $word\n"
-	      "\t\t\tcase list check report\n"
+	      "\t\t\tcase list check report daemon ctl\n"
 	      "\t\t\t\tset verb $word\n"
 	      "\t\t\tcase --\n"
 	      "\t\t\t\techo command\n"
@@ -294,7 +294,7 @@ static void print_fish(FILE *f)
 	      "\tprintf '%s\\n' $done$argv\n"
 	      "end\n\n"
 	      "complete -c cudatrace -n '__cudatrace_at list check' -f\n"
-	      "complete -c cudatrace -n '__cudatrace_at trace' -f -a 'list check report'\n"
+	      "complete -c cudatrace -n '__cudatrace_at trace' -f -a 'list check report daemon ctl'\n"
 	      "complete -c cudatrace -n '__cudatrace_at trace command' -x "
 	      "-a '(__fish_complete_subcommand ",
 	      f);

@@ -41,7 +41,8 @@ const char *opt_verb_name(enum verb v)
 {
 	static const char *const names[] = {
 		[VERB_TRACE] = "",	  [VERB_LIST] = "list", [VERB_CHECK] = "check",
-		[VERB_REPORT] = "report", [VERB_DIFF] = "diff",
+		[VERB_REPORT] = "report", [VERB_DIFF] = "diff", [VERB_DAEMON] = "daemon",
+		[VERB_CTL] = "ctl",
 	};
 
 	return names[v];
@@ -182,7 +183,7 @@ static int check_letters(const char *word, bool is_last)
 static void __attribute__((noreturn)) explain(int argc, char **argv)
 {
 	enum verb verb = VERB_TRACE;
-	bool is_report = false; /* words are files then */
+	bool takes_words = false; /* files, or what ctl is to do */
 	int i = 1;
 
 	while (i < argc && strcmp(argv[i], "--")) {
@@ -192,11 +193,11 @@ static void __attribute__((noreturn)) explain(int argc, char **argv)
 			i += check_long(argv[i], is_last);
 		else if (argv[i][0] == '-' && argv[i][1])
 			i += check_letters(argv[i], is_last);
-		else if (is_report || find_verb(argv[i], &verb))
+		else if (takes_words || find_verb(argv[i], &verb))
 			i++;
 		else
 			break;
-		is_report |= verb == VERB_REPORT || verb == VERB_DIFF;
+		takes_words |= verb == VERB_REPORT || verb == VERB_DIFF || verb == VERB_CTL;
 	}
 	opts__die("cannot make sense of the command line; see cudatrace --help");
 }
@@ -213,6 +214,10 @@ static void take_word(struct parse *p, struct argp_state *state, char *word)
 {
 	enum verb verb;
 
+	if (p->o->verb == VERB_CTL) {
+		strv_add(&p->o->files, word);
+		return;
+	}
 	if (p->o->verb == VERB_REPORT || p->o->verb == VERB_DIFF) {
 		if (!*word)
 			opts__die(
@@ -303,7 +308,8 @@ static void check_whole(const struct parse *p)
 				  rows[i].verbs & FOR_LIST     ? "list"
 				  : rows[i].verbs & FOR_CHECK  ? "check"
 				  : rows[i].verbs & FOR_REPORT ? "report"
-							       : "diff");
+				  : rows[i].verbs & FOR_DIFF   ? "diff"
+							       : "daemon");
 		opts__die("--%s has no meaning for cudatrace %s; leave it out", rows[i].name,
 			  opt_verb_name(o->verb));
 	}
@@ -319,6 +325,10 @@ static void check_whole(const struct parse *p)
 		opts__die(
 			"FILE is missing; give a trace that cudatrace --jsonl wrote, as in cudatrace "
 			"report trace.jsonl, or - for stdin");
+	if (o->verb == VERB_CTL && !o->files.cnt)
+		opts__die(
+			"ctl: what is to be done? Give status, level, burst, dump or reload, as in "
+			"cudatrace ctl status");
 	check_outputs(o);
 }
 

@@ -21,7 +21,9 @@ enum verb {
 	VERB_CHECK,  /* cudatrace check: what this machine allows */
 	VERB_REPORT, /* cudatrace report: what saved traces say */
 	VERB_DIFF,   /* cudatrace diff: what changed between two of them */
-	VERB_LAST = VERB_DIFF
+	VERB_DAEMON, /* cudatrace daemon: traces the whole node */
+	VERB_CTL,    /* cudatrace ctl: asks the daemon */
+	VERB_LAST = VERB_CTL
 };
 
 enum tristate { TRI_UNSET = 0, TRI_ON, TRI_OFF };
@@ -61,13 +63,17 @@ struct opts {
 	bool ioctls; /* list: the driver's tables instead of the API's */
 	bool names;  /* list: only the names that -e knows, for completion scripts (hidden) */
 	/* report */
-	struct strv files;	   /* traces; "-" is stdin */
+	struct strv files;	   /* traces; "-" is stdin. ctl: its words */
 	const char *format;	   /* a name of report_formats(), "chrome" or "all" */
 	const char *output;	   /* -o; NULL: none */
 	unsigned top;		   /* rows of long tables */
 	enum iter_mode iterations; /* how they are found */
 	const char *marker;	   /* ITER_MARKER: the function */
 	uint64_t gap_ns;	   /* ITER_GAP */
+	/* daemon, ctl */
+	const char *config; /* --config FILE */
+	bool check_config;
+	struct strv sets; /* --set KEY=VALUE, in order */
 	/* what to trace */
 	struct strv select; /* each -e, in order */
 	bool all;

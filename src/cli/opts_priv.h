@@ -14,6 +14,7 @@ enum opt_group {
 	GROUP_TRACE,
 	GROUP_LIMITS,
 	GROUP_REPORT,
+	GROUP_DAEMON,
 	GROUP_TUNING,
 	GROUP_OTHER,
 	GROUP_CNT
@@ -24,7 +25,9 @@ enum opt_group {
 #define FOR_CHECK  (1u << VERB_CHECK)
 #define FOR_REPORT (1u << VERB_REPORT)
 #define FOR_DIFF   (1u << VERB_DIFF)
-#define FOR_ALL	   (FOR_TRACE | FOR_LIST | FOR_CHECK | FOR_REPORT | FOR_DIFF)
+#define FOR_DAEMON (1u << VERB_DAEMON)
+#define FOR_CTL	   (1u << VERB_CTL)
+#define FOR_ALL	   (FOR_TRACE | FOR_LIST | FOR_CHECK | FOR_REPORT | FOR_DIFF | FOR_DAEMON | FOR_CTL)
 
 /* What a shell offers for an option's value. */
 enum opt_complete { COMP_NONE, COMP_FILE, COMP_PID, COMP_USER, COMP_SET, COMP_WORDS };

@@ -393,6 +393,26 @@ static void set_gap(struct opts *o, const struct opt_row *row, const char *arg)
 	o->iterations = ITER_GAP;
 }
 
+static void set_config(struct opts *o, const struct opt_row *row, const char *arg)
+{
+	need_text(row, arg);
+	o->config = arg;
+}
+
+static void set_check_config(struct opts *o, const struct opt_row *row, const char *arg)
+{
+	(void)row, (void)arg;
+	o->check_config = true;
+}
+
+static void set_set(struct opts *o, const struct opt_row *row, const char *arg)
+{
+	if (!strchr(arg, '=') || *arg == '=')
+		opts__die("--set '%s': not KEY=VALUE; write it as in --set level=trace", arg);
+	(void)row;
+	strv_add(&o->sets, arg);
+}
+
 static void set_man(struct opts *o, const struct opt_row *row, const char *arg)
 {
 	(void)o, (void)row, (void)arg;
@@ -488,8 +508,8 @@ static const struct opt_row rows[] = {
 
 	{"format", 0, false, GROUP_REPORT, FOR_REPORT, COMP_WORDS, "NAME", REPORT_FORMATS,
 	 "report: how it is written: ascii (the default), json, html (a page), chrome (a Chrome "
-	 "trace), flamegraph (folded stacks), svg (a flame graph), or all of them in files of their "
-	 "own",
+	 "trace), flamegraph (folded stacks; svg when -o ends in .svg), svg (a flame graph), or all "
+	 "of them in files of their own",
 	 set_format},
 	{"output", 'o', false, GROUP_REPORT, FOR_REPORT, COMP_FILE, "FILE", NULL,
 	 "report: where to, instead of stdout; with --format=all: what the files are named after",
@@ -506,6 +526,15 @@ static const struct opt_row rows[] = {
 	{"gap", 0, false, GROUP_REPORT, FOR_REPORT | FOR_DIFF, COMP_NONE, "US", NULL,
 	 "report: so many microseconds without a call end an iteration (default 1000)", set_gap},
 
+	{"config", 0, false, GROUP_DAEMON, FOR_DAEMON | FOR_CTL, COMP_FILE, "FILE", NULL,
+	 "daemon: its configuration (default /etc/cudatrace/daemon.yaml, when it is there)",
+	 set_config},
+	{"check-config", 0, false, GROUP_DAEMON, FOR_DAEMON, COMP_NONE, NULL, NULL,
+	 "daemon: say what is wrong with the configuration, or what is in force, and end",
+	 set_check_config},
+	{"set", 0, false, GROUP_DAEMON, FOR_DAEMON | FOR_CTL, COMP_NONE, "KEY=VALUE", NULL,
+	 "daemon: a key of the configuration, over what the file says; may be repeated", set_set},
+
 	{"buffer-size", 0, false, GROUP_TUNING, FOR_TRACE, COMP_NONE, "SIZE", NULL,
 	 "ring buffer between kernel and cudatrace: a power of two from 64K to 1G (default 32M, 8M "
 	 "when all processes are traced); larger when events are dropped",
@@ -514,7 +543,7 @@ static const struct opt_row rows[] = {
 	 "keep what tracing costs under this many percent of the time of the busiest thread: the "
 	 "functions called most are then only counted",
 	 set_max_overhead},
-	{"mechanism", 0, false, GROUP_TUNING, FOR_TRACE, COMP_WORDS, "NAME",
+	{"mechanism", 0, false, GROUP_TUNING, FOR_TRACE | FOR_DAEMON, COMP_WORDS, "NAME",
 	 "auto session multi perf",
 	 "how probes are attached: auto (the default, best that this kernel has), session (Linux "
 	 "6.13 and later), multi (6.6), perf (any)",
@@ -551,8 +580,8 @@ const char *opt_group_name(enum opt_group g)
 	static const char *const names[GROUP_CNT] = {
 		[GROUP_TARGET] = "Target",	 [GROUP_OUTPUT] = "Output",
 		[GROUP_TRACE] = "What to trace", [GROUP_LIMITS] = "Limits",
-		[GROUP_REPORT] = "Report",	 [GROUP_TUNING] = "Tuning",
-		[GROUP_OTHER] = "Other",
+		[GROUP_REPORT] = "Report",	 [GROUP_DAEMON] = "Daemon",
+		[GROUP_TUNING] = "Tuning",	 [GROUP_OTHER] = "Other",
 	};
 
 	return names[g];

@@ -18,7 +18,7 @@ enum event_kind {
 	EVENT_IRQ,     /* --sched: an interrupt of a GPU */
 	EVENT_UVM,     /* --kernel: a page fault or migration of managed memory */
 	EVENT_STACK,   /* --stack: a stack that later calls have */
-	EVENT_TRACER,  /* what cudatrace itself did: a function's level was changed */
+	EVENT_TRACER,  /* what cudatrace itself did (a function's level was changed) or lost */
 };
 
 /* "type" in JSONL. */
@@ -194,8 +194,10 @@ struct event {
 	int32_t exit_code;   /* exit: as in wait status */
 	/* EVENT_LIBRARY */
 	const char *path, *build_id, *note;
-	/* EVENT_TRACER: name is the function; why is note */
+	/* EVENT_TRACER: why is note; level: name is the function; lost: where events were lost, and
+	 * how many; level_from is NULL */
 	const char *level_from, *level_to;
+	uint64_t lost;
 
 	const struct event_text *text; /* read from a file; NULL: live */
 };

@@ -51,6 +51,14 @@ void model__free(struct model *m)
 	free(m);
 }
 
+void model__forget(struct model *m, uint32_t pid)
+{
+	struct proc *p = procs__get(&m->procs, pid);
+
+	if (p)
+		procs__remove(&m->procs, p);
+}
+
 uint64_t model__filtered(const struct model *m)
 {
 	return m->filtered_cnt;
@@ -133,10 +141,17 @@ static void add_stack(struct model *m, struct proc *p, const struct raw_call *ra
 		.start_ns = ev->start_ns,
 		.end_ns = ev->start_ns,
 	};
+	const uint64_t *ips = raw->stack;
+	unsigned cnt = raw->stack_cnt;
 	bool is_new;
 
-	ev->stack = proc_stacks__get(m->stacks, &p->stacks, m->opts.live ? p->pid : 0, raw->stack,
-				     raw->stack_cnt, ev->end_ns, &is_new);
+	/* At an entry the return address may have been found twice. */
+	if (ev->entry_only && cnt > 1 && ips[0] == ips[1]) {
+		ips++;
+		cnt--;
+	}
+	ev->stack = proc_stacks__get(m->stacks, &p->stacks, m->opts.live ? p->pid : 0, ips, cnt,
+				     ev->end_ns, &is_new);
 	def.stack = ev->stack;
 	if (ev->stack && is_new)
 		m->opts.fn(m->opts.ctx, &def);

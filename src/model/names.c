@@ -121,8 +121,12 @@ void event_visit_fields(const struct event *ev, struct visitor *v)
 		return;
 	}
 	if (ev->kind == EVENT_TRACER) {
-		v->ops->sym(v, "from", ev->level_from);
-		v->ops->sym(v, "to", ev->level_to);
+		if (ev->level_from) {
+			v->ops->sym(v, "from", ev->level_from);
+			v->ops->sym(v, "to", ev->level_to);
+		} else {
+			v->ops->u64(v, "events", ev->lost);
+		}
 		visit_text(v, "why", ev->note);
 		return;
 	}

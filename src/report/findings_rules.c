@@ -156,7 +156,7 @@ static bool pageable(const struct findings *f, struct finding *x)
 	rate = e->value;
 	say(x,
 	    "%s copies with %s in all from or to pageable host memory took %s, %s: the driver "
-	    "through a buffer of its own, and async ones make the host wait.",
+	    "takes them through a buffer of its own, and async ones make the host wait.",
 	    n, bytes, time, rate);
 	x->advice = "Use pinned memory (cuMemHostAlloc, pin_memory=True) for what is copied "
 		    "often.";

@@ -399,8 +399,8 @@ static void jsonl_end(struct sink *s, const struct trace_end *end)
 	json_micro(j, "cost_ms", end->cost_ns);
 	json_f64(j, "cost_share", end->cost_share);
 	json_str(j, "left_out", end->left_out);
-	if (s->out->error) {
-		json_sym(j, "write_error", strerror(s->out->error));
+	if (out__why(s->out)) {
+		json_sym(j, "write_error", out__why(s->out));
 		json_u64(j, "lines_lost", s->lost_cnt + s->out->lost);
 	}
 	json_close(j);

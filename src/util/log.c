@@ -9,6 +9,13 @@
 
 static enum log_level level = LOG_INFO;
 
+static bool journal;
+
+void log_set_journal(bool on)
+{
+	journal = on;
+}
+
 void log_set_level(enum log_level l)
 {
 	level = l;
@@ -22,13 +29,14 @@ enum log_level log_level(void)
 void log_msg(enum log_level l, const char *fmt, ...)
 {
 	static const char *const tags[] = {"", "warning: ", "", "debug: "};
+	static const char *const priorities[] = {"<3>", "<4>", "<6>", "<7>"};
 	char line[2048];
 	va_list ap;
 	int n, m;
 
 	if (l > level)
 		return;
-	n = snprintf(line, sizeof(line), "cudatrace: %s", tags[l]);
+	n = snprintf(line, sizeof(line), "%scudatrace: %s", journal ? priorities[l] : "", tags[l]);
 	va_start(ap, fmt);
 	m = vsnprintf(line + n, sizeof(line) - n - 1, fmt, ap);
 	va_end(ap);

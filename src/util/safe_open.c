@@ -184,8 +184,8 @@ static int check_there(struct walk *w, const struct stat *st)
 	return 0;
 }
 
-/* By a descriptor that cannot be written to, until it is known what it is: opening a FIFO waits for
- * its reader. */
+/* By a descriptor that cannot be written to, until it is known what it is: opening a FIFO would wake
+ * its reader. The caller waits for one (ENXIO). */
 static int open_there(struct walk *w, int path_fd)
 {
 	struct stat st;
@@ -197,7 +197,7 @@ static int open_there(struct walk *w, int path_fd)
 	if (check_there(w, &st))
 		return -1;
 	snprintf(self, sizeof(self), "/proc/self/fd/%d", path_fd);
-	fd = open(self, O_WRONLY | O_CLOEXEC | O_NOCTTY);
+	fd = open(self, O_WRONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
 	if (fd >= 0 && S_ISREG(st.st_mode) && ftruncate(fd, 0)) {
 		int keep = errno;
 

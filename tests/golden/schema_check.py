@@ -200,7 +200,8 @@ UVM = dict(EVENT, **{
     'to': (PROCESSOR, False), 'cause': (lambda v: word(v) or count(v), False),
 })
 LEVEL = matches(re.compile(r'(trace|sample 1/\d+|count|count entries)\Z'))
-TRACER = dict(EVENT, **{'op': (one_of({'level'}), True), 'from': (LEVEL, True), 'to': (LEVEL, True), 'why': (word, True)})
+TRACER = dict(EVENT, **{'op': (one_of({'level', 'lost'}), True), 'from': (LEVEL, False), 'to': (LEVEL, False), 'events': (some, False),
+                        'why': (word, True)})
 STACK = dict(EVENT, **{'op': (one_of({'stack'}), True), 'id': (some, True), 'frames': (array(is_object), True)})
 FRAME = {
     'ip': (hexa, True), 'module': (word, False), 'offset': (hexa, False), 'build_id': (matches(BUILD_ID), False),
@@ -294,7 +295,7 @@ class Trace:
             checks = {'process': self.check_process, 'library': self.check_library, 'uvm': self.check_uvm,
                       'scheduler': lambda o: members(o, SCHEDULER, o.get('name', kind)),
                       'xid': lambda o: members(o, XID, kind), 'interrupt': lambda o: members(o, INTERRUPT, kind),
-                      'tracer': lambda o: members(o, TRACER, kind), 'stack': self.check_stack}
+                      'tracer': self.check_tracer, 'stack': self.check_stack}
             if kind == 'kernel' and obj.get('op') in SYSTEM_CALLS:
                 checks[kind] = self.check_system_call
             checks.get(kind, self.check_call)(obj)
@@ -306,6 +307,12 @@ class Trace:
         for f in s['frames']:
             members(f, FRAME, 'frame')
             together(f, 'module', 'offset')
+
+    @staticmethod
+    def check_tracer(o):
+        members(o, TRACER, 'tracer')
+        together(o, 'from', 'to')
+        need(('from' in o) == (o['op'] == 'level') == ('events' not in o), 'tracer: a level has from and to, a loss events')
 
     @staticmethod
     def constant(name):

@@ -102,9 +102,10 @@ sandbox()
 	"$CUDATRACE" -q -e launch --jsonl "$TMP/a.jsonl" "$@" -- "${ENDLESS[@]}" >/dev/null 2>"$TMP/err" &
 	tracer=$!
 	until_ok 10 grep -aq cuLaunchKernel "$TMP/a.jsonl"
-	command=$(pgrep -P $tracer | head -n 1)
+	command=$(pgrep -P $tracer sample | head -n 1)
 }
-end_sandbox() { kill -INT $tracer; wait $tracer 2>/dev/null; }
+# A shell without job control has started it with SIGINT ignored.
+end_sandbox() { kill -TERM $tracer; wait $tracer 2>/dev/null; pkill -KILL -P $tracer 2>/dev/null; kill -KILL $command 2>/dev/null; }
 
 # bits of CAP_KILL 5, DAC_READ_SEARCH 2, SYS_PTRACE 19, PERFMON 38, BPF 39, CHECKPOINT_RESTORE 40
 few=000001c000080024

@@ -86,6 +86,9 @@ for f in "$tokens" "$triton"; do
 	"$CUDATRACE" report --format=json -o "$TMP/f.json" "$f" 2>>"$TMP/err"
 	check "$name: folded stacks, flame graph and timeline add up" sums "$f" "$TMP/f.folded" "$TMP/f.svg" "$TMP/f.json"
 done
+"$CUDATRACE" report --format=flamegraph -o "$TMP/named.svg" "$tokens" 2>"$TMP/err"
+"$CUDATRACE" report --format=svg -o "$TMP/f.svg" "$tokens" 2>>"$TMP/err"
+check 'flame graph: a file that ends in .svg is one' cmp "$TMP/named.svg" "$TMP/f.svg"
 "$CUDATRACE" report "$tokens" >"$TMP/text"
 check 'timeline: text' grep -qE '^  launch +\|.*[.:=+*#@-]' "$TMP/text"
 
