@@ -184,8 +184,8 @@ static int check_there(struct walk *w, const struct stat *st)
 	return 0;
 }
 
-/* By a descriptor that cannot be written to, until it is known what it is: opening a FIFO would wake
- * its reader. The caller waits for one (ENXIO). */
+/* By a descriptor that cannot be written to, until it is known what it is: opening a FIFO would
+ * wake its reader. The caller waits for one (ENXIO). */
 static int open_there(struct walk *w, int path_fd)
 {
 	struct stat st;
