@@ -228,7 +228,7 @@ static __always_inline struct ct_thread *thread_admit(const struct ct_spec *spec
 	if (spec->flags & CT_SPEC_F_STUB) {
 		if (pid != cfg.own_pid)
 			return NULL;
-	} else if (pid == cfg.own_pid) {
+	} else if (!pid || pid == cfg.own_pid) {
 		return NULL;
 	} else if (cfg.filter_mode == CT_FILTER_PIDS && !bpf_map_lookup_elem(&pids, &pid)) {
 		return NULL;
@@ -293,7 +293,7 @@ static __always_inline void call_number(struct ct_thread *t, struct ct_frame *f)
 static __always_inline int call_enter(struct pt_regs *ctx, __u64 cookie)
 {
 	__u32 func_id = CT_COOKIE_FUNC(cookie), lib_id = CT_COOKIE_LIB(cookie);
-	__u64 id = bpf_get_current_pid_tgid(), sp = PT_REGS_SP(ctx);
+	__u64 id = current_id(), sp = PT_REGS_SP(ctx);
 	__u32 pid = id >> 32, tid = id, level;
 	struct ct_spec *spec;
 	struct ct_thread *t;
@@ -410,7 +410,7 @@ static __always_inline int call_return(struct pt_regs *ctx, __u64 cookie)
 {
 	__u64 now = bpf_ktime_get_ns(), sp = PT_REGS_SP(ctx) - RETURN_SP_OFF;
 	__u32 func_id = CT_COOKIE_FUNC(cookie), lib_id = CT_COOKIE_LIB(cookie);
-	__u32 tid = bpf_get_current_pid_tgid();
+	__u32 tid = current_id();
 	__s32 result = PT_REGS_RC(ctx);
 	__u64 bytes = 0;
 	struct ct_spec *spec;

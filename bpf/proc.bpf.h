@@ -24,7 +24,7 @@ static __always_inline void send_task(__u16 kind, __u32 pid, __u32 tid, __u32 pa
 
 static __always_inline int proc_fork(struct task_struct *parent, struct task_struct *child)
 {
-	__u32 ppid = BPF_CORE_READ(parent, tgid), pid = BPF_CORE_READ(child, tgid);
+	__u32 ppid = task_pid(parent), pid = task_pid(child);
 	struct ct_pid *p, copy;
 
 	if (pid == ppid || !cfg.follow_children)
@@ -39,15 +39,17 @@ static __always_inline int proc_fork(struct task_struct *parent, struct task_str
 	return 0;
 }
 
-/* Threads of the old program but the caller are gone; the caller takes the leader's id. */
+/* Threads of the old program but the caller are gone; the caller takes the leader's id. What it
+ * had before is told as the machine numbers it: in a PID namespace that thread is not found. */
 static __always_inline int proc_exec(struct task_struct *task, __u32 old_tid)
 {
-	__u32 pid = BPF_CORE_READ(task, tgid);
+	__u32 pid = task_pid(task);
 
 	if (!bpf_map_lookup_elem(&pids, &pid))
 		return 0;
-	thread_end(old_tid);
-	if (old_tid != pid)
+	if (!cfg.pidns)
+		thread_end(old_tid);
+	if (cfg.pidns || old_tid != pid)
 		thread_end(pid);
 	send_task(CT_REC_EXEC, pid, pid, 0, 0, task->comm);
 	return 0;
@@ -55,7 +57,7 @@ static __always_inline int proc_exec(struct task_struct *task, __u32 old_tid)
 
 static __always_inline int proc_exit(struct task_struct *task)
 {
-	__u32 pid = BPF_CORE_READ(task, tgid), tid = BPF_CORE_READ(task, pid);
+	__u32 pid = task_pid(task), tid = task_tid(task);
 
 	thread_end(tid);
 	nv_thread_end(tid);
@@ -70,7 +72,7 @@ static __always_inline int proc_exit(struct task_struct *task)
 
 static __always_inline int proc_rename(struct task_struct *task, const char *comm)
 {
-	__u32 pid = BPF_CORE_READ(task, tgid), tid = BPF_CORE_READ(task, pid);
+	__u32 pid = task_pid(task), tid = task_tid(task);
 
 	if (bpf_map_lookup_elem(&threads, &tid) || bpf_map_lookup_elem(&nv_threads, &tid))
 		send_task(CT_REC_THREAD, pid, tid, 0, 0, comm);
@@ -165,7 +167,7 @@ mmap_libcuda(struct task_struct *task, const struct mmap_call *call, struct ct_l
 static __always_inline int proc_mmap(void)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
-	__u32 pid = bpf_get_current_pid_tgid() >> 32;
+	__u32 pid = current_id() >> 32;
 	struct ct_lib_map rec = {}, *out;
 	struct ct_lib_key key = {};
 	struct mmap_call call;
@@ -207,7 +209,7 @@ static __always_inline int proc_mmap(void)
 	rec.rec.kind = CT_REC_LIB;
 	rec.rec.ts_ns = bpf_ktime_get_ns();
 	rec.rec.pid = pid;
-	rec.rec.tid = (__u32)bpf_get_current_pid_tgid();
+	rec.rec.tid = (__u32)current_id();
 	rec.ino = key.ino;
 	rec.dev_major = key.dev_major;
 	rec.dev_minor = key.dev_minor;

@@ -86,6 +86,7 @@ static int load_with(struct attach *a, const struct attach_opts *o, enum kernel_
 		.filter_mode = o->filter_pids ? CT_FILTER_PIDS : CT_FILTER_ALL,
 		.follow_children = o->follow,
 		.own_pid = getpid(),
+		.pidns = target_own_pidns(),
 		.wake_shift = wake_shift(o->ring_sz),
 		.wake_on_thread = o->stacks,
 		.filter_uid = o->filter_uid,

@@ -57,11 +57,6 @@ void session__event(void *session, const struct event *ev)
 
 static int check_targets(struct session *s)
 {
-	if ((s->o->pid_cnt || s->o->argv) && target_own_pidns()) {
-		err("in a PID namespace of its own cudatrace cannot tell which process is meant: run "
-		    "it outside of the container, or the container with --pid=host");
-		return -EINVAL;
-	}
 	for (unsigned i = 0; i < s->o->pid_cnt; i++) {
 		pid_t pid = s->o->pids[i];
 
