@@ -23,7 +23,7 @@ static unsigned min(unsigned a, unsigned b)
 }
 
 /* Levenshtein, one row at a time: all are at most NAME_MAX_LEN long. More than limit is not looked
- * into: most names differ by that in their lengths, or in their first letters. */
+ * into: not what is further than that from the diagonal, and not the rest of a name. */
 static unsigned distance(const char *a, const char *b, unsigned limit)
 {
 	unsigned row[NAME_MAX_LEN + 1], m = strlen(a), n = strlen(b);
@@ -33,10 +33,11 @@ static unsigned distance(const char *a, const char *b, unsigned limit)
 	for (unsigned j = 0; j <= n; j++)
 		row[j] = j;
 	for (unsigned i = 0; i < m; i++) {
-		unsigned diag = row[0], least = i + 1;
+		unsigned from = i > limit ? i - limit : 0, to = min(n, i + limit + 1);
+		unsigned diag = row[from], least = from ? limit + 1 : i + 1;
 
-		row[0] = i + 1;
-		for (unsigned j = 0; j < n; j++) {
+		row[from] = least;
+		for (unsigned j = from; j < to; j++) {
 			bool same = tolower((unsigned char)a[i]) == tolower((unsigned char)b[j]);
 			unsigned up = row[j + 1];
 

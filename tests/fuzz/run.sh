@@ -79,7 +79,8 @@ if [ $# -eq 0 ]; then
 fi
 for name; do
 	case $name in
-	elf|jsonl) len=65536 ;;
+	elf) len=65536 ;;
+	jsonl) len=16384 ;;
 	maps) len=512 ;;
 	select) len=96 ;; # a wrong name is compared with all
 	*) len=4096 ;;
