@@ -397,8 +397,7 @@ static bool is_ascii(const char *s, size_t len)
 
 int parser__line(struct parser *p, const char *text, size_t len, struct parsed *out)
 {
-	const unsigned flags =
-		rapidjson::kParseNumbersAsStringsFlag | rapidjson::kParseInsituFlag;
+	const unsigned flags = rapidjson::kParseNumbersAsStringsFlag | rapidjson::kParseInsituFlag;
 	rapidjson::ParseResult res;
 
 	if (p->copies_cap < len + PARSE_SLACK) {

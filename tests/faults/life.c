@@ -8,8 +8,8 @@
  *   reload N    N times dlopen(), a call, dlclose()
  *   vfork N     N times a child that execs while its parent waits in vfork(), and a call
  *   cancel N    N threads that are cancelled in cuFakeSleep, each after a call
- *   kill N      N children that are killed while a thread of theirs is in cuFakeSleep, each after a call
- *   jump N      N times siglongjmp() out of cuFakeSleep from a signal handler, each after a call
+ *   kill N      N children that are killed while a thread of theirs is in cuFakeSleep, each after a
+ * call jump N      N times siglongjmp() out of cuFakeSleep from a signal handler, each after a call
  *   crash       a call, then SIGSEGV in a callback of a driver call
  *   exec        a call, then /bin/true from a callback of a driver call
  *   wait        a call for each line on stdin
@@ -166,8 +166,8 @@ static void kill_in_call(long n)
 				pause();
 			_exit(11);
 		}
-		if (read(fd[0], &c, 1) != 1 || kill(pid, SIGKILL) || waitpid(pid, &status, 0) != pid ||
-		    !WIFSIGNALED(status))
+		if (read(fd[0], &c, 1) != 1 || kill(pid, SIGKILL) ||
+		    waitpid(pid, &status, 0) != pid || !WIFSIGNALED(status))
 			exit(12);
 		close(fd[0]);
 		close(fd[1]);

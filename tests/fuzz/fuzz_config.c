@@ -23,7 +23,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	good = config__read_text(c, "fuzz.yaml", text, size, &errors);
 	good &= config__set(c, text, &errors);
 	good &= config__check(c, "fuzz.yaml", &errors);
-	assert(good == !errors.cnt && strnlen(errors.text, sizeof(errors.text)) < sizeof(errors.text));
+	assert(good == !errors.cnt &&
+	       strnlen(errors.text, sizeof(errors.text)) < sizeof(errors.text));
 	config__print(c, on_line, &sum);
 	config__free(c);
 	free(text);
