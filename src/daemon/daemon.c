@@ -24,8 +24,12 @@
 #define DRAIN_IDLE_MS 1000
 #define COUNTS_NS     10000000000ull
 
+/* Of a process in the moment until its level is known. Where a rule may say more than off, its first
+ * calls are counted. */
 enum ct_proc_level daemon__default_level(const struct daemon *d)
 {
+	if (d->cfg->level == LEVEL_OFF && d->cfg->rule_cnt)
+		return CT_PROC_METRICS;
 	switch (d->cfg->level) {
 	case LEVEL_OFF:
 		return CT_PROC_OFF;

@@ -121,7 +121,7 @@ int daemon__dump(struct daemon *d, const char *name, const char *why, char **pat
 	*path = NULL;
 	if (!to)
 		return -ENOMEM;
-	fd = open(to, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0640);
+	fd = open(to, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
 	ret = fd < 0 ? -errno : write_dump(d, fd, why);
 	if (fd >= 0 && close(fd) && !ret)
 		ret = -errno;
