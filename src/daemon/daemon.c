@@ -24,8 +24,8 @@
 #define DRAIN_IDLE_MS 1000
 #define COUNTS_NS     10000000000ull
 
-/* Of a process in the moment until its level is known. Where a rule may say more than off, its first
- * calls are counted. */
+/* Of a process in the moment until its level is known. Where a rule may say more than off, its
+ * first calls are counted. */
 enum ct_proc_level daemon__default_level(const struct daemon *d)
 {
 	if (d->cfg->level == LEVEL_OFF && d->cfg->rule_cnt)

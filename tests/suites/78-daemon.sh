@@ -98,7 +98,7 @@ for arg in sys.argv[4:]:
     name, _, value = arg.partition("=")
     globals()[name] = value
 try:
-    result = eval(sys.argv[3])
+    result = eval(f"({sys.argv[3]})")
 except Exception as e:
     sys.exit(f"{sys.argv[3]}: {type(e).__name__}: {e}")
 if not result:
@@ -231,8 +231,8 @@ sampled()
 	check 'sampled: the next one is not yet due' shows 'total("bursts_total") == 1 and total("errors_total", command="w-victim") == 4'
 	sample big --tokens 1
 	check 'sampled: memory above the limit' until_ok 3 shows 'total("bursts_total") == 2'
+	sleep 3
 	if echo '<4>NVRM: Xid (PCI:0000:3b:00): 79, pid=1, GPU has fallen off the bus.' 2>/dev/null >/dev/kmsg; then
-		sleep 2
 		check 'sampled: an Xid' until_ok 3 shows 'total("xids_total", xid="79") >= 1 and total("bursts_total") >= 3'
 	else
 		skip 'sampled: an Xid' '/dev/kmsg cannot be written'
@@ -252,8 +252,8 @@ recorder()
 	check 'recorder: an error makes a dump' until_ok 3 compgen -G "$files/dump-*.jsonl.zst"
 	zstd -dcq "$files"/dump-*.jsonl.zst >"$TMP/dump.jsonl"
 	check 'recorder: the failed call is in it, after what came before' holds "$TMP/dump.jsonl" \
-		'sym["cuMemAlloc_v2"] == 100 and [c["symbol"] for c in calls if c.get("error")] == ["cuMemFree_v2"] and calls[-1].get("error") and sym["cuInit"] == 1
-		and end["reason"] == "dump: error"'
+		'(sym["cuMemAlloc_v2"] == 100 and [c["symbol"] for c in calls if c.get("error")] == ["cuMemFree_v2"] and calls[-1].get("error") and sym["cuInit"] == 1
+		and end["reason"] == "dump: error")'
 	check 'recorder: the report reads it' eval '"$CUDATRACE" report "$TMP/dump.jsonl" | grep -q "cuMemAlloc"'
 	ask flyer fail 5 >/dev/null
 	sleep 0.5
@@ -363,22 +363,32 @@ while 1: print(s.recv(4096).decode(), flush=True)' "$TMP/notify" >"$TMP/notified
 	finish
 }
 
+libs() { ctl status | jq ".libraries | length"; }
+value_of() { sed -n "s/^cudatrace_$1 //p" "$2"; }
+grown_less()
+{
+	local a b
+	a=$(value_of "$1" "$TMP/metrics.40") b=$(value_of "$1" "$TMP/metrics")
+	[ $((b - a)) -lt "$2" ] || { echo "$a, then $b"; return 1; }
+}
+
 # Processes that come and go leave nothing behind.
 flat()
 {
+	local libs=0
 	start flat || return
 	cp "$FAKE/sample" "$TMP/brief"
 	for i in $(seq 200); do
 		sample brief --tokens 1 --layers 1
-		[ "$i" = 40 ] && { sleep 1.2; shows True; cp "$TMP/metrics" "$TMP/metrics.40"; }
+		[ "$i" = 40 ] && { sleep 1.2; shows True; libs=$(libs); cp "$TMP/metrics" "$TMP/metrics.40"; }
 	done
 	sleep 1.2
 	check 'two hundred processes: all are counted, none is left' shows \
 		'total("calls_total", command="brief", function="cuGraphLaunch") % 200 == 0 < total("calls_total", command="brief", function="cuLaunchKernel")
 		and total("target_processes", command="brief") == 0 == total("memory_bytes", command="brief") == total("dropped_total")'
-	check 'two hundred processes: descriptors' is "$(grep ^cudatrace_self_open_fds "$TMP/metrics")" "$(grep ^cudatrace_self_open_fds "$TMP/metrics.40")"
-	check 'two hundred processes: memory' eval 'a=$(sed -n "s/^cudatrace_self_resident_bytes //p" "$TMP/metrics.40") b=$(sed -n "s/^cudatrace_self_resident_bytes //p" "$TMP/metrics")
-		[ $((b - a)) -lt 1500000 ] || { echo "$a, then $b"; false; }'
+	# A connection of a scrape may be about to close; and other people's libraries may have come meanwhile.
+	check 'two hundred processes: descriptors' grown_less self_open_fds $((3 + 2 * ($(libs) - libs)))
+	check 'two hundred processes: memory' grown_less self_resident_bytes 1500000
 	finish
 }
 
