@@ -236,6 +236,7 @@ struct nv_what {
 	__u32 cmd;
 	__s32 fd;
 	__u8 op;
+	bool is_release;
 };
 
 /* A system call reaches the driver, or opens one of its devices (file is NULL then, for the system
@@ -275,6 +276,7 @@ static __always_inline int nv_enter(const struct nv_what *w)
 	rec->minor = minor;
 	rec->dev = dev;
 	rec->op = w->op;
+	rec->is_release = w->is_release;
 	t = bpf_map_lookup_elem(&threads, &tid);
 	if (t && t->depth && t->depth <= CT_MAX_DEPTH) {
 		struct ct_frame *f = &t->frames[(t->depth - 1) & (CT_MAX_DEPTH - 1)];
@@ -345,6 +347,20 @@ static __always_inline void nv_thread_end(__u32 tid)
 
 /* --- probes on the driver's entry points --- */
 
+/* A system call that enters the driver has left it before. If its return was not seen, the kernel
+ * had no return probe left: for a function it has 2 for each CPU, 10 at least (kprobe); before 6.14
+ * as many for each function, but shared by all of them (kprobe.multi). */
+static __always_inline void nv_count_lost_return(void)
+{
+	__u32 tid = bpf_get_current_pid_tgid();
+	struct ct_nv_thread *st = bpf_map_lookup_elem(&nv_threads, &tid);
+
+	if (!st || !st->active)
+		return;
+	st->active = 0;
+	total_drop(CT_DROP_NV);
+}
+
 static __always_inline int nv_probe_enter(__u8 op, __u64 a, __u64 b, __u64 c)
 {
 	struct nv_what w = {.op = op, .fd = -1};
@@ -353,6 +369,7 @@ static __always_inline int nv_probe_enter(__u8 op, __u64 a, __u64 b, __u64 c)
 	case CT_NV_OPEN: /* (inode, file) */
 	case CT_NV_CLOSE:
 		w.file = (struct file *)b;
+		w.is_release = op == CT_NV_CLOSE;
 		break;
 	case CT_NV_MMAP: { /* (file, vma) */
 		struct vm_area_struct *vma = (struct vm_area_struct *)b;
@@ -484,6 +501,18 @@ static __always_inline struct file *fd_file(int fd)
 	return file;
 }
 
+/* Does this close the file? Not so while there are copies of the descriptor, in other processes
+ * too, or mappings. */
+static __always_inline bool is_last_reference(const struct file *file)
+{
+	const struct file___ref *ref = (const void *)file;
+	const struct file___pre_6_13 *count = (const void *)file;
+
+	if (bpf_core_field_exists(ref->f_ref))
+		return BPF_CORE_READ(ref, f_ref.refcnt.counter) <= 0;
+	return BPF_CORE_READ(count, f_count.counter) <= 1;
+}
+
 /* 1 or 0, negative: the path is not in memory. */
 static __always_inline int is_nv_path(const char *user)
 {
@@ -524,7 +553,10 @@ static __always_inline int nv_sys_enter(struct pt_regs *regs, long nr)
 		return 0;
 	}
 	w.file = fd_file(w.fd);
-	return w.file ? nv_enter(&w) : 0;
+	if (!w.file)
+		return 0;
+	w.is_release = w.op == CT_NV_CLOSE && is_last_reference(w.file);
+	return nv_enter(&w);
 }
 
 /* openat has returned: now there is a file to look at. Forgets the call when it is no device. */

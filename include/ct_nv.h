@@ -62,7 +62,8 @@ struct ct_nv {
 	__u8 dev; /* enum ct_nv_dev */
 	__u8 op;  /* enum ct_nv_op */
 	__u8 block_cnt;
-	__u8 reserved[7];
+	__u8 is_release; /* close: of the last descriptor, the file is gone with it */
+	__u8 reserved[6];
 	struct ct_nv_data blocks[CT_NV_MAX_BLOCKS];
 };
 _Static_assert(sizeof(struct ct_nv) == 136, "ct_nv is part of the ABI");

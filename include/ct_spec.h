@@ -70,6 +70,8 @@ _Static_assert(sizeof(struct ct_cap) == 8, "ct_cap is part of the ABI");
 #define CT_SPEC_F_NO_RETURN 4
 /* A record also of processes at CT_PROC_METRICS: what is learned from it cannot be counted. */
 #define CT_SPEC_F_ALWAYS 8
+/* --stack: the record has the call's user stack. */
+#define CT_SPEC_F_STACK 16
 
 struct ct_spec {
 	__u8 word_cnt;

@@ -31,6 +31,8 @@ int main(int argc, char **argv)
 		return cmd_list(&o);
 	case VERB_CHECK:
 		return cmd_check(&o);
+	case VERB_DIFF:
+		return cmd_diff(&o);
 	case VERB_REPORT:
 		return cmd_report(&o);
 	case VERB_DAEMON:

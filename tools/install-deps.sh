@@ -64,6 +64,7 @@ need_file zlib.h zlib1g-dev 'libelf and libbpf need it'
 need_file zstd.h libzstd-dev 'packed traces; libelf.a needs it'
 need_file rapidjson/reader.h rapidjson-dev 'reports read JSON with it'
 need_file yaml.h libyaml-dev 'reads the configuration of the daemon'
+need_file seccomp.h libseccomp-dev 'filters the system calls of the tracer'
 need_file event2/http.h libevent-dev 'the loop of the daemon, and its HTTP'
 need_file uthash.h uthash-dev 'hash tables'
 if ! have pkg-config || ! pkg-config --atleast-version=1.3 libbpf 2>/dev/null; then

@@ -127,6 +127,21 @@ struct file {
 	unsigned int f_flags;
 };
 
+/* How often a file is referred to: until 6.12, and from 6.13 on, where 0 is one reference. */
+struct file___pre_6_13 {
+	struct {
+		long counter;
+	} f_count;
+};
+
+struct file___ref {
+	struct {
+		struct {
+			long counter;
+		} refcnt;
+	} f_ref;
+};
+
 struct fdtable {
 	unsigned int max_fds;
 	struct file **fd;

@@ -87,6 +87,7 @@ static int load_with(struct attach *a, const struct attach_opts *o, enum kernel_
 		.follow_children = o->follow,
 		.own_pid = getpid(),
 		.wake_shift = wake_shift(o->ring_sz),
+		.wake_on_thread = o->stacks,
 		.filter_uid = o->filter_uid,
 		.uid = o->uid,
 		.min_duration_ns = o->min_duration_ns,
@@ -112,6 +113,8 @@ static int load_with(struct attach *a, const struct attach_opts *o, enum kernel_
 			ret = 0;
 	}
 	if (ret) {
+		dbg("%s, driver by %s: %s", mechanism_name(a->mech), kernel_probe_name(how),
+		    strerror(-ret));
 		cudatrace_bpf__destroy(a->skel);
 		a->skel = NULL;
 		return ret;
@@ -120,38 +123,51 @@ static int load_with(struct attach *a, const struct attach_opts *o, enum kernel_
 	return 0;
 }
 
-static int load_kernel(struct attach *a, const struct attach_opts *o)
+/* Ways of seeing the driver, best first; with AUTO also none at all. *first: why the best failed.
+ */
+static int load_kernel(struct attach *a, const struct attach_opts *o, int *first)
 {
-	enum kernel_probe how[3];
+	enum kernel_probe how[KERNEL_PROBE_CNT];
 	unsigned cnt = kernel__candidates(o->kernel_probe, how);
 	int ret = -ENOENT;
 
-	for (unsigned i = 0; i < cnt; i++) {
+	for (unsigned i = 0; i < cnt && ret; i++) {
 		ret = load_with(a, o, how[i]);
-		if (!ret)
-			return 0;
-		dbg("--kernel by %s: %s", kernel_probe_name(how[i]), strerror(-ret));
+		*first = *first ? *first : ret;
 	}
-	if (o->kernel_probe != KERNEL_PROBE_AUTO)
-		err("--kernel-probe=%s does not work here: %s: leave it out, or see `cudatrace check`",
-		    kernel_probe_name(o->kernel_probe), strerror(-ret));
-	else
-		report_load_error(ret);
+	if (ret && o->kernel_probe == KERNEL_PROBE_AUTO)
+		ret = load_with(a, o, KERNEL_PROBE_AUTO);
 	return ret;
 }
 
+/* The best of what this kernel says it has, or what is left where that cannot be loaded. */
 static int load(struct attach *a, const struct attach_opts *o)
 {
-	int ret;
+	bool kernel = o->kernel && kernel__driver_loaded();
+	bool forced = kernel && o->kernel_probe != KERNEL_PROBE_AUTO;
+	enum mechanism best = o->mech == MECH_AUTO ? caps__best_mechanism() : o->mech;
+	int ret, first = 0, first_kernel = 0;
 
-	if (o->kernel && kernel__driver_loaded())
-		return load_kernel(a, o);
-	if (o->kernel)
-		warn("--kernel: the NVIDIA driver is not loaded: only CUDA calls are traced");
-	ret = load_with(a, o, KERNEL_PROBE_AUTO);
+	for (a->mech = best;; a->mech++) {
+		ret = kernel ? load_kernel(a, o, &first_kernel)
+			     : load_with(a, o, KERNEL_PROBE_AUTO);
+		first = first ? first : ret;
+		if (!ret || forced || o->mech != MECH_AUTO || a->mech == MECH_PERF)
+			break;
+	}
+	if (ret && forced)
+		err("--kernel-probe=%s does not work here: %s: leave it out, or see `cudatrace check`",
+		    kernel_probe_name(o->kernel_probe), strerror(-ret));
+	else if (ret)
+		report_load_error(first);
 	if (ret)
-		report_load_error(ret);
-	return ret;
+		return ret;
+	if (a->mech != best)
+		warn("%s does not work here (%s): functions are probed by %s", mechanism_name(best),
+		     strerror(-first), mechanism_name(a->mech));
+	if (o->kernel)
+		kernel__say(o->kernel_probe, a->kernel_probe, first_kernel);
+	return 0;
 }
 
 struct attach *attach__open(const struct attach_opts *o)
@@ -165,7 +181,7 @@ struct attach *attach__open(const struct attach_opts *o)
 	libbpf_set_print(libbpf_print);
 	a->fns = o->fns;
 	a->only_pid = o->only_pid;
-	a->mech = o->mech == MECH_AUTO ? caps__best_mechanism() : o->mech;
+	a->hide = o->hide;
 	if (load(a, o) || levels__fill(a)) {
 		attach__free(a);
 		return NULL;

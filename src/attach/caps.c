@@ -4,6 +4,7 @@
 #include <bpf/libbpf.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <unistd.h>
 
 #define RUN_AS "run it with sudo, or see the end of `cudatrace check`"
 
@@ -160,23 +161,34 @@ static struct cap caps[CAP_CNT] = {
 			CAP_BETTER,
 			cap_probe_pidns,
 		},
-	[CAP_KPROBE] =
+	[CAP_KPROBE_MULTI] =
 		{
-			"kprobe",
-			"kprobes",
-			"--kernel sees the NVIDIA driver by fentry or at all system calls only.",
-			"use a kernel with CONFIG_KPROBES",
+			"kprobe_multi",
+			"kprobe.multi (Linux 5.18)",
+			"--kernel takes a way that may lose events when many threads are in the "
+			"driver at once.",
+			"use a kernel with CONFIG_FPROBE, and kernel.ftrace_enabled=1",
 			CAP_INFO,
-			cap_probe_kprobe,
+			cap_probe_kprobe_multi,
 		},
 	[CAP_FENTRY] =
 		{
 			"fentry",
 			"fentry",
-			"--kernel does not see the NVIDIA driver by the cheapest way.",
-			"use a kernel with CONFIG_DYNAMIC_FTRACE_WITH_DIRECT_CALLS",
+			"--kernel sees the NVIDIA driver by kprobes or at all system calls only.",
+			"use a kernel with CONFIG_DYNAMIC_FTRACE_WITH_DIRECT_CALLS, and "
+			"kernel.ftrace_enabled=1",
 			CAP_INFO,
 			cap_probe_fentry,
+		},
+	[CAP_KPROBE] =
+		{
+			"kprobe",
+			"kprobes",
+			"--kernel sees the NVIDIA driver by fentry or at all system calls only.",
+			"use a kernel with CONFIG_KPROBES, and kernel.ftrace_enabled=1",
+			CAP_INFO,
+			cap_probe_kprobe,
 		},
 	[CAP_TP_BTF] =
 		{
@@ -342,4 +354,20 @@ enum mechanism caps__best_mechanism(void)
 	if (caps__has(CAP_UPROBE_SESSION))
 		return MECH_SESSION;
 	return caps__has(CAP_UPROBE_MULTI) ? MECH_MULTI : MECH_PERF;
+}
+
+unsigned caps__kernel_probes(enum kernel_probe out[KERNEL_PROBE_CNT])
+{
+	unsigned cnt = 0;
+
+	if (caps__has(CAP_KPROBE_MULTI))
+		out[cnt++] = KERNEL_PROBE_KPROBE_MULTI;
+	/* Where the driver is not loaded, nobody knows what its modules will have. */
+	if (caps__has(CAP_FENTRY) &&
+	    (access("/sys/module/nvidia", F_OK) || !access("/sys/kernel/btf/nvidia", F_OK)))
+		out[cnt++] = KERNEL_PROBE_FENTRY;
+	if (caps__has(CAP_KPROBE))
+		out[cnt++] = KERNEL_PROBE_KPROBE;
+	out[cnt++] = KERNEL_PROBE_TRACEPOINT;
+	return cnt;
 }

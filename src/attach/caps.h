@@ -30,8 +30,9 @@ enum cap_id {
 	CAP_PRIV_PTRACE,
 	CAP_PIDNS,
 	/* for information */
-	CAP_KPROBE,
+	CAP_KPROBE_MULTI,
 	CAP_FENTRY,
+	CAP_KPROBE,
 	CAP_TP_BTF,
 	CAP_TRACEFS,
 	CAP_PARANOID,
@@ -85,5 +86,7 @@ bool caps__in_user_namespace(void);
 unsigned caps__degraded(const char *out[], unsigned max);
 /* The best that works; MECH_PERF when nothing does. */
 enum mechanism caps__best_mechanism(void);
+/* How --kernel can see the driver here, best first; returns how many. */
+unsigned caps__kernel_probes(enum kernel_probe out[KERNEL_PROBE_CNT]);
 
 #endif /* ATTACH_CAPS_H */

@@ -31,6 +31,7 @@
 		.code = BPF_JMP | BPF_CALL, .imm = (id)                                            \
 	}
 
+#define HELPER_PROBE_READ_KERNEL 113 /* Linux 5.5 */
 #define HELPER_GET_ATTACH_COOKIE 174 /* Linux 5.15 */
 #define CMD_LINK_CREATE		 28
 
@@ -68,6 +69,36 @@ static int load(enum bpf_prog_type type, uint32_t attach_type)
 enum cap_state cap_probe_bpf_load(struct cap *c)
 {
 	return done(c, load(BPF_PROG_TYPE_KPROBE, 0));
+}
+
+/* May a program read kernel memory? Refused (EINVAL) when the kernel is locked down. */
+enum cap_state cap_try_read_kernel(struct cap *c)
+{
+	static const struct bpf_insn insns[] = {
+		/* bpf_probe_read_kernel(r10 - 8, 8, NULL) */
+		{.code = BPF_ALU64 | BPF_MOV | BPF_X, .dst_reg = BPF_REG_1, .src_reg = BPF_REG_10},
+		{.code = BPF_ALU64 | BPF_ADD | BPF_K, .dst_reg = BPF_REG_1, .imm = -8},
+		{.code = BPF_ALU64 | BPF_MOV | BPF_K, .dst_reg = BPF_REG_2, .imm = 8},
+		{.code = BPF_ALU64 | BPF_MOV | BPF_K, .dst_reg = BPF_REG_3},
+		INSN_CALL(HELPER_PROBE_READ_KERNEL),
+		INSN_RET_0,
+		INSN_EXIT,
+	};
+	int fd;
+
+	if (!caps__has(CAP_BPF_LOAD)) {
+		cap_say(c, "none, or not to be read");
+		return CAP_YES;
+	}
+	fd = bpf_prog_load(BPF_PROG_TYPE_KPROBE, "ct_probe", "GPL", insns,
+			   sizeof(insns) / sizeof(insns[0]), NULL);
+	if (fd < 0) {
+		cap_say(c, "BPF programs may not read kernel memory");
+		return CAP_NO;
+	}
+	close(fd);
+	cap_say(c, "none, or not to be read");
+	return CAP_YES;
 }
 
 enum cap_state cap_probe_ringbuf(struct cap *c)
@@ -276,8 +307,30 @@ static enum cap_state try_tracing(struct cap *c, enum bpf_attach_type type, cons
 	return done(c, fd);
 }
 
+enum cap_state cap_probe_kprobe_multi(struct cap *c)
+{
+	const char *func = "bpf_fentry_test1"; /* see cap_probe_fentry() */
+	LIBBPF_OPTS(bpf_link_create_opts, opts, .kprobe_multi.cnt = 1, .kprobe_multi.syms = &func);
+	int prog, fd;
+
+	if (!cap_ftrace_on(c))
+		return CAP_NO;
+	prog = load(BPF_PROG_TYPE_KPROBE, BPF_TRACE_KPROBE_MULTI);
+	if (prog < 0)
+		return no(c, prog);
+	fd = bpf_link_create(prog, 0, BPF_TRACE_KPROBE_MULTI, &opts);
+	close(prog);
+	if (fd == -EINVAL || fd == -EOPNOTSUPP) {
+		cap_say(c, "this kernel does not know it");
+		return CAP_NO;
+	}
+	return done(c, fd);
+}
+
 enum cap_state cap_probe_fentry(struct cap *c)
 {
+	if (!cap_ftrace_on(c))
+		return CAP_NO;
 	/* Called rarely, and there since 5.5. */
 	return try_tracing(c, BPF_TRACE_FENTRY, "bpf_fentry_test1");
 }

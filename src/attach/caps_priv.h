@@ -8,8 +8,12 @@
 __attribute__((format(printf, 2, 3))) void cap_say(struct cap *c, const char *fmt, ...);
 
 bool cap_is_admin(void); /* CAP_SYS_ADMIN */
+/* kernel.ftrace_enabled: without it probes on functions of the kernel attach and never fire. Says
+ * so when it is off. */
+bool cap_ftrace_on(struct cap *c);
 
 /* caps_bpf.c: by trying */
+enum cap_state cap_try_read_kernel(struct cap *c);
 enum cap_state cap_probe_bpf_load(struct cap *c);
 enum cap_state cap_probe_ringbuf(struct cap *c);
 enum cap_state cap_probe_cookie(struct cap *c);
@@ -18,6 +22,7 @@ enum cap_state cap_probe_multi(struct cap *c);
 enum cap_state cap_probe_session(struct cap *c);
 enum cap_state cap_probe_tp_process(struct cap *c);
 enum cap_state cap_probe_tp_unmapped_area(struct cap *c);
+enum cap_state cap_probe_kprobe_multi(struct cap *c);
 enum cap_state cap_probe_fentry(struct cap *c);
 enum cap_state cap_probe_tp_btf(struct cap *c);
 

@@ -144,10 +144,9 @@ enum cap_state cap_probe_lockdown(struct cap *c)
 {
 	char buf[128];
 
-	if (!read_line("/sys/kernel/security/lockdown", buf, sizeof(buf))) {
-		cap_say(c, "none, or not to be read");
-		return CAP_YES;
-	}
+	/* No file: no lockdown, or securityfs is not mounted. */
+	if (!read_line("/sys/kernel/security/lockdown", buf, sizeof(buf)))
+		return cap_try_read_kernel(c);
 	cap_say(c, "%s", buf);
 	return strstr(buf, "[confidentiality]") ? CAP_NO : CAP_YES;
 }
@@ -198,7 +197,19 @@ enum cap_state cap_probe_pidns(struct cap *c)
 
 enum cap_state cap_probe_kprobe(struct cap *c)
 {
-	return access("/sys/bus/event_source/devices/kprobe/type", R_OK) ? CAP_NO : CAP_YES;
+	if (access("/sys/bus/event_source/devices/kprobe/type", R_OK))
+		return CAP_NO;
+	return cap_ftrace_on(c) ? CAP_YES : CAP_NO;
+}
+
+bool cap_ftrace_on(struct cap *c)
+{
+	char line[16];
+
+	if (!read_line("/proc/sys/kernel/ftrace_enabled", line, sizeof(line)) || *line != '0')
+		return true;
+	cap_say(c, "kernel.ftrace_enabled is 0");
+	return false;
 }
 
 enum cap_state cap_probe_tracefs(struct cap *c)

@@ -18,19 +18,26 @@
 /* For tests without devices: files called nvidiactl, nvidia0, nvidia-uvm are taken for them. */
 #define TEST_ENV "CUDATRACE_TEST_NV_BY_NAME"
 
-static const struct {
+#define UVM_NOTIFY "uvm_perf_event_notify"
+
+/* is_here: this driver has it; set anew by each try. */
+static struct {
 	const char *name;
 	enum ct_nv_op op;
+	bool is_here;
+	uint64_t addr; /* 0: not known */
 } funcs[] = {
-#define NV_FENTRY(func, op, arg_cnt) {#func, op},
+#define NV_FENTRY(func, operation, arg_cnt) {#func, operation, false, 0},
 #include "ct_nv_funcs.def"
 #undef NV_FENTRY
 };
 #define FUNC_CNT (sizeof(funcs) / sizeof(funcs[0]))
+static uint64_t uvm_notify_addr;
 
 const char *kernel_probe_name(enum kernel_probe k)
 {
-	static const char *const names[] = {"auto", "fentry", "kprobe", "tracepoint"};
+	static const char *const names[] = {"auto", "kprobe.multi", "fentry", "kprobe",
+					    "tracepoint"};
 
 	return names[k];
 }
@@ -40,20 +47,61 @@ bool kernel__driver_loaded(void)
 	return getenv(TEST_ENV) || !access("/sys/module/nvidia", F_OK);
 }
 
-unsigned kernel__candidates(enum kernel_probe want, enum kernel_probe out[3])
+unsigned kernel__candidates(enum kernel_probe want, enum kernel_probe out[KERNEL_PROBE_CNT])
 {
-	unsigned cnt = 0;
+	if (want == KERNEL_PROBE_AUTO && !getenv(TEST_ENV))
+		return caps__kernel_probes(out);
+	out[0] = want == KERNEL_PROBE_AUTO ? KERNEL_PROBE_TRACEPOINT : want;
+	return 1;
+}
 
-	if (want != KERNEL_PROBE_AUTO) {
-		out[0] = want;
-		return 1;
+/* A function of the outer layer (to branch 535) calls that of the inner one: one of them counts. */
+static void hide_inner(void)
+{
+	static const char outer[] = "nvidia_frontend_";
+
+	for (unsigned i = 0; i < FUNC_CNT; i++) {
+		char inner[64];
+
+		if (!funcs[i].is_here || strncmp(funcs[i].name, outer, sizeof(outer) - 1))
+			continue;
+		snprintf(inner, sizeof(inner), "nvidia_%s", funcs[i].name + sizeof(outer) - 1);
+		for (unsigned j = 0; j < FUNC_CNT; j++)
+			if (!strcmp(funcs[j].name, inner))
+				funcs[j].is_here = false;
 	}
-	if (caps__has(CAP_FENTRY))
-		out[cnt++] = KERNEL_PROBE_FENTRY;
-	if (caps__has(CAP_KPROBE))
-		out[cnt++] = KERNEL_PROBE_KPROBE;
-	out[cnt++] = KERNEL_PROBE_TRACEPOINT;
-	return cnt;
+}
+
+static void find_symbol(const char *name, uint64_t addr)
+{
+	if (!strcmp(name, UVM_NOTIFY))
+		uvm_notify_addr = addr;
+	for (unsigned i = 0; i < FUNC_CNT; i++) {
+		if (strcmp(funcs[i].name, name))
+			continue;
+		funcs[i].is_here = true;
+		funcs[i].addr = addr;
+	}
+}
+
+/* "ffffffffc0a81230 t nvidia_open\t[nvidia]"; addresses are 0 for who may not see them. */
+static void find_symbols(void)
+{
+	FILE *f = fopen("/proc/kallsyms", "re");
+	char line[512], name[128], module[64];
+	unsigned long long addr;
+
+	for (unsigned i = 0; i < FUNC_CNT; i++)
+		funcs[i].is_here = false;
+	uvm_notify_addr = 0;
+	while (f && fgets(line, sizeof(line), f)) {
+		if (strstr(line, "[nvidia") &&
+		    sscanf(line, "%llx %*c %127s [%63[^]]]", &addr, name, module) == 3)
+			find_symbol(name, addr);
+	}
+	if (f)
+		fclose(f);
+	hide_inner();
 }
 
 /* Major numbers that the kernel gives out when the modules are loaded. */
@@ -75,8 +123,22 @@ static void read_majors(struct ct_cfg *cfg)
 		fclose(f);
 }
 
-/* libbpf refuses the whole object when one fentry program's function is in no BTF. */
 static void load_fentry(struct cudatrace_bpf *skel)
+{
+	for (unsigned i = 0; i < FUNC_CNT; i++) {
+		char name[80];
+
+		if (!funcs[i].is_here)
+			continue;
+		snprintf(name, sizeof(name), "ct_nv_in_%s", funcs[i].name);
+		bpf_program__set_autoload(bpf_object__find_program_by_name(skel->obj, name), true);
+		snprintf(name, sizeof(name), "ct_nv_out_%s", funcs[i].name);
+		bpf_program__set_autoload(bpf_object__find_program_by_name(skel->obj, name), true);
+	}
+}
+
+/* libbpf refuses the whole object when one fentry program's function is in no BTF. */
+static void find_in_btf(void)
 {
 	static const char *const modules[] = {"nvidia", "nvidia_uvm", "nvidia_modeset"};
 	struct btf *vmlinux = btf__load_vmlinux_btf(), *btf[3] = {NULL};
@@ -84,22 +146,15 @@ static void load_fentry(struct cudatrace_bpf *skel)
 	for (int i = 0; i < 3 && vmlinux; i++)
 		btf[i] = btf__load_module_btf(modules[i], vmlinux);
 	for (unsigned i = 0; i < FUNC_CNT; i++) {
-		bool found = false;
-		char name[80];
-
+		funcs[i].is_here = false;
 		for (int j = 0; j < 3; j++)
-			found |= btf[j] &&
-				 btf__find_by_name_kind(btf[j], funcs[i].name, BTF_KIND_FUNC) > 0;
-		if (!found)
-			continue;
-		snprintf(name, sizeof(name), "ct_nv_in_%s", funcs[i].name);
-		bpf_program__set_autoload(bpf_object__find_program_by_name(skel->obj, name), true);
-		snprintf(name, sizeof(name), "ct_nv_out_%s", funcs[i].name);
-		bpf_program__set_autoload(bpf_object__find_program_by_name(skel->obj, name), true);
+			funcs[i].is_here |= btf[j] && btf__find_by_name_kind(btf[j], funcs[i].name,
+									     BTF_KIND_FUNC) > 0;
 	}
 	for (int i = 0; i < 3; i++)
 		btf__free(btf[i]);
 	btf__free(vmlinux);
+	hide_inner();
 }
 
 /* "field:u32 error_code; offset:12; size:4; signed:0;" */
@@ -134,16 +189,29 @@ static void prepare_uvm(struct cudatrace_bpf *skel, struct ct_cfg *cfg, const st
 	/* uvm_perf_event_id_t; one lower in branches 515 to 525 */
 	unsigned older = abi->known == NV_KNOWN && nv_abi_branch(abi) < 530;
 
-	if (how != KERNEL_PROBE_FENTRY && how != KERNEL_PROBE_KPROBE)
+	if (how == KERNEL_PROBE_TRACEPOINT)
 		return;
 	if (!uvm_btf_read(cfg->uvm_off)) {
-		dbg("page faults and migrations cannot be seen: nvidia-uvm has no type information");
+		info("--kernel: page faults and migrations of managed memory cannot be seen: "
+		     "nvidia-uvm is not loaded or has no type information (BTF)");
 		return;
 	}
 	cfg->uvm_fault_id = 6 - older;
 	cfg->uvm_migration_id = 7 - older;
 	bpf_program__set_autoload(skel->progs.ct_uvm_fentry, how == KERNEL_PROBE_FENTRY);
-	bpf_program__set_autoload(skel->progs.ct_uvm_kprobe, how == KERNEL_PROBE_KPROBE);
+	bpf_program__set_autoload(skel->progs.ct_uvm_kprobe, how != KERNEL_PROBE_FENTRY);
+}
+
+static void prepare_kprobes(struct cudatrace_bpf *skel, enum kernel_probe how)
+{
+	struct bpf_program *progs[] = {skel->progs.ct_nv_kprobe, skel->progs.ct_nv_kretprobe,
+				       skel->progs.ct_uvm_kprobe};
+
+	find_symbols();
+	bpf_program__set_autoload(skel->progs.ct_nv_kprobe, true);
+	bpf_program__set_autoload(skel->progs.ct_nv_kretprobe, true);
+	for (int i = 0; i < 3 && how == KERNEL_PROBE_KPROBE_MULTI; i++)
+		bpf_program__set_expected_attach_type(progs[i], BPF_TRACE_KPROBE_MULTI);
 }
 
 void kernel__prepare(struct cudatrace_bpf *skel, struct ct_cfg *cfg, const struct attach_opts *o,
@@ -151,12 +219,14 @@ void kernel__prepare(struct cudatrace_bpf *skel, struct ct_cfg *cfg, const struc
 {
 	read_majors(cfg);
 	cfg->nv_by_name = getenv(TEST_ENV) != NULL;
-	bpf_program__set_autoload(skel->progs.ct_nv_kprobe, how == KERNEL_PROBE_KPROBE);
-	bpf_program__set_autoload(skel->progs.ct_nv_kretprobe, how == KERNEL_PROBE_KPROBE);
+	if (how == KERNEL_PROBE_KPROBE || how == KERNEL_PROBE_KPROBE_MULTI)
+		prepare_kprobes(skel, how);
 	bpf_program__set_autoload(skel->progs.ct_nv_sys_enter, how == KERNEL_PROBE_TRACEPOINT);
 	bpf_program__set_autoload(skel->progs.ct_nv_sys_exit, how == KERNEL_PROBE_TRACEPOINT);
-	if (how == KERNEL_PROBE_FENTRY)
+	if (how == KERNEL_PROBE_FENTRY) {
+		find_in_btf();
 		load_fentry(skel);
+	}
 	if (how != KERNEL_PROBE_AUTO) {
 		bpf_program__set_autoload(skel->progs.ct_xid, find_xid(cfg));
 		prepare_uvm(skel, cfg, o->abi, how);
@@ -214,7 +284,49 @@ static struct bpf_link *kprobe(struct bpf_program *prog, const char *func, enum 
 	return bpf_program__attach_kprobe_opts(prog, func, &opts);
 }
 
-/* Functions that this driver does not have are left out. Links live as long as the process. */
+static struct bpf_link *kprobe_multi(struct bpf_program *prog, const unsigned long *addrs,
+				     const __u64 *cookies, size_t cnt, bool ret)
+{
+	LIBBPF_OPTS(bpf_kprobe_multi_opts, opts, .addrs = addrs, .cookies = cookies, .cnt = cnt,
+		    .retprobe = ret);
+
+	return bpf_program__attach_kprobe_multi_opts(prog, NULL, &opts);
+}
+
+/* By address: until 6.2 names are looked for in the kernel proper only. The links are the
+ * skeleton's. */
+static int attach_kprobe_multi(struct cudatrace_bpf *skel)
+{
+	unsigned long addrs[FUNC_CNT], uvm = uvm_notify_addr;
+	__u64 cookies[FUNC_CNT];
+	int cnt = 0;
+
+	for (unsigned i = 0; i < FUNC_CNT; i++) {
+		if (!funcs[i].is_here || !funcs[i].addr)
+			continue;
+		addrs[cnt] = funcs[i].addr;
+		cookies[cnt++] = funcs[i].op;
+	}
+	if (!cnt)
+		return -ENOENT;
+	/* Return probes first: an entry without its return would count as lost. */
+	skel->links.ct_nv_kretprobe =
+		kprobe_multi(skel->progs.ct_nv_kretprobe, addrs, cookies, cnt, true);
+	if (!skel->links.ct_nv_kretprobe)
+		return -errno;
+	skel->links.ct_nv_kprobe =
+		kprobe_multi(skel->progs.ct_nv_kprobe, addrs, cookies, cnt, false);
+	if (!skel->links.ct_nv_kprobe)
+		return -errno;
+	if (!bpf_program__autoload(skel->progs.ct_uvm_kprobe))
+		return cnt;
+	skel->links.ct_uvm_kprobe = kprobe_multi(skel->progs.ct_uvm_kprobe, &uvm, NULL, 1, false);
+	if (!skel->links.ct_uvm_kprobe)
+		dbg("page faults and migrations cannot be seen: %s", strerror(errno));
+	return cnt;
+}
+
+/* Links live as long as the process: closing them takes seconds. */
 static int attach_kprobes(struct cudatrace_bpf *skel)
 {
 	int cnt = 0, last = -ENOENT;
@@ -222,6 +334,8 @@ static int attach_kprobes(struct cudatrace_bpf *skel)
 	for (unsigned i = 0; i < FUNC_CNT; i++) {
 		struct bpf_link *exit, *entry;
 
+		if (!funcs[i].is_here)
+			continue;
 		exit = kprobe(skel->progs.ct_nv_kretprobe, funcs[i].name, funcs[i].op, true);
 		if (!exit) {
 			last = -errno;
@@ -236,7 +350,7 @@ static int attach_kprobes(struct cudatrace_bpf *skel)
 		cnt++;
 	}
 	if (bpf_program__autoload(skel->progs.ct_uvm_kprobe) &&
-	    !kprobe(skel->progs.ct_uvm_kprobe, "uvm_perf_event_notify", 0, false))
+	    !kprobe(skel->progs.ct_uvm_kprobe, UVM_NOTIFY, 0, false))
 		dbg("page faults and migrations cannot be seen: %s", strerror(errno));
 	return cnt ? cnt : last;
 }
@@ -246,18 +360,16 @@ static int count_fentries(struct cudatrace_bpf *skel)
 {
 	int cnt = 0;
 
-	for (unsigned i = 0; i < FUNC_CNT; i++) {
-		char name[80];
-
-		snprintf(name, sizeof(name), "ct_nv_in_%s", funcs[i].name);
-		cnt += bpf_program__autoload(bpf_object__find_program_by_name(skel->obj, name));
-	}
+	for (unsigned i = 0; i < FUNC_CNT; i++)
+		cnt += funcs[i].is_here;
 	return cnt ? cnt : -ENOENT;
 }
 
 int kernel__attach(struct cudatrace_bpf *skel, enum kernel_probe how)
 {
 	switch (how) {
+	case KERNEL_PROBE_KPROBE_MULTI:
+		return attach_kprobe_multi(skel);
 	case KERNEL_PROBE_KPROBE:
 		return attach_kprobes(skel);
 	case KERNEL_PROBE_FENTRY:
@@ -265,4 +377,19 @@ int kernel__attach(struct cudatrace_bpf *skel, enum kernel_probe how)
 	default:
 		return 1;
 	}
+}
+
+void kernel__say(enum kernel_probe want, enum kernel_probe got, int error)
+{
+	enum kernel_probe how[KERNEL_PROBE_CNT];
+
+	kernel__candidates(want, how);
+	if (!kernel__driver_loaded())
+		warn("--kernel: the NVIDIA driver is not loaded: only CUDA calls are traced");
+	else if (got == KERNEL_PROBE_AUTO)
+		warn("--kernel: the driver cannot be seen here (%s): only CUDA calls are traced",
+		     strerror(-error));
+	else if (got != how[0])
+		warn("--kernel: %s does not work here (%s): the driver is seen by %s",
+		     kernel_probe_name(how[0]), strerror(-error), kernel_probe_name(got));
 }

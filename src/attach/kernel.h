@@ -9,8 +9,8 @@
 
 #include "cudatrace.skel.h"
 
-/* Before load: which programs, and what the BPF side must know of device numbers. how is one of
- * fentry, kprobe, tracepoint. */
+/* Before load: which programs, and what the BPF side must know of device numbers. how: AUTO for
+ * none. */
 void kernel__prepare(struct cudatrace_bpf *skel, struct ct_cfg *cfg, const struct attach_opts *o,
 		     enum kernel_probe how);
 /* After load, before anything is attached. Reports its own errors. */
@@ -18,7 +18,9 @@ int kernel__fill_plans(struct cudatrace_bpf *skel, const struct nv_abi *abi);
 /* Returns how many entry points are probed, or -errno. */
 int kernel__attach(struct cudatrace_bpf *skel, enum kernel_probe how);
 /* What to try for AUTO, best first; returns how many. */
-unsigned kernel__candidates(enum kernel_probe want, enum kernel_probe out[3]);
+unsigned kernel__candidates(enum kernel_probe want, enum kernel_probe out[KERNEL_PROBE_CNT]);
+/* Warns where it is not the best that was wanted. error: why that failed. */
+void kernel__say(enum kernel_probe want, enum kernel_probe got, int error);
 /* The driver's modules are there (or a test plays them). */
 bool kernel__driver_loaded(void);
 

@@ -20,6 +20,17 @@ static int set_spec(struct attach *a, uint32_t id, const struct ct_spec *spec)
 	return ret;
 }
 
+/* A capture keeps its place: the arguments behind it are found by its number. */
+static void hide(struct ct_spec *spec, enum attach_hide what)
+{
+	if (what == HIDE_ARGS)
+		spec->word_cnt = spec->cap_cnt = 0;
+	for (unsigned i = 0; what == HIDE_STRINGS && i < spec->cap_cnt; i++) {
+		if (spec->caps[i].kind == CT_CAP_STR || spec->caps[i].kind == CT_CAP_PSTR)
+			spec->caps[i].size = 0;
+	}
+}
+
 int levels__fill(struct attach *a)
 {
 	for (; a->spec_cnt < fnset__cnt(a->fns); a->spec_cnt++) {
@@ -27,10 +38,13 @@ int levels__fill(struct attach *a)
 		int ret;
 
 		cuda_fn_spec(fnset__fn(a->fns, a->spec_cnt), &spec);
+		hide(&spec, a->hide);
 		if (fnset__is_marked(a->fns, FNSET_COUNT, a->spec_cnt))
 			spec.level = CT_LEVEL_COUNT;
 		if (fnset__is_marked(a->fns, FNSET_NO_RETURN, a->spec_cnt))
 			spec.flags |= CT_SPEC_F_NO_RETURN;
+		if (fnset__is_marked(a->fns, FNSET_STACK, a->spec_cnt))
+			spec.flags |= CT_SPEC_F_STACK;
 		ret = set_spec(a, a->spec_cnt, &spec);
 		if (ret)
 			return ret;

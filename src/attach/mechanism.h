@@ -9,13 +9,16 @@ enum mechanism { MECH_AUTO = 0, MECH_SESSION, MECH_MULTI, MECH_PERF };
 /* "uprobe.session", "uprobe.multi", "uprobe". */
 const char *mechanism_name(enum mechanism m);
 
-/* How system calls into the NVIDIA driver are seen: --kernel-probe. */
+/* How system calls into the NVIDIA driver are seen: --kernel-probe. Best first; docs/KERNELS.md
+ * says why. */
 enum kernel_probe {
 	KERNEL_PROBE_AUTO = 0,
-	KERNEL_PROBE_FENTRY,	 /* on the driver's entry points; needs BTF of its modules */
-	KERNEL_PROBE_KPROBE,	 /* the same places */
-	KERNEL_PROBE_TRACEPOINT, /* on all system calls; no poll */
+	KERNEL_PROBE_KPROBE_MULTI, /* on the driver's entry points */
+	KERNEL_PROBE_FENTRY,	   /* the same places; needs BTF of its modules */
+	KERNEL_PROBE_KPROBE,	   /* the same places */
+	KERNEL_PROBE_TRACEPOINT,   /* on all system calls; no poll */
 };
+#define KERNEL_PROBE_CNT 4 /* without AUTO */
 const char *kernel_probe_name(enum kernel_probe k);
 
 #endif /* ATTACH_MECHANISM_H */

@@ -12,7 +12,6 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -24,7 +23,8 @@ struct report_cmd {
 	struct report *report;
 	struct sink *chrome;
 	struct report_file *files;
-	struct trace_end end; /* of all traces together */
+	struct trace_end end;	    /* of all traces together */
+	struct trace_count *counts; /* of end, when they are of several */
 	unsigned trace_cnt, end_cnt;
 	bool bar; /* a progress line is on the terminal */
 	bool failed;
@@ -144,6 +144,27 @@ static void on_event(void *ctx, const struct event *ev)
 		sink__event(c->chrome, ev);
 }
 
+/* Functions of one trace behind those of the one before. */
+static void add_counts(struct report_cmd *c, struct trace_end *sum)
+{
+	size_t before = c->end.count_cnt, all = before + sum->count_cnt;
+	struct trace_count *grown;
+
+	if (!before || !sum->count_cnt) {
+		sum->counts = before ? c->end.counts : sum->counts;
+		sum->count_cnt = all;
+		return;
+	}
+	grown = calloc(all, sizeof(*grown));
+	if (!grown)
+		return;
+	memcpy(grown, c->end.counts, before * sizeof(*grown));
+	memcpy(grown + before, sum->counts, sum->count_cnt * sizeof(*grown));
+	free(c->counts);
+	sum->counts = c->counts = grown;
+	sum->count_cnt = all;
+}
+
 static void on_end(void *ctx, const struct trace_end *end)
 {
 	struct report_cmd *c = ctx;
@@ -156,6 +177,8 @@ static void on_end(void *ctx, const struct trace_end *end)
 		sum.drops[i] += c->end.drops[i];
 	for (unsigned i = 0; i < CT_STAT_CNT; i++)
 		sum.stats[i] += c->end.stats[i];
+	sum.level_cnt += c->end.level_cnt;
+	add_counts(c, &sum);
 	sum.event_cnt += c->end.event_cnt;
 	sum.call_cnt += c->end.call_cnt;
 	sum.bad_record_cnt += c->end.bad_record_cnt;
@@ -195,8 +218,7 @@ static bool read_files(struct report_cmd *c)
 static int write_format(const struct report_cmd *c, const struct report_format *format)
 {
 	char *path = path_for(c->o, format->suffix, format->for_files);
-	struct term term = {.width = 100};
-	struct winsize ws;
+	struct term term;
 	struct out *out;
 	int ret;
 
@@ -204,16 +226,12 @@ static int write_format(const struct report_cmd *c, const struct report_format *
 		free(path);
 		return -EINVAL;
 	}
-	if (!strcmp(path, "-")) {
-		if (!ioctl(STDOUT_FILENO, TIOCGWINSZ, &ws) && ws.ws_col)
-			term.width = ws.ws_col;
-		term.color = isatty(STDOUT_FILENO) && !getenv("NO_COLOR");
-	}
 	out = out__open(path);
 	if (!out) {
 		free(path);
 		return -EIO;
 	}
+	term = term_of_fd(out->fd);
 	ret = format->write(c->report, out, &term);
 	out__commit(out);
 	if (out__close(out) && !ret)
@@ -224,6 +242,18 @@ static int write_format(const struct report_cmd *c, const struct report_format *
 	return ret;
 }
 
+/* A flame graph in a file whose name ends in .svg is a picture, not folded stacks. */
+static const struct report_format *as_named(const struct opts *o,
+					    const struct report_format *format)
+{
+	const struct report_format *named;
+
+	if (!o->output || strcmp(o->format, "flamegraph"))
+		return format;
+	named = report_format_by_path(o->output);
+	return strcmp(named->name, "svg") ? format : named;
+}
+
 static int write_formats(struct report_cmd *c)
 {
 	const struct report_format *formats;
@@ -232,7 +262,7 @@ static int write_formats(struct report_cmd *c)
 
 	formats = report_formats(&cnt);
 	for (unsigned i = 0; i < cnt; i++)
-		if (wants(c->o, formats[i].name) && write_format(c, &formats[i]))
+		if (wants(c->o, formats[i].name) && write_format(c, as_named(c->o, &formats[i])))
 			ret = -EIO;
 	return ret;
 }
@@ -272,6 +302,7 @@ out:
 	sink__close(c.chrome, NULL);
 	report__free(c.report);
 	reader__free(c.reader);
+	free(c.counts);
 	free(c.files);
 	return status;
 }

@@ -7,10 +7,13 @@
  */
 #include "cmd.h"
 #include "session.h"
+#include "sandbox.h"
 
 #include "attach/caps.h"
 #include "event/check.h"
+#include "report/live.h"
 #include "util/log.h"
+#include "util/safe_open.h"
 #include "util/out.h"
 #include "version.h"
 
@@ -35,10 +38,10 @@ void session__event(void *session, const struct event *ev)
 		budget__call(s->budget, ev);
 	if (s->o->max_events && s->end.event_cnt >= s->o->max_events)
 		return;
-	s->end.event_cnt++;
+	s->end.event_cnt += ev->kind != EVENT_STACK; /* it is no happening */
 	s->end.type_cnt[ev->type]++;
 	s->end.call_cnt += ev->kind == EVENT_CALL;
-	s->end.level_cnt += ev->kind == EVENT_TRACER;
+	s->end.level_cnt += ev->kind == EVENT_TRACER && ev->level_from;
 	if (!ev->unfinished && ev->end_ns > s->end.end_ns)
 		s->end.end_ns = ev->end_ns;
 	for (unsigned i = 0; i < s->sink_cnt; i++)
@@ -54,6 +57,11 @@ void session__event(void *session, const struct event *ev)
 
 static int check_targets(struct session *s)
 {
+	if ((s->o->pid_cnt || s->o->argv) && target_own_pidns()) {
+		err("in a PID namespace of its own cudatrace cannot tell which process is meant: run "
+		    "it outside of the container, or the container with --pid=host");
+		return -EINVAL;
+	}
 	for (unsigned i = 0; i < s->o->pid_cnt; i++) {
 		pid_t pid = s->o->pids[i];
 
@@ -73,21 +81,6 @@ static int check_targets(struct session *s)
 	return s->o->argv ? command__check(s->o->argv) : 0;
 }
 
-static int open_budget(struct session *s)
-{
-	struct budget_opts bo = {
-		.att = s->t.att,
-		.fns = s->t.fns,
-		.cost = s->t.cost,
-		.max_share = s->o->max_overhead,
-		.fn = session__event,
-		.ctx = s,
-	};
-
-	s->budget = budget__new(&bo);
-	return s->budget ? 0 : -ENOMEM;
-}
-
 static int open_attach(struct session *s)
 {
 	const struct opts *o = s->o;
@@ -103,6 +96,8 @@ static int open_attach(struct session *s)
 				.uid = s->user.uid,
 				.kernel = o->kernel,
 				.sched = o->sched,
+				.stacks = o->stack.cnt,
+				.hide = o->hide,
 				.kernel_probe = o->kernel_probe,
 				/* Children would need probes of their own before their first call.
 				 */
@@ -115,7 +110,7 @@ static int open_attach(struct session *s)
 	};
 	int ret = tracer__open(&s->t, &to);
 
-	return !ret && o->max_overhead ? open_budget(s) : ret;
+	return ret ? ret : session__open_budget(s);
 }
 
 static int add_targets(struct session *s)
@@ -126,7 +121,9 @@ static int add_targets(struct session *s)
 		ret = attach__add_pid(s->t.att, s->o->pids[i], 0);
 	if (!s->o->argv || ret)
 		return ret;
-	ret = command__fork(&s->cmd, s->o->argv, &s->user);
+	ret = guard__start(&s->guard, s->t.att);
+	if (!ret)
+		ret = command__fork(&s->cmd, s->o->argv, &s->user);
 	return ret ? ret : attach__add_pid(s->t.att, s->cmd.pid, CT_PID_F_STOP_ON_LIB);
 }
 
@@ -150,6 +147,9 @@ static void fill_info(struct session *s)
 	info->argc = s->o->argc;
 	info->pids = (const uint32_t *)s->o->pids;
 	info->pid_cnt = s->o->pid_cnt;
+	info->hidden = s->o->hide == HIDE_ARGS	    ? "arguments"
+		       : s->o->hide == HIDE_STRINGS ? "strings"
+						    : NULL;
 }
 
 static int open_sink(struct session *s, const char *kind, const char *path)
@@ -160,13 +160,10 @@ static int open_sink(struct session *s, const char *kind, const char *path)
 		err("more than %d outputs: leave some out", SESSION_MAX_SINKS);
 		return -E2BIG;
 	}
-	sink = sink__open(kind, path, &s->t.info);
+	sink = !strcmp(kind, "report") ? sink__open_ops(&report_sink_ops, path, &s->t.info)
+				       : sink__open(kind, path, &s->t.info);
 	if (!sink)
 		return -EIO;
-	/* The trace belongs to who called sudo, as the command does. */
-	if (s->user.change && !s->o->user && sink->out->is_file &&
-	    fchown(sink->out->fd, s->user.uid, s->user.gid))
-		dbg("cannot give %s to user %u: %s", path, s->user.uid, strerror(errno));
 	s->sinks[s->sink_cnt++] = sink;
 	return 0;
 }
@@ -175,15 +172,14 @@ static int open_default_sink(struct session *s)
 {
 	time_t now = time(NULL);
 	char stamp[32], path[64];
+	enum safe_open_why why;
 	struct tm tm;
 
-	if (mkdir("traces", 0700) && errno != EEXIST) {
+	if (!safe_mkdir("traces", &why)) {
 		err("cannot make the folder traces: %s: choose a file with --jsonl",
-		    strerror(errno));
-		return -errno;
+		    why == SAFE_OPEN_ERRNO ? strerror(errno) : "it belongs to another user");
+		return -EACCES;
 	}
-	if (s->user.change && !s->o->user && chown("traces", s->user.uid, s->user.gid))
-		dbg("cannot give traces to user %u: %s", s->user.uid, strerror(errno));
 	localtime_r(&now, &tm);
 	strftime(stamp, sizeof(stamp), "%Y%m%d_%H%M%S", &tm);
 	snprintf(path, sizeof(path), "traces/trace_%s.jsonl", stamp);
@@ -203,6 +199,8 @@ static int open_sinks(struct session *s)
 		ret = open_sink(s, "jsonl", o->jsonl.v[i]);
 	for (unsigned i = 0; i < o->chrome.cnt && !ret; i++)
 		ret = open_sink(s, "chrome", o->chrome.v[i]);
+	for (unsigned i = 0; i < o->report.cnt && !ret; i++)
+		ret = open_sink(s, "report", o->report.v[i]);
 	if (!ret && !s->sink_cnt)
 		ret = open_default_sink(s);
 	return ret;
@@ -233,10 +231,24 @@ static int block_signals(struct session *s)
 	sigaddset(&set, SIGINT);
 	sigaddset(&set, SIGTERM);
 	sigaddset(&set, SIGHUP);
+	s->quit_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+	out__set_patience(s->quit_fd, -1);
 	sigaddset(&set, SIGCHLD);
 	sigprocmask(SIG_BLOCK, &set, NULL);
 	s->signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
-	return s->signal_fd < 0 ? -errno : 0;
+	return s->signal_fd < 0 || s->quit_fd < 0 ? -errno : 0;
+}
+
+/* The trace belongs to who called sudo, whoever the command runs as. */
+static int find_users(struct session *s)
+{
+	struct command_user caller;
+
+	if (command_user__find(&caller, NULL))
+		return -ENOENT;
+	command_user__owns_files(&caller);
+	command_user__free(&caller);
+	return command_user__find(&s->user, s->o->user);
 }
 
 /* 0, EXIT_USAGE, or -errno after reporting. */
@@ -248,7 +260,7 @@ static int start(struct session *s)
 	if (!ret)
 		ret = check_targets(s);
 	if (!ret)
-		ret = command_user__find(&s->user, s->o->user);
+		ret = find_users(s);
 	if (!ret)
 		ret = block_signals(s);
 	if (ret)
@@ -269,6 +281,9 @@ static int start(struct session *s)
 		s->kmsg_fd = kmsg__open();
 	if (s->o->duration_ns)
 		s->deadline_ns = now_ns() + s->o->duration_ns;
+	if (s->o->sandbox)
+		sandbox__enter(&(struct sandbox_needs){.perf_probes = attach__mechanism(s->t.att) ==
+								      MECH_PERF});
 	return s->cmd.pid ? command__go(&s->cmd, s->o->argv[0]) : 0;
 }
 
@@ -310,9 +325,17 @@ static bool close_sinks(struct session *s)
 	bool ok = true;
 
 	fill_end(s);
-	while (s->sink_cnt)
-		if (sink__close(s->sinks[--s->sink_cnt], &s->end))
+	/* Files first: the others may wait for their readers. */
+	for (unsigned i = 0; i < 2 * s->sink_cnt; i++) {
+		struct sink **sink = &s->sinks[i % s->sink_cnt];
+
+		if (!*sink || (i < s->sink_cnt && !(*sink)->out->is_file))
+			continue;
+		if (sink__close(*sink, &s->end))
 			ok = false;
+		*sink = NULL;
+	}
+	s->sink_cnt = 0;
 	return ok;
 }
 
@@ -324,12 +347,15 @@ static bool finish(struct session *s)
 	progress__free(s->progress);
 	s->progress = NULL;
 	attach__detach(s->t.att);
+	/* Not after the outputs are closed, which may wait for their readers. */
+	attach__go_on_all(s->t.att);
 	if (!s->hurry) {
 		tracer__drain(&s->t);
 		if (s->kmsg_fd >= 0)
 			kmsg__read(s->kmsg_fd, session__event, s);
 		tracer__unfinished(&s->t);
 	}
+	session__tell_lost(s, now_ns(), true);
 	/* Detaching takes its time, and calls are seen until it is done. */
 	if (s->end.end_ns < stop_ns)
 		s->end.end_ns = stop_ns;
@@ -366,12 +392,15 @@ static void release(struct session *s)
 	while (s->sink_cnt)
 		sink__close(s->sinks[--s->sink_cnt], NULL);
 	command__cancel(&s->cmd);
+	guard__end(&s->guard);
 	command_user__free(&s->user);
 	summary__free(s->summary);
 	budget__free(s->budget);
 	tracer__close(&s->t);
 	if (s->signal_fd >= 0)
 		close(s->signal_fd);
+	if (s->quit_fd >= 0)
+		close(s->quit_fd);
 	if (s->kmsg_fd >= 0)
 		close(s->kmsg_fd);
 }
@@ -382,7 +411,7 @@ int cmd_trace(const struct opts *o)
 	int ret, status = 1;
 
 	s.o = o;
-	s.signal_fd = s.kmsg_fd = -1;
+	s.signal_fd = s.quit_fd = s.kmsg_fd = -1;
 	s.t.fns = fnset__new();
 	ret = s.t.fns ? start(&s) : -ENOMEM;
 	if (ret == EXIT_USAGE)

@@ -2,6 +2,7 @@
 #include "command.h"
 
 #include "util/log.h"
+#include "util/safe_open.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -10,7 +11,6 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -157,10 +157,9 @@ void command_user__free(struct command_user *u)
 
 #define GROUPS_MAX 1024
 
-/* The user's groups from /etc/group. */
-static int set_groups(const struct command_user *u)
+/* The user's groups from /etc/group. Returns how many. */
+static int find_groups(const struct command_user *u, gid_t groups[GROUPS_MAX])
 {
-	gid_t groups[GROUPS_MAX];
 	FILE *f = fopen("/etc/group", "re");
 	struct group *gr;
 	int cnt = 0;
@@ -174,20 +173,32 @@ static int set_groups(const struct command_user *u)
 			}
 	if (f)
 		fclose(f);
-	return setgroups(cnt, groups);
+	return cnt;
+}
+
+void command_user__owns_files(const struct command_user *u)
+{
+	gid_t groups[GROUPS_MAX];
+
+	if (u->change)
+		safe_open_owner(u->uid, u->gid, groups, find_groups(u, groups));
 }
 
 static int become(const struct command_user *u)
 {
+	char number[16];
+	gid_t groups[GROUPS_MAX];
+
 	if (!u->change)
 		return 0;
-	if (set_groups(u) || setresgid(u->gid, u->gid, u->gid) || setresuid(u->uid, u->uid, u->uid))
+	if (setgroups(find_groups(u, groups), groups) || setresgid(u->gid, u->gid, u->gid) ||
+	    setresuid(u->uid, u->uid, u->uid))
 		return -errno;
-	if (u->name) {
-		setenv("USER", u->name, 1);
-		setenv("LOGNAME", u->name, 1);
-		setenv("HOME", u->home, 1);
-	}
+	/* A number without a name has no home: root's is not his. */
+	snprintf(number, sizeof(number), "%u", u->uid);
+	setenv("USER", u->name ?: number, 1);
+	setenv("LOGNAME", u->name ?: number, 1);
+	setenv("HOME", u->home ?: "/", 1);
 	return 0;
 }
 
@@ -233,9 +244,6 @@ static void run_child(char **argv, const struct command_user *u, int go_fd, int 
 	if (read(go_fd, &byte, 1) != 1)
 		_exit(1);
 	ret = become(u);
-	/* Should the tracer die while this is stopped for attaching, it must go on (SIGCONT does
-	 * nothing to a process that runs). After the change of user, which would clear it. */
-	prctl(PR_SET_PDEATHSIG, SIGCONT);
 	if (!ret)
 		ret = exec_command(argv);
 	ret = -ret;

@@ -24,6 +24,8 @@ struct command_user {
 
 /* Reports its own errors: unknown user, no right to become it. */
 int command_user__find(struct command_user *u, const char *name);
+/* Files are written with this user's rights from now on, and belong to him. */
+void command_user__owns_files(const struct command_user *u);
 void command_user__free(struct command_user *u);
 
 /* Says what is wrong with a command before anything is set up for it. */

@@ -27,7 +27,7 @@ static void put_value_options(FILE *f, const char *sep)
 
 	rows = opt_rows(&cnt);
 	for (unsigned i = 0; i < cnt; i++) {
-		if (!rows[i].arg || rows[i].hidden)
+		if (!opt_needs_value(&rows[i]) || rows[i].hidden)
 			continue;
 		if (rows[i].letter)
 			fprintf(f, "%s-%c%s--%s", between, rows[i].letter, sep, rows[i].name);
@@ -72,7 +72,7 @@ static void bash_values(FILE *f)
 
 	rows = opt_rows(&cnt);
 	for (unsigned i = 0; i < cnt; i++) {
-		if (!rows[i].arg || rows[i].hidden)
+		if (!opt_needs_value(&rows[i]) || rows[i].hidden)
 			continue;
 		fputs("\t", f);
 		if (rows[i].letter)
@@ -156,7 +156,8 @@ static void zsh_row(FILE *f, const struct opt_row *row)
 		[COMP_USER] = "_users",
 		[COMP_SET] = "_cudatrace_set",
 	};
-	const char *eq = row->arg ? "=" : "", *plus = row->arg ? "+" : "";
+	bool value = opt_needs_value(row);
+	const char *eq = value ? "=" : "", *plus = value ? "+" : "";
 
 	fputs("\t\t'*'", f);
 	if (row->letter)
@@ -166,7 +167,7 @@ static void zsh_row(FILE *f, const struct opt_row *row)
 	fputs("'[", f);
 	put_zsh(f, row->help);
 	fputs("]", f);
-	if (row->arg) {
+	if (value) {
 		fputs(":", f);
 		put_zsh(f, row->arg);
 		if (row->complete == COMP_WORDS)
@@ -242,7 +243,7 @@ static void fish_row(FILE *f, const struct opt_row *row)
 	fprintf(f, " -l %s", row->name);
 	if (row->complete == COMP_WORDS)
 		fprintf(f, " -x -a '%s'", row->words);
-	else if (row->arg)
+	else if (opt_needs_value(row))
 		fputs(actions[row->complete], f);
 	fprintf(f, " -d '%s'\n", row->help);
 }

@@ -4,7 +4,25 @@
 
 #include "attach/levels.h"
 
+#include <errno.h>
 #include <stdlib.h>
+
+int session__open_budget(struct session *s)
+{
+	struct budget_opts bo = {
+		.att = s->t.att,
+		.fns = s->t.fns,
+		.cost = s->t.cost,
+		.max_share = s->o->max_overhead,
+		.fn = session__event,
+		.ctx = s,
+	};
+
+	if (!s->o->max_overhead)
+		return 0;
+	s->budget = budget__new(&bo);
+	return s->budget ? 0 : -ENOMEM;
+}
 
 static void add_count(void *ctx, uint32_t pid, uint32_t func_id, const struct ct_count *c)
 {

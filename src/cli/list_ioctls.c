@@ -87,6 +87,18 @@ int ioctls_struct_size(const struct ioctls *l, const char *name)
 	return s && fit == NV_FIT_EXACT ? (int)s->size : -1;
 }
 
+enum nv_fit ioctls_kms_fit(const struct nv_abi *abi, const struct nv_kms *k)
+{
+	for (unsigned i = 0; i < NV_KMS_RELEASES; i++) {
+		enum nv_fit fit;
+		const char *name = k->cmd[i] < 0 ? NULL : nv_kms_name(abi, k->cmd[i], &fit);
+
+		if (name && !strcmp(name, k->name))
+			return fit;
+	}
+	return NV_FIT_OTHER;
+}
+
 void ioctls_count(struct ioctls *l, enum nv_fit fit)
 {
 	l->row_cnt++;
@@ -252,6 +264,29 @@ static void text_uvm(struct ioctls *l)
 	}
 }
 
+/* Their numbers shift: a column for each release that was looked at. */
+static void text_kms(struct ioctls *l)
+{
+	unsigned cnt, releases;
+	const struct nv_kms *k = nv_kms_rows(&cnt);
+	const uint32_t *version = nv_kms_releases(&releases);
+	char columns[128];
+	size_t n;
+
+	out_lit(l->out, "\nNVKMS COMMANDS: cmd in the argument of /dev/nvidia-modeset's ioctl, by "
+			"branch\n  ");
+	for (unsigned i = 0; i < releases; i++)
+		put(l->out, "%-5u", version[i] >> 20);
+	out_lit(l->out, "NAME\n");
+	for (unsigned row = 0; row < cnt; row++) {
+		n = 0;
+		for (unsigned i = 0; i < releases; i++)
+			n += (size_t)snprintf(columns + n, sizeof(columns) - n,
+					      k[row].cmd[i] < 0 ? "-    " : "%-5d", k[row].cmd[i]);
+		put_row(l, ioctls_kms_fit(&l->abi, &k[row]), columns, k[row].name);
+	}
+}
+
 static void text_statuses(struct ioctls *l)
 {
 	unsigned cnt;
@@ -301,19 +336,20 @@ static void text_xids(struct ioctls *l)
 
 static void text_counts(struct ioctls *l)
 {
-	unsigned escapes, controls, classes, uvms, statuses, scheds, xids;
+	unsigned escapes, controls, classes, uvms, kms, statuses, scheds, xids;
 
 	nv_escapes(&escapes);
 	nv_rmctrls(&controls);
 	nv_classes(&classes);
 	nv_uvms(&uvms);
+	nv_kms_rows(&kms);
 	nv_statuses(&statuses);
 	nv_scheds(&scheds);
 	nv_xids(&xids);
 	put(l->out,
-	    "\n%u escapes, %u controls, %u classes, %u UVM commands, %u statuses, %u scheduler "
-	    "controls,\n%u Xids; %u rows are not of this driver.\n",
-	    escapes, controls, classes, uvms, statuses, scheds, xids, l->absent_cnt);
+	    "\n%u escapes, %u controls, %u classes, %u UVM commands, %u NVKMS commands, %u "
+	    "statuses,\n%u scheduler controls, %u Xids; %u rows are not of this driver.\n",
+	    escapes, controls, classes, uvms, kms, statuses, scheds, xids, l->absent_cnt);
 }
 
 static void text_head(struct ioctls *l)
@@ -365,6 +401,7 @@ void list_ioctls(struct out *out, bool json)
 	text_controls(&l);
 	text_classes(&l);
 	text_uvm(&l);
+	text_kms(&l);
 	text_statuses(&l);
 	text_sched(&l);
 	text_xids(&l);

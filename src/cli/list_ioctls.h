@@ -23,6 +23,7 @@ void ioctls_format_version(uint32_t v, char *buf, size_t size);
 /* Number of the branch with this index. */
 unsigned ioctls_branch(unsigned i);
 enum nv_fit ioctls_ctrl_fit(const struct nv_abi *abi, const struct nv_rmctrl *c);
+enum nv_fit ioctls_kms_fit(const struct nv_abi *abi, const struct nv_kms *k);
 enum nv_fit ioctls_class_fit(const struct nv_abi *abi, const struct nv_class *c);
 /* Bytes in this driver; -1: not known. */
 int ioctls_struct_size(const struct ioctls *l, const char *name);

@@ -169,6 +169,30 @@ static void json_uvm(struct ioctls *l)
 	json_close_array(&l->j);
 }
 
+static void json_kms(struct ioctls *l)
+{
+	unsigned cnt, releases;
+	const struct nv_kms *k = nv_kms_rows(&cnt);
+	const uint32_t *version = nv_kms_releases(&releases);
+	char text[24];
+
+	begin_rows(l, "nvkms");
+	for (unsigned row = 0; row < cnt; row++) {
+		begin_row(l);
+		json_sym(&l->j, "name", k[row].name);
+		json_open(&l->j, "numbers");
+		for (unsigned i = 0; i < releases; i++) {
+			ioctls_format_version(version[i], text, sizeof(text));
+			if (k[row].cmd[i] >= 0)
+				json_u64(&l->j, text, (unsigned)k[row].cmd[i]);
+		}
+		json_close(&l->j);
+		json_fit(l, ioctls_kms_fit(&l->abi, &k[row]));
+		json_close(&l->j);
+	}
+	json_close_array(&l->j);
+}
+
 static void json_statuses(struct ioctls *l)
 {
 	unsigned cnt;
@@ -231,6 +255,7 @@ void ioctls_print_json(struct ioctls *l)
 	json_controls(l);
 	json_classes(l);
 	json_uvm(l);
+	json_kms(l);
 	json_statuses(l);
 	json_sched(l);
 	json_xids(l);

@@ -4,6 +4,7 @@
 
 #include "event/check.h"
 #include "util/log.h"
+#include "util/out.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -50,6 +51,7 @@ static void on_signal(struct session *s)
 	while (read(s->signal_fd, &si, sizeof(si)) == sizeof(si)) {
 		if (si.ssi_signo == SIGCHLD)
 			continue;
+		out__set_patience(s->quit_fd, GRACE_NS / 1000000);
 		if (s->end.reason) { /* the second: at once */
 			s->stopping = s->hurry = true;
 			continue;
@@ -121,6 +123,7 @@ static void on_tick(struct session *s, uint64_t now)
 		for (unsigned i = 0; i < s->sink_cnt; i++)
 			sink__flush(s->sinks[i]);
 		flushed_ns = now;
+		session__tell_lost(s, now, false);
 		if (all_sinks_failed(s))
 			session__stop(s, NO_OUTPUT);
 	}
@@ -156,7 +159,10 @@ void session__loop(struct session *s)
 		{.fd = ring__fd(s->t.ring), .events = POLLIN},
 		{.fd = s->cmd.pid ? s->cmd.pidfd : -1, .events = POLLIN},
 		{.fd = s->kmsg_fd, .events = POLLIN},
+		/* Outputs whose readers are slow, in the rest. */
+		[4 ... 3 + SESSION_MAX_SINKS] = {.fd = -1, .events = POLLOUT},
 	};
+	unsigned out_cnt = s->sink_cnt, cnt_fds = 4 + out_cnt;
 	bool busy = true;
 
 	while (!s->stopping) {
@@ -168,8 +174,13 @@ void session__loop(struct session *s)
 			break;
 		if (cnt)
 			busy = true;
-		if (poll(fds, 4, cnt == DRAIN_BATCH ? 0 : timeout_ms(s, busy, now)) == 0)
+		for (unsigned i = 0; i < out_cnt; i++)
+			fds[4 + i].fd = s->sinks[i]->out->stuck ? s->sinks[i]->out->fd : -1;
+		if (poll(fds, cnt_fds, cnt == DRAIN_BATCH ? 0 : timeout_ms(s, busy, now)) == 0)
 			busy = cnt > 0;
+		for (unsigned i = 0; i < out_cnt; i++)
+			if (fds[4 + i].revents)
+				sink__flush(s->sinks[i]);
 		if (fds[0].revents)
 			on_signal(s);
 		if (fds[3].revents)

@@ -302,7 +302,7 @@ static void put_row(FILE *f, const struct opt_row *row)
 	put_text(f, row->name);
 	fputs("\\fR", f);
 	if (row->arg) {
-		fputs(" \\fI", f);
+		fputs(opt_needs_value(row) ? " \\fI" : "\\fI", f);
 		put_text(f, row->arg);
 		fputs("\\fR", f);
 	}

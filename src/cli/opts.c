@@ -40,8 +40,9 @@ void opts__die(const char *fmt, ...)
 const char *opt_verb_name(enum verb v)
 {
 	static const char *const names[] = {
-		[VERB_TRACE] = "",	  [VERB_LIST] = "list",	    [VERB_CHECK] = "check",
-		[VERB_REPORT] = "report", [VERB_DAEMON] = "daemon", [VERB_CTL] = "ctl",
+		[VERB_TRACE] = "",	  [VERB_LIST] = "list", [VERB_CHECK] = "check",
+		[VERB_REPORT] = "report", [VERB_DIFF] = "diff", [VERB_DAEMON] = "daemon",
+		[VERB_CTL] = "ctl",
 	};
 
 	return names[v];
@@ -152,9 +153,9 @@ static int check_long(const char *word, bool is_last)
 		die_ambiguous(name, len);
 	if (name[len] == '=' && !row->arg)
 		opts__die("--%s takes no value; leave out '%s'", row->name, name + len);
-	if (row->arg && name[len] != '=' && is_last)
+	if (opt_needs_value(row) && name[len] != '=' && is_last)
 		die_no_value(row);
-	return row->arg && name[len] != '=' ? 2 : 1;
+	return opt_needs_value(row) && name[len] != '=' ? 2 : 1;
 }
 
 static int check_letters(const char *word, bool is_last)
@@ -196,7 +197,7 @@ static void __attribute__((noreturn)) explain(int argc, char **argv)
 			i++;
 		else
 			break;
-		takes_words |= verb == VERB_REPORT || verb == VERB_CTL;
+		takes_words |= verb == VERB_REPORT || verb == VERB_DIFF || verb == VERB_CTL;
 	}
 	opts__die("cannot make sense of the command line; see cudatrace --help");
 }
@@ -217,7 +218,7 @@ static void take_word(struct parse *p, struct argp_state *state, char *word)
 		strv_add(&p->o->files, word);
 		return;
 	}
-	if (p->o->verb == VERB_REPORT) {
+	if (p->o->verb == VERB_REPORT || p->o->verb == VERB_DIFF) {
 		if (!*word)
 			opts__die(
 				"FILE is empty; give a trace, as in cudatrace report trace.jsonl");
@@ -271,11 +272,11 @@ static error_t parse_one(int key, char *arg, struct argp_state *state)
 /* Outputs must not write over one another. */
 static void check_outputs(const struct opts *o)
 {
-	const struct strv *const lists[] = {&o->jsonl, &o->chrome};
+	const struct strv *const lists[] = {&o->jsonl, &o->chrome, &o->report};
 	const char *names[64];
 	unsigned cnt = 0;
 
-	for (unsigned l = 0; l < 2; l++) {
+	for (unsigned l = 0; l < sizeof(lists) / sizeof(lists[0]); l++) {
 		for (unsigned i = 0; i < lists[l]->cnt; i++) {
 			for (unsigned k = 0; k < cnt; k++) {
 				if (strcmp(names[k], lists[l]->v[i]))
@@ -306,8 +307,9 @@ static void check_whole(const struct parse *p)
 			opts__die("--%s belongs to cudatrace %s; leave it out", rows[i].name,
 				  rows[i].verbs & FOR_LIST     ? "list"
 				  : rows[i].verbs & FOR_CHECK  ? "check"
-				  : rows[i].verbs & FOR_DAEMON ? "daemon"
-							       : "report");
+				  : rows[i].verbs & FOR_REPORT ? "report"
+				  : rows[i].verbs & FOR_DIFF   ? "diff"
+							       : "daemon");
 		opts__die("--%s has no meaning for cudatrace %s; leave it out", rows[i].name,
 			  opt_verb_name(o->verb));
 	}
@@ -315,6 +317,10 @@ static void check_whole(const struct parse *p)
 		opts__die("both -p and a command ('%s'); trace running processes or start one, not "
 			  "both",
 			  o->argv[0]);
+	if (o->verb == VERB_DIFF && o->files.cnt != 2)
+		opts__die(
+			"diff: give two traces, the old one and the new one, as in cudatrace diff "
+			"old.jsonl new.jsonl");
 	if (o->verb == VERB_REPORT && !o->files.cnt)
 		opts__die(
 			"FILE is missing; give a trace that cudatrace --jsonl wrote, as in cudatrace "
@@ -339,6 +345,8 @@ static const struct argp_option *argp_table(void)
 		table[n].key = row_key(&rows[i], i);
 		table[n].arg = rows[i].arg;
 		table[n].flags = rows[i].hidden ? OPTION_HIDDEN : 0;
+		if (rows[i].arg && !opt_needs_value(&rows[i]))
+			table[n].flags |= OPTION_ARG_OPTIONAL;
 		table[n++].doc = rows[i].help;
 		if (rows[i].letter == 'h')
 			table[n++].key = '?';
@@ -355,8 +363,9 @@ void opts__parse(struct opts *o, int argc, char **argv)
 	memset(o, 0, sizeof(*o));
 	o->follow = true;
 	o->wait = true;
+	o->sandbox = true;
 	o->format = "ascii";
-	o->top = OPTS_TOP_DEFAULT;
+	o->top = REPORT_TOP_DEFAULT;
 	/* In order: what follows the first word that is no option belongs to the command. */
 	rc = argp_parse(&argp, argc, argv,
 			ARGP_IN_ORDER | ARGP_NO_ERRS | ARGP_NO_HELP | ARGP_NO_EXIT, NULL, &p);

@@ -11,6 +11,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "attach/attach.h"
 #include "attach/mechanism.h"
 #include "report/report.h"
 
@@ -19,6 +20,7 @@ enum verb {
 	VERB_LIST,   /* cudatrace list: the API table */
 	VERB_CHECK,  /* cudatrace check: what this machine allows */
 	VERB_REPORT, /* cudatrace report: what saved traces say */
+	VERB_DIFF,   /* cudatrace diff: what changed between two of them */
 	VERB_DAEMON, /* cudatrace daemon: traces the whole node */
 	VERB_CTL,    /* cudatrace ctl: asks the daemon */
 	VERB_LAST = VERB_CTL
@@ -53,8 +55,8 @@ struct opts {
 	const char *libcuda; /* --libcuda PATH */
 	const char *user;    /* --user NAME or number */
 	/* outputs */
-	struct strv jsonl, chrome; /* FILE or "-" */
-	enum tristate summary;	   /* unset: when stderr is a terminal */
+	struct strv jsonl, chrome, report; /* FILE or "-" */
+	enum tristate summary;		   /* unset: when stderr is a terminal */
 	bool quiet;
 	int verbose;
 	bool json;   /* list, check, summary */
@@ -76,6 +78,7 @@ struct opts {
 	struct strv select; /* each -e, in order */
 	bool all;
 	struct strv count, no_return; /* sets, in order: the last counts */
+	struct strv stack;	      /* --stack: the same */
 	double max_overhead;	      /* share of the busiest thread's time, 0.01 is 1 %; 0: none */
 	bool kernel;		      /* --kernel: system calls into the NVIDIA driver too */
 	bool sched;		      /* --sched: off-CPU time, GPU interrupts */
@@ -86,10 +89,11 @@ struct opts {
 	uint64_t buffer_sz; /* ring buffer in bytes: a power of two, 64 KiB to 1 GiB */
 	enum mechanism mechanism;
 	enum kernel_probe kernel_probe;
+	enum attach_hide hide; /* --no-strings, --no-args */
+	bool sandbox;	       /* give up what is not needed; default true, --no-sandbox */
 };
 
 /* report */
-#define OPTS_TOP_DEFAULT 10
 #define OPTS_GAP_DEFAULT 1000000ull
 
 #define EXIT_USAGE 2

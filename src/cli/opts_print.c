@@ -43,6 +43,13 @@ static const char usage_report[] =
 	"the time went, what is slow and why. Needs no root and no GPU. Several files: one\n"
 	"after another, in one report.\n";
 
+static const char usage_diff[] =
+	"Usage: cudatrace diff [OPTIONS] OLD NEW\n"
+	"\n"
+	"Says what changed between two saved traces: calls, kernels, memory, iterations, the\n"
+	"largest change first. Counts are exact; times that differ by less than 10 % are\n"
+	"noise. Exit status: 0 nothing changed, 1 something did, 2 trouble.\n";
+
 static const char usage_daemon[] =
 	"Usage: cudatrace daemon [--config FILE] [--check-config] [--set KEY=VALUE]...\n"
 	"\n"
@@ -114,7 +121,8 @@ static void print_row(FILE *f, const struct opt_row *row)
 	else
 		len = snprintf(left, sizeof(left), "      --%s", row->name);
 	if (row->arg)
-		len += snprintf(left + len, sizeof(left) - (size_t)len, " %s", row->arg);
+		len += snprintf(left + len, sizeof(left) - (size_t)len, "%s%s",
+				opt_needs_value(row) ? " " : "", row->arg);
 	fputs(left, f);
 	if (len + 2 > HELP_TEXT_COLUMN) {
 		fputc('\n', f);
@@ -150,6 +158,7 @@ void opts__print_help(enum verb verb, FILE *f)
 		[VERB_TRACE] = usage_trace,   [VERB_LIST] = usage_list,
 		[VERB_CHECK] = usage_check,   [VERB_REPORT] = usage_report,
 		[VERB_DAEMON] = usage_daemon, [VERB_CTL] = usage_ctl,
+		[VERB_DIFF] = usage_diff,
 	};
 
 	fputs(usages[verb], f);

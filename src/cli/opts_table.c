@@ -100,6 +100,12 @@ static void set_chrome(struct opts *o, const struct opt_row *row, const char *ar
 	strv_add(&o->chrome, arg);
 }
 
+static void set_report(struct opts *o, const struct opt_row *row, const char *arg)
+{
+	need_text(row, arg);
+	strv_add(&o->report, arg);
+}
+
 static void set_summary(struct opts *o, const struct opt_row *row, const char *arg)
 {
 	(void)row, (void)arg;
@@ -153,6 +159,12 @@ static void set_no_return(struct opts *o, const struct opt_row *row, const char 
 {
 	need_set(row, arg, "--no-return launch");
 	strv_add(&o->no_return, arg);
+}
+
+static void set_stack(struct opts *o, const struct opt_row *row, const char *arg)
+{
+	need_set(row, arg ? arg : "all", "--stack=memory,sync");
+	strv_add(&o->stack, arg ? arg : "all");
 }
 
 static void set_all(struct opts *o, const struct opt_row *row, const char *arg)
@@ -287,6 +299,25 @@ static void set_kernel_probe(struct opts *o, const struct opt_row *row, const ch
 	opts__die("--kernel-probe '%s': there is no such way; choose one of: %s", arg, row->words);
 }
 
+static void set_no_strings(struct opts *o, const struct opt_row *row, const char *arg)
+{
+	(void)row, (void)arg;
+	if (o->hide == HIDE_NOTHING)
+		o->hide = HIDE_STRINGS;
+}
+
+static void set_no_args(struct opts *o, const struct opt_row *row, const char *arg)
+{
+	(void)row, (void)arg;
+	o->hide = HIDE_ARGS;
+}
+
+static void set_no_sandbox(struct opts *o, const struct opt_row *row, const char *arg)
+{
+	(void)row, (void)arg;
+	o->sandbox = false;
+}
+
 static void set_verbose(struct opts *o, const struct opt_row *row, const char *arg)
 {
 	(void)row, (void)arg;
@@ -399,7 +430,7 @@ static void set_completion(struct opts *o, const struct opt_row *row, const char
 }
 
 /* Those of report_formats(), and two that are no rows there. */
-#define REPORT_FORMATS "ascii json html chrome all"
+#define REPORT_FORMATS "ascii json html chrome flamegraph svg all"
 
 /* Texts: no capital at the start, no full stop at the end; no quotes or backslashes, since they
  * stand in shell scripts too (completion.c). */
@@ -422,6 +453,10 @@ static const struct opt_row rows[] = {
 	{"chrome", 0, false, GROUP_OUTPUT, FOR_TRACE, COMP_FILE, "FILE", NULL,
 	 "write a Chrome trace, for Perfetto or chrome://tracing; - is stdout; may be repeated",
 	 set_chrome},
+	{"report", 0, false, GROUP_OUTPUT, FOR_TRACE, COMP_FILE, "FILE", NULL,
+	 "write a report at the end, as cudatrace report would: a page when FILE ends in .html, "
+	 "JSON when in .json, else text; - is stdout; may be repeated",
+	 set_report},
 	{"summary", 0, false, GROUP_OUTPUT, FOR_TRACE, COMP_NONE, NULL, NULL,
 	 "print a summary to stderr at the end; the default on a terminal", set_summary},
 	{"no-summary", 0, false, GROUP_OUTPUT, FOR_TRACE, COMP_NONE, NULL, NULL, "print no summary",
@@ -445,6 +480,9 @@ static const struct opt_row rows[] = {
 	 set_count},
 	{"no-return", 0, false, GROUP_TRACE, FOR_TRACE, COMP_SET, "SET", NULL,
 	 "look only at the entry of these: cheaper, no durations, no results", set_no_return},
+	{"stack", 0, false, GROUP_TRACE, FOR_TRACE, COMP_NONE, "[=SET]", NULL,
+	 "record who made the call, by frame pointers: of all, or of these, as in --stack=memory",
+	 set_stack},
 
 	{"kernel", 0, false, GROUP_TRACE, FOR_TRACE, COMP_NONE, NULL, NULL,
 	 "trace also what reaches the NVIDIA kernel driver: ioctls, mmaps, opens", set_kernel},
@@ -454,6 +492,13 @@ static const struct opt_row rows[] = {
 	 "list: the tables of the kernel driver: escapes, RM controls, classes, UVM commands",
 	 set_ioctls},
 
+	{"no-strings", 0, false, GROUP_TRACE, FOR_TRACE, COMP_NONE, NULL, NULL,
+	 "for secrecy: read no strings from the program, no names of files and kernels either",
+	 set_no_strings},
+	{"no-args", 0, false, GROUP_TRACE, FOR_TRACE, COMP_NONE, NULL, NULL,
+	 "for secrecy: read no arguments at all; functions, times and results are left",
+	 set_no_args},
+
 	{"duration", 0, false, GROUP_LIMITS, FOR_TRACE, COMP_NONE, "SECONDS", NULL,
 	 "stop after this time; decimals and units are fine: 2.5, 100ms, 2m", set_duration},
 	{"max-events", 0, false, GROUP_LIMITS, FOR_TRACE, COMP_NONE, "N", NULL,
@@ -462,21 +507,23 @@ static const struct opt_row rows[] = {
 	 "leave out calls that took less than this many microseconds", set_min_duration},
 
 	{"format", 0, false, GROUP_REPORT, FOR_REPORT, COMP_WORDS, "NAME", REPORT_FORMATS,
-	 "report: how it is written: ascii (the default), json, chrome (a Chrome trace), or all of "
-	 "them in files of their own",
+	 "report: how it is written: ascii (the default), json, html (a page), chrome (a Chrome "
+	 "trace), flamegraph (folded stacks; svg when -o ends in .svg), svg (a flame graph), or all "
+	 "of them in files of their own",
 	 set_format},
 	{"output", 'o', false, GROUP_REPORT, FOR_REPORT, COMP_FILE, "FILE", NULL,
 	 "report: where to, instead of stdout; with --format=all: what the files are named after",
 	 set_output},
-	{"top", 0, false, GROUP_REPORT, FOR_REPORT, COMP_NONE, "N", NULL,
+	{"top", 0, false, GROUP_REPORT, FOR_REPORT | FOR_DIFF, COMP_NONE, "N", NULL,
 	 "report: rows of long tables (default 10)", set_top},
-	{"marker", 0, false, GROUP_REPORT, FOR_REPORT, COMP_NONE, "FUNCTION", NULL,
+	{"marker", 0, false, GROUP_REPORT, FOR_REPORT | FOR_DIFF, COMP_NONE, "FUNCTION", NULL,
 	 "report: each call of this function begins an iteration", set_marker},
-	{"iterations", 0, false, GROUP_REPORT, FOR_REPORT, COMP_WORDS, "HOW", "auto sync gap",
+	{"iterations", 0, false, GROUP_REPORT, FOR_REPORT | FOR_DIFF, COMP_WORDS, "HOW",
+	 "auto sync gap",
 	 "report: how iterations are found: auto (the default: by what repeats), sync (a "
 	 "synchronisation ends one), gap (a time without calls ends one)",
 	 set_iterations},
-	{"gap", 0, false, GROUP_REPORT, FOR_REPORT, COMP_NONE, "US", NULL,
+	{"gap", 0, false, GROUP_REPORT, FOR_REPORT | FOR_DIFF, COMP_NONE, "US", NULL,
 	 "report: so many microseconds without a call end an iteration (default 1000)", set_gap},
 
 	{"config", 0, false, GROUP_DAEMON, FOR_DAEMON | FOR_CTL, COMP_FILE, "FILE", NULL,
@@ -502,10 +549,13 @@ static const struct opt_row rows[] = {
 	 "6.13 and later), multi (6.6), perf (any)",
 	 set_mechanism},
 	{"kernel-probe", 0, false, GROUP_TUNING, FOR_TRACE, COMP_WORDS, "NAME",
-	 "auto fentry kprobe tracepoint",
-	 "how --kernel sees the driver: auto (the default: the first that works here), fentry, "
-	 "kprobe, tracepoint (of all system calls)",
+	 "auto kprobe.multi fentry kprobe tracepoint",
+	 "how --kernel sees the driver: auto (the default: the first that works here), "
+	 "kprobe.multi, fentry, kprobe, tracepoint (of all system calls)",
 	 set_kernel_probe},
+
+	{"no-sandbox", 0, false, GROUP_TUNING, FOR_TRACE, COMP_NONE, NULL, NULL,
+	 "keep all privileges and system calls while tracing, for odd systems", set_no_sandbox},
 
 	{"verbose", 'v', false, GROUP_OTHER, FOR_ALL, COMP_NONE, NULL, NULL,
 	 "say more about what is done; given twice: also what libbpf says", set_verbose},

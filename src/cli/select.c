@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* What is traced, what is counted, what is seen at its entry only. */
+/* What is traced, what is counted, what is seen at its entry only, what has stacks. */
 #include "session.h"
 
 #include "util/log.h"
@@ -32,5 +32,6 @@ int session__select(struct session *s)
 		return EXIT_USAGE;
 	}
 	ret = mark_functions(s, &s->o->count, FNSET_COUNT, "--count");
-	return ret ? ret : mark_functions(s, &s->o->no_return, FNSET_NO_RETURN, "--no-return");
+	ret = ret ? ret : mark_functions(s, &s->o->no_return, FNSET_NO_RETURN, "--no-return");
+	return ret ? ret : mark_functions(s, &s->o->stack, FNSET_STACK, "--stack");
 }

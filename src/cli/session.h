@@ -7,6 +7,7 @@
 #include "command.h"
 #include "opts.h"
 
+#include "attach/guard.h"
 #include "sink/progress.h"
 #include "sink/sink.h"
 #include "sink/summary.h"
@@ -26,6 +27,9 @@ struct session {
 	struct summary *summary;
 	struct progress *progress;
 	struct command cmd;
+	struct guard guard;
+	uint64_t drops_told;		       /* in the trace, by events */
+	uint64_t lost_told[SESSION_MAX_SINKS]; /* by output */
 	struct command_user user;
 	struct trace_end end;
 	struct trace_count counts[CT_MAX_FUNCS]; /* by function id, until the end */
@@ -34,6 +38,7 @@ struct session {
 	bool hurry;				 /* a second signal: leave out what takes time */
 	bool waiting_children;
 	int signal_fd;
+	int quit_fd;	      /* readable when a signal to end is waiting in signal_fd */
 	int kmsg_fd;	      /* --kernel without a trace point for Xids; else -1 */
 	uint64_t deadline_ns; /* --duration; 0: none */
 };
@@ -43,14 +48,20 @@ void session__stop(struct session *s, const char *reason);
 /* Hands an event to all outputs. */
 void session__event(void *session, const struct event *ev);
 
+/* lost.c */
+/* Says in the trace what was lost since the last time. */
+void session__tell_lost(struct session *s, uint64_t now, bool at_end);
+
 /* loop.c */
 void session__loop(struct session *s);
 
 /* select.c */
-/* -e, --count, --no-return: 0, or EXIT_USAGE after reporting. */
+/* -e, --count, --no-return, --stack: 0, or EXIT_USAGE after reporting. */
 int session__select(struct session *s);
 
 /* counted.c */
+/* --max-overhead; the cost of a call is measured already. 0 or -ENOMEM. */
+int session__open_budget(struct session *s);
 /* A process has ended: takes its counts. */
 void session__count_exit(struct session *s, pid_t pid);
 /* All counts, and what tracing has cost; totals are in s->end already. */

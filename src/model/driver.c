@@ -101,6 +101,7 @@ static const char *ioctl_name(struct driver *d, const struct nv_ioctl *io, char 
 	return buf;
 }
 
+/* Counts those that are not known. */
 static const char *class_of(struct driver *d, const struct nv_ioctl *io)
 {
 	const struct nv_object *obj;
@@ -109,8 +110,10 @@ static const char *class_of(struct driver *d, const struct nv_ioctl *io)
 	if (!nv_has(io, NV_R_CLIENT) || !nv_has(io, NV_R_OBJECT))
 		return NULL;
 	obj = nv_objects__find(d->objects, io->f[NV_R_CLIENT].v, io->f[NV_R_OBJECT].v);
-	if (!obj || obj->class == NV_CLASS_UNKNOWN)
+	if (!obj || obj->class == NV_CLASS_UNKNOWN) {
+		d->unknown_cnt++;
 		return NULL;
+	}
 	class = nv_class_by_number(&d->abi, obj->class, NULL);
 	return class ? class->name : NULL;
 }
@@ -119,7 +122,7 @@ static void learn(struct driver *d, const struct ct_nv *rec, const struct nv_ioc
 {
 	if (io && rec->file)
 		nv_objects__apply(d->objects, rec->file, io);
-	if (rec->op == CT_NV_CLOSE && rec->file)
+	if (rec->op == CT_NV_CLOSE && rec->is_release && rec->file)
 		nv_objects__close(d->objects, rec->file);
 }
 

@@ -16,6 +16,7 @@
 struct driver {
 	struct nv_abi abi;
 	struct nv_objects *objects;
+	uint64_t unknown_cnt; /* commands about an object whose allocation was not seen */
 };
 
 /* abi: the running driver's version. -ENOMEM. */

@@ -34,8 +34,10 @@ struct trace_info {
 	unsigned lib_cnt;
 	const char *traced, *left_out;	 /* fnset__describe() */
 	const char *counted, *no_return; /* fnset__describe_mark(); "": none */
+	const char *stacks;		 /* the same, of --stack */
 	const char *mechanism;		 /* "uprobe.session", "uprobe.multi", "uprobe" */
-	const char *kernel_probe;	 /* --kernel: "fentry", "kprobe", "tracepoint"; else NULL */
+	const char *kernel_probe;	 /* --kernel: "kprobe.multi", "fentry", ...; else NULL */
+	const char *hidden;		 /* "strings", "arguments": not read; NULL: nothing */
 	const char *const *degraded;	 /* missing capabilities: what is lost */
 	unsigned degraded_cnt;
 	double probe_cost_ns; /* one traced call costs its thread this much, measured at start */
@@ -61,6 +63,10 @@ struct trace_end {
 	uint64_t drops[CT_DROP_CNT];
 	uint64_t stats[CT_STAT_CNT];
 	uint64_t bad_record_cnt; /* raw records that made no sense */
+	/* --kernel: objects of the driver that found the table of handles full, and commands about
+	 * objects whose allocation was not seen */
+	bool has_objects;
+	uint64_t object_refused_cnt, object_unknown_cnt;
 	double probe_cost_ns;
 	uint64_t cost_ns;  /* calls * cost */
 	double cost_share; /* of the traced time, of one thread: 0.01 is 1 % */

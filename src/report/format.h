@@ -14,6 +14,9 @@ struct report_format {
 	int (*write)(const struct report *r, struct out *o, const struct term *term);
 };
 
+/* As wide as the terminal, in colour on one; for what is none, 100 columns. f is NULL. */
+struct term term_of_fd(int fd);
+
 const struct report_format *report_formats(unsigned *cnt);
 /* NULL when there is none of that name. */
 const struct report_format *report_format_by_name(const char *name);

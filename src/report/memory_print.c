@@ -1,22 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "callers.h"
+#include "collect.h"
 #include "memory_priv.h"
 
 #include <stdarg.h>
 #include <stdio.h>
 
 #define plural(n) ((n) == 1 ? "" : "s")
-
-__attribute__((format(printf, 2, 3))) static void say(const struct term *term, const char *fmt, ...)
-{
-	char text[512];
-	va_list ap;
-
-	va_start(ap, fmt);
-	vsnprintf(text, sizeof(text), fmt, ap);
-	va_end(ap);
-	fputs("  ", term->f);
-	term_text(term, text, 2);
-}
 
 static void print_kinds(const struct memory *m, const struct term *term)
 {
@@ -75,23 +65,42 @@ static void print_peak(const struct memory *m, const struct term *term)
 
 	if (m->device_peak) {
 		human_bytes(bytes, m->device_peak);
-		say(term, "Most GPU memory at once: %s at %.3f ms; %.4g allocations a second",
-		    bytes, ms(m, m->device_peak_ns), memory_rate(m));
+		human_count(cnt, memory_rate(m) + 0.5);
+		report_text(term,
+			    "Most GPU memory at once: %s at %.3f ms; %s allocation%s a second",
+			    bytes, ms(m, m->device_peak_ns), cnt,
+			    plural((uint64_t)(memory_rate(m) + 0.5)));
 	}
 	if (f->holes) {
 		human_count(cnt, f->ranges);
 		human_bytes(span, f->span);
 		human_bytes(largest, f->largest_hole);
 		human_count(hole, f->holes);
-		say(term,
-		    "%s ranges of process %u lay in %s of addresses with %s hole%s, the largest %s",
-		    cnt, f->pid, span, hole, plural(f->holes), largest);
+		report_text(
+			term,
+			"%s ranges of process %u lay in %s of addresses with %s hole%s, the largest %s",
+			cnt, f->pid, span, hole, plural(f->holes), largest);
 	}
 	if (m->failed_cnt) {
 		human_count(cnt, m->failed_cnt);
 		human_bytes(largest, m->failed_largest);
-		say(term, "%s allocation%s failed, first at %.3f ms; the largest asked for %s", cnt,
-		    plural(m->failed_cnt), ms(m, m->failed_first_ns), largest);
+		report_text(term,
+			    "%s allocation%s failed, first at %.3f ms; the largest asked for %s",
+			    cnt, plural(m->failed_cnt), ms(m, m->failed_first_ns), largest);
+	}
+}
+
+static void print_leak_stacks(const struct memory *m, const struct term *term)
+{
+	char line[512];
+
+	for (unsigned i = 0; i < m->leak_list_cnt && i < m->r->opts.top && i < TABLE_ROWS; i++) {
+		const struct leak *l = &m->leaks[i];
+
+		if (!l->stack)
+			continue;
+		stack_line(l->stack, line, sizeof(line));
+		report_text(term, "id %llu was allocated by %s", (unsigned long long)l->id, line);
 	}
 }
 
@@ -110,13 +119,13 @@ static void print_leaks(const struct memory *m, const struct term *term)
 			continue;
 		human_count(cnt, m->leak_ends[i].cnt);
 		human_bytes(bytes, m->leak_ends[i].bytes);
-		say(term, "Never freed: %s allocation%s with %s, gone when %s", cnt,
-		    plural(m->leak_ends[i].cnt), bytes, how[i]);
+		report_text(term, "Never freed: %s allocation%s with %s, gone when %s", cnt,
+			    plural(m->leak_ends[i].cnt), bytes, how[i]);
 	}
 	if (m->too_late_cnt) {
 		human_count(cnt, m->too_late_cnt);
-		say(term, "%s allocation%s freed when the driver had shut down already", cnt,
-		    m->too_late_cnt == 1 ? " was" : "s were");
+		report_text(term, "%s allocation%s freed when the driver had shut down already",
+			    cnt, m->too_late_cnt == 1 ? " was" : "s were");
 	}
 	if (!m->leak_list_cnt)
 		return;
@@ -133,6 +142,7 @@ static void print_leaks(const struct memory *m, const struct term *term)
 		human_count(r->cell[2], l->id);
 	}
 	table__print(&t, term);
+	print_leak_stacks(m, term);
 }
 
 static void print_bad_frees(const struct memory *m, const struct term *term)
@@ -142,7 +152,7 @@ static void print_bad_frees(const struct memory *m, const struct term *term)
 
 	if (m->bad_free_cnt) {
 		human_count(cnt, m->bad_free_cnt);
-		say(term, "Bad frees: %s that CUDA refused", cnt);
+		report_text(term, "Bad frees: %s that CUDA refused", cnt);
 		table__init(&t, "at ms|id|sure|bad free");
 		for (unsigned i = 0;
 		     i < m->bad_free_list_cnt && i < m->r->opts.top && i < TABLE_ROWS; i++) {
@@ -161,17 +171,18 @@ static void print_bad_frees(const struct memory *m, const struct term *term)
 	}
 	if (m->unmatched_free_cnt) {
 		human_count(cnt, m->unmatched_free_cnt);
-		say(term, "%s free%s of memory whose allocation is not in the trace", cnt,
-		    plural(m->unmatched_free_cnt));
+		report_text(term, "%s free%s of memory whose allocation is not in the trace", cnt,
+			    plural(m->unmatched_free_cnt));
 	}
 	if (m->unseen_free_cnt) {
 		human_count(cnt, m->unseen_free_cnt);
-		say(term, "%s free%s not in the trace: others lie where the memory was", cnt,
-		    m->unseen_free_cnt == 1 ? " is" : "s are");
+		report_text(term, "%s free%s not in the trace: others lie where the memory was",
+			    cnt, m->unseen_free_cnt == 1 ? " is" : "s are");
 	}
 	if (m->reset_unknown)
-		say(term, "A context was released, and it is not known whether that freed its "
-			  "memory: the trace began later than its process");
+		report_text(term,
+			    "A context was released, and it is not known whether that freed its "
+			    "memory: the trace began later than its process");
 }
 
 void memory__print(const void *a, const struct term *term)

@@ -43,6 +43,7 @@ struct block {
 	uint64_t id, parent_id, start_ns;
 	uint64_t born_ns; /* when the call that made it returned */
 	const char *call;
+	const struct stack *stack;
 	uint64_t ctx;	    /* 0: not known */
 	struct block *phys; /* of a mapping */
 	struct dev_row *dev;
@@ -110,6 +111,7 @@ extern const char *const leak_end_name[LEAK_END_CNT];
 struct leak {
 	uint64_t ptr, size, start_ns, id;
 	const char *call;
+	const struct stack *stack; /* of the call; NULL: none */
 	uint32_t pid;
 	int device;
 	uint8_t kind, end;
@@ -197,10 +199,10 @@ static inline bool on_gpu(enum block_kind k)
 	return k == BLOCK_DEVICE || k == BLOCK_ARRAY || k == BLOCK_VMM || k == BLOCK_POOL;
 }
 
-/* Allocations a second, from the first to the last. */
+/* Allocations a second, from the first to the last; one alone has no rate. */
 static inline double memory_rate(const struct memory *m)
 {
-	return m->last_ns > m->first_ns ? m->alloc_cnt * 1e9 / (m->last_ns - m->first_ns) : 0;
+	return m->alloc_cnt > 1 ? m->alloc_cnt * 1e9 / (m->last_ns - m->first_ns + 1) : 0;
 }
 
 /* memory_block.c */

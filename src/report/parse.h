@@ -31,6 +31,7 @@ extern "C" {
 	X(lib)                                                                                     \
 	X(unfinished)                                                                              \
 	X(abandoned)                                                                               \
+	X(entry_only)                                                                              \
 	X(duration_us)                                                                             \
 	X(elapsed_us)                                                                              \
 	X(result)                                                                                  \
@@ -55,6 +56,7 @@ extern "C" {
 	X(cooperative)                                                                             \
 	X(capturing)                                                                               \
 	X(args)                                                                                    \
+	X(stack)                                                                                   \
 	X(device)                                                                                  \
 	X(fd)                                                                                      \
 	X(cmd)                                                                                     \
@@ -87,7 +89,8 @@ extern "C" {
 	X(signal)                                                                                  \
 	X(path)                                                                                    \
 	X(build_id)                                                                                \
-	X(note)
+	X(note)                                                                                    \
+	X(why)
 
 enum parse_key {
 	KEY_OTHER,

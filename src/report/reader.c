@@ -194,8 +194,7 @@ static bool is_blank(const char *line, size_t len)
 	return !len || strspn(line, " \t\r") == len;
 }
 
-static void bad_line(struct reader *r, const char *line, size_t len, const struct parsed *p,
-		     bool whole)
+static void bad_line(struct reader *r, size_t len, const struct parsed *p, bool whole)
 {
 	struct report_file *f = r->file;
 
@@ -206,10 +205,6 @@ static void bad_line(struct reader *r, const char *line, size_t len, const struc
 			 "the file breaks off in this line: the %" PRIu64
 			 " events before it are all there is",
 			 f->events);
-	} else if (f->lines == 1 && *line == '[') {
-		complain(r, "this is a JSON array, such as a Chrome trace: report reads what "
-			    "cudatrace --jsonl writes");
-		r->error = -EINVAL;
 	} else {
 		complain(r, "this is no line of JSON (byte %zu of %zu: %s): it is left out",
 			 p->at + 1, len, p->why);
@@ -263,13 +258,20 @@ static void on_line(struct reader *r, const char *line, size_t len, bool whole)
 	const char *why;
 	int kind;
 
+	if (r->file->lines == 1 && *line == '[') {
+		r->file->bad_lines++;
+		complain(r, "this is a JSON array, such as a Chrome trace: report reads what "
+			    "cudatrace --jsonl writes");
+		r->error = -EINVAL;
+		return;
+	}
 	if (parser__line(r->parser, line, len, &p)) {
-		bad_line(r, line, len, &p, whole);
+		bad_line(r, len, &p, whole);
 		return;
 	}
 	kind = saved__line(r->saved, &p, line, &ev, &why);
 	/* An event's times need the header's: those of a file that has none are read again. */
-	if (kind == SAVED_EVENT && !r->in_trace) {
+	if ((kind == SAVED_EVENT || kind == SAVED_STACK) && !r->in_trace) {
 		r->error = begin_without_header(r);
 		if (!r->error)
 			kind = saved__line(r->saved, &p, line, &ev, &why);
@@ -288,6 +290,8 @@ static void on_line(struct reader *r, const char *line, size_t len, bool whole)
 		if (r->ops->end)
 			r->ops->end(r->ctx, saved__end(r->saved));
 		r->in_trace = false;
+		break;
+	case SAVED_STACK:
 		break;
 	case SAVED_UNKNOWN:
 		if (!r->unknown_cnt++)
@@ -319,9 +323,9 @@ static void sum_up(struct reader *r)
 		warn("%s: the time goes back in %" PRIu64 " lines", name_of(r), r->backwards_cnt);
 	if (r->error == -EPROTO)
 		return;
-	if (!f->lines)
+	if (!f->lines && !r->error)
 		err("%s is empty: was the trace written to another file?", name_of(r));
-	else if (!f->events && !r->has_end && !r->in_trace)
+	else if (f->lines && !f->events && !r->has_end && !r->in_trace)
 		err("%s: nothing in it is a trace: report reads what cudatrace --jsonl writes",
 		    name_of(r));
 	else if (r->in_trace && !f->cut_line)

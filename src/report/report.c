@@ -5,30 +5,43 @@
 
 #include "answers.h"
 #include "driver_calls.h"
+#include "findings.h"
+#include "graphs.h"
 #include "html.h"
 #include "idle.h"
 #include "iter.h"
+#include "kernels.h"
 #include "longest.h"
 #include "memory.h"
 #include "overview.h"
+#include "stacks.h"
 #include "stage.h"
+#include "timeline.h"
+#include "streams.h"
 #include "transfers.h"
 #include "wait.h"
 
 /* Version of the JSON form (docs/REPORT.md). */
 #define REPORT_SCHEMA 1
 
-/* clang-format off: one a line, so that a new one is one line more. */
+/* One a line, so that a new one is one line more. */
+/* clang-format off */
 static const struct analysis_ops *const analyses[AN_CNT] = {
 	[AN_OVERVIEW] = &overview_ops,
 	[AN_ITER] = &iter_ops,
 	[AN_STAGE] = &stage_ops,
 	[AN_IDLE] = &idle_ops,
 	[AN_WAIT] = &wait_ops,
+	[AN_KERNELS] = &kernels_ops,
+	[AN_GRAPHS] = &graphs_ops,
+	[AN_STREAMS] = &streams_ops,
 	[AN_MEMORY] = &memory_ops,
 	[AN_TRANSFERS] = &transfers_ops,
 	[AN_DRIVER] = &driver_ops,
 	[AN_LONGEST] = &longest_ops,
+	[AN_TIMELINE] = &timeline_ops,
+	[AN_STACKS] = &stacks_ops,
+	[AN_FINDINGS] = &findings_ops,
 	[AN_ANSWERS] = &answers_ops,
 };
 /* clang-format on */
@@ -127,14 +140,20 @@ void report__json(const struct report *r, struct json *j)
 	json_close(j);
 }
 
+/* What was asked first comes first; the rest in the order of the table. */
 void report__print(const struct report *r, const struct term *term)
 {
-	for (unsigned i = 0; i < AN_CNT; i++) {
-		if (!analyses[i] || !analyses[i]->print)
-			continue;
-		if (analyses[i]->title)
-			term_bold(term, analyses[i]->title);
-		analyses[i]->print(r->an[i], term);
+	static const enum analysis_id first[] = {AN_ANSWERS, AN_FINDINGS};
+	const unsigned first_cnt = sizeof(first) / sizeof(first[0]);
+
+	for (unsigned i = 0; i < first_cnt + AN_CNT; i++) {
+		unsigned id = i < first_cnt ? first[i] : i - first_cnt;
+		bool printed = false;
+
+		for (unsigned n = 0; i >= first_cnt && n < first_cnt; n++)
+			printed |= first[n] == id;
+		if (!printed && analyses[id] && analyses[id]->print)
+			analyses[id]->print(r->an[id], term);
 	}
 }
 

@@ -23,6 +23,8 @@ enum iter_mode {
 	ITER_GAP,    /* no call for opts.gap_ns ends one */
 };
 
+#define REPORT_TOP_DEFAULT 10
+
 struct report_opts {
 	unsigned top; /* rows of long tables */
 	enum iter_mode iter;
@@ -63,8 +65,7 @@ enum analysis_id {
 struct report;
 
 struct analysis_ops {
-	const char *name;  /* its member in JSON */
-	const char *title; /* its heading in text; NULL: print has its own */
+	const char *name; /* its member in JSON */
 	/* State of the analysis; NULL when there is no memory. */
 	void *(*new)(struct report *r);
 	void (*event)(void *a, const struct event *ev);

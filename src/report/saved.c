@@ -9,13 +9,13 @@
 
 /* Members that sinks write themselves; the others are what event_visit_fields() gave. */
 static const bool call_head[KEY_CNT] = {
-	[KEY_ts] = true,	 [KEY_type] = true,	 [KEY_op] = true,
-	[KEY_name] = true,	 [KEY_symbol] = true,	 [KEY_pid] = true,
-	[KEY_tid] = true,	 [KEY_comm] = true,	 [KEY_id] = true,
-	[KEY_parent] = true,	 [KEY_depth] = true,	 [KEY_lib] = true,
-	[KEY_unfinished] = true, [KEY_abandoned] = true, [KEY_duration_us] = true,
-	[KEY_elapsed_us] = true, [KEY_result] = true,	 [KEY_error] = true,
-	[KEY_args] = true,
+	[KEY_ts] = true,	  [KEY_type] = true,	   [KEY_op] = true,
+	[KEY_name] = true,	  [KEY_symbol] = true,	   [KEY_pid] = true,
+	[KEY_tid] = true,	  [KEY_comm] = true,	   [KEY_id] = true,
+	[KEY_parent] = true,	  [KEY_depth] = true,	   [KEY_lib] = true,
+	[KEY_unfinished] = true,  [KEY_abandoned] = true,  [KEY_entry_only] = true,
+	[KEY_duration_us] = true, [KEY_elapsed_us] = true, [KEY_result] = true,
+	[KEY_error] = true,	  [KEY_args] = true,	   [KEY_stack] = true,
 };
 
 static const bool driver_head[KEY_CNT] = {
@@ -72,6 +72,7 @@ void saved__free(struct saved *s)
 		return;
 	saved_procs_clear(s);
 	saved_traces_free(s);
+	saved_stacks_free(s);
 	parser__free(s->inner);
 	fnset__free(s->fns);
 	strings__free(s->symbols);
@@ -81,17 +82,14 @@ void saved__free(struct saved *s)
 	free(s);
 }
 
-/* A row for every symbol, whatever it is: the table may be another cudatrace's. */
-static const struct cuda_fn *fn_of(struct saved *s, const struct member *m)
+const struct cuda_fn *saved_fn(struct saved *s, const char *name, size_t len)
 {
 	static const struct cuda_fn none = {
 		.symbol = "?", .name = "?", .class = CLASS_OTHER, .op = OP_NONE};
 	struct string *symbol;
 	int id;
 
-	if (m->val != VAL_STRING)
-		return &none;
-	symbol = strings__get(s->symbols, m->text, m->len);
+	symbol = strings__get(s->symbols, name, len);
 	if (!symbol->tag) {
 		id = fnset__id(s->fns, symbol->text);
 		symbol->tag = id < 0 ? &none : fnset__fn(s->fns, id);
@@ -131,6 +129,9 @@ static void take(struct saved *s, struct event *ev, const struct member *m)
 		break;
 	case KEY_abandoned:
 		ev->abandoned = m->val == VAL_TRUE;
+		break;
+	case KEY_entry_only:
+		ev->entry_only = m->val == VAL_TRUE;
 		break;
 	case KEY_duration_us:
 	case KEY_elapsed_us:
@@ -208,6 +209,9 @@ static void take(struct saved *s, struct event *ev, const struct member *m)
 	case KEY_capturing:
 		l->capturing = m->val == VAL_TRUE;
 		break;
+	case KEY_stack:
+		ev->stack = saved_stack_of(s, member_u64(m));
+		break;
 	case KEY_args:
 		s->text.args = m->text;
 		s->text.args_len = m->val == VAL_OBJECT ? m->len : 0;
@@ -229,6 +233,7 @@ static void take(struct saved *s, struct event *ev, const struct member *m)
 		ev->build_id = member_str(s, m);
 		break;
 	case KEY_note:
+	case KEY_why:
 	case KEY_message:
 		ev->note = member_str(s, m);
 		break;
@@ -351,6 +356,14 @@ static void finish_process(struct saved *s, struct event *ev)
 	s->last_proc = NULL;
 }
 
+static void finish_tracer(struct saved *s, const struct parsed *p, struct event *ev)
+{
+	const struct member *from = parsed_find(p, "from"), *to = parsed_find(p, "to");
+
+	ev->level_from = from ? member_str(s, from) : NULL;
+	ev->level_to = to ? member_str(s, to) : NULL;
+}
+
 /* Kind of the event by its type; -1 when it is none. */
 static int kind_of(const struct event *ev, bool has_id, bool has_device)
 {
@@ -367,6 +380,8 @@ static int kind_of(const struct event *ev, bool has_id, bool has_device)
 		return EVENT_IRQ;
 	case TYPE_UVM:
 		return EVENT_UVM;
+	case TYPE_TRACER:
+		return EVENT_TRACER;
 	case TYPE_KERNEL:
 		if (!has_id && has_device)
 			return EVENT_DRIVER;
@@ -398,8 +413,11 @@ static int read_event(struct saved *s, const struct parsed *p, const char *line,
 	if (!ev->name || !ev->op)
 		return -EINVAL;
 	memset(&s->text, 0, sizeof(s->text));
-	if (kind == EVENT_CALL)
-		ev->fn = fn_of(s, h->symbol ? h->symbol : h->name);
+	if (kind == EVENT_CALL) {
+		const struct member *symbol = h->symbol ? h->symbol : h->name;
+
+		ev->fn = saved_fn(s, symbol->text, symbol->val == VAL_STRING ? symbol->len : 0);
+	}
 	for (const struct member *m = p->m; m < p->m + p->cnt; m++)
 		take(s, ev, m);
 	duration = ev->end_ns;
@@ -424,6 +442,8 @@ static int read_event(struct saved *s, const struct parsed *p, const char *line,
 		finish_process(s, ev);
 	else if (kind == EVENT_DRIVER || kind == EVENT_SCHED)
 		saved_driver(s, p, ev);
+	else if (kind == EVENT_TRACER)
+		finish_tracer(s, p, ev);
 	if (ev->end_ns > s->last_ns)
 		s->last_ns = ev->end_ns;
 	return SAVED_EVENT;
@@ -461,6 +481,8 @@ int saved__line(struct saved *s, const struct parsed *p, const char *line, struc
 		return saved_end(s, p);
 	if (!type->tag)
 		return SAVED_UNKNOWN;
+	if ((uintptr_t)type->tag - 1 == TYPE_STACK)
+		return saved_stack(s, p, why);
 	memset(ev, 0, sizeof(*ev));
 	ev->type = (uintptr_t)type->tag - 1;
 	return read_event(s, p, line, &h, ev, why);

@@ -54,11 +54,21 @@ static double f64_of(const struct parsed *p, const char *name)
 	return m ? member_f64(m) : 0;
 }
 
+static uint64_t fixed_of(const struct parsed *p, const char *name, unsigned decimals)
+{
+	const struct member *m = parsed_find(p, name);
+
+	return m ? member_fixed(m, decimals, NULL) : 0;
+}
+
 /* Room for cnt elements that live as long as the trace. */
 static void *list_new(struct saved_trace *t, unsigned cnt, size_t size)
 {
-	void *list = calloc(cnt + 1, size);
+	void *list = NULL;
 
+	/* A trace has one header and one end; a file may be made to have more. */
+	if (t->list_cnt < sizeof(t->lists) / sizeof(t->lists[0]))
+		list = calloc(cnt + 1, size);
 	if (list)
 		t->lists[t->list_cnt++] = list;
 	return list;
@@ -170,8 +180,11 @@ static void read_info(struct saved *s, const struct parsed *p, struct trace_info
 		.cuda_version = read_cuda_version(str_of(s, p, "cuda_version")),
 		.traced = str_or(s, p, "traced", ""),
 		.left_out = str_or(s, p, "left_out", ""),
+		.counted = str_or(s, p, "counted", ""),
+		.no_return = str_or(s, p, "no_return", ""),
 		.mechanism = str_or(s, p, "mechanism", ""),
 		.kernel_probe = str_of(s, p, "kernel_probe"),
+		.hidden = str_of(s, p, "hidden"),
 		.probe_cost_ns = f64_of(p, "probe_cost_ns"),
 		.base_ns = u64_of(p, "clock_base_ns"),
 		.wall_ns = read_wall(str_of(s, p, "wall_time")),
@@ -226,6 +239,7 @@ static int trace_add(struct saved *s)
 	while (*at)
 		at = &(*at)->next;
 	*at = s->cur = t;
+	saved_stack_ids_clear(s);
 	s->trace_cnt++;
 	return 0;
 }
@@ -274,6 +288,37 @@ static const struct parsed *object_of(struct saved *s, const struct parsed *p, c
 	return m && m->val == VAL_OBJECT && !parser__slice(s->inner, m, in) ? in : NULL;
 }
 
+/* Calls that are no lines, by function. */
+static void read_counted(struct saved *s, const struct parsed *p, struct trace_end *end)
+{
+	struct parser *outer = parser__new();
+	const struct member *m = parsed_find(p, "counted");
+	struct trace_count *counts, *c;
+	struct parsed all, one;
+
+	if (!outer || !m || m->val != VAL_OBJECT || parser__slice(outer, m, &all))
+		goto out;
+	counts = list_new(s->cur, all.cnt, sizeof(*counts));
+	for (unsigned i = 0; counts && i < all.cnt; i++) {
+		if (all.m[i].val != VAL_OBJECT || parser__slice(s->inner, &all.m[i], &one))
+			continue;
+		c = &counts[end->count_cnt++];
+		c->fn = saved_fn(s, all.m[i].name, all.m[i].name_len);
+		c->entered = u64_of(&one, "entry_only");
+		c->calls = u64_of(&one, "calls");
+		c->calls = c->calls > c->entered ? c->calls - c->entered : 0;
+		c->errors = u64_of(&one, "errors");
+		c->unfinished = u64_of(&one, "unfinished");
+		c->abandoned = u64_of(&one, "abandoned");
+		c->total_ns = fixed_of(&one, "total_us", 3);
+		c->max_ns = fixed_of(&one, "max_us", 3);
+		end->stats[CT_STAT_COUNTED] += c->calls + c->entered + c->unfinished + c->abandoned;
+	}
+	end->counts = counts;
+out:
+	parser__free(outer);
+}
+
 int saved_end(struct saved *s, const struct parsed *p)
 {
 	struct trace_end *end;
@@ -287,19 +332,25 @@ int saved_end(struct saved *s, const struct parsed *p)
 		.reason = str_or(s, p, "reason", "?"),
 		.call_cnt = u64_of(p, "calls"),
 		.bad_record_cnt = u64_of(p, "bad_records"),
+		.has_objects = parsed_find(p, "objects_refused"),
+		.object_refused_cnt = u64_of(p, "objects_refused"),
+		.object_unknown_cnt = u64_of(p, "objects_unknown"),
 		.probe_cost_ns = f64_of(p, "probe_cost_ns"),
+		.count_cost_ns = f64_of(p, "count_cost_ns"),
 		.cost_share = f64_of(p, "cost_share"),
 		.left_out = str_or(s, p, "left_out", ""),
 	};
-	if (parsed_find(p, "cost_ms"))
-		end->cost_ns = member_fixed(parsed_find(p, "cost_ms"), 6, NULL);
+	end->cost_ns = fixed_of(p, "cost_ms", 6);
 	for (int i = 0; i < CT_STAT_CNT; i++)
 		end->stats[i] = u64_of(p, stat_name(i));
+	read_counted(s, p, end);
 	if (object_of(s, p, "events", &in)) {
 		for (int i = 0; i < TYPE_CNT; i++)
 			end->type_cnt[i] = u64_of(&in, event_type_name(i));
 		for (unsigned i = 0; i < in.cnt; i++)
 			end->event_cnt += member_u64(&in.m[i]);
+		end->level_cnt = end->type_cnt[TYPE_TRACER];
+		end->event_cnt -= end->type_cnt[TYPE_STACK];
 	}
 	if (object_of(s, p, "drops", &in))
 		for (int i = 0; i < CT_DROP_CNT; i++)

@@ -18,6 +18,7 @@
 #include "chrome_proc.h"
 #include "kernel_name.h"
 #include "sink.h"
+#include "stack.h"
 #include "util/log.h"
 #include "util/out.h"
 
@@ -214,6 +215,7 @@ static void put_call_args(struct chrome *c, const struct event *ev, bool renamed
 	event_visit_fields(ev, &j.v);
 	if (ev->kind == EVENT_CALL)
 		put_result(&j, ev);
+	sink_put_stack_names(&j, ev->stack);
 	if (ev->fn && event_has_args(ev)) {
 		json_open(&j, "args");
 		event_visit_args(ev, &j.v);
@@ -279,8 +281,8 @@ static void put_library_args(struct json *j, const struct event *ev)
 		json_str(j, "note", ev->note);
 }
 
-/* Events without a duration: processes, libraries, the scheduler, errors, interrupts. An error of
- * the GPU concerns all processes, and so does what the tracer does: a line across all tracks. */
+/* Events without a duration. An error of the GPU concerns all processes, and so does what the
+ * tracer does: a line across all tracks. */
 static void put_instant(struct chrome *c, const struct event *ev)
 {
 	bool is_xid = ev->kind == EVENT_XID, is_global = is_xid || ev->kind == EVENT_TRACER;
@@ -323,10 +325,8 @@ static void put_global(struct chrome *c, struct json *j, const char *name, uint6
 
 static void put_libs(struct json *j, const struct trace_info *info)
 {
-	unsigned i;
-
 	json_open_array(j, "libs");
-	for (i = 0; i < info->lib_cnt; i++) {
+	for (unsigned i = 0; i < info->lib_cnt; i++) {
 		json_open(j, NULL);
 		json_str(j, "path", info->libs[i].path);
 		json_str(j, "build_id", info->libs[i].build_id);
@@ -351,13 +351,12 @@ static void put_wall_time(struct json *j, uint64_t ns)
 static void put_header(struct chrome *c, const struct trace_info *info)
 {
 	struct json j;
-	unsigned i;
 
 	put_global(c, &j, "trace begins", info->base_ns);
 	json_str(&j, "cudatrace", info->version);
 	if (info->argv) {
 		json_open_array(&j, "command");
-		for (i = 0; i < info->argc; i++)
+		for (unsigned i = 0; i < info->argc; i++)
 			json_str(&j, NULL, info->argv[i]);
 		json_close_array(&j);
 	}
@@ -372,8 +371,10 @@ static void put_header(struct chrome *c, const struct trace_info *info)
 	json_str(&j, "mechanism", info->mechanism);
 	if (info->kernel_probe)
 		json_sym(&j, "kernel_probe", info->kernel_probe);
+	if (info->hidden)
+		json_sym(&j, "hidden", info->hidden);
 	json_open_array(&j, "degraded");
-	for (i = 0; i < info->degraded_cnt; i++)
+	for (unsigned i = 0; i < info->degraded_cnt; i++)
 		json_str(&j, NULL, info->degraded[i]);
 	json_close_array(&j);
 	json_f64(&j, "probe_cost_ns", info->probe_cost_ns);
@@ -411,7 +412,7 @@ static void chrome_event(struct sink *s, const struct event *ev)
 		put_names(c, ev);
 	if (ev->kind == EVENT_CALL || ev->kind == EVENT_DRIVER)
 		put_call(c, ev);
-	else
+	else if (ev->kind != EVENT_STACK)
 		put_instant(c, ev);
 	/* After the call: both viewers look for an arrow's end in what they have read. */
 	flows__event(c->flows, ev, put_arrow, c);
@@ -422,7 +423,6 @@ static void chrome_event(struct sink *s, const struct event *ev)
 static void put_closing(struct chrome *c, const struct trace_end *end)
 {
 	struct json j;
-	unsigned i;
 
 	put_global(c, &j, "trace ends", end->end_ns);
 	json_str(&j, "reason", end->reason);
@@ -432,7 +432,7 @@ static void put_closing(struct chrome *c, const struct trace_end *end)
 	json_u64(&j, "not_written", c->sink.lost_cnt + c->sink.out->lost);
 	json_u64(&j, "bad_records", end->bad_record_cnt);
 	json_open(&j, "drops");
-	for (i = 0; i < CT_DROP_CNT; i++)
+	for (unsigned i = 0; i < CT_DROP_CNT; i++)
 		json_u64(&j, drop_name(i), end->drops[i]);
 	json_close(&j);
 	json_f64(&j, "probe_cost_ns", end->probe_cost_ns);
@@ -449,15 +449,14 @@ static void put_drops(struct chrome *c, const struct trace_end *end)
 	uint64_t lost = 0;
 	char name[64];
 	struct json j;
-	unsigned i;
 
-	for (i = 0; i < CT_DROP_CNT; i++)
+	for (unsigned i = 0; i < CT_DROP_CNT; i++)
 		lost += end->drops[i];
 	if (!lost)
 		return;
 	snprintf(name, sizeof(name), "%llu EVENTS WERE LOST", (unsigned long long)lost);
 	put_global(c, &j, name, end->end_ns);
-	for (i = 0; i < CT_DROP_CNT; i++)
+	for (unsigned i = 0; i < CT_DROP_CNT; i++)
 		if (end->drops[i])
 			json_u64(&j, drop_name(i), end->drops[i]);
 	json_close(&j);

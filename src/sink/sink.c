@@ -27,13 +27,18 @@ static const struct sink_ops *find_ops(const char *name)
 static struct sink *open_on(const char *name, const char *path, const struct trace_info *info)
 {
 	const struct sink_ops *ops = find_ops(name);
+
+	return ops ? sink__open_ops(ops, path, info) : NULL;
+}
+
+struct sink *sink__open_ops(const struct sink_ops *ops, const char *path,
+			    const struct trace_info *info)
+{
 	struct sink *s;
 
-	if (!ops)
-		return NULL;
 	s = calloc(1, ops->size);
 	if (!s) {
-		err("cannot write %s: out of memory: close other programs", path ?: name);
+		err("cannot write %s: out of memory: close other programs", path ?: ops->name);
 		return NULL;
 	}
 	s->ops = ops;
@@ -85,6 +90,7 @@ int sink__close(struct sink *s, const struct trace_end *end)
 
 	if (!s)
 		return 0;
+	s->out->last = true;
 	if (end)
 		s->ops->end(s, end);
 	if (s->ops->close)

@@ -365,8 +365,8 @@ static void on_call(struct summary *s, const struct event *ev)
 	st->cnt++;
 	c->cnt++;
 	if (ev->has & HAS_IOCTLS) {
-		st->sys_cnt += ev->ioctl_cnt;
-		st->sys_ns += ev->ioctl_ns;
+		st->ioctl_cnt += ev->ioctl_cnt;
+		st->ioctl_ns += ev->ioctl_ns;
 	}
 	if (ev->entry_only) {
 		st->untimed_cnt++;
@@ -391,7 +391,7 @@ static void on_call(struct summary *s, const struct event *ev)
 
 void summary__event(struct summary *s, const struct event *ev)
 {
-	if (ev->kind == EVENT_TRACER)
+	if (ev->kind == EVENT_TRACER || ev->kind == EVENT_STACK)
 		return;
 	s->event_cnt++;
 	if (ev->kind == EVENT_CALL && ev->fn)

@@ -106,12 +106,13 @@ static void on_system_call(struct driver_stat *d, const struct event *ev)
 	d->op_cnt[op]++;
 	d->unfinished_cnt += ev->unfinished;
 	d->op_errors[op] += ev->is_error && !ev->unfinished;
+	if (op != DRV_IOCTL)
+		return;
 	if (!ev->drv->call_id) {
 		d->outside_cnt++;
 		d->outside_ns += ev->unfinished ? 0 : ns;
 	}
-	if (op == DRV_IOCTL)
-		on_ioctl(d, ev, ns);
+	on_ioctl(d, ev, ns);
 }
 
 static void count_op(struct op_stat *ops, unsigned *kinds, const char *op, uint64_t bytes)

@@ -106,17 +106,17 @@ static void put_call_row(struct table *t, const char *name, uint64_t calls, uint
 	human_time(r->cell[4], (double)ns / calls);
 }
 
-/* What a call made the driver do: opens, mmaps and closes too, and those of calls within it. */
+/* What a call asked of the driver, and calls within it. */
 static void print_calls(const struct driver_stat *d, const struct term *term, struct fn_row *rows,
 			size_t cnt)
 {
 	struct table t;
 
-	table__init(&t, "calls|into driver|time|per call|time per call|function");
+	table__init(&t, "calls|ioctls|time|per call|time per call|function");
 	qsort(rows, cnt, sizeof(*rows), fn_row_by_driver);
-	for (size_t i = 0; i < cnt && i < (size_t)summary_top(term) && rows[i].st.sys_cnt; i++)
-		put_call_row(&t, rows[i].name, rows[i].st.cnt, rows[i].st.sys_cnt,
-			     rows[i].st.sys_ns);
+	for (size_t i = 0; i < cnt && i < (size_t)summary_top(term) && rows[i].st.ioctl_cnt; i++)
+		put_call_row(&t, rows[i].name, rows[i].st.cnt, rows[i].st.ioctl_cnt,
+			     rows[i].st.ioctl_ns);
 	if (d->outside_cnt)
 		put_call_row(&t, "(in no CUDA call)", 0, d->outside_cnt, d->outside_ns);
 	if (!t.row_cnt)
@@ -164,20 +164,40 @@ static void print_ops(const struct term *term, const char *title, const struct o
 		summary_section(term, title, "%s", text);
 }
 
-void summary_print_driver(const struct summary *s, const struct term *term, struct fn_row *rows,
-			  size_t cnt, uint64_t wall_ns, bool is_traced)
+static void print_objects(const struct term *term, const struct trace_end *end)
 {
+	char refused[CELL_SZ], unknown[CELL_SZ];
+
+	if (!end->object_unknown_cnt && !end->object_refused_cnt)
+		return;
+	putc('\n', term->f);
+	human_count(refused, end->object_refused_cnt);
+	human_count(unknown, end->object_unknown_cnt);
+	if (end->object_unknown_cnt)
+		fprintf(term->f,
+			"  %s ioctl%s on objects whose allocation was not seen: no class\n",
+			unknown, plural(end->object_unknown_cnt));
+	if (end->object_refused_cnt)
+		fprintf(term->f, "  %s object%s not remembered: the table of handles was full\n",
+			refused, plural(end->object_refused_cnt));
+}
+
+void summary_print_driver(const struct summary *s, const struct term *term, struct fn_row *rows,
+			  size_t cnt, const struct trace_info *info, const struct trace_end *end)
+{
+	uint64_t wall_ns = end->end_ns > info->base_ns ? end->end_ns - info->base_ns : 0;
 	const struct driver_stat *d = &s->driver;
 	char count[CELL_SZ], rate[CELL_SZ];
 	const struct cmd_stat **list;
 	size_t cmd_cnt;
 
-	if (is_traced || d->op_cnt[DRV_IOCTL]) {
+	if (info->kernel_probe || d->op_cnt[DRV_IOCTL]) {
 		list = summary_cmds(s, &cmd_cnt);
 		print_head(d, term, cmd_cnt);
 		print_cmds(term, list, cmd_cnt);
 		print_calls(d, term, rows, cnt);
 		print_slowest(d, term);
+		print_objects(term, end);
 		print_failed(d, term, list, cmd_cnt);
 		free(list);
 	}
@@ -230,18 +250,18 @@ static void put_calls(const struct summary *s, struct json *j)
 		qsort(rows, cnt, sizeof(*rows), fn_row_by_driver);
 	json_open_array(j, "functions");
 	for (size_t i = 0; i < cnt; i++) {
-		if (!rows[i].st.sys_cnt)
+		if (!rows[i].st.ioctl_cnt)
 			continue;
 		json_open(j, NULL);
 		json_str(j, "name", rows[i].name);
 		json_u64(j, "calls", rows[i].st.cnt);
-		json_u64(j, "system_calls", rows[i].st.sys_cnt);
-		put_ms(j, "ms", rows[i].st.sys_ns);
+		json_u64(j, "ioctls", rows[i].st.ioctl_cnt);
+		put_ms(j, "ms", rows[i].st.ioctl_ns);
 		json_close(j);
 	}
 	json_close_array(j);
 	json_open(j, "outside");
-	json_u64(j, "system_calls", s->driver.outside_cnt);
+	json_u64(j, "ioctls", s->driver.outside_cnt);
 	put_ms(j, "ms", s->driver.outside_ns);
 	json_close(j);
 	free(rows);
@@ -290,7 +310,8 @@ static void put_xids(const struct driver_stat *d, struct json *j)
 	json_close_array(j);
 }
 
-void summary_json_driver(const struct summary *s, struct json *j, bool is_traced)
+void summary_json_driver(const struct summary *s, struct json *j, const struct trace_end *end,
+			 bool is_traced)
 {
 	static const char *const names[DRV_OP_CNT] = {"ioctls", "opens", "mmaps", "closes",
 						      "polls"};
@@ -304,6 +325,8 @@ void summary_json_driver(const struct summary *s, struct json *j, bool is_traced
 	put_ms(j, "ioctl_ms", d->ioctl_ns);
 	json_u64(j, "failed_ioctls", d->op_errors[DRV_IOCTL]);
 	json_u64(j, "unfinished", d->unfinished_cnt);
+	json_u64(j, "objects_refused", end->object_refused_cnt);
+	json_u64(j, "objects_unknown", end->object_unknown_cnt);
 	put_cmds(s, j);
 	put_calls(s, j);
 	put_slowest(d, j);

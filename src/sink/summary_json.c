@@ -188,7 +188,7 @@ void summary__json(struct summary *s, struct out *out, const struct trace_info *
 	json_u64(&j, "calls", s->wait_cnt);
 	put_ms(&j, "ms", s->wait_ns);
 	json_close(&j);
-	summary_json_driver(s, &j, info->kernel_probe);
+	summary_json_driver(s, &j, end, info->kernel_probe);
 	put_functions(&j, s);
 	json_u64(&j, "failed", s->error_cnt);
 	put_errors(&j, s);

@@ -455,7 +455,7 @@ void summary__print(struct summary *s, FILE *f, const struct trace_info *info,
 	print_transfers(s, &term);
 	print_waits(s, &term, rows, cnt, wall_ns);
 	print_functions(s, &term, rows, cnt);
-	summary_print_driver(s, &term, rows, cnt, wall_ns, info->kernel_probe);
+	summary_print_driver(s, &term, rows, cnt, info, end);
 	print_errors(s, &term);
 	print_unfinished(s, &term);
 	summary_print_counted(&term, end);

@@ -25,10 +25,10 @@
 struct fn_stat {
 	const struct cuda_fn *fn; /* NULL: free */
 	uint64_t cnt, total_ns, max_ns, error_cnt;
-	uint64_t untimed_cnt;	    /* of cnt, seen at their entry only */
-	uint64_t wait_cnt, wait_ns; /* as a call that waits for the GPU */
-	uint64_t off_cpu_ns;	    /* --sched: of wait_ns, its thread was not running */
-	uint64_t sys_cnt, sys_ns;   /* --kernel: system calls into the driver, in all calls */
+	uint64_t untimed_cnt;	      /* of cnt, seen at their entry only */
+	uint64_t wait_cnt, wait_ns;   /* as a call that waits for the GPU */
+	uint64_t off_cpu_ns;	      /* --sched: of wait_ns, its thread was not running */
+	uint64_t ioctl_cnt, ioctl_ns; /* --kernel: ioctls of the driver, in all calls */
 };
 
 struct kernel_stat {
@@ -114,7 +114,7 @@ enum driver_op { DRV_IOCTL, DRV_OPEN, DRV_MMAP, DRV_CLOSE, DRV_POLL, DRV_OP_CNT 
 struct driver_stat {
 	uint64_t op_cnt[DRV_OP_CNT], op_errors[DRV_OP_CNT];
 	uint64_t ioctl_ns, unfinished_cnt;
-	uint64_t outside_cnt, outside_ns; /* in no CUDA call, any op */
+	uint64_t outside_cnt, outside_ns; /* ioctls in no CUDA call */
 	uint64_t irq_cnt, xid_cnt;
 	struct cmd_stat *cmds; /* by name */
 	struct cmd_stat other_cmds;
@@ -213,7 +213,8 @@ void summary_json_counted(struct json *j, const struct trace_end *end);
 
 /* What --kernel and --sched add; is_traced: --kernel was given. rows are sorted anew. */
 void summary_print_driver(const struct summary *s, const struct term *term, struct fn_row *rows,
-			  size_t cnt, uint64_t wall_ns, bool is_traced);
-void summary_json_driver(const struct summary *s, struct json *j, bool is_traced);
+			  size_t cnt, const struct trace_info *info, const struct trace_end *end);
+void summary_json_driver(const struct summary *s, struct json *j, const struct trace_end *end,
+			 bool is_traced);
 
 #endif /* SINK_SUMMARY_PRIV_H */

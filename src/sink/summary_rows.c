@@ -47,7 +47,7 @@ int fn_row_by_wait(const void *a, const void *b)
 
 int fn_row_by_driver(const void *a, const void *b)
 {
-	BY(sys_ns);
+	BY(ioctl_ns);
 }
 
 static int fn_row_by_name(const void *a, const void *b)
@@ -75,8 +75,8 @@ static void fn_stat_add(struct fn_stat *sum, const struct fn_stat *st)
 	sum->wait_cnt += st->wait_cnt;
 	sum->wait_ns += st->wait_ns;
 	sum->off_cpu_ns += st->off_cpu_ns;
-	sum->sys_cnt += st->sys_cnt;
-	sum->sys_ns += st->sys_ns;
+	sum->ioctl_cnt += st->ioctl_cnt;
+	sum->ioctl_ns += st->ioctl_ns;
 	if (st->max_ns > sum->max_ns)
 		sum->max_ns = st->max_ns;
 }

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 #include "tracer.h"
 
+#include "attach/guard.h"
+
 #include "util/log.h"
 
 #include <errno.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -195,10 +196,10 @@ static bool attach_mapped(struct libs *l, const struct ct_lib_map *rec)
 	return found;
 }
 
-static void go_on(const struct ct_lib_map *rec)
+static void go_on(struct libs *l, const struct ct_lib_map *rec)
 {
 	if (rec->rec.flags & CT_LIB_F_STOPPED)
-		kill(rec->rec.pid, SIGCONT);
+		attach__go_on(l->att, rec->rec.pid);
 }
 
 void libs__on_map(struct libs *l, const struct ct_lib_map *rec)
@@ -212,7 +213,7 @@ void libs__on_map(struct libs *l, const struct ct_lib_map *rec)
 		return;
 	}
 	if (attach_mapped(l, rec) || (rec->rec.flags & CT_LIB_F_STOPPED)) {
-		go_on(rec);
+		go_on(l, rec);
 		return;
 	}
 	if (l->pending_cnt == LIBS_MAX_PENDING) {

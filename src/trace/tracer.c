@@ -80,6 +80,8 @@ static int open_model(struct tracer *t)
 		.live = true,
 		.kernel = t->o.attach.kernel,
 		.sched = t->o.attach.sched,
+		.stacks = t->o.attach.stacks,
+		.no_kernel_names = t->o.attach.hide != HIDE_NOTHING,
 		.abi = &t->abi,
 		.min_duration_ns = t->o.attach.min_duration_ns,
 	};
@@ -154,10 +156,12 @@ static void describe_selection(struct tracer *t)
 	fnset__describe(t->fns, t->traced, sizeof(t->traced), t->left_out, sizeof(t->left_out));
 	fnset__describe_mark(t->fns, FNSET_COUNT, t->counted, sizeof(t->counted));
 	fnset__describe_mark(t->fns, FNSET_NO_RETURN, t->no_return, sizeof(t->no_return));
+	fnset__describe_mark(t->fns, FNSET_STACK, t->stacks, sizeof(t->stacks));
 	info->traced = t->traced;
 	info->left_out = t->left_out;
 	info->counted = t->counted;
 	info->no_return = t->no_return;
+	info->stacks = t->stacks;
 }
 
 void tracer__fill_info(struct tracer *t)
@@ -209,6 +213,7 @@ void tracer__fill_end(struct tracer *t, struct trace_end *end)
 	memcpy(end->stats, sum.stats, sizeof(end->stats));
 	end->stats[CT_STAT_FILTERED] += model__filtered(t->model);
 	end->bad_record_cnt = model__bad_records(t->model);
+	model__objects(t->model, end);
 	end->left_out = t->left_out;
 }
 

@@ -38,7 +38,7 @@ struct tracer {
 	struct trace_info info;
 	struct trace_lib *info_libs;
 	const char *degraded[32];
-	char traced[512], left_out[512], counted[512], no_return[512];
+	char traced[512], left_out[512], counted[512], no_return[512], stacks[512];
 	bool measuring; /* records are those of our own stub */
 };
 

@@ -21,38 +21,17 @@ import tempfile
 import time
 
 import rig
-from rig import CUDATRACE, FUNCTIONS, OUT, CannotRun, Load
+import scale
+from report import broken, limit, results, say, skip, trouble
+from rig import CUDATRACE, FAKE, FUNCTIONS, OUT, QUICK, CannotRun, Load
 
-QUICK = "-q" in sys.argv[1:]
 ROUNDS = 10 if QUICK else 60
 BATCHES, CALLS, WARM_CALLS = 15, 200, 50
 GAP_S = 0.005  # for readers to catch up before the next turn
 
-FAKE = os.path.join(rig.O, "fake", "libcuda.so.1")
 FAKE535 = os.path.join(rig.O, "fake535", "libcuda.so.1")
 # Everything but cuFakeLocked, which the kernel refuses to probe; no row of the table, no name for -e.
 ALL = "all,!cu[FP]*[LI]*[de]"
-
-results = {"limits": [], "skipped": []}
-trouble = []
-
-
-def say(text=""):
-    print(text, flush=True)
-
-
-def skip(what, why):
-    results["skipped"].append({"what": what, "why": str(why)})
-
-
-def broken(what, why):
-    trouble.append(f"{what}: {why}")
-
-
-def limit(what, value, most, unit):
-    results["limits"].append({"what": what, "value": round(value, 3), "limit": most, "unit": unit,
-                              "met": value <= most})
-
 
 class Turn:
     """One way of tracing, with a target and a copy of the library of its own."""
@@ -162,9 +141,9 @@ def empty_turn(name, mechanism, **more):
     return Turn(name, lambda t: rig.empty(t.load, t.tmp, mechanism, t.functions, place), **more)
 
 
-def cudatrace_turn(name, mechanism, output=None, **more):
+def cudatrace_turn(name, mechanism, output=None, options=(), **more):
     return Turn(name, lambda t: rig.cudatrace(t.load, t.tmp, mechanism, t.functions,
-                                              output or file_of(t)), **more)
+                                              output or file_of(t), *options), **more)
 
 
 def perf_start(turn):
@@ -249,6 +228,39 @@ def print_calls(turns, pair, best):
     results["calls"] = {"unit": "ns a call", "mechanism": best, "rounds": ROUNDS, "rows": table}
 
 
+def bench_levels():
+    """Calls that are counted, or seen at their entry only, against probes that do nothing."""
+    functions = ["cuLaunchKernel", "cuStreamSynchronize"]
+    named = ",".join(functions)
+    turns = [Turn("not traced", None, functions=functions)]
+    for m, name in MECHANISMS.items():
+        turns += [empty_turn(f"empty pair, {name}", m, functions=functions),
+                  empty_turn(f"empty entry, {name}", m, functions=functions, place="entry"),
+                  cudatrace_turn(f"recorded, {name}", m, base=f"empty pair, {name}", functions=functions),
+                  cudatrace_turn(f"counted, {name}", m, base=f"empty pair, {name}", functions=functions,
+                                 options=["--count", named]),
+                  cudatrace_turn(f"recorded at entry, {name}", m, base=f"empty entry, {name}",
+                                 functions=functions, options=["--no-return", named]),
+                  cudatrace_turn(f"counted at entry, {name}", m, base=f"empty entry, {name}",
+                                 functions=functions, options=["--count", named, "--no-return", named])]
+    turns = take_turns(turns, ROUNDS // 2)
+    table = {}
+    say("Calls that are counted, or seen at their entry only: ns added, and times empty probes there")
+    for t in turns:
+        if not t.start:
+            continue
+        base = find(turns, t.base) or t
+        table[t.name] = {f: {"added_ns": round(cost(turns, t, f), 1),
+                             "times_empty": round(ratio(turns, t, base, f), 3)} for f in functions}
+        say(f"  {t.name:<34}" + "".join("{added_ns:>9.0f} {times_empty:>5.2f}x".format(**table[t.name][f])
+                                         for f in functions))
+        if t.name.startswith("counted"):
+            limit(f"{t.name}, to empty probes", max(table[t.name][f]["times_empty"] for f in functions), 1.2,
+                  "times")
+    say()
+    results["levels"] = table
+
+
 def real_535():
     """A real driver's library of the older shape, if the tests have fetched one."""
     found = glob.glob(os.path.join(rig.O, "real-libcuda", "**", "libcuda.so.535*"), recursive=True)
@@ -281,77 +293,6 @@ def bench_position():
             say(f"  {t.name:<36} {f:<20} {ns:>7.0f} ns {times:>7.2f} x")
     say()
     results["position"] = {"unit": "ns a call", "rows": table}
-
-
-class Throughput:
-    """One rate for some seconds."""
-
-    def __init__(self, rate, seconds):
-        self.rate, self.seconds = rate, seconds
-        with tempfile.TemporaryDirectory(dir=OUT, prefix="rate.") as tmp:
-            trace = os.path.join(tmp, "t.jsonl")
-            load = Load(rig.copy_library(FAKE, tmp, "lib"))
-            tracer = rig.cudatrace(load, tmp, "auto", ["cuLaunchKernel"], trace)
-            try:
-                self._run(load, tracer)
-            finally:
-                stop_s = tracer.stop()
-                load.close()
-            end = rig.end_line(trace)
-            size = os.path.getsize(trace)
-        self.result = {
-            "asked_per_s": rate or None, "calls_per_s": round(self.calls / self.took_s),
-            "seconds": round(self.took_s, 2), "calls": int(self.calls), "written": end["calls"],
-            "dropped": end["drops"]["calls"], "tracer_cpu_percent": round(100 * self.cpu / self.took_s),
-            "tracer_peak_rss_mb": round(self.peak_kb / 1024, 1),
-            "file_mb_per_s": round(size / 1e6 / self.took_s), "stop_s": round(stop_s, 2),
-            "others_cpu_percent": round(100 * self.others / self.took_s / os.cpu_count())}
-        if end["calls"] + end["drops"]["calls"] != self.calls:
-            broken(f"{rate} calls/s", f"{self.calls:.0f} calls made, {end['calls']} written, "
-                                      f"{end['drops']['calls']} dropped")
-
-    def _run(self, load, tracer):
-        self.peak_kb, cpu, target, busy = 0, tracer.cpu_s(), rig.cpu_s(load.pid), rig.busy_s()
-        load.begin("rate", "cuLaunchKernel", 2, self.rate, self.seconds)
-        while not select.select([load.proc.stdout], [], [], 0.1)[0]:
-            self.peak_kb = max(self.peak_kb, tracer.status_kb("VmHWM"))
-        self.calls, ns = load.answer()
-        self.cpu, self.took_s = tracer.cpu_s() - cpu, ns / 1e9
-        self.others = max(0, rig.busy_s() - busy - self.cpu - (rig.cpu_s(load.pid) - target))
-
-
-def bench_throughput():
-    need = 6e9
-    if shutil.disk_usage(OUT).free < need:
-        broken("throughput", f"less than {need / 1e9:.0f} GB of disk are free")
-        return
-    say("Throughput: cuLaunchKernel from 2 threads, JSONL to a file on disk")
-    say("       calls/s     calls  dropped   tracer CPU   peak RSS      file   other CPU")
-    runs = []
-    steps = [(500000, 2 if QUICK else 10)] + [(r, 3) for r in (750000, 1000000, 1250000, 0)]
-    for rate, seconds in steps[:2] if QUICK else steps:
-        for _ in range(3):
-            r = Throughput(rate, seconds).result
-            runs.append(r)
-            say(f"  {r['calls_per_s']:>12,} {r['calls']:>9,} {r['dropped']:>8,} {r['tracer_cpu_percent']:>10} %"
-                f" {r['tracer_peak_rss_mb']:>7.0f} MB {r['file_mb_per_s']:>4} MB/s {r['others_cpu_percent']:>9} %"
-                + ("" if rate else "   no pause between calls"))
-            made = r["calls_per_s"] >= 0.95 * rate
-            # Once more when others were using the processors.
-            if made and not r["dropped"] or r["others_cpu_percent"] < 5:
-                break
-        if rate == 500000:
-            first = r
-        if not made:
-            break
-    clean = [r["calls_per_s"] for r in runs if not r["dropped"]]
-    results["throughput"] = {"runs": runs, "highest_without_drop_per_s": max(clean, default=0)}
-    say(f"  highest rate without a drop: {max(clean, default=0):,} calls/s")
-    say()
-    if first["calls_per_s"] < 475000:
-        broken("500,000 calls/s", f"only {first['calls_per_s']} calls/s could be made: others use the processors")
-    limit("500,000 calls/s: dropped", first["dropped"], 0, "calls")
-    limit("500,000 calls/s: peak memory of the tracer", first["tracer_peak_rss_mb"], 200, "MB")
 
 
 def attach_once(tmp, select_set, threads_busy=False, library=FAKE):
@@ -407,37 +348,6 @@ def bench_attach():
         if min(r["changed_while_attached"] for r in runs) < runs[0]["functions"]:
             broken("attach", f"{what}: fewer bytes changed than functions attached")
     say(f"  stand-in, with one function that the kernel refuses: {refused['attach_ms']:.1f} ms")
-    say()
-
-
-def bench_memory():
-    with tempfile.TemporaryFile(dir=OUT) as err:
-        proc = subprocess.Popen([CUDATRACE, "--jsonl", "/dev/null", "--no-summary"], stderr=err)
-        try:
-            time.sleep(2)
-            with open(f"/proc/{proc.pid}/status") as f:
-                status = dict(re.findall(r"^(VmRSS|RssAnon|RssFile|RssShmem|VmHWM):\s+(\d+) kB", f.read(), re.M))
-            cpu_ms = rig.cpu_s(proc.pid) * 1000
-        finally:
-            proc.terminate()
-            proc.wait()
-        err.seek(0)
-    mb = {k: round(int(v) / 1024, 1) for k, v in status.items()}
-    results["idle"] = {"unit": "MB", **mb, "cpu_ms_with_start": cpu_ms}
-    say(f"Idle, all processes: {mb['VmRSS']} MB resident (peak {mb['VmHWM']}), of these its own "
-        f"{mb['RssAnon']}, files and the mapped ring buffer {mb['RssFile'] + mb['RssShmem']:.1f}")
-    say()
-
-
-def bench_writer():
-    r = subprocess.run([os.path.join(OUT, "writer"), "1000000"], capture_output=True, text=True)
-    m = re.match(r"writer: (\d+) events/s of one core \((\d+) ns each, (\d+) bytes", r.stdout)
-    if r.returncode or not m:
-        raise CannotRun("writer fails")
-    results["writer"] = {"events_per_s": int(m.group(1)), "ns_per_event": int(m.group(2)),
-                         "bytes_per_event": int(m.group(3))}
-    say(f"Writing JSONL, one core, in memory: {int(m.group(1)):,} events/s, {m.group(2)} ns and "
-        f"{m.group(3)} bytes each")
     say()
 
 
@@ -508,8 +418,10 @@ def main():
     for stale in glob.glob(os.path.join(OUT, "*.*", "")):
         shutil.rmtree(stale)
     machine()
-    for part in (bench_calls, bench_position, bench_throughput, bench_writer, bench_attach, bench_memory,
-                 try_uftrace):
+    only = [a for a in sys.argv[1:] if not a.startswith("-")]
+    for part in (bench_calls, bench_levels, bench_position, *scale.PARTS, bench_attach, try_uftrace):
+        if only and part.__name__ not in only:
+            continue
         try:
             part()
         except (CannotRun, OSError, ValueError, KeyError) as why:

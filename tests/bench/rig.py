@@ -6,11 +6,14 @@ import re
 import shutil
 import signal
 import subprocess
+import sys
 import time
 
 O = os.environ["O"]
 OUT = os.path.join(O, "bench")
 CUDATRACE = os.path.join(O, "cudatrace")
+FAKE = os.path.join(O, "fake", "libcuda.so.1")
+QUICK = "-q" in sys.argv[1:]
 FUNCTIONS = ["cuLaunchKernel", "cuMemAlloc_v2", "cuStreamSynchronize"]
 
 

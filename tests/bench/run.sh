@@ -5,7 +5,7 @@
 # $O/bench/results.json. docs/OVERHEAD.md says what is measured and how to read it.
 #
 #   O=DIR         build folder (build); holds cudatrace and the stand-in driver
-#   tests/bench/run.sh [-q]    -q: fewer rounds, to try it out
+#   tests/bench/run.sh [-q] [PART...]    -q: fewer rounds, to try it out; PART: bench_levels, ...
 #
 # Ends with 0 also when a limit is missed, which it says; with 1 when something could not be run.
 set -u
@@ -33,6 +33,7 @@ cc() { ${CC:-gcc} -std=gnu11 -D_GNU_SOURCE= -O2 -g -Wall -Wextra -Isrc -Iinclude
 cc -o "$out/load" $tests/load.c -ldl -lpthread &&
 	cc -o "$out/empty" $tests/empty.c "$O/libct.a" "${libs[@]}" &&
 	cc -o "$out/writer" $tests/writer.c "$O/libct.a" "${libs[@]}" -l:libstdc++.a -lm &&
+	cc -o "$out/gen_trace" $tests/gen_trace.c "$O/libct.a" "${libs[@]}" -l:libstdc++.a -lm &&
 	${CLANG:-clang} -g -O2 -target bpf -mcpu=v3 -D__TARGET_ARCH_$arch -Ivmlinux/$arch -Wall "${sys[@]}" \
 		-c $tests/empty.bpf.c -o "$out/empty.bpf.o" || exit 1
 

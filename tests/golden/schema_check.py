@@ -21,7 +21,7 @@ MAX_SHOWN = 20
 
 CALL_TYPES = set('init device context module memory transfer kernel graph stream event sync occupancy texture '
                  'interop profiler other'.split())
-TYPES = CALL_TYPES | {'header', 'end', 'process', 'library', 'scheduler', 'xid', 'uvm', 'interrupt'}
+TYPES = CALL_TYPES | {'header', 'end', 'process', 'library', 'scheduler', 'xid', 'uvm', 'interrupt', 'tracer', 'stack'}
 # Of type kernel, as launches are.
 SYSTEM_CALLS = {'ioctl', 'mmap', 'open', 'close', 'poll'}
 DROPS = {'calls', 'tasks', 'libraries', 'threads', 'depth'}
@@ -139,7 +139,8 @@ HEADER = {
     'driver_version': (or_null(word), True), 'cuda_version': (or_null(matches(re.compile(r'\d+\.\d+\Z'))), True),
     'libraries': (array(is_object), True), 'traced': (text, True), 'left_out': (text, True),
     'mechanism': (one_of({'uprobe.session', 'uprobe.multi', 'uprobe'}), True),
-    'kernel_probe': (one_of({'fentry', 'kprobe', 'tracepoint'}), False), 'degraded': (array(word), True),
+    'counted': (word, False), 'no_return': (word, False), 'hidden': (one_of({'strings', 'arguments'}), False), 'stacks': (word, False),
+    'kernel_probe': (one_of({'kprobe.multi', 'fentry', 'kprobe', 'tracepoint'}), False), 'degraded': (array(word), True),
     'probe_cost_ns': (lambda v: num(v) and v >= 0, True), 'clock': (one_of({'CLOCK_MONOTONIC'}), True),
     'clock_base_ns': (count, True), 'wall_time': (matches(WALL_TIME), True),
 }
@@ -152,9 +153,10 @@ EVENT = {
 }
 CALL = dict(EVENT, **{
     'symbol': (word, True), 'id': (some, True), 'parent': (some, False), 'depth': (some, False),
-    'lib': (some, False), 'duration_us': (positive(micro), False), 'result': (integer, False),
+    'lib': (some, False), 'duration_us': (positive(micro), False), 'elapsed_us': (positive(micro), False),
+    'result': (integer, False),
     'error': (matches(ERROR), False), 'unfinished': (is_true, False), 'abandoned': (is_true, False),
-    'args': (is_object, True),
+    'entry_only': (is_true, False), 'stack': (some, False), 'args': (is_object, True),
     'ioctls': (count, False), 'ioctl_us': (not_negative, False), 'off_cpu_us': (not_negative, False),
     'size': (count, False), 'ptr': (hexa, False), 'stream': (hexa, False), 'event': (hexa, False),
     'direction': (one_of(DIRECTIONS), False), 'bandwidth_gbps': (lambda v: num(v) and v >= 0, False),
@@ -178,7 +180,8 @@ OBJECTS = {
     'unfinished': (is_true, False), 'result': (integer, False), 'call_id': (some, False), 'call': (word, False),
 }
 SYSTEM_CALL = dict(EVENT, **OBJECTS, **{
-    'op': (one_of(SYSTEM_CALLS), True), 'duration_us': (positive(micro), False), 'fd': (count, False),
+    'op': (one_of(SYSTEM_CALLS), True), 'duration_us': (positive(micro), False),
+    'elapsed_us': (positive(micro), False), 'fd': (count, False),
     'cmd': (hexa, False), 'escape': (word, False), 'uvm': (word, False), 'control': (word, False),
     'control_cmd': (hexa, False), 'params': (word, False), 'params_size': (count, False), 'class': (word, False),
     'parent': (hexa, False), 'new': (hexa, False), 'function': (word, False), 'address': (hexa, False),
@@ -196,15 +199,29 @@ UVM = dict(EVENT, **{
     'write': (lambda v: isinstance(v, bool), False), 'size': (count, False), 'from': (PROCESSOR, False),
     'to': (PROCESSOR, False), 'cause': (lambda v: word(v) or count(v), False),
 })
+LEVEL = matches(re.compile(r'(trace|sample 1/\d+|count|count entries)\Z'))
+TRACER = dict(EVENT, **{'op': (one_of({'level', 'lost'}), True), 'from': (LEVEL, False), 'to': (LEVEL, False), 'events': (some, False),
+                        'why': (word, True)})
+STACK = dict(EVENT, **{'op': (one_of({'stack'}), True), 'id': (some, True), 'frames': (array(is_object), True)})
+FRAME = {
+    'ip': (hexa, True), 'module': (word, False), 'offset': (hexa, False), 'build_id': (matches(BUILD_ID), False),
+    'symbol': (word, False),
+}
 INTERRUPT = dict(EVENT, **{'op': (one_of({'interrupt'}), True), 'irq': (count, True), 'cpu': (count, True)})
 END = {
     'ts': (milli, True), 'type': (text, True), 'name': (one_of({'cudatrace'}), True), 'reason': (word, True),
-    'events': (is_object, True), 'calls': (count, True), 'drops': (is_object, True),
+    'events': (is_object, True), 'calls': (count, True), 'entries': (count, False), 'counted': (is_object, False),
+    'count_cost_ns': (not_negative, False), 'drops': (is_object, True),
     'unfinished': (count, True), 'abandoned': (count, True), 'filtered': (count, True), 'orphans': (count, True),
     'duplicates': (count, True), 'bad_records': (count, True), 'wall_ms': (milli, True),
     'probe_cost_ns': (lambda v: num(v) and v >= 0, True), 'cost_ms': (positive(milli), True),
     'cost_share': (lambda v: num(v) and v >= 0, True), 'left_out': (text, True), 'write_error': (word, False),
-    'lines_lost': (count, False),
+    'lines_lost': (count, False), 'objects_refused': (count, False), 'objects_unknown': (count, False),
+}
+
+COUNTED = {
+    'calls': (count, True), 'errors': (count, False), 'total_us': (positive(micro), False),
+    'max_us': (positive(micro), False), 'entry_only': (some, False), 'unfinished': (some, False), 'abandoned': (some, False),
 }
 
 # Whose members they are. Sizes of memory that other classes talk of (cuStreamAttachMemAsync) are sizes too.
@@ -252,6 +269,7 @@ class Trace:
         self.calls = self.unfinished = self.abandoned = 0
         self.ids = set()
         self.libs = set()
+        self.stacks = set()
         self.parents = {}
         self.end = None
         self.header = False
@@ -276,10 +294,25 @@ class Trace:
             self.types[kind] += 1
             checks = {'process': self.check_process, 'library': self.check_library, 'uvm': self.check_uvm,
                       'scheduler': lambda o: members(o, SCHEDULER, o.get('name', kind)),
-                      'xid': lambda o: members(o, XID, kind), 'interrupt': lambda o: members(o, INTERRUPT, kind)}
+                      'xid': lambda o: members(o, XID, kind), 'interrupt': lambda o: members(o, INTERRUPT, kind),
+                      'tracer': self.check_tracer, 'stack': self.check_stack}
             if kind == 'kernel' and obj.get('op') in SYSTEM_CALLS:
                 checks[kind] = self.check_system_call
             checks.get(kind, self.check_call)(obj)
+
+    def check_stack(self, s):
+        members(s, STACK, 'stack')
+        need(s['id'] not in self.stacks, f'stack {s["id"]} is defined twice')
+        self.stacks.add(s['id'])
+        for f in s['frames']:
+            members(f, FRAME, 'frame')
+            together(f, 'module', 'offset')
+
+    @staticmethod
+    def check_tracer(o):
+        members(o, TRACER, 'tracer')
+        together(o, 'from', 'to')
+        need(('from' in o) == (o['op'] == 'level') == ('events' not in o), 'tracer: a level has from and to, a loss events')
 
     @staticmethod
     def constant(name):
@@ -323,6 +356,7 @@ class Trace:
         need(not ('escape' in c and 'uvm' in c), f'{who}: escape and uvm')
         need('control' not in c or 'control_cmd' in c, f'{who}: a control without its number')
         need(('duration_us' in c) != ('unfinished' in c), f'{who}: duration_us is for what returned')
+        need('elapsed_us' not in c or 'unfinished' in c, f'{who}: elapsed_us is for what did not return')
         need('unfinished' not in c or not {'status', 'result'} & set(c), f'{who}: an answer, but it is unfinished')
         need('call' not in c or 'call_id' in c, f'{who}: a call without its id')
         need(not ioctl or int(c.get('result', 0)) >= 0 or 'status' not in c, f'{who}: ioctl failed, but has a status')
@@ -357,12 +391,13 @@ class Trace:
         self.calls += 1
 
     def check_outcome(self, c, who):
-        over = 'unfinished' in c, 'abandoned' in c
-        need(not all(over), f'{who}: unfinished and abandoned')
+        over = 'unfinished' in c, 'abandoned' in c, 'entry_only' in c
+        need(sum(over) < 2, f'{who}: more than one of unfinished, abandoned and entry_only')
         self.unfinished += over[0]
         self.abandoned += over[1]
         for name in ('duration_us', 'result'):
             need((name in c) != any(over), f'{who}: {name} is for calls that returned')
+        need('elapsed_us' not in c or any(over), f'{who}: elapsed_us is for calls that did not return')
         result = int(c.get('result', 0))
         need(('error' in c) == (result not in (0, NOT_READY)), f'{who}: result {result}, error {c.get("error")}')
 
@@ -392,7 +427,11 @@ class Trace:
             return
         need(events == dict(self.types), f'events {events}, but lines {dict(self.types)}')
         need(e['calls'] == self.calls, f'calls {e["calls"].text}, but {self.calls} lines')
+        for symbol, c in e.get('counted', {}).items():
+            members(c, COUNTED, f'counted {symbol}')
+            together(c, 'errors', 'total_us', 'max_us')
         for name, lines in ('unfinished', self.unfinished), ('abandoned', self.abandoned):
+            lines += sum(int(c.get(name, 0)) for c in e.get('counted', {}).values())
             # Lines may rightly be fewer: dropped, or shorter than --min-duration.
             few = lines < e[name] and (e['drops']['calls'] > 0 or e['filtered'] > 0)
             need(e[name] == lines or few, f'{name} {e[name].text}, but {lines} lines')

@@ -207,15 +207,19 @@ def themes(p, pictures):
     background = "return getComputedStyle(document.body).backgroundColor"
     light = p.js(background)
     if pictures:
-        p.js("scrollTo(0, 0)")
+        p.js("const t = cudatrace.timeline; timeline.select(t, null); timeline.firstView(t); scrollTo(0, 0)")
         p.picture(pictures + "-light.png")
     p.scheme(True)
     p.settle()
     dark = p.js(background)
     check("dark by preference", dark != light, dark)
     if pictures:
-        p.js("document.getElementById('timeline').scrollIntoView(); if (cudatrace.timeline.iterations.length) {"
-             "const t = cudatrace.timeline, i = t.iterations[t.iterations.length >> 1]; timeline.show(t, i.start - (i.end - i.start) * 0.6, i.end + (i.end - i.start) * 0.6) }")
+        p.js("""const t = cudatrace.timeline, i = t.iterations[t.iterations.length >> 1];
+            if (i)
+                timeline.show(t, i.end - (i.end - i.start) * 0.3, i.end + (i.end - i.start) * 0.5);
+            t.canvas.focus({preventScroll: true});
+            document.getElementById('timeline').scrollIntoView()""")
+        p.key(".", text=".")
         p.picture(pictures + "-dark.png")
     p.js("document.getElementById('theme').click()")
     p.settle()

@@ -6,6 +6,8 @@
  *   drive FOLDER                every command that the server knows, inside CUDA calls and outside
  *   drive FOLDER many N         N ioctls, nothing on stdout
  *   drive FOLDER wait [N]       a line from stdin, then N ioctls (1) with what is expected of them
+ *   drive FOLDER objects N      a client, N objects, controls on the first and the last three; then
+ *                               the client is freed, and the same with a new one and one object
  *   drive FOLDER block          an ioctl that does not return, in a CUDA call; "blocking PID"
  *   drive FOLDER sched MS       a call that sleeps MS milliseconds, one that spins, one in whose
  *                               ioctl the driver takes DELAY_MS; says of each for how long its
@@ -30,6 +32,7 @@
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -683,6 +686,34 @@ static void second_file(void)
 	control(client, client, &cpu_info, NULL, 0, ORDER | NV_ERR_INVALID_OBJECT_HANDLE, NULL);
 }
 
+/* Copies of its descriptor, here and in a child: it is gone with the last of them. */
+static void copies(void)
+{
+	struct dev file = {"nvidiactl", -1}, copy = file;
+	uint32_t client;
+	pid_t child;
+
+	open_dev(&file);
+	client = alloc(&file, 0, 0, 0, 0x41, "NV01_ROOT_CLIENT", 0);
+	copy.fd = dup(file.fd);
+	close_dev(&copy);
+	control(client, client, &cpu_info, NULL, 1, 0, "NV01_ROOT_CLIENT");
+	child = fork();
+	if (child < 0)
+		die("fork");
+	if (!child) {
+		close_dev(&file);
+		_exit(0);
+	}
+	waitpid(child, NULL, 0);
+	control(client, client, &cpu_info, NULL, 2, 0, "NV01_ROOT_CLIENT");
+	copy.fd = dup(file.fd);
+	close_dev(&file);
+	control(client, client, &cpu_info, NULL, 3, 0, "NV01_ROOT_CLIENT");
+	close_dev(&copy);
+	control(client, client, &cpu_info, NULL, 4, ORDER | NV_ERR_INVALID_OBJECT_HANDLE, NULL);
+}
+
 static uint32_t the_client;
 
 static void three_controls(void *arg)
@@ -765,6 +796,7 @@ static void everything(void)
 	mappings(&gpu);
 	mappings(&uvm);
 	second_file();
+	copies();
 	inside(three_controls, (void *)&cpu_info);
 	inside(nothing, NULL);
 	inside(nested, (void *)&cpu_info);
@@ -784,6 +816,40 @@ static void many(unsigned long cnt)
 	for (unsigned long i = 0; i < cnt; i++)
 		if (do_ioctl(&ctl, RM(ESC_RM_CONTROL, sizeof(c)), &c))
 			die("RM_CONTROL");
+}
+
+static void quiet_alloc(uint32_t client, uint32_t handle, uint32_t class)
+{
+	struct rm_alloc a = {.root = client, .parent = client, .new = handle, .class = class};
+
+	if (do_ioctl(&ctl, RM(ESC_RM_ALLOC, sizeof(a)), &a) || a.status)
+		die("RM_ALLOC");
+}
+
+static void quiet_control(uint32_t client, uint32_t object)
+{
+	struct rm_control c = {.client = client, .object = object, .cmd = cpu_info.cmd};
+
+	if (do_ioctl(&ctl, RM(ESC_RM_CONTROL, sizeof(c)), &c))
+		die("RM_CONTROL");
+}
+
+static void objects(uint32_t cnt)
+{
+	uint32_t client = alloc(&ctl, 0, 0, 0, 0x41, "NV01_ROOT_CLIENT", 0);
+	struct rm_free f = {.root = client, .object = client};
+
+	for (uint32_t i = 0; i < cnt; i++)
+		quiet_alloc(client, 0x5c000000 + i, 0x80);
+	for (uint32_t i = 0; i < 3; i++)
+		quiet_control(client, 0x5c000000 + i);
+	for (uint32_t i = cnt - 3; i < cnt; i++)
+		quiet_control(client, 0x5c000000 + i);
+	if (do_ioctl(&ctl, RM(ESC_RM_FREE, sizeof(f)), &f) || f.status)
+		die("RM_FREE");
+	client = alloc(&ctl, 0, 0, 0, 0x41, "NV01_ROOT_CLIENT", 0);
+	quiet_alloc(client, 0x5c000000, 0x80);
+	quiet_control(client, 0x5c000000);
 }
 
 static void block(void *arg)
@@ -875,9 +941,10 @@ int main(int argc, char **argv)
 	gone = page + 4096;
 	/* Not unmapped: the next mmap() would get the place. */
 	mprotect(gone, 4096, PROT_NONE);
-	if (strcmp(mode, "many") && strcmp(mode, "wait"))
+	if (strcmp(mode, "many") && strcmp(mode, "wait") && strcmp(mode, "objects"))
 		load_libcuda();
-	quiet = !strcmp(mode, "many") || !strcmp(mode, "block") || !strcmp(mode, "sched");
+	quiet = !strcmp(mode, "many") || !strcmp(mode, "objects") || !strcmp(mode, "block") ||
+		!strcmp(mode, "sched");
 	if (!strcmp(mode, "wait")) {
 		printf("ready\n");
 		fflush(stdout);
@@ -894,6 +961,8 @@ int main(int argc, char **argv)
 	open_dev(&tools);
 	if (!strcmp(mode, "many"))
 		many(cnt);
+	else if (!strcmp(mode, "objects"))
+		objects(cnt);
 	else if (!strcmp(mode, "block"))
 		inside(block, NULL);
 	else if (!strcmp(mode, "sched"))

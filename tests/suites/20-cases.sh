@@ -111,7 +111,7 @@ for events in threads.values():
         # The address may be another thread's again before the free has returned.
         if len(threads) > 1 and e.get("op") == "free":
             e.pop("size", None)
-        for k in ("ts", "id", "pid", "tid", "duration_us", "bandwidth_gbps"):
+        for k in ("ts", "id", "pid", "tid", "duration_us", "elapsed_us", "bandwidth_gbps"):
             e.pop(k, None)
         text.append(json.dumps(clean(e, seen), sort_keys=True))
     texts.append("\n".join(text))

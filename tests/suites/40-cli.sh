@@ -229,6 +229,7 @@ not_root()
 	check 'check: not root: status' is $rc 1
 	check 'check: not root: says which' grep -q 'no  *privilege CAP_BPF' "$TMP/out"
 	ct check --json
+	check 'check --json: not root: no way of tracing' jq -e '.can_trace == false and .mechanism == null and .kernel_probe == null' "$TMP/out"
 	check 'check --json: not root' jq -e '[.. | objects | select(.name? == "cap_bpf" and .state == "no" and (.fix | length > 0))] | length == 1' "$TMP/out"
 	ct list
 	check 'list: needs no root' is "$rc $(wc -c <"$TMP/err")" '0 0'
@@ -245,8 +246,23 @@ not_root()
 	bad 'a user who may not become another' 1 'run it as root' -q -e launch --user 12345 --jsonl "$TMP/mine/x" -- true
 }
 
+# Which way auto takes, here.
+ways()
+{
+	local way
+	ct check --json
+	way=$(jq -r '[.capabilities[] | select(.state == "yes") | .name] as $has |
+		if $has | index("kprobe_multi") then "kprobe.multi" elif $has | index("fentry") then "fentry"
+		elif $has | index("kprobe") then "kprobe" else "tracepoint" end' "$TMP/out")
+	# fentry takes the driver's own type information.
+	[ "$way" = fentry ] && [ -e /sys/module/nvidia ] && [ ! -e /sys/kernel/btf/nvidia ] && way='kprobe\|tracepoint'
+	check 'check --json: how --kernel sees the driver' is "$(jq -r .kernel_probe "$TMP/out" | grep -cx "$way")" 1
+	ct check
+	check 'check: how --kernel sees the driver' grep -q "; --kernel sees the driver by $way\.$" "$TMP/out"
+}
+
 # Kernels without something, in miniature: bpf() and perf_event_open() that know less. ($LACKS: attach types of
-# links, -1 for perf events)
+# links, -1 for perf events; $REFUSES: a program that cannot be loaded)
 kernels()
 {
 	local multi=48 session=57
@@ -271,7 +287,8 @@ kernels()
 		static long (*real)(long, ...);
 		if (!real)
 			real = (long (*)(long, ...))dlsym(RTLD_NEXT, "syscall");
-		if ((n == SYS_bpf && a == 28 && lacks(((uint32_t *)b)[2])) || (n == SYS_perf_event_open && lacks(-1))) {
+		if ((n == SYS_bpf && a == 28 && lacks(((uint32_t *)b)[2])) ||
+		    (n == SYS_bpf && a == 5 && getenv("REFUSES") && !strncmp((char *)b + 48, getenv("REFUSES"), 15)) || (n == SYS_perf_event_open && lacks(-1))) {
 			errno = n == SYS_bpf ? EINVAL : ENOENT;
 			return -1;
 		}
@@ -284,6 +301,20 @@ kernels()
 	ct "${to_x[@]}" -- true
 	check 'a kernel without session: the next best' holds "$X" 'head["mechanism"] == "uprobe.multi" and len(head["degraded"]) == 1'
 	check 'a kernel without session: no complaint' is "$rc $(cat "$TMP/err")" '0 '
+	# It says that it has session, and does not load our program.
+	AS=(env "LD_PRELOAD=$TMP/lacks.so" REFUSES=ct_session)
+	LD_LIBRARY_PATH=$FAKE ct "${to_x[@]}" -- "$FAKE/sample" --quiet
+	check 'session cannot be loaded: the next best' holds "$X" 'head["mechanism"] == "uprobe.multi" and calls and accounts()'
+	check 'session cannot be loaded: says so' is "$rc $(cat "$TMP/err")" \
+		'0 cudatrace: warning: uprobe.session does not work here (Invalid argument): functions are probed by uprobe.multi'
+	bad 'session cannot be loaded, and was asked for' 1 'cannot load the BPF programs' --mechanism=session "${to_x[@]}" --libcuda "$FAKE/libcuda.so.1" -- true
+	AS=(env "LD_PRELOAD=$TMP/lacks.so" REFUSES=ct_nv_sys_enter CUDATRACE_TEST_NV_BY_NAME=1)
+	LD_LIBRARY_PATH=$FAKE ct --kernel "${to_x[@]}" -- "$FAKE/sample" --quiet
+	check 'no way of seeing the driver: CUDA calls are traced' holds "$X" 'calls and "kernel_probe" not in head and accounts()'
+	check 'no way of seeing the driver: says so' is "$rc $(cat "$TMP/err")" \
+		'0 cudatrace: warning: --kernel: the driver cannot be seen here (Invalid argument): only CUDA calls are traced'
+	bad 'no way of seeing the driver: that was asked for' 1 '--kernel-probe=tracepoint does not work here: Invalid argument' --kernel \
+		--kernel-probe=tracepoint "${to_x[@]}" --libcuda "$FAKE/libcuda.so.1" -- true
 	AS=(env "LD_PRELOAD=$TMP/lacks.so" "LACKS= $session $multi ")
 	bad 'a mechanism that the kernel lacks: multi' 1 'no uprobe.multi: leave' --mechanism=multi "${to_x[@]}" --libcuda "$FAKE/libcuda.so.1" -- true
 	LD_LIBRARY_PATH=$FAKE ct "${to_x[@]}" -- "$FAKE/sample" --quiet
@@ -337,6 +368,17 @@ listing()
 	check 'list --json: rows' jq -e --argjson n "${n:-0}" 'length == $n and ([.[].symbol] | unique | length) == $n' "$TMP/out"
 	check 'list --json: members' jq -e 'all(.[]; (.symbol | startswith("cu")) and .name and .class and .op and
 		(.default | type == "boolean") and (.args | type == "array") and all(.args[]; .name and .type and .direction))' "$TMP/out"
+	ct list --ioctls
+	check 'list --ioctls: status' is "$rc $(cat "$TMP/err")" '0 '
+	check 'list --ioctls: all tables' is "$(grep -oE '^[A-Z][A-Z ]*(:|$)' "$TMP/out" | tr -d '\n')" \
+		'ESCAPES:CONTROLS:CLASSES:UVM COMMANDS:NVKMS COMMANDS:STATUSESSCHEDULER:XIDS:'
+	check 'list --ioctls: 100 columns' is "$(awk 'length > 100' "$TMP/out" | head -3)" ''
+	check 'list --ioctls: NVKMS numbers shift' is "$(grep -o '.*NVKMS_IOCTL_EXPORT_VRR_SEMAPHORE_SURFACE$' "$TMP/out" | tr -s ' ' | cut -d ' ' -f 2-9)" \
+		'55 55 55 55 56 56 - -'
+	ct list --ioctls --json
+	check 'list --ioctls --json' jq -e '(.nvkms | length == 66) and (.nvkms[] | select(.name == "NVKMS_IOCTL_FLIP") |
+		.numbers["550.163.01"] == 14 and .numbers["580.142"] == 15) and (.escapes | length > 40) and (.xids | length > 70)' "$TMP/out"
+	ct list --json
 	check 'list --json: the same as list' is "$(jq -r '.[].symbol' "$TMP/out" | md5sum)" "$(md5sum <"$TMP/names")"
 	check 'list --json: queries are off by default' jq -e 'all(.[]; .default == (.op != "query"))' "$TMP/out"
 	ct list -e memory --json
@@ -447,6 +489,7 @@ commands
 processes
 outputs
 not_root
+ways
 kernels
 statuses
 checking

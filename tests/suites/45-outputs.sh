@@ -229,18 +229,21 @@ users()
 	check '--user NAME: the trace is ours' is "$(stat -c %u "$TMP/a.jsonl")" 0
 	ct -q -e launch --user 12345 --jsonl "$TMP/a.jsonl" -- sh -c "$who"
 	check '--user NUMBER' is "$(xargs <"$TMP/out")" '12345 12345 12345'
-	mkdir "$TMP/sudo"
+	# $TMP itself may lie below folders that are root's alone.
+	local home
+	home=$(mktemp -d /tmp/cudatrace-sudo-XXXXXX)
+	chown 65534:65534 "$home"
 	(
-		cd "$TMP/sudo" || exit
-		SUDO_UID=65534 SUDO_GID=65534 ct -e launch --chrome "$TMP/sudo/c.json" -- sh -c "$who"
+		cd "$home" || exit
+		SUDO_UID=65534 SUDO_GID=65534 ct -e launch --chrome c.json -- sh -c "$who"
 		SUDO_UID=65534 SUDO_GID=65534 ct -e launch -- true
 	)
-	SUDO_UID=65534 SUDO_GID=65534 ct -q -e launch --jsonl "$TMP/a.jsonl" -- sh -c "$who"
+	SUDO_UID=65534 SUDO_GID=65534 ct -q -e launch --jsonl "$home/a.jsonl" -- sh -c "$who"
 	check 'sudo: the command runs as its caller' is "$(xargs <"$TMP/out" | cut -d' ' -f1,2)" '65534 65534'
-	check 'sudo: the traces belong to the caller' is "$(stat -c %u:%g "$TMP/a.jsonl" "$TMP/sudo/c.json" "$TMP"/sudo/traces/*.jsonl "$TMP/sudo/traces" | sort -u)" 65534:65534
-	rm "$TMP/a.jsonl"
-	SUDO_UID=65534 SUDO_GID=65534 ct -q -e launch --user root --jsonl "$TMP/a.jsonl" -- id -u
-	check 'sudo: --user root' is "$(cat "$TMP/out") $(stat -c %u "$TMP/a.jsonl")" '0 0'
+	check 'sudo: the traces belong to the caller' is "$(stat -c %u:%g "$home/a.jsonl" "$home/c.json" "$home"/traces/*.jsonl "$home/traces" | sort | uniq -c | xargs)" '4 65534:65534'
+	SUDO_UID=65534 SUDO_GID=65534 ct -q -e launch --user root --jsonl "$home/b.jsonl" -- id -u
+	check 'sudo: --user root; the trace is the caller'"'"'s' is "$(cat "$TMP/out") $(stat -c %u "$home/b.jsonl")" '0 65534'
+	rm -rf "$home" "$TMP/a.jsonl"
 	SUDO_UID=nobody SUDO_GID=x ct -q -e launch --jsonl "$TMP/a.jsonl" -- id -u
 	check 'sudo: nonsense in its variables' is "$rc $(cat "$TMP/out")" '0 0'
 

@@ -108,7 +108,7 @@ others()
 	src=$TMP/src
 	mkdir "$src"
 	if git rev-parse --git-dir >/dev/null 2>&1; then
-		git ls-files -z --cached --others --exclude-standard -- Makefile src include bpf vmlinux tools tests/fake tests/cases |
+		git ls-files -z --cached --others --exclude-standard -- Makefile src include bpf vmlinux tools tests/fake tests/cases tests/fuzz |
 			while IFS= read -r -d '' t; do [ -e "$t" ] && printf '%s\0' "$t"; done | tar cf - --null -T - | tar xf - -C "$src"
 	else
 		cp -r Makefile src include bpf vmlinux tools tests "$src/"

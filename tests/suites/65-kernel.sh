@@ -60,7 +60,7 @@ all_commands()
 	traced dev unshare -m sh -c 'mount --bind "$1" /dev && exec "$2" /dev' sh "$NV" "$DRIVE"
 	check 'devices in /dev: status' is "$? $(cat "$TMP/dev.err")" '0 '
 	check 'devices in /dev: opens too' compare "$TMP/dev.jsonl" "$TMP/dev.stdout" "$TMP/dev.json"
-	check 'devices in /dev: seven opens' holds "$TMP/dev.jsonl" 'sum(e.get("op") == "open" for e in ev) == 7'
+	check 'devices in /dev: eight opens' holds "$TMP/dev.jsonl" 'sum(e.get("op") == "open" for e in ev) == 8'
 }
 
 # Set by waiting.
@@ -169,6 +169,20 @@ losses()
 	check 'many ioctls: sum' holds "$TMP/many.jsonl" 'sum(e["type"] == "kernel" for e in ev) + end["drops"]["driver"] == 20004'
 }
 
+# More objects than are remembered: 65,536 of them, a client among them.
+full_table()
+{
+	"${BY_NAME[@]}" "$CUDATRACE" -q --kernel --buffer-size 256M --summary --jsonl "$TMP/objects.jsonl" -- \
+		"$DRIVE" "$NV" objects 65600 2>"$TMP/objects.err" >"$TMP/objects.stdout"
+	check 'full table: status' is $? 0
+	check 'full table: who is in it has a class, who is not has none' holds "$TMP/objects.jsonl" \
+		'([e.get("object_class") for e in ev if e.get("escape") == "NV_ESC_RM_CONTROL"]
+		 == ["NV01_DEVICE_0"] * 3 + [None] * 3 + ["NV01_DEVICE_0"] and accounts())'
+	check 'full table: counted' holds "$TMP/objects.jsonl" '(end["objects_refused"], end["objects_unknown"]) == (65, 3)'
+	check 'full table: the summary says so' is \
+		"$(grep -cxE '  3 ioctls on objects whose allocation was not seen: no class|  65 objects not remembered: the table of handles was full' "$TMP/objects.err")" 2
+}
+
 # Who waits off the CPU and who spins. drive says what the thread's CPU clock makes of it.
 off_cpu()
 {
@@ -240,6 +254,7 @@ by_pid
 system_wide
 blocked
 losses
+full_table
 off_cpu
 xid
 refused

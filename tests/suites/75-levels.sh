@@ -74,7 +74,7 @@ mechanism()
 		'end["abandoned"] == 3 == sum(c.get("abandoned", 0) for c in end["counted"].values()) and accounts()'
 	traced nested "$mech" -e 'cu*Callback,cuMemAlloc,cuMemFree' --count 'cu*Callback' -- "$CASES/nested"
 	check "$mech: a record in a counted call has no parent" holds "$TMP/nested.jsonl" \
-		'end["counted"] and all("parent" not in c or c["parent"] in {x["id"] for x in calls} for c in calls) and accounts()'
+		'end["counted"] and all(("parent" in c) == ("depth" in c) for c in calls) and all("parent" not in c or c["parent"] in {x["id"] for x in calls} for c in calls) and accounts()'
 }
 
 unfinished()
@@ -200,10 +200,14 @@ sampled() { [ $(($2 + $4)) = 2000 ] && [ "$2" -gt 120 ] && [ "$2" -lt 290 ] || {
 for mech in session multi perf; do
 	mechanism $mech
 done
+# Every form is as docs/SCHEMA.md has it.
+schema() { for t in "$TMP"/*.jsonl; do tests/golden/schema_check.py "$t" || return 1; done; }
+
 unfinished
 children
 daemon
 budget
+check 'all traces: schema' schema
 for bad in --count=nosuch --no-return=nosuch --count= --max-overhead=0 --max-overhead=101 --max-overhead=x; do
 	"$CUDATRACE" $bad --duration 0.1 >/dev/null 2>"$TMP/bad.err"
 	check "$bad: refused" is "$?" 2

@@ -62,7 +62,28 @@ has 'html: merged events are counted' "$TMP/merged.html" \
 	'm["events"] <= 100000 and m["events"] + m["merged"] == 300000 == m["events"] + sum(sum(l.get("cells", [])[1::4]) for l in m["lanes"])'
 has 'html: only short ones are merged' "$TMP/merged.html" 'min(columns()[1]) >= m["below_ns"] > 0'
 
-for page in merged million; do
+# The same by the command, from traces: one of an H200, and one whose kernels, threads and host are hostile.
+python3 - tests/golden/h200-triton.jsonl "$TMP/hostile.jsonl" <<'END'
+import json, sys
+bad = '</script><img src=x onerror="window.hacked=1"><!--<script>\x01\x1b[31m\u202egnitteg\u2066'
+with open(sys.argv[1]) as f, open(sys.argv[2], "w") as out:
+    for line in f:
+        e = json.loads(line)
+        for k in ("kernel", "comm", "host", "path", "command"):
+            if k in e:
+                e[k] = [bad] if k == "command" else bad
+        out.write(json.dumps(e) + "\n")
+END
+for page in golden hostile; do
+	trace=$TMP/$page.jsonl
+	[ $page = golden ] && trace=tests/golden/h200-triton.jsonl
+	check "html: of a trace: $page" "$CUDATRACE" -q report --format=html -o "$TMP/$page.html" "$trace"
+	n=$(jq -s '[.[] | select(.type != "header" and .type != "end")] | length' "$trace")
+	has "html: $page: all $n events" "$TMP/$page.html" "m['events'] == $n and r['overview']['calls'] > 0"
+done
+has 'html: a hostile trace stays text' "$TMP/hostile.html" '"<img" not in s and "window.hacked" in s'
+
+for page in golden hostile merged million; do
 	tests/html/drive.py "$TMP/$page.html" >"$TMP/out" 2>"$TMP/err"
 	rc=$?
 	if [ $rc = 77 ]; then

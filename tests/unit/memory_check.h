@@ -20,12 +20,6 @@
 #define UNUSED __attribute__((unused))
 #define MIB    1048576ull
 
-/* Until the reader has it. */
-__attribute__((weak)) bool event_arg_u64(const struct event *ev, const char *name, uint64_t *val)
-{
-	return event_path_u64(ev, name, val);
-}
-
 static struct factory f;
 static struct trace_info info;
 static struct report *r;

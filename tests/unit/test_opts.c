@@ -91,9 +91,24 @@ static void test_defaults(void **state)
 	assert_false(o.all);
 	assert_int_equal(o.summary, TRI_UNSET);
 	assert_int_equal(o.mechanism, MECH_AUTO);
-	assert_int_equal(o.buffer_sz, OPTS_BUFFER_DEFAULT);
+	assert_int_equal(o.buffer_sz, OPTS_BUFFER_ALL);
+	assert_int_equal(parse("-p 1").buffer_sz, OPTS_BUFFER_DEFAULT);
 	assert_int_equal(o.duration_ns, 0);
 	assert_int_equal(o.jsonl.cnt + o.chrome.cnt + o.select.cnt, 0);
+}
+
+/* Its value may be left out: the next word is none. */
+static void test_stack(void **state)
+{
+	struct opts o = parse("--stack --stack=memory,sync -- prog");
+
+	assert_int_equal(o.stack.cnt, 2);
+	assert_string_equal(o.stack.v[0], "all");
+	assert_string_equal(o.stack.v[1], "memory,sync");
+	assert_string_equal(o.argv[0], "prog");
+	o = parse("--stack prog");
+	assert_int_equal(o.stack.cnt, 1);
+	assert_string_equal(o.argv[0], "prog");
 }
 
 static void test_pids(void **state)
@@ -268,7 +283,7 @@ static const struct {
 	{"--sumary", "did you mean --summary?"},
 	{"--max-event=3 --no-folow", "did you mean --no-follow?"},
 	{"--kernels", "did you mean --kernel"},
-	{"--kernel-probe=usb", "choose one of: auto fentry kprobe tracepoint"},
+	{"--kernel-probe=usb", "choose one of: auto kprobe.multi fentry kprobe tracepoint"},
 	{"-duration 3", "did you mean --duration?"},
 	{"--xyzzyxyzzy", "cudatrace --help"},
 	{"-Z", "unknown option -Z"},
@@ -330,7 +345,7 @@ static unsigned count_entries(const char *text, const struct opt_row *row)
 		const char *want = row->letter ? both_forms : long_form;
 
 		line += strspn(line, "\n ");
-		if (!strncmp(line, want, strlen(want)) && strchr(" \n", line[strlen(want)]))
+		if (!strncmp(line, want, strlen(want)) && strchr(" [\n", line[strlen(want)]))
 			cnt++;
 	}
 	return cnt;
@@ -457,14 +472,14 @@ static void test_table(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_defaults), cmocka_unit_test(test_pids),
-		cmocka_unit_test(test_command),	 cmocka_unit_test(test_verbs),
-		cmocka_unit_test(test_values),	 cmocka_unit_test(test_times),
-		cmocka_unit_test(test_sizes),	 cmocka_unit_test(test_outputs),
-		cmocka_unit_test(test_wrong),	 cmocka_unit_test(test_most_pids),
-		cmocka_unit_test(test_help),	 cmocka_unit_test(test_verb_help),
-		cmocka_unit_test(test_man),	 cmocka_unit_test(test_completion),
-		cmocka_unit_test(test_table),
+		cmocka_unit_test(test_defaults),   cmocka_unit_test(test_stack),
+		cmocka_unit_test(test_pids),	   cmocka_unit_test(test_command),
+		cmocka_unit_test(test_verbs),	   cmocka_unit_test(test_values),
+		cmocka_unit_test(test_times),	   cmocka_unit_test(test_sizes),
+		cmocka_unit_test(test_outputs),	   cmocka_unit_test(test_wrong),
+		cmocka_unit_test(test_most_pids),  cmocka_unit_test(test_help),
+		cmocka_unit_test(test_verb_help),  cmocka_unit_test(test_man),
+		cmocka_unit_test(test_completion), cmocka_unit_test(test_table),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

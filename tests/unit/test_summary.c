@@ -488,8 +488,8 @@ static void driver_counts(void **state)
 	assert_int_equal(d->op_errors[DRV_OPEN], 1);
 	assert_int_equal(d->op_errors[DRV_IOCTL], 1);
 	assert_int_equal(d->ioctl_ns, 210000000 + 20000);
-	assert_int_equal(d->outside_cnt, 21);
-	assert_int_equal(d->outside_ns, 25000);
+	assert_int_equal(d->outside_cnt, 20);
+	assert_int_equal(d->outside_ns, 20000);
 	assert_int_equal(d->sched_kinds, 2);
 	assert_int_equal(d->sched[0].cnt, 2);
 	assert_int_equal(d->xid_cnt, 2);
@@ -516,8 +516,8 @@ static void driver_text(void **state)
 		"pid=1?[2J, name=python3",
 		"Into the NVIDIA driver: 40 ioctls of 3 kinds in 210 ms; 2 opens; 1 mmap; 1 close\n",
 		"     20   210 ms  10.5 ms  20.0 ms       1  NV_ESC_RM_ALLOC\n",
-		"      2           23   210 ms      11.5         105 ms  cuInit\n",
-		"                  21  25.0 µs                           (in no CUDA call)\n",
+		"      2      23   210 ms      11.5         105 ms  cuInit\n",
+		"             20  20.0 µs                           (in no CUDA call)\n",
 		"  20.0 ms  NV_ESC_RM_ALLOC HOPPER_CHANNEL_GPFIFO_A in cuInit\n",
 		"NV_ESC_RM_ALLOC, first NV_ERR_NOT_SUPPORTED\n",
 		"GPU scheduler: 2 token, 1 timeslice\n",
@@ -537,7 +537,15 @@ static void driver_text(void **state)
 		if (!strstr(text, want[i]))
 			fail_msg("no \"%s\" in: %s", want[i], strstr(text, "Into the NVIDIA"));
 	assert_null(strchr(text, '\033'));
+	assert_null(strstr(text, " objects"));
 	assert_true(widest(text) <= 80);
+	free(text);
+	r->end.object_unknown_cnt = 1;
+	r->end.object_refused_cnt = 2000;
+	text = print(r, 80, false);
+	assert_non_null(strstr(text,
+			       "  1 ioctl on objects whose allocation was not seen: no class\n"
+			       "  2,000 objects not remembered: the table of handles was full\n"));
 	free(text);
 	text = print(r, 80, true);
 	assert_non_null(strstr(text, "\033[1;31m\nXID: "));
@@ -550,11 +558,11 @@ static void driver_json(void **state)
 {
 	static const char check[] =
 		"python3 -c 'import json,sys;d=json.load(sys.stdin)[\"driver\"];"
-		"sys.exit(not (d[\"ioctls\"]==40 and d[\"opens\"]==2 and d[\"failed_ioctls\"]==1 and "
+		"sys.exit(not (d[\"ioctls\"]==40 and d[\"opens\"]==2 and d[\"objects_unknown\"]==0 and d[\"failed_ioctls\"]==1 and "
 		"d[\"commands\"][0][\"first_error\"]==\"NV_ERR_NOT_SUPPORTED\" and "
 		"sum(c[\"count\"] for c in d[\"commands\"])==40 and "
-		"d[\"functions\"]==[{\"name\":\"cuInit\",\"calls\":2,\"system_calls\":23,"
-		"\"ms\":210.011}] and d[\"outside\"][\"system_calls\"]==21 and "
+		"d[\"functions\"]==[{\"name\":\"cuInit\",\"calls\":2,\"ioctls\":23,"
+		"\"ms\":210.011}] and d[\"outside\"][\"ioctls\"]==20 and "
 		"d[\"slowest\"][0][\"us\"]==20000 and d[\"slowest\"][0][\"call\"]==\"cuInit\" and "
 		"d[\"scheduler\"][0]=={\"op\":\"token\",\"count\":2} and "
 		"d[\"xids\"][0][\"xid\"]==79 and d[\"interrupts\"]==1))'";

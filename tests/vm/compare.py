@@ -37,7 +37,7 @@ def lines(path):
 
 
 def driver_events(trace):
-    return [e for e in trace if e["type"] == "kernel" and e["op"] in OPS]
+    return [e for e in trace if e["type"] == "uvm" or (e["type"] == "kernel" and e["op"] in OPS)]
 
 
 def by_thread(events):

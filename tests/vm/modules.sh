@@ -7,6 +7,7 @@
 #
 #   new      driver 580.159.04 (entry points nvidia_*), with type information (BTF)
 #   old      driver 535.288.01 (entry points nvidia_frontend_*), with BTF
+#   older    as old, but says that it is 525.147.05
 #   nobtf    as new, without BTF, as they are where the headers have none: no fentry
 #
 # Exit status 77 where the kernel has no headers. Done again only when a source is newer.
@@ -54,7 +55,8 @@ sed "s|/usr/src/|$dir/root&|" "$dir/build/Makefile.debian" >"$dir/build/Makefile
 
 rm -f "$out/done"
 variant new &
-variant old OLD=1
+variant old OLD=1 || exit 1
+variant older OLD=1 VERSION_STR=525.147.05 || exit 1
 wait $! || exit 1
 mkdir -p "$out/nobtf"
 for f in "$out"/new/*.ko; do

@@ -16,7 +16,7 @@
 #   tests/vm/run.sh -n try 6.1 'driver_load nobtf && cudatrace --kernel --jsonl /results/t.jsonl -- drive'
 #
 # The script is run by busybox' sh with, in PATH: cudatrace, drive (static), drive-cuda, sample, all of busybox;
-# libcuda.so.1 (the stand-in) is where the linker looks. Shell functions: driver_load new|old|nobtf, driver_unload
+# libcuda.so.1 (the stand-in) is where the linker looks. Shell functions: driver_load new|old|older|nobtf, driver_unload
 # (tests/vm/modules.sh says what these are). One CPU, no network, all emulated: no /dev/kvm is needed.
 #
 # Exit status: the script's, to 95; 77 where the kernel cannot be had or something is not installed; 124 after
@@ -122,6 +122,7 @@ timeout -k 5 "$limit" qemu-system-x86_64 -accel tcg -smp 1 -m 768 -nodefaults -n
 	</dev/null >"$out/qemu.log" 2>&1
 rc=$?
 tar -x -C "$out" -f "$tmp/disk" 2>/dev/null
+[ $rc = 0 ] && [ -s "$out/verdict" ] && rc=$((65 + 2 * $(cat "$out/verdict")))
 if [ $quiet = 0 ]; then
 	cat "$out/stdout" 2>/dev/null
 	cat "$out/stderr" >&2 2>/dev/null

@@ -11,7 +11,7 @@ const app = {
 	},
 
 	/* What the reader must know before believing the numbers. */
-	banner(r, meta) {
+	banner(r) {
 		const o = r.overview || {}, notes = [];
 		const bad = text => notes.push(['bad', text]), note = text => notes.push(['note', text]);
 		if (o.dropped > 0) {
@@ -105,7 +105,7 @@ const app = {
 			['driver', 'The kernel driver', sections.driver(r, tl), 'Driver'],
 			['trace', 'This trace', sections.trace(r, tl), 'Trace'],
 		];
-		main.append(...[app.banner(r, meta), app.hero(r)].filter(Boolean));
+		main.append(...[app.banner(r), app.hero(r)].filter(Boolean));
 		for (const [id, title, content, short] of parts) {
 			const s = app.section(id, title, content);
 			if (!s)

@@ -228,7 +228,7 @@ const sections = {
 		const xs = (d.per_second || []).map((v, i) => i), step = d.step_ns || 1e9;
 		return [
 			figures([['ioctls', fmt.count(d.ioctls)], ['time in them', fmt.ns(d.total_ns)], ['refused', fmt.count(d.errors)], ['in no CUDA call', fmt.count(d.outside)]]),
-			xs.length > 1 ? charts.plot(xs, [{label: 'ioctls', values: d.per_second, colour: CLASSES.driver, show: fmt.count, bars: true, fill: true}],
+			xs.length > 5 ? charts.plot(xs, [{label: 'ioctls', values: d.per_second, colour: CLASSES.driver, show: fmt.count, bars: true, fill: true}],
 				{label: 'ioctls over time', x: v => fmt.ns(v * step), height: 130, pick: i => timeline.around(tl, i * step, (i + 1) * step, 0)}) : null,
 			has(d.commands) ? table.make([col.text('command', 'name', {name: true}), col.text('device', 'device', {minor: true}), col.count('times', 'count'), col.ns('total', 'total_ns', {bar: x => x.total_ns / (d.total_ns || 1)}),
 				col.ns('mean', 'mean_ns'), col.ns('longest', 'max_ns', {minor: true}), col.count('refused', 'errors')], d.commands, {label: 'Driver commands', sort: 3, can: () => true, pick: x => sections.find(tl, x.name)}) : null,

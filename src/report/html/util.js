@@ -144,5 +144,5 @@ const theme = {
 	},
 };
 
-/* A file opened from a disk may not keep anything: nothing depends on it. */
+/* Lets the page paint and answer between slices of work. */
 const nextTask = () => new Promise(done => setTimeout(done));

@@ -5,11 +5,11 @@
  * (docs/SCHEMA.md), in the order in which each thread made them. tests/vm/compare.py compares.
  *
  *   -n N      rounds (1)           -t N   threads, each with its own files and rounds
- *   -c        rounds 0, 2, 4... inside a CUDA call (cuFakeCallback of the stand-in libcuda.so.1)
- *   -d 535    the driver's branch: layouts differ (580)
- *   -s MS     at the end an ioctl that takes so long
- *   -f N      at the end N RM_CONTROLs as fast as can be, printed as one line with "_repeat"
- *   -w        waits for a line on stdin before it begins
+ *   -c        in a CUDA call (cuFakeCallback of the stand-in libcuda.so.1): rounds 0, 2, 4..., -s,
+ * -f -d 535    the driver's branch: layouts differ (580) -u        first page faults and migrations
+ * of managed memory -s MS     at the end an ioctl that takes so long -f N      at the end N
+ * RM_CONTROLs as fast as can be, printed as one line with "_repeat" -w        waits for a line on
+ * stdin before it begins
  *
  * What is not to be compared begins with _. null: the trace must not have it. "only": how it can be
  * seen (probes on the driver's functions, or trace points of system calls); without it, either way.
@@ -37,9 +37,17 @@
 #define WISH_ERRNO   0xc7580000u
 #define WISH_SLEEP   0xc7590000u
 
+/* See stub/uvm_events.h. */
+#define STUB_EVENT 0x7e570001
+struct stub_event {
+	uint32_t id, is_migration;
+	uint64_t address, bytes;
+	uint32_t src, dst, cause, is_write;
+};
+
 static struct {
 	int rounds, threads, branch, sleep_ms, fast;
-	bool in_call, wait;
+	bool in_call, wait, events;
 } opt = {.rounds = 1, .threads = 1, .branch = 580};
 
 static int (*callback)(void (*fn)(void *), void *arg);
@@ -411,6 +419,98 @@ static void uvm(void)
 	dev__close(&d);
 }
 
+static void expect_uvm(const char *op, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+static void expect_uvm(const char *op, const char *fmt, ...)
+{
+	va_list ap;
+
+	printf("{\"type\":\"uvm\",\"op\":\"%s\",\"name\":\"%s\",\"only\":\"probe\",\"pid\":%d,\"tid\":%d",
+	       op, op, getpid(), (int)syscall(SYS_gettid));
+	va_start(ap, fmt);
+	vprintf(fmt, ap);
+	va_end(ap);
+	printf("}\n");
+}
+
+static void uvm_event(struct dev *d, const struct stub_event *e)
+{
+	do_ioctl(d, STUB_EVENT, (void *)e, 0, ",\"uvm\":null,\"status\":null");
+}
+
+static void fault(struct dev *d, uint32_t id, uint32_t processor, uint64_t address, bool is_write)
+{
+	struct stub_event e = {
+		.id = id, .dst = processor, .address = address, .is_write = is_write};
+
+	uvm_event(d, &e);
+	if (processor)
+		expect_uvm("fault",
+			   ",\"ptr\":\"0x%llx\",\"processor\":\"GPU%u\",\"write\":null,"
+			   "\"size\":null,\"from\":null,\"cause\":null",
+			   (unsigned long long)address, processor - 1);
+	else
+		expect_uvm("fault", ",\"ptr\":\"0x%llx\",\"processor\":\"CPU\",\"write\":%s",
+			   (unsigned long long)address, is_write ? "true" : "false");
+}
+
+/* cause_name as JSON has it. */
+static void migration(struct dev *d, uint32_t id, const struct stub_event *e, const char *op,
+		      const char *from, const char *to, const char *cause_name)
+{
+	struct stub_event copy = *e;
+
+	copy.id = id;
+	copy.is_migration = 1;
+	uvm_event(d, &copy);
+	expect_uvm(op,
+		   ",\"ptr\":\"0x%llx\",\"size\":%llu,\"from\":\"%s\",\"to\":\"%s\","
+		   "\"cause\":%s,\"processor\":null,\"write\":null",
+		   (unsigned long long)e->address, (unsigned long long)e->bytes, from, to,
+		   cause_name);
+}
+
+/* uvm_perf_event_t has one event less before these until branch 525. */
+static void uvm_events(void)
+{
+	static const char *const causes[] = {
+		"\"replayable fault\"",
+		"\"non-replayable fault\"",
+		"\"access counter\"",
+		"\"prefetch\"",
+		NULL,
+		"\"tools\"",
+		"\"migrate call\"",
+		"\"set range group\"",
+		"\"hint\"",
+		"9",
+	};
+	uint32_t fault_id = opt.branch < 530 ? 5 : 6, migration_id = fault_id + 1;
+	struct stub_event to_gpu = {.address = 0x7f5500200000, .bytes = 65536, .src = 0, .dst = 1},
+			  to_cpu = {.address = 0x7f5500400000, .bytes = 5ull << 32, .src = 3};
+	struct dev d = dev__open("nvidia-uvm");
+
+	fault(&d, fault_id, 0, 0x7f5500000123, true);
+	fault(&d, fault_id, 0, 0x7f5500000456, false);
+	fault(&d, fault_id, 1, 0x7f5500001000, false);
+	fault(&d, fault_id, 8, 0xffff5500002000, true);
+	for (uint32_t cause = 0; cause < 10; cause++) {
+		to_gpu.cause = cause;
+		if (causes[cause])
+			migration(&d, migration_id, &to_gpu, "migration", "CPU", "GPU0",
+				  causes[cause]);
+	}
+	to_cpu.cause = 4;
+	migration(&d, migration_id, &to_cpu, "eviction", "GPU2", "CPU", "\"eviction\"");
+	/* Other events: there are ten, and some day more. */
+	for (uint32_t id = 0; id < 12; id++) {
+		struct stub_event other = {.id = id, .address = 0xbad};
+
+		if (id != fault_id && id != migration_id)
+			uvm_event(&d, &other);
+	}
+	dev__close(&d);
+}
+
 static void modeset(void)
 {
 	struct dev d = dev__open("nvidia-modeset");
@@ -432,18 +532,19 @@ static void round_of(void *arg)
 	modeset();
 }
 
-static void in_call(struct dev *ctl)
+static void in_call(void (*fn)(void *), struct dev *ctl)
 {
 	int ret;
 
 	call = "cuFakeCallback";
-	ret = callback(round_of, ctl);
+	ret = callback(fn, ctl);
 	must(!ret, call);
 	call = NULL;
 }
 
-static void last(struct dev *ctl)
+static void last(void *arg)
 {
+	struct dev *ctl = arg;
 	struct nvos54 c = {0xc1d00000, 1, 0x00000102};
 
 	if (opt.sleep_ms) {
@@ -467,13 +568,18 @@ static void *work(void *arg)
 {
 	struct dev ctl = dev__open("nvidiactl");
 
+	if (opt.events)
+		uvm_events();
 	for (int i = 0; i < opt.rounds; i++) {
 		if (opt.in_call && i % 2 == 0)
-			in_call(&ctl);
+			in_call(round_of, &ctl);
 		else
 			round_of(&ctl);
 	}
-	last(&ctl);
+	if (opt.in_call)
+		in_call(last, &ctl);
+	else
+		last(&ctl);
 	dev__close(&ctl);
 	return NULL;
 }
@@ -503,7 +609,7 @@ int main(int argc, char **argv)
 	pthread_t threads[64];
 	int o;
 
-	while ((o = getopt(argc, argv, "n:t:d:s:f:cw")) != -1) {
+	while ((o = getopt(argc, argv, "n:t:d:s:f:cuw")) != -1) {
 		switch (o) {
 		case 'n':
 			opt.rounds = atoi(optarg);
@@ -522,6 +628,9 @@ int main(int argc, char **argv)
 			break;
 		case 'c':
 			opt.in_call = true;
+			break;
+		case 'u':
+			opt.events = true;
 			break;
 		case 'w':
 			opt.wait = true;

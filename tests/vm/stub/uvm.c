@@ -2,6 +2,7 @@
 /* A stand-in for nvidia-uvm.ko: /dev/nvidia-uvm and /dev/nvidia-uvm-tools, at a major number that
  * the kernel chooses. See stub.h. */
 #include "stub.h"
+#include "uvm_events.h"
 
 #include <linux/cdev.h>
 
@@ -68,6 +69,8 @@ static noinline __used long uvm_ioctl(struct file *file, unsigned int cmd, unsig
 {
 	int i;
 
+	if (cmd == STUB_EVENT)
+		return stub_event((void __user *)arg);
 	for (i = 0; i < ARRAY_SIZE(cmds); i++)
 		if (cmds[i].cmd == cmd)
 			return answer(cmds[i].size, cmds[i].status, arg);

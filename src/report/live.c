@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#include "live.h"
+
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "format.h"
+#include "strings.h"
+#include "util/log.h"
+#include "util/out.h"
+
+#define NAME_SLOTS 1024
+
+struct live {
+	struct sink s;
+	struct report *report;
+	struct strings *strings;
+	/* Names of kernels stay where they are, but one name may stand in several places. */
+	struct {
+		const char *from, *to;
+	} names[NAME_SLOTS];
+};
+
+static int live_open(struct sink *s, const struct trace_info *info)
+{
+	struct live *l = (struct live *)s;
+	struct report_opts opts = {
+		.top = REPORT_TOP_DEFAULT,
+		.html = !strcmp(report_format_by_path(s->out->name)->name, "html"),
+	};
+
+	l->strings = strings__new();
+	l->report = l->strings ? report__new(&opts, info) : NULL;
+	if (l->report)
+		return 0;
+	err("cannot make a report: out of memory: close other programs");
+	return -ENOMEM;
+}
+
+static const char *intern(struct live *l, const char *s)
+{
+	return s ? strings__text(l->strings, s, strlen(s)) : NULL;
+}
+
+static const char *intern_name(struct live *l, const char *name)
+{
+	unsigned i = ((uintptr_t)name >> 4) % NAME_SLOTS;
+
+	if (name && l->names[i].from != name) {
+		l->names[i].from = name;
+		l->names[i].to = intern(l, name);
+	}
+	return name ? l->names[i].to : NULL;
+}
+
+/* What an event points to belongs to the model, and is gone or changed after it. */
+static void live_event(struct sink *s, const struct event *ev)
+{
+	struct live *l = (struct live *)s;
+	struct driver_info drv;
+	struct event copy = *ev;
+
+	copy.comm = intern(l, ev->comm);
+	if (ev->kind == EVENT_CALL) {
+		copy.launch.kernel = intern_name(l, ev->launch.kernel);
+		copy.launch.kernel_mangled = intern_name(l, ev->launch.kernel_mangled);
+	} else {
+		copy.name = intern(l, ev->name);
+		copy.op = intern(l, ev->op);
+		copy.path = intern(l, ev->path);
+		copy.build_id = intern(l, ev->build_id);
+		copy.note = intern(l, ev->note);
+		copy.level_from = intern(l, ev->level_from);
+		copy.level_to = intern(l, ev->level_to);
+	}
+	if (ev->drv) {
+		drv = *ev->drv;
+		drv.device = intern(l, drv.device);
+		drv.sched_values = intern(l, drv.sched_values);
+		copy.drv = &drv;
+	}
+	report__event(l->report, &copy);
+}
+
+static void live_end(struct sink *s, const struct trace_end *end)
+{
+	struct live *l = (struct live *)s;
+	struct term term = term_of_fd(s->out->fd);
+
+	report__finish(l->report, end, NULL, 0);
+	if (report_format_by_path(s->out->name)->write(l->report, s->out, &term)) {
+		out__rollback(s->out);
+		s->lost_cnt = s->event_cnt;
+		err("cannot write the report to %s: out of memory: close other programs",
+		    s->out->name);
+	}
+	out__commit(s->out);
+}
+
+static void live_close(struct sink *s)
+{
+	struct live *l = (struct live *)s;
+
+	report__free(l->report);
+	strings__free(l->strings);
+}
+
+const struct sink_ops report_sink_ops = {
+	.name = "report",
+	.size = sizeof(struct live),
+	.open = live_open,
+	.event = live_event,
+	.end = live_end,
+	.close = live_close,
+};

@@ -1,0 +1,267 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "safe_open.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/fsuid.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* As many as the kernel follows. */
+#define LINKS_MAX 40
+
+static struct {
+	bool is_set;
+	uid_t uid;
+	gid_t gid;
+	gid_t groups[64];
+	int group_cnt;
+} owner;
+
+void safe_open_owner(uid_t uid, gid_t gid, const gid_t *groups, int group_cnt)
+{
+	owner.is_set = true;
+	owner.uid = uid;
+	owner.gid = gid;
+	owner.group_cnt = group_cnt < 64 ? group_cnt : 64;
+	memcpy(owner.groups, groups, owner.group_cnt * sizeof(*groups));
+}
+
+/* The rights with which the kernel looks at files, for as long as this opens one. */
+struct rights {
+	gid_t groups[1024];
+	int group_cnt;
+};
+
+static bool take_rights(struct rights *r)
+{
+	if (!owner.is_set)
+		return true;
+	r->group_cnt = getgroups(1024, r->groups);
+	if (r->group_cnt < 0 || setgroups(owner.group_cnt, owner.groups))
+		return false;
+	setfsgid(owner.gid);
+	setfsuid(owner.uid);
+	return (uid_t)setfsuid(-1) == owner.uid;
+}
+
+static void give_rights_back(const struct rights *r)
+{
+	int keep = errno;
+
+	if (!owner.is_set)
+		return;
+	setfsuid(geteuid());
+	setfsgid(getegid());
+	setgroups(r->group_cnt, r->groups);
+	errno = keep;
+}
+
+static bool is_ours(uid_t uid)
+{
+	return uid == geteuid() || (owner.is_set && uid == owner.uid);
+}
+
+struct walk {
+	int dir;	     /* of the component that comes next */
+	char rest[PATH_MAX]; /* components to come */
+	unsigned links;
+	enum safe_open_why why;
+};
+
+static int fail(struct walk *w, enum safe_open_why why)
+{
+	w->why = why;
+	return -1;
+}
+
+static int go_to(struct walk *w, int fd)
+{
+	if (fd < 0)
+		return fail(w, SAFE_OPEN_ERRNO);
+	if (w->dir >= 0)
+		close(w->dir);
+	w->dir = fd;
+	return 0;
+}
+
+/* Cuts the first component off; false when there is none. */
+static bool next_part(struct walk *w, char part[NAME_MAX + 1])
+{
+	char *p = w->rest + strspn(w->rest, "/");
+	size_t len = strcspn(p, "/");
+
+	if (!len || len > NAME_MAX)
+		return false;
+	memcpy(part, p, len);
+	part[len] = '\0';
+	p += len;
+	memmove(w->rest, p, strlen(p) + 1);
+	return true;
+}
+
+static bool is_last(const struct walk *w)
+{
+	return !w->rest[strspn(w->rest, "/")];
+}
+
+/* Puts the target of a link that is open (O_PATH) in the place of what it stood for. */
+static int follow(struct walk *w, int link_fd)
+{
+	char target[PATH_MAX], joined[2 * PATH_MAX];
+	struct stat st;
+	ssize_t n;
+
+	if (fstat(link_fd, &st))
+		return fail(w, SAFE_OPEN_ERRNO);
+	if (st.st_uid && !is_ours(st.st_uid))
+		return fail(w, SAFE_OPEN_FOREIGN_LINK);
+	n = readlinkat(link_fd, "", target, sizeof(target) - 1);
+	errno = n < 0 ? errno : ELOOP;
+	if (n <= 0 || ++w->links > LINKS_MAX)
+		return fail(w, SAFE_OPEN_ERRNO);
+	target[n] = '\0';
+	if (snprintf(joined, sizeof(joined), "%s%s", target, w->rest) >= PATH_MAX) {
+		errno = ENAMETOOLONG;
+		return fail(w, SAFE_OPEN_ERRNO);
+	}
+	strcpy(w->rest, joined);
+	return target[0] == '/' ? go_to(w, open("/", O_PATH | O_DIRECTORY | O_CLOEXEC)) : 0;
+}
+
+/* Up to the folder of the last component, whose name is in part then. */
+static int walk(struct walk *w, const char *path, char part[NAME_MAX + 1])
+{
+	struct stat st;
+
+	w->dir = -1;
+	if (strlen(path) >= sizeof(w->rest)) {
+		errno = ENAMETOOLONG;
+		return fail(w, SAFE_OPEN_ERRNO);
+	}
+	strcpy(w->rest, path);
+	if (go_to(w, open(path[0] == '/' ? "/" : ".", O_PATH | O_DIRECTORY | O_CLOEXEC)))
+		return -1;
+	for (;;) {
+		int fd, ret = 0;
+
+		errno = is_last(w) ? EISDIR : ENAMETOOLONG;
+		if (!next_part(w, part))
+			return fail(w, SAFE_OPEN_ERRNO);
+		fd = openat(w->dir, part, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+		if (fd < 0)
+			return is_last(w) && errno == ENOENT ? 0 : fail(w, SAFE_OPEN_ERRNO);
+		if (!fstat(fd, &st) && S_ISLNK(st.st_mode)) {
+			ret = follow(w, fd);
+			close(fd);
+		} else if (is_last(w)) {
+			close(fd);
+			return 0;
+		} else {
+			errno = ENOTDIR;
+			ret = S_ISDIR(st.st_mode) ? go_to(w, fd) : fail(w, SAFE_OPEN_ERRNO);
+		}
+		if (ret)
+			return ret;
+	}
+}
+
+/* Of the file that was opened, not of a path. */
+static int check_file(struct walk *w, int fd)
+{
+	struct stat st;
+
+	if (fstat(fd, &st))
+		return fail(w, SAFE_OPEN_ERRNO);
+	if ((S_ISREG(st.st_mode) || S_ISFIFO(st.st_mode)) && !is_ours(st.st_uid))
+		return fail(w, SAFE_OPEN_FOREIGN_FILE);
+	if (S_ISREG(st.st_mode) && ftruncate(fd, 0))
+		return fail(w, SAFE_OPEN_ERRNO);
+	return 0;
+}
+
+/* Descriptor number in /dev/fd/N and the like, or -1. */
+static int named_fd(const char *path)
+{
+	static const char *const before[] = {"/dev/fd/", "/proc/self/fd/"};
+	char *end;
+	long n;
+
+	if (!strcmp(path, "/dev/stdout"))
+		return STDOUT_FILENO;
+	if (!strcmp(path, "/dev/stderr"))
+		return STDERR_FILENO;
+	for (int i = 0; i < 2; i++) {
+		size_t len = strlen(before[i]);
+
+		if (strncmp(path, before[i], len))
+			continue;
+		n = strtol(path + len, &end, 10);
+		if (end > path + len && !*end && n >= 0 && n <= INT_MAX)
+			return n;
+	}
+	return -1;
+}
+
+int safe_open(const char *path, enum safe_open_why *why)
+{
+	struct walk w = {.dir = -1};
+	char part[NAME_MAX + 1];
+	int fd = named_fd(path);
+	struct rights r;
+
+	*why = SAFE_OPEN_ERRNO;
+	if (fd >= 0)
+		return fcntl(fd, F_DUPFD_CLOEXEC, 3);
+	if (!take_rights(&r)) {
+		give_rights_back(&r);
+		return -1;
+	}
+	fd = -1;
+	if (!walk(&w, path, part)) {
+		fd = openat(w.dir, part,
+			    O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC | O_NOCTTY | O_NONBLOCK,
+			    0600);
+		w.why = SAFE_OPEN_ERRNO;
+		if (fd >= 0 && check_file(&w, fd)) {
+			int keep = errno;
+
+			close(fd);
+			errno = keep;
+			fd = -1;
+		}
+	}
+	if (w.dir >= 0)
+		close(w.dir);
+	give_rights_back(&r);
+	*why = fd < 0 ? w.why : SAFE_OPEN_OK;
+	return fd;
+}
+
+bool safe_mkdir(const char *path, enum safe_open_why *why)
+{
+	struct walk w = {.dir = -1};
+	char part[NAME_MAX + 1];
+	struct rights r;
+	struct stat st;
+	bool ok = false;
+
+	*why = SAFE_OPEN_ERRNO;
+	if (take_rights(&r) && !walk(&w, path, part)) {
+		w.why = SAFE_OPEN_ERRNO;
+		if (!mkdirat(w.dir, part, 0700))
+			ok = true;
+		else if (errno == EEXIST && !fstatat(w.dir, part, &st, AT_SYMLINK_NOFOLLOW))
+			ok = is_ours(st.st_uid) || !(w.why = SAFE_OPEN_FOREIGN_FOLDER);
+	}
+	if (w.dir >= 0)
+		close(w.dir);
+	give_rights_back(&r);
+	*why = ok ? SAFE_OPEN_OK : w.why;
+	return ok;
+}
