@@ -5,6 +5,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "plain.h"
+
 static enum log_level level = LOG_INFO;
 
 static bool journal;
@@ -41,10 +43,8 @@ void log_msg(enum log_level l, const char *fmt, ...)
 	n += m < 0 ? 0 : m;
 	if (n > (int)sizeof(line) - 2)
 		n = sizeof(line) - 2;
-	/* Names and paths come from targets: what a terminal would obey is shown as '?'. */
-	for (int i = 0; i < n; i++)
-		if ((unsigned char)line[i] < ' ' || line[i] == 0x7f)
-			line[i] = '?';
+	/* Names and paths come from targets. */
+	plain_text(line, n);
 	line[n++] = '\n';
 	/* One write, so that lines of two processes do not mix. */
 	(void)!write(STDERR_FILENO, line, n);

@@ -63,6 +63,8 @@ static const char *foreign_hint(enum safe_open_why why)
 	switch (why) {
 	case SAFE_OPEN_FOREIGN_FILE:
 		return "it is there and belongs to another user: remove it, or choose another file";
+	case SAFE_OPEN_HARD_LINK:
+		return "it has other names (hard links): remove it, or choose another file";
 	case SAFE_OPEN_FOREIGN_LINK:
 		return "a symbolic link on the way belongs to another user: name the file without "
 		       "it";
