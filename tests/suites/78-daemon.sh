@@ -1,110 +1,12 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-# The daemon: what it counts against the stand-in driver's own counts, levels, bursts, files, the flight recorder, and
-# what is done to it: signals, broken configurations, other users, a folder that goes away.
-# timeout: 420
+# The daemon: what it counts against the stand-in driver's own counts, by level, and who gets which level.
+# timeout: 240
 set -u
 . tests/lib.sh
-
-is() { [ "$1" = "$2" ] || { echo "$1, not $2"; return 1; }; }
-has() { [[ $1 == *"$2"* ]] || { printf '%s\n' "no: $2" "$1"; return 1; }; }
-fails_with() { local want=$1 out; shift; out=$("$@" 2>&1) && { echo "passes: $out"; return 1; }; has "$out" "$want"; }
-
-# The shipped example is the defaults.
-config()
-{
-	check 'config: dist/daemon.yaml has the defaults' is "$("$CUDATRACE" daemon --check-config --config dist/daemon.yaml 2>&1)" \
-		"$("$CUDATRACE" daemon --check-config --config /dev/null 2>&1)"
-	check 'config: each key is in dist/daemon.yaml' eval '"$CUDATRACE" daemon --check-config --config /dev/null |
-		while IFS=":." read -r key _; do grep -q "^$key:" dist/daemon.yaml || echo "$key"; done | (! grep .)'
-	printf 'level: metrics\nfiles:\n  rotate_sise: 1M\n' >"$TMP/bad.yaml"
-	check 'config: a wrong key: where, and what is meant' fails_with 'bad.yaml:3: files.rotate_sise: there is no such key; did you mean files.rotate_size?' \
-		"$CUDATRACE" daemon --check-config --config "$TMP/bad.yaml"
-	check 'config: a wrong function' fails_with 'trace.functions: ' "$CUDATRACE" daemon --check-config --set trace.functions=nosuch
-	check 'config: --set without =' fails_with 'not KEY=VALUE' "$CUDATRACE" daemon --set level
-	check 'ctl: nothing to do' fails_with 'Give status, level' "$CUDATRACE" ctl
-	check 'ctl: no daemon' fails_with 'no cudatrace daemon listens' "$CUDATRACE" ctl status --set ctl.socket="$TMP/none.sock"
-}
-config
 needs_tracing daemon
 command -v curl >/dev/null || { skip daemon 'needs curl'; exit 0; }
-unset LD_LIBRARY_PATH
-
-# A library and programs of their own: the machine may be full of others.
-lib=$TMP/lib
-mkdir "$lib"
-cp "$FAKE/libcuda.so.1" "$lib/"
-sample() { local name=$1; shift; [ -e "$TMP/$name" ] || cp "$FAKE/sample" "$TMP/$name"; LD_LIBRARY_PATH=$lib "$TMP/$name" "$@" >/dev/null; }
-${CC:-gcc} -O1 -w -o "$TMP/caller" tests/caller.c -ldl -lpthread
-# worker NAME: a caller (tests/lib.sh) with that name, ready to call
-worker()
-{
-	cp "$TMP/caller" "$TMP/w-$1"
-	CALLER=$TMP/w-$1 caller "$1" && [ "$(ask "$1" open "$lib/libcuda.so.1")$(ask "$1" init)" = 10 ]
-}
-port() { python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'; }
-
-# start NAME OPTION...: a daemon that leaves everything but our programs alone. $daemon is its pid, $url where its
-# metrics are, $files its folder.
-start()
-{
-	name=$1 files=$TMP/$1.files sock=$TMP/$1.sock log=$TMP/$1.log url=http://127.0.0.1:$(port)
-	[ -e "$TMP/$1.yaml" ] || rules metrics >"$TMP/$1.yaml"
-	shift
-	"$CUDATRACE" daemon --config "$TMP/$name.yaml" --libcuda "$lib/libcuda.so.1" --set files.directory="$files" --set ctl.socket="$sock" \
-		--set metrics.listen="${url#http://}" "$@" >"$log" 2>&1 &
-	daemon=$!
-	until_ok 20 curl -sf "$url/healthz" && return 0
-	fail "daemon $name starts" "$(tail -3 "$log")"
-	kill -9 $daemon
-	return 1
-}
-rules() { printf 'level: off\nrules:\n  - match: {command: "%s/*"}\n    level: %s\n%s\n' "$TMP" "$1" "${2-}"; }
-ctl() { "$CUDATRACE" ctl --set ctl.socket="$sock" "$@"; }
-finish() { kill -TERM "${1:-$daemon}"; ended "${1:-$daemon}"; }
-
-# shows EXPRESSION [NAME=VALUE...]: a Python expression over the metrics as they are now
-#   total(family, label=value...)   the sum of the samples that have these labels
-#   by(family, label, ...)          the same by the values of one label
-#   lines                           events of the daemon's files, as far as they are on the disk
-#   own(file)                       calls by function that the stand-in driver counted
-shows()
-{
-	curl -sf "$url/metrics" >"$TMP/metrics" || { echo 'no metrics'; return 1; }
-	python3 - "$TMP/metrics" "$files" "$@" <<'END'
-import collections, glob, json, re, subprocess, sys
-samples = []
-for line in open(sys.argv[1]):
-    m = re.match(r'cudatrace_(\w+)(?:\{(.*)\})? (\S+)$', line)
-    if m:
-        samples.append((m[1], dict(re.findall(r'(\w+)="((?:[^"\\]|\\.)*)"', m[2] or "")), float(m[3])))
-def by(family, label, **want):
-    out = collections.Counter()
-    for name, labels, value in samples:
-        if name == family and all(labels.get(k) == v for k, v in want.items()):
-            out[labels.get(label, "")] += value
-    return +out
-def total(family, **want):
-    return sum(by(family, "", **want).values())
-def read(pattern):
-    for path in sorted(glob.glob(sys.argv[2] + "/" + pattern)):
-        text = subprocess.run(["zstd", "-dcq", path], capture_output=True).stdout
-        yield from (json.loads(l) for l in text.decode().splitlines() if l.endswith("}"))
-def own(path):
-    return collections.Counter({l.split()[0]: int(l.split()[1]) for l in open(path)})
-lines = list(read("trace-*"))
-calls = [e for e in lines if "symbol" in e]
-for arg in sys.argv[4:]:
-    name, _, value = arg.partition("=")
-    globals()[name] = value
-try:
-    result = eval(f"({sys.argv[3]})")
-except Exception as e:
-    sys.exit(f"{sys.argv[3]}: {type(e).__name__}: {e}")
-if not result:
-    sys.exit(f"not so: {sys.argv[3]}\n" + "\n".join(f"{s}" for s in samples if "command" in s[1] and s[2])[:3000])
-END
-}
+. tests/daemon.sh
 
 # Calls, launches, bytes, memory and errors of a program, by level: the same numbers.
 exact()
@@ -142,8 +44,6 @@ exact()
 		lambda two_d: +sum((collections.Counter({e.get("direction", "unknown"): e["size"]}) for e in calls
 			if e["type"] == "transfer" and e["op"] == "copy" and not e.get("error") and (two_d or "2D" not in e["name"])), collections.Counter()))'
 }
-# The metrics of before the end, the files as they are now.
-shows_last() { url=file://$TMP/last shows "$@"; }
 # Its first calls may come before its level is known: they are counted then.
 lines_are()
 {
@@ -157,7 +57,7 @@ lines_are()
 form()
 {
 	if command -v promtool >/dev/null; then
-		check 'metrics: promtool finds nothing' eval 'curl -sf "$url/metrics" | promtool check metrics'
+		check 'metrics: promtool finds nothing' eval 'get "$url/metrics" | promtool check metrics'
 	else
 		skip 'metrics: promtool' 'promtool (package prometheus) is not installed'
 	fi
@@ -243,38 +143,6 @@ sampled()
 	finish
 }
 
-# The error, and what came before it.
-recorder()
-{
-	rules trace >"$TMP/rec.yaml"
-	start rec --set recorder.on.error=true --set sample.cooldown=1h || return
-	worker flyer || return
-	ask flyer alloc 100 >/dev/null
-	ask flyer fail 1 >/dev/null
-	check 'recorder: an error makes a dump' until_ok 3 compgen -G "$files/dump-*.jsonl.zst"
-	zstd -dcq "$files"/dump-*.jsonl.zst >"$TMP/dump.jsonl"
-	check 'recorder: the failed call is in it, after what came before' holds "$TMP/dump.jsonl" \
-		'(sym["cuMemAlloc_v2"] == 100 and [c["symbol"] for c in calls if c.get("error")] == ["cuMemFree_v2"] and calls[-1].get("error") and sym["cuInit"] == 1
-		and end["reason"] == "dump: error")'
-	check 'recorder: the report reads it' eval '"$CUDATRACE" report "$TMP/dump.jsonl" | grep -q "cuMemAlloc"'
-	ask flyer fail 5 >/dev/null
-	sleep 0.5
-	check 'recorder: not again within cooldown' is "$(compgen -G "$files/dump-*" | wc -l)" 1
-	check 'recorder: when it is asked for' is "$(ctl dump mine.zst | jq -r .file)" "$files/mine.zst"
-	check 'recorder: a file that is there is not written over' fails_with 'File exists' ctl dump mine.zst
-	check 'recorder: where root says' is "$(ctl dump "$TMP/here.zst" | jq -r .file)" "$TMP/here.zst"
-
-	# The folder goes away while lines are written.
-	rm -rf "$files"
-	mv "$TMP/rec.files" "$TMP/gone" 2>/dev/null
-	ask flyer alloc 100 >/dev/null
-	ctl dump >/dev/null 2>&1
-	check 'folder gone: it runs on' shows 'total("calls_total", command="w-flyer", function="cuMemAlloc_v2") == 200'
-	quit flyer
-	finish
-	check 'folder gone: it ends well' is $? 0
-}
-
 labels()
 {
 	local cg=$TMP/cgroup id
@@ -294,110 +162,8 @@ labels()
 	rmdir "$cg/docker/$id" "$cg/docker"
 	umount "$cg"
 }
-shows_now() { mkdir -p "$TMP/last"; : >"$TMP/last/metrics"; url=file://$TMP/last shows "$@"; }
-
-# What is done to it.
-life()
-{
-	local pid first out
-	rules metrics >"$TMP/life.yaml"
-	# What systemd would be told.
-	python3 -c 'import socket, sys
-s = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM); s.bind(sys.argv[1])
-while 1: print(s.recv(4096).decode(), flush=True)' "$TMP/notify" >"$TMP/notified" &
-	local listener=$!
-	until_ok 5 test -S "$TMP/notify"
-	NOTIFY_SOCKET=$TMP/notify start life || return
-	check 'notify: READY=1' until_ok 3 grep -q READY=1 "$TMP/notified"
-	check 'notify: WATCHDOG=1' until_ok 3 grep -q WATCHDOG=1 "$TMP/notified"
-
-	first=$daemon
-	check 'a second daemon is refused' fails_with 'another cudatrace daemon runs' \
-		timeout 20 "$CUDATRACE" daemon --set ctl.socket="$sock" --set metrics.listen=
-	check 'a port that is taken' fails_with 'cannot listen on' \
-		timeout 20 "$CUDATRACE" daemon --set ctl.socket="$TMP/other.sock" --set metrics.listen="${url#http://}"
-	check 'a group that is not there' fails_with 'there is no group nosuch' \
-		timeout 20 "$CUDATRACE" daemon --set ctl.socket="$TMP/other.sock" --set ctl.group=nosuch --set metrics.listen=
-	check 'the first one is there still' shows 'total("self_resident_bytes") > 0'
-
-	# Another user: by the socket's mode, and should that be wider, by who he is.
-	check 'ctl: the socket is root'\''s' is "$(stat -c '%U %a' "$sock")" 'root 600'
-	chmod 755 "$TMP"
-	check 'ctl: another user does not get in' fails_with 'is for root and members' \
-		setpriv --reuid=65534 --regid=65534 --clear-groups "$CUDATRACE" ctl status --set ctl.socket="$sock"
-	chmod 666 "$sock"
-	check 'ctl: another user is refused' fails_with 'only root and members of ctl.group' \
-		setpriv --reuid=65534 --regid=65534 --clear-groups "$CUDATRACE" ctl status --set ctl.socket="$sock"
-
-	# Read again: a broken file changes nothing.
-	echo 'levle: trace' >"$TMP/life.yaml"
-	kill -HUP $first
-	check 'reload: a broken file is counted' until_ok 3 shows 'total("config_reload_failures_total") == 1 and total("config_reloads_total") == 0'
-	check 'reload: and told' grep -q "life.yaml:1: levle: there is no such key; did you mean level?" "$log"
-	check 'reload: by ctl too' fails_with 'there is no such key' ctl reload
-	check 'reload: the old one holds' is "$(ctl status | jq -r .level)" off
-	{ rules trace; printf 'ctl: {group: nogroup}\n'; } >"$TMP/life.yaml"
-	kill -HUP $first
-	check 'reload: a good one' until_ok 3 shows 'total("config_reloads_total") == 1'
-	check 'reload: the socket is the group'\''s' is "$(stat -c '%G %a' "$sock")" 'nogroup 660'
-	check 'ctl: a member of the group' setpriv --reuid=65534 --regid=65534 --clear-groups "$CUDATRACE" ctl status --set ctl.socket="$sock"
-	check 'ctl: who is no root names no folder' fails_with 'only root may name a folder' \
-		setpriv --reuid=65534 --regid=65534 --clear-groups "$CUDATRACE" ctl dump "$TMP/x.zst" --set ctl.socket="$sock"
-	check 'notify: RELOADING=1' grep -q RELOADING=1 "$TMP/notified"
-
-	out=${EPOCHREALTIME/./}
-	finish $first
-	check 'TERM: status' is $? 0
-	out=$((${EPOCHREALTIME/./} - out))
-	check 'TERM: in under a second' test $out -lt 1000000
-	check 'TERM: the socket is gone' test ! -e "$sock"
-	check 'notify: STOPPING=1' grep -q STOPPING=1 "$TMP/notified"
-	kill $listener
-	ended $listener 2>/dev/null
-
-	# Killed: its socket is in the way, and is not.
-	rules metrics >"$TMP/life.yaml"
-	start life || return
-	kill -9 $daemon
-	ended $daemon 2>/dev/null
-	check 'killed: its socket is left' test -S "$sock"
-	start life && pass 'killed: the next one takes its place'
-	finish
-}
-
-libs() { ctl status | jq ".libraries | length"; }
-value_of() { sed -n "s/^cudatrace_$1 //p" "$2"; }
-grown_less()
-{
-	local a b
-	a=$(value_of "$1" "$TMP/metrics.40") b=$(value_of "$1" "$TMP/metrics")
-	[ $((b - a)) -lt "$2" ] || { echo "$a, then $b"; return 1; }
-}
-
-# Processes that come and go leave nothing behind.
-flat()
-{
-	local libs=0
-	start flat || return
-	cp "$FAKE/sample" "$TMP/brief"
-	for i in $(seq 200); do
-		sample brief --tokens 1 --layers 1
-		[ "$i" = 40 ] && { sleep 1.2; shows True; libs=$(libs); cp "$TMP/metrics" "$TMP/metrics.40"; }
-	done
-	sleep 1.2
-	check 'two hundred processes: all are counted, none is left' shows \
-		'total("calls_total", command="brief", function="cuGraphLaunch") % 200 == 0 < total("calls_total", command="brief", function="cuLaunchKernel")
-		and total("target_processes", command="brief") == 0 == total("memory_bytes", command="brief") == total("dropped_total")'
-	# A connection of a scrape may be about to close; and other people's libraries may have come meanwhile.
-	check 'two hundred processes: descriptors' grown_less self_open_fds $((3 + 2 * ($(libs) - libs)))
-	check 'two hundred processes: memory' grown_less self_resident_bytes 1500000
-	finish
-}
 
 for mech in session multi perf; do exact $mech; done
 levels
 sampled
-recorder
 labels
-life
-flat
