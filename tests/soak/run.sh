@@ -1,12 +1,12 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #
-# tests/soak/run.sh [MINUTES]: the daemon while processes come and go, levels change and its configuration is read
-# again; 20 minutes by default. Prints a line every ten seconds, and at the end whether its memory and its descriptors
-# stayed flat, everything was counted and it still answers. Exit status 1 when not.
+# tests/soak/run.sh [SECONDS]: the daemon while processes come and go, levels change and its configuration is read
+# again; 1200 seconds by default. Prints a line every ten seconds, and at the end whether its memory and its descriptors
+# stayed flat, it counted what the stand-in driver counted, and it still answers. Exit status 1 when not.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
-minutes=${1:-20}
+seconds=${1:-1200}
 O=$(realpath "${O:-build}")
 [ "$(id -u)" = 0 ] || { echo 'soak: needs root' >&2; exit 1; }
 
@@ -15,6 +15,7 @@ daemon=
 children=()
 clean_up()
 {
+	touch "$tmp/stop"
 	[ ${#children[@]} -gt 0 ] && kill "${children[@]}" 2>/dev/null
 	[ -n "$daemon" ] && kill -TERM "$daemon" 2>/dev/null
 	wait
@@ -38,15 +39,20 @@ ctl() { "$O/cudatrace" ctl --set ctl.socket="$tmp/ctl.sock" "$@" >/dev/null 2>&1
 for _ in $(seq 100); do metrics >/dev/null && break; sleep 0.1; done
 
 export LD_LIBRARY_PATH=$tmp/lib
-# Some that last for seconds, and a stream of short ones, whose calls are known.
-(trap 'kill $p 2>/dev/null; exit' TERM; while :; do "$tmp/worker" --tokens 1000000 --layers 2 --quiet >/dev/null & p=$!; sleep $((RANDOM % 8 + 2)); kill $p; wait $p 2>/dev/null; done) &
+# Some that last for seconds and are killed, and a stream of short ones, whose calls the driver writes down.
+(trap 'kill $p 2>/dev/null; exit' TERM
+ while :; do "$tmp/worker" --tokens 1000000 --layers 2 --quiet >/dev/null & p=$!; sleep $((RANDOM % 8 + 2)); kill $p; wait $p 2>/dev/null; done) &
 children+=($!)
-(n=0; trap 'exit' TERM; while :; do "$tmp/brief" --tokens 1 --layers 1 --quiet >/dev/null && n=$((n + 1)); echo $n >"$tmp/n.new"; mv "$tmp/n.new" "$tmp/n"; sleep 0.05; done) &
-children+=($!)
+(n=0
+ while [ ! -e "$tmp/stop" ]; do
+	FAKE_CUDA_COUNTS=$tmp/own "$tmp/brief" --tokens 1 --layers 1 --quiet >/dev/null && n=$((n + 1))
+	echo $n >"$tmp/n.new"; mv "$tmp/n.new" "$tmp/n"; sleep 0.05
+ done) &
+brief=$!
 
 value() { sed -n "s/^cudatrace_$1 //p" "$tmp/metrics"; }
 levels=(trace metrics sampled off)
-end=$((SECONDS + minutes * 60)) turn=0
+end=$((SECONDS + seconds)) turn=0
 while [ $SECONDS -lt $end ]; do
 	sleep 1
 	turn=$((turn + 1))
@@ -58,19 +64,20 @@ while [ $SECONDS -lt $end ]; do
 	[ $((turn % 13)) = 0 ] && { ctl dump; rm -f "$tmp"/files/dump-*; }
 	metrics >"$tmp/metrics" || { echo 'soak: the daemon does not answer'; tail -5 "$tmp/log"; exit 1; }
 	[ $((turn % 10)) = 0 ] || continue
-	printf '%5d s  rss %6d KiB  fds %3d  libraries %2d  processes %6d  bursts %4d  reloads %3d  cpu %.1f s\n' $SECONDS \
-		$(($(value self_resident_bytes) / 1024)) "$(value self_open_fds)" "$(grep -c attached "$tmp/log")" "$(cat "$tmp/n")" \
+	printf '%5d s  rss %6d KiB  fds %3d  processes %6d  bursts %4d  reloads %3d  cpu %.1f s\n' $SECONDS \
+		$(($(value self_resident_bytes) / 1024)) "$(value self_open_fds)" "$(cat "$tmp/n")" \
 		"$(value bursts_total)" "$(value config_reloads_total)" "$(value self_cpu_seconds_total)"
 	echo "$SECONDS $(value self_resident_bytes) $(value self_open_fds)" >>"$tmp/curve"
 done
 
+touch "$tmp/stop"
 kill "${children[@]}"
-wait "${children[@]}" 2>/dev/null
+wait "${children[@]}" "$brief" 2>/dev/null
 children=()
 sleep 2
 metrics >"$tmp/metrics"
-python3 - "$tmp/curve" "$tmp/metrics" "$(cat "$tmp/n")" <<'END'
-import re, statistics, sys
+python3 - "$tmp/curve" "$tmp/metrics" "$(cat "$tmp/n")" "$tmp/own" <<'END'
+import collections, re, statistics, sys
 curve = [list(map(int, l.split())) for l in open(sys.argv[1])]
 text, n = open(sys.argv[2]).read(), int(sys.argv[3])
 def total(name, *labels):
@@ -84,14 +91,29 @@ if rss[1] - rss[0] > max(2 << 20, rss[0] * 0.05):
     bad.append(f"memory grows: {rss[0]:.0f}, then {rss[1]:.0f} bytes")
 if fds[1] - fds[0] > 4:
     bad.append(f"descriptors grow: {fds[0]:.0f}, then {fds[1]:.0f}")
+# What it grows in an hour, by least squares over the second half.
+def slope(column):
+    half = curve[len(curve) // 2:]
+    if len(half) < 3:
+        return 0
+    return statistics.linear_regression([r[0] for r in half], [r[column] for r in half]).slope * 3600
 drops = total("dropped_total")
-# The last one may have been ended in its middle.
-inits = total("calls_total", 'command="brief"', 'function="cuInit"')
-if not n <= inits + drops or inits > n + 1:
-    bad.append(f"{n} short processes, {inits:.0f} calls of cuInit, {drops:.0f} dropped")
+own = collections.Counter()
+for l in open(sys.argv[4]):
+    own[l.split()[0]] += int(l.split()[1])
+got = collections.Counter()
+for l in text.splitlines():
+    m = re.match(r'cudatrace_calls_total\{.*command="brief".*function="(\w+)".*\} (\S+)', l)
+    if m:
+        got[m[1]] += int(float(m[2]))
+wrong = {k: (v, own[k]) for k, v in got.items() if v > own[k] or (v < own[k] and not drops)}
+calls = sum(own[k] for k in got)
+if wrong or not {"cuInit", "cuLaunchKernel", "cuMemAlloc_v2"} <= got.keys() or sum(got.values()) + drops < calls:
+    bad.append(f"calls of the short processes: counted, and the driver's own: {wrong or got}; {drops:.0f} dropped")
 if total("target_processes", 'command="brief"') or total("memory_bytes", 'command="brief"'):
     bad.append("ended processes are still there")
 print("\n".join("soak: " + b for b in bad) or f"soak: flat: {rss[0] / 1048576:.1f} and {rss[1] / 1048576:.1f} MiB, {fds[0]:.0f} and {fds[1]:.0f} descriptors; "
-      f"{n} short processes, {inits:.0f} counted; {drops:.0f} records dropped")
+      f"by the slope of the second half {slope(1) / 1048576:+.2f} MiB and {slope(2):+.1f} descriptors in an hour; "
+      f"{n} short processes: {sum(got.values())} calls counted, {calls} made; {drops:.0f} records dropped")
 sys.exit(bool(bad))
 END
