@@ -170,9 +170,9 @@ bench: ## measure what tracing costs; installs what it needs (root)
 	$(again) all fake-all
 	$(Q)O='$(abspath $(O))' tests/bench/run.sh
 
-soak: ## run the daemon for SOAK_MINUTES=20 while processes come and go (root)
+soak: ## run the daemon for SOAK_SECONDS=1200 while processes come and go (root)
 	$(again) all fake-all
-	$(Q)O='$(abspath $(O))' tests/soak/run.sh $(SOAK_MINUTES)
+	$(Q)O='$(abspath $(O))' tests/soak/run.sh $(SOAK_SECONDS)
 
 include tests/fuzz/fuzz.mk
 fuzz: fuzz-build ## fuzz what reads hostile data, FUZZ_SECONDS=60 each

@@ -62,7 +62,7 @@ static void after_turn(struct daemon *d)
 		tracer__drain(&d->t);
 		rotate__finish_file(d->rotate, d->now);
 	}
-	if (d->dump_why) {
+	if (d->dump_why && d->recorder) {
 		struct recorder_stats r;
 
 		recorder__stats(d->recorder, &r);

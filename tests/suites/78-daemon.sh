@@ -1,89 +1,169 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-# The daemon: what it counts against the stand-in driver's own counts, levels, bursts, files, the flight recorder, and
-# what is done to it: signals, broken configurations, other users, a folder that goes away.
-# timeout: 420
+# The daemon: what it counts against the stand-in driver's own counts, by level, and who gets which level.
+# timeout: 240
 set -u
 . tests/lib.sh
-
-is() { [ "$1" = "$2" ] || { echo "$1, not $2"; return 1; }; }
-has() { [[ $1 == *"$2"* ]] || { printf '%s\n' "no: $2" "$1"; return 1; }; }
-fails_with() { local want=$1 out; shift; out=$("$@" 2>&1) && { echo "passes: $out"; return 1; }; has "$out" "$want"; }
-
-# The shipped example is the defaults.
-config()
-{
-	check 'config: dist/daemon.yaml has the defaults' is "$("$CUDATRACE" daemon --check-config --config dist/daemon.yaml 2>&1)" \
-		"$("$CUDATRACE" daemon --check-config --config /dev/null 2>&1)"
-	check 'config: each key is in dist/daemon.yaml' eval '"$CUDATRACE" daemon --check-config --config /dev/null |
-		while IFS=":." read -r key _; do grep -q "^$key:" dist/daemon.yaml || echo "$key"; done | (! grep .)'
-	printf 'level: metrics\nfiles:\n  rotate_sise: 1M\n' >"$TMP/bad.yaml"
-	check 'config: a wrong key: where, and what is meant' fails_with 'bad.yaml:3: files.rotate_sise: there is no such key; did you mean files.rotate_size?' \
-		"$CUDATRACE" daemon --check-config --config "$TMP/bad.yaml"
-	check 'config: a wrong function' fails_with 'trace.functions: ' "$CUDATRACE" daemon --check-config --set trace.functions=nosuch
-	check 'config: --set without =' fails_with 'not KEY=VALUE' "$CUDATRACE" daemon --set level
-	check 'ctl: nothing to do' fails_with 'Give status, level' "$CUDATRACE" ctl
-	check 'ctl: no daemon' fails_with 'no cudatrace daemon listens' "$CUDATRACE" ctl status --set ctl.socket="$TMP/none.sock"
-}
-config
 needs_tracing daemon
+command -v curl >/dev/null || { skip daemon 'needs curl'; exit 0; }
+. tests/daemon.sh
 
-# A library and a program of their own: the machine may be full of others.
-lib=$TMP/lib
-mkdir "$lib"
-cp "$FAKE/libcuda.so.1" "$FAKE/sample" "$lib/"
-port=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
-sock=$TMP/ctl.sock files=$TMP/files
-ctl() { timeout 10 "$CUDATRACE" ctl --set ctl.socket="$sock" "$@" </dev/null; }
-metrics() { python3 -c 'import sys, urllib.request; sys.stdout.write(urllib.request.urlopen(sys.argv[1], timeout=10).read().decode())' "http://127.0.0.1:$port/${1:-metrics}"; }
-# value METRIC LABELS...: the sum of the samples that have these
-value() { metrics | awk -v name="cudatrace_$1{" -v a="${2-}" -v b="${3-}" 'index($0, name) == 1 && index($0, a) && index($0, b) { n += $NF } END { print n + 0 }'; }
-same() { [ "$1" = "$2" ] || { echo "$1, not $2"; return 1; }; }
-start()
+# Calls, launches, bytes, memory and errors of a program, by level: the same numbers.
+exact()
 {
-	printf 'level: off\nrules:\n  - match: {command: "%s/*"}\n    level: %s\n' "$TMP" "$1" >"$TMP/c.yaml"
-	"$CUDATRACE" daemon --config "$TMP/c.yaml" --libcuda "$lib/libcuda.so.1" --set files.directory="$files" --set ctl.socket="$sock" \
-		--set metrics.listen=127.0.0.1:"$port" >"$TMP/log" 2>&1 </dev/null &
-	daemon=$!
-	until_ok 20 metrics healthz && return 0
-	fail "daemon starts at level $1" "$(tail -3 "$TMP/log")"
-	kill -9 $daemon
-	exit
+	local mech=$1 set=$ALL
+	has_mechanism "$mech" || { skip "daemon: $mech" "kernel $(uname -r) has none"; return; }
+	# By perf events to take a function off takes 0.1 s.
+	[ "$mech" = perf ] && set='cuMemAlloc,cuMemFree,cuLaunchKernel,cuMemcpyHtoD'
+	rules metrics >"$TMP/exact-$mech.yaml"
+	sed -i "2a\\  - match: {command: \"$TMP/full*\"}\\n    level: trace" "$TMP/exact-$mech.yaml"
+	start "exact-$mech" --mechanism="$mech" --set trace.functions="$set" --set trace.buffer_size=32M || return
+	rm -f "$TMP"/counts.*
+	FAKE_CUDA_COUNTS=$TMP/counts.cnt sample cnt
+	FAKE_CUDA_COUNTS=$TMP/counts.full sample full
+	sleep 0.3
+	for who in cnt full; do
+		check "$mech: $who: calls by function are the driver's own" shows \
+			'(lambda got, own: got and got == {k: n for k, n in own.items() if k in got} and (few or not own.keys() - got.keys()))(
+			by("calls_total", "function", command=who), own(f"{tmp}/counts.{who}"))' who=$who tmp="$TMP" few="${mech#[sm]*}"
+		check "$mech: $who: the allocation that failed, by code" shows \
+			'by("errors_total", "error", command=who) == {"CUDA_ERROR_OUT_OF_MEMORY": 1}' who=$who
+		check "$mech: $who: it has ended and holds nothing" shows \
+			'total("memory_bytes", command=who) == 0 == total("target_processes", command=who) < total("memory_peak_bytes", command=who, kind="device")' who=$who
+	done
+	check "$mech: memory's peak is the same at both levels" shows \
+		'by("memory_peak_bytes", "kind", command="cnt") == by("memory_peak_bytes", "kind", command="full")'
+	check "$mech: launches: counted, those of a capture with them" shows \
+		'total("launches_total", command="cnt") == total("launches_total", command="full") + total("graph_nodes_captured_total", command="full") > 0'
+	check "$mech: histograms hold every call" shows \
+		'all(total("call_duration_seconds_count", command=c) == total("calls_total", command=c) for c in ("cnt", "full"))'
+	finish
+	check "$mech: lines are the calls of the traced one" lines_are "$TMP/counts.full"
+	check "$mech: bytes by direction" shows_last \
+		'(lambda b: b(True) == by("transfer_bytes_total", "direction", command="full") and b(False) == by("transfer_bytes_total", "direction", command="cnt") and b(True))(
+		lambda two_d: +sum((collections.Counter({e.get("direction", "unknown"): e["size"]}) for e in calls
+			if e["type"] == "transfer" and e["op"] == "copy" and not e.get("error") and (two_d or "2D" not in e["name"])), collections.Counter()))'
 }
-stop()
+# Its first calls may come before its level is known: they are counted then.
+lines_are()
 {
-	kill -TERM $daemon
-	check "$1" until_ok 2 sh -c "! kill -0 $daemon"
-	wait $daemon
+	mkdir -p "$TMP/last"
+	cp "$TMP/metrics" "$TMP/last/metrics"
+	url=file://$TMP/last shows '(lambda seen, own: len(seen) > 3 and not seen - own and sum((own - seen).values()) < 20
+		and [e["symbol"] for e in calls if e["comm"] != "full"] == [])(
+		collections.Counter(e["symbol"] for e in calls), collections.Counter({k: n for k, n in own(path).items() if k in by("calls_total", "function")}))' path="$1"
 }
-# Leaves the number of launches that it says it made in $launches.
-run_sample() { launches=$(LD_LIBRARY_PATH=$lib "$lib/sample" --tokens 5 --layers 2 </dev/null | grep -oE '[0-9]+ kernel launches' | cut -d' ' -f1); }
 
-for level in metrics trace; do
-	start $level
-	pass "daemon starts at level $level"
-	run_sample
-	sleep 1.5
-	check "$level: every launch is counted" same "$(value calls_total 'class="launch"' 'command="sample"')" "$launches"
-	# Of counted calls it is not known which went into a graph.
-	check "$level: launches and nodes" same "$(($(value launches_total 'command="sample"') + $(value graph_nodes_captured_total 'command="sample"')))" "$launches"
-	check "$level: what it allocated is given back when it ends" same "$(value memory_bytes 'command="sample"' 'kind="device"')" 0
-	check "$level: its peak stays" sh -c '[ "$1" -gt 0 ]' sh "$(value memory_peak_bytes 'command="sample"' 'kind="device"')"
+form()
+{
 	if command -v promtool >/dev/null; then
-		metrics >"$TMP/metrics"
-		check "$level: promtool takes the metrics" promtool check metrics <"$TMP/metrics"
+		check 'metrics: promtool finds nothing' eval 'get "$url/metrics" | promtool check metrics'
 	else
-		skip "$level: promtool takes the metrics" 'promtool is not installed'
+		skip 'metrics: promtool' 'promtool (package prometheus) is not installed'
 	fi
-	check "$level: ctl status" same "$(ctl status | jq -r .level)" off
-	"$CUDATRACE" daemon --config "$TMP/c.yaml" --set ctl.socket="$sock" --set metrics.listen= >"$TMP/out" 2>&1 </dev/null
-	check "$level: a second daemon is refused" same "$? $(grep -c . "$TMP/out")" '1 1'
-	check "$level: another user is refused" sh -c '! setpriv --reuid=65534 --regid=65534 --clear-groups "$@" 2>/dev/null' sh "$CUDATRACE" ctl --set ctl.socket="$sock" status
-	echo 'levle: off' >"$TMP/c.yaml"
-	kill -HUP $daemon
-	sleep 0.5
-	check "$level: a broken configuration changes nothing" grep -q 'did you mean level' "$TMP/log"
-	check "$level: and is counted" same "$(metrics | awk '$1 == "cudatrace_config_reload_failures_total" { print $2 }')" 1
-	stop "$level: ends within two seconds"
-done
-check 'trace: the files can be reported' sh -c '"$1" report --format=json "$2"/*.zst 2>/dev/null | jq -e ".overview.launches > 0" >/dev/null' sh "$CUDATRACE" "$files"
+	check 'metrics: of the daemon itself' shows 'total("self_resident_bytes") > 1e6 and total("self_open_fds") > 5 and total("self_cpu_seconds_total") > 0
+		and total("build_info") == 1 and total("dropped_total") == 0'
+}
+
+# Each rule's level; a new one while the process calls.
+levels()
+{
+	{ rules metrics; printf '  - match: {user: nobody}\n    level: trace\n'; } >"$TMP/levels.yaml"
+	sed -i "2a\\  - match: {command: \"*w-silent\"}\\n    level: off\\n  - match: {command: \"*w-noted*\", user: root}\\n    level: trace\\n  - match: {command: \"*w-noted*\"}\\n    level: off" "$TMP/levels.yaml"
+	start levels --set metrics.memory=false --set trace.buffer_size=64M || return
+	for who in silent noted plain; do worker $who || { fail "rules: $who" 'does not run'; return; }; done
+	for who in silent noted plain; do
+		check "rules: $who" is "$(ctl status | jq -c "[.processes[] | select(.comm == \"w-$who\") | .level, .traced]")" \
+			"$(case $who in silent) echo '["off",false]' ;; noted) echo '["trace",true]' ;; plain) echo '["metrics",false]' ;; esac)"
+		ask $who alloc 10 >/dev/null
+	done
+	check 'rules: counts' shows '[total("calls_total", command="w-" + w, function="cuMemAlloc_v2") for w in ("silent", "noted", "plain")] == [0, 10, 10]'
+
+	# Two threads call on while the level changes a hundred times: each call is seen once.
+	ask plain threads 2 150000 >"$TMP/threads" &
+	asked=$!
+	for _ in $(seq 25); do
+		for level in trace metrics sampled trace; do ctl level "$plain" $level >/dev/null; sleep 0.01; done
+	done
+	wait $asked
+	check 'levels that change: all calls went well' is "$(cat "$TMP/threads")" 300000
+	check 'levels that change: nothing lost, nothing twice' shows \
+		'total("calls_total", command="w-plain", function="cuMemAlloc_v2") + total("calls_total", command="w-plain", function="cuMemFree_v2")
+		+ total("dropped_total") == 600020 and total("dropped_total") < 100000'
+	check 'levels: back to the rule' is "$(ctl level "$plain" default | jq -c .)" '{"processes":1,"level":"metrics"}'
+	check 'levels: a pattern' is "$(ctl level '*/w-silent' metrics | jq .processes)" 1
+	ask silent alloc 7 >/dev/null
+	check 'levels: a pattern: it counts now' shows 'total("calls_total", command="w-silent", function="cuMemAlloc_v2") == 7'
+	ctl reload >/dev/null
+	check 'levels: forgotten by a reload' is "$(ctl status | jq -r '.processes[] | select(.comm == "w-silent").level')" off
+	check 'ctl: a wrong level' fails_with 'LEVEL is one of' ctl level "$plain" loud
+	check 'ctl: a process that is none' fails_with 'uses no CUDA' ctl level 1 trace
+	check 'ctl: a wrong verb' fails_with 'there is no dance' ctl dance
+
+	# A burst is a file that the report reads.
+	ask plain fail 3 >/dev/null
+	rm -rf "$TMP/burst.files"
+	: >"$TMP/wait"
+	(while [ -e "$TMP/wait" ]; do ask plain alloc 50 >/dev/null; sleep 0.01; done) &
+	local busy=$!
+	check 'burst: begins' is "$(ctl burst "$plain" 0.5s | jq .processes)" 1
+	sleep 1.2
+	rm "$TMP/wait"
+	wait $busy
+	check 'burst: a file that is finished' compgen -G "$files/trace-*.jsonl.zst"
+	check 'burst: the report reads it' eval '"$CUDATRACE" report "$(ls "$files"/trace-*.zst | tail -1)" | grep -q "cuMemAlloc"'
+	check 'burst: counted' shows 'total("bursts_total") >= 1 and total("processes", level="metrics") == 1'
+	form
+	for who in silent noted plain; do quit $who; done
+	finish
+}
+
+# What happens at level metrics begins a burst; not more often than cooldown says.
+sampled()
+{
+	rules sampled >"$TMP/sampled.yaml"
+	start sampled --set sample.trace=0.3s --set sample.every=0s --set sample.cooldown=3s --set sample.on.memory_above=1M || return
+	worker victim || return
+	ask victim alloc 5 >/dev/null
+	check 'sampled: no burst without a cause' shows 'total("bursts_total") == 0 and total("calls_total", command="w-victim") > 0'
+	ask victim fail 2 >/dev/null
+	check 'sampled: an error is seen in a second' until_ok 3 shows 'total("bursts_total") == 1'
+	ask victim fail 2 >/dev/null
+	sleep 1.3
+	check 'sampled: the next one is not yet due' shows 'total("bursts_total") == 1 and total("errors_total", command="w-victim") == 4'
+	sample big --tokens 1
+	check 'sampled: memory above the limit' until_ok 3 shows 'total("bursts_total") == 2'
+	sleep 3
+	if echo '<4>NVRM: Xid (PCI:0000:3b:00): 79, pid=1, GPU has fallen off the bus.' 2>/dev/null >/dev/kmsg; then
+		check 'sampled: an Xid' until_ok 3 shows 'total("xids_total", xid="79") >= 1 and total("bursts_total") >= 3'
+	else
+		skip 'sampled: an Xid' '/dev/kmsg cannot be written'
+	fi
+	quit victim
+	finish
+}
+
+labels()
+{
+	local cg=$TMP/cgroup id
+	id=$(printf 'ab%.0s' {1..32})
+	mkdir "$cg"
+	mount -t cgroup2 none "$cg" 2>/dev/null && mkdir -p "$cg/docker/$id" 2>/dev/null || { skip labels 'no cgroup can be made here'; return; }
+	rules trace >"$TMP/lab.yaml"
+	sed -i "2a\\  - match: {container: \"abab*\", command: \"*/boxed\"}\\n    level: trace\\n  - match: {command: \"*/boxed\"}\\n    level: off" "$TMP/lab.yaml"
+	start lab || return
+	cp "$FAKE/sample" "$TMP/boxed"
+	sample boxed --tokens 1
+	(echo $BASHPID >"$cg/docker/$id/cgroup.procs" && sample boxed --tokens 1)
+	sleep 0.3
+	check 'labels: metrics of the container' shows 'total("calls_total", command="boxed", container=id) > 50 and total("launches_total", command="boxed", container="") == 0' id="$id"
+	finish
+	check 'labels: in every line' shows_now 'calls and all(e.get("container") == id for e in calls)' id="$id"
+	rmdir "$cg/docker/$id" "$cg/docker"
+	umount "$cg"
+}
+
+for mech in session multi perf; do exact $mech; done
+levels
+sampled
+labels

@@ -1,0 +1,127 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+# The daemon's configuration, its life and what is done to it: signals, broken files, other users, processes without end.
+# timeout: 240
+set -u
+. tests/lib.sh
+. tests/daemon.sh
+
+# The shipped example is the defaults.
+config()
+{
+	check 'config: dist/daemon.yaml has the defaults' is "$("$CUDATRACE" daemon --check-config --config dist/daemon.yaml 2>&1)" \
+		"$("$CUDATRACE" daemon --check-config --config /dev/null 2>&1)"
+	check 'config: each key is in dist/daemon.yaml' eval '"$CUDATRACE" daemon --check-config --config /dev/null |
+		while IFS=":." read -r key _; do grep -q "^$key:" dist/daemon.yaml || echo "$key"; done | (! grep .)'
+	printf 'level: metrics\nfiles:\n  rotate_sise: 1M\n' >"$TMP/bad.yaml"
+	check 'config: a wrong key: where, and what is meant' fails_with 'bad.yaml:3: files.rotate_sise: there is no such key; did you mean files.rotate_size?' \
+		"$CUDATRACE" daemon --check-config --config "$TMP/bad.yaml"
+	check 'config: a wrong function' fails_with 'trace.functions: ' "$CUDATRACE" daemon --check-config --set trace.functions=nosuch
+	check 'config: --set without =' fails_with 'not KEY=VALUE' "$CUDATRACE" daemon --set level
+	check 'ctl: nothing to do' fails_with 'Give status, level' "$CUDATRACE" ctl
+	check 'ctl: no daemon' fails_with 'no cudatrace daemon listens' "$CUDATRACE" ctl status --set ctl.socket="$TMP/none.sock"
+}
+config
+needs_tracing daemon
+command -v curl >/dev/null || { skip daemon 'needs curl'; exit 0; }
+
+# What is done to it.
+life()
+{
+	local pid first out
+	rules metrics >"$TMP/life.yaml"
+	# What systemd would be told.
+	python3 -c 'import socket, sys
+s = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM); s.bind(sys.argv[1])
+while 1: print(s.recv(4096).decode(), flush=True)' "$TMP/notify" >"$TMP/notified" &
+	local listener=$!
+	until_ok 5 test -S "$TMP/notify"
+	NOTIFY_SOCKET=$TMP/notify start life || return
+	check 'notify: READY=1' until_ok 3 grep -q READY=1 "$TMP/notified"
+	check 'notify: WATCHDOG=1' until_ok 3 grep -q WATCHDOG=1 "$TMP/notified"
+
+	first=$daemon
+	check 'a second daemon is refused' fails_with 'another cudatrace daemon runs' \
+		timeout 20 "$CUDATRACE" daemon --set ctl.socket="$sock" --set metrics.listen=
+	check 'a port that is taken' fails_with 'cannot listen on' \
+		timeout 20 "$CUDATRACE" daemon --set ctl.socket="$TMP/other.sock" --set metrics.listen="${url#http://}"
+	check 'a group that is not there' fails_with 'there is no group nosuch' \
+		timeout 20 "$CUDATRACE" daemon --set ctl.socket="$TMP/other.sock" --set ctl.group=nosuch --set metrics.listen=
+	check 'the first one is there still' shows 'total("self_resident_bytes") > 0'
+
+	# Another user: by the socket's mode, and should that be wider, by who he is.
+	check 'ctl: the socket is root'\''s' is "$(stat -c '%U %a' "$sock")" 'root 600'
+	chmod 755 "$TMP"
+	check 'ctl: another user does not get in' fails_with 'is for root and members' \
+		setpriv --reuid=65534 --regid=65534 --clear-groups "$CUDATRACE" ctl status --set ctl.socket="$sock"
+	chmod 666 "$sock"
+	check 'ctl: another user is refused' fails_with 'only root and members of ctl.group' \
+		setpriv --reuid=65534 --regid=65534 --clear-groups "$CUDATRACE" ctl status --set ctl.socket="$sock"
+
+	# Read again: a broken file changes nothing.
+	echo 'levle: trace' >"$TMP/life.yaml"
+	kill -HUP $first
+	check 'reload: a broken file is counted' until_ok 3 shows 'total("config_reload_failures_total") == 1 and total("config_reloads_total") == 0'
+	check 'reload: and told' grep -q "life.yaml:1: levle: there is no such key; did you mean level?" "$log"
+	check 'reload: by ctl too' fails_with 'there is no such key' ctl reload
+	check 'reload: the old one holds' is "$(ctl status | jq -r .level)" off
+	{ rules trace; printf 'ctl: {group: nogroup}\n'; } >"$TMP/life.yaml"
+	kill -HUP $first
+	check 'reload: a good one' until_ok 3 shows 'total("config_reloads_total") == 1'
+	check 'reload: the socket is the group'\''s' is "$(stat -c '%G %a' "$sock")" 'nogroup 660'
+	check 'ctl: a member of the group' setpriv --reuid=65534 --regid=65534 --clear-groups "$CUDATRACE" ctl status --set ctl.socket="$sock"
+	check 'ctl: who is no root names no folder' fails_with 'only root may name a folder' \
+		setpriv --reuid=65534 --regid=65534 --clear-groups "$CUDATRACE" ctl dump "$TMP/x.zst" --set ctl.socket="$sock"
+	check 'notify: RELOADING=1' grep -q RELOADING=1 "$TMP/notified"
+
+	out=${EPOCHREALTIME/./}
+	finish $first
+	check 'TERM: status' is $? 0
+	out=$((${EPOCHREALTIME/./} - out))
+	check 'TERM: in under a second' test $out -lt 1000000
+	check 'TERM: the socket is gone' test ! -e "$sock"
+	check 'notify: STOPPING=1' grep -q STOPPING=1 "$TMP/notified"
+	kill $listener
+	ended $listener 2>/dev/null
+
+	# Killed: its socket is in the way, and is not.
+	rules metrics >"$TMP/life.yaml"
+	start life || return
+	kill -9 $daemon
+	ended $daemon 2>/dev/null
+	check 'killed: its socket is left' test -S "$sock"
+	start life && pass 'killed: the next one takes its place'
+	finish
+}
+
+libs() { ctl status | jq ".libraries | length"; }
+value_of() { sed -n "s/^cudatrace_$1 //p" "$2"; }
+grown_less()
+{
+	local a b
+	a=$(value_of "$1" "$TMP/metrics.40") b=$(value_of "$1" "$TMP/metrics")
+	[ $((b - a)) -lt "$2" ] || { echo "$a, then $b"; return 1; }
+}
+
+# Processes that come and go leave nothing behind.
+flat()
+{
+	local libs=0
+	start flat || return
+	cp "$FAKE/sample" "$TMP/brief"
+	for i in $(seq 200); do
+		sample brief --tokens 1 --layers 1
+		[ "$i" = 40 ] && { sleep 1.2; shows True; libs=$(libs); cp "$TMP/metrics" "$TMP/metrics.40"; }
+	done
+	sleep 1.2
+	check 'two hundred processes: all are counted, none is left' shows \
+		'total("calls_total", command="brief", function="cuGraphLaunch") % 200 == 0 < total("calls_total", command="brief", function="cuLaunchKernel")
+		and total("target_processes", command="brief") == 0 == total("memory_bytes", command="brief") == total("dropped_total")'
+	# A connection of a scrape may be about to close; and other people's libraries may have come meanwhile.
+	check 'two hundred processes: descriptors' grown_less self_open_fds $((3 + 2 * ($(libs) - libs)))
+	check 'two hundred processes: memory' grown_less self_resident_bytes 1500000
+	finish
+}
+
+life
+flat
