@@ -418,26 +418,37 @@ void attach__know(struct attach *a, const struct ct_lib_key *key, unsigned lib_i
 	bpf_map__update_elem(a->skel->maps.known_libs, key, sizeof(*key), &id, sizeof(id), BPF_ANY);
 }
 
+/* NULL: out of memory. */
+static struct lib_entry *open_lib(struct attach *a, const struct target_lib *t)
+{
+	int fd = open(t->open_path, O_RDONLY | O_CLOEXEC), ret = fd < 0 ? -errno : 0;
+	struct layer_file file = {0};
+	struct lib_entry *e = NULL;
+
+	if (!ret && !layer_file__read(&file, fd)) {
+		for (unsigned i = 0; i < a->lib_cnt && !e; i++)
+			e = layer_file__same(&a->libs[i]->file, &file) ? a->libs[i] : NULL;
+	}
+	if (!e && (e = add_lib(a, t))) {
+		if (ret)
+			err("cannot open %s: %s", t->open_path, strerror(-ret));
+		e->file = file;
+		e->ret = ret ?: attach_elf(a, e, fd);
+	}
+	if (fd >= 0)
+		close(fd);
+	/* Also when it failed: a process that maps it must not be stopped for it. */
+	if (e)
+		attach__know(a, &t->key, e->lib.id);
+	return e;
+}
+
 int attach__lib(struct attach *a, const struct target_lib *t, const struct attach_lib **out)
 {
-	struct lib_entry *e = find_lib(a, &t->key);
-	int fd;
+	struct lib_entry *e = find_lib(a, &t->key) ?: open_lib(a, t);
 
-	if (!e) {
-		e = add_lib(a, t);
-		if (!e)
-			return -ENOMEM;
-		fd = open(t->open_path, O_RDONLY | O_CLOEXEC);
-		if (fd < 0) {
-			e->ret = -errno;
-			err("cannot open %s: %s", t->open_path, strerror(errno));
-		} else {
-			e->ret = attach_elf(a, e, fd);
-			close(fd);
-		}
-		/* Also when it failed: a process that maps it must not be stopped for it. */
-		attach__know(a, &t->key, e->lib.id);
-	}
+	if (!e)
+		return -ENOMEM;
 	*out = &e->lib;
 	return e->ret;
 }
