@@ -104,14 +104,17 @@ children()
 # -p with and without children, with one probe per process and with many threads
 followed()
 {
-	local how=$1 option=$2 mech
-	for mech in session multi; do
+	local how=$1 option=$2 mech e
+	for mech in session multi perf; do
+		# Hundreds of single events take long to attach.
+		e=$ALL
+		[ $mech = perf ] && e=cuInit,cuDevicePrimaryCtxRetain,cuCtxSetCurrent,cuMemAlloc,cuMemFree
 		has_mechanism $mech || { skip "-p, $how, $mech" "kernel $(uname -r) has none"; continue; }
 		caller kid || return
 		ask kid open "$FAKE/libcuda.so.1" >/dev/null
 		ask kid init >/dev/null
 		# shellcheck disable=SC2086 # may be none
-		tracer kid -e "$ALL" --mechanism=$mech -p "$kid" $option || { fail "-p, $how, $mech" 'see above'; return; }
+		tracer kid -e "$e" --mechanism=$mech -p "$kid" $option || { fail "-p, $how, $mech" 'see above'; return; }
 		answers=$(ask kid child 7; ask kid threads 4 25; ask kid alloc 1)
 		quit kid
 		ended $tracer
