@@ -82,7 +82,8 @@ dlopened()
 children()
 {
 	mkdir -p "$TMP/c"
-	cp "$FAKE/libcuda.so.1" "$TMP/c/"
+	# Another file each time: somebody else's tracer may have probes in the one that was there (docs/RELIABILITY.md).
+	cp --remove-destination "$FAKE/libcuda.so.1" "$TMP/c/"
 	trace sh -e "$ALL" -- sh -c '"$@"; "$@" & wait' sh "$CASES/dlopen_late" "$TMP/c/libcuda.so.1" 50
 	whole 'loaded by children of a shell' sh
 	check 'loaded by children of a shell: process events' holds "$TMP/sh.jsonl" \
@@ -92,7 +93,7 @@ children()
 	trace orphan -e "$ALL" -- sh -c '"$@" 2>/dev/null &' sh "$CASES/dlopen_late" "$TMP/c/libcuda.so.1" 300
 	whole 'loaded after the command has ended' orphan
 
-	cp "$FAKE535/libcuda.so.1" "$TMP/c/"
+	cp --remove-destination "$FAKE535/libcuda.so.1" "$TMP/c/"
 	trace nofollow --no-follow -e "$ALL" -- sh -c '"$@"; exit 3' sh "$CASES/dlopen_late" "$TMP/c/libcuda.so.1" 20
 	check '--no-follow, a command: status' is $status 3
 	check '--no-follow, a command: no child' holds "$TMP/nofollow.jsonl" 'not calls and accounts()'
@@ -187,7 +188,7 @@ gone_from_disk()
 	check 'deleted while mapped: ended by Ctrl-C' holds "$TMP/gone.jsonl" 'end["reason"] == "interrupted"'
 
 	# A new driver is installed under the running program.
-	cp "$FAKE535/libcuda.so.1" "$dir/libcuda.so.1"
+	cp --remove-destination "$FAKE535/libcuda.so.1" "$dir/libcuda.so.1"
 	tracer replaced -e "$ALL" -p "$gone" || { fail 'replaced while mapped' 'see above'; return; }
 	ask gone alloc 2 >/dev/null
 	quit gone
@@ -236,7 +237,7 @@ several()
 	check 'whole system: says from when on' holds "$TMP/two.jsonl" '"not seen" in [l["note"] for l in lib if l["pid"] == int(p)][0]' p=$unknown
 
 	# One command, two files; and one process that has both.
-	cp "$a" "$TMP/c/libcuda.so.1"
+	cp --remove-destination "$a" "$TMP/c/libcuda.so.1"
 	mkdir -p "$TMP/d"
 	cp "$b" "$TMP/d/libcuda.so.1"
 	trace both -e "$ALL" -- sh -c '"$1" "$2" 50 & "$1" "$3" 50 & wait' sh "$CASES/dlopen_late" "$TMP/c/libcuda.so.1" "$TMP/d/libcuda.so.1"
