@@ -321,7 +321,9 @@ static int attach_places(struct attach *a, struct lib_entry *e, int fd, struct p
 		.offs = p->offs,
 		.cookies = p->cookies,
 		.cnt = p->ret_cnt,
-		.pid = a->only_pid,
+		/* To uprobe.multi of kernels before 6.10 it is a thread. The program asks for the
+		 * process anyway. */
+		.pid = a->mech == MECH_MULTI ? 0 : a->only_pid,
 	};
 	uint64_t start = now_ns();
 	char path[64];

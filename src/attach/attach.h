@@ -37,7 +37,8 @@ struct attach_opts {
 	enum kernel_probe kernel_probe;
 	const struct nv_abi *abi; /* with kernel: the driver's version */
 	enum attach_hide hide;
-	pid_t only_pid; /* not 0: probes exist in this process alone, others pay nothing */
+	/* Not 0: probes exist in this process alone, others pay nothing (but with uprobe.multi). */
+	pid_t only_pid;
 };
 
 /* Loads the BPF programs. NULL on error, which it reports with what to do. */

@@ -3,8 +3,8 @@
 # What goes wrong: the tracer killed, targets that end in odd ways, outputs that do not take what they are given. The
 # target runs on with right results, nobody stays stopped, nothing of ours stays behind, and what is lost is counted.
 #
-# FAULTS_KILLS=N   how many tracers are killed (200)
-# timeout: 240
+# FAULTS_KILLS=N   how many tracers are killed (30; make faults: 200)
+# timeout: 420
 set -u
 . tests/lib.sh
 needs_tracing faults
@@ -161,7 +161,7 @@ make_target()
 # The library has another name, so that whoever traces the whole machine at this moment leaves it alone.
 kills()
 {
-	local lib=$TMP/driver.bin n=${FAULTS_KILLS:-200} begin=$SECONDS out
+	local lib=$TMP/driver.bin n=${FAULTS_KILLS:-30} begin=$SECONDS out
 	make_target load.c || { fail 'SIGKILL' 'no target'; return; }
 	"$TMP/load" "$lib" 2 50 >"$TMP/load.out" &
 	target=$!
