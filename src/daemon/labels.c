@@ -161,11 +161,11 @@ bool labels__from_cgroup(struct labels *l, const char *path)
 }
 
 /* /proc/PID/cgroup: "0::PATH" (v2) and "N:CONTROLLERS:PATH" (v1). The first that tells of a
- * container counts; else the first of all. */
+ * container counts; else the last that is not the root: where v1 and v2 are both mounted, v2, which
+ * systemd and people use, comes last. */
 static void read_cgroup(struct labels *l, FILE *f)
 {
 	char line[1024];
-	bool any = false;
 
 	while (fgets(line, sizeof(line), f)) {
 		char *path = strchr(line, ':');
@@ -180,9 +180,8 @@ static void read_cgroup(struct labels *l, FILE *f)
 			*l = tried;
 			return;
 		}
-		if (!any)
+		if (!l->cgroup[0] || strcmp(path, "/"))
 			*l = tried;
-		any = true;
 	}
 }
 

@@ -143,27 +143,107 @@ sampled()
 	finish
 }
 
-labels()
+# Rules of every kind, each with its level; the names of pods are looked up as on a node.
+by_rule()
 {
-	local cg=$TMP/cgroup id
+	local cg=$TMP/cgroup id uid=0a1b2c3d-0011-2233-4455-66778899aabb who level where
 	id=$(printf 'ab%.0s' {1..32})
 	mkdir "$cg"
-	mount -t cgroup2 none "$cg" 2>/dev/null && mkdir -p "$cg/docker/$id" 2>/dev/null || { skip labels 'no cgroup can be made here'; return; }
-	rules trace >"$TMP/lab.yaml"
-	sed -i "2a\\  - match: {container: \"abab*\", command: \"*/boxed\"}\\n    level: trace\\n  - match: {command: \"*/boxed\"}\\n    level: off" "$TMP/lab.yaml"
-	start lab || return
-	cp "$FAKE/sample" "$TMP/boxed"
-	sample boxed --tokens 1
-	(echo $BASHPID >"$cg/docker/$id/cgroup.procs" && sample boxed --tokens 1)
-	sleep 0.3
-	check 'labels: metrics of the container' shows 'total("calls_total", command="boxed", container=id) > 50 and total("launches_total", command="boxed", container="") == 0' id="$id"
+	mount -t cgroup2 none "$cg" 2>/dev/null && mkdir -p "$cg/docker/$id" "$cg/kubepods/burstable/pod$uid/$id" "$cg/odd name/of.no-known+shape" 2>/dev/null ||
+		{ skip 'rules: cgroups' 'no cgroup can be made here'; return; }
+	mkdir -p "$TMP/root/var/log/pods/llm_trainer-0_$uid"
+	chmod 755 "$TMP"
+	cat >"$TMP/kinds.yaml" <<-END
+		level: off
+		rules:
+		  - match: {command: "$TMP/*", namespace: llm, pod: "trainer-*"}
+		    level: trace
+		  - match: {command: "$TMP/*", container: "abab*"}
+		    level: metrics
+		  - match: {command: "$TMP/*", cgroup: "/odd name/*"}
+		    level: trace
+		  - match: {command: "$TMP/*", user: nobody}
+		    level: sampled
+		  - match: {command: "$TMP/k-command"}
+		    level: metrics
+	END
+	CUDATRACE_HOST_ROOT=$TMP/root start kinds || return
+	while read -r who level where; do
+		touch "$TMP/counts.k-$who"
+		chmod 666 "$TMP/counts.k-$who"
+		cp "$FAKE/sample" "$TMP/k-$who"
+		(
+			[ "$where" = / ] || echo $BASHPID >"$cg$where/cgroup.procs"
+			export FAKE_CUDA_COUNTS=$TMP/counts.k-$who LD_LIBRARY_PATH=$lib
+			[ "$who" = user ] && exec setpriv --reuid=65534 --regid=65534 --clear-groups "$TMP/k-$who" --quiet --tokens 2
+			exec "$TMP/k-$who" --quiet --tokens 2
+		) >/dev/null
+	done <<-END
+		pod trace /kubepods/burstable/pod$uid/$id
+		container metrics /docker/$id
+		cgroup trace /odd name/of.no-known+shape
+		user sampled /
+		command metrics /
+		none off /
+	END
+	# Lines are written out every second.
+	sleep 1.2
+	for who in pod:trace container:metrics cgroup:trace user:sampled command:metrics none:off; do
+		check "rules: by $who: calls and lines are the driver's own" all_of "${who#*:}" "k-${who%:*}"
+	done
+	check 'rules: labels of metrics' shows \
+		'by("calls_total", "namespace", command="k-pod").keys() == {"llm"} and by("calls_total", "pod", command="k-pod").keys() == {"trainer-0"}
+		and by("calls_total", "container", command="k-container").keys() == {id} and by("calls_total", "container", command="k-cgroup").keys() == {""}' id="$id"
 	finish
-	check 'labels: in every line' shows_now 'calls and all(e.get("container") == id for e in calls)' id="$id"
-	rmdir "$cg/docker/$id" "$cg/docker"
+	check 'rules: labels of lines' shows_now '[(e["namespace"], e["pod"], e["container"]) for e in calls if e["comm"] == "k-pod"][0] == ("llm", "trainer-0", id)
+		and not any("container" in e or "pod" in e for e in calls if e["comm"] == "k-cgroup")' id="$id"
+	until_ok 5 empty "$cg/docker" "$cg/kubepods" "$cg/odd name"
 	umount "$cg"
 }
+
+# A program behind another (fork and exec), one that becomes another, and one that gets the number of one that ended.
+others()
+{
+	local i same
+	start others --set metrics.memory=false || return
+	cp "$FAKE/sample" "$TMP/behind"
+	FAKE_CUDA_COUNTS=$TMP/counts.behind LD_LIBRARY_PATH=$lib timeout 30 "$TMP/behind" --quiet --tokens 1 >/dev/null
+	for i in 1 2 3; do FAKE_CUDA_COUNTS=$TMP/counts.behind LD_LIBRARY_PATH=$lib timeout 30 sh -c "\"$TMP/behind\" --quiet --tokens $i --layers 8" >/dev/null; done
+	check "timeout PROGRAM: calls are the driver's own" until_shows all_of metrics behind
+
+	cp "$FAKE/sample" "$TMP/becomes"
+	LD_LIBRARY_PATH=$lib FAKE_CUDA_COUNTS=$TMP/counts.becomes worker was
+	ask was alloc 20 >/dev/null
+	(echo "exec $TMP/becomes" >&"$was_to")
+	ended "$was"
+	check 'exec: the first program'\''s calls stay its own' until_shows shows \
+		'total("calls_total", command="w-was", function="cuMemAlloc_v2") == 20 == total("calls_total", command="w-was", function="cuMemFree_v2")
+		and total("launches_total", command="w-was") == 0'
+	check 'exec: the second one'\''s too' until_shows all_of metrics becomes
+
+	# Numbers are given out in turn: the next one is ours if nobody else takes it.
+	cp "$FAKE/sample" "$TMP/second"
+	for i in 1 2 3 4 5 6; do
+		worker first || break
+		ask first alloc 10 >/dev/null
+		quit first
+		echo $((first - 1)) >/proc/sys/kernel/ns_last_pid
+		FAKE_CUDA_COUNTS=$TMP/counts.second LD_LIBRARY_PATH=$lib "$TMP/second" --quiet >/dev/null &
+		[ $! = "$first" ] && same=$((${same-0} + 1))
+		wait $!
+	done
+	check 'the same number again' test "${same-0}" -gt 0
+	check 'the same number again: each its own calls' until_shows shows \
+		'total("calls_total", command="w-first", function="cuMemAlloc_v2") == 60 == total("calls_total", command="w-first", function="cuMemFree_v2")'
+	check 'the same number again: the next one its own too' until_shows all_of metrics second
+	finish
+}
+# Removes cgroups: one whose process has just ended may be busy for a moment.
+empty() { local d; for d; do [ ! -d "$d" ] || find "$d" -depth -type d -exec rmdir {} + || return 1; done; }
+until_shows() { until_ok 5 "$@" || "$@"; }
 
 for mech in session multi perf; do exact $mech; done
 levels
 sampled
-labels
+by_rule
+others
