@@ -3,6 +3,7 @@
 # The daemon: what it counts against the stand-in driver's own counts, by level, and who gets which level.
 # timeout: 240
 set -u
+# shellcheck disable=SC2154 # caller sets NAME and NAME_to
 . tests/lib.sh
 needs_tracing daemon
 command -v curl >/dev/null || { skip daemon 'needs curl'; exit 0; }
