@@ -96,6 +96,7 @@ while 1: print(s.recv(4096).decode(), flush=True)' "$TMP/notify" >"$TMP/notified
 }
 
 libs() { ctl status | jq ".libraries | length"; }
+own_libs() { ctl status | jq "[.libraries[] | select(.path | startswith(\"$TMP/lib.\"))] | length"; }
 value_of() { sed -n "s/^cudatrace_$1 //p" "$2"; }
 grown_less()
 {
@@ -121,6 +122,28 @@ flat()
 	# A connection of a scrape may be about to close; and other people's libraries may have come meanwhile.
 	check 'two hundred processes: descriptors' grown_less self_open_fds $((3 + 2 * ($(libs) - libs)))
 	check 'two hundred processes: memory' grown_less self_resident_bytes 1500000
+
+	# A library of its own for each of ten, as containers have; looked at when the configuration is read.
+	for i in $(seq 10); do
+		mkdir "$TMP/lib.$i"
+		cp "$FAKE/libcuda.so.1" "$TMP/lib.$i/"
+		LD_LIBRARY_PATH=$TMP/lib.$i "$TMP/brief" --tokens 200 --quiet >/dev/null
+	done
+	check 'ten libraries: all are attached' is "$(own_libs)" 10
+	cp "$TMP/caller" "$TMP/w-holder"
+	CALLER=$TMP/w-holder caller holder
+	ask holder open "$TMP/lib.10/libcuda.so.1" >/dev/null
+	ask holder init >/dev/null
+	rm -r "$TMP"/lib.[0-9]*
+	ctl reload >/dev/null
+	ctl reload >/dev/null
+	check 'ten libraries: of those that are gone only the one in use is left' is "$(own_libs)" 1
+	ask holder alloc 5 >/dev/null
+	check 'ten libraries: that one is counted still' shows 'total("calls_total", command="w-holder", function="cuMemAlloc_v2") == 5'
+	quit holder
+	ctl reload >/dev/null
+	ctl reload >/dev/null
+	check 'ten libraries: none is left' is "$(own_libs)" 0
 	finish
 }
 
