@@ -111,6 +111,7 @@ all_of()
 {
 	shows 'all_of(level, who, path, int(few))' level="$1" who="$2" path="$TMP/counts.$2" few="${3-40}"
 }
+until_shows() { until_ok 5 "$@" || "$@"; }
 # The metrics of before the end, the files as they are now.
 shows_last() { url=file://$TMP/last shows "$@"; }
 # The files alone.

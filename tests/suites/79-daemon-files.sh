@@ -102,7 +102,6 @@ reloads()
 	finish
 }
 knows_aged() { ctl status | jq -e '.processes[] | select(.comm == "w-aged").traced'; }
-until_shows() { until_ok 5 "$@" || "$@"; }
 
 # The command gets each file, until it takes it; what it has not taken stays.
 on_rotate()
