@@ -3,8 +3,8 @@
 #ifndef CT_PROC_BPF_H
 #define CT_PROC_BPF_H
 
-static __always_inline void send_task(__u16 kind, __u32 pid, __u32 tid, __u32 parent_pid,
-				      __s32 exit_code, const char *comm)
+static __always_inline void send_task(__u16 kind, struct task_struct *task, __u32 pid, __u32 tid,
+				      __u32 parent_pid, __s32 exit_code, const char *comm)
 {
 	struct ct_task rec = {};
 
@@ -15,6 +15,7 @@ static __always_inline void send_task(__u16 kind, __u32 pid, __u32 tid, __u32 pa
 	rec.rec.tid = tid;
 	rec.parent_pid = parent_pid;
 	rec.exit_code = exit_code;
+	rec.life = task_life(task);
 	bpf_probe_read_kernel_str(rec.comm, sizeof(rec.comm), comm);
 	/* The last process to exit ends the trace: the reader should not sleep over it. */
 	if (bpf_ringbuf_output(&ring, &rec, sizeof(rec),
@@ -35,7 +36,7 @@ static __always_inline int proc_fork(struct task_struct *parent, struct task_str
 	copy = *p;
 	copy.flags &= ~CT_PID_F_STOPPED;
 	bpf_map_update_elem(&pids, &pid, &copy, BPF_ANY);
-	send_task(CT_REC_FORK, pid, pid, ppid, 0, child->comm);
+	send_task(CT_REC_FORK, child, pid, pid, ppid, 0, child->comm);
 	return 0;
 }
 
@@ -51,7 +52,7 @@ static __always_inline int proc_exec(struct task_struct *task, __u32 old_tid)
 		thread_end(old_tid);
 	if (cfg.pidns || old_tid != pid)
 		thread_end(pid);
-	send_task(CT_REC_EXEC, pid, pid, 0, 0, task->comm);
+	send_task(CT_REC_EXEC, task, pid, pid, 0, 0, task->comm);
 	return 0;
 }
 
@@ -66,7 +67,7 @@ static __always_inline int proc_exit(struct task_struct *task)
 	if (BPF_CORE_READ(task, signal, live.counter))
 		return 0;
 	bpf_map_delete_elem(&pids, &pid);
-	send_task(CT_REC_EXIT, pid, tid, 0, BPF_CORE_READ(task, exit_code), task->comm);
+	send_task(CT_REC_EXIT, task, pid, tid, 0, BPF_CORE_READ(task, exit_code), task->comm);
 	return 0;
 }
 
@@ -75,7 +76,7 @@ static __always_inline int proc_rename(struct task_struct *task, const char *com
 	__u32 pid = task_pid(task), tid = task_tid(task);
 
 	if (bpf_map_lookup_elem(&threads, &tid) || bpf_map_lookup_elem(&nv_threads, &tid))
-		send_task(CT_REC_THREAD, pid, tid, 0, 0, comm);
+		send_task(CT_REC_THREAD, task, pid, tid, 0, 0, comm);
 	return 0;
 }
 

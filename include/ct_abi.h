@@ -84,8 +84,9 @@ struct ct_task {
 	__u32 parent_pid; /* CT_REC_FORK: who made it (rec.pid is the child) */
 	__s32 exit_code;  /* CT_REC_EXIT: as in wait status */
 	char comm[16];
+	__u64 life; /* ct_count.h; of the new program for CT_REC_EXEC */
 };
-_Static_assert(sizeof(struct ct_task) == 48, "ct_task is part of the ABI");
+_Static_assert(sizeof(struct ct_task) == 56, "ct_task is part of the ABI");
 
 /* The process was stopped (SIGSTOP) until user space has attached: it belongs to the command that
  * cudatrace started. Send SIGCONT. */
@@ -162,6 +163,7 @@ _Static_assert(sizeof(struct ct_frame) == 56 + 8 * CT_MAX_WORDS, "ct_frame is pa
 struct ct_thread {
 	__u32 pid;
 	__u32 depth;	       /* frames in use */
+	__u64 life;	       /* ct_count.h */
 	__u64 next_id, end_id; /* call ids are taken from a shared counter in blocks */
 	__u64 off_cpu_ns;      /* --sched: so far */
 	__u64 off_since_ns;    /* not 0: not running since then */

@@ -73,9 +73,27 @@ def read(pattern):
         text = subprocess.run(["zstd", "-dcq", path], capture_output=True).stdout
         yield from (json.loads(l) for l in text.decode().splitlines() if l.endswith("}"))
 def own(path):
-    return collections.Counter({l.split()[0]: int(l.split()[1]) for l in open(path)})
+    out = collections.Counter()
+    for l in open(path):
+        out[l.split()[0]] += int(l.split()[1])
+    return out
 lines = list(read("trace-*"))
 calls = [e for e in lines if "symbol" in e]
+# Functions that the daemon traces, as far as anybody called them.
+known = set(by("calls_total", "function"))
+def all_of(level, who, path, few):
+    made = +collections.Counter({k: n for k, n in own(path).items() if k in known})
+    got, seen = by("calls_total", "function", command=who), collections.Counter(e["symbol"] for e in calls if e["comm"] == who)
+    counted = sum((made - seen).values())
+    if made["cuLaunchKernel"] > 10 and {
+        "off": not seen and sum(got.values()) < few,
+        "metrics": got == made and not seen,
+        "sampled": got == made,
+        "trace": got == made and not seen - made and counted <= few,
+    }[level]:
+        return True
+    sys.exit(f"{who}: the driver made {made.total()}, {got.total()} counted, {seen.total()} lines; "
+        f"differ: { {k: (made[k], got[k]) for k in made.keys() | got.keys() if made[k] != got[k]} }, too many lines: {seen - made}")
 for arg in sys.argv[4:]:
     name, _, value = arg.partition("=")
     globals()[name] = value
@@ -87,6 +105,13 @@ if not result:
     sys.exit(f"not so: {sys.argv[3]}\n" + "\n".join(f"{s}" for s in samples if "command" in s[1] and s[2])[:3000])
 END
 }
+# all_of LEVEL PROGRAM [CALLS]: are its calls the driver's own in $TMP/counts.PROGRAM? Its first calls may come before
+# its level is known: they are counted then; CALLS says how many at most may be no lines.
+all_of()
+{
+	shows 'all_of(level, who, path, int(few))' level="$1" who="$2" path="$TMP/counts.$2" few="${3-40}"
+}
+until_shows() { until_ok 5 "$@" || "$@"; }
 # The metrics of before the end, the files as they are now.
 shows_last() { url=file://$TMP/last shows "$@"; }
 # The files alone.

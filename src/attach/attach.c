@@ -472,6 +472,18 @@ const struct attach_lib *attach__lib_at(const struct attach *a, unsigned i)
 	return i < a->lib_cnt ? &a->libs[i]->lib : NULL;
 }
 
+void attach__drop_lib(struct attach *a, unsigned i)
+{
+	struct lib_entry *e = a->libs[i];
+
+	/* First: while its probes are there its inode's number is not given to another file. */
+	bpf_map__delete_elem(a->skel->maps.known_libs, &e->lib.key, sizeof(e->lib.key), 0);
+	memset(&e->lib.key, 0, sizeof(e->lib.key));
+	e->lib.dropped = true;
+	probes__detach(&e->probes);
+	dbg("%s: nobody uses it any more: taken off", e->lib.path);
+}
+
 void attach__detach(struct attach *a)
 {
 	if (!a->skel)

@@ -118,7 +118,7 @@ static int make_room(struct daemon *d)
 	struct recorder_stats s;
 
 	recorder__stats(d->recorder, &s);
-	return rotate__make_room(d->rotate, s.bytes);
+	return rotate__make_room(d->rotate, s.bytes, d->now);
 }
 
 int daemon__dump(struct daemon *d, const char *name, const char *why, char **path)

@@ -423,10 +423,14 @@ void rotate__tick(struct rotate *r, uint64_t now_ns)
 		write_failed(r, EDQUOT, now_ns);
 }
 
-int rotate__make_room(struct rotate *r, uint64_t bytes)
+int rotate__make_room(struct rotate *r, uint64_t bytes, uint64_t now_ns)
 {
-	int ret = open_dirs(r);
+	int ret;
 
+	/* Else nobody would notice any more: the folder is made again here. */
+	if (r->z && !dir_is_there(r))
+		file_is_gone(r, now_ns);
+	ret = open_dirs(r);
 	if (ret)
 		return ret;
 	return make_room(r, bytes + (r->z ? file_room(r) : 0)) ? 0 : -EDQUOT;

@@ -58,7 +58,7 @@ void rotate__tick(struct rotate *r, uint64_t now_ns);
 /* Finishes the file now. */
 void rotate__finish_file(struct rotate *r, uint64_t now_ns);
 /* For another file in the folder: removes old ones until it fits. 0 or -errno. */
-int rotate__make_room(struct rotate *r, uint64_t bytes);
+int rotate__make_room(struct rotate *r, uint64_t bytes, uint64_t now_ns);
 void rotate__stats(const struct rotate *r, struct rotate_stats *s);
 /* Other limits from now on; the open file is finished when it goes elsewhere. */
 void rotate__reload(struct rotate *r, const struct rotate_opts *o, uint64_t now_ns);

@@ -3,7 +3,8 @@
 #
 # tests/soak/run.sh [SECONDS]: the daemon while processes come and go, levels change and its configuration is read
 # again; 1200 seconds by default. Prints a line every ten seconds, and at the end whether its memory and its descriptors
-# stayed flat, it counted what the stand-in driver counted, and it still answers. Exit status 1 when not.
+# stayed flat, it counted what the stand-in driver counted, and it still answers. Exit status 1 when not. Other programs that use a libcuda meanwhile
+# are seen too, and take memory for their names and descriptors for their libraries: that is allowed for.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 seconds=${1:-1200}
@@ -26,29 +27,34 @@ trap 'exit 130' INT TERM
 
 mkdir "$tmp/lib"
 cp "$O/fake/libcuda.so.1" "$tmp/lib/"
-for name in worker brief; do cp "$O/fake/sample" "$tmp/$name"; done
+# Names that nobody else on the machine has.
+brief=brief$$
+for name in worker "$brief"; do cp "$O/fake/sample" "$tmp/$name"; done
 port=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
 config() { printf 'level: off\nrules:\n  - match: {command: "%s/*"}\n    level: %s\nsample: {trace: 1s, every: 7s, cooldown: 5s}\n' "$tmp" "$1"; }
 config sampled >"$tmp/c.yaml"
 "$O/cudatrace" daemon --config "$tmp/c.yaml" --libcuda "$tmp/lib/libcuda.so.1" --set files.directory="$tmp/files" \
-	--set files.total_size=64M --set files.rotate_size=4M --set recorder.memory=8M --set ctl.socket="$tmp/ctl.sock" \
+	--set files.total_size=64M --set files.rotate_size=4M --set recorder.memory=8M --set trace.buffer_size=32M --set ctl.socket="$tmp/ctl.sock" \
 	--set metrics.listen=127.0.0.1:"$port" 2>"$tmp/log" &
 daemon=$!
 metrics() { curl -sf "http://127.0.0.1:$port/metrics"; }
+ctl_prints() { "$O/cudatrace" ctl --set ctl.socket="$tmp/ctl.sock" "$@"; }
 ctl() { "$O/cudatrace" ctl --set ctl.socket="$tmp/ctl.sock" "$@" >/dev/null 2>&1; }
 for _ in $(seq 100); do metrics >/dev/null && break; sleep 0.1; done
 
 export LD_LIBRARY_PATH=$tmp/lib
 # Some that last for seconds and are killed, and a stream of short ones, whose calls the driver writes down.
+# The long ones have a library of their own each time, as containers have.
 (trap 'kill $p 2>/dev/null; exit' TERM
- while :; do "$tmp/worker" --tokens 1000000 --layers 2 --quiet >/dev/null & p=$!; sleep $((RANDOM % 8 + 2)); kill $p; wait $p 2>/dev/null; done) &
+ while :; do rm -rf "$tmp/own.lib"; mkdir "$tmp/own.lib"; cp "$O/fake/libcuda.so.1" "$tmp/own.lib/"
+	LD_LIBRARY_PATH=$tmp/own.lib "$tmp/worker" --tokens 1000000 --layers 2 --quiet >/dev/null & p=$!; sleep $((RANDOM % 8 + 2)); kill $p; wait $p 2>/dev/null; done) &
 children+=($!)
 (n=0
  while [ ! -e "$tmp/stop" ]; do
-	FAKE_CUDA_COUNTS=$tmp/own "$tmp/brief" --tokens 1 --layers 1 --quiet >/dev/null && n=$((n + 1))
+	FAKE_CUDA_COUNTS=$tmp/own "$tmp/$brief" --tokens 1 --layers 1 --quiet >/dev/null && n=$((n + 1))
 	echo $n >"$tmp/n.new"; mv "$tmp/n.new" "$tmp/n"; sleep 0.05
  done) &
-brief=$!
+stream=$!
 
 value() { sed -n "s/^cudatrace_$1 //p" "$tmp/metrics"; }
 levels=(trace metrics sampled off)
@@ -67,16 +73,17 @@ while [ $SECONDS -lt $end ]; do
 	printf '%5d s  rss %6d KiB  fds %3d  processes %6d  bursts %4d  reloads %3d  cpu %.1f s\n' $SECONDS \
 		$(($(value self_resident_bytes) / 1024)) "$(value self_open_fds)" "$(cat "$tmp/n")" \
 		"$(value bursts_total)" "$(value config_reloads_total)" "$(value self_cpu_seconds_total)"
-	echo "$SECONDS $(value self_resident_bytes) $(value self_open_fds)" >>"$tmp/curve"
+	echo "$SECONDS $(value self_resident_bytes) $(value self_open_fds) $(grep -c ^cudatrace_target_processes "$tmp/metrics")" \
+		"$(ctl_prints status | jq '.libraries | length')" >>"$tmp/curve"
 done
 
 touch "$tmp/stop"
 kill "${children[@]}"
-wait "${children[@]}" "$brief" 2>/dev/null
+wait "${children[@]}" "$stream" 2>/dev/null
 children=()
 sleep 2
 metrics >"$tmp/metrics"
-python3 - "$tmp/curve" "$tmp/metrics" "$(cat "$tmp/n")" "$tmp/own" <<'END'
+python3 - "$tmp/curve" "$tmp/metrics" "$(cat "$tmp/n")" "$tmp/own" "$brief" <<'END'
 import collections, re, statistics, sys
 curve = [list(map(int, l.split())) for l in open(sys.argv[1])]
 text, n = open(sys.argv[2]).read(), int(sys.argv[3])
@@ -85,11 +92,12 @@ def total(name, *labels):
 bad = []
 # The recorder and the compressors' memory fill up first: the second quarter against the last.
 q = max(1, len(curve) // 4)
-rss = [statistics.median(r[1] for r in part) for part in (curve[q:2 * q] or curve[:1], curve[-q:])]
-fds = [statistics.median(r[2] for r in part) for part in (curve[q:2 * q] or curve[:1], curve[-q:])]
-if rss[1] - rss[0] > max(2 << 20, rss[0] * 0.05):
+def ends(column):
+    return [statistics.median(r[column] for r in part) for part in (curve[q:2 * q] or curve[:1], curve[-q:])]
+rss, fds, targets, libs = ends(1), ends(2), ends(3), ends(4)
+if rss[1] - rss[0] > (2 << 20) + (targets[1] - targets[0]) * (128 << 10):
     bad.append(f"memory grows: {rss[0]:.0f}, then {rss[1]:.0f} bytes")
-if fds[1] - fds[0] > 4:
+if fds[1] - fds[0] > 4 + 2 * max(0, libs[1] - libs[0]):
     bad.append(f"descriptors grow: {fds[0]:.0f}, then {fds[1]:.0f}")
 # What it grows in an hour, by least squares over the second half.
 def slope(column):
@@ -97,22 +105,23 @@ def slope(column):
     if len(half) < 3:
         return 0
     return statistics.linear_regression([r[0] for r in half], [r[column] for r in half]).slope * 3600
+brief = f'command="{sys.argv[5]}"'
 drops = total("dropped_total")
 own = collections.Counter()
 for l in open(sys.argv[4]):
     own[l.split()[0]] += int(l.split()[1])
 got = collections.Counter()
 for l in text.splitlines():
-    m = re.match(r'cudatrace_calls_total\{.*command="brief".*function="(\w+)".*\} (\S+)', l)
+    m = re.match(r'cudatrace_calls_total\{.*command="%s".*function="(\w+)".*\} (\S+)' % sys.argv[5], l)
     if m:
         got[m[1]] += int(float(m[2]))
 wrong = {k: (v, own[k]) for k, v in got.items() if v > own[k] or (v < own[k] and not drops)}
 calls = sum(own[k] for k in got)
 if wrong or not {"cuInit", "cuLaunchKernel", "cuMemAlloc_v2"} <= got.keys() or sum(got.values()) + drops < calls:
     bad.append(f"calls of the short processes: counted, and the driver's own: {wrong or got}; {drops:.0f} dropped")
-if total("target_processes", 'command="brief"') or total("memory_bytes", 'command="brief"'):
+if total("target_processes", brief) or total("memory_bytes", brief):
     bad.append("ended processes are still there")
-print("\n".join("soak: " + b for b in bad) or f"soak: flat: {rss[0] / 1048576:.1f} and {rss[1] / 1048576:.1f} MiB, {fds[0]:.0f} and {fds[1]:.0f} descriptors; "
+print("\n".join("soak: " + b for b in bad) or f"soak: flat: {rss[0] / 1048576:.1f} and {rss[1] / 1048576:.1f} MiB, {fds[0]:.0f} and {fds[1]:.0f} descriptors ({targets[0]:.0f} and {targets[1]:.0f} names, {libs[0]:.0f} and {libs[1]:.0f} libraries); "
       f"by the slope of the second half {slope(1) / 1048576:+.2f} MiB and {slope(2):+.1f} descriptors in an hour; "
       f"{n} short processes: {sum(got.values())} calls counted, {calls} made; {drops:.0f} records dropped")
 sys.exit(bool(bad))

@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-# The daemon's configuration, its life and what is done to it: signals, broken files, other users, processes without end.
+# The daemon's configuration, its life and what is done to it: signals, broken files, other users, processes without end,
+# a folder that goes away; and the flight recorder.
 # timeout: 240
 set -u
 . tests/lib.sh
@@ -28,7 +29,7 @@ command -v curl >/dev/null || { skip daemon 'needs curl'; exit 0; }
 # What is done to it.
 life()
 {
-	local pid first out
+	local first out
 	rules metrics >"$TMP/life.yaml"
 	# What systemd would be told.
 	python3 -c 'import socket, sys
@@ -95,6 +96,7 @@ while 1: print(s.recv(4096).decode(), flush=True)' "$TMP/notify" >"$TMP/notified
 }
 
 libs() { ctl status | jq ".libraries | length"; }
+own_libs() { ctl status | jq "[.libraries[] | select(.path | startswith(\"$TMP/lib.\"))] | length"; }
 value_of() { sed -n "s/^cudatrace_$1 //p" "$2"; }
 grown_less()
 {
@@ -120,8 +122,87 @@ flat()
 	# A connection of a scrape may be about to close; and other people's libraries may have come meanwhile.
 	check 'two hundred processes: descriptors' grown_less self_open_fds $((3 + 2 * ($(libs) - libs)))
 	check 'two hundred processes: memory' grown_less self_resident_bytes 1500000
+
+	# A library of its own for each of ten, as containers have; looked at when the configuration is read.
+	for i in $(seq 10); do
+		mkdir "$TMP/lib.$i"
+		cp "$FAKE/libcuda.so.1" "$TMP/lib.$i/"
+		LD_LIBRARY_PATH=$TMP/lib.$i "$TMP/brief" --tokens 200 --quiet >/dev/null
+	done
+	check 'ten libraries: all are attached' is "$(own_libs)" 10
+	cp "$TMP/caller" "$TMP/w-holder"
+	CALLER=$TMP/w-holder caller holder
+	ask holder open "$TMP/lib.10/libcuda.so.1" >/dev/null
+	ask holder init >/dev/null
+	rm -r "$TMP"/lib.[0-9]*
+	ctl reload >/dev/null
+	ctl reload >/dev/null
+	check 'ten libraries: of those that are gone only the one in use is left' is "$(own_libs)" 1
+	ask holder alloc 5 >/dev/null
+	check 'ten libraries: that one is counted still' shows 'total("calls_total", command="w-holder", function="cuMemAlloc_v2") == 5'
+	quit holder
+	ctl reload >/dev/null
+	ctl reload >/dev/null
+	check 'ten libraries: none is left' is "$(own_libs)" 0
 	finish
 }
 
+# The error, and what came before it.
+recorder()
+{
+	rules trace >"$TMP/rec.yaml"
+	start rec --set recorder.on.error=true --set sample.cooldown=1h || return
+	worker flyer || return
+	ask flyer alloc 100 >/dev/null
+	ask flyer fail 1 >/dev/null
+	check 'recorder: an error makes a dump' until_ok 3 compgen -G "$files/dump-*.jsonl.zst"
+	zstd -dcq "$files"/dump-*.jsonl.zst >"$TMP/dump.jsonl"
+	check 'recorder: the failed call is in it, after what came before' holds "$TMP/dump.jsonl" \
+		'(sym["cuMemAlloc_v2"] == 100 and [c["symbol"] for c in calls if c.get("error")] == ["cuMemFree_v2"] and calls[-1].get("error") and sym["cuInit"] == 1
+		and end["reason"] == "dump: error")'
+	check 'recorder: the report reads it' eval '"$CUDATRACE" report "$TMP/dump.jsonl" | grep -q "cuMemAlloc"'
+	ask flyer fail 5 >/dev/null
+	sleep 0.5
+	check 'recorder: not again within cooldown' is "$(compgen -G "$files/dump-*" | wc -l)" 1
+	check 'recorder: when it is asked for' is "$(ctl dump mine.zst | jq -r .file)" "$files/mine.zst"
+	check 'recorder: a file that is there is not written over' fails_with 'File exists' ctl dump mine.zst
+	check 'recorder: where root says' is "$(ctl dump "$TMP/here.zst" | jq -r .file)" "$TMP/here.zst"
+
+	# The folder goes away while lines are written.
+	rm -rf "$files"
+	mv "$TMP/rec.files" "$TMP/gone" 2>/dev/null
+	ask flyer alloc 100 >/dev/null
+	ctl dump >/dev/null 2>&1
+	check 'folder gone: made again, and written to' until_ok 8 written_again
+	check 'folder gone: it runs on' shows 'total("calls_total", command="w-flyer", function="cuMemAlloc_v2") % 100 == 0'
+	quit flyer
+	finish
+	check 'folder gone: it ends well' is $? 0
+}
+
+# Each try asks for more calls: those that go to the file that is gone are lost with it.
+written_again() { sleep 0.5; ask flyer alloc 100 >/dev/null; compgen -G "$files/trace-*"; }
+
+# Causes of a dump besides an error.
+causes()
+{
+	rules trace >"$TMP/why.yaml"
+	start why --set recorder.on.error=false --set recorder.on.sync_longer=200ms --set recorder.on.memory_above=100M --set sample.cooldown=1s || return
+	cp "$FAKE/sample" "$TMP/slow"
+	sample slow --tokens 1 --layers 1
+	sleep 0.5
+	check 'recorder: nothing happened, no dump' eval '! compgen -G "$files/dump-*"'
+	FAKE_KERNEL_US=300000 sample slow --tokens 1 --layers 1
+	check 'recorder: a long synchronization' until_ok 3 dumped_for sync_longer
+	sleep 1.1
+	cp "$FAKE/sample" "$TMP/large"
+	sample large --tokens 1
+	check 'recorder: memory above' until_ok 3 dumped_for memory_above
+	finish
+}
+dumped_for() { local f; for f in "$files"/dump-*; do zstd -dcq "$f" | tail -1 | jq -e ".reason == \"dump: $1\"" && return 0; done; return 1; }
+
 life
 flat
+recorder
+causes

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-# The daemon: what it counts against the stand-in driver's own counts, by level, and who gets which level.
+# The daemon: what it counts against the stand-in driver's own counts, by each mechanism; what happens that begins a burst.
 # timeout: 240
 set -u
 . tests/lib.sh
@@ -54,70 +54,6 @@ lines_are()
 		collections.Counter(e["symbol"] for e in calls), collections.Counter({k: n for k, n in own(path).items() if k in by("calls_total", "function")}))' path="$1"
 }
 
-form()
-{
-	if command -v promtool >/dev/null; then
-		check 'metrics: promtool finds nothing' eval 'get "$url/metrics" | promtool check metrics'
-	else
-		skip 'metrics: promtool' 'promtool (package prometheus) is not installed'
-	fi
-	check 'metrics: of the daemon itself' shows 'total("self_resident_bytes") > 1e6 and total("self_open_fds") > 5 and total("self_cpu_seconds_total") > 0
-		and total("build_info") == 1 and total("dropped_total") == 0'
-}
-
-# Each rule's level; a new one while the process calls.
-levels()
-{
-	{ rules metrics; printf '  - match: {user: nobody}\n    level: trace\n'; } >"$TMP/levels.yaml"
-	sed -i "2a\\  - match: {command: \"*w-silent\"}\\n    level: off\\n  - match: {command: \"*w-noted*\", user: root}\\n    level: trace\\n  - match: {command: \"*w-noted*\"}\\n    level: off" "$TMP/levels.yaml"
-	start levels --set metrics.memory=false --set trace.buffer_size=64M || return
-	for who in silent noted plain; do worker $who || { fail "rules: $who" 'does not run'; return; }; done
-	for who in silent noted plain; do
-		check "rules: $who" is "$(ctl status | jq -c "[.processes[] | select(.comm == \"w-$who\") | .level, .traced]")" \
-			"$(case $who in silent) echo '["off",false]' ;; noted) echo '["trace",true]' ;; plain) echo '["metrics",false]' ;; esac)"
-		ask $who alloc 10 >/dev/null
-	done
-	check 'rules: counts' shows '[total("calls_total", command="w-" + w, function="cuMemAlloc_v2") for w in ("silent", "noted", "plain")] == [0, 10, 10]'
-
-	# Two threads call on while the level changes a hundred times: each call is seen once.
-	ask plain threads 2 150000 >"$TMP/threads" &
-	asked=$!
-	for _ in $(seq 25); do
-		for level in trace metrics sampled trace; do ctl level "$plain" $level >/dev/null; sleep 0.01; done
-	done
-	wait $asked
-	check 'levels that change: all calls went well' is "$(cat "$TMP/threads")" 300000
-	check 'levels that change: nothing lost, nothing twice' shows \
-		'total("calls_total", command="w-plain", function="cuMemAlloc_v2") + total("calls_total", command="w-plain", function="cuMemFree_v2")
-		+ total("dropped_total") == 600020 and total("dropped_total") < 100000'
-	check 'levels: back to the rule' is "$(ctl level "$plain" default | jq -c .)" '{"processes":1,"level":"metrics"}'
-	check 'levels: a pattern' is "$(ctl level '*/w-silent' metrics | jq .processes)" 1
-	ask silent alloc 7 >/dev/null
-	check 'levels: a pattern: it counts now' shows 'total("calls_total", command="w-silent", function="cuMemAlloc_v2") == 7'
-	ctl reload >/dev/null
-	check 'levels: forgotten by a reload' is "$(ctl status | jq -r '.processes[] | select(.comm == "w-silent").level')" off
-	check 'ctl: a wrong level' fails_with 'LEVEL is one of' ctl level "$plain" loud
-	check 'ctl: a process that is none' fails_with 'uses no CUDA' ctl level 1 trace
-	check 'ctl: a wrong verb' fails_with 'there is no dance' ctl dance
-
-	# A burst is a file that the report reads.
-	ask plain fail 3 >/dev/null
-	rm -rf "$TMP/burst.files"
-	: >"$TMP/wait"
-	(while [ -e "$TMP/wait" ]; do ask plain alloc 50 >/dev/null; sleep 0.01; done) &
-	local busy=$!
-	check 'burst: begins' is "$(ctl burst "$plain" 0.5s | jq .processes)" 1
-	sleep 1.2
-	rm "$TMP/wait"
-	wait $busy
-	check 'burst: a file that is finished' compgen -G "$files/trace-*.jsonl.zst"
-	check 'burst: the report reads it' eval '"$CUDATRACE" report "$(ls "$files"/trace-*.zst | tail -1)" | grep -q "cuMemAlloc"'
-	check 'burst: counted' shows 'total("bursts_total") >= 1 and total("processes", level="metrics") == 1'
-	form
-	for who in silent noted plain; do quit $who; done
-	finish
-}
-
 # What happens at level metrics begins a burst; not more often than cooldown says.
 sampled()
 {
@@ -135,7 +71,7 @@ sampled()
 	check 'sampled: memory above the limit' until_ok 3 shows 'total("bursts_total") == 2'
 	sleep 3
 	if echo '<4>NVRM: Xid (PCI:0000:3b:00): 79, pid=1, GPU has fallen off the bus.' 2>/dev/null >/dev/kmsg; then
-		check 'sampled: an Xid' until_ok 3 shows 'total("xids_total", xid="79") >= 1 and total("bursts_total") >= 3'
+		check 'sampled: an Xid' until_ok 3 shows 'total("xids_total", xid="79", gpu="0000:3b:00.0") >= 1 and total("bursts_total") >= 3'
 	else
 		skip 'sampled: an Xid' '/dev/kmsg cannot be written'
 	fi
@@ -143,27 +79,5 @@ sampled()
 	finish
 }
 
-labels()
-{
-	local cg=$TMP/cgroup id
-	id=$(printf 'ab%.0s' {1..32})
-	mkdir "$cg"
-	mount -t cgroup2 none "$cg" 2>/dev/null && mkdir -p "$cg/docker/$id" 2>/dev/null || { skip labels 'no cgroup can be made here'; return; }
-	rules trace >"$TMP/lab.yaml"
-	sed -i "2a\\  - match: {container: \"abab*\", command: \"*/boxed\"}\\n    level: trace\\n  - match: {command: \"*/boxed\"}\\n    level: off" "$TMP/lab.yaml"
-	start lab || return
-	cp "$FAKE/sample" "$TMP/boxed"
-	sample boxed --tokens 1
-	(echo $BASHPID >"$cg/docker/$id/cgroup.procs" && sample boxed --tokens 1)
-	sleep 0.3
-	check 'labels: metrics of the container' shows 'total("calls_total", command="boxed", container=id) > 50 and total("launches_total", command="boxed", container="") == 0' id="$id"
-	finish
-	check 'labels: in every line' shows_now 'calls and all(e.get("container") == id for e in calls)' id="$id"
-	rmdir "$cg/docker/$id" "$cg/docker"
-	umount "$cg"
-}
-
 for mech in session multi perf; do exact $mech; done
-levels
 sampled
-labels

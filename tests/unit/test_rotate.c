@@ -288,9 +288,9 @@ static void room_for_another(void **state)
 	for (int i = 0; i < 10000; i++)
 		rotate__line(r, LINE, strlen(LINE), SEC);
 	rotate__tick(r, 3 * SEC);
-	assert_int_equal(rotate__make_room(r, 150000), 0);
+	assert_int_equal(rotate__make_room(r, 150000, SEC), 0);
 	assert_true(sh("cat %s/* | wc -c", dir) <= 150000);
-	assert_int_equal(rotate__make_room(r, 290000), -EDQUOT);
+	assert_int_equal(rotate__make_room(r, 290000, SEC), -EDQUOT);
 	rotate__free(r, SEC);
 }
 
