@@ -16,7 +16,8 @@ sock=$TMP/ctl.sock files=$TMP/files
 ctl() { timeout 10 "$CUDATRACE" ctl --set ctl.socket="$sock" "$@" </dev/null; }
 # scrape PATH
 scrape() { python3 -c 'import sys, urllib.request; sys.stdout.write(urllib.request.urlopen(sys.argv[1], timeout=10).read().decode())' "http://127.0.0.1:$port/$1"; }
-libraries() { ctl status | jq '.libraries | length'; }
+# Others may trace and be traced on this machine.
+libraries() { ctl status | jq --arg tmp "$TMP/" '[.libraries[].path | select(startswith($tmp) or . == "/lib/libcuda.so.1")] | length'; }
 # of NAME FILTER: jq on the process of a container in ctl's answer
 of() { ctl status | jq -r --arg cgroup "${cgroup[$1]}" '.processes[] | select(.cgroup == $cgroup and .comm == "ct-caller") | '"$2"; }
 
@@ -86,6 +87,10 @@ labels()
 }
 each labels
 check 'pid: the machine'\''s, not that of the namespace' eval 'grep -q ct-caller /proc/$(of docker .pid)/comm && [ "$(awk "/^NSpid/ { print \$NF }" /proc/$(of docker .pid)/status)" = 1 ]'
+
+if setpriv --reuid 12345 --regid 12345 --clear-groups unshare --user true 2>/dev/null; then
+	check 'podman: is in a user namespace' eval '[ "$(readlink /proc/$(of podman .pid)/ns/user)" != "$(readlink /proc/self/ns/user)" ]'
+fi
 
 # Every function that the sample called, as often as the stand-in says; only what is in a library that was probed before.
 for name in containerd crio k3s podman job; do
