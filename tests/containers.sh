@@ -101,7 +101,7 @@ make_containers()
 
 	# What the kubelet leaves on the node's disk; of the third pod nothing, but what is in the container.
 	mkdir -p "$TMP/node/var/log/containers" "$TMP/node/var/log/pods/llm_vllm-1_$uid_crio/server"
-	: >"$TMP/node/var/log/containers/vllm-0_llm_server-$id_containerd.log"
+	: >"$TMP/node/var/log/containers/vllm-0_llm_vllm-$id_containerd.log"
 	mkdir -p "$TMP/k3s/upper/etc" "$TMP/k3s/upper/var" "$TMP/k3s/upper/run/secrets/kubernetes.io/serviceaccount"
 	ln -s /run "$TMP/k3s/upper/var/run"
 	echo train-0 >"$TMP/k3s/upper/etc/hostname"

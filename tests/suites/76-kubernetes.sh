@@ -89,6 +89,33 @@ for name in docker private deleted; do
 done
 for p in $(<"$cgroup_root${cgroup[deleted]}/cgroup.procs"); do rm -f "/proc/$p/root/lib/libcuda.so.1"; done
 
+# Says something, or writes a file.
+box()
+{
+	PATH=$TMP/bin:$PATH bash -o pipefail -c "$1" >"$TMP/box" 2>&1 || { cat "$TMP/box"; return 1; }
+	[[ -s $TMP/box || $1 == *'>vllm'* ]] || { echo 'says nothing'; return 1; }
+}
+# The boxes of the page that read traces, on that of a program which decodes by graphs in three threads.
+questions()
+{
+	local line n=0
+	mkdir "$TMP/bin"
+	ln -s "$CUDATRACE" "$TMP/bin/cudatrace"
+	cd "$TMP/node/var/lib/cudatrace" || return
+	while IFS= read -r line; do
+		n=$((n + 1))
+		check "docs: ${line:0:70}" box "$line"
+	done < <(sed -n '/^```sh$/,/^```$/p' "$OLDPWD/docs/KUBERNETES.md" | grep -v '^```')
+	check 'docs: there are such boxes' [ $n -ge 10 ]
+	# "... 714 kernel launches, 24 graph launches"; some launches are captured
+	check 'docs: graph launches are those of the sample' same "$(jq '[.graphs.list[].launches] | add' vllm.json) graph launches" \
+		"$(grep -o '[0-9]* graph launches' "$TMP/said")"
+	check 'docs: so are all launches' same "$(jq -s '[.[] | select(.type == "kernel" and .op == "launch")] | length' vllm.jsonl) kernel launches" \
+		"$(grep -o '[0-9]* kernel launches' "$TMP/said")"
+	check 'docs: of one container alone' same "$(jq -r 'select(.symbol) | .comm + " " + .pod' vllm.jsonl | sort -u)" 'ct-sample vllm-0'
+	cd "$OLDPWD" || return
+}
+
 if pod; then
 	pass 'pod: starts, with five capabilities and a read-only root'
 	use
@@ -103,13 +130,17 @@ if pod; then
 	"$TMP/containerd/sample" --quiet --tokens 4 >/dev/null
 	"$TMP/k3s/sample" --quiet --tokens 4 >/dev/null
 	scrape metrics >"$TMP/metrics"
-	check 'pod: names from the node'\''s disk' grep -q '^cudatrace_launches_total{namespace="llm",pod="vllm-0",container="server",command="ct-sample"' "$TMP/metrics"
+	check 'pod: names from the node'\''s disk' grep -q '^cudatrace_launches_total{namespace="llm",pod="vllm-0",container="vllm",command="ct-sample"' "$TMP/metrics"
 	check 'pod: names from the container, not from its own' grep -q "^cudatrace_launches_total{namespace=\"batch\",pod=\"train-0\",container=\"$id_k3s\",command=\"ct-sample\"" "$TMP/metrics"
 	ctl level "$(ctl status | jq '.processes[] | select(.container_id == "'"$id_docker"'") | .pid')" trace >/dev/null
 	use
+	ctl level '*ct-sample*' trace >/dev/null
+	"$TMP/containerd/sample" --threads 3 --tokens 10 --layers 4 >"$TMP/said" 2>&1
+	"$TMP/crio/sample" --quiet >/dev/null
 	sleep 0.2
 	end_pod
 	check 'pod: traces are on the node' eval '[ "$(zstd -dcq "$TMP"/node/var/lib/cudatrace/trace-*.zst | grep -c "\"symbol\":\"cuMemAlloc_v2\".*\"container\":\"$id_docker\"")" = 10 ]'
+	questions
 else
 	fail 'pod: starts, with five capabilities and a read-only root' "$(tail -3 "$TMP/pod.log")"
 fi

@@ -24,7 +24,7 @@ of() { ctl status | jq -r --arg cgroup "${cgroup[$1]}" '.processes[] | select(.c
 cat >"$TMP/c.yaml" <<END
 level: off
 rules:
-  - match: {namespace: llm, container: server}
+  - match: {namespace: llm, container: vllm}
     level: trace
   - match: {pod: "vllm-*"}
     level: metrics
@@ -46,7 +46,7 @@ until_ok 20 scrape healthz || { fail 'daemon starts' "$(tail -3 "$TMP/log")"; ex
 before=$(libraries)
 
 # name      namespace pod     container     level    allocations failures
-expect="containerd  llm       vllm-0  server        trace    101         1
+expect="containerd  llm       vllm-0  vllm          trace    101         1
 crio        llm       vllm-1  $id_crio      metrics  102         2
 k3s         batch     train-0 $id_k3s       trace    103         3
 docker      -         -       $id_docker    trace    104         4
@@ -115,7 +115,7 @@ ask c_containerd alloc 50 >/dev/null
 ask c_crio alloc 50 >/dev/null
 sleep 1.2
 scrape metrics >"$TMP/metrics"
-check 'reload: its calls are not counted any more' python3 tests/containers.py metrics "$TMP/metrics" llm vllm-0 server 101 1 "$TMP/containerd/upper/out/sample"
+check 'reload: its calls are not counted any more' python3 tests/containers.py metrics "$TMP/metrics" llm vllm-0 vllm 101 1 "$TMP/containerd/upper/out/sample"
 check 'reload: those of another container are' python3 tests/containers.py metrics "$TMP/metrics" llm vllm-1 "$id_crio" 152 2 "$TMP/crio/upper/out/sample"
 
 for name in containerd crio k3s docker podman job; do quit "c_$name"; done
