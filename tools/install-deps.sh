@@ -76,6 +76,7 @@ if [ "$set" != build ]; then
 	need_file cmocka.h libcmocka-dev 'unit tests'
 	need_cmd clang-format clang-format 'checks the C style'
 	need_cmd jq jq 'tests read JSON lines with it'
+	need_cmd zstd zstd 'tests unpack the files of the daemon'
 	need_cmd python3 python3 'tests check traces with it'
 	need_cmd pgrep procps 'tests look for processes'
 	need_cmd valgrind valgrind 'runs the tracer under memcheck'

@@ -5,6 +5,7 @@
 manifests.py agree           whether they agree with each other, with the image, the systemd unit and what the daemon serves
 manifests.py json FOLDER     writes each as FOLDER/NAME.json
 manifests.py field PATH      a value of the DaemonSet's container, as in securityContext.capabilities.add
+manifests.py mask            its capabilities as /proc/PID/status shows them
 """
 import json
 import os
@@ -37,6 +38,11 @@ def objects():
 
 def daemonset():
     return load('daemonset.yaml')['spec']['template']
+
+
+def number_of(capability):
+    with open('/usr/include/linux/capability.h', encoding='utf-8') as f:
+        return int(re.search(rf'^#define CAP_{capability}\s+(\d+)', f.read(), re.M)[1])
 
 
 def agree():
@@ -101,6 +107,11 @@ def field(path):
     print(*value if isinstance(value, list) else [value], sep='\n')
 
 
+def mask():
+    added = daemonset()['spec']['containers'][0]['securityContext']['capabilities']['add']
+    print(f'{sum(1 << number_of(c) for c in added):016x}')
+
+
 def write_json(folder):
     for name, value in objects().items():
         with open(os.path.join(folder, name.replace('.yaml', '.json')), 'w', encoding='utf-8') as f:
@@ -108,4 +119,4 @@ def write_json(folder):
 
 
 if __name__ == '__main__':
-    {'agree': agree, 'json': write_json, 'field': field}[sys.argv[1]](*sys.argv[2:])
+    {'agree': agree, 'json': write_json, 'field': field, 'mask': mask}[sys.argv[1]](*sys.argv[2:])

@@ -22,11 +22,6 @@ import manifests
 PR_CAPBSET_DROP, PR_SET_NO_NEW_PRIVS = 24, 38
 
 
-def number_of(capability):
-    with open('/usr/include/linux/capability.h', encoding='utf-8') as f:
-        return int(re.search(rf'^#define CAP_{capability}\s+(\d+)', f.read(), re.M)[1])
-
-
 def mount(*args):
     subprocess.run(['mount', *args], check=True)
 
@@ -80,7 +75,7 @@ def main(root, node, without=None):
     container = pod['containers'][0]
     context = container['securityContext']
     assert context['capabilities']['drop'] == ['ALL'] and not context['privileged']
-    keep = {number_of(c) for c in context['capabilities']['add'] if c != without}
+    keep = {manifests.number_of(c) for c in context['capabilities']['add'] if c != without}
     with open('dist/container/Containerfile', encoding='utf-8') as f:
         entry = re.search(r'^ENTRYPOINT \["(.*)"\]$', f.read(), re.M)[1]
     mount_all(root, node, pod, container)
