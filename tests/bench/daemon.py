@@ -36,7 +36,7 @@ def config(tmp, level, pattern):
 
 def argv(tmp, level, library, pattern, port):
     return [CUDATRACE, "daemon", "-v", "--config", config(tmp, level, pattern), "--libcuda", library,
-            "--set", f"metrics.listen=127.0.0.1:{port}"]
+            "--set", f"metrics.listen=127.0.0.1:{port}", "--set", "metrics.max_series=100000"]
 
 
 def start(load, tmp, level, port=0):

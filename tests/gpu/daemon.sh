@@ -50,6 +50,7 @@ trap down EXIT
 echo '--- milliseconds per token, one process, the daemon at each level in turn'
 coproc gen { exec "${gpt2[@]}" --tokens 50 --serve 2>"$out/gpt2.err"; }
 # gen is forgotten when it ends.
+# shellcheck disable=SC2154
 gen_pid=$gen_PID ask=${gen[1]} answer=${gen[0]}
 read -r -t 120 line <&"$answer" && [ "$line" = ready ] || { echo 'gpt2.py does not start:'; tail -n 5 "$out/gpt2.err"; exit 1; }
 # one HOW: a round, as a line of time.jsonl
