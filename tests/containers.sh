@@ -66,6 +66,7 @@ make_image()
 	cp "$FAKE/libcuda.so.1" "$TMP/driver/"
 }
 
+# cuInit takes long: the sample would be over before a busy machine's daemon has looked whose it is.
 # enter NAME COMMAND USER: COMMAND mounts in the container's file system $root; USER as tests/contain.py has it
 enter()
 {
@@ -75,7 +76,7 @@ enter()
 		cat >"$TMP/$name/$program" <<END
 #!/bin/bash
 echo \$\$ >'$cgroup_root${cgroup[$name]}/cgroup.procs' || exit 1
-export LD_LIBRARY_PATH=/lib FAKE_CUDA_COUNTS=/out/$program root='$root'
+export LD_LIBRARY_PATH=/lib FAKE_CUDA_COUNTS=/out/$program FAKE_DELAY_US=cuInit:500000 root='$root'
 exec unshare --mount --pid --fork --kill-child --uts --ipc --propagation private bash -c '
 	mount -t overlay image -o lowerdir=$TMP/image,upperdir=$TMP/$name/upper,workdir=$TMP/$name/work "\$root" || exit 1
 	hostname $name
