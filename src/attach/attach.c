@@ -425,10 +425,16 @@ int attach__lib(struct attach *a, const struct target_lib *t, const struct attac
 	int fd;
 
 	if (!e) {
-		e = add_lib(a, t);
-		if (!e)
-			return -ENOMEM;
 		fd = open(t->open_path, O_RDONLY | O_CLOEXEC);
+		/* The process has closed it since, and mapped it: there is another way to it. */
+		if (fd < 0 && errno == ENOENT)
+			return -ENOENT;
+		e = add_lib(a, t);
+		if (!e) {
+			if (fd >= 0)
+				close(fd);
+			return -ENOMEM;
+		}
 		if (fd < 0) {
 			e->ret = -errno;
 			err("cannot open %s: %s", t->open_path, strerror(errno));
