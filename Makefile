@@ -67,7 +67,7 @@ UNIT_OBJS  := $(patsubst %.c,$(O)/%.o,$(filter-out tests/unit/test_%,$(wildcard 
 .DELETE_ON_ERROR:
 .SECONDARY:
 .SUFFIXES:
-.PHONY: all static demo check check-build check-unit check-fake bench fuzz deps bpf-arm64 install \
+.PHONY: all static demo check check-build check-unit check-fake bench soak fuzz deps bpf-arm64 install \
         uninstall clean format check-format help san-unit FORCE
 
 all: $(O)/cudatrace ## build the tracer: build/cudatrace (the default)
@@ -170,6 +170,10 @@ bench: ## measure what tracing costs; installs what it needs (root)
 	$(again) all fake-all
 	$(Q)O='$(abspath $(O))' tests/bench/run.sh
 
+soak: ## run the daemon for SOAK_MINUTES=20 while processes come and go (root)
+	$(again) all fake-all
+	$(Q)O='$(abspath $(O))' tests/soak/run.sh $(SOAK_MINUTES)
+
 include tests/fuzz/fuzz.mk
 fuzz: fuzz-build ## fuzz what reads hostile data, FUZZ_SECONDS=60 each
 	$(Q)O='$(abspath $(O))' tests/fuzz/run.sh
@@ -188,6 +192,9 @@ $(O)/cudatrace.1: $(O)/cudatrace
 $(O)/completion.%: $(O)/cudatrace
 	$(Q)$< --completion=$* > $@
 
+$(O)/cudatrace.service: dist/cudatrace.service.in FORCE
+	$(Q)sed "s|@PREFIX@|$(PREFIX)|" $< | $(put)
+
 # WHAT:WHERE:MODE
 SHARE     := $(PREFIX)/share
 INSTALLED := $(O)/cudatrace:$(PREFIX)/bin/cudatrace:755 \
@@ -195,7 +202,9 @@ INSTALLED := $(O)/cudatrace:$(PREFIX)/bin/cudatrace:755 \
   $(O)/completion.bash:$(SHARE)/bash-completion/completions/cudatrace:644 \
   $(O)/completion.zsh:$(SHARE)/zsh/site-functions/_cudatrace:644 \
   $(O)/completion.fish:$(SHARE)/fish/vendor_completions.d/cudatrace.fish:644 \
-  $(foreach f,$(wildcard LICENSE README.md docs/*.md),$f:$(SHARE)/doc/cudatrace/$(notdir $f):644)
+  $(foreach f,$(wildcard LICENSE README.md docs/*.md),$f:$(SHARE)/doc/cudatrace/$(notdir $f):644) \
+  $(O)/cudatrace.service:$(PREFIX)/lib/systemd/system/cudatrace.service:644 \
+  dist/daemon.yaml:$(SHARE)/doc/cudatrace/daemon.yaml:644
 part       = $(word $(2),$(subst :, ,$(1)))
 
 install: $(foreach i,$(INSTALLED),$(call part,$i,1)) ## install below PREFIX (/usr/local), DESTDIR before it

@@ -40,7 +40,8 @@ static __always_inline void send_thread(__u32 pid, __u32 tid)
 	rec.rec.pid = pid;
 	rec.rec.tid = tid;
 	bpf_get_current_comm(rec.comm, sizeof(rec.comm));
-	if (bpf_ringbuf_output(&ring, &rec, sizeof(rec), wake_flags(sizeof(rec))))
+	if (bpf_ringbuf_output(&ring, &rec, sizeof(rec),
+			       cfg.wake_on_thread ? BPF_RB_FORCE_WAKEUP : wake_flags(sizeof(rec))))
 		total_drop(CT_DROP_TASK);
 }
 
@@ -107,7 +108,7 @@ static __always_inline __u32 call_begin(struct ct_thread *t, const struct ct_fra
 	c->depth = f->depth;
 	c->word_cnt = word_cnt;
 	c->cap_cnt = 0;
-	c->reserved = 0;
+	c->stack_cnt = 0;
 	c->ioctl_cnt = f->ioctl_cnt;
 	c->ioctl_ns = f->ioctl_ns;
 	c->off_cpu_ns = t->off_cpu_ns - f->off_cpu_ns;
@@ -261,8 +262,9 @@ static __always_inline void call_count_entry(struct ct_thread *t, struct ct_fram
 		t->drops[CT_DROP_COUNT]++;
 }
 
-static __always_inline void call_send_entry(struct ct_thread *t, struct ct_frame *f, __u32 depth,
-					    __u32 tid, const struct ct_spec *spec)
+static __always_inline void call_send_entry(struct pt_regs *ctx, struct ct_thread *t,
+					    struct ct_frame *f, __u32 depth, __u32 tid,
+					    const struct ct_spec *spec)
 {
 	__u32 size;
 
@@ -273,6 +275,8 @@ static __always_inline void call_send_entry(struct ct_thread *t, struct ct_frame
 	/* As of a call that failed: what it is to write is not there yet. */
 	if (spec->cap_cnt)
 		size = call_capture(t, f, spec, -1, size);
+	if (spec->flags & CT_SPEC_F_STACK)
+		size += stack_of_entry(ctx, t, size);
 	thread_send(t, size);
 }
 
@@ -345,13 +349,14 @@ static __always_inline int call_enter(struct pt_regs *ctx, __u64 cookie)
 	} else {
 		f->flags = 0;
 		call_number(t, f);
-		read_words(ctx, f, spec->word_cnt);
 	}
+	if (level != CT_LEVEL_COUNT || spec->bytes_word)
+		read_words(ctx, f, spec->word_cnt);
 	f->ioctl_cnt = 0;
 	f->ioctl_ns = 0;
 	f->off_cpu_ns = t->off_cpu_ns;
 	if (no_return) {
-		call_send_entry(t, f, depth, tid, spec);
+		call_send_entry(ctx, t, f, depth, tid, spec);
 		return 1;
 	}
 	t->depth = depth + 1;
@@ -377,7 +382,9 @@ static __always_inline struct ct_frame *call_match(struct ct_thread *t, __u64 sp
 
 	/* Nearly always. */
 	if (top < CT_MAX_DEPTH) {
-		f = &t->frames[top];
+		/* Else 6.1 sees the bound in one register and the index in another. */
+		barrier_var(top);
+		f = &t->frames[top & (CT_MAX_DEPTH - 1)];
 		if (frame_is(f, sp, func_id, lib_id)) {
 			t->depth = top;
 			return f;
@@ -405,6 +412,7 @@ static __always_inline int call_return(struct pt_regs *ctx, __u64 cookie)
 	__u32 func_id = CT_COOKIE_FUNC(cookie), lib_id = CT_COOKIE_LIB(cookie);
 	__u32 tid = bpf_get_current_pid_tgid();
 	__s32 result = PT_REGS_RC(ctx);
+	__u64 bytes = 0;
 	struct ct_spec *spec;
 	struct ct_thread *t;
 	struct ct_frame *f;
@@ -428,7 +436,11 @@ static __always_inline int call_return(struct pt_regs *ctx, __u64 cookie)
 	}
 	if (f->flags & CT_FRAME_F_COUNTED) {
 		t->stats[CT_STAT_COUNTED]++;
-		if (count_returned(t->pid, func_id, now - f->start_ns, result))
+		if (spec->bytes_word)
+			bytes = f->words[(spec->bytes_word - 1) & (CT_MAX_WORDS - 1)];
+		if (count_returned(t->pid, func_id, now - f->start_ns, result, bytes) ||
+		    (result && result != CT_ERROR_NOT_READY &&
+		     count_error(t->pid, func_id, result)))
 			t->drops[CT_DROP_COUNT]++;
 		return 0;
 	}
@@ -440,6 +452,8 @@ static __always_inline int call_return(struct pt_regs *ctx, __u64 cookie)
 	((struct ct_call *)t->out)->result = result;
 	if (spec->cap_cnt)
 		size = call_capture(t, f, spec, result, size);
+	if (spec->flags & CT_SPEC_F_STACK)
+		size += stack_of_return(ctx, t, size);
 	thread_send(t, size);
 	return 0;
 }

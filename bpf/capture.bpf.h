@@ -59,10 +59,17 @@ static __noinline long cap_read(struct ct_thread *t, const struct ct_frame *f,
 		return n;
 	if (len > CT_CAP_SZ_MAX)
 		len = CT_CAP_SZ_MAX;
-	if (cap->kind == CT_CAP_STR || cap->kind == CT_CAP_PSTR)
-		return bpf_probe_read_user_str(t->out + off, len, (void *)addr);
-	n = bpf_probe_read_user(t->out + off, len, (void *)addr);
-	return n ? n : len;
+	if (cap->kind == CT_CAP_STR || cap->kind == CT_CAP_PSTR) {
+		n = bpf_probe_read_user_str(t->out + off, len, (void *)addr);
+	} else {
+		n = bpf_probe_read_user(t->out + off, len, (void *)addr);
+		n = n ? n : len;
+	}
+	if (n < 0 || n > CT_CAP_SZ_MAX)
+		return n;
+	/* Up to where the next capture begins: else a call before would show there. */
+	__builtin_memset(t->out + off + n, 0, 7);
+	return n;
 }
 
 /* Reads what the spec asks for behind the words; returns the record's size. */

@@ -24,7 +24,23 @@ static __always_inline struct ct_count *count_get(__u32 pid, __u32 func_id)
 /* Not static, with numbers for arguments: verified once each, not at every place they are called
  * from. They return 1 when the table is full. */
 
-__noinline int count_returned(__u32 pid, __u32 func_id, __u64 ns, __s32 result)
+/* Like the others, for a failed call. */
+__noinline int count_error(__u32 pid, __u32 func_id, __s32 result)
+{
+	struct ct_error_key key = {.pid = pid, .func_id = func_id, .result = result};
+	__u64 *n = bpf_map_lookup_elem(&errors, &key), zero = 0;
+
+	if (!n) {
+		bpf_map_update_elem(&errors, &key, &zero, BPF_NOEXIST);
+		n = bpf_map_lookup_elem(&errors, &key);
+		if (!n)
+			return 1;
+	}
+	__sync_fetch_and_add(n, 1);
+	return 0;
+}
+
+__noinline int count_returned(__u32 pid, __u32 func_id, __u64 ns, __s32 result, __u64 bytes)
 {
 	struct ct_count *c = count_get(pid, func_id);
 	__u32 i = ct_hist_index(ns);
@@ -35,6 +51,8 @@ __noinline int count_returned(__u32 pid, __u32 func_id, __u64 ns, __s32 result)
 	__sync_fetch_and_add(&c->total_ns, ns);
 	if (result && result != CT_ERROR_NOT_READY)
 		__sync_fetch_and_add(&c->errors, 1);
+	else if (bytes)
+		__sync_fetch_and_add(&c->bytes, bytes);
 	max = c->max_ns;
 	/* Others may be faster; four times in a row they hardly are. */
 	for (int n = 0; n < 4 && ns > max; n++) {
@@ -89,7 +107,8 @@ static __always_inline __u32 call_level(struct ct_thread *t, const struct ct_spe
 		thread_set_level(t);
 	if (t->proc_level == CT_PROC_OFF)
 		return CT_LEVEL_OFF;
-	if (t->proc_level == CT_PROC_METRICS && spec->level < CT_LEVEL_COUNT)
+	if (t->proc_level == CT_PROC_METRICS && spec->level < CT_LEVEL_COUNT &&
+	    !(spec->flags & CT_SPEC_F_ALWAYS))
 		return CT_LEVEL_COUNT;
 	/* By chance: every Nth would be the same one each time in a program that repeats itself. */
 	if (spec->level == CT_LEVEL_SAMPLE)

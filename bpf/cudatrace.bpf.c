@@ -3,6 +3,7 @@
  * The BPF side: which programs there are and where they hang. What they do is in
  *   call.bpf.h   entry and return of CUDA functions
  *   capture.bpf.h the memory that their arguments point to
+ *   stack.bpf.h  --stack: who made the call
  *   count.bpf.h  calls that are counted, levels of functions and processes
  *   proc.bpf.h   processes that come and go, libcuda files that are mapped
  *   nv.bpf.h     --kernel: system calls into the NVIDIA driver
@@ -21,6 +22,7 @@
 #include "maps.bpf.h"
 #include "count.bpf.h"
 #include "capture.bpf.h"
+#include "stack.bpf.h"
 #include "call.bpf.h"
 #include "nv.bpf.h"
 #include "proc.bpf.h"

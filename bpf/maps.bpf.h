@@ -73,6 +73,15 @@ struct {
 	__type(value, struct ct_count);
 } counts SEC(".maps");
 
+/* Failures are few: their codes need no place in struct ct_count. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, 16384);
+	__type(key, struct ct_error_key);
+	__type(value, __u64);
+} errors SEC(".maps");
+
 /* Too large for the BPF stack. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);

@@ -33,6 +33,7 @@ static __always_inline int proc_fork(struct task_struct *parent, struct task_str
 	if (!p)
 		return 0;
 	copy = *p;
+	copy.flags &= ~CT_PID_F_STOPPED;
 	bpf_map_update_elem(&pids, &pid, &copy, BPF_ANY);
 	send_task(CT_REC_FORK, pid, pid, ppid, 0, child->comm);
 	return 0;
@@ -194,9 +195,12 @@ static __always_inline int proc_mmap(void)
 		total_drop(CT_DROP_LIB);
 		return 0;
 	}
-	if (p && p->flags & CT_PID_F_STOP_ON_LIB && !call.compat && !known &&
-	    !bpf_send_signal(SIGSTOP))
-		rec.rec.flags |= CT_LIB_F_STOPPED;
+	if (p && p->flags & CT_PID_F_STOP_ON_LIB && !call.compat && !known) {
+		/* First: should the tracer die now, its guard must know (src/attach/guard.h). */
+		p->flags |= CT_PID_F_STOPPED;
+		if (!bpf_send_signal(SIGSTOP))
+			rec.rec.flags |= CT_LIB_F_STOPPED;
+	}
 	if (call.compat)
 		rec.rec.flags |= CT_LIB_F_COMPAT;
 	rec.rec.size = sizeof(rec);

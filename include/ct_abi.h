@@ -50,6 +50,9 @@ _Static_assert(sizeof(struct ct_rec) == 24, "ct_rec is part of the ABI");
 
 #define CT_CALL_FIXED_SZ 104
 
+/* Frames of a user stack; the outer ones of a deeper stack are cut off. */
+#define CT_STACK_MAX 64
+
 /* Bytes that could not be read: cap_len of a capture is -errno then. 0: not tried. */
 struct ct_call {
 	struct ct_rec rec;
@@ -62,14 +65,16 @@ struct ct_call {
 	__u8 depth;	 /* 0: not nested */
 	__u8 word_cnt;
 	__u8 cap_cnt;
-	__u8 reserved;
+	__u8 stack_cnt; /* --stack: frames, behind the captures */
 	/* --kernel: ioctls of the NVIDIA driver, those of nested calls too */
 	__u32 ioctl_cnt;
 	__u32 reserved2;
 	__u64 ioctl_ns;
 	__u64 off_cpu_ns; /* --sched: its thread was not running */
 	__s16 cap_len[CT_MAX_CAPS];
-	__u64 words[CT_MAX_WORDS]; /* word_cnt are sent; captures follow at words[word_cnt] */
+	/* word_cnt are sent; captures follow at words[word_cnt], then return addresses, from the
+	 * call's own on; of an entry, that may be there twice */
+	__u64 words[CT_MAX_WORDS];
 };
 _Static_assert(sizeof(struct ct_call) == CT_CALL_FIXED_SZ + 8 * CT_MAX_WORDS,
 	       "ct_call is part of the ABI");
@@ -165,7 +170,7 @@ struct ct_thread {
 	__u64 stats[CT_STAT_CNT];
 	__u64 drops[CT_DROP_CNT];
 	struct ct_frame frames[CT_MAX_DEPTH];
-	__u8 out[CT_OUT_SZ_MAX + CT_CAP_SZ_MAX];
+	__u8 out[CT_OUT_SZ_MAX + CT_CAP_SZ_MAX + CT_STACK_MAX * 8];
 };
 
 /* Call ids that a thread takes at a time. */
@@ -192,6 +197,8 @@ struct ct_pid {
 };
 /* Stop it when it maps a libcuda that is not in `known_libs`. Children inherit it. */
 #define CT_PID_F_STOP_ON_LIB 1
+/* It was, and nobody has told it to go on yet. Children do not inherit it. */
+#define CT_PID_F_STOPPED 2
 
 /* Key of the `known_libs` map: a library file that is attached already. */
 struct ct_lib_key {
@@ -210,6 +217,7 @@ struct ct_cfg {
 	__u32 filter_uid; /* 1: only processes of the user uid */
 	__u32 uid;
 	__u64 min_duration_ns;
+	__u32 wake_on_thread; /* --stack: the reader looks at a process while it still lives */
 	/* --kernel: which device a file is, from its major number */
 	__u32 nv_uvm_major;	  /* dynamic: from /proc/devices */
 	__u32 nv_other_majors[4]; /* nvidia-caps and the like; 0: none */

@@ -20,7 +20,7 @@ enum ct_level {
 enum ct_proc_level {
 	CT_PROC_DEFAULT = 0, /* as the processes that have no level of their own */
 	CT_PROC_TRACE = 1,   /* what the functions' levels say */
-	CT_PROC_METRICS = 2, /* all calls are counted, none is a record */
+	CT_PROC_METRICS = 2, /* all calls are counted, none is a record but CT_SPEC_F_ALWAYS */
 	CT_PROC_OFF = 3,     /* not seen */
 };
 
@@ -70,9 +70,17 @@ struct ct_count {
 	__u64 entered; /* whose return was not looked at: in none of the others */
 	__u64 unfinished, abandoned;
 	__u64 total_ns, max_ns;
+	__u64 bytes;		 /* of the calls that went well: sum of the argument that says so */
 	__u64 hist[CT_HIST_CNT]; /* their sum is the number of calls that returned */
 };
-_Static_assert(sizeof(struct ct_count) == 48 + 8 * CT_HIST_CNT, "ct_count is part of the ABI");
+_Static_assert(sizeof(struct ct_count) == 56 + 8 * CT_HIST_CNT, "ct_count is part of the ABI");
+
+/* Key of the `errors` map; its values are numbers of counted calls. */
+struct ct_error_key {
+	__u32 pid;
+	__u32 func_id;
+	__s32 result;
+};
 
 /* No failure: the answer of cuStreamQuery and cuEventQuery while work is pending. */
 #define CT_ERROR_NOT_READY 600

@@ -68,6 +68,10 @@ _Static_assert(sizeof(struct ct_cap) == 8, "ct_cap is part of the ABI");
 #define CT_SPEC_F_STUB 2
 /* The return is not looked at: no result, no duration. Captures are read at entry. */
 #define CT_SPEC_F_NO_RETURN 4
+/* A record also of processes at CT_PROC_METRICS: what is learned from it cannot be counted. */
+#define CT_SPEC_F_ALWAYS 8
+/* --stack: the record has the call's user stack. */
+#define CT_SPEC_F_STACK 16
 
 struct ct_spec {
 	__u8 word_cnt;
@@ -75,8 +79,10 @@ struct ct_spec {
 	__u8 flags;
 	__u8 level;	    /* enum ct_level */
 	__u32 sample_below; /* CT_LEVEL_SAMPLE: of 2^32 */
+	__u8 bytes_word; /* 1 and up: the argument word before is a number of bytes; 0: none is */
+	__u8 reserved[7];
 	struct ct_cap caps[CT_MAX_CAPS];
 };
-_Static_assert(sizeof(struct ct_spec) == 72, "ct_spec is part of the ABI");
+_Static_assert(sizeof(struct ct_spec) == 80, "ct_spec is part of the ABI");
 
 #endif /* CT_SPEC_H */

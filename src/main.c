@@ -31,8 +31,14 @@ int main(int argc, char **argv)
 		return cmd_list(&o);
 	case VERB_CHECK:
 		return cmd_check(&o);
+	case VERB_DIFF:
+		return cmd_diff(&o);
 	case VERB_REPORT:
 		return cmd_report(&o);
+	case VERB_DAEMON:
+		return cmd_daemon(&o);
+	case VERB_CTL:
+		return cmd_ctl(&o);
 	case VERB_TRACE:
 		return cmd_trace(&o);
 	}

@@ -7,6 +7,7 @@
  *   init          cuInit() and a current context
  *   version N     N calls of cuDriverGetVersion; "VERSION" of the last
  *   alloc N       N times cuMemAlloc_v2 and cuMemFree_v2; "N" that went well
+ *   fail N        N calls of cuMemFree_v2 with an address that is none; "N" that failed
  *   threads T N   the same in T threads at once; "T*N" that went well
  *   child N       the same in a child, waited for; "N" that went well
  *   sleep US      a thread enters cuFakeSleep(US); answers when it has begun
@@ -70,6 +71,16 @@ static long alloc(long cnt)
 		good += !get(&p, (size_t)4096) && p && !put(p);
 	}
 	return good;
+}
+
+static long fail(long cnt)
+{
+	fn_t put = fn("cuMemFree_v2");
+	long bad = 0;
+
+	while (cnt-- > 0)
+		bad += put((uint64_t)0x123) != 0;
+	return bad;
 }
 
 static void *work(void *arg)
@@ -148,6 +159,8 @@ static long run(const char *verb, char *rest)
 		return version(n);
 	if (!strcmp(verb, "alloc"))
 		return alloc(n);
+	if (!strcmp(verb, "fail"))
+		return fail(n);
 	if (!strcmp(verb, "threads"))
 		return threads(n, strtol(end, NULL, 0));
 	if (!strcmp(verb, "child"))

@@ -16,8 +16,9 @@ BEGIN {
 	may["sink"] = "sink model decode util include"
 	may["report"] = "report sink model decode util include"
 	may["attach"] = "attach decode util include libbpf skel"
-	may["daemon"] = "daemon attach event model sink report decode util include libbpf skel"
-	may["cli"] = "cli daemon attach event model sink report decode util include libbpf skel"
+	may["trace"] = "trace attach event model decode util include libbpf skel"
+	may["daemon"] = "daemon trace attach event model sink report decode util include libbpf skel"
+	may["cli"] = "cli daemon trace attach event model sink report decode util include libbpf skel"
 	may["main"] = may["cli"]
 	may["bpf"] = "bpf include vmlinux libbpf"
 }

@@ -92,6 +92,7 @@ if [ "$set" = check ]; then
 	have chromedriver || wanted+=('chromium-driver:drives it')
 	compgen -G '/usr/share/go-*/src' >/dev/null ||
 		wanted+=('golang-src:has the viewer of chrome://tracing, which Debian builds Chromium without')
+	have promtool || wanted+=('prometheus:its promtool checks the metrics of the daemon')
 	have mandoc || wanted+=('mandoc:checks the man page')
 	have qemu-system-x86_64 || wanted+=('qemu-system-x86:boots other kernels')
 	have busybox || wanted+=('busybox-static:what runs on those kernels')

@@ -87,6 +87,7 @@ static int load_with(struct attach *a, const struct attach_opts *o, enum kernel_
 		.follow_children = o->follow,
 		.own_pid = getpid(),
 		.wake_shift = wake_shift(o->ring_sz),
+		.wake_on_thread = o->stacks,
 		.filter_uid = o->filter_uid,
 		.uid = o->uid,
 		.min_duration_ns = o->min_duration_ns,
@@ -180,6 +181,7 @@ struct attach *attach__open(const struct attach_opts *o)
 	libbpf_set_print(libbpf_print);
 	a->fns = o->fns;
 	a->only_pid = o->only_pid;
+	a->hide = o->hide;
 	if (load(a, o) || levels__fill(a)) {
 		attach__free(a);
 		return NULL;

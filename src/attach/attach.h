@@ -15,6 +15,13 @@
 
 struct attach;
 
+/* What is not even read, so that it cannot be in a trace. */
+enum attach_hide {
+	HIDE_NOTHING,
+	HIDE_STRINGS, /* strings of the program: names of files and kernels, sources, options */
+	HIDE_ARGS,    /* all arguments, and so what a call means: size, stream, kernel */
+};
+
 struct attach_opts {
 	enum mechanism mech; /* MECH_AUTO: the best that this kernel has */
 	struct fnset *fns;   /* what is wanted; symbols that no row has are added to it */
@@ -26,8 +33,10 @@ struct attach_opts {
 	uid_t uid;
 	bool kernel; /* --kernel */
 	bool sched;  /* --sched */
+	bool stacks; /* functions marked FNSET_STACK have stacks */
 	enum kernel_probe kernel_probe;
 	const struct nv_abi *abi; /* with kernel: the driver's version */
+	enum attach_hide hide;
 	pid_t only_pid; /* not 0: probes exist in this process alone, others pay nothing */
 };
 

@@ -23,6 +23,7 @@ struct attach {
 	enum kernel_probe kernel_probe;
 	struct fnset *fns;
 	pid_t only_pid;
+	enum attach_hide hide;
 	unsigned spec_cnt; /* functions whose spec the kernel has */
 	struct lib_entry **libs;
 	unsigned lib_cnt;

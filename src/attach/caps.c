@@ -17,7 +17,7 @@ static struct cap caps[CAP_CNT] = {
 			"Nothing can be traced: probes carry no cookie on older kernels.",
 			"run a newer kernel",
 			CAP_NEEDED,
-			cap_probe_kernel,
+			.probe = cap_probe_kernel,
 		},
 	[CAP_PRIV_BPF] =
 		{
@@ -26,7 +26,7 @@ static struct cap caps[CAP_CNT] = {
 			"Nothing can be traced: BPF programs may not be loaded.",
 			RUN_AS,
 			CAP_NEEDED,
-			cap_probe_priv_bpf,
+			.probe = cap_probe_priv_bpf,
 		},
 	[CAP_PRIV_PERFMON] =
 		{
@@ -35,7 +35,7 @@ static struct cap caps[CAP_CNT] = {
 			"Nothing can be traced: probes may not be attached.",
 			RUN_AS,
 			CAP_NEEDED,
-			cap_probe_priv_perfmon,
+			.probe = cap_probe_priv_perfmon,
 		},
 	[CAP_LOCKDOWN] =
 		{
@@ -44,7 +44,7 @@ static struct cap caps[CAP_CNT] = {
 			"Nothing can be traced: BPF programs may not read kernel memory.",
 			"boot without lockdown=confidentiality (integrity does no harm)",
 			CAP_NEEDED,
-			cap_probe_lockdown,
+			.probe = cap_probe_lockdown,
 		},
 	[CAP_BPF_LOAD] =
 		{
@@ -54,7 +54,7 @@ static struct cap caps[CAP_CNT] = {
 			"use a kernel with CONFIG_BPF_SYSCALL and CONFIG_BPF_EVENTS; in a "
 			"container, one whose seccomp profile allows bpf()",
 			CAP_NEEDED,
-			cap_probe_bpf_load,
+			.probe = cap_probe_bpf_load,
 		},
 	[CAP_BTF] =
 		{
@@ -63,7 +63,7 @@ static struct cap caps[CAP_CNT] = {
 			"Nothing can be traced: where fields lie in this kernel is not known.",
 			"use a kernel with CONFIG_DEBUG_INFO_BTF; in a container, mount /sys",
 			CAP_NEEDED,
-			cap_probe_btf,
+			.probe = cap_probe_btf,
 		},
 	[CAP_RINGBUF] =
 		{
@@ -72,7 +72,7 @@ static struct cap caps[CAP_CNT] = {
 			"Nothing can be traced: records have no way out.",
 			"run Linux 5.8 or later",
 			CAP_NEEDED,
-			cap_probe_ringbuf,
+			.probe = cap_probe_ringbuf,
 		},
 	[CAP_COOKIE] =
 		{
@@ -81,7 +81,7 @@ static struct cap caps[CAP_CNT] = {
 			"Nothing can be traced: a probe does not know which function it is on.",
 			"run Linux 5.15 or later",
 			CAP_NEEDED,
-			cap_probe_cookie,
+			.probe = cap_probe_cookie,
 		},
 	[CAP_UPROBE] =
 		{
@@ -90,7 +90,7 @@ static struct cap caps[CAP_CNT] = {
 			"Nothing can be traced: calls into libcuda are not seen.",
 			"use a kernel with CONFIG_UPROBES and CONFIG_UPROBE_EVENTS",
 			CAP_NEEDED,
-			cap_probe_uprobe,
+			.probe = cap_probe_uprobe,
 		},
 	[CAP_TP_PROCESS] =
 		{
@@ -99,7 +99,7 @@ static struct cap caps[CAP_CNT] = {
 			"Nothing can be traced: children and ends of processes are not seen.",
 			"use a kernel with CONFIG_TRACEPOINTS",
 			CAP_NEEDED,
-			cap_probe_tp_process,
+			.probe = cap_probe_tp_process,
 		},
 	[CAP_UPROBE_MULTI] =
 		{
@@ -109,7 +109,7 @@ static struct cap caps[CAP_CNT] = {
 			"own.",
 			"run Linux 6.6 or later",
 			CAP_BETTER,
-			cap_probe_multi,
+			.probe = cap_probe_multi,
 		},
 	[CAP_UPROBE_SESSION] =
 		{
@@ -119,7 +119,7 @@ static struct cap caps[CAP_CNT] = {
 			"know each other.",
 			"run Linux 6.13 or later",
 			CAP_BETTER,
-			cap_probe_session,
+			.probe = cap_probe_session,
 		},
 	[CAP_TP_UNMAPPED_AREA] =
 		{
@@ -129,7 +129,7 @@ static struct cap caps[CAP_CNT] = {
 			"usual place, is not noticed when it is loaded: name it with --libcuda.",
 			"run Linux 5.8 or later",
 			CAP_BETTER,
-			cap_probe_tp_unmapped_area,
+			.probe = cap_probe_tp_unmapped_area,
 		},
 	[CAP_MAP_FILES] =
 		{
@@ -139,7 +139,7 @@ static struct cap caps[CAP_CNT] = {
 			"cannot be traced.",
 			"run it with sudo, or give it cap_checkpoint_restore",
 			CAP_BETTER,
-			cap_probe_map_files,
+			.probe = cap_probe_map_files,
 		},
 	[CAP_PRIV_PTRACE] =
 		{
@@ -149,7 +149,7 @@ static struct cap caps[CAP_CNT] = {
 			"names of kernels that they loaded before.",
 			RUN_AS,
 			CAP_BETTER,
-			cap_probe_priv_ptrace,
+			.probe = cap_probe_priv_ptrace,
 		},
 	[CAP_PIDNS] =
 		{
@@ -159,7 +159,7 @@ static struct cap caps[CAP_CNT] = {
 			"and COMMAND find nothing; only tracing all processes works.",
 			"run it in the host's PID namespace (docker run --pid=host)",
 			CAP_BETTER,
-			cap_probe_pidns,
+			.probe = cap_probe_pidns,
 		},
 	[CAP_KPROBE_MULTI] =
 		{
@@ -169,7 +169,7 @@ static struct cap caps[CAP_CNT] = {
 			"driver at once.",
 			"use a kernel with CONFIG_FPROBE, and kernel.ftrace_enabled=1",
 			CAP_INFO,
-			cap_probe_kprobe_multi,
+			.probe = cap_probe_kprobe_multi,
 		},
 	[CAP_FENTRY] =
 		{
@@ -179,7 +179,7 @@ static struct cap caps[CAP_CNT] = {
 			"use a kernel with CONFIG_DYNAMIC_FTRACE_WITH_DIRECT_CALLS, and "
 			"kernel.ftrace_enabled=1",
 			CAP_INFO,
-			cap_probe_fentry,
+			.probe = cap_probe_fentry,
 		},
 	[CAP_KPROBE] =
 		{
@@ -188,7 +188,7 @@ static struct cap caps[CAP_CNT] = {
 			"--kernel sees the NVIDIA driver by fentry or at all system calls only.",
 			"use a kernel with CONFIG_KPROBES, and kernel.ftrace_enabled=1",
 			CAP_INFO,
-			cap_probe_kprobe,
+			.probe = cap_probe_kprobe,
 		},
 	[CAP_TP_BTF] =
 		{
@@ -197,7 +197,7 @@ static struct cap caps[CAP_CNT] = {
 			"Nothing: cudatrace uses raw trace points.",
 			"run Linux 5.5 or later with BTF",
 			CAP_INFO,
-			cap_probe_tp_btf,
+			.probe = cap_probe_tp_btf,
 		},
 	[CAP_TRACEFS] =
 		{
@@ -206,7 +206,7 @@ static struct cap caps[CAP_CNT] = {
 			"Nothing: probes are made without it.",
 			"mount -t tracefs tracefs /sys/kernel/tracing",
 			CAP_INFO,
-			cap_probe_tracefs,
+			.probe = cap_probe_tracefs,
 		},
 	[CAP_PARANOID] =
 		{
@@ -215,7 +215,7 @@ static struct cap caps[CAP_CNT] = {
 			"Nothing: CAP_PERFMON stands above it.",
 			"leave it as it is",
 			CAP_INFO,
-			cap_probe_paranoid,
+			.probe = cap_probe_paranoid,
 		},
 	[CAP_YAMA] =
 		{
@@ -225,7 +225,7 @@ static struct cap caps[CAP_CNT] = {
 			"cannot be read: kernels loaded before have no names.",
 			RUN_AS,
 			CAP_INFO,
-			cap_probe_yama,
+			.probe = cap_probe_yama,
 		},
 	[CAP_SECCOMP] =
 		{
@@ -234,7 +234,7 @@ static struct cap caps[CAP_CNT] = {
 			"The filter may refuse bpf() and perf_event_open().",
 			"in a container: --security-opt seccomp=unconfined, or --privileged",
 			CAP_INFO,
-			cap_probe_seccomp,
+			.probe = cap_probe_seccomp,
 		},
 	[CAP_MEMLOCK] =
 		{
@@ -243,7 +243,7 @@ static struct cap caps[CAP_CNT] = {
 			"Nothing from Linux 5.11 on: BPF memory is charged to the cgroup.",
 			"ulimit -l unlimited",
 			CAP_INFO,
-			cap_probe_memlock,
+			.probe = cap_probe_memlock,
 		},
 	[CAP_NOFILE] =
 		{
@@ -253,7 +253,7 @@ static struct cap caps[CAP_CNT] = {
 			"probed.",
 			"ulimit -Hn 8192",
 			CAP_INFO,
-			cap_probe_nofile,
+			.probe = cap_probe_nofile,
 		},
 	[CAP_NV_DRIVER] =
 		{
@@ -262,7 +262,7 @@ static struct cap caps[CAP_CNT] = {
 			"CUDA programs find no GPU here.",
 			"load the NVIDIA driver, or trace where there is one",
 			CAP_INFO,
-			cap_probe_nv_driver,
+			.probe = cap_probe_nv_driver,
 		},
 	[CAP_NV_DEVICES] =
 		{
@@ -271,7 +271,7 @@ static struct cap caps[CAP_CNT] = {
 			"CUDA programs started from here find no GPU.",
 			"in a container: --gpus all; else: nvidia-modprobe -u -c=0",
 			CAP_INFO,
-			cap_probe_nv_devices,
+			.probe = cap_probe_nv_devices,
 		},
 };
 

@@ -20,6 +20,17 @@ static int set_spec(struct attach *a, uint32_t id, const struct ct_spec *spec)
 	return ret;
 }
 
+/* A capture keeps its place: the arguments behind it are found by its number. */
+static void hide(struct ct_spec *spec, enum attach_hide what)
+{
+	if (what == HIDE_ARGS)
+		spec->word_cnt = spec->cap_cnt = 0;
+	for (unsigned i = 0; what == HIDE_STRINGS && i < spec->cap_cnt; i++) {
+		if (spec->caps[i].kind == CT_CAP_STR || spec->caps[i].kind == CT_CAP_PSTR)
+			spec->caps[i].size = 0;
+	}
+}
+
 int levels__fill(struct attach *a)
 {
 	for (; a->spec_cnt < fnset__cnt(a->fns); a->spec_cnt++) {
@@ -27,10 +38,13 @@ int levels__fill(struct attach *a)
 		int ret;
 
 		cuda_fn_spec(fnset__fn(a->fns, a->spec_cnt), &spec);
+		hide(&spec, a->hide);
 		if (fnset__is_marked(a->fns, FNSET_COUNT, a->spec_cnt))
 			spec.level = CT_LEVEL_COUNT;
 		if (fnset__is_marked(a->fns, FNSET_NO_RETURN, a->spec_cnt))
 			spec.flags |= CT_SPEC_F_NO_RETURN;
+		if (fnset__is_marked(a->fns, FNSET_STACK, a->spec_cnt))
+			spec.flags |= CT_SPEC_F_STACK;
 		ret = set_spec(a, a->spec_cnt, &spec);
 		if (ret)
 			return ret;
@@ -61,6 +75,19 @@ int levels__set_fn(struct attach *a, unsigned func_id, const struct fn_level *l)
 	return set_spec(a, func_id, &spec);
 }
 
+int levels__set_always(struct attach *a, unsigned func_id, bool always)
+{
+	struct ct_spec spec;
+	int ret = get_spec(a, func_id, &spec);
+
+	if (ret)
+		return ret;
+	spec.flags &= ~CT_SPEC_F_ALWAYS;
+	if (always)
+		spec.flags |= CT_SPEC_F_ALWAYS;
+	return set_spec(a, func_id, &spec);
+}
+
 int levels__get_fn(struct attach *a, unsigned func_id, struct fn_level *l)
 {
 	struct ct_spec spec;
@@ -88,6 +115,13 @@ int levels__set_proc(struct attach *a, pid_t pid, enum ct_proc_level level)
 				   BPF_ANY);
 	__atomic_add_fetch(&a->skel->data->level_gen, 1, __ATOMIC_RELEASE);
 	return ret;
+}
+
+void levels__forget_proc(struct attach *a, pid_t pid)
+{
+	uint32_t key = pid;
+
+	bpf_map__delete_elem(a->skel->maps.pids, &key, sizeof(key), 0);
 }
 
 void levels__set_default(struct attach *a, enum ct_proc_level level)
@@ -122,6 +156,39 @@ void levels__take(struct attach *a, pid_t pid, levels_fn fn, void *ctx)
 		if (bpf_map_lookup_elem(fd, &key, &c))
 			continue;
 		fn(ctx, pid, id, &c);
+		bpf_map_delete_elem(fd, &key);
+	}
+}
+
+void levels__read_errors(struct attach *a, levels_error_fn fn, void *ctx)
+{
+	int fd = bpf_map__fd(a->skel->maps.errors);
+	struct ct_error_key key, next;
+	bool first = true;
+	uint64_t cnt;
+
+	while (!bpf_map_get_next_key(fd, first ? NULL : &key, &next)) {
+		first = false;
+		key = next;
+		if (!bpf_map_lookup_elem(fd, &key, &cnt))
+			fn(ctx, key.pid, key.func_id, key.result, cnt);
+	}
+}
+
+/* The next key is asked for before one is deleted: after that the walk would begin again. */
+void levels__take_errors(struct attach *a, pid_t pid, levels_error_fn fn, void *ctx)
+{
+	int fd = bpf_map__fd(a->skel->maps.errors);
+	struct ct_error_key key, next;
+	bool more = !bpf_map_get_next_key(fd, NULL, &next);
+	uint64_t cnt;
+
+	while (more) {
+		key = next;
+		more = !bpf_map_get_next_key(fd, &key, &next);
+		if (key.pid != (uint32_t)pid || bpf_map_lookup_elem(fd, &key, &cnt))
+			continue;
+		fn(ctx, pid, key.func_id, key.result, cnt);
 		bpf_map_delete_elem(fd, &key);
 	}
 }

@@ -18,9 +18,14 @@ struct fn_level {
 int levels__set_fn(struct attach *a, unsigned func_id, const struct fn_level *l);
 int levels__get_fn(struct attach *a, unsigned func_id, struct fn_level *l);
 
+/* Whether its calls are records at CT_PROC_METRICS too. */
+int levels__set_always(struct attach *a, unsigned func_id, bool always);
+
 /* A process and the children that it makes from now on. It may be one that is not traced yet; when
  * only some processes are traced this adds it to them. */
 int levels__set_proc(struct attach *a, pid_t pid, enum ct_proc_level level);
+/* The process is gone, and nobody has told the kernel side. */
+void levels__forget_proc(struct attach *a, pid_t pid);
 /* Of all processes that have no level of their own; not CT_PROC_DEFAULT. */
 void levels__set_default(struct attach *a, enum ct_proc_level level);
 
@@ -39,6 +44,11 @@ typedef void (*levels_fn)(void *ctx, uint32_t pid, uint32_t func_id, const struc
 void levels__read(struct attach *a, levels_fn fn, void *ctx);
 /* The same of one process, which has ended, and makes room for others. */
 void levels__take(struct attach *a, pid_t pid, levels_fn fn, void *ctx);
+/* Gets how many of them failed with one code. Those of a process that has ended: take. */
+typedef void (*levels_error_fn)(void *ctx, uint32_t pid, uint32_t func_id, int32_t result,
+				uint64_t cnt);
+void levels__read_errors(struct attach *a, levels_error_fn fn, void *ctx);
+void levels__take_errors(struct attach *a, pid_t pid, levels_error_fn fn, void *ctx);
 /* After attach__detach(): counted calls that have not returned, one at a time. */
 void levels__unfinished(struct attach *a, levels_fn fn, void *ctx);
 

@@ -399,6 +399,20 @@ int target_libs__add_file(struct target_libs *list, const char *path)
 	return rc;
 }
 
+/* PROC_PID_INIT_INO of the kernel: the first PID namespace, on every machine. */
+#define INIT_PIDNS "pid:[4026531836]"
+
+bool target_own_pidns(void)
+{
+	char name[64];
+	ssize_t len = readlink("/proc/self/ns/pid", name, sizeof(name) - 1);
+
+	if (len < 0)
+		return false;
+	name[len] = 0;
+	return strcmp(name, INIT_PIDNS) != 0;
+}
+
 bool target_exists(pid_t pid)
 {
 	return pid > 0 && (!kill(pid, 0) || errno == EPERM);

@@ -13,5 +13,11 @@ int cmd_list(const struct opts *o);
 int cmd_check(const struct opts *o);
 /* cudatrace report: what saved traces say. Needs no privileges. */
 int cmd_report(const struct opts *o);
+/* cudatrace diff: what changed between two saved traces. */
+int cmd_diff(const struct opts *o);
+/* cudatrace daemon: traces the whole node, until it is ended. */
+int cmd_daemon(const struct opts *o);
+/* cudatrace ctl: asks it. */
+int cmd_ctl(const struct opts *o);
 
 #endif /* CLI_CMD_H */

@@ -242,6 +242,18 @@ static int write_format(const struct report_cmd *c, const struct report_format *
 	return ret;
 }
 
+/* A flame graph in a file whose name ends in .svg is a picture, not folded stacks. */
+static const struct report_format *as_named(const struct opts *o,
+					    const struct report_format *format)
+{
+	const struct report_format *named;
+
+	if (!o->output || strcmp(o->format, "flamegraph"))
+		return format;
+	named = report_format_by_path(o->output);
+	return strcmp(named->name, "svg") ? format : named;
+}
+
 static int write_formats(struct report_cmd *c)
 {
 	const struct report_format *formats;
@@ -250,7 +262,7 @@ static int write_formats(struct report_cmd *c)
 
 	formats = report_formats(&cnt);
 	for (unsigned i = 0; i < cnt; i++)
-		if (wants(c->o, formats[i].name) && write_format(c, &formats[i]))
+		if (wants(c->o, formats[i].name) && write_format(c, as_named(c->o, &formats[i])))
 			ret = -EIO;
 	return ret;
 }

@@ -38,10 +38,10 @@ void session__event(void *session, const struct event *ev)
 		budget__call(s->budget, ev);
 	if (s->o->max_events && s->end.event_cnt >= s->o->max_events)
 		return;
-	s->end.event_cnt++;
+	s->end.event_cnt += ev->kind != EVENT_STACK; /* it is no happening */
 	s->end.type_cnt[ev->type]++;
 	s->end.call_cnt += ev->kind == EVENT_CALL;
-	s->end.level_cnt += ev->kind == EVENT_TRACER;
+	s->end.level_cnt += ev->kind == EVENT_TRACER && ev->level_from;
 	if (!ev->unfinished && ev->end_ns > s->end.end_ns)
 		s->end.end_ns = ev->end_ns;
 	for (unsigned i = 0; i < s->sink_cnt; i++)
@@ -55,34 +55,13 @@ void session__event(void *session, const struct event *ev)
 	}
 }
 
-static void on_record(void *ctx, const void *rec, size_t size)
-{
-	struct session *s = ctx;
-	struct raw_call raw;
-
-	if (s->measuring)
-		return;
-	if (((const struct ct_rec *)rec)->kind == CT_REC_LIB && raw_check(rec, size, &raw) > 0)
-		session__on_lib(s, rec);
-	else
-		model__record(s->model, rec, size);
-}
-
-/* The driver's version chooses the layouts of its ioctls. */
-static void read_driver(struct session *s)
-{
-	struct nv_version v;
-	const char *caveat;
-
-	facts__read(&s->facts);
-	nv_abi_init(&s->abi, nv_version_parse(s->facts.driver, &v) ? &v : NULL);
-	caveat = nv_abi_caveat(&s->abi);
-	if (s->o->kernel && s->facts.driver[0] && caveat)
-		warn("--kernel: %s", caveat);
-}
-
 static int check_targets(struct session *s)
 {
+	if ((s->o->pid_cnt || s->o->argv) && target_own_pidns()) {
+		err("in a PID namespace of its own cudatrace cannot tell which process is meant: run "
+		    "it outside of the container, or the container with --pid=host");
+		return -EINVAL;
+	}
 	for (unsigned i = 0; i < s->o->pid_cnt; i++) {
 		pid_t pid = s->o->pids[i];
 
@@ -105,35 +84,33 @@ static int check_targets(struct session *s)
 static int open_attach(struct session *s)
 {
 	const struct opts *o = s->o;
-	struct attach_opts ao = {
-		.mech = o->mechanism,
-		.fns = s->fns,
-		.ring_sz = o->buffer_sz,
-		.min_duration_ns = o->min_duration_ns,
-		.filter_pids = o->pid_cnt || o->argv,
-		.follow = o->follow,
-		.filter_uid = o->user && !o->argv,
-		.uid = s->user.uid,
-		.kernel = o->kernel,
-		.sched = o->sched,
-		.kernel_probe = o->kernel_probe,
-		.abi = &s->abi,
-		/* Children would need probes of their own before their first call. */
-		.only_pid = o->pid_cnt == 1 && !o->follow ? o->pids[0] : 0,
+	struct tracer_opts to = {
+		.attach =
+			{
+				.mech = o->mechanism,
+				.ring_sz = o->buffer_sz,
+				.min_duration_ns = o->min_duration_ns,
+				.filter_pids = o->pid_cnt || o->argv,
+				.follow = o->follow,
+				.filter_uid = o->user && !o->argv,
+				.uid = s->user.uid,
+				.kernel = o->kernel,
+				.sched = o->sched,
+				.stacks = o->stack.cnt,
+				.hide = o->hide,
+				.kernel_probe = o->kernel_probe,
+				/* Children would need probes of their own before their first call.
+				 */
+				.only_pid = o->pid_cnt == 1 && !o->follow ? o->pids[0] : 0,
+			},
+		.measure_entries = o->no_return.cnt || o->max_overhead,
+		.wait = o->wait,
+		.fn = session__event,
+		.ctx = s,
 	};
+	int ret = tracer__open(&s->t, &to);
 
-	s->att = attach__open(&ao);
-	if (!s->att)
-		return -EPERM;
-	s->ring = ring__open(attach__ring_fd(s->att), on_record, s);
-	if (!s->ring)
-		return -ENOMEM;
-	s->measuring = true;
-	attach__measure_cost(s->att, o->no_return.cnt || o->max_overhead, &s->cost);
-	s->info.probe_cost_ns = s->cost.record;
-	session__drain(s);
-	s->measuring = false;
-	return session__open_budget(s);
+	return ret ? ret : session__open_budget(s);
 }
 
 static int add_targets(struct session *s)
@@ -141,61 +118,38 @@ static int add_targets(struct session *s)
 	int ret = 0;
 
 	for (unsigned i = 0; i < s->o->pid_cnt && !ret; i++)
-		ret = attach__add_pid(s->att, s->o->pids[i], 0);
+		ret = attach__add_pid(s->t.att, s->o->pids[i], 0);
 	if (!s->o->argv || ret)
 		return ret;
-	ret = command__fork(&s->cmd, s->o->argv, &s->user);
-	return ret ? ret : attach__add_pid(s->att, s->cmd.pid, CT_PID_F_STOP_ON_LIB);
+	ret = guard__start(&s->guard, s->t.att);
+	if (!ret)
+		ret = command__fork(&s->cmd, s->o->argv, &s->user);
+	return ret ? ret : attach__add_pid(s->t.att, s->cmd.pid, CT_PID_F_STOP_ON_LIB);
 }
 
-static void fill_libs(struct session *s)
+static int attach_libs(struct session *s)
 {
-	unsigned cnt = attach__lib_cnt(s->att);
+	const struct opts *o = s->o;
+	int ret = o->libcuda ? libs__attach_file(&s->t.libs, o->libcuda) : 0;
 
-	s->info_libs = calloc(cnt + 1, sizeof(*s->info_libs));
-	for (unsigned i = 0; s->info_libs && i < cnt; i++) {
-		const struct attach_lib *lib = attach__lib_at(s->att, i);
-
-		if (lib->ignored || !lib->attached_cnt)
-			continue;
-		s->info_libs[s->info.lib_cnt++] = (struct trace_lib){
-			.path = lib->path,
-			.build_id = lib->build_id,
-			.lib_id = lib->id,
-			.attached_cnt = lib->attached_cnt,
-		};
-	}
-	s->info.libs = s->info_libs;
+	if (ret)
+		return ret;
+	return o->pid_cnt ? libs__attach_pids(&s->t.libs, o->pids, o->pid_cnt)
+			  : libs__attach_system(&s->t.libs, !o->argv);
 }
 
 static void fill_info(struct session *s)
 {
-	struct trace_info *info = &s->info;
-	struct timespec wall;
+	struct trace_info *info = &s->t.info;
 
-	session__describe_selection(s);
-	info->version = CUDATRACE_VERSION;
+	tracer__fill_info(&s->t);
 	info->argv = (const char *const *)s->o->argv;
 	info->argc = s->o->argc;
 	info->pids = (const uint32_t *)s->o->pids;
 	info->pid_cnt = s->o->pid_cnt;
-	info->hostname = s->facts.uts.nodename;
-	info->kernel = s->facts.uts.release;
-	info->machine = s->facts.uts.machine;
-	info->driver_version = s->facts.driver;
-	info->cuda_version = s->facts.cuda_version;
-	info->mechanism = mechanism_name(attach__mechanism(s->att));
-	info->kernel_probe = attach__kernel_probe(s->att) == KERNEL_PROBE_AUTO
-				     ? NULL
-				     : kernel_probe_name(attach__kernel_probe(s->att));
-	info->degraded = s->degraded;
-	info->degraded_cnt =
-		caps__degraded(s->degraded, sizeof(s->degraded) / sizeof(s->degraded[0]));
-	fill_libs(s);
-	clock_gettime(CLOCK_REALTIME, &wall);
-	info->base_ns = now_ns();
-	info->wall_ns = wall.tv_sec * 1000000000ull + wall.tv_nsec;
-	s->end.left_out = s->left_out;
+	info->hidden = s->o->hide == HIDE_ARGS	    ? "arguments"
+		       : s->o->hide == HIDE_STRINGS ? "strings"
+						    : NULL;
 }
 
 static int open_sink(struct session *s, const char *kind, const char *path)
@@ -206,8 +160,8 @@ static int open_sink(struct session *s, const char *kind, const char *path)
 		err("more than %d outputs: leave some out", SESSION_MAX_SINKS);
 		return -E2BIG;
 	}
-	sink = !strcmp(kind, "report") ? sink__open_ops(&report_sink_ops, path, &s->info)
-				       : sink__open(kind, path, &s->info);
+	sink = !strcmp(kind, "report") ? sink__open_ops(&report_sink_ops, path, &s->t.info)
+				       : sink__open(kind, path, &s->t.info);
 	if (!sink)
 		return -EIO;
 	s->sinks[s->sink_cnt++] = sink;
@@ -259,26 +213,12 @@ static bool wants_summary(const struct opts *o)
 	return o->json || (!o->quiet && isatty(STDERR_FILENO));
 }
 
-static int make_model(struct session *s)
+static void make_summary(struct session *s)
 {
-	struct model_opts mo = {
-		.fns = s->fns,
-		.fn = session__event,
-		.ctx = s,
-		.stub_func_id = ATTACH_STUB_FUNC,
-		.live = true,
-		.kernel = s->o->kernel,
-		.sched = s->o->sched,
-		.abi = &s->abi,
-		.min_duration_ns = s->o->min_duration_ns,
-	};
-
-	s->model = model__new(&mo);
 	if (wants_summary(s->o) || (!s->o->quiet && isatty(STDERR_FILENO)))
 		s->summary = summary__new();
 	if (s->summary && !s->o->quiet)
 		s->progress = progress__new(stderr);
-	return s->model ? 0 : -ENOMEM;
 }
 
 /* SIGPIPE: a closed pipe is an error of that output alone. */
@@ -291,22 +231,12 @@ static int block_signals(struct session *s)
 	sigaddset(&set, SIGINT);
 	sigaddset(&set, SIGTERM);
 	sigaddset(&set, SIGHUP);
+	s->quit_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+	out__set_patience(s->quit_fd, -1);
 	sigaddset(&set, SIGCHLD);
 	sigprocmask(SIG_BLOCK, &set, NULL);
 	s->signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
-	return s->signal_fd < 0 ? -errno : 0;
-}
-
-/* Before 5.11 BPF memory counted as locked; one perf event each needs many descriptors. */
-static void raise_limits(void)
-{
-	struct rlimit inf = {RLIM_INFINITY, RLIM_INFINITY}, nofile;
-
-	setrlimit(RLIMIT_MEMLOCK, &inf);
-	if (!getrlimit(RLIMIT_NOFILE, &nofile)) {
-		nofile.rlim_cur = nofile.rlim_max;
-		setrlimit(RLIMIT_NOFILE, &nofile);
-	}
+	return s->signal_fd < 0 || s->quit_fd < 0 ? -errno : 0;
 }
 
 /* The trace belongs to who called sudo, whoever the command runs as. */
@@ -335,29 +265,24 @@ static int start(struct session *s)
 		ret = block_signals(s);
 	if (ret)
 		return ret;
-	raise_limits();
-	read_driver(s);
-	ret = make_model(s);
-	if (!ret)
-		ret = facts__check_caps(s->o->mechanism);
-	if (!ret)
-		ret = open_attach(s);
+	make_summary(s);
+	ret = open_attach(s);
 	if (!ret)
 		ret = add_targets(s);
 	if (!ret)
-		ret = session__attach_libs(s);
+		ret = attach_libs(s);
 	if (ret)
 		return ret;
 	fill_info(s);
 	ret = open_sinks(s);
 	if (ret)
 		return ret;
-	if (attach__kernel_probe(s->att) != KERNEL_PROBE_AUTO && !attach__has_xid(s->att))
+	if (attach__kernel_probe(s->t.att) != KERNEL_PROBE_AUTO && !attach__has_xid(s->t.att))
 		s->kmsg_fd = kmsg__open();
 	if (s->o->duration_ns)
 		s->deadline_ns = now_ns() + s->o->duration_ns;
 	if (s->o->sandbox)
-		sandbox__enter(&(struct sandbox_needs){.perf_probes = attach__mechanism(s->att) ==
+		sandbox__enter(&(struct sandbox_needs){.perf_probes = attach__mechanism(s->t.att) ==
 								      MECH_PERF});
 	return s->cmd.pid ? command__go(&s->cmd, s->o->argv[0]) : 0;
 }
@@ -365,17 +290,11 @@ static int start(struct session *s)
 static void fill_end(struct session *s)
 {
 	struct trace_end *end = &s->end;
-	struct ct_totals sum;
 	uint64_t wall;
 
-	attach__totals(s->att, &sum);
-	memcpy(end->drops, sum.drops, sizeof(end->drops));
-	memcpy(end->stats, sum.stats, sizeof(end->stats));
-	end->stats[CT_STAT_FILTERED] += model__filtered(s->model);
-	end->bad_record_cnt = model__bad_records(s->model);
-	model__objects(s->model, end);
+	tracer__fill_end(&s->t, end);
 	session__count_end(s);
-	wall = end->end_ns - s->info.base_ns;
+	wall = end->end_ns - s->t.info.base_ns;
 	end->cost_share = wall ? (double)end->cost_ns / wall : 0;
 }
 
@@ -388,21 +307,16 @@ static void print_summary(struct session *s)
 	if (!ioctl(STDERR_FILENO, TIOCGWINSZ, &ws) && ws.ws_col)
 		width = ws.ws_col;
 	if (!s->o->json) {
-		summary__print(s->summary, stderr, &s->info, &s->end, width,
+		summary__print(s->summary, stderr, &s->t.info, &s->end, width,
 			       isatty(STDERR_FILENO) && !getenv("NO_COLOR"));
 		return;
 	}
 	out = out__memory();
 	if (!out)
 		return;
-	summary__json(s->summary, out, &s->info, &s->end);
+	summary__json(s->summary, out, &s->t.info, &s->end);
 	(void)!write(STDERR_FILENO, out->buf, out->len);
 	out__close(out);
-}
-
-static void unfinished_record(void *ctx, const void *rec, size_t size)
-{
-	model__record(((struct session *)ctx)->model, rec, size);
 }
 
 /* Returns whether every output is whole. */
@@ -411,9 +325,17 @@ static bool close_sinks(struct session *s)
 	bool ok = true;
 
 	fill_end(s);
-	while (s->sink_cnt)
-		if (sink__close(s->sinks[--s->sink_cnt], &s->end))
+	/* Files first: the others may wait for their readers. */
+	for (unsigned i = 0; i < 2 * s->sink_cnt; i++) {
+		struct sink **sink = &s->sinks[i % s->sink_cnt];
+
+		if (!*sink || (i < s->sink_cnt && !(*sink)->out->is_file))
+			continue;
+		if (sink__close(*sink, &s->end))
 			ok = false;
+		*sink = NULL;
+	}
+	s->sink_cnt = 0;
 	return ok;
 }
 
@@ -424,13 +346,16 @@ static bool finish(struct session *s)
 
 	progress__free(s->progress);
 	s->progress = NULL;
-	attach__detach(s->att);
+	attach__detach(s->t.att);
+	/* Not after the outputs are closed, which may wait for their readers. */
+	attach__go_on_all(s->t.att);
 	if (!s->hurry) {
-		session__drain(s);
+		tracer__drain(&s->t);
 		if (s->kmsg_fd >= 0)
 			kmsg__read(s->kmsg_fd, session__event, s);
-		attach__unfinished(s->att, unfinished_record, s);
+		tracer__unfinished(&s->t);
 	}
+	session__tell_lost(s, now_ns(), true);
 	/* Detaching takes its time, and calls are seen until it is done. */
 	if (s->end.end_ns < stop_ns)
 		s->end.end_ns = stop_ns;
@@ -439,7 +364,7 @@ static bool finish(struct session *s)
 		print_summary(s);
 	if (s->cmd.pid && !s->end.stats[CT_STAT_ENTRIES] && !s->o->quiet)
 		info("%s made no CUDA driver call%s", s->o->argv[0],
-		     attach__lib_cnt(s->att) ? " that is traced" : ": it never loaded libcuda");
+		     attach__lib_cnt(s->t.att) ? " that is traced" : ": it never loaded libcuda");
 	return ok;
 }
 
@@ -467,16 +392,15 @@ static void release(struct session *s)
 	while (s->sink_cnt)
 		sink__close(s->sinks[--s->sink_cnt], NULL);
 	command__cancel(&s->cmd);
+	guard__end(&s->guard);
 	command_user__free(&s->user);
 	summary__free(s->summary);
 	budget__free(s->budget);
-	ring__free(s->ring);
-	attach__free(s->att);
-	model__free(s->model);
-	fnset__free(s->fns);
-	free(s->info_libs);
+	tracer__close(&s->t);
 	if (s->signal_fd >= 0)
 		close(s->signal_fd);
+	if (s->quit_fd >= 0)
+		close(s->quit_fd);
 	if (s->kmsg_fd >= 0)
 		close(s->kmsg_fd);
 }
@@ -487,9 +411,9 @@ int cmd_trace(const struct opts *o)
 	int ret, status = 1;
 
 	s.o = o;
-	s.signal_fd = s.kmsg_fd = -1;
-	s.fns = fnset__new();
-	ret = s.fns ? start(&s) : -ENOMEM;
+	s.signal_fd = s.quit_fd = s.kmsg_fd = -1;
+	s.t.fns = fnset__new();
+	ret = s.t.fns ? start(&s) : -ENOMEM;
 	if (ret == EXIT_USAGE)
 		status = EXIT_USAGE;
 	if (!ret) {

@@ -11,7 +11,6 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -245,9 +244,6 @@ static void run_child(char **argv, const struct command_user *u, int go_fd, int 
 	if (read(go_fd, &byte, 1) != 1)
 		_exit(1);
 	ret = become(u);
-	/* Should the tracer die while this is stopped for attaching, it must go on (SIGCONT does
-	 * nothing to a process that runs). After the change of user, which would clear it. */
-	prctl(PR_SET_PDEATHSIG, SIGCONT);
 	if (!ret)
 		ret = exec_command(argv);
 	ret = -ret;

@@ -27,7 +27,7 @@ static void put_value_options(FILE *f, const char *sep)
 
 	rows = opt_rows(&cnt);
 	for (unsigned i = 0; i < cnt; i++) {
-		if (!rows[i].arg || rows[i].hidden)
+		if (!opt_needs_value(&rows[i]) || rows[i].hidden)
 			continue;
 		if (rows[i].letter)
 			fprintf(f, "%s-%c%s--%s", between, rows[i].letter, sep, rows[i].name);
@@ -72,7 +72,7 @@ static void bash_values(FILE *f)
 
 	rows = opt_rows(&cnt);
 	for (unsigned i = 0; i < cnt; i++) {
-		if (!rows[i].arg || rows[i].hidden)
+		if (!opt_needs_value(&rows[i]) || rows[i].hidden)
 			continue;
 		fputs("\t", f);
 		if (rows[i].letter)
@@ -108,7 +108,7 @@ static void print_bash(FILE *f)
 	      "\tfi\n"
 	      "\tfor ((i = 1; i < COMP_CWORD; i++)); do\n"
 	      "\t\tcase ${COMP_WORDS[i]} in\n"
-	      "\t\tlist|check|report) verb=${COMP_WORDS[i]} ;;\n"
+	      "\t\tlist|check|report|daemon|ctl) verb=${COMP_WORDS[i]} ;;\n"
 	      "\t\t--) ((i++)); break ;;\n"
 	      "\t\t=) ((i++)) ;;\n\t\t",
 	      f);
@@ -133,7 +133,7 @@ static void print_bash(FILE *f)
 	bash_values(f);
 	fputs("\tesac\n\tcase $verb in\n\ttrace) mapfile -t COMPREPLY < <(compgen -W '", f);
 	bash_words(f, VERB_TRACE);
-	fputs(" list check report' -- \"$cur\")\n"
+	fputs(" list check report daemon ctl' -- \"$cur\")\n"
 	      "\t\t[[ $cur == -* || -z $cur ]] || mapfile -t -O ${#COMPREPLY[@]} COMPREPLY "
 	      "< <(compgen -c -- \"$cur\") ;;\n",
 	      f);
@@ -156,7 +156,8 @@ static void zsh_row(FILE *f, const struct opt_row *row)
 		[COMP_USER] = "_users",
 		[COMP_SET] = "_cudatrace_set",
 	};
-	const char *eq = row->arg ? "=" : "", *plus = row->arg ? "+" : "";
+	bool value = opt_needs_value(row);
+	const char *eq = value ? "=" : "", *plus = value ? "+" : "";
 
 	fputs("\t\t'*'", f);
 	if (row->letter)
@@ -166,7 +167,7 @@ static void zsh_row(FILE *f, const struct opt_row *row)
 	fputs("'[", f);
 	put_zsh(f, row->help);
 	fputs("]", f);
-	if (row->arg) {
+	if (value) {
 		fputs(":", f);
 		put_zsh(f, row->arg);
 		if (row->complete == COMP_WORDS)
@@ -212,7 +213,7 @@ static void print_zsh(FILE *f)
 	zsh_rows(f, VERB_TRACE);
 	fputs("\t)\n"
 	      "\t_arguments -s -S $options \\\n"
-	      "\t\t'(-)1: : _alternative \"verbs:verb:(list check report)\" "
+	      "\t\t'(-)1: : _alternative \"verbs:verb:(list check report daemon ctl)\" "
 	      "\"commands:command:_command_names -e\"' \\\n"
 	      "\t\t'*::arguments:_normal'\n"
 	      "}\n\n_cudatrace \"$@\"\n",
@@ -242,7 +243,7 @@ static void fish_row(FILE *f, const struct opt_row *row)
 	fprintf(f, " -l %s", row->name);
 	if (row->complete == COMP_WORDS)
 		fprintf(f, " -x -a '%s'", row->words);
-	else if (row->arg)
+	else if (opt_needs_value(row))
 		fputs(actions[row->complete], f);
 	fprintf(f, " -d '%s'\n", row->help);
 }
@@ -253,7 +254,7 @@ static void print_fish(FILE *f)
 	unsigned cnt;
 
 	fputs("# fish completion for cudatrace; made by cudatrace --completion=fish\n\n"
-	      "# Where the cursor is: trace, list, check or report, or in a command's words.\n"
+	      "# Where the cursor is: trace, list, check, report, daemon or ctl, or in a command's words.\n"
 	      "function __cudatrace_where\n"
 	      "\tset -l verb trace\n"
 	      "\tset -l skip 0\n"
@@ -264,7 +265,7 @@ static void print_fish(FILE *f)
 	      "\t\t\tcontinue\n"
 	      "\t\tend\n"
 	      "\t\tswitch $word\n"
-	      "\t\t\tcase list check report\n"
+	      "\t\t\tcase list check report daemon ctl\n"
 	      "\t\t\t\tset verb $word\n"
 	      "\t\t\tcase --\n"
 	      "\t\t\t\techo command\n"
@@ -293,7 +294,7 @@ static void print_fish(FILE *f)
 	      "\tprintf '%s\\n' $done$argv\n"
 	      "end\n\n"
 	      "complete -c cudatrace -n '__cudatrace_at list check' -f\n"
-	      "complete -c cudatrace -n '__cudatrace_at trace' -f -a 'list check report'\n"
+	      "complete -c cudatrace -n '__cudatrace_at trace' -f -a 'list check report daemon ctl'\n"
 	      "complete -c cudatrace -n '__cudatrace_at trace command' -x "
 	      "-a '(__fish_complete_subcommand ",
 	      f);

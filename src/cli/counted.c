@@ -10,9 +10,9 @@
 int session__open_budget(struct session *s)
 {
 	struct budget_opts bo = {
-		.att = s->att,
-		.fns = s->fns,
-		.cost = s->cost,
+		.att = s->t.att,
+		.fns = s->t.fns,
+		.cost = s->t.cost,
 		.max_share = s->o->max_overhead,
 		.fn = session__event,
 		.ctx = s,
@@ -30,9 +30,9 @@ static void add_count(void *ctx, uint32_t pid, uint32_t func_id, const struct ct
 	struct trace_count *sum = &s->counts[func_id];
 
 	(void)pid;
-	if (func_id >= CT_MAX_FUNCS || !fnset__fn(s->fns, func_id))
+	if (func_id >= CT_MAX_FUNCS || !fnset__fn(s->t.fns, func_id))
 		return;
-	sum->fn = fnset__fn(s->fns, func_id);
+	sum->fn = fnset__fn(s->t.fns, func_id);
 	sum->calls += ct_count_calls(c);
 	sum->errors += c->errors;
 	sum->entered += c->entered;
@@ -46,7 +46,7 @@ static void add_count(void *ctx, uint32_t pid, uint32_t func_id, const struct ct
 void session__count_exit(struct session *s, pid_t pid)
 {
 	if (s->o->count.cnt || s->o->max_overhead)
-		levels__take(s->att, pid, add_count, s);
+		levels__take(s->t.att, pid, add_count, s);
 }
 
 static int by_calls(const void *a, const void *b)
@@ -74,13 +74,13 @@ static void list_counts(struct session *s)
 
 void session__count_end(struct session *s)
 {
-	const struct attach_cost *each = &s->cost;
+	const struct attach_cost *each = &s->t.cost;
 	struct trace_end *end = &s->end;
 	uint64_t entered = 0, counted = end->stats[CT_STAT_COUNTED], entry_records, records;
 	double count_ns;
 
-	levels__read(s->att, add_count, s);
-	levels__unfinished(s->att, add_count, s);
+	levels__read(s->t.att, add_count, s);
+	levels__unfinished(s->t.att, add_count, s);
 	list_counts(s);
 	for (unsigned i = 0; i < end->count_cnt; i++)
 		entered += s->counts[i].entered;

@@ -12,7 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "facts.h"
+#include "trace/facts.h"
 #include "list.h"
 
 #define LIST_COLUMNS 100

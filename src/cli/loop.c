@@ -4,6 +4,7 @@
 
 #include "event/check.h"
 #include "util/log.h"
+#include "util/out.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -24,25 +25,11 @@
 /* After Ctrl-C, which the command got too: what it does on its way out is still traced. */
 #define GRACE_NS 2000000000ull
 
-uint64_t now_ns(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return ts.tv_sec * 1000000000ull + ts.tv_nsec;
-}
-
 void session__stop(struct session *s, const char *reason)
 {
 	if (!s->end.reason)
 		s->end.reason = reason;
 	s->stopping = true;
-}
-
-void session__drain(struct session *s)
-{
-	while (ring__drain(s->ring, DRAIN_BATCH) == DRAIN_BATCH)
-		;
 }
 
 /* A signal sent by somebody is meant for the command too; Ctrl-C on a terminal has reached it. */
@@ -64,6 +51,7 @@ static void on_signal(struct session *s)
 	while (read(s->signal_fd, &si, sizeof(si)) == sizeof(si)) {
 		if (si.ssi_signo == SIGCHLD)
 			continue;
+		out__set_patience(s->quit_fd, GRACE_NS / 1000000);
 		if (s->end.reason) { /* the second: at once */
 			s->stopping = s->hurry = true;
 			continue;
@@ -86,7 +74,7 @@ static void look_at_targets(struct session *s)
 		return;
 	if (!s->cmd.pid && !s->o->pid_cnt)
 		return;
-	live = attach__live_pids(s->att);
+	live = attach__live_pids(s->t.att);
 	if (!live || (s->cmd.pid && (!s->o->follow || s->end.reason))) {
 		session__stop(s, s->cmd.pid ? "command exited" : "traced processes exited");
 		return;
@@ -116,7 +104,7 @@ static void show_progress(struct session *s, uint64_t now)
 	if (!s->progress)
 		return;
 	summary__totals(s->summary, &t);
-	attach__totals(s->att, &sum);
+	attach__totals(s->t.att, &sum);
 	for (int i = 0; i < CT_DROP_CNT; i++)
 		drops += sum.drops[i];
 	progress__update(s->progress, now, &t, drops);
@@ -135,6 +123,7 @@ static void on_tick(struct session *s, uint64_t now)
 		for (unsigned i = 0; i < s->sink_cnt; i++)
 			sink__flush(s->sinks[i]);
 		flushed_ns = now;
+		session__tell_lost(s, now, false);
 		if (all_sinks_failed(s))
 			session__stop(s, NO_OUTPUT);
 	}
@@ -146,13 +135,13 @@ static void on_tick(struct session *s, uint64_t now)
 		show_progress(s, now);
 		shown_ns = now;
 	}
-	if (s->pending_cnt)
-		session__retry_libs(s);
+	if (s->t.libs.pending_cnt)
+		libs__retry(&s->t.libs);
 }
 
 static int timeout_ms(const struct session *s, bool busy, uint64_t now)
 {
-	int ms = busy || s->pending_cnt || s->waiting_children ? TICK_BUSY_MS : TICK_IDLE_MS;
+	int ms = busy || s->t.libs.pending_cnt || s->waiting_children ? TICK_BUSY_MS : TICK_IDLE_MS;
 
 	if (s->deadline_ns) {
 		uint64_t left = s->deadline_ns > now ? (s->deadline_ns - now) / 1000000 + 1 : 0;
@@ -167,14 +156,17 @@ void session__loop(struct session *s)
 {
 	struct pollfd fds[] = {
 		{.fd = s->signal_fd, .events = POLLIN},
-		{.fd = ring__fd(s->ring), .events = POLLIN},
+		{.fd = ring__fd(s->t.ring), .events = POLLIN},
 		{.fd = s->cmd.pid ? s->cmd.pidfd : -1, .events = POLLIN},
 		{.fd = s->kmsg_fd, .events = POLLIN},
+		/* Outputs whose readers are slow, in the rest. */
+		[4 ... 3 + SESSION_MAX_SINKS] = {.fd = -1, .events = POLLOUT},
 	};
+	unsigned out_cnt = s->sink_cnt, cnt_fds = 4 + out_cnt;
 	bool busy = true;
 
 	while (!s->stopping) {
-		size_t cnt = ring__drain(s->ring, DRAIN_BATCH);
+		size_t cnt = ring__drain(s->t.ring, DRAIN_BATCH);
 		uint64_t now = now_ns();
 
 		on_tick(s, now);
@@ -182,8 +174,13 @@ void session__loop(struct session *s)
 			break;
 		if (cnt)
 			busy = true;
-		if (poll(fds, 4, cnt == DRAIN_BATCH ? 0 : timeout_ms(s, busy, now)) == 0)
+		for (unsigned i = 0; i < out_cnt; i++)
+			fds[4 + i].fd = s->sinks[i]->out->stuck ? s->sinks[i]->out->fd : -1;
+		if (poll(fds, cnt_fds, cnt == DRAIN_BATCH ? 0 : timeout_ms(s, busy, now)) == 0)
 			busy = cnt > 0;
+		for (unsigned i = 0; i < out_cnt; i++)
+			if (fds[4 + i].revents)
+				sink__flush(s->sinks[i]);
 		if (fds[0].revents)
 			on_signal(s);
 		if (fds[3].revents)

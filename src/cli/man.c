@@ -35,6 +35,14 @@ static const char head[] =
 	".br\n"
 	".B cudatrace report\n"
 	"[\\fIOPTIONS\\fR] \\fIFILE\\fR...\n"
+	".br\n"
+	".B cudatrace daemon\n"
+	"[\\fB\\-\\-config\\fR \\fIFILE\\fR] [\\fB\\-\\-check\\-config\\fR] "
+	"[\\fB\\-\\-set\\fR \\fIKEY\\fR=\\fIVALUE\\fR]...\n"
+	".br\n"
+	".B cudatrace ctl\n"
+	"status | level \\fIPID\\fR|\\fIPATTERN\\fR \\fILEVEL\\fR | burst [\\fIPID\\fR] "
+	"[\\fISECONDS\\fR] | dump [\\fIFILE\\fR] | reload\n"
 	".SH DESCRIPTION\n"
 	".B cudatrace\n"
 	"records each call that programs make into NVIDIA's driver library, libcuda.so.1: which\n"
@@ -65,7 +73,16 @@ static const char head[] =
 	"missing, and how to get it.\n"
 	".B cudatrace report\n"
 	"reads saved traces (JSON lines, packed by gzip or zstd or not) and says where the time went\n"
-	"and what is slow.\n";
+	"and what is slow.\n"
+	".PP\n"
+	".B cudatrace daemon\n"
+	"traces every process of a node, for as long as it runs: it counts calls for Prometheus, traces\n"
+	"in full what its configuration says, and keeps the last seconds in memory for when something\n"
+	"fails. SIGHUP reads the configuration again, SIGTERM ends it.\n"
+	".B cudatrace ctl\n"
+	"asks the daemon what it sees, changes the level of a process or of the commands that a glob\n"
+	"matches, takes a burst of full trace, writes the flight recorder to a file. docs/DAEMON.md\n"
+	"describes both.\n";
 
 static const char sets[] =
 	".SH WHAT TO TRACE\n"
@@ -285,7 +302,7 @@ static void put_row(FILE *f, const struct opt_row *row)
 	put_text(f, row->name);
 	fputs("\\fR", f);
 	if (row->arg) {
-		fputs(" \\fI", f);
+		fputs(opt_needs_value(row) ? " \\fI" : "\\fI", f);
 		put_text(f, row->arg);
 		fputs("\\fR", f);
 	}

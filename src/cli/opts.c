@@ -40,10 +40,9 @@ void opts__die(const char *fmt, ...)
 const char *opt_verb_name(enum verb v)
 {
 	static const char *const names[] = {
-		[VERB_TRACE] = "",
-		[VERB_LIST] = "list",
-		[VERB_CHECK] = "check",
-		[VERB_REPORT] = "report",
+		[VERB_TRACE] = "",	  [VERB_LIST] = "list", [VERB_CHECK] = "check",
+		[VERB_REPORT] = "report", [VERB_DIFF] = "diff", [VERB_DAEMON] = "daemon",
+		[VERB_CTL] = "ctl",
 	};
 
 	return names[v];
@@ -154,9 +153,9 @@ static int check_long(const char *word, bool is_last)
 		die_ambiguous(name, len);
 	if (name[len] == '=' && !row->arg)
 		opts__die("--%s takes no value; leave out '%s'", row->name, name + len);
-	if (row->arg && name[len] != '=' && is_last)
+	if (opt_needs_value(row) && name[len] != '=' && is_last)
 		die_no_value(row);
-	return row->arg && name[len] != '=' ? 2 : 1;
+	return opt_needs_value(row) && name[len] != '=' ? 2 : 1;
 }
 
 static int check_letters(const char *word, bool is_last)
@@ -184,7 +183,7 @@ static int check_letters(const char *word, bool is_last)
 static void __attribute__((noreturn)) explain(int argc, char **argv)
 {
 	enum verb verb = VERB_TRACE;
-	bool is_report = false; /* words are files then */
+	bool takes_words = false; /* files, or what ctl is to do */
 	int i = 1;
 
 	while (i < argc && strcmp(argv[i], "--")) {
@@ -194,11 +193,11 @@ static void __attribute__((noreturn)) explain(int argc, char **argv)
 			i += check_long(argv[i], is_last);
 		else if (argv[i][0] == '-' && argv[i][1])
 			i += check_letters(argv[i], is_last);
-		else if (is_report || find_verb(argv[i], &verb))
+		else if (takes_words || find_verb(argv[i], &verb))
 			i++;
 		else
 			break;
-		is_report |= verb == VERB_REPORT;
+		takes_words |= verb == VERB_REPORT || verb == VERB_DIFF || verb == VERB_CTL;
 	}
 	opts__die("cannot make sense of the command line; see cudatrace --help");
 }
@@ -215,7 +214,11 @@ static void take_word(struct parse *p, struct argp_state *state, char *word)
 {
 	enum verb verb;
 
-	if (p->o->verb == VERB_REPORT) {
+	if (p->o->verb == VERB_CTL) {
+		strv_add(&p->o->files, word);
+		return;
+	}
+	if (p->o->verb == VERB_REPORT || p->o->verb == VERB_DIFF) {
 		if (!*word)
 			opts__die(
 				"FILE is empty; give a trace, as in cudatrace report trace.jsonl");
@@ -302,9 +305,11 @@ static void check_whole(const struct parse *p)
 			continue;
 		if (o->verb == VERB_TRACE)
 			opts__die("--%s belongs to cudatrace %s; leave it out", rows[i].name,
-				  rows[i].verbs & FOR_LIST    ? "list"
-				  : rows[i].verbs & FOR_CHECK ? "check"
-							      : "report");
+				  rows[i].verbs & FOR_LIST     ? "list"
+				  : rows[i].verbs & FOR_CHECK  ? "check"
+				  : rows[i].verbs & FOR_REPORT ? "report"
+				  : rows[i].verbs & FOR_DIFF   ? "diff"
+							       : "daemon");
 		opts__die("--%s has no meaning for cudatrace %s; leave it out", rows[i].name,
 			  opt_verb_name(o->verb));
 	}
@@ -312,10 +317,18 @@ static void check_whole(const struct parse *p)
 		opts__die("both -p and a command ('%s'); trace running processes or start one, not "
 			  "both",
 			  o->argv[0]);
+	if (o->verb == VERB_DIFF && o->files.cnt != 2)
+		opts__die(
+			"diff: give two traces, the old one and the new one, as in cudatrace diff "
+			"old.jsonl new.jsonl");
 	if (o->verb == VERB_REPORT && !o->files.cnt)
 		opts__die(
 			"FILE is missing; give a trace that cudatrace --jsonl wrote, as in cudatrace "
 			"report trace.jsonl, or - for stdin");
+	if (o->verb == VERB_CTL && !o->files.cnt)
+		opts__die(
+			"ctl: what is to be done? Give status, level, burst, dump or reload, as in "
+			"cudatrace ctl status");
 	check_outputs(o);
 }
 
@@ -332,6 +345,8 @@ static const struct argp_option *argp_table(void)
 		table[n].key = row_key(&rows[i], i);
 		table[n].arg = rows[i].arg;
 		table[n].flags = rows[i].hidden ? OPTION_HIDDEN : 0;
+		if (rows[i].arg && !opt_needs_value(&rows[i]))
+			table[n].flags |= OPTION_ARG_OPTIONAL;
 		table[n++].doc = rows[i].help;
 		if (rows[i].letter == 'h')
 			table[n++].key = '?';

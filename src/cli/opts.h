@@ -11,6 +11,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "attach/attach.h"
 #include "attach/mechanism.h"
 #include "report/report.h"
 
@@ -19,7 +20,10 @@ enum verb {
 	VERB_LIST,   /* cudatrace list: the API table */
 	VERB_CHECK,  /* cudatrace check: what this machine allows */
 	VERB_REPORT, /* cudatrace report: what saved traces say */
-	VERB_LAST = VERB_REPORT
+	VERB_DIFF,   /* cudatrace diff: what changed between two of them */
+	VERB_DAEMON, /* cudatrace daemon: traces the whole node */
+	VERB_CTL,    /* cudatrace ctl: asks the daemon */
+	VERB_LAST = VERB_CTL
 };
 
 enum tristate { TRI_UNSET = 0, TRI_ON, TRI_OFF };
@@ -59,17 +63,22 @@ struct opts {
 	bool ioctls; /* list: the driver's tables instead of the API's */
 	bool names;  /* list: only the names that -e knows, for completion scripts (hidden) */
 	/* report */
-	struct strv files;	   /* traces; "-" is stdin */
+	struct strv files;	   /* traces; "-" is stdin. ctl: its words */
 	const char *format;	   /* a name of report_formats(), "chrome" or "all" */
 	const char *output;	   /* -o; NULL: none */
 	unsigned top;		   /* rows of long tables */
 	enum iter_mode iterations; /* how they are found */
 	const char *marker;	   /* ITER_MARKER: the function */
 	uint64_t gap_ns;	   /* ITER_GAP */
+	/* daemon, ctl */
+	const char *config; /* --config FILE */
+	bool check_config;
+	struct strv sets; /* --set KEY=VALUE, in order */
 	/* what to trace */
 	struct strv select; /* each -e, in order */
 	bool all;
 	struct strv count, no_return; /* sets, in order: the last counts */
+	struct strv stack;	      /* --stack: the same */
 	double max_overhead;	      /* share of the busiest thread's time, 0.01 is 1 %; 0: none */
 	bool kernel;		      /* --kernel: system calls into the NVIDIA driver too */
 	bool sched;		      /* --sched: off-CPU time, GPU interrupts */
@@ -80,7 +89,8 @@ struct opts {
 	uint64_t buffer_sz; /* ring buffer in bytes: a power of two, 64 KiB to 1 GiB */
 	enum mechanism mechanism;
 	enum kernel_probe kernel_probe;
-	bool sandbox; /* give up what is not needed; default true, --no-sandbox */
+	enum attach_hide hide; /* --no-strings, --no-args */
+	bool sandbox;	       /* give up what is not needed; default true, --no-sandbox */
 };
 
 /* report */

@@ -16,10 +16,12 @@ static const char usage_trace[] =
 	"       cudatrace list [--json] [-e SET] [--libcuda PATH]\n"
 	"       cudatrace check [--json]\n"
 	"       cudatrace report [--format NAME] [-o FILE] FILE...\n"
+	"       cudatrace daemon [--config FILE] [--set KEY=VALUE]...\n"
+	"       cudatrace ctl status|level|burst|dump|reload ...\n"
 	"\n"
 	"Shows each call that CUDA programs make into the driver library, libcuda.so.1.\n"
-	"The -- may be left out when COMMAND is not called list, check or\n"
-	"report.\n";
+	"The -- may be left out when COMMAND is not called list, check, report, daemon or\n"
+	"ctl.\n";
 
 static const char usage_list[] =
 	"Usage: cudatrace list [--json] [-e SET] [--libcuda PATH]\n"
@@ -40,6 +42,32 @@ static const char usage_report[] =
 	"Says what saved traces (JSON lines, also of gzip and zstd; - is stdin) tell: where\n"
 	"the time went, what is slow and why. Needs no root and no GPU. Several files: one\n"
 	"after another, in one report.\n";
+
+static const char usage_diff[] =
+	"Usage: cudatrace diff [OPTIONS] OLD NEW\n"
+	"\n"
+	"Says what changed between two saved traces: calls, kernels, memory, iterations, the\n"
+	"largest change first. Counts are exact; times that differ by less than 10 % are\n"
+	"noise. Exit status: 0 nothing changed, 1 something did, 2 trouble.\n";
+
+static const char usage_daemon[] =
+	"Usage: cudatrace daemon [--config FILE] [--check-config] [--set KEY=VALUE]...\n"
+	"\n"
+	"Traces every process that uses CUDA, now and later, in containers too: metrics for\n"
+	"Prometheus, bursts of full trace, files that rotate, a flight recorder. Keys and\n"
+	"levels are in docs/DAEMON.md. SIGHUP reads the configuration again.\n";
+
+static const char usage_ctl[] =
+	"Usage: cudatrace ctl status\n"
+	"       cudatrace ctl level PID|PATTERN off|metrics|trace|sampled\n"
+	"       cudatrace ctl level PID default\n"
+	"       cudatrace ctl burst [PID] [SECONDS]\n"
+	"       cudatrace ctl dump [FILE]\n"
+	"       cudatrace ctl reload\n"
+	"\n"
+	"Asks a running daemon; the answer is JSON. For root and the members of ctl.group.\n"
+	"PATTERN is a glob for commands, also of processes to come, until a reload. burst\n"
+	"without a PID is for all processes at level metrics or sampled.\n";
 
 static const char after[] =
 	"\n"
@@ -92,7 +120,8 @@ static void print_row(FILE *f, const struct opt_row *row)
 	else
 		len = snprintf(left, sizeof(left), "      --%s", row->name);
 	if (row->arg)
-		len += snprintf(left + len, sizeof(left) - (size_t)len, " %s", row->arg);
+		len += snprintf(left + len, sizeof(left) - (size_t)len, "%s%s",
+				opt_needs_value(row) ? " " : "", row->arg);
 	fputs(left, f);
 	if (len + 2 > HELP_TEXT_COLUMN) {
 		fputc('\n', f);
@@ -125,10 +154,10 @@ static void print_group(FILE *f, enum opt_group group, enum verb verb)
 void opts__print_help(enum verb verb, FILE *f)
 {
 	static const char *const usages[] = {
-		[VERB_TRACE] = usage_trace,
-		[VERB_LIST] = usage_list,
-		[VERB_CHECK] = usage_check,
-		[VERB_REPORT] = usage_report,
+		[VERB_TRACE] = usage_trace,   [VERB_LIST] = usage_list,
+		[VERB_CHECK] = usage_check,   [VERB_REPORT] = usage_report,
+		[VERB_DAEMON] = usage_daemon, [VERB_CTL] = usage_ctl,
+		[VERB_DIFF] = usage_diff,
 	};
 
 	fputs(usages[verb], f);

@@ -14,6 +14,7 @@ enum opt_group {
 	GROUP_TRACE,
 	GROUP_LIMITS,
 	GROUP_REPORT,
+	GROUP_DAEMON,
 	GROUP_TUNING,
 	GROUP_OTHER,
 	GROUP_CNT
@@ -23,7 +24,10 @@ enum opt_group {
 #define FOR_LIST   (1u << VERB_LIST)
 #define FOR_CHECK  (1u << VERB_CHECK)
 #define FOR_REPORT (1u << VERB_REPORT)
-#define FOR_ALL	   (FOR_TRACE | FOR_LIST | FOR_CHECK | FOR_REPORT)
+#define FOR_DIFF   (1u << VERB_DIFF)
+#define FOR_DAEMON (1u << VERB_DAEMON)
+#define FOR_CTL	   (1u << VERB_CTL)
+#define FOR_ALL	   (FOR_TRACE | FOR_LIST | FOR_CHECK | FOR_REPORT | FOR_DIFF | FOR_DAEMON | FOR_CTL)
 
 /* What a shell offers for an option's value. */
 enum opt_complete { COMP_NONE, COMP_FILE, COMP_PID, COMP_USER, COMP_SET, COMP_WORDS };
@@ -36,12 +40,17 @@ struct opt_row {
 	uint8_t group;	   /* enum opt_group */
 	uint8_t verbs;	   /* FOR_* */
 	uint8_t complete;  /* enum opt_complete */
-	const char *arg;   /* what its value is called; NULL: takes none */
+	const char *arg;   /* what its value is called; NULL: none; with a [: may be left out */
 	const char *words; /* COMP_WORDS: the possible values, blanks between */
 	const char *help;
 	/* Stores a value or exits; arg is NULL for an option without value. */
 	void (*set)(struct opts *o, const struct opt_row *row, const char *arg);
 };
+
+static inline bool opt_needs_value(const struct opt_row *row)
+{
+	return row->arg && row->arg[0] != '[';
+}
 
 const struct opt_row *opt_rows(unsigned *cnt);
 const char *opt_group_name(enum opt_group g);

@@ -161,6 +161,12 @@ static void set_no_return(struct opts *o, const struct opt_row *row, const char 
 	strv_add(&o->no_return, arg);
 }
 
+static void set_stack(struct opts *o, const struct opt_row *row, const char *arg)
+{
+	need_set(row, arg ? arg : "all", "--stack=memory,sync");
+	strv_add(&o->stack, arg ? arg : "all");
+}
+
 static void set_all(struct opts *o, const struct opt_row *row, const char *arg)
 {
 	(void)row, (void)arg;
@@ -293,6 +299,19 @@ static void set_kernel_probe(struct opts *o, const struct opt_row *row, const ch
 	opts__die("--kernel-probe '%s': there is no such way; choose one of: %s", arg, row->words);
 }
 
+static void set_no_strings(struct opts *o, const struct opt_row *row, const char *arg)
+{
+	(void)row, (void)arg;
+	if (o->hide == HIDE_NOTHING)
+		o->hide = HIDE_STRINGS;
+}
+
+static void set_no_args(struct opts *o, const struct opt_row *row, const char *arg)
+{
+	(void)row, (void)arg;
+	o->hide = HIDE_ARGS;
+}
+
 static void set_no_sandbox(struct opts *o, const struct opt_row *row, const char *arg)
 {
 	(void)row, (void)arg;
@@ -374,6 +393,26 @@ static void set_gap(struct opts *o, const struct opt_row *row, const char *arg)
 	o->iterations = ITER_GAP;
 }
 
+static void set_config(struct opts *o, const struct opt_row *row, const char *arg)
+{
+	need_text(row, arg);
+	o->config = arg;
+}
+
+static void set_check_config(struct opts *o, const struct opt_row *row, const char *arg)
+{
+	(void)row, (void)arg;
+	o->check_config = true;
+}
+
+static void set_set(struct opts *o, const struct opt_row *row, const char *arg)
+{
+	if (!strchr(arg, '=') || *arg == '=')
+		opts__die("--set '%s': not KEY=VALUE; write it as in --set level=trace", arg);
+	(void)row;
+	strv_add(&o->sets, arg);
+}
+
 static void set_man(struct opts *o, const struct opt_row *row, const char *arg)
 {
 	(void)o, (void)row, (void)arg;
@@ -391,7 +430,7 @@ static void set_completion(struct opts *o, const struct opt_row *row, const char
 }
 
 /* Those of report_formats(), and two that are no rows there. */
-#define REPORT_FORMATS "ascii json html chrome all"
+#define REPORT_FORMATS "ascii json html chrome flamegraph svg all"
 
 /* Texts: no capital at the start, no full stop at the end; no quotes or backslashes, since they
  * stand in shell scripts too (completion.c). */
@@ -441,6 +480,9 @@ static const struct opt_row rows[] = {
 	 set_count},
 	{"no-return", 0, false, GROUP_TRACE, FOR_TRACE, COMP_SET, "SET", NULL,
 	 "look only at the entry of these: cheaper, no durations, no results", set_no_return},
+	{"stack", 0, false, GROUP_TRACE, FOR_TRACE, COMP_NONE, "[=SET]", NULL,
+	 "record who made the call, by frame pointers: of all, or of these, as in --stack=memory",
+	 set_stack},
 
 	{"kernel", 0, false, GROUP_TRACE, FOR_TRACE, COMP_NONE, NULL, NULL,
 	 "trace also what reaches the NVIDIA kernel driver: ioctls, mmaps, opens", set_kernel},
@@ -450,6 +492,13 @@ static const struct opt_row rows[] = {
 	 "list: the tables of the kernel driver: escapes, RM controls, classes, UVM commands",
 	 set_ioctls},
 
+	{"no-strings", 0, false, GROUP_TRACE, FOR_TRACE, COMP_NONE, NULL, NULL,
+	 "for secrecy: read no strings from the program, no names of files and kernels either",
+	 set_no_strings},
+	{"no-args", 0, false, GROUP_TRACE, FOR_TRACE, COMP_NONE, NULL, NULL,
+	 "for secrecy: read no arguments at all; functions, times and results are left",
+	 set_no_args},
+
 	{"duration", 0, false, GROUP_LIMITS, FOR_TRACE, COMP_NONE, "SECONDS", NULL,
 	 "stop after this time; decimals and units are fine: 2.5, 100ms, 2m", set_duration},
 	{"max-events", 0, false, GROUP_LIMITS, FOR_TRACE, COMP_NONE, "N", NULL,
@@ -458,22 +507,33 @@ static const struct opt_row rows[] = {
 	 "leave out calls that took less than this many microseconds", set_min_duration},
 
 	{"format", 0, false, GROUP_REPORT, FOR_REPORT, COMP_WORDS, "NAME", REPORT_FORMATS,
-	 "report: how it is written: ascii (the default), json, chrome (a Chrome trace), or all of "
-	 "them in files of their own",
+	 "report: how it is written: ascii (the default), json, html (a page), chrome (a Chrome "
+	 "trace), flamegraph (folded stacks; svg when -o ends in .svg), svg (a flame graph), or all "
+	 "of them in files of their own",
 	 set_format},
 	{"output", 'o', false, GROUP_REPORT, FOR_REPORT, COMP_FILE, "FILE", NULL,
 	 "report: where to, instead of stdout; with --format=all: what the files are named after",
 	 set_output},
-	{"top", 0, false, GROUP_REPORT, FOR_REPORT, COMP_NONE, "N", NULL,
+	{"top", 0, false, GROUP_REPORT, FOR_REPORT | FOR_DIFF, COMP_NONE, "N", NULL,
 	 "report: rows of long tables (default 10)", set_top},
-	{"marker", 0, false, GROUP_REPORT, FOR_REPORT, COMP_NONE, "FUNCTION", NULL,
+	{"marker", 0, false, GROUP_REPORT, FOR_REPORT | FOR_DIFF, COMP_NONE, "FUNCTION", NULL,
 	 "report: each call of this function begins an iteration", set_marker},
-	{"iterations", 0, false, GROUP_REPORT, FOR_REPORT, COMP_WORDS, "HOW", "auto sync gap",
+	{"iterations", 0, false, GROUP_REPORT, FOR_REPORT | FOR_DIFF, COMP_WORDS, "HOW",
+	 "auto sync gap",
 	 "report: how iterations are found: auto (the default: by what repeats), sync (a "
 	 "synchronisation ends one), gap (a time without calls ends one)",
 	 set_iterations},
-	{"gap", 0, false, GROUP_REPORT, FOR_REPORT, COMP_NONE, "US", NULL,
+	{"gap", 0, false, GROUP_REPORT, FOR_REPORT | FOR_DIFF, COMP_NONE, "US", NULL,
 	 "report: so many microseconds without a call end an iteration (default 1000)", set_gap},
+
+	{"config", 0, false, GROUP_DAEMON, FOR_DAEMON | FOR_CTL, COMP_FILE, "FILE", NULL,
+	 "daemon: its configuration (default /etc/cudatrace/daemon.yaml, when it is there)",
+	 set_config},
+	{"check-config", 0, false, GROUP_DAEMON, FOR_DAEMON, COMP_NONE, NULL, NULL,
+	 "daemon: say what is wrong with the configuration, or what is in force, and end",
+	 set_check_config},
+	{"set", 0, false, GROUP_DAEMON, FOR_DAEMON | FOR_CTL, COMP_NONE, "KEY=VALUE", NULL,
+	 "daemon: a key of the configuration, over what the file says; may be repeated", set_set},
 
 	{"buffer-size", 0, false, GROUP_TUNING, FOR_TRACE, COMP_NONE, "SIZE", NULL,
 	 "ring buffer between kernel and cudatrace: a power of two from 64K to 1G (default 32M, 8M "
@@ -483,7 +543,7 @@ static const struct opt_row rows[] = {
 	 "keep what tracing costs under this many percent of the time of the busiest thread: the "
 	 "functions called most are then only counted",
 	 set_max_overhead},
-	{"mechanism", 0, false, GROUP_TUNING, FOR_TRACE, COMP_WORDS, "NAME",
+	{"mechanism", 0, false, GROUP_TUNING, FOR_TRACE | FOR_DAEMON, COMP_WORDS, "NAME",
 	 "auto session multi perf",
 	 "how probes are attached: auto (the default, best that this kernel has), session (Linux "
 	 "6.13 and later), multi (6.6), perf (any)",
@@ -520,8 +580,8 @@ const char *opt_group_name(enum opt_group g)
 	static const char *const names[GROUP_CNT] = {
 		[GROUP_TARGET] = "Target",	 [GROUP_OUTPUT] = "Output",
 		[GROUP_TRACE] = "What to trace", [GROUP_LIMITS] = "Limits",
-		[GROUP_REPORT] = "Report",	 [GROUP_TUNING] = "Tuning",
-		[GROUP_OTHER] = "Other",
+		[GROUP_REPORT] = "Report",	 [GROUP_DAEMON] = "Daemon",
+		[GROUP_TUNING] = "Tuning",	 [GROUP_OTHER] = "Other",
 	};
 
 	return names[g];

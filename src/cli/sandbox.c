@@ -3,12 +3,18 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/bpf.h>
 #include <linux/capability.h>
+#include <linux/perf_event.h>
 #include <seccomp.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
+#include <termios.h>
+#include <ucontext.h>
 #include <unistd.h>
 
 #include "util/log.h"
@@ -23,6 +29,8 @@
 #ifndef CAP_CHECKPOINT_RESTORE
 #define CAP_CHECKPOINT_RESTORE 40
 #endif
+
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
 static const int kept[] = {
 	CAP_BPF,
@@ -39,7 +47,7 @@ static bool drop_caps(bool keep_admin)
 	struct __user_cap_data_struct now[2], less[2] = {0};
 	unsigned char keep[64] = {0};
 
-	for (size_t i = 0; i < sizeof(kept) / sizeof(kept[0]); i++)
+	for (size_t i = 0; i < COUNT(kept); i++)
 		keep[kept[i]] = 1;
 	keep[CAP_SYS_ADMIN] = keep_admin;
 	if (syscall(SYS_capget, &head, now))
@@ -59,7 +67,7 @@ static bool drop_caps(bool keep_admin)
 	return !syscall(SYS_capset, &head, less);
 }
 
-/* By what they are for. openat is below: only to read. */
+/* By what they are for. Those that are allowed in part are below. */
 static const char *const calls[] = {
 	/* memory */
 	"brk",
@@ -85,7 +93,6 @@ static const char *const calls[] = {
 	"dup",
 	"dup2",
 	"dup3",
-	"ioctl",
 	"poll",
 	"ppoll",
 	"epoll_create1",
@@ -96,7 +103,6 @@ static const char *const calls[] = {
 	"timerfd_create",
 	"timerfd_settime",
 	"signalfd4",
-	"memfd_create",
 	/* looking at files */
 	"newfstatat",
 	"stat",
@@ -110,8 +116,6 @@ static const char *const calls[] = {
 	"getdents64",
 	"getcwd",
 	/* tracing */
-	"bpf",
-	"perf_event_open",
 	"process_vm_readv",
 	"pidfd_open",
 	"pidfd_send_signal",
@@ -136,7 +140,6 @@ static const char *const calls[] = {
 	"getegid",
 	"getrusage",
 	"getrlimit",
-	"prlimit64",
 	"sysinfo",
 	"uname",
 	"times",
@@ -159,30 +162,83 @@ static const char *const calls[] = {
 	"time",
 };
 
+/* Our programs are loaded by now: no other may be, nor may objects of others be opened. */
+static const uint32_t bpf_commands[] = {
+	BPF_MAP_LOOKUP_ELEM, BPF_MAP_UPDATE_ELEM, BPF_MAP_DELETE_ELEM,	  BPF_MAP_GET_NEXT_KEY,
+	BPF_LINK_CREATE,     BPF_LINK_DETACH,	  BPF_OBJ_GET_INFO_BY_FD,
+};
+
+/* TIOCSTI would type into the terminal that we share with a shell. */
+static const uint32_t ioctls[] = {
+	TCGETS, TIOCGWINSZ, PERF_EVENT_IOC_ENABLE, PERF_EVENT_IOC_DISABLE, PERF_EVENT_IOC_SET_BPF,
+};
+
+static int allow(scmp_filter_ctx ctx, const char *call)
+{
+	int nr = seccomp_syscall_resolve_name(call);
+
+	/* Not every architecture has all of them, and libseccomp may be older. */
+	return nr == __NR_SCMP_ERROR ? 0 : seccomp_rule_add(ctx, SCMP_ACT_ALLOW, nr, 0);
+}
+
+static int allow_if(scmp_filter_ctx ctx, int nr, unsigned arg, uint32_t mask, uint32_t value)
+{
+	return seccomp_rule_add(ctx, SCMP_ACT_ALLOW, nr, 1,
+				SCMP_CMP(arg, SCMP_CMP_MASKED_EQ, mask, value));
+}
+
+static int allow_in_part(scmp_filter_ctx ctx)
+{
+	const uint32_t writes = O_WRONLY | O_RDWR | O_CREAT | O_TRUNC;
+	int ret = allow_if(ctx, SCMP_SYS(openat), 2, writes, O_RDONLY);
+
+	/* Limits of this process only. */
+	if (!ret)
+		ret = allow_if(ctx, SCMP_SYS(prlimit64), 0, UINT32_MAX, 0);
+	for (size_t i = 0; i < COUNT(bpf_commands) && !ret; i++)
+		ret = allow_if(ctx, SCMP_SYS(bpf), 0, UINT32_MAX, bpf_commands[i]);
+	for (size_t i = 0; i < COUNT(ioctls) && !ret; i++)
+		ret = allow_if(ctx, SCMP_SYS(ioctl), 1, UINT32_MAX, ioctls[i]);
+	return ret;
+}
+
+/* -v: says what was refused, and refuses it. */
+static void on_refused(int sig, siginfo_t *si, void *ctx)
+{
+	mcontext_t *regs = &((ucontext_t *)ctx)->uc_mcontext;
+
+	dbg("the sandbox refuses system call %d: try --no-sandbox, and report it", si->si_syscall);
+#ifdef __aarch64__
+	regs->regs[0] = -EPERM;
+#else
+	regs->gregs[REG_RAX] = -EPERM;
+#endif
+}
+
 /* EPERM for everything else. Tests would rather see what is missing. */
 static uint32_t refusal(void)
 {
 	const char *how = getenv("CUDATRACE_SANDBOX");
+	struct sigaction sa = {.sa_sigaction = on_refused, .sa_flags = SA_SIGINFO};
 
-	return how && !strcmp(how, "kill") ? SCMP_ACT_KILL_PROCESS : SCMP_ACT_ERRNO(EPERM);
+	if (how && !strcmp(how, "kill"))
+		return SCMP_ACT_KILL_PROCESS;
+	if (log_level() >= LOG_DEBUG && !sigaction(SIGSYS, &sa, NULL))
+		return SCMP_ACT_TRAP;
+	return SCMP_ACT_ERRNO(EPERM);
 }
 
-static int filter_calls(void)
+static int filter_calls(const struct sandbox_needs *needs)
 {
-	const unsigned writes = O_WRONLY | O_RDWR | O_CREAT | O_TRUNC;
 	scmp_filter_ctx ctx = seccomp_init(refusal());
 	int ret = ctx ? 0 : -ENOMEM;
 
-	for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]) && !ret; i++) {
-		int nr = seccomp_syscall_resolve_name(calls[i]);
-
-		/* Not every architecture has all of them, and libseccomp may be older. */
-		if (nr != __NR_SCMP_ERROR)
-			ret = seccomp_rule_add(ctx, SCMP_ACT_ALLOW, nr, 0);
-	}
+	for (size_t i = 0; i < COUNT(calls) && !ret; i++)
+		ret = allow(ctx, calls[i]);
+	if (!ret && needs->perf_probes)
+		ret = allow(ctx, "perf_event_open");
 	if (!ret)
-		ret = seccomp_rule_add(ctx, SCMP_ACT_ALLOW, SCMP_SYS(openat), 1,
-				       SCMP_A2(SCMP_CMP_MASKED_EQ, writes, O_RDONLY));
+		ret = allow_in_part(ctx);
 	if (!ret)
 		ret = seccomp_load(ctx);
 	if (ctx)
@@ -201,7 +257,7 @@ void sandbox__enter(const struct sandbox_needs *needs)
 		warn("cannot give up new privileges: %s", strerror(errno));
 		return;
 	}
-	ret = filter_calls();
+	ret = filter_calls(needs);
 	if (ret)
 		warn("cannot filter our own system calls: %s: tracing goes on without",
 		     strerror(-ret));

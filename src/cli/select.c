@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* What is traced, what is counted, what is seen at its entry only. */
+/* What is traced, what is counted, what is seen at its entry only, what has stacks. */
 #include "session.h"
 
 #include "util/log.h"
@@ -10,7 +10,7 @@ static int mark_functions(struct session *s, const struct strv *sets, enum fnset
 	char why[512];
 
 	for (unsigned i = 0; i < sets->cnt; i++) {
-		if (!fnset__mark(s->fns, mark, sets->v[i], why, sizeof(why)))
+		if (!fnset__mark(s->t.fns, mark, sets->v[i], why, sizeof(why)))
 			continue;
 		err("%s: %s", option, why);
 		return EXIT_USAGE;
@@ -24,26 +24,14 @@ int session__select(struct session *s)
 	int ret;
 
 	if (s->o->all)
-		fnset__select_all(s->fns);
+		fnset__select_all(s->t.fns);
 	for (unsigned i = 0; i < s->o->select.cnt; i++) {
-		if (!fnset__select(s->fns, s->o->select.v[i], why, sizeof(why)))
+		if (!fnset__select(s->t.fns, s->o->select.v[i], why, sizeof(why)))
 			continue;
 		err("-e: %s", why);
 		return EXIT_USAGE;
 	}
 	ret = mark_functions(s, &s->o->count, FNSET_COUNT, "--count");
-	return ret ? ret : mark_functions(s, &s->o->no_return, FNSET_NO_RETURN, "--no-return");
-}
-
-void session__describe_selection(struct session *s)
-{
-	struct trace_info *info = &s->info;
-
-	fnset__describe(s->fns, s->traced, sizeof(s->traced), s->left_out, sizeof(s->left_out));
-	fnset__describe_mark(s->fns, FNSET_COUNT, s->counted, sizeof(s->counted));
-	fnset__describe_mark(s->fns, FNSET_NO_RETURN, s->no_return, sizeof(s->no_return));
-	info->traced = s->traced;
-	info->left_out = s->left_out;
-	info->counted = s->counted;
-	info->no_return = s->no_return;
+	ret = ret ? ret : mark_functions(s, &s->o->no_return, FNSET_NO_RETURN, "--no-return");
+	return ret ? ret : mark_functions(s, &s->o->stack, FNSET_STACK, "--stack");
 }

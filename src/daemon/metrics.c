@@ -205,6 +205,11 @@ static void add_error(struct metrics *m, struct metrics_target *t, const struct 
 	e->cnt += n;
 }
 
+static bool is_copy(const struct cuda_fn *fn)
+{
+	return fn->op >= OP_COPY && fn->op <= OP_COPY_BATCH;
+}
+
 static void on_call(struct metrics *m, struct metrics_target *t, const struct event *ev)
 {
 	struct fn_metrics *f = BY_PTR(m, t, fns, struct fn_metrics, fn, ev->fn);
@@ -230,7 +235,7 @@ static void on_call(struct metrics *m, struct metrics_target *t, const struct ev
 	} else if (ev->fn->op == OP_GRAPH_LAUNCH) {
 		t->graph_launches++;
 	}
-	if (ev->type == TYPE_TRANSFER && ev->has & HAS_SIZE && ev->has & HAS_DIR)
+	if (is_copy(ev->fn) && ev->has & HAS_SIZE)
 		t->bytes[ev->dir] += ev->size;
 }
 
@@ -274,6 +279,33 @@ void metrics__event(struct metrics *m, struct metrics_target *t, const struct ev
 		on_driver(m, t, ev);
 }
 
+void metrics__errors(struct metrics *m, struct metrics_target *t, const struct cuda_fn *fn,
+		     int32_t result, uint64_t cnt)
+{
+	add_error(m, t, fn, result, cnt);
+}
+
+/* Of a counted copy there is only its function. */
+static enum copy_dir dir_of(const struct cuda_fn *fn)
+{
+	switch (fn->op) {
+	case OP_COPY_HTOD:
+	case OP_COPY_HTOA:
+		return COPY_DIR_HTOD;
+	case OP_COPY_DTOH:
+	case OP_COPY_ATOH:
+		return COPY_DIR_DTOH;
+	case OP_COPY_DTOD:
+	case OP_COPY_DTOA:
+	case OP_COPY_ATOD:
+	case OP_COPY_ATOA:
+		return COPY_DIR_DTOD;
+	case OP_COPY_PEER:
+		return COPY_DIR_PEER;
+	}
+	return COPY_NONE;
+}
+
 void metrics__counts(struct metrics *m, struct metrics_target *t, const struct cuda_fn *fn,
 		     const struct ct_count *delta)
 {
@@ -291,8 +323,8 @@ void metrics__counts(struct metrics *m, struct metrics_target *t, const struct c
 	calls += delta->entered + delta->unfinished + delta->abandoned;
 	if (f)
 		f->calls += calls;
-	if (delta->errors)
-		add_error(m, t, fn, METRICS_ANY_ERROR, delta->errors);
+	if (is_copy(fn))
+		t->bytes[dir_of(fn)] += delta->bytes;
 	/* A failed launch ran nothing. */
 	calls -= delta->errors < calls ? delta->errors : calls;
 	if (fn->op == OP_LAUNCH || fn->op == OP_LAUNCH_EX || fn->op == OP_LAUNCH_COOP ||

@@ -46,7 +46,9 @@ void metrics__put(struct metrics *m, struct metrics_target *t);
 
 /* An event of a traced process. */
 void metrics__event(struct metrics *m, struct metrics_target *t, const struct event *ev);
-/* Counted calls of one function, since the last time. */
+/* Counted calls of one function, since the last time; and those that failed, by code. */
+void metrics__errors(struct metrics *m, struct metrics_target *t, const struct cuda_fn *fn,
+		     int32_t result, uint64_t cnt);
 void metrics__counts(struct metrics *m, struct metrics_target *t, const struct cuda_fn *fn,
 		     const struct ct_count *delta);
 /* Live memory of a process, before and now: the target's is the sum of its processes'. */

@@ -96,8 +96,7 @@ static void put_errors(struct out *o, const struct metrics_target *t)
 	char number[16];
 
 	HASH_ITER (hh, t->errors, e, next) {
-		const char *name =
-			e->key.code == METRICS_ANY_ERROR ? "any" : cuda_result_name(e->key.code);
+		const char *name = cuda_result_name(e->key.code);
 
 		snprintf(number, sizeof(number), "%d", e->key.code);
 		sample(o, "errors_total", t);
@@ -154,11 +153,11 @@ static void put_graph_launches(struct out *o, const struct metrics_target *t)
 
 static void put_bytes(struct out *o, const struct metrics_target *t)
 {
-	for (int i = COPY_NONE + 1; i <= COPY_DIR_PEER; i++) {
+	for (int i = COPY_NONE; i <= COPY_DIR_PEER; i++) {
 		if (!t->bytes[i])
 			continue;
 		sample(o, "transfer_bytes_total", t);
-		put_label(o, "direction", copy_dir_name(i), false);
+		put_label(o, "direction", copy_dir_name(i) ?: "unknown", false);
 		value_u64(o, t->bytes[i]);
 	}
 }
@@ -218,8 +217,7 @@ static const struct {
 	void (*put)(struct out *o, const struct metrics_target *t);
 } families[] = {
 	{"calls_total", "counter", "Calls into libcuda.", put_calls},
-	{"errors_total", "counter",
-	 "Calls that failed, by CUresult; any: of calls that are counted only.", put_errors},
+	{"errors_total", "counter", "Calls that failed, by CUresult.", put_errors},
 	{"call_duration_seconds", "histogram", "How long calls took, by class of function.",
 	 put_durations},
 	{"launches_total", "counter", "Kernels launched, those in graphs not counted.",

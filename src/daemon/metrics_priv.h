@@ -11,9 +11,7 @@
 #define BUCKET_CNT   13
 #define BUCKET_NS(i) (1ull << (10 + 2 * (i)))
 
-/* An error of a counted call: its code is not known. */
-#define METRICS_ANY_ERROR INT32_MIN
-#define METRICS_XIDS	  64
+#define METRICS_XIDS 64
 /* Launches, nodes, graph launches, bytes, live and peak memory, processes, and the histograms of
  * the usual classes. */
 #define SERIES_OF_A_TARGET 150

@@ -38,6 +38,7 @@ void fnset__select_all(struct fnset *set);
 enum fnset_mark {
 	FNSET_COUNT,	 /* counted instead of recorded; wanted by that alone */
 	FNSET_NO_RETURN, /* seen at their entry only */
+	FNSET_STACK,	 /* with their user stack */
 	FNSET_MARK_CNT
 };
 int fnset__mark(struct fnset *set, enum fnset_mark mark, const char *expr, char *err,

@@ -197,6 +197,17 @@ static bool is_needed(enum cuda_op op)
 	}
 }
 
+/* bytes32, of functions before CUDA 3.2, is half a word. */
+static uint8_t bytes_word(const struct cuda_fn *fn, const struct plan *p)
+{
+	int arg = cuda_fn_bytes_arg(fn);
+
+	if (arg < 0 || arg >= CT_MAX_WORDS || fn->args[arg].dir != DIR_IN ||
+	    fn->args[arg].type->size != 8 || p->word[arg] == PLAN_NO_WORD)
+		return 0;
+	return p->word[arg] + 1;
+}
+
 void cuda_fn_spec(const struct cuda_fn *fn, struct ct_spec *spec)
 {
 	struct plan tmp;
@@ -207,6 +218,7 @@ void cuda_fn_spec(const struct cuda_fn *fn, struct ct_spec *spec)
 	spec->cap_cnt = p->cap_cnt;
 	if (is_needed(fn->op))
 		spec->flags = CT_SPEC_F_KEEP;
+	spec->bytes_word = bytes_word(fn, p);
 	memcpy(spec->caps, p->caps, sizeof(spec->caps));
 }
 

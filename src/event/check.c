@@ -28,6 +28,12 @@ static int check_call(const struct ct_call *c, size_t size, struct raw_call *out
 		out->caps[i].data = (const uint8_t *)c + off;
 		off += (len + 7) & ~7;
 	}
+	out->stack_cnt = c->stack_cnt;
+	out->stack = c->stack_cnt ? (const uint64_t *)((const uint8_t *)c + off) : NULL;
+	if (!c->stack_cnt)
+		return 0;
+	if (c->stack_cnt > CT_STACK_MAX || off + c->stack_cnt * sizeof(*out->stack) > size)
+		return -EINVAL;
 	return 0;
 }
 

@@ -20,6 +20,8 @@ struct raw_call {
 		const uint8_t *data; /* NULL when len <= 0 */
 		int len;	     /* bytes; 0: not tried; negative: -errno */
 	} caps[CT_MAX_CAPS];
+	const uint64_t *stack; /* return addresses, the call's own first; NULL: none */
+	unsigned stack_cnt;
 };
 
 /* A struct ct_nv whose blocks have been found. */

@@ -13,6 +13,7 @@ struct ring {
 	ring_fn fn;
 	void *ctx;
 	size_t left, seen;
+	bool was_full;
 };
 
 /* libbpf goes on as long as records come in: a producer faster than we are would keep us here for
@@ -58,11 +59,33 @@ int ring__fd(const struct ring *r)
 	return ring_buffer__epoll_fd(r->rb);
 }
 
+/* No record is longer than a page. */
+static void note_full(struct ring *r)
+{
+	const struct ring *lib = ring_buffer__ring(r->rb, 0);
+
+	if (ring__avail_data_size(lib) + 4096 > ring__size(lib))
+		r->was_full = true;
+}
+
+bool ring__was_full(struct ring *r)
+{
+	bool was = r->was_full;
+
+	r->was_full = false;
+	return was;
+}
+
 size_t ring__drain(struct ring *r, size_t max)
 {
 	r->left = max;
 	r->seen = 0;
-	if (max)
-		ring_buffer__consume(r->rb);
+	if (!max)
+		return 0;
+	note_full(r);
+	ring_buffer__consume(r->rb);
+	/* It may have filled up meanwhile. */
+	if (r->seen == max)
+		r->was_full = true;
 	return r->seen;
 }

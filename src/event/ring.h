@@ -3,6 +3,7 @@
 #ifndef EVENT_RING_H
 #define EVENT_RING_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -18,5 +19,7 @@ void ring__free(struct ring *r);
 int ring__fd(const struct ring *r);
 /* Hands at most max records to fn. Returns how many; less than max means that it is empty. */
 size_t ring__drain(struct ring *r, size_t max);
+/* Was it so full, since this was last asked, that records may have been dropped? */
+bool ring__was_full(struct ring *r);
 
 #endif /* EVENT_RING_H */

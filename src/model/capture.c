@@ -79,6 +79,15 @@ bool capture_set__has(const struct capture_set *c, uint64_t stream)
 	return c->cnt && find(c, stream, false);
 }
 
+bool capture_set__origin(const struct capture_set *c, uint64_t stream, uint64_t *origin)
+{
+	const struct capture_item *item = c->cnt ? find(c, stream, false) : NULL;
+
+	if (item)
+		*origin = item->origin;
+	return item;
+}
+
 void capture_set__clear(struct capture_set *c)
 {
 	free(c->items);

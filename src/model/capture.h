@@ -25,6 +25,8 @@ void capture_set__end(struct capture_set *c, uint64_t stream);
 void capture_set__record(struct capture_set *c, uint64_t event, uint64_t stream);
 void capture_set__wait(struct capture_set *c, uint64_t stream, uint64_t event);
 bool capture_set__has(const struct capture_set *c, uint64_t stream);
+/* The stream that the capture began on which this one takes part in; false: it does not capture. */
+bool capture_set__origin(const struct capture_set *c, uint64_t stream, uint64_t *origin);
 void capture_set__clear(struct capture_set *c);
 
 #endif /* MODEL_CAPTURE_H */

@@ -17,7 +17,8 @@ enum event_kind {
 	EVENT_XID,     /* --kernel: the driver reports an error of a GPU */
 	EVENT_IRQ,     /* --sched: an interrupt of a GPU */
 	EVENT_UVM,     /* --kernel: a page fault or migration of managed memory */
-	EVENT_TRACER,  /* what cudatrace itself did: a function's level was changed */
+	EVENT_STACK,   /* --stack: a stack that later calls have */
+	EVENT_TRACER,  /* what cudatrace itself did (a function's level was changed) or lost */
 };
 
 /* "type" in JSONL. */
@@ -45,6 +46,7 @@ enum event_type {
 	TYPE_INTERRUPT,
 	TYPE_UVM,
 	TYPE_TRACER,
+	TYPE_STACK,
 	TYPE_CNT
 };
 const char *event_type_name(enum event_type t);
@@ -109,6 +111,22 @@ struct driver_info {
 	uint64_t address, length; /* mmap */
 };
 
+/* A return address. */
+struct stack_frame {
+	uint64_t ip;
+	uint64_t offset;      /* the address in its module, as addr2line wants it */
+	const char *module;   /* path, "[anon]", ...; NULL: nothing is known to be there */
+	const char *build_id; /* NULL: none */
+	const char *symbol;   /* "name+0x12"; NULL: not known */
+};
+
+/* Who made a call, and who called them. One per process and content. */
+struct stack {
+	uint64_t id; /* unique in the trace, from 1 */
+	unsigned frame_cnt;
+	struct stack_frame frames[]; /* innermost first */
+};
+
 /* Members of an event that was read from a file, as they stand there: "key":value,... without the
  * braces. */
 struct event_text {
@@ -158,6 +176,10 @@ struct event {
 	uint64_t ioctl_ns;
 	uint64_t off_cpu_ns; /* its thread was not running */
 
+	/* EVENT_CALL: NULL when it has none. EVENT_STACK: what is defined. Live, it is valid during
+	 * the call of the sink; read from a file, as long as the reader. */
+	const struct stack *stack;
+
 	/* EVENT_DRIVER, EVENT_SCHED */
 	const struct driver_info *drv;
 	/* EVENT_XID, EVENT_IRQ: its number; the text of an Xid is note, the GPU is path */
@@ -172,8 +194,10 @@ struct event {
 	int32_t exit_code;   /* exit: as in wait status */
 	/* EVENT_LIBRARY */
 	const char *path, *build_id, *note;
-	/* EVENT_TRACER: name is the function; why is note */
+	/* EVENT_TRACER: why is note; level: name is the function; lost: where events were lost, and
+	 * how many; level_from is NULL */
 	const char *level_from, *level_to;
+	uint64_t lost;
 
 	const struct event_text *text; /* read from a file; NULL: live */
 };

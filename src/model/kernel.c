@@ -63,6 +63,13 @@ static char *demangle(char *mangled)
 	return s ? s : mangled;
 }
 
+char *demangled_copy(const char *name)
+{
+	char *s = demangle((char *)name);
+
+	return s == name ? strdup(name) : s;
+}
+
 const struct kernel_name *kernel_name__intern(const char *mangled, size_t len)
 {
 	struct kernel_name *n;

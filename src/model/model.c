@@ -13,6 +13,7 @@ struct model {
 	struct model_opts opts;
 	struct procs procs;
 	struct driver driver;
+	struct stacks *stacks;
 	struct meaning meanings[CT_MAX_FUNCS];
 	uint64_t bad_cnt;
 	uint64_t filtered_cnt;
@@ -26,7 +27,13 @@ struct model *model__new(const struct model_opts *opts)
 		return NULL;
 	m->opts = *opts;
 	m->procs.live = opts->live;
+	m->stacks = stacks__new();
+	if (!m->stacks) {
+		free(m);
+		return NULL;
+	}
 	if (opts->kernel && driver__init(&m->driver, opts->abi)) {
+		stacks__free(m->stacks);
 		free(m);
 		return NULL;
 	}
@@ -38,9 +45,18 @@ void model__free(struct model *m)
 	if (!m)
 		return;
 	procs__free(&m->procs);
+	stacks__free(m->stacks);
 	driver__close(&m->driver);
 	kernel_names__free();
 	free(m);
+}
+
+void model__forget(struct model *m, uint32_t pid)
+{
+	struct proc *p = procs__get(&m->procs, pid);
+
+	if (p)
+		procs__remove(&m->procs, p);
 }
 
 uint64_t model__filtered(const struct model *m)
@@ -111,6 +127,36 @@ static void fill_call(struct event *ev, const struct raw_call *raw, const struct
 		ev->caps[i] = (struct capture){raw->caps[i].data, raw->caps[i].len};
 }
 
+/* Hands out its definition when it is new. */
+static void add_stack(struct model *m, struct proc *p, const struct raw_call *raw, struct event *ev)
+{
+	struct event def = {
+		.kind = EVENT_STACK,
+		.type = TYPE_STACK,
+		.op = "stack",
+		.name = "stack",
+		.pid = ev->pid,
+		.tid = ev->tid,
+		.comm = ev->comm,
+		.start_ns = ev->start_ns,
+		.end_ns = ev->start_ns,
+	};
+	const uint64_t *ips = raw->stack;
+	unsigned cnt = raw->stack_cnt;
+	bool is_new;
+
+	/* At an entry the return address may have been found twice. */
+	if (ev->entry_only && cnt > 1 && ips[0] == ips[1]) {
+		ips++;
+		cnt--;
+	}
+	ev->stack = proc_stacks__get(m->stacks, &p->stacks, m->opts.live ? p->pid : 0, ips, cnt,
+				     ev->end_ns, &is_new);
+	def.stack = ev->stack;
+	if (ev->stack && is_new)
+		m->opts.fn(m->opts.ctx, &def);
+}
+
 static void on_call(struct model *m, const struct raw_call *raw)
 {
 	const struct meaning *meaning;
@@ -132,11 +178,14 @@ static void on_call(struct model *m, const struct raw_call *raw)
 	fill_call(&ev, raw, meaning->fn);
 	ev.comm = t->comm;
 	ev.has |= (m->opts.kernel ? HAS_IOCTLS : 0) | (m->opts.sched ? HAS_OFF_CPU : 0);
-	meaning__apply(meaning, &ev, p, m->opts.live ? (pid_t)p->pid : 0);
+	meaning__apply(meaning, &ev, p,
+		       m->opts.live && !m->opts.no_kernel_names ? (pid_t)p->pid : 0);
 	if (!ev.entry_only && event_duration_ns(&ev) < m->opts.min_duration_ns) {
 		m->filtered_cnt++;
 		return;
 	}
+	if (raw->stack_cnt)
+		add_stack(m, p, raw, &ev);
 	m->opts.fn(m->opts.ctx, &ev);
 }
 
@@ -147,6 +196,8 @@ static void on_thread(struct model *m, const struct ct_task *rec)
 
 	if (t)
 		thread__set_comm(t, rec->comm);
+	if (t && m->opts.stacks && m->opts.live)
+		proc_stacks__look(m->stacks, &p->stacks, p->pid);
 }
 
 static void on_process(struct model *m, const struct ct_task *rec, const char *op)

@@ -23,8 +23,11 @@ struct model_opts {
 	uint32_t stub_func_id;
 	/* The processes live here: names of threads and kernels may be read from them. */
 	bool live;
+	/* But not of kernels: --no-strings, --no-args. */
+	bool no_kernel_names;
 	/* --kernel, --sched; abi: the running driver's version. */
 	bool kernel, sched;
+	bool stacks; /* --stack: look at new processes at once */
 	const struct nv_abi *abi;
 	/* Events shorter than this are not handed out, though the model learns from them. */
 	uint64_t min_duration_ns;
@@ -34,6 +37,8 @@ struct model *model__new(const struct model_opts *opts);
 void model__free(struct model *m);
 /* One record as the BPF side made it. CT_REC_LIB records are the caller's: see raw_check(). */
 void model__record(struct model *m, const void *rec, size_t size);
+/* The process is gone, and its exit was not seen. */
+void model__forget(struct model *m, uint32_t pid);
 /* Calls shorter than min_duration_ns; the kernel side leaves out others, and counts those. */
 uint64_t model__filtered(const struct model *m);
 /* --kernel: fills in what became of the driver's objects. */

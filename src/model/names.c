@@ -18,7 +18,7 @@ static const char *const type_names[TYPE_CNT] = {
 	[TYPE_PROCESS] = "process",	[TYPE_LIBRARY] = "library",
 	[TYPE_SCHEDULER] = "scheduler", [TYPE_XID] = "xid",
 	[TYPE_INTERRUPT] = "interrupt", [TYPE_UVM] = "uvm",
-	[TYPE_TRACER] = "tracer",
+	[TYPE_TRACER] = "tracer",	[TYPE_STACK] = "stack",
 };
 
 static const char *const drop_names[CT_DROP_CNT] = {
@@ -64,7 +64,7 @@ void event_visit_args(const struct event *ev, struct visitor *v)
 {
 	if (ev->text && v->ops->raw)
 		v->ops->raw(v, ev->text->args, ev->text->args_len);
-	else if (ev->fn && !ev->text)
+	else if (ev->fn && !ev->text && (ev->word_cnt || ev->cap_cnt)) /* none: --no-args */
 		cuda_visit_args(ev->fn, ev->words, ev->word_cnt, ev->caps, ev->cap_cnt, v);
 }
 
@@ -121,8 +121,12 @@ void event_visit_fields(const struct event *ev, struct visitor *v)
 		return;
 	}
 	if (ev->kind == EVENT_TRACER) {
-		v->ops->sym(v, "from", ev->level_from);
-		v->ops->sym(v, "to", ev->level_to);
+		if (ev->level_from) {
+			v->ops->sym(v, "from", ev->level_from);
+			v->ops->sym(v, "to", ev->level_to);
+		} else {
+			v->ops->u64(v, "events", ev->lost);
+		}
 		visit_text(v, "why", ev->note);
 		return;
 	}

@@ -84,6 +84,8 @@ void proc__exec(struct proc *p)
 	handles__clear(&p->handles);
 	mem__clear(&p->mem);
 	capture_set__clear(&p->captures);
+	proc_stacks__free(p->stacks);
+	p->stacks = NULL;
 }
 
 void procs__remove(struct procs *ps, struct proc *p)

@@ -6,6 +6,7 @@
 #include "capture.h"
 #include "kernel.h"
 #include "mem.h"
+#include "stacks.h"
 
 #include <uthash.h>
 
@@ -22,6 +23,7 @@ struct proc {
 	struct handles handles; /* kernel names */
 	struct mem mem;
 	struct capture_set captures;
+	struct proc_stacks *stacks; /* NULL: none so far */
 	UT_hash_handle hh;
 };
 

@@ -34,8 +34,10 @@ struct trace_info {
 	unsigned lib_cnt;
 	const char *traced, *left_out;	 /* fnset__describe() */
 	const char *counted, *no_return; /* fnset__describe_mark(); "": none */
+	const char *stacks;		 /* the same, of --stack */
 	const char *mechanism;		 /* "uprobe.session", "uprobe.multi", "uprobe" */
 	const char *kernel_probe;	 /* --kernel: "kprobe.multi", "fentry", ...; else NULL */
+	const char *hidden;		 /* "strings", "arguments": not read; NULL: nothing */
 	const char *const *degraded;	 /* missing capabilities: what is lost */
 	unsigned degraded_cnt;
 	double probe_cost_ns; /* one traced call costs its thread this much, measured at start */

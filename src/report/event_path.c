@@ -147,6 +147,12 @@ bool event_path_u64(const struct event *ev, const char *path, uint64_t *val)
 	}
 	if (ev->text)
 		return text_number(&s, type, val);
+	if (ev->fn->args[arg].dir == DIR_IN) {
+		int word = cuda_arg_word(ev->fn, arg);
+
+		return word >= 0 && (unsigned)word < ev->word_cnt &&
+		       raw_number((const uint8_t *)&ev->words[word], sizeof(*ev->words), type, val);
+	}
 	c = capture_of(ev, arg);
 	return c && c->len > (int)off && raw_number(c->data + off, c->len - off, type, val);
 }

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "html.h"
+#include "stacks.h"
 #include "util/log.h"
 
 /* Of a file, a pipe. */
@@ -68,10 +69,22 @@ static int write_html(const struct report *r, struct out *o, const struct term *
 	return ret;
 }
 
+static int write_folded(const struct report *r, struct out *o, const struct term *term)
+{
+	flame_fold(r, o);
+	return 0;
+}
+
+static int write_svg(const struct report *r, struct out *o, const struct term *term)
+{
+	flame_svg(r, o);
+	return 0;
+}
+
 static const struct report_format formats[] = {
-	{"ascii", ".txt", false, write_ascii},
-	{"json", ".json", false, write_json},
-	{"html", ".html", true, write_html},
+	{"ascii", ".txt", false, write_ascii}, {"json", ".json", false, write_json},
+	{"html", ".html", true, write_html},   {"flamegraph", ".folded", false, write_folded},
+	{"svg", ".svg", true, write_svg},
 };
 
 const struct report_format *report_formats(unsigned *cnt)

@@ -72,6 +72,7 @@ static void add(struct memory *m, struct mem_proc *p, const struct event *ev, en
 			  .start_ns = ev->start_ns,
 			  .born_ns = ev->end_ns,
 			  .call = ev->name,
+			  .stack = ev->stack,
 			  .refs = 1,
 			  .kind = kind,
 			  .space = space,

@@ -17,4 +17,13 @@ enum host_place {
 };
 enum host_place memory_host_place(const struct report *r, uint32_t pid, uint64_t addr);
 
+struct memory_result {
+	uint64_t frees;
+	uint64_t device_peak; /* bytes */
+	uint64_t leak_cnt, leak_bytes;
+	uint64_t left_behind_cnt; /* of the leaks: by something else than the process's exit */
+};
+/* Zeroes when the analysis did not run. */
+void memory_result(const struct report *r, struct memory_result *res);
+
 #endif /* REPORT_MEMORY_H */

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #include "memory_priv.h"
 
+#include "sink/stack.h"
+
 static void put_device(struct json *j, const char *name, int device)
 {
 	if (device < 0)
@@ -86,6 +88,7 @@ static void put_leak(const struct memory *m, struct json *j, const struct leak *
 	if (l->device >= 0)
 		json_i64(j, "device", l->device);
 	json_sym(j, "end", leak_end_name[l->end]);
+	sink_put_stack_names(j, l->stack);
 	json_close(j);
 }
 

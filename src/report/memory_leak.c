@@ -29,6 +29,7 @@ static void leak(struct memory *m, const struct mem_proc *p, const struct block 
 			 .start_ns = b->start_ns,
 			 .id = b->id,
 			 .call = b->call,
+			 .stack = b->stack,
 			 .pid = p->pid,
 			 .device = b->dev ? b->dev->device : -1,
 			 .kind = b->kind,
@@ -124,4 +125,19 @@ void memory__proc_free(struct memory *m, struct mem_proc *p)
 	if (m->last_proc == p)
 		m->last_proc = NULL;
 	free(p);
+}
+
+void memory_result(const struct report *r, struct memory_result *res)
+{
+	const struct memory *m = r->an[AN_MEMORY];
+
+	*res = (struct memory_result){0};
+	if (!m)
+		return;
+	for (int i = 0; i < BLOCK_KIND_CNT; i++)
+		res->frees += m->kinds[i].frees;
+	res->device_peak = m->device_peak;
+	res->leak_cnt = m->leak_cnt;
+	res->leak_bytes = m->leak_bytes;
+	res->left_behind_cnt = m->leak_ends[LEAK_EXEC].cnt + m->leak_ends[LEAK_CONTEXT].cnt;
 }

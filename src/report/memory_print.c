@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "callers.h"
 #include "collect.h"
 #include "memory_priv.h"
 
@@ -89,6 +90,20 @@ static void print_peak(const struct memory *m, const struct term *term)
 	}
 }
 
+static void print_leak_stacks(const struct memory *m, const struct term *term)
+{
+	char line[512];
+
+	for (unsigned i = 0; i < m->leak_list_cnt && i < m->r->opts.top && i < TABLE_ROWS; i++) {
+		const struct leak *l = &m->leaks[i];
+
+		if (!l->stack)
+			continue;
+		stack_line(l->stack, line, sizeof(line));
+		report_text(term, "id %llu was allocated by %s", (unsigned long long)l->id, line);
+	}
+}
+
 static void print_leaks(const struct memory *m, const struct term *term)
 {
 	static const char *const how[LEAK_END_CNT] = {
@@ -127,6 +142,7 @@ static void print_leaks(const struct memory *m, const struct term *term)
 		human_count(r->cell[2], l->id);
 	}
 	table__print(&t, term);
+	print_leak_stacks(m, term);
 }
 
 static void print_bad_frees(const struct memory *m, const struct term *term)

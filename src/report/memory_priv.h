@@ -43,6 +43,7 @@ struct block {
 	uint64_t id, parent_id, start_ns;
 	uint64_t born_ns; /* when the call that made it returned */
 	const char *call;
+	const struct stack *stack;
 	uint64_t ctx;	    /* 0: not known */
 	struct block *phys; /* of a mapping */
 	struct dev_row *dev;
@@ -110,6 +111,7 @@ extern const char *const leak_end_name[LEAK_END_CNT];
 struct leak {
 	uint64_t ptr, size, start_ns, id;
 	const char *call;
+	const struct stack *stack; /* of the call; NULL: none */
 	uint32_t pid;
 	int device;
 	uint8_t kind, end;

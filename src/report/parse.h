@@ -56,6 +56,7 @@ extern "C" {
 	X(cooperative)                                                                             \
 	X(capturing)                                                                               \
 	X(args)                                                                                    \
+	X(stack)                                                                                   \
 	X(device)                                                                                  \
 	X(fd)                                                                                      \
 	X(cmd)                                                                                     \

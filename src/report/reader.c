@@ -271,7 +271,7 @@ static void on_line(struct reader *r, const char *line, size_t len, bool whole)
 	}
 	kind = saved__line(r->saved, &p, line, &ev, &why);
 	/* An event's times need the header's: those of a file that has none are read again. */
-	if (kind == SAVED_EVENT && !r->in_trace) {
+	if ((kind == SAVED_EVENT || kind == SAVED_STACK) && !r->in_trace) {
 		r->error = begin_without_header(r);
 		if (!r->error)
 			kind = saved__line(r->saved, &p, line, &ev, &why);
@@ -290,6 +290,8 @@ static void on_line(struct reader *r, const char *line, size_t len, bool whole)
 		if (r->ops->end)
 			r->ops->end(r->ctx, saved__end(r->saved));
 		r->in_trace = false;
+		break;
+	case SAVED_STACK:
 		break;
 	case SAVED_UNKNOWN:
 		if (!r->unknown_cnt++)

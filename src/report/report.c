@@ -5,24 +5,43 @@
 
 #include "answers.h"
 #include "driver_calls.h"
+#include "findings.h"
+#include "graphs.h"
 #include "html.h"
 #include "idle.h"
 #include "iter.h"
+#include "kernels.h"
 #include "longest.h"
 #include "memory.h"
 #include "overview.h"
+#include "stacks.h"
 #include "stage.h"
+#include "timeline.h"
+#include "streams.h"
 #include "transfers.h"
 #include "wait.h"
 
 /* Version of the JSON form (docs/REPORT.md). */
 #define REPORT_SCHEMA 1
 
-/* clang-format off: one a line, so that a new one is one line more. */
+/* One a line, so that a new one is one line more. */
+/* clang-format off */
 static const struct analysis_ops *const analyses[AN_CNT] = {
-	[AN_OVERVIEW] = &overview_ops,	 [AN_ITER] = &iter_ops,	    [AN_STAGE] = &stage_ops,
-	[AN_IDLE] = &idle_ops,		 [AN_WAIT] = &wait_ops,	    [AN_MEMORY] = &memory_ops,
-	[AN_TRANSFERS] = &transfers_ops, [AN_DRIVER] = &driver_ops, [AN_LONGEST] = &longest_ops,
+	[AN_OVERVIEW] = &overview_ops,
+	[AN_ITER] = &iter_ops,
+	[AN_STAGE] = &stage_ops,
+	[AN_IDLE] = &idle_ops,
+	[AN_WAIT] = &wait_ops,
+	[AN_KERNELS] = &kernels_ops,
+	[AN_GRAPHS] = &graphs_ops,
+	[AN_STREAMS] = &streams_ops,
+	[AN_MEMORY] = &memory_ops,
+	[AN_TRANSFERS] = &transfers_ops,
+	[AN_DRIVER] = &driver_ops,
+	[AN_LONGEST] = &longest_ops,
+	[AN_TIMELINE] = &timeline_ops,
+	[AN_STACKS] = &stacks_ops,
+	[AN_FINDINGS] = &findings_ops,
 	[AN_ANSWERS] = &answers_ops,
 };
 /* clang-format on */

@@ -15,7 +15,7 @@ static const bool call_head[KEY_CNT] = {
 	[KEY_parent] = true,	  [KEY_depth] = true,	   [KEY_lib] = true,
 	[KEY_unfinished] = true,  [KEY_abandoned] = true,  [KEY_entry_only] = true,
 	[KEY_duration_us] = true, [KEY_elapsed_us] = true, [KEY_result] = true,
-	[KEY_error] = true,	  [KEY_args] = true,
+	[KEY_error] = true,	  [KEY_args] = true,	   [KEY_stack] = true,
 };
 
 static const bool driver_head[KEY_CNT] = {
@@ -72,6 +72,7 @@ void saved__free(struct saved *s)
 		return;
 	saved_procs_clear(s);
 	saved_traces_free(s);
+	saved_stacks_free(s);
 	parser__free(s->inner);
 	fnset__free(s->fns);
 	strings__free(s->symbols);
@@ -207,6 +208,9 @@ static void take(struct saved *s, struct event *ev, const struct member *m)
 		break;
 	case KEY_capturing:
 		l->capturing = m->val == VAL_TRUE;
+		break;
+	case KEY_stack:
+		ev->stack = saved_stack_of(s, member_u64(m));
 		break;
 	case KEY_args:
 		s->text.args = m->text;
@@ -477,6 +481,8 @@ int saved__line(struct saved *s, const struct parsed *p, const char *line, struc
 		return saved_end(s, p);
 	if (!type->tag)
 		return SAVED_UNKNOWN;
+	if ((uintptr_t)type->tag - 1 == TYPE_STACK)
+		return saved_stack(s, p, why);
 	memset(ev, 0, sizeof(*ev));
 	ev->type = (uintptr_t)type->tag - 1;
 	return read_event(s, p, line, &h, ev, why);

@@ -12,6 +12,7 @@ enum saved_line {
 	SAVED_EVENT,
 	SAVED_HEADER,
 	SAVED_END,
+	SAVED_STACK,   /* a stack that events behind it have: no event of its own */
 	SAVED_UNKNOWN, /* a type that this program does not know: of a newer cudatrace */
 };
 

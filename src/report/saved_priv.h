@@ -43,6 +43,11 @@ struct saved {
 
 	struct saved_proc *procs, *last_proc;
 
+	struct saved_stack *stacks;	  /* all that there were */
+	struct saved_stack_id *stack_ids; /* those of the trace at hand */
+	uint64_t stack_bytes;
+	struct parser *list; /* frames, while inner reads one of them */
+
 	/* of the event at hand */
 	struct event_text text;
 	char *joined; /* fields that were not in one piece */
@@ -60,6 +65,13 @@ const struct member *parsed_find(const struct parsed *p, const char *name);
 /* A row for every symbol, whatever it is: the table may be another cudatrace's. */
 const struct cuda_fn *saved_fn(struct saved *s, const char *name, size_t len);
 void saved_procs_clear(struct saved *s);
+/* saved_stack.c */
+/* A line of type stack: SAVED_STACK or -EINVAL. */
+int saved_stack(struct saved *s, const struct parsed *p, const char **why);
+/* NULL when it is not known. */
+const struct stack *saved_stack_of(const struct saved *s, uint64_t id);
+void saved_stack_ids_clear(struct saved *s);
+void saved_stacks_free(struct saved *s);
 /* saved_trace.c */
 int saved_header(struct saved *s, const struct parsed *p, const char **why);
 int saved_end(struct saved *s, const struct parsed *p);

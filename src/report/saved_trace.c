@@ -184,6 +184,7 @@ static void read_info(struct saved *s, const struct parsed *p, struct trace_info
 		.no_return = str_or(s, p, "no_return", ""),
 		.mechanism = str_or(s, p, "mechanism", ""),
 		.kernel_probe = str_of(s, p, "kernel_probe"),
+		.hidden = str_of(s, p, "hidden"),
 		.probe_cost_ns = f64_of(p, "probe_cost_ns"),
 		.base_ns = u64_of(p, "clock_base_ns"),
 		.wall_ns = read_wall(str_of(s, p, "wall_time")),
@@ -238,6 +239,7 @@ static int trace_add(struct saved *s)
 	while (*at)
 		at = &(*at)->next;
 	*at = s->cur = t;
+	saved_stack_ids_clear(s);
 	s->trace_cnt++;
 	return 0;
 }
@@ -348,6 +350,7 @@ int saved_end(struct saved *s, const struct parsed *p)
 		for (unsigned i = 0; i < in.cnt; i++)
 			end->event_cnt += member_u64(&in.m[i]);
 		end->level_cnt = end->type_cnt[TYPE_TRACER];
+		end->event_cnt -= end->type_cnt[TYPE_STACK];
 	}
 	if (object_of(s, p, "drops", &in))
 		for (int i = 0; i < CT_DROP_CNT; i++)

@@ -341,6 +341,16 @@ static void *transfers__new(struct report *r)
 	return t;
 }
 
+void transfers_result(const struct report *r, struct transfers_result *res)
+{
+	const struct transfers *t = r->an[AN_TRANSFERS];
+
+	*res = (struct transfers_result){0};
+	if (t)
+		*res = (struct transfers_result){t->pageable_cnt, t->pageable_bytes,
+						 t->pageable_ns};
+}
+
 const struct analysis_ops transfers_ops = {
 	.name = "transfers",
 	.new = transfers__new,

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "callers.h"
 #include "calls.h"
 #include "collect.h"
 
@@ -54,6 +55,7 @@ struct waits {
 	struct keys last_keys; /* streams, and processes */
 	const char **last;     /* kernel that was launched last */
 	unsigned last_cap;
+	struct callers callers;
 	struct wait_long list[LIST_MAX]; /* longest first */
 	unsigned list_cnt, list_max;
 };
@@ -82,6 +84,7 @@ static void waits__free(void *a)
 	keys__free(&w->thread_keys);
 	keys__free(&w->may_keys);
 	keys__free(&w->last_keys);
+	callers__free(&w->callers);
 	free(w->fns);
 	free(w->may);
 	free(w->fors);
@@ -203,6 +206,7 @@ static void on_wait(struct waits *w, const struct event *ev)
 
 	w->cnt++;
 	w->total_ns += ns;
+	callers__add(&w->callers, ev, ns);
 	if (ev->has & HAS_OFF_CPU) {
 		w->has_off_cpu = true;
 		w->off_cpu_ns += ev->off_cpu_ns < ns ? ev->off_cpu_ns : ns;
@@ -278,6 +282,7 @@ static void waits_finish(void *a)
 {
 	struct waits *w = a;
 
+	callers__sort(&w->callers);
 	if (w->for_keys.cnt)
 		qsort(w->fors, w->for_keys.cnt, sizeof(*w->fors), for_by_time);
 	if (w->thread_keys.cnt)
@@ -352,6 +357,7 @@ static void waits_json(const void *a, struct json *j)
 		json_close(j);
 	}
 	json_close_array(j);
+	callers__json(&w->callers, j, w->r->opts.top);
 	json_open_array(j, "longest");
 	for (unsigned i = 0; i < w->list_cnt; i++) {
 		const struct wait_long *l = &w->list[i];
@@ -395,6 +401,20 @@ static void print_fns(const struct waits *w, const struct term *term, bool is_ma
 	free(list);
 }
 
+static void print_callers(const struct waits *w, const struct term *term)
+{
+	char time[CELL_SZ], cnt[CELL_SZ], line[512];
+
+	for (unsigned i = 0; i < w->callers.keys.cnt && i < 5 && i < w->r->opts.top; i++) {
+		const struct caller *c = &w->callers.rows[i];
+
+		human_time(time, c->total_ns);
+		human_count(cnt, c->cnt);
+		stack_line(c->stack, line, sizeof(line));
+		report_text(term, "%s in %s %s from %s", time, cnt, c->fn->name, line);
+	}
+}
+
 static void waits_print(const void *a, const struct term *term)
 {
 	const struct waits *w = a;
@@ -410,6 +430,7 @@ static void waits_print(const void *a, const struct term *term)
 		       total, count, s_of(w->cnt), threads, s_of(w->thread_keys.cnt), share);
 	print_fns(w, term, false);
 	print_fns(w, term, true);
+	print_callers(w, term);
 }
 
 static unsigned top_fns(const struct wait_fn *fns, unsigned cnt, struct wait_fn_result *to,

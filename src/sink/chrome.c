@@ -18,6 +18,7 @@
 #include "chrome_proc.h"
 #include "kernel_name.h"
 #include "sink.h"
+#include "stack.h"
 #include "util/log.h"
 #include "util/out.h"
 
@@ -214,6 +215,7 @@ static void put_call_args(struct chrome *c, const struct event *ev, bool renamed
 	event_visit_fields(ev, &j.v);
 	if (ev->kind == EVENT_CALL)
 		put_result(&j, ev);
+	sink_put_stack_names(&j, ev->stack);
 	if (ev->fn && event_has_args(ev)) {
 		json_open(&j, "args");
 		event_visit_args(ev, &j.v);
@@ -369,6 +371,8 @@ static void put_header(struct chrome *c, const struct trace_info *info)
 	json_str(&j, "mechanism", info->mechanism);
 	if (info->kernel_probe)
 		json_sym(&j, "kernel_probe", info->kernel_probe);
+	if (info->hidden)
+		json_sym(&j, "hidden", info->hidden);
 	json_open_array(&j, "degraded");
 	for (unsigned i = 0; i < info->degraded_cnt; i++)
 		json_str(&j, NULL, info->degraded[i]);
@@ -408,7 +412,7 @@ static void chrome_event(struct sink *s, const struct event *ev)
 		put_names(c, ev);
 	if (ev->kind == EVENT_CALL || ev->kind == EVENT_DRIVER)
 		put_call(c, ev);
-	else
+	else if (ev->kind != EVENT_STACK)
 		put_instant(c, ev);
 	/* After the call: both viewers look for an arrow's end in what they have read. */
 	flows__event(c->flows, ev, put_arrow, c);

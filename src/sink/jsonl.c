@@ -13,6 +13,7 @@
 #include <time.h>
 
 #include "json.h"
+#include "stack.h"
 
 struct jsonl {
 	struct sink s;
@@ -118,9 +119,13 @@ static int jsonl_open(struct sink *s, const struct trace_info *info)
 		json_str(j, "counted", info->counted);
 	if (info->no_return && *info->no_return)
 		json_str(j, "no_return", info->no_return);
+	if (info->stacks && *info->stacks)
+		json_str(j, "stacks", info->stacks);
 	json_str(j, "mechanism", info->mechanism);
 	if (info->kernel_probe)
 		json_sym(j, "kernel_probe", info->kernel_probe);
+	if (info->hidden)
+		json_sym(j, "hidden", info->hidden);
 	json_open_array(j, "degraded");
 	for (unsigned i = 0; i < info->degraded_cnt; i++)
 		json_str(j, NULL, info->degraded[i]);
@@ -254,6 +259,10 @@ static void put_call(struct jsonl *l, const struct event *ev)
 		p = fmt_u64(p, ev->lib_id);
 	}
 	p = put_outcome(p, ev);
+	if (ev->stack) {
+		p = LIT(p, ",\"stack\":");
+		p = fmt_u64(p, ev->stack->id);
+	}
 	o->len = p - o->buf;
 	l->j.comma = true;
 	event_visit_fields(ev, &l->j.v);
@@ -282,6 +291,8 @@ static void put_other(struct jsonl *l, const struct event *ev)
 		json_str(j, "build_id", ev->build_id);
 		if (ev->note)
 			json_str(j, "note", ev->note);
+	} else if (ev->kind == EVENT_STACK) {
+		sink_put_stack(j, ev->stack);
 	} else if (ev->kind != EVENT_PROCESS) {
 		if (ev->kind == EVENT_DRIVER && ev->unfinished)
 			json_bool(j, "unfinished", true);
@@ -388,8 +399,8 @@ static void jsonl_end(struct sink *s, const struct trace_end *end)
 	json_micro(j, "cost_ms", end->cost_ns);
 	json_f64(j, "cost_share", end->cost_share);
 	json_str(j, "left_out", end->left_out);
-	if (s->out->error) {
-		json_sym(j, "write_error", strerror(s->out->error));
+	if (out__why(s->out)) {
+		json_sym(j, "write_error", out__why(s->out));
 		json_u64(j, "lines_lost", s->lost_cnt + s->out->lost);
 	}
 	json_close(j);

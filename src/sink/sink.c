@@ -24,7 +24,7 @@ static const struct sink_ops *find_ops(const char *name)
 	return NULL;
 }
 
-struct sink *sink__open(const char *name, const char *path, const struct trace_info *info)
+static struct sink *open_on(const char *name, const char *path, const struct trace_info *info)
 {
 	const struct sink_ops *ops = find_ops(name);
 
@@ -38,12 +38,12 @@ struct sink *sink__open_ops(const struct sink_ops *ops, const char *path,
 
 	s = calloc(1, ops->size);
 	if (!s) {
-		err("cannot write %s: out of memory: close other programs", path);
+		err("cannot write %s: out of memory: close other programs", path ?: ops->name);
 		return NULL;
 	}
 	s->ops = ops;
 	s->base_ns = info->base_ns;
-	s->out = out__open(path);
+	s->out = path ? out__open(path) : out__memory();
 	if (!s->out) {
 		free(s);
 		return NULL;
@@ -53,6 +53,16 @@ struct sink *sink__open_ops(const struct sink_ops *ops, const char *path,
 		return NULL;
 	}
 	return s;
+}
+
+struct sink *sink__open(const char *name, const char *path, const struct trace_info *info)
+{
+	return open_on(name, path, info);
+}
+
+struct sink *sink__memory(const char *name, const struct trace_info *info)
+{
+	return open_on(name, NULL, info);
 }
 
 void sink__event(struct sink *s, const struct event *ev)
@@ -80,6 +90,7 @@ int sink__close(struct sink *s, const struct trace_end *end)
 
 	if (!s)
 		return 0;
+	s->out->last = true;
 	if (end)
 		s->ops->end(s, end);
 	if (s->ops->close)

@@ -36,6 +36,8 @@ struct sink *sink__open(const char *name, const char *path, const struct trace_i
 /* The same for one that is not in the list of names. */
 struct sink *sink__open_ops(const struct sink_ops *ops, const char *path,
 			    const struct trace_info *info);
+/* Writes into memory, s->out: the caller takes what is there. */
+struct sink *sink__memory(const char *name, const struct trace_info *info);
 void sink__event(struct sink *s, const struct event *ev);
 /* Writes what is buffered. Called by a timer, so that files can be followed. */
 void sink__flush(struct sink *s);

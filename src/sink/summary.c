@@ -391,7 +391,7 @@ static void on_call(struct summary *s, const struct event *ev)
 
 void summary__event(struct summary *s, const struct event *ev)
 {
-	if (ev->kind == EVENT_TRACER)
+	if (ev->kind == EVENT_TRACER || ev->kind == EVENT_STACK)
 		return;
 	s->event_cnt++;
 	if (ev->kind == EVENT_CALL && ev->fn)

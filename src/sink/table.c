@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "util/plain.h"
+
 #define GAP "  "
 
 void human_count(char cell[CELL_SZ], uint64_t n)
@@ -132,7 +134,7 @@ void term_text(const struct term *term, const char *s, int indent)
 			putc(' ', term->f);
 			col++;
 		}
-		fwrite(s, 1, len, term->f);
+		plain_print(term->f, s, len);
 		col += n;
 		s += len;
 		s += strspn(s, " ");
@@ -171,7 +173,8 @@ struct table_row *table__row(struct table *t, const char *name)
 
 static void put_right(FILE *f, const char *s, int width)
 {
-	fprintf(f, "%*s%s", width - columns(s), "", s);
+	fprintf(f, "%*s", width - columns(s), "");
+	plain_print(f, s, strlen(s));
 }
 
 void table__print(const struct table *t, const struct term *term)

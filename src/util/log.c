@@ -5,7 +5,16 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "plain.h"
+
 static enum log_level level = LOG_INFO;
+
+static bool journal;
+
+void log_set_journal(bool on)
+{
+	journal = on;
+}
 
 void log_set_level(enum log_level l)
 {
@@ -20,23 +29,22 @@ enum log_level log_level(void)
 void log_msg(enum log_level l, const char *fmt, ...)
 {
 	static const char *const tags[] = {"", "warning: ", "", "debug: "};
+	static const char *const priorities[] = {"<3>", "<4>", "<6>", "<7>"};
 	char line[2048];
 	va_list ap;
 	int n, m;
 
 	if (l > level)
 		return;
-	n = snprintf(line, sizeof(line), "cudatrace: %s", tags[l]);
+	n = snprintf(line, sizeof(line), "%scudatrace: %s", journal ? priorities[l] : "", tags[l]);
 	va_start(ap, fmt);
 	m = vsnprintf(line + n, sizeof(line) - n - 1, fmt, ap);
 	va_end(ap);
 	n += m < 0 ? 0 : m;
 	if (n > (int)sizeof(line) - 2)
 		n = sizeof(line) - 2;
-	/* Names and paths come from targets: what a terminal would obey is shown as '?'. */
-	for (int i = 0; i < n; i++)
-		if ((unsigned char)line[i] < ' ' || line[i] == 0x7f)
-			line[i] = '?';
+	/* Names and paths come from targets. */
+	plain_text(line, n);
 	line[n++] = '\n';
 	/* One write, so that lines of two processes do not mix. */
 	(void)!write(STDERR_FILENO, line, n);

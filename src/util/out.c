@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -15,6 +16,14 @@
 #include "safe_open.h"
 
 #define BUF_SZ (1 << 20)
+/* What waits for a stuck reader at most, but for the line that is being made. */
+#define STUCK_SZ_MAX (16 << 20)
+/* How long a reader that takes nothing may hold us up, once. */
+#define STUCK_MS 100
+/* After that it is said what is waited for. */
+#define STUCK_TELL_MS 2000
+
+static int patience_fd = -1, patience_ms = -1;
 
 static void *must(void *p)
 {
@@ -35,6 +44,8 @@ static const char *open_hint(int e)
 	case EACCES:
 	case EPERM:
 		return "check who may write there, or choose another file";
+	case EINTR:
+		return "nobody came to read it";
 	case EROFS:
 		return "the file system is read-only: choose another file";
 	case ENOSPC:
@@ -52,6 +63,8 @@ static const char *foreign_hint(enum safe_open_why why)
 	switch (why) {
 	case SAFE_OPEN_FOREIGN_FILE:
 		return "it is there and belongs to another user: remove it, or choose another file";
+	case SAFE_OPEN_HARD_LINK:
+		return "it has other names (hard links): remove it, or choose another file";
 	case SAFE_OPEN_FOREIGN_LINK:
 		return "a symbolic link on the way belongs to another user: name the file without "
 		       "it";
@@ -86,6 +99,33 @@ static struct out *out__new(int fd, const char *name)
 	return o;
 }
 
+/* Was SIGINT, SIGTERM or SIGHUP sent, which the caller has blocked? */
+static bool wanted_to_end(void)
+{
+	sigset_t set;
+
+	return !sigpending(&set) &&
+	       (sigismember(&set, SIGINT) == 1 || sigismember(&set, SIGTERM) == 1 ||
+		sigismember(&set, SIGHUP) == 1);
+}
+
+/* Opening a FIFO waits for its reader. With signals blocked nobody could end that. */
+static int open_path(const char *path, enum safe_open_why *why)
+{
+	struct stat st;
+	int fd;
+
+	while ((fd = safe_open(path, why)) < 0 && *why == SAFE_OPEN_ERRNO && errno == ENXIO &&
+	       !stat(path, &st) && S_ISFIFO(st.st_mode)) {
+		poll(NULL, 0, 20);
+		if (wanted_to_end()) {
+			errno = EINTR;
+			return -1;
+		}
+	}
+	return fd;
+}
+
 struct out *out__open(const char *path)
 {
 	bool is_stdout = !strcmp(path, "-");
@@ -102,7 +142,7 @@ struct out *out__open(const char *path)
 	} else if (is_stdout) {
 		fd = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3);
 	} else {
-		fd = safe_open(path, &why);
+		fd = open_path(path, &why);
 	}
 	if (fd < 0 && foreign_hint(why)) {
 		err("cannot write %s: %s", name, foreign_hint(why));
@@ -166,7 +206,45 @@ static ssize_t write_quietly(int fd, const char *p, size_t n)
 	return ret;
 }
 
-/* Writes n bytes; *done says how many got out. 0 or -errno. */
+/*
+ * Waits until fd can be written. false: not within ms (-1: no limit), or signal_fd (-1: none) can
+ * be read. Regular files always can.
+ */
+static bool can_write(int fd, int ms, int signal_fd)
+{
+	struct pollfd p[] = {{.fd = fd, .events = POLLOUT}, {.fd = signal_fd, .events = POLLIN}};
+	int ret;
+
+	do
+		ret = poll(p, 2, ms);
+	while (ret < 0 && errno == EINTR);
+	return ret <= 0 ? ret < 0 : p[0].revents != 0;
+}
+
+/*
+ * Writes what the reader takes: -EAGAIN when it takes no more. Where poll() says that a pipe can be
+ * written, PIPE_BUF bytes go without waiting, whoever shares the pipe and whatever flags they set.
+ */
+static int write_some(int fd, const char *p, size_t n, size_t *done, int ms, int signal_fd)
+{
+	for (*done = 0; *done < n;) {
+		size_t part = n - *done < PIPE_BUF ? n - *done : PIPE_BUF;
+		ssize_t ret;
+
+		if (!can_write(fd, ms, signal_fd))
+			return -EAGAIN;
+		ret = write_quietly(fd, p + *done, part);
+		if (ret > 0)
+			*done += ret;
+		else if (ret == 0)
+			return -EIO;
+		else if (errno != EINTR && errno != EAGAIN)
+			return -errno;
+	}
+	return 0;
+}
+
+/* Writes n bytes to a file; *done says how many got out. 0 or -errno. */
 static int write_all(int fd, const char *p, size_t n, size_t *done)
 {
 	for (*done = 0; *done < n;) {
@@ -176,11 +254,6 @@ static int write_all(int fd, const char *p, size_t n, size_t *done)
 			*done += ret;
 		} else if (ret == 0) {
 			return -EIO;
-		} else if (errno == EAGAIN) {
-			struct pollfd pfd = {.fd = fd, .events = POLLOUT};
-
-			/* Somebody else made the pipe non-blocking. */
-			poll(&pfd, 1, -1);
 		} else if (errno != EINTR) {
 			return -errno;
 		}
@@ -230,34 +303,70 @@ static void drop_stale(struct out *o)
 	o->stale = false;
 }
 
-void out__flush(struct out *o)
+static void forget(struct out *o, size_t n)
 {
-	size_t done;
+	memmove(o->buf, o->buf + n, o->len - n);
+	o->len -= n;
+	o->mark -= n;
+}
+
+static void flush(struct out *o, int ms, int signal_fd)
+{
+	size_t done = 0;
 	int ret;
 
 	if (!o->mark || o->fd < 0)
 		return;
 	if (o->failed) {
 		o->lost += count_lines(o->buf, o->mark);
-	} else {
-		ret = write_all(o->fd, o->buf, o->mark, &done);
-		if (ret) {
-			cut_back(o, done);
-			fail(o, -ret);
-		} else {
-			o->written += done;
-			if (o->stale)
-				drop_stale(o);
-		}
+		forget(o, o->mark);
+		return;
 	}
-	memmove(o->buf, o->buf + o->mark, o->len - o->mark);
-	o->len -= o->mark;
-	o->mark = 0;
+	if (o->is_file)
+		ret = write_all(o->fd, o->buf, o->mark, &done);
+	else
+		ret = write_some(o->fd, o->buf, o->mark, &done, ms, signal_fd);
+	if (ret == -EAGAIN && !o->is_file) {
+		o->stuck = true;
+		o->written += done;
+		forget(o, done);
+		return;
+	}
+	o->stuck = false;
+	if (ret) {
+		cut_back(o, done);
+		fail(o, -ret);
+	} else {
+		o->written += done;
+		if (o->stale)
+			drop_stale(o);
+	}
+	forget(o, o->mark);
+}
+
+void out__flush(struct out *o)
+{
+	flush(o, o->stuck ? 0 : STUCK_MS, -1);
 }
 
 void out__commit(struct out *o)
 {
+	if (o->stuck && !o->last && o->len > STUCK_SZ_MAX) {
+		o->lost += count_lines(o->buf + o->mark, o->len - o->mark);
+		out__rollback(o);
+	}
 	o->mark = o->len;
+}
+
+const char *out__why(const struct out *o)
+{
+	return o->error ? strerror(o->error) : o->lost ? "the reader was too slow" : NULL;
+}
+
+void out__set_patience(int signal_fd, int ms)
+{
+	patience_fd = signal_fd;
+	patience_ms = ms;
 }
 
 void out__rollback(struct out *o)
@@ -351,13 +460,22 @@ int out__close(struct out *o)
 	if (!o)
 		return 0;
 	out__rollback(o);
-	out__flush(o);
+	flush(o, patience_ms < 0 ? STUCK_TELL_MS : patience_ms, patience_fd);
+	if (patience_ms < 0 && out__waits(o)) {
+		info("waiting for the reader of %s: Ctrl-C ends it", o->name);
+		flush(o, -1, patience_fd);
+	}
+	if (out__waits(o)) {
+		o->lost += count_lines(o->buf, o->mark);
+		err("%s: %llu lines are not written: its reader does not take them", o->name,
+		    (unsigned long long)o->lost);
+	}
 	if (o->stale)
 		drop_stale(o);
 	/* Network file systems report a full quota here. */
 	if (o->fd >= 0 && close(o->fd) && errno != EINTR)
 		fail(o, errno);
-	ret = -o->error;
+	ret = o->error ? -o->error : o->lost ? -ENOBUFS : 0;
 	free(o->buf);
 	free(o->name);
 	free(o);

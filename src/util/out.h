@@ -3,6 +3,10 @@
  * Buffered output in units that are written whole or not at all. A unit is one line: it ends with a
  * newline and holds no other. When a write fails (full disk, closed pipe), the file is cut back to
  * the last whole line and nothing more is written: what is there stays valid.
+ *
+ * A pipe, a socket or a terminal whose reader does not read never holds us up for more than a
+ * moment: the buffer grows to a bound, then whole lines are left out and counted, until the reader
+ * goes on.
  */
 #ifndef UTIL_OUT_H
 #define UTIL_OUT_H
@@ -19,10 +23,12 @@ struct out {
 	int fd;
 	bool is_file; /* a regular file: can be cut */
 	bool failed;
-	int error; /* errno of the first failure: reported then, and never again */
+	bool stuck; /* the reader has taken nothing for a while */
+	bool last;  /* the closing lines are made: none is left out */
+	int error;  /* errno of the first failure: reported then, and never again */
 	char *name;
 	uint64_t written; /* bytes of whole units in the file */
-	uint64_t lost;	  /* units that were committed and could not be written */
+	uint64_t lost;	  /* units that were committed and not written, and never will be */
 	bool stale;	  /* the file ends in cut lines: truncated after the next flush */
 };
 
@@ -34,13 +40,25 @@ struct out *out__memory(void);
 void out__commit(struct out *o);
 /* Forgets what was put since the last commit. */
 void out__rollback(struct out *o);
-/* Writes whole units. */
+/* Writes whole units; what a stuck reader does not take stays in the buffer. */
 void out__flush(struct out *o);
 /* After a failure: cut whole lines from the end of the file until n bytes fit, so that closing
  * lines can be written into blocks that the file has already. The first line stays. Returns how
  * many lines were cut, or -errno; writing is possible again then, and whatever was in the buffer is
  * gone. */
 long out__make_room(struct out *o, size_t n);
+/* Something waits for the reader: flush when poll() says that fd can be written. */
+static inline bool out__waits(const struct out *o)
+{
+	return !o->is_file && o->fd >= 0 && o->mark && !o->failed;
+}
+
+/* Why something is not written; NULL: everything was. */
+const char *out__why(const struct out *o);
+
+/* How long out__close() waits for a reader that takes nothing: ms, -1 without end, and not after
+ * signal_fd (or -1) can be read. For all outputs. */
+void out__set_patience(int signal_fd, int ms);
 /* Flushes, closes, frees. -errno when anything was not written. */
 int out__close(struct out *o);
 

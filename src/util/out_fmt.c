@@ -6,6 +6,7 @@
 #include <stdio.h>
 
 #include "fmt.h"
+#include "plain.h"
 
 #define D1(a) #a "0" #a "1" #a "2" #a "3" #a "4" #a "5" #a "6" #a "7" #a "8" #a "9"
 #define H1(a) D1(a) #a "a" #a "b" #a "c" #a "d" #a "e" #a "f"
@@ -132,38 +133,6 @@ static inline uint64_t not_plain(uint64_t w)
 static inline bool is_plain(unsigned char c)
 {
 	return c >= 0x20 && c < 0x80 && c != '"' && c != '\\';
-}
-
-/* Bytes of the UTF-8 sequence at s, 0 when it is none. Refuses what RFC 3629 refuses: overlong
- * forms, surrogates, values above U+10FFFF. */
-static unsigned utf8_len(const unsigned char *s, size_t left)
-{
-	unsigned n, lo = 0x80, hi = 0xbf;
-
-	if (s[0] >= 0xc2 && s[0] <= 0xdf)
-		n = 2;
-	else if (s[0] >= 0xe0 && s[0] <= 0xef)
-		n = 3;
-	else if (s[0] >= 0xf0 && s[0] <= 0xf4)
-		n = 4;
-	else
-		return 0;
-	if (left < n)
-		return 0;
-	if (s[0] == 0xe0)
-		lo = 0xa0;
-	else if (s[0] == 0xed)
-		hi = 0x9f;
-	else if (s[0] == 0xf0)
-		lo = 0x90;
-	else if (s[0] == 0xf4)
-		hi = 0x8f;
-	if (s[1] < lo || s[1] > hi)
-		return 0;
-	for (unsigned i = 2; i < n; i++)
-		if ((s[i] & 0xc0) != 0x80)
-			return 0;
-	return n;
 }
 
 /* One character that cannot be copied as it is. Returns how many bytes of s it took. */

@@ -171,18 +171,64 @@ static int walk(struct walk *w, const char *path, char part[NAME_MAX + 1])
 	}
 }
 
-/* Of the file that was opened, not of a path. */
-static int check_file(struct walk *w, int fd)
+/* May this be written to? Devices may be anybody's. */
+static int check_there(struct walk *w, const struct stat *st)
+{
+	if (!S_ISREG(st->st_mode) && !S_ISFIFO(st->st_mode))
+		return 0;
+	if (!is_ours(st->st_uid))
+		return fail(w, SAFE_OPEN_FOREIGN_FILE);
+	/* Anybody may have given a file of ours this name, where fs.protected_hardlinks is 0. */
+	if (S_ISREG(st->st_mode) && st->st_nlink > 1)
+		return fail(w, SAFE_OPEN_HARD_LINK);
+	return 0;
+}
+
+/* By a descriptor that cannot be written to, until it is known what it is: opening a FIFO would
+ * wake its reader. The caller waits for one (ENXIO). */
+static int open_there(struct walk *w, int path_fd)
 {
 	struct stat st;
+	char self[32];
+	int fd;
 
-	if (fstat(fd, &st))
+	if (fstat(path_fd, &st))
 		return fail(w, SAFE_OPEN_ERRNO);
-	if ((S_ISREG(st.st_mode) || S_ISFIFO(st.st_mode)) && !is_ours(st.st_uid))
-		return fail(w, SAFE_OPEN_FOREIGN_FILE);
-	if (S_ISREG(st.st_mode) && ftruncate(fd, 0))
-		return fail(w, SAFE_OPEN_ERRNO);
-	return 0;
+	if (check_there(w, &st))
+		return -1;
+	snprintf(self, sizeof(self), "/proc/self/fd/%d", path_fd);
+	fd = open(self, O_WRONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+	if (fd >= 0 && S_ISREG(st.st_mode) && ftruncate(fd, 0)) {
+		int keep = errno;
+
+		close(fd);
+		errno = keep;
+		fd = -1;
+	}
+	return fd < 0 ? fail(w, SAFE_OPEN_ERRNO) : fd;
+}
+
+static int open_last(struct walk *w, const char *part)
+{
+	/* Somebody may make and remove it in turns. */
+	for (int tries = 0; tries < 16; tries++) {
+		int there, fd = openat(w->dir, part,
+				       O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOCTTY, 0600);
+
+		if (fd >= 0)
+			return fd;
+		if (errno != EEXIST)
+			break;
+		there = openat(w->dir, part, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+		if (there < 0 && errno == ENOENT)
+			continue;
+		if (there < 0)
+			break;
+		fd = open_there(w, there);
+		close(there);
+		return fd;
+	}
+	return fail(w, SAFE_OPEN_ERRNO);
 }
 
 /* Descriptor number in /dev/fd/N and the like, or -1. */
@@ -223,18 +269,8 @@ int safe_open(const char *path, enum safe_open_why *why)
 		return -1;
 	}
 	fd = -1;
-	if (!walk(&w, path, part)) {
-		fd = openat(w.dir, part, O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC | O_NOCTTY,
-			    0600);
-		w.why = SAFE_OPEN_ERRNO;
-		if (fd >= 0 && check_file(&w, fd)) {
-			int keep = errno;
-
-			close(fd);
-			errno = keep;
-			fd = -1;
-		}
-	}
+	if (!walk(&w, path, part))
+		fd = open_last(&w, part);
 	if (w.dir >= 0)
 		close(w.dir);
 	give_rights_back(&r);

@@ -18,6 +18,7 @@ enum safe_open_why {
 	SAFE_OPEN_ERRNO,	  /* errno says why */
 	SAFE_OPEN_FOREIGN_FILE,	  /* exists and belongs to somebody else */
 	SAFE_OPEN_FOREIGN_LINK,	  /* a symbolic link of somebody else is on the path */
+	SAFE_OPEN_HARD_LINK,	  /* exists and has other names */
 	SAFE_OPEN_FOREIGN_FOLDER, /* a folder to be made is there and belongs to somebody else */
 };
 

@@ -21,7 +21,7 @@ MAX_SHOWN = 20
 
 CALL_TYPES = set('init device context module memory transfer kernel graph stream event sync occupancy texture '
                  'interop profiler other'.split())
-TYPES = CALL_TYPES | {'header', 'end', 'process', 'library', 'scheduler', 'xid', 'uvm', 'interrupt', 'tracer'}
+TYPES = CALL_TYPES | {'header', 'end', 'process', 'library', 'scheduler', 'xid', 'uvm', 'interrupt', 'tracer', 'stack'}
 # Of type kernel, as launches are.
 SYSTEM_CALLS = {'ioctl', 'mmap', 'open', 'close', 'poll'}
 DROPS = {'calls', 'tasks', 'libraries', 'threads', 'depth'}
@@ -139,7 +139,7 @@ HEADER = {
     'driver_version': (or_null(word), True), 'cuda_version': (or_null(matches(re.compile(r'\d+\.\d+\Z'))), True),
     'libraries': (array(is_object), True), 'traced': (text, True), 'left_out': (text, True),
     'mechanism': (one_of({'uprobe.session', 'uprobe.multi', 'uprobe'}), True),
-    'counted': (word, False), 'no_return': (word, False),
+    'counted': (word, False), 'no_return': (word, False), 'hidden': (one_of({'strings', 'arguments'}), False), 'stacks': (word, False),
     'kernel_probe': (one_of({'kprobe.multi', 'fentry', 'kprobe', 'tracepoint'}), False), 'degraded': (array(word), True),
     'probe_cost_ns': (lambda v: num(v) and v >= 0, True), 'clock': (one_of({'CLOCK_MONOTONIC'}), True),
     'clock_base_ns': (count, True), 'wall_time': (matches(WALL_TIME), True),
@@ -156,7 +156,7 @@ CALL = dict(EVENT, **{
     'lib': (some, False), 'duration_us': (positive(micro), False), 'elapsed_us': (positive(micro), False),
     'result': (integer, False),
     'error': (matches(ERROR), False), 'unfinished': (is_true, False), 'abandoned': (is_true, False),
-    'entry_only': (is_true, False), 'args': (is_object, True),
+    'entry_only': (is_true, False), 'stack': (some, False), 'args': (is_object, True),
     'ioctls': (count, False), 'ioctl_us': (not_negative, False), 'off_cpu_us': (not_negative, False),
     'size': (count, False), 'ptr': (hexa, False), 'stream': (hexa, False), 'event': (hexa, False),
     'direction': (one_of(DIRECTIONS), False), 'bandwidth_gbps': (lambda v: num(v) and v >= 0, False),
@@ -200,7 +200,13 @@ UVM = dict(EVENT, **{
     'to': (PROCESSOR, False), 'cause': (lambda v: word(v) or count(v), False),
 })
 LEVEL = matches(re.compile(r'(trace|sample 1/\d+|count|count entries)\Z'))
-TRACER = dict(EVENT, **{'op': (one_of({'level'}), True), 'from': (LEVEL, True), 'to': (LEVEL, True), 'why': (word, True)})
+TRACER = dict(EVENT, **{'op': (one_of({'level', 'lost'}), True), 'from': (LEVEL, False), 'to': (LEVEL, False), 'events': (some, False),
+                        'why': (word, True)})
+STACK = dict(EVENT, **{'op': (one_of({'stack'}), True), 'id': (some, True), 'frames': (array(is_object), True)})
+FRAME = {
+    'ip': (hexa, True), 'module': (word, False), 'offset': (hexa, False), 'build_id': (matches(BUILD_ID), False),
+    'symbol': (word, False),
+}
 INTERRUPT = dict(EVENT, **{'op': (one_of({'interrupt'}), True), 'irq': (count, True), 'cpu': (count, True)})
 END = {
     'ts': (milli, True), 'type': (text, True), 'name': (one_of({'cudatrace'}), True), 'reason': (word, True),
@@ -263,6 +269,7 @@ class Trace:
         self.calls = self.unfinished = self.abandoned = 0
         self.ids = set()
         self.libs = set()
+        self.stacks = set()
         self.parents = {}
         self.end = None
         self.header = False
@@ -288,10 +295,24 @@ class Trace:
             checks = {'process': self.check_process, 'library': self.check_library, 'uvm': self.check_uvm,
                       'scheduler': lambda o: members(o, SCHEDULER, o.get('name', kind)),
                       'xid': lambda o: members(o, XID, kind), 'interrupt': lambda o: members(o, INTERRUPT, kind),
-                      'tracer': lambda o: members(o, TRACER, kind)}
+                      'tracer': self.check_tracer, 'stack': self.check_stack}
             if kind == 'kernel' and obj.get('op') in SYSTEM_CALLS:
                 checks[kind] = self.check_system_call
             checks.get(kind, self.check_call)(obj)
+
+    def check_stack(self, s):
+        members(s, STACK, 'stack')
+        need(s['id'] not in self.stacks, f'stack {s["id"]} is defined twice')
+        self.stacks.add(s['id'])
+        for f in s['frames']:
+            members(f, FRAME, 'frame')
+            together(f, 'module', 'offset')
+
+    @staticmethod
+    def check_tracer(o):
+        members(o, TRACER, 'tracer')
+        together(o, 'from', 'to')
+        need(('from' in o) == (o['op'] == 'level') == ('events' not in o), 'tracer: a level has from and to, a loss events')
 
     @staticmethod
     def constant(name):

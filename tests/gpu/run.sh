@@ -86,22 +86,44 @@ if want report; then
 	"$ct" --jsonl "$out/r_graph.jsonl" --no-summary -- python3 "$here/graph_replay.py"
 	"$ct" --all --jsonl "$out/r_mlp.jsonl" --no-summary -- python3 "$here/torch_mlp.py"
 fi
+# one HOW: milliseconds per token of a process that is traced that way
+one() {
+	local pre=() post=(--rounds 4) pid=
+	local ct_q=("$ct" --jsonl "$out/time.jsonl" --no-summary -q)
+	case $1 in
+	untraced) ;;
+	traced) pre=("${ct_q[@]}" --) ;;
+	all) pre=("${ct_q[@]}" --all --) ;;
+	all-count) pre=("${ct_q[@]}" --all --count query --) ;;
+	no-return) pre=("${ct_q[@]}" --no-return launch --) ;;
+	count-launch) pre=("${ct_q[@]}" --count launch --) ;;
+	budget) pre=("${ct_q[@]}" --all --max-overhead 5 --) ;;
+	stack) pre=("${ct_q[@]}" --stack --) ;;
+	kernel) pre=("${ct_q[@]}" --kernel --) ;;
+	attach) post+=(--wait "$out/wait") ;;
+	*) post+=(--profile "${1#profiler-}") ;;
+	esac
+	rm -f "$out/wait"
+	"${pre[@]}" python3 "$here/gpt2.py" --tokens 50 "${post[@]}" >"$out/time.out" 2>/dev/null &
+	pid=$!
+	if [ "$1" = attach ]; then
+		while [ ! -e "$out/wait" ] && kill -0 $pid 2>/dev/null; do sleep 0.1; done
+		"${ct_q[@]}" -p $pid &
+		sleep 1.5
+		rm -f "$out/wait"
+	fi
+	wait
+	python3 -c '
+import json, sys
+r = json.loads(open(sys.argv[2]).readlines()[-1])["ms_per_token"]
+print(sys.argv[1].ljust(13), "ms per token", sorted(r)[len(r) // 2], r)' "$1" "$out/time.out"
+}
 if want time; then
 	title "5 milliseconds per token, each in its own process, in turn"
 	for round in 1 2 3; do
-		for how in untraced traced profiler-cuda profiler-all all; do
-			case $how in
-			untraced) pre=() post=() ;;
-			traced) pre=("$ct" --jsonl "$out/time.jsonl" --no-summary -q --) post=() ;;
-			all) pre=("$ct" --all --jsonl "$out/time.jsonl" --no-summary -q --) post=() ;;
-			*) pre=() post=(--profile "${how#profiler-}") ;;
-			esac
-			printf '%s %s ' "$round" "$how"
-			"${pre[@]}" python3 "$here/gpt2.py" --tokens 50 --rounds 4 "${post[@]}" \
-				2>/dev/null | python3 -c '
-import json, sys
-r = json.loads(sys.stdin.readlines()[-1])["ms_per_token"]
-print("ms per token", sorted(r)[len(r) // 2], r)'
+		echo "round $round"
+		for how in ${HOWS:-untraced traced attach kernel no-return all-count all profiler-cuda profiler-all}; do
+			one $how
 		done
 	done
 	rm -f "$out/time.jsonl"

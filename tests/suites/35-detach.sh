@@ -71,7 +71,7 @@ assert len(events) > 3000, f"only {len(events)} lines after half a second"' "$TM
 	tracer=$!
 	until_ok 10 grep -q ready "$TMP/left.out"
 	kill -STOP $tracer
-	left=$(pgrep -P $tracer)
+	left=$(pgrep -x -P $tracer dlopen_late)
 	check 'a killed tracer: its command waited for it' until_ok 5 grep -q '^State:.T' "/proc/$left/status"
 	kill -9 $tracer
 	ended $tracer 2>/dev/null

@@ -43,10 +43,13 @@ outputs()
 	check 'a file of another user: refused' say_no 'belongs to another user' "$dir/theirs"
 	check 'and not emptied' same "$(cat "$dir/theirs")" theirs
 	as_nobody mkfifo "$dir/fifo"
-	cat "$dir/fifo" >/dev/null &
-	check 'a FIFO of another user: refused' say_no 'belongs to another user' "$dir/fifo"
-	kill $! 2>/dev/null
-	wait $! 2>/dev/null
+	# Nobody reads it: opening it would wait for ever.
+	check 'a FIFO of another user: refused' timeout 20 bash -c "$(declare -f say_no); say_no 'belongs to another user' \"\$1\"" say_no "$dir/fifo"
+	mkfifo "$dir/own-fifo"
+	cat "$dir/own-fifo" >"$TMP/from-fifo" &
+	check 'a FIFO of ours' writes "$dir/own-fifo"
+	wait $!
+	check 'a FIFO of ours: is written' is_header "$TMP/from-fifo"
 
 	ln -s "$dir/own" "$dir/ours"
 	check 'a link of ours is followed' writes "$dir/ours"
@@ -74,6 +77,12 @@ outputs()
 	wait $swapper 2>/dev/null
 	check 'a path that is swapped meanwhile' same "$(cat "$dir/victim")" precious
 
+	# As by another user where fs.protected_hardlinks is 0.
+	ln "$dir/victim" "$dir/hard"
+	check 'a hard link: refused' say_no 'it has other names (hard links)' "$dir/hard"
+	check 'a hard link: the file is untouched' same "$(cat "$dir/victim")" precious
+	rm "$dir/hard"
+
 	mkdir -m 700 "$dir/root-only"
 	SUDO_UID=$nobody SUDO_GID=$nobody "$CUDATRACE" -q -e init --jsonl "$dir/root-only/x" -- true 2>"$TMP/err"
 	check 'sudo: no file where its caller may not write' same "$? $(ls "$dir/root-only" | wc -l)" '1 0'
@@ -93,9 +102,10 @@ sandbox()
 	"$CUDATRACE" -q -e launch --jsonl "$TMP/a.jsonl" "$@" -- "${ENDLESS[@]}" >/dev/null 2>"$TMP/err" &
 	tracer=$!
 	until_ok 10 grep -aq cuLaunchKernel "$TMP/a.jsonl"
-	command=$(pgrep -P $tracer | head -n 1)
+	command=$(pgrep -P $tracer sample | head -n 1)
 }
-end_sandbox() { kill -INT $tracer; wait $tracer 2>/dev/null; }
+# A shell without job control has started it with SIGINT ignored.
+end_sandbox() { kill -TERM $tracer; wait $tracer 2>/dev/null; pkill -KILL -P $tracer 2>/dev/null; kill -KILL $command 2>/dev/null; }
 
 # bits of CAP_KILL 5, DAC_READ_SEARCH 2, SYS_PTRACE 19, PERFMON 38, BPF 39, CHECKPOINT_RESTORE 40
 few=000001c000080024
@@ -141,25 +151,168 @@ privileges()
 	check 'no capabilities: says what is missing' same "$? $(grep -c 'privilege CAP_BPF, privilege CAP_PERFMON' "$TMP/err")" '1 1'
 }
 
+# What a program must not tell: every string that it has, every address.
+secrecy()
+{
+	ct --all --jsonl "$TMP/a.jsonl" --chrome "$TMP/a.json" -- "$CASES/modules"
+	check 'secrecy: without it names are there' grep -q '"kernel":"' "$TMP/a.jsonl"
+	n=$(grep -c '"symbol"' "$TMP/a.jsonl")
+	ct --all --no-strings --jsonl "$TMP/b.jsonl" --chrome "$TMP/b.json" -- "$CASES/modules"
+	check '--no-strings: as many calls' same "$(grep -c '"symbol"' "$TMP/b.jsonl")" "$n"
+	check '--no-strings: no names of kernels, no files' same "$(tail -n +2 "$TMP/b.jsonl" | grep -cE '"kernel(_mangled)?":"[^0]|"(name|fname)":"[a-z_/]*(add|mul|\.cubin|\.ptx)')" 0
+	check '--no-strings: numbers are there' grep -q '"size":[1-9]' <("$CUDATRACE" -q --no-strings --jsonl - -- "$FAKE/sample" --tokens 1 --layers 1 --quiet)
+	check '--no-strings: the header says so' grep -q '"hidden":"strings"' <(head -n 1 "$TMP/b.jsonl")
+	ct --all --no-args --jsonl "$TMP/b.jsonl" -- "$CASES/modules"
+	check '--no-args: as many calls' same "$(grep -c '"symbol"' "$TMP/b.jsonl")" "$n"
+	check '--no-args: no arguments and no meaning' same "$(grep '"symbol"' "$TMP/b.jsonl" | grep -vcE '"result":[0-9]+(,"error":"[A-Z_]+")?,"args":\{\}\}$')" 0
+	check '--no-args: the header says so' grep -q '"hidden":"arguments"' <(head -n 1 "$TMP/b.jsonl")
+	check '--no-args: the schema holds' tests/golden/schema_check.py "$TMP/b.jsonl"
+}
+
+ct() { "$CUDATRACE" -q "$@" >"$TMP/out" 2>"$TMP/err" || cat "$TMP/err"; }
+
 hardened()
 {
-	local h
-	h=$(readelf -hldW "$CUDATRACE")
-	check 'hardening: PIE' grep -q 'DYN (' <<<"$h"
-	check 'hardening: BIND_NOW and RELRO' same "$(grep -cE 'BIND_NOW|GNU_RELRO' <<<"$h")" 2
-	check 'hardening: no executable stack' grep -qE 'GNU_STACK.*RW ' <<<"$h"
-	check 'hardening: stack protector' grep -q __stack_chk_fail <(nm -D "$CUDATRACE")
-	check 'hardening: fortified functions' grep -qE '__(mem|str|snprintf|vsnprintf|read)[a-z]*_chk' <(nm -D "$CUDATRACE")
+	local h s bin=$1 what=$2
+	if [ ! -x "$bin" ]; then
+		skip "hardening: $what" 'not built: make static'
+		return
+	fi
+	h=$(readelf -hldW "$bin")
+	s=$(nm "$bin")
+	check "hardening: $what: PIE" grep -q 'DYN (' <<<"$h"
+	check "hardening: $what: BIND_NOW and RELRO" same "$(grep -cE 'BIND_NOW|GNU_RELRO' <<<"$h")" 2
+	check "hardening: $what: no executable stack" grep -qE 'GNU_STACK.*RW ' <<<"$h"
+	check "hardening: $what: nothing writable is executable" same "$(grep -cE 'LOAD.*(RWE|WE)' <<<"$h")" 0
+	check "hardening: $what: stack protector" grep -q __stack_chk_fail <<<"$s"
+	check "hardening: $what: fortified functions" grep -qE '__(mem|str|snprintf|vsnprintf|read)[a-z]*_chk' <<<"$s"
+}
+
+# Calls with a string and a number that nobody else has; then it waits.
+secret_calls()
+{
+	cat >"$TMP/secret.py" <<-'END'
+	import ctypes, sys
+	cu = ctypes.CDLL("libcuda.so.1")
+	out = ctypes.c_void_p()
+	cu.cuInit(0)
+	for n in range(60, 8, -1):
+	    cu.cuModuleGetFunction(ctypes.byref(out), None, ("s3cr3t" + "x" * n).encode())
+	    cu.cuDeviceGetCount(ctypes.byref(out))  # 4 bytes
+	cu.cuStreamSynchronize(ctypes.c_void_p(0x5EC4E75EC4E75EC4))
+	open(sys.argv[1], "w").close()
+	sys.stdin.read()
+	END
+}
+# How often the string and the number are in the tracer's memory, the ring included: 0 or more.
+in_memory()
+{
+	python3 - "$1" <<-'END'
+	import re, struct, sys
+	found = [0, 0]
+	with open(f"/proc/{sys.argv[1]}/mem", "rb", 0) as mem:
+	    for line in open(f"/proc/{sys.argv[1]}/maps"):
+	        lo, hi = (int(x, 16) for x in line.split()[0].split("-"))
+	        if " r" not in line or "[v" in line:
+	            continue
+	        try:
+	            mem.seek(lo)
+	            data = mem.read(hi - lo)
+	        except OSError:
+	            continue
+	        found[0] += data.count(b"s3cr3t" + b"x" * 9)
+	        found[1] += data.count(struct.pack("<Q", 0x5EC4E75EC4E75EC4))
+	print(*("some" if n else "none" for n in found))
+	END
+}
+# leak WANT OPTION...
+leak()
+{
+	local want=$1 got
+	shift
+	rm -f "$TMP/called" "$TMP/stay"
+	mkfifo "$TMP/stay"
+	"$CUDATRACE" -q --all --jsonl "$TMP/a.jsonl" "$@" -- python3 "$TMP/secret.py" "$TMP/called" <"$TMP/stay" 2>"$TMP/err" &
+	tracer=$!
+	exec 9>"$TMP/stay"
+	until_ok 20 test -e "$TMP/called"
+	# The ring is drained every 50 ms, and what was read is on its way through the model.
+	sleep 0.5
+	got=$($LOOK $tracer)
+	exec 9>&-
+	wait $tracer
+	[ "$got" = "$want" ] && holds "$TMP/a.jsonl" 'sym["cuModuleGetFunction"] == 52 and accounts()' || { echo "seen: $got, not $want"; return 1; }
+}
+# Bytes in the ring that belong to no record of its own: what fills up a capture to a multiple of 8.
+filling()
+{
+	python3 - "$1" <<-'END'
+	import struct, sys
+	records = stale = 0
+	with open(f"/proc/{sys.argv[1]}/mem", "rb", 0) as mem:
+	    for line in open(f"/proc/{sys.argv[1]}/maps"):
+	        lo, hi = (int(x, 16) for x in line.split()[0].split("-"))
+	        if "bpf-map" not in line or hi - lo != 4096 + (2 << 20):
+	            continue
+	        mem.seek(lo)
+	        data = mem.read(4096 + (1 << 20))
+	        end, = struct.unpack_from("<Q", data)
+	        at = 0
+	        while at < min(end, 1 << 20):
+	            size, = struct.unpack_from("<I", data, 4096 + at)
+	            rec = data[4096 + at + 8:][:size & 0x3FFFFFFF]
+	            at += (len(rec) + 8 + 7) & ~7
+	            if struct.unpack_from("<H", rec, 4)[0] != 1:
+	                continue
+	            pos = 104 + 8 * rec[61]
+	            records += 1
+	            for n in struct.unpack_from("<8h", rec, 88):
+	                if n > 0:
+	                    stale += any(rec[pos + n:pos + (n + 7 & ~7)])
+	                    pos += n + 7 & ~7
+	print(records > 50, stale)
+	END
+}
+leaks()
+{
+	secret_calls
+	LOOK=in_memory
+	check 'memory: strings and arguments are there' leak 'some some'
+	check 'memory: --no-strings: no string ever gets there' leak 'none some' --no-strings
+	check 'memory: --no-args: nothing ever gets there' leak 'none none' --no-args
+	LOOK=filling
+	check 'ring: nothing of a call before' leak 'True 0' --buffer-size 1M
 }
 
 messages()
 {
-	"$CUDATRACE" --jsonl $'/nowhere/\e[2J\a\n' -- true 2>"$TMP/err"
-	check 'messages hold no control characters' same "$(tr -d '[:print:]\n' <"$TMP/err" | wc -c) $(grep -c '?' "$TMP/err")" '0 1'
+	"$CUDATRACE" --jsonl $'/nowhere/\e[2J\a\n\xc2\x9b' -- true 2>"$TMP/err"
+	check 'messages hold no control characters' same "$(controls "$TMP/err") $(grep -c '?' "$TMP/err")" '0 1'
+	# Every string of a trace that no table of ours gave: names, commands, hosts, kernels.
+	python3 - >"$TMP/h.jsonl" <<-'END'
+	import json
+	OURS = {"type", "op", "class", "name", "symbol", "dir", "kind", "error", "mechanism", "reason"}
+	def spoil(v, key=None):
+	    if isinstance(v, dict):
+	        return {k: spoil(w, k) for k, w in v.items()}
+	    if isinstance(v, list):
+	        return [spoil(w, key) for w in v]
+	    return "\x1b[2J\x9b\r" + v + "\x07" if isinstance(v, str) and key not in OURS else v
+	for line in open("tests/golden/h200-triton.jsonl"):
+	    print(json.dumps(spoil(json.loads(line))))
+	END
+	"$CUDATRACE" report "$TMP/h.jsonl" >"$TMP/out" 2>"$TMP/err"
+	check 'report: a hostile trace' same "$? $(grep -c . "$TMP/err")" '0 0'
+	check 'report: what it says of it holds no control characters' same "$(controls "$TMP/out") $(grep -ac '?\[2J' "$TMP/out" | sed 's/[1-9].*/some/')" '0 some'
 }
+# Lines with one, U+0080 to U+009F too
+controls() { LC_ALL=C grep -aPc '[\x00-\x09\x0b-\x1f\x7f]|\xc2[\x80-\x9f]' "$1"; }
 
 outputs
 sandboxed
 privileges
-hardened
+secrecy
+leaks
+hardened "$CUDATRACE" cudatrace
+hardened "$O/cudatrace-static" cudatrace-static
 messages

@@ -34,6 +34,8 @@ static int check_copy(const void *data, size_t size, struct raw_call *raw)
 			for (int k = 0; k < raw->caps[i].len; k++)
 				sum += raw->caps[i].data[k];
 		}
+		for (unsigned i = 0; i < raw->stack_cnt; i++)
+			sum += raw->stack[i];
 	}
 	free(copy);
 	return ret;
@@ -86,6 +88,38 @@ static void test_call(void **state)
 	assert_int_equal(check_copy(buf, size - 7, &raw), CT_REC_CALL);
 	((struct ct_call *)buf)->rec.size = size - 8;
 	assert_int_equal(check_copy(buf, size - 8, &raw), -EINVAL);
+}
+
+static void test_stack(void **state)
+{
+	static const int lens[] = {8, 13};
+	_Alignas(8) uint8_t buf[BUF_SZ];
+	size_t size = make_call(buf, 2, lens, 2);
+	struct ct_call *c = (struct ct_call *)buf;
+	struct raw_call raw;
+
+	(void)state;
+	assert_int_equal(raw_check(buf, size, &raw), CT_REC_CALL);
+	assert_null(raw.stack);
+	assert_int_equal(raw.stack_cnt, 0);
+	c->stack_cnt = 3;
+	c->rec.size = size + 24;
+	assert_int_equal(raw_check(buf, size + 24, &raw), CT_REC_CALL);
+	assert_int_equal(raw.stack_cnt, 3);
+	assert_ptr_equal(raw.stack, buf + size);
+	assert_int_equal(check_copy(buf, size + 24, &raw), CT_REC_CALL);
+	/* The last frame is not whole. */
+	c->rec.size = size + 23;
+	assert_int_equal(check_copy(buf, size + 23, &raw), -EINVAL);
+	c->stack_cnt = CT_STACK_MAX;
+	c->rec.size = size + 8 * CT_STACK_MAX;
+	assert_int_equal(check_copy(buf, c->rec.size, &raw), CT_REC_CALL);
+	c->stack_cnt = CT_STACK_MAX + 1;
+	c->rec.size = size + 8 * (CT_STACK_MAX + 1);
+	assert_int_equal(check_copy(buf, c->rec.size, &raw), -EINVAL);
+	c->stack_cnt = 255;
+	c->rec.size = size;
+	assert_int_equal(check_copy(buf, size, &raw), -EINVAL);
 }
 
 /* Cut anywhere, with a size that says so and one that does not. */
@@ -276,9 +310,10 @@ static void test_random(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_call),	cmocka_unit_test(test_truncated),
-		cmocka_unit_test(test_kinds),	cmocka_unit_test(test_counts),
-		cmocka_unit_test(test_lengths), cmocka_unit_test(test_random),
+		cmocka_unit_test(test_call),	  cmocka_unit_test(test_stack),
+		cmocka_unit_test(test_truncated), cmocka_unit_test(test_kinds),
+		cmocka_unit_test(test_counts),	  cmocka_unit_test(test_lengths),
+		cmocka_unit_test(test_random),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

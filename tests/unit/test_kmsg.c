@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/kmsg.h"
+#include "trace/kmsg.h"
 
 /* Parses a copy that is exactly as long as the record. */
 static bool parse(const char *record, struct kmsg_xid *x)

@@ -103,6 +103,7 @@ static void counts(void **state)
 	(void)state;
 	c.hist[ct_hist_index(1000000)] = 3;
 	metrics__counts(m, t, cuda_fn_by_symbol("cuLaunchKernel"), &c);
+	metrics__errors(m, t, cuda_fn_by_symbol("cuLaunchKernel"), 719, 1);
 	has(m,
 	    "cudatrace_launches_total{namespace=\"\",pod=\"\",container=\"\",command=\"a\\\"b\\\\"
 	    "c?\?\"} 2");
@@ -110,7 +111,7 @@ static void counts(void **state)
 	       "\"a\\\"b\\\\c?\?\",class=\"launch\"} 0.003");
 	has(m,
 	    "cudatrace_errors_total{namespace=\"\",pod=\"\",container=\"\",command=\"a\\\"b\\\\c?"
-	    "\?\",function=\"cuLaunchKernel\",error=\"any\"} 1");
+	    "\?\",function=\"cuLaunchKernel\",error=\"CUDA_ERROR_LAUNCH_FAILED\"} 1");
 	metrics__free(m);
 }
 

@@ -97,6 +97,20 @@ static void test_defaults(void **state)
 	assert_int_equal(o.jsonl.cnt + o.chrome.cnt + o.select.cnt, 0);
 }
 
+/* Its value may be left out: the next word is none. */
+static void test_stack(void **state)
+{
+	struct opts o = parse("--stack --stack=memory,sync -- prog");
+
+	assert_int_equal(o.stack.cnt, 2);
+	assert_string_equal(o.stack.v[0], "all");
+	assert_string_equal(o.stack.v[1], "memory,sync");
+	assert_string_equal(o.argv[0], "prog");
+	o = parse("--stack prog");
+	assert_int_equal(o.stack.cnt, 1);
+	assert_string_equal(o.argv[0], "prog");
+}
+
 static void test_pids(void **state)
 {
 	struct opts o = parse("-p 1,22 --pid=333 -p22");
@@ -331,7 +345,7 @@ static unsigned count_entries(const char *text, const struct opt_row *row)
 		const char *want = row->letter ? both_forms : long_form;
 
 		line += strspn(line, "\n ");
-		if (!strncmp(line, want, strlen(want)) && strchr(" \n", line[strlen(want)]))
+		if (!strncmp(line, want, strlen(want)) && strchr(" [\n", line[strlen(want)]))
 			cnt++;
 	}
 	return cnt;
@@ -458,14 +472,14 @@ static void test_table(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_defaults), cmocka_unit_test(test_pids),
-		cmocka_unit_test(test_command),	 cmocka_unit_test(test_verbs),
-		cmocka_unit_test(test_values),	 cmocka_unit_test(test_times),
-		cmocka_unit_test(test_sizes),	 cmocka_unit_test(test_outputs),
-		cmocka_unit_test(test_wrong),	 cmocka_unit_test(test_most_pids),
-		cmocka_unit_test(test_help),	 cmocka_unit_test(test_verb_help),
-		cmocka_unit_test(test_man),	 cmocka_unit_test(test_completion),
-		cmocka_unit_test(test_table),
+		cmocka_unit_test(test_defaults),   cmocka_unit_test(test_stack),
+		cmocka_unit_test(test_pids),	   cmocka_unit_test(test_command),
+		cmocka_unit_test(test_verbs),	   cmocka_unit_test(test_values),
+		cmocka_unit_test(test_times),	   cmocka_unit_test(test_sizes),
+		cmocka_unit_test(test_outputs),	   cmocka_unit_test(test_wrong),
+		cmocka_unit_test(test_most_pids),  cmocka_unit_test(test_help),
+		cmocka_unit_test(test_verb_help),  cmocka_unit_test(test_man),
+		cmocka_unit_test(test_completion), cmocka_unit_test(test_table),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

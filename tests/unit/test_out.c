@@ -199,6 +199,79 @@ static void test_slow_pipe(void **state)
 	close(fds[0]);
 }
 
+/* A reader that does not read holds nobody up, takes no memory without end, and gets whole lines
+ * when it goes on: those that were left out are counted. */
+static void test_stuck_pipe(void **state)
+{
+	enum { LINES = 1000000 };
+	int fds[2], saved = dup(STDOUT_FILENO);
+	unsigned whole = 0, n, last = 0;
+	char line[128];
+	struct out *o;
+	FILE *f;
+
+	(void)state;
+	fflush(stdout);
+	assert_int_equal(pipe(fds), 0);
+	dup2(fds[1], STDOUT_FILENO);
+	o = out__open("-");
+	dup2(saved, STDOUT_FILENO);
+	close(fds[1]);
+	close(saved);
+	for (n = 0; n < LINES; n++)
+		put_line(o, n);
+	assert_true(o->stuck && out__waits(o) && !o->failed);
+	assert_true(o->lost > 0 && o->lost < LINES);
+	assert_true(o->cap <= 64 << 20);
+	assert_string_equal(out__why(o), "the reader was too slow");
+	if (!fork()) {
+		close(fds[0]);
+		_exit(-out__close(o));
+	}
+	/* Of the child's, which goes on alone. */
+	whole = LINES - o->lost;
+	close(o->fd);
+	o->fd = -1;
+	out__close(o);
+	f = fdopen(fds[0], "r");
+	for (n = 0; fgets(line, sizeof(line), f); n++) {
+		unsigned long got = strtoul(line, NULL, 10);
+
+		assert_true(!n || got > last);
+		assert_non_null(strstr(line, " all of this line or nothing of it\n"));
+		last = got;
+	}
+	fclose(f);
+	assert_int_equal(n, whole);
+}
+
+/* Closing waits for it as long as it is told to. */
+static void test_impatient(void **state)
+{
+	int fds[2], saved = dup(STDOUT_FILENO), err = dup(STDERR_FILENO);
+	struct out *o;
+
+	(void)state;
+	fflush(stdout);
+	assert_int_equal(pipe(fds), 0);
+	dup2(fds[1], STDOUT_FILENO);
+	o = out__open("-");
+	dup2(saved, STDOUT_FILENO);
+	for (unsigned n = 0; n < 10000; n++)
+		put_line(o, n);
+	out__flush(o);
+	assert_true(out__waits(o));
+	out__set_patience(-1, 200);
+	close(STDERR_FILENO);
+	assert_int_equal(out__close(o), -ENOBUFS);
+	out__set_patience(-1, -1);
+	dup2(err, STDERR_FILENO);
+	close(err);
+	close(saved);
+	close(fds[0]);
+	close(fds[1]);
+}
+
 /* Fills the file until it fails, makes room and writes a last line. Returns its last number. */
 static void fill_and_close(const char *p, int want_error)
 {
@@ -360,6 +433,8 @@ int main(void)
 		cmocka_unit_test(test_dev_full),
 		cmocka_unit_test(test_closed_pipe),
 		cmocka_unit_test(test_slow_pipe),
+		cmocka_unit_test(test_stuck_pipe),
+		cmocka_unit_test(test_impatient),
 		cmocka_unit_test(test_file_size_limit),
 		cmocka_unit_test(test_disk_full),
 		cmocka_unit_test(test_room_keeps_first),

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* Xids from the kernel log, for drivers that have no trace point for them (before 575). */
-#ifndef CLI_KMSG_H
-#define CLI_KMSG_H
+#ifndef TRACE_KMSG_H
+#define TRACE_KMSG_H
 
 #include "model/event.h"
 
@@ -19,4 +19,4 @@ struct kmsg_xid {
 /* One record of /dev/kmsg ("6,1234,5678901,-;NVRM: Xid (PCI:0000:3b:00): 79, ..."). */
 bool kmsg_parse_xid(const char *record, struct kmsg_xid *x);
 
-#endif /* CLI_KMSG_H */
+#endif /* TRACE_KMSG_H */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* What the header of a trace says of the machine. */
-#ifndef CLI_FACTS_H
-#define CLI_FACTS_H
+#ifndef TRACE_FACTS_H
+#define TRACE_FACTS_H
 
 #include "attach/mechanism.h"
 
@@ -20,4 +20,4 @@ int facts__check_caps(enum mechanism mech);
 /* CUDA version that a driver's branch brings, from its version ("580.159.04"); 0 when unknown. */
 int facts_cuda_version(const char *driver);
 
-#endif /* CLI_FACTS_H */
+#endif /* TRACE_FACTS_H */

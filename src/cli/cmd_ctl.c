@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* cudatrace ctl: asks a running daemon. The answer goes to stdout as it comes: JSON. */
+#include "cmd.h"
+
+#include "daemon/ctl.h"
+#include "daemon/daemon.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "util/log.h"
+
+/* {"error":"..."} as a text. */
+static bool is_error(char *text)
+{
+	static const char head[] = "{\"error\":\"";
+	char *from = text + sizeof(head) - 1, *to = text;
+
+	if (strncmp(text, head, sizeof(head) - 1))
+		return false;
+	while (*from && *from != '"') {
+		if (*from == '\\' && from[1])
+			from++;
+		*to++ = *from++;
+	}
+	*to = '\0';
+	return true;
+}
+
+/* A member of ctl.group may not be allowed to read the file: then the default has to do. */
+static char *socket_path(const struct opts *o)
+{
+	struct daemon_opts d = {
+		.config = o->config,
+		.sets = o->sets.v,
+		.set_cnt = o->sets.cnt,
+	};
+	struct config_errors errors = {0};
+	struct config *c = daemon_config(&d, &errors);
+	char *path;
+
+	if (!c && (o->config || o->sets.cnt)) {
+		fputs(errors.text, stderr);
+		return NULL;
+	}
+	c = c ?: config__new();
+	path = c ? strdup(c->ctl.socket) : NULL;
+	config__free(c);
+	return path;
+}
+
+/* A file in a folder is named from here, the daemon is somewhere else. */
+static void make_absolute(const char **word)
+{
+	char *dir, *path;
+
+	if (**word == '/' || !strchr(*word, '/'))
+		return;
+	dir = realpath(".", NULL);
+	if (dir && asprintf(&path, "%s/%s", dir, *word) >= 0)
+		*word = path;
+	free(dir);
+}
+
+int cmd_ctl(const struct opts *o)
+{
+	char *path = socket_path(o), *text;
+	int status;
+
+	if (!path)
+		return 1;
+	if (o->files.cnt > 1 && !strcmp(o->files.v[0], "dump"))
+		make_absolute(&o->files.v[1]);
+	text = ctl_ask(path, o->files.cnt, o->files.v);
+	free(path);
+	if (!text)
+		return 1;
+	status = is_error(text);
+	if (status)
+		err("%s", text);
+	else
+		fputs(text, stdout);
+	free(text);
+	return status;
+}

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* cudatrace diff OLD NEW: what changed between two saved traces. Exit status as diff(1): 0 nothing,
+ * 1 something, 2 trouble. */
+#include "cmd.h"
+
+#include "report/diff.h"
+#include "report/format.h"
+#include "report/reader.h"
+#include "util/log.h"
+#include "util/out.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#define EXIT_SAME      0
+#define EXIT_DIFFERENT 1
+#define EXIT_TROUBLE   2
+
+struct diff_cmd {
+	struct diff *diff;
+	int side;
+	bool failed;
+};
+
+static int on_begin(void *ctx, const struct trace_info *info)
+{
+	struct diff_cmd *c = ctx;
+
+	if (diff__begin(c->diff, c->side, info)) {
+		err("out of memory: close other programs");
+		c->failed = true;
+	}
+	return c->failed ? -1 : 0;
+}
+
+static void on_event(void *ctx, const struct event *ev)
+{
+	struct diff_cmd *c = ctx;
+
+	diff__event(c->diff, c->side, ev);
+}
+
+static void on_end(void *ctx, const struct trace_end *end)
+{
+	struct diff_cmd *c = ctx;
+
+	diff__end(c->diff, c->side, end);
+}
+
+static int write_json(const struct diff *d)
+{
+	struct out *o = out__open("-");
+	struct json j;
+
+	if (!o)
+		return -1;
+	json__init(&j, o);
+	diff__json(d, &j);
+	out_char(o, '\n');
+	out__commit(o);
+	return out__close(o);
+}
+
+int cmd_diff(const struct opts *o)
+{
+	static const struct reader_ops ops = {.begin = on_begin, .event = on_event, .end = on_end};
+	const struct report_opts ro = {
+		.top = o->top, .iter = o->iterations, .marker = o->marker, .gap_ns = o->gap_ns};
+	struct reader *readers[2] = {NULL, NULL};
+	struct diff_cmd c = {.diff = diff__new(&ro)};
+	struct report_file file;
+	int status = EXIT_TROUBLE;
+	struct term term;
+	unsigned differ;
+
+	if (!c.diff)
+		goto out;
+	/* What the first one gave must outlive the second. */
+	for (; c.side < 2; c.side++) {
+		readers[c.side] = reader__new(&ops, &c);
+		if (!readers[c.side] || reader__file(readers[c.side], o->files.v[c.side], &file) ||
+		    c.failed)
+			goto out;
+	}
+	differ = diff__finish(c.diff);
+	if (o->json) {
+		if (write_json(c.diff))
+			goto out;
+	} else {
+		term = term_of_fd(STDOUT_FILENO);
+		term.f = stdout;
+		diff__print(c.diff, &term, o->top);
+		if (fflush(stdout))
+			goto out;
+	}
+	status = differ ? EXIT_DIFFERENT : EXIT_SAME;
+out:
+	diff__free(c.diff);
+	reader__free(readers[0]);
+	reader__free(readers[1]);
+	return status;
+}

@@ -1,0 +1,336 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "ctl.h"
+
+#include <errno.h>
+#include <event2/buffer.h>
+#include <event2/bufferevent.h>
+#include <event2/event.h>
+#include <event2/listener.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <libgen.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "util/log.h"
+#include "util/out.h"
+
+#define LINE_MAX_SZ 4096
+#define TIMEOUT_S   10
+#define MAX_CLIENTS 32
+#define MAX_GROUPS  256
+
+struct ctl {
+	struct ctl_ops ops;
+	struct event_base *base;
+	struct evconnlistener *listener;
+	char *path;
+	int lock_fd;
+	bool has_group, bound;
+	gid_t gid;
+	unsigned clients;
+};
+
+struct client {
+	struct ctl *ctl;
+	struct bufferevent *be;
+	bool root, closing;
+};
+
+static void client__free(struct client *c)
+{
+	c->ctl->clients--;
+	bufferevent_free(c->be);
+	free(c);
+}
+
+/* The answer goes out, then the connection ends. */
+static void answer(struct client *c, const char *text, size_t len)
+{
+	c->closing = true;
+	bufferevent_disable(c->be, EV_READ);
+	bufferevent_write(c->be, text, len);
+}
+
+static void refuse(struct client *c, const char *why)
+{
+	char text[256];
+
+	answer(c, text, snprintf(text, sizeof(text), "{\"error\":\"%s\"}\n", why));
+}
+
+static void on_read(struct bufferevent *be, void *ctx)
+{
+	struct evbuffer *in = bufferevent_get_input(be);
+	char *line = evbuffer_readln(in, NULL, EVBUFFER_EOL_LF), *word, *rest = line;
+	char *argv[CTL_MAX_WORDS + 1];
+	struct client *c = ctx;
+	struct out *o;
+	int argc = 0;
+
+	if (!line && evbuffer_get_length(in) < LINE_MAX_SZ)
+		return;
+	if (!line) {
+		refuse(c, "the request is too long");
+		return;
+	}
+	while (argc < CTL_MAX_WORDS && (word = strsep(&rest, "\t")))
+		argv[argc++] = word;
+	argv[argc] = NULL;
+	o = out__memory();
+	c->ctl->ops.command(c->ctl->ops.ctx, argc, argv, c->root, o);
+	answer(c, o->buf, o->len);
+	out__close(o);
+	free(line);
+}
+
+static void on_write(struct bufferevent *be, void *ctx)
+{
+	struct client *c = ctx;
+
+	(void)be;
+	if (c->closing)
+		client__free(c);
+}
+
+static void on_event(struct bufferevent *be, short what, void *ctx)
+{
+	(void)be, (void)what;
+	client__free(ctx);
+}
+
+static bool in_group(const struct ctl *ctl, int fd, gid_t gid)
+{
+	gid_t groups[MAX_GROUPS];
+	socklen_t len = sizeof(groups);
+
+	if (!ctl->has_group)
+		return false;
+	if (gid == ctl->gid)
+		return true;
+	if (getsockopt(fd, SOL_SOCKET, SO_PEERGROUPS, groups, &len))
+		return false;
+	for (unsigned i = 0; i < len / sizeof(groups[0]); i++) {
+		if (groups[i] == ctl->gid)
+			return true;
+	}
+	return false;
+}
+
+static void on_accept(struct evconnlistener *listener, evutil_socket_t fd, struct sockaddr *addr,
+		      int addr_len, void *ctx)
+{
+	const struct timeval timeout = {.tv_sec = TIMEOUT_S};
+	struct ctl *ctl = ctx;
+	struct ucred cred = {.uid = -1};
+	socklen_t len = sizeof(cred);
+	struct client *c;
+
+	(void)listener, (void)addr, (void)addr_len;
+	c = ctl->clients < MAX_CLIENTS ? calloc(1, sizeof(*c)) : NULL;
+	if (c)
+		c->be = bufferevent_socket_new(ctl->base, fd, BEV_OPT_CLOSE_ON_FREE);
+	if (!c || !c->be) {
+		free(c);
+		close(fd);
+		return;
+	}
+	c->ctl = ctl;
+	ctl->clients++;
+	bufferevent_setcb(c->be, on_read, on_write, on_event, c);
+	bufferevent_set_timeouts(c->be, &timeout, &timeout);
+	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len) ||
+	    (cred.uid && !in_group(ctl, fd, cred.gid))) {
+		refuse(c, "only root and members of ctl.group may ask");
+		return;
+	}
+	c->root = !cred.uid;
+	bufferevent_enable(c->be, EV_READ);
+}
+
+static bool set_address(struct sockaddr_un *a, const char *path)
+{
+	memset(a, 0, sizeof(*a));
+	a->sun_family = AF_UNIX;
+	if (strlen(path) >= sizeof(a->sun_path)) {
+		err("ctl.socket: %s is longer than %zu characters: choose a shorter path", path,
+		    sizeof(a->sun_path) - 1);
+		return false;
+	}
+	strcpy(a->sun_path, path);
+	return true;
+}
+
+static void make_folder(const char *path)
+{
+	char *copy = strdup(path);
+
+	if (copy && mkdir(dirname(copy), 0755) && errno != EEXIST)
+		dbg("cannot make the folder of %s: %s", path, strerror(errno));
+	free(copy);
+}
+
+static bool lock(struct ctl *c)
+{
+	char name[256];
+
+	snprintf(name, sizeof(name), "%s.lock", c->path);
+	c->lock_fd = open(name, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+	if (c->lock_fd < 0) {
+		err("ctl.socket: cannot make %s: %s: choose another path", name, strerror(errno));
+		return false;
+	}
+	if (!flock(c->lock_fd, LOCK_EX | LOCK_NB))
+		return true;
+	err("another cudatrace daemon runs with the socket %s: end it, or choose another ctl.socket",
+	    c->path);
+	return false;
+}
+
+static int listen_on(struct ctl *c)
+{
+	struct sockaddr_un a;
+	int fd;
+
+	if (!set_address(&a, c->path))
+		return -1;
+	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	unlink(c->path);
+	/* Nobody may connect before its mode says who. */
+	if (fd < 0 || fchmod(fd, 0600) || bind(fd, (struct sockaddr *)&a, sizeof(a)) ||
+	    listen(fd, 8)) {
+		err("ctl.socket: cannot listen on %s: %s: choose another path", c->path,
+		    strerror(errno));
+		if (fd >= 0)
+			close(fd);
+		return -1;
+	}
+	c->bound = true;
+	return fd;
+}
+
+int ctl__set_group(struct ctl *c, const char *group)
+{
+	const struct group *gr = *group ? getgrnam(group) : NULL;
+
+	if (*group && !gr) {
+		err("ctl.group: there is no group %s: make it, or name another", group);
+		return -ENOENT;
+	}
+	c->has_group = gr != NULL;
+	c->gid = gr ? gr->gr_gid : 0;
+	if (chown(c->path, 0, c->gid) || chmod(c->path, gr ? 0660 : 0600))
+		warn("ctl.socket: cannot give %s to group %s: %s", c->path, group, strerror(errno));
+	return 0;
+}
+
+struct ctl *ctl__new(struct event_base *base, const char *path, const char *group,
+		     const struct ctl_ops *ops)
+{
+	struct ctl *c = calloc(1, sizeof(*c));
+	int fd;
+
+	if (!c)
+		return NULL;
+	c->lock_fd = -1;
+	c->ops = *ops;
+	c->base = base;
+	c->path = strdup(path);
+	make_folder(path);
+	if (!c->path || !lock(c))
+		goto fail;
+	fd = listen_on(c);
+	if (fd < 0 || ctl__set_group(c, group))
+		goto fail;
+	c->listener = evconnlistener_new(base, on_accept, c,
+					 LEV_OPT_CLOSE_ON_FREE | LEV_OPT_CLOSE_ON_EXEC, 0, fd);
+	if (c->listener)
+		return c;
+	close(fd);
+fail:
+	ctl__free(c);
+	return NULL;
+}
+
+void ctl__free(struct ctl *c)
+{
+	if (!c)
+		return;
+	if (c->listener)
+		evconnlistener_free(c->listener);
+	if (c->bound)
+		unlink(c->path);
+	if (c->lock_fd >= 0)
+		close(c->lock_fd);
+	free(c->path);
+	free(c);
+}
+
+/* The other end */
+
+static int connect_to(const char *path)
+{
+	const struct timeval timeout = {.tv_sec = TIMEOUT_S};
+	struct sockaddr_un a;
+	int fd;
+
+	if (!set_address(&a, path))
+		return -1;
+	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	if (fd >= 0 && !connect(fd, (struct sockaddr *)&a, sizeof(a))) {
+		setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof(timeout));
+		return fd;
+	}
+	if (errno == ENOENT || errno == ECONNREFUSED)
+		err("no cudatrace daemon listens on %s: start it, or name its socket with --set "
+		    "ctl.socket=PATH",
+		    path);
+	else if (errno == EACCES)
+		err("%s is for root and members of ctl.group: use sudo", path);
+	else
+		err("cannot talk to the daemon on %s: %s", path, strerror(errno));
+	if (fd >= 0)
+		close(fd);
+	return -1;
+}
+
+char *ctl_ask(const char *path, int argc, const char *const *argv)
+{
+	char request[LINE_MAX_SZ] = "", *text = NULL;
+	int fd = connect_to(path);
+	size_t len = 0, size = 0;
+	ssize_t n = 0;
+
+	if (fd < 0)
+		return NULL;
+	for (int i = 0; i < argc; i++)
+		len += snprintf(request + len, len < sizeof(request) ? sizeof(request) - len : 0,
+				"%s%c", argv[i], i + 1 < argc ? '\t' : '\n');
+	if (len >= sizeof(request) || send(fd, request, len, MSG_NOSIGNAL) != (ssize_t)len) {
+		err("cannot ask the daemon: the request is too long, or it went away");
+		close(fd);
+		return NULL;
+	}
+	len = 0;
+	do {
+		if (size - len < 4096)
+			text = realloc(text, size += 65536);
+		n = text ? read(fd, text + len, size - len - 1) : -1;
+		len += n > 0 ? n : 0;
+	} while (n > 0);
+	close(fd);
+	/* One that is refused before it was heard is reset, with the reason. */
+	if (!text || !len) {
+		err("the daemon gave no answer: see its log");
+		free(text);
+		return NULL;
+	}
+	text[len] = '\0';
+	return text;
+}

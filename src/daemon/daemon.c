@@ -1,0 +1,320 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * The daemon, from start to end: configuration, lock and socket, metrics, BPF side, libraries,
+ * loop, detach, what is left in the ring. One thread; what happens in it comes from one event_base.
+ */
+#include "daemon_priv.h"
+
+#include <errno.h>
+#include <event2/event.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "notify.h"
+#include "trace/kmsg.h"
+#include "util/log.h"
+
+/* Between looks at signals and sockets. */
+#define DRAIN_BATCH 16384
+/* The kernel side wakes us by amount; this drains the rest. Slower while nothing comes. */
+#define DRAIN_BUSY_MS 50
+#define DRAIN_IDLE_MS 1000
+#define COUNTS_NS     10000000000ull
+
+/* Of a process in the moment until its level is known. Where a rule may say more than off, its
+ * first calls are counted. */
+enum ct_proc_level daemon__default_level(const struct daemon *d)
+{
+	if (d->cfg->level == LEVEL_OFF && d->cfg->rule_cnt)
+		return CT_PROC_METRICS;
+	switch (d->cfg->level) {
+	case LEVEL_OFF:
+		return CT_PROC_OFF;
+	case LEVEL_TRACE:
+		return CT_PROC_TRACE;
+	default:
+		return CT_PROC_METRICS;
+	}
+}
+
+bool daemon__is_healthy(void *d)
+{
+	return !((struct daemon *)d)->stopping;
+}
+
+static void arm(void *ev, unsigned ms)
+{
+	const struct timeval tv = {.tv_sec = ms / 1000, .tv_usec = ms % 1000 * 1000};
+
+	event_add(ev, &tv);
+}
+
+/* What is due when records were read, or by the clock. */
+static void after_turn(struct daemon *d)
+{
+	char *path;
+
+	if (dprocs__clock(&d->procs, d->now)) {
+		/* A burst is a file by itself, unless others are traced all the time. */
+		tracer__drain(&d->t);
+		rotate__finish_file(d->rotate, d->now);
+	}
+	if (d->dump_why) {
+		struct recorder_stats r;
+
+		recorder__stats(d->recorder, &r);
+		if (r.lines)
+			daemon__dump(d, NULL, d->dump_why, &path), free(path);
+		/* Also when it failed: not for every error again. */
+		d->dumped_ns = d->now;
+		d->dump_why = NULL;
+	}
+}
+
+static void on_ring(evutil_socket_t fd, short what, void *ctx)
+{
+	struct daemon *d = ctx;
+	size_t cnt;
+
+	(void)fd, (void)what;
+	d->now = now_ns();
+	cnt = ring__drain(d->t.ring, DRAIN_BATCH);
+	if (d->t.libs.pending_cnt)
+		libs__retry(&d->t.libs);
+	after_turn(d);
+	arm(d->drain_ev, cnt == DRAIN_BATCH ? 0
+			 : cnt || d->t.libs.pending_cnt || dprocs__any_burst(&d->procs)
+				 ? DRAIN_BUSY_MS
+				 : DRAIN_IDLE_MS);
+}
+
+static void on_gone(void *ctx, uint32_t pid)
+{
+	model__forget(((struct daemon *)ctx)->t.model, pid);
+}
+
+static void on_tick(evutil_socket_t fd, short what, void *ctx)
+{
+	struct daemon *d = ctx;
+
+	(void)fd, (void)what;
+	d->now = now_ns();
+	dprocs__read_errors(&d->procs);
+	if (d->now - d->counts_ns >= COUNTS_NS) {
+		daemon__read_counts(d);
+		dprocs__sweep(&d->procs, on_gone, d);
+	}
+	rotate__tick(d->rotate, d->now);
+	after_turn(d);
+	notify("WATCHDOG=1");
+}
+
+static void on_kmsg(evutil_socket_t fd, short what, void *ctx)
+{
+	(void)what;
+	kmsg__read(fd, daemon__event, ctx);
+}
+
+static void on_signal(evutil_socket_t signo, short what, void *ctx)
+{
+	struct daemon *d = ctx;
+	char why[512];
+
+	(void)what;
+	d->now = now_ns();
+	if (signo == SIGHUP)
+		daemon__reload(d, why, sizeof(why));
+	else
+		event_base_loopbreak(d->base);
+}
+
+static int add_events(struct daemon *d)
+{
+	static const int signals[] = {SIGTERM, SIGINT, SIGHUP};
+
+	signal(SIGPIPE, SIG_IGN);
+	d->ring_ev = event_new(d->base, ring__fd(d->t.ring), EV_READ | EV_PERSIST, on_ring, d);
+	d->drain_ev = event_new(d->base, -1, 0, on_ring, d);
+	d->tick_ev = event_new(d->base, -1, EV_PERSIST, on_tick, d);
+	if (d->kmsg_fd >= 0)
+		d->kmsg_ev = event_new(d->base, d->kmsg_fd, EV_READ | EV_PERSIST, on_kmsg, d);
+	for (unsigned i = 0; i < 3; i++) {
+		d->signal_evs[i] = evsignal_new(d->base, signals[i], on_signal, d);
+		if (!d->signal_evs[i] || event_add(d->signal_evs[i], NULL))
+			return -ENOMEM;
+	}
+	if (!d->ring_ev || !d->drain_ev || !d->tick_ev || event_add(d->ring_ev, NULL))
+		return -ENOMEM;
+	if (d->kmsg_ev)
+		event_add(d->kmsg_ev, NULL);
+	arm(d->drain_ev, DRAIN_BUSY_MS);
+	arm(d->tick_ev, 1000);
+	return 0;
+}
+
+/* Before anything is loaded: what another process may hold. */
+static int open_doors(struct daemon *d)
+{
+	const struct http_ops http_ops = {daemon__print_metrics, daemon__is_healthy, d};
+	const struct ctl_ops ctl_ops = {daemon__command, d};
+	const struct config *c = d->cfg;
+
+	d->base = event_base_new();
+	if (!d->base)
+		return -ENOMEM;
+	d->ctl = ctl__new(d->base, c->ctl.socket, c->ctl.group, &ctl_ops);
+	if (!d->ctl)
+		return -EADDRINUSE;
+	if (*c->metrics.listen) {
+		d->http = http__new(d->base, c->metrics.listen, &http_ops);
+		if (!d->http)
+			return -EADDRINUSE;
+	}
+	return 0;
+}
+
+static int open_tracer(struct daemon *d)
+{
+	const struct tracer_opts to = {
+		.attach =
+			{
+				.mech = d->o->mechanism,
+				.ring_sz = d->cfg->trace.buffer_size,
+				.follow = true,
+				.kernel = d->cfg->trace.kernel,
+			},
+		.wait = true,
+		.fn = daemon__event,
+		.on_use = daemon__use,
+		.ctx = d,
+	};
+	char why[512];
+
+	d->t.fns = fnset__new();
+	if (!d->t.fns)
+		return -ENOMEM;
+	if (*d->cfg->trace.functions)
+		fnset__select(d->t.fns, d->cfg->trace.functions, why, sizeof(why));
+	return tracer__open(&d->t, &to);
+}
+
+static int open_outputs(struct daemon *d)
+{
+	const struct config *c = d->cfg;
+	struct rotate_opts ro = daemon__rotate_opts(d);
+
+	d->lines = lines__new(&d->t.info);
+	d->rotate = rotate__new(&ro);
+	if (c->recorder.keep_ns)
+		d->recorder = recorder__new(c->recorder.keep_ns, c->recorder.memory);
+	return d->lines && d->rotate && (d->recorder || !c->recorder.keep_ns) ? 0 : -ENOMEM;
+}
+
+/* 0 or -errno after reporting. */
+static int start(struct daemon *d)
+{
+	int ret = open_doors(d);
+
+	d->metrics = metrics__new(d->cfg->metrics.max_series);
+	if (!ret)
+		ret = open_tracer(d);
+	if (ret)
+		return ret;
+	d->procs = (struct dprocs){
+		.att = d->t.att,
+		.fns = d->t.fns,
+		.metrics = d->metrics,
+		.cfg = d->cfg,
+		.root = getenv("CUDATRACE_HOST_ROOT") ?: "",
+		.caused = daemon__caused,
+		.ctx = d,
+	};
+	levels__set_default(d->t.att, daemon__default_level(d));
+	daemon__set_always(d);
+	tracer__fill_info(&d->t);
+	ret = open_outputs(d);
+	if (!ret && d->o->libcuda)
+		ret = libs__attach_file(&d->t.libs, d->o->libcuda);
+	if (!ret)
+		ret = libs__attach_system(&d->t.libs, true);
+	if (ret)
+		return ret;
+	if (!attach__has_xid(d->t.att))
+		d->kmsg_fd = kmsg__open();
+	return add_events(d);
+}
+
+/* What is in the ring is written; calls in flight are said to be so. */
+static void finish(struct daemon *d)
+{
+	d->stopping = true;
+	notify("STOPPING=1");
+	d->now = now_ns();
+	attach__detach(d->t.att);
+	tracer__drain(&d->t);
+	tracer__unfinished(&d->t);
+}
+
+static void free_event(void *ev)
+{
+	if (ev)
+		event_free(ev);
+}
+
+static void release(struct daemon *d)
+{
+	http__free(d->http);
+	ctl__free(d->ctl);
+	free_event(d->ring_ev);
+	free_event(d->drain_ev);
+	free_event(d->tick_ev);
+	free_event(d->kmsg_ev);
+	for (unsigned i = 0; i < 3; i++)
+		free_event(d->signal_evs[i]);
+	if (d->kmsg_fd >= 0)
+		close(d->kmsg_fd);
+	if (d->base)
+		event_base_free(d->base);
+	if (d->rotate)
+		rotate__free(d->rotate, now_ns());
+	recorder__free(d->recorder);
+	lines__free(d->lines);
+	dprocs__free(&d->procs);
+	metrics__free(d->metrics);
+	tracer__close(&d->t);
+	config__free(d->cfg);
+}
+
+int daemon_run(const struct daemon_opts *o)
+{
+	struct config_errors errors = {0};
+	static struct daemon d;
+	struct timespec wall;
+	int ret;
+
+	log_set_journal(notify_has_journal());
+	clock_gettime(CLOCK_REALTIME, &wall);
+	d.o = o;
+	d.kmsg_fd = -1;
+	d.started = wall.tv_sec + wall.tv_nsec / 1e9;
+	d.now = now_ns();
+	d.cfg = daemon_config(o, &errors);
+	if (!d.cfg) {
+		err("%s", errors.text);
+		return 1;
+	}
+	ret = start(&d);
+	if (!ret) {
+		notify("READY=1");
+		info("tracing by %s; level %s; metrics on %s",
+		     mechanism_name(attach__mechanism(d.t.att)), proc_level_name(d.cfg->level),
+		     *d.cfg->metrics.listen ? d.cfg->metrics.listen : "no port");
+		event_base_dispatch(d.base);
+		finish(&d);
+	}
+	release(&d);
+	return ret ? 1 : 0;
+}

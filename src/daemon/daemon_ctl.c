@@ -1,0 +1,274 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* What can be asked of a running daemon: status, level, burst, dump, reload. */
+#include "daemon_priv.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "rules.h"
+#include "sink/json.h"
+#include "util/units.h"
+#include "version.h"
+
+static void fail(struct json *j, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+static void fail(struct json *j, const char *fmt, ...)
+{
+	char text[512];
+	va_list args;
+
+	va_start(args, fmt);
+	vsnprintf(text, sizeof(text), fmt, args);
+	va_end(args);
+	json_str(j, "error", text);
+}
+
+/* A number above 0 that is the whole word. */
+static bool read_pid(const char *word, uint32_t *pid)
+{
+	char *end;
+	long n = strtol(word, &end, 10);
+
+	*pid = n;
+	return end > word && !*end && n > 0 && n <= INT32_MAX;
+}
+
+static void put_proc(struct json *j, const struct daemon *d, const struct dproc *p)
+{
+	json_open(j, NULL);
+	json_u64(j, "pid", p->pid);
+	json_str(j, "comm", p->comm);
+	json_str(j, "command", p->command);
+	json_u64(j, "uid", p->uid);
+	json_sym(j, "level", proc_level_name(p->level));
+	if (p->by_ctl)
+		json_sym(j, "level_from", "ctl");
+	else if (p->rule)
+		json_u64(j, "level_from_line", p->rule);
+	json_bool(j, "traced", dproc_is_traced(p));
+	if (p->burst_until_ns > d->now)
+		json_micro(j, "burst_left_ms", p->burst_until_ns - d->now);
+	json_u64(j, "bursts", p->bursts);
+	json_str(j, "namespace", p->labels.namespace);
+	json_str(j, "pod", p->labels.pod);
+	json_str(j, "container",
+		 p->labels.container_name[0] ? p->labels.container_name : p->labels.container);
+	json_u64(j, "device_bytes", p->mem.device_bytes);
+	json_u64(j, "host_bytes", p->mem.host_bytes);
+	json_u64(j, "managed_bytes", p->mem.managed_bytes);
+	json_close(j);
+}
+
+static void put_libs(struct json *j, const struct daemon *d)
+{
+	json_open_array(j, "libraries");
+	for (unsigned i = 0; i < attach__lib_cnt(d->t.att); i++) {
+		const struct attach_lib *lib = attach__lib_at(d->t.att, i);
+
+		if (lib->ignored)
+			continue;
+		json_open(j, NULL);
+		json_str(j, "path", lib->path);
+		json_u64(j, "functions", lib->attached_cnt);
+		json_close(j);
+	}
+	json_close_array(j);
+}
+
+static void status(struct daemon *d, struct json *j)
+{
+	struct recorder_stats r = {0};
+	struct rotate_stats f;
+
+	daemon__read_counts(d);
+	rotate__stats(d->rotate, &f);
+	if (d->recorder)
+		recorder__stats(d->recorder, &r);
+	json_str(j, "version", CUDATRACE_VERSION);
+	json_str(j, "mechanism", mechanism_name(attach__mechanism(d->t.att)));
+	json_sym(j, "level", proc_level_name(d->cfg->level));
+	put_libs(j, d);
+	json_open_array(j, "processes");
+	for (const struct dproc *p = d->procs.by_pid; p; p = p->hh.next)
+		put_proc(j, d, p);
+	json_close_array(j);
+	json_open(j, "files");
+	json_str(j, "directory", d->cfg->files.directory);
+	json_u64(j, "lines", f.lines);
+	json_u64(j, "dropped", f.dropped);
+	json_u64(j, "finished", f.files);
+	json_u64(j, "disk_bytes", f.disk_bytes);
+	json_str(j, "error", f.error);
+	json_close(j);
+	json_open(j, "recorder");
+	json_u64(j, "lines", r.lines);
+	json_u64(j, "bytes", r.bytes);
+	json_u64(j, "dumps", d->dumps);
+	json_close(j);
+	json_u64(j, "bursts", d->procs.bursts);
+	json_u64(j, "reloads", d->reloads);
+	json_u64(j, "reload_failures", d->reload_failures);
+}
+
+static struct dproc *find_pid(struct daemon *d, uint32_t pid, struct json *j)
+{
+	struct dproc *p;
+
+	tracer__drain(&d->t);
+	p = dprocs__find(&d->procs, pid);
+	if (!p)
+		fail(j, "process %u uses no CUDA, or is not there: cudatrace ctl status has them",
+		     pid);
+	return p;
+}
+
+/* For processes to come too, until the configuration is read again. */
+static bool add_rule(struct config *c, const char *pattern, enum proc_level level)
+{
+	struct rule *grown = realloc(c->rules, (c->rule_cnt + 1) * sizeof(*grown));
+	char *copy = strdup(pattern);
+
+	if (grown)
+		c->rules = grown;
+	if (!grown || !copy) {
+		free(copy);
+		return false;
+	}
+	memmove(grown + 1, grown, c->rule_cnt * sizeof(*grown));
+	grown[0] = (struct rule){.command = copy, .level = level};
+	c->rule_cnt++;
+	return true;
+}
+
+static void level_of_pattern(struct daemon *d, const char *pattern, int level, struct json *j)
+{
+	uint64_t cnt = 0;
+
+	if (level < 0 || !add_rule(d->cfg, pattern, level)) {
+		fail(j, "default is for a process id; cudatrace ctl reload forgets patterns");
+		return;
+	}
+	for (const struct dproc *p = d->procs.by_pid; p; p = p->hh.next)
+		cnt += !p->by_ctl && rule_command_matches(pattern, p->comm, p->command ?: p->comm);
+	dprocs__reload(&d->procs);
+	json_u64(j, "processes", cnt);
+}
+
+static void set_level(struct daemon *d, int argc, char **argv, struct json *j)
+{
+	int level = argc > 2 ? proc_level_by_name(argv[2]) : -1;
+	struct dproc *p;
+	uint32_t pid;
+
+	if (argc != 3 || (level < 0 && strcmp(argv[2], "default"))) {
+		fail(j, "write level PID LEVEL or level PATTERN LEVEL; LEVEL is one of off, "
+			"metrics, trace, sampled, or of a process default");
+		return;
+	}
+	if (!read_pid(argv[1], &pid)) {
+		level_of_pattern(d, argv[1], level, j);
+		return;
+	}
+	p = find_pid(d, pid, j);
+	if (!p)
+		return;
+	dprocs__set_level(&d->procs, p, level);
+	json_u64(j, "processes", 1);
+	json_sym(j, "level", proc_level_name(p->level));
+}
+
+static void burst(struct daemon *d, int argc, char **argv, struct json *j)
+{
+	uint64_t ns = d->cfg->sample.trace_ns, cnt = 0;
+	struct dproc *p = NULL;
+	uint32_t pid = 0;
+	int at = 1;
+
+	/* One number: a process, if there is one of that number; a time has a unit or a point. */
+	if (at < argc && read_pid(argv[at], &pid))
+		at++;
+	if (at < argc && (opt_read_time(argv[at++], 1000000000, &ns) || !ns || at < argc)) {
+		fail(j, "write burst [PID] [SECONDS], as in burst 4711 10s");
+		return;
+	}
+	if (pid) {
+		p = find_pid(d, pid, j);
+		if (!p)
+			return;
+		dprocs__burst(&d->procs, p, d->now, ns);
+		cnt = 1;
+	}
+	for (p = pid ? NULL : d->procs.by_pid; p; p = p->hh.next) {
+		if (p->level == LEVEL_OFF || p->level == LEVEL_TRACE)
+			continue;
+		dprocs__burst(&d->procs, p, d->now, ns);
+		cnt++;
+	}
+	json_u64(j, "processes", cnt);
+	json_micro(j, "ms", ns);
+}
+
+static void dump(struct daemon *d, int argc, char **argv, bool root, struct json *j)
+{
+	const char *name = argc > 1 ? argv[1] : NULL;
+	char *path;
+	int ret;
+
+	if (argc > 2 || (name && (!*name || *name == '.'))) {
+		fail(j, "write dump [FILE]");
+		return;
+	}
+	if (!d->recorder) {
+		fail(j, "there is no flight recorder: recorder.seconds is 0");
+		return;
+	}
+	if (name && strchr(name, '/') && (!root || *name != '/')) {
+		fail(j, "only root may name a folder: give a plain name, the file goes to %s",
+		     d->cfg->files.directory);
+		return;
+	}
+	tracer__drain(&d->t);
+	ret = daemon__dump(d, name, "asked for", &path);
+	if (ret)
+		fail(j, "cannot write it: %s", strerror(-ret));
+	else
+		json_str(j, "file", path);
+	free(path);
+}
+
+static void reload(struct daemon *d, struct json *j)
+{
+	char why[512];
+
+	if (daemon__reload(d, why, sizeof(why)))
+		json_u64(j, "reloads", d->reloads);
+	else
+		fail(j, "%s", why);
+}
+
+void daemon__command(void *ctx, int argc, char **argv, bool root, struct out *answer)
+{
+	const char *verb = argc ? argv[0] : "";
+	struct daemon *d = ctx;
+	struct json j;
+
+	d->now = now_ns();
+	json__init(&j, answer);
+	json_open(&j, NULL);
+	if (!strcmp(verb, "status"))
+		status(d, &j);
+	else if (!strcmp(verb, "level"))
+		set_level(d, argc, argv, &j);
+	else if (!strcmp(verb, "burst"))
+		burst(d, argc, argv, &j);
+	else if (!strcmp(verb, "dump"))
+		dump(d, argc, argv, root, &j);
+	else if (!strcmp(verb, "reload"))
+		reload(d, &j);
+	else
+		fail(&j, "there is no %s; there are status, level, burst, dump and reload", verb);
+	json_close(&j);
+	out_char(answer, '\n');
+}

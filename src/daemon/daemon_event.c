@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* What becomes of an event: counts, lines, and what it causes. */
+#include "daemon_priv.h"
+
+#include <string.h>
+
+/* Allocations, for live memory; what kernels are called, for bursts that come later. */
+static bool is_always(const struct daemon *d, const struct cuda_fn *fn)
+{
+	struct ct_spec spec;
+
+	if (fn->class == CLASS_MODULE && fn->op == OP_LOOKUP)
+		return true;
+	cuda_fn_spec(fn, &spec);
+	return d->cfg->metrics.memory && fn->class == CLASS_MEMORY && spec.flags & CT_SPEC_F_KEEP;
+}
+
+void daemon__set_always(struct daemon *d)
+{
+	for (unsigned id = 0; id < fnset__cnt(d->t.fns); id++) {
+		bool always = is_always(d, fnset__fn(d->t.fns, id));
+
+		if (always != d->always[id] && !levels__set_always(d->t.att, id, always))
+			d->always[id] = always;
+	}
+}
+
+/* Of a process at level metrics only some calls are records. Others are of calls that began while
+ * it was traced. */
+static bool wants_line(const struct daemon *d, const struct dproc *p, const struct event *ev)
+{
+	int id;
+
+	if (ev->kind == EVENT_XID)
+		return true;
+	if (!p)
+		return false;
+	if (dproc_is_traced(p) || ev->kind != EVENT_CALL)
+		return dproc_is_traced(p);
+	id = fnset__id_of(d->t.fns, ev->fn);
+	return id >= 0 && !d->always[id];
+}
+
+static void write_line(struct daemon *d, const struct dproc *p, const struct event *ev)
+{
+	size_t len;
+	const char *line =
+		lines__event(d->lines, ev, p ? p->suffix : NULL, p ? p->suffix_len : 0, &len);
+
+	rotate__line(d->rotate, line, len, d->now);
+	daemon__count_line(d, ev);
+	if (d->recorder)
+		recorder__line(d->recorder, line, len, d->now);
+}
+
+static bool is_wanted(const struct trigger *on, enum cause why, uint64_t amount)
+{
+	switch (why) {
+	case CAUSE_ERROR:
+		return on->error;
+	case CAUSE_XID:
+		return on->xid;
+	case CAUSE_SYNC:
+		return on->sync_longer_ns && amount >= on->sync_longer_ns;
+	case CAUSE_MEMORY:
+		return on->memory_above && amount >= on->memory_above;
+	}
+	return false;
+}
+
+static void burst(struct daemon *d, struct dproc *p, enum cause why, uint64_t amount)
+{
+	const struct config *c = d->cfg;
+
+	if (p->level != LEVEL_SAMPLED || !is_wanted(&c->sample.on, why, amount))
+		return;
+	if (p->burst_caused_ns && d->now - p->burst_caused_ns < c->sample.cooldown_ns)
+		return;
+	p->burst_caused_ns = d->now;
+	dprocs__burst(&d->procs, p, d->now, c->sample.trace_ns);
+}
+
+/* After this turn of the loop: what caused it must be in it. */
+static void want_dump(struct daemon *d, enum cause why, uint64_t amount)
+{
+	static const char *const names[] = {"error", "xid", "sync_longer", "memory_above"};
+	const struct config *c = d->cfg;
+
+	if (!d->recorder || !is_wanted(&c->recorder.on, why, amount))
+		return;
+	if (d->dumped_ns && d->now - d->dumped_ns < c->sample.cooldown_ns)
+		return;
+	d->dump_why = names[why];
+}
+
+/* p is NULL for what is of no process. Only what is traced has lines to dump. */
+void daemon__caused(void *ctx, struct dproc *p, enum cause why, uint64_t amount)
+{
+	struct daemon *d = ctx;
+
+	if (!p || dproc_is_traced(p))
+		want_dump(d, why, amount);
+	if (p) {
+		burst(d, p, why, amount);
+		return;
+	}
+	for (p = d->procs.by_pid; p; p = p->hh.next)
+		burst(d, p, why, amount);
+}
+
+static void on_memory(struct daemon *d, struct dproc *p, const struct mem_totals *now)
+{
+	uint64_t before = p->mem.device_bytes + p->mem.managed_bytes;
+	uint64_t after = now->device_bytes + now->managed_bytes;
+
+	dproc__set_memory(p, now);
+	/* When it goes above, not all the time that it is. */
+	if (after > before &&
+	    (before < d->cfg->sample.on.memory_above || before < d->cfg->recorder.on.memory_above))
+		daemon__caused(d, p, CAUSE_MEMORY, after);
+}
+
+static void on_call(struct daemon *d, struct dproc *p, const struct event *ev)
+{
+	if (ev->has_mem)
+		on_memory(d, p, &ev->mem);
+	if (ev->is_error)
+		daemon__caused(d, p, CAUSE_ERROR, 0);
+	if (ev->type == TYPE_SYNC && event_returned(ev))
+		daemon__caused(d, p, CAUSE_SYNC, event_duration_ns(ev));
+}
+
+/* Who it is about. A child's first event is its fork, which is its parent's. */
+static struct dproc *proc_of(struct daemon *d, const struct event *ev)
+{
+	if (ev->kind == EVENT_XID || ev->kind == EVENT_IRQ || ev->kind == EVENT_UVM)
+		return dprocs__find(&d->procs, ev->pid);
+	if (ev->kind == EVENT_PROCESS)
+		return dprocs__find(&d->procs, ev->pid) ?: dprocs__find(&d->procs, ev->parent_pid);
+	return dprocs__get(&d->procs, ev->pid, ev->comm);
+}
+
+void daemon__event(void *ctx, const struct event *ev)
+{
+	struct daemon *d = ctx;
+	struct dproc *p = proc_of(d, ev);
+
+	metrics__event(d->metrics, p ? p->target : NULL, ev);
+	if (wants_line(d, p, ev))
+		write_line(d, p, ev);
+	if (ev->kind == EVENT_XID)
+		daemon__caused(d, NULL, CAUSE_XID, 0);
+	if (!p)
+		return;
+	if (ev->kind == EVENT_CALL)
+		on_call(d, p, ev);
+	if (ev->kind != EVENT_PROCESS || p->pid != ev->pid)
+		return;
+	if (!strcmp(ev->op, "exec"))
+		dprocs__exec(&d->procs, p);
+	else if (!strcmp(ev->op, "exit"))
+		dprocs__remove(&d->procs, p);
+}
+
+void daemon__use(void *ctx, uint32_t pid, const char comm[16])
+{
+	dprocs__get(&((struct daemon *)ctx)->procs, pid, comm);
+}

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* The files that the daemon writes: what they begin and end with, and dumps. */
+#include "daemon_priv.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "util/log.h"
+#include "util/out.h"
+
+static void header(void *ctx, struct out *o)
+{
+	struct daemon *d = ctx;
+	struct ct_totals sum;
+
+	memset(&d->file_end, 0, sizeof(d->file_end));
+	attach__totals(d->t.att, &sum);
+	memcpy(d->file_drops, sum.drops, sizeof(d->file_drops));
+	tracer__fill_libs(&d->t);
+	lines__header(d->lines, o);
+}
+
+/* Entries, returns and their like are of all processes and since the start: none of a file's. */
+static void fill_end(struct daemon *d, struct trace_end *end, const char *reason)
+{
+	struct ct_totals sum;
+
+	attach__totals(d->t.att, &sum);
+	for (unsigned i = 0; i < CT_DROP_CNT; i++)
+		end->drops[i] = sum.drops[i] - d->file_drops[i];
+	end->end_ns = now_ns();
+	end->reason = reason;
+	end->left_out = d->t.left_out;
+	end->probe_cost_ns = d->t.cost.record;
+	end->cost_ns = end->call_cnt * d->t.cost.record;
+}
+
+static void end(void *ctx, struct out *o)
+{
+	struct daemon *d = ctx;
+
+	fill_end(d, &d->file_end, d->stopping ? "stopped" : "rotated");
+	lines__end(d->lines, &d->file_end, o);
+}
+
+struct rotate_opts daemon__rotate_opts(struct daemon *d)
+{
+	const struct config *c = d->cfg;
+
+	return (struct rotate_opts){
+		.dir = c->files.directory,
+		.size = c->files.rotate_size,
+		.age_ns = c->files.rotate_age_ns,
+		.total = c->files.total_size,
+		.compress = c->files.compress,
+		.on_rotate = c->files.on_rotate,
+		.header = header,
+		.end = end,
+		.ctx = d,
+	};
+}
+
+void daemon__count_line(struct daemon *d, const struct event *ev)
+{
+	d->file_end.event_cnt++;
+	d->file_end.type_cnt[ev->type]++;
+	if (ev->kind != EVENT_CALL)
+		return;
+	d->file_end.call_cnt++;
+	d->file_end.stats[CT_STAT_ENTRIES]++;
+	d->file_end.stats[CT_STAT_UNFINISHED] += ev->unfinished;
+	d->file_end.stats[CT_STAT_ABANDONED] += ev->abandoned;
+}
+
+static char *dump_path(struct daemon *d, const char *name)
+{
+	char stamp[64], *path = NULL;
+	time_t now = time(NULL);
+	struct tm tm;
+
+	if (name && strchr(name, '/'))
+		return strdup(name);
+	gmtime_r(&now, &tm);
+	strftime(stamp, sizeof(stamp), "%Y%m%dT%H%M%SZ", &tm);
+	if (name ? asprintf(&path, "%s/%s", d->cfg->files.directory, name)
+		 : asprintf(&path, "%s/dump-%s-%06llu.jsonl.zst", d->cfg->files.directory, stamp,
+			    (unsigned long long)d->dumps + 1) < 0)
+		return path;
+	return path;
+}
+
+static int write_dump(struct daemon *d, int fd, const char *why)
+{
+	struct out *first = out__memory(), *last = out__memory();
+	struct trace_end dump_end = {0};
+	char reason[64];
+	int ret;
+
+	snprintf(reason, sizeof(reason), "dump: %s", why);
+	tracer__fill_libs(&d->t);
+	lines__header(d->lines, first);
+	fill_end(d, &dump_end, reason);
+	lines__end(d->lines, &dump_end, last);
+	ret = recorder__dump(d->recorder, fd, first->buf, first->len, last->buf, last->len);
+	out__close(first);
+	out__close(last);
+	return ret;
+}
+
+int daemon__dump(struct daemon *d, const char *name, const char *why, char **path)
+{
+	char *to = dump_path(d, name);
+	int fd, ret;
+
+	*path = NULL;
+	if (!to)
+		return -ENOMEM;
+	fd = open(to, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+	ret = fd < 0 ? -errno : write_dump(d, fd, why);
+	if (fd >= 0 && close(fd) && !ret)
+		ret = -errno;
+	if (ret) {
+		warn("cannot write a dump to %s: %s", to, strerror(-ret));
+		if (fd >= 0)
+			unlink(to);
+		free(to);
+		return ret;
+	}
+	d->dumps++;
+	d->dumped_ns = d->now;
+	info("flight recorder written to %s (%s)", to, why);
+	*path = to;
+	return 0;
+}

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* What the daemon says of itself, and when counts are read. */
+#include "daemon_priv.h"
+
+#include <dirent.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "version.h"
+
+static uint64_t resident_bytes(void)
+{
+	unsigned long pages = 0;
+	FILE *f = fopen("/proc/self/statm", "re");
+
+	if (!f)
+		return 0;
+	if (fscanf(f, "%*u %lu", &pages) != 1)
+		pages = 0;
+	fclose(f);
+	return (uint64_t)pages * sysconf(_SC_PAGESIZE);
+}
+
+/* Without . and .. and the one that looks. */
+static uint64_t open_fds(void)
+{
+	DIR *dir = opendir("/proc/self/fd");
+	uint64_t cnt = 0;
+
+	while (dir && readdir(dir))
+		cnt++;
+	if (dir)
+		closedir(dir);
+	return cnt > 3 ? cnt - 3 : 0;
+}
+
+static double cpu_seconds(void)
+{
+	struct rusage u = {0};
+
+	getrusage(RUSAGE_SELF, &u);
+	return u.ru_utime.tv_sec + u.ru_stime.tv_sec +
+	       (u.ru_utime.tv_usec + u.ru_stime.tv_usec) / 1e6;
+}
+
+/* Records first: what they say came before what is counted now. */
+void daemon__read_counts(struct daemon *d)
+{
+	d->now = now_ns();
+	tracer__drain(&d->t);
+	dprocs__read_counts(&d->procs);
+	dprocs__read_errors(&d->procs);
+	d->counts_ns = d->now;
+}
+
+void daemon__print_metrics(void *ctx, struct out *o)
+{
+	struct daemon *d = ctx;
+	struct recorder_stats r = {0};
+	struct ct_totals sum;
+	struct metrics_self self = {
+		.version = CUDATRACE_VERSION,
+		.driver_version = d->t.facts.driver,
+		.cpu_seconds = cpu_seconds(),
+		.start_time = d->started,
+		.rss_bytes = resident_bytes(),
+		.fds = open_fds(),
+		.bursts = d->procs.bursts,
+		.dumps = d->dumps,
+		.reloads = d->reloads,
+		.reload_failures = d->reload_failures,
+	};
+
+	daemon__read_counts(d);
+	attach__totals(d->t.att, &sum);
+	memcpy(self.drops, sum.drops, sizeof(self.drops));
+	for (const struct dproc *p = d->procs.by_pid; p; p = p->hh.next)
+		self.processes[p->level]++;
+	rotate__stats(d->rotate, &self.files);
+	if (d->recorder)
+		recorder__stats(d->recorder, &r);
+	self.recorder_lines = r.lines;
+	self.recorder_bytes = r.bytes;
+	metrics__print(d->metrics, &self, o);
+}

@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* What the parts of the daemon share: daemon.c (start, loop, end), daemon_event.c (what becomes of
+ * an event), daemon_ctl.c (what can be asked of it), daemon_reload.c. */
+#ifndef DAEMON_DAEMON_PRIV_H
+#define DAEMON_DAEMON_PRIV_H
+
+#include "ctl.h"
+#include "daemon.h"
+#include "http.h"
+#include "lines.h"
+#include "metrics.h"
+#include "procs.h"
+#include "recorder.h"
+#include "rotate.h"
+
+#include "trace/tracer.h"
+
+struct daemon {
+	const struct daemon_opts *o;
+	struct config *cfg;
+	struct tracer t;
+	struct dprocs procs;
+	struct metrics *metrics;
+	struct lines *lines;
+	struct rotate *rotate;
+	struct recorder *recorder; /* NULL: none */
+	struct http *http;	   /* NULL: none */
+	struct ctl *ctl;
+	struct event_base *base;
+	/* libevent's struct event: ours, of the model, has the same name. */
+	void *ring_ev, *drain_ev, *tick_ev, *kmsg_ev, *signal_evs[3];
+	int kmsg_fd;
+	bool always[CT_MAX_FUNCS]; /* records also of processes at level metrics */
+	uint64_t now;		   /* CLOCK_MONOTONIC of this turn of the loop */
+	double started;		   /* since the epoch */
+	uint64_t counts_ns;	   /* when the counts were read */
+	uint64_t reloads, reload_failures;
+	/* Of the open file: what its end line says. */
+	struct trace_end file_end;
+	uint64_t file_drops[CT_DROP_CNT];
+	/* Flight recorder */
+	const char *dump_why; /* to be done after this turn; NULL: not */
+	uint64_t dumped_ns, dumps;
+	bool stopping;
+};
+
+/* daemon.c */
+bool daemon__is_healthy(void *d);
+enum ct_proc_level daemon__default_level(const struct daemon *d);
+
+/* daemon_event.c */
+void daemon__event(void *d, const struct event *ev);
+void daemon__caused(void *d, struct dproc *p, enum cause why, uint64_t ns);
+void daemon__use(void *d, uint32_t pid, const char comm[16]);
+/* Which functions' calls are records of all processes: what cannot be learned from counts. */
+void daemon__set_always(struct daemon *d);
+
+/* daemon_files.c */
+struct rotate_opts daemon__rotate_opts(struct daemon *d);
+void daemon__count_line(struct daemon *d, const struct event *ev);
+/* Writes the flight recorder to a file. name: NULL for one made of the time; *path is where it
+ * went, to be freed. 0 or -errno after reporting. */
+int daemon__dump(struct daemon *d, const char *name, const char *why, char **path);
+
+/* daemon_ctl.c */
+void daemon__command(void *d, int argc, char **argv, bool root, struct out *answer);
+
+/* daemon_metrics.c */
+void daemon__read_counts(struct daemon *d);
+void daemon__print_metrics(void *d, struct out *o);
+
+/* daemon_reload.c */
+/* false: something is wrong, which it reports; nothing has changed then. why: first line of it. */
+bool daemon__reload(struct daemon *d, char *why, size_t size);
+
+#endif /* DAEMON_DAEMON_PRIV_H */

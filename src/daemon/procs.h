@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* The processes that use CUDA: who they are, their levels, and what was counted of each so far. */
+#ifndef DAEMON_PROCS_H
+#define DAEMON_PROCS_H
+
+#include <uthash.h>
+
+#include "attach/levels.h"
+#include "config.h"
+#include "labels.h"
+#include "metrics.h"
+
+struct counted;
+struct counted_error;
+
+struct dproc {
+	uint32_t pid;
+	uid_t uid;
+	char comm[17];
+	char *command; /* command line, blanks between the words */
+	struct labels labels;
+	enum proc_level level;
+	bool by_ctl;   /* the level was set by hand, and stays */
+	unsigned rule; /* line of the rule that it has it from; 0: none */
+	enum ct_proc_level kernel_level;
+	uint64_t burst_until_ns;  /* sampled: traced until then; 0: no */
+	uint64_t burst_next_ns;	  /* sampled: by the timer */
+	uint64_t burst_caused_ns; /* when something last caused one; 0: never */
+	uint64_t bursts;
+	struct metrics_target *target;
+	struct mem_totals mem;
+	struct counted *counts;
+	struct counted_error *errors;
+	char *suffix; /* ,"container":"..." and so on, as it stands in its lines */
+	size_t suffix_len;
+	UT_hash_handle hh;
+};
+
+/* What happened that something may be done about. */
+enum cause { CAUSE_ERROR, CAUSE_XID, CAUSE_SYNC, CAUSE_MEMORY };
+
+struct dprocs {
+	struct dproc *by_pid;
+	struct attach *att;
+	struct fnset *fns;
+	struct metrics *metrics;
+	const struct config *cfg;
+	const char *root; /* where the machine's files are: see labels.h */
+	uint64_t bursts;
+	/* Seen in counts, of a process at level metrics: ns is the length of a synchronisation. */
+	void (*caused)(void *ctx, struct dproc *p, enum cause why, uint64_t ns);
+	void *ctx;
+};
+
+/* Makes it when it is new: reads its labels, finds its level. comm: for when it is gone already.
+ * NULL: out of memory. */
+struct dproc *dprocs__get(struct dprocs *ps, uint32_t pid, const char *comm);
+struct dproc *dprocs__find(const struct dprocs *ps, uint32_t pid);
+/* Is every call of it a record now? */
+static inline bool dproc_is_traced(const struct dproc *p)
+{
+	return p->kernel_level == CT_PROC_TRACE;
+}
+/* It runs another program: another name, maybe another level; its memory is gone. */
+void dprocs__exec(struct dprocs *ps, struct dproc *p);
+/* It has ended: what was counted goes to its target. */
+void dprocs__remove(struct dprocs *ps, struct dproc *p);
+/* Those whose end was not seen; gone gets each. */
+void dprocs__sweep(struct dprocs *ps, void (*gone)(void *ctx, uint32_t pid), void *ctx);
+/* The configuration has changed. */
+void dprocs__reload(struct dprocs *ps);
+/* By hand; level < 0: what the rules say. */
+void dprocs__set_level(struct dprocs *ps, struct dproc *p, int level);
+/* A burst of ns from now on. */
+void dprocs__burst(struct dprocs *ps, struct dproc *p, uint64_t now_ns, uint64_t ns);
+/* Bursts that begin or end by the clock; true when the last one has ended with this. */
+bool dprocs__clock(struct dprocs *ps, uint64_t now_ns);
+bool dprocs__any_burst(const struct dprocs *ps);
+/* Reads what the kernel side has counted. */
+void dprocs__read_counts(struct dprocs *ps);
+void dprocs__read_errors(struct dprocs *ps);
+/* Live memory has changed. */
+void dproc__set_memory(struct dproc *p, const struct mem_totals *now);
+void dprocs__free(struct dprocs *ps);
+
+#endif /* DAEMON_PROCS_H */

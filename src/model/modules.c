@@ -1,0 +1,361 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * /proc/PID/maps is the target's text, and the files that it names are the target's files. They are
+ * opened through the target, so that those of a container are found, and those that were replaced.
+ */
+#include "modules.h"
+
+#include "kernel.h"
+#include "perf_map.h"
+
+#include "util/symbols.h"
+
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <uthash.h>
+
+#define FILES_MAX    1024 /* each keeps a descriptor */
+#define PATHS_SZ_MAX (64u << 20)
+#define MAPS_MAX     65536
+/* Where nothing is mapped and reading the mappings again did not help, the next try waits: code
+ * without frame pointers gives any number as an address. */
+#define AGAIN_NS 1000000000ull
+#define DELETED	 " (deleted)"
+
+struct path {
+	UT_hash_handle hh;
+	char text[];
+};
+
+/* What tells a file from one that was written over it. */
+struct file_id {
+	uint64_t dev, ino, size, sec, nsec;
+};
+
+struct file {
+	struct file_id id;
+	struct symbols *symbols;
+	UT_hash_handle hh;
+};
+
+struct module_files {
+	struct file *by_id;
+	struct path *paths;
+	size_t paths_sz;
+};
+
+struct map {
+	uint64_t start, end, off, ino;
+	const char *path; /* "[anon]" and the like have no / in front */
+	const struct file *file;
+	bool tried; /* to open it */
+};
+
+struct modules {
+	struct module_files *files;
+	uint32_t pid;	  /* 0: nothing of it can be read */
+	struct map *maps; /* by address */
+	unsigned cnt;
+	uint64_t read_ns; /* CLOCK_MONOTONIC; 0: never */
+	uint64_t wait_ns; /* not again before then */
+	struct perf_map *perf;
+};
+
+struct module_files *module_files__new(void)
+{
+	return calloc(1, sizeof(struct module_files));
+}
+
+void module_files__free(struct module_files *f)
+{
+	struct file *file, *next_file;
+	struct path *path, *next_path;
+
+	if (!f)
+		return;
+	HASH_ITER (hh, f->by_id, file, next_file) {
+		HASH_DEL(f->by_id, file);
+		symbols__free(file->symbols);
+		free(file);
+	}
+	HASH_ITER (hh, f->paths, path, next_path) {
+		HASH_DEL(f->paths, path);
+		free(path);
+	}
+	free(f);
+}
+
+struct modules *modules__new(struct module_files *files, uint32_t pid)
+{
+	struct modules *m = calloc(1, sizeof(*m));
+
+	if (!m)
+		return NULL;
+	m->files = files;
+	m->pid = pid;
+	m->perf = perf_map__new(pid);
+	if (m->perf)
+		return m;
+	free(m);
+	return NULL;
+}
+
+void modules__free(struct modules *m)
+{
+	if (!m)
+		return;
+	perf_map__free(m->perf);
+	free(m->maps);
+	free(m);
+}
+
+static const char *keep_path(struct module_files *f, const char *text)
+{
+	size_t len = strlen(text);
+	struct path *path;
+
+	HASH_FIND_STR(f->paths, text, path);
+	if (path)
+		return path->text;
+	path = f->paths_sz + len > PATHS_SZ_MAX ? NULL : malloc(sizeof(*path) + len + 1);
+	if (!path)
+		return "[too many files]";
+	memcpy(path->text, text, len + 1);
+	HASH_ADD_STR(f->paths, text, path);
+	f->paths_sz += len + sizeof(*path);
+	return path->text;
+}
+
+/* The kernel writes a newline in a name as \012. */
+static void clean_path(char *s)
+{
+	size_t len = strlen(s), suffix = strlen(DELETED);
+	char *p = s;
+
+	if (len > suffix && !strcmp(s + len - suffix, DELETED))
+		s[len - suffix] = '\0';
+	while ((p = strstr(p, "\\012"))) {
+		*p = '\n';
+		memmove(p + 1, p + 4, strlen(p + 4) + 1);
+	}
+}
+
+/* Names in brackets are the kernel's, but for [anon:...], which the program chooses. */
+static const char *name_of(struct module_files *f, char *path)
+{
+	static const char *const own[] = {"[vdso]", "[vsyscall]", "[uprobes]", "[stack]", "[heap]"};
+
+	/* Anonymous memory that children share. */
+	if (*path == '/' && strncmp(path, "/dev/zero", strlen("/dev/zero"))) {
+		clean_path(path);
+		return keep_path(f, path);
+	}
+	for (size_t i = 0; i < sizeof(own) / sizeof(own[0]); i++)
+		if (!strcmp(path, own[i]))
+			return own[i];
+	return "[anon]";
+}
+
+static bool parse(struct modules *m, char *line, struct map *map)
+{
+	char perms[5];
+	int at = 0;
+
+	line[strcspn(line, "\n")] = '\0';
+	*map = (struct map){0};
+	if (sscanf(line, "%" SCNx64 "-%" SCNx64 " %4s %" SCNx64 " %*x:%*x %" SCNu64 " %n",
+		   &map->start, &map->end, perms, &map->off, &map->ino, &at) != 5)
+		return false;
+	if (!at || !strchr(perms, 'x') || map->start >= map->end)
+		return false;
+	map->path = name_of(m->files, line + at);
+	return true;
+}
+
+static uint64_t now_ns(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return ts.tv_sec * 1000000000ull + ts.tv_nsec;
+}
+
+void modules__read(struct modules *m)
+{
+	unsigned cnt = 0, cap = 0;
+	struct map *maps = NULL, map;
+	char *line = NULL;
+	char path[64];
+	size_t size = 0;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/%u/maps", m->pid);
+	f = m->pid ? fopen(path, "re") : NULL;
+	m->read_ns = now_ns();
+	while (f && cnt < MAPS_MAX && getline(&line, &size, f) >= 0) {
+		if (!parse(m, line, &map))
+			continue;
+		if (cnt == cap) {
+			struct map *grown;
+
+			cap = cap ? 2 * cap : 64;
+			grown = reallocarray(maps, cap, sizeof(*maps));
+			if (!grown)
+				break;
+			maps = grown;
+		}
+		maps[cnt++] = map;
+	}
+	free(line);
+	if (f)
+		fclose(f);
+	/* It has ended: what was known of it stays. */
+	if (!cnt) {
+		free(maps);
+		m->wait_ns = UINT64_MAX;
+		return;
+	}
+	free(m->maps);
+	m->maps = maps;
+	m->cnt = cnt;
+}
+
+static struct map *map_at(const struct modules *m, uint64_t addr)
+{
+	unsigned lo = 0, hi = m->cnt;
+
+	while (lo < hi) {
+		unsigned mid = lo + (hi - lo) / 2;
+
+		if (m->maps[mid].end <= addr)
+			lo = mid + 1;
+		else
+			hi = mid;
+	}
+	return lo < m->cnt && m->maps[lo].start <= addr ? &m->maps[lo] : NULL;
+}
+
+/* What was mapped since? */
+static struct map *find_map(struct modules *m, uint64_t addr, uint64_t ns)
+{
+	struct map *map = map_at(m, addr);
+
+	if (map || (m->read_ns && ns <= m->read_ns) || ns < m->wait_ns)
+		return map;
+	modules__read(m);
+	map = map_at(m, addr);
+	if (!map && m->wait_ns != UINT64_MAX)
+		m->wait_ns = ns + AGAIN_NS;
+	return map;
+}
+
+/* ino 0: whatever it is. Devices are not compared: maps and stat() disagree on some file systems.
+ */
+static int open_as(const char *path, uint64_t ino, struct stat *st)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+
+	if (fd < 0)
+		return -1;
+	if (!fstat(fd, st) && S_ISREG(st->st_mode) && (!ino || st->st_ino == ino))
+		return fd;
+	close(fd);
+	return -1;
+}
+
+static int open_map(const struct modules *m, const struct map *map, struct stat *st)
+{
+	char path[4096 + 64];
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/%u/map_files/%" PRIx64 "-%" PRIx64, m->pid, map->start,
+		 map->end);
+	fd = open_as(path, 0, st);
+	if (fd >= 0)
+		return fd;
+	snprintf(path, sizeof(path), "/proc/%u/root%s", m->pid, map->path);
+	fd = open_as(path, map->ino, st);
+	return fd >= 0 ? fd : open_as(map->path, map->ino, st);
+}
+
+static const struct file *file_of(struct modules *m, struct map *map)
+{
+	struct module_files *files = m->files;
+	struct file_id id;
+	struct file *file;
+	struct stat st;
+	int fd;
+
+	if (map->tried || *map->path != '/')
+		return map->file;
+	map->tried = true;
+	fd = open_map(m, map, &st);
+	if (fd < 0)
+		return NULL;
+	memset(&id, 0, sizeof(id));
+	id = (struct file_id){st.st_dev, st.st_ino, st.st_size, st.st_mtim.tv_sec,
+			      st.st_mtim.tv_nsec};
+	HASH_FIND(hh, files->by_id, &id, sizeof(id), file);
+	if (file || HASH_COUNT(files->by_id) >= FILES_MAX) {
+		close(fd);
+		return map->file = file;
+	}
+	file = calloc(1, sizeof(*file));
+	if (!file) {
+		close(fd);
+		return NULL;
+	}
+	file->id = id;
+	file->symbols = symbols__read(fd);
+	if (!file->symbols) {
+		free(file);
+		return NULL;
+	}
+	HASH_ADD(hh, files->by_id, id, sizeof(file->id), file);
+	return map->file = file;
+}
+
+static void put_symbol(char **symbol, const char *name, uint64_t off)
+{
+	char *clear = demangled_copy(name);
+
+	if (!clear || asprintf(symbol, "%s+0x%" PRIx64, clear, off) < 0)
+		*symbol = NULL;
+	free(clear);
+}
+
+void modules__resolve(struct modules *m, struct stack_frame *frame, uint64_t ns, char **symbol)
+{
+	/* The call before the return address: that may be the first byte of the next function. */
+	uint64_t call = frame->ip - 1, start, addr;
+	const struct file *file;
+	char name[1024];
+	const char *made;
+	struct map *map;
+
+	*symbol = NULL;
+	map = find_map(m, call, ns);
+	if (!map)
+		return;
+	frame->module = map->path;
+	frame->offset = frame->ip - map->start + map->off;
+	file = file_of(m, map);
+	if (file && symbols__address(file->symbols, call - map->start + map->off, &addr)) {
+		frame->offset = addr + 1;
+		if (symbols__build_id(file->symbols)[0])
+			frame->build_id = symbols__build_id(file->symbols);
+		if (symbols__find(file->symbols, addr, name, sizeof(name), &start))
+			put_symbol(symbol, name, frame->offset - start);
+		return;
+	}
+	made = *map->path == '[' ? perf_map__find(m->perf, call, &start) : NULL;
+	if (made)
+		put_symbol(symbol, made, frame->ip - start);
+}

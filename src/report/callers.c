@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "callers.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "sink/stack.h"
+
+#define CALLERS_MAX 65536
+
+void callers__free(struct callers *c)
+{
+	keys__free(&c->keys);
+	free(c->rows);
+}
+
+void callers__add(struct callers *c, const struct event *ev, uint64_t ns)
+{
+	struct caller *rows;
+	uint32_t i;
+
+	if (!ev->stack)
+		return;
+	i = keys_get(&c->keys, pair_key((uintptr_t)ev->fn, (uintptr_t)ev->stack), CALLERS_MAX);
+	rows = i == KEYS_NONE ? NULL : grow(c->rows, &c->cap, i + 1, sizeof(*rows));
+	if (!rows)
+		return;
+	c->rows = rows;
+	rows[i].fn = ev->fn;
+	rows[i].stack = ev->stack;
+	rows[i].cnt++;
+	rows[i].total_ns += ns;
+}
+
+static int by_time(const void *a, const void *b)
+{
+	const struct caller *x = a, *y = b;
+
+	if (x->total_ns != y->total_ns)
+		return x->total_ns < y->total_ns ? 1 : -1;
+	return (x->stack->id > y->stack->id) - (x->stack->id < y->stack->id);
+}
+
+void callers__sort(struct callers *c)
+{
+	if (c->rows)
+		qsort(c->rows, c->keys.cnt, sizeof(*c->rows), by_time);
+}
+
+void callers__json(const struct callers *c, struct json *j, unsigned top)
+{
+	if (!c->rows)
+		return;
+	json_open_array(j, "callers");
+	for (unsigned i = 0; i < c->keys.cnt && i < top; i++) {
+		const struct caller *row = &c->rows[i];
+
+		json_open(j, NULL);
+		json_str(j, "name", row->fn->name);
+		sink_put_stack_names(j, row->stack);
+		json_u64(j, "count", row->cnt);
+		json_u64(j, "total_ns", row->total_ns);
+		json_close(j);
+	}
+	json_close_array(j);
+}
+
+void stack_line(const struct stack *s, char *buf, size_t size)
+{
+	size_t n = 0;
+
+	buf[0] = '\0';
+	for (unsigned i = 0; i < s->frame_cnt && n < size; i++) {
+		char name[256];
+		const char *text = stack_frame_name(&s->frames[i], name, sizeof(name));
+		const char *plus = strrchr(text, '+');
+
+		n += snprintf(buf + n, size - n, "%s%.*s", i ? " < " : "",
+			      s->frames[i].symbol && plus ? (int)(plus - text) : (int)strlen(text),
+			      text);
+	}
+	if (n >= size && size > 4)
+		strcpy(buf + size - 4, "...");
+}

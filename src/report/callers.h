@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* How often, and for how long, functions were called from each stack. */
+#ifndef REPORT_CALLERS_H
+#define REPORT_CALLERS_H
+
+#include "collect.h"
+#include "sink/json.h"
+
+#include "model/event.h"
+
+struct caller {
+	const struct cuda_fn *fn;
+	const struct stack *stack;
+	uint64_t cnt, total_ns;
+};
+
+/* All zero is an empty one. */
+struct callers {
+	struct keys keys;
+	struct caller *rows;
+	unsigned cap;
+};
+void callers__free(struct callers *c);
+/* Nothing when the event has no stack. */
+void callers__add(struct callers *c, const struct event *ev, uint64_t ns);
+/* Most time first. */
+void callers__sort(struct callers *c);
+/* "callers", at most top; nothing when no call had a stack. */
+void callers__json(const struct callers *c, struct json *j, unsigned top);
+
+/* "inner < outer < main", cut to size. */
+void stack_line(const struct stack *s, char *buf, size_t size);
+
+#endif /* REPORT_CALLERS_H */

@@ -1,0 +1,399 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * Both traces are analysed as for a report; what is compared are sums: of the whole, of each
+ * function and of each kernel. A thing has an exact value (a count, bytes) and perhaps a time; it
+ * differs when the value does, or the time by more than noise. Changes are ordered by the time that
+ * they moved, then by the share by which their count changed.
+ */
+#include "diff.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define HASH_NONFATAL_OOM 1
+#include <uthash.h>
+
+#include "collect.h"
+#include "driver_calls.h"
+#include "idle.h"
+#include "iter.h"
+#include "memory.h"
+#include "stage.h"
+#include "wait.h"
+
+enum thing_kind { THING_WHOLE, THING_FUNCTION, THING_KERNEL, THING_KIND_CNT };
+
+struct value {
+	uint64_t cnt, ns;
+};
+
+struct thing {
+	const char *name;
+	enum thing_kind kind;
+	bool is_bytes, has_time, has_cnt;
+	struct value v[2];
+	UT_hash_handle hh;
+};
+
+struct diff {
+	struct report_opts opts;
+	struct trace_info info[2];
+	struct report *report[2];
+	struct thing *functions, *kernels; /* by name's address, which is its text */
+	struct value calls[2], launches[2], errors[2], copied[2][COPY_DIR_PEER + 1];
+	uint64_t lost[2];
+	struct thing **things; /* all, ordered */
+	unsigned cnt, differ_cnt;
+};
+
+struct diff *diff__new(const struct report_opts *opts)
+{
+	struct diff *d = calloc(1, sizeof(*d));
+
+	if (d)
+		d->opts = *opts;
+	return d;
+}
+
+int diff__begin(struct diff *d, int side, const struct trace_info *info)
+{
+	if (d->report[side])
+		return 0;
+	d->info[side] = *info;
+	d->report[side] = report__new(&d->opts, &d->info[side]);
+	return d->report[side] ? 0 : -1;
+}
+
+static void count(struct thing **table, enum thing_kind kind, int side, const char *name,
+		  uint64_t ns)
+{
+	struct thing *t;
+
+	HASH_FIND(hh, *table, name, strlen(name), t);
+	if (!t) {
+		t = calloc(1, sizeof(*t));
+		if (!t)
+			return;
+		*t = (struct thing){
+			.name = strdup(name), .kind = kind, .has_time = true, .has_cnt = true};
+		if (!t->name) {
+			free(t);
+			return;
+		}
+		HASH_ADD_KEYPTR(hh, *table, t->name, strlen(t->name), t);
+	}
+	t->v[side].cnt++;
+	t->v[side].ns += ns;
+}
+
+void diff__event(struct diff *d, int side, const struct event *ev)
+{
+	uint64_t ns;
+
+	report__event(d->report[side], ev);
+	if (ev->kind != EVENT_CALL || !ev->fn)
+		return;
+	ns = event_returned(ev) ? event_duration_ns(ev) : 0;
+	count(&d->functions, THING_FUNCTION, side, ev->fn->name, ns);
+	d->calls[side].cnt++;
+	d->calls[side].ns += ev->depth ? 0 : ns;
+	d->errors[side].cnt += ev->is_error;
+	if (ev->has & HAS_LAUNCH && !ev->is_error && !ev->launch.capturing) {
+		d->launches[side].cnt++;
+		d->launches[side].ns += ns;
+		if (ev->launch.kernel)
+			count(&d->kernels, THING_KERNEL, side, ev->launch.kernel, ns);
+	}
+	if (ev->type == TYPE_TRANSFER && !ev->is_error && ev->has & HAS_SIZE && ev->has & HAS_DIR) {
+		d->copied[side][ev->dir].cnt += ev->size;
+		d->copied[side][ev->dir].ns += ns;
+	}
+}
+
+void diff__end(struct diff *d, int side, const struct trace_end *end)
+{
+	for (int i = 0; i < CT_DROP_CNT; i++)
+		d->lost[side] += end->drops[i];
+}
+
+static void add(struct diff *d, const char *name, bool is_bytes, bool has_cnt, bool has_time,
+		struct value a, struct value b)
+{
+	struct thing *t = calloc(1, sizeof(*t));
+
+	if (!t)
+		return;
+	*t = (struct thing){.name = strdup(name),
+			    .kind = THING_WHOLE,
+			    .is_bytes = is_bytes,
+			    .has_cnt = has_cnt,
+			    .has_time = has_time,
+			    .v = {a, b}};
+	d->things[d->cnt++] = t;
+}
+
+#define COUNT(x)   ((struct value){.cnt = (x)})
+#define TIME(x)	   ((struct value){.ns = (x)})
+#define BOTH(c, t) ((struct value){(c), (t)})
+#define SIDES(x)   x[0], x[1]
+#define WHOLE_MAX  32
+
+static void add_whole(struct diff *d)
+{
+	struct iter_result it[2];
+	struct memory_result mem[2];
+	struct idle_result idle[2];
+	struct wait_result wait[2];
+	struct stage_result stage[2];
+	struct driver_result drv[2];
+	struct value load[2], blocked[2], drivers[2];
+	char name[32];
+
+	for (int i = 0; i < 2; i++) {
+		const struct stage_sum *l = &stage[i].stages[STAGE_LOAD];
+
+		iter_result(d->report[i], &it[i]);
+		memory_result(d->report[i], &mem[i]);
+		idle_result(d->report[i], &idle[i]);
+		wait_result(d->report[i], &wait[i]);
+		stage_result(d->report[i], &stage[i]);
+		driver_result(d->report[i], &drv[i]);
+		load[i] = BOTH(l->call_cnt, l->wall_ns);
+		blocked[i] = BOTH(wait[i].count, wait[i].total_ns);
+		drivers[i] = BOTH(drv[i].ioctl_cnt, drv[i].total_ns);
+	}
+	add(d, "CUDA calls", false, true, true, SIDES(d->calls));
+	add(d, "kernel launches", false, true, true, SIDES(d->launches));
+	add(d, "failed calls", false, true, false, SIDES(d->errors));
+	add(d, "iterations", false, true, false, COUNT(it[0].count), COUNT(it[1].count));
+	add(d, "launches per iteration (median)", false, true, false,
+	    COUNT(it[0].dist[ITS_KERNELS].median), COUNT(it[1].dist[ITS_KERNELS].median));
+	add(d, "time per iteration (median)", false, false, true, TIME(it[0].dist[ITS_TIME].median),
+	    TIME(it[1].dist[ITS_TIME].median));
+	add(d, "calls while loading", false, true, true, SIDES(load));
+	add(d, "blocking calls", false, true, true, SIDES(blocked));
+	add(d, "GPU idle", false, false, true, TIME(idle[0].total_ns), TIME(idle[1].total_ns));
+	add(d, "GPU memory, peak", true, true, false, COUNT(mem[0].device_peak),
+	    COUNT(mem[1].device_peak));
+	add(d, "memory never freed", true, true, false, COUNT(mem[0].leak_bytes),
+	    COUNT(mem[1].leak_bytes));
+	for (int dir = COPY_NONE + 1; dir <= COPY_DIR_PEER; dir++) {
+		snprintf(name, sizeof(name), "copied %s", copy_dir_name(dir));
+		add(d, name, true, true, true, d->copied[0][dir], d->copied[1][dir]);
+	}
+	if (drv[0].traced || drv[1].traced)
+		add(d, "ioctls", false, true, true, SIDES(drivers));
+	add(d, "lost records", false, true, false, COUNT(d->lost[0]), COUNT(d->lost[1]));
+}
+
+static double ratio(const struct thing *t)
+{
+	return t->v[0].ns ? (double)t->v[1].ns / t->v[0].ns : INFINITY;
+}
+
+/* By more than noise. */
+static bool time_differs(const struct thing *t)
+{
+	if (!t->has_time || t->v[0].ns == t->v[1].ns)
+		return false;
+	return ratio(t) > 1 + DIFF_NOISE || ratio(t) < 1 / (1 + DIFF_NOISE);
+}
+
+static bool differs(const struct thing *t)
+{
+	return (t->has_cnt && t->v[0].cnt != t->v[1].cnt) || time_differs(t);
+}
+
+static double moved_ns(const struct thing *t)
+{
+	return t->has_time ? fabs((double)t->v[1].ns - (double)t->v[0].ns) : 0;
+}
+
+static double cnt_share(const struct thing *t)
+{
+	uint64_t most = t->v[0].cnt > t->v[1].cnt ? t->v[0].cnt : t->v[1].cnt;
+
+	return most ? fabs((double)t->v[1].cnt - (double)t->v[0].cnt) / most : 0;
+}
+
+/* The whole in its own order; functions and kernels by what they moved. */
+static int by_change(const void *a, const void *b)
+{
+	const struct thing *x = *(struct thing *const *)a, *y = *(struct thing *const *)b;
+
+	if (x->kind != y->kind)
+		return x->kind < y->kind ? -1 : 1;
+	if (differs(x) != differs(y))
+		return differs(x) ? -1 : 1;
+	if (moved_ns(x) != moved_ns(y))
+		return moved_ns(x) < moved_ns(y) ? 1 : -1;
+	if (cnt_share(x) != cnt_share(y))
+		return cnt_share(x) < cnt_share(y) ? 1 : -1;
+	return strcmp(x->name, y->name);
+}
+
+static void take_all(struct diff *d, struct thing **table)
+{
+	struct thing *t, *next;
+
+	HASH_ITER (hh, *table, t, next) {
+		HASH_DEL(*table, t);
+		d->things[d->cnt++] = t;
+	}
+}
+
+unsigned diff__finish(struct diff *d)
+{
+	size_t max = WHOLE_MAX + HASH_COUNT(d->functions) + HASH_COUNT(d->kernels);
+	unsigned whole;
+
+	for (int i = 0; i < 2; i++)
+		report__finish(d->report[i], NULL, NULL, 0);
+	d->things = calloc(max, sizeof(struct thing *));
+	if (!d->things)
+		return 0;
+	add_whole(d);
+	whole = d->cnt;
+	take_all(d, &d->functions);
+	take_all(d, &d->kernels);
+	qsort(d->things + whole, d->cnt - whole, sizeof(*d->things), by_change);
+	for (unsigned i = 0; i < d->cnt; i++)
+		d->differ_cnt += differs(d->things[i]);
+	return d->differ_cnt;
+}
+
+static void put_cells(const struct thing *t, struct table_row *row)
+{
+	for (int i = 0; i < 2 && t->has_cnt; i++) {
+		if (t->is_bytes)
+			human_bytes(row->cell[i], t->v[i].cnt);
+		else
+			human_count(row->cell[i], t->v[i].cnt);
+	}
+	for (int i = 0; i < 2 && t->has_time; i++)
+		human_time(row->cell[2 + i], t->v[i].ns);
+	if (t->has_time && t->v[0].ns)
+		snprintf(row->cell[4], CELL_SZ, "%.2f%s", ratio(t), time_differs(t) ? "" : " ~");
+}
+
+static const char *verdict(const struct thing *t)
+{
+	if (t->kind == THING_WHOLE || !t->has_cnt)
+		return "";
+	return !t->v[0].cnt ? "new: " : !t->v[1].cnt ? "gone: " : "";
+}
+
+static void print_kind(const struct diff *d, const struct term *term, enum thing_kind kind,
+		       const char *heads, unsigned top)
+{
+	char names[TABLE_ROWS][600];
+	struct table t;
+	unsigned n = 0, more = 0;
+
+	table__init(&t, heads);
+	for (unsigned i = 0; i < d->cnt; i++) {
+		const struct thing *x = d->things[i];
+		struct table_row *row;
+
+		if (x->kind != kind || !differs(x))
+			continue;
+		if (n >= top || n >= TABLE_ROWS) {
+			more++;
+			continue;
+		}
+		snprintf(names[n], sizeof(names[n]), "%s%.500s", verdict(x), x->name);
+		row = table__row(&t, names[n]);
+		if (!row)
+			continue;
+		n++;
+		put_cells(x, row);
+	}
+	if (!n)
+		return;
+	putc('\n', term->f);
+	table__print(&t, term);
+	if (more)
+		report_text(term, "and %u more that differ", more);
+}
+
+void diff__print(const struct diff *d, const struct term *term, unsigned top)
+{
+	if (!d->differ_cnt) {
+		report_text(term,
+			    "Nothing changed: all counts are the same, and no time differs by more "
+			    "than %.0f %%.",
+			    DIFF_NOISE * 100);
+		return;
+	}
+	report_section(term, "What changed",
+		       "%u thing%s; counts are exact, a time that differs by less than %.0f %% is "
+		       "noise (~)",
+		       d->differ_cnt, s_of(d->differ_cnt), DIFF_NOISE * 100);
+	print_kind(d, term, THING_WHOLE, "before|after|time|time|ratio|in all", TABLE_ROWS);
+	print_kind(d, term, THING_FUNCTION, "before|after|time|time|ratio|function", top);
+	print_kind(d, term, THING_KERNEL, "before|after|time|time|ratio|kernel", top);
+}
+
+void diff__json(const struct diff *d, struct json *j)
+{
+	static const char *const kinds[THING_KIND_CNT] = {"all", "functions", "kernels"};
+
+	json_open(j, NULL);
+	json_u64(j, "diff", 1);
+	json_u64(j, "changed", d->differ_cnt);
+	json_f64(j, "noise", DIFF_NOISE);
+	for (int k = 0; k < THING_KIND_CNT; k++) {
+		json_open_array(j, kinds[k]);
+		for (unsigned i = 0; i < d->cnt; i++) {
+			const struct thing *t = d->things[i];
+
+			if (t->kind != (enum thing_kind)k)
+				continue;
+			json_open(j, NULL);
+			json_str(j, "name", t->name);
+			json_bool(j, "changed", differs(t));
+			if (t->has_cnt) {
+				json_u64(j, t->is_bytes ? "bytes_before" : "count_before",
+					 t->v[0].cnt);
+				json_u64(j, t->is_bytes ? "bytes_after" : "count_after",
+					 t->v[1].cnt);
+			}
+			if (t->has_time) {
+				json_u64(j, "before_ns", t->v[0].ns);
+				json_u64(j, "after_ns", t->v[1].ns);
+			}
+			json_close(j);
+		}
+		json_close_array(j);
+	}
+	json_close(j);
+}
+
+static void free_thing(struct thing *t)
+{
+	free((char *)t->name);
+	free(t);
+}
+
+void diff__free(struct diff *d)
+{
+	struct thing *t, *next;
+
+	if (!d)
+		return;
+	HASH_ITER (hh, d->functions, t, next) {
+		HASH_DEL(d->functions, t);
+		free_thing(t);
+	}
+	HASH_ITER (hh, d->kernels, t, next) {
+		HASH_DEL(d->kernels, t);
+		free_thing(t);
+	}
+	for (unsigned i = 0; i < d->cnt; i++)
+		free_thing(d->things[i]);
+	free(d->things);
+	report__free(d->report[0]);
+	report__free(d->report[1]);
+	free(d);
+}

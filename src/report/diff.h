@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* What changed between two traces: counts exactly, times where they differ by more than noise. */
+#ifndef REPORT_DIFF_H
+#define REPORT_DIFF_H
+
+#include "report.h"
+
+/* A time that differs by less is taken for noise. */
+#define DIFF_NOISE 0.10
+
+struct diff;
+
+/* info: of each trace; they and what events point to must live as long. NULL: out of memory. */
+struct diff *diff__new(const struct report_opts *opts);
+void diff__free(struct diff *d);
+/* side: 0 the old trace, 1 the new one. A trace of several parts: the first header counts. */
+int diff__begin(struct diff *d, int side, const struct trace_info *info);
+void diff__event(struct diff *d, int side, const struct event *ev);
+void diff__end(struct diff *d, int side, const struct trace_end *end);
+/* After both: largest change first. Returns how many things differ. */
+unsigned diff__finish(struct diff *d);
+void diff__print(const struct diff *d, const struct term *term, unsigned top);
+void diff__json(const struct diff *d, struct json *j);
+
+#endif /* REPORT_DIFF_H */

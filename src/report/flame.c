@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* Folded stacks: the form that flame graph tools read. */
+#include "stacks.h"
+
+#include "util/out.h"
+
+/* A frame must hold no semicolon and no line end; names come from targets. */
+static void put_frame(struct out *o, const char *s)
+{
+	for (; *s; s++)
+		out_char(o, *s == ';' ? ':' : (unsigned char)*s < ' ' || *s == 0x7f ? '?' : *s);
+}
+
+void flame_fold(const struct report *r, struct out *o)
+{
+	const struct folded_stack *f;
+	unsigned cnt;
+
+	f = stacks_folded(r, &cnt);
+	for (; cnt--; f++) {
+		for (int i = 0; i < STACK_DEPTH && f->frames[i]; i++) {
+			if (i)
+				out_char(o, ';');
+			put_frame(o, f->frames[i]);
+		}
+		out_char(o, ' ');
+		out_u64(o, f->total_ns);
+		out_char(o, '\n');
+	}
+}

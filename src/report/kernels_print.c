@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include <stdio.h>
+#include <string.h>
+
+#include "kernels_priv.h"
+
+static void put_dim(struct json *j, const char *name, const uint32_t d[3])
+{
+	json_open_array(j, name);
+	for (int i = 0; i < 3; i++)
+		json_u64(j, NULL, d[i]);
+	json_close_array(j);
+}
+
+static void put_config(const struct kernel *row, struct json *j)
+{
+	put_dim(j, "grid_min", row->grid_min);
+	put_dim(j, "grid_max", row->grid_max);
+	put_dim(j, "block", row->block);
+	if (memcmp(row->block, row->block_min, sizeof(row->block)))
+		put_dim(j, "block_min", row->block_min);
+	json_u64(j, "shared_mem", row->shared_mem);
+	if (row->cluster[0])
+		put_dim(j, "cluster", row->cluster);
+}
+
+static void put_kernel(const struct kernel *row, struct json *j)
+{
+	json_open(j, NULL);
+	json_str(j, "name", row->name);
+	if (!row->name)
+		json_hex(j, "function", row->func);
+	json_u64(j, "count", row->cnt);
+	json_u64(j, "nodes", row->node_cnt);
+	json_u64(j, "total_ns", row->total_ns);
+	json_u64(j, "mean_ns", ratio_of(row->total_ns, row->cnt) + 0.5);
+	json_u64(j, "max_ns", row->max_ns);
+	if (row->has_config)
+		put_config(row, j);
+	json_u64(j, "threads", row->threads);
+	json_u64(j, "blocks", row->blocks);
+	if (row->has_registers)
+		json_u64(j, "registers", row->registers);
+	if (row->has_occupancy)
+		json_f64(j, "occupancy", row->occupancy);
+	json_u64(j, "streams", row->stream_cnt);
+	json_u64(j, "errors", row->error_cnt);
+	json_close(j);
+}
+
+void kernels_json(const void *a, struct json *j)
+{
+	const struct kernels *k = a;
+	unsigned cc = kernels_cc(k);
+	char text[16];
+
+	json_open(j, "kernels");
+	json_u64(j, "launches", k->cnt);
+	json_u64(j, "nodes", k->node_cnt);
+	json_u64(j, "unnamed", k->unnamed_cnt);
+	json_u64(j, "total_ns", k->total_ns);
+	json_u64(j, "threads", k->threads);
+	json_u64(j, "blocks", k->blocks);
+	if (cc) {
+		snprintf(text, sizeof(text), "%u.%u", cc / 10, cc % 10);
+		json_sym(j, "compute_capability", text);
+	}
+	json_open_array(j, "list");
+	for (unsigned i = 0; k->sorted && i < k->keys.cnt; i++)
+		put_kernel(k->sorted[i], j);
+	json_close_array(j);
+	json_close(j);
+}
+
+/* "80x1x1", as short as it says the same */
+static void dim_cell(char cell[CELL_SZ], const uint32_t d[3])
+{
+	if (d[1] <= 1 && d[2] <= 1)
+		snprintf(cell, CELL_SZ, "%u", d[0]);
+	else if (d[2] <= 1)
+		snprintf(cell, CELL_SZ, "%ux%u", d[0], d[1]);
+	else
+		snprintf(cell, CELL_SZ, "%ux%ux%u", d[0], d[1], d[2]);
+}
+
+/* The last numbers are there only when some kernel has them. */
+static void print_list(const struct kernels *k, const struct term *term)
+{
+	unsigned top = report_rows(term, k->r->opts.top);
+	bool any_nodes = k->node_cnt, any_occupancy = false;
+	char func[TABLE_ROWS][32], heads[96];
+	struct table t;
+
+	for (unsigned i = 0; k->sorted && i < k->keys.cnt && i < top; i++)
+		any_occupancy |= k->sorted[i]->has_occupancy;
+	snprintf(heads, sizeof(heads), "launches|time|mean|grid|block%s%s|kernel",
+		 any_nodes ? "|nodes" : "", any_occupancy ? "|occup." : "");
+	table__init(&t, heads);
+	for (unsigned i = 0; k->sorted && i < k->keys.cnt && i < top; i++) {
+		const struct kernel *x = k->sorted[i];
+		struct table_row *row;
+
+		snprintf(func[i], sizeof(func[i]), "(function 0x%llx)",
+			 (unsigned long long)x->func);
+		row = table__row(&t, x->name ? x->name : func[i]);
+		if (!row)
+			break;
+		human_count(row->cell[0], x->cnt);
+		human_time(row->cell[1], x->total_ns);
+		human_time(row->cell[2], ratio_of(x->total_ns, x->cnt));
+		if (x->has_config) {
+			dim_cell(row->cell[3], x->grid_max);
+			dim_cell(row->cell[4], x->block);
+		}
+		if (x->node_cnt)
+			human_count(row->cell[5], x->node_cnt);
+		if (x->has_occupancy)
+			human_share(row->cell[5 + any_nodes], x->occupancy, 1);
+		row->red = x->error_cnt;
+	}
+	table__print(&t, term);
+}
+
+void kernels_print(const void *a, const struct term *term)
+{
+	const struct kernels *k = a;
+	char kernels[CELL_SZ], cnt[CELL_SZ], total[CELL_SZ], nodes[CELL_SZ];
+
+	if (!k->keys.cnt)
+		return;
+	human_count(kernels, k->keys.cnt);
+	human_count(cnt, k->cnt);
+	human_time(total, k->total_ns);
+	human_count(nodes, k->node_cnt);
+	if (k->node_cnt)
+		report_section(
+			term, "Kernels",
+			"%s launch%s of %s kernel%s, %s of the host's time; %s node%s of graphs",
+			cnt, k->cnt == 1 ? "" : "es", kernels, s_of(k->keys.cnt), total, nodes,
+			s_of(k->node_cnt));
+	else
+		report_section(term, "Kernels", "%s launch%s of %s kernel%s, %s of the host's time",
+			       cnt, k->cnt == 1 ? "" : "es", kernels, s_of(k->keys.cnt), total);
+	print_list(k, term);
+}

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Which libcuda files are attached, and when.
+ *
+ * Before anything runs: the files that a program would load from here, and those that processes map
+ * already. A process that maps another file later is found by an event. If it belongs to the
+ * command that we started, it was stopped in that very mmap call and goes on when we have attached,
+ * so that no call is missed. Others are never stopped: what they call before we are there is not
+ * seen, and the library event says from when on it is.
+ */
+#ifndef TRACE_LIBS_H
+#define TRACE_LIBS_H
+
+#include "attach/attach.h"
+#include "model/model.h"
+
+/* A library mapping that could not be looked at yet. */
+struct pending_lib {
+	struct ct_lib_map rec;
+	unsigned tries;
+};
+#define LIBS_MAX_PENDING 64
+
+struct libs {
+	struct attach *att;
+	model_event_fn fn; /* gets library events */
+	void *ctx;
+	bool wait; /* nothing to attach to yet is fine */
+	struct pending_lib pending[LIBS_MAX_PENDING];
+	unsigned pending_cnt;
+};
+
+/* What is there at the start; they report their own errors. Negative when nothing can be traced. */
+int libs__attach_file(struct libs *l, const char *path);
+int libs__attach_pids(struct libs *l, const pid_t *pids, unsigned cnt);
+/* Files that a program would load; running: also those that processes map. */
+int libs__attach_system(struct libs *l, bool running);
+/* A process maps a libcuda (CT_REC_LIB). */
+void libs__on_map(struct libs *l, const struct ct_lib_map *rec);
+/* Tries again where the mapping could not be looked at. To be called while pending_cnt is not 0. */
+void libs__retry(struct libs *l);
+
+#endif /* TRACE_LIBS_H */

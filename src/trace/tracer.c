@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "tracer.h"
+
+#include "attach/caps.h"
+#include "event/check.h"
+#include "util/log.h"
+#include "version.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <time.h>
+
+/* Between looks at whether there is more. */
+#define DRAIN_BATCH 16384
+
+uint64_t now_ns(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return ts.tv_sec * 1000000000ull + ts.tv_nsec;
+}
+
+static void on_map(struct tracer *t, const struct ct_lib_map *rec)
+{
+	if (t->o.on_use)
+		t->o.on_use(t->o.ctx, rec->rec.pid, rec->comm);
+	libs__on_map(&t->libs, rec);
+}
+
+static void on_record(void *ctx, const void *record, size_t size)
+{
+	const struct ct_rec *rec = record;
+	struct tracer *t = ctx;
+	struct raw_call raw;
+
+	if (t->measuring)
+		return;
+	if (t->o.on_use && rec->kind == CT_REC_THREAD && raw_check(rec, size, &raw) > 0)
+		t->o.on_use(t->o.ctx, rec->pid, ((const struct ct_task *)rec)->comm);
+	if (rec->kind == CT_REC_LIB && raw_check(rec, size, &raw) > 0)
+		on_map(t, record);
+	else
+		model__record(t->model, record, size);
+}
+
+void tracer__raise_limits(void)
+{
+	struct rlimit inf = {RLIM_INFINITY, RLIM_INFINITY}, nofile;
+
+	setrlimit(RLIMIT_MEMLOCK, &inf);
+	if (!getrlimit(RLIMIT_NOFILE, &nofile)) {
+		nofile.rlim_cur = nofile.rlim_max;
+		setrlimit(RLIMIT_NOFILE, &nofile);
+	}
+}
+
+/* The driver's version chooses the layouts of its ioctls. */
+static void read_driver(struct tracer *t)
+{
+	struct nv_version v;
+	const char *caveat;
+
+	facts__read(&t->facts);
+	nv_abi_init(&t->abi, nv_version_parse(t->facts.driver, &v) ? &v : NULL);
+	caveat = nv_abi_caveat(&t->abi);
+	if (t->o.attach.kernel && t->facts.driver[0] && caveat)
+		warn("--kernel: %s", caveat);
+}
+
+static int open_model(struct tracer *t)
+{
+	struct model_opts mo = {
+		.fns = t->fns,
+		.fn = t->o.fn,
+		.ctx = t->o.ctx,
+		.stub_func_id = ATTACH_STUB_FUNC,
+		.live = true,
+		.kernel = t->o.attach.kernel,
+		.sched = t->o.attach.sched,
+		.stacks = t->o.attach.stacks,
+		.no_kernel_names = t->o.attach.hide != HIDE_NOTHING,
+		.abi = &t->abi,
+		.min_duration_ns = t->o.attach.min_duration_ns,
+	};
+
+	t->model = model__new(&mo);
+	return t->model ? 0 : -ENOMEM;
+}
+
+static int open_attach(struct tracer *t)
+{
+	t->att = attach__open(&t->o.attach);
+	if (!t->att)
+		return -EPERM;
+	t->libs = (struct libs){
+		.att = t->att,
+		.fn = t->o.fn,
+		.ctx = t->o.ctx,
+		.wait = t->o.wait,
+	};
+	t->ring = ring__open(attach__ring_fd(t->att), on_record, t);
+	if (!t->ring)
+		return -ENOMEM;
+	t->measuring = true;
+	attach__measure_cost(t->att, t->o.measure_entries, &t->cost);
+	t->info.probe_cost_ns = t->cost.record;
+	tracer__drain(t);
+	t->measuring = false;
+	return 0;
+}
+
+int tracer__open(struct tracer *t, const struct tracer_opts *o)
+{
+	int ret;
+
+	t->o = *o;
+	t->o.attach.fns = t->fns;
+	t->o.attach.abi = &t->abi;
+	tracer__raise_limits();
+	read_driver(t);
+	ret = open_model(t);
+	if (!ret)
+		ret = facts__check_caps(o->attach.mech);
+	return ret ? ret : open_attach(t);
+}
+
+void tracer__fill_libs(struct tracer *t)
+{
+	unsigned cnt = attach__lib_cnt(t->att);
+
+	free(t->info_libs);
+	t->info.lib_cnt = 0;
+	t->info_libs = calloc(cnt + 1, sizeof(*t->info_libs));
+	for (unsigned i = 0; t->info_libs && i < cnt; i++) {
+		const struct attach_lib *lib = attach__lib_at(t->att, i);
+
+		if (lib->ignored || !lib->attached_cnt)
+			continue;
+		t->info_libs[t->info.lib_cnt++] = (struct trace_lib){
+			.path = lib->path,
+			.build_id = lib->build_id,
+			.lib_id = lib->id,
+			.attached_cnt = lib->attached_cnt,
+		};
+	}
+	t->info.libs = t->info_libs;
+}
+
+static void describe_selection(struct tracer *t)
+{
+	struct trace_info *info = &t->info;
+
+	fnset__describe(t->fns, t->traced, sizeof(t->traced), t->left_out, sizeof(t->left_out));
+	fnset__describe_mark(t->fns, FNSET_COUNT, t->counted, sizeof(t->counted));
+	fnset__describe_mark(t->fns, FNSET_NO_RETURN, t->no_return, sizeof(t->no_return));
+	fnset__describe_mark(t->fns, FNSET_STACK, t->stacks, sizeof(t->stacks));
+	info->traced = t->traced;
+	info->left_out = t->left_out;
+	info->counted = t->counted;
+	info->no_return = t->no_return;
+	info->stacks = t->stacks;
+}
+
+void tracer__fill_info(struct tracer *t)
+{
+	enum kernel_probe probe = attach__kernel_probe(t->att);
+	struct trace_info *info = &t->info;
+	struct timespec wall;
+
+	describe_selection(t);
+	info->version = CUDATRACE_VERSION;
+	info->hostname = t->facts.uts.nodename;
+	info->kernel = t->facts.uts.release;
+	info->machine = t->facts.uts.machine;
+	info->driver_version = t->facts.driver;
+	info->cuda_version = t->facts.cuda_version;
+	info->mechanism = mechanism_name(attach__mechanism(t->att));
+	info->kernel_probe = probe == KERNEL_PROBE_AUTO ? NULL : kernel_probe_name(probe);
+	info->degraded = t->degraded;
+	info->degraded_cnt =
+		caps__degraded(t->degraded, sizeof(t->degraded) / sizeof(t->degraded[0]));
+	tracer__fill_libs(t);
+	clock_gettime(CLOCK_REALTIME, &wall);
+	info->base_ns = now_ns();
+	info->wall_ns = wall.tv_sec * 1000000000ull + wall.tv_nsec;
+}
+
+void tracer__drain(struct tracer *t)
+{
+	while (ring__drain(t->ring, DRAIN_BATCH) == DRAIN_BATCH)
+		;
+}
+
+static void unfinished_record(void *ctx, const void *rec, size_t size)
+{
+	model__record(((struct tracer *)ctx)->model, rec, size);
+}
+
+void tracer__unfinished(struct tracer *t)
+{
+	attach__unfinished(t->att, unfinished_record, t);
+}
+
+void tracer__fill_end(struct tracer *t, struct trace_end *end)
+{
+	struct ct_totals sum;
+
+	attach__totals(t->att, &sum);
+	memcpy(end->drops, sum.drops, sizeof(end->drops));
+	memcpy(end->stats, sum.stats, sizeof(end->stats));
+	end->stats[CT_STAT_FILTERED] += model__filtered(t->model);
+	end->bad_record_cnt = model__bad_records(t->model);
+	model__objects(t->model, end);
+	end->left_out = t->left_out;
+}
+
+void tracer__close(struct tracer *t)
+{
+	ring__free(t->ring);
+	attach__free(t->att);
+	model__free(t->model);
+	fnset__free(t->fns);
+	free(t->info_libs);
+}

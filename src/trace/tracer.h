@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * The BPF side, the ring, the model and the library files as one thing that gives events: what a
+ * single trace and the daemon have in common.
+ */
+#ifndef TRACE_TRACER_H
+#define TRACE_TRACER_H
+
+#include "facts.h"
+#include "libs.h"
+
+#include "attach/attach.h"
+#include "event/ring.h"
+#include "model/model.h"
+#include "model/trace.h"
+
+struct tracer_opts {
+	struct attach_opts attach; /* fns and abi are the tracer's */
+	bool measure_entries;	   /* also what calls cost of which only the entry is seen */
+	bool wait;		   /* for libcuda to be loaded */
+	model_event_fn fn;
+	void *ctx;
+	/* A thread makes its first call, or a process maps a libcuda: before its events. Or NULL.
+	 */
+	void (*on_use)(void *ctx, uint32_t pid, const char comm[16]);
+};
+
+struct tracer {
+	struct tracer_opts o;
+	struct fnset *fns;
+	struct attach *att;
+	struct ring *ring;
+	struct model *model;
+	struct libs libs;
+	struct facts facts;
+	struct nv_abi abi; /* the driver's version */
+	struct attach_cost cost;
+	struct trace_info info;
+	struct trace_lib *info_libs;
+	const char *degraded[32];
+	char traced[512], left_out[512], counted[512], no_return[512], stacks[512];
+	bool measuring; /* records are those of our own stub */
+};
+
+uint64_t now_ns(void);
+
+/* Before 5.11 BPF memory counted as locked; one perf event each needs many descriptors. */
+void tracer__raise_limits(void);
+/* t->fns is there already, chosen from. Reports its own errors. 0 or -errno. */
+int tracer__open(struct tracer *t, const struct tracer_opts *o);
+/* What a header says, with ts 0 now; the command or the processes are the caller's. */
+void tracer__fill_info(struct tracer *t);
+/* The files that are attached by now go to info. */
+void tracer__fill_libs(struct tracer *t);
+/* Takes everything out of the ring. */
+void tracer__drain(struct tracer *t);
+/* After attach__detach(): events of the calls in flight. */
+void tracer__unfinished(struct tracer *t);
+/* Counters of the end line. */
+void tracer__fill_end(struct tracer *t, struct trace_end *end);
+void tracer__close(struct tracer *t);
+
+#endif /* TRACE_TRACER_H */

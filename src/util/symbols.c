@@ -1,0 +1,265 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "symbols.h"
+
+#include <fcntl.h>
+#include <gelf.h>
+#include <libelf.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* Far above what there is: libtorch_cuda.so has some 300,000 functions. */
+#define SECTIONS_MAX 65536
+#define SEGMENTS_MAX 128
+#define SYMS_SZ_MAX  (256u << 20)
+#define NOTES_SZ_MAX 65536
+#define BUILD_ID_MAX 32
+
+struct segment {
+	uint64_t off, addr, size;
+};
+
+struct symbol {
+	uint64_t addr;
+	uint32_t size, name;
+	uint8_t rank; /* of several at one address the highest is taken */
+};
+
+struct symbols {
+	int fd;
+	struct segment segments[SEGMENTS_MAX];
+	unsigned segment_cnt;
+	struct symbol *syms; /* by address */
+	size_t cnt;
+	uint64_t names_off, names_sz; /* string table, in the file */
+	char build_id[2 * BUILD_ID_MAX + 1];
+};
+
+static void read_segments(struct symbols *s, Elf *elf)
+{
+	size_t cnt;
+
+	if (elf_getphdrnum(elf, &cnt))
+		return;
+	for (size_t i = 0; i < cnt && s->segment_cnt < SEGMENTS_MAX; i++) {
+		GElf_Phdr p;
+
+		if (!gelf_getphdr(elf, (int)i, &p) || p.p_type != PT_LOAD)
+			continue;
+		s->segments[s->segment_cnt++] = (struct segment){p.p_offset, p.p_vaddr, p.p_filesz};
+	}
+}
+
+static void take_build_id(struct symbols *s, const Elf_Data *d)
+{
+	size_t off = 0, name, desc, next;
+	GElf_Nhdr n;
+
+	while ((next = gelf_getnote((Elf_Data *)d, off, &n, &name, &desc)) > 0) {
+		const uint8_t *id = (const uint8_t *)d->d_buf + desc;
+
+		off = next;
+		if (n.n_type != NT_GNU_BUILD_ID || n.n_namesz != 4 ||
+		    memcmp((const char *)d->d_buf + name, "GNU", 4))
+			continue;
+		for (size_t i = 0; i < n.n_descsz && i < BUILD_ID_MAX; i++)
+			sprintf(s->build_id + 2 * i, "%02x", id[i]);
+		return;
+	}
+}
+
+static void read_build_id(struct symbols *s, Elf *elf)
+{
+	size_t cnt;
+
+	if (elf_getphdrnum(elf, &cnt))
+		return;
+	for (size_t i = 0; i < cnt && i < SEGMENTS_MAX && !s->build_id[0]; i++) {
+		Elf_Data *d;
+		GElf_Phdr p;
+
+		if (!gelf_getphdr(elf, (int)i, &p) || p.p_type != PT_NOTE ||
+		    p.p_filesz > NOTES_SZ_MAX)
+			continue;
+		d = elf_getdata_rawchunk(elf, (int64_t)p.p_offset, p.p_filesz,
+					 p.p_align == 8 ? ELF_T_NHDR8 : ELF_T_NHDR);
+		if (d && d->d_buf)
+			take_build_id(s, d);
+	}
+}
+
+static uint8_t rank_of(const GElf_Sym *sym)
+{
+	unsigned bind = GELF_ST_BIND(sym->st_info);
+
+	return 4 * !!sym->st_size + (bind == STB_GLOBAL ? 2 : bind == STB_WEAK ? 1 : 0);
+}
+
+static int by_address(const void *a, const void *b)
+{
+	const struct symbol *x = a, *y = b;
+
+	if (x->addr != y->addr)
+		return x->addr < y->addr ? -1 : 1;
+	if (x->rank != y->rank)
+		return x->rank > y->rank ? -1 : 1;
+	return (x->name > y->name) - (x->name < y->name);
+}
+
+/* One for each address. */
+static void sort(struct symbols *s)
+{
+	size_t n = 0;
+
+	qsort(s->syms, s->cnt, sizeof(*s->syms), by_address);
+	for (size_t i = 0; i < s->cnt; i++)
+		if (!n || s->syms[n - 1].addr != s->syms[i].addr)
+			s->syms[n++] = s->syms[i];
+	s->cnt = n;
+}
+
+static void take_symbols(struct symbols *s, Elf_Data *d, size_t cnt)
+{
+	s->syms = calloc(cnt, sizeof(*s->syms));
+	for (size_t i = 0; s->syms && i < cnt; i++) {
+		GElf_Sym sym;
+		unsigned type;
+
+		if (!gelf_getsym(d, (int)i, &sym))
+			break;
+		type = GELF_ST_TYPE(sym.st_info);
+		if ((type != STT_FUNC && type != STT_GNU_IFUNC) || sym.st_shndx == SHN_UNDEF ||
+		    !sym.st_value || sym.st_name >= s->names_sz)
+			continue;
+		s->syms[s->cnt++] = (struct symbol){
+			.addr = sym.st_value,
+			.size = sym.st_size > UINT32_MAX ? UINT32_MAX : (uint32_t)sym.st_size,
+			.name = sym.st_name,
+			.rank = rank_of(&sym),
+		};
+	}
+	if (s->cnt)
+		sort(s);
+}
+
+/* false: it has none. */
+static bool read_table(struct symbols *s, Elf *elf, Elf_Scn *scn, const GElf_Shdr *sh)
+{
+	GElf_Shdr names;
+	Elf_Data *d;
+
+	if (!sh->sh_entsize || sh->sh_size > SYMS_SZ_MAX || (sh->sh_flags & SHF_COMPRESSED) ||
+	    sh->sh_entsize != gelf_fsize(elf, ELF_T_SYM, 1, EV_CURRENT))
+		return false;
+	if (!gelf_getshdr(elf_getscn(elf, sh->sh_link), &names) || names.sh_type != SHT_STRTAB ||
+	    (names.sh_flags & SHF_COMPRESSED))
+		return false;
+	s->names_off = names.sh_offset;
+	s->names_sz = names.sh_size;
+	d = elf_getdata(scn, NULL);
+	if (d && d->d_buf && d->d_size >= sh->sh_entsize)
+		take_symbols(s, d, d->d_size / sh->sh_entsize);
+	if (s->cnt)
+		return true;
+	free(s->syms);
+	s->syms = NULL;
+	return false;
+}
+
+static bool read_symbols(struct symbols *s, Elf *elf, uint32_t type)
+{
+	Elf_Scn *scn = NULL;
+	unsigned left = SECTIONS_MAX;
+	GElf_Shdr sh;
+
+	while ((scn = elf_nextscn(elf, scn)) && left--)
+		if (gelf_getshdr(scn, &sh) && sh.sh_type == type && read_table(s, elf, scn, &sh))
+			return true;
+	return false;
+}
+
+struct symbols *symbols__read(int fd)
+{
+	struct symbols *s = calloc(1, sizeof(*s));
+	struct stat st;
+	Elf *elf;
+
+	if (!s) {
+		close(fd);
+		return NULL;
+	}
+	s->fd = fd;
+	if (elf_version(EV_CURRENT) == EV_NONE || fstat(fd, &st) || !S_ISREG(st.st_mode))
+		return s;
+	/* By read(): what was mapped could be cut off under us. */
+	elf = elf_begin(fd, ELF_C_READ, NULL);
+	if (!elf)
+		return s;
+	if (elf_kind(elf) == ELF_K_ELF) {
+		read_segments(s, elf);
+		read_build_id(s, elf);
+		if (!read_symbols(s, elf, SHT_SYMTAB))
+			read_symbols(s, elf, SHT_DYNSYM);
+	}
+	elf_end(elf);
+	return s;
+}
+
+void symbols__free(struct symbols *s)
+{
+	if (!s)
+		return;
+	close(s->fd);
+	free(s->syms);
+	free(s);
+}
+
+const char *symbols__build_id(const struct symbols *s)
+{
+	return s->build_id;
+}
+
+bool symbols__address(const struct symbols *s, uint64_t off, uint64_t *addr)
+{
+	for (unsigned i = 0; i < s->segment_cnt; i++) {
+		const struct segment *g = &s->segments[i];
+
+		if (off < g->off || off - g->off >= g->size)
+			continue;
+		*addr = off - g->off + g->addr;
+		return true;
+	}
+	return false;
+}
+
+bool symbols__find(const struct symbols *s, uint64_t addr, char *name, size_t size, uint64_t *start)
+{
+	size_t lo = 0, hi = s->cnt;
+	const struct symbol *sym;
+	ssize_t n;
+
+	while (lo < hi) {
+		size_t mid = lo + (hi - lo) / 2;
+
+		if (s->syms[mid].addr <= addr)
+			lo = mid + 1;
+		else
+			hi = mid;
+	}
+	if (!lo)
+		return false;
+	sym = &s->syms[lo - 1];
+	/* Without a size it reaches to the next. */
+	if (sym->size && addr - sym->addr >= sym->size)
+		return false;
+	if (size > s->names_sz - sym->name)
+		size = s->names_sz - sym->name;
+	n = pread(s->fd, name, size, (off_t)(s->names_off + sym->name));
+	if (n <= 1 || !name[0])
+		return false;
+	name[n - 1] = '\0';
+	*start = sym->addr;
+	return true;
+}

@@ -1,0 +1,223 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * life LIBRARY WHAT [N]: a target that lives dangerously. Prints how many calls of
+ * cuDriverGetVersion it made, which all went well.
+ *
+ *   threads N   N threads at once, each with ten calls
+ *   procs N     N processes, one after another, each with three calls
+ *   reload N    N times dlopen(), a call, dlclose()
+ *   vfork N     N times a child that execs while its parent waits in vfork(), and a call
+ *   cancel N    N threads that are cancelled in cuFakeSleep, each after a call
+ *   jump N      N times siglongjmp() out of cuFakeSleep from a signal handler, each after a call
+ *   crash       a call, then SIGSEGV in a callback of a driver call
+ *   exec        a call, then /bin/true from a callback of a driver call
+ *   wait        a call for each line on stdin
+ */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/time.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+typedef int (*fn_t)();
+
+static const char *path;
+static fn_t version, sleep_us, call_back;
+static long calls;
+static sigjmp_buf env;
+static pthread_barrier_t barrier;
+
+static void open_lib(void **lib)
+{
+	*lib = dlopen(path, RTLD_NOW);
+	if (!*lib) {
+		fprintf(stderr, "life: %s\n", dlerror());
+		exit(1);
+	}
+	version = (fn_t)dlsym(*lib, "cuDriverGetVersion");
+	sleep_us = (fn_t)dlsym(*lib, "cuFakeSleep");
+	call_back = (fn_t)dlsym(*lib, "cuFakeCallback");
+}
+
+static void call(long n)
+{
+	int v = 0;
+
+	while (n-- > 0) {
+		if (version(&v) || v < 1000)
+			_exit(3);
+		__atomic_add_fetch(&calls, 1, __ATOMIC_RELAXED);
+	}
+}
+
+static void *ten(void *arg)
+{
+	call(5);
+	pthread_barrier_wait(&barrier);
+	call(5);
+	return arg;
+}
+
+static void threads(long n)
+{
+	pthread_t *t = calloc(n, sizeof(*t));
+	pthread_attr_t attr;
+
+	pthread_attr_init(&attr);
+	pthread_attr_setstacksize(&attr, 65536);
+	pthread_barrier_init(&barrier, NULL, n);
+	for (long i = 0; i < n; i++)
+		if (pthread_create(&t[i], &attr, ten, NULL))
+			exit(4);
+	for (long i = 0; i < n; i++)
+		pthread_join(t[i], NULL);
+}
+
+static void procs(long n)
+{
+	for (long i = 0; i < n; i++) {
+		int status;
+		pid_t pid = fork();
+
+		if (!pid) {
+			call(3);
+			_exit(0);
+		}
+		if (waitpid(pid, &status, 0) != pid || status)
+			exit(5);
+		calls += 3;
+	}
+}
+
+static void reload(long n)
+{
+	void *lib;
+
+	while (n-- > 0) {
+		open_lib(&lib);
+		call(1);
+		dlclose(lib);
+	}
+}
+
+static void with_vfork(long n)
+{
+	for (long i = 0; i < n; i++) {
+		int status;
+		pid_t pid = vfork();
+
+		if (!pid) {
+			execl("/bin/true", "true", (char *)NULL);
+			_exit(127);
+		}
+		if (waitpid(pid, &status, 0) != pid || status)
+			exit(6);
+		call(1);
+	}
+}
+
+static void *cancelled(void *arg)
+{
+	call(1);
+	sleep_us(20000000);
+	return arg;
+}
+
+static void cancel(long n)
+{
+	for (long i = 0; i < n; i++) {
+		pthread_t t;
+		void *r;
+
+		if (pthread_create(&t, NULL, cancelled, NULL))
+			exit(7);
+		usleep(20000);
+		pthread_cancel(t);
+		pthread_join(t, &r);
+		if (r != PTHREAD_CANCELED)
+			exit(8);
+	}
+}
+
+static void on_alarm(int sig)
+{
+	(void)sig;
+	siglongjmp(env, 1);
+}
+
+static void jump(long n)
+{
+	struct itimerval it = {.it_value.tv_usec = 5000};
+
+	signal(SIGALRM, on_alarm);
+	for (volatile long i = 0; i < n; i++) {
+		if (!sigsetjmp(env, 1)) {
+			setitimer(ITIMER_REAL, &it, NULL);
+			sleep_us(20000000);
+			exit(9);
+		}
+		call(1);
+	}
+}
+
+static void say(void)
+{
+	printf("%ld\n", calls);
+	fflush(stdout);
+}
+
+static void crash(void *arg)
+{
+	say();
+	*(volatile int *)arg = 0;
+}
+
+static void exec_true(void *arg)
+{
+	(void)arg;
+	say();
+	execl("/bin/true", "true", (char *)NULL);
+}
+
+int main(int argc, char **argv)
+{
+	const char *what = argc > 2 ? argv[2] : "";
+	long n = argc > 3 ? atol(argv[3]) : 1;
+	void *lib;
+
+	path = argv[1];
+	if (!strcmp(what, "reload")) {
+		reload(n);
+		say();
+		return 0;
+	}
+	open_lib(&lib);
+	if (!strcmp(what, "threads"))
+		threads(n);
+	else if (!strcmp(what, "procs"))
+		procs(n);
+	else if (!strcmp(what, "vfork"))
+		with_vfork(n);
+	else if (!strcmp(what, "cancel"))
+		cancel(n);
+	else if (!strcmp(what, "jump"))
+		jump(n);
+	else if (!strcmp(what, "wait"))
+		for (int c; (c = getchar()) != EOF;)
+			call(c == '\n');
+	else
+		call(1);
+	if (!strcmp(what, "crash"))
+		call_back(crash, NULL);
+	if (!strcmp(what, "exec"))
+		call_back(exec_true, NULL);
+	say();
+	return 0;
+}

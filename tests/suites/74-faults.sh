@@ -1,0 +1,395 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+# What goes wrong: the tracer killed, targets that end in odd ways, outputs that do not take what they are given. The
+# target runs on with right results, nobody stays stopped, nothing of ours stays behind, and what is lost is counted.
+#
+# FAULTS_KILLS=N   how many tracers are killed (200)
+# timeout: 240
+set -u
+. tests/lib.sh
+needs_tracing faults
+unset LD_LIBRARY_PATH
+
+is() { [ "$1" = "$2" ] || { echo "$1, not $2"; return 1; }; }
+silent() { [ ! -s "$1" ] || { echo "says: $(cat "$1")"; return 1; }; }
+is_stopped() { grep -q '^State:.T' "/proc/$1/status"; }
+# descendant PID NAME: prints the process called NAME below PID
+descendant()
+{
+	local p
+	for p in $(pgrep -P "$1"); do
+		[ "$(cat "/proc/$p/comm")" = "$2" ] && echo "$p"
+		descendant "$p" "$2"
+	done
+}
+
+# A process of the command that stands still until its libcuda is attached, when its tracer ends without a word to it.
+stopped_child()
+{
+	local how label kid
+	for how in child grandchild; do
+		label="tracer killed while a $how is stopped"
+		local -a cmd=("$CASES/dlopen_late" "$TMP/k/libcuda.so.1" 300)
+		mkdir -p "$TMP/k"
+		cp "$FAKE/libcuda.so.1" "$TMP/k/"
+		[ $how = grandchild ] && cmd=(sh -c '"$@"; true' sh sh -c '"$@"; true' sh "${cmd[@]}")
+		"$CUDATRACE" -q --jsonl "$TMP/left.jsonl" -- "${cmd[@]}" >"$TMP/left.out" &
+		tracer=$!
+		until_ok 10 grep -q ready "$TMP/left.out"
+		kid=$(descendant $tracer dlopen_late)
+		kill -STOP $tracer
+		check "$label: it waits" until_ok 5 is_stopped "$kid"
+		kill -9 $tracer
+		ended $tracer 2>/dev/null
+		check "$label: it goes on" until_ok 5 is_gone "$kid"
+		check "$label: it did all it had to" is "$(grep -c symbol "$TMP/left.out")" 5
+		kill -9 "$kid" 2>/dev/null
+	done
+	check 'tracer killed: its guard ends' until_ok 5 no_guard "$tracer"
+}
+no_guard() { ! pgrep -x cudatrace-guard -P 1 >/dev/null; }
+
+# reader FIFO FILE: takes one line, the rest when $TMP/go is there
+reader()
+{
+	rm -f "$TMP/go" "$2"
+	python3 - "$1" "$2" "$TMP/go" <<'END' &
+import os, sys, time
+with open(sys.argv[1], "rb", buffering=0) as f, open(sys.argv[2], "wb") as out:
+    line = b""
+    while not line.endswith(b"\n"):
+        line += f.read(1)
+    out.write(line)
+    out.flush()
+    while not os.path.exists(sys.argv[3]):
+        time.sleep(0.02)
+    while part := f.read(1 << 16):
+        out.write(part)
+END
+	reader=$!
+}
+has_end() { tail -n 1 "$1" | grep -q '"type":"end"'; }
+
+stuck_output()
+{
+	local begin took peak
+	mkfifo "$TMP/fifo"
+	reader "$TMP/fifo" "$TMP/slow.jsonl"
+	begin=${EPOCHREALTIME/./}
+	LD_LIBRARY_PATH=$FAKE FAKE_NO_SEM=1 FAKE_CUDA_COUNTS=$TMP/stuck.counts "$CUDATRACE" -q -e cuMemFree_v2 --buffer-size 64M --jsonl "$TMP/whole.jsonl" \
+		--jsonl "$TMP/fifo" -- sh -c '"$@"; sleep 0.3; exit 5' sh "$CASES/many" cuMemFree_v2 75000 2 >/dev/null 2>"$TMP/err" &
+	tracer=$!
+	check 'a reader that stops: the other output is whole meanwhile' until_ok 15 has_end "$TMP/whole.jsonl"
+	took=$(((${EPOCHREALTIME/./} - begin) / 1000))
+	peak=$(sed -n 's/^VmHWM:[[:space:]]*\([0-9]*\) kB/\1/p' /proc/$tracer/status)
+	check "a reader that stops: the command and the trace end ($took ms)" test $took -lt 12000
+	check "a reader that stops: memory ($peak KiB)" test "$peak" -lt 250000
+	check 'a reader that stops: the other output' holds "$TMP/whole.jsonl" \
+		'len(calls) + end["drops"]["calls"] == int(open(counts).read().split()[1]) == 150000 and end["reason"] == "command exited" and "write_error" not in end' counts="$TMP/stuck.counts"
+	touch "$TMP/go"
+	ended $tracer
+	check 'a reader that stops: status is that of the command' is $? 5
+	ended $reader
+	check 'a reader that stops: what it got when it went on' holds "$TMP/slow.jsonl" \
+		'len(ev) > 10000 and end["lines_lost"] == sum(end["events"].values()) - (len(ev) - 2) > 0 and end["write_error"] == "the reader was too slow"'
+	check 'a reader that stops: schema' python3 tests/golden/schema_check.py "$TMP/slow.jsonl"
+
+	# It goes on while the trace does.
+	reader "$TMP/fifo" "$TMP/slow.jsonl"
+	LD_LIBRARY_PATH=$FAKE FAKE_NO_SEM=1 "$CUDATRACE" -q -e cuMemFree_v2 --jsonl "$TMP/fifo" -- sh -c '"$@"; sleep 1; touch "$0"; sleep 1.5; "$@"' \
+		"$TMP/go" "$CASES/many" cuMemFree_v2 200000 1 >/dev/null 2>"$TMP/err"
+	check 'a reader that goes on: status' is $? 1
+	ended $reader
+	check 'a reader that goes on: the trace says when and how much' holds "$TMP/slow.jsonl" \
+		'(lost := [e for e in ev if e["type"] == "tracer" and e["op"] == "lost" and e["name"] != "ring"]) and sum(e["events"] for e in lost) == end["lines_lost"] and lost[-1]["ts"] < calls[-1]["ts"]'
+
+	# The trace's end does not wait for the reader; the tracer does until it is told not to.
+	caller stuck && [ "$(ask stuck open "$TMP/driver.bin")$(ask stuck init)" = 10 ] || { fail 'a stuck output, -p' 'the target does not run'; return; }
+	reader "$TMP/fifo" "$TMP/slow.jsonl"
+	"$CUDATRACE" -q -e "$ALL" --libcuda "$TMP/driver.bin" --duration 0.7 --jsonl "$TMP/fifo" -p "$stuck" 2>"$TMP/err" &
+	tracer=$!
+	until_ok 10 test -s "$TMP/slow.jsonl"
+	check 'a stuck output, --duration: the target runs on' is "$(ask stuck alloc 3000)" 3000
+	check 'a stuck output, --duration: probes come off' until_ok 5 is_clean "$stuck" "$TMP/driver.bin"
+	check 'a stuck output, --duration: the tracer waits' kill -0 $tracer
+	begin=${EPOCHREALTIME/./}
+	kill -INT $tracer
+	ended $tracer
+	check 'a stuck output, --duration: a signal ends it' test $? = 1 -a $((${EPOCHREALTIME/./} - begin)) -lt 1500000
+	check 'a stuck output, --duration: says what is missing' grep -q 'lines are not written: its reader does not take them' "$TMP/err"
+	touch "$TMP/go"
+	ended $reader
+
+	reader "$TMP/fifo" "$TMP/slow.jsonl"
+	"$CUDATRACE" -q -e "$ALL" --libcuda "$TMP/driver.bin" --jsonl "$TMP/fifo" -p "$stuck" 2>"$TMP/err" &
+	tracer=$!
+	until_ok 10 test -s "$TMP/slow.jsonl"
+	ask stuck alloc 3000 >/dev/null
+	begin=${EPOCHREALTIME/./}
+	kill -TERM $tracer
+	ended $tracer
+	took=$(((${EPOCHREALTIME/./} - begin) / 1000))
+	check "a stuck output, SIGTERM: ends after two seconds ($took ms)" test $took -lt 4500
+	touch "$TMP/go"
+	ended $reader
+
+	# A FIFO that nobody opens
+	"$CUDATRACE" -q -e launch --libcuda "$TMP/driver.bin" --jsonl "$TMP/fifo" -p "$stuck" 2>"$TMP/err" &
+	tracer=$!
+	until_ok 5 grep -q '^SigBlk:.*[1-9a-f]' /proc/$tracer/status
+	sleep 0.5
+	kill -INT $tracer
+	ended $tracer
+	check 'a FIFO without a reader: a signal ends it' is "$? $(grep -c 'nobody came to read it' "$TMP/err")" '1 1'
+	check 'a FIFO without a reader: no probe stays' until_ok 5 is_clean "$stuck" "$TMP/driver.bin"
+	quit stuck
+}
+ready() { caller "$1" && [ "$(ask "$1" open "$2/libcuda.so.1")$(ask "$1" init)" = 10 ]; }
+is_clean() { [ "$(probed "$1" "$2")" = none ]; }
+
+# A target of tests/faults, made when first needed: make_target load.c
+make_target()
+{
+	local name=${1%.*}
+	[ -x "$TMP/$name" ] && return
+	case $1 in
+	*.cc) ${CXX:-g++} -O1 -o "$TMP/$name" "tests/faults/$1" -ldl ;;
+	*) ${CC:-gcc} -O1 -w -o "$TMP/$name" "tests/faults/$1" -ldl -lpthread ;;
+	esac
+}
+
+# The library has another name, so that whoever traces the whole machine at this moment leaves it alone.
+kills()
+{
+	local lib=$TMP/driver.bin n=${FAULTS_KILLS:-200} begin=$SECONDS out
+	make_target load.c || { fail 'SIGKILL' 'no target'; return; }
+	"$TMP/load" "$lib" 2 50 >"$TMP/load.out" &
+	target=$!
+	until_ok 5 grep -q ready "$TMP/load.out"
+	if out=$(tests/faults/kills.py "$n" "$TMP" $target "$CUDATRACE" -q -e "$ALL" --libcuda "$lib" 2>&1); then
+		pass "$n tracers killed: files are valid, nothing is left in the kernel"
+		echo "# $out; $((SECONDS - begin)) s"
+	else
+		fail "$n tracers killed" "$out"
+	fi
+	check "$n tracers killed: code as in the file" until_ok 5 is_clean $target "$lib"
+	kill $target
+	ended $target
+	check "$n tracers killed: every result of the target was right" is "$? $(grep -c ' bad 0$' "$TMP/load.out")" '0 1'
+}
+
+# life NAME COUNT STATUS WORD...: what the target says it did is what the trace says.
+life()
+{
+	local what="life: $1" said=$2 want=$3
+	shift 3
+	timeout -k 5 60 "$CUDATRACE" -q -e "$ALL" --buffer-size 64M --libcuda "$TMP/driver.bin" --jsonl "$TMP/life.jsonl" -- \
+		"${UNSHARE[@]}" "$TMP/life" "$TMP/driver.bin" "$@" >"$TMP/life.out" 2>"$TMP/err"
+	check "$what: status" is $? "$want"
+	check "$what: what it did" is "$(cat "$TMP/life.out")" "$said"
+	check "$what: every call, none inside another that was left" holds "$TMP/life.jsonl" \
+		'sym["cuDriverGetVersion"] == int(n) and accounts() and not [c for c in calls if c["symbol"] == "cuDriverGetVersion" and "parent" in c]' n="$said"
+	check "$what: calls that were left" holds "$TMP/life.jsonl" '[end["abandoned"], end["unfinished"]] == json.loads(want)' want="${LEFT:-[0, 0]}"
+}
+lives()
+{
+	local -a UNSHARE=()
+	make_target life.c || { fail life 'no target'; return; }
+	life '1,000 threads' 10000 0 threads 1000
+	life 'dlclose and dlopen' 50 0 reload 50
+	life vfork 20 0 vfork 20
+	LEFT='[0, 5]' life 'cancelled threads' 5 0 cancel 5
+	# More than CT_MAX_DEPTH: were a frame to stay, the later calls would be lost.
+	LEFT='[30, 0]' life 'siglongjmp' 30 0 jump 30
+	LEFT='[0, 1]' life 'crash in a call' 1 139 crash
+	LEFT='[0, 1]' life 'exec in a call' 1 0 exec
+	if unshare -UrpfmC --mount-proc true 2>/dev/null; then
+		UNSHARE=(unshare -UrpfmC --mount-proc)
+		life 'PID, mount, user and cgroup namespace' 60 0 procs 20
+	else
+		skip 'life: namespaces' 'unshare is not allowed here'
+	fi
+}
+
+# The kernel replaces the return address of a probed call, which the unwinder cannot see through (docs/RELIABILITY.md).
+exceptions()
+{
+	make_target throw.cc || { skip 'C++ exceptions' 'needs g++'; return; }
+	"$CUDATRACE" -q -e "$ALL" --no-return "$ALL" --libcuda "$TMP/driver.bin" --jsonl "$TMP/throw.jsonl" -- "$TMP/throw" "$TMP/driver.bin" 20 >"$TMP/throw.out"
+	check 'C++ exceptions, --no-return: caught as ever' is "$? $(cat "$TMP/throw.out")" '0 20'
+	check 'C++ exceptions, --no-return: the calls' holds "$TMP/throw.jsonl" 'sym == {"cuFakeCallback": 20, "cuDriverGetVersion": 20} and accounts()'
+}
+
+short_lived()
+{
+	local n=10000 took
+	tracer sys -e cuDriverGetVersion --buffer-size 64M --libcuda "$TMP/driver.bin" || { fail 'short-lived processes' 'see above'; return; }
+	took=${EPOCHREALTIME/./}
+	"$TMP/life" "$TMP/driver.bin" procs $n >"$TMP/life.out"
+	took=$(((${EPOCHREALTIME/./} - took) / 1000))
+	stop $tracer
+	check "$n processes, whole system: run on ($took ms)" test "$(cat "$TMP/life.out")" = $((3 * n)) -a $took -lt 60000
+	check "$n processes, whole system: every call, dropped ones counted" holds "$TMP/sys.jsonl" \
+		'(mine := [c for c in calls if c.get("comm", "life") == "life"]) and accounts(drops=True) and 3 * int(n) <= end["entries"] + end["drops"]["threads"] and (any(end["drops"].values()) or len(calls) >= 3 * int(n))' n=$n
+	echo "# $(jq -c 'select(.type == "end") | {calls, drops}' "$TMP/sys.jsonl")"
+}
+
+# A process gets the number of one that was traced: it is another.
+reused_pid()
+{
+	local pid new i
+	[ -w /proc/sys/kernel/ns_last_pid ] || { skip 'PID reuse' 'needs a kernel with CHECKPOINT_RESTORE'; return; }
+	rm -f "$TMP/first"
+	"$CUDATRACE" -q -e "$ALL" --libcuda "$TMP/driver.bin" --jsonl "$TMP/reuse.jsonl" -- \
+		sh -c '"$1" "$2" wait <"$0" & echo $! >"$0.pid"; wait; sleep 5' "$TMP/lines" "$TMP/life" "$TMP/driver.bin" >/dev/null &
+	tracer=$!
+	until_ok 10 test -s "$TMP/lines.pid"
+	pid=$(cat "$TMP/lines.pid")
+	until_ok 5 is_gone "$pid"
+	for ((i = 0; i < 300; i++)); do
+		echo $((pid - 1)) >/proc/sys/kernel/ns_last_pid
+		"$TMP/life" "$TMP/driver.bin" wait <"$TMP/lines" >"$TMP/reuse.out" &
+		new=$!
+		[ $new = "$pid" ] && break
+		wait $new
+	done
+	wait $new
+	kill -INT $tracer
+	pkill -P $tracer
+	ended $tracer
+	if [ $new = "$pid" ]; then
+		check 'PID reuse: only the first is traced' holds "$TMP/reuse.jsonl" 'len([c for c in calls if c["pid"] == int(pid)]) == 2 and accounts()' pid="$pid"
+	else
+		skip 'PID reuse' "$pid was never free"
+	fi
+}
+
+own_pidns()
+{
+	unshare -pfm --mount-proc true 2>/dev/null || { skip 'cudatrace in a PID namespace' 'unshare is not allowed here'; return; }
+	unshare -pfm --mount-proc "$CUDATRACE" -q --jsonl "$TMP/ns.jsonl" -- sh -c 'echo runs' >"$TMP/out" 2>"$TMP/err"
+	check 'cudatrace in a PID namespace: refuses what it cannot tell' is "$? $(cat "$TMP/out") $(grep -c -e --pid=host "$TMP/err")" '1  1'
+}
+
+# Somebody else watches, or the target does not run.
+others()
+{
+	local other
+	ready busy "$FAKE" || { fail 'others at work' 'the target does not run'; return; }
+	"$CUDATRACE" -q -e "$ALL" --mechanism=multi --jsonl "$TMP/second.jsonl" -p "$busy" &
+	other=$!
+	until_ok 10 test -s "$TMP/second.jsonl"
+	tracer first -e "$ALL" -p "$busy" || fail 'two tracers' 'see above'
+	ask busy alloc 500 >/dev/null
+	stop $tracer
+	ask busy alloc 100 >/dev/null
+	stop $other
+	check 'two tracers: the first' holds "$TMP/first.jsonl" 'sym == {"cuMemAlloc_v2": 500, "cuMemFree_v2": 500} and accounts()'
+	check 'two tracers: the second' holds "$TMP/second.jsonl" 'sym == {"cuMemAlloc_v2": 600, "cuMemFree_v2": 600} and accounts()'
+
+	if command -v bpftrace >/dev/null; then
+		env --default-signal=INT bpftrace -p "$busy" -e "uprobe:$FAKE/libcuda.so.1:cuMemAlloc_v2 { @in = count() } uretprobe:$FAKE/libcuda.so.1:cuMemAlloc_v2 { @out = count() } BEGIN { printf(\"ready\\n\") }" >"$TMP/bt.out" 2>&1 &
+		other=$!
+		if until_ok 20 grep -q ready "$TMP/bt.out"; then
+			tracer first -e "$ALL" -p "$busy"
+			ask busy alloc 500 >/dev/null
+			stop $tracer
+			stop $other
+			check 'bpftrace on the same functions: cudatrace' holds "$TMP/first.jsonl" 'sym == {"cuMemAlloc_v2": 500, "cuMemFree_v2": 500} and accounts()'
+			check 'bpftrace on the same functions: bpftrace' is "$(grep -Ec '^@(in|out): 500$' "$TMP/bt.out")" 2
+		else
+			skip 'bpftrace on the same functions' "$(tail -1 "$TMP/bt.out")"
+			kill $other
+		fi
+	else
+		skip 'bpftrace on the same functions' 'needs bpftrace'
+	fi
+
+	if command -v strace >/dev/null; then
+		strace -f -o /dev/null -p "$busy" 2>"$TMP/strace.err" &
+		other=$!
+		until_ok 5 grep -q attached "$TMP/strace.err"
+		tracer first -e "$ALL" -p "$busy"
+		check 'a ptraced target runs on' is "$(ask busy alloc 300)$(ask busy threads 3 50)" 300150
+		stop $tracer
+		kill $other
+		ended $other
+		check 'a ptraced target' holds "$TMP/first.jsonl" 'sym["cuMemAlloc_v2"] == 450 and accounts()'
+	else
+		skip 'a ptraced target' 'needs strace'
+	fi
+
+	kill -STOP "$busy"
+	timeout 20 "$CUDATRACE" -q -e "$ALL" --duration 0.3 --jsonl "$TMP/first.jsonl" -p "$busy"
+	check 'a stopped target: the trace begins and ends' is "$? $(grep -c '^State:.T' "/proc/$busy/status")" '0 1'
+	kill -CONT "$busy"
+	check 'a stopped target: runs on' is "$(ask busy alloc 10)" 10
+	quit busy
+}
+
+# Cut anywhere, a file has lost no more than what follows the cut, and the line that is cut.
+cuts()
+{
+	"$CUDATRACE" -q -e "$ALL" --libcuda "$TMP/driver.bin" --jsonl "$TMP/cut.jsonl" --chrome "$TMP/cut.json" -- "$TMP/life" "$TMP/driver.bin" threads 2 >/dev/null
+	check 'cut at each byte' python3 - "$TMP/cut.jsonl" "$TMP/cut.json" <<'END'
+import json, sys
+text = open(sys.argv[1], "rb").read()
+lines = text.split(b"\n")[:-1]
+for line in lines:
+    json.loads(line)
+for i in range(len(text)):
+    got = text[:i].split(b"\n")[:-1]
+    assert got == lines[:len(got)] and len(got) == text[:i].count(b"\n"), i
+# Both viewers take an array without an end, and leave out what is no whole object at its end.
+text = open(sys.argv[2], "rb").read()
+whole = json.loads(text)
+decode = json.JSONDecoder().raw_decode
+seen, last = 0, -1
+for i in range(1, len(text)):
+    cut = text[:i].rfind(b"}")
+    end = text[:i].rfind(b",\n")
+    if end == last:
+        continue
+    last = end
+    got = json.loads(text[:end] + b"]") if end > 0 else []
+    assert got == whole[:len(got)], i
+    assert len(got) == text[:i].count(b",\n"), i
+    seen += 1
+assert seen >= len(whole) - 1, (seen, len(whole))
+END
+}
+
+rings()
+{
+	local size
+	for size in 64K 1G; do
+		LD_LIBRARY_PATH=$FAKE FAKE_NO_SEM=1 FAKE_CUDA_COUNTS=$TMP/$size.counts timeout 60 "$CUDATRACE" -q -e cuMemFree_v2 --buffer-size $size --jsonl "$TMP/ring.jsonl" -- \
+			"$CASES/many" cuMemFree_v2 50000 2 >/dev/null 2>"$TMP/err"
+		if [ $? != 0 ] && [ $size = 1G ]; then
+			skip "a ring of $size" "$(head -1 "$TMP/err")"
+			continue
+		fi
+		check "a ring of $size: written and dropped are what the driver counted" holds "$TMP/ring.jsonl" \
+			'end["calls"] + end["drops"]["calls"] == int(open(counts).read().split()[1]) == 100000 and accounts(drops=True)' counts="$TMP/$size.counts"
+		echo "# $(jq -c 'select(.type == "end") | {calls, drops: .drops.calls}' "$TMP/ring.jsonl")"
+	done
+	LD_LIBRARY_PATH=$FAKE FAKE_NO_SEM=1 "$CUDATRACE" -q -e cuMemFree_v2 --buffer-size 64K --jsonl "$TMP/ring.jsonl" -- \
+		sh -c '"$@"; kill -STOP $PPID; "$@"; kill -CONT $PPID; sleep 1; "$@"' sh "$CASES/many" cuMemFree_v2 20000 1 >/dev/null
+	check 'a tracer that stands still: says in the trace when and how much it lost' holds "$TMP/ring.jsonl" \
+		'(lost := [e for e in ev if e.get("op") == "lost"]) and sum(e["events"] for e in lost) == sum(end["drops"].values()) > 10000 and lost[0]["ts"] < calls[-1]["ts"] and end["calls"] + end["drops"]["calls"] == 60000'
+	check 'a tracer that stands still: schema' python3 tests/golden/schema_check.py "$TMP/ring.jsonl"
+}
+
+cp "$FAKE/libcuda.so.1" "$TMP/driver.bin"
+printf '\n\n' >"$TMP/lines"
+stopped_child
+stuck_output
+lives
+exceptions
+short_lived
+reused_pid
+own_pidns
+others
+cuts
+rings
+kills

@@ -1,0 +1,433 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * The report's findings: for each rule a program that it fires for, with the loss worked out by
+ * hand, and one that is much the same and that it must not fire for. Calls of the factory: a launch
+ * is 1000 ns after the call before and takes 4000.
+ */
+#include "memory_check.h"
+#include "report/findings_priv.h"
+
+static const struct finding *found(const char *id)
+{
+	const struct findings *x = r->an[AN_FINDINGS];
+
+	for (unsigned i = 0; i < x->list_cnt; i++)
+		if (!strcmp(x->list[i].rule->id, id))
+			return &x->list[i];
+	return NULL;
+}
+
+static void loses(const char *id, uint64_t ns)
+{
+	const struct finding *x;
+
+	finish();
+	x = found(id);
+	assert_non_null(x);
+	assert_int_equal(x->lost_ns, ns);
+}
+
+static void finds_no(const char *id)
+{
+	finish();
+	assert_null(found(id));
+}
+
+static void wait_for(uint64_t ns)
+{
+	struct event ev = factory_on_stream(&f, "cuStreamSynchronize", 0, ns);
+
+	send(&ev);
+}
+
+static void call(const char *symbol, uint64_t gap, uint64_t ns)
+{
+	struct event ev = factory_call(&f, symbol, gap, ns);
+
+	send(&ev);
+}
+
+static void launches(int cnt)
+{
+	for (int i = 0; i < cnt; i++) {
+		struct event ev = factory_launch(&f, i % 2 ? "odd" : "even", 0);
+
+		send(&ev);
+	}
+}
+
+/* 10 iterations of 102,500 ns, but the first has no gap before it; of each, 2000 are waited. */
+static void test_launch_bound(void **state)
+{
+	(void)state;
+	for (int i = 0; i < 10; i++) {
+		launches(20);
+		wait_for(2000);
+	}
+	loses("launch-bound", 10 * (102500 - 2000) - 1000);
+}
+
+/* The GPU lags: a third of the time is waited for it. */
+static void test_not_launch_bound(void **state)
+{
+	(void)state;
+	for (int i = 0; i < 10; i++) {
+		launches(20);
+		wait_for(50000);
+	}
+	finds_no("launch-bound");
+}
+
+/* Async copies to pageable memory are where it waits. */
+static void test_not_launch_bound_copy(void **state)
+{
+	(void)state;
+	for (int i = 0; i < 10; i++) {
+		struct event ev;
+
+		launches(20);
+		ev = factory_copy(&f, "cuMemcpyDtoHAsync_v2", COPY_DIR_DTOH, 8, 50000);
+		send(&ev);
+		wait_for(2000);
+	}
+	finds_no("launch-bound");
+}
+
+/* From each of 29 waits to the next launch: 1000 ns. */
+static void test_small_syncs(void **state)
+{
+	(void)state;
+	for (int i = 0; i < 30; i++) {
+		launches(1);
+		wait_for(50000);
+	}
+	loses("small-syncs", 29 * 1000);
+}
+
+static void test_no_small_syncs(void **state)
+{
+	(void)state;
+	for (int i = 0; i < 30; i++) {
+		launches(5);
+		wait_for(50000);
+	}
+	finds_no("small-syncs");
+}
+
+static void test_no_small_syncs_large_copies(void **state)
+{
+	(void)state;
+	for (int i = 0; i < 30; i++) {
+		copy("cuMemcpyHtoDAsync_v2", COPY_DIR_HTOD, MIB, "'srcHost':'0x20000'");
+		wait_for(50000);
+	}
+	finds_no("small-syncs");
+}
+
+static void big_copy(void)
+{
+	struct event ev = factory_copy(&f, "cuMemcpyHtoD_v2", COPY_DIR_HTOD, 100 * MIB, 20000000);
+
+	call_args(&ev, "'srcHost':'0x20000'");
+}
+
+/* 100 MiB at 25 bytes a nanosecond: 4,194,304 ns. */
+static void test_pageable(void **state)
+{
+	(void)state;
+	process("exec");
+	big_copy();
+	loses("pageable-copies", 20000000 - 4194304);
+}
+
+static void test_pinned(void **state)
+{
+	(void)state;
+	process("exec");
+	alloc("cuMemAllocHost_v2", 0x20000, 100 * MIB);
+	big_copy();
+	finds_no("pageable-copies");
+}
+
+static void test_small_copies(void **state)
+{
+	(void)state;
+	for (int i = 0; i < 60; i++)
+		copy("cuMemcpyHtoDAsync_v2", COPY_DIR_HTOD, 100, "'srcHost':'0x20000'");
+	loses("small-copies", 59 * 1000);
+}
+
+static void test_no_small_copies(void **state)
+{
+	(void)state;
+	for (int i = 0; i < 60; i++) {
+		copy("cuMemcpyHtoDAsync_v2", COPY_DIR_HTOD, 100, "'srcHost':'0x20000'");
+		launches(1);
+		copy("cuMemcpyHtoDAsync_v2", COPY_DIR_HTOD, 65536, "'srcHost':'0x20000'");
+	}
+	finds_no("small-copies");
+}
+
+static void allocate(void)
+{
+	struct event ev = factory_alloc(&f, 4096, 4096);
+
+	call_args(&ev, "'dptr':'0x7f%010llx','bytesize':4096", (unsigned long long)ev.id << 12);
+}
+
+/* An allocation takes 90,000 ns, a free 40,000. */
+static void test_hot_allocations(void **state)
+{
+	(void)state;
+	for (int i = 0; i < 10; i++) {
+		struct event ev;
+
+		launches(2);
+		allocate();
+		ev = factory_free(&f, 0);
+		send(&ev);
+		launches(2);
+		wait_for(2000);
+	}
+	loses("hot-allocations", 10 * (90000 + 40000));
+}
+
+static void test_no_hot_allocations(void **state)
+{
+	(void)state;
+	for (int i = 0; i < 10; i++)
+		allocate();
+	wait_for(2000);
+	for (int i = 0; i < 10; i++) {
+		launches(4);
+		wait_for(2000);
+	}
+	finds_no("hot-allocations");
+}
+
+static void loads_module_in(int iteration)
+{
+	for (int i = 0; i < 10; i++) {
+		launches(2);
+		if (i == iteration)
+			call("cuModuleLoadData", 500, 7000);
+		launches(2);
+		wait_for(2000);
+	}
+}
+
+static void test_hot_modules(void **state)
+{
+	(void)state;
+	loads_module_in(6);
+	loses("hot-modules", 7000);
+}
+
+static void test_no_hot_modules(void **state)
+{
+	(void)state;
+	loads_module_in(0);
+	finds_no("hot-modules");
+}
+
+static void ask(int cnt)
+{
+	for (int i = 0; i < 10; i++) {
+		launches(4);
+		for (int n = 0; n < cnt; n++)
+			call("cuPointerGetAttribute", 100, 300);
+		wait_for(2000);
+	}
+}
+
+static void test_chatty(void **state)
+{
+	(void)state;
+	ask(25);
+	loses("chatty-queries", 10 * 25 * 300);
+}
+
+static void test_not_chatty(void **state)
+{
+	(void)state;
+	ask(10);
+	finds_no("chatty-queries");
+}
+
+static void idle_for(uint64_t ns)
+{
+	for (int i = 0; i < 10; i++) {
+		launches(20);
+		wait_for(2000);
+		f.now_ns += ns;
+	}
+}
+
+/* 9 times from the end of the wait to the next launch, which begins 1000 ns later. */
+static void test_idle(void **state)
+{
+	(void)state;
+	idle_for(20000);
+	loses("idle-between", 9 * (20000 + 1000));
+}
+
+static void test_not_idle(void **state)
+{
+	(void)state;
+	idle_for(0);
+	finds_no("idle-between");
+}
+
+static void fail_with(int32_t result)
+{
+	struct event ev = begin("cuMemAlloc_v2");
+
+	ev.is_error = true;
+	ev.result = result;
+	send(&ev);
+}
+
+static void test_errors(void **state)
+{
+	(void)state;
+	fail_with(2);
+	fail_with(2);
+	launches(1);
+	loses("ignored-errors", 0);
+	assert_non_null(strstr(found("ignored-errors")->text, "2 calls failed"));
+}
+
+static void test_errors_at_the_end(void **state)
+{
+	struct event ev;
+
+	(void)state;
+	ev = begin("cuModuleGetGlobal_v2"); /* looking for what is not there */
+	ev.is_error = true;
+	ev.result = 500;
+	send(&ev);
+	fail_with(4);
+	launches(1);
+	fail_with(2);
+	finds_no("ignored-errors");
+}
+
+static void test_leak_of_context(void **state)
+{
+	struct event ev;
+
+	(void)state;
+	process("exec");
+	ev = begin("cuCtxCreate_v2");
+	call_args(&ev, "'pctx':'0xc1','flags':0,'dev':0");
+	alloc("cuMemAlloc_v2", 0x10000, 4096);
+	ev = begin("cuCtxDestroy_v2");
+	call_args(&ev, "'ctx':'0xc1'");
+	loses("leaks", 0);
+}
+
+static void test_leak_of_few(void **state)
+{
+	(void)state;
+	process("exec");
+	for (int i = 0; i < 9; i++) {
+		alloc("cuMemAlloc_v2", 0x10000, 4096);
+		release("cuMemFree_v2", 0x10000);
+	}
+	alloc("cuMemAlloc_v2", 0x10000, 4096);
+	process("exit");
+	loses("leaks", 0);
+}
+
+/* All is left to the exit: on purpose. */
+static void test_no_leak(void **state)
+{
+	(void)state;
+	process("exec");
+	alloc("cuMemAlloc_v2", 0x10000, 4096);
+	alloc("cuMemAlloc_v2", 0x20000, 4096);
+	process("exit");
+	finds_no("leaks");
+}
+
+static void test_dropped(void **state)
+{
+	struct trace_end end = factory_end(&f, 1);
+
+	(void)state;
+	end.drops[0] = 7;
+	report__finish(r, &end, NULL, 0);
+	assert_non_null(found("dropped-events"));
+	assert_non_null(strstr(found("dropped-events")->text, "7 events were lost"));
+}
+
+static void test_cut_off(void **state)
+{
+	(void)state;
+	report__finish(r, NULL, NULL, 0);
+	assert_non_null(found("dropped-events"));
+}
+
+static void test_not_dropped(void **state)
+{
+	(void)state;
+	finds_no("dropped-events");
+	check_json("'findings':[]");
+}
+
+/* Most time first; what costs none last. */
+static void test_order(void **state)
+{
+	const struct findings *x = r->an[AN_FINDINGS];
+
+	(void)state;
+	fail_with(2);
+	for (int i = 0; i < 10; i++) {
+		launches(20);
+		if (i == 6)
+			call("cuModuleLoadData", 500, 7000);
+		wait_for(2000);
+	}
+	finish();
+	assert_int_equal(x->list_cnt, 3);
+	assert_string_equal(x->list[0].rule->id, "launch-bound");
+	assert_string_equal(x->list[1].rule->id, "hot-modules");
+	assert_string_equal(x->list[2].rule->id, "ignored-errors");
+	check_json("{'id':'hot-modules','title':'Modules are loaded in the hot loop',");
+	check_json("{'what':'time in these calls','value':'7.00 µs','number':7000}");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(test_launch_bound),
+		TEST(test_not_launch_bound),
+		TEST(test_not_launch_bound_copy),
+		TEST(test_small_syncs),
+		TEST(test_no_small_syncs),
+		TEST(test_no_small_syncs_large_copies),
+		TEST(test_pageable),
+		TEST(test_pinned),
+		TEST(test_small_copies),
+		TEST(test_no_small_copies),
+		TEST(test_hot_allocations),
+		TEST(test_no_hot_allocations),
+		TEST(test_hot_modules),
+		TEST(test_no_hot_modules),
+		TEST(test_chatty),
+		TEST(test_not_chatty),
+		TEST(test_idle),
+		TEST(test_not_idle),
+		TEST(test_errors),
+		TEST(test_errors_at_the_end),
+		TEST(test_leak_of_context),
+		TEST(test_leak_of_few),
+		TEST(test_no_leak),
+		TEST(test_dropped),
+		TEST(test_cut_off),
+		TEST(test_not_dropped),
+		TEST(test_order),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* The report's analysis of launches, and occupancy. */
+#include "memory_check.h"
+#include "report/occupancy.h"
+
+static struct event launch(const char *kernel, uint32_t grid, uint32_t block)
+{
+	struct event ev = factory_launch(&f, kernel, 0);
+
+	ev.launch.grid[0] = grid;
+	ev.launch.block[0] = block;
+	return ev;
+}
+
+static void test_launches(void **state)
+{
+	static const char name[] = "fill<float>(float*)";
+	struct event ev;
+
+	(void)state;
+	ev = launch(name, 10, 128);
+	send(&ev);
+	ev = launch(name, 30, 64);
+	ev.stream = 0x77;
+	ev.end_ns += 2000;
+	ev.launch.shared_mem_sz = 512;
+	send(&ev);
+	ev = launch(name, 20, 64); /* a node: no time, no stream, no threads */
+	ev.stream = 0x88;
+	ev.launch.capturing = true;
+	send(&ev);
+	ev = launch(name, 7, 32);
+	ev.is_error = true;
+	ev.result = 1;
+	send(&ev);
+	ev = launch(NULL, 1, 1);
+	ev.launch.func = 0x99;
+	ev.launch.cluster[0] = 2;
+	ev.launch.cluster[1] = ev.launch.cluster[2] = 1;
+	send(&ev);
+	finish();
+	check_json("'kernels':{'launches':3,'nodes':1,'unnamed':1,'total_ns':14000,'threads':3201,"
+		   "'blocks':41,'list':[");
+	check_json("{'name':'fill<float>(float*)','count':2,'nodes':1,'total_ns':10000,"
+		   "'mean_ns':5000,'max_ns':6000,'grid_min':[10,1,1],'grid_max':[30,1,1],"
+		   "'block':[128,1,1],'block_min':[64,1,1],'shared_mem':512,'threads':3200,"
+		   "'blocks':40,'streams':2,'errors':1}");
+	check_json("{'name':null,'function':'0x99','count':1,'nodes':0,'total_ns':4000,"
+		   "'mean_ns':4000,'max_ns':4000,'grid_min':[1,1,1],'grid_max':[1,1,1],"
+		   "'block':[1,1,1],'shared_mem':0,'cluster':[2,1,1],'threads':1,'blocks':1,");
+}
+
+static void ask(const char *symbol, const char *args)
+{
+	struct event ev = begin(symbol);
+
+	call_args(&ev, "%s", args);
+}
+
+static void capability(int major, int minor)
+{
+	struct event ev = begin("cuDeviceComputeCapability");
+
+	call_args(&ev, "'major':%d,'minor':%d,'dev':0", major, minor);
+}
+
+/* 256 threads are 8 warps; 96 registers are 3072 a warp: 5 warps in each of the 4 parts, 20 in all,
+ * so 2 blocks of 8 warps fit: 16 of 64. */
+static void test_occupancy_of_kernel(void **state)
+{
+	struct event ev;
+
+	(void)state;
+	capability(9, 0);
+	ev = launch("k", 10, 256);
+	ev.launch.func = 0x10;
+	send(&ev);
+	ask("cuFuncGetAttribute", "'pi':96,'attrib':'CU_FUNC_ATTRIBUTE_NUM_REGS','hfunc':'0x10'");
+	finish();
+	check_json("'registers':96,'streams'"); /* static shared memory is not known */
+}
+
+static void test_occupancy_by_name(void **state)
+{
+	static const char name[] = "k";
+	struct event ev;
+
+	(void)state;
+	ask("cuDeviceGetAttribute",
+	    "'pi':9,'attrib':'CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR','dev':0");
+	ask("cuDeviceGetAttribute",
+	    "'pi':0,'attrib':'CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR','dev':0");
+	ev = begin("cuLibraryGetKernel");
+	ev.has = HAS_KERNEL;
+	ev.launch.kernel = name;
+	call_args(&ev, "'pKernel':'0x20','library':'0x1','name':'k'");
+	ask("cuKernelGetAttribute",
+	    "'pi':96,'attrib':'CU_FUNC_ATTRIBUTE_NUM_REGS','kernel':'0x20','dev':0");
+	ask("cuKernelGetAttribute",
+	    "'pi':0,'attrib':'CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES','kernel':'0x20','dev':0");
+	ev = launch(name, 10, 256);
+	ev.launch.func = 0x21; /* the function that belongs to kernel 0x20 */
+	send(&ev);
+	finish();
+	check_json("'compute_capability':'9.0'");
+	check_json("'registers':96,'occupancy':0.25,");
+}
+
+/* What CUDA said itself comes first; two devices that differ say nothing. */
+static void test_occupancy_asked(void **state)
+{
+	struct event ev;
+
+	(void)state;
+	capability(8, 6);
+	ask("cuOccupancyMaxActiveBlocksPerMultiprocessor",
+	    "'numBlocks':3,'func':'0x30','blockSize':256,'dynamicSMemSize':0");
+	ev = launch("k", 10, 256);
+	ev.launch.func = 0x30;
+	send(&ev);
+	ev = launch("other", 10, 128);
+	ev.launch.func = 0x31;
+	send(&ev);
+	ask("cuOccupancyMaxActiveBlocksPerMultiprocessor",
+	    "'numBlocks':3,'func':'0x31','blockSize':256,'dynamicSMemSize':0");
+	finish();
+	check_json("'blocks':10,'occupancy':0.5,'streams'");
+	check_json("'blocks':10,'streams'"); /* another block than was asked for */
+}
+
+static void test_occupancy_mixed(void **state)
+{
+	struct event ev;
+	char *s;
+
+	(void)state;
+	capability(8, 6);
+	capability(9, 0);
+	ask("cuOccupancyMaxActiveBlocksPerMultiprocessor",
+	    "'numBlocks':3,'func':'0x30','blockSize':256,'dynamicSMemSize':0");
+	ev = launch("k", 10, 256);
+	ev.launch.func = 0x30;
+	send(&ev);
+	finish();
+	s = json_of();
+	/* The row goes on behind it; timeline has a class of that name. */
+	assert_non_null(strstr(s, "\"blocks\":10,\"streams\""));
+	assert_null(strstr(s, "\"compute_capability\""));
+	free(s);
+}
+
+static void shares(unsigned cc, uint64_t threads, uint64_t regs, uint64_t shared, double want)
+{
+	const struct occupancy_use use = {threads, regs, shared};
+	double got = -1;
+
+	assert_true(occupancy_share(cc, &use, &got));
+	assert_true(got > want - 1e-9 && got < want + 1e-9);
+}
+
+static void test_limits(void **state)
+{
+	const struct occupancy_use use = {256, 32, 0};
+	double share;
+
+	(void)state;
+	shares(90, 1024, 32, 0, 1);
+	shares(90, 1024, 33, 0, 0.5);		     /* 1280 registers a warp: 48 warps */
+	shares(90, 32, 16, 0, 0.5);		     /* 32 blocks of one warp */
+	shares(86, 32, 16, 0, 16 / 48.);	     /* 16 of them */
+	shares(75, 1024, 32, 0, 1);		     /* 32 warps is all there is */
+	shares(80, 128, 32, 40 * 1024, 4 * 4 / 64.); /* 41 KiB each of 164 */
+	shares(70, 128, 32, 40 * 1024, 2 * 4 / 64.); /* 40 KiB each of 96 */
+	shares(120, 768, 40, 0, 1);
+	assert_false(occupancy_share(65, &use, &share));
+	assert_int_equal(occupancy_max_threads(89), 1536);
+	assert_int_equal(occupancy_max_threads(65), 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(test_launches),	      TEST(test_occupancy_of_kernel),
+		TEST(test_occupancy_by_name), TEST(test_occupancy_asked),
+		TEST(test_occupancy_mixed),   TEST(test_limits),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* What a process in the sandbox can do, asked of the kernel. */
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/bpf.h>
+#include <linux/perf_event.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mount.h>
+#include <sys/ptrace.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "cli/sandbox.h"
+#include "util/log.h"
+
+static bool refused(long ret)
+{
+	return ret == -1 && errno == EPERM;
+}
+
+static long try_bpf(int cmd)
+{
+	union bpf_attr attr = {0};
+
+	return syscall(SYS_bpf, cmd, &attr, sizeof(attr));
+}
+
+static long try_perf(void)
+{
+	struct perf_event_attr attr = {.type = PERF_TYPE_SOFTWARE, .size = sizeof(attr)};
+
+	return syscall(SYS_perf_event_open, &attr, 0, -1, -1, 0);
+}
+
+/* EPERM of the filter, where the kernel itself would give another errno, or none. Returns the line
+ * of what went wrong, 0 when nothing did. */
+static int inside(void)
+{
+	char *const argv[] = {"true", NULL};
+	struct rlimit lim;
+	int fd;
+
+	if (!refused(execv("/bin/true", argv)) || !refused(fork()))
+		return __LINE__;
+	if (!refused(open("/dev/null", O_WRONLY)) || !refused(open("/dev/null", O_RDWR)))
+		return __LINE__;
+	if (!refused(open(".", O_TMPFILE | O_WRONLY, 0600)) || !refused(unlink("/none/none")))
+		return __LINE__;
+	if (!refused(socket(AF_UNIX, SOCK_STREAM, 0)) || !refused(mount("", "/none", "", 0, "")))
+		return __LINE__;
+	if (!refused(ptrace(PTRACE_ATTACH, -1, 0, 0)) || !refused(setuid(getuid())))
+		return __LINE__;
+	if (!refused(ioctl(-1, TIOCSTI, "x")) || !refused(syscall(SYS_memfd_create, NULL, 0)))
+		return __LINE__;
+	if (!refused(prlimit(getppid(), RLIMIT_NOFILE, NULL, &lim)))
+		return __LINE__;
+	for (int cmd = BPF_PROG_LOAD; cmd <= BPF_OBJ_GET; cmd++)
+		if (!refused(try_bpf(cmd)))
+			return __LINE__;
+	if (!refused(try_bpf(BPF_MAP_CREATE)) || !refused(try_bpf(BPF_PROG_GET_FD_BY_ID)) ||
+	    !refused(try_bpf(BPF_MAP_GET_FD_BY_ID)) || !refused(try_bpf(BPF_BTF_LOAD)))
+		return __LINE__;
+	if (!refused(try_perf()))
+		return __LINE__;
+
+	fd = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
+	if (fd < 0 || kill(getpid(), 0) || getrlimit(RLIMIT_NOFILE, &lim))
+		return __LINE__;
+	/* The kernel's own answers. */
+	if (ioctl(fd, TIOCGWINSZ, &lim) != -1 || errno != ENOTTY)
+		return __LINE__;
+	return 0;
+}
+
+static int perf_inside(void)
+{
+	return refused(syscall(SYS_perf_event_open, NULL, 0, -1, -1, 0)) ? __LINE__ : 0;
+}
+
+static int refused_call(void)
+{
+	return refused(socket(AF_UNIX, SOCK_STREAM, 0)) ? 0 : __LINE__;
+}
+
+/* The line that a child in the sandbox returned; what it says is in said. */
+static int in_sandbox(const struct sandbox_needs *needs, int (*fn)(void), char *said, size_t size)
+{
+	int fds[2], status = 0;
+	ssize_t n;
+	pid_t pid;
+
+	assert_int_equal(pipe(fds), 0);
+	pid = fork();
+	assert_true(pid >= 0);
+	if (!pid) {
+		int line;
+
+		dup2(fds[1], STDERR_FILENO);
+		sandbox__enter(needs);
+		line = fn();
+		/* An exit status has 8 bits. */
+		(void)!write(fds[1], &line, sizeof(line));
+		_exit(0);
+	}
+	close(fds[1]);
+	memset(said, 0, size);
+	for (size_t at = 0; at < size && (n = read(fds[0], said + at, size - at)) > 0;)
+		at += n;
+	close(fds[0]);
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	return status;
+}
+
+static int line_of(const char *said, size_t len)
+{
+	int line;
+
+	memcpy(&line, said + len, sizeof(line));
+	return line;
+}
+
+static void test_refused(void **state)
+{
+	char said[256];
+
+	assert_int_equal(in_sandbox(&(struct sandbox_needs){0}, inside, said, sizeof(said)), 0);
+	assert_int_equal(line_of(said, 0), 0);
+}
+
+static void test_perf_probes(void **state)
+{
+	char said[256];
+
+	assert_int_equal(in_sandbox(&(struct sandbox_needs){.perf_probes = true}, perf_inside, said,
+				    sizeof(said)),
+			 0);
+	assert_int_equal(line_of(said, 0), 0);
+}
+
+/* -v: says which call, and goes on. */
+static void test_says_it(void **state)
+{
+	char said[256], want[128];
+
+	log_set_level(LOG_DEBUG);
+	assert_int_equal(in_sandbox(&(struct sandbox_needs){0}, refused_call, said, sizeof(said)),
+			 0);
+	log_set_level(LOG_INFO);
+	snprintf(want, sizeof(want),
+		 "cudatrace: debug: the sandbox refuses system call %d: try --no-sandbox, and "
+		 "report it\n",
+		 SYS_socket);
+	assert_memory_equal(said, want, strlen(want));
+	assert_int_equal(line_of(said, strlen(want)), 0);
+}
+
+static void test_kills(void **state)
+{
+	char said[256];
+	int status;
+
+	setenv("CUDATRACE_SANDBOX", "kill", 1);
+	status = in_sandbox(&(struct sandbox_needs){0}, refused_call, said, sizeof(said));
+	unsetenv("CUDATRACE_SANDBOX");
+	assert_true(WIFSIGNALED(status));
+	assert_int_equal(WTERMSIG(status), SIGSYS);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_refused),
+		cmocka_unit_test(test_perf_probes),
+		cmocka_unit_test(test_says_it),
+		cmocka_unit_test(test_kills),
+	};
+
+	unsetenv("CUDATRACE_SANDBOX");
+	return cmocka_run_group_tests_name("sandbox", tests, NULL, NULL);
+}
