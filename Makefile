@@ -67,7 +67,7 @@ UNIT_OBJS  := $(patsubst %.c,$(O)/%.o,$(filter-out tests/unit/test_%,$(wildcard 
 .DELETE_ON_ERROR:
 .SECONDARY:
 .SUFFIXES:
-.PHONY: all static demo check check-build check-unit check-fake bench soak fuzz deps bpf-arm64 install \
+.PHONY: all static demo check check-build check-unit check-fake bench faults soak fuzz deps bpf-arm64 install \
         uninstall clean format check-format help san-unit FORCE
 
 all: $(O)/cudatrace ## build the tracer: build/cudatrace (the default)
@@ -170,9 +170,13 @@ bench: ## measure what tracing costs; installs what it needs (root)
 	$(again) all fake-all
 	$(Q)O='$(abspath $(O))' tests/bench/run.sh
 
-soak: ## run the daemon for SOAK_MINUTES=20 while processes come and go (root)
+faults: ## what goes wrong, with FAULTS_KILLS=200 tracers killed (root)
 	$(again) all fake-all
-	$(Q)O='$(abspath $(O))' tests/soak/run.sh $(SOAK_MINUTES)
+	$(Q)FAULTS_KILLS=$${FAULTS_KILLS:-200} $(run) 'faults*'
+
+soak: ## run the daemon for SOAK_SECONDS=1200 while processes come and go (root)
+	$(again) all fake-all
+	$(Q)O='$(abspath $(O))' tests/soak/run.sh $(SOAK_SECONDS)
 
 include tests/fuzz/fuzz.mk
 fuzz: fuzz-build ## fuzz what reads hostile data, FUZZ_SECONDS=60 each

@@ -39,6 +39,7 @@ static __always_inline void send_thread(__u32 pid, __u32 tid)
 	rec.rec.ts_ns = bpf_ktime_get_ns();
 	rec.rec.pid = pid;
 	rec.rec.tid = tid;
+	rec.life = task_life(bpf_get_current_task_btf());
 	bpf_get_current_comm(rec.comm, sizeof(rec.comm));
 	if (bpf_ringbuf_output(&ring, &rec, sizeof(rec),
 			       cfg.wake_on_thread ? BPF_RB_FORCE_WAKEUP : wake_flags(sizeof(rec))))
@@ -60,6 +61,7 @@ static __always_inline struct ct_thread *thread_new(__u32 pid, __u32 tid)
 		return NULL;
 	}
 	t->pid = pid;
+	t->life = task_life(bpf_get_current_task_btf());
 
 	if (cfg.filter_mode == CT_FILTER_ALL) {
 		struct ct_pid p = {};
@@ -130,7 +132,7 @@ static __always_inline void call_give_up(struct ct_thread *t, const struct ct_fr
 		t->stats[CT_STAT_UNFINISHED]++;
 	if (f->flags & CT_FRAME_F_COUNTED) {
 		t->stats[CT_STAT_COUNTED]++;
-		if (count_given_up(t->pid, func_id, flags))
+		if (count_given_up(t->life, count_whose(t, func_id), flags))
 			t->drops[CT_DROP_COUNT]++;
 		return;
 	}
@@ -228,7 +230,7 @@ static __always_inline struct ct_thread *thread_admit(const struct ct_spec *spec
 	if (spec->flags & CT_SPEC_F_STUB) {
 		if (pid != cfg.own_pid)
 			return NULL;
-	} else if (pid == cfg.own_pid) {
+	} else if (!pid || pid == cfg.own_pid) {
 		return NULL;
 	} else if (cfg.filter_mode == CT_FILTER_PIDS && !bpf_map_lookup_elem(&pids, &pid)) {
 		return NULL;
@@ -252,13 +254,12 @@ static __always_inline bool entry_is_new(struct ct_thread *t, const struct ct_fr
 	return false;
 }
 
-static __always_inline void call_count_entry(struct ct_thread *t, struct ct_frame *f, __u32 pid,
-					     __u32 func_id)
+static __always_inline void call_count_entry(struct ct_thread *t, struct ct_frame *f, __u32 func_id)
 {
 	f->flags = CT_FRAME_F_ENTRY_ONLY;
 	t->stats[CT_STAT_ENTRY_ONLY]++;
 	t->stats[CT_STAT_COUNTED]++;
-	if (count_entered(pid, func_id))
+	if (count_entered(t->life, count_whose(t, func_id)))
 		t->drops[CT_DROP_COUNT]++;
 }
 
@@ -293,7 +294,7 @@ static __always_inline void call_number(struct ct_thread *t, struct ct_frame *f)
 static __always_inline int call_enter(struct pt_regs *ctx, __u64 cookie)
 {
 	__u32 func_id = CT_COOKIE_FUNC(cookie), lib_id = CT_COOKIE_LIB(cookie);
-	__u64 id = bpf_get_current_pid_tgid(), sp = PT_REGS_SP(ctx);
+	__u64 id = current_id(), sp = PT_REGS_SP(ctx);
 	__u32 pid = id >> 32, tid = id, level;
 	struct ct_spec *spec;
 	struct ct_thread *t;
@@ -333,7 +334,7 @@ static __always_inline int call_enter(struct pt_regs *ctx, __u64 cookie)
 	f->func_id = func_id;
 	f->lib_id = lib_id;
 	if (no_return && level == CT_LEVEL_COUNT) {
-		call_count_entry(t, f, pid, func_id);
+		call_count_entry(t, f, func_id);
 		return 1;
 	}
 	f->call_id = 0;
@@ -410,9 +411,9 @@ static __always_inline int call_return(struct pt_regs *ctx, __u64 cookie)
 {
 	__u64 now = bpf_ktime_get_ns(), sp = PT_REGS_SP(ctx) - RETURN_SP_OFF;
 	__u32 func_id = CT_COOKIE_FUNC(cookie), lib_id = CT_COOKIE_LIB(cookie);
-	__u32 tid = bpf_get_current_pid_tgid();
+	__u32 tid = current_id();
 	__s32 result = PT_REGS_RC(ctx);
-	__u64 bytes = 0;
+	__u64 bytes = 0, whose;
 	struct ct_spec *spec;
 	struct ct_thread *t;
 	struct ct_frame *f;
@@ -438,9 +439,9 @@ static __always_inline int call_return(struct pt_regs *ctx, __u64 cookie)
 		t->stats[CT_STAT_COUNTED]++;
 		if (spec->bytes_word)
 			bytes = f->words[(spec->bytes_word - 1) & (CT_MAX_WORDS - 1)];
-		if (count_returned(t->pid, func_id, now - f->start_ns, result, bytes) ||
-		    (result && result != CT_ERROR_NOT_READY &&
-		     count_error(t->pid, func_id, result)))
+		whose = count_whose(t, func_id);
+		if (count_returned(t->life, whose, now - f->start_ns, result, bytes) ||
+		    (result && result != CT_ERROR_NOT_READY && count_error(t->life, whose, result)))
 			t->drops[CT_DROP_COUNT]++;
 		return 0;
 	}

@@ -6,9 +6,15 @@
 #ifndef CT_COUNT_BPF_H
 #define CT_COUNT_BPF_H
 
-static __always_inline struct ct_count *count_get(__u32 pid, __u32 func_id)
+/* A process and a function in one number: a BPF function has no more than five arguments. */
+static __always_inline __u64 count_whose(const struct ct_thread *t, __u32 func_id)
 {
-	struct ct_count_key key = {.pid = pid, .func_id = func_id};
+	return (__u64)t->pid << 32 | func_id;
+}
+
+static __always_inline struct ct_count *count_get(__u64 life, __u64 whose)
+{
+	struct ct_count_key key = {.life = life, .pid = whose >> 32, .func_id = whose};
 	struct ct_count *c = bpf_map_lookup_elem(&counts, &key), *zero;
 	__u32 none = 0;
 
@@ -25,9 +31,10 @@ static __always_inline struct ct_count *count_get(__u32 pid, __u32 func_id)
  * from. They return 1 when the table is full. */
 
 /* Like the others, for a failed call. */
-__noinline int count_error(__u32 pid, __u32 func_id, __s32 result)
+__noinline int count_error(__u64 life, __u64 whose, __s32 result)
 {
-	struct ct_error_key key = {.pid = pid, .func_id = func_id, .result = result};
+	struct ct_error_key key = {
+		.life = life, .pid = whose >> 32, .func_id = whose, .result = result};
 	__u64 *n = bpf_map_lookup_elem(&errors, &key), zero = 0;
 
 	if (!n) {
@@ -40,9 +47,9 @@ __noinline int count_error(__u32 pid, __u32 func_id, __s32 result)
 	return 0;
 }
 
-__noinline int count_returned(__u32 pid, __u32 func_id, __u64 ns, __s32 result, __u64 bytes)
+__noinline int count_returned(__u64 life, __u64 whose, __u64 ns, __s32 result, __u64 bytes)
 {
-	struct ct_count *c = count_get(pid, func_id);
+	struct ct_count *c = count_get(life, whose);
 	__u32 i = ct_hist_index(ns);
 	__u64 max;
 
@@ -67,9 +74,9 @@ __noinline int count_returned(__u32 pid, __u32 func_id, __u64 ns, __s32 result, 
 	return 0;
 }
 
-__noinline int count_entered(__u32 pid, __u32 func_id)
+__noinline int count_entered(__u64 life, __u64 whose)
 {
-	struct ct_count *c = count_get(pid, func_id);
+	struct ct_count *c = count_get(life, whose);
 
 	if (!c)
 		return 1;
@@ -78,9 +85,9 @@ __noinline int count_entered(__u32 pid, __u32 func_id)
 }
 
 /* flags: CT_CALL_F_ABANDONED or CT_CALL_F_UNFINISHED */
-__noinline int count_given_up(__u32 pid, __u32 func_id, __u32 flags)
+__noinline int count_given_up(__u64 life, __u64 whose, __u32 flags)
 {
-	struct ct_count *c = count_get(pid, func_id);
+	struct ct_count *c = count_get(life, whose);
 
 	if (!c)
 		return 1;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
  * The BPF side: which programs there are and where they hang. What they do is in
+ *   ids.bpf.h    who a task is
  *   call.bpf.h   entry and return of CUDA functions
  *   capture.bpf.h the memory that their arguments point to
  *   stack.bpf.h  --stack: who made the call
@@ -20,6 +21,7 @@
 #include "ct_abi.h"
 #include "ct_nv.h"
 #include "maps.bpf.h"
+#include "ids.bpf.h"
 #include "count.bpf.h"
 #include "capture.bpf.h"
 #include "stack.bpf.h"

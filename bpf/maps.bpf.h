@@ -114,6 +114,13 @@ static __always_inline void total_drop(enum ct_drop kind)
 		__sync_fetch_and_add(&t->drops[kind], 1);
 }
 
+/* See ct_life. */
+static __always_inline __u64 task_life(struct task_struct *task)
+{
+	return BPF_CORE_READ(task, group_leader, start_boottime) +
+	       BPF_CORE_READ(task, group_leader, self_exec_id);
+}
+
 /* Waking the reader costs 2.5 us, so it is woken by amount; its timer sees to the rest. */
 static __always_inline __u64 wake_flags(__u32 size)
 {

@@ -203,7 +203,7 @@ static __always_inline void nv_ioctl_exit(struct ct_nv_thread *st, struct ct_nv 
 
 static __always_inline bool nv_wanted(__u32 pid)
 {
-	if (pid == cfg.own_pid)
+	if (!pid || pid == cfg.own_pid)
 		return false;
 	if (cfg.filter_mode == CT_FILTER_PIDS)
 		return bpf_map_lookup_elem(&pids, &pid);
@@ -243,7 +243,7 @@ struct nv_what {
  * call tracepoints: the device is known at exit). */
 static __always_inline int nv_enter(const struct nv_what *w)
 {
-	__u64 id = bpf_get_current_pid_tgid();
+	__u64 id = current_id();
 	__u32 pid = id >> 32, tid = id;
 	struct ct_nv_thread *st;
 	struct ct_thread *t;
@@ -307,7 +307,7 @@ static __always_inline void nv_send(struct ct_nv_thread *st, __u16 flags)
 /* set_ret: ret is what it returned; not so for the void of a release. */
 static __always_inline int nv_exit(__s64 ret, bool set_ret)
 {
-	__u32 tid = bpf_get_current_pid_tgid();
+	__u32 tid = current_id();
 	struct ct_nv_thread *st = bpf_map_lookup_elem(&nv_threads, &tid);
 	struct ct_thread *t;
 	struct ct_nv *rec;
@@ -352,7 +352,7 @@ static __always_inline void nv_thread_end(__u32 tid)
  * as many for each function, but shared by all of them (kprobe.multi). */
 static __always_inline void nv_count_lost_return(void)
 {
-	__u32 tid = bpf_get_current_pid_tgid();
+	__u32 tid = current_id();
 	struct ct_nv_thread *st = bpf_map_lookup_elem(&nv_threads, &tid);
 
 	if (!st || !st->active)
@@ -400,7 +400,7 @@ static __always_inline int nv_probe_exit(__u8 op, __s64 ret)
 static __always_inline int nv_xid(void *ctx)
 {
 	struct ct_xid rec = {};
-	__u64 id = bpf_get_current_pid_tgid();
+	__u64 id = current_id();
 	__u32 loc = 0;
 
 	rec.rec.kind = CT_REC_XID;
@@ -440,7 +440,7 @@ static __always_inline __u64 uvm_u64(const void *data, int field)
 static __always_inline int nv_uvm(__u32 event, const void *data)
 {
 	struct ct_uvm rec = {};
-	__u64 id = bpf_get_current_pid_tgid();
+	__u64 id = current_id();
 
 	if (event == cfg.uvm_migration_id) {
 		rec.op = CT_UVM_MIGRATION;
@@ -582,7 +582,7 @@ static __always_inline void nv_opened(struct ct_nv_thread *st, struct pt_regs *r
 
 static __always_inline int nv_sys_exit(struct pt_regs *regs, long ret)
 {
-	__u32 tid = bpf_get_current_pid_tgid();
+	__u32 tid = current_id();
 	struct ct_nv_thread *st;
 
 	switch (SYSCALL_NR(regs)) {

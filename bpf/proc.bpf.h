@@ -3,8 +3,8 @@
 #ifndef CT_PROC_BPF_H
 #define CT_PROC_BPF_H
 
-static __always_inline void send_task(__u16 kind, __u32 pid, __u32 tid, __u32 parent_pid,
-				      __s32 exit_code, const char *comm)
+static __always_inline void send_task(__u16 kind, struct task_struct *task, __u32 pid, __u32 tid,
+				      __u32 parent_pid, __s32 exit_code, const char *comm)
 {
 	struct ct_task rec = {};
 
@@ -15,6 +15,7 @@ static __always_inline void send_task(__u16 kind, __u32 pid, __u32 tid, __u32 pa
 	rec.rec.tid = tid;
 	rec.parent_pid = parent_pid;
 	rec.exit_code = exit_code;
+	rec.life = task_life(task);
 	bpf_probe_read_kernel_str(rec.comm, sizeof(rec.comm), comm);
 	/* The last process to exit ends the trace: the reader should not sleep over it. */
 	if (bpf_ringbuf_output(&ring, &rec, sizeof(rec),
@@ -24,7 +25,7 @@ static __always_inline void send_task(__u16 kind, __u32 pid, __u32 tid, __u32 pa
 
 static __always_inline int proc_fork(struct task_struct *parent, struct task_struct *child)
 {
-	__u32 ppid = BPF_CORE_READ(parent, tgid), pid = BPF_CORE_READ(child, tgid);
+	__u32 ppid = task_pid(parent), pid = task_pid(child);
 	struct ct_pid *p, copy;
 
 	if (pid == ppid || !cfg.follow_children)
@@ -35,27 +36,29 @@ static __always_inline int proc_fork(struct task_struct *parent, struct task_str
 	copy = *p;
 	copy.flags &= ~CT_PID_F_STOPPED;
 	bpf_map_update_elem(&pids, &pid, &copy, BPF_ANY);
-	send_task(CT_REC_FORK, pid, pid, ppid, 0, child->comm);
+	send_task(CT_REC_FORK, child, pid, pid, ppid, 0, child->comm);
 	return 0;
 }
 
-/* Threads of the old program but the caller are gone; the caller takes the leader's id. */
+/* Threads of the old program but the caller are gone; the caller takes the leader's id. What it
+ * had before is told as the machine numbers it: in a PID namespace that thread is not found. */
 static __always_inline int proc_exec(struct task_struct *task, __u32 old_tid)
 {
-	__u32 pid = BPF_CORE_READ(task, tgid);
+	__u32 pid = task_pid(task);
 
 	if (!bpf_map_lookup_elem(&pids, &pid))
 		return 0;
-	thread_end(old_tid);
-	if (old_tid != pid)
+	if (!cfg.pidns)
+		thread_end(old_tid);
+	if (cfg.pidns || old_tid != pid)
 		thread_end(pid);
-	send_task(CT_REC_EXEC, pid, pid, 0, 0, task->comm);
+	send_task(CT_REC_EXEC, task, pid, pid, 0, 0, task->comm);
 	return 0;
 }
 
 static __always_inline int proc_exit(struct task_struct *task)
 {
-	__u32 pid = BPF_CORE_READ(task, tgid), tid = BPF_CORE_READ(task, pid);
+	__u32 pid = task_pid(task), tid = task_tid(task);
 
 	thread_end(tid);
 	nv_thread_end(tid);
@@ -64,16 +67,16 @@ static __always_inline int proc_exit(struct task_struct *task)
 	if (BPF_CORE_READ(task, signal, live.counter))
 		return 0;
 	bpf_map_delete_elem(&pids, &pid);
-	send_task(CT_REC_EXIT, pid, tid, 0, BPF_CORE_READ(task, exit_code), task->comm);
+	send_task(CT_REC_EXIT, task, pid, tid, 0, BPF_CORE_READ(task, exit_code), task->comm);
 	return 0;
 }
 
 static __always_inline int proc_rename(struct task_struct *task, const char *comm)
 {
-	__u32 pid = BPF_CORE_READ(task, tgid), tid = BPF_CORE_READ(task, pid);
+	__u32 pid = task_pid(task), tid = task_tid(task);
 
 	if (bpf_map_lookup_elem(&threads, &tid) || bpf_map_lookup_elem(&nv_threads, &tid))
-		send_task(CT_REC_THREAD, pid, tid, 0, 0, comm);
+		send_task(CT_REC_THREAD, task, pid, tid, 0, 0, comm);
 	return 0;
 }
 
@@ -165,7 +168,7 @@ mmap_libcuda(struct task_struct *task, const struct mmap_call *call, struct ct_l
 static __always_inline int proc_mmap(void)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
-	__u32 pid = bpf_get_current_pid_tgid() >> 32;
+	__u32 pid = current_id() >> 32;
 	struct ct_lib_map rec = {}, *out;
 	struct ct_lib_key key = {};
 	struct mmap_call call;
@@ -207,7 +210,7 @@ static __always_inline int proc_mmap(void)
 	rec.rec.kind = CT_REC_LIB;
 	rec.rec.ts_ns = bpf_ktime_get_ns();
 	rec.rec.pid = pid;
-	rec.rec.tid = (__u32)bpf_get_current_pid_tgid();
+	rec.rec.tid = (__u32)current_id();
 	rec.ino = key.ino;
 	rec.dev_major = key.dev_major;
 	rec.dev_minor = key.dev_minor;

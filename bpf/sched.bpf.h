@@ -5,7 +5,7 @@
 
 static __always_inline int sched_switch(struct task_struct *prev, struct task_struct *next)
 {
-	__u32 out = BPF_CORE_READ(prev, pid), in = BPF_CORE_READ(next, pid);
+	__u32 out = task_tid(prev), in = task_tid(next);
 	struct ct_thread *t;
 
 	t = bpf_map_lookup_elem(&threads, &out);
@@ -22,7 +22,7 @@ static __always_inline int sched_switch(struct task_struct *prev, struct task_st
 static __always_inline int irq_entry(int irq, struct irqaction *action)
 {
 	const char *name = BPF_CORE_READ(action, name);
-	__u64 id = bpf_get_current_pid_tgid();
+	__u64 id = current_id();
 	struct ct_irq rec = {};
 
 	bpf_probe_read_kernel_str(rec.name, sizeof(rec.name), name);

@@ -84,8 +84,9 @@ struct ct_task {
 	__u32 parent_pid; /* CT_REC_FORK: who made it (rec.pid is the child) */
 	__s32 exit_code;  /* CT_REC_EXIT: as in wait status */
 	char comm[16];
+	__u64 life; /* ct_count.h; of the new program for CT_REC_EXEC */
 };
-_Static_assert(sizeof(struct ct_task) == 48, "ct_task is part of the ABI");
+_Static_assert(sizeof(struct ct_task) == 56, "ct_task is part of the ABI");
 
 /* The process was stopped (SIGSTOP) until user space has attached: it belongs to the command that
  * cudatrace started. Send SIGCONT. */
@@ -162,6 +163,7 @@ _Static_assert(sizeof(struct ct_frame) == 56 + 8 * CT_MAX_WORDS, "ct_frame is pa
 struct ct_thread {
 	__u32 pid;
 	__u32 depth;	       /* frames in use */
+	__u64 life;	       /* ct_count.h */
 	__u64 next_id, end_id; /* call ids are taken from a shared counter in blocks */
 	__u64 off_cpu_ns;      /* --sched: so far */
 	__u64 off_since_ns;    /* not 0: not running since then */
@@ -213,6 +215,7 @@ struct ct_cfg {
 	__u32 filter_mode;     /* enum ct_filter_mode */
 	__u32 follow_children; /* children of traced processes are traced */
 	__u32 own_pid;	       /* the tracer itself is never traced but for its stub */
+	__u32 pidns;	  /* inode of the PID namespace by which tasks are numbered; 0: the first */
 	__u32 wake_shift; /* the reader is woken each time 2^wake_shift bytes more are waiting */
 	__u32 filter_uid; /* 1: only processes of the user uid */
 	__u32 uid;

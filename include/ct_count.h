@@ -58,8 +58,15 @@ static inline __u64 ct_hist_floor(__u32 i)
 	return i ? (4ull + (i - 1) % 4) << (CT_HIST_LOG_MIN - 2 + (i - 1) / 4) : 0;
 }
 
+/* Which of the programs that one process id stands for, one after the other: when the process
+ * began, in nanoseconds since boot, and how often it and its ancestors ran a program. Of the same
+ * id the later one is larger, and larger by one after an exec. What is counted of a new program
+ * must not be taken for the last one's, whose end is read later. */
+typedef __u64 ct_life;
+
 /* Key of the `counts` map. */
 struct ct_count_key {
+	ct_life life;
 	__u32 pid;
 	__u32 func_id;
 };
@@ -77,9 +84,11 @@ _Static_assert(sizeof(struct ct_count) == 56 + 8 * CT_HIST_CNT, "ct_count is par
 
 /* Key of the `errors` map; its values are numbers of counted calls. */
 struct ct_error_key {
+	ct_life life;
 	__u32 pid;
 	__u32 func_id;
 	__s32 result;
+	__u32 zero;
 };
 
 /* No failure: the answer of cuStreamQuery and cuEventQuery while work is pending. */

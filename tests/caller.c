@@ -10,6 +10,7 @@
  *   fail N        N calls of cuMemFree_v2 with an address that is none; "N" that failed
  *   threads T N   the same in T threads at once; "T*N" that went well
  *   child N       the same in a child, waited for; "N" that went well
+ *   exec PATH     runs that program with --tokens 1 instead; answers nothing
  *   sleep US      a thread enters cuFakeSleep(US); answers when it has begun
  *   join          waits for that thread; cuFakeSleep's result
  *   exit STATUS   ends at once; the end of stdin ends it too
@@ -165,6 +166,8 @@ static long run(const char *verb, char *rest)
 		return threads(n, strtol(end, NULL, 0));
 	if (!strcmp(verb, "child"))
 		return child(n);
+	if (!strcmp(verb, "exec"))
+		execl(rest, rest, "--tokens", "1", "--quiet", NULL);
 	if (!strcmp(verb, "sleep"))
 		return start_sleeper(n);
 	if (!strcmp(verb, "join"))

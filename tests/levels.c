@@ -67,11 +67,11 @@ static struct fn_level fn_level(const char *name, unsigned one_of)
 	return l;
 }
 
-static void sum_up(void *ctx, uint32_t pid, uint32_t func_id, const struct ct_count *c)
+static void sum_up(void *ctx, const struct ct_count_key *key, const struct ct_count *c)
 {
 	struct ct_count *sum = ctx;
 
-	if (pid != want_pid || func_id != want_fn)
+	if (key->pid != want_pid || key->func_id != want_fn)
 		return;
 	sum->errors += c->errors;
 	sum->entered += c->entered;
@@ -89,7 +89,7 @@ static void answer(struct ring *ring, const char *verb)
 	while (ring__drain(ring, 1000))
 		;
 	if (!strcmp(verb, "take"))
-		levels__take(att, want_pid, sum_up, &sum);
+		levels__take(att, want_pid, 0, sum_up, &sum);
 	else
 		levels__read(att, sum_up, &sum);
 	for (unsigned i = ct_hist_index(sum.max_ns) + 1; i < CT_HIST_CNT; i++)

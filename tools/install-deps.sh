@@ -93,6 +93,7 @@ if [ "$set" = check ]; then
 	compgen -G '/usr/share/go-*/src' >/dev/null ||
 		wanted+=('golang-src:has the viewer of chrome://tracing, which Debian builds Chromium without')
 	have promtool || wanted+=('prometheus:its promtool checks the metrics of the daemon')
+	have mkfs.btrfs || wanted+=('btrfs-progs:makes a file system with a quota')
 	have mandoc || wanted+=('mandoc:checks the man page')
 	have qemu-system-x86_64 || wanted+=('qemu-system-x86:boots other kernels')
 	have busybox || wanted+=('busybox-static:what runs on those kernels')

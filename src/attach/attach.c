@@ -86,6 +86,7 @@ static int load_with(struct attach *a, const struct attach_opts *o, enum kernel_
 		.filter_mode = o->filter_pids ? CT_FILTER_PIDS : CT_FILTER_ALL,
 		.follow_children = o->follow,
 		.own_pid = getpid(),
+		.pidns = target_own_pidns(),
 		.wake_shift = wake_shift(o->ring_sz),
 		.wake_on_thread = o->stacks,
 		.filter_uid = o->filter_uid,
@@ -320,7 +321,9 @@ static int attach_places(struct attach *a, struct lib_entry *e, int fd, struct p
 		.offs = p->offs,
 		.cookies = p->cookies,
 		.cnt = p->ret_cnt,
-		.pid = a->only_pid,
+		/* To uprobe.multi of kernels before 6.10 it is a thread. The program asks for the
+		 * process anyway. */
+		.pid = a->mech == MECH_MULTI ? 0 : a->only_pid,
 	};
 	uint64_t start = now_ns();
 	char path[64];
@@ -417,26 +420,37 @@ void attach__know(struct attach *a, const struct ct_lib_key *key, unsigned lib_i
 	bpf_map__update_elem(a->skel->maps.known_libs, key, sizeof(*key), &id, sizeof(id), BPF_ANY);
 }
 
+/* NULL: out of memory. */
+static struct lib_entry *open_lib(struct attach *a, const struct target_lib *t)
+{
+	int fd = open(t->open_path, O_RDONLY | O_CLOEXEC), ret = fd < 0 ? -errno : 0;
+	struct layer_file file = {0};
+	struct lib_entry *e = NULL;
+
+	if (!ret && !layer_file__read(&file, fd)) {
+		for (unsigned i = 0; i < a->lib_cnt && !e; i++)
+			e = layer_file__same(&a->libs[i]->file, &file) ? a->libs[i] : NULL;
+	}
+	if (!e && (e = add_lib(a, t))) {
+		if (ret)
+			err("cannot open %s: %s", t->open_path, strerror(-ret));
+		e->file = file;
+		e->ret = ret ?: attach_elf(a, e, fd);
+	}
+	if (fd >= 0)
+		close(fd);
+	/* Also when it failed: a process that maps it must not be stopped for it. */
+	if (e)
+		attach__know(a, &t->key, e->lib.id);
+	return e;
+}
+
 int attach__lib(struct attach *a, const struct target_lib *t, const struct attach_lib **out)
 {
-	struct lib_entry *e = find_lib(a, &t->key);
-	int fd;
+	struct lib_entry *e = find_lib(a, &t->key) ?: open_lib(a, t);
 
-	if (!e) {
-		e = add_lib(a, t);
-		if (!e)
-			return -ENOMEM;
-		fd = open(t->open_path, O_RDONLY | O_CLOEXEC);
-		if (fd < 0) {
-			e->ret = -errno;
-			err("cannot open %s: %s", t->open_path, strerror(errno));
-		} else {
-			e->ret = attach_elf(a, e, fd);
-			close(fd);
-		}
-		/* Also when it failed: a process that maps it must not be stopped for it. */
-		attach__know(a, &t->key, e->lib.id);
-	}
+	if (!e)
+		return -ENOMEM;
 	*out = &e->lib;
 	return e->ret;
 }
@@ -456,6 +470,18 @@ unsigned attach__lib_cnt(const struct attach *a)
 const struct attach_lib *attach__lib_at(const struct attach *a, unsigned i)
 {
 	return i < a->lib_cnt ? &a->libs[i]->lib : NULL;
+}
+
+void attach__drop_lib(struct attach *a, unsigned i)
+{
+	struct lib_entry *e = a->libs[i];
+
+	/* First: while its probes are there its inode's number is not given to another file. */
+	bpf_map__delete_elem(a->skel->maps.known_libs, &e->lib.key, sizeof(e->lib.key), 0);
+	memset(&e->lib.key, 0, sizeof(e->lib.key));
+	e->lib.dropped = true;
+	probes__detach(&e->probes);
+	dbg("%s: nobody uses it any more: taken off", e->lib.path);
 }
 
 void attach__detach(struct attach *a)

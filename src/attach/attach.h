@@ -37,7 +37,8 @@ struct attach_opts {
 	enum kernel_probe kernel_probe;
 	const struct nv_abi *abi; /* with kernel: the driver's version */
 	enum attach_hide hide;
-	pid_t only_pid; /* not 0: probes exist in this process alone, others pay nothing */
+	/* Not 0: probes exist in this process alone, others pay nothing (but with uprobe.multi). */
+	pid_t only_pid;
 };
 
 /* Loads the BPF programs. NULL on error, which it reports with what to do. */
@@ -68,6 +69,7 @@ struct attach_lib {
 	unsigned shifted_cnt; /* probes behind the first instruction: see elf_probe_shift() */
 	uint64_t attach_ns;   /* how long attaching took */
 	bool ignored;	      /* a stub: nothing attached */
+	bool dropped;	      /* attach__drop_lib() */
 };
 
 /*
@@ -80,6 +82,9 @@ int attach__lib(struct attach *a, const struct target_lib *t, const struct attac
 void attach__know(struct attach *a, const struct ct_lib_key *key, unsigned lib_id);
 const struct attach_lib *attach__lib_by_key(const struct attach *a, const struct ct_lib_key *key);
 unsigned attach__lib_cnt(const struct attach *a);
+/* Takes the probes off a file that nobody will use any more. Should somebody: it is a new one then.
+ */
+void attach__drop_lib(struct attach *a, unsigned i);
 const struct attach_lib *attach__lib_at(const struct attach *a, unsigned i);
 
 /* What one call costs its thread, in nanoseconds. 0 when it cannot be told. */

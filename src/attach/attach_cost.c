@@ -2,6 +2,8 @@
 /* Measures what one traced call costs on this machine, on a function of our own. */
 #include "attach_priv.h"
 
+#include "levels.h"
+
 #include "util/log.h"
 
 #include <bpf/bpf.h>
@@ -110,10 +112,14 @@ static bool attach_stub(struct attach *a, struct probes *probes, bool no_return)
 	return off && probes__attach(probes, a->mech, &a->progs, &req, &refused) == 1;
 }
 
+static void forget(void *ctx, const struct ct_count_key *key, const struct ct_count *c)
+{
+	(void)ctx, (void)key, (void)c;
+}
+
 void attach__measure_cost(struct attach *a, bool entries, struct attach_cost *cost)
 {
 	uint32_t tid = syscall(SYS_gettid);
-	struct ct_count_key key = {getpid(), ATTACH_STUB_FUNC};
 	double bare = time_stub();
 	struct probes probes;
 
@@ -134,7 +140,7 @@ void attach__measure_cost(struct attach *a, bool entries, struct attach_cost *co
 	probes__detach(&probes);
 	/* Our own calls are no part of the trace's accounts. */
 	bpf_map_delete_elem(bpf_map__fd(a->skel->maps.threads), &tid);
-	bpf_map_delete_elem(bpf_map__fd(a->skel->maps.counts), &key);
+	levels__take(a, getpid(), 0, forget, NULL);
 	dbg("a call of our stub costs %.0f ns; traced %.0f ns more, counted %.0f, at its entry only "
 	    "%.0f and %.0f",
 	    bare, cost->record, cost->count, cost->entry_record, cost->entry_count);

@@ -4,6 +4,7 @@
 #define ATTACH_PRIV_H
 
 #include "attach.h"
+#include "layer.h"
 #include "probes.h"
 
 #include <bpf/libbpf.h>
@@ -13,6 +14,7 @@
 struct lib_entry {
 	struct attach_lib lib;
 	struct probes probes;
+	struct layer_file file;
 	int ret; /* what attaching said */
 };
 

@@ -154,9 +154,8 @@ static struct cap caps[CAP_CNT] = {
 	[CAP_PIDNS] =
 		{
 			"initial_pid_namespace",
-			"process ids are those of the machine",
-			"Process ids of this container are not those that the kernel reports: -p "
-			"and COMMAND find nothing; only tracing all processes works.",
+			"all processes of the machine",
+			"Only processes of this container are seen, and containers in it.",
 			"run it in the host's PID namespace (docker run --pid=host)",
 			CAP_BETTER,
 			.probe = cap_probe_pidns,

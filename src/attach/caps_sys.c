@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* Probes that read what the kernel says in /proc and /sys. */
 #include "caps_priv.h"
+#include "target.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -14,9 +15,8 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
-/* include/linux/proc_ns.h: inode numbers of the namespaces that the kernel starts with. */
+/* include/linux/proc_ns.h: the namespace that the kernel starts with */
 #define INIT_USER_NS "user:[4026531837]"
-#define INIT_PID_NS  "pid:[4026531836]"
 
 /* include/uapi/linux/capability.h; older headers lack the last two. */
 enum {
@@ -189,7 +189,7 @@ enum cap_state cap_probe_map_files(struct cap *c)
 
 enum cap_state cap_probe_pidns(struct cap *c)
 {
-	if (in_namespace("/proc/self/ns/pid", INIT_PID_NS))
+	if (!target_own_pidns())
 		return CAP_YES;
 	cap_say(c, "in a container");
 	return CAP_NO;

@@ -141,22 +141,44 @@ void levels__read(struct attach *a, levels_fn fn, void *ctx)
 		first = false;
 		key = next;
 		if (!bpf_map_lookup_elem(fd, &key, &c))
-			fn(ctx, key.pid, key.func_id, &c);
+			fn(ctx, &key, &c);
 	}
 }
 
-void levels__take(struct attach *a, pid_t pid, levels_fn fn, void *ctx)
+static void take_one(int fd, const struct ct_count_key *key, levels_fn fn, void *ctx)
 {
-	int fd = bpf_map__fd(a->skel->maps.counts);
 	struct ct_count c;
 
-	for (uint32_t id = 0; id < a->spec_cnt; id++) {
-		struct ct_count_key key = {.pid = pid, .func_id = id};
+	if (bpf_map_lookup_elem(fd, key, &c))
+		return;
+	fn(ctx, key, &c);
+	bpf_map_delete_elem(fd, key);
+}
 
-		if (bpf_map_lookup_elem(fd, &key, &c))
-			continue;
-		fn(ctx, pid, id, &c);
-		bpf_map_delete_elem(fd, &key);
+/* The next key is asked for before one is deleted: after that the walk would begin again. */
+static void take_all_lives(int fd, pid_t pid, levels_fn fn, void *ctx)
+{
+	struct ct_count_key key, next;
+	bool more = !bpf_map_get_next_key(fd, NULL, &next);
+
+	while (more) {
+		key = next;
+		more = !bpf_map_get_next_key(fd, &key, &next);
+		if (key.pid == (uint32_t)pid)
+			take_one(fd, &key, fn, ctx);
+	}
+}
+
+void levels__take(struct attach *a, pid_t pid, ct_life life, levels_fn fn, void *ctx)
+{
+	int fd = bpf_map__fd(a->skel->maps.counts);
+
+	if (!life)
+		take_all_lives(fd, pid, fn, ctx);
+	for (uint32_t id = 0; life && id < a->spec_cnt; id++) {
+		struct ct_count_key key = {.life = life, .pid = pid, .func_id = id};
+
+		take_one(fd, &key, fn, ctx);
 	}
 }
 
@@ -171,12 +193,11 @@ void levels__read_errors(struct attach *a, levels_error_fn fn, void *ctx)
 		first = false;
 		key = next;
 		if (!bpf_map_lookup_elem(fd, &key, &cnt))
-			fn(ctx, key.pid, key.func_id, key.result, cnt);
+			fn(ctx, &key, cnt);
 	}
 }
 
-/* The next key is asked for before one is deleted: after that the walk would begin again. */
-void levels__take_errors(struct attach *a, pid_t pid, levels_error_fn fn, void *ctx)
+void levels__take_errors(struct attach *a, pid_t pid, ct_life life, levels_error_fn fn, void *ctx)
 {
 	int fd = bpf_map__fd(a->skel->maps.errors);
 	struct ct_error_key key, next;
@@ -186,9 +207,10 @@ void levels__take_errors(struct attach *a, pid_t pid, levels_error_fn fn, void *
 	while (more) {
 		key = next;
 		more = !bpf_map_get_next_key(fd, &key, &next);
-		if (key.pid != (uint32_t)pid || bpf_map_lookup_elem(fd, &key, &cnt))
+		if (key.pid != (uint32_t)pid || (life && key.life != life) ||
+		    bpf_map_lookup_elem(fd, &key, &cnt))
 			continue;
-		fn(ctx, pid, key.func_id, key.result, cnt);
+		fn(ctx, &key, cnt);
 		bpf_map_delete_elem(fd, &key);
 	}
 }
@@ -204,9 +226,12 @@ static void send_counted(uint32_t tid, struct ct_thread *t, void *ctx)
 	struct in_flight *f = ctx;
 
 	(void)tid;
-	for (unsigned i = 0; i < t->depth && i < CT_MAX_DEPTH; i++)
+	for (unsigned i = 0; i < t->depth && i < CT_MAX_DEPTH; i++) {
+		const struct ct_count_key key = {t->life, t->pid, t->frames[i].func_id};
+
 		if (t->frames[i].flags & CT_FRAME_F_COUNTED)
-			f->fn(f->ctx, t->pid, t->frames[i].func_id, &one);
+			f->fn(f->ctx, &key, &one);
+	}
 }
 
 void levels__unfinished(struct attach *a, levels_fn fn, void *ctx)

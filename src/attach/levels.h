@@ -40,15 +40,15 @@ static inline uint64_t ct_count_calls(const struct ct_count *c)
 }
 
 /* Gets one process's counts of one function. They only grow, until levels__take(). */
-typedef void (*levels_fn)(void *ctx, uint32_t pid, uint32_t func_id, const struct ct_count *c);
+typedef void (*levels_fn)(void *ctx, const struct ct_count_key *key, const struct ct_count *c);
 void levels__read(struct attach *a, levels_fn fn, void *ctx);
-/* The same of one process, which has ended, and makes room for others. */
-void levels__take(struct attach *a, pid_t pid, levels_fn fn, void *ctx);
+/* The same of one process, whose program has ended, and makes room for others. life 0: of all that
+ * had this process id. */
+void levels__take(struct attach *a, pid_t pid, ct_life life, levels_fn fn, void *ctx);
 /* Gets how many of them failed with one code. Those of a process that has ended: take. */
-typedef void (*levels_error_fn)(void *ctx, uint32_t pid, uint32_t func_id, int32_t result,
-				uint64_t cnt);
+typedef void (*levels_error_fn)(void *ctx, const struct ct_error_key *key, uint64_t cnt);
 void levels__read_errors(struct attach *a, levels_error_fn fn, void *ctx);
-void levels__take_errors(struct attach *a, pid_t pid, levels_error_fn fn, void *ctx);
+void levels__take_errors(struct attach *a, pid_t pid, ct_life life, levels_error_fn fn, void *ctx);
 /* After attach__detach(): counted calls that have not returned, one at a time. */
 void levels__unfinished(struct attach *a, levels_fn fn, void *ctx);
 

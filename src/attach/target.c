@@ -399,18 +399,16 @@ int target_libs__add_file(struct target_libs *list, const char *path)
 	return rc;
 }
 
-/* PROC_PID_INIT_INO of the kernel: the first PID namespace, on every machine. */
-#define INIT_PIDNS "pid:[4026531836]"
+/* include/linux/proc_ns.h: the namespace that the kernel starts with, on every machine */
+#define PROC_PID_INIT_INO 0xEFFFFFFCU
 
-bool target_own_pidns(void)
+uint32_t target_own_pidns(void)
 {
-	char name[64];
-	ssize_t len = readlink("/proc/self/ns/pid", name, sizeof(name) - 1);
+	struct stat st;
 
-	if (len < 0)
-		return false;
-	name[len] = 0;
-	return strcmp(name, INIT_PIDNS) != 0;
+	if (stat("/proc/self/ns/pid", &st) || st.st_ino == PROC_PID_INIT_INO)
+		return 0;
+	return st.st_ino;
 }
 
 bool target_exists(pid_t pid)

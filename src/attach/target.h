@@ -66,8 +66,8 @@ int target_libs__add_file(struct target_libs *list, const char *path);
 
 /* Facts about a process from /proc. */
 bool target_exists(pid_t pid);
-/* Do we see other process numbers than the BPF side does (a container)? */
-bool target_own_pidns(void);
+/* The inode of our PID namespace, if it is not the first of the machine (a container); else 0. */
+uint32_t target_own_pidns(void);
 /* 1: 64-bit, 0: 32-bit, negative: unknown */
 int target_is_64bit(pid_t pid);
 /* First word of a state line in /proc/PID/status: 'R', 'S', 'Z', ... or 0. */

@@ -158,13 +158,12 @@ static void look_at_thread(uint32_t tid, struct ct_thread *t, void *ctx)
 		l->busiest_ns = now;
 }
 
-static void look_at_count(void *ctx, uint32_t pid, uint32_t func_id, const struct ct_count *c)
+static void look_at_count(void *ctx, const struct ct_count_key *key, const struct ct_count *c)
 {
 	struct budget *b = ctx;
 
-	(void)pid;
-	if (func_id < CT_MAX_FUNCS)
-		b->fns[func_id].counted += ct_count_calls(c) + c->entered;
+	if (key->func_id < CT_MAX_FUNCS)
+		b->fns[key->func_id].counted += ct_count_calls(c) + c->entered;
 }
 
 static void look(struct budget *b)

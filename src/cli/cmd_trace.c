@@ -33,7 +33,7 @@ void session__event(void *session, const struct event *ev)
 	struct session *s = session;
 
 	if (ev->kind == EVENT_PROCESS && !strcmp(ev->op, "exit"))
-		session__count_exit(s, ev->pid);
+		session__count_exit(s, ev->pid, ev->life);
 	if (s->budget && ev->kind == EVENT_CALL)
 		budget__call(s->budget, ev);
 	if (s->o->max_events && s->end.event_cnt >= s->o->max_events)
@@ -57,11 +57,6 @@ void session__event(void *session, const struct event *ev)
 
 static int check_targets(struct session *s)
 {
-	if ((s->o->pid_cnt || s->o->argv) && target_own_pidns()) {
-		err("in a PID namespace of its own cudatrace cannot tell which process is meant: run "
-		    "it outside of the container, or the container with --pid=host");
-		return -EINVAL;
-	}
 	for (unsigned i = 0; i < s->o->pid_cnt; i++) {
 		pid_t pid = s->o->pids[i];
 

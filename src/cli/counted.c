@@ -24,15 +24,14 @@ int session__open_budget(struct session *s)
 	return s->budget ? 0 : -ENOMEM;
 }
 
-static void add_count(void *ctx, uint32_t pid, uint32_t func_id, const struct ct_count *c)
+static void add_count(void *ctx, const struct ct_count_key *key, const struct ct_count *c)
 {
 	struct session *s = ctx;
-	struct trace_count *sum = &s->counts[func_id];
+	struct trace_count *sum = &s->counts[key->func_id];
 
-	(void)pid;
-	if (func_id >= CT_MAX_FUNCS || !fnset__fn(s->t.fns, func_id))
+	if (key->func_id >= CT_MAX_FUNCS || !fnset__fn(s->t.fns, key->func_id))
 		return;
-	sum->fn = fnset__fn(s->t.fns, func_id);
+	sum->fn = fnset__fn(s->t.fns, key->func_id);
 	sum->calls += ct_count_calls(c);
 	sum->errors += c->errors;
 	sum->entered += c->entered;
@@ -43,10 +42,10 @@ static void add_count(void *ctx, uint32_t pid, uint32_t func_id, const struct ct
 		sum->max_ns = c->max_ns;
 }
 
-void session__count_exit(struct session *s, pid_t pid)
+void session__count_exit(struct session *s, pid_t pid, uint64_t life)
 {
 	if (s->o->count.cnt || s->o->max_overhead)
-		levels__take(s->t.att, pid, add_count, s);
+		levels__take(s->t.att, pid, life, add_count, s);
 }
 
 static int by_calls(const void *a, const void *b)

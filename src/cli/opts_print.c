@@ -67,7 +67,8 @@ static const char usage_ctl[] =
 	"\n"
 	"Asks a running daemon; the answer is JSON. For root and the members of ctl.group.\n"
 	"PATTERN is a glob for commands, also of processes to come, until a reload. burst\n"
-	"without a PID is for all processes at level metrics or sampled.\n";
+	"without a PID is for all processes at level metrics or sampled; a time alone needs its\n"
+	"unit, as in burst 10s.\n";
 
 static const char after[] =
 	"\n"

@@ -105,6 +105,7 @@ static const char *const calls[] = {
 	"signalfd4",
 	/* looking at files */
 	"newfstatat",
+	"fstatfs",
 	"stat",
 	"lstat",
 	"statx",

@@ -63,7 +63,7 @@ int session__select(struct session *s);
 /* --max-overhead; the cost of a call is measured already. 0 or -ENOMEM. */
 int session__open_budget(struct session *s);
 /* A process has ended: takes its counts. */
-void session__count_exit(struct session *s, pid_t pid);
+void session__count_exit(struct session *s, pid_t pid, uint64_t life);
 /* All counts, and what tracing has cost; totals are in s->end already. */
 void session__count_end(struct session *s);
 

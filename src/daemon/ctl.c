@@ -312,11 +312,13 @@ char *ctl_ask(const char *path, int argc, const char *const *argv)
 	for (int i = 0; i < argc; i++)
 		len += snprintf(request + len, len < sizeof(request) ? sizeof(request) - len : 0,
 				"%s%c", argv[i], i + 1 < argc ? '\t' : '\n');
-	if (len >= sizeof(request) || send(fd, request, len, MSG_NOSIGNAL) != (ssize_t)len) {
-		err("cannot ask the daemon: the request is too long, or it went away");
+	if (len >= sizeof(request)) {
+		err("cannot ask the daemon: the request is longer than %d bytes", LINE_MAX_SZ);
 		close(fd);
 		return NULL;
 	}
+	/* Who is refused may have been before this: the answer says so. */
+	(void)!send(fd, request, len, MSG_NOSIGNAL);
 	len = 0;
 	do {
 		if (size - len < 4096)
@@ -325,7 +327,6 @@ char *ctl_ask(const char *path, int argc, const char *const *argv)
 		len += n > 0 ? n : 0;
 	} while (n > 0);
 	close(fd);
-	/* One that is refused before it was heard is reset, with the reason. */
 	if (!text || !len) {
 		err("the daemon gave no answer: see its log");
 		free(text);

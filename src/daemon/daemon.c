@@ -23,6 +23,7 @@
 #define DRAIN_BUSY_MS 50
 #define DRAIN_IDLE_MS 1000
 #define COUNTS_NS     10000000000ull
+#define LIBS_NS	      60000000000ull
 
 /* Of a process in the moment until its level is known. Where a rule may say more than off, its
  * first calls are counted. */
@@ -62,7 +63,7 @@ static void after_turn(struct daemon *d)
 		tracer__drain(&d->t);
 		rotate__finish_file(d->rotate, d->now);
 	}
-	if (d->dump_why) {
+	if (d->dump_why && d->recorder) {
 		struct recorder_stats r;
 
 		recorder__stats(d->recorder, &r);
@@ -107,6 +108,8 @@ static void on_tick(evutil_socket_t fd, short what, void *ctx)
 		daemon__read_counts(d);
 		dprocs__sweep(&d->procs, on_gone, d);
 	}
+	if (d->now - d->libs_ns >= LIBS_NS)
+		daemon__drop_libs(d);
 	rotate__tick(d->rotate, d->now);
 	after_turn(d);
 	notify("WATCHDOG=1");
@@ -286,6 +289,7 @@ static void release(struct daemon *d)
 	metrics__free(d->metrics);
 	tracer__close(&d->t);
 	config__free(d->cfg);
+	free(d->lib_idle);
 }
 
 int daemon_run(const struct daemon_opts *o)

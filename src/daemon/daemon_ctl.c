@@ -55,6 +55,10 @@ static void put_proc(struct json *j, const struct daemon *d, const struct dproc 
 	json_str(j, "pod", p->labels.pod);
 	json_str(j, "container",
 		 p->labels.container_name[0] ? p->labels.container_name : p->labels.container);
+	json_str(j, "container_id", p->labels.container);
+	json_str(j, "pod_uid", p->labels.pod_uid);
+	json_str(j, "runtime", p->labels.runtime);
+	json_str(j, "cgroup", p->labels.cgroup);
 	json_u64(j, "device_bytes", p->mem.device_bytes);
 	json_u64(j, "host_bytes", p->mem.host_bytes);
 	json_u64(j, "managed_bytes", p->mem.managed_bytes);
@@ -67,7 +71,7 @@ static void put_libs(struct json *j, const struct daemon *d)
 	for (unsigned i = 0; i < attach__lib_cnt(d->t.att); i++) {
 		const struct attach_lib *lib = attach__lib_at(d->t.att, i);
 
-		if (lib->ignored)
+		if (lib->ignored || lib->dropped)
 			continue;
 		json_open(j, NULL);
 		json_str(j, "path", lib->path);

@@ -157,9 +157,9 @@ void daemon__event(void *ctx, const struct event *ev)
 	if (ev->kind != EVENT_PROCESS || p->pid != ev->pid)
 		return;
 	if (!strcmp(ev->op, "exec"))
-		dprocs__exec(&d->procs, p);
+		dprocs__exec(&d->procs, p, ev->life);
 	else if (!strcmp(ev->op, "exit"))
-		dprocs__remove(&d->procs, p);
+		dprocs__remove(&d->procs, p, ev->life);
 }
 
 void daemon__use(void *ctx, uint32_t pid, const char comm[16])

@@ -113,16 +113,28 @@ static int write_dump(struct daemon *d, int fd, const char *why)
 	return ret;
 }
 
+static int make_room(struct daemon *d)
+{
+	struct recorder_stats s;
+
+	recorder__stats(d->recorder, &s);
+	return rotate__make_room(d->rotate, s.bytes, d->now);
+}
+
 int daemon__dump(struct daemon *d, const char *name, const char *why, char **path)
 {
 	char *to = dump_path(d, name);
-	int fd, ret;
+	int fd = -1, ret;
 
 	*path = NULL;
 	if (!to)
 		return -ENOMEM;
-	fd = open(to, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
-	ret = fd < 0 ? -errno : write_dump(d, fd, why);
+	/* One that root names goes where root says, and is not ours to remove. */
+	ret = name && strchr(name, '/') ? 0 : make_room(d);
+	if (!ret)
+		fd = open(to, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+	if (!ret)
+		ret = fd < 0 ? -errno : write_dump(d, fd, why);
 	if (fd >= 0 && close(fd) && !ret)
 		ret = -errno;
 	if (ret) {

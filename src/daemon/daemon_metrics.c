@@ -73,6 +73,7 @@ void daemon__print_metrics(void *ctx, struct out *o)
 		.reload_failures = d->reload_failures,
 	};
 
+	self.gpu_cnt = gpus__read(GPUS_DIR, self.gpus);
 	daemon__read_counts(d);
 	attach__totals(d->t.att, &sum);
 	memcpy(self.drops, sum.drops, sizeof(self.drops));

@@ -34,6 +34,10 @@ struct daemon {
 	uint64_t now;		   /* CLOCK_MONOTONIC of this turn of the loop */
 	double started;		   /* since the epoch */
 	uint64_t counts_ns;	   /* when the counts were read */
+	uint64_t libs_ns;	   /* when libraries were looked at */
+	/* By place in attach's list: nobody used it at the last look. */
+	bool *lib_idle;
+	unsigned lib_idle_cnt;
 	uint64_t reloads, reload_failures;
 	/* Of the open file: what its end line says. */
 	struct trace_end file_end;
@@ -68,6 +72,11 @@ void daemon__command(void *d, int argc, char **argv, bool root, struct out *answ
 /* daemon_metrics.c */
 void daemon__read_counts(struct daemon *d);
 void daemon__print_metrics(void *d, struct out *o);
+
+/* daemon_libs.c */
+/* Containers come and go with files of their own. What nobody has mapped at two looks, and is not
+ * on the machine's disk by the path that it was found at, is taken off. */
+void daemon__drop_libs(struct daemon *d);
 
 /* daemon_reload.c */
 /* false: something is wrong, which it reports; nothing has changed then. why: first line of it. */

@@ -104,6 +104,7 @@ static void apply(struct daemon *d, struct config *was)
 	reload_http(d, was);
 	reload_recorder(d, was);
 	ctl__set_group(d->ctl, d->cfg->ctl.group);
+	daemon__drop_libs(d);
 	tell_restart(was, d->cfg);
 }
 

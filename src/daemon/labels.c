@@ -16,9 +16,11 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/openat2.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #define ID_LEN 64 /* a container id: SHA-256 in hexadecimal */
@@ -160,16 +162,16 @@ bool labels__from_cgroup(struct labels *l, const char *path)
 	return found && l->container[0];
 }
 
-/* /proc/PID/cgroup: "0::PATH" (v2) and "N:CONTROLLERS:PATH" (v1). The first that tells of a
- * container counts; else the first of all. */
-static void read_cgroup(struct labels *l, FILE *f)
+/* The first line that tells of a container counts. Else that of v2; the root says nothing where
+ * another is known. */
+void labels__from_file(struct labels *l, FILE *f)
 {
 	char line[1024];
-	bool any = false;
 
 	while (fgets(line, sizeof(line), f)) {
 		char *path = strchr(line, ':');
 		struct labels tried = {0};
+		bool is_v2 = !strncmp(line, "0::", 3);
 
 		path = path ? strchr(path + 1, ':') : NULL;
 		if (!path)
@@ -180,9 +182,8 @@ static void read_cgroup(struct labels *l, FILE *f)
 			*l = tried;
 			return;
 		}
-		if (!any)
+		if (!l->cgroup[0] || !strcmp(l->cgroup, "/") || (is_v2 && strcmp(path, "/")))
 			*l = tried;
-		any = true;
 	}
 }
 
@@ -250,16 +251,34 @@ static bool search_folder(struct labels *l, const char *root, const char *path,
 	return found;
 }
 
+/* As the container sees it: a link there must not lead to a file of ours (/var/run is one in most
+ * images, and in a pod our own namespace is behind it). */
+static int open_inside(pid_t pid, const char *path)
+{
+	struct open_how how = {
+		.flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY,
+		.resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS,
+	};
+	char root[64];
+	int root_fd, fd;
+
+	snprintf(root, sizeof(root), "/proc/%d/root", (int)pid);
+	root_fd = open(root, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (root_fd < 0)
+		return -1;
+	fd = syscall(SYS_openat2, root_fd, path, &how, sizeof(how));
+	close(root_fd);
+	return fd;
+}
+
 /* The first line of a small file in the container, when it is a name. The file is the container's:
  * a FIFO or a device must not hold us up. */
 static void read_name(char *to, size_t size, pid_t pid, const char *path)
 {
-	char full[320], text[256];
+	int fd = open_inside(pid, path);
+	char text[256];
 	ssize_t n;
-	int fd;
 
-	snprintf(full, sizeof(full), "/proc/%d/root%s", (int)pid, path);
-	fd = open(full, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 	if (fd < 0)
 		return;
 	n = read(fd, text, sizeof(text) - 1);
@@ -293,7 +312,7 @@ int labels__read(struct labels *l, pid_t pid, const char *root)
 	f = fopen(path, "re");
 	if (!f)
 		return errno == ENOENT ? -ESRCH : -errno;
-	read_cgroup(l, f);
+	labels__from_file(l, f);
 	fclose(f);
 	labels__find_names(l, pid, root);
 	return 0;

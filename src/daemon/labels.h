@@ -9,6 +9,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <sys/types.h>
 
 #define LABEL_ID_SZ   80  /* container ids are 64 hexadecimal digits; LXC and ctr have names */
@@ -28,6 +29,9 @@ struct labels {
 /* What one cgroup path says: container, runtime, pod_uid. The innermost container counts. Returns
  * false when the path is of no known container (cgroup is filled all the same). */
 bool labels__from_cgroup(struct labels *l, const char *path);
+/* The same from the text of /proc/PID/cgroup: lines "0::PATH" (v2) and "N:CONTROLLERS:PATH" (v1). l
+ * must be zeroed. */
+void labels__from_file(struct labels *l, FILE *f);
 /*
  * Names for a pod_uid and container that are known. root: where the machine's files are ("" when
  * this runs on the machine itself, "/host" or the like in a container). They come, in this order,

@@ -258,14 +258,18 @@ static void on_driver(struct metrics *m, struct metrics_target *t, const struct 
 
 static void on_xid(struct metrics *m, const struct event *ev)
 {
+	char gpu[sizeof(m->xids[0].gpu)];
 	unsigned i = 0;
 
-	while (i < m->xid_cnt && m->xids[i].number != ev->number)
+	gpus_bus(ev->path ?: "", gpu, sizeof(gpu));
+	while (i < m->xid_cnt && (m->xids[i].number != ev->number || strcmp(m->xids[i].gpu, gpu)))
 		i++;
 	if (i == METRICS_XIDS)
 		return;
-	if (i == m->xid_cnt)
+	if (i == m->xid_cnt) {
 		m->xids[m->xid_cnt++].number = ev->number;
+		strcpy(m->xids[i].gpu, gpu);
+	}
 	m->xids[i].cnt++;
 }
 

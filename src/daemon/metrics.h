@@ -12,6 +12,7 @@
 
 #include "ct_abi.h"
 #include "ct_count.h"
+#include "gpus.h"
 #include "labels.h"
 #include "model/event.h"
 #include "rotate.h"
@@ -32,6 +33,8 @@ struct metrics_self {
 	uint64_t recorder_lines, recorder_bytes, dumps;
 	uint64_t otlp_sent, otlp_failed, otlp_dropped, otlp_queued;
 	uint64_t reloads, reload_failures;
+	unsigned gpu_cnt;
+	struct gpu gpus[GPUS_MAX];
 };
 
 /* max_series: when that many are in use, new targets are put together as "(others)". NULL: out of

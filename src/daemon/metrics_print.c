@@ -252,6 +252,20 @@ static void put_named(struct out *o, const char *name, const char *label, const 
 	value_u64(o, x);
 }
 
+static void put_gpus(const struct metrics_self *s, struct out *o)
+{
+	if (s->gpu_cnt)
+		family(o, "gpu_info", "gauge", "1, with what the driver says of each GPU.");
+	for (unsigned i = 0; i < s->gpu_cnt; i++) {
+		out_lit(o, "cudatrace_gpu_info{");
+		put_label(o, "gpu", s->gpus[i].bus, true);
+		put_label(o, "uuid", s->gpus[i].uuid, false);
+		put_label(o, "model", s->gpus[i].model, false);
+		put_label(o, "minor", s->gpus[i].minor, false);
+		value_u64(o, 1);
+	}
+}
+
 static void put_self(const struct metrics *m, const struct metrics_self *s, struct out *o)
 {
 	char number[16];
@@ -267,8 +281,12 @@ static void put_self(const struct metrics *m, const struct metrics_self *s, stru
 	family(o, "xids_total", "counter", "Errors that the driver reported of GPUs.");
 	for (unsigned i = 0; i < m->xid_cnt; i++) {
 		snprintf(number, sizeof(number), "%u", m->xids[i].number);
-		put_named(o, "xids_total", "xid", number, m->xids[i].cnt);
+		out_lit(o, "cudatrace_xids_total{");
+		put_label(o, "gpu", m->xids[i].gpu, true);
+		put_label(o, "xid", number, false);
+		value_u64(o, m->xids[i].cnt);
 	}
+	put_gpus(s, o);
 	family(o, "processes", "gauge", "Processes that use CUDA now, by level.");
 	for (int i = 0; i < LEVEL_CNT; i++)
 		put_named(o, "processes", "level", proc_level_name(i), s->processes[i]);

@@ -69,6 +69,7 @@ struct metrics {
 	uint64_t series, max_series, left_out;
 	struct {
 		uint32_t number;
+		char gpu[32]; /* where on the bus */
 		uint64_t cnt;
 	} xids[METRICS_XIDS];
 	unsigned xid_cnt;

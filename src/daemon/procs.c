@@ -219,17 +219,39 @@ static void forget_counts(struct dproc *p)
 
 /* Counts */
 
-static void on_error(void *ctx, uint32_t pid, uint32_t func_id, int32_t result, uint64_t cnt)
+/* Whose numbers are read. One that is not known by its life yet is the one that is counted. Those
+ * of the next program with this id are left for when the last one's end has been read. NULL: not
+ * now. */
+static struct dproc *counted_proc(struct dprocs *ps, uint32_t pid, ct_life life)
+{
+	struct dproc *p = dprocs__get(ps, pid, NULL);
+
+	if (p && !p->life)
+		p->life = life;
+	return p && p->life == life ? p : NULL;
+}
+
+static void add_errors(struct dprocs *ps, struct dproc *p, const struct ct_error_key *k,
+		       uint64_t cnt)
+{
+	const struct cuda_fn *fn = fnset__fn(ps->fns, k->func_id);
+
+	if (!fn || !cnt)
+		return;
+	metrics__errors(ps->metrics, p->target, fn, k->result, cnt);
+	ps->caused(ps->ctx, p, CAUSE_ERROR, 0);
+}
+
+static void on_error(void *ctx, const struct ct_error_key *k, uint64_t cnt)
 {
 	struct dprocs *ps = ctx;
-	struct dproc *p = dprocs__get(ps, pid, NULL);
-	const struct cuda_fn *fn = fnset__fn(ps->fns, func_id);
+	struct dproc *p = counted_proc(ps, k->pid, k->life);
 	struct counted_error *e, key;
 
 	memset(&key, 0, sizeof(key));
-	key.key.func_id = func_id;
-	key.key.result = result;
-	if (!p || !fn)
+	key.key.func_id = k->func_id;
+	key.key.result = k->result;
+	if (!p)
 		return;
 	HASH_FIND(hh, p->errors, &key.key, sizeof(key.key), e);
 	if (!e) {
@@ -241,9 +263,20 @@ static void on_error(void *ctx, uint32_t pid, uint32_t func_id, int32_t result, 
 	}
 	if (cnt <= e->was)
 		return;
-	metrics__errors(ps->metrics, p->target, fn, result, cnt - e->was);
+	add_errors(ps, p, k, cnt - e->was);
 	e->was = cnt;
-	ps->caused(ps->ctx, p, CAUSE_ERROR, 0);
+}
+
+/* Of a life that nothing was read of before. */
+static void on_old_error(void *ctx, const struct ct_error_key *k, uint64_t cnt)
+{
+	struct dprocs *ps = ctx;
+	struct dproc *p = dprocs__find(ps, k->pid);
+
+	if (p && p->life == k->life)
+		on_error(ps, k, cnt);
+	else if (p)
+		add_errors(ps, p, k, cnt);
 }
 
 /* All its members but the longest are sums. */
@@ -267,31 +300,51 @@ static void look_for_sync(struct dprocs *ps, struct dproc *p, const struct ct_co
 	}
 }
 
-static void on_count(void *ctx, uint32_t pid, uint32_t func_id, const struct ct_count *now)
+static void add_counts(struct dprocs *ps, struct dproc *p, uint32_t func_id,
+		       const struct ct_count *delta)
+{
+	const struct cuda_fn *fn = fnset__fn(ps->fns, func_id);
+
+	if (!fn)
+		return;
+	metrics__counts(ps->metrics, p->target, fn, delta);
+	if (fn->class == CLASS_SYNC)
+		look_for_sync(ps, p, delta);
+}
+
+static void on_count(void *ctx, const struct ct_count_key *key, const struct ct_count *now)
 {
 	struct dprocs *ps = ctx;
-	struct dproc *p = dprocs__get(ps, pid, NULL);
-	const struct cuda_fn *fn = fnset__fn(ps->fns, func_id);
+	struct dproc *p = counted_proc(ps, key->pid, key->life);
 	struct ct_count delta;
 	struct counted *c;
 
-	if (!p || !fn)
+	if (!p)
 		return;
-	HASH_FIND(hh, p->counts, &func_id, sizeof(func_id), c);
+	HASH_FIND(hh, p->counts, &key->func_id, sizeof(key->func_id), c);
 	if (!c) {
 		c = calloc(1, sizeof(*c));
 		if (!c)
 			return;
-		c->func_id = func_id;
+		c->func_id = key->func_id;
 		HASH_ADD(hh, p->counts, func_id, sizeof(c->func_id), c);
 	}
 	if (!memcmp(&c->was, now, sizeof(*now)))
 		return;
 	subtract(&delta, now, &c->was);
 	c->was = *now;
-	metrics__counts(ps->metrics, p->target, fn, &delta);
-	if (fn->class == CLASS_SYNC)
-		look_for_sync(ps, p, &delta);
+	add_counts(ps, p, key->func_id, &delta);
+}
+
+static void on_old_count(void *ctx, const struct ct_count_key *key, const struct ct_count *c)
+{
+	struct dprocs *ps = ctx;
+	struct dproc *p = dprocs__find(ps, key->pid);
+
+	if (p && p->life == key->life)
+		on_count(ps, key, c);
+	else if (p)
+		add_counts(ps, p, key->func_id, c);
 }
 
 void dprocs__read_counts(struct dprocs *ps)
@@ -304,19 +357,21 @@ void dprocs__read_errors(struct dprocs *ps)
 	levels__read_errors(ps->att, on_error, ps);
 }
 
-/* What it has counted so far; from here on it begins with nothing. */
-static void take_counts(struct dprocs *ps, struct dproc *p)
+/* What a program has counted that has ended; 0: all that is there of this process id. */
+static void take_counts(struct dprocs *ps, struct dproc *p, ct_life life)
 {
-	levels__take(ps->att, p->pid, on_count, ps);
-	levels__take_errors(ps->att, p->pid, on_error, ps);
-	forget_counts(p);
+	levels__take(ps->att, p->pid, life, on_old_count, ps);
+	levels__take_errors(ps->att, p->pid, life, on_old_error, ps);
+	if (!life || p->life == life)
+		forget_counts(p);
 }
 
-void dprocs__exec(struct dprocs *ps, struct dproc *p)
+void dprocs__exec(struct dprocs *ps, struct dproc *p, ct_life life)
 {
 	static const struct mem_totals none;
 
-	take_counts(ps, p);
+	take_counts(ps, p, life - 1);
+	p->life = life;
 	dproc__set_memory(p, &none);
 	p->by_ctl = false;
 	identify(ps, p, NULL);
@@ -332,11 +387,11 @@ static void free_proc(struct dprocs *ps, struct dproc *p)
 	free(p);
 }
 
-void dprocs__remove(struct dprocs *ps, struct dproc *p)
+void dprocs__remove(struct dprocs *ps, struct dproc *p, ct_life life)
 {
 	static const struct mem_totals none;
 
-	take_counts(ps, p);
+	take_counts(ps, p, life);
 	dproc__set_memory(p, &none);
 	/* It may have been told its level while it ended, and its number will be another's. */
 	if (!target_exists(p->pid))
@@ -354,7 +409,7 @@ void dprocs__sweep(struct dprocs *ps, void (*gone)(void *ctx, uint32_t pid), voi
 		if (state != 'X' && state != 'Z')
 			continue;
 		gone(ctx, p->pid);
-		dprocs__remove(ps, p);
+		dprocs__remove(ps, p, 0);
 	}
 }
 

@@ -15,6 +15,7 @@ struct counted_error;
 
 struct dproc {
 	uint32_t pid;
+	ct_life life; /* whose counts are in it; 0: nothing was counted yet */
 	uid_t uid;
 	char comm[17];
 	char *command; /* command line, blanks between the words */
@@ -62,9 +63,9 @@ static inline bool dproc_is_traced(const struct dproc *p)
 	return p->kernel_level == CT_PROC_TRACE;
 }
 /* It runs another program: another name, maybe another level; its memory is gone. */
-void dprocs__exec(struct dprocs *ps, struct dproc *p);
-/* It has ended: what was counted goes to its target. */
-void dprocs__remove(struct dprocs *ps, struct dproc *p);
+void dprocs__exec(struct dprocs *ps, struct dproc *p, ct_life life);
+/* It has ended: what was counted goes to its target. life 0: not known. */
+void dprocs__remove(struct dprocs *ps, struct dproc *p, ct_life life);
 /* Those whose end was not seen; gone gets each. */
 void dprocs__sweep(struct dprocs *ps, void (*gone)(void *ctx, uint32_t pid), void *ctx);
 /* The configuration has changed. */

@@ -13,6 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "folder.h"
 #include "util/log.h"
 #include "util/out.h"
 
@@ -20,9 +21,9 @@
 #define RETRY_NS    (10 * SEC_NS)
 #define BACKOFF_MAX (300 * SEC_NS)
 #define FLUSH_NS    SEC_NS
-#define NAME_SZ	    128
-#define PREFIX	    "trace-"
-#define PART	    ".part"
+#define STAMP_SZ    17 /* 20260101T000000Z */
+#define PREFIX	    FOLDER_TRACE
+#define PART	    FOLDER_PART
 #define PENDING_DIR "pending"
 
 struct rotate {
@@ -31,13 +32,14 @@ struct rotate {
 	int dir_fd, pending_fd; /* -1: not there now */
 	struct zfile *z;
 	struct out *scratch;
-	char name[NAME_SZ]; /* of the open file, without .part */
+	char name[FOLDER_NAME_SZ]; /* of the open file, without .part */
+	char stamp[STAMP_SZ];	   /* of the newest file */
 	unsigned seq;
 	uint64_t file_lines, opened_ns, flushed_ns, retry_ns;
 	uint64_t closed_bytes; /* of finished files */
 	/* the command */
 	pid_t cmd_pid; /* 0: none runs */
-	char cmd_file[NAME_SZ];
+	char cmd_file[FOLDER_NAME_SZ];
 	uint64_t cmd_retry_ns, backoff_ns;
 };
 
@@ -59,45 +61,6 @@ static void set_error(struct rotate *r, const char *what, int error, uint64_t no
 	r->retry_ns = now_ns + RETRY_NS;
 }
 
-static bool is_trace(const char *name)
-{
-	return !strncmp(name, PREFIX, strlen(PREFIX)) && strstr(name, ".jsonl");
-}
-
-static bool is_part(const char *name)
-{
-	size_t len = strlen(name);
-
-	return len > strlen(PART) && !strcmp(name + len - strlen(PART), PART);
-}
-
-/* The first by name, which is the oldest, of a folder's finished files; bytes of all of them. */
-static uint64_t look(int dir_fd, char oldest[NAME_SZ])
-{
-	int fd = openat(dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
-	uint64_t bytes = 0;
-	struct dirent *de;
-	struct stat st;
-
-	oldest[0] = '\0';
-	if (!dir) {
-		if (fd >= 0)
-			close(fd);
-		return 0;
-	}
-	while ((de = readdir(dir))) {
-		if (!is_trace(de->d_name) || is_part(de->d_name) || strlen(de->d_name) >= NAME_SZ ||
-		    fstatat(dir_fd, de->d_name, &st, AT_SYMLINK_NOFOLLOW) || !S_ISREG(st.st_mode))
-			continue;
-		bytes += st.st_size;
-		if (!oldest[0] || strcmp(de->d_name, oldest) < 0)
-			strcpy(oldest, de->d_name);
-	}
-	closedir(dir);
-	return bytes;
-}
-
 static void move(struct rotate *r, int from, const char *old, int to, const char *new)
 {
 	if (renameat(from, old, to, new))
@@ -109,20 +72,26 @@ static void move(struct rotate *r, int from, const char *old, int to, const char
  */
 static bool make_room(struct rotate *r, uint64_t new_bytes)
 {
-	char oldest[NAME_SZ], waiting[NAME_SZ];
-	uint64_t pending = has_command(r) ? look(r->pending_fd, waiting) : 0;
+	uint64_t pending = has_command(r) ? folder__look(r->pending_fd).bytes : 0;
 
 	for (;;) {
-		uint64_t done = look(r->dir_fd, oldest);
+		struct folder done = folder__look(r->dir_fd);
 
-		r->s.disk_bytes = done + pending + new_bytes;
-		r->closed_bytes = done + pending;
+		r->s.disk_bytes = done.bytes + pending + new_bytes;
+		r->closed_bytes = done.bytes + pending;
 		if (r->s.disk_bytes <= r->o.total)
 			return true;
-		if (!oldest[0] || unlinkat(r->dir_fd, oldest, 0))
+		if (!done.oldest[0] || unlinkat(r->dir_fd, done.oldest, 0))
 			return false;
 		r->s.removed++;
 	}
+}
+
+/* What one file may take: it is finished when it has grown to size, and what was in the compressor
+ * by then comes on top. */
+static uint64_t file_room(const struct rotate *r)
+{
+	return r->o.size + (r->o.compress == COMPRESS_NONE ? 32 << 10 : 192 << 10);
 }
 
 /* Files that an earlier daemon was writing: whole lines up to its last flush. */
@@ -130,7 +99,7 @@ static void adopt_parts(struct rotate *r)
 {
 	int fd = openat(r->dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
-	char name[NAME_SZ];
+	char name[FOLDER_NAME_SZ];
 	struct dirent *de;
 
 	if (!dir) {
@@ -141,13 +110,43 @@ static void adopt_parts(struct rotate *r)
 	while ((de = readdir(dir))) {
 		size_t len = strlen(de->d_name);
 
-		if (!is_trace(de->d_name) || !is_part(de->d_name) || len >= NAME_SZ)
+		if (!folder_is_trace(de->d_name) || !folder_is_part(de->d_name) ||
+		    len >= FOLDER_NAME_SZ)
 			continue;
 		memcpy(name, de->d_name, len - strlen(PART));
 		name[len - strlen(PART)] = '\0';
 		move(r, r->dir_fd, de->d_name, has_command(r) ? r->pending_fd : r->dir_fd, name);
 	}
 	closedir(dir);
+}
+
+/* There was a command, and is none now. */
+static void adopt_pending(struct rotate *r)
+{
+	int fd = openat(r->dir_fd, PENDING_DIR, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	struct folder f;
+
+	if (fd < 0)
+		return;
+	for (f = folder__look(fd); f.oldest[0]; f = folder__look(fd))
+		if (renameat(fd, f.oldest, r->dir_fd, f.oldest))
+			break;
+	close(fd);
+}
+
+/* Names go up, whatever the clock does: the first one is the oldest file. */
+static void go_on_after(struct rotate *r, int dir_fd)
+{
+	struct folder f = folder__look(dir_fd);
+	const char *newest = folder_stamp(f.newest);
+	char stamp[STAMP_SZ];
+	unsigned seq;
+
+	if (!newest || sscanf(newest, "%16[0-9TZ]-%u", stamp, &seq) != 2 || strlen(stamp) != 16 ||
+	    strcmp(stamp, r->stamp) < 0)
+		return;
+	strcpy(r->stamp, stamp);
+	r->seq = seq;
 }
 
 static void close_dirs(struct rotate *r)
@@ -188,6 +187,11 @@ static int open_dirs(struct rotate *r)
 			return -errno;
 	}
 	adopt_parts(r);
+	if (has_command(r))
+		go_on_after(r, r->pending_fd);
+	else
+		adopt_pending(r);
+	go_on_after(r, r->dir_fd);
 	return 0;
 }
 
@@ -200,9 +204,10 @@ static int create(struct rotate *r, char *part, size_t part_sz)
 
 	gmtime_r(&now, &tm);
 	strftime(stamp, sizeof(stamp), "%Y%m%dT%H%M%SZ", &tm);
-	/* The clock may have gone back: the number is what makes a name new. */
+	if (strlen(stamp) < STAMP_SZ && strcmp(stamp, r->stamp) > 0)
+		strcpy(r->stamp, stamp);
 	do {
-		snprintf(r->name, sizeof(r->name), PREFIX "%s-%06u.jsonl%s", stamp, ++r->seq,
+		snprintf(r->name, sizeof(r->name), PREFIX "%s-%06u.jsonl%s", r->stamp, ++r->seq,
 			 compression_suffix(r->o.compress));
 		snprintf(part, part_sz, "%s" PART, r->name);
 		fd = openat(r->dir_fd, part, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
@@ -225,7 +230,7 @@ static int put_text(struct rotate *r, void (*text)(void *, struct out *))
 
 static void drop_file(struct rotate *r)
 {
-	char part[NAME_SZ + 8];
+	char part[FOLDER_NAME_SZ + 8];
 
 	zfile__close(r->z);
 	r->z = NULL;
@@ -235,15 +240,14 @@ static void drop_file(struct rotate *r)
 
 static bool open_file(struct rotate *r, uint64_t now_ns)
 {
-	char part[NAME_SZ + 8];
+	char part[FOLDER_NAME_SZ + 8];
 	int ret = open_dirs(r);
 
 	if (ret) {
 		set_error(r, "cannot write to", -ret, now_ns);
 		return false;
 	}
-	/* A file's first lines must fit in any case. */
-	if (!make_room(r, r->o.total / 64)) {
+	if (!make_room(r, file_room(r))) {
 		set_error(r, "files.total_size is used up in", EDQUOT, now_ns);
 		return false;
 	}
@@ -273,7 +277,7 @@ static bool open_file(struct rotate *r, uint64_t now_ns)
 
 void rotate__finish_file(struct rotate *r, uint64_t now_ns)
 {
-	char part[NAME_SZ + 8];
+	char part[FOLDER_NAME_SZ + 8];
 	int ret;
 
 	if (!r->z)
@@ -349,7 +353,7 @@ static void start_command(struct rotate *r)
 {
 	char path[4096];
 
-	look(r->pending_fd, r->cmd_file);
+	strcpy(r->cmd_file, folder__look(r->pending_fd).oldest);
 	if (!r->cmd_file[0])
 		return;
 	snprintf(path, sizeof(path), "%s/" PENDING_DIR "/%s", r->o.dir, r->cmd_file);
@@ -417,6 +421,19 @@ void rotate__tick(struct rotate *r, uint64_t now_ns)
 	else if (r->closed_bytes + zfile__size(r->z) > r->o.total &&
 		 !make_room(r, zfile__size(r->z)))
 		write_failed(r, EDQUOT, now_ns);
+}
+
+int rotate__make_room(struct rotate *r, uint64_t bytes, uint64_t now_ns)
+{
+	int ret;
+
+	/* Else nobody would notice any more: the folder is made again here. */
+	if (r->z && !dir_is_there(r))
+		file_is_gone(r, now_ns);
+	ret = open_dirs(r);
+	if (ret)
+		return ret;
+	return make_room(r, bytes + (r->z ? file_room(r) : 0)) ? 0 : -EDQUOT;
 }
 
 void rotate__stats(const struct rotate *r, struct rotate_stats *s)

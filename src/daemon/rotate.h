@@ -9,6 +9,8 @@
  *	DIR/trace-20260101T000000Z-000001.jsonl.zst.part     being written
  *	DIR/pending/trace-...jsonl.zst                       for the command
  *	DIR/trace-...jsonl.zst                               done; the oldest go first
+ *	DIR/dump-...jsonl.zst                                others' files, which count as the done
+ *ones
  *
  * Nothing here ends the daemon: a full disk, or a folder that went away, stops writing until it is
  * better; it is tried again every ten seconds.
@@ -55,6 +57,8 @@ void rotate__line(struct rotate *r, const char *line, size_t len, uint64_t now_n
 void rotate__tick(struct rotate *r, uint64_t now_ns);
 /* Finishes the file now. */
 void rotate__finish_file(struct rotate *r, uint64_t now_ns);
+/* For another file in the folder: removes old ones until it fits. 0 or -errno. */
+int rotate__make_room(struct rotate *r, uint64_t bytes, uint64_t now_ns);
 void rotate__stats(const struct rotate *r, struct rotate_stats *s);
 /* Other limits from now on; the open file is finished when it goes elsewhere. */
 void rotate__reload(struct rotate *r, const struct rotate_opts *o, uint64_t now_ns);

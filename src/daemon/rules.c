@@ -26,7 +26,7 @@ bool rule_command_matches(const char *pattern, const char *comm, const char *com
 		return true;
 	snprintf(first, sizeof(first), "%.*s", (int)strcspn(command, " "), command);
 	base = strrchr(first, '/');
-	return is_like(pattern, base ? base + 1 : first);
+	return is_like(pattern, first) || (base && is_like(pattern, base + 1));
 }
 
 static bool user_matches(const char *pattern, uid_t uid)

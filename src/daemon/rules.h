@@ -17,7 +17,7 @@ struct rule_subject {
 
 /* NULL: none matches, the default level counts. */
 const struct rule *rules__find(const struct config *c, const struct rule_subject *s);
-/* A pattern of `command`: for the name, the command line and its first word's last part. */
+/* A pattern of `command`: for the name, the command line, its first word, that word's last part. */
 bool rule_command_matches(const char *pattern, const char *comm, const char *command);
 
 #endif /* DAEMON_RULES_H */

@@ -22,24 +22,31 @@ static unsigned min(unsigned a, unsigned b)
 	return a < b ? a : b;
 }
 
-/* Levenshtein, one row at a time. Both at most NAME_MAX_LEN long. */
-static unsigned distance(const char *a, const char *b)
+/* Levenshtein, one row at a time: all are at most NAME_MAX_LEN long. More than limit is not looked
+ * into: not what is further than that from the diagonal, and not the rest of a name. */
+static unsigned distance(const char *a, const char *b, unsigned limit)
 {
-	unsigned row[NAME_MAX_LEN + 1], n = strlen(b);
+	unsigned row[NAME_MAX_LEN + 1], m = strlen(a), n = strlen(b);
 
+	if (m > n + limit || n > m + limit)
+		return limit + 1;
 	for (unsigned j = 0; j <= n; j++)
 		row[j] = j;
-	for (unsigned i = 0; a[i]; i++) {
-		unsigned diag = row[0];
+	for (unsigned i = 0; i < m; i++) {
+		unsigned from = i > limit ? i - limit : 0, to = min(n, i + limit + 1);
+		unsigned diag = row[from], least = from ? limit + 1 : i + 1;
 
-		row[0] = i + 1;
-		for (unsigned j = 0; j < n; j++) {
+		row[from] = least;
+		for (unsigned j = from; j < to; j++) {
 			bool same = tolower((unsigned char)a[i]) == tolower((unsigned char)b[j]);
 			unsigned up = row[j + 1];
 
 			row[j + 1] = min(min(up, row[j]) + 1, diag + !same);
+			least = min(least, row[j + 1]);
 			diag = up;
 		}
+		if (least > limit)
+			return least;
 	}
 	return row[n];
 }
@@ -51,7 +58,7 @@ static void consider(struct near *near, const char *name, const char *candidate,
 
 	if (strlen(candidate) > NAME_MAX_LEN)
 		return;
-	d = distance(name, candidate);
+	d = distance(name, candidate, limit);
 	if (d > limit)
 		return;
 	for (unsigned i = 0; i < near->cnt; i++)

@@ -192,6 +192,7 @@ struct event {
 	/* EVENT_PROCESS */
 	uint32_t parent_pid; /* fork */
 	int32_t exit_code;   /* exit: as in wait status */
+	uint64_t life;	     /* which of those that had this process id: ct_life */
 	/* EVENT_LIBRARY */
 	const char *path, *build_id, *note;
 	/* EVENT_TRACER: why is note; level: name is the function; lost: where events were lost, and

@@ -216,6 +216,7 @@ static void on_process(struct model *m, const struct ct_task *rec, const char *o
 		.end_ns = rec->rec.ts_ns,
 		.parent_pid = rec->parent_pid,
 		.exit_code = rec->exit_code,
+		.life = rec->life,
 	};
 
 	memcpy(comm, rec->comm, sizeof(rec->comm));

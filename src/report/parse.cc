@@ -6,20 +6,111 @@
 #include <cstring>
 #include <new>
 
-#if defined(__SSE2__)
-#define RAPIDJSON_SSE2
-#elif defined(__ARM_NEON)
-#define RAPIDJSON_NEON /* by versions that have it */
-#endif
 #include <rapidjson/error/en.h>
 #include <rapidjson/reader.h>
 
-/* The reader must not work on a copy of the stream: the handler asks where it is. */
+namespace
+{
+
+typedef unsigned char bytes16 __attribute__((vector_size(16)));
+
+/* How many of 16 bytes come before the first that ends a string or is none of it. */
+unsigned plain_bytes(const char *s)
+{
+	bytes16 v;
+	uint64_t half[2];
+
+	memcpy(&v, s, sizeof(v));
+	auto hit = (v == '"') | (v == '\\') | (v < 0x20);
+	memcpy(half, &hit, sizeof(half));
+	if (half[0])
+		return __builtin_ctzll(half[0]) / 8;
+	return half[1] ? 8 + __builtin_ctzll(half[1]) / 8 : 16;
+}
+
+/*
+ * A line that is parsed "in situ" and yet stays as it is: a string is where it stands. Only one
+ * with escapes in it is put together elsewhere; all of a line's are no longer than the line.
+ */
+struct line_stream {
+	typedef char Ch;
+
+	const char *begin, *src;
+	const char *head; /* of the string at hand */
+	size_t n;	  /* its bytes so far */
+	char *copy;	  /* NULL: it has no escapes */
+	char *room;	  /* for copies */
+
+	char Peek() const
+	{
+		return *src;
+	}
+	char Take()
+	{
+		return *src++;
+	}
+	size_t Tell() const
+	{
+		return src - begin;
+	}
+	char *PutBegin()
+	{
+		head = src;
+		n = 0;
+		copy = nullptr;
+		return nullptr;
+	}
+	/* What was taken for the byte is one longer, unless there was an escape. */
+	void Put(char c)
+	{
+		if (!copy && (size_t)(src - head) != n + 1) {
+			copy = room;
+			memcpy(copy, head, n);
+		}
+		if (copy)
+			copy[n] = c;
+		n++;
+	}
+	void Flush()
+	{
+	}
+	size_t PutEnd(char *)
+	{
+		room += copy ? n : 0;
+		return n;
+	}
+	void scan()
+	{
+		const char *from = src;
+		unsigned more;
+
+		do
+			src += more = plain_bytes(src);
+		while (more == 16);
+		if (copy)
+			memcpy(copy + n, from, src - from);
+		n += src - from;
+	}
+	const char *text() const
+	{
+		return copy ? copy : head;
+	}
+};
+
+typedef rapidjson::GenericReader<rapidjson::UTF8<>, rapidjson::UTF8<>, rapidjson::CrtAllocator>
+	line_reader;
+
+} // namespace
+
 namespace rapidjson
 {
-template <> struct StreamTraits<StringStream> {
-	enum { copyOptimization = 0 };
-};
+/* The reader's own are for its own streams. */
+template <>
+template <>
+inline void line_reader::ScanCopyUnescapedString(line_stream &is, line_stream &)
+{
+	is.scan();
+}
 } // namespace rapidjson
 
 namespace
@@ -37,95 +128,81 @@ const struct {
 #undef X
 };
 
-/* Names by length, first, middle and last byte. */
-struct key_table {
-	uint8_t slot[512];
+/* A name of at most 16 bytes as two words. Reads up to 16 bytes, whatever the length. */
+struct key_words {
+	uint64_t lo, hi;
 
-	static unsigned hash(const char *s, size_t len)
+	key_words(const char *s, size_t len)
 	{
-		unsigned a = (unsigned char)s[0], b = (unsigned char)s[len / 2],
-			 c = (unsigned char)s[len - 1];
-
-		return (len * 131 + a * 37 + b * 11 + c * 173) % 512;
+		memcpy(&lo, s, 8);
+		memcpy(&hi, s + 8, 8);
+		if (len < 8) {
+			lo &= (1ull << 8 * len) - 1;
+			hi = 0;
+		} else if (len < 16) {
+			hi &= (1ull << 8 * (len - 8)) - 1;
+		}
 	}
+
+	unsigned hash() const
+	{
+		return ((lo ^ hi * 31) * 0x9e3779b97f4a7c15ull) >> 55;
+	}
+};
+
+struct key_table {
+	struct {
+		uint64_t lo, hi;
+		uint32_t len, key; /* 0: free */
+	} slot[512];
 
 	key_table() : slot()
 	{
 		for (unsigned k = 1; k < KEY_CNT; k++) {
-			unsigned i = hash(key_names[k].s, key_names[k].len);
+			char name[16] = "";
+			size_t len = key_names[k].len;
 
-			while (slot[i])
+			if (len > sizeof(name))
+				abort();
+			memcpy(name, key_names[k].s, len);
+			key_words w(name, len);
+			unsigned i = w.hash();
+
+			while (slot[i].key)
 				i = (i + 1) % 512;
-			slot[i] = k;
+			slot[i] = {w.lo, w.hi, (uint32_t)len, k};
 		}
 	}
 
 	unsigned find(const char *s, size_t len) const
 	{
-		if (!len)
+		if (len > 16)
 			return KEY_OTHER;
-		for (unsigned i = hash(s, len); slot[i]; i = (i + 1) % 512)
-			if (key_names[slot[i]].len == len && !memcmp(key_names[slot[i]].s, s, len))
-				return slot[i];
+		key_words w(s, len);
+
+		for (unsigned i = w.hash(); slot[i].key; i = (i + 1) % 512)
+			if (slot[i].lo == w.lo && slot[i].hi == w.hi && slot[i].len == len)
+				return slot[i].key;
 		return KEY_OTHER;
 	}
 };
 
 const key_table keys;
 
-/* Text that is not a slice of the line: strings with escapes. Blocks stay where they are. */
-struct arena {
-	struct block {
-		block *next;
-		size_t used, size;
-		char data[];
-	};
-	block *first;
-
-	char *get(size_t n)
-	{
-		if (!first || first->size - first->used < n) {
-			size_t size = n > 4000 ? n : 4000;
-			block *b = (block *)malloc(sizeof(block) + size);
-
-			if (!b)
-				return nullptr;
-			b->next = first;
-			b->used = 0;
-			b->size = size;
-			first = b;
-		}
-		first->used += n;
-		return first->data + first->used - n;
-	}
-
-	void clear(bool all)
-	{
-		while (first && (all || first->next)) {
-			block *b = first;
-
-			first = b->next;
-			free(b);
-		}
-		if (first)
-			first->used = 0;
-	}
-};
-
 } // namespace
 
 struct parser {
 	rapidjson::CrtAllocator crt;
-	rapidjson::GenericReader<rapidjson::UTF8<>, rapidjson::UTF8<>, rapidjson::CrtAllocator>
-		reader;
-	arena text;
+	line_reader reader;
 	struct member *m;
 	unsigned cnt, cap;
+	char *copies; /* strings with escapes */
+	size_t copies_cap;
 	char *slice; /* parser__slice(): with its NUL */
 	size_t slice_cap;
 
 	/* the line at hand */
-	const rapidjson::StringStream *is;
+	const line_stream *is;
 	const char *line;
 	unsigned depth;
 	bool is_object;
@@ -133,7 +210,7 @@ struct parser {
 	uint32_t open_at; /* behind the bracket of an object or array at the first level */
 	const char *why;
 
-	parser() : reader(&crt), text(), m(), cnt(), cap(), slice(), slice_cap()
+	parser() : reader(&crt), m(), cnt(), cap(), copies(), copies_cap(), slice(), slice_cap()
 	{
 	}
 
@@ -174,27 +251,23 @@ struct parser {
 		return value(VAL_NUMBER, line + is->Tell() - len, len);
 	}
 
-	bool String(const char *s, rapidjson::SizeType len, bool)
+	bool String(const char *, rapidjson::SizeType len, bool)
 	{
-		if (depth != 1)
-			return depth > 1 || not_a_line();
-		return value(VAL_STRING, text_at(s, len, opening_quote()), len);
+		return value(VAL_STRING, is->text(), len);
 	}
 
-	bool Key(const char *s, rapidjson::SizeType len, bool)
+	bool Key(const char *, rapidjson::SizeType len, bool)
 	{
-		uint32_t quote;
-
 		if (depth != 1)
 			return true;
-		quote = opening_quote();
-		if (!add(quote))
+		struct member *x = add(is->head - 1 - line);
+
+		if (!x)
 			return false;
-		m[cnt - 1].name = text_at(s, len, quote);
-		m[cnt - 1].name_len = len;
-		m[cnt - 1].key = keys.find(s, len);
-		last = is->Tell();
-		return m[cnt - 1].name;
+		x->name = is->text();
+		x->name_len = len;
+		x->key = keys.find(x->name, len);
+		return true;
 	}
 
 	bool StartObject()
@@ -226,58 +299,47 @@ struct parser {
 		return false;
 	}
 
-	bool add(uint32_t from)
+	/* NULL: no memory. */
+	struct member *add(uint32_t from)
 	{
-		if (cnt == cap) {
-			unsigned n = cap ? 2 * cap : 64;
-			struct member *grown = (struct member *)realloc(m, n * sizeof(*m));
-
-			if (!grown)
-				return no_memory();
-			m = grown;
-			cap = n;
-		}
-		m[cnt++] = {};
-		m[cnt - 1].from = from;
-		return true;
-	}
-
-	/* Between two values stand only blanks, commas and colons. */
-	uint32_t opening_quote() const
-	{
-		uint32_t i = last;
-
-		while (line[i] != '"')
-			i++;
-		return i;
-	}
-
-	const char *text_at(const char *s, size_t len, uint32_t quote)
-	{
-		char *copy;
-
-		if (is->Tell() == quote + len + 2)
-			return line + quote + 1;
-		copy = text.get(len + 1);
-		if (!copy) {
-			no_memory();
+		if (cnt == cap && !grow())
 			return nullptr;
-		}
-		memcpy(copy, s, len);
-		copy[len] = 0;
-		return copy;
+		m[cnt].from = from;
+		return &m[cnt++];
+	}
+
+	bool grow()
+	{
+		unsigned n = cap ? 2 * cap : 64;
+		struct member *grown = (struct member *)realloc(m, n * sizeof(*m));
+
+		if (!grown)
+			return no_memory();
+		m = grown;
+		cap = n;
+		return true;
 	}
 
 	bool value(enum parse_val val, const char *s = "", size_t len = 0)
 	{
+		struct member *x;
+
 		if (depth != 1)
 			return depth > 1 || not_a_line();
-		if (!s || (!is_object && !add(last)))
-			return false;
-		m[cnt - 1].val = val;
-		m[cnt - 1].text = s;
-		m[cnt - 1].len = len;
-		m[cnt - 1].to = last = is->Tell();
+		if (is_object) {
+			x = &m[cnt - 1];
+		} else {
+			x = add(last);
+			if (!x)
+				return false;
+			x->key = KEY_OTHER;
+			x->name = nullptr;
+			x->name_len = 0;
+		}
+		x->val = val;
+		x->text = s;
+		x->len = len;
+		x->to = last = is->Tell();
 		return true;
 	}
 
@@ -312,8 +374,8 @@ void parser__free(struct parser *p)
 {
 	if (!p)
 		return;
-	p->text.clear(true);
 	free(p->m);
+	free(p->copies);
 	free(p->slice);
 	p->~parser();
 	free(p);
@@ -335,11 +397,24 @@ static bool is_ascii(const char *s, size_t len)
 
 int parser__line(struct parser *p, const char *text, size_t len, struct parsed *out)
 {
-	const unsigned flags = rapidjson::kParseNumbersAsStringsFlag;
-	rapidjson::StringStream is(text);
+	const unsigned flags = rapidjson::kParseNumbersAsStringsFlag | rapidjson::kParseInsituFlag;
 	rapidjson::ParseResult res;
 
-	p->text.clear(false);
+	if (p->copies_cap < len + PARSE_SLACK) {
+		free(p->copies);
+		p->copies_cap = 2 * len + PARSE_SLACK;
+		p->copies = (char *)malloc(p->copies_cap);
+	}
+	/* There are members, if none at first: users add to their pointer. */
+	if (!p->copies || (!p->cap && !p->grow())) {
+		p->copies_cap = p->copies ? p->copies_cap : 0;
+		*out = {};
+		out->why = "out of memory: close other programs";
+		return -EINVAL;
+	}
+	line_stream is = {};
+	is.begin = is.src = text;
+	is.room = p->copies;
 	p->cnt = p->depth = p->last = 0;
 	p->is_object = false;
 	p->is = &is;

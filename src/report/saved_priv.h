@@ -30,7 +30,8 @@ struct saved_trace {
 
 struct saved {
 	struct strings *strings;
-	struct strings *types, *symbols; /* with tags */
+	struct strings *types, *symbols;    /* with tags */
+	const struct string *last[KEY_CNT]; /* what members said last */
 	struct fnset *fns;
 	struct parser *inner; /* for what lies in the header and the end */
 

@@ -246,7 +246,8 @@ static int trace_add(struct saved *s)
 
 int saved__begin(struct saved *s)
 {
-	struct parsed none = {0};
+	struct member nothing;
+	struct parsed none = {.m = &nothing};
 
 	if (trace_add(s))
 		return -ENOMEM;

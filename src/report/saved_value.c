@@ -140,7 +140,14 @@ uint32_t member_cause(const struct member *m)
 
 const char *member_str(struct saved *s, const struct member *m)
 {
-	return m->val == VAL_STRING ? strings__text(s->strings, m->text, m->len) : NULL;
+	const struct string **last = &s->last[m->key];
+
+	if (m->val != VAL_STRING)
+		return NULL;
+	/* Many members say the same in line after line. */
+	if (!*last || (*last)->len != m->len || memcmp((*last)->text, m->text, m->len))
+		*last = strings__get(s->strings, m->text, m->len);
+	return (*last)->text;
 }
 
 const char *member_op(struct saved *s, const struct member *m)

@@ -30,9 +30,12 @@ struct sum {
 	UT_hash_handle hh;
 };
 
+#define RECENT 256
+
 struct stacks {
 	const struct report *r;
 	struct sum *sums;
+	struct sum *recent[RECENT]; /* of sums: a program repeats itself */
 	uint64_t step_ns;
 	struct folded_stack *folded;
 	char **names; /* of processes: "python3 (4711)" */
@@ -50,21 +53,30 @@ static void *stacks_new(struct report *r)
 	return s;
 }
 
-static void add(struct stacks *s, struct sum **table, const struct sum_key *key, uint64_t cnt,
-		uint64_t ns)
+/* NULL: no memory. */
+static struct sum *sum_get(struct sum **table, const struct sum_key *key)
 {
 	struct sum *sum;
 
 	HASH_FIND(hh, *table, key, sizeof(*key), sum);
-	if (!sum) {
-		sum = calloc(1, sizeof(*sum));
-		if (!sum)
-			return;
-		sum->key = *key;
-		HASH_ADD(hh, *table, key, sizeof(sum->key), sum);
-	}
-	sum->cnt += cnt;
-	sum->ns += ns;
+	if (sum)
+		return sum;
+	sum = calloc(1, sizeof(*sum));
+	if (!sum)
+		return NULL;
+	sum->key = *key;
+	HASH_ADD(hh, *table, key, sizeof(sum->key), sum);
+	return sum;
+}
+
+static struct sum *sum_recent(struct stacks *s, const struct sum_key *key)
+{
+	uintptr_t mix = (uintptr_t)key->fn / 16 + (uintptr_t)key->kernel / 16 * 7 + key->pid;
+	struct sum **at = &s->recent[mix % RECENT];
+
+	if (!*at || memcmp(&(*at)->key, key, sizeof(*key)))
+		*at = sum_get(&s->sums, key);
+	return *at;
 }
 
 /* Twice as long slices: neighbours become one. */
@@ -73,11 +85,17 @@ static void coarsen(struct stacks *s)
 	struct sum *table = NULL, *sum, *next;
 
 	s->step_ns *= 2;
+	memset(s->recent, 0, sizeof(s->recent));
 	HASH_ITER (hh, s->sums, sum, next) {
 		struct sum_key key = sum->key;
+		struct sum *both;
 
 		key.slice /= 2;
-		add(s, &table, &key, sum->cnt, sum->ns);
+		both = sum_get(&table, &key);
+		if (both) {
+			both->cnt += sum->cnt;
+			both->ns += sum->ns;
+		}
 		HASH_DEL(s->sums, sum);
 		free(sum);
 	}
@@ -88,6 +106,7 @@ static void stacks_event(void *a, const struct event *ev)
 {
 	struct stacks *s = a;
 	struct sum_key key;
+	struct sum *sum;
 	uint64_t at;
 
 	if (ev->kind != EVENT_CALL || !ev->fn || ev->depth)
@@ -100,7 +119,11 @@ static void stacks_event(void *a, const struct event *ev)
 	key.kernel = ev->has & HAS_LAUNCH ? ev->launch.kernel : NULL;
 	key.pid = ev->pid;
 	key.slice = at / s->step_ns;
-	add(s, &s->sums, &key, 1, event_returned(ev) ? event_duration_ns(ev) : 0);
+	sum = sum_recent(s, &key);
+	if (sum) {
+		sum->cnt++;
+		sum->ns += event_returned(ev) ? event_duration_ns(ev) : 0;
+	}
 	while (HASH_COUNT(s->sums) > SUMS_MAX && key.slice) {
 		coarsen(s);
 		key.slice /= 2;

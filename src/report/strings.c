@@ -12,19 +12,34 @@ struct strings {
 	struct string *full;
 };
 
+static uint64_t word_at(const char *s)
+{
+	uint64_t word;
+
+	memcpy(&word, s, 8);
+	return word;
+}
+
+/* Two at a time, which do not wait for each other: names of kernels are long. */
 static uint32_t hash_of(const char *s, size_t len)
 {
 	const uint64_t k = 0x9e3779b97f4a7c15ull;
-	uint64_t h = len * k, word;
+	uint64_t h = len * k, h2 = k, word = 0;
 
-	for (; len >= 8; len -= 8, s += 8) {
-		memcpy(&word, s, 8);
-		h = (h ^ word) * k;
+	for (; len >= 16; len -= 16, s += 16) {
+		h = (h ^ word_at(s)) * k;
+		h2 = (h2 ^ word_at(s + 8)) * k;
 		h ^= h >> 29;
+		h2 ^= h2 >> 31;
 	}
-	word = 0;
+	if (len >= 8) {
+		h = (h ^ word_at(s)) * k;
+		h ^= h >> 29;
+		len -= 8;
+		s += 8;
+	}
 	memcpy(&word, s, len);
-	h = (h ^ word) * k;
+	h = (h ^ h2 ^ word) * k;
 	return h >> 32;
 }
 

@@ -282,6 +282,15 @@ static void cut_back(struct out *o, size_t done)
 		whole--;
 	o->written += whole;
 	o->lost += count_lines(o->buf + whole, o->mark - whole);
+	/* Nothing was overwritten: what was to be cut stays as it was. A file system that never
+	 * overwrites (btrfs) has no block for that at a full quota, and damages a file that it
+	 * cannot shorten. */
+	if (o->stale && !done) {
+		o->written += o->stale;
+		o->lost -= o->stale_lines;
+		o->stale = 0;
+		return;
+	}
 	if (!o->is_file || (whole == done && !o->stale))
 		return;
 	pos = lseek(o->fd, 0, SEEK_CUR);
@@ -290,7 +299,7 @@ static void cut_back(struct out *o, size_t done)
 	pos -= done - whole;
 	if (!ftruncate(o->fd, pos))
 		lseek(o->fd, pos, SEEK_SET);
-	o->stale = false;
+	o->stale = 0;
 }
 
 /* What was cut by out__make_room() lies behind the new end of the file. */
@@ -300,7 +309,7 @@ static void drop_stale(struct out *o)
 
 	if (pos < 0 || ftruncate(o->fd, pos))
 		fail(o, errno);
-	o->stale = false;
+	o->stale = 0;
 }
 
 static void forget(struct out *o, size_t n)
@@ -442,7 +451,8 @@ long out__make_room(struct out *o, size_t n)
 		if (ftruncate(o->fd, cut))
 			return -errno;
 	} else {
-		o->stale = true;
+		o->stale = st.st_size - cut;
+		o->stale_lines = lines;
 	}
 	if (lseek(o->fd, cut, SEEK_SET) < 0)
 		return -errno;

@@ -29,7 +29,8 @@ struct out {
 	char *name;
 	uint64_t written; /* bytes of whole units in the file */
 	uint64_t lost;	  /* units that were committed and not written, and never will be */
-	bool stale;	  /* the file ends in cut lines: truncated after the next flush */
+	/* The file ends in so many bytes, whole lines, that are cut after the next flush. */
+	uint64_t stale, stale_lines;
 };
 
 /* Creates or truncates path; "-" is stdout. Reports its own errors (what to do). NULL on error. */

@@ -5,7 +5,7 @@
  * copy in, a copy out, a wait, now and then an allocation. Written by the JSONL sink, of EVENTS
  * calls; the same numbers give the same trace.
  *
- *   gen_trace EVENTS [FILE]
+ *   gen_trace EVENTS [FILE [short]]     short: no launches, lines of about 280 bytes
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -176,6 +176,20 @@ static void token(struct gen *g, uint64_t n)
 	g->now_ns += 300000;
 }
 
+/* Lines without kernel names. */
+static void short_token(struct gen *g)
+{
+	uint64_t scratch = 0x7e0000000000 + ((uint64_t)g->tid << 32);
+
+	for (unsigned i = 0; i < LAUNCHES / 4; i++) {
+		put_alloc(g, scratch, 1 << 20);
+		put_copy(g, "cuMemcpyHtoDAsync_v2", COPY_DIR_HTOD, scratch, 0x7fc000000000, 4096);
+		put_sync(g);
+		put_free(g, scratch, 1 << 20);
+	}
+	g->now_ns += 300000;
+}
+
 int main(int argc, char **argv)
 {
 	static const char *const command[] = {"python3", "infer.py", NULL};
@@ -197,7 +211,7 @@ int main(int argc, char **argv)
 	static struct gen g = {.now_ns = BASE_NS, .seed = 1};
 
 	if (argc < 2) {
-		fprintf(stderr, "usage: gen_trace EVENTS [FILE]\n");
+		fprintf(stderr, "usage: gen_trace EVENTS [FILE [short]]\n");
 		return 2;
 	}
 	g.max = strtoull(argv[1], NULL, 10);
@@ -210,7 +224,10 @@ int main(int argc, char **argv)
 	load(&g);
 	for (uint64_t n = 0; g.end.event_cnt < g.max; n++) {
 		g.tid = n % THREADS;
-		token(&g, n / THREADS);
+		if (argc > 3)
+			short_token(&g);
+		else
+			token(&g, n / THREADS);
 	}
 	return !!sink__close(g.sink, &g.end);
 }

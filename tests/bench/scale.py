@@ -183,10 +183,10 @@ def bench_processes():
     say()
 
 
-def bench_report():
-    """A trace of ten million events through a pipe: one pass, nothing on a disk."""
+def read_trace(what, form):
+    """A trace of so many events through a pipe: one pass, nothing on a disk."""
     events = 1000000 if QUICK else 10000000
-    gen = subprocess.Popen([os.path.join(OUT, "gen_trace"), str(events)], stdout=subprocess.PIPE)
+    gen = subprocess.Popen([os.path.join(OUT, "gen_trace"), str(events), "-", *form], stdout=subprocess.PIPE)
     report = subprocess.Popen([CUDATRACE, "report", "--format=json", "-"], stdin=gen.stdout, stdout=subprocess.PIPE)
     gen.stdout.close()
     text = report.stdout.read()
@@ -197,13 +197,18 @@ def bench_report():
     if f["events"] != events or f["bad_lines"]:
         raise CannotRun(f"report read {f}, not {events} events")
     cpu, peak = usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024
-    results["report"] = {"events": events, "bytes": f["bytes"], "cpu_s": round(cpu, 3), "peak_mb": round(peak, 1),
-                         "mb_per_s": round(f["bytes"] / cpu / 1e6)}
-    say(f"Report, one pass over {events:,} events ({f['bytes'] / 1e9:.1f} GB): {f['bytes'] / cpu / 1e6:.0f} MB/s per "
-        f"core ({cpu:.1f} s of CPU), {peak:.0f} MB at most")
+    say(f"{what}: {events:,} events of {f['bytes'] / events:.0f} bytes ({f['bytes'] / 1e9:.1f} GB): "
+        f"{f['bytes'] / cpu / 1e6:.0f} MB/s per core ({cpu:.1f} s of CPU), {peak:.0f} MB at most")
+    limit(f"{what}: CPU time per GB read (300 MB/s)", cpu * 1e9 / f["bytes"], 3.333, "s")
+    limit(f"{what}: memory", peak, 500, "MB")
+    return {"events": events, "bytes": f["bytes"], "cpu_s": round(cpu, 3), "peak_mb": round(peak, 1),
+            "mb_per_s": round(f["bytes"] / cpu / 1e6)}
+
+
+def bench_report():
+    results["report"] = {"launches": read_trace("report, launches", ()),
+                         "short lines": read_trace("report, short lines", ("short",))}
     say()
-    limit("report: CPU time per GB read (300 MB/s)", cpu * 1e9 / f["bytes"], 3.333, "s")
-    limit("report: memory", peak, 500, "MB")
 
 
 PARTS = (bench_throughput, bench_onset, bench_writer, bench_report, bench_idle, bench_processes)

@@ -5,6 +5,7 @@
  *
  * Environment:
  *   FAKE_CUDA_COUNTS=FILE      at exit, append "SYMBOL COUNT" lines; %p in FILE is the pid
+ *   FAKE_TID_COUNTS=FILE       calls of each thread: libcuda_tids.c
  *   FAKE_FAIL=SYM:N[:CODE],... the Nth call of SYM fails with CODE (999); N 0: every call
  *   FAKE_DELAY_US=SYM:US,...   calls of SYM take that much longer
  *   FAKE_CALL_NS=NS            every call takes that much longer
@@ -12,6 +13,7 @@
  *   FAKE_NO_SEM=1              every call only counts and returns 0
  */
 #include "libcuda.h"
+#include "libcuda_tids.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -280,8 +282,7 @@ static int injected(unsigned id)
 }
 
 /* Called by the entry points with the register words and where the stack words are. */
-int fake_dispatch(unsigned id, const uint64_t *regs, const uint64_t *stack);
-int fake_dispatch(unsigned id, const uint64_t *regs, const uint64_t *stack)
+static int dispatch(unsigned id, const uint64_t *regs, const uint64_t *stack)
 {
 	const struct impl *impl = table[id].impl;
 	struct call c = {.id = id};
@@ -313,6 +314,23 @@ int fake_dispatch(unsigned id, const uint64_t *regs, const uint64_t *stack)
 	fake_lock();
 	err = impl ? impl->run(&c) : run_generic(&c);
 	fake_unlock();
+	return err;
+}
+
+/* FAKE_NO_SEM, where the entry points must come here to be counted by thread. */
+static bool no_sem;
+
+int fake_dispatch(unsigned id, const uint64_t *regs, const uint64_t *stack);
+int fake_dispatch(unsigned id, const uint64_t *regs, const uint64_t *stack)
+{
+	struct tid_count *t = tids_mine();
+	int err;
+
+	if (t)
+		t->entered++;
+	err = no_sem ? 0 : dispatch(id, regs, stack);
+	if (t)
+		t->returned++;
 	return err;
 }
 
@@ -372,6 +390,7 @@ static void after_fork(void)
 	/* The parent's count is the parent's; a driver is not usable in the child until cuInit. */
 	memset(fake_counts, 0, sizeof(fake_counts));
 	pthread_mutex_init(&lock, NULL);
+	tids_after_fork();
 	base_after_fork();
 	ctx_after_fork();
 	stream_after_fork();
@@ -381,7 +400,9 @@ __attribute__((constructor)) static void fake_start(void)
 {
 	const char *s = getenv("FAKE_NO_SEM");
 
-	fake_no_sem = s && *s && *s != '0';
+	no_sem = s && *s && *s != '0';
+	tids_open();
+	fake_no_sem = no_sem && !tids_wanted();
 	s = getenv("FAKE_CALL_NS");
 	call_ns = s ? strtoull(s, NULL, 0) : 0;
 	bind_impls(impl_base);

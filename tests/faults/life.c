@@ -8,7 +8,8 @@
  *   reload N    N times dlopen(), a call, dlclose()
  *   vfork N     N times a child that execs while its parent waits in vfork(), and a call
  *   cancel N    N threads that are cancelled in cuFakeSleep, each after a call
- *   jump N      N times siglongjmp() out of cuFakeSleep from a signal handler, each after a call
+ *   kill N      N children that are killed while a thread of theirs is in cuFakeSleep, each after a
+ * call jump N      N times siglongjmp() out of cuFakeSleep from a signal handler, each after a call
  *   crash       a call, then SIGSEGV in a callback of a driver call
  *   exec        a call, then /bin/true from a callback of a driver call
  *   wait        a call for each line on stdin
@@ -146,6 +147,34 @@ static void cancel(long n)
 	}
 }
 
+static void kill_in_call(long n)
+{
+	for (long i = 0; i < n; i++) {
+		int status, fd[2];
+		char c;
+		pid_t pid;
+
+		if (pipe(fd))
+			exit(10);
+		pid = fork();
+		if (!pid) {
+			pthread_t t;
+
+			pthread_create(&t, NULL, cancelled, NULL);
+			usleep(20000);
+			if (write(fd[1], "x", 1) == 1)
+				pause();
+			_exit(11);
+		}
+		if (read(fd[0], &c, 1) != 1 || kill(pid, SIGKILL) ||
+		    waitpid(pid, &status, 0) != pid || !WIFSIGNALED(status))
+			exit(12);
+		close(fd[0]);
+		close(fd[1]);
+		calls++;
+	}
+}
+
 static void on_alarm(int sig)
 {
 	(void)sig;
@@ -207,6 +236,8 @@ int main(int argc, char **argv)
 		with_vfork(n);
 	else if (!strcmp(what, "cancel"))
 		cancel(n);
+	else if (!strcmp(what, "kill"))
+		kill_in_call(n);
 	else if (!strcmp(what, "jump"))
 		jump(n);
 	else if (!strcmp(what, "wait"))

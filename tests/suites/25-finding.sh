@@ -82,7 +82,8 @@ dlopened()
 children()
 {
 	mkdir -p "$TMP/c"
-	cp "$FAKE/libcuda.so.1" "$TMP/c/"
+	# Another file each time: somebody else's tracer may have probes in the one that was there (docs/RELIABILITY.md).
+	cp --remove-destination "$FAKE/libcuda.so.1" "$TMP/c/"
 	trace sh -e "$ALL" -- sh -c '"$@"; "$@" & wait' sh "$CASES/dlopen_late" "$TMP/c/libcuda.so.1" 50
 	whole 'loaded by children of a shell' sh
 	check 'loaded by children of a shell: process events' holds "$TMP/sh.jsonl" \
@@ -92,7 +93,7 @@ children()
 	trace orphan -e "$ALL" -- sh -c '"$@" 2>/dev/null &' sh "$CASES/dlopen_late" "$TMP/c/libcuda.so.1" 300
 	whole 'loaded after the command has ended' orphan
 
-	cp "$FAKE535/libcuda.so.1" "$TMP/c/"
+	cp --remove-destination "$FAKE535/libcuda.so.1" "$TMP/c/"
 	trace nofollow --no-follow -e "$ALL" -- sh -c '"$@"; exit 3' sh "$CASES/dlopen_late" "$TMP/c/libcuda.so.1" 20
 	check '--no-follow, a command: status' is $status 3
 	check '--no-follow, a command: no child' holds "$TMP/nofollow.jsonl" 'not calls and accounts()'
@@ -104,14 +105,17 @@ children()
 # -p with and without children, with one probe per process and with many threads
 followed()
 {
-	local how=$1 option=$2 mech
-	for mech in session multi; do
+	local how=$1 option=$2 mech e
+	for mech in session multi perf; do
+		# Hundreds of single events take long to attach.
+		e=$ALL
+		[ $mech = perf ] && e=cuInit,cuDevicePrimaryCtxRetain,cuCtxSetCurrent,cuMemAlloc,cuMemFree
 		has_mechanism $mech || { skip "-p, $how, $mech" "kernel $(uname -r) has none"; continue; }
 		caller kid || return
 		ask kid open "$FAKE/libcuda.so.1" >/dev/null
 		ask kid init >/dev/null
 		# shellcheck disable=SC2086 # may be none
-		tracer kid -e "$ALL" --mechanism=$mech -p "$kid" $option || { fail "-p, $how, $mech" 'see above'; return; }
+		tracer kid -e "$e" --mechanism=$mech -p "$kid" $option || { fail "-p, $how, $mech" 'see above'; return; }
 		answers=$(ask kid child 7; ask kid threads 4 25; ask kid alloc 1)
 		quit kid
 		ended $tracer
@@ -184,7 +188,7 @@ gone_from_disk()
 	check 'deleted while mapped: ended by Ctrl-C' holds "$TMP/gone.jsonl" 'end["reason"] == "interrupted"'
 
 	# A new driver is installed under the running program.
-	cp "$FAKE535/libcuda.so.1" "$dir/libcuda.so.1"
+	cp --remove-destination "$FAKE535/libcuda.so.1" "$dir/libcuda.so.1"
 	tracer replaced -e "$ALL" -p "$gone" || { fail 'replaced while mapped' 'see above'; return; }
 	ask gone alloc 2 >/dev/null
 	quit gone
@@ -233,7 +237,7 @@ several()
 	check 'whole system: says from when on' holds "$TMP/two.jsonl" '"not seen" in [l["note"] for l in lib if l["pid"] == int(p)][0]' p=$unknown
 
 	# One command, two files; and one process that has both.
-	cp "$a" "$TMP/c/libcuda.so.1"
+	cp --remove-destination "$a" "$TMP/c/libcuda.so.1"
 	mkdir -p "$TMP/d"
 	cp "$b" "$TMP/d/libcuda.so.1"
 	trace both -e "$ALL" -- sh -c '"$1" "$2" 50 & "$1" "$3" 50 & wait' sh "$CASES/dlopen_late" "$TMP/c/libcuda.so.1" "$TMP/d/libcuda.so.1"

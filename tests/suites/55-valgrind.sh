@@ -40,6 +40,46 @@ checked()
 	fi
 }
 
+# Threads, forks and execs, and more calls than any table begins with; and what report makes of that.
+under_load()
+{
+	# shellcheck disable=SC2016 # the inner shell's
+	checked 'a trace under load' 0 -q -e "$DEFAULT" --buffer-size 64M --summary --jsonl "$TMP/load.jsonl" --chrome "$TMP/load.json" -- \
+		sh -c '"$1/threads" 8 250; "$1/exec"; "$1/fork"; "$1/threads" 8 200; exec "$1/streams_events"' sh "$CASES"
+	check 'valgrind: a trace under load: it is one' holds "$TMP/load.jsonl" \
+		'end["calls"] == len(calls) > 10000 and not any(end["drops"].values()) and len(proc) > 8 and {"exec", "fork"} <= {e["op"] for e in proc}'
+	checked report 0 report --format=all -o "$TMP/rep" "$TMP/load.jsonl"
+	check 'valgrind: report: all its forms' test -s "$TMP/rep.html" -a -s "$TMP/rep.json" -a -s "$TMP/rep.txt"
+	checked 'report of a broken file' 1 report tests/lib.sh
+	checked diff 0 diff "$TMP/load.jsonl" "$TMP/load.jsonl"
+}
+
+by_daemon()
+{
+	local pid rc said lib=$TMP/lib
+	rm -f "$TMP/log"
+	# A library and programs of its own: the machine may be full of others.
+	mkdir -p "$lib" && cp "$FAKE/libcuda.so.1" "$FAKE/sample" "$CASES/threads" "$lib/"
+	printf 'level: off\nrules:\n  - match: {command: "%s/*"}\n    level: trace\n' "$lib" >"$TMP/c.yaml"
+	local -x LD_LIBRARY_PATH=$lib
+	valgrind -q --log-file="$TMP/log" --leak-check=full --show-leak-kinds=definite,indirect,possible "$CUDATRACE" daemon --config "$TMP/c.yaml" \
+		--libcuda "$lib/libcuda.so.1" --set files.directory="$TMP/files" --set ctl.socket="$TMP/ctl" \
+		--set metrics.listen= >"$TMP/out" 2>"$TMP/err" &
+	pid=$!
+	until_ok 30 "$CUDATRACE" ctl --set ctl.socket="$TMP/ctl" status
+	"$lib/threads" 4 100 >/dev/null
+	"$CUDATRACE" ctl --set ctl.socket="$TMP/ctl" dump >"$TMP/ctl.out" 2>&1
+	kill -HUP $pid
+	"$lib/sample" --tokens 2 --layers 2 --quiet >/dev/null
+	until_ok 30 sh -c '"$1" ctl --set ctl.socket="$2" status >"$3"' sh "$CUDATRACE" "$TMP/ctl" "$TMP/status"
+	kill -TERM $pid
+	ended $pid
+	rc=$?
+	said=$(complaints "$TMP/log")
+	check 'valgrind: daemon: it worked' grep -q . "$TMP/status"
+	if [ $rc = 0 ] && [ -z "$said" ]; then pass 'valgrind: daemon'; else fail 'valgrind: daemon' "exit status $rc: $said"; fi
+}
+
 by_valgrind()
 {
 	command -v valgrind >/dev/null || { skip valgrind 'not installed'; return; }
@@ -57,6 +97,8 @@ by_valgrind()
 		checked 'a trace' 0 --json -e "$DEFAULT" --jsonl "$TMP/a.jsonl" --chrome "$TMP/a.json" -- "${SAMPLE[@]}"
 		# Not accounts(): the cost of a probe, measured under valgrind, is no number to count with.
 		check 'valgrind: a trace: it is one' holds "$TMP/a.jsonl" 'end["calls"] == len(calls) > 100 and end["reason"] == "command exited"'
+		under_load
+		by_daemon
 		checked 'a trace that cannot be written' 1 -q -e launch --jsonl /dev/full -- true
 		checked 'a command that cannot be run' 1 -q -e launch --jsonl "$TMP/b.jsonl" -- "$TMP/a.json"
 	)

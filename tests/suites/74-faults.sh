@@ -3,8 +3,8 @@
 # What goes wrong: the tracer killed, targets that end in odd ways, outputs that do not take what they are given. The
 # target runs on with right results, nobody stays stopped, nothing of ours stays behind, and what is lost is counted.
 #
-# FAULTS_KILLS=N   how many tracers are killed (200)
-# timeout: 240
+# FAULTS_KILLS=N   how many tracers are killed (30; make faults: 200)
+# timeout: 420
 set -u
 . tests/lib.sh
 needs_tracing faults
@@ -161,7 +161,7 @@ make_target()
 # The library has another name, so that whoever traces the whole machine at this moment leaves it alone.
 kills()
 {
-	local lib=$TMP/driver.bin n=${FAULTS_KILLS:-200} begin=$SECONDS out
+	local lib=$TMP/driver.bin n=${FAULTS_KILLS:-30} begin=$SECONDS out
 	make_target load.c || { fail 'SIGKILL' 'no target'; return; }
 	"$TMP/load" "$lib" 2 50 >"$TMP/load.out" &
 	target=$!
@@ -267,8 +267,24 @@ reused_pid()
 own_pidns()
 {
 	unshare -pfm --mount-proc true 2>/dev/null || { skip 'cudatrace in a PID namespace' 'unshare is not allowed here'; return; }
-	unshare -pfm --mount-proc "$CUDATRACE" -q --jsonl "$TMP/ns.jsonl" -- sh -c 'echo runs' >"$TMP/out" 2>"$TMP/err"
-	check 'cudatrace in a PID namespace: refuses what it cannot tell' is "$? $(cat "$TMP/out") $(grep -c -e --pid=host "$TMP/err")" '1  1'
+	local in=(unshare -pfm --mount-proc) life=("$TMP/life" "$TMP/driver.bin" procs) inside
+	# Numbers are those of the namespace, also of processes in one inside of it.
+	timeout -k 5 60 "${in[@]}" "$CUDATRACE" -q -e "$ALL" --kernel --sched --libcuda "$TMP/driver.bin" --jsonl "$TMP/ns.jsonl" -- \
+		"${in[@]}" "${life[@]}" 20 >"$TMP/out" 2>"$TMP/err"
+	check 'in a PID namespace: status of the command, what it did' is "$? $(cat "$TMP/out")" '0 60'
+	check 'in a PID namespace: its calls, by the numbers there' holds "$TMP/ns.jsonl" \
+		'len(calls) == 60 and len({c["pid"] for c in calls}) == 20 and {c["pid"] for c in calls} <= {p["pid"] for p in proc} and max(p["pid"] for p in proc) < 100 and accounts()'
+
+	printf '#!/bin/sh\nexec %s %s "$@"\n' "${in[*]}" "$CUDATRACE" >"$TMP/in_ns"
+	chmod +x "$TMP/in_ns"
+	CUDATRACE=$TMP/in_ns tracer ns_all -e "$ALL" --libcuda "$TMP/driver.bin" || { fail 'in a PID namespace: all processes' 'see above'; return; }
+	inside=$(pgrep -P $tracer)
+	"${life[@]}" 7 >/dev/null
+	nsenter -t "$inside" -p -m "${life[@]}" 5 >/dev/null
+	kill -INT "$inside"
+	ended $tracer
+	check 'in a PID namespace: all of its processes, none of outside' holds "$TMP/ns_all.jsonl" \
+		'len(calls) == 15 and max(c["pid"] for c in calls) < 100 and accounts()'
 }
 
 # Somebody else watches, or the target does not run.

@@ -1,89 +1,83 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-# The daemon: what it counts against the stand-in driver's own counts, levels, bursts, files, the flight recorder, and
-# what is done to it: signals, broken configurations, other users, a folder that goes away.
-# timeout: 420
+# The daemon: what it counts against the stand-in driver's own counts, by each mechanism; what happens that begins a burst.
+# timeout: 240
 set -u
 . tests/lib.sh
-
-is() { [ "$1" = "$2" ] || { echo "$1, not $2"; return 1; }; }
-has() { [[ $1 == *"$2"* ]] || { printf '%s\n' "no: $2" "$1"; return 1; }; }
-fails_with() { local want=$1 out; shift; out=$("$@" 2>&1) && { echo "passes: $out"; return 1; }; has "$out" "$want"; }
-
-# The shipped example is the defaults.
-config()
-{
-	check 'config: dist/daemon.yaml has the defaults' is "$("$CUDATRACE" daemon --check-config --config dist/daemon.yaml 2>&1)" \
-		"$("$CUDATRACE" daemon --check-config --config /dev/null 2>&1)"
-	check 'config: each key is in dist/daemon.yaml' eval '"$CUDATRACE" daemon --check-config --config /dev/null |
-		while IFS=":." read -r key _; do grep -q "^$key:" dist/daemon.yaml || echo "$key"; done | (! grep .)'
-	printf 'level: metrics\nfiles:\n  rotate_sise: 1M\n' >"$TMP/bad.yaml"
-	check 'config: a wrong key: where, and what is meant' fails_with 'bad.yaml:3: files.rotate_sise: there is no such key; did you mean files.rotate_size?' \
-		"$CUDATRACE" daemon --check-config --config "$TMP/bad.yaml"
-	check 'config: a wrong function' fails_with 'trace.functions: ' "$CUDATRACE" daemon --check-config --set trace.functions=nosuch
-	check 'config: --set without =' fails_with 'not KEY=VALUE' "$CUDATRACE" daemon --set level
-	check 'ctl: nothing to do' fails_with 'Give status, level' "$CUDATRACE" ctl
-	check 'ctl: no daemon' fails_with 'no cudatrace daemon listens' "$CUDATRACE" ctl status --set ctl.socket="$TMP/none.sock"
-}
-config
 needs_tracing daemon
+command -v curl >/dev/null || { skip daemon 'needs curl'; exit 0; }
+. tests/daemon.sh
 
-# A library and a program of their own: the machine may be full of others.
-lib=$TMP/lib
-mkdir "$lib"
-cp "$FAKE/libcuda.so.1" "$FAKE/sample" "$lib/"
-port=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
-sock=$TMP/ctl.sock files=$TMP/files
-ctl() { timeout 10 "$CUDATRACE" ctl --set ctl.socket="$sock" "$@" </dev/null; }
-metrics() { python3 -c 'import sys, urllib.request; sys.stdout.write(urllib.request.urlopen(sys.argv[1], timeout=10).read().decode())' "http://127.0.0.1:$port/${1:-metrics}"; }
-# value METRIC LABELS...: the sum of the samples that have these
-value() { metrics | awk -v name="cudatrace_$1{" -v a="${2-}" -v b="${3-}" 'index($0, name) == 1 && index($0, a) && index($0, b) { n += $NF } END { print n + 0 }'; }
-same() { [ "$1" = "$2" ] || { echo "$1, not $2"; return 1; }; }
-start()
+# Calls, launches, bytes, memory and errors of a program, by level: the same numbers.
+exact()
 {
-	printf 'level: off\nrules:\n  - match: {command: "%s/*"}\n    level: %s\n' "$TMP" "$1" >"$TMP/c.yaml"
-	"$CUDATRACE" daemon --config "$TMP/c.yaml" --libcuda "$lib/libcuda.so.1" --set files.directory="$files" --set ctl.socket="$sock" \
-		--set metrics.listen=127.0.0.1:"$port" >"$TMP/log" 2>&1 </dev/null &
-	daemon=$!
-	until_ok 20 metrics healthz && return 0
-	fail "daemon starts at level $1" "$(tail -3 "$TMP/log")"
-	kill -9 $daemon
-	exit
+	local mech=$1 set=$ALL
+	has_mechanism "$mech" || { skip "daemon: $mech" "kernel $(uname -r) has none"; return; }
+	# By perf events to take a function off takes 0.1 s.
+	[ "$mech" = perf ] && set='cuMemAlloc,cuMemFree,cuLaunchKernel,cuMemcpyHtoD'
+	rules metrics >"$TMP/exact-$mech.yaml"
+	sed -i "2a\\  - match: {command: \"$TMP/full*\"}\\n    level: trace" "$TMP/exact-$mech.yaml"
+	start "exact-$mech" --mechanism="$mech" --set trace.functions="$set" --set trace.buffer_size=32M || return
+	rm -f "$TMP"/counts.*
+	FAKE_CUDA_COUNTS=$TMP/counts.cnt sample cnt
+	FAKE_CUDA_COUNTS=$TMP/counts.full sample full
+	sleep 0.3
+	for who in cnt full; do
+		check "$mech: $who: calls by function are the driver's own" shows \
+			'(lambda got, own: got and got == {k: n for k, n in own.items() if k in got} and (few or not own.keys() - got.keys()))(
+			by("calls_total", "function", command=who), own(f"{tmp}/counts.{who}"))' who=$who tmp="$TMP" few="${mech#[sm]*}"
+		check "$mech: $who: the allocation that failed, by code" shows \
+			'by("errors_total", "error", command=who) == {"CUDA_ERROR_OUT_OF_MEMORY": 1}' who=$who
+		check "$mech: $who: it has ended and holds nothing" shows \
+			'total("memory_bytes", command=who) == 0 == total("target_processes", command=who) < total("memory_peak_bytes", command=who, kind="device")' who=$who
+	done
+	check "$mech: memory's peak is the same at both levels" shows \
+		'by("memory_peak_bytes", "kind", command="cnt") == by("memory_peak_bytes", "kind", command="full")'
+	check "$mech: launches: counted, those of a capture with them" shows \
+		'total("launches_total", command="cnt") == total("launches_total", command="full") + total("graph_nodes_captured_total", command="full") > 0'
+	check "$mech: histograms hold every call" shows \
+		'all(total("call_duration_seconds_count", command=c) == total("calls_total", command=c) for c in ("cnt", "full"))'
+	finish
+	check "$mech: lines are the calls of the traced one" lines_are "$TMP/counts.full"
+	check "$mech: bytes by direction" shows_last \
+		'(lambda b: b(True) == by("transfer_bytes_total", "direction", command="full") and b(False) == by("transfer_bytes_total", "direction", command="cnt") and b(True))(
+		lambda two_d: +sum((collections.Counter({e.get("direction", "unknown"): e["size"]}) for e in calls
+			if e["type"] == "transfer" and e["op"] == "copy" and not e.get("error") and (two_d or "2D" not in e["name"])), collections.Counter()))'
 }
-stop()
+# Its first calls may come before its level is known: they are counted then.
+lines_are()
 {
-	kill -TERM $daemon
-	check "$1" until_ok 2 sh -c "! kill -0 $daemon"
-	wait $daemon
+	mkdir -p "$TMP/last"
+	cp "$TMP/metrics" "$TMP/last/metrics"
+	url=file://$TMP/last shows '(lambda seen, own: len(seen) > 3 and not seen - own and sum((own - seen).values()) < 20
+		and [e["symbol"] for e in calls if e["comm"] != "full"] == [])(
+		collections.Counter(e["symbol"] for e in calls), collections.Counter({k: n for k, n in own(path).items() if k in by("calls_total", "function")}))' path="$1"
 }
-# Leaves the number of launches that it says it made in $launches.
-run_sample() { launches=$(LD_LIBRARY_PATH=$lib "$lib/sample" --tokens 5 --layers 2 </dev/null | grep -oE '[0-9]+ kernel launches' | cut -d' ' -f1); }
 
-for level in metrics trace; do
-	start $level
-	pass "daemon starts at level $level"
-	run_sample
-	sleep 1.5
-	check "$level: every launch is counted" same "$(value calls_total 'class="launch"' 'command="sample"')" "$launches"
-	# Of counted calls it is not known which went into a graph.
-	check "$level: launches and nodes" same "$(($(value launches_total 'command="sample"') + $(value graph_nodes_captured_total 'command="sample"')))" "$launches"
-	check "$level: what it allocated is given back when it ends" same "$(value memory_bytes 'command="sample"' 'kind="device"')" 0
-	check "$level: its peak stays" sh -c '[ "$1" -gt 0 ]' sh "$(value memory_peak_bytes 'command="sample"' 'kind="device"')"
-	if command -v promtool >/dev/null; then
-		metrics >"$TMP/metrics"
-		check "$level: promtool takes the metrics" promtool check metrics <"$TMP/metrics"
+# What happens at level metrics begins a burst; not more often than cooldown says.
+sampled()
+{
+	rules sampled >"$TMP/sampled.yaml"
+	start sampled --set sample.trace=0.3s --set sample.every=0s --set sample.cooldown=3s --set sample.on.memory_above=1M || return
+	worker victim || return
+	ask victim alloc 5 >/dev/null
+	check 'sampled: no burst without a cause' shows 'total("bursts_total") == 0 and total("calls_total", command="w-victim") > 0'
+	ask victim fail 2 >/dev/null
+	check 'sampled: an error is seen in a second' until_ok 3 shows 'total("bursts_total") == 1'
+	ask victim fail 2 >/dev/null
+	sleep 1.3
+	check 'sampled: the next one is not yet due' shows 'total("bursts_total") == 1 and total("errors_total", command="w-victim") == 4'
+	sample big --tokens 1
+	check 'sampled: memory above the limit' until_ok 3 shows 'total("bursts_total") == 2'
+	sleep 3
+	if echo '<4>NVRM: Xid (PCI:0000:3b:00): 79, pid=1, GPU has fallen off the bus.' 2>/dev/null >/dev/kmsg; then
+		check 'sampled: an Xid' until_ok 3 shows 'total("xids_total", xid="79", gpu="0000:3b:00.0") >= 1 and total("bursts_total") >= 3'
 	else
-		skip "$level: promtool takes the metrics" 'promtool is not installed'
+		skip 'sampled: an Xid' '/dev/kmsg cannot be written'
 	fi
-	check "$level: ctl status" same "$(ctl status | jq -r .level)" off
-	"$CUDATRACE" daemon --config "$TMP/c.yaml" --set ctl.socket="$sock" --set metrics.listen= >"$TMP/out" 2>&1 </dev/null
-	check "$level: a second daemon is refused" same "$? $(grep -c . "$TMP/out")" '1 1'
-	check "$level: another user is refused" sh -c '! setpriv --reuid=65534 --regid=65534 --clear-groups "$@" 2>/dev/null' sh "$CUDATRACE" ctl --set ctl.socket="$sock" status
-	echo 'levle: off' >"$TMP/c.yaml"
-	kill -HUP $daemon
-	sleep 0.5
-	check "$level: a broken configuration changes nothing" grep -q 'did you mean level' "$TMP/log"
-	check "$level: and is counted" same "$(metrics | awk '$1 == "cudatrace_config_reload_failures_total" { print $2 }')" 1
-	stop "$level: ends within two seconds"
-done
-check 'trace: the files can be reported' sh -c '"$1" report --format=json "$2"/*.zst 2>/dev/null | jq -e ".overview.launches > 0" >/dev/null' sh "$CUDATRACE" "$files"
+	quit victim
+	finish
+}
+
+for mech in session multi perf; do exact $mech; done
+sampled

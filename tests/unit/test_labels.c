@@ -48,6 +48,12 @@ static const struct {
 	{"/docker/" OTHER "/kubepods/burstable/pod" UID "/" ID, ID, "containerd", UID},
 	{"/lxc.payload.web1", "web1", "lxc", ""},
 	{"/lxc/web1", "web1", "lxc", ""},
+	/* seen from another container's cgroup namespace */
+	{"/../../kubepods-burstable-pod" UID_ ".slice/cri-containerd-" ID ".scope", ID,
+	 "containerd", UID},
+	{"/../../../kubepods-pod" UID_ ".slice/crio-" ID ".scope", ID, "cri-o", UID},
+	{"/../../pod" UID "/" ID, ID, "containerd", UID},
+	{"/../docker-" ID ".scope", ID, "docker", ""},
 	/* a pod's own cgroup: no container yet */
 	{"/kubepods/burstable/pod" UID, "", "", UID},
 	{"/user.slice/user-1000.slice/session-3.scope", "", "", ""},
@@ -70,6 +76,53 @@ static void shapes(void **state)
 		assert_string_equal(l.container, paths[i].container);
 		assert_string_equal(l.runtime, paths[i].runtime);
 		assert_string_equal(l.pod_uid, paths[i].pod_uid);
+	}
+}
+
+#define V1_POD "/kubepods/burstable/pod" UID "/" ID
+#define SLICE                                                                                      \
+	"/kubepods.slice/kubepods-besteffort.slice/kubepods-besteffort-pod" UID_ ".slice/crio-" ID \
+	".scope"
+
+/* Texts of /proc/PID/cgroup. */
+static const struct {
+	const char *text, *cgroup, *container, *runtime, *pod_uid;
+} texts[] = {
+	{"0::" V1_POD "\n", V1_POD, ID, "containerd", UID},
+	/* v1: kubelet with the cgroupfs driver */
+	{"12:memory:" V1_POD "\n11:cpu,cpuacct:" V1_POD "\n1:name=systemd:" V1_POD "\n", V1_POD, ID,
+	 "containerd", UID},
+	/* v1: Docker, some controllers left at the root */
+	{"4:rdma:/\n3:memory:/docker/" ID "\n1:name=systemd:/docker/" ID "\n0::/system.slice/"
+	 "containerd.service\n",
+	 "/docker/" ID, ID, "docker", ""},
+	/* v1 and v2 beside each other: containers in v2 only */
+	{"9:name=systemd:/\n4:memory:/user.slice\n0::" SLICE "\n", SLICE, ID, "cri-o", UID},
+	/* no container: v2 says more than controllers do */
+	{"9:pids:/\n4:memory:/user.slice\n0::/user.slice/session-3.scope\n",
+	 "/user.slice/session-3.scope", "", "", ""},
+	{"9:pids:/\n4:memory:/batch/job7\n0::/\n", "/batch/job7", "", "", ""},
+	{"1:name=systemd:/\n0::/\n", "/", "", "", ""},
+	/* names with colons */
+	{"0::/batch/a:b:c\n", "/batch/a:b:c", "", "", ""},
+	{"no colon\n1:one\n", "", "", "", ""},
+	{"", "", "", "", ""},
+};
+
+static void texts_of_processes(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+		FILE *f = fmemopen((void *)texts[i].text, strlen(texts[i].text) + 1, "r");
+		struct labels l = {0};
+
+		assert_non_null(f);
+		labels__from_file(&l, f);
+		fclose(f);
+		assert_string_equal(l.cgroup, texts[i].cgroup);
+		assert_string_equal(l.container, texts[i].container);
+		assert_string_equal(l.runtime, texts[i].runtime);
+		assert_string_equal(l.pod_uid, texts[i].pod_uid);
 	}
 }
 
@@ -150,6 +203,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(shapes),
+		cmocka_unit_test(texts_of_processes),
 		cmocka_unit_test(long_paths_are_cut),
 		cmocka_unit_test(names),
 		cmocka_unit_test(own_process),

@@ -115,6 +115,27 @@ static void counts(void **state)
 	metrics__free(m);
 }
 
+static void bytes(void **state)
+{
+	const struct labels l = {0};
+	struct metrics *m = metrics__new(10000);
+	struct metrics_target *t = metrics__get(m, &l, "x");
+	struct ct_count c = {.bytes = 4096};
+#define X "namespace=\"\",pod=\"\",container=\"\",command=\"x\""
+
+	(void)state;
+	c.hist[0] = 1;
+	metrics__counts(m, t, cuda_fn_by_symbol("cuMemcpyDtoH_v2"), &c);
+	metrics__counts(m, t, cuda_fn_by_symbol("cuMemcpyDtoHAsync_v2"), &c);
+	metrics__counts(m, t, cuda_fn_by_symbol("cuMemcpyAsync"), &c);
+	/* its bytes are allocated, not copied */
+	metrics__counts(m, t, cuda_fn_by_symbol("cuMemAlloc_v2"), &c);
+	has(m, "cudatrace_transfer_bytes_total{" X ",direction=\"DtoH\"} 8192");
+	has(m, "cudatrace_transfer_bytes_total{" X ",direction=\"unknown\"} 4096");
+	lacks(m, "direction=\"HtoD\"");
+	metrics__free(m);
+}
+
 static void memory(void **state)
 {
 	const struct labels l = {0};
@@ -156,10 +177,8 @@ static void bounded(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(events),
-		cmocka_unit_test(counts),
-		cmocka_unit_test(memory),
-		cmocka_unit_test(bounded),
+		cmocka_unit_test(events), cmocka_unit_test(counts),  cmocka_unit_test(bytes),
+		cmocka_unit_test(memory), cmocka_unit_test(bounded),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+# shellcheck shell=bash disable=SC2034 # who sources it uses them
+#
+# Containers without a container runtime: make_containers leaves, for each NAME, $TMP/NAME/caller and $TMP/NAME/sample,
+# which run these programs in it (the stand-in's own counts are in $TMP/NAME/upper/out/), ${cgroup[NAME]}, $id_NAME (and $uid_NAME in pods). Returns 1 with $why where it cannot.
+#
+#   containerd, crio  pods, systemd driver; libcuda is a file of the image, whose layer they share with job
+#   k3s               a pod, cgroupfs driver; libcuda is the driver's, mounted from the node
+#   docker            a libcuda of its own
+#   podman            another user, in a user namespace; the driver's libcuda
+#   job               a cgroup that no runtime makes
+
+# hash TEXT: what container ids look like
+hash() { printf '%s' "$1" | sha256sum | cut -c 1-64; }
+
+declare -A cgroup runtime
+make_cgroups()
+{
+	local u
+	for name in containerd crio k3s docker podman; do printf -v "id_$name" %s "$(hash "$name")"; done
+	uid_containerd=8a1b2c3d-0001-4abc-9def-000000000001
+	uid_crio=8a1b2c3d-0001-4abc-9def-000000000002
+	uid_k3s=8a1b2c3d-0001-4abc-9def-000000000003
+	u=${uid_containerd//-/_}
+	cgroup[containerd]=/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod$u.slice/cri-containerd-$id_containerd.scope
+	cgroup[crio]=/kubepods.slice/kubepods-pod${uid_crio//-/_}.slice/crio-$id_crio.scope
+	cgroup[k3s]=/kubepods/besteffort/pod$uid_k3s/$id_k3s
+	cgroup[docker]=/system.slice/docker-$id_docker.scope
+	cgroup[podman]=/machine.slice/libpod-$id_podman.scope/container
+	cgroup[job]=/ct79.slice/batch/job-7
+	runtime=([containerd]=containerd [crio]=cri-o [k3s]=containerd [docker]=docker [podman]=podman [job]=)
+	cgroup_root=$(findmnt -n -o TARGET -t cgroup2 | head -1)
+	[ -n "$cgroup_root" ] || { why='no cgroup2 is mounted'; return 1; }
+	trap remove_cgroups EXIT
+	for name in "${!cgroup[@]}"; do
+		mkdir -p "$cgroup_root${cgroup[$name]}" 2>/dev/null || { why='cgroups cannot be made'; return 1; }
+	done
+}
+
+# Only those that are empty go: others' stay.
+remove_cgroups()
+{
+	local name dir pid
+	for name in "${!cgroup[@]}"; do
+		dir=$cgroup_root${cgroup[$name]}
+		[ -d "$dir" ] || continue
+		while read -r pid; do kill -9 "$pid"; done <"$dir/cgroup.procs"
+		until_ok 5 rmdir "$dir"
+		while dir=${dir%/*}; [ "$dir" != "$cgroup_root" ] && rmdir "$dir" 2>/dev/null; do :; done
+	done
+}
+
+# The image: both programs, by names that nobody else's have, what they load, and a libcuda.
+make_image()
+{
+	local so
+	mkdir -p "$TMP/image/lib" "$TMP/driver"
+	mkdir -m 1777 "$TMP/image/out"
+	${CC:-gcc} -O1 -w -o "$TMP/image/ct-caller" tests/caller.c -ldl -lpthread || return 1
+	cp "$FAKE/sample" "$TMP/image/ct-sample"
+	for so in $(ldd "$TMP/image/ct-caller" "$TMP/image/ct-sample" | grep -oE ' /[^ ]+|^\s/[^ ]+' | sort -u); do
+		mkdir -p "$TMP/image${so%/*}" && cp -L "$so" "$TMP/image$so" || return 1
+	done
+	cp "$FAKE/libcuda.so.1" "$TMP/image/lib/"
+	cp "$FAKE/libcuda.so.1" "$TMP/driver/"
+}
+
+# enter NAME COMMAND HOW...: COMMAND mounts in the container's file system $root, HOW is the unshare that enters it
+enter()
+{
+	local name=$1 mounts=$2 program root=$TMP/$1/root
+	shift 2
+	mkdir -p "$TMP/$name/upper" "$TMP/$name/work" "$root"
+	for program in caller sample; do
+		cat >"$TMP/$name/$program" <<END
+#!/bin/bash
+echo \$\$ >'$cgroup_root${cgroup[$name]}/cgroup.procs' || exit 1
+export LD_LIBRARY_PATH=/lib FAKE_CUDA_COUNTS=/out/$program root='$root'
+exec unshare --mount --pid --fork --kill-child --uts --ipc --propagation private bash -c '
+	mount -t overlay image -o lowerdir=$TMP/image,upperdir=$TMP/$name/upper,workdir=$TMP/$name/work "\$root" || exit 1
+	hostname $name
+	$mounts
+	exec $* --root="\$root" /ct-$program "\$@"' sh "\$@"
+END
+		chmod +x "$TMP/$name/$program"
+	done
+}
+
+make_containers()
+{
+	make_cgroups && make_image || return 1
+	# Others must get to its root.
+	chmod 711 "$TMP"
+	local as="setpriv --reuid 12345 --regid 12345 --clear-groups unshare --user --map-root-user"
+	$as true 2>/dev/null || {
+		skip 'podman: a user namespace' 'users other than root may not make any'
+		as="unshare --setuid 12345 --setgid 12345"
+	}
+	enter containerd : unshare
+	enter crio : unshare
+	enter k3s 'mount --bind "'"$TMP/driver/libcuda.so.1"'" "$root/lib/libcuda.so.1"' unshare
+	enter docker 'mount -t tmpfs none "$root/lib"; cp "'"$TMP/driver/libcuda.so.1"'" "$root/lib/"; cp -r "'"$TMP/image/lib/."'" "$root/lib/"' unshare
+	enter podman 'mount --bind "'"$TMP/driver/libcuda.so.1"'" "$root/lib/libcuda.so.1"' $as
+	enter job : unshare
+	why="no overlay file systems here: $("$TMP/job/sample" --help 2>&1 | tail -1)"
+	"$TMP/job/sample" --help >/dev/null 2>&1 || return 1
+
+	# What the kubelet leaves on the node's disk; of the third pod nothing, but what is in the container.
+	mkdir -p "$TMP/node/var/log/containers" "$TMP/node/var/log/pods/llm_vllm-1_$uid_crio/server"
+	: >"$TMP/node/var/log/containers/vllm-0_llm_server-$id_containerd.log"
+	mkdir -p "$TMP/k3s/upper/etc" "$TMP/k3s/upper/var" "$TMP/k3s/upper/run/secrets/kubernetes.io/serviceaccount"
+	ln -s /run "$TMP/k3s/upper/var/run"
+	echo train-0 >"$TMP/k3s/upper/etc/hostname"
+	printf batch >"$TMP/k3s/upper/run/secrets/kubernetes.io/serviceaccount/namespace"
+}

@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+# shellcheck shell=bash
+# What the suites of the daemon have in common. Source it after tests/lib.sh and needs_tracing: . tests/daemon.sh
+#
+# Set by start(): $daemon, its pid; $url, where its metrics are; $files, its folder; $sock; $log.
+
+is() { [ "$1" = "$2" ] || { echo "$1, not $2"; return 1; }; }
+has() { [[ $1 == *"$2"* ]] || { printf '%s\n' "no: $2" "$1"; return 1; }; }
+fails_with() { local want=$1 out; shift; out=$("$@" 2>&1) && { echo "passes: $out"; return 1; }; has "$out" "$want"; }
+# The daemon listens before it answers: without a limit a request to one that hangs would hang the suite.
+get() { curl -sf --noproxy '*' -m 10 "$1"; }
+is_up_or_gone() { get "$url/healthz" || is_gone "$daemon"; }
+
+unset LD_LIBRARY_PATH
+# A library and programs of their own: the machine may be full of others.
+lib=$TMP/lib
+mkdir "$lib"
+cp "$FAKE/libcuda.so.1" "$lib/"
+sample() { local name=$1; shift; [ -e "$TMP/$name" ] || cp "$FAKE/sample" "$TMP/$name"; LD_LIBRARY_PATH=$lib "$TMP/$name" "$@" >/dev/null; }
+${CC:-gcc} -O1 -w -o "$TMP/caller" tests/caller.c -ldl -lpthread
+# worker NAME: a caller (tests/lib.sh) with that name, ready to call
+worker()
+{
+	cp "$TMP/caller" "$TMP/w-$1"
+	CALLER=$TMP/w-$1 caller "$1" && [ "$(ask "$1" open "$lib/libcuda.so.1")$(ask "$1" init)" = 10 ]
+}
+port() { python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'; }
+
+# start NAME OPTION...: a daemon that leaves everything but our programs alone. $daemon is its pid, $url where its
+# metrics are, $files its folder.
+start()
+{
+	name=$1 files=$TMP/$1.files sock=$TMP/$1.sock log=$TMP/$1.log url=http://127.0.0.1:$(port)
+	[ -e "$TMP/$1.yaml" ] || rules metrics >"$TMP/$1.yaml"
+	shift
+	"$CUDATRACE" daemon --config "$TMP/$name.yaml" --libcuda "$lib/libcuda.so.1" --set files.directory="$files" --set ctl.socket="$sock" \
+		--set metrics.listen="${url#http://}" "$@" >"$log" 2>&1 &
+	daemon=$!
+	until_ok 20 is_up_or_gone && ! is_gone $daemon && return 0
+	fail "daemon $name starts" "$(tail -3 "$log")"
+	kill -9 $daemon 2>/dev/null
+	return 1
+}
+rules() { printf 'level: off\nrules:\n  - match: {command: "%s/*"}\n    level: %s\n%s\n' "$TMP" "$1" "${2-}"; }
+ctl() { "$CUDATRACE" ctl --set ctl.socket="$sock" "$@"; }
+finish() { kill -TERM "${1:-$daemon}"; ended "${1:-$daemon}"; }
+
+# shows EXPRESSION [NAME=VALUE...]: a Python expression over the metrics as they are now
+#   total(family, label=value...)   the sum of the samples that have these labels
+#   by(family, label, ...)          the same by the values of one label
+#   lines                           events of the daemon's files, as far as they are on the disk
+#   own(file)                       calls by function that the stand-in driver counted
+shows()
+{
+	get "$url/metrics" >"$TMP/metrics" || { echo 'no metrics'; return 1; }
+	python3 - "$TMP/metrics" "$files" "$@" <<'END'
+import collections, glob, json, re, subprocess, sys
+samples = []
+for line in open(sys.argv[1]):
+    m = re.match(r'cudatrace_(\w+)(?:\{(.*)\})? (\S+)$', line)
+    if m:
+        samples.append((m[1], dict(re.findall(r'(\w+)="((?:[^"\\]|\\.)*)"', m[2] or "")), float(m[3])))
+def by(family, label, **want):
+    out = collections.Counter()
+    for name, labels, value in samples:
+        if name == family and all(labels.get(k) == v for k, v in want.items()):
+            out[labels.get(label, "")] += value
+    return +out
+def total(family, **want):
+    return sum(by(family, "", **want).values())
+def read(pattern):
+    for path in sorted(glob.glob(sys.argv[2] + "/" + pattern)):
+        text = subprocess.run(["zstd", "-dcq", path], capture_output=True).stdout
+        yield from (json.loads(l) for l in text.decode().splitlines() if l.endswith("}"))
+def own(path):
+    out = collections.Counter()
+    for l in open(path):
+        out[l.split()[0]] += int(l.split()[1])
+    return out
+lines = list(read("trace-*"))
+calls = [e for e in lines if "symbol" in e]
+# Functions that the daemon traces, as far as anybody called them.
+known = set(by("calls_total", "function"))
+def all_of(level, who, path, few):
+    made = +collections.Counter({k: n for k, n in own(path).items() if k in known})
+    got, seen = by("calls_total", "function", command=who), collections.Counter(e["symbol"] for e in calls if e["comm"] == who)
+    counted = sum((made - seen).values())
+    if made["cuLaunchKernel"] > 10 and {
+        "off": not seen and sum(got.values()) < few,
+        "metrics": got == made and not seen,
+        "sampled": got == made,
+        "trace": got == made and not seen - made and counted <= few,
+    }[level]:
+        return True
+    sys.exit(f"{who}: the driver made {made.total()}, {got.total()} counted, {seen.total()} lines; "
+        f"differ: { {k: (made[k], got[k]) for k in made.keys() | got.keys() if made[k] != got[k]} }, too many lines: {seen - made}")
+for arg in sys.argv[4:]:
+    name, _, value = arg.partition("=")
+    globals()[name] = value
+try:
+    result = eval(f"({sys.argv[3]})")
+except Exception as e:
+    sys.exit(f"{sys.argv[3]}: {type(e).__name__}: {e}")
+if not result:
+    sys.exit(f"not so: {sys.argv[3]}\n" + "\n".join(f"{s}" for s in samples if "command" in s[1] and s[2])[:3000])
+END
+}
+# all_of LEVEL PROGRAM [CALLS]: are its calls the driver's own in $TMP/counts.PROGRAM? Its first calls may come before
+# its level is known: they are counted then; CALLS says how many at most may be no lines.
+all_of()
+{
+	shows 'all_of(level, who, path, int(few))' level="$1" who="$2" path="$TMP/counts.$2" few="${3-40}"
+}
+until_shows() { until_ok 5 "$@" || "$@"; }
+# The metrics of before the end, the files as they are now.
+shows_last() { url=file://$TMP/last shows "$@"; }
+# The files alone.
+shows_now() { mkdir -p "$TMP/last"; : >"$TMP/last/metrics"; url=file://$TMP/last shows "$@"; }

@@ -1,0 +1,208 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+# The daemon's configuration, its life and what is done to it: signals, broken files, other users, processes without end,
+# a folder that goes away; and the flight recorder.
+# timeout: 240
+set -u
+. tests/lib.sh
+. tests/daemon.sh
+
+# The shipped example is the defaults.
+config()
+{
+	check 'config: dist/daemon.yaml has the defaults' is "$("$CUDATRACE" daemon --check-config --config dist/daemon.yaml 2>&1)" \
+		"$("$CUDATRACE" daemon --check-config --config /dev/null 2>&1)"
+	check 'config: each key is in dist/daemon.yaml' eval '"$CUDATRACE" daemon --check-config --config /dev/null |
+		while IFS=":." read -r key _; do grep -q "^$key:" dist/daemon.yaml || echo "$key"; done | (! grep .)'
+	printf 'level: metrics\nfiles:\n  rotate_sise: 1M\n' >"$TMP/bad.yaml"
+	check 'config: a wrong key: where, and what is meant' fails_with 'bad.yaml:3: files.rotate_sise: there is no such key; did you mean files.rotate_size?' \
+		"$CUDATRACE" daemon --check-config --config "$TMP/bad.yaml"
+	check 'config: a wrong function' fails_with 'trace.functions: ' "$CUDATRACE" daemon --check-config --set trace.functions=nosuch
+	check 'config: --set without =' fails_with 'not KEY=VALUE' "$CUDATRACE" daemon --set level
+	check 'ctl: nothing to do' fails_with 'Give status, level' "$CUDATRACE" ctl
+	check 'ctl: no daemon' fails_with 'no cudatrace daemon listens' "$CUDATRACE" ctl status --set ctl.socket="$TMP/none.sock"
+}
+config
+needs_tracing daemon
+command -v curl >/dev/null || { skip daemon 'needs curl'; exit 0; }
+
+# What is done to it.
+life()
+{
+	local first out
+	rules metrics >"$TMP/life.yaml"
+	# What systemd would be told.
+	python3 -c 'import socket, sys
+s = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM); s.bind(sys.argv[1])
+while 1: print(s.recv(4096).decode(), flush=True)' "$TMP/notify" >"$TMP/notified" &
+	local listener=$!
+	until_ok 5 test -S "$TMP/notify"
+	NOTIFY_SOCKET=$TMP/notify start life || return
+	check 'notify: READY=1' until_ok 3 grep -q READY=1 "$TMP/notified"
+	check 'notify: WATCHDOG=1' until_ok 3 grep -q WATCHDOG=1 "$TMP/notified"
+
+	first=$daemon
+	check 'a second daemon is refused' fails_with 'another cudatrace daemon runs' \
+		timeout 20 "$CUDATRACE" daemon --set ctl.socket="$sock" --set metrics.listen=
+	check 'a port that is taken' fails_with 'cannot listen on' \
+		timeout 20 "$CUDATRACE" daemon --set ctl.socket="$TMP/other.sock" --set metrics.listen="${url#http://}"
+	check 'a group that is not there' fails_with 'there is no group nosuch' \
+		timeout 20 "$CUDATRACE" daemon --set ctl.socket="$TMP/other.sock" --set ctl.group=nosuch --set metrics.listen=
+	check 'the first one is there still' shows 'total("self_resident_bytes") > 0'
+
+	# Another user: by the socket's mode, and should that be wider, by who he is.
+	check 'ctl: the socket is root'\''s' is "$(stat -c '%U %a' "$sock")" 'root 600'
+	chmod 755 "$TMP"
+	check 'ctl: another user does not get in' fails_with 'is for root and members' \
+		setpriv --reuid=65534 --regid=65534 --clear-groups "$CUDATRACE" ctl status --set ctl.socket="$sock"
+	chmod 666 "$sock"
+	check 'ctl: another user is refused' fails_with 'only root and members of ctl.group' \
+		setpriv --reuid=65534 --regid=65534 --clear-groups "$CUDATRACE" ctl status --set ctl.socket="$sock"
+
+	# Read again: a broken file changes nothing.
+	echo 'levle: trace' >"$TMP/life.yaml"
+	kill -HUP $first
+	check 'reload: a broken file is counted' until_ok 3 shows 'total("config_reload_failures_total") == 1 and total("config_reloads_total") == 0'
+	check 'reload: and told' grep -q "life.yaml:1: levle: there is no such key; did you mean level?" "$log"
+	check 'reload: by ctl too' fails_with 'there is no such key' ctl reload
+	check 'reload: the old one holds' is "$(ctl status | jq -r .level)" off
+	{ rules trace; printf 'ctl: {group: nogroup}\n'; } >"$TMP/life.yaml"
+	kill -HUP $first
+	check 'reload: a good one' until_ok 3 shows 'total("config_reloads_total") == 1'
+	check 'reload: the socket is the group'\''s' is "$(stat -c '%G %a' "$sock")" 'nogroup 660'
+	check 'ctl: a member of the group' setpriv --reuid=65534 --regid=65534 --clear-groups "$CUDATRACE" ctl status --set ctl.socket="$sock"
+	check 'ctl: who is no root names no folder' fails_with 'only root may name a folder' \
+		setpriv --reuid=65534 --regid=65534 --clear-groups "$CUDATRACE" ctl dump "$TMP/x.zst" --set ctl.socket="$sock"
+	check 'notify: RELOADING=1' grep -q RELOADING=1 "$TMP/notified"
+
+	out=${EPOCHREALTIME/./}
+	finish $first
+	check 'TERM: status' is $? 0
+	out=$((${EPOCHREALTIME/./} - out))
+	check 'TERM: in under a second' test $out -lt 1000000
+	check 'TERM: the socket is gone' test ! -e "$sock"
+	check 'notify: STOPPING=1' grep -q STOPPING=1 "$TMP/notified"
+	kill $listener
+	ended $listener 2>/dev/null
+
+	# Killed: its socket is in the way, and is not.
+	rules metrics >"$TMP/life.yaml"
+	start life || return
+	kill -9 $daemon
+	ended $daemon 2>/dev/null
+	check 'killed: its socket is left' test -S "$sock"
+	start life && pass 'killed: the next one takes its place'
+	finish
+}
+
+libs() { ctl status | jq ".libraries | length"; }
+own_libs() { ctl status | jq "[.libraries[] | select(.path | startswith(\"$TMP/lib.\"))] | length"; }
+value_of() { sed -n "s/^cudatrace_$1 //p" "$2"; }
+grown_less()
+{
+	local a b
+	a=$(value_of "$1" "$TMP/metrics.40") b=$(value_of "$1" "$TMP/metrics")
+	[ $((b - a)) -lt "$2" ] || { echo "$a, then $b"; return 1; }
+}
+
+# Processes that come and go leave nothing behind.
+flat()
+{
+	local libs=0
+	start flat || return
+	cp "$FAKE/sample" "$TMP/brief"
+	for i in $(seq 200); do
+		sample brief --tokens 1 --layers 1
+		[ "$i" = 40 ] && { sleep 1.2; shows True; libs=$(libs); cp "$TMP/metrics" "$TMP/metrics.40"; }
+	done
+	sleep 1.2
+	check 'two hundred processes: all are counted, none is left' shows \
+		'total("calls_total", command="brief", function="cuGraphLaunch") % 200 == 0 < total("calls_total", command="brief", function="cuLaunchKernel")
+		and total("target_processes", command="brief") == 0 == total("memory_bytes", command="brief") == total("dropped_total")'
+	# A connection of a scrape may be about to close; and other people's libraries may have come meanwhile.
+	check 'two hundred processes: descriptors' grown_less self_open_fds $((3 + 2 * ($(libs) - libs)))
+	check 'two hundred processes: memory' grown_less self_resident_bytes 1500000
+
+	# A library of its own for each of ten, as containers have; looked at when the configuration is read.
+	for i in $(seq 10); do
+		mkdir "$TMP/lib.$i"
+		cp "$FAKE/libcuda.so.1" "$TMP/lib.$i/"
+		LD_LIBRARY_PATH=$TMP/lib.$i "$TMP/brief" --tokens 200 --quiet >/dev/null
+	done
+	check 'ten libraries: all are attached' is "$(own_libs)" 10
+	cp "$TMP/caller" "$TMP/w-holder"
+	CALLER=$TMP/w-holder caller holder
+	ask holder open "$TMP/lib.10/libcuda.so.1" >/dev/null
+	ask holder init >/dev/null
+	rm -r "$TMP"/lib.[0-9]*
+	ctl reload >/dev/null
+	ctl reload >/dev/null
+	check 'ten libraries: of those that are gone only the one in use is left' is "$(own_libs)" 1
+	ask holder alloc 5 >/dev/null
+	check 'ten libraries: that one is counted still' shows 'total("calls_total", command="w-holder", function="cuMemAlloc_v2") == 5'
+	quit holder
+	ctl reload >/dev/null
+	ctl reload >/dev/null
+	check 'ten libraries: none is left' is "$(own_libs)" 0
+	finish
+}
+
+# The error, and what came before it.
+recorder()
+{
+	rules trace >"$TMP/rec.yaml"
+	start rec --set recorder.on.error=true --set sample.cooldown=1h || return
+	worker flyer || return
+	ask flyer alloc 100 >/dev/null
+	ask flyer fail 1 >/dev/null
+	check 'recorder: an error makes a dump' until_ok 3 compgen -G "$files/dump-*.jsonl.zst"
+	zstd -dcq "$files"/dump-*.jsonl.zst >"$TMP/dump.jsonl"
+	check 'recorder: the failed call is in it, after what came before' holds "$TMP/dump.jsonl" \
+		'(sym["cuMemAlloc_v2"] == 100 and [c["symbol"] for c in calls if c.get("error")] == ["cuMemFree_v2"] and calls[-1].get("error") and sym["cuInit"] == 1
+		and end["reason"] == "dump: error")'
+	check 'recorder: the report reads it' eval '"$CUDATRACE" report "$TMP/dump.jsonl" | grep -q "cuMemAlloc"'
+	ask flyer fail 5 >/dev/null
+	sleep 0.5
+	check 'recorder: not again within cooldown' is "$(compgen -G "$files/dump-*" | wc -l)" 1
+	check 'recorder: when it is asked for' is "$(ctl dump mine.zst | jq -r .file)" "$files/mine.zst"
+	check 'recorder: a file that is there is not written over' fails_with 'File exists' ctl dump mine.zst
+	check 'recorder: where root says' is "$(ctl dump "$TMP/here.zst" | jq -r .file)" "$TMP/here.zst"
+
+	# The folder goes away while lines are written.
+	rm -rf "$files"
+	mv "$TMP/rec.files" "$TMP/gone" 2>/dev/null
+	ask flyer alloc 100 >/dev/null
+	ctl dump >/dev/null 2>&1
+	check 'folder gone: made again, and written to' until_ok 8 written_again
+	check 'folder gone: it runs on' shows 'total("calls_total", command="w-flyer", function="cuMemAlloc_v2") % 100 == 0'
+	quit flyer
+	finish
+	check 'folder gone: it ends well' is $? 0
+}
+
+# Each try asks for more calls: those that go to the file that is gone are lost with it.
+written_again() { sleep 0.5; ask flyer alloc 100 >/dev/null; compgen -G "$files/trace-*"; }
+
+# Causes of a dump besides an error.
+causes()
+{
+	rules trace >"$TMP/why.yaml"
+	start why --set recorder.on.error=false --set recorder.on.sync_longer=200ms --set recorder.on.memory_above=100M --set sample.cooldown=1s || return
+	cp "$FAKE/sample" "$TMP/slow"
+	sample slow --tokens 1 --layers 1
+	sleep 0.5
+	check 'recorder: nothing happened, no dump' eval '! compgen -G "$files/dump-*"'
+	FAKE_KERNEL_US=300000 sample slow --tokens 1 --layers 1
+	check 'recorder: a long synchronization' until_ok 3 dumped_for sync_longer
+	sleep 1.1
+	cp "$FAKE/sample" "$TMP/large"
+	sample large --tokens 1
+	check 'recorder: memory above' until_ok 3 dumped_for memory_above
+	finish
+}
+dumped_for() { local f; for f in "$files"/dump-*; do zstd -dcq "$f" | tail -1 | jq -e ".reason == \"dump: $1\"" && return 0; done; return 1; }
+
+life
+flat
+recorder
+causes

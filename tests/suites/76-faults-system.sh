@@ -1,0 +1,123 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+# The machine fails under a trace: a quota, a file system that breaks or is to be remounted, processors that go and come
+# back. The target does not notice, what is written stays valid, and what is not is said.
+set -u
+. tests/lib.sh
+needs_tracing 'faults of the system'
+export LD_LIBRARY_PATH=$FAKE
+
+is() { [ "$1" = "$2" ] || { echo "$1, not $2"; return 1; }; }
+SAMPLE=("$FAKE/sample" --tokens 60 --quiet)
+mnt=$TMP/mnt cpus=()
+mkdir -p "$mnt"
+restore()
+{
+	local c
+	mountpoint -q "$mnt" && umount -l "$mnt"
+	for c in "${cpus[@]}"; do echo 1 >"$c"; done
+}
+trap restore EXIT
+
+# disk MKFS...: a file system in a file, at $mnt
+disk()
+{
+	rm -f "$TMP/disk"
+	truncate -s 128M "$TMP/disk" && "$@" "$TMP/disk" >"$TMP/mkfs.out" 2>&1 && mount -o loop "$TMP/disk" "$mnt" 2>>"$TMP/mkfs.out"
+}
+
+# said NAME WHY: of a trace whose JSONL is in $mnt, or was, and that has a Chrome form elsewhere
+said()
+{
+	check "$1: status" is "$rc" 1
+	check "$1: said once, with the file" is "$(grep -c "a.jsonl: $2" "$TMP/err") $(wc -l <"$TMP/err")" '1 1'
+	check "$1: the program ran to its end, the other output is whole" python3 - "$TMP/a.json" <<'END'
+import json, sys
+events = json.load(open(sys.argv[1]))
+events = events.get("traceEvents", events) if isinstance(events, dict) else events
+assert sum(e.get("name") == "cuCtxSynchronize" or e.get("ph") == "X" for e in events) > 2000, len(events)
+END
+}
+
+quota()
+{
+	if ! command -v btrfs >/dev/null || ! disk mkfs.btrfs -q || ! btrfs quota enable "$mnt" 2>"$TMP/mkfs.out"; then
+		skip 'quota' "no btrfs here: $(tail -1 "$TMP/mkfs.out")"
+		return
+	fi
+	btrfs -q subvolume create "$mnt/s" >/dev/null && btrfs qgroup limit 600K "$mnt/s"
+	"$CUDATRACE" -q -e "$ALL" --jsonl "$mnt/s/a.jsonl" --chrome "$TMP/a.json" -- "${SAMPLE[@]}" >/dev/null 2>"$TMP/err"
+	rc=$?
+	said quota 'Disk quota exceeded'
+	# At its quota btrfs does not shorten a file nor overwrite a part of one: there is no room for an end.
+	sed '$d' "$mnt/s/a.jsonl" >"$TMP/q.jsonl"
+	check 'quota: what is written is whole, but for the last line' holds "$TMP/q.jsonl" 'head["type"] == "header" and len(calls) > 100'
+	umount "$mnt"
+}
+
+# The program goes on when $TMP/go is there.
+broken_disk()
+{
+	disk mkfs.ext4 -q -F || { skip 'a file system that breaks' "$(tail -1 "$TMP/mkfs.out")"; return; }
+	# shellcheck disable=SC2016 # the inner shell's
+	"$CUDATRACE" -q -e "$ALL" --jsonl "$mnt/a.jsonl" --chrome "$TMP/a.json" -- \
+		sh -c '"$@" && until [ -e "$0" ]; do sleep 0.02; done; "$@"' "$TMP/go" "${SAMPLE[@]}" >/dev/null 2>"$TMP/err" &
+	tracer=$!
+	until_ok 10 sh -c "[ \$(stat -c %s '$mnt/a.jsonl') -gt 100000 ]"
+	check 'remounted read-only under a trace: the kernel refuses, for the file is written' sh -c "! mount -o remount,ro '$mnt' 2>/dev/null"
+	if python3 -c '
+import fcntl, os, struct, sys
+fcntl.ioctl(os.open(sys.argv[1], os.O_RDONLY), 0x8004587d, struct.pack("I", 2))  # EXT4_IOC_SHUTDOWN, nothing is flushed
+' "$mnt" 2>"$TMP/ioctl.err"; then
+		touch "$TMP/go"
+		ended $tracer
+		rc=$?
+		said 'a file system that breaks' 'Input/output error'
+	else
+		skip 'a file system that breaks' "$(tail -1 "$TMP/ioctl.err")"
+		touch "$TMP/go"
+		ended $tracer
+	fi
+	umount "$mnt"
+}
+
+processors()
+{
+	local mech c n=0 out
+	for c in /sys/devices/system/cpu/cpu*/online; do
+		[ "$(cat "$c")" = 1 ] && cpus+=("$c")
+	done
+	if [ ${#cpus[@]} = 0 ] || ! echo 0 2>/dev/null >"${cpus[-1]}"; then
+		cpus=()
+		skip 'processors go and come back' 'they cannot be taken offline here'
+		return
+	fi
+	echo 1 >"${cpus[-1]}"
+	cpus=("${cpus[-1]}")
+	for mech in session multi perf; do
+		has_mechanism $mech || continue
+		rm -f "$TMP/tids"
+		FAKE_NO_SEM=1 FAKE_TID_COUNTS=$TMP/tids "$CUDATRACE" -q -e cuMemFree_v2 --mechanism=$mech --buffer-size 64M \
+			--jsonl "$TMP/cpu.jsonl" -- "$CASES/many" cuMemFree_v2 20000 4 50000 >"$TMP/out" 2>"$TMP/err" &
+		tracer=$!
+		n=0
+		while kill -0 $tracer 2>/dev/null; do
+			echo 0 >"${cpus[0]}"
+			sleep 0.1
+			echo 1 >"${cpus[0]}"
+			sleep 0.1
+			n=$((n + 1))
+		done
+		ended $tracer
+		check "processors go and come back, $mech: status" is "$? $(cat "$TMP/err")" '0 '
+		out=$(tests/cases/per_thread.py "$TMP/cpu.jsonl" "$TMP/tids" 2>&1)
+		check "processors go and come back, $mech: every call of every thread" is "$out" '4 threads, 80000 calls, 0 dropped'
+		check "processors go and come back, $mech: the sums" holds "$TMP/cpu.jsonl" 'accounts()'
+		echo "# $n times"
+	done
+	check 'processors go and come back: all are there' is "$(cat "${cpus[0]}")" 1
+}
+
+quota
+broken_disk
+processors

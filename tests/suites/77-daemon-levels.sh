@@ -1,0 +1,177 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+# The daemon's levels: by rules of every kind, by hand, while processes call, and when a process becomes another program.
+# timeout: 240
+# shellcheck disable=SC2154 # caller sets NAME and NAME_to
+set -u
+. tests/lib.sh
+needs_tracing daemon
+command -v curl >/dev/null || { skip daemon 'needs curl'; exit 0; }
+. tests/daemon.sh
+
+form()
+{
+	if command -v promtool >/dev/null; then
+		check 'metrics: promtool finds nothing' eval 'get "$url/metrics" | promtool check metrics'
+	else
+		skip 'metrics: promtool' 'promtool (package prometheus) is not installed'
+	fi
+	check 'metrics: of the daemon itself' shows 'total("self_resident_bytes") > 1e6 and total("self_open_fds") > 5 and total("self_cpu_seconds_total") > 0
+		and total("build_info") == 1 and total("dropped_total") == 0'
+}
+
+# Each rule's level; a new one while the process calls.
+levels()
+{
+	{ rules metrics; printf '  - match: {user: nobody}\n    level: trace\n'; } >"$TMP/levels.yaml"
+	sed -i "2a\\  - match: {command: \"*w-silent\"}\\n    level: off\\n  - match: {command: \"*w-noted*\", user: root}\\n    level: trace\\n  - match: {command: \"*w-noted*\"}\\n    level: off" "$TMP/levels.yaml"
+	start levels --set metrics.memory=false --set trace.buffer_size=64M || return
+	for who in silent noted plain; do worker $who || { fail "rules: $who" 'does not run'; return; }; done
+	for who in silent noted plain; do
+		check "rules: $who" is "$(ctl status | jq -c "[.processes[] | select(.comm == \"w-$who\") | .level, .traced]")" \
+			"$(case $who in silent) echo '["off",false]' ;; noted) echo '["trace",true]' ;; plain) echo '["metrics",false]' ;; esac)"
+		ask $who alloc 10 >/dev/null
+	done
+	check 'rules: counts' shows '[total("calls_total", command="w-" + w, function="cuMemAlloc_v2") for w in ("silent", "noted", "plain")] == [0, 10, 10]'
+
+	# Two threads call on while the level changes a hundred times: each call is seen once.
+	ask plain threads 2 150000 >"$TMP/threads" &
+	asked=$!
+	for _ in $(seq 25); do
+		for level in trace metrics sampled trace; do ctl level "$plain" $level >/dev/null; sleep 0.01; done
+	done
+	wait $asked
+	check 'levels that change: all calls went well' is "$(cat "$TMP/threads")" 300000
+	check 'levels that change: nothing lost, nothing twice' shows \
+		'total("calls_total", command="w-plain", function="cuMemAlloc_v2") + total("calls_total", command="w-plain", function="cuMemFree_v2")
+		+ total("dropped_total") == 600020 and total("dropped_total") < 100000'
+	check 'levels: back to the rule' is "$(ctl level "$plain" default | jq -c .)" '{"processes":1,"level":"metrics"}'
+	check 'levels: a pattern' is "$(ctl level '*/w-silent' metrics | jq .processes)" 1
+	ask silent alloc 7 >/dev/null
+	check 'levels: a pattern: it counts now' shows 'total("calls_total", command="w-silent", function="cuMemAlloc_v2") == 7'
+	ctl reload >/dev/null
+	check 'levels: forgotten by a reload' is "$(ctl status | jq -r '.processes[] | select(.comm == "w-silent").level')" off
+	check 'ctl: a wrong level' fails_with 'LEVEL is one of' ctl level "$plain" loud
+	check 'ctl: a process that is none' fails_with 'uses no CUDA' ctl level 1 trace
+	check 'ctl: a wrong verb' fails_with 'there is no dance' ctl dance
+
+	# A burst is a file that the report reads.
+	ask plain fail 3 >/dev/null
+	rm -rf "$TMP/burst.files"
+	: >"$TMP/wait"
+	(while [ -e "$TMP/wait" ]; do ask plain alloc 50 >/dev/null; sleep 0.01; done) &
+	local busy=$!
+	check 'burst: begins' is "$(ctl burst "$plain" 0.5s | jq .processes)" 1
+	sleep 1.2
+	rm "$TMP/wait"
+	wait $busy
+	check 'burst: a file that is finished' compgen -G "$files/trace-*.jsonl.zst"
+	check 'burst: the report reads it' eval '"$CUDATRACE" report "$(ls "$files"/trace-*.zst | tail -1)" | grep -q "cuMemAlloc"'
+	check 'burst: counted' shows 'total("bursts_total") >= 1 and total("processes", level="metrics") == 1'
+	form
+	for who in silent noted plain; do quit $who; done
+	finish
+}
+
+# Rules of every kind, each with its level; the names of pods are looked up as on a node.
+by_rule()
+{
+	local cg=$TMP/cgroup id uid=0a1b2c3d-0011-2233-4455-66778899aabb who level where
+	id=$(printf 'ab%.0s' {1..32})
+	mkdir "$cg"
+	mount -t cgroup2 none "$cg" 2>/dev/null && mkdir -p "$cg/docker/$id" "$cg/kubepods/burstable/pod$uid/$id" "$cg/odd name/of.no-known+shape" 2>/dev/null ||
+		{ skip 'rules: cgroups' 'no cgroup can be made here'; return; }
+	mkdir -p "$TMP/root/var/log/pods/llm_trainer-0_$uid"
+	chmod 755 "$TMP"
+	cat >"$TMP/kinds.yaml" <<-END
+		level: off
+		rules:
+		  - match: {command: "$TMP/*", namespace: llm, pod: "trainer-*"}
+		    level: trace
+		  - match: {command: "$TMP/*", container: "abab*"}
+		    level: metrics
+		  - match: {command: "$TMP/*", cgroup: "/odd name/*"}
+		    level: trace
+		  - match: {command: "$TMP/*", user: nobody}
+		    level: sampled
+		  - match: {command: "$TMP/k-command"}
+		    level: metrics
+	END
+	CUDATRACE_HOST_ROOT=$TMP/root start kinds || return
+	while read -r who level where; do
+		touch "$TMP/counts.k-$who"
+		chmod 666 "$TMP/counts.k-$who"
+		cp "$FAKE/sample" "$TMP/k-$who"
+		(
+			[ "$where" = / ] || echo $BASHPID >"$cg$where/cgroup.procs"
+			export FAKE_CUDA_COUNTS=$TMP/counts.k-$who LD_LIBRARY_PATH=$lib
+			[ "$who" = user ] && exec setpriv --reuid=65534 --regid=65534 --clear-groups "$TMP/k-$who" --quiet --tokens 2
+			exec "$TMP/k-$who" --quiet --tokens 2
+		) >/dev/null
+	done <<-END
+		pod trace /kubepods/burstable/pod$uid/$id
+		container metrics /docker/$id
+		cgroup trace /odd name/of.no-known+shape
+		user sampled /
+		command metrics /
+		none off /
+	END
+	# Lines are written out every second.
+	sleep 1.2
+	for who in pod:trace container:metrics cgroup:trace user:sampled command:metrics none:off; do
+		check "rules: by $who: calls and lines are the driver's own" all_of "${who#*:}" "k-${who%:*}"
+	done
+	check 'rules: labels of metrics' shows \
+		'by("calls_total", "namespace", command="k-pod").keys() == {"llm"} and by("calls_total", "pod", command="k-pod").keys() == {"trainer-0"}
+		and by("calls_total", "container", command="k-container").keys() == {id} and by("calls_total", "container", command="k-cgroup").keys() == {""}' id="$id"
+	finish
+	check 'rules: labels of lines' shows_now '[(e["namespace"], e["pod"], e["container"]) for e in calls if e["comm"] == "k-pod"][0] == ("llm", "trainer-0", id)
+		and not any("container" in e or "pod" in e for e in calls if e["comm"] == "k-cgroup")' id="$id"
+	until_ok 5 empty "$cg/docker" "$cg/kubepods" "$cg/odd name"
+	umount "$cg"
+}
+
+# Removes cgroups: one whose process has just ended may be busy for a moment.
+empty() { local d; for d; do [ ! -d "$d" ] || find "$d" -depth -type d -exec rmdir {} + || return 1; done; }
+
+# A program behind another (fork and exec), one that becomes another, and one that gets the number of one that ended.
+others()
+{
+	local i same
+	start others --set metrics.memory=false || return
+	cp "$FAKE/sample" "$TMP/behind"
+	FAKE_CUDA_COUNTS=$TMP/counts.behind LD_LIBRARY_PATH=$lib timeout 30 "$TMP/behind" --quiet --tokens 1 >/dev/null
+	for i in 1 2 3; do FAKE_CUDA_COUNTS=$TMP/counts.behind LD_LIBRARY_PATH=$lib timeout 30 sh -c "\"$TMP/behind\" --quiet --tokens $i --layers 8" >/dev/null; done
+	check "timeout PROGRAM: calls are the driver's own" until_shows all_of metrics behind
+
+	cp "$FAKE/sample" "$TMP/becomes"
+	LD_LIBRARY_PATH=$lib FAKE_CUDA_COUNTS=$TMP/counts.becomes worker was
+	ask was alloc 20 >/dev/null
+	(echo "exec $TMP/becomes" >&"$was_to")
+	ended "$was"
+	check 'exec: the first program'\''s calls stay its own' until_shows shows \
+		'total("calls_total", command="w-was", function="cuMemAlloc_v2") == 20 == total("calls_total", command="w-was", function="cuMemFree_v2")
+		and total("launches_total", command="w-was") == 0'
+	check 'exec: the second one'\''s too' until_shows all_of metrics becomes
+
+	# Numbers are given out in turn: the next one is ours if nobody else takes it.
+	cp "$FAKE/sample" "$TMP/second"
+	for i in 1 2 3 4 5 6; do
+		worker first || break
+		ask first alloc 10 >/dev/null
+		quit first
+		echo $((first - 1)) >/proc/sys/kernel/ns_last_pid
+		FAKE_CUDA_COUNTS=$TMP/counts.second LD_LIBRARY_PATH=$lib "$TMP/second" --quiet >/dev/null &
+		[ $! = "$first" ] && same=$((${same-0} + 1))
+		wait $!
+	done
+	check 'the same number again' test "${same-0}" -gt 0
+	check 'the same number again: each its own calls' until_shows shows \
+		'total("calls_total", command="w-first", function="cuMemAlloc_v2") == 60 == total("calls_total", command="w-first", function="cuMemFree_v2")'
+	check 'the same number again: the next one its own too' until_shows all_of metrics second
+	finish
+}
+
+levels
+by_rule
+others

@@ -1,0 +1,123 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+# The daemon and containers, made by hand: namespaces, cgroups named as container runtimes and the kubelet name them, a root
+# file system of their own. What is counted is compared with what the programs in them say that they did; labels and
+# levels are checked for each.
+# timeout: 180
+set -u
+. tests/lib.sh
+. tests/containers.sh
+needs_tracing containers
+make_containers || { skip containers "$why"; exit 0; }
+
+same() { [ "$1" = "$2" ] || { printf '%s\n' "not as expected" "$1" "not:" "$2"; return 1; }; }
+port=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
+sock=$TMP/ctl.sock files=$TMP/files
+ctl() { timeout 10 "$CUDATRACE" ctl --set ctl.socket="$sock" "$@" </dev/null; }
+# scrape PATH
+scrape() { python3 -c 'import sys, urllib.request; sys.stdout.write(urllib.request.urlopen(sys.argv[1], timeout=10).read().decode())' "http://127.0.0.1:$port/$1"; }
+libraries() { ctl status | jq '.libraries | length'; }
+# of NAME FILTER: jq on the process of a container in ctl's answer
+of() { ctl status | jq -r --arg cgroup "${cgroup[$1]}" '.processes[] | select(.cgroup == $cgroup and .comm == "ct-caller") | '"$2"; }
+
+cat >"$TMP/c.yaml" <<END
+level: off
+rules:
+  - match: {namespace: llm, container: server}
+    level: trace
+  - match: {pod: "vllm-*"}
+    level: metrics
+  - match: {pod: $uid_k3s}
+    level: trace
+  - match: {container: "${id_docker:0:12}*"}
+    level: trace
+  - match: {container: $id_podman, user: "12345"}
+    level: metrics
+  - match: {cgroup: "/ct79.slice/*"}
+    level: trace
+END
+# The two libraries that are there before: probed before anybody uses them.
+LD_LIBRARY_PATH=$TMP/image/lib CUDATRACE_HOST_ROOT=$TMP/node "$CUDATRACE" daemon --config "$TMP/c.yaml" --libcuda "$TMP/driver/libcuda.so.1" \
+	--set trace.functions="$ALL" --set files.directory="$files" --set ctl.socket="$sock" --set metrics.listen=127.0.0.1:"$port" \
+	>"$TMP/log" 2>&1 &
+daemon=$!
+until_ok 20 scrape healthz || { fail 'daemon starts' "$(tail -3 "$TMP/log")"; exit; }
+before=$(libraries)
+
+# name      namespace pod     container     level    allocations failures
+expect="containerd  llm       vllm-0  server        trace    101         1
+crio        llm       vllm-1  $id_crio      metrics  102         2
+k3s         batch     train-0 $id_k3s       trace    103         3
+docker      -         -       $id_docker    trace    104         4
+podman      -         -       $id_podman    metrics  105         5
+job         -         -       -             trace    106         6"
+
+# each COMMAND: with these of each container in variables
+each()
+{
+	while read -r name namespace pod container level allocs fails; do
+		namespace=${namespace#-} pod=${pod#-} container=${container#-}
+		"$@"
+	done <<<"$expect"
+}
+
+for name in containerd crio k3s docker podman job; do
+	CALLER=$TMP/$name/caller caller "c_$name" || fail "$name starts" "$(cat "$TMP/c_$name.caller.err")"
+	check "$name: opens its libcuda" same "$(ask "c_$name" open /lib/libcuda.so.1)" 1
+done
+# The one with a copy of its own is found while it is mapped.
+check 'a library that only one container has is attached to' until_ok 5 eval '[ "$(libraries)" = $((before + 1)) ]'
+use()
+{
+	ask "c_$name" init >/dev/null
+	check "$name: allocates" same "$(ask "c_$name" alloc "$allocs")" "$allocs"
+	check "$name: fails" same "$(ask "c_$name" fail "$fails")" "$fails"
+}
+each use
+sleep 1.2
+
+labels()
+{
+	local uid=uid_$name id=id_$name
+	check "$name: names" same "$(of "$name" '[.namespace, .pod, .container] | join(" ")')" "$namespace $pod $container"
+	check "$name: container, pod, runtime" same "$(of "$name" '[.container_id, .pod_uid, .runtime] | join(" ")')" \
+		"${!id-} ${!uid-} ${runtime[$name]}"
+	check "$name: level by its rule" same "$(of "$name" .level)" "$level"
+}
+each labels
+check 'pid: the machine'\''s, not that of the namespace' eval 'grep -q ct-caller /proc/$(of docker .pid)/comm && [ "$(awk "/^NSpid/ { print \$NF }" /proc/$(of docker .pid)/status)" = 1 ]'
+
+# Every function that the sample called, as often as the stand-in says; only what is in a library that was probed before.
+for name in containerd crio k3s podman job; do
+	"$TMP/$name/sample" --quiet --tokens 7 --layers 3 >"$TMP/out" 2>&1 || fail "$name: sample runs" "$(cat "$TMP/out")"
+done
+sleep 1.2
+scrape metrics >"$TMP/metrics"
+counts()
+{
+	check "$name: metrics are those of what ran in it, and labelled" python3 tests/containers.py metrics "$TMP/metrics" \
+		"$namespace" "$pod" "$container" "$allocs" "$fails" "$TMP/$name/upper/out/sample"
+	echo "$(of "$name" .pid) $name $level $allocs $fails" "${namespace:--} ${pod:--} ${container:--}" >>"$TMP/traced"
+}
+each counts
+check 'containers that share a file: it is attached to once' same "$(libraries)" $((before + 1))
+
+# A rule that changes
+sed -i '0,/level: trace/s//level: off/' "$TMP/c.yaml"
+ctl reload >/dev/null
+check 'reload: the rule of a namespace says off' same "$(of containerd .level)" off
+ask c_containerd alloc 50 >/dev/null
+ask c_crio alloc 50 >/dev/null
+sleep 1.2
+scrape metrics >"$TMP/metrics"
+check 'reload: its calls are not counted any more' python3 tests/containers.py metrics "$TMP/metrics" llm vllm-0 server 101 1 "$TMP/containerd/upper/out/sample"
+check 'reload: those of another container are' python3 tests/containers.py metrics "$TMP/metrics" llm vllm-1 "$id_crio" 152 2 "$TMP/crio/upper/out/sample"
+
+for name in containerd crio k3s docker podman job; do quit "c_$name"; done
+sleep 0.5
+check 'processes that ended are gone' same "$(ctl status | jq '[.processes[] | select(.comm == "ct-caller")] | length')" 0
+kill -TERM $daemon
+wait $daemon
+check 'nothing else was said' same "$(grep -v -e 'cuFakeLocked' -e 'tracing by' -e 'flight recorder' -e 'configuration read' "$TMP/log")" ''
+zstd -dcq "$files"/trace-*.zst >"$TMP/lines"
+check 'files: each event has its container'\''s labels, and none is missing' python3 tests/containers.py lines "$TMP/lines" "$TMP/traced"

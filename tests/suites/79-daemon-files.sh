@@ -1,0 +1,156 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+# The daemon's files: rotation and its bounds, the command that takes them away, SIGHUP meanwhile, a full disk.
+# timeout: 240
+set -u
+. tests/lib.sh
+needs_tracing daemon
+command -v curl >/dev/null || { skip daemon 'needs curl'; exit 0; }
+. tests/daemon.sh
+
+# watch SECONDS FOLDER: looks at the folder as often as it can; prints the most bytes that it saw at once, how many
+# finished files it saw, and how many of them were not whole in the moment that they appeared.
+watch()
+{
+	python3 - "$1" "$2" <<'END'
+import gzip, json, os, subprocess, sys, time
+end, folder, most, seen, bad = time.time() + float(sys.argv[1]), sys.argv[2], 0, set(), 0
+def whole(path):
+    try:
+        data = open(path, "rb").read()
+    except FileNotFoundError:
+        return True
+    if path.endswith(".zst"):
+        run = subprocess.run(["zstd", "-dcq"], input=data, capture_output=True)
+        data = b"" if run.returncode else run.stdout
+    elif path.endswith(".gz"):
+        data = gzip.decompress(data)
+    lines = data.splitlines()
+    return len(lines) > 2 and json.loads(lines[0])["type"] == "header" and json.loads(lines[-1])["type"] == "end"
+while time.time() < end:
+    total = 0
+    for d in (folder, folder + "/pending"):
+        try:
+            with os.scandir(d) as entries:
+                for e in entries:
+                    if not e.is_file():
+                        continue
+                    try:
+                        total += e.stat().st_size
+                    except FileNotFoundError:
+                        continue
+                    if not e.name.endswith(".part") and e.name not in seen:
+                        seen.add(e.name)
+                        bad += not whole(e.path)
+        except FileNotFoundError:
+            pass
+    most = max(most, total)
+    time.sleep(0.002)
+print(most, len(seen), bad)
+END
+}
+
+# Files that rotate, by each way to compress; what is written and what is removed again add up.
+rotation()
+{
+	local how most seen bad busy
+	for how in zstd gzip none; do
+		rules trace >"$TMP/rot-$how.yaml"
+		start "rot-$how" --set files.rotate_size=64K --set files.total_size=1M --set files.compress=$how --set trace.buffer_size=32M --set recorder.seconds=0s || return
+		worker "rot$how" || return
+		: >"$TMP/more"
+		(while [ -e "$TMP/more" ]; do ask "rot$how" alloc 3000 >/dev/null; done) &
+		busy=$!
+		read -r most seen bad < <(watch 2 "$files")
+		rm "$TMP/more"
+		wait $busy
+		check "rotation: $how: never more than files.total_size" test "$most" -gt 400000 -a "$most" -le 1048576
+		check "rotation: $how: many files, each whole when it appears" is "$((seen > 8)) $bad" '1 0'
+		check "rotation: $how: every call is a line or was said to be dropped" shows \
+			'total("file_lines_total") + total("file_lines_dropped_total") >= total("calls_total", command=who) - 40
+			and total("file_lines_dropped_total") == 0 and total("files_removed_total") > 0 and 0 < total("file_bytes") <= 1 << 20' who="w-rot$how"
+		quit "rot$how"
+		finish
+	done
+	check 'rotation: the report reads the newest one' eval '"$CUDATRACE" report "$(ls "$files"/trace-* | tail -1)" | grep -q cuMemAlloc'
+}
+
+# Age; and SIGHUP all the time: no call is lost.
+reloads()
+{
+	local i
+	rules trace >"$TMP/age.yaml"
+	start age --set files.rotate_age=1s --set trace.buffer_size=32M || return
+	worker aged || return
+	until_ok 5 knows_aged
+	for i in $(seq 20); do
+		kill -HUP $daemon
+		ask aged alloc 500 >/dev/null
+		[ "$i" = 7 ] && { echo 'levle: off' >"$TMP/age.yaml"; }
+		[ "$i" = 8 ] && until_ok 5 shows 'total("config_reload_failures_total") == 1'
+		[ "$i" = 8 ] && rules trace >"$TMP/age.yaml"
+	done
+	sleep 2.5
+	check 'age: no file is open when nothing comes' eval '! compgen -G "$files/*.part"'
+	check 'SIGHUP: read as often as it came, a broken file two times' until_shows shows '0 < total("config_reload_failures_total") <= 3
+		and total("config_reloads_total") + total("config_reload_failures_total") <= 20 and total("config_reloads_total") > 10'
+	check 'SIGHUP: says line, what and how' grep -q 'age.yaml:1: levle: there is no such key; did you mean level?' "$log"
+	check 'SIGHUP: no call was lost, none is there twice' shows \
+		'(lambda sym, ids: sym["cuMemAlloc_v2"] == sym["cuMemFree_v2"] == 10000 and len(ids) == len(set(ids)))(collections.Counter(e["symbol"] for e in calls), [e["id"] for e in calls])
+		and total("calls_total", command="w-aged", function="cuMemAlloc_v2") == 10000'
+	quit aged
+	finish
+}
+knows_aged() { ctl status | jq -e '.processes[] | select(.comm == "w-aged").traced'; }
+
+# The command gets each file, until it takes it; what it has not taken stays.
+on_rotate()
+{
+	local copies=$TMP/copies
+	mkdir "$copies"
+	rules trace >"$TMP/cmd.yaml"
+	start cmd --set files.rotate_age=1s --set files.on_rotate="echo \"\$1\" >>$TMP/tried; test -e $TMP/go && cp \"\$1\" $copies/" || return
+	worker sent || return
+	ask sent alloc 100 >/dev/null
+	check 'on_rotate: is run' until_ok 8 test -s "$TMP/tried"
+	check 'on_rotate: fails and is run again, for the same file' until_ok 8 eval '[ "$(wc -l <"$TMP/tried")" -gt 1 ] && [ "$(sort -u "$TMP/tried" | wc -l)" = 1 ]'
+	check 'on_rotate: the file waits' compgen -G "$files/pending/trace-*.zst"
+	check 'on_rotate: nothing is done without it' eval '! compgen -G "$files/trace-*.zst"'
+	touch "$TMP/go"
+	check 'on_rotate: takes it' until_ok 12 eval 'compgen -G "$files/trace-*.zst" && ! compgen -G "$files/pending/*"'
+	check 'on_rotate: got it whole' eval 'for f in "$files"/trace-*.zst; do cmp "$f" "$copies/${f##*/}" || exit 1; done'
+	check 'on_rotate: counted' shows 'total("files_taken_total") == 1 <= total("files_take_failures_total") and total("files_removed_total") == 0'
+	quit sent
+	finish
+}
+
+# A disk that is full, and is not any more.
+full()
+{
+	mkdir "$TMP/full.files"
+	mount -t tmpfs -o size=300k none "$TMP/full.files" 2>/dev/null || { skip 'full disk' 'no tmpfs can be mounted'; return; }
+	rules trace >"$TMP/full.yaml"
+	start full --set files.compress=none --set trace.buffer_size=32M --set sample.cooldown=1s --set recorder.on.error=true || { umount "$TMP/full.files"; return; }
+	worker filler || { umount "$TMP/full.files"; return; }
+	ask filler alloc 3000 >/dev/null
+	check 'full disk: writing stops, and says so' until_ok 5 eval 'grep -q "No space left on device" "$log" && ctl status | jq -e ".files.error"'
+	ask filler alloc 1000 >/dev/null
+	ask filler fail 1 >/dev/null
+	check 'full disk: the daemon goes on; what is not written is counted' until_shows shows \
+		'total("calls_total", command="w-filler", function="cuMemAlloc_v2") == 4000 and total("file_lines_dropped_total") > 2000
+		and total("file_lines_total") + total("file_lines_dropped_total") >= total("calls_total", command="w-filler") - 40'
+	check 'full disk: no half dump is left' eval '! compgen -G "$files/dump-*" || zstd -tq "$files"/dump-*'
+	rm -f "$files"/*
+	sleep 10
+	ask filler alloc 10 >/dev/null
+	check 'full disk: written to again' until_ok 3 eval 'grep -q "written to again" "$log" && compgen -G "$files/trace-*.part"'
+	quit filler
+	finish
+	check 'full disk: ends well' is $? 0
+	umount "$TMP/full.files"
+}
+
+rotation
+reloads
+on_rotate
+full
