@@ -6,8 +6,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include <yaml.h>
 
+#include "otlp.h"
 #include "util/strdist.h"
 #include "util/units.h"
 
@@ -61,6 +63,8 @@ static const struct key keys[] = {
 	KEY("metrics.memory", KEY_BOOL, metrics.memory, "true"),
 	NUM("metrics.max_series", KEY_COUNT, metrics.max_series, "20000", 100, false),
 	KEY("otlp.endpoint", KEY_TEXT, otlp.endpoint, ""),
+	KEY("otlp.headers_file", KEY_TEXT, otlp.headers_file, ""),
+	KEY("otlp.gzip", KEY_BOOL, otlp.gzip, "false"),
 	KEY("otlp.slow_call", KEY_TIME, otlp.slow_call_ns, "10ms"),
 	NUM("otlp.interval", KEY_TIME, otlp.interval_ns, "15s", 1000000000, false),
 	NUM("otlp.queue", KEY_COUNT, otlp.queue, "4096", 16, false),
@@ -496,11 +500,11 @@ bool config__check(const struct config *c, const char *name, struct config_error
 
 	if (*l && (!strrchr(l, ':') || !strrchr(l, ':')[1]))
 		wrong(&at, "metrics.listen: '%s' has no port; write it as 127.0.0.1:9464", l);
-	if (*e && strncmp(e, "http://", 7))
-		wrong(&at,
-		      "otlp.endpoint: '%s' must begin with http://; a collector on this node takes "
-		      "it from there, with TLS if need be",
-		      e);
+	if (*e && otlp_endpoint_problem(e))
+		wrong(&at, "otlp.endpoint: '%s': %s", e, otlp_endpoint_problem(e));
+	if (*c->otlp.headers_file && access(c->otlp.headers_file, R_OK))
+		wrong(&at, "otlp.headers_file: %s cannot be read: %s", c->otlp.headers_file,
+		      strerror(errno));
 	if (c->files.rotate_size > c->files.total_size / 2)
 		wrong(&at, "files.rotate_size must be at most half of files.total_size");
 	if (c->trace.buffer_size & (c->trace.buffer_size - 1))

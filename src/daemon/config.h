@@ -57,7 +57,8 @@ struct config {
 		uint64_t max_series;
 	} metrics;
 	struct {
-		char *endpoint;
+		char *endpoint, *headers_file;
+		bool gzip;
 		uint64_t slow_call_ns, interval_ns, queue;
 	} otlp;
 	struct {

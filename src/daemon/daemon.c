@@ -240,6 +240,8 @@ static int start(struct daemon *d)
 	daemon__set_always(d);
 	tracer__fill_info(&d->t);
 	ret = open_outputs(d);
+	if (!ret)
+		ret = daemon__open_otlp(d);
 	if (!ret && d->o->libcuda)
 		ret = libs__attach_file(&d->t.libs, d->o->libcuda);
 	if (!ret)
@@ -260,6 +262,7 @@ static void finish(struct daemon *d)
 	attach__detach(d->t.att);
 	tracer__drain(&d->t);
 	tracer__unfinished(&d->t);
+	daemon__finish_otlp(d);
 }
 
 static void free_event(void *ev)
@@ -270,6 +273,7 @@ static void free_event(void *ev)
 
 static void release(struct daemon *d)
 {
+	otlp__free(d->otlp);
 	http__free(d->http);
 	ctl__free(d->ctl);
 	free_event(d->ring_ev);

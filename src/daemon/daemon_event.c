@@ -122,6 +122,7 @@ static void on_memory(struct daemon *d, struct dproc *p, const struct mem_totals
 
 static void on_call(struct daemon *d, struct dproc *p, const struct event *ev)
 {
+	daemon__span(d, p, ev);
 	if (ev->has_mem)
 		on_memory(d, p, &ev->mem);
 	if (ev->is_error)

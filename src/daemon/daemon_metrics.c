@@ -55,12 +55,13 @@ void daemon__read_counts(struct daemon *d)
 	d->counts_ns = d->now;
 }
 
-void daemon__print_metrics(void *ctx, struct out *o)
+void daemon__fill_self(struct daemon *d, struct metrics_self *self)
 {
-	struct daemon *d = ctx;
 	struct recorder_stats r = {0};
+	struct otlp_stats ot = {0};
 	struct ct_totals sum;
-	struct metrics_self self = {
+
+	*self = (struct metrics_self){
 		.version = CUDATRACE_VERSION,
 		.driver_version = d->t.facts.driver,
 		.cpu_seconds = cpu_seconds(),
@@ -72,17 +73,30 @@ void daemon__print_metrics(void *ctx, struct out *o)
 		.reloads = d->reloads,
 		.reload_failures = d->reload_failures,
 	};
-
-	self.gpu_cnt = gpus__read(GPUS_DIR, self.gpus);
-	daemon__read_counts(d);
+	self->gpu_cnt = gpus__read(GPUS_DIR, self->gpus);
 	attach__totals(d->t.att, &sum);
-	memcpy(self.drops, sum.drops, sizeof(self.drops));
+	memcpy(self->drops, sum.drops, sizeof(self->drops));
 	for (const struct dproc *p = d->procs.by_pid; p; p = p->hh.next)
-		self.processes[p->level]++;
-	rotate__stats(d->rotate, &self.files);
+		self->processes[p->level]++;
+	rotate__stats(d->rotate, &self->files);
 	if (d->recorder)
 		recorder__stats(d->recorder, &r);
-	self.recorder_lines = r.lines;
-	self.recorder_bytes = r.bytes;
+	self->recorder_lines = r.lines;
+	self->recorder_bytes = r.bytes;
+	if (d->otlp)
+		otlp__stats(d->otlp, &ot);
+	self->otlp_sent = ot.sent;
+	self->otlp_failed = ot.failed;
+	self->otlp_dropped = ot.dropped;
+	self->otlp_queued = ot.queued;
+}
+
+void daemon__print_metrics(void *ctx, struct out *o)
+{
+	struct daemon *d = ctx;
+	struct metrics_self self;
+
+	daemon__read_counts(d);
+	daemon__fill_self(d, &self);
 	metrics__print(d->metrics, &self, o);
 }

@@ -9,6 +9,7 @@
 #include "http.h"
 #include "lines.h"
 #include "metrics.h"
+#include "otlp.h"
 #include "procs.h"
 #include "recorder.h"
 #include "rotate.h"
@@ -25,6 +26,7 @@ struct daemon {
 	struct rotate *rotate;
 	struct recorder *recorder; /* NULL: none */
 	struct http *http;	   /* NULL: none */
+	struct otlp *otlp;	   /* NULL: none */
 	struct ctl *ctl;
 	struct event_base *base;
 	/* libevent's struct event: ours, of the model, has the same name. */
@@ -71,12 +73,21 @@ void daemon__command(void *d, int argc, char **argv, bool root, struct out *answ
 
 /* daemon_metrics.c */
 void daemon__read_counts(struct daemon *d);
+void daemon__fill_self(struct daemon *d, struct metrics_self *self);
 void daemon__print_metrics(void *d, struct out *o);
 
 /* daemon_libs.c */
 /* Containers come and go with files of their own. What nobody has mapped at two looks, and is not
  * on the machine's disk by the path that it was found at, is taken off. */
 void daemon__drop_libs(struct daemon *d);
+
+/* daemon_otlp.c */
+/* 0 or -errno after reporting. */
+int daemon__open_otlp(struct daemon *d);
+/* A span of the call, if it is slow or failed. */
+void daemon__span(struct daemon *d, const struct dproc *p, const struct event *ev);
+/* Sends what there is; not for long. */
+void daemon__finish_otlp(struct daemon *d);
 
 /* daemon_reload.c */
 /* false: something is wrong, which it reports; nothing has changed then. why: first line of it. */

@@ -55,6 +55,11 @@ static void tell_restart(const struct config *was, const struct config *c)
 		{"trace.kernel", was->trace.kernel != c->trace.kernel},
 		{"trace.buffer_size", was->trace.buffer_size != c->trace.buffer_size},
 		{"metrics.max_series", was->metrics.max_series != c->metrics.max_series},
+		{"otlp.endpoint", strcmp(was->otlp.endpoint, c->otlp.endpoint)},
+		{"otlp.headers_file", strcmp(was->otlp.headers_file, c->otlp.headers_file)},
+		{"otlp.gzip", was->otlp.gzip != c->otlp.gzip},
+		{"otlp.interval", was->otlp.interval_ns != c->otlp.interval_ns},
+		{"otlp.queue", was->otlp.queue != c->otlp.queue},
 		{"ctl.socket", strcmp(was->ctl.socket, c->ctl.socket)},
 	};
 

@@ -190,7 +190,7 @@ static void put_ioctls(struct out *o, const struct metrics_target *t)
 
 	HASH_ITER (hh, t->cmds, c, next) {
 		sample(o, "ioctls_total", t);
-		put_label(o, "command", c->name, false);
+		put_label(o, "ioctl", c->name, false);
 		value_u64(o, c->cnt);
 	}
 }
@@ -201,7 +201,7 @@ static void put_ioctl_time(struct out *o, const struct metrics_target *t)
 
 	HASH_ITER (hh, t->cmds, c, next) {
 		sample(o, "ioctl_seconds_total", t);
-		put_label(o, "command", c->name, false);
+		put_label(o, "ioctl", c->name, false);
 		value_f64(o, c->total_ns / 1e9);
 	}
 }

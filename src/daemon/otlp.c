@@ -1,0 +1,409 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * Two channels, spans and metrics, each with a connection of its own and at most one request. A
+ * request that failed keeps its body, so that a collector that took it all the same gets the same
+ * ids again.
+ */
+#include "otlp.h"
+
+#include <event2/dns.h>
+#include <event2/event.h>
+#include <event2/http.h>
+#include <event2/util.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "otlp_http.h"
+#include "otlp_json.h"
+#include "util/log.h"
+#include "util/out.h"
+
+#define NS_PER_S 1000000000ull
+/* Spans of a request, and how long the first of them waits for others. */
+#define BATCH	 512
+#define BATCH_NS (5 * NS_PER_S)
+/* After a failure; doubles with each. */
+#define RETRY_NS     NS_PER_S
+#define RETRY_MAX_NS (60 * NS_PER_S)
+/* Between two lines of the log about spans that were dropped. */
+#define SAY_NS (60 * NS_PER_S)
+
+struct item {
+	struct item *next;
+	size_t head_len, len; /* of text: the process, then the span */
+	bool done;
+	char text[];
+};
+
+struct channel {
+	struct otlp *o;
+	const char *what;
+	struct otlp_http *http;
+	struct out *body;  /* NULL: nothing to send */
+	uint64_t cnt;	   /* spans or data points in it */
+	bool busy;	   /* a request is under way */
+	unsigned failures; /* in a row */
+	void *retry_ev;
+};
+
+struct otlp {
+	struct otlp_opts opts;
+	struct event_base *base;
+	struct evdns_base *dns;
+	char *endpoint;
+	char host[256]; /* of this node */
+	struct channel spans, metrics;
+	struct item *first, **last;
+	uint64_t waiting; /* items */
+	void *batch_ev, *interval_ev;
+	bool finishing;
+	uint64_t said_ns, said_dropped;
+	struct otlp_stats stats;
+};
+
+static uint64_t clock_ns(clockid_t clock)
+{
+	struct timespec t;
+
+	clock_gettime(clock, &t);
+	return t.tv_sec * NS_PER_S + t.tv_nsec;
+}
+
+static void arm(void *ev, uint64_t ns)
+{
+	const struct timeval tv = {.tv_sec = ns / NS_PER_S, .tv_usec = ns % NS_PER_S / 1000};
+
+	event_add(ev, &tv);
+}
+
+static void done(struct channel *c)
+{
+	if (c->body)
+		out__close(c->body);
+	c->body = NULL;
+	c->cnt = 0;
+}
+
+static void say_dropped(struct otlp *o)
+{
+	uint64_t now = clock_ns(CLOCK_MONOTONIC);
+
+	if (o->said_ns && now - o->said_ns < SAY_NS)
+		return;
+	warn("%llu spans were dropped: the collector at %s is away, slow, or refuses them",
+	     (unsigned long long)(o->stats.dropped - o->said_dropped), o->endpoint);
+	o->said_ns = now;
+	o->said_dropped = o->stats.dropped;
+}
+
+static void drop(struct otlp *o, uint64_t cnt)
+{
+	if (!cnt)
+		return;
+	o->stats.dropped += cnt;
+	say_dropped(o);
+}
+
+/* Not earlier than the collector asked for, and never all nodes at once. */
+static uint64_t delay_ns(const struct channel *c, uint64_t asked_ns)
+{
+	unsigned shift = c->failures > 6 ? 6 : c->failures - 1;
+	uint64_t ns = RETRY_NS << shift, jitter;
+
+	if (ns > RETRY_MAX_NS)
+		ns = RETRY_MAX_NS;
+	evutil_secure_rng_get_bytes(&jitter, sizeof(jitter));
+	jitter %= ns / 2;
+	return asked_ns > ns / 2 ? asked_ns + jitter : ns / 2 + jitter;
+}
+
+static void failed(struct channel *c, const struct otlp_answer *a)
+{
+	struct otlp *o = c->o;
+
+	o->stats.failed++;
+	if (!c->failures++)
+		warn("the collector at %s does not take %s: %s%s", o->endpoint, c->what, a->why,
+		     a->retry ? "; they are tried again" : "");
+	if (a->retry && !o->finishing) {
+		arm(c->retry_ev, delay_ns(c, a->retry_after_ns));
+		return;
+	}
+	if (c == &o->spans)
+		drop(o, c->cnt);
+	done(c);
+}
+
+static void fill_spans(struct otlp *o);
+
+static void on_answer(void *ctx, const struct otlp_answer *a)
+{
+	struct channel *c = ctx;
+	struct otlp *o = c->o;
+	uint64_t refused = a->rejected < c->cnt ? a->rejected : c->cnt;
+
+	c->busy = false;
+	if (!a->ok) {
+		failed(c, a);
+	} else {
+		if (c->failures)
+			info("the collector at %s takes %s again", o->endpoint, c->what);
+		c->failures = 0;
+		o->stats.sent += c->cnt - refused;
+		if (c == &o->spans)
+			drop(o, refused);
+		done(c);
+	}
+	/* The refused ones are gone; others are tried when it is time, not at once. */
+	if (c == &o->spans && !c->body && (!c->failures || !a->retry))
+		fill_spans(o);
+}
+
+static void send_body(struct channel *c)
+{
+	c->busy = true;
+	if (!otlp_http__post(c->http, c->body->buf, c->body->len, on_answer, c)) {
+		const struct otlp_answer a = {.retry = true, .why = "out of memory"};
+
+		c->busy = false;
+		failed(c, &a);
+	}
+}
+
+static void on_retry(evutil_socket_t fd, short what, void *ctx)
+{
+	struct channel *c = ctx;
+
+	(void)fd, (void)what;
+	if (c->body && !c->busy)
+		send_body(c);
+}
+
+/* Spans */
+
+static struct item *pop(struct otlp *o)
+{
+	struct item *it = o->first;
+
+	o->first = it->next;
+	if (!o->first)
+		o->last = &o->first;
+	o->waiting--;
+	return it;
+}
+
+/* Those of one process together. */
+static void put_group(struct out *body, struct item **items, unsigned from, unsigned cnt)
+{
+	const struct item *head = items[from];
+
+	otlp_comma(body);
+	out_bytes(body, head->text, head->head_len);
+	for (unsigned i = from; i < cnt; i++) {
+		struct item *it = items[i];
+
+		if (it->done || it->head_len != head->head_len ||
+		    memcmp(it->text, head->text, head->head_len))
+			continue;
+		otlp_comma(body);
+		out_bytes(body, it->text + it->head_len, it->len - it->head_len);
+		it->done = true;
+	}
+	out_lit(body, "]}]}");
+}
+
+static void fill_spans(struct otlp *o)
+{
+	unsigned cnt = o->waiting < BATCH ? o->waiting : BATCH;
+	struct channel *c = &o->spans;
+	struct item *items[BATCH];
+
+	if (c->busy || c->body || !cnt)
+		return;
+	c->body = out__memory();
+	if (!c->body)
+		return;
+	out_lit(c->body, "{\"resourceSpans\":[");
+	for (unsigned i = 0; i < cnt; i++)
+		items[i] = pop(o);
+	for (unsigned i = 0; i < cnt; i++) {
+		if (!items[i]->done)
+			put_group(c->body, items, i, cnt);
+	}
+	for (unsigned i = 0; i < cnt; i++)
+		free(items[i]);
+	out_lit(c->body, "]}");
+	c->cnt = cnt;
+	send_body(c);
+}
+
+static void on_batch(evutil_socket_t fd, short what, void *ctx)
+{
+	(void)fd, (void)what;
+	fill_spans(ctx);
+}
+
+static struct item *make_item(const struct otlp *o, const struct otlp_span *s)
+{
+	struct out *text = out__memory();
+	struct item *it = NULL;
+	size_t head_len;
+
+	if (!text)
+		return NULL;
+	otlp_put_process(text, s, o->host, o->opts.version);
+	head_len = text->len;
+	otlp_put_span(text, s);
+	it = malloc(sizeof(*it) + text->len);
+	if (it) {
+		*it = (struct item){.head_len = head_len, .len = text->len};
+		memcpy(it->text, text->buf, text->len);
+	}
+	out__close(text);
+	return it;
+}
+
+void otlp__span(struct otlp *o, const struct otlp_span *s)
+{
+	struct item *it = make_item(o, s);
+
+	if (!it) {
+		drop(o, 1);
+		return;
+	}
+	*o->last = it;
+	o->last = &it->next;
+	o->waiting++;
+	if (o->waiting + o->spans.cnt > o->opts.queue) {
+		free(pop(o));
+		drop(o, 1);
+	}
+	if (o->waiting >= BATCH)
+		fill_spans(o);
+	else if (o->waiting == 1)
+		arm(o->batch_ev, BATCH_NS);
+}
+
+/* Metrics */
+
+static void send_metrics(struct otlp *o)
+{
+	struct channel *c = &o->metrics;
+	struct metrics_self self = {0};
+	const struct metrics *m;
+
+	if (c->busy)
+		return;
+	m = o->opts.metrics(o->opts.ctx, &self);
+	done(c);
+	c->body = out__memory();
+	if (!c->body)
+		return;
+	c->cnt = otlp_put_metrics(c->body, m, &self, o->host, clock_ns(CLOCK_REALTIME));
+	/* After a failure the retry's time counts, with the newest numbers. */
+	if (!event_pending(c->retry_ev, EV_TIMEOUT, NULL))
+		send_body(c);
+}
+
+static void on_interval(evutil_socket_t fd, short what, void *ctx)
+{
+	(void)fd, (void)what;
+	send_metrics(ctx);
+}
+
+static bool open_channel(struct otlp *o, struct channel *c, const char *what, const char *path)
+{
+	const struct otlp_http_opts ho = {
+		.endpoint = o->endpoint,
+		.path = path,
+		.version = o->opts.version,
+		.headers_file = o->opts.headers_file,
+		.gzip = o->opts.gzip,
+	};
+
+	c->o = o;
+	c->what = what;
+	c->http = otlp_http__new(o->base, o->dns, &ho);
+	c->retry_ev = event_new(o->base, -1, 0, on_retry, c);
+	return c->http && c->retry_ev;
+}
+
+static void close_channel(struct channel *c)
+{
+	otlp_http__free(c->http);
+	if (c->retry_ev)
+		event_free(c->retry_ev);
+	done(c);
+}
+
+struct otlp *otlp__new(struct event_base *base, const char *endpoint, const struct otlp_opts *opts)
+{
+	struct otlp *o = calloc(1, sizeof(*o));
+
+	if (!o)
+		return NULL;
+	o->opts = *opts;
+	o->base = base;
+	o->last = &o->first;
+	o->endpoint = strdup(endpoint);
+	gethostname(o->host, sizeof(o->host) - 1);
+	/* Without name servers there are still addresses and /etc/hosts. */
+	o->dns = evdns_base_new(base, EVDNS_BASE_INITIALIZE_NAMESERVERS |
+					      EVDNS_BASE_DISABLE_WHEN_INACTIVE)
+			 ?: evdns_base_new(base, EVDNS_BASE_DISABLE_WHEN_INACTIVE);
+	o->batch_ev = event_new(base, -1, 0, on_batch, o);
+	o->interval_ev = event_new(base, -1, EV_PERSIST, on_interval, o);
+	if (!o->endpoint || !o->dns || !o->batch_ev || !o->interval_ev ||
+	    !open_channel(o, &o->spans, "spans", "/v1/traces") ||
+	    !open_channel(o, &o->metrics, "metrics", "/v1/metrics")) {
+		err("otlp.endpoint: cannot set up the connection to %s: out of memory", endpoint);
+		otlp__free(o);
+		return NULL;
+	}
+	arm(o->interval_ev, opts->interval_ns);
+	return o;
+}
+
+void otlp__free(struct otlp *o)
+{
+	if (!o)
+		return;
+	close_channel(&o->spans);
+	close_channel(&o->metrics);
+	while (o->first)
+		free(pop(o));
+	if (o->batch_ev)
+		event_free(o->batch_ev);
+	if (o->interval_ev)
+		event_free(o->interval_ev);
+	if (o->dns)
+		evdns_base_free(o->dns, 0);
+	free(o->endpoint);
+	free(o);
+}
+
+void otlp__finish(struct otlp *o)
+{
+	o->finishing = true;
+	event_del(o->interval_ev);
+	event_del(o->spans.retry_ev);
+	event_del(o->metrics.retry_ev);
+	if (o->spans.body && !o->spans.busy)
+		send_body(&o->spans);
+	fill_spans(o);
+	send_metrics(o);
+}
+
+bool otlp__is_done(const struct otlp *o)
+{
+	return !o->spans.busy && !o->metrics.busy && (!o->waiting || o->spans.failures);
+}
+
+void otlp__stats(const struct otlp *o, struct otlp_stats *s)
+{
+	*s = o->stats;
+	s->queued = o->waiting + o->spans.cnt;
+}
