@@ -62,3 +62,38 @@ for trace in tests/golden/*.jsonl "$TMP/driver.jsonl"; do
 	done
 done
 check 'queries: the made trace has ioctls' test "$(jq -n "$(block ioctls)" "$TMP/driver.jsonl" | jq '[.[][]] | add') $(jq -n "$(block outside)" "$TMP/driver.jsonl")" = '2 1'
+
+# The SQL blocks, by the npm package of DuckDB, where node finds it (NODE_PATH).
+if ! node -e 'require("@duckdb/node-api")' 2>/dev/null; then
+	skip 'queries: DuckDB' 'the npm package @duckdb/node-api is not installed'
+	exit 0
+fi
+sql() { awk -v start="\`\`\`sql $1" '$0 == start { on = 1; next } /^```/ { on = 0 } on' docs/QUERIES.md; }
+# duck NAME TRACE: its rows as JSON
+duck()
+{
+	local q
+	q=$(sql "$1")
+	node -e 'const { DuckDBInstance: D } = require("@duckdb/node-api");
+(async () => {
+	const c = await (await D.create()).connect();
+	console.log(JSON.stringify((await c.runAndReadAll(process.argv[1])).getRowObjectsJson()));
+})()' "${q//trace.jsonl/$2}"
+}
+same_sql()
+{
+	local got wanted
+	got=$(duck "$1" "$2" | jq -S 'reduce .[] as $r ({}; if $r.name then .[$r.key][$r.name] = ($r.value | tonumber)
+		else .[$r.key] = ($r.value | tonumber) end)') || return
+	wanted=$(jq -S "${WANTED[$1]}" "$3") || return
+	[ "$got" = "$wanted" ] && return
+	echo "DuckDB and the report differ"
+	diff <(echo "$got") <(echo "$wanted")
+	return 1
+}
+for trace in tests/golden/*.jsonl "$TMP/driver.jsonl"; do
+	"$CUDATRACE" -q report --top 100000 --format=json -o "$TMP/report.json" "$trace"
+	for name in $(sed -n 's/^```sql //p' docs/QUERIES.md); do
+		check "queries: DuckDB: $name: $(basename "$trace" .jsonl)" same_sql "$name" "$trace" "$TMP/report.json"
+	done
+done
