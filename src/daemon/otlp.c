@@ -284,8 +284,7 @@ void otlp__span(struct otlp *o, const struct otlp_span *s)
 	if (o->waiting >= BATCH || o->waiting >= o->opts.queue / 2)
 		fill_spans(o);
 	else if (o->waiting == 1)
-		arm(o->batch_ev,
-		    o->opts.interval_ns < BATCH_NS ? o->opts.interval_ns : BATCH_NS);
+		arm(o->batch_ev, o->opts.interval_ns < BATCH_NS ? o->opts.interval_ns : BATCH_NS);
 }
 
 /* Metrics */
