@@ -22,7 +22,7 @@
 #include "util/out.h"
 
 #define NS_PER_S 1000000000ull
-/* Spans of a request, and how long the first of them waits for others. */
+/* Spans of a request, and how long the first of them waits for others at most. */
 #define BATCH	 512
 #define BATCH_NS (5 * NS_PER_S)
 /* After a failure; doubles with each. */
@@ -281,10 +281,10 @@ void otlp__span(struct otlp *o, const struct otlp_span *s)
 		free(pop(o));
 		drop(o, 1);
 	}
-	if (o->waiting >= BATCH)
+	if (o->waiting >= BATCH || o->waiting >= o->opts.queue / 2)
 		fill_spans(o);
 	else if (o->waiting == 1)
-		arm(o->batch_ev, BATCH_NS);
+		arm(o->batch_ev, o->opts.interval_ns < BATCH_NS ? o->opts.interval_ns : BATCH_NS);
 }
 
 /* Metrics */
