@@ -19,7 +19,7 @@ mkdir "$lib"
 cp "$FAKE/libcuda.so.1" "$lib/"
 cp "$FAKE/sample" "$lib/sample83"
 # Not of those that outgoing connections get.
-read -r port listen < <(python3 -c '
+ports=$(python3 -c '
 import random, socket
 def free():
     while True:
@@ -31,6 +31,7 @@ def free():
             pass
 a, b = free(), free()
 print(a.getsockname()[1], b.getsockname()[1])')
+port=${ports% *} listen=${ports#* }
 collector=
 collector() { python3 tests/otlp/receiver.py "$port" "$TMP/mode" "$TMP/$1.got" & collector=$!; }
 metric() { python3 -c 'import sys, urllib.request; sys.stdout.write(urllib.request.urlopen(sys.argv[1], timeout=10).read().decode())' "http://127.0.0.1:$listen/${1:-metrics}"; }
