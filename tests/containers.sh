@@ -2,7 +2,8 @@
 # shellcheck shell=bash disable=SC2034 # who sources it uses them
 #
 # Containers without a container runtime: make_containers leaves, for each NAME, $TMP/NAME/caller and $TMP/NAME/sample,
-# which run these programs in it (the stand-in's own counts are in $TMP/NAME/upper/out/), ${cgroup[NAME]}, $id_NAME (and $uid_NAME in pods). Returns 1 with $why where it cannot.
+# which run these programs in it (the stand-in's own counts are in $TMP/NAME/upper/out/), ${cgroup[NAME]}, $id_NAME, and
+# $uid_NAME of pods. Returns 1 with $why where it cannot.
 #
 #   containerd, crio  pods, systemd driver; libcuda is a file of the image, whose layer they share with job
 #   k3s               a pod, cgroupfs driver; libcuda is the driver's, mounted from the node
@@ -65,22 +66,22 @@ make_image()
 	cp "$FAKE/libcuda.so.1" "$TMP/driver/"
 }
 
-# enter NAME COMMAND HOW...: COMMAND mounts in the container's file system $root, HOW is the unshare that enters it
+# cuInit takes long: the sample would be over before a busy machine's daemon has looked whose it is.
+# enter NAME COMMAND USER: COMMAND mounts in the container's file system $root; USER as tests/contain.py has it
 enter()
 {
-	local name=$1 mounts=$2 program root=$TMP/$1/root
-	shift 2
+	local name=$1 mounts=$2 user=$3 program root=$TMP/$1/root
 	mkdir -p "$TMP/$name/upper" "$TMP/$name/work" "$root"
 	for program in caller sample; do
 		cat >"$TMP/$name/$program" <<END
 #!/bin/bash
 echo \$\$ >'$cgroup_root${cgroup[$name]}/cgroup.procs' || exit 1
-export LD_LIBRARY_PATH=/lib FAKE_CUDA_COUNTS=/out/$program root='$root'
+export LD_LIBRARY_PATH=/lib FAKE_CUDA_COUNTS=/out/$program FAKE_DELAY_US=cuInit:500000 root='$root'
 exec unshare --mount --pid --fork --kill-child --uts --ipc --propagation private bash -c '
 	mount -t overlay image -o lowerdir=$TMP/image,upperdir=$TMP/$name/upper,workdir=$TMP/$name/work "\$root" || exit 1
 	hostname $name
 	$mounts
-	exec $* --root="\$root" /ct-$program "\$@"' sh "\$@"
+	exec python3 "$PWD/tests/contain.py" "\$root" $user /ct-$program "\$@"' sh "\$@"
 END
 		chmod +x "$TMP/$name/$program"
 	done
@@ -89,25 +90,20 @@ END
 make_containers()
 {
 	make_cgroups && make_image || return 1
-	# Others must get to its root.
-	chmod 711 "$TMP"
-	local as="setpriv --reuid 12345 --regid 12345 --clear-groups unshare --user --map-root-user"
-	$as true 2>/dev/null || {
+	setpriv --reuid 12345 --regid 12345 --clear-groups unshare --user true 2>/dev/null ||
 		skip 'podman: a user namespace' 'users other than root may not make any'
-		as="unshare --setuid 12345 --setgid 12345"
-	}
-	enter containerd : unshare
-	enter crio : unshare
-	enter k3s 'mount --bind "'"$TMP/driver/libcuda.so.1"'" "$root/lib/libcuda.so.1"' unshare
-	enter docker 'mount -t tmpfs none "$root/lib"; cp "'"$TMP/driver/libcuda.so.1"'" "$root/lib/"; cp -r "'"$TMP/image/lib/."'" "$root/lib/"' unshare
-	enter podman 'mount --bind "'"$TMP/driver/libcuda.so.1"'" "$root/lib/libcuda.so.1"' $as
-	enter job : unshare
+	enter containerd : 0
+	enter crio : 0
+	enter k3s 'mount --bind "'"$TMP/driver/libcuda.so.1"'" "$root/lib/libcuda.so.1"' 0
+	enter docker 'mount -t tmpfs none "$root/lib"; cp "'"$TMP/driver/libcuda.so.1"'" "$root/lib/"; cp -r "'"$TMP/image/lib/."'" "$root/lib/"' 0
+	enter podman 'mount --bind "'"$TMP/driver/libcuda.so.1"'" "$root/lib/libcuda.so.1"' 12345+
+	enter job : 0
 	why="no overlay file systems here: $("$TMP/job/sample" --help 2>&1 | tail -1)"
 	"$TMP/job/sample" --help >/dev/null 2>&1 || return 1
 
 	# What the kubelet leaves on the node's disk; of the third pod nothing, but what is in the container.
 	mkdir -p "$TMP/node/var/log/containers" "$TMP/node/var/log/pods/llm_vllm-1_$uid_crio/server"
-	: >"$TMP/node/var/log/containers/vllm-0_llm_server-$id_containerd.log"
+	: >"$TMP/node/var/log/containers/vllm-0_llm_vllm-$id_containerd.log"
 	mkdir -p "$TMP/k3s/upper/etc" "$TMP/k3s/upper/var" "$TMP/k3s/upper/run/secrets/kubernetes.io/serviceaccount"
 	ln -s /run "$TMP/k3s/upper/var/run"
 	echo train-0 >"$TMP/k3s/upper/etc/hostname"

@@ -18,12 +18,14 @@ mkdir "$lib"
 cp "$FAKE/libcuda.so.1" "$lib/"
 sample() { local name=$1; shift; [ -e "$TMP/$name" ] || cp "$FAKE/sample" "$TMP/$name"; LD_LIBRARY_PATH=$lib "$TMP/$name" "$@" >/dev/null; }
 ${CC:-gcc} -O1 -w -o "$TMP/caller" tests/caller.c -ldl -lpthread
-# worker NAME: a caller (tests/lib.sh) with that name, ready to call
+# worker NAME: a caller (tests/lib.sh) with that name, ready to call; the daemon knows its level before its first call
 worker()
 {
 	cp "$TMP/caller" "$TMP/w-$1"
-	CALLER=$TMP/w-$1 caller "$1" && [ "$(ask "$1" open "$lib/libcuda.so.1")$(ask "$1" init)" = 10 ]
+	CALLER=$TMP/w-$1 caller "$1" && [ "$(ask "$1" open "${2-$lib}/libcuda.so.1")" = 1 ] && until_ok 10 knows "${!1}" &&
+		[ "$(ask "$1" init)" = 0 ]
 }
+knows() { ctl status | jq -e "any(.processes[]; .pid == $1)"; }
 port() { python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'; }
 
 # start NAME OPTION...: a daemon that leaves everything but our programs alone. $daemon is its pid, $url where its

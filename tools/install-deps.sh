@@ -76,6 +76,7 @@ if [ "$set" != build ]; then
 	need_file cmocka.h libcmocka-dev 'unit tests'
 	need_cmd clang-format clang-format 'checks the C style'
 	need_cmd jq jq 'tests read JSON lines with it'
+	need_cmd zstd zstd 'tests unpack the files of the daemon'
 	need_cmd python3 python3 'tests check traces with it'
 	need_cmd pgrep procps 'tests look for processes'
 	need_cmd valgrind valgrind 'runs the tracer under memcheck'
@@ -94,6 +95,7 @@ if [ "$set" = check ]; then
 		wanted+=('golang-src:has the viewer of chrome://tracing, which Debian builds Chromium without')
 	have promtool || wanted+=('prometheus:its promtool checks the metrics of the daemon')
 	have mkfs.btrfs || wanted+=('btrfs-progs:makes a file system with a quota')
+	python3 -c 'import yaml' 2>/dev/null || wanted+=('python3-yaml:reads the manifests for Kubernetes')
 	have mandoc || wanted+=('mandoc:checks the man page')
 	have qemu-system-x86_64 || wanted+=('qemu-system-x86:boots other kernels')
 	have busybox || wanted+=('busybox-static:what runs on those kernels')

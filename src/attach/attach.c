@@ -420,37 +420,38 @@ void attach__know(struct attach *a, const struct ct_lib_key *key, unsigned lib_i
 	bpf_map__update_elem(a->skel->maps.known_libs, key, sizeof(*key), &id, sizeof(id), BPF_ANY);
 }
 
-/* NULL: out of memory. */
-static struct lib_entry *open_lib(struct attach *a, const struct target_lib *t)
+static int open_lib(struct attach *a, const struct target_lib *t, struct lib_entry **e)
 {
 	int fd = open(t->open_path, O_RDONLY | O_CLOEXEC), ret = fd < 0 ? -errno : 0;
 	struct layer_file file = {0};
-	struct lib_entry *e = NULL;
 
-	if (!ret && !layer_file__read(&file, fd)) {
-		for (unsigned i = 0; i < a->lib_cnt && !e; i++)
-			e = layer_file__same(&a->libs[i]->file, &file) ? a->libs[i] : NULL;
-	}
-	if (!e && (e = add_lib(a, t))) {
+	/* The process closed it meanwhile, and may map it: not to be remembered as a failure. */
+	if (ret == -ENOENT)
+		return ret;
+	layer_file__read(&file, fd);
+	for (unsigned i = 0; i < a->lib_cnt && !*e; i++)
+		*e = layer_file__same(&a->libs[i]->file, &file) ? a->libs[i] : NULL;
+	if (!*e && (*e = add_lib(a, t))) {
 		if (ret)
 			err("cannot open %s: %s", t->open_path, strerror(-ret));
-		e->file = file;
-		e->ret = ret ?: attach_elf(a, e, fd);
+		(*e)->file = file;
+		(*e)->ret = ret ?: attach_elf(a, *e, fd);
 	}
 	if (fd >= 0)
 		close(fd);
 	/* Also when it failed: a process that maps it must not be stopped for it. */
-	if (e)
-		attach__know(a, &t->key, e->lib.id);
-	return e;
+	if (*e)
+		attach__know(a, &t->key, (*e)->lib.id);
+	return *e ? 0 : -ENOMEM;
 }
 
 int attach__lib(struct attach *a, const struct target_lib *t, const struct attach_lib **out)
 {
-	struct lib_entry *e = find_lib(a, &t->key) ?: open_lib(a, t);
+	struct lib_entry *e = find_lib(a, &t->key);
+	int ret = e ? 0 : open_lib(a, t, &e);
 
-	if (!e)
-		return -ENOMEM;
+	if (ret)
+		return ret;
 	*out = &e->lib;
 	return e->ret;
 }

@@ -74,7 +74,8 @@ struct attach_lib {
 
 /*
  * Attaches to a libcuda file, once: a second call with the same file answers with what the first
- * one did. Returns 0 and *out, or -errno after reporting the error.
+ * one did. Returns 0 and *out, or -errno after reporting the error (-ENOENT, when the file went
+ * before it could be opened, is not reported: a later call may find it).
  */
 int attach__lib(struct attach *a, const struct target_lib *t, const struct attach_lib **out);
 /* A file that is known by another device and inode than maps shows (overlayfs): processes that map

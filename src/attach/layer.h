@@ -17,6 +17,7 @@ struct layer_file {
 	bool overlay; /* seen through one */
 };
 
+/* Leaves f alone when it fails. */
 int layer_file__read(struct layer_file *f, int fd);
 /* Two that are no overlay's are told apart by their devices, and not here. */
 bool layer_file__same(const struct layer_file *a, const struct layer_file *b);

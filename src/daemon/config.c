@@ -54,6 +54,7 @@ static const struct key keys[] = {
 	KEY("files.compress", KEY_COMPRESS, files.compress, "zstd"),
 	KEY("files.on_rotate", KEY_TEXT, files.on_rotate, ""),
 	NUM("recorder.seconds", KEY_TIME, recorder.keep_ns, "30s", 1000000000, true),
+	KEY("recorder.after", KEY_TIME, recorder.after_ns, "1s"),
 	NUM("recorder.memory", KEY_SIZE, recorder.memory, "64M", 1 << 20, false),
 	KEY("recorder.on.error", KEY_BOOL, recorder.on.error, "true"),
 	KEY("recorder.on.xid", KEY_BOOL, recorder.on.xid, "true"),

@@ -48,7 +48,7 @@ struct config {
 		enum compression compress;
 	} files;
 	struct {
-		uint64_t keep_ns, memory;
+		uint64_t keep_ns, after_ns, memory;
 		struct trigger on;
 	} recorder;
 	struct {

@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <event2/event.h>
+#include <malloc.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -53,26 +54,30 @@ static void arm(void *ev, unsigned ms)
 	event_add(ev, &tv);
 }
 
+static void dump_for_cause(struct daemon *d)
+{
+	struct recorder_stats r = {0};
+	char *path;
+
+	if (d->recorder)
+		recorder__stats(d->recorder, &r);
+	if (r.lines)
+		daemon__dump(d, NULL, d->dump_why, &path), free(path);
+	/* Also when it failed: not for every error again. */
+	d->dumped_ns = d->now;
+	d->dump_why = NULL;
+}
+
 /* What is due when records were read, or by the clock. */
 static void after_turn(struct daemon *d)
 {
-	char *path;
-
 	if (dprocs__clock(&d->procs, d->now)) {
 		/* A burst is a file by itself, unless others are traced all the time. */
 		tracer__drain(&d->t);
 		rotate__finish_file(d->rotate, d->now);
 	}
-	if (d->dump_why && d->recorder) {
-		struct recorder_stats r;
-
-		recorder__stats(d->recorder, &r);
-		if (r.lines)
-			daemon__dump(d, NULL, d->dump_why, &path), free(path);
-		/* Also when it failed: not for every error again. */
-		d->dumped_ns = d->now;
-		d->dump_why = NULL;
-	}
+	if (d->dump_why && d->now >= d->dump_ns)
+		dump_for_cause(d);
 }
 
 static void on_ring(evutil_socket_t fd, short what, void *ctx)
@@ -211,8 +216,7 @@ static int open_outputs(struct daemon *d)
 
 	d->lines = lines__new(&d->t.info);
 	d->rotate = rotate__new(&ro);
-	if (c->recorder.keep_ns)
-		d->recorder = recorder__new(c->recorder.keep_ns, c->recorder.memory);
+	d->recorder = daemon__new_recorder(c);
 	return d->lines && d->rotate && (d->recorder || !c->recorder.keep_ns) ? 0 : -ENOMEM;
 }
 
@@ -261,6 +265,8 @@ static void finish(struct daemon *d)
 	attach__detach(d->t.att);
 	tracer__drain(&d->t);
 	tracer__unfinished(&d->t);
+	if (d->dump_why)
+		dump_for_cause(d);
 	daemon__finish_otlp(d);
 }
 
@@ -303,6 +309,9 @@ int daemon_run(const struct daemon_opts *o)
 	struct timespec wall;
 	int ret;
 
+	/* A scrape's text goes back to the system after it: it would leave holes among what stays.
+	 */
+	mallopt(M_MMAP_THRESHOLD, 256 << 10);
 	log_set_journal(notify_has_journal());
 	clock_gettime(CLOCK_REALTIME, &wall);
 	d.o = o;

@@ -80,7 +80,7 @@ static void burst(struct daemon *d, struct dproc *p, enum cause why, uint64_t am
 	dprocs__burst(&d->procs, p, d->now, c->sample.trace_ns);
 }
 
-/* After this turn of the loop: what caused it must be in it. */
+/* Not at once: what caused it, and what comes of it, must be in it. */
 static void want_dump(struct daemon *d, enum cause why, uint64_t amount)
 {
 	static const char *const names[] = {"error", "xid", "sync_longer", "memory_above"};
@@ -90,7 +90,10 @@ static void want_dump(struct daemon *d, enum cause why, uint64_t amount)
 		return;
 	if (d->dumped_ns && d->now - d->dumped_ns < c->sample.cooldown_ns)
 		return;
+	if (d->dump_why)
+		return;
 	d->dump_why = names[why];
+	d->dump_ns = d->now + c->recorder.after_ns;
 }
 
 /* p is NULL for what is of no process. Only what is traced has lines to dump. */

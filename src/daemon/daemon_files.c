@@ -95,6 +95,13 @@ static char *dump_path(struct daemon *d, const char *name)
 	return path;
 }
 
+struct recorder *daemon__new_recorder(const struct config *c)
+{
+	if (!c->recorder.keep_ns)
+		return NULL;
+	return recorder__new(c->recorder.keep_ns + c->recorder.after_ns, c->recorder.memory);
+}
+
 static int write_dump(struct daemon *d, int fd, const char *why)
 {
 	struct out *first = out__memory(), *last = out__memory();

@@ -45,8 +45,8 @@ struct daemon {
 	struct trace_end file_end;
 	uint64_t file_drops[CT_DROP_CNT];
 	/* Flight recorder */
-	const char *dump_why; /* to be done after this turn; NULL: not */
-	uint64_t dumped_ns, dumps;
+	const char *dump_why; /* to be done at dump_ns; NULL: not */
+	uint64_t dump_ns, dumped_ns, dumps;
 	bool stopping;
 };
 
@@ -64,6 +64,8 @@ void daemon__set_always(struct daemon *d);
 /* daemon_files.c */
 struct rotate_opts daemon__rotate_opts(struct daemon *d);
 void daemon__count_line(struct daemon *d, const struct event *ev);
+/* NULL: none is asked for, or out of memory. */
+struct recorder *daemon__new_recorder(const struct config *c);
 /* Writes the flight recorder to a file. name: NULL for one made of the time; *path is where it
  * went, to be freed. 0 or -errno after reporting. */
 int daemon__dump(struct daemon *d, const char *name, const char *why, char **path);

@@ -89,11 +89,11 @@ static void reload_recorder(struct daemon *d, const struct config *was)
 	const struct config *c = d->cfg;
 
 	if (was->recorder.keep_ns == c->recorder.keep_ns &&
+	    was->recorder.after_ns == c->recorder.after_ns &&
 	    was->recorder.memory == c->recorder.memory)
 		return;
 	recorder__free(d->recorder);
-	d->recorder =
-		c->recorder.keep_ns ? recorder__new(c->recorder.keep_ns, c->recorder.memory) : NULL;
+	d->recorder = daemon__new_recorder(c);
 }
 
 static void apply(struct daemon *d, struct config *was)

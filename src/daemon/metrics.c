@@ -125,13 +125,34 @@ static char *pack(struct target_key *k, size_t *len)
 	return text;
 }
 
+/* The target that has had no process for the longest time makes room: pods come and go. */
+static bool drop_ended(struct metrics *m)
+{
+	struct metrics_target *t, *next, *oldest = NULL;
+
+	HASH_ITER (hh, m->targets, t, next) {
+		if (!t->processes && (!oldest || t->ended < oldest->ended))
+			oldest = t;
+	}
+	if (!oldest)
+		return false;
+	m->series -= SERIES_OF_A_TARGET + HASH_COUNT(oldest->fns) + HASH_COUNT(oldest->errors) +
+		     HASH_COUNT(oldest->cmds);
+	HASH_DEL(m->targets, oldest);
+	free_target(oldest);
+	free(oldest->text);
+	free(oldest);
+	return true;
+}
+
 static struct metrics_target *make_target(struct metrics *m, struct target_key key)
 {
 	struct metrics_target *t;
 	size_t len;
 
-	if (m->series + SERIES_OF_A_TARGET > m->max_series)
-		return NULL;
+	while (m->series + SERIES_OF_A_TARGET > m->max_series)
+		if (!drop_ended(m))
+			return NULL;
 	t = calloc(1, sizeof(*t));
 	if (!t)
 		return NULL;
@@ -165,9 +186,8 @@ struct metrics_target *metrics__get(struct metrics *m, const struct labels *l, c
 
 void metrics__put(struct metrics *m, struct metrics_target *t)
 {
-	(void)m;
-	if (t->processes)
-		t->processes--;
+	if (t->processes && !--t->processes)
+		t->ended = ++m->ended;
 }
 
 static struct hist *duration_of(struct metrics_target *t, enum cuda_class class)

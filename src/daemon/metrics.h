@@ -37,8 +37,8 @@ struct metrics_self {
 	struct gpu gpus[GPUS_MAX];
 };
 
-/* max_series: when that many are in use, new targets are put together as "(others)". NULL: out of
- * memory. */
+/* max_series: when that many are in use, targets without processes go, oldest first, and when there
+ * are none new ones are put together as "(others)". NULL: out of memory. */
 struct metrics *metrics__new(uint64_t max_series);
 void metrics__free(struct metrics *m);
 

@@ -52,6 +52,7 @@ struct metrics_target {
 	struct target_key key; /* points into text */
 	char *text;
 	uint64_t processes;
+	uint64_t ended; /* which one it was to lose its last process */
 	struct fn_metrics *fns;
 	struct error_metrics *errors;
 	struct cmd_metrics *cmds;
@@ -66,7 +67,7 @@ struct metrics {
 	struct metrics_target *targets;
 	struct metrics_target others;
 	char others_name[16];
-	uint64_t series, max_series, left_out;
+	uint64_t series, max_series, left_out, ended;
 	struct {
 		uint32_t number;
 		char gpu[32]; /* where on the bus */

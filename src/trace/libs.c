@@ -51,12 +51,15 @@ static void tell(const struct attach_lib *lib)
 	    lib->shifted_cnt ? ", behind the entry check of older drivers" : "");
 }
 
-static const struct attach_lib *attach_one(struct libs *l, const struct target_lib *t)
+/* *gone: there is no such file at that path any more. */
+static const struct attach_lib *attach_one(struct libs *l, const struct target_lib *t, bool *gone)
 {
 	unsigned before = attach__lib_cnt(l->att);
 	const struct attach_lib *lib = NULL;
+	int ret = attach__lib(l->att, t, &lib);
 
-	if (attach__lib(l->att, t, &lib))
+	*gone |= ret == -ENOENT;
+	if (ret)
 		return NULL;
 	if (attach__lib_cnt(l->att) > before)
 		tell(lib);
@@ -67,9 +70,10 @@ static const struct attach_lib *attach_one(struct libs *l, const struct target_l
 static unsigned attach_list(struct libs *l, const struct target_libs *list)
 {
 	unsigned cnt = 0;
+	bool gone = false;
 
 	for (unsigned i = 0; i < list->cnt; i++)
-		cnt += attach_one(l, &list->libs[i]) != NULL;
+		cnt += attach_one(l, &list->libs[i], &gone) != NULL;
 	return cnt;
 }
 
@@ -152,14 +156,46 @@ int libs__attach_file(struct libs *l, const char *path)
 	return ret;
 }
 
-/* What the process maps or is about to map. */
+/* What the process is about to map or maps. In this order: a file that it has closed by now is
+ * mapped, and would be in neither the other way round. */
 static int find_libs(struct target_libs *list, pid_t pid)
 {
-	int ret = target_libs__add_pid(list, pid);
+	if (target_libs__add_open(list, pid))
+		return -ESRCH;
+	return target_libs__add_pid(list, pid) == -ESRCH ? -ESRCH : 0;
+}
 
-	if (ret == -ESRCH)
-		return ret;
-	return target_libs__add_open(list, pid) ? -ESRCH : 0;
+/* Attaches what is new of the process's libraries. false: one of them is nowhere at this moment. */
+static bool attach_found(struct libs *l, const struct ct_lib_map *rec,
+			 const struct target_libs *list)
+{
+	struct ct_lib_key key = {rec->ino, rec->dev_major, rec->dev_minor};
+	const struct attach_lib *lib, *known = NULL;
+	bool found = false, gone = false;
+
+	for (unsigned i = 0; i < list->cnt; i++) {
+		unsigned before = attach__lib_cnt(l->att);
+
+		lib = attach_one(l, &list->libs[i], &gone);
+		if (!lib)
+			continue;
+		if (attach__lib_cnt(l->att) == before) {
+			known = lib;
+			continue;
+		}
+		found = true;
+		attach__know(l->att, &key, lib->id);
+		lib_event(l, "attach", rec, lib,
+			  rec->rec.flags & CT_LIB_F_STOPPED
+				  ? NULL
+				  : "calls made before duration_us had passed were not seen");
+	}
+	/* A process may have several: the one that is new is meant, if there is one. */
+	if (found || gone || !known)
+		return found;
+	attach__know(l->att, &key, known->id);
+	lib_event(l, "map", rec, known, NULL);
+	return true;
 }
 
 /* true: done, or never will be. */
@@ -167,8 +203,6 @@ static bool attach_mapped(struct libs *l, const struct ct_lib_map *rec)
 {
 	struct ct_lib_key key = {rec->ino, rec->dev_major, rec->dev_minor};
 	const struct attach_lib *lib = attach__lib_by_key(l->att, &key);
-	unsigned before = attach__lib_cnt(l->att);
-	struct target_libs list = {0};
 	bool found = false;
 
 	if (lib) {
@@ -176,23 +210,19 @@ static bool attach_mapped(struct libs *l, const struct ct_lib_map *rec)
 			lib_event(l, "map", rec, lib, NULL);
 		return true;
 	}
-	if (find_libs(&list, rec->rec.pid) == -ESRCH) {
-		lib_event(l, "missed", rec, NULL, "the process ended before it could be traced");
-		return true;
+	/* What it has closed between our looking and our opening is mapped by now. */
+	for (int i = 0; i < 2 && !found; i++) {
+		struct target_libs list = {0};
+
+		if (find_libs(&list, rec->rec.pid) == -ESRCH) {
+			target_libs__clear(&list);
+			lib_event(l, "missed", rec, NULL,
+				  "the process ended before it could be traced");
+			return true;
+		}
+		found = attach_found(l, rec, &list);
+		target_libs__clear(&list);
 	}
-	for (unsigned i = 0; i < list.cnt; i++) {
-		lib = attach_one(l, &list.libs[i]);
-		if (!lib)
-			continue;
-		found = true;
-		attach__know(l->att, &key, lib->id);
-		lib_event(l, attach__lib_cnt(l->att) > before ? "attach" : "map", rec, lib,
-			  attach__lib_cnt(l->att) > before && !(rec->rec.flags & CT_LIB_F_STOPPED)
-				  ? "calls made before duration_us had passed were not seen"
-				  : NULL);
-		before = attach__lib_cnt(l->att);
-	}
-	target_libs__clear(&list);
 	return found;
 }
 

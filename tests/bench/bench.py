@@ -20,6 +20,7 @@ import sys
 import tempfile
 import time
 
+import daemon
 import rig
 import scale
 from report import broken, limit, results, say, skip, trouble
@@ -261,6 +262,27 @@ def bench_levels():
     results["levels"] = table
 
 
+def bench_daemon_calls():
+    """The daemon's levels, with all that it is attached to, against probes that do nothing."""
+    functions = ["cuLaunchKernel", "cuStreamSynchronize"]
+    turns = [Turn("not traced", None, functions=functions),
+             empty_turn("empty pair", "session", functions=functions)]
+    turns += [Turn(f"level {level}", lambda t, level=level: daemon.start(t.load, t.tmp, level), functions=functions)
+              for level in ("off", "metrics", "sampled", "trace")]
+    turns = take_turns(turns, ROUNDS // 2)
+    pair, table = find(turns, "empty pair"), {}
+    say("A call under the daemon: ns added, and times an empty pair (session)")
+    for t in turns[1:]:
+        table[t.name] = {f: {"added_ns": round(cost(turns, t, f), 1), "times_empty": round(ratio(turns, t, pair, f), 3)}
+                         for f in functions}
+        say(f"  {t.name:<16}" + "".join("{added_ns:>9.0f} {times_empty:>5.2f}x".format(**table[t.name][f])
+                                        for f in functions))
+    say()
+    results["daemon_calls"] = table
+    for f in functions:
+        limit(f"daemon: {f} at level metrics to an empty pair", table["level metrics"][f]["times_empty"], 1.2, "times")
+
+
 def real_535():
     """A real driver's library of the older shape, if the tests have fetched one."""
     found = glob.glob(os.path.join(rig.O, "real-libcuda", "**", "libcuda.so.535*"), recursive=True)
@@ -419,7 +441,8 @@ def main():
         shutil.rmtree(stale)
     machine()
     only = [a for a in sys.argv[1:] if not a.startswith("-")]
-    for part in (bench_calls, bench_levels, bench_position, *scale.PARTS, bench_attach, try_uftrace):
+    for part in (bench_calls, bench_levels, bench_position, *scale.PARTS, bench_attach, bench_daemon_calls, *daemon.PARTS,
+                  try_uftrace):
         if only and part.__name__ not in only:
             continue
         try:

@@ -183,6 +183,56 @@ def bench_processes():
     say()
 
 
+def growth(what, options, most):
+    """One trace that goes on: 10,000 calls, then ten times as many in all, and so on. Between them calls of a program
+    with empty probes, so that the machine's speed is known. Of each slice the median batch: others have the processor in some."""
+    rows = []
+    with tempfile.TemporaryDirectory(dir=OUT, prefix="growth.") as tmp:
+        traced, empty = (Load(rig.copy_library(FAKE, tmp, name)) for name in ("traced", "empty"))
+        for d in ("t", "e"):
+            os.mkdir(os.path.join(tmp, d))
+        tracer = rig.cudatrace(traced, os.path.join(tmp, "t"), "session", ["cuLaunchKernel"], "/dev/null", *options)
+        pair = rig.empty(empty, os.path.join(tmp, "e"), "session", ["cuLaunchKernel"])
+        made, ns, base = 0, 0.0, []
+        try:
+            # Probes of the program that is next to be measured are in the caches then.
+            traced.ask("time", "cuLaunchKernel", 1, 1000)
+            for power in range(4, most + 1):
+                cpu, begin = tracer.cpu_s(), made
+                while made < 10 ** power:
+                    cnt = min(10 ** power - made, 200000)
+                    ns += cnt * traced.ask("time", "cuLaunchKernel", cnt // 1000, 1000)[1]
+                    base.append(empty.ask("time", "cuLaunchKernel", 20, 1000)[1])
+                    made += cnt
+                per_call, pair_ns = ns / (made - begin), statistics.mean(base)
+                rows.append({"calls": made, "ns": round(per_call, 1), "to_empty": round(per_call / pair_ns, 3),
+                             "tracer_us_per_call": round((tracer.cpu_s() - cpu) * 1e6 / (made - begin), 3),
+                             "rss_mb": status(tracer.pid)["VmRSS"]})
+                say("  {:<9}{calls:>12,} calls: {ns:>6.0f} ns each, {to_empty:.2f} of an empty pair; the tracer {rss_mb} MB, "
+                    "{tracer_us_per_call} µs of CPU a call".format(what, **rows[-1]))
+                ns, base = 0.0, []
+        finally:
+            tracer.stop()
+            pair.stop()
+            for load in (traced, empty):
+                load.close()
+    return rows
+
+
+def bench_growth():
+    """Does a trace get slower or larger as it goes on?"""
+    say("Growth: one trace that goes on, calls without a pause, JSONL to /dev/null")
+    table = {"counted": growth("counted", ["--count", "cuLaunchKernel"], 6 if QUICK else 8),
+             "recorded": growth("recorded", [], 5 if QUICK else 7)}
+    say()
+    results["growth"] = table
+    for what, rows in table.items():
+        limit(f"growth, {what}: memory at the end to that of the first calls", rows[-1]["rss_mb"] / rows[0]["rss_mb"], 1.05,
+              "times")
+        limit(f"growth, {what}: a call at the end to one of the second decade", rows[-1]["to_empty"] / rows[1]["to_empty"],
+              1.1, "times")
+
+
 def read_trace(what, form):
     """A trace of so many events through a pipe: one pass, nothing on a disk."""
     events = 1000000 if QUICK else 10000000
@@ -211,4 +261,4 @@ def bench_report():
     say()
 
 
-PARTS = (bench_throughput, bench_onset, bench_writer, bench_report, bench_idle, bench_processes)
+PARTS = (bench_throughput, bench_onset, bench_writer, bench_report, bench_idle, bench_processes, bench_growth)

@@ -11,8 +11,9 @@ For each thread: calls in the trace = entered; calls with a result = returned; t
 or abandoned. No thread of the trace is unknown to the driver.
     --drops   records were dropped, which are counted for the whole trace: each thread has at most as
               many, and what all of them lack is exactly what the trace says was dropped
-    --killed  processes were killed at any moment: the driver counts a call a few instructions after
-              the tracer sees it, so a thread may have one entry or return more in the trace
+    --killed  processes were killed at any moment: the driver counts a few instructions behind the
+              entry and before the return that the tracer sees, so a thread may have one call more in
+              the trace, or one that returned less
 """
 import argparse
 import collections
@@ -74,7 +75,7 @@ def main():
         elif a.drops:
             if calls > entered or results > returned:
                 wrong.append(what)
-        elif not (0 <= calls - entered <= slack and 0 <= results - returned <= slack):
+        elif not (0 <= calls - entered <= slack and 0 <= returned - results <= slack):
             wrong.append(what)
     dropped = end["drops"]["calls"]
     entries = sum(e for e, _ in true.values())

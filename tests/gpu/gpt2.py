@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 """GPT-2 (124M, random weights) generating tokens one by one: a transformer's inference loop.
 
-usage: gpt2.py [--tokens N] [--rounds N] [--profile none|cuda|all] [--wait FILE] [--out FILE]
+usage: gpt2.py [--tokens N] [--rounds N] [--profile none|cuda|all] [--wait FILE] [--out FILE] [--serve]
 
 Prints one JSON object: milliseconds per token of each round, the profiled region in
 CLOCK_MONOTONIC nanoseconds, what torch.profiler counted in it, and torch's memory peak.
 --wait FILE: after the warm-up, writes FILE and waits until it is gone (to attach in the middle).
+--serve: after the warm-up, prints "ready"; for each line "N" on stdin N rounds, and their milliseconds per token as JSON.
 """
 import argparse
 import collections
@@ -58,6 +59,7 @@ def main():
     ap.add_argument("--profile", choices=["none", "cuda", "all"], default="none")
     ap.add_argument("--wait")
     ap.add_argument("--out")
+    ap.add_argument("--serve", action="store_true")
     args = ap.parse_args()
 
     torch.manual_seed(0)
@@ -68,6 +70,12 @@ def main():
         open(args.wait, "w").close()
         while os.path.exists(args.wait):
             time.sleep(0.05)
+    if args.serve:
+        print("ready", flush=True)
+        for line in sys.stdin:
+            print([round(generate(model, ids, args.tokens) / args.tokens * 1e3, 4) for _ in range(int(line))],
+                  flush=True)
+        return 0
     result = {"ms_per_token": []}
     begin = time.clock_gettime_ns(time.CLOCK_MONOTONIC)
     for _ in range(args.rounds):

@@ -3,7 +3,7 @@
 # On a machine with an NVIDIA GPU, PyTorch with transformers, Triton, CuPy and JAX (as root):
 #   tests/gpu/run.sh CUDATRACE OUT_FOLDER [STEP...]
 # Traces real programs and prints what docs/GPU.md and docs/IOCTLS.md quote. Steps: launch attach frameworks
-# counts kernel report time
+# counts kernel report time daemon
 set -u
 ct=$(realpath "$1")
 out=$2
@@ -127,4 +127,8 @@ if want time; then
 		done
 	done
 	rm -f "$out/time.jsonl"
+fi
+if want daemon; then
+	title "8 the daemon: cost at each level, metrics against a full trace, dumps of the flight recorder"
+	"$here/daemon.sh" "$ct" "$out"
 fi

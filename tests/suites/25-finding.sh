@@ -257,6 +257,27 @@ several()
 	check 'two files in one process' holds "$TMP/inone.jsonl" \
 		'[len([c for c in calls if c["symbol"] == "cuMemAlloc_v2" and c.get("lib", 1) == i]) for i in (1, 2)] == [6, 3] and accounts()'
 }
+# A process that is not ours has closed its file in less than a millisecond: it may be gone while the tracer looks.
+loaded_at_once()
+{
+	local i n=5 found=0
+	mkdir -p "$TMP/once"
+	cp "$FAKE535/libcuda.so.1" "$TMP/once/"
+	for ((i = 0; i < n; i++)); do
+		caller once || return
+		ask once open "$FAKE/libcuda.so.1" >/dev/null; ask once init >/dev/null
+		tracer once -e cuMemAlloc,cuMemFree -p "$once" || { fail 'loaded as the trace begins' 'see above'; return; }
+		ask once alloc 2 >/dev/null
+		ask once open "$TMP/once/libcuda.so.1" >/dev/null
+		until_ok 2 attached_later once "$TMP/once/libcuda.so.1" && found=$((found + 1))
+		quit once
+		ended $tracer
+		cat "$TMP/once.err"
+	done >"$TMP/once.said"
+	check 'loaded as the trace begins, five times: found each time' is "$found" $n
+	check 'loaded as the trace begins: nothing is said' is "$(cat "$TMP/once.said")" ''
+}
+
 # The trace is written every half second.
 attached_later() { grep -q "\"type\":\"library\",\"op\":\"attach\".*\"path\":\"$2\"" "$TMP/$1.jsonl"; }
 
@@ -550,6 +571,7 @@ followed --no-follow --no-follow
 containers
 gone_from_disk
 several
+loaded_at_once
 stubs
 bits32
 no_libcuda

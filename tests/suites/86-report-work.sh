@@ -40,6 +40,14 @@ END
 report $golden >"$TMP/golden.json" 2>"$TMP/err" || fail 'golden: a report' "$(head -1 "$TMP/err")"
 check 'golden: kernels and findings of h200-gpt2-tokens' numbers $golden "$TMP/golden.json"
 
+include=$(compgen -G '/usr/local/cuda*/include/cuda_occupancy.h' /usr/include/cuda_occupancy.h | head -1)
+if [ -n "$include" ]; then
+	${CXX:-g++} -w -fpermissive -Isrc "-I${include%/*}" -o "$TMP/occupancy" tests/occupancy.cc "$O/libct.a" 2>"$TMP/err" &&
+		check "occupancy: as NVIDIA's calculator has it" "$TMP/occupancy" || fail "occupancy: as NVIDIA's calculator has it" "$(head -3 "$TMP/err")"
+else
+	skip "occupancy: as NVIDIA's calculator has it" 'cuda_occupancy.h is not here'
+fi
+
 needs_tracing 'graphs and streams of programs'
 for bin in "$CASES"/work_*; do
 	name=${bin##*/}

@@ -137,8 +137,8 @@ static void what_is_wrong(void **state)
 	bad("metrics: {listen: localhost}\n",
 	    "c.yaml: metrics.listen: 'localhost' has no port; write it as 127.0.0.1:9464\n");
 	bad("otlp: {endpoint: \"https://x\"}\n",
-	    "c.yaml: otlp.endpoint: 'https://x' must begin with http://; a collector on this node "
-	    "takes it from there, with TLS if need be\n");
+	    "c.yaml: otlp.endpoint: 'https://x': https is not spoken here; name a collector on this node "
+	    "by http://, which passes on by TLS\n");
 	bad("files: {rotate_size: 3G}\n",
 	    "c.yaml: files.rotate_size must be at most half of files.total_size\n");
 	/* two at once, both said */

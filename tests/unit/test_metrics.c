@@ -174,11 +174,40 @@ static void bounded(void **state)
 	metrics__free(m);
 }
 
+#define OF "cudatrace_calls_total{namespace=\"\",pod=\"\",container=\"\","
+
+static void ended_make_room(void **state)
+{
+	struct metrics *m = metrics__new(1000);
+	struct event ev = {.kind = EVENT_CALL, .fn = cuda_fn_by_symbol("cuInit")};
+	struct metrics_target *stays;
+	struct labels l = {0};
+
+	(void)state;
+	stays = metrics__get(m, &l, "stays");
+	metrics__event(m, stays, &ev);
+	for (int i = 0; i < 1000; i++) {
+		struct metrics_target *t;
+		char comm[16];
+
+		snprintf(comm, sizeof(comm), "p%d", i);
+		t = metrics__get(m, &l, comm);
+		metrics__event(m, t, &ev);
+		metrics__put(m, t);
+	}
+	lacks(m, "(others)");
+	lacks(m, "command=\"p993\"");
+	has(m, OF "command=\"p999\",function=\"cuInit\",class=\"init\"} 1");
+	has(m, OF "command=\"stays\",function=\"cuInit\",class=\"init\"} 1");
+	metrics__free(m);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(events), cmocka_unit_test(counts),  cmocka_unit_test(bytes),
-		cmocka_unit_test(memory), cmocka_unit_test(bounded),
+		cmocka_unit_test(events),  cmocka_unit_test(counts),
+		cmocka_unit_test(bytes),   cmocka_unit_test(memory),
+		cmocka_unit_test(bounded), cmocka_unit_test(ended_make_room),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,122 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""What the manifests of dist/kubernetes say, for suite 76.
+
+manifests.py agree           whether they agree with each other, with the image, the systemd unit and what the daemon serves
+manifests.py json FOLDER     writes each as FOLDER/NAME.json
+manifests.py field PATH      a value of the DaemonSet's container, as in securityContext.capabilities.add
+manifests.py mask            its capabilities as /proc/PID/status shows them
+"""
+import json
+import os
+import re
+import sys
+
+import yaml
+
+BASE = 'dist/kubernetes/base'
+OVERLAY = 'dist/kubernetes/before-linux-6.6/kustomization.yaml'
+# Of the systemd unit only, and why no pod has them.
+UNIT_ONLY = {
+    'SYS_RESOURCE': 'container runtimes set limits that are high enough',
+    'SYSLOG': 'for /dev/kmsg, which the device cgroup of a pod refuses',
+    'CHOWN': 'for ctl.group: an image has no groups',
+    'SYS_ADMIN': 'in the overlay for older kernels',
+}
+
+
+def load(name):
+    with open(os.path.join(BASE, name), encoding='utf-8') as f:
+        return yaml.safe_load(f)
+
+
+def objects():
+    """Of the kustomization, and what it leaves as a choice."""
+    names = load('kustomization.yaml')['resources'] + ['podmonitor.yaml']
+    return {name: load(name) for name in names}
+
+
+def daemonset():
+    return load('daemonset.yaml')['spec']['template']
+
+
+def number_of(capability):
+    with open('/usr/include/linux/capability.h', encoding='utf-8') as f:
+        return int(re.search(rf'^#define CAP_{capability}\s+(\d+)', f.read(), re.M)[1])
+
+
+def agree():
+    wrong = []
+
+    def same(what, a, b):
+        if a != b:
+            wrong.append(f'{what}: {a}, not {b}')
+
+    template = daemonset()
+    pod, c = template['spec'], template['spec']['containers'][0]
+    config = load('daemon.yaml')
+    objs = objects()
+    kustomization = load('kustomization.yaml')
+
+    files = set(os.listdir(BASE)) - {'kustomization.yaml', 'daemon.yaml'}
+    same('files of the folder and of the kustomization', files, set(objs))
+    labels = template['metadata']['labels']
+    for name, selector in [
+            ('daemonset', objs['daemonset.yaml']['spec']['selector']['matchLabels']),
+            ('service', objs['service.yaml']['spec']['selector']),
+            ('podmonitor', objs['podmonitor.yaml']['spec']['selector']['matchLabels'])]:
+        same(f'{name}: selector', selector, labels)
+    port = int(config['metrics']['listen'].rsplit(':', 1)[1])
+    same('container port', {p['name']: p['containerPort'] for p in c['ports']}, {'metrics': port})
+    same('annotation', template['metadata']['annotations']['prometheus.io/port'], str(port))
+    same('service', [(p['port'], p['targetPort']) for p in objs['service.yaml']['spec']['ports']], [(port, 'metrics')])
+    same('probes', {(c[p]['httpGet']['path'], c[p]['httpGet']['port']) for p in ('livenessProbe', 'readinessProbe')},
+         {('/healthz', 'metrics')})
+    same('podmonitor', objs['podmonitor.yaml']['spec']['podMetricsEndpoints'][0]['port'], 'metrics')
+    same('service account', pod['serviceAccountName'], objs['serviceaccount.yaml']['metadata']['name'])
+    same('namespace', kustomization['namespace'], objs['namespace.yaml']['metadata']['name'])
+    same('image', [i['name'] for i in kustomization['images']], [c['image']])
+    generated = kustomization['configMapGenerator'][0]
+    volumes = {v['name']: v for v in pod['volumes']}
+    same('config map', volumes['config']['configMap']['name'], generated['name'])
+    same('volumes', {m['name'] for m in c['volumeMounts']}, set(volumes))
+    mounts = {m['mountPath']: m for m in c['volumeMounts']}
+    same('configuration', os.path.split(c['args'][c['args'].index('--config') + 1]), ('/etc/cudatrace', generated['files'][0]))
+    same('configuration: mounted', '/etc/cudatrace' in mounts, True)
+    same('files.directory: mounted, to write', mounts[config['files']['directory']].get('readOnly', False), False)
+    for m in c['volumeMounts']:
+        writes = m['mountPath'] in ('/run/cudatrace', config['files']['directory'])
+        same(f'{m["mountPath"]}: read only', m.get('readOnly', False), not writes)
+
+    added = c['securityContext']['capabilities']['add']
+    with open('dist/cudatrace.service.in', encoding='utf-8') as f:
+        unit = re.search(r'^CapabilityBoundingSet=(.*)$', f.read(), re.M)[1].split()
+    same('capabilities of the DaemonSet and of the systemd unit', {f'CAP_{x}' for x in {*added, *UNIT_ONLY}}, set(unit))
+    with open(OVERLAY, encoding='utf-8') as f:
+        patch = yaml.safe_load(yaml.safe_load(f)['patches'][0]['patch'])
+    same('overlay', patch, [{'op': 'add', 'path': '/spec/template/spec/containers/0/securityContext/capabilities/add/-',
+                             'value': 'SYS_ADMIN'}])
+    if wrong:
+        sys.exit('\n'.join(wrong))
+
+
+def field(path):
+    value = daemonset()['spec']['containers'][0]
+    for part in path.split('.'):
+        value = value[part]
+    print(*value if isinstance(value, list) else [value], sep='\n')
+
+
+def mask():
+    added = daemonset()['spec']['containers'][0]['securityContext']['capabilities']['add']
+    print(f'{sum(1 << number_of(c) for c in added):016x}')
+
+
+def write_json(folder):
+    for name, value in objects().items():
+        with open(os.path.join(folder, name.replace('.yaml', '.json')), 'w', encoding='utf-8') as f:
+            json.dump(value, f)
+
+
+if __name__ == '__main__':
+    {'agree': agree, 'json': write_json, 'field': field, 'mask': mask}[sys.argv[1]](*sys.argv[2:])
