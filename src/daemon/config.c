@@ -67,6 +67,7 @@ static const struct key keys[] = {
 	KEY("otlp.headers_file", KEY_TEXT, otlp.headers_file, ""),
 	KEY("otlp.gzip", KEY_BOOL, otlp.gzip, "false"),
 	KEY("otlp.slow_call", KEY_TIME, otlp.slow_call_ns, "10ms"),
+	KEY("otlp.iterations", KEY_TEXT, otlp.iterations, ""),
 	NUM("otlp.interval", KEY_TIME, otlp.interval_ns, "15s", 1000000000, false),
 	NUM("otlp.queue", KEY_COUNT, otlp.queue, "4096", 16, false),
 	KEY("ctl.socket", KEY_TEXT, ctl.socket, "/run/cudatrace/ctl.sock"),
@@ -503,7 +504,8 @@ bool config__check(const struct config *c, const char *name, struct config_error
 		wrong(&at, "metrics.listen: '%s' has no port; write it as 127.0.0.1:9464", l);
 	if (*e && otlp_endpoint_problem(e))
 		wrong(&at, "otlp.endpoint: '%s': %s", e, otlp_endpoint_problem(e));
-	if (*c->otlp.headers_file && access(c->otlp.headers_file, R_OK))
+	/* Who asks by ctl may not be allowed to look. */
+	if (*c->otlp.headers_file && access(c->otlp.headers_file, F_OK) && errno != EACCES)
 		wrong(&at, "otlp.headers_file: %s cannot be read: %s", c->otlp.headers_file,
 		      strerror(errno));
 	if (c->files.rotate_size > c->files.total_size / 2)

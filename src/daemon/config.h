@@ -57,7 +57,7 @@ struct config {
 		uint64_t max_series;
 	} metrics;
 	struct {
-		char *endpoint, *headers_file;
+		char *endpoint, *headers_file, *iterations;
 		bool gzip;
 		uint64_t slow_call_ns, interval_ns, queue;
 	} otlp;

@@ -99,7 +99,10 @@ static void on_ring(evutil_socket_t fd, short what, void *ctx)
 
 static void on_gone(void *ctx, uint32_t pid)
 {
-	model__forget(((struct daemon *)ctx)->t.model, pid);
+	struct daemon *d = ctx;
+
+	model__forget(d->t.model, pid);
+	otlp_iters__forget(d->iters, pid);
 }
 
 static void on_tick(evutil_socket_t fd, short what, void *ctx)
@@ -279,6 +282,7 @@ static void free_event(void *ev)
 static void release(struct daemon *d)
 {
 	otlp__free(d->otlp);
+	otlp_iters__free(d->iters);
 	http__free(d->http);
 	ctl__free(d->ctl);
 	free_event(d->ring_ev);

@@ -160,6 +160,7 @@ void daemon__event(void *ctx, const struct event *ev)
 		on_call(d, p, ev);
 	if (ev->kind != EVENT_PROCESS || p->pid != ev->pid)
 		return;
+	otlp_iters__forget(d->iters, p->pid);
 	if (!strcmp(ev->op, "exec"))
 		dprocs__exec(&d->procs, p, ev->life);
 	else if (!strcmp(ev->op, "exit"))

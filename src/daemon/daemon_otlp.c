@@ -5,13 +5,19 @@
 #include <errno.h>
 #include <event2/event.h>
 #include <event2/util.h>
+#include <fnmatch.h>
+#include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 #include "otlp_json.h"
+#include "util/log.h"
 #include "version.h"
 
 /* For the last requests, when it ends. */
 #define PATIENCE_NS 1000000000ull
+/* Clocks that differ by more have been set. */
+#define EPOCH_STEP_NS 1000000
 
 static const struct metrics *metrics_now(void *ctx, struct metrics_self *self)
 {
@@ -39,30 +45,76 @@ int daemon__open_otlp(struct daemon *d)
 	if (!*c->otlp.endpoint)
 		return 0;
 	d->otlp = otlp__new(d->base, c->otlp.endpoint, &oo);
-	return d->otlp ? 0 : -ENOMEM;
+	d->iters = otlp_iters__new();
+	daemon__set_markers(d);
+	return d->otlp && d->iters ? 0 : -ENOMEM;
 }
 
-/* Clocks are set while we run. */
-static uint64_t epoch_ns(void)
+/* What to add to CLOCK_MONOTONIC. Clocks are set while we run; but two readings are never taken at
+ * the same moment, and spans that touch must go on touching. */
+static uint64_t epoch_ns(struct daemon *d)
 {
 	struct timespec wall;
+	int64_t off;
 
 	clock_gettime(CLOCK_REALTIME, &wall);
-	return wall.tv_sec * 1000000000ull + wall.tv_nsec - now_ns();
+	off = wall.tv_sec * 1000000000ll + wall.tv_nsec - (int64_t)now_ns();
+	if (llabs(off - d->epoch_ns) > EPOCH_STEP_NS)
+		d->epoch_ns = off;
+	return d->epoch_ns;
+}
+
+/* As with every call. */
+static bool is_marker(const struct daemon *d, const struct event *ev)
+{
+	int id = fnset__id_of(d->t.fns, ev->fn);
+
+	return id >= 0 && d->markers[id];
+}
+
+void daemon__set_markers(struct daemon *d)
+{
+	const char *glob = d->cfg->otlp.iterations;
+	bool any = !*glob;
+
+	for (unsigned id = 0; id < fnset__cnt(d->t.fns); id++) {
+		d->markers[id] = *glob && !fnmatch(glob, fnset__fn(d->t.fns, id)->symbol, 0);
+		any |= d->markers[id];
+	}
+	if (!any)
+		warn("otlp.iterations: no function is called '%s': cudatrace list has them", glob);
+}
+
+static void call_span(struct daemon *d, const struct dproc *p, const struct event *ev,
+		      const struct otlp_ids *in, uint64_t epoch)
+{
+	struct otlp_span s = otlp_span_of_call(ev, &p->labels, p->comm, epoch);
+
+	evutil_secure_rng_get_bytes(&s.ids, sizeof(s.ids));
+	if (in) {
+		memcpy(s.ids.trace, in->trace, sizeof(in->trace));
+		s.parent = in->span;
+	}
+	otlp__span(d->otlp, &s);
 }
 
 void daemon__span(struct daemon *d, const struct dproc *p, const struct event *ev)
 {
 	uint64_t slow = d->cfg->otlp.slow_call_ns;
+	const struct otlp_ids *in = NULL;
 	struct otlp_span s;
 
-	if (!d->otlp || !slow || !event_returned(ev) || !ev->fn)
+	if (!d->otlp || !event_returned(ev) || !ev->fn)
 		return;
-	if (!ev->is_error && event_duration_ns(ev) <= slow)
+	if (*d->cfg->otlp.iterations && dproc_is_traced(p))
+		in = otlp_iters__call(d->iters, ev, p->changes);
+	if (slow && (ev->is_error || event_duration_ns(ev) > slow))
+		call_span(d, p, ev, in, epoch_ns(d));
+	if (!dproc_is_traced(p) || !is_marker(d, ev))
 		return;
-	s = otlp_span_of_call(ev, &p->labels, p->comm, epoch_ns());
-	evutil_secure_rng_get_bytes(&s.ids, sizeof(s.ids));
-	otlp__span(d->otlp, &s);
+	s = (struct otlp_span){.labels = &p->labels, .command = p->comm};
+	if (otlp_iters__mark(d->iters, ev, p->changes, &s, epoch_ns(d)))
+		otlp__span(d->otlp, &s);
 }
 
 void daemon__finish_otlp(struct daemon *d)

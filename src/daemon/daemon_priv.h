@@ -10,6 +10,7 @@
 #include "lines.h"
 #include "metrics.h"
 #include "otlp.h"
+#include "otlp_iter.h"
 #include "procs.h"
 #include "recorder.h"
 #include "rotate.h"
@@ -24,9 +25,12 @@ struct daemon {
 	struct metrics *metrics;
 	struct lines *lines;
 	struct rotate *rotate;
-	struct recorder *recorder; /* NULL: none */
-	struct http *http;	   /* NULL: none */
-	struct otlp *otlp;	   /* NULL: none */
+	struct recorder *recorder;  /* NULL: none */
+	struct http *http;	    /* NULL: none */
+	struct otlp *otlp;	    /* NULL: none */
+	struct otlp_iters *iters;   /* as otlp */
+	int64_t epoch_ns;	    /* of spans */
+	bool markers[CT_MAX_FUNCS]; /* their calls end an iteration */
 	struct ctl *ctl;
 	struct event_base *base;
 	/* libevent's struct event: ours, of the model, has the same name. */
@@ -86,7 +90,8 @@ void daemon__drop_libs(struct daemon *d);
 /* daemon_otlp.c */
 /* 0 or -errno after reporting. */
 int daemon__open_otlp(struct daemon *d);
-/* A span of the call, if it is slow or failed. */
+void daemon__set_markers(struct daemon *d);
+/* A span of the call, if it is slow or failed; of the iteration, if one ends with it. */
 void daemon__span(struct daemon *d, const struct dproc *p, const struct event *ev);
 /* Sends what there is; not for long. */
 void daemon__finish_otlp(struct daemon *d);

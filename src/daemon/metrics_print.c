@@ -254,8 +254,7 @@ static void put_named(struct out *o, const char *name, const char *label, const 
 
 static void put_gpus(const struct metrics_self *s, struct out *o)
 {
-	if (s->gpu_cnt)
-		family(o, "gpu_info", "gauge", "1, with what the driver says of each GPU.");
+	family(o, "gpu_info", "gauge", "1, with what the driver says of each GPU.");
 	for (unsigned i = 0; i < s->gpu_cnt; i++) {
 		out_lit(o, "cudatrace_gpu_info{");
 		put_label(o, "gpu", s->gpus[i].bus, true);

@@ -59,7 +59,7 @@ struct otlp {
 	struct item *first, **last;
 	uint64_t waiting; /* items */
 	void *batch_ev, *interval_ev;
-	bool finishing;
+	bool finishing, last_metrics; /* the latter: still to be sent */
 	uint64_t said_ns, said_dropped;
 	struct otlp_stats stats;
 };
@@ -138,6 +138,7 @@ static void failed(struct channel *c, const struct otlp_answer *a)
 }
 
 static void fill_spans(struct otlp *o);
+static void send_metrics(struct otlp *o);
 
 static void on_answer(void *ctx, const struct otlp_answer *a)
 {
@@ -160,6 +161,8 @@ static void on_answer(void *ctx, const struct otlp_answer *a)
 	/* The refused ones are gone; others are tried when it is time, not at once. */
 	if (c == &o->spans && !c->body && (!c->failures || !a->retry))
 		fill_spans(o);
+	if (c == &o->metrics && o->last_metrics && a->ok)
+		send_metrics(o);
 }
 
 static void send_body(struct channel *c)
@@ -297,6 +300,7 @@ static void send_metrics(struct otlp *o)
 
 	if (c->busy)
 		return;
+	o->last_metrics = false;
 	m = o->opts.metrics(o->opts.ctx, &self);
 	done(c);
 	c->body = out__memory();
@@ -394,6 +398,7 @@ void otlp__finish(struct otlp *o)
 	if (o->spans.body && !o->spans.busy)
 		send_body(&o->spans);
 	fill_spans(o);
+	o->last_metrics = true;
 	send_metrics(o);
 }
 

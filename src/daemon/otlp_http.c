@@ -156,7 +156,7 @@ static void on_done(struct evhttp_request *req, void *ctx)
 static void say_headers(struct otlp_http *h, unsigned line, const char *why)
 {
 	if (!h->said_headers)
-		warn("otlp.headers_file: %s:%u: %s", h->headers_file, line, why);
+		warn("otlp.headers_file: %s: line %u: %s", h->headers_file, line, why);
 	h->said_headers = true;
 }
 
@@ -171,7 +171,10 @@ static void add_headers(struct otlp_http *h, struct evkeyvalq *headers)
 		return;
 	f = fopen(h->headers_file, "re");
 	if (!f) {
-		say_headers(h, 0, strerror(errno));
+		if (!h->said_headers)
+			warn("otlp.headers_file: cannot read %s: %s", h->headers_file,
+			     strerror(errno));
+		h->said_headers = true;
 		return;
 	}
 	while (fgets(line, sizeof(line), f)) {

@@ -19,6 +19,7 @@ struct otlp_span otlp_span_of_call(const struct event *ev, const struct labels *
 		.pid = ev->pid,
 		.tid = ev->tid,
 		.name = ev->fn->symbol,
+		.function = ev->fn->symbol,
 		.start_ns = ev->start_ns + epoch_ns,
 		.end_ns = ev->end_ns + epoch_ns,
 		.class = cuda_class_name(ev->fn->class),
@@ -139,7 +140,7 @@ void otlp_put_span(struct out *o, const struct otlp_span *s)
 	otlp_put_u64(o, "endTimeUnixNano", s->end_ns);
 	out_lit(o, ",\"attributes\":[");
 	otlp_put_attr_u64(o, "thread.id", s->tid);
-	otlp_put_attr(o, "cuda.function", s->name);
+	otlp_put_attr(o, "cuda.function", s->function);
 	otlp_put_attr(o, "cuda.class", s->class);
 	otlp_put_attr(o, "cuda.kernel", s->kernel);
 	if (s->has_stream)
@@ -148,6 +149,12 @@ void otlp_put_span(struct out *o, const struct otlp_span *s)
 		otlp_put_attr_u64(o, "cuda.bytes", s->bytes);
 	otlp_put_attr(o, "cuda.direction", s->direction);
 	otlp_put_attr(o, "cuda.error", s->error);
+	if (s->iteration) {
+		otlp_put_attr_u64(o, "cuda.iteration", s->iteration);
+		otlp_put_attr_u64(o, "cuda.calls", s->calls);
+		otlp_put_attr_u64(o, "cuda.launches", s->launches);
+		otlp_put_attr_u64(o, "cuda.errors", s->errors);
+	}
 	out_lit(o, "],\"status\":{");
 	if (s->error && *s->error) {
 		out_lit(o, "\"code\":2,\"message\":"); /* STATUS_CODE_ERROR */

@@ -19,12 +19,14 @@ struct otlp_span {
 	const struct labels *labels; /* of its process */
 	const char *command;	     /* of its process; any bytes */
 	uint32_t pid, tid;
-	const char *name;
-	uint64_t start_ns, end_ns; /* since the epoch */
+	const char *name, *function; /* of an iteration: that ended it */
+	uint64_t start_ns, end_ns;   /* since the epoch */
 	/* NULL or "": left out */
 	const char *class, *kernel, *direction, *error;
 	bool has_stream, has_bytes;
 	uint64_t stream, bytes;
+	uint64_t iteration; /* 0: it is a call; otherwise which one of its thread */
+	uint64_t calls, launches, errors;
 };
 
 /* A call that has returned; without ids. epoch_ns: what to add to CLOCK_MONOTONIC. The span points

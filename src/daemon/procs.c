@@ -113,6 +113,7 @@ static void apply_level(struct dprocs *ps, struct dproc *p)
 		return;
 	levels__set_proc(ps->att, p->pid, level);
 	p->kernel_level = level;
+	p->changes++;
 }
 
 static void set_level(struct dprocs *ps, struct dproc *p, enum proc_level level)

@@ -24,6 +24,7 @@ struct dproc {
 	bool by_ctl;   /* the level was set by hand, and stays */
 	unsigned rule; /* line of the rule that it has it from; 0: none */
 	enum ct_proc_level kernel_level;
+	uint64_t changes;	  /* of kernel_level */
 	uint64_t burst_until_ns;  /* sampled: traced until then; 0: no */
 	uint64_t burst_next_ns;	  /* sampled: by the timer */
 	uint64_t burst_caused_ns; /* when something last caused one; 0: never */

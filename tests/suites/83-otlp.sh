@@ -19,7 +19,7 @@ mkdir "$lib"
 cp "$FAKE/libcuda.so.1" "$lib/"
 cp "$FAKE/sample" "$lib/sample83"
 # Not of those that outgoing connections get.
-read -r port listen < <(python3 -c '
+ports=$(python3 -c '
 import random, socket
 def free():
     while True:
@@ -31,6 +31,7 @@ def free():
             pass
 a, b = free(), free()
 print(a.getsockname()[1], b.getsockname()[1])')
+port=${ports% *} listen=${ports#* }
 collector=
 collector() { python3 tests/otlp/receiver.py "$port" "$TMP/mode" "$TMP/$1.got" & collector=$!; }
 metric() { python3 -c 'import sys, urllib.request; sys.stdout.write(urllib.request.urlopen(sys.argv[1], timeout=10).read().decode())' "http://127.0.0.1:$listen/${1:-metrics}"; }
@@ -83,6 +84,23 @@ grep -oP '^# TYPE \Kcudatrace_\w+' "$TMP/all.metrics" | grep -vE '_info$' | sort
 check 'metrics: those of /metrics, and no others' got all "sorted((set(open('$TMP/names').read().split()) ^ set(prometheus_names())) - {'cudatrace_ioctls_total', 'cudatrace_ioctl_seconds_total', 'cudatrace_xids_total', 'cudatrace_errors_total', 'cudatrace_transfer_bytes_total'})"
 check 'spans: one for each call, errors too' got all "sum(s['name'].startswith('cuLaunch') for s in spans) == $launches and len(spans) == total('cudatrace.calls', process_executable_name='sample83')"
 check 'spans: ids are all different' got all "len({s['spanId'] for s in spans}) == len(spans) > 100"
+
+# What is between two calls of one function is an iteration; the calls are its children.
+collector iter
+start iter trace --set otlp.slow_call=0.001us --set otlp.iterations='cu*Synchronize' --set otlp.queue=100000
+run_sample
+sleep 1
+end 'iterations: ends soon'
+kill $collector
+iterations="[s for s in spans if s['name'] == 'iteration']"
+check 'iterations: form' got iter 'problems()'
+check 'iterations: one less than calls of their function' got iter \
+	"(lambda its, marks: len(its) == len(marks) - 1 >= 4 and [s['attrs']['cuda.iteration'] for s in its] == [str(i + 1) for i in range(len(its))])($iterations, [s for s in spans if s['name'].startswith('cu') and s['name'].endswith('Synchronize')])"
+check 'iterations: one begins where the last ended' got iter "(lambda its: all(a['endTimeUnixNano'] == b['startTimeUnixNano'] for a, b in zip(its, its[1:])))($iterations)"
+check 'iterations: their calls are in them, and as many' got iter \
+	"(lambda call: all(sum(1 for c in call if c.get('parentSpanId') == i['spanId'] and c['traceId'] == i['traceId'] and int(i['startTimeUnixNano']) <= int(c['startTimeUnixNano']) <= int(c['endTimeUnixNano']) <= int(i['endTimeUnixNano'])) == int(i['attrs']['cuda.calls']) for i in $iterations))([s for s in spans if s['name'] != 'iteration'])"
+# Launches that a capture took are none.
+check 'iterations: launches' got iter "sum(int(i['attrs']['cuda.launches']) for i in $iterations) == total('cudatrace.launches') + total('cudatrace.graph_launches') > 0 < total('cudatrace.graph_nodes_captured')"
 
 # The collector is away: the queue is full, the rest is counted; then it is there.
 start away trace --set otlp.slow_call=0.001us --set otlp.queue=64 --set otlp.gzip=true

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "otlp_iter.h"
+
+#include <event2/util.h>
+#include <stdlib.h>
+
+#define HASH_NONFATAL_OOM 1
+#include <uthash.h>
+
+/* Threads that end leave theirs behind; past this the oldest go. */
+#define THREADS_MAX 4096
+
+struct iter {
+	struct {
+		uint32_t pid, tid;
+	} key;
+	uint64_t changes;
+	uint64_t number, start_ns;
+	uint64_t calls, launches, errors;
+	struct otlp_ids ids;
+	UT_hash_handle hh;
+};
+
+struct otlp_iters {
+	struct iter *by_thread;
+};
+
+struct otlp_iters *otlp_iters__new(void)
+{
+	return calloc(1, sizeof(struct otlp_iters));
+}
+
+static void drop(struct otlp_iters *its, struct iter *it)
+{
+	HASH_DEL(its->by_thread, it);
+	free(it);
+}
+
+void otlp_iters__free(struct otlp_iters *its)
+{
+	struct iter *it, *next;
+
+	if (!its)
+		return;
+	HASH_ITER (hh, its->by_thread, it, next)
+		drop(its, it);
+	free(its);
+}
+
+static struct iter *find(struct otlp_iters *its, const struct event *ev, uint64_t changes)
+{
+	const struct {
+		uint32_t pid, tid;
+	} key = {ev->pid, ev->tid};
+	struct iter *it;
+
+	HASH_FIND(hh, its->by_thread, &key, sizeof(key), it);
+	if (!it || it->changes == changes)
+		return it;
+	drop(its, it);
+	return NULL;
+}
+
+const struct otlp_ids *otlp_iters__call(struct otlp_iters *its, const struct event *ev,
+					uint64_t changes)
+{
+	struct iter *it = find(its, ev, changes);
+
+	if (!it)
+		return NULL;
+	it->calls++;
+	it->errors += ev->is_error;
+	it->launches += !ev->is_error && (ev->fn->op == OP_GRAPH_LAUNCH ||
+					  (ev->has & HAS_LAUNCH && !ev->launch.capturing));
+	return &it->ids;
+}
+
+/* The first call of a marker. */
+static struct iter *begin(struct otlp_iters *its, const struct event *ev, uint64_t changes)
+{
+	struct iter *it = calloc(1, sizeof(*it));
+
+	if (!it)
+		return NULL;
+	if (HASH_COUNT(its->by_thread) >= THREADS_MAX)
+		drop(its, its->by_thread);
+	it->key.pid = ev->pid;
+	it->key.tid = ev->tid;
+	it->changes = changes;
+	HASH_ADD(hh, its->by_thread, key, sizeof(it->key), it);
+	return it;
+}
+
+bool otlp_iters__mark(struct otlp_iters *its, const struct event *ev, uint64_t changes,
+		      struct otlp_span *s, uint64_t epoch_ns)
+{
+	struct iter *it = find(its, ev, changes);
+	bool ends = it != NULL;
+
+	if (!it)
+		it = begin(its, ev, changes);
+	if (!it)
+		return false;
+	if (ends) {
+		*s = (struct otlp_span){
+			.ids = it->ids,
+			.labels = s->labels,
+			.command = s->command,
+			.pid = ev->pid,
+			.tid = ev->tid,
+			.name = "iteration",
+			.function = ev->fn->symbol,
+			.start_ns = it->start_ns + epoch_ns,
+			.end_ns = ev->end_ns + epoch_ns,
+			.iteration = it->number,
+			.calls = it->calls,
+			.launches = it->launches,
+			.errors = it->errors,
+		};
+	}
+	it->number++;
+	it->start_ns = ev->end_ns;
+	it->calls = it->launches = it->errors = 0;
+	evutil_secure_rng_get_bytes(&it->ids, sizeof(it->ids));
+	return ends;
+}
+
+void otlp_iters__forget(struct otlp_iters *its, uint32_t pid)
+{
+	struct iter *it, *next;
+
+	if (!its)
+		return;
+	HASH_ITER (hh, its->by_thread, it, next) {
+		if (it->key.pid == pid)
+			drop(its, it);
+	}
+}
