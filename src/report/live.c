@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "format.h"
+#include "stack_pool.h"
 #include "strings.h"
 #include "util/log.h"
 #include "util/out.h"
@@ -16,6 +17,7 @@ struct live {
 	struct sink s;
 	struct report *report;
 	struct strings *strings;
+	struct stack_pool *stacks;
 	/* Names of kernels stay where they are, but one name may stand in several places. */
 	struct {
 		const char *from, *to;
@@ -31,7 +33,8 @@ static int live_open(struct sink *s, const struct trace_info *info)
 	};
 
 	l->strings = strings__new();
-	l->report = l->strings ? report__new(&opts, info) : NULL;
+	l->stacks = stack_pool__new();
+	l->report = l->strings && l->stacks ? report__new(&opts, info) : NULL;
 	if (l->report)
 		return 0;
 	err("cannot make a report: out of memory: close other programs");
@@ -54,6 +57,32 @@ static const char *intern_name(struct live *l, const char *name)
 	return name ? l->names[i].to : NULL;
 }
 
+/* As a saved trace has it: a place in a module, or an address in none. */
+static const struct stack *intern_stack(struct live *l, const struct stack *stack)
+{
+	const struct stack *known = stack_pool__get(l->stacks, stack->id);
+	struct stack *copy;
+
+	if (known)
+		return known;
+	copy = stack_pool__make(l->stacks, stack->frame_cnt);
+	if (!copy)
+		return NULL;
+	copy->id = stack->id;
+	for (unsigned i = 0; i < stack->frame_cnt; i++) {
+		const struct stack_frame *f = &stack->frames[i];
+
+		copy->frames[copy->frame_cnt++] = (struct stack_frame){
+			.ip = f->module ? 0 : f->ip,
+			.offset = f->module ? f->offset : 0,
+			.module = intern(l, f->module),
+			.build_id = intern(l, f->build_id),
+			.symbol = intern(l, f->symbol),
+		};
+	}
+	return stack_pool__put(l->stacks, copy);
+}
+
 /* What an event points to belongs to the model, and is gone or changed after it. */
 static void live_event(struct sink *s, const struct event *ev)
 {
@@ -61,7 +90,11 @@ static void live_event(struct sink *s, const struct event *ev)
 	struct driver_info drv;
 	struct event copy = *ev;
 
+	/* A definition is no event of its own: the first call that has the stack brings it. */
+	if (ev->kind == EVENT_STACK)
+		return;
 	copy.comm = intern(l, ev->comm);
+	copy.stack = ev->stack ? intern_stack(l, ev->stack) : NULL;
 	if (ev->kind == EVENT_CALL) {
 		copy.launch.kernel = intern_name(l, ev->launch.kernel);
 		copy.launch.kernel_mangled = intern_name(l, ev->launch.kernel_mangled);
@@ -103,6 +136,7 @@ static void live_close(struct sink *s)
 	struct live *l = (struct live *)s;
 
 	report__free(l->report);
+	stack_pool__free(l->stacks);
 	strings__free(l->strings);
 }
 

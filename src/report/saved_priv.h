@@ -8,6 +8,7 @@
 #include "decode/fnset.h"
 #include "decode/nv/nv_decode.h"
 #include "model/mem.h"
+#include "stack_pool.h"
 #include "strings.h"
 
 #include <uthash.h>
@@ -44,10 +45,8 @@ struct saved {
 
 	struct saved_proc *procs, *last_proc;
 
-	struct saved_stack *stacks;	  /* all that there were */
-	struct saved_stack_id *stack_ids; /* those of the trace at hand */
-	uint64_t stack_bytes;
-	struct parser *list; /* frames, while inner reads one of them */
+	struct stack_pool *stacks; /* NULL: there were none */
+	struct parser *list;	   /* frames, while inner reads one of them */
 
 	/* of the event at hand */
 	struct event_text text;

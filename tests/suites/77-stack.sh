@@ -177,6 +177,16 @@ import json, sys
 leaks = json.load(open(sys.argv[1]))["memory"]["leaks"]
 names = [f.split("+0x")[0] for f in leaks[0]["stack"][:3]]
 assert len(leaks) == 1 and names == ["inner", "outer", "main"], leaks' "$TMP/leak.report"
+# What the report needs of a process is gone when the process is.
+LD_LIBRARY_PATH=$FAKE "$CUDATRACE" -q --all --stack --jsonl "$TMP/live.jsonl" --report "$TMP/live.json" --report "$TMP/live.html" -- "$FAKE/sample" >/dev/null 2>"$TMP/live.err"
+check 'live report with stacks: ends well' [ $? = 0 -a -s "$TMP/live.html" ]
+"$CUDATRACE" report -q --format=json -o "$TMP/saved.json" "$TMP/live.jsonl"
+check 'live report with stacks: as of the saved trace' python3 -c '
+import json, sys
+a, b = (json.load(open(p)) for p in sys.argv[1:])
+a.pop("files"), b.pop("files")
+assert a["waits"]["callers"], a["waits"]
+sys.exit("\n".join(f"{k}: {json.dumps(a[k])[:300]}, not {json.dumps(b[k])[:300]}" for k in a if a[k] != b[k]) or 0)' "$TMP/live.json" "$TMP/saved.json"
 check 'report: and in words' grep -q 'was allocated by inner < outer < main' <("$CUDATRACE" report "$TMP/leak.jsonl" 2>/dev/null)
 check 'Chrome: names' python3 -c '
 import json, sys

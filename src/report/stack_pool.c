@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "stack_pool.h"
+
+#include <stdlib.h>
+#include <uthash.h>
+
+#define BYTES_MAX (64ull << 20)
+
+struct pooled {
+	UT_hash_handle hh; /* by frames */
+	struct stack stack;
+};
+
+struct pooled_id {
+	uint64_t id;
+	const struct stack *stack;
+	UT_hash_handle hh;
+};
+
+struct stack_pool {
+	struct pooled *stacks; /* all that there were */
+	struct pooled_id *ids; /* those of the trace at hand */
+	uint64_t bytes;
+};
+
+/* They are keys: no padding. */
+_Static_assert(sizeof(struct stack_frame) == 2 * 8 + 3 * sizeof(void *), "frames are compared");
+
+struct stack_pool *stack_pool__new(void)
+{
+	return calloc(1, sizeof(struct stack_pool));
+}
+
+void stack_pool__forget_ids(struct stack_pool *p)
+{
+	struct pooled_id *id, *next;
+
+	HASH_ITER (hh, p->ids, id, next) {
+		HASH_DEL(p->ids, id);
+		free(id);
+	}
+}
+
+void stack_pool__free(struct stack_pool *p)
+{
+	struct pooled *st, *next;
+
+	if (!p)
+		return;
+	stack_pool__forget_ids(p);
+	HASH_ITER (hh, p->stacks, st, next) {
+		HASH_DEL(p->stacks, st);
+		free(st);
+	}
+	free(p);
+}
+
+struct stack *stack_pool__make(const struct stack_pool *p, unsigned frame_cnt)
+{
+	struct pooled *st;
+
+	if (p->bytes > BYTES_MAX)
+		return NULL;
+	st = calloc(1, sizeof(*st) + frame_cnt * sizeof(st->stack.frames[0]));
+	return st ? &st->stack : NULL;
+}
+
+static struct pooled_id *id_get(struct stack_pool *p, uint64_t number)
+{
+	struct pooled_id *id;
+
+	HASH_FIND(hh, p->ids, &number, sizeof(number), id);
+	if (id)
+		return id;
+	id = calloc(1, sizeof(*id));
+	if (!id)
+		return NULL;
+	id->id = number;
+	p->bytes += sizeof(*id);
+	HASH_ADD(hh, p->ids, id, sizeof(id->id), id);
+	return id;
+}
+
+const struct stack *stack_pool__put(struct stack_pool *p, struct stack *stack)
+{
+	struct pooled *st = (struct pooled *)((char *)stack - offsetof(struct pooled, stack));
+	size_t key_sz = stack->frame_cnt * sizeof(stack->frames[0]);
+	struct pooled_id *id = id_get(p, stack->id);
+	struct pooled *known;
+
+	HASH_FIND(hh, p->stacks, stack->frames, key_sz, known);
+	if (known) {
+		free(st);
+		st = known;
+	} else {
+		p->bytes += sizeof(*st) + key_sz;
+		HASH_ADD_KEYPTR(hh, p->stacks, stack->frames, key_sz, st);
+	}
+	if (id)
+		id->stack = &st->stack;
+	return &st->stack;
+}
+
+const struct stack *stack_pool__get(const struct stack_pool *p, uint64_t number)
+{
+	struct pooled_id *id;
+
+	HASH_FIND(hh, p->ids, &number, sizeof(number), id);
+	return id ? id->stack : NULL;
+}
