@@ -103,7 +103,7 @@ if [ "$set" = check ]; then
 	compgen -G '/usr/lib/llvm-*/lib/clang/*/lib/linux/libclang_rt.fuzzer-*.a' >/dev/null ||
 		wanted+=("libclang-rt-$(clang -dumpversion 2>/dev/null | cut -d. -f1)-dev:the runtime of libFuzzer")
 	[ -d /usr/lib/python3/dist-packages/opentelemetry/proto ] ||
-		wanted+=('python3-opentelemetry-proto:parses what a collector gets; not in Ubuntu 24.04')
+		wanted+=('python3-opentelemetry-proto:parses what a collector gets')
 	have pahole || wanted+=('pahole:type information for the stand-in kernel modules')
 fi
 # Not asked for again at every run where it cannot be had.
