@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-// Our theoretical occupancy against NVIDIA's own calculator (cuda_occupancy.h, where CUDA is installed), by chance.
+// Our theoretical occupancy against NVIDIA's own calculator (cuda_occupancy.h, where CUDA is
+// installed), by chance.
 #include <cuda_runtime_api.h>
 
 #include <cuda_occupancy.h>
@@ -54,15 +55,18 @@ int main()
 			s.carveoutConfig = 100;
 			u.threads = 1 + below(1024);
 			u.shared_mem = below(2) ? below(p.sharedMemPerBlockOptin) : 0;
-			if (cudaOccMaxActiveBlocksPerMultiprocessor(&r, &p, &a, &s, u.threads, u.shared_mem))
+			if (cudaOccMaxActiveBlocksPerMultiprocessor(&r, &p, &a, &s, u.threads,
+								    u.shared_mem))
 				continue;
-			want = (double)r.activeBlocksPerMultiprocessor * ((u.threads + 31) / 32) / (threads_max / 32.0);
+			want = (double)r.activeBlocksPerMultiprocessor * ((u.threads + 31) / 32) /
+			       (threads_max / 32.0);
 			compared++;
 			if (occupancy_share(d.cc, &u, &share) && std::fabs(share - want) < 1e-9)
 				continue;
 			if (!differ++)
-				printf("%d.%d, %d threads, %d registers, %d bytes: %g, not %g; ", d.cc / 10, d.cc % 10, (int)u.threads,
-				       (int)u.registers, (int)u.shared_mem, share, want);
+				printf("%d.%d, %d threads, %d registers, %d bytes: %g, not %g; ",
+				       d.cc / 10, d.cc % 10, (int)u.threads, (int)u.registers,
+				       (int)u.shared_mem, share, want);
 		}
 	}
 	if (differ || compared < 200000)

@@ -17,7 +17,8 @@ struct html_events;
 
 /* base_ns: of ts 0. NULL when there is no memory. */
 struct html_events *html_events__new(uint64_t base_ns, size_t max);
-/* Strings of the event must live as long as h, with the same address for the same text. */
+/* Strings and stacks of the event must live as long as h, with the same address for the same text.
+ */
 void html_events__event(struct html_events *h, const struct event *ev);
 /* Writes one JSON object (names, lanes, details) and the events as docs/REPORT.md describes them.
  * 0 or -errno. */

@@ -8,6 +8,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "decode/nv/nv_decode.h"
+
 struct html_events *html_events__new(uint64_t base_ns, size_t max)
 {
 	struct html_events *h = calloc(1, sizeof(*h));
@@ -90,6 +92,8 @@ static unsigned find_detail(struct html_events *h, const struct event *ev)
 	key.result = ev->is_error ? ev->result : 0;
 	if (ev->kind == EVENT_DRIVER && ev->drv && ev->drv->ret < 0 && !ev->unfinished)
 		key.result = (int32_t)ev->drv->ret;
+	if (ev->kind == EVENT_DRIVER && ev->is_error && ev->drv && ev->drv->io)
+		key.status = ev->drv->io->status_name;
 	if (!memcmp(&key, &none, sizeof(key)))
 		return 0;
 	HASH_FIND(hh, h->details, &key, sizeof(key), d);
@@ -213,6 +217,30 @@ static int reserve(struct html_events *h)
 	return 0;
 }
 
+static void count_refusal(struct html_events *h, const struct event *ev)
+{
+	const struct driver_info *drv = ev->drv;
+	struct refusal_key key = {0};
+	struct refusal *r;
+
+	if (ev->kind != EVENT_DRIVER || !ev->is_error || !drv || !drv->io)
+		return;
+	key.name = ev->name;
+	key.device = drv->device;
+	key.is_errno = drv->ret < 0;
+	key.status = key.is_errno ? NULL : drv->io->status_name;
+	key.number = key.is_errno  ? (uint64_t)-drv->ret
+		     : !key.status ? drv->io->f[NV_R_STATUS].v
+				   : 0;
+	HASH_FIND(hh, h->refusals, &key, sizeof(key), r);
+	if (!r && HASH_COUNT(h->refusals) < REFUSALS && (r = calloc(1, sizeof(*r)))) {
+		r->key = key;
+		HASH_ADD(hh, h->refusals, key, sizeof(key), r);
+	}
+	if (r)
+		r->cnt++;
+}
+
 static int64_t clamp_start(const struct html_events *h, uint64_t ns)
 {
 	const int64_t most = ((int64_t)1 << 47) - 1;
@@ -233,6 +261,10 @@ void html_events__event(struct html_events *h, const struct event *ev)
 		h->failed = true;
 		return;
 	}
+	count_refusal(h, ev);
+	/* Live, stacks are gone after this. */
+	if (ev->kind == EVENT_CALL && ev->fn && ev->text)
+		callers__add(&h->callers, ev, event_returned(ev) ? dur : 0);
 	e = (struct hev){
 		.start = clamp_start(h, ev->start_ns),
 		.dur = dur < dur_max ? dur : dur_max,
@@ -255,6 +287,7 @@ void html_events__free(struct html_events *h)
 {
 	struct what *w, *wnext;
 	struct detail *d, *dnext;
+	struct refusal *r, *rnext;
 
 	if (!h)
 		return;
@@ -271,6 +304,11 @@ void html_events__free(struct html_events *h)
 		HASH_DEL(h->details, d);
 		free(d);
 	}
+	HASH_ITER (hh, h->refusals, r, rnext) {
+		HASH_DEL(h->refusals, r);
+		free(r);
+	}
+	callers__free(&h->callers);
 	free(h->evs);
 	free(h);
 }

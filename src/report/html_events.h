@@ -5,12 +5,16 @@
 
 #include <uthash.h>
 
+#include "callers.h"
 #include "html.h"
 
 /* Bounds: what comes after them shares the last entry, or goes without details. */
-#define LANES	1024
-#define WHATS	(1 << 20)
-#define DETAILS (1 << 17)
+#define LANES	 1024
+#define WHATS	 (1 << 20)
+#define DETAILS	 (1 << 17)
+#define REFUSALS 4096
+/* Stacks that the page lists. */
+#define CALLERS 500
 /* Of the density of events that were merged; a cell is 1 ms and doubles when the trace is longer.
  */
 #define CELLS	 2048
@@ -65,12 +69,24 @@ enum detail_flag {
 struct detail {
 	struct detail_key {
 		uint64_t size, stream;
+		const char *status; /* of a refused ioctl; NULL: none, or one without a name */
 		uint32_t grid[3], block[3], shared_mem;
 		uint32_t has, dir, flags;
 		int32_t result;
 		uint32_t pad;
 	} key;
 	unsigned idx;
+	UT_hash_handle hh;
+};
+
+/* Ioctls that were refused, by command and reason. */
+struct refusal {
+	struct refusal_key {
+		const char *name, *device, *status;
+		uint64_t number; /* status without a name, or the error of the system call */
+		uint64_t is_errno;
+	} key;
+	uint64_t cnt;
 	UT_hash_handle hh;
 };
 
@@ -81,6 +97,8 @@ struct html_events {
 	struct lane *lanes, *lane_at[LANES];
 	struct what *whats;
 	struct detail *details;
+	struct refusal *refusals;
+	struct callers callers;
 	unsigned lane_cnt, what_cnt, detail_cnt;
 	bool failed; /* no memory */
 	/* merged: events shorter than below_ns */

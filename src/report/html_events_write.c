@@ -152,12 +152,36 @@ static void put_details(const struct html_events *h, struct json *j)
 			if (error)
 				json_str(j, "error", error);
 		}
+		if (k->status)
+			json_str(j, "status", k->status);
 		if (k->flags & D_CAPTURING)
 			json_bool(j, "capturing", true);
 		if (k->flags & D_UNFINISHED)
 			json_bool(j, "unfinished", true);
 		if (k->flags & D_ABANDONED)
 			json_bool(j, "abandoned", true);
+		json_close(j);
+	}
+	json_close_array(j);
+}
+
+static void put_refusals(const struct html_events *h, struct json *j)
+{
+	struct refusal *r, *next;
+
+	json_open_array(j, "refused");
+	HASH_ITER (hh, h->refusals, r, next) {
+		const struct refusal_key *k = &r->key;
+		const char *name = k->is_errno ? strerrorname_np((int)k->number) : k->status;
+
+		json_open(j, NULL);
+		json_str(j, "name", k->name);
+		json_str(j, "device", k->device);
+		if (name)
+			json_str(j, "status", name);
+		else
+			json_hex(j, "status", k->number);
+		json_u64(j, "count", r->cnt);
 		json_close(j);
 	}
 	json_close_array(j);
@@ -184,6 +208,9 @@ int html_events__write(struct html_events *h, struct out *meta, struct out *colu
 	put_lanes(h, &j);
 	put_whats(h, &j);
 	put_details(h, &j);
+	put_refusals(h, &j);
+	callers__sort(&h->callers);
+	callers__json(&h->callers, &j, CALLERS);
 	json_close(&j);
 	put_columns(h, columns);
 	return 0;

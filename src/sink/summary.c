@@ -179,10 +179,24 @@ static void mem_set(struct summary *s, struct proc_stat *p, enum mem_kind kind, 
 	p->mem[kind] = bytes;
 }
 
+/* times -1: takes it back. */
+static void mem_count(struct summary *s, const struct mem_call *c, int times)
+{
+	struct mem_stat *m = &s->mem[c->kind];
+
+	if (c->sign < 0) {
+		m->free_cnt += times;
+		return;
+	}
+	m->alloc_cnt += times;
+	m->alloc_bytes += times * c->bytes;
+}
+
 static void on_memory(struct summary *s, struct proc_stat *p, const struct event *ev)
 {
 	const uint64_t now[MEM_KIND_CNT] = {ev->mem.device_bytes, ev->mem.host_bytes,
 					    ev->mem.managed_bytes};
+	struct mem_call counted;
 	enum mem_kind kind;
 	int sign = mem_sign(ev, &kind), i;
 
@@ -196,12 +210,15 @@ static void on_memory(struct summary *s, struct proc_stat *p, const struct event
 		for (i = 0; i < MEM_KIND_CNT; i++)
 			mem_set(s, p, i, now[i]);
 	}
-	if (sign > 0) {
-		s->mem[kind].alloc_cnt++;
-		s->mem[kind].alloc_bytes += ev->has & HAS_SIZE ? ev->size : 0;
-	} else if (sign < 0) {
-		s->mem[kind].free_cnt++;
-	}
+	if (!sign)
+		return;
+	/* A function of the driver that calls another one: once. */
+	if (p->inner.parent_id && p->inner.parent_id == ev->id)
+		mem_count(s, &p->inner, -1);
+	counted = (struct mem_call){ev->parent_id, kind, sign, ev->has & HAS_SIZE ? ev->size : 0};
+	mem_count(s, &counted, 1);
+	if (ev->parent_id)
+		p->inner = counted;
 }
 
 static void on_wait(struct summary *s, struct fn_stat *st, const struct event *ev, uint64_t ns)

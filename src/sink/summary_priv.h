@@ -57,9 +57,18 @@ struct mem_stat {
 	uint64_t kept; /* what processes had when they ended */
 };
 
+/* What a call changed in the counts of its kind of memory. */
+struct mem_call {
+	uint64_t parent_id; /* 0: of the program itself */
+	enum mem_kind kind;
+	int sign; /* 1: made, -1: gave back */
+	uint64_t bytes;
+};
+
 struct proc_stat {
 	uint32_t pid;
 	uint64_t mem[MEM_KIND_CNT];
+	struct mem_call inner; /* the last that another call made */
 	UT_hash_handle hh;
 };
 

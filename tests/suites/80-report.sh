@@ -47,18 +47,26 @@ sys.exit("\n".join(wrong) or 0)
 END
 }
 
-# both NAME COMMAND...: traced into $TMP/NAME.jsonl and $TMP/NAME.json
+# agree NAME: what the lines, the Chrome trace, the report and the summary say of one run
+agree()
+{
+	report -q --format=json --top 100000 -o "$TMP/again.json" "$TMP/$1.jsonl" &&
+		tests/cases/agree.py "$TMP/$1.jsonl" "$TMP/$1.json" "$TMP/again.json" "$TMP/$1.err"
+}
+
+# both NAME COMMAND...: traced into $TMP/NAME.jsonl and $TMP/NAME.json, with the summary in $TMP/NAME.err
 both()
 {
 	local name=$1
 	shift
-	"${TRACE[@]}" --jsonl "$TMP/$name.jsonl" --chrome "$TMP/$name.json" "$@" >"$TMP/$name.out" 2>"$TMP/$name.err"
+	"${TRACE[@]}" --summary --json --jsonl "$TMP/$name.jsonl" --chrome "$TMP/$name.json" "$@" >"$TMP/$name.out" 2>"$TMP/$name.err"
 }
 
 parity()
 {
 	check "$1: the Chrome trace is the live one" same_chrome "$TMP/$1.jsonl" "$TMP/$1.json"
 	check "$1: counts" counts "$TMP/$1.jsonl"
+	check "$1: numbers agree" agree "$1"
 }
 
 traced()

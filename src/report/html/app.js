@@ -102,6 +102,7 @@ const app = {
 			['memory', 'Memory', sections.memory(r, tl), 'Memory'],
 			['transfers', 'Transfers', sections.transfers(r, tl), 'Transfers'],
 			['functions', 'Functions', sections.functions(r, tl), 'Functions'],
+			['stacks', 'Who calls CUDA', sections.stacks(r, tl), 'Stacks'],
 			['driver', 'The kernel driver', sections.driver(r, tl), 'Driver'],
 			['trace', 'This trace', sections.trace(r, tl), 'Trace'],
 		];

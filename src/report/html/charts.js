@@ -31,7 +31,7 @@ const charts = {
 			stroke: () => cssVar('--muted'), grid: {stroke: () => side ? 'transparent' : cssVar('--grid'), width: 1},
 			ticks: {show: false}, font: '11px system-ui, sans-serif', size: side === undefined ? 28 : 68, gap: 4,
 			...(binary ? {incrs: Array.from({length: 50}, (x, i) => 2 ** i)} : {}),
-			values: (u, vals) => vals.map(v => v === null ? '' : show(v)), ...(side === undefined ? {} : {scale: side ? 'y2' : 'y'}),
+			values: (u, vals) => vals.map(v => v === null || (side && v === 0) ? '' : show(v)), ...(side === undefined ? {} : {scale: side ? 'y2' : 'y'}),
 			...(side ? {side: 1} : {}),
 		};
 	},

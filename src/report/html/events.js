@@ -68,7 +68,7 @@ const events = {
 		await events.column(src, n, (i, x) => { ev.dur[i] = x; });
 		const types = meta.whats.map(w => meta.types.indexOf(w.type));
 		await events.column(src, n, (i, x) => { ev.what[i] = x; ev.type[i] = types[x]; });
-		const bad = meta.details.map(d => d.error !== undefined || d.result ? 1 : 0);
+		const bad = meta.details.map(d => d.error !== undefined || d.result !== undefined ? 1 : 0);
 		await events.column(src, n, (i, x) => { ev.detail[i] = x; ev.failed[i] = x ? bad[x - 1] : 0; });
 		await events.column(src, n, (i, x) => { id += unzig(x); ev.id[i] = id; });
 		return ev;

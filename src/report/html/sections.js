@@ -59,7 +59,7 @@ const sections = {
 			charts.stack(st.list.map(s => ({label: s.stage, value: s.wall_ns, text: fmt.ns(s.wall_ns), colour: STAGES[s.stage] || CLASSES.other})), 'Stages of the run'),
 			table.make([
 				{label: 'stage', get: x => x.stage, show: v => [charts.swatch(STAGES[v] || CLASSES.other), v]},
-				col.ns('time', 'wall_ns'), col.share('share', 'share', {bar: x => x.share}), col.ns('in CUDA calls', 'call_ns'), col.count('calls', 'calls', {minor: true}),
+				col.ns('time', 'wall_ns'), col.share('share', 'share', {bar: x => x.share}), col.ns('in CUDA calls', 'call_ns', {minor: true}), col.count('calls', 'calls', {minor: true}),
 				col.count('launches', 'launches'), col.bytes('moved', 'bytes', {minor: true}), col.ts('from', 'first_ts', {minor: true}),
 			], st.list, {label: 'Stages', can: x => x.wall_ns > 0 && typeof x.first_ts === 'number', pick: x => timeline.around(tl, x.first_ts * 1e6, x.last_ts * 1e6, 0.02)}),
 			parts.some(p => p.value) ? sub('In CUDA calls', charts.stack(parts, 'Time in CUDA calls'), ratio.compute_share !== undefined ?
@@ -100,7 +100,7 @@ const sections = {
 			has(w.longest) ? sub('Longest', table.make([col.ts('at', 'ts'), col.ns('for', 'duration_ns'), col.text('function', 'name', {name: true}), col.kernel('after', 'after_kernel', {minor: true})],
 				w.longest, {label: 'Longest waits', first: 5, ...jump(tl)})) : null,
 			has(w.may_wait) ? sub('May have waited too', table.make([col.text('function', 'name', {name: true}), col.count('calls', 'count'), col.ns('total', 'total_ns')], w.may_wait, {label: 'Calls that may have waited', first: 6})) : null,
-			has(w.callers) ? sub('Who waits', table.make([{label: 'stack', get: x => x.stack.join(' › '), name: true}, col.count('calls', 'count'), col.ns('total', 'total_ns')], w.callers, {label: 'Callers of waits', first: 6})) : null,
+			has(w.callers) ? sub('Who waits', table.make([col.text('function', 'name', {name: true}), col.count('calls', 'count'), col.ns('total', 'total_ns'), col.frames('stack', 'stack')], w.callers, {label: 'Callers of waits', first: 6})) : null,
 		];
 	},
 
@@ -174,7 +174,7 @@ const sections = {
 			has(m.bad_frees) ? sub('Wrong frees', table.make([col.ts('at', 'ts'), col.text('what', 'what'), col.text('pointer', 'ptr'), col.text('call', 'call', {name: true}),
 				col.ts('freed first', 'freed_ts', {minor: true}), col.text('error', 'error', {minor: true})], m.bad_frees, {label: 'Wrong frees', ...jump(tl)})) : null,
 			has(m.leaks) ? sub('Never freed', table.make([col.ts('allocated at', 'ts'), col.bytes('size', 'size'), col.text('kind', 'kind'), col.text('pointer', 'ptr'), col.text('call', 'call', {name: true}), col.text('until', 'end', {minor: true}),
-				...(m.leaks.some(x => has(x.stack)) ? [{label: 'stack', get: x => (x.stack || []).join(' › '), name: true, minor: true}] : []), col.count('id', 'id', {show: String, minor: true})],
+				...(m.leaks.some(x => has(x.stack)) ? [col.frames('stack', 'stack', {minor: true})] : []), col.count('id', 'id', {show: String, minor: true})],
 			m.leaks, {label: 'Memory that was never freed', sort: 1, first: 8, ...jump(tl)})) : null,
 			has(m.sizes) ? sub('Sizes', table.make([col.bytes('below', 'below'), col.count('allocations', 'count'), col.bytes('together', 'bytes')], m.sizes, {label: 'Sizes of allocations', first: 8})) : null,
 		];
@@ -226,17 +226,40 @@ const sections = {
 		if (!d || !d.traced)
 			return null;
 		const xs = (d.per_second || []).map((v, i) => i), step = d.step_ns || 1e9;
+		const refused = new Map();
+		for (const x of tl.meta.refused || []) {
+			const key = x.device + ' ' + x.name;
+			refused.set(key, [...refused.get(key) || [], x]);
+		}
+		/* Why, most often first. */
+		const why = x => (refused.get(x.device + ' ' + x.name) || []).sort((a, b) => b.count - a.count)
+			.map((s, i, all) => all.length > 1 ? `${s.status} × ${fmt.count(s.count)}` : s.status).join(', ');
 		return [
 			figures([['ioctls', fmt.count(d.ioctls)], ['time in them', fmt.ns(d.total_ns)], ['refused', fmt.count(d.errors)], ['in no CUDA call', fmt.count(d.outside)]]),
 			xs.length > 5 ? charts.plot(xs, [{label: 'ioctls', values: d.per_second, colour: CLASSES.driver, show: fmt.count, bars: true, fill: true}],
 				{label: 'ioctls over time', x: v => fmt.ns(v * step), height: 130, pick: i => timeline.around(tl, i * step, (i + 1) * step, 0)}) : null,
 			has(d.commands) ? table.make([col.text('command', 'name', {name: true}), col.text('device', 'device', {minor: true}), col.count('times', 'count'), col.ns('total', 'total_ns', {bar: x => x.total_ns / (d.total_ns || 1)}),
-				col.ns('mean', 'mean_ns'), col.ns('longest', 'max_ns', {minor: true}), col.count('refused', 'errors')], d.commands, {label: 'Driver commands', sort: 3, can: () => true, pick: x => sections.find(tl, x.name)}) : null,
+				col.ns('mean', 'mean_ns'), col.ns('longest', 'max_ns', {minor: true}), col.count('refused', 'errors'),
+				...(refused.size ? [{label: 'status', get: why, name: true, title: why}] : [])], d.commands, {label: 'Driver commands', sort: 3, can: () => true, pick: x => sections.find(tl, x.name)}) : null,
 			has(d.calls) ? sub('CUDA calls that reach the driver', table.make([col.text('call', 'call', {name: true}), col.count('ioctls', 'ioctls'), col.ns('time', 'total_ns'), col.count('calls', 'calls')], d.calls, {label: 'Calls that reach the driver', sort: 1, first: 6})) : null,
-			has(d.scheduler) ? sub('What the GPU scheduler is told', table.make([col.text('what', 'op'), col.text('meaning', 'meaning', {name: true, minor: true}), col.count('times', 'count'), col.ts('first', 'first_ts'), col.text('command', 'name', {name: true, minor: true})],
+			has(d.scheduler) ? sub('What the GPU scheduler is told', table.make([col.text('what', 'op'), col.text('meaning', 'meaning', {minor: true}), col.count('times', 'count'), col.ts('first', 'first_ts'), col.text('command', 'name', {name: true, minor: true})],
 				d.scheduler, {label: 'Scheduler', ...jump(tl, 'first_ts')})) : null,
-			has(d.xids) ? sub('Errors of the GPU', table.make([col.count('Xid', 'xid', {show: String}), col.text('meaning', 'meaning', {name: true}), col.text('GPU', 'gpu'), col.count('times', 'count'), col.ts('first', 'first_ts')], d.xids, {label: 'Xids', ...jump(tl, 'first_ts')})) : null,
+			has(d.xids) ? sub('Errors of the GPU', table.make([col.count('Xid', 'xid', {show: String}), col.text('meaning', 'meaning'), col.text('GPU', 'gpu'), col.count('times', 'count'), col.ts('first', 'first_ts')], d.xids, {label: 'Xids', ...jump(tl, 'first_ts')})) : null,
 			d.uvm && (d.uvm.faults || d.uvm.migrations) ? sub('Managed memory', figures([['faults', fmt.count(d.uvm.faults)], ['migrations', fmt.count(d.uvm.migrations)], ['evictions', fmt.count(d.uvm.evictions)], ['moved', fmt.bytes(d.uvm.bytes)]])) : null,
+		];
+	},
+
+	/* Who calls CUDA; only a trace of --stack knows. */
+	stacks(r, tl) {
+		const list = tl.meta.callers;
+		if (!has(list))
+			return null;
+		const most = Math.max(...list.map(x => x.total_ns), 1);
+		return [
+			el('p', {class: 'muted'}, 'By function and stack, the innermost frame first. A click on a stack shows all of its frames, one on a function finds it on the timeline.'),
+			table.make([col.text('function', 'name', {name: true}), col.count('calls', 'count'), col.ns('time', 'total_ns', {bar: x => x.total_ns / most}),
+				col.ns('mean', 'mean_ns', {get: x => x.count ? x.total_ns / x.count : null, minor: true}), col.count('depth', 'depth', {get: x => x.stack.length, minor: true}), col.frames('frames', 'stack')],
+			list, {label: 'Stacks', sort: 2, can: () => true, pick: x => sections.find(tl, x.name)}),
 		];
 	},
 

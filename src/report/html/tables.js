@@ -108,6 +108,11 @@ const col = {
 		label, get: r => r[key], show: v => v ? kernelName(v) : '', title: r => r[key] || '', name: true, ...more,
 	}),
 	class: (label, key) => ({
-		label, get: r => r[key], show: v => [charts.swatch(colour(v)), v],
+		label, get: r => r[key], show: v => el('span', {class: 'mark'}, charts.swatch(colour(v)), v),
+	}),
+	/* A stack: one line that opens. */
+	frames: (label, key, more) => ({
+		label, get: r => (r[key] || []).join(' ‹ '), name: true, show: (v, r) => !v ? '' : el('details', {class: 'frames'},
+			el('summary', {}, v), el('ol', {}, r[key].map(f => el('li', {}, f)))), ...more,
 	}),
 };

@@ -295,7 +295,8 @@ const timeline = {
 		put('size', d.size, v => `${fmt.bytes(v)} (${fmt.count(v)})`);
 		put('direction', d.direction);
 		put('stream', d.stream, v => v === '0x0' ? 'default' : v);
-		put('error', d.error !== undefined ? d.error : d.result);
+		put('error', d.error !== undefined ? d.error : d.result || undefined);
+		put('status', d.status);
 		put('captured', d.capturing, () => 'into a graph');
 		put('abandoned', d.abandoned, () => 'yes');
 		put('id', ev.id[e] || undefined);
