@@ -208,14 +208,16 @@ INSTALLED := $(O)/cudatrace:$(PREFIX)/bin/cudatrace:755 \
   $(O)/completion.fish:$(SHARE)/fish/vendor_completions.d/cudatrace.fish:644 \
   $(foreach f,$(wildcard LICENSE README.md docs/*.md),$f:$(SHARE)/doc/cudatrace/$(notdir $f):644) \
   $(O)/cudatrace.service:$(PREFIX)/lib/systemd/system/cudatrace.service:644 \
-  dist/daemon.yaml:$(SHARE)/doc/cudatrace/daemon.yaml:644
+  dist/daemon.yaml:$(SHARE)/doc/cudatrace/daemon.yaml:644 \
+  dist/prometheus/alerts.yaml:$(SHARE)/cudatrace/alerts.yaml:644 \
+  dist/grafana/cudatrace.json:$(SHARE)/cudatrace/grafana.json:644
 part       = $(word $(2),$(subst :, ,$(1)))
 
 install: $(foreach i,$(INSTALLED),$(call part,$i,1)) ## install below PREFIX (/usr/local), DESTDIR before it
 	$(Q)$(foreach i,$(INSTALLED),$(INSTALL) -D -m $(call part,$i,3) $(call part,$i,1) '$(DESTDIR)$(call part,$i,2)' &&) :
 uninstall: ## remove what install put there
 	$(Q)rm -f $(foreach i,$(INSTALLED),'$(DESTDIR)$(call part,$i,2)')
-	$(Q)rmdir '$(DESTDIR)$(SHARE)/doc/cudatrace' 2>/dev/null || :
+	$(Q)rmdir '$(DESTDIR)$(SHARE)/doc/cudatrace' '$(DESTDIR)$(SHARE)/cudatrace' 2>/dev/null || :
 
 clean: ## remove the build folder
 	$(Q)rm -rf $(O)

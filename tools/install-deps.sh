@@ -93,7 +93,7 @@ if [ "$set" = check ]; then
 	have chromedriver || wanted+=('chromium-driver:drives it')
 	compgen -G '/usr/share/go-*/src' >/dev/null ||
 		wanted+=('golang-src:has the viewer of chrome://tracing, which Debian builds Chromium without')
-	have promtool || wanted+=('prometheus:its promtool checks the metrics of the daemon')
+	have promtool || wanted+=('prometheus:checks the metrics of the daemon, its alert rules and dashboard')
 	have mkfs.btrfs || wanted+=('btrfs-progs:makes a file system with a quota')
 	python3 -c 'import yaml' 2>/dev/null || wanted+=('python3-yaml:reads the manifests for Kubernetes')
 	have mandoc || wanted+=('mandoc:checks the man page')
@@ -102,6 +102,8 @@ if [ "$set" = check ]; then
 	have cpio || wanted+=('cpio:puts their file systems together')
 	compgen -G '/usr/lib/llvm-*/lib/clang/*/lib/linux/libclang_rt.fuzzer-*.a' >/dev/null ||
 		wanted+=("libclang-rt-$(clang -dumpversion 2>/dev/null | cut -d. -f1)-dev:the runtime of libFuzzer")
+	[ -d /usr/lib/python3/dist-packages/opentelemetry/proto ] ||
+		wanted+=('python3-opentelemetry-proto:parses what a collector gets')
 	have pahole || wanted+=('pahole:type information for the stand-in kernel modules')
 fi
 # Not asked for again at every run where it cannot be had.

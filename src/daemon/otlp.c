@@ -87,24 +87,17 @@ static void done(struct channel *c)
 	c->cnt = 0;
 }
 
+/* Not for each. */
 static void say_dropped(struct otlp *o)
 {
 	uint64_t now = clock_ns(CLOCK_MONOTONIC);
 
-	if (o->said_ns && now - o->said_ns < SAY_NS)
+	if (o->stats.dropped == o->said_dropped || (o->said_ns && now - o->said_ns < SAY_NS))
 		return;
-	warn("%llu spans were dropped: the collector at %s is away, slow, or refuses them",
+	warn("spans that were dropped: %llu; the collector at %s is away, slow, or refuses them",
 	     (unsigned long long)(o->stats.dropped - o->said_dropped), o->endpoint);
 	o->said_ns = now;
 	o->said_dropped = o->stats.dropped;
-}
-
-static void drop(struct otlp *o, uint64_t cnt)
-{
-	if (!cnt)
-		return;
-	o->stats.dropped += cnt;
-	say_dropped(o);
 }
 
 /* Not earlier than the collector asked for, and never all nodes at once. */
@@ -133,7 +126,7 @@ static void failed(struct channel *c, const struct otlp_answer *a)
 		return;
 	}
 	if (c == &o->spans)
-		drop(o, c->cnt);
+		o->stats.dropped += c->cnt;
 	done(c);
 }
 
@@ -155,7 +148,7 @@ static void on_answer(void *ctx, const struct otlp_answer *a)
 		c->failures = 0;
 		o->stats.sent += c->cnt - refused;
 		if (c == &o->spans)
-			drop(o, refused);
+			o->stats.dropped += refused;
 		done(c);
 	}
 	/* The refused ones are gone; others are tried when it is time, not at once. */
@@ -274,7 +267,7 @@ void otlp__span(struct otlp *o, const struct otlp_span *s)
 	struct item *it = make_item(o, s);
 
 	if (!it) {
-		drop(o, 1);
+		o->stats.dropped++;
 		return;
 	}
 	*o->last = it;
@@ -282,7 +275,7 @@ void otlp__span(struct otlp *o, const struct otlp_span *s)
 	o->waiting++;
 	if (o->waiting + o->spans.cnt > o->opts.queue) {
 		free(pop(o));
-		drop(o, 1);
+		o->stats.dropped++;
 	}
 	if (o->waiting >= BATCH || o->waiting >= o->opts.queue / 2)
 		fill_spans(o);
@@ -316,6 +309,7 @@ static void on_interval(evutil_socket_t fd, short what, void *ctx)
 {
 	(void)fd, (void)what;
 	send_metrics(ctx);
+	say_dropped(ctx);
 }
 
 static bool open_channel(struct otlp *o, struct channel *c, const char *what, const char *path)

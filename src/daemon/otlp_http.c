@@ -122,7 +122,7 @@ static void on_error(enum evhttp_request_error code, void *ctx)
 	struct otlp_http *h = ctx;
 
 	h->why = code == EVREQ_HTTP_TIMEOUT ? "it did not answer in time"
-		 : code == EVREQ_HTTP_EOF   ? "it closed the connection"
+		 : code == EVREQ_HTTP_EOF   ? "there is no connection, or it was closed"
 					    : "its answer is no HTTP";
 }
 
