@@ -203,6 +203,29 @@ def sorting(p):
     check("aria-sort", sorted_by == "descending", sorted_by)
 
 
+def stacks(p):
+    """The tables of --stack and of refused commands, where the trace has them."""
+    callers, refused = p.js("return [cudatrace.meta.callers || [], cudatrace.meta.refused]")
+    check("stacks have a section only if there are any", bool(callers) == p.js("return !!document.getElementById('stacks')"))
+    if callers:
+        row = p.js("return [...document.querySelector('#stacks tbody tr').cells].map(c => c.innerText)")
+        check("the stack with most time is first", [row[0], row[1]] == [callers[0]["name"], f"{callers[0]['count']:,}"], row)
+        p.js("document.querySelector('#stacks .frames').focus()")
+        p.key("Enter", text="\r")
+        frames = "return [...document.querySelectorAll('#stacks .opened li')].map(x => x.textContent)"
+        shown = p.js(frames)
+        wanted = p.js("return cudatrace.meta.callers[0].stack.map(clean)")
+        check("Enter on a stack shows its frames", shown == wanted, f"{shown}, wanted {wanted}")
+        p.key("Enter", text="\r")
+        check("and again hides them", p.js(frames) == [], p.js(frames))
+    if refused:
+        texts = p.js("return [...document.querySelectorAll('#driver tbody tr')].map(r => r.innerText)")
+        for x in p.js("return cudatrace.meta.refused.map(x => ({...x, status: clean(x.status), name: clean(x.name)}))"):
+            check(f"status {x['status'][:20]!a} is shown", any(x["name"] in t and x["status"] in t for t in texts), texts)
+        failed = p.js("return cudatrace.timeline.ev.failed.reduce((n, x, i, all) => n + (x && cudatrace.meta.types[cudatrace.timeline.ev.type[i]] === 'driver'), 0)")
+        check("refused commands are marked on the timeline", failed == sum(x["count"] for x in refused), failed)
+
+
 def themes(p, pictures):
     background = "return getComputedStyle(document.body).backgroundColor"
     light = p.js(background)
@@ -273,6 +296,7 @@ def drive(p, pictures):
     hover(p)
     search(p, "launch")
     sorting(p)
+    stacks(p)
     themes(p, pictures)
     phone(p, pictures)
     asked = p.collect()

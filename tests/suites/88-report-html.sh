@@ -81,9 +81,50 @@ for page in golden hostile; do
 	n=$(jq -s '[.[] | select(.type != "header" and .type != "end")] | length' "$trace")
 	has "html: $page: all $n events" "$TMP/$page.html" "m['events'] == $n and r['overview']['calls'] > 0"
 done
+# --stack and --kernel: who called, and why the driver refused; names are hostile here, too.
+python3 - tests/golden/h200-triton.jsonl "$TMP/stacks.jsonl" >"$TMP/callers.json" <<'END'
+import json, sys
+bad = '</script><img src=x onerror="window.hacked=1"><!--<script>\x1b[31m\u202egnitteg\u2066'
+app = {"ip": "0x1431", "module": "/opt/app/" + bad, "offset": "0x1431"}
+frames = {1: [{**app, "symbol": "main+0x81"}],
+          2: [{**app, "symbol": "void outer<int, float>(int)+0x61"}, {**app, "symbol": bad}, {**app, "symbol": "main+0x140"}, app]}
+refused = [("NV_ESC_RM_ALLOC", "nvidiactl", 0, "NV_OK")] * 3 + [("NV_ESC_RM_ALLOC", "nvidiactl", 0, "NV_ERR_NOT_SUPPORTED")] * 2 + [
+    ("NV_ESC_RM_ALLOC", "nvidiactl", 0, "0xdead"), ("NV_ESC_RM_ALLOC", "nvidia0", -22, None), ("UVM_" + bad, "nvidia-uvm", 0, bad)]
+calls, sums = 0, {}
+with open(sys.argv[1]) as f, open(sys.argv[2], "w") as out:
+    def put(**e):
+        out.write(json.dumps(e) + "\n")
+    for e in map(json.loads, f):
+        if "symbol" in e:
+            who = {k: e[k] for k in ("ts", "pid", "tid", "comm")}
+            calls += 1
+            for i in frames if calls == 1 else ():
+                put(**who, type="stack", op="stack", name="stack", id=i, frames=frames[i])
+            if calls == 3:
+                for name, device, result, status in refused:
+                    put(**who, type="kernel", op="ioctl", name=name, duration_us=2.5, device=device, fd=8, cmd="0xc020462b",
+                        escape=name, status=status, result=result)
+            if calls % 5:  # some have none
+                e["stack"] = 1 + calls % 2
+                key = json.dumps([e["name"], 4 if calls % 2 else 1])
+                cnt, ns = sums.get(key, (0, 0))
+                sums[key] = [cnt + 1, ns + round(e["duration_us"] * 1000)]
+        put(**e)
+json.dump(sums, sys.stdout)
+END
+check 'html: of a trace: stacks' "$CUDATRACE" -q report --format=html -o "$TMP/stacks.html" "$TMP/stacks.jsonl"
+has 'html: calls and time of each function and stack' "$TMP/stacks.html" \
+	"{json.dumps([x['name'], len(x['stack'])]): [x['count'], x['total_ns']] for x in m['callers']} == json.load(open('$TMP/callers.json'))"
+has 'html: most time first' "$TMP/stacks.html" \
+	'[x["total_ns"] for x in m["callers"]] == sorted((x["total_ns"] for x in m["callers"]), reverse=True)'
+has 'html: refused commands by device and status' "$TMP/stacks.html" \
+	'sorted((x["device"], x["status"][:20], x["count"]) for x in m["refused"]) == [("nvidia-uvm", "</script><img src=x ", 1),
+	("nvidia0", "EINVAL", 1), ("nvidiactl", "0xdead", 1), ("nvidiactl", "NV_ERR_NOT_SUPPORTED", 2)] and r["driver"]["errors"] == 5'
+has 'html: without --stack and --kernel: neither' "$TMP/golden.html" '"callers" not in m and m["refused"] == []'
+has 'html: hostile frames are text' "$TMP/stacks.html" '"<img" not in s and "window.hacked" in s'
 has 'html: a hostile trace stays text' "$TMP/hostile.html" '"<img" not in s and "window.hacked" in s'
 
-for page in golden hostile merged million; do
+for page in golden hostile stacks merged million; do
 	tests/html/drive.py "$TMP/$page.html" >"$TMP/out" 2>"$TMP/err"
 	rc=$?
 	if [ $rc = 77 ]; then

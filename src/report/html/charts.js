@@ -44,7 +44,7 @@ const charts = {
 		const box = el('div', {class: 'plot', role: 'img', 'aria-label': opts.label});
 		const right = series.find(s => s.right), left = series.find(s => !s.right);
 		const conf = {
-			width: 600, height: opts.height || 220, padding: [10, 8, 0, 0],
+			width: 600, height: opts.height || 220, padding: [10, right ? 8 : 20, 0, 0], /* half a label of the x axis */
 			scales: {
 				x: {time: false},
 				y: {range: (u, lo, hi) => [0, opts.most || (hi > 0 ? hi * 1.08 : 1)]},

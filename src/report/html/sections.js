@@ -258,7 +258,8 @@ const sections = {
 		return [
 			el('p', {class: 'muted'}, 'By function and stack, the innermost frame first. A click on a stack shows all of its frames, one on a function finds it on the timeline.'),
 			table.make([col.text('function', 'name', {name: true}), col.count('calls', 'count'), col.ns('time', 'total_ns', {bar: x => x.total_ns / most}),
-				col.ns('mean', 'mean_ns', {get: x => x.count ? x.total_ns / x.count : null, minor: true}), col.count('depth', 'depth', {get: x => x.stack.length, minor: true}), col.frames('frames', 'stack')],
+				col.ns('mean', 'mean_ns', {get: x => x.count ? x.total_ns / x.count : null, minor: true}), col.count('depth', 'depth', {get: x => x.stack.length, minor: true}),
+				col.frames('frames', 'stack')],
 			list, {label: 'Stacks', sort: 2, can: () => true, pick: x => sections.find(tl, x.name)}),
 		];
 	},

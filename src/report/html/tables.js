@@ -94,6 +94,16 @@ const table = {
 			return td;
 		}));
 	},
+
+	/* Shows content below the row of a button, or takes it away again. */
+	open(button, content) {
+		const row = button.closest('tr'), shown = button.getAttribute('aria-expanded') === 'true';
+		if (shown)
+			row.nextSibling.remove();
+		else
+			row.after(el('tr', {class: 'opened'}, el('td', {colspan: row.cells.length}, content)));
+		button.setAttribute('aria-expanded', String(!shown));
+	},
 };
 
 /* Columns that many tables have. */
@@ -110,9 +120,9 @@ const col = {
 	class: (label, key) => ({
 		label, get: r => r[key], show: v => el('span', {class: 'mark'}, charts.swatch(colour(v)), v),
 	}),
-	/* A stack: one line that opens. */
+	/* A stack: its frames in short, and all of them in a row below when it is clicked. */
 	frames: (label, key, more) => ({
-		label, get: r => (r[key] || []).join(' ‹ '), name: true, show: (v, r) => !v ? '' : el('details', {class: 'frames'},
-			el('summary', {}, v), el('ol', {}, r[key].map(f => el('li', {}, f)))), ...more,
+		label, get: r => (r[key] || []).join(' ‹ '), name: true, show: (v, r) => !v ? '' : el('button', {type: 'button', class: 'link frames', 'aria-expanded': 'false',
+			onclick: e => table.open(e.currentTarget, el('ol', {}, r[key].map(f => el('li', {}, f))))}, r[key].map(shortKernel).join(' ‹ ')), ...more,
 	}),
 };
