@@ -17,7 +17,8 @@
 #   O=DIR            build folder, absolute        CUDATRACE=$O/cudatrace
 #   TMP=DIR          an empty folder of its own, removed after it
 #
-# for 600 seconds at most, or as a line "# timeout: SECONDS" in it says. By number: 0x static checks, 1x unit
+# for 600 seconds at most, or as a line "# timeout: SECONDS" in it says. One with the line "# beside the others" (it has
+# a machine of its own) runs while the others do. By number: 0x static checks, 1x unit
 # tests, 2x and up traces of the stand-in driver and what needs root, 8x other kernels, 9x real hardware.
 set -u
 export LC_ALL=C.UTF-8
@@ -48,34 +49,36 @@ wants()
 list=0
 [ "${1-}" = -l ] && { list=1; shift; }
 
-passed=0 failed=0 skipped=0 run=0
+passed=0 failed=0 skipped=0
 failures=()
-child=
+child='' beside_child=''
 # An interrupted run must not leave a suite tracing in the background. timeout(1) passes it on.
-trap '[ -n "$child" ] && kill -TERM "$child" 2>/dev/null; exit 130' INT TERM HUP
+trap 'kill -TERM $child $beside_child 2>/dev/null; exit 130' INT TERM HUP
 
 fail() { failed=$((failed + 1)); failures+=("$1"); }
 
-for suite in tests/suites/[0-9][0-9]-*; do
-	[ -x "$suite" ] || continue
-	name=${suite##*/}
-	name=${name%.*}
-	wants "$name" "$@" || continue
-	[ $list = 1 ] && { echo "$name"; continue; }
-	run=$((run + 1))
-
-	limit=$(sed -n 's/^[#/ ]*timeout: \([0-9][0-9]*\)$/\1/p' "$suite" | head -1)
-	limit=${limit:-600}
-	log=$logs/$name.log
+# begin SUITE: runs it in the background; sets child, log, TMP and start.
+begin()
+{
+	local limit
+	limit=$(sed -n 's/^[#/ ]*timeout: \([0-9][0-9]*\)$/\1/p' "$1" | head -1)
+	log=$logs/$(name_of "$1").log
 	TMP=$(mktemp -d) || exit 1
 	export TMP
-	printf '%s# %s%s\n' "$bold" "$name" "$off"
 	start=$SECONDS
-
 	# To a file which tail follows, not through a pipe: a process that a suite leaves behind would
 	# hold a pipe open for ever. timeout(1) ends the suite's whole process group.
-	timeout -k 15 "$limit" "$suite" >"$log" 2>&1 </dev/null &
+	: >"$log"
+	timeout -k 15 "${limit:-600}" "$1" >"$log" 2>&1 </dev/null &
 	child=$!
+}
+
+# finish NAME: waits for the suite that begin() began, shows what it prints, and adds it up.
+finish()
+{
+	local name=$1 rc ok skip bad why=
+
+	printf '%s# %s%s\n' "$bold" "$name" "$off"
 	tail -s 0.1 -n +1 --pid=$child -f "$log" 2>/dev/null
 	wait $child
 	rc=$?
@@ -89,9 +92,8 @@ for suite in tests/suites/[0-9][0-9]-*; do
 	bad=$(grep -ac '^not ok ' "$log")
 	passed=$((passed + ok)) skipped=$((skipped + skip))
 
-	why=
 	if [ $rc -eq 124 ] || [ $rc -eq 137 ]; then
-		why="not finished after $limit s"
+		why='not finished in its time'
 	elif [ $rc -ne 0 ] && [ "$bad" -eq 0 ]; then
 		why="exit status $rc"
 	elif [ $((ok + bad + skip)) -eq 0 ]; then
@@ -103,8 +105,38 @@ for suite in tests/suites/[0-9][0-9]-*; do
 		bad=$((bad + 1))
 	fi
 	printf '# %s: %d passed, %d failed, %d skipped in %d s\n' "$name" "$ok" "$bad" "$skip" $((SECONDS - start))
+}
+
+name_of() { local name=${1##*/}; echo "${name%.*}"; }
+
+wanted=()
+for suite in tests/suites/[0-9][0-9]-*; do
+	[ -x "$suite" ] && wants "$(name_of "$suite")" "$@" && wanted+=("$suite")
 done
-[ $list = 1 ] && exit 0
+run=${#wanted[@]}
+if [ $list = 1 ]; then
+	for suite in "${wanted[@]}"; do name_of "$suite"; done
+	exit 0
+fi
+
+beside=
+for suite in "${wanted[@]}"; do
+	# One at the most: what it does, the others do not see.
+	if [ $run -gt 1 ] && grep -q '^# beside the others$' "$suite"; then
+		begin "$suite"
+		beside=$suite beside_child=$child beside_log=$log beside_tmp=$TMP beside_start=$start
+	fi
+done
+for suite in "${wanted[@]}"; do
+	[ "$suite" = "$beside" ] && continue
+	begin "$suite"
+	finish "$(name_of "$suite")"
+done
+if [ -n "$beside" ]; then
+	child=$beside_child log=$beside_log TMP=$beside_tmp start=$beside_start
+	beside_child=
+	finish "$(name_of "$beside")"
+fi
 
 if [ $run -eq 0 ]; then
 	echo "tests/run.sh: no suite matches: $*" >&2

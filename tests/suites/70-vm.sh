@@ -4,6 +4,7 @@
 # needed), with stand-ins for NVIDIA's kernel modules. Each kernel is booted once: of every test that is for it, the
 # part in the guest runs there, then the other part checks here what that left.
 # timeout: 1200
+# beside the others
 set -u
 . tests/lib.sh
 
