@@ -82,7 +82,7 @@ const sections = {
 			has(idle.list) ? table.make([
 				col.ts('at', 'ts'), col.ns('for', 'duration_ns', {bar: x => x.duration_ns / idle.list[0].duration_ns}),
 				col.text('after', 'after', {name: true}), col.text('before', 'before', {name: true}), col.text('the CPU did', 'cpu', {minor: true}),
-				{label: 'in an iteration', get: x => x.in_iteration ? 'yes' : '', minor: true},
+				...(idle.list.some(x => x.in_iteration) ? [{label: 'in an iteration', get: x => x.in_iteration ? 'yes' : '', minor: true}] : []),
 			], idle.list, {label: 'Idle periods', sort: 1, ...jump(tl)}) : null,
 		];
 	},

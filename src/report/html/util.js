@@ -121,7 +121,9 @@ function shortKernel(name) {
 function kernelName(name) {
 	const short = shortKernel(name), whole = clean(name).replace(/\(anonymous namespace\)::/g, ''), at = whole.indexOf(short);
 	const rest = at < 0 ? '' : whole.slice(at + short.length).replace(/^<\d+, /, '<').replace(/at::native::|std::/g, '');
-	return [short, rest ? el('span', {class: 'muted'}, ' ' + rest.slice(0, 160)) : null];
+	/* On phones, what tells most: not the namespace. */
+	const parts = short.split('::'), last = parts.slice(parts[parts.length - 1].length < 8 ? -2 : -1).join('::');
+	return [short !== last ? el('span', {class: 'minor'}, short.slice(0, -last.length)) : null, last, rest ? el('span', {class: 'muted'}, ' ' + rest.slice(0, 160)) : null];
 }
 
 /* A CSS colour of the theme in use, for canvases. */
