@@ -23,8 +23,7 @@ static const struct metrics *metrics_now(void *ctx, struct metrics_self *self)
 {
 	struct daemon *d = ctx;
 
-	if (!d->stopping)
-		daemon__read_counts(d);
+	daemon__read_counts(d);
 	daemon__fill_self(d, self);
 	return d->metrics;
 }
@@ -64,7 +63,6 @@ static uint64_t epoch_ns(struct daemon *d)
 	return d->epoch_ns;
 }
 
-/* As with every call. */
 static bool is_marker(const struct daemon *d, const struct event *ev)
 {
 	int id = fnset__id_of(d->t.fns, ev->fn);

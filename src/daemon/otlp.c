@@ -87,7 +87,7 @@ static void done(struct channel *c)
 	c->cnt = 0;
 }
 
-/* Not for each. */
+/* Not for each: those since the last time. */
 static void say_dropped(struct otlp *o)
 {
 	uint64_t now = clock_ns(CLOCK_MONOTONIC);

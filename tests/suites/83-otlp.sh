@@ -85,6 +85,16 @@ check 'metrics: those of /metrics, and no others' got all "sorted((set(open('$TM
 check 'spans: one for each call, errors too' got all "sum(s['name'].startswith('cuLaunch') for s in spans) == $launches and len(spans) == total('cudatrace.calls', process_executable_name='sample83')"
 check 'spans: ids are all different' got all "len({s['spanId'] for s in spans}) == len(spans) > 100"
 
+# What is only counted is in the last metrics too, however short before the end it was.
+collector counted
+start counted metrics --set otlp.slow_call=0.001us --set otlp.interval=1h
+before=$launches
+run_sample
+sleep 0.5
+end 'counted: ends soon'
+kill $collector
+check 'counted: every launch' got counted "total('cudatrace.calls', process_executable_name='sample83', **{'class': 'launch'}) == $((launches - before))"
+
 # What is between two calls of one function is an iteration; the calls are its children.
 collector iter
 start iter trace --set otlp.slow_call=0.001us --set otlp.iterations='cu*Synchronize' --set otlp.queue=100000
