@@ -262,8 +262,7 @@ void html_events__event(struct html_events *h, const struct event *ev)
 		return;
 	}
 	count_refusal(h, ev);
-	/* Live, stacks are gone after this. */
-	if (ev->kind == EVENT_CALL && ev->fn && ev->text)
+	if (ev->kind == EVENT_CALL && ev->fn)
 		callers__add(&h->callers, ev, event_returned(ev) ? dur : 0);
 	e = (struct hev){
 		.start = clamp_start(h, ev->start_ns),

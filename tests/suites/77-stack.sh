@@ -181,6 +181,7 @@ assert len(leaks) == 1 and names == ["inner", "outer", "main"], leaks' "$TMP/lea
 LD_LIBRARY_PATH=$FAKE "$CUDATRACE" -q --all --stack --jsonl "$TMP/live.jsonl" --report "$TMP/live.json" --report "$TMP/live.html" -- "$FAKE/sample" >/dev/null 2>"$TMP/live.err"
 check 'live report with stacks: ends well' [ $? = 0 -a -s "$TMP/live.html" ]
 "$CUDATRACE" report -q --format=json -o "$TMP/saved.json" "$TMP/live.jsonl"
+check 'live report with stacks: the page has who calls' grep -q '"callers":\[{"' "$TMP/live.html"
 check 'live report with stacks: as of the saved trace' python3 -c '
 import json, sys
 a, b = (json.load(open(p)) for p in sys.argv[1:])
