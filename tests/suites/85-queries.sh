@@ -1,99 +1,86 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-# Each jq block of docs/QUERIES.md says of the recorded traces, and of a made one with ioctls, what the report says.
+# Each block of docs/QUERIES.md says of the recorded traces, and of a made one, what the report says, and Python.
 set -u
 . tests/lib.sh
 
 command -v jq >/dev/null || { skip 'queries' 'jq is not installed'; exit 0; }
+page=docs/QUERIES.md
+check 'queries: the page is whole' tests/queries/check.py $page
 
-# Two ioctls in a CUDA call, one outside, and what one of them told the scheduler.
-python3 - tests/golden/h200-triton.jsonl "$TMP/driver.jsonl" <<'END'
-import json, sys
-lines = open(sys.argv[1], encoding="utf-8").read().splitlines()
-head, end = json.loads(lines[0]), json.loads(lines[-1])
-head["kernel_probe"] = "kprobe.multi"
-at = next(i for i, l in enumerate(lines) if json.loads(l)["name"] == "cuMemAlloc")
-call = json.loads(lines[at])
-new = []
-def event(after, **more):
-    new.append({"ts": call["ts"] + after, "pid": call["pid"], "tid": call["tid"], "comm": call["comm"], **more})
-for after, name, own in ((0.001, "NV_ESC_RM_ALLOC", True), (0.002, "NVA06C_CTRL_CMD_SET_TIMESLICE", True), (0.003, "NV_ESC_RM_FREE", False)):
-    inside = {"call_id": call["id"], "call": call["name"]} if own else {}
-    event(after, type="kernel", op="ioctl", name=name, duration_us=1.5, device="nvidiactl", fd=8, result=0, status="NV_OK", **inside)
-event(0.002, type="scheduler", op="timeslice", name="NVA06C_CTRL_CMD_SET_TIMESLICE", device="nvidiactl", meaning="m", status="NV_OK",
-      call_id=call["id"], call=call["name"])
-end["events"]["kernel"] += 3
-end["events"]["scheduler"] = 1
-open(sys.argv[2], "w", encoding="utf-8").write("\n".join([json.dumps(head), *lines[1:at], *map(json.dumps, new), *lines[at:-1], json.dumps(end)]) + "\n")
-END
-
-# block NAME: that block of the page
-block() { awk -v start="\`\`\`jq $1" '$0 == start { on = 1; next } /^```/ { on = 0 } on' docs/QUERIES.md; }
-
-# The same of the report, in the same form.
-declare -A WANTED=(
-	[classes]='[.overview.classes[] | {key: (if .class == "launch" then "kernel" else .class end), value: {calls: .count, ns: .total_ns}}] | from_entries'
-	[kernels]='[.kernels.list[] | select(.count > 0) | {key: (.name // .function), value: .count}] | from_entries'
-	[transfers]='[.transfers.directions[] | select(.direction != "unknown") | {key: .direction, value: {calls: .count, bytes}}] | from_entries'
-	[waits]='[.waits.functions[] | {key: .name, value: {calls: .count, ns: .total_ns}}] | from_entries'
-	[ioctls]='reduce .driver.pairs[] as $p ({}; .[$p.call][$p.name] += $p.count)'
-	[outside]='.driver.outside'
-	[scheduler]='[.driver.scheduler[] | {key: .name, value: {calls: .count, first_ts}}] | from_entries'
-)
-
-# same NAME TRACE REPORT
-same()
+# finds EXPRESSION WHY: the page, changed so, is not whole
+finds()
 {
-	local got wanted
-	got=$(jq -nS "$(block "$1")" "$2") || return
-	wanted=$(jq -S "${WANTED[$1]}" "$3") || return
-	[ "$got" = "$wanted" ] && return
-	echo "jq and the report differ"
-	diff <(echo "$got") <(echo "$wanted")
+	sed "$1" $page >"$TMP/page.md"
+	! tests/queries/check.py "$TMP/page.md" >"$TMP/why" && grep -q "$2" "$TMP/why" && return
+	echo "not found: $2"
+	cat "$TMP/why"
+	return 1
+}
+check 'queries: SQL that nothing is compared with is found' finds '$a ```sql more\nSELECT 1\n```' "sql block 'more': nothing to compare it with"
+check 'queries: SQL without a name is found' finds '$a ```sql\nSELECT 1\n```' 'sql block .without a name'
+check 'queries: a block that is not there is found' finds '/^```sql idle/,/^```$/d' "no sql block 'idle'"
+
+tests/queries/made.py tests/golden/h200-triton.jsonl "$TMP/made.jsonl" || fail 'queries: a made trace' 'no trace'
+traces=(tests/golden/*.jsonl "$TMP/made.jsonl")
+for trace in "${traces[@]}"; do
+	"$CUDATRACE" -q report --top 100000 --format=json -o "$TMP/$(basename "$trace").report" "$trace"
+done
+# ask LANGUAGE PAGE TRACE
+ask() { tests/queries/check.py "$1" "$2" "$3" "$TMP/$(basename "$3").report" "$TMP"; }
+
+# A change to each block, which must then differ: of the made trace, which has something for each.
+jq_wrong='/^```jq load/,/^```$/s/start < \$burst/start <= $burst/
+/^```jq kernels/,/^```$/s/ and launch/ and .op == "launch"/
+/^```jq iterations/,/^```$/s/if \$c | wait/if $c | sync/
+/^```jq classes/,/^```$/s/if \$c.depth/if false/
+/^```jq stages/,/^```$/s/start > \$last/start >= $last/
+/^```jq transfers/,/^```$/s/+= 1/+= 2/
+/^```jq idle/,/^```$/s/(.depth | not) and //
+/^```jq waits/,/^```$/s/select(wait)/select(sync)/
+/^```jq callers/,/^```$/s/ < "/ > "/
+/^```jq ioctls/,/^```$/s/ and .call//; /^```jq ioctls/,/^```$/s/\[\$e.call\]/[$e.call \/\/ "none"]/
+/^```jq outside/,/^```$/s/ and (.call | not)//
+/^```jq scheduler/,/^```$/s/\.count += 1/.count += 2/'
+sql_wrong='/^```sql load/,/^```$/s/start < burst/start <= burst/
+/^```sql kernels/,/^```$/s/ AND launch/ AND op = '\''launch'\''/
+/^```sql iterations/,/^```$/s/FILTER (wait)/FILTER (sync)/
+/^```sql classes/,/^```$/s/depth IS NULL/true/
+/^```sql stages/,/^```$/s/start > last/start >= last/
+/^```sql transfers/,/^```$/s/count(\*)/2/
+/^```sql idle/,/^```$/s/depth IS NULL AND //
+/^```sql waits/,/^```$/s/WHERE wait/WHERE sync/
+/^```sql callers/,/^```$/s/ < / > /
+/^```sql ioctls/,/^```$/s/ AND call IS NOT NULL//
+/^```sql outside/,/^```$/s/ AND call IS NULL//
+/^```sql scheduler/,/^```$/s/count(\*)/2/'
+
+# each_wrong LANGUAGE CHANGES: every block, changed, must run and must differ
+each_wrong()
+{
+	local missed
+	sed "$2" $page >"$TMP/wrong.md"
+	ask "$1" "$TMP/wrong.md" "$TMP/made.jsonl" >"$TMP/wrong.out"
+	[ "$(grep -c '^not ok .*rows differ$' "$TMP/wrong.out")" = "$(grep "^\`\`\`$1 " $page | grep -vc common)" ] && return
+	missed=$(grep -v '^    \|rows differ$' "$TMP/wrong.out")
+	echo "not found to be wrong: $missed"
 	return 1
 }
 
-names=$(sed -n 's/^```jq //p' docs/QUERIES.md)
-check 'queries: each block has its check' test "$(sort <<<"$names")" = "$(printf '%s\n' "${!WANTED[@]}" | sort)"
-for trace in tests/golden/*.jsonl "$TMP/driver.jsonl"; do
-	"$CUDATRACE" -q report --top 100000 --format=json -o "$TMP/report.json" "$trace"
-	for name in $names; do
-		check "queries: $name: $(basename "$trace" .jsonl)" same "$name" "$trace" "$TMP/report.json"
-	done
-done
-check 'queries: the made trace has ioctls' test "$(jq -n "$(block ioctls)" "$TMP/driver.jsonl" | jq '[.[][]] | add') $(jq -n "$(block outside)" "$TMP/driver.jsonl")" = '2 1'
+for trace in "${traces[@]}"; do ask jq $page "$trace"; done
+check 'queries: a wrong jq block is found, each' each_wrong jq "$jq_wrong"
 
-# The SQL blocks, by the npm package of DuckDB, where node finds it (NODE_PATH).
-if ! node -e 'require("@duckdb/node-api")' 2>/dev/null; then
-	skip 'queries: DuckDB' 'the npm package @duckdb/node-api is not installed'
-	exit 0
-fi
-sql() { awk -v start="\`\`\`sql $1" '$0 == start { on = 1; next } /^```/ { on = 0 } on' docs/QUERIES.md; }
-# duck NAME TRACE: its rows as JSON
-duck()
-{
-	local q
-	q=$(sql "$1")
-	node -e 'const { DuckDBInstance: D } = require("@duckdb/node-api");
-(async () => {
-	const c = await (await D.create()).connect();
-	console.log(JSON.stringify((await c.runAndReadAll(process.argv[1])).getRowObjectsJson()));
-})()' "${q//trace.jsonl/$2}"
-}
-same_sql()
+# Of one thread with one stream the report knows the same idle time.
+same_idle()
 {
 	local got wanted
-	got=$(duck "$1" "$2" | jq -S 'reduce .[] as $r ({}; if $r.name then .[$r.key][$r.name] = ($r.value | tonumber)
-		else .[$r.key] = ($r.value | tonumber) end)') || return
-	wanted=$(jq -S "${WANTED[$1]}" "$3") || return
-	[ "$got" = "$wanted" ] && return
-	echo "DuckDB and the report differ"
-	diff <(echo "$got") <(echo "$wanted")
-	return 1
+	got=$(jq -c -n -L "$TMP" "include \"trace\"; $(awk '/^```jq idle/ { on = 1; next } /^```/ { on = 0 } on' $page)" "$1" | jq -s 'map(.ns) | add // 0')
+	wanted=$(jq .idle.total_ns "$TMP/$(basename "$1").report")
+	[ "$got" = "$wanted" ] || { echo "$got ns, in the report $wanted"; return 1; }
 }
-for trace in tests/golden/*.jsonl "$TMP/driver.jsonl"; do
-	"$CUDATRACE" -q report --top 100000 --format=json -o "$TMP/report.json" "$trace"
-	for name in $(sed -n 's/^```sql //p' docs/QUERIES.md); do
-		check "queries: DuckDB: $name: $(basename "$trace" .jsonl)" same_sql "$name" "$trace" "$TMP/report.json"
-	done
-done
+for trace in tests/golden/*.jsonl; do check "queries: idle as in the report: $(basename "$trace" .jsonl)" same_idle "$trace"; done
+
+echo '{}' | tests/queries/duckdb.sh >/dev/null 2>"$TMP/why"
+[ $? = 77 ] && { skip 'queries: DuckDB' "$(head -1 "$TMP/why")"; exit 0; }
+for trace in "${traces[@]}"; do ask sql $page "$trace"; done
+check 'queries: a wrong SQL block is found, each' each_wrong sql "$sql_wrong"
