@@ -17,8 +17,8 @@
 #   O=DIR            build folder, absolute        CUDATRACE=$O/cudatrace
 #   TMP=DIR          an empty folder of its own, removed after it
 #
-# for 600 seconds at most, or as a line "# timeout: SECONDS" in it says. One with the line "# beside the others" (it has
-# a machine of its own) runs while the others do. By number: 0x static checks, 1x unit
+# for 600 seconds at most, or as a line "# timeout: SECONDS" in it says. Those with the line "# beside the others" run,
+# one after the other, while the rest does. By number: 0x static checks, 1x unit
 # tests, 2x and up traces of the stand-in driver and what needs root, 8x other kernels, 9x real hardware.
 set -u
 export LC_ALL=C.UTF-8
@@ -51,9 +51,9 @@ list=0
 
 passed=0 failed=0 skipped=0
 failures=()
-child='' beside_child=''
+child='' lane='' pid_file=''
 # An interrupted run must not leave a suite tracing in the background. timeout(1) passes it on.
-trap 'kill -TERM $child $beside_child 2>/dev/null; exit 130' INT TERM HUP
+trap 'kill -TERM $child $lane ${lane:+$(cat "$logs/beside.pid")} 2>/dev/null; exit 130' INT TERM HUP
 
 fail() { failed=$((failed + 1)); failures+=("$1"); }
 
@@ -71,6 +71,7 @@ begin()
 	: >"$log"
 	timeout -k 15 "${limit:-600}" "$1" >"$log" 2>&1 </dev/null &
 	child=$!
+	[ -z "$pid_file" ] || echo $child >"$pid_file"
 }
 
 # finish NAME: waits for the suite that begin() began, shows what it prints, and adds it up.
@@ -119,23 +120,38 @@ if [ $list = 1 ]; then
 	exit 0
 fi
 
-beside=
-for suite in "${wanted[@]}"; do
-	# One at the most: what it does, the others do not see.
-	if [ $run -gt 1 ] && grep -q '^# beside the others$' "$suite"; then
+run_all()
+{
+	local suite
+	for suite; do
 		begin "$suite"
-		beside=$suite beside_child=$child beside_log=$log beside_tmp=$TMP beside_start=$start
-	fi
-done
+		finish "$(name_of "$suite")"
+	done
+}
+
+# Those that do not look at the machine, nor does what they do show on it, run while the others do.
+beside=() others=()
 for suite in "${wanted[@]}"; do
-	[ "$suite" = "$beside" ] && continue
-	begin "$suite"
-	finish "$(name_of "$suite")"
+	if grep -q '^# beside the others$' "$suite"; then beside+=("$suite"); else others+=("$suite"); fi
 done
-if [ -n "$beside" ]; then
-	child=$beside_child log=$beside_log TMP=$beside_tmp start=$beside_start
-	beside_child=
-	finish "$(name_of "$beside")"
+if [ ${#beside[@]} -gt 0 ]; then
+	(
+		trap 'exit 130' TERM
+		pid_file=$logs/beside.pid
+		run_all "${beside[@]}"
+		declare -p passed failed skipped failures >"$logs/beside.sums"
+	) >"$logs/beside.log" 2>&1 </dev/null &
+	lane=$!
+fi
+run_all "${others[@]}"
+if [ -n "$lane" ]; then
+	tail -s 0.1 -n +1 --pid=$lane -f "$logs/beside.log" 2>/dev/null
+	wait $lane
+	lane=
+	sums=("$passed" "$failed" "$skipped" "${failures[@]}")
+	. "$logs/beside.sums" || exit 1
+	passed=$((passed + sums[0])) failed=$((failed + sums[1])) skipped=$((skipped + sums[2]))
+	failures=("${sums[@]:3}" "${failures[@]}")
 fi
 
 if [ $run -eq 0 ]; then

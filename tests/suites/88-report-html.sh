@@ -3,6 +3,7 @@
 # The report's HTML page, used in headless Chromium as a person would: a million events whose names are
 # hostile, and the same merged to fewer.
 # timeout: 300
+# beside the others
 set -u
 . tests/lib.sh
 

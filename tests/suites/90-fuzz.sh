@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # Every fuzz target for some seconds, from its seeds: `make fuzz` goes on for longer.
+# beside the others
 set -u
 
 if ! echo 'int LLVMFuzzerTestOneInput(void) { return 0; }' |
