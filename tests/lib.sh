@@ -254,3 +254,20 @@ for line in open(f"/proc/{pid}/maps"):
 print(", ".join(f"{n} at {k}" for k, n in sorted(changed.items())) or "none")
 END
 }
+
+# Prints two free ports, not of those that outgoing connections get. For $(...): they are free when it has ended.
+two_ports()
+{
+	python3 -c '
+import random, socket
+def free():
+    while True:
+        s, n = socket.socket(), random.randrange(20000, 32000)
+        try:
+            s.bind(("127.0.0.1", n))
+            return s
+        except OSError:
+            pass
+a, b = free(), free()
+print(a.getsockname()[1], b.getsockname()[1])'
+}

@@ -16,12 +16,13 @@ static const char usage_trace[] =
 	"       cudatrace list [--json] [-e SET] [--libcuda PATH]\n"
 	"       cudatrace check [--json]\n"
 	"       cudatrace report [--format NAME] [-o FILE] FILE...\n"
+	"       cudatrace diff [--format NAME] [-o FILE] OLD NEW\n"
 	"       cudatrace daemon [--config FILE] [--set KEY=VALUE]...\n"
 	"       cudatrace ctl status|level|burst|dump|reload ...\n"
 	"\n"
 	"Shows each call that CUDA programs make into the driver library, libcuda.so.1.\n"
-	"The -- may be left out when COMMAND is not called list, check, report, daemon or\n"
-	"ctl.\n";
+	"The -- may be left out when COMMAND is not called list, check, report, diff,\n"
+	"daemon or ctl.\n";
 
 static const char usage_list[] =
 	"Usage: cudatrace list [--json] [-e SET] [--libcuda PATH]\n"

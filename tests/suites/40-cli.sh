@@ -493,3 +493,7 @@ ways
 kernels
 statuses
 checking
+
+for verb in list check report diff daemon ctl; do
+	check "--help: names $verb" grep -q "^       cudatrace $verb " <("$CUDATRACE" --help)
+done

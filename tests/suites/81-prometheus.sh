@@ -21,19 +21,7 @@ needs_tracing prometheus
 lib=$TMP/lib
 mkdir "$lib"
 cp "$FAKE/libcuda.so.1" "$FAKE/sample" "$lib/"
-# Not of those that outgoing connections get.
-ports=$(python3 -c '
-import random, socket
-def free():
-    while True:
-        s, n = socket.socket(), random.randrange(20000, 32000)
-        try:
-            s.bind(("127.0.0.1", n))
-            return s
-        except OSError:
-            pass
-a, b = free(), free()
-print(a.getsockname()[1], b.getsockname()[1])')
+ports=$(two_ports)
 port=${ports% *} server=${ports#* }
 get() { python3 -c 'import sys, urllib.request; sys.stdout.write(urllib.request.urlopen(sys.argv[1], timeout=10).read().decode())' "http://127.0.0.1:$1"; }
 run_sample() { LD_LIBRARY_PATH=$lib "$lib/sample" --tokens 20 --layers 2 </dev/null >/dev/null; }

@@ -18,19 +18,7 @@ lib=$TMP/lib
 mkdir "$lib"
 cp "$FAKE/libcuda.so.1" "$lib/"
 cp "$FAKE/sample" "$lib/sample83"
-# Not of those that outgoing connections get.
-ports=$(python3 -c '
-import random, socket
-def free():
-    while True:
-        s, n = socket.socket(), random.randrange(20000, 32000)
-        try:
-            s.bind(("127.0.0.1", n))
-            return s
-        except OSError:
-            pass
-a, b = free(), free()
-print(a.getsockname()[1], b.getsockname()[1])')
+ports=$(two_ports)
 port=${ports% *} listen=${ports#* }
 collector=
 collector() { python3 tests/otlp/receiver.py "$port" "$TMP/mode" "$TMP/$1.got" & collector=$!; }
