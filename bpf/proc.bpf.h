@@ -41,13 +41,16 @@ static __always_inline int proc_fork(struct task_struct *parent, struct task_str
 }
 
 /* Threads of the old program but the caller are gone; the caller takes the leader's id. What it
- * had before is told as the machine numbers it: in a PID namespace that thread is not found. */
+ * had before is told as the machine numbers it: in a PID namespace that thread is not found. Its
+ * level was the old program's. */
 static __always_inline int proc_exec(struct task_struct *task, __u32 old_tid)
 {
 	__u32 pid = task_pid(task);
+	struct ct_pid *p = bpf_map_lookup_elem(&pids, &pid);
 
-	if (!bpf_map_lookup_elem(&pids, &pid))
+	if (!p)
 		return 0;
+	p->level = CT_PROC_DEFAULT;
 	if (!cfg.pidns)
 		thread_end(old_tid);
 	if (cfg.pidns || old_tid != pid)

@@ -86,12 +86,11 @@ known = set(by("calls_total", "function"))
 def all_of(level, who, path, few):
     made = +collections.Counter({k: n for k, n in own(path).items() if k in known})
     got, seen = by("calls_total", "function", command=who), collections.Counter(e["symbol"] for e in calls if e["comm"] == who)
-    counted = sum((made - seen).values())
     if made["cuLaunchKernel"] > 10 and {
         "off": not seen and sum(got.values()) < few,
         "metrics": got == made and not seen,
         "sampled": got == made,
-        "trace": got == made and not seen - made and counted <= few,
+        "trace": got == made == seen,
     }[level]:
         return True
     sys.exit(f"{who}: the driver made {made.total()}, {got.total()} counted, {seen.total()} lines; "
@@ -108,7 +107,7 @@ if not result:
 END
 }
 # all_of LEVEL PROGRAM [CALLS]: are its calls the driver's own in $TMP/counts.PROGRAM? Its first calls may come before
-# its level is known: they are counted then; CALLS says how many at most may be no lines.
+# its level is known: they are counted then, also at level off; CALLS says how many at most.
 all_of()
 {
 	shows 'all_of(level, who, path, int(few))' level="$1" who="$2" path="$TMP/counts.$2" few="${3-40}"

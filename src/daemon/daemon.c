@@ -26,20 +26,21 @@
 #define COUNTS_NS     10000000000ull
 #define LIBS_NS	      60000000000ull
 
-/* Of a process in the moment until its level is known. Where a rule may say more than off, its
- * first calls are counted. */
+/* Of a process in the moment until its level is known: the most that it may turn out to be, for
+ * what was not kept cannot be had later. */
 enum ct_proc_level daemon__default_level(const struct daemon *d)
 {
-	if (d->cfg->level == LEVEL_OFF && d->cfg->rule_cnt)
-		return CT_PROC_METRICS;
-	switch (d->cfg->level) {
-	case LEVEL_OFF:
-		return CT_PROC_OFF;
-	case LEVEL_TRACE:
-		return CT_PROC_TRACE;
-	default:
-		return CT_PROC_METRICS;
+	const struct config *c = d->cfg;
+	enum ct_proc_level most = dproc_kernel_level(c->level);
+
+	for (unsigned i = 0; i < c->rule_cnt; i++) {
+		enum ct_proc_level level = dproc_kernel_level(c->rules[i].level);
+
+		/* The enumeration begins with what sees most. */
+		if (level < most)
+			most = level;
 	}
+	return most;
 }
 
 bool daemon__is_healthy(void *d)

@@ -25,8 +25,8 @@ void daemon__set_always(struct daemon *d)
 	}
 }
 
-/* Of a process at level metrics only some calls are records. Others are of calls that began while
- * it was traced. */
+/* Of a process that is not traced some calls are records: those of some functions, and those that
+ * began before its level was known. Others are of calls that began while it was traced. */
 static bool wants_line(const struct daemon *d, const struct dproc *p, const struct event *ev)
 {
 	int id;
@@ -37,6 +37,8 @@ static bool wants_line(const struct daemon *d, const struct dproc *p, const stru
 		return false;
 	if (dproc_is_traced(p) || ev->kind != EVENT_CALL)
 		return dproc_is_traced(p);
+	if (ev->start_ns < p->known_ns)
+		return false;
 	id = fnset__id_of(d->t.fns, ev->fn);
 	return id >= 0 && !d->always[id];
 }
@@ -125,7 +127,6 @@ static void on_memory(struct daemon *d, struct dproc *p, const struct mem_totals
 
 static void on_call(struct daemon *d, struct dproc *p, const struct event *ev)
 {
-	daemon__span(d, p, ev);
 	if (ev->has_mem)
 		on_memory(d, p, &ev->mem);
 	if (ev->is_error)
@@ -150,8 +151,11 @@ void daemon__event(void *ctx, const struct event *ev)
 	struct dproc *p = proc_of(d, ev);
 
 	metrics__event(d->metrics, p ? p->target : NULL, ev);
-	if (wants_line(d, p, ev))
+	if (wants_line(d, p, ev)) {
 		write_line(d, p, ev);
+		if (ev->kind == EVENT_CALL)
+			daemon__span(d, p, ev);
+	}
 	if (ev->kind == EVENT_XID)
 		daemon__caused(d, NULL, CAUSE_XID, 0);
 	if (!p)

@@ -99,7 +99,7 @@ static void make_suffix(struct dproc *p)
 
 /* Levels */
 
-static void apply_level(struct dprocs *ps, struct dproc *p)
+enum ct_proc_level dproc_kernel_level(enum proc_level level)
 {
 	static const enum ct_proc_level levels[LEVEL_CNT] = {
 		[LEVEL_OFF] = CT_PROC_OFF,
@@ -107,7 +107,13 @@ static void apply_level(struct dprocs *ps, struct dproc *p)
 		[LEVEL_TRACE] = CT_PROC_TRACE,
 		[LEVEL_SAMPLED] = CT_PROC_METRICS,
 	};
-	enum ct_proc_level level = p->burst_until_ns ? CT_PROC_TRACE : levels[p->level];
+
+	return levels[level];
+}
+
+static void apply_level(struct dprocs *ps, struct dproc *p)
+{
+	enum ct_proc_level level = p->burst_until_ns ? CT_PROC_TRACE : dproc_kernel_level(p->level);
 
 	if (level == p->kernel_level)
 		return;
@@ -179,6 +185,7 @@ static void identify(struct dprocs *ps, struct dproc *p, const char *comm)
 		metrics__put(ps->metrics, p->target);
 	p->target = metrics__get(ps->metrics, &p->labels, p->comm);
 	level_by_rules(ps, p);
+	p->known_ns = now_ns();
 	dbg("process %u (%s): level %s", p->pid, p->comm, proc_level_name(p->level));
 }
 
@@ -375,6 +382,8 @@ void dprocs__exec(struct dprocs *ps, struct dproc *p, ct_life life)
 	p->life = life;
 	dproc__set_memory(p, &none);
 	p->by_ctl = false;
+	/* The kernel side has forgotten it with the old program. */
+	p->kernel_level = CT_PROC_DEFAULT;
 	identify(ps, p, NULL);
 }
 

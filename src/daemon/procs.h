@@ -24,6 +24,7 @@ struct dproc {
 	bool by_ctl;   /* the level was set by hand, and stays */
 	unsigned rule; /* line of the rule that it has it from; 0: none */
 	enum ct_proc_level kernel_level;
+	uint64_t known_ns;	  /* when kernel_level was first set for this program */
 	uint64_t changes;	  /* of kernel_level */
 	uint64_t burst_until_ns;  /* sampled: traced until then; 0: no */
 	uint64_t burst_next_ns;	  /* sampled: by the timer */
@@ -58,6 +59,8 @@ struct dprocs {
  * NULL: out of memory. */
 struct dproc *dprocs__get(struct dprocs *ps, uint32_t pid, const char *comm);
 struct dproc *dprocs__find(const struct dprocs *ps, uint32_t pid);
+/* What a level means outside of bursts. */
+enum ct_proc_level dproc_kernel_level(enum proc_level level);
 /* Is every call of it a record now? */
 static inline bool dproc_is_traced(const struct dproc *p)
 {

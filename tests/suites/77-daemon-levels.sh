@@ -73,6 +73,33 @@ levels()
 	finish
 }
 
+# The daemon stands still while they make their first calls: what it reads of them later says what becomes of those.
+first_calls()
+{
+	local who
+	{ rules metrics; printf '  - match: {user: nobody}\n    level: off\n'; } >"$TMP/first.yaml"
+	sed -i "2a\\  - match: {command: \"*f-off\"}\\n    level: off\\n  - match: {command: \"*f-trace\"}\\n    level: trace" "$TMP/first.yaml"
+	start first --set metrics.memory=false || return
+	kill -STOP $daemon
+	for who in off trace metrics; do
+		cp "$TMP/caller" "$TMP/f-$who"
+		CALLER=$TMP/f-$who caller $who
+		ask $who open "$lib/libcuda.so.1" >/dev/null
+		ask $who init >/dev/null
+		ask $who alloc 10 >/dev/null
+	done
+	kill -CONT $daemon
+	for who in off trace metrics; do check "first calls, then $who: it is known" until_ok 10 knows "${!who}"; done
+	check 'first calls: all are counted' shows '[total("calls_total", command="f-" + w, function="cuMemAlloc_v2") for w in ("off", "trace", "metrics")] == [10] * 3'
+	for who in off trace metrics; do
+		ask $who alloc 5 >/dev/null
+		quit $who
+	done
+	finish
+	check 'first calls: lines are of the one that is traced' shows_now \
+		'collections.Counter(e["comm"] for e in calls if e["symbol"] == "cuMemAlloc_v2") == {"f-trace": 15} and {e["comm"] for e in calls} == {"f-trace"}'
+}
+
 # Rules of every kind, each with its level; the names of pods are looked up as on a node.
 by_rule()
 {
@@ -173,5 +200,6 @@ others()
 }
 
 levels
+first_calls
 by_rule
 others
