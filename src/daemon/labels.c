@@ -24,6 +24,8 @@
 #include <unistd.h>
 
 #define ID_LEN 64 /* a container id: SHA-256 in hexadecimal */
+/* What is looked at of an environment: a process can make it as large as its memory. */
+#define ENVIRON_SZ (128 << 10)
 
 /* A scope of systemd: PREFIX-ID.scope. */
 static const struct {
@@ -289,12 +291,48 @@ static void read_name(char *to, size_t size, pid_t pid, const char *path)
 	put_name(to, size, text, strcspn(text, "\n"));
 }
 
+/* What the program was started with: the names that the downward API is usually given. */
+static void read_environ(struct labels *l, pid_t pid)
+{
+	const struct {
+		const char *name;
+		char *to;
+		size_t size;
+	} wanted[] = {
+		{"POD_NAME=", l->pod, sizeof(l->pod)},
+		{"POD_NAMESPACE=", l->namespace, sizeof(l->namespace)},
+	};
+	char path[64], *text = malloc(ENVIRON_SZ);
+	size_t len = 0;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/%d/environ", (int)pid);
+	f = fopen(path, "re");
+	if (f && text)
+		len = fread(text, 1, ENVIRON_SZ - 1, f);
+	if (f)
+		fclose(f);
+	if (text)
+		text[len] = '\0';
+	for (const char *var = text; var < text + len; var += strlen(var) + 1) {
+		for (size_t i = 0; i < sizeof(wanted) / sizeof(wanted[0]); i++) {
+			size_t n = strlen(wanted[i].name);
+
+			if (!*wanted[i].to && !strncmp(var, wanted[i].name, n))
+				put_name(wanted[i].to, wanted[i].size, var + n, strlen(var + n));
+		}
+	}
+	free(text);
+}
+
 void labels__find_names(struct labels *l, pid_t pid, const char *root)
 {
 	if (!l->pod_uid[0])
 		return;
 	if (!l->container[0] || !search_folder(l, root, "/var/log/containers", from_log_name))
 		search_folder(l, root, "/var/log/pods", from_pod_folder);
+	if (!l->pod[0] || !l->namespace[0])
+		read_environ(l, pid);
 	if (!l->namespace[0])
 		read_name(l->namespace, sizeof(l->namespace), pid,
 			  "/var/run/secrets/kubernetes.io/serviceaccount/namespace");

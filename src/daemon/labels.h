@@ -36,8 +36,9 @@ void labels__from_file(struct labels *l, FILE *f);
  * Names for a pod_uid and container that are known. root: where the machine's files are ("" when
  * this runs on the machine itself, "/host" or the like in a container). They come, in this order,
  * from /var/log/containers (the kubelet names files POD_NAMESPACE_CONTAINER-ID.log), from
- * /var/log/pods (NAMESPACE_POD_UID), from the service account's namespace and the hostname in the
- * container of pid.
+ * /var/log/pods (NAMESPACE_POD_UID), from POD_NAME and POD_NAMESPACE in the environment that
+ * pid was started with, from the service account's namespace and the hostname in its container. The
+ * last two are what the container says of itself.
  */
 void labels__find_names(struct labels *l, pid_t pid, const char *root);
 /* All of a process. -ESRCH: no such process. */

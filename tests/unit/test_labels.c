@@ -7,10 +7,12 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "daemon/labels.h"
@@ -189,6 +191,50 @@ static void names(void **state)
 	assert_int_equal(system(cmd), 0);
 }
 
+/* Without the kubelet's files, what the program was started with. */
+static void environment(void **state)
+{
+	struct labels l = {.container = ID, .pod_uid = UID};
+	char *big = malloc(100000);
+	int status;
+	pid_t pid;
+
+	(void)state;
+	assert_non_null(big);
+	memset(big, 'x', 99999);
+	big[99999] = '\0';
+	pid = fork();
+	if (!pid) {
+		char *env[] = {"POD_NAME=web-0",
+			       "POD_NAMESPACE=a\nb",
+			       "MY_POD_NAME=no",
+			       big,
+			       "POD_NAMESPACE=late",
+			       "POD_NAME=second",
+			       NULL};
+
+		execle("/bin/sleep", "sleep", "60", NULL, env);
+		_exit(1);
+	}
+	free(big);
+	/* Until it runs the program: then it has the name. */
+	for (int i = 0; i < 1000 && strcmp(l.pod, "web-0"); i++) {
+		l = (struct labels){.container = ID, .pod_uid = UID};
+		labels__find_names(&l, pid, "/nowhere");
+		usleep(10000);
+	}
+	assert_string_equal(l.pod, "web-0");
+	/* What is no name is none. */
+	assert_string_equal(l.namespace, "late");
+	/* The kubelet's word is better. */
+	l = (struct labels){.container = ID, .pod_uid = UID, .pod = "known"};
+	labels__find_names(&l, pid, "/nowhere");
+	assert_string_equal(l.pod, "known");
+	assert_string_equal(l.namespace, "late");
+	kill(pid, SIGKILL);
+	waitpid(pid, &status, 0);
+}
+
 static void own_process(void **state)
 {
 	struct labels l;
@@ -206,6 +252,7 @@ int main(void)
 		cmocka_unit_test(texts_of_processes),
 		cmocka_unit_test(long_paths_are_cut),
 		cmocka_unit_test(names),
+		cmocka_unit_test(environment),
 		cmocka_unit_test(own_process),
 	};
 
