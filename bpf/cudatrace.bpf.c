@@ -7,7 +7,9 @@
  *   stack.bpf.h  --stack: who made the call
  *   count.bpf.h  calls that are counted, levels of functions and processes
  *   proc.bpf.h   processes that come and go, libcuda files that are mapped
- *   nv.bpf.h     --kernel: system calls into the NVIDIA driver
+ *   nv.bpf.h     --kernel: system calls into the NVIDIA driver, by probes on it
+ *   nv_sys.bpf.h the same by the tracepoints of all system calls
+ *   uvm.bpf.h    page faults and migrations of managed memory
  *   sched.bpf.h  --sched: off-CPU time of calls, GPU interrupts
  * Only some are loaded: one of ct_session or the pair ct_entry and ct_return; for --kernel one of
  * the kprobe pair, the fentry and fexit programs, or the pair on all system calls.
@@ -27,6 +29,8 @@
 #include "stack.bpf.h"
 #include "call.bpf.h"
 #include "nv.bpf.h"
+#include "nv_sys.bpf.h"
+#include "uvm.bpf.h"
 #include "proc.bpf.h"
 #include "sched.bpf.h"
 
