@@ -249,12 +249,12 @@ static void on_call(struct metrics *m, struct metrics_target *t, const struct ev
 		add_error(m, t, ev->fn, ev->result, 1);
 		return;
 	}
-	if (ev->has & HAS_LAUNCH) {
-		t->launches += !ev->launch.capturing;
-		t->nodes += ev->launch.capturing;
-	} else if (ev->fn->op == OP_GRAPH_LAUNCH) {
-		t->graph_launches++;
+	if (ev->capturing) {
+		t->nodes += !!(ev->has & HAS_LAUNCH);
+		return;
 	}
+	t->launches += !!(ev->has & HAS_LAUNCH);
+	t->graph_launches += ev->fn->op == OP_GRAPH_LAUNCH;
 	if (is_copy(ev->fn) && ev->has & HAS_SIZE)
 		t->bytes[ev->dir] += ev->size;
 }

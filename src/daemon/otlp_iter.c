@@ -70,8 +70,8 @@ const struct otlp_ids *otlp_iters__call(struct otlp_iters *its, const struct eve
 		return NULL;
 	it->calls++;
 	it->errors += ev->is_error;
-	it->launches += !ev->is_error && (ev->fn->op == OP_GRAPH_LAUNCH ||
-					  (ev->has & HAS_LAUNCH && !ev->launch.capturing));
+	it->launches += !ev->is_error && !ev->capturing &&
+			(ev->fn->op == OP_GRAPH_LAUNCH || ev->has & HAS_LAUNCH);
 	return &it->ids;
 }
 

@@ -67,7 +67,6 @@ struct launch_info {
 	uint32_t shared_mem_sz;
 	bool has_config; /* false: the launch configuration could not be read */
 	bool cooperative;
-	bool capturing;	    /* the stream captures: a graph node, not a run */
 	uint64_t func;	    /* handle */
 	const char *kernel; /* demangled; NULL when unknown */
 	const char *kernel_mangled;
@@ -155,6 +154,7 @@ struct event {
 	bool unfinished, abandoned;
 	bool entry_only; /* its return was not looked at: no result, no end */
 	bool is_error;	 /* result is a failure; CUDA_ERROR_NOT_READY is none */
+	bool capturing;	 /* a launch or transfer whose stream captures: a graph node, not a run */
 	const uint64_t *words;
 	unsigned word_cnt;
 	struct capture caps[CT_MAX_CAPS];

@@ -238,6 +238,13 @@ static void apply_streams(const struct meaning *m, struct event *ev, struct proc
 	}
 }
 
+/* Becomes a node where its stream captures. */
+static bool is_work(const struct cuda_fn *fn)
+{
+	return fn->class == CLASS_LAUNCH || fn->class == CLASS_TRANSFER ||
+	       fn->op == OP_GRAPH_LAUNCH;
+}
+
 void meaning__apply(const struct meaning *m, struct event *ev, struct proc *p, pid_t pid_read)
 {
 	ev->type = m->type;
@@ -249,6 +256,8 @@ void meaning__apply(const struct meaning *m, struct event *ev, struct proc *p, p
 	if (event_arg(m, ev, m->ptr, &ev->ptr))
 		ev->has |= HAS_PTR;
 	apply_streams(m, ev, p);
+	ev->capturing = is_work(m->fn) && (ev->has & HAS_STREAM) &&
+			capture_set__has(&p->captures, ev->stream);
 	switch (m->fn->class) {
 	case CLASS_LAUNCH:
 		meaning_launch(m, ev, p, pid_read);

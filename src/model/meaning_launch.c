@@ -89,7 +89,6 @@ void meaning_launch(const struct meaning *m, struct event *ev, struct proc *p, p
 		return;
 	}
 	ev->has |= HAS_LAUNCH;
-	ev->launch.capturing = (ev->has & HAS_STREAM) && capture_set__has(&p->captures, ev->stream);
 	if (!event_arg(m, ev, m->func, &ev->launch.func))
 		return;
 	h = handles__get(&p->handles, ev->launch.func, pid_read);

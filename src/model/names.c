@@ -107,8 +107,6 @@ static void visit_launch(const struct launch_info *l, struct visitor *v)
 	}
 	if (l->cooperative)
 		visit_bool(v, "cooperative", true);
-	if (l->capturing)
-		visit_bool(v, "capturing", true);
 }
 
 void event_visit_fields(const struct event *ev, struct visitor *v)
@@ -157,4 +155,6 @@ void event_visit_fields(const struct event *ev, struct visitor *v)
 		visit_kernel(&ev->launch, v);
 	if (has & HAS_LAUNCH)
 		visit_launch(&ev->launch, v);
+	if (ev->capturing)
+		visit_bool(v, "capturing", true);
 }

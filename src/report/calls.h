@@ -10,7 +10,13 @@ static inline bool call_returned(const struct event *ev)
 	return ev->kind == EVENT_CALL && ev->fn && !ev->unfinished && !ev->abandoned;
 }
 
-/* A kernel was launched: not a node of a graph that is captured, not a launch that failed. */
+/* It gave the GPU what it says: it did not fail, and is no node of a graph that is captured. */
+static inline bool call_ran(const struct event *ev)
+{
+	return !ev->is_error && !ev->capturing;
+}
+
+/* A kernel was launched. */
 static inline bool call_launches(const struct event *ev)
 {
 	switch (ev->fn->op) {
@@ -18,7 +24,7 @@ static inline bool call_launches(const struct event *ev)
 	case OP_LAUNCH_EX:
 	case OP_LAUNCH_COOP:
 	case OP_LAUNCH_GRID:
-		return !ev->is_error && !ev->launch.capturing;
+		return call_ran(ev);
 	default:
 		return false;
 	}
@@ -26,7 +32,7 @@ static inline bool call_launches(const struct event *ev)
 
 static inline bool call_launches_graph(const struct event *ev)
 {
-	return ev->fn->op == OP_GRAPH_LAUNCH && !ev->is_error;
+	return ev->fn->op == OP_GRAPH_LAUNCH && call_ran(ev);
 }
 
 /* Waits by its nature: a synchronisation, or a copy between host and device that is not async. */
@@ -49,7 +55,7 @@ static inline bool call_may_block(const struct event *ev)
 	case OP_UNLOAD:
 		return true;
 	default:
-		return ev->type == TYPE_TRANSFER && ev->fn->is_async &&
+		return ev->type == TYPE_TRANSFER && ev->fn->is_async && !ev->capturing &&
 		       (ev->dir == COPY_DIR_HTOD || ev->dir == COPY_DIR_DTOH);
 	}
 }
@@ -58,12 +64,14 @@ static inline bool call_may_block(const struct event *ev)
 static inline bool call_submits(const struct event *ev)
 {
 	return call_launches(ev) || call_launches_graph(ev) ||
-	       (ev->type == TYPE_TRANSFER && !ev->is_error);
+	       (ev->type == TYPE_TRANSFER && call_ran(ev));
 }
 
 static inline uint64_t call_bytes(const struct event *ev, enum copy_dir dir)
 {
-	return (ev->has & HAS_SIZE) && ev->type == TYPE_TRANSFER && ev->dir == dir ? ev->size : 0;
+	return (ev->has & HAS_SIZE) && ev->type == TYPE_TRANSFER && ev->dir == dir && !ev->capturing
+		       ? ev->size
+		       : 0;
 }
 
 #endif /* REPORT_CALLS_H */

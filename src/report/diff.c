@@ -14,6 +14,7 @@
 #define HASH_NONFATAL_OOM 1
 #include <uthash.h>
 
+#include "calls.h"
 #include "collect.h"
 #include "driver_calls.h"
 #include "idle.h"
@@ -99,13 +100,15 @@ void diff__event(struct diff *d, int side, const struct event *ev)
 	d->calls[side].cnt++;
 	d->calls[side].ns += ev->depth ? 0 : ns;
 	d->errors[side].cnt += ev->is_error;
-	if (ev->has & HAS_LAUNCH && !ev->is_error && !ev->launch.capturing) {
+	if (!call_ran(ev))
+		return;
+	if (ev->has & HAS_LAUNCH) {
 		d->launches[side].cnt++;
 		d->launches[side].ns += ns;
 		if (ev->launch.kernel)
 			count(&d->kernels, THING_KERNEL, side, ev->launch.kernel, ns);
 	}
-	if (ev->type == TYPE_TRANSFER && !ev->is_error && ev->has & HAS_SIZE && ev->has & HAS_DIR) {
+	if (ev->type == TYPE_TRANSFER && ev->has & HAS_SIZE && ev->has & HAS_DIR) {
 		d->copied[side][ev->dir].cnt += ev->size;
 		d->copied[side][ev->dir].ns += ns;
 	}

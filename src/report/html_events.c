@@ -85,10 +85,10 @@ static unsigned find_detail(struct html_events *h, const struct event *ev)
 		memcpy(key.grid, ev->launch.grid, sizeof(key.grid));
 		memcpy(key.block, ev->launch.block, sizeof(key.block));
 		key.shared_mem = ev->launch.shared_mem_sz;
-		key.flags |= D_LAUNCH | (ev->launch.capturing ? D_CAPTURING : 0);
+		key.flags |= D_LAUNCH;
 	}
-	key.flags |= (ev->unfinished ? D_UNFINISHED : 0) | (ev->abandoned ? D_ABANDONED : 0) |
-		     (ev->is_error ? D_ERROR : 0);
+	key.flags |= (ev->capturing ? D_CAPTURING : 0) | (ev->unfinished ? D_UNFINISHED : 0) |
+		     (ev->abandoned ? D_ABANDONED : 0) | (ev->is_error ? D_ERROR : 0);
 	key.result = ev->is_error ? ev->result : 0;
 	if (ev->kind == EVENT_DRIVER && ev->drv && ev->drv->ret < 0 && !ev->unfinished)
 		key.result = (int32_t)ev->drv->ret;

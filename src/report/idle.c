@@ -199,9 +199,6 @@ static void on_submit(struct idle *d, struct idle_proc *p, const struct event *e
 {
 	struct idle_stream *s = stream_get(d, ev, ev->has & HAS_STREAM ? ev->stream : 0);
 
-	/* copies into a graph that is captured are no work yet */
-	if (s && s->capturing)
-		return;
 	if (p->idle_ns && ev->start_ns > p->idle_ns)
 		end_period(d, p, ev);
 	p->idle_ns = 0;
@@ -288,14 +285,6 @@ static void on_event_call(struct idle *d, const struct event *ev)
 	}
 }
 
-static void on_capture(struct idle *d, const struct event *ev)
-{
-	struct idle_stream *s = stream_get(d, ev, ev->stream);
-
-	if (s)
-		s->capturing = ev->fn->op == OP_CAPTURE_BEGIN;
-}
-
 static bool says_done(const struct event *ev)
 {
 	if (ev->is_error)
@@ -322,8 +311,6 @@ static void idle_event(void *a, const struct event *ev)
 		count_cpu(p, ev);
 	if (says_done(ev))
 		on_done(d, p, ev);
-	else if (ev->fn->op == OP_CAPTURE_BEGIN || ev->fn->op == OP_CAPTURE_END)
-		on_capture(d, ev);
 	else if ((ev->fn->op == OP_RECORD || ev->fn->op == OP_WAIT) && (ev->has & HAS_EVENT) &&
 		 !ev->is_error)
 		on_event_call(d, ev);

@@ -15,8 +15,8 @@ static const char what[] =
 const char *idle_cause_name(enum idle_cause c)
 {
 	static const char *const names[IDLE_CAUSE_CNT] = {
-		[IDLE_CPU] = "python/cpu work", [IDLE_MODULE] = "module load",
-		[IDLE_ALLOC] = "allocation",	[IDLE_TRANSFER] = "transfer",
+		[IDLE_CPU] = "cpu work",     [IDLE_MODULE] = "module load",
+		[IDLE_ALLOC] = "allocation", [IDLE_TRANSFER] = "transfer",
 		[IDLE_CALL] = "other call",
 	};
 

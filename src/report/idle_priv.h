@@ -36,7 +36,7 @@ struct idle_wait {
 struct idle_stream {
 	uint64_t handle, submit_ns, idle_ns;
 	uint32_t pid;
-	bool busy, capturing;
+	bool busy;
 	uint64_t cnt, total_ns, max_ns;
 	struct idle_wait waits[IDLE_WAITS];
 	unsigned wait_cnt;

@@ -154,7 +154,7 @@ static void on_launch(struct kernels *k, const struct event *ev)
 			note_config(row, l, blocks, threads);
 		threads = times(blocks, threads);
 	}
-	if (l->capturing) {
+	if (ev->capturing) {
 		k->node_cnt++;
 		if (row)
 			row->node_cnt++;

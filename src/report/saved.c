@@ -207,7 +207,7 @@ static void take(struct saved *s, struct event *ev, const struct member *m)
 		l->cooperative = m->val == VAL_TRUE;
 		break;
 	case KEY_capturing:
-		l->capturing = m->val == VAL_TRUE;
+		ev->capturing = m->val == VAL_TRUE;
 		break;
 	case KEY_stack:
 		ev->stack = saved_stack_of(s, member_u64(m));

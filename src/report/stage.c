@@ -152,7 +152,7 @@ static uint64_t bytes_of(const struct event *ev)
 		      ev->fn->op == OP_ALLOC_PITCH || ev->fn->op == OP_ALLOC_MANAGED ||
 		      ev->fn->op == OP_ALLOC_ASYNC || ev->fn->op == OP_MEM_CREATE;
 
-	return counts && (ev->has & HAS_SIZE) && !ev->is_error ? ev->size : 0;
+	return counts && (ev->has & HAS_SIZE) && call_ran(ev) ? ev->size : 0;
 }
 
 static void add(struct stages *s, const struct event *ev)

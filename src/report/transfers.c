@@ -178,7 +178,7 @@ static void transfers__event(void *a, const struct event *ev)
 	struct transfers *t = a;
 
 	if (ev->kind != EVENT_CALL || ev->type != TYPE_TRANSFER || !ev->fn || ev->result ||
-	    ev->unfinished || ev->abandoned)
+	    ev->unfinished || ev->abandoned || ev->capturing)
 		return;
 	if (ev->fn->op == OP_MEMSET)
 		count(&t->memset, ev);

@@ -202,7 +202,7 @@ static void on_launch(struct flows *f, const struct event *ev)
 	struct flow_proc *p;
 
 	/* A launch on a capturing stream runs nothing. */
-	if (!(ev->has & HAS_STREAM) || ev->launch.capturing)
+	if (!(ev->has & HAS_STREAM) || ev->capturing)
 		return;
 	p = proc_get(f, ev->pid);
 	if (!p)

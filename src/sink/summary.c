@@ -121,7 +121,7 @@ static void on_launch(struct summary *s, const struct event *ev, uint64_t ns)
 		s->launch_unnamed_cnt++;
 		k = kernel_stat(s, "(name unknown)");
 	}
-	if (ev->launch.capturing) {
+	if (ev->capturing) {
 		s->launch_node_cnt++;
 		k->node_cnt++;
 		return;
@@ -240,7 +240,7 @@ static void on_transfer(struct summary *s, struct fn_stat *st, const struct even
 	struct transfer_stat *t = &s->transfers[ev->dir];
 	uint64_t size = ev->has & HAS_SIZE ? ev->size : 0;
 
-	if (ev->is_error)
+	if (ev->is_error || ev->capturing)
 		return;
 	if (ev->fn->op == OP_MEMSET)
 		t = &s->transfers[TRANSFER_MEMSET];
@@ -353,8 +353,10 @@ static void on_meaning(struct summary *s, struct proc_stat *p, struct fn_stat *s
 		on_launch(s, ev, ns);
 		return;
 	case OP_GRAPH_LAUNCH:
-		s->graph_launch_cnt += !ev->is_error;
-		s->graph_launch_ns += ev->is_error ? 0 : ns;
+		if (ev->is_error || ev->capturing)
+			return;
+		s->graph_launch_cnt++;
+		s->graph_launch_ns += ns;
 		return;
 	case OP_INSTANTIATE:
 		s->instantiate_cnt += !ev->is_error;

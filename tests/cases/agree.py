@@ -72,12 +72,13 @@ named = [e for e in runs if "kernel" in e]
 same("launches by kernel", lines=count(named, lambda e: e["kernel"]),
      report={k["name"]: k["count"] for k in report["kernels"]["list"] if k.get("name")},
      summary={k["kernel"]: k["launches"] for k in summary["launches"]["kernels"] if k["kernel"] != "(name unknown)"})
-graphs = [e for e in done if e["type"] == "graph" and e.get("op") == "launch"]
+ran = [e for e in done if not e.get("capturing")]
+graphs = [e for e in ran if e["type"] == "graph" and e.get("op") == "launch"]
 same("launches of graphs", lines=len(graphs), report=overview["graph_launches"], again=report["graphs"]["launches"],
      summary=summary["graphs"]["launches"])
 same("graphs instantiated", report=report["graphs"]["instantiations"], summary=summary["graphs"]["instantiated"])
 
-moves = [e for e in done if e["type"] == "transfer"]
+moves = [e for e in ran if e["type"] == "transfer"]
 way = {"memset": "memset", "prefetch": "prefetch"}
 def direction(e): return way.get(e["op"], e.get("direction", "unknown"))
 for what, key, in_lines in (("transfers", "count", count(moves, direction)),

@@ -233,7 +233,7 @@ static void no_arrows(void **state)
 	char *text;
 
 	ev = factory_launch(&r.f, "captured", 1);
-	ev.launch.capturing = true;
+	ev.capturing = true;
 	rec_put(&r, ev);
 	rec_put(&r, factory_sync(&r.f, 1));
 	ev = factory_launch(&r.f, "failed", 2000);

@@ -22,7 +22,7 @@ static void launch_on(uint64_t stream, bool capturing)
 {
 	struct event ev = factory_launch(&f, "k", stream);
 
-	ev.launch.capturing = capturing;
+	ev.capturing = capturing;
 	send(&ev);
 }
 

@@ -196,7 +196,7 @@ static void test_launch(void **state)
 	ev.launch.kernel_guessed = true;
 	ev.launch.cluster[0] = 2;
 	ev.launch.cluster[1] = ev.launch.cluster[2] = 1;
-	ev.launch.cooperative = ev.launch.capturing = true;
+	ev.launch.cooperative = ev.capturing = true;
 	check_event(&ev, LAUNCH(",\"kernel\":\"kernel\xef\xbf\xbd\",\"kernel_source\":\"handle\","
 				"\"func\":\"0xf00\",\"grid\":[4,2,1],\"block\":[128,1,1],"
 				"\"shared_mem\":64,\"cluster\":[2,1,1],\"cooperative\":true,"

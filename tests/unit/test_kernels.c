@@ -27,7 +27,7 @@ static void test_launches(void **state)
 	send(&ev);
 	ev = launch(name, 20, 64); /* a node: no time, no stream, no threads */
 	ev.stream = 0x88;
-	ev.launch.capturing = true;
+	ev.capturing = true;
 	send(&ev);
 	ev = launch(name, 7, 32);
 	ev.is_error = true;

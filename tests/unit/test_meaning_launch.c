@@ -59,7 +59,7 @@ static void test_launch(void **state)
 	(void)state;
 	ev = CALL(&r, "cuLaunchKernel", LAUNCH_ARGS);
 	check_launch(ev, 1);
-	assert_false(ev->launch.cooperative || ev->launch.capturing || ev->launch.kernel);
+	assert_false(ev->launch.cooperative || ev->capturing || ev->launch.kernel);
 	check_launch(CALL(&r, "cuLaunchKernel_ptsz", LAUNCH_ARGS), 1);
 	ev = CALL(&r, "cuLaunchCooperativeKernel", LAUNCH_ARGS);
 	check_launch(ev, 1);
@@ -212,7 +212,7 @@ static void test_names(void **state)
 
 static bool captures(uint64_t stream)
 {
-	return CALL(&r, "cuLaunchKernel", {"f", 1}, {"hStream", stream})->launch.capturing;
+	return CALL(&r, "cuLaunchKernel", {"f", 1}, {"hStream", stream})->capturing;
 }
 
 static void begin(uint64_t stream)
@@ -247,7 +247,7 @@ static void test_capture(void **state)
 	assert_int_equal(r.ev.stream, 6);
 	assert_true(captures(6));
 	ev = CALL(&r, "cuLaunchKernelEx", {"f", 1}, {"config", .data = &c, .len = sizeof(c)});
-	assert_true(ev->launch.capturing);
+	assert_true(ev->capturing);
 	CALL(&r, "cuEventRecordWithFlags", {"hEvent", 0xe2}, {"hStream", 6});
 	CALL(&r, "cuStreamWaitEvent_ptsz", {"hStream", 7}, {"hEvent", 0xe2});
 	assert_true(captures(7));

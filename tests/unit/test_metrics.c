@@ -60,7 +60,7 @@ static void events(void **state)
 		ev.end_ns = 1000 + (1024ull << 2 * i); /* on a limit: in the bucket above */
 		metrics__event(m, t, &ev);
 	}
-	ev.launch.capturing = true;
+	ev.capturing = true;
 	metrics__event(m, t, &ev);
 	ev.is_error = true;
 	ev.result = 719;

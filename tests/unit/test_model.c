@@ -117,7 +117,7 @@ static void test_unfinished(void **state)
 		r.flags = flags;
 		CALL(&r, "cuStreamBeginCapture_v2", {"hStream", 0x5});
 		ev = CALL(&r, "cuLaunchKernel", {"f", 0xf}, {"hStream", 0x5});
-		assert_false(ev->launch.capturing);
+		assert_false(ev->capturing);
 	}
 	ev = CALL(&r, "cuMemFree_v2", {"dptr", 0x1000});
 	assert_int_equal(ev->size, 100);
@@ -261,7 +261,7 @@ static void check_knows(uint32_t pid, bool knows)
 	r.pid = pid;
 	ev = CALL(&r, "cuLaunchKernel", {"f", 0xf0}, {"hStream", 0x5});
 	assert_int_equal(ev->launch.kernel != NULL, knows);
-	assert_int_equal(ev->launch.capturing, knows);
+	assert_int_equal(ev->capturing, knows);
 	assert_string_equal(ev->comm, knows ? "named" : "");
 	r.pid = pid;
 	ev = CALL(&r, "cuMemcpy", {"dst", 0x1000}, {"src", 0x9000}, {"ByteCount", 8});

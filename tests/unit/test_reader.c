@@ -231,7 +231,7 @@ static void test_launch(void **state)
 	assert_string_equal(l->kernel, "k<\"x\">()");
 	assert_ptr_equal(l->kernel, got.ev[1].launch.kernel);
 	assert_string_equal(l->kernel_mangled, "_Zk");
-	assert_true(l->kernel_guessed && l->cooperative && l->capturing && l->has_config);
+	assert_true(l->kernel_guessed && l->cooperative && got.ev[0].capturing && l->has_config);
 	assert_int_equal(l->func, 0xf);
 	assert_int_equal(l->grid[0] * 100 + l->grid[1] * 10 + l->grid[2], 123);
 	assert_int_equal(l->block[0] * 100 + l->block[1] * 10 + l->block[2], 456);

@@ -218,7 +218,7 @@ static void what_is_no_launch(void **state)
 	begin(&x, (struct report_opts){0});
 	for (int i = 0; i < 8; i++) {
 		ev = factory_launch(&x.f, names[0], 0);
-		ev.launch.capturing = true;
+		ev.capturing = true;
 		put(&x, ev);
 		ev = factory_launch(&x.f, names[1], 0);
 		ev.is_error = true;

@@ -105,7 +105,7 @@ static void test_captured(void **state)
 	(void)state;
 	on("cuStreamBeginCapture_v2", 0xa, "");
 	ev = factory_launch(&f, "k", 0xa);
-	ev.launch.capturing = true;
+	ev.capturing = true;
 	send(&ev);
 	copy_on(0xa, 300);
 	with_event("cuEventRecord", 0xa, 0xe1);

@@ -59,7 +59,7 @@ static void put_tokens(struct run *r)
 		put(r, factory_copy(&r->f, "cuMemcpyDtoH_v2", COPY_DIR_DTOH, 4096, 30000));
 	}
 	ev = factory_launch(&r->f, add, 0x10);
-	ev.launch.capturing = true;
+	ev.capturing = true;
 	put(r, ev);
 	put(r, factory_launch(&r->f, NULL, 0x10));
 	put(r, factory_on_stream(&r->f, "cuGraphLaunch", 1, 9000));
