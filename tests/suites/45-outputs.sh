@@ -299,7 +299,7 @@ signals()
 	ended $tracer
 	n=$?
 	took=$(((${EPOCHREALTIME/./} - begin) / 1000))
-	check "SIGINT, twice: at once ($took ms)" test $took -lt 1500 -a $n = 0
+	check "SIGINT, twice: at once ($took ms)" test $took -lt 1900 -a $n = 0
 	check 'SIGINT, twice: the command is left alone' kill -9 "$(cat "$TMP/deaf.pid")"
 	check 'SIGINT, twice: JSONL' holds "$TMP/a.jsonl" 'end["reason"] == "interrupted"'
 	check 'SIGINT, twice: Chrome' chrome "$TMP/a.json" 'end["reason"] == "interrupted"'

@@ -62,10 +62,9 @@ levels()
 	(while [ -e "$TMP/wait" ]; do ask plain alloc 50 >/dev/null; sleep 0.01; done) &
 	local busy=$!
 	check 'burst: begins' is "$(ctl burst "$plain" 0.5s | jq .processes)" 1
-	sleep 1.2
+	check 'burst: a file that is finished' until_ok 10 compgen -G "$files/trace-*.jsonl.zst"
 	rm "$TMP/wait"
 	wait $busy
-	check 'burst: a file that is finished' compgen -G "$files/trace-*.jsonl.zst"
 	check 'burst: the report reads it' eval '"$CUDATRACE" report "$(ls "$files"/trace-*.zst | tail -1)" | grep -q "cuMemAlloc"'
 	check 'burst: counted' shows 'total("bursts_total") >= 1 and total("processes", level="metrics") == 1'
 	form
@@ -144,9 +143,8 @@ by_rule()
 		none off /
 	END
 	# Lines are written out every second.
-	sleep 1.2
 	for who in pod:trace container:metrics cgroup:trace user:sampled command:metrics none:off; do
-		check "rules: by $who: calls and lines are the driver's own" all_of "${who#*:}" "k-${who%:*}"
+		check "rules: by $who: calls and lines are the driver's own" until_shows all_of "${who#*:}" "k-${who%:*}"
 	done
 	check 'rules: labels of metrics' shows \
 		'by("calls_total", "namespace", command="k-pod").keys() == {"llm"} and by("calls_total", "pod", command="k-pod").keys() == {"trainer-0"}

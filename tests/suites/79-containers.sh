@@ -119,8 +119,7 @@ check 'reload: its calls are not counted any more' python3 tests/containers.py m
 check 'reload: those of another container are' python3 tests/containers.py metrics "$TMP/metrics" llm vllm-1 "$id_crio" 152 2 "$TMP/crio/upper/out/sample"
 
 for name in containerd crio k3s docker podman job; do quit "c_$name"; done
-sleep 0.5
-check 'processes that ended are gone' same "$(ctl status | jq '[.processes[] | select(.comm == "ct-caller")] | length')" 0
+check 'processes that ended are gone' until_ok 5 eval '[ "$(ctl status | jq "[.processes[] | select(.comm == \"ct-caller\")] | length")" = 0 ]'
 kill -TERM $daemon
 wait $daemon
 check 'nothing else was said' same "$(grep -v -e 'cuFakeLocked' -e 'tracing by' -e 'flight recorder' -e 'configuration read' "$TMP/log")" ''

@@ -90,8 +90,7 @@ reloads()
 		[ "$i" = 8 ] && until_ok 5 shows 'total("config_reload_failures_total") >= 1'
 		[ "$i" = 8 ] && rules trace >"$TMP/age.yaml"
 	done
-	sleep 2.5
-	check 'age: no file is open when nothing comes' eval '! compgen -G "$files/*.part"'
+	check 'age: no file is open when nothing comes' until_ok 5 eval '! compgen -G "$files/*.part"'
 	# Signals that come while one waits are one.
 	check 'SIGHUP: read again and again, a broken file too' until_shows shows '0 < total("config_reload_failures_total") <= 3
 		and total("config_reloads_total") + total("config_reload_failures_total") <= 20 and total("config_reloads_total") > 2'
