@@ -238,11 +238,14 @@ static void apply_streams(const struct meaning *m, struct event *ev, struct proc
 	}
 }
 
-/* Becomes a node where its stream captures. */
-static bool is_work(const struct cuda_fn *fn)
+/* What becomes a node where its stream captures. A graph cannot be launched there (driver 580). */
+static void find_capturing(const struct meaning *m, struct event *ev, const struct proc *p)
 {
-	return fn->class == CLASS_LAUNCH || fn->class == CLASS_TRANSFER ||
-	       fn->op == OP_GRAPH_LAUNCH;
+	if (m->fn->class != CLASS_LAUNCH && m->fn->class != CLASS_TRANSFER)
+		return;
+	ev->capturing = (ev->has & HAS_STREAM) && capture_set__has(&p->captures, ev->stream);
+	if (ev->capturing)
+		ev->has &= ~HAS_BANDWIDTH;
 }
 
 void meaning__apply(const struct meaning *m, struct event *ev, struct proc *p, pid_t pid_read)
@@ -256,8 +259,6 @@ void meaning__apply(const struct meaning *m, struct event *ev, struct proc *p, p
 	if (event_arg(m, ev, m->ptr, &ev->ptr))
 		ev->has |= HAS_PTR;
 	apply_streams(m, ev, p);
-	ev->capturing = is_work(m->fn) && (ev->has & HAS_STREAM) &&
-			capture_set__has(&p->captures, ev->stream);
 	switch (m->fn->class) {
 	case CLASS_LAUNCH:
 		meaning_launch(m, ev, p, pid_read);
@@ -272,4 +273,5 @@ void meaning__apply(const struct meaning *m, struct event *ev, struct proc *p, p
 		learn_names(m, ev, p, pid_read);
 		break;
 	}
+	find_capturing(m, ev, p);
 }

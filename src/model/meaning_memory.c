@@ -236,7 +236,7 @@ void meaning_transfer(const struct meaning *m, struct event *ev, struct proc *p)
 	}
 	if (ev->dir != COPY_NONE)
 		ev->has |= HAS_DIR;
-	if (is_done(m, ev) && !ev->capturing && (ev->has & HAS_SIZE) && event_duration_ns(ev)) {
+	if (is_done(m, ev) && (ev->has & HAS_SIZE) && event_duration_ns(ev)) {
 		ev->bandwidth_gbps = (double)ev->size / event_duration_ns(ev);
 		ev->has |= HAS_BANDWIDTH;
 	}

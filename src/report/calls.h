@@ -32,7 +32,7 @@ static inline bool call_launches(const struct event *ev)
 
 static inline bool call_launches_graph(const struct event *ev)
 {
-	return ev->fn->op == OP_GRAPH_LAUNCH && call_ran(ev);
+	return ev->fn->op == OP_GRAPH_LAUNCH && !ev->is_error;
 }
 
 /* Waits by its nature: a synchronisation, or a copy between host and device that is not async. */

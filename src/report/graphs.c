@@ -330,8 +330,6 @@ static void on_launch(struct graphs *g, const struct event *ev)
 {
 	struct exec *x;
 
-	if (ev->capturing || ((ev->has & HAS_STREAM) && graphs_capturing(g, ev->pid, ev->stream)))
-		return; /* a node */
 	x = exec_of(g, ev);
 	g->launches++;
 	g->launch_ns += event_duration_ns(ev);

@@ -108,21 +108,7 @@ static void add_transfer(struct nodes *n, const struct event *ev)
 	n->n[ev->fn->op == OP_MEMSET ? NODE_MEMSET : NODE_MEMCPY] += cnt;
 }
 
-/* A graph that is launched while its stream captures is a child of the graph. */
-static void add_child(struct graphs *g, struct nodes *n, const struct event *ev)
-{
-	const struct exec *x;
-	uint64_t handle;
-
-	n->n[NODE_OTHER]++;
-	x = event_arg_u64(ev, "hGraphExec", &handle) ? live_get(&g->execs, handle, ev->pid) : NULL;
-	if (x)
-		nodes_add(n, &x->nodes);
-	else
-		n->unknown = true;
-}
-
-static void add_node(struct graphs *g, struct nodes *n, const struct event *ev)
+static void add_node(struct nodes *n, const struct event *ev)
 {
 	switch (ev->fn->op) {
 	case OP_LAUNCH:
@@ -136,9 +122,6 @@ static void add_node(struct graphs *g, struct nodes *n, const struct event *ev)
 	case OP_FREE_ASYNC:
 	case OP_STREAM_MEMOP:
 		n->n[NODE_OTHER]++;
-		break;
-	case OP_GRAPH_LAUNCH:
-		add_child(g, n, ev);
 		break;
 	default:
 		if (ev->type == TYPE_TRANSFER && ev->fn->is_async)
@@ -167,7 +150,7 @@ void graphs_capture_event(struct graphs *g, const struct event *ev)
 	} else {
 		c = graphs_capturing(g, ev->pid, ev->stream);
 		if (c)
-			add_node(g, &c->nodes, ev);
+			add_node(&c->nodes, ev);
 	}
 }
 

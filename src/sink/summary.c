@@ -353,10 +353,8 @@ static void on_meaning(struct summary *s, struct proc_stat *p, struct fn_stat *s
 		on_launch(s, ev, ns);
 		return;
 	case OP_GRAPH_LAUNCH:
-		if (ev->is_error || ev->capturing)
-			return;
-		s->graph_launch_cnt++;
-		s->graph_launch_ns += ns;
+		s->graph_launch_cnt += !ev->is_error;
+		s->graph_launch_ns += ev->is_error ? 0 : ns;
 		return;
 	case OP_INSTANTIATE:
 		s->instantiate_cnt += !ev->is_error;

@@ -7,6 +7,17 @@
 
 #define MIB ((size_t)1 << 20)
 
+UNUSED static void mem_needs_devices(int needed)
+{
+	int cnt = 0, r = F(cuDeviceGetCount)(&cnt);
+
+	expect("cuDeviceGetCount", r, "'op':'query','args':{'count':%d}", cnt);
+	if (cnt >= needed)
+		return;
+	fprintf(stderr, "case: needs %d devices, there are %d\n", needed, cnt);
+	exit(CASE_SKIP);
+}
+
 UNUSED static handle mem_retain(int dev)
 {
 	handle ctx = NULL;

@@ -20,6 +20,7 @@ int main(void)
 
 	case_open();
 	first = case_context();
+	mem_needs_devices(2);
 	second = mem_retain(1);
 	case_alloc(1000);
 	case_set_current(second);

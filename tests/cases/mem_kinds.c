@@ -112,6 +112,7 @@ int main(void)
 {
 	case_open();
 	case_context();
+	mem_needs_devices(2);
 	pools();
 	virtual_memory();
 	arrays();

@@ -13,7 +13,7 @@ static const char library_ptx[] = PTX_HEAD PTX_KERNEL("_Z4geluPKfPfi")
 
 static void module(void)
 {
-	handle m = case_module(ptx), f, functions[3] = {0};
+	handle m = case_module(ptx), f, none = NULL, functions[3] = {0};
 	const char *name = NULL;
 	unsigned cnt = 0;
 	int r;
@@ -25,7 +25,7 @@ static void module(void)
 	case_launch(f, NULL, "void nano::attention<64>(float const*, float const*, float*, int)");
 	f = case_function(m, LONG, LONG);
 	case_launch(f, NULL, LONG);
-	r = F(cuModuleGetFunction)(&f, m, "no_such_kernel");
+	r = F(cuModuleGetFunction)(&none, m, "no_such_kernel");
 	expect("cuModuleGetFunction", r,
 	       "'type':'module','op':'lookup','args':{'hmod':" HEX ",'name':'no_such_kernel'}",
 	       H(m));

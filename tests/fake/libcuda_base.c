@@ -122,6 +122,9 @@ static int run_error_name(struct call *c)
 {
 	const char *name = cuda_result_name((int32_t)c->w[0]);
 
+	/* A tracer in the kernel cannot read a page that nobody has touched. */
+	if (name)
+		*(const volatile char *)name;
 	if (put64(c->w[1], (uintptr_t)name))
 		return E_VALUE;
 	return name ? OK : E_VALUE;

@@ -229,7 +229,7 @@ MEMBER_OF = {
     'size': {'memory', 'transfer', 'stream'}, 'ptr': {'memory', 'transfer'}, 'direction': {'transfer'},
     'bandwidth_gbps': {'transfer'}, 'kernel': {'kernel', 'module'}, 'kernel_mangled': {'kernel', 'module'},
     'kernel_source': {'kernel', 'module'}, 'func': {'kernel'}, 'grid': {'kernel'}, 'block': {'kernel'},
-    'shared_mem': {'kernel'}, 'cluster': {'kernel'}, 'cooperative': {'kernel'}, 'capturing': {'kernel', 'transfer', 'graph'},
+    'shared_mem': {'kernel'}, 'cluster': {'kernel'}, 'cooperative': {'kernel'}, 'capturing': {'kernel', 'transfer'},
 }
 
 
@@ -407,7 +407,7 @@ class Trace:
         launch = c['type'] == 'kernel' and c['op'] == 'launch'
         for name in ('func', 'grid', 'cluster', 'cooperative'):
             need(name not in c or launch, f'{who}: "{name}" is for launches')
-        need('capturing' not in c or launch or c['type'] == 'transfer' or c['op'] == 'launch', f'{who}: "capturing" is for what the GPU would run')
+        need('capturing' not in c or launch or c['type'] == 'transfer', f'{who}: "capturing" is for what the GPU would run')
         need('cluster' not in c or 'grid' in c, f'{who}: a cluster, but no grid')
         need('kernel_mangled' not in c or c.get('kernel', c['kernel_mangled']) != c['kernel_mangled'],
              f'{who}: kernel_mangled is what kernel is, or alone')

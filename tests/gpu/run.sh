@@ -3,7 +3,7 @@
 # On a machine with an NVIDIA GPU, PyTorch with transformers, Triton, CuPy and JAX (as root):
 #   tests/gpu/run.sh CUDATRACE OUT_FOLDER [STEP...]
 # Traces real programs and prints what docs/GPU.md and docs/IOCTLS.md quote. Steps: launch attach frameworks
-# counts kernel report time daemon
+# counts kernel report time daemon cases
 set -u
 ct=$(realpath "$1")
 out=$2
@@ -127,6 +127,33 @@ if want time; then
 		done
 	done
 	rm -f "$out/time.jsonl"
+fi
+if want cases; then
+	title "9 the programs of tests/cases: does the trace hold what they say that they did?"
+	mkdir -p "$out/cases"
+	same=0 differ=0 skip=0
+	for src in "$here"/../cases/*.c; do
+		name=$(basename "$src" .c)
+		case $name in
+		many | dlopen_late | hostile) continue ;; # no expectations, or only of the stand-in driver
+		esac
+		gcc -O1 -w -D_GNU_SOURCE -o "$out/cases/$name" "$src" -ldl -lpthread || exit 1
+		timeout -k 5 60 "$ct" -q --all --jsonl "$out/cases/$name.jsonl" -- "$out/cases/$name" \
+			>"$out/cases/$name.expected" 2>"$out/cases/$name.err"
+		case $? in
+		0) ;;
+		77) skip=$((skip + 1)); echo "$name: skipped: $(tail -1 "$out/cases/$name.err")"; continue ;;
+		*) echo "$name: ends with $?: $(tail -2 "$out/cases/$name.err")" ;;
+		esac
+		if "$here/../cases/expect.py" --allow-extra "$out/cases/$name.jsonl" "$out/cases/$name.expected" >"$out/cases/$name.diff" 2>&1; then
+			same=$((same + 1))
+		else
+			differ=$((differ + 1))
+			echo "$name: $(head -c 1500 "$out/cases/$name.diff")"
+		fi
+		rm -f "$out/cases/$name"
+	done
+	echo "$same as they say, $differ not, $skip skipped"
 fi
 if want daemon; then
 	title "8 the daemon: cost at each level, metrics against a full trace, dumps of the flight recorder"

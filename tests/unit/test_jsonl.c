@@ -201,6 +201,7 @@ static void test_launch(void **state)
 				"\"func\":\"0xf00\",\"grid\":[4,2,1],\"block\":[128,1,1],"
 				"\"shared_mem\":64,\"cluster\":[2,1,1],\"cooperative\":true,"
 				"\"capturing\":true"));
+	ev.capturing = false;
 	ev.launch = (struct launch_info){.func = 0xf00};
 	check_event(&ev, LAUNCH(",\"func\":\"0xf00\""));
 }
