@@ -11,6 +11,10 @@ static const char ptx[] = PTX_HEAD PTX_KERNEL("plain_c_name")
 static const char library_ptx[] = PTX_HEAD PTX_KERNEL("_Z4geluPKfPfi")
 	PTX_KERNEL("_ZN7cutlass6KernelINS_4gemm6kernel8GemmUnivEEEvNT_6ParamsE");
 
+/* Names that are read behind their handles, and those by which cudatrace learns where to look, must
+ * still be there when it does, which may be a second later when little happens. */
+#define UNTIL_READ 1200
+
 static void module(void)
 {
 	handle m = case_module(ptx), f, none = NULL, functions[3] = {0};
@@ -40,6 +44,7 @@ static void module(void)
 	       "'type':'module','op':'lookup','args':{'functions':[" HEX "," HEX "," HEX
 	       "],'numFunctions':3}",
 	       H(functions[0]), H(functions[1]), H(functions[2]));
+	case_sleep_ms(UNTIL_READ);
 	r = F(cuModuleUnload)(m);
 	expect("cuModuleUnload", r, "'type':'module','op':'unload','args':{'hmod':" HEX "}", H(m));
 }
@@ -54,6 +59,7 @@ static void enumerated(void)
 	expect("cuModuleEnumerateFunctions", r,
 	       "'type':'module','op':'lookup','args':{'functions':[" HEX "]}", H(f));
 	case_launch(f, NULL, "enumerated()");
+	case_sleep_ms(UNTIL_READ);
 	r = F(cuModuleUnload)(m);
 	expect("cuModuleUnload", r, "'type':'module','op':'unload'");
 }
@@ -98,6 +104,7 @@ static void library(void)
 		    "GemmUniv::Params)");
 	r = F(cuCtxSynchronize)();
 	expect("cuCtxSynchronize", r, "'type':'sync'");
+	case_sleep_ms(UNTIL_READ);
 	r = F(cuLibraryUnload)(l);
 	expect("cuLibraryUnload", r, "'type':'module','op':'unload','args':{'library':" HEX "}",
 	       H(l));

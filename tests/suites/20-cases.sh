@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # The cases of tests/cases, traced on the stand-in driver: the trace must hold what the program says it did, every
 # call that the stand-in counted, and the same with each way of attaching and both forms of entry points.
-# timeout: 300
+# timeout: 600
 set -u
 . tests/lib.sh
 needs_tracing cases
@@ -20,22 +20,13 @@ case_args()
 	esac
 }
 
-# And in its environment: kernels whose names are read behind their handles must still be there when cudatrace looks,
-# which takes it up to a second when little happens.
-case_env()
-{
-	case $1 in
-	modules) echo FAKE_DELAY_US=cuModuleUnload:1200000,cuLibraryUnload:1200000 ;;
-	esac
-}
-
 # trace_case DIR FAKE MECHANISM CASE SET: leaves trace.jsonl, expected, counts, err and status in DIR
 trace_case()
 {
 	local dir=$1 fake=$2 mech=$3 name=$4 set=$5
 	mkdir -p "$dir"
 	# shellcheck disable=SC2046 # several arguments
-	env LD_LIBRARY_PATH="$fake" FAKE_CUDA_COUNTS="$dir/counts" $(case_env "$name") \
+	env LD_LIBRARY_PATH="$fake" FAKE_CUDA_COUNTS="$dir/counts" \
 		timeout -k 5 60 "$CUDATRACE" -q --mechanism="$mech" -e "$set" --jsonl "$dir/trace.jsonl" \
 		-- "$CASES/$name" $(case_args "$name" "$fake") >"$dir/expected" 2>"$dir/err"
 	echo $? >"$dir/status"

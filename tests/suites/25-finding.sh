@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # Which libcuda is traced, from when on, in whom: mapped already or later, by a child, in a container, deleted,
 # replaced, several at once, stubs, 32-bit programs, files that are no libcuda.
-# timeout: 240
+# timeout: 400
 set -u
 . tests/lib.sh
 needs_tracing finding

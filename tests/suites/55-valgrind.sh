@@ -5,7 +5,7 @@
 #
 # Not counted as errors: what valgrind says of bpf()'s arguments. It wants bytes of the attribute initialised that
 # the kernel does not look at, and knows not all commands.
-# timeout: 240
+# timeout: 500
 set -u
 . tests/lib.sh
 unset MAKEFLAGS MAKELEVEL MFLAGS SUDO_UID SUDO_GID

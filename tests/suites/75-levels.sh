@@ -130,7 +130,7 @@ budget()
 		'((lambda l: l[0]["to"] == "count" and l[-1]["to"] == "trace")([e for e in ev if e["type"] == "tracer"])
 		and [e["type"] for e in ev[-8:-2]] == ["tracer"] + ["init"] * 5 and accounts(drops=True))'
 	check '--max-overhead: exact all the time' holds "$TMP/calm.jsonl" \
-		'len(calls) + end["drops"]["calls"] + end["counted"]["cuDriverGetVersion"]["calls"] == 300005 == end["entries"]'
+		'len(calls) + end["drops"]["calls"] + end.get("counted", {}).get("cuDriverGetVersion", {"calls": 0})["calls"] == 300005 == end["entries"]'
 }
 
 # What a daemon does: tests/levels.c attaches for all processes and changes levels while calls are made.
