@@ -11,6 +11,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -325,7 +326,9 @@ int daemon_run(const struct daemon_opts *o)
 	d.now = now_ns();
 	d.cfg = daemon_config(o, &errors);
 	if (!d.cfg) {
-		err("%s", errors.text);
+		for (char *rest, *line = strtok_r(errors.text, "\n", &rest); line;
+		     line = strtok_r(NULL, "\n", &rest))
+			err("%s", line);
 		return 1;
 	}
 	ret = start(&d);

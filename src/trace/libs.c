@@ -127,7 +127,7 @@ int libs__attach_system(struct libs *l, bool running)
 	target_libs__add_system(&list);
 	cnt = attach_list(l, &list);
 	target_libs__clear(&list);
-	if (!running || cnt)
+	if (!running || cnt || attach__lib_cnt(l->att))
 		return 0;
 	if (!l->wait) {
 		err("no process has loaded libcuda, and none is installed: leave out --no-wait to "

@@ -17,6 +17,8 @@ config()
 	printf 'level: metrics\nfiles:\n  rotate_sise: 1M\n' >"$TMP/bad.yaml"
 	check 'config: a wrong key: where, and what is meant' fails_with 'bad.yaml:3: files.rotate_sise: there is no such key; did you mean files.rotate_size?' \
 		"$CUDATRACE" daemon --check-config --config "$TMP/bad.yaml"
+	check 'config: a daemon that does not start: a line for each' is "$("$CUDATRACE" daemon --set files.total_size=1M --set trace.buffer_size=3M 2>&1 |
+		sed -n 's/^cudatrace: .*\(files.rotate_size\|trace.buffer_size\).*[^?]$/\1/p' | xargs)" 'files.rotate_size trace.buffer_size'
 	check 'config: a wrong function' fails_with 'trace.functions: ' "$CUDATRACE" daemon --check-config --set trace.functions=nosuch
 	check 'config: --set without =' fails_with 'not KEY=VALUE' "$CUDATRACE" daemon --set level
 	check 'ctl: nothing to do' fails_with 'Give status, level' "$CUDATRACE" ctl
