@@ -192,8 +192,12 @@ static void on_call(struct model *m, const struct raw_call *raw)
 static void on_thread(struct model *m, const struct ct_task *rec)
 {
 	struct proc *p = procs__get(&m->procs, rec->rec.pid);
-	struct thread *t = p ? proc__thread(&m->procs, p, rec->rec.tid) : NULL;
+	struct thread *t;
 
+	/* Comes before the first call of a thread: here of the next process with this id. */
+	if (p && p->ended)
+		procs__renew(&m->procs, p);
+	t = p ? proc__thread(&m->procs, p, rec->rec.tid) : NULL;
 	if (t)
 		thread__set_comm(t, rec->comm);
 	if (t && m->opts.stacks && m->opts.live)
@@ -222,10 +226,10 @@ static void on_process(struct model *m, const struct ct_task *rec, const char *o
 	memcpy(comm, rec->comm, sizeof(rec->comm));
 	/* A new process, too: its id may be one whose exit was lost. */
 	if (p && (rec->rec.kind == CT_REC_EXEC || rec->rec.kind == CT_REC_FORK))
-		proc__exec(p);
+		procs__renew(&m->procs, p);
 	m->opts.fn(m->opts.ctx, &ev);
 	if (p && rec->rec.kind == CT_REC_EXIT)
-		procs__remove(&m->procs, p);
+		procs__end(&m->procs, p);
 }
 
 static void on_driver(struct model *m, const void *rec, size_t size)

@@ -78,8 +78,13 @@ static void free_threads(struct proc *p)
 	p->last = NULL;
 }
 
-void proc__exec(struct proc *p)
+void procs__renew(struct procs *ps, struct proc *p)
 {
+	for (unsigned i = 0; p->ended && i < PROCS_ENDED; i++) {
+		if (ps->ended[i] == p)
+			ps->ended[i] = NULL;
+	}
+	p->ended = false;
 	free_threads(p);
 	handles__clear(&p->handles);
 	mem__clear(&p->mem);
@@ -88,12 +93,24 @@ void proc__exec(struct proc *p)
 	p->stacks = NULL;
 }
 
+void procs__end(struct procs *ps, struct proc *p)
+{
+	struct proc **place = &ps->ended[ps->ended_next++ % PROCS_ENDED];
+
+	if (p->ended)
+		return;
+	if (*place)
+		procs__remove(ps, *place);
+	*place = p;
+	p->ended = true;
+}
+
 void procs__remove(struct procs *ps, struct proc *p)
 {
 	HASH_DEL(ps->by_pid, p);
 	if (ps->last == p)
 		ps->last = NULL;
-	proc__exec(p);
+	procs__renew(ps, p);
 	free(p);
 }
 

@@ -24,12 +24,19 @@ struct proc {
 	struct mem mem;
 	struct capture_set captures;
 	struct proc_stacks *stacks; /* NULL: none so far */
+	bool ended;
 	UT_hash_handle hh;
 };
+
+/* The last record of a process may come before those of its other threads, which end on other
+ * processors: so many are remembered. */
+#define PROCS_ENDED 16
 
 struct procs {
 	struct proc *by_pid;
 	struct proc *last;
+	struct proc *ended[PROCS_ENDED];
+	unsigned ended_next;
 	bool live;
 };
 
@@ -37,8 +44,10 @@ struct procs {
 struct proc *procs__get(struct procs *ps, uint32_t pid);
 struct thread *proc__thread(struct procs *ps, struct proc *p, uint32_t tid);
 void thread__set_comm(struct thread *t, const char comm[16]);
-/* The program was replaced: handles and memory are gone, the process is not. */
-void proc__exec(struct proc *p);
+/* Another program, in the process or in one that has its id: nothing is known of it. */
+void procs__renew(struct procs *ps, struct proc *p);
+/* It has ended: what is known of it goes when others have, or when its id is another's. */
+void procs__end(struct procs *ps, struct proc *p);
 void procs__remove(struct procs *ps, struct proc *p);
 void procs__free(struct procs *ps);
 

@@ -288,6 +288,25 @@ static void test_forget(void **state)
 	check_knows(100, true);
 	r.pid = 101;
 	rig_task(&r, CT_REC_EXIT, 0, 0, "x");
+	/* A thread that ended on another processor. */
+	check_knows(101, true);
+	r.pid = 101;
+	rig_task(&r, CT_REC_FORK, 1, 0, "x");
+	check_knows(101, false);
+	learn(101);
+	r.pid = 101;
+	rig_task(&r, CT_REC_EXIT, 0, 0, "x");
+	r.pid = 101;
+	rig_task(&r, CT_REC_THREAD, 0, 0, "");
+	check_knows(101, false);
+	learn(101);
+	r.pid = 101;
+	rig_task(&r, CT_REC_EXIT, 0, 0, "x");
+	for (uint32_t pid = 200; pid < 300; pid++) {
+		learn(pid);
+		r.pid = pid;
+		rig_task(&r, CT_REC_EXIT, 0, 0, "x");
+	}
 	check_knows(101, false);
 	check_knows(100, true);
 }
