@@ -60,8 +60,8 @@ static int check_mechanism(enum mechanism mech)
 
 int facts__check_caps(enum mechanism mech)
 {
-	static const enum cap_id ids[] = {CAP_KERNEL,	CAP_PRIV_BPF, CAP_PRIV_PERFMON,
-					  CAP_LOCKDOWN, CAP_BTF,      CAP_UPROBE};
+	static const enum cap_id ids[] = {CAP_KERNEL, CAP_PRIV_BPF, CAP_PRIV_PERFMON, CAP_LOCKDOWN,
+					  CAP_BTF,    CAP_BPF_LOAD, CAP_UPROBE};
 	const struct cap *first = NULL;
 	char names[256] = "";
 	size_t n = 0;
@@ -70,7 +70,7 @@ int facts__check_caps(enum mechanism mech)
 		const struct cap *cap;
 
 		/* Found out by trying, which says nothing without the others. */
-		if (first && ids[i] == CAP_UPROBE)
+		if (first && ids[i] >= CAP_BPF_LOAD)
 			break;
 		cap = caps__get(ids[i]);
 		if (cap->state != CAP_NO)
