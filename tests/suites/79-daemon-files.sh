@@ -90,12 +90,13 @@ reloads()
 		[ "$i" = 8 ] && until_ok 5 shows 'total("config_reload_failures_total") >= 1'
 		[ "$i" = 8 ] && rules trace >"$TMP/age.yaml"
 	done
+	sleep 1.5
 	check 'age: no file is open when nothing comes' until_ok 5 eval '! compgen -G "$files/*.part"'
 	# Signals that come while one waits are one.
 	check 'SIGHUP: read again and again, a broken file too' until_shows shows '0 < total("config_reload_failures_total") <= 3
 		and total("config_reloads_total") + total("config_reload_failures_total") <= 20 and total("config_reloads_total") > 2'
 	check 'SIGHUP: says line, what and how' grep -q 'age.yaml:1: levle: there is no such key; did you mean level?' "$log"
-	check 'SIGHUP: no call was lost, none is there twice' shows \
+	check 'SIGHUP: no call was lost, none is there twice' until_shows shows \
 		'(lambda sym, ids: sym["cuMemAlloc_v2"] == sym["cuMemFree_v2"] == 10000 and len(ids) == len(set(ids)))(collections.Counter(e["symbol"] for e in calls), [e["id"] for e in calls])
 		and total("calls_total", command="w-aged", function="cuMemAlloc_v2") == 10000'
 	quit aged
