@@ -26,14 +26,16 @@
 #define TYPE_NODE_GRAPH	      4
 #define TYPE_NODE_CONDITIONAL 13
 
-void *live_get(struct live *l, uint64_t handle, uint32_t pid)
+/* NULL: none */
+static void *live_get(struct live *l, uint64_t handle, uint32_t pid)
 {
 	uint32_t i = keys__find(&l->keys, pair_key(handle, pid));
 
 	return i < l->keys.cnt && i < l->cap ? l->items[i] : NULL;
 }
 
-bool live_set(struct live *l, uint64_t handle, uint32_t pid, void *item)
+/* false: there is no memory. Whatever had the handle is forgotten. */
+static bool live_set(struct live *l, uint64_t handle, uint32_t pid, void *item)
 {
 	uint32_t i = keys_get(&l->keys, pair_key(handle, pid), LIVE_MAX);
 	void **items = i == KEYS_NONE ? NULL : grow(l->items, &l->cap, i + 1, sizeof(*items));
@@ -54,7 +56,7 @@ static void live_free(struct live *l)
 	keys__free(&l->keys);
 }
 
-void nodes_add(struct nodes *to, const struct nodes *from)
+static void nodes_add(struct nodes *to, const struct nodes *from)
 {
 	for (int i = 0; i < NODE_KIND_CNT; i++)
 		to->n[i] += from->n[i];

@@ -73,11 +73,6 @@ struct graphs {
 	uint64_t left_out;
 };
 
-/* NULL: none */
-void *live_get(struct live *l, uint64_t handle, uint32_t pid);
-/* false: there is no memory. Whatever had the handle is forgotten. */
-bool live_set(struct live *l, uint64_t handle, uint32_t pid, void *item);
-
 /* Counts what a call on a capturing stream adds. */
 void graphs_capture_event(struct graphs *g, const struct event *ev);
 void graphs_capture_forget(struct graphs *g, uint32_t pid);
@@ -85,7 +80,6 @@ void graphs_capture_forget(struct graphs *g, uint32_t pid);
 struct capturing *graphs_capturing(struct graphs *g, uint32_t pid, uint64_t stream);
 /* Takes the one that begins on the stream out, its nodes in *to. false: its begin was not seen. */
 bool graphs_capture_take(struct graphs *g, uint32_t pid, uint64_t stream, struct capturing *to);
-void nodes_add(struct nodes *to, const struct nodes *from);
 
 void graphs_json(const void *a, struct json *j);
 void graphs_print(const void *a, const struct term *term);

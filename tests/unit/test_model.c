@@ -273,6 +273,12 @@ static void check_knows(uint32_t pid, bool knows)
 	CALL(&r, "cuMemFree_v2", {"dptr", 0x2000});
 }
 
+static void ends(uint32_t pid)
+{
+	r.pid = pid;
+	rig_task(&r, CT_REC_EXIT, 0, 0, "x");
+}
+
 static void test_forget(void **state)
 {
 	(void)state;
@@ -286,26 +292,22 @@ static void test_forget(void **state)
 	check_knows(101, true);
 	learn(100);
 	check_knows(100, true);
-	r.pid = 101;
-	rig_task(&r, CT_REC_EXIT, 0, 0, "x");
+	ends(101);
 	/* A thread that ended on another processor. */
 	check_knows(101, true);
 	r.pid = 101;
 	rig_task(&r, CT_REC_FORK, 1, 0, "x");
 	check_knows(101, false);
 	learn(101);
-	r.pid = 101;
-	rig_task(&r, CT_REC_EXIT, 0, 0, "x");
+	ends(101);
 	r.pid = 101;
 	rig_task(&r, CT_REC_THREAD, 0, 0, "");
 	check_knows(101, false);
 	learn(101);
-	r.pid = 101;
-	rig_task(&r, CT_REC_EXIT, 0, 0, "x");
+	ends(101);
 	for (uint32_t pid = 200; pid < 300; pid++) {
 		learn(pid);
-		r.pid = pid;
-		rig_task(&r, CT_REC_EXIT, 0, 0, "x");
+		ends(pid);
 	}
 	check_knows(101, false);
 	check_knows(100, true);
