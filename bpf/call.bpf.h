@@ -119,13 +119,17 @@ static __always_inline __u32 call_begin(struct ct_thread *t, const struct ct_fra
 	return CT_CALL_FIXED_SZ + word_cnt * 8;
 }
 
-/* A frame whose call will not return any more. */
-static __always_inline void call_give_up(struct ct_thread *t, const struct ct_frame *f, __u32 depth,
-					 __u32 tid, __u64 now, __u16 flags)
+/* The frame at depth is of a call that will not return any more. Always 0. */
+__noinline int call_give_up(struct ct_thread *t, __u32 depth, __u32 tid, __u64 now, __u16 flags)
 {
+	struct ct_frame *f;
 	struct ct_spec *spec;
-	__u32 func_id = f->func_id;
+	__u32 func_id;
 
+	if (!t)
+		return 0;
+	f = &t->frames[depth & (CT_MAX_DEPTH - 1)];
+	func_id = f->func_id;
 	if (flags & CT_CALL_F_ABANDONED)
 		t->stats[CT_STAT_ABANDONED]++;
 	else
@@ -134,11 +138,12 @@ static __always_inline void call_give_up(struct ct_thread *t, const struct ct_fr
 		t->stats[CT_STAT_COUNTED]++;
 		if (count_given_up(t->life, count_whose(t, func_id), flags))
 			t->drops[CT_DROP_COUNT]++;
-		return;
+		return 0;
 	}
 	spec = bpf_map_lookup_elem(&specs, &func_id);
 	if (spec)
 		thread_send(t, call_begin(t, f, depth, tid, spec, now, flags));
+	return 0;
 }
 
 /*
@@ -193,7 +198,7 @@ static __always_inline int call_settle(struct ct_thread *t, __u64 sp, __u32 func
 		if (!now)
 			now = bpf_ktime_get_ns();
 		t->depth = depth - 1;
-		call_give_up(t, top, depth - 1, tid, now, CT_CALL_F_ABANDONED);
+		call_give_up(t, depth - 1, tid, now, CT_CALL_F_ABANDONED);
 	}
 	return t->depth;
 }
@@ -402,7 +407,7 @@ static __always_inline struct ct_frame *call_match(struct ct_thread *t, __u64 sp
 	}
 	for (int j = CT_MAX_DEPTH - 1; j > 0; j--)
 		if (j > i && j < depth)
-			call_give_up(t, &t->frames[j], j, tid, now, CT_CALL_F_ABANDONED);
+			call_give_up(t, j, tid, now, CT_CALL_F_ABANDONED);
 	t->depth = i;
 	return &t->frames[i & (CT_MAX_DEPTH - 1)];
 }
@@ -477,7 +482,7 @@ static __always_inline void thread_end(__u32 tid)
 			 * refuses that. */
 			barrier_var(i);
 			if (i < t->depth)
-				call_give_up(t, &t->frames[i], i, tid, now, CT_CALL_F_UNFINISHED);
+				call_give_up(t, i, tid, now, CT_CALL_F_UNFINISHED);
 		}
 		t->depth = 0;
 	}

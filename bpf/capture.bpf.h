@@ -45,14 +45,14 @@ static __always_inline long cap_locate(const struct ct_cap *cap, const __u64 *wo
 }
 
 /* Reads one capture to t->out + off; returns its length or -errno. */
-static __noinline long cap_read(struct ct_thread *t, const struct ct_frame *f,
-				const struct ct_cap *cap, __u32 off)
+__noinline long cap_read(struct ct_thread *t, const struct ct_frame *f, const struct ct_cap *cap,
+			 __u32 off)
 {
 	__u64 addr = 0;
 	__u32 len = 0;
 	long n;
 
-	if (off >= CT_OUT_SZ_MAX)
+	if (!t || !f || !cap || off >= CT_OUT_SZ_MAX)
 		return -28;
 	n = cap_locate(cap, f->words, &addr, &len);
 	if (n)
