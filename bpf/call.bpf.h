@@ -41,8 +41,7 @@ static __always_inline void send_thread(__u32 pid, __u32 tid)
 	rec.rec.tid = tid;
 	rec.life = task_life(bpf_get_current_task_btf());
 	bpf_get_current_comm(rec.comm, sizeof(rec.comm));
-	if (bpf_ringbuf_output(&ring, &rec, sizeof(rec),
-			       cfg.wake_on_thread ? BPF_RB_FORCE_WAKEUP : wake_flags(sizeof(rec))))
+	if (!rec_send(&rec, sizeof(rec), cfg.wake_on_thread))
 		total_drop(CT_DROP_TASK);
 }
 
@@ -80,7 +79,7 @@ static __always_inline void thread_send(struct ct_thread *t, __u32 size)
 	if (size > sizeof(t->out))
 		size = sizeof(t->out);
 	c->rec.size = size;
-	if (bpf_ringbuf_output(&ring, t->out, size, wake_flags(size)))
+	if (!rec_send(t->out, size, false))
 		t->drops[CT_DROP_CALL]++;
 }
 

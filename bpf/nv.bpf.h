@@ -300,7 +300,7 @@ static __always_inline void nv_send(struct ct_nv_thread *st, __u16 flags)
 		size = sizeof(st->out);
 	rec->rec.size = size;
 	rec->rec.flags = flags;
-	if (bpf_ringbuf_output(&ring, st->out, size, wake_flags(size)))
+	if (!rec_send(st->out, size, false))
 		total_drop(CT_DROP_NV);
 }
 
@@ -413,7 +413,7 @@ static __always_inline int nv_xid(void *ctx)
 	bpf_probe_read_kernel_str(rec.device, sizeof(rec.device), ctx + (loc & 0xffff));
 	bpf_probe_read_kernel(&loc, sizeof(loc), ctx + cfg.xid_msg_off);
 	bpf_probe_read_kernel_str(rec.msg, sizeof(rec.msg), ctx + (loc & 0xffff));
-	if (bpf_ringbuf_output(&ring, &rec, sizeof(rec), BPF_RB_FORCE_WAKEUP))
+	if (!rec_send(&rec, sizeof(rec), true))
 		total_drop(CT_DROP_NV);
 	return 0;
 }

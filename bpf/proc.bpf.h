@@ -18,8 +18,7 @@ static __always_inline void send_task(__u16 kind, struct task_struct *task, __u3
 	rec.life = task_life(task);
 	bpf_probe_read_kernel_str(rec.comm, sizeof(rec.comm), comm);
 	/* The last process to exit ends the trace: the reader should not sleep over it. */
-	if (bpf_ringbuf_output(&ring, &rec, sizeof(rec),
-			       kind == CT_REC_EXIT ? BPF_RB_FORCE_WAKEUP : wake_flags(sizeof(rec))))
+	if (!rec_send(&rec, sizeof(rec), kind == CT_REC_EXIT))
 		total_drop(CT_DROP_TASK);
 }
 
@@ -177,6 +176,7 @@ static __always_inline int proc_mmap(void)
 	struct mmap_call call;
 	struct ct_pid *p;
 	struct file *file;
+	void *ring;
 	bool known;
 	__u32 dev;
 
@@ -196,7 +196,8 @@ static __always_inline int proc_mmap(void)
 	if (call.reserve && known)
 		return 0;
 	/* Before the process is stopped: without a record nobody would let it go on. */
-	out = bpf_ringbuf_reserve(&ring, sizeof(*out), 0);
+	ring = this_ring();
+	out = ring ? bpf_ringbuf_reserve(ring, sizeof(*out), 0) : NULL;
 	if (!out) {
 		total_drop(CT_DROP_LIB);
 		return 0;

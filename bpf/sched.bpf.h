@@ -35,7 +35,7 @@ static __always_inline int irq_entry(int irq, struct irqaction *action)
 	rec.rec.tid = id;
 	rec.irq = irq;
 	rec.cpu = bpf_get_smp_processor_id();
-	if (bpf_ringbuf_output(&ring, &rec, sizeof(rec), wake_flags(sizeof(rec))))
+	if (!rec_send(&rec, sizeof(rec), false))
 		total_drop(CT_DROP_NV);
 	return 0;
 }

@@ -51,7 +51,7 @@ static __always_inline int nv_uvm(__u32 event, const void *data)
 	rec.rec.ts_ns = bpf_ktime_get_ns();
 	rec.rec.pid = id >> 32;
 	rec.rec.tid = id;
-	if (bpf_ringbuf_output(&ring, &rec, sizeof(rec), wake_flags(sizeof(rec))))
+	if (!rec_send(&rec, sizeof(rec), false))
 		total_drop(CT_DROP_NV);
 	return 0;
 }

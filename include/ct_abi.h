@@ -216,7 +216,8 @@ struct ct_cfg {
 	__u32 follow_children; /* children of traced processes are traced */
 	__u32 own_pid;	       /* the tracer itself is never traced but for its stub */
 	__u32 pidns;	  /* inode of the PID namespace by which tasks are numbered; 0: the first */
-	__u32 wake_shift; /* the reader is woken each time 2^wake_shift bytes more are waiting */
+	__u32 ring_cnt;	  /* rings; processor i writes to ring i */
+	__u32 wake_shift; /* the reader is woken each time 2^wake_shift bytes more wait in a ring */
 	__u32 filter_uid; /* 1: only processes of the user uid */
 	__u32 uid;
 	__u64 min_duration_ns;

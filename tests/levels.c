@@ -121,6 +121,9 @@ static void open_all(const char *path)
 int main(int argc, char **argv)
 {
 	char line[256], word[128], level[32];
+	const int *ring_fds;
+	unsigned ring_cnt;
+	size_t ring_sz;
 	struct ring *ring;
 	struct fn_level l;
 	unsigned n;
@@ -128,7 +131,8 @@ int main(int argc, char **argv)
 	if (argc != 2)
 		die("usage: levels LIBRARY");
 	open_all(argv[1]);
-	ring = ring__open(attach__ring_fd(att), on_record, NULL);
+	ring_fds = attach__ring_fds(att, &ring_cnt, &ring_sz);
+	ring = ring__open(ring_fds, ring_cnt, ring_sz, on_record, NULL);
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	printf("ready\n");
 	while (ring && fgets(line, sizeof(line), stdin)) {

@@ -54,17 +54,7 @@ static void choose_programs(struct attach *a)
 	bpf_program__set_autoload(s->progs.ct_mmap, caps__has(CAP_TP_UNMAPPED_AREA));
 }
 
-/* Wake the reader eight times per ring, but not for less than 16 KiB. */
-static uint32_t wake_shift(uint64_t ring_sz)
-{
-	uint32_t shift = 14;
-
-	while ((ring_sz >> 3) >> (shift + 1))
-		shift++;
-	return shift;
-}
-
-static void report_load_error(int ret)
+void attach__load_error(int ret)
 {
 	bool denied = ret == -EPERM || ret == -EACCES;
 	const char *missing = denied ? caps__missing_privilege() : NULL;
@@ -79,6 +69,16 @@ static void report_load_error(int ret)
 		    strerror(-ret));
 }
 
+/* Wake the reader eight times per ring, but not for less than 16 KiB. */
+static uint32_t wake_shift(uint64_t ring_sz)
+{
+	uint32_t shift = 14;
+
+	while ((ring_sz >> 3) >> (shift + 1))
+		shift++;
+	return shift;
+}
+
 /* One try with one way of seeing the driver; quiet, so that the next can be tried. */
 static int load_with(struct attach *a, const struct attach_opts *o, enum kernel_probe how)
 {
@@ -87,7 +87,8 @@ static int load_with(struct attach *a, const struct attach_opts *o, enum kernel_
 		.follow_children = o->follow,
 		.own_pid = getpid(),
 		.pidns = target_own_pidns(),
-		.wake_shift = wake_shift(o->ring_sz),
+		.ring_cnt = a->ring_cnt,
+		.wake_shift = wake_shift(a->ring_sz),
 		.wake_on_thread = o->stacks,
 		.filter_uid = o->filter_uid,
 		.uid = o->uid,
@@ -101,9 +102,11 @@ static int load_with(struct attach *a, const struct attach_opts *o, enum kernel_
 	choose_programs(a);
 	kernel__prepare(a->skel, &cfg, o, how);
 	a->skel->rodata->cfg = cfg;
-	ret = bpf_map__set_max_entries(a->skel->maps.ring, o->ring_sz);
+	ret = bpf_map__set_max_entries(a->skel->maps.rings, a->ring_cnt);
 	if (!ret)
 		ret = cudatrace_bpf__load(a->skel);
+	if (!ret)
+		ret = rings__use(a);
 	if (!ret && how != KERNEL_PROBE_AUTO)
 		ret = kernel__fill_plans(a->skel, o->abi);
 	if (!ret)
@@ -160,7 +163,7 @@ static int load(struct attach *a, const struct attach_opts *o)
 		err("--kernel-probe=%s does not work here: %s: leave it out, or see `cudatrace check`",
 		    kernel_probe_name(o->kernel_probe), strerror(-ret));
 	else if (ret)
-		report_load_error(first);
+		attach__load_error(first);
 	if (ret)
 		return ret;
 	if (a->mech != best)
@@ -183,7 +186,7 @@ struct attach *attach__open(const struct attach_opts *o)
 	a->fns = o->fns;
 	a->only_pid = o->only_pid;
 	a->hide = o->hide;
-	if (load(a, o) || levels__fill(a)) {
+	if (rings__make(a, o->ring_sz) || load(a, o) || levels__fill(a)) {
 		attach__free(a);
 		return NULL;
 	}
@@ -205,9 +208,11 @@ bool attach__has_xid(const struct attach *a)
 	return bpf_program__autoload(a->skel->progs.ct_xid);
 }
 
-int attach__ring_fd(const struct attach *a)
+const int *attach__ring_fds(const struct attach *a, unsigned *cnt, size_t *size)
 {
-	return bpf_map__fd(a->skel->maps.ring);
+	*cnt = a->ring_cnt;
+	*size = a->ring_sz;
+	return a->ring_fds;
 }
 
 int attach__add_pid(struct attach *a, pid_t pid, uint32_t flags)
@@ -510,5 +515,6 @@ void attach__free(struct attach *a)
 	}
 	free(a->libs);
 	cudatrace_bpf__destroy(a->skel);
+	rings__close(a);
 	free(a);
 }

@@ -25,7 +25,8 @@ enum attach_hide {
 struct attach_opts {
 	enum mechanism mech; /* MECH_AUTO: the best that this kernel has */
 	struct fnset *fns;   /* what is wanted; symbols that no row has are added to it */
-	uint64_t ring_sz;    /* bytes: power of two, at least a page */
+	uint64_t ring_sz;    /* a power of two: bytes of the rings of all processors together, but a
+			      * ring is not smaller than 1 MiB, or ring_sz when that is less */
 	uint64_t min_duration_ns;
 	bool filter_pids; /* only attach__add_pid()'s processes (and children with follow) */
 	bool follow;
@@ -51,7 +52,8 @@ enum mechanism attach__mechanism(const struct attach *a);
 enum kernel_probe attach__kernel_probe(const struct attach *a);
 /* Xids come as records; else they must be had from the kernel log. */
 bool attach__has_xid(const struct attach *a);
-int attach__ring_fd(const struct attach *a);
+/* The rings, one for each processor, of *size bytes each. */
+const int *attach__ring_fds(const struct attach *a, unsigned *cnt, size_t *size);
 
 /* flags: CT_PID_F_*. */
 int attach__add_pid(struct attach *a, pid_t pid, uint32_t flags);

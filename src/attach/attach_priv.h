@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Shared by attach.c, attach_cost.c and attach_threads.c only. */
+/* Shared by attach*.c only. */
 #ifndef ATTACH_PRIV_H
 #define ATTACH_PRIV_H
 
@@ -27,9 +27,19 @@ struct attach {
 	pid_t only_pid;
 	enum attach_hide hide;
 	unsigned spec_cnt; /* functions whose spec the kernel has */
+	int *ring_fds;	   /* one for each processor */
+	unsigned ring_cnt;
+	size_t ring_sz; /* of each */
 	struct lib_entry **libs;
 	unsigned lib_cnt;
 };
+
+/* attach.c: says why the kernel did not take the programs or the maps. */
+void attach__load_error(int ret);
+/* attach_rings.c. rings__make() reports its errors. total: bytes of all together. */
+int rings__make(struct attach *a, uint64_t total);
+int rings__use(const struct attach *a);
+void rings__close(struct attach *a);
 
 /* levels.c: specs of the functions that the kernel does not have yet. */
 int levels__fill(struct attach *a);

@@ -536,8 +536,9 @@ static const struct opt_row rows[] = {
 	 "daemon: a key of the configuration, over what the file says; may be repeated", set_set},
 
 	{"buffer-size", 0, false, GROUP_TUNING, FOR_TRACE, COMP_NONE, "SIZE", NULL,
-	 "ring buffer between kernel and cudatrace: a power of two from 64K to 1G (default 32M, 8M "
-	 "when all processes are traced); larger when events are dropped",
+	 "ring buffers between kernel and cudatrace, one for each processor, together: a power of two "
+	 "from 64K to 1G (default 32M, 8M when all processes are traced; a ring has 1M at least, or "
+	 "SIZE when that is less); larger when events are dropped",
 	 set_buffer_size},
 	{"max-overhead", 0, false, GROUP_TUNING, FOR_TRACE, COMP_NONE, "PCT", NULL,
 	 "keep what tracing costs under this many percent of the time of the busiest thread: the "

@@ -1,5 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* The ring buffer that the BPF programs fill. */
+/*
+ * The ring buffers that the BPF programs fill, one for each processor, as one stream of records.
+ *
+ * Records come in the order of the times that they were made at, and what was caused by something
+ * comes behind it, whichever processors they were: the clock is read before the rings are looked
+ * at, and only records up to that moment are taken. A call's record is there before the call
+ * returns. So if it is not there yet when its ring is looked at, all that follows from it is later
+ * than the clock was, and waits for the next look.
+ */
 #ifndef EVENT_RING_H
 #define EVENT_RING_H
 
@@ -11,15 +19,16 @@ struct ring;
 
 typedef void (*ring_fn)(void *ctx, const void *rec, size_t size);
 
-/* Maps the ring behind a BPF map's descriptor. NULL on error, which it reports. */
-struct ring *ring__open(int map_fd, ring_fn fn, void *ctx);
+/* Maps the rings behind these BPF maps' descriptors, each of size bytes. NULL on error, which it
+ * reports. */
+struct ring *ring__open(const int *map_fds, unsigned cnt, size_t size, ring_fn fn, void *ctx);
 void ring__free(struct ring *r);
 /* Readable when enough is waiting; for poll(). The programs wake a reader by amount, so drain by a
  * timer too. */
 int ring__fd(const struct ring *r);
 /* Hands at most max records to fn. Returns how many; less than max means that it is empty. */
 size_t ring__drain(struct ring *r, size_t max);
-/* Was it so full, since this was last asked, that records may have been dropped? */
+/* Was one so full, since this was last asked, that records may have been dropped? */
 bool ring__was_full(struct ring *r);
 
 #endif /* EVENT_RING_H */

@@ -92,6 +92,10 @@ static int open_model(struct tracer *t)
 
 static int open_attach(struct tracer *t)
 {
+	const int *ring_fds;
+	unsigned ring_cnt;
+	size_t ring_sz;
+
 	t->att = attach__open(&t->o.attach);
 	if (!t->att)
 		return -EPERM;
@@ -101,7 +105,8 @@ static int open_attach(struct tracer *t)
 		.ctx = t->o.ctx,
 		.wait = t->o.wait,
 	};
-	t->ring = ring__open(attach__ring_fd(t->att), on_record, t);
+	ring_fds = attach__ring_fds(t->att, &ring_cnt, &ring_sz);
+	t->ring = ring__open(ring_fds, ring_cnt, ring_sz, on_record, t);
 	if (!t->ring)
 		return -ENOMEM;
 	t->measuring = true;

@@ -30,7 +30,10 @@ read -ra sys < <(${CLANG:-clang} -v -E -xc /dev/null 2>&1 |
 	sed -n '/<...> search starts here/,/^End of search list/s|^ \(/.*\)|-idirafter \1|p' | xargs)
 cc() { ${CC:-gcc} -std=gnu11 -D_GNU_SOURCE= -O2 -g -Wall -Wextra -Isrc -Iinclude -I"$O" "$@"; }
 
-cc -o "$out/load" $tests/load.c -ldl -lpthread &&
+mkdir -p "$out/cores" || exit 1
+cc -o "$out/cores/cores" $tests/cores.c -ldl -lpthread &&
+	cc -O0 -shared -fPIC -Wl,-soname,libcuda.so.1 -o "$out/cores/libcuda.so.1" $tests/cores_lib.c &&
+	cc -o "$out/load" $tests/load.c -ldl -lpthread &&
 	cc -o "$out/empty" $tests/empty.c "$O/libct.a" "${libs[@]}" &&
 	cc -o "$out/writer" $tests/writer.c "$O/libct.a" "${libs[@]}" -l:libstdc++.a -lm &&
 	cc -o "$out/gen_trace" $tests/gen_trace.c "$O/libct.a" "${libs[@]}" -l:libstdc++.a -lm &&

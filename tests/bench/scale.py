@@ -11,6 +11,7 @@ import subprocess
 import tempfile
 import time
 
+import cores
 import rig
 from report import broken, limit, results, say
 from rig import CUDATRACE, FAKE, OUT, QUICK, CannotRun, Load
@@ -103,6 +104,20 @@ def bench_onset():
                 + ("" if rate else "   no pause between calls"))
     results["onset"] = rows
     say()
+
+
+def bench_cores():
+    say("Calls back to back of many threads and processes at the same time, JSONL to a file on disk")
+    rows = cores.measure(os.path.join(OUT, "cores"), [CUDATRACE], say)
+    results["cores"] = rows
+    say()
+    for way in cores.WAYS:
+        for kind in ("threads", "processes"):
+            runs = [r for r in rows if (r["way"], r["kind"]) == (way, kind)]
+            most = max(runs, key=lambda r: r["count"])
+            limit(f"{most['count']} {kind} at once: a {way} call, against one's", most["ns"] / runs[0]["ns"], 1.3, "times")
+            if any(r["wrong"] for r in runs):
+                broken(f"{way}, {kind}", "calls are missing from the trace's own counts")
 
 
 def bench_writer():
@@ -266,4 +281,4 @@ def bench_report():
     say()
 
 
-PARTS = (bench_throughput, bench_onset, bench_writer, bench_report, bench_idle, bench_processes, bench_growth)
+PARTS = (bench_throughput, bench_onset, bench_cores, bench_writer, bench_report, bench_idle, bench_processes, bench_growth)

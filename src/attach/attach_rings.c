@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* The ring buffers: one for each processor, so that programs on two of them never wait for each
+ * other. */
+#include "attach_priv.h"
+
+#include "util/log.h"
+
+#include <bpf/bpf.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+/* A processor's calls of 10 ms at least, unless less was asked for: for so long a reader may get no
+ * processor. */
+#define RING_SZ_MIN (1u << 20)
+
+/* A power of two, as total is. */
+static size_t ring_share(uint64_t total, unsigned cnt)
+{
+	size_t share = total;
+
+	while (share * cnt > total && share > RING_SZ_MIN)
+		share /= 2;
+	return share;
+}
+
+int rings__make(struct attach *a, uint64_t total)
+{
+	long cnt = sysconf(_SC_NPROCESSORS_ONLN);
+
+	a->ring_cnt = cnt > 0 ? cnt : 1;
+	a->ring_fds = malloc(a->ring_cnt * sizeof(*a->ring_fds));
+	if (!a->ring_fds) {
+		err("out of memory");
+		return -ENOMEM;
+	}
+	for (unsigned i = 0; i < a->ring_cnt; i++)
+		a->ring_fds[i] = -1;
+	a->ring_sz = ring_share(total, a->ring_cnt);
+	for (unsigned i = 0; i < a->ring_cnt; i++) {
+		int fd = bpf_map_create(BPF_MAP_TYPE_RINGBUF, "ring", 0, 0, a->ring_sz, NULL);
+
+		if (fd < 0) {
+			int ret = -errno;
+
+			attach__load_error(ret);
+			return ret;
+		}
+		a->ring_fds[i] = fd;
+	}
+	return 0;
+}
+
+int rings__use(const struct attach *a)
+{
+	int ret = 0;
+
+	for (uint32_t i = 0; i < a->ring_cnt && !ret; i++)
+		ret = bpf_map__update_elem(a->skel->maps.rings, &i, sizeof(i), &a->ring_fds[i],
+					   sizeof(a->ring_fds[i]), BPF_ANY);
+	return ret;
+}
+
+void rings__close(struct attach *a)
+{
+	for (unsigned i = 0; a->ring_fds && i < a->ring_cnt; i++)
+		if (a->ring_fds[i] >= 0)
+			close(a->ring_fds[i]);
+	free(a->ring_fds);
+}

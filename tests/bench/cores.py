@@ -1,0 +1,80 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""Calls of many threads and processes at the same time, back to back: do they wait for each other?
+
+tests/bench/cores.py FOLDER CUDATRACE... measures these programs in turn, on a machine with nothing installed but
+Python; FOLDER holds the programs cores and libcuda.so.1, as `make bench` builds them in build/bench/cores.
+"""
+import json
+import os
+import subprocess
+import sys
+import tempfile
+
+CALLS = 300000
+WAYS = {"recorded": [], "counted": ["--count=all"]}
+
+
+def counts(cpus):
+    """Two processors are the tracer's and the machine's."""
+    return [n for n in (1, 2, 4, 8, 16, 28, 56, 112) if n <= max(2, cpus - 2)]
+
+
+def end_line(path):
+    with open(path, "rb") as f:
+        f.seek(max(0, os.path.getsize(path) - 65536))
+        return json.loads(f.read().splitlines()[-1])
+
+
+def run(folder, tracer, way, kind, cnt, calls=CALLS):
+    """One run; ns a call on average and of the slowest, and the share of records that were dropped."""
+    lib = os.path.join(folder, "libcuda.so.1")
+    argv = [os.path.join(folder, "cores"), lib, kind, str(cnt), str(calls)]
+    with tempfile.TemporaryDirectory() as tmp:
+        trace = os.path.join(tmp, "t.jsonl")
+        if tracer:
+            argv = [tracer, "-q", "-e", "cuLaunchKernel", *WAYS[way], "--jsonl", trace, "--"] + argv
+        r = subprocess.run(argv, capture_output=True, text=True, check=False)
+        if r.returncode:
+            raise OSError(f"{' '.join(argv)}: {r.stderr.strip()}")
+        mean, slowest, seconds = (float(x) for x in r.stdout.split())
+        result = {"ns": mean, "slowest_ns": slowest, "calls_per_s": round(cnt * calls / seconds)}
+        if tracer:
+            end = end_line(trace)
+            made, drops = cnt * calls, end["drops"]["calls"]
+            result["dropped"] = drops / made
+            missing = made - end["calls"] - drops if way == "recorded" else 0
+            result["wrong"] = abs(made - end["entries"]) + abs(missing)
+            result["written_per_s"] = round((made - drops) / seconds)
+            result["cost_ns"] = end.get("probe_cost_ns")
+    return result
+
+
+def measure(folder, tracers, say=print):
+    rows = []
+    for way in WAYS:
+        for kind in ("threads", "processes"):
+            for tracer in tracers:
+                say(f"{way}, {kind}: {tracer}")
+                one = None
+                for cnt in counts(os.cpu_count()):
+                    r = min((run(folder, tracer, way, kind, cnt) for _ in range(2)), key=lambda r: r["ns"])
+                    one = one or r["ns"]
+                    rows.append({"way": way, "kind": kind, "tracer": tracer, "count": cnt, **r})
+                    say(f"  {cnt:4} at once: {r['ns']:8.0f} ns a call, {r['ns'] / one:5.2f} of one's; slowest {r['slowest_ns']:.0f}; "
+                        f"{r['calls_per_s']:,} calls/s, {100 * r['dropped']:.1f} % dropped, {r['written_per_s']:,} not dropped/s")
+    return rows
+
+
+def main():
+    folder, *tracers = sys.argv[1:]
+    bare = run(folder, None, "recorded", "threads", 1)
+    print(f"{os.cpu_count()} processors; untraced {bare['ns']:.1f} ns a call")
+    rows = measure(folder, tracers)
+    if os.environ.get("OUT"):
+        with open(os.path.join(os.environ["OUT"], "cores.json"), "w") as f:
+            json.dump(rows, f, indent=1)
+
+
+if __name__ == "__main__":
+    main()
