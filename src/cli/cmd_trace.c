@@ -48,7 +48,8 @@ void session__event(void *session, const struct event *ev)
 		sink__event(s->sinks[i], ev);
 	if (s->summary)
 		summary__event(s->summary, ev);
-	if (s->end.event_cnt == s->o->max_events) {
+	/* A stack may come before any event. */
+	if (s->o->max_events && s->end.event_cnt == s->o->max_events) {
 		/* Also when the command has ended meanwhile: what it did later is left out. */
 		s->end.reason = "max-events";
 		s->stopping = true;
