@@ -143,9 +143,6 @@ static void fill_info(struct session *s)
 	info->argc = s->o->argc;
 	info->pids = (const uint32_t *)s->o->pids;
 	info->pid_cnt = s->o->pid_cnt;
-	info->hidden = s->o->hide == HIDE_ARGS	    ? "arguments"
-		       : s->o->hide == HIDE_STRINGS ? "strings"
-						    : NULL;
 }
 
 static int open_sink(struct session *s, const char *kind, const char *path)
@@ -348,7 +345,7 @@ static bool finish(struct session *s)
 	if (!s->hurry) {
 		tracer__drain(&s->t);
 		if (s->kmsg_fd >= 0)
-			kmsg__read(s->kmsg_fd, session__event, s);
+			kmsg__read(s->kmsg_fd, !s->o->hide, session__event, s);
 		tracer__unfinished(&s->t);
 	}
 	session__tell_lost(s, now_ns(), true);

@@ -184,7 +184,7 @@ void session__loop(struct session *s)
 		if (fds[0].revents)
 			on_signal(s);
 		if (fds[3].revents)
-			kmsg__read(s->kmsg_fd, session__event, s);
+			kmsg__read(s->kmsg_fd, !s->o->hide, session__event, s);
 		if (fds[2].revents) {
 			look_at_targets(s);
 			fds[2].fd = -1;

@@ -128,7 +128,7 @@ static void on_tick(evutil_socket_t fd, short what, void *ctx)
 static void on_kmsg(evutil_socket_t fd, short what, void *ctx)
 {
 	(void)what;
-	kmsg__read(fd, daemon__event, ctx);
+	kmsg__read(fd, true, daemon__event, ctx);
 }
 
 static void on_signal(evutil_socket_t signo, short what, void *ctx)
