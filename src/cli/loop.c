@@ -104,6 +104,7 @@ static void show_progress(struct session *s, uint64_t now)
 	if (!s->progress)
 		return;
 	summary__totals(s->summary, &t);
+	t.no_bytes = s->o->hide == CT_HIDE_ARGS;
 	attach__totals(s->t.att, &sum);
 	for (int i = 0; i < CT_DROP_CNT; i++)
 		drops += sum.drops[i];
