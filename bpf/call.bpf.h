@@ -355,7 +355,8 @@ static __always_inline int call_enter(struct pt_regs *ctx, __u64 cookie)
 		f->flags = 0;
 		call_number(t, f);
 	}
-	if (level != CT_LEVEL_COUNT || spec->bytes_word)
+	/* None: arguments are hidden, or there are none. */
+	if (spec->word_cnt && (level != CT_LEVEL_COUNT || spec->bytes_word))
 		read_words(ctx, f, spec->word_cnt);
 	f->ioctl_cnt = 0;
 	f->ioctl_ns = 0;

@@ -268,11 +268,14 @@ static __always_inline int nv_enter(const struct nv_what *w)
 	rec->rec.kind = CT_REC_NV;
 	rec->rec.pid = pid;
 	rec->rec.tid = tid;
-	rec->file = (__u64)w->file;
-	rec->arg = w->arg;
-	rec->ret = w->ret;
 	rec->cmd = w->cmd;
-	rec->fd = w->fd;
+	rec->fd = -1;
+	if (cfg.hide != CT_HIDE_ARGS) {
+		rec->file = (__u64)w->file;
+		rec->arg = w->arg;
+		rec->ret = w->ret;
+		rec->fd = w->fd;
+	}
 	rec->minor = minor;
 	rec->dev = dev;
 	rec->op = w->op;
@@ -284,7 +287,7 @@ static __always_inline int nv_enter(const struct nv_what *w)
 		rec->call_id = f->call_id;
 		rec->func_id = f->func_id;
 	}
-	if (w->op == CT_NV_IOCTL)
+	if (w->op == CT_NV_IOCTL && cfg.hide != CT_HIDE_ARGS)
 		nv_ioctl_enter(st, rec);
 	rec->rec.ts_ns = bpf_ktime_get_ns();
 	return 0;
@@ -304,6 +307,16 @@ static __always_inline void nv_send(struct ct_nv_thread *st, __u16 flags)
 		total_drop(CT_DROP_NV);
 }
 
+/* A descriptor and an address are no results, but for what they say: it went well. */
+static __always_inline __s64 nv_result(__u8 op, __s64 ret)
+{
+	bool failed = ret < 0 && ret >= -4095;
+
+	if (cfg.hide == CT_HIDE_ARGS && (op == CT_NV_MMAP || op == CT_NV_OPEN) && !failed)
+		return 0;
+	return ret;
+}
+
 /* set_ret: ret is what it returned; not so for the void of a release. */
 static __always_inline int nv_exit(__s64 ret, bool set_ret)
 {
@@ -317,8 +330,8 @@ static __always_inline int nv_exit(__s64 ret, bool set_ret)
 	rec = (struct ct_nv *)st->out;
 	rec->end_ns = bpf_ktime_get_ns();
 	if (set_ret)
-		rec->ret = ret;
-	if (rec->op == CT_NV_IOCTL)
+		rec->ret = nv_result(rec->op, ret);
+	if (rec->op == CT_NV_IOCTL && cfg.hide != CT_HIDE_ARGS)
 		nv_ioctl_exit(st, rec);
 	t = bpf_map_lookup_elem(&threads, &tid);
 	if (t && t->depth && t->depth <= CT_MAX_DEPTH && rec->call_id && rec->op == CT_NV_IOCTL) {
@@ -411,8 +424,11 @@ static __always_inline int nv_xid(void *ctx)
 	bpf_probe_read_kernel(&rec.code, sizeof(rec.code), ctx + cfg.xid_code_off);
 	bpf_probe_read_kernel(&loc, sizeof(loc), ctx + cfg.xid_dev_off);
 	bpf_probe_read_kernel_str(rec.device, sizeof(rec.device), ctx + (loc & 0xffff));
-	bpf_probe_read_kernel(&loc, sizeof(loc), ctx + cfg.xid_msg_off);
-	bpf_probe_read_kernel_str(rec.msg, sizeof(rec.msg), ctx + (loc & 0xffff));
+	/* It may name a process and have addresses. */
+	if (cfg.hide == CT_HIDE_NOTHING) {
+		bpf_probe_read_kernel(&loc, sizeof(loc), ctx + cfg.xid_msg_off);
+		bpf_probe_read_kernel_str(rec.msg, sizeof(rec.msg), ctx + (loc & 0xffff));
+	}
 	if (!rec_send(&rec, sizeof(rec), true))
 		total_drop(CT_DROP_NV);
 	return 0;

@@ -105,8 +105,10 @@ static __always_inline void nv_opened(struct ct_nv_thread *st, struct pt_regs *r
 	}
 	rec->dev = nv_dev_of(file, &minor);
 	rec->minor = minor;
-	rec->file = (__u64)file;
-	rec->fd = ret;
+	if (cfg.hide != CT_HIDE_ARGS) {
+		rec->file = (__u64)file;
+		rec->fd = ret;
+	}
 	if (!rec->dev)
 		st->active = 0;
 }

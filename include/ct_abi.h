@@ -221,6 +221,7 @@ struct ct_cfg {
 	__u32 filter_uid; /* 1: only processes of the user uid */
 	__u32 uid;
 	__u64 min_duration_ns;
+	__u32 hide;	      /* enum ct_hide */
 	__u32 wake_on_thread; /* --stack: the reader looks at a process while it still lives */
 	/* --kernel: which device a file is, from its major number */
 	__u32 nv_uvm_major;	  /* dynamic: from /proc/devices */

@@ -30,6 +30,14 @@
 /* Functions that one trace can tell apart: rows of the table and symbols that it does not know. */
 #define CT_MAX_FUNCS 2048
 
+/* What is not even read, so that it can be in no output: ct_cfg.hide, and specs that ask for less.
+ */
+enum ct_hide {
+	CT_HIDE_NOTHING = 0,
+	CT_HIDE_STRINGS = 1, /* of the program: names of kernels and files, sources, options */
+	CT_HIDE_ARGS = 2,    /* strings, and all arguments of calls and of system calls */
+};
+
 enum ct_cap_kind {
 	CT_CAP_NONE = 0,
 	/* size bytes at args[arg] */

@@ -93,6 +93,7 @@ static int load_with(struct attach *a, const struct attach_opts *o, enum kernel_
 		.filter_uid = o->filter_uid,
 		.uid = o->uid,
 		.min_duration_ns = o->min_duration_ns,
+		.hide = o->hide,
 	};
 	int ret;
 
@@ -108,7 +109,7 @@ static int load_with(struct attach *a, const struct attach_opts *o, enum kernel_
 	if (!ret)
 		ret = rings__use(a);
 	if (!ret && how != KERNEL_PROBE_AUTO)
-		ret = kernel__fill_plans(a->skel, o->abi);
+		ret = kernel__fill_plans(a->skel, o->abi, o->hide);
 	if (!ret)
 		ret = cudatrace_bpf__attach(a->skel);
 	if (!ret && how != KERNEL_PROBE_AUTO) {

@@ -15,13 +15,6 @@
 
 struct attach;
 
-/* What is not even read, so that it cannot be in a trace. */
-enum attach_hide {
-	HIDE_NOTHING,
-	HIDE_STRINGS, /* strings of the program: names of files and kernels, sources, options */
-	HIDE_ARGS,    /* all arguments, and so what a call means: size, stream, kernel */
-};
-
 struct attach_opts {
 	enum mechanism mech; /* MECH_AUTO: the best that this kernel has */
 	struct fnset *fns;   /* what is wanted; symbols that no row has are added to it */
@@ -37,7 +30,7 @@ struct attach_opts {
 	bool stacks; /* functions marked FNSET_STACK have stacks */
 	enum kernel_probe kernel_probe;
 	const struct nv_abi *abi; /* with kernel: the driver's version */
-	enum attach_hide hide;
+	enum ct_hide hide;
 	/* Not 0: probes exist in this process alone, others pay nothing (but with uprobe.multi). */
 	pid_t only_pid;
 };

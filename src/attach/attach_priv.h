@@ -25,7 +25,7 @@ struct attach {
 	enum kernel_probe kernel_probe;
 	struct fnset *fns;
 	pid_t only_pid;
-	enum attach_hide hide;
+	enum ct_hide hide;
 	unsigned spec_cnt; /* functions whose spec the kernel has */
 	int *ring_fds;	   /* one for each processor */
 	unsigned ring_cnt;
@@ -43,5 +43,7 @@ void rings__close(struct attach *a);
 
 /* levels.c: specs of the functions that the kernel does not have yet. */
 int levels__fill(struct attach *a);
+/* What the kernel was told to read of a function. */
+int levels__spec(struct attach *a, uint32_t id, struct ct_spec *spec);
 
 #endif /* ATTACH_PRIV_H */

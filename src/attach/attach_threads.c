@@ -3,7 +3,6 @@
 #include "attach_priv.h"
 
 #include "ct_nv.h"
-#include "decode/value.h"
 
 #include <bpf/bpf.h>
 #include <stdlib.h>
@@ -44,17 +43,16 @@ struct unfinished {
 	uint64_t now;
 };
 
-/* The same record as the BPF side makes for a thread that ends in a call (call_give_up()). */
+/* The same record as the BPF side makes for a thread that ends in a call (call_give_up()), with the
+ * words that it was told to read and no others. */
 static void send_frame(struct unfinished *u, uint32_t tid, const struct ct_thread *t, unsigned i)
 {
 	const struct ct_frame *f = &t->frames[i];
-	const struct cuda_fn *fn = fnset__fn(u->a->fns, f->func_id);
 	struct ct_call c = {0};
 	struct ct_spec spec;
 
-	if (!fn)
+	if (levels__spec(u->a, f->func_id, &spec) || spec.word_cnt > CT_MAX_WORDS)
 		return;
-	cuda_fn_spec(fn, &spec);
 	c.rec.kind = CT_REC_CALL;
 	c.rec.flags = CT_CALL_F_UNFINISHED;
 	c.rec.size = CT_CALL_FIXED_SZ + spec.word_cnt * sizeof(c.words[0]);
@@ -71,7 +69,7 @@ static void send_frame(struct unfinished *u, uint32_t tid, const struct ct_threa
 	c.ioctl_ns = f->ioctl_ns;
 	c.off_cpu_ns = t->off_cpu_ns - f->off_cpu_ns;
 	c.word_cnt = spec.word_cnt;
-	memcpy(c.words, f->words, sizeof(c.words));
+	memcpy(c.words, f->words, spec.word_cnt * sizeof(c.words[0]));
 	u->cb(u->ctx, &c, c.rec.size);
 }
 

@@ -235,18 +235,23 @@ void kernel__prepare(struct cudatrace_bpf *skel, struct ct_cfg *cfg, const struc
 	bpf_program__set_autoload(skel->progs.ct_irq_entry, o->sched);
 }
 
-int kernel__fill_plans(struct cudatrace_bpf *skel, const struct nv_abi *abi)
+int kernel__fill_plans(struct cudatrace_bpf *skel, const struct nv_abi *abi, enum ct_hide hide)
 {
 	struct nv_capture rows[NV_PLAN_MAX];
 	struct nv_params_capture *params;
 	unsigned cnt = nv_capture_plan(abi, rows, NV_PLAN_MAX), param_cnt;
 	int ret = 0;
 
+	/* What an ioctl is about, and which control it is, stands in its argument. */
+	if (hide == CT_HIDE_ARGS)
+		return 0;
 	for (unsigned i = 0; i < cnt && i < NV_PLAN_MAX && !ret; i++) {
 		const struct nv_capture *r = &rows[i];
 		struct ct_nv_key key = {.nr = r->nr, .dev = r->dev};
 		struct ct_nv_plan plan = {0};
 
+		if (hide == CT_HIDE_STRINGS && r->flags & NV_PLAN_TEXT)
+			continue;
 		_Static_assert(sizeof(plan.entry) == sizeof(r->entry), "one span is the other");
 		memcpy(plan.entry, r->entry, sizeof(plan.entry));
 		memcpy(plan.exit, r->exit, sizeof(plan.exit));

@@ -14,7 +14,7 @@
 void kernel__prepare(struct cudatrace_bpf *skel, struct ct_cfg *cfg, const struct attach_opts *o,
 		     enum kernel_probe how);
 /* After load, before anything is attached. Reports its own errors. */
-int kernel__fill_plans(struct cudatrace_bpf *skel, const struct nv_abi *abi);
+int kernel__fill_plans(struct cudatrace_bpf *skel, const struct nv_abi *abi, enum ct_hide hide);
 /* Returns how many entry points are probed, or -errno. */
 int kernel__attach(struct cudatrace_bpf *skel, enum kernel_probe how);
 /* What to try for AUTO, best first; returns how many. */

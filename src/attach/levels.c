@@ -20,25 +20,13 @@ static int set_spec(struct attach *a, uint32_t id, const struct ct_spec *spec)
 	return ret;
 }
 
-/* A capture keeps its place: the arguments behind it are found by its number. */
-static void hide(struct ct_spec *spec, enum attach_hide what)
-{
-	if (what == HIDE_ARGS)
-		spec->word_cnt = spec->cap_cnt = 0;
-	for (unsigned i = 0; what == HIDE_STRINGS && i < spec->cap_cnt; i++) {
-		if (spec->caps[i].kind == CT_CAP_STR || spec->caps[i].kind == CT_CAP_PSTR)
-			spec->caps[i].size = 0;
-	}
-}
-
 int levels__fill(struct attach *a)
 {
 	for (; a->spec_cnt < fnset__cnt(a->fns); a->spec_cnt++) {
 		struct ct_spec spec;
 		int ret;
 
-		cuda_fn_spec(fnset__fn(a->fns, a->spec_cnt), &spec);
-		hide(&spec, a->hide);
+		cuda_fn_spec_hiding(fnset__fn(a->fns, a->spec_cnt), a->hide, &spec);
 		if (fnset__is_marked(a->fns, FNSET_COUNT, a->spec_cnt))
 			spec.level = CT_LEVEL_COUNT;
 		if (fnset__is_marked(a->fns, FNSET_NO_RETURN, a->spec_cnt))
@@ -52,7 +40,7 @@ int levels__fill(struct attach *a)
 	return 0;
 }
 
-static int get_spec(struct attach *a, uint32_t id, struct ct_spec *spec)
+int levels__spec(struct attach *a, uint32_t id, struct ct_spec *spec)
 {
 	if (id >= a->spec_cnt)
 		return -ENOENT;
@@ -62,7 +50,7 @@ static int get_spec(struct attach *a, uint32_t id, struct ct_spec *spec)
 int levels__set_fn(struct attach *a, unsigned func_id, const struct fn_level *l)
 {
 	struct ct_spec spec;
-	int ret = get_spec(a, func_id, &spec);
+	int ret = levels__spec(a, func_id, &spec);
 
 	if (ret)
 		return ret;
@@ -78,7 +66,7 @@ int levels__set_fn(struct attach *a, unsigned func_id, const struct fn_level *l)
 int levels__set_always(struct attach *a, unsigned func_id, bool always)
 {
 	struct ct_spec spec;
-	int ret = get_spec(a, func_id, &spec);
+	int ret = levels__spec(a, func_id, &spec);
 
 	if (ret)
 		return ret;
@@ -91,7 +79,7 @@ int levels__set_always(struct attach *a, unsigned func_id, bool always)
 int levels__get_fn(struct attach *a, unsigned func_id, struct fn_level *l)
 {
 	struct ct_spec spec;
-	int ret = get_spec(a, func_id, &spec);
+	int ret = levels__spec(a, func_id, &spec);
 
 	if (ret)
 		return ret;

@@ -117,8 +117,11 @@ static int on_begin(void *ctx, const struct trace_info *info)
 	};
 
 	/* The first says what the report is of; others are more of the same. */
-	if (c->trace_cnt++)
+	if (c->trace_cnt++) {
+		if (c->report)
+			report__also(c->report, info);
 		return 0;
+	}
 	if (strcmp(o->format, "chrome")) {
 		c->report = report__new(&ro, info);
 		if (!c->report) {

@@ -48,7 +48,8 @@ void session__event(void *session, const struct event *ev)
 		sink__event(s->sinks[i], ev);
 	if (s->summary)
 		summary__event(s->summary, ev);
-	if (s->end.event_cnt == s->o->max_events) {
+	/* A stack may come before any event. */
+	if (s->o->max_events && s->end.event_cnt == s->o->max_events) {
 		/* Also when the command has ended meanwhile: what it did later is left out. */
 		s->end.reason = "max-events";
 		s->stopping = true;
@@ -142,9 +143,6 @@ static void fill_info(struct session *s)
 	info->argc = s->o->argc;
 	info->pids = (const uint32_t *)s->o->pids;
 	info->pid_cnt = s->o->pid_cnt;
-	info->hidden = s->o->hide == HIDE_ARGS	    ? "arguments"
-		       : s->o->hide == HIDE_STRINGS ? "strings"
-						    : NULL;
 }
 
 static int open_sink(struct session *s, const char *kind, const char *path)
@@ -347,7 +345,7 @@ static bool finish(struct session *s)
 	if (!s->hurry) {
 		tracer__drain(&s->t);
 		if (s->kmsg_fd >= 0)
-			kmsg__read(s->kmsg_fd, session__event, s);
+			kmsg__read(s->kmsg_fd, !s->o->hide, session__event, s);
 		tracer__unfinished(&s->t);
 	}
 	session__tell_lost(s, now_ns(), true);

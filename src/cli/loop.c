@@ -104,6 +104,7 @@ static void show_progress(struct session *s, uint64_t now)
 	if (!s->progress)
 		return;
 	summary__totals(s->summary, &t);
+	t.no_bytes = s->o->hide == CT_HIDE_ARGS;
 	attach__totals(s->t.att, &sum);
 	for (int i = 0; i < CT_DROP_CNT; i++)
 		drops += sum.drops[i];
@@ -184,7 +185,7 @@ void session__loop(struct session *s)
 		if (fds[0].revents)
 			on_signal(s);
 		if (fds[3].revents)
-			kmsg__read(s->kmsg_fd, session__event, s);
+			kmsg__read(s->kmsg_fd, !s->o->hide, session__event, s);
 		if (fds[2].revents) {
 			look_at_targets(s);
 			fds[2].fd = -1;

@@ -89,8 +89,8 @@ struct opts {
 	uint64_t buffer_sz; /* ring buffer in bytes: a power of two, 64 KiB to 1 GiB */
 	enum mechanism mechanism;
 	enum kernel_probe kernel_probe;
-	enum attach_hide hide; /* --no-strings, --no-args */
-	bool sandbox;	       /* give up what is not needed; default true, --no-sandbox */
+	enum ct_hide hide; /* --no-strings, --no-args */
+	bool sandbox;	   /* give up what is not needed; default true, --no-sandbox */
 };
 
 /* report */

@@ -302,14 +302,14 @@ static void set_kernel_probe(struct opts *o, const struct opt_row *row, const ch
 static void set_no_strings(struct opts *o, const struct opt_row *row, const char *arg)
 {
 	(void)row, (void)arg;
-	if (o->hide == HIDE_NOTHING)
-		o->hide = HIDE_STRINGS;
+	if (o->hide == CT_HIDE_NOTHING)
+		o->hide = CT_HIDE_STRINGS;
 }
 
 static void set_no_args(struct opts *o, const struct opt_row *row, const char *arg)
 {
 	(void)row, (void)arg;
-	o->hide = HIDE_ARGS;
+	o->hide = CT_HIDE_ARGS;
 }
 
 static void set_no_sandbox(struct opts *o, const struct opt_row *row, const char *arg)

@@ -15,7 +15,16 @@
 
 #define FILE_SZ_MAX (1 << 20)
 
-enum key_type { KEY_BOOL, KEY_TEXT, KEY_TIME, KEY_SIZE, KEY_COUNT, KEY_LEVEL, KEY_COMPRESS };
+enum key_type {
+	KEY_BOOL,
+	KEY_TEXT,
+	KEY_TIME,
+	KEY_SIZE,
+	KEY_COUNT,
+	KEY_LEVEL,
+	KEY_COMPRESS,
+	KEY_HIDE
+};
 
 struct key {
 	const char *path;
@@ -46,6 +55,7 @@ static const struct key keys[] = {
 	KEY("sample.on.memory_above", KEY_SIZE, sample.on.memory_above, "0"),
 	KEY("trace.functions", KEY_TEXT, trace.functions, ""),
 	KEY("trace.kernel", KEY_BOOL, trace.kernel, "false"),
+	KEY("trace.hide", KEY_HIDE, trace.hide, "none"),
 	NUM("trace.buffer_size", KEY_SIZE, trace.buffer_size, "8M", 64 << 10, false),
 	KEY("files.directory", KEY_TEXT, files.directory, "/var/lib/cudatrace"),
 	NUM("files.rotate_size", KEY_SIZE, files.rotate_size, "256M", 64 << 10, false),
@@ -176,6 +186,23 @@ static int read_level(const char *text, enum proc_level *x)
 	return 0;
 }
 
+static const char *const hide_names[] = {
+	[CT_HIDE_NOTHING] = "none",
+	[CT_HIDE_STRINGS] = "strings",
+	[CT_HIDE_ARGS] = "arguments",
+};
+
+static int read_hide(const char *text, enum ct_hide *x)
+{
+	for (unsigned i = 0; i < sizeof(hide_names) / sizeof(hide_names[0]); i++) {
+		if (!strcmp(text, hide_names[i])) {
+			*x = i;
+			return 0;
+		}
+	}
+	return -EINVAL;
+}
+
 /* How a value of the type is written. */
 static const char *const how_to[] = {
 	[KEY_BOOL] = "true or false",
@@ -185,6 +212,7 @@ static const char *const how_to[] = {
 	[KEY_COUNT] = "a number",
 	[KEY_LEVEL] = "one of off, metrics, trace, sampled",
 	[KEY_COMPRESS] = "one of none, gzip, zstd",
+	[KEY_HIDE] = "one of none, strings, arguments",
 };
 
 static int read_value(const struct key *k, void *to, const char *text, uint64_t *num)
@@ -207,6 +235,8 @@ static int read_value(const struct key *k, void *to, const char *text, uint64_t 
 		return read_level(text, to);
 	case KEY_COMPRESS:
 		return read_compress(text, to);
+	case KEY_HIDE:
+		return read_hide(text, to);
 	}
 	return -EINVAL;
 }
@@ -512,6 +542,10 @@ bool config__check(const struct config *c, const char *name, struct config_error
 		wrong(&at, "files.rotate_size must be at most half of files.total_size");
 	if (c->trace.buffer_size & (c->trace.buffer_size - 1))
 		wrong(&at, "trace.buffer_size must be a power of two, as in 8M");
+	if (c->trace.hide == CT_HIDE_ARGS &&
+	    (c->sample.on.memory_above || c->recorder.on.memory_above))
+		wrong(&at, "memory_above needs sizes, and trace.hide: arguments hides them; set "
+			   "one of the two to 0 or none");
 	if (c->sample.every_ns && c->sample.every_ns < c->sample.trace_ns)
 		wrong(&at, "sample.every must be longer than sample.trace");
 	return errors->cnt == before;
@@ -549,6 +583,9 @@ void config__print(const struct config *c,
 			break;
 		case KEY_COMPRESS:
 			line(ctx, keys[i].path, compression_name(*(const enum compression *)p));
+			break;
+		case KEY_HIDE:
+			line(ctx, keys[i].path, hide_names[*(const enum ct_hide *)p]);
 			break;
 		}
 	}

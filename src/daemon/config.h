@@ -8,6 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "ct_spec.h"
 #include "util/zfile.h"
 
 enum proc_level { LEVEL_OFF, LEVEL_METRICS, LEVEL_TRACE, LEVEL_SAMPLED, LEVEL_CNT };
@@ -40,6 +41,7 @@ struct config {
 	struct {
 		char *functions;
 		bool kernel;
+		enum ct_hide hide;
 		uint64_t buffer_size;
 	} trace;
 	struct {

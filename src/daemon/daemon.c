@@ -128,7 +128,7 @@ static void on_tick(evutil_socket_t fd, short what, void *ctx)
 static void on_kmsg(evutil_socket_t fd, short what, void *ctx)
 {
 	(void)what;
-	kmsg__read(fd, daemon__event, ctx);
+	kmsg__read(fd, !((struct daemon *)ctx)->cfg->trace.hide, daemon__event, ctx);
 }
 
 static void on_signal(evutil_socket_t signo, short what, void *ctx)
@@ -198,6 +198,7 @@ static int open_tracer(struct daemon *d)
 				.ring_sz = d->cfg->trace.buffer_size,
 				.follow = true,
 				.kernel = d->cfg->trace.kernel,
+				.hide = d->cfg->trace.hide,
 			},
 		.wait = true,
 		.fn = daemon__event,

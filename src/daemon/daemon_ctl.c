@@ -59,9 +59,11 @@ static void put_proc(struct json *j, const struct daemon *d, const struct dproc 
 	json_str(j, "pod_uid", p->labels.pod_uid);
 	json_str(j, "runtime", p->labels.runtime);
 	json_str(j, "cgroup", p->labels.cgroup);
-	json_u64(j, "device_bytes", p->mem.device_bytes);
-	json_u64(j, "host_bytes", p->mem.host_bytes);
-	json_u64(j, "managed_bytes", p->mem.managed_bytes);
+	if (d->t.o.attach.hide != CT_HIDE_ARGS) {
+		json_u64(j, "device_bytes", p->mem.device_bytes);
+		json_u64(j, "host_bytes", p->mem.host_bytes);
+		json_u64(j, "managed_bytes", p->mem.managed_bytes);
+	}
 	json_close(j);
 }
 
@@ -93,6 +95,8 @@ static void status(struct daemon *d, struct json *j)
 	json_str(j, "version", CUDATRACE_VERSION);
 	json_str(j, "mechanism", mechanism_name(attach__mechanism(d->t.att)));
 	json_sym(j, "level", proc_level_name(d->cfg->level));
+	if (d->t.info.hidden)
+		json_sym(j, "hidden", d->t.info.hidden);
 	put_libs(j, d);
 	json_open_array(j, "processes");
 	for (const struct dproc *p = d->procs.by_pid; p; p = p->hh.next)

@@ -9,8 +9,11 @@ static bool is_always(const struct daemon *d, const struct cuda_fn *fn)
 {
 	struct ct_spec spec;
 
+	/* Nothing could be learned from them. */
+	if (d->t.o.attach.hide == CT_HIDE_ARGS)
+		return false;
 	if (fn->class == CLASS_MODULE && fn->op == OP_LOOKUP)
-		return true;
+		return !d->t.o.attach.hide;
 	cuda_fn_spec(fn, &spec);
 	return d->cfg->metrics.memory && fn->class == CLASS_MEMORY && spec.flags & CT_SPEC_F_KEEP;
 }

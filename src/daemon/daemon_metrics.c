@@ -64,6 +64,7 @@ void daemon__fill_self(struct daemon *d, struct metrics_self *self)
 	*self = (struct metrics_self){
 		.version = CUDATRACE_VERSION,
 		.driver_version = d->t.facts.driver,
+		.hide = d->t.o.attach.hide,
 		.cpu_seconds = cpu_seconds(),
 		.start_time = d->started,
 		.rss_bytes = resident_bytes(),

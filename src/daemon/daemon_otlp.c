@@ -88,6 +88,7 @@ static void call_span(struct daemon *d, const struct dproc *p, const struct even
 {
 	struct otlp_span s = otlp_span_of_call(ev, &p->labels, p->comm, epoch);
 
+	s.hidden = d->t.info.hidden;
 	evutil_secure_rng_get_bytes(&s.ids, sizeof(s.ids));
 	if (in) {
 		memcpy(s.ids.trace, in->trace, sizeof(in->trace));
@@ -110,7 +111,8 @@ void daemon__span(struct daemon *d, const struct dproc *p, const struct event *e
 		call_span(d, p, ev, in, epoch_ns(d));
 	if (!dproc_is_traced(p) || !is_marker(d, ev))
 		return;
-	s = (struct otlp_span){.labels = &p->labels, .command = p->comm};
+	s = (struct otlp_span){
+		.labels = &p->labels, .command = p->comm, .hidden = d->t.info.hidden};
 	if (otlp_iters__mark(d->iters, ev, p->changes, &s, epoch_ns(d)))
 		otlp__span(d->otlp, &s);
 }

@@ -124,6 +124,14 @@ bool daemon__reload(struct daemon *d, char *why, size_t size)
 		 (unsigned long long)now_ns() / 1000);
 	notify(state);
 	c = daemon_config(d->o, &errors);
+	if (c && c->trace.hide != was->trace.hide) {
+		/* Not the rest of it either: who hides something means it at once. */
+		snprintf(errors.text, sizeof(errors.text),
+			 "trace.hide has changed: that takes a restart; nothing else is taken "
+			 "over until then");
+		config__free(c);
+		c = NULL;
+	}
 	if (!c) {
 		d->reload_failures++;
 		snprintf(why, size, "%.*s", (int)strcspn(errors.text, "\n"), errors.text);

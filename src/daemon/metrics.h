@@ -24,6 +24,7 @@ struct out;
 /* What belongs to no target. */
 struct metrics_self {
 	const char *version, *driver_version;
+	enum ct_hide hide;		/* what has no metrics: sizes are not read */
 	double cpu_seconds, start_time; /* of the daemon; since the epoch */
 	uint64_t rss_bytes, fds;
 	uint64_t drops[CT_DROP_CNT];

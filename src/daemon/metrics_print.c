@@ -233,6 +233,12 @@ static const struct {
 	{"target_processes", "gauge", "Processes of the target that use CUDA now.", put_processes},
 };
 
+/* Known from arguments alone. */
+static bool is_of_args(void (*put)(struct out *o, const struct metrics_target *t))
+{
+	return put == put_nodes || put == put_bytes || put == put_memory || put == put_peak;
+}
+
 static void one(struct out *o, const char *name, const char *type, const char *help, double x)
 {
 	char buf[64];
@@ -273,6 +279,8 @@ static void put_self(const struct metrics *m, const struct metrics_self *s, stru
 	out_lit(o, "cudatrace_build_info{");
 	put_label(o, "version", s->version, true);
 	put_label(o, "driver", s->driver_version, false);
+	if (s->hide)
+		put_label(o, "hidden", cuda_hide_name(s->hide), false);
 	value_u64(o, 1);
 	family(o, "dropped_total", "counter", "Records that were lost, by kind.");
 	for (int i = 0; i < CT_DROP_CNT; i++)
@@ -325,6 +333,8 @@ static void put_self(const struct metrics *m, const struct metrics_self *s, stru
 void metrics__print(const struct metrics *m, const struct metrics_self *self, struct out *o)
 {
 	for (size_t i = 0; i < sizeof(families) / sizeof(families[0]); i++) {
+		if (self->hide == CT_HIDE_ARGS && is_of_args(families[i].put))
+			continue;
 		family(o, families[i].name, families[i].type, families[i].help);
 		each(m, o, families[i].put);
 	}

@@ -106,6 +106,7 @@ bool otlp_iters__mark(struct otlp_iters *its, const struct event *ev, uint64_t c
 			.ids = it->ids,
 			.labels = s->labels,
 			.command = s->command,
+			.hidden = s->hidden,
 			.pid = ev->pid,
 			.tid = ev->tid,
 			.name = "iteration",

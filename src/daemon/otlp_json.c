@@ -102,6 +102,7 @@ void otlp_put_process(struct out *o, const struct otlp_span *s, const char *host
 	otlp_put_attr(o, "k8s.container.name", l->container_name);
 	otlp_put_attr(o, "process.executable.name", s->command);
 	otlp_put_attr_u64(o, "process.pid", s->pid);
+	otlp_put_attr(o, "cudatrace.hidden", s->hidden);
 	out_lit(o, "]},\"scopeSpans\":[{");
 	otlp_put_scope(o, version);
 	out_lit(o, ",\"spans\":[");

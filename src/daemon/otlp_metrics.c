@@ -15,6 +15,7 @@
 struct enc {
 	struct out *o;
 	const char *host, *version;
+	enum ct_hide hide;
 	uint64_t start_ns, now_ns;
 	uint64_t points;
 	/* The metric that is being written: where it began, how many points there were then. */
@@ -200,9 +201,26 @@ static void open_resource(struct enc *e)
 static void open_metrics(struct enc *e)
 {
 	otlp_put_attr(e->o, "host.name", e->host);
+	otlp_put_attr(e->o, "cudatrace.hidden", cuda_hide_name(e->hide));
 	out_lit(e->o, "]},\"scopeMetrics\":[{");
 	otlp_put_scope(e->o, e->version);
 	out_lit(e->o, ",\"metrics\":[");
+}
+
+/* What is known from arguments alone. */
+static void put_of_args(struct enc *e, const struct metrics_target *t)
+{
+	one_u64(e, "graph_nodes_captured", "{launch}", SUM, t->nodes);
+	metric(e, "transfer", "By", SUM);
+	for (int i = COPY_NONE; i <= COPY_DIR_PEER; i++) {
+		if (!t->bytes[i])
+			continue;
+		point(e, "direction", copy_dir_name(i) ?: "unknown", NULL, NULL);
+		value_u64(e, t->bytes[i]);
+	}
+	end_metric(e);
+	put_kinds(e, "memory", t->mem);
+	put_kinds(e, "memory_peak", t->peak);
 }
 
 static void put_target(struct enc *e, const struct metrics_target *t)
@@ -220,18 +238,9 @@ static void put_target(struct enc *e, const struct metrics_target *t)
 	put_calls(e, t);
 	put_durations(e, t);
 	one_u64(e, "launches", "{launch}", SUM, t->launches);
-	one_u64(e, "graph_nodes_captured", "{launch}", SUM, t->nodes);
 	one_u64(e, "graph_launches", "{launch}", SUM, t->graph_launches);
-	metric(e, "transfer", "By", SUM);
-	for (int i = COPY_NONE; i <= COPY_DIR_PEER; i++) {
-		if (!t->bytes[i])
-			continue;
-		point(e, "direction", copy_dir_name(i) ?: "unknown", NULL, NULL);
-		value_u64(e, t->bytes[i]);
-	}
-	end_metric(e);
-	put_kinds(e, "memory", t->mem);
-	put_kinds(e, "memory_peak", t->peak);
+	if (e->hide != CT_HIDE_ARGS)
+		put_of_args(e, t);
 	put_ioctls(e, t);
 	one_u64(e, "target_processes", "{process}", GAUGE, t->processes);
 	out_lit(e->o, "]}]}");
@@ -297,6 +306,7 @@ uint64_t otlp_put_metrics(struct out *o, const struct metrics *m, const struct m
 		.o = o,
 		.host = host,
 		.version = self->version,
+		.hide = self->hide,
 		.start_ns = (uint64_t)(self->start_time * 1e9),
 		.now_ns = now_ns,
 	};

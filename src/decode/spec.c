@@ -222,6 +222,22 @@ void cuda_fn_spec(const struct cuda_fn *fn, struct ct_spec *spec)
 	memcpy(spec->caps, p->caps, sizeof(spec->caps));
 }
 
+void cuda_fn_spec_hiding(const struct cuda_fn *fn, enum ct_hide hide, struct ct_spec *spec)
+{
+	cuda_fn_spec(fn, spec);
+	if (hide == CT_HIDE_ARGS)
+		spec->word_cnt = spec->cap_cnt = spec->bytes_word = 0;
+	for (unsigned i = 0; hide == CT_HIDE_STRINGS && i < spec->cap_cnt; i++) {
+		if (spec->caps[i].kind == CT_CAP_STR || spec->caps[i].kind == CT_CAP_PSTR)
+			spec->caps[i].size = 0;
+	}
+}
+
+const char *cuda_hide_name(enum ct_hide hide)
+{
+	return hide == CT_HIDE_ARGS ? "arguments" : hide == CT_HIDE_STRINGS ? "strings" : NULL;
+}
+
 int cuda_arg_cap(const struct cuda_fn *fn, unsigned arg)
 {
 	struct plan tmp;

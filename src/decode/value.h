@@ -58,6 +58,11 @@ struct capture {
  * attribute array behind a struct (CUlaunchConfig) adds a capture right after the struct's.
  * One value prints the same way everywhere, so cuda_visit_args() relies on the same order. */
 void cuda_fn_spec(const struct cuda_fn *fn, struct ct_spec *spec);
+/* The same without what is hidden: the one place that says what that is. A capture keeps its place.
+ */
+void cuda_fn_spec_hiding(const struct cuda_fn *fn, enum ct_hide hide, struct ct_spec *spec);
+/* "strings", "arguments", as headers have it; NULL: nothing is hidden. */
+const char *cuda_hide_name(enum ct_hide hide);
 
 /* Calls v for each argument, by name. caps has cap_cnt entries as cuda_fn_spec() orders them. */
 void cuda_visit_args(const struct cuda_fn *fn, const uint64_t *words, unsigned word_cnt,

@@ -326,14 +326,16 @@ const char *driver_uvm_cause(uint32_t cause)
 
 static void visit_uvm(const struct event *ev, struct visitor *v)
 {
-	v->ops->hex(v, "ptr", ev->ptr);
+	if (ev->has & HAS_PTR)
+		v->ops->hex(v, "ptr", ev->ptr);
 	if (!strcmp(ev->op, "fault")) {
 		visit_processor(v, "processor", ev->uvm_dst);
 		if (!ev->uvm_dst)
 			visit_bool(v, "write", ev->uvm_write);
 		return;
 	}
-	v->ops->u64(v, "size", ev->size);
+	if (ev->has & HAS_SIZE)
+		v->ops->u64(v, "size", ev->size);
 	visit_processor(v, "from", ev->uvm_src);
 	visit_processor(v, "to", ev->uvm_dst);
 	if (driver_uvm_cause(ev->uvm_cause))

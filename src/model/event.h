@@ -185,7 +185,8 @@ struct event {
 	/* EVENT_XID, EVENT_IRQ: its number; the text of an Xid is note, the GPU is path */
 	uint32_t number;
 	uint32_t cpu;
-	/* EVENT_UVM: address is ptr, bytes are size; processors: 0 the CPU, GPUs from 1 */
+	/* EVENT_UVM: address is ptr, bytes are size (HAS_PTR, HAS_SIZE); processors: 0 the CPU,
+	 * GPUs from 1 */
 	uint32_t uvm_src, uvm_dst, uvm_cause;
 	bool uvm_write;
 

@@ -27,7 +27,7 @@ struct model *model__new(const struct model_opts *opts)
 		return NULL;
 	m->opts = *opts;
 	m->procs.live = opts->live;
-	m->stacks = stacks__new();
+	m->stacks = stacks__new(opts->hide);
 	if (!m->stacks) {
 		free(m);
 		return NULL;
@@ -68,8 +68,8 @@ void model__objects(const struct model *m, struct trace_end *end)
 {
 	struct nv_objects_stats stats;
 
-	end->has_objects = m->opts.kernel;
-	if (!m->opts.kernel)
+	end->has_objects = m->opts.kernel && m->opts.hide != CT_HIDE_ARGS;
+	if (!end->has_objects)
 		return;
 	nv_objects__stats(m->driver.objects, &stats);
 	end->object_refused_cnt = stats.refused_cnt;
@@ -274,7 +274,7 @@ static void on_xid(struct model *m, const struct ct_xid *rec)
 		.is_error = true,
 		.number = rec->code,
 		.path = device,
-		.note = msg,
+		.note = *rec->msg ? msg : NULL,
 	};
 
 	memcpy(device, rec->device, sizeof(rec->device));
@@ -284,6 +284,7 @@ static void on_xid(struct model *m, const struct ct_xid *rec)
 
 static void on_uvm(struct model *m, const struct ct_uvm *rec)
 {
+	bool hidden = m->opts.hide == CT_HIDE_ARGS;
 	bool fault = rec->op == CT_UVM_FAULT;
 	struct event ev = {
 		.kind = EVENT_UVM,
@@ -296,6 +297,9 @@ static void on_uvm(struct model *m, const struct ct_uvm *rec)
 		.comm = "",
 		.start_ns = rec->rec.ts_ns,
 		.end_ns = rec->rec.ts_ns,
+		.has = hidden  ? 0
+		       : fault ? HAS_PTR
+			       : HAS_PTR | HAS_SIZE,
 		.ptr = rec->address,
 		.size = rec->bytes,
 		.uvm_src = rec->src,

@@ -25,6 +25,7 @@ struct model_opts {
 	bool live;
 	/* But not of kernels: --no-strings, --no-args. */
 	bool no_kernel_names;
+	enum ct_hide hide; /* what records do not hold */
 	/* --kernel, --sched; abi: the running driver's version. */
 	bool kernel, sched;
 	bool stacks; /* --stack: look at new processes at once */

@@ -46,6 +46,7 @@ struct file {
 };
 
 struct module_files {
+	enum ct_hide hide;
 	struct file *by_id;
 	struct path *paths;
 	size_t paths_sz;
@@ -55,6 +56,7 @@ struct map {
 	uint64_t start, end, off, ino;
 	const char *path; /* "[anon]" and the like have no / in front */
 	const struct file *file;
+	bool is_file;
 	bool tried; /* to open it */
 };
 
@@ -68,9 +70,13 @@ struct modules {
 	struct perf_map *perf;
 };
 
-struct module_files *module_files__new(void)
+struct module_files *module_files__new(enum ct_hide hide)
 {
-	return calloc(1, sizeof(struct module_files));
+	struct module_files *f = calloc(1, sizeof(*f));
+
+	if (f)
+		f->hide = hide;
+	return f;
 }
 
 void module_files__free(struct module_files *f)
@@ -147,13 +153,20 @@ static void clean_path(char *s)
 	}
 }
 
+/* /dev/zero: anonymous memory that children share. */
+static bool is_file(const char *path)
+{
+	return *path == '/' && strncmp(path, "/dev/zero", strlen("/dev/zero"));
+}
+
 /* Names in brackets are the kernel's, but for [anon:...], which the program chooses. */
 static const char *name_of(struct module_files *f, char *path)
 {
 	static const char *const own[] = {"[vdso]", "[vsyscall]", "[uprobes]", "[stack]", "[heap]"};
 
-	/* Anonymous memory that children share. */
-	if (*path == '/' && strncmp(path, "/dev/zero", strlen("/dev/zero"))) {
+	if (is_file(path)) {
+		if (f->hide)
+			return "[file]";
 		clean_path(path);
 		return keep_path(f, path);
 	}
@@ -175,6 +188,7 @@ static bool parse(struct modules *m, char *line, struct map *map)
 		return false;
 	if (!at || !strchr(perms, 'x') || map->start >= map->end)
 		return false;
+	map->is_file = is_file(line + at);
 	map->path = name_of(m->files, line + at);
 	return true;
 }
@@ -278,7 +292,7 @@ static int open_map(const struct modules *m, const struct map *map, struct stat 
 	snprintf(path, sizeof(path), "/proc/%u/map_files/%" PRIx64 "-%" PRIx64, m->pid, map->start,
 		 map->end);
 	fd = open_as(path, 0, st);
-	if (fd >= 0)
+	if (fd >= 0 || m->files->hide)
 		return fd;
 	snprintf(path, sizeof(path), "/proc/%u/root%s", m->pid, map->path);
 	fd = open_as(path, map->ino, st);
@@ -293,7 +307,7 @@ static const struct file *file_of(struct modules *m, struct map *map)
 	struct stat st;
 	int fd;
 
-	if (map->tried || *map->path != '/')
+	if (map->tried || !map->is_file)
 		return map->file;
 	map->tried = true;
 	fd = open_map(m, map, &st);
@@ -313,7 +327,7 @@ static const struct file *file_of(struct modules *m, struct map *map)
 		return NULL;
 	}
 	file->id = id;
-	file->symbols = symbols__read(fd);
+	file->symbols = files->hide ? symbols__read_nameless(fd) : symbols__read(fd);
 	if (!file->symbols) {
 		free(file);
 		return NULL;
@@ -355,7 +369,7 @@ void modules__resolve(struct modules *m, struct stack_frame *frame, uint64_t ns,
 			put_symbol(symbol, name, frame->offset - start);
 		return;
 	}
-	made = *map->path == '[' ? perf_map__find(m->perf, call, &start) : NULL;
+	made = map->is_file || m->files->hide ? NULL : perf_map__find(m->perf, call, &start);
 	if (made)
 		put_symbol(symbol, made, frame->ip - start);
 }

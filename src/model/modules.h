@@ -7,7 +7,9 @@
 
 /* Files, each once however many processes map it. */
 struct module_files;
-struct module_files *module_files__new(void);
+/* hide: paths of files, their functions' names, and perf maps are not read but for CT_HIDE_NOTHING;
+ * build ids and places in a file are. */
+struct module_files *module_files__new(enum ct_hide hide);
 void module_files__free(struct module_files *f);
 
 /* One process's mappings. */

@@ -34,13 +34,13 @@ struct proc_stacks {
 	struct frame_row *frames;
 };
 
-struct stacks *stacks__new(void)
+struct stacks *stacks__new(enum ct_hide hide)
 {
 	struct stacks *s = calloc(1, sizeof(*s));
 
 	if (!s)
 		return NULL;
-	s->files = module_files__new();
+	s->files = module_files__new(hide);
 	if (!s->files) {
 		free(s);
 		return NULL;

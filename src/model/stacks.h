@@ -15,7 +15,7 @@
 
 /* Of a trace: files that modules come from, ids. */
 struct stacks;
-struct stacks *stacks__new(void);
+struct stacks *stacks__new(enum ct_hide hide);
 /* After all processes. */
 void stacks__free(struct stacks *s);
 

@@ -330,24 +330,30 @@ static void answers_finish(void *p)
 	static const struct {
 		const char *id, *question;
 		void (*fill)(const struct report *r, struct answer *a);
+		bool of_args;
 	} questions[ANSWER_CNT] = {
-		{"load", "How many CUDA calls load the model, and what do they cost?", answer_load},
-		{"per-iteration", "How many kernels does an iteration launch?", answer_iter},
+		{"load", "How many CUDA calls load the model, and what do they cost?", answer_load,
+		 true},
+		{"per-iteration", "How many kernels does an iteration launch?", answer_iter, true},
 		{"ratio",
 		 "How much is computing, how much is moving data, and where did the time go?",
-		 answer_ratio},
-		{"idle", "When was the GPU idle, as far as the host can see?", answer_idle},
+		 answer_ratio, true},
+		{"idle", "When was the GPU idle, as far as the host can see?", answer_idle, true},
 		{"blocking", "How much time do blocking calls take, and who makes them?",
-		 answer_wait},
-		{"ioctls", "Which ioctls reach the driver, from which CUDA calls?", answer_ioctls},
-		{"scheduler", "When is the GPU's scheduler invoked?", answer_sched},
+		 answer_wait, false},
+		{"ioctls", "Which ioctls reach the driver, from which CUDA calls?", answer_ioctls,
+		 false},
+		{"scheduler", "When is the GPU's scheduler invoked?", answer_sched, true},
 	};
 	struct answers *a = p;
 
 	for (unsigned i = 0; i < ANSWER_CNT; i++) {
 		a->list[i].id = questions[i].id;
 		a->list[i].question = questions[i].question;
-		questions[i].fill(a->r, &a->list[i]);
+		if (a->r->args_hidden && questions[i].of_args)
+			say(&a->list[i], "Not known: arguments are hidden (--no-args).");
+		else
+			questions[i].fill(a->r, &a->list[i]);
 	}
 }
 

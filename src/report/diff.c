@@ -150,6 +150,7 @@ static void add_whole(struct diff *d)
 	struct wait_result wait[2];
 	struct stage_result stage[2];
 	struct driver_result drv[2];
+	bool hidden = d->report[0]->args_hidden || d->report[1]->args_hidden;
 	struct value load[2], blocked[2], drivers[2];
 	char name[32];
 
@@ -169,19 +170,24 @@ static void add_whole(struct diff *d)
 	add(d, "CUDA calls", false, true, true, SIDES(d->calls));
 	add(d, "kernel launches", false, true, true, SIDES(d->launches));
 	add(d, "failed calls", false, true, false, SIDES(d->errors));
-	add(d, "iterations", false, true, false, COUNT(it[0].count), COUNT(it[1].count));
-	add(d, "launches per iteration (median)", false, true, false,
-	    COUNT(it[0].dist[ITS_KERNELS].median), COUNT(it[1].dist[ITS_KERNELS].median));
-	add(d, "time per iteration (median)", false, false, true, TIME(it[0].dist[ITS_TIME].median),
-	    TIME(it[1].dist[ITS_TIME].median));
-	add(d, "calls while loading", false, true, true, SIDES(load));
+	if (!hidden) {
+		add(d, "iterations", false, true, false, COUNT(it[0].count), COUNT(it[1].count));
+		add(d, "launches per iteration (median)", false, true, false,
+		    COUNT(it[0].dist[ITS_KERNELS].median), COUNT(it[1].dist[ITS_KERNELS].median));
+		add(d, "time per iteration (median)", false, false, true,
+		    TIME(it[0].dist[ITS_TIME].median), TIME(it[1].dist[ITS_TIME].median));
+		add(d, "calls while loading", false, true, true, SIDES(load));
+	}
 	add(d, "blocking calls", false, true, true, SIDES(blocked));
-	add(d, "GPU idle", false, false, true, TIME(idle[0].total_ns), TIME(idle[1].total_ns));
-	add(d, "GPU memory, peak", true, true, false, COUNT(mem[0].device_peak),
-	    COUNT(mem[1].device_peak));
-	add(d, "memory never freed", true, true, false, COUNT(mem[0].leak_bytes),
-	    COUNT(mem[1].leak_bytes));
-	for (int dir = COPY_NONE + 1; dir <= COPY_DIR_PEER; dir++) {
+	if (!hidden) {
+		add(d, "GPU idle", false, false, true, TIME(idle[0].total_ns),
+		    TIME(idle[1].total_ns));
+		add(d, "GPU memory, peak", true, true, false, COUNT(mem[0].device_peak),
+		    COUNT(mem[1].device_peak));
+		add(d, "memory never freed", true, true, false, COUNT(mem[0].leak_bytes),
+		    COUNT(mem[1].leak_bytes));
+	}
+	for (int dir = COPY_NONE + 1; !hidden && dir <= COPY_DIR_PEER; dir++) {
 		snprintf(name, sizeof(name), "copied %s", copy_dir_name(dir));
 		add(d, name, true, true, true, d->copied[0][dir], d->copied[1][dir]);
 	}
@@ -246,6 +252,14 @@ static void take_all(struct diff *d, struct thing **table)
 	}
 }
 
+/* In either; NULL: nothing. */
+static const char *what_is_hidden(const struct diff *d)
+{
+	if (d->report[0]->args_hidden || d->report[1]->args_hidden)
+		return "arguments";
+	return d->info[0].hidden ?: d->info[1].hidden;
+}
+
 unsigned diff__finish(struct diff *d)
 {
 	size_t max = WHOLE_MAX + HASH_COUNT(d->functions) + HASH_COUNT(d->kernels);
@@ -259,7 +273,9 @@ unsigned diff__finish(struct diff *d)
 	add_whole(d);
 	whole = d->cnt;
 	take_all(d, &d->functions);
-	take_all(d, &d->kernels);
+	/* One that has no names has lost none. */
+	if (!what_is_hidden(d))
+		take_all(d, &d->kernels);
 	qsort(d->things + whole, d->cnt - whole, sizeof(*d->things), by_change);
 	for (unsigned i = 0; i < d->cnt; i++)
 		d->differ_cnt += differs(d->things[i]);
@@ -322,6 +338,9 @@ static void print_kind(const struct diff *d, const struct term *term, enum thing
 
 void diff__print(const struct diff *d, const struct term *term, unsigned top)
 {
+	if (what_is_hidden(d))
+		report_text(term, "Hidden: %s: what is known from them is not compared.",
+			    what_is_hidden(d));
 	if (!d->differ_cnt) {
 		report_text(term,
 			    "Nothing changed: all counts are the same, and no time differs by more "
@@ -346,6 +365,8 @@ void diff__json(const struct diff *d, struct json *j)
 	json_u64(j, "diff", 1);
 	json_u64(j, "changed", d->differ_cnt);
 	json_f64(j, "noise", DIFF_NOISE);
+	if (what_is_hidden(d))
+		json_str(j, "hidden", what_is_hidden(d));
 	for (int k = 0; k < THING_KIND_CNT; k++) {
 		json_open_array(j, kinds[k]);
 		for (unsigned i = 0; i < d->cnt; i++) {

@@ -84,7 +84,8 @@ static void put_errors(const struct driver_calls *d, struct json *j)
 	json_u64(j, "faults", d->fault_cnt);
 	json_u64(j, "migrations", d->migration_cnt);
 	json_u64(j, "evictions", d->eviction_cnt);
-	json_u64(j, "bytes", d->uvm_bytes);
+	if (!d->r->args_hidden)
+		json_u64(j, "bytes", d->uvm_bytes);
 	json_close(j);
 }
 

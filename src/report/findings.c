@@ -272,4 +272,5 @@ const struct analysis_ops findings_ops = {
 	.json = findings_json,
 	.print = findings_print,
 	.free = findings__free,
+	.of_args = true,
 };

@@ -479,4 +479,5 @@ const struct analysis_ops graphs_ops = {
 	.json = graphs_json,
 	.print = graphs_print,
 	.free = graphs__free,
+	.of_args = true,
 };

@@ -356,4 +356,5 @@ const struct analysis_ops idle_ops = {
 	.json = idle_json,
 	.print = idle_print,
 	.free = idle__free,
+	.of_args = true,
 };

@@ -410,4 +410,5 @@ const struct analysis_ops iter_ops = {
 	.json = iter_json,
 	.print = iter_print,
 	.free = iter__free,
+	.of_args = true,
 };

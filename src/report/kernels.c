@@ -252,4 +252,5 @@ const struct analysis_ops kernels_ops = {
 	.json = kernels_json,
 	.print = kernels_print,
 	.free = kernels__free,
+	.of_args = true,
 };

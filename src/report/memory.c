@@ -393,4 +393,5 @@ const struct analysis_ops memory_ops = {
 	.json = memory__json,
 	.print = memory__print,
 	.free = memory__free,
+	.of_args = true,
 };

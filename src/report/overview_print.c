@@ -256,6 +256,8 @@ void overview_json(const void *a, struct json *j)
 
 	json_open(j, "overview");
 	put_info(j, o->r->info);
+	if (o->r->args_hidden || o->r->info->hidden)
+		json_str(j, "hidden", o->r->args_hidden ? "arguments" : o->r->info->hidden);
 	put_end(o->r, j);
 	json_open(j, "events");
 	for (unsigned i = 0; i < TYPE_CNT; i++)

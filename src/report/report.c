@@ -2,8 +2,10 @@
 #include "report.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "answers.h"
+#include "collect.h"
 #include "driver_calls.h"
 #include "findings.h"
 #include "graphs.h"
@@ -54,6 +56,16 @@ void report_json_ts(const struct report *r, struct json *j, const char *name, ui
 		json_f64(j, name, -(double)(r->base_ns - ns) / 1e6);
 }
 
+void report__also(struct report *r, const struct trace_info *info)
+{
+	r->args_hidden |= info->hidden && !strcmp(info->hidden, "arguments");
+}
+
+static bool is_silent(const struct report *r, unsigned id)
+{
+	return r->args_hidden && analyses[id]->of_args;
+}
+
 struct report *report__new(const struct report_opts *opts, const struct trace_info *info)
 {
 	struct report *r = calloc(1, sizeof(*r));
@@ -63,6 +75,7 @@ struct report *report__new(const struct report_opts *opts, const struct trace_in
 	r->opts = *opts;
 	r->info = info;
 	r->base_ns = r->last_ns = info->base_ns;
+	report__also(r, info);
 	if (opts->html) {
 		r->html = html_events__new(r->base_ns, HTML_EVENTS_MAX);
 		if (!r->html) {
@@ -90,7 +103,7 @@ void report__event(struct report *r, const struct event *ev)
 	if (ev->end_ns > r->last_ns)
 		r->last_ns = ev->end_ns;
 	for (unsigned i = 0; i < AN_CNT; i++) {
-		if (analyses[i] && analyses[i]->event)
+		if (analyses[i] && analyses[i]->event && !is_silent(r, i))
 			analyses[i]->event(r->an[i], ev);
 	}
 }
@@ -134,10 +147,28 @@ void report__json(const struct report *r, struct json *j)
 	json_u64(j, "report", REPORT_SCHEMA);
 	put_files(r, j);
 	for (unsigned i = 0; i < AN_CNT; i++) {
-		if (analyses[i] && analyses[i]->json)
+		if (analyses[i] && is_silent(r, i))
+			json_null(j, analyses[i]->name);
+		else if (analyses[i] && analyses[i]->json)
 			analyses[i]->json(r->an[i], j);
 	}
 	json_close(j);
+}
+
+static void print_hidden(const struct report *r, const struct term *term)
+{
+	const char *what = r->args_hidden ? "arguments" : r->info->hidden;
+
+	if (!what)
+		return;
+	report_section(term, "Hidden", "%s", what);
+	report_text(term, "%s",
+		    r->args_hidden
+			    ? "Arguments were not read (--no-args): nothing is known of "
+			      "iterations, stages, idle times, kernels, graphs, streams, memory "
+			      "and bytes, and there are no findings."
+			    : "Strings were not read (--no-strings): kernels have no names, and "
+			      "frames of stacks neither files nor functions.");
 }
 
 /* What was asked first comes first; the rest in the order of the table. */
@@ -146,13 +177,14 @@ void report__print(const struct report *r, const struct term *term)
 	static const enum analysis_id first[] = {AN_ANSWERS, AN_FINDINGS};
 	const unsigned first_cnt = sizeof(first) / sizeof(first[0]);
 
+	print_hidden(r, term);
 	for (unsigned i = 0; i < first_cnt + AN_CNT; i++) {
 		unsigned id = i < first_cnt ? first[i] : i - first_cnt;
 		bool printed = false;
 
 		for (unsigned n = 0; i >= first_cnt && n < first_cnt; n++)
 			printed |= first[n] == id;
-		if (!printed && analyses[id] && analyses[id]->print)
+		if (!printed && analyses[id] && analyses[id]->print && !is_silent(r, id))
 			analyses[id]->print(r->an[id], term);
 	}
 }

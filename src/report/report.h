@@ -76,6 +76,9 @@ struct analysis_ops {
 	/* A section for a terminal; nothing when there is nothing to say. */
 	void (*print)(const void *a, const struct term *term);
 	void (*free)(void *a);
+	/* What it says is known from arguments: it is given nothing, and says nothing, when a trace
+	 * has none (--no-args). */
+	bool of_args;
 };
 
 struct html_events;
@@ -91,10 +94,13 @@ struct report {
 	unsigned file_cnt;
 	void *an[AN_CNT];
 	struct html_events *html;
+	bool args_hidden;
 };
 
 /* info must live as long as the report. NULL when there is no memory. */
 struct report *report__new(const struct report_opts *opts, const struct trace_info *info);
+/* Of another trace in the same report. */
+void report__also(struct report *r, const struct trace_info *info);
 /* Strings of the event (names, kernels, comm) must live as long as the report: same text, same
  * address (interned). */
 void report__event(struct report *r, const struct event *ev);

@@ -415,4 +415,5 @@ const struct analysis_ops stage_ops = {
 	.json = stages_json,
 	.print = stages_print,
 	.free = stages__free,
+	.of_args = true,
 };

@@ -401,4 +401,5 @@ const struct analysis_ops streams_ops = {
 	.json = streams_json,
 	.print = streams_print,
 	.free = streams__free,
+	.of_args = true,
 };

@@ -358,4 +358,5 @@ const struct analysis_ops transfers_ops = {
 	.json = transfers__json,
 	.print = transfers__print,
 	.free = free,
+	.of_args = true,
 };

@@ -109,7 +109,8 @@ void progress__update(struct progress *p, uint64_t now_ns, const struct summary_
 		snprintf(parts[3], sizeof(parts[3]), "%s launches/s", cell);
 	}
 	human_bytes(cell, t->device_bytes);
-	snprintf(parts[4], sizeof(parts[4]), "%s on the device", cell);
+	if (!t->no_bytes)
+		snprintf(parts[4], sizeof(parts[4]), "%s on the device", cell);
 	put_parts(p, parts, 5);
 	p->shown = true;
 	p->drawn_ns = now_ns;

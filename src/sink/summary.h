@@ -18,6 +18,7 @@ struct summary;
 struct summary_totals {
 	uint64_t event_cnt, call_cnt, launch_cnt, graph_launch_cnt, error_cnt;
 	uint64_t device_bytes, device_peak; /* live, of all processes */
+	bool no_bytes;			    /* sizes are hidden: not known */
 };
 
 /* NULL when there is no memory. */

@@ -166,6 +166,15 @@ static void put_end(struct json *j, const struct trace_end *end)
 	json_str(j, "left_out", end->left_out);
 }
 
+/* Known from arguments. */
+static void put_hidden(struct json *j)
+{
+	json_null(j, "launches");
+	json_null(j, "graphs");
+	json_null(j, "memory");
+	json_null(j, "transfers");
+}
+
 void summary__json(struct summary *s, struct out *out, const struct trace_info *info,
 		   const struct trace_end *end)
 {
@@ -181,9 +190,15 @@ void summary__json(struct summary *s, struct out *out, const struct trace_info *
 	json_u64(&j, "calls", s->call_cnt);
 	put_ms(&j, "call_ms", s->call_ns);
 	put_classes(&j, s);
-	put_kernels(&j, s);
-	put_memory(&j, s);
-	put_transfers(&j, s);
+	if (info->hidden)
+		json_str(&j, "hidden", info->hidden);
+	if (summary_hides_args(info)) {
+		put_hidden(&j);
+	} else {
+		put_kernels(&j, s);
+		put_memory(&j, s);
+		put_transfers(&j, s);
+	}
 	json_open(&j, "waits");
 	json_u64(&j, "calls", s->wait_cnt);
 	put_ms(&j, "ms", s->wait_ns);

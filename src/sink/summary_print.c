@@ -449,10 +449,17 @@ void summary__print(struct summary *s, FILE *f, const struct trace_info *info,
 	print_xids(s, &term);
 	if (s->call_cnt)
 		print_classes(s, &term);
-	print_kernels(s, &term);
-	print_graphs(s, &term);
-	print_memory(s, &term);
-	print_transfers(s, &term);
+	if (info->hidden)
+		summary_section(&term, "Hidden", "%s%s", info->hidden,
+				summary_hides_args(info)
+					? ": nothing is known of kernels, graphs, memory and bytes"
+					: ": kernels have no names");
+	if (!summary_hides_args(info)) {
+		print_kernels(s, &term);
+		print_graphs(s, &term);
+		print_memory(s, &term);
+		print_transfers(s, &term);
+	}
 	print_waits(s, &term, rows, cnt, wall_ns);
 	print_functions(s, &term, rows, cnt);
 	summary_print_driver(s, &term, rows, cnt, info, end);

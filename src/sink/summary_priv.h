@@ -5,6 +5,8 @@
 
 #include "summary.h"
 
+#include <string.h>
+
 #define HASH_NONFATAL_OOM 1
 #include <uthash.h>
 
@@ -207,6 +209,12 @@ struct term;
 struct json;
 
 /* A section: a title in bold and a sentence. */
+/* --no-args: what is known from arguments is not said to be nothing. */
+static inline bool summary_hides_args(const struct trace_info *info)
+{
+	return info->hidden && !strcmp(info->hidden, "arguments");
+}
+
 void summary_section(const struct term *term, const char *title, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 /* How many rows of a long table are shown. */

@@ -75,7 +75,7 @@ static uint64_t now_ns(void)
 	return ts.tv_sec * 1000000000ull + ts.tv_nsec;
 }
 
-void kmsg__read(int fd, void (*fn)(void *ctx, const struct event *ev), void *ctx)
+void kmsg__read(int fd, bool messages, void (*fn)(void *ctx, const struct event *ev), void *ctx)
 {
 	char record[RECORD_SZ];
 	struct kmsg_xid x;
@@ -101,7 +101,7 @@ void kmsg__read(int fd, void (*fn)(void *ctx, const struct event *ev), void *ctx
 		ev.start_ns = ev.end_ns = now_ns();
 		ev.number = x.number;
 		ev.path = x.gpu;
-		ev.note = x.message;
+		ev.note = messages ? x.message : NULL;
 		fn(ctx, &ev);
 	}
 }

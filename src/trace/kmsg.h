@@ -8,7 +8,7 @@
 /* Opens the log at its end. -errno when it may not be read. */
 int kmsg__open(void);
 /* Reads what is new and calls fn for each Xid. */
-void kmsg__read(int fd, void (*fn)(void *ctx, const struct event *ev), void *ctx);
+void kmsg__read(int fd, bool messages, void (*fn)(void *ctx, const struct event *ev), void *ctx);
 
 struct kmsg_xid {
 	uint64_t ts_ns; /* since boot, the kernel's own clock */

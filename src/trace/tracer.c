@@ -81,7 +81,8 @@ static int open_model(struct tracer *t)
 		.kernel = t->o.attach.kernel,
 		.sched = t->o.attach.sched,
 		.stacks = t->o.attach.stacks,
-		.no_kernel_names = t->o.attach.hide != HIDE_NOTHING,
+		.hide = t->o.attach.hide,
+		.no_kernel_names = t->o.attach.hide != CT_HIDE_NOTHING,
 		.abi = &t->abi,
 		.min_duration_ns = t->o.attach.min_duration_ns,
 	};
@@ -183,6 +184,7 @@ void tracer__fill_info(struct tracer *t)
 	info->driver_version = t->facts.driver;
 	info->cuda_version = t->facts.cuda_version;
 	info->mechanism = mechanism_name(attach__mechanism(t->att));
+	info->hidden = cuda_hide_name(t->o.attach.hide);
 	info->kernel_probe = probe == KERNEL_PROBE_AUTO ? NULL : kernel_probe_name(probe);
 	info->degraded = t->degraded;
 	info->degraded_cnt =

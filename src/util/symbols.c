@@ -180,7 +180,7 @@ static bool read_symbols(struct symbols *s, Elf *elf, uint32_t type)
 	return false;
 }
 
-struct symbols *symbols__read(int fd)
+static struct symbols *read_file(int fd, bool names)
 {
 	struct symbols *s = calloc(1, sizeof(*s));
 	struct stat st;
@@ -200,11 +200,21 @@ struct symbols *symbols__read(int fd)
 	if (elf_kind(elf) == ELF_K_ELF) {
 		read_segments(s, elf);
 		read_build_id(s, elf);
-		if (!read_symbols(s, elf, SHT_SYMTAB))
+		if (names && !read_symbols(s, elf, SHT_SYMTAB))
 			read_symbols(s, elf, SHT_DYNSYM);
 	}
 	elf_end(elf);
 	return s;
+}
+
+struct symbols *symbols__read(int fd)
+{
+	return read_file(fd, true);
+}
+
+struct symbols *symbols__read_nameless(int fd)
+{
+	return read_file(fd, false);
 }
 
 void symbols__free(struct symbols *s)

@@ -16,6 +16,8 @@ struct symbols;
 /* Takes fd over, also on failure. NULL when there is no memory. A file that makes no sense has
  * nothing in it. */
 struct symbols *symbols__read(int fd);
+/* Segments and build id: no names are read. */
+struct symbols *symbols__read_nameless(int fd);
 void symbols__free(struct symbols *s);
 /* Hexadecimal; "" when it has none. */
 const char *symbols__build_id(const struct symbols *s);

@@ -142,7 +142,7 @@ static inline bool nv_has(const struct nv_ioctl *io, enum nv_role role)
  */
 enum nv_plan_dev { NV_PLAN_RM, NV_PLAN_UVM, NV_PLAN_KMS };
 
-enum { NV_PLAN_XFER = 1 };
+enum { NV_PLAN_XFER = 1, NV_PLAN_TEXT = 2 /* holds text that the program wrote */ };
 
 struct nv_span {
 	uint16_t off, len; /* len 0: nothing */
@@ -151,7 +151,7 @@ struct nv_span {
 struct nv_capture {
 	uint32_t nr;
 	uint8_t dev;   /* enum nv_plan_dev */
-	uint8_t flags; /* NV_PLAN_XFER */
+	uint8_t flags; /* NV_PLAN_XFER, NV_PLAN_TEXT */
 	struct nv_span entry[NV_RANGES], exit[NV_RANGES];
 };
 

@@ -67,6 +67,7 @@ static bool escape_row(const struct nv_abi *abi, const struct nv_escape *e, stru
 		return false;
 	if (e->nr == 0xc8) { /* CARD_INFO */
 		set_array(c, (uint16_t)size, NV_CARDS);
+		c->flags = NV_PLAN_TEXT;
 		return size != 0;
 	}
 	if (e->nr == 0xd4) { /* ATTACH_GPUS_TO_FD */
@@ -75,6 +76,8 @@ static bool escape_row(const struct nv_abi *abi, const struct nv_escape *e, stru
 	}
 	if (e->nr == 0xd3)
 		c->flags = NV_PLAN_XFER;
+	if (e->nr == 0xd2) /* CHECK_VERSION_STR; CARD_INFO, above, has a dev_name */
+		c->flags = NV_PLAN_TEXT;
 	/* Whatever the version is taken to be, a request of 48 bytes is NVOS64 of 535. */
 	if (e->nr == 0x2b)
 		size = 48;

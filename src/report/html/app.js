@@ -26,6 +26,8 @@ const app = {
 		}
 		if (o.complete === false && !(r.files || []).some(f => f.cut_line))
 			bad('The trace has no end: the tracer was stopped before it could write one.');
+		if (o.hidden)
+			note(o.hidden === 'arguments' ? 'Arguments were hidden: what is known from them (iterations, stages, idle times, kernels, graphs, streams, memory, bytes, findings) is not here.' : `Hidden: ${o.hidden}.`);
 		if (o.unfinished)
 			note(`${fmt.count(o.unfinished)} calls had not returned at the end.`);
 		for (const d of o.degraded || [])
