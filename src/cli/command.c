@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 #include "command.h"
 
+#include "util/inherited.h"
 #include "util/log.h"
 #include "util/rights.h"
 #include "util/safe_open.h"
@@ -9,7 +10,6 @@
 #include <fcntl.h>
 #include <grp.h>
 #include <pwd.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -239,23 +239,12 @@ static int exec_command(char **argv)
 	return ret;
 }
 
-/* We ignore SIGPIPE; the command gets what we were started with. */
-static struct sigaction inherited_sigpipe;
-
-__attribute__((constructor)) static void note_sigpipe(void)
-{
-	sigaction(SIGPIPE, NULL, &inherited_sigpipe);
-}
-
 static void run_child(char **argv, const struct command_user *u, int go_fd, int err_fd)
 {
-	sigset_t none;
 	char byte;
 	int ret;
 
-	sigaction(SIGPIPE, &inherited_sigpipe, NULL);
-	sigemptyset(&none);
-	sigprocmask(SIG_SETMASK, &none, NULL);
+	inherited_restore();
 	/* A byte: go. End of file without one: the tracer gave up. */
 	if (read(go_fd, &byte, 1) != 1)
 		_exit(1);

@@ -4,7 +4,6 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,6 +13,7 @@
 #include <unistd.h>
 
 #include "folder.h"
+#include "util/inherited.h"
 #include "util/log.h"
 #include "util/out.h"
 #include "util/rights.h"
@@ -351,12 +351,9 @@ void rotate__line(struct rotate *r, const char *line, size_t len, uint64_t now_n
 /* In a child: the shell, with nothing of ours. */
 static void exec_command(const struct rotate *r, const char *path)
 {
-	sigset_t none;
 	int null = open("/dev/null", O_RDONLY);
 
-	sigemptyset(&none);
-	sigprocmask(SIG_SETMASK, &none, NULL);
-	signal(SIGPIPE, SIG_DFL);
+	inherited_restore();
 	if (null >= 0)
 		dup2(null, STDIN_FILENO);
 	execl("/bin/sh", "sh", "-c", r->o.on_rotate, "on_rotate", path, (char *)NULL);

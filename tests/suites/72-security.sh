@@ -223,6 +223,42 @@ reports_by_sudo()
 	check 'sudo report -o: a file of root is not written to' same "$? $(cat "$out/root")" '1 precious'
 }
 
+# What a program has from who starts it: the same with us between.
+started()
+{
+	(
+		ulimit -Sn 1000
+		ulimit -Sl 64
+		umask 027
+		trap '' USR1
+		echo 300 >/proc/self/oom_score_adj
+		exec 3<&- 4<&- 5<&- 6<&- 7<&- 8<&- 9<&-
+		exec nice -n 5 env -i "${BLOCK[@]}" A=b PATH="$PATH" "$@"
+	) <&- >/dev/null 2>&1
+}
+as_started()
+{
+	${CC:-gcc} -O1 -w -o "$dir/attributes" tests/attributes.c || { skip 'what a command has from who starts it' 'no compiler'; return; }
+	local BLOCK=() how
+	env --block-signal=USR2 true 2>/dev/null && BLOCK=(--block-signal=USR2)
+	started "$dir/attributes" "$TMP/plain"
+	check 'a command starts as without us: what is compared' eval '! grep "^fd/0:" "$TMP/plain" && for l in "limit 7: 1000 " "limit 8: 65536 " \
+		"status: Umask:.0027" "status: SigIgn:.*200$" "status: SigBlk:" "status: CapBnd" "status: NoNewPrivs" "status: Seccomp:" "oom_score_adj: 300" \
+		"fd/1: /dev/null" "environment: A=b" "nice 5"; do grep -q "^$l" "$TMP/plain" || { echo "no $l"; exit 1; }; done'
+	for how in '' --no-sandbox '--mechanism perf' --kernel --stack --sched; do
+		# shellcheck disable=SC2086 # words
+		started "$CUDATRACE" -q -e init --jsonl /dev/null $how -- "$dir/attributes" "$TMP/traced"
+		check "a command starts as without us: ${how:-as a rule}" diff "$TMP/plain" "$TMP/traced"
+	done
+	# The environment is that of the user: so --user is compared with what it says.
+	chmod 777 "$TMP"
+	started setpriv --reuid=$nobody --regid=$nobody --groups=$nobody "$dir/attributes" "$TMP/plain-user"
+	started "$CUDATRACE" -q -e init --jsonl /dev/null --user $nobody -- "$dir/attributes" "$TMP/traced-user"
+	check '--user: starts as by setpriv' diff <(grep -v '^environment: \(HOME\|USER\|LOGNAME\)=' "$TMP/plain-user") \
+		<(grep -v '^environment: \(HOME\|USER\|LOGNAME\)=' "$TMP/traced-user")
+	chmod 700 "$TMP"
+}
+
 # What a program must not tell: every string that it has, every address.
 secrecy()
 {
@@ -384,6 +420,7 @@ outputs
 sandboxed
 privileges
 reports_by_sudo
+as_started
 secrecy
 leaks
 hardened "$CUDATRACE" cudatrace
