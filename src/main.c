@@ -5,18 +5,33 @@
 
 #include "cli/cmd.h"
 #include "util/log.h"
+#include "util/rights.h"
 
 /* A standard descriptor that is closed would become something of ours, which the trace or a message
- * is then written into. In its place one that takes nothing. */
+ * is then written into. In its place one that takes nothing; to programs that we start it is closed
+ * as it was. */
 static void plug_standard_fds(void)
 {
 	int fd;
 
 	do
-		fd = open("/dev/null", O_RDONLY);
+		fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
 	while (fd >= 0 && fd <= STDERR_FILENO);
 	if (fd >= 0)
 		close(fd);
+}
+
+/* What the kernel gives to who runs such a file is his in all that we do: the command would be
+ * root's. */
+static bool is_setuid(void)
+{
+	return getuid() != geteuid() || getgid() != getegid();
+}
+
+/* Privileges that our file lends are for tracing. */
+static bool needs_rights(enum verb verb, bool check_config)
+{
+	return verb == VERB_TRACE || verb == VERB_CHECK || (verb == VERB_DAEMON && !check_config);
 }
 
 int main(int argc, char **argv)
@@ -24,7 +39,16 @@ int main(int argc, char **argv)
 	static struct opts o;
 
 	plug_standard_fds();
+	if (is_setuid()) {
+		err("this file is setuid or setgid, which gives away more than tracing: chmod ug-s, and "
+		    "use sudo or setcap (docs/SECURITY.md)");
+		return EXIT_FAILURE;
+	}
+	rights_lower();
 	opts__parse(&o, argc, argv);
+	if (!needs_rights(o.verb, o.check_config))
+		rights_drop();
+	rights_raise();
 	log_set_level(o.quiet ? LOG_WARN : o.verbose ? LOG_DEBUG : LOG_INFO);
 	switch (o.verb) {
 	case VERB_LIST:

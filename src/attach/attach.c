@@ -428,7 +428,7 @@ void attach__know(struct attach *a, const struct ct_lib_key *key, unsigned lib_i
 
 static int open_lib(struct attach *a, const struct target_lib *t, struct lib_entry **e)
 {
-	int fd = open(t->open_path, O_RDONLY | O_CLOEXEC), ret = fd < 0 ? -errno : 0;
+	int fd = target_lib__open(t), ret = fd < 0 ? -errno : 0;
 	struct layer_file file = {0};
 
 	/* The process closed it meanwhile, and may map it: not to be remembered as a failure. */

@@ -44,12 +44,12 @@ const char *kernel_probe_name(enum kernel_probe k)
 
 bool kernel__driver_loaded(void)
 {
-	return getenv(TEST_ENV) || !access("/sys/module/nvidia", F_OK);
+	return secure_getenv(TEST_ENV) || !access("/sys/module/nvidia", F_OK);
 }
 
 unsigned kernel__candidates(enum kernel_probe want, enum kernel_probe out[KERNEL_PROBE_CNT])
 {
-	if (want == KERNEL_PROBE_AUTO && !getenv(TEST_ENV))
+	if (want == KERNEL_PROBE_AUTO && !secure_getenv(TEST_ENV))
 		return caps__kernel_probes(out);
 	out[0] = want == KERNEL_PROBE_AUTO ? KERNEL_PROBE_TRACEPOINT : want;
 	return 1;
@@ -218,7 +218,7 @@ void kernel__prepare(struct cudatrace_bpf *skel, struct ct_cfg *cfg, const struc
 		     enum kernel_probe how)
 {
 	read_majors(cfg);
-	cfg->nv_by_name = getenv(TEST_ENV) != NULL;
+	cfg->nv_by_name = secure_getenv(TEST_ENV) != NULL;
 	if (how == KERNEL_PROBE_KPROBE || how == KERNEL_PROBE_KPROBE_MULTI)
 		prepare_kprobes(skel, how);
 	bpf_program__set_autoload(skel->progs.ct_nv_sys_enter, how == KERNEL_PROBE_TRACEPOINT);

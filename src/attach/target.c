@@ -9,6 +9,7 @@
 #endif
 #include "target.h"
 #include "util/log.h"
+#include "util/rights.h"
 
 #include <ctype.h>
 #include <dirent.h>
@@ -390,13 +391,28 @@ int target_libs__add_path(struct target_libs *list, const char *path)
 
 int target_libs__add_file(struct target_libs *list, const char *path)
 {
-	int rc = target_libs__add_path(list, path);
+	int rc;
 
+	rights_lower();
+	rc = target_libs__add_path(list, path);
+	rights_raise();
 	if (rc == -EINVAL)
 		err("cannot use %s: not a regular file; give the path of a libcuda.so.1", path);
 	else if (rc)
 		err("cannot open %s: %s; give the path of a libcuda.so.1", path, strerror(-rc));
 	return rc;
+}
+
+int target_lib__open(const struct target_lib *t)
+{
+	int fd;
+
+	if (!t->pid)
+		rights_lower();
+	fd = open(t->open_path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	if (!t->pid)
+		rights_raise();
+	return fd;
 }
 
 /* include/linux/proc_ns.h: the namespace that the kernel starts with, on every machine */

@@ -64,6 +64,10 @@ int target_libs__add_path(struct target_libs *list, const char *path);
 /* Adds one file by name (--libcuda). Reports its own errors. */
 int target_libs__add_file(struct target_libs *list, const char *path);
 
+/* Its file, to read; -1 with errno. By name, when no process maps it: with the rights of our user.
+ */
+int target_lib__open(const struct target_lib *t);
+
 /* Facts about a process from /proc. */
 bool target_exists(pid_t pid);
 /* The inode of our PID namespace, if it is not the first of the machine (a container); else 0. */

@@ -82,7 +82,7 @@ static void count_probe(struct file *f, const struct elf_sym *s)
 
 static void look_at_file(struct check *c, struct file *f)
 {
-	int fd = open(f->t->open_path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	int fd = target_lib__open(f->t);
 
 	if (fd < 0) {
 		snprintf(f->msg, sizeof(f->msg), "%s", strerror(errno));

@@ -45,7 +45,7 @@ struct list {
 
 static int open_lib(struct list *l, const struct target_lib *t, char *msg, size_t msg_sz)
 {
-	int fd = open(t->open_path, O_RDONLY | O_CLOEXEC);
+	int fd = target_lib__open(t);
 
 	if (fd < 0) {
 		snprintf(msg, msg_sz, "%s", strerror(errno));

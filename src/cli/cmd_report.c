@@ -2,6 +2,7 @@
 /* cudatrace report: what saved traces say. Reads them once; the Chrome form is written meanwhile,
  * the others at the end. Needs no root. */
 #include "cmd.h"
+#include "command.h"
 
 #include "report/format.h"
 #include "report/reader.h"
@@ -282,6 +283,8 @@ int cmd_report(const struct opts *o)
 	const struct trace_end *end;
 	int status = EXIT_FAILURE;
 
+	if (command_user__owns_files())
+		return status;
 	c.reader = reader__new(&ops, &c);
 	c.files = calloc(o->files.cnt, sizeof(*c.files));
 	if (!c.reader || !c.files) {

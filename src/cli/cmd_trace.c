@@ -235,13 +235,9 @@ static int block_signals(struct session *s)
 /* The trace belongs to who called sudo, whoever the command runs as. */
 static int find_users(struct session *s)
 {
-	struct command_user caller;
+	int ret = command_user__owns_files();
 
-	if (command_user__find(&caller, NULL))
-		return -ENOENT;
-	command_user__owns_files(&caller);
-	command_user__free(&caller);
-	return command_user__find(&s->user, s->o->user);
+	return ret ? ret : command_user__find(&s->user, s->o->user);
 }
 
 /* 0, EXIT_USAGE, or -errno after reporting. */

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 #include "command.h"
 
+#include "util/inherited.h"
 #include "util/log.h"
+#include "util/rights.h"
 #include "util/safe_open.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
 #include <pwd.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -66,7 +67,7 @@ static const char *search_path(void)
 	return path ? path : "/usr/bin:/bin";
 }
 
-int command__check(char **argv)
+static int check_command(char **argv)
 {
 	const char *path = search_path(), *name = argv[0];
 	char full[4096];
@@ -88,6 +89,16 @@ int command__check(char **argv)
 	err("cannot run %s: no such command in PATH: give its path%s", name,
 	    geteuid() ? "" : " (sudo may have another PATH than you)");
 	return -ENOENT;
+}
+
+int command__check(char **argv)
+{
+	int ret;
+
+	rights_lower();
+	ret = check_command(argv);
+	rights_raise();
+	return ret;
 }
 
 /* Without NSS, so that a static binary does the same as any other: /etc/passwd and numbers. */
@@ -176,12 +187,17 @@ static int find_groups(const struct command_user *u, gid_t groups[GROUPS_MAX])
 	return cnt;
 }
 
-void command_user__owns_files(const struct command_user *u)
+int command_user__owns_files(void)
 {
 	gid_t groups[GROUPS_MAX];
+	struct command_user u;
 
-	if (u->change)
-		safe_open_owner(u->uid, u->gid, groups, find_groups(u, groups));
+	if (command_user__find(&u, NULL))
+		return -ENOENT;
+	if (u.change)
+		safe_open_owner(u.uid, u.gid, groups, find_groups(&u, groups));
+	command_user__free(&u);
+	return 0;
 }
 
 static int become(const struct command_user *u)
@@ -223,27 +239,18 @@ static int exec_command(char **argv)
 	return ret;
 }
 
-/* We ignore SIGPIPE; the command gets what we were started with. */
-static struct sigaction inherited_sigpipe;
-
-__attribute__((constructor)) static void note_sigpipe(void)
-{
-	sigaction(SIGPIPE, NULL, &inherited_sigpipe);
-}
-
 static void run_child(char **argv, const struct command_user *u, int go_fd, int err_fd)
 {
-	sigset_t none;
 	char byte;
 	int ret;
 
-	sigaction(SIGPIPE, &inherited_sigpipe, NULL);
-	sigemptyset(&none);
-	sigprocmask(SIG_SETMASK, &none, NULL);
+	inherited_restore();
 	/* A byte: go. End of file without one: the tracer gave up. */
 	if (read(go_fd, &byte, 1) != 1)
 		_exit(1);
 	ret = become(u);
+	/* Else it would be found where its user may not look. */
+	rights_lower();
 	if (!ret)
 		ret = exec_command(argv);
 	ret = -ret;

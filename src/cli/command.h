@@ -24,8 +24,9 @@ struct command_user {
 
 /* Reports its own errors: unknown user, no right to become it. */
 int command_user__find(struct command_user *u, const char *name);
-/* Files are written with this user's rights from now on, and belong to him. */
-void command_user__owns_files(const struct command_user *u);
+/* Files are written with the rights of who called sudo from now on, and belong to him. 0, or -errno
+ * after reporting. */
+int command_user__owns_files(void);
 void command_user__free(struct command_user *u);
 
 /* Says what is wrong with a command before anything is set up for it. */

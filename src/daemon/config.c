@@ -10,6 +10,7 @@
 #include <yaml.h>
 
 #include "otlp.h"
+#include "util/rights.h"
 #include "util/strdist.h"
 #include "util/units.h"
 
@@ -478,14 +479,17 @@ bool config__read_text(struct config *c, const char *name, const char *text, siz
 	return errors->cnt == before;
 }
 
+/* What is wrong with it is told to who names it: he must be one who may read it. */
 bool config__read_file(struct config *c, const char *path, struct config_errors *errors)
 {
 	struct place at = {.file = path, .errors = errors};
 	char *text = malloc(FILE_SZ_MAX + 1);
-	FILE *f = fopen(path, "re");
 	bool ok = false;
 	size_t len;
+	FILE *f;
 
+	rights_lower();
+	f = fopen(path, "re");
 	if (!f || !text) {
 		wrong(&at, "cannot be read: %s; name another with --config", strerror(errno));
 		goto out;
@@ -500,6 +504,7 @@ bool config__read_file(struct config *c, const char *path, struct config_errors 
 out:
 	if (f)
 		fclose(f);
+	rights_raise();
 	free(text);
 	return ok;
 }

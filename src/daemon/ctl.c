@@ -20,6 +20,7 @@
 
 #include "util/log.h"
 #include "util/out.h"
+#include "util/rights.h"
 
 #define LINE_MAX_SZ 4096
 #define TIMEOUT_S   10
@@ -264,8 +265,10 @@ void ctl__free(struct ctl *c)
 		return;
 	if (c->listener)
 		evconnlistener_free(c->listener);
+	rights_lower();
 	if (c->bound)
 		unlink(c->path);
+	rights_raise();
 	if (c->lock_fd >= 0)
 		close(c->lock_fd);
 	free(c->path);

@@ -18,6 +18,7 @@
 #include "notify.h"
 #include "trace/kmsg.h"
 #include "util/log.h"
+#include "util/rights.h"
 
 /* Between looks at signals and sockets. */
 #define DRAIN_BATCH 16384
@@ -168,8 +169,7 @@ static int add_events(struct daemon *d)
 	return 0;
 }
 
-/* Before anything is loaded: what another process may hold. */
-static int open_doors(struct daemon *d)
+static int listen_to_all(struct daemon *d)
 {
 	const struct http_ops http_ops = {daemon__print_metrics, daemon__is_healthy, d};
 	const struct ctl_ops ctl_ops = {daemon__command, d};
@@ -187,6 +187,17 @@ static int open_doors(struct daemon *d)
 			return -EADDRINUSE;
 	}
 	return 0;
+}
+
+/* Before anything is loaded: what another process may hold. */
+static int open_doors(struct daemon *d)
+{
+	int ret;
+
+	rights_lower();
+	ret = listen_to_all(d);
+	rights_raise();
+	return ret;
 }
 
 static int open_tracer(struct daemon *d)
@@ -241,7 +252,7 @@ static int start(struct daemon *d)
 		.fns = d->t.fns,
 		.metrics = d->metrics,
 		.cfg = d->cfg,
-		.root = getenv("CUDATRACE_HOST_ROOT") ?: "",
+		.root = secure_getenv("CUDATRACE_HOST_ROOT") ?: "",
 		.caused = daemon__caused,
 		.ctx = d,
 	};

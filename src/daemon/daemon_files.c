@@ -13,6 +13,7 @@
 
 #include "util/log.h"
 #include "util/out.h"
+#include "util/rights.h"
 
 static void header(void *ctx, struct out *o)
 {
@@ -138,8 +139,10 @@ int daemon__dump(struct daemon *d, const char *name, const char *why, char **pat
 		return -ENOMEM;
 	/* One that root names goes where root says, and is not ours to remove. */
 	ret = name && strchr(name, '/') ? 0 : make_room(d);
+	rights_lower();
 	if (!ret)
 		fd = open(to, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+	rights_raise();
 	if (!ret)
 		ret = fd < 0 ? -errno : write_dump(d, fd, why);
 	if (fd >= 0 && close(fd) && !ret)

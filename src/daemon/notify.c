@@ -10,6 +10,8 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "util/rights.h"
+
 void notify(const char *state)
 {
 	const char *path = getenv("NOTIFY_SOCKET");
@@ -26,8 +28,10 @@ void notify(const char *state)
 	fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	if (fd < 0)
 		return;
+	rights_lower();
 	(void)!sendto(fd, state, strlen(state), MSG_NOSIGNAL, (struct sockaddr *)&a,
 		      offsetof(struct sockaddr_un, sun_path) + len);
+	rights_raise();
 	close(fd);
 }
 

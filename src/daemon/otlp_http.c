@@ -14,6 +14,7 @@
 
 #include "otlp.h"
 #include "util/log.h"
+#include "util/rights.h"
 
 #define TIMEOUT_S	  10
 #define ANSWER_MAX	  65536
@@ -169,7 +170,9 @@ static void add_headers(struct otlp_http *h, struct evkeyvalq *headers)
 
 	if (!h->headers_file[0])
 		return;
+	rights_lower();
 	f = fopen(h->headers_file, "re");
+	rights_raise();
 	if (!f) {
 		if (!h->said_headers)
 			warn("otlp.headers_file: cannot read %s: %s", h->headers_file,

@@ -4,7 +4,6 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,8 +13,10 @@
 #include <unistd.h>
 
 #include "folder.h"
+#include "util/inherited.h"
 #include "util/log.h"
 #include "util/out.h"
+#include "util/rights.h"
 
 #define SEC_NS	    1000000000ull
 #define RETRY_NS    (10 * SEC_NS)
@@ -168,11 +169,8 @@ static bool dir_is_there(const struct rotate *r)
 }
 
 /* 0 or -errno. */
-static int open_dirs(struct rotate *r)
+static int find_dirs(struct rotate *r)
 {
-	if (dir_is_there(r) && (!has_command(r) || r->pending_fd >= 0))
-		return 0;
-	close_dirs(r);
 	if (mkdir(r->o.dir, 0700) && errno != EEXIST)
 		return -errno;
 	r->dir_fd = open(r->o.dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -186,6 +184,22 @@ static int open_dirs(struct rotate *r)
 		if (r->pending_fd < 0)
 			return -errno;
 	}
+	return 0;
+}
+
+/* 0 or -errno. */
+static int open_dirs(struct rotate *r)
+{
+	int ret;
+
+	if (dir_is_there(r) && (!has_command(r) || r->pending_fd >= 0))
+		return 0;
+	close_dirs(r);
+	rights_lower();
+	ret = find_dirs(r);
+	rights_raise();
+	if (ret)
+		return ret;
 	adopt_parts(r);
 	if (has_command(r))
 		go_on_after(r, r->pending_fd);
@@ -337,12 +351,9 @@ void rotate__line(struct rotate *r, const char *line, size_t len, uint64_t now_n
 /* In a child: the shell, with nothing of ours. */
 static void exec_command(const struct rotate *r, const char *path)
 {
-	sigset_t none;
 	int null = open("/dev/null", O_RDONLY);
 
-	sigemptyset(&none);
-	sigprocmask(SIG_SETMASK, &none, NULL);
-	signal(SIGPIPE, SIG_DFL);
+	inherited_restore();
 	if (null >= 0)
 		dup2(null, STDIN_FILENO);
 	execl("/bin/sh", "sh", "-c", r->o.on_rotate, "on_rotate", path, (char *)NULL);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #include "safe_open.h"
 
+#include "rights.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
@@ -40,6 +42,7 @@ struct rights {
 
 static bool take_rights(struct rights *r)
 {
+	rights_lower();
 	if (!owner.is_set)
 		return true;
 	r->group_cnt = getgroups(1024, r->groups);
@@ -54,6 +57,7 @@ static void give_rights_back(const struct rights *r)
 {
 	int keep = errno;
 
+	rights_raise();
 	if (!owner.is_set)
 		return;
 	setfsuid(geteuid());

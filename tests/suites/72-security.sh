@@ -146,9 +146,117 @@ privileges()
 	n=$(grep -oE '[0-9]+ kernel launches' "$TMP/out" | cut -d' ' -f1)
 	check 'few capabilities: every launch' same "$(grep -c '"op":"launch","name":"cuLaunchKernel' "$dir/user/a.jsonl")" "$n"
 	check 'few capabilities: the file is the user'"'"'s' same "$(stat -c %u:%a "$dir/user/a.jsonl")" $nobody:600
+	lent "$bin"
 	setcap -r "$bin"
 	as_nobody "$bin" -q -e init --jsonl "$dir/user/b.jsonl" -- true 2>"$TMP/err"
 	check 'no capabilities: says what is missing' same "$? $(grep -c 'privilege CAP_BPF, privilege CAP_PERFMON' "$TMP/err")" '1 1'
+}
+
+# no_more_than_user BIN WORD...: refused to the user, as without capabilities; nothing of what is in $dir/closed is said
+no_more_than_user()
+{
+	local out rc
+	out=$(cd "$dir/user" && as_nobody timeout 30 "$@" 2>&1 </dev/null)
+	rc=$?
+	[ $rc -ne 0 ] && [ $rc -ne 124 ] && grep -q 'Permission denied\|may not\|not executable' <<<"$out" && ! grep -q 'k3y\|precious\|cuLaunchKernel' <<<"$out" ||
+		{ echo "exit $rc: $out"; return 1; }
+}
+# What the file lends is for tracing: with it the user reads and reaches no file that he could not without.
+lent()
+{
+	local bin=$1 set=(--set "ctl.socket=$dir/user/ctl" --set metrics.listen= --set "files.directory=$dir/user/files") daemon
+	mkdir -m 700 "$dir/closed"
+	mkdir -m 777 "$dir/closed/open"
+	printf 'k3y: precious\n' >"$dir/closed/config"
+	printf 'k3y: precious\n' >"$dir/user/closed"
+	chmod 600 "$dir/closed/config" "$dir/user/closed"
+	cp "$dir/user/a.jsonl" "$dir/libcuda.so.1" "$dir/closed/"
+	install -m 755 /bin/true "$dir/closed/"
+	check 'lent: --check-config: another user'"'"'s file' no_more_than_user "$bin" daemon --check-config --config "$dir/user/closed"
+	check 'lent: --check-config: a file in a closed folder' no_more_than_user "$bin" daemon --check-config --config "$dir/closed/config"
+	check 'lent: --check-config: by /proc' no_more_than_user "$bin" daemon --check-config --config /proc/1/environ
+	check 'lent: daemon --config' no_more_than_user "$bin" daemon "${set[@]}" --config "$dir/user/closed"
+	check 'lent: ctl --config' no_more_than_user "$bin" ctl --config "$dir/user/closed" status
+	check 'lent: report' no_more_than_user "$bin" report "$dir/closed/a.jsonl"
+	check 'lent: report, of several' no_more_than_user "$bin" report "$dir/closed/a.jsonl" "$dir/closed/a.jsonl"
+	check 'lent: report -o' no_more_than_user "$bin" report -o "$dir/closed/open/x.html" --format=html "$dir/user/a.jsonl"
+	check 'lent: diff' no_more_than_user "$bin" diff "$dir/user/a.jsonl" "$dir/closed/a.jsonl"
+	check 'lent: list --libcuda' no_more_than_user "$bin" list --libcuda "$dir/closed/libcuda.so.1"
+	check 'lent: check --libcuda' no_more_than_user "$bin" check --libcuda "$dir/closed/libcuda.so.1"
+	check 'lent: --libcuda' no_more_than_user "$bin" --libcuda "$dir/closed/libcuda.so.1" -- true
+	check 'lent: --jsonl in a closed folder' no_more_than_user "$bin" --jsonl "$dir/closed/open/x" -- true
+	check 'lent: a command in a closed folder' no_more_than_user "$bin" --jsonl /dev/null -- "$dir/closed/true"
+	check 'lent: --user' no_more_than_user "$bin" --jsonl /dev/null --user root -- true
+	check 'lent: nothing was made in a closed folder' same "$(ls -A "$dir/closed/open" | wc -l)" 0
+	check 'lent: -p and check see what they need' as_nobody "$bin" check
+	# An ordinary user's daemon: what it opens later, too.
+	setpriv --reuid=$nobody --regid=$nobody --clear-groups "$bin" daemon --config /dev/null "${set[@]}" --set "files.directory=$dir/closed/open/f" \
+		--set otlp.endpoint=http://127.0.0.1:9 --set "otlp.headers_file=$dir/closed/config" --set otlp.interval=1s --set level=trace >"$TMP/log" 2>&1 &
+	daemon=$!
+	check 'lent: daemon: folder and headers in a closed folder' until_ok 20 eval 'grep -q "cannot write to.*Permission denied" "$TMP/log" &&
+		grep -q "cannot read.*Permission denied" "$TMP/log"'
+	check 'lent: daemon: runs' eval '! is_gone $daemon'
+	kill -TERM $daemon
+	ended $daemon
+	check 'lent: daemon: ends' same $? 0
+	chmod u+s "$bin"
+	check 'a setuid file: refused' fails_with 'this file is setuid' as_nobody "$bin" report "$dir/user/a.jsonl"
+	chmod u-s "$bin"
+}
+fails_with() { local want=$1 out; shift; out=$("$@" 2>&1) && { echo "passes: $out"; return 1; }; [[ $out == *"$want"* ]] || { echo "$out"; return 1; }; }
+
+# sudo cudatrace report -o: the rights of who called it
+reports_by_sudo()
+{
+	local out=$dir/reports
+	mkdir -m 777 "$out"
+	[ -d "$dir/root-only" ] || mkdir -m 700 "$dir/root-only"
+	SUDO_UID=$nobody SUDO_GID=$nobody "$CUDATRACE" report -o "$out/a.html" --format=html tests/golden/h200-triton.jsonl 2>"$TMP/err"
+	check 'sudo report -o: belongs to its caller' same "$? $(stat -c %u:%g:%a "$out/a.html")" "0 $nobody:$nobody:600"
+	SUDO_UID=$nobody SUDO_GID=$nobody "$CUDATRACE" report -o "$out/all" --format=all tests/golden/h200-triton.jsonl 2>"$TMP/err"
+	check 'sudo report --format=all: they all do' same "$? $(stat -c %u "$out"/all* | sort -u) $(ls "$out" | grep -c all)" "0 $nobody $(ls "$out" | grep -c all)"
+	rm -f "$dir/root-only/x"
+	SUDO_UID=$nobody SUDO_GID=$nobody "$CUDATRACE" report -o "$dir/root-only/x" tests/golden/h200-triton.jsonl 2>"$TMP/err"
+	check 'sudo report -o: no file where its caller may not write' same "$? $(ls "$dir/root-only" | wc -l)" '1 0'
+	echo precious >"$out/root"
+	SUDO_UID=$nobody SUDO_GID=$nobody "$CUDATRACE" report -o "$out/root" tests/golden/h200-triton.jsonl 2>"$TMP/err"
+	check 'sudo report -o: a file of root is not written to' same "$? $(cat "$out/root")" '1 precious'
+}
+
+# What a program has from who starts it: the same with us between.
+started()
+{
+	(
+		ulimit -Sn 1000
+		ulimit -Sl 64
+		umask 027
+		trap '' USR1
+		echo 300 >/proc/self/oom_score_adj
+		exec 3<&- 4<&- 5<&- 6<&- 7<&- 8<&- 9<&-
+		exec nice -n 5 env -i "${BLOCK[@]}" A=b PATH="$PATH" "$@"
+	) <&- >/dev/null 2>&1
+}
+as_started()
+{
+	${CC:-gcc} -O1 -w -o "$dir/attributes" tests/attributes.c || { skip 'what a command has from who starts it' 'no compiler'; return; }
+	local BLOCK=() how
+	env --block-signal=USR2 true 2>/dev/null && BLOCK=(--block-signal=USR2)
+	started "$dir/attributes" "$TMP/plain"
+	check 'a command starts as without us: what is compared' eval '! grep "^fd/0:" "$TMP/plain" && for l in "limit 7: 1000 " "limit 8: 65536 " \
+		"status: Umask:.0027" "status: SigIgn:.*200$" "status: SigBlk:" "status: CapBnd" "status: NoNewPrivs" "status: Seccomp:" "oom_score_adj: 300" \
+		"fd/1: /dev/null" "environment: A=b" "nice 5"; do grep -q "^$l" "$TMP/plain" || { echo "no $l"; exit 1; }; done'
+	for how in '' --no-sandbox '--mechanism perf' --kernel --stack --sched; do
+		# shellcheck disable=SC2086 # words
+		started "$CUDATRACE" -q -e init --jsonl /dev/null $how -- "$dir/attributes" "$TMP/traced"
+		check "a command starts as without us: ${how:-as a rule}" diff "$TMP/plain" "$TMP/traced"
+	done
+	# The environment is that of the user: so --user is compared with what it says.
+	chmod 777 "$TMP"
+	started setpriv --reuid=$nobody --regid=$nobody --groups=$nobody "$dir/attributes" "$TMP/plain-user"
+	started "$CUDATRACE" -q -e init --jsonl /dev/null --user $nobody -- "$dir/attributes" "$TMP/traced-user"
+	check '--user: starts as by setpriv' diff <(grep -v '^environment: \(HOME\|USER\|LOGNAME\)=' "$TMP/plain-user") \
+		<(grep -v '^environment: \(HOME\|USER\|LOGNAME\)=' "$TMP/traced-user")
+	chmod 700 "$TMP"
 }
 
 # What a program must not tell: every string that it has, every address.
@@ -311,6 +419,8 @@ controls() { LC_ALL=C grep -aPc '[\x00-\x09\x0b-\x1f\x7f]|\xc2[\x80-\x9f]' "$1";
 outputs
 sandboxed
 privileges
+reports_by_sudo
+as_started
 secrecy
 leaks
 hardened "$CUDATRACE" cudatrace

@@ -1,0 +1,9 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* What we were started with and change for ourselves: limits, SIGPIPE, blocked signals. */
+#ifndef UTIL_INHERITED_H
+#define UTIL_INHERITED_H
+
+/* In a child that becomes another program: that one gets all of it as we did. */
+void inherited_restore(void);
+
+#endif /* UTIL_INHERITED_H */
