@@ -34,9 +34,6 @@ struct handles {
 	unsigned checked_ok, checked_bad; /* names read through handles against names seen */
 };
 
-/* A copy, demangled where it is mangled and can be; NULL when there is no memory. */
-char *demangled_copy(const char *name);
-
 const struct kernel_name *kernel_name__intern(const char *mangled, size_t len);
 void kernel_names__free(void);
 

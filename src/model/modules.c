@@ -5,9 +5,9 @@
  */
 #include "modules.h"
 
-#include "kernel.h"
 #include "perf_map.h"
 
+#include "util/demangle.h"
 #include "util/symbols.h"
 
 #include <fcntl.h>
@@ -324,9 +324,9 @@ static const struct file *file_of(struct modules *m, struct map *map)
 
 static void put_symbol(char **symbol, const char *name, uint64_t off)
 {
-	char *clear = demangled_copy(name);
+	char *clear = demangle(name);
 
-	if (!clear || asprintf(symbol, "%s+0x%" PRIx64, clear, off) < 0)
+	if (asprintf(symbol, "%s+0x%" PRIx64, clear ? clear : name, off) < 0)
 		*symbol = NULL;
 	free(clear);
 }
