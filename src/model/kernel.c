@@ -17,7 +17,7 @@
 #define CUT_LEN 1023
 static struct kernel_name *names;
 
-const struct kernel_name *kernel_name__intern(const char *mangled, size_t len)
+const struct kernel_name *kernel_name__intern(struct handles *h, const char *mangled, size_t len)
 {
 	struct kernel_name *n;
 
@@ -30,7 +30,7 @@ const struct kernel_name *kernel_name__intern(const char *mangled, size_t len)
 		free(n);
 		return NULL;
 	}
-	n->demangled = demangle(n->mangled);
+	n->demangled = demangle(n->mangled, h ? &h->demangling : NULL);
 	if (!n->demangled)
 		n->demangled = n->mangled;
 	HASH_ADD_KEYPTR(hh, names, n->mangled, len, n);
@@ -62,7 +62,7 @@ static bool is_name(const char *s, int len)
 }
 
 /* The name that a handle leads to; NULL when it leads to none. */
-static const struct kernel_name *read_name(pid_t pid, uint64_t handle)
+static const struct kernel_name *read_name(struct handles *h, pid_t pid, uint64_t handle)
 {
 	char buf[NAME_MAX_SZ];
 	uint64_t addr;
@@ -71,7 +71,7 @@ static const struct kernel_name *read_name(pid_t pid, uint64_t handle)
 	if (procmem_read(pid, handle + NAME_PTR_OFF, &addr, sizeof(addr)))
 		return NULL;
 	len = procmem_read_str(pid, addr, buf, sizeof(buf));
-	return is_name(buf, len) ? kernel_name__intern(buf, len) : NULL;
+	return is_name(buf, len) ? kernel_name__intern(h, buf, len) : NULL;
 }
 
 static struct handle *add(struct handles *h, uint64_t value)
@@ -98,7 +98,7 @@ static void check(struct handles *h, struct handle *e, pid_t pid)
 
 	if (!cut && h->checked_ok + h->checked_bad >= CHECKS_WANTED)
 		return;
-	read = read_name(pid, e->value);
+	read = read_name(h, pid, e->value);
 	if (!read && kill(pid, 0)) /* the process is gone: says nothing */
 		return;
 	if (read == e->name || (cut && read && !strncmp(read->mangled, e->name->mangled, len))) {
@@ -143,7 +143,7 @@ const struct handle *handles__get(struct handles *h, uint64_t value, pid_t pid)
 	e = add(h, value);
 	if (!e)
 		return NULL;
-	e->name = read_name(pid, value);
+	e->name = read_name(h, pid, value);
 	e->guessed = true;
 	return e->name ? e : NULL;
 }
