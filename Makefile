@@ -40,8 +40,9 @@ LDFLAGS_ALL  = $(SANFL) $(LDFLAGS)
 LINK_PIE     = -pie -Wl,-z,now,-z,relro
 DEP          = -MMD -MP
 PKGS        := 'libbpf >= 1.3' libelf zlib libzstd yaml-0.1 libevent_core libevent_extra libseccomp
-LIBS         = $(shell $(PKG_CONFIG) --libs $(PKGS)) -l:libstdc++.a -lm -lpthread -ldl
-STATIC_LIBS  = $(shell $(PKG_CONFIG) --static --libs $(PKGS)) -l:libstdc++.a -lm
+# libiberty is no more than an archive, without a .pc file.
+LIBS         = $(shell $(PKG_CONFIG) --libs $(PKGS)) -l:libiberty.a -l:libstdc++.a -lm -lpthread -ldl
+STATIC_LIBS  = $(shell $(PKG_CONFIG) --static --libs $(PKGS)) -l:libiberty.a -l:libstdc++.a -lm
 
 # clang -target bpf does not look where the host's compiler finds asm/types.h.
 BPF_SYS    = $(shell $(CLANG) -v -E -xc /dev/null 2>&1 | \

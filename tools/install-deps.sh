@@ -54,7 +54,8 @@ need_file()
 }
 
 need_cmd gcc gcc 'compiles the tracer'
-need_cmd g++ g++ 'brings libstdc++, which demangles kernel names'
+need_cmd g++ g++ 'compiles the reader of saved traces'
+need_file libiberty/demangle.h libiberty-dev 'demangles kernel names'
 need_cmd clang clang 'compiles the BPF programs'
 need_cmd llvm-strip llvm 'tools that belong to clang'
 need_cmd pkg-config pkg-config 'finds the libraries'

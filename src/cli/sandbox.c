@@ -102,6 +102,8 @@ static const char *const calls[] = {
 	"eventfd2",
 	"timerfd_create",
 	"timerfd_settime",
+	"timer_create", /* what bounds the time for a name */
+	"timer_settime",
 	"signalfd4",
 	/* looking at files */
 	"newfstatat",

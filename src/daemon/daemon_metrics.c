@@ -8,6 +8,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "util/demangle.h"
 #include "version.h"
 
 static uint64_t resident_bytes(void)
@@ -76,6 +77,7 @@ void daemon__fill_self(struct daemon *d, struct metrics_self *self)
 	};
 	self->gpu_cnt = gpus__read(GPUS_DIR, self->gpus);
 	attach__totals(d->t.att, &sum);
+	self->names_given_up = demangle_given_up();
 	memcpy(self->drops, sum.drops, sizeof(self->drops));
 	for (const struct dproc *p = d->procs.by_pid; p; p = p->hh.next)
 		self->processes[p->level]++;

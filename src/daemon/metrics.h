@@ -30,6 +30,7 @@ struct metrics_self {
 	uint64_t drops[CT_DROP_CNT];
 	uint64_t processes[4]; /* traced now, by enum proc_level */
 	uint64_t bursts;
+	uint64_t names_given_up; /* util/demangle.h */
 	struct rotate_stats files;
 	uint64_t recorder_lines, recorder_bytes, dumps;
 	uint64_t otlp_sent, otlp_failed, otlp_dropped, otlp_queued;

@@ -285,6 +285,8 @@ static void put_self(const struct metrics *m, const struct metrics_self *s, stru
 	family(o, "dropped_total", "counter", "Records that were lost, by kind.");
 	for (int i = 0; i < CT_DROP_CNT; i++)
 		put_named(o, "dropped_total", "what", drop_name(i), s->drops[i]);
+	one(o, "names_left_mangled_total", "counter",
+	    "Names of kernels and functions for which there was no time.", s->names_given_up);
 	family(o, "xids_total", "counter", "Errors that the driver reported of GPUs.");
 	for (unsigned i = 0; i < m->xid_cnt; i++) {
 		snprintf(number, sizeof(number), "%u", m->xids[i].number);

@@ -1,18 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 #include "kernel.h"
 
+#include "util/demangle.h"
 #include "util/procmem.h"
 
 #include <ctype.h>
-#include <setjmp.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* libstdc++'s demangler for the Itanium C++ ABI, which nvcc mangles by; this form hands out the
- * text in pieces and keeps nothing on the heap. Only libstdc++.a exports it. 0: done. */
-int __gcclibcxx_demangle_callback(const char *mangled, void (*fn)(const char *, size_t, void *),
-				  void *ctx);
 
 #define NAME_PTR_OFF 8
 #define NAME_MAX_SZ  4096
@@ -20,57 +15,9 @@ int __gcclibcxx_demangle_callback(const char *mangled, void (*fn)(const char *, 
 #define CHECKS_WANTED 16
 /* A name of this length may have been cut: records hold 1024 bytes of a string (decode/spec.c). */
 #define CUT_LEN 1023
-/* 430 bytes of a PyTorch kernel's name say 5000 characters. But 235 bytes can say 277 million,
- * since a name may refer to parts of itself, and the target chooses the names: what is longer than
- * this stays mangled. */
-#define DEMANGLED_MAX 32768
-
 static struct kernel_name *names;
 
-struct text {
-	char buf[DEMANGLED_MAX];
-	size_t len;
-	jmp_buf too_long;
-};
-
-static void on_text(const char *s, size_t len, void *ctx)
-{
-	struct text *t = ctx;
-
-	if (len > sizeof(t->buf) - t->len)
-		longjmp(t->too_long, 1);
-	memcpy(t->buf + t->len, s, len);
-	t->len += len;
-}
-
-static bool demangle_to(struct text *t, const char *mangled)
-{
-	if (setjmp(t->too_long))
-		return false;
-	return !__gcclibcxx_demangle_callback(mangled, on_text, t);
-}
-
-static char *demangle(char *mangled)
-{
-	struct text t;
-	char *s = NULL;
-
-	if (strncmp(mangled, "_Z", 2))
-		return mangled;
-	t.len = 0;
-	if (demangle_to(&t, mangled))
-		s = strndup(t.buf, t.len);
-	return s ? s : mangled;
-}
-
-char *demangled_copy(const char *name)
-{
-	char *s = demangle((char *)name);
-
-	return s == name ? strdup(name) : s;
-}
-
-const struct kernel_name *kernel_name__intern(const char *mangled, size_t len)
+const struct kernel_name *kernel_name__intern(struct handles *h, const char *mangled, size_t len)
 {
 	struct kernel_name *n;
 
@@ -83,7 +30,9 @@ const struct kernel_name *kernel_name__intern(const char *mangled, size_t len)
 		free(n);
 		return NULL;
 	}
-	n->demangled = demangle(n->mangled);
+	n->demangled = demangle(n->mangled, h ? &h->demangling : NULL);
+	if (!n->demangled)
+		n->demangled = n->mangled;
 	HASH_ADD_KEYPTR(hh, names, n->mangled, len, n);
 	return n;
 }
@@ -113,7 +62,7 @@ static bool is_name(const char *s, int len)
 }
 
 /* The name that a handle leads to; NULL when it leads to none. */
-static const struct kernel_name *read_name(pid_t pid, uint64_t handle)
+static const struct kernel_name *read_name(struct handles *h, pid_t pid, uint64_t handle)
 {
 	char buf[NAME_MAX_SZ];
 	uint64_t addr;
@@ -122,7 +71,7 @@ static const struct kernel_name *read_name(pid_t pid, uint64_t handle)
 	if (procmem_read(pid, handle + NAME_PTR_OFF, &addr, sizeof(addr)))
 		return NULL;
 	len = procmem_read_str(pid, addr, buf, sizeof(buf));
-	return is_name(buf, len) ? kernel_name__intern(buf, len) : NULL;
+	return is_name(buf, len) ? kernel_name__intern(h, buf, len) : NULL;
 }
 
 static struct handle *add(struct handles *h, uint64_t value)
@@ -149,7 +98,7 @@ static void check(struct handles *h, struct handle *e, pid_t pid)
 
 	if (!cut && h->checked_ok + h->checked_bad >= CHECKS_WANTED)
 		return;
-	read = read_name(pid, e->value);
+	read = read_name(h, pid, e->value);
 	if (!read && kill(pid, 0)) /* the process is gone: says nothing */
 		return;
 	if (read == e->name || (cut && read && !strncmp(read->mangled, e->name->mangled, len))) {
@@ -194,7 +143,7 @@ const struct handle *handles__get(struct handles *h, uint64_t value, pid_t pid)
 	e = add(h, value);
 	if (!e)
 		return NULL;
-	e->name = read_name(pid, value);
+	e->name = read_name(h, pid, value);
 	e->guessed = true;
 	return e->name ? e : NULL;
 }

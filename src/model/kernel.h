@@ -16,6 +16,8 @@
 
 #include <uthash.h>
 
+#include "util/demangle.h"
+
 /* Lives until names__free(): pointers may be kept and compared. */
 struct kernel_name {
 	char *mangled, *demangled; /* the same pointer when there is nothing to demangle */
@@ -32,12 +34,11 @@ struct handle {
 struct handles {
 	struct handle *by_value;
 	unsigned checked_ok, checked_bad; /* names read through handles against names seen */
+	struct demangle_share demangling;
 };
 
-/* A copy, demangled where it is mangled and can be; NULL when there is no memory. */
-char *demangled_copy(const char *name);
-
-const struct kernel_name *kernel_name__intern(const char *mangled, size_t len);
+/* h: of the process whose name it is. */
+const struct kernel_name *kernel_name__intern(struct handles *h, const char *mangled, size_t len);
 void kernel_names__free(void);
 
 /* The program named this handle. pid != 0: compare with what the handle says. */

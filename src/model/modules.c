@@ -5,9 +5,9 @@
  */
 #include "modules.h"
 
-#include "kernel.h"
 #include "perf_map.h"
 
+#include "util/demangle.h"
 #include "util/symbols.h"
 
 #include <fcntl.h>
@@ -68,6 +68,7 @@ struct modules {
 	uint64_t read_ns; /* CLOCK_MONOTONIC; 0: never */
 	uint64_t wait_ns; /* not again before then */
 	struct perf_map *perf;
+	struct demangle_share demangling;
 };
 
 struct module_files *module_files__new(enum ct_hide hide)
@@ -336,11 +337,11 @@ static const struct file *file_of(struct modules *m, struct map *map)
 	return map->file = file;
 }
 
-static void put_symbol(char **symbol, const char *name, uint64_t off)
+static void put_symbol(struct modules *m, char **symbol, const char *name, uint64_t off)
 {
-	char *clear = demangled_copy(name);
+	char *clear = demangle(name, &m->demangling);
 
-	if (!clear || asprintf(symbol, "%s+0x%" PRIx64, clear, off) < 0)
+	if (asprintf(symbol, "%s+0x%" PRIx64, clear ? clear : name, off) < 0)
 		*symbol = NULL;
 	free(clear);
 }
@@ -366,10 +367,10 @@ void modules__resolve(struct modules *m, struct stack_frame *frame, uint64_t ns,
 		if (symbols__build_id(file->symbols)[0])
 			frame->build_id = symbols__build_id(file->symbols);
 		if (symbols__find(file->symbols, addr, name, sizeof(name), &start))
-			put_symbol(symbol, name, frame->offset - start);
+			put_symbol(m, symbol, name, frame->offset - start);
 		return;
 	}
 	made = map->is_file || m->files->hide ? NULL : perf_map__find(m->perf, call, &start);
 	if (made)
-		put_symbol(symbol, made, frame->ip - start);
+		put_symbol(m, symbol, made, frame->ip - start);
 }

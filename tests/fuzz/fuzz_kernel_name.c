@@ -11,7 +11,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	const struct kernel_name *n;
 	size_t len;
 
-	n = kernel_name__intern((const char *)data, size);
+	n = kernel_name__intern(NULL, (const char *)data, size);
 	if (n) {
 		len = strlen(n->demangled);
 		kernel_short_name(n->demangled, &len);

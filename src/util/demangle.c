@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#include "demangle.h"
+
+#include <libiberty/demangle.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "log.h"
+
+/* libiberty refuses what is longer: it allows itself 2048 parts of a name, two a byte, and as much
+ * recursion. That is what bounds the stack. */
+#define MANGLED_MAX 1024
+
+#define MSEC	       1000000ull
+#define NAME_NS	       (3 * MSEC)
+#define CHECK_NS       (1 * MSEC)
+#define SHARE_NS       (300 * MSEC)
+#define SHARE_PART     10 /* a share comes back with 1/10 of the time that passes */
+#define SHARES_AT_ONCE 2
+
+struct text {
+	char buf[DEMANGLED_MAX];
+	size_t len;
+};
+
+/* The signal comes to the thread that made the timer. */
+static __thread struct {
+	timer_t timer;
+	bool made;
+	uint64_t begin_ns;
+	volatile sig_atomic_t running;
+	sigjmp_buf leave;
+} own;
+
+static struct demangle_share everyone;
+static uint64_t given_up;
+
+static uint64_t clock_ns(clockid_t clock)
+{
+	struct timespec ts;
+
+	clock_gettime(clock, &ts);
+	return ts.tv_sec * 1000000000ull + ts.tv_nsec;
+}
+
+/* Processor time, so that a busy machine changes no name; looked at every CHECK_NS, because timers
+ * of processor time have the kernel's tick, which may be 10 ms. The library holds no lock and no
+ * heap: it may be left wherever it is. */
+static void on_timer(int sig)
+{
+	(void)sig;
+	if (own.running && clock_ns(CLOCK_THREAD_CPUTIME_ID) - own.begin_ns >= NAME_NS)
+		siglongjmp(own.leave, 1);
+}
+
+static bool make_timer(void)
+{
+	struct sigaction sa = {.sa_handler = on_timer, .sa_flags = SA_RESTART | SA_NODEFER};
+	struct sigevent ev = {.sigev_notify = SIGEV_THREAD_ID, .sigev_signo = SIGVTALRM};
+	sigset_t set;
+
+	ev._sigev_un._tid = gettid();
+	sigemptyset(&set);
+	sigaddset(&set, SIGVTALRM);
+	if (sigaction(SIGVTALRM, &sa, NULL) || pthread_sigmask(SIG_UNBLOCK, &set, NULL))
+		return false;
+	own.made = !timer_create(CLOCK_MONOTONIC, &ev, &own.timer);
+	return own.made;
+}
+
+static bool set_timer(uint64_t ns)
+{
+	struct itimerspec its = {{0, ns}, {0, ns}};
+
+	return !timer_settime(own.timer, 0, &its, NULL);
+}
+
+static bool start_timer(void)
+{
+	static bool told;
+
+	if (own.made && set_timer(CHECK_NS))
+		return true;
+	/* Or again: a child has not its parent's. */
+	if (make_timer() && set_timer(CHECK_NS))
+		return true;
+	if (!told)
+		warn("cannot set a timer: mangled names stay as they are");
+	told = true;
+	return false;
+}
+
+/* Stops what is longer than the buffer. */
+static void on_text(const char *s, size_t len, void *ctx)
+{
+	struct text *t = ctx;
+
+	if (len > sizeof(t->buf) - t->len)
+		siglongjmp(own.leave, 2);
+	memcpy(t->buf + t->len, s, len);
+	t->len += len;
+}
+
+/* 0: done; 1: out of time; else it stays as it is. */
+static int run(const char *mangled, struct text *t)
+{
+	int why = sigsetjmp(own.leave, 0);
+
+	if (!why) {
+		own.running = true;
+		why = cplus_demangle_v3_callback(mangled, DMGL_PARAMS | DMGL_TYPES, on_text, t) ? 0
+												: 3;
+	}
+	own.running = false;
+	return why;
+}
+
+static bool has_time(struct demangle_share *s, unsigned shares, uint64_t ns)
+{
+	uint64_t back = (ns - s->at_ns) * shares / SHARE_PART;
+
+	s->used_ns -= back < s->used_ns ? back : s->used_ns;
+	s->at_ns = ns;
+	return s->used_ns < shares * SHARE_NS;
+}
+
+static bool may_run(struct demangle_share *share)
+{
+	uint64_t ns = clock_ns(CLOCK_MONOTONIC);
+
+	return has_time(share, 1, ns) && has_time(&everyone, SHARES_AT_ONCE, ns);
+}
+
+static char *run_timed(const char *mangled, struct demangle_share *share)
+{
+	struct text t;
+	uint64_t used_ns;
+	int why;
+
+	if (!start_timer())
+		return NULL;
+	t.len = 0;
+	own.begin_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID);
+	why = run(mangled, &t);
+	set_timer(0);
+	used_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID) - own.begin_ns;
+	if (share) {
+		share->used_ns += used_ns;
+		everyone.used_ns += used_ns;
+	}
+	given_up += why == 1;
+	return why ? NULL : strndup(t.buf, t.len);
+}
+
+char *demangle(const char *mangled, struct demangle_share *share)
+{
+	if (strncmp(mangled, "_Z", 2) || strnlen(mangled, MANGLED_MAX + 1) > MANGLED_MAX)
+		return NULL;
+	if (!share || may_run(share))
+		return run_timed(mangled, share);
+	given_up++;
+	return NULL;
+}
+
+uint64_t demangle_given_up(void)
+{
+	return given_up;
+}
