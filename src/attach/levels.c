@@ -25,6 +25,8 @@ static void hide(struct ct_spec *spec, enum attach_hide what)
 {
 	if (what == HIDE_ARGS)
 		spec->word_cnt = spec->cap_cnt = 0;
+	if (what != HIDE_NOTHING)
+		spec->handle_word = 0;
 	for (unsigned i = 0; what == HIDE_STRINGS && i < spec->cap_cnt; i++) {
 		if (spec->caps[i].kind == CT_CAP_STR || spec->caps[i].kind == CT_CAP_PSTR)
 			spec->caps[i].size = 0;

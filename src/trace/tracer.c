@@ -81,7 +81,6 @@ static int open_model(struct tracer *t)
 		.kernel = t->o.attach.kernel,
 		.sched = t->o.attach.sched,
 		.stacks = t->o.attach.stacks,
-		.no_kernel_names = t->o.attach.hide != HIDE_NOTHING,
 		.abi = &t->abi,
 		.min_duration_ns = t->o.attach.min_duration_ns,
 	};
