@@ -276,6 +276,7 @@ static __always_inline void call_send_entry(struct pt_regs *ctx, struct ct_threa
 	f->flags = CT_FRAME_F_ENTRY_ONLY;
 	t->stats[CT_STAT_ENTRY_ONLY]++;
 	f->start_ns = bpf_ktime_get_ns();
+	name_of_call(t, f, spec, -1, tid);
 	size = call_begin(t, f, depth, tid, spec, f->start_ns, CT_CALL_F_ENTRY_ONLY);
 	/* As of a call that failed: what it is to write is not there yet. */
 	if (spec->cap_cnt)
@@ -337,6 +338,8 @@ static __always_inline int call_enter(struct pt_regs *ctx, __u64 cookie)
 	f->sp = sp;
 	f->func_id = func_id;
 	f->lib_id = lib_id;
+	if (no_return && spec->flags & CT_SPEC_F_UNLOADS)
+		names_forget(t->pid);
 	if (no_return && level == CT_LEVEL_COUNT) {
 		call_count_entry(t, f, func_id);
 		return 1;
@@ -448,12 +451,15 @@ static __always_inline int call_return(struct pt_regs *ctx, __u64 cookie)
 		if (count_returned(t->life, whose, now - f->start_ns, result, bytes) ||
 		    (result && result != CT_ERROR_NOT_READY && count_error(t->life, whose, result)))
 			t->drops[CT_DROP_COUNT]++;
+		if (spec->flags & CT_SPEC_F_UNLOADS)
+			names_forget(t->pid);
 		return 0;
 	}
 	if (now - f->start_ns < cfg.min_duration_ns && !(spec->flags & CT_SPEC_F_KEEP)) {
 		t->stats[CT_STAT_FILTERED]++;
 		return 0;
 	}
+	name_of_call(t, f, spec, result, tid);
 	size = call_begin(t, f, t->depth, tid, spec, now, 0);
 	((struct ct_call *)t->out)->result = result;
 	if (spec->cap_cnt)
@@ -461,6 +467,9 @@ static __always_inline int call_return(struct pt_regs *ctx, __u64 cookie)
 	if (spec->flags & CT_SPEC_F_STACK)
 		size += stack_of_return(ctx, t, size);
 	thread_send(t, size);
+	/* Not before: names that are told from here on must come behind this record. */
+	if (spec->flags & CT_SPEC_F_UNLOADS)
+		names_forget(t->pid);
 	return 0;
 }
 

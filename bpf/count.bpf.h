@@ -106,6 +106,9 @@ static __always_inline void thread_set_level(struct ct_thread *t)
 
 	t->proc_level = p && p->level != CT_PROC_DEFAULT ? p->level : default_level;
 	t->level_gen = gen;
+	/* What it unloads meanwhile is not seen. */
+	if (t->proc_level == CT_PROC_OFF)
+		names_forget(pid);
 }
 
 static __always_inline __u32 call_level(struct ct_thread *t, const struct ct_spec *spec)

@@ -4,6 +4,7 @@
  *   ids.bpf.h    who a task is
  *   call.bpf.h   entry and return of CUDA functions
  *   capture.bpf.h the memory that their arguments point to
+ *   name.bpf.h   kernel names, through their handles
  *   stack.bpf.h  --stack: who made the call
  *   count.bpf.h  calls that are counted, levels of functions and processes
  *   proc.bpf.h   processes that come and go, libcuda files that are mapped
@@ -24,6 +25,7 @@
 #include "ct_nv.h"
 #include "maps.bpf.h"
 #include "ids.bpf.h"
+#include "name.bpf.h"
 #include "count.bpf.h"
 #include "capture.bpf.h"
 #include "stack.bpf.h"

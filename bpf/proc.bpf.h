@@ -50,6 +50,7 @@ static __always_inline int proc_exec(struct task_struct *task, __u32 old_tid)
 	if (!p)
 		return 0;
 	p->level = CT_PROC_DEFAULT;
+	names_forget(pid);
 	if (!cfg.pidns)
 		thread_end(old_tid);
 	if (cfg.pidns || old_tid != pid)
@@ -69,6 +70,7 @@ static __always_inline int proc_exit(struct task_struct *task)
 	if (BPF_CORE_READ(task, signal, live.counter))
 		return 0;
 	bpf_map_delete_elem(&pids, &pid);
+	names_forget(pid);
 	send_task(CT_REC_EXIT, task, pid, tid, 0, BPF_CORE_READ(task, exit_code), task->comm);
 	return 0;
 }

@@ -17,14 +17,15 @@ enum ct_rec_kind {
 	CT_REC_NONE = 0,
 	CT_REC_CALL = 1,   /* struct ct_call: a CUDA call that returned, or was found unfinished */
 	CT_REC_THREAD = 2, /* struct ct_task: first traced call of a thread, or its name changed */
-	CT_REC_FORK = 3, /* struct ct_task: a traced process made a child that is now traced too */
-	CT_REC_EXEC = 4, /* struct ct_task: a traced process runs another program */
-	CT_REC_EXIT = 5, /* struct ct_task: the last thread of a traced process ended */
-	CT_REC_LIB = 6,	 /* struct ct_lib_map: a process maps a file named libcuda.so* */
-	CT_REC_NV = 7,	 /* struct ct_nv (ct_nv.h): a system call into the NVIDIA driver */
-	CT_REC_XID = 8,	 /* struct ct_xid (ct_nv.h): the driver reports an error of a GPU */
-	CT_REC_IRQ = 9,	 /* struct ct_irq (ct_nv.h): an interrupt of a GPU */
-	CT_REC_UVM = 10, /* struct ct_uvm (ct_nv.h): a page fault or a migration */
+	CT_REC_FORK = 3,  /* struct ct_task: a traced process made a child that is now traced too */
+	CT_REC_EXEC = 4,  /* struct ct_task: a traced process runs another program */
+	CT_REC_EXIT = 5,  /* struct ct_task: the last thread of a traced process ended */
+	CT_REC_LIB = 6,	  /* struct ct_lib_map: a process maps a file named libcuda.so* */
+	CT_REC_NV = 7,	  /* struct ct_nv (ct_nv.h): a system call into the NVIDIA driver */
+	CT_REC_XID = 8,	  /* struct ct_xid (ct_nv.h): the driver reports an error of a GPU */
+	CT_REC_IRQ = 9,	  /* struct ct_irq (ct_nv.h): an interrupt of a GPU */
+	CT_REC_UVM = 10,  /* struct ct_uvm (ct_nv.h): a page fault or a migration */
+	CT_REC_NAME = 11, /* struct ct_name: what a kernel's handle leads to */
 	CT_REC_KIND_CNT
 };
 
@@ -104,6 +105,21 @@ struct ct_lib_map {
 };
 _Static_assert(sizeof(struct ct_lib_map) == 120, "ct_lib_map is part of the ABI");
 
+/* Where the address of a kernel's name is in what its handle points to (model/kernel.h). */
+#define CT_NAME_PTR_OFF 8
+/* With its NUL. A name of this length may have been cut. */
+#define CT_NAME_SZ_MAX 3072
+
+/* Comes before the record of the call that was given the handle, or that gave it out. */
+struct ct_name {
+	struct ct_rec rec;
+	__u64 handle;
+	__u32 len; /* of name, with its NUL; 0: there is no string that could be read */
+	__u32 reserved;
+	char name[];
+};
+_Static_assert(sizeof(struct ct_name) == 40, "ct_name is part of the ABI");
+
 /* Why a record is missing; shown in the trace's end line. */
 enum ct_drop {
 	CT_DROP_CALL = 0,    /* ring full: a finished call */
@@ -156,6 +172,10 @@ _Static_assert(sizeof(struct ct_frame) == 56 + 8 * CT_MAX_WORDS, "ct_frame is pa
 
 /* Longest record: captures stop when the next one would begin behind CT_OUT_SZ_MAX. */
 #define CT_OUT_SZ_MAX 2048
+
+_Static_assert(sizeof(struct ct_name) + CT_NAME_SZ_MAX <=
+		       CT_OUT_SZ_MAX + CT_CAP_SZ_MAX + CT_STACK_MAX * 8,
+	       "a name is put together in ct_thread.out, too");
 
 /* State of one thread; value of the `threads` map, keyed by thread id. Only the thread itself
  * writes it, so the counters need no atomics and exact accounting costs nothing; out is where a
@@ -222,6 +242,7 @@ struct ct_cfg {
 	__u32 uid;
 	__u64 min_duration_ns;
 	__u32 hide;	      /* enum ct_hide */
+	__u64 name_secret[2]; /* by which told names are known; odd, random */
 	__u32 wake_on_thread; /* --stack: the reader looks at a process while it still lives */
 	/* --kernel: which device a file is, from its major number */
 	__u32 nv_uvm_major;	  /* dynamic: from /proc/devices */

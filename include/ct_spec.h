@@ -80,6 +80,10 @@ _Static_assert(sizeof(struct ct_cap) == 8, "ct_cap is part of the ABI");
 #define CT_SPEC_F_ALWAYS 8
 /* --stack: the record has the call's user stack. */
 #define CT_SPEC_F_STACK 16
+/* handle_word points to the handle: known when the call has returned 0. */
+#define CT_SPEC_F_HANDLE_OUT 32
+/* Handles of kernels may lead to others after it. */
+#define CT_SPEC_F_UNLOADS 64
 
 struct ct_spec {
 	__u8 word_cnt;
@@ -87,8 +91,9 @@ struct ct_spec {
 	__u8 flags;
 	__u8 level;	    /* enum ct_level */
 	__u32 sample_below; /* CT_LEVEL_SAMPLE: of 2^32 */
-	__u8 bytes_word; /* 1 and up: the argument word before is a number of bytes; 0: none is */
-	__u8 reserved[7];
+	__u8 bytes_word;  /* 1 and up: the argument word before is a number of bytes; 0: none is */
+	__u8 handle_word; /* the same for a kernel's handle, whose name is wanted */
+	__u8 reserved[6];
 	struct ct_cap caps[CT_MAX_CAPS];
 };
 _Static_assert(sizeof(struct ct_spec) == 80, "ct_spec is part of the ABI");

@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -97,6 +98,10 @@ static int load_with(struct attach *a, const struct attach_opts *o, enum kernel_
 	};
 	int ret;
 
+	if (getrandom(cfg.name_secret, sizeof(cfg.name_secret), 0) != sizeof(cfg.name_secret))
+		return -EIO;
+	cfg.name_secret[0] |= 1;
+	cfg.name_secret[1] |= 1;
 	a->skel = cudatrace_bpf__open();
 	if (!a->skel)
 		return -errno;

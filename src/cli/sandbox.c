@@ -119,7 +119,6 @@ static const char *const calls[] = {
 	"getdents64",
 	"getcwd",
 	/* tracing */
-	"process_vm_readv",
 	"pidfd_open",
 	"pidfd_send_signal",
 	"kill",

@@ -128,6 +128,9 @@ const char *cuda_op_name(enum cuda_op op);
 /* Off unless asked for: calls that only look something up and are made by the hundred thousand. */
 bool cuda_fn_is_query(const struct cuda_fn *fn);
 
+/* Handles of kernels may be given to others after it: modules or contexts go. */
+bool cuda_fn_unloads(const struct cuda_fn *fn);
+
 /* Index of the argument that is the number of bytes allocated, moved, mapped or registered (type
  * `bytes` or `bytes32` in the row), or -1. */
 int cuda_fn_bytes_arg(const struct cuda_fn *fn);

@@ -208,6 +208,45 @@ static uint8_t bytes_word(const struct cuda_fn *fn, const struct plan *p)
 	return p->word[arg] + 1;
 }
 
+static bool is_kernel_handle(const struct cuda_arg *arg)
+{
+	return !strcmp(arg->type->name, "CUfunction") || !strcmp(arg->type->name, "CUkernel");
+}
+
+bool cuda_fn_unloads(const struct cuda_fn *fn)
+{
+	return fn->op == OP_UNLOAD ||
+	       (fn->class == CLASS_CONTEXT && (fn->op == OP_DESTROY || fn->op == OP_RELEASE));
+}
+
+/* The argument that is or gets a kernel's handle, of launches and of lookups of kernels; or -1. */
+static int handle_arg(const struct cuda_fn *fn)
+{
+	bool launch =
+		fn->class == CLASS_LAUNCH && (fn->op == OP_LAUNCH || fn->op == OP_LAUNCH_COOP ||
+					      fn->op == OP_LAUNCH_EX || fn->op == OP_LAUNCH_GRID);
+
+	if (!launch && (fn->class != CLASS_MODULE || fn->op != OP_LOOKUP))
+		return -1;
+	for (int i = 0; i < fn->arg_cnt && i < CT_MAX_WORDS; i++)
+		if (fn->args[i].dir == DIR_IN && is_kernel_handle(&fn->args[i]))
+			return i;
+	return fn->args[0].dir == DIR_OUT && is_kernel_handle(&fn->args[0]) ? 0 : -1;
+}
+
+static void set_handle(struct ct_spec *spec, const struct cuda_fn *fn, const struct plan *p)
+{
+	int arg = handle_arg(fn);
+
+	if (arg >= 0 && p->word[arg] != PLAN_NO_WORD) {
+		spec->handle_word = p->word[arg] + 1;
+		if (fn->args[arg].dir == DIR_OUT)
+			spec->flags |= CT_SPEC_F_HANDLE_OUT;
+	}
+	if (cuda_fn_unloads(fn))
+		spec->flags |= CT_SPEC_F_UNLOADS;
+}
+
 void cuda_fn_spec(const struct cuda_fn *fn, struct ct_spec *spec)
 {
 	struct plan tmp;
@@ -219,6 +258,7 @@ void cuda_fn_spec(const struct cuda_fn *fn, struct ct_spec *spec)
 	if (is_needed(fn->op))
 		spec->flags = CT_SPEC_F_KEEP;
 	spec->bytes_word = bytes_word(fn, p);
+	set_handle(spec, fn, p);
 	memcpy(spec->caps, p->caps, sizeof(spec->caps));
 }
 
@@ -227,6 +267,8 @@ void cuda_fn_spec_hiding(const struct cuda_fn *fn, enum ct_hide hide, struct ct_
 	cuda_fn_spec(fn, spec);
 	if (hide == CT_HIDE_ARGS)
 		spec->word_cnt = spec->cap_cnt = spec->bytes_word = 0;
+	if (hide != CT_HIDE_NOTHING)
+		spec->handle_word = 0;
 	for (unsigned i = 0; hide == CT_HIDE_STRINGS && i < spec->cap_cnt; i++) {
 		if (spec->caps[i].kind == CT_CAP_STR || spec->caps[i].kind == CT_CAP_PSTR)
 			spec->caps[i].size = 0;

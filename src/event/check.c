@@ -63,6 +63,14 @@ int raw_check_nv(const void *data, size_t size, struct raw_nv *out)
 	return 0;
 }
 
+static int check_name(const struct ct_name *n)
+{
+	if (n->len > CT_NAME_SZ_MAX || n->len > n->rec.size - sizeof(*n))
+		return -EINVAL;
+	/* A string, whatever is in it. */
+	return n->len && n->name[n->len - 1] ? -EINVAL : 0;
+}
+
 int raw_check(const void *data, size_t size, struct raw_call *call)
 {
 	static const size_t min_size[CT_REC_KIND_CNT] = {
@@ -71,6 +79,7 @@ int raw_check(const void *data, size_t size, struct raw_call *call)
 		[CT_REC_EXIT] = sizeof(struct ct_task), [CT_REC_LIB] = sizeof(struct ct_lib_map),
 		[CT_REC_NV] = sizeof(struct ct_nv),	[CT_REC_XID] = sizeof(struct ct_xid),
 		[CT_REC_IRQ] = sizeof(struct ct_irq),	[CT_REC_UVM] = sizeof(struct ct_uvm),
+		[CT_REC_NAME] = sizeof(struct ct_name),
 	};
 	const struct ct_rec *rec = data;
 
@@ -79,6 +88,8 @@ int raw_check(const void *data, size_t size, struct raw_call *call)
 	if (!min_size[rec->kind] || rec->size < min_size[rec->kind])
 		return -EINVAL;
 	if (rec->kind == CT_REC_CALL && check_call(data, rec->size, call))
+		return -EINVAL;
+	if (rec->kind == CT_REC_NAME && check_name(data))
 		return -EINVAL;
 	return rec->kind;
 }

@@ -2,16 +2,12 @@
 #include "kernel.h"
 
 #include "util/demangle.h"
-#include "util/procmem.h"
 
 #include <ctype.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define NAME_PTR_OFF 8
-#define NAME_MAX_SZ  4096
-/* Comparing costs two system calls: enough to know a driver by. */
+/* Enough to know a driver by. */
 #define CHECKS_WANTED 16
 /* A name of this length may have been cut: records hold 1024 bytes of a string (decode/spec.c). */
 #define CUT_LEN 1023
@@ -61,19 +57,6 @@ static bool is_name(const char *s, int len)
 	return true;
 }
 
-/* The name that a handle leads to; NULL when it leads to none. */
-static const struct kernel_name *read_name(struct handles *h, pid_t pid, uint64_t handle)
-{
-	char buf[NAME_MAX_SZ];
-	uint64_t addr;
-	int len;
-
-	if (procmem_read(pid, handle + NAME_PTR_OFF, &addr, sizeof(addr)))
-		return NULL;
-	len = procmem_read_str(pid, addr, buf, sizeof(buf));
-	return is_name(buf, len) ? kernel_name__intern(h, buf, len) : NULL;
-}
-
 static struct handle *add(struct handles *h, uint64_t value)
 {
 	struct handle *e;
@@ -90,26 +73,39 @@ static struct handle *add(struct handles *h, uint64_t value)
 }
 
 /* Compares what the handle says with what was seen. It may know the end of a name that was cut. */
-static void check(struct handles *h, struct handle *e, pid_t pid)
+static void check(struct handles *h, struct handle *e)
 {
 	size_t len = strlen(e->name->mangled);
 	bool cut = len >= CUT_LEN;
-	const struct kernel_name *read;
 
-	if (!cut && h->checked_ok + h->checked_bad >= CHECKS_WANTED)
+	if (!e->is_read || (!cut && h->checked_ok + h->checked_bad >= CHECKS_WANTED))
 		return;
-	read = read_name(h, pid, e->value);
-	if (!read && kill(pid, 0)) /* the process is gone: says nothing */
-		return;
-	if (read == e->name || (cut && read && !strncmp(read->mangled, e->name->mangled, len))) {
+	if (e->read == e->name ||
+	    (cut && e->read && !strncmp(e->read->mangled, e->name->mangled, len))) {
 		h->checked_ok++;
-		e->name = read;
+		e->name = e->read;
 	} else {
 		h->checked_bad++;
 	}
 }
 
-void handles__set(struct handles *h, uint64_t value, const struct kernel_name *name, pid_t pid)
+void handles__told(struct handles *h, uint64_t value, const char *name, size_t size)
+{
+	/* What fills all its room may have been cut. */
+	bool whole = size && size < CT_NAME_SZ_MAX && is_name(name, size - 1);
+	struct handle *e = value ? add(h, value) : NULL;
+
+	if (!e)
+		return;
+	e->read = whole ? kernel_name__intern(h, name, size - 1) : NULL;
+	e->is_read = true;
+	if (e->name && !e->guessed)
+		return;
+	e->name = e->read;
+	e->guessed = true;
+}
+
+void handles__set(struct handles *h, uint64_t value, const struct kernel_name *name)
 {
 	struct handle *e = name && value ? add(h, value) : NULL;
 
@@ -117,8 +113,7 @@ void handles__set(struct handles *h, uint64_t value, const struct kernel_name *n
 		return;
 	e->name = name;
 	e->guessed = false;
-	if (pid)
-		check(h, e, pid);
+	check(h, e);
 }
 
 void handles__derive(struct handles *h, uint64_t value, const struct handle *from)
@@ -131,21 +126,13 @@ void handles__derive(struct handles *h, uint64_t value, const struct handle *fro
 	e->guessed = from->guessed;
 }
 
-const struct handle *handles__get(struct handles *h, uint64_t value, pid_t pid)
+const struct handle *handles__get(struct handles *h, uint64_t value)
 {
 	struct handle *e;
 
 	HASH_FIND(hh, h->by_value, &value, sizeof(value), e);
-	if (e) /* what was guessed before the first contradiction is no longer believed */
-		return e->name && !(e->guessed && h->checked_bad) ? e : NULL;
-	if (!pid || !value || h->checked_bad)
-		return NULL;
-	e = add(h, value);
-	if (!e)
-		return NULL;
-	e->name = read_name(h, pid, value);
-	e->guessed = true;
-	return e->name ? e : NULL;
+	/* What was guessed before the first contradiction is no longer believed. */
+	return e && e->name && !(e->guessed && h->checked_bad) ? e : NULL;
 }
 
 void handles__unloaded(struct handles *h)
@@ -153,8 +140,10 @@ void handles__unloaded(struct handles *h)
 	struct handle *e, *tmp;
 
 	HASH_ITER (hh, h->by_value, e, tmp) {
-		if (!e->guessed)
+		if (!e->guessed) {
+			e->is_read = false;
 			continue;
+		}
 		HASH_DEL(h->by_value, e);
 		free(e);
 	}

@@ -40,8 +40,6 @@ static enum lookup find_lookup(const struct cuda_fn *fn)
 
 	if (fn->op != OP_LOOKUP || fn->arg_cnt < 2)
 		return LOOKUP_NONE;
-	if (a[0].dir == DIR_OUT_ARR && is_kernel_handle(&a[0]))
-		return LOOKUP_ENUMERATE;
 	if (a[0].dir == DIR_OUT_PSTR && is_kernel_handle(&a[1]))
 		return LOOKUP_NAME_OF;
 	if (a[0].dir != DIR_OUT || !is_kernel_handle(&a[0]))
@@ -151,7 +149,7 @@ static void show_kernel(struct event *ev, const struct kernel_name *name, bool g
 	ev->has |= HAS_KERNEL;
 }
 
-static void learn_names(const struct meaning *m, struct event *ev, struct proc *p, pid_t pid)
+static void learn_names(const struct meaning *m, struct event *ev, struct proc *p)
 {
 	const struct kernel_name *name = NULL;
 	const struct handle *known = NULL;
@@ -162,8 +160,8 @@ static void learn_names(const struct meaning *m, struct event *ev, struct proc *
 	case LOOKUP_BY_NAME:
 		name = captured_name(m, ev, p, 2);
 		if (!ev->result && event_arg(m, ev, 0, &handle)) {
-			handles__set(&p->handles, handle, name, pid);
-			known = name ? handles__get(&p->handles, handle, 0) : NULL;
+			handles__set(&p->handles, handle, name);
+			known = name ? handles__get(&p->handles, handle) : NULL;
 		}
 		if (known) /* whole, should the record have cut it */
 			name = known->name;
@@ -171,12 +169,12 @@ static void learn_names(const struct meaning *m, struct event *ev, struct proc *
 	case LOOKUP_NAME_OF:
 		name = captured_name(m, ev, p, 0);
 		if (!ev->result && event_arg(m, ev, 1, &handle))
-			handles__set(&p->handles, handle, name, pid);
+			handles__set(&p->handles, handle, name);
 		break;
 	case LOOKUP_TRANSLATE:
 		if (!event_arg(m, ev, 1, &other))
 			break;
-		known = handles__get(&p->handles, other, pid);
+		known = handles__get(&p->handles, other);
 		if (!known)
 			break;
 		name = known->name;
@@ -184,19 +182,7 @@ static void learn_names(const struct meaning *m, struct event *ev, struct proc *
 		if (!ev->result && event_arg(m, ev, 0, &handle))
 			handles__derive(&p->handles, handle, known);
 		break;
-	case LOOKUP_ENUMERATE: {
-		const struct capture *c = m->cap[0] >= 0 ? &ev->caps[m->cap[0]] : NULL;
-
-		/* No names here, but the handles can be read while the process is there. */
-		for (int i = 0; c && i + 8 <= c->len; i += 8) {
-			memcpy(&handle, c->data + i, 8);
-			handles__get(&p->handles, handle, pid);
-		}
-		break;
-	}
 	case LOOKUP_NONE:
-		if (m->fn->op == OP_UNLOAD)
-			handles__unloaded(&p->handles);
 		return;
 	}
 	show_kernel(ev, name, guessed);
@@ -248,7 +234,7 @@ static void find_capturing(const struct meaning *m, struct event *ev, const stru
 		ev->has &= ~HAS_BANDWIDTH;
 }
 
-void meaning__apply(const struct meaning *m, struct event *ev, struct proc *p, pid_t pid_read)
+void meaning__apply(const struct meaning *m, struct event *ev, struct proc *p)
 {
 	ev->type = m->type;
 	ev->op = cuda_op_name(m->fn->op);
@@ -261,7 +247,7 @@ void meaning__apply(const struct meaning *m, struct event *ev, struct proc *p, p
 	apply_streams(m, ev, p);
 	switch (m->fn->class) {
 	case CLASS_LAUNCH:
-		meaning_launch(m, ev, p, pid_read);
+		meaning_launch(m, ev, p);
 		break;
 	case CLASS_MEMORY:
 		meaning_memory(m, ev, p);
@@ -270,8 +256,10 @@ void meaning__apply(const struct meaning *m, struct event *ev, struct proc *p, p
 		meaning_transfer(m, ev, p);
 		break;
 	case CLASS_MODULE:
-		learn_names(m, ev, p, pid_read);
+		learn_names(m, ev, p);
 		break;
 	}
+	if (cuda_fn_unloads(m->fn))
+		handles__unloaded(&p->handles);
 	find_capturing(m, ev, p);
 }

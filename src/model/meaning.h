@@ -15,7 +15,6 @@ enum lookup {
 	LOOKUP_BY_NAME,	  /* OUT(handle), IN_STR(name): cuModuleGetFunction, cuLibraryGetKernel */
 	LOOKUP_TRANSLATE, /* OUT(CUfunction), IN(CUkernel): cuKernelGetFunction */
 	LOOKUP_NAME_OF,	  /* OUT_PSTR(name), IN(handle): cuFuncGetName, cuKernelGetName */
-	LOOKUP_ENUMERATE, /* OUT_ARR(handles) */
 };
 
 /* Where in the arguments of a function its meaning is; -1: not there. Argument indexes. */
@@ -29,8 +28,7 @@ struct meaning {
 };
 
 void meaning__init(struct meaning *m, const struct cuda_fn *fn);
-/* Fills the meaning of *ev and learns from it. pid_read: process to read kernel names from, or 0.
- */
-void meaning__apply(const struct meaning *m, struct event *ev, struct proc *p, pid_t pid_read);
+/* Fills the meaning of *ev and learns from it. */
+void meaning__apply(const struct meaning *m, struct event *ev, struct proc *p);
 
 #endif /* MODEL_MEANING_H */

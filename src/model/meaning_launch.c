@@ -66,7 +66,7 @@ static void from_words(struct event *ev)
 	l->has_config = true;
 }
 
-void meaning_launch(const struct meaning *m, struct event *ev, struct proc *p, pid_t pid_read)
+void meaning_launch(const struct meaning *m, struct event *ev, struct proc *p)
 {
 	const struct handle *h;
 
@@ -91,7 +91,7 @@ void meaning_launch(const struct meaning *m, struct event *ev, struct proc *p, p
 	ev->has |= HAS_LAUNCH;
 	if (!event_arg(m, ev, m->func, &ev->launch.func))
 		return;
-	h = handles__get(&p->handles, ev->launch.func, pid_read);
+	h = handles__get(&p->handles, ev->launch.func);
 	if (!h)
 		return;
 	ev->launch.kernel = h->name->demangled;

@@ -10,7 +10,7 @@ bool event_arg(const struct meaning *m, const struct event *ev, int arg, uint64_
 bool event_arg_by_name(const struct meaning *m, const struct event *ev, const char *name,
 		       uint64_t *val);
 
-void meaning_launch(const struct meaning *m, struct event *ev, struct proc *p, pid_t pid_read);
+void meaning_launch(const struct meaning *m, struct event *ev, struct proc *p);
 void meaning_memory(const struct meaning *m, struct event *ev, struct proc *p);
 void meaning_transfer(const struct meaning *m, struct event *ev, struct proc *p);
 

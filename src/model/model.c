@@ -178,8 +178,7 @@ static void on_call(struct model *m, const struct raw_call *raw)
 	fill_call(&ev, raw, meaning->fn);
 	ev.comm = t->comm;
 	ev.has |= (m->opts.kernel ? HAS_IOCTLS : 0) | (m->opts.sched ? HAS_OFF_CPU : 0);
-	meaning__apply(meaning, &ev, p,
-		       m->opts.live && !m->opts.no_kernel_names ? (pid_t)p->pid : 0);
+	meaning__apply(meaning, &ev, p);
 	if (!ev.entry_only && event_duration_ns(&ev) < m->opts.min_duration_ns) {
 		m->filtered_cnt++;
 		return;
@@ -202,6 +201,14 @@ static void on_thread(struct model *m, const struct ct_task *rec)
 		thread__set_comm(t, rec->comm);
 	if (t && m->opts.stacks && m->opts.live)
 		proc_stacks__look(m->stacks, &p->stacks, p->pid);
+}
+
+static void on_name(struct model *m, const struct ct_name *rec)
+{
+	struct proc *p = procs__get(&m->procs, rec->rec.pid);
+
+	if (p)
+		handles__told(&p->handles, rec->handle, rec->name, rec->len);
 }
 
 static void on_process(struct model *m, const struct ct_task *rec, const char *op)
@@ -362,6 +369,9 @@ void model__record(struct model *m, const void *rec, size_t size)
 		break;
 	case CT_REC_UVM:
 		on_uvm(m, rec);
+		break;
+	case CT_REC_NAME:
+		on_name(m, rec);
 		break;
 	case CT_REC_LIB:
 		break;

@@ -21,10 +21,8 @@ struct model_opts {
 	void *ctx;
 	/* Records of this function are the tracer's own measurements: no events. */
 	uint32_t stub_func_id;
-	/* The processes live here: names of threads and kernels may be read from them. */
+	/* The processes live here: names of threads may be read. */
 	bool live;
-	/* But not of kernels: --no-strings, --no-args. */
-	bool no_kernel_names;
 	enum ct_hide hide; /* what records do not hold */
 	/* --kernel, --sched; abi: the running driver's version. */
 	bool kernel, sched;

@@ -82,7 +82,6 @@ static int open_model(struct tracer *t)
 		.sched = t->o.attach.sched,
 		.stacks = t->o.attach.stacks,
 		.hide = t->o.attach.hide,
-		.no_kernel_names = t->o.attach.hide != CT_HIDE_NOTHING,
 		.abi = &t->abi,
 		.min_duration_ns = t->o.attach.min_duration_ns,
 	};

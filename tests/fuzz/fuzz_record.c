@@ -100,6 +100,17 @@ static void put_nv(struct input *in, struct ct_nv *nv)
 	nv->rec.size = off;
 }
 
+static void put_name(struct input *in, struct ct_name *n)
+{
+	take(in, &n->handle, sizeof(n->handle));
+	n->handle %= 8; /* met again */
+	n->len = take16(in) % (CT_NAME_SZ_MAX + 1);
+	take(in, n->name, n->len);
+	if (n->len)
+		n->name[n->len - 1] = 0;
+	n->rec.size = sizeof(*n) + n->len;
+}
+
 static void put_record(struct input *in, uint8_t *buf, const struct fnset *fns)
 {
 	struct ct_rec *rec = (struct ct_rec *)buf;
@@ -115,6 +126,8 @@ static void put_record(struct input *in, uint8_t *buf, const struct fnset *fns)
 		put_call(in, (struct ct_call *)buf, fns, honest);
 	} else if (rec->kind == CT_REC_NV && honest) {
 		put_nv(in, (struct ct_nv *)buf);
+	} else if (rec->kind == CT_REC_NAME && honest) {
+		put_name(in, (struct ct_name *)buf);
 	} else {
 		take(in, buf + sizeof(*rec), sizeof(struct ct_xid));
 		rec->size = honest ? RECORD_SZ : take16(in);

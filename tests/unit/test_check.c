@@ -307,13 +307,42 @@ static void test_random(void **state)
 	assert_true(ok > 10000);
 }
 
+static void test_name(void **state)
+{
+	_Alignas(8) uint8_t buf[BUF_SZ] = {0};
+	struct ct_name *n = (struct ct_name *)buf;
+	struct raw_call raw;
+
+	(void)state;
+	n->rec.kind = CT_REC_NAME;
+	n->rec.size = sizeof(*n);
+	assert_int_equal(check_copy(buf, sizeof(*n), &raw), CT_REC_NAME);
+	assert_int_equal(check_copy(buf, sizeof(*n) - 1, &raw), -EINVAL);
+	memcpy(n->name, "k", 2);
+	n->len = 2;
+	assert_int_equal(check_copy(buf, sizeof(*n) + 2, &raw), -EINVAL);
+	n->rec.size = sizeof(*n) + 2;
+	assert_int_equal(check_copy(buf, sizeof(*n) + 2, &raw), CT_REC_NAME);
+	/* No end in it. */
+	n->len = 1;
+	assert_int_equal(check_copy(buf, sizeof(*n) + 2, &raw), -EINVAL);
+	n->len = UINT32_MAX;
+	assert_int_equal(check_copy(buf, sizeof(*n) + 2, &raw), -EINVAL);
+	n->len = CT_NAME_SZ_MAX;
+	n->rec.size = sizeof(*n) + CT_NAME_SZ_MAX;
+	assert_int_equal(check_copy(buf, n->rec.size, &raw), CT_REC_NAME);
+	n->len++;
+	n->rec.size++;
+	assert_int_equal(check_copy(buf, n->rec.size, &raw), -EINVAL);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_call),	  cmocka_unit_test(test_stack),
 		cmocka_unit_test(test_truncated), cmocka_unit_test(test_kinds),
 		cmocka_unit_test(test_counts),	  cmocka_unit_test(test_lengths),
-		cmocka_unit_test(test_random),
+		cmocka_unit_test(test_random),	  cmocka_unit_test(test_name),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

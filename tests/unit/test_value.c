@@ -91,6 +91,42 @@ static void check_one(struct ct_cap c, enum ct_cap_kind kind, unsigned arg, unsi
 	assert_int_equal(c.size, size);
 }
 
+/* Whose kernel's name is wanted, and after what names are read anew. */
+static void test_spec_handles(void **state)
+{
+	static const struct {
+		const char *symbol;
+		uint8_t word, flags;
+	} rows[] = {
+		{"cuLaunchKernel", 1, 0},
+		{"cuLaunchKernelEx_ptsz", 2, 0},
+		{"cuLaunchCooperativeKernel", 1, 0},
+		{"cuModuleGetFunction", 1, CT_SPEC_F_HANDLE_OUT},
+		{"cuLibraryGetKernel", 1, CT_SPEC_F_HANDLE_OUT},
+		{"cuKernelGetFunction", 2, 0},
+		{"cuFuncGetName", 2, 0},
+		{"cuModuleEnumerateFunctions", 0, 0},
+		{"cuFuncGetAttribute", 0, 0},
+		{"cuModuleGetGlobal_v2", 0, 0},
+		{"cuMemAlloc_v2", 0, 0},
+		{"cuModuleUnload", 0, CT_SPEC_F_UNLOADS},
+		{"cuLibraryUnload", 0, CT_SPEC_F_UNLOADS},
+		{"cuCtxDestroy_v2", 0, CT_SPEC_F_UNLOADS},
+		{"cuDevicePrimaryCtxReset_v2", 0, CT_SPEC_F_UNLOADS},
+		{"cuDevicePrimaryCtxRelease_v2", 0, CT_SPEC_F_UNLOADS},
+		{"cuStreamDestroy_v2", 0, 0},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		struct ct_spec s = spec_of(rows[i].symbol);
+
+		if (s.handle_word != rows[i].word ||
+		    (s.flags & (CT_SPEC_F_HANDLE_OUT | CT_SPEC_F_UNLOADS)) != rows[i].flags)
+			fail_msg("%s: word %u, flags %#x", rows[i].symbol, s.handle_word, s.flags);
+	}
+}
+
 static void test_spec_rows(void **state)
 {
 	struct ct_spec s = spec_of("cuMemAlloc_v2");
@@ -398,12 +434,12 @@ static void test_random(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_specs),	cmocka_unit_test(test_spec_rows),
-		cmocka_unit_test(test_in),	cmocka_unit_test(test_by_value),
-		cmocka_unit_test(test_out),	cmocka_unit_test(test_text),
-		cmocka_unit_test(test_arrays),	cmocka_unit_test(test_launch_config),
-		cmocka_unit_test(test_generic), cmocka_unit_test(test_own_row),
-		cmocka_unit_test(test_random),
+		cmocka_unit_test(test_specs),	      cmocka_unit_test(test_spec_rows),
+		cmocka_unit_test(test_spec_handles),  cmocka_unit_test(test_in),
+		cmocka_unit_test(test_by_value),      cmocka_unit_test(test_out),
+		cmocka_unit_test(test_text),	      cmocka_unit_test(test_arrays),
+		cmocka_unit_test(test_launch_config), cmocka_unit_test(test_generic),
+		cmocka_unit_test(test_own_row),	      cmocka_unit_test(test_random),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
