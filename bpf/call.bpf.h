@@ -11,6 +11,12 @@
  *  - a tail call, one export jumping to another: nest it;
  *  - another call from the same place after longjmp: give up the old frame. Its return address
  * tells it from a tail call: the kernel has replaced that of a call that is yet to return.
+ *
+ * A thread may be on another stack in the middle of a call (coroutines, signal handlers), and then
+ * stack pointers say nothing. The kernel's own list of calls that are to return goes by them all
+ * the same: it forgets a call when another begins above it, or when one returns that lies above it,
+ * and kills the process when the forgotten one returns (SIGILL; all kernels up to 6.18). So the
+ * return of a call on another stack is not asked for: see is_elsewhere().
  */
 #ifndef CT_CALL_BPF_H
 #define CT_CALL_BPF_H
@@ -145,43 +151,23 @@ __noinline int call_give_up(struct ct_thread *t, __u32 depth, __u32 tid, __u64 n
 	return 0;
 }
 
-/*
- * Where the kernel makes a probed call return to, to get there first; 0: not known. A call that may
- * still return has this in the place of its return address.
- */
-static __always_inline __u64 return_trampoline(void)
-{
-#if defined(__TARGET_ARCH_x86)
-	struct task_struct *task = (struct task_struct *)bpf_get_current_task();
-
-	return BPF_CORE_READ(task, mm, uprobes_state.xol_area, vaddr);
-#else
-	return 0; /* the return address is in a register first, and then nobody knows where */
-#endif
-}
-
-/* Was the call left without returning, and its place on the stack used again? */
-static __always_inline bool call_was_left(const struct ct_frame *f, __u64 trampoline)
-{
-	__u64 ret = 0;
-
-	return trampoline && !bpf_probe_read_user(&ret, sizeof(ret), (void *)f->sp) &&
-	       ret != trampoline;
-}
+/* call_settle(): instead of a depth. */
+#define CALL_SEEN      -1 /* through another attachment: not to be counted again */
+#define CALL_ELSEWHERE -2 /* on another stack: its return must be left alone */
 
 /*
  * Makes room for a call with this stack pointer: gives up frames of calls that were left without
- * returning. Returns the depth of the new frame, or -1 when the call must not be counted again.
+ * returning. Returns the depth of the new frame, or CALL_*. stacks: look for other stacks.
  */
 static __always_inline int call_settle(struct ct_thread *t, __u64 sp, __u32 func_id, __u32 lib_id,
-				       __u32 tid)
+				       __u32 tid, bool stacks)
 {
 	__u64 now = 0, trampoline = return_trampoline();
 
 	for (int i = 0; i < CT_MAX_DEPTH; i++) {
 		__u32 depth = t->depth;
 		struct ct_frame *top;
-		bool same;
+		bool same, elsewhere;
 
 		if (depth == 0 || depth > CT_MAX_DEPTH)
 			break;
@@ -190,10 +176,14 @@ static __always_inline int call_settle(struct ct_thread *t, __u64 sp, __u32 func
 		/* First: this call's return address is still its own. */
 		if (same && top->lib_id != lib_id) {
 			t->stats[CT_STAT_DUPLICATES]++;
-			return -1;
+			return CALL_SEEN;
 		}
-		if (!same && top->sp >= sp && !call_was_left(top, trampoline))
+		elsewhere = stacks && is_elsewhere(sp, top->sp);
+		if (!same && (elsewhere || top->sp >= sp) && !call_was_left(top, trampoline)) {
+			if (elsewhere)
+				return CALL_ELSEWHERE;
 			break;
+		}
 		if (!now)
 			now = bpf_ktime_get_ns();
 		t->depth = depth - 1;
@@ -295,8 +285,12 @@ static __always_inline void call_number(struct ct_thread *t, struct ct_frame *f)
 	f->call_id = t->next_id++;
 }
 
-/* Entry point of a CUDA function. Returns 1 when the return is of no interest. */
-static __always_inline int call_enter(struct pt_regs *ctx, __u64 cookie)
+/*
+ * Entry point of a CUDA function. Returns 1 when the return is of no interest. may_refuse: that
+ * answer keeps the kernel from touching the return address; where it does not, nothing is gained by
+ * not looking at the return.
+ */
+static __always_inline int call_enter(struct pt_regs *ctx, __u64 cookie, bool may_refuse)
 {
 	__u32 func_id = CT_COOKIE_FUNC(cookie), lib_id = CT_COOKIE_LIB(cookie);
 	__u64 id = current_id(), sp = PT_REGS_SP(ctx);
@@ -305,7 +299,7 @@ static __always_inline int call_enter(struct pt_regs *ctx, __u64 cookie)
 	struct ct_thread *t;
 	struct ct_frame *f;
 	bool no_return;
-	int depth;
+	int depth, outer;
 
 	spec = bpf_map_lookup_elem(&specs, &func_id);
 	if (!spec || spec->level == CT_LEVEL_OFF)
@@ -320,12 +314,17 @@ static __always_inline int call_enter(struct pt_regs *ctx, __u64 cookie)
 	if (level == CT_LEVEL_OFF)
 		return 1;
 	no_return = spec->flags & CT_SPEC_F_NO_RETURN;
-	depth = t->depth;
+	depth = outer = t->depth;
 	/* Nothing hangs on the depth of a call that leaves no frame and no record. */
 	if (depth && (!no_return || level != CT_LEVEL_COUNT || depth >= CT_MAX_DEPTH)) {
-		depth = call_settle(t, sp, func_id, lib_id, tid);
-		if (depth < 0)
+		outer = call_settle(t, sp, func_id, lib_id, tid, may_refuse);
+		if (outer == CALL_SEEN)
 			return 1;
+		if (outer == CALL_ELSEWHERE) {
+			no_return = true;
+			outer = 0;
+		}
+		depth = t->depth;
 	}
 	if (depth >= CT_MAX_DEPTH) {
 		t->drops[CT_DROP_DEPTH]++;
@@ -346,11 +345,11 @@ static __always_inline int call_enter(struct pt_regs *ctx, __u64 cookie)
 	}
 	f->call_id = 0;
 	f->depth = 0;
-	if (depth) {
-		struct ct_frame *outer = &t->frames[(depth - 1) & (CT_MAX_DEPTH - 1)];
+	if (outer > 0) {
+		struct ct_frame *in = &t->frames[(outer - 1) & (CT_MAX_DEPTH - 1)];
 
-		f->call_id = outer->call_id;
-		f->depth = outer->depth + !(outer->flags & CT_FRAME_F_COUNTED);
+		f->call_id = in->call_id;
+		f->depth = in->depth + !(in->flags & CT_FRAME_F_COUNTED);
 	}
 	if (level == CT_LEVEL_COUNT) {
 		f->flags = CT_FRAME_F_COUNTED;
@@ -365,7 +364,7 @@ static __always_inline int call_enter(struct pt_regs *ctx, __u64 cookie)
 	f->ioctl_ns = 0;
 	f->off_cpu_ns = t->off_cpu_ns;
 	if (no_return) {
-		call_send_entry(ctx, t, f, depth, tid, spec);
+		call_send_entry(ctx, t, f, outer, tid, spec);
 		return 1;
 	}
 	t->depth = depth + 1;
@@ -403,8 +402,10 @@ static __always_inline struct ct_frame *call_match(struct ct_thread *t, __u64 sp
 		if (i < depth && frame_is(&t->frames[i], sp, func_id, lib_id))
 			break;
 	if (i < 0) {
+		/* What was made in a call that is known began later: it found no room for a frame.
+		 */
 		if (!(spec->flags & CT_SPEC_F_NO_RETURN) && spec->level != CT_LEVEL_OFF &&
-		    t->proc_level != CT_PROC_OFF)
+		    t->proc_level != CT_PROC_OFF && (!depth || sp > t->frames[0].sp))
 			t->stats[CT_STAT_ORPHANS]++;
 		return NULL;
 	}

@@ -3,6 +3,7 @@
  * The BPF side: which programs there are and where they hang. What they do is in
  *   ids.bpf.h    who a task is
  *   call.bpf.h   entry and return of CUDA functions
+ *   place.bpf.h  where a call is on the stack, and on which stack
  *   capture.bpf.h the memory that their arguments point to
  *   name.bpf.h   kernel names, through their handles
  *   stack.bpf.h  --stack: who made the call
@@ -29,6 +30,7 @@
 #include "count.bpf.h"
 #include "capture.bpf.h"
 #include "stack.bpf.h"
+#include "place.bpf.h"
 #include "call.bpf.h"
 #include "nv.bpf.h"
 #include "nv_sys.bpf.h"
@@ -53,14 +55,14 @@ int ct_session(struct pt_regs *ctx)
 	if (bpf_ksym_exists(bpf_session_is_return___ctx) ? bpf_session_is_return___ctx(ctx)
 							 : bpf_session_is_return())
 		return call_return(ctx, cookie);
-	return call_enter(ctx, cookie);
+	return call_enter(ctx, cookie, true);
 }
 
 /* uprobe.multi (6.6) and perf-event uprobes (cookies: 5.15). */
 SEC("?uprobe")
 int ct_entry(struct pt_regs *ctx)
 {
-	call_enter(ctx, bpf_get_attach_cookie(ctx));
+	call_enter(ctx, bpf_get_attach_cookie(ctx), false);
 	return 0;
 }
 

@@ -236,6 +236,8 @@ struct task_struct {
 	struct files_struct *files;
 	struct nsproxy *nsproxy;
 	struct signal_struct *signal;
+	unsigned long sas_ss_sp; /* of sigaltstack() */
+	size_t sas_ss_size;
 	u64 self_exec_id;
 };
 #define PF_EXITING 0x00000004

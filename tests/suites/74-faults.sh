@@ -211,6 +211,44 @@ lives()
 	fi
 }
 
+# A target that changes stacks in the middle of calls. On kernels without sessions it would be killed for most of that:
+# docs/RELIABILITY.md.
+# elsewhere NAME MECHANISM CALLS RETURNS WHAT...: it makes CALLS calls of cuDriverGetVersion, of which RETURNS are seen.
+elsewhere()
+{
+	local what="other stacks: $1, $2" mech=$2 made=$3 returns=$4
+	shift 4
+	timeout -k 5 60 "$CUDATRACE" -q --mechanism="$mech" -e 'cu*Callback,cuDriverGetVersion' "${OPT[@]}" --libcuda "$TMP/driver.bin" \
+		--jsonl "$TMP/else.jsonl" -- "$TMP/elsewhere" "$TMP/driver.bin" "$@" >"$TMP/else.out" 2>&1
+	check "$what: it runs on" is "$? $(cat "$TMP/else.out")" "0 $made"
+	[ ${#OPT[@]} = 0 ] || return
+	check "$what: every call, none nested in one on another stack" holds "$TMP/else.jsonl" \
+		'(sym["cuDriverGetVersion"] == int(made) and not [c for c in calls if c.get("entry_only") and "parent" in c] and end["orphans"] == 0 and accounts()
+		and len([c for c in calls if "result" in c and c["symbol"] == "cuDriverGetVersion"]) == int(returns))' made="$made" returns="$returns"
+}
+other_stacks()
+{
+	local all=({up,down}-{mapped,small,local} above local) mech
+	local -a OPT=()
+	make_target elsewhere.c || { fail 'other stacks' 'no target'; return; }
+	for mech in session multi; do
+		has_mechanism $mech || { skip "other stacks: $mech" 'not in this kernel'; continue; }
+		elsewhere 'handlers below' $mech 100 100 below
+		"$CUDATRACE" -q --mechanism=$mech -e 'cu*Callback,cuDriverGetVersion' --libcuda "$TMP/driver.bin" --jsonl "$TMP/else.jsonl" -- \
+			"$TMP/elsewhere" "$TMP/driver.bin" deep >"$TMP/else.out"
+		check "deeper than can be told apart, $mech: it runs on" is "$? $(cat "$TMP/else.out")" '0 20'
+		check "deeper than can be told apart, $mech: the rest is dropped, and no orphans" holds "$TMP/else.jsonl" \
+			'end["drops"]["depth"] == 260 and end["calls"] == 160 and end["orphans"] == end["abandoned"] == 0'
+	done
+	has_mechanism session || return
+	elsewhere 'coroutines, handlers above' session 272 142 "${all[@]}"
+	elsewhere 'far below, left from there' session 60 20 far left
+	elsewhere 'a coroutine given up in a call' session 51 1 gone
+	OPT=(--count 'cu*Callback,cuDriverGetVersion')
+	elsewhere 'counted' session 272 0 "${all[@]}"
+	check 'other stacks: counted, session: every call' holds "$TMP/else.jsonl" 'end["counted"]["cuDriverGetVersion"]["calls"] == 272 and accounts()'
+}
+
 # The kernel replaces the return address of a probed call, which the unwinder cannot see through (docs/RELIABILITY.md).
 exceptions()
 {
@@ -401,6 +439,7 @@ printf '\n\n' >"$TMP/lines"
 stopped_child
 stuck_output
 lives
+other_stacks
 exceptions
 short_lived
 reused_pid
