@@ -141,6 +141,12 @@ static void what_is_wrong(void **state)
 	    "by http://, which passes on by TLS\n");
 	bad("files: {rotate_size: 3G}\n",
 	    "c.yaml: files.rotate_size must be at most half of files.total_size\n");
+	bad("trace: {hide: all}\n",
+	    "c.yaml:1: trace.hide: 'all' is not understood; write one of none, strings, "
+	    "arguments\n");
+	bad("trace: {hide: arguments}\nsample: {on: {memory_above: 1G}}\n",
+	    "c.yaml: memory_above needs sizes, and trace.hide: arguments hides them; set one of the "
+	    "two to 0 or none\n");
 	/* two at once, both said */
 	bad("level: x\ntrace: {kernel: maybe}\n",
 	    "c.yaml:1: level: 'x' is not understood; write one of off, metrics, trace, sampled\n"

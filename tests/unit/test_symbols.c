@@ -290,6 +290,12 @@ static void reads_this_program(void **state)
 				  sizeof(name), &start));
 	assert_string_equal(name, "reads_this_program");
 	symbols__free(s);
+	s = symbols__read_nameless(open("/proc/self/exe", O_RDONLY | O_CLOEXEC));
+	assert_non_null(s);
+	assert_false(symbols__find(s, (uintptr_t)reads_this_program - (uintptr_t)own + 1, name,
+				   sizeof(name), &start));
+	assert_true(symbols__address(s, 0, &start));
+	symbols__free(s);
 }
 
 int main(void)

@@ -127,6 +127,36 @@ static void test_spec_handles(void **state)
 	}
 }
 
+/* Of every function of the table: nothing is asked for that could tell what is hidden. */
+static void test_spec_hiding(void **state)
+{
+	const struct cuda_fn *rows;
+	struct ct_spec all, s;
+	unsigned cnt, texts = 0;
+
+	(void)state;
+	rows = cuda_fns(&cnt);
+	for (unsigned i = 0; i < cnt; i++) {
+		cuda_fn_spec(&rows[i], &all);
+		cuda_fn_spec_hiding(&rows[i], CT_HIDE_NOTHING, &s);
+		assert_memory_equal(&s, &all, sizeof(s));
+		cuda_fn_spec_hiding(&rows[i], CT_HIDE_ARGS, &s);
+		assert_int_equal(s.word_cnt + s.cap_cnt + s.bytes_word + s.handle_word, 0);
+		assert_int_equal(s.flags, all.flags);
+		cuda_fn_spec_hiding(&rows[i], CT_HIDE_STRINGS, &s);
+		assert_int_equal(s.word_cnt, all.word_cnt);
+		assert_int_equal(s.cap_cnt, all.cap_cnt);
+		assert_int_equal(s.handle_word, 0);
+		for (unsigned n = 0; n < s.cap_cnt; n++) {
+			bool text = s.caps[n].kind == CT_CAP_STR || s.caps[n].kind == CT_CAP_PSTR;
+
+			assert_int_equal(s.caps[n].size, text ? 0 : all.caps[n].size);
+			texts += text;
+		}
+	}
+	assert_true(texts > 30);
+}
+
 static void test_spec_rows(void **state)
 {
 	struct ct_spec s = spec_of("cuMemAlloc_v2");
@@ -440,6 +470,7 @@ int main(void)
 		cmocka_unit_test(test_text),	      cmocka_unit_test(test_arrays),
 		cmocka_unit_test(test_launch_config), cmocka_unit_test(test_generic),
 		cmocka_unit_test(test_own_row),	      cmocka_unit_test(test_random),
+		cmocka_unit_test(test_spec_hiding),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

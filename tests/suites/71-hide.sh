@@ -1,0 +1,229 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+# --no-args, --no-strings and trace.hide: a program whose strings, sizes, handles and addresses are marks
+# (tests/hide/marks.h) is traced into every output there is. Nothing hidden: the marks are found. Else: none.
+# timeout: 300
+set -u
+. tests/lib.sh
+needs_tracing hide
+for need in curl jq zstd; do
+	command -v $need >/dev/null || { skip hide "needs $need"; exit 0; }
+done
+. tests/daemon.sh
+
+cc() { ${CC:-gcc} -O1 -w -D_GNU_SOURCE "$@" || { fail "builds: ${!#}" 'see above'; exit 1; }; }
+# Over the stand-in driver: the daemon attaches to it at its start.
+cc -shared -fPIC -Wl,-soname,libcuda.so.1 -o "$lib/libcuda.so.1" tests/hide/libcuda.c
+cc -o "$TMP/marked" tests/hide/marked.c -ldl
+mkdir "$TMP/HIDEMARK_library"
+cc -shared -fPIC -fno-omit-frame-pointer -o "$TMP/HIDEMARK_library/x.so" tests/hide/library.c
+cc -o "$TMP/server" tests/nvfuse/server.c
+
+# Devices, where no driver is loaded and FUSE is there.
+NV='' server=''
+[ -e /sys/module/nvidia ] || {
+	mkdir "$TMP/nv"
+	"$TMP/server" "$TMP/nv" >"$TMP/server.out" 2>"$TMP/server.err" &
+	server=$!
+	until_ok 5 grep -q ready "$TMP/server.out" && NV=$TMP/nv
+}
+trap 'kill $server 2>/dev/null; wait $server 2>/dev/null' EXIT
+trap 'exit 130' INT TERM HUP
+KERNEL=()
+if [ -n "$NV" ]; then KERNEL=(--kernel); else skip 'system calls' 'no stand-in device'; fi
+export CUDATRACE_TEST_NV_BY_NAME=1
+
+find_marks() { tests/hide/find.py "$@"; }
+# none texts|all FILE...
+none() { local out; out=$(find_marks "$@") || return 1; [ -z "$out" ] || { echo "$out"; return 1; }; }
+# every FILE...: all marks are in them, but for those of system calls and code that this machine has not
+every()
+{
+	local have want
+	have=$(find_marks all "$@" | cut -d: -f1 | sort -u) || return 1
+	want=$(sed -nE 's/^(TEXT|NUMBER)\((\w+),.*/\2/p' tests/hide/marks.h)
+	[ -n "$NV" ] || want=$(grep -vE '^(RM_|UVM_|MAP_SIZE|DESCRIPTOR)' <<<"$want")
+	[ "$(uname -m)" = x86_64 ] || want=$(grep -v '^PERF_NAME' <<<"$want")
+	[ -z "${not-}" ] || want=$(grep -vE "$not" <<<"$want")
+	! grep -vxFf <(echo "$have") <<<"$want" && ! grep -x ENVIRONMENT <<<"$have"
+}
+some() { local f; for f; do [ -n "$(find_marks all "$f")" ] || { echo "none in ${f##*/}"; return 1; }; done; }
+
+# begin NAME: marked waits; its pid in $pid
+pid='' to=''
+begin()
+{
+	rm -f "$TMP/$1.to"
+	mkfifo "$TMP/$1.to"
+	MARKED_LIBRARY=$TMP/HIDEMARK_library/x.so SECRET=HIDEMARK_environment "$TMP/marked" "$lib/libcuda.so.1" ${NV:+"$NV"} \
+		<"$TMP/$1.to" >"$TMP/$1.out" 2>"$TMP/$1.target.err" &
+	pid=$!
+	exec {to}>"$TMP/$1.to"
+	until_ok 10 grep -q waiting "$TMP/$1.out"
+}
+# go NAME: it does all that it does; returns when it is in its last call
+go()
+{
+	echo >&"$to"
+	exec {to}>&-
+	until_ok 20 grep -q stuck "$TMP/$1.out"
+}
+leave() { kill -USR1 "$pid"; ended "$pid"; }
+
+# traced NAME OPTION...: a trace of it, by its pid, that ends while it is in its last call
+traced()
+{
+	local name=$1
+	shift
+	begin "$name" || return
+	tracer "$name" --all --stack "${KERNEL[@]}" "$@" -p "$pid" || { leave; return 1; }
+	go "$name"
+	stop "$tracer"
+	leave
+	tail -1 "$TMP/$name.jsonl" | grep -q '"type":"end"' || { echo "$name: $(tail -1 "$TMP/$name.jsonl")"; return 1; }
+}
+call_cnt() { tail -1 "$TMP/$1.jsonl" | jq -c '[.calls, .unfinished, .abandoned]'; }
+# all_outputs NAME OPTION...: every one that a trace has, and what reports make of it; their names in $outputs
+outputs=()
+all_outputs()
+{
+	local n=$TMP/$1
+	check "$1: traced" traced "$1" -vv --sched --summary --jsonl "$n.jsonl.gz" --jsonl "$n.jsonl.zst" --chrome "$n.chrome.json" --report "$n.page.html" \
+		--report "$n.live.json" --report "$n.live.txt" "${@:2}"
+	check "$1: reported" "$CUDATRACE" -q report --format=all -o "$n.all" "$n.jsonl"
+	"$CUDATRACE" -q diff "$n.jsonl" "$n.jsonl" >"$n.diff.txt" 2>&1
+	outputs=("$n.jsonl" "$n.jsonl.gz" "$n.jsonl.zst" "$n.chrome.json" "$n.page.html" "$n.live.json" "$n.live.txt" "$n.err" "$n.all".* "$n.diff.txt")
+}
+
+outputs()
+{
+	all_outputs shown
+	check 'nothing hidden: every mark is in the trace' every "$TMP/shown.jsonl"
+	unset 'outputs[-1]' # two traces that are the same have no difference
+	check 'nothing hidden: some are in each output' some "${outputs[@]}"
+	shown=$(call_cnt shown)
+
+	all_outputs strings --no-strings
+	check '--no-strings: no string in any output' none texts "${outputs[@]}"
+	check '--no-strings: numbers are there' some "$TMP/strings.jsonl"
+	check '--no-strings: as many calls' is "$(call_cnt strings)" "$shown"
+
+	all_outputs arguments --no-args
+	check '--no-args: no mark in any output' none all "${outputs[@]}"
+	check '--no-args: as many calls' is "$(call_cnt arguments)" "$shown"
+	check '--no-args: with the one that does not return, and the one that was left' is "$shown" '[97,1,1]'
+	check '--no-args: the schema holds' tests/golden/schema_check.py "$TMP/arguments.jsonl"
+	check '--no-args: stacks have places' holds "$TMP/arguments.jsonl" \
+		'[f for e in ev if e["type"] == "stack" for f in e["frames"] if f.get("module") == "[file]" and len(f["build_id"]) == 40]'
+	check '--no-args: the report does not say that there was nothing' is "$(jq -c '[.overview.hidden, .memory, .transfers, .kernels, .iterations, .findings]' "$TMP/arguments.all.json")" \
+		'["arguments",null,null,null,null,null]'
+	check '--no-args: nor does its text' is "$(grep -hcE '^Hidden: arguments|^(Memory|Transfers|Kernels|Streams|Iterations|Stages|GPU idle|Findings)|\b0 B\b' "$TMP/arguments.live.txt" "$TMP/arguments.all.txt" | xargs)" '1 1'
+	check '--no-args: nor the summary' is "$(grep -cE '^Hidden: arguments|^Kernels|allocated|bandwidth|\b0 B\b' "$TMP/arguments.err")" 1
+	[ -z "$NV" ] || check '--no-args: system calls have names, times and the call' holds "$TMP/arguments.jsonl" \
+		'sorted(e["name"] for e in ev if "device" in e and "symbol" not in e) == sorted(["NV_ESC_CHECK_VERSION_STR", "NV_ESC_RM_CONTROL", "NV_ESC_IOCTL_XFER_CMD",
+			"UVM_FREE", "UVM_MAP_EXTERNAL_ALLOCATION", "mmap", "close"])'
+}
+
+# What makes a record in another way, and who makes it.
+variants()
+{
+	local mech opts
+	for mech in session multi perf; do
+		has_mechanism $mech || continue
+		for opts in '' '--no-return all' '--min-duration 1000 --count memory'; do
+			# shellcheck disable=SC2086 # words
+			traced "v-$mech" --mechanism=$mech --no-args $opts >"$TMP/v.err" || cat "$TMP/v.err"
+			check "--no-args --mechanism=$mech $opts: no mark" none all "$TMP/v-$mech.jsonl" "$TMP/v-$mech.err"
+		done
+		traced "s-$mech" --mechanism=$mech --no-strings
+		check "--no-strings --mechanism=$mech: no string" none texts "$TMP/s-$mech.jsonl" "$TMP/s-$mech.err"
+	done
+	traced "shown-entries" --no-return all
+	check 'nothing hidden, --no-return all: marks are there' some "$TMP/shown-entries.jsonl"
+}
+
+# The tracer does not end by itself.
+killed()
+{
+	begin killed
+	tracer killed --all --stack "${KERNEL[@]}" --no-args -p "$pid" || return
+	go killed
+	kill -9 "$tracer"
+	wait "$tracer" 2>/dev/null
+	leave
+	check '--no-args, the tracer is killed: no mark' none all "$TMP/killed.jsonl" "$TMP/killed.err"
+}
+
+# daemon_outputs NAME HIDE: what the daemon has to say of it
+daemon_outputs()
+{
+	local name=$1 hide=$2 ports port collector
+	rules trace >"$TMP/$name.yaml"
+	ports=$(two_ports)
+	port=${ports% *}
+	echo 200 >"$TMP/mode"
+	python3 tests/otlp/receiver.py "$port" "$TMP/mode" "$TMP/$name.got" &
+	collector=$!
+	start "$name" -vv --set trace.hide="$hide" --set trace.kernel=true --set trace.functions=all --set otlp.endpoint="http://127.0.0.1:$port" --set otlp.slow_call=0.001us \
+		--set otlp.iterations=cuStreamSynchronize --set otlp.interval=1s || return
+	begin "$name"
+	until_ok 10 knows "$pid"
+	go "$name"
+	get "$url/metrics" >"$TMP/$name.metrics"
+	until_ok 10 grep -q '"path": "/v1/traces"' "$TMP/$name.got"
+	ctl status >"$TMP/$name.status"
+	check "daemon, $hide: dump" ctl dump "$TMP/$name.dump.zst"
+	finish
+	check "daemon, $hide: ends" is $? 0
+	leave
+	kill $collector
+	wait $collector 2>/dev/null
+	outputs=("$TMP/$name".{metrics,got,status,dump.zst,log} "$files"/*)
+}
+
+daemon()
+{
+	daemon_outputs shown-d none
+	check 'daemon, none: some marks in all but the log' some "$TMP"/shown-d.{metrics,got,status,dump.zst} "$files"/*
+	not='^(LIBRARY_PATH|SYMBOL_NAME|PERF_NAME)' check 'daemon, none: every mark but those of stacks is in the file' every "$files"/*
+
+	daemon_outputs strings-d strings
+	check 'daemon, strings: no string in any output' none texts "${outputs[@]}"
+	check 'daemon, strings: files and dumps say so' is "$(zstd -dcq "$files"/* "$TMP/strings-d.dump.zst" | jq -r 'select(.type == "header").hidden' | sort -u)" strings
+
+	daemon_outputs arguments-d arguments
+	check 'daemon, arguments: no mark in any output' none all "${outputs[@]}"
+	check 'daemon, arguments: the call in flight is there' grep -q '"unfinished":true' <(zstd -dcq "$files"/*)
+	check 'daemon, arguments: files and dumps say so' is "$(zstd -dcq "$files"/* "$TMP/arguments-d.dump.zst" | jq -r 'select(.type == "header").hidden' | sort -u)" arguments
+	check 'daemon, arguments: no sums of what is hidden' is "$(grep -cE '^cudatrace_(transfer|memory)_' "$TMP/arguments-d.metrics")" 0
+	check 'daemon, arguments: calls are counted' grep -q '^cudatrace_launches_total{.*command="marked"} 21$' "$TMP/arguments-d.metrics"
+	check 'daemon, arguments: status says so' is "$(jq -r '.hidden, (.processes[0] | has("device_bytes"))' "$TMP/arguments-d.status" | xargs)" 'arguments false'
+	check 'daemon, arguments: spans and metrics say so' python3 -c '
+import base64, json, sys
+bodies = [json.loads(base64.b64decode(json.loads(line)["body"])) for line in open(sys.argv[1])]
+for kind in ("resourceSpans", "resourceMetrics"):
+    assert any(b.get(kind) for b in bodies), kind
+    for r in (r for b in bodies for r in b.get(kind, [])):
+        assert {"key": "cudatrace.hidden", "value": {"stringValue": "arguments"}} in r["resource"]["attributes"], r["resource"]' "$TMP/arguments-d.got"
+}
+
+# A change of what is hidden is not half done.
+reload()
+{
+	rules trace >"$TMP/reload.yaml"
+	start reload || return
+	{ rules off; printf 'trace:\n  hide: arguments\n'; } >"$TMP/reload.yaml"
+	check 'reload: trace.hide takes a restart' fails_with 'trace.hide has changed: that takes a restart' ctl reload
+	check 'reload: and nothing is changed' is "$(ctl status | jq -r '.hidden, .reloads, .reload_failures' | xargs)" 'null 0 1'
+	finish
+	check 'configuration: a wrong word' fails_with "trace.hide: 'args' is not understood; write one of none, strings, arguments" \
+		"$CUDATRACE" daemon --check-config --set trace.hide=args
+	check 'configuration: a limit that needs sizes' fails_with 'memory_above needs sizes' \
+		"$CUDATRACE" daemon --check-config --set trace.hide=arguments --set recorder.on.memory_above=1G
+}
+
+outputs
+variants
+killed
+daemon
+reload
