@@ -2,6 +2,9 @@
 /* Names with any bytes: in kernels, in the thread's name. All must come out as valid JSON. */
 #include "case.h"
 
+#define TWICE8 "IN1acvT_IN1acvT_IN1acvT_IN1acvT_IN1acvT_IN1acvT_IN1acvT_IN1acvT_"
+#define ENDS8  "EEEEEEEEEEEEEEEE"
+
 static const char *const names[] = {
 	"quote\"quote",
 	"back\\slash\\",
@@ -19,6 +22,11 @@ static const char *const names[] = {
 	"\x1b[31mred",
 	"_ZN",
 	"_Z1fIXLi",
+	/* For these a demangler never ends (GCC 12's), or takes 2^24 steps: src/util/demangle.h. */
+	"_Z1fDTsr1aC",
+	"_Z1fIXsrccC",
+	"_Zdt3S_vAsrccC",
+	"_ZcvT_" TWICE8 TWICE8 TWICE8 "IiE" ENDS8 ENDS8 ENDS8,
 	" ",
 };
 #define CNT (sizeof(names) / sizeof(names[0]))

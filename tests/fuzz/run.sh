@@ -1,14 +1,19 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # Runs the fuzz targets one after the other, FUZZ_SECONDS (60) each:
-#   tests/fuzz/run.sh [TARGET...]          TARGET as in fuzz_TARGET.c
+#   tests/fuzz/run.sh [TARGET...]          TARGET as in fuzz_TARGET.c, or names (names.c)
+#   FUZZ_RUNS=50000000 FUZZ_JOBS=32        so many runs of each, by so many processes at once; FUZZ_SECONDS is then
+#                                          the most that a target may take
+#   FUZZ_DIR=DIR                           programs, seeds and dictionaries are there already (`make fuzz-fast` packs
+#                                          them: no sanitizers, static): nothing is built, no source is needed
 # What they find interesting is kept in build/fuzzing/corpus, and where they begin next time. An input that
 # fails is kept beside it and named. Exit status 1 when there is one.
 set -u
-cd "$(dirname "$0")/../.." || exit 1
+cd "$(dirname "$0")" || exit 1
+[ -n "${FUZZ_DIR-}" ] || cd ../.. || exit 1
 O=${O:-$PWD/build}
-dir=$O/fuzzing
-seconds=${FUZZ_SECONDS:-60}
+dir=${FUZZ_DIR:-$O/fuzzing}
+jobs=${FUZZ_JOBS:-1} seconds=${FUZZ_SECONDS:-60}
 export ASAN_OPTIONS=detect_leaks=1:allocator_may_return_null=1 UBSAN_OPTIONS=print_stacktrace=1
 
 seed() { mkdir -p "$dir/seeds/$1" && cat >"$dir/seeds/$1/$2"; }
@@ -48,40 +53,96 @@ for sub, texts in (("kernel_name", sorted(filter(None, names))), ("jsonl", cuts)
 PY
 	gzip -nc "$dir/seeds/jsonl/3" | seed jsonl gz
 	zstd -qc "$dir/seeds/jsonl/3" 2>/dev/null | seed jsonl zst
-	# The names of members, which chance does not spell.
-	sed -n 's/^\tX(\([a-z_]*\)).*/"\\"\1\\":"/p' src/report/parse.h >"$dir/jsonl.dict"
+	printf '6,1234,5678901,-;NVRM: Xid (PCI:0000:3b:00): 79, pid=1234, GPU has fallen off the bus.\n SUBSYSTEM=pci\n' | seed kmsg xid
+	printf '1000 40 py::train:model.py\n1040 10 _ZN1a1bEv\nfffffffffffffff0 f last\n' | seed perf_map map
+	mkdir -p "$dir/seeds/symbols" && cp "$dir/seeds/elf/small.so" /bin/true "$dir/seeds/symbols/"
+	make_dicts
+}
+
+# What chance does not spell: words of each language, quoted.
+words() { sed 's/[\\"]/\\&/g; s/.*/"&"/' | sort -u >"$dir/$1.dict"; }
+make_dicts()
+{
+	sed -n 's/^\tX(\([a-z_]*\)).*/"\1":/p' src/report/parse.h | words jsonl
+	sed -n '/^static const char \*const tokens/,/^};/s/^\t"\([^\\]*\)",$/\1/p' tests/fuzz/names_tokens.h | words kernel_name
+	{
+		grep -oE '[a-z_]+:' dist/daemon.yaml
+		grep -ohE '"[a-z_]+"' src/daemon/config.c src/daemon/rules.c | tr -d '"'
+		printf '%s\n' 'trace' 'metrics' 'sampled' 'off' 'true' 'false' 'match: {' '- ' '{' '}' '[' ']' '&a' '*a' '!!str' '|' '>' '---' '<<: *a' '18446744073709551615' '1e9' '-1' '5s' '4G' '%TAG' '? '
+	} | words config
+	{
+		sed -n 's/^FN(\(cu[A-Za-z0-9_]*\),.*/\1/p' src/decode/cuda_api.def | head -n 200
+		sed -n 's/^CLASS([A-Z]*, "\([a-z]*\)".*/\1/p' src/decode/cuda_classes.def
+		printf '%s\n' all none , '!' '*' '?' '[' ']' '_v2' '_ptsz'
+	} | words select
+	printf '%s\n' r-xp r--p rw-s ' (deleted)' libcuda.so libcuda.so.1 /usr/lib/ '[vdso]' 00:00 ffffffffffffffff '\\012' stubs/ .580.1 | words maps
+	printf '%s\n' /kubepods .slice kubepods- burstable- besteffort- pod cri-containerd- crio- docker- libpod- .scope /docker/ /lxc/ lxc.payload. /machine.slice \
+		3c1c8f5e_6b0c_4c6d_9a5e_0123456789ab 3c1c8f5e-6b0c-4c6d-9a5e-0123456789ab "$(printf %064d 7)" init.scope /.. // | words labels
+	printf '%s\n' 'NVRM: ' 'Xid (' 'PCI:' '0000:3b:00' '): ' ', ' ';' '6,1,2,-' 4294967295 18446744073709551615 $'\t' | words kmsg
+	printf '%s\n' '1000 ' '0 ' 'ffffffffffffffff ' '10000000000000000 ' 0x1000 ' 1 f' _Z1fDTsr1aC ' -1 ' | words perf_map
+	for name in elf symbols; do
+		printf '%s\n' .dynsym .dynstr .symtab .gnu_debugdata libcuda.so.1 cuInit GNU >"$dir/$name.words"
+		{ sed 's/.*/"&"/' "$dir/$name.words"; printf '"%s"\n' '\x7fELF\x02\x01\x01' '\x3e\x00' '\xb7\x00' '\x40\x00' '\x38\x00' '\x18\x00\x00\x00\x00\x00\x00\x00' '\xff\xff\xff\xff\xff\xff\xff\xff' '\xff\xff\xff\x7f'; } >"$dir/$name.dict"
+		rm "$dir/$name.words"
+	done
+}
+
+# one NAME LENGTH JOB: a process's share of the runs
+one()
+{
+	local name=$1 log=$dir/$1.$3.log dict='' rc
+	[ -e "$dir/$name.dict" ] && dict=$dir/$name.dict
+	mkdir -p "$dir/corpus/$name.$3" "$dir/seeds/$name"
+	"$dir/fuzz/fuzz_$name" ${FUZZ_RUNS:+"-runs=$((FUZZ_RUNS / jobs))"} -max_total_time="$seconds" -max_len="$2" -timeout=20 -rss_limit_mb=4096 \
+		-seed="$((${FUZZ_SEED:-0} + $3))" -reload=0 ${dict:+"-dict=$dict"} -print_final_stats=1 -artifact_prefix="$dir/$name." \
+		"$dir/corpus/$name.$3" "$dir/seeds/$name" >"$log" 2>&1 </dev/null
+	rc=$?
+	[ $rc -eq 0 ] || echo "$log" >>"$dir/$name.failed"
 }
 
 fuzz()
 {
-	local name=$1 log=$dir/$1.log dict='' rc
-	[ -e "$dir/$name.dict" ] && dict=$dir/$name.dict
-	mkdir -p "$dir/corpus/$name" "$dir/seeds/$name"
-	"$dir/fuzz/fuzz_$name" -max_total_time="$seconds" -max_len="${2:-4096}" -timeout=20 -rss_limit_mb=4096 -seed="${FUZZ_SEED:-0}" \
-		${dict:+"-dict=$dict"} -print_final_stats=1 -artifact_prefix="$dir/$name." "$dir/corpus/$name" "$dir/seeds/$name" >"$log" 2>&1
-	rc=$?
-	runs=$(awk '/number_of_executed_units/ { print $2 }' "$log")
-	if [ $rc -eq 0 ] && [ "${runs:-0}" -gt 0 ]; then
-		echo "ok fuzz $name: $runs runs in $seconds s"
+	local name=$1 begin=$SECONDS runs log i
+	rm -f "$dir/$name.failed" "$dir/$name".[0-9]*.log
+	for ((i = 1; i <= jobs; i++)); do one "$name" "$2" "$i" & done
+	wait
+	runs=$(awk '/number_of_executed_units/ { n += $2 } END { printf "%d\n", n }' "$dir/$name".[0-9]*.log)
+	if [ ! -e "$dir/$name.failed" ] && [ "$runs" -gt 0 ]; then
+		echo "ok fuzz $name: $runs runs in $((SECONDS - begin)) s"
 		return 0
 	fi
+	log=$(head -n 1 "$dir/$name.failed")
 	echo "not ok fuzz $name # $(grep -aoE "Test unit written to .*|ERROR: .*|Assertion.*" "$log" | tail -n 2 | tr '\n' ' '); see $log"
 	return 1
 }
 
-make_seeds || { echo 'not ok fuzz: seeds'; exit 1; }
+# The demangler's names: a number of them, not a time.
+names()
+{
+	local prog=$O/fuzz/names out
+	[ -n "${FUZZ_DIR-}" ] && prog=$dir/fuzz/names
+	if out=$("$prog" "${FUZZ_RUNS:-$((seconds * 5000))}" "$jobs" "$((${FUZZ_SEED:-0} + 1))"); then
+		echo "ok fuzz names: $(tail -n 1 <<<"$out")"
+		return 0
+	fi
+	echo "not ok fuzz names # $(grep -m 1 -E '^(no end|crash)' <<<"$out" | cut -c 1-300)"
+	return 1
+}
+
+[ -n "${FUZZ_DIR-}" ] || make_seeds || { echo 'not ok fuzz: seeds'; exit 1; }
+[ "${1-}" = seeds ] && exit
 bad=0
 if [ $# -eq 0 ]; then
-	for prog in tests/fuzz/fuzz_*.c; do
-		prog=${prog##*/fuzz_}
-		set -- "$@" "${prog%.c}"
-	done
+	set -- names
+	for prog in "$dir"/fuzz/fuzz_*; do set -- "$@" "${prog##*/fuzz_}"; done
 fi
 for name; do
 	case $name in
-	elf) len=65536 ;;
+	names) names || bad=1; continue ;;
+	elf | symbols) len=65536 ;;
 	jsonl) len=16384 ;;
-	maps) len=512 ;;
+	maps | kmsg | labels) len=512 ;;
+	kernel_name) len=1024 ;;
 	select) len=96 ;; # a wrong name is compared with all
 	*) len=4096 ;;
 	esac

@@ -69,6 +69,52 @@ echo "# $best % of a core at 10,000 calls/s"
 exec {to}>&-
 wait "$load_pid"
 
+# Names that a demangler never ends, or not in years: anybody may send as many as he likes.
+cat >"$TMP/names.c" <<'END'
+#include <dlfcn.h>
+#include <stdio.h>
+#include <unistd.h>
+int main(int argc, char **argv)
+{
+	void *h = dlopen(argv[1], RTLD_NOW);
+	int (*get)(void *, void *, const char *) = dlsym(h, "cuModuleGetFunction");
+	static const char *const endless[] = {"_Z1fDTsr1aC", "_Z1fIXsrccC", "_Zdt3S_vAsrccC"};
+	char name[1024];
+	void *f;
+
+	for (int i = 0; i < 3; i++)
+		get(&f, NULL, endless[i]);
+	for (int i = 0; i < 20000; i++) {
+		int len = sprintf(name, "_ZcvT_IN6k%05dcvT_", i);
+		for (int level = 0; level < 64; level++)
+			len += sprintf(name + len, "IN1acvT_");
+		sprintf(name + len, "IiE");
+		get(&f, NULL, name);
+		if (i % 100 == 0)
+			usleep(10000);
+	}
+	return 0;
+}
+END
+${CC:-gcc} -w -o "$TMP/endless" "$TMP/names.c" -ldl
+"$TMP/endless" "$TMP/lib/libcuda.so.1" &
+endless=$!
+slowest=0
+while :; do
+	is_gone $endless && last=1
+	begin=${EPOCHREALTIME/./}
+	metrics >"$TMP/metrics" 2>/dev/null || { slowest=for-ever; kill -9 $daemon $endless; break; }
+	took=$((${EPOCHREALTIME/./} - begin))
+	slowest=$((took > slowest ? took : slowest))
+	[ "${last-}" ] && break
+done
+echo "# slowest answer $slowest us"
+check '20,000 names that take for ever: the daemon answers within 5 s' below "$slowest" 5000000
+check '20,000 names that take for ever: all lookups are counted' is \
+	"$(awk '/^cudatrace_calls_total/ && /command="endless"/ && /function="cuModuleGetFunction"/ { print $NF }' "$TMP/metrics")" 20003
+check '20,000 names that take for ever: those without time are counted' \
+	below 15000 "$(awk '$1 == "cudatrace_names_left_mangled_total" { print $2 }' "$TMP/metrics")"
+
 kill -TERM $daemon
 check 'the daemon ends' until_ok 5 is_gone $daemon
 wait $daemon

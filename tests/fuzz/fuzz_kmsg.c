@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* Records of the kernel log: who may write to it can write anything. */
+#include "fuzz.h"
+
+#include <assert.h>
+
+#include "trace/kmsg.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	char *record = as_string(data, size);
+	struct kmsg_xid x;
+
+	if (kmsg_parse_xid(record, &x)) {
+		assert(strnlen(x.gpu, sizeof(x.gpu)) < sizeof(x.gpu));
+		assert(strnlen(x.message, sizeof(x.message)) < sizeof(x.message));
+	}
+	free(record);
+	return 0;
+}

@@ -1,0 +1,14 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+# Puts what `make fuzz-fast` has built into a folder that runs anywhere: build/fuzz-pack.
+#   FUZZ_DIR=$PWD/fuzz-pack FUZZ_RUNS=50000000 FUZZ_JOBS=32 FUZZ_SECONDS=600 fuzz-pack/run.sh
+set -eu
+cd "$(dirname "$0")/../.."
+O=${O:-$PWD/build}
+to=$O/fuzz-pack
+rm -rf "$to"
+mkdir -p "$to/fuzz" "$O/fuzzing"
+O=$O tests/fuzz/run.sh seeds
+cp "$O"/fuzzing-fast/fuzz-static/fuzz_* "$O/fuzz-static/names" "$to/fuzz/"
+cp -r "$O/fuzzing/seeds" "$O"/fuzzing/*.dict tests/fuzz/run.sh "$to/"
+du -sh "$to"
