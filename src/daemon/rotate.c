@@ -183,6 +183,9 @@ static int find_dirs(struct rotate *r)
 				       O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 		if (r->pending_fd < 0)
 			return -errno;
+		/* The command gets a path. */
+		if (!folder__is_ours(r->pending_fd))
+			return -EPERM;
 	}
 	return 0;
 }
@@ -198,8 +201,10 @@ static int open_dirs(struct rotate *r)
 	rights_lower();
 	ret = find_dirs(r);
 	rights_raise();
-	if (ret)
+	if (ret) {
+		close_dirs(r);
 		return ret;
+	}
 	adopt_parts(r);
 	if (has_command(r))
 		go_on_after(r, r->pending_fd);
@@ -207,6 +212,16 @@ static int open_dirs(struct rotate *r)
 		adopt_pending(r);
 	go_on_after(r, r->dir_fd);
 	return 0;
+}
+
+static void no_dirs(struct rotate *r, int error, uint64_t now_ns)
+{
+	set_error(r,
+		  error == EPERM
+			  ? "files.on_rotate: others can write to, or to what is above of it, "
+			    "the folder"
+			  : "cannot write to",
+		  error, now_ns);
 }
 
 static int create(struct rotate *r, char *part, size_t part_sz)
@@ -258,7 +273,7 @@ static bool open_file(struct rotate *r, uint64_t now_ns)
 	int ret = open_dirs(r);
 
 	if (ret) {
-		set_error(r, "cannot write to", -ret, now_ns);
+		no_dirs(r, -ret, now_ns);
 		return false;
 	}
 	if (!make_room(r, file_room(r))) {
@@ -458,7 +473,7 @@ struct rotate *rotate__new(const struct rotate_opts *o)
 	}
 	ret = open_dirs(r);
 	if (ret)
-		set_error(r, "cannot write to", -ret, 0);
+		no_dirs(r, -ret, 0);
 	else
 		make_room(r, 0);
 	return r;

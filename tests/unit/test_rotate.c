@@ -261,6 +261,43 @@ static void runner_runs_one_command(void **state)
 	runner__free(runner);
 }
 
+/* Who can put another file there under that name chooses what the command gets. */
+static void command_needs_own_folder(void **state)
+{
+	static const char *const bad[] = {"chmod 777 %s", "chmod 775 %s", "chown 12345 %s",
+					  "chmod 1777 %s/pending", "chown 12345 %s/pending"};
+	struct rotate_opts o = opts();
+	struct runner *runner;
+	struct rotate *r;
+
+	(void)state;
+	if (geteuid())
+		skip();
+	runner = runner__new(what_to_run, "exit 0");
+	o.on_rotate = "exit 0";
+	o.runner = runner;
+	sh("mkdir -p %s/pending", dir);
+	for (unsigned i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		sh("chmod 755 %s", dir);
+		sh("chown 0 %s", dir);
+		sh(bad[i], dir);
+		r = rotate__new(&o);
+		rotate__line(r, LINE, strlen(LINE), 20 * SEC);
+		assert_non_null(stats(r).error);
+		assert_string_equal(stats(r).error, "Operation not permitted");
+		assert_int_equal(stats(r).lines, 0);
+		rotate__free(r, 20 * SEC);
+	}
+	sh("chmod 755 %s/pending", dir);
+	sh("chown 0 %s/pending", dir);
+	sh("chmod 1777 %s", dir);
+	r = rotate__new(&o);
+	rotate__line(r, LINE, strlen(LINE), 20 * SEC);
+	assert_null(stats(r).error);
+	rotate__free(r, 20 * SEC);
+	runner__free(runner);
+}
+
 static void folder_goes_away(void **state)
 {
 	struct rotate_opts o = opts();
@@ -367,6 +404,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(never_more_than_total, setup, teardown),
 		cmocka_unit_test_setup_teardown(command_takes_files, setup, teardown),
 		cmocka_unit_test_setup_teardown(runner_runs_one_command, setup, teardown),
+		cmocka_unit_test_setup_teardown(command_needs_own_folder, setup, teardown),
 		cmocka_unit_test_setup_teardown(folder_goes_away, setup, teardown),
 		cmocka_unit_test_setup_teardown(what_a_dead_daemon_left, setup, teardown),
 		cmocka_unit_test_setup_teardown(clock_goes_back, setup, teardown),
