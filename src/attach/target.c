@@ -9,13 +9,13 @@
 #endif
 #include "target.h"
 #include "util/log.h"
+#include "util/open_foreign.h"
 #include "util/rights.h"
 
 #include <ctype.h>
 #include <dirent.h>
 #include <elf.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -191,19 +191,13 @@ static void unescape(char *s)
  */
 static int try_open(const char *path, uint64_t ino)
 {
-	/* O_NONBLOCK: a container may have put a FIFO there. */
-	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 	struct stat st;
-	int rc = 0;
+	int fd = open_foreign(path, &st);
 
 	if (fd < 0)
 		return -errno;
-	if (fstat(fd, &st))
-		rc = -errno;
-	else if (!S_ISREG(st.st_mode) || (ino && st.st_ino != ino))
-		rc = -ENOENT;
 	close(fd);
-	return rc;
+	return ino && st.st_ino != ino ? -ENOENT : 0;
 }
 
 /* A path by which this process can open what pid maps. */
@@ -362,23 +356,16 @@ static int key_of_fd(int fd, struct ct_lib_key *key)
 
 int target_libs__add_path(struct target_libs *list, const char *path)
 {
-	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 	struct map_line m = {.path = path};
 	const struct target_lib *known;
 	struct stat st;
 	char *copy;
-	int rc;
+	int fd, rc;
 
+	fd = open_foreign(path, &st);
 	if (fd < 0)
 		return -errno;
-	if (fstat(fd, &st))
-		rc = -errno;
-	else if (S_ISDIR(st.st_mode))
-		rc = -EISDIR;
-	else if (!S_ISREG(st.st_mode))
-		rc = -EINVAL;
-	else
-		rc = key_of_fd(fd, &m.key);
+	rc = key_of_fd(fd, &m.key);
 	close(fd);
 	if (rc)
 		return rc;
@@ -405,11 +392,12 @@ int target_libs__add_file(struct target_libs *list, const char *path)
 
 int target_lib__open(const struct target_lib *t)
 {
+	struct stat st;
 	int fd;
 
 	if (!t->pid)
 		rights_lower();
-	fd = open(t->open_path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	fd = open_foreign(t->open_path, &st);
 	if (!t->pid)
 		rights_raise();
 	return fd;

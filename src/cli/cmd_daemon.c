@@ -36,6 +36,7 @@ int cmd_daemon(const struct opts *o)
 		.set_cnt = o->sets.cnt,
 		.mechanism = o->mechanism,
 		.libcuda = o->libcuda,
+		.sandbox = o->sandbox,
 	};
 
 	return o->check_config ? check_config(&d) : daemon_run(&d);

@@ -7,13 +7,13 @@
  */
 #include "cmd.h"
 #include "session.h"
-#include "sandbox.h"
 
 #include "attach/caps.h"
 #include "event/check.h"
 #include "report/live.h"
 #include "util/log.h"
 #include "util/safe_open.h"
+#include "util/sandbox.h"
 #include "util/out.h"
 #include "version.h"
 

@@ -555,7 +555,7 @@ static const struct opt_row rows[] = {
 	 "kprobe.multi, fentry, kprobe, tracepoint (of all system calls)",
 	 set_kernel_probe},
 
-	{"no-sandbox", 0, false, GROUP_TUNING, FOR_TRACE, COMP_NONE, NULL, NULL,
+	{"no-sandbox", 0, false, GROUP_TUNING, FOR_TRACE | FOR_DAEMON, COMP_NONE, NULL, NULL,
 	 "keep all privileges and system calls while tracing, for odd systems", set_no_sandbox},
 
 	{"verbose", 'v', false, GROUP_OTHER, FOR_ALL, COMP_NONE, NULL, NULL,

@@ -19,6 +19,7 @@
 #include "trace/kmsg.h"
 #include "util/log.h"
 #include "util/rights.h"
+#include "util/sandbox.h"
 
 /* Between looks at signals and sockets. */
 #define DRAIN_BATCH 16384
@@ -200,6 +201,23 @@ static int open_doors(struct daemon *d)
 	return ret;
 }
 
+/* In the process that runs files.on_rotate. */
+static void what_to_run(void *ctx, struct runner_what *what)
+{
+	struct config_errors errors = {0};
+	struct config *c = daemon_config(((struct daemon *)ctx)->o, &errors);
+	struct runner_what now = {0};
+
+	if (c && asprintf(&now.folder, "%s/" ROTATE_PENDING, c->files.directory) < 0)
+		now.folder = NULL;
+	if (c && (now.command = strdup(c->files.on_rotate)) && now.folder) {
+		free(what->command);
+		free(what->folder);
+		*what = now;
+	}
+	config__free(c);
+}
+
 static int open_tracer(struct daemon *d)
 {
 	const struct tracer_opts to = {
@@ -240,8 +258,14 @@ static int open_outputs(struct daemon *d)
 /* 0 or -errno after reporting. */
 static int start(struct daemon *d)
 {
-	int ret = open_doors(d);
+	int ret = 0;
 
+	if (*d->cfg->files.on_rotate) {
+		d->runner = runner__new(what_to_run, d);
+		ret = d->runner ? 0 : -EAGAIN;
+	}
+	if (!ret)
+		ret = open_doors(d);
 	d->metrics = metrics__new(d->cfg->metrics.max_series);
 	if (!ret)
 		ret = open_tracer(d);
@@ -270,7 +294,13 @@ static int start(struct daemon *d)
 		return ret;
 	if (!attach__has_xid(d->t.att))
 		d->kmsg_fd = kmsg__open();
-	return add_events(d);
+	ret = add_events(d);
+	if (!ret && d->o->sandbox)
+		sandbox__enter(&(struct sandbox_needs){
+			.daemon = true,
+			.perf_probes = attach__mechanism(d->t.att) == MECH_PERF,
+		});
+	return ret;
 }
 
 /* What is in the ring is written; calls in flight are said to be so. */
@@ -311,6 +341,7 @@ static void release(struct daemon *d)
 		event_base_free(d->base);
 	if (d->rotate)
 		rotate__free(d->rotate, now_ns());
+	runner__free(d->runner);
 	recorder__free(d->recorder);
 	lines__free(d->lines);
 	dprocs__free(&d->procs);

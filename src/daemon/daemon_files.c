@@ -61,6 +61,7 @@ struct rotate_opts daemon__rotate_opts(struct daemon *d)
 		.total = c->files.total_size,
 		.compress = c->files.compress,
 		.on_rotate = c->files.on_rotate,
+		.runner = d->runner,
 		.header = header,
 		.end = end,
 		.ctx = d,

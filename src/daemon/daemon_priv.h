@@ -14,6 +14,7 @@
 #include "procs.h"
 #include "recorder.h"
 #include "rotate.h"
+#include "runner.h"
 
 #include "trace/tracer.h"
 
@@ -25,6 +26,7 @@ struct daemon {
 	struct metrics *metrics;
 	struct lines *lines;
 	struct rotate *rotate;
+	struct runner *runner;	    /* NULL: no command to run */
 	struct recorder *recorder;  /* NULL: none */
 	struct http *http;	    /* NULL: none */
 	struct otlp *otlp;	    /* NULL: none */

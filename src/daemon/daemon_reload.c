@@ -45,8 +45,9 @@ struct config *daemon_config(const struct daemon_opts *o, struct config_errors *
 }
 
 /* What is made once, at the start. */
-static void tell_restart(const struct config *was, const struct config *c)
+static void tell_restart(const struct daemon *d, const struct config *was)
 {
+	const struct config *c = d->cfg;
 	const struct {
 		const char *key;
 		bool changed;
@@ -61,6 +62,8 @@ static void tell_restart(const struct config *was, const struct config *c)
 		{"otlp.interval", was->otlp.interval_ns != c->otlp.interval_ns},
 		{"otlp.queue", was->otlp.queue != c->otlp.queue},
 		{"ctl.socket", strcmp(was->ctl.socket, c->ctl.socket)},
+		/* The process that runs it is made before we give up making any. */
+		{"files.on_rotate", !d->runner && *c->files.on_rotate},
 	};
 
 	for (unsigned i = 0; i < sizeof(keys) / sizeof(keys[0]); i++)
@@ -105,13 +108,14 @@ static void apply(struct daemon *d, struct config *was)
 	daemon__set_markers(d);
 	levels__set_default(d->t.att, daemon__default_level(d));
 	dprocs__reload(&d->procs);
+	runner__reload(d->runner);
 	ro = daemon__rotate_opts(d);
 	rotate__reload(d->rotate, &ro, d->now);
 	reload_http(d, was);
 	reload_recorder(d, was);
 	ctl__set_group(d->ctl, d->cfg->ctl.group);
 	daemon__drop_libs(d);
-	tell_restart(was, d->cfg);
+	tell_restart(d, was);
 }
 
 bool daemon__reload(struct daemon *d, char *why, size_t size)

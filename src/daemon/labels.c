@@ -15,13 +15,12 @@
 #include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
-#include <linux/openat2.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/syscall.h>
 #include <unistd.h>
+
+#include "util/open_foreign.h"
 
 #define ID_LEN 64 /* a container id: SHA-256 in hexadecimal */
 /* What is looked at of an environment: a process can make it as large as its memory. */
@@ -253,34 +252,18 @@ static bool search_folder(struct labels *l, const char *root, const char *path,
 	return found;
 }
 
-/* As the container sees it: a link there must not lead to a file of ours (/var/run is one in most
- * images, and in a pod our own namespace is behind it). */
-static int open_inside(pid_t pid, const char *path)
-{
-	struct open_how how = {
-		.flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY,
-		.resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS,
-	};
-	char root[64];
-	int root_fd, fd;
-
-	snprintf(root, sizeof(root), "/proc/%d/root", (int)pid);
-	root_fd = open(root, O_PATH | O_DIRECTORY | O_CLOEXEC);
-	if (root_fd < 0)
-		return -1;
-	fd = syscall(SYS_openat2, root_fd, path, &how, sizeof(how));
-	close(root_fd);
-	return fd;
-}
-
-/* The first line of a small file in the container, when it is a name. The file is the container's:
- * a FIFO or a device must not hold us up. */
+/* The first line of a small file in the container, when it is a name. A link there must not lead
+ * to a file of ours (/var/run is one in most images, and in a pod our own namespace is behind it).
+ */
 static void read_name(char *to, size_t size, pid_t pid, const char *path)
 {
-	int fd = open_inside(pid, path);
-	char text[256];
+	char full[128], text[256];
+	struct stat st;
 	ssize_t n;
+	int fd;
 
+	snprintf(full, sizeof(full), "/proc/%d/root%s", (int)pid, path);
+	fd = open_foreign(full, &st);
 	if (fd < 0)
 		return;
 	n = read(fd, text, sizeof(text) - 1);

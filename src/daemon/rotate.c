@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "folder.h"
-#include "util/inherited.h"
+#include "runner.h"
 #include "util/log.h"
 #include "util/out.h"
 #include "util/rights.h"
@@ -25,7 +25,7 @@
 #define STAMP_SZ    17 /* 20260101T000000Z */
 #define PREFIX	    FOLDER_TRACE
 #define PART	    FOLDER_PART
-#define PENDING_DIR "pending"
+#define PENDING_DIR ROTATE_PENDING
 
 struct rotate {
 	struct rotate_opts o;
@@ -39,14 +39,14 @@ struct rotate {
 	uint64_t file_lines, opened_ns, flushed_ns, retry_ns;
 	uint64_t closed_bytes; /* of finished files */
 	/* the command */
-	pid_t cmd_pid; /* 0: none runs */
+	bool cmd_runs;
 	char cmd_file[FOLDER_NAME_SZ];
 	uint64_t cmd_retry_ns, backoff_ns;
 };
 
 static bool has_command(const struct rotate *r)
 {
-	return r->o.on_rotate && *r->o.on_rotate;
+	return r->o.runner && r->o.on_rotate && *r->o.on_rotate;
 }
 
 /* Said once for each new reason. */
@@ -183,6 +183,9 @@ static int find_dirs(struct rotate *r)
 				       O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 		if (r->pending_fd < 0)
 			return -errno;
+		/* The command gets a path. */
+		if (!folder__is_ours(r->pending_fd))
+			return -EPERM;
 	}
 	return 0;
 }
@@ -198,8 +201,10 @@ static int open_dirs(struct rotate *r)
 	rights_lower();
 	ret = find_dirs(r);
 	rights_raise();
-	if (ret)
+	if (ret) {
+		close_dirs(r);
 		return ret;
+	}
 	adopt_parts(r);
 	if (has_command(r))
 		go_on_after(r, r->pending_fd);
@@ -207,6 +212,16 @@ static int open_dirs(struct rotate *r)
 		adopt_pending(r);
 	go_on_after(r, r->dir_fd);
 	return 0;
+}
+
+static void no_dirs(struct rotate *r, int error, uint64_t now_ns)
+{
+	set_error(r,
+		  error == EPERM
+			  ? "files.on_rotate: others can write to, or to what is above of it, "
+			    "the folder"
+			  : "cannot write to",
+		  error, now_ns);
 }
 
 static int create(struct rotate *r, char *part, size_t part_sz)
@@ -258,7 +273,7 @@ static bool open_file(struct rotate *r, uint64_t now_ns)
 	int ret = open_dirs(r);
 
 	if (ret) {
-		set_error(r, "cannot write to", -ret, now_ns);
+		no_dirs(r, -ret, now_ns);
 		return false;
 	}
 	if (!make_room(r, file_room(r))) {
@@ -348,36 +363,19 @@ void rotate__line(struct rotate *r, const char *line, size_t len, uint64_t now_n
 		rotate__finish_file(r, now_ns);
 }
 
-/* In a child: the shell, with nothing of ours. */
-static void exec_command(const struct rotate *r, const char *path)
-{
-	int null = open("/dev/null", O_RDONLY);
-
-	inherited_restore();
-	if (null >= 0)
-		dup2(null, STDIN_FILENO);
-	execl("/bin/sh", "sh", "-c", r->o.on_rotate, "on_rotate", path, (char *)NULL);
-	_exit(127);
-}
-
 static void start_command(struct rotate *r)
 {
-	char path[4096];
-
 	strcpy(r->cmd_file, folder__look(r->pending_fd).oldest);
 	if (!r->cmd_file[0])
 		return;
-	snprintf(path, sizeof(path), "%s/" PENDING_DIR "/%s", r->o.dir, r->cmd_file);
-	r->cmd_pid = fork();
-	if (!r->cmd_pid)
-		exec_command(r, path);
-	if (r->cmd_pid < 0)
-		r->cmd_pid = 0;
+	/* That it could not be started is found out below. */
+	runner__start(r->o.runner, r->cmd_file);
+	r->cmd_runs = true;
 }
 
 static void command_ended(struct rotate *r, int status, uint64_t now_ns)
 {
-	r->cmd_pid = 0;
+	r->cmd_runs = false;
 	if (WIFEXITED(status) && !WEXITSTATUS(status)) {
 		move(r, r->pending_fd, r->cmd_file, r->dir_fd, r->cmd_file);
 		r->s.taken++;
@@ -399,12 +397,10 @@ static void run_command(struct rotate *r, uint64_t now_ns)
 {
 	int status;
 
-	if (r->cmd_pid) {
-		pid_t pid = waitpid(r->cmd_pid, &status, WNOHANG);
-
-		if (!pid)
+	if (r->cmd_runs) {
+		if (!runner__ended(r->o.runner, &status))
 			return;
-		command_ended(r, pid > 0 ? status : 127 << 8, now_ns);
+		command_ended(r, status, now_ns);
 	}
 	if (has_command(r) && r->pending_fd >= 0 && now_ns >= r->cmd_retry_ns)
 		start_command(r);
@@ -477,7 +473,7 @@ struct rotate *rotate__new(const struct rotate_opts *o)
 	}
 	ret = open_dirs(r);
 	if (ret)
-		set_error(r, "cannot write to", -ret, 0);
+		no_dirs(r, -ret, 0);
 	else
 		make_room(r, 0);
 	return r;

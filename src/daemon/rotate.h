@@ -22,8 +22,11 @@
 
 #include "util/zfile.h"
 
+#define ROTATE_PENDING "pending"
+
 struct out;
 struct rotate;
+struct runner;
 
 struct rotate_opts {
 	const char *dir;
@@ -31,7 +34,10 @@ struct rotate_opts {
 	uint64_t age_ns; /* and how long one is written; 0: any time */
 	uint64_t total;	 /* bytes of all files */
 	enum compression compress;
-	const char *on_rotate; /* a command for the shell, "$1" is the file; NULL or "": none */
+	/* Is there a command, and who runs it (files in the folder's ROTATE_PENDING); NULL: nobody.
+	 */
+	const char *on_rotate;
+	struct runner *runner;
 	/* The first and the last line of each file. */
 	void (*header)(void *ctx, struct out *o);
 	void (*end)(void *ctx, struct out *o);

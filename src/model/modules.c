@@ -8,14 +8,13 @@
 #include "perf_map.h"
 
 #include "util/demangle.h"
+#include "util/open_foreign.h"
 #include "util/symbols.h"
 
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -275,11 +274,9 @@ static struct map *find_map(struct modules *m, uint64_t addr, uint64_t ns)
  */
 static int open_as(const char *path, uint64_t ino, struct stat *st)
 {
-	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	int fd = open_foreign(path, st);
 
-	if (fd < 0)
-		return -1;
-	if (!fstat(fd, st) && S_ISREG(st->st_mode) && (!ino || st->st_ino == ino))
+	if (fd < 0 || !ino || st->st_ino == ino)
 		return fd;
 	close(fd);
 	return -1;

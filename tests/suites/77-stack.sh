@@ -181,6 +181,31 @@ if [ "$(uname -m)" = x86_64 ]; then
 		'(lambda f: "symbol" not in f and f["module"] == "[anon]")([e for e in ev if e["type"] == "stack"][0]["frames"][0])'
 fi
 
+# A program in a root of its own, whose /tmp is a link to where there is a file of ours: what is in it is none of its names.
+cat >"$TMP/other_root.sh" <<'END'
+set -e
+root=$1/root
+mkdir -p "$root/proc" "$root/fake" "$root/usr" "$root/w"
+for l in /bin /lib /lib64; do [ ! -L $l ] || cp -a $l "$root/"; [ -L $l ] || { mkdir -p "$root$l"; mount --bind $l "$root$l"; }; done
+mount --bind /usr "$root/usr"
+mount --bind "$2" "$root/fake"
+mount --bind "$1/outside" "$root/w"
+mount -t proc proc "$root/proc"
+ln -s "$1/outside" "$root/tmp"
+exec chroot "$root" /usr/bin/env python3 /w/jit.py /fake/libcuda.so.1
+END
+other_root()
+{
+	mkdir -p "$TMP/outside"
+	sed -e 's,^name = .*,name = f"/w/perf-{os.getpid()}.map",' -e 's,py::train:model.py,s3cr3t,' "$TMP/jit.py" >"$TMP/outside/jit.py"
+	traced root -e cuMemAlloc --stack -- unshare -m bash "$TMP/other_root.sh" "$TMP" "$FAKE"
+}
+if [ "$(uname -m)" = x86_64 ] && unshare -m mount -t tmpfs tmpfs /mnt 2>/dev/null; then
+	other_root
+	check 'perf map: not behind a link that leads out of its root' holds "$TMP/root.jsonl" \
+		'(lambda f: "symbol" not in f and f["module"] == "[anon]")([e for e in ev if e["type"] == "stack"][0]["frames"][0])'
+fi
+
 # The report.
 traced leak -e all,'!other' --stack --chrome "$TMP/leak.json" -- "$TMP/fp" "$lib"
 "$CUDATRACE" report --format json -o "$TMP/leak.report" "$TMP/leak.jsonl" 2>"$TMP/leak.err"

@@ -11,9 +11,11 @@
 #include <string.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "daemon/rotate.h"
+#include "daemon/runner.h"
 #include "util/log.h"
 #include "util/out.h"
 
@@ -177,16 +179,28 @@ static void wait_taken(struct rotate *r, uint64_t *now, uint64_t taken, uint64_t
 	assert_int_equal(stats(r).failed, failed);
 }
 
+static void what_to_run(void *cmd, struct runner_what *what)
+{
+	free(what->command);
+	what->command = strdup(cmd);
+	if (!what->folder && asprintf(&what->folder, "%s/" ROTATE_PENDING, dir) < 0)
+		what->folder = NULL;
+}
+
 static void command_takes_files(void **state)
 {
 	struct rotate_opts o = opts();
+	struct runner *runner;
 	uint64_t now = SEC;
 	char cmd[256];
 	struct rotate *r;
 
 	(void)state;
 	snprintf(cmd, sizeof(cmd), "test -e %s/go && cp \"$1\" %s/", base, base);
+	runner = runner__new(what_to_run, cmd);
+	assert_non_null(runner);
 	o.on_rotate = cmd;
+	o.runner = runner;
 	o.size = 25000;
 	o.total = 200000;
 	r = rotate__new(&o);
@@ -218,6 +232,70 @@ static void command_takes_files(void **state)
 	rotate__line(r, LINE, strlen(LINE), now += 20 * SEC);
 	assert_null(stats(r).error);
 	rotate__free(r, now);
+	runner__free(runner);
+}
+
+/* What is said is the name of a file in the folder, and nothing else. */
+static void runner_runs_one_command(void **state)
+{
+	struct runner *runner;
+	char cmd[256];
+	int status = 0;
+
+	(void)state;
+	sh("mkdir -p %s/pending", dir);
+	sh("echo >%s/pending/a", dir);
+	sh("echo >%s/b", base);
+	snprintf(cmd, sizeof(cmd), "echo $1 >>%s/got; cat $1", base);
+	runner = runner__new(what_to_run, cmd);
+	assert_non_null(runner);
+	assert_true(runner__start(runner, "a"));
+	while (!runner__ended(runner, &status))
+		usleep(1000);
+	assert_int_equal(status, 0);
+	assert_true(runner__start(runner, "../../b"));
+	while (!runner__ended(runner, &status))
+		usleep(1000);
+	assert_int_equal(WEXITSTATUS(status), 127);
+	assert_int_equal(sh("cat %s/got | wc -l", base), 1);
+	runner__free(runner);
+}
+
+/* Who can put another file there under that name chooses what the command gets. */
+static void command_needs_own_folder(void **state)
+{
+	static const char *const bad[] = {"chmod 777 %s", "chmod 775 %s", "chown 12345 %s",
+					  "chmod 1777 %s/pending", "chown 12345 %s/pending"};
+	struct rotate_opts o = opts();
+	struct runner *runner;
+	struct rotate *r;
+
+	(void)state;
+	if (geteuid())
+		skip();
+	runner = runner__new(what_to_run, "exit 0");
+	o.on_rotate = "exit 0";
+	o.runner = runner;
+	sh("mkdir -p %s/pending", dir);
+	for (unsigned i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		sh("chmod 755 %s", dir);
+		sh("chown 0 %s", dir);
+		sh(bad[i], dir);
+		r = rotate__new(&o);
+		rotate__line(r, LINE, strlen(LINE), 20 * SEC);
+		assert_non_null(stats(r).error);
+		assert_string_equal(stats(r).error, "Operation not permitted");
+		assert_int_equal(stats(r).lines, 0);
+		rotate__free(r, 20 * SEC);
+	}
+	sh("chmod 755 %s/pending", dir);
+	sh("chown 0 %s/pending", dir);
+	sh("chmod 1777 %s", dir);
+	r = rotate__new(&o);
+	rotate__line(r, LINE, strlen(LINE), 20 * SEC);
+	assert_null(stats(r).error);
+	rotate__free(r, 20 * SEC);
+	runner__free(runner);
 }
 
 static void folder_goes_away(void **state)
@@ -325,6 +403,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(age, setup, teardown),
 		cmocka_unit_test_setup_teardown(never_more_than_total, setup, teardown),
 		cmocka_unit_test_setup_teardown(command_takes_files, setup, teardown),
+		cmocka_unit_test_setup_teardown(runner_runs_one_command, setup, teardown),
+		cmocka_unit_test_setup_teardown(command_needs_own_folder, setup, teardown),
 		cmocka_unit_test_setup_teardown(folder_goes_away, setup, teardown),
 		cmocka_unit_test_setup_teardown(what_a_dead_daemon_left, setup, teardown),
 		cmocka_unit_test_setup_teardown(clock_goes_back, setup, teardown),

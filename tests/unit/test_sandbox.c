@@ -18,12 +18,13 @@
 #include <sys/ptrace.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "cli/sandbox.h"
 #include "util/log.h"
+#include "util/sandbox.h"
 
 static bool refused(long ret)
 {
@@ -84,6 +85,50 @@ static int inside(void)
 	return 0;
 }
 
+/* The daemon: new files in its folder, sockets; but no file that is there, no program, no other
+ * socket, nothing setuid. */
+static int daemon_inside(void)
+{
+	char *const argv[] = {"true", NULL};
+	char path[64];
+	int fd;
+
+	snprintf(path, sizeof(path), "/tmp/cudatrace-sandbox-%d", getpid());
+	if (!refused(execv("/bin/true", argv)) || !refused(fork()))
+		return __LINE__;
+	if (!refused(open("/proc/self/mem", O_RDWR)) || !refused(open("/dev/null", O_WRONLY)) ||
+	    !refused(open(path, O_WRONLY | O_CREAT, 0600)) ||
+	    !refused(open(path, O_WRONLY | O_CREAT | O_TRUNC, 0600)) ||
+	    !refused(open(path, O_RDWR | O_CREAT | O_EXCL, 0600)) ||
+	    !refused(open(path, O_WRONLY | O_CREAT | O_EXCL, 04755)) ||
+	    !refused(open("/tmp", O_TMPFILE | O_WRONLY, 0600)))
+		return __LINE__;
+	if (!refused(syscall(SYS_openat2, AT_FDCWD, "/dev/null", NULL, 0)))
+		return __LINE__;
+	fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+	if (fd < 0)
+		return __LINE__;
+	if (!refused(chmod(path, 04755)) || !refused(fchmod(fd, 02755)) || chmod(path, 0660) ||
+	    !refused(chown(path, 65534, 0)) || !refused(fchown(fd, 0, 0)) || chown(path, 0, 65534))
+		return __LINE__;
+	if (unlink(path))
+		return __LINE__;
+	if (!refused(socket(AF_PACKET, SOCK_RAW, 0)) || !refused(socket(AF_VSOCK, SOCK_STREAM, 0)))
+		return __LINE__;
+	if (socket(AF_NETLINK, SOCK_RAW, 0) != -1 || errno != EAFNOSUPPORT)
+		return __LINE__;
+	if (socket(AF_UNIX, SOCK_STREAM, 0) < 0 || socket(AF_INET, SOCK_STREAM, 0) < 0)
+		return __LINE__;
+	if (!refused(mount("", "/none", "", 0, "")) || !refused(setuid(getuid())) ||
+	    !refused(ptrace(PTRACE_ATTACH, -1, 0, 0)) ||
+	    !refused(syscall(SYS_process_vm_writev, getppid(), NULL, 0, NULL, 0, 0)))
+		return __LINE__;
+	for (int cmd = BPF_PROG_LOAD; cmd <= BPF_OBJ_GET; cmd++)
+		if (!refused(try_bpf(cmd)))
+			return __LINE__;
+	return refused(try_perf()) ? 0 : __LINE__;
+}
+
 static int perf_inside(void)
 {
 	return refused(syscall(SYS_perf_event_open, NULL, 0, -1, -1, 0)) ? __LINE__ : 0;
@@ -139,6 +184,16 @@ static void test_refused(void **state)
 	assert_int_equal(line_of(said, 0), 0);
 }
 
+static void test_daemon(void **state)
+{
+	char said[256];
+
+	assert_int_equal(in_sandbox(&(struct sandbox_needs){.daemon = true}, daemon_inside, said,
+				    sizeof(said)),
+			 0);
+	assert_int_equal(line_of(said, 0), 0);
+}
+
 static void test_perf_probes(void **state)
 {
 	char said[256];
@@ -181,9 +236,8 @@ static void test_kills(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_refused),
-		cmocka_unit_test(test_perf_probes),
-		cmocka_unit_test(test_says_it),
+		cmocka_unit_test(test_refused),	    cmocka_unit_test(test_daemon),
+		cmocka_unit_test(test_perf_probes), cmocka_unit_test(test_says_it),
 		cmocka_unit_test(test_kills),
 	};
 

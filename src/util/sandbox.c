@@ -12,12 +12,13 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <termios.h>
 #include <ucontext.h>
 #include <unistd.h>
 
-#include "util/log.h"
+#include "log.h"
 
 /* Linux 5.8 and 5.9: an older header does not know them. */
 #ifndef CAP_PERFMON
@@ -38,10 +39,9 @@ static const int kept[] = {
 	CAP_SYS_PTRACE,		/* memory, maps and root of other users' processes */
 	CAP_DAC_READ_SEARCH,	/* their libraries */
 	CAP_CHECKPOINT_RESTORE, /* /proc/PID/map_files */
-	CAP_KILL,		/* SIGCONT to what was stopped, whoever it runs as by then */
 };
 
-static bool drop_caps(bool keep_admin)
+static bool drop_caps(const struct sandbox_needs *needs)
 {
 	struct __user_cap_header_struct head = {.version = _LINUX_CAPABILITY_VERSION_3};
 	struct __user_cap_data_struct now[2], less[2] = {0};
@@ -49,7 +49,11 @@ static bool drop_caps(bool keep_admin)
 
 	for (size_t i = 0; i < COUNT(kept); i++)
 		keep[kept[i]] = 1;
-	keep[CAP_SYS_ADMIN] = keep_admin;
+	keep[CAP_SYS_ADMIN] = needs->perf_probes;
+	/* SIGCONT to what was stopped, whoever it runs as by then */
+	keep[CAP_KILL] = !needs->daemon;
+	/* The socket, when a reload changes ctl.group. Owners are pinned below. */
+	keep[CAP_CHOWN] = needs->daemon;
 	if (syscall(SYS_capget, &head, now))
 		return false;
 	/* Fails without CAP_SETPCAP: nothing is in the way of what follows then. */
@@ -164,6 +168,39 @@ static const char *const calls[] = {
 	"time",
 };
 
+/* The daemon's besides */
+static const char *const daemon_calls[] = {
+	/* sockets that were made by it, see allow_for_daemon() */
+	"bind",
+	"listen",
+	"accept",
+	"accept4",
+	"connect",
+	"getsockname",
+	"getpeername",
+	"getsockopt",
+	"setsockopt",
+	"sendto",
+	"sendmsg",
+	"sendmmsg",
+	"recvfrom",
+	"recvmsg",
+	"shutdown",
+	/* files in its folder */
+	"mkdir",
+	"mkdirat",
+	"rename",
+	"renameat",
+	"renameat2",
+	"unlink",
+	"unlinkat",
+	/* util/rights.h */
+	"capget",
+	"capset",
+};
+
+static const uint32_t families[] = {AF_UNIX, AF_INET, AF_INET6};
+
 /* Our programs are loaded by now: no other may be, nor may objects of others be opened. */
 static const uint32_t bpf_commands[] = {
 	BPF_MAP_LOOKUP_ELEM, BPF_MAP_UPDATE_ELEM, BPF_MAP_DELETE_ELEM,	  BPF_MAP_GET_NEXT_KEY,
@@ -204,6 +241,51 @@ static int allow_in_part(scmp_filter_ctx ctx)
 	return ret;
 }
 
+struct rule {
+	const char *call;
+	unsigned arg;
+	uint32_t mask, value;
+};
+
+static int allow_rule(scmp_filter_ctx ctx, const struct rule *r)
+{
+	int nr = seccomp_syscall_resolve_name(r->call);
+
+	return nr == __NR_SCMP_ERROR ? 0 : allow_if(ctx, nr, r->arg, r->mask, r->value);
+}
+
+/*
+ * Files are made anew or not written to: what is there already would include the memory of other
+ * processes (/proc/PID/mem). None is made or becomes setuid, none is given to another user than
+ * root (ctl.group changes the group). netlink: glibc's getaddrinfo() asks by it which addresses
+ * there are, and does without.
+ */
+static int allow_for_daemon(scmp_filter_ctx ctx)
+{
+	static const struct rule rules[] = {
+		{"chmod", 1, 07000, 0},		{"fchmod", 1, 07000, 0},
+		{"fchmodat", 2, 07000, 0},	{"chown", 1, UINT32_MAX, 0},
+		{"fchownat", 2, UINT32_MAX, 0},
+	};
+	const uint32_t how = O_ACCMODE | O_CREAT | O_EXCL | O_TRUNC;
+	int ret = seccomp_rule_add(ctx, SCMP_ACT_ALLOW, SCMP_SYS(openat), 2,
+				   SCMP_A2(SCMP_CMP_MASKED_EQ, how, O_WRONLY | O_CREAT | O_EXCL),
+				   SCMP_A3(SCMP_CMP_MASKED_EQ, 07000, 0));
+
+	/* libevent asks how much there is to read. */
+	ret = ret ?: allow_if(ctx, SCMP_SYS(ioctl), 1, UINT32_MAX, FIONREAD);
+	ret = ret ?: allow_if(ctx, SCMP_SYS(ioctl), 1, UINT32_MAX, FIONBIO);
+	for (size_t i = 0; i < COUNT(daemon_calls) && !ret; i++)
+		ret = allow(ctx, daemon_calls[i]);
+	for (size_t i = 0; i < COUNT(rules) && !ret; i++)
+		ret = allow_rule(ctx, &rules[i]);
+	for (size_t i = 0; i < COUNT(families) && !ret; i++)
+		ret = allow_if(ctx, SCMP_SYS(socket), 0, UINT32_MAX, families[i]);
+	return ret ? ret
+		   : seccomp_rule_add(ctx, SCMP_ACT_ERRNO(EAFNOSUPPORT), SCMP_SYS(socket), 1,
+				      SCMP_A0(SCMP_CMP_EQ, AF_NETLINK));
+}
+
 /* -v: says what was refused, and refuses it. */
 static void on_refused(int sig, siginfo_t *si, void *ctx)
 {
@@ -239,6 +321,8 @@ static int filter_calls(const struct sandbox_needs *needs)
 		ret = allow(ctx, calls[i]);
 	if (!ret && needs->perf_probes)
 		ret = allow(ctx, "perf_event_open");
+	if (!ret && needs->daemon)
+		ret = allow_for_daemon(ctx);
 	if (!ret)
 		ret = allow_in_part(ctx);
 	if (!ret)
@@ -252,7 +336,7 @@ void sandbox__enter(const struct sandbox_needs *needs)
 {
 	int ret;
 
-	if (!drop_caps(needs->perf_probes))
+	if (!drop_caps(needs))
 		warn("cannot give up capabilities: %s: tracing goes on with all of them",
 		     strerror(errno));
 	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)) {
