@@ -41,6 +41,8 @@ int rings__make(struct attach *a, uint64_t total);
 int rings__use(const struct attach *a);
 void rings__close(struct attach *a);
 
+/* levels.c: sizes of the tables of counts. Before loading. */
+void levels__prepare(struct cudatrace_bpf *skel, struct ct_cfg *cfg, const struct attach_opts *o);
 /* levels.c: specs of the functions that the kernel does not have yet. */
 int levels__fill(struct attach *a);
 /* What the kernel was told to read of a function. */
