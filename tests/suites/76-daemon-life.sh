@@ -167,9 +167,10 @@ recorder()
 	ask flyer fail 5 >/dev/null
 	sleep 0.5
 	check 'recorder: not again within cooldown' is "$(compgen -G "$files/dump-*" | wc -l)" 1
-	check 'recorder: when it is asked for' is "$(ctl dump mine.zst | jq -r .file)" "$files/mine.zst"
-	check 'recorder: a file that is there is not written over' fails_with 'File exists' ctl dump mine.zst
+	check 'recorder: when it is asked for' has "$(ctl dump mine.zst | jq -r .file)" "$files/dump-2"
+	check 'recorder: with the name, and one that counts' compgen -G "$files/dump-2*Z-0*-mine.jsonl.zst"
 	check 'recorder: where root says' is "$(ctl dump "$TMP/here.zst" | jq -r .file)" "$TMP/here.zst"
+	check 'recorder: a file that is there is not written over' fails_with 'File exists' ctl dump "$TMP/here.zst"
 
 	# The folder goes away while lines are written.
 	rm -rf "$files"
