@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "util/log.h"
+#include "util/plain.h"
 
 /* {"error":"..."} as a text. */
 static bool is_error(char *text)
@@ -41,7 +42,7 @@ static char *socket_path(const struct opts *o)
 	char *path;
 
 	if (!c && (o->config || o->sets.cnt)) {
-		fputs(errors.text, stderr);
+		plain_lines(stderr, errors.text);
 		return NULL;
 	}
 	c = c ?: config__new();

@@ -7,6 +7,7 @@
 #include <stdio.h>
 
 #include "util/log.h"
+#include "util/plain.h"
 
 static void print_key(void *ctx, const char *key, const char *val)
 {
@@ -20,7 +21,7 @@ static int check_config(const struct daemon_opts *o)
 	struct config *c = daemon_config(o, &errors);
 
 	if (!c) {
-		fputs(errors.text, stderr);
+		plain_lines(stderr, errors.text);
 		return 1;
 	}
 	config__print(c, print_key, NULL);

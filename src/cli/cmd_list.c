@@ -23,6 +23,7 @@
 #include "list.h"
 #include "util/log.h"
 #include "util/out.h"
+#include "util/plain.h"
 
 #define LIST_COLUMNS 100
 #define ARGS_INDENT  4
@@ -365,7 +366,7 @@ static void print_counts(const struct list *l)
 		return;
 	}
 	out_lit(l->out, "LIB is ");
-	out_str(l->out, l->path);
+	plain_put(l->out, l->path);
 	snprintf(text, sizeof(text), ": it has %u of them", exported_cnt);
 	out_str(l->out, text);
 	if (unknown_cnt) {
@@ -420,11 +421,11 @@ static void print_names(struct list *l)
 		for (unsigned k = 0; k < i && is_new; k++)
 			is_new = strcmp(fnset__fn(l->set, k)->name, fn->name) != 0;
 		if (is_new) {
-			out_str(l->out, fn->name);
+			plain_put(l->out, fn->name);
 			out_char(l->out, '\n');
 		}
 		if (strcmp(fn->symbol, fn->name)) {
-			out_str(l->out, fn->symbol);
+			plain_put(l->out, fn->symbol);
 			out_char(l->out, '\n');
 		}
 	}

@@ -9,6 +9,7 @@
 #include "sink/sink.h"
 #include "util/log.h"
 #include "util/out.h"
+#include "util/plain.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -200,10 +201,12 @@ static void on_progress(void *ctx, const char *path, uint64_t pos, uint64_t size
 
 	if (!c->bar)
 		return;
+	fputs("\rreading ", stderr);
+	plain_print(stderr, path, strlen(path));
 	if (size)
-		fprintf(stderr, "\rreading %s: %u %%\033[K", path, (unsigned)(100 * pos / size));
+		fprintf(stderr, ": %u %%\033[K", (unsigned)(100 * pos / size));
 	else
-		fprintf(stderr, "\rreading %s: %u MiB\033[K", path, (unsigned)(pos >> 20));
+		fprintf(stderr, ": %u MiB\033[K", (unsigned)(pos >> 20));
 }
 
 static bool read_files(struct report_cmd *c)

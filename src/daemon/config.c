@@ -10,6 +10,7 @@
 #include <yaml.h>
 
 #include "otlp.h"
+#include "rotate.h"
 #include "util/rights.h"
 #include "util/strdist.h"
 #include "util/units.h"
@@ -530,6 +531,23 @@ bool config__set(struct config *c, const char *assignment, struct config_errors 
 	return errors->cnt == before;
 }
 
+/* A dump takes up to recorder.memory, beside the file that is being written. */
+static void check_dump_fits(const struct config *c, struct place *at)
+{
+	uint64_t file = rotate_file_room(c->files.rotate_size, c->files.compress);
+	char memory[32], size[32], total[32];
+
+	if (c->recorder.memory + file <= c->files.total_size)
+		return;
+	opt_write_size(c->recorder.memory, memory, sizeof(memory));
+	opt_write_size(c->files.rotate_size, size, sizeof(size));
+	opt_write_size(c->files.total_size, total, sizeof(total));
+	wrong(at,
+	      "recorder.memory (%s) and a file (files.rotate_size, %s, and 192 KiB) do not fit into "
+	      "files.total_size (%s): lower recorder.memory, or set recorder.seconds to 0",
+	      memory, size, total);
+}
+
 bool config__check(const struct config *c, const char *name, struct config_errors *errors)
 {
 	struct place at = {.file = name, .errors = errors};
@@ -546,6 +564,8 @@ bool config__check(const struct config *c, const char *name, struct config_error
 		      strerror(errno));
 	if (c->files.rotate_size > c->files.total_size / 2)
 		wrong(&at, "files.rotate_size must be at most half of files.total_size");
+	else if (c->recorder.keep_ns)
+		check_dump_fits(c, &at);
 	if (c->trace.buffer_size & (c->trace.buffer_size - 1))
 		wrong(&at, "trace.buffer_size must be a power of two, as in 8M");
 	if (c->trace.hide == CT_HIDE_ARGS &&

@@ -26,6 +26,7 @@ struct trigger {
 /* Patterns are globs (fnmatch); NULL: anything. */
 struct rule {
 	char *user, *command, *cgroup, *container, *pod, *namespace;
+	bool name_only; /* command matches no whole command lines */
 	enum proc_level level;
 	unsigned line;
 };

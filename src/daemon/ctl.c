@@ -5,7 +5,6 @@
 #include <event2/buffer.h>
 #include <event2/bufferevent.h>
 #include <event2/event.h>
-#include <event2/listener.h>
 #include <fcntl.h>
 #include <grp.h>
 #include <libgen.h>
@@ -18,45 +17,78 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "door.h"
 #include "util/log.h"
 #include "util/out.h"
 #include "util/rights.h"
 
 #define LINE_MAX_SZ 4096
-#define TIMEOUT_S   10
+/* For a request, and again for its answer to be read. */
+#define TIMEOUT_S 10
+/* Members of the group take half of them together, so that root always gets in. */
 #define MAX_CLIENTS 32
-#define MAX_GROUPS  256
+#define MAX_MEMBERS (MAX_CLIENTS / 2)
+/* Answers that wait to be read, of all; then no more are made. */
+#define ANSWERS_SZ (16 << 20)
+#define MAX_GROUPS 256
+
+struct client;
 
 struct ctl {
 	struct ctl_ops ops;
 	struct event_base *base;
-	struct evconnlistener *listener;
+	struct door *door;
 	char *path;
 	int lock_fd;
 	bool has_group, bound;
 	gid_t gid;
-	unsigned clients;
+	struct client *all[MAX_CLIENTS];
+	unsigned clients, members;
+	size_t waiting; /* bytes of answers */
 };
 
 struct client {
 	struct ctl *ctl;
 	struct bufferevent *be;
+	struct event *timer;
+	size_t answer_sz;
 	bool root, closing;
 };
 
 static void client__free(struct client *c)
 {
-	c->ctl->clients--;
-	bufferevent_free(c->be);
+	struct ctl *ctl = c->ctl;
+	unsigned i = 0;
+
+	while (ctl->all[i] != c)
+		i++;
+	ctl->all[i] = ctl->all[--ctl->clients];
+	ctl->members -= !c->root;
+	ctl->waiting -= c->answer_sz;
+	if (c->timer)
+		event_free(c->timer);
+	if (c->be)
+		bufferevent_free(c->be);
 	free(c);
+}
+
+static void on_timeout(evutil_socket_t fd, short what, void *ctx)
+{
+	(void)fd, (void)what;
+	client__free(ctx);
 }
 
 /* The answer goes out, then the connection ends. */
 static void answer(struct client *c, const char *text, size_t len)
 {
+	const struct timeval timeout = {.tv_sec = TIMEOUT_S};
+
 	c->closing = true;
+	c->answer_sz = len;
+	c->ctl->waiting += len;
 	bufferevent_disable(c->be, EV_READ);
 	bufferevent_write(c->be, text, len);
+	event_add(c->timer, &timeout);
 }
 
 static void refuse(struct client *c, const char *why)
@@ -79,6 +111,11 @@ static void on_read(struct bufferevent *be, void *ctx)
 		return;
 	if (!line) {
 		refuse(c, "the request is too long");
+		return;
+	}
+	if (c->ctl->waiting > ANSWERS_SZ) {
+		refuse(c, "others do not read their answers: try again in 10 seconds");
+		free(line);
 		return;
 	}
 	while (argc < CTL_MAX_WORDS && (word = strsep(&rest, "\t")))
@@ -124,35 +161,59 @@ static bool in_group(const struct ctl *ctl, int fd, gid_t gid)
 	return false;
 }
 
-static void on_accept(struct evconnlistener *listener, evutil_socket_t fd, struct sockaddr *addr,
-		      int addr_len, void *ctx)
+static bool has_place(const struct ctl *ctl, bool root)
+{
+	return ctl->clients < MAX_CLIENTS && (root || ctl->members < MAX_MEMBERS);
+}
+
+/* NULL: no memory. Takes fd. */
+static struct client *client__new(struct ctl *ctl, int fd, bool root)
+{
+	struct client *c = calloc(1, sizeof(*c));
+
+	if (!c) {
+		close(fd);
+		return NULL;
+	}
+	c->ctl = ctl;
+	c->root = root;
+	ctl->all[ctl->clients++] = c;
+	ctl->members += !root;
+	c->be = bufferevent_socket_new(ctl->base, fd, BEV_OPT_CLOSE_ON_FREE);
+	c->timer = event_new(ctl->base, -1, 0, on_timeout, c);
+	if (!c->be)
+		close(fd);
+	if (c->be && c->timer)
+		return c;
+	client__free(c);
+	return NULL;
+}
+
+static void on_connection(void *ctx, int fd, const struct sockaddr_storage *from)
 {
 	const struct timeval timeout = {.tv_sec = TIMEOUT_S};
 	struct ctl *ctl = ctx;
 	struct ucred cred = {.uid = -1};
 	socklen_t len = sizeof(cred);
-	struct client *c;
+	struct client *c = NULL;
+	bool known;
 
-	(void)listener, (void)addr, (void)addr_len;
-	c = ctl->clients < MAX_CLIENTS ? calloc(1, sizeof(*c)) : NULL;
-	if (c)
-		c->be = bufferevent_socket_new(ctl->base, fd, BEV_OPT_CLOSE_ON_FREE);
-	if (!c || !c->be) {
-		free(c);
+	(void)from;
+	known = !getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len);
+	if (!has_place(ctl, known && !cred.uid)) {
 		close(fd);
 		return;
 	}
-	c->ctl = ctl;
-	ctl->clients++;
-	bufferevent_setcb(c->be, on_read, on_write, on_event, c);
-	bufferevent_set_timeouts(c->be, &timeout, &timeout);
-	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len) ||
-	    (cred.uid && !in_group(ctl, fd, cred.gid))) {
-		refuse(c, "only root and members of ctl.group may ask");
+	c = client__new(ctl, fd, known && !cred.uid);
+	if (!c)
 		return;
-	}
-	c->root = !cred.uid;
-	bufferevent_enable(c->be, EV_READ);
+	bufferevent_setcb(c->be, on_read, on_write, on_event, c);
+	bufferevent_setwatermark(c->be, EV_READ, 0, LINE_MAX_SZ);
+	event_add(c->timer, &timeout);
+	if (!known || (cred.uid && !in_group(ctl, fd, cred.gid)))
+		refuse(c, "only root and members of ctl.group may ask");
+	else
+		bufferevent_enable(c->be, EV_READ);
 }
 
 static bool set_address(struct sockaddr_un *a, const char *path)
@@ -247,13 +308,11 @@ struct ctl *ctl__new(struct event_base *base, const char *path, const char *grou
 	if (!c->path || !lock(c))
 		goto fail;
 	fd = listen_on(c);
-	if (fd < 0 || ctl__set_group(c, group))
+	if (fd < 0)
 		goto fail;
-	c->listener = evconnlistener_new(base, on_accept, c,
-					 LEV_OPT_CLOSE_ON_FREE | LEV_OPT_CLOSE_ON_EXEC, 0, fd);
-	if (c->listener)
+	c->door = door__new(base, fd, on_connection, c);
+	if (c->door && !ctl__set_group(c, group))
 		return c;
-	close(fd);
 fail:
 	ctl__free(c);
 	return NULL;
@@ -263,8 +322,9 @@ void ctl__free(struct ctl *c)
 {
 	if (!c)
 		return;
-	if (c->listener)
-		evconnlistener_free(c->listener);
+	door__free(c->door);
+	while (c->clients)
+		client__free(c->all[0]);
 	rights_lower();
 	if (c->bound)
 		unlink(c->path);

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "folder.h"
 #include "rules.h"
 #include "sink/json.h"
 #include "util/units.h"
@@ -35,12 +36,27 @@ static bool read_pid(const char *word, uint32_t *pid)
 	return end > word && !*end && n > 0 && n <= INT32_MAX;
 }
 
-static void put_proc(struct json *j, const struct daemon *d, const struct dproc *p)
+/* Command lines hold passwords: members of the group see the program's name alone. */
+static void put_command(struct json *j, const char *command, bool root)
+{
+	char name[256];
+	const char *slash;
+
+	if (root || !command) {
+		json_str(j, "command", command);
+		return;
+	}
+	snprintf(name, sizeof(name), "%.*s", (int)strcspn(command, " "), command);
+	slash = strrchr(name, '/');
+	json_str(j, "command", slash ? slash + 1 : name);
+}
+
+static void put_proc(struct json *j, const struct daemon *d, const struct dproc *p, bool root)
 {
 	json_open(j, NULL);
 	json_u64(j, "pid", p->pid);
 	json_str(j, "comm", p->comm);
-	json_str(j, "command", p->command);
+	put_command(j, p->command, root);
 	json_u64(j, "uid", p->uid);
 	json_sym(j, "level", proc_level_name(p->level));
 	if (p->by_ctl)
@@ -83,7 +99,7 @@ static void put_libs(struct json *j, const struct daemon *d)
 	json_close_array(j);
 }
 
-static void status(struct daemon *d, struct json *j)
+static void status(struct daemon *d, bool root, struct json *j)
 {
 	struct recorder_stats r = {0};
 	struct rotate_stats f;
@@ -100,7 +116,7 @@ static void status(struct daemon *d, struct json *j)
 	put_libs(j, d);
 	json_open_array(j, "processes");
 	for (const struct dproc *p = d->procs.by_pid; p; p = p->hh.next)
-		put_proc(j, d, p);
+		put_proc(j, d, p, root);
 	json_close_array(j);
 	json_open(j, "files");
 	json_str(j, "directory", d->cfg->files.directory);
@@ -133,7 +149,7 @@ static struct dproc *find_pid(struct daemon *d, uint32_t pid, struct json *j)
 }
 
 /* For processes to come too, until the configuration is read again. */
-static bool add_rule(struct config *c, const char *pattern, enum proc_level level)
+static bool add_rule(struct config *c, const char *pattern, bool name_only, enum proc_level level)
 {
 	struct rule *grown = realloc(c->rules, (c->rule_cnt + 1) * sizeof(*grown));
 	char *copy = strdup(pattern);
@@ -145,26 +161,30 @@ static bool add_rule(struct config *c, const char *pattern, enum proc_level leve
 		return false;
 	}
 	memmove(grown + 1, grown, c->rule_cnt * sizeof(*grown));
-	grown[0] = (struct rule){.command = copy, .level = level};
+	grown[0] = (struct rule){.command = copy, .name_only = name_only, .level = level};
 	c->rule_cnt++;
 	return true;
 }
 
-static void level_of_pattern(struct daemon *d, const char *pattern, int level, struct json *j)
+/* Members of the group ask for names alone: a glob that may match whole command lines would tell
+ * them what is in these. */
+static void level_of_pattern(struct daemon *d, const char *pattern, bool root, int level,
+			     struct json *j)
 {
 	uint64_t cnt = 0;
 
-	if (level < 0 || !add_rule(d->cfg, pattern, level)) {
+	if (level < 0 || !add_rule(d->cfg, pattern, !root, level)) {
 		fail(j, "default is for a process id; cudatrace ctl reload forgets patterns");
 		return;
 	}
 	for (const struct dproc *p = d->procs.by_pid; p; p = p->hh.next)
-		cnt += !p->by_ctl && rule_command_matches(pattern, p->comm, p->command ?: p->comm);
+		cnt += !p->by_ctl &&
+		       rule_command_matches(pattern, !root, p->comm, p->command ?: p->comm);
 	dprocs__reload(&d->procs);
 	json_u64(j, "processes", cnt);
 }
 
-static void set_level(struct daemon *d, int argc, char **argv, struct json *j)
+static void set_level(struct daemon *d, int argc, char **argv, bool root, struct json *j)
 {
 	int level = argc > 2 ? proc_level_by_name(argv[2]) : -1;
 	struct dproc *p;
@@ -176,7 +196,7 @@ static void set_level(struct daemon *d, int argc, char **argv, struct json *j)
 		return;
 	}
 	if (!read_pid(argv[1], &pid)) {
-		level_of_pattern(d, argv[1], level, j);
+		level_of_pattern(d, argv[1], root, level, j);
 		return;
 	}
 	p = find_pid(d, pid, j);
@@ -237,6 +257,11 @@ static void dump(struct daemon *d, int argc, char **argv, bool root, struct json
 		     d->cfg->files.directory);
 		return;
 	}
+	if (name && *name != '/' && folder_dump_name_len(name) < 0) {
+		fail(j, "a dump's name has letters, digits, ., _ and -, %d at most",
+		     FOLDER_DUMP_NAME_MAX);
+		return;
+	}
 	tracer__drain(&d->t);
 	ret = daemon__dump(d, name, "asked for", &path);
 	if (ret)
@@ -266,9 +291,9 @@ void daemon__command(void *ctx, int argc, char **argv, bool root, struct out *an
 	json__init(&j, answer);
 	json_open(&j, NULL);
 	if (!strcmp(verb, "status"))
-		status(d, &j);
+		status(d, root, &j);
 	else if (!strcmp(verb, "level"))
-		set_level(d, argc, argv, &j);
+		set_level(d, argc, argv, root, &j);
 	else if (!strcmp(verb, "burst"))
 		burst(d, argc, argv, &j);
 	else if (!strcmp(verb, "dump"))

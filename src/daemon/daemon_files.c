@@ -11,6 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "folder.h"
 #include "util/log.h"
 #include "util/out.h"
 #include "util/rights.h"
@@ -80,9 +81,11 @@ void daemon__count_line(struct daemon *d, const struct event *ev)
 	d->file_end.stats[CT_STAT_ABANDONED] += ev->abandoned;
 }
 
+/* NULL: no memory. A plain name becomes part of one that counts for files.total_size, and that says
+ * when it was written. */
 static char *dump_path(struct daemon *d, const char *name)
 {
-	char stamp[64], *path = NULL;
+	char stamp[64], *path;
 	time_t now = time(NULL);
 	struct tm tm;
 
@@ -90,10 +93,10 @@ static char *dump_path(struct daemon *d, const char *name)
 		return strdup(name);
 	gmtime_r(&now, &tm);
 	strftime(stamp, sizeof(stamp), "%Y%m%dT%H%M%SZ", &tm);
-	if (name ? asprintf(&path, "%s/%s", d->cfg->files.directory, name)
-		 : asprintf(&path, "%s/dump-%s-%06llu.jsonl.zst", d->cfg->files.directory, stamp,
-			    (unsigned long long)d->dumps + 1) < 0)
-		return path;
+	if (asprintf(&path, "%s/" FOLDER_DUMP "%s-%06llu%s%.*s.jsonl.zst", d->cfg->files.directory,
+		     stamp, (unsigned long long)d->dumps + 1, name ? "-" : "",
+		     name ? folder_dump_name_len(name) : 0, name ?: "") < 0)
+		return NULL;
 	return path;
 }
 

@@ -74,6 +74,7 @@ void daemon__fill_self(struct daemon *d, struct metrics_self *self)
 		.dumps = d->dumps,
 		.reloads = d->reloads,
 		.reload_failures = d->reload_failures,
+		.http_closed = d->http ? http__closed(d->http) : 0,
 	};
 	self->gpu_cnt = gpus__read(GPUS_DIR, self->gpus);
 	attach__totals(d->t.att, &sum);

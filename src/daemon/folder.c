@@ -26,6 +26,21 @@ bool folder_is_part(const char *name)
 	return len > strlen(FOLDER_PART) && !strcmp(name + len - strlen(FOLDER_PART), FOLDER_PART);
 }
 
+int folder_dump_name_len(const char *name)
+{
+	static const char *const ends[] = {".zst", ".jsonl"};
+	size_t len = strlen(name), end;
+
+	if (name[strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")])
+		return -1;
+	for (int i = 0; i < 2; i++) {
+		end = strlen(ends[i]);
+		if (len > end && !strncmp(name + len - end, ends[i], end))
+			len -= end;
+	}
+	return len && len <= FOLDER_DUMP_NAME_MAX ? (int)len : -1;
+}
+
 static void see(struct folder *f, const char *name, uint64_t bytes)
 {
 	f->bytes += bytes;

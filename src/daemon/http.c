@@ -1,84 +1,311 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * Whoever reaches the port may be hostile, and what he can take is stated here: so many
+ * connections, each with one request of so many bytes and so many seconds from its first byte to
+ * its last. Answers are shared (pages.h). No turn of the loop takes longer than these few
+ * connections do: the ring comes next.
+ *
+ * libevent's evhttp has none of these limits: it reads on while answers wait, and its time-outs
+ * begin again with each byte.
+ */
 #include "http.h"
 
 #include <errno.h>
-#include <event2/buffer.h>
 #include <event2/event.h>
-#include <event2/http.h>
+#include <event2/util.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+#include <time.h>
+#include <unistd.h>
 
+#include "door.h"
+#include "pages.h"
 #include "util/log.h"
 #include "util/out.h"
 
-/* Scrapers are few, their requests small, and they do not wait. */
-#define TIMEOUT_S   10
+#define SEC_NS 1000000000ull
+/* Connections, and those whose answer waits to be read. */
+#define CLIENTS_MAX 256
+#define ANSWERS_MAX 16
+#define BACKLOG	    1024
 #define REQUEST_MAX 8192
+/* Of a connection, with its answer. Prometheus waits for 10 s. */
+#define TIME_NS (10 * SEC_NS)
+/* What the kernel may hold for a connection. */
+#define RECEIVE_SZ 16384
+#define SEND_SZ	   65536
 
-struct http {
-	struct evhttp *server;
-	struct http_ops ops;
+struct client {
+	struct http *http;
+	struct event *ev; /* reading, then writing */
+	int fd;
+	uint64_t from, end_ns;
+	bool waits;		    /* an answer does */
+	size_t len, head_len, sent; /* sent: of head and text */
+	struct page *page;	    /* whose text it is, or NULL */
+	const char *text;
+	size_t text_len;
+	char in[REQUEST_MAX], head[512];
 };
 
-static void answer(struct evhttp_request *req, int status, const char *type, const char *text,
-		   size_t len)
-{
-	struct evkeyvalq *headers = evhttp_request_get_output_headers(req);
-	struct evbuffer *body = evbuffer_new();
+struct http {
+	struct event_base *base;
+	struct http_ops ops;
+	struct door *door;
+	struct client *clients[CLIENTS_MAX]; /* the oldest first */
+	unsigned client_cnt, answer_cnt;
+	struct pages *pages;
+	uint64_t closed;
+};
 
-	if (!body || evbuffer_add(body, text, len)) {
-		evhttp_send_error(req, HTTP_INTERNAL, NULL);
-	} else {
-		evhttp_add_header(headers, "Content-Type", type);
-		evhttp_add_header(headers, "X-Content-Type-Options", "nosniff");
-		evhttp_send_reply(req, status, NULL, body);
-	}
-	if (body)
-		evbuffer_free(body);
+static uint64_t clock_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return t.tv_sec * SEC_NS + t.tv_nsec;
 }
 
-static void answer_text(struct evhttp_request *req, int status, const char *text)
+static void client__free(struct client *c)
 {
-	answer(req, status, "text/plain; charset=utf-8", text, strlen(text));
+	struct http *h = c->http;
+	unsigned i = 0;
+
+	while (h->clients[i] != c)
+		i++;
+	memmove(&h->clients[i], &h->clients[i + 1], (--h->client_cnt - i) * sizeof(c));
+	h->answer_cnt -= c->waits;
+	if (c->ev)
+		event_free(c->ev);
+	close(c->fd);
+	if (c->page)
+		pages__put(h->pages, c->page);
+	free(c);
 }
 
-static void on_metrics(struct evhttp_request *req, void *ctx)
+static void make_page(void *ctx, struct out *o)
 {
 	const struct http *h = ctx;
-	struct out *o = out__memory();
 
-	if (!o) {
-		evhttp_send_error(req, HTTP_INTERNAL, NULL);
+	h->ops.metrics(h->ops.ctx, o);
+}
+
+static void let_go(void *ctx, const struct page *p)
+{
+	struct http *h = ctx;
+
+	for (unsigned i = h->client_cnt; i--;) {
+		if (h->clients[i]->page != p)
+			continue;
+		h->closed++;
+		client__free(h->clients[i]);
+	}
+}
+
+static uint8_t hash(uint64_t from)
+{
+	return from * 0x9e3779b97f4a7c15 >> 56;
+}
+
+/* Closes the oldest connection whose answer waits, or that has not asked yet, of the address that
+ * has the most of them. */
+static void make_place(struct http *h, bool waits)
+{
+	unsigned cnt[256] = {0}, most = 0;
+	struct client *out = NULL;
+
+	for (unsigned i = 0; i < h->client_cnt; i++)
+		cnt[hash(h->clients[i]->from)] += h->clients[i]->waits == waits;
+	for (unsigned i = 0; i < h->client_cnt; i++) {
+		struct client *c = h->clients[i];
+
+		if (c->waits != waits || cnt[hash(c->from)] <= most)
+			continue;
+		most = cnt[hash(c->from)];
+		out = c;
+	}
+	h->closed++;
+	client__free(out);
+}
+
+/* What is left of its time. */
+static bool wait_for(struct client *c)
+{
+	uint64_t now = clock_ns(), left = now < c->end_ns ? c->end_ns - now : 0;
+	const struct timeval tv = {.tv_sec = left / SEC_NS, .tv_usec = left % SEC_NS / 1000};
+
+	return left && !event_add(c->ev, &tv);
+}
+
+/* false: it is over. */
+static bool send_more(struct client *c)
+{
+	size_t of_head = c->sent < c->head_len ? c->head_len - c->sent : 0;
+	size_t of_text = c->sent - (c->head_len - of_head);
+	struct iovec iov[2] = {{c->head + c->head_len - of_head, of_head},
+			       {(char *)c->text + of_text, c->text_len - of_text}};
+	struct msghdr msg = {.msg_iov = iov, .msg_iovlen = 2};
+	ssize_t n = sendmsg(c->fd, &msg, MSG_NOSIGNAL | MSG_DONTWAIT);
+
+	if (n < 0)
+		return errno == EAGAIN || errno == EINTR;
+	c->sent += n;
+	return c->sent < c->head_len + c->text_len;
+}
+
+static void on_writable(evutil_socket_t fd, short what, void *ctx)
+{
+	struct client *c = ctx;
+
+	(void)fd;
+	if (what & EV_TIMEOUT || !send_more(c) || !wait_for(c))
+		client__free(c);
+}
+
+/* false: it is over. */
+static bool answer(struct client *c, const char *status, const char *type, const char *text,
+		   size_t len, bool with_text)
+{
+	struct http *h = c->http;
+	char date[64];
+
+	evutil_date_rfc1123(date, sizeof(date), NULL);
+	c->head_len = snprintf(c->head, sizeof(c->head),
+			       "HTTP/1.1 %s\r\nDate: %s\r\nContent-Type: %s\r\n"
+			       "Content-Length: %zu\r\nX-Content-Type-Options: nosniff\r\n%s"
+			       "Connection: close\r\n\r\n",
+			       status, date, type, len,
+			       strncmp(status, "405", 3) ? "" : "Allow: GET, HEAD\r\n");
+	c->text = text;
+	c->text_len = with_text ? len : 0;
+	if (!send_more(c))
+		return false;
+	if (h->answer_cnt == ANSWERS_MAX)
+		make_place(h, true);
+	c->waits = true;
+	h->answer_cnt++;
+	event_free(c->ev);
+	c->ev = event_new(h->base, c->fd, EV_WRITE, on_writable, c);
+	return c->ev && wait_for(c);
+}
+
+static bool answer_text(struct client *c, const char *status, const char *text, bool with_text)
+{
+	return answer(c, status, "text/plain; charset=utf-8", text, strlen(text), with_text);
+}
+
+static bool answer_metrics(struct client *c, bool with_text)
+{
+	const struct out *text;
+
+	c->page = pages__get(c->http->pages);
+	if (!c->page)
+		return answer_text(c, "500 Internal Server Error", "out of memory\n", with_text);
+	text = page_text(c->page);
+	return answer(c, "200 OK", "text/plain; version=0.0.4; charset=utf-8", text->buf, text->len,
+		      with_text);
+}
+
+/* line: METHOD PATH HTTP/1.x */
+static bool answer_request(struct client *c, char *line)
+{
+	const char *method = strsep(&line, " "), *path = line ? strsep(&line, " ") : NULL;
+	bool get = path && !strcmp(method, "GET");
+
+	if (!line || strncmp(line, "HTTP/1.", 7) || *path != '/')
+		return answer_text(c, "400 Bad Request", "that is no request\n", true);
+	if (!get && strcmp(method, "HEAD"))
+		return answer_text(c, "405 Method Not Allowed", "there are GET and HEAD\n", true);
+	*strchrnul(path, '?') = '\0';
+	if (!strcmp(path, "/metrics"))
+		return answer_metrics(c, get);
+	if (!strcmp(path, "/healthz"))
+		return c->http->ops.healthy(c->http->ops.ctx)
+			       ? answer_text(c, "200 OK", "ok\n", get)
+			       : answer_text(c, "503 Service Unavailable", "not tracing\n", get);
+	if (!strcmp(path, "/"))
+		return answer_text(c, "200 OK", "cudatrace: /metrics /healthz\n", get);
+	return answer_text(c, "404 Not Found", "there are /metrics and /healthz\n", get);
+}
+
+/* What comes after the first request is never read: each connection has one answer. */
+static bool read_more(struct client *c)
+{
+	ssize_t n = recv(c->fd, c->in + c->len, sizeof(c->in) - c->len, MSG_DONTWAIT);
+
+	if (n < 0)
+		return (errno == EAGAIN || errno == EINTR) && wait_for(c);
+	if (!n)
+		return false;
+	c->len += n;
+	if (memmem(c->in, c->len, "\r\n\r\n", 4) || memmem(c->in, c->len, "\n\n", 2)) {
+		size_t end = (char *)memchr(c->in, '\n', c->len) - c->in;
+
+		c->in[end] = '\0';
+		if (end && c->in[end - 1] == '\r')
+			c->in[end - 1] = '\0';
+		return answer_request(c, c->in);
+	}
+	if (c->len == sizeof(c->in))
+		return answer_text(c, "431 Request Header Fields Too Large",
+				   "that is too long for a request\n", true);
+	return wait_for(c);
+}
+
+static void on_readable(evutil_socket_t fd, short what, void *ctx)
+{
+	struct client *c = ctx;
+
+	(void)fd;
+	if (what & EV_TIMEOUT || !read_more(c))
+		client__free(c);
+}
+
+/* Who shares one bound: an address; of IPv6 the network, of this machine all. */
+static uint64_t client_from(const struct sockaddr_storage *a)
+{
+	const struct in6_addr *six = &((const struct sockaddr_in6 *)a)->sin6_addr;
+	uint32_t four = ((const struct sockaddr_in *)a)->sin_addr.s_addr;
+	uint64_t net;
+
+	if (a->ss_family == AF_INET6 && !IN6_IS_ADDR_V4MAPPED(six)) {
+		memcpy(&net, six, sizeof(net));
+		return net;
+	}
+	if (a->ss_family == AF_INET6)
+		memcpy(&four, &six->s6_addr[12], sizeof(four));
+	return ntohl(four) >> 24 == IN_LOOPBACKNET ? IN_LOOPBACKNET : four;
+}
+
+static void on_connection(void *ctx, int fd, const struct sockaddr_storage *from)
+{
+	struct http *h = ctx;
+	struct client *c;
+
+	if (h->client_cnt == CLIENTS_MAX)
+		make_place(h, false);
+	c = calloc(1, sizeof(*c));
+	if (!c) {
+		close(fd);
 		return;
 	}
-	h->ops.metrics(h->ops.ctx, o);
-	answer(req, HTTP_OK, "text/plain; version=0.0.4; charset=utf-8", o->buf, o->len);
-	out__close(o);
-}
-
-static void on_healthz(struct evhttp_request *req, void *ctx)
-{
-	const struct http *h = ctx;
-
-	if (h->ops.healthy(h->ops.ctx))
-		answer_text(req, HTTP_OK, "ok\n");
-	else
-		answer_text(req, HTTP_SERVUNAVAIL, "not tracing\n");
-}
-
-static void on_other(struct evhttp_request *req, void *ctx)
-{
-	const char *path = evhttp_uri_get_path(evhttp_request_get_evhttp_uri(req));
-
-	(void)ctx;
-	if (path && !strcmp(path, "/"))
-		answer_text(req, HTTP_OK, "cudatrace: /metrics /healthz\n");
-	else
-		answer_text(req, HTTP_NOTFOUND, "there are /metrics and /healthz\n");
+	c->http = h;
+	c->fd = fd;
+	c->from = client_from(from);
+	c->end_ns = clock_ns() + TIME_NS;
+	c->ev = event_new(h->base, fd, EV_READ, on_readable, c);
+	h->clients[h->client_cnt++] = c;
+	if (!c->ev || !wait_for(c))
+		client__free(c);
 }
 
 /* Splits ADDRESS:PORT; false when it is none. */
-static bool split(const char *text, char host[128], unsigned short *port)
+static bool split(const char *text, char host[128], const char **port)
 {
 	const char *colon = strrchr(text, ':');
 	size_t len = colon ? (size_t)(colon - text) : 0;
@@ -95,51 +322,82 @@ static bool split(const char *text, char host[128], unsigned short *port)
 	host[len] = '\0';
 	errno = 0;
 	num = strtol(colon + 1, &end, 10);
-	*port = num;
+	*port = colon + 1;
 	return !errno && *end == '\0' && end > colon + 1 && num >= 0 && num <= 65535;
+}
+
+/* The socket, or -1 and why. */
+static int listen_on(const char *host, const char *port, const char **why)
+{
+	const struct evutil_addrinfo hints = {.ai_flags = EVUTIL_AI_PASSIVE,
+					      .ai_socktype = SOCK_STREAM};
+	const int on = 1, receive = RECEIVE_SZ, send = SEND_SZ;
+	struct evutil_addrinfo *ai = NULL;
+	int fd;
+
+	*why = "it is no address of this machine";
+	if (evutil_getaddrinfo(*host ? host : NULL, port, &hints, &ai) || !ai)
+		return -1;
+	fd = socket(ai->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	/* Connections have the buffers' sizes from here. */
+	if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) ||
+	    setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &receive, sizeof(receive)) ||
+	    setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &send, sizeof(send)) ||
+	    bind(fd, ai->ai_addr, ai->ai_addrlen) || listen(fd, BACKLOG)) {
+		*why = errno == EADDRINUSE ? "Address already in use: something else does; choose "
+					     "another port, or end it"
+					   : strerror(errno);
+		if (fd >= 0)
+			close(fd);
+		fd = -1;
+	}
+	evutil_freeaddrinfo(ai);
+	return fd;
 }
 
 struct http *http__new(struct event_base *base, const char *listen, const struct http_ops *ops)
 {
 	struct http *h = calloc(1, sizeof(*h));
-	unsigned short port;
+	const struct pages_ops po = {make_page, let_go, h};
+	const char *port, *why;
 	char host[128];
+	int fd;
 
-	if (!h || !split(listen, host, &port)) {
+	if (!h)
+		return NULL;
+	h->base = base;
+	h->ops = *ops;
+	if (!split(listen, host, &port)) {
 		err("metrics.listen: '%s' is no address with a port; write it as 127.0.0.1:9464",
 		    listen);
-		goto out;
+		goto fail;
 	}
-	h->ops = *ops;
-	h->server = evhttp_new(base);
-	if (!h->server)
-		goto out;
-	evhttp_set_allowed_methods(h->server, EVHTTP_REQ_GET | EVHTTP_REQ_HEAD);
-	evhttp_set_timeout(h->server, TIMEOUT_S);
-	evhttp_set_max_headers_size(h->server, REQUEST_MAX);
-	evhttp_set_max_body_size(h->server, REQUEST_MAX);
-	evhttp_set_cb(h->server, "/metrics", on_metrics, h);
-	evhttp_set_cb(h->server, "/healthz", on_healthz, h);
-	evhttp_set_gencb(h->server, on_other, h);
-	errno = 0;
-	if (!evhttp_bind_socket_with_handle(h->server, host[0] ? host : NULL, port)) {
-		err("metrics.listen: cannot listen on %s: %s%s", listen,
-		    errno ? strerror(errno) : "it is no address of this machine",
-		    errno == EADDRINUSE ? ": something else does; choose another port, or end it"
-					: "");
-		goto out;
+	fd = listen_on(host, port, &why);
+	if (fd < 0) {
+		err("metrics.listen: cannot listen on %s: %s", listen, why);
+		goto fail;
 	}
-	return h;
-out:
+	h->pages = pages__new(base, &po);
+	h->door = door__new(base, fd, on_connection, h);
+	if (h->pages && h->door)
+		return h;
+fail:
 	http__free(h);
 	return NULL;
+}
+
+uint64_t http__closed(const struct http *h)
+{
+	return h->closed;
 }
 
 void http__free(struct http *h)
 {
 	if (!h)
 		return;
-	if (h->server)
-		evhttp_free(h->server);
+	while (h->client_cnt)
+		client__free(h->clients[0]);
+	pages__free(h->pages);
+	door__free(h->door);
 	free(h);
 }

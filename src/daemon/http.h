@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* GET /metrics, /healthz and /: by libevent's evhttp, in the daemon's loop. */
+/* GET and HEAD of /metrics, /healthz and /, in the daemon's loop. */
 #ifndef DAEMON_HTTP_H
 #define DAEMON_HTTP_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 struct event_base;
 struct http;
@@ -19,6 +20,8 @@ struct http_ops {
 /* listen: ADDRESS:PORT, with [] around an IPv6 address; an empty address is all. Reports its own
  * errors (what to do). NULL on error. */
 struct http *http__new(struct event_base *base, const char *listen, const struct http_ops *ops);
+/* Connections that were closed before their time because others came. */
+uint64_t http__closed(const struct http *h);
 void http__free(struct http *h);
 
 #endif /* DAEMON_HTTP_H */

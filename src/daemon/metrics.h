@@ -35,6 +35,7 @@ struct metrics_self {
 	uint64_t recorder_lines, recorder_bytes, dumps;
 	uint64_t otlp_sent, otlp_failed, otlp_dropped, otlp_queued;
 	uint64_t reloads, reload_failures;
+	uint64_t http_closed;
 	unsigned gpu_cnt;
 	struct gpu gpus[GPUS_MAX];
 };

@@ -237,7 +237,7 @@ static bool is_of_args(void (*put)(struct out *o, const struct metrics_target *t
 
 static void one(struct out *o, const char *name, const char *type, const char *help, double x)
 {
-	char buf[64];
+	char buf[96];
 
 	family(o, name, type, help);
 	snprintf(buf, sizeof(buf), "cudatrace_%s %.17g\n", name, x);
@@ -322,6 +322,8 @@ static void put_self(const struct metrics *m, const struct metrics_self *s, stru
 	one(o, "config_reloads_total", "counter", "Configurations read while running.", s->reloads);
 	one(o, "config_reload_failures_total", "counter", "Of those, broken ones.",
 	    s->reload_failures);
+	one(o, "http_connections_closed_total", "counter",
+	    "Connections to this port that were closed because others came.", s->http_closed);
 	one(o, "self_cpu_seconds_total", "counter", "CPU time of the daemon.", s->cpu_seconds);
 	one(o, "self_resident_bytes", "gauge", "Memory of the daemon.", s->rss_bytes);
 	one(o, "self_open_fds", "gauge", "File descriptors of the daemon.", s->fds);

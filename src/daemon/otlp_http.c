@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <event2/buffer.h>
+#include <event2/bufferevent.h>
 #include <event2/event.h>
 #include <event2/http.h>
 #include <event2/keyvalq_struct.h>
@@ -16,21 +17,27 @@
 #include "util/log.h"
 #include "util/rights.h"
 
+/* Of a request, from looking up the name to the answer's last byte: evhttp's own begins again with
+ * each. */
 #define TIMEOUT_S	  10
 #define ANSWER_MAX	  65536
 #define PORT		  4318
 #define RETRY_AFTER_MAX_S 3600
 #define HEADER_MAX	  16384
+/* "100 Continue", which nobody asked for. */
+#define CONTINUE_MAX 8
 
 struct otlp_http {
 	struct event_base *base;
 	struct evdns_base *dns;
 	struct evhttp_connection *conn;
+	struct event *timer;	     /* of the request under way */
 	char *address, *host, *path; /* host: as the header of that name has it */
 	int port;
 	char *version, *headers_file;
 	bool gzip, said_headers;
-	const char *why; /* what evhttp says of the request under way */
+	unsigned continues; /* answers 100 to the request under way */
+	const char *why;    /* what evhttp says of the request under way */
 	void (*fn)(void *ctx, const struct otlp_answer *a);
 	void *ctx;
 	char text[128];
@@ -127,12 +134,33 @@ static void on_error(enum evhttp_request_error code, void *ctx)
 					    : "its answer is no HTTP";
 }
 
+static void on_timeout(evutil_socket_t fd, short what, void *ctx)
+{
+	const struct otlp_answer a = {.retry = true, .why = "it did not answer in time"};
+	struct otlp_http *h = ctx;
+
+	(void)fd, (void)what;
+	/* With the request: on_done() does not come. */
+	evhttp_connection_free(h->conn);
+	h->conn = NULL;
+	h->fn(h->ctx, &a);
+}
+
+static int on_header(struct evhttp_request *req, void *ctx)
+{
+	struct otlp_http *h = ctx;
+
+	return evhttp_request_get_response_code(req) == 100 && ++h->continues > CONTINUE_MAX ? -1
+											     : 0;
+}
+
 static void on_done(struct evhttp_request *req, void *ctx)
 {
 	struct otlp_http *h = ctx;
 	int code = req ? evhttp_request_get_response_code(req) : 0;
 	struct otlp_answer a = {.ok = code >= 200 && code < 300};
 
+	event_del(h->timer);
 	if (!code) {
 		a.retry = true;
 		a.why = h->why ?: "no connection";
@@ -229,7 +257,9 @@ static bool connect_to(struct otlp_http *h)
 	h->conn = evhttp_connection_base_new(h->base, h->dns, h->address, h->port);
 	if (!h->conn)
 		return false;
-	evhttp_connection_set_timeout(h->conn, TIMEOUT_S);
+	/* Else it reads on while there is more, as with one "100 Continue" after the other. */
+	bufferevent_setwatermark(evhttp_connection_get_bufferevent(h->conn), EV_READ, 0,
+				 2 * ANSWER_MAX);
 	evhttp_connection_set_max_body_size(h->conn, ANSWER_MAX);
 	evhttp_connection_set_max_headers_size(h->conn, ANSWER_MAX);
 	return true;
@@ -238,6 +268,7 @@ static bool connect_to(struct otlp_http *h)
 bool otlp_http__post(struct otlp_http *h, const char *body, size_t len,
 		     void (*fn)(void *ctx, const struct otlp_answer *a), void *ctx)
 {
+	const struct timeval timeout = {.tv_sec = TIMEOUT_S};
 	struct evhttp_request *req;
 	struct evkeyvalq *headers;
 	struct evbuffer *out;
@@ -249,6 +280,8 @@ bool otlp_http__post(struct otlp_http *h, const char *body, size_t len,
 	if (!req)
 		return false;
 	evhttp_request_set_error_cb(req, on_error);
+	evhttp_request_set_header_cb(req, on_header);
+	h->continues = 0;
 	h->fn = fn;
 	h->ctx = ctx;
 	h->why = NULL;
@@ -266,7 +299,11 @@ bool otlp_http__post(struct otlp_http *h, const char *body, size_t len,
 		evhttp_request_free(req);
 		return false;
 	}
-	return !evhttp_make_request(h->conn, req, EVHTTP_REQ_POST, h->path);
+	event_add(h->timer, &timeout);
+	if (!evhttp_make_request(h->conn, req, EVHTTP_REQ_POST, h->path))
+		return true;
+	event_del(h->timer);
+	return false;
 }
 
 struct otlp_http *otlp_http__new(struct event_base *base, struct evdns_base *dns,
@@ -281,7 +318,8 @@ struct otlp_http *otlp_http__new(struct event_base *base, struct evdns_base *dns
 	h->gzip = o->gzip;
 	h->version = strdup(o->version);
 	h->headers_file = strdup(o->headers_file);
-	if (!h->version || !h->headers_file || !read_endpoint(h, o)) {
+	h->timer = event_new(base, -1, 0, on_timeout, h);
+	if (!h->timer || !h->version || !h->headers_file || !read_endpoint(h, o)) {
 		otlp_http__free(h);
 		return NULL;
 	}
@@ -294,6 +332,8 @@ void otlp_http__free(struct otlp_http *h)
 		return;
 	if (h->conn)
 		evhttp_connection_free(h->conn);
+	if (h->timer)
+		event_free(h->timer);
 	free(h->address);
 	free(h->host);
 	free(h->path);

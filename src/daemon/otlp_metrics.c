@@ -288,6 +288,7 @@ static void put_self(struct enc *e, const struct metrics *m, const struct metric
 	one_u64(e, "otlp_queued", "{span}", GAUGE, s->otlp_queued);
 	one_u64(e, "config_reloads", "{reload}", SUM, s->reloads);
 	one_u64(e, "config_reload_failures", "{reload}", SUM, s->reload_failures);
+	one_u64(e, "http_connections_closed", "{connection}", SUM, s->http_closed);
 	one_f64(e, "self_cpu", "s", SUM, s->cpu_seconds);
 	one_u64(e, "self_resident", "By", GAUGE, s->rss_bytes);
 	one_u64(e, "self_open_fds", "{fd}", GAUGE, s->fds);

@@ -69,8 +69,8 @@ static void move(struct rotate *r, int from, const char *old, int to, const char
 		     strerror(errno));
 }
 
-/* Removes the oldest files until new_bytes more fit. What waits for the command is never removed.
- */
+/* Removes the oldest files until new_bytes more fit; none when all of them would not be enough.
+ * What waits for the command is never removed. */
 static bool make_room(struct rotate *r, uint64_t new_bytes)
 {
 	uint64_t pending = has_command(r) ? folder__look(r->pending_fd).bytes : 0;
@@ -82,17 +82,22 @@ static bool make_room(struct rotate *r, uint64_t new_bytes)
 		r->closed_bytes = done.bytes + pending;
 		if (r->s.disk_bytes <= r->o.total)
 			return true;
-		if (!done.oldest[0] || unlinkat(r->dir_fd, done.oldest, 0))
+		if (pending + new_bytes > r->o.total || !done.oldest[0] ||
+		    unlinkat(r->dir_fd, done.oldest, 0))
 			return false;
 		r->s.removed++;
 	}
 }
 
-/* What one file may take: it is finished when it has grown to size, and what was in the compressor
- * by then comes on top. */
+/* What was in the compressor when it had grown to size comes on top. */
+uint64_t rotate_file_room(uint64_t size, enum compression how)
+{
+	return size + (how == COMPRESS_NONE ? 32 << 10 : 192 << 10);
+}
+
 static uint64_t file_room(const struct rotate *r)
 {
-	return r->o.size + (r->o.compress == COMPRESS_NONE ? 32 << 10 : 192 << 10);
+	return rotate_file_room(r->o.size, r->o.compress);
 }
 
 /* Files that an earlier daemon was writing: whole lines up to its last flush. */

@@ -63,7 +63,10 @@ void rotate__line(struct rotate *r, const char *line, size_t len, uint64_t now_n
 void rotate__tick(struct rotate *r, uint64_t now_ns);
 /* Finishes the file now. */
 void rotate__finish_file(struct rotate *r, uint64_t now_ns);
-/* For another file in the folder: removes old ones until it fits. 0 or -errno. */
+/* What one file of a size may take. */
+uint64_t rotate_file_room(uint64_t size, enum compression how);
+/* For another file in the folder: removes old ones until it fits; none when it cannot. 0 or -errno.
+ */
 int rotate__make_room(struct rotate *r, uint64_t bytes, uint64_t now_ns);
 void rotate__stats(const struct rotate *r, struct rotate_stats *s);
 /* Other limits from now on; the open file is finished when it goes elsewhere. */

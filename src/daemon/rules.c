@@ -17,12 +17,13 @@ static bool either(const char *pattern, const char *a, const char *b)
 	return !pattern || (*a && is_like(pattern, a)) || (*b && is_like(pattern, b));
 }
 
-bool rule_command_matches(const char *pattern, const char *comm, const char *command)
+bool rule_command_matches(const char *pattern, bool name_only, const char *comm,
+			  const char *command)
 {
 	char first[256];
 	const char *base;
 
-	if (is_like(pattern, comm) || is_like(pattern, command))
+	if (is_like(pattern, comm) || (!name_only && is_like(pattern, command)))
 		return true;
 	snprintf(first, sizeof(first), "%.*s", (int)strcspn(command, " "), command);
 	base = strrchr(first, '/');
@@ -47,7 +48,8 @@ static bool matches(const struct rule *r, const struct rule_subject *s)
 {
 	const struct labels *l = s->labels;
 
-	return (!r->command || rule_command_matches(r->command, s->comm, s->command)) &&
+	return (!r->command ||
+		rule_command_matches(r->command, r->name_only, s->comm, s->command)) &&
 	       either(r->cgroup, l->cgroup, "") &&
 	       either(r->container, l->container, l->container_name) &&
 	       either(r->pod, l->pod, l->pod_uid) && either(r->namespace, l->namespace, "") &&

@@ -17,7 +17,9 @@ struct rule_subject {
 
 /* NULL: none matches, the default level counts. */
 const struct rule *rules__find(const struct config *c, const struct rule_subject *s);
-/* A pattern of `command`: for the name, the command line, its first word, that word's last part. */
-bool rule_command_matches(const char *pattern, const char *comm, const char *command);
+/* A pattern of `command`: for the name, the command line (not with name_only), its first word, that
+ * word's last part. */
+bool rule_command_matches(const char *pattern, bool name_only, const char *comm,
+			  const char *command);
 
 #endif /* DAEMON_RULES_H */

@@ -2,13 +2,20 @@
 /* Folded stacks: the form that flame graph tools read. */
 #include "stacks.h"
 
+#include <string.h>
+
 #include "util/out.h"
+#include "util/plain.h"
 
 /* A frame must hold no semicolon and no line end; names come from targets. */
 static void put_frame(struct out *o, const char *s)
 {
-	for (; *s; s++)
-		out_char(o, *s == ';' ? ':' : (unsigned char)*s < ' ' || *s == 0x7f ? '?' : *s);
+	size_t len = strlen(s);
+
+	plain_put(o, s);
+	for (char *p = o->buf + o->len - len; len--; p++)
+		if (*p == ';')
+			*p = ':';
 }
 
 void flame_fold(const struct report *r, struct out *o)

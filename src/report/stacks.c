@@ -30,6 +30,13 @@ struct sum {
 	UT_hash_handle hh;
 };
 
+/* Of a process. */
+struct name {
+	uint32_t pid;
+	char text[20]; /* "process 4711" */
+	UT_hash_handle hh;
+};
+
 #define RECENT 256
 
 struct stacks {
@@ -38,8 +45,8 @@ struct stacks {
 	struct sum *recent[RECENT]; /* of sums: a program repeats itself */
 	uint64_t step_ns;
 	struct folded_stack *folded;
-	char **names; /* of processes: "python3 (4711)" */
-	unsigned folded_cnt, name_cnt;
+	struct name *names;
+	unsigned folded_cnt;
 };
 
 static void *stacks_new(struct report *r)
@@ -154,19 +161,18 @@ static enum stage stage_at(const struct stage_result *res, uint64_t ns, const st
 
 static const char *process_name(struct stacks *s, uint32_t pid)
 {
-	char name[32], **grown;
+	struct name *n;
 
-	snprintf(name, sizeof(name), "process %u", pid);
-	for (unsigned i = 0; i < s->name_cnt; i++) {
-		if (!strcmp(s->names[i], name))
-			return s->names[i];
-	}
-	grown = realloc(s->names, (s->name_cnt + 1) * sizeof(*grown));
-	if (!grown)
+	HASH_FIND(hh, s->names, &pid, sizeof(pid), n);
+	if (n)
+		return n->text;
+	n = calloc(1, sizeof(*n));
+	if (!n)
 		return "process";
-	s->names = grown;
-	s->names[s->name_cnt] = strdup(name);
-	return s->names[s->name_cnt] ? s->names[s->name_cnt++] : "process";
+	n->pid = pid;
+	snprintf(n->text, sizeof(n->text), "process %u", pid);
+	HASH_ADD(hh, s->names, pid, sizeof(n->pid), n);
+	return n->text;
 }
 
 static int by_frames(const void *a, const void *b)
@@ -256,14 +262,16 @@ static void stacks_free(void *a)
 {
 	struct stacks *s = a;
 	struct sum *sum, *next;
+	struct name *name, *next_name;
 
 	HASH_ITER (hh, s->sums, sum, next) {
 		HASH_DEL(s->sums, sum);
 		free(sum);
 	}
-	for (unsigned i = 0; i < s->name_cnt; i++)
-		free(s->names[i]);
-	free(s->names);
+	HASH_ITER (hh, s->names, name, next_name) {
+		HASH_DEL(s->names, name);
+		free(name);
+	}
 	free(s->folded);
 	free(s);
 }

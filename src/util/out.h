@@ -97,7 +97,8 @@ void out_milli(struct out *o, uint64_t x);
 void out_micro(struct out *o, uint64_t x);
 /* Shortest of %.6g; null for what JSON has no word for. */
 void out_f64(struct out *o, double x);
-/* A JSON string with its quotes. Any bytes: what is no UTF-8 becomes U+FFFD. */
+/* A JSON string with its quotes. Any bytes: what is no UTF-8 becomes U+FFFD; what a terminal would
+ * obey (plain.h) is escaped. */
 void out_json_str(struct out *o, const char *s, size_t len);
 
 #endif /* UTIL_OUT_H */

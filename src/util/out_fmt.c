@@ -135,6 +135,18 @@ static inline bool is_plain(unsigned char c)
 	return c >= 0x20 && c < 0x80 && c != '"' && c != '\\';
 }
 
+/* The character of n bytes, below U+10000, as an escape: what a terminal would obey. */
+static char *escape_code(char *p, const unsigned char *s, unsigned n)
+{
+	unsigned code = n == 2 ? (s[0] & 0x1fu) << 6 | (s[1] & 0x3f)
+			       : (s[0] & 0xfu) << 12 | (s[1] & 0x3fu) << 6 | (s[2] & 0x3f);
+
+	memcpy(p, "\\u", 2);
+	memcpy(p + 2, fmt_hex2 + 2 * (code >> 8), 2);
+	memcpy(p + 4, fmt_hex2 + 2 * (code & 0xff), 2);
+	return p + 6;
+}
+
 /* One character that cannot be copied as it is. Returns how many bytes of s it took. */
 static unsigned escape(char **out, const unsigned char *s, size_t left)
 {
@@ -152,8 +164,12 @@ static unsigned escape(char **out, const unsigned char *s, size_t left)
 		n = 1;
 	} else {
 		n = utf8_len(s, left);
-		memcpy(p, n ? (const char *)s : "\xef\xbf\xbd", n ? n : 3);
-		p += n ? n : 3;
+		if (n && !plain_len((const char *)s, left)) {
+			p = escape_code(p, s, n);
+		} else {
+			memcpy(p, n ? (const char *)s : "\xef\xbf\xbd", n ? n : 3);
+			p += n ? n : 3;
+		}
 		n += !n;
 	}
 	*out = p;

@@ -1,6 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #include "plain.h"
 
+#include <stdbool.h>
+#include <string.h>
+
+#include "out.h"
+
 unsigned utf8_len(const unsigned char *s, size_t left)
 {
 	unsigned n, lo = 0x80, hi = 0xbf;
@@ -31,21 +36,38 @@ unsigned utf8_len(const unsigned char *s, size_t left)
 	return n;
 }
 
-/* Bytes of the character at s, 0 when a terminal may obey it or cannot show it. */
-static unsigned shown_len(const unsigned char *s, size_t left)
+/* U+0080 to U+009F (U+009B is CSI without an ESC), and what turns the direction of the text around
+ * it (Unicode TR 9), so that it reads as something else, or begins another line. */
+static bool is_obeyed(const unsigned char *s)
 {
+	switch (s[0]) {
+	case 0xc2:
+		return s[1] < 0xa0;
+	case 0xd8:
+		return s[1] == 0x9c; /* U+061C */
+	case 0xe2:
+		/* U+200E, U+200F; U+2028 to U+202E; U+2066 to U+2069 */
+		return s[1] == 0x80 ? s[2] == 0x8e || s[2] == 0x8f || (s[2] >= 0xa8 && s[2] <= 0xae)
+				    : s[1] == 0x81 && s[2] >= 0xa6 && s[2] <= 0xa9;
+	}
+	return false;
+}
+
+unsigned plain_len(const char *str, size_t left)
+{
+	const unsigned char *s = (const unsigned char *)str;
+	unsigned n;
+
 	if (s[0] < 0x80)
 		return s[0] >= ' ' && s[0] != 0x7f;
-	/* U+0080 to U+009F: CSI without an ESC. */
-	if (s[0] == 0xc2 && left > 1 && s[1] < 0xa0)
-		return 0;
-	return utf8_len(s, left);
+	n = utf8_len(s, left);
+	return n && !is_obeyed(s) ? n : 0;
 }
 
 void plain_text(char *s, size_t len)
 {
 	for (size_t i = 0; i < len;) {
-		unsigned n = shown_len((unsigned char *)s + i, len - i);
+		unsigned n = plain_len(s + i, len - i);
 
 		if (!n)
 			s[i] = '?';
@@ -56,10 +78,29 @@ void plain_text(char *s, size_t len)
 void plain_print(FILE *f, const char *s, size_t len)
 {
 	while (len) {
-		unsigned n = shown_len((const unsigned char *)s, len);
+		unsigned n = plain_len(s, len);
 
 		fwrite(n ? s : "?", 1, n ? n : 1, f);
 		s += n ? n : 1;
 		len -= n ? n : 1;
+	}
+}
+
+void plain_put(struct out *o, const char *s)
+{
+	size_t len = strlen(s);
+
+	out_bytes(o, s, len);
+	plain_text(o->buf + o->len - len, len);
+}
+
+void plain_lines(FILE *f, const char *text)
+{
+	while (*text) {
+		size_t len = strcspn(text, "\n");
+
+		plain_print(f, text, len);
+		putc('\n', f);
+		text += len + (text[len] == '\n');
 	}
 }

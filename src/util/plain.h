@@ -6,12 +6,20 @@
 #include <stddef.h>
 #include <stdio.h>
 
+struct out;
+
 /* Bytes of the UTF-8 sequence at s, 0 when it is none. Refuses what RFC 3629 refuses: overlong
  * forms, surrogates, and what is above U+10FFFF. */
 unsigned utf8_len(const unsigned char *s, size_t left);
 
-/* In place: control characters (C0, DEL, C1) and bytes that are no UTF-8. */
+/* Bytes of the character at s; 0 for those that a terminal obeys: control characters (C0, DEL, C1)
+ * and those that change the direction of text; and for bytes that are no UTF-8. */
+unsigned plain_len(const char *s, size_t left);
+/* Each byte of these becomes '?', in place. */
 void plain_text(char *s, size_t len);
 void plain_print(FILE *f, const char *s, size_t len);
+void plain_put(struct out *o, const char *s);
+/* Several lines, each ended. */
+void plain_lines(FILE *f, const char *text);
 
 #endif /* UTIL_PLAIN_H */

@@ -19,6 +19,9 @@ config()
 		"$CUDATRACE" daemon --check-config --config "$TMP/bad.yaml"
 	check 'config: a daemon that does not start: a line for each' is "$("$CUDATRACE" daemon --set files.total_size=1M --set trace.buffer_size=3M 2>&1 |
 		sed -n 's/^cudatrace: .*\(files.rotate_size\|trace.buffer_size\).*[^?]$/\1/p' | xargs)" 'files.rotate_size trace.buffer_size'
+	check 'config: a dump that would never fit' fails_with 'do not fit into files.total_size (64M): lower recorder.memory' \
+		"$CUDATRACE" daemon --check-config --set files.total_size=64M --set files.rotate_size=4M
+	check 'config: what a terminal would obey is not shown' eval '! "$CUDATRACE" daemon --check-config --set "$(printf "level=\302\233\342\200\256x")" 2>&1 | grep -q -e "$(printf "\302\233")" -e "$(printf "\342\200\256")"'
 	check 'config: a wrong function' fails_with 'trace.functions: ' "$CUDATRACE" daemon --check-config --set trace.functions=nosuch
 	check 'config: --set without =' fails_with 'not KEY=VALUE' "$CUDATRACE" daemon --set level
 	check 'ctl: nothing to do' fails_with 'Give status, level' "$CUDATRACE" ctl
@@ -167,9 +170,10 @@ recorder()
 	ask flyer fail 5 >/dev/null
 	sleep 0.5
 	check 'recorder: not again within cooldown' is "$(compgen -G "$files/dump-*" | wc -l)" 1
-	check 'recorder: when it is asked for' is "$(ctl dump mine.zst | jq -r .file)" "$files/mine.zst"
-	check 'recorder: a file that is there is not written over' fails_with 'File exists' ctl dump mine.zst
+	check 'recorder: when it is asked for' has "$(ctl dump mine.zst | jq -r .file)" "$files/dump-2"
+	check 'recorder: with the name, and one that counts' compgen -G "$files/dump-2*Z-0*-mine.jsonl.zst"
 	check 'recorder: where root says' is "$(ctl dump "$TMP/here.zst" | jq -r .file)" "$TMP/here.zst"
+	check 'recorder: a file that is there is not written over' fails_with 'File exists' ctl dump "$TMP/here.zst"
 
 	# The folder goes away while lines are written.
 	rm -rf "$files"
@@ -185,6 +189,43 @@ recorder()
 
 # Each try asks for more calls: those that go to the file that is gone are lost with it.
 written_again() { sleep 0.5; ask flyer alloc 100 >/dev/null; compgen -G "$files/trace-*"; }
+
+# What members of the group may ask for: no more disk than there may be, and no arguments of others' programs.
+member() { setpriv --reuid=65534 --regid=65534 --clear-groups "$CUDATRACE" ctl --set ctl.socket="$sock" "$@"; }
+members()
+{
+	local i pid secret=--password=geheim
+	chmod 711 "$TMP"
+	rules trace >"$TMP/mem.yaml"
+	start mem --set ctl.group=nogroup --set files.total_size=2M --set files.rotate_size=128K --set recorder.memory=1500K \
+		--set recorder.on.error=false || return
+	worker writer || return
+	for i in {1..6}; do ask writer alloc 4000 >/dev/null; done
+	for i in {1..12}; do member dump "x$i" >/dev/null; done
+	check 'members: dumps were written' compgen -G "$files/dump-2*-x12.jsonl.zst"
+	check 'members: dumps by name stay within files.total_size' test "$(du -sb "$files" | cut -f1)" -le $((2 << 20))
+	check 'members: a name that is no name' fails_with 'letters, digits' member dump "$(printf 'x\302\233')"
+
+	# Its own name is a terminal's command, its argument a secret.
+	cp "$TMP/caller" "$TMP/se$(printf '\302\233')31m"
+	mkfifo "$TMP/secret.in"
+	"$TMP/se$(printf '\302\233')31m" $secret <"$TMP/secret.in" >/dev/null 2>&1 &
+	pid=$!
+	exec 9>"$TMP/secret.in"
+	printf 'open %s\ninit\n' "$lib/libcuda.so.1" >&9
+	check 'members: the process is there' until_ok 10 eval "ctl status | jq -e 'any(.processes[]; .pid == $pid)'"
+	check 'members: root sees its arguments' has "$(ctl status)" geheim
+	check 'members: they do not' eval "! member status | grep -q -e geheim -e password"
+	check 'members: but its name' eval "member status | jq -e 'any(.processes[]; .pid == $pid and (.command | endswith(\"31m\")))'"
+	check 'members: nor by guessing' is "$(member level '*geheim*' trace | jq .processes)" 0
+	check 'members: root may' is "$(ctl level '*geheim*' trace | jq .processes)" 1
+	check 'ctl: U+009B is escaped' eval '! ctl status | grep -q "$(printf "\302\233")" && ctl status | grep -q "u009b31m"'
+	echo 'exit 0' >&9
+	exec 9>&-
+	ended $pid
+	quit writer
+	finish
+}
 
 # Causes of a dump besides an error.
 causes()
@@ -210,3 +251,4 @@ life
 flat
 recorder
 causes
+members

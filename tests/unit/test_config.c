@@ -102,6 +102,11 @@ static void everything(void **state)
 	     check_all);
 }
 
+static void no_check(const struct config *c)
+{
+	(void)c;
+}
+
 static void what_is_wrong(void **state)
 {
 	(void)state;
@@ -147,6 +152,14 @@ static void what_is_wrong(void **state)
 	bad("trace: {hide: arguments}\nsample: {on: {memory_above: 1G}}\n",
 	    "c.yaml: memory_above needs sizes, and trace.hide: arguments hides them; set one of the "
 	    "two to 0 or none\n");
+	bad("files: {total_size: 64M, rotate_size: 4M}\n",
+	    "c.yaml: recorder.memory (64M) and a file (files.rotate_size, 4M, and 192 KiB) do not fit into "
+	    "files.total_size (64M): lower recorder.memory, or set recorder.seconds to 0\n");
+	bad("recorder: {memory: 3840M}\n",
+	    "c.yaml: recorder.memory (3840M) and a file (files.rotate_size, 256M, and 192 KiB) do not fit "
+	    "into files.total_size (4G): lower recorder.memory, or set recorder.seconds to 0\n");
+	good("files: {total_size: 64M, rotate_size: 4M}\nrecorder: {memory: 48M}\n", no_check);
+	good("files: {total_size: 64M, rotate_size: 4M}\nrecorder: {seconds: 0}\n", no_check);
 	/* two at once, both said */
 	bad("level: x\ntrace: {kernel: maybe}\n",
 	    "c.yaml:1: level: 'x' is not understood; write one of off, metrics, trace, sampled\n"

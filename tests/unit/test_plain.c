@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "util/log.h"
+#include "util/out.h"
 #include "util/plain.h"
 
 static void same(const char *text, size_t len, const char *want)
@@ -52,6 +53,60 @@ static void test_controls(void **state)
 	SAME("\xc2\xa0", "\xc2\xa0");
 }
 
+static void test_directions(void **state)
+{
+	char text[8], want[8];
+
+	/* U+202A to U+202E, U+2066 to U+2069 with their neighbours that are only text */
+	SAME("a\xe2\x80\xae"
+	     "b",
+	     "a???b");
+	SAME("\xe2\x80\xa7\xe2\x80\xaf\xe2\x81\xa5\xe2\x81\xaa",
+	     "\xe2\x80\xa7\xe2\x80\xaf\xe2\x81\xa5\xe2\x81\xaa");
+	for (unsigned c = 0x2028; c <= 0x2069; c = c == 0x202e ? 0x2066 : c + 1) {
+		snprintf(text, sizeof(text), "%c%c%c", 0xe2, 0x80 | (c >> 6 & 0x3f),
+			 0x80 | (c & 0x3f));
+		same(text, 3, "???");
+	}
+	SAME("\xe2\x80\x8e\xe2\x80\x8f\xd8\x9c", "????????");
+	SAME("\xe2\x80\x8d\xd8\x9b", "\xe2\x80\x8d\xd8\x9b");
+	/* All of C1. */
+	for (unsigned c = 0x80; c <= 0xa0; c++) {
+		snprintf(text, sizeof(text), "%c%c", 0xc2, c);
+		strcpy(want, c < 0xa0 ? "??" : text);
+		same(text, 2, want);
+	}
+}
+
+static void test_json(void **state)
+{
+	static const char text[] =
+		"\xc2\x9b\xc2\xa0\xe2\x80\xae\xd8\x9c\xe2\x81\xa9\xe2\x88\x91\033\xc2";
+	struct out *o = out__memory();
+
+	out_json_str(o, text, sizeof(text) - 1);
+	out_char(o, '\0');
+	assert_string_equal(
+		o->buf, "\"\\u009b\xc2\xa0\\u202e\\u061c\\u2069\xe2\x88\x91\\u001b\xef\xbf\xbd\"");
+	o->len = 0;
+	plain_put(o, "a\xc2\x9b");
+	out_char(o, '\0');
+	assert_string_equal(o->buf, "a??");
+	out__close(o);
+}
+
+static void test_lines(void **state)
+{
+	char *got = NULL;
+	size_t len;
+	FILE *f = open_memstream(&got, &len);
+
+	plain_lines(f, "a\033\nb\tc");
+	fclose(f);
+	assert_string_equal(got, "a?\nb?c\n");
+	free(got);
+}
+
 static void test_no_utf8(void **state)
 {
 	SAME("\xc2", "?");
@@ -82,9 +137,9 @@ static void test_messages(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_left_alone),
-		cmocka_unit_test(test_controls),
-		cmocka_unit_test(test_no_utf8),
+		cmocka_unit_test(test_left_alone), cmocka_unit_test(test_controls),
+		cmocka_unit_test(test_directions), cmocka_unit_test(test_json),
+		cmocka_unit_test(test_lines),	   cmocka_unit_test(test_no_utf8),
 		cmocka_unit_test(test_messages),
 	};
 

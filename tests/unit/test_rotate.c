@@ -14,6 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "daemon/folder.h"
 #include "daemon/rotate.h"
 #include "daemon/runner.h"
 #include "util/log.h"
@@ -357,7 +358,9 @@ static void clock_goes_back(void **state)
 static void room_for_another(void **state)
 {
 	struct rotate_opts o = opts();
+	uint64_t removed;
 	struct rotate *r;
+	long left;
 
 	(void)state;
 	o.size = 50000;
@@ -368,8 +371,38 @@ static void room_for_another(void **state)
 	rotate__tick(r, 3 * SEC);
 	assert_int_equal(rotate__make_room(r, 150000, SEC), 0);
 	assert_true(sh("cat %s/* | wc -c", dir) <= 150000);
+	/* What cannot fit costs nothing. */
+	left = sh("ls %s/trace-*l | wc -l", dir);
+	removed = stats(r).removed;
+	assert_true(left >= 1);
 	assert_int_equal(rotate__make_room(r, 290000, SEC), -EDQUOT);
+	assert_int_equal(sh("ls %s/trace-*l | wc -l", dir), left);
+	assert_int_equal(stats(r).removed, removed);
 	rotate__free(r, SEC);
+}
+
+static void names_of_dumps(void **state)
+{
+	char name[80];
+
+	(void)state;
+	assert_int_equal(folder_dump_name_len("mine"), 4);
+	assert_int_equal(folder_dump_name_len("mine.zst"), 4);
+	assert_int_equal(folder_dump_name_len("mine.jsonl.zst"), 4);
+	assert_int_equal(folder_dump_name_len("a.b_c-9.jsonl"), 7);
+	assert_int_equal(folder_dump_name_len(""), -1);
+	assert_int_equal(folder_dump_name_len("a/b"), -1);
+	assert_int_equal(folder_dump_name_len("a b"), -1);
+	assert_int_equal(folder_dump_name_len("\xc2\x9b"), -1);
+	memset(name, 'x', sizeof(name));
+	name[FOLDER_DUMP_NAME_MAX] = '\0';
+	assert_int_equal(folder_dump_name_len(name), FOLDER_DUMP_NAME_MAX);
+	name[FOLDER_DUMP_NAME_MAX] = 'x';
+	name[FOLDER_DUMP_NAME_MAX + 1] = '\0';
+	assert_int_equal(folder_dump_name_len(name), -1);
+	/* It counts, and is as old as it says. */
+	assert_string_equal(folder_stamp("dump-20260101T000000Z-000001-mine.jsonl.zst"),
+			    "20260101T000000Z-000001-mine.jsonl.zst");
 }
 
 static void full_disk(void **state)
@@ -409,6 +442,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(what_a_dead_daemon_left, setup, teardown),
 		cmocka_unit_test_setup_teardown(clock_goes_back, setup, teardown),
 		cmocka_unit_test_setup_teardown(room_for_another, setup, teardown),
+		cmocka_unit_test(names_of_dumps),
 		cmocka_unit_test_setup_teardown(full_disk, setup, teardown),
 	};
 

@@ -61,13 +61,18 @@ static void commands(void **state)
 {
 	(void)state;
 	/* name, whole line, first word, its last part */
-	assert_true(rule_command_matches("pt_main*", "pt_main_thread", "/usr/bin/python3 x.py"));
-	assert_true(rule_command_matches("*vllm*", "python3", "python3 -m vllm.entrypoints"));
-	assert_true(rule_command_matches("*/python3", "x", "/usr/bin/python3 x.py"));
-	assert_true(rule_command_matches("python3", "x", "/usr/bin/python3 x.py"));
-	assert_false(rule_command_matches("python", "x", "/usr/bin/python3 x.py"));
-	assert_false(rule_command_matches("x.py", "x", "/usr/bin/python3 x.py"));
-	assert_true(rule_command_matches("a", "a", ""));
+	assert_true(
+		rule_command_matches("pt_main*", false, "pt_main_thread", "/usr/bin/python3 x.py"));
+	assert_true(
+		rule_command_matches("*vllm*", false, "python3", "python3 -m vllm.entrypoints"));
+	assert_true(rule_command_matches("*/python3", false, "x", "/usr/bin/python3 x.py"));
+	assert_true(rule_command_matches("python3", false, "x", "/usr/bin/python3 x.py"));
+	assert_false(rule_command_matches("python", false, "x", "/usr/bin/python3 x.py"));
+	assert_true(rule_command_matches("*--key=s*", false, "x", "/bin/serve --key=s3"));
+	assert_false(rule_command_matches("*--key=s*", true, "x", "/bin/serve --key=s3"));
+	assert_true(rule_command_matches("serv?", true, "x", "/bin/serve --key=s3"));
+	assert_false(rule_command_matches("x.py", false, "x", "/usr/bin/python3 x.py"));
+	assert_true(rule_command_matches("a", false, "a", ""));
 }
 
 static void labels_of_all_kinds(void **state)

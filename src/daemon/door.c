@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "door.h"
+
+#include <errno.h>
+#include <event2/event.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+/* Connections in a turn of the loop. */
+#define BATCH 8
+
+struct door {
+	struct event *ev, *resume_ev;
+	door_fn fn;
+	void *ctx;
+	int fd;
+};
+
+static void on_connection(evutil_socket_t fd, short what, void *ctx)
+{
+	const struct timeval later = {.tv_sec = 1};
+	struct sockaddr_storage from;
+	struct door *d = ctx;
+
+	(void)what;
+	for (int i = 0; i < BATCH; i++) {
+		socklen_t len = sizeof(from);
+		int conn =
+			accept4(fd, (struct sockaddr *)&from, &len, SOCK_NONBLOCK | SOCK_CLOEXEC);
+
+		if (conn >= 0) {
+			d->fn(d->ctx, conn, &from);
+			continue;
+		}
+		/* No descriptor, no memory: it would be asked again and again. */
+		if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
+			event_del(d->ev);
+			event_add(d->resume_ev, &later);
+		}
+		return;
+	}
+}
+
+static void on_resume(evutil_socket_t fd, short what, void *ctx)
+{
+	const struct door *d = ctx;
+
+	(void)fd, (void)what;
+	event_add(d->ev, NULL);
+}
+
+struct door *door__new(struct event_base *base, int listening_fd, door_fn fn, void *ctx)
+{
+	struct door *d = calloc(1, sizeof(*d));
+
+	if (!d) {
+		close(listening_fd);
+		return NULL;
+	}
+	*d = (struct door){.fn = fn, .ctx = ctx, .fd = listening_fd};
+	d->ev = event_new(base, d->fd, EV_READ | EV_PERSIST, on_connection, d);
+	d->resume_ev = event_new(base, -1, 0, on_resume, d);
+	if (d->ev && d->resume_ev && !event_add(d->ev, NULL))
+		return d;
+	door__free(d);
+	return NULL;
+}
+
+void door__free(struct door *d)
+{
+	if (!d)
+		return;
+	if (d->ev)
+		event_free(d->ev);
+	if (d->resume_ev)
+		event_free(d->resume_ev);
+	close(d->fd);
+	free(d);
+}

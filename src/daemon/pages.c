@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "pages.h"
+
+#include <event2/event.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "util/out.h"
+
+#define SEC_NS 1000000000ull
+/* At a time: who reads slowly keeps his. */
+#define PAGES_MAX 4
+/* Making them takes at most one SHAREth of the time, but for so much at once. */
+#define SHARE	 10
+#define BURST_NS (SEC_NS / 2)
+
+struct page {
+	struct out *text;
+	uint64_t made_ns;
+	unsigned users; /* who reads it, and 1 for the newest until it is PAGE_S old */
+};
+
+struct pages {
+	struct pages_ops ops;
+	struct event *forget_ev;
+	struct page *all[PAGES_MAX]; /* the newest last */
+	unsigned cnt;
+	bool newest_kept;
+	uint64_t spent_ns, paid_ns; /* for making them; as of */
+};
+
+static uint64_t clock_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return t.tv_sec * SEC_NS + t.tv_nsec;
+}
+
+static struct page *newest(const struct pages *ps)
+{
+	return ps->cnt ? ps->all[ps->cnt - 1] : NULL;
+}
+
+const struct out *page_text(const struct page *p)
+{
+	return p->text;
+}
+
+void pages__put(struct pages *ps, struct page *p)
+{
+	unsigned i = 0;
+
+	if (--p->users)
+		return;
+	while (ps->all[i] != p)
+		i++;
+	memmove(&ps->all[i], &ps->all[i + 1], (--ps->cnt - i) * sizeof(p));
+	out__close(p->text);
+	free(p);
+}
+
+static void forget(struct pages *ps)
+{
+	if (ps->newest_kept)
+		pages__put(ps, newest(ps));
+	ps->newest_kept = false;
+}
+
+static void on_forget(evutil_socket_t fd, short what, void *ctx)
+{
+	(void)fd, (void)what;
+	forget(ctx);
+}
+
+static bool may_make(struct pages *ps, uint64_t now)
+{
+	uint64_t paid = (now - ps->paid_ns) / SHARE;
+
+	ps->paid_ns = now;
+	ps->spent_ns -= paid < ps->spent_ns ? paid : ps->spent_ns;
+	return ps->spent_ns < BURST_NS;
+}
+
+static void make(struct pages *ps)
+{
+	const struct timeval tv = {.tv_sec = PAGE_S};
+	struct page *p = calloc(1, sizeof(*p));
+
+	if (p)
+		p->text = out__memory();
+	if (!p || !p->text) {
+		free(p);
+		return;
+	}
+	p->made_ns = clock_ns();
+	p->users = 1;
+	ps->ops.make(ps->ops.ctx, p->text);
+	ps->spent_ns += clock_ns() - p->made_ns;
+	ps->all[ps->cnt++] = p;
+	ps->newest_kept = true;
+	event_add(ps->forget_ev, &tv);
+}
+
+struct page *pages__get(struct pages *ps)
+{
+	uint64_t now = clock_ns();
+	bool old = !ps->cnt || now - newest(ps)->made_ns > PAGE_S * SEC_NS;
+
+	if (may_make(ps, now) || old) {
+		forget(ps);
+		if (old && ps->cnt == PAGES_MAX)
+			ps->ops.let_go(ps->ops.ctx, ps->all[0]);
+		if (ps->cnt < PAGES_MAX)
+			make(ps);
+	}
+	if (ps->cnt)
+		newest(ps)->users++;
+	return newest(ps);
+}
+
+struct pages *pages__new(struct event_base *base, const struct pages_ops *ops)
+{
+	struct pages *ps = calloc(1, sizeof(*ps));
+
+	if (!ps)
+		return NULL;
+	ps->ops = *ops;
+	ps->forget_ev = event_new(base, -1, 0, on_forget, ps);
+	if (ps->forget_ev)
+		return ps;
+	free(ps);
+	return NULL;
+}
+
+void pages__free(struct pages *ps)
+{
+	if (!ps)
+		return;
+	forget(ps);
+	event_free(ps->forget_ev);
+	free(ps);
+}
