@@ -9,6 +9,6 @@ to=$O/fuzz-pack
 rm -rf "$to"
 mkdir -p "$to/fuzz" "$O/fuzzing"
 O=$O tests/fuzz/run.sh seeds
-cp "$O"/fuzzing-fast/fuzz-static/fuzz_* "$O/fuzz-static/names" "$to/fuzz/"
+cp "$O"/fuzzing-fast/fuzz-fast/fuzz_* "$O/fuzz-fast/names" "$to/fuzz/"
 cp -r "$O/fuzzing/seeds" "$O"/fuzzing/*.dict tests/fuzz/run.sh "$to/"
 du -sh "$to"
