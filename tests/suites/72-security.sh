@@ -223,6 +223,78 @@ reports_by_sudo()
 	check 'sudo report -o: a file of root is not written to' same "$? $(cat "$out/root")" '1 precious'
 }
 
+# The daemon end to end, where a system call that is not on its list would kill it: file, socket, port, collector, command,
+# a library that comes later, a reload with another port and group.
+daemon_sandboxed()
+{
+	read -r port other <<<"$(two_ports)"
+	sock=$TMP/d.sock files=$TMP/d.files
+	rm -rf "$TMP/late" "$files"
+	mkdir "$TMP/late"
+	cat >"$TMP/collector.py" <<-'END'
+	import http.server, sys
+	class H(http.server.BaseHTTPRequestHandler):
+	    def do_POST(self):
+	        self.rfile.read(int(self.headers["Content-Length"]))
+	        with open(sys.argv[1], "a") as f:
+	            print(self.path, self.headers["X-Token"], file=f)
+	        self.send_response(200)
+	        self.end_headers()
+	s = http.server.HTTPServer(("127.0.0.1", 0), H)
+	print(s.server_port, flush=True)
+	s.serve_forever()
+	END
+	python3 "$TMP/collector.py" "$TMP/posts" >"$TMP/collector.port" 2>/dev/null &
+	collector=$!
+	until_ok 10 test -s "$TMP/collector.port"
+	echo 'X-Token: t0ken' >"$TMP/headers"
+	cat >"$TMP/d.yaml" <<-END
+	level: off
+	rules:
+	  - {match: {command: "$TMP/*"}, level: trace}
+	metrics: {listen: "127.0.0.1:$port"}
+	ctl: {socket: "$sock"}
+	files: {directory: "$files", rotate_age: 1s, on_rotate: "(ulimit -n; cat /proc/self/status) >$TMP/command; test -s \"\$1\""}
+	otlp: {endpoint: "http://localhost:$(cat "$TMP/collector.port")", headers_file: "$TMP/headers", interval: 1s}
+	END
+	(ulimit -Sn 1000; exec "$CUDATRACE" daemon --config "$TMP/d.yaml" "$@") >"$TMP/d.log" 2>&1 &
+	tracer=$!
+	until_ok 30 grep -q '^Seccomp:.2' /proc/$tracer/status || tail -3 "$TMP/d.log"
+}
+ask_daemon() { "$CUDATRACE" ctl --set ctl.socket="$sock" "$@"; }
+runs_late() { cp "$FAKE/sample" "$FAKE/libcuda.so.1" "$TMP/late/" && LD_LIBRARY_PATH=$TMP/late "$TMP/late/sample" --tokens 2000 --layers 2 --quiet >/dev/null; }
+daemons()
+{
+	local how port other collector sock files
+	for how in session multi; do
+		has_mechanism $how || continue
+		daemon_sandboxed --mechanism $how
+		# Without CAP_KILL, with CAP_CHOWN
+		check "daemon: $how: capabilities" same "$(field CapEff) $(field CapPrm) $(field CapBnd) $(field CapAmb)" \
+			'000001c000080005 000001c000080005 000001c000080005 0000000000000000'
+		check "daemon: $how: no_new_privs, seccomp" same "$(field NoNewPrivs) $(field Seccomp)" '1 2'
+		check "daemon: $how: a program whose library comes later" runs_late
+		check "daemon: $how: metrics" until_ok 15 eval 'curl -sf --noproxy "*" -m 10 http://127.0.0.1:$port/metrics | grep -q "^cudatrace_calls_total.*cuLaunchKernel"'
+		check "daemon: $how: on_rotate runs" until_ok 20 test -s "$TMP/command"
+		check "daemon: $how: with the limits and rights of the start" same "$(sed -n '1p;/^\(NoNewPrivs\|Seccomp\):/p' "$TMP/command" | xargs)" \
+			'1000 NoNewPrivs: 0 Seccomp: 0'
+		check "daemon: $how: and takes the file" until_ok 20 compgen -G "$files/trace-*"
+		check "daemon: $how: collector" until_ok 20 grep -q '/v1/metrics t0ken' "$TMP/posts"
+		check "daemon: $how: ctl dump" ask_daemon dump
+		sed -i "s/:$port/:$other/; s/^ctl: {/&group: nogroup, /" "$TMP/d.yaml"
+		check "daemon: $how: reload" ask_daemon reload
+		check "daemon: $how: reload: another port, another group" until_ok 10 eval 'curl -sf --noproxy "*" -m 10 http://127.0.0.1:$other/healthz &&
+			[ "$(stat -c "%G %a" "$sock")" = "nogroup 660" ]'
+		check "daemon: $how: is there" eval '! is_gone $tracer'
+		kill -TERM $tracer
+		ended $tracer
+		check "daemon: $how: ends well" same $? 0
+		kill $collector
+		wait $collector 2>/dev/null
+		rm -f "$TMP/command" "$TMP/posts" "$TMP/collector.port"
+	done
+}
+
 # What a program has from who starts it: the same with us between.
 started()
 {
@@ -418,6 +490,7 @@ controls() { LC_ALL=C grep -aPc '[\x00-\x09\x0b-\x1f\x7f]|\xc2[\x80-\x9f]' "$1";
 
 outputs
 sandboxed
+daemons
 privileges
 reports_by_sudo
 as_started
