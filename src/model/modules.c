@@ -153,6 +153,8 @@ static void clean_path(char *s)
 	}
 }
 
+static const char hidden_path[] = "[file]";
+
 /* /dev/zero: anonymous memory that children share. */
 static bool is_file(const char *path)
 {
@@ -166,7 +168,7 @@ static const char *name_of(struct module_files *f, char *path)
 
 	if (is_file(path)) {
 		if (f->hide)
-			return "[file]";
+			return hidden_path;
 		clean_path(path);
 		return keep_path(f, path);
 	}
@@ -188,8 +190,8 @@ static bool parse(struct modules *m, char *line, struct map *map)
 		return false;
 	if (!at || !strchr(perms, 'x') || map->start >= map->end)
 		return false;
-	map->is_file = is_file(line + at);
 	map->path = name_of(m->files, line + at);
+	map->is_file = *map->path == '/' || map->path == hidden_path;
 	return true;
 }
 
