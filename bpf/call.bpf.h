@@ -441,9 +441,11 @@ static __always_inline int call_return(struct pt_regs *ctx, __u64 cookie)
 		if (spec->bytes_word)
 			bytes = f->words[(spec->bytes_word - 1) & (CT_MAX_WORDS - 1)];
 		whose = count_whose(t, func_id);
-		if (count_returned(t->life, whose, now - f->start_ns, result, bytes) ||
-		    (result && result != CT_ERROR_NOT_READY && count_error(t->life, whose, result)))
+		if (count_returned(t->life, whose, now - f->start_ns, result, bytes))
 			t->drops[CT_DROP_COUNT]++;
+		if (result && result != CT_ERROR_NOT_READY && cfg.rows_max[CT_TABLE_ERRORS] &&
+		    count_error(t->life, whose, result))
+			t->drops[CT_DROP_ERRORS]++;
 		return 0;
 	}
 	if (now - f->start_ns < cfg.min_duration_ns && !(spec->flags & CT_SPEC_F_KEEP)) {

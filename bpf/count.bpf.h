@@ -12,6 +12,48 @@ static __always_inline __u64 count_whose(const struct ct_thread *t, __u32 func_i
 	return (__u64)t->pid << 32 | func_id;
 }
 
+/* Not static, with numbers for arguments: verified once each, not at every place they are called
+ * from. They return 1 when there is no room in the table. */
+
+static __always_inline struct ct_share *share_get(const struct ct_owner *who)
+{
+	struct ct_share *s = bpf_map_lookup_elem(&shares, who), zero = {};
+
+	if (s)
+		return s;
+	bpf_map_update_elem(&shares, who, &zero, BPF_NOEXIST);
+	return bpf_map_lookup_elem(&shares, who);
+}
+
+/* Takes a row for a program: when there is something new to count, not at each call. */
+__noinline int row_take(__u64 life, __u32 pid, __u32 table)
+{
+	__u32 least = table == CT_TABLE_COUNTS ? CT_SHARE_COUNTS : CT_SHARE_ERRORS;
+	struct ct_owner who = {.life = life, .pid = pid};
+	struct ct_share *s = share_get(&who);
+
+	if (!s || table >= CT_TABLE_CNT)
+		return 1;
+	if (s->rows[table] >= least && rows_used[table] >= cfg.rows_max[table] / 2)
+		return 1;
+	__sync_fetch_and_add(&s->rows[table], 1);
+	__sync_fetch_and_add(&rows_used[table], 1);
+	return 0;
+}
+
+/* It was not needed: another thread was faster, or there was no memory. */
+__noinline int row_give_back(__u64 life, __u32 pid, __u32 table)
+{
+	struct ct_owner who = {.life = life, .pid = pid};
+	struct ct_share *s = bpf_map_lookup_elem(&shares, &who);
+
+	if (!s || table >= CT_TABLE_CNT)
+		return 0;
+	__sync_fetch_and_sub(&s->rows[table], 1);
+	__sync_fetch_and_sub(&rows_used[table], 1);
+	return 0;
+}
+
 static __always_inline struct ct_count *count_get(__u64 life, __u64 whose)
 {
 	struct ct_count_key key = {.life = life, .pid = whose >> 32, .func_id = whose};
@@ -21,24 +63,34 @@ static __always_inline struct ct_count *count_get(__u64 life, __u64 whose)
 	if (c)
 		return c;
 	zero = bpf_map_lookup_elem(&zero_count, &none);
-	if (!zero)
+	if (!zero || row_take(life, key.pid, CT_TABLE_COUNTS))
 		return NULL;
-	bpf_map_update_elem(&counts, &key, zero, BPF_NOEXIST);
+	if (bpf_map_update_elem(&counts, &key, zero, BPF_NOEXIST))
+		row_give_back(life, key.pid, CT_TABLE_COUNTS);
 	return bpf_map_lookup_elem(&counts, &key);
 }
 
-/* Not static, with numbers for arguments: verified once each, not at every place they are called
- * from. They return 1 when the table is full. */
+static __always_inline bool is_result(__s32 result)
+{
+	__u32 word = (__u32)result / 64;
 
-/* Like the others, for a failed call. */
+	return word < CT_RESULT_WORDS &&
+	       cfg.results[word & (CT_RESULT_WORDS - 1)] >> (result & 63) & 1;
+}
+
+/* For a failed call. */
 __noinline int count_error(__u64 life, __u64 whose, __s32 result)
 {
-	struct ct_error_key key = {
-		.life = life, .pid = whose >> 32, .func_id = whose, .result = result};
-	__u64 *n = bpf_map_lookup_elem(&errors, &key), zero = 0;
+	struct ct_error_key key = {.life = life, .pid = whose >> 32, .func_id = whose};
+	__u64 *n, zero = 0;
 
+	key.result = is_result(result) ? result : CT_RESULT_OTHER;
+	n = bpf_map_lookup_elem(&errors, &key);
 	if (!n) {
-		bpf_map_update_elem(&errors, &key, &zero, BPF_NOEXIST);
+		if (row_take(life, key.pid, CT_TABLE_ERRORS))
+			return 1;
+		if (bpf_map_update_elem(&errors, &key, &zero, BPF_NOEXIST))
+			row_give_back(life, key.pid, CT_TABLE_ERRORS);
 		n = bpf_map_lookup_elem(&errors, &key);
 		if (!n)
 			return 1;

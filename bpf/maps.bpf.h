@@ -13,6 +13,9 @@ volatile __u32 level_gen = 1;
 /* enum ct_proc_level of processes without a level of their own. */
 volatile __u32 default_level = CT_PROC_TRACE;
 
+/* Rows in use of `counts` and `errors`. */
+__u32 rows_used[CT_TABLE_CNT];
+
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
 	__uint(max_entries, 1 << 16); /* set before load */
@@ -68,7 +71,7 @@ struct {
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__uint(max_entries, 16384);
+	__uint(max_entries, 1); /* set before load: a row is 1.2 KB */
 	__type(key, struct ct_count_key);
 	__type(value, struct ct_count);
 } counts SEC(".maps");
@@ -77,10 +80,18 @@ struct {
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__uint(max_entries, 16384);
+	__uint(max_entries, 1); /* set before load */
 	__type(key, struct ct_error_key);
 	__type(value, __u64);
 } errors SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, 65536);
+	__type(key, struct ct_owner);
+	__type(value, struct ct_share);
+} shares SEC(".maps");
 
 /* Too large for the BPF stack. */
 struct {

@@ -113,6 +113,7 @@ enum ct_drop {
 	CT_DROP_DEPTH = 4,   /* more than CT_MAX_DEPTH nested calls: call not seen */
 	CT_DROP_NV = 5,	     /* ring or table full: system calls into the driver, and its events */
 	CT_DROP_COUNT = 6,   /* table of counts full: a call that was to be counted */
+	CT_DROP_ERRORS = 7,  /* table of errors full: a counted call's error code */
 	CT_DROP_CNT
 };
 
@@ -230,6 +231,8 @@ struct ct_cfg {
 	__u32 uvm_off[10];
 	/* nvidia:nvidia_dev_xid: where its fields are */
 	__u32 xid_dev_off, xid_code_off, xid_msg_off;
+	__u32 rows_max[CT_TABLE_CNT];	/* sizes of `counts` and `errors`; 0: not filled */
+	__u64 results[CT_RESULT_WORDS]; /* a bit for each CUresult */
 };
 
 /* A probe's cookie: func_id in the low 32 bits, lib_id in the high. */

@@ -87,8 +87,31 @@ struct ct_error_key {
 	ct_life life;
 	__u32 pid;
 	__u32 func_id;
-	__s32 result;
+	__s32 result; /* or CT_RESULT_OTHER */
 	__u32 zero;
+};
+
+/* All results together that are no CUresult: a library may return what it likes. */
+#define CT_RESULT_OTHER -1
+/* Words of the bitmap of results that are. */
+#define CT_RESULT_WORDS 16
+
+/* Rows of the two tables above that a program can have at any rate. One that has more gets them
+ * only while half of the table is free: that is for those who have fewer. */
+enum ct_table { CT_TABLE_COUNTS, CT_TABLE_ERRORS, CT_TABLE_CNT };
+#define CT_SHARE_COUNTS 128
+#define CT_SHARE_ERRORS 64
+
+/* Key of the `shares` map: a program that has rows. */
+struct ct_owner {
+	ct_life life;
+	__u32 pid;
+	__u32 zero;
+};
+
+/* Its value: how many. Added to atomically, taken away with the rows. */
+struct ct_share {
+	__u32 rows[CT_TABLE_CNT];
 };
 
 /* No failure: the answer of cuStreamQuery and cuEventQuery while work is pending. */

@@ -99,6 +99,7 @@ static int load_with(struct attach *a, const struct attach_opts *o, enum kernel_
 	if (!a->skel)
 		return -errno;
 	choose_programs(a);
+	levels__prepare(a->skel, &cfg, o);
 	kernel__prepare(a->skel, &cfg, o, how);
 	a->skel->rodata->cfg = cfg;
 	ret = bpf_map__set_max_entries(a->skel->maps.ring, o->ring_sz);

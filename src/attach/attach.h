@@ -37,6 +37,8 @@ struct attach_opts {
 	enum kernel_probe kernel_probe;
 	const struct nv_abi *abi; /* with kernel: the driver's version */
 	enum attach_hide hide;
+	uint32_t counts_max; /* a process and a function that are counted: rows; 0: 65536 */
+	uint32_t errors_max; /* with an error code; 0: codes of counted calls are not kept */
 	/* Not 0: probes exist in this process alone, others pay nothing (but with uprobe.multi). */
 	pid_t only_pid;
 };

@@ -31,6 +31,8 @@ struct attach {
 	unsigned lib_cnt;
 };
 
+/* levels.c: sizes of the tables of counts. Before loading. */
+void levels__prepare(struct cudatrace_bpf *skel, struct ct_cfg *cfg, const struct attach_opts *o);
 /* levels.c: specs of the functions that the kernel does not have yet. */
 int levels__fill(struct attach *a);
 

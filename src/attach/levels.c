@@ -3,12 +3,28 @@
 
 #include "attach_priv.h"
 
+#include "decode/cuda.h"
 #include "decode/value.h"
 #include "util/log.h"
 
 #include <bpf/bpf.h>
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
+
+/* Rows of the `counts` map by default. */
+#define COUNTS_MAX   65536
+#define ROWS_AT_ONCE 256
+
+void levels__prepare(struct cudatrace_bpf *skel, struct ct_cfg *cfg, const struct attach_opts *o)
+{
+	cfg->rows_max[CT_TABLE_COUNTS] = o->counts_max ?: COUNTS_MAX;
+	cfg->rows_max[CT_TABLE_ERRORS] = o->errors_max;
+	bpf_map__set_max_entries(skel->maps.counts, cfg->rows_max[CT_TABLE_COUNTS]);
+	bpf_map__set_max_entries(skel->maps.errors, o->errors_max ?: 1);
+	for (int32_t i = 1; i < CT_RESULT_WORDS * 64; i++)
+		cfg->results[i / 64] |= (uint64_t) !!cuda_result_name(i) << i % 64;
+}
 
 static int set_spec(struct attach *a, uint32_t id, const struct ct_spec *spec)
 {
@@ -130,89 +146,166 @@ void levels__set_default(struct attach *a, enum ct_proc_level level)
 	__atomic_add_fetch(&a->skel->data->level_gen, 1, __ATOMIC_RELEASE);
 }
 
-void levels__read(struct attach *a, levels_fn fn, void *ctx)
+/* Calls fn for each row of a table, which may delete it. In batches: row by row takes two system
+ * calls for each. */
+typedef void (*row_fn)(void *ctx, const void *key, const void *val);
+static void each_row(int fd, size_t key_sz, size_t val_sz, row_fn fn, void *ctx)
 {
-	int fd = bpf_map__fd(a->skel->maps.counts);
-	struct ct_count_key key, next;
-	struct ct_count c;
-	bool first = true;
-
-	while (!bpf_map_get_next_key(fd, first ? NULL : &key, &next)) {
-		first = false;
-		key = next;
-		if (!bpf_map_lookup_elem(fd, &key, &c))
-			fn(ctx, &key, &c);
-	}
-}
-
-static void take_one(int fd, const struct ct_count_key *key, levels_fn fn, void *ctx)
-{
-	struct ct_count c;
-
-	if (bpf_map_lookup_elem(fd, key, &c))
-		return;
-	fn(ctx, key, &c);
-	bpf_map_delete_elem(fd, key);
-}
-
-/* The next key is asked for before one is deleted: after that the walk would begin again. */
-static void take_all_lives(int fd, pid_t pid, levels_fn fn, void *ctx)
-{
-	struct ct_count_key key, next;
-	bool more = !bpf_map_get_next_key(fd, NULL, &next);
+	char *keys = malloc(ROWS_AT_ONCE * key_sz), *vals = malloc(ROWS_AT_ONCE * val_sz);
+	uint32_t at = 0, next, cnt;
+	bool more = keys && vals, first = true;
 
 	while (more) {
-		key = next;
-		more = !bpf_map_get_next_key(fd, &key, &next);
-		if (key.pid == (uint32_t)pid)
-			take_one(fd, &key, fn, ctx);
+		cnt = ROWS_AT_ONCE;
+		more = !bpf_map_lookup_batch(fd, first ? NULL : &at, &next, keys, vals, &cnt, NULL);
+		/* At the last ones it says ENOENT. */
+		if (!more && errno != ENOENT)
+			break;
+		for (uint32_t i = 0; i < cnt; i++)
+			fn(ctx, keys + i * key_sz, vals + i * val_sz);
+		first = false;
+		at = next;
 	}
+	free(keys);
+	free(vals);
+}
+
+struct reading {
+	struct attach *a;
+	levels_fn fn;
+	levels_error_fn error_fn;
+	void *ctx;
+	pid_t pid;    /* only of this process; 0: of all */
+	ct_life life; /* and of this program; 0: of all */
+	uint32_t rows;
+};
+
+static bool is_wanted(const struct reading *r, uint32_t pid, ct_life life)
+{
+	return (!r->pid || pid == (uint32_t)r->pid) && (!r->life || life == r->life);
+}
+
+static void read_count(void *ctx, const void *key, const void *val)
+{
+	struct reading *r = ctx;
+
+	r->fn(r->ctx, key, val);
+}
+
+void levels__read(struct attach *a, levels_fn fn, void *ctx)
+{
+	struct reading r = {.a = a, .fn = fn, .ctx = ctx};
+
+	each_row(bpf_map__fd(a->skel->maps.counts), sizeof(struct ct_count_key),
+		 sizeof(struct ct_count), read_count, &r);
+}
+
+/* A row that was read last makes room. */
+static void drop_row(struct attach *a, enum ct_table table, const void *key)
+{
+	int fd =
+		bpf_map__fd(table == CT_TABLE_COUNTS ? a->skel->maps.counts : a->skel->maps.errors);
+
+	if (!bpf_map_delete_elem(fd, key))
+		__atomic_sub_fetch(&a->skel->bss->rows_used[table], 1, __ATOMIC_RELAXED);
+}
+
+static void take_count(void *ctx, const void *key, const void *val)
+{
+	const struct ct_count_key *k = key;
+	struct reading *r = ctx;
+
+	if (!is_wanted(r, k->pid, k->life))
+		return;
+	r->fn(r->ctx, k, val);
+	drop_row(r->a, CT_TABLE_COUNTS, k);
+	r->rows++;
+}
+
+/* How many rows a program has. */
+static struct ct_share share_of(struct attach *a, pid_t pid, ct_life life)
+{
+	const struct ct_owner who = {.life = life, .pid = pid};
+	struct ct_share s = {0};
+
+	bpf_map_lookup_elem(bpf_map__fd(a->skel->maps.shares), &who, &s);
+	return s;
 }
 
 void levels__take(struct attach *a, pid_t pid, ct_life life, levels_fn fn, void *ctx)
 {
+	struct reading r = {.a = a, .fn = fn, .ctx = ctx, .pid = pid, .life = life};
+	uint32_t rows = life ? share_of(a, pid, life).rows[CT_TABLE_COUNTS] : 0;
 	int fd = bpf_map__fd(a->skel->maps.counts);
+	struct ct_count c;
 
 	if (!life)
-		take_all_lives(fd, pid, fn, ctx);
-	for (uint32_t id = 0; life && id < a->spec_cnt; id++) {
+		each_row(fd, sizeof(struct ct_count_key), sizeof(c), take_count, &r);
+	for (uint32_t id = 0; id < a->spec_cnt && r.rows < rows; id++) {
 		struct ct_count_key key = {.life = life, .pid = pid, .func_id = id};
 
-		take_one(fd, &key, fn, ctx);
+		if (!bpf_map_lookup_elem(fd, &key, &c))
+			take_count(&r, &key, &c);
 	}
+}
+
+static void read_error(void *ctx, const void *key, const void *val)
+{
+	struct reading *r = ctx;
+
+	r->error_fn(r->ctx, key, *(const uint64_t *)val);
 }
 
 void levels__read_errors(struct attach *a, levels_error_fn fn, void *ctx)
 {
-	int fd = bpf_map__fd(a->skel->maps.errors);
-	struct ct_error_key key, next;
-	bool first = true;
-	uint64_t cnt;
+	struct reading r = {.a = a, .error_fn = fn, .ctx = ctx};
 
-	while (!bpf_map_get_next_key(fd, first ? NULL : &key, &next)) {
-		first = false;
-		key = next;
-		if (!bpf_map_lookup_elem(fd, &key, &cnt))
-			fn(ctx, &key, cnt);
-	}
+	each_row(bpf_map__fd(a->skel->maps.errors), sizeof(struct ct_error_key), sizeof(uint64_t),
+		 read_error, &r);
+}
+
+static void take_error(void *ctx, const void *key, const void *val)
+{
+	const struct ct_error_key *k = key;
+	struct reading *r = ctx;
+
+	if (!is_wanted(r, k->pid, k->life))
+		return;
+	read_error(r, key, val);
+	drop_row(r->a, CT_TABLE_ERRORS, k);
 }
 
 void levels__take_errors(struct attach *a, pid_t pid, ct_life life, levels_error_fn fn, void *ctx)
 {
-	int fd = bpf_map__fd(a->skel->maps.errors);
-	struct ct_error_key key, next;
-	bool more = !bpf_map_get_next_key(fd, NULL, &next);
-	uint64_t cnt;
+	struct reading r = {.a = a, .error_fn = fn, .ctx = ctx, .pid = pid, .life = life};
 
-	while (more) {
-		key = next;
-		more = !bpf_map_get_next_key(fd, &key, &next);
-		if (key.pid != (uint32_t)pid || (life && key.life != life) ||
-		    bpf_map_lookup_elem(fd, &key, &cnt))
-			continue;
-		fn(ctx, &key, cnt);
-		bpf_map_delete_elem(fd, &key);
-	}
+	/* The whole table is looked at. */
+	if (life && !share_of(a, pid, life).rows[CT_TABLE_ERRORS])
+		return;
+	each_row(bpf_map__fd(a->skel->maps.errors), sizeof(struct ct_error_key), sizeof(uint64_t),
+		 take_error, &r);
+}
+
+static void drop_share(void *ctx, const void *key, const void *val)
+{
+	const struct ct_owner *who = key;
+	struct reading *r = ctx;
+
+	(void)val;
+	if (is_wanted(r, who->pid, who->life))
+		bpf_map_delete_elem(bpf_map__fd(r->a->skel->maps.shares), who);
+}
+
+void levels__forget_rows(struct attach *a, pid_t pid, ct_life life)
+{
+	const struct ct_owner who = {.life = life, .pid = pid};
+	struct reading r = {.a = a, .pid = pid};
+
+	if (life)
+		drop_share(&r, &who, NULL);
+	else
+		each_row(bpf_map__fd(a->skel->maps.shares), sizeof(who), sizeof(struct ct_share),
+			 drop_share, &r);
 }
 
 struct in_flight {

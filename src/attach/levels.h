@@ -49,6 +49,8 @@ void levels__take(struct attach *a, pid_t pid, ct_life life, levels_fn fn, void 
 typedef void (*levels_error_fn)(void *ctx, const struct ct_error_key *key, uint64_t cnt);
 void levels__read_errors(struct attach *a, levels_error_fn fn, void *ctx);
 void levels__take_errors(struct attach *a, pid_t pid, ct_life life, levels_error_fn fn, void *ctx);
+/* A program whose counts and errors were taken: it holds no room any more. life 0: as above. */
+void levels__forget_rows(struct attach *a, pid_t pid, ct_life life);
 /* After attach__detach(): counted calls that have not returned, one at a time. */
 void levels__unfinished(struct attach *a, levels_fn fn, void *ctx);
 

@@ -44,8 +44,10 @@ static void add_count(void *ctx, const struct ct_count_key *key, const struct ct
 
 void session__count_exit(struct session *s, pid_t pid, uint64_t life)
 {
-	if (s->o->count.cnt || s->o->max_overhead)
-		levels__take(s->t.att, pid, life, add_count, s);
+	if (!s->o->count.cnt && !s->o->max_overhead)
+		return;
+	levels__take(s->t.att, pid, life, add_count, s);
+	levels__forget_rows(s->t.att, pid, life);
 }
 
 static int by_calls(const void *a, const void *b)

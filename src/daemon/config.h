@@ -54,7 +54,7 @@ struct config {
 	struct {
 		char *listen;
 		bool memory;
-		uint64_t max_series;
+		uint64_t max_series, max_counts;
 	} metrics;
 	struct {
 		char *endpoint, *headers_file, *iterations;

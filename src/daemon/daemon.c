@@ -189,14 +189,20 @@ static int open_doors(struct daemon *d)
 	return 0;
 }
 
+/* More than there is memory for. */
+#define COUNTS_MAX (1u << 24)
+
 static int open_tracer(struct daemon *d)
 {
+	uint64_t counts = d->cfg->metrics.max_counts;
 	const struct tracer_opts to = {
 		.attach =
 			{
 				.mech = d->o->mechanism,
 				.ring_sz = d->cfg->trace.buffer_size,
 				.follow = true,
+				.counts_max = counts < COUNTS_MAX ? counts : COUNTS_MAX,
+				.errors_max = counts < COUNTS_MAX ? counts / 4 : COUNTS_MAX / 4,
 				.kernel = d->cfg->trace.kernel,
 			},
 		.wait = true,

@@ -55,6 +55,7 @@ static void tell_restart(const struct config *was, const struct config *c)
 		{"trace.kernel", was->trace.kernel != c->trace.kernel},
 		{"trace.buffer_size", was->trace.buffer_size != c->trace.buffer_size},
 		{"metrics.max_series", was->metrics.max_series != c->metrics.max_series},
+		{"metrics.max_counts", was->metrics.max_counts != c->metrics.max_counts},
 		{"otlp.endpoint", strcmp(was->otlp.endpoint, c->otlp.endpoint)},
 		{"otlp.headers_file", strcmp(was->otlp.headers_file, c->otlp.headers_file)},
 		{"otlp.gzip", was->otlp.gzip != c->otlp.gzip},

@@ -30,15 +30,19 @@ static void *get(void **table_entry, size_t size)
 		e_;                                                                                \
 	})
 
+/* What a target may have at any rate; it gets more only while half of all are free. */
+#define SERIES_SHARE 512
+
 /* One series more. Past the limit new ones are left out, and counted. */
 static bool take_series(struct metrics *m, struct metrics_target *t)
 {
-	(void)t;
-	if (m->series >= m->max_series) {
+	if (m->series >= m->max_series ||
+	    (t->series >= SERIES_SHARE && m->series >= m->max_series / 2)) {
 		m->left_out++;
 		return false;
 	}
 	m->series++;
+	t->series++;
 	return true;
 }
 
@@ -206,12 +210,19 @@ static unsigned bucket_of(uint64_t ns)
 	return i;
 }
 
+const char *metrics_error_name(int32_t code)
+{
+	return cuda_result_name(code) ?: "other";
+}
+
 static void add_error(struct metrics *m, struct metrics_target *t, const struct cuda_fn *fn,
 		      int32_t code, uint64_t n)
 {
 	struct error_key key;
 	struct error_metrics *e;
 
+	if (!cuda_result_name(code))
+		code = CT_RESULT_OTHER;
 	memset(&key, 0, sizeof(key));
 	key.fn = fn;
 	key.code = code;

@@ -93,15 +93,11 @@ static void put_calls(struct out *o, const struct metrics_target *t)
 static void put_errors(struct out *o, const struct metrics_target *t)
 {
 	const struct error_metrics *e, *next;
-	char number[16];
 
 	HASH_ITER (hh, t->errors, e, next) {
-		const char *name = cuda_result_name(e->key.code);
-
-		snprintf(number, sizeof(number), "%d", e->key.code);
 		sample(o, "errors_total", t);
 		put_label(o, "function", e->key.fn->symbol, false);
-		put_label(o, "error", name ?: number, false);
+		put_label(o, "error", metrics_error_name(e->key.code), false);
 		value_u64(o, e->cnt);
 	}
 }

@@ -52,7 +52,8 @@ struct metrics_target {
 	struct target_key key; /* points into text */
 	char *text;
 	uint64_t processes;
-	uint64_t ended; /* which one it was to lose its last process */
+	uint64_t series; /* besides SERIES_OF_A_TARGET */
+	uint64_t ended;	 /* which one it was to lose its last process */
 	struct fn_metrics *fns;
 	struct error_metrics *errors;
 	struct cmd_metrics *cmds;

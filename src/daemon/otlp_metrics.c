@@ -118,11 +118,7 @@ static void put_calls(struct enc *e, const struct metrics_target *t)
 	end_metric(e);
 	metric(e, "errors", "{call}", SUM);
 	HASH_ITER (hh, t->errors, er, er_next) {
-		const char *name = cuda_result_name(er->key.code);
-		char number[16];
-
-		snprintf(number, sizeof(number), "%d", er->key.code);
-		point(e, "function", er->key.fn->symbol, "error", name ?: number);
+		point(e, "function", er->key.fn->symbol, "error", metrics_error_name(er->key.code));
 		value_u64(e, er->cnt);
 	}
 	end_metric(e);

@@ -13,9 +13,15 @@
 /* Long enough for the command lines that rules look at. */
 #define COMMAND_SZ 4096
 
+#define SUM_CNT (offsetof(struct ct_count, hist) / sizeof(uint64_t))
+
+/* A struct ct_count as it was read last, without the buckets that are 0 below and above: there are
+ * as many of these as processes times functions. */
 struct counted {
 	uint32_t func_id;
-	struct ct_count was;
+	uint16_t first, cnt; /* buckets */
+	uint64_t sums[SUM_CNT];
+	uint64_t *hist;
 	UT_hash_handle hh;
 };
 
@@ -217,6 +223,7 @@ static void forget_counts(struct dproc *p)
 
 	HASH_ITER (hh, p->counts, c, c2) {
 		HASH_DEL(p->counts, c);
+		free(c->hist);
 		free(c);
 	}
 	HASH_ITER (hh, p->errors, e, e2) {
@@ -297,6 +304,37 @@ static void subtract(struct ct_count *delta, const struct ct_count *now, const s
 		d[i] = a[i] - b[i];
 }
 
+static void recall(const struct counted *c, struct ct_count *was)
+{
+	memset(was, 0, sizeof(*was));
+	memcpy(was, c->sums, sizeof(c->sums));
+	if (c->cnt)
+		memcpy(was->hist + c->first, c->hist, c->cnt * sizeof(*c->hist));
+}
+
+/* false: out of memory, nothing is changed. */
+static bool keep(struct counted *c, const struct ct_count *now)
+{
+	unsigned first = 0, end = CT_HIST_CNT;
+	uint64_t *hist = c->hist;
+
+	while (first < end && !now->hist[first])
+		first++;
+	while (end > first && !now->hist[end - 1])
+		end--;
+	if (end - first != c->cnt)
+		hist = realloc(hist, (end - first) * sizeof(*hist));
+	if (!hist && end > first)
+		return false;
+	c->hist = hist;
+	c->first = first;
+	c->cnt = end - first;
+	memcpy(c->sums, now, sizeof(c->sums));
+	if (c->cnt)
+		memcpy(hist, now->hist + first, c->cnt * sizeof(*hist));
+	return true;
+}
+
 /* A single long one shows only in its bucket of the histogram: at least its floor. */
 static void look_for_sync(struct dprocs *ps, struct dproc *p, const struct ct_count *delta)
 {
@@ -324,7 +362,7 @@ static void on_count(void *ctx, const struct ct_count_key *key, const struct ct_
 {
 	struct dprocs *ps = ctx;
 	struct dproc *p = counted_proc(ps, key->pid, key->life);
-	struct ct_count delta;
+	struct ct_count delta, was;
 	struct counted *c;
 
 	if (!p)
@@ -337,10 +375,10 @@ static void on_count(void *ctx, const struct ct_count_key *key, const struct ct_
 		c->func_id = key->func_id;
 		HASH_ADD(hh, p->counts, func_id, sizeof(c->func_id), c);
 	}
-	if (!memcmp(&c->was, now, sizeof(*now)))
+	recall(c, &was);
+	if (!memcmp(&was, now, sizeof(*now)) || !keep(c, now))
 		return;
-	subtract(&delta, now, &c->was);
-	c->was = *now;
+	subtract(&delta, now, &was);
 	add_counts(ps, p, key->func_id, &delta);
 }
 
@@ -370,6 +408,7 @@ static void take_counts(struct dprocs *ps, struct dproc *p, ct_life life)
 {
 	levels__take(ps->att, p->pid, life, on_old_count, ps);
 	levels__take_errors(ps->att, p->pid, life, on_old_error, ps);
+	levels__forget_rows(ps->att, p->pid, life);
 	if (!life || p->life == life)
 		forget_counts(p);
 }

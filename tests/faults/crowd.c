@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * crowd LIBRARY NAMES PROCESSES CODES: a crowd that calls each function of the file NAMES in each
+ * of PROCESSES processes, once for each of CODES results (0, 1, ...), says "done" when all have,
+ * and stays until its stdin ends. The library's functions return what they are given.
+ */
+#include <dlfcn.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static int (*fns[4096])(int);
+static int cnt;
+
+static void find(void *lib, const char *names)
+{
+	char name[256];
+	FILE *f = fopen(names, "r");
+
+	while (f && cnt < 4096 && fscanf(f, "%255s", name) == 1)
+		cnt += !!(fns[cnt] = (int (*)(int))dlsym(lib, name));
+}
+
+int main(int argc, char **argv)
+{
+	void *lib = argc > 4 ? dlopen(argv[1], RTLD_NOW) : NULL;
+	int procs = lib ? atoi(argv[3]) : 0, codes = lib ? atoi(argv[4]) : 0, done[2];
+	char c;
+
+	if (!lib || pipe(done))
+		return 1;
+	find(lib, argv[2]);
+	/* The daemon gets to know it. */
+	fns[0](0);
+	usleep(500000);
+	for (int i = 0; i < procs; i++) {
+		if (fork())
+			continue;
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		for (int n = 0; n < cnt; n++)
+			for (int code = 0; code < codes; code++)
+				if (fns[n](code) != code)
+					_exit(1);
+		write(done[1], "x", 1);
+		pause();
+	}
+	for (int i = 0; i < procs; i++)
+		if (read(done[0], &c, 1) != 1)
+			return 1;
+	puts("done");
+	fflush(stdout);
+	while (read(0, &c, 1) > 0)
+		;
+	return 0;
+}

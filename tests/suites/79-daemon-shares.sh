@@ -1,0 +1,70 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+# Tables that all programs share: whoever fills them, another user's program is counted exactly, its errors are seen, and
+# what was taken is given back.
+# timeout: 300
+# shellcheck disable=SC2154 # caller sets NAME and NAME_to
+set -u
+. tests/lib.sh
+needs_tracing daemon
+command -v curl >/dev/null || { skip daemon 'needs curl'; exit 0; }
+. tests/daemon.sh
+
+# A libcuda whose functions return what they are told to, and nobody's programs that call them.
+liar=$TMP/liar
+mkdir "$liar"
+nm -D --defined-only "$FAKE/libcuda.so.1" | awk '$3 ~ /^cu[A-Z]/ { sub(/@.*/, "", $3); print $3 }' | grep -v '^cuFake' | sort -u >"$TMP/names"
+awk '{ print "int " $1 "(int code) { return code; }" }' "$TMP/names" >"$TMP/liar.c"
+${CC:-gcc} -O1 -w -shared -fPIC -Wl,-soname,libcuda.so.1 -o "$liar/libcuda.so.1" "$TMP/liar.c" && ${CC:-gcc} -O1 -w -o "$TMP/crowd" tests/faults/crowd.c -ldl ||
+	{ fail 'daemon shares' 'the crowd does not build'; exit; }
+chmod 755 "$TMP" "$liar"
+
+# crowd NAME PROCESSES CODES: leaves its pid in $NAME; its end: end_crowd NAME
+crowd()
+{
+	local to
+	mkfifo "$TMP/$1.to"
+	setpriv --reuid=65534 --regid=65534 --clear-groups "$TMP/crowd" "$liar/libcuda.so.1" "$TMP/names" "$2" "$3" <"$TMP/$1.to" >"$TMP/$1.out" &
+	printf -v "$1" %d $!
+	exec {to}>"$TMP/$1.to" # it stays while this is open
+	until_ok 20 grep -q done "$TMP/$1.out"
+}
+end_crowd() { kill "${!1}"; ended "${!1}" 2>/dev/null; }
+
+shares()
+{
+	local functions before
+	functions=$(wc -l <"$TMP/names")
+	rules metrics >"$TMP/shares.yaml"
+	sed -i '2a\  - match: {command: "*/w-*"}\n    level: sampled' "$TMP/shares.yaml"
+	start shares --set metrics.memory=false --set metrics.max_counts=16384 --set sample.trace=100ms --set sample.cooldown=0 --set sample.every=0 || return
+	worker early || return
+	crowd many 40 1
+	check "a crowd of 40 processes with $functions functions each" grep -q done "$TMP/many.out"
+	crowd errors 1 130
+	check 'a program with 130 results of each function' grep -q done "$TMP/errors.out"
+	check 'the crowd: what found no room is counted' until_shows shows 'total("dropped_total", what="counts") > 1000 and total("dropped_total", what="errors") > 1000'
+	worker late || return
+	for who in early late; do
+		ask $who alloc 10 >/dev/null
+		check "beside them, $who: its calls are counted, all of them" until_shows shows 'total("calls_total", command=who, function="cuMemAlloc_v2") == 10 == total("calls_total", command=who, function="cuMemFree_v2")' who=w-$who
+		before=$(ctl status | jq ".processes[] | select(.pid == ${!who}) | .bursts")
+		ask $who fail 3 >/dev/null
+		check "beside them, $who: its errors begin a burst" until_ok 10 eval '[ "$(ctl status | jq ".processes[] | select(.pid == ${!who}) | .bursts")" -gt "$before" ]'
+		check "beside them, $who: its errors are counted, all of them" until_shows shows 'total("errors_total", command=who) == 3' who=w-$who
+	done
+	check 'results that are no CUresult are one' until_shows shows '"other" in by("errors_total", "error", command="crowd") and not [e for e in by("errors_total", "error") if e.isdigit()]'
+	end_crowd many
+	end_crowd errors
+	check 'the crowd is gone' until_ok 10 shows 'total("target_processes", command="crowd") == 0'
+
+	# All that it had is there for others.
+	before=$(shows 'print(int(total("dropped_total", what="counts"))) or True')
+	crowd again 10 1
+	check 'afterwards: another crowd finds room' until_shows shows 'total("dropped_total", what="counts") == int(before) and total("calls_total", command="crowd", function="cuMemcpy") >= 10' before="$before"
+	end_crowd again
+	quit early
+	quit late
+	finish
+}
+shares
