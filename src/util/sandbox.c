@@ -203,8 +203,8 @@ static const uint32_t families[] = {AF_UNIX, AF_INET, AF_INET6};
 
 /* Our programs are loaded by now: no other may be, nor may objects of others be opened. */
 static const uint32_t bpf_commands[] = {
-	BPF_MAP_LOOKUP_ELEM, BPF_MAP_UPDATE_ELEM, BPF_MAP_DELETE_ELEM,	  BPF_MAP_GET_NEXT_KEY,
-	BPF_LINK_CREATE,     BPF_LINK_DETACH,	  BPF_OBJ_GET_INFO_BY_FD,
+	BPF_MAP_LOOKUP_ELEM,  BPF_MAP_UPDATE_ELEM, BPF_MAP_DELETE_ELEM, BPF_MAP_GET_NEXT_KEY,
+	BPF_MAP_LOOKUP_BATCH, BPF_LINK_CREATE,	   BPF_LINK_DETACH,	BPF_OBJ_GET_INFO_BY_FD,
 };
 
 /* TIOCSTI would type into the terminal that we share with a shell. */

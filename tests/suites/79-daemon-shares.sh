@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # Tables that all programs share: whoever fills them, another user's program is counted exactly, its errors are seen, and
 # what was taken is given back.
-# timeout: 180
+# timeout: 300
 # shellcheck disable=SC2154 # caller sets NAME and NAME_to
 set -u
 . tests/lib.sh
@@ -43,17 +43,17 @@ shares()
 	check "a crowd of 40 processes with $functions functions each" grep -q done "$TMP/many.out"
 	crowd errors 1 130
 	check 'a program with 130 results of each function' grep -q done "$TMP/errors.out"
-	check 'the crowd: what found no room is counted' shows 'total("dropped_total", what="counts") > 1000 and total("dropped_total", what="errors") > 1000'
+	check 'the crowd: what found no room is counted' until_shows shows 'total("dropped_total", what="counts") > 1000 and total("dropped_total", what="errors") > 1000'
 	worker late || return
 	for who in early late; do
 		ask $who alloc 10 >/dev/null
-		check "beside them, $who: its calls are counted, all of them" shows 'total("calls_total", command=who, function="cuMemAlloc_v2") == 10 == total("calls_total", command=who, function="cuMemFree_v2")' who=w-$who
+		check "beside them, $who: its calls are counted, all of them" until_shows shows 'total("calls_total", command=who, function="cuMemAlloc_v2") == 10 == total("calls_total", command=who, function="cuMemFree_v2")' who=w-$who
 		before=$(ctl status | jq ".processes[] | select(.pid == ${!who}) | .bursts")
 		ask $who fail 3 >/dev/null
-		check "beside them, $who: its errors begin a burst" until_ok 3 eval '[ "$(ctl status | jq ".processes[] | select(.pid == ${!who}) | .bursts")" -gt "$before" ]'
-		check "beside them, $who: its errors are counted, all of them" shows 'total("errors_total", command=who) == 3' who=w-$who
+		check "beside them, $who: its errors begin a burst" until_ok 10 eval '[ "$(ctl status | jq ".processes[] | select(.pid == ${!who}) | .bursts")" -gt "$before" ]'
+		check "beside them, $who: its errors are counted, all of them" until_shows shows 'total("errors_total", command=who) == 3' who=w-$who
 	done
-	check 'results that are no CUresult are one' shows '"other" in by("errors_total", "error", command="crowd") and not [e for e in by("errors_total", "error") if e.isdigit()]'
+	check 'results that are no CUresult are one' until_shows shows '"other" in by("errors_total", "error", command="crowd") and not [e for e in by("errors_total", "error") if e.isdigit()]'
 	end_crowd many
 	end_crowd errors
 	check 'the crowd is gone' until_ok 10 shows 'total("target_processes", command="crowd") == 0'
@@ -61,7 +61,7 @@ shares()
 	# All that it had is there for others.
 	before=$(shows 'print(int(total("dropped_total", what="counts"))) or True')
 	crowd again 10 1
-	check 'afterwards: another crowd finds room' shows 'total("dropped_total", what="counts") == int(before) and total("calls_total", command="crowd", function="cuMemcpy") >= 10' before="$before"
+	check 'afterwards: another crowd finds room' until_shows shows 'total("dropped_total", what="counts") == int(before) and total("calls_total", command="crowd", function="cuMemcpy") >= 10' before="$before"
 	end_crowd again
 	quit early
 	quit late
