@@ -195,6 +195,15 @@ static void end_period(struct idle *d, struct idle_proc *p, const struct event *
 	places[d->place_cnt++] = (struct idle_place){period.begin_ns, period.dur_ns};
 }
 
+static void list_busy(struct idle *d, struct idle_proc *p, struct idle_stream *s)
+{
+	if (s->listed)
+		return;
+	s->listed = true;
+	s->next_busy = p->first_busy;
+	p->first_busy = s - d->streams + 1;
+}
+
 static void on_submit(struct idle *d, struct idle_proc *p, const struct event *ev)
 {
 	struct idle_stream *s = stream_get(d, ev, ev->has & HAS_STREAM ? ev->stream : 0);
@@ -218,6 +227,7 @@ static void on_submit(struct idle *d, struct idle_proc *p, const struct event *e
 	s->submit_ns = ev->start_ns;
 	p->busy_cnt += !s->busy;
 	s->busy = true;
+	list_busy(d, p, s);
 }
 
 /* What was submitted to the stream until until_ns is done. */
@@ -241,9 +251,19 @@ static void stream_done(struct idle *d, struct idle_proc *p, struct idle_stream 
 
 static void all_done(struct idle *d, struct idle_proc *p, const struct event *ev)
 {
-	for (unsigned i = 0; p->busy_cnt && i < d->stream_keys.cnt && i < d->stream_cap; i++)
-		if (d->streams[i].pid == p->pid)
-			stream_done(d, p, &d->streams[i], ev->start_ns, ev);
+	uint32_t next = p->first_busy;
+
+	p->first_busy = 0;
+	while (next) {
+		struct idle_stream *s = &d->streams[next - 1];
+
+		next = s->next_busy;
+		s->listed = false;
+		stream_done(d, p, s, ev->start_ns, ev);
+		/* What another thread submitted meanwhile is not done. */
+		if (s->busy)
+			list_busy(d, p, s);
+	}
 }
 
 static void on_done(struct idle *d, struct idle_proc *p, const struct event *ev)

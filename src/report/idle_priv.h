@@ -40,11 +40,14 @@ struct idle_stream {
 	uint64_t cnt, total_ns, max_ns;
 	struct idle_wait waits[IDLE_WAITS];
 	unsigned wait_cnt;
+	bool listed;	    /* by its process: busy, or was */
+	uint32_t next_busy; /* number + 1 */
 };
 
 struct idle_proc {
 	uint32_t pid;
-	unsigned busy_cnt; /* streams */
+	uint32_t first_busy; /* stream, number + 1 */
+	unsigned busy_cnt;   /* streams */
 	uint64_t first_ns, last_ns;
 	uint64_t idle_ns; /* since; 0: not idle, or nothing was submitted yet */
 	const char *after;

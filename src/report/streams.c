@@ -64,11 +64,26 @@ static uint64_t handle_of(const struct event *ev)
 	return !handle && is_per_thread(ev->fn) ? HANDLE_PER_THREAD : handle;
 }
 
+static struct stream_proc *proc_get(struct streams *s, uint32_t pid)
+{
+	uint32_t i = keys_get(&s->proc_keys, pid, STREAMS_MAX);
+	struct stream_proc *procs;
+
+	if (i == KEYS_NONE)
+		return NULL;
+	procs = grow(s->procs, &s->proc_cap, i + 1, sizeof(*procs));
+	if (!procs)
+		return NULL;
+	s->procs = procs;
+	return &procs[i];
+}
+
 /* The stream of this handle; after its end, another one. */
 static struct stream *stream_get(struct streams *s, const struct event *ev, uint64_t handle)
 {
 	uint32_t tid = handle == HANDLE_PER_THREAD ? ev->tid : 0;
 	uint32_t i = keys_get(&s->keys, pair_key(pair_key(handle, ev->pid), tid), STREAMS_MAX);
+	struct stream_proc *p;
 	struct stream *list;
 	uint32_t *by_key;
 
@@ -86,6 +101,11 @@ static struct stream *stream_get(struct streams *s, const struct event *ev, uint
 	s->list = list;
 	list[s->cnt] = (struct stream){.handle = handle, .pid = ev->pid, .tid = tid};
 	by_key[i] = ++s->cnt;
+	p = proc_get(s, ev->pid);
+	if (p) {
+		list[s->cnt - 1].next = p->first;
+		p->first = s->cnt;
+	}
 	return &list[s->cnt - 1];
 }
 
@@ -124,26 +144,38 @@ static void done(struct streams *s, struct stream *x, uint64_t seq)
 
 static void all_done(struct streams *s, uint32_t pid)
 {
-	for (unsigned i = 0; i < s->cnt; i++)
-		if (s->list[i].pid == pid)
-			s->list[i].done = s->list[i].submitted;
+	struct stream_proc *p = proc_get(s, pid);
+
+	while (p && p->first_busy) {
+		struct stream *x = &s->list[p->first_busy - 1];
+
+		x->done = x->submitted;
+		x->busy = false;
+		p->first_busy = x->next_busy;
+	}
+}
+
+static void note_busy(struct streams *s, struct stream *x)
+{
+	struct stream_proc *p = x->busy ? NULL : proc_get(s, x->pid);
+
+	if (!p)
+		return;
+	x->busy = true;
+	x->next_busy = p->first_busy;
+	p->first_busy = x - s->list + 1;
 }
 
 static void note_order(struct streams *s, const struct stream *x, const struct event *ev)
 {
-	uint32_t i = keys_get(&s->proc_keys, ev->pid, STREAMS_MAX);
 	struct stream_proc *p;
 	int now = stream_is_default(x)	  ? LAST_DEFAULT
 		  : stream_is_blocking(x) ? LAST_BLOCKING
 					  : LAST_NONE;
 
-	if (i == KEYS_NONE || now == LAST_NONE)
-		return;
-	p = grow(s->procs, &s->proc_cap, i + 1, sizeof(*p));
+	p = now == LAST_NONE ? NULL : proc_get(s, ev->pid);
 	if (!p)
 		return;
-	s->procs = p;
-	p += i;
 	if (p->last != LAST_NONE && (int)p->last != now) {
 		s->switches++;
 		if (!s->first_switch_ns)
@@ -174,6 +206,7 @@ static void on_submit(struct streams *s, const struct event *ev)
 		s->default_work++;
 		s->default_launches += is_launch;
 	}
+	note_busy(s, x);
 	note_order(s, x, ev);
 	if (call_blocks(ev))
 		done(s, x, x->submitted);
@@ -283,10 +316,17 @@ static void on_event_life(struct streams *s, const struct event *ev)
 
 static void on_process(struct streams *s, const struct event *ev)
 {
+	struct stream_proc *p;
+
 	if (!strcmp(ev->name, "fork"))
 		return;
-	for (unsigned i = 0; i < s->cnt; i++)
-		s->list[i].gone |= s->list[i].pid == ev->pid;
+	p = proc_get(s, ev->pid);
+	while (p && p->first) {
+		struct stream *x = &s->list[p->first - 1];
+
+		x->gone = true;
+		p->first = x->next;
+	}
 }
 
 static void on_stream_call(struct streams *s, const struct event *ev)

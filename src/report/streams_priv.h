@@ -24,6 +24,10 @@ struct stream {
 	uint64_t max_depth, depth_sum;
 	struct stream_point waits[STREAM_WAITS]; /* what it waited for last, in a ring */
 	unsigned wait_cnt;
+	/* Of the same process, number + 1: all, and those that something was submitted to since the
+	 * process waited for all of them. */
+	uint32_t next, next_busy;
+	bool busy;
 };
 
 struct stream_edge {
@@ -31,8 +35,9 @@ struct stream_edge {
 	uint64_t cnt;
 };
 
-/* Where a process submitted last, as far as the default stream's order goes. */
 struct stream_proc {
+	uint32_t first, first_busy; /* streams, number + 1 */
+	/* Where it submitted last, as far as the default stream's order goes. */
 	enum { LAST_NONE, LAST_DEFAULT, LAST_BLOCKING } last;
 };
 

@@ -250,8 +250,31 @@ inputs()
 		"$(report -q --format=chrome "$TMP/twice.jsonl" | cksum)"
 }
 
+# As many processes, streams and kernels as calls: time that grows with their square would be minutes. Processor time, for
+# the machine may be busy.
+scale()
+{
+	python3 - "$TMP/scale.jsonl" "$golden" <<'END'
+import json, sys
+lines = open(sys.argv[2], encoding="utf-8").read().splitlines()
+calls = [json.loads(l) for l in lines if '"symbol":"cuLaunchKernel"' in l.replace(" ", "")]
+sync = next(json.loads(l) for l in lines if '"op":"sync"' in l.replace(" ", ""))
+launch = {k: v for k, v in calls[0].items() if k not in ("args", "parent", "depth")}
+sync = {k: v for k, v in sync.items() if k not in ("args", "parent", "depth", "stream", "event")}
+with open(sys.argv[1], "w") as f:
+    print(lines[0], file=f)
+    for i in range(200000):
+        print(json.dumps(dict(launch, id=2 * i + 1, ts=i / 1000, pid=i + 1, tid=i + 1, comm=f"c{i}", kernel=f"k{i % 50000}", stream=hex(4096 * i + 4096))), file=f)
+        if i % 2:
+            print(json.dumps(dict(sync, id=2 * i + 2, ts=i / 1000 + 0.0005, pid=i, tid=i, name="cuCtxSynchronize", symbol="cuCtxSynchronize")), file=f)
+    print(lines[-1], file=f)
+END
+	check 'scale: 200,000 processes' eval 'ulimit -t 12; report -q --format=json "$TMP/scale.jsonl" >/dev/null'
+}
+
 saved_traces
 inputs
+scale
 bad_input
 (
 	needs_tracing 'report of live traces'
