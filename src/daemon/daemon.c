@@ -117,6 +117,9 @@ static void on_tick(evutil_socket_t fd, short what, void *ctx)
 	if (d->now - d->counts_ns >= COUNTS_NS) {
 		daemon__read_counts(d);
 		dprocs__sweep(&d->procs, on_gone, d);
+		/* What was freed lies between what stays. */
+		if (model__tidy(d->t.model))
+			malloc_trim(0);
 	}
 	if (d->now - d->libs_ns >= LIBS_NS)
 		daemon__drop_libs(d);

@@ -76,6 +76,10 @@ void daemon__fill_self(struct daemon *d, struct metrics_self *self)
 	self->gpu_cnt = gpus__read(GPUS_DIR, self->gpus);
 	attach__totals(d->t.att, &sum);
 	memcpy(self->drops, sum.drops, sizeof(self->drops));
+	for (int i = 0; i < QUOTA_CNT; i++) {
+		self->full[i] = d->t.quotas.of[i].full_cnt;
+		self->used[i] = d->t.quotas.of[i].used;
+	}
 	for (const struct dproc *p = d->procs.by_pid; p; p = p->hh.next)
 		self->processes[p->level]++;
 	rotate__stats(d->rotate, &self->files);

@@ -47,7 +47,7 @@ struct daemon {
 	uint64_t reloads, reload_failures;
 	/* Of the open file: what its end line says. */
 	struct trace_end file_end;
-	uint64_t file_drops[CT_DROP_CNT];
+	uint64_t file_drops[CT_DROP_CNT], file_full[QUOTA_CNT];
 	/* Flight recorder */
 	const char *dump_why; /* to be done at dump_ns; NULL: not */
 	uint64_t dump_ns, dumped_ns, dumps;

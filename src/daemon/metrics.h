@@ -15,6 +15,7 @@
 #include "gpus.h"
 #include "labels.h"
 #include "model/event.h"
+#include "util/quota.h"
 #include "rotate.h"
 
 struct metrics;
@@ -27,7 +28,8 @@ struct metrics_self {
 	double cpu_seconds, start_time; /* of the daemon; since the epoch */
 	uint64_t rss_bytes, fds;
 	uint64_t drops[CT_DROP_CNT];
-	uint64_t processes[4]; /* traced now, by enum proc_level */
+	uint64_t full[QUOTA_CNT], used[QUOTA_CNT]; /* tables: did not fit; in use */
+	uint64_t processes[4];			   /* traced now, by enum proc_level */
 	uint64_t bursts;
 	struct rotate_stats files;
 	uint64_t recorder_lines, recorder_bytes, dumps;

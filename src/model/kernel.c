@@ -25,7 +25,14 @@ int __gcclibcxx_demangle_callback(const char *mangled, void (*fn)(const char *, 
  * this stays mangled. */
 #define DEMANGLED_MAX 32768
 
-static struct kernel_name *names;
+struct kernel_names {
+	struct kernel_name *by_text;
+	struct kernel_name *loose;
+	struct quotas *quotas;
+	/* What there was no room for. */
+	struct kernel_name uncached;
+	char uncached_text[NAME_MAX_SZ];
+};
 
 struct text {
 	char buf[DEMANGLED_MAX];
@@ -70,35 +77,108 @@ char *demangled_copy(const char *name)
 	return s == name ? strdup(name) : s;
 }
 
-const struct kernel_name *kernel_name__intern(const char *mangled, size_t len)
+struct kernel_names *kernel_names__new(struct quotas *q)
 {
-	struct kernel_name *n;
+	struct kernel_names *n = calloc(1, sizeof(*n));
 
-	len = strnlen(mangled, len);
-	HASH_FIND(hh, names, mangled, len, n);
-	if (n)
-		return n;
-	n = calloc(1, sizeof(*n));
-	if (!n || !(n->mangled = strndup(mangled, len))) {
-		free(n);
+	if (!n)
 		return NULL;
-	}
-	n->demangled = demangle(n->mangled);
-	HASH_ADD_KEYPTR(hh, names, n->mangled, len, n);
+	n->quotas = q;
+	n->uncached.mangled = n->uncached.demangled = n->uncached_text;
 	return n;
 }
 
-void kernel_names__free(void)
+static void free_name(struct kernel_name *name)
 {
-	struct kernel_name *n, *tmp;
+	if (name->demangled != name->mangled)
+		free(name->demangled);
+	free(name->mangled);
+	free(name);
+}
 
-	HASH_ITER (hh, names, n, tmp) {
-		HASH_DEL(names, n);
-		if (n->demangled != n->mangled)
-			free(n->demangled);
-		free(n->mangled);
-		free(n);
+void kernel_names__free(struct kernel_names *n)
+{
+	struct kernel_name *name, *tmp;
+
+	if (!n)
+		return;
+	HASH_ITER (hh, n->by_text, name, tmp) {
+		HASH_DEL(n->by_text, name);
+		free_name(name);
 	}
+	free(n);
+}
+
+static void loosen(struct kernel_names *n, struct kernel_name *name)
+{
+	if (name->loose)
+		return;
+	name->loose = true;
+	name->next_loose = n->loose;
+	n->loose = name;
+}
+
+void kernel_names__collect(struct kernel_names *n)
+{
+	struct kernel_name *name, *next;
+
+	for (name = n->loose; name; name = next) {
+		next = name->next_loose;
+		name->loose = false;
+		if (name->refs)
+			continue;
+		HASH_DEL(n->by_text, name);
+		quota__give(quotas__get(n->quotas, QUOTA_NAMES), NULL, name->size);
+		free_name(name);
+	}
+	n->loose = NULL;
+}
+
+static const struct kernel_name *uncached(struct kernel_names *n, const char *mangled, size_t len)
+{
+	if (len >= sizeof(n->uncached_text))
+		len = sizeof(n->uncached_text) - 1;
+	memcpy(n->uncached_text, mangled, len);
+	n->uncached_text[len] = '\0';
+	return &n->uncached;
+}
+
+/* NULL: out of memory. */
+static struct kernel_name *make_name(const char *mangled, size_t len)
+{
+	struct kernel_name *name = calloc(1, sizeof(*name));
+
+	if (!name || !(name->mangled = strndup(mangled, len))) {
+		free(name);
+		return NULL;
+	}
+	name->demangled = demangle(name->mangled);
+	name->size = sizeof(*name) + len + 1;
+	if (name->demangled != name->mangled)
+		name->size += strlen(name->demangled) + 1;
+	return name;
+}
+
+const struct kernel_name *kernel_name__intern(struct handles *h, const char *mangled, size_t len)
+{
+	struct quota_share s = h->names_share; /* a handle that takes the name has it */
+	struct kernel_names *n = h->names;
+	struct kernel_name *name;
+
+	len = strnlen(mangled, len);
+	HASH_FIND(hh, n->by_text, mangled, len, name);
+	if (name)
+		return name;
+	name = make_name(mangled, len);
+	if (!name)
+		return NULL;
+	if (!quota__take(quotas__get(n->quotas, QUOTA_NAMES), &s, name->size)) {
+		free_name(name);
+		return uncached(n, mangled, len);
+	}
+	HASH_ADD_KEYPTR(hh, n->by_text, name->mangled, len, name);
+	loosen(n, name);
+	return name;
 }
 
 /* Names of kernels are identifiers; mangled ones may have dots and dollars ("foo.isra.0"). */
@@ -113,7 +193,7 @@ static bool is_name(const char *s, int len)
 }
 
 /* The name that a handle leads to; NULL when it leads to none. */
-static const struct kernel_name *read_name(pid_t pid, uint64_t handle)
+static const struct kernel_name *read_name(struct handles *h, pid_t pid, uint64_t handle)
 {
 	char buf[NAME_MAX_SZ];
 	uint64_t addr;
@@ -122,7 +202,7 @@ static const struct kernel_name *read_name(pid_t pid, uint64_t handle)
 	if (procmem_read(pid, handle + NAME_PTR_OFF, &addr, sizeof(addr)))
 		return NULL;
 	len = procmem_read_str(pid, addr, buf, sizeof(buf));
-	return is_name(buf, len) ? kernel_name__intern(buf, len) : NULL;
+	return is_name(buf, len) ? kernel_name__intern(h, buf, len) : NULL;
 }
 
 static struct handle *add(struct handles *h, uint64_t value)
@@ -132,12 +212,42 @@ static struct handle *add(struct handles *h, uint64_t value)
 	HASH_FIND(hh, h->by_value, &value, sizeof(value), e);
 	if (e)
 		return e;
-	e = calloc(1, sizeof(*e));
-	if (!e)
+	if (!quota__take(quotas__get(h->names->quotas, QUOTA_HANDLES), &h->share, 1))
 		return NULL;
+	e = calloc(1, sizeof(*e));
+	if (!e) {
+		quota__give(quotas__get(h->names->quotas, QUOTA_HANDLES), &h->share, 1);
+		return NULL;
+	}
 	e->value = value;
 	HASH_ADD(hh, h->by_value, value, sizeof(e->value), e);
 	return e;
+}
+
+static void set_name(struct handles *h, struct handle *e, const struct kernel_name *name)
+{
+	struct kernel_name *now = (struct kernel_name *)name, *was = (struct kernel_name *)e->name;
+
+	if (now && !now->size)
+		now = NULL;
+	if (now) {
+		now->refs++;
+		h->names_share.used += now->size;
+	}
+	if (was) {
+		h->names_share.used -= was->size;
+		if (!--was->refs)
+			loosen(h->names, was);
+	}
+	e->name = now;
+}
+
+static void drop(struct handles *h, struct handle *e)
+{
+	set_name(h, e, NULL);
+	HASH_DEL(h->by_value, e);
+	free(e);
+	quota__give(quotas__get(h->names->quotas, QUOTA_HANDLES), &h->share, 1);
 }
 
 /* Compares what the handle says with what was seen. It may know the end of a name that was cut. */
@@ -149,12 +259,13 @@ static void check(struct handles *h, struct handle *e, pid_t pid)
 
 	if (!cut && h->checked_ok + h->checked_bad >= CHECKS_WANTED)
 		return;
-	read = read_name(pid, e->value);
+	read = read_name(h, pid, e->value);
 	if (!read && kill(pid, 0)) /* the process is gone: says nothing */
 		return;
 	if (read == e->name || (cut && read && !strncmp(read->mangled, e->name->mangled, len))) {
 		h->checked_ok++;
-		e->name = read;
+		if (read->size)
+			set_name(h, e, read);
 	} else {
 		h->checked_bad++;
 	}
@@ -166,7 +277,12 @@ void handles__set(struct handles *h, uint64_t value, const struct kernel_name *n
 
 	if (!e)
 		return;
-	e->name = name;
+	/* Its last name is another kernel's. */
+	if (!name->size) {
+		drop(h, e);
+		return;
+	}
+	set_name(h, e, name);
 	e->guessed = false;
 	if (pid)
 		check(h, e, pid);
@@ -178,7 +294,7 @@ void handles__derive(struct handles *h, uint64_t value, const struct handle *fro
 
 	if (!e)
 		return;
-	e->name = from->name;
+	set_name(h, e, from->name);
 	e->guessed = from->guessed;
 }
 
@@ -194,7 +310,7 @@ const struct handle *handles__get(struct handles *h, uint64_t value, pid_t pid)
 	e = add(h, value);
 	if (!e)
 		return NULL;
-	e->name = read_name(pid, value);
+	set_name(h, e, read_name(h, pid, value));
 	e->guessed = true;
 	return e->name ? e : NULL;
 }
@@ -203,21 +319,18 @@ void handles__unloaded(struct handles *h)
 {
 	struct handle *e, *tmp;
 
-	HASH_ITER (hh, h->by_value, e, tmp) {
-		if (!e->guessed)
-			continue;
-		HASH_DEL(h->by_value, e);
-		free(e);
-	}
+	HASH_ITER (hh, h->by_value, e, tmp)
+		if (e->guessed)
+			drop(h, e);
+	kernel_names__collect(h->names);
 }
 
 void handles__clear(struct handles *h)
 {
 	struct handle *e, *tmp;
 
-	HASH_ITER (hh, h->by_value, e, tmp) {
-		HASH_DEL(h->by_value, e);
-		free(e);
-	}
+	HASH_ITER (hh, h->by_value, e, tmp)
+		drop(h, e);
+	kernel_names__collect(h->names);
 	h->checked_ok = h->checked_bad = 0;
 }

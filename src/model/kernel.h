@@ -16,11 +16,26 @@
 
 #include <uthash.h>
 
-/* Lives until names__free(): pointers may be kept and compared. */
+#include "util/quota.h"
+
+/* Of one text there is one, which lives as long as a handle of any process has it, and at least
+ * until the next lookup. */
 struct kernel_name {
 	char *mangled, *demangled; /* the same pointer when there is nothing to demangle */
+	size_t size;		   /* of all of it; 0: there was no room, it is no handle's */
+	unsigned refs;		   /* handles */
+	bool loose;		   /* in the list of those that may have none */
+	struct kernel_name *next_loose;
 	UT_hash_handle hh;
 };
+
+/* Those of a model. */
+struct kernel_names;
+struct kernel_names *kernel_names__new(struct quotas *q);
+/* After all handles. */
+void kernel_names__free(struct kernel_names *n);
+/* Frees those that no handle has: what was interned before may be gone. */
+void kernel_names__collect(struct kernel_names *n);
 
 struct handle {
 	uint64_t value;
@@ -29,16 +44,20 @@ struct handle {
 	UT_hash_handle hh;
 };
 
+/* Of a process. */
 struct handles {
+	struct kernel_names *names;
 	struct handle *by_value;
+	struct quota_share share, names_share;
 	unsigned checked_ok, checked_bad; /* names read through handles against names seen */
 };
 
 /* A copy, demangled where it is mangled and can be; NULL when there is no memory. */
 char *demangled_copy(const char *name);
 
-const struct kernel_name *kernel_name__intern(const char *mangled, size_t len);
-void kernel_names__free(void);
+/* Where there is no room for it, it stays mangled, and the next such name takes its place. NULL:
+ * out of memory. */
+const struct kernel_name *kernel_name__intern(struct handles *h, const char *mangled, size_t len);
 
 /* The program named this handle. pid != 0: compare with what the handle says. */
 void handles__set(struct handles *h, uint64_t value, const struct kernel_name *name, pid_t pid);

@@ -127,7 +127,7 @@ bool event_arg_by_name(const struct meaning *m, const struct event *ev, const ch
 }
 
 static const struct kernel_name *captured_name(const struct meaning *m, const struct event *ev,
-					       int arg)
+					       struct proc *p, int arg)
 {
 	const struct capture *c;
 	size_t len;
@@ -138,7 +138,7 @@ static const struct kernel_name *captured_name(const struct meaning *m, const st
 	if (c->len <= 1)
 		return NULL;
 	len = strnlen((const char *)c->data, c->len);
-	return len ? kernel_name__intern((const char *)c->data, len) : NULL;
+	return len ? kernel_name__intern(&p->handles, (const char *)c->data, len) : NULL;
 }
 
 static void show_kernel(struct event *ev, const struct kernel_name *name, bool guessed)
@@ -158,9 +158,10 @@ static void learn_names(const struct meaning *m, struct event *ev, struct proc *
 	bool guessed = false;
 	uint64_t handle, other;
 
+	kernel_names__collect(p->handles.names);
 	switch (m->lookup) {
 	case LOOKUP_BY_NAME:
-		name = captured_name(m, ev, 2);
+		name = captured_name(m, ev, p, 2);
 		if (!ev->result && event_arg(m, ev, 0, &handle)) {
 			handles__set(&p->handles, handle, name, pid);
 			known = name ? handles__get(&p->handles, handle, 0) : NULL;
@@ -169,7 +170,7 @@ static void learn_names(const struct meaning *m, struct event *ev, struct proc *
 			name = known->name;
 		break;
 	case LOOKUP_NAME_OF:
-		name = captured_name(m, ev, 0);
+		name = captured_name(m, ev, p, 0);
 		if (!ev->result && event_arg(m, ev, 1, &handle))
 			handles__set(&p->handles, handle, name, pid);
 		break;

@@ -83,6 +83,7 @@ static int open_model(struct tracer *t)
 		.stacks = t->o.attach.stacks,
 		.no_kernel_names = t->o.attach.hide != HIDE_NOTHING,
 		.abi = &t->abi,
+		.quotas = &t->quotas,
 		.min_duration_ns = t->o.attach.min_duration_ns,
 	};
 
@@ -119,6 +120,7 @@ int tracer__open(struct tracer *t, const struct tracer_opts *o)
 	t->o = *o;
 	t->o.attach.fns = t->fns;
 	t->o.attach.abi = &t->abi;
+	quotas__init(&t->quotas);
 	tracer__raise_limits();
 	read_driver(t);
 	ret = open_model(t);
@@ -214,6 +216,8 @@ void tracer__fill_end(struct tracer *t, struct trace_end *end)
 	end->stats[CT_STAT_FILTERED] += model__filtered(t->model);
 	end->bad_record_cnt = model__bad_records(t->model);
 	model__objects(t->model, end);
+	for (int i = 0; i < QUOTA_CNT; i++)
+		end->full[i] = t->quotas.of[i].full_cnt;
 	end->left_out = t->left_out;
 }
 

@@ -13,6 +13,7 @@
 #include "event/ring.h"
 #include "model/model.h"
 #include "model/trace.h"
+#include "util/quota.h"
 
 struct tracer_opts {
 	struct attach_opts attach; /* fns and abi are the tracer's */
@@ -28,6 +29,7 @@ struct tracer_opts {
 struct tracer {
 	struct tracer_opts o;
 	struct fnset *fns;
+	struct quotas quotas; /* of what processes fill */
 	struct attach *att;
 	struct ring *ring;
 	struct model *model;

@@ -7,19 +7,19 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	static unsigned runs;
+	static struct handles h;
 	const struct kernel_name *n;
 	size_t len;
 
-	n = kernel_name__intern((const char *)data, size);
+	if (!h.names)
+		h.names = kernel_names__new(NULL);
+	n = kernel_name__intern(&h, (const char *)data, size);
 	if (n) {
 		len = strlen(n->demangled);
 		kernel_short_name(n->demangled, &len);
 		if (len > strlen(n->demangled))
 			abort();
 	}
-	/* Names live as long as the trace. */
-	if (++runs % 1000 == 0)
-		kernel_names__free();
+	kernel_names__collect(h.names);
 	return 0;
 }

@@ -29,15 +29,26 @@ static uint64_t val(const struct driver_handle *h)
 	return (uintptr_t)h;
 }
 
+static struct kernel_names *names;
+static struct handles none;
+
 static const struct kernel_name *intern(const char *s)
 {
-	return kernel_name__intern(s, strlen(s));
+	return kernel_name__intern(&none, s, strlen(s));
+}
+
+static int setup(void **state)
+{
+	(void)state;
+	names = kernel_names__new(NULL);
+	none = (struct handles){.names = names};
+	return !names;
 }
 
 static int teardown(void **state)
 {
 	(void)state;
-	kernel_names__free();
+	kernel_names__free(names);
 	return 0;
 }
 
@@ -49,7 +60,7 @@ static void test_intern(void **state)
 	assert_string_equal(a->mangled, "add_kernel");
 	assert_ptr_equal(a->mangled, a->demangled);
 	assert_ptr_equal(intern("add_kernel"), a);
-	assert_ptr_equal(kernel_name__intern("add_kernel_and_more", 10), a);
+	assert_ptr_equal(kernel_name__intern(&none, "add_kernel_and_more", 10), a);
 	b = intern("_Z10vector_addPfi");
 	assert_string_equal(b->mangled, "_Z10vector_addPfi");
 	assert_string_equal(b->demangled, "vector_add(float*, int)");
@@ -57,9 +68,9 @@ static void test_intern(void **state)
 	assert_string_equal(intern("_ZN2at6native3addIfEEvT_")->demangled,
 			    "void at::native::add<float>(float)");
 	/* A NUL ends a name, whatever its length is said to be. */
-	assert_ptr_equal(kernel_name__intern("add_kernel\0x", 12), a);
-	assert_string_equal(kernel_name__intern("", 0)->mangled, "");
-	assert_string_equal(kernel_name__intern("\0\0", 2)->mangled, "");
+	assert_ptr_equal(kernel_name__intern(&none, "add_kernel\0x", 12), a);
+	assert_string_equal(kernel_name__intern(&none, "", 0)->mangled, "");
+	assert_string_equal(kernel_name__intern(&none, "\0\0", 2)->mangled, "");
 }
 
 /* Many names: each pointer stays. */
@@ -71,7 +82,7 @@ static void test_intern_many(void **state)
 	(void)state;
 	for (int i = 0; i < 20000; i++) {
 		int len = snprintf(name, sizeof(name), "kernel_%d", i);
-		const struct kernel_name *n = kernel_name__intern(name, len);
+		const struct kernel_name *n = kernel_name__intern(&none, name, len);
 
 		assert_string_equal(n->mangled, name);
 		if (i < 256)
@@ -167,7 +178,7 @@ static void test_bomb(void **state)
 static void test_set_get(void **state)
 {
 	const struct kernel_name *a = intern("a"), *b = intern("b");
-	struct handles h = {0};
+	struct handles h = {.names = names};
 
 	(void)state;
 	assert_null(handles__get(&h, 0x10, 0));
@@ -197,7 +208,7 @@ static void test_read(void **state)
 {
 	static const struct driver_handle good = {1, "_Z4goodv", {0}},
 					  isra = {1, "foo.isra.0", {0}};
-	struct handles h = {0};
+	struct handles h = {.names = names};
 	const struct handle *e;
 
 	(void)state;
@@ -238,7 +249,7 @@ static void test_read_bad(void **state)
 		{1, (const char *)~0ul, {0}},
 	};
 	static const uint64_t wild[] = {1, 8, UINT64_MAX, UINT64_MAX - 8, 1ull << 63, 0xdead0000};
-	struct handles h = {0};
+	struct handles h = {.names = names};
 
 	(void)state;
 	memset(huge, 'a', sizeof(huge) - 1);
@@ -259,7 +270,7 @@ static void test_contradiction(void **state)
 {
 	static const struct driver_handle one = {1, "one", {0}}, two = {1, "two", {0}},
 					  three = {1, "three", {0}};
-	struct handles h = {0};
+	struct handles h = {.names = names};
 
 	(void)state;
 	if (!handles__get(&h, val(&one), getpid()))
@@ -285,7 +296,7 @@ static void test_contradiction(void **state)
 static void test_check_limit(void **state)
 {
 	static const struct driver_handle h1 = {1, "one", {0}};
-	struct handles h = {0};
+	struct handles h = {.names = names};
 
 	(void)state;
 	if (!handles__get(&h, val(&h1), getpid()))
@@ -305,7 +316,7 @@ static void test_cut(void **state)
 {
 	static char whole[2001], other[2001];
 	const struct driver_handle hw = {1, whole, {0}}, ho = {1, other, {0}};
-	struct handles h = {0};
+	struct handles h = {.names = names};
 
 	(void)state;
 	memset(whole, 'w', sizeof(whole) - 1);
@@ -314,17 +325,17 @@ static void test_cut(void **state)
 		skip();
 	handles__clear(&h);
 	for (int i = 0; i < 100; i++) {
-		handles__set(&h, val(&hw), kernel_name__intern(whole, 1023), getpid());
+		handles__set(&h, val(&hw), kernel_name__intern(&none, whole, 1023), getpid());
 		assert_string_equal(handles__get(&h, val(&hw), 0)->name->mangled, whole);
 		assert_false(handles__get(&h, val(&hw), 0)->guessed);
 	}
 	assert_int_equal(h.checked_bad, 0);
 	/* A short name is not cut, and another name is another. */
-	handles__set(&h, val(&ho), kernel_name__intern(whole, 1023), getpid());
+	handles__set(&h, val(&ho), kernel_name__intern(&none, whole, 1023), getpid());
 	assert_int_equal(h.checked_bad, 1);
 	assert_int_equal(strlen(handles__get(&h, val(&ho), 0)->name->mangled), 1023);
 	handles__clear(&h);
-	handles__set(&h, val(&hw), kernel_name__intern(whole, 1000), getpid());
+	handles__set(&h, val(&hw), kernel_name__intern(&none, whole, 1000), getpid());
 	assert_int_equal(h.checked_bad, 1);
 	handles__clear(&h);
 }
@@ -332,7 +343,7 @@ static void test_cut(void **state)
 static void test_derive(void **state)
 {
 	static const struct driver_handle h1 = {1, "one", {0}};
-	struct handles h = {0};
+	struct handles h = {.names = names};
 	const struct handle *e;
 
 	(void)state;
@@ -365,5 +376,5 @@ int main(void)
 		cmocka_unit_test(test_derive),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, teardown);
+	return cmocka_run_group_tests(tests, setup, teardown);
 }
