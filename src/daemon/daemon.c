@@ -205,6 +205,7 @@ static int open_tracer(struct daemon *d)
 		.wait = true,
 		.fn = daemon__event,
 		.on_use = daemon__use,
+		.on_reuse = daemon__forget_fn,
 		.ctx = d,
 	};
 	char why[512];
@@ -308,7 +309,6 @@ static void release(struct daemon *d)
 	metrics__free(d->metrics);
 	tracer__close(&d->t);
 	config__free(d->cfg);
-	free(d->lib_idle);
 }
 
 int daemon_run(const struct daemon_opts *o)

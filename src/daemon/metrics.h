@@ -56,6 +56,8 @@ void metrics__errors(struct metrics *m, struct metrics_target *t, const struct c
 		     int32_t result, uint64_t cnt);
 void metrics__counts(struct metrics *m, struct metrics_target *t, const struct cuda_fn *fn,
 		     const struct ct_count *delta);
+/* The function will be no more: its series go. */
+void metrics__forget_fn(struct metrics *m, const struct cuda_fn *fn);
 /* Live memory of a process, before and now: the target's is the sum of its processes'. */
 void metrics__memory(struct metrics_target *t, const struct mem_totals *before,
 		     const struct mem_totals *now);

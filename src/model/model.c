@@ -60,6 +60,11 @@ void model__forget(struct model *m, uint32_t pid)
 		procs__remove(&m->procs, p);
 }
 
+void model__forget_fn(struct model *m, unsigned func_id)
+{
+	m->meanings[func_id].fn = NULL;
+}
+
 unsigned model__tidy(struct model *m)
 {
 	return procs__tidy(&m->procs);

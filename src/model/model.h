@@ -41,6 +41,8 @@ void model__free(struct model *m);
 void model__record(struct model *m, const void *rec, size_t size);
 /* The process is gone, and its exit was not seen. */
 void model__forget(struct model *m, uint32_t pid);
+/* The id of a function is another's from now on. */
+void model__forget_fn(struct model *m, unsigned func_id);
 /* To be called now and then: what was known of processes that have ended goes. Returns of how many.
  */
 unsigned model__tidy(struct model *m);

@@ -113,6 +113,15 @@ static int open_attach(struct tracer *t)
 	return 0;
 }
 
+static void on_reuse(void *ctx, unsigned func_id)
+{
+	struct tracer *t = ctx;
+
+	model__forget_fn(t->model, func_id);
+	if (t->o.on_reuse)
+		t->o.on_reuse(t->o.ctx, func_id);
+}
+
 int tracer__open(struct tracer *t, const struct tracer_opts *o)
 {
 	int ret;
@@ -120,7 +129,9 @@ int tracer__open(struct tracer *t, const struct tracer_opts *o)
 	t->o = *o;
 	t->o.attach.fns = t->fns;
 	t->o.attach.abi = &t->abi;
+	t->o.attach.quotas = &t->quotas;
 	quotas__init(&t->quotas);
+	fnset__on_reuse(t->fns, on_reuse, t);
 	tracer__raise_limits();
 	read_driver(t);
 	ret = open_model(t);

@@ -24,6 +24,8 @@ struct tracer_opts {
 	/* A thread makes its first call, or a process maps a libcuda: before its events. Or NULL.
 	 */
 	void (*on_use)(void *ctx, uint32_t pid, const char comm[16]);
+	/* A function's id becomes another's. Or NULL. */
+	void (*on_reuse)(void *ctx, unsigned func_id);
 };
 
 struct tracer {

@@ -35,7 +35,7 @@ static const struct {
 	[QUOTA_SYMBOLS] = {"module_symbols", "symbols of modules",
 			   "further modules have no symbols", 256 * MIB, 256 * MIB},
 	[QUOTA_LIBRARIES] = {"libraries", "libcuda files", "calls into further files are not seen",
-			     512, 128},
+			     256, 32},
 	[QUOTA_FUNCTIONS] = {"functions", "exports that cudatrace's table has not",
 			     "calls of further ones are not seen", 2048, 256},
 };
