@@ -24,7 +24,7 @@
 /* The kernel side wakes us by amount; this drains the rest. Slower while nothing comes. */
 #define DRAIN_BUSY_MS 50
 #define DRAIN_IDLE_MS 1000
-#define COUNTS_NS     10000000000ull
+#define SWEEP_NS      10000000000ull
 #define LIBS_NS	      60000000000ull
 
 /* Of a process in the moment until its level is known: the most that it may turn out to be, for
@@ -114,7 +114,8 @@ static void on_tick(evutil_socket_t fd, short what, void *ctx)
 	(void)fd, (void)what;
 	d->now = now_ns();
 	dprocs__read_errors(&d->procs);
-	if (d->now - d->counts_ns >= COUNTS_NS) {
+	if (d->now - d->sweep_ns >= SWEEP_NS) {
+		d->sweep_ns = d->now;
 		daemon__read_counts(d);
 		dprocs__sweep(&d->procs, on_gone, d);
 		/* What was freed lies between what stays. */

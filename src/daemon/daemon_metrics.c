@@ -52,7 +52,6 @@ void daemon__read_counts(struct daemon *d)
 	tracer__drain(&d->t);
 	dprocs__read_counts(&d->procs);
 	dprocs__read_errors(&d->procs);
-	d->counts_ns = d->now;
 }
 
 void daemon__fill_self(struct daemon *d, struct metrics_self *self)

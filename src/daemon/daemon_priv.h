@@ -39,8 +39,9 @@ struct daemon {
 	bool always[CT_MAX_FUNCS]; /* records also of processes at level metrics */
 	uint64_t now;		   /* CLOCK_MONOTONIC of this turn of the loop */
 	double started;		   /* since the epoch */
-	uint64_t counts_ns;	   /* when the counts were read */
-	uint64_t libs_ns;	   /* when libraries were looked at */
+	/* When the counts were read, whether a scrape asked or not, and who has gone was found. */
+	uint64_t sweep_ns;
+	uint64_t libs_ns; /* when libraries were looked at */
 	uint64_t reloads, reload_failures;
 	/* Of the open file: what its end line says. */
 	struct trace_end file_end;

@@ -27,7 +27,7 @@ struct model *model__new(const struct model_opts *opts)
 	if (!m)
 		return NULL;
 	m->opts = *opts;
-	m->stacks = stacks__new();
+	m->stacks = stacks__new(opts->quotas);
 	m->names = kernel_names__new(opts->quotas);
 	m->procs = (struct procs){
 		.live = opts->live,

@@ -7,7 +7,8 @@
 
 /* Files, each once however many processes map it. */
 struct module_files;
-struct module_files *module_files__new(void);
+struct quotas;
+struct module_files *module_files__new(struct quotas *q);
 void module_files__free(struct module_files *f);
 
 /* One process's mappings. */
@@ -17,7 +18,7 @@ void modules__free(struct modules *m);
 /* Reads the mappings. */
 void modules__read(struct modules *m);
 /* Fills what can be known of the return address frame->ip, at ns (CLOCK_MONOTONIC); the symbol is
- * the caller's to free, the other strings live as long as the files. */
+ * the caller's to free, the other strings live as long as m. */
 void modules__resolve(struct modules *m, struct stack_frame *frame, uint64_t ns, char **symbol);
 
 #endif /* MODEL_MODULES_H */

@@ -15,7 +15,8 @@
 
 /* Of a trace: files that modules come from, ids. */
 struct stacks;
-struct stacks *stacks__new(void);
+struct quotas;
+struct stacks *stacks__new(struct quotas *q);
 /* After all processes. */
 void stacks__free(struct stacks *s);
 

@@ -104,9 +104,11 @@ check 'libraries: what a file exports too much is said' grep -q '1244 functions 
 # Another's new library is attached, with what the table does not know.
 mkdir "$TMP/lib.new"
 cp "$FAKE/libcuda.so.1" "$TMP/lib.new/"
-cp "$FAKE/sample" "$TMP/other"
-LD_LIBRARY_PATH=$TMP/lib.new FAKE_CUDA_COUNTS=$TMP/counts.other "$TMP/other" --tokens 2 >/dev/null
-check 'libraries: those of another user are traced' until_shows all_of metrics other
+worker newcomer "$TMP/lib.new"
+until_ok 5 eval 'ctl status | jq -e "any(.libraries[]; .path == \"$TMP/lib.new/libcuda.so.1\")"'
+ask newcomer alloc 7 >/dev/null
+check 'libraries: those of another user are traced' until_shows shows 'total("calls_total", command="w-newcomer", function="cuMemAlloc_v2") == 7'
+quit newcomer
 leave
 gone() { ctl reload >/dev/null; [ "$(theirs)" -lt 17 ]; }
 check 'libraries: of many those that nobody uses go, on the disk or not' until_ok 30 gone

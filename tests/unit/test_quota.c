@@ -7,11 +7,13 @@
 #include <cmocka.h>
 
 #include <stdio.h>
+#include <sys/stat.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "model/kernel.h"
 #include "model/mem.h"
+#include "model/perf_map.h"
 #include "model/proc.h"
 #include "util/log.h"
 #include "util/quota.h"
@@ -305,6 +307,68 @@ static void test_tidy(void **state)
 	assert_ptr_equal(procs__find(&procs, 3), p);
 }
 
+/* Names of generated code: the file is the program's. */
+static void test_perf_map(void **state)
+{
+	struct quota *t = &q.of[QUOTA_PERF_MAPS];
+	struct perf_map *m;
+	uint64_t start;
+	char path[64];
+	FILE *f;
+
+	(void)state;
+	snprintf(path, sizeof(path), "/tmp/perf-%d.map", getpid());
+	f = fopen(path, "w");
+	assert_non_null(f);
+	for (unsigned i = 1; i <= 1000; i++)
+		fprintf(f, "%x 10 code_%04u\n", i * 0x1000, i);
+	fclose(f);
+	chmod(path, 0600);
+	t->share = 10000;
+	m = perf_map__new(getpid(), t);
+	assert_string_equal(perf_map__find(m, 0x1000, &start), "code_0001");
+	assert_null(perf_map__find(m, 1000 * 0x1000, &start));
+	assert_in_range(t->used, 9000, 10000);
+	assert_int_equal(t->full_cnt, 1);
+	perf_map__free(m);
+	assert_int_equal(t->used, 0);
+	t->share = t->max;
+	m = perf_map__new(getpid(), t);
+	assert_string_equal(perf_map__find(m, 1000 * 0x1000, &start), "code_1000");
+	perf_map__free(m);
+	unlink(path);
+}
+
+static void test_stacks(void **state)
+{
+	struct stacks *s = stacks__new(&q);
+	struct quota *t = &q.of[QUOTA_STACKS];
+	struct proc_stacks *a = NULL, *b = NULL;
+	const struct stack *stack;
+	uint64_t ips[20], last = 0;
+	bool is_new;
+
+	(void)state;
+	t->share = 100000;
+	for (uint64_t i = 0; i < 1000; i++) {
+		for (unsigned k = 0; k < 20; k++)
+			ips[k] = 0x10000 + 0x1000 * i + k;
+		stack = proc_stacks__get(s, &a, 0, ips, 20, 1, &is_new);
+		assert_non_null(stack);
+		assert_true(is_new && stack->id == last + 1);
+		assert_int_equal(stack->frames[19].ip, ips[19]);
+		last = stack->id;
+		assert_true(t->used <= 110000);
+	}
+	assert_true(t->full_cnt > 10);
+	assert_ptr_equal(proc_stacks__get(s, &a, 0, ips, 20, 1, &is_new), stack);
+	assert_non_null(proc_stacks__get(s, &b, 0, ips, 20, 1, &is_new));
+	proc_stacks__free(a);
+	proc_stacks__free(b);
+	stacks__free(s);
+	assert_int_equal(t->used, 0);
+}
+
 #define TEST(fn) cmocka_unit_test_setup_teardown(fn, setup, teardown)
 
 int main(void)
@@ -320,6 +384,8 @@ int main(void)
 		TEST(test_processes),
 		TEST(test_lost_ends),
 		TEST(test_tidy),
+		TEST(test_perf_map),
+		TEST(test_stacks),
 	};
 
 	log_set_level(LOG_ERR);
