@@ -18,7 +18,7 @@ ${CC:-gcc} -shared -fPIC -O1 -w -Wl,-soname,libcuda.so.1 -o "$hostile/libcuda.so
 	${CC:-gcc} -O1 -w -o "$hostile/flood" tests/flood.c -ldl -lpthread || { fail daemon-memory 'tests/flood.c does not build'; exit; }
 for i in $(seq 1500); do echo "int cuMany$i(void) { return 0; }"; done >"$hostile/many.h"
 ${CC:-gcc} -shared -fPIC -O1 -w -Wl,-soname,libcuda.so.1 -DMORE="\"$hostile/many.h\"" -o "$hostile/many/libcuda.so.1" tests/liar.c
-for i in $(seq 40); do
+for i in $(seq 60); do
 	mkdir "$hostile/copy.$i"
 	cp "$hostile/libcuda.so.1" "$hostile/copy.$i/"
 done
@@ -57,16 +57,18 @@ start memory --set files.total_size=1M --set files.rotate_size=256K --set record
 worker beside
 
 # There may be other people's programs, and what they have.
+theirs() { ctl status | jq "[.libraries[] | select(.path | startswith(\"$hostile\"))] | length"; }
 given_back() { shows 'all(total("table_used", table=t) < 2000 for t in ("kernel_handles", "memory_ranges", "captures", "threads"))
 	and total("table_used", table="kernel_names") < 1000000'; }
 # One after the other what is kept of them; each more than its share.
 round()
 {
 	flood names names 1500 "$hostile/libcuda.so.1"
-	flood handles handles 70000 "$hostile/libcuda.so.1"
-	flood ranges ranges 140000 "$hostile/libcuda.so.1"
+	flood handles handles 75000 "$hostile/libcuda.so.1"
+	flood ranges ranges 145000 "$hostile/libcuda.so.1"
 	flood captures captures 6000 "$hostile/libcuda.so.1"
 	flood threads threads 2000 "$hostile/libcuda.so.1"
+	until_ok 10 eval '[ "$(theirs)" -ge 1 ]'
 	go
 	# Meanwhile, beside them.
 	FAKE_CUDA_COUNTS=$TMP/counts.victim.$1 sample "victim.$1" --tokens 3 --layers 4
@@ -95,9 +97,8 @@ echo "# after each round ${rss[*]} kB; the most $(status_kb VmHWM) kB"
 flood libs libraries 0 "$hostile/many/libcuda.so.1" "$hostile"/copy.*/libcuda.so.1
 go
 done_all || fail 'libraries: the flood' "$(tail -2 "$TMP/flood.err")"
-# Other users' may be there.
-theirs() { ctl status | jq "[.libraries[] | select(.path | startswith(\"$hostile\"))] | length"; }
-check 'libraries: a user has a share' is "$(theirs)" 32
+# Another daemon on the machine maps what it attaches, as root: those are root's.
+check 'libraries: a user has a share' eval '[ $(theirs) -ge 32 ] && [ $(theirs) -lt 48 ]'
 check 'libraries: the rest is counted' shows 'total("table_full_total", table="libraries") > 0'
 check 'libraries: a file has a share of functions' shows '0 < total("table_used", table="functions") and total("table_full_total", table="functions") > 1000'
 check 'libraries: what a file exports too much is said' grep -q '1244 functions that it exports and cudatrace does not know are not traced' "$log"
