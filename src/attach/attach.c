@@ -193,6 +193,9 @@ struct attach *attach__open(const struct attach_opts *o)
 	a->fns = o->fns;
 	a->only_pid = o->only_pid;
 	a->hide = o->hide;
+	a->quotas = o->quotas;
+	if (a->quotas)
+		a->quotas->of[QUOTA_FUNCTIONS].max = ATTACH_STUB_FUNC - fnset__cnt(a->fns);
 	if (rings__make(a, o->ring_sz) || load(a, o) || levels__fill(a)) {
 		attach__free(a);
 		return NULL;
@@ -259,7 +262,7 @@ static void places__add(struct places *p, struct attach *a, const struct elf_lib
 			struct attach_lib *lib, bool no_return)
 {
 	for (unsigned i = 0; i < elf->sym_cnt; i++) {
-		int id = fnset__id(a->fns, elf->syms[i].name);
+		int id = fnset__find(a->fns, elf->syms[i].name);
 
 		if (id < 0 || id == ATTACH_STUB_FUNC || !fnset__wanted(a->fns, id) ||
 		    fnset__is_marked(a->fns, FNSET_NO_RETURN, id) != no_return)
@@ -390,6 +393,7 @@ static int attach_elf(struct attach *a, struct lib_entry *e, int fd)
 		e->lib.ignored = true;
 		ret = 0;
 	} else {
+		attach_lib__take_ids(a, e, elf);
 		ret = places__fill(&places, a, elf, &e->lib);
 		if (!ret)
 			ret = attach_places(a, e, fd, &places);
@@ -397,32 +401,6 @@ static int attach_elf(struct attach *a, struct lib_entry *e, int fd)
 	places__free(&places);
 	elf_lib__free(elf);
 	return ret;
-}
-
-static struct lib_entry *find_lib(const struct attach *a, const struct ct_lib_key *key)
-{
-	for (unsigned i = 0; i < a->lib_cnt; i++)
-		if (!memcmp(&a->libs[i]->lib.key, key, sizeof(*key)))
-			return a->libs[i];
-	return NULL;
-}
-
-static struct lib_entry *add_lib(struct attach *a, const struct target_lib *t)
-{
-	struct lib_entry **libs, *e = calloc(1, sizeof(*e));
-
-	libs = realloc(a->libs, (a->lib_cnt + 1) * sizeof(*libs));
-	if (libs)
-		a->libs = libs;
-	if (!libs || !e || !(e->lib.path = strdup(t->path))) {
-		free(e);
-		err("out of memory");
-		return NULL;
-	}
-	e->lib.key = t->key;
-	e->lib.id = a->lib_cnt + 1;
-	a->libs[a->lib_cnt++] = e;
-	return e;
 }
 
 void attach__know(struct attach *a, const struct ct_lib_key *key, unsigned lib_id)
@@ -443,7 +421,7 @@ static int open_lib(struct attach *a, const struct target_lib *t, struct lib_ent
 	layer_file__read(&file, fd);
 	for (unsigned i = 0; i < a->lib_cnt && !*e; i++)
 		*e = layer_file__same(&a->libs[i]->file, &file) ? a->libs[i] : NULL;
-	if (!*e && (*e = add_lib(a, t))) {
+	if (!*e && (*e = attach_lib__add(a, t))) {
 		if (ret)
 			err("cannot open %s: %s", t->open_path, strerror(-ret));
 		(*e)->file = file;
@@ -454,47 +432,18 @@ static int open_lib(struct attach *a, const struct target_lib *t, struct lib_ent
 	/* Also when it failed: a process that maps it must not be stopped for it. */
 	if (*e)
 		attach__know(a, &t->key, (*e)->lib.id);
-	return *e ? 0 : -ENOMEM;
+	return *e ? 0 : -ENOSPC;
 }
 
 int attach__lib(struct attach *a, const struct target_lib *t, const struct attach_lib **out)
 {
-	struct lib_entry *e = find_lib(a, &t->key);
+	struct lib_entry *e = attach_lib__find(a, &t->key);
 	int ret = e ? 0 : open_lib(a, t, &e);
 
 	if (ret)
 		return ret;
 	*out = &e->lib;
 	return e->ret;
-}
-
-const struct attach_lib *attach__lib_by_key(const struct attach *a, const struct ct_lib_key *key)
-{
-	struct lib_entry *e = find_lib(a, key);
-
-	return e ? &e->lib : NULL;
-}
-
-unsigned attach__lib_cnt(const struct attach *a)
-{
-	return a->lib_cnt;
-}
-
-const struct attach_lib *attach__lib_at(const struct attach *a, unsigned i)
-{
-	return i < a->lib_cnt ? &a->libs[i]->lib : NULL;
-}
-
-void attach__drop_lib(struct attach *a, unsigned i)
-{
-	struct lib_entry *e = a->libs[i];
-
-	/* First: while its probes are there its inode's number is not given to another file. */
-	bpf_map__delete_elem(a->skel->maps.known_libs, &e->lib.key, sizeof(e->lib.key), 0);
-	memset(&e->lib.key, 0, sizeof(e->lib.key));
-	e->lib.dropped = true;
-	probes__detach(&e->probes);
-	dbg("%s: nobody uses it any more: taken off", e->lib.path);
 }
 
 void attach__detach(struct attach *a)
@@ -511,15 +460,8 @@ void attach__free(struct attach *a)
 	if (!a)
 		return;
 	attach__detach(a);
-	for (unsigned i = 0; i < a->lib_cnt; i++) {
-		struct attach_lib *lib = &a->libs[i]->lib;
-
-		for (unsigned j = 0; j < lib->refused_cnt; j++)
-			free(lib->refused[j]);
-		free(lib->refused);
-		free(lib->path);
-		free(a->libs[i]);
-	}
+	for (unsigned i = 0; i < a->lib_cnt; i++)
+		attach_lib__free(a->libs[i]);
 	free(a->libs);
 	cudatrace_bpf__destroy(a->skel);
 	rings__close(a);

@@ -31,8 +31,9 @@ struct attach_opts {
 	enum kernel_probe kernel_probe;
 	const struct nv_abi *abi; /* with kernel: the driver's version */
 	enum ct_hide hide;
-	uint32_t counts_max; /* a process and a function that are counted: rows; 0: 65536 */
-	uint32_t errors_max; /* with an error code; 0: codes of counted calls are not kept */
+	uint32_t counts_max;   /* a process and a function that are counted: rows; 0: 65536 */
+	uint32_t errors_max;   /* with an error code; 0: codes of counted calls are not kept */
+	struct quotas *quotas; /* of libraries and their functions; NULL: no bounds */
 	/* Not 0: probes exist in this process alone, others pay nothing (but with uprobe.multi). */
 	pid_t only_pid;
 };
@@ -66,13 +67,14 @@ struct attach_lib {
 	unsigned shifted_cnt; /* probes behind the first instruction: see elf_probe_shift() */
 	uint64_t attach_ns;   /* how long attaching took */
 	bool ignored;	      /* a stub: nothing attached */
-	bool dropped;	      /* attach__drop_lib() */
+	bool idle;	      /* nobody used it at the last look */
 };
 
 /*
  * Attaches to a libcuda file, once: a second call with the same file answers with what the first
  * one did. Returns 0 and *out, or -errno after reporting the error (-ENOENT, when the file went
- * before it could be opened, is not reported: a later call may find it).
+ * before it could be opened, is not reported: a later call may find it). -ENOSPC: there are too
+ * many, in all or of the user whose process it is.
  */
 int attach__lib(struct attach *a, const struct target_lib *t, const struct attach_lib **out);
 /* A file that is known by another device and inode than maps shows (overlayfs): processes that map
@@ -80,9 +82,12 @@ int attach__lib(struct attach *a, const struct target_lib *t, const struct attac
 void attach__know(struct attach *a, const struct ct_lib_key *key, unsigned lib_id);
 const struct attach_lib *attach__lib_by_key(const struct attach *a, const struct ct_lib_key *key);
 unsigned attach__lib_cnt(const struct attach *a);
-/* Takes the probes off a file that nobody will use any more. Should somebody: it is a new one then.
- */
-void attach__drop_lib(struct attach *a, unsigned i);
+/* The id of the newest: ids go up. */
+unsigned attach__newest_lib(const struct attach *a);
+/* Forgets files, and takes their probes off, that is_used says no of twice in a row. Should
+ * somebody use one later: it is a new one then. Returns how many went. */
+unsigned attach__drop_idle(struct attach *a,
+			   bool (*is_used)(void *ctx, const struct attach_lib *lib), void *ctx);
 const struct attach_lib *attach__lib_at(const struct attach *a, unsigned i);
 
 /* What one call costs its thread, in nanoseconds. 0 when it cannot be told. */

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Shared by attach*.c only. */
+/* Shared by attach.c, attach_*.c and levels.c only. */
 #ifndef ATTACH_PRIV_H
 #define ATTACH_PRIV_H
 
 #include "attach.h"
 #include "layer.h"
 #include "probes.h"
+
+#include "util/quota.h"
 
 #include <bpf/libbpf.h>
 
@@ -15,7 +17,9 @@ struct lib_entry {
 	struct attach_lib lib;
 	struct probes probes;
 	struct layer_file file;
-	int ret; /* what attaching said */
+	int ret;			/* what attaching said */
+	uid_t uid;			/* of who mapped it first; root for those of the machine */
+	uint8_t held[CT_MAX_FUNCS / 8]; /* ids of functions that the table has not */
 };
 
 struct attach {
@@ -31,7 +35,8 @@ struct attach {
 	unsigned ring_cnt;
 	size_t ring_sz; /* of each */
 	struct lib_entry **libs;
-	unsigned lib_cnt;
+	unsigned lib_cnt, newest_lib;
+	struct quotas *quotas;
 };
 
 /* attach.c: says why the kernel did not take the programs or the maps. */
@@ -43,8 +48,17 @@ void rings__close(struct attach *a);
 
 /* levels.c: sizes of the tables of counts. Before loading. */
 void levels__prepare(struct cudatrace_bpf *skel, struct ct_cfg *cfg, const struct attach_opts *o);
+/* attach_libs.c. NULL: none, no room. */
+struct lib_entry *attach_lib__find(const struct attach *a, const struct ct_lib_key *key);
+struct lib_entry *attach_lib__add(struct attach *a, const struct target_lib *t);
+struct elf_lib;
+void attach_lib__take_ids(struct attach *a, struct lib_entry *e, const struct elf_lib *elf);
+void attach_lib__free(struct lib_entry *e);
+
 /* levels.c: specs of the functions that the kernel does not have yet. */
 int levels__fill(struct attach *a);
+/* Of one that was another's. */
+int levels__refill(struct attach *a, unsigned func_id);
 /* What the kernel was told to read of a function. */
 int levels__spec(struct attach *a, uint32_t id, struct ct_spec *spec);
 

@@ -36,20 +36,25 @@ static int set_spec(struct attach *a, uint32_t id, const struct ct_spec *spec)
 	return ret;
 }
 
+int levels__refill(struct attach *a, unsigned func_id)
+{
+	struct ct_spec spec;
+
+	cuda_fn_spec_hiding(fnset__fn(a->fns, func_id), a->hide, &spec);
+	if (fnset__is_marked(a->fns, FNSET_COUNT, func_id))
+		spec.level = CT_LEVEL_COUNT;
+	if (fnset__is_marked(a->fns, FNSET_NO_RETURN, func_id))
+		spec.flags |= CT_SPEC_F_NO_RETURN;
+	if (fnset__is_marked(a->fns, FNSET_STACK, func_id))
+		spec.flags |= CT_SPEC_F_STACK;
+	return set_spec(a, func_id, &spec);
+}
+
 int levels__fill(struct attach *a)
 {
 	for (; a->spec_cnt < fnset__cnt(a->fns); a->spec_cnt++) {
-		struct ct_spec spec;
-		int ret;
+		int ret = levels__refill(a, a->spec_cnt);
 
-		cuda_fn_spec_hiding(fnset__fn(a->fns, a->spec_cnt), a->hide, &spec);
-		if (fnset__is_marked(a->fns, FNSET_COUNT, a->spec_cnt))
-			spec.level = CT_LEVEL_COUNT;
-		if (fnset__is_marked(a->fns, FNSET_NO_RETURN, a->spec_cnt))
-			spec.flags |= CT_SPEC_F_NO_RETURN;
-		if (fnset__is_marked(a->fns, FNSET_STACK, a->spec_cnt))
-			spec.flags |= CT_SPEC_F_STACK;
-		ret = set_spec(a, a->spec_cnt, &spec);
 		if (ret)
 			return ret;
 	}

@@ -26,7 +26,7 @@
 /* The kernel side wakes us by amount; this drains the rest. Slower while nothing comes. */
 #define DRAIN_BUSY_MS 50
 #define DRAIN_IDLE_MS 1000
-#define COUNTS_NS     10000000000ull
+#define SWEEP_NS      10000000000ull
 #define LIBS_NS	      60000000000ull
 
 /* Of a process in the moment until its level is known: the most that it may turn out to be, for
@@ -116,9 +116,13 @@ static void on_tick(evutil_socket_t fd, short what, void *ctx)
 	(void)fd, (void)what;
 	d->now = now_ns();
 	dprocs__read_errors(&d->procs);
-	if (d->now - d->counts_ns >= COUNTS_NS) {
+	if (d->now - d->sweep_ns >= SWEEP_NS) {
+		d->sweep_ns = d->now;
 		daemon__read_counts(d);
 		dprocs__sweep(&d->procs, on_gone, d);
+		/* What was freed lies between what stays. */
+		if (model__tidy(d->t.model))
+			malloc_trim(0);
 	}
 	if (d->now - d->libs_ns >= LIBS_NS)
 		daemon__drop_libs(d);
@@ -238,6 +242,7 @@ static int open_tracer(struct daemon *d)
 		.wait = true,
 		.fn = daemon__event,
 		.on_use = daemon__use,
+		.on_reuse = daemon__forget_fn,
 		.ctx = d,
 	};
 	char why[512];
@@ -354,7 +359,6 @@ static void release(struct daemon *d)
 	metrics__free(d->metrics);
 	tracer__close(&d->t);
 	config__free(d->cfg);
-	free(d->lib_idle);
 }
 
 int daemon_run(const struct daemon_opts *o)

@@ -89,7 +89,7 @@ static void put_libs(struct json *j, const struct daemon *d)
 	for (unsigned i = 0; i < attach__lib_cnt(d->t.att); i++) {
 		const struct attach_lib *lib = attach__lib_at(d->t.att, i);
 
-		if (lib->ignored || lib->dropped)
+		if (lib->ignored)
 			continue;
 		json_open(j, NULL);
 		json_str(j, "path", lib->path);

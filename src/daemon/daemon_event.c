@@ -28,6 +28,14 @@ void daemon__set_always(struct daemon *d)
 	}
 }
 
+void daemon__forget_fn(void *ctx, unsigned func_id)
+{
+	struct daemon *d = ctx;
+
+	d->always[func_id] = d->markers[func_id] = false;
+	metrics__forget_fn(d->metrics, fnset__fn(d->t.fns, func_id));
+}
+
 /* Of a process that is not traced some calls are records: those of some functions, and those that
  * began before its level was known. Others are of calls that began while it was traced. */
 static bool wants_line(const struct daemon *d, const struct dproc *p, const struct event *ev)

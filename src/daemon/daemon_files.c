@@ -24,6 +24,8 @@ static void header(void *ctx, struct out *o)
 	memset(&d->file_end, 0, sizeof(d->file_end));
 	attach__totals(d->t.att, &sum);
 	memcpy(d->file_drops, sum.drops, sizeof(d->file_drops));
+	for (unsigned i = 0; i < QUOTA_CNT; i++)
+		d->file_full[i] = d->t.quotas.of[i].full_cnt;
 	tracer__fill_libs(&d->t);
 	lines__header(d->lines, o);
 }
@@ -36,6 +38,8 @@ static void fill_end(struct daemon *d, struct trace_end *end, const char *reason
 	attach__totals(d->t.att, &sum);
 	for (unsigned i = 0; i < CT_DROP_CNT; i++)
 		end->drops[i] = sum.drops[i] - d->file_drops[i];
+	for (unsigned i = 0; i < QUOTA_CNT; i++)
+		end->full[i] = d->t.quotas.of[i].full_cnt - d->file_full[i];
 	end->end_ns = now_ns();
 	end->reason = reason;
 	end->left_out = d->t.left_out;

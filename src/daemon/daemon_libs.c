@@ -2,10 +2,12 @@
 /* Libraries that nobody uses any more. */
 #include "daemon_priv.h"
 
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
+
+/* A node has one, or a few. */
+#define LIBS_MANY 16
 
 static bool is_on_disk(const struct attach_lib *lib)
 {
@@ -15,54 +17,36 @@ static bool is_on_disk(const struct attach_lib *lib)
 	       major(st.st_dev) == lib->key.dev_major && minor(st.st_dev) == lib->key.dev_minor;
 }
 
-static bool is_mapped(const struct target_libs *used, const struct attach_lib *lib)
+struct look {
+	struct target_libs used;
+	bool many; /* what is on the disk and nobody uses is too much, too */
+};
+
+static bool is_used(void *ctx, const struct attach_lib *lib)
 {
-	for (unsigned i = 0; i < used->cnt; i++)
-		if (!memcmp(&used->libs[i].key, &lib->key, sizeof(lib->key)))
+	const struct look *l = ctx;
+
+	for (unsigned i = 0; i < l->used.cnt; i++)
+		if (!memcmp(&l->used.libs[i].key, &lib->key, sizeof(lib->key)))
 			return true;
-	return false;
-}
-
-static bool grow_idle(struct daemon *d, unsigned cnt)
-{
-	bool *idle = realloc(d->lib_idle, cnt * sizeof(*idle));
-
-	if (!idle)
-		return false;
-	memset(idle + d->lib_idle_cnt, 0, (cnt - d->lib_idle_cnt) * sizeof(*idle));
-	d->lib_idle = idle;
-	d->lib_idle_cnt = cnt;
-	return true;
-}
-
-static void look_at(struct daemon *d, unsigned i, const struct target_libs *used)
-{
-	const struct attach_lib *lib = attach__lib_at(d->t.att, i);
-
-	if (lib->dropped)
-		return;
-	if (is_mapped(used, lib) || is_on_disk(lib))
-		d->lib_idle[i] = false;
-	else if (d->lib_idle[i])
-		attach__drop_lib(d->t.att, i);
-	else
-		d->lib_idle[i] = true;
+	return !l->many && is_on_disk(lib);
 }
 
 void daemon__drop_libs(struct daemon *d)
 {
-	unsigned cnt = attach__lib_cnt(d->t.att);
-	struct target_libs used = {0};
+	const struct quota *q = &d->t.quotas.of[QUOTA_LIBRARIES];
+	struct look l = {.many = q->used > LIBS_MANY};
 
 	d->libs_ns = d->now;
 	/* By perf events that would hold up everything for a minute. */
-	if (attach__mechanism(d->t.att) == MECH_PERF || !cnt || !grow_idle(d, cnt))
+	if (attach__mechanism(d->t.att) == MECH_PERF || !attach__lib_cnt(d->t.att))
 		return;
 	/* Who has mapped one by now is known then. */
 	tracer__drain(&d->t);
 	for (const struct dproc *p = d->procs.by_pid; p; p = p->hh.next)
-		target_libs__add_pid(&used, p->pid);
-	for (unsigned i = 0; i < cnt; i++)
-		look_at(d, i, &used);
-	target_libs__clear(&used);
+		target_libs__add_pid(&l.used, p->pid);
+	/* What is in the header of files goes with them. */
+	if (attach__drop_idle(d->t.att, is_used, &l))
+		tracer__fill_libs(&d->t);
+	target_libs__clear(&l.used);
 }

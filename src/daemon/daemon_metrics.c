@@ -53,7 +53,6 @@ void daemon__read_counts(struct daemon *d)
 	tracer__drain(&d->t);
 	dprocs__read_counts(&d->procs);
 	dprocs__read_errors(&d->procs);
-	d->counts_ns = d->now;
 }
 
 void daemon__fill_self(struct daemon *d, struct metrics_self *self)
@@ -80,6 +79,10 @@ void daemon__fill_self(struct daemon *d, struct metrics_self *self)
 	attach__totals(d->t.att, &sum);
 	self->names_given_up = demangle_given_up();
 	memcpy(self->drops, sum.drops, sizeof(self->drops));
+	for (int i = 0; i < QUOTA_CNT; i++) {
+		self->full[i] = d->t.quotas.of[i].full_cnt;
+		self->used[i] = d->t.quotas.of[i].used;
+	}
 	for (const struct dproc *p = d->procs.by_pid; p; p = p->hh.next)
 		self->processes[p->level]++;
 	rotate__stats(d->rotate, &self->files);

@@ -41,15 +41,13 @@ struct daemon {
 	bool always[CT_MAX_FUNCS]; /* records also of processes at level metrics */
 	uint64_t now;		   /* CLOCK_MONOTONIC of this turn of the loop */
 	double started;		   /* since the epoch */
-	uint64_t counts_ns;	   /* when the counts were read */
-	uint64_t libs_ns;	   /* when libraries were looked at */
-	/* By place in attach's list: nobody used it at the last look. */
-	bool *lib_idle;
-	unsigned lib_idle_cnt;
+	/* When the counts were read, whether a scrape asked or not, and who has gone was found. */
+	uint64_t sweep_ns;
+	uint64_t libs_ns; /* when libraries were looked at */
 	uint64_t reloads, reload_failures;
 	/* Of the open file: what its end line says. */
 	struct trace_end file_end;
-	uint64_t file_drops[CT_DROP_CNT];
+	uint64_t file_drops[CT_DROP_CNT], file_full[QUOTA_CNT];
 	/* Flight recorder */
 	const char *dump_why; /* to be done at dump_ns; NULL: not */
 	uint64_t dump_ns, dumped_ns, dumps;
@@ -64,6 +62,8 @@ enum ct_proc_level daemon__default_level(const struct daemon *d);
 void daemon__event(void *d, const struct event *ev);
 void daemon__caused(void *d, struct dproc *p, enum cause why, uint64_t ns);
 void daemon__use(void *d, uint32_t pid, const char comm[16]);
+/* A function that no library has any more: its id is given to another. */
+void daemon__forget_fn(void *d, unsigned func_id);
 /* Which functions' calls are records of all processes: what cannot be learned from counts. */
 void daemon__set_always(struct daemon *d);
 
@@ -86,7 +86,8 @@ void daemon__print_metrics(void *d, struct out *o);
 
 /* daemon_libs.c */
 /* Containers come and go with files of their own. What nobody has mapped at two looks, and is not
- * on the machine's disk by the path that it was found at, is taken off. */
+ * on the machine's disk by the path that it was found at, is taken off; when there are many, what
+ * is on the disk too. */
 void daemon__drop_libs(struct daemon *d);
 
 /* daemon_otlp.c */

@@ -369,6 +369,35 @@ void metrics__counts(struct metrics *m, struct metrics_target *t, const struct c
 		t->graph_launches += calls;
 }
 
+static void forget_fn(struct metrics *m, struct metrics_target *t, const struct cuda_fn *fn)
+{
+	struct error_metrics *e, *next;
+	struct fn_metrics *f;
+
+	HASH_FIND_PTR(t->fns, &fn, f);
+	if (f) {
+		HASH_DEL(t->fns, f);
+		free(f);
+		m->series--;
+	}
+	HASH_ITER (hh, t->errors, e, next) {
+		if (e->key.fn != fn)
+			continue;
+		HASH_DEL(t->errors, e);
+		free(e);
+		m->series--;
+	}
+}
+
+void metrics__forget_fn(struct metrics *m, const struct cuda_fn *fn)
+{
+	struct metrics_target *t, *next;
+
+	HASH_ITER (hh, m->targets, t, next)
+		forget_fn(m, t, fn);
+	forget_fn(m, &m->others, fn);
+}
+
 void metrics__memory(struct metrics_target *t, const struct mem_totals *before,
 		     const struct mem_totals *now)
 {

@@ -15,6 +15,7 @@
 #include "gpus.h"
 #include "labels.h"
 #include "model/event.h"
+#include "util/quota.h"
 #include "rotate.h"
 
 struct metrics;
@@ -28,7 +29,8 @@ struct metrics_self {
 	double cpu_seconds, start_time; /* of the daemon; since the epoch */
 	uint64_t rss_bytes, fds;
 	uint64_t drops[CT_DROP_CNT];
-	uint64_t processes[4]; /* traced now, by enum proc_level */
+	uint64_t full[QUOTA_CNT], used[QUOTA_CNT]; /* tables: did not fit; in use */
+	uint64_t processes[4];			   /* traced now, by enum proc_level */
 	uint64_t bursts;
 	uint64_t names_given_up; /* util/demangle.h */
 	struct rotate_stats files;
@@ -60,6 +62,8 @@ void metrics__errors(struct metrics *m, struct metrics_target *t, const struct c
 		     int32_t result, uint64_t cnt);
 void metrics__counts(struct metrics *m, struct metrics_target *t, const struct cuda_fn *fn,
 		     const struct ct_count *delta);
+/* The function will be no more: its series go. */
+void metrics__forget_fn(struct metrics *m, const struct cuda_fn *fn);
 /* Live memory of a process, before and now: the target's is the sum of its processes'. */
 void metrics__memory(struct metrics_target *t, const struct mem_totals *before,
 		     const struct mem_totals *now);

@@ -283,6 +283,12 @@ static void put_self(const struct metrics *m, const struct metrics_self *s, stru
 		put_named(o, "dropped_total", "what", drop_name(i), s->drops[i]);
 	one(o, "names_left_mangled_total", "counter",
 	    "Names of kernels and functions for which there was no time.", s->names_given_up);
+	family(o, "table_full_total", "counter", "Times that something found a table full.");
+	for (int i = 0; i < QUOTA_CNT; i++)
+		put_named(o, "table_full_total", "table", quota_name(i), s->full[i]);
+	family(o, "table_used", "gauge", "What is in a table: rows, or bytes of names and stacks.");
+	for (int i = 0; i < QUOTA_CNT; i++)
+		put_named(o, "table_used", "table", quota_name(i), s->used[i]);
 	family(o, "xids_total", "counter", "Errors that the driver reported of GPUs.");
 	for (unsigned i = 0; i < m->xid_cnt; i++) {
 		snprintf(number, sizeof(number), "%u", m->xids[i].number);

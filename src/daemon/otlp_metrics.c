@@ -256,6 +256,18 @@ static void put_self(struct enc *e, const struct metrics *m, const struct metric
 		value_u64(e, s->drops[i]);
 	}
 	end_metric(e);
+	metric(e, "table_full", "{row}", SUM);
+	for (int i = 0; i < QUOTA_CNT; i++) {
+		point(e, "table", quota_name(i), NULL, NULL);
+		value_u64(e, s->full[i]);
+	}
+	end_metric(e);
+	metric(e, "table_used", "{row}", GAUGE);
+	for (int i = 0; i < QUOTA_CNT; i++) {
+		point(e, "table", quota_name(i), NULL, NULL);
+		value_u64(e, s->used[i]);
+	}
+	end_metric(e);
 	metric(e, "xids", "{error}", SUM);
 	for (unsigned i = 0; i < m->xid_cnt; i++) {
 		snprintf(number, sizeof(number), "%u", m->xids[i].number);

@@ -34,6 +34,10 @@ struct fnset {
 	unsigned row_cnt;
 	struct cuda_fn *extra[CT_MAX_FUNCS]; /* generic rows: ids from row_cnt on */
 	unsigned extra_cnt;
+	uint16_t holds[CT_MAX_FUNCS]; /* of extra */
+	bool given_up[CT_MAX_FUNCS];  /* no longer held */
+	void (*on_reuse)(void *ctx, unsigned id);
+	void *ctx;
 	struct expr expr, marks[FNSET_MARK_CNT];
 	bool wanted[CT_MAX_FUNCS];
 };
@@ -139,25 +143,82 @@ static struct cuda_fn *make_generic(const char *symbol)
 	return fn;
 }
 
-int fnset__id(struct fnset *set, const char *symbol)
+int fnset__find(const struct fnset *set, const char *symbol)
 {
 	const struct cuda_fn *row = cuda_fn_by_symbol(symbol);
-	unsigned id;
 
 	if (row)
 		return row - set->rows;
 	for (unsigned i = 0; i < set->extra_cnt; i++)
 		if (!strcmp(set->extra[i]->symbol, symbol))
 			return set->row_cnt + i;
-	id = set->row_cnt + set->extra_cnt;
-	if (id >= CT_MAX_FUNCS)
-		return -ENOSPC;
-	set->extra[set->extra_cnt] = make_generic(symbol);
-	if (!set->extra[set->extra_cnt])
+	return -ENOENT;
+}
+
+/* Place in extra for another row; -ENOSPC. */
+static int find_place(const struct fnset *set)
+{
+	if (set->row_cnt + set->extra_cnt < CT_MAX_FUNCS - 1) /* the last is the tracer's own */
+		return set->extra_cnt;
+	for (unsigned i = 0; i < set->extra_cnt; i++)
+		if (set->given_up[i])
+			return i;
+	return -ENOSPC;
+}
+
+int fnset__id(struct fnset *set, const char *symbol)
+{
+	int id = fnset__find(set, symbol), i;
+	struct cuda_fn *fn;
+
+	if (id >= 0)
+		return id;
+	i = find_place(set);
+	if (i < 0)
+		return i;
+	fn = make_generic(symbol);
+	if (!fn)
 		return -ENOMEM;
-	set->wanted[id] = is_wanted(set, set->extra[set->extra_cnt]);
-	set->extra_cnt++;
+	id = set->row_cnt + i;
+	if ((unsigned)i == set->extra_cnt)
+		set->extra_cnt++;
+	else if (set->on_reuse)
+		set->on_reuse(set->ctx, id);
+	free(set->extra[i]);
+	set->extra[i] = fn;
+	set->given_up[i] = false;
+	set->wanted[id] = is_wanted(set, fn);
 	return id;
+}
+
+bool fnset__is_generic(const struct fnset *set, unsigned id)
+{
+	return id >= set->row_cnt && id - set->row_cnt < set->extra_cnt;
+}
+
+void fnset__hold(struct fnset *set, unsigned id)
+{
+	if (!fnset__is_generic(set, id))
+		return;
+	set->holds[id - set->row_cnt]++;
+	set->given_up[id - set->row_cnt] = false;
+}
+
+bool fnset__is_held(const struct fnset *set, unsigned id)
+{
+	return fnset__is_generic(set, id) && set->holds[id - set->row_cnt];
+}
+
+void fnset__release(struct fnset *set, unsigned id)
+{
+	if (fnset__is_generic(set, id) && !--set->holds[id - set->row_cnt])
+		set->given_up[id - set->row_cnt] = true;
+}
+
+void fnset__on_reuse(struct fnset *set, void (*fn)(void *ctx, unsigned id), void *ctx)
+{
+	set->on_reuse = fn;
+	set->ctx = ctx;
 }
 
 const struct cuda_fn *fnset__fn(const struct fnset *set, unsigned id)

@@ -15,6 +15,16 @@ void fnset__free(struct fnset *set);
 
 /* Id of a symbol; makes a generic row when the table has none. -ENOSPC after CT_MAX_FUNCS. */
 int fnset__id(struct fnset *set, const char *symbol);
+/* Makes none: -ENOENT. */
+int fnset__find(const struct fnset *set, const char *symbol);
+/* A generic row that nobody holds any more gives its place to another symbol when there is no other
+ * place; those that were never held stay. */
+void fnset__hold(struct fnset *set, unsigned id);
+void fnset__release(struct fnset *set, unsigned id);
+bool fnset__is_held(const struct fnset *set, unsigned id);
+/* fn is told of it first: fnset__fn(set, id) is there for the last time. */
+void fnset__on_reuse(struct fnset *set, void (*fn)(void *ctx, unsigned id), void *ctx);
+bool fnset__is_generic(const struct fnset *set, unsigned id);
 /* Of a row that fnset__fn() gave; -ENOENT when it is none. */
 int fnset__id_of(const struct fnset *set, const struct cuda_fn *fn);
 /* NULL when there is no such id. */

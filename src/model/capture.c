@@ -4,9 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A capture has a handful of streams and events; a program that leaves captures open for ever must
- * not make us grow with it. */
-#define CAPTURE_MAX 4096
+/* A capture has a handful of streams and events. */
+#define ITEMS_MORE 16
 
 static struct capture_item *find(const struct capture_set *c, uint64_t handle, bool is_event)
 {
@@ -21,14 +20,17 @@ static void add(struct capture_set *c, uint64_t handle, uint64_t origin, bool is
 	struct capture_item *item = find(c, handle, is_event), *items;
 
 	if (!item) {
-		if (c->cnt == CAPTURE_MAX)
-			return;
+		/* A program that leaves captures open for ever must not make us grow with it. */
 		if (c->cnt == c->cap) {
-			items = realloc(c->items, (c->cap + 16) * sizeof(*items));
-			if (!items)
+			if (!quota__take(c->quota, &c->share, ITEMS_MORE))
 				return;
+			items = realloc(c->items, (c->cap + ITEMS_MORE) * sizeof(*items));
+			if (!items) {
+				quota__give(c->quota, &c->share, ITEMS_MORE);
+				return;
+			}
 			c->items = items;
-			c->cap += 16;
+			c->cap += ITEMS_MORE;
 		}
 		item = &c->items[c->cnt++];
 	}
@@ -91,5 +93,7 @@ bool capture_set__origin(const struct capture_set *c, uint64_t stream, uint64_t 
 void capture_set__clear(struct capture_set *c)
 {
 	free(c->items);
-	memset(c, 0, sizeof(*c));
+	quota__give(c->quota, &c->share, c->share.used);
+	c->items = NULL;
+	c->cnt = c->cap = 0;
 }

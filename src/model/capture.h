@@ -9,6 +9,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "util/quota.h"
+
 /* One stream or event that takes part in the capture that began on stream origin. */
 struct capture_item {
 	uint64_t handle, origin;
@@ -18,6 +20,8 @@ struct capture_item {
 struct capture_set {
 	struct capture_item *items;
 	unsigned cnt, cap;
+	struct quota *quota; /* of items; NULL: no bound */
+	struct quota_share share;
 };
 
 void capture_set__begin(struct capture_set *c, uint64_t stream);

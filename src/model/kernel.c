@@ -10,40 +10,122 @@
 /* Enough to know a driver by. */
 #define CHECKS_WANTED 16
 /* A name of this length may have been cut: records hold 1024 bytes of a string (decode/spec.c). */
-#define CUT_LEN 1023
-static struct kernel_name *names;
+#define CUT_LEN	    1023
+#define NAME_MAX_SZ 4096
 
-const struct kernel_name *kernel_name__intern(struct handles *h, const char *mangled, size_t len)
+struct kernel_names {
+	struct kernel_name *by_text;
+	struct kernel_name *loose;
+	struct quotas *quotas;
+	/* What there was no room for. */
+	struct kernel_name uncached;
+	char uncached_text[NAME_MAX_SZ];
+};
+
+struct kernel_names *kernel_names__new(struct quotas *q)
 {
-	struct kernel_name *n;
+	struct kernel_names *n = calloc(1, sizeof(*n));
 
-	len = strnlen(mangled, len);
-	HASH_FIND(hh, names, mangled, len, n);
-	if (n)
-		return n;
-	n = calloc(1, sizeof(*n));
-	if (!n || !(n->mangled = strndup(mangled, len))) {
-		free(n);
+	if (!n)
 		return NULL;
-	}
-	n->demangled = demangle(n->mangled, h ? &h->demangling : NULL);
-	if (!n->demangled)
-		n->demangled = n->mangled;
-	HASH_ADD_KEYPTR(hh, names, n->mangled, len, n);
+	n->quotas = q;
+	n->uncached.mangled = n->uncached.demangled = n->uncached_text;
 	return n;
 }
 
-void kernel_names__free(void)
+static void free_name(struct kernel_name *name)
 {
-	struct kernel_name *n, *tmp;
+	if (name->demangled != name->mangled)
+		free(name->demangled);
+	free(name->mangled);
+	free(name);
+}
 
-	HASH_ITER (hh, names, n, tmp) {
-		HASH_DEL(names, n);
-		if (n->demangled != n->mangled)
-			free(n->demangled);
-		free(n->mangled);
-		free(n);
+void kernel_names__free(struct kernel_names *n)
+{
+	struct kernel_name *name, *tmp;
+
+	if (!n)
+		return;
+	HASH_ITER (hh, n->by_text, name, tmp) {
+		HASH_DEL(n->by_text, name);
+		free_name(name);
 	}
+	free(n);
+}
+
+static void loosen(struct kernel_names *n, struct kernel_name *name)
+{
+	if (name->loose)
+		return;
+	name->loose = true;
+	name->next_loose = n->loose;
+	n->loose = name;
+}
+
+void kernel_names__collect(struct kernel_names *n)
+{
+	struct kernel_name *name, *next;
+
+	for (name = n->loose; name; name = next) {
+		next = name->next_loose;
+		name->loose = false;
+		if (name->refs)
+			continue;
+		HASH_DEL(n->by_text, name);
+		quota__give(quotas__get(n->quotas, QUOTA_NAMES), NULL, name->size);
+		free_name(name);
+	}
+	n->loose = NULL;
+}
+
+static const struct kernel_name *uncached(struct kernel_names *n, const char *mangled, size_t len)
+{
+	if (len >= sizeof(n->uncached_text))
+		len = sizeof(n->uncached_text) - 1;
+	memcpy(n->uncached_text, mangled, len);
+	n->uncached_text[len] = '\0';
+	return &n->uncached;
+}
+
+/* NULL: out of memory. */
+static struct kernel_name *make_name(struct handles *h, const char *mangled, size_t len)
+{
+	struct kernel_name *name = calloc(1, sizeof(*name));
+
+	if (!name || !(name->mangled = strndup(mangled, len))) {
+		free(name);
+		return NULL;
+	}
+	name->demangled = demangle(name->mangled, &h->demangling);
+	if (!name->demangled)
+		name->demangled = name->mangled;
+	name->size = sizeof(*name) + len + 1;
+	if (name->demangled != name->mangled)
+		name->size += strlen(name->demangled) + 1;
+	return name;
+}
+
+const struct kernel_name *kernel_name__intern(struct handles *h, const char *mangled, size_t len)
+{
+	struct quota_share s = h->names_share; /* a handle that takes the name has it */
+	struct kernel_names *n = h->names;
+	struct kernel_name *name;
+
+	len = strnlen(mangled, len);
+	HASH_FIND(hh, n->by_text, mangled, len, name);
+	if (name)
+		return name;
+	name = make_name(h, mangled, len);
+	if (!name)
+		return NULL;
+	if (!quota__take(quotas__get(n->quotas, QUOTA_NAMES), &s, name->size)) {
+		free_name(name);
+		return uncached(n, mangled, len);
+	}
+	HASH_ADD_KEYPTR(hh, n->by_text, name->mangled, len, name);
+	loosen(n, name);
+	return name;
 }
 
 /* Names of kernels are identifiers; mangled ones may have dots and dollars ("foo.isra.0"). */
@@ -64,45 +146,94 @@ static struct handle *add(struct handles *h, uint64_t value)
 	HASH_FIND(hh, h->by_value, &value, sizeof(value), e);
 	if (e)
 		return e;
-	e = calloc(1, sizeof(*e));
-	if (!e)
+	if (!quota__take(quotas__get(h->names->quotas, QUOTA_HANDLES), &h->share, 1))
 		return NULL;
+	e = calloc(1, sizeof(*e));
+	if (!e) {
+		quota__give(quotas__get(h->names->quotas, QUOTA_HANDLES), &h->share, 1);
+		return NULL;
+	}
 	e->value = value;
 	HASH_ADD(hh, h->by_value, value, sizeof(e->value), e);
 	return e;
 }
 
-/* Compares what the handle says with what was seen. It may know the end of a name that was cut. */
+static void set_name(struct handles *h, const struct kernel_name **place,
+		     const struct kernel_name *name)
+{
+	struct kernel_name *now = (struct kernel_name *)name, *was = (struct kernel_name *)*place;
+
+	if (now && !now->size)
+		now = NULL;
+	if (now) {
+		now->refs++;
+		h->names_share.used += now->size;
+	}
+	if (was) {
+		h->names_share.used -= was->size;
+		if (!--was->refs)
+			loosen(h->names, was);
+	}
+	*place = now;
+}
+
+static void drop(struct handles *h, struct handle *e)
+{
+	set_name(h, &e->name, NULL);
+	set_name(h, &e->read, NULL);
+	HASH_DEL(h->by_value, e);
+	free(e);
+	quota__give(quotas__get(h->names->quotas, QUOTA_HANDLES), &h->share, 1);
+}
+
+/* Compares what the handle leads to with what was seen. It may know the end of a name that was cut.
+ */
 static void check(struct handles *h, struct handle *e)
 {
+	const struct kernel_name *read = e->read;
 	size_t len = strlen(e->name->mangled);
 	bool cut = len >= CUT_LEN;
 
-	if (!e->is_read || (!cut && h->checked_ok + h->checked_bad >= CHECKS_WANTED))
+	if (!cut && h->checked_ok + h->checked_bad >= CHECKS_WANTED)
 		return;
-	if (e->read == e->name ||
-	    (cut && e->read && !strncmp(e->read->mangled, e->name->mangled, len))) {
+	if (read == e->name || (cut && read && !strncmp(read->mangled, e->name->mangled, len))) {
 		h->checked_ok++;
-		e->name = e->read;
+		set_name(h, &e->name, read);
 	} else {
 		h->checked_bad++;
 	}
+}
+
+/* Nothing is known of what it leads to. */
+static void forget_read(struct handles *h, struct handle *e)
+{
+	set_name(h, &e->read, NULL);
+	e->is_read = e->read_is_name = false;
 }
 
 void handles__told(struct handles *h, uint64_t value, const char *name, size_t size)
 {
 	/* What fills all its room may have been cut. */
 	bool whole = size && size < CT_NAME_SZ_MAX && is_name(name, size - 1);
+	const struct kernel_name *read = NULL;
 	struct handle *e = value ? add(h, value) : NULL;
 
 	if (!e)
 		return;
-	e->read = whole ? kernel_name__intern(h, name, size - 1) : NULL;
-	e->is_read = true;
-	if (e->name && !e->guessed)
+	forget_read(h, e);
+	if (whole)
+		read = kernel_name__intern(h, name, size - 1);
+	/* No room for its name: that says nothing. */
+	if (read && !read->size)
 		return;
-	e->name = e->read;
-	e->guessed = true;
+	if (!e->name || e->guessed) {
+		set_name(h, &e->name, read);
+		e->guessed = true;
+	}
+	e->is_read = true;
+	e->read_is_name = read && read == e->name;
+	if (!e->read_is_name)
+		set_name(h, &e->read, read);
 }
 
 void handles__set(struct handles *h, uint64_t value, const struct kernel_name *name)
@@ -111,9 +242,19 @@ void handles__set(struct handles *h, uint64_t value, const struct kernel_name *n
 
 	if (!e)
 		return;
-	e->name = name;
+	/* Its last name is another kernel's. */
+	if (!name->size) {
+		drop(h, e);
+		return;
+	}
+	if (e->read_is_name)
+		set_name(h, &e->read, e->name);
+	set_name(h, &e->name, name);
+	e->read_is_name = false;
 	e->guessed = false;
-	check(h, e);
+	if (e->is_read)
+		check(h, e);
+	forget_read(h, e);
 }
 
 void handles__derive(struct handles *h, uint64_t value, const struct handle *from)
@@ -122,7 +263,8 @@ void handles__derive(struct handles *h, uint64_t value, const struct handle *fro
 
 	if (!e)
 		return;
-	e->name = from->name;
+	forget_read(h, e);
+	set_name(h, &e->name, from->name);
 	e->guessed = from->guessed;
 }
 
@@ -140,22 +282,20 @@ void handles__unloaded(struct handles *h)
 	struct handle *e, *tmp;
 
 	HASH_ITER (hh, h->by_value, e, tmp) {
-		if (!e->guessed) {
-			e->is_read = false;
-			continue;
-		}
-		HASH_DEL(h->by_value, e);
-		free(e);
+		if (e->guessed)
+			drop(h, e);
+		else
+			forget_read(h, e);
 	}
+	kernel_names__collect(h->names);
 }
 
 void handles__clear(struct handles *h)
 {
 	struct handle *e, *tmp;
 
-	HASH_ITER (hh, h->by_value, e, tmp) {
-		HASH_DEL(h->by_value, e);
-		free(e);
-	}
+	HASH_ITER (hh, h->by_value, e, tmp)
+		drop(h, e);
+	kernel_names__collect(h->names);
 	h->checked_ok = h->checked_bad = 0;
 }

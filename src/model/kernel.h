@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Names of kernels. A launch carries a CUfunction or a CUkernel; its name was seen when the program
- * looked the kernel up by name, or it was read through the handle: the word at offset 8 of what the
+ * looked the kernel up by name, or it is read through the handle: the word at offset 8 of what the
  * handle points to points to the mangled name (drivers 470 to 580; not documented by NVIDIA). That
  * is checked in each process against names that were seen, and given up there when it is wrong
- * once. The BPF side reads it (bpf/name.bpf.h), never this side: a program may map a file of its
- * own file system there, and whoever makes the kernel fetch its pages waits for it for ever.
+ * once.
  */
 #ifndef MODEL_KERNEL_H
 #define MODEL_KERNEL_H
@@ -18,33 +17,51 @@
 #include <uthash.h>
 
 #include "util/demangle.h"
+#include "util/quota.h"
 
 #include "ct_abi.h"
 
-/* Lives until names__free(): pointers may be kept and compared. */
+/* Of one text there is one, which lives as long as a handle of any process has it, and at least
+ * until the next lookup. */
 struct kernel_name {
 	char *mangled, *demangled; /* the same pointer when there is nothing to demangle */
+	size_t size;		   /* of all of it; 0: there was no room, it is no handle's */
+	unsigned refs;		   /* handles */
+	bool loose;		   /* in the list of those that may have none */
+	struct kernel_name *next_loose;
 	UT_hash_handle hh;
 };
+
+/* Those of a model. */
+struct kernel_names;
+struct kernel_names *kernel_names__new(struct quotas *q);
+/* After all handles. */
+void kernel_names__free(struct kernel_names *n);
+/* Frees those that no handle has: what was interned before may be gone. */
+void kernel_names__collect(struct kernel_names *n);
 
 struct handle {
 	uint64_t value;
 	const struct kernel_name *name; /* NULL: not known */
 	bool guessed;			/* read through the handle */
-	bool is_read;			/* the handle was followed: */
-	const struct kernel_name *read; /* to this; NULL: to no name */
+	bool is_read;			/* the handle was followed, and not been named since: */
+	bool read_is_name;		/* to its name */
+	const struct kernel_name *read; /* else to this; NULL: to no name */
 	UT_hash_handle hh;
 };
 
+/* Of a process. */
 struct handles {
+	struct kernel_names *names;
 	struct handle *by_value;
+	struct quota_share share, names_share;
 	unsigned checked_ok, checked_bad; /* names read through handles against names seen */
 	struct demangle_share demangling;
 };
 
-/* h: of the process whose name it is. */
+/* Where there is no room for it, it stays mangled, and the next such name takes its place. NULL:
+ * out of memory. */
 const struct kernel_name *kernel_name__intern(struct handles *h, const char *mangled, size_t len);
-void kernel_names__free(void);
 
 /* What this handle leads to: size bytes with a NUL at the end; 0: nothing that can be read. */
 void handles__told(struct handles *h, uint64_t value, const char *name, size_t size);

@@ -156,6 +156,7 @@ static void learn_names(const struct meaning *m, struct event *ev, struct proc *
 	bool guessed = false;
 	uint64_t handle, other;
 
+	kernel_names__collect(p->handles.names);
 	switch (m->lookup) {
 	case LOOKUP_BY_NAME:
 		name = captured_name(m, ev, p, 2);

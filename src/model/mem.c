@@ -36,21 +36,47 @@ static void drop(struct mem *m, void **tree, struct range *r)
 	tdelete(r, tree, cmp_range);
 	m->bytes[r->kind] -= r->bytes;
 	free(r);
+	quota__give(m->quota, &m->share, 1);
+}
+
+static void add_loose(struct mem *m, enum mem_kind kind, uint64_t bytes)
+{
+	m->bytes[kind] += bytes;
+	m->loose[kind].bytes += bytes;
+	m->loose[kind].cnt++;
+}
+
+static bool drop_loose(struct mem *m, enum mem_kind kind)
+{
+	uint64_t bytes;
+
+	if (!m->loose[kind].cnt)
+		return false;
+	bytes = m->loose[kind].bytes / m->loose[kind].cnt--;
+	if (!m->loose[kind].cnt)
+		bytes = m->loose[kind].bytes;
+	m->loose[kind].bytes -= bytes;
+	m->bytes[kind] -= bytes;
+	return true;
 }
 
 static void add(struct mem *m, void **tree, struct range key)
 {
-	struct range **node, *r = malloc(sizeof(*r));
+	struct range **node, *r;
 
-	if (!r)
-		return;
-	*r = key;
 	/* An older range in this place was freed: unseen, or by a thread whose record comes later.
 	 */
-	while ((node = tfind(r, tree, cmp_range)))
+	while ((node = tfind(&key, tree, cmp_range)))
 		drop(m, tree, *node);
+	r = quota__take(m->quota, &m->share, 1) ? malloc(sizeof(*r)) : NULL;
+	if (!r) {
+		add_loose(m, key.kind, key.bytes);
+		return;
+	}
+	*r = key;
 	if (!tsearch(r, tree, cmp_range)) {
 		free(r);
+		quota__give(m->quota, &m->share, 1);
 		return;
 	}
 	m->bytes[r->kind] += r->bytes;
@@ -119,6 +145,8 @@ void mem__clear(struct mem *m)
 	clear(&m->ranges);
 	clear(&m->physical);
 	memset(m->bytes, 0, sizeof(m->bytes));
+	memset(m->loose, 0, sizeof(m->loose));
+	quota__give(m->quota, &m->share, m->share.used);
 }
 
 static void alloc(struct mem *m, struct event *ev, enum mem_kind kind)
@@ -138,6 +166,16 @@ static void create(struct mem *m, struct event *ev)
 	ev->has_mem = true;
 }
 
+static bool release_loose(struct mem *m, const struct event *ev)
+{
+	/* cuMemFree(0) does nothing. */
+	if (!ev->ptr)
+		return false;
+	if (ev->fn->op == OP_FREE_HOST || ev->fn->op == OP_UNREGISTER)
+		return drop_loose(m, MEM_HOST);
+	return drop_loose(m, MEM_DEVICE) || drop_loose(m, MEM_MANAGED);
+}
+
 static void release(struct mem *m, struct event *ev, bool physical)
 {
 	uint64_t size;
@@ -145,8 +183,10 @@ static void release(struct mem *m, struct event *ev, bool physical)
 	if (!(ev->has & HAS_PTR))
 		return;
 	if (physical ? !mem__release(m, ev->ptr, ev->start_ns, &size)
-		     : !mem__free(m, ev->ptr, ev->start_ns, &size))
+		     : !mem__free(m, ev->ptr, ev->start_ns, &size)) {
+		ev->has_mem = release_loose(m, ev);
 		return;
+	}
 	ev->size = size;
 	ev->has |= HAS_SIZE;
 	ev->has_mem = true;

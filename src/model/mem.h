@@ -5,12 +5,21 @@
 
 #include "event.h"
 
+#include "util/quota.h"
+
 enum mem_kind { MEM_DEVICE, MEM_HOST, MEM_MANAGED, MEM_KIND_CNT };
 
 struct mem {
 	void *ranges;	/* tsearch tree by address */
 	void *physical; /* tsearch tree by handle: cuMemCreate, arrays */
 	uint64_t bytes[MEM_KIND_CNT];
+	struct quota *quota; /* of ranges; NULL: as many as there are */
+	struct quota_share share;
+	/* What there was no room for: it is in bytes, and a free of an unknown address takes away
+	 * what one of them has on average. */
+	struct {
+		uint64_t cnt, bytes;
+	} loose[MEM_KIND_CNT];
 };
 
 /* end_ns: when the call that made it returned. */

@@ -12,6 +12,7 @@
 struct model {
 	struct model_opts opts;
 	struct procs procs;
+	struct kernel_names *names;
 	struct driver driver;
 	struct stacks *stacks;
 	struct meaning meanings[CT_MAX_FUNCS];
@@ -26,15 +27,15 @@ struct model *model__new(const struct model_opts *opts)
 	if (!m)
 		return NULL;
 	m->opts = *opts;
-	m->procs.live = opts->live;
-	m->stacks = stacks__new(opts->hide);
-	if (!m->stacks) {
-		free(m);
-		return NULL;
-	}
-	if (opts->kernel && driver__init(&m->driver, opts->abi)) {
-		stacks__free(m->stacks);
-		free(m);
+	m->stacks = stacks__new(opts->quotas, opts->hide);
+	m->names = kernel_names__new(opts->quotas);
+	m->procs = (struct procs){
+		.live = opts->live,
+		.quotas = opts->quotas,
+		.names = m->names,
+	};
+	if (!m->stacks || !m->names || (opts->kernel && driver__init(&m->driver, opts->abi))) {
+		model__free(m);
 		return NULL;
 	}
 	return m;
@@ -47,16 +48,26 @@ void model__free(struct model *m)
 	procs__free(&m->procs);
 	stacks__free(m->stacks);
 	driver__close(&m->driver);
-	kernel_names__free();
+	kernel_names__free(m->names);
 	free(m);
 }
 
 void model__forget(struct model *m, uint32_t pid)
 {
-	struct proc *p = procs__get(&m->procs, pid);
+	struct proc *p = procs__find(&m->procs, pid);
 
 	if (p)
 		procs__remove(&m->procs, p);
+}
+
+void model__forget_fn(struct model *m, unsigned func_id)
+{
+	m->meanings[func_id].fn = NULL;
+}
+
+unsigned model__tidy(struct model *m)
+{
+	return procs__tidy(&m->procs);
 }
 
 uint64_t model__filtered(const struct model *m)
@@ -213,7 +224,7 @@ static void on_name(struct model *m, const struct ct_name *rec)
 
 static void on_process(struct model *m, const struct ct_task *rec, const char *op)
 {
-	struct proc *p = procs__get(&m->procs, rec->rec.pid);
+	struct proc *p = procs__find(&m->procs, rec->rec.pid);
 	char comm[sizeof(rec->comm) + 1] = {0};
 	struct event ev = {
 		.kind = EVENT_PROCESS,

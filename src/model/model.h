@@ -12,6 +12,7 @@
 #include "decode/fnset.h"
 
 struct model;
+struct quotas;
 
 typedef void (*model_event_fn)(void *ctx, const struct event *ev);
 
@@ -28,6 +29,7 @@ struct model_opts {
 	bool kernel, sched;
 	bool stacks; /* --stack: look at new processes at once */
 	const struct nv_abi *abi;
+	struct quotas *quotas; /* of its tables; NULL: no bounds */
 	/* Events shorter than this are not handed out, though the model learns from them. */
 	uint64_t min_duration_ns;
 };
@@ -38,6 +40,11 @@ void model__free(struct model *m);
 void model__record(struct model *m, const void *rec, size_t size);
 /* The process is gone, and its exit was not seen. */
 void model__forget(struct model *m, uint32_t pid);
+/* The id of a function is another's from now on. */
+void model__forget_fn(struct model *m, unsigned func_id);
+/* To be called now and then: what was known of processes that have ended goes. Returns of how many.
+ */
+unsigned model__tidy(struct model *m);
 /* Calls shorter than min_duration_ns; the kernel side leaves out others, and counts those. */
 uint64_t model__filtered(const struct model *m);
 /* --kernel: fills in what became of the driver's objects. */

@@ -9,6 +9,7 @@
 
 #include "util/demangle.h"
 #include "util/open_foreign.h"
+#include "util/quota.h"
 #include "util/symbols.h"
 
 #include <inttypes.h>
@@ -20,9 +21,8 @@
 
 #include <uthash.h>
 
-#define FILES_MAX    1024 /* each keeps a descriptor */
-#define PATHS_SZ_MAX (64u << 20)
-#define MAPS_MAX     65536
+#define FILES_MAX 1024 /* each keeps a descriptor */
+#define MAPS_MAX  65536
 /* Where nothing is mapped and reading the mappings again did not help, the next try waits: code
  * without frame pointers gives any number as an address. */
 #define AGAIN_NS 1000000000ull
@@ -41,14 +41,14 @@ struct file_id {
 struct file {
 	struct file_id id;
 	struct symbols *symbols;
+	unsigned refs; /* modules that have used it; without, it stays until there is no room */
 	UT_hash_handle hh;
 };
 
 struct module_files {
 	enum ct_hide hide;
 	struct file *by_id;
-	struct path *paths;
-	size_t paths_sz;
+	struct quotas *quotas;
 };
 
 struct map {
@@ -68,33 +68,37 @@ struct modules {
 	uint64_t wait_ns; /* not again before then */
 	struct perf_map *perf;
 	struct demangle_share demangling;
+	struct path *paths;
+	struct quota_share paths_share;
+	struct file **used; /* each once */
+	unsigned used_cnt, used_cap;
 };
 
-struct module_files *module_files__new(enum ct_hide hide)
+struct module_files *module_files__new(struct quotas *q, enum ct_hide hide)
 {
 	struct module_files *f = calloc(1, sizeof(*f));
 
 	if (f)
-		f->hide = hide;
+		*f = (struct module_files){.quotas = q, .hide = hide};
 	return f;
+}
+
+static void free_file(struct module_files *f, struct file *file)
+{
+	HASH_DEL(f->by_id, file);
+	quota__give(quotas__get(f->quotas, QUOTA_SYMBOLS), NULL, symbols__size(file->symbols));
+	symbols__free(file->symbols);
+	free(file);
 }
 
 void module_files__free(struct module_files *f)
 {
 	struct file *file, *next_file;
-	struct path *path, *next_path;
 
 	if (!f)
 		return;
-	HASH_ITER (hh, f->by_id, file, next_file) {
-		HASH_DEL(f->by_id, file);
-		symbols__free(file->symbols);
-		free(file);
-	}
-	HASH_ITER (hh, f->paths, path, next_path) {
-		HASH_DEL(f->paths, path);
-		free(path);
-	}
+	HASH_ITER (hh, f->by_id, file, next_file)
+		free_file(f, file);
 	free(f);
 }
 
@@ -106,7 +110,7 @@ struct modules *modules__new(struct module_files *files, uint32_t pid)
 		return NULL;
 	m->files = files;
 	m->pid = pid;
-	m->perf = perf_map__new(pid);
+	m->perf = perf_map__new(pid, quotas__get(files->quotas, QUOTA_PERF_MAPS));
 	if (m->perf)
 		return m;
 	free(m);
@@ -115,27 +119,42 @@ struct modules *modules__new(struct module_files *files, uint32_t pid)
 
 void modules__free(struct modules *m)
 {
+	struct path *path, *next;
+
 	if (!m)
 		return;
 	perf_map__free(m->perf);
+	HASH_ITER (hh, m->paths, path, next) {
+		HASH_DEL(m->paths, path);
+		free(path);
+	}
+	quota__give(quotas__get(m->files->quotas, QUOTA_PATHS), &m->paths_share,
+		    m->paths_share.used);
+	for (unsigned i = 0; i < m->used_cnt; i++)
+		m->used[i]->refs--;
+	free(m->used);
 	free(m->maps);
 	free(m);
 }
 
-static const char *keep_path(struct module_files *f, const char *text)
+static const char *keep_path(struct modules *m, const char *text)
 {
+	struct quota *q = quotas__get(m->files->quotas, QUOTA_PATHS);
 	size_t len = strlen(text);
 	struct path *path;
 
-	HASH_FIND_STR(f->paths, text, path);
+	HASH_FIND_STR(m->paths, text, path);
 	if (path)
 		return path->text;
-	path = f->paths_sz + len > PATHS_SZ_MAX ? NULL : malloc(sizeof(*path) + len + 1);
-	if (!path)
+	if (!quota__take(q, &m->paths_share, sizeof(*path) + len + 1))
 		return "[too many files]";
+	path = malloc(sizeof(*path) + len + 1);
+	if (!path) {
+		quota__give(q, &m->paths_share, sizeof(*path) + len + 1);
+		return "[too many files]";
+	}
 	memcpy(path->text, text, len + 1);
-	HASH_ADD_STR(f->paths, text, path);
-	f->paths_sz += len + sizeof(*path);
+	HASH_ADD_STR(m->paths, text, path);
 	return path->text;
 }
 
@@ -162,15 +181,15 @@ static bool is_file(const char *path)
 }
 
 /* Names in brackets are the kernel's, but for [anon:...], which the program chooses. */
-static const char *name_of(struct module_files *f, char *path)
+static const char *name_of(struct modules *m, char *path)
 {
 	static const char *const own[] = {"[vdso]", "[vsyscall]", "[uprobes]", "[stack]", "[heap]"};
 
 	if (is_file(path)) {
-		if (f->hide)
+		if (m->files->hide)
 			return hidden_path;
 		clean_path(path);
-		return keep_path(f, path);
+		return keep_path(m, path);
 	}
 	for (size_t i = 0; i < sizeof(own) / sizeof(own[0]); i++)
 		if (!strcmp(path, own[i]))
@@ -190,7 +209,7 @@ static bool parse(struct modules *m, char *line, struct map *map)
 		return false;
 	if (!at || !strchr(perms, 'x') || map->start >= map->end)
 		return false;
-	map->path = name_of(m->files, line + at);
+	map->path = name_of(m, line + at);
 	map->is_file = *map->path == '/' || map->path == hidden_path;
 	return true;
 }
@@ -299,6 +318,63 @@ static int open_map(const struct modules *m, const struct map *map, struct stat 
 	return fd >= 0 ? fd : open_as(map->path, map->ino, st);
 }
 
+/* Those that nobody uses any more make room. */
+static void drop_unused(struct module_files *f)
+{
+	struct file *file, *next;
+
+	HASH_ITER (hh, f->by_id, file, next)
+		if (!file->refs)
+			free_file(f, file);
+}
+
+static struct file *use(struct modules *m, struct file *file)
+{
+	for (unsigned i = 0; i < m->used_cnt; i++)
+		if (m->used[i] == file)
+			return file;
+	if (m->used_cnt == m->used_cap) {
+		unsigned cap = m->used_cap ? 2 * m->used_cap : 16;
+		struct file **used = reallocarray(m->used, cap, sizeof(*used));
+
+		if (!used)
+			return NULL;
+		m->used = used;
+		m->used_cap = cap;
+	}
+	m->used[m->used_cnt++] = file;
+	file->refs++;
+	return file;
+}
+
+static struct file *read_file(struct module_files *f, const struct file_id *id, int fd)
+{
+	struct quota *q = quotas__get(f->quotas, QUOTA_SYMBOLS);
+	struct file *file = calloc(1, sizeof(*file));
+	size_t size;
+
+	if (!file) {
+		close(fd);
+		return NULL;
+	}
+	file->id = *id;
+	file->symbols = f->hide ? symbols__read_nameless(fd) : symbols__read(fd);
+	if (!file->symbols) {
+		free(file);
+		return NULL;
+	}
+	size = symbols__size(file->symbols);
+	if (q && q->max - q->used < size)
+		drop_unused(f);
+	if (!quota__take(q, NULL, size)) {
+		symbols__free(file->symbols);
+		free(file);
+		return NULL;
+	}
+	HASH_ADD(hh, f->by_id, id, sizeof(file->id), file);
+	return file;
+}
+
 static const struct file *file_of(struct modules *m, struct map *map)
 {
 	struct module_files *files = m->files;
@@ -317,23 +393,16 @@ static const struct file *file_of(struct modules *m, struct map *map)
 	id = (struct file_id){st.st_dev, st.st_ino, st.st_size, st.st_mtim.tv_sec,
 			      st.st_mtim.tv_nsec};
 	HASH_FIND(hh, files->by_id, &id, sizeof(id), file);
+	if (!file && HASH_COUNT(files->by_id) >= FILES_MAX)
+		drop_unused(files);
 	if (file || HASH_COUNT(files->by_id) >= FILES_MAX) {
 		close(fd);
-		return map->file = file;
+		if (!file)
+			quota__full(quotas__get(files->quotas, QUOTA_SYMBOLS));
+	} else {
+		file = read_file(files, &id, fd);
 	}
-	file = calloc(1, sizeof(*file));
-	if (!file) {
-		close(fd);
-		return NULL;
-	}
-	file->id = id;
-	file->symbols = files->hide ? symbols__read_nameless(fd) : symbols__read(fd);
-	if (!file->symbols) {
-		free(file);
-		return NULL;
-	}
-	HASH_ADD(hh, files->by_id, id, sizeof(file->id), file);
-	return map->file = file;
+	return map->file = file ? use(m, file) : NULL;
 }
 
 static void put_symbol(struct modules *m, char **symbol, const char *name, uint64_t off)

@@ -7,9 +7,10 @@
 
 /* Files, each once however many processes map it. */
 struct module_files;
+struct quotas;
 /* hide: paths of files, their functions' names, and perf maps are not read but for CT_HIDE_NOTHING;
  * build ids and places in a file are. */
-struct module_files *module_files__new(enum ct_hide hide);
+struct module_files *module_files__new(struct quotas *q, enum ct_hide hide);
 void module_files__free(struct module_files *f);
 
 /* One process's mappings. */
@@ -19,7 +20,7 @@ void modules__free(struct modules *m);
 /* Reads the mappings. */
 void modules__read(struct modules *m);
 /* Fills what can be known of the return address frame->ip, at ns (CLOCK_MONOTONIC); the symbol is
- * the caller's to free, the other strings live as long as the files. */
+ * the caller's to free, the other strings live as long as m. */
 void modules__resolve(struct modules *m, struct stack_frame *frame, uint64_t ns, char **symbol);
 
 #endif /* MODEL_MODULES_H */

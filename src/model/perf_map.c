@@ -2,6 +2,7 @@
 #include "perf_map.h"
 
 #include "util/open_foreign.h"
+#include "util/quota.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -13,6 +14,8 @@
 #define ROWS_MAX    262144
 #define BYTES_MAX   (64u << 20)
 #define NAME_MAX_SZ 512
+/* What malloc() adds to a name. */
+#define ROW_NAME_SZ 16
 
 struct row {
 	uint64_t start, size;
@@ -25,14 +28,19 @@ struct perf_map {
 	size_t bytes;
 	struct row *rows;
 	size_t cnt, cap;
+	struct quota *quota;
+	struct quota_share share;
+	bool full; /* there is no room: nothing more is read */
 };
 
-struct perf_map *perf_map__new(uint32_t pid)
+struct perf_map *perf_map__new(uint32_t pid, struct quota *quota)
 {
 	struct perf_map *m = calloc(1, sizeof(*m));
 
-	if (m)
-		m->pid = pid;
+	if (!m)
+		return NULL;
+	m->pid = pid;
+	m->quota = quota;
 	return m;
 }
 
@@ -45,6 +53,7 @@ void perf_map__free(struct perf_map *m)
 	for (size_t i = 0; i < m->cnt; i++)
 		free(m->rows[i].name);
 	free(m->rows);
+	quota__give(m->quota, &m->share, m->share.used);
 	free(m);
 }
 
@@ -103,6 +112,12 @@ static void take_line(struct perf_map *m, const char *line)
 
 	if (sscanf(line, "%" SCNx64 " %" SCNx64 " %n", &start, &size, &at) != 2 || !at || !line[at])
 		return;
+	/* Twice the row: they grow by doubling. */
+	if (!quota__take(m->quota, &m->share,
+			 2 * sizeof(*rows) + ROW_NAME_SZ + strnlen(line + at, NAME_MAX_SZ))) {
+		m->full = true;
+		return;
+	}
 	if (m->cnt == m->cap) {
 		size_t cap = m->cap ? 2 * m->cap : 256;
 
@@ -125,7 +140,8 @@ static void read_more(struct perf_map *m)
 	size_t len;
 
 	clearerr(m->f);
-	while (m->cnt < ROWS_MAX && m->bytes < BYTES_MAX && fgets(line, sizeof(line), m->f)) {
+	while (!m->full && m->cnt < ROWS_MAX && m->bytes < BYTES_MAX &&
+	       fgets(line, sizeof(line), m->f)) {
 		len = strlen(line);
 		if (!len || line[len - 1] != '\n') {
 			if (feof(m->f)) {

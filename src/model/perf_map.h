@@ -9,7 +9,9 @@
 #include <stdint.h>
 
 struct perf_map;
-struct perf_map *perf_map__new(uint32_t pid);
+struct quota;
+/* quota: of bytes; NULL: no bound. */
+struct perf_map *perf_map__new(uint32_t pid, struct quota *quota);
 void perf_map__free(struct perf_map *m);
 /* What lies at addr, and where that begins; reads first what the program has added. The name lives
  * until the next call. */

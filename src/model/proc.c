@@ -1,22 +1,92 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 #include "proc.h"
 
+#include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-struct proc *procs__get(struct procs *ps, uint32_t pid)
+/* Whoever has few processes or threads is not bothered. */
+#define LOOK_MIN 256
+
+/* Threads and processes end without a word, when a record was lost or had no place: not to be kept
+ * for the life of what they were part of. */
+static bool is_gone(uint32_t id)
+{
+	return kill((pid_t)id, 0) && errno == ESRCH;
+}
+
+/* Each time that there are twice as many as were left. */
+static bool is_time_to_look(unsigned cnt, unsigned *look)
+{
+	if (cnt >= *look && *look)
+		return true;
+	if (!*look)
+		*look = LOOK_MIN;
+	return false;
+}
+
+static unsigned next_look(unsigned cnt)
+{
+	return 2 * cnt < LOOK_MIN ? LOOK_MIN : 2 * cnt;
+}
+
+static struct quota *proc_quota(const struct procs *ps)
+{
+	return quotas__get(ps->quotas, QUOTA_PROCESSES);
+}
+
+static struct quota *thread_quota(const struct procs *ps)
+{
+	return quotas__get(ps->quotas, QUOTA_THREADS);
+}
+
+/* Room for one more. */
+static void make_room(struct procs *ps)
+{
+	struct proc *p, *tmp;
+
+	if (ps->live && is_time_to_look(HASH_COUNT(ps->by_pid), &ps->look)) {
+		HASH_ITER (hh, ps->by_pid, p, tmp)
+			if (!p->ended && is_gone(p->pid))
+				procs__remove(ps, p);
+		ps->look = next_look(HASH_COUNT(ps->by_pid));
+	}
+	if (quota__take(proc_quota(ps), NULL, 1))
+		return;
+	procs__remove(ps, ps->by_pid);
+	quota__force(proc_quota(ps), NULL, 1);
+}
+
+static void init(struct procs *ps, struct proc *p, uint32_t pid)
+{
+	p->pid = pid;
+	p->handles.names = ps->names;
+	p->mem.quota = quotas__get(ps->quotas, QUOTA_RANGES);
+	p->captures.quota = quotas__get(ps->quotas, QUOTA_CAPTURES);
+}
+
+struct proc *procs__find(struct procs *ps, uint32_t pid)
 {
 	struct proc *p = ps->last;
 
 	if (p && p->pid == pid)
 		return p;
 	HASH_FIND(hh, ps->by_pid, &pid, sizeof(pid), p);
+	return p;
+}
+
+struct proc *procs__get(struct procs *ps, uint32_t pid)
+{
+	struct proc *p = procs__find(ps, pid);
+
 	if (!p) {
 		p = calloc(1, sizeof(*p));
 		if (!p)
 			return NULL;
-		p->pid = pid;
+		make_room(ps);
+		init(ps, p, pid);
 		HASH_ADD(hh, ps->by_pid, pid, sizeof(p->pid), p);
 	}
 	ps->last = p;
@@ -41,6 +111,32 @@ static void read_comm(struct thread *t, uint32_t pid)
 	t->comm[n] = 0;
 }
 
+static void drop_thread(struct procs *ps, struct proc *p, struct thread *t)
+{
+	HASH_DEL(p->threads, t);
+	if (p->last == t)
+		p->last = NULL;
+	free(t);
+	quota__give(thread_quota(ps), &p->threads_share, 1);
+}
+
+static void make_thread_room(struct procs *ps, struct proc *p)
+{
+	struct thread *t, *tmp;
+
+	if (ps->live && is_time_to_look(HASH_COUNT(p->threads), &p->threads_look)) {
+		HASH_ITER (hh, p->threads, t, tmp)
+			if (is_gone(t->tid))
+				drop_thread(ps, p, t);
+		p->threads_look = next_look(HASH_COUNT(p->threads));
+	}
+	if (quota__take(thread_quota(ps), &p->threads_share, 1))
+		return;
+	if (p->threads)
+		drop_thread(ps, p, p->threads);
+	quota__force(thread_quota(ps), &p->threads_share, 1);
+}
+
 struct thread *proc__thread(struct procs *ps, struct proc *p, uint32_t tid)
 {
 	struct thread *t = p->last;
@@ -52,6 +148,7 @@ struct thread *proc__thread(struct procs *ps, struct proc *p, uint32_t tid)
 		t = calloc(1, sizeof(*t));
 		if (!t)
 			return NULL;
+		make_thread_room(ps, p);
 		t->tid = tid;
 		if (ps->live)
 			read_comm(t, p->pid);
@@ -67,15 +164,13 @@ void thread__set_comm(struct thread *t, const char comm[16])
 	t->comm[16] = 0;
 }
 
-static void free_threads(struct proc *p)
+static void free_threads(struct procs *ps, struct proc *p)
 {
 	struct thread *t, *tmp;
 
-	HASH_ITER (hh, p->threads, t, tmp) {
-		HASH_DEL(p->threads, t);
-		free(t);
-	}
-	p->last = NULL;
+	HASH_ITER (hh, p->threads, t, tmp)
+		drop_thread(ps, p, t);
+	p->threads_look = 0;
 }
 
 void procs__renew(struct procs *ps, struct proc *p)
@@ -84,8 +179,8 @@ void procs__renew(struct procs *ps, struct proc *p)
 		if (ps->ended[i] == p)
 			ps->ended[i] = NULL;
 	}
-	p->ended = false;
-	free_threads(p);
+	p->ended = p->tidied = false;
+	free_threads(ps, p);
 	handles__clear(&p->handles);
 	mem__clear(&p->mem);
 	capture_set__clear(&p->captures);
@@ -105,6 +200,23 @@ void procs__end(struct procs *ps, struct proc *p)
 	p->ended = true;
 }
 
+unsigned procs__tidy(struct procs *ps)
+{
+	unsigned cnt = 0;
+
+	for (unsigned i = 0; i < PROCS_ENDED; i++) {
+		struct proc *p = ps->ended[i];
+
+		if (p && p->tidied) {
+			procs__remove(ps, p);
+			cnt++;
+		} else if (p) {
+			p->tidied = true;
+		}
+	}
+	return cnt;
+}
+
 void procs__remove(struct procs *ps, struct proc *p)
 {
 	HASH_DEL(ps->by_pid, p);
@@ -112,6 +224,7 @@ void procs__remove(struct procs *ps, struct proc *p)
 		ps->last = NULL;
 	procs__renew(ps, p);
 	free(p);
+	quota__give(proc_quota(ps), NULL, 1);
 }
 
 void procs__free(struct procs *ps)

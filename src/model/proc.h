@@ -20,11 +20,13 @@ struct proc {
 	uint32_t pid;
 	struct thread *threads; /* by tid */
 	struct thread *last;	/* the same thread calls again and again */
+	struct quota_share threads_share;
+	unsigned threads_look;	/* with so many it is time to look which of them are gone */
 	struct handles handles; /* kernel names */
 	struct mem mem;
 	struct capture_set captures;
 	struct proc_stacks *stacks; /* NULL: none so far */
-	bool ended;
+	bool ended, tidied;
 	UT_hash_handle hh;
 };
 
@@ -37,10 +39,16 @@ struct procs {
 	struct proc *last;
 	struct proc *ended[PROCS_ENDED];
 	unsigned ended_next;
+	unsigned look; /* with so many it is time to look which of them are gone */
 	bool live;
+	struct quotas *quotas;
+	struct kernel_names *names;
 };
 
-/* Makes what is not there yet. NULL only when memory is out. */
+/* NULL: not known. */
+struct proc *procs__find(struct procs *ps, uint32_t pid);
+/* Makes what is not there yet, forgetting others when there are too many: their pointers are void
+ * then. NULL only when memory is out. */
 struct proc *procs__get(struct procs *ps, uint32_t pid);
 struct thread *proc__thread(struct procs *ps, struct proc *p, uint32_t tid);
 void thread__set_comm(struct thread *t, const char comm[16]);
@@ -48,6 +56,8 @@ void thread__set_comm(struct thread *t, const char comm[16]);
 void procs__renew(struct procs *ps, struct proc *p);
 /* It has ended: what is known of it goes when others have, or when its id is another's. */
 void procs__end(struct procs *ps, struct proc *p);
+/* Those that had ended when this was called before go; how many. */
+unsigned procs__tidy(struct procs *ps);
 void procs__remove(struct procs *ps, struct proc *p);
 void procs__free(struct procs *ps);
 

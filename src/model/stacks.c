@@ -2,6 +2,7 @@
 #include "stacks.h"
 
 #include "modules.h"
+#include "util/quota.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -26,21 +27,25 @@ struct stack_row {
 struct stacks {
 	struct module_files *files;
 	uint64_t last_id;
+	struct quotas *quotas;
 };
 
 struct proc_stacks {
 	struct modules *modules;
 	struct stack_row *stacks;
 	struct frame_row *frames;
+	struct quota *quota; /* of bytes */
+	struct quota_share share;
 };
 
-struct stacks *stacks__new(enum ct_hide hide)
+struct stacks *stacks__new(struct quotas *q, enum ct_hide hide)
 {
 	struct stacks *s = calloc(1, sizeof(*s));
 
 	if (!s)
 		return NULL;
-	s->files = module_files__new(hide);
+	s->quotas = q;
+	s->files = module_files__new(q, hide);
 	if (!s->files) {
 		free(s);
 		return NULL;
@@ -70,6 +75,7 @@ static void drop_all(struct proc_stacks *p)
 		free(frame->symbol);
 		free(frame);
 	}
+	quota__give(p->quota, &p->share, p->share.used);
 }
 
 void proc_stacks__free(struct proc_stacks *p)
@@ -88,6 +94,7 @@ static struct proc_stacks *make(struct stacks *s, struct proc_stacks **p, uint32
 	*p = calloc(1, sizeof(**p));
 	if (!*p)
 		return NULL;
+	(*p)->quota = quotas__get(s->quotas, QUOTA_STACKS);
 	(*p)->modules = modules__new(s->files, pid);
 	if (!(*p)->modules) {
 		free(*p);
@@ -116,6 +123,8 @@ static struct stack_frame *frame_of(struct proc_stacks *p, uint64_t ip, uint64_t
 	row->ip = row->frame.ip = ip;
 	modules__resolve(p->modules, &row->frame, ns, &row->symbol);
 	row->frame.symbol = row->symbol;
+	/* It is there: the next stack finds that it was too much. */
+	quota__force(p->quota, &p->share, sizeof(*row) + (row->symbol ? strlen(row->symbol) : 0));
 	HASH_ADD(hh, p->frames, ip, sizeof(row->ip), row);
 	return &row->frame;
 }
@@ -136,7 +145,7 @@ const struct stack *proc_stacks__get(struct stacks *s, struct proc_stacks **ps, 
 {
 	struct proc_stacks *p = make(s, ps, pid);
 	struct stack_row *row;
-	size_t key_sz;
+	size_t key_sz, size;
 
 	*is_new = false;
 	cnt = count_addresses(ips, cnt);
@@ -148,7 +157,13 @@ const struct stack *proc_stacks__get(struct stacks *s, struct proc_stacks **ps, 
 		return &row->stack;
 	if (HASH_COUNT(p->stacks) >= STACKS_MAX || HASH_COUNT(p->frames) >= FRAMES_MAX)
 		drop_all(p);
-	row = calloc(1, sizeof(*row) + cnt * sizeof(row->stack.frames[0]));
+	size = sizeof(*row) + cnt * sizeof(row->stack.frames[0]);
+	if (!quota__take(p->quota, &p->share, size)) {
+		drop_all(p);
+		if (!quota__take(p->quota, &p->share, size))
+			return NULL;
+	}
+	row = calloc(1, size);
 	if (!row)
 		return NULL;
 	memcpy(row->ips, ips, key_sz);

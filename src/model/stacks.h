@@ -15,7 +15,8 @@
 
 /* Of a trace: files that modules come from, ids. */
 struct stacks;
-struct stacks *stacks__new(enum ct_hide hide);
+struct quotas;
+struct stacks *stacks__new(struct quotas *q, enum ct_hide hide);
 /* After all processes. */
 void stacks__free(struct stacks *s);
 

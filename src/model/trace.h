@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include "ct_abi.h"
+#include "util/quota.h"
 
 struct cuda_fn;
 
@@ -67,6 +68,7 @@ struct trace_end {
 	 * objects whose allocation was not seen */
 	bool has_objects;
 	uint64_t object_refused_cnt, object_unknown_cnt;
+	uint64_t full[QUOTA_CNT]; /* what found a table of the tracer's full */
 	double probe_cost_ns;
 	uint64_t cost_ns;  /* calls * cost */
 	double cost_share; /* of the traced time, of one thread: 0.01 is 1 % */

@@ -18,7 +18,7 @@ struct live {
 	struct report *report;
 	struct strings *strings;
 	struct stack_pool *stacks;
-	/* Names of kernels stay where they are, but one name may stand in several places. */
+	/* Names of kernels stay where they are while a process has them. */
 	struct {
 		const char *from, *to;
 	} names[NAME_SLOTS];
@@ -50,7 +50,7 @@ static const char *intern_name(struct live *l, const char *name)
 {
 	unsigned i = ((uintptr_t)name >> 4) % NAME_SLOTS;
 
-	if (name && l->names[i].from != name) {
+	if (name && (l->names[i].from != name || strcmp(l->names[i].to, name) != 0)) {
 		l->names[i].from = name;
 		l->names[i].to = intern(l, name);
 	}

@@ -342,6 +342,9 @@ int saved_end(struct saved *s, const struct parsed *p)
 		.left_out = str_or(s, p, "left_out", ""),
 	};
 	end->cost_ns = fixed_of(p, "cost_ms", 6);
+	if (object_of(s, p, "tables_full", &in))
+		for (int i = 0; i < QUOTA_CNT; i++)
+			end->full[i] = u64_of(&in, quota_name(i));
 	for (int i = 0; i < CT_STAT_CNT; i++)
 		end->stats[i] = u64_of(p, stat_name(i));
 	read_counted(s, p, end);

@@ -348,6 +348,22 @@ static void put_counts(struct json *j, const struct trace_end *end)
 	}
 }
 
+static void put_full(struct json *j, const struct trace_end *end)
+{
+	bool any = false;
+
+	for (unsigned i = 0; i < QUOTA_CNT; i++) {
+		if (!end->full[i])
+			continue;
+		if (!any)
+			json_open(j, "tables_full");
+		any = true;
+		json_u64(j, quota_name(i), end->full[i]);
+	}
+	if (any)
+		json_close(j);
+}
+
 static void put_counted(struct json *j, const struct trace_end *end)
 {
 	if (!end->count_cnt)
@@ -391,6 +407,7 @@ static void jsonl_end(struct sink *s, const struct trace_end *end)
 	json_sym(j, "name", "cudatrace");
 	json_str(j, "reason", end->reason);
 	put_counts(j, end);
+	put_full(j, end);
 	put_counted(j, end);
 	json_micro(j, "wall_ms", wall_ns);
 	json_f64(j, "probe_cost_ns", end->probe_cost_ns);

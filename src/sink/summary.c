@@ -78,16 +78,23 @@ static struct kernel_stat *kernel_by_name(struct summary *s, const char *name)
 	return k;
 }
 
-/* Two processes may run kernels of one name from two addresses: the address is only a shortcut. */
+/* A name stays where it is while a process has it; afterwards another may lie there: the address is
+ * only a shortcut. */
 static struct kernel_stat *kernel_stat(struct summary *s, const char *name)
 {
 	unsigned i = hash_bits((uintptr_t)name, SUMMARY_KERNEL_BITS);
 	struct kernel_stat *k;
 
-	for (; s->kernel_slots[i].ptr; i = (i + 1) % SUMMARY_KERNEL_SLOTS)
-		if (s->kernel_slots[i].ptr == name)
-			return s->kernel_slots[i].kernel;
+	while (s->kernel_slots[i].ptr && s->kernel_slots[i].ptr != name)
+		i = (i + 1) % SUMMARY_KERNEL_SLOTS;
+	k = s->kernel_slots[i].kernel;
+	if (k && !strncmp(k->name, name, SUMMARY_NAME_MAX))
+		return k;
 	k = kernel_by_name(s, name);
+	if (s->kernel_slots[i].ptr) {
+		s->kernel_slots[i].kernel = k;
+		return k;
+	}
 	if (s->kernel_ptr_cnt < SUMMARY_KERNEL_SLOTS / 2) {
 		s->kernel_ptr_cnt++;
 		s->kernel_slots[i] = (struct kernel_slot){name, k};

@@ -24,8 +24,7 @@ struct summary_totals {
 /* NULL when there is no memory. */
 struct summary *summary__new(void);
 void summary__free(struct summary *s);
-/* ev->fn is kept: it must live as long as the summary. ev->launch.kernel is interned: one address
- * means one name. */
+/* ev->fn is kept: it must live as long as the summary. */
 void summary__event(struct summary *s, const struct event *ev);
 void summary__totals(const struct summary *s, struct summary_totals *t);
 

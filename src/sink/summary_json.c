@@ -159,6 +159,11 @@ static void put_end(struct json *j, const struct trace_end *end)
 		json_u64(j, drop_name(i), end->drops[i]);
 	json_close(j);
 	json_u64(j, "bad_records", end->bad_record_cnt);
+	json_open(j, "tables_full");
+	for (i = 0; i < QUOTA_CNT; i++)
+		if (end->full[i])
+			json_u64(j, quota_name(i), end->full[i]);
+	json_close(j);
 	json_f64(j, "probe_cost_ns", end->probe_cost_ns);
 	put_ms(j, "cost_ms", end->cost_ns);
 	json_f64(j, "cost_share", end->cost_share);

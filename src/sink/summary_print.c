@@ -83,6 +83,25 @@ static void print_losses(const struct term *term, const struct trace_end *end)
 	fputs(term->color ? "\033[0m" : "", term->f);
 }
 
+/* Nothing is missing, but less is known. */
+static void print_full(const struct term *term, const struct trace_end *end)
+{
+	char text[512], cell[CELL_SZ];
+	size_t n = 0;
+
+	for (int i = 0; i < QUOTA_CNT; i++) {
+		if (!end->full[i])
+			continue;
+		human_count(cell, end->full[i]);
+		n += snprintf(text + n, sizeof(text) - n, "%s%s of %s", n ? ", " : "", cell,
+			      quota_name(i));
+	}
+	if (!n)
+		return;
+	fputs("\nFULL: tables of cudatrace had no room for all\n  ", term->f);
+	term_text(term, text, 2);
+}
+
 /* A GPU that reports an error may have computed nonsense since. */
 static void print_xids(const struct summary *s, const struct term *term)
 {
@@ -446,6 +465,7 @@ void summary__print(struct summary *s, FILE *f, const struct trace_info *info,
 
 	print_head(s, &term, info, end);
 	print_losses(&term, end);
+	print_full(&term, end);
 	print_xids(s, &term);
 	if (s->call_cnt)
 		print_classes(s, &term);

@@ -51,17 +51,24 @@ static void tell(const struct attach_lib *lib)
 	    lib->shifted_cnt ? ", behind the entry check of older drivers" : "");
 }
 
-/* *gone: there is no such file at that path any more. */
-static const struct attach_lib *attach_one(struct libs *l, const struct target_lib *t, bool *gone)
+/* What came of looking at files. */
+struct found {
+	bool gone;     /* there is no such file at that path any more */
+	bool too_many; /* it is left out */
+};
+
+static const struct attach_lib *attach_one(struct libs *l, const struct target_lib *t,
+					   struct found *f)
 {
-	unsigned before = attach__lib_cnt(l->att);
+	unsigned before = attach__newest_lib(l->att);
 	const struct attach_lib *lib = NULL;
 	int ret = attach__lib(l->att, t, &lib);
 
-	*gone |= ret == -ENOENT;
+	f->gone |= ret == -ENOENT;
+	f->too_many |= ret == -ENOSPC;
 	if (ret)
 		return NULL;
-	if (attach__lib_cnt(l->att) > before)
+	if (attach__newest_lib(l->att) > before)
 		tell(lib);
 	return lib->ignored ? NULL : lib;
 }
@@ -70,10 +77,10 @@ static const struct attach_lib *attach_one(struct libs *l, const struct target_l
 static unsigned attach_list(struct libs *l, const struct target_libs *list)
 {
 	unsigned cnt = 0;
-	bool gone = false;
+	struct found f = {0};
 
 	for (unsigned i = 0; i < list->cnt; i++)
-		cnt += attach_one(l, &list->libs[i], &gone) != NULL;
+		cnt += attach_one(l, &list->libs[i], &f) != NULL;
 	return cnt;
 }
 
@@ -171,15 +178,16 @@ static bool attach_found(struct libs *l, const struct ct_lib_map *rec,
 {
 	struct ct_lib_key key = {rec->ino, rec->dev_major, rec->dev_minor};
 	const struct attach_lib *lib, *known = NULL;
-	bool found = false, gone = false;
+	struct found f = {0};
+	bool found = false;
 
 	for (unsigned i = 0; i < list->cnt; i++) {
-		unsigned before = attach__lib_cnt(l->att);
+		unsigned before = attach__newest_lib(l->att);
 
-		lib = attach_one(l, &list->libs[i], &gone);
+		lib = attach_one(l, &list->libs[i], &f);
 		if (!lib)
 			continue;
-		if (attach__lib_cnt(l->att) == before) {
+		if (attach__newest_lib(l->att) == before) {
 			known = lib;
 			continue;
 		}
@@ -191,7 +199,11 @@ static bool attach_found(struct libs *l, const struct ct_lib_map *rec,
 				  : "calls made before duration_us had passed were not seen");
 	}
 	/* A process may have several: the one that is new is meant, if there is one. */
-	if (found || gone || !known)
+	if (!found && f.too_many) {
+		lib_event(l, "missed", rec, NULL, "too many libraries");
+		return true;
+	}
+	if (found || f.gone || !known)
 		return found;
 	attach__know(l->att, &key, known->id);
 	lib_event(l, "map", rec, known, NULL);

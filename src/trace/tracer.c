@@ -83,6 +83,7 @@ static int open_model(struct tracer *t)
 		.stacks = t->o.attach.stacks,
 		.hide = t->o.attach.hide,
 		.abi = &t->abi,
+		.quotas = &t->quotas,
 		.min_duration_ns = t->o.attach.min_duration_ns,
 	};
 
@@ -117,6 +118,15 @@ static int open_attach(struct tracer *t)
 	return 0;
 }
 
+static void on_reuse(void *ctx, unsigned func_id)
+{
+	struct tracer *t = ctx;
+
+	model__forget_fn(t->model, func_id);
+	if (t->o.on_reuse)
+		t->o.on_reuse(t->o.ctx, func_id);
+}
+
 int tracer__open(struct tracer *t, const struct tracer_opts *o)
 {
 	int ret;
@@ -124,6 +134,9 @@ int tracer__open(struct tracer *t, const struct tracer_opts *o)
 	t->o = *o;
 	t->o.attach.fns = t->fns;
 	t->o.attach.abi = &t->abi;
+	t->o.attach.quotas = &t->quotas;
+	quotas__init(&t->quotas);
+	fnset__on_reuse(t->fns, on_reuse, t);
 	tracer__raise_limits();
 	read_driver(t);
 	ret = open_model(t);
@@ -220,6 +233,8 @@ void tracer__fill_end(struct tracer *t, struct trace_end *end)
 	end->stats[CT_STAT_FILTERED] += model__filtered(t->model);
 	end->bad_record_cnt = model__bad_records(t->model);
 	model__objects(t->model, end);
+	for (int i = 0; i < QUOTA_CNT; i++)
+		end->full[i] = t->quotas.of[i].full_cnt;
 	end->left_out = t->left_out;
 }
 

@@ -13,6 +13,7 @@
 #include "event/ring.h"
 #include "model/model.h"
 #include "model/trace.h"
+#include "util/quota.h"
 
 struct tracer_opts {
 	struct attach_opts attach; /* fns and abi are the tracer's */
@@ -23,11 +24,14 @@ struct tracer_opts {
 	/* A thread makes its first call, or a process maps a libcuda: before its events. Or NULL.
 	 */
 	void (*on_use)(void *ctx, uint32_t pid, const char comm[16]);
+	/* A function's id becomes another's. Or NULL. */
+	void (*on_reuse)(void *ctx, unsigned func_id);
 };
 
 struct tracer {
 	struct tracer_opts o;
 	struct fnset *fns;
+	struct quotas quotas; /* of what processes fill */
 	struct attach *att;
 	struct ring *ring;
 	struct model *model;

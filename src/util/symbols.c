@@ -32,7 +32,7 @@ struct symbols {
 	struct segment segments[SEGMENTS_MAX];
 	unsigned segment_cnt;
 	struct symbol *syms; /* by address */
-	size_t cnt;
+	size_t cnt, alloc_cnt;
 	uint64_t names_off, names_sz; /* string table, in the file */
 	char build_id[2 * BUILD_ID_MAX + 1];
 };
@@ -123,6 +123,7 @@ static void sort(struct symbols *s)
 static void take_symbols(struct symbols *s, Elf_Data *d, size_t cnt)
 {
 	s->syms = calloc(cnt, sizeof(*s->syms));
+	s->alloc_cnt = s->syms ? cnt : 0;
 	for (size_t i = 0; s->syms && i < cnt; i++) {
 		GElf_Sym sym;
 		unsigned type;
@@ -165,6 +166,7 @@ static bool read_table(struct symbols *s, Elf *elf, Elf_Scn *scn, const GElf_Shd
 		return true;
 	free(s->syms);
 	s->syms = NULL;
+	s->alloc_cnt = 0;
 	return false;
 }
 
@@ -224,6 +226,11 @@ void symbols__free(struct symbols *s)
 	close(s->fd);
 	free(s->syms);
 	free(s);
+}
+
+size_t symbols__size(const struct symbols *s)
+{
+	return sizeof(*s) + s->alloc_cnt * sizeof(*s->syms);
 }
 
 const char *symbols__build_id(const struct symbols *s)

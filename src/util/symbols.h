@@ -20,6 +20,8 @@ struct symbols *symbols__read(int fd);
 struct symbols *symbols__read_nameless(int fd);
 void symbols__free(struct symbols *s);
 /* Hexadecimal; "" when it has none. */
+/* Bytes of memory. */
+size_t symbols__size(const struct symbols *s);
 const char *symbols__build_id(const struct symbols *s);
 /* The address that the byte at off in the file is linked at; false: it is not loaded. */
 bool symbols__address(const struct symbols *s, uint64_t off, uint64_t *addr);

@@ -217,6 +217,7 @@ END = {
     'probe_cost_ns': (lambda v: num(v) and v >= 0, True), 'cost_ms': (positive(milli), True),
     'cost_share': (lambda v: num(v) and v >= 0, True), 'left_out': (text, True), 'write_error': (word, False),
     'lines_lost': (count, False), 'objects_refused': (count, False), 'objects_unknown': (count, False),
+    'tables_full': (is_object, False),
 }
 
 COUNTED = {

@@ -118,13 +118,17 @@ static void test_two(void **state)
 static void test_many(void **state)
 {
 	struct capture_set c = {0};
+	struct quotas q;
 
 	(void)state;
+	quotas__init(&q);
+	c.quota = &q.of[QUOTA_CAPTURES];
 	for (uint64_t s = 1; s <= 10000; s++) {
 		capture_set__begin(&c, s);
 		capture_set__record(&c, s, s);
 	}
-	assert_true(c.cnt <= 4096);
+	assert_int_equal(c.cnt, 4096);
+	assert_true(c.quota->full_cnt > 0);
 	assert_true(capture_set__has(&c, 1));
 	for (uint64_t s = 1; s <= 10000; s++)
 		capture_set__end(&c, s);
@@ -132,6 +136,7 @@ static void test_many(void **state)
 	capture_set__begin(&c, 77);
 	assert_true(capture_set__has(&c, 77));
 	capture_set__clear(&c);
+	assert_int_equal(c.quota->used, 0);
 }
 
 int main(void)

@@ -82,9 +82,59 @@ static void test_id_limit(void **state)
 		id = fnset__id(set, name);
 	}
 	assert_int_equal(id, -ENOSPC);
-	assert_int_equal(fnset__cnt(set), CT_MAX_FUNCS);
+	/* The last is the tracer's own. */
+	assert_int_equal(fnset__cnt(set), CT_MAX_FUNCS - 1);
 	select_ok("other");
 	assert_true(wanted("cuX0"));
+}
+
+static unsigned reused_cnt;
+static char reused[32];
+
+static void on_reuse(void *ctx, unsigned id)
+{
+	assert_ptr_equal(ctx, &reused_cnt);
+	reused_cnt++;
+	snprintf(reused, sizeof(reused), "%s", fnset__fn(set, id)->symbol);
+}
+
+/* Ids of a file that is gone are given out again, when there are no others. */
+static void test_give_back(void **state)
+{
+	unsigned cnt = fnset__cnt(set);
+	int a, b, id;
+
+	(void)state;
+	fnset__on_reuse(set, on_reuse, &reused_cnt);
+	a = fnset__id(set, "cuOfTwo");
+	b = fnset__id(set, "cuOfOne");
+	fnset__hold(set, a);
+	fnset__hold(set, a);
+	fnset__hold(set, b);
+	fnset__hold(set, 0); /* of the table: nothing to hold */
+	fnset__release(set, 0);
+	fnset__release(set, a);
+	fnset__release(set, b);
+	assert_true(fnset__is_held(set, a));
+	assert_false(fnset__is_held(set, b) || fnset__is_held(set, 0));
+	/* The same name again: the same id. */
+	assert_int_equal(fnset__id(set, "cuOfOne"), b);
+	for (unsigned i = cnt + 2; i < CT_MAX_FUNCS - 1; i++) {
+		char name[32];
+
+		snprintf(name, sizeof(name), "cuY%u", i);
+		assert_int_equal(fnset__id(set, name), i);
+	}
+	assert_int_equal(reused_cnt, 0);
+	id = fnset__id(set, "cuLate");
+	assert_int_equal(id, b);
+	assert_int_equal(reused_cnt, 1);
+	assert_string_equal(reused, "cuOfOne");
+	assert_string_equal(fnset__fn(set, id)->symbol, "cuLate");
+	assert_int_equal(fnset__find(set, "cuOfOne"), -ENOENT);
+	assert_int_equal(fnset__id(set, "cuOfOne"), -ENOSPC);
+	fnset__release(set, a);
+	assert_int_equal(fnset__id(set, "cuOfOne"), a);
 }
 
 static void test_names(void **state)
@@ -308,10 +358,11 @@ static int teardown(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(test_default),	 TEST(test_ids),    TEST(test_id_limit),
-		TEST(test_names),	 TEST(test_globs),  TEST(test_classes),
-		TEST(test_negation),	 TEST(test_errors), TEST(test_describe),
-		TEST(test_error_bounds), TEST(test_marks),  TEST(test_hist),
+		TEST(test_default),   TEST(test_ids),	       TEST(test_id_limit),
+		TEST(test_give_back), TEST(test_names),	       TEST(test_globs),
+		TEST(test_classes),   TEST(test_negation),     TEST(test_errors),
+		TEST(test_describe),  TEST(test_error_bounds), TEST(test_marks),
+		TEST(test_hist),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -18,15 +18,26 @@ static void told(struct handles *h, uint64_t value, const char *name)
 	handles__told(h, value, name, strlen(name) + 1);
 }
 
+static struct kernel_names *names;
+static struct handles none;
+
 static const struct kernel_name *intern(const char *s)
 {
-	return kernel_name__intern(NULL, s, strlen(s));
+	return kernel_name__intern(&none, s, strlen(s));
+}
+
+static int setup(void **state)
+{
+	(void)state;
+	names = kernel_names__new(NULL);
+	none = (struct handles){.names = names};
+	return !names;
 }
 
 static int teardown(void **state)
 {
 	(void)state;
-	kernel_names__free();
+	kernel_names__free(names);
 	return 0;
 }
 
@@ -38,7 +49,7 @@ static void test_intern(void **state)
 	assert_string_equal(a->mangled, "add_kernel");
 	assert_ptr_equal(a->mangled, a->demangled);
 	assert_ptr_equal(intern("add_kernel"), a);
-	assert_ptr_equal(kernel_name__intern(NULL, "add_kernel_and_more", 10), a);
+	assert_ptr_equal(kernel_name__intern(&none, "add_kernel_and_more", 10), a);
 	b = intern("_Z10vector_addPfi");
 	assert_string_equal(b->mangled, "_Z10vector_addPfi");
 	assert_string_equal(b->demangled, "vector_add(float*, int)");
@@ -46,9 +57,9 @@ static void test_intern(void **state)
 	assert_string_equal(intern("_ZN2at6native3addIfEEvT_")->demangled,
 			    "void at::native::add<float>(float)");
 	/* A NUL ends a name, whatever its length is said to be. */
-	assert_ptr_equal(kernel_name__intern(NULL, "add_kernel\0x", 12), a);
-	assert_string_equal(kernel_name__intern(NULL, "", 0)->mangled, "");
-	assert_string_equal(kernel_name__intern(NULL, "\0\0", 2)->mangled, "");
+	assert_ptr_equal(kernel_name__intern(&none, "add_kernel\0x", 12), a);
+	assert_string_equal(kernel_name__intern(&none, "", 0)->mangled, "");
+	assert_string_equal(kernel_name__intern(&none, "\0\0", 2)->mangled, "");
 }
 
 /* Many names: each pointer stays. */
@@ -60,7 +71,7 @@ static void test_intern_many(void **state)
 	(void)state;
 	for (int i = 0; i < 20000; i++) {
 		int len = snprintf(name, sizeof(name), "kernel_%d", i);
-		const struct kernel_name *n = kernel_name__intern(NULL, name, len);
+		const struct kernel_name *n = kernel_name__intern(&none, name, len);
 
 		assert_string_equal(n->mangled, name);
 		if (i < 256)
@@ -154,7 +165,7 @@ static void test_bomb(void **state)
 static void test_set_get(void **state)
 {
 	const struct kernel_name *a = intern("a"), *b = intern("b");
-	struct handles h = {0};
+	struct handles h = {.names = names};
 
 	(void)state;
 	assert_null(handles__get(&h, 0x10));
@@ -181,7 +192,7 @@ static void test_set_get(void **state)
 
 static void test_told(void **state)
 {
-	struct handles h = {0};
+	struct handles h = {.names = names};
 	const struct handle *e;
 
 	(void)state;
@@ -217,7 +228,7 @@ static void test_told_bad(void **state)
 {
 	static const char *const bad[] = {"", "1kernel", "a b", "a\xc3\xa4", "a\nb"};
 	static char huge[CT_NAME_SZ_MAX];
-	struct handles h = {0};
+	struct handles h = {.names = names};
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
@@ -245,7 +256,7 @@ static void test_told_bad(void **state)
 /* One contradiction, and nothing that was read through handles is believed any more. */
 static void test_contradiction(void **state)
 {
-	struct handles h = {0};
+	struct handles h = {.names = names};
 
 	(void)state;
 	told(&h, 0x10, "one");
@@ -273,7 +284,7 @@ static void test_contradiction(void **state)
 /* Checked some times, not for ever; and not where nothing was told. */
 static void test_check_limit(void **state)
 {
-	struct handles h = {0};
+	struct handles h = {.names = names};
 
 	(void)state;
 	told(&h, 0x10, "one");
@@ -290,33 +301,33 @@ static void test_check_limit(void **state)
 static void test_cut(void **state)
 {
 	static char whole[2001], other[2001];
-	struct handles h = {0};
+	struct handles h = {.names = names};
 
 	(void)state;
 	memset(whole, 'w', sizeof(whole) - 1);
 	memset(other, 'o', sizeof(other) - 1);
 	for (int i = 0; i < 100; i++) {
 		told(&h, 0x10, whole);
-		handles__set(&h, 0x10, kernel_name__intern(NULL, whole, 1023));
+		handles__set(&h, 0x10, kernel_name__intern(&none, whole, 1023));
 		assert_string_equal(handles__get(&h, 0x10)->name->mangled, whole);
 		assert_false(handles__get(&h, 0x10)->guessed);
 	}
 	assert_int_equal(h.checked_bad, 0);
 	/* A short name is not cut, and another name is another. */
 	told(&h, 0x20, other);
-	handles__set(&h, 0x20, kernel_name__intern(NULL, whole, 1023));
+	handles__set(&h, 0x20, kernel_name__intern(&none, whole, 1023));
 	assert_int_equal(h.checked_bad, 1);
 	assert_int_equal(strlen(handles__get(&h, 0x20)->name->mangled), 1023);
 	handles__clear(&h);
 	told(&h, 0x10, whole);
-	handles__set(&h, 0x10, kernel_name__intern(NULL, whole, 1000));
+	handles__set(&h, 0x10, kernel_name__intern(&none, whole, 1000));
 	assert_int_equal(h.checked_bad, 1);
 	handles__clear(&h);
 }
 
 static void test_derive(void **state)
 {
-	struct handles h = {0};
+	struct handles h = {.names = names};
 
 	(void)state;
 	handles__set(&h, 0x10, intern("said"));
@@ -347,5 +358,5 @@ int main(void)
 		cmocka_unit_test(test_derive),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, teardown);
+	return cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -115,6 +115,32 @@ static void counts(void **state)
 	metrics__free(m);
 }
 
+/* A function that is no more: its id, and its row's address, are another's then. */
+static void forgotten(void **state)
+{
+	const struct labels l = {0};
+	struct metrics *m = metrics__new(1000);
+	struct metrics_target *t = metrics__get(m, &l, "x"), *u = metrics__get(m, &l, "y");
+	const struct cuda_fn *fn = cuda_fn_by_symbol("cuLaunchKernel");
+	struct ct_count c = {.errors = 1};
+
+	(void)state;
+	c.hist[0] = 3;
+	metrics__counts(m, t, fn, &c);
+	metrics__counts(m, u, fn, &c);
+	metrics__errors(m, t, fn, 719, 1);
+	metrics__errors(m, t, fn, 700, 1);
+	metrics__counts(m, t, cuda_fn_by_symbol("cuInit"), &c);
+	has(m, "cudatrace_series 305");
+	metrics__forget_fn(m, fn);
+	lacks(m, "cuLaunchKernel");
+	has(m, "cudatrace_series 301");
+	has(m,
+	    "cudatrace_calls_total{namespace=\"\",pod=\"\",container=\"\",command=\"x\",function="
+	    "\"cuInit\",class=\"init\"} 3");
+	metrics__free(m);
+}
+
 static void bytes(void **state)
 {
 	const struct labels l = {0};
@@ -205,9 +231,10 @@ static void ended_make_room(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(events),  cmocka_unit_test(counts),
-		cmocka_unit_test(bytes),   cmocka_unit_test(memory),
-		cmocka_unit_test(bounded), cmocka_unit_test(ended_make_room),
+		cmocka_unit_test(events),	   cmocka_unit_test(counts),
+		cmocka_unit_test(bytes),	   cmocka_unit_test(memory),
+		cmocka_unit_test(forgotten),	   cmocka_unit_test(bounded),
+		cmocka_unit_test(ended_make_room),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -325,6 +325,14 @@ static void kernels_are_bounded(void **state)
 	assert_string_equal(list[0]->name, ADD_KERNEL);
 	assert_int_equal(list[0]->cnt, 2933 + 1);
 	free(list);
+	/* Another name where the last one was. */
+	strcpy(copy, "other");
+	put(r, factory_launch(&r->f, copy, 1));
+	put(r, factory_launch(&r->f, copy, 1));
+	list = summary_kernels(r->s, &cnt);
+	assert_int_equal(cnt, 4);
+	assert_int_equal(list[0]->cnt, 2933 + 1);
+	free(list);
 	for (i = 0; i < 70000; i++) {
 		snprintf(names[i], sizeof(names[i]), "k%d", i);
 		put(r, factory_launch(&r->f, names[i], 1));
@@ -333,7 +341,7 @@ static void kernels_are_bounded(void **state)
 	list = summary_kernels(r->s, &cnt);
 	assert_int_equal(cnt, SUMMARY_KERNELS_MAX + 1);
 	assert_string_equal(list[0]->name, "(others)");
-	assert_int_equal(list[0]->cnt, 2 * (70000 + 3 - SUMMARY_KERNELS_MAX));
+	assert_int_equal(list[0]->cnt, 2 * (70000 + 4 - SUMMARY_KERNELS_MAX));
 	free(list);
 }
 

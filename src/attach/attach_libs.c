@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* The list of library files: how many there may be, whose they are, and when they go. */
+#include "attach_priv.h"
+
+#include "elf.h"
+
+#include "util/log.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* An id for a symbol that the table has not; -ENOSPC. Ids are few: what one file may take of them
+ * is bounded. */
+static int take_id(struct attach *a, const char *symbol, struct quota_share *share)
+{
+	struct quota *q = quotas__get(a->quotas, QUOTA_FUNCTIONS);
+	int id = fnset__find(a->fns, symbol);
+
+	if (id >= 0 && fnset__is_held(a->fns, id))
+		return id;
+	if (!quota__take(q, share, 1))
+		return -ENOSPC;
+	id = fnset__id(a->fns, symbol);
+	if (id < 0)
+		quota__give(q, share, 1);
+	else if ((unsigned)id < a->spec_cnt && levels__refill(a, id))
+		return -EINVAL;
+	return id;
+}
+
+void attach_lib__take_ids(struct attach *a, struct lib_entry *e, const struct elf_lib *elf)
+{
+	struct quota_share share = {0};
+	unsigned left_out = 0;
+
+	for (unsigned i = 0; i < elf->sym_cnt; i++) {
+		int id = fnset__find(a->fns, elf->syms[i].name);
+
+		if (id >= 0 && !fnset__is_generic(a->fns, id))
+			continue;
+		id = take_id(a, elf->syms[i].name, &share);
+		left_out += id < 0;
+		if (id < 0 || e->held[id / 8] & 1 << id % 8)
+			continue;
+		fnset__hold(a->fns, id);
+		e->held[id / 8] |= 1 << id % 8;
+	}
+	if (left_out)
+		warn("%s: %u functions that it exports and cudatrace does not know are not traced: "
+		     "too many",
+		     e->lib.path, left_out);
+}
+
+static void give_ids(struct attach *a, struct lib_entry *e)
+{
+	for (unsigned id = 0; id < CT_MAX_FUNCS; id++) {
+		if (!(e->held[id / 8] & 1 << id % 8))
+			continue;
+		fnset__release(a->fns, id);
+		if (!fnset__is_held(a->fns, id))
+			quota__give(quotas__get(a->quotas, QUOTA_FUNCTIONS), NULL, 1);
+	}
+}
+
+struct lib_entry *attach_lib__find(const struct attach *a, const struct ct_lib_key *key)
+{
+	for (unsigned i = 0; i < a->lib_cnt; i++)
+		if (!memcmp(&a->libs[i]->lib.key, key, sizeof(*key)))
+			return a->libs[i];
+	return NULL;
+}
+
+static uid_t owner_of(const struct target_lib *t)
+{
+	return t->pid ? target_uid(t->pid) : 0;
+}
+
+/* Each costs kernel memory, a descriptor, and 10 ms. */
+static bool take_lib(struct attach *a, const struct target_lib *t)
+{
+	struct quota *q = quotas__get(a->quotas, QUOTA_LIBRARIES);
+	uid_t uid = owner_of(t);
+	struct quota_share share = {0};
+
+	for (unsigned i = 0; i < a->lib_cnt; i++)
+		share.used += a->libs[i]->uid == uid;
+	return quota__take(q, &share, 1);
+}
+
+struct lib_entry *attach_lib__add(struct attach *a, const struct target_lib *t)
+{
+	struct lib_entry **libs, *e;
+
+	if (!take_lib(a, t))
+		return NULL;
+	e = calloc(1, sizeof(*e));
+	libs = realloc(a->libs, (a->lib_cnt + 1) * sizeof(*libs));
+	if (libs)
+		a->libs = libs;
+	if (!libs || !e || !(e->lib.path = strdup(t->path))) {
+		free(e);
+		err("out of memory");
+		quota__give(quotas__get(a->quotas, QUOTA_LIBRARIES), NULL, 1);
+		return NULL;
+	}
+	e->uid = owner_of(t);
+	e->lib.key = t->key;
+	e->lib.id = ++a->newest_lib;
+	a->libs[a->lib_cnt++] = e;
+	return e;
+}
+
+const struct attach_lib *attach__lib_by_key(const struct attach *a, const struct ct_lib_key *key)
+{
+	struct lib_entry *e = attach_lib__find(a, key);
+
+	return e ? &e->lib : NULL;
+}
+
+unsigned attach__lib_cnt(const struct attach *a)
+{
+	return a->lib_cnt;
+}
+
+const struct attach_lib *attach__lib_at(const struct attach *a, unsigned i)
+{
+	return i < a->lib_cnt ? &a->libs[i]->lib : NULL;
+}
+
+unsigned attach__newest_lib(const struct attach *a)
+{
+	return a->newest_lib;
+}
+
+void attach_lib__free(struct lib_entry *e)
+{
+	for (unsigned j = 0; j < e->lib.refused_cnt; j++)
+		free(e->lib.refused[j]);
+	free(e->lib.refused);
+	free(e->lib.path);
+	free(e);
+}
+
+/* At a look: on kernel 6.18 each takes 0.1 s or two, and everything else waits. */
+#define DROPS_MAX 8
+
+static void drop_lib(struct attach *a, unsigned i)
+{
+	struct lib_entry *e = a->libs[i];
+
+	/* First: while its probes are there its inode's number is not given to another file. */
+	bpf_map__delete_elem(a->skel->maps.known_libs, &e->lib.key, sizeof(e->lib.key), 0);
+	probes__detach(&e->probes);
+	dbg("%s: nobody uses it any more: taken off", e->lib.path);
+	give_ids(a, e);
+	attach_lib__free(e);
+	quota__give(quotas__get(a->quotas, QUOTA_LIBRARIES), NULL, 1);
+	memmove(a->libs + i, a->libs + i + 1, (--a->lib_cnt - i) * sizeof(*a->libs));
+}
+
+unsigned attach__drop_idle(struct attach *a,
+			   bool (*is_used)(void *ctx, const struct attach_lib *lib), void *ctx)
+{
+	unsigned before = a->lib_cnt;
+
+	for (unsigned i = a->lib_cnt; i-- > 0 && before - a->lib_cnt < DROPS_MAX;) {
+		struct attach_lib *lib = &a->libs[i]->lib;
+
+		if (is_used(ctx, lib))
+			lib->idle = false;
+		else if (lib->idle)
+			drop_lib(a, i);
+		else
+			lib->idle = true;
+	}
+	return before - a->lib_cnt;
+}

@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#include "quota.h"
+
+#include <inttypes.h>
+
+#include "log.h"
+
+#define MIB (1ull << 20)
+
+/* All bounds: docs/DAEMON.md says them again for people. A PyTorch process has some 10,000 kernels
+ * (names of 1 KiB), 5,000 ranges, 100 threads. */
+static const struct {
+	const char *name, *what, *beyond;
+	uint64_t max, share;
+} tables[QUOTA_CNT] = {
+	[QUOTA_PROCESSES] = {"processes", "processes", "what is known of the oldest is forgotten",
+			     65536, 65536},
+	[QUOTA_THREADS] = {"threads", "names of threads", "the oldest is forgotten, and read anew",
+			   262144, 16384},
+	[QUOTA_NAMES] = {"kernel_names", "names of kernels",
+			 "lookups have mangled names, launches only handles", 64 * MIB, 16 * MIB},
+	[QUOTA_HANDLES] = {"kernel_handles", "handles of kernels", "launches have no names", 524288,
+			   65536},
+	[QUOTA_RANGES] = {"memory_ranges", "live allocations",
+			  "bytes are counted, directions and sizes of frees are not known", 524288,
+			  131072},
+	[QUOTA_CAPTURES] = {"captures", "streams and events of graph captures",
+			    "what others capture looks as if it ran", 262144, 4096},
+	[QUOTA_STACKS] = {"stacks", "stacks", "they are defined anew, or left out", 128 * MIB,
+			  32 * MIB},
+	[QUOTA_PERF_MAPS] = {"perf_maps", "names of generated code", "further code has no names",
+			     128 * MIB, 32 * MIB},
+	[QUOTA_PATHS] = {"module_paths", "paths of modules", "further modules have no paths",
+			 32 * MIB, 8 * MIB},
+	[QUOTA_SYMBOLS] = {"module_symbols", "symbols of modules",
+			   "further modules have no symbols", 256 * MIB, 256 * MIB},
+	[QUOTA_LIBRARIES] = {"libraries", "libcuda files", "calls into further files are not seen",
+			     256, 32},
+	[QUOTA_FUNCTIONS] = {"functions", "exports that cudatrace's table has not",
+			     "calls of further ones are not seen", 2048, 256},
+};
+
+void quotas__init(struct quotas *q)
+{
+	for (int i = 0; i < QUOTA_CNT; i++)
+		q->of[i] =
+			(struct quota){.table = i, .max = tables[i].max, .share = tables[i].share};
+}
+
+const char *quota_name(enum quota_table t)
+{
+	return tables[t].name;
+}
+
+void quota__full(struct quota *q)
+{
+	if (!q || q->full_cnt++)
+		return;
+	warn("too many %s (%" PRIu64 " in all, %" PRIu64
+	     " of one): %s; this is counted and not said again",
+	     tables[q->table].what, q->max, q->share, tables[q->table].beyond);
+}
+
+void quota__force(struct quota *q, struct quota_share *s, uint64_t n)
+{
+	if (!q)
+		return;
+	q->used += n;
+	if (s)
+		s->used += n;
+}
+
+bool quota__take(struct quota *q, struct quota_share *s, uint64_t n)
+{
+	uint64_t left = q && q->max > q->used ? q->max - q->used : 0, mine = s ? s->used : 0;
+
+	/* No more than what is left over for others: see quota.h. */
+	if (q && (n > left || (s && (mine + n > q->share || mine + n > left)))) {
+		quota__full(q);
+		return false;
+	}
+	quota__force(q, s, n);
+	return true;
+}
+
+void quota__give(struct quota *q, struct quota_share *s, uint64_t n)
+{
+	if (!q)
+		return;
+	q->used -= n;
+	if (s)
+		s->used -= n;
+}

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * How large the tables may become that traced programs fill. Each has a bound for all, a share for
+ * one owner (a process; of libraries a user, of functions a library) and a counter of what did not
+ * fit. No owner gets more than what is left over for others: whoever comes last finds as much room
+ * as the largest has taken, however many try.
+ */
+#ifndef UTIL_QUOTA_H
+#define UTIL_QUOTA_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum quota_table {
+	QUOTA_PROCESSES,
+	QUOTA_THREADS,
+	QUOTA_NAMES, /* bytes */
+	QUOTA_HANDLES,
+	QUOTA_RANGES,
+	QUOTA_CAPTURES,
+	QUOTA_STACKS,	 /* bytes */
+	QUOTA_PERF_MAPS, /* bytes */
+	QUOTA_PATHS,	 /* bytes */
+	QUOTA_SYMBOLS,	 /* bytes */
+	QUOTA_LIBRARIES,
+	QUOTA_FUNCTIONS,
+	QUOTA_CNT
+};
+
+struct quota {
+	enum quota_table table;
+	uint64_t max, share, used;
+	uint64_t full_cnt; /* times that something did not fit */
+};
+
+/* What one owner has of it. */
+struct quota_share {
+	uint64_t used;
+};
+
+struct quotas {
+	struct quota of[QUOTA_CNT];
+};
+
+void quotas__init(struct quotas *q);
+const char *quota_name(enum quota_table t);
+
+/* One of the table, or NULL: no bounds then. */
+static inline struct quota *quotas__get(struct quotas *q, enum quota_table t)
+{
+	return q ? &q->of[t] : NULL;
+}
+
+/* false: it does not fit, which is counted and, the first time, said. q NULL: no bound. */
+bool quota__take(struct quota *q, struct quota_share *s, uint64_t n);
+/* Counted as used whether it fits or not. */
+void quota__force(struct quota *q, struct quota_share *s, uint64_t n);
+void quota__give(struct quota *q, struct quota_share *s, uint64_t n);
+/* Something was given up for lack of room, without a take. */
+void quota__full(struct quota *q);
+
+#endif /* UTIL_QUOTA_H */

@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * flood WHAT N LIBRARY...: fills what a tracer keeps, by calls of the library (tests/liar.c). Waits
+ * for a line on stdin before it begins and before it ends; says "ready", and "done" between.
+ *
+ *   names      N lookups of kernels whose names of 640 bytes say 32 KB
+ *   handles    N launches of kernels that nobody looked up
+ *   ranges     N allocations that stay
+ *   captures   N graph captures that stay open
+ *   threads    N threads, one after the other, with a call each
+ *   libraries  maps the libraries, with a call each
+ */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+typedef int (*fn_t)();
+
+static void *lib;
+static int (*sync_fn)(void);
+
+static fn_t fn(const char *symbol)
+{
+	fn_t f = (fn_t)dlsym(lib, symbol);
+
+	if (!f) {
+		fprintf(stderr, "flood: no %s\n", symbol);
+		exit(1);
+	}
+	return f;
+}
+
+/* "f0000001(n::A, n::A, ...)": S0_ is the type again. */
+static void name(char *s, long i)
+{
+	char space[391];
+
+	memset(space, 'n', 390);
+	space[390] = 0;
+	s += sprintf(s, "_Z8f%07ldN390%s1AE", i, space);
+	for (int k = 0; k < 80; k++)
+		s += sprintf(s, "S0_");
+}
+
+static void *one_call(void *arg)
+{
+	sync_fn();
+	return arg;
+}
+
+static void once(const char *what, long i)
+{
+	char text[1024];
+	uint64_t out;
+	pthread_t t;
+
+	switch (*what) {
+	case 'n':
+		name(text, i);
+		fn("cuModuleGetFunction")(&out, 1ul, text);
+		break;
+	case 'h':
+		fn("cuLaunchKernel")(0x100000 + 16ul * i, 1, 1, 1, 1, 1, 1, 0, 0ul, NULL, NULL);
+		break;
+	case 'r':
+		fn("cuMemAlloc_v2")(&out, 4096ul);
+		break;
+	case 'c':
+		fn("cuStreamBeginCapture_v2")(0x1000ul + i, 0);
+		break;
+	case 't':
+		if (pthread_create(&t, NULL, one_call, NULL) == 0)
+			pthread_join(t, NULL);
+	}
+}
+
+static void wait_for_word(void)
+{
+	char line[16];
+
+	if (!fgets(line, sizeof(line), stdin))
+		exit(0);
+}
+
+static void say(const char *s)
+{
+	puts(s);
+	fflush(stdout);
+}
+
+int main(int argc, char **argv)
+{
+	long cnt;
+
+	if (argc < 4 || !(lib = dlopen(argv[3], RTLD_NOW | RTLD_LOCAL)))
+		return 2;
+	cnt = atol(argv[2]);
+	sync_fn = (int (*)(void))fn("cuCtxSynchronize");
+	sync_fn();
+	say("ready");
+	wait_for_word();
+	for (long i = 0; i < cnt; i++) {
+		once(argv[1], i);
+		/* The buffer is everybody's: not to be what is flooded. */
+		if (i % 256 == 255)
+			usleep(5000);
+	}
+	for (int i = 4; i < argc; i++) {
+		lib = dlopen(argv[i], RTLD_NOW | RTLD_LOCAL);
+		if (!lib) {
+			fprintf(stderr, "flood: %s\n", dlerror());
+			return 2;
+		}
+		fn("cuCtxSynchronize")();
+		usleep(30000);
+	}
+	say("done");
+	wait_for_word();
+	return 0;
+}

@@ -1,0 +1,117 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+# Another user's processes that fill whatever the daemon keeps of them, all at once, again and again: its memory stays far
+# below what its unit allows, comes back when they have gone, and what others do is counted all the same.
+# timeout: 300
+set -u
+. tests/lib.sh
+needs_tracing daemon-memory
+command -v curl >/dev/null || { skip daemon-memory 'needs curl'; exit 0; }
+. tests/daemon.sh
+
+below() { [ "$1" -lt "$2" ] || { echo "$1, not below $2"; return 1; }; }
+status_kb() { awk -v f="$1:" '$1 == f { print $2 }' "/proc/$daemon/status"; }
+
+hostile=$TMP/hostile
+mkdir -p "$hostile/many"
+${CC:-gcc} -shared -fPIC -O1 -w -Wl,-soname,libcuda.so.1 -o "$hostile/libcuda.so.1" tests/liar.c &&
+	${CC:-gcc} -O1 -w -o "$hostile/flood" tests/flood.c -ldl -lpthread || { fail daemon-memory 'tests/flood.c does not build'; exit; }
+for i in $(seq 1500); do echo "int cuMany$i(void) { return 0; }"; done >"$hostile/many.h"
+${CC:-gcc} -shared -fPIC -O1 -w -Wl,-soname,libcuda.so.1 -DMORE="\"$hostile/many.h\"" -o "$hostile/many/libcuda.so.1" tests/liar.c
+for i in $(seq 60); do
+	mkdir "$hostile/copy.$i"
+	cp "$hostile/libcuda.so.1" "$hostile/copy.$i/"
+done
+chmod -R a+rX "$TMP"
+
+# flood NAME WHAT N LIBRARY...: as nobody; ready when it returns. Its ends: $NAME_to, $NAME_from
+flood()
+{
+	local name=$1 to from line
+	shift
+	mkfifo "$TMP/$name.to" "$TMP/$name.from"
+	setpriv --reuid=65534 --regid=65534 --clear-groups "$hostile/flood" "$@" <"$TMP/$name.to" >"$TMP/$name.from" 2>>"$TMP/flood.err" &
+	floods+=($!)
+	exec {to}>"$TMP/$name.to" {from}<"$TMP/$name.from"
+	rm "$TMP/$name.to" "$TMP/$name.from"
+	tos+=("$to") froms+=("$from")
+	read -r -t 30 line <&"$from"
+	[ "$line" = ready ] || echo "# flood $name: ${line:-nothing}"
+}
+# Begins, and waits until all is done.
+go() { local i; for i in "${tos[@]}"; do echo >&"$i"; done; }
+done_all() { local i line; for i in "${froms[@]}"; do read -r -t 120 line <&"$i"; [ "$line" = done ] || { echo "no answer: $line"; return 1; }; done; }
+leave()
+{
+	local i
+	for i in "${tos[@]}"; do echo >&"$i"; exec {i}>&-; done
+	for i in "${froms[@]}"; do exec {i}<&-; done
+	ended "${floods[@]}"
+	floods=() tos=() froms=()
+}
+floods=() tos=() froms=()
+
+printf 'level: off\nrules:\n  - match: {command: "%s/*"}\n    level: trace\n  - match: {command: "%s/*"}\n    level: metrics\n' \
+	"$hostile" "$TMP" >"$TMP/memory.yaml"
+start memory --set files.total_size=1M --set files.rotate_size=256K --set recorder.seconds=0 || exit
+worker beside
+
+# There may be other people's programs, and what they have.
+theirs() { ctl status | jq "[.libraries[] | select(.path | startswith(\"$hostile\"))] | length"; }
+given_back() { shows 'all(total("table_used", table=t) < 2000 for t in ("kernel_handles", "memory_ranges", "captures", "threads"))
+	and total("table_used", table="kernel_names") < 1000000'; }
+# One after the other what is kept of them; each more than its share.
+round()
+{
+	flood names names 1500 "$hostile/libcuda.so.1"
+	flood handles handles 75000 "$hostile/libcuda.so.1"
+	flood ranges ranges 145000 "$hostile/libcuda.so.1"
+	flood captures captures 6000 "$hostile/libcuda.so.1"
+	flood threads threads 2000 "$hostile/libcuda.so.1"
+	until_ok 10 eval '[ "$(theirs)" -ge 1 ]'
+	go
+	# Meanwhile, beside them.
+	FAKE_CUDA_COUNTS=$TMP/counts.victim.$1 sample "victim.$1" --tokens 3 --layers 4
+	ask beside alloc 100 >/dev/null
+	done_all || fail "round $1: the floods" "$(tail -2 "$TMP/flood.err")"
+}
+for n in 1 2 3; do
+	round $n
+	[ $n = 1 ] && for t in kernel_names kernel_handles memory_ranges captures; do
+		check "flood: $t: is bounded, and counted" until_shows shows 'total("table_full_total", table=t) > 0 and 0 < total("table_used", table=t)' t=$t
+	done
+	check "round $n: threads that have ended are not kept" shows 'total("table_used", table="threads") < 1500'
+	leave
+	check "round $n: another program's calls are the driver's own" until_shows all_of metrics victim.$n
+	check "round $n: all is given back" eval 'until_ok 15 given_back || shows "print(by(\"table_used\", \"table\"))"'
+	rss[n]=$(status_kb RssAnon)
+done
+check 'memory: the most that it was (kB)' below "$(status_kb VmHWM)" 200000
+check 'memory: does not grow from round to round (kB)' below $((rss[3] - rss[1])) 6000
+check 'memory: is given back (kB)' below "${rss[3]}" 60000
+check 'memory: the log says it once' is "$(grep -c 'too many names of kernels' "$log")" 1
+check "beside: live memory is right" shows 'total("memory_bytes", command="w-beside") == 0 and total("calls_total", command="w-beside", function="cuMemAlloc_v2") == 300'
+echo "# after each round ${rss[*]} kB; the most $(status_kb VmHWM) kB"
+
+# Files of libraries: a user has a share of them, and a file a share of the ids.
+flood libs libraries 0 "$hostile/many/libcuda.so.1" "$hostile"/copy.*/libcuda.so.1
+go
+done_all || fail 'libraries: the flood' "$(tail -2 "$TMP/flood.err")"
+# Another daemon on the machine maps what it attaches, as root: those are root's.
+check 'libraries: a user has a share' eval '[ $(theirs) -ge 32 ] && [ $(theirs) -lt 48 ]'
+check 'libraries: the rest is counted' shows 'total("table_full_total", table="libraries") > 0'
+check 'libraries: a file has a share of functions' shows '0 < total("table_used", table="functions") and total("table_full_total", table="functions") > 1000'
+check 'libraries: what a file exports too much is said' grep -q '1244 functions that it exports and cudatrace does not know are not traced' "$log"
+# Another's new library is attached, with what the table does not know.
+mkdir "$TMP/lib.new"
+cp "$FAKE/libcuda.so.1" "$TMP/lib.new/"
+worker newcomer "$TMP/lib.new"
+until_ok 5 eval 'ctl status | jq -e "any(.libraries[]; .path == \"$TMP/lib.new/libcuda.so.1\")"'
+ask newcomer alloc 7 >/dev/null
+check 'libraries: those of another user are traced' until_shows shows 'total("calls_total", command="w-newcomer", function="cuMemAlloc_v2") == 7'
+quit newcomer
+leave
+gone() { ctl reload >/dev/null; [ "$(theirs)" -lt 17 ]; }
+check 'libraries: of many those that nobody uses go, on the disk or not' until_ok 30 gone
+quit beside
+finish

@@ -1,0 +1,393 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* Bounds of what traced programs fill: reached, counted, shared out, given back. */
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <sys/stat.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "model/kernel.h"
+#include "model/mem.h"
+#include "model/perf_map.h"
+#include "model/proc.h"
+#include "util/log.h"
+#include "util/quota.h"
+
+static struct quotas q;
+static struct kernel_names *names;
+static struct procs procs;
+
+static int setup(void **state)
+{
+	(void)state;
+	quotas__init(&q);
+	names = kernel_names__new(&q);
+	procs = (struct procs){.quotas = &q, .names = names};
+	return !names;
+}
+
+/* When the processes have gone, nothing is left. */
+static int teardown(void **state)
+{
+	(void)state;
+	procs__free(&procs);
+	for (int i = 0; i < QUOTA_CNT; i++)
+		assert_int_equal(q.of[i].used, 0);
+	kernel_names__free(names);
+	return 0;
+}
+
+static void test_share(void **state)
+{
+	struct quota t = {.max = 100, .share = 40};
+	struct quota_share a = {0}, b = {0}, c = {0}, d = {0};
+	unsigned n = 0;
+
+	(void)state;
+	assert_true(quota__take(&t, &a, 40));
+	assert_false(quota__take(&t, &a, 1));
+	assert_true(quota__take(&t, &b, 30));
+	/* 30 are left: nobody gets more of them than he leaves. */
+	while (quota__take(&t, &c, 1))
+		n++;
+	assert_int_equal(n, 15);
+	assert_int_equal(c.used, 15);
+	n = 0;
+	while (quota__take(&t, &d, 1))
+		n++;
+	assert_int_equal(n, 8);
+	assert_int_equal(t.full_cnt, 3);
+	quota__give(&t, &a, 40);
+	assert_true(quota__take(&t, &d, 20));
+	quota__give(&t, &d, 28);
+	quota__give(&t, &c, 15);
+	quota__give(&t, &b, 30);
+	assert_int_equal(t.used + a.used + b.used + c.used + d.used, 0);
+	assert_false(quota__take(&t, NULL, 101));
+	assert_true(quota__take(&t, NULL, 100));
+	assert_true(quota__take(NULL, &a, 1000));
+	assert_int_equal(a.used, 0);
+}
+
+/* As a lookup does it; the handle's name, mangled or not, or NULL. */
+static const char *look_up(struct proc *p, uint64_t handle, const char *name)
+{
+	const struct kernel_name *n;
+	const struct handle *h;
+
+	kernel_names__collect(names);
+	n = kernel_name__intern(&p->handles, name, strlen(name));
+	assert_string_equal(n->mangled, name);
+	handles__set(&p->handles, handle, n, 0);
+	h = handles__get(&p->handles, handle, 0);
+	return h ? h->name->demangled : NULL;
+}
+
+static void test_names(void **state)
+{
+	struct proc *a = procs__get(&procs, 1), *b = procs__get(&procs, 2);
+	struct quota *t = &q.of[QUOTA_NAMES];
+	unsigned kept = 0;
+	uint64_t used;
+	char name[64];
+
+	(void)state;
+	t->share = 10000;
+	assert_string_equal(look_up(b, 7, "_Z6sharedv"), "shared()");
+	for (unsigned i = 0; i < 1000; i++) {
+		snprintf(name, sizeof(name), "_Z9kern_%04uv", i);
+		kept += look_up(a, 100 + i, name) != NULL;
+	}
+	assert_in_range(kept, 20, 200);
+	assert_in_range(t->used, 9000, 10300);
+	assert_int_equal(t->full_cnt, 1000 - kept);
+	/* Who has no more room loses a handle's old name rather than keep a wrong one. */
+	assert_non_null(handles__get(&a->handles, 100, 0));
+	assert_null(look_up(a, 100, "_Z10a_new_namev"));
+	/* Names of others, and what others look up. */
+	assert_string_equal(look_up(a, 101, "_Z6sharedv"), "shared()");
+	assert_string_equal(look_up(b, 8, "_Z4morev"), "more()");
+	/* One name of two processes is there once, and until both have gone. */
+	used = t->used;
+	procs__remove(&procs, b);
+	assert_in_range(used - t->used, 1, 200);
+	assert_string_equal(handles__get(&a->handles, 101, 0)->name->demangled, "shared()");
+	/* The program is replaced. */
+	procs__renew(&procs, a);
+	assert_int_equal(t->used, 0);
+	assert_non_null(look_up(a, 1, "_Z3newv"));
+}
+
+/* Names that are looked up and are no handle's. */
+static void test_loose_names(void **state)
+{
+	struct proc *p = procs__get(&procs, 1);
+	char name[64];
+
+	(void)state;
+	for (unsigned i = 0; i < 1000; i++) {
+		kernel_names__collect(names);
+		snprintf(name, sizeof(name), "loose%u", i);
+		assert_non_null(kernel_name__intern(&p->handles, name, strlen(name)));
+	}
+	/* The same handle again and again. */
+	for (unsigned i = 0; i < 1000; i++) {
+		snprintf(name, sizeof(name), "again%u", i);
+		assert_string_equal(look_up(p, 1, name), name);
+	}
+	assert_in_range(q.of[QUOTA_NAMES].used, 1, 500);
+	assert_int_equal(q.of[QUOTA_NAMES].full_cnt, 0);
+}
+
+static void test_handles(void **state)
+{
+	struct proc *p = procs__get(&procs, 1);
+	struct quota *t = &q.of[QUOTA_HANDLES];
+	unsigned kept = 0;
+
+	(void)state;
+	t->share = 50;
+	for (unsigned i = 1; i <= 100; i++)
+		kept += look_up(p, i, "kernel") != NULL;
+	assert_int_equal(kept, 50);
+	assert_int_equal(t->full_cnt, 50);
+	/* Unknown ones that are launched. */
+	procs__renew(&procs, p);
+	for (unsigned i = 1; i <= 1000; i++)
+		assert_null(handles__get(&p->handles, 16 * i, 4000000));
+	assert_int_equal(t->used, 50);
+	handles__unloaded(&p->handles);
+	assert_int_equal(t->used, 0);
+}
+
+static uint64_t device(const struct proc *p)
+{
+	struct mem_totals t;
+
+	mem__totals(&p->mem, &t);
+	return t.device_bytes;
+}
+
+static void mem_call(struct proc *p, enum cuda_op op, uint64_t ptr, uint64_t size)
+{
+	struct cuda_fn fn = {.op = op};
+	struct event ev = {
+		.kind = EVENT_CALL,
+		.fn = &fn,
+		.ptr = ptr,
+		.size = size,
+		.has = HAS_PTR | (size ? HAS_SIZE : 0),
+		.start_ns = 10,
+		.end_ns = 10,
+	};
+
+	mem__event(&p->mem, &ev);
+	assert_true(ev.has_mem);
+	assert_int_equal(ev.mem.device_bytes, device(p));
+}
+
+static void test_ranges(void **state)
+{
+	struct proc *p = procs__get(&procs, 1), *other = procs__get(&procs, 2);
+	struct quota *t = &q.of[QUOTA_RANGES];
+
+	(void)state;
+	t->share = 10;
+	for (uint64_t i = 1; i <= 30; i++)
+		mem_call(p, OP_ALLOC, i << 20, 1000 + i);
+	assert_int_equal(device(p), 30465);
+	assert_int_equal(t->used, 10);
+	assert_int_equal(t->full_cnt, 20);
+	/* Those that are known: exactly; the others: on average. */
+	mem_call(p, OP_FREE, 3 << 20, 0);
+	assert_int_equal(device(p), 30465 - 1003);
+	mem_call(p, OP_FREE, 20 << 20, 0);
+	assert_in_range(device(p), 30465 - 1003 - 1030, 30465 - 1003 - 1010);
+	for (uint64_t i = 1; i <= 30; i++)
+		if (i != 3 && i != 20)
+			mem_call(p, OP_FREE, i << 20, 0);
+	assert_int_equal(device(p), 0);
+	assert_int_equal(t->used, 0);
+	/* Another process is none the wiser. */
+	for (uint64_t i = 1; i <= 20; i++)
+		mem_call(p, OP_ALLOC, i << 20, 1);
+	mem_call(other, OP_ALLOC, 1 << 20, 77);
+	mem_call(other, OP_FREE, 1 << 20, 0);
+	assert_int_equal(device(other), 0);
+}
+
+static void test_threads(void **state)
+{
+	struct proc *p = procs__get(&procs, 1);
+	struct quota *t = &q.of[QUOTA_THREADS];
+
+	(void)state;
+	t->share = 100;
+	for (uint32_t tid = 1; tid <= 1000; tid++)
+		assert_int_equal(proc__thread(&procs, p, tid)->tid, tid);
+	assert_int_equal(HASH_COUNT(p->threads), 100);
+	assert_int_equal(t->used, 100);
+	assert_int_equal(t->full_cnt, 900);
+	assert_int_equal(proc__thread(&procs, p, 5)->tid, 5);
+}
+
+/* A server with a thread for each request. */
+static void test_short_threads(void **state)
+{
+	struct proc *p = procs__get(&procs, getpid());
+
+	(void)state;
+	procs.live = true;
+	proc__thread(&procs, p, getpid());
+	for (uint32_t tid = 4500000; tid < 4600000; tid++)
+		assert_int_equal(proc__thread(&procs, p, tid)->tid, tid);
+	assert_true(HASH_COUNT(p->threads) <= 512);
+	assert_int_equal(q.of[QUOTA_THREADS].full_cnt, 0);
+}
+
+static void test_processes(void **state)
+{
+	(void)state;
+	q.of[QUOTA_PROCESSES].max = 100;
+	for (uint32_t pid = 1; pid <= 1000; pid++) {
+		struct proc *p = procs__get(&procs, pid);
+
+		assert_int_equal(p->pid, pid);
+		assert_non_null(look_up(p, 1, "kernel"));
+		mem_call(p, OP_ALLOC, 1 << 20, 1);
+		if (pid % 50 == 0)
+			procs__end(&procs, p);
+	}
+	assert_int_equal(HASH_COUNT(procs.by_pid), 100);
+	assert_int_equal(q.of[QUOTA_RANGES].used, 100);
+}
+
+/* Processes whose ends were lost. */
+static void test_lost_ends(void **state)
+{
+	(void)state;
+	procs.live = true;
+	procs__get(&procs, getpid());
+	for (uint32_t pid = 4500000; pid < 4510000; pid++)
+		procs__get(&procs, pid);
+	assert_true(HASH_COUNT(procs.by_pid) <= 512);
+	assert_int_equal(q.of[QUOTA_PROCESSES].full_cnt, 0);
+	assert_non_null(procs__find(&procs, getpid()));
+}
+
+/* The end of a process is not the last that is read of it; but its turn comes. */
+static void test_tidy(void **state)
+{
+	struct proc *p = procs__get(&procs, 1);
+
+	(void)state;
+	assert_non_null(look_up(p, 1, "kernel"));
+	procs__get(&procs, 2);
+	assert_int_equal(procs__tidy(&procs), 0);
+	procs__end(&procs, p);
+	assert_int_equal(procs__tidy(&procs), 0);
+	assert_ptr_equal(procs__get(&procs, 1), p);
+	assert_non_null(handles__get(&p->handles, 1, 0));
+	assert_int_equal(procs__tidy(&procs), 1);
+	assert_null(procs__find(&procs, 1));
+	assert_int_equal(q.of[QUOTA_NAMES].used, 0);
+	assert_non_null(procs__find(&procs, 2));
+	/* Its number is another's meanwhile. */
+	p = procs__get(&procs, 3);
+	procs__end(&procs, p);
+	assert_int_equal(procs__tidy(&procs), 0);
+	procs__renew(&procs, p);
+	assert_int_equal(procs__tidy(&procs), 0);
+	assert_int_equal(procs__tidy(&procs), 0);
+	assert_ptr_equal(procs__find(&procs, 3), p);
+}
+
+/* Names of generated code: the file is the program's. */
+static void test_perf_map(void **state)
+{
+	struct quota *t = &q.of[QUOTA_PERF_MAPS];
+	struct perf_map *m;
+	uint64_t start;
+	char path[64];
+	FILE *f;
+
+	(void)state;
+	snprintf(path, sizeof(path), "/tmp/perf-%d.map", getpid());
+	f = fopen(path, "w");
+	assert_non_null(f);
+	for (unsigned i = 1; i <= 1000; i++)
+		fprintf(f, "%x 10 code_%04u\n", i * 0x1000, i);
+	fclose(f);
+	chmod(path, 0600);
+	t->share = 10000;
+	m = perf_map__new(getpid(), t);
+	assert_string_equal(perf_map__find(m, 0x1000, &start), "code_0001");
+	assert_null(perf_map__find(m, 1000 * 0x1000, &start));
+	assert_in_range(t->used, 9000, 10000);
+	assert_int_equal(t->full_cnt, 1);
+	perf_map__free(m);
+	assert_int_equal(t->used, 0);
+	t->share = t->max;
+	m = perf_map__new(getpid(), t);
+	assert_string_equal(perf_map__find(m, 1000 * 0x1000, &start), "code_1000");
+	perf_map__free(m);
+	unlink(path);
+}
+
+static void test_stacks(void **state)
+{
+	struct stacks *s = stacks__new(&q);
+	struct quota *t = &q.of[QUOTA_STACKS];
+	struct proc_stacks *a = NULL, *b = NULL;
+	const struct stack *stack;
+	uint64_t ips[20], last = 0;
+	bool is_new;
+
+	(void)state;
+	t->share = 100000;
+	for (uint64_t i = 0; i < 1000; i++) {
+		for (unsigned k = 0; k < 20; k++)
+			ips[k] = 0x10000 + 0x1000 * i + k;
+		stack = proc_stacks__get(s, &a, 0, ips, 20, 1, &is_new);
+		assert_non_null(stack);
+		assert_true(is_new && stack->id == last + 1);
+		assert_int_equal(stack->frames[19].ip, ips[19]);
+		last = stack->id;
+		assert_true(t->used <= 110000);
+	}
+	assert_true(t->full_cnt > 10);
+	assert_ptr_equal(proc_stacks__get(s, &a, 0, ips, 20, 1, &is_new), stack);
+	assert_non_null(proc_stacks__get(s, &b, 0, ips, 20, 1, &is_new));
+	proc_stacks__free(a);
+	proc_stacks__free(b);
+	stacks__free(s);
+	assert_int_equal(t->used, 0);
+}
+
+#define TEST(fn) cmocka_unit_test_setup_teardown(fn, setup, teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_share),
+		TEST(test_names),
+		TEST(test_loose_names),
+		TEST(test_handles),
+		TEST(test_ranges),
+		TEST(test_threads),
+		TEST(test_short_threads),
+		TEST(test_processes),
+		TEST(test_lost_ends),
+		TEST(test_tidy),
+		TEST(test_perf_map),
+		TEST(test_stacks),
+	};
+
+	log_set_level(LOG_ERR);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
