@@ -9,6 +9,7 @@
 #endif
 #include "target.h"
 #include "util/log.h"
+#include "util/reader.h"
 
 #include <ctype.h>
 #include <dirent.h>
@@ -23,7 +24,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define DELETED " (deleted)"
+#define DELETED	    " (deleted)"
+#define MAPS_SZ_MAX (64u << 20)
 
 static void free_lib(struct target_lib *lib)
 {
@@ -188,18 +190,19 @@ static void unescape(char *s)
  * Whether path opens, and is the mapped file. st_dev is not compared: stat() and maps disagree
  * about it on btrfs and, before Linux 6.8, on overlayfs.
  */
-static int try_open(const char *path, uint64_t ino)
+static int try_open(pid_t pid, const char *path, uint64_t ino)
 {
-	/* O_NONBLOCK: a container may have put a FIFO there. */
-	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	int fd = reader__open(pid, path, 0);
 	struct stat st;
 	int rc = 0;
 
+	if (fd == -EISDIR || fd == -EINVAL)
+		return -ENOENT;
 	if (fd < 0)
-		return -errno;
+		return fd;
 	if (fstat(fd, &st))
 		rc = -errno;
-	else if (!S_ISREG(st.st_mode) || (ino && st.st_ino != ino))
+	else if (ino && st.st_ino != ino)
 		rc = -ENOENT;
 	close(fd);
 	return rc;
@@ -216,27 +219,42 @@ static int choose_path(const struct map_line *m, pid_t pid, char **out)
 	if (asprintf(&path, "/proc/%d/map_files/%llx-%llx", pid, (unsigned long long)m->start,
 		     (unsigned long long)m->end) < 0)
 		return -ENOMEM;
-	rc = try_open(path, 0);
+	rc = try_open(pid, path, 0);
 	if (!rc)
 		goto found;
 	free(path);
+	/* Nor by another way. */
+	if (rc == -EREMOTE || rc == -ETIMEDOUT || rc == -EBUSY)
+		return rc;
 	if (asprintf(&path, "/proc/%d/root%s", pid, m->path) < 0)
 		return -ENOMEM;
 	unescape(path);
-	if (!try_open(path, m->key.ino))
+	if (!try_open(pid, path, m->key.ino))
 		goto found;
 	free(path);
 	path = strdup(m->path);
 	if (!path)
 		return -ENOMEM;
 	unescape(path);
-	if (!try_open(path, m->key.ino))
+	if (!try_open(pid, path, m->key.ino))
 		goto found;
 	free(path);
 	return rc;
 found:
 	*out = path;
 	return 0;
+}
+
+/* Once: it is seen again and again. */
+static void say_remote(const struct map_line *m, pid_t pid)
+{
+	static bool said;
+
+	if (!said)
+		warn("%s of process %d is on a file system that another user serves (FUSE): it is "
+		     "not traced; put a copy on a disk",
+		     m->path, pid);
+	said = true;
 }
 
 static int add_mapped(struct target_libs *list, const struct map_line *m, pid_t pid)
@@ -254,6 +272,10 @@ static int add_mapped(struct target_libs *list, const struct map_line *m, pid_t 
 		/* Gone meanwhile (ENOENT): the process ended or unloaded it. */
 		if (rc == -ENOENT)
 			return target_exists(pid) ? 0 : -ESRCH;
+		if (rc == -EREMOTE) {
+			say_remote(m, pid);
+			return 0;
+		}
 		warn("cannot open %s of process %d: %s; run as root, or with cap_sys_ptrace and "
 		     "cap_checkpoint_restore",
 		     m->path, pid, strerror(-rc));
@@ -273,14 +295,14 @@ static FILE *open_proc(pid_t pid, const char *name)
 /* Returns whether pid maps a libcuda file, or -errno. list may be NULL: only look. */
 static int scan_maps(struct target_libs *list, pid_t pid)
 {
-	FILE *f = open_proc(pid, "maps");
-	int rc = 0, found = 0;
+	int fd = reader__copy(pid, "maps", MAPS_SZ_MAX), rc = 0, found = 0;
+	FILE *f = fd >= 0 ? fdopen(fd, "r") : NULL;
 	struct map_line m;
 	char *line = NULL;
 	size_t size = 0;
 
 	if (!f)
-		return errno == ENOENT ? -ESRCH : -errno;
+		return fd == -ENOENT ? -ESRCH : fd < 0 ? fd : -ENOMEM;
 	while (getline(&line, &size, f) >= 0) {
 		int bad;
 
@@ -359,17 +381,14 @@ static int key_of_fd(int fd, struct ct_lib_key *key)
 	return rc;
 }
 
-int target_libs__add_path(struct target_libs *list, const char *path)
+static int add_fd(struct target_libs *list, const char *path, int fd)
 {
-	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 	struct map_line m = {.path = path};
 	const struct target_lib *known;
 	struct stat st;
 	char *copy;
 	int rc;
 
-	if (fd < 0)
-		return -errno;
 	if (fstat(fd, &st))
 		rc = -errno;
 	else if (S_ISDIR(st.st_mode))
@@ -386,6 +405,20 @@ int target_libs__add_path(struct target_libs *list, const char *path)
 		return 0;
 	copy = strdup(path);
 	return copy ? put_lib(list, &m, 0, copy) : -ENOMEM;
+}
+
+int target_libs__add_path(struct target_libs *list, const char *path)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+
+	return fd < 0 ? -errno : add_fd(list, path, fd);
+}
+
+int target_libs__add_path_of(struct target_libs *list, pid_t pid, const char *path)
+{
+	int fd = reader__open(pid, path, 0);
+
+	return fd < 0 ? fd : add_fd(list, path, fd);
 }
 
 int target_libs__add_file(struct target_libs *list, const char *path)
@@ -419,13 +452,13 @@ bool target_exists(pid_t pid)
 int target_is_64bit(pid_t pid)
 {
 	unsigned char ident[EI_NIDENT];
-	FILE *f = open_proc(pid, "exe");
-	size_t n;
+	char path[64];
+	ssize_t n;
 
-	if (!f)
-		return -errno;
-	n = fread(ident, 1, sizeof(ident), f);
-	fclose(f);
+	snprintf(path, sizeof(path), "/proc/%d/exe", pid);
+	n = reader__take(reader__open(pid, path, 0), ident, sizeof(ident));
+	if (n < 0)
+		return n;
 	if (n != sizeof(ident) || memcmp(ident, ELFMAG, SELFMAG) != 0)
 		return -ENOEXEC;
 	return ident[EI_CLASS] == ELFCLASS64;

@@ -2,17 +2,25 @@
 /* Libraries that nobody uses any more. */
 #include "daemon_priv.h"
 
+#include "util/reader.h"
+
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
+#include <unistd.h>
 
 static bool is_on_disk(const struct attach_lib *lib)
 {
+	int fd = reader__open(0, lib->path, 0);
 	struct stat st;
+	int ret = fd < 0 ? fd : fstat(fd, &st);
 
-	return !stat(lib->path, &st) && st.st_ino == lib->key.ino &&
-	       major(st.st_dev) == lib->key.dev_major && minor(st.st_dev) == lib->key.dev_minor;
+	if (fd >= 0)
+		close(fd);
+	return !ret && st.st_ino == lib->key.ino && major(st.st_dev) == lib->key.dev_major &&
+	       minor(st.st_dev) == lib->key.dev_minor;
 }
 
 static bool is_mapped(const struct target_libs *used, const struct attach_lib *lib)
@@ -53,6 +61,7 @@ void daemon__drop_libs(struct daemon *d)
 {
 	unsigned cnt = attach__lib_cnt(d->t.att);
 	struct target_libs used = {0};
+	bool known = true; /* what everybody maps */
 
 	d->libs_ns = d->now;
 	/* By perf events that would hold up everything for a minute. */
@@ -60,9 +69,12 @@ void daemon__drop_libs(struct daemon *d)
 		return;
 	/* Who has mapped one by now is known then. */
 	tracer__drain(&d->t);
-	for (const struct dproc *p = d->procs.by_pid; p; p = p->hh.next)
-		target_libs__add_pid(&used, p->pid);
-	for (unsigned i = 0; i < cnt; i++)
+	for (const struct dproc *p = d->procs.by_pid; p; p = p->hh.next) {
+		int ret = target_libs__add_pid(&used, p->pid);
+
+		known &= ret != -ETIMEDOUT && ret != -EBUSY;
+	}
+	for (unsigned i = 0; i < cnt && known; i++)
 		look_at(d, i, &used);
 	target_libs__clear(&used);
 }

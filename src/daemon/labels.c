@@ -15,13 +15,12 @@
 #include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
-#include <linux/openat2.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/syscall.h>
 #include <unistd.h>
+
+#include "util/reader.h"
 
 #define ID_LEN 64 /* a container id: SHA-256 in hexadecimal */
 /* What is looked at of an environment: a process can make it as large as its memory. */
@@ -253,38 +252,14 @@ static bool search_folder(struct labels *l, const char *root, const char *path,
 	return found;
 }
 
-/* As the container sees it: a link there must not lead to a file of ours (/var/run is one in most
- * images, and in a pod our own namespace is behind it). */
-static int open_inside(pid_t pid, const char *path)
-{
-	struct open_how how = {
-		.flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY,
-		.resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS,
-	};
-	char root[64];
-	int root_fd, fd;
-
-	snprintf(root, sizeof(root), "/proc/%d/root", (int)pid);
-	root_fd = open(root, O_PATH | O_DIRECTORY | O_CLOEXEC);
-	if (root_fd < 0)
-		return -1;
-	fd = syscall(SYS_openat2, root_fd, path, &how, sizeof(how));
-	close(root_fd);
-	return fd;
-}
-
-/* The first line of a small file in the container, when it is a name. The file is the container's:
- * a FIFO or a device must not hold us up. */
+/* The first line of a small file in the container, when it is a name. */
 static void read_name(char *to, size_t size, pid_t pid, const char *path)
 {
-	int fd = open_inside(pid, path);
-	char text[256];
+	char text[256], inside[128];
 	ssize_t n;
 
-	if (fd < 0)
-		return;
-	n = read(fd, text, sizeof(text) - 1);
-	close(fd);
+	snprintf(inside, sizeof(inside), "/proc/%d/root%s", (int)pid, path);
+	n = reader__take(reader__open(pid, inside, 0), text, sizeof(text) - 1);
 	if (n <= 0)
 		return;
 	text[n] = '\0';
@@ -302,18 +277,15 @@ static void read_environ(struct labels *l, pid_t pid)
 		{"POD_NAME=", l->pod, sizeof(l->pod)},
 		{"POD_NAMESPACE=", l->namespace, sizeof(l->namespace)},
 	};
-	char path[64], *text = malloc(ENVIRON_SZ);
-	size_t len = 0;
-	FILE *f;
+	char *text = malloc(ENVIRON_SZ);
+	ssize_t len;
 
-	snprintf(path, sizeof(path), "/proc/%d/environ", (int)pid);
-	f = fopen(path, "re");
-	if (f && text)
-		len = fread(text, 1, ENVIRON_SZ - 1, f);
-	if (f)
-		fclose(f);
-	if (text)
-		text[len] = '\0';
+	if (!text)
+		return;
+	len = reader__take(reader__copy(pid, "environ", ENVIRON_SZ - 1), text, ENVIRON_SZ - 1);
+	if (len < 0)
+		len = 0;
+	text[len] = '\0';
 	for (const char *var = text; var < text + len; var += strlen(var) + 1) {
 		for (size_t i = 0; i < sizeof(wanted) / sizeof(wanted[0]); i++) {
 			size_t n = strlen(wanted[i].name);
