@@ -21,6 +21,9 @@ struct {
 	__type(value, __u64);
 } named SEC(".maps");
 
+/* A handle that led to no name is followed again at one of so many calls. */
+#define NAME_RETRY 256
+
 /* Goes up when a process's handles may lead to other names. By process id; those that share a
  * place send names again for each other. */
 #define NAME_GENS 1024
@@ -85,8 +88,12 @@ static __always_inline void name_tell(struct ct_thread *t, __u64 handle, __u32 t
 	__u32 i = key >> (64 - NAMED_LOG);
 
 	told = bpf_map_lookup_elem(&named, &i);
-	if (handle && told && *told != key && name_send(t, handle, tid, false))
-		*told = key;
+	if (!handle || !told || *told == key)
+		return;
+	/* A read that fails costs more than the rest of the call: tried again now and then. */
+	if (*told == key + 1 && t->stats[CT_STAT_RETURNS] % NAME_RETRY)
+		return;
+	*told = name_send(t, handle, tid, false) ? key : key + 1;
 }
 
 /* Of a call that is about to be sent, before its record is begun. A lookup's handle is always

@@ -7,6 +7,7 @@
 #include "kernel.h"
 
 #include "util/log.h"
+#include "util/reader.h"
 
 #include <bpf/bpf.h>
 #include <errno.h>
@@ -412,11 +413,12 @@ void attach__know(struct attach *a, const struct ct_lib_key *key, unsigned lib_i
 
 static int open_lib(struct attach *a, const struct target_lib *t, struct lib_entry **e)
 {
-	int fd = target_lib__open(t), ret = fd < 0 ? -errno : 0;
+	int fd = target_lib__open(t), ret = fd < 0 ? fd : 0;
 	struct layer_file file = {0};
 
-	/* The process closed it meanwhile, and may map it: not to be remembered as a failure. */
-	if (ret == -ENOENT)
+	/* The process closed it meanwhile, and may map it: not to be remembered as a failure. Nor
+	 * that something hangs at the moment. */
+	if (ret == -ENOENT || ret == -ETIMEDOUT || ret == -EBUSY)
 		return ret;
 	layer_file__read(&file, fd);
 	for (unsigned i = 0; i < a->lib_cnt && !*e; i++)

@@ -9,13 +9,14 @@
 #endif
 #include "target.h"
 #include "util/log.h"
-#include "util/open_foreign.h"
+#include "util/reader.h"
 #include "util/rights.h"
 
 #include <ctype.h>
 #include <dirent.h>
 #include <elf.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,7 +25,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define DELETED " (deleted)"
+#define DELETED	    " (deleted)"
+#define MAPS_SZ_MAX (64u << 20)
 
 static void free_lib(struct target_lib *lib)
 {
@@ -189,15 +191,21 @@ static void unescape(char *s)
  * Whether path opens, and is the mapped file. st_dev is not compared: stat() and maps disagree
  * about it on btrfs and, before Linux 6.8, on overlayfs.
  */
-static int try_open(const char *path, uint64_t ino)
+static int try_open(pid_t pid, const char *path, uint64_t ino)
 {
+	int fd = reader__open(pid, path, 0), rc = 0;
 	struct stat st;
-	int fd = open_foreign(path, &st);
 
+	if (fd == -EISDIR || fd == -EINVAL)
+		return -ENOENT;
 	if (fd < 0)
-		return -errno;
+		return fd;
+	if (fstat(fd, &st))
+		rc = -errno;
+	else if (ino && st.st_ino != ino)
+		rc = -ENOENT;
 	close(fd);
-	return ino && st.st_ino != ino ? -ENOENT : 0;
+	return rc;
 }
 
 /* A path by which this process can open what pid maps. */
@@ -211,27 +219,42 @@ static int choose_path(const struct map_line *m, pid_t pid, char **out)
 	if (asprintf(&path, "/proc/%d/map_files/%llx-%llx", pid, (unsigned long long)m->start,
 		     (unsigned long long)m->end) < 0)
 		return -ENOMEM;
-	rc = try_open(path, 0);
+	rc = try_open(pid, path, 0);
 	if (!rc)
 		goto found;
 	free(path);
+	/* Nor by another way. */
+	if (rc == -EREMOTE || rc == -ETIMEDOUT || rc == -EBUSY)
+		return rc;
 	if (asprintf(&path, "/proc/%d/root%s", pid, m->path) < 0)
 		return -ENOMEM;
 	unescape(path);
-	if (!try_open(path, m->key.ino))
+	if (!try_open(pid, path, m->key.ino))
 		goto found;
 	free(path);
 	path = strdup(m->path);
 	if (!path)
 		return -ENOMEM;
 	unescape(path);
-	if (!try_open(path, m->key.ino))
+	if (!try_open(pid, path, m->key.ino))
 		goto found;
 	free(path);
 	return rc;
 found:
 	*out = path;
 	return 0;
+}
+
+/* Once: it is seen again and again. */
+static void say_remote(const struct map_line *m, pid_t pid)
+{
+	static bool said;
+
+	if (!said)
+		warn("%s of process %d is on a file system that another user serves (FUSE): it is "
+		     "not traced; put a copy on a disk",
+		     m->path, pid);
+	said = true;
 }
 
 static int add_mapped(struct target_libs *list, const struct map_line *m, pid_t pid)
@@ -249,6 +272,10 @@ static int add_mapped(struct target_libs *list, const struct map_line *m, pid_t 
 		/* Gone meanwhile (ENOENT): the process ended or unloaded it. */
 		if (rc == -ENOENT)
 			return target_exists(pid) ? 0 : -ESRCH;
+		if (rc == -EREMOTE) {
+			say_remote(m, pid);
+			return 0;
+		}
 		warn("cannot open %s of process %d: %s; run as root, or with cap_sys_ptrace and "
 		     "cap_checkpoint_restore",
 		     m->path, pid, strerror(-rc));
@@ -268,14 +295,14 @@ static FILE *open_proc(pid_t pid, const char *name)
 /* Returns whether pid maps a libcuda file, or -errno. list may be NULL: only look. */
 static int scan_maps(struct target_libs *list, pid_t pid)
 {
-	FILE *f = open_proc(pid, "maps");
-	int rc = 0, found = 0;
+	int fd = reader__copy(pid, "maps", MAPS_SZ_MAX), rc = 0, found = 0;
+	FILE *f = fd >= 0 ? fdopen(fd, "r") : NULL;
 	struct map_line m;
 	char *line = NULL;
 	size_t size = 0;
 
 	if (!f)
-		return errno == ENOENT ? -ESRCH : -errno;
+		return fd == -ENOENT ? -ESRCH : fd < 0 ? fd : -ENOMEM;
 	while (getline(&line, &size, f) >= 0) {
 		int bad;
 
@@ -354,18 +381,22 @@ static int key_of_fd(int fd, struct ct_lib_key *key)
 	return rc;
 }
 
-int target_libs__add_path(struct target_libs *list, const char *path)
+static int add_fd(struct target_libs *list, const char *path, int fd)
 {
 	struct map_line m = {.path = path};
 	const struct target_lib *known;
 	struct stat st;
 	char *copy;
-	int fd, rc;
+	int rc;
 
-	fd = open_foreign(path, &st);
-	if (fd < 0)
-		return -errno;
-	rc = key_of_fd(fd, &m.key);
+	if (fstat(fd, &st))
+		rc = -errno;
+	else if (S_ISDIR(st.st_mode))
+		rc = -EISDIR;
+	else if (!S_ISREG(st.st_mode))
+		rc = -EINVAL;
+	else
+		rc = key_of_fd(fd, &m.key);
 	close(fd);
 	if (rc)
 		return rc;
@@ -374,6 +405,20 @@ int target_libs__add_path(struct target_libs *list, const char *path)
 		return 0;
 	copy = strdup(path);
 	return copy ? put_lib(list, &m, 0, copy) : -ENOMEM;
+}
+
+int target_libs__add_path(struct target_libs *list, const char *path)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+
+	return fd < 0 ? -errno : add_fd(list, path, fd);
+}
+
+int target_libs__add_path_of(struct target_libs *list, pid_t pid, const char *path)
+{
+	int fd = reader__open(pid, path, 0);
+
+	return fd < 0 ? fd : add_fd(list, path, fd);
 }
 
 int target_libs__add_file(struct target_libs *list, const char *path)
@@ -395,12 +440,16 @@ int target_lib__open(const struct target_lib *t)
 	struct stat st;
 	int fd;
 
-	if (!t->pid)
-		rights_lower();
-	fd = open_foreign(t->open_path, &st);
-	if (!t->pid)
-		rights_raise();
-	return fd;
+	if (t->pid)
+		return reader__open(t->pid, t->open_path, 0);
+	rights_lower();
+	fd = open(t->open_path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	fd = fd < 0 ? -errno : fd;
+	rights_raise();
+	if (fd < 0 || (!fstat(fd, &st) && S_ISREG(st.st_mode)))
+		return fd;
+	close(fd);
+	return -EINVAL;
 }
 
 /* include/linux/proc_ns.h: the namespace that the kernel starts with, on every machine */
@@ -423,13 +472,13 @@ bool target_exists(pid_t pid)
 int target_is_64bit(pid_t pid)
 {
 	unsigned char ident[EI_NIDENT];
-	FILE *f = open_proc(pid, "exe");
-	size_t n;
+	char path[64];
+	ssize_t n;
 
-	if (!f)
-		return -errno;
-	n = fread(ident, 1, sizeof(ident), f);
-	fclose(f);
+	snprintf(path, sizeof(path), "/proc/%d/exe", pid);
+	n = reader__take(reader__open(pid, path, 0), ident, sizeof(ident));
+	if (n < 0)
+		return n;
 	if (n != sizeof(ident) || memcmp(ident, ELFMAG, SELFMAG) != 0)
 		return -ENOEXEC;
 	return ident[EI_CLASS] == ELFCLASS64;

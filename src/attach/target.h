@@ -61,10 +61,13 @@ int target_libs__add_all(struct target_libs *list);
 int target_libs__add_system(struct target_libs *list);
 /* Adds one file by name; silent. */
 int target_libs__add_path(struct target_libs *list, const char *path);
+/* The same for a path of a process, which may lead anywhere. */
+int target_libs__add_path_of(struct target_libs *list, pid_t pid, const char *path);
 /* Adds one file by name (--libcuda). Reports its own errors. */
 int target_libs__add_file(struct target_libs *list, const char *path);
 
-/* Its file, to read; -1 with errno. By name, when no process maps it: with the rights of our user.
+/* Its file, to read; or -errno (util/reader.h). By name, when no process maps it: with the rights
+ * of our user.
  */
 int target_lib__open(const struct target_lib *t);
 

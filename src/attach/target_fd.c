@@ -25,7 +25,7 @@ static int add_fd(struct target_libs *list, pid_t pid, const char *fd)
 	base = strrchr(name, '/');
 	if (!base || !target_is_libcuda_name(base + 1))
 		return 0;
-	ret = target_libs__add_path(list, path);
+	ret = target_libs__add_path_of(list, pid, path);
 	if (ret || list->cnt == before)
 		return ret;
 	/* Named as the target knows it, not by our way to it. */

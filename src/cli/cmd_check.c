@@ -85,7 +85,7 @@ static void look_at_file(struct check *c, struct file *f)
 	int fd = target_lib__open(f->t);
 
 	if (fd < 0) {
-		snprintf(f->msg, sizeof(f->msg), "%s", strerror(errno));
+		snprintf(f->msg, sizeof(f->msg), "%s", strerror(-fd));
 		return;
 	}
 	f->elf = elf_lib__read(fd, f->msg, sizeof(f->msg));

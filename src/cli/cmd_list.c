@@ -49,8 +49,8 @@ static int open_lib(struct list *l, const struct target_lib *t, char *msg, size_
 	int fd = target_lib__open(t);
 
 	if (fd < 0) {
-		snprintf(msg, msg_sz, "%s", strerror(errno));
-		return -errno;
+		snprintf(msg, msg_sz, "%s", strerror(-fd));
+		return fd;
 	}
 	l->lib = elf_lib__read(fd, msg, msg_sz);
 	close(fd);

@@ -12,6 +12,7 @@
 #include "event/check.h"
 #include "report/live.h"
 #include "util/log.h"
+#include "util/reader.h"
 #include "util/safe_open.h"
 #include "util/sandbox.h"
 #include "util/out.h"
@@ -240,12 +241,26 @@ static int find_users(struct session *s)
 	return ret ? ret : command_user__find(&s->user, s->o->user);
 }
 
+/* Before anything is opened that a lost one would keep. */
+static int start_reader(void)
+{
+	int ret = reader__start();
+
+	if (ret)
+		err("cannot start cudatrace-read: %s: raise the limits of processes and open files "
+		    "(ulimit -u, -n)",
+		    strerror(-ret));
+	return ret;
+}
+
 /* 0, EXIT_USAGE, or -errno after reporting. */
 static int start(struct session *s)
 {
 	int ret;
 
 	ret = session__select(s);
+	if (!ret)
+		ret = start_reader();
 	if (!ret)
 		ret = check_targets(s);
 	if (!ret)
@@ -386,6 +401,7 @@ static void release(struct session *s)
 	summary__free(s->summary);
 	budget__free(s->budget);
 	tracer__close(&s->t);
+	reader__end();
 	if (s->signal_fd >= 0)
 		close(s->signal_fd);
 	if (s->quit_fd >= 0)

@@ -18,6 +18,7 @@
 #include "notify.h"
 #include "trace/kmsg.h"
 #include "util/log.h"
+#include "util/reader.h"
 #include "util/rights.h"
 #include "util/sandbox.h"
 
@@ -384,7 +385,12 @@ int daemon_run(const struct daemon_opts *o)
 			err("%s", line);
 		return 1;
 	}
-	ret = start(&d);
+	/* Before anything is opened that a lost one would keep. */
+	ret = reader__start();
+	if (ret)
+		err("cannot start cudatrace-read: %s", strerror(-ret));
+	else
+		ret = start(&d);
 	if (!ret) {
 		notify("READY=1");
 		info("tracing by %s; level %s; metrics on %s",
@@ -394,5 +400,6 @@ int daemon_run(const struct daemon_opts *o)
 		finish(&d);
 	}
 	release(&d);
+	reader__end();
 	return ret ? 1 : 0;
 }

@@ -2,19 +2,27 @@
 /* Libraries that nobody uses any more. */
 #include "daemon_priv.h"
 
+#include "util/reader.h"
+
+#include <errno.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
+#include <unistd.h>
 
 /* A node has one, or a few. */
 #define LIBS_MANY 16
 
 static bool is_on_disk(const struct attach_lib *lib)
 {
+	int fd = reader__open(0, lib->path, 0);
 	struct stat st;
+	int ret = fd < 0 ? fd : fstat(fd, &st);
 
-	return !stat(lib->path, &st) && st.st_ino == lib->key.ino &&
-	       major(st.st_dev) == lib->key.dev_major && minor(st.st_dev) == lib->key.dev_minor;
+	if (fd >= 0)
+		close(fd);
+	return !ret && st.st_ino == lib->key.ino && major(st.st_dev) == lib->key.dev_major &&
+	       minor(st.st_dev) == lib->key.dev_minor;
 }
 
 struct look {
@@ -36,6 +44,7 @@ void daemon__drop_libs(struct daemon *d)
 {
 	const struct quota *q = &d->t.quotas.of[QUOTA_LIBRARIES];
 	struct look l = {.many = q->used > LIBS_MANY};
+	bool known = true; /* what everybody maps */
 
 	d->libs_ns = d->now;
 	/* By perf events that would hold up everything for a minute. */
@@ -43,10 +52,13 @@ void daemon__drop_libs(struct daemon *d)
 		return;
 	/* Who has mapped one by now is known then. */
 	tracer__drain(&d->t);
-	for (const struct dproc *p = d->procs.by_pid; p; p = p->hh.next)
-		target_libs__add_pid(&l.used, p->pid);
+	for (const struct dproc *p = d->procs.by_pid; p; p = p->hh.next) {
+		int ret = target_libs__add_pid(&l.used, p->pid);
+
+		known &= ret != -ETIMEDOUT && ret != -EBUSY;
+	}
 	/* What is in the header of files goes with them. */
-	if (attach__drop_idle(d->t.att, is_used, &l))
+	if (known && attach__drop_idle(d->t.att, is_used, &l))
 		tracer__fill_libs(&d->t);
 	target_libs__clear(&l.used);
 }

@@ -20,7 +20,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "util/open_foreign.h"
+#include "util/reader.h"
 
 #define ID_LEN 64 /* a container id: SHA-256 in hexadecimal */
 /* What is looked at of an environment: a process can make it as large as its memory. */
@@ -252,22 +252,14 @@ static bool search_folder(struct labels *l, const char *root, const char *path,
 	return found;
 }
 
-/* The first line of a small file in the container, when it is a name. A link there must not lead
- * to a file of ours (/var/run is one in most images, and in a pod our own namespace is behind it).
- */
+/* The first line of a small file in the container, when it is a name. */
 static void read_name(char *to, size_t size, pid_t pid, const char *path)
 {
-	char full[128], text[256];
-	struct stat st;
+	char text[256], inside[128];
 	ssize_t n;
-	int fd;
 
-	snprintf(full, sizeof(full), "/proc/%d/root%s", (int)pid, path);
-	fd = open_foreign(full, &st);
-	if (fd < 0)
-		return;
-	n = read(fd, text, sizeof(text) - 1);
-	close(fd);
+	snprintf(inside, sizeof(inside), "/proc/%d/root%s", (int)pid, path);
+	n = reader__take(reader__open(pid, inside, 0), text, sizeof(text) - 1);
 	if (n <= 0)
 		return;
 	text[n] = '\0';
@@ -285,18 +277,15 @@ static void read_environ(struct labels *l, pid_t pid)
 		{"POD_NAME=", l->pod, sizeof(l->pod)},
 		{"POD_NAMESPACE=", l->namespace, sizeof(l->namespace)},
 	};
-	char path[64], *text = malloc(ENVIRON_SZ);
-	size_t len = 0;
-	FILE *f;
+	char *text = malloc(ENVIRON_SZ);
+	ssize_t len;
 
-	snprintf(path, sizeof(path), "/proc/%d/environ", (int)pid);
-	f = fopen(path, "re");
-	if (f && text)
-		len = fread(text, 1, ENVIRON_SZ - 1, f);
-	if (f)
-		fclose(f);
-	if (text)
-		text[len] = '\0';
+	if (!text)
+		return;
+	len = reader__take(reader__copy(pid, "environ", ENVIRON_SZ - 1), text, ENVIRON_SZ - 1);
+	if (len < 0)
+		len = 0;
+	text[len] = '\0';
 	for (const char *var = text; var < text + len; var += strlen(var) + 1) {
 		for (size_t i = 0; i < sizeof(wanted) / sizeof(wanted[0]); i++) {
 			size_t n = strlen(wanted[i].name);

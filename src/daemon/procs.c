@@ -9,6 +9,7 @@
 #include "sink/json.h"
 #include "util/log.h"
 #include "trace/tracer.h"
+#include "util/reader.h"
 
 /* Long enough for the command lines that rules look at. */
 #define COMMAND_SZ 4096
@@ -56,6 +57,7 @@ static void read_names(struct dproc *p, const char *comm)
 {
 	char buf[COMMAND_SZ], path[64];
 	struct stat st;
+	ssize_t got;
 	size_t n;
 
 	n = read_file(p->pid, "comm", buf, sizeof(buf));
@@ -63,7 +65,9 @@ static void read_names(struct dproc *p, const char *comm)
 		snprintf(p->comm, sizeof(p->comm), "%.*s", (int)strcspn(buf, "\n"), buf);
 	else if (comm)
 		snprintf(p->comm, sizeof(p->comm), "%.16s", comm);
-	n = read_file(p->pid, "cmdline", buf, sizeof(buf));
+	got = reader__take(reader__copy(p->pid, "cmdline", sizeof(buf) - 1), buf, sizeof(buf) - 1);
+	n = got > 0 ? got : 0;
+	buf[n] = '\0';
 	for (size_t i = 0; i + 1 < n; i++) {
 		if (!buf[i])
 			buf[i] = ' ';

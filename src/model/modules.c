@@ -8,10 +8,11 @@
 #include "perf_map.h"
 
 #include "util/demangle.h"
-#include "util/open_foreign.h"
 #include "util/quota.h"
+#include "util/reader.h"
 #include "util/symbols.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,8 +22,9 @@
 
 #include <uthash.h>
 
-#define FILES_MAX 1024 /* each keeps a descriptor */
-#define MAPS_MAX  65536
+#define FILES_MAX   1024 /* each keeps a descriptor */
+#define MAPS_MAX    65536
+#define MAPS_SZ_MAX (64u << 20)
 /* Where nothing is mapped and reading the mappings again did not help, the next try waits: code
  * without frame pointers gives any number as an address. */
 #define AGAIN_NS 1000000000ull
@@ -224,15 +226,13 @@ static uint64_t now_ns(void)
 
 void modules__read(struct modules *m)
 {
+	int fd = m->pid ? reader__copy(m->pid, "maps", MAPS_SZ_MAX) : -ENOENT;
+	FILE *f = fd >= 0 ? fdopen(fd, "r") : NULL;
 	unsigned cnt = 0, cap = 0;
 	struct map *maps = NULL, map;
 	char *line = NULL;
-	char path[64];
 	size_t size = 0;
-	FILE *f;
 
-	snprintf(path, sizeof(path), "/proc/%u/maps", m->pid);
-	f = m->pid ? fopen(path, "re") : NULL;
 	m->read_ns = now_ns();
 	while (f && cnt < MAPS_MAX && getline(&line, &size, f) >= 0) {
 		if (!parse(m, line, &map))
@@ -293,11 +293,13 @@ static struct map *find_map(struct modules *m, uint64_t addr, uint64_t ns)
 
 /* ino 0: whatever it is. Devices are not compared: maps and stat() disagree on some file systems.
  */
-static int open_as(const char *path, uint64_t ino, struct stat *st)
+static int open_as(const struct modules *m, const char *path, uint64_t ino, struct stat *st)
 {
-	int fd = open_foreign(path, st);
+	int fd = reader__open(m->pid, path, 0);
 
-	if (fd < 0 || !ino || st->st_ino == ino)
+	if (fd < 0)
+		return -1;
+	if (!fstat(fd, st) && (!ino || st->st_ino == ino))
 		return fd;
 	close(fd);
 	return -1;
@@ -310,12 +312,12 @@ static int open_map(const struct modules *m, const struct map *map, struct stat 
 
 	snprintf(path, sizeof(path), "/proc/%u/map_files/%" PRIx64 "-%" PRIx64, m->pid, map->start,
 		 map->end);
-	fd = open_as(path, 0, st);
+	fd = open_as(m, path, 0, st);
 	if (fd >= 0 || m->files->hide)
 		return fd;
 	snprintf(path, sizeof(path), "/proc/%u/root%s", m->pid, map->path);
-	fd = open_as(path, map->ino, st);
-	return fd >= 0 ? fd : open_as(map->path, map->ino, st);
+	fd = open_as(m, path, map->ino, st);
+	return fd >= 0 ? fd : open_as(m, map->path, map->ino, st);
 }
 
 /* Those that nobody uses any more make room. */

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #include "perf_map.h"
 
-#include "util/open_foreign.h"
 #include "util/quota.h"
+#include "util/reader.h"
 
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -95,10 +96,10 @@ static void open_file(struct perf_map *m)
 	if (!read_status(m->pid, &uid, &own))
 		return;
 	snprintf(path, sizeof(path), "/proc/%u/root/tmp/perf-%u.map", m->pid, own);
-	fd = open_foreign_nofollow(path, &st);
+	fd = reader__open(m->pid, path, O_NOFOLLOW);
 	if (fd < 0)
 		return;
-	if (st.st_uid == uid && !(st.st_mode & 022))
+	if (!fstat(fd, &st) && st.st_uid == uid && !(st.st_mode & 022))
 		m->f = fdopen(fd, "r");
 	if (!m->f)
 		close(fd);

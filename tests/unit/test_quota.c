@@ -83,8 +83,8 @@ static const char *look_up(struct proc *p, uint64_t handle, const char *name)
 	kernel_names__collect(names);
 	n = kernel_name__intern(&p->handles, name, strlen(name));
 	assert_string_equal(n->mangled, name);
-	handles__set(&p->handles, handle, n, 0);
-	h = handles__get(&p->handles, handle, 0);
+	handles__set(&p->handles, handle, n);
+	h = handles__get(&p->handles, handle);
 	return h ? h->name->demangled : NULL;
 }
 
@@ -107,7 +107,7 @@ static void test_names(void **state)
 	assert_in_range(t->used, 9000, 10300);
 	assert_int_equal(t->full_cnt, 1000 - kept);
 	/* Who has no more room loses a handle's old name rather than keep a wrong one. */
-	assert_non_null(handles__get(&a->handles, 100, 0));
+	assert_non_null(handles__get(&a->handles, 100));
 	assert_null(look_up(a, 100, "_Z10a_new_namev"));
 	/* Names of others, and what others look up. */
 	assert_string_equal(look_up(a, 101, "_Z6sharedv"), "shared()");
@@ -116,7 +116,7 @@ static void test_names(void **state)
 	used = t->used;
 	procs__remove(&procs, b);
 	assert_in_range(used - t->used, 1, 200);
-	assert_string_equal(handles__get(&a->handles, 101, 0)->name->demangled, "shared()");
+	assert_string_equal(handles__get(&a->handles, 101)->name->demangled, "shared()");
 	/* The program is replaced. */
 	procs__renew(&procs, a);
 	assert_int_equal(t->used, 0);
@@ -292,7 +292,7 @@ static void test_tidy(void **state)
 	procs__end(&procs, p);
 	assert_int_equal(procs__tidy(&procs), 0);
 	assert_ptr_equal(procs__get(&procs, 1), p);
-	assert_non_null(handles__get(&p->handles, 1, 0));
+	assert_non_null(handles__get(&p->handles, 1));
 	assert_int_equal(procs__tidy(&procs), 1);
 	assert_null(procs__find(&procs, 1));
 	assert_int_equal(q.of[QUOTA_NAMES].used, 0);
@@ -341,7 +341,7 @@ static void test_perf_map(void **state)
 
 static void test_stacks(void **state)
 {
-	struct stacks *s = stacks__new(&q);
+	struct stacks *s = stacks__new(&q, CT_HIDE_NOTHING);
 	struct quota *t = &q.of[QUOTA_STACKS];
 	struct proc_stacks *a = NULL, *b = NULL;
 	const struct stack *stack;

@@ -1,0 +1,374 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Two sorts of processes: one that only makes others, and so never hangs; and one at a time that
+ * reads. They are forked before the tracer has opened anything, so that one that is lost for good
+ * holds nothing of it.
+ */
+#include "reader_priv.h"
+
+#include "log.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#define PATIENCE_MS 500
+/* It ends by itself then, if it can. */
+#define ALARM_S	     2
+#define LOST_MAX     16
+#define USERS_MAX    16
+#define USER_LOST    3
+#define USER_WAIT_NS 60000000000ull
+
+struct user {
+	uid_t uid;
+	unsigned lost;
+	uint64_t ns; /* when it was the last time */
+};
+
+static struct {
+	pid_t maker;
+	int maker_fd, fd; /* -1: none */
+	int lost[LOST_MAX];
+	unsigned lost_cnt;
+	struct user users[USERS_MAX];
+	unsigned user_cnt;
+	struct reader_stats stats;
+} reader = {.maker_fd = -1, .fd = -1};
+
+static uint64_t now_ns(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return ts.tv_sec * 1000000000ull + ts.tv_nsec;
+}
+
+/* One number, and a descriptor when it is not negative. */
+union room {
+	struct cmsghdr head;
+	char bytes[CMSG_SPACE(sizeof(int))];
+};
+
+static bool send_fd(int sock, int fd)
+{
+	int ret = fd < 0 ? fd : 0;
+	struct iovec iov = {&ret, sizeof(ret)};
+	union room room = {0};
+	struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1};
+
+	if (fd >= 0) {
+		msg.msg_control = room.bytes;
+		msg.msg_controllen = sizeof(room.bytes);
+		room.head.cmsg_level = SOL_SOCKET;
+		room.head.cmsg_type = SCM_RIGHTS;
+		room.head.cmsg_len = CMSG_LEN(sizeof(fd));
+		memcpy(CMSG_DATA(&room.head), &fd, sizeof(fd));
+	}
+	return sendmsg(sock, &msg, MSG_NOSIGNAL) == sizeof(ret);
+}
+
+/* false: the other end is gone. */
+static bool take_fd(int sock, int *fd)
+{
+	struct iovec iov = {fd, sizeof(*fd)};
+	union room room = {0};
+	struct msghdr msg = {.msg_iov = &iov,
+			     .msg_iovlen = 1,
+			     .msg_control = room.bytes,
+			     .msg_controllen = sizeof(room.bytes)};
+
+	if (recvmsg(sock, &msg, MSG_CMSG_CLOEXEC) != sizeof(*fd))
+		return false;
+	if (!*fd && CMSG_FIRSTHDR(&msg))
+		memcpy(fd, CMSG_DATA(&room.head), sizeof(*fd));
+	else if (!*fd)
+		*fd = -EMFILE;
+	return true;
+}
+
+static void __attribute__((noreturn)) read_for(int sock)
+{
+	static struct reader_request r;
+
+	while (read(sock, &r, sizeof(r)) == sizeof(r)) {
+		int fd;
+
+		alarm(ALARM_S);
+		fd = reader_serve(&r);
+		alarm(0);
+		if (!send_fd(sock, fd))
+			break;
+		if (fd >= 0)
+			close(fd);
+	}
+	_exit(0);
+}
+
+/* With nothing of the tracer's but the socket: who is lost would keep it. */
+static void __attribute__((noreturn)) make_readers(int sock)
+{
+	struct sigaction dfl = {.sa_handler = SIG_DFL};
+	sigset_t none;
+	int pair[2];
+	char byte;
+
+	if (dup2(sock, 3) < 0 || syscall(SYS_close_range, 4u, ~0u, 0u))
+		_exit(1);
+	for (int fd = 0; fd < 3; fd++)
+		close(fd);
+	if (open("/dev/null", O_RDWR) != 0 || dup(0) != 1 || dup(0) != 2)
+		_exit(1);
+	sigemptyset(&none);
+	sigaction(SIGALRM, &dfl, NULL);
+	sigprocmask(SIG_SETMASK, &none, NULL);
+	signal(SIGCHLD, SIG_IGN);
+	setsid();
+	prctl(PR_SET_NAME, "cudatrace-read");
+	prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+	(void)!chdir("/");
+	while (read(3, &byte, 1) == 1) {
+		pid_t pid;
+
+		if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair))
+			_exit(1);
+		pid = fork();
+		if (!pid) {
+			close(3);
+			close(pair[0]);
+			read_for(pair[1]);
+		}
+		if (pid < 0 || !send_fd(3, pair[0]))
+			_exit(1);
+		close(pair[0]);
+		close(pair[1]);
+	}
+	_exit(0);
+}
+
+int reader__start(void)
+{
+	int pair[2], ret;
+
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair))
+		return -errno;
+	reader.maker = fork();
+	if (!reader.maker)
+		make_readers(pair[1]);
+	ret = reader.maker < 0 ? -errno : 0;
+	close(pair[1]);
+	reader.maker_fd = pair[0];
+	if (ret)
+		reader__end();
+	return ret;
+}
+
+static void close_fd(int *fd)
+{
+	if (*fd >= 0)
+		close(*fd);
+	*fd = -1;
+}
+
+void reader__end(void)
+{
+	close_fd(&reader.fd);
+	close_fd(&reader.maker_fd);
+	while (reader.lost_cnt)
+		close(reader.lost[--reader.lost_cnt]);
+	while (reader.maker > 0 && waitpid(reader.maker, NULL, 0) < 0 && errno == EINTR)
+		;
+	reader.maker = 0;
+}
+
+/* false: nothing came in time. */
+static bool await(int fd, unsigned ms)
+{
+	uint64_t end = now_ns() + ms * 1000000ull, now;
+	struct pollfd p = {.fd = fd, .events = POLLIN};
+
+	while ((now = now_ns()) < end) {
+		int n = poll(&p, 1, (int)((end - now) / 1000000) + 1);
+
+		if (n > 0)
+			return true;
+		if (n < 0 && errno != EINTR)
+			return false;
+	}
+	return false;
+}
+
+/* Those that have answered after all, or could be ended. */
+static void forget_ended(void)
+{
+	for (unsigned i = reader.lost_cnt; i-- > 0;) {
+		struct pollfd p = {.fd = reader.lost[i], .events = POLLIN};
+
+		if (poll(&p, 1, 0) <= 0)
+			continue;
+		close(reader.lost[i]);
+		reader.lost[i] = reader.lost[--reader.lost_cnt];
+	}
+}
+
+static int get_reader(void)
+{
+	if (reader.fd >= 0)
+		return 0;
+	if (reader.lost_cnt == LOST_MAX)
+		forget_ended();
+	if (reader.lost_cnt == LOST_MAX)
+		return -EBUSY;
+	/* It ends when it cannot make one. */
+	if (write(reader.maker_fd, "", 1) != 1 || !await(reader.maker_fd, 2 * PATIENCE_MS) ||
+	    !take_fd(reader.maker_fd, &reader.fd)) {
+		warn("cudatrace-read has ended: nothing more is read of processes; start cudatrace "
+		     "anew");
+		close_fd(&reader.maker_fd);
+		reader.fd = -1;
+		return -EBUSY;
+	}
+	return 0;
+}
+
+/* Who started it, whatever it runs as. None of these lines waits for the process. */
+static uid_t user_of(pid_t pid)
+{
+	char line[256];
+	unsigned uid = -1;
+	FILE *f;
+
+	snprintf(line, sizeof(line), "/proc/%d/status", (int)pid);
+	f = pid ? fopen(line, "re") : NULL;
+	while (f && fgets(line, sizeof(line), f))
+		if (sscanf(line, "Uid:\t%u", &uid) == 1)
+			break;
+	if (f)
+		fclose(f);
+	return uid;
+}
+
+/* The user's place; the oldest is given up for a new one. */
+static struct user *get_user(uid_t uid)
+{
+	struct user *u = reader.users;
+
+	for (unsigned i = 0; i < reader.user_cnt; i++)
+		if (reader.users[i].uid == uid)
+			return &reader.users[i];
+	if (reader.user_cnt < USERS_MAX)
+		u = &reader.users[reader.user_cnt++];
+	for (unsigned i = 0; i < reader.user_cnt; i++)
+		if (reader.users[i].ns < u->ns)
+			u = &reader.users[i];
+	*u = (struct user){.uid = uid};
+	return u;
+}
+
+static bool is_shut_out(pid_t pid)
+{
+	uint64_t now = reader.user_cnt ? now_ns() : 0;
+	uid_t uid = reader.user_cnt ? user_of(pid) : 0;
+
+	for (unsigned i = 0; i < reader.user_cnt; i++) {
+		struct user *u = &reader.users[i];
+
+		if (u->uid != uid)
+			continue;
+		if (now - u->ns >= USER_WAIT_NS)
+			u->lost = 0;
+		return u->lost >= USER_LOST;
+	}
+	return false;
+}
+
+static int lose(pid_t pid, const char *what)
+{
+	struct user *u = get_user(user_of(pid));
+
+	if (!reader.stats.lost++)
+		warn("reading %s of process %d takes for ever: left out; what it maps or has "
+		     "mounted does not answer",
+		     what, (int)pid);
+	u->lost++;
+	u->ns = now_ns();
+	reader.lost[reader.lost_cnt++] = reader.fd;
+	reader.fd = -1;
+	return -ETIMEDOUT;
+}
+
+static int ask(const struct reader_request *r)
+{
+	int ret, fd;
+
+	if (reader.maker <= 0)
+		return reader_serve(r);
+	if (is_shut_out(r->pid))
+		return -EBUSY;
+	for (int i = 0; i < 2; i++) {
+		ret = get_reader();
+		if (ret)
+			return ret;
+		if (send(reader.fd, r, sizeof(*r), MSG_NOSIGNAL) == sizeof(*r)) {
+			if (!await(reader.fd, PATIENCE_MS))
+				return lose(r->pid, r->path);
+			if (take_fd(reader.fd, &fd))
+				return fd;
+		}
+		/* Somebody has ended it. */
+		close_fd(&reader.fd);
+	}
+	return -EBUSY;
+}
+
+static int count(int ret)
+{
+	reader.stats.refused += ret == -EREMOTE || ret == -EBUSY;
+	return ret;
+}
+
+int reader__copy(pid_t pid, const char *name, size_t max)
+{
+	struct reader_request r = {.pid = pid, .copy = true, .max = max};
+
+	snprintf(r.path, sizeof(r.path), "%s", name);
+	return count(ask(&r));
+}
+
+int reader__open(pid_t pid, const char *path, int flags)
+{
+	struct reader_request r = {.pid = pid, .flags = flags};
+
+	if (strlen(path) >= sizeof(r.path))
+		return -ENAMETOOLONG;
+	strcpy(r.path, path);
+	return count(ask(&r));
+}
+
+ssize_t reader__take(int fd, void *buf, size_t size)
+{
+	size_t len = 0;
+	ssize_t n;
+
+	if (fd < 0)
+		return fd;
+	while (len < size && (n = read(fd, (char *)buf + len, size - len)) > 0)
+		len += n;
+	close(fd);
+	return len;
+}
+
+void reader__stats(struct reader_stats *stats)
+{
+	*stats = reader.stats;
+}

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Files that a traced process can make anybody wait for. /proc/PID/maps waits for the lock of its
+ * memory, cmdline and environ for its pages too, and a path through its mounts leads to whatever
+ * serves them: a FUSE server of its own may never answer, and who has asked it is beyond SIGKILL.
+ * So nobody but a process of ours that may be lost ("cudatrace-read") looks at them: what hangs is
+ * left behind after half a second, and another takes its place. A user whose processes do that
+ * three times is not looked at for a minute; of all users sixteen may hang, then nothing is read.
+ *
+ * What comes back is safe to read: a copy, or a file on a file system that only the administrator
+ * answers for.
+ */
+#ifndef UTIL_READER_H
+#define UTIL_READER_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+/* Before anything else is opened, and before the sandbox. Without it everything below is done by
+ * the caller itself. 0 or -errno. */
+int reader__start(void);
+void reader__end(void);
+
+/* These return a descriptor, or -errno; -EREMOTE: another user serves that file system; -ETIMEDOUT:
+ * it hangs; -EBUSY: too much of this user's hangs. */
+
+/* A copy of /proc/PID/NAME, of at most max bytes. */
+int reader__copy(pid_t pid, const char *name, size_t max);
+/* A regular file, for reading; pid: whose path it is (0: ours). Below /proc/PID/root/ links lead
+ * nowhere else. flags: 0 or O_NOFOLLOW. */
+int reader__open(pid_t pid, const char *path, int flags);
+/* Up to size bytes of such a file or copy, which is closed; how many, or -errno. */
+ssize_t reader__take(int fd, void *buf, size_t size);
+
+struct reader_stats {
+	uint64_t lost;	  /* reads that hung */
+	uint64_t refused; /* files of other users' file systems, and what was not tried any more */
+};
+void reader__stats(struct reader_stats *stats);
+
+#endif /* UTIL_READER_H */

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* Shared by reader.c, which asks, and reader_file.c, which answers. */
+#ifndef UTIL_READER_PRIV_H
+#define UTIL_READER_PRIV_H
+
+#include "reader.h"
+
+#include <stdbool.h>
+
+struct reader_request {
+	pid_t pid;
+	int flags;
+	bool copy;
+	size_t max;
+	char path[4096 + 64];
+};
+
+/* A descriptor or -errno. */
+int reader_serve(const struct reader_request *r);
+
+#endif /* UTIL_READER_PRIV_H */

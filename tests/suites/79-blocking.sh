@@ -1,0 +1,106 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+# A user's program maps files of a FUSE server of its own that answers nobody else (tests/faults/hang.c): nothing of it
+# may hold up the tracer or the daemon, which must see the others all the while, answer, and end when told to.
+# timeout: 300
+set -u
+. tests/lib.sh
+needs_tracing blocking
+. tests/daemon.sh
+
+[ -c /dev/fuse ] || { skip blocking 'no /dev/fuse'; exit; }
+chmod 755 "$TMP"
+mkdir "$TMP/mnt" "$TMP/hlib" "$TMP/ctl"
+{ ${CC:-gcc} -std=gnu11 -D_GNU_SOURCE= -include stdbool.h -O1 -w -o "$TMP/hang" tests/faults/hang.c -ldl -lpthread &&
+	${CC:-gcc} -shared -fPIC -O1 -w -fno-omit-frame-pointer -Wl,-soname,libcuda.so.1 -o "$TMP/hlib/libcuda.so.1" tests/faults/hang_lib.c; } ||
+	{ fail blocking 'the programs do not build'; exit; }
+mount -t fusectl none "$TMP/ctl" 2>/dev/null
+minors=()
+# In any case: who waits for the server goes on, whatever it is.
+abort()
+{
+	local m
+	for m in "${minors[@]}"; do [ ! -e "$TMP/ctl/$m/abort" ] || echo 1 >"$TMP/ctl/$m/abort"; done
+	minors=()
+}
+trap 'abort; umount "$TMP/ctl" 2>/dev/null' EXIT
+
+said() { grep -q "^$1" "$TMP/hang.out"; }
+# hang WHAT: $target is its pid
+hang()
+{
+	coproc hang { exec "$TMP/hang" "$1" "$TMP/mnt" "$TMP/hlib/libcuda.so.1" >"$TMP/hang.out" 2>>"$TMP/hang.err"; }
+	# shellcheck disable=SC2154
+	go=${hang[1]} shell=$hang_PID
+	until_ok 10 said ready || { fail "$1" "the program does not start: $(tail -1 "$TMP/hang.err")"; return 1; }
+	read -r _ minor target <"$TMP/hang.out"
+	minors+=("$minor")
+}
+go() { echo >&"$go"; }
+unhang() { exec {go}>&-; abort; wait "$shell" 2>/dev/null || :; }
+# Attaching waits for the kernel's own locks: that is over soon.
+never_d()
+{
+	local i waits=0
+	for i in {1..30}; do
+		waits=$((waits + 1))
+		grep -q '^State:.D' "/proc/$1/status" || waits=0
+		sleep 0.05
+	done
+	[ $waits -lt 15 ] || { echo "waits for it: $(head -3 "/proc/$1/stack" 2>/dev/null)"; return 1; }
+}
+# ends PID NAME: within 2 seconds of SIGTERM
+ends()
+{
+	kill -TERM "$1" 2>/dev/null
+	check "$2: ends when told to" until_ok 2 is_gone "$1"
+	is_gone "$1" || { abort; kill -KILL "$1"; }
+	wait "$1" 2>/dev/null
+}
+
+# with_daemon LEVEL WHAT
+with_daemon()
+{
+	local label="daemon at $1, $2" before
+	hang "$2" || return
+	echo "level: $1" >"$TMP/$1-$2.yaml"
+	start "$1-$2" || { unhang; return; }
+	go
+	[ "$2" = maps ] || [ "$2" = lib ] || check "$label: its calls are made" until_ok 10 said made
+	check "$label: it does not wait" never_d $daemon
+	check "$label: it answers" until_ok 2 get "$url/healthz"
+	sample victim --tokens 2 --layers 1
+	check "$label: another process is seen" until_ok 5 shows 'total("calls_total", command="victim") > 50'
+	[ "$2" != handle ] || check "$label: and so is this one" until_ok 5 shows 'total("calls_total", command="hang") == 6'
+	ends $daemon "$label"
+	unhang
+}
+
+# with_pid WHAT OPTION...
+with_pid()
+{
+	local what=$1 label="-p, $1" tracer
+	shift
+	hang "$what" || return
+	"$CUDATRACE" -q -p "$target" --jsonl "$TMP/pid-$what.jsonl" "$@" >"$TMP/pid.log" 2>&1 &
+	tracer=$!
+	until_ok 10 test -s "$TMP/pid-$what.jsonl"
+	go
+	[ "$what" = lib ] || check "$label: its calls are made" until_ok 10 said made
+	check "$label: it does not wait" never_d $tracer
+	ends $tracer "$label"
+	unhang
+}
+
+with_daemon metrics handle
+with_daemon trace handle
+with_daemon metrics args
+with_daemon metrics lib
+check 'lib: said what to do' grep -q 'another user serves (FUSE)' "$log"
+with_daemon metrics maps
+with_pid handle
+check '-p, handle: its calls are lines, without names' holds "$TMP/pid-handle.jsonl" \
+	'sym["cuLaunchKernel"] == 2 and sym["cuModuleGetFunction"] == 2 and not any(e.get("kernel_source") for e in calls)'
+with_pid perf --stack
+check '-p, perf: its calls are lines' holds "$TMP/pid-perf.jsonl" 'sym["cuCtxSynchronize"] == 3'
+with_pid lib
