@@ -272,6 +272,15 @@ short_lived()
 	echo "# $(jq -c 'select(.type == "end") | {calls, drops}' "$TMP/sys.jsonl")"
 }
 
+# Names without end, each a record.
+renames()
+{
+	make_target rename.c || { fail 'a thread with 100,000 names' 'no target'; return; }
+	"$CUDATRACE" -q -e cuDriverGetVersion --libcuda "$TMP/driver.bin" --jsonl "$TMP/rename.jsonl" -- "$TMP/rename" "$TMP/driver.bin" 100000
+	check 'a thread with 100,000 names: its calls, by the last one too' holds "$TMP/rename.jsonl" \
+		'len(calls) == 2 and (calls[-1]["comm"] == "last" or end["drops"]["tasks"] > 0) and accounts(missed=["tasks"]) and len(ev) < 100'
+}
+
 # A process gets the number of one that was traced: it is another.
 reused_pid()
 {
@@ -442,6 +451,7 @@ lives
 other_stacks
 exceptions
 short_lived
+renames
 reused_pid
 own_pidns
 others

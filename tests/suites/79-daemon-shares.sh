@@ -27,7 +27,7 @@ crowd()
 	setpriv --reuid=65534 --regid=65534 --clear-groups "$TMP/crowd" "$liar/libcuda.so.1" "$TMP/names" "$2" "$3" <"$TMP/$1.to" >"$TMP/$1.out" &
 	printf -v "$1" %d $!
 	exec {to}>"$TMP/$1.to" # it stays while this is open
-	until_ok 20 grep -q done "$TMP/$1.out"
+	until_ok 20 grep -q 'done' "$TMP/$1.out"
 }
 end_crowd() { kill "${!1}"; ended "${!1}" 2>/dev/null; }
 
@@ -40,9 +40,9 @@ shares()
 	start shares --set metrics.memory=false --set metrics.max_counts=16384 --set sample.trace=100ms --set sample.cooldown=0 --set sample.every=0 || return
 	worker early || return
 	crowd many 40 1
-	check "a crowd of 40 processes with $functions functions each" grep -q done "$TMP/many.out"
+	check "a crowd of 40 processes with $functions functions each" grep -q 'done' "$TMP/many.out"
 	crowd errors 1 130
-	check 'a program with 130 results of each function' grep -q done "$TMP/errors.out"
+	check 'a program with 130 results of each function' grep -q 'done' "$TMP/errors.out"
 	check 'the crowd: what found no room is counted' until_shows shows 'total("dropped_total", what="counts") > 1000 and total("dropped_total", what="errors") > 1000'
 	worker late || return
 	for who in early late; do
