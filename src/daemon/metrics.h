@@ -33,6 +33,7 @@ struct metrics_self {
 	uint64_t recorder_lines, recorder_bytes, dumps;
 	uint64_t otlp_sent, otlp_failed, otlp_dropped, otlp_queued;
 	uint64_t reloads, reload_failures;
+	uint64_t reads_lost, reads_refused; /* util/reader.h */
 	unsigned gpu_cnt;
 	struct gpu gpus[GPUS_MAX];
 };
