@@ -2,6 +2,8 @@
 /* What the daemon says of itself, and when counts are read. */
 #include "daemon_priv.h"
 
+#include "util/reader.h"
+
 #include <dirent.h>
 #include <stdio.h>
 #include <string.h>
@@ -58,6 +60,7 @@ void daemon__read_counts(struct daemon *d)
 void daemon__fill_self(struct daemon *d, struct metrics_self *self)
 {
 	struct recorder_stats r = {0};
+	struct reader_stats reads;
 	struct otlp_stats ot = {0};
 	struct ct_totals sum;
 
@@ -75,6 +78,9 @@ void daemon__fill_self(struct daemon *d, struct metrics_self *self)
 		.reload_failures = d->reload_failures,
 		.http_closed = d->http ? http__closed(d->http) : 0,
 	};
+	reader__stats(&reads);
+	self->reads_lost = reads.lost;
+	self->reads_refused = reads.refused;
 	self->gpu_cnt = gpus__read(GPUS_DIR, self->gpus);
 	attach__totals(d->t.att, &sum);
 	self->names_given_up = demangle_given_up();

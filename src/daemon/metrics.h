@@ -38,6 +38,7 @@ struct metrics_self {
 	uint64_t otlp_sent, otlp_failed, otlp_dropped, otlp_queued;
 	uint64_t reloads, reload_failures;
 	uint64_t http_closed;
+	uint64_t reads_lost, reads_refused; /* util/reader.h */
 	unsigned gpu_cnt;
 	struct gpu gpus[GPUS_MAX];
 };

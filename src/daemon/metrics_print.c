@@ -325,6 +325,11 @@ static void put_self(const struct metrics *m, const struct metrics_self *s, stru
 	one(o, "otlp_dropped_total", "counter", "Spans that found the queue full.",
 	    s->otlp_dropped);
 	one(o, "otlp_queued", "gauge", "Spans that wait for the collector.", s->otlp_queued);
+	one(o, "reads_lost_total", "counter", "Reads about processes that hung and were left out.",
+	    s->reads_lost);
+	one(o, "reads_refused_total", "counter",
+	    "Files of processes on other users' file systems, and of users whose reads hang.",
+	    s->reads_refused);
 	one(o, "config_reloads_total", "counter", "Configurations read while running.", s->reloads);
 	one(o, "config_reload_failures_total", "counter", "Of those, broken ones.",
 	    s->reload_failures);

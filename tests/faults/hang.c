@@ -259,10 +259,10 @@ static char *dirty;
 static void *hold_lock(void *second)
 {
 	if (second) {
-		usleep(300000);
+		usleep(800000);
 		mmap(NULL, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	} else {
-		usleep(100000);
+		usleep(500000);
 		munmap(dirty, 4096);
 	}
 	return NULL;
@@ -287,7 +287,7 @@ static void *run(void *minor)
 
 	snprintf(path, sizeof(path), "%s/libcuda.so.1", folder);
 	if (is("maps"))
-		usleep(500000);
+		usleep(1500000);
 	dprintf(1, "ready %u %d\n", *(unsigned *)minor, getpid());
 	if (read(0, line, 1) != 1)
 		_exit(0);
@@ -328,10 +328,10 @@ int main(int argc, char **argv, char **envp)
 	if (stat(folder, &st))
 		die(folder);
 	minor_nr = minor(st.st_dev);
-	if (is("maps"))
-		map_dirty();
 	if (pthread_create(&t, NULL, run, &minor_nr))
 		die("thread");
+	if (is("maps"))
+		map_dirty();
 	for (;;)
 		pause();
 }
