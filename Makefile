@@ -39,7 +39,7 @@ CXXFLAGS_ALL = -std=c++17 -fno-exceptions -fno-rtti $(filter-out -std=%,$(CFLAGS
 LDFLAGS_ALL  = $(SANFL) $(LDFLAGS)
 LINK_PIE     = -pie -Wl,-z,now,-z,relro
 DEP          = -MMD -MP
-PKGS        := 'libbpf >= 1.3' libelf zlib libzstd yaml-0.1 libevent_core libevent_extra libseccomp
+PKGS        := 'libbpf >= 1.3' libelf zlib libzstd yaml-0.1 libevent_extra libevent_core libseccomp
 # libiberty is no more than an archive, without a .pc file.
 LIBS         = $(shell $(PKG_CONFIG) --libs $(PKGS)) -l:libiberty.a -l:libstdc++.a -lm -lpthread -ldl
 STATIC_LIBS  = $(shell $(PKG_CONFIG) --static --libs $(PKGS)) -l:libiberty.a -l:libstdc++.a -lm
