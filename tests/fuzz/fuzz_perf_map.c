@@ -45,7 +45,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 	if (fd < 0)
 		fd = open_file();
-	m = perf_map__new(getpid());
+	m = perf_map__new(getpid(), NULL);
 	assert(m && !ftruncate(fd, 0) && pwrite(fd, data, half, 0) == (ssize_t)half);
 	find(m, 0x1000);
 	/* The program has added to it. */

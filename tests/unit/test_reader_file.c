@@ -112,9 +112,12 @@ static int setup(void **state)
 
 static int teardown(void **state)
 {
-	char cmd[128];
+	char cmd[128], path[128];
 
 	(void)state;
+	/* Should a test have failed: nothing of the machine's is to be removed with it. */
+	snprintf(path, sizeof(path), "%s/root/proc", top);
+	umount2(path, MNT_DETACH);
 	if (target > 0) {
 		kill(target, SIGKILL);
 		waitpid(target, NULL, 0);
@@ -171,7 +174,7 @@ static void test_refused(void **state)
 	assert_string_equal(got("/fifo", false), "Invalid argument");
 	put_link("last", "/file");
 	assert_string_equal(got("/last", false), "theirs");
-	assert_string_equal(got("/last", true), "Too many levels of symbolic links");
+	assert_string_equal(got("/last", true), "Invalid argument");
 	assert_string_equal(got("/file", true), "theirs");
 	/* A link to a folder is no last component. */
 	assert_string_equal(got("/folder/file", true), "in dir");
@@ -190,7 +193,7 @@ static void test_proc(void **state)
 	if (mount("proc", path, "proc", 0, ""))
 		skip();
 	assert_string_equal(got("/proc/self/environ", false), "Object is remote");
-	assert_string_equal(got("/proc/1/root/etc/passwd", false),
+	assert_string_equal(got("/proc/self/root/etc/passwd", false),
 			    "Too many levels of symbolic links");
 	assert_string_equal(got("/proc/version", false), "Object is remote");
 	assert_int_equal(umount(path), 0);
