@@ -3,8 +3,8 @@
  * flood WHAT N LIBRARY...: fills what a tracer keeps, by calls of the library (tests/liar.c). Waits
  * for a line on stdin before it begins and before it ends; says "ready", and "done" between.
  *
- *   names      N lookups of kernels whose names of 640 bytes say 32 KB
- *   handles    N launches of kernels that nobody looked up
+ *   names      N lookups of kernels with names of 1000 bytes
+ *   handles    N launches of kernels that nobody looked up, with a name behind each handle
  *   ranges     N allocations that stay
  *   captures   N graph captures that stay open
  *   threads    N threads, one after the other, with a call each
@@ -35,16 +35,27 @@ static fn_t fn(const char *symbol)
 	return f;
 }
 
-/* "f0000001(n::A, n::A, ...)": S0_ is the type again. */
+#define NAME_SZ 1001
+
 static void name(char *s, long i)
 {
-	char space[391];
+	memset(s, 'n', NAME_SZ - 1);
+	s[NAME_SZ - 1] = 0;
+	s[sprintf(s, "f%07ld", i)] = '_';
+}
 
-	memset(space, 'n', 390);
-	space[390] = 0;
-	s += sprintf(s, "_Z8f%07ldN390%s1AE", i, space);
-	for (int k = 0; k < 80; k++)
-		s += sprintf(s, "S0_");
+/* What a handle points to, as in the driver. */
+struct kernel {
+	uint64_t what;
+	const char *name;
+};
+
+static struct kernel *kernel(long i)
+{
+	static struct kernel all[1 << 17];
+
+	all[i % (1 << 17)].name = "kernel";
+	return &all[i % (1 << 17)];
 }
 
 static void *one_call(void *arg)
@@ -65,7 +76,7 @@ static void once(const char *what, long i)
 		fn("cuModuleGetFunction")(&out, 1ul, text);
 		break;
 	case 'h':
-		fn("cuLaunchKernel")(0x100000 + 16ul * i, 1, 1, 1, 1, 1, 1, 0, 0ul, NULL, NULL);
+		fn("cuLaunchKernel")(kernel(i), 1, 1, 1, 1, 1, 1, 0, 0ul, NULL, NULL);
 		break;
 	case 'r':
 		fn("cuMemAlloc_v2")(&out, 4096ul);

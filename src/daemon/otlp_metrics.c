@@ -301,6 +301,9 @@ static void put_self(struct enc *e, const struct metrics *m, const struct metric
 	one_u64(e, "config_reloads", "{reload}", SUM, s->reloads);
 	one_u64(e, "config_reload_failures", "{reload}", SUM, s->reload_failures);
 	one_u64(e, "http_connections_closed", "{connection}", SUM, s->http_closed);
+	one_u64(e, "names_left_mangled", "{name}", SUM, s->names_given_up);
+	one_u64(e, "reads_lost", "{read}", SUM, s->reads_lost);
+	one_u64(e, "reads_refused", "{read}", SUM, s->reads_refused);
 	one_f64(e, "self_cpu", "s", SUM, s->cpu_seconds);
 	one_u64(e, "self_resident", "By", GAUGE, s->rss_bytes);
 	one_u64(e, "self_open_fds", "{fd}", GAUGE, s->fds);

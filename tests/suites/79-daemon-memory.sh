@@ -63,7 +63,7 @@ given_back() { shows 'all(total("table_used", table=t) < 2000 for t in ("kernel_
 # One after the other what is kept of them; each more than its share.
 round()
 {
-	flood names names 1500 "$hostile/libcuda.so.1"
+	flood names names 20000 "$hostile/libcuda.so.1"
 	flood handles handles 75000 "$hostile/libcuda.so.1"
 	flood ranges ranges 145000 "$hostile/libcuda.so.1"
 	flood captures captures 6000 "$hostile/libcuda.so.1"
