@@ -128,7 +128,7 @@ collectors()
 		echo "# collector: $what: $before, then $(hwm) kB"
 		finish
 		kill $collector 2>/dev/null
-		wait $collector 2>/dev/null
+		wait $collector 2>/dev/null || :
 	done
 }
 collectors
