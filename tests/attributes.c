@@ -29,9 +29,11 @@ static void limits(void)
 static void file(const char *name)
 {
 	static const char *const own[] = {
-		"Name",		"Pid",	      "Tgid",	 "Ngid",    "PPid",	  "NStgid",
-		"NSpid",	"Vm",	      "Rss",	 "Threads", "SigQ",	  "voluntary",
-		"nonvoluntary", "x86_Thread", "Hugetlb", "State",   "Speculation"};
+		"Name",	  "Pid",	 "Tgid",	 "Ngid",       "PPid",
+		"NStgid", "NSpid",	 "Vm",		 "Rss",	       "Threads",
+		"SigQ",	  "voluntary",	 "nonvoluntary", "x86_Thread", "Hugetlb",
+		"State",  "Speculation", "FDSize"}; /* room for descriptors, and not which: follows
+						       the parent's */
 	char path[64], line[65536];
 	FILE *f;
 
