@@ -11,6 +11,7 @@
 #include "attach/caps.h"
 #include "event/check.h"
 #include "report/live.h"
+#include "sink/crew.h"
 #include "util/log.h"
 #include "util/reader.h"
 #include "util/safe_open.h"
@@ -55,6 +56,16 @@ void session__event(void *session, const struct event *ev)
 		s->end.reason = "max-events";
 		s->stopping = true;
 	}
+}
+
+/* Events that were given to the outputs have names that are another function's from here on. */
+static void on_reuse(void *session, unsigned func_id)
+{
+	struct session *s = session;
+
+	(void)func_id;
+	for (unsigned i = 0; i < s->sink_cnt; i++)
+		sink__flush(s->sinks[i]);
 }
 
 static int check_targets(struct session *s)
@@ -103,6 +114,7 @@ static int open_attach(struct session *s)
 		.measure_entries = o->no_return.cnt || o->max_overhead,
 		.wait = o->wait,
 		.fn = session__event,
+		.on_reuse = on_reuse,
 		.ctx = s,
 	};
 	int ret = tracer__open(&s->t, &to);
@@ -159,6 +171,8 @@ static int open_sink(struct session *s, const char *kind, const char *path)
 	if (!sink)
 		return -EIO;
 	s->sinks[s->sink_cnt++] = sink;
+	sink__hire(sink, s->o->writers >= 0 ? (unsigned)s->o->writers
+					    : crew__size(sysconf(_SC_NPROCESSORS_ONLN)));
 	return 0;
 }
 

@@ -48,10 +48,10 @@ void session__tell_lost(struct session *s, uint64_t now, bool at_end)
 		tell_drops(s, now);
 	for (unsigned i = 0; i < s->sink_cnt; i++) {
 		struct out *o = s->sinks[i]->out;
-		uint64_t cnt = o->lost - s->lost_told[i];
+		uint64_t cnt = o->is_file ? 0 : o->lost - s->lost_told[i];
 
-		/* While it is stuck, this would be lost too. */
-		if (o->stuck || o->failed || !cnt)
+		/* While it is stuck, this would be lost too. A file is never slow. */
+		if (!cnt || o->stuck || o->failed)
 			continue;
 		s->lost_told[i] = o->lost;
 		tell(s, now, o->name, cnt, "its reader was too slow");

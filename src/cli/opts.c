@@ -364,6 +364,7 @@ void opts__parse(struct opts *o, int argc, char **argv)
 	o->follow = true;
 	o->wait = true;
 	o->sandbox = true;
+	o->writers = -1;
 	o->format = "ascii";
 	o->top = REPORT_TOP_DEFAULT;
 	/* In order: what follows the first word that is no option belongs to the command. */

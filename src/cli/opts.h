@@ -38,6 +38,7 @@ struct strv {
 /* Ring buffer. At 500,000 calls a second the default is filled in about half a second. */
 #define OPTS_BUFFER_MIN	    (64ull << 10)
 #define OPTS_BUFFER_MAX	    (1ull << 30)
+#define OPTS_WRITERS_MAX    15
 #define OPTS_BUFFER_DEFAULT (32ull << 20)
 /* When all processes are traced: a tracer that waits for days has its pages resident, twice each.
  */
@@ -87,6 +88,7 @@ struct opts {
 	uint64_t min_duration_ns;
 	/* tuning */
 	uint64_t buffer_sz; /* ring buffer in bytes: a power of two, 64 KiB to 1 GiB */
+	int writers;	    /* threads; -1: by the number of processors */
 	enum mechanism mechanism;
 	enum kernel_probe kernel_probe;
 	enum ct_hide hide; /* --no-strings, --no-args */

@@ -266,6 +266,17 @@ static void set_buffer_size(struct opts *o, const struct opt_row *row, const cha
 	o->buffer_sz = sz;
 }
 
+static void set_writers(struct opts *o, const struct opt_row *row, const char *arg)
+{
+	uint64_t cnt;
+
+	(void)row;
+	if (opt_read_u64(arg, &cnt) || cnt > OPTS_WRITERS_MAX)
+		opts__die("--writers '%s': not a number of threads; give 0 to %d", arg,
+			  OPTS_WRITERS_MAX);
+	o->writers = cnt;
+}
+
 static void set_mechanism(struct opts *o, const struct opt_row *row, const char *arg)
 {
 	static const struct {
@@ -540,6 +551,10 @@ static const struct opt_row rows[] = {
 	 "from 64K to 1G (default 32M, 8M when all processes are traced; a ring has 1M at least, or "
 	 "SIZE when that is less); larger when events are dropped",
 	 set_buffer_size},
+	{"writers", 0, false, GROUP_TUNING, FOR_TRACE, COMP_NONE, "N", NULL,
+	 "threads that put the lines of a JSONL file together, besides the one that reads the events "
+	 "(default 0 below 8 processors, 1 to 3 above)",
+	 set_writers},
 	{"max-overhead", 0, false, GROUP_TUNING, FOR_TRACE, COMP_NONE, "PCT", NULL,
 	 "keep what tracing costs under this many percent of the time of the busiest thread: the "
 	 "functions called most are then only counted",

@@ -276,17 +276,23 @@ static void visit_str_arg(const struct visit *c, unsigned i)
 			n + 1 >= c->plan->caps[c->plan->cap[i]].size);
 }
 
+static const struct cuda_type *launch_attr;
+
+/* Before main: several threads print values. */
+__attribute__((constructor)) static void find_types(void)
+{
+	launch_attr = cuda_type_by_name("CUlaunchAttribute");
+}
+
 /* CUlaunchConfig: its attributes in place of the pointer to them. */
 static void visit_launch_config(const struct visit *c, unsigned i, const struct capture *cap)
 {
-	static const struct cuda_type *attr;
+	const struct cuda_type *attr = launch_attr;
 	const struct cuda_struct *st = c->fn->args[i].type->st;
 	unsigned at = c->plan->cap[i] + 1;
 	const struct capture *attrs = at < c->cap_cnt && c->caps[at].len > 0 ? &c->caps[at] : NULL;
 	struct visitor *v = c->v;
 
-	if (!attr)
-		attr = cuda_type_by_name("CUlaunchAttribute");
 	v->ops->open(v, c->fn->args[i].name);
 	for (unsigned f = 0; f < st->field_cnt; f++) {
 		const struct cuda_field *field = &st->fields[f];

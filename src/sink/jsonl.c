@@ -425,10 +425,16 @@ static void jsonl_end(struct sink *s, const struct trace_end *end)
 	out__flush(s->out);
 }
 
+static void jsonl_cloned(struct sink *s)
+{
+	json__init(&((struct jsonl *)s)->j, s->out);
+}
+
 const struct sink_ops jsonl_sink_ops = {
 	.name = "jsonl",
 	.size = sizeof(struct jsonl),
 	.open = jsonl_open,
 	.event = jsonl_event,
+	.cloned = jsonl_cloned,
 	.end = jsonl_end,
 };

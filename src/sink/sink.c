@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-#include "sink.h"
+#include "crew.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -65,23 +65,33 @@ struct sink *sink__memory(const char *name, const struct trace_info *info)
 	return open_on(name, NULL, info);
 }
 
+void sink__hire(struct sink *s, unsigned threads)
+{
+	if (threads && s->ops->cloned && s->out->is_file && !s->crew)
+		s->crew = crew__new(s, threads);
+}
+
 void sink__event(struct sink *s, const struct event *ev)
 {
 	s->event_cnt++;
-	if (s->out->failed)
+	if (sink__failed(s))
 		s->lost_cnt++;
+	else if (s->crew)
+		crew__event(s->crew, ev);
 	else
 		s->ops->event(s, ev);
 }
 
 void sink__flush(struct sink *s)
 {
+	if (s->crew)
+		crew__wait(s->crew);
 	out__flush(s->out);
 }
 
 bool sink__failed(const struct sink *s)
 {
-	return s->out->failed;
+	return s->crew ? crew__failed(s->crew) : s->out->failed;
 }
 
 int sink__close(struct sink *s, const struct trace_end *end)
@@ -90,6 +100,8 @@ int sink__close(struct sink *s, const struct trace_end *end)
 
 	if (!s)
 		return 0;
+	crew__free(s->crew);
+	s->crew = NULL;
 	s->out->last = true;
 	if (end)
 		s->ops->end(s, end);

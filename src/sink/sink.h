@@ -10,6 +10,7 @@
 #include "model/trace.h"
 
 struct sink;
+struct crew;
 
 struct sink_ops {
 	const char *name; /* "jsonl", "chrome" */
@@ -17,6 +18,9 @@ struct sink_ops {
 	/* Before the first event. */
 	int (*open)(struct sink *s, const struct trace_info *info);
 	void (*event)(struct sink *s, const struct event *ev);
+	/* s is a copy, to write events into an out of its own, which others do at the same time.
+	 * NULL: its events depend on those before. */
+	void (*cloned)(struct sink *s);
 	/* After the last event: write the closing parts. */
 	void (*end)(struct sink *s, const struct trace_end *end);
 	/* Frees what open made; end may not have been called. */
@@ -26,6 +30,7 @@ struct sink_ops {
 struct sink {
 	const struct sink_ops *ops;
 	struct out *out; /* where it writes; owned */
+	struct crew *crew; /* NULL: the caller writes */
 	uint64_t base_ns;
 	uint64_t event_cnt; /* given to it */
 	uint64_t lost_cnt;  /* of those, not written: disk full, pipe closed */
@@ -38,8 +43,11 @@ struct sink *sink__open_ops(const struct sink_ops *ops, const char *path,
 			    const struct trace_info *info);
 /* Writes into memory, s->out: the caller takes what is there. */
 struct sink *sink__memory(const char *name, const struct trace_info *info);
+/* From now on that many threads put its lines together, where it is a file and its ops allow that.
+ * Else, or when there can be none, the caller goes on doing so. */
+void sink__hire(struct sink *s, unsigned threads);
 void sink__event(struct sink *s, const struct event *ev);
-/* Writes what is buffered. Called by a timer, so that files can be followed. */
+/* Writes what is buffered; s->out and s->lost_cnt are exact until the next event. Called by a timer, so that files can be followed. */
 void sink__flush(struct sink *s);
 /* true: nothing can be written any more */
 bool sink__failed(const struct sink *s);

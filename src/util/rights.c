@@ -47,6 +47,13 @@ void rights_drop(void)
 	set(none);
 }
 
+void rights_drop_thread(void)
+{
+	const struct __user_cap_data_struct none[2] = {{0}};
+
+	set(none);
+}
+
 void rights_lower(void)
 {
 	struct __user_cap_data_struct caps[2];

@@ -11,6 +11,8 @@
 bool rights_are_lent(void);
 /* Lent ones are given back, for good. */
 void rights_drop(void);
+/* This thread has none from here on, lent or not; the others keep theirs. */
+void rights_drop_thread(void);
 /* From here to rights_raise() lent ones have no effect. They may be nested; errno is kept. */
 void rights_lower(void);
 void rights_raise(void);

@@ -328,6 +328,9 @@ static int filter_calls(const struct sandbox_needs *needs)
 		ret = allow_for_daemon(ctx);
 	if (!ret)
 		ret = allow_in_part(ctx);
+	/* For the threads that there are, too. They have no capabilities by then. */
+	if (!ret)
+		ret = seccomp_attr_set(ctx, SCMP_FLTATR_CTL_TSYNC, 1);
 	if (!ret)
 		ret = seccomp_load(ctx);
 	if (ctx)

@@ -4,7 +4,7 @@
  * arguments, and a copy and an allocation for every fifty of them. Into memory, or into FILE to see
  * what a disk makes of it.
  *
- *   writer [jsonl|chrome [EVENTS [FILE]]]
+ *   writer [jsonl|chrome [EVENTS [FILE [THREADS]]]]     THREADS besides, as --writers
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -116,16 +116,14 @@ static uint64_t write_events(struct sink *s, struct event evs[3], uint64_t cnt)
 		ev->start_ns = ns;
 		ev->end_ns = ns + 3000 + i % 1777;
 		ev->id = i + 1;
-		s->ops->event(s, ev);
-		if (s->out->len < FLUSH_LEN)
+		sink__event(s, ev);
+		if (s->out->fd >= 0 || s->out->len < FLUSH_LEN)
 			continue;
 		bytes += s->out->len;
-		if (s->out->fd >= 0)
-			out__flush(s->out);
-		else
-			s->out->len = s->out->mark = 0;
+		s->out->len = s->out->mark = 0;
 	}
-	return bytes + s->out->len;
+	sink__flush(s);
+	return bytes + s->out->len + s->out->written;
 }
 
 int main(int argc, char **argv)
@@ -153,6 +151,7 @@ int main(int argc, char **argv)
 	s->out = argc > 3 ? out__open(argv[3]) : out__memory();
 	if (!s->out || s->ops->open(s, &info))
 		return 1;
+	sink__hire(s, argc > 4 ? strtoul(argv[4], NULL, 0) : 0);
 	wall = now(CLOCK_MONOTONIC);
 	cpu = now(CLOCK_PROCESS_CPUTIME_ID);
 	bytes = write_events(s, evs, cnt);

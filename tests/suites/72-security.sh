@@ -119,6 +119,11 @@ sandboxed()
 	sandbox --mechanism perf
 	check 'sandbox: probes of single perf events keep CAP_SYS_ADMIN' same "$(field CapEff)" 000001c000280024
 	end_sandbox
+	sandbox --writers 2
+	check 'sandbox: threads that write: filtered, and without any capability' same \
+		"$(awk -v t=$tracer 'FNR == 1 { n++ } /^Pid:/ { p = $2 } /^(CapEff|CapPrm|NoNewPrivs|Seccomp):/ && p != t { print $2 }
+			END { print n }' /proc/$tracer/task/*/status | xargs)" '0000000000000000 0000000000000000 1 2 0000000000000000 0000000000000000 1 2 3'
+	end_sandbox
 	sandbox --no-sandbox
 	check '--no-sandbox' same "$(field NoNewPrivs) $(field Seccomp)" '0 0'
 	end_sandbox

@@ -1,0 +1,244 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* Lines that several threads put together are those that one would. */
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "factory.h"
+#include "sink/crew.h"
+#include "sink/sink.h"
+#include "util/out.h"
+
+#define EVENT_CNT 20000
+#define THREADS	  3
+
+static char path[64];
+static const struct trace_info plain = {.version = "1.2.3", .base_ns = FACTORY_BASE_NS};
+
+/* All that an event points to: used again for the next, as the ring's and the model's is. */
+static struct {
+	uint64_t words[CT_MAX_WORDS];
+	uint8_t cap[512];
+	char comm[16], kernel[9000], mangled[600];
+	struct stack stack;
+} shared;
+
+static void fill(char *s, size_t size, int i)
+{
+	size_t len = i % 97 ? (size_t)(i * 7) % 200 : size;
+
+	if (len > size - 1)
+		len = size - 1;
+	memset(s, 'a' + i % 26, len);
+	s[len] = 0;
+}
+
+static struct event call(const char *symbol, enum event_type type, int i)
+{
+	const struct cuda_fn *fn = cuda_fn_by_symbol(symbol);
+	struct event ev = {.kind = EVENT_CALL,
+			   .type = type,
+			   .fn = fn,
+			   .pid = 100,
+			   .tid = 101 + i % 5,
+			   .comm = shared.comm,
+			   .id = i + 1,
+			   .start_ns = FACTORY_BASE_NS + i * 1000,
+			   .end_ns = FACTORY_BASE_NS + i * 1000 + 123,
+			   .words = shared.words,
+			   .lib_id = 1};
+
+	assert_non_null(fn);
+	ev.op = cuda_op_name(fn->op);
+	ev.name = fn->name;
+	ev.word_cnt = fn->arg_cnt;
+	for (unsigned w = 0; w < CT_MAX_WORDS; w++)
+		shared.words[w] = i * 31 + w;
+	fill(shared.comm, sizeof(shared.comm), i);
+	return ev;
+}
+
+static struct event make(int i)
+{
+	struct event ev;
+
+	switch (i % 5) {
+	case 0:
+	case 1:
+		ev = call("cuLaunchKernel", TYPE_KERNEL, i);
+		ev.has = HAS_LAUNCH | HAS_STREAM;
+		fill(shared.kernel, sizeof(shared.kernel), i);
+		fill(shared.mangled, sizeof(shared.mangled), i + 3);
+		ev.launch = (struct launch_info){.kernel = shared.kernel,
+						 .kernel_mangled = shared.mangled};
+		shared.stack.id = i;
+		ev.stack = i % 3 ? &shared.stack : NULL;
+		return ev;
+	case 2:
+		ev = call("cuMemAlloc_v2", TYPE_MEMORY, i);
+		memset(shared.cap, i, sizeof(shared.cap));
+		ev.caps[0] = (struct capture){shared.cap, 8};
+		ev.cap_cnt = 1;
+		return ev;
+	case 3:
+		return call("cuStreamSynchronize", TYPE_SYNC, i);
+	default:
+		fill(shared.comm, sizeof(shared.comm), i);
+		return (struct event){.kind = EVENT_PROCESS,
+				      .type = TYPE_PROCESS,
+				      .op = i % 2 ? "fork" : "exec",
+				      .name = i % 2 ? "fork" : "exec",
+				      .comm = shared.comm,
+				      .parent_pid = i};
+	}
+}
+
+static char *slurp(size_t *len)
+{
+	int fd = open(path, O_RDONLY);
+	char *s;
+
+	assert_true(fd >= 0);
+	*len = lseek(fd, 0, SEEK_END);
+	s = malloc(*len + 1);
+	assert_int_equal(pread(fd, s, *len, 0), *len);
+	s[*len] = 0;
+	close(fd);
+	return s;
+}
+
+static struct sink *begin(unsigned threads)
+{
+	struct sink *s = sink__open("jsonl", path, &plain);
+
+	assert_non_null(s);
+	sink__hire(s, threads);
+	assert_int_equal(s->crew != NULL, threads > 0);
+	return s;
+}
+
+static char *written_by(unsigned threads, size_t *len)
+{
+	struct sink *s = begin(threads);
+
+	for (int i = 0; i < EVENT_CNT; i++) {
+		struct event ev = make(i);
+
+		sink__event(s, &ev);
+		/* At times all must be there, between batches and in them. */
+		if (i % 7001 == 7000) {
+			sink__flush(s);
+			assert_int_equal(s->out->mark, 0);
+		}
+	}
+	assert_int_equal(sink__close(s, NULL), 0);
+	return slurp(len);
+}
+
+static void test_same(void **state)
+{
+	size_t want_len, len;
+	char *want = written_by(0, &want_len), *got;
+
+	for (unsigned threads = 1; threads <= THREADS; threads++) {
+		got = written_by(threads, &len);
+		assert_int_equal(len, want_len);
+		assert_memory_equal(got, want, len);
+		free(got);
+	}
+	free(want);
+	(void)state;
+}
+
+static void test_nothing(void **state)
+{
+	struct sink *s = begin(THREADS);
+	size_t len;
+	char *text;
+
+	assert_int_equal(sink__close(s, NULL), 0);
+	text = slurp(&len);
+	assert_ptr_equal(strchr(text, '\n'), text + len - 1);
+	free(text);
+	(void)state;
+}
+
+/* A full disk: what was given is in the file or counted. */
+static void test_full(void **state)
+{
+	int saved = dup(STDERR_FILENO), null = open("/dev/null", O_WRONLY | O_CLOEXEC), ret;
+	struct trace_end end = {.end_ns = FACTORY_BASE_NS, .reason = "test"};
+	struct rlimit old, lim;
+	unsigned lines = 0, lost;
+	struct sink *s;
+	size_t len;
+	char *text;
+
+	s = begin(THREADS);
+	dup2(null, STDERR_FILENO);
+	getrlimit(RLIMIT_FSIZE, &old);
+	lim = old;
+	lim.rlim_cur = 2500000;
+	setrlimit(RLIMIT_FSIZE, &lim);
+	for (int i = 0; i < EVENT_CNT; i++) {
+		struct event ev = make(i);
+
+		sink__event(s, &ev);
+	}
+	sink__flush(s);
+	assert_true(sink__failed(s));
+	ret = sink__close(s, &end);
+	setrlimit(RLIMIT_FSIZE, &old);
+	dup2(saved, STDERR_FILENO);
+	close(saved);
+	close(null);
+	assert_int_equal(ret, -EFBIG);
+	text = slurp(&len);
+	assert_int_equal(sscanf(strstr(text, "\"lines_lost\""), "\"lines_lost\":%u}", &lost), 1);
+	for (char *p = text; (p = strchr(p, '\n')); p++)
+		lines++;
+	assert_true(lines > 1000 && lost > 1000);
+	assert_int_equal(lines - 2 + lost, EVENT_CNT);
+	free(text);
+	(void)state;
+}
+
+static void test_size(void **state)
+{
+	assert_int_equal(crew__size(1), 0);
+	assert_int_equal(crew__size(7), 0);
+	assert_int_equal(crew__size(8), 1);
+	assert_int_equal(crew__size(16), 3);
+	assert_int_equal(crew__size(256), 3);
+	(void)state;
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_same),
+		cmocka_unit_test(test_nothing),
+		cmocka_unit_test(test_full),
+		cmocka_unit_test(test_size),
+	};
+	int fd, ret;
+
+	snprintf(path, sizeof(path), "/tmp/cudatrace-test-crew.XXXXXX");
+	fd = mkstemp(path);
+	if (fd < 0)
+		return 1;
+	close(fd);
+	ret = cmocka_run_group_tests(tests, NULL, NULL);
+	unlink(path);
+	return ret;
+}
