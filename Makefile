@@ -68,7 +68,7 @@ UNIT_OBJS  := $(patsubst %.c,$(O)/%.o,$(filter-out tests/unit/test_%,$(wildcard 
 .DELETE_ON_ERROR:
 .SECONDARY:
 .SUFFIXES:
-.PHONY: all static demo check check-build check-unit check-fake bench faults soak fuzz deps bpf-arm64 install \
+.PHONY: all static demo check check-all check-build check-unit check-fake bench faults soak fuzz deps bpf-arm64 install \
         uninstall clean format check-format help san-unit FORCE
 
 all: $(O)/cudatrace ## build the tracer: build/cudatrace (the default)
@@ -156,15 +156,19 @@ demo: ## trace a sample program: on the real driver if there is one, else on a s
 	$(again) all fake-all
 	$(Q)O='$(O)' tools/demo.sh
 
-check: ## run all tests; installs what they need, ends with "N passed, N failed, N skipped"
+check: ## run the tests; installs what they need, ends with "N passed, N failed, N skipped"
 	$(Q)tools/install-deps.sh check
 	$(again) check-build || { echo 'not ok build'; echo '0 passed, 1 failed, 0 skipped'; exit 1; }
 	$(Q)$(run)
+check-all: ## what takes long and check leaves out: other kernels, fuzzing, every mechanism
+	$(Q)tools/install-deps.sh check
+	$(again) check-build || { echo 'not ok build'; echo '0 passed, 1 failed, 0 skipped'; exit 1; }
+	$(Q)$(run) --long
 
 check-unit: check-build ## only the unit tests, plain and under ASan and UBSan
 	$(Q)$(run) unit
 check-fake: check-build ## only the tests that trace the stand-in driver (root)
-	$(Q)$(run) '[2-9]?-*'
+	$(Q)$(run) -k 'not 05-layers and not 06-format and not 10-unit and not 15-golden'
 
 bench: ## measure what tracing costs; installs what it needs (root)
 	$(Q)tools/install-deps.sh bench

@@ -34,6 +34,8 @@ make_cgroups()
 	[ -n "$cgroup_root" ] || { why='no cgroup2 is mounted'; return 1; }
 	trap remove_cgroups EXIT
 	for name in "${!cgroup[@]}"; do
+		# Should we be killed: tests/runner/contain.py removes them.
+		echo "$cgroup_root${cgroup[$name]}" >>"$TMP/cgroups.made"
 		mkdir -p "$cgroup_root${cgroup[$name]}" 2>/dev/null || { why='cgroups cannot be made'; return 1; }
 	done
 }

@@ -6,6 +6,7 @@
 #   tools/install-deps.sh [build|check|bench]    install the set (each holds the one before it)
 #   tools/install-deps.sh -n [build|...]         only say what would be done
 #   tools/install-deps.sh bpftool                print the path of a bpftool that runs (for the Makefile)
+#   tools/install-deps.sh python                 print the path of a python3 that has pytest (for tests/run.sh)
 #
 # Says what it installs and why before it does; does nothing when all is there. docs/DEPENDENCIES.md has
 # the same list with reasons.
@@ -30,11 +31,22 @@ find_bpftool()
 	return 1
 }
 
+# Of a python3 that is not the distribution's, its package is no part.
+find_pytest()
+{
+	local p
+	for p in "$(command -v python3)" /usr/bin/python3; do
+		[ -x "$p" ] && "$p" -c 'import pytest' 2>/dev/null && { echo "$p"; return 0; }
+	done
+	return 1
+}
+
 dry=0
 [ "${1-}" = -n ] && { dry=1; shift; }
 set=${1:-build}
 case $set in
 bpftool) find_bpftool || echo bpftool; exit 0 ;;
+python) find_pytest; exit ;;
 build|check|bench) ;;
 *) die "usage: $0 [-n] [build|check|bench]" ;;
 esac
@@ -79,6 +91,7 @@ if [ "$set" != build ]; then
 	need_cmd jq jq 'tests read JSON lines with it'
 	need_cmd zstd zstd 'tests unpack the files of the daemon'
 	need_cmd python3 python3 'tests check traces with it'
+	find_pytest >/dev/null || missing+=('python3-pytest:runs the tests')
 	need_cmd pgrep procps 'tests look for processes'
 	need_cmd valgrind valgrind 'runs the tracer under memcheck'
 fi
@@ -96,7 +109,7 @@ if [ "$set" = check ]; then
 		wanted+=('golang-src:has the viewer of chrome://tracing, which Debian builds Chromium without')
 	have promtool || wanted+=('prometheus:checks the metrics of the daemon, its alert rules and dashboard')
 	have mkfs.btrfs || wanted+=('btrfs-progs:makes a file system with a quota')
-	python3 -c 'import yaml' 2>/dev/null || wanted+=('python3-yaml:reads the manifests for Kubernetes')
+	"$(find_pytest || echo python3)" -c 'import yaml' 2>/dev/null || wanted+=('python3-yaml:reads the manifests for Kubernetes')
 	have mandoc || wanted+=('mandoc:checks the man page')
 	have qemu-system-x86_64 || wanted+=('qemu-system-x86:boots other kernels')
 	have busybox || wanted+=('busybox-static:what runs on those kernels')

@@ -3,6 +3,7 @@
 # The cases of tests/cases, traced on the stand-in driver: the trace must hold what the program says it did, every
 # call that the stand-in counted, and the same with each way of attaching and both forms of entry points.
 # timeout: 600
+# takes: 120
 set -u
 . tests/lib.sh
 needs_tracing cases

@@ -3,6 +3,7 @@
 # Which libcuda is traced, from when on, in whom: mapped already or later, by a child, in a container, deleted,
 # replaced, several at once, stubs, 32-bit programs, files that are no libcuda.
 # timeout: 400
+# takes: 91
 set -u
 . tests/lib.sh
 needs_tracing finding

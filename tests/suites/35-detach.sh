@@ -3,10 +3,15 @@
 # The end of a trace, orderly or not: nothing of ours stays in the target, what had not returned is shown as such,
 # what was lost is counted.
 # timeout: 180
+# takes: 40
 set -u
 . tests/lib.sh
 needs_tracing detach
 unset LD_LIBRARY_PATH
+# Files of its own: whoever else traces the stand-in at this moment is not seen.
+FAKE=$TMP/own/fake
+mkdir "$TMP/own"
+cp -r "$O/fake" "$O/fake535" "$TMP/own/"
 
 is() { [ "$1" = "$2" ] || { echo "$1, not $2"; return 1; }; }
 
@@ -67,10 +72,14 @@ assert len(events) > 3000, f"only {len(events)} lines after half a second"' "$TM
 	# A command stands still until its libcuda is attached. Without its tracer it goes on.
 	mkdir -p "$TMP/k"
 	cp "$FAKE/libcuda.so.1" "$TMP/k/"
-	"$CUDATRACE" -q --jsonl "$TMP/left.jsonl" -- "$CASES/dlopen_late" "$TMP/k/libcuda.so.1" 300 >"$TMP/left.out" &
+	mkfifo "$TMP/hold"
+	"$CUDATRACE" -q --jsonl "$TMP/left.jsonl" -- "$CASES/dlopen_late" "$TMP/k/libcuda.so.1" - <"$TMP/hold" >"$TMP/left.out" &
 	tracer=$!
+	exec {hold}>"$TMP/hold"
 	until_ok 10 grep -q ready "$TMP/left.out"
 	kill -STOP $tracer
+	echo >&"$hold"
+	exec {hold}>&-
 	left=$(pgrep -x -P $tracer dlopen_late)
 	check 'a killed tracer: its command waited for it' until_ok 5 grep -q '^State:.T' "/proc/$left/status"
 	kill -9 $tracer

@@ -3,6 +3,7 @@
 # What a trace of the sample program leaves, and what is left when something goes wrong meanwhile: signals, closed
 # pipes, full disks.
 # timeout: 180
+# takes: 80
 set -u
 . tests/lib.sh
 needs_tracing outputs
@@ -336,8 +337,11 @@ signals()
 	check 'Ctrl-C: the trace' holds "$TMP/a.jsonl" 'end["reason"] == "interrupted"'
 
 	# A signal before the trace begins must not be lost.
+	rm -f "$TMP/a.jsonl"
 	"$CUDATRACE" -q --jsonl "$TMP/a.jsonl" -- sleep 20 2>"$TMP/err" &
 	tracer=$!
+	# Not the shell that is about to become it.
+	until_ok 5 grep -qx cudatrace /proc/$tracer/comm
 	until_ok 5 grep -q '^SigBlk:.*[1-9a-f]' /proc/$tracer/status
 	kill -TERM $tracer
 	ended $tracer

@@ -3,6 +3,8 @@
 # What make makes besides the program: installed files, the static binary, the BPF side for arm64, a build without
 # git, the demo.
 # timeout: 300
+# takes: 60
+# longer
 set -u
 . tests/lib.sh
 unset MAKEFLAGS MAKELEVEL MFLAGS SUDO_UID SUDO_GID
@@ -92,7 +94,7 @@ static_traces()
 
 others()
 {
-	local want t src
+	local want t
 	make help >"$TMP/help" 2>&1
 	for t in all static demo check bench install uninstall deps bpf-arm64; do
 		check "make help: $t" grep -Eq "^ +$t  +[a-z]" "$TMP/help"
@@ -100,7 +102,12 @@ others()
 	want=$(sed -n 's/^\([a-z][a-z0-9-]*\):.*##.*/\1/p' Makefile | wc -l)
 	check 'make help: all documented targets' is "$(wc -l <"$TMP/help")" "$want"
 	check 'make help: 100 columns' is "$(awk 'length > 100' "$TMP/help")" ''
+}
 
+# Built anew
+others_long()
+{
+	local t src
 	check 'arm64: the BPF side compiles' makes bpf-arm64
 	check 'arm64: it is BPF with BTF' eval 'readelf -hW "$O/arm64/cudatrace.bpf.o" | grep -q BPF && readelf -SW "$O/arm64/cudatrace.bpf.o" | grep -q "\.BTF\.ext"'
 
@@ -145,6 +152,10 @@ demo()
 	done <"$TMP/try"
 }
 
+if [ "$LONG" = 1 ]; then
+	others_long
+	exit
+fi
 install_it
 static
 others

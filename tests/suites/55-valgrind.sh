@@ -6,6 +6,8 @@
 # Not counted as errors: what valgrind says of bpf()'s arguments. It wants bytes of the attribute initialised that
 # the kernel does not look at, and knows not all commands.
 # timeout: 500
+# takes: 120
+# longer
 set -u
 . tests/lib.sh
 unset MAKEFLAGS MAKELEVEL MFLAGS SUDO_UID SUDO_GID
@@ -83,6 +85,14 @@ by_daemon()
 by_valgrind()
 {
 	command -v valgrind >/dev/null || { skip valgrind 'not installed'; return; }
+	if [ "$LONG" = 1 ]; then
+		needs_tracing 'valgrind: traces'
+		under_load
+		by_daemon
+		checked 'a trace that cannot be written' 1 -q -e launch --jsonl /dev/full -- true
+		checked 'a command that cannot be run' 1 -q -e launch --jsonl "$TMP/b.jsonl" -- tests/lib.sh
+		return
+	fi
 	checked list 0 list
 	checked 'list --json' 0 list --json --libcuda "$FAKE/libcuda.so.1"
 	checked 'list -e' 0 list -e 'memory,!cuMemGet*'
@@ -97,10 +107,6 @@ by_valgrind()
 		checked 'a trace' 0 --json -e "$DEFAULT" --jsonl "$TMP/a.jsonl" --chrome "$TMP/a.json" -- "${SAMPLE[@]}"
 		# Not accounts(): the cost of a probe, measured under valgrind, is no number to count with.
 		check 'valgrind: a trace: it is one' holds "$TMP/a.jsonl" 'end["calls"] == len(calls) > 100 and end["reason"] == "command exited"'
-		under_load
-		by_daemon
-		checked 'a trace that cannot be written' 1 -q -e launch --jsonl /dev/full -- true
-		checked 'a command that cannot be run' 1 -q -e launch --jsonl "$TMP/b.jsonl" -- "$TMP/a.json"
 	)
 }
 
@@ -174,4 +180,4 @@ by_sanitizers()
 }
 
 by_valgrind
-by_sanitizers
+[ "$LONG" = 1 ] || by_sanitizers

@@ -3,6 +3,7 @@
 # The Chrome trace in a real viewer: that of chrome://tracing, in headless Chromium. What its model holds is
 # compared with what was put in. Pictures are left in $O/check/.
 # timeout: 300
+# takes: 40
 set -u
 
 maker=$TMP/make_trace

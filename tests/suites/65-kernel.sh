@@ -5,6 +5,7 @@
 # says what the trace must contain. Its files are known by their names, and only the tracepoint way of seeing sees
 # them: probes on the driver's own functions are tests/vm's.
 # timeout: 180
+# takes: 30
 set -u
 . tests/lib.sh
 needs_tracing kernel

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # No way in: what others may lay in the way of our files, what a running tracer can still do, what it
 # can do without root, what its records hold.
+# takes: 50
 set -u
 . tests/lib.sh
 needs_tracing 'no way in'

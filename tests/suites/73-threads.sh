@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # Nothing is lost in any thread: what the stand-in driver counted in each (FAKE_TID_COUNTS) is what the trace has of it,
 # under every kind of load and every way in which a call can end.
+# takes: 40
 set -u
 . tests/lib.sh
 needs_tracing threads

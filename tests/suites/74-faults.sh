@@ -5,6 +5,7 @@
 #
 # FAULTS_KILLS=N   how many tracers are killed (30; make faults: 200)
 # timeout: 420
+# takes: 68
 set -u
 . tests/lib.sh
 needs_tracing faults
@@ -26,18 +27,24 @@ descendant()
 # A process of the command that stands still until its libcuda is attached, when its tracer ends without a word to it.
 stopped_child()
 {
-	local how label kid
+	local how label kid hold guards=()
 	for how in child grandchild; do
 		label="tracer killed while a $how is stopped"
-		local -a cmd=("$CASES/dlopen_late" "$TMP/k/libcuda.so.1" 300)
+		local -a cmd=("$CASES/dlopen_late" "$TMP/k/libcuda.so.1" -)
 		mkdir -p "$TMP/k"
 		cp "$FAKE/libcuda.so.1" "$TMP/k/"
 		[ $how = grandchild ] && cmd=(sh -c '"$@"; true' sh sh -c '"$@"; true' sh "${cmd[@]}")
-		"$CUDATRACE" -q --jsonl "$TMP/left.jsonl" -- "${cmd[@]}" >"$TMP/left.out" &
+		rm -f "$TMP/hold"
+		mkfifo "$TMP/hold"
+		"$CUDATRACE" -q --jsonl "$TMP/left.jsonl" -- "${cmd[@]}" <"$TMP/hold" >"$TMP/left.out" &
 		tracer=$!
+		exec {hold}>"$TMP/hold"
 		until_ok 10 grep -q ready "$TMP/left.out"
 		kid=$(descendant $tracer dlopen_late)
+		guards+=($(pgrep -x cudatrace-guard -P $tracer))
 		kill -STOP $tracer
+		echo >&"$hold"
+		exec {hold}>&-
 		check "$label: it waits" until_ok 5 is_stopped "$kid"
 		kill -9 $tracer
 		ended $tracer 2>/dev/null
@@ -45,9 +52,9 @@ stopped_child()
 		check "$label: it did all it had to" is "$(grep -c symbol "$TMP/left.out")" 5
 		kill -9 "$kid" 2>/dev/null
 	done
-	check 'tracer killed: its guard ends' until_ok 5 no_guard "$tracer"
+	check 'tracer killed: its guard ends' until_ok 5 guards_are_gone "${guards[@]}"
 }
-no_guard() { ! pgrep -x cudatrace-guard -P 1 >/dev/null; }
+guards_are_gone() { local p; [ $# = 2 ] || { echo "$# guards"; return 1; }; for p; do is_gone "$p" || return 1; done; }
 
 # reader FIFO FILE: takes one line, the rest when $TMP/go is there
 reader()

@@ -3,6 +3,7 @@
 # Calls that are counted instead of recorded, or seen at their entry only: against the stand-in driver's own counts,
 # by each mechanism. And levels that change while calls are made.
 # timeout: 240
+# takes: 61
 set -u
 . tests/lib.sh
 needs_tracing levels

@@ -3,6 +3,7 @@
 # The daemon's configuration, its life and what is done to it: signals, broken files, other users, processes without end,
 # a folder that goes away; and the flight recorder.
 # timeout: 240
+# takes: 60
 set -u
 . tests/lib.sh
 . tests/daemon.sh

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # The machine fails under a trace: a quota, a file system that breaks or is to be remounted, processors that go and come
 # back. The target does not notice, what is written stays valid, and what is not is said.
+# alone
 set -u
 . tests/lib.sh
 needs_tracing 'faults of the system'

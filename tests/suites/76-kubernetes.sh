@@ -3,6 +3,8 @@
 # The image and the manifests: do they agree, does the API know them, and does the daemon trace with exactly what the
 # DaemonSet gives it? There is no cluster here: tests/kubernetes/pod.py does what a container runtime would.
 # timeout: 300
+# takes: 120
+# uses: cgroups
 set -u
 . tests/lib.sh
 . tests/containers.sh

@@ -4,6 +4,8 @@
 # file system of their own. What is counted is compared with what the programs in them say that they did; labels and
 # levels are checked for each.
 # timeout: 180
+# takes: 30
+# uses: cgroups
 set -u
 . tests/lib.sh
 . tests/containers.sh

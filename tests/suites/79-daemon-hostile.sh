@@ -3,6 +3,7 @@
 # Clients and collectors that mean ill (tests/hostile.py): the daemon's memory has a bound, others are answered, and every
 # call of a traced program is counted meanwhile.
 # timeout: 300
+# takes: 82
 set -u
 . tests/lib.sh
 needs_tracing daemon-hostile

@@ -3,6 +3,8 @@
 # What the daemon takes at level metrics: memory with a hundred processes of a hundred names, processor time at 10,000
 # calls a second. `make bench` measures the same more exactly.
 # timeout: 120
+# takes: 45
+# alone
 set -u
 . tests/lib.sh
 needs_tracing daemon-limits

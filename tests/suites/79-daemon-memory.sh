@@ -3,6 +3,7 @@
 # Another user's processes that fill whatever the daemon keeps of them, all at once, again and again: its memory stays far
 # below what its unit allows, comes back when they have gone, and what others do is counted all the same.
 # timeout: 300
+# takes: 80
 set -u
 . tests/lib.sh
 needs_tracing daemon-memory

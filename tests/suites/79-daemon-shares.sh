@@ -3,6 +3,7 @@
 # Tables that all programs share: whoever fills them, another user's program is counted exactly, its errors are seen, and
 # what was taken is given back.
 # timeout: 300
+# takes: 40
 # shellcheck disable=SC2154 # caller sets NAME and NAME_to
 set -u
 . tests/lib.sh

@@ -4,6 +4,7 @@
 # traced into JSONL and a Chrome trace at once; the Chrome trace made from the JSONL must be the live one, byte for
 # byte. Then files that are no traces, or not whole.
 # timeout: 300
+# takes: 40
 set -u
 . tests/lib.sh
 

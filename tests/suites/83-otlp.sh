@@ -3,6 +3,7 @@
 # What the daemon sends to an OpenTelemetry collector: the form of it against the published JSON mapping, its numbers against
 # the stand-in driver's own; and what it does while the collector is away, busy, or refuses.
 # timeout: 180
+# takes: 60
 set -u
 . tests/lib.sh
 

@@ -3,7 +3,7 @@
 # The report's HTML page, used in headless Chromium as a person would: a million events whose names are
 # hostile, and the same merged to fewer.
 # timeout: 300
-# beside the others
+# takes: 40
 set -u
 . tests/lib.sh
 

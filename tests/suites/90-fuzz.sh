@@ -1,7 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # Every fuzz target for some seconds, from its seeds: `make fuzz` goes on for longer.
-# beside the others
+# takes: 300
+# long
+# cpus: 2
 set -u
 
 if ! echo 'int LLVMFuzzerTestOneInput(void) { return 0; }' |
@@ -14,4 +16,4 @@ if ! make -s -j"$(nproc)" O="$O" fuzz-build >"$TMP/log" 2>&1; then
 	echo 'not ok fuzz: build'
 	exit
 fi
-FUZZ_SECONDS=${FUZZ_SECONDS:-4} tests/fuzz/run.sh
+FUZZ_SECONDS=${FUZZ_SECONDS:-15} tests/fuzz/run.sh

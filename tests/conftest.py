@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""Tests, several suites at a time: tests/run.sh says how to use this, tests/runner/ has the parts."""
+import os
+import pathlib
+import sys
+import tempfile
+
+import pytest
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, os.path.dirname(__file__))
+
+from runner import collect, report, schedule  # noqa: E402
+
+
+def pytest_addoption(parser):
+    group = parser.getgroup("cudatrace")
+    group.addoption("--suite", action="append", default=[], metavar="PATTERN", help="only suites of these names")
+    group.addoption("--long", action="store_true", help="what takes long and make check leaves out: make check-all")
+    group.addoption("--list", action="store_true", help="only say which suites there are")
+    group.addoption("--jobs", type=int, default=0, help="suites at a time (processors and two more)")
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_configure(config):
+    collect.environment(config)
+    schedule.configure(config)
+    if not config.option.collectonly:
+        report.install(config)
+
+
+def pytest_collect_file(file_path, parent):
+    return collect.suite_of(file_path, parent)
+
+
+def pytest_ignore_collect(collection_path, config):
+    return collect.not_wanted(collection_path, config) or None
+
+
+def pytest_collection_modifyitems(config, items):
+    collect.long_ones(config, items)
+
+
+def pytest_runtestloop(session):
+    return schedule.run(session)
+
+
+@pytest.fixture
+def tmp_path():
+    """In the suite's own folder, which is removed after it."""
+    return pathlib.Path(tempfile.mkdtemp(dir=os.environ["TMP"]))

@@ -1,0 +1,239 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+# takes: 20
+"""The runner of the tests itself: what it counts, what runs beside what, and that nothing stays of a run, however it
+ends. On a copy of it with suites of its own."""
+import os
+import re
+import shutil
+import signal
+import subprocess
+import time
+
+import pytest
+
+TESTS = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+LEAVES = """\
+cg=$cg
+setsid sleep 987654 &
+(trap "" TERM; setsid sleep 987655) &
+if [ "$(id -u)" = 0 ]; then
+	mkdir "$TMP/mnt" && mount -t tmpfs none "$TMP/mnt" && : >"$TMP/mnt/file"
+fi
+if [ "$(id -u)" = 0 ] && [ -d "${cg%/*}" ]; then
+	echo "$cg" >"$TMP/cgroups.made"
+	mkdir -p "$cg"
+	setsid sh -c 'echo $$ >"$1/cgroup.procs"; exec sleep 987656' sh "$cg" &
+	until grep -q . "$cg/cgroup.procs"; do sleep 0.02; done
+fi
+"""
+
+
+class Tree:
+    """tests/run.sh and what it needs, in a folder, with suites as they are given."""
+
+    def __init__(self, folder):
+        self.top = str(folder)
+        os.makedirs(self.top + "/tests/suites")
+        os.makedirs(self.top + "/tests/e2e")
+        os.makedirs(self.top + "/tmp")
+        for name in ("run.sh", "conftest.py", "pytest.ini"):
+            shutil.copy(f"{TESTS}/{name}", self.top + "/tests/")
+        shutil.copytree(TESTS + "/runner", self.top + "/tests/runner", ignore=shutil.ignore_patterns("__pycache__"))
+        os.makedirs(self.top + "/tools")
+        shutil.copy(TESTS + "/../tools/install-deps.sh", self.top + "/tools/")
+        # Nothing of this run's; without HOME and with hardly anything else, as a service may be started.
+        self.env = {"PATH": os.environ["PATH"], "TMPDIR": self.top + "/tmp"}
+
+    def suite(self, name, text, head=""):
+        path = f"{self.top}/tests/suites/{name}.sh"
+        with open(path, "w", encoding="utf-8") as f:
+            f.write(f"#!/bin/bash\n{head}\nset -u\n{text}\n")
+        os.chmod(path, 0o755)
+
+    def module(self, name, text):
+        with open(f"{self.top}/tests/e2e/test_{name}.py", "w", encoding="utf-8") as f:
+            f.write(text)
+
+    def begin(self, *args):
+        return subprocess.Popen([self.top + "/tests/run.sh", *args], env=self.env, stdin=subprocess.DEVNULL, text=True,
+                                stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True)
+
+    def run(self, *args):
+        p = self.begin(*args)
+        out = p.communicate(timeout=120)[0]
+        return p.returncode, out
+
+
+@pytest.fixture
+def tree(tmp_path):
+    return Tree(tmp_path)
+
+
+def sums(out):
+    m = re.search(r"(\d+) passed, (\d+) failed, (\d+) skipped\n\Z", out)
+    assert m, out
+    return tuple(map(int, m.groups()))
+
+
+def alive(mark):
+    """Processes whose command lines hold this."""
+    found = []
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{pid}/cmdline", "rb") as f:
+                if mark.encode() in f.read().replace(b"\0", b" "):
+                    found.append(int(pid))
+        except OSError:
+            pass
+    return found
+
+
+def cgroup_root():
+    with open("/proc/self/mountinfo", encoding="utf-8") as f:
+        return next((line.split()[4] for line in f if " - cgroup2 " in line), "/nowhere")
+
+
+def wait_for(what, seconds=30):
+    end = time.monotonic() + seconds
+    while not what():
+        assert time.monotonic() < end, "not in time"
+        time.sleep(0.02)
+
+
+def test_counts(tree):
+    tree.suite("20-some", "echo ok one; echo 'ok two # with a word'; echo 'skip three # no such thing'; echo okay")
+    tree.suite("21-bad", "echo ok one; echo 'not ok two # it is not so'; exit 1")
+    rc, out = tree.run()
+    assert rc == 1 and sums(out) == (3, 1, 1)
+    assert "20-some: three # no such thing" in out and "21-bad: two # it is not so" in out
+    assert "tests/run.sh 21-bad" in out and "# 20-some: 2 passed, 0 failed, 1 skipped in " in out
+
+
+@pytest.mark.parametrize("text,head,why", [
+    ("true", "", "printed no result"),
+    ("echo ok one; exit 3", "", "exit status 3"),
+    ("echo ok one; kill -9 $$", "", "exit status -9"),
+    ("echo ok one; sleep 100", "# timeout: 1", "not finished in its 1 seconds"),
+    ("echo ok one; setsid sleep 987654 & sleep 0.1", "", "left running: sleep"),
+], ids=lambda v: v if " " in v and v[0].islower() and "echo" not in v else "")
+def test_suite_as_a_whole(tree, text, head, why):
+    tree.suite("20-bad", text, head)
+    rc, out = tree.run()
+    assert rc == 1 and f"the suite # {why}" in out and sums(out)[1] == 1
+
+
+def test_side_by_side(tree):
+    meet = ': >"$0.$1"; for i in {1..500}; do [ -e "${0%/*}/%s" ] && { echo ok met; exit; }; sleep 0.02; done; echo not ok met'
+    for name, other in (("20-a", "21-b.sh."), ("21-b", "20-a.sh.")):
+        tree.suite(name, "set -- ''\n" + meet.replace("%s", other))
+    assert sums(tree.run("--jobs", "2")[1]) == (2, 0, 0)
+
+
+@pytest.mark.parametrize("head,together", [("# alone", ["20", "21"]), ("# uses: that", ["20", "21"]), ("# cpus: 2", ["20", "21"])])
+def test_not_side_by_side(tree, head, together):
+    text = 'mkdir "${0%/*}/lock" || { echo "not ok alone # $0"; exit; }; sleep 0.5; rmdir "${0%/*}/lock"; echo ok alone'
+    for name in together:
+        tree.suite(name + "-x", text, head)
+    assert sums(tree.run("--jobs", "3")[1]) == (2, 0, 0)
+
+
+def test_long(tree):
+    tree.suite("20-long", "echo ok long", "# long")
+    tree.suite("21-longer", 'echo "ok long is $LONG"', "# longer")
+    tree.suite("22-short", "echo ok short")
+    tree.module("both", "import pytest\ndef test_a(): pass\n@pytest.mark.long\ndef test_b(): pass\n@pytest.mark.long\ndef test_c(): pass\n")
+    short, long = tree.run("-v")[1], tree.run("-v", "--long")[1]
+    assert sums(short) == (3, 0, 0) and "ok 21-longer: long is 0" in short and "22-short" in short
+    assert sums(long) == (4, 0, 0) and "ok 21-longer: long is 1" in long and "20-long" in long
+    assert sums(tree.run("20-long")[1]) == (1, 0, 0)
+
+
+def test_modules(tree):
+    tree.module("some", """
+import os, sys, pytest
+@pytest.mark.parametrize("n", [1, 2, 3])
+def test_number(n):
+    print("this is number", n)
+    assert n != 2, "it is two"
+def test_environment():
+    assert os.path.isdir(os.environ["TMP"]) and os.environ["CUDATRACE"] == os.environ["O"] + "/cudatrace"
+    assert sys.stdin.read() == "" and os.getcwd() == os.path.dirname(os.environ["O"])
+def test_skipped():
+    pytest.skip("for a reason")
+""")
+    tree.suite("20-other", "sleep 0.1; echo ok other")
+    rc, out = tree.run()
+    assert rc == 1 and sums(out) == (4, 1, 1)
+    assert "test_number[2] # " in out and "it is two" in out and "tests/run.sh some -k test_number" in out
+    assert "some: test_skipped # for a reason" in out
+    assert sums(tree.run("some", "-k", "environment or 3")[1]) == (2, 0, 0)
+    assert sums(tree.run("-k", "other")[1]) == (1, 0, 0)
+
+
+def test_module_that_cannot_be_read(tree):
+    tree.module("bad", "import nothing_of_that_name\n")
+    tree.suite("20-other", "echo ok other")
+    rc, out = tree.run()
+    assert rc != 0 and "nothing_of_that_name" in out and sums(out)[1] > 0
+
+
+def test_names(tree):
+    for name in ("20-one", "21-other", "30-one"):
+        tree.suite(name, "echo ok one")
+    tree.module("two", "def test_it(): pass\n")
+    for args, want in ((["one"], (2, 0, 0)), (["20-one"], (1, 0, 0)), (["2?-*"], (2, 0, 0)), (["two"], (1, 0, 0)), (["85-two"], (1, 0, 0))):
+        assert sums(tree.run(*args)[1]) == want, args
+    assert sorted(tree.run("-l")[1].split()) == ["20-one", "21-other", "30-one", "two"]
+    rc, out = tree.run("nonesuch")
+    assert rc != 0 and "no suite matches" in out
+
+
+def test_first_failure(tree):
+    tree.suite("20-bad", "echo not ok bad", "# takes: 100")
+    tree.suite("21-slow", "sleep 100; echo ok slow", "# takes: 90")
+    tree.suite("22-never", "touch \"$0.ran\"; echo ok never")
+    begun = time.monotonic()
+    rc, _ = tree.run("-x", "--jobs", "2")
+    assert rc != 0 and time.monotonic() - begun < 60
+
+
+@pytest.mark.parametrize("how", ["SIGINT", "SIGTERM", "SIGHUP", "SIGKILL", "timeout", "end"])
+def test_nothing_stays(tree, how):
+    cgroup = f"{cgroup_root()}/cudatrace-runner-{os.getpid()}-{how}"
+    mark = f"{os.getpid()}-{how}"
+    text = LEAVES.replace("cg=$cg", "cg=" + cgroup).replace("98765", f"{time.monotonic_ns() % 10**9}98765")
+    marks = re.findall(r"sleep (\d+98765\d)", text)
+    text += f'echo ok {mark}; : >"$0.ready"\n' + {"end": "exit 0"}.get(how, "sleep 1000")
+    tree.suite("20-leaves", text, "# timeout: 3" if how == "timeout" else "")
+    # A module too: its process is forked, and its children are not waited for.
+    tree.module("leaves", "import subprocess, time\ndef test_it():\n"
+                f"    subprocess.Popen(['setsid', 'sleep', '{marks[0]}'])\n    time.sleep(0 if {how!r} in ('end', 'timeout') else 1000)\n")
+    p = tree.begin()
+    if how.startswith("SIG"):
+        wait_for(lambda: os.path.exists(tree.top + "/tests/suites/20-leaves.sh.ready") and len(alive(marks[0])) >= 2)
+        p.send_signal(getattr(signal, how))
+    out = p.communicate(timeout=60)[0]
+    wait_for(lambda: not any(map(alive, marks)))
+    wait_for(lambda: not os.listdir(tree.top + "/tmp"))
+    assert not os.path.exists(cgroup)
+    with open("/proc/self/mountinfo", encoding="utf-8") as f:
+        assert tree.top not in f.read()
+    assert p.returncode != 0
+    if how != "SIGKILL":
+        assert sums(out)[1] > 0
+
+
+@pytest.mark.parametrize("check,more,want", [
+    ("echo 3 passed, 0 failed, 1 skipped", "echo 4 passed, 0 failed, 2 skipped", (7, 0, 3)),
+    ("echo 3 passed, 1 failed, 1 skipped; exit 1", "echo 4 passed, 0 failed, 2 skipped", (7, 1, 3)),
+    ("echo no end; exit 1", "echo 4 passed, 0 failed, 2 skipped", (4, 1, 2)),
+    ("echo 3 passed, 0 failed, 0 skipped; exit 1", "echo 4 passed, 2 failed, 0 skipped; exit 1", (7, 3, 0)),
+], ids=["passes", "fails", "breaks", "fails without a word"])
+def test_ci(tree, check, more, want):
+    os.makedirs(tree.top + "/.ci")
+    shutil.copy(TESTS + "/../.ci/run", tree.top + "/.ci/")
+    with open(tree.top + "/Makefile", "w", encoding="utf-8") as f:
+        f.write(f"check:\n\t@{check}\ncheck-all:\n\t@{more}\n")
+    p = subprocess.run([tree.top + "/.ci/run"], env=tree.env, capture_output=True, text=True, timeout=60, check=False)
+    assert sums(p.stdout) == want and (p.returncode != 0) == (want[1] > 0)
+    assert p.stdout.count("passed") == 1

@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""Suites: what there is, what the head of each says, and which of them are wanted.
+
+A bash suite is one item of pytest's: it begins as its only test, and each line `ok NAME`, `not ok NAME # why` or
+`skip NAME # why` that it prints is a result of its own. A module test_NAME.py is a suite too.
+"""
+import fnmatch
+import os
+import re
+import sys
+
+import pytest
+
+TESTS = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+TOP = os.path.dirname(TESTS)
+
+
+def environment(config):
+    """What each suite finds in its environment, but for $TMP."""
+    os.chdir(TOP)
+    out = os.path.abspath(os.environ.get("O") or os.path.join(TOP, "build"))
+    os.environ.update(O=out, CUDATRACE=out + "/cudatrace", LC_ALL="C.UTF-8", PYTHONDONTWRITEBYTECODE="1")
+    # A system call that the sandbox does not know ends the tracer: a test sees it then.
+    os.environ["CUDATRACE_SANDBOX"] = "kill"
+    os.environ["LONG"] = "1" if config.option.long else "0"
+    # One python3 for all: this one, which has the distribution's modules, and by its own path: wrappers (pyenv's, say)
+    # take longer to start than most of the scripts take to run.
+    own = out + "/check/bin"
+    os.makedirs(own, exist_ok=True)
+    if not os.path.exists(own + "/python3") or os.path.realpath(own + "/python3") != os.path.realpath(sys.executable):
+        link = f"{own}/python3.{os.getpid()}"
+        os.symlink(sys.executable, link)
+        os.replace(link, own + "/python3")
+    os.environ["PATH"] = own + ":" + os.environ.get("PATH", os.defpath)
+    for name in ("MAKEFLAGS", "MAKELEVEL", "MFLAGS"):
+        os.environ.pop(name, None)
+
+
+def name_of(path):
+    name = re.sub(r"\.[^.]*$", "", os.path.basename(path))
+    return name[len("test_"):] if name.startswith("test_") else name
+
+
+class Needs:
+    """What the head of a suite says, in comments that stand alone on their lines:
+
+    timeout: SECONDS   how long it may take (600)
+    takes: SECONDS     what it takes on a quiet machine: those that take long are begun first
+    cpus: N            it keeps so many processors busy (1)
+    alone              nothing else may run: it counts what is on the machine, or measures times
+    uses: NAME...      not together with others that use that: names of cgroups, say
+    long               make check leaves it out, make check-all runs it
+    longer             make check runs a part of it, make check-all the rest: $LONG is 1 then. Of a module these are the
+                       tests that are marked long
+    """
+
+    def __init__(self, path):
+        with open(path, encoding="utf-8", errors="replace") as f:
+            head = f.read(4000)
+        self.path, self.name = str(path), name_of(str(path))
+
+        def value(key, default):
+            m = re.search(rf"^# {key}: (\S.*)$", head, re.M)
+            return m[1] if m else default
+
+        self.timeout = int(value("timeout", 600))
+        self.takes = int(value("takes", 10))
+        self.cpus = int(value("cpus", 1))
+        self.uses = set(value("uses", "").split())
+        self.alone = re.search(r"^# alone$", head, re.M) is not None
+        self.long = re.search(r"^# long$", head, re.M) is not None
+        self.longer = re.search(r"^# longer$", head, re.M) is not None
+
+
+def matches(name, patterns):
+    """40-cli and cli are both names of 40-cli; a module has no number, and is found by the one that it had."""
+    bare = re.sub(r"^\d\d-", "", name)
+    names = {(name, p) for p in patterns} | {(bare, p) for p in patterns}
+    if bare == name:
+        names |= {(name, re.sub(r"^\d\d-", "", p)) for p in patterns}
+    return not patterns or any(fnmatch.fnmatchcase(n, p) for n, p in names)
+
+
+def is_suite(path):
+    path = str(path)
+    if path.startswith(TESTS + "/suites/"):
+        return re.match(r"\d\d-", os.path.basename(path)) is not None and os.access(path, os.X_OK)
+    return re.match(r"test_.*\.py$", os.path.basename(path)) is not None
+
+
+def not_wanted(path, config):
+    if os.path.isdir(path) or not is_suite(path):
+        return False
+    option, needs = config.option, Needs(path)
+    if option.suite and not matches(needs.name, option.suite):
+        return True
+    if option.long:
+        return not (needs.long or needs.longer or needs.path.endswith(".py"))
+    return needs.long and not option.suite
+
+
+def long_ones(config, items):
+    """Of modules, the tests marked long or the others."""
+    def wanted(item):
+        return isinstance(item, Whole) or bool(item.get_closest_marker("long")) == config.option.long
+    config.hook.pytest_deselected(items=[i for i in items if not wanted(i)])
+    items[:] = [i for i in items if wanted(i)]
+
+
+class Suite(pytest.File):
+    def collect(self):
+        yield Whole.from_parent(self, name="suite")
+
+
+class Whole(pytest.Item):
+    """All of a bash suite. Its results are read from what it prints: see schedule.py."""
+
+    def runtest(self):
+        raise AssertionError("bash suites are run by schedule.py")
+
+    def reportinfo(self):
+        return self.path, None, name_of(str(self.path))
+
+
+def suite_of(path, parent):
+    if str(path).startswith(TESTS + "/suites/") and is_suite(path):
+        return Suite.from_parent(parent, path=path)
+    return None

@@ -1,0 +1,215 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""Which suite runs when: several at a time, the longest first, those that must be alone last; and their results.
+
+Each suite is run by a process of its own (contain.py), prints into $O/check/NAME.log, and has an empty folder $TMP. A
+module's tests report to $O/check/NAME.reports instead of printing `ok`.
+"""
+import json
+import os
+import signal
+import sys
+import tempfile
+import time
+
+import pytest
+from _pytest.runner import runtestprotocol
+
+from . import collect, contain
+
+LOOK_S = 0.1
+
+
+class Interrupted(KeyboardInterrupt):
+    def __init__(self, signum):
+        super().__init__(signal.Signals(signum).name)
+        self.signum = signum
+
+
+def configure(config):
+    def interrupted(signum, _frame):
+        raise Interrupted(signum)
+    for sig in contain.ENDS:
+        signal.signal(sig, interrupted)
+    config.stash[JOBS] = config.option.jobs or int(os.environ.get("CHECK_JOBS") or (os.cpu_count() or 1) + 2)
+
+
+JOBS = pytest.StashKey()
+
+
+class Job:
+    """A suite: what it needs, its items, and, once begun, its process and what was read of its output."""
+
+    def __init__(self, items):
+        self.items = items
+        self.needs = collect.Needs(items[0].path)
+        self.name = self.needs.name
+        self.bash = isinstance(items[0], collect.Whole)
+        self.pid = None
+        self.counts = {"passed": 0, "failed": 0, "skipped": 0}
+        self.seconds = self.cpu = 0
+        self.ended = {}
+
+    def begin(self, logs, config):
+        self.log = os.path.join(logs, self.name + ".log")
+        self.reports = os.path.join(logs, self.name + ".reports")
+        self.folder = tempfile.mkdtemp(prefix="cudatrace-")
+        self.source = open(self.reports, "w+b") if not self.bash else None
+        log = open(self.log, "wb")
+        if self.bash:
+            self.source = open(self.log, "rb")
+        else:
+            os.set_inheritable(self.source.fileno(), True)
+        self.rest, self.begun = b"", time.monotonic()
+        self.pid = contain.start(lambda: self.body(log.fileno(), config), self.needs.timeout, self.folder, self.tell)
+        log.close()
+
+    def body(self, log, config):
+        """In the suite's own process."""
+        null = os.open("/dev/null", os.O_RDONLY)
+        os.dup2(null, 0)
+        os.dup2(log, 1)
+        os.dup2(log, 2)
+        os.environ["TMP"] = self.folder
+        if self.bash:
+            os.closerange(3, 1024)
+            os.execv(self.needs.path, [self.needs.path])
+        with open(self.reports, "ab") as out:
+            for i, item in enumerate(self.items):
+                after = self.items[i + 1] if i + 1 < len(self.items) else None
+                for report in runtestprotocol(item, nextitem=after, log=False):
+                    data = config.hook.pytest_report_to_serializable(config=config, report=report)
+                    out.write(json.dumps(data, default=str).encode() + b"\n")
+                    out.flush()
+                    print(f"{report.outcome:8}{report.nodeid}" if report.when == "call" else "", flush=True, end="\n" if report.when == "call" else "")
+                sys.stdout.flush()
+        os._exit(0)
+
+    def tell(self, result):
+        with open(self.log + ".end", "w", encoding="utf-8") as f:
+            json.dump(vars(result), f)
+
+    def results(self, config):
+        """Reports of what it has printed since it was last asked."""
+        self.rest += self.source.read()
+        *lines, self.rest = self.rest.split(b"\n")
+        for line in lines:
+            if self.bash:
+                yield from self.of_line(line.decode(errors="replace"))
+            else:
+                yield config.hook.pytest_report_from_serializable(config=config, data=json.loads(line))
+
+    def of_line(self, line):
+        for word, outcome in (("ok ", "passed"), ("not ok ", "failed"), ("skip ", "skipped")):
+            if line.startswith(word):
+                name, _, why = line[len(word):].partition(" # ")
+                yield self.report(name, outcome, why)
+
+    def report(self, name, outcome, why=""):
+        nodeid, path = f"{self.items[0].nodeid.split('::')[0]}::{name}", str(self.needs.path)
+        longrepr = {"passed": None, "failed": why or "failed", "skipped": (path, 0, why)}[outcome]
+        return pytest.TestReport(nodeid, (path, 0, name), {}, outcome, longrepr, "call")
+
+    def finish(self, config):
+        """Its last reports, among them what is wrong with the suite as a whole."""
+        yield from self.results(config)
+        if self.rest and self.bash:
+            yield from self.of_line(self.rest.decode(errors="replace"))
+        self.source.close()
+        self.seconds = time.monotonic() - self.begun
+        try:
+            with open(self.log + ".end", encoding="utf-8") as f:
+                self.ended = json.load(f)
+            os.unlink(self.log + ".end")
+        except (OSError, ValueError):
+            self.ended = {"why": "its supervisor ended", "status": None, "left": []}
+        self.cpu = self.ended.get("cpu", 0)
+        status = self.ended["status"]
+        why = None
+        if self.ended["why"] == "timeout":
+            why = f"not finished in its {self.needs.timeout} seconds"
+        elif self.ended["why"]:
+            why = self.ended["why"]
+        elif status and not self.counts["failed"]:
+            why = f"exit status {status}"
+        elif not sum(self.counts.values()):
+            why = "printed no result"
+        elif self.ended["left"]:
+            why = "left running: " + " ".join(self.ended["left"])
+        if why:
+            yield self.report("the suite", "failed", why)
+
+
+def fits(job, running, slots):
+    if job.needs.alone:
+        return not running
+    if any(r.needs.alone or r.needs.uses & job.needs.uses for r in running):
+        return False
+    # One that is larger than all there is runs, too.
+    return not running or sum(r.needs.cpus for r in running) + job.needs.cpus <= slots
+
+
+def run(session):
+    config = session.config
+    if session.testsfailed and not config.option.continue_on_collection_errors:
+        raise session.Interrupted(f"{session.testsfailed} errors while reading the tests")
+    if config.option.collectonly:
+        return True
+    by_path = {}
+    for item in session.items:
+        by_path.setdefault(item.path, []).append(item)
+    if config.option.list:
+        print("\n".join(collect.name_of(str(path)) for path in by_path))
+        return True
+    waiting = sorted(map(Job, by_path.values()), key=lambda j: (j.needs.alone, -j.needs.takes))
+    logs = os.path.join(os.environ["O"], "check")
+    os.makedirs(logs, exist_ok=True)
+    running, show = [], config.pluginmanager.get_plugin("progress")
+    show.begin(len(waiting))
+
+    def result(job, report):
+        if report.when == "call" or report.outcome != "passed":
+            job.counts[report.outcome] += 1
+            show.result(job, report)
+        config.hook.pytest_runtest_logreport(report=report)
+
+    try:
+        while waiting or running:
+            for job in list(waiting):
+                if len(running) < config.stash[JOBS] and fits(job, running, config.stash[JOBS]):
+                    waiting.remove(job)
+                    job.begin(logs, config)
+                    running.append(job)
+                    show.began(job)
+            time.sleep(LOOK_S)
+            for job in list(running):
+                over = os.waitpid(job.pid, os.WNOHANG)[0]
+                for report in job.finish(config) if over else job.results(config):
+                    result(job, report)
+                if over:
+                    running.remove(job)
+                    show.finished(job)
+            show.progress(running, waiting)
+            if session.shouldfail:
+                raise session.Failed(session.shouldfail)
+    except Interrupted as e:
+        show.interrupted(e)
+        raise
+    finally:
+        stop(running)
+    return True
+
+
+def stop(running):
+    """Ends those that still run; each takes what it has left with it."""
+    contain.send([j.pid for j in running], signal.SIGTERM)
+    end = time.monotonic() + contain.CLEAN_UP_S + contain.ASKED_S + 15
+    for job in running:
+        while time.monotonic() < end:
+            try:
+                if os.waitpid(job.pid, os.WNOHANG)[0]:
+                    break
+                time.sleep(0.05)
+            except Interrupted:
+                end = 0
+        else:
+            contain.send(list(contain.descendants(job.pid)) + [job.pid], signal.SIGKILL)
