@@ -2,10 +2,10 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 """Which marks (marks.h) are in these files?
 
-    find.py texts|all FILE...    their names, one a line, with the file and how it is written there
+    find.py texts|all|never FILE...    their names, one a line, with the file and how it is written there
 
 Numbers are looked for in decimal, hexadecimal and as bytes, texts as they are. What is packed (gzip, zstd, base64 in a page or a
-collector's log) is looked at unpacked, too. A fork's or a program's environment is never in an output: HIDEMARK_environment."""
+collector's log) is looked at unpacked, too. "all" and "texts" are with what no output ever has, "never" is that alone."""
 import base64
 import gzip
 import os
@@ -17,15 +17,13 @@ import zlib
 HERE = os.path.dirname(os.path.abspath(__file__))
 
 
-def marks(texts_only):
+def marks(which):
     source = open(os.path.join(HERE, "marks.h"), encoding="utf-8").read()
-    for name, text in re.findall(r'^TEXT\((\w+), "(.*)"\)', source, re.M):
-        yield name, {"text": text.encode()}
-    yield "ENVIRONMENT", {"text": b"HIDEMARK_environment"}
-    for name, number in re.findall(r"^NUMBER\((\w+), (\w+)\)", source, re.M):
+    for kind, name, text in re.findall(r'^(TEXT|NEVER)\((\w+), "(.*)"\)', source, re.M):
+        if kind == "NEVER" or which != "never":
+            yield name, {"text": text.encode()}
+    for name, number in re.findall(r"^NUMBER\((\w+), (\w+)\)", source, re.M) if which == "all" else ():
         n = int(number, 0)
-        if texts_only:
-            continue
         if n < 1 << 24:  # too short to be looked for alone
             yield name, {"member": b"fd\":%d," % n}
             continue
@@ -52,7 +50,7 @@ def unpacked(data):
             pass
 
 
-wanted = list(marks(sys.argv[1] == "texts"))
+wanted = list(marks(sys.argv[1]))
 for path in sys.argv[2:]:
     with open(path, "rb") as f:
         parts = list(unpacked(f.read()))

@@ -42,7 +42,7 @@ static void calls(void)
 	uint32_t config[16] = {CONFIG_GRID, 1, 1, 1, 1, 1, 0};
 	char name[64];
 	const char *text;
-	void *fn;
+	void *fn, *parameters[] = {(void *)PARAMETER};
 
 	CALL(cuInit, 0);
 	CALL(cuDeviceGetName, name, 64, 0);
@@ -58,12 +58,13 @@ static void calls(void)
 	for (int i = 0; i < 20; i++) {
 		CALL(cuMemcpyHtoD_v2, (uint64_t)DEVICE_PTR, HOST_PTR, (size_t)COPY_SIZE);
 		CALL(cuLaunchKernel, (uint64_t)FUNCTION, (unsigned)GRID, 1, 1, 32, 1, 1, 0,
-		     (uint64_t)STREAM, NULL, NULL);
+		     (uint64_t)STREAM, parameters, NULL);
 		CALL(cuStreamSynchronize, (uint64_t)STREAM);
 		CALL(cuMemcpyDtoH_v2, HOST_PTR, (uint64_t)DEVICE_PTR, (size_t)COPY_SIZE);
 	}
 	*(uint64_t *)(config + 8) = STREAM;
-	CALL(cuLaunchKernelEx, config, (uint64_t)FUNCTION, NULL, NULL);
+	CALL(cuLaunchKernelEx, config, (uint64_t)FUNCTION, parameters, NULL);
+	CALL(cuMemcpyHtoD_v2, (uint64_t)DEVICE_PTR, COPIED, strlen(COPIED));
 	copy[0] = STRUCT_MEMBER; /* srcXInBytes */
 	CALL(cuMemcpy2D_v2, copy);
 	if (!setjmp(before))

@@ -6,8 +6,9 @@
 #ifndef MARKS_H
 #define MARKS_H
 
-#define TEXT(name, text) static const char *const name = text;
-#define NUMBER(name, n)	 static const unsigned long name = n;
+#define TEXT(name, text)  static const char *const name = text;
+#define NUMBER(name, n)	  static const unsigned long name = n;
+#define NEVER(name, text) static const char *const name = text;
 
 /* strings of calls */
 TEXT(MODULE_PATH, "/HIDEMARK_module_path/x.cubin")
@@ -46,5 +47,10 @@ NUMBER(UVM_BASE, 0x7a5ec2e80000)
 NUMBER(UVM_LENGTH, 0x5ec2e7000)
 NUMBER(MAP_SIZE, 0x5ec2e000) /* of mmap */
 NUMBER(DESCRIPTOR, 973)	     /* as "fd":973 */
+
+/* What no output has, hidden or not. */
+NEVER(COPIED, "HIDEMARK_copied_to_the_gpu")
+NEVER(PARAMETER, "HIDEMARK_argument_of_a_kernel")
+NEVER(ENVIRONMENT, "HIDEMARK_environment")
 
 #endif /* MARKS_H */

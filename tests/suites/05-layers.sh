@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-# Includes: a folder of src/ uses only those that the table in docs/ARCHITECTURE.md allows it, and every
-# header compiles alone, so that the order of includes never matters.
+# What the documents say of this tree: a folder of src/ uses only those that the table in docs/ARCHITECTURE.md allows it, and
+# the tests that tables of promises name are there. Every header compiles alone, so that the order of includes never matters.
 set -u
 
 if out=$(tools/check-layers.sh 2>&1); then
@@ -9,6 +9,20 @@ if out=$(tools/check-layers.sh 2>&1); then
 else
 	printf '%s\n' "$out"
 	echo "not ok layers # $(grep -c . <<<"$out") includes against the table"
+fi
+
+if out=$(tools/check-promises.py 2>&1); then
+	echo 'ok promises'
+else
+	printf '%s\n' "$out"
+	echo "not ok promises # $(grep -c . <<<"$out") without a test that is there"
+fi
+# It can fail: a row that names none, a check, a suite and a unit test that are not there.
+printf '| promise | held by |\n|---|---|\n| a | by hand |\n| b | `06-format: no such check`, `99-none: x` |\n| c | `test_quota: none` |\n' >"$TMP/bad.md"
+if [ "$(tools/check-promises.py "$TMP/bad.md" | grep -c "$TMP/bad.md:[345]: ")" = 4 ]; then
+	echo 'ok promises: what is missing is found'
+else
+	echo 'not ok promises: what is missing is found # it is not'
 fi
 
 CC=${CC:-gcc}

@@ -35,7 +35,7 @@ if [ -n "$NV" ]; then KERNEL=(--kernel); else skip 'system calls' 'no stand-in d
 export CUDATRACE_TEST_NV_BY_NAME=1
 
 find_marks() { tests/hide/find.py "$@"; }
-# none texts|all FILE...
+# none texts|all|never FILE...
 none() { local out; out=$(find_marks "$@") || return 1; [ -z "$out" ] || { echo "$out"; return 1; }; }
 # every FILE...: all marks are in them, but for those of system calls and code that this machine has not
 every()
@@ -46,7 +46,7 @@ every()
 	[ -n "$NV" ] || want=$(grep -vE '^(RM_|UVM_|MAP_SIZE|DESCRIPTOR)' <<<"$want")
 	[ "$(uname -m)" = x86_64 ] || want=$(grep -v '^PERF_NAME' <<<"$want")
 	[ -z "${not-}" ] || want=$(grep -vE "$not" <<<"$want")
-	! grep -vxFf <(echo "$have") <<<"$want" && ! grep -x ENVIRONMENT <<<"$have"
+	! grep -vxFf <(echo "$have") <<<"$want"
 }
 some() { local f; for f; do [ -n "$(find_marks all "$f")" ] || { echo "none in ${f##*/}"; return 1; }; done; }
 
@@ -100,6 +100,7 @@ outputs()
 {
 	all_outputs shown
 	check 'nothing hidden: every mark is in the trace' every "$TMP/shown.jsonl"
+	check 'nothing hidden: what is never read is in no output' none never "${outputs[@]}"
 	unset 'outputs[-1]' # two traces that are the same have no difference
 	check 'nothing hidden: some are in each output' some "${outputs[@]}"
 	shown=$(call_cnt shown)
@@ -112,7 +113,7 @@ outputs()
 	all_outputs arguments --no-args
 	check '--no-args: no mark in any output' none all "${outputs[@]}"
 	check '--no-args: as many calls' is "$(call_cnt arguments)" "$shown"
-	check '--no-args: with the one that does not return, and the one that was left' is "$shown" '[97,1,1]'
+	check '--no-args: with the one that does not return, and the one that was left' is "$shown" '[98,1,1]'
 	check '--no-args: the schema holds' tests/golden/schema_check.py "$TMP/arguments.jsonl"
 	check '--no-args: stacks have places' holds "$TMP/arguments.jsonl" \
 		'[f for e in ev if e["type"] == "stack" for f in e["frames"] if f.get("module") == "[file]" and len(f["build_id"]) == 40]'
@@ -185,6 +186,7 @@ daemon_outputs()
 daemon()
 {
 	daemon_outputs shown-d none
+	check 'daemon, none: what is never read is in no output' none never "${outputs[@]}"
 	check 'daemon, none: some marks in all but the log' some "$TMP"/shown-d.{metrics,got,status,dump.zst} "$files"/*
 	not='^(LIBRARY_PATH|SYMBOL_NAME|PERF_NAME)' check 'daemon, none: every mark but those of stacks is in the file' every "$files"/*
 

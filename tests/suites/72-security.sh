@@ -152,6 +152,8 @@ privileges()
 	n=$(grep -oE '[0-9]+ kernel launches' "$TMP/out" | cut -d' ' -f1)
 	check 'few capabilities: every launch' same "$(grep -c '"op":"launch","name":"cuLaunchKernel' "$dir/user/a.jsonl")" "$n"
 	check 'few capabilities: the file is the user'"'"'s' same "$(stat -c %u:%a "$dir/user/a.jsonl")" $nobody:600
+	as_nobody "$bin" -q -e init --jsonl /dev/null -- grep '^Cap[IPEA]' /proc/self/status >"$TMP/out" 2>"$TMP/err"
+	check 'few capabilities: the command has none' same "$? $(awk '{ print $2 }' "$TMP/out" | sort -u)" '0 0000000000000000'
 	lent "$bin"
 	setcap -r "$bin"
 	as_nobody "$bin" -q -e init --jsonl "$dir/user/b.jsonl" -- true 2>"$TMP/err"
@@ -207,7 +209,9 @@ lent()
 	check 'lent: daemon: ends' same $? 0
 	chmod u+s "$bin"
 	check 'a setuid file: refused' fails_with 'this file is setuid' as_nobody "$bin" report "$dir/user/a.jsonl"
-	chmod u-s "$bin"
+	chmod u-s,g+s "$bin"
+	check 'a setgid file: refused' fails_with 'this file is setuid' as_nobody "$bin" report "$dir/user/a.jsonl"
+	chmod g-s "$bin"
 }
 fails_with() { local want=$1 out; shift; out=$("$@" 2>&1) && { echo "passes: $out"; return 1; }; [[ $out == *"$want"* ]] || { echo "$out"; return 1; }; }
 

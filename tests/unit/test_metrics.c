@@ -200,6 +200,24 @@ static void bounded(void **state)
 	metrics__free(m);
 }
 
+/* Who names himself so neither ends the label nor begins a line. */
+static void hostile(void **state)
+{
+	const struct labels l = {.namespace = "a\"b\\}{,x=\"1\"",
+				 .pod = "p\n# TYPE x gauge",
+				 .container_name = "\033[2J"};
+	struct metrics *m = metrics__new(10000);
+	struct event ev = {.kind = EVENT_CALL, .fn = cuda_fn_by_symbol("cuInit")};
+
+	(void)state;
+	metrics__event(m, metrics__get(m, &l, "\"} 9\n"), &ev);
+	has(m,
+	    "cudatrace_calls_total{namespace=\"a\\\"b\\\\}{,x=\\\"1\\\"\",pod=\"p?# TYPE x gauge\","
+	    "container=\"?[2J\",command=\"\\\"} 9?\",function=\"cuInit\",class=\"init\"} 1");
+	lacks(m, "\033");
+	metrics__free(m);
+}
+
 #define OF "cudatrace_calls_total{namespace=\"\",pod=\"\",container=\"\","
 
 static void ended_make_room(void **state)
@@ -228,13 +246,44 @@ static void ended_make_room(void **state)
 	metrics__free(m);
 }
 
+/* Results without number make series, as far as one has a share of them. */
+static void share(void **state)
+{
+	struct metrics *m = metrics__new(1000);
+	struct metrics_target *greedy, *late;
+	struct event ev = {.kind = EVENT_CALL, .is_error = true};
+	struct labels l = {0};
+	unsigned cnt, series = 0;
+	const struct cuda_fn *fns = cuda_fns(&cnt);
+	char *text;
+
+	(void)state;
+	greedy = metrics__get(m, &l, "greedy");
+	for (unsigned i = 0; i < 1000; i++) {
+		ev.fn = &fns[i % cnt];
+		ev.result = 1 + i / cnt;
+		metrics__event(m, greedy, &ev);
+	}
+	text = print(m);
+	for (char *at = text; (at = strstr(at, "command=\"greedy\",function=")); at++)
+		series++;
+	free(text);
+	assert_in_range(series, 400, 520);
+	late = metrics__get(m, &l, "late");
+	ev = (struct event){.kind = EVENT_CALL, .fn = cuda_fn_by_symbol("cuInit")};
+	metrics__event(m, late, &ev);
+	has(m, OF "command=\"late\",function=\"cuInit\",class=\"init\"} 1");
+	metrics__free(m);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(events),	   cmocka_unit_test(counts),
 		cmocka_unit_test(bytes),	   cmocka_unit_test(memory),
 		cmocka_unit_test(forgotten),	   cmocka_unit_test(bounded),
-		cmocka_unit_test(ended_make_room),
+		cmocka_unit_test(ended_make_room), cmocka_unit_test(hostile),
+		cmocka_unit_test(share),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

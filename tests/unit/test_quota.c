@@ -6,6 +6,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include <dlfcn.h>
 #include <stdio.h>
 #include <sys/stat.h>
 #include <string.h>
@@ -13,6 +14,7 @@
 
 #include "model/kernel.h"
 #include "model/mem.h"
+#include "model/modules.h"
 #include "model/perf_map.h"
 #include "model/proc.h"
 #include "util/log.h"
@@ -369,6 +371,46 @@ static void test_stacks(void **state)
 	assert_int_equal(t->used, 0);
 }
 
+/* This process's own: paths have a share, symbols of all files together a bound. */
+static void test_modules(void **state)
+{
+	struct quota *paths = &q.of[QUOTA_PATHS], *symbols = &q.of[QUOTA_SYMBOLS];
+	struct module_files *files = module_files__new(&q, CT_HIDE_NOTHING);
+	struct stack_frame own = {.ip = (uintptr_t)test_stacks + 1}, frame;
+	struct modules *m = modules__new(files, getpid()), *less;
+	char *symbol = NULL;
+
+	(void)state;
+	modules__read(m);
+	modules__resolve(m, &own, 1, &symbol);
+	assert_non_null(symbol);
+	assert_memory_equal(symbol, "test_stacks+", 12);
+	free(symbol);
+	assert_true(paths->used && symbols->used);
+	assert_int_equal(paths->full_cnt + symbols->full_cnt, 0);
+
+	symbols->max = symbols->used;
+	frame = (struct stack_frame){.ip = (uintptr_t)dlsym(RTLD_DEFAULT, "getppid") + 1};
+	symbol = NULL;
+	modules__resolve(m, &frame, 1, &symbol);
+	assert_null(symbol);
+	assert_int_equal(symbols->full_cnt, 1);
+	assert_int_equal(*frame.module, '/');
+
+	paths->share = 1;
+	less = modules__new(files, getpid());
+	modules__read(less);
+	modules__resolve(less, &own, 1, &symbol);
+	free(symbol);
+	assert_string_equal(own.module, "[too many files]");
+	assert_true(paths->full_cnt > 0);
+	modules__free(less);
+	modules__free(m);
+	assert_int_equal(paths->used, 0);
+	module_files__free(files);
+	assert_int_equal(symbols->used, 0);
+}
+
 #define TEST(fn) cmocka_unit_test_setup_teardown(fn, setup, teardown)
 
 int main(void)
@@ -384,6 +426,7 @@ int main(void)
 		TEST(test_processes),
 		TEST(test_lost_ends),
 		TEST(test_tidy),
+		TEST(test_modules),
 		TEST(test_perf_map),
 		TEST(test_stacks),
 	};
