@@ -18,12 +18,16 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 #define PATIENCE_MS 500
+#define MAX_ERRNO   4095
+#define NO_FD	    -1
+#define BAD_FD	    -2
 /* It ends by itself then, if it can. */
 #define ALARM_S	     2
 #define LOST_MAX     16
@@ -79,23 +83,57 @@ static bool send_fd(int sock, int fd)
 	return sendmsg(sock, &msg, MSG_NOSIGNAL) == sizeof(ret);
 }
 
-/* false: the other end is gone. */
-static bool take_fd(int sock, int *fd)
+/* A file of that type? Without asking who serves it. */
+static bool is_a(int fd, mode_t type)
 {
-	struct iovec iov = {fd, sizeof(*fd)};
+	struct statx st;
+
+	return !statx(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_TYPE, &st) &&
+	       (st.stx_mode & S_IFMT) == type;
+}
+
+/* The one descriptor that may have come; NO_FD: none has; BAD_FD: it is of another type, or there
+ * are more, and all are closed. */
+static int take_one(struct msghdr *msg, mode_t type)
+{
+	struct cmsghdr *head = CMSG_FIRSTHDR(msg);
+	int fds[2] = {-1, -1}, cnt = 0; /* a room for one, aligned, has room for two */
+
+	if (head && head->cmsg_level == SOL_SOCKET && head->cmsg_type == SCM_RIGHTS) {
+		cnt = (head->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+		memcpy(fds, CMSG_DATA(head), cnt * sizeof(int));
+	}
+	if (cnt == 1 && !(msg->msg_flags & MSG_CTRUNC) && is_a(fds[0], type))
+		return fds[0];
+	for (int i = 0; i < cnt; i++)
+		close(fds[i]);
+	return cnt ? BAD_FD : NO_FD;
+}
+
+/* Who reads what others make may be under their orders: nothing but what was asked for is taken. */
+bool reader_take_fd(int sock, mode_t type, int *fd)
+{
+	int ret, got;
+	struct iovec iov = {&ret, sizeof(ret)};
 	union room room = {0};
 	struct msghdr msg = {.msg_iov = &iov,
 			     .msg_iovlen = 1,
 			     .msg_control = room.bytes,
 			     .msg_controllen = sizeof(room.bytes)};
+	ssize_t n = recvmsg(sock, &msg, MSG_CMSG_CLOEXEC);
 
-	if (recvmsg(sock, &msg, MSG_CMSG_CLOEXEC) != sizeof(*fd))
+	if (n < 0)
 		return false;
-	if (!*fd && CMSG_FIRSTHDR(&msg))
-		memcpy(fd, CMSG_DATA(&room.head), sizeof(*fd));
-	else if (!*fd)
-		*fd = -EMFILE;
-	return true;
+	got = take_one(&msg, type);
+	if (n == sizeof(ret) && !(msg.msg_flags & MSG_TRUNC) && ret <= 0 && ret >= -MAX_ERRNO) {
+		/* It was sent and did not fit into our table. */
+		*fd = ret ? ret : got == NO_FD ? -EMFILE : got;
+		if (got == NO_FD || (!ret && got >= 0))
+			return true;
+	}
+	if (got >= 0)
+		close(got);
+	return false;
 }
 
 static void __attribute__((noreturn)) read_for(int sock)
@@ -236,7 +274,7 @@ static int get_reader(void)
 		return -EBUSY;
 	/* It ends when it cannot make one. */
 	if (write(reader.maker_fd, "", 1) != 1 || !await(reader.maker_fd, 2 * PATIENCE_MS) ||
-	    !take_fd(reader.maker_fd, &reader.fd)) {
+	    !reader_take_fd(reader.maker_fd, S_IFSOCK, &reader.fd) || reader.fd < 0) {
 		warn("cudatrace-read has ended: nothing more is read of processes; start cudatrace "
 		     "anew");
 		close_fd(&reader.maker_fd);
@@ -327,7 +365,7 @@ static int ask(const struct reader_request *r)
 		if (send(reader.fd, r, sizeof(*r), MSG_NOSIGNAL) == sizeof(*r)) {
 			if (!await(reader.fd, PATIENCE_MS))
 				return lose(r->pid, r->path);
-			if (take_fd(reader.fd, &fd))
+			if (reader_take_fd(reader.fd, S_IFREG, &fd))
 				return fd;
 		}
 		/* Somebody has ended it. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Shared by reader.c, which asks, and reader_file.c, which answers. */
+/* Shared by reader.c, which asks, and reader_file.c, which answers; and the tests. */
 #ifndef UTIL_READER_PRIV_H
 #define UTIL_READER_PRIV_H
 
@@ -17,5 +17,8 @@ struct reader_request {
 
 /* A descriptor or -errno. */
 int reader_serve(const struct reader_request *r);
+/* An answer: a descriptor of a file of that type (S_IF...), or -errno, in *fd. false: there is none,
+ * or it is not one that is given: whoever is at the other end is not to be asked again. */
+bool reader_take_fd(int sock, mode_t type, int *fd);
 
 #endif /* UTIL_READER_PRIV_H */
