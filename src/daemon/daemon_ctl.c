@@ -14,6 +14,9 @@
 #include "util/units.h"
 #include "version.h"
 
+/* Each is looked at for every new process. */
+#define PATTERNS_MAX 256
+
 static void fail(struct json *j, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 static void fail(struct json *j, const char *fmt, ...)
 {
@@ -148,22 +151,46 @@ static struct dproc *find_pid(struct daemon *d, uint32_t pid, struct json *j)
 	return p;
 }
 
+/* Those of the file have a line. */
+static bool is_by_ctl(const struct rule *r)
+{
+	return !r->line;
+}
+
+/* The rule in front, for a pattern that was not asked for before, or for one that was; NULL: no
+ * memory, or there are too many. */
+static struct rule *first_rule(struct config *c, const char *pattern, bool name_only)
+{
+	struct rule *grown, first = {.name_only = name_only};
+	unsigned at = 0;
+
+	while (at < c->rule_cnt && is_by_ctl(&c->rules[at]) &&
+	       (c->rules[at].name_only != name_only || strcmp(c->rules[at].command, pattern)))
+		at++;
+	if (at < c->rule_cnt && is_by_ctl(&c->rules[at])) {
+		first = c->rules[at];
+	} else {
+		grown = at < PATTERNS_MAX ? realloc(c->rules, (c->rule_cnt + 1) * sizeof(*grown))
+					  : NULL;
+		c->rules = grown ?: c->rules;
+		first.command = grown ? strdup(pattern) : NULL;
+		if (!first.command)
+			return NULL;
+		at = c->rule_cnt++;
+	}
+	memmove(c->rules + 1, c->rules, at * sizeof(first));
+	c->rules[0] = first;
+	return c->rules;
+}
+
 /* For processes to come too, until the configuration is read again. */
 static bool add_rule(struct config *c, const char *pattern, bool name_only, enum proc_level level)
 {
-	struct rule *grown = realloc(c->rules, (c->rule_cnt + 1) * sizeof(*grown));
-	char *copy = strdup(pattern);
+	struct rule *r = first_rule(c, pattern, name_only);
 
-	if (grown)
-		c->rules = grown;
-	if (!grown || !copy) {
-		free(copy);
-		return false;
-	}
-	memmove(grown + 1, grown, c->rule_cnt * sizeof(*grown));
-	grown[0] = (struct rule){.command = copy, .name_only = name_only, .level = level};
-	c->rule_cnt++;
-	return true;
+	if (r)
+		r->level = level;
+	return r;
 }
 
 /* Members of the group ask for names alone: a glob that may match whole command lines would tell
@@ -173,8 +200,13 @@ static void level_of_pattern(struct daemon *d, const char *pattern, bool root, i
 {
 	uint64_t cnt = 0;
 
-	if (level < 0 || !add_rule(d->cfg, pattern, !root, level)) {
+	if (level < 0) {
 		fail(j, "default is for a process id; cudatrace ctl reload forgets patterns");
+		return;
+	}
+	if (!add_rule(d->cfg, pattern, !root, level)) {
+		fail(j, "%d patterns are all that is kept: cudatrace ctl reload forgets them",
+		     PATTERNS_MAX);
 		return;
 	}
 	for (const struct dproc *p = d->procs.by_pid; p; p = p->hh.next)
