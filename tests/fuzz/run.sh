@@ -45,7 +45,14 @@ for name in ("h200-gpt2-tokens", "h200-gpt2-memory", "h200-triton"):
     lines = open(f"tests/golden/{name}.jsonl", encoding="utf-8").readlines()
     cuts += ["".join(lines[i:i + n]) for i, n in ((1, 4), (30, 12), (90, 40), (len(lines) - 6, 6))]
     cuts.append(lines[0] + "".join(lines[-40:]))
-for sub, texts in (("kernel_name", sorted(filter(None, names))), ("jsonl", cuts)):
+# One line of each kind of event that there is.
+kinds = {}
+for name in ("tests/golden/h200-gpt2-tokens.jsonl", "docs/SCHEMA.md"):
+    for line in open(name, encoding="utf-8"):
+        if line.startswith('{"ts":'):
+            e = json.loads(line)
+            kinds[e["type"], e.get("op"), tuple(e)] = line
+for sub, texts in (("kernel_name", sorted(filter(None, names))), ("jsonl", cuts), ("saved", kinds.values())):
     os.makedirs(f"{sys.argv[1]}/{sub}", exist_ok=True)
     for i, text in enumerate(texts):
         with open(f"{sys.argv[1]}/{sub}/{i}", "w", encoding="utf-8") as f:
@@ -56,7 +63,29 @@ PY
 	printf '6,1234,5678901,-;NVRM: Xid (PCI:0000:3b:00): 79, pid=1234, GPU has fallen off the bus.\n SUBSYSTEM=pci\n' | seed kmsg xid
 	printf '1000 40 py::train:model.py\n1040 10 _ZN1a1bEv\nfffffffffffffff0 f last\n' | seed perf_map map
 	mkdir -p "$dir/seeds/symbols" && cp "$dir/seeds/elf/small.so" /bin/true "$dir/seeds/symbols/"
+	make_daemon_seeds
 	make_dicts
+}
+
+# What is asked of the daemon, and what it is answered; the first bytes are the target's own.
+make_daemon_seeds()
+{
+	local word answer='{"partialSuccess":{"rejectedSpans":"3"}}'
+	for word in status 'level\t7\ttrace' 'level\tpy*\toff' 'level\t7\tdefault' 'burst\t7\t10s' 'dump\tmine.zst' 'dump\t/tmp/x' reload; do
+		printf '\1%b\n' "$word" | seed ctl "${word%%[!a-z]*}-${#word}"
+	done
+	printf '\0level\tpython3\ttrace\n' | seed ctl member
+	printf '\7\377GET /metrics HTTP/1.1\r\nHost: node7:9464\r\n\r\n' | seed http metrics
+	printf '\6\5HEAD /healthz?x=1 HTTP/1.0\r\n\r\n' | seed http head
+	printf '\14\377POST / HTTP/1.1\nContent-Length: 1\n\nx' | seed http post
+	printf '\0\377HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s' ${#answer} "$answer" | seed otlp partial
+	printf '\0\377HTTP/1.1 503 x\r\nRetry-After: Wed, 21 Oct 2026 07:28:00 GMT\r\nContent-Length: 0\r\n\r\n' | seed otlp later
+	printf '\0\377HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n' | seed otlp chunks
+	printf '\3\20\20\r\n%s' "$answer" | seed otlp body
+	printf '\3\20\42120\r\n\r\n' | seed otlp seconds
+	printf '\1\0\0\0\0\0' | seed reader file
+	printf '\0\376\377\377\377' | seed reader error
+	printf '\2\0\1\0\0\0\0' | seed reader two
 }
 
 # What chance does not spell: words of each language, quoted.
@@ -64,6 +93,16 @@ words() { sed 's/[\\"]/\\&/g; s/.*/"&"/' | sort -u >"$dir/$1.dict"; }
 make_dicts()
 {
 	sed -n 's/^\tX(\([a-z_]*\)).*/"\1":/p' src/report/parse.h | words jsonl
+	{
+		sed 's/^"//; s/"$//; s/\\"/"/g' "$dir/jsonl.dict"
+		printf '"type":"%s",\n' header end stack process library scheduler xid interrupt uvm tracer kernel memory transfer sync graph module
+		grep -ohE '"[a-z_]+"' src/report/saved*.c | sort -u
+		printf '%s\n' 18446744073709551615 -1 1e308 0.000001 '{"type":"header","name":"cudatrace","schema":1}' HtoD DtoD '[1,1,1]' null true
+	} | words saved
+	printf '%s\n' status level burst dump reload trace metrics sampled off default $'\t' 7 10s 1e9 -1 4294967303 'py*' '[' mine.zst .jsonl / . | words ctl
+	printf '%s\n' 'GET ' 'HEAD ' 'POST ' /metrics /healthz / '?' ' HTTP/1.1' ' HTTP/1.0' $'\r' 'Host: ' http:// // | words http
+	printf '%s\n' 'HTTP/1.1 ' '200 ' '429 ' '503 ' '100 ' $'\r' 'Content-Length: ' 'Transfer-Encoding: chunked' 'Retry-After: ' 'Connection: close' \
+		'Wed, 21 Oct 2026 07:28:00 GMT' '{"partialSuccess":{' '"rejectedSpans":' '"rejectedDataPoints":' 18446744073709551615 -1 '"' : 0 ffffffff | words otlp
 	sed -n '/^static const char \*const tokens/,/^};/s/^\t"\([^\\]*\)",$/\1/p' tests/fuzz/names_tokens.h | words kernel_name
 	{
 		grep -oE '[a-z_]+:' dist/daemon.yaml
@@ -141,8 +180,10 @@ for name; do
 	names) names || bad=1; continue ;;
 	elf | symbols) len=65536 ;;
 	jsonl) len=16384 ;;
-	maps | kmsg | labels) len=512 ;;
+	reader) len=32 ;;
+	maps | kmsg | labels | ctl | http | otlp) len=512 ;;
 	kernel_name) len=1024 ;;
+	saved) len=2048 ;;
 	select) len=96 ;; # a wrong name is compared with all
 	*) len=4096 ;;
 	esac

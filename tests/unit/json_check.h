@@ -10,6 +10,7 @@
 struct json_check {
 	const unsigned char *p, *end;
 	int depth;
+	bool blanks; /* there may be some between tokens */
 };
 
 static bool jc_value(struct json_check *c);
@@ -22,6 +23,12 @@ static inline bool jc_lit(struct json_check *c, const char *s)
 		return false;
 	c->p += n;
 	return true;
+}
+
+static inline void jc_blanks(struct json_check *c)
+{
+	while (c->blanks && c->p < c->end && *c->p && strchr(" \t\r\n", *c->p))
+		c->p++;
 }
 
 static inline bool jc_is(struct json_check *c, char ch)
@@ -114,10 +121,15 @@ static inline bool jc_number(struct json_check *c)
 static inline bool jc_members(struct json_check *c, char close, bool named)
 {
 	c->p++;
+	jc_blanks(c);
 	if (jc_is(c, close))
 		return true;
 	do {
-		if (named && (!jc_string(c) || !jc_is(c, ':')))
+		jc_blanks(c);
+		if (named && !jc_string(c))
+			return false;
+		jc_blanks(c);
+		if (named && !jc_is(c, ':'))
 			return false;
 		if (!jc_value(c))
 			return false;
@@ -125,11 +137,11 @@ static inline bool jc_members(struct json_check *c, char close, bool named)
 	return jc_is(c, close);
 }
 
-/* No white space: we write none. */
 static bool jc_value(struct json_check *c)
 {
 	bool ok;
 
+	jc_blanks(c);
 	if (c->p == c->end || c->depth > 64)
 		return false;
 	c->depth++;
@@ -156,15 +168,27 @@ static bool jc_value(struct json_check *c)
 		ok = jc_number(c);
 	}
 	c->depth--;
+	jc_blanks(c);
 	return ok;
 }
 
-/* The n bytes at s are one JSON value and nothing else. */
-static inline bool json_valid(const char *s, size_t n)
+static inline bool jc_all(const char *s, size_t n, bool blanks)
 {
-	struct json_check c = {(const unsigned char *)s, (const unsigned char *)s + n, 0};
+	struct json_check c = {(const unsigned char *)s, (const unsigned char *)s + n, 0, blanks};
 
 	return jc_value(&c) && c.p == c.end;
+}
+
+/* The n bytes at s are one JSON value and nothing else. No white space: we write none. */
+static inline bool json_valid(const char *s, size_t n)
+{
+	return jc_all(s, n, false);
+}
+
+/* Made of what others wrote. */
+static inline bool json_valid_loose(const char *s, size_t n)
+{
+	return jc_all(s, n, true);
 }
 
 #endif /* TESTS_JSON_CHECK_H */

@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * Requests to the daemon's socket: a byte says whether root asks, and the length of the first
+ * piece. What a request asks for is done to a daemon without a kernel side.
+ */
+#include "fuzz.h"
+
+#include <assert.h>
+#include <stdio.h>
+
+#include "../unit/json_check.h"
+#include "daemon/ctl.c" /* its clients come by a door; here they are let in */
+#include "daemon/daemon_priv.h"
+#include "daemon/folder.h"
+
+/* The command line of the one process: only root may see it. */
+#define SECRET "password=4711"
+
+static struct daemon d;
+static struct ctl *c;
+
+/* The kernel side, and what the daemon's other files do. */
+
+unsigned attach__lib_cnt(const struct attach *a)
+{
+	(void)a;
+	return 1;
+}
+const struct attach_lib *attach__lib_at(const struct attach *a, unsigned i)
+{
+	static const struct attach_lib lib = {.path = "/lib/libcuda.so.1"};
+
+	(void)a, (void)i;
+	return &lib;
+}
+enum mechanism attach__mechanism(const struct attach *a)
+{
+	(void)a;
+	return MECH_SESSION;
+}
+const char *mechanism_name(enum mechanism m)
+{
+	(void)m;
+	return "fuzz";
+}
+int levels__set_proc(struct attach *a, pid_t pid, enum ct_proc_level level)
+{
+	(void)a, (void)pid, (void)level;
+	return 0;
+}
+void levels__forget_proc(struct attach *a, pid_t pid)
+{
+	(void)a, (void)pid;
+}
+void levels__forget_rows(struct attach *a, pid_t pid, ct_life life)
+{
+	(void)a, (void)pid, (void)life;
+}
+void levels__read(struct attach *a, levels_fn fn, void *ctx)
+{
+	(void)a, (void)fn, (void)ctx;
+}
+void levels__take(struct attach *a, pid_t pid, ct_life life, levels_fn fn, void *ctx)
+{
+	(void)a, (void)pid, (void)life, (void)fn, (void)ctx;
+}
+void levels__read_errors(struct attach *a, levels_error_fn fn, void *ctx)
+{
+	(void)a, (void)fn, (void)ctx;
+}
+void levels__take_errors(struct attach *a, pid_t pid, ct_life life, levels_error_fn fn, void *ctx)
+{
+	(void)a, (void)pid, (void)life, (void)fn, (void)ctx;
+}
+void tracer__drain(struct tracer *t)
+{
+	(void)t;
+}
+uint64_t now_ns(void)
+{
+	return 1000000000000;
+}
+void daemon__read_counts(struct daemon *daemon)
+{
+	(void)daemon;
+}
+bool daemon__reload(struct daemon *daemon, char *why, size_t size)
+{
+	(void)daemon;
+	snprintf(why, size, "not now");
+	return false;
+}
+/* Where would it be written? */
+int daemon__dump(struct daemon *daemon, const char *name, const char *why, char **path)
+{
+	(void)daemon, (void)why;
+	assert(!name || *name == '/' || !strchr(name, '/'));
+	assert(!name || *name == '/' || folder_dump_name_len(name) > 0);
+	*path = strdup(name ?: "made");
+	return 0;
+}
+
+static void open_daemon(void)
+{
+	const struct ctl_ops ops = {daemon__command, &d};
+	struct dproc *p;
+
+	d.cfg = config__new();
+	d.base = event_base_new();
+	d.rotate = rotate__new(&(struct rotate_opts){.dir = "/nonexistent/fuzz", .total = 1});
+	d.recorder = recorder__new(1, 1 << 20);
+	d.procs = (struct dprocs){.cfg = d.cfg, .root = "", .metrics = metrics__new(100)};
+	p = calloc(1, sizeof(*p));
+	c = calloc(1, sizeof(*c));
+	assert(d.cfg && d.base && d.rotate && d.recorder && d.procs.metrics && p && c);
+	*p = (struct dproc){.pid = 7, .comm = "python3", .command = strdup("/bin/py " SECRET)};
+	HASH_ADD(hh, d.procs.by_pid, pid, sizeof(p->pid), p);
+	*c = (struct ctl){.ops = ops, .base = d.base, .lock_fd = -1};
+}
+
+/* asked: the request; what a member wrote himself may stand in its answer. */
+static void check_answer(int fd, bool root, const struct input *asked)
+{
+	static char buf[1 << 16];
+	ssize_t n = recv(fd, buf, sizeof(buf) - 1, MSG_DONTWAIT);
+
+	assert(n != 0);
+	if (n < 0) /* it was no whole line */
+		return;
+	assert(n > 1 && buf[n - 1] == '\n' && buf[0] == '{' && json_valid(buf, n - 1));
+	assert(root || !memmem(buf, n, SECRET, strlen(SECRET)) ||
+	       memmem(asked->p, asked->left, SECRET, strlen(SECRET)));
+}
+
+static void turn(void)
+{
+	event_base_loop(d.base, EVLOOP_NONBLOCK);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	struct input in = {data, size};
+	uint8_t how = take8(&in);
+	size_t first = how >> 1;
+	int pair[2];
+
+	if (!c)
+		open_daemon();
+	assert(!socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, pair));
+	on_connection(c, pair[0], NULL);
+	/* Our own id was root's, or not. */
+	c->members += c->all[0]->root - (how & 1);
+	c->all[0]->root = how & 1;
+	bufferevent_enable(c->all[0]->be, EV_READ);
+	first = first < in.left ? first : in.left;
+	(void)!send(pair[1], in.p, first, MSG_NOSIGNAL);
+	turn();
+	(void)!send(pair[1], in.p + first, in.left - first, MSG_NOSIGNAL);
+	turn();
+	check_answer(pair[1], how & 1, &in);
+	close(pair[1]);
+	for (int i = 0; i < 4 && c->clients; i++)
+		turn();
+	assert(!c->clients && !c->members && !c->waiting);
+	assert(d.cfg->rule_cnt <= 256);
+	return 0;
+}

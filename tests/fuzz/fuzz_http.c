@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * Requests to the port, in pieces, from clients that leave, stay, or do not read. A byte says
+ * which; what follows is sent: first a piece of the length of the second byte, then the rest.
+ */
+#include "fuzz.h"
+
+#include <assert.h>
+
+#include "daemon/http.c" /* its clients come by a door; here they are let in */
+
+#define STAY_MAX (CLIENTS_MAX + 8)
+#define PAGE_SZ	 300000 /* more than a socket takes */
+
+static struct http *h;
+static int stay[STAY_MAX]; /* our ends of connections that stay */
+static bool large, well;
+
+static void metrics(void *ctx, struct out *o)
+{
+	size_t n = large ? PAGE_SZ : 100;
+
+	(void)ctx;
+	memset(out__room(o, n), 'm', n);
+	o->len += n;
+}
+
+static bool healthy(void *ctx)
+{
+	(void)ctx;
+	return well;
+}
+
+static void open_http(void)
+{
+	static const struct http_ops ops = {metrics, healthy, NULL};
+	struct pages_ops po = {make_page, let_go, NULL};
+
+	h = calloc(1, sizeof(*h));
+	assert(h);
+	po.ctx = h;
+	h->base = event_base_new();
+	h->ops = ops;
+	h->pages = pages__new(h->base, &po);
+	assert(h->base && h->pages);
+	for (int i = 0; i < STAY_MAX; i++)
+		stay[i] = -1;
+}
+
+static void turn(void)
+{
+	event_base_loop(h->base, EVLOOP_NONBLOCK);
+	assert(h->client_cnt <= CLIENTS_MAX && h->answer_cnt <= ANSWERS_MAX);
+}
+
+static int come_in(uint8_t from)
+{
+	struct sockaddr_storage a = {.ss_family = from & 1 ? AF_INET : AF_INET6};
+	int pair[2];
+
+	memset((char *)&a + 4, from, 24);
+	assert(!socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair));
+	on_connection(h, pair[0], &a);
+	return pair[1];
+}
+
+/* An answer is one, whole as far as its head goes. */
+static void check_answer(int fd)
+{
+	char buf[1024];
+	ssize_t n = recv(fd, buf, sizeof(buf) - 1, MSG_DONTWAIT);
+
+	if (n <= 0)
+		return;
+	buf[n] = '\0';
+	assert(!strncmp(buf, "HTTP/1.1 ", 9) && strstr(buf, "\r\nContent-Length: ") &&
+	       strstr(buf, "\r\n\r\n"));
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	struct input in = {data, size};
+	static unsigned next;
+	uint8_t how = take8(&in);
+	size_t first = take8(&in);
+	int fd;
+
+	if (!h)
+		open_http();
+	large = how & 1;
+	well = how & 2;
+	fd = come_in(how >> 4);
+	first = first < in.left ? first : in.left;
+	(void)!send(fd, in.p, first, MSG_NOSIGNAL);
+	turn();
+	(void)!send(fd, in.p + first, in.left - first, MSG_NOSIGNAL);
+	turn();
+	if (how & 4)
+		check_answer(fd);
+	if (!(how & 8)) {
+		close(fd);
+		turn();
+		return 0;
+	}
+	if (stay[next] >= 0)
+		close(stay[next]);
+	stay[next] = fd;
+	next = (next + 1) % STAY_MAX;
+	return 0;
+}

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * What a collector answers, whoever that is: a byte says whether the input is all of the answer or
+ * comes behind a head that is well-formed, and whether the connection ends with it; then there
+ * is the length of its first piece. libevent reads it, and what it made of it has a meaning for us.
+ */
+#include "fuzz.h"
+
+#include <assert.h>
+#include <fcntl.h>
+#include <event2/event.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "daemon/otlp_http.h"
+
+static int collector = -1; /* its end of the connection */
+static unsigned answers;
+
+/* libevent's: no network. */
+int connect(int fd, const struct sockaddr *addr, socklen_t len)
+{
+	int pair[2];
+
+	(void)addr, (void)len;
+	if (collector >= 0)
+		close(collector);
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, pair) ||
+	    dup3(pair[0], fd, O_CLOEXEC) < 0)
+		abort();
+	close(pair[0]);
+	collector = pair[1];
+	return 0;
+}
+
+static void on_answer(void *ctx, const struct otlp_answer *a)
+{
+	(void)ctx;
+	answers++;
+	assert(a->ok ? !a->retry : a->why != NULL);
+	assert(a->retry_after_ns <= 3600000000000ull);
+	assert(!a->rejected || a->ok);
+}
+
+static void put(const void *data, size_t size)
+{
+	if (collector >= 0)
+		(void)!send(collector, data, size, MSG_NOSIGNAL);
+}
+
+static void put_head(struct input *in)
+{
+	static const char *const retry[] = {"", "Retry-After: ", "Retry-After: Wed, ",
+					    "Transfer-Encoding: chunked\r\n"};
+	static const unsigned codes[] = {200, 200, 429, 503, 100, 204, 301, 404};
+	uint8_t what = take8(in);
+	char head[256];
+
+	put(head, snprintf(head, sizeof(head), "HTTP/1.%d %u x\r\n%s%s", what >> 7, codes[what & 7],
+			   what & 0x40 ? "" : "Content-Length: 64\r\n", retry[what >> 4 & 3]));
+}
+
+static void turn(struct event_base *base)
+{
+	event_base_loop(base, EVLOOP_NONBLOCK);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	static const struct otlp_http_opts opts = {
+		.endpoint = "http://127.0.0.1:4318",
+		.path = "/v1/traces",
+		.version = "fuzz",
+		.headers_file = "",
+	};
+	static struct event_base *base;
+	static struct otlp_http *http;
+	struct input in = {data, size};
+	uint8_t how = take8(&in);
+	size_t first = take8(&in);
+	char request[1024];
+
+	if (!http) {
+		signal(SIGPIPE, SIG_IGN); /* as in the daemon */
+		base = event_base_new();
+		http = otlp_http__new(base, NULL, &opts);
+		assert(http);
+	}
+	answers = 0;
+	assert(otlp_http__post(http, "{}", 2, on_answer, NULL));
+	for (int i = 0; i < 4 && !answers &&
+			(collector < 0 || recv(collector, request, sizeof(request), 0) < 0);
+	     i++)
+		turn(base);
+	if (how & 1)
+		put_head(&in);
+	first = first < in.left ? first : in.left;
+	put(in.p, first);
+	turn(base);
+	put(in.p + first, in.left - first);
+	turn(base);
+	/* It has not ended: there is no more. */
+	for (int i = 0; i < 8 && !answers; i++) {
+		if (collector >= 0)
+			shutdown(collector, SHUT_RDWR);
+		turn(base);
+	}
+	if (how & 2 && collector >= 0) {
+		close(collector);
+		collector = -1;
+	}
+	assert(answers == 1);
+	return 0;
+}

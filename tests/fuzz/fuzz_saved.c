@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * Lines of saved traces, of every kind of event: from JSON to the event, and from there to its
+ * Chrome form. Without files and analyses, which fuzz_jsonl has: a hundred times as fast.
+ */
+#include "fuzz.h"
+
+#include <assert.h>
+
+#include "../unit/json_check.h"
+#include "report/saved.h"
+#include "sink/sink.h"
+#include "util/out.h"
+
+/* Then all begins anew: a trace's names and processes stay. */
+#define RUNS 256
+
+static struct parser *parser;
+static struct saved *saved;
+static struct sink *chrome;
+
+static void close_all(void)
+{
+	sink__close(chrome, NULL);
+	saved__free(saved);
+	parser__free(parser);
+	parser = NULL;
+}
+
+static void clear(void)
+{
+	chrome->out->len = chrome->out->mark = 0;
+}
+
+static void open_all(void)
+{
+	static const struct trace_info info = {.version = "fuzz"};
+
+	parser = parser__new();
+	saved = saved__new();
+	chrome = sink__memory("chrome", &info);
+	assert(parser && saved && chrome);
+	clear();
+}
+
+static void on_event(const struct event *ev)
+{
+	struct out *out = chrome->out;
+
+	assert(ev->name && ev->op && (ev->kind != EVENT_CALL || ev->fn));
+	out_char(out, '[');
+	sink__event(chrome, ev);
+	/* Events, each with a comma behind it, in one line or several. */
+	if (out->len > 1) {
+		assert(!memcmp(out->buf + out->len - 2, ",\n", 2));
+		out->buf[out->len - 2] = ']';
+		assert(json_valid_loose(out->buf, out->len - 1));
+	}
+	clear();
+}
+
+/* As report/reader.c does; line has PARSE_SLACK behind it. */
+static void on_line(const char *line, size_t len)
+{
+	struct parsed p;
+	struct event ev;
+	const char *why;
+	int kind;
+
+	if (parser__line(parser, line, len, &p))
+		return;
+	kind = saved__line(saved, &p, line, &ev, &why);
+	if ((kind == SAVED_EVENT || kind == SAVED_STACK) && !saved__info(saved)) {
+		assert(!saved__begin(saved));
+		kind = saved__line(saved, &p, line, &ev, &why);
+	}
+	if (kind == SAVED_EVENT)
+		on_event(&ev);
+	else if (kind < 0)
+		assert(*why);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	static unsigned runs;
+	char *text = calloc(1, size + 1 + PARSE_SLACK), *nl;
+	size_t len;
+
+	assert(text);
+	memcpy(text, data, size);
+	if (!parser)
+		open_all();
+	for (char *line = text; line < text + size; line += len + 1) {
+		nl = memchr(line, '\n', text + size - line);
+		len = nl ? (size_t)(nl - line) : (size_t)(text + size - line);
+		line[len] = '\0';
+		on_line(line, len);
+	}
+	free(text);
+	if (!(++runs % RUNS))
+		close_all();
+	return 0;
+}
