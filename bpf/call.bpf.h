@@ -53,26 +53,37 @@ static __always_inline void send_thread(__u32 pid, __u32 tid)
 
 static __always_inline struct ct_thread *thread_new(__u32 pid, __u32 tid)
 {
+	__u32 key = 0, uid = current_uid();
 	struct ct_thread *zero, *t;
-	__u32 key = 0;
+	int room;
 
 	zero = bpf_map_lookup_elem(&zero_thread, &key);
 	if (!zero)
 		return NULL;
+	/* First: without its row nobody would see it end. */
+	if (cfg.filter_mode == CT_FILTER_ALL && !bpf_map_lookup_elem(&pids, &pid)) {
+		struct ct_pid p = {};
+
+		if (process_add(pid, &p, 1)) {
+			total_drop(CT_DROP_PROCESSES);
+			return NULL;
+		}
+	}
+	room = thread_room_take(pid, CT_TABLE_THREADS);
+	if (room) {
+		total_drop(room == ROOM_NOT_HIS ? CT_DROP_THREADS_SHARE : CT_DROP_THREADS);
+		return NULL;
+	}
 	bpf_map_update_elem(&threads, &tid, zero, BPF_NOEXIST);
 	t = bpf_map_lookup_elem(&threads, &tid);
 	if (!t) {
+		thread_room_give(pid, uid, CT_TABLE_THREADS);
 		total_drop(CT_DROP_THREADS);
 		return NULL;
 	}
 	t->pid = pid;
+	t->uid = uid;
 	t->life = task_life(bpf_get_current_task_btf());
-
-	if (cfg.filter_mode == CT_FILTER_ALL) {
-		struct ct_pid p = {};
-
-		bpf_map_update_elem(&pids, &pid, &p, BPF_NOEXIST);
-	}
 	send_thread(pid, tid);
 	return t;
 }
@@ -481,6 +492,7 @@ static __always_inline void thread_end(__u32 tid)
 {
 	struct ct_thread *t = bpf_map_lookup_elem(&threads, &tid);
 	struct ct_totals *sum = get_totals();
+	__u32 pid, uid;
 	__u64 now;
 
 	if (!t || !sum)
@@ -502,7 +514,10 @@ static __always_inline void thread_end(__u32 tid)
 		__sync_fetch_and_add(&sum->stats[i], t->stats[i]);
 	for (int i = 0; i < CT_DROP_CNT; i++)
 		__sync_fetch_and_add(&sum->drops[i], t->drops[i]);
-	bpf_map_delete_elem(&threads, &tid);
+	pid = t->pid;
+	uid = t->uid;
+	if (!bpf_map_delete_elem(&threads, &tid))
+		thread_room_give(pid, uid, CT_TABLE_THREADS);
 }
 
 #endif /* CT_CALL_BPF_H */

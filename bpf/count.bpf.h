@@ -17,7 +17,7 @@ static __always_inline __u64 count_whose(const struct ct_thread *t, __u32 func_i
 
 static __always_inline struct ct_share *share_get(const struct ct_owner *who)
 {
-	struct ct_share *s = bpf_map_lookup_elem(&shares, who), zero = {};
+	struct ct_share *s = bpf_map_lookup_elem(&shares, who), zero = {.uid = current_uid()};
 
 	if (s)
 		return s;
@@ -32,12 +32,13 @@ __noinline int row_take(__u64 life, __u32 pid, __u32 table)
 	struct ct_owner who = {.life = life, .pid = pid};
 	struct ct_share *s = share_get(&who);
 
-	if (!s || table >= CT_TABLE_CNT)
+	if (!s || table > CT_TABLE_ERRORS)
 		return 1;
 	if (s->rows[table] >= least && rows_used[table] >= cfg.rows_max[table] / 2)
 		return 1;
+	if (room_take(table, s->uid, 1))
+		return 1;
 	__sync_fetch_and_add(&s->rows[table], 1);
-	__sync_fetch_and_add(&rows_used[table], 1);
 	return 0;
 }
 
@@ -47,11 +48,10 @@ __noinline int row_give_back(__u64 life, __u32 pid, __u32 table)
 	struct ct_owner who = {.life = life, .pid = pid};
 	struct ct_share *s = bpf_map_lookup_elem(&shares, &who);
 
-	if (!s || table >= CT_TABLE_CNT)
+	if (!s || table > CT_TABLE_ERRORS)
 		return 0;
 	__sync_fetch_and_sub(&s->rows[table], 1);
-	__sync_fetch_and_sub(&rows_used[table], 1);
-	return 0;
+	return room_give(table, s->uid);
 }
 
 static __always_inline struct ct_count *count_get(__u64 life, __u64 whose)

@@ -2,6 +2,7 @@
 /*
  * The BPF side: which programs there are and where they hang. What they do is in
  *   ids.bpf.h    who a task is
+ *   room.bpf.h   how much of the tables is whose
  *   call.bpf.h   entry and return of CUDA functions
  *   place.bpf.h  where a call is on the stack, and on which stack
  *   capture.bpf.h the memory that their arguments point to
@@ -26,6 +27,7 @@
 #include "ct_nv.h"
 #include "maps.bpf.h"
 #include "ids.bpf.h"
+#include "room.bpf.h"
 #include "name.bpf.h"
 #include "count.bpf.h"
 #include "capture.bpf.h"

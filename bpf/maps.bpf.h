@@ -13,8 +13,9 @@ volatile __u32 level_gen = 1;
 /* enum ct_proc_level of processes without a level of their own. */
 volatile __u32 default_level = CT_PROC_TRACE;
 
-/* Rows in use of `counts` and `errors`. */
+/* Rows in use of the tables, and of those the users': see room.bpf.h. */
 __u32 rows_used[CT_TABLE_CNT];
+__u32 rows_of_user[CT_TABLE_CNT][CT_USERS];
 
 struct ring_map {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
@@ -41,7 +42,7 @@ struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	/* A thread's state is 5 KB: memory is taken only for threads that call CUDA. */
 	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__uint(max_entries, 65536);
+	__uint(max_entries, 1); /* set before load */
 	__type(key, __u32);
 	__type(value, struct ct_thread);
 } threads SEC(".maps");
@@ -64,10 +65,18 @@ struct {
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__uint(max_entries, 65536);
+	__uint(max_entries, 1); /* set before load */
 	__type(key, __u32);
 	__type(value, struct ct_pid);
 } pids SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, 65536);
+	__type(key, __u32);
+	__type(value, struct ct_held);
+} held SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);

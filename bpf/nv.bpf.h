@@ -27,7 +27,7 @@ struct {
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__uint(max_entries, 65536);
+	__uint(max_entries, 1); /* set before load */
 	__type(key, __u32);
 	__type(value, struct ct_nv_thread);
 } nv_threads SEC(".maps");
@@ -213,19 +213,29 @@ static __always_inline bool nv_wanted(__u32 pid)
 static __always_inline struct ct_nv_thread *nv_thread(__u32 pid, __u32 tid)
 {
 	struct ct_nv_thread *st = bpf_map_lookup_elem(&nv_threads, &tid), *zero;
-	__u32 key = 0;
+	__u32 key = 0, uid = current_uid();
+	int room;
 
 	if (st)
 		return st;
 	zero = bpf_map_lookup_elem(&nv_zero, &key);
 	if (!zero)
 		return NULL;
+	room = thread_room_take(pid, CT_TABLE_DRIVER);
+	if (room) {
+		total_drop(room == ROOM_NOT_HIS ? CT_DROP_NV_SHARE : CT_DROP_NV);
+		return NULL;
+	}
 	bpf_map_update_elem(&nv_threads, &tid, zero, BPF_NOEXIST);
 	st = bpf_map_lookup_elem(&nv_threads, &tid);
-	if (!st)
+	if (!st) {
+		thread_room_give(pid, uid, CT_TABLE_DRIVER);
 		total_drop(CT_DROP_NV);
-	else
-		send_thread(pid, tid);
+		return NULL;
+	}
+	st->pid = pid;
+	st->uid = uid;
+	send_thread(pid, tid);
 	return st;
 }
 
@@ -348,14 +358,18 @@ static __always_inline int nv_exit(__s64 ret, bool set_ret)
 static __always_inline void nv_thread_end(__u32 tid)
 {
 	struct ct_nv_thread *st = bpf_map_lookup_elem(&nv_threads, &tid);
+	__u32 pid, uid;
 
 	if (!st)
 		return;
+	pid = st->pid;
+	uid = st->uid;
 	if (st->active) {
 		((struct ct_nv *)st->out)->end_ns = bpf_ktime_get_ns();
 		nv_send(st, CT_CALL_F_UNFINISHED);
 	}
-	bpf_map_delete_elem(&nv_threads, &tid);
+	if (!bpf_map_delete_elem(&nv_threads, &tid))
+		thread_room_give(pid, uid, CT_TABLE_DRIVER);
 }
 
 /* --- probes on the driver's entry points --- */

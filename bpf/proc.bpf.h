@@ -22,9 +22,15 @@ static __always_inline void send_task(__u16 kind, struct task_struct *task, __u3
 		total_drop(CT_DROP_TASK);
 }
 
+/* Of what a user may have of the processes, children that have made no call take one of so many
+ * parts. */
+#define FORK_PARTS 4
+
 static __always_inline int proc_fork(struct task_struct *parent, struct task_struct *child)
 {
 	__u32 ppid = task_pid(parent), pid = task_pid(child);
+	/* One that makes no calls has a row for its level's sake alone. */
+	__u32 parts = cfg.filter_mode == CT_FILTER_ALL ? FORK_PARTS : 1;
 	struct ct_pid *p, copy;
 
 	if (pid == ppid || !cfg.follow_children)
@@ -34,7 +40,15 @@ static __always_inline int proc_fork(struct task_struct *parent, struct task_str
 		return 0;
 	copy = *p;
 	copy.flags &= ~CT_PID_F_STOPPED;
-	bpf_map_update_elem(&pids, &pid, &copy, BPF_ANY);
+	p = bpf_map_lookup_elem(&pids, &pid);
+	if (p) { /* its last owner's end was not seen */
+		copy.uid = p->uid;
+		bpf_map_update_elem(&pids, &pid, &copy, BPF_EXIST);
+	} else if (process_add(pid, &copy, parts)) {
+		if (cfg.filter_mode == CT_FILTER_PIDS)
+			total_drop(CT_DROP_PROCESSES);
+		return 0;
+	}
 	send_task(CT_REC_FORK, child, pid, pid, ppid, 0, child->comm);
 	return 0;
 }
@@ -62,14 +76,17 @@ static __always_inline int proc_exec(struct task_struct *task, __u32 old_tid)
 static __always_inline int proc_exit(struct task_struct *task)
 {
 	__u32 pid = task_pid(task), tid = task_tid(task);
+	struct ct_pid *p;
 
 	thread_end(tid);
 	nv_thread_end(tid);
-	if (!bpf_map_lookup_elem(&pids, &pid))
-		return 0;
 	if (BPF_CORE_READ(task, signal, live.counter))
 		return 0;
-	bpf_map_delete_elem(&pids, &pid);
+	bpf_map_delete_elem(&held, &pid);
+	p = bpf_map_lookup_elem(&pids, &pid);
+	if (!p)
+		return 0;
+	process_drop(pid, p->uid);
 	names_forget(pid);
 	send_task(CT_REC_EXIT, task, pid, tid, 0, BPF_CORE_READ(task, exit_code), task->comm);
 	return 0;

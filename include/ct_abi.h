@@ -130,6 +130,11 @@ enum ct_drop {
 	CT_DROP_NV = 5,	     /* ring or table full: system calls into the driver, and its events */
 	CT_DROP_COUNT = 6,   /* table of counts full: a call that was to be counted */
 	CT_DROP_ERRORS = 7,  /* table of errors full: a counted call's error code */
+	/* What its process or user may have of a table: the same as 3, 5 */
+	CT_DROP_THREADS_SHARE = 8,
+	CT_DROP_NV_SHARE = 9,
+	/* Table of processes full, or what its user may have of it: a call or child not seen */
+	CT_DROP_PROCESSES = 10,
 	CT_DROP_CNT
 };
 
@@ -190,6 +195,8 @@ struct ct_thread {
 	__u64 off_since_ns;    /* not 0: not running since then */
 	__u32 level_gen;       /* when proc_level was looked up */
 	__u32 proc_level;      /* enum ct_proc_level, never CT_PROC_DEFAULT */
+	__u32 uid;	       /* whose row it is */
+	__u32 zero;
 	__u64 stats[CT_STAT_CNT];
 	__u64 drops[CT_DROP_CNT];
 	struct ct_frame frames[CT_MAX_DEPTH];
@@ -217,6 +224,7 @@ enum ct_filter_mode {
 struct ct_pid {
 	__u32 flags;
 	__u32 level; /* enum ct_proc_level */
+	__u32 uid;   /* whose row it is */
 };
 /* Stop it when it maps a libcuda that is not in `known_libs`. Children inherit it. */
 #define CT_PID_F_STOP_ON_LIB 1
@@ -244,6 +252,7 @@ struct ct_cfg {
 	__u64 min_duration_ns;
 	__u32 hide;	      /* enum ct_hide */
 	__u64 name_secret[2]; /* by which told names are known; odd, random */
+	__u64 user_secret;    /* ct_user_slot(); odd, random */
 	__u32 wake_on_thread; /* --stack: the reader looks at a process while it still lives */
 	/* --kernel: which device a file is, from its major number */
 	__u32 nv_uvm_major;	  /* dynamic: from /proc/devices */
@@ -254,7 +263,8 @@ struct ct_cfg {
 	__u32 uvm_off[10];
 	/* nvidia:nvidia_dev_xid: where its fields are */
 	__u32 xid_dev_off, xid_code_off, xid_msg_off;
-	__u32 rows_max[CT_TABLE_CNT];	/* sizes of `counts` and `errors`; 0: not filled */
+	__u32 fair; /* 1: programs of all users are traced, and share the tables */
+	__u32 rows_max[CT_TABLE_CNT];	/* sizes of the tables; 0: not filled */
 	__u64 results[CT_RESULT_WORDS]; /* a bit for each CUresult */
 };
 

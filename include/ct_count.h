@@ -96,23 +96,51 @@ struct ct_error_key {
 /* Words of the bitmap of results that are. */
 #define CT_RESULT_WORDS 16
 
-/* Rows of the two tables above that a program can have at any rate. One that has more gets them
- * only while half of the table is free: that is for those who have fewer. */
-enum ct_table { CT_TABLE_COUNTS, CT_TABLE_ERRORS, CT_TABLE_CNT };
+/* Tables that all programs fill. Where all of them are traced (ct_cfg.fair) no user gets more rows
+ * than he leaves over, so that there is room for who comes last. */
+enum ct_table {
+	CT_TABLE_COUNTS, /* the two above */
+	CT_TABLE_ERRORS,
+	CT_TABLE_THREADS,   /* ct_thread */
+	CT_TABLE_DRIVER,    /* ct_nv_thread */
+	CT_TABLE_PROCESSES, /* ct_pid */
+	CT_TABLE_CNT
+};
+
+/* Rows of the first two that a program can have at any rate, as far as its user may. One that has
+ * more gets them only while half of the table is free: that is for those who have fewer. */
 #define CT_SHARE_COUNTS 128
 #define CT_SHARE_ERRORS 64
+/* Of the next two a process has one of so many parts, and no more than it leaves over. */
+#define CT_SHARE_PARTS 4
 
-/* Key of the `shares` map: a program that has rows. */
+/* Key of the `shares` map: a program that has rows of the first two. */
 struct ct_owner {
 	ct_life life;
 	__u32 pid;
 	__u32 zero;
 };
 
-/* Its value: how many. Added to atomically, taken away with the rows. */
+/* Its value: how many, and whose they are. Added to atomically, taken away with the rows. */
 struct ct_share {
-	__u32 rows[CT_TABLE_CNT];
+	__u32 rows[CT_TABLE_ERRORS + 1];
+	__u32 uid;
 };
+
+/* Value of the `held` map, keyed by process id: rows of CT_TABLE_THREADS and CT_TABLE_DRIVER. */
+struct ct_held {
+	__u32 rows[2];
+};
+
+/* Rows are added up for so many users, and for those together that secret (odd) gives the same
+ * number: a table of users could be filled, too. */
+#define CT_USERS_LOG 10
+#define CT_USERS     (1 << CT_USERS_LOG)
+
+static inline __u32 ct_user_slot(__u32 uid, __u64 secret)
+{
+	return (uid + 1) * secret >> (64 - CT_USERS_LOG);
+}
 
 /* No failure: the answer of cuStreamQuery and cuEventQuery while work is pending. */
 #define CT_ERROR_NOT_READY 600

@@ -79,6 +79,7 @@ struct ct_nv_thread {
 	__u32 size; /* _IOC_SIZE, or that of the XFER */
 	__u64 addr; /* of the argument, or what the XFER points to */
 	__u32 xfer;
+	__u32 pid, uid; /* whose row it is */
 	__u32 reserved;
 	__u8 out[CT_NV_OUT_SZ_MAX + CT_NV_SPAN_SZ_MAX];
 };

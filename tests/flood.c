@@ -8,6 +8,7 @@
  *   ranges     N allocations that stay
  *   captures   N graph captures that stay open
  *   threads    N threads, one after the other, with a call each
+ *   alive      N threads at the same time, with a call each, that stay
  *   libraries  maps the libraries, with a call each
  */
 #define _GNU_SOURCE
@@ -64,6 +65,34 @@ static void *one_call(void *arg)
 	return arg;
 }
 
+static void *stay(void *arg)
+{
+	sync_fn();
+	__sync_fetch_and_add((long *)arg, 1);
+	pause();
+	return NULL;
+}
+
+static void be_alive(long cnt)
+{
+	static long called;
+	pthread_attr_t attr;
+	pthread_t t;
+
+	pthread_attr_init(&attr);
+	pthread_attr_setstacksize(&attr, 32768);
+	for (long i = 0; i < cnt; i++) {
+		int ret = pthread_create(&t, &attr, stay, &called);
+
+		if (ret) {
+			fprintf(stderr, "flood: thread %ld: %s\n", i, strerror(ret));
+			exit(1);
+		}
+	}
+	while (__sync_fetch_and_add(&called, 0) < cnt)
+		usleep(1000);
+}
+
 static void once(const char *what, long i)
 {
 	char text[1024];
@@ -115,7 +144,9 @@ int main(int argc, char **argv)
 	sync_fn();
 	say("ready");
 	wait_for_word();
-	for (long i = 0; i < cnt; i++) {
+	if (*argv[1] == 'a')
+		be_alive(cnt);
+	for (long i = 0; i < cnt && *argv[1] != 'a'; i++) {
 		once(argv[1], i);
 		/* The buffer is everybody's: not to be what is flooded. */
 		if (i % 256 == 255)

@@ -99,7 +99,8 @@ static int load_with(struct attach *a, const struct attach_opts *o, enum kernel_
 	};
 	int ret;
 
-	if (getrandom(cfg.name_secret, sizeof(cfg.name_secret), 0) != sizeof(cfg.name_secret))
+	if (getrandom(cfg.name_secret, sizeof(cfg.name_secret), 0) != sizeof(cfg.name_secret) ||
+	    getrandom(&cfg.user_secret, sizeof(cfg.user_secret), 0) != sizeof(cfg.user_secret))
 		return -EIO;
 	cfg.name_secret[0] |= 1;
 	cfg.name_secret[1] |= 1;
@@ -107,7 +108,8 @@ static int load_with(struct attach *a, const struct attach_opts *o, enum kernel_
 	if (!a->skel)
 		return -errno;
 	choose_programs(a);
-	levels__prepare(a->skel, &cfg, o);
+	levels__prepare(&cfg);
+	room__prepare(a->skel, &cfg, o);
 	kernel__prepare(a->skel, &cfg, o, how);
 	a->skel->rodata->cfg = cfg;
 	ret = bpf_map__set_max_entries(a->skel->maps.rings, a->ring_cnt);
@@ -226,14 +228,15 @@ const int *attach__ring_fds(const struct attach *a, unsigned *cnt, size_t *size)
 	return a->ring_fds;
 }
 
+static void set_flags(struct ct_pid *p, uint32_t flags)
+{
+	*p = (struct ct_pid){.flags = flags, .uid = p->uid};
+}
+
 int attach__add_pid(struct attach *a, pid_t pid, uint32_t flags)
 {
-	uint32_t key = pid;
-	struct ct_pid val = {.flags = flags};
-	int ret;
+	int ret = room__set_process(a, pid, set_flags, flags);
 
-	ret = bpf_map__update_elem(a->skel->maps.pids, &key, sizeof(key), &val, sizeof(val),
-				   BPF_ANY);
 	if (ret)
 		err("cannot trace process %d: %s", pid, strerror(-ret));
 	return ret;

@@ -33,6 +33,7 @@ struct attach_opts {
 	enum ct_hide hide;
 	uint32_t counts_max;   /* a process and a function that are counted: rows; 0: 65536 */
 	uint32_t errors_max;   /* with an error code; 0: codes of counted calls are not kept */
+	uint32_t tasks_max;    /* processes, threads, and threads in the driver; 0: 65536 */
 	struct quotas *quotas; /* of libraries and their functions; NULL: no bounds */
 	/* Not 0: probes exist in this process alone, others pay nothing (but with uprobe.multi). */
 	pid_t only_pid;

@@ -5,6 +5,7 @@
 #include "elf.h"
 
 #include "util/log.h"
+#include "util/reader.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -73,7 +74,7 @@ struct lib_entry *attach_lib__find(const struct attach *a, const struct ct_lib_k
 
 static uid_t owner_of(const struct target_lib *t)
 {
-	return t->pid ? target_uid(t->pid) : 0;
+	return t->pid ? reader__user(t->pid) : 0;
 }
 
 /* Each costs kernel memory, a descriptor, and 10 ms. */

@@ -46,8 +46,17 @@ int rings__make(struct attach *a, uint64_t total);
 int rings__use(const struct attach *a);
 void rings__close(struct attach *a);
 
-/* levels.c: sizes of the tables of counts. Before loading. */
-void levels__prepare(struct cudatrace_bpf *skel, struct ct_cfg *cfg, const struct attach_opts *o);
+/* levels.c: which results have a name. Before loading. */
+void levels__prepare(struct ct_cfg *cfg);
+/* room.c: sizes of the tables that programs fill. Before loading. */
+void room__prepare(struct cudatrace_bpf *skel, struct ct_cfg *cfg, const struct attach_opts *o);
+/* A row that was its user's has gone. */
+void room__give(struct attach *a, enum ct_table table, uid_t uid);
+/* The process's row is made if need be, and set. -ENOSPC: there is no room, or none for its user.
+ */
+int room__set_process(struct attach *a, uint32_t pid, void (*set)(struct ct_pid *p, uint32_t value),
+		      uint32_t value);
+void room__drop_process(struct attach *a, uint32_t pid);
 /* attach_libs.c. NULL: none, no room. */
 struct lib_entry *attach_lib__find(const struct attach *a, const struct ct_lib_key *key);
 struct lib_entry *attach_lib__add(struct attach *a, const struct target_lib *t);

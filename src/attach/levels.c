@@ -12,16 +12,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Rows of the `counts` map by default. */
-#define COUNTS_MAX   65536
 #define ROWS_AT_ONCE 256
 
-void levels__prepare(struct cudatrace_bpf *skel, struct ct_cfg *cfg, const struct attach_opts *o)
+void levels__prepare(struct ct_cfg *cfg)
 {
-	cfg->rows_max[CT_TABLE_COUNTS] = o->counts_max ?: COUNTS_MAX;
-	cfg->rows_max[CT_TABLE_ERRORS] = o->errors_max;
-	bpf_map__set_max_entries(skel->maps.counts, cfg->rows_max[CT_TABLE_COUNTS]);
-	bpf_map__set_max_entries(skel->maps.errors, o->errors_max ?: 1);
 	for (int32_t i = 1; i < CT_RESULT_WORDS * 64; i++)
 		cfg->results[i / 64] |= (uint64_t) !!cuda_result_name(i) << i % 64;
 }
@@ -112,25 +106,22 @@ int levels__get_fn(struct attach *a, unsigned func_id, struct fn_level *l)
 	return 0;
 }
 
+static void set_level(struct ct_pid *p, uint32_t level)
+{
+	p->level = level;
+}
+
 int levels__set_proc(struct attach *a, pid_t pid, enum ct_proc_level level)
 {
-	uint32_t key = pid;
-	struct ct_pid val = {0};
-	int ret;
+	int ret = room__set_process(a, pid, set_level, level);
 
-	bpf_map__lookup_elem(a->skel->maps.pids, &key, sizeof(key), &val, sizeof(val), 0);
-	val.level = level;
-	ret = bpf_map__update_elem(a->skel->maps.pids, &key, sizeof(key), &val, sizeof(val),
-				   BPF_ANY);
 	__atomic_add_fetch(&a->skel->data->level_gen, 1, __ATOMIC_RELEASE);
 	return ret;
 }
 
 void levels__forget_proc(struct attach *a, pid_t pid)
 {
-	uint32_t key = pid;
-
-	bpf_map__delete_elem(a->skel->maps.pids, &key, sizeof(key), 0);
+	room__drop_process(a, pid);
 }
 
 void levels__set_default(struct attach *a, enum ct_proc_level level)
@@ -193,14 +184,25 @@ void levels__read(struct attach *a, levels_fn fn, void *ctx)
 		 sizeof(struct ct_count), read_count, &r);
 }
 
+/* How many rows a program has, and whose they are. */
+static struct ct_share share_of(struct attach *a, pid_t pid, ct_life life)
+{
+	const struct ct_owner who = {.life = life, .pid = pid};
+	struct ct_share s = {0};
+
+	bpf_map_lookup_elem(bpf_map__fd(a->skel->maps.shares), &who, &s);
+	return s;
+}
+
 /* A row that was read last makes room. */
-static void drop_row(struct attach *a, enum ct_table table, const void *key)
+static void drop_row(struct attach *a, enum ct_table table, const void *key, pid_t pid,
+		     ct_life life)
 {
 	int fd =
 		bpf_map__fd(table == CT_TABLE_COUNTS ? a->skel->maps.counts : a->skel->maps.errors);
 
 	if (!bpf_map_delete_elem(fd, key))
-		__atomic_sub_fetch(&a->skel->bss->rows_used[table], 1, __ATOMIC_RELAXED);
+		room__give(a, table, share_of(a, pid, life).uid);
 }
 
 static void take_count(void *ctx, const void *key, const void *val)
@@ -211,18 +213,8 @@ static void take_count(void *ctx, const void *key, const void *val)
 	if (!is_wanted(r, k->pid, k->life))
 		return;
 	r->fn(r->ctx, k, val);
-	drop_row(r->a, CT_TABLE_COUNTS, k);
+	drop_row(r->a, CT_TABLE_COUNTS, k, k->pid, k->life);
 	r->rows++;
-}
-
-/* How many rows a program has. */
-static struct ct_share share_of(struct attach *a, pid_t pid, ct_life life)
-{
-	const struct ct_owner who = {.life = life, .pid = pid};
-	struct ct_share s = {0};
-
-	bpf_map_lookup_elem(bpf_map__fd(a->skel->maps.shares), &who, &s);
-	return s;
 }
 
 void levels__take(struct attach *a, pid_t pid, ct_life life, levels_fn fn, void *ctx)
@@ -265,7 +257,7 @@ static void take_error(void *ctx, const void *key, const void *val)
 	if (!is_wanted(r, k->pid, k->life))
 		return;
 	read_error(r, key, val);
-	drop_row(r->a, CT_TABLE_ERRORS, k);
+	drop_row(r->a, CT_TABLE_ERRORS, k, k->pid, k->life);
 }
 
 void levels__take_errors(struct attach *a, pid_t pid, ct_life life, levels_error_fn fn, void *ctx)

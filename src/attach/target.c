@@ -484,21 +484,6 @@ int target_is_64bit(pid_t pid)
 	return ident[EI_CLASS] == ELFCLASS64;
 }
 
-uid_t target_uid(pid_t pid)
-{
-	FILE *f = open_proc(pid, "status");
-	unsigned uid = 0;
-	char line[256];
-
-	/* Not by who owns the folder: that is root where the process is not dumpable. */
-	while (f && fgets(line, sizeof(line), f))
-		if (sscanf(line, "Uid:\t%u", &uid) == 1)
-			break;
-	if (f)
-		fclose(f);
-	return uid;
-}
-
 char target_state(pid_t pid)
 {
 	FILE *f = open_proc(pid, "status");

@@ -77,8 +77,6 @@ bool target_exists(pid_t pid);
 uint32_t target_own_pidns(void);
 /* 1: 64-bit, 0: 32-bit, negative: unknown */
 int target_is_64bit(pid_t pid);
-/* Whose it is; root's when it is gone. */
-uid_t target_uid(pid_t pid);
 /* First word of a state line in /proc/PID/status: 'R', 'S', 'Z', ... or 0. */
 char target_state(pid_t pid);
 

@@ -76,6 +76,7 @@ static const struct key keys[] = {
 	KEY("metrics.memory", KEY_BOOL, metrics.memory, "true"),
 	NUM("metrics.max_series", KEY_COUNT, metrics.max_series, "20000", 100, false),
 	NUM("metrics.max_counts", KEY_COUNT, metrics.max_counts, "262144", 1024, false),
+	NUM("metrics.max_tasks", KEY_COUNT, metrics.max_tasks, "16384", 256, false),
 	KEY("otlp.endpoint", KEY_TEXT, otlp.endpoint, ""),
 	KEY("otlp.headers_file", KEY_TEXT, otlp.headers_file, ""),
 	KEY("otlp.gzip", KEY_BOOL, otlp.gzip, "false"),

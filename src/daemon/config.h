@@ -57,7 +57,7 @@ struct config {
 	struct {
 		char *listen;
 		bool memory;
-		uint64_t max_series, max_counts;
+		uint64_t max_series, max_counts, max_tasks;
 	} metrics;
 	struct {
 		char *endpoint, *headers_file, *iterations;

@@ -225,6 +225,10 @@ static void what_to_run(void *ctx, struct runner_what *what)
 
 /* More than there is memory for. */
 #define COUNTS_MAX (1u << 24)
+static uint32_t tasks_max(const struct config *c)
+{
+	return c->metrics.max_tasks < COUNTS_MAX ? c->metrics.max_tasks : COUNTS_MAX;
+}
 
 static int open_tracer(struct daemon *d)
 {
@@ -237,6 +241,7 @@ static int open_tracer(struct daemon *d)
 				.follow = true,
 				.counts_max = counts < COUNTS_MAX ? counts : COUNTS_MAX,
 				.errors_max = counts < COUNTS_MAX ? counts / 4 : COUNTS_MAX / 4,
+				.tasks_max = tasks_max(d->cfg),
 				.kernel = d->cfg->trace.kernel,
 				.hide = d->cfg->trace.hide,
 			},
@@ -289,9 +294,11 @@ static int start(struct daemon *d)
 		.metrics = d->metrics,
 		.cfg = d->cfg,
 		.root = secure_getenv("CUDATRACE_HOST_ROOT") ?: "",
+		.quota = &d->t.quotas.of[QUOTA_LABELS],
 		.caused = daemon__caused,
 		.ctx = d,
 	};
+	d->procs.quota->max = d->procs.quota->share = tasks_max(d->cfg);
 	levels__set_default(d->t.att, daemon__default_level(d));
 	daemon__set_always(d);
 	tracer__fill_info(&d->t);

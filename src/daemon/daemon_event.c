@@ -161,7 +161,7 @@ void daemon__event(void *ctx, const struct event *ev)
 	struct daemon *d = ctx;
 	struct dproc *p = proc_of(d, ev);
 
-	metrics__event(d->metrics, p ? p->target : NULL, ev);
+	metrics__event(d->metrics, p ? p->target : metrics__others(d->metrics), ev);
 	if (wants_line(d, p, ev)) {
 		write_line(d, p, ev);
 		if (ev->kind == EVENT_CALL)
@@ -169,6 +169,8 @@ void daemon__event(void *ctx, const struct event *ev)
 	}
 	if (ev->kind == EVENT_XID)
 		daemon__caused(d, NULL, CAUSE_XID, 0);
+	if (ev->kind == EVENT_PROCESS && !strcmp(ev->op, "exit") && (!p || p->pid != ev->pid))
+		dprocs__take_unknown(&d->procs, ev->pid, ev->life);
 	if (!p)
 		return;
 	if (ev->kind == EVENT_CALL)

@@ -188,6 +188,11 @@ struct metrics_target *metrics__get(struct metrics *m, const struct labels *l, c
 	return t;
 }
 
+struct metrics_target *metrics__others(struct metrics *m)
+{
+	return &m->others;
+}
+
 void metrics__put(struct metrics *m, struct metrics_target *t)
 {
 	if (t->processes && !--t->processes)

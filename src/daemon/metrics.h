@@ -54,6 +54,8 @@ void metrics__free(struct metrics *m);
 /* The target that a process belongs to; there are as many processes in it as it was asked for less
  * those that were put back. Never NULL. */
 struct metrics_target *metrics__get(struct metrics *m, const struct labels *l, const char *comm);
+/* The one for what is of no target. */
+struct metrics_target *metrics__others(struct metrics *m);
 void metrics__put(struct metrics *m, struct metrics_target *t);
 
 /* An event of a traced process. */

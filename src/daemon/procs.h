@@ -9,6 +9,7 @@
 #include "config.h"
 #include "labels.h"
 #include "metrics.h"
+#include "util/quota.h"
 
 struct counted;
 struct counted_error;
@@ -17,6 +18,7 @@ struct dproc {
 	uint32_t pid;
 	ct_life life; /* whose counts are in it; 0: nothing was counted yet */
 	uid_t uid;
+	uid_t owner; /* whose share it takes */
 	char comm[17];
 	char *command; /* command line, blanks between the words */
 	struct labels labels;
@@ -42,8 +44,17 @@ struct dproc {
 /* What happened that something may be done about. */
 enum cause { CAUSE_ERROR, CAUSE_XID, CAUSE_SYNC, CAUSE_MEMORY };
 
+#define DPROCS_REFUSED 256
+struct drefused {
+	uint32_t pid;
+	uint64_t ns;
+};
+
 struct dprocs {
 	struct dproc *by_pid;
+	struct quota *quota;
+	struct quota_users users;
+	struct drefused refused[DPROCS_REFUSED]; /* newest of those that there was no room for */
 	struct attach *att;
 	struct fnset *fns;
 	struct metrics *metrics;
@@ -56,7 +67,7 @@ struct dprocs {
 };
 
 /* Makes it when it is new: reads its labels, finds its level. comm: for when it is gone already.
- * NULL: out of memory. */
+ * NULL: there is no room, or none for its user. */
 struct dproc *dprocs__get(struct dprocs *ps, uint32_t pid, const char *comm);
 struct dproc *dprocs__find(const struct dprocs *ps, uint32_t pid);
 /* What a level means outside of bursts. */
@@ -70,6 +81,8 @@ static inline bool dproc_is_traced(const struct dproc *p)
 void dprocs__exec(struct dprocs *ps, struct dproc *p, ct_life life);
 /* It has ended: what was counted goes to its target. life 0: not known. */
 void dprocs__remove(struct dprocs *ps, struct dproc *p, ct_life life);
+/* One that there was no room for has ended: what was counted is nobody's. */
+void dprocs__take_unknown(struct dprocs *ps, uint32_t pid, ct_life life);
 /* Those whose end was not seen; gone gets each. */
 void dprocs__sweep(struct dprocs *ps, void (*gone)(void *ctx, uint32_t pid), void *ctx);
 /* The configuration has changed. */

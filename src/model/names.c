@@ -22,9 +22,17 @@ static const char *const type_names[TYPE_CNT] = {
 };
 
 static const char *const drop_names[CT_DROP_CNT] = {
-	[CT_DROP_CALL] = "calls",      [CT_DROP_TASK] = "tasks",    [CT_DROP_LIB] = "libraries",
-	[CT_DROP_THREADS] = "threads", [CT_DROP_DEPTH] = "depth",   [CT_DROP_NV] = "driver",
-	[CT_DROP_COUNT] = "counts",    [CT_DROP_ERRORS] = "errors",
+	[CT_DROP_CALL] = "calls",
+	[CT_DROP_TASK] = "tasks",
+	[CT_DROP_LIB] = "libraries",
+	[CT_DROP_THREADS] = "threads",
+	[CT_DROP_DEPTH] = "depth",
+	[CT_DROP_NV] = "driver",
+	[CT_DROP_COUNT] = "counts",
+	[CT_DROP_ERRORS] = "errors",
+	[CT_DROP_THREADS_SHARE] = "threads_share",
+	[CT_DROP_NV_SHARE] = "driver_share",
+	[CT_DROP_PROCESSES] = "processes",
 };
 
 static const char *const stat_names[CT_STAT_CNT] = {

@@ -2,6 +2,10 @@
 #include "quota.h"
 
 #include <inttypes.h>
+#include <stdlib.h>
+
+#define HASH_NONFATAL_OOM 1
+#include <uthash.h>
 
 #include "log.h"
 
@@ -38,6 +42,8 @@ static const struct {
 			     256, 32},
 	[QUOTA_FUNCTIONS] = {"functions", "exports that cudatrace's table has not",
 			     "calls of further ones are not seen", 2048, 256},
+	[QUOTA_LABELS] = {"process_labels", "processes that use CUDA",
+			  "calls of further ones are counted as (others)", 65536, 65536},
 };
 
 void quotas__init(struct quotas *q)
@@ -90,4 +96,46 @@ void quota__give(struct quota *q, struct quota_share *s, uint64_t n)
 	q->used -= n;
 	if (s)
 		s->used -= n;
+}
+
+struct quota_user {
+	uid_t uid;
+	struct quota_share share;
+	UT_hash_handle hh;
+};
+
+static void drop_user(struct quota_users *us, struct quota_user *u)
+{
+	if (u->share.used)
+		return;
+	HASH_DEL(us->by_uid, u);
+	free(u);
+}
+
+bool quota_users__take(struct quota_users *us, struct quota *q, uid_t uid, uint64_t n)
+{
+	struct quota_user *u;
+	bool taken;
+
+	HASH_FIND(hh, us->by_uid, &uid, sizeof(uid), u);
+	if (!u) {
+		u = calloc(1, sizeof(*u));
+		if (!u)
+			return false;
+		u->uid = uid;
+		HASH_ADD(hh, us->by_uid, uid, sizeof(u->uid), u);
+	}
+	taken = quota__take(q, &u->share, n);
+	drop_user(us, u);
+	return taken;
+}
+
+void quota_users__give(struct quota_users *us, struct quota *q, uid_t uid, uint64_t n)
+{
+	struct quota_user *u;
+
+	HASH_FIND(hh, us->by_uid, &uid, sizeof(uid), u);
+	quota__give(q, u ? &u->share : NULL, n);
+	if (u)
+		drop_user(us, u);
 }

@@ -11,6 +11,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 enum quota_table {
 	QUOTA_PROCESSES,
@@ -25,6 +26,7 @@ enum quota_table {
 	QUOTA_SYMBOLS,	 /* bytes */
 	QUOTA_LIBRARIES,
 	QUOTA_FUNCTIONS,
+	QUOTA_LABELS, /* of processes; its bound is the caller's */
 	QUOTA_CNT
 };
 
@@ -59,5 +61,14 @@ void quota__force(struct quota *q, struct quota_share *s, uint64_t n);
 void quota__give(struct quota *q, struct quota_share *s, uint64_t n);
 /* Something was given up for lack of room, without a take. */
 void quota__full(struct quota *q);
+
+/* Shares of users. Those that have nothing are not kept. */
+struct quota_user;
+struct quota_users {
+	struct quota_user *by_uid;
+};
+/* As quota__take(); false also when there is no memory. */
+bool quota_users__take(struct quota_users *us, struct quota *q, uid_t uid, uint64_t n);
+void quota_users__give(struct quota_users *us, struct quota *q, uid_t uid, uint64_t n);
 
 #endif /* UTIL_QUOTA_H */

@@ -284,8 +284,9 @@ static int get_reader(void)
 	return 0;
 }
 
-/* Who started it, whatever it runs as. None of these lines waits for the process. */
-static uid_t user_of(pid_t pid)
+/* None of these lines waits for the process. Not by who owns its folder: that is root where it is
+ * not dumpable. */
+uid_t reader__user(pid_t pid)
 {
 	char line[256];
 	unsigned uid = -1;
@@ -321,7 +322,7 @@ static struct user *get_user(uid_t uid)
 static bool is_shut_out(pid_t pid)
 {
 	uint64_t now = reader.user_cnt ? now_ns() : 0;
-	uid_t uid = reader.user_cnt ? user_of(pid) : 0;
+	uid_t uid = reader.user_cnt ? reader__user(pid) : 0;
 
 	for (unsigned i = 0; i < reader.user_cnt; i++) {
 		struct user *u = &reader.users[i];
@@ -337,7 +338,7 @@ static bool is_shut_out(pid_t pid)
 
 static int lose(pid_t pid, const char *what)
 {
-	struct user *u = get_user(user_of(pid));
+	struct user *u = get_user(reader__user(pid));
 
 	if (!reader.stats.lost++)
 		warn("reading %s of process %d takes for ever: left out; what it maps or has "

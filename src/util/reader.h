@@ -33,6 +33,9 @@ int reader__open(pid_t pid, const char *path, int flags);
 /* Up to size bytes of such a file or copy, which is closed; how many, or -errno. */
 ssize_t reader__take(int fd, void *buf, size_t size);
 
+/* Who started the process, whatever it runs as; -1: it is gone, or pid is 0. Done by the caller. */
+uid_t reader__user(pid_t pid);
+
 struct reader_stats {
 	uint64_t lost;	  /* reads that hung */
 	uint64_t refused; /* files of other users' file systems, and what was not tried any more */

@@ -3,6 +3,7 @@
   form                    the dashboard as Grafana wants it
   rules                   its expressions as a file of rules, for promtool (JSON is YAML)
   names METRICS...        metrics and labels that they name and no file of /metrics has
+  losses METRICS DOC      counters of /metrics that say what was lost, refused or left out, and are not in the dashboard or not in DOC
   query URL METRICS       each expression asked of a Prometheus: errors, and those without an answer whose metrics are there"""
 import json
 import re
@@ -89,6 +90,15 @@ def names(files):
     return wrong
 
 
+def losses(metrics, doc):
+    shown = " ".join(e for _, e in exprs())
+    with open(doc, encoding="utf-8") as f:
+        text = f.read()
+    lost = [m for m in metrics_of([metrics]) if re.search("_(dropped|full|lost|refused|left_out|left_mangled)_total$", m)]
+    assert len(lost) >= 8, lost
+    return [f"{m} is not in {where}" for m in lost for where, there in (("the dashboard", shown), (doc, text)) if m not in there]
+
+
 def query(url, metrics):
     have = metrics_of([metrics])
     wrong = []
@@ -109,7 +119,7 @@ def main():
     elif verb == "rules":
         print(json.dumps({"groups": [{"name": "dashboard", "rules": [{"record": f"r{i}", "expr": filled(e)} for i, (_, e) in enumerate(exprs())]}]}))
     else:
-        wrong = names(args) if verb == "names" else query(*args)
+        wrong = names(args) if verb == "names" else {"losses": losses, "query": query}[verb](*args)
         if wrong:
             sys.exit("\n".join(wrong))
 

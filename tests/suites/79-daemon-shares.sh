@@ -69,3 +69,90 @@ shares()
 	finish
 }
 shares
+
+hostile=$TMP/hostile
+mkdir "$hostile"
+${CC:-gcc} -shared -fPIC -O1 -w -Wl,-soname,libcuda.so.1 -o "$hostile/libcuda.so.1" tests/liar.c &&
+	${CC:-gcc} -O1 -w -o "$hostile/alive" tests/flood.c -ldl -lpthread || fail 'flood' 'tests/flood.c does not build'
+chmod 755 "$hostile"
+lost() { shows "print(int(total('dropped_total', what='$1'))) or True"; }
+
+# alive NAME THREADS: a program of nobody's with that many threads that have made a call each. Its end: end_alive NAME
+alive()
+{
+	local to from line
+	mkfifo "$TMP/$1.to" "$TMP/$1.from"
+	setpriv --reuid=65534 --regid=65534 --clear-groups "$hostile/alive" alive "$2" "$hostile/libcuda.so.1" <"$TMP/$1.to" >"$TMP/$1.from" 2>"$TMP/$1.err" &
+	printf -v "$1" %d $!
+	exec {to}>"$TMP/$1.to" {from}<"$TMP/$1.from"
+	printf -v "$1_to" %d $to
+	rm "$TMP/$1.to" "$TMP/$1.from"
+	read -r -t 30 line <&"$from" && echo >&"$to" && read -r -t 60 line <&"$from"
+	[ "$line" = "done" ] || { echo "$1: ${line:-nothing} $(cat "$TMP/$1.err")"; return 1; }
+}
+end_alive() { local to=${1}_to; echo >&"${!to}"; ended "${!1}"; }
+flooded='total("calls_total", command="alive", function="cuCtxSynchronize")'
+
+# A process has a quarter of the threads, a user half of what is there: 4096 here.
+threads()
+{
+	local before who
+	rules metrics >"$TMP/threads.yaml"
+	start threads --set metrics.memory=false --set metrics.max_tasks=4096 || return
+	worker early || return
+	before=$(lost threads_share)
+	check 'a program with 1500 threads' alive one 1500
+	check 'threads: a process has its share of them, and calls of the others are counted' until_shows shows \
+		"900 < $flooded <= 1024 and $flooded + total('dropped_total', what='threads_share') - $before == 1501"
+	check 'three more' alive two 1500
+	alive three 1500
+	alive four 1500
+	check 'threads: a user has his share of them' until_shows shows \
+		"1800 < $flooded <= 2048 and $flooded + total('dropped_total', what='threads_share') - $before == 6004"
+	worker late || return
+	for who in early late; do
+		ask $who alloc 10 >/dev/null
+		ask $who threads 50 1 >/dev/null
+		check "beside them, $who: its calls are counted, all of them" until_shows shows 'total("calls_total", command=who, function="cuMemAlloc_v2") == 10 + 50 == total("calls_total", command=who, function="cuMemFree_v2")' who=w-$who
+	done
+	check 'threads: no call is lost without its cause' shows 'total("dropped_total", what="threads") == 0'
+	for who in one two three four; do end_alive $who; done
+	before=$(lost threads_share)
+	check 'afterwards: another program' alive five 1000
+	check 'threads: what ended has given its rows back' until_shows shows "2800 < $flooded and total('dropped_total', what='threads_share') == $before"
+	end_alive five
+	quit early
+	quit late
+	finish
+}
+threads
+
+# A user has half of the processes.
+processes()
+{
+	local before who one='total("calls_total", command="crowd", function="cuCtxSynchronize")'
+	echo cuCtxSynchronize >"$TMP/names"
+	rules metrics >"$TMP/processes.yaml"
+	start processes --set metrics.memory=false --set metrics.max_tasks=1024 || return
+	worker early || return
+	before=$(lost processes)
+	crowd many 700 1
+	check 'a crowd of 700 processes' grep -q 'done' "$TMP/many.out"
+	check 'processes: a user has his share of them, and calls of the others are counted' until_shows shows \
+		"350 < total('target_processes', command='crowd') <= 512 and $one + total('calls_total', command='(others)') + total('dropped_total', what='processes') - $before == 701"
+	worker late || return
+	for who in early late; do
+		ask $who alloc 10 >/dev/null
+		check "beside them, $who: its calls are counted, all of them" until_shows shows 'total("calls_total", command=who, function="cuMemAlloc_v2") == 10 == total("calls_total", command=who, function="cuMemFree_v2")' who=w-$who
+	done
+	end_crowd many
+	check 'the crowd is gone' until_ok 10 shows 'total("target_processes", command="crowd") == 0'
+	before=$(lost processes)
+	crowd again 300 1
+	check 'processes: what ended has given its rows back' until_shows shows "total('target_processes', command='crowd') == 301 and total('dropped_total', what='processes') == $before"
+	end_crowd again
+	quit early
+	quit late
+	finish
+}
+processes

@@ -35,6 +35,7 @@ until_ok 20 get "$port/healthz" || { fail 'the daemon starts' "$(tail -3 "$TMP/l
 run_sample
 get "$port/metrics" >"$TMP/metrics"
 check 'alerts and dashboard name only what there is' dashboard names "$TMP/metrics"
+check 'dashboard and documentation have each counter of what was lost' dashboard losses "$TMP/metrics" docs/DAEMON.md
 
 command -v prometheus >/dev/null || { skip 'a Prometheus that scrapes it' 'prometheus is not installed'; exit; }
 cat >"$TMP/prometheus.yml" <<END

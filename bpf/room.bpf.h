@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * How much of a table is whose (enum ct_table). Asked when a row is made or goes, not at each call.
+ * All but the small ones are no static functions, with numbers for arguments: verified once each,
+ * not at every place they are called from.
+ */
+#ifndef CT_ROOM_BPF_H
+#define CT_ROOM_BPF_H
+
+static __always_inline __u32 current_uid(void)
+{
+	return bpf_get_current_uid_gid();
+}
+
+static __always_inline __u32 user_slot(__u32 uid)
+{
+	return ct_user_slot(uid, cfg.user_secret) & (CT_USERS - 1);
+}
+
+static __always_inline __u32 rows_left(__u32 table)
+{
+	__u32 used = rows_used[table], max = cfg.rows_max[table];
+
+	return used < max ? max - used : 0;
+}
+
+#define ROOM_TAKEN   0
+#define ROOM_FULL    1 /* no rows are left */
+#define ROOM_NOT_HIS 2 /* the user has all that he may have */
+
+/* parts: a user may have one of so many parts of what he leaves over. */
+__noinline int room_take(__u32 table, __u32 uid, __u32 parts)
+{
+	__u32 i = user_slot(uid), left;
+
+	if (table >= CT_TABLE_CNT)
+		return ROOM_FULL;
+	left = rows_left(table);
+	if (!left)
+		return ROOM_FULL;
+	if (cfg.fair && (rows_of_user[table][i] + 1) * parts > left)
+		return ROOM_NOT_HIS;
+	__sync_fetch_and_add(&rows_of_user[table][i], 1);
+	__sync_fetch_and_add(&rows_used[table], 1);
+	return ROOM_TAKEN;
+}
+
+__noinline int room_give(__u32 table, __u32 uid)
+{
+	__u32 i = user_slot(uid);
+
+	if (table >= CT_TABLE_CNT)
+		return 0;
+	__sync_fetch_and_sub(&rows_of_user[table][i], 1);
+	__sync_fetch_and_sub(&rows_used[table], 1);
+	return 0;
+}
+
+/* Of a process, and so of its user: of CT_TABLE_THREADS or CT_TABLE_DRIVER. */
+__noinline int thread_room_take(__u32 pid, __u32 table)
+{
+	struct ct_held *h = bpf_map_lookup_elem(&held, &pid), zero = {};
+	__u32 i = table - CT_TABLE_THREADS, left, mine;
+	int ret;
+
+	if (i > 1)
+		return ROOM_FULL;
+	if (!h) {
+		bpf_map_update_elem(&held, &pid, &zero, BPF_NOEXIST);
+		h = bpf_map_lookup_elem(&held, &pid);
+		if (!h)
+			return ROOM_FULL;
+	}
+	left = rows_left(table);
+	mine = h->rows[i];
+	if (left && (mine >= cfg.rows_max[table] / CT_SHARE_PARTS || mine >= left))
+		return ROOM_NOT_HIS;
+	ret = room_take(table, current_uid(), 1);
+	if (!ret)
+		__sync_fetch_and_add(&h->rows[i], 1);
+	return ret;
+}
+
+__noinline int thread_room_give(__u32 pid, __u32 uid, __u32 table)
+{
+	struct ct_held *h = bpf_map_lookup_elem(&held, &pid);
+	__u32 i = table - CT_TABLE_THREADS;
+
+	/* The last of its threads has ended: see proc_exit(). */
+	if (h && i <= 1)
+		__sync_fetch_and_sub(&h->rows[i], 1);
+	return room_give(table, uid);
+}
+
+/* A row for a process that has none. parts: as above. */
+static __always_inline int process_add(__u32 pid, struct ct_pid *p, __u32 parts)
+{
+	int ret;
+
+	p->uid = current_uid();
+	ret = room_take(CT_TABLE_PROCESSES, p->uid, parts);
+	if (ret || !bpf_map_update_elem(&pids, &pid, p, BPF_NOEXIST))
+		return ret;
+	room_give(CT_TABLE_PROCESSES, p->uid);
+	/* Another thread was faster, or there was no memory. */
+	return bpf_map_lookup_elem(&pids, &pid) ? ROOM_TAKEN : ROOM_FULL;
+}
+
+static __always_inline void process_drop(__u32 pid, __u32 uid)
+{
+	if (!bpf_map_delete_elem(&pids, &pid))
+		room_give(CT_TABLE_PROCESSES, uid);
+}
+
+#endif /* CT_ROOM_BPF_H */

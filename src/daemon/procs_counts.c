@@ -1,0 +1,246 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* What the kernel side has counted of the processes. */
+#include "procs_priv.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define SUM_CNT (offsetof(struct ct_count, hist) / sizeof(uint64_t))
+
+/* A struct ct_count as it was read last, without the buckets that are 0 below and above: there are
+ * as many of these as processes times functions. */
+struct counted {
+	uint32_t func_id;
+	uint16_t first, cnt; /* buckets */
+	uint64_t sums[SUM_CNT];
+	uint64_t *hist;
+	UT_hash_handle hh;
+};
+
+struct counted_error {
+	struct {
+		uint32_t func_id;
+		int32_t result;
+	} key;
+	uint64_t was;
+	UT_hash_handle hh;
+};
+
+void dproc__forget_counts(struct dproc *p)
+{
+	struct counted_error *e, *e2;
+	struct counted *c, *c2;
+
+	HASH_ITER (hh, p->counts, c, c2) {
+		HASH_DEL(p->counts, c);
+		free(c->hist);
+		free(c);
+	}
+	HASH_ITER (hh, p->errors, e, e2) {
+		HASH_DEL(p->errors, e);
+		free(e);
+	}
+}
+
+/* Whose numbers are read. One that is not known by its life yet is the one that is counted. Those
+ * of the next program with this id are left for when the last one's end has been read. NULL: not
+ * now. */
+static struct dproc *counted_proc(struct dprocs *ps, uint32_t pid, ct_life life)
+{
+	struct dproc *p = dprocs__get(ps, pid, NULL);
+
+	if (p && !p->life)
+		p->life = life;
+	return p && p->life == life ? p : NULL;
+}
+
+static void add_errors(struct dprocs *ps, struct dproc *p, const struct ct_error_key *k,
+		       uint64_t cnt)
+{
+	const struct cuda_fn *fn = fnset__fn(ps->fns, k->func_id);
+
+	if (!fn || !cnt)
+		return;
+	metrics__errors(ps->metrics, p->target, fn, k->result, cnt);
+	ps->caused(ps->ctx, p, CAUSE_ERROR, 0);
+}
+
+static void on_error(void *ctx, const struct ct_error_key *k, uint64_t cnt)
+{
+	struct dprocs *ps = ctx;
+	struct dproc *p = counted_proc(ps, k->pid, k->life);
+	struct counted_error *e, key;
+
+	memset(&key, 0, sizeof(key));
+	key.key.func_id = k->func_id;
+	key.key.result = k->result;
+	if (!p)
+		return;
+	HASH_FIND(hh, p->errors, &key.key, sizeof(key.key), e);
+	if (!e) {
+		e = calloc(1, sizeof(*e));
+		if (!e)
+			return;
+		e->key = key.key;
+		HASH_ADD(hh, p->errors, key, sizeof(e->key), e);
+	}
+	if (cnt <= e->was)
+		return;
+	add_errors(ps, p, k, cnt - e->was);
+	e->was = cnt;
+}
+
+/* Of a life that nothing was read of before. */
+static void on_old_error(void *ctx, const struct ct_error_key *k, uint64_t cnt)
+{
+	struct dprocs *ps = ctx;
+	struct dproc *p = dprocs__find(ps, k->pid);
+
+	if (p && p->life == k->life)
+		on_error(ps, k, cnt);
+	else if (p)
+		add_errors(ps, p, k, cnt);
+}
+
+/* All its members but the longest are sums. */
+static void subtract(struct ct_count *delta, const struct ct_count *now, const struct ct_count *was)
+{
+	const uint64_t *a = (const uint64_t *)now, *b = (const uint64_t *)was;
+	uint64_t *d = (uint64_t *)delta;
+
+	for (unsigned i = 0; i < sizeof(*delta) / sizeof(*d); i++)
+		d[i] = a[i] - b[i];
+}
+
+static void recall(const struct counted *c, struct ct_count *was)
+{
+	memset(was, 0, sizeof(*was));
+	memcpy(was, c->sums, sizeof(c->sums));
+	if (c->cnt)
+		memcpy(was->hist + c->first, c->hist, c->cnt * sizeof(*c->hist));
+}
+
+/* false: out of memory, nothing is changed. */
+static bool keep(struct counted *c, const struct ct_count *now)
+{
+	unsigned first = 0, end = CT_HIST_CNT;
+	uint64_t *hist = c->hist;
+
+	while (first < end && !now->hist[first])
+		first++;
+	while (end > first && !now->hist[end - 1])
+		end--;
+	if (end - first != c->cnt)
+		hist = realloc(hist, (end - first) * sizeof(*hist));
+	if (!hist && end > first)
+		return false;
+	c->hist = hist;
+	c->first = first;
+	c->cnt = end - first;
+	memcpy(c->sums, now, sizeof(c->sums));
+	if (c->cnt)
+		memcpy(hist, now->hist + first, c->cnt * sizeof(*hist));
+	return true;
+}
+
+/* A single long one shows only in its bucket of the histogram: at least its floor. */
+static void look_for_sync(struct dprocs *ps, struct dproc *p, const struct ct_count *delta)
+{
+	for (unsigned i = CT_HIST_CNT; i-- > 0;) {
+		if (!delta->hist[i])
+			continue;
+		ps->caused(ps->ctx, p, CAUSE_SYNC, ct_hist_floor(i));
+		return;
+	}
+}
+
+static void add_counts(struct dprocs *ps, struct dproc *p, uint32_t func_id,
+		       const struct ct_count *delta)
+{
+	const struct cuda_fn *fn = fnset__fn(ps->fns, func_id);
+
+	if (!fn)
+		return;
+	metrics__counts(ps->metrics, p->target, fn, delta);
+	if (fn->class == CLASS_SYNC)
+		look_for_sync(ps, p, delta);
+}
+
+static void on_count(void *ctx, const struct ct_count_key *key, const struct ct_count *now)
+{
+	struct dprocs *ps = ctx;
+	struct dproc *p = counted_proc(ps, key->pid, key->life);
+	struct ct_count delta, was;
+	struct counted *c;
+
+	if (!p)
+		return;
+	HASH_FIND(hh, p->counts, &key->func_id, sizeof(key->func_id), c);
+	if (!c) {
+		c = calloc(1, sizeof(*c));
+		if (!c)
+			return;
+		c->func_id = key->func_id;
+		HASH_ADD(hh, p->counts, func_id, sizeof(c->func_id), c);
+	}
+	recall(c, &was);
+	if (!memcmp(&was, now, sizeof(*now)) || !keep(c, now))
+		return;
+	subtract(&delta, now, &was);
+	add_counts(ps, p, key->func_id, &delta);
+}
+
+static void on_old_count(void *ctx, const struct ct_count_key *key, const struct ct_count *c)
+{
+	struct dprocs *ps = ctx;
+	struct dproc *p = dprocs__find(ps, key->pid);
+
+	if (p && p->life == key->life)
+		on_count(ps, key, c);
+	else if (p)
+		add_counts(ps, p, key->func_id, c);
+}
+
+void dprocs__read_counts(struct dprocs *ps)
+{
+	levels__read(ps->att, on_count, ps);
+}
+
+void dprocs__read_errors(struct dprocs *ps)
+{
+	levels__read_errors(ps->att, on_error, ps);
+}
+
+void dproc__take_counts(struct dprocs *ps, struct dproc *p, ct_life life)
+{
+	levels__take(ps->att, p->pid, life, on_old_count, ps);
+	levels__take_errors(ps->att, p->pid, life, on_old_error, ps);
+	levels__forget_rows(ps->att, p->pid, life);
+	if (!life || p->life == life)
+		dproc__forget_counts(p);
+}
+
+static void others_error(void *ctx, const struct ct_error_key *k, uint64_t cnt)
+{
+	struct dprocs *ps = ctx;
+	const struct cuda_fn *fn = fnset__fn(ps->fns, k->func_id);
+
+	if (fn && cnt)
+		metrics__errors(ps->metrics, metrics__others(ps->metrics), fn, k->result, cnt);
+}
+
+static void others_count(void *ctx, const struct ct_count_key *k, const struct ct_count *c)
+{
+	struct dprocs *ps = ctx;
+	const struct cuda_fn *fn = fnset__fn(ps->fns, k->func_id);
+
+	if (fn)
+		metrics__counts(ps->metrics, metrics__others(ps->metrics), fn, c);
+}
+
+void dprocs__take_unknown(struct dprocs *ps, uint32_t pid, ct_life life)
+{
+	levels__take(ps->att, pid, life, others_count, ps);
+	levels__take_errors(ps->att, pid, life, others_error, ps);
+	levels__forget_rows(ps->att, pid, life);
+}
