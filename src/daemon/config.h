@@ -27,6 +27,7 @@ struct trigger {
 struct rule {
 	char *user, *command, *cgroup, *container, *pod, *namespace;
 	bool name_only; /* command matches no whole command lines */
+	bool by_ctl;	/* not of the file */
 	enum proc_level level;
 	unsigned line;
 };

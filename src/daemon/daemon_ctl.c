@@ -14,9 +14,6 @@
 #include "util/units.h"
 #include "version.h"
 
-/* Each is looked at for every new process. */
-#define PATTERNS_MAX 256
-
 static void fail(struct json *j, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 static void fail(struct json *j, const char *fmt, ...)
 {
@@ -151,46 +148,52 @@ static struct dproc *find_pid(struct daemon *d, uint32_t pid, struct json *j)
 	return p;
 }
 
-/* Those of the file have a line. */
-static bool is_by_ctl(const struct rule *r)
+/* Patterns at a time, and of those the members': each process is compared with all of them. */
+#define PATTERNS_MAX	 256
+#define PATTERNS_MEMBERS (PATTERNS_MAX / 2)
+
+/* The same pattern again. */
+static void drop_rule(struct config *c, const char *pattern, bool name_only)
 {
-	return !r->line;
+	for (unsigned i = 0; i < c->rule_cnt; i++) {
+		struct rule *r = &c->rules[i];
+
+		if (!r->by_ctl || r->name_only != name_only || strcmp(r->command, pattern))
+			continue;
+		free(r->command);
+		memmove(r, r + 1, (--c->rule_cnt - i) * sizeof(*r));
+		return;
+	}
 }
 
-/* The rule in front, for a pattern that was not asked for before, or for one that was; NULL: no
- * memory, or there are too many. */
-static struct rule *first_rule(struct config *c, const char *pattern, bool name_only)
+static bool has_room(const struct config *c, bool name_only)
 {
-	struct rule *grown, first = {.name_only = name_only};
-	unsigned at = 0;
+	unsigned all = 0, members = 0;
 
-	while (at < c->rule_cnt && is_by_ctl(&c->rules[at]) &&
-	       (c->rules[at].name_only != name_only || strcmp(c->rules[at].command, pattern)))
-		at++;
-	if (at < c->rule_cnt && is_by_ctl(&c->rules[at])) {
-		first = c->rules[at];
-	} else {
-		grown = at < PATTERNS_MAX ? realloc(c->rules, (c->rule_cnt + 1) * sizeof(*grown))
-					  : NULL;
-		c->rules = grown ?: c->rules;
-		first.command = grown ? strdup(pattern) : NULL;
-		if (!first.command)
-			return NULL;
-		at = c->rule_cnt++;
+	for (unsigned i = 0; i < c->rule_cnt; i++) {
+		all += c->rules[i].by_ctl;
+		members += c->rules[i].by_ctl && c->rules[i].name_only;
 	}
-	memmove(c->rules + 1, c->rules, at * sizeof(first));
-	c->rules[0] = first;
-	return c->rules;
+	return all < PATTERNS_MAX && (!name_only || members < PATTERNS_MEMBERS);
 }
 
 /* For processes to come too, until the configuration is read again. */
 static bool add_rule(struct config *c, const char *pattern, bool name_only, enum proc_level level)
 {
-	struct rule *r = first_rule(c, pattern, name_only);
+	struct rule *grown = realloc(c->rules, (c->rule_cnt + 1) * sizeof(*grown));
+	char *copy = strdup(pattern);
 
-	if (r)
-		r->level = level;
-	return r;
+	if (grown)
+		c->rules = grown;
+	if (!grown || !copy) {
+		free(copy);
+		return false;
+	}
+	memmove(grown + 1, grown, c->rule_cnt * sizeof(*grown));
+	grown[0] = (struct rule){
+		.command = copy, .name_only = name_only, .by_ctl = true, .level = level};
+	c->rule_cnt++;
+	return true;
 }
 
 /* Members of the group ask for names alone: a glob that may match whole command lines would tell
@@ -204,9 +207,16 @@ static void level_of_pattern(struct daemon *d, const char *pattern, bool root, i
 		fail(j, "default is for a process id; cudatrace ctl reload forgets patterns");
 		return;
 	}
+	drop_rule(d->cfg, pattern, !root);
+	if (!has_room(d->cfg, !root)) {
+		fail(j,
+		     "there are %u patterns already: cudatrace ctl reload forgets them, and rules "
+		     "in the configuration have no bound",
+		     root ? PATTERNS_MAX : PATTERNS_MEMBERS);
+		return;
+	}
 	if (!add_rule(d->cfg, pattern, !root, level)) {
-		fail(j, "%d patterns are all that is kept: cudatrace ctl reload forgets them",
-		     PATTERNS_MAX);
+		fail(j, "out of memory");
 		return;
 	}
 	for (const struct dproc *p = d->procs.by_pid; p; p = p->hh.next)

@@ -102,6 +102,7 @@ void daemon__fill_self(struct daemon *d, struct metrics_self *self)
 	self->otlp_failed = ot.failed;
 	self->otlp_dropped = ot.dropped;
 	self->otlp_queued = ot.queued;
+	self->otlp_queued_bytes = ot.queued_bytes;
 }
 
 void daemon__print_metrics(void *ctx, struct out *o)

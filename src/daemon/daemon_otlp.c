@@ -44,7 +44,7 @@ int daemon__open_otlp(struct daemon *d)
 	if (!*c->otlp.endpoint)
 		return 0;
 	d->otlp = otlp__new(d->base, c->otlp.endpoint, &oo);
-	d->iters = otlp_iters__new();
+	d->iters = otlp_iters__new(&d->t.quotas.of[QUOTA_ITERATIONS]);
 	daemon__set_markers(d);
 	return d->otlp && d->iters ? 0 : -ENOMEM;
 }

@@ -300,8 +300,10 @@ static void on_xid(struct metrics *m, const struct event *ev)
 	gpus_bus(ev->path ?: "", gpu, sizeof(gpu));
 	while (i < m->xid_cnt && (m->xids[i].number != ev->number || strcmp(m->xids[i].gpu, gpu)))
 		i++;
-	if (i == METRICS_XIDS)
+	if (i == METRICS_XIDS) {
+		m->left_out++;
 		return;
+	}
 	if (i == m->xid_cnt) {
 		m->xids[m->xid_cnt++].number = ev->number;
 		strcpy(m->xids[i].gpu, gpu);

@@ -35,7 +35,7 @@ struct metrics_self {
 	uint64_t names_given_up; /* util/demangle.h */
 	struct rotate_stats files;
 	uint64_t recorder_lines, recorder_bytes, dumps;
-	uint64_t otlp_sent, otlp_failed, otlp_dropped, otlp_queued;
+	uint64_t otlp_sent, otlp_failed, otlp_dropped, otlp_queued, otlp_queued_bytes;
 	uint64_t reloads, reload_failures;
 	uint64_t http_closed;
 	uint64_t reads_lost, reads_refused; /* util/reader.h */

@@ -325,6 +325,7 @@ static void put_self(const struct metrics *m, const struct metrics_self *s, stru
 	one(o, "otlp_dropped_total", "counter", "Spans that found the queue full.",
 	    s->otlp_dropped);
 	one(o, "otlp_queued", "gauge", "Spans that wait for the collector.", s->otlp_queued);
+	one(o, "otlp_queue_bytes", "gauge", "Memory of those.", s->otlp_queued_bytes);
 	one(o, "reads_lost_total", "counter", "Reads about processes that hung and were left out.",
 	    s->reads_lost);
 	one(o, "reads_refused_total", "counter",

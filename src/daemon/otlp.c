@@ -18,6 +18,7 @@
 
 #include "otlp_http.h"
 #include "otlp_json.h"
+#include "otlp_queue.h"
 #include "util/log.h"
 #include "util/out.h"
 
@@ -30,13 +31,6 @@
 #define RETRY_MAX_NS (60 * NS_PER_S)
 /* Between two lines of the log about spans that were dropped. */
 #define SAY_NS (60 * NS_PER_S)
-
-struct item {
-	struct item *next;
-	size_t head_len, len; /* of text: the process, then the span */
-	bool done;
-	char text[];
-};
 
 struct channel {
 	struct otlp *o;
@@ -56,8 +50,7 @@ struct otlp {
 	char *endpoint;
 	char host[256]; /* of this node */
 	struct channel spans, metrics;
-	struct item *first, **last;
-	uint64_t waiting; /* items */
+	struct otlp_queue queue;
 	void *batch_ev, *interval_ev;
 	bool finishing, last_metrics; /* the latter: still to be sent */
 	uint64_t said_ns, said_dropped;
@@ -180,26 +173,15 @@ static void on_retry(evutil_socket_t fd, short what, void *ctx)
 
 /* Spans */
 
-static struct item *pop(struct otlp *o)
-{
-	struct item *it = o->first;
-
-	o->first = it->next;
-	if (!o->first)
-		o->last = &o->first;
-	o->waiting--;
-	return it;
-}
-
 /* Those of one process together. */
-static void put_group(struct out *body, struct item **items, unsigned from, unsigned cnt)
+static void put_group(struct out *body, struct otlp_item **items, unsigned from, unsigned cnt)
 {
-	const struct item *head = items[from];
+	const struct otlp_item *head = items[from];
 
 	otlp_comma(body);
 	out_bytes(body, head->text, head->head_len);
 	for (unsigned i = from; i < cnt; i++) {
-		struct item *it = items[i];
+		struct otlp_item *it = items[i];
 
 		if (it->done || it->head_len != head->head_len ||
 		    memcmp(it->text, head->text, head->head_len))
@@ -213,9 +195,9 @@ static void put_group(struct out *body, struct item **items, unsigned from, unsi
 
 static void fill_spans(struct otlp *o)
 {
-	unsigned cnt = o->waiting < BATCH ? o->waiting : BATCH;
+	unsigned cnt = o->queue.cnt < BATCH ? o->queue.cnt : BATCH;
 	struct channel *c = &o->spans;
-	struct item *items[BATCH];
+	struct otlp_item *items[BATCH];
 
 	if (c->busy || c->body || !cnt)
 		return;
@@ -224,7 +206,7 @@ static void fill_spans(struct otlp *o)
 		return;
 	out_lit(c->body, "{\"resourceSpans\":[");
 	for (unsigned i = 0; i < cnt; i++)
-		items[i] = pop(o);
+		items[i] = otlp_queue__pop(&o->queue);
 	for (unsigned i = 0; i < cnt; i++) {
 		if (!items[i]->done)
 			put_group(c->body, items, i, cnt);
@@ -242,44 +224,25 @@ static void on_batch(evutil_socket_t fd, short what, void *ctx)
 	fill_spans(ctx);
 }
 
-static struct item *make_item(const struct otlp *o, const struct otlp_span *s)
-{
-	struct out *text = out__memory();
-	struct item *it = NULL;
-	size_t head_len;
-
-	if (!text)
-		return NULL;
-	otlp_put_process(text, s, o->host, o->opts.version);
-	head_len = text->len;
-	otlp_put_span(text, s);
-	it = malloc(sizeof(*it) + text->len);
-	if (it) {
-		*it = (struct item){.head_len = head_len, .len = text->len};
-		memcpy(it->text, text->buf, text->len);
-	}
-	out__close(text);
-	return it;
-}
-
 void otlp__span(struct otlp *o, const struct otlp_span *s)
 {
-	struct item *it = make_item(o, s);
+	struct out *text = out__memory();
+	struct otlp_queue *q = &o->queue;
+	size_t head_len;
 
-	if (!it) {
+	if (!text) {
 		o->stats.dropped++;
 		return;
 	}
-	*o->last = it;
-	o->last = &it->next;
-	o->waiting++;
-	if (o->waiting + o->spans.cnt > o->opts.queue) {
-		free(pop(o));
-		o->stats.dropped++;
-	}
-	if (o->waiting >= BATCH || o->waiting >= o->opts.queue / 2)
+	otlp_put_process(text, s, o->host, o->opts.version);
+	head_len = text->len;
+	otlp_put_span(text, s);
+	o->stats.dropped += otlp_queue__put(q, s->pid, text->buf, head_len, text->len, o->spans.cnt,
+					    o->spans.body ? o->spans.body->len : 0);
+	out__close(text);
+	if (q->cnt >= BATCH || q->cnt >= q->max_cnt / 2 || q->bytes >= q->max_bytes / 2)
 		fill_spans(o);
-	else if (o->waiting == 1)
+	else if (q->cnt == 1)
 		arm(o->batch_ev, o->opts.interval_ns < BATCH_NS ? o->opts.interval_ns : BATCH_NS);
 }
 
@@ -345,7 +308,7 @@ struct otlp *otlp__new(struct event_base *base, const char *endpoint, const stru
 		return NULL;
 	o->opts = *opts;
 	o->base = base;
-	o->last = &o->first;
+	otlp_queue__init(&o->queue, opts->queue);
 	o->endpoint = strdup(endpoint);
 	gethostname(o->host, sizeof(o->host) - 1);
 	/* Without name servers there are still addresses and /etc/hosts. */
@@ -371,8 +334,7 @@ void otlp__free(struct otlp *o)
 		return;
 	close_channel(&o->spans);
 	close_channel(&o->metrics);
-	while (o->first)
-		free(pop(o));
+	otlp_queue__clear(&o->queue);
 	if (o->batch_ev)
 		event_free(o->batch_ev);
 	if (o->interval_ev)
@@ -398,11 +360,12 @@ void otlp__finish(struct otlp *o)
 
 bool otlp__is_done(const struct otlp *o)
 {
-	return !o->spans.busy && !o->metrics.busy && (!o->waiting || o->spans.failures);
+	return !o->spans.busy && !o->metrics.busy && (!o->queue.cnt || o->spans.failures);
 }
 
 void otlp__stats(const struct otlp *o, struct otlp_stats *s)
 {
 	*s = o->stats;
-	s->queued = o->waiting + o->spans.cnt;
+	s->queued = o->queue.cnt + o->spans.cnt;
+	s->queued_bytes = o->queue.bytes + (o->spans.body ? o->spans.body->len : 0);
 }

@@ -2,7 +2,7 @@
 /*
  * Spans and metrics for an OpenTelemetry collector: OTLP over HTTP, in its JSON encoding. Nothing
  * here waits: requests run in the caller's event loop. What does not get through is tried again,
- * later and later; meanwhile spans wait in a queue of fixed length that loses the oldest. Metrics
+ * later and later; meanwhile spans wait in a queue with bounds (otlp_queue.h). Metrics
  * are sums since the start, so the newest are all that is ever kept of them.
  */
 #ifndef DAEMON_OTLP_H
@@ -33,6 +33,7 @@ struct otlp_stats {
 	uint64_t failed;  /* requests that failed, each attempt counted */
 	uint64_t dropped; /* spans that found the queue full, or that the collector refused */
 	uint64_t queued;  /* spans that wait, those of a request under way too */
+	uint64_t queued_bytes;
 };
 
 /* What is wrong with an endpoint (http://HOST[:4318][/PATH]), how to write it; NULL: nothing. */

@@ -7,9 +7,6 @@
 #define HASH_NONFATAL_OOM 1
 #include <uthash.h>
 
-/* Threads that end leave theirs behind; past this the oldest go. */
-#define THREADS_MAX 4096
-
 struct iter {
 	struct {
 		uint32_t pid, tid;
@@ -23,15 +20,22 @@ struct iter {
 
 struct otlp_iters {
 	struct iter *by_thread;
+	struct quota *quota;
+	struct quota_owners processes;
 };
 
-struct otlp_iters *otlp_iters__new(void)
+struct otlp_iters *otlp_iters__new(struct quota *quota)
 {
-	return calloc(1, sizeof(struct otlp_iters));
+	struct otlp_iters *its = calloc(1, sizeof(*its));
+
+	if (its)
+		its->quota = quota;
+	return its;
 }
 
 static void drop(struct otlp_iters *its, struct iter *it)
 {
+	quota_owners__give(&its->processes, its->quota, it->key.pid, 1);
 	HASH_DEL(its->by_thread, it);
 	free(it);
 }
@@ -75,6 +79,18 @@ const struct otlp_ids *otlp_iters__call(struct otlp_iters *its, const struct eve
 	return &it->ids;
 }
 
+/* Threads that end leave theirs behind. */
+static bool drop_oldest(struct otlp_iters *its, uint32_t pid)
+{
+	struct iter *it = its->by_thread;
+
+	while (it && it->key.pid != pid)
+		it = it->hh.next;
+	if (it)
+		drop(its, it);
+	return it;
+}
+
 /* The first call of a marker. */
 static struct iter *begin(struct otlp_iters *its, const struct event *ev, uint64_t changes)
 {
@@ -82,8 +98,12 @@ static struct iter *begin(struct otlp_iters *its, const struct event *ev, uint64
 
 	if (!it)
 		return NULL;
-	if (HASH_COUNT(its->by_thread) >= THREADS_MAX)
-		drop(its, its->by_thread);
+	if (!quota_owners__take(&its->processes, its->quota, ev->pid, 1) &&
+	    !(drop_oldest(its, ev->pid) &&
+	      quota_owners__take(&its->processes, its->quota, ev->pid, 1))) {
+		free(it);
+		return NULL;
+	}
 	it->key.pid = ev->pid;
 	it->key.tid = ev->tid;
 	it->changes = changes;

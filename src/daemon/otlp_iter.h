@@ -4,10 +4,12 @@
 #define DAEMON_OTLP_ITER_H
 
 #include "otlp_json.h"
+#include "util/quota.h"
 
 struct otlp_iters;
 
-struct otlp_iters *otlp_iters__new(void);
+/* quota: of all; a share is a process's. */
+struct otlp_iters *otlp_iters__new(struct quota *quota);
 void otlp_iters__free(struct otlp_iters *its);
 /* A call that has returned. changes: when it is not what it was, calls were missed meanwhile. The
  * ids of the iteration that it is in, NULL when it is in none. */

@@ -298,6 +298,7 @@ static void put_self(struct enc *e, const struct metrics *m, const struct metric
 	one_u64(e, "otlp_failures", "{request}", SUM, s->otlp_failed);
 	one_u64(e, "otlp_dropped", "{span}", SUM, s->otlp_dropped);
 	one_u64(e, "otlp_queued", "{span}", GAUGE, s->otlp_queued);
+	one_u64(e, "otlp_queue", "By", GAUGE, s->otlp_queued_bytes);
 	one_u64(e, "config_reloads", "{reload}", SUM, s->reloads);
 	one_u64(e, "config_reload_failures", "{reload}", SUM, s->reload_failures);
 	one_u64(e, "http_connections_closed", "{connection}", SUM, s->http_closed);

@@ -203,13 +203,13 @@ struct dproc *dprocs__get(struct dprocs *ps, uint32_t pid, const char *comm)
 	if (was_refused(ps, pid))
 		return NULL;
 	uid = reader__user(pid);
-	if (!quota_users__take(&ps->users, ps->quota, uid, 1)) {
+	if (!quota_owners__take(&ps->users, ps->quota, uid, 1)) {
 		*refusal(ps, pid) = (struct drefused){pid, now_ns()};
 		return NULL;
 	}
 	p = calloc(1, sizeof(*p));
 	if (!p) {
-		quota_users__give(&ps->users, ps->quota, uid, 1);
+		quota_owners__give(&ps->users, ps->quota, uid, 1);
 		return NULL;
 	}
 	p->pid = pid;
@@ -242,7 +242,7 @@ static void free_proc(struct dprocs *ps, struct dproc *p)
 {
 	HASH_DEL(ps->by_pid, p);
 	dproc__forget_counts(p);
-	quota_users__give(&ps->users, ps->quota, p->owner, 1);
+	quota_owners__give(&ps->users, ps->quota, p->owner, 1);
 	metrics__put(ps->metrics, p->target);
 	free(p->command);
 	free(p->suffix);

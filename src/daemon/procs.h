@@ -53,7 +53,7 @@ struct drefused {
 struct dprocs {
 	struct dproc *by_pid;
 	struct quota *quota;
-	struct quota_users users;
+	struct quota_owners users;
 	struct drefused refused[DPROCS_REFUSED]; /* newest of those that there was no room for */
 	struct attach *att;
 	struct fnset *fns;

@@ -11,11 +11,20 @@
 /* A PyTorch process holds some 500 objects; a full table refuses and counts. */
 #define OBJECTS_MAX 65536
 
-int driver__init(struct driver *d, const struct nv_abi *abi)
+int driver__init(struct driver *d, const struct nv_abi *abi, struct quotas *quotas)
 {
 	d->abi = *abi;
 	d->objects = nv_objects__new(OBJECTS_MAX);
-	return d->objects ? 0 : -ENOMEM;
+	if (!d->objects)
+		return -ENOMEM;
+	nv_objects__use_quota(d->objects, quotas__get(quotas, QUOTA_OBJECTS));
+	return 0;
+}
+
+void driver__end_process(struct driver *d, uint32_t pid)
+{
+	if (d->objects)
+		nv_objects__end_process(d->objects, pid);
 }
 
 void driver__close(struct driver *d)
@@ -120,6 +129,7 @@ static const char *class_of(struct driver *d, const struct nv_ioctl *io)
 
 static void learn(struct driver *d, const struct ct_nv *rec, const struct nv_ioctl *io)
 {
+	nv_objects__set_process(d->objects, rec->rec.pid);
 	if (io && rec->file)
 		nv_objects__apply(d->objects, rec->file, io);
 	if (rec->op == CT_NV_CLOSE && rec->is_release && rec->file)

@@ -12,6 +12,7 @@
 #include "decode/nv/nv_decode.h"
 #include "decode/nv/objects.h"
 #include "event/check.h"
+#include "util/quota.h"
 
 struct driver {
 	struct nv_abi abi;
@@ -20,7 +21,9 @@ struct driver {
 };
 
 /* abi: the running driver's version. -ENOMEM. */
-int driver__init(struct driver *d, const struct nv_abi *abi);
+int driver__init(struct driver *d, const struct nv_abi *abi, struct quotas *quotas);
+/* What it has not freed is gone. */
+void driver__end_process(struct driver *d, uint32_t pid);
 void driver__close(struct driver *d);
 
 /* Room for what an event of the driver points to while it is handed out. */

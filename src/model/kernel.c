@@ -89,7 +89,7 @@ static const struct kernel_name *uncached(struct kernel_names *n, const char *ma
 }
 
 /* NULL: out of memory. */
-static struct kernel_name *make_name(struct handles *h, const char *mangled, size_t len)
+static struct kernel_name *make_name(const char *mangled, size_t len)
 {
 	struct kernel_name *name = calloc(1, sizeof(*name));
 
@@ -97,13 +97,25 @@ static struct kernel_name *make_name(struct handles *h, const char *mangled, siz
 		free(name);
 		return NULL;
 	}
-	name->demangled = demangle(name->mangled, &h->demangling);
-	if (!name->demangled)
-		name->demangled = name->mangled;
+	name->demangled = name->mangled;
 	name->size = sizeof(*name) + len + 1;
-	if (name->demangled != name->mangled)
-		name->size += strlen(name->demangled) + 1;
 	return name;
+}
+
+/* Where there is no room for the longer one it stays mangled. */
+static void add_demangled(struct handles *h, struct kernel_name *name, struct quota_share *s)
+{
+	char *demangled = demangle(name->mangled, &h->demangling);
+	size_t size = demangled ? strlen(demangled) + 1 : 0;
+
+	if (!demangled)
+		return;
+	if (!quota__take(quotas__get(h->names->quotas, QUOTA_NAMES), s, size)) {
+		free(demangled);
+		return;
+	}
+	name->demangled = demangled;
+	name->size += size;
 }
 
 const struct kernel_name *kernel_name__intern(struct handles *h, const char *mangled, size_t len)
@@ -116,13 +128,15 @@ const struct kernel_name *kernel_name__intern(struct handles *h, const char *man
 	HASH_FIND(hh, n->by_text, mangled, len, name);
 	if (name)
 		return name;
-	name = make_name(h, mangled, len);
-	if (!name)
-		return NULL;
-	if (!quota__take(quotas__get(n->quotas, QUOTA_NAMES), &s, name->size)) {
-		free_name(name);
+	/* First, for demangling costs more than all else here. */
+	if (!quota__take(quotas__get(n->quotas, QUOTA_NAMES), &s, sizeof(*name) + len + 1))
 		return uncached(n, mangled, len);
+	name = make_name(mangled, len);
+	if (!name) {
+		quota__give(quotas__get(n->quotas, QUOTA_NAMES), NULL, sizeof(*name) + len + 1);
+		return NULL;
 	}
+	add_demangled(h, name, &s);
 	HASH_ADD_KEYPTR(hh, n->by_text, name->mangled, len, name);
 	loosen(n, name);
 	return name;

@@ -34,7 +34,8 @@ struct model *model__new(const struct model_opts *opts)
 		.quotas = opts->quotas,
 		.names = m->names,
 	};
-	if (!m->stacks || !m->names || (opts->kernel && driver__init(&m->driver, opts->abi))) {
+	if (!m->stacks || !m->names ||
+	    (opts->kernel && driver__init(&m->driver, opts->abi, opts->quotas))) {
 		model__free(m);
 		return NULL;
 	}
@@ -246,6 +247,8 @@ static void on_process(struct model *m, const struct ct_task *rec, const char *o
 	if (p && (rec->rec.kind == CT_REC_EXEC || rec->rec.kind == CT_REC_FORK))
 		procs__renew(&m->procs, p);
 	m->opts.fn(m->opts.ctx, &ev);
+	if (rec->rec.kind == CT_REC_EXIT)
+		driver__end_process(&m->driver, rec->rec.pid);
 	if (p && rec->rec.kind == CT_REC_EXIT)
 		procs__end(&m->procs, p);
 }

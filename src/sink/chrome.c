@@ -435,6 +435,7 @@ static void put_closing(struct chrome *c, const struct trace_end *end)
 	for (unsigned i = 0; i < CT_DROP_CNT; i++)
 		json_u64(&j, drop_name(i), end->drops[i]);
 	json_close(&j);
+	json_u64(&j, "forgotten", flows__forgotten(c->flows) + chrome_procs__forgotten(c->procs));
 	json_f64(&j, "probe_cost_ns", end->probe_cost_ns);
 	json_f64(&j, "cost_ms", end->cost_ns / 1e6);
 	json_f64(&j, "cost_share", end->cost_share);

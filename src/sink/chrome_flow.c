@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * State per process: streams with their last launches, events with the launch that was the last
- * on their stream when they were recorded. Tables are bounded; the oldest entry makes room, and
- * the price is an arrow that is not drawn.
+ * on their stream when they were recorded. Tables are bounded, for a process and for all of them;
+ * a process's oldest entry makes room, and the price is an arrow that is not drawn.
  */
 #include "chrome_flow.h"
 
@@ -16,6 +16,9 @@
 #define MAX_PROCS   4096
 #define MAX_STREAMS 1024
 #define MAX_EVENTS  8192
+/* Of all processes; none has more than it leaves over, but one at any rate. */
+#define ALL_STREAMS 65536
+#define ALL_EVENTS  262144
 
 /* CU_STREAM_LEGACY and CU_STREAM_PER_THREAD of cuda.h. */
 #define STREAM_LEGACY	  1
@@ -53,6 +56,8 @@ struct flows {
 	struct flow_proc *procs;
 	struct flow_proc *cur; /* of the event before */
 	uint64_t seq;
+	unsigned stream_cnt, event_cnt; /* of all processes */
+	uint64_t forgotten;
 };
 
 struct flows *flows__new(void)
@@ -65,6 +70,8 @@ static void proc_drop(struct flows *f, struct flow_proc *p)
 	struct flow_stream *s, *s_next;
 	struct flow_event *e, *e_next;
 
+	f->stream_cnt -= HASH_COUNT(p->streams);
+	f->event_cnt -= HASH_COUNT(p->events);
 	HASH_ITER (hh, p->streams, s, s_next) {
 		HASH_DEL(p->streams, s);
 		free(s);
@@ -90,6 +97,11 @@ void flows__free(struct flows *f)
 	free(f);
 }
 
+uint64_t flows__forgotten(const struct flows *f)
+{
+	return f->forgotten;
+}
+
 static struct flow_proc *proc_find(struct flows *f, uint32_t pid)
 {
 	struct flow_proc *p = f->cur;
@@ -113,8 +125,10 @@ static struct flow_proc *proc_get(struct flows *f, uint32_t pid)
 	if (!p)
 		return NULL;
 	p->pid = pid;
-	if (before >= MAX_PROCS)
+	if (before >= MAX_PROCS) {
 		proc_drop(f, f->procs);
+		f->forgotten++;
+	}
 	before = HASH_COUNT(f->procs);
 	HASH_ADD(hh, f->procs, pid, sizeof(p->pid), p);
 	if (HASH_COUNT(f->procs) == before) {
@@ -146,7 +160,14 @@ static struct flow_stream *stream_find(struct flow_proc *p, const struct stream_
 	return s;
 }
 
-static struct flow_stream *stream_get(struct flow_proc *p, const struct stream_key *k)
+/* Must one go before the process, which has so many, gets another? */
+static bool is_full(unsigned mine, unsigned max, unsigned all, unsigned all_max)
+{
+	return mine && (mine >= max || all >= all_max || mine > all_max - all);
+}
+
+static struct flow_stream *stream_get(struct flows *f, struct flow_proc *p,
+				      const struct stream_key *k)
 {
 	struct flow_stream *s = stream_find(p, k), *old = p->streams;
 	unsigned before;
@@ -157,9 +178,11 @@ static struct flow_stream *stream_get(struct flow_proc *p, const struct stream_k
 	if (!s)
 		return NULL;
 	s->key = *k;
-	if (HASH_COUNT(p->streams) >= MAX_STREAMS) {
+	if (is_full(HASH_COUNT(p->streams), MAX_STREAMS, f->stream_cnt, ALL_STREAMS)) {
 		HASH_DEL(p->streams, old);
 		free(old);
+		f->stream_cnt--;
+		f->forgotten++;
 	}
 	before = HASH_COUNT(p->streams);
 	HASH_ADD(hh, p->streams, key, sizeof(s->key), s);
@@ -167,10 +190,11 @@ static struct flow_stream *stream_get(struct flow_proc *p, const struct stream_k
 		free(s);
 		return NULL;
 	}
+	f->stream_cnt++;
 	return s;
 }
 
-static struct flow_event *event_get(struct flow_proc *p, uint64_t handle)
+static struct flow_event *event_get(struct flows *f, struct flow_proc *p, uint64_t handle)
 {
 	struct flow_event *e, *old = p->events;
 	unsigned before;
@@ -182,9 +206,11 @@ static struct flow_event *event_get(struct flow_proc *p, uint64_t handle)
 	if (!e)
 		return NULL;
 	e->handle = handle;
-	if (HASH_COUNT(p->events) >= MAX_EVENTS) {
+	if (is_full(HASH_COUNT(p->events), MAX_EVENTS, f->event_cnt, ALL_EVENTS)) {
 		HASH_DEL(p->events, old);
 		free(old);
+		f->event_cnt--;
+		f->forgotten++;
 	}
 	before = HASH_COUNT(p->events);
 	HASH_ADD(hh, p->events, handle, sizeof(e->handle), e);
@@ -192,6 +218,7 @@ static struct flow_event *event_get(struct flow_proc *p, uint64_t handle)
 		free(e);
 		return NULL;
 	}
+	f->event_cnt++;
 	return e;
 }
 
@@ -208,7 +235,7 @@ static void on_launch(struct flows *f, const struct event *ev)
 	if (!p)
 		return;
 	k = stream_key(ev);
-	s = stream_get(p, &k);
+	s = stream_get(f, p, &k);
 	if (!s)
 		return;
 	s->last[1] = s->last[0];
@@ -226,7 +253,7 @@ static void on_record(struct flows *f, const struct event *ev)
 		return;
 	k = stream_key(ev);
 	s = stream_find(p, &k);
-	e = event_get(p, ev->event);
+	e = event_get(f, p, ev->event);
 	if (!e)
 		return;
 	e->stream = k;
@@ -298,12 +325,14 @@ static void on_destroy(struct flows *f, const struct event *ev)
 		if (s) {
 			HASH_DEL(p->streams, s);
 			free(s);
+			f->stream_cnt--;
 		}
 	} else if (ev->type == TYPE_EVENT && ev->has & HAS_EVENT) {
 		HASH_FIND(hh, p->events, &ev->event, sizeof(ev->event), e);
 		if (e) {
 			HASH_DEL(p->events, e);
 			free(e);
+			f->event_cnt--;
 		}
 	}
 }

@@ -28,4 +28,7 @@ void flows__free(struct flows *f);
 /* Calls fn for each launch that ev waited for, at most once for a launch and a stream. */
 void flows__event(struct flows *f, const struct event *ev, flow_fn fn, void *ctx);
 
+/* Streams, events and processes that made room for others: arrows may be missing. */
+uint64_t flows__forgotten(const struct flows *f);
+
 #endif /* SINK_CHROME_FLOW_H */

@@ -57,6 +57,7 @@ struct chrome_procs {
 	struct proc *cur_proc; /* of the event before */
 	struct thread *cur_thread;
 	unsigned proc_cnt; /* ever seen */
+	uint64_t forgotten;
 };
 
 struct chrome_procs *chrome_procs__new(void)
@@ -94,6 +95,11 @@ void chrome_procs__free(struct chrome_procs *ps)
 	free(ps);
 }
 
+uint64_t chrome_procs__forgotten(const struct chrome_procs *ps)
+{
+	return ps->forgotten;
+}
+
 static struct proc *proc_find(struct chrome_procs *ps, uint32_t pid)
 {
 	struct proc *p = ps->cur_proc;
@@ -115,8 +121,10 @@ static struct proc *proc_add(struct chrome_procs *ps, uint32_t pid)
 		return NULL;
 	p->pid = pid;
 	p->index = ps->proc_cnt++;
-	if (HASH_COUNT(ps->procs) >= MAX_PROCS)
+	if (HASH_COUNT(ps->procs) >= MAX_PROCS) {
 		proc_drop(ps, ps->procs);
+		ps->forgotten++;
+	}
 	before = HASH_COUNT(ps->procs);
 	HASH_ADD(hh, ps->procs, pid, sizeof(p->pid), p);
 	if (HASH_COUNT(ps->procs) == before) {
@@ -148,8 +156,10 @@ static struct thread *thread_add(struct chrome_procs *ps, uint32_t pid, uint32_t
 	if (!t)
 		return NULL;
 	t->key = (struct thread_key){pid, tid};
-	if (HASH_COUNT(ps->threads) >= MAX_THREADS)
+	if (HASH_COUNT(ps->threads) >= MAX_THREADS) {
 		thread_drop(ps, ps->threads);
+		ps->forgotten++;
+	}
 	before = HASH_COUNT(ps->threads);
 	HASH_ADD(hh, ps->threads, key, sizeof(t->key), t);
 	if (HASH_COUNT(ps->threads) == before) {

@@ -28,6 +28,8 @@ typedef void (*chrome_counter_fn)(void *ctx, uint32_t pid, const struct chrome_c
 
 struct chrome_procs *chrome_procs__new(void);
 void chrome_procs__free(struct chrome_procs *ps);
+/* Processes and threads that made room for others, and are named anew. */
+uint64_t chrome_procs__forgotten(const struct chrome_procs *ps);
 /* false: nothing new. The names live until the next call. */
 bool chrome_procs__names(struct chrome_procs *ps, const struct event *ev, struct chrome_names *n);
 /* Calls fn for the counters that are due. A value of memory that has to wait is written at the end

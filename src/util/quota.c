@@ -44,6 +44,10 @@ static const struct {
 			     "calls of further ones are not seen", 2048, 256},
 	[QUOTA_LABELS] = {"process_labels", "processes that use CUDA",
 			  "calls of further ones are counted as (others)", 65536, 65536},
+	[QUOTA_OBJECTS] = {"driver_objects", "objects of the driver",
+			   "commands about further ones have no class", 65536, 16384},
+	[QUOTA_ITERATIONS] = {"iterations", "threads that have iterations",
+			      "the oldest of the process has none until its next", 4096, 1024},
 };
 
 void quotas__init(struct quotas *q)
@@ -98,44 +102,52 @@ void quota__give(struct quota *q, struct quota_share *s, uint64_t n)
 		s->used -= n;
 }
 
-struct quota_user {
-	uid_t uid;
+struct quota_owner {
+	uint32_t id;
 	struct quota_share share;
 	UT_hash_handle hh;
 };
 
-static void drop_user(struct quota_users *us, struct quota_user *u)
+static void drop_owner(struct quota_owners *os, struct quota_owner *o)
 {
-	if (u->share.used)
+	if (o->share.used)
 		return;
-	HASH_DEL(us->by_uid, u);
-	free(u);
+	HASH_DEL(os->by_id, o);
+	free(o);
 }
 
-bool quota_users__take(struct quota_users *us, struct quota *q, uid_t uid, uint64_t n)
+bool quota_owners__take(struct quota_owners *os, struct quota *q, uint32_t id, uint64_t n)
 {
-	struct quota_user *u;
+	struct quota_owner *o;
 	bool taken;
 
-	HASH_FIND(hh, us->by_uid, &uid, sizeof(uid), u);
-	if (!u) {
-		u = calloc(1, sizeof(*u));
-		if (!u)
+	HASH_FIND(hh, os->by_id, &id, sizeof(id), o);
+	if (!o) {
+		o = calloc(1, sizeof(*o));
+		if (!o)
 			return false;
-		u->uid = uid;
-		HASH_ADD(hh, us->by_uid, uid, sizeof(u->uid), u);
+		o->id = id;
+		HASH_ADD(hh, os->by_id, id, sizeof(o->id), o);
 	}
-	taken = quota__take(q, &u->share, n);
-	drop_user(us, u);
+	taken = quota__take(q, &o->share, n);
+	drop_owner(os, o);
 	return taken;
 }
 
-void quota_users__give(struct quota_users *us, struct quota *q, uid_t uid, uint64_t n)
+void quota_owners__give(struct quota_owners *os, struct quota *q, uint32_t id, uint64_t n)
 {
-	struct quota_user *u;
+	struct quota_owner *o;
 
-	HASH_FIND(hh, us->by_uid, &uid, sizeof(uid), u);
-	quota__give(q, u ? &u->share : NULL, n);
-	if (u)
-		drop_user(us, u);
+	HASH_FIND(hh, os->by_id, &id, sizeof(id), o);
+	quota__give(q, o ? &o->share : NULL, n);
+	if (o)
+		drop_owner(os, o);
+}
+
+uint64_t quota_owners__used(const struct quota_owners *os, uint32_t id)
+{
+	struct quota_owner *o;
+
+	HASH_FIND(hh, os->by_id, &id, sizeof(id), o);
+	return o ? o->share.used : 0;
 }

@@ -11,7 +11,6 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <sys/types.h>
 
 enum quota_table {
 	QUOTA_PROCESSES,
@@ -26,7 +25,9 @@ enum quota_table {
 	QUOTA_SYMBOLS,	 /* bytes */
 	QUOTA_LIBRARIES,
 	QUOTA_FUNCTIONS,
-	QUOTA_LABELS, /* of processes; its bound is the caller's */
+	QUOTA_LABELS,  /* of processes; its bound is the caller's */
+	QUOTA_OBJECTS, /* of the driver */
+	QUOTA_ITERATIONS,
 	QUOTA_CNT
 };
 
@@ -62,13 +63,15 @@ void quota__give(struct quota *q, struct quota_share *s, uint64_t n);
 /* Something was given up for lack of room, without a take. */
 void quota__full(struct quota *q);
 
-/* Shares of users. Those that have nothing are not kept. */
-struct quota_user;
-struct quota_users {
-	struct quota_user *by_uid;
+/* Shares by number: of users, of processes. Those that have nothing are not kept. */
+struct quota_owner;
+struct quota_owners {
+	struct quota_owner *by_id;
 };
 /* As quota__take(); false also when there is no memory. */
-bool quota_users__take(struct quota_users *us, struct quota *q, uid_t uid, uint64_t n);
-void quota_users__give(struct quota_users *us, struct quota *q, uid_t uid, uint64_t n);
+bool quota_owners__take(struct quota_owners *os, struct quota *q, uint32_t id, uint64_t n);
+/* What one has. */
+uint64_t quota_owners__used(const struct quota_owners *os, uint32_t id);
+void quota_owners__give(struct quota_owners *os, struct quota *q, uint32_t id, uint64_t n);
 
 #endif /* UTIL_QUOTA_H */

@@ -13,6 +13,7 @@
 #include "decode/nv/nv_decode.h"
 #include "factory.h"
 #include "json_check.h"
+#include "sink/chrome_flow.h"
 #include "sink/chrome_proc.h"
 #include "sink/sink.h"
 #include "util/out.h"
@@ -556,10 +557,48 @@ static void bounded(void **state)
 	}
 	rec_put(&r, factory_call(&r.f, "cuCtxSynchronize", 1, 1));
 	text = rec_finish(&r);
+	assert_non_null(strstr(text, "\"forgotten\":"));
+	assert_null(strstr(text, "\"forgotten\":0"));
 	/* what is kept of one process */
 	assert_non_null(strstr(text, "\"id\":1024,"));
 	assert_null(strstr(text, "\"id\":1025,"));
 	free(text);
+}
+
+static void on_arrow(void *ctx, const struct flow_launch *from, const struct event *to)
+{
+	(void)from, (void)to;
+	++*(unsigned *)ctx;
+}
+
+static void flow_put(struct flows *fl, struct event ev, uint64_t event, unsigned *arrows)
+{
+	ev.has |= HAS_EVENT;
+	ev.event = event;
+	flows__event(fl, &ev, on_arrow, arrows);
+}
+
+/* Of all processes together, too; and who comes last has arrows all the same. */
+static void bounded_in_all(void **state)
+{
+	struct factory f = factory(100);
+	struct flows *fl = flows__new();
+	unsigned arrows = 0;
+
+	(void)state;
+	for (f.pid = 1; f.pid <= 40; f.pid++) {
+		flow_put(fl, factory_launch(&f, "k", 1), 0, &arrows);
+		for (uint64_t i = 1; i <= 8000; i++)
+			flow_put(fl, factory_on_stream(&f, "cuEventRecord", 1, 10), i, &arrows);
+	}
+	assert_in_range(flows__forgotten(fl), 40 * 8000 - 262144, 40 * 8000 - 200000);
+	f.pid = 1000;
+	flow_put(fl, factory_launch(&f, "k", 1), 0, &arrows);
+	flow_put(fl, factory_on_stream(&f, "cuEventRecord", 1, 10), 5, &arrows);
+	assert_int_equal(arrows, 0);
+	flow_put(fl, factory_call(&f, "cuEventSynchronize", 1, 1), 5, &arrows);
+	assert_int_equal(arrows, 1);
+	flows__free(fl);
 }
 
 int main(void)
@@ -582,6 +621,7 @@ int main(void)
 		cmocka_unit_test(truncated_anywhere),
 		cmocka_unit_test(losses_are_shown),
 		cmocka_unit_test(bounded),
+		cmocka_unit_test(bounded_in_all),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -11,6 +11,7 @@
 
 #include "decode/nv/nv_decode.h"
 #include "decode/nv/objects.h"
+#include "util/quota.h"
 
 #define C     0xc1d00001u
 #define OWNER 42
@@ -50,6 +51,38 @@ static void life(void **state)
 	nv_objects__free(t);
 	assert_null(nv_objects__new(0));
 	nv_objects__free(NULL);
+}
+
+/* One process fills it: others have room, and what it had is theirs when it has gone. */
+static void share(void **state)
+{
+	struct quota q = {.table = QUOTA_OBJECTS, .max = 100, .share = 40};
+	struct nv_objects *t = nv_objects__new(100);
+	unsigned kept = 0;
+
+	(void)state;
+	nv_objects__use_quota(t, &q);
+	nv_objects__set_process(t, 1);
+	for (uint32_t c = 1; c <= 1000; c++)
+		kept += !nv_objects__add_client(t, OWNER + c, C + c, 0x41);
+	assert_int_equal(kept, 40);
+	assert_int_equal(stats_of(t).refused_cnt, 960);
+	assert_int_equal(q.full_cnt, 960);
+	nv_objects__set_process(t, 2);
+	assert_int_equal(nv_objects__add_client(t, OWNER, C, 0x41), 0);
+	for (uint32_t h = 1; h < 20; h++)
+		assert_int_equal(nv_objects__add(t, C, C, h, 0x80), 0);
+	assert_int_equal(q.used, 60);
+	/* A file that was closed, and a process that nobody saw close anything. */
+	assert_int_equal(nv_objects__close(t, OWNER + 1), 1);
+	assert_int_equal(q.used, 59);
+	nv_objects__end_process(t, 1);
+	assert_int_equal(q.used, 20);
+	assert_int_equal(stats_of(t).live_cnt, 20);
+	assert_non_null(nv_objects__find(t, C, 7));
+	nv_objects__end_process(t, 3);
+	nv_objects__free(t);
+	assert_int_equal(q.used, 0);
 }
 
 static void dup_and_late(void **state)
@@ -246,10 +279,11 @@ static void deep(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(life),		 cmocka_unit_test(dup_and_late),
-		cmocka_unit_test(again_and_odd), cmocka_unit_test(full),
-		cmocka_unit_test(closed_file),	 cmocka_unit_test(applied),
-		cmocka_unit_test(abuse),	 cmocka_unit_test(deep),
+		cmocka_unit_test(share),	cmocka_unit_test(life),
+		cmocka_unit_test(dup_and_late), cmocka_unit_test(again_and_odd),
+		cmocka_unit_test(full),		cmocka_unit_test(closed_file),
+		cmocka_unit_test(applied),	cmocka_unit_test(abuse),
+		cmocka_unit_test(deep),
 	};
 
 	return cmocka_run_group_tests_name("nv_objects", tests, NULL, NULL);

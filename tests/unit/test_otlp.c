@@ -14,7 +14,9 @@
 #include <string.h>
 
 #include "daemon/otlp.h"
+#include "daemon/otlp_iter.h"
 #include "daemon/otlp_json.h"
+#include "daemon/otlp_queue.h"
 #include "json_check.h"
 #include "util/out.h"
 
@@ -191,6 +193,107 @@ static void bounded(void **state)
 	close_both(&c, o);
 }
 
+/* Bytes, too: names may be long, and are longer as JSON. */
+static void bounded_bytes(void **state)
+{
+	static char name[600];
+	struct collector c = {0};
+	struct otlp *o = open_both(&c, 1000);
+	struct otlp_stats s;
+
+	(void)state;
+	c.code = 503;
+	c.retry_after = "3600";
+	memset(name, 1, sizeof(name) - 1);
+	add(o, name, 1000);
+	run_ms(&c, 300);
+	add(o, name, 1000);
+	otlp__stats(o, &s);
+	assert_in_range(s.queued, 50, 900);
+	assert_true(s.queued_bytes <= 1000 * OTLP_SPAN_SZ);
+	assert_int_equal(s.queued + s.dropped, 2000);
+	close_both(&c, o);
+}
+
+static unsigned count_of(struct otlp_queue *q, const char *text)
+{
+	unsigned cnt = 0;
+
+	for (struct otlp_item *it = q->first; it; it = it->next)
+		cnt += it->len == strlen(text) && !memcmp(it->text, text, it->len);
+	return cnt;
+}
+
+/* One process that makes many: those of others stay where they are, in their order. */
+static void shared_queue(void **state)
+{
+	struct otlp_item *it;
+	struct otlp_queue q;
+	unsigned dropped = 0;
+
+	(void)state;
+	otlp_queue__init(&q, 100);
+	for (int i = 0; i < 10; i++)
+		assert_int_equal(otlp_queue__put(&q, 1, "mine", 2, 4, 0, 0), 0);
+	for (int i = 0; i < 1000; i++)
+		dropped += otlp_queue__put(&q, 2, "his", 2, 3, 0, 0);
+	assert_int_equal(dropped, 910);
+	assert_int_equal(count_of(&q, "mine"), 10);
+	assert_int_equal(count_of(&q, "his"), 90);
+	/* What comes late finds room. */
+	for (int i = 0; i < 20; i++)
+		dropped += otlp_queue__put(&q, 3, "late", 2, 4, 0, 0);
+	assert_int_equal(dropped, 930);
+	assert_int_equal(count_of(&q, "late"), 20);
+	assert_int_equal(count_of(&q, "his"), 70);
+	it = otlp_queue__pop(&q);
+	assert_memory_equal(it->text, "mine", 4);
+	free(it);
+	/* What is under way counts. */
+	assert_int_equal(otlp_queue__put(&q, 3, "late", 2, 4, 50, 0), 50);
+	assert_int_equal(q.cnt, 50);
+	assert_int_equal(otlp_queue__put(&q, 3, "late", 2, 4, 0, 100 * OTLP_SPAN_SZ), 51);
+	assert_int_equal(q.cnt + q.bytes, 0);
+	otlp_queue__put(&q, 4, "last", 2, 4, 0, 0);
+	otlp_queue__clear(&q);
+	assert_null(q.by_pid);
+}
+
+static bool mark(struct otlp_iters *its, uint32_t pid, uint32_t tid)
+{
+	static const struct labels none;
+	static struct cuda_fn fn;
+	struct event ev = {.pid = pid, .tid = tid, .fn = &fn};
+	struct otlp_span s = {.labels = &none, .command = ""};
+
+	return otlp_iters__mark(its, &ev, 0, &s, 0);
+}
+
+/* A process with many threads leaves those of others alone. */
+static void iterations(void **state)
+{
+	struct quotas quotas;
+	struct quota *q = quotas__get(&quotas, QUOTA_ITERATIONS);
+	struct otlp_iters *its;
+
+	(void)state;
+	quotas__init(&quotas);
+	its = otlp_iters__new(q);
+	assert_false(mark(its, 1, 1));
+	for (uint32_t tid = 1; tid <= 10000; tid++)
+		assert_false(mark(its, 2, tid));
+	assert_int_equal(q->used, q->share + 1);
+	assert_int_equal(q->full_cnt, 10000 - q->share);
+	assert_true(mark(its, 1, 1));
+	/* Its oldest went. */
+	assert_true(mark(its, 2, 10000));
+	otlp_iters__forget(its, 2);
+	assert_int_equal(q->used, 1);
+	assert_false(mark(its, 2, 10000));
+	otlp_iters__free(its);
+	assert_int_equal(q->used, 0);
+}
+
 static void refused(void **state)
 {
 	struct collector c = {0};
@@ -236,7 +339,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(endpoints),   cmocka_unit_test(hostile_names),
 		cmocka_unit_test(bounded),     cmocka_unit_test(refused),
-		cmocka_unit_test(freed_early),
+		cmocka_unit_test(freed_early), cmocka_unit_test(bounded_bytes),
+		cmocka_unit_test(iterations),  cmocka_unit_test(shared_queue),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 
 #include "nv_decode.h"
+#include "util/quota.h"
 
 #define NONE		    UINT32_MAX
 #define CLASS_OS_DESCRIPTOR 0x71 /* NV01_MEMORY_SYSTEM_OS_DESCRIPTOR */
@@ -18,12 +19,16 @@
 struct entry {
 	struct nv_object o;
 	uint64_t owner; /* clients only */
+	uint32_t pid;	/* whose share it is of */
 	uint32_t chain; /* next in bucket, or next free */
 	uint32_t up, child, prev, next;
 };
 
 struct nv_objects {
 	struct nv_objects_stats stats;
+	struct quota *quota;
+	struct quota_owners processes;
+	uint32_t pid;
 	uint32_t free, used; /* free list; entries handed out at least once */
 	uint32_t mask;
 	uint32_t *buckets;
@@ -56,15 +61,6 @@ struct nv_objects *nv_objects__new(unsigned max)
 	return t;
 }
 
-void nv_objects__free(struct nv_objects *t)
-{
-	if (!t)
-		return;
-	free(t->buckets);
-	free(t->e);
-	free(t);
-}
-
 static uint32_t *bucket(struct nv_objects *t, uint32_t client, uint32_t handle)
 {
 	uint64_t key = (uint64_t)client << 32 | handle;
@@ -82,15 +78,49 @@ static uint32_t find(struct nv_objects *t, uint32_t client, uint32_t handle)
 	return i;
 }
 
+/* Not in the list of those that are free. */
+static bool is_live(struct nv_objects *t, uint32_t i)
+{
+	return find(t, t->e[i].o.client, t->e[i].o.handle) == i;
+}
+
+void nv_objects__free(struct nv_objects *t)
+{
+	if (!t)
+		return;
+	while (t->e && t->used) {
+		if (is_live(t, --t->used))
+			quota_owners__give(&t->processes, t->quota, t->e[t->used].pid, 1);
+	}
+	free(t->buckets);
+	free(t->e);
+	free(t);
+}
+
+void nv_objects__use_quota(struct nv_objects *t, struct quota *q)
+{
+	t->quota = q;
+}
+
+void nv_objects__set_process(struct nv_objects *t, uint32_t pid)
+{
+	t->pid = pid;
+}
+
 static uint32_t take(struct nv_objects *t)
 {
 	uint32_t i = t->free;
 
+	if (!quota_owners__take(&t->processes, t->quota, t->pid, 1)) {
+		t->stats.refused_cnt++;
+		return NONE;
+	}
 	if (i != NONE) {
 		t->free = t->e[i].chain;
 	} else if (t->used < t->stats.max_cnt) {
 		i = t->used++;
 	} else {
+		quota_owners__give(&t->processes, t->quota, t->pid, 1);
 		t->stats.refused_cnt++;
 		return NONE;
 	}
@@ -129,6 +159,7 @@ static void put(struct nv_objects *t, uint32_t i)
 	e->chain = t->free;
 	t->free = i;
 	t->stats.live_cnt--;
+	quota_owners__give(&t->processes, t->quota, e->pid, 1);
 }
 
 /* Leaves first, without recursion: a chain of parents may be as long as the table. */
@@ -162,6 +193,7 @@ static uint32_t insert(struct nv_objects *t, uint32_t client, uint32_t handle, u
 		      .handle = handle,
 		      .parent = up == NONE ? 0 : t->e[up].o.handle,
 		      .class = class},
+		.pid = t->pid,
 		.child = NONE,
 	};
 	at = bucket(t, client, handle);
@@ -257,12 +289,19 @@ unsigned nv_objects__close(struct nv_objects *t, uint64_t owner)
 	for (uint32_t i = 0; i < t->used; i++) {
 		struct entry *e = &t->e[i];
 
-		if (e->owner != owner || find(t, e->o.client, e->o.handle) != i)
+		if (e->owner != owner || !is_live(t, i))
 			continue;
 		drop_tree(t, i);
 		cnt++;
 	}
 	return cnt;
+}
+
+void nv_objects__end_process(struct nv_objects *t, uint32_t pid)
+{
+	for (uint32_t i = 0; i < t->used && quota_owners__used(&t->processes, pid); i++)
+		if (t->e[i].pid == pid && is_live(t, i))
+			drop_tree(t, i);
 }
 
 const struct nv_object *nv_objects__find(struct nv_objects *t, uint32_t client, uint32_t handle)

@@ -5,7 +5,8 @@
  * A handle means something only together with its client (hClient), and clients are numbered for
  * the whole system. Every successful RM_ALLOC, DUP and FREE is fed in; later a control on
  * 0x5c000001 can be said to go to a HOPPER_CHANNEL_GPFIFO_A. The table has a fixed number of
- * entries, made at once; when they are used up, new objects are counted, not kept. Freeing an
+ * entries, made at once; when they are used up, or a process's share of them is, new objects are
+ * counted, not kept. Freeing an
  * object frees what hangs below it, as RM does; freeing a client's root, or closing the file that
  * it was made on, frees all of it.
  *
@@ -21,6 +22,7 @@
 
 struct nv_ioctl;
 struct nv_objects;
+struct quota;
 
 #define NV_CLASS_UNKNOWN UINT32_MAX
 
@@ -41,6 +43,13 @@ struct nv_objects_stats {
 /* NULL when out of memory or max is 0. */
 struct nv_objects *nv_objects__new(unsigned max);
 void nv_objects__free(struct nv_objects *t);
+
+/* A process's share of it; NULL: all. */
+void nv_objects__use_quota(struct nv_objects *t, struct quota *q);
+/* Whose the entries are that are made from here on. */
+void nv_objects__set_process(struct nv_objects *t, uint32_t pid);
+/* It has ended, and its files may be closed without anybody seeing it: its clients go. */
+void nv_objects__end_process(struct nv_objects *t, uint32_t pid);
 
 /* owner: whatever names the open file of the control device (not 0), for nv_objects__close. All
  * return 0, -ENOSPC (counted), -ENOENT (counted) or -EINVAL (an object with its client's handle).
