@@ -6,6 +6,7 @@
 #include "fuzz.h"
 
 #include <assert.h>
+#include <malloc.h>
 #include <stdio.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -121,6 +122,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	run.opts.gap_ns = 1000000;
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", put(data, size));
 	log_set_level(LOG_ERR);
+	/* Else half of the time goes into giving memory back and asking for it again. */
+	mallopt(M_MMAP_THRESHOLD, 1 << 30);
+	mallopt(M_TRIM_THRESHOLD, 1 << 30);
 	reader = reader__new(&ops, &run);
 	run.diff = diff__new(&run.opts);
 	assert(reader && run.diff);

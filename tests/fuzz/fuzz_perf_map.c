@@ -3,29 +3,15 @@
 #include "fuzz.h"
 
 #include <assert.h>
-#include <fcntl.h>
-#include <stdio.h>
-#include <sys/stat.h>
-#include <unistd.h>
+#include <sys/mman.h>
 
-#include "model/perf_map.h"
+#include "model/perf_map.c" /* its file is opened by the reading process; here it is there */
 
-static char path[64];
+static FILE *file;
 
-static void remove_file(void)
+static void put(const uint8_t *data, size_t size, off_t at)
 {
-	unlink(path);
-}
-
-static int open_file(void)
-{
-	int fd;
-
-	snprintf(path, sizeof(path), "/tmp/perf-%d.map", getpid());
-	fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-	assert(fd >= 0);
-	atexit(remove_file);
-	return fd;
+	assert(pwrite(fileno(file), data, size, at) == (ssize_t)size);
 }
 
 static void find(struct perf_map *m, uint64_t addr)
@@ -40,19 +26,22 @@ static void find(struct perf_map *m, uint64_t addr)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	size_t half = size ? data[0] * size / 256 : 0;
-	static int fd = -1;
 	struct perf_map *m;
 
-	if (fd < 0)
-		fd = open_file();
+	if (!file)
+		file = fdopen(memfd_create("map", MFD_CLOEXEC), "r+");
 	m = perf_map__new(getpid(), NULL);
-	assert(m && !ftruncate(fd, 0) && pwrite(fd, data, half, 0) == (ssize_t)half);
+	assert(file && m && !ftruncate(fileno(file), 0));
+	rewind(file);
+	m->f = file;
+	put(data, half, 0);
 	find(m, 0x1000);
 	/* The program has added to it. */
-	assert(pwrite(fd, data + half, size - half, half) == (ssize_t)(size - half));
+	put(data + half, size - half, half);
 	find(m, 0x1000);
 	find(m, 0xffffffffffffffff);
 	find(m, 0);
+	m->f = NULL;
 	perf_map__free(m);
 	return 0;
 }

@@ -126,13 +126,13 @@ make_dicts()
 	done
 }
 
-# one NAME LENGTH JOB: a process's share of the runs
+# one NAME LENGTH JOB: a process's share of the runs. Entropy as a guide takes libFuzzer longer than most targets take.
 one()
 {
 	local name=$1 log=$dir/$1.$3.log dict='' rc
 	[ -e "$dir/$name.dict" ] && dict=$dir/$name.dict
 	mkdir -p "$dir/corpus/$name.$3" "$dir/seeds/$name"
-	"$dir/fuzz/fuzz_$name" ${FUZZ_RUNS:+"-runs=$((FUZZ_RUNS / jobs))"} -max_total_time="$seconds" -max_len="$2" -timeout=20 -rss_limit_mb=4096 \
+	"$dir/fuzz/fuzz_$name" ${FUZZ_RUNS:+"-runs=$((FUZZ_RUNS / jobs))" -entropic=0} -max_total_time="$seconds" -max_len="$2" -timeout=20 -rss_limit_mb=4096 \
 		-seed="$((${FUZZ_SEED:-0} + $3))" -reload=0 ${dict:+"-dict=$dict"} -print_final_stats=1 -artifact_prefix="$dir/$name." \
 		"$dir/corpus/$name.$3" "$dir/seeds/$name" >"$log" 2>&1 </dev/null
 	rc=$?
@@ -179,10 +179,11 @@ for name; do
 	case $name in
 	names) names || bad=1; continue ;;
 	elf | symbols) len=65536 ;;
-	jsonl) len=16384 ;;
+	jsonl) [ -n "${FUZZ_RUNS-}" ] && len=4096 || len=16384 ;;
 	reader) len=32 ;;
 	maps | kmsg | labels | ctl | http | otlp) len=512 ;;
 	kernel_name) len=1024 ;;
+	config) len=1024 ;;
 	saved) len=2048 ;;
 	select) len=96 ;; # a wrong name is compared with all
 	*) len=4096 ;;
