@@ -256,9 +256,9 @@ static int find_users(struct session *s)
 }
 
 /* Before anything is opened that a lost one would keep. */
-static int start_reader(void)
+static int start_reader(bool sandbox)
 {
-	int ret = reader__start();
+	int ret = reader__start(sandbox);
 
 	if (ret)
 		err("cannot start cudatrace-read: %s: raise the limits of processes and open files "
@@ -274,7 +274,7 @@ static int start(struct session *s)
 
 	ret = session__select(s);
 	if (!ret)
-		ret = start_reader();
+		ret = start_reader(s->o->sandbox);
 	if (!ret)
 		ret = check_targets(s);
 	if (!ret)

@@ -393,7 +393,7 @@ int daemon_run(const struct daemon_opts *o)
 		return 1;
 	}
 	/* Before anything is opened that a lost one would keep. */
-	ret = reader__start();
+	ret = reader__start(o->sandbox);
 	if (ret)
 		err("cannot start cudatrace-read: %s", strerror(-ret));
 	else

@@ -7,6 +7,7 @@
 #include "reader_priv.h"
 
 #include "log.h"
+#include "sandbox.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -155,7 +156,7 @@ static void __attribute__((noreturn)) read_for(int sock)
 }
 
 /* With nothing of the tracer's but the socket: who is lost would keep it. */
-static void __attribute__((noreturn)) make_readers(int sock)
+static void __attribute__((noreturn)) make_readers(int sock, bool sandbox)
 {
 	struct sigaction dfl = {.sa_handler = SIG_DFL};
 	sigset_t none;
@@ -180,6 +181,8 @@ static void __attribute__((noreturn)) make_readers(int sock)
 	prctl(PR_SET_NAME, "cudatrace-read");
 	prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
 	(void)!chdir("/");
+	if (sandbox)
+		sandbox__enter_reader(true);
 	while (read(3, &byte, 1) == 1) {
 		pid_t pid;
 
@@ -189,6 +192,8 @@ static void __attribute__((noreturn)) make_readers(int sock)
 		if (!pid) {
 			close(3);
 			close(pair[0]);
+			if (sandbox)
+				sandbox__enter_reader(false);
 			read_for(pair[1]);
 		}
 		if (pid < 0 || !send_fd(3, pair[0]))
@@ -199,7 +204,7 @@ static void __attribute__((noreturn)) make_readers(int sock)
 	_exit(0);
 }
 
-int reader__start(void)
+int reader__start(bool sandbox)
 {
 	int pair[2], ret;
 
@@ -207,7 +212,7 @@ int reader__start(void)
 		return -errno;
 	reader.maker = fork();
 	if (!reader.maker)
-		make_readers(pair[1]);
+		make_readers(pair[1], sandbox);
 	ret = reader.maker < 0 ? -errno : 0;
 	close(pair[1]);
 	reader.maker_fd = pair[0];

@@ -13,13 +13,14 @@
 #ifndef UTIL_READER_H
 #define UTIL_READER_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
 
 /* Before anything else is opened, and before the sandbox. Without it everything below is done by
- * the caller itself. 0 or -errno. */
-int reader__start(void);
+ * the caller itself. sandbox: with the few rights that reading takes. 0 or -errno. */
+int reader__start(bool sandbox);
 void reader__end(void);
 
 /* These return a descriptor, or -errno; -EREMOTE: another user serves that file system; -ETIMEDOUT:

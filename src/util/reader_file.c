@@ -5,7 +5,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/nsfs.h>
-#include <linux/openat2.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,7 +13,6 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
-#include <sys/syscall.h>
 #include <sys/vfs.h>
 #include <unistd.h>
 
@@ -145,14 +143,8 @@ static bool is_safe(int fd, pid_t pid)
 	return safe < 0 ? is_trusted_type(fd) : safe;
 }
 
-/* As a container sees it: a link there must not lead to a file of ours (/var/run is one in most
- * images, and in a pod our own namespace is behind it). */
 static int open_inside(pid_t pid, const char *path, int flags)
 {
-	struct open_how how = {
-		.flags = O_PATH | O_CLOEXEC | flags,
-		.resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS,
-	};
 	char root[64];
 	int root_fd, fd;
 
@@ -160,8 +152,7 @@ static int open_inside(pid_t pid, const char *path, int flags)
 	root_fd = open(root, O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (root_fd < 0)
 		return -errno;
-	fd = syscall(SYS_openat2, root_fd, path, &how, sizeof(how));
-	fd = fd < 0 ? -errno : fd;
+	fd = reader_walk(root_fd, path, flags);
 	close(root_fd);
 	return fd;
 }

@@ -5,7 +5,9 @@
 #include <fcntl.h>
 #include <linux/bpf.h>
 #include <linux/capability.h>
+#include <linux/nsfs.h>
 #include <linux/perf_event.h>
+#include <linux/sched.h>
 #include <seccomp.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -41,19 +43,13 @@ static const int kept[] = {
 	CAP_CHECKPOINT_RESTORE, /* /proc/PID/map_files */
 };
 
-static bool drop_caps(const struct sandbox_needs *needs)
+static const int reader_kept[] = {CAP_SYS_PTRACE, CAP_DAC_READ_SEARCH, CAP_CHECKPOINT_RESTORE};
+
+static bool drop_caps(const bool keep[64])
 {
 	struct __user_cap_header_struct head = {.version = _LINUX_CAPABILITY_VERSION_3};
 	struct __user_cap_data_struct now[2], less[2] = {0};
-	unsigned char keep[64] = {0};
 
-	for (size_t i = 0; i < COUNT(kept); i++)
-		keep[kept[i]] = 1;
-	keep[CAP_SYS_ADMIN] = needs->perf_probes;
-	/* SIGCONT to what was stopped, whoever it runs as by then */
-	keep[CAP_KILL] = !needs->daemon;
-	/* The socket, when a reload changes ctl.group. Owners are pinned below. */
-	keep[CAP_CHOWN] = needs->daemon;
 	if (syscall(SYS_capget, &head, now))
 		return false;
 	/* Fails without CAP_SETPCAP: nothing is in the way of what follows then. */
@@ -202,6 +198,47 @@ static const char *const daemon_calls[] = {
 	"capset",
 };
 
+/* cudatrace-read: opens for reading, copies into memory, hands over. */
+static const char *const reader_calls[] = {
+	/* memory */
+	"brk",
+	"mmap",
+	"munmap",
+	"mremap",
+	"mprotect",
+	"madvise",
+	"futex",
+	/* files; nothing can be opened for writing but what memfd_create() makes */
+	"read",
+	"write",
+	"lseek",
+	"close",
+	"memfd_create",
+	"fstat",
+	"newfstatat",
+	"stat",
+	"statx",
+	"fstatfs",
+	"readlink",
+	"readlinkat",
+	/* who asks, how long */
+	"sendmsg",
+	"alarm",
+	"setitimer",
+	"geteuid",
+	"getrandom",
+	"set_robust_list",
+	"rseq",
+	"rt_sigprocmask",
+	"rt_sigreturn",
+	"restart_syscall",
+	"exit",
+	"exit_group",
+};
+
+/* The one that makes readers makes each a filter of its own besides. */
+static const char *const maker_calls[] = {"socketpair", "seccomp"};
+
 static const uint32_t families[] = {AF_UNIX, AF_INET, AF_INET6};
 
 /* Our programs are loaded by now: no other may be, nor may objects of others be opened. */
@@ -229,10 +266,11 @@ static int allow_if(scmp_filter_ctx ctx, int nr, unsigned arg, uint32_t mask, ui
 				SCMP_CMP(arg, SCMP_CMP_MASKED_EQ, mask, value));
 }
 
+#define WRITES (O_WRONLY | O_RDWR | O_CREAT | O_TRUNC)
+
 static int allow_in_part(scmp_filter_ctx ctx)
 {
-	const uint32_t writes = O_WRONLY | O_RDWR | O_CREAT | O_TRUNC;
-	int ret = allow_if(ctx, SCMP_SYS(openat), 2, writes, O_RDONLY);
+	int ret = allow_if(ctx, SCMP_SYS(openat), 2, WRITES, O_RDONLY);
 
 	/* Limits of this process only. */
 	if (!ret)
@@ -315,6 +353,15 @@ static uint32_t refusal(void)
 	return SCMP_ACT_ERRNO(EPERM);
 }
 
+static int load(scmp_filter_ctx ctx, int ret)
+{
+	if (!ret)
+		ret = seccomp_load(ctx);
+	if (ctx)
+		seccomp_release(ctx);
+	return ret;
+}
+
 static int filter_calls(const struct sandbox_needs *needs)
 {
 	scmp_filter_ctx ctx = seccomp_init(refusal());
@@ -331,18 +378,62 @@ static int filter_calls(const struct sandbox_needs *needs)
 	/* For the threads that there are, too. They have no capabilities by then. */
 	if (!ret)
 		ret = seccomp_attr_set(ctx, SCMP_FLTATR_CTL_TSYNC, 1);
-	if (!ret)
-		ret = seccomp_load(ctx);
-	if (ctx)
-		seccomp_release(ctx);
-	return ret;
+	return load(ctx, ret);
+}
+
+/* fork(), and the filters of what it makes. */
+static int allow_for_maker(scmp_filter_ctx ctx)
+{
+	const uint32_t spaces = CLONE_NEWNS | CLONE_NEWCGROUP | CLONE_NEWUTS | CLONE_NEWIPC |
+				CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNET;
+	int ret = allow_if(ctx, SCMP_SYS(clone), 0, spaces | CLONE_VM, 0);
+
+	for (size_t i = 0; i < COUNT(maker_calls) && !ret; i++)
+		ret = allow(ctx, maker_calls[i]);
+	ret = ret ?: allow_if(ctx, SCMP_SYS(prctl), 0, UINT32_MAX, PR_SET_NO_NEW_PRIVS);
+	return ret ?: allow_if(ctx, SCMP_SYS(prctl), 0, UINT32_MAX, PR_SET_SECCOMP);
+}
+
+static int filter_reader(bool makes_readers)
+{
+	scmp_filter_ctx ctx = seccomp_init(refusal());
+	int ret = ctx ? 0 : -ENOMEM;
+
+	for (size_t i = 0; i < COUNT(reader_calls) && !ret; i++)
+		ret = allow(ctx, reader_calls[i]);
+	if (!ret && makes_readers)
+		ret = allow_for_maker(ctx);
+	ret = ret ?: allow_if(ctx, SCMP_SYS(openat), 2, WRITES, O_RDONLY);
+	ret = ret ?: allow_if(ctx, SCMP_SYS(ioctl), 1, UINT32_MAX, NS_GET_USERNS);
+	return load(ctx, ret);
+}
+
+/* Where this does not work it does not in the tracer either, which says so: here nobody listens. */
+void sandbox__enter_reader(bool makes_readers)
+{
+	bool keep[64] = {false};
+
+	for (size_t i = 0; i < COUNT(reader_kept); i++)
+		keep[reader_kept[i]] = true;
+	if (makes_readers)
+		drop_caps(keep);
+	if (!prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
+		filter_reader(makes_readers);
 }
 
 void sandbox__enter(const struct sandbox_needs *needs)
 {
+	bool keep[64] = {false};
 	int ret;
 
-	if (!drop_caps(needs))
+	for (size_t i = 0; i < COUNT(kept); i++)
+		keep[kept[i]] = true;
+	keep[CAP_SYS_ADMIN] = needs->perf_probes;
+	/* SIGCONT to what was stopped, whoever it runs as by then */
+	keep[CAP_KILL] = !needs->daemon;
+	/* The socket, when a reload changes ctl.group. Owners are pinned above. */
+	keep[CAP_CHOWN] = needs->daemon;
+	if (!drop_caps(keep))
 		warn("cannot give up capabilities: %s: tracing goes on with all of them",
 		     strerror(errno));
 	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)) {

@@ -18,4 +18,8 @@ struct sandbox_needs {
  * goes on without that part. The command that was forked before is not touched. */
 void sandbox__enter(const struct sandbox_needs *needs);
 
+/* cudatrace-read (util/reader.h): first the process that makes readers, then each reader once more,
+ * which can make no process. They open files for reading, and nothing else. */
+void sandbox__enter_reader(bool makes_readers);
+
 #endif /* UTIL_SANDBOX_H */

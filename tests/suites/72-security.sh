@@ -100,13 +100,44 @@ field() { awk -v f="$1:" '$1 == f { print $2 }' "/proc/$tracer/status"; }
 sandbox()
 {
 	rm -f "$TMP/a.jsonl"
-	"$CUDATRACE" -q -e launch --jsonl "$TMP/a.jsonl" "$@" -- "${ENDLESS[@]}" >/dev/null 2>"$TMP/err" &
+	"$CUDATRACE" -q -e launch --stack --jsonl "$TMP/a.jsonl" "$@" -- "${ENDLESS[@]}" >/dev/null 2>"$TMP/err" &
 	tracer=$!
-	until_ok 10 grep -aq cuLaunchKernel "$TMP/a.jsonl"
+	until_ok 20 grep -aq '"stack":' "$TMP/a.jsonl" # which takes cudatrace-read
 	command=$(pgrep -P $tracer sample | head -n 1)
 }
 # A shell without job control has started it with SIGINT ignored.
 end_sandbox() { kill -TERM $tracer; wait $tracer 2>/dev/null; pkill -KILL -P $tracer 2>/dev/null; kill -KILL $command 2>/dev/null; }
+
+# cudatrace-read, which the tracer has made, and the one that reads, which that one has
+reader_rights()
+{
+	local maker reader p
+	maker=$(pgrep -P "$tracer" -x cudatrace-read)
+	reader=$(pgrep -P "${maker:-1}" -x cudatrace-read)
+	for p in $maker $reader; do
+		awk '$1 ~ /^(CapPrm|CapEff|CapBnd|CapAmb|NoNewPrivs|Seccomp|Seccomp_filters):/ { print $2 }' "/proc/$p/status" | xargs
+	done
+}
+# CAP_DAC_READ_SEARCH, SYS_PTRACE, CHECKPOINT_RESTORE; a filter each, and the first one's
+reads="0000010000080004 0000010000080004 0000010000080004 0000000000000000 1 2"
+reader_is_small() { local want="$reads 1"$'\n'"$reads 2"; until_ok 5 eval 'same "$(reader_rights)" "$want"' || same "$(reader_rights)" "$want"; }
+# Another user's program, whose files nobody else may reach, in a mount namespace of its own: library, stacks, names.
+reads_all()
+{
+	local bin=$1 what=$2 pid
+	mkdir -p "$TMP/theirs"
+	unshare -m sh -c 'mount -t tmpfs none "$1" && cp "$2/libcuda.so.1" "$2/sample" "$1/" && chown -R $3:$3 "$1" && chmod 700 "$1" "$1"/* && cd "$1" &&
+		exec setpriv --reuid=$3 --regid=$3 --clear-groups env LD_LIBRARY_PATH=. FAKE_DELAY_US=cuStreamSynchronize:10000 ./sample --tokens 1000000 --layers 2 --quiet' \
+		sh "$TMP/theirs" "$FAKE" $nobody >/dev/null 2>"$TMP/theirs.err" &
+	pid=$!
+	until_ok 10 grep -qs libcuda "/proc/$pid/maps"
+	"$bin" -q --stack --duration 1 --jsonl "$TMP/theirs.jsonl" -p "$pid" 2>"$TMP/err"
+	kill "$pid"
+	wait "$pid" 2>/dev/null
+	check "$what: the files of a closed folder in another mount namespace: library and names" holds "$TMP/theirs.jsonl" \
+		'(calls and head["libraries"][0]["path"] == place + "/libcuda.so.1" and head["libraries"][0]["build_id"] and
+		[f for e in ev if e["type"] == "stack" for f in e["frames"] if f.get("symbol", "").startswith("work+") and f["module"] == place + "/sample"])' place="$TMP/theirs"
+}
 
 # bits of CAP_KILL 5, DAC_READ_SEARCH 2, SYS_PTRACE 19, PERFMON 38, BPF 39, CHECKPOINT_RESTORE 40
 few=000001c000080024
@@ -114,6 +145,7 @@ sandboxed()
 {
 	sandbox
 	check 'sandbox: capabilities' same "$(field CapEff) $(field CapPrm) $(field CapBnd) $(field CapAmb)" "$few $few $few 0000000000000000"
+	check 'sandbox: cudatrace-read: capabilities, no_new_privs, seccomp' reader_is_small
 	check 'sandbox: no_new_privs, seccomp' same "$(field NoNewPrivs) $(field Seccomp)" '1 2'
 	check 'sandbox: the command has none of it' same "$(awk '/^(NoNewPrivs|Seccomp):/ { print $2 }' "/proc/$command/status" | xargs)" '0 0'
 	end_sandbox
@@ -127,7 +159,19 @@ sandboxed()
 	end_sandbox
 	sandbox --no-sandbox
 	check '--no-sandbox' same "$(field NoNewPrivs) $(field Seccomp)" '0 0'
+	until_ok 5 eval '[ "$(reader_rights | wc -l)" = 2 ]'
+	check '--no-sandbox: cudatrace-read' same "$(reader_rights | cut -d' ' -f6 | xargs)" '0 0'
 	end_sandbox
+	reads_all "$CUDATRACE" sandbox
+	if [ ! -x "$O/cudatrace-static" ]; then
+		skip 'sandbox, static' 'not built: make static'
+		return
+	fi
+	CUDATRACE=$O/cudatrace-static sandbox
+	check 'sandbox, static: capabilities, no_new_privs, seccomp' same "$(field CapEff) $(field CapBnd) $(field NoNewPrivs) $(field Seccomp)" "$few $few 1 2"
+	check 'sandbox, static: cudatrace-read: capabilities, no_new_privs, seccomp' reader_is_small
+	end_sandbox
+	reads_all "$O/cudatrace-static" 'sandbox, static'
 }
 
 # An ordinary user with the few capabilities that docs/SECURITY.md names, by way of the file.
@@ -284,6 +328,7 @@ daemons()
 			'000001c000080005 000001c000080005 000001c000080005 0000000000000000'
 		check "daemon: $how: no_new_privs, seccomp" same "$(field NoNewPrivs) $(field Seccomp)" '1 2'
 		check "daemon: $how: a program whose library comes later" runs_late
+		check "daemon: $how: cudatrace-read: capabilities, no_new_privs, seccomp" reader_is_small
 		check "daemon: $how: metrics" until_ok 15 eval 'curl -sf --noproxy "*" -m 10 http://127.0.0.1:$port/metrics | grep -q "^cudatrace_calls_total.*cuLaunchKernel"'
 		check "daemon: $how: on_rotate runs" until_ok 20 test -s "$TMP/command"
 		check "daemon: $how: with the limits and rights of the start" same "$(sed -n '1p;/^\(NoNewPrivs\|Seccomp\):/p' "$TMP/command" | xargs)" \

@@ -10,6 +10,7 @@
 #include <fcntl.h>
 #include <linux/bpf.h>
 #include <linux/perf_event.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,6 +21,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -129,6 +131,60 @@ static int daemon_inside(void)
 	return refused(try_perf()) ? 0 : __LINE__;
 }
 
+/* cudatrace-read: no file is opened for writing in any way, no process but by the maker. */
+static int reader_inside(void)
+{
+	char *const argv[] = {"true", NULL};
+	struct {
+		uint64_t flags, mode, resolve;
+	} how = {.flags = O_PATH};
+	struct iovec iov = {0};
+	int fd;
+
+	if (!refused(execv("/bin/true", argv)) || !refused(fork()) ||
+	    !refused(unshare(CLONE_NEWUSER)))
+		return __LINE__;
+	if (!refused(open("/dev/null", O_WRONLY)) || !refused(open("/proc/self/mem", O_RDWR)) ||
+	    !refused(open("/tmp/cudatrace-none", O_CREAT, 0600)) ||
+	    !refused(open(".", O_TMPFILE | O_WRONLY, 0600)) || !refused(unlink("/none/none")) ||
+	    !refused(syscall(SYS_openat2, AT_FDCWD, "/", &how, sizeof(how))))
+		return __LINE__;
+	if (!refused(socket(AF_UNIX, SOCK_STREAM, 0)) || !refused(mount("", "/none", "", 0, "")) ||
+	    !refused(setuid(getuid())) || !refused(ptrace(PTRACE_ATTACH, -1, 0, 0)) ||
+	    !refused(kill(getppid(), 0)))
+		return __LINE__;
+	if (!refused(syscall(SYS_process_vm_writev, 1, &iov, 1, &iov, 1, 0)) ||
+	    !refused(syscall(SYS_process_vm_readv, 1, &iov, 1, &iov, 1, 0)) ||
+	    !refused(try_bpf(BPF_MAP_CREATE)) || !refused(try_perf()))
+		return __LINE__;
+	if (!refused(ioctl(-1, TIOCSTI, "x")) || !refused(ioctl(-1, TIOCGWINSZ, &how)))
+		return __LINE__;
+	fd = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
+	return fd >= 0 && syscall(SYS_memfd_create, "x", 0) >= 0 ? 0 : __LINE__;
+}
+
+/* Makes processes; one of them gives up that, too. */
+static int maker_inside(void)
+{
+	char *const argv[] = {"true", NULL};
+	int status = 0, line = 0, fds[2];
+	pid_t pid;
+
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET, 0, fds) || !refused(execv("/bin/true", argv)) ||
+	    !refused(syscall(SYS_clone, CLONE_NEWUSER | SIGCHLD, 0, 0, 0, 0)))
+		return __LINE__;
+	pid = fork();
+	if (pid < 0)
+		return __LINE__;
+	if (!pid) {
+		sandbox__enter_reader(false);
+		line = reader_inside();
+		(void)!write(fds[1], &line, sizeof(line));
+		_exit(0);
+	}
+	return read(fds[0], &status, sizeof(status)) == sizeof(status) ? status : __LINE__;
+}
+
 static int perf_inside(void)
 {
 	return refused(syscall(SYS_perf_event_open, NULL, 0, -1, -1, 0)) ? __LINE__ : 0;
@@ -139,7 +195,8 @@ static int refused_call(void)
 	return refused(socket(AF_UNIX, SOCK_STREAM, 0)) ? 0 : __LINE__;
 }
 
-/* The line that a child in the sandbox returned; what it says is in said. */
+/* The line that a child in the sandbox (NULL: that of the reader) returned; what it says is in
+ * said. */
 static int in_sandbox(const struct sandbox_needs *needs, int (*fn)(void), char *said, size_t size)
 {
 	int fds[2], status = 0;
@@ -153,7 +210,10 @@ static int in_sandbox(const struct sandbox_needs *needs, int (*fn)(void), char *
 		int line;
 
 		dup2(fds[1], STDERR_FILENO);
-		sandbox__enter(needs);
+		if (needs)
+			sandbox__enter(needs);
+		else
+			sandbox__enter_reader(true);
 		line = fn();
 		/* An exit status has 8 bits. */
 		(void)!write(fds[1], &line, sizeof(line));
@@ -191,6 +251,14 @@ static void test_daemon(void **state)
 	assert_int_equal(in_sandbox(&(struct sandbox_needs){.daemon = true}, daemon_inside, said,
 				    sizeof(said)),
 			 0);
+	assert_int_equal(line_of(said, 0), 0);
+}
+
+static void test_reader(void **state)
+{
+	char said[256];
+
+	assert_int_equal(in_sandbox(NULL, maker_inside, said, sizeof(said)), 0);
 	assert_int_equal(line_of(said, 0), 0);
 }
 
@@ -238,7 +306,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_refused),	    cmocka_unit_test(test_daemon),
 		cmocka_unit_test(test_perf_probes), cmocka_unit_test(test_says_it),
-		cmocka_unit_test(test_kills),
+		cmocka_unit_test(test_kills),	    cmocka_unit_test(test_reader),
 	};
 
 	unsetenv("CUDATRACE_SANDBOX");
