@@ -264,6 +264,7 @@ loaded_at_once()
 	local i n=5 found=0
 	mkdir -p "$TMP/once"
 	cp "$FAKE535/libcuda.so.1" "$TMP/once/"
+	: >"$TMP/once.said"
 	for ((i = 0; i < n; i++)); do
 		caller once || return
 		ask once open "$FAKE/libcuda.so.1" >/dev/null; ask once init >/dev/null
@@ -273,8 +274,8 @@ loaded_at_once()
 		until_ok 2 attached_later once "$TMP/once/libcuda.so.1" && found=$((found + 1))
 		quit once
 		ended $tracer
-		cat "$TMP/once.err"
-	done >"$TMP/once.said"
+		cat "$TMP/once.err" >>"$TMP/once.said"
+	done
 	check 'loaded as the trace begins, five times: found each time' is "$found" $n
 	check 'loaded as the trace begins: nothing is said' is "$(cat "$TMP/once.said")" ''
 }

@@ -8,28 +8,24 @@ set -u
 . tests/lib.sh
 needs_tracing detach
 unset LD_LIBRARY_PATH
-# Files of its own: whoever else traces the stand-in at this moment is not seen.
-FAKE=$TMP/own/fake
-mkdir "$TMP/own"
-cp -r "$O/fake" "$O/fake535" "$TMP/own/"
 
 is() { [ "$1" = "$2" ] || { echo "$1, not $2"; return 1; }; }
 
 # ready NAME FAKE: a target with a context
-ready() { caller "$1" && [ "$(ask "$1" open "$2/libcuda.so.1")$(ask "$1" init)" = 10 ]; }
+ready() { ready_with "$1" "$2/libcuda.so.1"; }
+ready_with() { caller "$1" && [ "$(ask "$1" open "$2")$(ask "$1" init)" = 10 ]; }
 
 # How a trace ends: by Ctrl-C, by SIGKILL. The other way of attaching at the same time is the kernel's business.
 bytes()
 {
 	local mech=$1 fake=$2 place=$3 how=$4
-	# A file of its own: whoever else traces the stand-in at this moment is not seen.
-	local lib=$TMP/$fake.d/libcuda.so.1 label="$fake, $mech, $how"
-	mkdir -p "${lib%/*}"
+	# A file of its own, by another name: nobody else who traces the whole machine at this moment looks for it.
+	local lib=$TMP/$fake.bin label="$fake, $mech, $how"
 	cp "$O/$fake/libcuda.so.1" "$lib"
 	has_mechanism "$mech" || { skip "bytes: $label" "kernel $(uname -r) has none"; return; }
-	ready bytes "${lib%/*}" || { fail "bytes: $label" 'the target does not run'; return; }
+	ready_with bytes "$lib" || { fail "bytes: $label" 'the target does not run'; return; }
 	check "bytes: $label: as in the file before" is "$(probed "$bytes" "$lib")" none
-	tracer bytes --mechanism="$mech" -e "$ALL" -p "$bytes" || { fail "bytes: $label" 'see above'; return; }
+	tracer bytes --mechanism="$mech" -e "$ALL" --libcuda "$lib" -p "$bytes" || { fail "bytes: $label" 'see above'; return; }
 	ask bytes alloc 10 >"$TMP/answer"
 	check "bytes: $label: probes at +$place" is "$(probed "$bytes" "$lib")" \
 		"$(jq -r 'select(.type == "header").libraries[0].functions' "$TMP/bytes.jsonl") at $place"
@@ -119,8 +115,10 @@ killed_target()
 # The trace ends, the call does not.
 blocked()
 {
-	ready asleep "$FAKE" || { fail 'a call that lasts' 'the target does not run'; return; }
-	tracer asleep -e "$ALL" --duration 1 -p "$asleep" || { fail 'a call that lasts' 'see above'; return; }
+	local lib=$TMP/asleep.bin
+	cp "$FAKE/libcuda.so.1" "$lib"
+	ready_with asleep "$lib" || { fail 'a call that lasts' 'the target does not run'; return; }
+	tracer asleep -e "$ALL" --duration 1 --libcuda "$lib" -p "$asleep" || { fail 'a call that lasts' 'see above'; return; }
 	ask asleep sleep 2500000 >/dev/null
 	ask asleep alloc 5 >/dev/null
 	ended $tracer
@@ -129,11 +127,11 @@ blocked()
 		'[c["symbol"] for c in calls if c.get("unfinished")] == ["cuFakeSleep"] and end["unfinished"] == 1 and end["reason"] == "duration" and sym["cuMemFree_v2"] == 5 and accounts()'
 	# It returns through the kernel's trampoline, long after the probes have gone.
 	check 'a call that lasts: returns well afterwards' is "$(ask asleep join)" 0
-	check 'a call that lasts: code as in the file' is "$(probed "$asleep" "$FAKE/libcuda.so.1")" none
+	check 'a call that lasts: code as in the file' is "$(probed "$asleep" "$lib")" none
 
 	# A second trace sees it neither begin nor end.
 	ask asleep sleep 800000 >/dev/null
-	tracer again -e "$ALL" -p "$asleep" || { fail 'a call under way' 'see above'; return; }
+	tracer again -e "$ALL" --libcuda "$lib" -p "$asleep" || { fail 'a call under way' 'see above'; return; }
 	ask asleep join >/dev/null
 	ask asleep alloc 1 >/dev/null
 	quit asleep

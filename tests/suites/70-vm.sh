@@ -3,7 +3,7 @@
 # Other kernels, from below what is supported to the newest there is: tests/vm/kernels.txt, booted in qemu (no KVM
 # needed), with stand-ins for NVIDIA's kernel modules. Each kernel is booted once: of every test that is for it, the
 # part in the guest runs there, then the other part checks here what that left. make check boots one of them, for what
-differs most from kernel to kernel; make check-all the rest.
+# differs most from kernel to kernel; make check-all the rest.
 # timeout: 1200
 # takes: 100
 # longer
