@@ -26,7 +26,8 @@ MAKEFLAGS += --no-print-directory
 endif
 
 # --- flags ---
-OPT    := $(if $(DEBUG),-O0 -DDEBUG,-O2)
+# With sanitizers -O2 takes gcc twice as long.
+OPT    := $(if $(DEBUG),-O0 -DDEBUG,$(if $(findstring address,$(SAN)),$(if $(findstring fuzzer,$(SAN)),-O2,-O1),-O2))
 # _FORTIFY_SOURCE needs optimisation, and hides bugs from AddressSanitizer.
 HARDEN := -fstack-protector-strong $(if $(DEBUG)$(SAN),,-U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=3)
 SANFL  := $(if $(SAN),-fsanitize=$(SAN) -fno-sanitize-recover=all -fno-omit-frame-pointer)
@@ -147,8 +148,9 @@ again = +$(Q)$(MAKE) $(if $(findstring -j,$(MAKEFLAGS)),,-j$(shell nproc))
 run   = O='$(abspath $(O))' tests/run.sh
 
 san-unit:
-	$(again) O=$(O)/san SKEL_DIR=$(O) SAN=address,undefined $(UNIT:$(O)/%=$(O)/san/%)
-check-build: all $(UNIT) fake-all
+	$(again) O=$(O)/san SKEL_DIR=$(O) SAN=address,undefined $(UNIT:$(O)/%=$(O)/san/%) $(O)/san/cudatrace
+# What suites build is built before: they run side by side.
+check-build: all static $(UNIT) fake-all
 	$(if $(UNIT),+$(Q)$(MAKE) san-unit)
 
 demo: ## trace a sample program: on the real driver if there is one, else on a stand-in

@@ -78,82 +78,11 @@ has_mechanism()
 
 # holds TRACE EXPRESSION [NAME=VALUE...]: a Python expression over a JSONL trace
 #   ev all lines   head the header   end the end   calls proc lib events by kind   sym Counter of symbols
-#   accounts()     what is wrong with the trace as a whole, see there
-holds()
-{
-	python3 - "$@" <<'END'
-import collections, json, os, re, sys
-ev = []
-for number, line in enumerate(open(sys.argv[1], encoding="utf-8"), 1):
-    try:
-        ev.append(json.loads(line))
-    except ValueError as e:
-        sys.exit(f"line {number} is no JSON: {e}: {line[:200]!r}")
-if len(ev) < 2:
-    sys.exit(f"{len(ev)} lines: no header or no end")
-head, end = ev[0], ev[-1]
-calls = [e for e in ev if "symbol" in e]
-proc = [e for e in ev if e["type"] == "process"]
-lib = [e for e in ev if e["type"] == "library"]
-sym = collections.Counter(e["symbol"] for e in calls)
-for arg in sys.argv[3:]:
-    name, _, value = arg.partition("=")
-    globals()[name] = value
+#   accounts()     what is wrong with the trace as a whole, see tests/helpers/jsonl.py
+holds() { python3 tests/helpers/holds.py "$@"; }
 
-def accounts(drops=False, missed=()):
-    """Are the trace's sums those of its lines, and does nothing get lost, but of the kinds that the kernel may have missed?"""
-    wrong = []
-    def same(what, a, b):
-        if a != b:
-            wrong.append(f"{what}: {a}, not {b}")
-    same("first line", head["type"], "header")
-    same("last line", end["type"], "end")
-    same("schema", head["schema"], 1)
-    types = collections.Counter(e["type"] for e in ev[1:-1])
-    same("events", {k: v for k, v in end["events"].items() if v}, dict(types))
-    same("calls", end["calls"], len(calls))
-    unfinished = [e for e in calls if e.get("unfinished")]
-    abandoned = [e for e in calls if e.get("abandoned")]
-    ended = [e for e in calls if "result" in e]
-    entry_only = [e for e in calls if e.get("entry_only")]
-    counted = end.get("counted", {}).values()
-    def count(what):
-        return sum(c.get(what, 0) for c in counted)
-    same("returned, unfinished and abandoned calls, and entries", len(ended) + len(unfinished) + len(abandoned) + len(entry_only), len(calls))
-    if not drops:
-        same("drops", {k: v for k, v in end["drops"].items() if v and k not in missed}, {})
-        same("unfinished", end["unfinished"], len(unfinished) + count("unfinished"))
-        same("abandoned", end["abandoned"], len(abandoned) + count("abandoned"))
-        ids = {e["id"] for e in calls}
-        same("calls whose parent is no call of the trace", [e["id"] for e in calls if e.get("parent", e["id"]) not in ids], [])
-    same("bad records", end["bad_records"], 0)
-    same("duplicates", end["duplicates"], 0)
-    same("distinct ids", len({e["id"] for e in calls}), len(calls))
-    same("results of unfinished calls", [e for e in unfinished + abandoned if "result" in e or "duration_us" in e], [])
-    same("negative durations", [e for e in calls if e.get("duration_us", 0) < 0], [])
-    same("calls that end after the trace", [e for e in ended if e["ts"] + e["duration_us"] / 1000 > end["ts"] + 1e-3], [])
-    same("entries", end["entries"], len(calls) + end["drops"]["calls"] + end["drops"]["counts"] + end["filtered"]
-         + count("calls") + count("unfinished") + count("abandoned"))
-    if not counted and not entry_only:
-        # Both are written with six digits.
-        product = end["entries"] * end["probe_cost_ns"]
-        same("cost is near", abs(end["cost_ms"] * 1e6 - product) <= 1 + product * 2e-5, True)
-    if wrong:
-        sys.exit("\n".join(wrong))
-    return True
-
-try:
-    result = eval(sys.argv[2])
-except Exception as e:
-    sys.exit(f"{sys.argv[2]}: {type(e).__name__}: {e}")
-if not result:
-    short = [{k: v for k, v in e.items() if k not in ("args", "comm")} for e in ev[1:-1]]
-    print("not so:", sys.argv[2])
-    print("\n".join(json.dumps(e)[:250] for e in short[:6]))
-    print(json.dumps(end)[:600])
-    sys.exit(1)
-END
-}
+# make, in the build folder: one suite at a time
+building() { flock "$O/check/make.lock" make -j2 O="$O" "$@"; }
 
 # A running tracer: tracer NAME OPTION... leaves the trace in $TMP/NAME.jsonl, its stderr in $TMP/NAME.err, its
 # pid in $tracer. Returns when it has attached and written its header.

@@ -10,7 +10,7 @@ set -u
 unset MAKEFLAGS MAKELEVEL MFLAGS SUDO_UID SUDO_GID
 
 is() { [ "$1" = "$2" ] || { echo "$1, not $2"; return 1; }; }
-makes() { make -j2 O="$O" "$@" >"$TMP/make.log" 2>&1 || { tail -5 "$TMP/make.log"; return 1; }; }
+makes() { building "$@" >"$TMP/make.log" 2>&1 || { tail -5 "$TMP/make.log"; return 1; }; }
 below() { (cd "$1" && find . ! -type d | sort); }
 
 install_it()
