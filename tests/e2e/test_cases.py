@@ -1,0 +1,186 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+# timeout: 600
+# takes: 60
+# cpus: 2
+"""The cases of tests/cases, traced on the stand-in driver: the trace must hold what the program says it did, every call
+that the stand-in counted, and the same with each way of attaching and both forms of entry points."""
+import collections
+import concurrent.futures
+import glob
+import json
+import os
+import re
+
+import pytest
+from helpers.jsonl import Trace
+from helpers.run import CASES, FAKE, FAKE535, O, ALL, TESTS, cudatrace, needs_mechanism, needs_tracing, passes
+
+# Cases that stand still until somebody attaches are in 25-finding; many has no expectations.
+NAMES = sorted({os.path.basename(p)[:-2] for p in glob.glob(TESTS + "/cases/*.c")} - {"inflight", "late_names", "many"})
+# Its counts are lost with the program that exec replaces.
+NO_COUNTS = {"exec"}
+# What differs between session, which all cases are traced with, and multi: nested and abandoned calls, threads, processes.
+MULTI = {"nested", "longjmp", "threads", "fork", "exec", "dlopen_late", "exit_in_call", "launch"}
+# One perf event each for entry and return: on kernel 6.18 each takes 0.1 s to go, so only few functions.
+PERF = {
+    "longjmp": "cu*Callback,cuMemAlloc_v2",
+    "threads": "cuMemAlloc_v2,cuMemFree_v2,cuMemsetD8_v2",
+    "fork": "cuInit,cuMemAlloc_v2,cuMemFree_v2",
+    "launch": "cuLaunchKernel,cuModuleGetFunction",
+    "dlopen_late": "cuInit,cuMemAlloc_v2",
+}
+DRIVERS = ["fake", "fake535"]
+
+
+def multi(name):
+    return pytest.param("multi", name, marks=() if name in MULTI else pytest.mark.long)
+
+
+WAYS = [("session", n) for n in NAMES] + [multi(n) for n in NAMES]
+each = pytest.mark.parametrize("mech,name", WAYS)
+each_driver = pytest.mark.parametrize("driver", DRIVERS)
+
+
+def trace_case(folder, mech, name, driver, functions=ALL):
+    """Leaves trace.jsonl, expected, counts in the folder; what has run."""
+    os.makedirs(folder)
+    args = [f"{O}/{driver}/libcuda.so.1", "50"] if name == "dlopen_late" else []
+    ran = cudatrace("-q", f"--mechanism={mech}", "-e", functions, "--jsonl", folder + "/trace.jsonl", "--", f"{CASES}/{name}", *args,
+                    env={"LD_LIBRARY_PATH": f"{O}/{driver}", "FAKE_CUDA_COUNTS": folder + "/counts"})
+    with open(folder + "/expected", "w", encoding="utf-8") as f:
+        f.write(ran.out)
+    return ran
+
+
+class Traced:
+    """A case that was traced. Most of a trace's time the kernel waits for its own locks: several at once."""
+
+    def __init__(self, folder, ran):
+        self.folder, self.ran = folder, ran
+        self._trace = None
+
+    @property
+    def trace(self):
+        if self._trace is None:
+            assert self.ran.status == 0, self.ran
+            self._trace = Trace(self.folder + "/trace.jsonl")
+        return self._trace
+
+
+@pytest.fixture(scope="module")
+def traced(request):
+    """(mechanism, name, driver): begins with all that the tests of this run need."""
+    needs_tracing()
+    wanted = {}
+    for item in request.session.items:
+        if item.path == request.path and hasattr(item, "callspec"):
+            p = item.callspec.params
+            for driver in [p["driver"]] if "driver" in p else DRIVERS:
+                wanted[p.get("mech", "perf"), p["name"], driver] = None
+    with concurrent.futures.ThreadPoolExecutor(4) as pool:
+        def begin(mech, name, driver):
+            folder = f"{os.environ['TMP']}/{mech}-{driver}-{name}"
+            return pool.submit(trace_case, folder, mech, name, driver, ALL if mech != "perf" else PERF[name]), folder
+        running = {key: begin(*key) for key in wanted}
+        done = {}
+
+        def get(*key):
+            if key not in done:
+                future, folder = running[key]
+                done[key] = Traced(folder, future.result())
+            return done[key]
+        yield get
+
+
+def judge(t, name, counts_of=()):
+    """The trace of a case is as the case says, and as the stand-in counted symbol by symbol."""
+    if t.ran.status == 77:
+        pytest.skip(t.ran.err.strip().split("\n")[-1])
+    assert t.ran.status == 0 and t.ran.err == "", t.ran
+    passes("cases/expect.py", t.folder + "/trace.jsonl", t.folder + "/expected")
+    assert t.trace.accounts()
+    if name not in NO_COUNTS:
+        passes("cases/expect.py", "--counts", t.folder + "/counts", *counts_of, t.folder + "/trace.jsonl")
+
+
+@each
+@each_driver
+def test_case(traced, mech, name, driver):
+    needs_mechanism(mech)
+    judge(traced(mech, name, driver), name)
+
+
+def normal(calls):
+    """A trace without what differs from run to run: times, ids, addresses. Those are numbered as they first appear, but
+    not where threads take them from each other."""
+    threads = collections.defaultdict(list)
+    for e in sorted(calls, key=lambda e: (e["ts"], e["id"])):
+        threads[e["pid"], e["tid"]].append(dict(e))
+
+    def clean(value, seen):
+        if isinstance(value, dict):
+            return {k: clean(v, seen) for k, v in value.items() if k != "pMilliseconds"}
+        if isinstance(value, list):
+            return [clean(v, seen) for v in value]
+        if isinstance(value, str) and re.fullmatch("0x[0-9a-f]{5,}", value):
+            return seen.setdefault(value, f"address {len(seen)}") if len(threads) == 1 else "address"
+        return value
+    texts = []
+    for events in threads.values():
+        seen, text = {}, []
+        place = {e["id"]: i for i, e in enumerate(events)}
+        for e in events:
+            if "parent" in e:
+                e["parent"] = place.get(e["parent"])
+            # Whether work is still pending depends on the speed of the machine.
+            if e.get("op") == "query" and e.get("result") in (0, 600):
+                e.pop("result")
+            # The address may be another thread's again before the free has returned.
+            if len(threads) > 1 and e.get("op") == "free":
+                e.pop("size", None)
+            for k in ("ts", "id", "pid", "tid", "duration_us", "elapsed_us", "bandwidth_gbps"):
+                e.pop(k, None)
+            text.append(json.dumps(clean(e, seen), sort_keys=True))
+        texts.append(text)
+    # Threads are started and end in any order.
+    return sorted(texts)
+
+
+@each
+def test_same_at_both_places(traced, mech, name):
+    """Probed at +0 and at +10 of a function."""
+    needs_mechanism(mech)
+    at0, at10 = (normal(traced(mech, name, driver).trace.calls) for driver in DRIVERS)
+    assert at0 == at10
+
+
+@pytest.mark.parametrize("mech,name", [("session", "nested"), ("multi", "nested")])
+def test_header(traced, mech, name):
+    needs_mechanism(mech)
+    assert traced(mech, name, "fake").trace.head["mechanism"] == "uprobe." + mech
+    # Did the second really sit at +10? Its first instruction is then as in the file. 35-detach looks at the bytes.
+    libraries = traced(mech, name, "fake535").trace.head["libraries"]
+    assert [lib["path"] for lib in libraries] == [FAKE535 + "/libcuda.so.1"] and len(libraries[0]["build_id"]) == 40
+
+
+@pytest.mark.parametrize("name", PERF)
+@each_driver
+def test_by_perf(traced, name, driver):
+    needs_mechanism("perf")
+    t = traced("perf", name, driver)
+    assert t.ran.status == 0, t.ran
+    # What of the expectations is about a function that was traced.
+    with open(t.folder + "/expected", "w", encoding="utf-8") as f:
+        f.writelines(line + "\n" for line in t.ran.out.split("\n") if line.startswith("{") and json.loads(line)["symbol"] in t.trace.sym)
+    judge(t, name, ["--present"])
+    assert t.trace.calls and t.trace.head["mechanism"] == "uprobe"
+
+
+def test_refused(tmp_path):
+    """An entry point that the kernel refuses is named, and nothing else is missed for it."""
+    needs_tracing()
+    folder = str(tmp_path / "locked")
+    ran = trace_case(folder, "auto", "undocumented", "fake", "all")
+    assert re.fullmatch(r".*cannot probe the first instruction of cuFakeLocked in .*its calls are not traced.*\n", ran.err), ran
+    passes("cases/expect.py", "--counts", folder + "/counts", folder + "/trace.jsonl", folder + "/expected")
+    assert Trace(folder + "/trace.jsonl").accounts()

@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""A JSONL trace, read; and whether its sums are those of its lines."""
+import collections
+import json
+
+
+class Trace:
+    """ev all lines   head the header   end the end   calls proc lib events by kind   sym Counter of symbols"""
+
+    def __init__(self, path):
+        self.ev = []
+        with open(path, encoding="utf-8") as f:
+            for number, line in enumerate(f, 1):
+                try:
+                    self.ev.append(json.loads(line))
+                except ValueError as e:
+                    raise AssertionError(f"{path}: line {number} is no JSON: {e}: {line[:200]!r}") from None
+        assert len(self.ev) >= 2, f"{path}: {len(self.ev)} lines: no header or no end"
+        self.head, self.end = self.ev[0], self.ev[-1]
+        self.calls = [e for e in self.ev if "symbol" in e]
+        self.proc = [e for e in self.ev if e["type"] == "process"]
+        self.lib = [e for e in self.ev if e["type"] == "library"]
+        self.sym = collections.Counter(e["symbol"] for e in self.calls)
+
+    def accounts(self, drops=False, missed=()):
+        """Are the trace's sums those of its lines, and does nothing get lost, but of the kinds that the kernel may have
+        missed? True, or an AssertionError that says what is wrong."""
+        wrong = []
+
+        def same(what, a, b):
+            if a != b:
+                wrong.append(f"{what}: {a}, not {b}")
+        ev, calls, head, end = self.ev, self.calls, self.head, self.end
+        same("first line", head["type"], "header")
+        same("last line", end["type"], "end")
+        same("schema", head["schema"], 1)
+        types = collections.Counter(e["type"] for e in ev[1:-1])
+        same("events", {k: v for k, v in end["events"].items() if v}, dict(types))
+        same("calls", end["calls"], len(calls))
+        unfinished = [e for e in calls if e.get("unfinished")]
+        abandoned = [e for e in calls if e.get("abandoned")]
+        ended = [e for e in calls if "result" in e]
+        entry_only = [e for e in calls if e.get("entry_only")]
+        counted = end.get("counted", {}).values()
+
+        def count(what):
+            return sum(c.get(what, 0) for c in counted)
+        same("returned, unfinished and abandoned calls, and entries",
+             len(ended) + len(unfinished) + len(abandoned) + len(entry_only), len(calls))
+        if not drops:
+            same("drops", {k: v for k, v in end["drops"].items() if v and k not in missed}, {})
+            same("unfinished", end["unfinished"], len(unfinished) + count("unfinished"))
+            same("abandoned", end["abandoned"], len(abandoned) + count("abandoned"))
+            ids = {e["id"] for e in calls}
+            same("calls whose parent is no call of the trace", [e["id"] for e in calls if e.get("parent", e["id"]) not in ids], [])
+        same("bad records", end["bad_records"], 0)
+        same("duplicates", end["duplicates"], 0)
+        same("distinct ids", len({e["id"] for e in calls}), len(calls))
+        same("results of unfinished calls", [e for e in unfinished + abandoned if "result" in e or "duration_us" in e], [])
+        same("negative durations", [e for e in calls if e.get("duration_us", 0) < 0], [])
+        same("calls that end after the trace", [e for e in ended if e["ts"] + e["duration_us"] / 1000 > end["ts"] + 1e-3], [])
+        same("entries", end["entries"], len(calls) + end["drops"]["calls"] + end["drops"]["counts"] + end["filtered"]
+             + count("calls") + count("unfinished") + count("abandoned"))
+        if not counted and not entry_only:
+            # Both are written with six digits.
+            product = end["entries"] * end["probe_cost_ns"]
+            same("cost is near", abs(end["cost_ms"] * 1e6 - product) <= 1 + product * 2e-5, True)
+        assert not wrong, "\n".join(wrong)
+        return True
