@@ -7,7 +7,7 @@
 #                                     number and name ("10-unit"), name ("unit") or a glob of either ("2?-*"), modules
 #                                     of tests/e2e without test_ ("queries"); -l only lists them
 #   --long                            what make check leaves out because it takes long
-#   --jobs N                          so many at a time (CHECK_JOBS; the processors and two more)
+#   --jobs N                          so many at a time (CHECK_JOBS; twice the processors and one)
 #
 # Other options are pytest's: -k EXPRESSION (names of suites, and of tests in modules), -x, -v.
 #

@@ -3,9 +3,11 @@
 # takes: 60
 # cpus: 2
 """The cases of tests/cases, traced on the stand-in driver: the trace must hold what the program says it did, every call
-that the stand-in counted, and the same with each way of attaching and both forms of entry points."""
+that the stand-in counted, and the same with each way of attaching and both forms of entry points. The Chrome trace, the
+summary and a report of the saved trace say the same as its lines."""
 import collections
 import concurrent.futures
+import filecmp
 import glob
 import json
 import os
@@ -30,6 +32,7 @@ PERF = {
     "dlopen_late": "cuInit,cuMemAlloc_v2",
 }
 DRIVERS = ["fake", "fake535"]
+ALL_FORMS = ("session", "fake")
 
 
 def multi(name):
@@ -42,13 +45,18 @@ each_driver = pytest.mark.parametrize("driver", DRIVERS)
 
 
 def trace_case(folder, mech, name, driver, functions=ALL):
-    """Leaves trace.jsonl, expected, counts in the folder; what has run."""
+    """Leaves trace.jsonl, expected, counts in the folder, and one of each case's traces the other forms too; what has run."""
     os.makedirs(folder)
+    forms = ["--summary", "--json", "--chrome", folder + "/trace.json"] if (mech, driver) == ALL_FORMS else []
     args = [f"{O}/{driver}/libcuda.so.1", "50"] if name == "dlopen_late" else []
-    ran = cudatrace("-q", f"--mechanism={mech}", "-e", functions, "--jsonl", folder + "/trace.jsonl", "--", f"{CASES}/{name}", *args,
+    ran = cudatrace("-q", f"--mechanism={mech}", "-e", functions, "--jsonl", folder + "/trace.jsonl", *forms, "--", f"{CASES}/{name}", *args,
                     env={"LD_LIBRARY_PATH": f"{O}/{driver}", "FAKE_CUDA_COUNTS": folder + "/counts"})
     with open(folder + "/expected", "w", encoding="utf-8") as f:
         f.write(ran.out)
+    if forms:
+        with open(folder + "/summary", "w", encoding="utf-8") as f:
+            f.write(ran.err)
+        ran.err = re.sub(r'^\{"type":"summary".*\n', "", ran.err, flags=re.M)
     return ran
 
 
@@ -152,6 +160,27 @@ def test_same_at_both_places(traced, mech, name):
     needs_mechanism(mech)
     at0, at10 = (normal(traced(mech, name, driver).trace.calls) for driver in DRIVERS)
     assert at0 == at10
+
+
+@pytest.mark.parametrize("mech,driver", [ALL_FORMS])
+@pytest.mark.parametrize("name", NAMES)
+def test_other_forms(traced, mech, name, driver):
+    """The Chrome trace made of the saved one is the live one, byte for byte; the report counts what is there; and all agree."""
+    needs_mechanism(mech)
+    t = traced(mech, name, driver)
+    assert t.ran.status == 0, t.ran
+    folder, head, end = t.folder, t.trace.head, t.trace.end
+    ran = cudatrace("report", "-q", "--format=chrome", "-o", folder + "/again.json", folder + "/trace.jsonl")
+    assert (ran.status, ran.out, ran.err) == (0, "", "")
+    assert filecmp.cmp(folder + "/again.json", folder + "/trace.json", shallow=False)
+    assert cudatrace("report", "-q", "--format=json", "--top", 100000, "-o", folder + "/report", folder + "/trace.jsonl").status == 0
+    with open(folder + "/report", encoding="utf-8") as f:
+        report = json.load(f)
+    assert [report["files"][0][k] for k in ("events", "lines", "bad_lines")] == [sum(end["events"].values()), len(t.trace.ev), 0]
+    seen = report["overview"]
+    assert (seen["calls"], seen["version"]) == (end["calls"], head["version"])
+    assert {k: v for k, v in seen["events"].items() if v} == {k: v for k, v in end["events"].items() if v}
+    passes("cases/agree.py", folder + "/trace.jsonl", folder + "/trace.json", folder + "/report", folder + "/summary")
 
 
 @pytest.mark.parametrize("mech,name", [("session", "nested"), ("multi", "nested")])

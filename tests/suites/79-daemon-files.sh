@@ -9,8 +9,9 @@ needs_tracing daemon
 command -v curl >/dev/null || { skip daemon 'needs curl'; exit 0; }
 . tests/daemon.sh
 
-# watch SECONDS FOLDER: looks at the folder as often as it can; prints the most bytes that it saw at once, how many
-# finished files it saw, and how many of them were not whole in the moment that they appeared.
+# watch SECONDS FOLDER: looks at the folder as often as it can, so long and until there was enough to see, a minute at most;
+# prints the most bytes that it saw at once, how many finished files it saw, and how many of them were not whole in the
+# moment that they appeared.
 watch()
 {
 	python3 - "$1" "$2" <<'END'
@@ -28,7 +29,7 @@ def whole(path):
         data = gzip.decompress(data)
     lines = data.splitlines()
     return len(lines) > 2 and json.loads(lines[0])["type"] == "header" and json.loads(lines[-1])["type"] == "end"
-while time.time() < end:
+while time.time() < end or ((most <= 400000 or len(seen) <= 8) and time.time() < end + 60):
     total = 0
     for d in (folder, folder + "/pending"):
         try:
@@ -67,7 +68,7 @@ rotation()
 		wait $busy
 		check "rotation: $how: never more than files.total_size" test "$most" -gt 400000 -a "$most" -le 1048576
 		check "rotation: $how: many files, each whole when it appears" is "$((seen > 8)) $bad" '1 0'
-		check "rotation: $how: every call is a line or was said to be dropped" shows \
+		check "rotation: $how: every call is a line or was said to be dropped" until_shows shows \
 			'total("file_lines_total") + total("file_lines_dropped_total") >= total("calls_total", command=who) - 40
 			and total("file_lines_dropped_total") == 0 and total("files_removed_total") > 0 and 0 < total("file_bytes") <= 1 << 20' who="w-rot$how"
 		quit "rot$how"

@@ -4,7 +4,6 @@
 # calls a second. `make bench` measures the same more exactly.
 # timeout: 120
 # takes: 45
-# alone
 set -u
 . tests/lib.sh
 needs_tracing daemon-limits
