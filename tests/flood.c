@@ -9,21 +9,25 @@
  *   captures   N graph captures that stay open
  *   threads    N threads, one after the other, with a call each
  *   alive      N threads at the same time, with a call each, that stay
+ *   keys       maps N files that are called as libraries are in a folder (for a library), and are
+ *              gone when anybody looks
  *   libraries  maps the libraries, with a call each
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 typedef int (*fn_t)();
 
 static void *lib;
-static int (*sync_fn)(void);
+static int (*sync_fn)();
 
 static fn_t fn(const char *symbol)
 {
@@ -93,6 +97,27 @@ static void be_alive(long cnt)
 		usleep(1000);
 }
 
+static const char *folder;
+
+static void map_and_go(long i)
+{
+	char path[4096];
+	void *at;
+	int fd;
+
+	snprintf(path, sizeof(path), "%s/libcuda.so.%ld", folder, i);
+	fd = open(path, O_RDWR | O_CREAT, 0600);
+	if (fd < 0 || ftruncate(fd, 4096) ||
+	    (at = mmap(NULL, 4096, PROT_READ, MAP_PRIVATE, fd, 0)) == MAP_FAILED) {
+		perror(path);
+		exit(1);
+	}
+	munmap(at, 4096);
+	close(fd);
+	/* Not unlinked: the next would have its number. */
+	usleep(2000);
+}
+
 static void once(const char *what, long i)
 {
 	char text[1024];
@@ -112,6 +137,9 @@ static void once(const char *what, long i)
 		break;
 	case 'c':
 		fn("cuStreamBeginCapture_v2")(0x1000ul + i, 0);
+		break;
+	case 'k':
+		map_and_go(i);
 		break;
 	case 't':
 		if (pthread_create(&t, NULL, one_call, NULL) == 0)
@@ -140,7 +168,9 @@ int main(int argc, char **argv)
 	if (argc < 4 || !(lib = dlopen(argv[3], RTLD_NOW | RTLD_LOCAL)))
 		return 2;
 	cnt = atol(argv[2]);
-	sync_fn = (int (*)(void))fn("cuCtxSynchronize");
+	if (*argv[1] == 'k')
+		folder = argv[--argc];
+	sync_fn = fn("cuCtxSynchronize");
 	sync_fn();
 	say("ready");
 	wait_for_word();

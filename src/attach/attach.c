@@ -407,13 +407,6 @@ static int attach_elf(struct attach *a, struct lib_entry *e, int fd)
 	return ret;
 }
 
-void attach__know(struct attach *a, const struct ct_lib_key *key, unsigned lib_id)
-{
-	uint32_t id = lib_id;
-
-	bpf_map__update_elem(a->skel->maps.known_libs, key, sizeof(*key), &id, sizeof(id), BPF_ANY);
-}
-
 static int open_lib(struct attach *a, const struct target_lib *t, struct lib_entry **e)
 {
 	int fd = target_lib__open(t), ret = fd < 0 ? fd : 0;
@@ -436,7 +429,7 @@ static int open_lib(struct attach *a, const struct target_lib *t, struct lib_ent
 		close(fd);
 	/* Also when it failed: a process that maps it must not be stopped for it. */
 	if (*e)
-		attach__know(a, &t->key, (*e)->lib.id);
+		attach_lib__tell(a, &t->key, (*e)->lib.id);
 	return *e ? 0 : -ENOSPC;
 }
 
@@ -468,6 +461,7 @@ void attach__free(struct attach *a)
 	for (unsigned i = 0; i < a->lib_cnt; i++)
 		attach_lib__free(a->libs[i]);
 	free(a->libs);
+	free(a->keys);
 	cudatrace_bpf__destroy(a->skel);
 	rings__close(a);
 	free(a);

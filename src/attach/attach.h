@@ -69,6 +69,7 @@ struct attach_lib {
 	uint64_t attach_ns;   /* how long attaching took */
 	bool ignored;	      /* a stub: nothing attached */
 	bool idle;	      /* nobody used it at the last look */
+	uid_t uid;	      /* of who mapped it first; root for those of the machine */
 };
 
 /*
@@ -78,9 +79,9 @@ struct attach_lib {
  * many, in all or of the user whose process it is.
  */
 int attach__lib(struct attach *a, const struct target_lib *t, const struct attach_lib **out);
-/* A file that is known by another device and inode than maps shows (overlayfs): processes that map
- * it are not stopped for it any more. */
-void attach__know(struct attach *a, const struct ct_lib_key *key, unsigned lib_id);
+/* A library that a process maps has another device and inode than maps shows (overlayfs): processes
+ * that map it are not stopped for it any more. Forgotten with the library, or for newer ones. */
+void attach__know(struct attach *a, const struct ct_lib_key *key, unsigned lib_id, pid_t pid);
 const struct attach_lib *attach__lib_by_key(const struct attach *a, const struct ct_lib_key *key);
 unsigned attach__lib_cnt(const struct attach *a);
 /* The id of the newest: ids go up. */

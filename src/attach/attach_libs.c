@@ -7,6 +7,7 @@
 #include "util/log.h"
 #include "util/reader.h"
 
+#include <bpf/bpf.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -85,7 +86,7 @@ static bool take_lib(struct attach *a, const struct target_lib *t)
 	struct quota_share share = {0};
 
 	for (unsigned i = 0; i < a->lib_cnt; i++)
-		share.used += a->libs[i]->uid == uid;
+		share.used += a->libs[i]->lib.uid == uid;
 	return quota__take(q, &share, 1);
 }
 
@@ -105,7 +106,7 @@ struct lib_entry *attach_lib__add(struct attach *a, const struct target_lib *t)
 		quota__give(quotas__get(a->quotas, QUOTA_LIBRARIES), NULL, 1);
 		return NULL;
 	}
-	e->uid = owner_of(t);
+	e->lib.uid = owner_of(t);
 	e->lib.key = t->key;
 	e->lib.id = ++a->newest_lib;
 	a->libs[a->lib_cnt++] = e;
@@ -143,6 +144,66 @@ void attach_lib__free(struct lib_entry *e)
 	free(e);
 }
 
+void attach_lib__tell(struct attach *a, const struct ct_lib_key *key, unsigned lib_id)
+{
+	uint32_t id = lib_id;
+
+	bpf_map__update_elem(a->skel->maps.known_libs, key, sizeof(*key), &id, sizeof(id), BPF_ANY);
+}
+
+static void drop_key(struct attach *a, unsigned i)
+{
+	struct lib_key *k = &a->keys[i];
+
+	/* It may be the first of another library by now. */
+	if (!attach_lib__find(a, &k->key))
+		bpf_map__delete_elem(a->skel->maps.known_libs, &k->key, sizeof(k->key), 0);
+	quota__give(quotas__get(a->quotas, QUOTA_LIB_KEYS), NULL, 1);
+	memmove(k, k + 1, (--a->key_cnt - i) * sizeof(*k));
+}
+
+/* The user's oldest goes for a new one; false: he has none. */
+static bool take_key(struct attach *a, uid_t uid)
+{
+	struct quota *q = quotas__get(a->quotas, QUOTA_LIB_KEYS);
+	struct quota_share share = {0};
+	unsigned oldest = a->key_cnt;
+
+	for (unsigned i = a->key_cnt; i-- > 0;) {
+		if (a->keys[i].uid != uid)
+			continue;
+		share.used++;
+		oldest = i;
+	}
+	if (quota__take(q, &share, 1))
+		return true;
+	if (oldest == a->key_cnt)
+		return false;
+	drop_key(a, oldest);
+	quota__force(q, NULL, 1);
+	return true;
+}
+
+void attach__know(struct attach *a, const struct ct_lib_key *key, unsigned lib_id, pid_t pid)
+{
+	uid_t uid = reader__user(pid);
+	struct lib_key *keys;
+
+	if (attach_lib__find(a, key))
+		return;
+	for (unsigned i = 0; i < a->key_cnt; i++)
+		if (!memcmp(&a->keys[i].key, key, sizeof(*key)))
+			return;
+	keys = realloc(a->keys, (a->key_cnt + 1) * sizeof(*keys));
+	if (!keys)
+		return;
+	a->keys = keys;
+	if (!take_key(a, uid))
+		return;
+	a->keys[a->key_cnt++] = (struct lib_key){.key = *key, .lib_id = lib_id, .uid = uid};
+	attach_lib__tell(a, key, lib_id);
+}
+
 /* At a look: on kernel 6.18 each takes 0.1 s or two, and everything else waits. */
 #define DROPS_MAX 8
 
@@ -152,6 +213,9 @@ static void drop_lib(struct attach *a, unsigned i)
 
 	/* First: while its probes are there its inode's number is not given to another file. */
 	bpf_map__delete_elem(a->skel->maps.known_libs, &e->lib.key, sizeof(e->lib.key), 0);
+	for (unsigned k = a->key_cnt; k-- > 0;)
+		if (a->keys[k].lib_id == e->lib.id)
+			drop_key(a, k);
 	probes__detach(&e->probes);
 	dbg("%s: nobody uses it any more: taken off", e->lib.path);
 	give_ids(a, e);

@@ -18,8 +18,14 @@ struct lib_entry {
 	struct probes probes;
 	struct layer_file file;
 	int ret;			/* what attaching said */
-	uid_t uid;			/* of who mapped it first; root for those of the machine */
 	uint8_t held[CT_MAX_FUNCS / 8]; /* ids of functions that the table has not */
+};
+
+/* A second device and inode of a library. */
+struct lib_key {
+	struct ct_lib_key key;
+	unsigned lib_id;
+	uid_t uid; /* of who mapped it by that */
 };
 
 struct attach {
@@ -36,6 +42,8 @@ struct attach {
 	size_t ring_sz; /* of each */
 	struct lib_entry **libs;
 	unsigned lib_cnt, newest_lib;
+	struct lib_key *keys; /* oldest first */
+	unsigned key_cnt;
 	struct quotas *quotas;
 };
 
@@ -63,6 +71,8 @@ struct lib_entry *attach_lib__add(struct attach *a, const struct target_lib *t);
 struct elf_lib;
 void attach_lib__take_ids(struct attach *a, struct lib_entry *e, const struct elf_lib *elf);
 void attach_lib__free(struct lib_entry *e);
+/* Tells the kernel side that the file is known. */
+void attach_lib__tell(struct attach *a, const struct ct_lib_key *key, unsigned lib_id);
 
 /* levels.c: specs of the functions that the kernel does not have yet. */
 int levels__fill(struct attach *a);

@@ -94,6 +94,7 @@ static void put_libs(struct json *j, const struct daemon *d)
 		json_open(j, NULL);
 		json_str(j, "path", lib->path);
 		json_u64(j, "functions", lib->attached_cnt);
+		json_u64(j, "uid", lib->uid);
 		json_close(j);
 	}
 	json_close_array(j);

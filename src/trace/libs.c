@@ -192,7 +192,7 @@ static bool attach_found(struct libs *l, const struct ct_lib_map *rec,
 			continue;
 		}
 		found = true;
-		attach__know(l->att, &key, lib->id);
+		attach__know(l->att, &key, lib->id, rec->rec.pid);
 		lib_event(l, "attach", rec, lib,
 			  rec->rec.flags & CT_LIB_F_STOPPED
 				  ? NULL
@@ -205,7 +205,7 @@ static bool attach_found(struct libs *l, const struct ct_lib_map *rec,
 	}
 	if (found || f.gone || !known)
 		return found;
-	attach__know(l->att, &key, known->id);
+	attach__know(l->att, &key, known->id, rec->rec.pid);
 	lib_event(l, "map", rec, known, NULL);
 	return true;
 }

@@ -40,6 +40,8 @@ static const struct {
 			   "further modules have no symbols", 256 * MIB, 256 * MIB},
 	[QUOTA_LIBRARIES] = {"libraries", "libcuda files", "calls into further files are not seen",
 			     256, 32},
+	[QUOTA_LIB_KEYS] = {"library_keys", "second device numbers of libcuda files",
+			    "the user's oldest is forgotten, and told again", 1024, 32},
 	[QUOTA_FUNCTIONS] = {"functions", "exports that cudatrace's table has not",
 			     "calls of further ones are not seen", 2048, 256},
 	[QUOTA_LABELS] = {"process_labels", "processes that use CUDA",

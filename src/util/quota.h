@@ -24,6 +24,7 @@ enum quota_table {
 	QUOTA_PATHS,	 /* bytes */
 	QUOTA_SYMBOLS,	 /* bytes */
 	QUOTA_LIBRARIES,
+	QUOTA_LIB_KEYS, /* of libraries that are known by more than one */
 	QUOTA_FUNCTIONS,
 	QUOTA_LABELS,  /* of processes; its bound is the caller's */
 	QUOTA_OBJECTS, /* of the driver */

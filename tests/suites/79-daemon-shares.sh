@@ -77,7 +77,7 @@ ${CC:-gcc} -shared -fPIC -O1 -w -Wl,-soname,libcuda.so.1 -o "$hostile/libcuda.so
 chmod 755 "$hostile"
 lost() { shows "print(int(total('dropped_total', what='$1'))) or True"; }
 
-# alive NAME THREADS: a program of nobody's with that many threads that have made a call each. Its end: end_alive NAME
+# alive NAME THREADS, in this shell: a program of nobody's with that many threads that have made a call each. Its end: end_alive NAME
 alive()
 {
 	local to from line
@@ -88,7 +88,7 @@ alive()
 	printf -v "$1_to" %d $to
 	rm "$TMP/$1.to" "$TMP/$1.from"
 	read -r -t 30 line <&"$from" && echo >&"$to" && read -r -t 60 line <&"$from"
-	[ "$line" = "done" ] || { echo "$1: ${line:-nothing} $(cat "$TMP/$1.err")"; return 1; }
+	[ "$line" = "done" ] || fail "$1: $2 threads" "${line:-nothing}; $(cat "$TMP/$1.err")"
 }
 end_alive() { local to=${1}_to; echo >&"${!to}"; ended "${!1}"; }
 flooded='total("calls_total", command="alive", function="cuCtxSynchronize")'
@@ -101,10 +101,10 @@ threads()
 	start threads --set metrics.memory=false --set metrics.max_tasks=4096 || return
 	worker early || return
 	before=$(lost threads_share)
-	check 'a program with 1500 threads' alive one 1500
+	alive one 1500
 	check 'threads: a process has its share of them, and calls of the others are counted' until_shows shows \
 		"900 < $flooded <= 1024 and $flooded + total('dropped_total', what='threads_share') - $before == 1501"
-	check 'three more' alive two 1500
+	alive two 1500
 	alive three 1500
 	alive four 1500
 	check 'threads: a user has his share of them' until_shows shows \
@@ -118,7 +118,7 @@ threads()
 	check 'threads: no call is lost without its cause' shows 'total("dropped_total", what="threads") == 0'
 	for who in one two three four; do end_alive $who; done
 	before=$(lost threads_share)
-	check 'afterwards: another program' alive five 1000
+	alive five 1000
 	check 'threads: what ended has given its rows back' until_shows shows "2800 < $flooded and total('dropped_total', what='threads_share') == $before"
 	end_alive five
 	quit early
@@ -156,3 +156,37 @@ processes()
 	finish
 }
 processes
+
+# Patterns of cudatrace ctl level: asks N times, says how many were taken and what the next was told.
+patterns()
+{
+	python3 - "$sock" "$@" <<'END'
+import json, socket, sys
+path, who, n = sys.argv[1:]
+taken, why = 0, ""
+for i in range(int(n)):
+    with socket.socket(socket.AF_UNIX) as s:
+        s.settimeout(20)
+        s.connect(path)
+        s.sendall(f"level\t{who}-{i}\toff\n".encode())
+        answer = json.loads(b"".join(iter(lambda: s.recv(4096), b"")))
+        why = answer.get("error", why)
+        taken += "error" not in answer
+print(taken, why.split(":")[0])
+END
+}
+
+ctl_patterns()
+{
+	rules metrics >"$TMP/patterns.yaml"
+	start patterns --set ctl.group="$(id -gn nobody)" || return
+	check 'patterns: members of the group have half of them' is \
+		"$(setpriv --reuid=65534 --regid="$(id -g nobody)" --clear-groups bash -c "$(declare -p sock); $(declare -f patterns); patterns member 140")" '128 there are 128 patterns already'
+	check 'patterns: root has the others' is "$(patterns root 140)" '128 there are 256 patterns already'
+	check 'patterns: the same again is none more' is "$(patterns root 20)" '20 '
+	check 'patterns: rules go on' is "$(worker late && ctl status | jq -r '.processes[] | select(.comm == "w-late") | .level')" metrics
+	ctl reload >/dev/null
+	check 'patterns: reading the configuration forgets them' is "$(patterns root 20)" '20 '
+	finish
+}
+ctl_patterns
