@@ -66,7 +66,7 @@ struct modules {
 	struct module_files *files;
 	uint32_t pid;	  /* 0: nothing of it can be read */
 	struct map *maps; /* by address */
-	unsigned cnt;
+	unsigned cnt, cap;
 	uint64_t read_ns; /* CLOCK_MONOTONIC; 0: never */
 	uint64_t wait_ns; /* not again before then */
 	struct perf_map *perf;
@@ -225,6 +225,32 @@ static uint64_t now_ns(void)
 	return ts.tv_sec * 1000000000ull + ts.tv_nsec;
 }
 
+static void give_maps(struct modules *m, struct map *maps, unsigned cap)
+{
+	quota__give(quotas__get(m->files->quotas, QUOTA_PATHS), &m->paths_share,
+		    cap * sizeof(*maps));
+	free(maps);
+}
+
+/* Twice as many; false: there is no room. */
+static bool grow_maps(struct modules *m, struct map **maps, unsigned *cap)
+{
+	unsigned more = *cap ? *cap : 64;
+	struct quota *q = quotas__get(m->files->quotas, QUOTA_PATHS);
+	struct map *grown;
+
+	if (!quota__take(q, &m->paths_share, more * sizeof(*grown)))
+		return false;
+	grown = reallocarray(*maps, *cap + more, sizeof(*grown));
+	if (!grown) {
+		quota__give(q, &m->paths_share, more * sizeof(*grown));
+		return false;
+	}
+	*maps = grown;
+	*cap += more;
+	return true;
+}
+
 void modules__read(struct modules *m)
 {
 	int fd = m->pid ? reader__copy(m->pid, "maps", MAPS_SZ_MAX) : -ENOENT;
@@ -238,15 +264,8 @@ void modules__read(struct modules *m)
 	while (f && cnt < MAPS_MAX && getline(&line, &size, f) >= 0) {
 		if (!parse(m, line, &map))
 			continue;
-		if (cnt == cap) {
-			struct map *grown;
-
-			cap = cap ? 2 * cap : 64;
-			grown = reallocarray(maps, cap, sizeof(*maps));
-			if (!grown)
-				break;
-			maps = grown;
-		}
+		if (cnt == cap && !grow_maps(m, &maps, &cap))
+			break;
 		maps[cnt++] = map;
 	}
 	free(line);
@@ -254,13 +273,14 @@ void modules__read(struct modules *m)
 		fclose(f);
 	/* It has ended: what was known of it stays. */
 	if (!cnt) {
-		free(maps);
+		give_maps(m, maps, cap);
 		m->wait_ns = UINT64_MAX;
 		return;
 	}
-	free(m->maps);
+	give_maps(m, m->maps, m->cap);
 	m->maps = maps;
 	m->cnt = cnt;
+	m->cap = cap;
 }
 
 static struct map *map_at(const struct modules *m, uint64_t addr)

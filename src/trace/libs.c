@@ -247,6 +247,7 @@ static void go_on(struct libs *l, const struct ct_lib_map *rec)
 void libs__on_map(struct libs *l, const struct ct_lib_map *rec)
 {
 	struct pending_lib *p;
+	unsigned mine = 0;
 
 	if (rec->rec.flags & CT_LIB_F_COMPAT) {
 		warn("process %u (%.16s) is a 32-bit program: its CUDA calls cannot be traced",
@@ -258,7 +259,10 @@ void libs__on_map(struct libs *l, const struct ct_lib_map *rec)
 		go_on(l, rec);
 		return;
 	}
-	if (l->pending_cnt == LIBS_MAX_PENDING) {
+	for (unsigned i = 0; i < l->pending_cnt; i++)
+		mine += l->pending[i].rec.rec.pid == rec->rec.pid;
+	/* Nobody has more of them than he leaves over. */
+	if (mine + l->pending_cnt >= LIBS_MAX_PENDING) {
 		lib_event(l, "missed", rec, NULL, "too many libraries at once");
 		return;
 	}

@@ -8,6 +8,7 @@
 
 #include <dlfcn.h>
 #include <stdio.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <string.h>
 #include <unistd.h>
@@ -441,11 +442,40 @@ static void test_modules(void **state)
 
 #define TEST(fn) cmocka_unit_test_setup_teardown(fn, setup, teardown)
 
+/* A program may have as many mappings as it likes. */
+static void test_mappings(void **state)
+{
+	struct module_files *files = module_files__new(&q, CT_HIDE_NOTHING);
+	struct quota *t = &q.of[QUOTA_PATHS];
+	size_t page = sysconf(_SC_PAGESIZE);
+	char *at = mmap(NULL, 4096 * page, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	struct modules *m = modules__new(files, getpid());
+
+	(void)state;
+	assert_ptr_not_equal(at, MAP_FAILED);
+	for (size_t i = 0; i < 4096; i += 2)
+		assert_int_equal(mprotect(at + i * page, page, PROT_READ | PROT_EXEC), 0);
+	t->share = 50000;
+	modules__read(m);
+	assert_in_range(t->used, 20000, 50000);
+	assert_true(t->full_cnt > 0);
+	/* Read again, with room for all: what the old ones took is given back. */
+	t->share = 1 << 20;
+	modules__read(m);
+	modules__read(m);
+	assert_in_range(t->used, 2048 * 40, 2048 * 200);
+	modules__free(m);
+	assert_int_equal(t->used, 0);
+	module_files__free(files);
+	munmap(at, 4096 * page);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_share),
 		cmocka_unit_test(test_owners),
+		cmocka_unit_test_setup_teardown(test_mappings, setup, teardown),
 		TEST(test_names),
 		TEST(test_loose_names),
 		TEST(test_handles),
