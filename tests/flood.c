@@ -9,6 +9,7 @@
  *   captures   N graph captures that stay open
  *   threads    N threads, one after the other, with a call each
  *   alive      N threads at the same time, with a call each, that stay
+ *   driver     the same, with an ioctl of the last file instead
  *   keys       maps N files that are called as libraries are in a folder (for a library), and are
  *              gone when anybody looks
  *   libraries  maps the libraries, with a call each
@@ -21,6 +22,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -69,9 +71,14 @@ static void *one_call(void *arg)
 	return arg;
 }
 
+static int device = -1;
+
 static void *stay(void *arg)
 {
-	sync_fn();
+	if (device >= 0)
+		ioctl(device, 0x46d2, 0);
+	else
+		sync_fn();
 	__sync_fetch_and_add((long *)arg, 1);
 	pause();
 	return NULL;
@@ -174,9 +181,13 @@ int main(int argc, char **argv)
 	sync_fn();
 	say("ready");
 	wait_for_word();
-	if (*argv[1] == 'a')
+	if (*argv[1] == 'd')
+		device = open(argv[--argc], O_RDONLY);
+	if (strchr("ad", *argv[1])) {
 		be_alive(cnt);
-	for (long i = 0; i < cnt && *argv[1] != 'a'; i++) {
+		cnt = 0;
+	}
+	for (long i = 0; i < cnt; i++) {
 		once(argv[1], i);
 		/* The buffer is everybody's: not to be what is flooded. */
 		if (i % 256 == 255)

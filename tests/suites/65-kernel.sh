@@ -171,11 +171,11 @@ losses()
 	check 'many ioctls: sum' holds "$TMP/many.jsonl" 'sum(e["type"] == "kernel" for e in ev) + end["drops"]["driver"] == 20004'
 }
 
-# More objects than are remembered: 65,536 of them, a client among them.
+# More objects than are remembered of a process: 16,384 of them, a client among them.
 full_table()
 {
 	"${BY_NAME[@]}" "$CUDATRACE" -q --kernel --buffer-size 256M --summary --jsonl "$TMP/objects.jsonl" -- \
-		"$DRIVE" "$NV" objects 65600 2>"$TMP/objects.err" >"$TMP/objects.stdout"
+		"$DRIVE" "$NV" objects 16448 2>"$TMP/objects.err" >"$TMP/objects.stdout"
 	check 'full table: status' is $? 0
 	check 'full table: who is in it has a class, who is not has none' holds "$TMP/objects.jsonl" \
 		'([e.get("object_class") for e in ev if e.get("escape") == "NV_ESC_RM_CONTROL"]

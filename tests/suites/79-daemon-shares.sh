@@ -77,12 +77,15 @@ ${CC:-gcc} -shared -fPIC -O1 -w -Wl,-soname,libcuda.so.1 -o "$hostile/libcuda.so
 chmod 755 "$hostile"
 lost() { shows "print(int(total('dropped_total', what='$1'))) or True"; }
 
-# alive NAME THREADS, in this shell: a program of nobody's with that many threads that have made a call each. Its end: end_alive NAME
+# alive NAME THREADS, in this shell: a program of nobody's with that many threads that have made a call each (after -d: an
+# ioctl). Its end: end_alive NAME
 alive()
 {
+	local what=alive file=
+	[ "$1" = -d ] && { what=driver file=$hostile/nvidiactl; shift; }
 	local to from line
 	mkfifo "$TMP/$1.to" "$TMP/$1.from"
-	setpriv --reuid=65534 --regid=65534 --clear-groups "$hostile/alive" alive "$2" "$hostile/libcuda.so.1" <"$TMP/$1.to" >"$TMP/$1.from" 2>"$TMP/$1.err" &
+	setpriv --reuid=65534 --regid=65534 --clear-groups "$hostile/alive" $what "$2" "$hostile/libcuda.so.1" $file <"$TMP/$1.to" >"$TMP/$1.from" 2>"$TMP/$1.err" &
 	printf -v "$1" %d $!
 	exec {to}>"$TMP/$1.to" {from}<"$TMP/$1.from"
 	printf -v "$1_to" %d $to
@@ -126,6 +129,29 @@ threads()
 	finish
 }
 threads
+
+# The same of the threads that are in the driver.
+in_driver()
+{
+	local before ioctls='total("ioctls_total", command="alive")'
+	: >"$hostile/nvidiactl"
+	chmod a+r "$hostile/nvidiactl"
+	rules metrics >"$TMP/driver.yaml"
+	CUDATRACE_TEST_NV_BY_NAME=1 start driver --set metrics.memory=false --set metrics.max_tasks=1024 --set trace.kernel=true || return
+	before=$(lost driver_share)
+	alive -d six 400
+	check 'driver: a process has its share of the threads, and ioctls of the others are counted' until_shows shows \
+		"200 < $ioctls <= 256 and $ioctls + total('dropped_total', what='driver_share') - $before == 400"
+	alive -d seven 200
+	check 'driver: another has room' until_shows shows "$ioctls >= 400"
+	for who in six seven; do end_alive $who; done
+	before=$(lost driver_share)
+	alive -d eight 200
+	check 'driver: what ended has given its rows back' until_shows shows "$ioctls >= 600 and total('dropped_total', what='driver_share') == $before"
+	end_alive eight
+	finish
+}
+if [ -e /sys/module/nvidia ]; then skip 'driver: shares' 'the NVIDIA driver is loaded'; else in_driver; fi
 
 # A user has half of the processes.
 processes()
