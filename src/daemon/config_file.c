@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* The configuration as a file: YAML, by libyaml. */
+#include "config_priv.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <yaml.h>
+
+#include "util/rights.h"
+
+#define FILE_SZ_MAX (1 << 20)
+
+static const struct {
+	const char *name;
+	size_t off;
+} patterns[] = {
+	{"user", offsetof(struct rule, user)},	   {"command", offsetof(struct rule, command)},
+	{"cgroup", offsetof(struct rule, cgroup)}, {"container", offsetof(struct rule, container)},
+	{"pod", offsetof(struct rule, pod)},	   {"namespace", offsetof(struct rule, namespace)},
+};
+#define PATTERN_CNT (sizeof(patterns) / sizeof(patterns[0]))
+
+struct reader {
+	struct config *c;
+	yaml_document_t doc;
+	struct place at;
+};
+
+static const char *scalar(const yaml_node_t *n)
+{
+	return n && n->type == YAML_SCALAR_NODE ? (const char *)n->data.scalar.value : NULL;
+}
+
+static void go_to(struct reader *r, const yaml_node_t *n)
+{
+	r->at.line = n->start_mark.line + 1;
+}
+
+static void read_match(struct reader *r, struct rule *rule, yaml_node_t *map)
+{
+	if (map->type != YAML_MAPPING_NODE) {
+		config_wrong(&r->at,
+			     "rules: match must hold patterns, as in {command: \"*vllm*\"}");
+		return;
+	}
+	for (yaml_node_pair_t *p = map->data.mapping.pairs.start; p < map->data.mapping.pairs.top;
+	     p++) {
+		yaml_node_t *k = yaml_document_get_node(&r->doc, p->key);
+		const char *name = scalar(k);
+		const char *text = scalar(yaml_document_get_node(&r->doc, p->value));
+		unsigned i = 0;
+
+		go_to(r, k);
+		while (name && i < PATTERN_CNT && strcmp(patterns[i].name, name))
+			i++;
+		if (!name || i == PATTERN_CNT)
+			config_wrong(&r->at,
+				     "rules: match knows no '%s'; it knows user, command, cgroup, "
+				     "container, pod and namespace",
+				     name ?: "?");
+		else if (!text || !*text)
+			config_wrong(&r->at, "rules: match.%s must be a pattern, as in \"*vllm*\"",
+				     name);
+		else
+			config_set_text((char **)((char *)rule + patterns[i].off), text);
+	}
+}
+
+static void read_rule(struct reader *r, struct rule *rule, yaml_node_t *map)
+{
+	bool has_level = false, has_match = false;
+
+	go_to(r, map);
+	rule->line = r->at.line;
+	if (map->type != YAML_MAPPING_NODE) {
+		config_wrong(&r->at, "rules: each must have match and level");
+		return;
+	}
+	for (yaml_node_pair_t *p = map->data.mapping.pairs.start; p < map->data.mapping.pairs.top;
+	     p++) {
+		yaml_node_t *k = yaml_document_get_node(&r->doc, p->key);
+		yaml_node_t *v = yaml_document_get_node(&r->doc, p->value);
+		const char *name = scalar(k) ?: "?";
+
+		go_to(r, k);
+		if (!strcmp(name, "match")) {
+			has_match = true;
+			read_match(r, rule, v);
+		} else if (!strcmp(name, "level")) {
+			has_level = true;
+			if (!scalar(v) || config_read_level(scalar(v), &rule->level))
+				config_wrong(&r->at,
+					     "rules: level '%s' is not understood; write %s",
+					     scalar(v) ?: "?", config_how_to(KEY_LEVEL));
+		} else {
+			config_wrong(&r->at,
+				     "rules: there is no key '%s'; a rule has match and level",
+				     name);
+		}
+	}
+	r->at.line = rule->line;
+	if (!has_match || !has_level)
+		config_wrong(&r->at, "rules: this one lacks its %s", has_match ? "level" : "match");
+}
+
+void config_free_rules(struct config *c)
+{
+	for (unsigned i = 0; i < c->rule_cnt; i++) {
+		for (unsigned n = 0; n < PATTERN_CNT; n++)
+			free(*(char **)((char *)&c->rules[i] + patterns[n].off));
+	}
+	free(c->rules);
+	c->rules = NULL;
+	c->rule_cnt = 0;
+}
+
+static void read_rules(struct reader *r, yaml_node_t *list)
+{
+	struct config *c = r->c;
+	unsigned cnt;
+
+	if (list->type != YAML_SEQUENCE_NODE) {
+		config_wrong(&r->at, "rules: must be a list, each with match and level");
+		return;
+	}
+	config_free_rules(c);
+	cnt = list->data.sequence.items.top - list->data.sequence.items.start;
+	c->rules = calloc(cnt + 1, sizeof(*c->rules));
+	if (!c->rules) {
+		config_wrong(&r->at, "rules: out of memory");
+		return;
+	}
+	for (unsigned i = 0; i < cnt; i++)
+		read_rule(r, &c->rules[c->rule_cnt++],
+			  yaml_document_get_node(&r->doc, list->data.sequence.items.start[i]));
+}
+
+/* The keys of a group. Its depth is that of the table: a group in a value is refused. */
+static void read_group(struct reader *r, yaml_node_t *map, const char *prefix)
+{
+	char path[128];
+
+	for (yaml_node_pair_t *p = map->data.mapping.pairs.start; p < map->data.mapping.pairs.top;
+	     p++) {
+		yaml_node_t *k = yaml_document_get_node(&r->doc, p->key);
+		yaml_node_t *v = yaml_document_get_node(&r->doc, p->value);
+		const struct key *key;
+
+		go_to(r, k);
+		snprintf(path, sizeof(path), "%s%s%.60s", prefix, *prefix ? "." : "",
+			 scalar(k) ?: "?");
+		key = config_find_key(path);
+		if (!*prefix && !strcmp(path, "rules"))
+			read_rules(r, v);
+		else if (key && scalar(v))
+			config_set_value(r->c, key, scalar(v), &r->at);
+		else if (key)
+			config_wrong(&r->at, "%s: must be %s", path, config_how_to(key->type));
+		else if (!config_is_group(path))
+			config_unknown_key(path, &r->at);
+		else if (v->type == YAML_MAPPING_NODE)
+			read_group(r, v, path);
+		else if (!scalar(v) || *scalar(v))
+			config_wrong(&r->at, "%s: must hold keys of its own, indented below it",
+				     path);
+	}
+}
+
+bool config__read_text(struct config *c, const char *name, const char *text, size_t len,
+		       struct config_errors *errors)
+{
+	struct reader r = {.c = c, .at = {.file = name, .errors = errors}};
+	unsigned before = errors->cnt;
+	yaml_parser_t parser;
+	yaml_node_t *root;
+
+	if (!yaml_parser_initialize(&parser)) {
+		config_wrong(&r.at, "out of memory");
+		return false;
+	}
+	yaml_parser_set_input_string(&parser, (const unsigned char *)text, len);
+	if (!yaml_parser_load(&parser, &r.doc)) {
+		r.at.line = parser.problem_mark.line + 1;
+		config_wrong(&r.at, "not YAML: %s; look at the indentation and quotes there",
+			     parser.problem ?: "it cannot be read");
+		yaml_parser_delete(&parser);
+		return false;
+	}
+	root = yaml_document_get_root_node(&r.doc);
+	if (root && root->type == YAML_MAPPING_NODE)
+		read_group(&r, root, "");
+	else if (root && !(scalar(root) && !*scalar(root)))
+		config_wrong(&r.at, "must hold keys, as in \"level: metrics\"");
+	yaml_document_delete(&r.doc);
+	yaml_parser_delete(&parser);
+	return errors->cnt == before;
+}
+
+/* What is wrong with it is told to who names it: he must be one who may read it. */
+bool config__read_file(struct config *c, const char *path, struct config_errors *errors)
+{
+	struct place at = {.file = path, .errors = errors};
+	char *text = malloc(FILE_SZ_MAX + 1);
+	bool ok = false;
+	size_t len;
+	FILE *f;
+
+	rights_lower();
+	f = fopen(path, "re");
+	if (!f || !text) {
+		config_wrong(&at, "cannot be read: %s; name another with --config",
+			     strerror(errno));
+		goto out;
+	}
+	len = fread(text, 1, FILE_SZ_MAX + 1, f);
+	if (ferror(f))
+		config_wrong(&at, "cannot be read: %s", strerror(errno));
+	else if (len > FILE_SZ_MAX)
+		config_wrong(&at, "larger than 1 MiB: this is no configuration");
+	else
+		ok = config__read_text(c, path, text, len, errors);
+out:
+	if (f)
+		fclose(f);
+	rights_raise();
+	free(text);
+	return ok;
+}
