@@ -141,6 +141,21 @@ static void forgotten(void **state)
 	metrics__free(m);
 }
 
+/* More sorts of errors than there is room for: what has none is counted. */
+static void many_xids(void **state)
+{
+	struct metrics *m = metrics__new(1000);
+	struct event ev = {.kind = EVENT_XID, .path = "0000:01:00"};
+
+	(void)state;
+	for (ev.number = 0; ev.number < 100; ev.number++)
+		metrics__event(m, NULL, &ev);
+	has(m, "cudatrace_xids_total{gpu=\"0000:01:00\",xid=\"63\"} 1");
+	lacks(m, "xid=\"64\"");
+	has(m, "cudatrace_series_left_out_total 36");
+	metrics__free(m);
+}
+
 static void bytes(void **state)
 {
 	const struct labels l = {0};
@@ -283,7 +298,7 @@ int main(void)
 		cmocka_unit_test(bytes),	   cmocka_unit_test(memory),
 		cmocka_unit_test(forgotten),	   cmocka_unit_test(bounded),
 		cmocka_unit_test(ended_make_room), cmocka_unit_test(hostile),
-		cmocka_unit_test(share),
+		cmocka_unit_test(share),	   cmocka_unit_test(many_xids),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
