@@ -12,7 +12,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "notify.h"
@@ -127,6 +126,7 @@ static void on_tick(evutil_socket_t fd, short what, void *ctx)
 	}
 	if (d->now - d->libs_ns >= LIBS_NS)
 		daemon__drop_libs(d);
+	daemon__follow_clock(d);
 	rotate__tick(d->rotate, d->now);
 	after_turn(d);
 	notify("WATCHDOG=1");
@@ -373,18 +373,15 @@ int daemon_run(const struct daemon_opts *o)
 {
 	struct config_errors errors = {0};
 	static struct daemon d;
-	struct timespec wall;
 	int ret;
 
 	/* A scrape's text goes back to the system after it: it would leave holes among what stays.
 	 */
 	mallopt(M_MMAP_THRESHOLD, 256 << 10);
 	log_set_journal(notify_has_journal());
-	clock_gettime(CLOCK_REALTIME, &wall);
 	d.o = o;
 	d.kmsg_fd = -1;
-	d.started = wall.tv_sec + wall.tv_nsec / 1e9;
-	d.now = now_ns();
+	d.now = d.started_ns = now_ns();
 	d.cfg = daemon_config(o, &errors);
 	if (!d.cfg) {
 		for (char *rest, *line = strtok_r(errors.text, "\n", &rest); line;

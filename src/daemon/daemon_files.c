@@ -8,13 +8,22 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "folder.h"
 #include "util/log.h"
 #include "util/out.h"
 #include "util/rights.h"
+
+/* A header that is wrong by more is followed by another. */
+#define CLOCK_STEP_NS 100000000
+
+static void put_header(struct daemon *d, struct out *o)
+{
+	tracer__fill_libs(&d->t);
+	d->t.info.wall_ns = d->t.info.base_ns + daemon__epoch(d);
+	lines__header(d->lines, o);
+}
 
 static void header(void *ctx, struct out *o)
 {
@@ -26,8 +35,19 @@ static void header(void *ctx, struct out *o)
 	memcpy(d->file_drops, sum.drops, sizeof(d->file_drops));
 	for (unsigned i = 0; i < QUOTA_CNT; i++)
 		d->file_full[i] = d->t.quotas.of[i].full_cnt;
-	tracer__fill_libs(&d->t);
-	lines__header(d->lines, o);
+	put_header(d, o);
+	d->file_epoch_ns = d->epoch_ns;
+}
+
+void daemon__follow_clock(struct daemon *d)
+{
+	int64_t by = daemon__epoch(d) - d->file_epoch_ns;
+
+	if (!d->file_epoch_ns || llabs(by) < CLOCK_STEP_NS)
+		return;
+	info("the clock goes by %+.3f s more: another trace file begins", by / 1e9);
+	d->file_epoch_ns = 0;
+	rotate__finish_file(d->rotate, d->now);
 }
 
 /* Entries, returns and their like are of all processes and since the start: none of a file's. */
@@ -89,17 +109,13 @@ void daemon__count_line(struct daemon *d, const struct event *ev)
  * when it was written. */
 static char *dump_path(struct daemon *d, const char *name)
 {
-	char stamp[64], *path;
-	time_t now = time(NULL);
-	struct tm tm;
+	char stamp[ROTATE_STAMP_SZ], *path;
 
 	if (name && strchr(name, '/'))
 		return strdup(name);
-	gmtime_r(&now, &tm);
-	strftime(stamp, sizeof(stamp), "%Y%m%dT%H%M%SZ", &tm);
-	if (asprintf(&path, "%s/" FOLDER_DUMP "%s-%06llu%s%.*s.jsonl.zst", d->cfg->files.directory,
-		     stamp, (unsigned long long)d->dumps + 1, name ? "-" : "",
-		     name ? folder_dump_name_len(name) : 0, name ?: "") < 0)
+	rotate__next_stamp(d->rotate, stamp);
+	if (asprintf(&path, "%s/" FOLDER_DUMP "%s%s%.*s.jsonl.zst", d->cfg->files.directory, stamp,
+		     name ? "-" : "", name ? folder_dump_name_len(name) : 0, name ?: "") < 0)
 		return NULL;
 	return path;
 }
@@ -119,8 +135,7 @@ static int write_dump(struct daemon *d, int fd, const char *why)
 	int ret;
 
 	snprintf(reason, sizeof(reason), "dump: %s", why);
-	tracer__fill_libs(&d->t);
-	lines__header(d->lines, first);
+	put_header(d, first);
 	fill_end(d, &dump_end, reason);
 	lines__end(d->lines, &dump_end, last);
 	ret = recorder__dump(d->recorder, fd, first->buf, first->len, last->buf, last->len);
@@ -139,14 +154,16 @@ static int make_room(struct daemon *d)
 
 int daemon__dump(struct daemon *d, const char *name, const char *why, char **path)
 {
-	char *to = dump_path(d, name);
 	int fd = -1, ret;
+	char *to;
 
 	*path = NULL;
+	/* One that root names goes where root says, and is not ours to remove. Which name is the
+	 * next is known when the folder was looked at. */
+	ret = name && strchr(name, '/') ? 0 : make_room(d);
+	to = dump_path(d, name);
 	if (!to)
 		return -ENOMEM;
-	/* One that root names goes where root says, and is not ours to remove. */
-	ret = name && strchr(name, '/') ? 0 : make_room(d);
 	rights_lower();
 	if (!ret)
 		fd = open(to, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);

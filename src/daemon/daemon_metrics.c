@@ -69,7 +69,7 @@ void daemon__fill_self(struct daemon *d, struct metrics_self *self)
 		.driver_version = d->t.facts.driver,
 		.hide = d->t.o.attach.hide,
 		.cpu_seconds = cpu_seconds(),
-		.start_time = d->started,
+		.start_time = ((int64_t)d->started_ns + daemon__epoch(d)) / 1e9,
 		.rss_bytes = resident_bytes(),
 		.fds = open_fds(),
 		.bursts = d->procs.bursts,

@@ -8,7 +8,6 @@
 #include <fnmatch.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "otlp_json.h"
 #include "util/log.h"
@@ -49,15 +48,11 @@ int daemon__open_otlp(struct daemon *d)
 	return d->otlp && d->iters ? 0 : -ENOMEM;
 }
 
-/* What to add to CLOCK_MONOTONIC. Clocks are set while we run; but two readings are never taken at
- * the same moment, and spans that touch must go on touching. */
-static uint64_t epoch_ns(struct daemon *d)
+/* Two readings differ a little, and spans that touch must go on touching. */
+int64_t daemon__epoch(struct daemon *d)
 {
-	struct timespec wall;
-	int64_t off;
+	int64_t off = epoch_ns();
 
-	clock_gettime(CLOCK_REALTIME, &wall);
-	off = wall.tv_sec * 1000000000ll + wall.tv_nsec - (int64_t)now_ns();
 	if (llabs(off - d->epoch_ns) > EPOCH_STEP_NS)
 		d->epoch_ns = off;
 	return d->epoch_ns;
@@ -108,12 +103,12 @@ void daemon__span(struct daemon *d, const struct dproc *p, const struct event *e
 	if (*d->cfg->otlp.iterations && dproc_is_traced(p))
 		in = otlp_iters__call(d->iters, ev, p->changes);
 	if (slow && (ev->is_error || event_duration_ns(ev) > slow))
-		call_span(d, p, ev, in, epoch_ns(d));
+		call_span(d, p, ev, in, daemon__epoch(d));
 	if (!dproc_is_traced(p) || !is_marker(d, ev))
 		return;
 	s = (struct otlp_span){
 		.labels = &p->labels, .command = p->comm, .hidden = d->t.info.hidden};
-	if (otlp_iters__mark(d->iters, ev, p->changes, &s, epoch_ns(d)))
+	if (otlp_iters__mark(d->iters, ev, p->changes, &s, daemon__epoch(d)))
 		otlp__span(d->otlp, &s);
 }
 

@@ -31,7 +31,7 @@ struct daemon {
 	struct http *http;	    /* NULL: none */
 	struct otlp *otlp;	    /* NULL: none */
 	struct otlp_iters *iters;   /* as otlp */
-	int64_t epoch_ns;	    /* of spans */
+	int64_t epoch_ns;	    /* what to add to CLOCK_MONOTONIC */
 	bool markers[CT_MAX_FUNCS]; /* their calls end an iteration */
 	struct ctl *ctl;
 	struct event_base *base;
@@ -40,13 +40,14 @@ struct daemon {
 	int kmsg_fd;
 	bool always[CT_MAX_FUNCS]; /* records also of processes at level metrics */
 	uint64_t now;		   /* CLOCK_MONOTONIC of this turn of the loop */
-	double started;		   /* since the epoch */
+	uint64_t started_ns;	   /* CLOCK_MONOTONIC */
 	/* When the counts were read, whether a scrape asked or not, and who has gone was found. */
 	uint64_t sweep_ns;
 	uint64_t libs_ns; /* when libraries were looked at */
 	uint64_t reloads, reload_failures;
 	/* Of the open file: what its end line says. */
 	struct trace_end file_end;
+	int64_t file_epoch_ns;
 	uint64_t file_drops[CT_DROP_CNT], file_full[QUOTA_CNT];
 	/* Flight recorder */
 	const char *dump_why; /* to be done at dump_ns; NULL: not */
@@ -70,6 +71,9 @@ void daemon__set_always(struct daemon *d);
 /* daemon_files.c */
 struct rotate_opts daemon__rotate_opts(struct daemon *d);
 void daemon__count_line(struct daemon *d, const struct event *ev);
+/* The clock may have been set, or the machine has slept: then the file ends, for its header says
+ * what the time is. */
+void daemon__follow_clock(struct daemon *d);
 /* NULL: none is asked for, or out of memory. */
 struct recorder *daemon__new_recorder(const struct config *c);
 /* Writes the flight recorder to a file. name: NULL for one made of the time; *path is where it
@@ -91,6 +95,8 @@ void daemon__print_metrics(void *d, struct out *o);
 void daemon__drop_libs(struct daemon *d);
 
 /* daemon_otlp.c */
+/* What to add to CLOCK_MONOTONIC, the same until the clock is set. */
+int64_t daemon__epoch(struct daemon *d);
 /* 0 or -errno after reporting. */
 int daemon__open_otlp(struct daemon *d);
 void daemon__set_markers(struct daemon *d);

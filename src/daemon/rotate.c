@@ -229,19 +229,27 @@ static void no_dirs(struct rotate *r, int error, uint64_t now_ns)
 		  error, now_ns);
 }
 
-static int create(struct rotate *r, char *part, size_t part_sz)
+void rotate__next_stamp(struct rotate *r, char text[ROTATE_STAMP_SZ])
 {
 	time_t now = time(NULL);
 	char stamp[32];
 	struct tm tm;
-	int fd;
 
 	gmtime_r(&now, &tm);
 	strftime(stamp, sizeof(stamp), "%Y%m%dT%H%M%SZ", &tm);
 	if (strlen(stamp) < STAMP_SZ && strcmp(stamp, r->stamp) > 0)
 		strcpy(r->stamp, stamp);
+	snprintf(text, ROTATE_STAMP_SZ, "%s-%06u", r->stamp, ++r->seq);
+}
+
+static int create(struct rotate *r, char *part, size_t part_sz)
+{
+	char stamp[ROTATE_STAMP_SZ];
+	int fd;
+
 	do {
-		snprintf(r->name, sizeof(r->name), PREFIX "%s-%06u.jsonl%s", r->stamp, ++r->seq,
+		rotate__next_stamp(r, stamp);
+		snprintf(r->name, sizeof(r->name), PREFIX "%s.jsonl%s", stamp,
 			 compression_suffix(r->o.compress));
 		snprintf(part, part_sz, "%s" PART, r->name);
 		fd = openat(r->dir_fd, part, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,

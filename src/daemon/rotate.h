@@ -63,6 +63,10 @@ void rotate__line(struct rotate *r, const char *line, size_t len, uint64_t now_n
 void rotate__tick(struct rotate *r, uint64_t now_ns);
 /* Finishes the file now. */
 void rotate__finish_file(struct rotate *r, uint64_t now_ns);
+/* TIME-NUMBER for the name of another file in the folder. It goes up whatever the clock does: the
+ * file whose is the lowest is the oldest. */
+#define ROTATE_STAMP_SZ 40
+void rotate__next_stamp(struct rotate *r, char text[ROTATE_STAMP_SZ]);
 /* What one file of a size may take. */
 uint64_t rotate_file_room(uint64_t size, enum compression how);
 /* For another file in the folder: removes old ones until it fits; none when it cannot. 0 or -errno.

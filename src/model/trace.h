@@ -43,7 +43,9 @@ struct trace_info {
 	unsigned degraded_cnt;
 	double probe_cost_ns; /* one traced call costs its thread this much, measured at start */
 	uint64_t base_ns;     /* CLOCK_MONOTONIC of ts 0 */
-	uint64_t wall_ns;     /* CLOCK_REALTIME at the same moment, since the epoch */
+	uint64_t wall_ns;    /* CLOCK_REALTIME at the same moment, since the epoch, as the clock was
+				set when the header was written */
+	const char *boot_id; /* of the kernel that ran; NULL or "": not known */
 };
 
 /* Calls of one function that were counted and not recorded. */

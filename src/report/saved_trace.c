@@ -12,7 +12,8 @@
 /* Above every process id that Linux gives. */
 #define PID_STEP 10000000
 
-/* Clocks of one boot agree this well: the wall clock may have been set by little steps. */
+/* Of traces that do not say in which boot they were made: clocks of one agree this well, for the
+ * wall clock may have been set by little steps. */
 #define SAME_BOOT_NS 5000000000ll
 
 const struct member *parsed_find(const struct parsed *p, const char *name)
@@ -188,6 +189,7 @@ static void read_info(struct saved *s, const struct parsed *p, struct trace_info
 		.probe_cost_ns = f64_of(p, "probe_cost_ns"),
 		.base_ns = u64_of(p, "clock_base_ns"),
 		.wall_ns = read_wall(str_of(s, p, "wall_time")),
+		.boot_id = str_of(s, p, "boot_id"),
 	};
 	info->argv = read_texts(s, p, "command", &info->argc);
 	info->degraded = read_texts(s, p, "degraded", &info->degraded_cnt);
@@ -199,6 +201,8 @@ static bool same_boot(const struct trace_info *a, const struct trace_info *b)
 {
 	int64_t diff = (int64_t)((a->wall_ns - a->base_ns) - (b->wall_ns - b->base_ns));
 
+	if (a->boot_id && b->boot_id)
+		return !strcmp(a->boot_id, b->boot_id);
 	return a->wall_ns && b->wall_ns && !strcmp(a->hostname, b->hostname) &&
 	       diff < SAME_BOOT_NS && diff > -SAME_BOOT_NS;
 }

@@ -134,6 +134,8 @@ static int jsonl_open(struct sink *s, const struct trace_info *info)
 	json_sym(j, "clock", "CLOCK_MONOTONIC");
 	json_u64(j, "clock_base_ns", info->base_ns);
 	put_wall_time(j, info->wall_ns);
+	if (info->boot_id && *info->boot_id)
+		json_str(j, "boot_id", info->boot_id);
 	json_close(j);
 	line_end(l);
 	/* A follower sees it at once, and a file that cannot be written is known before the start.

@@ -29,18 +29,22 @@ int facts_cuda_version(const char *driver)
 	return 0;
 }
 
+static void read_word(const char *path, char word[64])
+{
+	FILE *f = fopen(path, "re");
+
+	if (f && fscanf(f, "%63s", word) != 1)
+		word[0] = 0;
+	if (f)
+		fclose(f);
+}
+
 void facts__read(struct facts *f)
 {
-	FILE *file;
-
 	memset(f, 0, sizeof(*f));
 	uname(&f->uts);
-	file = fopen("/sys/module/nvidia/version", "re");
-	if (!file)
-		return;
-	if (fscanf(file, "%63s", f->driver) != 1)
-		f->driver[0] = 0;
-	fclose(file);
+	read_word("/proc/sys/kernel/random/boot_id", f->boot_id);
+	read_word("/sys/module/nvidia/version", f->driver);
 	f->cuda_version = facts_cuda_version(f->driver);
 }
 

@@ -10,6 +10,7 @@
 struct facts {
 	struct utsname uts;
 	char driver[64];  /* version of the kernel driver; "" when it is not loaded */
+	char boot_id[64]; /* "" when it is not known */
 	int cuda_version; /* of that driver: 1000 * major + 10 * minor; 0: unknown */
 };
 

@@ -14,6 +14,7 @@
 
 /* Between looks at whether there is more. */
 #define DRAIN_BATCH 16384
+#define CLOSE_NS    20000
 
 uint64_t now_ns(void)
 {
@@ -21,6 +22,22 @@ uint64_t now_ns(void)
 
 	clock_gettime(CLOCK_MONOTONIC, &ts);
 	return ts.tv_sec * 1000000000ull + ts.tv_nsec;
+}
+
+/* Two readings are never taken at the same moment: those that lie close to each other are good. */
+int64_t epoch_ns(void)
+{
+	uint64_t before, after;
+	struct timespec wall;
+
+	for (int i = 0; i < 8; i++) {
+		before = now_ns();
+		clock_gettime(CLOCK_REALTIME, &wall);
+		after = now_ns();
+		if (after - before < CLOSE_NS)
+			break;
+	}
+	return wall.tv_sec * 1000000000ll + wall.tv_nsec - (int64_t)(before + (after - before) / 2);
 }
 
 static void on_map(struct tracer *t, const struct ct_lib_map *rec)
@@ -186,7 +203,6 @@ void tracer__fill_info(struct tracer *t)
 {
 	enum kernel_probe probe = attach__kernel_probe(t->att);
 	struct trace_info *info = &t->info;
-	struct timespec wall;
 
 	describe_selection(t);
 	info->version = CUDATRACE_VERSION;
@@ -202,9 +218,9 @@ void tracer__fill_info(struct tracer *t)
 	info->degraded_cnt =
 		caps__degraded(t->degraded, sizeof(t->degraded) / sizeof(t->degraded[0]));
 	tracer__fill_libs(t);
-	clock_gettime(CLOCK_REALTIME, &wall);
+	info->boot_id = t->facts.boot_id;
 	info->base_ns = now_ns();
-	info->wall_ns = wall.tv_sec * 1000000000ull + wall.tv_nsec;
+	info->wall_ns = info->base_ns + epoch_ns();
 }
 
 void tracer__drain(struct tracer *t)

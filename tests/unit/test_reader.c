@@ -528,6 +528,29 @@ static void test_several(void **state)
 	assert_int_equal(got.ev[1].mem.device_bytes, 3);
 }
 
+#define BOOT(id) ",\"boot_id\":\"" id "\"}\n"
+
+/* The clock may be set between two traces of one boot, and be the same in two boots. */
+static void test_boots(void **state)
+{
+	static const char *const ids[] = {BOOT("b"), BOOT("c")};
+	char text[8192], first[1024], second[1024];
+
+	(void)state;
+	for (int same = 0; same < 2; same++) {
+		snprintf(first, sizeof(first), "%.*s%s", (int)strlen(HEADER) - 2, HEADER, ids[0]);
+		snprintf(second, sizeof(second), "%.*s%s", (int)strlen(HEADER) - 2, HEADER,
+			 ids[!same]);
+		memcpy(strstr(second, "5000000000"), "6000000000", 10);
+		memcpy(strstr(second, "00:00:00"), same ? "05:00:00" : "00:00:01", 8);
+		snprintf(text, sizeof(text), "%s%s%s%s", first, ALLOC("0x1", "1") END, second,
+			 ALLOC("0x2", "2") END);
+		read_text(text);
+		assert_int_equal(got.cnt, 2);
+		assert_int_equal(got.ev[1].pid, same ? 10 : 10000010);
+	}
+}
+
 static void check_packed(const void *data, size_t len, unsigned events, int error)
 {
 	write_bytes(data, len);
@@ -574,7 +597,7 @@ int main(void)
 		cmocka_unit_test(test_again),	      cmocka_unit_test(test_bad),
 		cmocka_unit_test(test_cut),	      cmocka_unit_test(test_no_header),
 		cmocka_unit_test(test_deep_and_long), cmocka_unit_test(test_several),
-		cmocka_unit_test(test_packed),
+		cmocka_unit_test(test_boots),	      cmocka_unit_test(test_packed),
 	};
 	int ret;
 

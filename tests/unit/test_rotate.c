@@ -333,6 +333,7 @@ static void what_a_dead_daemon_left(void **state)
 static void clock_goes_back(void **state)
 {
 	struct rotate_opts o = opts();
+	char stamp[ROTATE_STAMP_SZ];
 	struct rotate *r;
 
 	(void)state;
@@ -346,6 +347,9 @@ static void clock_goes_back(void **state)
 	rotate__line(r, LINE, strlen(LINE), SEC);
 	rotate__finish_file(r, SEC);
 	assert_int_equal(sh("ls %s | grep -c trace-20991231T235959Z-000042", dir), 1);
+	/* A dump comes behind it, and before the next. */
+	rotate__next_stamp(r, stamp);
+	assert_string_equal(stamp, "20991231T235959Z-000043");
 	for (int i = 0; i < 10000; i++)
 		rotate__line(r, LINE, strlen(LINE), SEC);
 	rotate__free(r, SEC);
