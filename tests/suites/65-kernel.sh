@@ -204,7 +204,7 @@ off_cpu()
 
 xid()
 {
-	local from
+	local from hide=() hidden
 	from="cudatrace test $$"
 	if ! (echo "$from" >/dev/kmsg) 2>/dev/null; then
 		skip 'Xid from the kernel log' 'it cannot be written here'
@@ -212,6 +212,10 @@ xid()
 	fi
 	echo "NVRM: Xid (PCI:0000:ff:00): 1, before, $from" >/dev/kmsg
 	waiting idle
+	for hidden in strings args; do
+		by_name "xid-$hidden" --kernel --no-$hidden -p "$idle" || { fail 'Xid: starts' 'see above'; return; }
+		hide+=("$tracer")
+	done
 	by_name xid --kernel -p "$idle" || { fail 'Xid: starts' 'see above'; return; }
 	# Not while the tracer is still between its header and the log.
 	sleep 0.3
@@ -230,6 +234,12 @@ xid()
 		 and [(e["xid"], e["gpu"]) for e in x] == [(79, "PCI:0000:3b:00"), (31, "PCI:0000:5e:00")]
 		 and x[0]["message"] == "pid=1234, name=python, GPU has fallen off the bus. " + mark
 		 and "PCI bus" in x[0]["meaning"] and accounts())' mark="$from"
+	ended "${hide[@]}"
+	for hidden in strings args; do
+		check "Xid from the kernel log: --no-$hidden: its number and place, not its text" holds "$TMP/xid-$hidden.jsonl" \
+			'([79, 31] == [e["xid"] for e in ev if e["type"] == "xid" and e["gpu"] in ("PCI:0000:3b:00", "PCI:0000:5e:00")][-2:] and
+			not [e for e in ev if e["type"] == "xid" and "message" in e] and mark not in open(sys.argv[1]).read())' mark="$from"
+	done
 	check 'Xid from the kernel log: on the clock of the trace' holds "$TMP/xid.jsonl" \
 		'all(0 < e["ts"] < end["ts"] for e in ev if e["type"] == "xid" and mark in e["message"])' mark="$from"
 }

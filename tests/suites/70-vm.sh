@@ -254,10 +254,15 @@ in_guest_uvm()
 		done
 	done
 	echo 'driver_unload; driver_load new'
+	echo "cudatrace -q --kernel --no-args -e cuInit --jsonl hidden.jsonl -- drive -d 580 -n 0 -u >hidden.exp"
 }
 here_uvm()
 {
 	local d how
+	check "$K: managed memory, --no-args: as many events, without address and size" holds "$R/hidden.jsonl" \
+		'(lambda kinds: kinds(ev) == kinds(map(json.loads, open(shown))) and len(kinds(ev)) >= 2 and not [e for e in ev if e["type"] == "uvm" and {"ptr", "size"} & e.keys()])(
+		lambda events: collections.Counter((e["op"], e.get("processor"), e.get("cause"), e.get("from")) for e in events if e["type"] == "uvm"))' \
+		shown="$R/$(best_way "$K")580.jsonl"
 	for d in 580 525; do
 		for how in kprobe "$(best_way "$K")"; do
 			check "$K: managed memory, driver $d, $how" tests/vm/compare.py probe "$R/$how$d.exp" "$R/$how$d.jsonl"
@@ -317,12 +322,15 @@ in_guest_xid()
 {
 	cat <<-'END'
 		cudatrace -q --kernel -e cuInit --jsonl xid.jsonl -- sh -c 'echo "79 GPU has fallen off the bus." >/proc/driver/nvidia/xid; sleep 1'
+		cudatrace -q --kernel --no-strings -e cuInit --jsonl quiet.jsonl -- sh -c 'echo "79 GPU has fallen off the bus." >/proc/driver/nvidia/xid; sleep 1'
 	END
 }
 here_xid()
 {
 	check "$K: an Xid" holds "$R/xid.jsonl" \
 		'[(e["xid"], e["gpu"]) for e in ev if e["type"] == "xid"] == [(79, "0000:3b:00.0")] and "fallen" in [e for e in ev if e["type"] == "xid"][0]["message"]'
+	check "$K: an Xid, --no-strings: without its text" holds "$R/quiet.jsonl" \
+		'[(e["xid"], e["gpu"]) for e in ev if e["type"] == "xid"] == [(79, "0000:3b:00.0")] and "fallen" not in open(sys.argv[1]).read().split("\n", 1)[1]'
 }
 
 # The last, for there is no way back. Integrity does no harm, and confidentiality is said in one line, also where nothing

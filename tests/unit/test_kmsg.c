@@ -9,6 +9,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include "trace/kmsg.h"
 
@@ -164,12 +166,40 @@ static void any_bytes(void **state)
 	}
 }
 
+static void note(void *ctx, const struct event *ev)
+{
+	snprintf(ctx, 64, "%u %s %s", (unsigned)ev->number, ev->path, ev->note ?: "none");
+}
+
+/* The driver's text may name a process: with anything hidden it is in no event. */
+static void hidden(void **state)
+{
+	static const char record[] = "6,1,2,-;NVRM: Xid (PCI:0000:3b:00): 79, name=secret\n";
+	char said[64];
+	int fds[2];
+
+	(void)state;
+	for (int shown = 0; shown < 2; shown++) {
+		assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK, 0, fds), 0);
+		assert_int_equal(write(fds[1], record, sizeof(record) - 1), sizeof(record) - 1);
+		kmsg__read(fds[0], shown, note, said);
+		assert_string_equal(said, shown ? "79 PCI:0000:3b:00 name=secret"
+						: "79 PCI:0000:3b:00 none");
+		close(fds[0]);
+		close(fds[1]);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(as_the_driver_writes), cmocka_unit_test(dictionary),
-		cmocka_unit_test(not_an_xid),		cmocka_unit_test(truncated),
-		cmocka_unit_test(long_parts),		cmocka_unit_test(any_bytes),
+		cmocka_unit_test(as_the_driver_writes),
+		cmocka_unit_test(dictionary),
+		cmocka_unit_test(not_an_xid),
+		cmocka_unit_test(truncated),
+		cmocka_unit_test(long_parts),
+		cmocka_unit_test(any_bytes),
+		cmocka_unit_test(hidden),
 	};
 
 	return cmocka_run_group_tests_name("kmsg", tests, NULL, NULL);
