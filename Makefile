@@ -98,7 +98,7 @@ $(O)/%.o: %.cc $(O)/flags | $(GEN)
 put = { cat > $@.new; cmp -s $@.new $@ && rm $@.new || mv $@.new $@; }
 
 $(O)/flags: FORCE | $(O)/tools-ok
-	@echo '$(CC) $(CPPFLAGS_ALL) $(CFLAGS_ALL)' | $(put)
+	@echo '$(CC) $(filter-out -Werror -I$(O),$(CPPFLAGS_ALL) $(CFLAGS_ALL))' | $(put)
 $(O)/sources: FORCE | $(O)/tools-ok
 	@echo '$(SRCS) $(BPF_SRCS) $(FAKE_SRCS)' | $(put)
 

@@ -27,10 +27,10 @@ check()
 	if out=$("$@" 2>&1); then pass "$name"; else fail "$name" "${out:-failed: $*}"; fi
 }
 
-# until_ok SECONDS COMMAND...: SECONDS is for a quiet machine; three times that is given.
+# until_ok SECONDS COMMAND...: SECONDS is for a quiet machine; six times that is given.
 until_ok()
 {
-	local end=$((${EPOCHREALTIME/./} + $1 * 3000000))
+	local end=$((${EPOCHREALTIME/./} + $1 * 6000000))
 	shift
 	until "$@" >/dev/null 2>&1; do
 		[ "${EPOCHREALTIME/./}" -lt $end ] || return 1
@@ -82,7 +82,7 @@ has_mechanism()
 holds() { python3 tests/helpers/holds.py "$@"; }
 
 # make, in the build folder: one suite at a time
-building() { flock "$O/check/make.lock" make -j2 O="$O" "$@"; }
+building() { flock "$O/check/make.lock" make -j2 O="${O#"$PWD/"}" "$@"; }
 
 # A running tracer: tracer NAME OPTION... leaves the trace in $TMP/NAME.jsonl, its stderr in $TMP/NAME.err, its
 # pid in $tracer. Returns when it has attached and written its header.

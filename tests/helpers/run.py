@@ -94,8 +94,8 @@ def passes(path, *args):
 
 
 def until(what, seconds=10):
-    """Waits for what() to be true; three times as long as that takes on a quiet machine."""
-    end = time.monotonic() + 3 * seconds
+    """Waits for what() to be true; six times as long as that takes on a quiet machine."""
+    end = time.monotonic() + 6 * seconds
     while not what():
-        assert time.monotonic() < end, f"not within {seconds * 3} s"
+        assert time.monotonic() < end, f"not within {seconds * 6} s"
         time.sleep(0.02)

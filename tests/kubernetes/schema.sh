@@ -18,7 +18,7 @@ mkdir -p "$dir" || exit 1
 if [ "$(cat "$dir/packages" 2>/dev/null)" != "$packages" ]; then
 	# shellcheck disable=SC2086
 	(cd "$dir" && echo '{"private": true, "type": "module"}' >package.json &&
-		timeout 120 npm install --silent --no-audit --no-fund --ignore-scripts --no-save $packages >npm.log 2>&1) ||
+		timeout 120 npm install --silent --fetch-retries=1 --fetch-retry-maxtimeout=5000 --fetch-timeout=60000 --no-audit --no-fund --ignore-scripts --no-save $packages >npm.log 2>&1) ||
 		cannot "npm cannot fetch $packages"
 	echo "$packages" >"$dir/packages"
 fi

@@ -15,7 +15,7 @@ command -v npm >/dev/null && command -v node >/dev/null || cannot 'npm is not in
 mkdir -p "$dir" || exit 1
 if [ "$(cat "$dir/package" 2>/dev/null)" != "$package" ]; then
 	(cd "$dir" && echo '{"private": true, "type": "module"}' >package.json &&
-		timeout 120 npm install --silent --no-audit --no-fund --ignore-scripts --no-save "$package" >npm.log 2>&1) ||
+		timeout 120 npm install --silent --fetch-retries=1 --fetch-retry-maxtimeout=5000 --fetch-timeout=60000 --no-audit --no-fund --ignore-scripts --no-save "$package" >npm.log 2>&1) ||
 		cannot "npm cannot fetch $package"
 	echo "$package" >"$dir/package"
 fi

@@ -132,7 +132,7 @@ sane()
 by_sanitizers()
 {
 	local san=$O/san/cudatrace a pid
-	if ! flock "$O/check/make.lock" make -j2 O="$O/san" SKEL_DIR="$O" SAN=address,undefined "$san" >"$TMP/make.log" 2>&1; then
+	if ! building O="${O#"$PWD/"}/san" SKEL_DIR="${O#"$PWD/"}" SAN=address,undefined "${san#"$PWD/"}" >"$TMP/make.log" 2>&1; then
 		skip sanitizers "does not build here: $(grep -m 1 -i error "$TMP/make.log")"
 		return
 	fi

@@ -11,7 +11,7 @@ if ! echo 'int LLVMFuzzerTestOneInput(void) { return 0; }' |
 	echo 'skip fuzz # this clang has no libFuzzer: install libclang-rt-dev'
 	exit
 fi
-if ! flock "$O/check/make.lock" make -s -j"$(nproc)" O="$O" fuzz-build >"$TMP/log" 2>&1; then
+if ! flock "$O/check/make.lock" make -s -j"$(nproc)" O="${O#"$PWD/"}" fuzz-build >"$TMP/log" 2>&1; then
 	sed 's/^/  /' "$TMP/log" | tail -n 20
 	echo 'not ok fuzz: build'
 	exit
