@@ -197,8 +197,14 @@ struct attach *attach__open(const struct attach_opts *o)
 	a->only_pid = o->only_pid;
 	a->hide = o->hide;
 	a->quotas = o->quotas;
+	a->force = o->force;
 	if (a->quotas)
 		a->quotas->of[QUOTA_FUNCTIONS].max = ATTACH_STUB_FUNC - fnset__cnt(a->fns);
+	a->watch = (struct watch){-1, -1, -1};
+	if (watch__open(&a->watch))
+		warn("files that are written to while they are probed will not be noticed: %s: "
+		     "raise the limits of open files and of inotify",
+		     strerror(errno));
 	if (rings__make(a, o->ring_sz) || load(a, o) || levels__fill(a)) {
 		attach__free(a);
 		return NULL;
@@ -376,8 +382,9 @@ static int attach_places(struct attach *a, struct lib_entry *e, int fd, struct p
 	return note_refused(&e->lib, p);
 }
 
-static int attach_elf(struct attach *a, struct lib_entry *e, int fd)
+int attach_lib__put_on(struct attach *a, struct lib_entry *e)
 {
+	int fd = e->watch.fd;
 	struct places places = {0};
 	struct elf_lib *elf;
 	char why[256];
@@ -423,12 +430,12 @@ static int open_lib(struct attach *a, const struct target_lib *t, struct lib_ent
 		if (ret)
 			err("cannot open %s: %s", t->open_path, strerror(-ret));
 		(*e)->file = file;
-		(*e)->ret = ret ?: attach_elf(a, *e, fd);
+		(*e)->ret = ret ?: attach_lib__hold(a, *e, fd);
 	}
 	if (fd >= 0)
 		close(fd);
 	/* Also when it failed: a process that maps it must not be stopped for it. */
-	if (*e)
+	if (*e && !(*e)->off)
 		attach_lib__tell(a, &t->key, (*e)->lib.id);
 	return *e ? 0 : -ENOSPC;
 }
@@ -438,6 +445,8 @@ int attach__lib(struct attach *a, const struct target_lib *t, const struct attac
 	struct lib_entry *e = attach_lib__find(a, &t->key);
 	int ret = e ? 0 : open_lib(a, t, &e);
 
+	if (e && e->off && (e->ret = attach_lib__hold(a, e, -1)) != -ETXTBSY)
+		attach_lib__tell(a, &t->key, e->lib.id);
 	if (ret)
 		return ret;
 	*out = &e->lib;
@@ -448,8 +457,10 @@ void attach__detach(struct attach *a)
 {
 	if (!a->skel)
 		return;
-	for (unsigned i = 0; i < a->lib_cnt; i++)
+	for (unsigned i = 0; i < a->lib_cnt; i++) {
 		probes__detach(&a->libs[i]->probes);
+		file_watch__close(&a->libs[i]->watch, &a->watch);
+	}
 	cudatrace_bpf__detach(a->skel);
 }
 
@@ -459,10 +470,11 @@ void attach__free(struct attach *a)
 		return;
 	attach__detach(a);
 	for (unsigned i = 0; i < a->lib_cnt; i++)
-		attach_lib__free(a->libs[i]);
+		attach_lib__free(a, a->libs[i]);
 	free(a->libs);
 	free(a->keys);
 	cudatrace_bpf__destroy(a->skel);
 	rings__close(a);
+	watch__close(&a->watch);
 	free(a);
 }

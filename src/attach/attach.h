@@ -35,6 +35,7 @@ struct attach_opts {
 	uint32_t errors_max;   /* with an error code; 0: codes of counted calls are not kept */
 	uint32_t tasks_max;    /* processes, threads, and threads in the driver; 0: 65536 */
 	struct quotas *quotas; /* of libraries and their functions; NULL: no bounds */
+	bool force; /* also files that others may write to where we would hear of it too late */
 	/* Not 0: probes exist in this process alone, others pay nothing (but with uprobe.multi). */
 	pid_t only_pid;
 };
@@ -76,7 +77,8 @@ struct attach_lib {
  * Attaches to a libcuda file, once: a second call with the same file answers with what the first
  * one did. Returns 0 and *out, or -errno after reporting the error (-ENOENT, when the file went
  * before it could be opened, is not reported: a later call may find it). -ENOSPC: there are too
- * many, in all or of the user whose process it is.
+ * many, in all or of the user whose process it is. -ETXTBSY: somebody has it open for writing; it
+ * is attached when he has closed it.
  */
 int attach__lib(struct attach *a, const struct target_lib *t, const struct attach_lib **out);
 /* A library that a process maps has another device and inode than maps shows (overlayfs): processes
@@ -91,6 +93,18 @@ unsigned attach__newest_lib(const struct attach *a);
 unsigned attach__drop_idle(struct attach *a,
 			   bool (*is_used)(void *ctx, const struct attach_lib *lib), void *ctx);
 const struct attach_lib *attach__lib_at(const struct attach *a, unsigned i);
+
+/* Files that are written to in place: what lies at the places of our probes will be something else.
+ */
+/* Readable: attach__follow_writes() is to be called at once, for somebody waits. */
+int attach__watch_fd(const struct attach *a);
+/* How many are waited for: it is to be called every now and then. */
+unsigned attach__off_cnt(const struct attach *a);
+/* Takes probes off (on false) before the file changes, and puts them on the new contents. */
+void attach__follow_writes(struct attach *a,
+			   void (*fn)(void *ctx, const struct attach_lib *lib, bool on), void *ctx);
+/* A process maps the file: the same, if we were not told of a write. */
+bool attach__is_written(const struct attach *a, const struct attach_lib *lib);
 
 /* What one call costs its thread, in nanoseconds. 0 when it cannot be told. */
 struct attach_cost {

@@ -54,7 +54,7 @@ void attach_lib__take_ids(struct attach *a, struct lib_entry *e, const struct el
 		     e->lib.path, left_out);
 }
 
-static void give_ids(struct attach *a, struct lib_entry *e)
+void attach_lib__give_ids(struct attach *a, struct lib_entry *e)
 {
 	for (unsigned id = 0; id < CT_MAX_FUNCS; id++) {
 		if (!(e->held[id / 8] & 1 << id % 8))
@@ -63,6 +63,7 @@ static void give_ids(struct attach *a, struct lib_entry *e)
 		if (!fnset__is_held(a->fns, id))
 			quota__give(quotas__get(a->quotas, QUOTA_FUNCTIONS), NULL, 1);
 	}
+	memset(e->held, 0, sizeof(e->held));
 }
 
 struct lib_entry *attach_lib__find(const struct attach *a, const struct ct_lib_key *key)
@@ -107,6 +108,7 @@ struct lib_entry *attach_lib__add(struct attach *a, const struct target_lib *t)
 		return NULL;
 	}
 	e->lib.uid = owner_of(t);
+	e->watch.fd = e->watch.notify = -1;
 	e->lib.key = t->key;
 	e->lib.id = ++a->newest_lib;
 	a->libs[a->lib_cnt++] = e;
@@ -117,7 +119,7 @@ const struct attach_lib *attach__lib_by_key(const struct attach *a, const struct
 {
 	struct lib_entry *e = attach_lib__find(a, key);
 
-	return e ? &e->lib : NULL;
+	return e && !e->off ? &e->lib : NULL;
 }
 
 unsigned attach__lib_cnt(const struct attach *a)
@@ -135,8 +137,10 @@ unsigned attach__newest_lib(const struct attach *a)
 	return a->newest_lib;
 }
 
-void attach_lib__free(struct lib_entry *e)
+void attach_lib__free(struct attach *a, struct lib_entry *e)
 {
+	file_watch__close(&e->watch, &a->watch);
+	a->off_cnt -= e->off;
 	for (unsigned j = 0; j < e->lib.refused_cnt; j++)
 		free(e->lib.refused[j]);
 	free(e->lib.refused);
@@ -204,6 +208,14 @@ void attach__know(struct attach *a, const struct ct_lib_key *key, unsigned lib_i
 	attach_lib__tell(a, key, lib_id);
 }
 
+void attach_lib__forget_keys(struct attach *a, const struct lib_entry *e)
+{
+	bpf_map__delete_elem(a->skel->maps.known_libs, &e->lib.key, sizeof(e->lib.key), 0);
+	for (unsigned k = a->key_cnt; k-- > 0;)
+		if (a->keys[k].lib_id == e->lib.id)
+			drop_key(a, k);
+}
+
 /* At a look: on kernel 6.18 each takes 0.1 s or two, and everything else waits. */
 #define DROPS_MAX 8
 
@@ -212,14 +224,11 @@ static void drop_lib(struct attach *a, unsigned i)
 	struct lib_entry *e = a->libs[i];
 
 	/* First: while its probes are there its inode's number is not given to another file. */
-	bpf_map__delete_elem(a->skel->maps.known_libs, &e->lib.key, sizeof(e->lib.key), 0);
-	for (unsigned k = a->key_cnt; k-- > 0;)
-		if (a->keys[k].lib_id == e->lib.id)
-			drop_key(a, k);
+	attach_lib__forget_keys(a, e);
 	probes__detach(&e->probes);
 	dbg("%s: nobody uses it any more: taken off", e->lib.path);
-	give_ids(a, e);
-	attach_lib__free(e);
+	attach_lib__give_ids(a, e);
+	attach_lib__free(a, e);
 	quota__give(quotas__get(a->quotas, QUOTA_LIBRARIES), NULL, 1);
 	memmove(a->libs + i, a->libs + i + 1, (--a->lib_cnt - i) * sizeof(*a->libs));
 }

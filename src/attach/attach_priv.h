@@ -6,6 +6,7 @@
 #include "attach.h"
 #include "layer.h"
 #include "probes.h"
+#include "watch.h"
 
 #include "util/quota.h"
 
@@ -17,6 +18,11 @@ struct lib_entry {
 	struct attach_lib lib;
 	struct probes probes;
 	struct layer_file file;
+	struct file_watch watch;
+	bool off;  /* somebody writes to it: no probes, attached anew from due_ns on */
+	bool late; /* we were told afterwards */
+	unsigned writes;
+	uint64_t written_ns, seen_ns, due_ns;
 	int ret;			/* what attaching said */
 	uint8_t held[CT_MAX_FUNCS / 8]; /* ids of functions that the table has not */
 };
@@ -41,9 +47,11 @@ struct attach {
 	unsigned ring_cnt;
 	size_t ring_sz; /* of each */
 	struct lib_entry **libs;
-	unsigned lib_cnt, newest_lib;
+	unsigned lib_cnt, newest_lib, off_cnt;
 	struct lib_key *keys; /* oldest first */
 	unsigned key_cnt;
+	struct watch watch;
+	bool force;
 	struct quotas *quotas;
 };
 
@@ -70,9 +78,15 @@ struct lib_entry *attach_lib__find(const struct attach *a, const struct ct_lib_k
 struct lib_entry *attach_lib__add(struct attach *a, const struct target_lib *t);
 struct elf_lib;
 void attach_lib__take_ids(struct attach *a, struct lib_entry *e, const struct elf_lib *elf);
-void attach_lib__free(struct lib_entry *e);
-/* Tells the kernel side that the file is known. */
+void attach_lib__give_ids(struct attach *a, struct lib_entry *e);
+void attach_lib__free(struct attach *a, struct lib_entry *e);
+/* Tells the kernel side that the file is known, or that it is not, by none of its keys. */
 void attach_lib__tell(struct attach *a, const struct ct_lib_key *key, unsigned lib_id);
+void attach_lib__forget_keys(struct attach *a, const struct lib_entry *e);
+/* attach.c: reads what e->watch has open and puts the probes on. */
+int attach_lib__put_on(struct attach *a, struct lib_entry *e);
+/* attach_written.c: the same, when nobody writes to it; fd: the first time, else -1. */
+int attach_lib__hold(struct attach *a, struct lib_entry *e, int fd);
 
 /* levels.c: specs of the functions that the kernel does not have yet. */
 int levels__fill(struct attach *a);

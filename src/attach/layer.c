@@ -28,6 +28,11 @@ static bool same_time(const struct timespec *a, const struct timespec *b)
 	return a->tv_sec == b->tv_sec && a->tv_nsec == b->tv_nsec;
 }
 
+bool layer_file__same_content(const struct layer_file *a, const struct layer_file *b)
+{
+	return a->size == b->size && same_time(&a->mtime, &b->mtime);
+}
+
 bool layer_file__same(const struct layer_file *a, const struct layer_file *b)
 {
 	return (a->overlay || b->overlay) && a->ino == b->ino && a->size == b->size &&

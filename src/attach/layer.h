@@ -21,5 +21,7 @@ struct layer_file {
 int layer_file__read(struct layer_file *f, int fd);
 /* Two that are no overlay's are told apart by their devices, and not here. */
 bool layer_file__same(const struct layer_file *a, const struct layer_file *b);
+/* Of one file, at two times: nothing was written to it meanwhile. */
+bool layer_file__same_content(const struct layer_file *a, const struct layer_file *b);
 
 #endif /* ATTACH_LAYER_H */

@@ -59,6 +59,9 @@ int target_libs__add_all(struct target_libs *list);
 /* Adds what the dynamic linker would find for a program started from here: LD_LIBRARY_PATH,
  * the linker's cache, its default folders, and the usual folders of driver installations. */
 int target_libs__add_system(struct target_libs *list);
+/* The same for a process that runs already, as far as its environment and the root of its file
+ * system say. */
+void target_libs__add_loadable(struct target_libs *list, pid_t pid);
 /* Adds one file by name; silent. */
 int target_libs__add_path(struct target_libs *list, const char *path);
 /* The same for a path of a process, which may lead anywhere. */

@@ -369,7 +369,7 @@ static void print_setcap(const struct check *c)
 	if (lacks && !caps__in_user_namespace())
 		out_lit(c->out, "\nTo do without sudo, give it the privileges once:\n"
 				"sudo setcap cap_bpf,cap_perfmon,cap_sys_ptrace,\\\n"
-				"cap_dac_read_search,cap_checkpoint_restore+ep "
+				"cap_dac_read_search,cap_checkpoint_restore,cap_lease+ep "
 				"$(command -v cudatrace)\n");
 }
 

@@ -37,6 +37,7 @@ int cmd_daemon(const struct opts *o)
 		.set_cnt = o->sets.cnt,
 		.mechanism = o->mechanism,
 		.libcuda = o->libcuda,
+		.force = o->force,
 		.sandbox = o->sandbox,
 	};
 

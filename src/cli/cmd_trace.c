@@ -106,6 +106,7 @@ static int open_attach(struct session *s)
 				.sched = o->sched,
 				.stacks = o->stack.cnt,
 				.hide = o->hide,
+				.force = o->force,
 				.kernel_probe = o->kernel_probe,
 				/* Children would need probes of their own before their first call.
 				 */
@@ -124,15 +125,14 @@ static int open_attach(struct session *s)
 
 static int add_targets(struct session *s)
 {
-	int ret = 0;
+	bool stop = s->o->argv || s->o->stop_on_load;
+	int ret = stop ? guard__start(&s->guard, s->t.att) : 0;
 
 	for (unsigned i = 0; i < s->o->pid_cnt && !ret; i++)
-		ret = attach__add_pid(s->t.att, s->o->pids[i], 0);
+		ret = attach__add_pid(s->t.att, s->o->pids[i], stop ? CT_PID_F_STOP_ON_LIB : 0);
 	if (!s->o->argv || ret)
 		return ret;
-	ret = guard__start(&s->guard, s->t.att);
-	if (!ret)
-		ret = command__fork(&s->cmd, s->o->argv, &s->user);
+	ret = command__fork(&s->cmd, s->o->argv, &s->user);
 	return ret ? ret : attach__add_pid(s->t.att, s->cmd.pid, CT_PID_F_STOP_ON_LIB);
 }
 
@@ -410,6 +410,11 @@ static void release(struct session *s)
 	while (s->sink_cnt)
 		sink__close(s->sinks[--s->sink_cnt], NULL);
 	command__cancel(&s->cmd);
+	/* A process of -p may have been stopped by now although we could not start. */
+	if (s->guard.pid && s->t.att) {
+		attach__detach(s->t.att);
+		attach__go_on_all(s->t.att);
+	}
 	guard__end(&s->guard);
 	command_user__free(&s->user);
 	summary__free(s->summary);

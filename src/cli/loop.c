@@ -138,11 +138,14 @@ static void on_tick(struct session *s, uint64_t now)
 	}
 	if (s->t.libs.pending_cnt)
 		libs__retry(&s->t.libs);
+	if (libs__is_waiting(&s->t.libs))
+		libs__follow_writes(&s->t.libs);
 }
 
 static int timeout_ms(const struct session *s, bool busy, uint64_t now)
 {
-	int ms = busy || s->t.libs.pending_cnt || s->waiting_children ? TICK_BUSY_MS : TICK_IDLE_MS;
+	int ms = busy || libs__is_waiting(&s->t.libs) || s->waiting_children ? TICK_BUSY_MS
+									     : TICK_IDLE_MS;
 
 	if (s->deadline_ns) {
 		uint64_t left = s->deadline_ns > now ? (s->deadline_ns - now) / 1000000 + 1 : 0;
@@ -153,6 +156,9 @@ static int timeout_ms(const struct session *s, bool busy, uint64_t now)
 	return ms;
 }
 
+/* The first of them in what is polled. */
+#define OUTPUTS 5
+
 void session__loop(struct session *s)
 {
 	struct pollfd fds[] = {
@@ -160,10 +166,11 @@ void session__loop(struct session *s)
 		{.fd = ring__fd(s->t.ring), .events = POLLIN},
 		{.fd = s->cmd.pid ? s->cmd.pidfd : -1, .events = POLLIN},
 		{.fd = s->kmsg_fd, .events = POLLIN},
+		{.fd = attach__watch_fd(s->t.att), .events = POLLIN},
 		/* Outputs whose readers are slow, in the rest. */
-		[4 ... 3 + SESSION_MAX_SINKS] = {.fd = -1, .events = POLLOUT},
+		[OUTPUTS... OUTPUTS + SESSION_MAX_SINKS - 1] = {.fd = -1, .events = POLLOUT},
 	};
-	unsigned out_cnt = s->sink_cnt, cnt_fds = 4 + out_cnt;
+	unsigned out_cnt = s->sink_cnt, cnt_fds = OUTPUTS + out_cnt;
 	bool busy = true;
 
 	while (!s->stopping) {
@@ -176,16 +183,18 @@ void session__loop(struct session *s)
 		if (cnt)
 			busy = true;
 		for (unsigned i = 0; i < out_cnt; i++)
-			fds[4 + i].fd = s->sinks[i]->out->stuck ? s->sinks[i]->out->fd : -1;
+			fds[OUTPUTS + i].fd = s->sinks[i]->out->stuck ? s->sinks[i]->out->fd : -1;
 		if (poll(fds, cnt_fds, cnt == DRAIN_BATCH ? 0 : timeout_ms(s, busy, now)) == 0)
 			busy = cnt > 0;
 		for (unsigned i = 0; i < out_cnt; i++)
-			if (fds[4 + i].revents)
+			if (fds[OUTPUTS + i].revents)
 				sink__flush(s->sinks[i]);
 		if (fds[0].revents)
 			on_signal(s);
 		if (fds[3].revents)
 			kmsg__read(s->kmsg_fd, !s->o->hide, session__event, s);
+		if (fds[4].revents)
+			libs__follow_writes(&s->t.libs);
 		if (fds[2].revents) {
 			look_at_targets(s);
 			fds[2].fd = -1;

@@ -317,6 +317,10 @@ static void check_whole(const struct parse *p)
 		opts__die("both -p and a command ('%s'); trace running processes or start one, not "
 			  "both",
 			  o->argv[0]);
+	if (o->stop_on_load && !o->pid_cnt)
+		opts__die("--stop-on-load is for -p: %s",
+			  o->argv ? "a command's processes are stopped anyway"
+				  : "processes that nobody named are never stopped");
 	if (o->verb == VERB_DIFF && o->files.cnt != 2)
 		opts__die(
 			"diff: give two traces, the old one and the new one, as in cudatrace diff "

@@ -54,6 +54,8 @@ struct opts {
 	bool follow;	     /* children too; default true, --no-follow */
 	bool wait;	     /* wait for libcuda to be loaded; default true, --no-wait */
 	const char *libcuda; /* --libcuda PATH */
+	bool stop_on_load;   /* -p: a libcuda that was not known is attached before it is called */
+	bool force;	     /* --force: files that others may write to, too */
 	const char *user;    /* --user NAME or number */
 	/* outputs */
 	struct strv jsonl, chrome, report; /* FILE or "-" */

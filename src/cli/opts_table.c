@@ -70,6 +70,18 @@ static void set_libcuda(struct opts *o, const struct opt_row *row, const char *a
 	o->libcuda = arg;
 }
 
+static void set_stop_on_load(struct opts *o, const struct opt_row *row, const char *arg)
+{
+	(void)row, (void)arg;
+	o->stop_on_load = true;
+}
+
+static void set_force(struct opts *o, const struct opt_row *row, const char *arg)
+{
+	(void)row, (void)arg;
+	o->force = true;
+}
+
 static void set_user(struct opts *o, const struct opt_row *row, const char *arg)
 {
 	need_text(row, arg);
@@ -454,6 +466,14 @@ static const struct opt_row rows[] = {
 	 "fail when no traced process has libcuda loaded, do not wait for it", set_no_wait},
 	{"libcuda", 0, false, GROUP_TARGET, FOR_ALL, COMP_FILE, "PATH", NULL,
 	 "the libcuda file, for when it is not found by itself", set_libcuda},
+	{"stop-on-load", 0, false, GROUP_TARGET, FOR_TRACE, COMP_NONE, NULL, NULL,
+	 "with -p: stop the process for a moment (SIGSTOP) when it loads a libcuda that was not "
+	 "found beforehand, so that no call is missed; commands are always",
+	 set_stop_on_load},
+	{"force", 0, false, GROUP_TARGET, FOR_TRACE | FOR_DAEMON, COMP_NONE, NULL, NULL,
+	 "attach also to a libcuda that others may write to on a file system without leases, where "
+	 "a write would crash who loads it",
+	 set_force},
 	{"user", 0, false, GROUP_TARGET, FOR_TRACE, COMP_USER, "NAME", NULL,
 	 "with a COMMAND: run it as this user; else: trace only processes of this user", set_user},
 

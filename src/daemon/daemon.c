@@ -84,6 +84,23 @@ static void after_turn(struct daemon *d)
 		dump_for_cause(d);
 }
 
+/* What is in the header of files may be another now. */
+static void follow_writes(struct daemon *d)
+{
+	libs__follow_writes(&d->t.libs);
+	tracer__fill_libs(&d->t);
+}
+
+static void on_write(evutil_socket_t fd, short what, void *ctx)
+{
+	struct daemon *d = ctx;
+
+	(void)fd, (void)what;
+	d->now = now_ns();
+	follow_writes(d);
+	arm(d->drain_ev, DRAIN_BUSY_MS);
+}
+
 static void on_ring(evutil_socket_t fd, short what, void *ctx)
 {
 	struct daemon *d = ctx;
@@ -94,9 +111,11 @@ static void on_ring(evutil_socket_t fd, short what, void *ctx)
 	cnt = ring__drain(d->t.ring, DRAIN_BATCH);
 	if (d->t.libs.pending_cnt)
 		libs__retry(&d->t.libs);
+	if (libs__is_waiting(&d->t.libs))
+		follow_writes(d);
 	after_turn(d);
 	arm(d->drain_ev, cnt == DRAIN_BATCH ? 0
-			 : cnt || d->t.libs.pending_cnt || dprocs__any_burst(&d->procs)
+			 : cnt || libs__is_waiting(&d->t.libs) || dprocs__any_burst(&d->procs)
 				 ? DRAIN_BUSY_MS
 				 : DRAIN_IDLE_MS);
 }
@@ -157,6 +176,9 @@ static int add_events(struct daemon *d)
 
 	signal(SIGPIPE, SIG_IGN);
 	d->ring_ev = event_new(d->base, ring__fd(d->t.ring), EV_READ | EV_PERSIST, on_ring, d);
+	if (attach__watch_fd(d->t.att) >= 0)
+		d->watch_ev = event_new(d->base, attach__watch_fd(d->t.att), EV_READ | EV_PERSIST,
+					on_write, d);
 	d->drain_ev = event_new(d->base, -1, 0, on_ring, d);
 	d->tick_ev = event_new(d->base, -1, EV_PERSIST, on_tick, d);
 	if (d->kmsg_fd >= 0)
@@ -170,6 +192,8 @@ static int add_events(struct daemon *d)
 		return -ENOMEM;
 	if (d->kmsg_ev)
 		event_add(d->kmsg_ev, NULL);
+	if (d->watch_ev)
+		event_add(d->watch_ev, NULL);
 	arm(d->drain_ev, DRAIN_BUSY_MS);
 	arm(d->tick_ev, 1000);
 	return 0;
@@ -244,6 +268,7 @@ static int open_tracer(struct daemon *d)
 				.tasks_max = tasks_max(d->cfg),
 				.kernel = d->cfg->trace.kernel,
 				.hide = d->cfg->trace.hide,
+				.force = d->o->force,
 			},
 		.wait = true,
 		.fn = daemon__event,
@@ -352,6 +377,7 @@ static void release(struct daemon *d)
 	free_event(d->drain_ev);
 	free_event(d->tick_ev);
 	free_event(d->kmsg_ev);
+	free_event(d->watch_ev);
 	for (unsigned i = 0; i < 3; i++)
 		free_event(d->signal_evs[i]);
 	if (d->kmsg_fd >= 0)

@@ -16,6 +16,7 @@ struct daemon_opts {
 	unsigned set_cnt;
 	enum mechanism mechanism;
 	const char *libcuda; /* NULL: found by itself */
+	bool force;	     /* attach_opts */
 	bool sandbox;
 };
 

@@ -42,7 +42,7 @@ static bool wants_line(const struct daemon *d, const struct dproc *p, const stru
 {
 	int id;
 
-	if (ev->kind == EVENT_XID)
+	if (ev->kind == EVENT_XID || (ev->kind == EVENT_LIBRARY && !ev->pid))
 		return true;
 	if (!p)
 		return false;
@@ -149,6 +149,8 @@ static void on_call(struct daemon *d, struct dproc *p, const struct event *ev)
 /* Who it is about. A child's first event is its fork, which is its parent's. */
 static struct dproc *proc_of(struct daemon *d, const struct event *ev)
 {
+	if (ev->kind == EVENT_LIBRARY && !ev->pid)
+		return NULL;
 	if (ev->kind == EVENT_XID || ev->kind == EVENT_IRQ || ev->kind == EVENT_UVM)
 		return dprocs__find(&d->procs, ev->pid);
 	if (ev->kind == EVENT_PROCESS)

@@ -285,7 +285,8 @@ static void put_library_args(struct json *j, const struct event *ev)
  * tracer does: a line across all tracks. */
 static void put_instant(struct chrome *c, const struct event *ev)
 {
-	bool is_xid = ev->kind == EVENT_XID, is_global = is_xid || ev->kind == EVENT_TRACER;
+	bool is_xid = ev->kind == EVENT_XID;
+	bool is_global = is_xid || ev->kind == EVENT_TRACER || !ev->pid;
 	const char *name = ev->name;
 	char xid[32];
 	struct json j;
@@ -407,7 +408,7 @@ static void chrome_event(struct sink *s, const struct event *ev)
 	struct chrome *c = (struct chrome *)s;
 
 	/* The others come from whichever thread was there, and say nothing of its name. */
-	if (ev->kind != EVENT_XID && ev->kind != EVENT_IRQ && ev->kind != EVENT_UVM &&
+	if (ev->pid && ev->kind != EVENT_XID && ev->kind != EVENT_IRQ && ev->kind != EVENT_UVM &&
 	    ev->kind != EVENT_TRACER)
 		put_names(c, ev);
 	if (ev->kind == EVENT_CALL || ev->kind == EVENT_DRIVER)

@@ -55,6 +55,7 @@ static void tell(const struct attach_lib *lib)
 struct found {
 	bool gone;     /* there is no such file at that path any more */
 	bool too_many; /* it is left out */
+	bool busy;     /* somebody writes to it */
 };
 
 static const struct attach_lib *attach_one(struct libs *l, const struct target_lib *t,
@@ -66,6 +67,7 @@ static const struct attach_lib *attach_one(struct libs *l, const struct target_l
 
 	f->gone |= ret == -ENOENT;
 	f->too_many |= ret == -ENOSPC;
+	f->busy |= ret == -ETXTBSY;
 	if (ret)
 		return NULL;
 	if (attach__newest_lib(l->att) > before)
@@ -73,7 +75,7 @@ static const struct attach_lib *attach_one(struct libs *l, const struct target_l
 	return lib->ignored ? NULL : lib;
 }
 
-/* Returns how many real libraries were attached. */
+/* Returns how many real libraries were attached, or will be. */
 static unsigned attach_list(struct libs *l, const struct target_libs *list)
 {
 	unsigned cnt = 0;
@@ -81,7 +83,7 @@ static unsigned attach_list(struct libs *l, const struct target_libs *list)
 
 	for (unsigned i = 0; i < list->cnt; i++)
 		cnt += attach_one(l, &list->libs[i], &f) != NULL;
-	return cnt;
+	return cnt + f.busy;
 }
 
 /* Looks at one process of -p. Negative: it cannot be traced. */
@@ -111,6 +113,10 @@ static int attach_pid(struct libs *l, pid_t pid)
 		err("process %d has not loaded libcuda: leave out --no-wait to wait for it", pid);
 		return -ENOENT;
 	}
+	/* Its first calls come sooner than we could attach to what it maps. */
+	target_libs__add_loadable(&list, pid);
+	attach_list(l, &list);
+	target_libs__clear(&list);
 	info("process %d has not loaded libcuda yet: waiting for it", pid);
 	return 0;
 }
@@ -199,8 +205,9 @@ static bool attach_found(struct libs *l, const struct ct_lib_map *rec,
 				  : "calls made before duration_us had passed were not seen");
 	}
 	/* A process may have several: the one that is new is meant, if there is one. */
-	if (!found && f.too_many) {
-		lib_event(l, "missed", rec, NULL, "too many libraries");
+	if (!found && (f.too_many || f.busy)) {
+		lib_event(l, "missed", rec, NULL,
+			  f.busy ? "it is being written to" : "too many libraries");
 		return true;
 	}
 	if (found || f.gone || !known)
@@ -218,6 +225,7 @@ static bool attach_mapped(struct libs *l, const struct ct_lib_map *rec)
 	bool found = false;
 
 	if (lib) {
+		l->written |= attach__is_written(l->att, lib);
 		if (!lib->ignored)
 			lib_event(l, "map", rec, lib, NULL);
 		return true;
@@ -283,4 +291,23 @@ void libs__retry(struct libs *l)
 			    p->rec.name);
 		l->pending[i] = l->pending[--l->pending_cnt];
 	}
+}
+
+static void on_write(void *ctx, const struct attach_lib *lib, bool on)
+{
+	if (on)
+		tell(lib);
+	lib_event(ctx, on ? "attach" : "detach", NULL, lib,
+		  on ? "its contents are new" : "it is being written to");
+}
+
+void libs__follow_writes(struct libs *l)
+{
+	l->written = false;
+	attach__follow_writes(l->att, on_write, l);
+}
+
+bool libs__is_waiting(const struct libs *l)
+{
+	return l->pending_cnt || l->written || attach__off_cnt(l->att);
 }

@@ -25,7 +25,8 @@ struct libs {
 	struct attach *att;
 	model_event_fn fn; /* gets library events */
 	void *ctx;
-	bool wait; /* nothing to attach to yet is fine */
+	bool written; /* one that is known has changed: libs__follow_writes() */
+	bool wait;    /* nothing to attach to yet is fine */
 	struct pending_lib pending[LIBS_MAX_PENDING];
 	unsigned pending_cnt;
 };
@@ -39,5 +40,10 @@ int libs__attach_system(struct libs *l, bool running);
 void libs__on_map(struct libs *l, const struct ct_lib_map *rec);
 /* Tries again where the mapping could not be looked at. To be called while pending_cnt is not 0. */
 void libs__retry(struct libs *l);
+
+/* Files that are written to in place. To be called when attach__watch_fd() is readable, and while
+ * libs__is_waiting(). */
+void libs__follow_writes(struct libs *l);
+bool libs__is_waiting(const struct libs *l);
 
 #endif /* TRACE_LIBS_H */

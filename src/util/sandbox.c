@@ -41,6 +41,7 @@ static const int kept[] = {
 	CAP_SYS_PTRACE,		/* memory, maps and root of other users' processes */
 	CAP_DAC_READ_SEARCH,	/* their libraries */
 	CAP_CHECKPOINT_RESTORE, /* /proc/PID/map_files */
+	CAP_LEASE,		/* on their libraries: src/attach/watch.h */
 };
 
 static const int reader_kept[] = {CAP_SYS_PTRACE, CAP_DAC_READ_SEARCH, CAP_CHECKPOINT_RESTORE};
@@ -105,6 +106,8 @@ static const char *const calls[] = {
 	"timer_create", /* what bounds the time for a name */
 	"timer_settime",
 	"signalfd4",
+	"inotify_add_watch",
+	"inotify_rm_watch",
 	/* util/reader.h: no socket can be made */
 	"sendto",
 	"recvmsg",

@@ -24,6 +24,15 @@ make_seeds()
 	printf 'int cuInit(int f){return f;}\nint cuMemAlloc_v2(int f){return f+1;}\n' |
 		gcc -shared -nostdlib -Wl,-soname,libcuda.so.1,-z,noseparate-code,--build-id -s -x c - \
 			-o "$dir/seeds/elf/small.so" || return 1
+	{
+		printf 'glibc-ld.so.cache1.1\002\0\0\0'
+		head -c 24 /dev/zero
+		printf '\003\003\0\0\140\0\0\0\155\0\0\0'
+		head -c 12 /dev/zero
+		printf '\003\012\0\0\140\0\0\0\155\0\0\0'
+		head -c 12 /dev/zero
+		printf 'libcuda.so.1\0/l/libcuda.so.1\0'
+	} | seed ld_cache two
 	printf '7f1200000000-7f1200100000 r-xp 00001000 fd:01 1234 /usr/lib/libcuda.so.580.1 (deleted)\n' | seed maps line
 	printf 'level: metrics\nrules:\n  - match: {user: alice, command: "python*"}\n    level: trace\nsample: {every: 5s, on: {error: true}}\n' | seed config rules
 	seed config defaults <dist/daemon.yaml
@@ -115,6 +124,7 @@ make_dicts()
 		printf '%s\n' all none , '!' '*' '?' '[' ']' '_v2' '_ptsz'
 	} | words select
 	printf '%s\n' r-xp r--p rw-s ' (deleted)' libcuda.so libcuda.so.1 /usr/lib/ '[vdso]' 00:00 ffffffffffffffff '\\012' stubs/ .580.1 | words maps
+	printf '%s\n' glibc-ld.so.cache1.1 ld.so-1.7.0 libcuda.so.1 | words ld_cache
 	printf '%s\n' /kubepods .slice kubepods- burstable- besteffort- pod cri-containerd- crio- docker- libpod- .scope /docker/ /lxc/ lxc.payload. /machine.slice \
 		3c1c8f5e_6b0c_4c6d_9a5e_0123456789ab 3c1c8f5e-6b0c-4c6d-9a5e-0123456789ab "$(printf %064d 7)" init.scope /.. // | words labels
 	printf '%s\n' 'NVRM: ' 'Xid (' 'PCI:' '0000:3b:00' '): ' ', ' ';' '6,1,2,-' 4294967295 18446744073709551615 $'\t' | words kmsg

@@ -54,7 +54,7 @@ until_ok docker info && until_ok ctr version || { echo 'the engines do not start
 dist/container/rootfs.sh "$T/cudatrace" || exit 1
 mkdir -p "$T/lib"
 caps=(--cap-drop CAP_ALL)
-for cap in BPF PERFMON SYS_PTRACE DAC_READ_SEARCH CHECKPOINT_RESTORE; do caps+=(--cap-add CAP_$cap); done
+for cap in BPF PERFMON SYS_PTRACE DAC_READ_SEARCH CHECKPOINT_RESTORE LEASE; do caps+=(--cap-add CAP_$cap); done
 bind() { echo "type=bind,src=$1,dst=$2,options=rbind:${3-rw}"; }
 ctr run --rm --rootfs --seccomp --read-only --net-host --with-ns pid:/proc/1/ns/pid "${caps[@]}" \
 	--mount type=tmpfs,src=tmpfs,dst=/run/cudatrace --mount "$(bind "$T/lib" /var/lib/cudatrace)" \

@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* Library files that are written to in place: see watch.h. */
+#include "attach_priv.h"
+
+#include "util/log.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define SECOND_NS 1000000000ull
+/* Who opens a file for writing again and again, without end, must not have us attach all the time:
+ * from the fourth time on we wait, twice as long each, up to a minute. */
+#define WRITES_FREE 3
+#define WAIT_MAX_NS (64 * SECOND_NS)
+#define CALM_NS	    (600 * SECOND_NS)
+
+static uint64_t now_ns(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return ts.tv_sec * SECOND_NS + ts.tv_nsec;
+}
+
+static void set_off(struct attach *a, struct lib_entry *e, bool off)
+{
+	a->off_cnt += off - e->off;
+	e->off = off;
+}
+
+/* Where we hear of writes only afterwards, others must not be able to write at all: they could
+ * crash every program that loads it, just because it is traced. */
+static int refuse(const struct attach *a, const struct lib_entry *e)
+{
+	if (a->force || !file_watch__is_open_to_others(&e->watch))
+		return 0;
+	err("%s: not traced: its group or everybody may write to it, and its file system (or a "
+	    "missing CAP_LEASE) does not let us know beforehand: chmod go-w, or --force",
+	    e->lib.path);
+	return -EPERM;
+}
+
+static uint64_t how_long(struct lib_entry *e, uint64_t now)
+{
+	uint64_t wait = SECOND_NS;
+
+	if (now - e->written_ns > CALM_NS)
+		e->writes = 0;
+	e->written_ns = now;
+	if (++e->writes <= WRITES_FREE)
+		return 0;
+	for (unsigned i = WRITES_FREE + 1; i < e->writes && wait < WAIT_MAX_NS; i++)
+		wait *= 2;
+	return wait;
+}
+
+static void take_off(struct attach *a, struct lib_entry *e)
+{
+	if (!e->off && e->writes < WRITES_FREE)
+		warn("%s is written to: it is not traced until that is done", e->lib.path);
+	/* First: who maps it from now on is to be looked at. */
+	attach_lib__forget_keys(a, e);
+	probes__detach(&e->probes);
+	e->lib.attached_cnt = e->lib.wanted_cnt = 0;
+	e->due_ns = now_ns() + how_long(e, now_ns());
+	e->late = e->watch.notify >= 0;
+	e->seen_ns = now_ns();
+	layer_file__read(&e->watch.seen, e->watch.fd);
+	set_off(a, e, true);
+	file_watch__let_go(&e->watch, &a->watch);
+}
+
+/* Nobody says when he who writes is done: when it has not changed for a second. */
+static bool still_changes(struct lib_entry *e)
+{
+	struct layer_file now;
+
+	if (!e->late || layer_file__read(&now, e->watch.fd))
+		return false;
+	if (layer_file__same_content(&now, &e->watch.seen) && now_ns() - e->seen_ns > SECOND_NS)
+		return false;
+	if (!layer_file__same_content(&now, &e->watch.seen))
+		e->seen_ns = now_ns();
+	e->watch.seen = now;
+	return true;
+}
+
+static void forget(struct attach *a, struct lib_entry *e)
+{
+	attach_lib__give_ids(a, e);
+	for (unsigned i = 0; i < e->lib.refused_cnt; i++)
+		free(e->lib.refused[i]);
+	free(e->lib.refused);
+	e->lib.refused = NULL;
+	e->lib.refused_cnt = e->lib.shifted_cnt = 0;
+	e->lib.ignored = e->lib.idle = false;
+	e->lib.id = ++a->newest_lib;
+}
+
+int attach_lib__hold(struct attach *a, struct lib_entry *e, int fd)
+{
+	bool again = e->off;
+	int ret;
+
+	if (again && (now_ns() < e->due_ns || still_changes(e)))
+		return -ETXTBSY;
+	ret = again ? file_watch__hold(&e->watch, &a->watch)
+		    : file_watch__open(&e->watch, &a->watch, fd);
+	if (ret == -ETXTBSY) {
+		if (!again)
+			warn("%s is open for writing: it is traced when it has been closed",
+			     e->lib.path);
+		set_off(a, e, true);
+		return ret;
+	}
+	set_off(a, e, false);
+	if (again)
+		forget(a, e);
+	if (ret > 0)
+		ret = refuse(a, e);
+	if (!ret)
+		ret = attach_lib__put_on(a, e);
+	layer_file__read(&e->file, e->watch.fd);
+	return ret;
+}
+
+int attach__watch_fd(const struct attach *a)
+{
+	return a->watch.fd;
+}
+
+unsigned attach__off_cnt(const struct attach *a)
+{
+	return a->off_cnt;
+}
+
+bool attach__is_written(const struct attach *a, const struct attach_lib *lib)
+{
+	const struct lib_entry *e = attach_lib__find(a, &lib->key);
+
+	return e && !e->off && file_watch__is_written(&e->watch);
+}
+
+void attach__follow_writes(struct attach *a,
+			   void (*fn)(void *ctx, const struct attach_lib *lib, bool on), void *ctx)
+{
+	if (a->watch.fd >= 0)
+		watch__read(&a->watch);
+	for (unsigned i = 0; i < a->lib_cnt; i++) {
+		struct lib_entry *e = a->libs[i];
+
+		if (e->off || !file_watch__is_written(&e->watch))
+			continue;
+		take_off(a, e);
+		fn(ctx, &e->lib, false);
+	}
+	for (unsigned i = 0; i < a->lib_cnt && a->off_cnt; i++) {
+		struct lib_entry *e = a->libs[i];
+
+		if (!e->off || (e->ret = attach_lib__hold(a, e, -1)) == -ETXTBSY)
+			continue;
+		attach_lib__tell(a, &e->lib.key, e->lib.id);
+		if (!e->ret && !e->lib.ignored)
+			fn(ctx, &e->lib, true);
+	}
+}
