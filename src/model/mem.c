@@ -66,8 +66,12 @@ static void add(struct mem *m, void **tree, struct range key)
 
 	/* An older range in this place was freed: unseen, or by a thread whose record comes later.
 	 */
-	while ((node = tfind(&key, tree, cmp_range)))
+	while ((node = tfind(&key, tree, cmp_range))) {
 		drop(m, tree, *node);
+		m->superseded_cnt++;
+		if (key.born_ns > m->superseded_ns)
+			m->superseded_ns = key.born_ns;
+	}
 	r = quota__take(m->quota, &m->share, 1) ? malloc(sizeof(*r)) : NULL;
 	if (!r) {
 		add_loose(m, key.kind, key.bytes);
@@ -146,6 +150,7 @@ void mem__clear(struct mem *m)
 	clear(&m->physical);
 	memset(m->bytes, 0, sizeof(m->bytes));
 	memset(m->loose, 0, sizeof(m->loose));
+	m->superseded_cnt = m->superseded_ns = 0;
 	quota__give(m->quota, &m->share, m->share.used);
 }
 
@@ -171,6 +176,11 @@ static bool release_loose(struct mem *m, const struct event *ev)
 	/* cuMemFree(0) does nothing. */
 	if (!ev->ptr)
 		return false;
+	/* The late record of what has been taken away already. */
+	if (m->superseded_cnt && ev->start_ns < m->superseded_ns) {
+		m->superseded_cnt--;
+		return false;
+	}
 	if (ev->fn->op == OP_FREE_HOST || ev->fn->op == OP_UNREGISTER)
 		return drop_loose(m, MEM_HOST);
 	return drop_loose(m, MEM_DEVICE) || drop_loose(m, MEM_MANAGED);

@@ -15,6 +15,9 @@ struct mem {
 	uint64_t bytes[MEM_KIND_CNT];
 	struct quota *quota; /* of ranges; NULL: as many as there are */
 	struct quota_share share;
+	/* Ranges that had to make room for younger ones, whose free is still to come: its call has
+	 * begun before superseded_ns. */
+	uint64_t superseded_cnt, superseded_ns;
 	/* What there was no room for: it is in bytes, and a free of an unknown address takes away
 	 * what one of them has on average. */
 	struct {

@@ -29,6 +29,27 @@ agrees()
 	check "$name: the trace as a whole" holds "$TMP/t.jsonl" 'accounts(drops=flag != "")' flag="$flag"
 }
 
+# One thread frees an address, another has it before the first one's record comes.
+reused_addresses()
+{
+	${CC:-gcc} -O1 -w -o "$TMP/caller" tests/caller.c -ldl -lpthread
+	# shellcheck disable=SC2016 # the inner shell's
+	env -u FAKE_NO_SEM LD_LIBRARY_PATH="$FAKE" "$CUDATRACE" -q -e memory,init --buffer-size 64M --jsonl "$TMP/reuse.jsonl" --chrome "$TMP/reuse.json" -- \
+		sh -c 'for i in $(seq 20); do printf "open libcuda.so.1\ninit\nthreads 48 100\n" | "$0"; done' "$TMP/caller" >/dev/null
+	check 'threads that reuse addresses: nothing is lost' holds "$TMP/reuse.jsonl" 'sym["cuMemFree_v2"] == 20 * 4800 and accounts()'
+	check 'threads that reuse addresses: live memory of twenty programs, to the byte' python3 - "$TMP/reuse.json" <<'END'
+import collections, json, sys
+events = json.load(open(sys.argv[1]))
+events = events.get("traceEvents", events) if isinstance(events, dict) else events
+seen = collections.defaultdict(list)
+for e in events:
+    if e.get("ph") == "C" and e["name"] == "device memory":
+        seen[e["pid"]].append(e["args"]["bytes"])
+bad = {p: (v[-3:], max(v)) for p, v in seen.items() if v[-1] != 0 or max(v) > 48 * 4096}
+sys.exit(f"{len(seen)} programs, not right: {bad}" if bad or len(seen) != 20 else 0)
+END
+}
+
 OPT=()
 for mech in session multi perf; do
 	has_mechanism $mech || { skip "8 threads, $mech" 'not in this kernel'; continue; }
@@ -75,3 +96,4 @@ check '4 threads at full speed, a small ring: calls were dropped' holds "$TMP/t.
 # shellcheck disable=SC2016 # the inner shell's
 OPT=(--buffer-size 256M)
 agrees 'killed at full speed' --killed sh -c 'for i in 1 2 3 4; do timeout -s KILL 0.08 "$@"; done; :' sh "$CASES/many" cuMemFree_v2 100000000 2
+reused_addresses

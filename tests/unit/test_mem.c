@@ -199,6 +199,133 @@ static void test_late_free(void **state)
 }
 
 static uint64_t rnd_state;
+static uint64_t rnd(void);
+
+/*
+ * Threads that allocate and free in a small space, all the time, as a driver would let them: each
+ * call has a moment of its own between its start and its end. Records come by the ends.
+ */
+#define SIM_THREADS 8
+#define SIM_UNITS   24
+#define SIM_CALLS   20000
+
+struct sim_thread {
+	uint64_t addr, size; /* what it holds; 0: nothing */
+	uint64_t start, act, end;
+	int did; /* 0: not yet, 1: the driver has, -1: it had no room */
+};
+
+struct sim {
+	struct sim_thread t[SIM_THREADS];
+	uint8_t used[SIM_UNITS];
+	unsigned most; /* units of a block */
+	uint64_t now;
+};
+
+static void sim_begin(struct sim *s, struct sim_thread *t)
+{
+	t->start = s->now + 1 + rnd() % 5;
+	t->act = t->start + 1 + rnd() % 40;
+	t->end = t->act + 1 + rnd() % (rnd() % 4 ? 20 : 400);
+	t->did = 0;
+}
+
+static uint64_t sim_find(const struct sim *s, uint64_t units)
+{
+	for (uint64_t at = 0, n = 0; at < SIM_UNITS; at++) {
+		n = s->used[at] ? 0 : n + 1;
+		if (n == units)
+			return at + 1 - units;
+	}
+	return SIM_UNITS;
+}
+
+static void sim_act(struct sim *s, struct sim_thread *t, bool frees)
+{
+	uint64_t units = frees ? t->size / 0x100 : 1 + rnd() % s->most;
+	uint64_t at = frees ? (t->addr - 0x10000) / 0x100 : sim_find(s, units);
+
+	t->did = at < SIM_UNITS ? 1 : -1;
+	if (t->did < 0)
+		return;
+	memset(s->used + at, !frees, units);
+	t->addr = 0x10000 + at * 0x100;
+	t->size = units * 0x100;
+}
+
+static void sim_record(struct mem *m, struct sim_thread *t, bool frees)
+{
+	static const struct cuda_fn get = {.op = OP_ALLOC}, put = {.op = OP_FREE};
+	struct event ev = {
+		.kind = EVENT_CALL,
+		.fn = frees ? &put : &get,
+		.start_ns = t->start,
+		.end_ns = t->end,
+		.has = frees ? HAS_PTR : HAS_PTR | HAS_SIZE,
+		.ptr = t->addr,
+		.size = frees ? 0 : t->size,
+		.result = t->did < 0 ? 2 : 0,
+	};
+
+	mem__event(m, &ev);
+	if (frees || t->did < 0)
+		t->size = 0;
+}
+
+/* The next moment at which something happens in a thread. */
+static uint64_t sim_next(const struct sim_thread *t)
+{
+	return t->did ? t->end : t->act;
+}
+
+static void simulate(struct quota *q, unsigned most)
+{
+	struct mem m = {.quota = q};
+	struct sim s = {.now = 100, .most = most};
+	bool frees[SIM_THREADS] = {false};
+	unsigned over = 0;
+	uint64_t live = 0;
+
+	for (int i = 0; i < SIM_THREADS; i++)
+		sim_begin(&s, &s.t[i]);
+	for (unsigned n = 0; over < SIM_THREADS;) {
+		int i = 0;
+
+		for (int k = 1; k < SIM_THREADS; k++)
+			if (sim_next(&s.t[k]) < sim_next(&s.t[i]))
+				i = k;
+		s.now = sim_next(&s.t[i]);
+		if (!s.t[i].did) {
+			sim_act(&s, &s.t[i], frees[i]);
+			continue;
+		}
+		sim_record(&m, &s.t[i], frees[i]);
+		frees[i] = s.t[i].size;
+		if (++n > SIM_CALLS) {
+			s.t[i].end = UINT64_MAX;
+			live += s.t[i].size;
+			over++;
+		} else {
+			sim_begin(&s, &s.t[i]);
+		}
+	}
+	check(&m, live, 0, 0);
+	mem__clear(&m);
+}
+
+static void test_threads(void **state)
+{
+	struct quota few = {.table = QUOTA_RANGES, .max = 3, .share = 3};
+
+	(void)state;
+	for (int i = 1; i <= 20; i++) {
+		rnd_state = i * 0x9e3779b97f4a7c15ull;
+		simulate(NULL, 4);
+		/* Of what there was no room for, all have the same size: then it is exact. */
+		simulate(&few, 1);
+		assert_int_equal(few.used, 0);
+	}
+}
 
 static uint64_t rnd(void)
 {
@@ -305,7 +432,7 @@ int main(void)
 		cmocka_unit_test(test_alloc_free), cmocka_unit_test(test_overlap),
 		cmocka_unit_test(test_zero_size),  cmocka_unit_test(test_wrap),
 		cmocka_unit_test(test_physical),   cmocka_unit_test(test_late_free),
-		cmocka_unit_test(test_random),
+		cmocka_unit_test(test_threads),	   cmocka_unit_test(test_random),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
