@@ -73,7 +73,7 @@ struct {
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__uint(max_entries, 65536);
+	__uint(max_entries, 1); /* set before load */
 	__type(key, __u32);
 	__type(value, struct ct_held);
 } held SEC(".maps");

@@ -56,39 +56,49 @@ __noinline int room_give(__u32 table, __u32 uid)
 	return 0;
 }
 
+static __always_inline struct ct_held *held_get(__u32 pid)
+{
+	struct ct_held *h = bpf_map_lookup_elem(&held, &pid), zero = {};
+
+	if (h)
+		return h;
+	bpf_map_update_elem(&held, &pid, &zero, BPF_NOEXIST);
+	return bpf_map_lookup_elem(&held, &pid);
+}
+
 /* Of a process, and so of its user: of CT_TABLE_THREADS or CT_TABLE_DRIVER. */
 __noinline int thread_room_take(__u32 pid, __u32 table)
 {
-	struct ct_held *h = bpf_map_lookup_elem(&held, &pid), zero = {};
-	__u32 i = table - CT_TABLE_THREADS, left, mine;
+	__u32 i = table - CT_TABLE_THREADS, uid = current_uid(), left;
+	struct ct_held *h;
 	int ret;
 
 	if (i > 1)
 		return ROOM_FULL;
-	if (!h) {
-		bpf_map_update_elem(&held, &pid, &zero, BPF_NOEXIST);
-		h = bpf_map_lookup_elem(&held, &pid);
-		if (!h)
-			return ROOM_FULL;
-	}
 	left = rows_left(table);
-	mine = h->rows[i];
-	if (left && (mine >= cfg.rows_max[table] / CT_SHARE_PARTS || mine >= left))
-		return ROOM_NOT_HIS;
-	ret = room_take(table, current_uid(), 1);
-	if (!ret)
+	/* First: who has no row of the table needs none here. */
+	ret = room_take(table, uid, 1);
+	if (ret)
+		return ret;
+	h = held_get(pid);
+	if (h && h->rows[i] < cfg.rows_max[table] / CT_SHARE_PARTS && h->rows[i] < left) {
 		__sync_fetch_and_add(&h->rows[i], 1);
-	return ret;
+		return ROOM_TAKEN;
+	}
+	room_give(table, uid);
+	return h ? ROOM_NOT_HIS : ROOM_FULL;
 }
 
+/* Its row in `held` goes with the last one. That another thread takes one at this very moment and
+ * is not counted does not matter: its user has it. */
 __noinline int thread_room_give(__u32 pid, __u32 uid, __u32 table)
 {
 	struct ct_held *h = bpf_map_lookup_elem(&held, &pid);
 	__u32 i = table - CT_TABLE_THREADS;
 
-	/* The last of its threads has ended: see proc_exit(). */
-	if (h && i <= 1)
-		__sync_fetch_and_sub(&h->rows[i], 1);
+	if (h && i <= 1 && h->rows[i] && __sync_fetch_and_sub(&h->rows[i], 1) == 1 && !h->rows[0] &&
+	    !h->rows[1])
+		bpf_map_delete_elem(&held, &pid);
 	return room_give(table, uid);
 }
 

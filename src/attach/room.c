@@ -25,6 +25,8 @@ void room__prepare(struct cudatrace_bpf *skel, struct ct_cfg *cfg, const struct 
 	bpf_map__set_max_entries(skel->maps.errors, o->errors_max ?: 1);
 	bpf_map__set_max_entries(skel->maps.threads, cfg->rows_max[CT_TABLE_THREADS]);
 	bpf_map__set_max_entries(skel->maps.nv_threads, cfg->rows_max[CT_TABLE_DRIVER]);
+	bpf_map__set_max_entries(skel->maps.held,
+				 cfg->rows_max[CT_TABLE_THREADS] + cfg->rows_max[CT_TABLE_DRIVER]);
 	bpf_map__set_max_entries(skel->maps.pids, cfg->rows_max[CT_TABLE_PROCESSES]);
 }
 
