@@ -19,8 +19,14 @@ static __always_inline __u32 user_slot(__u32 uid)
 
 static __always_inline __u32 rows_left(__u32 table)
 {
-	__u32 used = rows_used[table], max = cfg.rows_max[table];
+	__u32 used, max;
 
+	/* The register that is compared must be the one that is used: see read_words(). */
+	barrier_var(table);
+	if (table >= CT_TABLE_CNT)
+		return 0;
+	used = rows_used[table];
+	max = cfg.rows_max[table];
 	return used < max ? max - used : 0;
 }
 
@@ -31,11 +37,11 @@ static __always_inline __u32 rows_left(__u32 table)
 /* parts: a user may have one of so many parts of what he leaves over. */
 __noinline int room_take(__u32 table, __u32 uid, __u32 parts)
 {
-	__u32 i = user_slot(uid), left;
+	__u32 i = user_slot(uid), left = rows_left(table);
 
+	barrier_var(table);
 	if (table >= CT_TABLE_CNT)
 		return ROOM_FULL;
-	left = rows_left(table);
 	if (!left)
 		return ROOM_FULL;
 	if (cfg.fair && (rows_of_user[table][i] + 1) * parts > left)
@@ -49,6 +55,7 @@ __noinline int room_give(__u32 table, __u32 uid)
 {
 	__u32 i = user_slot(uid);
 
+	barrier_var(table);
 	if (table >= CT_TABLE_CNT)
 		return 0;
 	__sync_fetch_and_sub(&rows_of_user[table][i], 1);
@@ -69,19 +76,21 @@ static __always_inline struct ct_held *held_get(__u32 pid)
 /* Of a process, and so of its user: of CT_TABLE_THREADS or CT_TABLE_DRIVER. */
 __noinline int thread_room_take(__u32 pid, __u32 table)
 {
-	__u32 i = table - CT_TABLE_THREADS, uid = current_uid(), left;
+	__u32 i = table - CT_TABLE_THREADS, uid = current_uid();
+	__u32 left = rows_left(table), max;
 	struct ct_held *h;
 	int ret;
 
+	barrier_var(i);
 	if (i > 1)
 		return ROOM_FULL;
-	left = rows_left(table);
+	max = cfg.rows_max[CT_TABLE_THREADS + i];
 	/* First: who has no row of the table needs none here. */
 	ret = room_take(table, uid, 1);
 	if (ret)
 		return ret;
 	h = held_get(pid);
-	if (h && h->rows[i] < cfg.rows_max[table] / CT_SHARE_PARTS && h->rows[i] < left) {
+	if (h && h->rows[i] < max / CT_SHARE_PARTS && h->rows[i] < left) {
 		__sync_fetch_and_add(&h->rows[i], 1);
 		return ROOM_TAKEN;
 	}
@@ -96,6 +105,7 @@ __noinline int thread_room_give(__u32 pid, __u32 uid, __u32 table)
 	struct ct_held *h = bpf_map_lookup_elem(&held, &pid);
 	__u32 i = table - CT_TABLE_THREADS;
 
+	barrier_var(i);
 	if (h && i <= 1 && h->rows[i] && __sync_fetch_and_sub(&h->rows[i], 1) == 1 && !h->rows[0] &&
 	    !h->rows[1])
 		bpf_map_delete_elem(&held, &pid);
