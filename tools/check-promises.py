@@ -6,7 +6,8 @@
 
 Rows of tables whose last column is called "held by" name tests there, in backticks:
 
-    `72-security: mode 0600`      tests/suites/72-security.sh has a check of which these words are a part of the name
+    `72-security: mode 0600`      tests/suites/72-security.sh (or what it runs: tests/vm/guest/security.sh, tests/e2e/...py) has
+                                  a check of which these words are a part of the name
     `test_reader_file: test_proc` tests/unit/test_reader_file.c has that test among those that it runs
 
 Prints FILE:LINE: what is wrong. Exit status 1 when something is. tests/suites/05-layers.sh runs it."""
@@ -38,9 +39,10 @@ def wrong_with(ref):
         if not re.search(r"\(\s*" + re.escape(name) + r"[,)]", text[text.find("struct CMUnitTest"):]):
             return f"`{ref}`: tests/unit/{where}.c runs no {name}"
         return None
-    text = read(f"tests/suites/{where}.sh")
-    if text is None:
-        return f"`{ref}`: there is no tests/suites/{where}.sh"
+    places = f"tests/suites/{where}.sh", f"tests/e2e/{where}.py", "tests/vm/guest/" + re.sub(r"^[0-9]+-", "", where) + ".sh"
+    text = "\n".join(filter(None, map(read, places)))
+    if not text:
+        return f"`{ref}`: there is no {places[0]}"
     # A quote within a quoted name: 'root'\''s'
     lines = [l.replace("'\\''", "'").replace("'\"'\"'", "'") for l in text.split("\n") if not COMMENT.match(l)]
     if not any(name in l for l in lines):
