@@ -116,7 +116,8 @@ static struct cap caps[CAP_CNT] = {
 			"uprobe_session",
 			"uprobe.session (Linux 6.13)",
 			"A traced call costs more: entry and return are two probes that do not "
-			"know each other.",
+			"know each other. A program that calls CUDA on another, higher stack in "
+			"the middle of a call (coroutines) is ended by SIGILL, but by --no-return.",
 			"run Linux 6.13 or later",
 			CAP_BETTER,
 			.probe = cap_probe_session,

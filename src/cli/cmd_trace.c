@@ -34,8 +34,10 @@ void session__event(void *session, const struct event *ev)
 {
 	struct session *s = session;
 
-	if (ev->kind == EVENT_PROCESS && !strcmp(ev->op, "exit"))
+	if (ev->kind == EVENT_PROCESS && !strcmp(ev->op, "exit")) {
 		session__count_exit(s, ev->pid, ev->life);
+		tracer__exited(&s->t, ev);
+	}
 	if (s->budget && ev->kind == EVENT_CALL)
 		budget__call(s->budget, ev);
 	if (s->o->max_events && s->end.event_cnt >= s->o->max_events)

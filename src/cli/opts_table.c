@@ -582,7 +582,8 @@ static const struct opt_row rows[] = {
 	{"mechanism", 0, false, GROUP_TUNING, FOR_TRACE | FOR_DAEMON, COMP_WORDS, "NAME",
 	 "auto session multi perf",
 	 "how probes are attached: auto (the default, best that this kernel has), session (Linux "
-	 "6.13 and later), multi (6.6), perf (any)",
+	 "6.13 and later), multi (6.6), perf (any). All but session end a program that calls CUDA on "
+	 "another stack, above, in the middle of a call (coroutines): --no-return",
 	 set_mechanism},
 	{"kernel-probe", 0, false, GROUP_TUNING, FOR_TRACE, COMP_WORDS, "NAME",
 	 "auto kprobe.multi fentry kprobe tracepoint",

@@ -173,6 +173,8 @@ void daemon__event(void *ctx, const struct event *ev)
 		daemon__caused(d, NULL, CAUSE_XID, 0);
 	if (ev->kind == EVENT_PROCESS && !strcmp(ev->op, "exit") && (!p || p->pid != ev->pid))
 		dprocs__take_unknown(&d->procs, ev->pid, ev->life);
+	if (ev->kind == EVENT_PROCESS && !strcmp(ev->op, "exit"))
+		tracer__exited(&d->t, ev);
 	if (!p)
 		return;
 	if (ev->kind == EVENT_CALL)

@@ -7,6 +7,7 @@
 #include "version.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -261,4 +262,19 @@ void tracer__close(struct tracer *t)
 	model__free(t->model);
 	fnset__free(t->fns);
 	free(t->info_libs);
+}
+
+/*
+ * The kernel keeps the calls that are to return by their places on the stack, and without sessions
+ * nobody can keep it from looking at a return: bpf/place.bpf.h.
+ */
+void tracer__exited(struct tracer *t, const struct event *ev)
+{
+	if (t->said_sigill || (ev->exit_code & 0x7f) != SIGILL ||
+	    attach__mechanism(t->att) == MECH_SESSION)
+		return;
+	t->said_sigill = true;
+	warn("process %u (%s) was ended by SIGILL, which %s does to programs that call CUDA on another "
+	     "stack in the middle of a call: try --no-return FUNCTIONS, or Linux 6.13",
+	     ev->pid, ev->comm, mechanism_name(attach__mechanism(t->att)));
 }

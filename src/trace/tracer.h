@@ -44,6 +44,7 @@ struct tracer {
 	const char *degraded[32];
 	char traced[512], left_out[512], counted[512], no_return[512], stacks[512];
 	bool measuring; /* records are those of our own stub */
+	bool said_sigill;
 };
 
 uint64_t now_ns(void);
@@ -62,6 +63,8 @@ void tracer__fill_libs(struct tracer *t);
 void tracer__drain(struct tracer *t);
 /* After attach__detach(): events of the calls in flight. */
 void tracer__unfinished(struct tracer *t);
+/* A process has ended: says it once when the way of attaching may have ended it. */
+void tracer__exited(struct tracer *t, const struct event *ev);
 /* Counters of the end line. */
 void tracer__fill_end(struct tracer *t, struct trace_end *end);
 void tracer__close(struct tracer *t);

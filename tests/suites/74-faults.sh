@@ -247,6 +247,17 @@ other_stacks()
 		check "deeper than can be told apart, $mech: the rest is dropped, and no orphans" holds "$TMP/else.jsonl" \
 			'end["drops"]["depth"] == 260 and end["calls"] == 160 and end["orphans"] == end["abandoned"] == 0'
 	done
+	# Nobody can keep these from what the kernel does, but by not looking at the return; so it is said, once.
+	for mech in multi perf; do
+		has_mechanism $mech || continue
+		"$CUDATRACE" -q --mechanism=$mech -e 'cu*Callback,cuDriverGetVersion' --libcuda "$TMP/driver.bin" --jsonl "$TMP/else.jsonl" -- \
+			sh -c '"$@"; "$@"; true' sh "$TMP/elsewhere" "$TMP/driver.bin" up-mapped >"$TMP/else.out" 2>"$TMP/else.err"
+		check "other stacks: $mech ends the program: said once, with the way out" is \
+			"$(grep -c 'ended by SIGILL, which .* try --no-return' "$TMP/else.err") $(jq -s '[.[] | select(.op == "exit" and .signal == 4)] | length' "$TMP/else.jsonl")" '1 2'
+		OPT=(--no-return 'cu*Callback')
+		elsewhere 'with --no-return' $mech 272 0 "${all[@]}"
+		OPT=()
+	done
 	has_mechanism session || return
 	elsewhere 'coroutines, handlers above' session 272 142 "${all[@]}"
 	elsewhere 'far below, left from there' session 60 20 far left
