@@ -350,6 +350,27 @@ daemons()
 	done
 }
 
+# By perf events each probe is opened by itself, after the filter is on too. Few functions: each takes long to take off.
+daemon_by_perf()
+{
+	local port other collector sock files
+	has_mechanism perf || return
+	daemon_sandboxed --mechanism perf --set trace.functions=cuLaunchKernel
+	check 'daemon: perf: capabilities, no_new_privs, seccomp' same "$(field CapEff) $(field CapBnd) $(field NoNewPrivs) $(field Seccomp)" \
+		'000001c000280005 000001c000280005 1 2'
+	check 'daemon: perf: a program whose library comes later' runs_late
+	check 'daemon: perf: that library is attached, its calls are counted' until_ok 15 eval \
+		'ask_daemon status | jq -e "any(.libraries[]; .path == \"$TMP/late/libcuda.so.1\")" &&
+		curl -sf --noproxy "*" -m 10 http://127.0.0.1:$port/metrics | grep "^cudatrace_calls_total.*command=\"sample\".*cuLaunchKernel" | grep -qv " 0$"'
+	check 'daemon: perf: is there' eval '! is_gone $tracer'
+	kill -TERM $tracer
+	ended $tracer
+	check 'daemon: perf: ends well' same $? 0
+	kill $collector
+	wait $collector 2>/dev/null
+	rm -f "$TMP/command" "$TMP/posts" "$TMP/collector.port"
+}
+
 # What a program has from who starts it: the same with us between.
 started()
 {
@@ -546,6 +567,7 @@ controls() { LC_ALL=C grep -aPc '[\x00-\x09\x0b-\x1f\x7f]|\xc2[\x80-\x9f]' "$1";
 outputs
 sandboxed
 daemons
+daemon_by_perf
 privileges
 reports_by_sudo
 as_started
