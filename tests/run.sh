@@ -24,7 +24,7 @@
 #   LONG=0|1         1: what takes long and nothing else (see "longer")
 #
 # for 600 seconds at most. Comments in its head say otherwise, and with what it may run (tests/runner/collect.py):
-# "timeout: SECONDS", "takes: SECONDS", "cpus: N", "alone", "uses: NAME", "long", "longer". What it leaves is ended,
+# "timeout: SECONDS", "takes: SECONDS", "cpus: N", "own processes", "alone", "uses: NAME", "long", "longer". What it leaves is ended,
 # unmounted and removed; what it leaves running is a failure. By number: 0x static checks, 1x unit tests, 2x and up
 # traces of the stand-in driver and what needs root, 8x what reads traces.
 set -u

@@ -197,14 +197,31 @@ def test_first_failure(tree):
     assert rc != 0 and time.monotonic() - begun < 60
 
 
+def test_own_processes(tree):
+    if os.geteuid():
+        pytest.skip("needs root")
+    sleeper = subprocess.Popen(["sleep", "100"])
+    try:
+        see = f'grep -qs sleep /proc/{sleeper.pid}/comm && echo ok seen || echo not ok seen'
+        tree.suite("20-all", see)
+        tree.suite("21-own", see.replace("grep", "! grep"), "# own processes")
+        tree.suite("22-leaves", see.replace("grep", "! grep") + "\nsetsid sleep 99 &", "# own processes")
+        _, out = tree.run()
+        assert sums(out) == (3, 1, 0) and "22-leaves: the suite # left running: sleep" in out
+    finally:
+        sleeper.kill()
+        sleeper.wait()
+
+
+@pytest.mark.parametrize("own", ["", "\n# own processes"], ids=["", "own"])
 @pytest.mark.parametrize("how", ["SIGINT", "SIGTERM", "SIGHUP", "SIGKILL", "timeout", "end"])
-def test_nothing_stays(tree, how):
+def test_nothing_stays(tree, how, own):
     cgroup = f"{cgroup_root()}/cudatrace-runner-{os.getpid()}-{how}"
     mark = f"{os.getpid()}-{how}"
     text = LEAVES.replace("cg=$cg", "cg=" + cgroup).replace("98765", f"{time.monotonic_ns() % 10**9}98765")
     marks = re.findall(r"sleep (\d+98765\d)", text)
     text += f'echo ok {mark}; : >"$0.ready"\n' + {"end": "exit 0"}.get(how, "sleep 1000")
-    tree.suite("20-leaves", text, "# timeout: 3" if how == "timeout" else "")
+    tree.suite("20-leaves", text, ("# timeout: 3" if how == "timeout" else "") + own)
     # A module too: its process is forked, and its children are not waited for.
     tree.module("leaves", "import subprocess, time\ndef test_it():\n"
                 f"    subprocess.Popen(['setsid', 'sleep', '{marks[0]}'])\n    time.sleep(0 if {how!r} in ('end', 'timeout') else 1000)\n")

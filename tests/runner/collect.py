@@ -47,6 +47,8 @@ class Needs:
     timeout: SECONDS   how long it may take (600)
     takes: SECONDS     what it takes on a quiet machine: those that take long are begun first
     cpus: N            it keeps so many processors busy (1)
+    own processes      it sees no others: a PID namespace of its own (and a mount namespace), where these can be made.
+                       For daemons, which look at all programs of the machine, and probe what they find
     alone              nothing else may run: it counts what is on the machine, or measures times
     uses: NAME...      not together with others that use that: names of cgroups, say
     long               make check leaves it out, make check-all runs it
@@ -67,6 +69,7 @@ class Needs:
         self.takes = int(value("takes", 10))
         self.cpus = int(value("cpus", 1))
         self.uses = set(value("uses", "").split())
+        self.own = re.search(r"^# own processes$", head, re.M) is not None
         self.alone = re.search(r"^# alone$", head, re.M) is not None
         self.long = re.search(r"^# long$", head, re.M) is not None
         self.longer = re.search(r"^# longer$", head, re.M) is not None

@@ -3,6 +3,7 @@
 # No way in: what others may lay in the way of our files, what a running tracer can still do, what it
 # can do without root, what its records hold.
 # takes: 50
+# own processes
 set -u
 . tests/lib.sh
 needs_tracing 'no way in'

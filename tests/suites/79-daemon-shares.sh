@@ -4,6 +4,7 @@
 # what was taken is given back.
 # timeout: 300
 # takes: 40
+# own processes
 # shellcheck disable=SC2154 # caller sets NAME and NAME_to
 set -u
 . tests/lib.sh

@@ -3,6 +3,7 @@
 # The alert rules and the dashboard: whether they are well formed, name what the daemon serves, and, asked of a Prometheus that
 # has scraped it, answer.
 # timeout: 120
+# own processes
 set -u
 . tests/lib.sh
 

@@ -4,6 +4,7 @@
 # the stand-in driver's own; and what it does while the collector is away, busy, or refuses.
 # timeout: 180
 # takes: 60
+# own processes
 set -u
 . tests/lib.sh
 
