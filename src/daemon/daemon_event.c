@@ -14,8 +14,15 @@ static bool is_always(const struct daemon *d, const struct cuda_fn *fn)
 		return false;
 	if (fn->class == CLASS_MODULE && fn->op == OP_LOOKUP)
 		return !d->t.o.attach.hide;
+	if (!d->cfg->metrics.memory)
+		return false;
+	/* What memory lives in, and goes with. Which thread has which context is not asked: those
+	 * calls are many, and few programs have two. */
+	if (fn->class == CLASS_INIT || fn->class == CLASS_CONTEXT)
+		return fn->op == OP_INIT || fn->op == OP_CREATE || fn->op == OP_RETAIN ||
+		       fn->op == OP_RELEASE || fn->op == OP_DESTROY;
 	cuda_fn_spec(fn, &spec);
-	return d->cfg->metrics.memory && fn->class == CLASS_MEMORY && spec.flags & CT_SPEC_F_KEEP;
+	return fn->class == CLASS_MEMORY && spec.flags & CT_SPEC_F_KEEP;
 }
 
 void daemon__set_always(struct daemon *d)

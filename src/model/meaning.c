@@ -253,6 +253,10 @@ void meaning__apply(const struct meaning *m, struct event *ev, struct proc *p)
 	case CLASS_MEMORY:
 		meaning_memory(m, ev, p);
 		break;
+	case CLASS_INIT:
+	case CLASS_CONTEXT:
+		mem__event(&p->mem, ev);
+		break;
 	case CLASS_TRANSFER:
 		meaning_transfer(m, ev, p);
 		break;

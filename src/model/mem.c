@@ -9,6 +9,8 @@ struct range {
 	uint64_t addr, last; /* what it covers; handles cover one */
 	uint64_t bytes;
 	uint64_t born_ns; /* when the call that made it returned */
+	uint64_t ctx;	  /* that it goes with; 0: none, or not known */
+	struct range *next;
 	enum mem_kind kind;
 };
 
@@ -78,6 +80,7 @@ static void add(struct mem *m, void **tree, struct range key)
 		return;
 	}
 	*r = key;
+	r->ctx = m->in_ctx;
 	if (!tsearch(r, tree, cmp_range)) {
 		free(r);
 		quota__give(m->quota, &m->share, 1);
@@ -101,7 +104,12 @@ static bool del(struct mem *m, void **tree, uint64_t addr, uint64_t start_ns, ui
 
 void mem__alloc(struct mem *m, enum mem_kind kind, uint64_t addr, uint64_t size, uint64_t end_ns)
 {
-	add(m, &m->ranges, (struct range){addr, last_byte(addr, size), size, end_ns, kind});
+	add(m, &m->ranges,
+	    (struct range){.addr = addr,
+			   .last = last_byte(addr, size),
+			   .bytes = size,
+			   .born_ns = end_ns,
+			   .kind = kind});
 }
 
 bool mem__free(struct mem *m, uint64_t addr, uint64_t start_ns, uint64_t *size)
@@ -111,7 +119,12 @@ bool mem__free(struct mem *m, uint64_t addr, uint64_t start_ns, uint64_t *size)
 
 void mem__create(struct mem *m, uint64_t handle, uint64_t size, uint64_t end_ns)
 {
-	add(m, &m->physical, (struct range){handle, handle, size, end_ns, MEM_DEVICE});
+	add(m, &m->physical,
+	    (struct range){.addr = handle,
+			   .last = handle,
+			   .bytes = size,
+			   .born_ns = end_ns,
+			   .kind = MEM_DEVICE});
 }
 
 bool mem__release(struct mem *m, uint64_t handle, uint64_t start_ns, uint64_t *size)
@@ -125,6 +138,51 @@ int mem__kind_at(const struct mem *m, uint64_t addr)
 	struct range *const *node = tfind(&key, (void *const *)&m->ranges, cmp_range);
 
 	return node ? (int)(*node)->kind : -1;
+}
+
+void mem__set_context(struct mem *m, uint64_t ctx)
+{
+	m->in_ctx = ctx;
+}
+
+struct goners {
+	uint64_t ctx;
+	struct range *list;
+};
+
+static void find_goner(const void *node, VISIT which, void *closure)
+{
+	struct range *r = *(struct range *const *)node;
+	struct goners *g = closure;
+
+	if ((which == preorder || which == leaf) && r->ctx == g->ctx) {
+		r->next = g->list;
+		g->list = r;
+	}
+}
+
+static void drop_all_of(struct mem *m, void **tree, uint64_t ctx)
+{
+	struct goners g = {.ctx = ctx};
+
+	twalk_r(*tree, find_goner, &g);
+	while (g.list) {
+		struct range *r = g.list;
+
+		g.list = r->next;
+		drop(m, tree, r);
+	}
+}
+
+void mem__context_gone(struct mem *m, uint64_t ctx)
+{
+	drop_all_of(m, &m->ranges, ctx);
+	drop_all_of(m, &m->physical, ctx);
+	/* It was the last: nothing is left to live in. */
+	for (int k = 0; k < MEM_KIND_CNT && HASH_COUNT(m->ctx.by_handle) <= 1; k++) {
+		m->bytes[k] -= m->loose[k].bytes;
+		m->loose[k].cnt = m->loose[k].bytes = 0;
+	}
 }
 
 void mem__totals(const struct mem *m, struct mem_totals *out)
@@ -151,6 +209,7 @@ void mem__clear(struct mem *m)
 	memset(m->bytes, 0, sizeof(m->bytes));
 	memset(m->loose, 0, sizeof(m->loose));
 	m->superseded_cnt = m->superseded_ns = 0;
+	contexts__clear(&m->ctx);
 	quota__give(m->quota, &m->share, m->share.used);
 }
 
@@ -202,10 +261,35 @@ static void release(struct mem *m, struct event *ev, bool physical)
 	ev->has_mem = true;
 }
 
+/* Pools and physical memory belong to the device. */
+static bool lives_in_context(const struct cuda_fn *fn)
+{
+	return fn->op != OP_ALLOC_ASYNC && fn->op != OP_MEM_CREATE;
+}
+
+static void on_context(struct mem *m, struct event *ev)
+{
+	bool unknown = false, known = m->ctx.by_handle != NULL;
+	uint64_t ctx = 0, gone;
+
+	m->ctx.quota = m->quota;
+	gone = contexts__event(&m->ctx, ev, &unknown);
+	if (gone) {
+		mem__context_gone(m, gone);
+		ev->has_mem = true;
+	}
+	if (known && lives_in_context(ev->fn))
+		ctx = contexts__current(&m->ctx, ev->tid) ?: contexts__only(&m->ctx);
+	mem__set_context(m, ctx);
+}
+
 void mem__event(struct mem *m, struct event *ev)
 {
 	if (ev->result || !event_returned(ev))
 		return;
+	on_context(m, ev);
+	if (ev->fn->class != CLASS_MEMORY)
+		goto out;
 	switch (ev->fn->op) {
 	case OP_ALLOC:
 	case OP_ALLOC_PITCH:
@@ -234,6 +318,7 @@ void mem__event(struct mem *m, struct event *ev)
 		release(m, ev, true);
 		break;
 	}
+out:
 	if (ev->has_mem)
 		mem__totals(m, &ev->mem);
 }

@@ -3,6 +3,7 @@
 #ifndef MODEL_MEM_H
 #define MODEL_MEM_H
 
+#include "contexts.h"
 #include "event.h"
 
 #include "util/quota.h"
@@ -12,9 +13,11 @@ enum mem_kind { MEM_DEVICE, MEM_HOST, MEM_MANAGED, MEM_KIND_CNT };
 struct mem {
 	void *ranges;	/* tsearch tree by address */
 	void *physical; /* tsearch tree by handle: cuMemCreate, arrays */
+	struct contexts ctx;
 	uint64_t bytes[MEM_KIND_CNT];
 	struct quota *quota; /* of ranges; NULL: as many as there are */
 	struct quota_share share;
+	uint64_t in_ctx; /* of the call at hand */
 	/* Ranges that had to make room for younger ones, whose free is still to come: its call has
 	 * begun before superseded_ns. */
 	uint64_t superseded_cnt, superseded_ns;
@@ -27,6 +30,9 @@ struct mem {
 
 /* end_ns: when the call that made it returned. */
 void mem__alloc(struct mem *m, enum mem_kind kind, uint64_t addr, uint64_t size, uint64_t end_ns);
+/* The next ranges live in this context (0: in none that is known) and go with it. */
+void mem__set_context(struct mem *m, uint64_t ctx);
+void mem__context_gone(struct mem *m, uint64_t ctx);
 /* Forgets the range that begins at addr; false when there is none, or when it is younger than the
  * call that frees, which began at start_ns: threads race, and another may have been given the
  * address before this call's record came. *size: its bytes. */
@@ -36,8 +42,8 @@ void mem__create(struct mem *m, uint64_t handle, uint64_t size, uint64_t end_ns)
 bool mem__release(struct mem *m, uint64_t handle, uint64_t start_ns, uint64_t *size);
 /* Kind of the range that addr lies in, or -1. */
 int mem__kind_at(const struct mem *m, uint64_t addr);
-/* What a call of type memory, live or saved, does to it: fills ev->mem, and the size of what it
- * frees. */
+/* What a call of type init, context or memory, live or saved, does to it: fills ev->mem, and the
+ * size of what it frees. */
 void mem__event(struct mem *m, struct event *ev);
 void mem__totals(const struct mem *m, struct mem_totals *out);
 void mem__clear(struct mem *m);

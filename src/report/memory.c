@@ -314,7 +314,7 @@ static void on_process(struct memory *m, const struct event *ev)
 	}
 	/* The child of a fork has nothing of CUDA; a program that was replaced neither. */
 	memory__proc_gone(m, p, LEAK_EXEC, ev->end_ns);
-	p->from_start = true;
+	p->ctx.from_start = true;
 }
 
 static void memory__event(void *a, const struct event *ev)

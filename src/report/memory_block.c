@@ -344,7 +344,7 @@ void memory__bad_free(struct memory *m, struct mem_proc *p, enum block_space spa
 			       .call = ev->name,
 			       .pid = p->pid,
 			       .error = ev->result,
-			       .sure = p->from_start ? 0.9 : 0.5};
+			       .sure = p->ctx.from_start ? 0.9 : 0.5};
 
 	if (b && ev->result == CUDA_ERROR_DEINITIALIZED)
 		b->too_late = true;
@@ -384,5 +384,5 @@ enum host_place memory_host_place(const struct report *r, uint32_t pid, uint64_t
 	node = tfind(&key, &p->host_tree, cmp_host);
 	if (node)
 		return (*node)->kind == BLOCK_MANAGED ? HOST_MANAGED : HOST_PINNED;
-	return p->from_start ? HOST_PAGEABLE : HOST_UNKNOWN;
+	return p->ctx.from_start ? HOST_PAGEABLE : HOST_UNKNOWN;
 }

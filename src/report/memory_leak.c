@@ -109,7 +109,7 @@ void memory__proc_gone(struct memory *m, struct mem_proc *p, enum leak_end end, 
 	if (p->gpu_range_cnt > p->snap_cnt)
 		memory__snapshot(m, p, ns);
 	clear_blocks(m, p, end, ns);
-	memory__contexts_free(p);
+	contexts__clear(&p->ctx);
 	HASH_ITER (hh, p->pools, pool, tmp) {
 		HASH_DEL(p->pools, pool);
 		free(pool);

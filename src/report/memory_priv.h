@@ -11,6 +11,8 @@
 
 #include "memory.h"
 
+#include "model/contexts.h"
+
 #include <uthash.h>
 
 /* Order of "kinds" in JSON. */
@@ -62,23 +64,6 @@ struct dev_row {
 	struct dev_row *next; /* of the same process */
 };
 
-struct context {
-	uint64_t handle;
-	int device;
-	unsigned refs;
-	bool primary;
-	UT_hash_handle hh;
-};
-
-#define CTX_STACK_MAX 16
-
-struct mem_thread {
-	uint32_t tid;
-	unsigned depth;
-	uint64_t stack[CTX_STACK_MAX];
-	UT_hash_handle hh;
-};
-
 struct pool {
 	uint64_t handle;
 	int device;
@@ -88,12 +73,10 @@ struct pool {
 struct mem_proc {
 	uint32_t pid;
 	uint32_t life; /* differs when the pid is another process or program */
-	bool from_start;
 	struct block *blocks[SPACE_CNT];
 	void *host_tree; /* tsearch: host, registered and managed blocks by address */
 	size_t gpu_range_cnt, snap_cnt; /* now, and when its holes were measured */
-	struct context *contexts;
-	struct mem_thread *threads, *last_thread;
+	struct contexts ctx;
 	struct pool *pools;
 	struct dev_row *devs;
 	UT_hash_handle hh;
@@ -247,7 +230,6 @@ uint64_t memory__current(struct mem_proc *p, uint32_t tid);
 /* Device of a context; 0: of whatever context there is. -1: not known. */
 int memory__device_of(const struct mem_proc *p, uint64_t ctx);
 struct dev_row *memory__dev_row(struct memory *m, struct mem_proc *p, int device);
-void memory__contexts_free(struct mem_proc *p);
 
 /* memory_time.c */
 void mem_time__init(struct mem_time *t);

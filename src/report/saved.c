@@ -335,7 +335,7 @@ static void finish_call(struct saved *s, struct event *ev)
 	/* Without a name it is the function's, which may be several symbols'. */
 	if (!strcmp(ev->name, ev->fn->name))
 		ev->name = ev->fn->name;
-	if (ev->type != TYPE_MEMORY)
+	if (ev->type != TYPE_MEMORY && ev->type != TYPE_CONTEXT && ev->type != TYPE_INIT)
 		return;
 	p = proc_get(s, ev->pid);
 	if (p)

@@ -96,4 +96,26 @@ check '4 threads at full speed, a small ring: calls were dropped' holds "$TMP/t.
 # shellcheck disable=SC2016 # the inner shell's
 OPT=(--buffer-size 256M)
 agrees 'killed at full speed' --killed sh -c 'for i in 1 2 3 4; do timeout -s KILL 0.08 "$@"; done; :' sh "$CASES/many" cuMemFree_v2 100000000 2
+# What lived in a context goes with it: destroyed, and a primary one released for the last time.
+destroyed_contexts()
+{
+	cat >"$TMP/contexts.py" <<'END'
+import ctypes, sys
+cu = ctypes.CDLL(sys.argv[1])
+ctx, p = ctypes.c_void_p(), ctypes.c_uint64()
+assert not cu.cuInit(0) and not cu.cuCtxCreate_v2(ctypes.byref(ctx), 0, 0)
+assert not cu.cuMemAlloc_v2(ctypes.byref(p), ctypes.c_size_t(1 << 20))
+assert not cu.cuCtxDestroy_v2(ctx)
+assert not cu.cuDevicePrimaryCtxRetain(ctypes.byref(ctx), 0) and not cu.cuCtxSetCurrent(ctx)
+assert not cu.cuMemAlloc_v2(ctypes.byref(p), ctypes.c_size_t(4096))
+assert not cu.cuDevicePrimaryCtxRelease_v2(0)
+END
+	"$CUDATRACE" -q -e init,context,memory --libcuda "$FAKE/libcuda.so.1" --jsonl "$TMP/contexts.jsonl" --summary --json -- \
+		python3 "$TMP/contexts.py" "$FAKE/libcuda.so.1" 2>"$TMP/contexts.json"
+	check 'memory of destroyed contexts: the summary' python3 -c '
+import json, sys
+device = json.load(open(sys.argv[1]))["memory"][0]
+sys.exit((device["allocated"], device["peak"], device["at_end"]) != (1052672, 1048576, 0) and str(device))' "$TMP/contexts.json"
+}
 reused_addresses
+destroyed_contexts

@@ -6,6 +6,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -198,6 +199,89 @@ static void test_late_free(void **state)
 	mem__clear(&m);
 }
 
+static uint32_t tid = 1;
+
+/* A call that went well; its arguments as a saved trace has them. */
+static const struct mem_totals *does(struct mem *m, const char *symbol, const char *args,
+				     uint64_t ptr, uint64_t size)
+{
+	static struct event ev;
+	struct event_text text = {.args = args, .args_len = strlen(args)};
+
+	ev = (struct event){.kind = EVENT_CALL, .fn = cuda_fn_by_symbol(symbol), .tid = tid};
+	ev.name = ev.fn->name;
+	ev.text = &text;
+	ev.start_ns = ev.end_ns = 1000;
+	ev.ptr = ptr;
+	ev.size = size;
+	ev.has = HAS_PTR | (size ? HAS_SIZE : 0);
+	mem__event(m, &ev);
+	return ev.has_mem ? &ev.mem : NULL;
+}
+
+static void test_contexts(void **state)
+{
+	struct mem m = {0};
+
+	(void)state;
+	does(&m, "cuInit", "'Flags':0", 0, 0);
+	does(&m, "cuCtxCreate_v2", "\"pctx\":\"0xa\",\"flags\":0,\"dev\":0", 0, 0);
+	does(&m, "cuMemAlloc_v2", "", 0x1000, 0x100);
+	does(&m, "cuMemAllocHost_v2", "", 0x9000, 0x10);
+	does(&m, "cuMemCreate", "", 0x77, 0x4000);
+	does(&m, "cuMemAllocAsync", "", 0x2000, 0x800);
+	/* Another thread has another context. */
+	tid = 2;
+	does(&m, "cuDevicePrimaryCtxRetain", "\"pctx\":\"0xb\",\"dev\":1", 0, 0);
+	does(&m, "cuDevicePrimaryCtxRetain", "\"pctx\":\"0xb\",\"dev\":1", 0, 0);
+	does(&m, "cuCtxSetCurrent", "\"ctx\":\"0xb\"", 0, 0);
+	does(&m, "cuMemAlloc_v2", "", 0x3000, 0x20);
+	does(&m, "cuArrayCreate_v2", "", 0x88, 0x40);
+	check(&m, 0x4960, 0x10, 0);
+	/* What belongs to the device stays, and what lives in the other. */
+	assert_int_equal(does(&m, "cuCtxDestroy_v2", "\"ctx\":\"0xa\"", 0, 0)->device_bytes,
+			 0x4860);
+	check(&m, 0x4860, 0, 0);
+	assert_null(does(&m, "cuDevicePrimaryCtxRelease_v2", "\"dev\":1", 0, 0));
+	assert_non_null(does(&m, "cuDevicePrimaryCtxRelease_v2", "\"dev\":1", 0, 0));
+	check(&m, 0x4800, 0, 0);
+	does(&m, "cuMemAlloc_v2", "", 0x3000, 0x20);
+	does(&m, "cuDevicePrimaryCtxReset_v2", "\"dev\":1", 0, 0);
+	check(&m, 0x4800, 0, 0);
+	mem__clear(&m);
+	check(&m, 0, 0, 0);
+
+	/* Begun before we looked: how often it was retained is not known. */
+	does(&m, "cuDevicePrimaryCtxRetain", "\"pctx\":\"0xb\",\"dev\":1", 0, 0);
+	does(&m, "cuMemAlloc_v2", "", 0x3000, 0x20);
+	assert_null(does(&m, "cuDevicePrimaryCtxRelease_v2", "\"dev\":1", 0, 0));
+	check(&m, 0x20, 0, 0);
+	/* The only one that there is: whose else would it be? */
+	does(&m, "cuDevicePrimaryCtxReset_v2", "\"dev\":1", 0, 0);
+	check(&m, 0, 0, 0);
+	mem__clear(&m);
+}
+
+/* Threads and contexts without end: no more than fit, and all given back. */
+static void test_many_contexts(void **state)
+{
+	struct quota q = {.table = QUOTA_RANGES, .max = 100, .share = 100};
+	struct mem m = {.quota = &q};
+	char args[64];
+
+	(void)state;
+	for (unsigned i = 1; i < 5000; i++) {
+		tid = i;
+		snprintf(args, sizeof(args), "\"pctx\":\"0x%x\",\"flags\":0,\"dev\":0", i);
+		does(&m, "cuCtxCreate_v2", args, 0, 0);
+		does(&m, "cuMemAlloc_v2", "", i * 0x1000, 1);
+	}
+	assert_in_range(q.used, 1, 100);
+	mem__clear(&m);
+	assert_int_equal(q.used, 0);
+	tid = 1;
+}
+
 static uint64_t rnd_state;
 static uint64_t rnd(void);
 
@@ -255,10 +339,12 @@ static void sim_act(struct sim *s, struct sim_thread *t, bool frees)
 
 static void sim_record(struct mem *m, struct sim_thread *t, bool frees)
 {
-	static const struct cuda_fn get = {.op = OP_ALLOC}, put = {.op = OP_FREE};
+	static const struct cuda_fn get = {.op = OP_ALLOC, .class = CLASS_MEMORY},
+				    put = {.op = OP_FREE, .class = CLASS_MEMORY};
 	struct event ev = {
 		.kind = EVENT_CALL,
 		.fn = frees ? &put : &get,
+		.name = "call",
 		.start_ns = t->start,
 		.end_ns = t->end,
 		.has = frees ? HAS_PTR : HAS_PTR | HAS_SIZE,
@@ -429,10 +515,11 @@ static void test_random(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_alloc_free), cmocka_unit_test(test_overlap),
-		cmocka_unit_test(test_zero_size),  cmocka_unit_test(test_wrap),
-		cmocka_unit_test(test_physical),   cmocka_unit_test(test_late_free),
-		cmocka_unit_test(test_threads),	   cmocka_unit_test(test_random),
+		cmocka_unit_test(test_alloc_free),    cmocka_unit_test(test_overlap),
+		cmocka_unit_test(test_zero_size),     cmocka_unit_test(test_wrap),
+		cmocka_unit_test(test_physical),      cmocka_unit_test(test_late_free),
+		cmocka_unit_test(test_threads),	      cmocka_unit_test(test_contexts),
+		cmocka_unit_test(test_many_contexts), cmocka_unit_test(test_random),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

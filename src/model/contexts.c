@@ -1,0 +1,273 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#include "contexts.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Threads leave no record when they end. */
+#define THREADS_MAX   65536
+#define CONTEXTS_MAX  1024
+#define CTX_STACK_MAX 16
+
+struct ctx_thread {
+	uint32_t tid;
+	unsigned depth;
+	uint64_t stack[CTX_STACK_MAX];
+	UT_hash_handle hh;
+};
+
+static void free_threads(struct contexts *c)
+{
+	struct ctx_thread *t, *tmp;
+
+	HASH_ITER (hh, c->threads, t, tmp) {
+		HASH_DEL(c->threads, t);
+		free(t);
+		quota__give(c->quota, &c->share, 1);
+	}
+	c->last = NULL;
+}
+
+static struct ctx_thread *find_thread(struct contexts *c, uint32_t tid)
+{
+	struct ctx_thread *t = c->last;
+
+	if (!t || t->tid != tid)
+		HASH_FIND(hh, c->threads, &tid, sizeof(tid), t);
+	if (t)
+		c->last = t;
+	return t;
+}
+
+static struct ctx_thread *thread_of(struct contexts *c, uint32_t tid)
+{
+	struct ctx_thread *t = find_thread(c, tid);
+
+	if (t)
+		return t;
+	if (HASH_COUNT(c->threads) == THREADS_MAX)
+		free_threads(c);
+	t = quota__take(c->quota, &c->share, 1) ? calloc(1, sizeof(*t)) : NULL;
+	if (!t)
+		return NULL;
+	t->tid = tid;
+	HASH_ADD(hh, c->threads, tid, sizeof(t->tid), t);
+	return c->last = t;
+}
+
+uint64_t contexts__current(struct contexts *c, uint32_t tid)
+{
+	const struct ctx_thread *t = find_thread(c, tid);
+
+	return t && t->depth ? t->stack[t->depth - 1] : 0;
+}
+
+uint64_t contexts__only(const struct contexts *c)
+{
+	return HASH_COUNT(c->by_handle) == 1 ? c->by_handle->handle : 0;
+}
+
+static void push(struct ctx_thread *t, uint64_t ctx)
+{
+	if (!t)
+		return;
+	if (t->depth == CTX_STACK_MAX) /* the oldest is forgotten */
+		memmove(t->stack, t->stack + 1, --t->depth * sizeof(t->stack[0]));
+	t->stack[t->depth++] = ctx;
+}
+
+static void pop(struct ctx_thread *t)
+{
+	if (t && t->depth)
+		t->depth--;
+}
+
+struct context *contexts__find(const struct contexts *c, uint64_t handle)
+{
+	struct context *x;
+
+	HASH_FIND(hh, c->by_handle, &handle, sizeof(handle), x);
+	return x;
+}
+
+static struct context *primary_of(const struct contexts *c, int device)
+{
+	struct context *x;
+
+	for (x = c->by_handle; x; x = x->hh.next)
+		if (x->primary && x->device == device)
+			return x;
+	return NULL;
+}
+
+static struct context *context_add(struct contexts *c, uint64_t handle, int device)
+{
+	struct context *x = contexts__find(c, handle);
+
+	if (!x) {
+		if (HASH_COUNT(c->by_handle) == CONTEXTS_MAX ||
+		    !quota__take(c->quota, &c->share, 1))
+			return NULL;
+		x = calloc(1, sizeof(*x));
+		if (!x) {
+			quota__give(c->quota, &c->share, 1);
+			return NULL;
+		}
+		x->handle = handle;
+		HASH_ADD(hh, c->by_handle, handle, sizeof(x->handle), x);
+	}
+	x->device = device;
+	return x;
+}
+
+static void context_del(struct contexts *c, uint64_t handle)
+{
+	struct context *x = contexts__find(c, handle);
+
+	if (!x)
+		return;
+	HASH_DEL(c->by_handle, x);
+	free(x);
+	quota__give(c->quota, &c->share, 1);
+}
+
+static void on_create(struct contexts *c, const struct event *ev)
+{
+	struct context *x;
+	uint64_t ctx, dev;
+
+	if (!event_arg_u64(ev, "dev", &dev))
+		return;
+	if (event_arg_u64(ev, "phCtx", &ctx)) { /* cuGreenCtxCreate: not current */
+		context_add(c, ctx, dev);
+		return;
+	}
+	if (!event_arg_u64(ev, "pctx", &ctx))
+		return;
+	x = context_add(c, ctx, dev);
+	if (x)
+		x->refs = 1;
+	push(thread_of(c, ev->tid), ctx);
+}
+
+static void on_retain(struct contexts *c, const struct event *ev)
+{
+	uint64_t ctx, dev;
+	struct context *x;
+
+	if (!event_arg_u64(ev, "pctx", &ctx))
+		return;
+	if (event_arg_u64(ev, "dev", &dev)) {
+		x = context_add(c, ctx, dev);
+		if (x)
+			x->primary = true;
+	} else { /* cuCtxAttach */
+		x = contexts__find(c, ctx);
+	}
+	if (x)
+		x->refs++;
+}
+
+static uint64_t on_release(struct contexts *c, const struct event *ev, bool *unknown)
+{
+	struct context *x = NULL;
+	uint64_t ctx, dev;
+
+	if (event_arg_u64(ev, "dev", &dev))
+		x = primary_of(c, dev);
+	else if (event_arg_u64(ev, "ctx", &ctx)) /* cuCtxDetach */
+		x = contexts__find(c, ctx);
+	if (!x || !c->from_start) {
+		*unknown = true;
+		return 0;
+	}
+	if (x->refs && --x->refs)
+		return 0;
+	ctx = x->handle;
+	/* The handle of a primary context is the same when it is retained again. */
+	if (!x->primary)
+		context_del(c, ctx);
+	return ctx;
+}
+
+static uint64_t on_destroy(struct contexts *c, const struct event *ev, bool *unknown)
+{
+	struct ctx_thread *t = find_thread(c, ev->tid);
+	struct context *x;
+	uint64_t ctx, dev;
+
+	if (event_arg_u64(ev, "dev", &dev)) { /* cuDevicePrimaryCtxReset */
+		x = primary_of(c, dev);
+		*unknown |= !x;
+		return x ? x->handle : 0;
+	}
+	if (!event_arg_u64(ev, "ctx", &ctx))
+		return 0;
+	if (t && t->depth && t->stack[t->depth - 1] == ctx)
+		pop(t);
+	context_del(c, ctx);
+	return ctx;
+}
+
+static void on_context(struct contexts *c, const struct event *ev)
+{
+	const struct context *x;
+	uint64_t ctx, green;
+
+	switch (ev->fn->op) {
+	case OP_CREATE:
+		on_create(c, ev);
+		break;
+	case OP_RETAIN:
+		on_retain(c, ev);
+		break;
+	case OP_PUSH:
+		if (event_arg_u64(ev, "ctx", &ctx))
+			push(thread_of(c, ev->tid), ctx);
+		break;
+	case OP_POP:
+		pop(find_thread(c, ev->tid));
+		break;
+	case OP_SET:
+		/* Replaces the top; no context only takes it off. */
+		if (strcmp(ev->name, "cuCtxSetCurrent"))
+			break;
+		pop(find_thread(c, ev->tid));
+		if (event_arg_u64(ev, "ctx", &ctx) && ctx)
+			push(thread_of(c, ev->tid), ctx);
+		break;
+	case OP_LOOKUP:
+		if (!event_arg_u64(ev, "pContext", &ctx) || !event_arg_u64(ev, "hCtx", &green))
+			break;
+		x = contexts__find(c, green);
+		if (x)
+			context_add(c, ctx, x->device);
+		break;
+	}
+}
+
+uint64_t contexts__event(struct contexts *c, const struct event *ev, bool *unknown)
+{
+	/* Before it there is no context. */
+	if (!c->begun && !strcmp(ev->name, "cuInit"))
+		c->from_start = true;
+	c->begun = true;
+	if (ev->fn->class != CLASS_CONTEXT)
+		return 0;
+	if (ev->fn->op == OP_RELEASE)
+		return on_release(c, ev, unknown);
+	if (ev->fn->op == OP_DESTROY)
+		return on_destroy(c, ev, unknown);
+	on_context(c, ev);
+	return 0;
+}
+
+void contexts__clear(struct contexts *c)
+{
+	struct context *x, *tmp;
+
+	HASH_ITER (hh, c->by_handle, x, tmp)
+		context_del(c, x->handle);
+	free_threads(c);
+	c->from_start = c->begun = false;
+}
