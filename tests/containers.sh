@@ -11,8 +11,8 @@
 #   podman            another user, in a user namespace; the driver's libcuda
 #   job               a cgroup that no runtime makes
 
-# hash TEXT: what container ids look like
-hash() { printf '%s' "$1" | sha256sum | cut -c 1-64; }
+# hash TEXT: what container ids look like. Another run at the same time has others.
+hash() { printf '%s %d' "$1" $$ | sha256sum | cut -c 1-64; }
 
 declare -A cgroup runtime
 make_cgroups()
@@ -28,7 +28,7 @@ make_cgroups()
 	cgroup[k3s]=/kubepods/besteffort/pod$uid_k3s/$id_k3s
 	cgroup[docker]=/system.slice/docker-$id_docker.scope
 	cgroup[podman]=/machine.slice/libpod-$id_podman.scope/container
-	cgroup[job]=/ct79.slice/batch/job-7
+	cgroup[job]=/ct79.slice/batch/job-$$
 	runtime=([containerd]=containerd [crio]=cri-o [k3s]=containerd [docker]=docker [podman]=podman [job]=)
 	cgroup_root=$(findmnt -n -o TARGET -t cgroup2 | head -1)
 	[ -n "$cgroup_root" ] || { why='no cgroup2 is mounted'; return 1; }

@@ -236,6 +236,15 @@ static struct cap caps[CAP_CNT] = {
 			CAP_INFO,
 			.probe = cap_probe_seccomp,
 		},
+	[CAP_SHSTK] =
+		{
+			"shadow_stack",
+			"return probes and shadow stacks (Linux 6.11)",
+			"A program that has a shadow stack is killed when a traced call returns.",
+			"run Linux 6.11 or later, or trace with --no-return=all",
+			CAP_INFO,
+			.probe = cap_probe_shstk,
+		},
 	[CAP_MEMLOCK] =
 		{
 			"memlock",

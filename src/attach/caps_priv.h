@@ -40,6 +40,7 @@ enum cap_state cap_probe_tracefs(struct cap *c);
 enum cap_state cap_probe_paranoid(struct cap *c);
 enum cap_state cap_probe_yama(struct cap *c);
 enum cap_state cap_probe_seccomp(struct cap *c);
+enum cap_state cap_probe_shstk(struct cap *c);
 enum cap_state cap_probe_memlock(struct cap *c);
 enum cap_state cap_probe_nofile(struct cap *c);
 enum cap_state cap_probe_nv_driver(struct cap *c);

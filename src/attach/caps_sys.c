@@ -254,6 +254,28 @@ enum cap_state cap_probe_seccomp(struct cap *c)
 	return CAP_NO;
 }
 
+/* Linux 6.6 brought shadow stacks of programs (x86), 6.11 return probes that change the address
+ * there too. */
+enum cap_state cap_probe_shstk(struct cap *c)
+{
+	unsigned major = 0, minor = 0;
+	bool has = false;
+	char line[8192];
+	struct utsname u;
+	FILE *f;
+
+	if (uname(&u) || sscanf(u.release, "%u.%u", &major, &minor) != 2)
+		return CAP_UNKNOWN;
+	f = fopen("/proc/cpuinfo", "re");
+	while (f && !has && fgets(line, sizeof(line), f))
+		has = !strncmp(line, "flags", 5) && strstr(line, " user_shstk");
+	if (f)
+		fclose(f);
+	if (!has)
+		cap_say(c, "this processor or kernel gives programs none");
+	return has && major == 6 && minor < 11 ? CAP_NO : CAP_YES;
+}
+
 enum cap_state cap_probe_memlock(struct cap *c)
 {
 	struct rlimit lim;

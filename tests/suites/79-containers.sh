@@ -120,7 +120,73 @@ scrape metrics >"$TMP/metrics"
 check 'reload: its calls are not counted any more' python3 tests/containers.py metrics "$TMP/metrics" llm vllm-0 vllm 101 1 "$TMP/containerd/upper/out/sample"
 check 'reload: those of another container are' python3 tests/containers.py metrics "$TMP/metrics" llm vllm-1 "$id_crio" 152 2 "$TMP/crio/upper/out/sample"
 
+# Containers that go by force while they are traced: what was done stays counted, with its labels, and nobody else is missed.
+# allocs NAME: allocations that are counted in its container
+allocs()
+{
+	scrape metrics | awk -v name="$1" 'index($0, "cudatrace_calls_total{") && index($0, "container=\"" name) && /function="cuMemAlloc_v2"/ { n += $2 } END { print n + 0 }'
+}
+# again NAME: another process in that container; $again is its number, of the machine
+again()
+{
+	CALLER=$TMP/$1/caller caller "r_$1" && [ "$(ask "r_$1" open /lib/libcuda.so.1)" = 1 ] && [ "$(ask "r_$1" init)" = 0 ] &&
+		until_ok 10 is_other "$1"
+}
+is_other() { again=$(of "$1" .pid | grep -vx "${known[$1]}") && [ -n "$again" ]; }
+declare -A known
+for name in crio docker k3s; do known[$name]=$(of $name .pid); done
+more() { [ "$(allocs "$1")" -gt "$2" ]; }
+gone_from_ctl() { ! ctl status | jq -e ".processes[] | select(.pid == $1)"; }
+# remove_cgroup DIR: its processes live on elsewhere
+remove_cgroup()
+{
+	local pid
+	while read -r pid; do echo "$pid" >"$cgroup_root/cgroup.procs"; done <"$1/cgroup.procs"
+	rmdir "$1"
+}
+removed()
+{
+	local was pid
+
+	# Its cgroup is removed below a process that lives: it is whose it was.
+	again crio || { fail 'cgroup removed: a process'; return; }
+	was=$(allocs "$id_crio")
+	check 'cgroup removed: it is' until_ok 10 remove_cgroup "$cgroup_root${cgroup[crio]}"
+	check 'cgroup removed: calls go on' same "$(ask r_crio alloc 70)" 70
+	check 'cgroup removed: counted as before' until_ok 10 more "$id_crio" $((was + 69))
+	mkdir "$cgroup_root${cgroup[crio]}"
+
+	# What its library is mapped from is unmounted, and then the whole root.
+	again k3s || { fail 'unmounted: a process'; return; }
+	check 'unmounted: it is' python3 - "$again" <<-'END'
+		import ctypes, os, sys
+		libc = ctypes.CDLL(None, use_errno=True)
+		fd = os.open(f"/proc/{sys.argv[1]}/ns/mnt", os.O_RDONLY)
+		if libc.setns(fd, 0x20000) or libc.umount2(b"/lib/libcuda.so.1", 2) or libc.umount2(b"/", 2):
+		    sys.exit(os.strerror(ctypes.get_errno()))
+	END
+	check 'unmounted: calls go on' same "$(ask r_k3s alloc 70)" 70
+	check 'unmounted: as before' same "$(ctl status | jq -r ".processes[] | select(.pid == $again) | .level")" trace
+
+	# Killed in the middle of calls; cgroup and files are removed at once.
+	again docker || { fail 'killed: a process'; return; }
+	was=$(allocs "$id_docker")
+	(ask r_docker threads 2 50000000 >/dev/null) &
+	until_ok 10 more "$id_docker" $((was + 1000))
+	while read -r pid; do kill -9 "$pid"; done <"$cgroup_root${cgroup[docker]}/cgroup.procs"
+	check 'killed: its cgroup goes' until_ok 10 rmdir "$cgroup_root${cgroup[docker]}"
+	rm -rf "$TMP/docker/upper"
+	check 'killed: it is gone' until_ok 20 gone_from_ctl "$again"
+	check 'killed: what it did stays counted' more "$id_docker" $((was + 999))
+	for _ in 1 2 3; do ctl reload >/dev/null; done
+	check 'killed: its library is taken off' same "$(libraries)" "$before"
+	check 'killed: others are counted' eval '[ "$(ask c_podman alloc 30)" = 30 ] && until_ok 10 more "$id_podman" 134'
+	check 'the daemon is well' scrape healthz
+}
+removed
+
 for name in containerd crio k3s docker podman job; do quit "c_$name"; done
+for name in crio k3s docker; do quit "r_$name" 2>/dev/null; done
 check 'processes that ended are gone' until_ok 5 eval '[ "$(ctl status | jq "[.processes[] | select(.comm == \"ct-caller\")] | length")" = 0 ]'
 kill -TERM $daemon
 wait $daemon
