@@ -232,6 +232,8 @@ static void stacks_finish(void *a)
 		HASH_DEL(s->sums, sum);
 		free(sum);
 	}
+	/* Events may follow. */
+	memset(s->recent, 0, sizeof(s->recent));
 	if (!s->folded)
 		return;
 	qsort(s->folded, s->folded_cnt, sizeof(*s->folded), by_frames);
