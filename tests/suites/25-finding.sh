@@ -4,6 +4,7 @@
 # replaced, several at once, stubs, 32-bit programs, files that are no libcuda.
 # timeout: 400
 # takes: 91
+# own processes
 set -u
 . tests/lib.sh
 needs_tracing finding
@@ -551,7 +552,7 @@ two_tracers()
 in_flight()
 {
 	local pid
-	LD_LIBRARY_PATH=$FAKE "$CASES/inflight" 1500 >"$TMP/flight.out" &
+	LD_LIBRARY_PATH=$FAKE "$CASES/inflight" 5000 >"$TMP/flight.out" &
 	pid=$!
 	until_ok 10 grep -q ready "$TMP/flight.out"
 	tracer flight -e "$ALL" -p $pid || { fail 'a call under way' 'see above'; return; }

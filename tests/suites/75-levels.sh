@@ -82,7 +82,7 @@ unfinished()
 {
 	ready asleep || { fail 'a counted call that lasts' 'the target does not run'; return; }
 	tracer asleep -e all,'!cu[FP]*[LI]*[de]' --count 'cu[EF]*S*' --duration 0.7 -p "$asleep" || { fail 'a counted call that lasts' 'see above'; return; }
-	ask asleep sleep 1500000 >/dev/null
+	ask asleep sleep 4000000 >/dev/null
 	ended $tracer
 	check 'a counted call that lasts: unfinished' holds "$TMP/asleep.jsonl" \
 		'end["counted"] == {"cuFakeSleep": {"calls": 0, "unfinished": 1}} and end["unfinished"] == 1 and accounts()'
@@ -108,8 +108,12 @@ budget()
 	LD_LIBRARY_PATH=$FAKE FAKE_NO_SEM=1 "$CASES/many" cuCtxGetDevice 1000000000 1 >/dev/null 2>&1 &
 	target=$!
 	sleep 0.2
-	tracer budget --all --max-overhead 5 --duration 2.5 -p $target --chrome "$TMP/budget.json" || { fail '--max-overhead' 'see above'; kill $target; return; }
-	ended $tracer
+	begin=$SECONDS
+	tracer budget --all --max-overhead 5 -p $target --chrome "$TMP/budget.json" || { fail '--max-overhead' 'see above'; kill $target; return; }
+	until_ok 10 grep -q '"to":"count"' "$TMP/budget.jsonl"
+	# Longer than it was traced
+	sleep $((2 * (SECONDS - begin) + 2))
+	stop $tracer
 	check '--max-overhead: the flood was counted' holds "$TMP/budget.jsonl" \
 		'((lambda l: l and l[0]["from"] == "trace" and l[0]["to"] == "count" and all(e["op"] == "level" and e["why"] for e in l)
 		and l[0]["name"] == "cuCtxGetDevice")([e for e in ev if e["type"] == "tracer"]) and end["counted"]["cuCtxGetDevice"]["calls"] > 1000 and accounts(drops=True))'

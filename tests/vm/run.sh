@@ -130,6 +130,9 @@ fi
 if [ $rc = 124 ] || [ $rc = 137 ]; then
 	echo "vm/run: $kernel: not finished after $limit s; see $out/console.log" >&2
 	exit 124
+elif [ ! -s "$out/verdict" ]; then
+	echo "vm/run: $kernel: its results did not arrive; see $out/console.log" >&2
+	exit 125
 elif [ $rc -lt 65 ] || [ $((rc % 2)) = 0 ]; then
 	why=$(grep -am 1 -E 'Kernel panic|BUG:|Oops' "$out/console.log" || cat "$out/qemu.log" "$out/console.log" | tail -1)
 	echo "vm/run: $kernel: qemu ended with $rc: $why" >&2
