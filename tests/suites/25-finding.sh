@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # Which libcuda is traced, from when on, in whom: mapped already or later, by a child, in a container, deleted,
 # replaced, several at once, stubs, 32-bit programs, files that are no libcuda.
-# timeout: 400
 # takes: 91
 # own processes
 set -u

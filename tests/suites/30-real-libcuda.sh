@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # The real driver libraries that can be had without a GPU: what a program calls is what the trace has, and the probe
 # sits where it costs least. Without a GPU little of a driver works, but every entry point is there.
-# timeout: 240
 # takes: 60
 set -u
 . tests/lib.sh

@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # The end of a trace, orderly or not: nothing of ours stays in the target, what had not returned is shown as such,
 # what was lost is counted.
-# timeout: 180
 # takes: 40
 set -u
 . tests/lib.sh

@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # The command line: what is wrong is said in one line that also says what to do; exit statuses; list, check, help,
 # man page, completion.
-# timeout: 120
 # takes: 40
 set -u
 . tests/lib.sh

@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # What a trace of the sample program leaves, and what is left when something goes wrong meanwhile: signals, closed
 # pipes, full disks.
-# timeout: 180
 # takes: 80
 set -u
 . tests/lib.sh

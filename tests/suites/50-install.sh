@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # What make makes besides the program: installed files, the static binary, the BPF side for arm64, a build without
 # git, the demo.
-# timeout: 300
 # takes: 60
 # longer
 set -u

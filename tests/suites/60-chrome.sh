@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # The Chrome trace in a real viewer: that of chrome://tracing, in headless Chromium. What its model holds is
 # compared with what was put in. Pictures are left in $O/check/.
-# timeout: 300
 # takes: 40
 set -u
 

@@ -4,7 +4,6 @@
 # devices, a program (drive.c) makes system calls into it, inside CUDA calls of the stand-in libcuda and outside, and
 # says what the trace must contain. Its files are known by their names, and only the tracepoint way of seeing sees
 # them: probes on the driver's own functions are tests/vm's.
-# timeout: 180
 # takes: 30
 set -u
 . tests/lib.sh

@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # --no-args, --no-strings and trace.hide: a program whose strings, sizes, handles and addresses are marks
 # (tests/hide/marks.h) is traced into every output there is. Nothing hidden: the marks are found. Else: none.
-# timeout: 300
 # takes: 50
 set -u
 . tests/lib.sh

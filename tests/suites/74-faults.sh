@@ -4,7 +4,6 @@
 # target runs on with right results, nobody stays stopped, nothing of ours stays behind, and what is lost is counted.
 #
 # FAULTS_KILLS=N   how many tracers are killed (30; make faults: 200)
-# timeout: 420
 # takes: 68
 set -u
 . tests/lib.sh

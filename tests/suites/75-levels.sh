@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # Calls that are counted instead of recorded, or seen at their entry only: against the stand-in driver's own counts,
 # by each mechanism. And levels that change while calls are made.
-# timeout: 240
 # takes: 61
 set -u
 . tests/lib.sh

@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # The daemon's configuration, its life and what is done to it: signals, broken files, other users, processes without end,
 # a folder that goes away; and the flight recorder.
-# timeout: 240
 # takes: 60
 # own processes
 set -u

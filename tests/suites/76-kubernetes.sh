@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # The image and the manifests: do they agree, does the API know them, and does the daemon trace with exactly what the
 # DaemonSet gives it? There is no cluster here: tests/kubernetes/pod.py does what a container runtime would.
-# timeout: 500
 # takes: 120
 # uses: cgroups
 set -u

@@ -1,7 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # The daemon's levels: by rules of every kind, by hand, while processes call, and when a process becomes another program.
-# timeout: 240
 # takes: 40
 # own processes
 # shellcheck disable=SC2154 # caller sets NAME and NAME_to

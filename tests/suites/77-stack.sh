@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # --stack: who made a call, by each mechanism, with and without frame pointers, symbols, a process that still lives;
 # how much memory many stacks take; what the report makes of them.
-# timeout: 240
 # takes: 40
 set -u
 . tests/lib.sh

@@ -1,7 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # The daemon: what it counts against the stand-in driver's own counts, by each mechanism; what happens that begins a burst.
-# timeout: 240
 # takes: 50
 set -u
 . tests/lib.sh

@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # A user's program maps files of a FUSE server of its own that answers nobody else (tests/faults/hang.c): nothing of it
 # may hold up the tracer or the daemon, which must see the others all the while, answer, and end when told to.
-# timeout: 300
 # takes: 40
 # own processes
 set -u

@@ -3,7 +3,6 @@
 # The daemon and containers, made by hand: namespaces, cgroups named as container runtimes and the kubelet name them, a root
 # file system of their own. What is counted is compared with what the programs in them say that they did; labels and
 # levels are checked for each.
-# timeout: 180
 # takes: 30
 # uses: cgroups
 set -u

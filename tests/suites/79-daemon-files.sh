@@ -1,7 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # The daemon's files: rotation and its bounds, the command that takes them away, SIGHUP meanwhile, a full disk.
-# timeout: 240
 # takes: 60
 # own processes
 set -u

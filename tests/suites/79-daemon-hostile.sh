@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # Clients and collectors that mean ill (tests/hostile.py): the daemon's memory has a bound, others are answered, and every
 # call of a traced program is counted meanwhile.
-# timeout: 300
 # takes: 82
 # own processes
 set -u

@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # What the daemon takes at level metrics: memory with a hundred processes of a hundred names, processor time at 10,000
 # calls a second. `make bench` measures the same more exactly.
-# timeout: 240
 # takes: 45
 # own processes
 set -u

@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # Another user's processes that fill whatever the daemon keeps of them, all at once, again and again: its memory stays far
 # below what its unit allows, comes back when they have gone, and what others do is counted all the same.
-# timeout: 300
 # takes: 80
 # own processes
 set -u

@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # Tables that all programs share: whoever fills them, another user's program is counted exactly, its errors are seen, and
 # what was taken is given back.
-# timeout: 300
 # takes: 40
 # own processes
 # shellcheck disable=SC2154 # caller sets NAME and NAME_to

@@ -3,7 +3,6 @@
 # cudatrace report: a saved trace says what the live one said. The sample program is traced into JSONL and a Chrome trace
 # at once; the Chrome trace made from the JSONL must be the live one, byte for byte (so is that of each of tests/cases,
 # tests/e2e/test_cases.py). Then files that are no traces, or not whole.
-# timeout: 300
 # takes: 40
 set -u
 . tests/lib.sh

@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # The alert rules and the dashboard: whether they are well formed, name what the daemon serves, and, asked of a Prometheus that
 # has scraped it, answer.
-# timeout: 120
 # own processes
 set -u
 . tests/lib.sh

@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # What the daemon sends to an OpenTelemetry collector: the form of it against the published JSON mapping, its numbers against
 # the stand-in driver's own; and what it does while the collector is away, busy, or refuses.
-# timeout: 180
 # takes: 60
 # own processes
 set -u

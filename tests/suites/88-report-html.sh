@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # The report's HTML page, used in headless Chromium as a person would: a million events whose names are
 # hostile, and the same merged to fewer.
-# timeout: 300
 # takes: 40
 set -u
 . tests/lib.sh
