@@ -29,7 +29,7 @@ struct sink_ops {
 
 struct sink {
 	const struct sink_ops *ops;
-	struct out *out; /* where it writes; owned */
+	struct out *out;   /* where it writes; owned */
 	struct crew *crew; /* NULL: the caller writes */
 	uint64_t base_ns;
 	uint64_t event_cnt; /* given to it */
@@ -47,7 +47,8 @@ struct sink *sink__memory(const char *name, const struct trace_info *info);
  * Else, or when there can be none, the caller goes on doing so. */
 void sink__hire(struct sink *s, unsigned threads);
 void sink__event(struct sink *s, const struct event *ev);
-/* Writes what is buffered; s->out and s->lost_cnt are exact until the next event. Called by a timer, so that files can be followed. */
+/* Writes what is buffered; s->out and s->lost_cnt are exact until the next event. Called by a
+ * timer, so that files can be followed. */
 void sink__flush(struct sink *s);
 /* true: nothing can be written any more */
 bool sink__failed(const struct sink *s);

@@ -45,6 +45,7 @@ struct user {
 static struct {
 	pid_t maker;
 	int maker_fd, fd; /* -1: none */
+	bool asked;	  /* the maker, for a reader that has not come yet */
 	int lost[LOST_MAX];
 	unsigned lost_cnt;
 	struct user users[USERS_MAX];
@@ -269,23 +270,36 @@ static void forget_ended(void)
 	}
 }
 
+static int no_reader(void)
+{
+	warn("cudatrace-read has ended: nothing more is read of processes; start cudatrace anew");
+	close_fd(&reader.maker_fd);
+	reader.fd = -1;
+	return -EBUSY;
+}
+
 static int get_reader(void)
 {
+	bool waited = reader.asked;
+
 	if (reader.fd >= 0)
 		return 0;
+	if (reader.maker_fd < 0)
+		return -EBUSY;
 	if (reader.lost_cnt == LOST_MAX)
 		forget_ended();
 	if (reader.lost_cnt == LOST_MAX)
 		return -EBUSY;
-	/* It ends when it cannot make one. */
-	if (write(reader.maker_fd, "", 1) != 1 || !await(reader.maker_fd, 2 * PATIENCE_MS) ||
-	    !reader_take_fd(reader.maker_fd, S_IFSOCK, &reader.fd) || reader.fd < 0) {
-		warn("cudatrace-read has ended: nothing more is read of processes; start cudatrace "
-		     "anew");
-		close_fd(&reader.maker_fd);
-		reader.fd = -1;
+	/* The maker ends when it cannot make one. On a busy machine it may take its time: it is
+	 * asked once, waited for once, and looked at from then on. */
+	if (!waited && write(reader.maker_fd, "", 1) != 1)
+		return no_reader();
+	reader.asked = true;
+	if (!await(reader.maker_fd, waited ? 1 : 2 * PATIENCE_MS))
 		return -EBUSY;
-	}
+	reader.asked = false;
+	if (!reader_take_fd(reader.maker_fd, S_IFSOCK, &reader.fd) || reader.fd < 0)
+		return no_reader();
 	return 0;
 }
 

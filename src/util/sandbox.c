@@ -325,9 +325,11 @@ static int allow_for_daemon(scmp_filter_ctx ctx)
 		ret = allow_rule(ctx, &rules[i]);
 	for (size_t i = 0; i < COUNT(families) && !ret; i++)
 		ret = allow_if(ctx, SCMP_SYS(socket), 0, UINT32_MAX, families[i]);
-	return ret ? ret
-		   : seccomp_rule_add(ctx, SCMP_ACT_ERRNO(EAFNOSUPPORT), SCMP_SYS(socket), 1,
-				      SCMP_A0(SCMP_CMP_EQ, AF_NETLINK));
+	ret = ret
+		      ?: seccomp_rule_add(ctx, SCMP_ACT_ERRNO(EAFNOSUPPORT), SCMP_SYS(socket), 1,
+					  SCMP_A0(SCMP_CMP_EQ, AF_NETLINK));
+	/* libnss_systemd, behind getpwuid(), where /etc/nsswitch.conf names it, does without. */
+	return ret ?: seccomp_rule_add(ctx, SCMP_ACT_ERRNO(EINVAL), SCMP_SYS(prctl), 0);
 }
 
 /* -v: says what was refused, and refuses it. */
