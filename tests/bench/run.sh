@@ -25,7 +25,7 @@ mkdir -p "$out" || exit 1
 
 # Where gcc looks for asm/types.h, clang -target bpf does not.
 tests=tests/bench
-read -ra libs < <(pkg-config --libs libbpf libelf zlib)
+read -ra libs < <(pkg-config --libs libbpf libelf zlib libseccomp)
 read -ra sys < <(${CLANG:-clang} -v -E -xc /dev/null 2>&1 |
 	sed -n '/<...> search starts here/,/^End of search list/s|^ \(/.*\)|-idirafter \1|p' | xargs)
 cc() { ${CC:-gcc} -std=gnu11 -D_GNU_SOURCE= -O2 -g -Wall -Wextra -Isrc -Iinclude -I"$O" "$@"; }

@@ -118,4 +118,5 @@ device = json.load(open(sys.argv[1]))["memory"][0]
 sys.exit((device["allocated"], device["peak"], device["at_end"]) != (1052672, 1048576, 0) and str(device))' "$TMP/contexts.json"
 }
 reused_addresses
+unset FAKE_NO_SEM
 destroyed_contexts

@@ -143,7 +143,7 @@ daemon()
 	local lib=$TMP/daemon/libcuda.so.1
 	mkdir -p "${lib%/*}"
 	cp "$FAKE/libcuda.so.1" "$lib"
-	read -ra libs < <(pkg-config --libs libbpf libelf zlib)
+	read -ra libs < <(pkg-config --libs libbpf libelf zlib libseccomp)
 	${CC:-gcc} -std=gnu11 -D_GNU_SOURCE= -O1 -Isrc -Iinclude -I"$O" -o "$TMP/levels" tests/levels.c "$O/libct.a" "${libs[@]}" -l:libstdc++.a -lm ||
 		{ fail 'levels that change' 'tests/levels.c does not build'; return; }
 	mkfifo "$TMP/d.to" "$TMP/d.from"
