@@ -234,6 +234,7 @@ static const char *const reader_calls[] = {
 	"rseq",
 	"rt_sigprocmask",
 	"rt_sigreturn",
+	"sigaltstack", /* AddressSanitizer */
 	"restart_syscall",
 	"exit",
 	"exit_group",
