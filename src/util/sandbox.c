@@ -350,7 +350,7 @@ static int allow_for_daemon(scmp_filter_ctx ctx)
 		ret = allow_if(ctx, SCMP_SYS(socket), 0, UINT32_MAX, families[i]);
 	ret = ret
 		      ?: seccomp_rule_add(ctx, SCMP_ACT_ERRNO(EAFNOSUPPORT), SCMP_SYS(socket), 1,
-					  SCMP_A0(SCMP_CMP_EQ, AF_NETLINK));
+					  SCMP_CMP(0, SCMP_CMP_MASKED_EQ, UINT32_MAX, AF_NETLINK));
 	/* libnss_systemd, behind getpwuid(), where /etc/nsswitch.conf names it, does without. */
 	return ret ?: seccomp_rule_add(ctx, SCMP_ACT_ERRNO(EINVAL), SCMP_SYS(prctl), 0);
 }

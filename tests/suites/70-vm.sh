@@ -362,7 +362,7 @@ here_xid()
 	check "$K: an Xid" holds "$R/xid.jsonl" \
 		'[(e["xid"], e["gpu"]) for e in ev if e["type"] == "xid"] == [(79, "0000:3b:00.0")] and "fallen" in [e for e in ev if e["type"] == "xid"][0]["message"]'
 	check "$K: an Xid, --no-strings: without its text" holds "$R/quiet.jsonl" \
-		'[(e["xid"], e["gpu"]) for e in ev if e["type"] == "xid"] == [(79, "0000:3b:00.0")] and "fallen" not in open(sys.argv[1]).read().split("\n", 1)[1]'
+		'[(e["xid"], e["gpu"]) for e in ev if e["type"] == "xid"] == [(79, "0000:3b:00.0")] and "fallen" not in open(file).read().split("\n", 1)[1]' file="$R/quiet.jsonl"
 }
 
 # The last, for there is no way back. Integrity does no harm, and confidentiality is said in one line, also where nothing
