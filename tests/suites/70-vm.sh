@@ -215,6 +215,8 @@ in_guest_cut()
 	local how
 	cat <<-'END'
 		in_ioctl() { until grep -q '^16 ' /proc/$(pidof drive-cuda)/syscall 2>/dev/null; do sleep 0.1; done; }
+		# Who is not gone yet has a number, too.
+		kill_drive() { killall -9 drive-cuda; while pidof drive-cuda >/dev/null; do sleep 0.1; done; }
 		mkfifo go
 	END
 	for how in $(ways "$K" | sed "s/ tracepoint//"); do
@@ -228,12 +230,12 @@ in_guest_cut()
 			in_ioctl
 			kill -INT \$t
 			wait \$t
-			killall -9 drive-cuda
+			kill_drive
 			exec 3>&-
 			cudatrace -q --kernel --kernel-probe=$how -e '$CALLBACK' --jsonl $how.killed.jsonl -- drive-cuda -c -n 0 -s 60000 >exp 2>$how.killed.err &
 			t=\$!
 			in_ioctl
-			killall -9 drive-cuda
+			kill_drive
 			wait \$t
 		END
 	done
