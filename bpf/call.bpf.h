@@ -443,7 +443,7 @@ static __always_inline int call_return(struct pt_regs *ctx, __u64 cookie)
 	if (!t)
 		return 0;
 	spec = bpf_map_lookup_elem(&specs, &func_id);
-	if (!spec || spec->flags & CT_SPEC_F_GONE)
+	if (!spec)
 		return 0;
 	f = call_match(t, sp, func_id, lib_id, tid, now, spec);
 	if (!f)

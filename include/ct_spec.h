@@ -84,8 +84,6 @@ _Static_assert(sizeof(struct ct_cap) == 8, "ct_cap is part of the ABI");
 #define CT_SPEC_F_HANDLE_OUT 32
 /* Handles of kernels may lead to others after it. */
 #define CT_SPEC_F_UNLOADS 64
-/* The trace has ended, its probes may still be there: not even returns are looked at. */
-#define CT_SPEC_F_GONE 128
 
 struct ct_spec {
 	__u8 word_cnt;

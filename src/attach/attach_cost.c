@@ -7,7 +7,6 @@
 #include "util/log.h"
 
 #include <bpf/bpf.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -96,31 +95,21 @@ static double time_spec(struct attach *a, uint8_t flags, uint8_t level, double b
 	return probed > bare ? probed - bare : 0;
 }
 
-/* No library's. */
-#define STUB_OWNER 0
-
-static bool attach_stub(struct attach *a, bool no_return)
+static bool attach_stub(struct attach *a, struct probes *probes, bool no_return)
 {
 	uint64_t off = file_offset((uintptr_t)cudatrace_stub);
 	uint64_t cookie = CT_COOKIE(ATTACH_STUB_FUNC, 0);
-	/* It need not be readable. */
-	struct links_req req = {
-		.owner = STUB_OWNER,
-		.mech = a->mech,
-		.progs = a->progs,
-		.file_fd = open("/proc/self/exe", O_PATH | O_CLOEXEC),
+	struct probe_req req = {
+		.path = "/proc/self/exe",
 		.offs = &off,
 		.cookies = &cookie,
 		.cnt = 1,
-		.ret_cnt = !no_return,
+		.no_return = no_return,
 	};
-	static struct links_answer answer;
-	bool done = off && req.file_fd >= 0 && !links__attach(&a->links, &req, &answer) &&
-		    answer.ret == 1;
+	bool refused;
 
-	if (req.file_fd >= 0)
-		close(req.file_fd);
-	return done;
+	memset(probes, 0, sizeof(*probes));
+	return off && probes__attach(probes, a->mech, &a->progs, &req, &refused) == 1;
 }
 
 static void forget(void *ctx, const struct ct_count_key *key, const struct ct_count *c)
@@ -132,20 +121,23 @@ void attach__measure_cost(struct attach *a, bool entries, struct attach_cost *co
 {
 	uint32_t tid = syscall(SYS_gettid);
 	double bare = time_stub();
+	struct probes probes;
 
 	memset(cost, 0, sizeof(*cost));
-	if (!attach_stub(a, false))
+	if (!attach_stub(a, &probes, false))
 		return;
 	cost->record = time_spec(a, 0, CT_LEVEL_TRACE, bare);
 	cost->count = time_spec(a, 0, CT_LEVEL_COUNT, bare);
 	/* A session's program asks for no return by itself. */
-	if (entries && a->mech != MECH_SESSION)
-		entries = !links__close(&a->links, STUB_OWNER) && attach_stub(a, true);
+	if (entries && a->mech != MECH_SESSION) {
+		probes__detach(&probes);
+		entries = attach_stub(a, &probes, true);
+	}
 	if (entries) {
 		cost->entry_record = time_spec(a, CT_SPEC_F_NO_RETURN, CT_LEVEL_TRACE, bare);
 		cost->entry_count = time_spec(a, CT_SPEC_F_NO_RETURN, CT_LEVEL_COUNT, bare);
 	}
-	links__close_soon(&a->links, STUB_OWNER);
+	probes__detach(&probes);
 	/* Our own calls are no part of the trace's accounts. */
 	bpf_map_delete_elem(bpf_map__fd(a->skel->maps.threads), &tid);
 	levels__take(a, getpid(), 0, forget, NULL);
