@@ -228,12 +228,14 @@ static void submit(struct crew *c)
 	c->filling = &c->batches[c->filled % c->batch_cnt];
 }
 
-/* With so many bytes behind it. */
+/* With so many bytes behind it. NULL: it is too large for any batch. */
 static struct item *new_item(struct crew *c, size_t extra)
 {
 	size_t size = (sizeof(struct item) + extra + 7) & ~(size_t)7;
 	struct item *it;
 
+	if (size > BATCH_SZ)
+		return NULL;
 	if (c->filling->len + size > BATCH_SZ)
 		submit(c);
 	it = (struct item *)(c->filling->items + c->filling->len);
@@ -244,16 +246,19 @@ static struct item *new_item(struct crew *c, size_t extra)
 	return it;
 }
 
-static void put_text(struct crew *c, const struct event *ev)
+static bool put_text(struct crew *c, const struct event *ev)
 {
 	struct out *o = c->own->out;
 	struct item *it;
 
 	c->own->ops->event(c->own, ev);
 	it = new_item(c, o->len);
-	it->text_len = o->len;
-	memcpy(it + 1, o->buf, o->len);
+	if (it) {
+		it->text_len = o->len;
+		memcpy(it + 1, o->buf, o->len);
+	}
 	o->len = o->mark = 0;
+	return it;
 }
 
 static size_t room_of(const char *s)
@@ -270,7 +275,7 @@ static const char *put_string(char **p, const char *s, size_t size)
 }
 
 /* What JSON of a call shows. */
-static void put_call(struct crew *c, const struct event *ev)
+static bool put_call(struct crew *c, const struct event *ev)
 {
 	size_t comm = room_of(ev->comm), kernel = room_of(ev->launch.kernel);
 	size_t mangled = room_of(ev->launch.kernel_mangled),
@@ -282,6 +287,8 @@ static void put_call(struct crew *c, const struct event *ev)
 	for (unsigned i = 0; i < ev->cap_cnt; i++)
 		caps += ev->caps[i].len > 0 ? (ev->caps[i].len + 7) & ~7 : 0;
 	it = new_item(c, words + caps + stack + comm + kernel + mangled);
+	if (!it)
+		return false;
 	it->ev = *ev;
 	p = (char *)(it + 1);
 	it->ev.words = words ? memcpy(p, ev->words, words) : NULL;
@@ -298,14 +305,18 @@ static void put_call(struct crew *c, const struct event *ev)
 	it->ev.comm = put_string(&p, ev->comm, comm);
 	it->ev.launch.kernel = put_string(&p, ev->launch.kernel, kernel);
 	it->ev.launch.kernel_mangled = put_string(&p, ev->launch.kernel_mangled, mangled);
+	return true;
 }
 
 void crew__event(struct crew *c, const struct event *ev)
 {
-	if (ev->kind == EVENT_CALL && ev->fn && !ev->text)
-		put_call(c, ev);
-	else
-		put_text(c, ev);
+	bool is_call = ev->kind == EVENT_CALL && ev->fn && !ev->text;
+
+	if (is_call ? put_call(c, ev) : put_text(c, ev))
+		return;
+	/* A stack of long names: whoever chose them shall not choose our memory. */
+	crew__wait(c);
+	c->s->ops->event(c->s, ev);
 }
 
 void crew__wait(struct crew *c)

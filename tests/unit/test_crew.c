@@ -68,10 +68,31 @@ static struct event call(const char *symbol, enum event_type type, int i)
 	return ev;
 }
 
+/* Longer than any batch. */
+static struct event make_stack(int i)
+{
+	static struct {
+		struct stack stack;
+		struct stack_frame frames[100];
+	} big;
+
+	fill(shared.kernel, sizeof(shared.kernel), 0);
+	big.stack = (struct stack){.id = i, .frame_cnt = 100};
+	for (int f = 0; f < 100; f++)
+		big.frames[f] = (struct stack_frame){.symbol = shared.kernel};
+	return (struct event){.kind = EVENT_STACK,
+			      .type = TYPE_STACK,
+			      .op = "stack",
+			      .name = "stack",
+			      .stack = &big.stack};
+}
+
 static struct event make(int i)
 {
 	struct event ev;
 
+	if (i % 9000 == 8999)
+		return make_stack(i);
 	switch (i % 5) {
 	case 0:
 	case 1:
