@@ -182,6 +182,8 @@ in_guest_cut()
 {
 	local how
 	cat <<-'END'
+		# pidof knows a program only once the shell's child has become it.
+		drive_there() { until pidof drive-cuda >/dev/null; do sleep 0.1; done; }
 		in_ioctl() { until grep -q '^16 ' /proc/$(pidof drive-cuda)/syscall 2>/dev/null; do sleep 0.1; done; }
 		# Who is not gone yet has a number, too.
 		kill_drive() { killall -9 drive-cuda; while pidof drive-cuda >/dev/null; do sleep 0.1; done; }
@@ -191,6 +193,7 @@ in_guest_cut()
 		cat <<-END
 			drive-cuda -w -c -n 0 -s 60000 <go >exp &
 			exec 3>go
+			drive_there
 			cudatrace -q --kernel --kernel-probe=$how -e '$CALLBACK' --jsonl $how.cut.jsonl -p \$(pidof drive-cuda) 2>$how.cut.err &
 			t=\$!
 			until [ -s $how.cut.jsonl ]; do sleep 0.1; done
@@ -371,7 +374,8 @@ guest_script() # KERNEL
 {
 	local t
 	for t in $(tests_of "$1"); do
-		echo "mkdir -p /results/$t; cd /results/$t; date +%s.%N >begun 2>/dev/null"
+		# On the console: of a machine that does not come to an end nothing else arrives.
+		echo "mkdir -p /results/$t; cd /results/$t; echo \"# \$(cut -d ' ' -f 1 /proc/uptime) s: $t\" >/dev/console"
 		K=$1 in_guest_$t
 	done
 	echo true
