@@ -61,7 +61,7 @@ ARM64_OBJS := $(BPF_SRCS:%.c=$(O)/arm64/%.o)
 LIB        := $(O)/libct.a
 # A build with other flags (O=build/san) may take the BPF side from this folder.
 SKEL_DIR   ?= $(O)
-GEN        := $(O)/version.h $(O)/cudatrace.skel.h
+GEN        := $(O)/version.h $(O)/cudatrace.skel.h $(O)/api_includes.h
 
 UNIT       := $(patsubst tests/unit/%.c,$(O)/unit/%,$(wildcard tests/unit/test_*.c))
 UNIT_OBJS  := $(patsubst %.c,$(O)/%.o,$(filter-out tests/unit/test_%,$(wildcard tests/unit/*.c)))
@@ -106,6 +106,10 @@ $(O)/version.h: FORCE
 	@mkdir -p $(O); v=$$(git describe --tags --match 'v[0-9]*' --dirty 2>/dev/null) || \
 	{ v=$$(git rev-parse --short HEAD 2>/dev/null) && v=$(VERSION)-g$$v; } || v=$(VERSION); \
 	echo "#define CUDATRACE_VERSION \"$${v#v}\"" | $(put)
+
+# Each row of apis.def brings its family's tables.
+$(O)/api_includes.h: src/decode/apis.def
+	@mkdir -p $(O); sed -n 's|^API(\([A-Z0-9_]*\), *"\([a-z0-9_]*\)".*|#define FAMILY \1\n#include "decode/api/\2.def"\n#undef FAMILY|p' $< | $(put)
 
 # What is missing is said once, here, and not by a compiler.
 $(O)/tools-ok: | $(O)/version.h

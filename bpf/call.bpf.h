@@ -277,11 +277,11 @@ static __always_inline void call_send_entry(struct pt_regs *ctx, struct ct_threa
 	f->flags = CT_FRAME_F_ENTRY_ONLY;
 	t->stats[CT_STAT_ENTRY_ONLY]++;
 	f->start_ns = bpf_ktime_get_ns();
-	name_of_call(t, f, spec, -1, tid);
+	name_of_call(t, f, spec, false, tid);
 	size = call_begin(t, f, depth, tid, spec, f->start_ns, CT_CALL_F_ENTRY_ONLY);
 	/* As of a call that failed: what it is to write is not there yet. */
 	if (spec->cap_cnt)
-		size = call_capture(t, f, spec, -1, size);
+		size = call_capture(t, f, spec, false, size);
 	if (spec->flags & CT_SPEC_F_STACK)
 		size += stack_of_entry(ctx, t, size);
 	thread_send(t, size);
@@ -438,6 +438,7 @@ static __always_inline int call_return(struct pt_regs *ctx, __u64 cookie)
 	struct ct_thread *t;
 	struct ct_frame *f;
 	__u32 size;
+	bool ok;
 
 	t = bpf_map_lookup_elem(&threads, &tid);
 	if (!t)
@@ -456,14 +457,15 @@ static __always_inline int call_return(struct pt_regs *ctx, __u64 cookie)
 		outer->ioctl_ns += f->ioctl_ns;
 	}
 	if (f->flags & CT_FRAME_F_COUNTED) {
+		bool failed = ct_result_is_error(spec, result);
+
 		t->stats[CT_STAT_COUNTED]++;
 		if (spec->bytes_word)
 			bytes = f->words[(spec->bytes_word - 1) & (CT_MAX_WORDS - 1)];
 		whose = count_whose(t, func_id);
-		if (count_returned(t->life, whose, now - f->start_ns, result, bytes))
+		if (count_returned(t->life, whose, now - f->start_ns, failed, bytes))
 			t->drops[CT_DROP_COUNT]++;
-		if (result && result != CT_ERROR_NOT_READY && cfg.rows_max[CT_TABLE_ERRORS] &&
-		    count_error(t->life, whose, result))
+		if (failed && cfg.rows_max[CT_TABLE_ERRORS] && count_error(t->life, whose, result))
 			t->drops[CT_DROP_ERRORS]++;
 		if (spec->flags & CT_SPEC_F_UNLOADS)
 			names_forget(t->pid);
@@ -473,11 +475,12 @@ static __always_inline int call_return(struct pt_regs *ctx, __u64 cookie)
 		t->stats[CT_STAT_FILTERED]++;
 		return 0;
 	}
-	name_of_call(t, f, spec, result, tid);
+	ok = ct_result_is_ok(spec, result);
+	name_of_call(t, f, spec, ok, tid);
 	size = call_begin(t, f, t->depth, tid, spec, now, 0);
 	((struct ct_call *)t->out)->result = result;
 	if (spec->cap_cnt)
-		size = call_capture(t, f, spec, result, size);
+		size = call_capture(t, f, spec, ok, size);
 	if (spec->flags & CT_SPEC_F_STACK)
 		size += stack_of_return(ctx, t, size);
 	thread_send(t, size);

@@ -74,7 +74,7 @@ __noinline long cap_read(struct ct_thread *t, const struct ct_frame *f, const st
 
 /* Reads what the spec asks for behind the words; returns the record's size. */
 static __always_inline __u32 call_capture(struct ct_thread *t, const struct ct_frame *f,
-					  const struct ct_spec *spec, __s32 result, __u32 off)
+					  const struct ct_spec *spec, bool ok, __u32 off)
 {
 	struct ct_call *c = (struct ct_call *)t->out;
 	int i;
@@ -84,7 +84,7 @@ static __always_inline __u32 call_capture(struct ct_thread *t, const struct ct_f
 
 		if (i >= spec->cap_cnt)
 			break;
-		if (result && spec->caps[i].flags & CT_CAP_F_ON_SUCCESS)
+		if (!ok && spec->caps[i].flags & CT_CAP_F_ON_SUCCESS)
 			continue;
 		n = cap_read(t, f, &spec->caps[i], off);
 		c->cap_len[i] = n;

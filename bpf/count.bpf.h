@@ -70,12 +70,15 @@ static __always_inline struct ct_count *count_get(__u64 life, __u64 whose)
 	return bpf_map_lookup_elem(&counts, &key);
 }
 
-static __always_inline bool is_result(__s32 result)
+static __always_inline bool is_result(__u32 func_id, __s32 result)
 {
+	struct ct_spec *spec = bpf_map_lookup_elem(&specs, &func_id);
 	__u32 word = (__u32)result / 64;
 
-	return word < CT_RESULT_WORDS &&
-	       cfg.results[word & (CT_RESULT_WORDS - 1)] >> (result & 63) & 1;
+	return spec && word < CT_RESULT_WORDS &&
+	       cfg.results[spec->api & (CT_APIS_MAX - 1)][word & (CT_RESULT_WORDS - 1)] >>
+			       (result & 63) &
+		       1;
 }
 
 /* For a failed call. */
@@ -84,7 +87,7 @@ __noinline int count_error(__u64 life, __u64 whose, __s32 result)
 	struct ct_error_key key = {.life = life, .pid = whose >> 32, .func_id = whose};
 	__u64 *n, zero = 0;
 
-	key.result = is_result(result) ? result : CT_RESULT_OTHER;
+	key.result = is_result(key.func_id, result) ? result : CT_RESULT_OTHER;
 	n = bpf_map_lookup_elem(&errors, &key);
 	if (!n) {
 		if (row_take(life, key.pid, CT_TABLE_ERRORS))
@@ -99,7 +102,7 @@ __noinline int count_error(__u64 life, __u64 whose, __s32 result)
 	return 0;
 }
 
-__noinline int count_returned(__u64 life, __u64 whose, __u64 ns, __s32 result, __u64 bytes)
+__noinline int count_returned(__u64 life, __u64 whose, __u64 ns, bool failed, __u64 bytes)
 {
 	struct ct_count *c = count_get(life, whose);
 	__u32 i = ct_hist_index(ns);
@@ -108,7 +111,7 @@ __noinline int count_returned(__u64 life, __u64 whose, __u64 ns, __s32 result, _
 	if (!c)
 		return 1;
 	__sync_fetch_and_add(&c->total_ns, ns);
-	if (result && result != CT_ERROR_NOT_READY)
+	if (failed)
 		__sync_fetch_and_add(&c->errors, 1);
 	else if (bytes)
 		__sync_fetch_and_add(&c->bytes, bytes);

@@ -9,7 +9,7 @@
  *   name.bpf.h   kernel names, through their handles
  *   stack.bpf.h  --stack: who made the call
  *   count.bpf.h  calls that are counted, levels of functions and processes
- *   proc.bpf.h   processes that come and go, libcuda files that are mapped
+ *   proc.bpf.h   processes that come and go, libraries that are mapped
  *   nv.bpf.h     --kernel: system calls into the NVIDIA driver, by probes on it
  *   nv_sys.bpf.h the same by the tracepoints of all system calls
  *   uvm.bpf.h    page faults and migrations of managed memory
@@ -100,7 +100,7 @@ int ct_rename(struct bpf_raw_tracepoint_args *ctx)
 }
 
 /* Fires when mmap looks for a free place, which the dynamic linker asks for once for each library:
- * that finds libcuda being loaded without a probe on every system call. Since kernel 5.8. */
+ * that finds libraries being loaded without a probe on every system call. Since kernel 5.8. */
 SEC("?raw_tp/vm_unmapped_area")
 int ct_mmap(void *ctx)
 {

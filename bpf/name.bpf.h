@@ -99,7 +99,7 @@ static __always_inline void name_tell(struct ct_thread *t, __u64 handle, __u32 t
 /* Of a call that is about to be sent, before its record is begun. A lookup's handle is always
  * told: by it the model knows whether names can be read so at all. */
 static __always_inline void name_of_call(struct ct_thread *t, const struct ct_frame *f,
-					 const struct ct_spec *spec, __s32 result, __u32 tid)
+					 const struct ct_spec *spec, bool ok, __u32 tid)
 {
 	__u64 handle;
 
@@ -108,7 +108,7 @@ static __always_inline void name_of_call(struct ct_thread *t, const struct ct_fr
 	handle = f->words[(spec->handle_word - 1) & (CT_MAX_WORDS - 1)];
 	if (!(spec->flags & CT_SPEC_F_HANDLE_OUT))
 		name_tell(t, handle, tid);
-	else if (!result && !bpf_probe_read_user(&handle, sizeof(handle), (void *)handle) && handle)
+	else if (ok && !bpf_probe_read_user(&handle, sizeof(handle), (void *)handle) && handle)
 		name_send(t, handle, tid, true);
 }
 

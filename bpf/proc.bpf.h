@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Processes: who is traced, who appears and leaves, who maps a libcuda. */
+/* Processes: who is traced, who appears and leaves, who maps a library. */
 #ifndef CT_PROC_BPF_H
 #define CT_PROC_BPF_H
 
@@ -103,9 +103,10 @@ static __always_inline int proc_rename(struct task_struct *task, const char *com
 
 #define MAP_ANONYMOUS 0x20
 #define SIGSTOP	      19
-/* Any libcuda has more (450: 20 MB), a thread's stack usually less. */
+/* Any libcuda has more (450: 20 MB), a thread's stack usually less. Libraries that are smaller are
+ * not so aligned. */
 #define RESERVE_SZ_MIN (16 << 20)
-/* A loader has few files open; a program that loads libcuda late may have more. */
+/* A loader has few files open; a program that loads libraries late may have more. */
 #define FDS_LOOKED_AT 512
 
 /* What an mmap call is about. */
@@ -147,10 +148,18 @@ static __always_inline struct mmap_call mmap_call(struct task_struct *task)
 	return c;
 }
 
-/* The file behind a descriptor (slot: its place in the table) if it is named libcuda.so*: its name
- * goes to rec. Else 0. Not static, with no kernel pointers for arguments: then it is verified once,
- * not for each turn of the loop below, which took 390000 steps. */
-__noinline __u64 open_libcuda(__u64 slot, struct ct_lib_map *rec)
+static __always_inline bool has_stem(const char *name, const char *stem)
+{
+	for (int i = 0; i < CT_STEM_SZ && stem[i]; i++)
+		if (name[i] != stem[i])
+			return false;
+	return true;
+}
+
+/* The file behind a descriptor (slot: its place in the table) if it is named libcuda.so* or the
+ * like: its name goes to rec. Else 0. Not static, with no kernel pointers for arguments: then it is
+ * verified once, not for each turn of the loop below, which took 390000 steps. */
+__noinline __u64 open_library(__u64 slot, struct ct_lib_map *rec)
 {
 	const unsigned char *name;
 	struct file *file;
@@ -159,27 +168,30 @@ __noinline __u64 open_libcuda(__u64 slot, struct ct_lib_map *rec)
 		return 0;
 	name = BPF_CORE_READ(file, f_path.dentry, d_name.name);
 	bpf_probe_read_kernel_str(rec->name, sizeof(rec->name), name);
-	return starts_with(rec->name, "libcuda.so", 10) ? (__u64)file : 0;
+	for (int i = 0; i < CT_STEMS_MAX && cfg.stems[i][0]; i++)
+		if (has_stem(rec->name, (const char *)cfg.stems[i]))
+			return (__u64)file;
+	return 0;
 }
 
 /*
- * The libcuda file that the current mmap call maps or is about to. glibc maps a library whose
+ * The library that the current mmap call maps or is about to. glibc maps a library whose
  * segments are aligned to more than a page (2 MB: drivers up to 470) in two steps: it reserves room
  * without a file, then maps the file there with MAP_FIXED, which searches for no place and so does
  * not get here. The file is open in the first step already.
  */
 static __always_inline struct file *
-mmap_libcuda(struct task_struct *task, const struct mmap_call *call, struct ct_lib_map *rec)
+mmap_library(struct task_struct *task, const struct mmap_call *call, struct ct_lib_map *rec)
 {
 	struct file **fds = BPF_CORE_READ(task, files, fdt, fd), *file;
 	__u32 cnt = BPF_CORE_READ(task, files, fdt, max_fds);
 
 	if (call->fd >= 0 && (__u32)call->fd < cnt)
-		return (struct file *)open_libcuda((__u64)(fds + call->fd), rec);
+		return (struct file *)open_library((__u64)(fds + call->fd), rec);
 	if (call->fd >= 0 || !call->reserve)
 		return NULL;
 	for (__u32 fd = 0; fd < FDS_LOOKED_AT && fd < cnt; fd++) {
-		file = (struct file *)open_libcuda((__u64)(fds + fd), rec);
+		file = (struct file *)open_library((__u64)(fds + fd), rec);
 		if (file)
 			return file;
 	}
@@ -203,7 +215,7 @@ static __always_inline int proc_mmap(void)
 	if (!pid || pid == cfg.own_pid || (!p && cfg.filter_mode == CT_FILTER_PIDS))
 		return 0;
 	call = mmap_call(task);
-	file = mmap_libcuda(task, &call, &rec);
+	file = mmap_library(task, &call, &rec);
 	if (!file)
 		return 0;
 	dev = BPF_CORE_READ(file, f_inode, i_sb, s_dev);

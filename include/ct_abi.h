@@ -20,7 +20,7 @@ enum ct_rec_kind {
 	CT_REC_FORK = 3,  /* struct ct_task: a traced process made a child that is now traced too */
 	CT_REC_EXEC = 4,  /* struct ct_task: a traced process runs another program */
 	CT_REC_EXIT = 5,  /* struct ct_task: the last thread of a traced process ended */
-	CT_REC_LIB = 6,	  /* struct ct_lib_map: a process maps a file named libcuda.so* */
+	CT_REC_LIB = 6,	  /* struct ct_lib_map: a process maps a library that is looked for */
 	CT_REC_NV = 7,	  /* struct ct_nv (ct_nv.h): a system call into the NVIDIA driver */
 	CT_REC_XID = 8,	  /* struct ct_xid (ct_nv.h): the driver reports an error of a GPU */
 	CT_REC_IRQ = 9,	  /* struct ct_irq (ct_nv.h): an interrupt of a GPU */
@@ -61,8 +61,8 @@ struct ct_call {
 	__u64 call_id;	 /* unique in the trace, never 0 */
 	__u64 parent_id; /* the CUDA call that this thread was in already, or 0 */
 	__u32 func_id;	 /* index into specs */
-	__u32 lib_id;	 /* which libcuda file: counts from 1 in the order of attachment */
-	__s32 result;	 /* CUresult */
+	__u32 lib_id;	 /* which library file: counts from 1 in the order of attachment */
+	__s32 result;	 /* CUresult, or what the family has */
 	__u8 depth;	 /* 0: not nested */
 	__u8 word_cnt;
 	__u8 cap_cnt;
@@ -92,7 +92,7 @@ _Static_assert(sizeof(struct ct_task) == 56, "ct_task is part of the ABI");
 /* The process was stopped (SIGSTOP) until user space has attached: it belongs to the command that
  * cudatrace started. Send SIGCONT. */
 #define CT_LIB_F_STOPPED 1
-/* 32-bit process: its libcuda cannot be traced. */
+/* 32-bit process: its libraries cannot be traced. */
 #define CT_LIB_F_COMPAT 2
 
 struct ct_lib_map {
@@ -226,7 +226,7 @@ struct ct_pid {
 	__u32 level; /* enum ct_proc_level */
 	__u32 uid;   /* whose row it is */
 };
-/* Stop it when it maps a libcuda that is not in `known_libs`. Children inherit it. */
+/* Stop it when it maps a library that is not in `known_libs`. Children inherit it. */
 #define CT_PID_F_STOP_ON_LIB 1
 /* It was, and nobody has told it to go on yet. Children do not inherit it. */
 #define CT_PID_F_STOPPED 2
@@ -238,6 +238,11 @@ struct ct_lib_key {
 	__u32 dev_minor;
 };
 _Static_assert(sizeof(struct ct_lib_key) == 16, "ct_lib_key is part of the ABI");
+
+/* Families of libraries; names that their files begin with, of all of them, with the NUL. */
+#define CT_APIS_MAX  16
+#define CT_STEMS_MAX 16
+#define CT_STEM_SZ   24
 
 /* Set before load; constant for the verifier. */
 struct ct_cfg {
@@ -264,8 +269,10 @@ struct ct_cfg {
 	/* nvidia:nvidia_dev_xid: where its fields are */
 	__u32 xid_dev_off, xid_code_off, xid_msg_off;
 	__u32 fair; /* 1: programs of all users are traced, and share the tables */
-	__u32 rows_max[CT_TABLE_CNT];	/* sizes of the tables; 0: not filled */
-	__u64 results[CT_RESULT_WORDS]; /* a bit for each CUresult */
+	__u32 rows_max[CT_TABLE_CNT];		     /* sizes of the tables; 0: not filled */
+	__u64 results[CT_APIS_MAX][CT_RESULT_WORDS]; /* a bit for each result with a name */
+	/* names of files that are looked for begin with one of these; "": no more */
+	char stems[CT_STEMS_MAX][CT_STEM_SZ];
 };
 
 /* A probe's cookie: func_id in the low 32 bits, lib_id in the high. */

@@ -91,9 +91,9 @@ struct ct_error_key {
 	__u32 zero;
 };
 
-/* All results together that are no CUresult: a library may return what it likes. */
+/* All results together that have no name: a library may return what it likes. */
 #define CT_RESULT_OTHER -1
-/* Words of the bitmap of results that are. */
+/* Words of the bitmap of results that have one. */
 #define CT_RESULT_WORDS 16
 
 /* Tables that all programs fill. Where all of them are traced (ct_cfg.fair) no user gets more rows
@@ -141,8 +141,5 @@ static inline __u32 ct_user_slot(__u32 uid, __u64 secret)
 {
 	return (uid + 1) * secret >> (64 - CT_USERS_LOG);
 }
-
-/* No failure: the answer of cuStreamQuery and cuEventQuery while work is pending. */
-#define CT_ERROR_NOT_READY 600
 
 #endif /* CT_COUNT_H */

@@ -53,7 +53,7 @@ enum ct_cap_kind {
 	CT_CAP_PARR = 5,
 };
 
-/* Only read when the call returned 0: out-parameters of a failed call are not written. */
+/* Only read when the call went well: out-parameters of a failed call are not written. */
 #define CT_CAP_F_ON_SUCCESS 1
 /* CT_CAP_ARR: count_arg is a pointer to the number (cuGraphGetNodes). */
 #define CT_CAP_F_COUNT_PTR 2
@@ -80,10 +80,12 @@ _Static_assert(sizeof(struct ct_cap) == 8, "ct_cap is part of the ABI");
 #define CT_SPEC_F_ALWAYS 8
 /* --stack: the record has the call's user stack. */
 #define CT_SPEC_F_STACK 16
-/* handle_word points to the handle: known when the call has returned 0. */
+/* handle_word points to the handle: known when the call went well. */
 #define CT_SPEC_F_HANDLE_OUT 32
 /* Handles of kernels may lead to others after it. */
 #define CT_SPEC_F_UNLOADS 64
+/* What it returns is no result: it does not fail. */
+#define CT_SPEC_F_NO_RESULT 128
 
 struct ct_spec {
 	__u8 word_cnt;
@@ -93,9 +95,21 @@ struct ct_spec {
 	__u32 sample_below; /* CT_LEVEL_SAMPLE: of 2^32 */
 	__u8 bytes_word;  /* 1 and up: the argument word before is a number of bytes; 0: none is */
 	__u8 handle_word; /* the same for a kernel's handle, whose name is wanted */
-	__u8 reserved[6];
+	__u8 api;	  /* which family's results: ct_cfg.results */
+	__s8 ok;	  /* the result of a call that did what it was asked to, */
+	__s32 pending;	  /* and of one that is no failure either */
 	struct ct_cap caps[CT_MAX_CAPS];
 };
 _Static_assert(sizeof(struct ct_spec) == 80, "ct_spec is part of the ABI");
+
+/* What became of a call. */
+static inline int ct_result_is_ok(const struct ct_spec *spec, __s32 result)
+{
+	return spec->flags & CT_SPEC_F_NO_RESULT || result == spec->ok;
+}
+static inline int ct_result_is_error(const struct ct_spec *spec, __s32 result)
+{
+	return !ct_result_is_ok(spec, result) && result != spec->pending;
+}
 
 #endif /* CT_SPEC_H */

@@ -112,7 +112,7 @@ static void open_all(const char *path)
 		die("no functions");
 	o.fns = fns;
 	att = attach__open(&o);
-	if (!att || target_libs__add_path(&list, path) || !list.cnt ||
+	if (!att || target_libs__add_path(&list, api_at(API_CUDA), path) || !list.cnt ||
 	    attach__lib(att, &list.libs[0], &lib))
 		die("cannot attach to the library");
 	target_libs__clear(&list);

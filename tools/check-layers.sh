@@ -28,7 +28,7 @@ function owner(name, file,	dir, first) {
 	if (name ~ /^ct_[a-z_]*\.(h|def)$/) return "include"
 	if (name ~ /\.skel\.h$/) return "skel"
 	if (name ~ /^vmlinux\.h$/) return "vmlinux"
-	if (name == "version.h") return layer # made by the Makefile
+	if (name == "version.h" || name == "api_includes.h") return layer # made by the Makefile
 	if (name ~ /^(bpf|libbpf)\//) return "libbpf"
 	if (name ~ /\.\.\//) return "a path with \"..\""
 	first = name

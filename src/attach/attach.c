@@ -108,7 +108,7 @@ static int load_with(struct attach *a, const struct attach_opts *o, enum kernel_
 	if (!a->skel)
 		return -errno;
 	choose_programs(a);
-	levels__prepare(&cfg);
+	levels__prepare(&cfg, o->fns);
 	room__prepare(a->skel, &cfg, o);
 	kernel__prepare(a->skel, &cfg, o, how);
 	a->skel->rodata->cfg = cfg;
@@ -390,14 +390,15 @@ int attach_lib__put_on(struct attach *a, struct lib_entry *e)
 	char why[256];
 	int ret;
 
-	elf = elf_lib__read(fd, why, sizeof(why));
+	elf = elf_lib__read(fd, e->lib.api, why, sizeof(why));
 	if (!elf) {
 		err("%s: %s", e->lib.path, why);
 		return -ENOEXEC;
 	}
 	snprintf(e->lib.build_id, sizeof(e->lib.build_id), "%s", elf->build_id);
 	if (!elf->sym_cnt) {
-		err("%s: not a libcuda: it exports no function of the driver API", e->lib.path);
+		err("%s: not a %s: it exports no function %s...", e->lib.path,
+		    api_lib_name(e->lib.api), e->lib.api->prefix);
 		ret = -ENOEXEC;
 	} else if (elf->is_stub) {
 		info("%s is a stub for linking, not a driver: ignored", e->lib.path);

@@ -60,6 +60,7 @@ unsigned attach__live_pids(struct attach *a);
 
 struct attach_lib {
 	unsigned id; /* lib_id of records */
+	const struct api *api;
 	struct ct_lib_key key;
 	char *path;
 	char build_id[41];
@@ -74,7 +75,7 @@ struct attach_lib {
 };
 
 /*
- * Attaches to a libcuda file, once: a second call with the same file answers with what the first
+ * Attaches to a library, once: a second call with the same file answers with what the first
  * one did. Returns 0 and *out, or -errno after reporting the error (-ENOENT, when the file went
  * before it could be opened, is not reported: a later call may find it). -ENOSPC: there are too
  * many, in all or of the user whose process it is. -ETXTBSY: somebody has it open for writing; it

@@ -109,6 +109,7 @@ struct lib_entry *attach_lib__add(struct attach *a, const struct target_lib *t)
 	}
 	e->lib.uid = owner_of(t);
 	e->watch.fd = e->watch.notify = -1;
+	e->lib.api = t->api;
 	e->lib.key = t->key;
 	e->lib.id = ++a->newest_lib;
 	a->libs[a->lib_cnt++] = e;

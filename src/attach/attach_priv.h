@@ -62,8 +62,8 @@ int rings__make(struct attach *a, uint64_t total);
 int rings__use(const struct attach *a);
 void rings__close(struct attach *a);
 
-/* levels.c: which results have a name. Before loading. */
-void levels__prepare(struct ct_cfg *cfg);
+/* levels.c: which results have a name, and which files are looked for. Before loading. */
+void levels__prepare(struct ct_cfg *cfg, const struct fnset *fns);
 /* room.c: sizes of the tables that programs fill. Before loading. */
 void room__prepare(struct cudatrace_bpf *skel, struct ct_cfg *cfg, const struct attach_opts *o);
 /* A row that was its user's has gone. */

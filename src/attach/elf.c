@@ -12,13 +12,13 @@
 #define NOTE_SZ_MAX 65536
 #define NAME_SZ_MAX 128
 
-/* cu[A-Z][A-Za-z0-9_]*: anything else is no driver API function (cudbgApiInit), or no name that is
- * fit to be printed. */
-static bool is_api_name(const char *s)
+/* cu[A-Z][A-Za-z0-9_]* and the like: anything else is none of the family's functions
+ * (cudbgApiInit), or no name that is fit to be printed. */
+static bool is_name_of(const struct api *api, const char *s)
 {
 	size_t n = strnlen(s, NAME_SZ_MAX);
 
-	return n < NAME_SZ_MAX && s[0] == 'c' && s[1] == 'u' && s[2] >= 'A' && s[2] <= 'Z' &&
+	return n < NAME_SZ_MAX && api_of_symbol(s) == api &&
 	       strspn(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_") == n;
 }
 
@@ -29,7 +29,7 @@ static bool is_exported_function(const Elf64_Sym *s)
 	       s->st_shndx != SHN_UNDEF && s->st_shndx != SHN_ABS && s->st_value;
 }
 
-static int collect(struct elf_file *f, struct elf_lib *lib)
+static int collect(struct elf_file *f, const struct api *api, struct elf_lib *lib)
 {
 	unsigned i;
 
@@ -46,7 +46,7 @@ static int collect(struct elf_file *f, struct elf_lib *lib)
 		    !memchr(f->strings + s->st_name, '\0', f->str_sz - s->st_name))
 			return elf_file_fail(
 				f, "damaged: name of symbol %u outside the string table", i);
-		if (!is_api_name(f->strings + s->st_name))
+		if (!is_name_of(api, f->strings + s->st_name))
 			continue;
 		p = elf_file_segment(f, s->st_value, 1, PF_X);
 		if (!p)
@@ -197,7 +197,7 @@ static int read_notes(struct elf_file *f, struct elf_lib *lib)
 	return 0;
 }
 
-struct elf_lib *elf_lib__read(int fd, char *err, size_t err_size)
+struct elf_lib *elf_lib__read(int fd, const struct api *api, char *err, size_t err_size)
 {
 	struct elf_lib *lib = calloc(1, sizeof(*lib));
 	struct elf_file *f = calloc(1, sizeof(*f));
@@ -211,7 +211,7 @@ struct elf_lib *elf_lib__read(int fd, char *err, size_t err_size)
 	f->err = err;
 	f->err_size = err_size;
 	rc = elf_file__read(f);
-	rc = rc ?: collect(f, lib);
+	rc = rc ?: collect(f, api, lib);
 	if (rc)
 		goto out;
 	lib->machine = f->eh.e_machine;

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * What is needed from a libcuda file: its exported cu* functions, where in the file each begins,
- * and where to put the probe. The file is untrusted: another user's container may hold it.
+ * What is needed from a library: the exported functions of its family, where in the file each
+ * begins, and where to put the probe. The file is untrusted: another user's container may hold it.
  */
 #ifndef ATTACH_ELF_H
 #define ATTACH_ELF_H
+
+#include "decode/cuda.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -18,7 +20,7 @@ struct elf_sym {
 };
 
 struct elf_lib {
-	struct elf_sym *syms; /* cu[A-Z]* functions that are defined here, one per address */
+	struct elf_sym *syms; /* the family's functions that are defined here, one per address */
 	unsigned sym_cnt;
 	unsigned alias_cnt; /* names left out because another name has the same address */
 	char build_id[41];  /* hexadecimal; "" when there is none */
@@ -29,11 +31,11 @@ struct elf_lib {
 };
 
 /*
- * Reads an ELF shared object from fd. Returns NULL and writes a one-line message (what is wrong,
- * without the path) to err when it is no 64-bit ELF shared object of this machine's kind, or
- * contradicts itself. fd stays open.
+ * Reads an ELF shared object of a family from fd. Returns NULL and writes a one-line message (what
+ * is wrong, without the path) to err when it is no 64-bit ELF shared object of this machine's kind,
+ * or contradicts itself. fd stays open.
  */
-struct elf_lib *elf_lib__read(int fd, char *err, size_t err_size);
+struct elf_lib *elf_lib__read(int fd, const struct api *api, char *err, size_t err_size);
 void elf_lib__free(struct elf_lib *lib);
 
 /*

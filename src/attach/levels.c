@@ -9,15 +9,44 @@
 
 #include <bpf/bpf.h>
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define ROWS_AT_ONCE 256
 
-void levels__prepare(struct ct_cfg *cfg)
+_Static_assert(API_CNT <= CT_APIS_MAX, "ct_cfg has room for all families");
+
+/* Names of the libraries of a family, each once. Returns how many there are by then. */
+static unsigned add_stems(struct ct_cfg *cfg, const struct api *api, unsigned cnt)
 {
-	for (int32_t i = 1; i < CT_RESULT_WORDS * 64; i++)
-		cfg->results[i / 64] |= (uint64_t) !!cuda_result_name(i) << i % 64;
+	const char *file;
+	size_t len;
+
+	for (unsigned i = 0; (file = api_file(api, i, &len)); i++) {
+		char stem[CT_STEM_SZ] = {0};
+		unsigned k = 0;
+
+		snprintf(stem, sizeof(stem), "%.*s.so", (int)api_stem_len(file), file);
+		while (k < cnt && memcmp(cfg->stems[k], stem, sizeof(stem)))
+			k++;
+		if (k == cnt && cnt < CT_STEMS_MAX)
+			memcpy(cfg->stems[cnt++], stem, sizeof(stem));
+	}
+	return cnt;
+}
+
+void levels__prepare(struct ct_cfg *cfg, const struct fnset *fns)
+{
+	unsigned stems = 0;
+
+	for (int a = 0; a < API_CNT; a++)
+		for (int32_t i = 1; i < CT_RESULT_WORDS * 64; i++)
+			cfg->results[a][i / 64] |= (uint64_t) !!api_result_name(api_at(a), i)
+						   << i % 64;
+	for (int a = 0; a < API_CNT; a++)
+		if (fnset__wants_api(fns, api_at(a)))
+			stems = add_stems(cfg, api_at(a), stems);
 }
 
 static int set_spec(struct attach *a, uint32_t id, const struct ct_spec *spec)

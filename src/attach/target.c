@@ -45,22 +45,6 @@ void target_libs__clear(struct target_libs *list)
 	list->cnt = 0;
 }
 
-bool target_is_libcuda_name(const char *basename)
-{
-	static const char stem[] = "libcuda.so";
-	const char *p = basename + sizeof(stem) - 1;
-
-	if (strncmp(basename, stem, sizeof(stem) - 1) != 0)
-		return false;
-	while (*p) {
-		if (*p++ != '.' || !isdigit((unsigned char)*p))
-			return false;
-		while (isdigit((unsigned char)*p))
-			p++;
-	}
-	return true;
-}
-
 /* A number of at most 64 bits, followed by stop; moves *p behind it. */
 static bool take_num(char **p, int base, char stop, uint64_t *out)
 {
@@ -123,7 +107,8 @@ int target_parse_map_line(char *line, struct map_line *out)
 	if (!parse_file_line(line, out, &exec) || !exec)
 		return 0;
 	out->path = cut_deleted((char *)out->path, &out->deleted);
-	return target_is_libcuda_name(strrchr(out->path, '/') + 1);
+	out->api = api_of_file(strrchr(out->path, '/') + 1);
+	return out->api != NULL;
 }
 
 static bool same_key(const struct ct_lib_key *a, const struct ct_lib_key *b)
@@ -157,6 +142,7 @@ static int put_lib(struct target_libs *list, const struct map_line *m, pid_t pid
 		lib->path = strdup(m->path);
 		if (!lib->path)
 			goto oom;
+		lib->api = m->api;
 		lib->key = m->key;
 		list->cnt++;
 	} else if (lib->pid) {
@@ -292,7 +278,7 @@ static FILE *open_proc(pid_t pid, const char *name)
 	return fopen(path, "re");
 }
 
-/* Returns whether pid maps a libcuda file, or -errno. list may be NULL: only look. */
+/* Returns whether pid maps a library of ours, or -errno. list may be NULL: only look. */
 static int scan_maps(struct target_libs *list, pid_t pid)
 {
 	int fd = reader__copy(pid, "maps", MAPS_SZ_MAX), rc = 0, found = 0;
@@ -381,9 +367,9 @@ static int key_of_fd(int fd, struct ct_lib_key *key)
 	return rc;
 }
 
-static int add_fd(struct target_libs *list, const char *path, int fd)
+static int add_fd(struct target_libs *list, const struct api *api, const char *path, int fd)
 {
-	struct map_line m = {.path = path};
+	struct map_line m = {.path = path, .api = api};
 	const struct target_lib *known;
 	struct stat st;
 	char *copy;
@@ -407,18 +393,19 @@ static int add_fd(struct target_libs *list, const char *path, int fd)
 	return copy ? put_lib(list, &m, 0, copy) : -ENOMEM;
 }
 
-int target_libs__add_path(struct target_libs *list, const char *path)
+int target_libs__add_path(struct target_libs *list, const struct api *api, const char *path)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 
-	return fd < 0 ? -errno : add_fd(list, path, fd);
+	return fd < 0 ? -errno : add_fd(list, api, path, fd);
 }
 
-int target_libs__add_path_of(struct target_libs *list, pid_t pid, const char *path)
+int target_libs__add_path_of(struct target_libs *list, const struct api *api, pid_t pid,
+			     const char *path)
 {
 	int fd = reader__open(pid, path, 0);
 
-	return fd < 0 ? fd : add_fd(list, path, fd);
+	return fd < 0 ? fd : add_fd(list, api, path, fd);
 }
 
 int target_libs__add_file(struct target_libs *list, const char *path)
@@ -426,7 +413,7 @@ int target_libs__add_file(struct target_libs *list, const char *path)
 	int rc;
 
 	rights_lower();
-	rc = target_libs__add_path(list, path);
+	rc = target_libs__add_path(list, api_at(API_CUDA), path);
 	rights_raise();
 	if (rc == -EINVAL)
 		err("cannot use %s: not a regular file; give the path of a libcuda.so.1", path);

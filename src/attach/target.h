@@ -1,17 +1,20 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Finds libcuda files: in running processes, and those that a command would load. */
+/* Finds libraries of our families: in running processes, and those that a command would load. */
 #ifndef ATTACH_TARGET_H
 #define ATTACH_TARGET_H
 
 #include "ct_abi.h"
+
+#include "decode/cuda.h"
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
 
-/* One libcuda file as some process sees it. */
+/* One library as some process sees it. */
 struct target_lib {
+	const struct api *api;
 	struct ct_lib_key key; /* device and inode as /proc/PID/maps shows them */
 	char *open_path;       /* a path that this process can open: /proc/PID/map_files/...,
 				  /proc/PID/root/..., or plain */
@@ -27,16 +30,13 @@ struct target_libs {
 
 void target_libs__clear(struct target_libs *list);
 
-/* true for libcuda.so, libcuda.so.1, libcuda.so.580.159.04; false for libcudart.so,
- * libcudadebugger... */
-bool target_is_libcuda_name(const char *basename);
-
 /*
  * One line of /proc/PID/maps. Returns 1 and fills start, end, key, path (inside line, deleted
- * suffix cut off) when it is an executable mapping of a libcuda file, 0 when it is not.
+ * suffix cut off) when it is an executable mapping of such a library, 0 when it is not.
  */
 struct map_line {
 	uint64_t start, end;
+	const struct api *api;
 	struct ct_lib_key key;
 	const char *path;
 	bool deleted;
@@ -48,10 +48,10 @@ int target_parse_map_line(char *line, struct map_line *out);
  * for all. To learn whether one process maps any, start with an empty list.
  */
 
-/* Adds the libcuda files that pid maps. 0; -ESRCH when there is no such process; -EACCES when its
+/* Adds the libraries that pid maps. 0; -ESRCH when there is no such process; -EACCES when its
  * maps, or a file in them, may not be read (the file is reported, the process is not). */
 int target_libs__add_pid(struct target_libs *list, pid_t pid);
-/* Adds the libcuda files that pid has open: the dynamic linker is about to map them. -1 when there
+/* Adds the libraries that pid has open: the dynamic linker is about to map them. -1 when there
  * is no such process. */
 int target_libs__add_open(struct target_libs *list, pid_t pid);
 /* Adds those of every process. Returns how many processes have one. */
@@ -62,11 +62,12 @@ int target_libs__add_system(struct target_libs *list);
 /* The same for a process that runs already, as far as its environment and the root of its file
  * system say. */
 void target_libs__add_loadable(struct target_libs *list, pid_t pid);
-/* Adds one file by name; silent. */
-int target_libs__add_path(struct target_libs *list, const char *path);
+/* Adds one file of a family by name; silent. */
+int target_libs__add_path(struct target_libs *list, const struct api *api, const char *path);
 /* The same for a path of a process, which may lead anywhere. */
-int target_libs__add_path_of(struct target_libs *list, pid_t pid, const char *path);
-/* Adds one file by name (--libcuda). Reports its own errors. */
+int target_libs__add_path_of(struct target_libs *list, const struct api *api, pid_t pid,
+			     const char *path);
+/* Adds one libcuda by name (--libcuda). Reports its own errors. */
 int target_libs__add_file(struct target_libs *list, const char *path);
 
 /* Its file, to read; or -errno (util/reader.h). By name, when no process maps it: with the rights

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* A libcuda that a process is just loading: open already, not mapped executable yet. */
+/* A library that a process is just loading: open already, not mapped executable yet. */
 #include "target.h"
 
 #include <ctype.h>
@@ -13,6 +13,7 @@ static int add_fd(struct target_libs *list, pid_t pid, const char *fd)
 {
 	unsigned before = list->cnt;
 	char path[64], name[4096];
+	const struct api *api;
 	const char *base;
 	ssize_t n;
 	int ret;
@@ -23,9 +24,10 @@ static int add_fd(struct target_libs *list, pid_t pid, const char *fd)
 		return 0;
 	name[n] = 0;
 	base = strrchr(name, '/');
-	if (!base || !target_is_libcuda_name(base + 1))
+	api = base ? api_of_file(base + 1) : NULL;
+	if (!api)
 		return 0;
-	ret = target_libs__add_path_of(list, pid, path);
+	ret = target_libs__add_path_of(list, api, pid, path);
 	if (ret || list->cnt == before)
 		return ret;
 	/* Named as the target knows it, not by our way to it. */

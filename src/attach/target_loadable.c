@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* The libcuda files that a running process could load: where its dynamic linker would look. */
+/* The libraries that a running process could load: where its dynamic linker would look. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE /* asprintf */
 #endif
@@ -18,7 +18,7 @@
 
 /* What a process may have us attach to and look at: its environment and its root are its own. */
 #define FILES_MAX      16
-#define LOOKS_MAX      256
+#define LOOKS_MAX      (128 * (API_CNT + 1))
 #define ENVIRON_SZ_MAX (2u << 20)
 
 struct search {
@@ -29,7 +29,7 @@ struct search {
 };
 
 /* path: as the process sees it. */
-static void try(struct search *s, const char *path)
+static void try(struct search *s, const struct api *api, const char *path)
 {
 	unsigned before = s->list->cnt;
 	char *own, *name;
@@ -39,7 +39,7 @@ static void try(struct search *s, const char *path)
 		return;
 	if (asprintf(&own, "/proc/%d/root%s", (int)s->pid, path) < 0)
 		return;
-	ret = target_libs__add_path_of(s->list, s->pid, own);
+	ret = target_libs__add_path_of(s->list, api, s->pid, own);
 	s->busy = ret == -ETIMEDOUT || ret == -EBUSY;
 	free(own);
 	if (ret || s->list->cnt == before)
@@ -55,12 +55,14 @@ static void try(struct search *s, const char *path)
 
 static void try_folder(struct search *s, const char *dir, size_t len)
 {
-	static const char *const names[] = {"libcuda.so.1", "libcuda.so"};
-	char path[4096 + 16];
+	char path[4096 + 64];
+	const struct api *api;
+	const char *name;
+	size_t name_len;
 
-	for (unsigned i = 0; i < 2 && len && len < 4096; i++) {
-		snprintf(path, sizeof(path), "%.*s/%s", (int)len, dir, names[i]);
-		try(s, path);
+	for (unsigned i = 0; len && len < 4096 && (name = api_any_file(i, &api, &name_len)); i++) {
+		snprintf(path, sizeof(path), "%.*s/%.*s", (int)len, dir, (int)name_len, name);
+		try(s, api, path);
 	}
 }
 
@@ -104,10 +106,11 @@ static void try_library_path(struct search *s)
 
 static bool on_cached(void *ctx, const char *name, const char *path)
 {
+	const struct api *api = api_of_file(name);
 	struct search *s = ctx;
 
-	if (target_is_libcuda_name(name))
-		try(s, path);
+	if (api)
+		try(s, api, path);
 	return !s->busy;
 }
 

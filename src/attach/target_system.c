@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* The libcuda files that a program started from here could load. No place is required. */
+/* The libraries that a program started from here could load. No place is required. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE /* asprintf */
 #endif
@@ -17,25 +17,26 @@
 #include <unistd.h>
 
 /* Nothing found is no error; only memory can run out. */
-static int add_candidate(struct target_libs *list, const char *path)
+static int add_candidate(struct target_libs *list, const struct api *api, const char *path)
 {
-	return target_libs__add_path(list, path) == -ENOMEM ? -ENOMEM : 0;
+	return target_libs__add_path(list, api, path) == -ENOMEM ? -ENOMEM : 0;
 }
 
 static int add_folder(struct target_libs *list, const char *dir, size_t len)
 {
-	/* Programs ask for libcuda.so.1, a few (Numba) for libcuda.so. */
-	static const char *const names[] = {"libcuda.so.1", "libcuda.so"};
-	unsigned i;
+	const struct api *api;
+	const char *name;
+	size_t name_len;
 	int rc = 0;
 
-	for (i = 0; !rc && i < sizeof(names) / sizeof(*names); i++) {
+	for (unsigned i = 0; !rc && (name = api_any_file(i, &api, &name_len)); i++) {
 		char *path;
 
 		/* To the dynamic linker, an empty entry is the current folder. */
-		if (asprintf(&path, "%.*s%s%s", (int)len, dir, len ? "/" : "", names[i]) < 0)
+		if (asprintf(&path, "%.*s%s%.*s", (int)len, dir, len ? "/" : "", (int)name_len,
+			     name) < 0)
 			return -ENOMEM;
-		rc = add_candidate(list, path);
+		rc = add_candidate(list, api, path);
 		free(path);
 	}
 	return rc;
@@ -87,10 +88,11 @@ struct cached {
 
 static bool on_cached(void *ctx, const char *name, const char *path)
 {
+	const struct api *api = api_of_file(name);
 	struct cached *c = ctx;
 
-	if (target_is_libcuda_name(name))
-		c->rc = add_candidate(c->list, path);
+	if (api)
+		c->rc = add_candidate(c->list, api, path);
 	return !c->rc;
 }
 

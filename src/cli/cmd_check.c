@@ -88,7 +88,7 @@ static void look_at_file(struct check *c, struct file *f)
 		snprintf(f->msg, sizeof(f->msg), "%s", strerror(-fd));
 		return;
 	}
-	f->elf = elf_lib__read(fd, f->msg, sizeof(f->msg));
+	f->elf = elf_lib__read(fd, f->t->api, f->msg, sizeof(f->msg));
 	close(fd);
 	if (!f->elf)
 		return;

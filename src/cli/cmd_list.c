@@ -52,7 +52,7 @@ static int open_lib(struct list *l, const struct target_lib *t, char *msg, size_
 		snprintf(msg, msg_sz, "%s", strerror(-fd));
 		return fd;
 	}
-	l->lib = elf_lib__read(fd, msg, msg_sz);
+	l->lib = elf_lib__read(fd, t->api, msg, msg_sz);
 	close(fd);
 	if (l->lib)
 		l->path = t->path;

@@ -215,9 +215,9 @@ static unsigned bucket_of(uint64_t ns)
 	return i;
 }
 
-const char *metrics_error_name(int32_t code)
+const char *metrics_error_name(const struct cuda_fn *fn, int32_t code)
 {
-	return cuda_result_name(code) ?: "other";
+	return fn_result_name(fn, code) ?: "other";
 }
 
 static void add_error(struct metrics *m, struct metrics_target *t, const struct cuda_fn *fn,
@@ -226,7 +226,7 @@ static void add_error(struct metrics *m, struct metrics_target *t, const struct 
 	struct error_key key;
 	struct error_metrics *e;
 
-	if (!cuda_result_name(code))
+	if (!fn_result_name(fn, code))
 		code = CT_RESULT_OTHER;
 	memset(&key, 0, sizeof(key));
 	key.fn = fn;

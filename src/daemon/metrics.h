@@ -43,8 +43,8 @@ struct metrics_self {
 	struct gpu gpus[GPUS_MAX];
 };
 
-/* Of a result: its label. What is no CUresult is one, however many there are. */
-const char *metrics_error_name(int32_t code);
+/* Of a result: its label. What has no name is one, however many there are. */
+const char *metrics_error_name(const struct cuda_fn *fn, int32_t code);
 
 /* max_series: when that many are in use, targets without processes go, oldest first, and when there
  * are none new ones are put together as "(others)". NULL: out of memory. */

@@ -97,7 +97,7 @@ static void put_errors(struct out *o, const struct metrics_target *t)
 	HASH_ITER (hh, t->errors, e, next) {
 		sample(o, "errors_total", t);
 		put_label(o, "function", e->key.fn->symbol, false);
-		put_label(o, "error", metrics_error_name(e->key.code), false);
+		put_label(o, "error", metrics_error_name(e->key.fn, e->key.code), false);
 		value_u64(o, e->cnt);
 	}
 }

@@ -11,7 +11,7 @@
 struct otlp_span otlp_span_of_call(const struct event *ev, const struct labels *l,
 				   const char *command, uint64_t epoch_ns)
 {
-	const char *error = ev->is_error ? cuda_result_name(ev->result) : NULL;
+	const char *error = ev->is_error ? fn_result_name(ev->fn, ev->result) : NULL;
 
 	return (struct otlp_span){
 		.labels = l,

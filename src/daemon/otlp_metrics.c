@@ -119,7 +119,8 @@ static void put_calls(struct enc *e, const struct metrics_target *t)
 	end_metric(e);
 	metric(e, "errors", "{call}", SUM);
 	HASH_ITER (hh, t->errors, er, er_next) {
-		point(e, "function", er->key.fn->symbol, "error", metrics_error_name(er->key.code));
+		point(e, "function", er->key.fn->symbol, "error",
+		      metrics_error_name(er->key.fn, er->key.code));
 		value_u64(e, er->cnt);
 	}
 	end_metric(e);

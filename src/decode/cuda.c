@@ -3,6 +3,7 @@
 #include "cuda.h"
 
 #include <ctype.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,10 +16,7 @@
 	}                                                                                          \
 	;                                                                                          \
 	static const struct cuda_enum enum_##e = {#e, values_##e, ARRAY_SIZE(values_##e)};
-#include "cuda_enums.def"
-#undef ENUM_BEGIN
-#undef VALUE
-#undef ENUM_END
+#include "api_tables.h"
 
 /* Types name structs and struct fields name types: declare structs first, define them last. */
 #define STRUCT_BEGIN(s, sz)                                                                        \
@@ -27,11 +25,7 @@
 #define FIELD(o, t, n)
 #define FIELD_ARR(o, t, n, c)
 #define STRUCT_END(s)
-#include "cuda_structs.def"
-#undef STRUCT_BEGIN
-#undef FIELD
-#undef FIELD_ARR
-#undef STRUCT_END
+#include "api_tables.h"
 
 #define TYPE(t, c, s, k) static const struct cuda_type type_##t = {c, s, KIND_##k, NULL, NULL};
 #define TYPE_ENUM(t, c, k, e)                                                                      \
@@ -41,11 +35,7 @@
 #define TYPE_STRUCT(t, c, s)                                                                       \
 	static const struct cuda_type type_##t = {c, struct_size_##s, KIND_STRUCT, NULL,           \
 						  &struct_##s};
-#include "cuda_types.def"
-#undef TYPE
-#undef TYPE_ENUM
-#undef TYPE_ENUM_SZ
-#undef TYPE_STRUCT
+#include "api_tables.h"
 
 #define STRUCT_BEGIN(s, sz)   static const struct cuda_field fields_##s[] = {
 #define FIELD(o, t, n)	      {o, 1, &type_##t, #n},
@@ -55,32 +45,21 @@
 	;                                                                                          \
 	static const struct cuda_struct struct_##s = {#s, struct_size_##s, fields_##s,             \
 						      ARRAY_SIZE(fields_##s)};
-#include "cuda_structs.def"
-#undef STRUCT_BEGIN
-#undef FIELD
-#undef FIELD_ARR
-#undef STRUCT_END
+#include "api_tables.h"
 
 static const struct cuda_type *const all_types[] = {
 #define TYPE(t, c, s, k)	    &type_##t,
 #define TYPE_ENUM(t, c, k, e)	    &type_##t,
 #define TYPE_ENUM_SZ(t, c, s, k, e) &type_##t,
 #define TYPE_STRUCT(t, c, s)	    &type_##t,
-#include "cuda_types.def"
-#undef TYPE
-#undef TYPE_ENUM
-#undef TYPE_ENUM_SZ
-#undef TYPE_STRUCT
+#include "api_tables.h"
 };
 
 static const struct cuda_enum *const all_enums[] = {
 #define ENUM_BEGIN(e) &enum_##e,
 #define VALUE(n, v)
 #define ENUM_END(e)
-#include "cuda_enums.def"
-#undef ENUM_BEGIN
-#undef VALUE
-#undef ENUM_END
+#include "api_tables.h"
 };
 
 static const struct cuda_struct *const all_structs[] = {
@@ -88,11 +67,14 @@ static const struct cuda_struct *const all_structs[] = {
 #define FIELD(o, t, n)
 #define FIELD_ARR(o, t, n, c)
 #define STRUCT_END(s)
-#include "cuda_structs.def"
-#undef STRUCT_BEGIN
-#undef FIELD
-#undef FIELD_ARR
-#undef STRUCT_END
+#include "api_tables.h"
+};
+
+static const struct api apis[API_CNT] = {
+#define API(id, name, files, prefix, results, ok, pending)                                         \
+	[API_##id] = {API_##id, name, files, prefix, &enum_##results, ok, pending},
+#include "apis.def"
+#undef API
 };
 
 /* Argument lists: args_SYMBOL[], ended by DIR_END. */
@@ -107,25 +89,31 @@ static const struct cuda_struct *const all_structs[] = {
 #define OUT_ARR(t, n, c) {DIR_OUT_ARR, c, &type_##t, #n},
 #define NOARGS
 #define FN(sym, cls, o, ver, args) static const struct cuda_arg args_##sym[] = {args{0}};
-#include "cuda_api.def"
-#undef FN
+#include "api_tables.h"
 
 static const struct {
 	const char *symbol;
-	uint8_t class, op;
+	uint8_t api, class, op;
 	uint16_t since;
 	uint8_t arg_cnt;
+	bool no_result;
 	const struct cuda_arg *args;
 } rows[] = {
-#define FN(sym, cls, o, ver, a)                                                                    \
-	{#sym, CLASS_##cls, OP_##o, ver, ARRAY_SIZE(args_##sym) - 1, args_##sym},
-#include "cuda_api.def"
-#undef FN
+/* FAMILY is to be expanded first. */
+#define API_OF(family)	API_OF_(family)
+#define API_OF_(family) API_##family
+#define ROW(sym, cls, o, ver, no_result)                                                           \
+	{#sym,	    API_OF(FAMILY), CLASS_##cls, OP_##o, ver, ARRAY_SIZE(args_##sym) - 1,          \
+	 no_result, args_##sym},
+#define FN(sym, cls, o, ver, a)		  ROW(sym, cls, o, ver, false)
+#define FN_NO_RESULT(sym, cls, o, ver, a) ROW(sym, cls, o, ver, true)
+#include "api_tables.h"
 };
 
 static struct cuda_fn fns[ARRAY_SIZE(rows)];
 static const struct cuda_fn *by_symbol[ARRAY_SIZE(rows)];
 static char names[ARRAY_SIZE(rows)][64];
+static char lib_names[API_CNT][32];
 
 static int cmp_symbol(const void *a, const void *b)
 {
@@ -164,6 +152,114 @@ int cuda_fn_bytes_arg(const struct cuda_fn *fn)
 	return -1;
 }
 
+const struct api *api_at(enum api_id id)
+{
+	return &apis[id];
+}
+
+const struct api *api_by_name(const char *name, size_t len)
+{
+	for (int i = 0; i < API_CNT; i++)
+		if (strlen(apis[i].name) == len && !memcmp(apis[i].name, name, len))
+			return &apis[i];
+	return NULL;
+}
+
+const struct api *api_of_symbol(const char *symbol)
+{
+	const struct api *best = NULL;
+
+	for (int i = 0; i < API_CNT; i++) {
+		size_t len = strlen(apis[i].prefix);
+
+		if (!strncmp(symbol, apis[i].prefix, len) && isupper((unsigned char)symbol[len]) &&
+		    (!best || len > strlen(best->prefix)))
+			best = &apis[i];
+	}
+	return best;
+}
+
+/* .so, or that and a version. */
+static bool is_so(const char *s)
+{
+	if (strncmp(s, ".so", 3) != 0)
+		return false;
+	for (s += 3; *s;) {
+		if (*s++ != '.' || !isdigit((unsigned char)*s))
+			return false;
+		while (isdigit((unsigned char)*s))
+			s++;
+	}
+	return true;
+}
+
+const char *api_file(const struct api *api, unsigned i, size_t *len)
+{
+	const char *file = api->files;
+
+	for (; i && *file; i--) {
+		file += strcspn(file, " ");
+		file += strspn(file, " ");
+	}
+	*len = strcspn(file, " ");
+	return *len ? file : NULL;
+}
+
+const char *api_any_file(unsigned i, const struct api **api, size_t *len)
+{
+	const char *file;
+
+	for (int a = 0; a < API_CNT; a++)
+		for (unsigned k = 0; (file = api_file(&apis[a], k, len)); k++)
+			if (!i--) {
+				*api = &apis[a];
+				return file;
+			}
+	return NULL;
+}
+
+const char *api_lib_name(const struct api *api)
+{
+	return lib_names[api->id];
+}
+
+size_t api_stem_len(const char *file)
+{
+	return strstr(file, ".so") - file;
+}
+
+const struct api *api_of_file(const char *basename)
+{
+	const char *file;
+	size_t len;
+
+	for (int i = 0; i < API_CNT; i++)
+		for (unsigned k = 0; (file = api_file(&apis[i], k, &len)); k++) {
+			size_t stem = api_stem_len(file);
+
+			if (!strncmp(basename, file, stem) && is_so(basename + stem))
+				return &apis[i];
+		}
+	return NULL;
+}
+
+const char *api_result_name(const struct api *api, int32_t result)
+{
+	return cuda_enum_name(api->results, result);
+}
+
+const char *fn_result_name(const struct cuda_fn *fn, int32_t result)
+{
+	return fn->no_result ? NULL : api_result_name(&apis[fn->api], result);
+}
+
+bool fn_is_error(const struct cuda_fn *fn, int32_t result)
+{
+	const struct api *api = &apis[fn->api];
+
+	return !fn->no_result && result != api->ok && result != api->pending;
+}
+
 /* Before main: the tables are read only from then on, so no caller needs to know. */
 __attribute__((constructor)) static void init_fns(void)
 {
@@ -172,6 +268,8 @@ __attribute__((constructor)) static void init_fns(void)
 		size_t len = strlen(rows[i].symbol);
 
 		cuda_public_name(rows[i].symbol, names[i], sizeof(names[i]));
+		fn->api = rows[i].api;
+		fn->no_result = rows[i].no_result;
 		fn->symbol = rows[i].symbol;
 		fn->name = names[i];
 		fn->class = rows[i].class;
@@ -185,6 +283,9 @@ __attribute__((constructor)) static void init_fns(void)
 		fn->is_async = strstr(names[i], "Async") != NULL;
 		by_symbol[i] = fn;
 	}
+	for (int a = 0; a < API_CNT; a++)
+		snprintf(lib_names[a], sizeof(lib_names[a]), "%.*s",
+			 (int)api_stem_len(apis[a].files), apis[a].files);
 	qsort(by_symbol, ARRAY_SIZE(rows), sizeof(by_symbol[0]), cmp_symbol);
 }
 
@@ -284,9 +385,4 @@ const struct cuda_type *cuda_type_by_name(const char *name)
 const struct cuda_struct *cuda_struct_by_name(const char *name)
 {
 	BY_NAME(all_structs, name);
-}
-
-const char *cuda_result_name(int32_t result)
-{
-	return cuda_enum_name(&enum_CUresult, result);
 }

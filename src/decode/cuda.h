@@ -99,20 +99,56 @@ struct cuda_arg {
 	const char *name;
 };
 
+/* A family of libraries: a row of apis.def. */
+enum api_id {
+#define API(id, name, files, prefix, results, ok, pending) API_##id,
+#include "apis.def"
+#undef API
+	API_CNT
+};
+
+struct api {
+	enum api_id id;
+	const char *name;
+	const char *files;
+	const char *prefix;
+	const struct cuda_enum *results;
+	int32_t ok, pending;
+};
+
 struct cuda_fn {
 	const char *symbol; /* as exported */
 	const char *name;   /* public name: symbol without _v2, _ptsz and the like */
+	uint8_t api;	    /* enum api_id */
 	uint8_t class;	    /* enum cuda_class */
 	uint8_t op;	    /* enum cuda_op */
 	uint8_t arg_cnt;
 	bool per_thread; /* _ptsz, _ptds: stream 0 is the thread's own default stream */
 	bool is_async;
+	bool no_result; /* it returns something else than a result */
 	bool known;	/* false: made for a symbol that the table does not have */
 	uint16_t since; /* CUDA version as 1000 * major + 10 * minor, 0: not documented */
 	const struct cuda_arg *args;
 };
 
-/* Rows in the order of the table; ids are indexes and are not stable between builds. */
+const struct api *api_at(enum api_id id);
+/* NULL when there is none. */
+const struct api *api_by_name(const char *name, size_t len);
+/* By its prefix: also of symbols that the tables do not have. NULL: of no family. */
+const struct api *api_of_symbol(const char *symbol);
+/* By a file's name, without folders: libcuda.so, libcuda.so.1, libcuda.so.580.159.04 are of CUDA,
+ * libcudart.so.12 is not. NULL: of no family. */
+const struct api *api_of_file(const char *basename);
+/* The i-th of api->files and its length; NULL: there is none. */
+const char *api_file(const struct api *api, unsigned i, size_t *len);
+/* The i-th of all families' files, the driver's first, and which it is. */
+const char *api_any_file(unsigned i, const struct api **api, size_t *len);
+/* "libcuda": for people. */
+const char *api_lib_name(const struct api *api);
+/* How much of one of them is in the names of all versions: up to ".so". */
+size_t api_stem_len(const char *file);
+
+/* Rows in the order of the tables; ids are indexes and are not stable between builds. */
 const struct cuda_fn *cuda_fns(unsigned *cnt);
 /* NULL when the table has no such symbol. */
 const struct cuda_fn *cuda_fn_by_symbol(const char *symbol);
@@ -140,7 +176,10 @@ const char *cuda_enum_name(const struct cuda_enum *en, int64_t value);
 const struct cuda_enum *cuda_enum_by_name(const char *name);
 const struct cuda_type *cuda_type_by_name(const char *name);
 const struct cuda_struct *cuda_struct_by_name(const char *name);
-/* CUresult name such as "CUDA_ERROR_INVALID_VALUE"; NULL when unknown. */
-const char *cuda_result_name(int32_t result);
+/* Name of a result, such as "CUDA_ERROR_INVALID_VALUE"; NULL when unknown. */
+const char *api_result_name(const struct api *api, int32_t result);
+const char *fn_result_name(const struct cuda_fn *fn, int32_t result);
+/* Neither did it what it was asked to nor is that still pending. */
+bool fn_is_error(const struct cuda_fn *fn, int32_t result);
 
 #endif /* DECODE_CUDA_H */

@@ -12,12 +12,13 @@
 #include "ct_spec.h"
 #include "fnset_near.h"
 
-enum item_kind { ITEM_ALL, ITEM_CLASS, ITEM_NAME, ITEM_GLOB };
+enum item_kind { ITEM_ALL, ITEM_API, ITEM_CLASS, ITEM_NAME, ITEM_GLOB };
 
 struct item {
 	enum item_kind kind;
 	bool remove;
 	int class;
+	enum api_id api;
 	char *text;
 };
 
@@ -59,6 +60,8 @@ static bool item_matches(const struct item *it, const struct cuda_fn *fn)
 	switch (it->kind) {
 	case ITEM_ALL:
 		return true;
+	case ITEM_API:
+		return fn->api == it->api;
 	case ITEM_CLASS:
 		return in_class(fn, it->class);
 	case ITEM_NAME:
@@ -129,6 +132,7 @@ static struct cuda_fn *make_generic(const char *symbol)
 	size_t size = strlen(symbol) + 1;
 	struct cuda_fn *fn = calloc(1, sizeof(*fn) + 2 * size);
 	char *text = (char *)(fn + 1);
+	const struct api *api;
 
 	if (!fn)
 		return NULL;
@@ -136,6 +140,8 @@ static struct cuda_fn *make_generic(const char *symbol)
 	cuda_public_name(symbol, text + size, size);
 	fn->symbol = text;
 	fn->name = text + size;
+	api = api_of_symbol(symbol);
+	fn->api = api ? api->id : API_CUDA;
 	fn->class = CLASS_OTHER;
 	fn->op = OP_NONE;
 	fn->arg_cnt = sizeof(args) / sizeof(args[0]) - 1;
@@ -249,10 +255,33 @@ bool fnset__wanted(const struct fnset *set, unsigned id)
 	return id < fnset__cnt(set) && set->wanted[id];
 }
 
+/* A name or a glob may mean a symbol that the table does not have. */
+static bool may_want(const struct expr *e, const struct api *api)
+{
+	for (unsigned i = 0; i < e->cnt; i++)
+		if (!e->items[i].remove && e->items[i].kind >= ITEM_NAME &&
+		    api_of_symbol(e->items[i].text) == api)
+			return true;
+	return false;
+}
+
+bool fnset__wants_api(const struct fnset *set, const struct api *api)
+{
+	/* It is what a trace is about, and there is always more of it than rows. */
+	if (api->id == API_CUDA)
+		return true;
+	for (unsigned id = 0; id < set->row_cnt; id++)
+		if (set->wanted[id] && set->rows[id].api == api->id)
+			return true;
+	return may_want(&set->expr, api) || may_want(&set->marks[FNSET_COUNT], api);
+}
+
 /* Reads the item of len bytes at s, without its !. */
 static int parse_item(const struct fnset *set, struct item *it, const char *s, size_t len,
 		      char *err, size_t err_size)
 {
+	const struct api *api;
+
 	it->text = strndup(s, len);
 	if (!it->text) {
 		snprintf(err, err_size, "out of memory");
@@ -266,6 +295,12 @@ static int parse_item(const struct fnset *set, struct item *it, const char *s, s
 	}
 	if (it->class >= 0) {
 		it->kind = ITEM_CLASS;
+		return 0;
+	}
+	api = api_by_name(s, len);
+	if (api) {
+		it->kind = ITEM_API;
+		it->api = api->id;
 		return 0;
 	}
 	it->kind = strpbrk(it->text, "*?[") ? ITEM_GLOB : ITEM_NAME;

@@ -57,6 +57,9 @@ bool fnset__is_marked(const struct fnset *set, enum fnset_mark mark, unsigned id
 /* Text for the header, such as "query (159 functions)"; "" when none is wanted and marked. */
 void fnset__describe_mark(const struct fnset *set, enum fnset_mark mark, char *text, size_t size);
 bool fnset__wanted(const struct fnset *set, unsigned id);
+/* Whether any function of the family is or may turn out to be: else its libraries are left alone.
+ */
+bool fnset__wants_api(const struct fnset *set, const struct api *api);
 /* Text for the header and the summary: what is left out, such as "query (61 functions)". */
 void fnset__describe(const struct fnset *set, char *traced, size_t traced_size, char *left_out,
 		     size_t left_out_size);

@@ -14,8 +14,7 @@
 /* Rows of the table, counted by the preprocessor. */
 enum {
 #define FN(sym, cls, op, ver, args) ROW_##sym,
-#include "cuda_api.def"
-#undef FN
+#include "api_tables.h"
 	ROW_CNT
 };
 
@@ -253,10 +252,15 @@ void cuda_fn_spec(const struct cuda_fn *fn, struct ct_spec *spec)
 	const struct plan *p = cuda_plan(fn, &tmp);
 
 	memset(spec, 0, sizeof(*spec));
+	spec->api = fn->api;
+	spec->ok = api_at(fn->api)->ok;
+	spec->pending = api_at(fn->api)->pending;
 	spec->word_cnt = p->word_cnt;
 	spec->cap_cnt = p->cap_cnt;
 	if (is_needed(fn->op))
 		spec->flags = CT_SPEC_F_KEEP;
+	if (fn->no_result)
+		spec->flags |= CT_SPEC_F_NO_RESULT;
 	spec->bytes_word = bytes_word(fn, p);
 	set_handle(spec, fn, p);
 	memcpy(spec->caps, p->caps, sizeof(spec->caps));

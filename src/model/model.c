@@ -131,7 +131,7 @@ static void fill_call(struct event *ev, const struct raw_call *raw, const struct
 	ev->unfinished = c->rec.flags & CT_CALL_F_UNFINISHED;
 	ev->abandoned = c->rec.flags & CT_CALL_F_ABANDONED;
 	ev->entry_only = c->rec.flags & CT_CALL_F_ENTRY_ONLY;
-	ev->is_error = event_returned(ev) && ev->result && ev->result != CT_ERROR_NOT_READY;
+	ev->is_error = event_returned(ev) && fn_is_error(fn, ev->result);
 	ev->words = raw->words;
 	ev->word_cnt = raw->word_cnt;
 	ev->cap_cnt = raw->cap_cnt;

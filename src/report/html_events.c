@@ -90,6 +90,8 @@ static unsigned find_detail(struct html_events *h, const struct event *ev)
 	key.flags |= (ev->capturing ? D_CAPTURING : 0) | (ev->unfinished ? D_UNFINISHED : 0) |
 		     (ev->abandoned ? D_ABANDONED : 0) | (ev->is_error ? D_ERROR : 0);
 	key.result = ev->is_error ? ev->result : 0;
+	if (ev->is_error && ev->fn)
+		key.error = fn_result_name(ev->fn, ev->result);
 	if (ev->kind == EVENT_DRIVER && ev->drv && ev->drv->ret < 0 && !ev->unfinished)
 		key.result = (int32_t)ev->drv->ret;
 	if (ev->kind == EVENT_DRIVER && ev->is_error && ev->drv && ev->drv->io)

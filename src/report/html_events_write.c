@@ -146,11 +146,9 @@ static void put_details(const struct html_events *h, struct json *j)
 		if (k->has & HAS_STREAM)
 			json_hex(j, "stream", k->stream);
 		if (k->flags & D_ERROR || k->result < 0) {
-			const char *error = k->result > 0 ? cuda_result_name(k->result) : NULL;
-
 			json_i64(j, "result", k->result);
-			if (error)
-				json_str(j, "error", error);
+			if (k->error)
+				json_str(j, "error", k->error);
 		}
 		if (k->status)
 			json_str(j, "status", k->status);

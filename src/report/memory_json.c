@@ -131,7 +131,7 @@ static void put_bad_frees(const struct memory *m, struct json *j)
 			report_json_ts(m->r, j, "freed_ts", b->freed_ns);
 		if (b->inside)
 			json_hex(j, "inside", b->inside);
-		error = cuda_result_name(b->error);
+		error = api_result_name(api_at(API_CUDA), b->error);
 		if (error)
 			json_sym(j, "error", error);
 		json_f64(j, "sure", b->sure);

@@ -71,13 +71,14 @@ static void on_error(struct overview *o, const struct event *ev)
 	unsigned i = 0;
 
 	o->t.error_cnt++;
-	while (i < o->error_kinds && o->errors[i].code != ev->result)
+	while (i < o->error_kinds &&
+	       (o->errors[i].code != ev->result || o->errors[i].first->api != ev->fn->api))
 		i++;
 	if (i == OV_ERRORS_MAX)
 		return;
 	if (i == o->error_kinds) {
 		o->error_kinds++;
-		o->errors[i] = (struct ov_error){ev->result, 0, ev->start_ns, ev->fn->name};
+		o->errors[i] = (struct ov_error){ev->result, 0, ev->start_ns, ev->fn};
 	}
 	o->errors[i].cnt++;
 }

@@ -169,13 +169,13 @@ static void put_errors(const struct overview *o, struct json *j)
 	json_open_array(j, "error_codes");
 	for (unsigned i = 0; i < o->error_kinds; i++) {
 		const struct ov_error *e = &o->errors[i];
-		const char *name = cuda_result_name(e->code);
+		const char *name = fn_result_name(e->first, e->code);
 
 		snprintf(text, sizeof(text), "%d", e->code);
 		json_open(j, NULL);
 		json_str(j, "error", name ? name : text);
 		json_u64(j, "count", e->cnt);
-		json_str(j, "first", e->first);
+		json_str(j, "first", e->first->name);
 		report_json_ts(o->r, j, "first_ts", e->first_ns);
 		json_close(j);
 	}
@@ -359,11 +359,11 @@ static void print_errors(const struct overview *o, const struct term *term)
 	report_section(term, "Failed calls", "%s", cell);
 	for (unsigned i = 0; i < o->error_kinds; i++) {
 		const struct ov_error *e = &o->errors[i];
-		const char *name = cuda_result_name(e->code);
+		const char *name = fn_result_name(e->first, e->code);
 
 		snprintf(text, sizeof(text), "error %d", e->code);
 		human_count(cell, e->cnt);
-		report_text(term, "%s x %s, first %s", cell, name ? name : text, e->first);
+		report_text(term, "%s x %s, first %s", cell, name ? name : text, e->first->name);
 	}
 }
 

@@ -27,7 +27,7 @@ struct ov_proc {
 struct ov_error {
 	int32_t code;
 	uint64_t cnt, first_ns;
-	const char *first;
+	const struct cuda_fn *first; /* function that met it first */
 };
 
 struct overview {

@@ -197,7 +197,7 @@ static void put_result(struct json *j, const struct event *ev)
 	json_i64(j, "result", ev->result);
 	if (!ev->is_error)
 		return;
-	error = cuda_result_name(ev->result);
+	error = fn_result_name(ev->fn, ev->result);
 	json_sym(j, "error", error ? error : "unknown");
 }
 

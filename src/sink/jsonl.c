@@ -197,12 +197,12 @@ static inline char *put_task(char *p, const struct event *ev)
 	return put_text(p, ev->comm);
 }
 
-static char *put_error(char *p, int32_t result)
+static char *put_error(char *p, const struct event *ev)
 {
-	const char *name = cuda_result_name(result);
+	const char *name = fn_result_name(ev->fn, ev->result);
 
 	p = LIT(p, ",\"error\":\"");
-	p = name ? put_name(p, name) : fmt_i64(p, result);
+	p = name ? put_name(p, name) : fmt_i64(p, ev->result);
 	return LIT(p, "\"");
 }
 
@@ -219,7 +219,7 @@ static inline char *put_outcome(char *p, const struct event *ev)
 	p = fmt_milli(p, event_duration_ns(ev));
 	p = LIT(p, ",\"result\":");
 	p = fmt_i64(p, ev->result);
-	return ev->is_error ? put_error(p, ev->result) : p;
+	return ev->is_error ? put_error(p, ev) : p;
 }
 
 /* Names of functions that the table does not have come from the target's library: any bytes. */

@@ -273,7 +273,7 @@ static void on_error(struct summary *s, struct fn_stat *st, const struct event *
 	s->error_cnt++;
 	st->error_cnt++;
 	for (; e < s->errors + s->error_kinds; e++) {
-		if (e->code == ev->result) {
+		if (e->code == ev->result && e->first->api == ev->fn->api) {
 			e->cnt++;
 			return;
 		}
@@ -283,7 +283,7 @@ static void on_error(struct summary *s, struct fn_stat *st, const struct event *
 		return;
 	}
 	s->error_kinds++;
-	*e = (struct error_stat){ev->result, 1, ev->fn->name};
+	*e = (struct error_stat){ev->result, 1, ev->fn};
 }
 
 /* NULL when there are too many. */

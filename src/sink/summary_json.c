@@ -142,9 +142,9 @@ static void put_errors(struct json *j, const struct summary *s)
 	for (i = 0; i < s->error_kinds; i++) {
 		json_open(j, NULL);
 		json_i64(j, "result", s->errors[i].code);
-		json_str(j, "error", cuda_result_name(s->errors[i].code));
+		json_str(j, "error", fn_result_name(s->errors[i].first, s->errors[i].code));
 		json_u64(j, "calls", s->errors[i].cnt);
-		json_str(j, "first", s->errors[i].first);
+		json_str(j, "first", s->errors[i].first->name);
 		json_close(j);
 	}
 	json_close_array(j);

@@ -399,9 +399,9 @@ static void print_errors(struct summary *s, const struct term *term)
 	table__init(&t, "calls|error");
 	qsort(s->errors, s->error_kinds, sizeof(s->errors[0]), error_by_count);
 	for (i = 0; i < (int)s->error_kinds && i < summary_top(term); i++) {
-		name = cuda_result_name(s->errors[i].code);
+		name = fn_result_name(s->errors[i].first, s->errors[i].code);
 		snprintf(names[i], sizeof(names[i]), "%s (%d), first from %s",
-			 name ? name : "unknown", s->errors[i].code, s->errors[i].first);
+			 name ? name : "unknown", s->errors[i].code, s->errors[i].first->name);
 		r = table__row(&t, names[i]);
 		human_count(r->cell[0], s->errors[i].cnt);
 		r->red = true;

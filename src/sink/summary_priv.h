@@ -90,7 +90,7 @@ struct transfer_stat {
 struct error_stat {
 	int32_t code;
 	uint64_t cnt;
-	const char *first; /* function that met it first */
+	const struct cuda_fn *first; /* function that met it first */
 };
 
 /* A command of the driver: names of unknown ones are made up per event, so they are copied. */

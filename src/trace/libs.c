@@ -17,11 +17,12 @@ static void lib_event(struct libs *l, const char *op, const struct ct_lib_map *r
 		      const struct attach_lib *lib, const char *note)
 {
 	char comm[sizeof(rec->comm) + 1] = {0};
+	const struct api *api = lib ? lib->api : api_of_file(rec->name);
 	struct event ev = {
 		.kind = EVENT_LIBRARY,
 		.type = TYPE_LIBRARY,
 		.op = op,
-		.name = "libcuda",
+		.name = api_lib_name(api ? api : api_at(API_CUDA)),
 		.comm = comm,
 		.note = note,
 		.path = lib   ? lib->path
@@ -63,8 +64,11 @@ static const struct attach_lib *attach_one(struct libs *l, const struct target_l
 {
 	unsigned before = attach__newest_lib(l->att);
 	const struct attach_lib *lib = NULL;
-	int ret = attach__lib(l->att, t, &lib);
+	int ret;
 
+	if (!fnset__wants_api(l->fns, t->api))
+		return NULL;
+	ret = attach__lib(l->att, t, &lib);
 	f->gone |= ret == -ENOENT;
 	f->too_many |= ret == -ENOSPC;
 	f->busy |= ret == -ETXTBSY;
@@ -75,15 +79,20 @@ static const struct attach_lib *attach_one(struct libs *l, const struct target_l
 	return lib->ignored ? NULL : lib;
 }
 
-/* Returns how many real libraries were attached, or will be. */
+/* Returns how many real drivers were attached, or will be: without one there is nothing to trace
+ * yet. */
 static unsigned attach_list(struct libs *l, const struct target_libs *list)
 {
 	unsigned cnt = 0;
-	struct found f = {0};
 
-	for (unsigned i = 0; i < list->cnt; i++)
-		cnt += attach_one(l, &list->libs[i], &f) != NULL;
-	return cnt + f.busy;
+	for (unsigned i = 0; i < list->cnt; i++) {
+		struct found f = {0};
+		const struct attach_lib *lib = attach_one(l, &list->libs[i], &f);
+
+		if (list->libs[i].api->id == API_CUDA)
+			cnt += lib || f.busy;
+	}
+	return cnt;
 }
 
 /* Looks at one process of -p. Negative: it cannot be traced. */
@@ -130,6 +139,15 @@ int libs__attach_pids(struct libs *l, const pid_t *pids, unsigned cnt)
 	return ret;
 }
 
+/* Also one that is known and ignored. */
+static bool has_driver(const struct libs *l)
+{
+	for (unsigned i = 0; i < attach__lib_cnt(l->att); i++)
+		if (attach__lib_at(l->att, i)->api->id == API_CUDA)
+			return true;
+	return false;
+}
+
 int libs__attach_system(struct libs *l, bool running)
 {
 	struct target_libs list = {0};
@@ -140,7 +158,7 @@ int libs__attach_system(struct libs *l, bool running)
 	target_libs__add_system(&list);
 	cnt = attach_list(l, &list);
 	target_libs__clear(&list);
-	if (!running || cnt || attach__lib_cnt(l->att))
+	if (!running || cnt || has_driver(l))
 		return 0;
 	if (!l->wait) {
 		err("no process has loaded libcuda, and none is installed: leave out --no-wait to "

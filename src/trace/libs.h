@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Which libcuda files are attached, and when.
+ * Which library files are attached, and when.
  *
  * Before anything runs: the files that a program would load from here, and those that processes map
  * already. A process that maps another file later is found by an event. If it belongs to the
@@ -23,6 +23,7 @@ struct pending_lib {
 
 struct libs {
 	struct attach *att;
+	const struct fnset *fns;
 	model_event_fn fn; /* gets library events */
 	void *ctx;
 	bool written; /* one that is known has changed: libs__follow_writes() */
@@ -36,7 +37,7 @@ int libs__attach_file(struct libs *l, const char *path);
 int libs__attach_pids(struct libs *l, const pid_t *pids, unsigned cnt);
 /* Files that a program would load; running: also those that processes map. */
 int libs__attach_system(struct libs *l, bool running);
-/* A process maps a libcuda (CT_REC_LIB). */
+/* A process maps a library (CT_REC_LIB). */
 void libs__on_map(struct libs *l, const struct ct_lib_map *rec);
 /* Tries again where the mapping could not be looked at. To be called while pending_cnt is not 0. */
 void libs__retry(struct libs *l);

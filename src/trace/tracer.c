@@ -119,6 +119,7 @@ static int open_attach(struct tracer *t)
 	if (!t->att)
 		return -EPERM;
 	t->libs = (struct libs){
+		.fns = t->fns,
 		.att = t->att,
 		.fn = t->o.fn,
 		.ctx = t->o.ctx,

@@ -87,7 +87,7 @@ int main(int argc, char **argv)
 	entry = !strcmp(argv[3], "entry");
 	mech = mechanism(argv[2]);
 	fd = open(argv[4], O_RDONLY);
-	lib = fd < 0 ? NULL : elf_lib__read(fd, why, sizeof(why));
+	lib = fd < 0 ? NULL : elf_lib__read(fd, api_at(API_CUDA), why, sizeof(why));
 	if (!lib)
 		die("cannot read the library");
 	for (int i = 0; i < cnt; i++)

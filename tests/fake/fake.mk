@@ -14,7 +14,7 @@ CC	?= gcc
 FAKE_CFLAGS ?= -O2 -g
 Q	?= @
 
-FAKE_FLAGS := -D_GNU_SOURCE -std=gnu11 $(FAKE_CFLAGS) -Wall -Wextra $(if $(WERROR),-Werror) -Isrc -Iinclude -MMD -MP
+FAKE_FLAGS := -D_GNU_SOURCE -std=gnu11 $(FAKE_CFLAGS) -Wall -Wextra $(if $(WERROR),-Werror) -Isrc -Iinclude -I$(O) -MMD -MP
 FAKE_SRCS  := $(wildcard tests/fake/libcuda*.c)
 FAKE_ASM   := $(wildcard tests/fake/*.S)
 FAKE_OBJS  := $(FAKE_SRCS:%.c=$(O)/fake/obj/%.o)
@@ -24,7 +24,7 @@ FAKE_LIBS  := $(O)/fake/libcuda.so.1 $(O)/fake535/libcuda.so.1
 .PHONY: fake-all fake-clean
 fake-all: $(FAKE_LIBS) $(O)/fake/sample $(CASE_BINS)
 
-$(O)/fake/obj/%.o: %.c
+$(O)/fake/obj/%.o: %.c | $(O)/api_includes.h
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(FAKE_FLAGS) -fPIC -fvisibility=hidden -c -o $@ $<
 

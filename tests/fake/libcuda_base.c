@@ -120,7 +120,7 @@ static int run_driver_version(struct call *c)
 /* cuGetErrorString too: the name is text enough. */
 static int run_error_name(struct call *c)
 {
-	const char *name = cuda_result_name((int32_t)c->w[0]);
+	const char *name = api_result_name(api_at(API_CUDA), (int32_t)c->w[0]);
 
 	/* A tracer in the kernel cannot read a page that nobody has touched. */
 	if (name)

@@ -17,7 +17,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		fd = memfd_create("libcuda.so.1", MFD_CLOEXEC);
 	if (fd < 0 || ftruncate(fd, 0) || pwrite(fd, data, size, 0) != (ssize_t)size)
 		abort();
-	lib = elf_lib__read(fd, err, sizeof(err));
+	lib = elf_lib__read(fd, api_at(API_CUDA), err, sizeof(err));
 	if (!lib && !err[0])
 		abort(); /* a refusal says why */
 	for (unsigned i = 0; lib && i < lib->sym_cnt; i++) {

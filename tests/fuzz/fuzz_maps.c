@@ -9,7 +9,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	char *line = as_string(data, size);
 	struct map_line out;
 
-	target_is_libcuda_name(line);
+	api_of_file(line);
 	if (target_parse_map_line(line, &out) == 1 &&
 	    (out.path < line || out.path > line + size || out.start > out.end))
 		abort();

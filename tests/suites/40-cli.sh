@@ -97,7 +97,7 @@ libraries()
 	bad '--libcuda: a folder' 1 'libcuda.so.1' --libcuda "$TMP" "${to_x[@]}" -- true
 	bad '--libcuda: no ELF file' 1 'not an ELF file' --libcuda tests/lib.sh "${to_x[@]}" -- true
 	bad '--libcuda: truncated' 1 "short.so: .*" --libcuda "$TMP/short.so" "${to_x[@]}" -- true
-	bad '--libcuda: another library' 1 'no function of the driver API' \
+	bad '--libcuda: another library' 1 'not a libcuda: it exports no function' \
 		--libcuda "$(ldd "$(type -P bash)" | awk '/libc\.so/ { print $3 }')" "${to_x[@]}" -- true
 	bad 'list --libcuda: none' 1 'give ' list --libcuda "$TMP/none.so"
 	bad 'list --libcuda: no ELF file' 1 'give --libcuda a libcuda.so.1' list --libcuda tests/lib.sh

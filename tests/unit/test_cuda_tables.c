@@ -426,13 +426,13 @@ static void check_value(const char *en_name, const char *name, int64_t value)
 static void test_known_enums(void **state)
 {
 	(void)state;
-	assert_string_equal(cuda_result_name(0), "CUDA_SUCCESS");
-	assert_string_equal(cuda_result_name(2), "CUDA_ERROR_OUT_OF_MEMORY");
-	assert_string_equal(cuda_result_name(600), "CUDA_ERROR_NOT_READY");
-	assert_string_equal(cuda_result_name(700), "CUDA_ERROR_ILLEGAL_ADDRESS");
-	assert_string_equal(cuda_result_name(999), "CUDA_ERROR_UNKNOWN");
-	assert_null(cuda_result_name(12345));
-	assert_null(cuda_result_name(-1));
+	assert_string_equal(api_result_name(api_at(API_CUDA), 0), "CUDA_SUCCESS");
+	assert_string_equal(api_result_name(api_at(API_CUDA), 2), "CUDA_ERROR_OUT_OF_MEMORY");
+	assert_string_equal(api_result_name(api_at(API_CUDA), 600), "CUDA_ERROR_NOT_READY");
+	assert_string_equal(api_result_name(api_at(API_CUDA), 700), "CUDA_ERROR_ILLEGAL_ADDRESS");
+	assert_string_equal(api_result_name(api_at(API_CUDA), 999), "CUDA_ERROR_UNKNOWN");
+	assert_null(api_result_name(api_at(API_CUDA), 12345));
+	assert_null(api_result_name(api_at(API_CUDA), -1));
 	check_value("CUdevice_attribute", "CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR", 75);
 	/* Two names each: the one that is not deprecated. */
 	check_value("CUdevice_attribute", "CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK", 8);

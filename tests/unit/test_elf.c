@@ -193,7 +193,7 @@ static struct elf_lib *read_bytes(const void *bytes, size_t size)
 	assert_true(fd >= 0);
 	assert_int_equal(write(fd, bytes, size), size);
 	memset(msg, 0, sizeof(msg));
-	lib = elf_lib__read(fd, msg, sizeof(msg));
+	lib = elf_lib__read(fd, api_at(API_CUDA), msg, sizeof(msg));
 	close(fd);
 	return lib;
 }
@@ -398,7 +398,7 @@ static void refuses_what_is_no_library(void **state)
 	expect_error(&img, "another kind of processor");
 
 	assert_int_equal(pipe(fds), 0);
-	assert_null(elf_lib__read(fds[0], msg, sizeof(msg)));
+	assert_null(elf_lib__read(fds[0], api_at(API_CUDA), msg, sizeof(msg)));
 	assert_non_null(strstr(msg, "not a regular file"));
 	close(fds[0]);
 	close(fds[1]);
@@ -504,7 +504,7 @@ static void survives_every_truncation(void **state)
 	for (len = img.size; len-- > 0;) {
 		assert_int_equal(ftruncate(fd, (off_t)len), 0);
 		msg[0] = '\0';
-		if (elf_lib__read(fd, msg, sizeof(msg)))
+		if (elf_lib__read(fd, api_at(API_CUDA), msg, sizeof(msg)))
 			fail_msg("accepted when cut to %zu bytes", len);
 		assert_true(msg[0]);
 	}
@@ -632,7 +632,7 @@ static void reads_a_real_library(void **state)
 	if (!path)
 		skip();
 	fd = open(path, O_RDONLY | O_CLOEXEC);
-	lib = elf_lib__read(fd, msg, sizeof(msg));
+	lib = elf_lib__read(fd, api_at(API_CUDA), msg, sizeof(msg));
 	if (!lib)
 		fail_msg("%s: %s", path, msg);
 	assert_string_equal(lib->soname, "libc.so.6");

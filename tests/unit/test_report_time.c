@@ -414,7 +414,7 @@ static void overview(void **state)
 	assert_int_equal(o->unfinished_cnt, 1);
 	assert_int_equal(o->proc_keys.cnt, 1);
 	assert_true(o->procs[0].exited);
-	assert_string_equal(o->errors[0].first, "cuMemAlloc");
+	assert_string_equal(o->errors[0].first->name, "cuMemAlloc");
 }
 
 static void json_is_json(void **state)

@@ -43,9 +43,9 @@ static void knows_names(void **state)
 	};
 
 	for (unsigned i = 0; i < sizeof(yes) / sizeof(yes[0]); i++)
-		assert_true(target_is_libcuda_name(yes[i]));
+		assert_true(api_of_file(yes[i]));
 	for (unsigned i = 0; i < sizeof(no) / sizeof(no[0]); i++)
-		assert_false(target_is_libcuda_name(no[i]));
+		assert_false(api_of_file(no[i]));
 }
 
 static int parse(const char *text, struct map_line *out)
@@ -232,7 +232,7 @@ static void finds_mapped_file(void **state)
 	/* Once, however often it is found. */
 	assert_int_equal(target_libs__add_pid(&list, getpid()), 0);
 	assert_true(target_libs__add_all(&list) >= 1);
-	assert_int_equal(target_libs__add_path(&list, m->path), 0);
+	assert_int_equal(target_libs__add_path(&list, api_at(API_CUDA), m->path), 0);
 	for (unsigned i = 1; i < list.cnt; i++)
 		assert_true(list.libs[i].key.ino != list.libs[0].key.ino);
 	target_libs__clear(&list);
@@ -271,7 +271,7 @@ static void prefers_who_maps_it(void **state)
 	struct mapped *m = *state;
 	struct target_libs list = {0};
 
-	assert_int_equal(target_libs__add_path(&list, m->path), 0);
+	assert_int_equal(target_libs__add_path(&list, api_at(API_CUDA), m->path), 0);
 	assert_int_equal(list.cnt, 1);
 	assert_int_equal(list.libs[0].pid, 0);
 	assert_string_equal(list.libs[0].path, m->path);

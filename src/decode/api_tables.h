@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Expands the tables of all families, in the order of apis.def: what the includer has not defined
+ * expands to nothing. FAMILY is the id of the one at hand. To be included as often as needed.
+ *
+ * ENUM_BEGIN(name) VALUE(name, value)... ENUM_END(name)
+ * STRUCT_BEGIN(name, size) FIELD(offset, type, name)... FIELD_ARR(offset, type, name, count)...
+ * STRUCT_END(name)
+ * TYPE(token, name, size, kind) TYPE_ENUM(token, name, kind, enum)
+ * TYPE_ENUM_SZ(token, name, size, kind, enum) TYPE_STRUCT(token, name, struct)
+ * FN(symbol, class, op, since, args)             what they are: cuda_types.def, cuda_api.def
+ * FN_NO_RESULT(symbol, class, op, since, args)   it returns something else than a result
+ */
+#ifndef ENUM_BEGIN
+#define ENUM_BEGIN(e)
+#define VALUE(n, v)
+#define ENUM_END(e)
+#endif
+#ifndef STRUCT_BEGIN
+#define STRUCT_BEGIN(s, size)
+#define FIELD(off, type, n)
+#define FIELD_ARR(off, type, n, cnt)
+#define STRUCT_END(s)
+#endif
+#ifndef TYPE
+#define TYPE(t, c, size, kind)
+#define TYPE_ENUM(t, c, kind, e)
+#define TYPE_ENUM_SZ(t, c, size, kind, e)
+#define TYPE_STRUCT(t, c, s)
+#endif
+#ifndef FN
+#define FN(symbol, class, op, since, args)
+#endif
+#ifndef FN_NO_RESULT
+#define FN_NO_RESULT FN
+#endif
+
+#include "api_includes.h" /* made of apis.def */
+
+#undef ENUM_BEGIN
+#undef VALUE
+#undef ENUM_END
+#undef STRUCT_BEGIN
+#undef FIELD
+#undef FIELD_ARR
+#undef STRUCT_END
+#undef TYPE
+#undef TYPE_ENUM
+#undef TYPE_ENUM_SZ
+#undef TYPE_STRUCT
+#undef FN
+#undef FN_NO_RESULT
