@@ -7,26 +7,28 @@ cd "$(dirname "$0")/.." || exit 1
 
 shopt -s globstar nullglob
 awk '
-BEGIN {
-	# folder: folders of src/, "include", "libbpf" (all of it), "ring" (its ring buffer), "skel"
-	may["util"] = "util"
-	may["decode"] = "decode util include"
-	may["event"] = "event decode util include ring"
-	may["model"] = "model event decode util include"
-	may["sink"] = "sink model decode util include"
-	may["report"] = "report sink model decode util include"
-	may["attach"] = "attach decode util include libbpf skel"
-	may["trace"] = "trace attach event model decode util include libbpf skel"
-	may["daemon"] = "daemon trace attach event model sink report decode util include libbpf skel"
-	may["cli"] = "cli daemon trace attach event model sink report decode util include libbpf skel"
-	may["main"] = may["cli"]
-	may["bpf"] = "bpf include vmlinux libbpf"
+# A row of the table: | `src/NAME/` | what lives there | folders, and libbpf |; "all" are those of all rows.
+FILENAME ~ /\.md$/ {
+	if (split($0, col, / *\| */) < 5 || col[2] !~ /^`[a-z\/]*\/`$/) next
+	name = col[2]
+	gsub(/`|src\/|\/`/, "", name)
+	sub(/^nothing$/, "", col[4])
+	gsub(/,/, "", col[4])
+	may[name] = name " " col[4]
+	if (name != "bpf" && name != "vmlinux") all = all " " name
+	next
+}
+
+!in_code++ {
+	for (name in may) if (may[name] ~ / all$/) may[name] = name all " libbpf"
+	may["main"] = "main" all
+	if (!("bpf" in may)) { print "docs/ARCHITECTURE.md has no table of folders"; exit bad = 1 }
 }
 
 # FILE in the folder that it is named by: "decode" for "decode/cuda.h" and for "cuda.h" in src/decode/.
 function owner(name, file,	dir, first) {
 	if (name ~ /^ct_[a-z_]*\.(h|def)$/) return "include"
-	if (name ~ /\.skel\.h$/) return "skel"
+	if (name ~ /\.skel\.h$/) return "libbpf" # made by its tool
 	if (name ~ /^vmlinux\.h$/) return "vmlinux"
 	if (name == "version.h" || name == "api_includes.h") return layer # made by the Makefile
 	if (name ~ /^(bpf|libbpf)\//) return "libbpf"
@@ -44,7 +46,7 @@ FNR == 1 {
 	layer = FILENAME
 	if (sub(/^src\//, "", layer)) { if (!sub(/\/.*/, "", layer)) layer = "main" } else layer = "bpf"
 	if (!(layer in may)) {
-		printf "%s:1: src/%s/ is not in the table of tools/check-layers.sh\n", FILENAME, layer
+		printf "%s:1: src/%s/ is not in the table of docs/ARCHITECTURE.md\n", FILENAME, layer
 		bad = 1
 		nextfile
 	}
@@ -65,7 +67,7 @@ match($0, /^[ \t]*#[ \t]*include[ \t]*["<]/) {
 	ok = 0
 	n = split(may[layer], list, " ")
 	for (i = 1; i <= n; i++)
-		if (list[i] == own || list[i] == "ring" && own == "libbpf" && name == "bpf/libbpf.h") ok = 1
+		if (list[i] == own) ok = 1
 	if (!ok) {
 		printf "%s:%d: %s/ may not use %s (\"%s\"); it may use: %s\n", FILENAME, FNR, layer, own, name, may[layer]
 		bad = 1
@@ -90,4 +92,4 @@ FILENAME !~ /^src\/util\/reader/ && !file_reads && /"\/proc\/%[du]\/(mem|cmdline
 	bad = 1
 }
 END { exit bad }
-' src/**/*.[ch] src/**/*.cc src/**/*.def bpf/*.[ch]
+' docs/ARCHITECTURE.md src/**/*.[ch] src/**/*.cc src/**/*.def bpf/*.[ch]
