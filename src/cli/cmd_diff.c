@@ -5,7 +5,7 @@
 
 #include "report/diff.h"
 #include "report/format.h"
-#include "report/reader.h"
+#include "saved/reader.h"
 #include "util/log.h"
 #include "util/out.h"
 
@@ -69,7 +69,7 @@ int cmd_diff(const struct opts *o)
 		.top = o->top, .iter = o->iterations, .marker = o->marker, .gap_ns = o->gap_ns};
 	struct reader *readers[2] = {NULL, NULL};
 	struct diff_cmd c = {.diff = diff__new(&ro)};
-	struct report_file file;
+	struct saved_file file;
 	int status = EXIT_TROUBLE;
 	struct term term;
 	unsigned differ;

@@ -5,7 +5,7 @@
 #include "command.h"
 
 #include "report/format.h"
-#include "report/reader.h"
+#include "saved/reader.h"
 #include "sink/sink.h"
 #include "util/log.h"
 #include "util/out.h"
@@ -24,7 +24,7 @@ struct report_cmd {
 	struct reader *reader;
 	struct report *report;
 	struct sink *chrome;
-	struct report_file *files;
+	struct saved_file *files;
 	struct trace_end end;	    /* of all traces together */
 	struct trace_count *counts; /* of end, when they are of several */
 	unsigned trace_cnt, end_cnt;

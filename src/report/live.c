@@ -6,8 +6,8 @@
 #include <unistd.h>
 
 #include "format.h"
-#include "stack_pool.h"
-#include "strings.h"
+#include "saved/stack_pool.h"
+#include "saved/strings.h"
 #include "util/log.h"
 #include "util/out.h"
 

@@ -22,6 +22,7 @@
 #include "streams.h"
 #include "transfers.h"
 #include "wait.h"
+#include "saved/reader.h"
 
 /* Version of the JSON form (docs/REPORT.md). */
 #define REPORT_SCHEMA 1
@@ -108,7 +109,7 @@ void report__event(struct report *r, const struct event *ev)
 	}
 }
 
-void report__finish(struct report *r, const struct trace_end *end, const struct report_file *files,
+void report__finish(struct report *r, const struct trace_end *end, const struct saved_file *files,
 		    unsigned file_cnt)
 {
 	r->end = end;
@@ -126,7 +127,7 @@ static void put_files(const struct report *r, struct json *j)
 {
 	json_open_array(j, "files");
 	for (unsigned i = 0; i < r->file_cnt; i++) {
-		const struct report_file *f = &r->files[i];
+		const struct saved_file *f = &r->files[i];
 
 		json_open(j, NULL);
 		json_str(j, "path", f->path);

@@ -33,13 +33,6 @@ struct report_opts {
 	bool html; /* keep the events for the page */
 };
 
-/* What was read, for the report's "files"; live: none. */
-struct report_file {
-	const char *path;
-	uint64_t bytes, lines, events, bad_lines;
-	uint64_t cut_line; /* the line in which the file breaks off; 0: it does not */
-};
-
 /* In the order in which they finish, print and stand in JSON: later ones may look at earlier ones.
  */
 enum analysis_id {
@@ -63,6 +56,7 @@ enum analysis_id {
 };
 
 struct report;
+struct saved_file;
 
 struct analysis_ops {
 	const char *name; /* its member in JSON */
@@ -90,7 +84,7 @@ struct report {
 	uint64_t base_ns;	     /* of ts 0 */
 	uint64_t last_ns;	     /* latest time seen */
 	uint64_t event_cnt;
-	const struct report_file *files;
+	const struct saved_file *files;
 	unsigned file_cnt;
 	void *an[AN_CNT];
 	struct html_events *html;
@@ -104,7 +98,7 @@ void report__also(struct report *r, const struct trace_info *info);
 /* Strings of the event (names, kernels, comm) must live as long as the report: same text, same
  * address (interned). */
 void report__event(struct report *r, const struct event *ev);
-void report__finish(struct report *r, const struct trace_end *end, const struct report_file *files,
+void report__finish(struct report *r, const struct trace_end *end, const struct saved_file *files,
 		    unsigned file_cnt);
 void report__json(const struct report *r, struct json *j);
 void report__print(const struct report *r, const struct term *term);

@@ -14,7 +14,7 @@
 #include "../unit/json_check.h"
 #include "report/diff.h"
 #include "report/format.h"
-#include "report/reader.h"
+#include "saved/reader.h"
 #include "sink/sink.h"
 #include "util/log.h"
 
@@ -64,7 +64,7 @@ static void on_end(void *ctx, const struct trace_end *end)
 		diff__end(run->diff, side, end);
 }
 
-static void write_formats(struct run *run, const struct report_file *file)
+static void write_formats(struct run *run, const struct saved_file *file)
 {
 	const struct report_format *formats;
 	unsigned cnt;
@@ -113,7 +113,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	static const struct reader_ops ops = {on_begin, on_event, on_end, NULL};
 	struct run run = {.opts = {.top = 1 + size % 20, .iter = size / 8 % (ITER_GAP + 1)}};
-	struct report_file file;
+	struct saved_file file;
 	struct reader *reader;
 	char path[32];
 

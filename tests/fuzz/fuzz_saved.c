@@ -8,7 +8,7 @@
 #include <assert.h>
 
 #include "../unit/json_check.h"
-#include "report/saved.h"
+#include "saved/saved.h"
 #include "sink/sink.h"
 #include "util/out.h"
 
@@ -59,7 +59,7 @@ static void on_event(const struct event *ev)
 	clear();
 }
 
-/* As report/reader.c does; line has PARSE_SLACK behind it. */
+/* As saved/reader.c does; line has PARSE_SLACK behind it. */
 static void on_line(const char *line, size_t len)
 {
 	struct parsed p;

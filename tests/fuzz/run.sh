@@ -101,11 +101,11 @@ make_daemon_seeds()
 words() { sed 's/[\\"]/\\&/g; s/.*/"&"/' | sort -u >"$dir/$1.dict"; }
 make_dicts()
 {
-	sed -n 's/^\tX(\([a-z_]*\)).*/"\1":/p' src/report/parse.h | words jsonl
+	sed -n 's/^\tX(\([a-z_]*\)).*/"\1":/p' src/saved/parse.h | words jsonl
 	{
 		sed 's/^"//; s/"$//; s/\\"/"/g' "$dir/jsonl.dict"
 		printf '"type":"%s",\n' header end stack process library scheduler xid interrupt uvm tracer kernel memory transfer sync graph module
-		grep -ohE '"[a-z_]+"' src/report/saved*.c | sort -u
+		grep -ohE '"[a-z_]+"' src/saved/saved*.c | sort -u
 		printf '%s\n' 18446744073709551615 -1 1e308 0.000001 '{"type":"header","name":"cudatrace","schema":1}' HtoD DtoD '[1,1,1]' null true
 	} | words saved
 	printf '%s\n' status level burst dump reload trace metrics sampled off default $'\t' 7 10s 1e9 -1 4294967303 'py*' '[' mine.zst .jsonl / . | words ctl

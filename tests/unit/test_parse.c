@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "report/parse.h"
+#include "saved/parse.h"
 
 /* In a block of exactly the size that the parser may read, so that ASan sees what lies behind. */
 static int parse(struct parser *p, const char *line, struct parsed *out, char **block)

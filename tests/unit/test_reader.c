@@ -13,7 +13,7 @@
 #include <zstd.h>
 
 #include "decode/nv/nv_decode.h"
-#include "report/reader.h"
+#include "saved/reader.h"
 #include "sink/sink.h"
 #include "util/log.h"
 
@@ -39,7 +39,7 @@
 /* What was read; strings stay, the rest is copied. */
 static struct {
 	struct reader *reader;
-	struct report_file file;
+	struct saved_file file;
 	int ret;
 	struct trace_info info;
 	struct trace_end end;

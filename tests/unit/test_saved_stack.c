@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "report/callers.h"
-#include "report/reader.h"
+#include "saved/reader.h"
 
 #define HEADER "{\"ts\":0,\"type\":\"header\",\"name\":\"cudatrace\",\"schema\":1}\n"
 #define STACK(id, frames)                                                                          \
@@ -38,7 +38,7 @@ static void on_event(void *ctx, const struct event *ev)
 }
 
 /* Reads all of it; the reader is the caller's. */
-static struct reader *read_text(const char *text, struct report_file *f)
+static struct reader *read_text(const char *text, struct saved_file *f)
 {
 	static const struct reader_ops ops = {.event = on_event};
 	char path[] = "/tmp/cudatrace-stack.XXXXXX";
@@ -56,7 +56,7 @@ static struct reader *read_text(const char *text, struct report_file *f)
 
 static void calls_have_their_stacks(void **state)
 {
-	struct report_file f;
+	struct saved_file f;
 	char line[64], cut[16];
 	struct reader *r = read_text(HEADER STACK(1, "[" INNER "," MAIN "]") CALL(1)
 					     STACK(2, "[" MAIN "]") CALL(2) CALL(1) CALL(3),
@@ -82,7 +82,7 @@ static void calls_have_their_stacks(void **state)
 
 static void the_same_frames_are_one_stack(void **state)
 {
-	struct report_file f;
+	struct saved_file f;
 	struct reader *r = read_text(HEADER STACK(1, "[" MAIN "]") CALL(1) STACK(2, "[" MAIN "]")
 					     CALL(2) STACK(3, "[" MAIN2 "]") CALL(3),
 				     &f);
@@ -96,7 +96,7 @@ static void the_same_frames_are_one_stack(void **state)
 
 static void ids_end_with_their_trace(void **state)
 {
-	struct report_file f;
+	struct saved_file f;
 	struct reader *r = read_text(HEADER STACK(1, "[" MAIN "]") CALL(1) HEADER CALL(1), &f);
 
 	(void)state;
@@ -112,7 +112,7 @@ static void ids_end_with_their_trace(void **state)
 
 static void bad_stacks_do_no_harm(void **state)
 {
-	struct report_file f;
+	struct saved_file f;
 	struct reader *r =
 		read_text(HEADER STACK(1, "[]") CALL(1) STACK(1, "[]") CALL(1)
 				  STACK(2, "[3,null,[],\"x\",{},{\"module\":3}]") CALL(2)

@@ -36,7 +36,7 @@ struct reader {
 	/* the file at hand */
 	struct input *in;
 	const char *path;
-	struct report_file *file;
+	struct saved_file *file;
 	uint64_t shown; /* progress */
 	unsigned message_cnt;
 	uint64_t unknown_cnt, backwards_cnt, long_cnt;
@@ -196,7 +196,7 @@ static bool is_blank(const char *line, size_t len)
 
 static void bad_line(struct reader *r, size_t len, const struct parsed *p, bool whole)
 {
-	struct report_file *f = r->file;
+	struct saved_file *f = r->file;
 
 	f->bad_lines++;
 	if (!whole && f->events) {
@@ -311,7 +311,7 @@ static void on_line(struct reader *r, const char *line, size_t len, bool whole)
 
 static void sum_up(struct reader *r)
 {
-	const struct report_file *f = r->file;
+	const struct saved_file *f = r->file;
 
 	if (r->message_cnt > MESSAGES_MAX)
 		warn("%s: %u more lines like these", name_of(r), r->message_cnt - MESSAGES_MAX);
@@ -333,14 +333,14 @@ static void sum_up(struct reader *r)
 		     name_of(r));
 }
 
-int reader__file(struct reader *r, const char *path, struct report_file *f)
+int reader__file(struct reader *r, const char *path, struct saved_file *f)
 {
 	const char *why;
 	bool whole;
 	size_t len;
 	char *line;
 
-	*f = (struct report_file){.path = path};
+	*f = (struct saved_file){.path = path};
 	r->path = path;
 	r->file = f;
 	r->pos = r->len = r->shown = 0;

@@ -4,8 +4,8 @@
  * slices of the line. What lies deeper is checked and handed out as text. The parser is RapidJSON
  * (parse.cc, the only C++ here); the text may come from anywhere.
  */
-#ifndef REPORT_PARSE_H
-#define REPORT_PARSE_H
+#ifndef SAVED_PARSE_H
+#define SAVED_PARSE_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -138,4 +138,4 @@ int parser__slice(struct parser *p, const struct member *m, struct parsed *out);
 }
 #endif
 
-#endif /* REPORT_PARSE_H */
+#endif /* SAVED_PARSE_H */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* Stacks for as long as a report needs them: of a saved trace, or of processes that may be gone. */
-#ifndef REPORT_STACK_POOL_H
-#define REPORT_STACK_POOL_H
+#ifndef SAVED_STACK_POOL_H
+#define SAVED_STACK_POOL_H
 
 #include "model/event.h"
 
@@ -22,4 +22,4 @@ const struct stack *stack_pool__get(const struct stack_pool *p, uint64_t id);
 /* Another trace begins. */
 void stack_pool__forget_ids(struct stack_pool *p);
 
-#endif /* REPORT_STACK_POOL_H */
+#endif /* SAVED_STACK_POOL_H */

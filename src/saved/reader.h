@@ -3,16 +3,24 @@
  * Reads saved traces, in one pass: JSONL files, pipes, stdin, packed by gzip or zstd or not. What
  * is wrong with a file is said with its line, a few times; everything that is whole is read.
  */
-#ifndef REPORT_READER_H
-#define REPORT_READER_H
+#ifndef SAVED_READER_H
+#define SAVED_READER_H
 
-#include "report.h"
+#include "model/event.h"
+#include "model/trace.h"
+
+/* What was read of a file. */
+struct saved_file {
+	const char *path;
+	uint64_t bytes, lines, events, bad_lines;
+	uint64_t cut_line; /* the line in which the file breaks off; 0: it does not */
+};
 
 /* Any of them may be NULL. */
 struct reader_ops {
 	/* A trace begins: before its events, also when it has no header. Not 0: read no further. */
 	int (*begin)(void *ctx, const struct trace_info *info);
-	/* Strings as report__event() wants them; the rest lives until the function returns. */
+	/* Strings are interned: the same text, the same address. The rest lives until the function returns. */
 	void (*event)(void *ctx, const struct event *ev);
 	void (*end)(void *ctx, const struct trace_end *end);
 	/* From time to time: of a file of size bytes (0: not known) so many were taken. */
@@ -29,6 +37,6 @@ struct reader *reader__new(const struct reader_ops *ops, void *ctx);
 void reader__free(struct reader *r);
 /* Reads a whole file, "-" is stdin, and counts into *f. Says what is wrong with it. Returns 0 when
  * something of it could be read, else -errno. */
-int reader__file(struct reader *r, const char *path, struct report_file *f);
+int reader__file(struct reader *r, const char *path, struct saved_file *f);
 
-#endif /* REPORT_READER_H */
+#endif /* SAVED_READER_H */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* Strings that stay: the same text has the same address, so they are compared and hashed by it. */
-#ifndef REPORT_STRINGS_H
-#define REPORT_STRINGS_H
+#ifndef SAVED_STRINGS_H
+#define SAVED_STRINGS_H
 
 #include <stddef.h>
 #include <stdint.h>
@@ -28,4 +28,4 @@ static inline const char *strings__text(struct strings *t, const char *s, size_t
 	return strings__get(t, s, len)->text;
 }
 
-#endif /* REPORT_STRINGS_H */
+#endif /* SAVED_STRINGS_H */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* The bytes of a file, a pipe or stdin; of what gzip or zstd packed, the bytes inside. Which it is
  * is seen by its first bytes. */
-#ifndef REPORT_INPUT_H
-#define REPORT_INPUT_H
+#ifndef SAVED_INPUT_H
+#define SAVED_INPUT_H
 
 #include <stddef.h>
 #include <stdint.h>
@@ -19,4 +19,4 @@ uint64_t input__pos(const struct input *in);
 uint64_t input__size(const struct input *in);
 void input__close(struct input *in);
 
-#endif /* REPORT_INPUT_H */
+#endif /* SAVED_INPUT_H */

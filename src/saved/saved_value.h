@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* Values of members: saved_value.c. What is not what it should be reads as nothing: 0, NULL. */
-#ifndef REPORT_SAVED_VALUE_H
-#define REPORT_SAVED_VALUE_H
+#ifndef SAVED_SAVED_VALUE_H
+#define SAVED_SAVED_VALUE_H
 
 #include "saved_priv.h"
 
@@ -23,4 +23,4 @@ const char *member_op(struct saved *s, const struct member *m);
 /* EVENT_DRIVER and EVENT_SCHED: fills s->drv and what it points to. */
 void saved_driver(struct saved *s, const struct parsed *p, struct event *ev);
 
-#endif /* REPORT_SAVED_VALUE_H */
+#endif /* SAVED_SAVED_VALUE_H */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* What saved.c (events) and saved_trace.c (header, end) share. */
-#ifndef REPORT_SAVED_PRIV_H
-#define REPORT_SAVED_PRIV_H
+#ifndef SAVED_SAVED_PRIV_H
+#define SAVED_SAVED_PRIV_H
 
 #include "saved.h"
 
@@ -77,4 +77,4 @@ int saved_header(struct saved *s, const struct parsed *p, const char **why);
 int saved_end(struct saved *s, const struct parsed *p);
 void saved_traces_free(struct saved *s);
 
-#endif /* REPORT_SAVED_PRIV_H */
+#endif /* SAVED_SAVED_PRIV_H */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* From the lines of a saved trace (docs/SCHEMA.md) to what they were made from: events, the header,
  * the end. */
-#ifndef REPORT_SAVED_H
-#define REPORT_SAVED_H
+#ifndef SAVED_SAVED_H
+#define SAVED_SAVED_H
 
 #include "model/event.h"
 #include "model/trace.h"
@@ -36,4 +36,4 @@ const struct trace_end *saved__end(const struct saved *s);
 /* What has to be said of the place in time of the trace at hand; NULL: nothing. */
 const char *saved__note(const struct saved *s);
 
-#endif /* REPORT_SAVED_H */
+#endif /* SAVED_SAVED_H */
