@@ -89,7 +89,7 @@ $(O)/%.o: %.c $(O)/flags | $(GEN)
 	$(call say,CC,$<)mkdir -p $(@D); $(CC) $(CPPFLAGS_ALL) $(CFLAGS_ALL) $(DEP) -c $< -o $@
 
 # The assembler includes these files (.incbin): the compiler's list of dependencies does not have them.
-$(O)/src/report/html_assets.o: $(wildcard src/report/html/*.* src/report/html/vendor/*)
+$(O)/src/report/page/html_assets.o: $(wildcard src/report/page/html/*.* src/report/page/html/vendor/*)
 
 $(O)/%.o: %.cc $(O)/flags | $(GEN)
 	$(call say,CXX,$<)mkdir -p $(@D); $(CXX) $(filter-out -D_GNU_SOURCE=,$(CPPFLAGS_ALL)) $(CXXFLAGS_ALL) $(DEP) -c $< -o $@

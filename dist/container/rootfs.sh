@@ -15,7 +15,7 @@ linked='libc6-dev libstdc++6 libbpf-dev libelf-dev zlib1g-dev libzstd-dev libyam
 mkdir "$root"
 install -D -m 755 "$build/cudatrace-static" "$root/cudatrace"
 install -D -m 644 dist/daemon.yaml "$root/etc/cudatrace/daemon.yaml"
-install -D -m 644 -t "$root/licenses/cudatrace" LICENSE LICENSES/* src/report/html/vendor/uPlot.LICENSE
+install -D -m 644 -t "$root/licenses/cudatrace" LICENSE LICENSES/* src/report/page/html/vendor/uPlot.LICENSE
 for package in $linked; do
 	install -D -m 644 "/usr/share/doc/$package/copyright" "$root/licenses/$package"
 done

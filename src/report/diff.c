@@ -16,12 +16,12 @@
 
 #include "calls.h"
 #include "collect.h"
-#include "driver_calls.h"
-#include "idle.h"
-#include "iter.h"
-#include "memory.h"
-#include "stage.h"
-#include "wait.h"
+#include "report/work/driver_calls.h"
+#include "report/time/idle.h"
+#include "report/iter/iter.h"
+#include "report/memory/memory.h"
+#include "report/time/stage.h"
+#include "report/time/wait.h"
 
 enum thing_kind { THING_WHOLE, THING_FUNCTION, THING_KERNEL, THING_KIND_CNT };
 

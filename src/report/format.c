@@ -7,8 +7,8 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#include "html.h"
-#include "stacks.h"
+#include "report/page/html.h"
+#include "report/page/stacks.h"
 #include "util/log.h"
 
 /* Of a file, a pipe. */

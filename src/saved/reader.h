@@ -20,7 +20,8 @@ struct saved_file {
 struct reader_ops {
 	/* A trace begins: before its events, also when it has no header. Not 0: read no further. */
 	int (*begin)(void *ctx, const struct trace_info *info);
-	/* Strings are interned: the same text, the same address. The rest lives until the function returns. */
+	/* Strings are interned: the same text, the same address. The rest lives until the function
+	 * returns. */
 	void (*event)(void *ctx, const struct event *ev);
 	void (*end)(void *ctx, const struct trace_end *end);
 	/* From time to time: of a file of size bytes (0: not known) so many were taken. */

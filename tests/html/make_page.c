@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "report/html.h"
+#include "report/page/html.h"
 #include "unit/factory.h"
 
 static const char *const kernels[] = {

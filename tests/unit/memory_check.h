@@ -14,7 +14,7 @@
 
 #include "factory.h"
 #include "report/event_path.h"
-#include "report/memory_priv.h"
+#include "report/memory/memory_priv.h"
 #include "util/out.h"
 
 #define UNUSED __attribute__((unused))

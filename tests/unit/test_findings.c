@@ -5,7 +5,7 @@
  * is 1000 ns after the call before and takes 4000.
  */
 #include "memory_check.h"
-#include "report/findings_priv.h"
+#include "report/advice/findings_priv.h"
 
 static const struct finding *found(const char *id)
 {

@@ -11,8 +11,8 @@
 #include <string.h>
 
 #include "factory.h"
-#include "report/html.h"
-#include "report/html_events.h"
+#include "report/page/html.h"
+#include "report/page/html_events.h"
 
 /* Next LEB128 number of the columns. */
 static uint64_t varint(const char **p)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* The report's analysis of launches, and occupancy. */
 #include "memory_check.h"
-#include "report/occupancy.h"
+#include "report/work/occupancy.h"
 
 static struct event launch(const char *kernel, uint32_t grid, uint32_t block)
 {

@@ -11,8 +11,8 @@
 
 #include "factory.h"
 #include "report/collect.h"
-#include "report/iter.h"
-#include "report/iter_priv.h"
+#include "report/iter/iter.h"
+#include "report/iter/iter_priv.h"
 
 struct run {
 	struct factory f;

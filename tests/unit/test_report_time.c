@@ -13,12 +13,12 @@
 #include "decode/nv/nv_decode.h"
 #include "factory.h"
 #include "json_check.h"
-#include "report/driver_priv.h"
-#include "report/idle_priv.h"
-#include "report/iter.h"
-#include "report/overview_priv.h"
-#include "report/stage_priv.h"
-#include "report/wait.h"
+#include "report/work/driver_priv.h"
+#include "report/time/idle_priv.h"
+#include "report/iter/iter.h"
+#include "report/time/overview_priv.h"
+#include "report/time/stage_priv.h"
+#include "report/time/wait.h"
 #include "util/out.h"
 
 struct run {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* The report's analysis of streams and events. */
 #include "memory_check.h"
-#include "report/streams.h"
+#include "report/work/streams.h"
 
 static void on(const char *symbol, uint64_t stream, const char *args)
 {

@@ -1,0 +1,276 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * What is slow, and what to do. A finding is a rule (findings_rules.c) that applies to what the
+ * other analyses found, and to what is counted here of the events.
+ */
+#include "findings.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "report/calls.h"
+#include "findings_priv.h"
+
+#define THREADS_MAX	   65536
+#define CUDA_DEINITIALIZED 4
+#define SMALL_SUBMITS	   4
+#define SMALL_BYTES	   (1 << 20)
+#define SMALL_COPY	   65536
+#define BUBBLE_MAX_NS	   1000000 /* a longer pause has other reasons than the wait */
+
+static void *findings__new(struct report *r)
+{
+	struct findings *f = calloc(1, sizeof(*f));
+
+	if (f)
+		f->r = r;
+	return f;
+}
+
+static void findings__free(void *a)
+{
+	struct findings *f = a;
+
+	for (int i = 0; i < HOT_CNT; i++)
+		free(f->calls[i]);
+	keys__free(&f->thread_keys);
+	free(f->threads);
+	free(f->list);
+	free(f);
+}
+
+static void keep(struct findings *f, enum hot_kind kind, const struct event *ev)
+{
+	struct hot_call *calls;
+
+	if (f->cnt[kind] == HOT_MAX)
+		return;
+	calls = grow(f->calls[kind], &f->cap[kind], f->cnt[kind] + 1, sizeof(*calls));
+	if (!calls)
+		return;
+	f->calls[kind] = calls;
+	calls[f->cnt[kind]++] = (struct hot_call){ev->start_ns, event_duration_ns(ev), ev->pid};
+}
+
+static void keep_hot(struct findings *f, const struct event *ev)
+{
+	switch (ev->fn->op) {
+	case OP_ALLOC:
+	case OP_ALLOC_PITCH:
+	case OP_ALLOC_MANAGED:
+	case OP_ALLOC_HOST:
+	case OP_ALLOC_ARRAY:
+	case OP_MEM_CREATE:
+		keep(f, HOT_ALLOC, ev);
+		break;
+	case OP_FREE:
+	case OP_FREE_HOST:
+	case OP_FREE_ARRAY:
+	case OP_MEM_RELEASE:
+		keep(f, HOT_FREE, ev);
+		break;
+	case OP_LOAD:
+	case OP_LINK:
+		if (ev->fn->class == CLASS_MODULE)
+			keep(f, HOT_MODULE, ev);
+		break;
+	case OP_QUERY:
+		f->query_cnt++;
+		f->query_ns += event_duration_ns(ev);
+		keep(f, HOT_QUERY, ev);
+		break;
+	default:
+		if (ev->type == TYPE_TRANSFER && call_may_block(ev))
+			keep(f, HOT_MAY_WAIT, ev);
+	}
+}
+
+static struct find_thread *thread_of(struct findings *f, const struct event *ev)
+{
+	uint32_t i = keys_get(&f->thread_keys, thread_key(ev->pid, ev->tid), THREADS_MAX);
+	struct find_thread *t;
+
+	if (i == KEYS_NONE)
+		return NULL;
+	t = grow(f->threads, &f->thread_cap, i + 1, sizeof(*t));
+	if (!t)
+		return NULL;
+	f->threads = t;
+	return &t[i];
+}
+
+/* A row of small copies in one direction could be one copy: all but its first are counted. */
+static void on_copy_in_row(struct findings *f, struct find_thread *t, const struct event *ev)
+{
+	bool small = ev->type == TYPE_TRANSFER && (ev->has & HAS_SIZE) && ev->size < SMALL_COPY &&
+		     (ev->dir == COPY_DIR_HTOD || ev->dir == COPY_DIR_DTOH);
+	uint64_t dir = small ? ev->dir + 1 : 0;
+
+	if (small && t->small_cpy_dir == dir) {
+		f->row_cnt++;
+		f->row_ns += event_duration_ns(ev);
+		if (!f->row_at)
+			f->row_at = ev->start_ns;
+	}
+	t->small_cpy_dir = dir;
+}
+
+static void on_submit(struct findings *f, struct find_thread *t, const struct event *ev)
+{
+	uint64_t pause;
+
+	if (t->small_end_ns && ev->start_ns > t->small_end_ns) {
+		pause = ev->start_ns - t->small_end_ns;
+		f->bubble_ns += pause < BUBBLE_MAX_NS ? pause : BUBBLE_MAX_NS;
+	}
+	t->small_end_ns = 0;
+	t->submits++;
+	if (ev->type == TYPE_TRANSFER && (ev->has & HAS_SIZE))
+		t->bytes += ev->size;
+	on_copy_in_row(f, t, ev);
+}
+
+static void on_wait(struct findings *f, struct find_thread *t, const struct event *ev)
+{
+	if (t->submits) {
+		f->wait_cnt++;
+		if (t->submits <= SMALL_SUBMITS && t->bytes < SMALL_BYTES) {
+			f->small_wait_cnt++;
+			f->small_wait_ns += event_duration_ns(ev);
+			t->small_end_ns = ev->end_ns;
+			if (!f->small_wait_at)
+				f->small_wait_at = ev->start_ns;
+		}
+	}
+	t->submits = t->bytes = 0;
+}
+
+/* What fails when one asks or looks up is an answer. */
+static void on_error(struct findings *f, const struct event *ev)
+{
+	struct find_error *e;
+	unsigned i;
+
+	if (ev->result == CUDA_DEINITIALIZED) {
+		f->deinit_cnt++;
+		return;
+	}
+	if (ev->fn->op == OP_QUERY || ev->fn->op == OP_LOOKUP)
+		return;
+	for (i = 0; i < f->error_cnt; i++) {
+		e = &f->errors[i];
+		if (e->fn == ev->fn && e->result == ev->result && e->pid == ev->pid)
+			break;
+	}
+	if (i == ERRORS_MAX)
+		return;
+	e = &f->errors[i];
+	if (i == f->error_cnt) {
+		f->error_cnt++;
+		*e = (struct find_error){ev->fn, ev->result, ev->pid, 0, ev->start_ns, false};
+		f->pending++;
+	}
+	e->cnt++;
+}
+
+static void on_went_on(struct findings *f, uint32_t pid)
+{
+	for (unsigned i = 0; i < f->error_cnt; i++) {
+		if (f->errors[i].ignored || f->errors[i].pid != pid)
+			continue;
+		f->errors[i].ignored = true;
+		f->pending--;
+	}
+}
+
+static void findings_event(void *a, const struct event *ev)
+{
+	struct findings *f = a;
+	struct find_thread *t;
+	bool waits, submits;
+
+	if (!call_returned(ev) || ev->depth)
+		return;
+	if (ev->is_error) {
+		on_error(f, ev);
+		return;
+	}
+	keep_hot(f, ev);
+	waits = call_blocks(ev);
+	submits = call_submits(ev);
+	if (!waits && !submits)
+		return;
+	if (f->pending)
+		on_went_on(f, ev->pid);
+	t = thread_of(f, ev);
+	if (t && submits)
+		on_submit(f, t, ev);
+	if (t && waits)
+		on_wait(f, t, ev);
+}
+
+static void sum_hot(struct findings *f, enum hot_kind kind)
+{
+	struct hot_sum *s = &f->hot[kind];
+	uint64_t most = 0;
+
+	for (unsigned i = 0; i < f->cnt[kind]; i++) {
+		const struct hot_call *c = &f->calls[kind][i];
+
+		if (c->pid != f->it.pid || c->start_ns < f->it.steady_ns ||
+		    !iter_round_at(f->r, c->start_ns))
+			continue;
+		s->cnt++;
+		s->ns += c->ns;
+		if (c->ns >= most) {
+			most = c->ns;
+			s->at_ns = c->start_ns;
+		}
+	}
+}
+
+static int by_loss(const void *a, const void *b)
+{
+	const struct finding *x = a, *y = b;
+
+	if (x->lost_ns != y->lost_ns)
+		return x->lost_ns < y->lost_ns ? 1 : -1;
+	return (x->rule > y->rule) - (x->rule < y->rule);
+}
+
+static void findings_finish(void *a)
+{
+	struct findings *f = a;
+	const struct rule *rules;
+	unsigned cnt;
+
+	iter_result(f->r, &f->it);
+	f->steady_cnt = f->it.count - f->it.warmup;
+	for (int i = 0; f->steady_cnt && i < HOT_CNT; i++)
+		sum_hot(f, i);
+	rules = finding_rules(&cnt);
+	f->list = calloc(cnt, sizeof(*f->list));
+	for (unsigned i = 0; f->list && i < cnt; i++) {
+		struct finding *x = &f->list[f->list_cnt];
+
+		if (rules[i].applies(f, x)) {
+			x->rule = &rules[i];
+			f->list_cnt++;
+		} else {
+			memset(x, 0, sizeof(*x));
+		}
+	}
+	if (f->list_cnt)
+		qsort(f->list, f->list_cnt, sizeof(*f->list), by_loss);
+}
+
+const struct analysis_ops findings_ops = {
+	.name = "findings",
+	.new = findings__new,
+	.event = findings_event,
+	.finish = findings_finish,
+	.json = findings_json,
+	.print = findings_print,
+	.free = findings__free,
+	.of_args = true,
+};

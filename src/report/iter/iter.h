@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* What other analyses ask of the iterations that were found, from their finish on. */
+#ifndef REPORT_ITER_ITER_H
+#define REPORT_ITER_ITER_H
+
+#include "report/report.h"
+
+extern const struct analysis_ops iter_ops;
+
+/* What is measured of each iteration. */
+enum iter_stat {
+	ITS_KERNELS,
+	ITS_GRAPHS,
+	ITS_CALLS,
+	ITS_HTOD,
+	ITS_DTOH,
+	ITS_TIME,
+	ITS_LAUNCH,
+	ITS_SYNC,
+	ITS_GAP,
+	ITS_CNT
+};
+
+struct iter_dist {
+	uint64_t min, median, p95, p99, max, total;
+	double mean;
+};
+
+struct iter_result {
+	uint64_t count, warmup, rounds; /* count 0: none were found */
+	uint32_t pid, tid;
+	double confidence;
+	const char *why;
+	uint64_t first_ns, last_ns;	/* begin of the first, end of the last */
+	uint64_t steady_ns;		/* begin of the first that is no warm-up */
+	struct iter_dist dist[ITS_CNT]; /* without warm-up */
+};
+/* Zeroes when the analysis did not run. */
+void iter_result(const struct report *r, struct iter_result *res);
+/* Number of the round that this moment lies in, from 1; 0: in none. */
+unsigned iter_round_at(const struct report *r, uint64_t ns);
+
+#endif /* REPORT_ITER_ITER_H */

@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * iter.c cuts each thread's calls into segments and tells alike ones; find.c and
+ * period.c make iterations of them after the last event; print.c shows them.
+ */
+#ifndef REPORT_ITER_ITER_PRIV_H
+#define REPORT_ITER_ITER_PRIV_H
+
+#include "report/collect.h"
+#include "iter.h"
+
+#define IT_DIMS	      128	/* kernels that a sketch tells apart for sure */
+#define IT_SEGS_MAX   (1 << 19) /* segments kept, of all threads together */
+#define IT_STEPS_MAX  (1 << 18) /* launches of one segment in order */
+#define IT_PATTERNS   64	/* kinds of segments, per thread */
+#define IT_PERIOD_MAX 16	/* segments in one iteration */
+#define IT_LIST_MAX   10000	/* iterations in the JSON form */
+#define IT_NONE	      UINT32_MAX
+
+struct it_sums {
+	uint32_t calls;
+	uint64_t htod, dtoh, launch_ns, sync_ns, call_ns;
+};
+
+/* What a thread did up to and with a wait for the GPU that came after launches. */
+struct it_seg {
+	uint64_t begin_ns; /* first call after the last wait that had nothing to wait for */
+	uint64_t end_ns;
+	struct it_sums all;    /* since the segment before */
+	struct it_sums before; /* of these, before begin_ns */
+	uint32_t kernels, graphs;
+	uint32_t pattern; /* IT_NONE: like none that is kept */
+	bool loads;	  /* modules, since begin_ns */
+};
+
+/* How often each kernel was launched, kernels modulo IT_DIMS. */
+struct it_sketch {
+	uint32_t n[IT_DIMS];
+	uint32_t total;
+};
+
+struct it_pattern {
+	struct it_sketch sketch;
+	uint32_t seg_cnt;
+	uint32_t *kernels; /* the launches of one segment, in order */
+	unsigned kernel_cnt;
+};
+
+struct it_step {
+	uint64_t start_ns;
+	uint32_t dur_ns, kernel;
+};
+
+struct it_thread {
+	uint32_t pid, tid;
+	bool open, is_marked;
+	struct it_seg cur;
+	struct it_sketch sketch;
+	struct it_step *steps; /* launches of the segment */
+	unsigned step_cnt, step_cap;
+	struct it_seg *segs;
+	unsigned seg_cnt, seg_cap;
+	struct it_pattern *patterns;
+	unsigned pattern_cnt, pattern_cap, last_pattern;
+	uint64_t work; /* launches in all segments */
+};
+
+struct it_iter {
+	uint64_t begin_ns, end_ns;
+	struct it_sums sums;
+	uint32_t kernels, graphs, round;
+	bool loads, warmup;
+};
+
+struct iter {
+	struct report *r;
+	struct keys thread_keys, kernel_keys;
+	struct it_thread *threads;
+	unsigned thread_cap, seg_cnt;
+	uint64_t lost_segs; /* beyond IT_SEGS_MAX */
+	/* the segment with most launches: a loop that does not wait may be in it */
+	struct it_step *longest;
+	unsigned longest_cnt, longest_cap;
+	uint32_t longest_thread;
+	/* what was found */
+	struct it_iter *list;
+	unsigned cnt, cap, round_cnt;
+	uint32_t *sample; /* kernels of a typical one, owned by a pattern or by longest_sample */
+	unsigned sample_cnt;
+	uint32_t *longest_sample;
+	struct iter_result res;
+	char why[512];
+};
+
+/* Each adds to the list and says in why what it did; the number of launches in them. */
+uint64_t iter_find_segments(struct iter *it);
+uint64_t iter_find_periods(struct iter *it, uint64_t better_than);
+struct it_iter *iter_add(struct iter *it);
+const char *iter_kernel_name(const struct iter *it, uint32_t kernel);
+/* The value of one iteration. */
+uint64_t iter_value(const struct it_iter *i, enum iter_stat stat);
+
+void iter_json(const void *a, struct json *j);
+void iter_print(const void *a, const struct term *term);
+
+#endif /* REPORT_ITER_ITER_PRIV_H */

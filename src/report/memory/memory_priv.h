@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * The analysis of memory. memory.c: the calls that make and free it; block.c: what is live;
+ * leak.c: what nobody freed; frag.c: holes between it; ctx.c: contexts,
+ * threads, devices; time.c: bytes over time; json.c and print.c show it.
+ *
+ * What is live is kept, and little else: lists of what went wrong are bounded.
+ */
+#ifndef REPORT_MEMORY_MEMORY_PRIV_H
+#define REPORT_MEMORY_MEMORY_PRIV_H
+
+#include "memory.h"
+
+#include "model/contexts.h"
+
+#include <uthash.h>
+
+/* Order of "kinds" in JSON. */
+enum block_kind {
+	BLOCK_DEVICE,
+	BLOCK_HOST,
+	BLOCK_MANAGED,
+	BLOCK_ARRAY,
+	BLOCK_VMM,  /* physical memory of cuMemCreate */
+	BLOCK_POOL, /* of cuMemAllocAsync, whatever the pool */
+	BLOCK_REGISTERED,
+	BLOCK_IPC,	/* another process's memory: counted there, not here */
+	BLOCK_EXTERNAL, /* another API's */
+	BLOCK_RESERVED, /* addresses without memory */
+	BLOCK_KIND_CNT
+};
+extern const char *const block_kind_name[BLOCK_KIND_CNT];
+
+/* Addresses and handles may be equal numbers. */
+enum block_space {
+	SPACE_ADDR,
+	SPACE_HANDLE,	/* arrays, cuMemCreate, external memory */
+	SPACE_RESERVED, /* what is mapped into a reserved range begins where it does */
+	SPACE_MAPPED,	/* a mapping of physical memory */
+	SPACE_CNT
+};
+
+struct block {
+	uint64_t key, size;
+	uint64_t id, parent_id, start_ns;
+	uint64_t born_ns; /* when the call that made it returned */
+	const char *call;
+	const struct stack *stack;
+	uint64_t ctx;	    /* 0: not known */
+	struct block *phys; /* of a mapping */
+	struct dev_row *dev;
+	uint32_t refs, maps; /* physical memory lives as long as one of them */
+	uint8_t kind, space;
+	bool size_known, counted;
+	bool too_late; /* a free of it came after the driver's end */
+	UT_hash_handle hh;
+};
+
+/* A device of a process. The row outlives the process. */
+struct dev_row {
+	int device; /* -1: not known */
+	uint32_t pid;
+	uint64_t live, kept, peak, peak_ns;
+	struct dev_row *next; /* of the same process */
+};
+
+struct pool {
+	uint64_t handle;
+	int device;
+	UT_hash_handle hh;
+};
+
+struct mem_proc {
+	uint32_t pid;
+	uint32_t life; /* differs when the pid is another process or program */
+	struct block *blocks[SPACE_CNT];
+	void *host_tree; /* tsearch: host, registered and managed blocks by address */
+	size_t gpu_range_cnt, snap_cnt; /* now, and when its holes were measured */
+	struct contexts ctx;
+	struct pool *pools;
+	struct dev_row *devs;
+	UT_hash_handle hh;
+};
+
+struct kind_stat {
+	uint64_t allocs, frees, alloc_bytes, alloc_ns, free_ns;
+	uint64_t live, kept, peak, peak_ns; /* kept: live when its process ended */
+};
+
+/* Memory that nobody freed. */
+enum leak_end { LEAK_EXIT, LEAK_EXEC, LEAK_CONTEXT, LEAK_END_CNT };
+extern const char *const leak_end_name[LEAK_END_CNT];
+
+struct leak {
+	uint64_t ptr, size, start_ns, id;
+	const char *call;
+	const struct stack *stack; /* of the call; NULL: none */
+	uint32_t pid;
+	int device;
+	uint8_t kind, end;
+	bool size_known;
+};
+
+enum bad_free_what { BAD_DOUBLE, BAD_UNKNOWN, BAD_FUNCTION };
+extern const char *const bad_free_name[];
+
+struct bad_free {
+	enum bad_free_what what;
+	uint64_t ptr, start_ns, id, parent_id;
+	uint64_t freed_ns; /* BAD_DOUBLE */
+	uint64_t inside;   /* start of the live block that ptr points into; 0: none */
+	const char *call;
+	uint32_t pid;
+	int32_t error;
+	double sure;
+};
+
+/* Remembers the latest frees: a table in which a new one overwrites an old one. */
+#define FREED_BITS 14
+
+struct freed {
+	uint64_t key, start_ns, parent_id;
+	uint32_t life;
+	uint8_t space, kind;
+};
+
+#define LEAKS_MAX     1000
+#define BAD_FREES_MAX 1000
+#define DEV_ROWS_MAX  1024
+#define SIZE_BITS     64
+
+#define TIME_STEPS   512
+#define TIME_STEP_NS 1000000 /* at first */
+
+struct mem_time {
+	uint64_t step_ns;
+	unsigned last; /* step that is being filled */
+	uint64_t max[BLOCK_KIND_CNT][TIME_STEPS];
+	uint64_t allocs[TIME_STEPS];
+};
+
+struct fragmentation {
+	uint32_t pid;
+	uint64_t ts_ns, ranges, regions, holes, largest_hole, hole_bytes, span;
+};
+
+struct memory {
+	const struct report *r;
+	struct mem_proc *procs, *last_proc;
+	uint32_t lives;
+	struct kind_stat kinds[BLOCK_KIND_CNT];
+	struct {
+		uint64_t cnt, bytes;
+	} sizes[SIZE_BITS + 1], leak_ends[LEAK_END_CNT];
+	uint64_t device_bytes, device_peak, device_peak_ns;
+	uint64_t first_ns, last_ns, alloc_cnt; /* from the first to the last allocation */
+	uint64_t failed_cnt, failed_largest, failed_first_ns;
+	uint64_t late_free_cnt;	  /* records of frees that came after the address was given again */
+	uint64_t unseen_free_cnt; /* blocks that must have been freed: others lie there now */
+	uint64_t unmatched_free_cnt; /* of pointers whose allocation was not seen */
+	uint64_t too_late_cnt;	     /* frees after the driver's end, which frees all: no leaks */
+	uint64_t pool_made_cnt, pool_gone_cnt, pool_trim_cnt;
+	bool reset_unknown; /* a context was released and it is not known whether it went */
+
+	struct dev_row *dev_rows[DEV_ROWS_MAX];
+	unsigned dev_row_cnt;
+	struct dev_row other_dev; /* when there is no room for more */
+	struct leak leaks[LEAKS_MAX];
+	unsigned leak_list_cnt;
+	uint64_t leak_cnt, leak_bytes;
+	struct bad_free bad_frees[BAD_FREES_MAX];
+	unsigned bad_free_list_cnt;
+	uint64_t bad_free_cnt;
+	struct freed freed[1 << FREED_BITS];
+	struct fragmentation frag;
+	struct mem_time time;
+};
+
+/* Does memory of this kind fill a GPU? */
+static inline bool on_gpu(enum block_kind k)
+{
+	return k == BLOCK_DEVICE || k == BLOCK_ARRAY || k == BLOCK_VMM || k == BLOCK_POOL;
+}
+
+/* Allocations a second, from the first to the last; one alone has no rate. */
+static inline double memory_rate(const struct memory *m)
+{
+	return m->alloc_cnt > 1 ? m->alloc_cnt * 1e9 / (m->last_ns - m->first_ns + 1) : 0;
+}
+
+/* block.c */
+struct mem_proc *memory__proc(struct memory *m, uint32_t pid);
+struct block *block_at(const struct mem_proc *p, enum block_space space, uint64_t key);
+/* Puts a block there; what it is to be, but for size and device, is in b. NULL: no memory, or the
+ * outer call of one that was seen already. */
+struct block *memory__add(struct memory *m, struct mem_proc *p, const struct block *b);
+/* Out of the tables and the sums. */
+void block__drop(struct memory *m, struct mem_proc *p, struct block *b, uint64_t ns);
+/* Freed unseen. */
+void memory__lost(struct memory *m, struct mem_proc *p, struct block *b, uint64_t ns);
+/* A mapping; the memory too when that was the last that held it. */
+void memory__unmap_block(struct memory *m, struct mem_proc *p, struct block *b, uint64_t ns);
+/* The program frees the block at key. */
+void memory__free_at(struct memory *m, struct mem_proc *p, enum block_space space, uint64_t key,
+		     const struct event *ev);
+void memory__map(struct memory *m, struct mem_proc *p, const struct event *ev, uint64_t addr,
+		 uint64_t size, uint64_t handle);
+void memory__unmap(struct memory *m, struct mem_proc *p, const struct event *ev, uint64_t addr,
+		   uint64_t size);
+/* A new handle of physical memory that only a mapping held. */
+void memory__revive(struct memory *m, struct mem_proc *p, struct block *phys, uint64_t handle);
+void memory__bad_free(struct memory *m, struct mem_proc *p, enum block_space space, uint64_t key,
+		      const struct event *ev);
+
+/* leak.c */
+/* What lives in a context went with it. */
+void memory__context_gone(struct memory *m, struct mem_proc *p, uint64_t ctx, uint64_t ns);
+/* The process is gone, or its program. */
+void memory__proc_gone(struct memory *m, struct mem_proc *p, enum leak_end end, uint64_t ns);
+void memory__proc_free(struct memory *m, struct mem_proc *p);
+
+/* frag.c */
+/* Measures the holes; blocks may be dropped. */
+void memory__snapshot(struct memory *m, struct mem_proc *p, uint64_t ns);
+
+/* ctx.c */
+void memory__context_event(struct memory *m, struct mem_proc *p, const struct event *ev);
+/* Current context of the event's thread, 0 when it is not known. */
+uint64_t memory__current(struct mem_proc *p, uint32_t tid);
+/* Device of a context; 0: of whatever context there is. -1: not known. */
+int memory__device_of(const struct mem_proc *p, uint64_t ctx);
+struct dev_row *memory__dev_row(struct memory *m, struct mem_proc *p, int device);
+
+/* time.c */
+void mem_time__init(struct mem_time *t);
+/* Before live bytes change at ns: the steps up to then get what was live. */
+void mem_time__advance(struct mem_time *t, const struct memory *m, uint64_t ns);
+void mem_time__alloc(struct mem_time *t, int sign);
+void mem_time__max(struct mem_time *t, enum block_kind kind, uint64_t live);
+
+/* json.c, print.c */
+void memory__json(const void *a, struct json *j);
+void memory__print(const void *a, const struct term *term);
+
+#endif /* REPORT_MEMORY_MEMORY_PRIV_H */

@@ -1,0 +1,10 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#ifndef REPORT_PAGE_HTML_ASSETS_H
+#define REPORT_PAGE_HTML_ASSETS_H
+
+#include <stddef.h>
+
+/* A file of the page, by its name of len bytes; NULL when there is none. */
+const char *html_asset(const char *name, size_t len, size_t *size);
+
+#endif /* REPORT_PAGE_HTML_ASSETS_H */

@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* What html_events.c collects and html_events_write.c writes. */
+#ifndef REPORT_PAGE_HTML_EVENTS_H
+#define REPORT_PAGE_HTML_EVENTS_H
+
+#include <uthash.h>
+
+#include "report/callers.h"
+#include "html.h"
+
+/* Bounds: what comes after them shares the last entry, or goes without details. */
+#define LANES	 1024
+#define WHATS	 (1 << 20)
+#define DETAILS	 (1 << 17)
+#define REFUSALS 4096
+/* Stacks that the page lists. */
+#define CALLERS 500
+/* Of the density of events that were merged; a cell is 1 ms and doubles when the trace is longer.
+ */
+#define CELLS	 2048
+#define CELL_MIN 1000000
+
+struct hev {
+	int64_t start : 48; /* ns since ts 0: 39 hours; later ones stand at the end */
+	uint64_t lane : 16;
+	uint64_t dur : 44; /* ns: 4.8 hours */
+	uint64_t what : 20;
+	uint32_t id;	 /* 0: none, or it has no room here */
+	uint32_t detail; /* 0: none */
+};
+_Static_assert(sizeof(struct hev) == 24, "a million events are 24 MB");
+
+struct cell {
+	uint32_t cnt;
+	uint8_t type; /* of the longest */
+	uint64_t busy_ns, longest_ns;
+};
+
+struct lane {
+	struct lane_key {
+		uint32_t pid, tid;
+		uint32_t driver;
+	} key;
+	unsigned idx;
+	char comm[32];
+	size_t cnt; /* events, when written */
+	struct cell *cells;
+	UT_hash_handle hh;
+};
+
+struct what {
+	struct what_key {
+		const char *name, *kernel;
+		uint32_t type, kind;
+	} key;
+	unsigned idx;
+	const char *op;
+	UT_hash_handle hh;
+};
+
+enum detail_flag {
+	D_UNFINISHED = 1 << 0,
+	D_ABANDONED = 1 << 1,
+	D_ERROR = 1 << 2,
+	D_CAPTURING = 1 << 3,
+	D_LAUNCH = 1 << 4,
+};
+
+struct detail {
+	struct detail_key {
+		uint64_t size, stream;
+		const char *error;  /* name of the result; NULL: none, or one without a name */
+		const char *status; /* of a refused ioctl; NULL: none, or one without a name */
+		uint32_t grid[3], block[3], shared_mem;
+		uint32_t has, dir, flags;
+		int32_t result;
+		uint32_t pad;
+	} key;
+	unsigned idx;
+	UT_hash_handle hh;
+};
+
+/* Ioctls that were refused, by command and reason. */
+struct refusal {
+	struct refusal_key {
+		const char *name, *device, *status;
+		uint64_t number; /* status without a name, or the error of the system call */
+		uint64_t is_errno;
+	} key;
+	uint64_t cnt;
+	UT_hash_handle hh;
+};
+
+struct html_events {
+	uint64_t base_ns;
+	struct hev *evs;
+	size_t cnt, cap, max;
+	struct lane *lanes, *lane_at[LANES];
+	struct what *whats;
+	struct detail *details;
+	struct refusal *refusals;
+	struct callers callers;
+	unsigned lane_cnt, what_cnt, detail_cnt;
+	bool failed; /* no memory */
+	/* merged: events shorter than below_ns */
+	uint64_t below_ns, merged_cnt, step_ns;
+};
+
+/* Launches and system calls into the driver are both of TYPE_KERNEL: the page has its own type for
+ * the latter. */
+#define HTML_TYPE_DRIVER TYPE_CNT
+
+static inline uint8_t html_type(uint32_t kind, uint32_t type)
+{
+	return kind == EVENT_DRIVER ? HTML_TYPE_DRIVER : (uint8_t)type;
+}
+
+static inline const char *html_type_name(uint8_t type)
+{
+	return type == HTML_TYPE_DRIVER ? "driver" : event_type_name(type);
+}
+
+#endif /* REPORT_PAGE_HTML_EVENTS_H */

@@ -1,0 +1,296 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * Which stage a call belongs to is known when the trace is over (stage.h). So calls are summed by
+ * function, kernel and slice of time; slices grow when there are too many sums, and each gets the
+ * stage of its middle in the end.
+ */
+#include "stacks.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define HASH_NONFATAL_OOM 1
+#include <uthash.h>
+
+#include "report/time/stage.h"
+
+#define SUMS_MAX      32768
+#define FIRST_STEP_NS 1000000
+
+struct sum_key {
+	const struct cuda_fn *fn;
+	const char *kernel; /* interned */
+	uint32_t pid;
+	uint32_t slice;
+};
+
+struct sum {
+	struct sum_key key;
+	uint64_t cnt, ns;
+	UT_hash_handle hh;
+};
+
+/* Of a process. */
+struct name {
+	uint32_t pid;
+	char text[20]; /* "process 4711" */
+	UT_hash_handle hh;
+};
+
+#define RECENT 256
+
+struct stacks {
+	const struct report *r;
+	struct sum *sums;
+	struct sum *recent[RECENT]; /* of sums: a program repeats itself */
+	uint64_t step_ns;
+	struct folded_stack *folded;
+	struct name *names;
+	unsigned folded_cnt;
+};
+
+static void *stacks_new(struct report *r)
+{
+	struct stacks *s = calloc(1, sizeof(*s));
+
+	if (s) {
+		s->r = r;
+		s->step_ns = FIRST_STEP_NS;
+	}
+	return s;
+}
+
+/* NULL: no memory. */
+static struct sum *sum_get(struct sum **table, const struct sum_key *key)
+{
+	struct sum *sum;
+
+	HASH_FIND(hh, *table, key, sizeof(*key), sum);
+	if (sum)
+		return sum;
+	sum = calloc(1, sizeof(*sum));
+	if (!sum)
+		return NULL;
+	sum->key = *key;
+	HASH_ADD(hh, *table, key, sizeof(sum->key), sum);
+	return sum;
+}
+
+static struct sum *sum_recent(struct stacks *s, const struct sum_key *key)
+{
+	uintptr_t mix = (uintptr_t)key->fn / 16 + (uintptr_t)key->kernel / 16 * 7 + key->pid;
+	struct sum **at = &s->recent[mix % RECENT];
+
+	if (!*at || memcmp(&(*at)->key, key, sizeof(*key)))
+		*at = sum_get(&s->sums, key);
+	return *at;
+}
+
+/* Twice as long slices: neighbours become one. */
+static void coarsen(struct stacks *s)
+{
+	struct sum *table = NULL, *sum, *next;
+
+	s->step_ns *= 2;
+	memset(s->recent, 0, sizeof(s->recent));
+	HASH_ITER (hh, s->sums, sum, next) {
+		struct sum_key key = sum->key;
+		struct sum *both;
+
+		key.slice /= 2;
+		both = sum_get(&table, &key);
+		if (both) {
+			both->cnt += sum->cnt;
+			both->ns += sum->ns;
+		}
+		HASH_DEL(s->sums, sum);
+		free(sum);
+	}
+	s->sums = table;
+}
+
+static void stacks_event(void *a, const struct event *ev)
+{
+	struct stacks *s = a;
+	struct sum_key key;
+	struct sum *sum;
+	uint64_t at;
+
+	if (ev->kind != EVENT_CALL || !ev->fn || ev->depth)
+		return;
+	at = ev->start_ns > s->r->base_ns ? ev->start_ns - s->r->base_ns : 0;
+	while (at / s->step_ns > UINT32_MAX)
+		coarsen(s);
+	memset(&key, 0, sizeof(key));
+	key.fn = ev->fn;
+	key.kernel = ev->has & HAS_LAUNCH ? ev->launch.kernel : NULL;
+	key.pid = ev->pid;
+	key.slice = at / s->step_ns;
+	sum = sum_recent(s, &key);
+	if (sum) {
+		sum->cnt++;
+		sum->ns += event_returned(ev) ? event_duration_ns(ev) : 0;
+	}
+	while (HASH_COUNT(s->sums) > SUMS_MAX && key.slice) {
+		coarsen(s);
+		key.slice /= 2;
+	}
+}
+
+/* The stages that follow each other, by their beginnings; within inference by what a call does. */
+static enum stage stage_at(const struct stage_result *res, uint64_t ns, const struct cuda_fn *fn)
+{
+	static const enum stage phases[] = {STAGE_INIT, STAGE_LOAD, STAGE_WARMUP, STAGE_INFERENCE,
+					    STAGE_CLEANUP};
+	enum stage at = STAGE_OTHER;
+
+	for (size_t i = 0; i < sizeof(phases) / sizeof(phases[0]); i++) {
+		const struct stage_sum *sum = &res->stages[phases[i]];
+
+		if ((sum->call_cnt || sum->wall_ns) && sum->first_ns <= ns)
+			at = phases[i];
+	}
+	if (at != STAGE_INFERENCE)
+		return at;
+	if (fn->class == CLASS_SYNC)
+		return STAGE_SYNC;
+	if (fn->op == OP_COPY_HTOD)
+		return STAGE_INPUT;
+	return fn->op == OP_COPY_DTOH ? STAGE_OUTPUT : at;
+}
+
+static const char *process_name(struct stacks *s, uint32_t pid)
+{
+	struct name *n;
+
+	HASH_FIND(hh, s->names, &pid, sizeof(pid), n);
+	if (n)
+		return n->text;
+	n = calloc(1, sizeof(*n));
+	if (!n)
+		return "process";
+	n->pid = pid;
+	snprintf(n->text, sizeof(n->text), "process %u", pid);
+	HASH_ADD(hh, s->names, pid, sizeof(n->pid), n);
+	return n->text;
+}
+
+static int by_frames(const void *a, const void *b)
+{
+	const struct folded_stack *x = a, *y = b;
+
+	for (int i = 0; i < STACK_DEPTH; i++) {
+		int cmp;
+
+		if (!x->frames[i] || !y->frames[i])
+			return !!x->frames[i] - !!y->frames[i];
+		cmp = strcmp(x->frames[i], y->frames[i]);
+		if (cmp)
+			return cmp;
+	}
+	return 0;
+}
+
+static void merge_equal(struct stacks *s)
+{
+	unsigned n = 0;
+
+	for (unsigned i = 0; i < s->folded_cnt; i++) {
+		struct folded_stack *f = &s->folded[i];
+
+		if (n && !by_frames(&s->folded[n - 1], f)) {
+			s->folded[n - 1].cnt += f->cnt;
+			s->folded[n - 1].total_ns += f->total_ns;
+		} else {
+			s->folded[n++] = *f;
+		}
+	}
+	s->folded_cnt = n;
+}
+
+static void stacks_finish(void *a)
+{
+	struct stacks *s = a;
+	struct stage_result stages;
+	struct sum *sum, *next;
+
+	stage_result(s->r, &stages);
+	s->folded = calloc(HASH_COUNT(s->sums) + 1, sizeof(*s->folded));
+	HASH_ITER (hh, s->sums, sum, next) {
+		uint64_t mid = s->r->base_ns + sum->key.slice * s->step_ns + s->step_ns / 2;
+		const struct cuda_fn *fn = sum->key.fn;
+
+		if (s->folded)
+			s->folded[s->folded_cnt++] = (struct folded_stack){
+				.frames = {process_name(s, sum->key.pid),
+					   stage_name(stage_at(&stages, mid, fn)),
+					   cuda_class_name(fn->class), fn->name, sum->key.kernel},
+				.cnt = sum->cnt,
+				.total_ns = sum->ns,
+				.class = fn->class,
+			};
+		HASH_DEL(s->sums, sum);
+		free(sum);
+	}
+	/* Events may follow. */
+	memset(s->recent, 0, sizeof(s->recent));
+	if (!s->folded)
+		return;
+	qsort(s->folded, s->folded_cnt, sizeof(*s->folded), by_frames);
+	merge_equal(s);
+}
+
+static void stacks_json(const void *a, struct json *j)
+{
+	const struct stacks *s = a;
+
+	json_open_array(j, "stacks");
+	for (unsigned i = 0; i < s->folded_cnt; i++) {
+		const struct folded_stack *f = &s->folded[i];
+
+		json_open(j, NULL);
+		json_open_array(j, "stack");
+		for (int n = 0; n < STACK_DEPTH && f->frames[n]; n++)
+			json_str(j, NULL, f->frames[n]);
+		json_close_array(j);
+		json_u64(j, "count", f->cnt);
+		json_u64(j, "total_ns", f->total_ns);
+		json_close(j);
+	}
+	json_close_array(j);
+}
+
+static void stacks_free(void *a)
+{
+	struct stacks *s = a;
+	struct sum *sum, *next;
+	struct name *name, *next_name;
+
+	HASH_ITER (hh, s->sums, sum, next) {
+		HASH_DEL(s->sums, sum);
+		free(sum);
+	}
+	HASH_ITER (hh, s->names, name, next_name) {
+		HASH_DEL(s->names, name);
+		free(name);
+	}
+	free(s->folded);
+	free(s);
+}
+
+const struct folded_stack *stacks_folded(const struct report *r, unsigned *cnt)
+{
+	const struct stacks *s = r->an[AN_STACKS];
+
+	*cnt = s ? s->folded_cnt : 0;
+	return s ? s->folded : NULL;
+}
+
+const struct analysis_ops stacks_ops = {
+	.name = "stacks",
+	.new = stacks_new,
+	.event = stacks_event,
+	.finish = stacks_finish,
+	.json = stacks_json,
+	.free = stacks_free,
+};

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* Time by process, stage, class, function and kernel: what a flame graph is drawn from. */
+#ifndef REPORT_PAGE_STACKS_H
+#define REPORT_PAGE_STACKS_H
+
+#include "report/report.h"
+
+extern const struct analysis_ops stacks_ops;
+
+#define STACK_DEPTH 5
+
+struct folded_stack {
+	const char *frames[STACK_DEPTH]; /* outermost first; NULL: no more */
+	uint64_t cnt, total_ns;
+	enum cuda_class class;
+};
+
+/* Sorted by their frames, so that equal beginnings lie together. Valid as long as the report. */
+const struct folded_stack *stacks_folded(const struct report *r, unsigned *cnt);
+
+/* flame.c: lines "frame;frame;... nanoseconds", as the usual tools read them. */
+void flame_fold(const struct report *r, struct out *o);
+/* flame_svg.c: one self-contained picture: click to zoom, search. */
+void flame_svg(const struct report *r, struct out *o);
+
+#endif /* REPORT_PAGE_STACKS_H */

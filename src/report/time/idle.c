@@ -1,0 +1,380 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * Idle periods of the GPU as the host can prove them: from the return of a call after which none of
+ * the process's streams has work that is not known to be done, to the start of the next call that
+ * submits work. The GPU may have been idle before that call returned, and often between two
+ * kernels: the sum is a lower bound.
+ *
+ * A stream is done when a synchronisation of it, of its context, or of an event recorded after its
+ * last work has returned, a query of those said so, or a copy to the host that waits has returned.
+ * What the stream itself had waited for before (cuStreamWaitEvent) is done then too. A blocking
+ * copy to the device proves nothing: it may return when the data is staged.
+ */
+#include "idle_priv.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "report/calls.h"
+#include "report/iter/iter.h"
+
+#define STREAMS_MAX    65536
+#define EVENTS_MAX     (1 << 18)
+#define PROCS_MAX      65536
+#define LEGACY	       1 /* CU_STREAM_LEGACY */
+#define PER_THREAD     2 /* CU_STREAM_PER_THREAD */
+#define THREAD_DEFAULT (1ull << 63)
+
+static void *idle__new(struct report *r)
+{
+	struct idle *d = calloc(1, sizeof(*d));
+
+	if (!d)
+		return NULL;
+	d->r = r;
+	d->list_max = r->opts.top < IDLE_LIST ? r->opts.top : IDLE_LIST;
+	return d;
+}
+
+static void idle__free(void *a)
+{
+	struct idle *d = a;
+
+	keys__free(&d->proc_keys);
+	keys__free(&d->stream_keys);
+	keys__free(&d->event_keys);
+	free(d->procs);
+	free(d->streams);
+	free(d->events);
+	free(d->places);
+	free(d);
+}
+
+static struct idle_proc *proc_get(struct idle *d, uint32_t pid)
+{
+	uint32_t i = keys_get(&d->proc_keys, pid, PROCS_MAX);
+	struct idle_proc *procs;
+
+	if (i == KEYS_NONE)
+		return NULL;
+	procs = grow(d->procs, &d->proc_cap, i + 1, sizeof(*procs));
+	if (!procs)
+		return NULL;
+	d->procs = procs;
+	procs[i].pid = pid;
+	return &procs[i];
+}
+
+static uint64_t handle_key(uint32_t pid, uint64_t handle)
+{
+	return pair_key(handle, pid);
+}
+
+/* The stream of a call, as its key: one default stream per thread where the call says so. */
+static struct idle_stream *stream_get(struct idle *d, const struct event *ev, uint64_t handle)
+{
+	struct idle_stream *streams;
+	uint64_t key;
+	uint32_t i;
+
+	if (handle == PER_THREAD || (!handle && ev->fn->per_thread))
+		key = thread_key(ev->pid, ev->tid) | THREAD_DEFAULT;
+	else
+		key = handle_key(ev->pid, handle == LEGACY ? 0 : handle);
+	i = keys_get(&d->stream_keys, key, STREAMS_MAX);
+	if (i == KEYS_NONE)
+		return NULL;
+	streams = grow(d->streams, &d->stream_cap, i + 1, sizeof(*streams));
+	if (!streams)
+		return NULL;
+	d->streams = streams;
+	streams[i].pid = ev->pid;
+	streams[i].handle = handle;
+	return &streams[i];
+}
+
+static struct idle_event *event_get(struct idle *d, const struct event *ev)
+{
+	uint32_t i = keys_get(&d->event_keys, handle_key(ev->pid, ev->event), EVENTS_MAX);
+	struct idle_event *events;
+
+	if (i == KEYS_NONE)
+		return NULL;
+	events = grow(d->events, &d->event_cap, i + 1, sizeof(*events));
+	if (events)
+		d->events = events;
+	return events ? &events[i] : NULL;
+}
+
+static enum idle_cause cause_of(const struct event *ev)
+{
+	switch (ev->fn->class) {
+	case CLASS_MODULE:
+		return IDLE_MODULE;
+	case CLASS_MEMORY:
+		return IDLE_ALLOC;
+	case CLASS_TRANSFER:
+		return IDLE_TRANSFER;
+	default:
+		return IDLE_CALL;
+	}
+}
+
+/* A call while the GPU is idle: that much of it as lies in the period. */
+static void count_cpu(struct idle_proc *p, const struct event *ev)
+{
+	uint64_t begin = ev->start_ns > p->idle_ns ? ev->start_ns : p->idle_ns;
+	struct idle_cpu *cpu = &p->cpu;
+	unsigned i = 0;
+
+	if (ev->end_ns <= begin)
+		return;
+	cpu->call_ns += ev->end_ns - begin;
+	cpu->cause_ns[cause_of(ev)] += ev->end_ns - begin;
+	while (i < cpu->cnt && cpu->fns[i] != ev->fn)
+		i++;
+	if (i == IDLE_FNS)
+		return;
+	if (i == cpu->cnt)
+		cpu->fns[cpu->cnt++] = ev->fn;
+	cpu->ns[i] += ev->end_ns - begin;
+}
+
+static void keep_longest(struct idle *d, const struct idle_period *period)
+{
+	unsigned i = d->list_cnt;
+
+	if (!d->list_max || (i == d->list_max && period->dur_ns <= d->list[i - 1].dur_ns))
+		return;
+	if (i < d->list_max)
+		d->list_cnt++;
+	else
+		i--;
+	for (; i && d->list[i - 1].dur_ns < period->dur_ns; i--)
+		d->list[i] = d->list[i - 1];
+	d->list[i] = *period;
+}
+
+static void end_period(struct idle *d, struct idle_proc *p, const struct event *ev)
+{
+	struct idle_period period = {.begin_ns = p->idle_ns, .pid = p->pid, .after = p->after};
+	enum idle_cause cause = IDLE_CPU;
+	struct idle_place *places;
+	uint64_t most;
+
+	period.dur_ns = ev->start_ns - p->idle_ns;
+	period.before = ev->name;
+	period.has_stream = ev->has & HAS_STREAM;
+	period.stream = ev->stream;
+	/* several threads may have been in calls at the same time */
+	most = period.dur_ns > p->cpu.call_ns ? period.dur_ns - p->cpu.call_ns : 0;
+	for (unsigned i = IDLE_MODULE; i < IDLE_CAUSE_CNT; i++) {
+		if (p->cpu.cause_ns[i] > most) {
+			most = p->cpu.cause_ns[i];
+			cause = i;
+		}
+	}
+	d->cause_cnt[cause]++;
+	d->res.cause_ns[cause] += period.dur_ns;
+	d->res.count++;
+	d->res.total_ns += period.dur_ns;
+	if (period.dur_ns > d->res.longest_ns) {
+		d->res.longest_ns = period.dur_ns;
+		d->res.longest_at_ns = period.begin_ns;
+		d->res.longest_after = period.after;
+		d->res.longest_before = period.before;
+	}
+	period.cpu = p->cpu;
+	keep_longest(d, &period);
+	places = d->place_cnt < IDLE_PERIODS
+			 ? grow(d->places, &d->place_cap, d->place_cnt + 1, sizeof(*places))
+			 : NULL;
+	if (!places)
+		return;
+	d->places = places;
+	places[d->place_cnt++] = (struct idle_place){period.begin_ns, period.dur_ns};
+}
+
+static void list_busy(struct idle *d, struct idle_proc *p, struct idle_stream *s)
+{
+	if (s->listed)
+		return;
+	s->listed = true;
+	s->next_busy = p->first_busy;
+	p->first_busy = s - d->streams + 1;
+}
+
+static void on_submit(struct idle *d, struct idle_proc *p, const struct event *ev)
+{
+	struct idle_stream *s = stream_get(d, ev, ev->has & HAS_STREAM ? ev->stream : 0);
+
+	if (p->idle_ns && ev->start_ns > p->idle_ns)
+		end_period(d, p, ev);
+	p->idle_ns = 0;
+	if (!p->first_ns)
+		p->first_ns = ev->start_ns;
+	p->last_ns = ev->end_ns;
+	if (!s)
+		return;
+	if (s->idle_ns && ev->start_ns > s->idle_ns) {
+		uint64_t ns = ev->start_ns - s->idle_ns;
+
+		s->cnt++;
+		s->total_ns += ns;
+		s->max_ns = ns > s->max_ns ? ns : s->max_ns;
+	}
+	s->idle_ns = 0;
+	s->submit_ns = ev->start_ns;
+	p->busy_cnt += !s->busy;
+	s->busy = true;
+	list_busy(d, p, s);
+}
+
+/* What was submitted to the stream until until_ns is done. */
+static void stream_done(struct idle *d, struct idle_proc *p, struct idle_stream *s,
+			uint64_t until_ns, const struct event *ev)
+{
+	if (!s->busy || s->submit_ns > until_ns)
+		return;
+	s->busy = false;
+	s->idle_ns = ev->end_ns;
+	p->busy_cnt--;
+	for (unsigned i = 0; i < IDLE_WAITS; i++) {
+		struct idle_wait *w = &s->waits[i];
+		uint32_t other = w->stream;
+
+		w->stream = 0;
+		if (other && other <= d->stream_keys.cnt)
+			stream_done(d, p, &d->streams[other - 1], w->record_ns, ev);
+	}
+}
+
+static void all_done(struct idle *d, struct idle_proc *p, const struct event *ev)
+{
+	uint32_t next = p->first_busy;
+
+	p->first_busy = 0;
+	while (next) {
+		struct idle_stream *s = &d->streams[next - 1];
+
+		next = s->next_busy;
+		s->listed = false;
+		stream_done(d, p, s, ev->start_ns, ev);
+		/* What another thread submitted meanwhile is not done. */
+		if (s->busy)
+			list_busy(d, p, s);
+	}
+}
+
+static void on_done(struct idle *d, struct idle_proc *p, const struct event *ev)
+{
+	struct idle_stream *s = NULL;
+	struct idle_event *e = NULL;
+	bool was_busy = p->busy_cnt;
+
+	if (ev->has & HAS_EVENT) {
+		e = event_get(d, ev);
+		if (e && e->stream)
+			stream_done(d, p, &d->streams[e->stream - 1], e->record_ns, ev);
+	} else if ((ev->has & HAS_STREAM) || ev->fn->op != OP_SYNC) {
+		s = stream_get(d, ev, ev->has & HAS_STREAM ? ev->stream : 0);
+		/* a blocking copy is the work that it waits for */
+		if (s)
+			stream_done(d, p, s, ev->start_ns, ev);
+	} else {
+		all_done(d, p, ev);
+	}
+	if (p->busy_cnt || !was_busy)
+		return;
+	p->last_ns = p->idle_ns = ev->end_ns;
+	p->after = ev->name;
+	memset(&p->cpu, 0, sizeof(p->cpu));
+}
+
+static void on_event_call(struct idle *d, const struct event *ev)
+{
+	struct idle_stream *s = stream_get(d, ev, ev->stream);
+	struct idle_event *e = event_get(d, ev);
+
+	if (!s || !e)
+		return;
+	if (ev->fn->op == OP_RECORD) {
+		*e = (struct idle_event){(uint32_t)(s - d->streams) + 1, ev->start_ns};
+	} else if (e->stream) {
+		s->waits[s->wait_cnt++ % IDLE_WAITS] = (struct idle_wait){e->stream, e->record_ns};
+	}
+}
+
+static bool says_done(const struct event *ev)
+{
+	if (ev->is_error)
+		return false;
+	if (ev->fn->op == OP_SYNC || (call_blocks(ev) && ev->dir == COPY_DIR_DTOH))
+		return true;
+	return ev->fn->op == OP_QUERY && !ev->result &&
+	       (!strcmp(ev->fn->name, "cuStreamQuery") || !strcmp(ev->fn->name, "cuEventQuery"));
+}
+
+static void idle_event(void *a, const struct event *ev)
+{
+	struct idle *d = a;
+	struct idle_proc *p;
+
+	if (!call_returned(ev) || ev->depth)
+		return;
+	p = proc_get(d, ev->pid);
+	if (!p)
+		return;
+	if (call_submits(ev))
+		on_submit(d, p, ev);
+	else if (p->idle_ns)
+		count_cpu(p, ev);
+	if (says_done(ev))
+		on_done(d, p, ev);
+	else if ((ev->fn->op == OP_RECORD || ev->fn->op == OP_WAIT) && (ev->has & HAS_EVENT) &&
+		 !ev->is_error)
+		on_event_call(d, ev);
+}
+
+static void idle_finish(void *a)
+{
+	struct idle *d = a;
+
+	for (unsigned i = 0; i < d->proc_keys.cnt && i < d->proc_cap; i++)
+		d->res.span_ns += d->procs[i].last_ns - d->procs[i].first_ns;
+	for (unsigned i = 0; i < d->stream_keys.cnt && i < d->stream_cap; i++) {
+		const struct idle_stream *s = &d->streams[i];
+
+		if (s->total_ns <= d->res.stream_ns)
+			continue;
+		d->res.stream = s->handle;
+		d->res.stream_cnt = s->cnt;
+		d->res.stream_ns = s->total_ns;
+	}
+	for (unsigned i = 0; i < d->place_cnt; i++) {
+		if (!iter_round_at(d->r, d->places[i].begin_ns))
+			continue;
+		d->res.in_iter_cnt++;
+		d->res.in_iter_ns += d->places[i].dur_ns;
+	}
+}
+
+void idle_result(const struct report *r, struct idle_result *res)
+{
+	const struct idle *d = r->an[AN_IDLE];
+
+	memset(res, 0, sizeof(*res));
+	if (d)
+		*res = d->res;
+}
+
+const struct analysis_ops idle_ops = {
+	.name = "idle",
+	.new = idle__new,
+	.event = idle_event,
+	.finish = idle_finish,
+	.json = idle_json,
+	.print = idle_print,
+	.free = idle__free,
+	.of_args = true,
+};

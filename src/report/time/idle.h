@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* When the GPU had nothing to do, as far as the host can see; for other analyses. */
+#ifndef REPORT_TIME_IDLE_H
+#define REPORT_TIME_IDLE_H
+
+#include "report/report.h"
+
+extern const struct analysis_ops idle_ops;
+
+enum idle_cause { IDLE_CPU, IDLE_MODULE, IDLE_ALLOC, IDLE_TRANSFER, IDLE_CALL, IDLE_CAUSE_CNT };
+
+struct idle_result {
+	uint64_t count, total_ns, span_ns; /* span: from the first work to the last */
+	uint64_t in_iter_cnt, in_iter_ns;  /* of these, within rounds of iterations */
+	uint64_t cause_ns[IDLE_CAUSE_CNT];
+	uint64_t longest_ns, longest_at_ns;
+	const char *longest_after, *longest_before;
+	/* the stream that was idle longest */
+	uint64_t stream, stream_cnt, stream_ns;
+};
+/* Zeroes when the analysis did not run. */
+void idle_result(const struct report *r, struct idle_result *res);
+const char *idle_cause_name(enum idle_cause c);
+
+#endif /* REPORT_TIME_IDLE_H */

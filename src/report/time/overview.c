@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* What the trace is, who made calls, and what they took. */
+#include "overview_priv.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "report/calls.h"
+
+static void *overview__new(struct report *r)
+{
+	struct overview *o = calloc(1, sizeof(*o));
+
+	if (o)
+		o->r = r;
+	return o;
+}
+
+static void overview__free(void *a)
+{
+	struct overview *o = a;
+
+	for (unsigned i = 0; i < o->fn_keys.cnt && i < o->fn_cap; i++)
+		free(o->fns[i].hist);
+	keys__free(&o->fn_keys);
+	keys__free(&o->proc_keys);
+	keys__free(&o->thread_keys);
+	free(o->fns);
+	free(o->procs);
+	free(o);
+}
+
+static struct ov_fn *fn_get(struct overview *o, const struct cuda_fn *fn)
+{
+	uint32_t i = keys_get(&o->fn_keys, (uintptr_t)fn, KEYS_NONE);
+	struct ov_fn *fns;
+
+	if (i == KEYS_NONE)
+		return NULL;
+	fns = grow(o->fns, &o->fn_cap, i + 1, sizeof(*fns));
+	if (!fns)
+		return NULL;
+	o->fns = fns;
+	if (!fns[i].fn) {
+		fns[i].fn = fn;
+		fns[i].hist = calloc(1, sizeof(*fns[i].hist));
+	}
+	return &fns[i];
+}
+
+static struct ov_proc *proc_get(struct overview *o, const struct event *ev)
+{
+	uint32_t i = keys_get(&o->proc_keys, ev->pid, OV_PROCS_MAX);
+	struct ov_proc *procs;
+
+	if (i == KEYS_NONE)
+		return NULL;
+	procs = grow(o->procs, &o->proc_cap, i + 1, sizeof(*procs));
+	if (!procs)
+		return NULL;
+	o->procs = procs;
+	if (!procs[i].pid) {
+		procs[i].pid = ev->pid;
+		procs[i].first_ns = ev->start_ns;
+	}
+	return &procs[i];
+}
+
+static void on_error(struct overview *o, const struct event *ev)
+{
+	unsigned i = 0;
+
+	o->t.error_cnt++;
+	while (i < o->error_kinds &&
+	       (o->errors[i].code != ev->result || o->errors[i].first->api != ev->fn->api))
+		i++;
+	if (i == OV_ERRORS_MAX)
+		return;
+	if (i == o->error_kinds) {
+		o->error_kinds++;
+		o->errors[i] = (struct ov_error){ev->result, 0, ev->start_ns, ev->fn};
+	}
+	o->errors[i].cnt++;
+}
+
+static void on_times(struct overview *o, struct ov_fn *f, const struct event *ev)
+{
+	uint64_t ns = event_duration_ns(ev);
+	unsigned class = ev->fn->class;
+
+	if (f) {
+		f->timed_cnt++;
+		f->total_ns += ns;
+		f->max_ns = ns > f->max_ns ? ns : f->max_ns;
+		f->error_cnt += ev->is_error;
+		if (f->hist)
+			hist_add(f->hist, ns);
+	}
+	if (ev->depth)
+		return;
+	o->t.class_ns[class] += ns;
+	o->t.call_ns += ns;
+	o->class_timed[class]++;
+	if (ns > o->class_max_ns[class])
+		o->class_max_ns[class] = ns;
+}
+
+static void on_call(struct overview *o, struct ov_proc *p, const struct event *ev)
+{
+	struct ov_fn *f = fn_get(o, ev->fn);
+	uint32_t threads = o->thread_keys.cnt;
+
+	if (f)
+		f->cnt++;
+	o->t.call_cnt++;
+	o->t.class_cnt[ev->fn->class]++;
+	if (p) {
+		keys_get(&o->thread_keys, thread_key(ev->pid, ev->tid), KEYS_NONE);
+		p->thread_cnt += o->thread_keys.cnt > threads;
+		p->call_cnt++;
+		p->comm = p->comm && ev->pid != ev->tid ? p->comm : ev->comm;
+	}
+	o->abandoned_cnt += ev->abandoned;
+	o->unfinished_cnt += ev->unfinished && !ev->abandoned;
+	if (!call_returned(ev))
+		return;
+	on_times(o, f, ev);
+	if (ev->is_error)
+		on_error(o, ev);
+	o->t.launch_cnt += call_launches(ev);
+	o->t.graph_launch_cnt += call_launches_graph(ev);
+}
+
+static void overview_event(void *a, const struct event *ev)
+{
+	struct overview *o = a;
+	struct ov_proc *p = NULL;
+
+	o->type_cnt[ev->type < TYPE_CNT ? ev->type : TYPE_OTHER]++;
+	if (ev->kind == EVENT_CALL || ev->kind == EVENT_PROCESS || ev->kind == EVENT_DRIVER)
+		p = proc_get(o, ev);
+	if (p) {
+		p->first_ns = ev->start_ns < p->first_ns ? ev->start_ns : p->first_ns;
+		p->last_ns = ev->end_ns > p->last_ns ? ev->end_ns : p->last_ns;
+		p->comm = p->comm ? p->comm : ev->comm;
+	}
+	if (ev->kind == EVENT_CALL && ev->fn)
+		on_call(o, p, ev);
+	if (ev->kind != EVENT_PROCESS || !p || strcmp(ev->name, "exit"))
+		return;
+	p->exited = true;
+	p->exit_code = ev->exit_code;
+}
+
+void overview_totals(const struct report *r, struct overview_totals *t)
+{
+	const struct overview *o = r->an[AN_OVERVIEW];
+
+	memset(t, 0, sizeof(*t));
+	if (o)
+		*t = o->t;
+}
+
+const struct analysis_ops overview_ops = {
+	.name = "overview",
+	.new = overview__new,
+	.event = overview_event,
+	.json = overview_json,
+	.print = overview_print,
+	.free = overview__free,
+};

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* What overview.c counts and overview_print.c shows. */
+#ifndef REPORT_TIME_OVERVIEW_PRIV_H
+#define REPORT_TIME_OVERVIEW_PRIV_H
+
+#include "report/collect.h"
+#include "overview.h"
+
+#define OV_PROCS_MAX  65536
+#define OV_ERRORS_MAX 64
+
+struct ov_fn {
+	const struct cuda_fn *fn;
+	uint64_t cnt, timed_cnt, total_ns, max_ns, error_cnt;
+	struct hist *hist; /* of timed_cnt calls; NULL: no memory */
+};
+
+struct ov_proc {
+	uint32_t pid;
+	const char *comm;
+	uint64_t first_ns, last_ns, call_cnt;
+	unsigned thread_cnt;
+	bool exited;
+	int32_t exit_code;
+};
+
+struct ov_error {
+	int32_t code;
+	uint64_t cnt, first_ns;
+	const struct cuda_fn *first; /* function that met it first */
+};
+
+struct overview {
+	struct report *r;
+	struct overview_totals t;
+	uint64_t type_cnt[TYPE_CNT];
+	uint64_t unfinished_cnt, abandoned_cnt;
+	struct keys fn_keys, proc_keys, thread_keys;
+	struct ov_fn *fns;
+	struct ov_proc *procs;
+	unsigned fn_cap, proc_cap;
+	struct ov_error errors[OV_ERRORS_MAX];
+	unsigned error_kinds;
+	uint64_t class_max_ns[CLASS_CNT], class_timed[CLASS_CNT];
+};
+
+void overview_json(const void *a, struct json *j);
+void overview_print(const void *a, const struct term *term);
+
+#endif /* REPORT_TIME_OVERVIEW_PRIV_H */

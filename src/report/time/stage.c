@@ -1,0 +1,419 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * Stages. Each call and each moment belongs to exactly one. The rules, first that fits:
+ *
+ *   other      before the first CUDA call (the program starts); after the last iteration, when more
+ *              is launched
+ *   init       from the first call until the first context has been made. None when that was not
+ *              seen (attached late)
+ *   cleanup    after the last launch, transfer or wait: frees, unloads, releases
+ *   warmup     modules: loading, linking, looking up kernels, at any time
+ *   load       until 99 % of the bytes HtoD are copied that come before the first iteration (before
+ *              the first launch when no iterations were found): allocations, copies, their waits,
+ *              and the program's own work in between
+ *   sync       synchronisations
+ *   output     copies DtoH
+ *   input      copies HtoD
+ *   warmup     everything else before the first iteration that is no warm-up
+ *   inference  everything else
+ *
+ * The time in no call goes to what surrounds it: init, load, warmup, inference, cleanup, other. A
+ * moment that lies in calls of several threads belongs to the one that ends first after it.
+ *
+ * The rules need to know what comes later, so the trace is kept as cells: sums by function, between
+ * places where a stage may end (a wait, a module, the first call, context and launch). There are at
+ * most STAGE_CELLS: a long trace has its cells joined in pairs, and a boundary may then be off by
+ * one part in 500 of its waits. The boundaries are those of the whole trace, not of each process.
+ */
+#include "stage_priv.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "report/calls.h"
+#include "report/iter/iter.h"
+
+#define LOADED 0.99
+
+enum phase {
+	PHASE_BEFORE,
+	PHASE_INIT,
+	PHASE_LOAD,
+	PHASE_WARMUP,
+	PHASE_RUN,
+	PHASE_AFTER,
+	PHASE_END
+};
+
+static void *stages__new(struct report *r)
+{
+	struct stages *s = calloc(1, sizeof(*s));
+
+	if (!s)
+		return NULL;
+	s->r = r;
+	s->cell_cnt = 1;
+	s->cursor_ns = s->cells[0].begin_ns = r->base_ns;
+	return s;
+}
+
+static void stages__free(void *a)
+{
+	struct stages *s = a;
+
+	for (unsigned i = 0; i < STAGE_CELLS; i++)
+		free(s->cells[i].rows);
+	free(s->tail.rows);
+	free(s->load);
+	free(s);
+}
+
+static struct stage_row *row_get(struct stage_cell *c, const struct cuda_fn *fn, enum copy_dir dir)
+{
+	struct stage_row *rows;
+
+	for (unsigned i = 0; i < c->cnt; i++)
+		if (c->rows[i].fn == fn && c->rows[i].dir == dir)
+			return &c->rows[i];
+	rows = grow(c->rows, &c->cap, c->cnt + 1, sizeof(*rows));
+	if (!rows)
+		return NULL;
+	c->rows = rows;
+	rows[c->cnt] = (struct stage_row){.fn = fn, .dir = dir, .first_ns = UINT64_MAX};
+	return &rows[c->cnt++];
+}
+
+static void row_add(struct stage_row *to, const struct stage_row *from)
+{
+	to->call_cnt += from->call_cnt;
+	to->call_ns += from->call_ns;
+	to->wall_ns += from->wall_ns;
+	to->launch_cnt += from->launch_cnt;
+	to->bytes += from->bytes;
+	to->first_ns = from->first_ns < to->first_ns ? from->first_ns : to->first_ns;
+	to->last_ns = from->last_ns > to->last_ns ? from->last_ns : to->last_ns;
+}
+
+static void cell_add(struct stage_cell *to, struct stage_cell *from)
+{
+	for (unsigned i = 0; i < from->cnt; i++) {
+		struct stage_row *row = row_get(to, from->rows[i].fn, from->rows[i].dir);
+
+		if (row)
+			row_add(row, &from->rows[i]);
+	}
+	to->outside_ns += from->outside_ns;
+	from->outside_ns = 0;
+	from->cnt = 0;
+}
+
+/* What came since the last work is part of the open cell. */
+static void flush(struct stages *s)
+{
+	cell_add(&s->cells[s->cell_cnt - 1], &s->tail);
+}
+
+/* Half as many cells, where no boundary is known to be between two. */
+static void halve(struct stages *s)
+{
+	unsigned n = 0;
+
+	for (unsigned i = 1; i < s->cell_cnt; i++) {
+		struct stage_cell *c = &s->cells[i], old;
+
+		if (!c->keep && (i & 1)) {
+			cell_add(&s->cells[n], c);
+			s->cells[n].end_ns = c->end_ns;
+		} else if (++n != i) {
+			old = s->cells[n];
+			s->cells[n] = *c;
+			*c = (struct stage_cell){.rows = old.rows, .cap = old.cap};
+		}
+	}
+	s->cell_cnt = n + 1;
+}
+
+static void cut(struct stages *s, bool keep)
+{
+	struct stage_cell *c;
+
+	flush(s);
+	if (s->cell_cnt == STAGE_CELLS)
+		halve(s);
+	s->cells[s->cell_cnt - 1].end_ns = s->cursor_ns;
+	c = &s->cells[s->cell_cnt++];
+	c->begin_ns = s->cursor_ns;
+	c->keep = keep;
+}
+
+static uint64_t bytes_of(const struct event *ev)
+{
+	bool counts = ev->type == TYPE_TRANSFER || ev->fn->op == OP_ALLOC ||
+		      ev->fn->op == OP_ALLOC_PITCH || ev->fn->op == OP_ALLOC_MANAGED ||
+		      ev->fn->op == OP_ALLOC_ASYNC || ev->fn->op == OP_MEM_CREATE;
+
+	return counts && (ev->has & HAS_SIZE) && call_ran(ev) ? ev->size : 0;
+}
+
+static void add(struct stages *s, const struct event *ev)
+{
+	struct stage_row *row = row_get(&s->tail, ev->fn, ev->dir);
+
+	if (!row)
+		return;
+	row->call_cnt++;
+	if (ev->start_ns < row->first_ns)
+		row->first_ns = ev->start_ns;
+	if (!call_returned(ev))
+		return;
+	if (ev->end_ns > row->last_ns)
+		row->last_ns = ev->end_ns;
+	row->bytes += bytes_of(ev);
+	row->launch_cnt += call_launches(ev) + call_launches_graph(ev);
+	if (ev->depth)
+		return;
+	row->call_ns += event_duration_ns(ev);
+	if (ev->end_ns > s->cursor_ns) {
+		row->wall_ns += ev->end_ns - s->cursor_ns;
+		s->cursor_ns = ev->end_ns;
+	}
+}
+
+static bool makes_context(const struct event *ev)
+{
+	return ev->fn->class == CLASS_CONTEXT && !ev->is_error &&
+	       (ev->fn->op == OP_RETAIN || ev->fn->op == OP_CREATE);
+}
+
+static void stages_event(void *a, const struct event *ev)
+{
+	struct stages *s = a;
+	bool launches;
+
+	if (ev->kind != EVENT_CALL || !ev->fn)
+		return;
+	if (ev->depth || !call_returned(ev)) {
+		add(s, ev);
+		return;
+	}
+	if (ev->start_ns > s->cursor_ns) {
+		s->tail.outside_ns += ev->start_ns - s->cursor_ns;
+		s->cursor_ns = ev->start_ns;
+	}
+	launches = call_launches(ev) || call_launches_graph(ev);
+	if (!s->has_call || (launches && !s->has_launch))
+		cut(s, true);
+	s->has_call = true;
+	if (launches && !s->has_launch)
+		s->launch_ns = s->cursor_ns;
+	s->has_launch |= launches;
+	add(s, ev);
+	if (makes_context(ev) && !s->context_ns) {
+		cut(s, true);
+		s->context_ns = s->cursor_ns;
+	} else if (call_blocks(ev) || (ev->fn->class == CLASS_MODULE && ev->fn->op == OP_LOAD)) {
+		cut(s, false);
+	} else if (call_submits(ev)) {
+		flush(s);
+	}
+}
+
+/* When has what the model needs been copied? */
+static uint64_t load_end(const struct stages *s, const struct iter_result *iter)
+{
+	uint64_t sum = 0, part = 0, until = iter->count ? iter->first_ns : s->launch_ns, end;
+	unsigned n, i;
+
+	for (n = 0; n < s->cell_cnt && s->cells[n].end_ns <= until; n++)
+		for (i = 0; i < s->cells[n].cnt; i++)
+			if (s->cells[n].rows[i].dir == COPY_DIR_HTOD)
+				sum += s->cells[n].rows[i].bytes;
+	end = s->context_ns;
+	for (unsigned c = 0; c < n && sum && part < LOADED * sum; c++) {
+		for (i = 0; i < s->cells[c].cnt; i++)
+			if (s->cells[c].rows[i].dir == COPY_DIR_HTOD)
+				part += s->cells[c].rows[i].bytes;
+		end = s->cells[c].end_ns;
+	}
+	return end;
+}
+
+static enum phase phase_of(const struct stages *s, unsigned cell, uint64_t loaded_ns,
+			   const struct iter_result *iter)
+{
+	const struct stage_cell *c = &s->cells[cell];
+
+	if (!cell)
+		return PHASE_BEFORE;
+	if (c->begin_ns < s->context_ns)
+		return PHASE_INIT;
+	if (c->begin_ns < loaded_ns)
+		return PHASE_LOAD;
+	if (!iter->count)
+		return PHASE_RUN;
+	if (c->end_ns <= iter->steady_ns)
+		return PHASE_WARMUP;
+	return c->begin_ns < iter->last_ns ? PHASE_RUN : PHASE_AFTER;
+}
+
+static enum stage stage_of_time(enum phase p)
+{
+	static const enum stage stages[] = {
+		[PHASE_BEFORE] = STAGE_OTHER,  [PHASE_INIT] = STAGE_INIT,
+		[PHASE_LOAD] = STAGE_LOAD,     [PHASE_WARMUP] = STAGE_WARMUP,
+		[PHASE_RUN] = STAGE_INFERENCE, [PHASE_AFTER] = STAGE_OTHER,
+		[PHASE_END] = STAGE_CLEANUP,
+	};
+
+	return stages[p];
+}
+
+static enum stage stage_of(enum phase p, const struct stage_row *row)
+{
+	if (p == PHASE_BEFORE || p == PHASE_INIT || p == PHASE_END)
+		return stage_of_time(p);
+	if (row->fn->class == CLASS_MODULE && row->fn->op != OP_UNLOAD)
+		return STAGE_WARMUP;
+	if (p == PHASE_LOAD)
+		return STAGE_LOAD;
+	if (row->fn->op == OP_SYNC)
+		return STAGE_SYNC;
+	if (row->dir == COPY_DIR_DTOH)
+		return STAGE_OUTPUT;
+	if (row->dir == COPY_DIR_HTOD)
+		return STAGE_INPUT;
+	return stage_of_time(p);
+}
+
+static enum stage_part part_of(const struct stage_row *row)
+{
+	if (row->fn->class == CLASS_LAUNCH || row->fn->op == OP_GRAPH_LAUNCH)
+		return PART_LAUNCH;
+	switch (row->fn->class) {
+	case CLASS_TRANSFER:
+		return PART_TRANSFER;
+	case CLASS_SYNC:
+		return PART_SYNC;
+	case CLASS_MEMORY:
+		return PART_MEMORY;
+	case CLASS_MODULE:
+		return PART_MODULE;
+	default:
+		return PART_OTHER;
+	}
+}
+
+static void add_load_fn(struct stages *s, const struct stage_row *row)
+{
+	struct stage_fn *fns;
+	unsigned i = 0;
+
+	while (i < s->load_cnt && strcmp(s->load[i].name, row->fn->name))
+		i++;
+	if (i == s->load_cnt) {
+		fns = grow(s->load, &s->load_cap, i + 1, sizeof(*fns));
+		if (!fns)
+			return;
+		s->load = fns;
+		s->load_cnt++;
+		fns[i].name = row->fn->name;
+	}
+	s->load[i].cnt += row->call_cnt;
+	s->load[i].total_ns += row->call_ns;
+}
+
+static void span(struct stage_sum *sum, uint64_t first, uint64_t last)
+{
+	sum->first_ns = !sum->last_ns || first < sum->first_ns ? first : sum->first_ns;
+	sum->last_ns = last > sum->last_ns ? last : sum->last_ns;
+}
+
+static void give(struct stages *s, const struct stage_cell *c, enum phase phase)
+{
+	struct stage_sum *sum = &s->res.stages[stage_of_time(phase)];
+	struct stage_parts *steady = phase == PHASE_RUN ? &s->res.steady : NULL;
+
+	if (c->outside_ns)
+		span(sum, c->begin_ns, c->end_ns);
+	sum->wall_ns += c->outside_ns;
+	s->res.all.ns[PART_OUTSIDE] += c->outside_ns;
+	if (steady)
+		steady->ns[PART_OUTSIDE] += c->outside_ns;
+	for (unsigned i = 0; i < c->cnt; i++) {
+		const struct stage_row *row = &c->rows[i];
+		enum stage stage = stage_of(phase, row);
+
+		sum = &s->res.stages[stage];
+		if (row->last_ns)
+			span(sum, row->first_ns, row->last_ns);
+		sum->wall_ns += row->wall_ns;
+		sum->call_ns += row->call_ns;
+		sum->call_cnt += row->call_cnt;
+		sum->launch_cnt += row->launch_cnt;
+		if (row->fn->class == CLASS_TRANSFER)
+			sum->bytes += row->bytes;
+		else
+			sum->alloc_bytes += row->bytes;
+		sum->htod_bytes += row->dir == COPY_DIR_HTOD ? row->bytes : 0;
+		s->res.all.ns[part_of(row)] += row->wall_ns;
+		if (steady)
+			steady->ns[part_of(row)] += row->wall_ns;
+		if (stage == STAGE_LOAD)
+			add_load_fn(s, row);
+	}
+}
+
+static int fn_by_time(const void *a, const void *b)
+{
+	const struct stage_fn *x = a, *y = b;
+
+	if (x->total_ns != y->total_ns)
+		return x->total_ns < y->total_ns ? 1 : -1;
+	return strcmp(x->name, y->name);
+}
+
+static void stages_finish(void *a)
+{
+	struct stages *s = a;
+	struct iter_result iter;
+	uint64_t loaded_ns, tail_ns = s->cursor_ns;
+
+	iter_result(s->r, &iter);
+	for (unsigned i = 0; i < s->tail.cnt; i++)
+		if (s->tail.rows[i].first_ns < tail_ns)
+			tail_ns = s->tail.rows[i].first_ns;
+	if (s->r->last_ns > s->cursor_ns) {
+		s->tail.outside_ns += s->r->last_ns - s->cursor_ns;
+		s->cursor_ns = s->r->last_ns;
+	}
+	s->cells[s->cell_cnt - 1].end_ns = s->tail.begin_ns = tail_ns;
+	s->tail.end_ns = s->cursor_ns;
+	if (!s->has_launch)
+		s->launch_ns = s->cursor_ns;
+	loaded_ns = load_end(s, &iter);
+	for (unsigned i = 0; i < s->cell_cnt; i++)
+		give(s, &s->cells[i], phase_of(s, i, loaded_ns, &iter));
+	give(s, &s->tail, s->has_call ? PHASE_END : PHASE_BEFORE);
+	if (s->load_cnt)
+		qsort(s->load, s->load_cnt, sizeof(*s->load), fn_by_time);
+}
+
+void stage_result(const struct report *r, struct stage_result *res)
+{
+	const struct stages *s = r->an[AN_STAGE];
+
+	memset(res, 0, sizeof(*res));
+	if (s)
+		*res = s->res;
+}
+
+const struct analysis_ops stage_ops = {
+	.name = "stages",
+	.new = stages__new,
+	.event = stages_event,
+	.finish = stages_finish,
+	.json = stages_json,
+	.print = stages_print,
+	.free = stages__free,
+	.of_args = true,
+};

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* Where the time went, by stage; for other analyses from its finish on. */
+#ifndef REPORT_TIME_STAGE_H
+#define REPORT_TIME_STAGE_H
+
+#include "report/report.h"
+
+extern const struct analysis_ops stage_ops;
+
+enum stage {
+	STAGE_INIT,
+	STAGE_LOAD,
+	STAGE_INPUT,
+	STAGE_WARMUP,
+	STAGE_INFERENCE,
+	STAGE_SYNC,
+	STAGE_OUTPUT,
+	STAGE_CLEANUP,
+	STAGE_OTHER,
+	STAGE_CNT
+};
+
+struct stage_sum {
+	uint64_t first_ns, last_ns; /* of its calls, or of its time in no call; 0, 0: nothing */
+	uint64_t wall_ns, call_ns, call_cnt, launch_cnt, bytes;
+	uint64_t alloc_bytes, htod_bytes;
+};
+
+/* Every moment of the trace, by what was done in it. */
+enum stage_part {
+	PART_LAUNCH,
+	PART_TRANSFER,
+	PART_SYNC,
+	PART_MEMORY,
+	PART_MODULE,
+	PART_OTHER,
+	PART_OUTSIDE, /* in no CUDA call */
+	PART_CNT
+};
+struct stage_parts {
+	uint64_t ns[PART_CNT];
+};
+
+struct stage_result {
+	struct stage_sum stages[STAGE_CNT];
+	struct stage_parts all, steady; /* steady: from the first iteration after the warm-up */
+};
+/* Zeroes when the analysis did not run. */
+void stage_result(const struct report *r, struct stage_result *res);
+const char *stage_name(enum stage s);
+/* Of the time in calls. */
+double stage_part_share(const struct stage_parts *p, enum stage_part part);
+
+#endif /* REPORT_TIME_STAGE_H */

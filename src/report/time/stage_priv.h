@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* stage.c keeps the trace as cells and gives them to stages; stage_print.c shows those. */
+#ifndef REPORT_TIME_STAGE_PRIV_H
+#define REPORT_TIME_STAGE_PRIV_H
+
+#include "report/collect.h"
+#include "stage.h"
+
+#define STAGE_CELLS 1024
+
+/* Calls of one function in a cell; copies by direction. */
+struct stage_row {
+	const struct cuda_fn *fn;
+	enum copy_dir dir;
+	uint64_t call_cnt, call_ns;
+	uint64_t wall_ns; /* moments that no other call has */
+	uint64_t launch_cnt, bytes, first_ns, last_ns;
+};
+
+/* A piece of the trace that no boundary of a stage lies in. */
+struct stage_cell {
+	uint64_t begin_ns, end_ns;
+	uint64_t outside_ns;
+	struct stage_row *rows;
+	unsigned cnt, cap;
+	bool keep; /* its begin is a boundary for sure */
+};
+
+struct stage_fn {
+	const char *name;
+	uint64_t cnt, total_ns;
+};
+
+struct stages {
+	struct report *r;
+	struct stage_cell cells[STAGE_CELLS]; /* the last is open */
+	unsigned cell_cnt;
+	struct stage_cell tail; /* since the last work: clean-up when no more comes */
+	uint64_t cursor_ns;	/* up to here each moment is someone's */
+	uint64_t context_ns;	/* the first context was made; 0: not seen */
+	uint64_t launch_ns;	/* the first launch; the end when there is none */
+	bool has_call, has_launch;
+	struct stage_result res;
+	struct stage_fn *load; /* functions of the stage load, most time first */
+	unsigned load_cnt, load_cap;
+};
+
+void stages_json(const void *a, struct json *j);
+void stages_print(const void *a, const struct term *term);
+
+#endif /* REPORT_TIME_STAGE_PRIV_H */

@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * A bounded number of steps, counted from the first call: they become twice as long when the trace
+ * outgrows them. Only outermost calls count, so that a thread is never busier than the clock.
+ */
+#include "timeline.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "report/collect.h"
+
+#define STEPS	      512
+#define FIRST_STEP_NS 1000
+#define THREADS_MAX   64
+#define THREADS_SHOWN 12
+
+struct row {
+	uint32_t pid, tid;
+	const char *comm;
+	uint64_t ns[STEPS], total_ns;
+};
+
+struct timeline {
+	const struct report *r;
+	uint64_t first_ns, last_ns, step_ns; /* first_ns 0: no call yet */
+	struct row classes[CLASS_CNT];
+	struct row *threads;
+	struct keys keys;
+	unsigned thread_cnt, thread_cap;
+	uint64_t threads_left_out;
+};
+
+static void *timeline_new(struct report *r)
+{
+	struct timeline *t = calloc(1, sizeof(*t));
+
+	if (t) {
+		t->r = r;
+		t->step_ns = FIRST_STEP_NS;
+	}
+	return t;
+}
+
+static void halve(struct row *row)
+{
+	for (unsigned i = 0; i < STEPS / 2; i++)
+		row->ns[i] = row->ns[2 * i] + row->ns[2 * i + 1];
+	memset(row->ns + STEPS / 2, 0, sizeof(row->ns) / 2);
+}
+
+static void make_room(struct timeline *t, uint64_t end_ns)
+{
+	while (end_ns - t->first_ns >= t->step_ns * STEPS) {
+		for (int i = 0; i < CLASS_CNT; i++)
+			halve(&t->classes[i]);
+		for (unsigned i = 0; i < t->thread_cnt; i++)
+			halve(&t->threads[i]);
+		t->step_ns *= 2;
+	}
+}
+
+static void add(const struct timeline *t, struct row *row, uint64_t from_ns, uint64_t to_ns)
+{
+	uint64_t at = from_ns - t->first_ns, end = to_ns - t->first_ns;
+
+	row->total_ns += end - at;
+	while (at < end) {
+		uint64_t step = at / t->step_ns, stop = (step + 1) * t->step_ns;
+
+		stop = stop < end ? stop : end;
+		row->ns[step] += stop - at;
+		at = stop;
+	}
+}
+
+static struct row *row_of(struct timeline *t, const struct event *ev)
+{
+	uint32_t n = keys_get(&t->keys, thread_key(ev->pid, ev->tid), THREADS_MAX);
+	struct row *grown;
+
+	if (n == KEYS_NONE) {
+		t->threads_left_out++;
+		return NULL;
+	}
+	if (n >= t->thread_cnt) {
+		grown = grow(t->threads, &t->thread_cap, n + 1, sizeof(*grown));
+		if (!grown)
+			return NULL;
+		t->threads = grown;
+		t->thread_cnt = n + 1;
+		t->threads[n].pid = ev->pid;
+		t->threads[n].tid = ev->tid;
+	}
+	t->threads[n].comm = ev->comm;
+	return &t->threads[n];
+}
+
+static void timeline_event(void *a, const struct event *ev)
+{
+	struct timeline *t = a;
+	struct row *thread;
+	uint64_t from = ev->start_ns;
+
+	if (ev->kind != EVENT_CALL || !ev->fn || ev->depth || !event_duration_ns(ev))
+		return;
+	/* Calls come when they return: one of another thread may have begun before the first. */
+	if (!t->first_ns)
+		t->first_ns = from;
+	from = from < t->first_ns ? t->first_ns : from;
+	if (ev->end_ns <= from)
+		return;
+	make_room(t, ev->end_ns);
+	if (ev->end_ns > t->last_ns)
+		t->last_ns = ev->end_ns;
+	add(t, &t->classes[ev->fn->class], from, ev->end_ns);
+	thread = row_of(t, ev);
+	if (thread)
+		add(t, thread, from, ev->end_ns);
+}
+
+static unsigned steps_of(const struct timeline *t)
+{
+	return t->last_ns ? (t->last_ns - t->first_ns) / t->step_ns + 1 : 0;
+}
+
+static void put_shares(const struct timeline *t, struct json *j, const char *name,
+		       const struct row *row)
+{
+	json_open_array(j, name);
+	for (unsigned i = 0; i < steps_of(t); i++)
+		json_f64(j, NULL, (double)row->ns[i] / t->step_ns);
+	json_close_array(j);
+}
+
+static void timeline_json(const void *a, struct json *j)
+{
+	const struct timeline *t = a;
+
+	json_open(j, "timeline");
+	if (t->first_ns)
+		report_json_ts(t->r, j, "first_ts", t->first_ns);
+	json_u64(j, "step_ns", t->step_ns);
+	json_u64(j, "steps", steps_of(t));
+	json_open(j, "classes");
+	for (int i = 0; i < CLASS_CNT; i++)
+		if (t->classes[i].total_ns)
+			put_shares(t, j, cuda_class_name(i), &t->classes[i]);
+	json_close(j);
+	json_open_array(j, "rows");
+	for (unsigned i = 0; i < t->thread_cnt; i++) {
+		json_open(j, NULL);
+		json_u64(j, "pid", t->threads[i].pid);
+		json_u64(j, "tid", t->threads[i].tid);
+		json_str(j, "comm", t->threads[i].comm);
+		put_shares(t, j, "busy", &t->threads[i]);
+		json_close(j);
+	}
+	json_close_array(j);
+	json_close(j);
+}
+
+/* A character for each column, by the share of its time. */
+static void put_bar(const struct timeline *t, const struct term *term, const struct row *row,
+		    unsigned columns)
+{
+	static const char glyphs[] = " .:-=+*#@";
+	uint64_t span = t->last_ns - t->first_ns;
+
+	for (unsigned c = 0; c < columns; c++) {
+		double from = (double)span * c / columns / t->step_ns;
+		double to = (double)span * (c + 1) / columns / t->step_ns, ns = 0;
+
+		for (unsigned i = from; i < STEPS && i < to; i++) {
+			double lo = i > from ? i : from, hi = i + 1 < to ? i + 1 : to;
+
+			ns += row->ns[i] * (hi - lo);
+		}
+		ns /= (to - from) * t->step_ns;
+		/* Little is not nothing. */
+		putc(ns <= 0 ? ' ' : glyphs[1 + (ns >= 1 ? 7 : (unsigned)(ns * 8))], term->f);
+	}
+	putc('\n', term->f);
+}
+
+static void timeline_print(const void *a, const struct term *term)
+{
+	const struct timeline *t = a;
+	unsigned columns = term->width > 40 ? term->width - 20 : 20, shown = 0;
+	char span[CELL_SZ], begin[CELL_SZ];
+
+	if (!t->last_ns)
+		return;
+	human_time(span, t->last_ns - t->first_ns);
+	human_time(begin, t->first_ns > t->r->base_ns ? t->first_ns - t->r->base_ns : 0);
+	report_section(term, "Timeline",
+		       "%s from the first call (%s after the start of the trace) to the end of the "
+		       "last",
+		       span, begin);
+	report_text(term, "Share of the time in calls: . some, : 12 %%, - 25, = 37, + 50, * 62, "
+			  "# 75, @ 87 and more");
+	for (int i = 0; i < CLASS_CNT; i++) {
+		if (!t->classes[i].total_ns)
+			continue;
+		fprintf(term->f, "  %-15s |", cuda_class_name(i));
+		put_bar(t, term, &t->classes[i], columns);
+	}
+	for (unsigned i = 0; i < t->thread_cnt && t->thread_cnt > 1; i++) {
+		if (shown++ == THREADS_SHOWN) {
+			report_text(term, "and %u threads more", t->thread_cnt - THREADS_SHOWN);
+			break;
+		}
+		fprintf(term->f, "  thread %-8u |", t->threads[i].tid);
+		put_bar(t, term, &t->threads[i], columns);
+	}
+}
+
+static void timeline_free(void *a)
+{
+	struct timeline *t = a;
+
+	keys__free(&t->keys);
+	free(t->threads);
+	free(t);
+}
+
+const struct analysis_ops timeline_ops = {
+	.name = "timeline",
+	.new = timeline_new,
+	.event = timeline_event,
+	.json = timeline_json,
+	.print = timeline_print,
+	.free = timeline_free,
+};

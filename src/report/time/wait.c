@@ -1,0 +1,476 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * Calls that block: synchronisations and copies between host and device that are not async. For
+ * what: the last kernel on the stream (of the process, when all of it is waited for), or the copy
+ * itself. And calls that may block, without a claim that they did.
+ */
+#include "wait.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "report/callers.h"
+#include "report/calls.h"
+#include "report/collect.h"
+
+#define THREADS_MAX 65536
+#define STREAMS_MAX 65536
+#define FOR_MAX	    4096
+#define LIST_MAX    1000
+
+struct wait_fn {
+	const struct cuda_fn *fn;
+	uint64_t cnt, total_ns, max_ns, off_cpu_ns;
+	struct hist *hist;
+};
+
+struct wait_for {
+	uint32_t fn;
+	const char *kernel; /* NULL: what says it */
+	const char *what;
+	uint64_t cnt, total_ns;
+};
+
+struct wait_thread {
+	uint32_t pid, tid;
+	const char *comm;
+	uint64_t cnt, total_ns;
+};
+
+struct wait_long {
+	uint64_t start_ns, ns;
+	const char *name, *kernel;
+	uint32_t pid, tid;
+};
+
+struct waits {
+	struct report *r;
+	uint64_t cnt, total_ns, off_cpu_ns;
+	bool has_off_cpu;
+	struct keys fn_keys, for_keys, thread_keys, may_keys;
+	struct wait_fn *fns, *may;
+	struct wait_for *fors;
+	struct wait_thread *threads;
+	unsigned fn_cap, for_cap, thread_cap, may_cap;
+	struct keys last_keys; /* streams, and processes */
+	const char **last;     /* kernel that was launched last */
+	unsigned last_cap;
+	struct callers callers;
+	struct wait_long list[LIST_MAX]; /* longest first */
+	unsigned list_cnt, list_max;
+};
+
+static void *waits__new(struct report *r)
+{
+	struct waits *w = calloc(1, sizeof(*w));
+
+	if (!w)
+		return NULL;
+	w->r = r;
+	w->list_max = r->opts.top < LIST_MAX ? r->opts.top : LIST_MAX;
+	return w;
+}
+
+static void waits__free(void *a)
+{
+	struct waits *w = a;
+
+	for (unsigned i = 0; i < w->fn_keys.cnt && i < w->fn_cap; i++)
+		free(w->fns[i].hist);
+	for (unsigned i = 0; i < w->may_keys.cnt && i < w->may_cap; i++)
+		free(w->may[i].hist);
+	keys__free(&w->fn_keys);
+	keys__free(&w->for_keys);
+	keys__free(&w->thread_keys);
+	keys__free(&w->may_keys);
+	keys__free(&w->last_keys);
+	callers__free(&w->callers);
+	free(w->fns);
+	free(w->may);
+	free(w->fors);
+	free(w->threads);
+	free(w->last);
+	free(w);
+}
+
+static uint64_t stream_key(const struct event *ev, bool whole_process)
+{
+	uint64_t key = ev->has & HAS_STREAM ? ev->stream : 0;
+
+	return pair_key(whole_process ? UINT64_MAX : key, ev->pid);
+}
+
+static void note_launch(struct waits *w, const struct event *ev, bool whole_process)
+{
+	uint32_t i = keys_get(&w->last_keys, stream_key(ev, whole_process), STREAMS_MAX);
+	const char **last;
+
+	if (i == KEYS_NONE)
+		return;
+	last = grow(w->last, &w->last_cap, i + 1, sizeof(*last));
+	if (!last)
+		return;
+	w->last = last;
+	last[i] = call_launches_graph(ev) ? "(a CUDA graph)" : ev->launch.kernel;
+}
+
+static const char *last_kernel(struct waits *w, const struct event *ev)
+{
+	uint32_t i = keys__find(&w->last_keys, stream_key(ev, !(ev->has & HAS_STREAM)));
+
+	return i < w->last_keys.cnt && i < w->last_cap ? w->last[i] : NULL;
+}
+
+static void add_for(struct waits *w, uint32_t fn, const char *kernel, const char *what, uint64_t ns)
+{
+	uint64_t key = pair_key((uintptr_t)(kernel ? kernel : what), fn);
+	uint32_t i = keys_get(&w->for_keys, key, FOR_MAX);
+	struct wait_for *fors;
+
+	if (i == KEYS_NONE)
+		return;
+	fors = grow(w->fors, &w->for_cap, i + 1, sizeof(*fors));
+	if (!fors)
+		return;
+	w->fors = fors;
+	fors[i].fn = fn;
+	fors[i].kernel = kernel;
+	fors[i].what = what;
+	fors[i].cnt++;
+	fors[i].total_ns += ns;
+}
+
+/* Number of the function, or KEYS_NONE. */
+static uint32_t add_fn(struct keys *keys, struct wait_fn **fns, unsigned *cap,
+		       const struct event *ev, uint64_t ns)
+{
+	uint32_t i = keys_get(keys, (uintptr_t)ev->fn, 4096);
+	struct wait_fn *f = i == KEYS_NONE ? NULL : grow(*fns, cap, i + 1, sizeof(*f));
+
+	if (!f)
+		return KEYS_NONE;
+	*fns = f;
+	f += i;
+	if (!f->fn) {
+		f->fn = ev->fn;
+		f->hist = calloc(1, sizeof(*f->hist));
+	}
+	f->cnt++;
+	f->total_ns += ns;
+	f->max_ns = ns > f->max_ns ? ns : f->max_ns;
+	f->off_cpu_ns += ev->off_cpu_ns < ns ? ev->off_cpu_ns : ns;
+	if (f->hist)
+		hist_add(f->hist, ns);
+	return i;
+}
+
+static void add_thread(struct waits *w, const struct event *ev, uint64_t ns)
+{
+	uint32_t i = keys_get(&w->thread_keys, thread_key(ev->pid, ev->tid), THREADS_MAX);
+	struct wait_thread *threads;
+
+	if (i == KEYS_NONE)
+		return;
+	threads = grow(w->threads, &w->thread_cap, i + 1, sizeof(*threads));
+	if (!threads)
+		return;
+	w->threads = threads;
+	threads[i].pid = ev->pid;
+	threads[i].tid = ev->tid;
+	threads[i].comm = ev->comm;
+	threads[i].cnt++;
+	threads[i].total_ns += ns;
+}
+
+static void keep_long(struct waits *w, const struct event *ev, uint64_t ns, const char *kernel)
+{
+	unsigned i = w->list_cnt;
+
+	if (!w->list_max || (i == w->list_max && ns <= w->list[i - 1].ns))
+		return;
+	if (i < w->list_max)
+		w->list_cnt++;
+	else
+		i--;
+	for (; i && w->list[i - 1].ns < ns; i--)
+		w->list[i] = w->list[i - 1];
+	w->list[i] = (struct wait_long){ev->start_ns, ns, ev->fn->name, kernel, ev->pid, ev->tid};
+}
+
+static void on_wait(struct waits *w, const struct event *ev)
+{
+	uint64_t ns = event_duration_ns(ev);
+	bool is_copy = ev->fn->op != OP_SYNC;
+	const char *kernel = last_kernel(w, ev), *what = NULL;
+	uint32_t fn = add_fn(&w->fn_keys, &w->fns, &w->fn_cap, ev, ns);
+
+	w->cnt++;
+	w->total_ns += ns;
+	callers__add(&w->callers, ev, ns);
+	if (ev->has & HAS_OFF_CPU) {
+		w->has_off_cpu = true;
+		w->off_cpu_ns += ev->off_cpu_ns < ns ? ev->off_cpu_ns : ns;
+	}
+	if (is_copy)
+		what = ev->dir == COPY_DIR_HTOD ? "copy HtoD" : "copy DtoH";
+	else if (ev->has & HAS_EVENT)
+		what = "event";
+	else if (!kernel)
+		what = "no launch was seen";
+	if (fn != KEYS_NONE)
+		add_for(w, fn, what ? NULL : kernel, what, ns);
+	add_thread(w, ev, ns);
+	keep_long(w, ev, ns, kernel);
+}
+
+static void waits_event(void *a, const struct event *ev)
+{
+	struct waits *w = a;
+
+	if (!call_returned(ev) || ev->depth)
+		return;
+	if (call_launches(ev) || call_launches_graph(ev)) {
+		note_launch(w, ev, false);
+		note_launch(w, ev, true);
+	} else if (call_blocks(ev)) {
+		on_wait(w, ev);
+	} else if (call_may_block(ev)) {
+		add_fn(&w->may_keys, &w->may, &w->may_cap, ev, event_duration_ns(ev));
+	}
+}
+
+static int fn_by_time(const void *a, const void *b)
+{
+	const struct wait_fn *x = *(const struct wait_fn *const *)a;
+	const struct wait_fn *y = *(const struct wait_fn *const *)b;
+
+	if (x->total_ns != y->total_ns)
+		return x->total_ns < y->total_ns ? 1 : -1;
+	return strcmp(x->fn->symbol, y->fn->symbol);
+}
+
+static const struct wait_fn **sorted_fns(const struct wait_fn *fns, unsigned cnt)
+{
+	const struct wait_fn **list = calloc(cnt + 1, sizeof(*list));
+
+	for (unsigned i = 0; list && i < cnt; i++)
+		list[i] = &fns[i];
+	if (list)
+		qsort(list, cnt, sizeof(*list), fn_by_time);
+	return list;
+}
+
+static int for_by_time(const void *a, const void *b)
+{
+	const struct wait_for *x = a, *y = b;
+
+	if (x->total_ns != y->total_ns)
+		return x->total_ns < y->total_ns ? 1 : -1;
+	return strcmp(x->kernel ? x->kernel : x->what, y->kernel ? y->kernel : y->what);
+}
+
+static int thread_by_time(const void *a, const void *b)
+{
+	const struct wait_thread *x = a, *y = b;
+
+	if (x->total_ns != y->total_ns)
+		return x->total_ns < y->total_ns ? 1 : -1;
+	return (x->tid > y->tid) - (x->tid < y->tid);
+}
+
+static void waits_finish(void *a)
+{
+	struct waits *w = a;
+
+	callers__sort(&w->callers);
+	if (w->for_keys.cnt)
+		qsort(w->fors, w->for_keys.cnt, sizeof(*w->fors), for_by_time);
+	if (w->thread_keys.cnt)
+		qsort(w->threads, w->thread_keys.cnt, sizeof(*w->threads), thread_by_time);
+}
+
+static void put_fn(const struct waits *w, struct json *j, const struct wait_fn *f, bool is_may)
+{
+	unsigned shown = 0;
+
+	json_open(j, NULL);
+	json_str(j, "name", f->fn->name);
+	json_u64(j, "count", f->cnt);
+	json_u64(j, "total_ns", f->total_ns);
+	json_u64(j, "mean_ns", ratio_of(f->total_ns, f->cnt) + 0.5);
+	json_u64(j, "p95_ns", f->hist ? hist_percentile(f->hist, f->cnt, 0.95, f->max_ns) : 0);
+	json_u64(j, "max_ns", f->max_ns);
+	if (w->has_off_cpu)
+		json_u64(j, "off_cpu_ns", f->off_cpu_ns);
+	if (!is_may) {
+		json_open_array(j, "for");
+		for (unsigned i = 0; i < w->for_keys.cnt && shown < w->r->opts.top; i++) {
+			const struct wait_for *x = &w->fors[i];
+
+			if (&w->fns[x->fn] != f)
+				continue;
+			shown++;
+			json_open(j, NULL);
+			json_str(j, x->kernel ? "kernel" : "what", x->kernel ? x->kernel : x->what);
+			json_u64(j, "count", x->cnt);
+			json_u64(j, "total_ns", x->total_ns);
+			json_close(j);
+		}
+		json_close_array(j);
+	}
+	json_close(j);
+}
+
+static void put_fns(const struct waits *w, struct json *j, const char *name, bool is_may)
+{
+	const struct wait_fn **list =
+		is_may ? sorted_fns(w->may, w->may_keys.cnt) : sorted_fns(w->fns, w->fn_keys.cnt);
+	unsigned cnt = is_may ? w->may_keys.cnt : w->fn_keys.cnt;
+
+	json_open_array(j, name);
+	for (unsigned i = 0; list && i < cnt; i++)
+		put_fn(w, j, list[i], is_may);
+	json_close_array(j);
+	free(list);
+}
+
+static void waits_json(const void *a, struct json *j)
+{
+	const struct waits *w = a;
+
+	json_open(j, "waits");
+	json_u64(j, "count", w->cnt);
+	json_u64(j, "total_ns", w->total_ns);
+	json_f64(j, "share", ratio_of(w->total_ns, report_wall_ns(w->r)));
+	if (w->has_off_cpu)
+		json_u64(j, "off_cpu_ns", w->off_cpu_ns);
+	put_fns(w, j, "functions", false);
+	put_fns(w, j, "may_wait", true);
+	json_open_array(j, "threads");
+	for (unsigned i = 0; i < w->thread_keys.cnt; i++) {
+		json_open(j, NULL);
+		json_u64(j, "pid", w->threads[i].pid);
+		json_u64(j, "tid", w->threads[i].tid);
+		json_str(j, "comm", w->threads[i].comm);
+		json_u64(j, "count", w->threads[i].cnt);
+		json_u64(j, "total_ns", w->threads[i].total_ns);
+		json_close(j);
+	}
+	json_close_array(j);
+	callers__json(&w->callers, j, w->r->opts.top);
+	json_open_array(j, "longest");
+	for (unsigned i = 0; i < w->list_cnt; i++) {
+		const struct wait_long *l = &w->list[i];
+
+		json_open(j, NULL);
+		report_json_ts(w->r, j, "ts", l->start_ns);
+		json_str(j, "name", l->name);
+		json_u64(j, "duration_ns", l->ns);
+		json_u64(j, "pid", l->pid);
+		json_u64(j, "tid", l->tid);
+		if (l->kernel)
+			json_str(j, "after_kernel", l->kernel);
+		json_close(j);
+	}
+	json_close_array(j);
+	json_close(j);
+}
+
+static void print_fns(const struct waits *w, const struct term *term, bool is_may)
+{
+	unsigned cnt = is_may ? w->may_keys.cnt : w->fn_keys.cnt, top;
+	const struct wait_fn **list = sorted_fns(is_may ? w->may : w->fns, cnt);
+	struct table_row *row;
+	struct table t;
+
+	top = report_rows(term, w->r->opts.top);
+	table__init(&t, is_may ? "calls|time|mean|p95|max|calls that may have waited"
+			       : "calls|time|mean|p95|max|function");
+	for (unsigned i = 0; list && i < cnt && i < top; i++) {
+		row = table__row(&t, list[i]->fn->name);
+		human_count(row->cell[0], list[i]->cnt);
+		human_time(row->cell[1], list[i]->total_ns);
+		human_time(row->cell[2], ratio_of(list[i]->total_ns, list[i]->cnt));
+		if (list[i]->hist)
+			human_time(row->cell[3], hist_percentile(list[i]->hist, list[i]->cnt, 0.95,
+								 list[i]->max_ns));
+		human_time(row->cell[4], list[i]->max_ns);
+	}
+	if (t.row_cnt)
+		table__print(&t, term);
+	free(list);
+}
+
+static void print_callers(const struct waits *w, const struct term *term)
+{
+	char time[CELL_SZ], cnt[CELL_SZ], line[512];
+
+	for (unsigned i = 0; i < w->callers.keys.cnt && i < 5 && i < w->r->opts.top; i++) {
+		const struct caller *c = &w->callers.rows[i];
+
+		human_time(time, c->total_ns);
+		human_count(cnt, c->cnt);
+		stack_line(c->stack, line, sizeof(line));
+		report_text(term, "%s in %s %s from %s", time, cnt, c->fn->name, line);
+	}
+}
+
+static void waits_print(const void *a, const struct term *term)
+{
+	const struct waits *w = a;
+	char total[CELL_SZ], count[CELL_SZ], share[CELL_SZ], threads[CELL_SZ];
+
+	if (!w->cnt && !w->may_keys.cnt)
+		return;
+	human_time(total, w->total_ns);
+	human_count(count, w->cnt);
+	human_share(share, w->total_ns, report_wall_ns(w->r));
+	human_count(threads, w->thread_keys.cnt);
+	report_section(term, "Blocking calls", "%s in %s call%s by %s thread%s, %s of the trace",
+		       total, count, s_of(w->cnt), threads, s_of(w->thread_keys.cnt), share);
+	print_fns(w, term, false);
+	print_fns(w, term, true);
+	print_callers(w, term);
+}
+
+static unsigned top_fns(const struct wait_fn *fns, unsigned cnt, struct wait_fn_result *to,
+			unsigned max)
+{
+	const struct wait_fn **list = sorted_fns(fns, cnt);
+	unsigned n = 0;
+
+	for (; list && n < cnt && n < max; n++)
+		to[n] = (struct wait_fn_result){list[n]->fn->name, list[n]->cnt, list[n]->total_ns,
+						list[n]->max_ns};
+	free(list);
+	return n;
+}
+
+void wait_result(const struct report *r, struct wait_result *res)
+{
+	const struct waits *w = r->an[AN_WAIT];
+
+	memset(res, 0, sizeof(*res));
+	if (!w)
+		return;
+	res->count = w->cnt;
+	res->total_ns = w->total_ns;
+	res->thread_cnt = w->thread_keys.cnt;
+	if (w->thread_keys.cnt) {
+		res->thread_comm = w->threads[0].comm;
+		res->thread_tid = w->threads[0].tid;
+		res->thread_ns = w->threads[0].total_ns;
+	}
+	res->fn_cnt = top_fns(w->fns, w->fn_keys.cnt, res->fns, 8);
+	res->may_cnt = top_fns(w->may, w->may_keys.cnt, res->may, 2);
+}
+
+const struct analysis_ops wait_ops = {
+	.name = "waits",
+	.new = waits__new,
+	.event = waits_event,
+	.finish = waits_finish,
+	.json = waits_json,
+	.print = waits_print,
+	.free = waits__free,
+};

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* Calls that block; for other analyses. */
+#ifndef REPORT_TIME_WAIT_H
+#define REPORT_TIME_WAIT_H
+
+#include "report/report.h"
+
+extern const struct analysis_ops wait_ops;
+
+struct wait_fn_result {
+	const char *name;
+	uint64_t cnt, total_ns, max_ns;
+};
+struct wait_result {
+	uint64_t count, total_ns, thread_cnt;
+	struct wait_fn_result fns[8]; /* most time first */
+	unsigned fn_cnt;
+	struct wait_fn_result may[2]; /* that may have waited */
+	unsigned may_cnt;
+	const char *thread_comm; /* that waited longest */
+	uint32_t thread_tid;
+	uint64_t thread_ns;
+};
+/* Zeroes when the analysis did not run. */
+void wait_result(const struct report *r, struct wait_result *res);
+
+#endif /* REPORT_TIME_WAIT_H */

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* CUDA graphs; for other analyses. */
+#ifndef REPORT_WORK_GRAPHS_H
+#define REPORT_WORK_GRAPHS_H
+
+#include "report/report.h"
+
+extern const struct analysis_ops graphs_ops;
+
+struct graphs_result {
+	uint64_t captures, instantiations, launches, launch_ns;
+	uint64_t kernels_run; /* by graphs */
+	bool kernels_known;
+};
+/* Zeroes when the analysis did not run. */
+void graphs_result(const struct report *r, struct graphs_result *res);
+/* Whether the stream captures, after the event that is looked at. */
+bool graphs_stream_captures(const struct report *r, uint32_t pid, uint64_t stream);
+
+#endif /* REPORT_WORK_GRAPHS_H */

@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* Captures: what is put on a stream that captures becomes a node of the graph that comes of it. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "report/calls.h"
+#include "graphs_priv.h"
+
+#define PROCS_MAX    65536
+#define CAPTURES_MAX 1024
+
+static struct graph_proc *proc_find(struct graphs *g, uint32_t pid)
+{
+	for (unsigned i = 0; i < g->proc_cnt; i++)
+		if (g->procs[i].pid == pid)
+			return &g->procs[i];
+	return NULL;
+}
+
+static struct graph_proc *proc_get(struct graphs *g, uint32_t pid)
+{
+	struct graph_proc *p = proc_find(g, pid);
+
+	if (p || g->proc_cnt == PROCS_MAX)
+		return p;
+	p = grow(g->procs, &g->proc_cap, g->proc_cnt + 1, sizeof(*p));
+	if (!p)
+		return NULL;
+	g->procs = p;
+	p += g->proc_cnt++;
+	memset(p, 0, sizeof(*p));
+	p->pid = pid;
+	return p;
+}
+
+static struct capturing *capturing_of(struct graph_proc *p, uint64_t origin)
+{
+	for (unsigned i = 0; i < p->cnt; i++)
+		if (p->caps[i].origin == origin)
+			return &p->caps[i];
+	return NULL;
+}
+
+struct capturing *graphs_capturing(struct graphs *g, uint32_t pid, uint64_t stream)
+{
+	struct graph_proc *p = g->capturing_cnt ? proc_find(g, pid) : NULL;
+	uint64_t origin;
+
+	if (!p || !capture_set__origin(&p->set, stream, &origin))
+		return NULL;
+	return capturing_of(p, origin);
+}
+
+bool graphs_capture_take(struct graphs *g, uint32_t pid, uint64_t stream, struct capturing *to)
+{
+	struct graph_proc *p = proc_find(g, pid);
+	struct capturing *c = p ? capturing_of(p, stream) : NULL;
+
+	if (!c)
+		return false;
+	*to = *c;
+	*c = p->caps[--p->cnt];
+	g->capturing_cnt--;
+	capture_set__end(&p->set, stream);
+	return true;
+}
+
+void graphs_capture_forget(struct graphs *g, uint32_t pid)
+{
+	struct graph_proc *p = proc_find(g, pid);
+
+	if (!p)
+		return;
+	g->capturing_cnt -= p->cnt;
+	free(p->caps);
+	capture_set__clear(&p->set);
+	*p = g->procs[--g->proc_cnt];
+}
+
+static void on_begin(struct graphs *g, const struct event *ev)
+{
+	struct graph_proc *p = proc_get(g, ev->pid);
+	struct capturing *c, was;
+	uint64_t graph = 0;
+
+	if (!p)
+		return;
+	/* Its end was lost. */
+	graphs_capture_take(g, ev->pid, ev->stream, &was);
+	if (p->cnt == CAPTURES_MAX)
+		return;
+	c = grow(p->caps, &p->cap, p->cnt + 1, sizeof(*c));
+	if (!c)
+		return;
+	p->caps = c;
+	event_arg_u64(ev, "hGraph", &graph); /* cuStreamBeginCaptureToGraph */
+	c[p->cnt++] = (struct capturing){.origin = ev->stream, .graph = graph};
+	g->capturing_cnt++;
+	capture_set__begin(&p->set, ev->stream);
+}
+
+static void add_transfer(struct nodes *n, const struct event *ev)
+{
+	uint64_t cnt = 1;
+
+	if (ev->fn->op == OP_COPY_BATCH && !event_arg_u64(ev, "count", &cnt))
+		n->unknown = true;
+	n->n[ev->fn->op == OP_MEMSET ? NODE_MEMSET : NODE_MEMCPY] += cnt;
+}
+
+static void add_node(struct nodes *n, const struct event *ev)
+{
+	switch (ev->fn->op) {
+	case OP_LAUNCH:
+	case OP_LAUNCH_EX:
+	case OP_LAUNCH_COOP:
+	case OP_LAUNCH_GRID:
+		n->n[NODE_KERNEL]++;
+		break;
+	case OP_LAUNCH_HOST:
+	case OP_ALLOC_ASYNC:
+	case OP_FREE_ASYNC:
+	case OP_STREAM_MEMOP:
+		n->n[NODE_OTHER]++;
+		break;
+	default:
+		if (ev->type == TYPE_TRANSFER && ev->fn->is_async)
+			add_transfer(n, ev);
+	}
+}
+
+void graphs_capture_event(struct graphs *g, const struct event *ev)
+{
+	struct graph_proc *p;
+	struct capturing *c;
+
+	if (ev->fn->op == OP_CAPTURE_BEGIN) {
+		on_begin(g, ev);
+		return;
+	}
+	if (!g->capturing_cnt)
+		return;
+	p = proc_find(g, ev->pid);
+	if (!p || !p->cnt)
+		return;
+	if (ev->fn->op == OP_RECORD && (ev->has & HAS_EVENT)) {
+		capture_set__record(&p->set, ev->event, ev->stream);
+	} else if (ev->fn->op == OP_WAIT && (ev->has & HAS_EVENT)) {
+		capture_set__wait(&p->set, ev->stream, ev->event);
+	} else {
+		c = graphs_capturing(g, ev->pid, ev->stream);
+		if (c)
+			add_node(&c->nodes, ev);
+	}
+}
+
+bool graphs_stream_captures(const struct report *r, uint32_t pid, uint64_t stream)
+{
+	struct graphs *g = r->an[AN_GRAPHS];
+
+	return g && g->capturing_cnt && graphs_capturing(g, pid, stream);
+}

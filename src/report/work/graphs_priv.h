@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#ifndef REPORT_WORK_GRAPHS_PRIV_H
+#define REPORT_WORK_GRAPHS_PRIV_H
+
+#include "report/collect.h"
+#include "graphs.h"
+#include "model/capture.h"
+
+#define GRAPHS_LIST 1000
+
+enum node_kind { NODE_KERNEL, NODE_MEMCPY, NODE_MEMSET, NODE_OTHER, NODE_KIND_CNT };
+enum graph_how { GRAPH_UNKNOWN, GRAPH_CAPTURED, GRAPH_BUILT, GRAPH_CLONED };
+
+struct nodes {
+	uint64_t n[NODE_KIND_CNT];
+	bool unknown; /* there are others, or some may not run */
+};
+
+struct graph {
+	uint64_t handle;
+	uint32_t pid;
+	enum graph_how how;
+	bool seen; /* it was made, or its capture began, within the trace */
+	struct nodes nodes;
+};
+
+struct exec {
+	uint64_t handle, graph;
+	uint32_t pid;
+	enum graph_how how;
+	struct nodes nodes;
+	uint64_t launches, launch_ns, instantiate_ns, updates, first_ns;
+	bool destroyed;
+};
+
+/* A capture that is going on. */
+struct capturing {
+	uint64_t origin;
+	uint64_t graph; /* it adds to; 0: it makes one */
+	struct nodes nodes;
+};
+
+struct graph_proc {
+	uint32_t pid;
+	struct capture_set set;
+	struct capturing *caps;
+	unsigned cnt, cap;
+};
+
+/* What is live, by handle and process. */
+struct live {
+	struct keys keys;
+	void **items;
+	unsigned cap;
+};
+
+struct graphs {
+	struct report *r;
+	uint64_t captures, capture_failures, built, clones, instantiations, updates, destroyed;
+	uint64_t launches, launch_ns, kernels_run;
+	bool kernels_unknown;
+	struct graph_proc *procs;
+	unsigned proc_cnt, proc_cap, capturing_cnt; /* capturing_cnt: captures that go on */
+	struct live graphs, execs;
+	struct keys node_keys; /* of built graphs */
+	struct graph_node {
+		uint64_t graph;
+		enum node_kind kind;
+	} * nodes;
+	unsigned node_cap;
+	struct exec list[GRAPHS_LIST]; /* that are gone; most launches first from the finish on */
+	unsigned list_cnt;
+	uint64_t left_out;
+};
+
+/* Counts what a call on a capturing stream adds. */
+void graphs_capture_event(struct graphs *g, const struct event *ev);
+void graphs_capture_forget(struct graphs *g, uint32_t pid);
+/* The capture that the stream takes part in; NULL: none. */
+struct capturing *graphs_capturing(struct graphs *g, uint32_t pid, uint64_t stream);
+/* Takes the one that begins on the stream out, its nodes in *to. false: its begin was not seen. */
+bool graphs_capture_take(struct graphs *g, uint32_t pid, uint64_t stream, struct capturing *to);
+
+void graphs_json(const void *a, struct json *j);
+void graphs_print(const void *a, const struct term *term);
+
+#endif /* REPORT_WORK_GRAPHS_PRIV_H */

@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * What a program asked of its kernels and devices, and the occupancy that follows from it. Queries
+ * are traced with --all; without them nothing of this is known.
+ */
+#include <string.h>
+
+#include "report/event_path.h"
+#include "kernels_priv.h"
+#include "occupancy.h"
+
+#define ATTR_CC_MAJOR 75 /* CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR */
+#define ATTR_CC_MINOR 76
+#define ATTR_SHARED   1 /* CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES */
+#define ATTR_REGS     4 /* CU_FUNC_ATTRIBUTE_NUM_REGS */
+
+static void note_cc(struct kernels *k, uint64_t *to, bool *has, uint64_t val)
+{
+	k->mixed |= *has && *to != val;
+	*to = val;
+	*has = true;
+}
+
+static void on_device(struct kernels *k, const struct event *ev)
+{
+	uint64_t attr, val;
+
+	if (event_arg_u64(ev, "major", &val)) {
+		note_cc(k, &k->cc_major, &k->has_major, val);
+		if (event_arg_u64(ev, "minor", &val))
+			note_cc(k, &k->cc_minor, &k->has_minor, val);
+	} else if (event_path_u64(ev, "attrib", &attr) && event_arg_u64(ev, "pi", &val)) {
+		if (attr == ATTR_CC_MAJOR)
+			note_cc(k, &k->cc_major, &k->has_major, val);
+		else if (attr == ATTR_CC_MINOR)
+			note_cc(k, &k->cc_minor, &k->has_minor, val);
+	}
+}
+
+unsigned kernels_cc(const struct kernels *k)
+{
+	if (!k->has_major || !k->has_minor || k->mixed || k->cc_major > 24 || k->cc_minor > 9)
+		return 0;
+	return k->cc_major * 10 + k->cc_minor;
+}
+
+static void on_attribute(struct kernels *k, const struct event *ev)
+{
+	struct kernel_func *f;
+	uint64_t attr, val, func;
+
+	if (!event_path_u64(ev, "attrib", &attr) || (attr != ATTR_SHARED && attr != ATTR_REGS) ||
+	    !event_arg_u64(ev, "pi", &val))
+		return;
+	if (!event_arg_u64(ev, "hfunc", &func) && !event_arg_u64(ev, "kernel", &func))
+		return;
+	f = kernels_func(k, func, ev->pid);
+	if (!f)
+		return;
+	if (attr == ATTR_REGS) {
+		f->registers = val;
+		f->has_registers = true;
+	} else {
+		f->shared_mem = val;
+		f->has_shared = true;
+	}
+}
+
+/* cuOccupancyMaxActiveBlocksPerMultiprocessor, with and without flags */
+static void on_occupancy(struct kernels *k, const struct event *ev)
+{
+	uint64_t func, blocks, threads, shared;
+	struct kernel_func *f;
+
+	if (!event_arg_u64(ev, "numBlocks", &blocks) || !event_arg_u64(ev, "func", &func) ||
+	    !event_arg_u64(ev, "blockSize", &threads) ||
+	    !event_arg_u64(ev, "dynamicSMemSize", &shared))
+		return;
+	f = kernels_func(k, func, ev->pid);
+	if (!f)
+		return;
+	f->has_resident = true;
+	f->resident = blocks;
+	f->resident_threads = threads;
+	f->resident_shared = shared;
+}
+
+/* The handle that a lookup gave out, and its name. */
+static void on_lookup(struct kernels *k, const struct event *ev)
+{
+	struct kernel_func *f;
+	uint64_t func;
+
+	if (!(ev->has & HAS_KERNEL))
+		return;
+	if (!event_arg_u64(ev, "hfunc", &func) && !event_arg_u64(ev, "pKernel", &func) &&
+	    !event_arg_u64(ev, "pFunc", &func))
+		return;
+	f = kernels_func(k, func, ev->pid);
+	if (f)
+		f->name = ev->launch.kernel;
+}
+
+void kernels_query(struct kernels *k, const struct event *ev)
+{
+	switch (ev->fn->class) {
+	case CLASS_DEVICE:
+		on_device(k, ev);
+		break;
+	case CLASS_MODULE:
+		if (ev->fn->op == OP_LOOKUP)
+			on_lookup(k, ev);
+		else
+			on_attribute(k, ev);
+		break;
+	case CLASS_OCCUPANCY:
+		on_occupancy(k, ev);
+		break;
+	}
+}
+
+static struct kernel *kernel_of(struct kernels *k, const struct kernel_func *f)
+{
+	uint32_t i = f->kernel ? f->kernel - 1 : KEYS_NONE;
+
+	if (i == KEYS_NONE && f->name)
+		i = keys__find(&k->keys, (uintptr_t)f->name);
+	return i < k->keys.cnt && i < k->cap ? &k->list[i] : NULL;
+}
+
+/* Handles of one kernel agree, or nothing is said. */
+static void say_registers(struct kernel *row, const struct kernel_func *f)
+{
+	if (row->has_registers && row->registers != f->registers)
+		row->registers = UINT64_MAX;
+	else
+		row->registers = f->registers;
+	row->has_registers = true;
+}
+
+static void say_occupancy(struct kernels *k, struct kernel *row, const struct kernel_func *f)
+{
+	unsigned cc = kernels_cc(k), most = occupancy_max_threads(cc);
+	struct occupancy_use use = {row->block_threads, f->registers,
+				    f->shared_mem + row->shared_mem};
+
+	if (!most || !row->has_config || row->cluster[0] > 1 || row->cluster[1] > 1 ||
+	    row->cluster[2] > 1)
+		return;
+	if (f->has_resident && f->resident_threads == row->block_threads &&
+	    f->resident_shared == row->shared_mem) {
+		uint64_t warps = (row->block_threads + 31) / 32 * f->resident;
+
+		row->has_occupancy = warps <= most / 32;
+		row->occupancy = warps / (most / 32.0);
+	} else if (f->has_registers && f->has_shared && !row->has_occupancy) {
+		row->has_occupancy = occupancy_share(cc, &use, &row->occupancy);
+	}
+}
+
+void kernels_occupancy(struct kernels *k)
+{
+	for (uint32_t i = 0; i < k->func_keys.cnt && i < k->func_cap; i++) {
+		const struct kernel_func *f = &k->funcs[i];
+		struct kernel *row = kernel_of(k, f);
+
+		if (!row)
+			continue;
+		if (f->has_registers)
+			say_registers(row, f);
+		say_occupancy(k, row, f);
+	}
+	for (uint32_t i = 0; i < k->keys.cnt && i < k->cap; i++) {
+		struct kernel *row = &k->list[i];
+
+		if (row->has_registers && row->registers == UINT64_MAX)
+			row->has_registers = row->has_occupancy = false;
+	}
+}

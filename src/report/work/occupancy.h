@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* How many blocks of a kernel one multiprocessor can hold at once. */
+#ifndef REPORT_WORK_OCCUPANCY_H
+#define REPORT_WORK_OCCUPANCY_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct occupancy_use {
+	uint64_t threads;    /* of a block */
+	uint64_t registers;  /* of a thread */
+	uint64_t shared_mem; /* of a block: static and dynamic */
+};
+
+/* Threads that one multiprocessor holds at most; 0: the compute capability (major * 10 + minor) is
+ * not known here. */
+unsigned occupancy_max_threads(unsigned cc);
+/* The part (0..1) of the warps that can be resident; false when that cannot be told. */
+bool occupancy_share(unsigned cc, const struct occupancy_use *use, double *share);
+
+#endif /* REPORT_WORK_OCCUPANCY_H */

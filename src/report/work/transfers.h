@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* Copies, memsets and prefetches; for other analyses. */
+#ifndef REPORT_WORK_TRANSFERS_H
+#define REPORT_WORK_TRANSFERS_H
+
+#include "report/report.h"
+
+extern const struct analysis_ops transfers_ops;
+
+struct transfers_result {
+	uint64_t pageable_cnt, pageable_bytes, pageable_ns;
+};
+/* Zeroes when the analysis did not run. */
+void transfers_result(const struct report *r, struct transfers_result *res);
+
+#endif /* REPORT_WORK_TRANSFERS_H */
