@@ -22,7 +22,7 @@
 #include "attach/caps.h"
 #include "attach/elf.h"
 #include "attach/target.h"
-#include "sink/json.h"
+#include "text/json.h"
 #include "util/log.h"
 #include "version.h"
 

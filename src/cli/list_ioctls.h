@@ -4,7 +4,7 @@
 #define CLI_LIST_IOCTLS_H
 
 #include "decode/nv/nv_priv.h"
-#include "sink/json.h"
+#include "text/json.h"
 #include "util/out.h"
 
 struct ioctls {

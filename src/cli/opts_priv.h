@@ -6,7 +6,7 @@
 #include <stdio.h>
 
 #include "opts.h"
-#include "util/units.h"
+#include "text/units.h"
 
 enum opt_group {
 	GROUP_TARGET,

@@ -11,7 +11,7 @@
 #include "otlp.h"
 #include "rotate.h"
 #include "util/strdist.h"
-#include "util/units.h"
+#include "text/units.h"
 
 #define KEY(path, type, field, preset)                                                             \
 	{                                                                                          \

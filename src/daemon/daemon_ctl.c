@@ -10,8 +10,8 @@
 
 #include "folder.h"
 #include "rules.h"
-#include "sink/json.h"
-#include "util/units.h"
+#include "text/json.h"
+#include "text/units.h"
 #include "version.h"
 
 static void fail(struct json *j, const char *fmt, ...) __attribute__((format(printf, 2, 3)));

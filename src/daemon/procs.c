@@ -6,7 +6,7 @@
 #include <sys/stat.h>
 
 #include "rules.h"
-#include "sink/json.h"
+#include "text/json.h"
 #include "util/log.h"
 #include "trace/tracer.h"
 #include "util/reader.h"

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "sink/stack.h"
+#include "text/stack.h"
 
 #define CALLERS_MAX 65536
 

@@ -4,7 +4,7 @@
 #define REPORT_CALLERS_H
 
 #include "collect.h"
-#include "sink/json.h"
+#include "text/json.h"
 
 #include "model/event.h"
 

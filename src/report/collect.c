@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "sink/table.h"
+#include "text/table.h"
 
 void *grow(void *array, unsigned *cap, unsigned need, size_t size)
 {

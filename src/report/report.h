@@ -12,8 +12,8 @@
 
 #include "model/event.h"
 #include "model/trace.h"
-#include "sink/json.h"
-#include "sink/table.h"
+#include "text/json.h"
+#include "text/table.h"
 
 /* How iterations are found. */
 enum iter_mode {

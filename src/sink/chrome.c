@@ -14,11 +14,11 @@
 
 #include "chrome_flow.h"
 #include "decode/nv/nv_decode.h"
-#include "json.h"
+#include "text/json.h"
 #include "chrome_proc.h"
-#include "kernel_name.h"
+#include "text/kernel_name.h"
 #include "sink.h"
-#include "stack.h"
+#include "text/stack.h"
 #include "util/log.h"
 #include "util/out.h"
 

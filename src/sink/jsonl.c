@@ -12,8 +12,8 @@
 #include <sys/wait.h>
 #include <time.h>
 
-#include "json.h"
-#include "stack.h"
+#include "text/json.h"
+#include "text/stack.h"
 
 struct jsonl {
 	struct sink s;

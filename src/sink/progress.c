@@ -6,7 +6,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#include "table.h"
+#include "text/table.h"
 
 #define REDRAW_NS 250000000
 

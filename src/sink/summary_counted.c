@@ -2,8 +2,8 @@
 /* The summary's part on calls that were counted and not recorded. */
 #include "summary_priv.h"
 
-#include "json.h"
-#include "table.h"
+#include "text/json.h"
+#include "text/table.h"
 
 static void print_row(struct table *t, const struct trace_count *c)
 {

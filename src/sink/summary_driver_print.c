@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "decode/nv/nv.h"
-#include "json.h"
-#include "table.h"
+#include "text/json.h"
+#include "text/table.h"
 
 static void print_head(const struct driver_stat *d, const struct term *term, size_t cmd_cnt)
 {

@@ -4,7 +4,7 @@
 
 #include <stdlib.h>
 
-#include "json.h"
+#include "text/json.h"
 
 /* Longer tables are cut: what is left out is in the totals. */
 #define JSON_ROWS_MAX 1000

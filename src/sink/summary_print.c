@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "decode/nv/nv.h"
-#include "table.h"
+#include "text/table.h"
 
 /* From here on there is room for more columns and longer lists. */
 #define WIDE 100

@@ -5,7 +5,7 @@
 
 #include <assert.h>
 
-#include "sink/kernel_name.h"
+#include "text/kernel_name.h"
 #include "util/demangle.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <string.h>
 
-#include "sink/kernel_name.h"
+#include "text/kernel_name.h"
 
 static void kernel_names(void **state)
 {

@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "sink/progress.h"
-#include "sink/table.h"
+#include "text/table.h"
 
 static void numbers(void **state)
 {

@@ -12,7 +12,7 @@
 #include "ct_abi.h"
 #include "decode/value.h"
 #include "json_check.h"
-#include "sink/json.h"
+#include "text/json.h"
 
 static uint64_t rnd(void)
 {

@@ -9,7 +9,7 @@
 #include "report/collect.h"
 #include "findings.h"
 #include "report/iter/iter.h"
-#include "sink/table.h"
+#include "text/table.h"
 
 #define EVIDENCE_MAX 6
 #define ERRORS_MAX   32

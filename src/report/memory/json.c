@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #include "memory_priv.h"
 
-#include "sink/stack.h"
+#include "text/stack.h"
 
 static void put_device(struct json *j, const char *name, int device)
 {

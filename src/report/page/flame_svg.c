@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "sink/table.h"
+#include "text/table.h"
 #include "stacks.h"
 #include "util/out.h"
 

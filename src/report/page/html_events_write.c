@@ -4,8 +4,8 @@
 #include <stdlib.h>
 
 #include "html_events.h"
-#include "sink/json.h"
-#include "sink/kernel_name.h"
+#include "text/json.h"
+#include "text/kernel_name.h"
 
 /* By lane, then as they nest: what begins first, and of those the longest. */
 static int by_place(const void *a, const void *b)

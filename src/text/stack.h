@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-#ifndef SINK_STACK_H
-#define SINK_STACK_H
+#ifndef TEXT_STACK_H
+#define TEXT_STACK_H
 
 #include "json.h"
 
@@ -13,4 +13,4 @@ void sink_put_stack_names(struct json *j, const struct stack *s);
 /* The symbol, else the module with the offset, else the address; in buf or in the frame. */
 const char *stack_frame_name(const struct stack_frame *f, char *buf, size_t size);
 
-#endif /* SINK_STACK_H */
+#endif /* TEXT_STACK_H */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* Strict readers of what people write: the whole text must be a value. 0, -EINVAL, or -ERANGE when
  * it is too large. */
-#ifndef UTIL_UNITS_H
-#define UTIL_UNITS_H
+#ifndef TEXT_UNITS_H
+#define TEXT_UNITS_H
 
 #include <stddef.h>
 #include <stdint.h>
@@ -17,4 +17,4 @@ int opt_read_size(const char *text, uint64_t *bytes);
 /* Writes a size the way opt_read_size reads it. */
 void opt_write_size(uint64_t bytes, char *buf, size_t buf_sz);
 
-#endif /* UTIL_UNITS_H */
+#endif /* TEXT_UNITS_H */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-#ifndef SINK_KERNEL_NAME_H
-#define SINK_KERNEL_NAME_H
+#ifndef TEXT_KERNEL_NAME_H
+#define TEXT_KERNEL_NAME_H
 
 #include <stddef.h>
 
@@ -13,4 +13,4 @@
  */
 const char *kernel_short_name(const char *demangled, size_t *len);
 
-#endif /* SINK_KERNEL_NAME_H */
+#endif /* TEXT_KERNEL_NAME_H */

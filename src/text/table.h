@@ -3,8 +3,8 @@
  * Small tables for a terminal: columns of numbers, then a name that takes the rest of the line and
  * is cut in the middle when it must be (as in strace -c). And numbers as people read them.
  */
-#ifndef SINK_TABLE_H
-#define SINK_TABLE_H
+#ifndef TEXT_TABLE_H
+#define TEXT_TABLE_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -59,4 +59,4 @@ void term_name(const struct term *term, const char *s, int width);
 void term_text(const struct term *term, const char *s, int indent);
 void term_bold(const struct term *term, const char *s);
 
-#endif /* SINK_TABLE_H */
+#endif /* TEXT_TABLE_H */

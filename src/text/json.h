@@ -4,8 +4,8 @@
  * a visitor too. Names and json_sym() are written as they are: they come from our own tables.
  * Whatever comes from the target goes through json_text().
  */
-#ifndef SINK_JSON_H
-#define SINK_JSON_H
+#ifndef TEXT_JSON_H
+#define TEXT_JSON_H
 
 #include "decode/value.h"
 #include "util/fmt.h"
@@ -46,4 +46,4 @@ void json_null(struct json *j, const char *name);
 void json_milli(struct json *j, const char *name, uint64_t x);
 void json_micro(struct json *j, const char *name, uint64_t x);
 
-#endif /* SINK_JSON_H */
+#endif /* TEXT_JSON_H */
