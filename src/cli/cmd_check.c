@@ -23,6 +23,7 @@
 #include "attach/elf.h"
 #include "attach/target.h"
 #include "text/json.h"
+#include "text/numbers.h"
 #include "util/log.h"
 #include "version.h"
 
@@ -351,7 +352,7 @@ static void print_files(const struct check *c)
 	}
 	if (c->process_cnt > 0) {
 		snprintf(text, sizeof(text), "  Loaded by %d process%s now.\n", c->process_cnt,
-			 c->process_cnt == 1 ? "" : "es");
+			 plural_es(c->process_cnt));
 		out_str(c->out, text);
 	}
 }

@@ -14,6 +14,7 @@
 
 #include "trace/facts.h"
 #include "list.h"
+#include "text/numbers.h"
 
 #define LIST_COLUMNS 100
 #define MARK_WIDTH   2
@@ -138,7 +139,7 @@ static void put_params(struct ioctls *l, const char *params, int size)
 	if (size < 0)
 		put(l->out, "      %s\n", params);
 	else
-		put(l->out, "      %s, %d byte%s\n", params, size, size == 1 ? "" : "s");
+		put(l->out, "      %s, %d byte%s\n", params, size, plural(size));
 }
 
 /* Words of a text, broken at the width. */

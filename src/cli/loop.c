@@ -3,6 +3,7 @@
 #include "session.h"
 
 #include "event/check.h"
+#include "text/numbers.h"
 #include "util/log.h"
 #include "util/out.h"
 
@@ -83,7 +84,7 @@ static void look_at_targets(struct session *s)
 		s->waiting_children = true;
 		info("the command has exited; %u process%s that it started still run%s: Ctrl-C ends "
 		     "the trace",
-		     live, live == 1 ? "" : "es", live == 1 ? "s" : "");
+		     live, plural_es(live), live == 1 ? "s" : "");
 	}
 }
 

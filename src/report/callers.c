@@ -58,7 +58,7 @@ void callers__json(const struct callers *c, struct json *j, unsigned top)
 
 		json_open(j, NULL);
 		json_str(j, "name", row->fn->name);
-		sink_put_stack_names(j, row->stack);
+		json_stack_names(j, row->stack);
 		json_u64(j, "count", row->cnt);
 		json_u64(j, "total_ns", row->total_ns);
 		json_close(j);

@@ -2,8 +2,6 @@
 #include "collect.h"
 
 #include <math.h>
-#include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -116,36 +114,6 @@ uint64_t hist_percentile(const struct hist *h, uint64_t cnt, double part, uint64
 uint64_t sorted_percentile(const uint64_t *v, size_t cnt, double part)
 {
 	return cnt ? v[rank_of(cnt, part) - 1] : 0;
-}
-
-void report_section(const struct term *term, const char *title, const char *fmt, ...)
-{
-	char text[1024];
-	int n = snprintf(text, sizeof(text), "%s: ", title);
-	va_list ap;
-
-	va_start(ap, fmt);
-	vsnprintf(text + n, sizeof(text) - n, fmt, ap);
-	va_end(ap);
-	putc('\n', term->f);
-	fputs(term->color ? "\033[1m" : "", term->f);
-	term_text(term, text, 2);
-	fputs(term->color ? "\033[0m" : "", term->f);
-}
-
-void report_text(const struct term *term, const char *fmt, ...)
-{
-	struct term inner = *term;
-	char text[2048];
-	va_list ap;
-
-	va_start(ap, fmt);
-	vsnprintf(text, sizeof(text), fmt, ap);
-	va_end(ap);
-	fputs("  ", term->f);
-	/* the first line begins after the indent */
-	inner.width -= 2;
-	term_text(&inner, text, 2);
 }
 
 unsigned report_rows(const struct term *term, unsigned top)

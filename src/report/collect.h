@@ -69,17 +69,6 @@ static inline double ratio_of(double part, double whole)
 	return whole > 0 ? part / whole : 0;
 }
 
-static inline const char *s_of(uint64_t n)
-{
-	return n == 1 ? "" : "s";
-}
-
-/* An empty line, a title in bold and a sentence. */
-void report_section(const struct term *term, const char *title, const char *fmt, ...)
-	__attribute__((format(printf, 3, 4)));
-/* A sentence with an indent of two. */
-void report_text(const struct term *term, const char *fmt, ...)
-	__attribute__((format(printf, 2, 3)));
 /* How many rows of a long table a terminal of this width gets. */
 unsigned report_rows(const struct term *term, unsigned top);
 

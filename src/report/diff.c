@@ -333,25 +333,25 @@ static void print_kind(const struct diff *d, const struct term *term, enum thing
 	putc('\n', term->f);
 	table__print(&t, term);
 	if (more)
-		report_text(term, "and %u more that differ", more);
+		term_para(term, "and %u more that differ", more);
 }
 
 void diff__print(const struct diff *d, const struct term *term, unsigned top)
 {
 	if (what_is_hidden(d))
-		report_text(term, "Hidden: %s: what is known from them is not compared.",
-			    what_is_hidden(d));
+		term_para(term, "Hidden: %s: what is known from them is not compared.",
+			  what_is_hidden(d));
 	if (!d->differ_cnt) {
-		report_text(term,
-			    "Nothing changed: all counts are the same, and no time differs by more "
-			    "than %.0f %%.",
-			    DIFF_NOISE * 100);
+		term_para(term,
+			  "Nothing changed: all counts are the same, and no time differs by more "
+			  "than %.0f %%.",
+			  DIFF_NOISE * 100);
 		return;
 	}
-	report_section(term, "What changed",
-		       "%u thing%s; counts are exact, a time that differs by less than %.0f %% is "
-		       "noise (~)",
-		       d->differ_cnt, s_of(d->differ_cnt), DIFF_NOISE * 100);
+	term_section(term, "What changed",
+		     "%u thing%s; counts are exact, a time that differs by less than %.0f %% is "
+		     "noise (~)",
+		     d->differ_cnt, plural(d->differ_cnt), DIFF_NOISE * 100);
 	print_kind(d, term, THING_WHOLE, "before|after|time|time|ratio|in all", TABLE_ROWS);
 	print_kind(d, term, THING_FUNCTION, "before|after|time|time|ratio|function", top);
 	print_kind(d, term, THING_KERNEL, "before|after|time|time|ratio|kernel", top);

@@ -162,14 +162,14 @@ static void print_hidden(const struct report *r, const struct term *term)
 
 	if (!what)
 		return;
-	report_section(term, "Hidden", "%s", what);
-	report_text(term, "%s",
-		    r->args_hidden
-			    ? "Arguments were not read (--no-args): nothing is known of "
-			      "iterations, stages, idle times, kernels, graphs, streams, memory "
-			      "and bytes, and there are no findings."
-			    : "Strings were not read (--no-strings): kernels have no names, and "
-			      "frames of stacks neither files nor functions.");
+	term_section(term, "Hidden", "%s", what);
+	term_para(term, "%s",
+		  r->args_hidden
+			  ? "Arguments were not read (--no-args): nothing is known of "
+			    "iterations, stages, idle times, kernels, graphs, streams, memory "
+			    "and bytes, and there are no findings."
+			  : "Strings were not read (--no-strings): kernels have no names, and "
+			    "frames of stacks neither files nor functions.");
 }
 
 /* What was asked first comes first; the rest in the order of the table. */

@@ -215,7 +215,7 @@ static void put_call_args(struct chrome *c, const struct event *ev, bool renamed
 	event_visit_fields(ev, &j.v);
 	if (ev->kind == EVENT_CALL)
 		put_result(&j, ev);
-	sink_put_stack_names(&j, ev->stack);
+	json_stack_names(&j, ev->stack);
 	if (ev->fn && event_has_args(ev)) {
 		json_open(&j, "args");
 		event_visit_args(ev, &j.v);

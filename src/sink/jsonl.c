@@ -294,7 +294,7 @@ static void put_other(struct jsonl *l, const struct event *ev)
 		if (ev->note)
 			json_str(j, "note", ev->note);
 	} else if (ev->kind == EVENT_STACK) {
-		sink_put_stack(j, ev->stack);
+		json_stack(j, ev->stack);
 	} else if (ev->kind != EVENT_PROCESS) {
 		if (ev->kind == EVENT_DRIVER && ev->unfinished)
 			json_bool(j, "unfinished", true);

@@ -27,7 +27,7 @@ void summary_print_counted(const struct term *term, const struct trace_end *end)
 
 	if (end->level_cnt) {
 		human_count(levels, end->level_cnt);
-		summary_section(
+		term_section(
 			term, "Kept cheap",
 			"what is recorded of a function was changed %s time%s (--max-overhead)",
 			levels, plural(end->level_cnt));
@@ -36,8 +36,8 @@ void summary_print_counted(const struct term *term, const struct trace_end *end)
 		return;
 	human_count(calls, end->stats[CT_STAT_COUNTED]);
 	human_count(fns, end->count_cnt);
-	summary_section(term, "Counted only", "%s call%s of %s function%s, in no table above",
-			calls, plural(end->stats[CT_STAT_COUNTED]), fns, plural(end->count_cnt));
+	term_section(term, "Counted only", "%s call%s of %s function%s, in no table above", calls,
+		     plural(end->stats[CT_STAT_COUNTED]), fns, plural(end->count_cnt));
 	table__init(&t, "calls|time|mean|max|errors|function");
 	for (unsigned i = 0; i < end->count_cnt && (int)i < summary_top(term); i++)
 		print_row(&t, &end->counts[i]);

@@ -29,8 +29,8 @@ static void print_head(const struct driver_stat *d, const struct term *term, siz
 		human_count(cell, d->unfinished_cnt);
 		snprintf(rest + n, sizeof(rest) - n, "; %s had not returned", cell);
 	}
-	summary_section(term, "Into the NVIDIA driver", "%s ioctl%s of %s kind%s in %s%s", ioctls,
-			plural(d->op_cnt[DRV_IOCTL]), cmds, plural(cmd_cnt), time, rest);
+	term_section(term, "Into the NVIDIA driver", "%s ioctl%s of %s kind%s in %s%s", ioctls,
+		     plural(d->op_cnt[DRV_IOCTL]), cmds, plural(cmd_cnt), time, rest);
 }
 
 static void print_cmds(const struct term *term, const struct cmd_stat **list, size_t cnt)
@@ -75,8 +75,8 @@ static void print_failed(const struct driver_stat *d, const struct term *term,
 	if (!d->op_errors[DRV_IOCTL] || !cnt)
 		return;
 	human_count(total, d->op_errors[DRV_IOCTL]);
-	summary_section(term, "Failed ioctls", "%s: a status other than NV_OK, or ioctl() failed",
-			total);
+	term_section(term, "Failed ioctls", "%s: a status other than NV_OK, or ioctl() failed",
+		     total);
 	qsort(list, cnt, sizeof(*list), cmd_by_errors);
 	table__init(&t, "errors|ioctl");
 	for (size_t i = 0; i < cnt && i < (size_t)summary_top(term) && list[i]->error_cnt; i++) {
@@ -161,7 +161,7 @@ static void print_ops(const struct term *term, const char *title, const struct o
 				      ops[i].bytes ? bytes : "");
 	}
 	if (kinds)
-		summary_section(term, title, "%s", text);
+		term_section(term, title, "%s", text);
 }
 
 static void print_objects(const struct term *term, const struct trace_end *end)
@@ -207,7 +207,7 @@ void summary_print_driver(const struct summary *s, const struct term *term, stru
 		return;
 	human_count(count, d->irq_cnt);
 	human_count(rate, wall_ns ? (uint64_t)(d->irq_cnt * 1e9 / wall_ns + 0.5) : 0);
-	summary_section(term, "GPU interrupts", "%s (%s/s)", count, rate);
+	term_section(term, "GPU interrupts", "%s (%s/s)", count, rate);
 }
 
 /* JSON */

@@ -21,23 +21,6 @@ int summary_top(const struct term *term)
 	return term->width >= WIDE ? TOP_WIDE : TOP_NARROW;
 }
 
-void summary_section(const struct term *term, const char *title, const char *fmt, ...)
-{
-	char text[512];
-	int n = snprintf(text, sizeof(text), "%s: ", title);
-	va_list ap;
-
-	va_start(ap, fmt);
-	vsnprintf(text + n, sizeof(text) - n, fmt, ap);
-	va_end(ap);
-	putc('\n', term->f);
-	if (term->color)
-		fputs("\033[1m", term->f);
-	term_text(term, text, 2);
-	if (term->color)
-		fputs("\033[0m", term->f);
-}
-
 static void print_head(const struct summary *s, const struct term *term,
 		       const struct trace_info *info, const struct trace_end *end)
 {
@@ -48,8 +31,8 @@ static void print_head(const struct summary *s, const struct term *term,
 	human_time(time, wall_ns);
 	human_count(rate, wall_ns ? s->call_cnt * 1e9 / wall_ns + 0.5 : 0);
 	human_count(procs, s->proc_cnt);
-	summary_section(term, "Summary", "%s CUDA call%s in %s by %s process%s (%s calls/s)", calls,
-			plural(s->call_cnt), time, procs, s->proc_cnt == 1 ? "" : "es", rate);
+	term_section(term, "Summary", "%s CUDA call%s in %s by %s process%s (%s calls/s)", calls,
+		     plural(s->call_cnt), time, procs, plural_es(s->proc_cnt), rate);
 }
 
 /* What the reader must not miss. */
@@ -180,10 +163,10 @@ static void print_graphs(const struct summary *s, const struct term *term)
 	human_time(time, s->graph_launch_ns);
 	human_count(made, s->instantiate_cnt);
 	human_count(nodes, s->launch_node_cnt);
-	summary_section(term, "Graphs",
-			"%s launch%s in %s; %s instantiated, %s kernel launch%s captured", launches,
-			s->graph_launch_cnt == 1 ? "" : "es", time, made, nodes,
-			s->launch_node_cnt == 1 ? "" : "es");
+	term_section(term, "Graphs",
+		     "%s launch%s in %s; %s instantiated, %s kernel launch%s captured", launches,
+		     plural_es(s->graph_launch_cnt), time, made, nodes,
+		     plural_es(s->launch_node_cnt));
 }
 
 static void print_kernels(const struct summary *s, const struct term *term)
@@ -202,10 +185,9 @@ static void print_kernels(const struct summary *s, const struct term *term)
 	human_count(kinds, s->launch_unnamed_cnt ? cnt - 1 : cnt);
 	human_count(streams, s->stream_cnt);
 	human_time(time, s->launch_ns);
-	summary_section(term, "Kernels",
-			"%s launch%s of %s kernels on %s stream%s, %s of host time", launches,
-			s->launch_cnt == 1 ? "" : "es", kinds, streams, plural(s->stream_cnt),
-			time);
+	term_section(term, "Kernels", "%s launch%s of %s kernels on %s stream%s, %s of host time",
+		     launches, plural_es(s->launch_cnt), kinds, streams, plural(s->stream_cnt),
+		     time);
 	table__init(&t, s->launch_node_cnt ? "launches|captured|time|mean|kernel"
 					   : "launches|time|mean|kernel");
 	for (i = 0; i < cnt && i < (size_t)summary_top(term); i++) {
@@ -304,8 +286,8 @@ static void print_waits(const struct summary *s, const struct term *term, struct
 	human_count(calls, s->wait_cnt);
 	human_time(time, s->wait_ns);
 	human_share(share, s->wait_ns, wall_ns);
-	summary_section(term, "Waiting for the GPU", "%s in %s call%s, %s of the trace", time,
-			calls, plural(s->wait_cnt), share);
+	term_section(term, "Waiting for the GPU", "%s in %s call%s, %s of the trace", time, calls,
+		     plural(s->wait_cnt), share);
 	table__init(&t, s->has_off_cpu ? "calls|time|mean|off CPU|how|function"
 				       : "calls|time|mean|function");
 	qsort(rows, cnt, sizeof(*rows), fn_row_by_wait);
@@ -363,8 +345,7 @@ static void print_functions(const struct summary *s, const struct term *term, st
 	if (!cnt)
 		return;
 	human_count(total, cnt);
-	summary_section(term, all ? "Functions by time" : "Top functions by time", "%s in all",
-			total);
+	term_section(term, all ? "Functions by time" : "Top functions by time", "%s in all", total);
 	qsort(rows, cnt, sizeof(*rows), fn_row_by_time);
 	print_fns(s, term, rows, cnt);
 	if (all)
@@ -395,7 +376,7 @@ static void print_errors(struct summary *s, const struct term *term)
 	if (!s->error_cnt)
 		return;
 	human_count(total, s->error_cnt);
-	summary_section(term, "Errors", "%s call%s failed", total, plural(s->error_cnt));
+	term_section(term, "Errors", "%s call%s failed", total, plural(s->error_cnt));
 	table__init(&t, "calls|error");
 	qsort(s->errors, s->error_kinds, sizeof(s->errors[0]), error_by_count);
 	for (i = 0; i < (int)s->error_kinds && i < summary_top(term); i++) {
@@ -417,13 +398,13 @@ static void print_unfinished(const struct summary *s, const struct term *term)
 	if (s->unfinished_cnt) {
 		human_count(cnt, s->unfinished_cnt);
 		human_time(time, s->longest_unfinished_ns);
-		summary_section(term, "Unfinished", "%s call%s had not returned, %s after %s", cnt,
-				plural(s->unfinished_cnt), s->longest_unfinished, time);
+		term_section(term, "Unfinished", "%s call%s had not returned, %s after %s", cnt,
+			     plural(s->unfinished_cnt), s->longest_unfinished, time);
 	}
 	if (s->abandoned_cnt)
-		summary_section(term, "Abandoned",
-				"%s call%s left by longjmp, exception or cancellation", abandoned,
-				plural(s->abandoned_cnt));
+		term_section(term, "Abandoned",
+			     "%s call%s left by longjmp, exception or cancellation", abandoned,
+			     plural(s->abandoned_cnt));
 }
 
 static void print_cost(const struct summary *s, const struct term *term,
@@ -435,7 +416,7 @@ static void print_cost(const struct summary *s, const struct term *term,
 	uint64_t entries;
 
 	if (left_out && *left_out)
-		summary_section(term, "Left out", "%s; --all traces everything", left_out);
+		term_section(term, "Left out", "%s; --all traces everything", left_out);
 	if (!end->cost_ns)
 		return;
 	entries = end->stats[CT_STAT_ENTRIES] ? end->stats[CT_STAT_ENTRIES] : s->call_cnt;
@@ -446,13 +427,12 @@ static void print_cost(const struct summary *s, const struct term *term,
 	human_time(cost, end->cost_ns);
 	human_share(share, end->cost_share, 1);
 	if (end->stats[CT_STAT_COUNTED])
-		summary_section(term, "Cost of tracing",
-				"%s calls × %s + %s counted × %s = %s, %s of the traced time",
-				calls, each, counted, count_each, cost, share);
+		term_section(term, "Cost of tracing",
+			     "%s calls × %s + %s counted × %s = %s, %s of the traced time", calls,
+			     each, counted, count_each, cost, share);
 	else
-		summary_section(term, "Cost of tracing",
-				"%s calls × %s = %s, %s of the traced time", calls, each, cost,
-				share);
+		term_section(term, "Cost of tracing", "%s calls × %s = %s, %s of the traced time",
+			     calls, each, cost, share);
 }
 
 void summary__print(struct summary *s, FILE *f, const struct trace_info *info,
@@ -470,10 +450,10 @@ void summary__print(struct summary *s, FILE *f, const struct trace_info *info,
 	if (s->call_cnt)
 		print_classes(s, &term);
 	if (info->hidden)
-		summary_section(&term, "Hidden", "%s%s", info->hidden,
-				summary_hides_args(info)
-					? ": nothing is known of kernels, graphs, memory and bytes"
-					: ": kernels have no names");
+		term_section(&term, "Hidden", "%s%s", info->hidden,
+			     summary_hides_args(info)
+				     ? ": nothing is known of kernels, graphs, memory and bytes"
+				     : ": kernels have no names");
 	if (!summary_hides_args(info)) {
 		print_kernels(s, &term);
 		print_graphs(s, &term);

@@ -208,21 +208,14 @@ const struct cmd_stat **summary_cmds(const struct summary *s, size_t *cnt);
 struct term;
 struct json;
 
-/* A section: a title in bold and a sentence. */
 /* --no-args: what is known from arguments is not said to be nothing. */
 static inline bool summary_hides_args(const struct trace_info *info)
 {
 	return info->hidden && !strcmp(info->hidden, "arguments");
 }
 
-void summary_section(const struct term *term, const char *title, const char *fmt, ...)
-	__attribute__((format(printf, 3, 4)));
 /* How many rows of a long table are shown. */
 int summary_top(const struct term *term);
-static inline const char *plural(uint64_t n)
-{
-	return n == 1 ? "" : "s";
-}
 
 /* summary_counted.c: calls that were no records, and levels that were changed. */
 void summary_print_counted(const struct term *term, const struct trace_end *end);

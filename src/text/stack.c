@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-void sink_put_stack(struct json *j, const struct stack *s)
+void json_stack(struct json *j, const struct stack *s)
 {
 	json_u64(j, "id", s->id);
 	json_open_array(j, "frames");
@@ -42,7 +42,7 @@ const char *stack_frame_name(const struct stack_frame *f, char *buf, size_t size
 	return buf;
 }
 
-void sink_put_stack_names(struct json *j, const struct stack *s)
+void json_stack_names(struct json *j, const struct stack *s)
 {
 	char buf[256];
 

@@ -7,9 +7,9 @@
 #include "model/event.h"
 
 /* "id" and "frames": all that is known. */
-void sink_put_stack(struct json *j, const struct stack *s);
+void json_stack(struct json *j, const struct stack *s);
 /* "stack": a name for each frame; nothing when s is NULL. */
-void sink_put_stack_names(struct json *j, const struct stack *s);
+void json_stack_names(struct json *j, const struct stack *s);
 /* The symbol, else the module with the offset, else the address; in buf or in the frame. */
 const char *stack_frame_name(const struct stack_frame *f, char *buf, size_t size);
 

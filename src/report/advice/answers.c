@@ -168,7 +168,7 @@ static void answer_iter(const struct report *r, struct answer *a)
 	    "round%s, %s of them warm-up.",
 	    count_of(&c, kernels->min), count_of(&c, kernels->max), count_of(&c, calls->median),
 	    time_of(&c, time->median), count_of(&c, it.count), count_of(&c, it.rounds),
-	    s_of(it.rounds), count_of(&c, it.warmup));
+	    plural(it.rounds), count_of(&c, it.warmup));
 	say(a, " Confidence %.2f.", it.confidence);
 }
 
@@ -388,10 +388,10 @@ static void answers_print(const void *p, const struct term *term)
 {
 	const struct answers *a = p;
 
-	report_section(term, "Answers", "in words");
+	term_section(term, "Answers", "in words");
 	for (unsigned i = 0; i < ANSWER_CNT; i++) {
 		fprintf(term->f, "  %s\n", a->list[i].question);
-		report_text(term, "  %s", a->list[i].text);
+		term_para(term, "  %s", a->list[i].text);
 	}
 }
 

@@ -45,18 +45,18 @@ void findings_print(const void *a, const struct term *term)
 
 	if (!f->list_cnt)
 		return;
-	report_section(term, "Findings", "what costs most time first; losses may overlap");
+	term_section(term, "Findings", "what costs most time first; losses may overlap");
 	for (unsigned i = 0; i < f->list_cnt; i++) {
 		const struct finding *x = &f->list[i];
 
 		human_time(lost, x->lost_ns);
 		human_share(share, x->lost_ns, report_wall_ns(f->r));
 		if (x->lost_ns)
-			report_text(term, "%u. %s: about %s, %s of the trace", i + 1,
-				    x->rule->title, lost, share);
+			term_para(term, "%u. %s: about %s, %s of the trace", i + 1, x->rule->title,
+				  lost, share);
 		else
-			report_text(term, "%u. %s", i + 1, x->rule->title);
-		report_text(term, "%s %s Sure: %.0f %%. %s", x->text, x->advice, 100 * x->sure,
-			    x->how_sure);
+			term_para(term, "%u. %s", i + 1, x->rule->title);
+		term_para(term, "%s %s Sure: %.0f %%. %s", x->text, x->advice, 100 * x->sure,
+			  x->how_sure);
 	}
 }

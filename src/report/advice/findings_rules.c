@@ -334,7 +334,7 @@ static bool errors_ignored(const struct findings *f, struct finding *x)
 	count(x, "result of the first", first->result);
 	count(x, "at exit, CUDA_ERROR_DEINITIALIZED: harmless", f->deinit_cnt);
 	say(x, "%s call%s failed and the program went on; the first is %s with error %d.", n,
-	    s_of(cnt), first->fn->name, first->result);
+	    plural(cnt), first->fn->name, first->result);
 	x->advice = "Check the result of each call: what comes after a failed launch or copy works "
 		    "with wrong data.";
 	x->sure = 0.5;
@@ -373,7 +373,8 @@ static bool leaks(const struct findings *f, struct finding *x)
 	if (grows)
 		say(x, "%s more allocations than frees in the iterations. %s", n, why);
 	else
-		say(x, "%s allocation%s with %s never freed. %s", n, s_of(m.leak_cnt), bytes, why);
+		say(x, "%s allocation%s with %s never freed. %s", n, plural(m.leak_cnt), bytes,
+		    why);
 	x->advice = "Free what is allocated; the section on memory lists where.";
 	x->sure = grows ? 0.7 : 0.8;
 	x->how_sure = grows ? "What a cache keeps for later looks the same."

@@ -212,17 +212,17 @@ void iter_print(const void *a, const struct term *term)
 	char count[CELL_SZ], rounds[CELL_SZ], warmup[CELL_SZ];
 
 	if (!it->cnt) {
-		report_section(term, "Iterations", "none found: %s", it->why);
+		term_section(term, "Iterations", "none found: %s", it->why);
 		return;
 	}
 	human_count(count, it->cnt);
 	human_count(rounds, it->round_cnt);
 	human_count(warmup, it->res.warmup);
-	report_section(term, "Iterations",
-		       "%s in %s round%s; %s of warm-up are not in the numbers below; "
-		       "confidence %.2f",
-		       count, rounds, s_of(it->round_cnt), warmup, it->res.confidence);
-	report_text(term, "%s.", it->why);
+	term_section(term, "Iterations",
+		     "%s in %s round%s; %s of warm-up are not in the numbers below; "
+		     "confidence %.2f",
+		     count, rounds, plural(it->round_cnt), warmup, it->res.confidence);
+	term_para(term, "%s.", it->why);
 	print_stats(it, term);
 	print_kernels(it, term);
 }

@@ -88,7 +88,7 @@ static void put_leak(const struct memory *m, struct json *j, const struct leak *
 	if (l->device >= 0)
 		json_i64(j, "device", l->device);
 	json_sym(j, "end", leak_end_name[l->end]);
-	sink_put_stack_names(j, l->stack);
+	json_stack_names(j, l->stack);
 	json_close(j);
 }
 

@@ -6,8 +6,6 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-#define plural(n) ((n) == 1 ? "" : "s")
-
 static void print_kinds(const struct memory *m, const struct term *term)
 {
 	struct table t;
@@ -66,17 +64,16 @@ static void print_peak(const struct memory *m, const struct term *term)
 	if (m->device_peak) {
 		human_bytes(bytes, m->device_peak);
 		human_count(cnt, memory_rate(m) + 0.5);
-		report_text(term,
-			    "Most GPU memory at once: %s at %.3f ms; %s allocation%s a second",
-			    bytes, ms(m, m->device_peak_ns), cnt,
-			    plural((uint64_t)(memory_rate(m) + 0.5)));
+		term_para(term, "Most GPU memory at once: %s at %.3f ms; %s allocation%s a second",
+			  bytes, ms(m, m->device_peak_ns), cnt,
+			  plural((uint64_t)(memory_rate(m) + 0.5)));
 	}
 	if (f->holes) {
 		human_count(cnt, f->ranges);
 		human_bytes(span, f->span);
 		human_bytes(largest, f->largest_hole);
 		human_count(hole, f->holes);
-		report_text(
+		term_para(
 			term,
 			"%s ranges of process %u lay in %s of addresses with %s hole%s, the largest %s",
 			cnt, f->pid, span, hole, plural(f->holes), largest);
@@ -84,9 +81,9 @@ static void print_peak(const struct memory *m, const struct term *term)
 	if (m->failed_cnt) {
 		human_count(cnt, m->failed_cnt);
 		human_bytes(largest, m->failed_largest);
-		report_text(term,
-			    "%s allocation%s failed, first at %.3f ms; the largest asked for %s",
-			    cnt, plural(m->failed_cnt), ms(m, m->failed_first_ns), largest);
+		term_para(term,
+			  "%s allocation%s failed, first at %.3f ms; the largest asked for %s", cnt,
+			  plural(m->failed_cnt), ms(m, m->failed_first_ns), largest);
 	}
 }
 
@@ -100,7 +97,7 @@ static void print_leak_stacks(const struct memory *m, const struct term *term)
 		if (!l->stack)
 			continue;
 		stack_line(l->stack, line, sizeof(line));
-		report_text(term, "id %llu was allocated by %s", (unsigned long long)l->id, line);
+		term_para(term, "id %llu was allocated by %s", (unsigned long long)l->id, line);
 	}
 }
 
@@ -119,13 +116,13 @@ static void print_leaks(const struct memory *m, const struct term *term)
 			continue;
 		human_count(cnt, m->leak_ends[i].cnt);
 		human_bytes(bytes, m->leak_ends[i].bytes);
-		report_text(term, "Never freed: %s allocation%s with %s, gone when %s", cnt,
-			    plural(m->leak_ends[i].cnt), bytes, how[i]);
+		term_para(term, "Never freed: %s allocation%s with %s, gone when %s", cnt,
+			  plural(m->leak_ends[i].cnt), bytes, how[i]);
 	}
 	if (m->too_late_cnt) {
 		human_count(cnt, m->too_late_cnt);
-		report_text(term, "%s allocation%s freed when the driver had shut down already",
-			    cnt, m->too_late_cnt == 1 ? " was" : "s were");
+		term_para(term, "%s allocation%s freed when the driver had shut down already", cnt,
+			  m->too_late_cnt == 1 ? " was" : "s were");
 	}
 	if (!m->leak_list_cnt)
 		return;
@@ -152,7 +149,7 @@ static void print_bad_frees(const struct memory *m, const struct term *term)
 
 	if (m->bad_free_cnt) {
 		human_count(cnt, m->bad_free_cnt);
-		report_text(term, "Bad frees: %s that CUDA refused", cnt);
+		term_para(term, "Bad frees: %s that CUDA refused", cnt);
 		table__init(&t, "at ms|id|sure|bad free");
 		for (unsigned i = 0;
 		     i < m->bad_free_list_cnt && i < m->r->opts.top && i < TABLE_ROWS; i++) {
@@ -171,18 +168,18 @@ static void print_bad_frees(const struct memory *m, const struct term *term)
 	}
 	if (m->unmatched_free_cnt) {
 		human_count(cnt, m->unmatched_free_cnt);
-		report_text(term, "%s free%s of memory whose allocation is not in the trace", cnt,
-			    plural(m->unmatched_free_cnt));
+		term_para(term, "%s free%s of memory whose allocation is not in the trace", cnt,
+			  plural(m->unmatched_free_cnt));
 	}
 	if (m->unseen_free_cnt) {
 		human_count(cnt, m->unseen_free_cnt);
-		report_text(term, "%s free%s not in the trace: others lie where the memory was",
-			    cnt, m->unseen_free_cnt == 1 ? " is" : "s are");
+		term_para(term, "%s free%s not in the trace: others lie where the memory was", cnt,
+			  m->unseen_free_cnt == 1 ? " is" : "s are");
 	}
 	if (m->reset_unknown)
-		report_text(term,
-			    "A context was released, and it is not known whether that freed its "
-			    "memory: the trace began later than its process");
+		term_para(term,
+			  "A context was released, and it is not known whether that freed its "
+			  "memory: the trace began later than its process");
 }
 
 void memory__print(const void *a, const struct term *term)

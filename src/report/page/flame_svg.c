@@ -63,8 +63,8 @@ static void put_rect(struct svg *v, const char *name, int depth, uint64_t at_ns,
 		 depth);
 	out_str(v->o, text);
 	put_xml(v->o, name, len);
-	snprintf(text, sizeof(text), "\n%s in %s call%s, %.2f %%</title>", time, count,
-		 cnt == 1 ? "" : "s", 100.0 * ns / v->total_ns);
+	snprintf(text, sizeof(text), "\n%s in %s call%s, %.2f %%</title>", time, count, plural(cnt),
+		 100.0 * ns / v->total_ns);
 	for (char *p = text; *p; p++) /* "µs" is two bytes of UTF-8: as it is */
 		out_char(v->o, *p);
 	snprintf(text, sizeof(text),

@@ -198,16 +198,16 @@ void idle_print(const void *a, const struct term *term)
 	human_share(share, d->res.total_ns, d->res.span_ns);
 	human_count(count, d->res.count);
 	human_time(span, d->res.span_ns);
-	report_section(term, "GPU idle",
-		       "at least %s in %s period%s, %s of the %s between the first work and the "
-		       "last",
-		       total, count, s_of(d->res.count), share, span);
-	report_text(term, "That is %s.", what);
+	term_section(term, "GPU idle",
+		     "at least %s in %s period%s, %s of the %s between the first work and the "
+		     "last",
+		     total, count, plural(d->res.count), share, span);
+	term_para(term, "That is %s.", what);
 	if (d->res.in_iter_cnt) {
 		human_time(cell, d->res.in_iter_ns);
 		human_count(count, d->res.in_iter_cnt);
-		report_text(term, "Within rounds of iterations: %s in %s period%s.", cell, count,
-			    s_of(d->res.in_iter_cnt));
+		term_para(term, "Within rounds of iterations: %s in %s period%s.", cell, count,
+			  plural(d->res.in_iter_cnt));
 	}
 	print_list(d, term);
 	print_streams(d, term);

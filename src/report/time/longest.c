@@ -84,7 +84,7 @@ static void longest_print(const void *a, const struct term *term)
 
 	if (!l->cnt)
 		return;
-	report_section(term, "Longest calls", "with the id that they have in the trace");
+	term_section(term, "Longest calls", "with the id that they have in the trace");
 	table__init(&t, "at|time|id|call");
 	for (unsigned i = 0; i < l->cnt && i < top; i++) {
 		const struct longest_row *x = &l->rows[i];

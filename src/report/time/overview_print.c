@@ -286,15 +286,14 @@ static void print_losses(const struct overview *o, const struct term *term)
 	char cell[CELL_SZ];
 
 	if (!end) {
-		report_text(term,
-			    "The trace has no end: it was cut off, and what follows is of what "
-			    "it has.");
+		term_para(term, "The trace has no end: it was cut off, and what follows is of what "
+				"it has.");
 	} else if (dropped(end)) {
 		human_count(cell, dropped(end));
-		report_text(term,
-			    "LOST: %s event%s not in this trace, and what follows is too low; a "
-			    "larger --buffer-size or a smaller -e helps.",
-			    cell, dropped(end) == 1 ? " is" : "s are");
+		term_para(term,
+			  "LOST: %s event%s not in this trace, and what follows is too low; a "
+			  "larger --buffer-size or a smaller -e helps.",
+			  cell, dropped(end) == 1 ? " is" : "s are");
 	}
 }
 
@@ -356,14 +355,14 @@ static void print_errors(const struct overview *o, const struct term *term)
 	if (!o->t.error_cnt)
 		return;
 	human_count(cell, o->t.error_cnt);
-	report_section(term, "Failed calls", "%s", cell);
+	term_section(term, "Failed calls", "%s", cell);
 	for (unsigned i = 0; i < o->error_kinds; i++) {
 		const struct ov_error *e = &o->errors[i];
 		const char *name = fn_result_name(e->first, e->code);
 
 		snprintf(text, sizeof(text), "error %d", e->code);
 		human_count(cell, e->cnt);
-		report_text(term, "%s x %s, first %s", cell, name ? name : text, e->first->name);
+		term_para(term, "%s x %s, first %s", cell, name ? name : text, e->first->name);
 	}
 }
 
@@ -377,11 +376,11 @@ void overview_print(const void *a, const struct term *term)
 	human_count(launches, o->t.launch_cnt + o->t.graph_launch_cnt);
 	human_count(procs, o->proc_keys.cnt);
 	human_count(threads, o->thread_keys.cnt);
-	report_section(term, "Overview",
-		       "%s CUDA call%s in %s, %s launch%s, by %s process%s (%s thread%s)", calls,
-		       s_of(o->t.call_cnt), wall, launches,
-		       o->t.launch_cnt + o->t.graph_launch_cnt == 1 ? "" : "es", procs,
-		       o->proc_keys.cnt == 1 ? "" : "es", threads, s_of(o->thread_keys.cnt));
+	term_section(term, "Overview",
+		     "%s CUDA call%s in %s, %s launch%s, by %s process%s (%s thread%s)", calls,
+		     plural(o->t.call_cnt), wall, launches,
+		     plural_es(o->t.launch_cnt + o->t.graph_launch_cnt), procs,
+		     plural_es(o->proc_keys.cnt), threads, plural(o->thread_keys.cnt));
 	print_losses(o, term);
 	print_classes(o, term);
 	print_fns(o, term);

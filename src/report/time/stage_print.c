@@ -117,7 +117,7 @@ void stages_print(const void *a, const struct term *term)
 		return;
 	human_time(wall, report_wall_ns(s->r));
 	human_share(outside, s->res.all.ns[PART_OUTSIDE], report_wall_ns(s->r));
-	report_section(term, "Stages", "%s, of which %s in no CUDA call", wall, outside);
+	term_section(term, "Stages", "%s, of which %s in no CUDA call", wall, outside);
 	table__init(&t, "wall|share|in calls|calls|launches|bytes|stage");
 	for (unsigned i = 0; i < STAGE_CNT; i++) {
 		const struct stage_sum *sum = &s->res.stages[i];

@@ -193,12 +193,12 @@ static void timeline_print(const void *a, const struct term *term)
 		return;
 	human_time(span, t->last_ns - t->first_ns);
 	human_time(begin, t->first_ns > t->r->base_ns ? t->first_ns - t->r->base_ns : 0);
-	report_section(term, "Timeline",
-		       "%s from the first call (%s after the start of the trace) to the end of the "
-		       "last",
-		       span, begin);
-	report_text(term, "Share of the time in calls: . some, : 12 %%, - 25, = 37, + 50, * 62, "
-			  "# 75, @ 87 and more");
+	term_section(term, "Timeline",
+		     "%s from the first call (%s after the start of the trace) to the end of the "
+		     "last",
+		     span, begin);
+	term_para(term, "Share of the time in calls: . some, : 12 %%, - 25, = 37, + 50, * 62, "
+			"# 75, @ 87 and more");
 	for (int i = 0; i < CLASS_CNT; i++) {
 		if (!t->classes[i].total_ns)
 			continue;
@@ -207,7 +207,7 @@ static void timeline_print(const void *a, const struct term *term)
 	}
 	for (unsigned i = 0; i < t->thread_cnt && t->thread_cnt > 1; i++) {
 		if (shown++ == THREADS_SHOWN) {
-			report_text(term, "and %u threads more", t->thread_cnt - THREADS_SHOWN);
+			term_para(term, "and %u threads more", t->thread_cnt - THREADS_SHOWN);
 			break;
 		}
 		fprintf(term->f, "  thread %-8u |", t->threads[i].tid);

@@ -411,7 +411,7 @@ static void print_callers(const struct waits *w, const struct term *term)
 		human_time(time, c->total_ns);
 		human_count(cnt, c->cnt);
 		stack_line(c->stack, line, sizeof(line));
-		report_text(term, "%s in %s %s from %s", time, cnt, c->fn->name, line);
+		term_para(term, "%s in %s %s from %s", time, cnt, c->fn->name, line);
 	}
 }
 
@@ -426,8 +426,8 @@ static void waits_print(const void *a, const struct term *term)
 	human_count(count, w->cnt);
 	human_share(share, w->total_ns, report_wall_ns(w->r));
 	human_count(threads, w->thread_keys.cnt);
-	report_section(term, "Blocking calls", "%s in %s call%s by %s thread%s, %s of the trace",
-		       total, count, s_of(w->cnt), threads, s_of(w->thread_keys.cnt), share);
+	term_section(term, "Blocking calls", "%s in %s call%s by %s thread%s, %s of the trace",
+		     total, count, plural(w->cnt), threads, plural(w->thread_keys.cnt), share);
 	print_fns(w, term, false);
 	print_fns(w, term, true);
 	print_callers(w, term);

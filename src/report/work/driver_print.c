@@ -146,22 +146,22 @@ void driver_print(const void *a, const struct term *term)
 	human_count(count, d->ioctl_cnt);
 	human_time(time, d->total_ns);
 	human_count(outside, d->outside_cnt);
-	report_section(term, "Kernel driver", "%s ioctl%s in %s, %s of them in no CUDA call", count,
-		       s_of(d->ioctl_cnt), time, outside);
+	term_section(term, "Kernel driver", "%s ioctl%s in %s, %s of them in no CUDA call", count,
+		     plural(d->ioctl_cnt), time, outside);
 	print_rows(d, term, &d->commands, "count|time|mean|max|errors|ioctl", false);
 	print_rows(d, term, &d->calls, "ioctls|time|mean|max|in calls|CUDA call", true);
 	for (unsigned i = 0; i < d->sched.keys.cnt; i++) {
 		const struct dr_row *row = &d->sched.rows[i];
 
 		human_count(count, row->cnt);
-		report_text(term, "scheduler: %s x %s%s%s", count, row->name, row->text ? ", " : "",
-			    row->text ? row->text : "");
+		term_para(term, "scheduler: %s x %s%s%s", count, row->name, row->text ? ", " : "",
+			  row->text ? row->text : "");
 	}
 	for (unsigned i = 0; i < d->xids.keys.cnt; i++) {
 		unsigned number = (unsigned)(uintptr_t)d->xids.rows[i].other;
 		const char *meaning = nv_xid_text(number);
 
 		human_count(count, d->xids.rows[i].cnt);
-		report_text(term, "Xid %u: %s x %s", number, count, meaning ? meaning : "unknown");
+		term_para(term, "Xid %u: %s x %s", number, count, meaning ? meaning : "unknown");
 	}
 }

@@ -103,21 +103,21 @@ void graphs_print(const void *a, const struct term *term)
 	human_count(captures, g->captures);
 	human_count(built, g->built);
 	human_time(time, g->launch_ns);
-	report_section(term, "CUDA graphs",
-		       "%s captured, %s built; %s launch%s, %s of the host's time", captures, built,
-		       launches, g->launches == 1 ? "" : "es", time);
+	term_section(term, "CUDA graphs",
+		     "%s captured, %s built; %s launch%s, %s of the host's time", captures, built,
+		     launches, plural_es(g->launches), time);
 	if (g->launches && !g->kernels_unknown) {
 		human_count(run, g->kernels_run);
-		report_text(term, "They ran %s kernel%s, which are in no other count.", run,
-			    s_of(g->kernels_run));
+		term_para(term, "They ran %s kernel%s, which are in no other count.", run,
+			  plural(g->kernels_run));
 	} else if (g->launches) {
-		report_text(term, "How many kernels they ran is not known: not all nodes were seen "
-				  "to be added, or some run on a condition.");
+		term_para(term, "How many kernels they ran is not known: not all nodes were seen "
+				"to be added, or some run on a condition.");
 	}
 	if (g->capture_failures) {
 		human_count(run, g->capture_failures);
-		report_text(term, "%s call%s to begin or end a capture failed.", run,
-			    s_of(g->capture_failures));
+		term_para(term, "%s call%s to begin or end a capture failed.", run,
+			  plural(g->capture_failures));
 	}
 	if (g->list_cnt)
 		print_list(g, term);

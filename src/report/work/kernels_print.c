@@ -133,13 +133,13 @@ void kernels_print(const void *a, const struct term *term)
 	human_time(total, k->total_ns);
 	human_count(nodes, k->node_cnt);
 	if (k->node_cnt)
-		report_section(
+		term_section(
 			term, "Kernels",
 			"%s launch%s of %s kernel%s, %s of the host's time; %s node%s of graphs",
-			cnt, k->cnt == 1 ? "" : "es", kernels, s_of(k->keys.cnt), total, nodes,
-			s_of(k->node_cnt));
+			cnt, plural_es(k->cnt), kernels, plural(k->keys.cnt), total, nodes,
+			plural(k->node_cnt));
 	else
-		report_section(term, "Kernels", "%s launch%s of %s kernel%s, %s of the host's time",
-			       cnt, k->cnt == 1 ? "" : "es", kernels, s_of(k->keys.cnt), total);
+		term_section(term, "Kernels", "%s launch%s of %s kernel%s, %s of the host's time",
+			     cnt, plural_es(k->cnt), kernels, plural(k->keys.cnt), total);
 	print_list(k, term);
 }

@@ -129,10 +129,10 @@ static void print_edges(const struct streams *s, const struct term *term)
 
 	for (unsigned i = 0; i < s->edge_keys.cnt && i < top; i++) {
 		human_count(cnt, s->edges[i].cnt);
-		report_text(term, "0x%llx waited for an event of 0x%llx: %s time%s",
-			    (unsigned long long)s->list[s->edges[i].to].handle,
-			    (unsigned long long)s->list[s->edges[i].from].handle, cnt,
-			    s_of(s->edges[i].cnt));
+		term_para(term, "0x%llx waited for an event of 0x%llx: %s time%s",
+			  (unsigned long long)s->list[s->edges[i].to].handle,
+			  (unsigned long long)s->list[s->edges[i].from].handle, cnt,
+			  plural(s->edges[i].cnt));
 	}
 }
 
@@ -149,12 +149,11 @@ void streams_print(const void *a, const struct term *term)
 	human_count(used, used_cnt);
 	human_count(unused, s->cnt - used_cnt);
 	human_share(share, s->default_launches, s->launches);
-	report_section(
-		term, "Streams",
-		"%s used, %s created for nothing; %s of launches on the legacy default stream",
-		used, unused, s->launches ? share : "none");
+	term_section(term, "Streams",
+		     "%s used, %s created for nothing; %s of launches on the legacy default stream",
+		     used, unused, s->launches ? share : "none");
 	print_list(s, term);
 	print_edges(s, term);
 	if (s->switches)
-		report_text(term, "%s", why(s));
+		term_para(term, "%s", why(s));
 }

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "numbers.h"
+
+#include <stdio.h>
+
+void human_count(char cell[CELL_SZ], uint64_t n)
+{
+	char digits[CELL_SZ];
+	int len = snprintf(digits, sizeof(digits), "%llu", (unsigned long long)n), i, o = 0;
+
+	/* CELL_SZ holds 18 digits with their commas: no count gets there, but a bug might */
+	if (len > 17) {
+		snprintf(cell, CELL_SZ, "%.3e", (double)n);
+		return;
+	}
+	for (i = 0; i < len; i++) {
+		if (i && (len - i) % 3 == 0)
+			cell[o++] = ',';
+		cell[o++] = digits[i];
+	}
+	cell[o] = '\0';
+}
+
+/* Three digits that matter. */
+static void put_unit(char cell[CELL_SZ], double x, const char *unit)
+{
+	int decimals = x < 9.995 ? 2 : x < 99.95 ? 1 : 0;
+
+	snprintf(cell, CELL_SZ, "%.*f %s", decimals, x, unit);
+}
+
+void human_bytes(char cell[CELL_SZ], uint64_t bytes)
+{
+	static const char *const units[] = {"KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
+	double x = bytes;
+	unsigned i = 0;
+
+	if (bytes < 1024) {
+		snprintf(cell, CELL_SZ, "%u B", (unsigned)bytes);
+		return;
+	}
+	for (x /= 1024; x >= 1023.5 && i < 5; i++)
+		x /= 1024;
+	put_unit(cell, x, units[i]);
+}
+
+void human_time(char cell[CELL_SZ], double ns)
+{
+	if (ns < 999.5)
+		snprintf(cell, CELL_SZ, "%.0f ns", ns);
+	else if (ns < 999.5e3)
+		put_unit(cell, ns / 1e3, "µs");
+	else if (ns < 999.5e6)
+		put_unit(cell, ns / 1e6, "ms");
+	else
+		put_unit(cell, ns / 1e9, "s");
+}
+
+void human_share(char cell[CELL_SZ], double part, double whole)
+{
+	cell[0] = '\0';
+	if (whole > 0)
+		snprintf(cell, CELL_SZ, "%.1f %%", 100 * part / whole);
+}
+
+void human_rate(char cell[CELL_SZ], double bytes, double ns)
+{
+	cell[0] = '\0';
+	if (ns <= 0)
+		return;
+	if (bytes / ns < 0.9995)
+		put_unit(cell, 1e3 * bytes / ns, "MB/s");
+	else
+		put_unit(cell, bytes / ns, "GB/s");
+}

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "term.h"
+
+#include <stdarg.h>
+#include <string.h>
+
+#include "util/plain.h"
+
+int term_columns(const char *s, size_t len)
+{
+	int n = 0;
+
+	for (; len; s++, len--)
+		n += (*s & 0xc0) != 0x80;
+	return n;
+}
+
+void term_bold(const struct term *term, const char *s)
+{
+	fprintf(term->f, term->color ? "\033[1m%s\033[0m" : "%s", s);
+}
+
+static void put_plain(FILE *f, const char *s, size_t len)
+{
+	for (; len; s++, len--)
+		putc(*s >= ' ' && *s <= '~' ? *s : '?', f);
+}
+
+void term_name(const struct term *term, const char *s, int width)
+{
+	size_t len = strlen(s), head;
+
+	if (width < 8)
+		width = 8;
+	if (len <= (size_t)width) {
+		put_plain(term->f, s, len);
+		return;
+	}
+	head = (width - 3 + 1) / 2;
+	put_plain(term->f, s, head);
+	fputs("...", term->f);
+	put_plain(term->f, s + len - (width - 3 - head), width - 3 - head);
+}
+
+void term_text(const struct term *term, const char *s, int indent)
+{
+	int col = 0, n;
+	size_t len;
+
+	while (*s) {
+		len = strcspn(s, " ");
+		n = term_columns(s, len);
+		if (col && col + 1 + n > term->width) {
+			fprintf(term->f, "\n%*s", indent, "");
+			col = indent;
+		} else if (col) {
+			putc(' ', term->f);
+			col++;
+		}
+		plain_print(term->f, s, len);
+		col += n;
+		s += len;
+		s += strspn(s, " ");
+	}
+	putc('\n', term->f);
+}
+
+void term_section(const struct term *term, const char *title, const char *fmt, ...)
+{
+	char text[1024];
+	int n = snprintf(text, sizeof(text), "%s: ", title);
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(text + n, sizeof(text) - n, fmt, ap);
+	va_end(ap);
+	putc('\n', term->f);
+	fputs(term->color ? "\033[1m" : "", term->f);
+	term_text(term, text, 2);
+	fputs(term->color ? "\033[0m" : "", term->f);
+}
+
+void term_para(const struct term *term, const char *fmt, ...)
+{
+	struct term inner = *term;
+	char text[2048];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	fputs("  ", term->f);
+	/* the first line begins after the indent */
+	inner.width -= 2;
+	term_text(&inner, text, 2);
+}
