@@ -10,7 +10,6 @@
 
 #include "attach/caps.h"
 #include "event/check.h"
-#include "report/live.h"
 #include "sink/crew.h"
 #include "util/log.h"
 #include "util/reader.h"
@@ -168,8 +167,7 @@ static int open_sink(struct session *s, const char *kind, const char *path)
 		err("more than %d outputs: leave some out", SESSION_MAX_SINKS);
 		return -E2BIG;
 	}
-	sink = !strcmp(kind, "report") ? sink__open_ops(&report_sink_ops, path, &s->t.info)
-				       : sink__open(kind, path, &s->t.info);
+	sink = sink__open(kind, path, &s->t.info);
 	if (!sink)
 		return -EIO;
 	s->sinks[s->sink_cnt++] = sink;

@@ -9,10 +9,12 @@
 
 extern const struct sink_ops jsonl_sink_ops;
 extern const struct sink_ops chrome_sink_ops;
+extern const struct sink_ops report_sink_ops;
 
 static const struct sink_ops *const all_sinks[] = {
 	&jsonl_sink_ops,
 	&chrome_sink_ops,
+	&report_sink_ops,
 };
 
 static const struct sink_ops *find_ops(const char *name)
@@ -27,15 +29,10 @@ static const struct sink_ops *find_ops(const char *name)
 static struct sink *open_on(const char *name, const char *path, const struct trace_info *info)
 {
 	const struct sink_ops *ops = find_ops(name);
-
-	return ops ? sink__open_ops(ops, path, info) : NULL;
-}
-
-struct sink *sink__open_ops(const struct sink_ops *ops, const char *path,
-			    const struct trace_info *info)
-{
 	struct sink *s;
 
+	if (!ops)
+		return NULL;
 	s = calloc(1, ops->size);
 	if (!s) {
 		err("cannot write %s: out of memory: close other programs", path ?: ops->name);

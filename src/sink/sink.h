@@ -13,7 +13,7 @@ struct sink;
 struct crew;
 
 struct sink_ops {
-	const char *name; /* "jsonl", "chrome" */
+	const char *name; /* "jsonl", "chrome", "report" */
 	size_t size;	  /* of the sink's own struct, which begins with struct sink */
 	/* Before the first event. */
 	int (*open)(struct sink *s, const struct trace_info *info);
@@ -38,9 +38,6 @@ struct sink {
 
 /* Opens path ("-": stdout) and the sink called name on it. Reports its own errors. */
 struct sink *sink__open(const char *name, const char *path, const struct trace_info *info);
-/* The same for one that is not in the list of names. */
-struct sink *sink__open_ops(const struct sink_ops *ops, const char *path,
-			    const struct trace_info *info);
 /* Writes into memory, s->out: the caller takes what is there. */
 struct sink *sink__memory(const char *name, const struct trace_info *info);
 /* From now on that many threads put its lines together, where it is a file and its ops allow that.

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-#include "live.h"
+/* A report of a trace while it is made: written at the end, in the form that its file's name asks
+ * for (report_format_by_path()). */
+#include "sink.h"
 
 #include <errno.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "format.h"
+#include "report/format.h"
 #include "saved/stack_pool.h"
 #include "saved/strings.h"
 #include "util/log.h"
