@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "otlp.h"
+#include "otlp/otlp.h"
 #include "rotate.h"
 #include "util/strdist.h"
 #include "text/units.h"
@@ -64,22 +64,6 @@ static const struct key keys[] = {
 	KEY("ctl.group", KEY_TEXT, ctl.group, ""),
 };
 #define KEY_CNT (sizeof(keys) / sizeof(keys[0]))
-
-const char *proc_level_name(enum proc_level l)
-{
-	static const char *const names[LEVEL_CNT] = {"off", "metrics", "trace", "sampled"};
-
-	return names[l];
-}
-
-int proc_level_by_name(const char *name)
-{
-	for (int i = 0; i < LEVEL_CNT; i++) {
-		if (!strcmp(name, proc_level_name(i)))
-			return i;
-	}
-	return -1;
-}
 
 void config_wrong(const struct place *at, const char *fmt, ...)
 {

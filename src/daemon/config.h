@@ -9,12 +9,8 @@
 #include <stdint.h>
 
 #include "ct_spec.h"
+#include "metrics/level.h"
 #include "util/zfile.h"
-
-enum proc_level { LEVEL_OFF, LEVEL_METRICS, LEVEL_TRACE, LEVEL_SAMPLED, LEVEL_CNT };
-const char *proc_level_name(enum proc_level l);
-/* -1: there is no such level. */
-int proc_level_by_name(const char *name);
 
 /* When something happens to a process. */
 struct trigger {

@@ -103,7 +103,7 @@ static void put_libs(struct json *j, const struct daemon *d)
 static void status(struct daemon *d, bool root, struct json *j)
 {
 	struct recorder_stats r = {0};
-	struct rotate_stats f;
+	struct metrics_files f;
 
 	daemon__read_counts(d);
 	rotate__stats(d->rotate, &f);

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "otlp_json.h"
+#include "otlp/message.h"
 #include "util/log.h"
 #include "version.h"
 

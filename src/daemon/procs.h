@@ -7,8 +7,8 @@
 
 #include "attach/levels.h"
 #include "config.h"
-#include "labels.h"
-#include "metrics.h"
+#include "metrics/labels.h"
+#include "metrics/metrics.h"
 #include "util/quota.h"
 
 struct counted;

@@ -29,7 +29,7 @@
 
 struct rotate {
 	struct rotate_opts o;
-	struct rotate_stats s;
+	struct metrics_files s;
 	int dir_fd, pending_fd; /* -1: not there now */
 	struct zfile *z;
 	struct out *scratch;
@@ -456,7 +456,7 @@ int rotate__make_room(struct rotate *r, uint64_t bytes, uint64_t now_ns)
 	return make_room(r, bytes + (r->z ? file_room(r) : 0)) ? 0 : -EDQUOT;
 }
 
-void rotate__stats(const struct rotate *r, struct rotate_stats *s)
+void rotate__stats(const struct rotate *r, struct metrics_files *s)
 {
 	*s = r->s;
 	s->disk_bytes = r->closed_bytes + (r->z ? zfile__size(r->z) : 0);

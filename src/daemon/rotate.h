@@ -20,6 +20,7 @@
 
 #include <stdbool.h>
 
+#include "metrics/metrics.h"
 #include "util/zfile.h"
 
 #define ROTATE_PENDING "pending"
@@ -44,16 +45,6 @@ struct rotate_opts {
 	void *ctx;
 };
 
-struct rotate_stats {
-	uint64_t lines, bytes;	/* written, before compression */
-	uint64_t dropped;	/* lines that found no room or no disk */
-	uint64_t files;		/* finished */
-	uint64_t removed;	/* to stay within total */
-	uint64_t taken, failed; /* by the command: files, attempts that failed */
-	uint64_t disk_bytes;	/* of all files, at the last look */
-	const char *error;	/* why nothing is written now, or NULL */
-};
-
 /* Strings of o must live as long as the rotate. Finishes what an earlier daemon left as .part.
  * NULL: out of memory. A folder that cannot be made is reported, and tried again later. */
 struct rotate *rotate__new(const struct rotate_opts *o);
@@ -72,7 +63,7 @@ uint64_t rotate_file_room(uint64_t size, enum compression how);
 /* For another file in the folder: removes old ones until it fits; none when it cannot. 0 or -errno.
  */
 int rotate__make_room(struct rotate *r, uint64_t bytes, uint64_t now_ns);
-void rotate__stats(const struct rotate *r, struct rotate_stats *s);
+void rotate__stats(const struct rotate *r, struct metrics_files *s);
 /* Other limits from now on; the open file is finished when it goes elsewhere. */
 void rotate__reload(struct rotate *r, const struct rotate_opts *o, uint64_t now_ns);
 /* Finishes the file; a command that runs is left to end by itself. */

@@ -6,7 +6,7 @@
 #include <sys/types.h>
 
 #include "config.h"
-#include "labels.h"
+#include "metrics/labels.h"
 
 struct rule_subject {
 	uid_t uid;

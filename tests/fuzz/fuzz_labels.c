@@ -5,7 +5,7 @@
 #include <assert.h>
 #include <ctype.h>
 
-#include "daemon/labels.h"
+#include "metrics/labels.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {

@@ -14,7 +14,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "daemon/otlp_http.h"
+#include "otlp/http.h"
 
 static int collector = -1; /* its end of the connection */
 static unsigned answers;

@@ -115,7 +115,7 @@ make_dicts()
 	sed -n '/^static const char \*const tokens/,/^};/s/^\t"\([^\\]*\)",$/\1/p' tests/fuzz/names_tokens.h | words kernel_name
 	{
 		grep -oE '[a-z_]+:' dist/daemon.yaml
-		grep -ohE '"[a-z_]+"' src/daemon/config.c src/daemon/rules.c | tr -d '"'
+		grep -ohE '"[a-z_]+"' src/daemon/config.c src/daemon/rules.c src/metrics/level.c | tr -d '"'
 		printf '%s\n' 'trace' 'metrics' 'sampled' 'off' 'true' 'false' 'match: {' '- ' '{' '}' '[' ']' '&a' '*a' '!!str' '|' '>' '---' '<<: *a' '18446744073709551615' '1e9' '-1' '5s' '4G' '%TAG' '? '
 	} | words config
 	{

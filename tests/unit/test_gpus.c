@@ -10,7 +10,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "daemon/gpus.h"
+#include "metrics/gpus.h"
 
 static void add(const char *dir, const char *bus, const char *text)
 {

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/metrics.h"
+#include "metrics/metrics.h"
 #include "factory.h"
 #include "util/out.h"
 

@@ -13,10 +13,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/otlp.h"
-#include "daemon/otlp_iter.h"
-#include "daemon/otlp_json.h"
-#include "daemon/otlp_queue.h"
+#include "otlp/otlp.h"
+#include "otlp/iter.h"
+#include "otlp/message.h"
+#include "otlp/queue.h"
 #include "json_check.h"
 #include "util/out.h"
 

@@ -61,9 +61,9 @@ static long sh(const char *fmt, const char *path)
 	return strtol(text, NULL, 10);
 }
 
-static struct rotate_stats stats(const struct rotate *r)
+static struct metrics_files stats(const struct rotate *r)
 {
-	struct rotate_stats s;
+	struct metrics_files s;
 
 	rotate__stats(r, &s);
 	return s;

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "config.h"
+#include "level.h"
 #include "metrics_priv.h"
 #include "model/trace.h"
 #include "util/out.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-#include "otlp_iter.h"
+#include "iter.h"
 
 #include <event2/util.h>
 #include <stdlib.h>

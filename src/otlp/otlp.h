@@ -2,11 +2,11 @@
 /*
  * Spans and metrics for an OpenTelemetry collector: OTLP over HTTP, in its JSON encoding. Nothing
  * here waits: requests run in the caller's event loop. What does not get through is tried again,
- * later and later; meanwhile spans wait in a queue with bounds (otlp_queue.h). Metrics
+ * later and later; meanwhile spans wait in a queue with bounds (queue.h). Metrics
  * are sums since the start, so the newest are all that is ever kept of them.
  */
-#ifndef DAEMON_OTLP_H
-#define DAEMON_OTLP_H
+#ifndef OTLP_OTLP_H
+#define OTLP_OTLP_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -51,4 +51,4 @@ void otlp__finish(struct otlp *o);
 bool otlp__is_done(const struct otlp *o);
 void otlp__stats(const struct otlp *o, struct otlp_stats *s);
 
-#endif /* DAEMON_OTLP_H */
+#endif /* OTLP_OTLP_H */

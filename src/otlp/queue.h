@@ -4,8 +4,8 @@
  * it the oldest goes of the process that has most of them, so that one that makes many leaves those
  * of others where they are.
  */
-#ifndef DAEMON_OTLP_QUEUE_H
-#define DAEMON_OTLP_QUEUE_H
+#ifndef OTLP_QUEUE_H
+#define OTLP_QUEUE_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -40,4 +40,4 @@ unsigned otlp_queue__put(struct otlp_queue *q, uint32_t pid, const char *text, s
 /* The oldest, to be freed; there is one. */
 struct otlp_item *otlp_queue__pop(struct otlp_queue *q);
 
-#endif /* DAEMON_OTLP_QUEUE_H */
+#endif /* OTLP_QUEUE_H */

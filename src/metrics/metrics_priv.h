@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* What metrics.c counts and metrics_print.c shows. */
-#ifndef DAEMON_METRICS_PRIV_H
-#define DAEMON_METRICS_PRIV_H
+/* What metrics.c counts and prometheus.c shows. */
+#ifndef METRICS_METRICS_PRIV_H
+#define METRICS_METRICS_PRIV_H
 
 #include "metrics.h"
 
@@ -77,4 +77,4 @@ struct metrics {
 	unsigned xid_cnt;
 };
 
-#endif /* DAEMON_METRICS_PRIV_H */
+#endif /* METRICS_METRICS_PRIV_H */

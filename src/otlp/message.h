@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* What is sent to a collector: the JSON mapping of opentelemetry-proto 1.x. Ids are hexadecimal,
  * 64-bit numbers are strings, enums are numbers. */
-#ifndef DAEMON_OTLP_JSON_H
-#define DAEMON_OTLP_JSON_H
+#ifndef OTLP_MESSAGE_H
+#define OTLP_MESSAGE_H
 
 #include <stdbool.h>
 
-#include "metrics.h"
+#include "metrics/metrics.h"
 
 /* Random; whoever makes a span draws them. */
 struct otlp_ids {
@@ -53,4 +53,4 @@ void otlp_put_attr_u64(struct out *o, const char *key, uint64_t value);
 void otlp_put_u64(struct out *o, const char *key, uint64_t value);
 void otlp_put_scope(struct out *o, const char *version);
 
-#endif /* DAEMON_OTLP_JSON_H */
+#endif /* OTLP_MESSAGE_H */

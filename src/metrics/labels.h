@@ -4,8 +4,8 @@
  * kubelet leaves on the node's disk. Everything that is read is somebody else's text: lengths are
  * bounded, what is no label is left out.
  */
-#ifndef DAEMON_LABELS_H
-#define DAEMON_LABELS_H
+#ifndef METRICS_LABELS_H
+#define METRICS_LABELS_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -44,4 +44,4 @@ void labels__find_names(struct labels *l, pid_t pid, const char *root);
 /* All of a process. -ESRCH: no such process. */
 int labels__read(struct labels *l, pid_t pid, const char *root);
 
-#endif /* DAEMON_LABELS_H */
+#endif /* METRICS_LABELS_H */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* One address of a collector: a POST at a time, by libevent's evhttp, and what its answer means. */
-#ifndef DAEMON_OTLP_HTTP_H
-#define DAEMON_OTLP_HTTP_H
+#ifndef OTLP_HTTP_H
+#define OTLP_HTTP_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -35,4 +35,4 @@ void otlp_http__free(struct otlp_http *h);
 bool otlp_http__post(struct otlp_http *h, const char *body, size_t len,
 		     void (*fn)(void *ctx, const struct otlp_answer *a), void *ctx);
 
-#endif /* DAEMON_OTLP_HTTP_H */
+#endif /* OTLP_HTTP_H */

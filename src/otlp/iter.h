@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* Iterations as spans: what a thread does between the ends of two calls of a marker. */
-#ifndef DAEMON_OTLP_ITER_H
-#define DAEMON_OTLP_ITER_H
+#ifndef OTLP_ITER_H
+#define OTLP_ITER_H
 
-#include "otlp_json.h"
+#include "message.h"
 #include "util/quota.h"
 
 struct otlp_iters;
@@ -22,4 +22,4 @@ bool otlp_iters__mark(struct otlp_iters *its, const struct event *ev, uint64_t c
 /* The process is gone, or runs another program. */
 void otlp_iters__forget(struct otlp_iters *its, uint32_t pid);
 
-#endif /* DAEMON_OTLP_ITER_H */
+#endif /* OTLP_ITER_H */

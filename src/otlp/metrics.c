@@ -6,10 +6,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "config.h"
-#include "metrics_priv.h"
+#include "metrics/level.h"
+#include "metrics/metrics_priv.h"
 #include "model/trace.h"
-#include "otlp_json.h"
+#include "message.h"
 #include "util/out.h"
 
 struct enc {

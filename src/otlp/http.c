@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-#include "otlp_http.h"
+#include "http.h"
 
 #include <errno.h>
 #include <event2/buffer.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* The GPUs of the node, as the driver lists them in /proc/driver/nvidia/gpus. */
-#ifndef DAEMON_GPUS_H
-#define DAEMON_GPUS_H
+#ifndef METRICS_GPUS_H
+#define METRICS_GPUS_H
 
 #include <stddef.h>
 
@@ -20,4 +20,4 @@ unsigned gpus__read(const char *dir, struct gpu *gpus);
 /* The driver's kernel messages say PCI:0000:3b:00. */
 void gpus_bus(const char *name, char *bus, size_t size);
 
-#endif /* DAEMON_GPUS_H */
+#endif /* METRICS_GPUS_H */

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-#include "otlp_queue.h"
+#include "queue.h"
 
 #include <stdlib.h>
 #include <string.h>

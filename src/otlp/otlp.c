@@ -16,9 +16,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "otlp_http.h"
-#include "otlp_json.h"
-#include "otlp_queue.h"
+#include "http.h"
+#include "message.h"
+#include "queue.h"
 #include "util/log.h"
 #include "util/out.h"
 

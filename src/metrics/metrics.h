@@ -4,8 +4,8 @@
  * processes of one container, or those of one command outside of containers; a process id is no
  * label, so restarts make no new series. Counters of a target go on when its processes end.
  */
-#ifndef DAEMON_METRICS_H
-#define DAEMON_METRICS_H
+#ifndef METRICS_METRICS_H
+#define METRICS_METRICS_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -16,11 +16,21 @@
 #include "labels.h"
 #include "model/event.h"
 #include "util/quota.h"
-#include "rotate.h"
 
 struct metrics;
 struct metrics_target;
 struct out;
+
+/* Of the folder of rotating files. */
+struct metrics_files {
+	uint64_t lines, bytes;	/* written, before compression */
+	uint64_t dropped;	/* lines that found no room or no disk */
+	uint64_t files;		/* finished */
+	uint64_t removed;	/* to stay within total */
+	uint64_t taken, failed; /* by the command: files, attempts that failed */
+	uint64_t disk_bytes;	/* of all files, at the last look */
+	const char *error;	/* why nothing is written now, or NULL */
+};
 
 /* What belongs to no target. */
 struct metrics_self {
@@ -33,7 +43,7 @@ struct metrics_self {
 	uint64_t processes[4];			   /* traced now, by enum proc_level */
 	uint64_t bursts;
 	uint64_t names_given_up; /* util/demangle.h */
-	struct rotate_stats files;
+	struct metrics_files files;
 	uint64_t recorder_lines, recorder_bytes, dumps;
 	uint64_t otlp_sent, otlp_failed, otlp_dropped, otlp_queued, otlp_queued_bytes;
 	uint64_t reloads, reload_failures;
@@ -74,4 +84,4 @@ void metrics__memory(struct metrics_target *t, const struct mem_totals *before,
 /* Text format 0.0.4 of Prometheus. */
 void metrics__print(const struct metrics *m, const struct metrics_self *self, struct out *o);
 
-#endif /* DAEMON_METRICS_H */
+#endif /* METRICS_METRICS_H */
