@@ -49,7 +49,7 @@ int main(int argc, char **argv)
 	if (!needs_rights(o.verb, o.check_config))
 		rights_drop();
 	rights_raise();
-	log_set_level(o.quiet ? LOG_WARN : o.verbose ? LOG_DEBUG : LOG_INFO);
+	log_set_level(o.trace.quiet ? LOG_WARN : o.verbose ? LOG_DEBUG : LOG_INFO);
 	switch (o.verb) {
 	case VERB_LIST:
 		return cmd_list(&o);

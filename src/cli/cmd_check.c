@@ -105,8 +105,8 @@ static int look(struct check *c)
 
 	c->caps = caps__all(&c->cap_cnt);
 	c->process_cnt = target_libs__add_all(&c->libs);
-	if (c->o->libcuda)
-		rc = target_libs__add_file(&c->libs, c->o->libcuda);
+	if (c->o->trace.libcuda)
+		rc = target_libs__add_file(&c->libs, c->o->trace.libcuda);
 	else
 		target_libs__add_system(&c->libs);
 	c->files = calloc(c->libs.cnt + 1, sizeof(*c->files));
@@ -409,7 +409,7 @@ int cmd_check(const struct opts *o)
 		err("out of memory");
 		goto out;
 	}
-	if (o->json)
+	if (o->trace.json)
 		print_json(&c);
 	else
 		print_text(&c);

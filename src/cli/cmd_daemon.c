@@ -35,10 +35,10 @@ int cmd_daemon(const struct opts *o)
 		.config = o->config,
 		.sets = o->sets.v,
 		.set_cnt = o->sets.cnt,
-		.mechanism = o->mechanism,
-		.libcuda = o->libcuda,
-		.force = o->force,
-		.sandbox = o->sandbox,
+		.mechanism = o->trace.mechanism,
+		.libcuda = o->trace.libcuda,
+		.force = o->trace.force,
+		.sandbox = o->trace.sandbox,
 	};
 
 	return o->check_config ? check_config(&d) : daemon_run(&d);

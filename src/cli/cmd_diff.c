@@ -84,7 +84,7 @@ int cmd_diff(const struct opts *o)
 			goto out;
 	}
 	differ = diff__finish(c.diff);
-	if (o->json) {
+	if (o->trace.json) {
 		if (write_json(c.diff))
 			goto out;
 	} else {

@@ -62,14 +62,14 @@ static int open_lib(struct list *l, const struct target_lib *t, char *msg, size_
 static int find_given_lib(struct list *l)
 {
 	char msg[256];
-	int rc = target_libs__add_file(&l->found, l->o->libcuda);
+	int rc = target_libs__add_file(&l->found, l->o->trace.libcuda);
 
 	if (rc)
 		return rc;
 	rc = open_lib(l, &l->found.libs[0], msg, sizeof(msg));
 	if (rc)
 		err("cannot read %s: %s; give --libcuda a libcuda.so.1 of this machine",
-		    l->o->libcuda, msg);
+		    l->o->trace.libcuda, msg);
 	return rc;
 }
 
@@ -111,7 +111,7 @@ static int match_lib(struct list *l)
 
 static int choose(struct list *l)
 {
-	const struct strv *sel = &l->o->select;
+	const struct strv *sel = &l->o->trace.select;
 	unsigned cnt = fnset__cnt(l->set);
 	char msg[512];
 
@@ -377,7 +377,7 @@ static void print_counts(const struct list *l)
 	out_lit(l->out, ".\n");
 	if (l->lib->is_stub)
 		out_lit(l->out, "It is a stub for linking: no program calls into it.\n");
-	if (l->lib->alias_cnt && !l->o->select.cnt) {
+	if (l->lib->alias_cnt && !l->o->trace.select.cnt) {
 		snprintf(text, sizeof(text), "Further names for the same functions: %u.\n",
 			 l->lib->alias_cnt);
 		out_str(l->out, text);
@@ -454,7 +454,7 @@ static int collect(struct list *l)
 {
 	int rc = 0;
 
-	if (l->o->libcuda)
+	if (l->o->trace.libcuda)
 		rc = find_given_lib(l);
 	else if (!l->o->names)
 		find_system_lib(l);
@@ -468,7 +468,7 @@ static int list_driver(const struct opts *o)
 	int status = EXIT_FAILURE;
 	struct out *out;
 
-	if (o->select.cnt) {
+	if (o->trace.select.cnt) {
 		err("--ioctls lists the driver's tables, and --trace chooses CUDA functions: leave one "
 		    "out");
 		return EXIT_USAGE;
@@ -478,7 +478,7 @@ static int list_driver(const struct opts *o)
 		err("out of memory");
 		return EXIT_FAILURE;
 	}
-	list_ioctls(out, o->json);
+	list_ioctls(out, o->trace.json);
 	if (!write_stdout(out))
 		status = EXIT_SUCCESS;
 	out__close(out);
@@ -503,7 +503,7 @@ static int list_api(const struct opts *o)
 	}
 	if (o->names)
 		print_names(&l);
-	else if (o->json)
+	else if (o->trace.json)
 		print_json(&l);
 	else
 		print_text(&l);

@@ -2,7 +2,7 @@
 /* cudatrace report: what saved traces say. Reads them once; the Chrome form is written meanwhile,
  * the others at the end. Needs no root. */
 #include "cmd.h"
-#include "command.h"
+#include "trace/command.h"
 
 #include "report/format.h"
 #include "saved/reader.h"
@@ -213,7 +213,7 @@ static bool read_files(struct report_cmd *c)
 {
 	bool any = false;
 
-	c->bar = isatty(STDERR_FILENO) && !c->o->quiet;
+	c->bar = isatty(STDERR_FILENO) && !c->o->trace.quiet;
 	for (unsigned i = 0; i < c->o->files.cnt && !c->failed; i++) {
 		any |= !reader__file(c->reader, c->o->files.v[i], &c->files[i]);
 		if (c->bar)

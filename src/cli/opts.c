@@ -238,8 +238,8 @@ static void take_word(struct parse *p, struct argp_state *state, char *word)
 	if (!*word)
 		opts__die(
 			"COMMAND is empty; give a program to run, as in cudatrace -- python x.py");
-	p->o->argv = &state->argv[state->next - 1];
-	p->o->argc = state->argc - state->next + 1;
+	p->o->trace.argv = &state->argv[state->next - 1];
+	p->o->trace.argc = state->argc - state->next + 1;
 	state->next = state->argc;
 }
 
@@ -254,7 +254,7 @@ static error_t parse_one(int key, char *arg, struct argp_state *state)
 		take_word(p, state, arg);
 		return 0;
 	}
-	if (key == ARGP_KEY_END && state->quoted && !p->o->argv && !p->verb_given)
+	if (key == ARGP_KEY_END && state->quoted && !p->o->trace.argv && !p->verb_given)
 		opts__die("COMMAND is missing after --; give a program to run, as in cudatrace -- "
 			  "python x.py");
 	row = key >= KEY_FIRST && key < KEY_FIRST + (int)cnt ? &rows[key - KEY_FIRST]
@@ -272,7 +272,7 @@ static error_t parse_one(int key, char *arg, struct argp_state *state)
 /* Outputs must not write over one another. */
 static void check_outputs(const struct opts *o)
 {
-	const struct strv *const lists[] = {&o->jsonl, &o->chrome, &o->report};
+	const struct strv *const lists[] = {&o->trace.jsonl, &o->trace.chrome, &o->trace.report};
 	const char *names[64];
 	unsigned cnt = 0;
 
@@ -313,14 +313,14 @@ static void check_whole(const struct parse *p)
 		opts__die("--%s has no meaning for cudatrace %s; leave it out", rows[i].name,
 			  opt_verb_name(o->verb));
 	}
-	if (o->pid_cnt && o->argv)
+	if (o->trace.pid_cnt && o->trace.argv)
 		opts__die("both -p and a command ('%s'); trace running processes or start one, not "
 			  "both",
-			  o->argv[0]);
-	if (o->stop_on_load && !o->pid_cnt)
+			  o->trace.argv[0]);
+	if (o->trace.stop_on_load && !o->trace.pid_cnt)
 		opts__die("--stop-on-load is for -p: %s",
-			  o->argv ? "a command's processes are stopped anyway"
-				  : "processes that nobody named are never stopped");
+			  o->trace.argv ? "a command's processes are stopped anyway"
+					: "processes that nobody named are never stopped");
 	if (o->verb == VERB_DIFF && o->files.cnt != 2)
 		opts__die(
 			"diff: give two traces, the old one and the new one, as in cudatrace diff "
@@ -365,10 +365,10 @@ void opts__parse(struct opts *o, int argc, char **argv)
 	error_t rc;
 
 	memset(o, 0, sizeof(*o));
-	o->follow = true;
-	o->wait = true;
-	o->sandbox = true;
-	o->writers = -1;
+	o->trace.follow = true;
+	o->trace.wait = true;
+	o->trace.sandbox = true;
+	o->trace.writers = -1;
 	o->format = "ascii";
 	o->top = REPORT_TOP_DEFAULT;
 	/* In order: what follows the first word that is no option belongs to the command. */
@@ -377,6 +377,7 @@ void opts__parse(struct opts *o, int argc, char **argv)
 	if (rc)
 		explain(argc, argv);
 	check_whole(&p);
-	if (!o->buffer_sz)
-		o->buffer_sz = o->pid_cnt || o->argv ? OPTS_BUFFER_DEFAULT : OPTS_BUFFER_ALL;
+	if (!o->trace.buffer_sz)
+		o->trace.buffer_sz =
+			o->trace.pid_cnt || o->trace.argv ? OPTS_BUFFER_DEFAULT : OPTS_BUFFER_ALL;
 }

@@ -35,14 +35,14 @@ static void add_pid(struct opts *o, const char *text)
 			  PID_LIMIT);
 	if (!pid)
 		opts__die("--pid 0: no process has this id; leave -p out to trace every process");
-	for (unsigned i = 0; i < o->pid_cnt; i++) {
-		if (o->pids[i] == (pid_t)pid)
+	for (unsigned i = 0; i < o->trace.pid_cnt; i++) {
+		if (o->trace.pids[i] == (pid_t)pid)
 			return;
 	}
-	if (o->pid_cnt == OPTS_MAX_PIDS)
+	if (o->trace.pid_cnt == SESSION_MAX_PIDS)
 		opts__die("--pid: more than %d processes; leave -p out to trace every process",
-			  OPTS_MAX_PIDS);
-	o->pids[o->pid_cnt++] = (pid_t)pid;
+			  SESSION_MAX_PIDS);
+	o->trace.pids[o->trace.pid_cnt++] = (pid_t)pid;
 }
 
 static void set_pid(struct opts *o, const struct opt_row *row, const char *arg)
@@ -67,79 +67,79 @@ static void need_text(const struct opt_row *row, const char *arg)
 static void set_libcuda(struct opts *o, const struct opt_row *row, const char *arg)
 {
 	need_text(row, arg);
-	o->libcuda = arg;
+	o->trace.libcuda = arg;
 }
 
 static void set_stop_on_load(struct opts *o, const struct opt_row *row, const char *arg)
 {
 	(void)row, (void)arg;
-	o->stop_on_load = true;
+	o->trace.stop_on_load = true;
 }
 
 static void set_force(struct opts *o, const struct opt_row *row, const char *arg)
 {
 	(void)row, (void)arg;
-	o->force = true;
+	o->trace.force = true;
 }
 
 static void set_user(struct opts *o, const struct opt_row *row, const char *arg)
 {
 	need_text(row, arg);
-	o->user = arg;
+	o->trace.user = arg;
 }
 
 static void set_no_follow(struct opts *o, const struct opt_row *row, const char *arg)
 {
 	(void)row, (void)arg;
-	o->follow = false;
+	o->trace.follow = false;
 }
 
 static void set_no_wait(struct opts *o, const struct opt_row *row, const char *arg)
 {
 	(void)row, (void)arg;
-	o->wait = false;
+	o->trace.wait = false;
 }
 
 static void set_jsonl(struct opts *o, const struct opt_row *row, const char *arg)
 {
 	need_text(row, arg);
-	strv_add(&o->jsonl, arg);
+	strv_add(&o->trace.jsonl, arg);
 }
 
 static void set_chrome(struct opts *o, const struct opt_row *row, const char *arg)
 {
 	need_text(row, arg);
-	strv_add(&o->chrome, arg);
+	strv_add(&o->trace.chrome, arg);
 }
 
 static void set_report(struct opts *o, const struct opt_row *row, const char *arg)
 {
 	need_text(row, arg);
-	strv_add(&o->report, arg);
+	strv_add(&o->trace.report, arg);
 }
 
 static void set_summary(struct opts *o, const struct opt_row *row, const char *arg)
 {
 	(void)row, (void)arg;
-	o->summary = TRI_ON;
+	o->trace.summary = TRI_ON;
 }
 
 static void set_no_summary(struct opts *o, const struct opt_row *row, const char *arg)
 {
 	(void)row, (void)arg;
-	o->summary = TRI_OFF;
+	o->trace.summary = TRI_OFF;
 }
 
 static void set_quiet(struct opts *o, const struct opt_row *row, const char *arg)
 {
 	(void)row, (void)arg;
-	o->quiet = true;
+	o->trace.quiet = true;
 }
 
 static void set_json(struct opts *o, const struct opt_row *row, const char *arg)
 {
 	(void)row, (void)arg;
-	o->json = true;
+	o->trace.json = true;
 }
 
 static void set_names(struct opts *o, const struct opt_row *row, const char *arg)
@@ -158,43 +158,43 @@ static void need_set(const struct opt_row *row, const char *arg, const char *exa
 static void set_trace(struct opts *o, const struct opt_row *row, const char *arg)
 {
 	need_set(row, arg, "-e launch,memory");
-	strv_add(&o->select, arg);
+	strv_add(&o->trace.select, arg);
 }
 
 static void set_count(struct opts *o, const struct opt_row *row, const char *arg)
 {
 	need_set(row, arg, "--count query");
-	strv_add(&o->count, arg);
+	strv_add(&o->trace.count, arg);
 }
 
 static void set_no_return(struct opts *o, const struct opt_row *row, const char *arg)
 {
 	need_set(row, arg, "--no-return launch");
-	strv_add(&o->no_return, arg);
+	strv_add(&o->trace.no_return, arg);
 }
 
 static void set_stack(struct opts *o, const struct opt_row *row, const char *arg)
 {
 	need_set(row, arg ? arg : "all", "--stack=memory,sync");
-	strv_add(&o->stack, arg ? arg : "all");
+	strv_add(&o->trace.stack, arg ? arg : "all");
 }
 
 static void set_all(struct opts *o, const struct opt_row *row, const char *arg)
 {
 	(void)row, (void)arg;
-	o->all = true;
+	o->trace.all = true;
 }
 
 static void set_kernel(struct opts *o, const struct opt_row *row, const char *arg)
 {
 	(void)row, (void)arg;
-	o->kernel = true;
+	o->trace.kernel = true;
 }
 
 static void set_sched(struct opts *o, const struct opt_row *row, const char *arg)
 {
 	(void)row, (void)arg;
-	o->sched = true;
+	o->trace.sched = true;
 }
 
 static void set_ioctls(struct opts *o, const struct opt_row *row, const char *arg)
@@ -219,33 +219,33 @@ static void check_number(int rc, uint64_t val, const struct opt_row *row, const 
 
 static void set_duration(struct opts *o, const struct opt_row *row, const char *arg)
 {
-	int rc = opt_read_time(arg, 1000000000, &o->duration_ns);
+	int rc = opt_read_time(arg, 1000000000, &o->trace.duration_ns);
 
 	/* Room for adding it to a clock. */
-	if (!rc && o->duration_ns > INT64_MAX / 2)
+	if (!rc && o->trace.duration_ns > INT64_MAX / 2)
 		rc = -ERANGE;
-	check_number(rc, o->duration_ns, row, arg, "2.5 (seconds), 100ms or 2m");
+	check_number(rc, o->trace.duration_ns, row, arg, "2.5 (seconds), 100ms or 2m");
 }
 
 static void set_max_events(struct opts *o, const struct opt_row *row, const char *arg)
 {
-	int rc = opt_read_u64(arg, &o->max_events);
+	int rc = opt_read_u64(arg, &o->trace.max_events);
 
-	check_number(rc, o->max_events, row, arg, "100000");
+	check_number(rc, o->trace.max_events, row, arg, "100000");
 }
 
 static void set_min_duration(struct opts *o, const struct opt_row *row, const char *arg)
 {
-	int rc = opt_read_time(arg, 1000, &o->min_duration_ns);
+	int rc = opt_read_time(arg, 1000, &o->trace.min_duration_ns);
 
-	check_number(rc, o->min_duration_ns, row, arg, "2.5 (microseconds) or 1ms");
+	check_number(rc, o->trace.min_duration_ns, row, arg, "2.5 (microseconds) or 1ms");
 }
 
 static void set_max_overhead(struct opts *o, const struct opt_row *row, const char *arg)
 {
-	int rc = opt_read_percent(arg, &o->max_overhead);
+	int rc = opt_read_percent(arg, &o->trace.max_overhead);
 
-	if (rc || o->max_overhead <= 0 || o->max_overhead > 1)
+	if (rc || o->trace.max_overhead <= 0 || o->trace.max_overhead > 1)
 		opts__die(
 			"--max-overhead '%s': not a share of a thread's time; give percent above 0, "
 			"at most 100, as in --%s 2",
@@ -275,7 +275,7 @@ static void set_buffer_size(struct opts *o, const struct opt_row *row, const cha
 		opts__die("--buffer-size %s: not a power of two; the nearest are %s and %s", arg,
 			  below, above);
 	}
-	o->buffer_sz = sz;
+	o->trace.buffer_sz = sz;
 }
 
 static void set_writers(struct opts *o, const struct opt_row *row, const char *arg)
@@ -286,7 +286,7 @@ static void set_writers(struct opts *o, const struct opt_row *row, const char *a
 	if (opt_read_u64(arg, &cnt) || cnt > OPTS_WRITERS_MAX)
 		opts__die("--writers '%s': not a number of threads; give 0 to %d", arg,
 			  OPTS_WRITERS_MAX);
-	o->writers = cnt;
+	o->trace.writers = cnt;
 }
 
 static void set_mechanism(struct opts *o, const struct opt_row *row, const char *arg)
@@ -303,7 +303,7 @@ static void set_mechanism(struct opts *o, const struct opt_row *row, const char 
 
 	for (unsigned i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
 		if (!strcmp(arg, known[i].name)) {
-			o->mechanism = known[i].m;
+			o->trace.mechanism = known[i].m;
 			return;
 		}
 	}
@@ -315,7 +315,7 @@ static void set_kernel_probe(struct opts *o, const struct opt_row *row, const ch
 {
 	for (enum kernel_probe k = KERNEL_PROBE_AUTO; k <= KERNEL_PROBE_TRACEPOINT; k++) {
 		if (!strcmp(arg, kernel_probe_name(k))) {
-			o->kernel_probe = k;
+			o->trace.kernel_probe = k;
 			return;
 		}
 	}
@@ -325,20 +325,20 @@ static void set_kernel_probe(struct opts *o, const struct opt_row *row, const ch
 static void set_no_strings(struct opts *o, const struct opt_row *row, const char *arg)
 {
 	(void)row, (void)arg;
-	if (o->hide == CT_HIDE_NOTHING)
-		o->hide = CT_HIDE_STRINGS;
+	if (o->trace.hide == CT_HIDE_NOTHING)
+		o->trace.hide = CT_HIDE_STRINGS;
 }
 
 static void set_no_args(struct opts *o, const struct opt_row *row, const char *arg)
 {
 	(void)row, (void)arg;
-	o->hide = CT_HIDE_ARGS;
+	o->trace.hide = CT_HIDE_ARGS;
 }
 
 static void set_no_sandbox(struct opts *o, const struct opt_row *row, const char *arg)
 {
 	(void)row, (void)arg;
-	o->sandbox = false;
+	o->trace.sandbox = false;
 }
 
 static void set_verbose(struct opts *o, const struct opt_row *row, const char *arg)

@@ -84,17 +84,17 @@ static void test_defaults(void **state)
 	struct opts o = parse("");
 
 	assert_int_equal(o.verb, VERB_TRACE);
-	assert_int_equal(o.pid_cnt, 0);
-	assert_null(o.argv);
-	assert_true(o.follow);
-	assert_true(o.wait);
-	assert_false(o.all);
-	assert_int_equal(o.summary, TRI_UNSET);
-	assert_int_equal(o.mechanism, MECH_AUTO);
-	assert_int_equal(o.buffer_sz, OPTS_BUFFER_ALL);
-	assert_int_equal(parse("-p 1").buffer_sz, OPTS_BUFFER_DEFAULT);
-	assert_int_equal(o.duration_ns, 0);
-	assert_int_equal(o.jsonl.cnt + o.chrome.cnt + o.select.cnt, 0);
+	assert_int_equal(o.trace.pid_cnt, 0);
+	assert_null(o.trace.argv);
+	assert_true(o.trace.follow);
+	assert_true(o.trace.wait);
+	assert_false(o.trace.all);
+	assert_int_equal(o.trace.summary, TRI_UNSET);
+	assert_int_equal(o.trace.mechanism, MECH_AUTO);
+	assert_int_equal(o.trace.buffer_sz, OPTS_BUFFER_ALL);
+	assert_int_equal(parse("-p 1").trace.buffer_sz, OPTS_BUFFER_DEFAULT);
+	assert_int_equal(o.trace.duration_ns, 0);
+	assert_int_equal(o.trace.jsonl.cnt + o.trace.chrome.cnt + o.trace.select.cnt, 0);
 }
 
 /* Its value may be left out: the next word is none. */
@@ -102,51 +102,51 @@ static void test_stack(void **state)
 {
 	struct opts o = parse("--stack --stack=memory,sync -- prog");
 
-	assert_int_equal(o.stack.cnt, 2);
-	assert_string_equal(o.stack.v[0], "all");
-	assert_string_equal(o.stack.v[1], "memory,sync");
-	assert_string_equal(o.argv[0], "prog");
+	assert_int_equal(o.trace.stack.cnt, 2);
+	assert_string_equal(o.trace.stack.v[0], "all");
+	assert_string_equal(o.trace.stack.v[1], "memory,sync");
+	assert_string_equal(o.trace.argv[0], "prog");
 	o = parse("--stack prog");
-	assert_int_equal(o.stack.cnt, 1);
-	assert_string_equal(o.argv[0], "prog");
+	assert_int_equal(o.trace.stack.cnt, 1);
+	assert_string_equal(o.trace.argv[0], "prog");
 }
 
 static void test_pids(void **state)
 {
 	struct opts o = parse("-p 1,22 --pid=333 -p22");
 
-	assert_int_equal(o.pid_cnt, 3);
-	assert_int_equal(o.pids[0], 1);
-	assert_int_equal(o.pids[1], 22);
-	assert_int_equal(o.pids[2], 333);
+	assert_int_equal(o.trace.pid_cnt, 3);
+	assert_int_equal(o.trace.pids[0], 1);
+	assert_int_equal(o.trace.pids[1], 22);
+	assert_int_equal(o.trace.pids[2], 333);
 	o = parse("-p 4194304");
-	assert_int_equal(o.pids[0], 4194304);
+	assert_int_equal(o.trace.pids[0], 4194304);
 }
 
 static void test_command(void **state)
 {
 	struct opts o = parse("-q -- python -c x --help");
 
-	assert_int_equal(o.argc, 4);
-	assert_string_equal(o.argv[0], "python");
-	assert_string_equal(o.argv[3], "--help");
-	assert_null(o.argv[4]);
-	assert_true(o.quiet);
+	assert_int_equal(o.trace.argc, 4);
+	assert_string_equal(o.trace.argv[0], "python");
+	assert_string_equal(o.trace.argv[3], "--help");
+	assert_null(o.trace.argv[4]);
+	assert_true(o.trace.quiet);
 
 	/* As strace: the first word that is no option begins the command. */
 	o = parse("--jsonl x.jsonl ./prog -p 1 --version -- list");
-	assert_int_equal(o.argc, 6);
-	assert_string_equal(o.argv[0], "./prog");
-	assert_string_equal(o.argv[4], "--");
-	assert_int_equal(o.pid_cnt, 0);
+	assert_int_equal(o.trace.argc, 6);
+	assert_string_equal(o.trace.argv[0], "./prog");
+	assert_string_equal(o.trace.argv[4], "--");
+	assert_int_equal(o.trace.pid_cnt, 0);
 	assert_int_equal(o.verb, VERB_TRACE);
 
 	o = parse("-- -p");
-	assert_string_equal(o.argv[0], "-p");
+	assert_string_equal(o.trace.argv[0], "-p");
 	o = parse("-- list --json");
 	assert_int_equal(o.verb, VERB_TRACE);
-	assert_string_equal(o.argv[0], "list");
-	assert_false(o.json);
+	assert_string_equal(o.trace.argv[0], "list");
+	assert_false(o.trace.json);
 	o = parse("prog list");
 	assert_int_equal(o.verb, VERB_TRACE);
 }
@@ -156,10 +156,10 @@ static void test_verbs(void **state)
 	struct opts o = parse("list --json -e launch -e !query --libcuda ./libcuda.so.1");
 
 	assert_int_equal(o.verb, VERB_LIST);
-	assert_true(o.json);
-	assert_int_equal(o.select.cnt, 2);
-	assert_string_equal(o.select.v[1], "!query");
-	assert_string_equal(o.libcuda, "./libcuda.so.1");
+	assert_true(o.trace.json);
+	assert_int_equal(o.trace.select.cnt, 2);
+	assert_string_equal(o.trace.select.v[1], "!query");
+	assert_string_equal(o.trace.libcuda, "./libcuda.so.1");
 	o = parse("check -vv --json");
 	assert_int_equal(o.verb, VERB_CHECK);
 	assert_int_equal(o.verbose, 2);
@@ -171,55 +171,55 @@ static void test_values(void **state)
 	struct opts o = parse("--duration 2.5 --min-duration 0.5 --max-events 12 --buffer-size 64K "
 			      "--mechanism=perf --user nobody --no-follow --no-wait --all");
 
-	assert_int_equal(o.duration_ns, 2500000000);
-	assert_int_equal(o.min_duration_ns, 500);
-	assert_int_equal(o.max_events, 12);
-	assert_int_equal(o.buffer_sz, 65536);
-	assert_int_equal(o.mechanism, MECH_PERF);
-	assert_string_equal(o.user, "nobody");
-	assert_false(o.follow);
-	assert_false(o.wait);
-	assert_true(o.all);
-	assert_int_equal(parse("--mechanism session").mechanism, MECH_SESSION);
-	assert_int_equal(parse("--mechanism multi").mechanism, MECH_MULTI);
-	assert_int_equal(parse("--summary").summary, TRI_ON);
-	assert_int_equal(parse("--summary --no-summary").summary, TRI_OFF);
-	assert_int_equal(parse("--max-events 18446744073709551615").max_events, UINT64_MAX);
+	assert_int_equal(o.trace.duration_ns, 2500000000);
+	assert_int_equal(o.trace.min_duration_ns, 500);
+	assert_int_equal(o.trace.max_events, 12);
+	assert_int_equal(o.trace.buffer_sz, 65536);
+	assert_int_equal(o.trace.mechanism, MECH_PERF);
+	assert_string_equal(o.trace.user, "nobody");
+	assert_false(o.trace.follow);
+	assert_false(o.trace.wait);
+	assert_true(o.trace.all);
+	assert_int_equal(parse("--mechanism session").trace.mechanism, MECH_SESSION);
+	assert_int_equal(parse("--mechanism multi").trace.mechanism, MECH_MULTI);
+	assert_int_equal(parse("--summary").trace.summary, TRI_ON);
+	assert_int_equal(parse("--summary --no-summary").trace.summary, TRI_OFF);
+	assert_int_equal(parse("--max-events 18446744073709551615").trace.max_events, UINT64_MAX);
 	/* Names may be shortened. */
-	assert_int_equal(parse("--dur 1").duration_ns, 1000000000);
+	assert_int_equal(parse("--dur 1").trace.duration_ns, 1000000000);
 }
 
 static void test_times(void **state)
 {
-	assert_int_equal(parse("--duration 100ms").duration_ns, 100000000);
-	assert_int_equal(parse("--duration 5s").duration_ns, 5000000000);
-	assert_int_equal(parse("--duration 2m").duration_ns, 120000000000);
-	assert_int_equal(parse("--duration 1.5h").duration_ns, 5400000000000);
-	assert_int_equal(parse("--duration .25").duration_ns, 250000000);
-	assert_int_equal(parse("--duration 0.000000001").duration_ns, 1);
-	assert_int_equal(parse("--duration 1.0000000009").duration_ns, 1000000000);
-	assert_int_equal(parse("--min-duration 1ms").min_duration_ns, 1000000);
-	assert_int_equal(parse("--min-duration 0.001").min_duration_ns, 1);
+	assert_int_equal(parse("--duration 100ms").trace.duration_ns, 100000000);
+	assert_int_equal(parse("--duration 5s").trace.duration_ns, 5000000000);
+	assert_int_equal(parse("--duration 2m").trace.duration_ns, 120000000000);
+	assert_int_equal(parse("--duration 1.5h").trace.duration_ns, 5400000000000);
+	assert_int_equal(parse("--duration .25").trace.duration_ns, 250000000);
+	assert_int_equal(parse("--duration 0.000000001").trace.duration_ns, 1);
+	assert_int_equal(parse("--duration 1.0000000009").trace.duration_ns, 1000000000);
+	assert_int_equal(parse("--min-duration 1ms").trace.min_duration_ns, 1000000);
+	assert_int_equal(parse("--min-duration 0.001").trace.min_duration_ns, 1);
 }
 
 static void test_sizes(void **state)
 {
-	assert_int_equal(parse("--buffer-size 65536").buffer_sz, 65536);
-	assert_int_equal(parse("--buffer-size 16M").buffer_sz, 16 << 20);
-	assert_int_equal(parse("--buffer-size 16MiB").buffer_sz, 16 << 20);
-	assert_int_equal(parse("--buffer-size 1g").buffer_sz, 1 << 30);
-	assert_int_equal(parse("--buffer-size 1G").buffer_sz, 1 << 30);
+	assert_int_equal(parse("--buffer-size 65536").trace.buffer_sz, 65536);
+	assert_int_equal(parse("--buffer-size 16M").trace.buffer_sz, 16 << 20);
+	assert_int_equal(parse("--buffer-size 16MiB").trace.buffer_sz, 16 << 20);
+	assert_int_equal(parse("--buffer-size 1g").trace.buffer_sz, 1 << 30);
+	assert_int_equal(parse("--buffer-size 1G").trace.buffer_sz, 1 << 30);
 }
 
 static void test_outputs(void **state)
 {
 	struct opts o = parse("--jsonl a --jsonl - --chrome b --chrome c");
 
-	assert_int_equal(o.jsonl.cnt, 2);
-	assert_string_equal(o.jsonl.v[0], "a");
-	assert_string_equal(o.jsonl.v[1], "-");
-	assert_int_equal(o.chrome.cnt, 2);
-	assert_string_equal(o.chrome.v[1], "c");
+	assert_int_equal(o.trace.jsonl.cnt, 2);
+	assert_string_equal(o.trace.jsonl.v[0], "a");
+	assert_string_equal(o.trace.jsonl.v[1], "-");
+	assert_int_equal(o.trace.chrome.cnt, 2);
+	assert_string_equal(o.trace.chrome.v[1], "c");
 }
 
 /* A wrong command line, and what its message must contain. */
@@ -325,14 +325,14 @@ static void test_most_pids(void **state)
 	struct opts o;
 	size_t n = 0;
 
-	for (int i = 1; i <= OPTS_MAX_PIDS; i++)
+	for (int i = 1; i <= SESSION_MAX_PIDS; i++)
 		n += (size_t)snprintf(list + n, sizeof(list) - n, "%s%d", i > 1 ? "," : "", i);
 	opts__parse(&o, 3, argv);
-	assert_int_equal(o.pid_cnt, OPTS_MAX_PIDS);
+	assert_int_equal(o.trace.pid_cnt, SESSION_MAX_PIDS);
 	/* The same ones again are no more. */
 	argv[1] = "-p";
 	opts__parse(&o, 3, argv);
-	assert_int_equal(o.pid_cnt, OPTS_MAX_PIDS);
+	assert_int_equal(o.trace.pid_cnt, SESSION_MAX_PIDS);
 }
 
 /* Lines of text that begin, behind blanks, with the option as the help writes it. */

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* One run of cudatrace that traces: what its parts share. */
-#ifndef CLI_SESSION_H
-#define CLI_SESSION_H
+#ifndef TRACE_SESSION_H
+#define TRACE_SESSION_H
 
 #include "budget.h"
 #include "command.h"
-#include "opts.h"
+#include "session_opts.h"
 
 #include "attach/guard.h"
 #include "sink/progress.h"
 #include "sink/sink.h"
 #include "sink/summary.h"
-#include "trace/kmsg.h"
-#include "trace/tracer.h"
+#include "kmsg.h"
+#include "tracer.h"
 
 #define SESSION_MAX_SINKS 16
 
@@ -20,7 +20,7 @@
 #define NO_OUTPUT "no output can be written"
 
 struct session {
-	const struct opts *o;
+	const struct session_opts *o;
 	struct tracer t;
 	struct sink *sinks[SESSION_MAX_SINKS];
 	unsigned sink_cnt;
@@ -42,6 +42,9 @@ struct session {
 	int kmsg_fd;	      /* --kernel without a trace point for Xids; else -1 */
 	uint64_t deadline_ns; /* --duration; 0: none */
 };
+
+/* Traces as asked; returns the exit status. */
+int session__run(const struct session_opts *o);
 
 /* Ends the trace; reason goes into its end line. The first reason stays. */
 void session__stop(struct session *s, const char *reason);
@@ -67,4 +70,4 @@ void session__count_exit(struct session *s, pid_t pid, uint64_t life);
 /* All counts, and what tracing has cost; totals are in s->end already. */
 void session__count_end(struct session *s);
 
-#endif /* CLI_SESSION_H */
+#endif /* TRACE_SESSION_H */

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* The command that cudatrace starts: made at once, let go when everything is attached. */
-#ifndef CLI_COMMAND_H
-#define CLI_COMMAND_H
+#ifndef TRACE_COMMAND_H
+#define TRACE_COMMAND_H
 
-#include "opts.h"
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
 
 struct command {
 	pid_t pid;  /* 0: none */
@@ -44,4 +46,4 @@ void command__cancel(struct command *c);
 /* Exit status to pass on: its own, or 128 + signal. */
 int command__status(const struct command *c);
 
-#endif /* CLI_COMMAND_H */
+#endif /* TRACE_COMMAND_H */

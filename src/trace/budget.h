@@ -4,8 +4,8 @@
  * counting the calls of the functions that are called most, then by looking at their entries only.
  * When there is room again, some of their calls are recorded, then all.
  */
-#ifndef CLI_BUDGET_H
-#define CLI_BUDGET_H
+#ifndef TRACE_BUDGET_H
+#define TRACE_BUDGET_H
 
 #include "attach/levels.h"
 #include "model/event.h"
@@ -29,4 +29,4 @@ void budget__call(struct budget *b, const struct event *ev);
 /* Looks at what was spent; to be called a few times a second. */
 void budget__tick(struct budget *b, uint64_t now_ns);
 
-#endif /* CLI_BUDGET_H */
+#endif /* TRACE_BUDGET_H */

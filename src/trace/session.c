@@ -1,0 +1,456 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Tracing, from start to end:
+ *   what is wanted (-e), BPF side loaded, cost measured, command forked but waiting, libraries
+ *   attached, outputs opened with their header, command let go, loop, detach, what is left in the
+ *   ring, calls in flight, end lines, summary.
+ */
+#include "session.h"
+
+#include "attach/caps.h"
+#include "event/check.h"
+#include "sink/crew.h"
+#include "util/log.h"
+#include "util/reader.h"
+#include "util/safe_open.h"
+#include "util/sandbox.h"
+#include "util/out.h"
+#include "version.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+void session__event(void *session, const struct event *ev)
+{
+	struct session *s = session;
+
+	if (ev->kind == EVENT_PROCESS && !strcmp(ev->op, "exit")) {
+		session__count_exit(s, ev->pid, ev->life);
+		tracer__exited(&s->t, ev);
+	}
+	if (s->budget && ev->kind == EVENT_CALL)
+		budget__call(s->budget, ev);
+	if (s->o->max_events && s->end.event_cnt >= s->o->max_events)
+		return;
+	s->end.event_cnt += ev->kind != EVENT_STACK; /* it is no happening */
+	s->end.type_cnt[ev->type]++;
+	s->end.call_cnt += ev->kind == EVENT_CALL;
+	s->end.level_cnt += ev->kind == EVENT_TRACER && ev->level_from;
+	if (!ev->unfinished && ev->end_ns > s->end.end_ns)
+		s->end.end_ns = ev->end_ns;
+	for (unsigned i = 0; i < s->sink_cnt; i++)
+		sink__event(s->sinks[i], ev);
+	if (s->summary)
+		summary__event(s->summary, ev);
+	/* A stack may come before any event. */
+	if (s->o->max_events && s->end.event_cnt == s->o->max_events) {
+		/* Also when the command has ended meanwhile: what it did later is left out. */
+		s->end.reason = "max-events";
+		s->stopping = true;
+	}
+}
+
+/* Events that were given to the outputs have names that are another function's from here on. */
+static void on_reuse(void *session, unsigned func_id)
+{
+	struct session *s = session;
+
+	(void)func_id;
+	for (unsigned i = 0; i < s->sink_cnt; i++)
+		sink__flush(s->sinks[i]);
+}
+
+static int check_targets(struct session *s)
+{
+	for (unsigned i = 0; i < s->o->pid_cnt; i++) {
+		pid_t pid = s->o->pids[i];
+
+		if (!target_exists(pid)) {
+			err("there is no process %d: it has ended, or has another number outside "
+			    "of its container: see ps -e",
+			    pid);
+			return -ESRCH;
+		}
+		if (target_is_64bit(pid) == 0) {
+			err("process %d is a 32-bit program: NVIDIA's 64-bit driver API is all that "
+			    "can be traced",
+			    pid);
+			return -EINVAL;
+		}
+	}
+	return s->o->argv ? command__check(s->o->argv) : 0;
+}
+
+static int open_attach(struct session *s)
+{
+	const struct session_opts *o = s->o;
+	struct tracer_opts to = {
+		.attach =
+			{
+				.mech = o->mechanism,
+				.ring_sz = o->buffer_sz,
+				.min_duration_ns = o->min_duration_ns,
+				.filter_pids = o->pid_cnt || o->argv,
+				.follow = o->follow,
+				.filter_uid = o->user && !o->argv,
+				.uid = s->user.uid,
+				.kernel = o->kernel,
+				.sched = o->sched,
+				.stacks = o->stack.cnt,
+				.hide = o->hide,
+				.force = o->force,
+				.kernel_probe = o->kernel_probe,
+				/* Children would need probes of their own before their first call.
+				 */
+				.only_pid = o->pid_cnt == 1 && !o->follow ? o->pids[0] : 0,
+			},
+		.measure_entries = o->no_return.cnt || o->max_overhead,
+		.wait = o->wait,
+		.fn = session__event,
+		.on_reuse = on_reuse,
+		.ctx = s,
+	};
+	int ret = tracer__open(&s->t, &to);
+
+	return ret ? ret : session__open_budget(s);
+}
+
+static int add_targets(struct session *s)
+{
+	bool stop = s->o->argv || s->o->stop_on_load;
+	int ret = stop ? guard__start(&s->guard, s->t.att) : 0;
+
+	for (unsigned i = 0; i < s->o->pid_cnt && !ret; i++)
+		ret = attach__add_pid(s->t.att, s->o->pids[i], stop ? CT_PID_F_STOP_ON_LIB : 0);
+	if (!s->o->argv || ret)
+		return ret;
+	ret = command__fork(&s->cmd, s->o->argv, &s->user);
+	return ret ? ret : attach__add_pid(s->t.att, s->cmd.pid, CT_PID_F_STOP_ON_LIB);
+}
+
+static int attach_libs(struct session *s)
+{
+	const struct session_opts *o = s->o;
+	int ret = o->libcuda ? libs__attach_file(&s->t.libs, o->libcuda) : 0;
+
+	if (ret)
+		return ret;
+	return o->pid_cnt ? libs__attach_pids(&s->t.libs, o->pids, o->pid_cnt)
+			  : libs__attach_system(&s->t.libs, !o->argv);
+}
+
+static void fill_info(struct session *s)
+{
+	struct trace_info *info = &s->t.info;
+
+	tracer__fill_info(&s->t);
+	info->argv = (const char *const *)s->o->argv;
+	info->argc = s->o->argc;
+	info->pids = (const uint32_t *)s->o->pids;
+	info->pid_cnt = s->o->pid_cnt;
+}
+
+static int open_sink(struct session *s, const char *kind, const char *path)
+{
+	struct sink *sink;
+
+	if (s->sink_cnt == SESSION_MAX_SINKS) {
+		err("more than %d outputs: leave some out", SESSION_MAX_SINKS);
+		return -E2BIG;
+	}
+	sink = sink__open(kind, path, &s->t.info);
+	if (!sink)
+		return -EIO;
+	s->sinks[s->sink_cnt++] = sink;
+	sink__hire(sink, s->o->writers >= 0 ? (unsigned)s->o->writers
+					    : crew__size(sysconf(_SC_NPROCESSORS_ONLN)));
+	return 0;
+}
+
+static int open_default_sink(struct session *s)
+{
+	time_t now = time(NULL);
+	char stamp[32], path[64];
+	enum safe_open_why why;
+	struct tm tm;
+
+	if (!safe_mkdir("traces", &why)) {
+		err("cannot make the folder traces: %s: choose a file with --jsonl",
+		    why == SAFE_OPEN_ERRNO ? strerror(errno) : "it belongs to another user");
+		return -EACCES;
+	}
+	localtime_r(&now, &tm);
+	strftime(stamp, sizeof(stamp), "%Y%m%d_%H%M%S", &tm);
+	snprintf(path, sizeof(path), "traces/trace_%s.jsonl", stamp);
+	/* Another one, begun in the same second. */
+	if (!access(path, F_OK))
+		snprintf(path, sizeof(path), "traces/trace_%s_%d.jsonl", stamp, getpid());
+	info("writing %s", path);
+	return open_sink(s, "jsonl", path);
+}
+
+static int open_sinks(struct session *s)
+{
+	const struct session_opts *o = s->o;
+	int ret = 0;
+
+	for (unsigned i = 0; i < o->jsonl.cnt && !ret; i++)
+		ret = open_sink(s, "jsonl", o->jsonl.v[i]);
+	for (unsigned i = 0; i < o->chrome.cnt && !ret; i++)
+		ret = open_sink(s, "chrome", o->chrome.v[i]);
+	for (unsigned i = 0; i < o->report.cnt && !ret; i++)
+		ret = open_sink(s, "report", o->report.v[i]);
+	if (!ret && !s->sink_cnt)
+		ret = open_default_sink(s);
+	return ret;
+}
+
+static bool wants_summary(const struct session_opts *o)
+{
+	if (o->summary != TRI_UNSET)
+		return o->summary == TRI_ON;
+	return o->json || (!o->quiet && isatty(STDERR_FILENO));
+}
+
+static void make_summary(struct session *s)
+{
+	if (wants_summary(s->o) || (!s->o->quiet && isatty(STDERR_FILENO)))
+		s->summary = summary__new();
+	if (s->summary && !s->o->quiet)
+		s->progress = progress__new(stderr);
+}
+
+/* SIGPIPE: a closed pipe is an error of that output alone. */
+static int block_signals(struct session *s)
+{
+	sigset_t set;
+
+	signal(SIGPIPE, SIG_IGN);
+	sigemptyset(&set);
+	sigaddset(&set, SIGINT);
+	sigaddset(&set, SIGTERM);
+	sigaddset(&set, SIGHUP);
+	s->quit_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+	out__set_patience(s->quit_fd, -1);
+	sigaddset(&set, SIGCHLD);
+	sigprocmask(SIG_BLOCK, &set, NULL);
+	s->signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+	return s->signal_fd < 0 || s->quit_fd < 0 ? -errno : 0;
+}
+
+/* The trace belongs to who called sudo, whoever the command runs as. */
+static int find_users(struct session *s)
+{
+	int ret = command_user__owns_files();
+
+	return ret ? ret : command_user__find(&s->user, s->o->user);
+}
+
+/* Before anything is opened that a lost one would keep. */
+static int start_reader(bool sandbox)
+{
+	int ret = reader__start(sandbox);
+
+	if (ret)
+		err("cannot start cudatrace-read: %s: raise the limits of processes and open files "
+		    "(ulimit -u, -n)",
+		    strerror(-ret));
+	return ret;
+}
+
+/* 0, EXIT_USAGE, or -errno after reporting. */
+static int start(struct session *s)
+{
+	int ret;
+
+	ret = session__select(s);
+	if (!ret)
+		ret = start_reader(s->o->sandbox);
+	if (!ret)
+		ret = check_targets(s);
+	if (!ret)
+		ret = find_users(s);
+	if (!ret)
+		ret = block_signals(s);
+	if (ret)
+		return ret;
+	make_summary(s);
+	ret = open_attach(s);
+	if (!ret)
+		ret = add_targets(s);
+	if (!ret)
+		ret = attach_libs(s);
+	if (ret)
+		return ret;
+	fill_info(s);
+	ret = open_sinks(s);
+	if (ret)
+		return ret;
+	if (attach__kernel_probe(s->t.att) != KERNEL_PROBE_AUTO && !attach__has_xid(s->t.att))
+		s->kmsg_fd = kmsg__open();
+	if (s->o->duration_ns)
+		s->deadline_ns = now_ns() + s->o->duration_ns;
+	if (s->o->sandbox)
+		sandbox__enter(&(struct sandbox_needs){.perf_probes = attach__mechanism(s->t.att) ==
+								      MECH_PERF});
+	return s->cmd.pid ? command__go(&s->cmd, s->o->argv[0]) : 0;
+}
+
+static void fill_end(struct session *s)
+{
+	struct trace_end *end = &s->end;
+	uint64_t wall;
+
+	tracer__fill_end(&s->t, end);
+	session__count_end(s);
+	wall = end->end_ns - s->t.info.base_ns;
+	end->cost_share = wall ? (double)end->cost_ns / wall : 0;
+}
+
+static void print_summary(struct session *s)
+{
+	struct winsize ws;
+	int width = 80;
+	struct out *out;
+
+	if (!ioctl(STDERR_FILENO, TIOCGWINSZ, &ws) && ws.ws_col)
+		width = ws.ws_col;
+	if (!s->o->json) {
+		summary__print(s->summary, stderr, &s->t.info, &s->end, width,
+			       isatty(STDERR_FILENO) && !getenv("NO_COLOR"));
+		return;
+	}
+	out = out__memory();
+	if (!out)
+		return;
+	summary__json(s->summary, out, &s->t.info, &s->end);
+	(void)!write(STDERR_FILENO, out->buf, out->len);
+	out__close(out);
+}
+
+/* Returns whether every output is whole. */
+static bool close_sinks(struct session *s)
+{
+	bool ok = true;
+
+	fill_end(s);
+	/* Files first: the others may wait for their readers. */
+	for (unsigned i = 0; i < 2 * s->sink_cnt; i++) {
+		struct sink **sink = &s->sinks[i % s->sink_cnt];
+
+		if (!*sink || (i < s->sink_cnt && !(*sink)->out->is_file))
+			continue;
+		if (sink__close(*sink, &s->end))
+			ok = false;
+		*sink = NULL;
+	}
+	s->sink_cnt = 0;
+	return ok;
+}
+
+static bool finish(struct session *s)
+{
+	uint64_t stop_ns = now_ns();
+	bool ok;
+
+	progress__free(s->progress);
+	s->progress = NULL;
+	attach__detach(s->t.att);
+	/* Not after the outputs are closed, which may wait for their readers. */
+	attach__go_on_all(s->t.att);
+	if (!s->hurry) {
+		tracer__drain(&s->t);
+		if (s->kmsg_fd >= 0)
+			kmsg__read(s->kmsg_fd, !s->o->hide, session__event, s);
+		tracer__unfinished(&s->t);
+	}
+	session__tell_lost(s, now_ns(), true);
+	/* Detaching takes its time, and calls are seen until it is done. */
+	if (s->end.end_ns < stop_ns)
+		s->end.end_ns = stop_ns;
+	ok = close_sinks(s);
+	if (s->summary && wants_summary(s->o))
+		print_summary(s);
+	if (s->cmd.pid && !s->end.stats[CT_STAT_ENTRIES] && !s->o->quiet)
+		info("%s made no CUDA driver call%s", s->o->argv[0],
+		     attach__lib_cnt(s->t.att) ? " that is traced" : ": it never loaded libcuda");
+	return ok;
+}
+
+/* The trace ended before the command did (--duration, --max-events, no output that can be written):
+ * its status is still ours to pass on. A signal now ends us as any program. */
+static void await_command(struct session *s)
+{
+	sigset_t none;
+
+	if (!s->cmd.pid || command__ended(&s->cmd) || s->hurry)
+		return;
+	if (strcmp(s->end.reason, "duration") && strcmp(s->end.reason, "max-events") &&
+	    strcmp(s->end.reason, NO_OUTPUT))
+		return;
+	if (!s->o->quiet)
+		info("the trace has ended; waiting for %s, which goes on untraced", s->o->argv[0]);
+	sigemptyset(&none);
+	sigprocmask(SIG_SETMASK, &none, NULL);
+	command__wait(&s->cmd);
+}
+
+static void release(struct session *s)
+{
+	progress__free(s->progress);
+	while (s->sink_cnt)
+		sink__close(s->sinks[--s->sink_cnt], NULL);
+	command__cancel(&s->cmd);
+	/* A process of -p may have been stopped by now although we could not start. */
+	if (s->guard.pid && s->t.att) {
+		attach__detach(s->t.att);
+		attach__go_on_all(s->t.att);
+	}
+	guard__end(&s->guard);
+	command_user__free(&s->user);
+	summary__free(s->summary);
+	budget__free(s->budget);
+	tracer__close(&s->t);
+	reader__end();
+	if (s->signal_fd >= 0)
+		close(s->signal_fd);
+	if (s->quit_fd >= 0)
+		close(s->quit_fd);
+	if (s->kmsg_fd >= 0)
+		close(s->kmsg_fd);
+}
+
+int session__run(const struct session_opts *o)
+{
+	static struct session s;
+	int ret, status = 1;
+
+	s.o = o;
+	s.signal_fd = s.quit_fd = s.kmsg_fd = -1;
+	s.t.fns = fnset__new();
+	ret = s.t.fns ? start(&s) : -ENOMEM;
+	if (ret == EXIT_USAGE)
+		status = EXIT_USAGE;
+	if (!ret) {
+		session__loop(&s);
+		status = finish(&s) ? 0 : 1;
+		await_command(&s);
+		if (s.cmd.pid && command__ended(&s.cmd) && command__status(&s.cmd))
+			status = command__status(&s.cmd);
+	} else if (s.sink_cnt) {
+		/* Another output or the command failed: what is there already is whole. */
+		session__stop(&s, "could not start");
+		s.end.end_ns = now_ns();
+		close_sinks(&s);
+	}
+	release(&s);
+	return status;
+}

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* What is asked of a trace. */
+#ifndef TRACE_SESSION_OPTS_H
+#define TRACE_SESSION_OPTS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "attach/attach.h"
+#include "attach/mechanism.h"
+
+#define EXIT_USAGE 2
+
+enum tristate { TRI_UNSET = 0, TRI_ON, TRI_OFF };
+
+struct strv {
+	const char **v;
+	unsigned cnt;
+};
+
+#define SESSION_MAX_PIDS 256
+
+struct session_opts {
+	/* target */
+	pid_t pids[SESSION_MAX_PIDS];
+	unsigned pid_cnt;
+	char **argv; /* command, NULL-terminated; NULL when none */
+	int argc;
+	bool follow;	     /* children too; default true, --no-follow */
+	bool wait;	     /* wait for libcuda to be loaded; default true, --no-wait */
+	const char *libcuda; /* --libcuda PATH */
+	bool stop_on_load;   /* -p: a libcuda that was not known is attached before it is called */
+	bool force;	     /* --force: files that others may write to, too */
+	const char *user;    /* --user NAME or number */
+	/* outputs */
+	struct strv jsonl, chrome, report; /* FILE or "-" */
+	enum tristate summary;		   /* unset: when stderr is a terminal */
+	bool quiet;
+	bool json; /* the summary */
+	/* what to trace */
+	struct strv select; /* each -e, in order */
+	bool all;
+	struct strv count, no_return; /* sets, in order: the last counts */
+	struct strv stack;	      /* --stack: the same */
+	double max_overhead;	      /* share of the busiest thread's time, 0.01 is 1 %; 0: none */
+	bool kernel;		      /* --kernel: system calls into the NVIDIA driver too */
+	bool sched;		      /* --sched: off-CPU time, GPU interrupts */
+	uint64_t duration_ns;	      /* 0: none */
+	uint64_t max_events;	      /* 0: none */
+	uint64_t min_duration_ns;
+	/* tuning */
+	uint64_t buffer_sz; /* ring buffer in bytes: a power of two, 64 KiB to 1 GiB */
+	int writers;	    /* threads; -1: by the number of processors */
+	enum mechanism mechanism;
+	enum kernel_probe kernel_probe;
+	enum ct_hide hide; /* --no-strings, --no-args */
+	bool sandbox;	   /* give up what is not needed; default true, --no-sandbox */
+};
+
+#endif /* TRACE_SESSION_OPTS_H */
