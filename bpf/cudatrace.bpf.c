@@ -47,7 +47,7 @@ extern bool bpf_session_is_return(void) __ksym __weak;
 extern bool bpf_session_is_return___ctx(void *ctx) __ksym __weak;
 
 /* uprobe.session (kernel 6.13): one link for entry and return. libbpf before 1.6 has no section
- * name for it; src/attach/bpf.c sets the attach type. Returning 1 from entry leaves the return
+ * name for it; src/attach/attach.c sets the attach type. Returning 1 from entry leaves the return
  * probe out. */
 SEC("?uprobe")
 int ct_session(struct pt_regs *ctx)

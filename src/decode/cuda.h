@@ -3,8 +3,8 @@
  * The CUDA driver API as data.
  *
  * One row of cuda_api.def is one exported function. From the row come the attach list, the capture
- * spec of the BPF side, the decoder, the export of the stand-in library, `cudatrace list` and
- * docs/API.md. Types, enums and structs that rows name are rows too (cuda_types.def,
+ * spec of the BPF side, the decoder, the export of the stand-in library and `cudatrace list`.
+ * Types, enums and structs that rows name are rows too (cuda_types.def,
  * cuda_enums.def, cuda_structs.def). The facts are those of cuda.h, cudaGL.h, cudaEGL.h,
  * cudaVDPAU.h, cudaProfiler.h and cudaTypedefs.h of CUDA 13.0; tools/cuda-api-draft.py drafts rows
  * from an installed header and reports what differs.

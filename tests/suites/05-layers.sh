@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # What the documents say of this tree: a folder of src/ uses only those that the table in docs/ARCHITECTURE.md allows it, and
-# the tests that tables of promises name are there. Every header compiles alone, so that the order of includes never matters.
+# the tests that tables of promises name are there, as are files and functions that documents and comments name. Every header
+# compiles alone, so that the order of includes never matters.
 set -u
 
 if out=$(tools/check-layers.sh 2>&1); then
@@ -23,6 +24,20 @@ if [ "$(tools/check-promises.py "$TMP/bad.md" | grep -c "$TMP/bad.md:[345]: ")" 
 	echo 'ok promises: what is missing is found'
 else
 	echo 'not ok promises: what is missing is found # it is not'
+fi
+
+if out=$(tools/check-names.py 2>&1); then
+	echo 'ok names'
+else
+	printf '%s\n' "$out"
+	echo "not ok names # $(grep -c . <<<"$out") of files and functions that are not there"
+fi
+printf '`src/none.c`, `none.h`, `src/none/`, [x](none.md), `none__new()`; there: `src/main.c`, `out.h`, `src/*/out.c`\n' >"$TMP/bad.md"
+if [ "$(tools/check-names.py "$TMP/bad.md" | grep -c "$TMP/bad.md:1: there is no .*none")" = 5 ]; then
+	echo 'ok names: what is missing is found'
+else
+	tools/check-names.py "$TMP/bad.md"
+	echo 'not ok names: what is missing is found # it is not, or what is there is not'
 fi
 
 CC=${CC:-gcc}
