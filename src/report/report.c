@@ -4,50 +4,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "report/advice/answers.h"
 #include "collect.h"
-#include "report/work/driver_calls.h"
-#include "report/advice/findings.h"
-#include "report/work/graphs.h"
 #include "report/page/html.h"
-#include "report/time/idle.h"
-#include "report/iter/iter.h"
-#include "report/work/kernels.h"
-#include "report/time/longest.h"
-#include "report/memory/memory.h"
-#include "report/time/overview.h"
-#include "report/page/stacks.h"
-#include "report/time/stage.h"
-#include "report/time/timeline.h"
-#include "report/work/streams.h"
-#include "report/work/transfers.h"
-#include "report/time/wait.h"
 #include "saved/reader.h"
 
 /* Version of the JSON form (docs/REPORT.md). */
 #define REPORT_SCHEMA 1
 
-/* One a line, so that a new one is one line more. */
-/* clang-format off */
 static const struct analysis_ops *const analyses[AN_CNT] = {
-	[AN_OVERVIEW] = &overview_ops,
-	[AN_ITER] = &iter_ops,
-	[AN_STAGE] = &stage_ops,
-	[AN_IDLE] = &idle_ops,
-	[AN_WAIT] = &wait_ops,
-	[AN_KERNELS] = &kernels_ops,
-	[AN_GRAPHS] = &graphs_ops,
-	[AN_STREAMS] = &streams_ops,
-	[AN_MEMORY] = &memory_ops,
-	[AN_TRANSFERS] = &transfers_ops,
-	[AN_DRIVER] = &driver_ops,
-	[AN_LONGEST] = &longest_ops,
-	[AN_TIMELINE] = &timeline_ops,
-	[AN_STACKS] = &stacks_ops,
-	[AN_FINDINGS] = &findings_ops,
-	[AN_ANSWERS] = &answers_ops,
+#define AN(id, name) [AN_##id] = &name##_ops,
+#include "analyses.def"
+#undef AN
 };
-/* clang-format on */
 
 void report_json_ts(const struct report *r, struct json *j, const char *name, uint64_t ns)
 {

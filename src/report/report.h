@@ -4,7 +4,7 @@
  * model events in the order of the trace (by the end of what they describe, roughly) and keep
  * memory bounded by what is live, not by the length of the trace.
  *
- * An analysis is one file with a struct analysis_ops and one row in report.c. Its JSON is the
+ * An analysis is one file with a struct analysis_ops and one row in analyses.def. Its JSON is the
  * contract for scripts and for the HTML page: docs/REPORT.md.
  */
 #ifndef REPORT_REPORT_H
@@ -33,25 +33,10 @@ struct report_opts {
 	bool html; /* keep the events for the page */
 };
 
-/* In the order in which they finish, print and stand in JSON: later ones may look at earlier ones.
- */
 enum analysis_id {
-	AN_OVERVIEW,  /* overview.c: processes, classes, functions, errors */
-	AN_ITER,      /* iter.c */
-	AN_STAGE,     /* stage.c */
-	AN_IDLE,      /* idle.c */
-	AN_WAIT,      /* wait.c: calls that block */
-	AN_KERNELS,   /* kernels.c: launches */
-	AN_GRAPHS,    /* graphs.c */
-	AN_STREAMS,   /* streams.c: streams and events */
-	AN_MEMORY,    /* memory.c */
-	AN_TRANSFERS, /* transfers.c */
-	AN_DRIVER,    /* driver_calls.c: ioctls, scheduler, Xids */
-	AN_LONGEST,   /* longest.c: the longest operations */
-	AN_TIMELINE,  /* timeline.c: activity over time by class */
-	AN_STACKS,    /* stacks.c: who called, for flame graphs */
-	AN_FINDINGS,  /* findings.c: what is slow, and what to do */
-	AN_ANSWERS,   /* answers.c: the seven questions */
+#define AN(id, name) AN_##id,
+#include "analyses.def"
+#undef AN
 	AN_CNT
 };
 
@@ -74,6 +59,10 @@ struct analysis_ops {
 	 * has none (--no-args). */
 	bool of_args;
 };
+
+#define AN(id, name) extern const struct analysis_ops name##_ops;
+#include "analyses.def"
+#undef AN
 
 struct html_events;
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /* The seven questions that people bring to a trace, answered in words from the other analyses. */
-#include "answers.h"
+#include "report/report.h"
 
 #include <stdarg.h>
 #include <stdlib.h>

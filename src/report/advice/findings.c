@@ -3,7 +3,7 @@
  * What is slow, and what to do. A finding is a rule (findings_rules.c) that applies to what the
  * other analyses found, and to what is counted here of the events.
  */
-#include "findings.h"
+#include "report/report.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -7,7 +7,7 @@
 #define REPORT_ADVICE_FINDINGS_PRIV_H
 
 #include "report/collect.h"
-#include "findings.h"
+#include "report/report.h"
 #include "report/iter/iter.h"
 #include "text/table.h"
 

@@ -5,8 +5,6 @@
 
 #include "report/report.h"
 
-extern const struct analysis_ops iter_ops;
-
 /* What is measured of each iteration. */
 enum iter_stat {
 	ITS_KERNELS,

@@ -5,8 +5,6 @@
 
 #include "report/report.h"
 
-extern const struct analysis_ops memory_ops;
-
 /* What an address of the host's is. */
 enum host_place {
 	HOST_UNKNOWN,  /* the trace began after the process: it may be anything */

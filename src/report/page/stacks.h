@@ -5,8 +5,6 @@
 
 #include "report/report.h"
 
-extern const struct analysis_ops stacks_ops;
-
 #define STACK_DEPTH 5
 
 struct folded_stack {

@@ -5,8 +5,6 @@
 
 #include "report/report.h"
 
-extern const struct analysis_ops idle_ops;
-
 enum idle_cause { IDLE_CPU, IDLE_MODULE, IDLE_ALLOC, IDLE_TRANSFER, IDLE_CALL, IDLE_CAUSE_CNT };
 
 struct idle_result {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /* The longest calls that are in no other call. */
-#include "longest.h"
+#include "report/report.h"
 
 #include <stdlib.h>
 

@@ -5,8 +5,6 @@
 
 #include "report/report.h"
 
-extern const struct analysis_ops overview_ops;
-
 struct overview_totals {
 	uint64_t call_cnt, call_ns; /* call_ns: of calls that are in no other */
 	uint64_t launch_cnt, graph_launch_cnt, error_cnt;

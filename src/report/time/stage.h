@@ -5,8 +5,6 @@
 
 #include "report/report.h"
 
-extern const struct analysis_ops stage_ops;
-
 enum stage {
 	STAGE_INIT,
 	STAGE_LOAD,

@@ -3,7 +3,7 @@
  * A bounded number of steps, counted from the first call: they become twice as long when the trace
  * outgrows them. Only outermost calls count, so that a thread is never busier than the clock.
  */
-#include "timeline.h"
+#include "report/report.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -5,8 +5,6 @@
 
 #include "report/report.h"
 
-extern const struct analysis_ops wait_ops;
-
 struct wait_fn_result {
 	const char *name;
 	uint64_t cnt, total_ns, max_ns;

@@ -5,8 +5,6 @@
 
 #include "report/report.h"
 
-extern const struct analysis_ops driver_ops;
-
 struct driver_pair {
 	const char *name; /* of a command, a call, an op */
 	uint64_t cnt, total_ns;

@@ -5,8 +5,6 @@
 
 #include "report/report.h"
 
-extern const struct analysis_ops graphs_ops;
-
 struct graphs_result {
 	uint64_t captures, instantiations, launches, launch_ns;
 	uint64_t kernels_run; /* by graphs */

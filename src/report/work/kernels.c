@@ -4,7 +4,7 @@
  * capturing stream, or cuGraphAddKernelNode, makes is a node: it runs when its graph does
  * (graphs.c) and has no time here.
  */
-#include "kernels.h"
+#include "report/report.h"
 
 #include <stdlib.h>
 #include <string.h>

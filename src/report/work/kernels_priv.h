@@ -3,7 +3,7 @@
 #define REPORT_WORK_KERNELS_PRIV_H
 
 #include "report/collect.h"
-#include "kernels.h"
+#include "report/report.h"
 
 #define KERNELS_MAX 65536
 

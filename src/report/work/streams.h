@@ -5,8 +5,6 @@
 
 #include "report/report.h"
 
-extern const struct analysis_ops streams_ops;
-
 struct streams_result {
 	uint64_t default_work, work; /* submitted to the legacy default stream, and in all */
 	uint64_t switches;	     /* between it and streams that wait for it */

@@ -5,8 +5,6 @@
 
 #include "report/report.h"
 
-extern const struct analysis_ops transfers_ops;
-
 struct transfers_result {
 	uint64_t pageable_cnt, pageable_bytes, pageable_ns;
 };

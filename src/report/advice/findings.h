@@ -1,9 +1,0 @@
-/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-#ifndef REPORT_ADVICE_FINDINGS_H
-#define REPORT_ADVICE_FINDINGS_H
-
-#include "report/report.h"
-
-extern const struct analysis_ops findings_ops;
-
-#endif /* REPORT_ADVICE_FINDINGS_H */
