@@ -173,7 +173,8 @@ MEANING = [(re.compile("^cu(?:%s)$" % pattern), cls, op) for pattern, cls, op in
     # launches
     (r"LaunchKernel", "LAUNCH", "LAUNCH"),
     (r"LaunchKernelEx", "LAUNCH", "LAUNCH_EX"),
-    (r"LaunchCooperative.*", "LAUNCH", "LAUNCH_COOP"),
+    (r"LaunchCooperativeKernel", "LAUNCH", "LAUNCH_COOP"),
+    (r"LaunchCooperativeKernelMultiDevice", "LAUNCH", "LAUNCH_MULTI"),
     (r"LaunchHostFunc", "LAUNCH", "LAUNCH_HOST"),
     (r"Launch|LaunchGrid(Async)?", "LAUNCH", "LAUNCH_GRID"),
     # graphs

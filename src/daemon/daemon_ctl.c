@@ -76,9 +76,9 @@ static void put_proc(struct json *j, const struct daemon *d, const struct dproc 
 	json_str(j, "runtime", p->labels.runtime);
 	json_str(j, "cgroup", p->labels.cgroup);
 	if (d->t.o.attach.hide != CT_HIDE_ARGS) {
-		json_u64(j, "device_bytes", p->mem.device_bytes);
-		json_u64(j, "host_bytes", p->mem.host_bytes);
-		json_u64(j, "managed_bytes", p->mem.managed_bytes);
+		json_u64(j, "device_bytes", p->mem.bytes[MEM_DEVICE]);
+		json_u64(j, "host_bytes", p->mem.bytes[MEM_HOST]);
+		json_u64(j, "managed_bytes", p->mem.bytes[MEM_MANAGED]);
 	}
 	json_close(j);
 }

@@ -133,8 +133,8 @@ void daemon__caused(void *ctx, struct dproc *p, enum cause why, uint64_t amount)
 
 static void on_memory(struct daemon *d, struct dproc *p, const struct mem_totals *now)
 {
-	uint64_t before = p->mem.device_bytes + p->mem.managed_bytes;
-	uint64_t after = now->device_bytes + now->managed_bytes;
+	uint64_t before = p->mem.bytes[MEM_DEVICE] + p->mem.bytes[MEM_MANAGED];
+	uint64_t after = now->bytes[MEM_DEVICE] + now->bytes[MEM_MANAGED];
 
 	dproc__set_memory(p, now);
 	/* When it goes above, not all the time that it is. */

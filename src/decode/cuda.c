@@ -312,12 +312,6 @@ static const struct {
 #undef CLASS
 };
 
-static const char *const ops[] = {
-#define OP(id, name) name,
-#include "cuda_ops.def"
-#undef OP
-};
-
 const char *cuda_class_name(enum cuda_class c)
 {
 	return classes[c].name;
@@ -338,7 +332,7 @@ int cuda_class_by_name(const char *name, size_t len)
 
 const char *cuda_op_name(enum cuda_op op)
 {
-	return ops[op];
+	return op_facts[op].name;
 }
 
 bool cuda_fn_is_query(const struct cuda_fn *fn)

@@ -16,20 +16,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "ops.h"
+
 /* What a function is about: the classes of -e. Order is the order of `cudatrace list`. */
 enum cuda_class {
 #define CLASS(id, name, text) CLASS_##id,
 #include "cuda_classes.def"
 #undef CLASS
 	CLASS_CNT
-};
-
-/* What a call does: model/ works from this, and "op" in JSONL is its name. */
-enum cuda_op {
-#define OP(id, name) OP_##id,
-#include "cuda_ops.def"
-#undef OP
-	OP_CNT
 };
 
 /* How a value is printed. */

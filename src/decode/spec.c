@@ -168,34 +168,6 @@ const struct plan *cuda_plan(const struct cuda_fn *fn, struct plan *tmp)
 	return p;
 }
 
-/* Dropping one of these by --min-duration would leave the model with handles that it cannot name or
- * memory that it never saw freed. */
-static bool is_needed(enum cuda_op op)
-{
-	switch (op) {
-	case OP_NONE:
-	case OP_QUERY:
-	case OP_SET:
-	case OP_ENABLE:
-	case OP_DISABLE:
-	case OP_ADD:
-	case OP_UPDATE:
-	case OP_ADVISE:
-	case OP_SET_ACCESS:
-	case OP_COPY ... OP_DECOMPRESS:
-	case OP_LAUNCH ... OP_LAUNCH_HOST:
-	case OP_GRAPH_LAUNCH:
-	case OP_UPLOAD:
-	case OP_RECORD:
-	case OP_WAIT:
-	case OP_STREAM_MEMOP:
-	case OP_SYNC:
-		return false;
-	default:
-		return true;
-	}
-}
-
 /* bytes32, of functions before CUDA 3.2, is half a word. */
 static uint8_t bytes_word(const struct cuda_fn *fn, const struct plan *p)
 {
@@ -221,11 +193,7 @@ bool cuda_fn_unloads(const struct cuda_fn *fn)
 /* The argument that is or gets a kernel's handle, of launches and of lookups of kernels; or -1. */
 static int handle_arg(const struct cuda_fn *fn)
 {
-	bool launch =
-		fn->class == CLASS_LAUNCH && (fn->op == OP_LAUNCH || fn->op == OP_LAUNCH_COOP ||
-					      fn->op == OP_LAUNCH_EX || fn->op == OP_LAUNCH_GRID);
-
-	if (!launch && (fn->class != CLASS_MODULE || fn->op != OP_LOOKUP))
+	if (!op_does(fn->op, DOES_LAUNCH) && (fn->class != CLASS_MODULE || fn->op != OP_LOOKUP))
 		return -1;
 	for (int i = 0; i < fn->arg_cnt && i < CT_MAX_WORDS; i++)
 		if (fn->args[i].dir == DIR_IN && is_kernel_handle(&fn->args[i]))
@@ -257,7 +225,7 @@ void cuda_fn_spec(const struct cuda_fn *fn, struct ct_spec *spec)
 	spec->pending = api_at(fn->api)->pending;
 	spec->word_cnt = p->word_cnt;
 	spec->cap_cnt = p->cap_cnt;
-	if (is_needed(fn->op))
+	if (op_does(fn->op, IS_KEPT))
 		spec->flags = CT_SPEC_F_KEEP;
 	if (fn->no_result)
 		spec->flags |= CT_SPEC_F_NO_RESULT;

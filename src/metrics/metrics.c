@@ -8,6 +8,7 @@
 #include <uthash.h>
 
 #include "decode/nv/nv_decode.h"
+#include "model/call.h"
 #include "metrics_priv.h"
 
 static void *get(void **table_entry, size_t size)
@@ -241,11 +242,6 @@ static void add_error(struct metrics *m, struct metrics_target *t, const struct 
 	e->cnt += n;
 }
 
-static bool is_copy(const struct cuda_fn *fn)
-{
-	return fn->op >= OP_COPY && fn->op <= OP_COPY_BATCH;
-}
-
 static void on_call(struct metrics *m, struct metrics_target *t, const struct event *ev)
 {
 	struct fn_metrics *f = BY_PTR(m, t, fns, struct fn_metrics, fn, ev->fn);
@@ -254,9 +250,9 @@ static void on_call(struct metrics *m, struct metrics_target *t, const struct ev
 
 	if (f)
 		f->calls++;
-	if (ev->unfinished || ev->abandoned || ev->entry_only)
+	if (ev->unfinished || ev->abandoned)
 		return;
-	h = duration_of(t, ev->fn->class);
+	h = ev->entry_only ? NULL : duration_of(t, ev->fn->class);
 	if (h) {
 		h->cnt[bucket_of(ns)]++;
 		h->sum_ns += ns;
@@ -265,13 +261,10 @@ static void on_call(struct metrics *m, struct metrics_target *t, const struct ev
 		add_error(m, t, ev->fn, ev->result, 1);
 		return;
 	}
-	if (ev->capturing) {
-		t->nodes += !!(ev->has & HAS_LAUNCH);
-		return;
-	}
-	t->launches += !!(ev->has & HAS_LAUNCH);
-	t->graph_launches += ev->fn->op == OP_GRAPH_LAUNCH;
-	if (is_copy(ev->fn) && ev->has & HAS_SIZE)
+	t->nodes += ev->capturing && call_does(ev, DOES_LAUNCH);
+	t->launches += call_launches(ev);
+	t->graph_launches += call_launches_graph(ev);
+	if (call_does(ev, DOES_COPY) && call_ran(ev) && ev->has & HAS_SIZE)
 		t->bytes[ev->dir] += ev->size;
 }
 
@@ -327,31 +320,11 @@ void metrics__errors(struct metrics *m, struct metrics_target *t, const struct c
 	add_error(m, t, fn, result, cnt);
 }
 
-/* Of a counted copy there is only its function. */
-static enum copy_dir dir_of(const struct cuda_fn *fn)
-{
-	switch (fn->op) {
-	case OP_COPY_HTOD:
-	case OP_COPY_HTOA:
-		return COPY_DIR_HTOD;
-	case OP_COPY_DTOH:
-	case OP_COPY_ATOH:
-		return COPY_DIR_DTOH;
-	case OP_COPY_DTOD:
-	case OP_COPY_DTOA:
-	case OP_COPY_ATOD:
-	case OP_COPY_ATOA:
-		return COPY_DIR_DTOD;
-	case OP_COPY_PEER:
-		return COPY_DIR_PEER;
-	}
-	return COPY_NONE;
-}
-
 void metrics__counts(struct metrics *m, struct metrics_target *t, const struct cuda_fn *fn,
 		     const struct ct_count *delta)
 {
 	struct fn_metrics *f = BY_PTR(m, t, fns, struct fn_metrics, fn, fn);
+	const struct op_facts *op = &op_facts[fn->op];
 	struct hist *h = duration_of(t, fn->class);
 	uint64_t calls = 0;
 
@@ -365,14 +338,14 @@ void metrics__counts(struct metrics *m, struct metrics_target *t, const struct c
 	calls += delta->entered + delta->unfinished + delta->abandoned;
 	if (f)
 		f->calls += calls;
-	if (is_copy(fn))
-		t->bytes[dir_of(fn)] += delta->bytes;
+	/* Of a counted copy there is only its function. */
+	if (op->does & DOES_COPY)
+		t->bytes[op->dir] += delta->bytes;
 	/* A failed launch ran nothing. */
 	calls -= delta->errors < calls ? delta->errors : calls;
-	if (fn->op == OP_LAUNCH || fn->op == OP_LAUNCH_EX || fn->op == OP_LAUNCH_COOP ||
-	    fn->op == OP_LAUNCH_GRID)
+	if (op->does & DOES_LAUNCH)
 		t->launches += calls;
-	else if (fn->op == OP_GRAPH_LAUNCH)
+	else if (op->does & DOES_LAUNCH_GRAPH)
 		t->graph_launches += calls;
 }
 
@@ -408,10 +381,8 @@ void metrics__forget_fn(struct metrics *m, const struct cuda_fn *fn)
 void metrics__memory(struct metrics_target *t, const struct mem_totals *before,
 		     const struct mem_totals *now)
 {
-	t->mem[0] += now->device_bytes - before->device_bytes;
-	t->mem[1] += now->host_bytes - before->host_bytes;
-	t->mem[2] += now->managed_bytes - before->managed_bytes;
-	for (int i = 0; i < 3; i++) {
+	for (int i = 0; i < MEM_KIND_CNT; i++) {
+		t->mem[i] += now->bytes[i] - before->bytes[i];
 		if (t->mem[i] > t->peak[i])
 			t->peak[i] = t->mem[i];
 	}

@@ -161,11 +161,9 @@ static void put_bytes(struct out *o, const struct metrics_target *t)
 static void put_kinds(struct out *o, const struct metrics_target *t, const char *name,
 		      const uint64_t *bytes)
 {
-	static const char *const kinds[] = {"device", "host", "managed"};
-
-	for (int i = 0; i < 3; i++) {
+	for (int i = 0; i < MEM_KIND_CNT; i++) {
 		sample(o, name, t);
-		put_label(o, "kind", kinds[i], false);
+		put_label(o, "kind", mem_kind_name(i), false);
 		value_u64(o, bytes[i]);
 	}
 }

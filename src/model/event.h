@@ -51,16 +51,6 @@ enum event_type {
 };
 const char *event_type_name(enum event_type t);
 
-enum copy_dir {
-	COPY_NONE,
-	COPY_DIR_HTOD,
-	COPY_DIR_DTOH,
-	COPY_DIR_DTOD,
-	COPY_DIR_HTOH,
-	COPY_DIR_PEER
-};
-const char *copy_dir_name(enum copy_dir d); /* "HtoD", ...; NULL for COPY_NONE */
-
 struct launch_info {
 	uint32_t grid[3], block[3];
 	uint32_t cluster[3]; /* 0: none given */
@@ -89,7 +79,7 @@ enum event_has {
 
 /* Live memory of a process after the event (EVENT_CALL of type memory). */
 struct mem_totals {
-	uint64_t device_bytes, host_bytes, managed_bytes;
+	uint64_t bytes[MEM_KIND_CNT];
 };
 
 struct nv_ioctl;

@@ -49,22 +49,11 @@ static enum lookup find_lookup(const struct cuda_fn *fn)
 	return fn->arg_cnt > 2 && a[2].dir == DIR_IN_STR ? LOOKUP_BY_NAME : LOOKUP_NONE;
 }
 
-/* Ops whose first argument is the address or handle that the memory is known by. */
-static bool has_ptr(const struct cuda_fn *fn)
+/* Resources of other APIs are mapped and registered, too. */
+static bool has_ptr_arg(const struct cuda_fn *fn)
 {
-	switch (fn->op) {
-	case OP_ALLOC ... OP_MEM_RELEASE:
-	case OP_MAP:
-	case OP_UNMAP:
-	case OP_SET_ACCESS:
-	case OP_ADVISE:
-		return fn->class == CLASS_MEMORY;
-	case OP_COPY ... OP_COPY_PEER: /* the destination */
-	case OP_MEMSET:
-	case OP_PREFETCH:
-		return true;
-	}
-	return false;
+	return op_does(fn->op, HAS_PTR_ARG) &&
+	       (fn->class == CLASS_MEMORY || fn->class == CLASS_TRANSFER);
 }
 
 void meaning__init(struct meaning *m, const struct cuda_fn *fn)
@@ -88,7 +77,7 @@ void meaning__init(struct meaning *m, const struct cuda_fn *fn)
 		if (m->func < 0 && arg->dir == DIR_IN && type_is(arg, "CUfunction"))
 			m->func = i;
 	}
-	if (has_ptr(fn) && (fn->args[0].dir == DIR_IN || fn->args[0].dir == DIR_OUT))
+	if (has_ptr_arg(fn) && (fn->args[0].dir == DIR_IN || fn->args[0].dir == DIR_OUT))
 		m->ptr = 0;
 }
 

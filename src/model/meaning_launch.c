@@ -75,8 +75,6 @@ void meaning_launch(const struct meaning *m, struct event *ev, struct proc *p)
 		from_words(ev);
 		break;
 	case OP_LAUNCH_COOP:
-		if (m->func < 0)
-			return; /* cuLaunchCooperativeKernelMultiDevice: in its arguments */
 		from_words(ev);
 		ev->launch.cooperative = true;
 		break;

@@ -128,8 +128,6 @@ static void from_struct(const struct meaning *m, struct event *ev)
 
 		ev->dir = dirs[src == 1][dst == 1];
 	}
-	if (m->fn->op == OP_COPY_3D_PEER)
-		ev->dir = COPY_DIR_PEER;
 	if (!event_field(m, ev, 0, "WidthInBytes", &width))
 		return;
 	event_field(m, ev, 0, "Height", &height);
@@ -203,23 +201,6 @@ void meaning_transfer(const struct meaning *m, struct event *ev, struct proc *p)
 	case OP_COPY:
 		ev->dir = dir_of_pointers(m, ev, p);
 		break;
-	case OP_COPY_HTOD:
-	case OP_COPY_HTOA:
-		ev->dir = COPY_DIR_HTOD;
-		break;
-	case OP_COPY_DTOH:
-	case OP_COPY_ATOH:
-		ev->dir = COPY_DIR_DTOH;
-		break;
-	case OP_COPY_DTOD:
-	case OP_COPY_DTOA:
-	case OP_COPY_ATOD:
-	case OP_COPY_ATOA:
-		ev->dir = COPY_DIR_DTOD;
-		break;
-	case OP_COPY_PEER:
-		ev->dir = COPY_DIR_PEER;
-		break;
 	case OP_COPY_2D:
 	case OP_COPY_3D:
 	case OP_COPY_3D_PEER:
@@ -230,10 +211,10 @@ void meaning_transfer(const struct meaning *m, struct event *ev, struct proc *p)
 		break;
 	case OP_MEMSET:
 		from_memset(m, ev);
-		return;
-	default:
-		return;
+		break;
 	}
+	if (op_facts[m->fn->op].dir)
+		ev->dir = op_facts[m->fn->op].dir;
 	if (ev->dir != COPY_NONE)
 		ev->has |= HAS_DIR;
 	if (is_done(m, ev) && (ev->has & HAS_SIZE) && event_duration_ns(ev)) {

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 #include "mem.h"
 
+#include "call.h"
+
 #include <search.h>
 #include <stdlib.h>
 #include <string.h>
@@ -187,9 +189,7 @@ void mem__context_gone(struct mem *m, uint64_t ctx)
 
 void mem__totals(const struct mem *m, struct mem_totals *out)
 {
-	out->device_bytes = m->bytes[MEM_DEVICE];
-	out->host_bytes = m->bytes[MEM_HOST];
-	out->managed_bytes = m->bytes[MEM_MANAGED];
+	memcpy(out->bytes, m->bytes, sizeof(out->bytes));
 }
 
 static void clear(void **tree)
@@ -213,24 +213,18 @@ void mem__clear(struct mem *m)
 	quota__give(m->quota, &m->share, m->share.used);
 }
 
-static void alloc(struct mem *m, struct event *ev, enum mem_kind kind)
+static void make(struct mem *m, struct event *ev, const struct block_facts *block)
 {
 	if (!(ev->has & HAS_PTR) || !(ev->has & HAS_SIZE))
 		return;
-	mem__alloc(m, kind, ev->ptr, ev->size, ev->end_ns);
+	if (block->space == SPACE_HANDLE) /* the bytes lie elsewhere */
+		mem__create(m, ev->ptr, ev->size, ev->end_ns);
+	else
+		mem__alloc(m, block->counted, ev->ptr, ev->size, ev->end_ns);
 	ev->has_mem = true;
 }
 
-/* What is known by a handle: the bytes lie elsewhere. */
-static void create(struct mem *m, struct event *ev)
-{
-	if (!(ev->has & HAS_PTR) || !(ev->has & HAS_SIZE))
-		return;
-	mem__create(m, ev->ptr, ev->size, ev->end_ns);
-	ev->has_mem = true;
-}
-
-static bool release_loose(struct mem *m, const struct event *ev)
+static bool release_loose(struct mem *m, const struct event *ev, enum mem_kind kind)
 {
 	/* cuMemFree(0) does nothing. */
 	if (!ev->ptr)
@@ -240,20 +234,20 @@ static bool release_loose(struct mem *m, const struct event *ev)
 		m->superseded_cnt--;
 		return false;
 	}
-	if (ev->fn->op == OP_FREE_HOST || ev->fn->op == OP_UNREGISTER)
+	if (kind == MEM_HOST)
 		return drop_loose(m, MEM_HOST);
 	return drop_loose(m, MEM_DEVICE) || drop_loose(m, MEM_MANAGED);
 }
 
-static void release(struct mem *m, struct event *ev, bool physical)
+static void release(struct mem *m, struct event *ev, const struct block_facts *block)
 {
 	uint64_t size;
 
 	if (!(ev->has & HAS_PTR))
 		return;
-	if (physical ? !mem__release(m, ev->ptr, ev->start_ns, &size)
-		     : !mem__free(m, ev->ptr, ev->start_ns, &size)) {
-		ev->has_mem = release_loose(m, ev);
+	if (block->space == SPACE_HANDLE ? !mem__release(m, ev->ptr, ev->start_ns, &size)
+					 : !mem__free(m, ev->ptr, ev->start_ns, &size)) {
+		ev->has_mem = release_loose(m, ev, block->counted);
 		return;
 	}
 	ev->size = size;
@@ -261,13 +255,7 @@ static void release(struct mem *m, struct event *ev, bool physical)
 	ev->has_mem = true;
 }
 
-/* Pools and physical memory belong to the device. */
-static bool lives_in_context(const struct cuda_fn *fn)
-{
-	return fn->op != OP_ALLOC_ASYNC && fn->op != OP_MEM_CREATE;
-}
-
-static void on_context(struct mem *m, struct event *ev)
+static void on_context(struct mem *m, struct event *ev, bool lives_in_it)
 {
 	bool unknown = false, known = m->ctx.by_handle != NULL;
 	uint64_t ctx = 0, gone;
@@ -278,47 +266,29 @@ static void on_context(struct mem *m, struct event *ev)
 		mem__context_gone(m, gone);
 		ev->has_mem = true;
 	}
-	if (known && lives_in_context(ev->fn))
+	if (known && lives_in_it)
 		ctx = contexts__current(&m->ctx, ev->tid) ?: contexts__only(&m->ctx);
 	mem__set_context(m, ctx);
 }
 
 void mem__event(struct mem *m, struct event *ev)
 {
+	const struct block_facts *block;
+	enum block_kind kind;
+	int makes;
+
 	if (ev->result || !event_returned(ev))
 		return;
-	on_context(m, ev);
-	if (ev->fn->class != CLASS_MEMORY)
-		goto out;
-	switch (ev->fn->op) {
-	case OP_ALLOC:
-	case OP_ALLOC_PITCH:
-	case OP_ALLOC_ASYNC:
-		alloc(m, ev, MEM_DEVICE);
-		break;
-	case OP_ALLOC_MANAGED:
-		alloc(m, ev, MEM_MANAGED);
-		break;
-	case OP_ALLOC_HOST:
-	case OP_REGISTER:
-		alloc(m, ev, MEM_HOST);
-		break;
-	case OP_MEM_CREATE:
-	case OP_ALLOC_ARRAY:
-		create(m, ev);
-		break;
-	case OP_FREE:
-	case OP_FREE_HOST:
-	case OP_FREE_ASYNC:
-	case OP_UNREGISTER:
-		release(m, ev, false);
-		break;
-	case OP_MEM_RELEASE:
-	case OP_FREE_ARRAY:
-		release(m, ev, true);
-		break;
-	}
-out:
+	makes = call_makes(ev, &kind);
+	block = &block_facts[kind];
+	/* Pools and physical memory belong to the device. */
+	on_context(m, ev, makes <= 0 || block->in_context);
+	if (makes && block->counted == MEM_NONE)
+		makes = 0;
+	if (makes > 0)
+		make(m, ev, block);
+	else if (makes < 0)
+		release(m, ev, block);
 	if (ev->has_mem)
 		mem__totals(m, &ev->mem);
 }

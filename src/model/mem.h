@@ -8,8 +8,6 @@
 
 #include "util/quota.h"
 
-enum mem_kind { MEM_DEVICE, MEM_HOST, MEM_MANAGED, MEM_KIND_CNT };
-
 struct mem {
 	void *ranges;	/* tsearch tree by address */
 	void *physical; /* tsearch tree by handle: cuMemCreate, arrays */

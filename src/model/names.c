@@ -48,16 +48,6 @@ const char *event_type_name(enum event_type t)
 	return t < TYPE_CNT ? type_names[t] : "other";
 }
 
-const char *copy_dir_name(enum copy_dir d)
-{
-	static const char *const names[] = {
-		[COPY_DIR_HTOD] = "HtoD", [COPY_DIR_DTOH] = "DtoH", [COPY_DIR_DTOD] = "DtoD",
-		[COPY_DIR_HTOH] = "HtoH", [COPY_DIR_PEER] = "peer",
-	};
-
-	return d < sizeof(names) / sizeof(names[0]) ? names[d] : NULL;
-}
-
 const char *drop_name(enum ct_drop d)
 {
 	return d < CT_DROP_CNT && drop_names[d] ? drop_names[d] : "other";

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #include "iter.h"
 
+#include "model/call.h"
+
 #include <event2/util.h>
 #include <stdlib.h>
 
@@ -74,8 +76,7 @@ const struct otlp_ids *otlp_iters__call(struct otlp_iters *its, const struct eve
 		return NULL;
 	it->calls++;
 	it->errors += ev->is_error;
-	it->launches += !ev->is_error && !ev->capturing &&
-			(ev->fn->op == OP_GRAPH_LAUNCH || ev->has & HAS_LAUNCH);
+	it->launches += call_launches_any(ev);
 	return &it->ids;
 }
 

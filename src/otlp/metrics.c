@@ -161,11 +161,9 @@ static void put_durations(struct enc *e, const struct metrics_target *t)
 
 static void put_kinds(struct enc *e, const char *name, const uint64_t *bytes)
 {
-	static const char *const kinds[] = {"device", "host", "managed"};
-
 	metric(e, name, "By", GAUGE);
-	for (int i = 0; i < 3; i++) {
-		point(e, "kind", kinds[i], NULL, NULL);
+	for (int i = 0; i < MEM_KIND_CNT; i++) {
+		point(e, "kind", mem_kind_name(i), NULL, NULL);
 		value_u64(e, bytes[i]);
 	}
 	end_metric(e);

@@ -14,7 +14,7 @@
 #define HASH_NONFATAL_OOM 1
 #include <uthash.h>
 
-#include "calls.h"
+#include "model/call.h"
 #include "collect.h"
 #include "report/work/driver_calls.h"
 #include "report/time/idle.h"

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "model/call.h"
 #include "saved_value.h"
 
 /* Members that sinks write themselves; the others are what event_visit_fields() gave. */
@@ -327,8 +328,7 @@ static void finish_call(struct saved *s, struct event *ev)
 	ev->kind = EVENT_CALL;
 	if (!ev->lib_id)
 		ev->lib_id = 1;
-	if (ev->fn->op == OP_LAUNCH || ev->fn->op == OP_LAUNCH_EX || ev->fn->op == OP_LAUNCH_GRID ||
-	    (ev->fn->op == OP_LAUNCH_COOP && ev->launch.has_config))
+	if (call_does(ev, DOES_LAUNCH) && ev->fn->op != OP_LAUNCH_MULTI)
 		ev->has |= HAS_LAUNCH;
 	if (!ev->launch.kernel_mangled)
 		ev->launch.kernel_mangled = ev->launch.kernel;

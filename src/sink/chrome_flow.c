@@ -6,6 +6,8 @@
  */
 #include "chrome_flow.h"
 
+#include "model/call.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -355,14 +357,11 @@ void flows__event(struct flows *f, const struct event *ev, flow_fn fn, void *ctx
 	if (ev->kind != EVENT_CALL || !ev->fn || ev->result || ev->unfinished || ev->abandoned ||
 	    (ev->entry_only && ev->type != TYPE_KERNEL && ev->type != TYPE_GRAPH))
 		return;
-	switch (ev->fn->op) {
-	case OP_LAUNCH:
-	case OP_LAUNCH_EX:
-	case OP_LAUNCH_COOP:
-	case OP_LAUNCH_GRID:
-	case OP_GRAPH_LAUNCH:
+	if (call_does(ev, DOES_LAUNCH | DOES_LAUNCH_GRAPH)) {
 		on_launch(f, ev);
-		break;
+		return;
+	}
+	switch (ev->fn->op) {
 	case OP_RECORD:
 		on_record(f, ev);
 		break;

@@ -13,9 +13,7 @@
 
 #define COMM_SZ 16
 
-enum { MEM_DEVICE, MEM_HOST, MEM_MANAGED, MEM_CNT };
-
-static const struct chrome_counter mem_counter[MEM_CNT] = {
+static const struct chrome_counter mem_counter[MEM_KIND_CNT] = {
 	[MEM_DEVICE] = {"device memory", "memory", "bytes"},
 	[MEM_HOST] = {"pinned host memory", "memory", "bytes"},
 	[MEM_MANAGED] = {"managed memory", "memory", "bytes"},
@@ -39,9 +37,9 @@ struct proc {
 	bool named_by_main; /* else by whichever thread came first */
 	char comm[COMM_SZ];
 
-	uint64_t mem[MEM_CNT]; /* newest values */
-	uint64_t shown[MEM_CNT];
-	bool seen[MEM_CNT]; /* written once: a counter that stays 0 is not drawn */
+	uint64_t mem[MEM_KIND_CNT]; /* newest values */
+	uint64_t shown[MEM_KIND_CNT];
+	bool seen[MEM_KIND_CNT]; /* written once: a counter that stays 0 is not drawn */
 	bool pending;
 	uint64_t mem_ns;   /* when mem became so */
 	uint64_t shown_ns; /* of the last value written; 0: none */
@@ -221,7 +219,7 @@ static void counters_write(struct proc *p, uint64_t ts_ns, chrome_counter_fn fn,
 {
 	int i;
 
-	for (i = 0; i < MEM_CNT; i++) {
+	for (i = 0; i < MEM_KIND_CNT; i++) {
 		if (p->mem[i] == p->shown[i] && (p->seen[i] || i != MEM_DEVICE))
 			continue;
 		p->seen[i] = true;
@@ -315,9 +313,7 @@ void chrome_procs__counters(struct chrome_procs *ps, const struct event *ev, chr
 	    (ev->kind == EVENT_PROCESS || ev->end_ns >= p->shown_ns + CHROME_COUNTER_GAP_NS))
 		counters_late(p, fn, ctx);
 	if (ev->has_mem) {
-		p->mem[MEM_DEVICE] = ev->mem.device_bytes;
-		p->mem[MEM_HOST] = ev->mem.host_bytes;
-		p->mem[MEM_MANAGED] = ev->mem.managed_bytes;
+		memcpy(p->mem, ev->mem.bytes, sizeof(p->mem));
 		p->mem_ns = ev->end_ns;
 		p->pending = true;
 		if (!p->shown_ns || ev->end_ns >= p->shown_ns + CHROME_COUNTER_GAP_NS)

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 #include "summary_priv.h"
 
+#include "model/call.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -144,38 +146,6 @@ static void on_launch(struct summary *s, const struct event *ev, uint64_t ns)
 		count_stream(s, ev);
 }
 
-/* What a call is that makes or gives back memory: 1, -1 or 0. */
-static int mem_sign(const struct event *ev, enum mem_kind *kind)
-{
-	*kind = MEM_DEVICE;
-	switch (ev->fn->op) {
-	case OP_ALLOC_HOST:
-	case OP_REGISTER:
-		*kind = MEM_HOST;
-		return 1;
-	case OP_ALLOC_MANAGED:
-		*kind = MEM_MANAGED;
-		return 1;
-	case OP_ALLOC:
-	case OP_ALLOC_PITCH:
-	case OP_ALLOC_ASYNC:
-	case OP_ALLOC_ARRAY:
-	case OP_MEM_CREATE:
-		return 1;
-	case OP_FREE_HOST:
-	case OP_UNREGISTER:
-		*kind = MEM_HOST;
-		return -1;
-	case OP_FREE:
-	case OP_FREE_ASYNC:
-	case OP_FREE_ARRAY:
-	case OP_MEM_RELEASE:
-		return -1;
-	default:
-		return 0;
-	}
-}
-
 static void mem_set(struct summary *s, struct proc_stat *p, enum mem_kind kind, uint64_t bytes)
 {
 	struct mem_stat *m = &s->mem[kind];
@@ -201,11 +171,15 @@ static void mem_count(struct summary *s, const struct mem_call *c, int times)
 
 static void on_memory(struct summary *s, struct proc_stat *p, const struct event *ev)
 {
-	const uint64_t now[MEM_KIND_CNT] = {ev->mem.device_bytes, ev->mem.host_bytes,
-					    ev->mem.managed_bytes};
+	const uint64_t *now = ev->mem.bytes;
 	struct mem_call counted;
+	enum block_kind block;
 	enum mem_kind kind;
-	int sign = mem_sign(ev, &kind), i;
+	int sign = call_makes(ev, &block), i;
+
+	kind = block_facts[block].counted;
+	if (kind == MEM_NONE)
+		sign = 0;
 
 	if (ev->is_error || ev->entry_only)
 		return;
@@ -262,7 +236,7 @@ static void on_transfer(struct summary *s, struct fn_stat *st, const struct even
 	t->sync_bytes += size;
 	t->sync_ns += ns;
 	/* Copies within the device and memsets return before they are done, named async or not. */
-	if (ev->dir == COPY_DIR_HTOD || ev->dir == COPY_DIR_DTOH)
+	if (call_blocks(ev))
 		on_wait(s, st, ev, ns);
 }
 
@@ -352,13 +326,11 @@ static void on_unfinished(struct summary *s, const struct event *ev, uint64_t ns
 static void on_meaning(struct summary *s, struct proc_stat *p, struct fn_stat *st,
 		       const struct event *ev, uint64_t ns)
 {
-	switch (ev->fn->op) {
-	case OP_LAUNCH:
-	case OP_LAUNCH_EX:
-	case OP_LAUNCH_COOP:
-	case OP_LAUNCH_GRID:
+	if (call_does(ev, DOES_LAUNCH)) {
 		on_launch(s, ev, ns);
 		return;
+	}
+	switch (ev->fn->op) {
 	case OP_GRAPH_LAUNCH:
 		s->graph_launch_cnt += !ev->is_error;
 		s->graph_launch_ns += ev->is_error ? 0 : ns;

@@ -100,7 +100,7 @@ static void put_memory(struct json *j, const struct summary *s)
 	json_open_array(j, "memory");
 	for (i = 0; i < MEM_KIND_CNT; i++) {
 		json_open(j, NULL);
-		json_str(j, "kind", mem_kind_name[i]);
+		json_str(j, "kind", mem_shown_name[i]);
 		json_u64(j, "allocs", s->mem[i].alloc_cnt);
 		json_u64(j, "frees", s->mem[i].free_cnt);
 		json_u64(j, "allocated", s->mem[i].alloc_bytes);

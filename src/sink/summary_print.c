@@ -220,7 +220,7 @@ static void print_memory(const struct summary *s, const struct term *term)
 
 		if (!m->alloc_cnt && !m->free_cnt && !m->peak)
 			continue;
-		r = table__row(&t, mem_kind_name[i]);
+		r = table__row(&t, mem_shown_name[i]);
 		human_count(r->cell[0], m->alloc_cnt);
 		human_count(r->cell[1], m->free_cnt);
 		human_bytes(r->cell[2], m->alloc_bytes);

@@ -51,8 +51,6 @@ struct class_stat {
 	uint64_t total_ns; /* of calls that are in no other: shares add up to the whole */
 };
 
-enum mem_kind { MEM_DEVICE, MEM_HOST, MEM_MANAGED, MEM_KIND_CNT };
-
 struct mem_stat {
 	uint64_t alloc_cnt, free_cnt, alloc_bytes;
 	uint64_t live, peak;
@@ -180,7 +178,7 @@ struct summary {
 	struct kernel_slot kernel_slots[SUMMARY_KERNEL_SLOTS];
 };
 
-extern const char *const mem_kind_name[MEM_KIND_CNT];
+extern const char *const mem_shown_name[MEM_KIND_CNT];
 const char *transfer_kind_name(unsigned kind);
 
 /* A function as one calls it: all its exported versions together. */

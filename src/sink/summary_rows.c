@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-const char *const mem_kind_name[MEM_KIND_CNT] = {
+const char *const mem_shown_name[MEM_KIND_CNT] = {
 	[MEM_DEVICE] = "device",
 	[MEM_HOST] = "pinned host",
 	[MEM_MANAGED] = "managed",

@@ -149,13 +149,13 @@ _Static_assert(offsetof(struct func, name) == 8, "tracers read the name at offse
 struct func *func_get(uint64_t handle);
 
 /* Memory. */
-enum mem_kind {
-	MEM_DEVICE = 1,
-	MEM_MANAGED,
-	MEM_POOL,
-	MEM_MAPPED,
-	MEM_HOST,
-	MEM_REGISTERED,
+enum range_kind {
+	RANGE_DEVICE = 1,
+	RANGE_MANAGED,
+	RANGE_POOL,
+	RANGE_MAPPED,
+	RANGE_HOST,
+	RANGE_REGISTERED,
 };
 
 struct array {

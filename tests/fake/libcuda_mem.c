@@ -16,7 +16,7 @@
 struct range {
 	uint64_t base, size; /* as asked for */
 	size_t room;	     /* as taken from the arena; 0: not from it */
-	enum mem_kind kind;
+	enum range_kind kind;
 	unsigned flags;
 };
 
@@ -157,7 +157,7 @@ bool mem_plausible(uint64_t ptr, size_t size)
 	return ptr >= 4096;
 }
 
-static int mem_alloc(uint64_t out, size_t size, enum mem_kind kind)
+static int mem_alloc(uint64_t out, size_t size, enum range_kind kind)
 {
 	struct range r = {.size = size, .room = size, .kind = kind};
 
@@ -184,7 +184,7 @@ static int mem_free(uint64_t ptr)
 	/* As in the driver: freeing nothing is allowed. */
 	if (!ptr)
 		return OK;
-	if (!r || (r->kind != MEM_DEVICE && r->kind != MEM_MANAGED && r->kind != MEM_POOL))
+	if (!r || (r->kind != RANGE_DEVICE && r->kind != RANGE_MANAGED && r->kind != RANGE_POOL))
 		return E_VALUE;
 	used -= r->size;
 	arena_give(r->base, r->room);
@@ -194,7 +194,7 @@ static int mem_free(uint64_t ptr)
 
 static int run_alloc(struct call *c)
 {
-	return mem_alloc(c->w[0], c->w[1], MEM_DEVICE);
+	return mem_alloc(c->w[0], c->w[1], RANGE_DEVICE);
 }
 
 /* Goes through the public entry of cuMemAlloc_v2: a call inside a call. */
@@ -218,7 +218,7 @@ static int run_alloc_managed(struct call *c)
 	/* CU_MEM_ATTACH_GLOBAL or _HOST */
 	if (flags != 1 && flags != 2)
 		return E_VALUE;
-	return mem_alloc(c->w[0], c->w[1], MEM_MANAGED);
+	return mem_alloc(c->w[0], c->w[1], RANGE_MANAGED);
 }
 
 static int run_alloc_async(struct call *c)
@@ -228,7 +228,7 @@ static int run_alloc_async(struct call *c)
 	if (!s)
 		return E_HANDLE;
 	stream_add(s, 0);
-	return mem_alloc(c->w[0], c->w[1], MEM_POOL);
+	return mem_alloc(c->w[0], c->w[1], RANGE_POOL);
 }
 
 static int run_alloc_from_pool(struct call *c)
@@ -239,7 +239,7 @@ static int run_alloc_from_pool(struct call *c)
 		return E_HANDLE;
 	if (!obj_get(c->w[2], OBJ_POOL))
 		return E_VALUE;
-	return mem_alloc(c->w[0], c->w[1], MEM_POOL);
+	return mem_alloc(c->w[0], c->w[1], RANGE_POOL);
 }
 
 static int run_free(struct call *c)
@@ -254,7 +254,7 @@ static int run_free_async(struct call *c)
 
 static int host_alloc(uint64_t out, size_t size, unsigned flags)
 {
-	struct range r = {.size = size, .kind = MEM_HOST, .flags = flags};
+	struct range r = {.size = size, .kind = RANGE_HOST, .flags = flags};
 	void *p;
 
 	if (!size || flags & ~7u)
@@ -286,7 +286,7 @@ static int run_free_host(struct call *c)
 {
 	struct range *r = range_at(c->w[0]);
 
-	if (!r || r->kind != MEM_HOST)
+	if (!r || r->kind != RANGE_HOST)
 		return E_VALUE;
 	munmap((void *)(uintptr_t)r->base, r->size);
 	range_del(r);
@@ -299,7 +299,7 @@ static int run_host_register(struct call *c)
 		return E_VALUE;
 	if (range_of(c->w[0]))
 		return E_REGISTERED;
-	range_add((struct range){c->w[0], c->w[1], 0, MEM_REGISTERED, c->w[2]});
+	range_add((struct range){c->w[0], c->w[1], 0, RANGE_REGISTERED, c->w[2]});
 	return OK;
 }
 
@@ -307,7 +307,7 @@ static int run_host_unregister(struct call *c)
 {
 	struct range *r = range_at(c->w[0]);
 
-	if (!r || r->kind != MEM_REGISTERED)
+	if (!r || r->kind != RANGE_REGISTERED)
 		return E_NOT_REGISTERED;
 	range_del(r);
 	return OK;
@@ -317,15 +317,15 @@ static int run_host_pointer(struct call *c)
 {
 	struct range *r = range_of(c->w[1]);
 
-	return r && (r->kind == MEM_HOST || r->kind == MEM_REGISTERED) ? put64(c->w[0], c->w[1])
-								       : E_VALUE;
+	return r && (r->kind == RANGE_HOST || r->kind == RANGE_REGISTERED) ? put64(c->w[0], c->w[1])
+									   : E_VALUE;
 }
 
 static int run_host_flags(struct call *c)
 {
 	struct range *r = range_of(c->w[1]);
 
-	return r && r->kind == MEM_HOST ? put32(c->w[0], r->flags) : E_VALUE;
+	return r && r->kind == RANGE_HOST ? put32(c->w[0], r->flags) : E_VALUE;
 }
 
 static int run_mem_info(struct call *c)
@@ -352,14 +352,14 @@ static int run_pointer_attr(struct call *c)
 	case 1:
 		return put64(c->w[0], (uintptr_t)ctx_current());
 	case 2:
-		return put32(c->w[0], r->kind == MEM_HOST || r->kind == MEM_REGISTERED ? 1 : 2);
+		return put32(c->w[0], r->kind == RANGE_HOST || r->kind == RANGE_REGISTERED ? 1 : 2);
 	case 3:
 	case 4:
 		return put64(c->w[0], c->w[2]);
 	case 7:
 		return put64(c->w[0], r->base >> 9);
 	case 8:
-		return put(c->w[0], r->kind == MEM_MANAGED ? "\1" : "", 1);
+		return put(c->w[0], r->kind == RANGE_MANAGED ? "\1" : "", 1);
 	case 9:
 		return put32(c->w[0], 0);
 	case 11:
@@ -463,7 +463,7 @@ static int run_map(struct call *c)
 
 	if (!p || c->w[1] > p->size || !c->w[1] || range_of(c->w[0]))
 		return E_VALUE;
-	range_add((struct range){c->w[0], c->w[1], 0, MEM_MAPPED, 0});
+	range_add((struct range){c->w[0], c->w[1], 0, RANGE_MAPPED, 0});
 	return OK;
 }
 
@@ -471,7 +471,7 @@ static int run_unmap(struct call *c)
 {
 	struct range *r = range_at(c->w[0]);
 
-	if (!r || r->kind != MEM_MAPPED || r->size != c->w[1])
+	if (!r || r->kind != RANGE_MAPPED || r->size != c->w[1])
 		return E_VALUE;
 	range_del(r);
 	return OK;

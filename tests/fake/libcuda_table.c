@@ -7,3 +7,4 @@
 
 #pragma GCC visibility push(hidden)
 #include "decode/cuda.c"
+#include "decode/ops.c"

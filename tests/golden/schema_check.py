@@ -124,7 +124,7 @@ def known_ops():
     path = os.path.join(os.path.dirname(os.path.abspath(__file__)), '../../src/decode/cuda_ops.def')
     try:
         with open(path, encoding='utf-8') as f:
-            return set(re.findall(r'^OP\(\w+, "(\w+)"\)', f.read(), re.M)) or None
+            return set(re.findall(r'^OP\(\w+, "(\w+)"', f.read(), re.M)) or None
     except OSError:
         return None
 

@@ -119,7 +119,7 @@ static inline struct event factory_alloc(struct factory *f, uint64_t size, uint6
 	ev.size = size;
 	ev.ptr = 0x7f0000000000 + ev.id * 0x1000000;
 	ev.has_mem = true;
-	ev.mem.device_bytes = device_bytes;
+	ev.mem.bytes[MEM_DEVICE] = device_bytes;
 	return ev;
 }
 
@@ -130,7 +130,7 @@ static inline struct event factory_free(struct factory *f, uint64_t device_bytes
 	ev.has = HAS_PTR;
 	ev.ptr = 0x7f0000000000;
 	ev.has_mem = true;
-	ev.mem.device_bytes = device_bytes;
+	ev.mem.bytes[MEM_DEVICE] = device_bytes;
 	return ev;
 }
 

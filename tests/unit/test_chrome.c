@@ -303,8 +303,8 @@ static void counters_are_rare(void **state)
 	for (i = 1; i <= 1000; i++) {
 		ev = factory_call(&r.f, "cuMemAlloc_v2", 500, 500);
 		ev.has_mem = true;
-		ev.mem.device_bytes = i;
-		ev.mem.managed_bytes = i >= 500 ? 7 : 0;
+		ev.mem.bytes[MEM_DEVICE] = i;
+		ev.mem.bytes[MEM_MANAGED] = i >= 500 ? 7 : 0;
 		rec_put(&r, ev);
 	}
 	text = rec_finish(&r);

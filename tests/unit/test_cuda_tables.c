@@ -294,6 +294,84 @@ static void check_op(const struct cuda_fn *fn)
 	}
 }
 
+/* Which way the function's name says that it copies; DtoD is also of arrays. */
+static enum copy_dir dir_in_name(const char *name)
+{
+	static const struct {
+		const char *part;
+		enum copy_dir dir;
+	} parts[] = {
+		{"HtoD", COPY_DIR_HTOD}, {"HtoA", COPY_DIR_HTOD}, {"DtoH", COPY_DIR_DTOH},
+		{"AtoH", COPY_DIR_DTOH}, {"DtoD", COPY_DIR_DTOD}, {"DtoA", COPY_DIR_DTOD},
+		{"AtoD", COPY_DIR_DTOD}, {"AtoA", COPY_DIR_DTOD}, {"Peer", COPY_DIR_PEER},
+	};
+
+	for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)
+		if (strstr(name, parts[i].part))
+			return parts[i].dir;
+	return COPY_NONE;
+}
+
+static int count_fns(unsigned does, enum cuda_class class)
+{
+	unsigned cnt, n = 0;
+	const struct cuda_fn *fns = cuda_fns(&cnt);
+
+	for (unsigned i = 0; i < cnt; i++)
+		n += op_does(fns[i].op, does) && fns[i].class == class;
+	return n;
+}
+
+/* What a row of cuda_ops.def says fits its functions' names and classes. */
+static void test_op_facts(void **state)
+{
+	unsigned cnt;
+	const struct cuda_fn *fns = cuda_fns(&cnt);
+
+	for (unsigned i = 0; i < cnt; i++) {
+		const struct cuda_fn *fn = &fns[i];
+		const struct op_facts *op = &op_facts[fn->op];
+		bool launches = op->does & (DOES_LAUNCH | DOES_LAUNCH_GRAPH);
+
+		assert_string_equal(op->name, cuda_op_name(fn->op));
+		assert_int_equal(!!(op->does & DOES_COPY), !strcmp(op->name, "copy"));
+		if (op->does & DOES_COPY)
+			assert_int_equal(op->dir, dir_in_name(fn->name));
+		else
+			assert_int_equal(op->dir, COPY_NONE);
+		assert_int_equal(launches, !strcmp(op->name, "launch"));
+		assert_int_equal(!!(op->does & DOES_SUBMIT),
+				 launches || fn->class == CLASS_TRANSFER);
+		/* What makes and frees memory is never dropped for being short. */
+		if (op->makes)
+			assert_true(op->does & IS_KEPT);
+		if (op->does & DOES_SUBMIT)
+			assert_false(op->does & IS_KEPT);
+		if (fn->class == CLASS_MEMORY && !strncmp(op->name, "alloc", 5))
+			assert_int_equal(op->makes, 1);
+		if (fn->class == CLASS_MEMORY && !strncmp(op->name, "free", 4))
+			assert_int_equal(op->makes, -1);
+	}
+	/* Two forms (_ptsz) of launching by words, by a struct, cooperatively, one of many devices,
+	 * three old ones; of a graph. */
+	assert_int_equal(count_fns(DOES_LAUNCH, CLASS_LAUNCH), 10);
+	assert_int_equal(count_fns(DOES_LAUNCH_GRAPH, CLASS_GRAPH), 2);
+}
+
+static void test_blocks(void **state)
+{
+	assert_int_equal(op_facts[OP_ALLOC_ASYNC].block, BLOCK_POOL);
+	assert_int_equal(block_facts[BLOCK_POOL].counted, MEM_DEVICE);
+	assert_false(block_facts[BLOCK_POOL].in_context);
+	assert_int_equal(block_facts[BLOCK_VMM].space, SPACE_HANDLE);
+	assert_int_equal(block_facts[BLOCK_REGISTERED].counted, MEM_HOST);
+	assert_int_equal(block_facts[BLOCK_RESERVED].counted, MEM_NONE);
+	for (int k = 0; k < MEM_KIND_CNT; k++)
+		assert_string_equal(mem_kind_name(k), block_facts[k].name);
+	assert_null(copy_dir_name(COPY_NONE));
+	assert_string_equal(copy_dir_name(COPY_DIR_PEER), "peer");
+}
+
 static void test_ops(void **state)
 {
 	bool class_used[CLASS_CNT] = {0}, op_used[OP_CNT] = {0};
@@ -642,6 +720,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_rows),	    cmocka_unit_test(test_words),
 		cmocka_unit_test(test_forms),	    cmocka_unit_test(test_ops),
+		cmocka_unit_test(test_op_facts),    cmocka_unit_test(test_blocks),
 		cmocka_unit_test(test_enums),	    cmocka_unit_test(test_types),
 		cmocka_unit_test(test_structs),	    cmocka_unit_test(test_known_structs),
 		cmocka_unit_test(test_known_enums), cmocka_unit_test(test_known_rows),

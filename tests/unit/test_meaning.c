@@ -27,9 +27,9 @@ static int teardown(void **state)
 static void check_mem(const struct event *ev, uint64_t device, uint64_t host, uint64_t managed)
 {
 	assert_true(ev->has_mem);
-	assert_int_equal(ev->mem.device_bytes, device);
-	assert_int_equal(ev->mem.host_bytes, host);
-	assert_int_equal(ev->mem.managed_bytes, managed);
+	assert_int_equal(ev->mem.bytes[MEM_DEVICE], device);
+	assert_int_equal(ev->mem.bytes[MEM_HOST], host);
+	assert_int_equal(ev->mem.bytes[MEM_MANAGED], managed);
 }
 
 static void check_size_ptr(const struct event *ev, uint64_t size, uint64_t ptr)

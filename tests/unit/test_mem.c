@@ -17,9 +17,9 @@ static void check(const struct mem *m, uint64_t device, uint64_t host, uint64_t 
 	struct mem_totals t;
 
 	mem__totals(m, &t);
-	assert_int_equal(t.device_bytes, device);
-	assert_int_equal(t.host_bytes, host);
-	assert_int_equal(t.managed_bytes, managed);
+	assert_int_equal(t.bytes[MEM_DEVICE], device);
+	assert_int_equal(t.bytes[MEM_HOST], host);
+	assert_int_equal(t.bytes[MEM_MANAGED], managed);
 }
 
 static void test_alloc_free(void **state)
@@ -239,7 +239,7 @@ static void test_contexts(void **state)
 	does(&m, "cuArrayCreate_v2", "", 0x88, 0x40);
 	check(&m, 0x4960, 0x10, 0);
 	/* What belongs to the device stays, and what lives in the other. */
-	assert_int_equal(does(&m, "cuCtxDestroy_v2", "\"ctx\":\"0xa\"", 0, 0)->device_bytes,
+	assert_int_equal(does(&m, "cuCtxDestroy_v2", "\"ctx\":\"0xa\"", 0, 0)->bytes[MEM_DEVICE],
 			 0x4860);
 	check(&m, 0x4860, 0, 0);
 	assert_null(does(&m, "cuDevicePrimaryCtxRelease_v2", "\"dev\":1", 0, 0));

@@ -115,6 +115,28 @@ static void counts(void **state)
 	metrics__free(m);
 }
 
+/* Every way to launch is one, whether its return is looked at or not. */
+static void launches(void **state)
+{
+	const struct labels l = {0};
+	struct metrics *m = metrics__new(1000);
+	struct metrics_target *t = metrics__get(m, &l, "x");
+	struct event ev = {.kind = EVENT_CALL,
+			   .type = TYPE_KERNEL,
+			   .fn = cuda_fn_by_symbol("cuLaunchCooperativeKernelMultiDevice")};
+
+	metrics__event(m, t, &ev);
+	ev.fn = cuda_fn_by_symbol("cuLaunchKernel");
+	ev.entry_only = true;
+	metrics__event(m, t, &ev);
+	ev.abandoned = true;
+	metrics__event(m, t, &ev);
+	has(m, "cudatrace_launches_total{namespace=\"\",pod=\"\",container=\"\",command=\"x\"} 2");
+	has(m, "cudatrace_call_duration_seconds_count{namespace=\"\",pod=\"\",container=\"\","
+	       "command=\"x\",class=\"launch\"} 1");
+	metrics__free(m);
+}
+
 /* A function that is no more: its id, and its row's address, are another's then. */
 static void forgotten(void **state)
 {
@@ -182,7 +204,8 @@ static void memory(void **state)
 	const struct labels l = {0};
 	struct metrics *m = metrics__new(10000);
 	struct metrics_target *t = metrics__get(m, &l, "x");
-	const struct mem_totals none = {0}, a = {.device_bytes = 100}, b = {.device_bytes = 30};
+	const struct mem_totals none = {0}, a = {.bytes[MEM_DEVICE] = 100},
+				b = {.bytes[MEM_DEVICE] = 30};
 
 	(void)state;
 	/* two processes of one target */
@@ -294,11 +317,12 @@ static void share(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(events),	   cmocka_unit_test(counts),
-		cmocka_unit_test(bytes),	   cmocka_unit_test(memory),
-		cmocka_unit_test(forgotten),	   cmocka_unit_test(bounded),
-		cmocka_unit_test(ended_make_room), cmocka_unit_test(hostile),
-		cmocka_unit_test(share),	   cmocka_unit_test(many_xids),
+		cmocka_unit_test(events),    cmocka_unit_test(counts),
+		cmocka_unit_test(launches),  cmocka_unit_test(bytes),
+		cmocka_unit_test(memory),    cmocka_unit_test(forgotten),
+		cmocka_unit_test(bounded),   cmocka_unit_test(ended_make_room),
+		cmocka_unit_test(hostile),   cmocka_unit_test(share),
+		cmocka_unit_test(many_xids),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -121,7 +121,7 @@ static void test_unfinished(void **state)
 	}
 	ev = CALL(&r, "cuMemFree_v2", {"dptr", 0x1000});
 	assert_int_equal(ev->size, 100);
-	assert_int_equal(ev->mem.device_bytes, 0);
+	assert_int_equal(ev->mem.bytes[MEM_DEVICE], 0);
 }
 
 static void test_nested(void **state)
@@ -268,7 +268,7 @@ static void check_knows(uint32_t pid, bool knows)
 	assert_int_equal(ev->dir, knows ? COPY_DIR_HTOD : COPY_NONE);
 	r.pid = pid;
 	ev = CALL(&r, "cuMemAlloc_v2", {"dptr", 0x2000}, {"bytesize", 8});
-	assert_int_equal(ev->mem.device_bytes, knows ? 72 : 8);
+	assert_int_equal(ev->mem.bytes[MEM_DEVICE], knows ? 72 : 8);
 	r.pid = pid;
 	CALL(&r, "cuMemFree_v2", {"dptr", 0x2000});
 }

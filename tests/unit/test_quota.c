@@ -201,7 +201,7 @@ static uint64_t device(const struct proc *p)
 	struct mem_totals t;
 
 	mem__totals(&p->mem, &t);
-	return t.device_bytes;
+	return t.bytes[MEM_DEVICE];
 }
 
 static void mem_call(struct proc *p, enum cuda_op op, uint64_t ptr, uint64_t size)
@@ -220,7 +220,7 @@ static void mem_call(struct proc *p, enum cuda_op op, uint64_t ptr, uint64_t siz
 
 	mem__event(&p->mem, &ev);
 	assert_true(ev.has_mem);
-	assert_int_equal(ev.mem.device_bytes, device(p));
+	assert_int_equal(ev.mem.bytes[MEM_DEVICE], device(p));
 }
 
 static void test_ranges(void **state)

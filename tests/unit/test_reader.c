@@ -165,8 +165,8 @@ static void test_call(void **state)
 	assert_int_equal(ev->size, 1024);
 	assert_int_equal(ev->ptr, 0x7f00);
 	assert_true(ev->has_mem);
-	assert_int_equal(ev[0].mem.device_bytes, 1024);
-	assert_int_equal(ev[1].mem.device_bytes, 1028);
+	assert_int_equal(ev[0].mem.bytes[MEM_DEVICE], 1024);
+	assert_int_equal(ev[1].mem.bytes[MEM_DEVICE], 1028);
 	assert_string_equal(got.fields[0], "\"size\":1024,\"ptr\":\"0x7f00\"");
 	assert_string_equal(got.args[0], "\"dptr\":\"0x7f00\",\"bytesize\":1024");
 	assert_int_equal(got.file.events, 2);
@@ -257,11 +257,11 @@ static void test_memory(void **state)
 	read_text(text);
 	assert_int_equal(got.cnt, 5);
 	assert_true(got.ev[1].has_mem);
-	assert_int_equal(got.ev[1].mem.device_bytes, 0);
+	assert_int_equal(got.ev[1].mem.bytes[MEM_DEVICE], 0);
 	assert_int_equal(got.ev[1].size, 16);
-	assert_int_equal(got.ev[2].mem.device_bytes, 16);
+	assert_int_equal(got.ev[2].mem.bytes[MEM_DEVICE], 16);
 	assert_int_equal(got.ev[3].kind, EVENT_PROCESS);
-	assert_int_equal(got.ev[4].mem.device_bytes, 1);
+	assert_int_equal(got.ev[4].mem.bytes[MEM_DEVICE], 1);
 }
 
 static void test_processes(void **state)
@@ -355,7 +355,7 @@ static void test_other_order(void **state)
 	assert_int_equal(got.cnt, 1);
 	assert_int_equal(got.ev[0].start_ns, 5001234567);
 	assert_int_equal(event_duration_ns(got.ev), 1500);
-	assert_int_equal(got.ev[0].mem.device_bytes, 5);
+	assert_int_equal(got.ev[0].mem.bytes[MEM_DEVICE], 5);
 	assert_string_equal(got.fields[0], "\"size\": 5,\"new\": null,\"ptr\": \"0x1\"");
 	assert_string_equal(got.args[0], "\"a\": [1, {\"b\": 2}]");
 	assert_int_equal(got.file.bad_lines, 0);
@@ -518,14 +518,14 @@ static void test_several(void **state)
 	assert_int_equal(got.cnt, 2);
 	assert_int_equal(got.ev[1].start_ns, 5009500000 + 1000000 + 1234567);
 	assert_int_equal(got.ev[1].pid, 10000010);
-	assert_int_equal(got.ev[1].mem.device_bytes, 2);
+	assert_int_equal(got.ev[1].mem.bytes[MEM_DEVICE], 2);
 	/* A second later on the same machine. */
 	memcpy(strstr(second, "5000000000"), "6000000000", 10);
 	memcpy(strstr(second, "00:00:00"), "00:00:01", 8);
 	read_text(text);
 	assert_int_equal(got.ev[1].start_ns, 6001234567);
 	assert_int_equal(got.ev[1].pid, 10);
-	assert_int_equal(got.ev[1].mem.device_bytes, 3);
+	assert_int_equal(got.ev[1].mem.bytes[MEM_DEVICE], 3);
 }
 
 #define BOOT(id) ",\"boot_id\":\"" id "\"}\n"

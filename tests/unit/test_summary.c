@@ -79,7 +79,7 @@ static void put_memory(struct run *r)
 	ev.has = HAS_SIZE;
 	ev.size = 1000;
 	ev.has_mem = true;
-	ev.mem = (struct mem_totals){100 * (20 << 20), 0, 1000};
+	ev.mem = (struct mem_totals){{100 * (20 << 20), 0, 1000}};
 	put(r, ev);
 	/* cuMemFree frees managed memory too */
 	ev = factory_free(&r->f, 100 * (20 << 20));

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "report/calls.h"
+#include "model/call.h"
 #include "findings_priv.h"
 
 #define THREADS_MAX	   65536
@@ -52,23 +52,26 @@ static void keep(struct findings *f, enum hot_kind kind, const struct event *ev)
 	calls[f->cnt[kind]++] = (struct hot_call){ev->start_ns, event_duration_ns(ev), ev->pid};
 }
 
+/* Memory that the driver is asked for each time, not a pool. */
+static enum hot_kind hot_memory(const struct event *ev)
+{
+	enum block_kind kind;
+	int makes = call_makes(ev, &kind);
+
+	if (block_facts[kind].counted == MEM_NONE || kind == BLOCK_POOL || kind == BLOCK_REGISTERED)
+		return HOT_CNT;
+	return makes > 0 ? HOT_ALLOC : makes < 0 ? HOT_FREE : HOT_CNT;
+}
+
 static void keep_hot(struct findings *f, const struct event *ev)
 {
+	enum hot_kind memory = hot_memory(ev);
+
+	if (memory != HOT_CNT) {
+		keep(f, memory, ev);
+		return;
+	}
 	switch (ev->fn->op) {
-	case OP_ALLOC:
-	case OP_ALLOC_PITCH:
-	case OP_ALLOC_MANAGED:
-	case OP_ALLOC_HOST:
-	case OP_ALLOC_ARRAY:
-	case OP_MEM_CREATE:
-		keep(f, HOT_ALLOC, ev);
-		break;
-	case OP_FREE:
-	case OP_FREE_HOST:
-	case OP_FREE_ARRAY:
-	case OP_MEM_RELEASE:
-		keep(f, HOT_FREE, ev);
-		break;
 	case OP_LOAD:
 	case OP_LINK:
 		if (ev->fn->class == CLASS_MODULE)
@@ -189,7 +192,7 @@ static void findings_event(void *a, const struct event *ev)
 	struct find_thread *t;
 	bool waits, submits;
 
-	if (!call_returned(ev) || ev->depth)
+	if (!call_was_made(ev) || ev->depth)
 		return;
 	if (ev->is_error) {
 		on_error(f, ev);

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "report/calls.h"
+#include "model/call.h"
 
 #define ALIKE	    0.8
 #define THREADS_MAX 65536
@@ -230,7 +230,7 @@ static void iter_event(void *a, const struct event *ev)
 	enum iter_mode mode = it->r->opts.iter;
 	struct it_thread *t;
 
-	if (!call_returned(ev) || ev->depth)
+	if (!call_was_made(ev) || ev->depth)
 		return;
 	t = thread_get(it, ev);
 	if (!t)

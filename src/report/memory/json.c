@@ -20,7 +20,7 @@ static void put_kinds(const struct memory *m, struct json *j)
 		if (!k->allocs && !k->frees)
 			continue;
 		json_open(j, NULL);
-		json_sym(j, "kind", block_kind_name[i]);
+		json_sym(j, "kind", block_facts[i].name);
 		json_u64(j, "allocs", k->allocs);
 		json_u64(j, "frees", k->frees);
 		json_u64(j, "alloc_bytes", k->alloc_bytes);
@@ -80,7 +80,7 @@ static void put_leak(const struct memory *m, struct json *j, const struct leak *
 		json_u64(j, "size", l->size);
 	else
 		json_null(j, "size");
-	json_sym(j, "kind", block_kind_name[l->kind]);
+	json_sym(j, "kind", block_facts[l->kind].name);
 	report_json_ts(m->r, j, "ts", l->start_ns);
 	json_u64(j, "id", l->id);
 	json_str(j, "call", l->call);
@@ -173,7 +173,7 @@ static void put_over_time(const struct memory *m, struct json *j)
 	for (unsigned k = 0; k < BLOCK_KIND_CNT; k++) {
 		if (!m->kinds[k].allocs)
 			continue;
-		json_open_array(j, block_kind_name[k]);
+		json_open_array(j, block_facts[k].name);
 		for (unsigned i = 0; i <= t->last; i++)
 			json_u64(j, NULL, t->max[k][i]);
 		json_close_array(j);

@@ -2,17 +2,12 @@
 /* Calls that make and free memory. */
 #include "memory_priv.h"
 
+#include "model/call.h"
+
 #include <stdlib.h>
 #include <string.h>
 
 #include "report/event_path.h"
-
-const char *const block_kind_name[BLOCK_KIND_CNT] = {
-	[BLOCK_DEVICE] = "device",	   [BLOCK_HOST] = "host", [BLOCK_MANAGED] = "managed",
-	[BLOCK_ARRAY] = "array",	   [BLOCK_VMM] = "vmm",	  [BLOCK_POOL] = "pool",
-	[BLOCK_REGISTERED] = "registered", [BLOCK_IPC] = "ipc",	  [BLOCK_EXTERNAL] = "external",
-	[BLOCK_RESERVED] = "reserved",
-};
 
 const char *const leak_end_name[LEAK_END_CNT] = {"exit", "exec", "context"};
 const char *const bad_free_name[] = {"double free", "unknown pointer", "wrong function"};
@@ -90,93 +85,65 @@ static void add(struct memory *m, struct mem_proc *p, const struct event *ev, en
 	memory__add(m, p, &b);
 }
 
-/* What a call makes, and the argument that says where. */
-static bool makes(const struct event *ev, enum block_kind *kind, enum block_space *space,
-		  const char **arg)
+/* What a call makes, and the argument that says where (NULL: ev->ptr). Functions whose ops say
+ * nothing of memory. */
+static bool imports(const struct event *ev, enum block_kind *kind, enum block_space *space,
+		    const char **arg)
 {
 	*space = SPACE_ADDR;
-	*arg = NULL; /* ev->ptr */
-	switch (ev->fn->op) {
-	case OP_ALLOC:
-	case OP_ALLOC_PITCH:
-		*kind = BLOCK_DEVICE;
-		return true;
-	case OP_ALLOC_MANAGED:
-		*kind = BLOCK_MANAGED;
-		return true;
-	case OP_ALLOC_HOST:
-		*kind = BLOCK_HOST;
-		return true;
-	case OP_ALLOC_ASYNC:
-		*kind = BLOCK_POOL;
-		return true;
-	case OP_REGISTER:
-		*kind = BLOCK_REGISTERED;
-		return ev->fn->class == CLASS_MEMORY;
-	case OP_ALLOC_ARRAY:
-		*kind = BLOCK_ARRAY;
-		*space = SPACE_HANDLE;
-		return true;
-	case OP_MEM_CREATE:
-		*kind = BLOCK_VMM;
-		*space = SPACE_HANDLE;
-		return true;
-	case OP_RESERVE:
-		*kind = BLOCK_RESERVED;
-		*space = SPACE_RESERVED;
-		return true;
-	case OP_IMPORT:
-		*kind = BLOCK_IPC;
-		*arg = "pdptr";
-		if (is(ev, "cuIpcOpenMemHandle"))
-			return true;
-		*arg = "ptr_out";
-		if (is(ev, "cuMemPoolImportPointer"))
-			return true;
-		*space = SPACE_HANDLE;
-		*arg = "handle";
-		if (is(ev, "cuMemImportFromShareableHandle"))
-			return true;
-		*kind = BLOCK_EXTERNAL;
-		*arg = "extMem_out";
-		return is(ev, "cuImportExternalMemory");
-	case OP_MAP:
+	if (ev->fn->op == OP_MAP) {
 		/* Freed with cuMemFree; the bytes are those of the external memory. */
 		*kind = BLOCK_EXTERNAL;
 		*arg = "devPtr";
 		return is(ev, "cuExternalMemoryGetMappedBuffer");
 	}
-	return false;
+	if (ev->fn->op != OP_IMPORT)
+		return false;
+	*kind = BLOCK_IPC;
+	*arg = "pdptr";
+	if (is(ev, "cuIpcOpenMemHandle"))
+		return true;
+	*arg = "ptr_out";
+	if (is(ev, "cuMemPoolImportPointer"))
+		return true;
+	*space = SPACE_HANDLE;
+	*arg = "handle";
+	if (is(ev, "cuMemImportFromShareableHandle"))
+		return true;
+	*kind = BLOCK_EXTERNAL;
+	*arg = "extMem_out";
+	return is(ev, "cuImportExternalMemory");
+}
+
+static bool makes(const struct event *ev, enum block_kind *kind, enum block_space *space,
+		  const char **arg)
+{
+	*arg = NULL;
+	if (call_makes(ev, kind) > 0) {
+		*space = block_facts[*kind].space;
+		return true;
+	}
+	return imports(ev, kind, space, arg);
 }
 
 /* What a call frees. */
 static bool frees(const struct event *ev, enum block_space *space, const char **arg)
 {
-	*space = SPACE_ADDR;
+	enum block_kind kind;
+
 	*arg = NULL;
-	switch (ev->fn->op) {
-	case OP_FREE:
-	case OP_FREE_HOST:
-	case OP_FREE_ASYNC:
+	if (call_makes(ev, &kind) < 0) {
+		*space = block_facts[kind].space;
 		return true;
-	case OP_UNREGISTER:
-		return ev->fn->class == CLASS_MEMORY;
-	case OP_FREE_ARRAY:
-	case OP_MEM_RELEASE:
-		*space = SPACE_HANDLE;
-		return true;
-	case OP_UNRESERVE:
-		*space = SPACE_RESERVED;
-		return true;
-	case OP_RELEASE:
+	}
+	if (ev->fn->op == OP_RELEASE) {
+		*space = SPACE_ADDR;
 		*arg = "dptr";
 		return is(ev, "cuIpcCloseMemHandle");
-	case OP_DESTROY:
-		*space = SPACE_HANDLE;
-		*arg = "extMem";
-		return is(ev, "cuDestroyExternalMemory");
 	}
-	return false;
+	*space = SPACE_HANDLE;
+	*arg = "extMem";
+	return is(ev, "cuDestroyExternalMemory");
 }
 
 static bool key_of(const struct event *ev, const char *arg, uint64_t *key)

@@ -15,31 +15,6 @@
 
 #include <uthash.h>
 
-/* Order of "kinds" in JSON. */
-enum block_kind {
-	BLOCK_DEVICE,
-	BLOCK_HOST,
-	BLOCK_MANAGED,
-	BLOCK_ARRAY,
-	BLOCK_VMM,  /* physical memory of cuMemCreate */
-	BLOCK_POOL, /* of cuMemAllocAsync, whatever the pool */
-	BLOCK_REGISTERED,
-	BLOCK_IPC,	/* another process's memory: counted there, not here */
-	BLOCK_EXTERNAL, /* another API's */
-	BLOCK_RESERVED, /* addresses without memory */
-	BLOCK_KIND_CNT
-};
-extern const char *const block_kind_name[BLOCK_KIND_CNT];
-
-/* Addresses and handles may be equal numbers. */
-enum block_space {
-	SPACE_ADDR,
-	SPACE_HANDLE,	/* arrays, cuMemCreate, external memory */
-	SPACE_RESERVED, /* what is mapped into a reserved range begins where it does */
-	SPACE_MAPPED,	/* a mapping of physical memory */
-	SPACE_CNT
-};
-
 struct block {
 	uint64_t key, size;
 	uint64_t id, parent_id, start_ns;

@@ -17,7 +17,7 @@ static void print_kinds(const struct memory *m, const struct term *term)
 
 		if (!k->allocs && !k->frees)
 			continue;
-		r = table__row(&t, block_kind_name[i]);
+		r = table__row(&t, block_facts[i].name);
 		human_count(r->cell[0], k->allocs);
 		human_count(r->cell[1], k->frees);
 		human_bytes(r->cell[2], k->alloc_bytes);

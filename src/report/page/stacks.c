@@ -154,9 +154,9 @@ static enum stage stage_at(const struct stage_result *res, uint64_t ns, const st
 		return at;
 	if (fn->class == CLASS_SYNC)
 		return STAGE_SYNC;
-	if (fn->op == OP_COPY_HTOD)
+	if (op_facts[fn->op].dir == COPY_DIR_HTOD)
 		return STAGE_INPUT;
-	return fn->op == OP_COPY_DTOH ? STAGE_OUTPUT : at;
+	return op_facts[fn->op].dir == COPY_DIR_DTOH ? STAGE_OUTPUT : at;
 }
 
 static const char *process_name(struct stacks *s, uint32_t pid)

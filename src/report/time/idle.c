@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "report/calls.h"
+#include "model/call.h"
 #include "report/iter/iter.h"
 
 #define STREAMS_MAX    65536
@@ -320,7 +320,7 @@ static void idle_event(void *a, const struct event *ev)
 	struct idle *d = a;
 	struct idle_proc *p;
 
-	if (!call_returned(ev) || ev->depth)
+	if (!call_was_made(ev) || ev->depth)
 		return;
 	p = proc_get(d, ev->pid);
 	if (!p)

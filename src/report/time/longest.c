@@ -4,7 +4,7 @@
 
 #include <stdlib.h>
 
-#include "report/calls.h"
+#include "model/call.h"
 #include "report/collect.h"
 
 #define LIST_MAX 1000
@@ -39,7 +39,7 @@ static void longest_event(void *a, const struct event *ev)
 	uint64_t ns = event_duration_ns(ev);
 	unsigned i = l->cnt;
 
-	if (!l->max || (i == l->max && ns <= l->rows[i - 1].ns) || !call_returned(ev) || ev->depth)
+	if (!l->max || (i == l->max && ns <= l->rows[i - 1].ns) || !call_was_made(ev) || ev->depth)
 		return;
 	if (i < l->max)
 		l->cnt++;

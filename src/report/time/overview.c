@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "report/calls.h"
+#include "model/call.h"
 
 static void *overview__new(struct report *r)
 {
@@ -122,7 +122,7 @@ static void on_call(struct overview *o, struct ov_proc *p, const struct event *e
 	}
 	o->abandoned_cnt += ev->abandoned;
 	o->unfinished_cnt += ev->unfinished && !ev->abandoned;
-	if (!call_returned(ev))
+	if (!call_was_made(ev))
 		return;
 	on_times(o, f, ev);
 	if (ev->is_error)

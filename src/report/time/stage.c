@@ -30,7 +30,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "report/calls.h"
+#include "model/call.h"
 #include "report/iter/iter.h"
 
 #define LOADED 0.99
@@ -146,13 +146,17 @@ static void cut(struct stages *s, bool keep)
 	c->keep = keep;
 }
 
+/* What is moved, and what is made on a GPU; of an array the bytes are a guess. */
 static uint64_t bytes_of(const struct event *ev)
 {
-	bool counts = ev->type == TYPE_TRANSFER || ev->fn->op == OP_ALLOC ||
-		      ev->fn->op == OP_ALLOC_PITCH || ev->fn->op == OP_ALLOC_MANAGED ||
-		      ev->fn->op == OP_ALLOC_ASYNC || ev->fn->op == OP_MEM_CREATE;
+	enum block_kind kind;
+	bool made = call_makes(ev, &kind) > 0 && kind != BLOCK_ARRAY;
+	enum mem_kind counted = block_facts[kind].counted;
 
-	return counts && (ev->has & HAS_SIZE) && call_ran(ev) ? ev->size : 0;
+	if (ev->type != TYPE_TRANSFER &&
+	    !(made && (counted == MEM_DEVICE || counted == MEM_MANAGED)))
+		return 0;
+	return (ev->has & HAS_SIZE) && call_ran(ev) ? ev->size : 0;
 }
 
 static void add(struct stages *s, const struct event *ev)
@@ -164,12 +168,12 @@ static void add(struct stages *s, const struct event *ev)
 	row->call_cnt++;
 	if (ev->start_ns < row->first_ns)
 		row->first_ns = ev->start_ns;
-	if (!call_returned(ev))
+	if (!call_was_made(ev))
 		return;
 	if (ev->end_ns > row->last_ns)
 		row->last_ns = ev->end_ns;
 	row->bytes += bytes_of(ev);
-	row->launch_cnt += call_launches(ev) + call_launches_graph(ev);
+	row->launch_cnt += call_launches_any(ev);
 	if (ev->depth)
 		return;
 	row->call_ns += event_duration_ns(ev);
@@ -192,7 +196,7 @@ static void stages_event(void *a, const struct event *ev)
 
 	if (ev->kind != EVENT_CALL || !ev->fn)
 		return;
-	if (ev->depth || !call_returned(ev)) {
+	if (ev->depth || !call_was_made(ev)) {
 		add(s, ev);
 		return;
 	}
@@ -200,7 +204,7 @@ static void stages_event(void *a, const struct event *ev)
 		s->tail.outside_ns += ev->start_ns - s->cursor_ns;
 		s->cursor_ns = ev->start_ns;
 	}
-	launches = call_launches(ev) || call_launches_graph(ev);
+	launches = call_launches_any(ev);
 	if (!s->has_call || (launches && !s->has_launch))
 		cut(s, true);
 	s->has_call = true;

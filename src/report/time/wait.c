@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "model/call.h"
 #include "report/callers.h"
-#include "report/calls.h"
 #include "report/collect.h"
 
 #define THREADS_MAX 65536
@@ -227,9 +227,9 @@ static void waits_event(void *a, const struct event *ev)
 {
 	struct waits *w = a;
 
-	if (!call_returned(ev) || ev->depth)
+	if (!call_was_made(ev) || ev->depth)
 		return;
-	if (call_launches(ev) || call_launches_graph(ev)) {
+	if (call_launches_any(ev)) {
 		note_launch(w, ev, false);
 		note_launch(w, ev, true);
 	} else if (call_blocks(ev)) {

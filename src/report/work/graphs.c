@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "report/calls.h"
+#include "model/call.h"
 #include "report/event_path.h"
 #include "graphs_priv.h"
 
@@ -432,7 +432,7 @@ static void graphs_event(void *a, const struct event *ev)
 
 	if (ev->kind == EVENT_PROCESS)
 		on_process(g, ev);
-	if (!call_returned(ev))
+	if (!call_was_made(ev))
 		return;
 	if (ev->fn->class == CLASS_GRAPH)
 		on_graph_call(g, ev);

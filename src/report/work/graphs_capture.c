@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "report/calls.h"
+#include "model/call.h"
 #include "graphs_priv.h"
 
 #define PROCS_MAX    65536
@@ -110,13 +110,11 @@ static void add_transfer(struct nodes *n, const struct event *ev)
 
 static void add_node(struct nodes *n, const struct event *ev)
 {
-	switch (ev->fn->op) {
-	case OP_LAUNCH:
-	case OP_LAUNCH_EX:
-	case OP_LAUNCH_COOP:
-	case OP_LAUNCH_GRID:
+	if (call_does(ev, DOES_LAUNCH)) {
 		n->n[NODE_KERNEL]++;
-		break;
+		return;
+	}
+	switch (ev->fn->op) {
 	case OP_LAUNCH_HOST:
 	case OP_ALLOC_ASYNC:
 	case OP_FREE_ASYNC:

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "report/calls.h"
+#include "model/call.h"
 #include "report/event_path.h"
 #include "kernels_priv.h"
 
@@ -198,15 +198,11 @@ static void kernels_event(void *a, const struct event *ev)
 {
 	struct kernels *k = a;
 
-	if (!call_returned(ev))
+	if (!call_was_made(ev))
 		return;
-	switch (ev->fn->op) {
-	case OP_LAUNCH:
-	case OP_LAUNCH_EX:
-	case OP_LAUNCH_COOP:
-	case OP_LAUNCH_GRID:
+	if (call_does(ev, DOES_LAUNCH))
 		on_launch(k, ev);
-		break;
+	switch (ev->fn->op) {
 	case OP_ADD:
 		if (ev->fn->class == CLASS_GRAPH && !ev->is_error)
 			on_node(k, ev);

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "report/calls.h"
+#include "model/call.h"
 #include "report/event_path.h"
 #include "graphs.h"
 #include "streams_priv.h"
@@ -373,7 +373,7 @@ static void streams_event(void *a, const struct event *ev)
 	if (ev->kind == EVENT_PROCESS)
 		on_process(s, ev);
 	/* not ready is no error, and not done */
-	if (!call_returned(ev) || ev->result || ev->depth)
+	if (!call_was_made(ev) || ev->result || ev->depth)
 		return;
 	if ((ev->has & HAS_STREAM) && graphs_stream_captures(s->r, ev->pid, ev->stream))
 		return;
