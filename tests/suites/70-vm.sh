@@ -182,11 +182,13 @@ in_guest_cut()
 {
 	local how
 	cat <<-'END'
+		# What never comes fails this test, not all that are behind it.
+		await() { local n=0; until eval "$1" || [ $((n += 1)) -gt 600 ]; do sleep 0.1; done; }
 		# pidof knows a program only once the shell's child has become it.
-		drive_there() { until pidof drive-cuda >/dev/null; do sleep 0.1; done; }
-		in_ioctl() { until grep -q '^16 ' /proc/$(pidof drive-cuda)/syscall 2>/dev/null; do sleep 0.1; done; }
+		drive_there() { await 'pidof drive-cuda >/dev/null'; }
+		in_ioctl() { await 'grep -q "^16 " /proc/$(pidof drive-cuda)/syscall 2>/dev/null'; }
 		# Who is not gone yet has a number, too.
-		kill_drive() { killall -9 drive-cuda; while pidof drive-cuda >/dev/null; do sleep 0.1; done; }
+		kill_drive() { killall -9 drive-cuda; await '! pidof drive-cuda >/dev/null'; }
 		mkfifo go
 	END
 	for how in $(ways "$K" | sed "s/ tracepoint//"); do
@@ -196,7 +198,7 @@ in_guest_cut()
 			drive_there
 			cudatrace -q --kernel --kernel-probe=$how -e '$CALLBACK' --jsonl $how.cut.jsonl -p \$(pidof drive-cuda) 2>$how.cut.err &
 			t=\$!
-			until [ -s $how.cut.jsonl ]; do sleep 0.1; done
+			await "[ -s $how.cut.jsonl ]"
 			echo >&3
 			in_ioctl
 			kill -INT \$t
@@ -376,6 +378,7 @@ guest_script() # KERNEL
 	for t in $(tests_of "$1"); do
 		# On the console: of a machine that does not come to an end nothing else arrives.
 		echo "mkdir -p /results/$t; cd /results/$t; echo \"# \$(cut -d ' ' -f 1 /proc/uptime) s: $t\" >/dev/console"
+		[ "$t" = checked ] || [ "$t" = refused ] || echo '[ -e /dev/nvidiactl ] || driver_load new'
 		K=$1 in_guest_$t
 	done
 	echo true

@@ -33,7 +33,7 @@ hang()
 	coproc hang { exec "$TMP/hang" "$1" "$TMP/mnt" "$TMP/hlib/libcuda.so.1" >"$TMP/hang.out" 2>>"$TMP/hang.err"; }
 	# shellcheck disable=SC2154
 	go=${hang[1]} shell=$hang_PID
-	until_ok 10 said ready || { fail "$1" "the program does not start: $(tail -1 "$TMP/hang.err")"; return 1; }
+	until_ok 60 said ready || { fail "$1" "the program does not start: $(tail -1 "$TMP/hang.err")"; return 1; }
 	read -r _ minor target <"$TMP/hang.out"
 	minors+=("$minor")
 }
@@ -85,7 +85,7 @@ with_pid()
 	hang "$what" || return
 	"$CUDATRACE" -q -p "$target" --jsonl "$TMP/pid-$what.jsonl" "$@" >"$TMP/pid.log" 2>&1 &
 	tracer=$!
-	until_ok 10 test -s "$TMP/pid-$what.jsonl"
+	until_ok 60 test -s "$TMP/pid-$what.jsonl"
 	go
 	[ "$what" = lib ] || check "$label: its calls are made" until_ok 10 said made
 	check "$label: it does not wait" never_d $tracer
