@@ -124,6 +124,7 @@ static __always_inline __u32 call_begin(struct ct_thread *t, const struct ct_fra
 	c->lib_id = f->lib_id;
 	c->result = 0;
 	c->depth = f->depth;
+	c->api_depth = f->api_depth;
 	c->word_cnt = word_cnt;
 	c->cap_cnt = 0;
 	c->stack_cnt = 0;
@@ -296,8 +297,24 @@ static __always_inline void call_number(struct ct_thread *t, struct ct_frame *f)
 	f->call_id = t->next_id++;
 }
 
+/* The call is made in the one above: in which, how deep, and how deep among its own family. */
+static __always_inline void call_nest(struct ct_thread *t, struct ct_frame *f, int outer)
+{
+	struct ct_frame *in = &t->frames[(outer - 1) & (CT_MAX_DEPTH - 1)];
+
+	f->call_id = in->call_id;
+	f->depth = in->depth + !(in->flags & CT_FRAME_F_COUNTED);
+	for (int i = 0; i < CT_MAX_DEPTH && i < outer; i++) {
+		in = &t->frames[(outer - 1 - i) & (CT_MAX_DEPTH - 1)];
+		if (in->api != f->api)
+			continue;
+		f->api_depth = in->api_depth + !(in->flags & CT_FRAME_F_COUNTED);
+		break;
+	}
+}
+
 /*
- * Entry point of a CUDA function. Returns 1 when the return is of no interest. may_refuse: that
+ * Entry point of a traced function. Returns 1 when the return is of no interest. may_refuse: that
  * answer keeps the kernel from touching the return address; where it does not, nothing is gained by
  * not looking at the return.
  */
@@ -356,12 +373,10 @@ static __always_inline int call_enter(struct pt_regs *ctx, __u64 cookie, bool ma
 	}
 	f->call_id = 0;
 	f->depth = 0;
-	if (outer > 0) {
-		struct ct_frame *in = &t->frames[(outer - 1) & (CT_MAX_DEPTH - 1)];
-
-		f->call_id = in->call_id;
-		f->depth = in->depth + !(in->flags & CT_FRAME_F_COUNTED);
-	}
+	f->api = spec->api;
+	f->api_depth = 0;
+	if (outer > 0)
+		call_nest(t, f, outer);
 	if (level == CT_LEVEL_COUNT) {
 		f->flags = CT_FRAME_F_COUNTED;
 	} else {

@@ -59,7 +59,7 @@ struct ct_call {
 	struct ct_rec rec;
 	__u64 end_ns;
 	__u64 call_id;	 /* unique in the trace, never 0 */
-	__u64 parent_id; /* the CUDA call that this thread was in already, or 0 */
+	__u64 parent_id; /* the traced call that this thread was in already, or 0 */
 	__u32 func_id;	 /* index into specs */
 	__u32 lib_id;	 /* which library file: counts from 1 in the order of attachment */
 	__s32 result;	 /* CUresult, or what the family has */
@@ -69,7 +69,8 @@ struct ct_call {
 	__u8 stack_cnt; /* --stack: frames, behind the captures */
 	/* --kernel: ioctls of the NVIDIA driver, those of nested calls too */
 	__u32 ioctl_cnt;
-	__u32 reserved2;
+	__u8 api_depth; /* as depth, of calls of the same family alone */
+	__u8 reserved2[3];
 	__u64 ioctl_ns;
 	__u64 off_cpu_ns; /* --sched: its thread was not running */
 	__s16 cap_len[CT_MAX_CAPS];
@@ -170,8 +171,10 @@ struct ct_frame {
 	__u64 ioctl_ns;
 	__u64 off_cpu_ns; /* of the thread when the call began */
 	__u32 ioctl_cnt;
-	__u16 flags; /* CT_FRAME_F_* */
-	__u16 depth; /* how many calls that are not counted it was made in */
+	__u8 flags;	/* CT_FRAME_F_* */
+	__u8 api;	/* the function's family */
+	__u8 depth;	/* how many calls that are not counted it was made in, */
+	__u8 api_depth; /* and how many of those are of its family */
 	__u64 words[CT_MAX_WORDS];
 };
 _Static_assert(sizeof(struct ct_frame) == 56 + 8 * CT_MAX_WORDS, "ct_frame is part of the ABI");

@@ -65,6 +65,7 @@ static void send_frame(struct unfinished *u, uint32_t tid, const struct ct_threa
 	c.func_id = f->func_id;
 	c.lib_id = f->lib_id;
 	c.depth = f->depth;
+	c.api_depth = f->api_depth;
 	c.ioctl_cnt = f->ioctl_cnt;
 	c.ioctl_ns = f->ioctl_ns;
 	c.off_cpu_ns = t->off_cpu_ns - f->off_cpu_ns;

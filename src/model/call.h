@@ -12,6 +12,19 @@ static inline bool call_was_made(const struct event *ev)
 	return ev->kind == EVENT_CALL && ev->fn && !ev->unfinished && !ev->abandoned;
 }
 
+/* Not made in another call of its family. */
+static inline bool call_is_outer(const struct event *ev)
+{
+	return !ev->api_depth;
+}
+
+/* Of the driver, and not in another call of the driver: these follow each other in a thread and
+ * make up its time in the driver, whatever libraries around them are traced, too. */
+static inline bool call_is_top(const struct event *ev)
+{
+	return ev->fn->api == API_CUDA && call_is_outer(ev);
+}
+
 /* It gave the GPU what it says: it did not fail, and is no node of a graph that is captured. */
 static inline bool call_ran(const struct event *ev)
 {

@@ -38,6 +38,7 @@ enum event_type {
 	TYPE_TEXTURE,
 	TYPE_INTEROP,
 	TYPE_PROFILER,
+	TYPE_COLLECTIVE,
 	TYPE_OTHER,
 	TYPE_PROCESS,
 	TYPE_LIBRARY,
@@ -139,6 +140,7 @@ struct event {
 	const struct cuda_fn *fn;
 	uint64_t id, parent_id;
 	unsigned depth;
+	unsigned api_depth; /* the same, of calls of its family alone */
 	unsigned lib_id;
 	int32_t result;
 	bool unfinished, abandoned;

@@ -123,6 +123,7 @@ static void fill_call(struct event *ev, const struct raw_call *raw, const struct
 	ev->id = c->call_id;
 	ev->parent_id = c->parent_id;
 	ev->depth = c->depth;
+	ev->api_depth = c->api_depth;
 	ev->lib_id = c->lib_id;
 	ev->result = c->result;
 	ev->ioctl_cnt = c->ioctl_cnt;

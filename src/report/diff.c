@@ -98,7 +98,7 @@ void diff__event(struct diff *d, int side, const struct event *ev)
 	ns = event_returned(ev) ? event_duration_ns(ev) : 0;
 	count(&d->functions, THING_FUNCTION, side, ev->fn->name, ns);
 	d->calls[side].cnt++;
-	d->calls[side].ns += ev->depth ? 0 : ns;
+	d->calls[side].ns += call_is_top(ev) ? ns : 0;
 	d->errors[side].cnt += ev->is_error;
 	if (!call_ran(ev))
 		return;

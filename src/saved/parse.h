@@ -27,6 +27,8 @@ extern "C" {
 	X(comm)                                                                                    \
 	X(id)                                                                                      \
 	X(parent)                                                                                  \
+	X(api)                                                                                     \
+	X(api_depth)                                                                               \
 	X(depth)                                                                                   \
 	X(lib)                                                                                     \
 	X(unfinished)                                                                              \

@@ -2,6 +2,7 @@
 #include "saved_priv.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,13 +11,14 @@
 
 /* Members that sinks write themselves; the others are what event_visit_fields() gave. */
 static const bool call_head[KEY_CNT] = {
-	[KEY_ts] = true,	  [KEY_type] = true,	   [KEY_op] = true,
-	[KEY_name] = true,	  [KEY_symbol] = true,	   [KEY_pid] = true,
-	[KEY_tid] = true,	  [KEY_comm] = true,	   [KEY_id] = true,
-	[KEY_parent] = true,	  [KEY_depth] = true,	   [KEY_lib] = true,
-	[KEY_unfinished] = true,  [KEY_abandoned] = true,  [KEY_entry_only] = true,
-	[KEY_duration_us] = true, [KEY_elapsed_us] = true, [KEY_result] = true,
-	[KEY_error] = true,	  [KEY_args] = true,	   [KEY_stack] = true,
+	[KEY_ts] = true,	 [KEY_type] = true,	  [KEY_op] = true,
+	[KEY_name] = true,	 [KEY_symbol] = true,	  [KEY_pid] = true,
+	[KEY_tid] = true,	 [KEY_comm] = true,	  [KEY_id] = true,
+	[KEY_parent] = true,	 [KEY_api] = true,	  [KEY_api_depth] = true,
+	[KEY_depth] = true,	 [KEY_lib] = true,	  [KEY_unfinished] = true,
+	[KEY_abandoned] = true,	 [KEY_entry_only] = true, [KEY_duration_us] = true,
+	[KEY_elapsed_us] = true, [KEY_result] = true,	  [KEY_error] = true,
+	[KEY_args] = true,	 [KEY_stack] = true,
 };
 
 static const bool driver_head[KEY_CNT] = {
@@ -121,6 +123,9 @@ static void take(struct saved *s, struct event *ev, const struct member *m)
 		break;
 	case KEY_depth:
 		ev->depth = member_u64(m);
+		break;
+	case KEY_api_depth:
+		ev->api_depth = member_u64(m);
 		break;
 	case KEY_lib:
 		ev->lib_id = member_u64(m);
@@ -418,8 +423,11 @@ static int read_event(struct saved *s, const struct parsed *p, const char *line,
 
 		ev->fn = saved_fn(s, symbol->text, symbol->val == VAL_STRING ? symbol->len : 0);
 	}
+	ev->api_depth = UINT_MAX;
 	for (const struct member *m = p->m; m < p->m + p->cnt; m++)
 		take(s, ev, m);
+	if (ev->api_depth == UINT_MAX) /* written where it is another number only */
+		ev->api_depth = ev->depth;
 	duration = ev->end_ns;
 	ev->start_ns = member_fixed(h->ts, 6, &negative);
 	if (!negative)

@@ -245,6 +245,11 @@ static void put_call(struct jsonl *l, const struct event *ev)
 
 	p = put_head(p, l, ev);
 	p = put_call_names(p, ev);
+	if (ev->fn->api != API_CUDA) {
+		p = LIT(p, ",\"api\":\"");
+		p = put_name(p, api_at(ev->fn->api)->name);
+		p = LIT(p, "\"");
+	}
 	p = put_task(p, ev);
 	p = LIT(p, ",\"id\":");
 	p = fmt_u64(p, ev->id);
@@ -255,6 +260,10 @@ static void put_call(struct jsonl *l, const struct event *ev)
 	if (ev->depth) {
 		p = LIT(p, ",\"depth\":");
 		p = fmt_u64(p, ev->depth);
+	}
+	if (ev->api_depth != ev->depth) {
+		p = LIT(p, ",\"api_depth\":");
+		p = fmt_u64(p, ev->api_depth);
 	}
 	if (ev->lib_id > 1) {
 		p = LIT(p, ",\"lib\":");

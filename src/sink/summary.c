@@ -376,10 +376,10 @@ static void on_call(struct summary *s, const struct event *ev)
 	st->total_ns += ns;
 	if (ns > st->max_ns)
 		st->max_ns = ns;
-	if (!ev->depth) {
+	if (call_is_outer(ev))
 		c->total_ns += ns;
+	if (call_is_top(ev))
 		s->call_ns += ns;
-	}
 	if (ev->is_error)
 		on_error(s, st, ev);
 	on_meaning(s, p, st, ev, ns);

@@ -17,14 +17,15 @@ import sys
 class Call:
     def __init__(self, e):
         self.e, self.name, self.type, self.op = e, e["name"], e["type"], e["op"]
-        self.thread, self.outer = (e["pid"], e["tid"]), "depth" not in e
+        self.thread, self.outer = (e["pid"], e["tid"]), not e.get("api_depth", e.get("depth", 0))
+        self.top = self.outer and "api" not in e
         self.start, self.returned = round(e["ts"] * 1e6), "duration_us" in e
         self.ns = round(e.get("duration_us", 0) * 1000)
         ran = self.returned and "error" not in e and "capturing" not in e
         self.copy = self.type == "transfer" and self.op == "copy" and ran
         self.sync = self.returned and self.op == "sync"
         blocking = self.type == "transfer" and e.get("direction") in ("HtoD", "DtoH") and "Async" not in self.name
-        self.wait = self.outer and (self.sync or (self.returned and blocking))
+        self.wait = self.top and (self.sync or (self.returned and blocking))
         self.launch = ran and self.op == "launch" and self.type in ("kernel", "graph")
         self.work = self.launch or (ran and self.type == "transfer")
         self.kernel = e.get("kernel") or e.get("func") or self.name
@@ -72,7 +73,7 @@ def stages(calls):
 def idle(calls):
     since, gaps = {}, collections.defaultdict(list)
     for c in calls:
-        if not c.outer:
+        if not c.top:
             continue
         if c.work:
             if since.get(c.thread) is not None:
@@ -96,7 +97,7 @@ def callers(events, calls):
 def expect(events):
     calls = sorted((Call(e) for e in events if "symbol" in e), key=lambda c: c.start)
     burst = find_burst(calls)
-    all_ns = sum(c.ns for c in calls if c.outer)
+    all_ns = sum(c.ns for c in calls if c.top)
     ioctls = [e for e in events if e.get("op") == "ioctl"]
     scheduler = collections.defaultdict(list)
     for e in events:

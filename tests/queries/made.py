@@ -48,6 +48,8 @@ for step in range(4):
     launch(3.21 + step, 10, "captured", capturing=True)
     outer = add(3.30 + step, type="memory", op="free", name="cuMemFree", us=40.0)
     add(3.31 + step, type="sync", op="sync", name="cuCtxSynchronize", depth=1, parent=outer, stack=1, us=5.0)
+    collective = add(3.32 + step, type="collective", op="group_end", name="ncclGroupEnd", api="nccl", us=30.0)
+    add(3.325 + step, type="sync", op="sync", name="cuStreamSynchronize", depth=1, api_depth=0, parent=collective, stack=1, us=4.0)
     add(3.40 + step, tid=11, type="sync", op="sync", name="cuStreamSynchronize", stream="0x11", stack=2 - step % 2, us=30.0)
     add(3.50 + step, tid=10, type="sync", op="sync", name="cuStreamSynchronize", stream="0x10", us=20.0)
     add(3.55 + step, tid=10, type="sync", op="sync", name="cuCtxSynchronize", us=1.0)

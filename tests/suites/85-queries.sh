@@ -34,10 +34,10 @@ ask() { tests/queries/check.py "$1" "$2" "$3" "$TMP/$(basename "$3").report" "$T
 jq_wrong='/^```jq load/,/^```$/s/start < \$burst/start <= $burst/
 /^```jq kernels/,/^```$/s/ and launch/ and .op == "launch"/
 /^```jq iterations/,/^```$/s/if \$c | wait/if $c | sync/
-/^```jq classes/,/^```$/s/if \$c.depth/if false/
+/^```jq classes/,/^```$/s/if \$c | outermost/if true/
 /^```jq stages/,/^```$/s/start > \$last/start >= $last/
 /^```jq transfers/,/^```$/s/+= 1/+= 2/
-/^```jq idle/,/^```$/s/(.depth | not) and //
+/^```jq idle/,/^```$/s/top and //
 /^```jq waits/,/^```$/s/select(wait)/select(sync)/
 /^```jq callers/,/^```$/s/ < "/ > "/
 /^```jq ioctls/,/^```$/s/ and .call//; /^```jq ioctls/,/^```$/s/\[\$e.call\]/[$e.call \/\/ "none"]/
@@ -46,10 +46,10 @@ jq_wrong='/^```jq load/,/^```$/s/start < \$burst/start <= $burst/
 sql_wrong='/^```sql load/,/^```$/s/start < burst/start <= burst/
 /^```sql kernels/,/^```$/s/ AND launch/ AND op = '\''launch'\''/
 /^```sql iterations/,/^```$/s/FILTER (wait)/FILTER (sync)/
-/^```sql classes/,/^```$/s/depth IS NULL/true/
+/^```sql classes/,/^```$/s/outermost/true/
 /^```sql stages/,/^```$/s/start > last/start >= last/
 /^```sql transfers/,/^```$/s/count(\*)/2/
-/^```sql idle/,/^```$/s/depth IS NULL AND //
+/^```sql idle/,/^```$/s/top AND //
 /^```sql waits/,/^```$/s/WHERE wait/WHERE sync/
 /^```sql callers/,/^```$/s/ < / > /
 /^```sql ioctls/,/^```$/s/ AND call IS NOT NULL//

@@ -165,7 +165,7 @@ static void nesting_keeps_nanoseconds(void **state)
 
 	inner.start_ns++;
 	inner.end_ns--;
-	inner.depth = 1;
+	inner.depth = inner.api_depth = 1;
 	rec_put(&r, inner);
 	rec_put(&r, outer);
 	/* far from the start: still to the nanosecond */

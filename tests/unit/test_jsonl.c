@@ -110,7 +110,7 @@ static void test_alloc(void **state)
 	ev.result = 2;
 	ev.is_error = true;
 	ev.parent_id = 6;
-	ev.depth = 1;
+	ev.depth = ev.api_depth = 1;
 	ev.lib_id = 2;
 	check_event(&ev,
 		    "{\"ts\":1.234567,\"type\":\"memory\",\"op\":\"alloc\",\"name\":\"cuMemAlloc\","

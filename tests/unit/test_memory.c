@@ -202,7 +202,7 @@ static void test_nested(void **state)
 	outer = begin("cuMemAllocPitch_v2");
 	inner = begin("cuMemAlloc_v2");
 	inner.parent_id = outer.id;
-	inner.depth = 1;
+	inner.depth = inner.api_depth = 1;
 	outer.end_ns = f.now_ns += 100;
 	inner.has = outer.has = HAS_PTR | HAS_SIZE;
 	inner.ptr = outer.ptr = 0x10000;

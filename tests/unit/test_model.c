@@ -134,7 +134,7 @@ static void test_nested(void **state)
 	c.func_id = id;
 	c.call_id = 8;
 	c.parent_id = 7;
-	c.depth = 3;
+	c.depth = c.api_depth = 3;
 	c.lib_id = 2;
 	/* The clock went nowhere, or back. */
 	c.rec.ts_ns = 100;

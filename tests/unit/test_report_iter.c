@@ -224,7 +224,7 @@ static void what_is_no_launch(void **state)
 		ev.is_error = true;
 		put(&x, ev);
 		ev = factory_launch(&x.f, names[2], 0);
-		ev.depth = 1;
+		ev.depth = ev.api_depth = 1;
 		put(&x, ev);
 		ev = factory_launch(&x.f, names[2], 0);
 		ev.unfinished = true;

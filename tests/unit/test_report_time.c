@@ -167,9 +167,9 @@ static void stages_add_up(void **state)
 		ev = factory_launch(&x->f, i % 7 ? "a" : "c", i % 3);
 		ev.start_ns -= i % 3 * 2000; /* overlaps what other threads did */
 		put(x, ev);
-		ev.depth = 1;
+		ev.depth = ev.api_depth = 1;
 		put(x, ev);
-		ev.depth = 0;
+		ev.depth = ev.api_depth = 0;
 		ev.unfinished = i % 50 == 0;
 		put(x, ev);
 		put(x, factory_sync(&x->f, i % 3));
@@ -398,7 +398,7 @@ static void overview(void **state)
 	ev.is_error = true;
 	put(x, ev);
 	ev = factory_launch(&x->f, "a", 0);
-	ev.depth = 1;
+	ev.depth = ev.api_depth = 1;
 	put(x, ev);
 	ev = factory_launch(&x->f, "a", 0);
 	ev.unfinished = true;

@@ -301,7 +301,7 @@ static void nested_time_counts_once(void **state)
 	struct event ev = factory_call(&r->f, "cuCtxGetCurrent", 10, 100);
 	int i;
 
-	ev.depth = 1;
+	ev.depth = ev.api_depth = 1;
 	put(r, ev);
 	assert_int_equal(r->s->call_ns, before);
 	for (i = 0; i < CLASS_CNT; i++)

@@ -192,7 +192,7 @@ static void findings_event(void *a, const struct event *ev)
 	struct find_thread *t;
 	bool waits, submits;
 
-	if (!call_was_made(ev) || ev->depth)
+	if (!call_was_made(ev) || !call_is_top(ev))
 		return;
 	if (ev->is_error) {
 		on_error(f, ev);

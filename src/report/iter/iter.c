@@ -230,7 +230,7 @@ static void iter_event(void *a, const struct event *ev)
 	enum iter_mode mode = it->r->opts.iter;
 	struct it_thread *t;
 
-	if (!call_was_made(ev) || ev->depth)
+	if (!call_was_made(ev) || !call_is_top(ev))
 		return;
 	t = thread_get(it, ev);
 	if (!t)

@@ -12,6 +12,7 @@
 #define HASH_NONFATAL_OOM 1
 #include <uthash.h>
 
+#include "model/call.h"
 #include "report/time/stage.h"
 
 #define SUMS_MAX      32768
@@ -116,7 +117,7 @@ static void stacks_event(void *a, const struct event *ev)
 	struct sum *sum;
 	uint64_t at;
 
-	if (ev->kind != EVENT_CALL || !ev->fn || ev->depth)
+	if (ev->kind != EVENT_CALL || !ev->fn || !call_is_top(ev))
 		return;
 	at = ev->start_ns > s->r->base_ns ? ev->start_ns - s->r->base_ns : 0;
 	while (at / s->step_ns > UINT32_MAX)

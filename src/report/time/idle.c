@@ -320,7 +320,7 @@ static void idle_event(void *a, const struct event *ev)
 	struct idle *d = a;
 	struct idle_proc *p;
 
-	if (!call_was_made(ev) || ev->depth)
+	if (!call_was_made(ev) || !call_is_top(ev))
 		return;
 	p = proc_get(d, ev->pid);
 	if (!p)

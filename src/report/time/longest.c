@@ -39,7 +39,8 @@ static void longest_event(void *a, const struct event *ev)
 	uint64_t ns = event_duration_ns(ev);
 	unsigned i = l->cnt;
 
-	if (!l->max || (i == l->max && ns <= l->rows[i - 1].ns) || !call_was_made(ev) || ev->depth)
+	if (!l->max || (i == l->max && ns <= l->rows[i - 1].ns) || !call_was_made(ev) ||
+	    !call_is_outer(ev))
 		return;
 	if (i < l->max)
 		l->cnt++;

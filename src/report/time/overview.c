@@ -96,10 +96,11 @@ static void on_times(struct overview *o, struct ov_fn *f, const struct event *ev
 		if (f->hist)
 			hist_add(f->hist, ns);
 	}
-	if (ev->depth)
+	if (!call_is_outer(ev))
 		return;
 	o->t.class_ns[class] += ns;
-	o->t.call_ns += ns;
+	if (call_is_top(ev))
+		o->t.call_ns += ns;
 	o->class_timed[class]++;
 	if (ns > o->class_max_ns[class])
 		o->class_max_ns[class] = ns;

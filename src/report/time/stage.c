@@ -174,7 +174,7 @@ static void add(struct stages *s, const struct event *ev)
 		row->last_ns = ev->end_ns;
 	row->bytes += bytes_of(ev);
 	row->launch_cnt += call_launches_any(ev);
-	if (ev->depth)
+	if (!call_is_top(ev))
 		return;
 	row->call_ns += event_duration_ns(ev);
 	if (ev->end_ns > s->cursor_ns) {
@@ -196,7 +196,7 @@ static void stages_event(void *a, const struct event *ev)
 
 	if (ev->kind != EVENT_CALL || !ev->fn)
 		return;
-	if (ev->depth || !call_was_made(ev)) {
+	if (!call_is_top(ev) || !call_was_made(ev)) {
 		add(s, ev);
 		return;
 	}

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "model/call.h"
 #include "report/collect.h"
 
 #define STEPS	      512
@@ -102,7 +103,7 @@ static void timeline_event(void *a, const struct event *ev)
 	struct row *thread;
 	uint64_t from = ev->start_ns;
 
-	if (ev->kind != EVENT_CALL || !ev->fn || ev->depth || !event_duration_ns(ev))
+	if (ev->kind != EVENT_CALL || !ev->fn || !call_is_top(ev) || !event_duration_ns(ev))
 		return;
 	/* Calls come when they return: one of another thread may have begun before the first. */
 	if (!t->first_ns)

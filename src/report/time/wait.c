@@ -227,7 +227,7 @@ static void waits_event(void *a, const struct event *ev)
 {
 	struct waits *w = a;
 
-	if (!call_was_made(ev) || ev->depth)
+	if (!call_was_made(ev) || !call_is_top(ev))
 		return;
 	if (call_launches_any(ev)) {
 		note_launch(w, ev, false);

@@ -373,7 +373,7 @@ static void streams_event(void *a, const struct event *ev)
 	if (ev->kind == EVENT_PROCESS)
 		on_process(s, ev);
 	/* not ready is no error, and not done */
-	if (!call_was_made(ev) || ev->result || ev->depth)
+	if (!call_was_made(ev) || ev->result || !call_is_top(ev))
 		return;
 	if ((ev->has & HAS_STREAM) && graphs_stream_captures(s->r, ev->pid, ev->stream))
 		return;
