@@ -35,10 +35,13 @@ struct list {
 	struct fnset *set;
 	unsigned *ids; /* rows that are shown */
 	unsigned id_cnt;
-	/* The libcuda file that the rows are compared with. */
+	/* The files that the rows are compared with, one of a family. */
 	struct target_libs found;
-	const char *path; /* NULL: none */
-	struct elf_lib *lib;
+	struct list_lib {
+		const char *path; /* NULL: none */
+		struct elf_lib *elf;
+	} libs[API_CNT];
+	bool any;	/* is there */
 	bool *exported; /* by id */
 };
 
@@ -46,17 +49,20 @@ struct list {
 
 static int open_lib(struct list *l, const struct target_lib *t, char *msg, size_t msg_sz)
 {
+	struct list_lib *lib = &l->libs[t->api->id];
 	int fd = target_lib__open(t);
 
 	if (fd < 0) {
 		snprintf(msg, msg_sz, "%s", strerror(-fd));
 		return fd;
 	}
-	l->lib = elf_lib__read(fd, t->api, msg, msg_sz);
+	lib->elf = elf_lib__read(fd, t->api, msg, msg_sz);
 	close(fd);
-	if (l->lib)
-		l->path = t->path;
-	return l->lib ? 0 : -EINVAL;
+	if (!lib->elf)
+		return -EINVAL;
+	lib->path = t->path;
+	l->any = true;
+	return 0;
 }
 
 static int find_given_lib(struct list *l)
@@ -80,29 +86,43 @@ static void find_system_lib(struct list *l)
 
 	target_libs__add_system(&l->found);
 	for (unsigned i = 0; i < l->found.cnt; i++) {
-		if (open_lib(l, &l->found.libs[i], msg, sizeof(msg))) {
-			dbg("%s: %s", l->found.libs[i].path, msg);
+		struct list_lib *lib = &l->libs[l->found.libs[i].api->id];
+
+		if (lib->elf && !lib->elf->is_stub)
 			continue;
-		}
-		if (!l->lib->is_stub)
-			return;
-		elf_lib__free(l->lib);
-		l->lib = NULL;
-		l->path = NULL;
+		elf_lib__free(lib->elf);
+		*lib = (struct list_lib){0};
+		if (open_lib(l, &l->found.libs[i], msg, sizeof(msg)))
+			dbg("%s: %s", l->found.libs[i].path, msg);
 	}
+	for (int a = 0; a < API_CNT; a++) {
+		if (!l->libs[a].elf || !l->libs[a].elf->is_stub)
+			continue;
+		elf_lib__free(l->libs[a].elf);
+		l->libs[a] = (struct list_lib){0};
+	}
+}
+
+static const struct list_lib *lib_of(const struct list *l, const struct cuda_fn *fn)
+{
+	return &l->libs[fn->api];
 }
 
 /* Adds the rows of symbols that the table does not have. */
 static int match_lib(struct list *l)
 {
-	l->exported = calloc(fnset__cnt(l->set) + l->lib->sym_cnt + 1, sizeof(*l->exported));
+	l->exported = calloc(CT_MAX_FUNCS, sizeof(*l->exported));
 	if (!l->exported)
 		return -ENOMEM;
-	for (unsigned i = 0; i < l->lib->sym_cnt; i++) {
-		int id = fnset__id(l->set, l->lib->syms[i].name);
+	for (int a = 0; a < API_CNT; a++) {
+		const struct elf_lib *elf = l->libs[a].elf;
 
-		if (id >= 0)
-			l->exported[id] = true;
+		for (unsigned i = 0; elf && i < elf->sym_cnt; i++) {
+			int id = fnset__id(l->set, elf->syms[i].name);
+
+			if (id >= 0)
+				l->exported[id] = true;
+		}
 	}
 	return 0;
 }
@@ -206,6 +226,8 @@ static void put_json_row(const struct list *l, unsigned id)
 	put_json_str(out, fn->symbol);
 	out_lit(out, ",\"name\":");
 	put_json_str(out, fn->name);
+	out_lit(out, ",\"api\":");
+	put_json_str(out, api_at(fn->api)->name);
 	out_lit(out, ",\"class\":");
 	put_json_str(out, cuda_class_name(fn->class));
 	out_lit(out, ",\"op\":");
@@ -221,7 +243,7 @@ static void put_json_row(const struct list *l, unsigned id)
 		out_lit(out, "null");
 	}
 	out_lit(out, ",\"exported\":");
-	out_str(out, !l->lib ? "null" : l->exported[id] ? "true" : "false");
+	out_str(out, !lib_of(l, fn)->elf ? "null" : l->exported[id] ? "true" : "false");
 	out_char(out, ',');
 	put_json_args(out, fn);
 	out_char(out, '}');
@@ -339,34 +361,42 @@ static void print_row(const struct list *l, const struct widths *w, unsigned id)
 	put_plain(out, cuda_class_name(fn->class), w->class + 2);
 	put_plain(out, cuda_op_name(fn->op), w->op + 2);
 	put_plain(out, is_default(fn) ? "yes" : "no", sizeof("TRACED  ") - 1);
-	put_plain(out, since, l->lib ? sizeof("SINCE  ") - 1 : 0);
-	if (l->lib)
-		out_str(out, l->exported[id] ? "yes" : "no");
+	put_plain(out, since, l->any ? sizeof("SINCE  ") - 1 : 0);
+	if (l->any)
+		out_str(out, !lib_of(l, fn)->elf ? "-" : l->exported[id] ? "yes" : "no");
 	out_char(out, '\n');
 	print_args(out, fn);
 }
 
-static void print_counts(const struct list *l)
+/* What a family's file has of the rows that are shown. */
+static void print_lib(const struct list *l, enum api_id api)
 {
-	unsigned on_cnt = 0, exported_cnt = 0, unknown_cnt = 0;
+	const struct list_lib *lib = &l->libs[api];
+	unsigned cnt = 0, exported_cnt = 0, unknown_cnt = 0;
 	char text[256];
 
 	for (unsigned i = 0; i < l->id_cnt; i++) {
 		const struct cuda_fn *fn = fnset__fn(l->set, l->ids[i]);
 
-		on_cnt += is_default(fn);
+		if (fn->api != api)
+			continue;
+		cnt++;
 		unknown_cnt += !fn->known;
-		exported_cnt += l->lib && l->exported[l->ids[i]];
+		exported_cnt += lib->elf && l->exported[l->ids[i]];
 	}
-	snprintf(text, sizeof(text), "\n%u functions, %u of them traced by default.\n", l->id_cnt,
-		 on_cnt);
-	out_str(l->out, text);
-	if (!l->lib) {
-		out_lit(l->out, "No libcuda found to compare with; name one with --libcuda.\n");
+	if (!cnt)
+		return;
+	if (!lib->elf) {
+		snprintf(text, sizeof(text), "No %s found to compare with%s.\n",
+			 api_lib_name(api_at(api)),
+			 api == API_CUDA ? "; name one with --libcuda" : "");
+		out_str(l->out, text);
 		return;
 	}
-	out_lit(l->out, "LIB is ");
-	plain_put(l->out, l->path);
+	snprintf(text, sizeof(text), "LIB%s%s is ", api == API_CUDA ? "" : " of ",
+		 api == API_CUDA ? "" : api_at(api)->name);
+	out_str(l->out, text);
+	plain_put(l->out, lib->path);
 	snprintf(text, sizeof(text), ": it has %u of them", exported_cnt);
 	out_str(l->out, text);
 	if (unknown_cnt) {
@@ -375,13 +405,27 @@ static void print_counts(const struct list *l)
 		out_str(l->out, text);
 	}
 	out_lit(l->out, ".\n");
-	if (l->lib->is_stub)
+	if (lib->elf->is_stub)
 		out_lit(l->out, "It is a stub for linking: no program calls into it.\n");
-	if (l->lib->alias_cnt && !l->o->trace.select.cnt) {
+	if (lib->elf->alias_cnt && !l->o->trace.select.cnt) {
 		snprintf(text, sizeof(text), "Further names for the same functions: %u.\n",
-			 l->lib->alias_cnt);
+			 lib->elf->alias_cnt);
 		out_str(l->out, text);
 	}
+}
+
+static void print_counts(const struct list *l)
+{
+	unsigned on_cnt = 0;
+	char text[256];
+
+	for (unsigned i = 0; i < l->id_cnt; i++)
+		on_cnt += is_default(fnset__fn(l->set, l->ids[i]));
+	snprintf(text, sizeof(text), "\n%u functions, %u of them traced by default.\n", l->id_cnt,
+		 on_cnt);
+	out_str(l->out, text);
+	for (int a = 0; a < API_CNT; a++)
+		print_lib(l, a);
 }
 
 static void print_text(const struct list *l)
@@ -398,7 +442,7 @@ static void print_text(const struct list *l)
 	put_plain(l->out, "SYMBOL", w.symbol + 2);
 	put_plain(l->out, "CLASS", w.class + 2);
 	put_plain(l->out, "OP", w.op + 2);
-	out_str(l->out, l->lib ? "TRACED  SINCE  LIB\n" : "TRACED  SINCE\n");
+	out_str(l->out, l->any ? "TRACED  SINCE  LIB\n" : "TRACED  SINCE\n");
 	for (unsigned i = 0; i < l->id_cnt; i++)
 		print_row(l, &w, l->ids[i]);
 	print_counts(l);
@@ -458,7 +502,7 @@ static int collect(struct list *l)
 		rc = find_given_lib(l);
 	else if (!l->o->names)
 		find_system_lib(l);
-	if (!rc && l->lib)
+	if (!rc && l->any)
 		rc = match_lib(l);
 	return rc;
 }
@@ -509,7 +553,8 @@ static int list_api(const struct opts *o)
 		print_text(&l);
 	status = write_stdout(l.out) ? EXIT_FAILURE : EXIT_SUCCESS;
 out:
-	elf_lib__free(l.lib);
+	for (int a = 0; a < API_CNT; a++)
+		elf_lib__free(l.libs[a].elf);
 	target_libs__clear(&l.found);
 	free(l.exported);
 	free(l.ids);

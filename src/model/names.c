@@ -7,18 +7,19 @@
 #include <string.h>
 
 static const char *const type_names[TYPE_CNT] = {
-	[TYPE_INIT] = "init",		[TYPE_DEVICE] = "device",
-	[TYPE_CONTEXT] = "context",	[TYPE_MODULE] = "module",
-	[TYPE_MEMORY] = "memory",	[TYPE_TRANSFER] = "transfer",
-	[TYPE_KERNEL] = "kernel",	[TYPE_GRAPH] = "graph",
-	[TYPE_STREAM] = "stream",	[TYPE_EVENT] = "event",
-	[TYPE_SYNC] = "sync",		[TYPE_OCCUPANCY] = "occupancy",
-	[TYPE_TEXTURE] = "texture",	[TYPE_INTEROP] = "interop",
-	[TYPE_PROFILER] = "profiler",	[TYPE_OTHER] = "other",
-	[TYPE_PROCESS] = "process",	[TYPE_LIBRARY] = "library",
-	[TYPE_SCHEDULER] = "scheduler", [TYPE_XID] = "xid",
-	[TYPE_INTERRUPT] = "interrupt", [TYPE_UVM] = "uvm",
-	[TYPE_TRACER] = "tracer",	[TYPE_STACK] = "stack",
+	[TYPE_INIT] = "init",	      [TYPE_DEVICE] = "device",
+	[TYPE_CONTEXT] = "context",   [TYPE_MODULE] = "module",
+	[TYPE_MEMORY] = "memory",     [TYPE_TRANSFER] = "transfer",
+	[TYPE_KERNEL] = "kernel",     [TYPE_GRAPH] = "graph",
+	[TYPE_STREAM] = "stream",     [TYPE_EVENT] = "event",
+	[TYPE_SYNC] = "sync",	      [TYPE_OCCUPANCY] = "occupancy",
+	[TYPE_TEXTURE] = "texture",   [TYPE_INTEROP] = "interop",
+	[TYPE_PROFILER] = "profiler", [TYPE_COLLECTIVE] = "collective",
+	[TYPE_OTHER] = "other",	      [TYPE_PROCESS] = "process",
+	[TYPE_LIBRARY] = "library",   [TYPE_SCHEDULER] = "scheduler",
+	[TYPE_XID] = "xid",	      [TYPE_INTERRUPT] = "interrupt",
+	[TYPE_UVM] = "uvm",	      [TYPE_TRACER] = "tracer",
+	[TYPE_STACK] = "stack",
 };
 
 static const char *const drop_names[CT_DROP_CNT] = {

@@ -49,6 +49,7 @@ static const char *const type_cname[TYPE_CNT] = {
 	[TYPE_TEXTURE] = "olive",			 /* olive */
 	[TYPE_INTEROP] = "cq_build_passed",		 /* bright green */
 	[TYPE_PROFILER] = "background_memory_dump",	 /* teal */
+	[TYPE_COLLECTIVE] = "light_memory_dump",	 /* dark blue */
 	[TYPE_OTHER] = "generic_work",			 /* grey-blue */
 };
 

@@ -45,6 +45,14 @@ static const char *const symbols[] = {
 };
 #define SYM_CNT ARRAY_SIZE(symbols)
 
+/* The driver's rows are the first ones of the table: CUDA is the first row of apis.def. */
+enum {
+#define FN(sym, cls, op, since, args) FN_##sym,
+#include "decode/cuda_api.def"
+#undef FN
+	FN_CNT
+};
+
 extern void *const fake_entries[];
 /* Used by the entry points. */
 uint64_t fake_counts[SYM_CNT];
@@ -193,13 +201,12 @@ void *fake_export(const char *sym)
 void *fake_newest(const char *name, int version, bool per_thread, bool *exists)
 {
 	const struct cuda_fn *best = NULL;
-	unsigned cnt;
-	const struct cuda_fn *fns = cuda_fns(&cnt);
+	const struct cuda_fn *fns = cuda_fns(&(unsigned){0});
 	char thread_form[96];
 	void *p;
 
 	*exists = false;
-	for (unsigned i = 0; i < cnt; i++) {
+	for (unsigned i = 0; i < FN_CNT; i++) {
 		if (fns[i].per_thread || strcmp(fns[i].name, name))
 			continue;
 		*exists = true;
@@ -286,12 +293,11 @@ static int dispatch(unsigned id, const uint64_t *regs, const uint64_t *stack)
 {
 	const struct impl *impl = table[id].impl;
 	struct call c = {.id = id};
-	unsigned cnt, words = 6;
-	const struct cuda_fn *fns = cuda_fns(&cnt);
+	unsigned words = 6;
 	int err;
 
-	if (id < cnt) {
-		c.fn = &fns[id];
+	if (id < FN_CNT) {
+		c.fn = &cuda_fns(&(unsigned){0})[id];
 		c.per_thread = c.fn->per_thread;
 		words = c.fn->arg_cnt < CALL_MAX_WORDS ? c.fn->arg_cnt : CALL_MAX_WORDS;
 	}
@@ -305,7 +311,7 @@ static int dispatch(unsigned id, const uint64_t *regs, const uint64_t *stack)
 		if (err)
 			return err;
 	}
-	if (!fake_inited() && id < cnt && !(impl && impl->flags & IMPL_EARLY))
+	if (!fake_inited() && id < FN_CNT && !(impl && impl->flags & IMPL_EARLY))
 		return E_NOT_INIT;
 	if (impl && impl->flags & IMPL_CONTEXT && !ctx_current())
 		return E_CONTEXT;

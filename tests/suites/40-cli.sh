@@ -361,14 +361,14 @@ listing()
 	local n
 	ct list
 	check 'list: status' is "$rc $(cat "$TMP/err")" '0 '
-	check 'list: 100 columns' is "$(awk 'length > 100' "$TMP/out" | grep -v '^LIB is\|^No libcuda' | head -3)" ''
+	check 'list: 100 columns' is "$(awk 'length > 100' "$TMP/out" | grep -v '^LIB \|^No libcuda' | head -3)" ''
 	n=$(sed -n 's/^\([0-9]*\) functions, .*/\1/p' "$TMP/out")
-	check "list: all rows ($n)" is "$(grep -c '^cu' "$TMP/out")" "$n"
-	grep '^cu' "$TMP/out" | awk '{ print $1 }' >"$TMP/names"
+	check "list: all rows ($n)" is "$(grep -cE '^(cu|nccl)' "$TMP/out")" "$n"
+	grep -E '^(cu|nccl)' "$TMP/out" | awk '{ print $1 }' >"$TMP/names"
 	check 'list: the exports of driver 580 are there' test "$(grep -cxF -f tests/unit/libcuda-580-exports.txt "$TMP/names")" -gt 600
 	ct list --json
 	check 'list --json: rows' jq -e --argjson n "${n:-0}" 'length == $n and ([.[].symbol] | unique | length) == $n' "$TMP/out"
-	check 'list --json: members' jq -e 'all(.[]; (.symbol | startswith("cu")) and .name and .class and .op and
+	check 'list --json: members' jq -e 'all(.[]; (.symbol | test("^(cu|nccl)")) and .name and .class and .op and
 		(.default | type == "boolean") and (.args | type == "array") and all(.args[]; .name and .type and .direction))' "$TMP/out"
 	ct list --ioctls
 	check 'list --ioctls: status' is "$rc $(cat "$TMP/err")" '0 '

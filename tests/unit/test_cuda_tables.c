@@ -73,6 +73,13 @@ static const struct {
 	{"cuIpcOpenEventHandle", "handle"},
 	{"cuIpcOpenMemHandle", "handle"},
 	{"cuEGLStreamProducerPresentFrame", "eglframe"},
+	{"ncclCommInitRank", "commId"},
+	{"ncclCommInitRankConfig", "commId"},
+	{"ncclTeamRankToWorld", "team"},
+	{"ncclTeamRankToLsa", "team"},
+	{"ncclLsaBarrierCreateRequirement", "team"},
+	{"ncclGinBarrierCreateRequirement", "team"},
+	{"ncclGinInboxA2ACreateRequirement", "peers"},
 	{"cuParamSetf", "value"},
 	{"cuTexRefSetMipmapLevelBias", "bias"},
 	{"cuTexRefSetMipmapLevelClamp", "minMipmapLevelClamp"},
@@ -284,7 +291,8 @@ static void check_op(const struct cuda_fn *fn)
 		assert_string_equal(fn->args[1].type->name, "CUstream");
 		break;
 	case OP_CREATE:
-		assert_true(has_ptr_out(fn) || !strncmp(fn->symbol, "cuTensorMap", 11));
+		assert_true(has_ptr_out(fn) || fn->api != API_CUDA ||
+			    !strncmp(fn->symbol, "cuTensorMap", 11));
 		break;
 	case OP_DESTROY:
 		assert_true(fn->arg_cnt >= 1);
