@@ -148,7 +148,7 @@ static __always_inline struct mmap_call mmap_call(struct task_struct *task)
 	return c;
 }
 
-static __always_inline bool has_stem(const char *name, const char *stem)
+static __always_inline bool has_stem(const char *name, const volatile char *stem)
 {
 	for (int i = 0; i < CT_STEM_SZ && stem[i]; i++)
 		if (name[i] != stem[i])
@@ -169,7 +169,7 @@ __noinline __u64 open_library(__u64 slot, struct ct_lib_map *rec)
 	name = BPF_CORE_READ(file, f_path.dentry, d_name.name);
 	bpf_probe_read_kernel_str(rec->name, sizeof(rec->name), name);
 	for (int i = 0; i < CT_STEMS_MAX && cfg.stems[i][0]; i++)
-		if (has_stem(rec->name, (const char *)cfg.stems[i]))
+		if (has_stem(rec->name, cfg.stems[i]))
 			return (__u64)file;
 	return 0;
 }
