@@ -79,17 +79,24 @@ static const struct attach_lib *attach_one(struct libs *l, const struct target_l
 	return lib->ignored ? NULL : lib;
 }
 
-/* Returns how many real drivers were attached, or will be: without one there is nothing to trace
- * yet. */
-static unsigned attach_list(struct libs *l, const struct target_libs *list)
+/*
+ * Returns how many real drivers were attached, or will be: without one there is nothing to trace
+ * yet. Of files that nobody maps yet only libcuda's are attached to: what uses another family
+ * brings a copy of its own as a rule, and has it attached to when it is loaded.
+ */
+static unsigned attach_list(struct libs *l, const struct target_libs *list, bool mapped)
 {
 	unsigned cnt = 0;
 
 	for (unsigned i = 0; i < list->cnt; i++) {
+		const struct target_lib *t = &list->libs[i];
+		const struct attach_lib *lib;
 		struct found f = {0};
-		const struct attach_lib *lib = attach_one(l, &list->libs[i], &f);
 
-		if (list->libs[i].api->id == API_CUDA)
+		if (t->api->id != API_CUDA && !(mapped && t->pid))
+			continue;
+		lib = attach_one(l, t, &f);
+		if (t->api->id == API_CUDA)
 			cnt += lib || f.busy;
 	}
 	return cnt;
@@ -104,7 +111,7 @@ static int attach_pid(struct libs *l, pid_t pid)
 
 	ret = target_libs__add_pid(&list, pid);
 	if (!ret)
-		cnt = attach_list(l, &list);
+		cnt = attach_list(l, &list, true);
 	target_libs__clear(&list);
 	if (ret == -ESRCH || !target_exists(pid)) {
 		err("process %d ended while attaching: start it as a command instead: cudatrace -- "
@@ -124,7 +131,7 @@ static int attach_pid(struct libs *l, pid_t pid)
 	}
 	/* Its first calls come sooner than we could attach to what it maps. */
 	target_libs__add_loadable(&list, pid);
-	attach_list(l, &list);
+	attach_list(l, &list, false);
 	target_libs__clear(&list);
 	info("process %d has not loaded libcuda yet: waiting for it", pid);
 	return 0;
@@ -156,7 +163,7 @@ int libs__attach_system(struct libs *l, bool running)
 	if (running)
 		target_libs__add_all(&list);
 	target_libs__add_system(&list);
-	cnt = attach_list(l, &list);
+	cnt = attach_list(l, &list, true);
 	target_libs__clear(&list);
 	if (!running || cnt || has_driver(l))
 		return 0;
@@ -174,7 +181,7 @@ int libs__attach_file(struct libs *l, const char *path)
 	struct target_libs list = {0};
 	int ret = target_libs__add_file(&list, path);
 
-	if (!ret && !attach_list(l, &list)) {
+	if (!ret && !attach_list(l, &list, true)) {
 		const struct attach_lib *lib = attach__lib_at(l->att, 0);
 
 		if (lib && lib->ignored)
