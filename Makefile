@@ -107,10 +107,6 @@ $(O)/version.h: FORCE
 	{ v=$$(git rev-parse --short HEAD 2>/dev/null) && v=$(VERSION)-g$$v; } || v=$(VERSION); \
 	echo "#define CUDATRACE_VERSION \"$${v#v}\"" | $(put)
 
-# Each row of apis.def brings its family's tables.
-$(O)/api_includes.h: src/decode/apis.def
-	@mkdir -p $(O); sed -n 's|^API(\([A-Z0-9_]*\), *"\([a-z0-9_]*\)".*|#define FAMILY \1\n#include "decode/api/\2.def"\n#undef FAMILY|p' $< | $(put)
-
 # What is missing is said once, here, and not by a compiler.
 $(O)/tools-ok: | $(O)/version.h
 	@lack() { echo "cudatrace: $$1; run: make deps" >&2; exit 1; }; \

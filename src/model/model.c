@@ -125,7 +125,7 @@ static void fill_call(struct event *ev, const struct raw_call *raw, const struct
 	ev->depth = c->depth;
 	ev->api_depth = c->api_depth;
 	ev->lib_id = c->lib_id;
-	ev->result = c->result;
+	ev->result = fn->no_result ? 0 : c->result;
 	ev->ioctl_cnt = c->ioctl_cnt;
 	ev->ioctl_ns = c->ioctl_ns;
 	ev->off_cpu_ns = c->off_cpu_ns;

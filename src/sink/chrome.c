@@ -193,7 +193,7 @@ static void put_result(struct json *j, const struct event *ev)
 		json_bool(j, "abandoned", true);
 	if (ev->entry_only)
 		json_bool(j, "entry_only", true);
-	if (!event_returned(ev))
+	if (!event_returned(ev) || ev->fn->no_result)
 		return;
 	json_i64(j, "result", ev->result);
 	if (!ev->is_error)

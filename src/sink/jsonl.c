@@ -217,6 +217,8 @@ static inline char *put_outcome(char *p, const struct event *ev)
 		return LIT(p, ",\"entry_only\":true");
 	p = LIT(p, ",\"duration_us\":");
 	p = fmt_milli(p, event_duration_ns(ev));
+	if (ev->fn->no_result)
+		return p;
 	p = LIT(p, ",\"result\":");
 	p = fmt_i64(p, ev->result);
 	return ev->is_error ? put_error(p, ev) : p;

@@ -378,8 +378,10 @@ static void on_call(struct summary *s, const struct event *ev)
 		st->max_ns = ns;
 	if (call_is_outer(ev))
 		c->total_ns += ns;
-	if (call_is_top(ev))
+	if (call_is_top(ev)) {
+		c->top_ns += ns;
 		s->call_ns += ns;
+	}
 	if (ev->is_error)
 		on_error(s, st, ev);
 	on_meaning(s, p, st, ev, ns);

@@ -145,7 +145,9 @@ static void print_classes(const struct summary *s, const struct term *term)
 		r = table__row(&t, cuda_class_name(order[i]));
 		human_count(r->cell[0], c->cnt);
 		human_time(r->cell[1], c->total_ns);
-		human_share(r->cell[2], c->total_ns, s->call_ns);
+		/* What NCCL calls of the driver is in the rows of the driver. */
+		if (c->top_ns || !c->total_ns)
+			human_share(r->cell[2], c->top_ns, s->call_ns);
 	}
 	r = table__row(&t, "all");
 	human_count(r->cell[0], s->call_cnt);
@@ -322,8 +324,9 @@ static void print_fns(const struct summary *s, const struct term *term, const st
 
 		r = table__row(&t, rows[i].name);
 		human_count(r->cell[c++], st->cnt);
-		if (wide)
-			human_share(r->cell[c++], st->total_ns, s->call_ns);
+		if (wide && st->fn->api == API_CUDA)
+			human_share(r->cell[c], st->total_ns, s->call_ns);
+		c += wide;
 		if (st->cnt == st->untimed_cnt)
 			continue;
 		human_time(r->cell[c++], st->total_ns);

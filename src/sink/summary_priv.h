@@ -48,7 +48,8 @@ struct kernel_slot {
 
 struct class_stat {
 	uint64_t cnt;
-	uint64_t total_ns; /* of calls that are in no other: shares add up to the whole */
+	uint64_t total_ns; /* of calls that are in no other of their family */
+	uint64_t top_ns;   /* of these those of the driver: shares add up to the whole */
 };
 
 struct mem_stat {
@@ -143,7 +144,7 @@ struct stream_id {
 
 struct summary {
 	uint64_t event_cnt, call_cnt;
-	uint64_t call_ns; /* as class_stat.total_ns */
+	uint64_t call_ns; /* as class_stat.top_ns */
 	uint64_t error_cnt, other_error_cnt;
 	uint64_t unfinished_cnt, abandoned_cnt;
 	uint64_t longest_unfinished_ns;

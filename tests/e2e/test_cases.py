@@ -189,7 +189,6 @@ def test_header(traced, mech, name):
     assert traced(mech, name, "fake").trace.head["mechanism"] == "uprobe." + mech
     # Did the second really sit at +10? Its first instruction is then as in the file. 35-detach looks at the bytes.
     libraries = traced(mech, name, "fake535").trace.head["libraries"]
-    libraries = [lib for lib in libraries if "libcuda" in lib["path"]]  # NCCL may be installed
     assert [lib["path"] for lib in libraries] == [FAKE535 + "/libcuda.so.1"] and len(libraries[0]["build_id"]) == 40
 
 

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #
-# The stand-in libcuda.so.1, the sample program and the test cases. Included by the main Makefile;
+# The stand-ins libcuda.so.1 and libnccl.so.2, the sample program and the test cases. Included by the main Makefile;
 # works alone too: make -f tests/fake/fake.mk fake-all
 # No SAN, no hardening: to a uprobe the entry points must look like a driver's.
 #
 #   $(O)/fake/libcuda.so.1     entry points as in driver 580 (push %rbp)
 #   $(O)/fake535/libcuda.so.1  entry points as in drivers 470 to 555 (cmpl, then je at +10)
+#   $(O)/fake*/libnccl.so.2    a stand-in for NCCL that calls them
 #   $(O)/fake/sample           an inference-like program
 #   $(O)/cases/NAME            one program per file of tests/cases
 
@@ -19,7 +20,12 @@ FAKE_SRCS  := $(wildcard tests/fake/libcuda*.c)
 FAKE_ASM   := $(wildcard tests/fake/*.S)
 FAKE_OBJS  := $(FAKE_SRCS:%.c=$(O)/fake/obj/%.o)
 CASE_BINS  := $(patsubst tests/cases/%.c,$(O)/cases/%,$(wildcard tests/cases/*.c))
-FAKE_LIBS  := $(O)/fake/libcuda.so.1 $(O)/fake535/libcuda.so.1
+FAKE_LIBS  := $(O)/fake/libcuda.so.1 $(O)/fake535/libcuda.so.1 $(O)/fake/libnccl.so.2 $(O)/fake535/libnccl.so.2
+
+# Each row of apis.def brings its family's tables. Here, because this file works alone.
+$(O)/api_includes.h: src/decode/apis.def
+	@mkdir -p $(O); sed -n 's|^API(\([A-Z0-9_]*\), *"\([a-z0-9_]*\)".*|#define FAMILY \1\n#include "decode/api/\2.def"\n#undef FAMILY|p' $< >$@.new; \
+		cmp -s $@.new $@ && rm $@.new || mv $@.new $@
 
 .PHONY: fake-all fake-clean
 fake-all: $(FAKE_LIBS) $(O)/fake/sample $(CASE_BINS)
@@ -45,6 +51,10 @@ $(O)/fake/libcuda.so.1: $(FAKE_OBJS) $(FAKE_ASM:%.S=$(O)/fake/obj/%.o) tests/fak
 
 $(O)/fake535/libcuda.so.1: $(FAKE_OBJS) $(FAKE_ASM:%.S=$(O)/fake535/obj/%.o) tests/fake/libcuda.map
 	$(FAKE_LINK)
+
+$(O)/fake/libnccl.so.2 $(O)/fake535/libnccl.so.2: tests/fake/libnccl.c tests/fake/libnccl_rest.c tests/fake/libnccl.h src/decode/api/nccl.def
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(filter-out -MMD -MP,$(FAKE_FLAGS)) -fPIC -shared -o $@ -Wl,-soname,libnccl.so.2 -Wl,--build-id $(filter %.c,$^) -ldl
 
 $(O)/fake/sample: tests/fake/sample.c
 	@mkdir -p $(@D)

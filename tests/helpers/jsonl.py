@@ -39,7 +39,7 @@ class Trace:
         same("calls", end["calls"], len(calls))
         unfinished = [e for e in calls if e.get("unfinished")]
         abandoned = [e for e in calls if e.get("abandoned")]
-        ended = [e for e in calls if "result" in e]
+        ended = [e for e in calls if "duration_us" in e]
         entry_only = [e for e in calls if e.get("entry_only")]
         counted = end.get("counted", {}).values()
 

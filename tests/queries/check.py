@@ -103,12 +103,12 @@ def expect(events):
     for e in events:
         if e["type"] == "scheduler":
             scheduler[e["name"]].append(e["ts"])
-    classes = rows(["class"], ["calls", "ns"], [((c.type,), (1, c.ns * c.outer)) for c in calls])
+    classes = rows(["class"], ["calls", "ns", "top"], [((c.type,), (1, c.ns * c.outer, c.ns * c.top)) for c in calls])
     return {
         "load": rows(["function"], ["calls", "ns"], [((c.name,), (1, c.ns)) for c in calls if c.start < burst]),
         "kernels": rows(["kernel"], ["launches"], [((c.kernel,), (1,)) for c in calls if c.launch and c.type == "kernel"]),
         "iterations": iterations(calls),
-        "classes": [{**r, "share": r["ns"] / all_ns} for r in classes],
+        "classes": [{"share": r.pop("top") / all_ns or 0, **r} for r in classes],
         "stages": stages(calls),
         "transfers": rows(["direction"], ["calls", "bytes"],
                           [((c.e["direction"],), (1, c.e["size"])) for c in calls if c.copy and "direction" in c.e]),

@@ -99,8 +99,10 @@ static void on_times(struct overview *o, struct ov_fn *f, const struct event *ev
 	if (!call_is_outer(ev))
 		return;
 	o->t.class_ns[class] += ns;
-	if (call_is_top(ev))
+	if (call_is_top(ev)) {
+		o->t.class_top_ns[class] += ns;
 		o->t.call_ns += ns;
+	}
 	o->class_timed[class]++;
 	if (ns > o->class_max_ns[class])
 		o->class_max_ns[class] = ns;

@@ -9,6 +9,7 @@ struct overview_totals {
 	uint64_t call_cnt, call_ns; /* call_ns: of calls that are in no other */
 	uint64_t launch_cnt, graph_launch_cnt, error_cnt;
 	uint64_t class_cnt[CLASS_CNT], class_ns[CLASS_CNT];
+	uint64_t class_top_ns[CLASS_CNT]; /* its part of call_ns */
 };
 void overview_totals(const struct report *r, struct overview_totals *t);
 

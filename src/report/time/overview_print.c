@@ -216,7 +216,7 @@ static void put_classes(const struct overview *o, struct json *j)
 		json_u64(j, "total_ns", o->t.class_ns[c]);
 		json_u64(j, "mean_ns", ratio_of(o->t.class_ns[c], o->class_timed[c]) + 0.5);
 		json_u64(j, "max_ns", o->class_max_ns[c]);
-		json_f64(j, "share", ratio_of(o->t.class_ns[c], o->t.call_ns));
+		json_f64(j, "share", ratio_of(o->t.class_top_ns[c], o->t.call_ns));
 		json_close(j);
 	}
 	json_close_array(j);
@@ -313,7 +313,9 @@ static void print_classes(const struct overview *o, const struct term *term)
 		row = table__row(&t, cuda_class_name(c));
 		human_count(row->cell[0], o->t.class_cnt[c]);
 		human_time(row->cell[1], o->t.class_ns[c]);
-		human_share(row->cell[2], o->t.class_ns[c], o->t.call_ns);
+		/* What NCCL calls of the driver is in the rows of the driver. */
+		if (o->t.class_top_ns[c] || !o->t.class_ns[c])
+			human_share(row->cell[2], o->t.class_top_ns[c], o->t.call_ns);
 		human_time(row->cell[3], ratio_of(o->t.class_ns[c], o->class_timed[c]));
 		human_time(row->cell[4], o->class_max_ns[c]);
 	}

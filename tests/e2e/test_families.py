@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+# takes: 20
+"""Families of libraries beside the driver: NCCL, its stand-in and a real one. What they call of the driver stays the driver's
+own business, for everybody who sums up. Case nccl of test_cases.py has the calls themselves."""
+import collections
+import ctypes.util
+import json
+import os
+import sys
+
+import pytest
+from helpers.jsonl import Trace
+from helpers.run import CASES, FAKE, cudatrace, needs_tracing
+
+ENV = {"LD_LIBRARY_PATH": FAKE}
+
+
+@pytest.fixture(scope="module")
+def traced():
+    """The case's trace by -e all, and its summary as JSON."""
+    needs_tracing()
+    path = os.environ["TMP"] + "/nccl.jsonl"
+    ran = cudatrace("-q", "-e", "all", "--jsonl", path, "--summary", "--json", "--", CASES + "/nccl", env=ENV)
+    assert ran.status == 0, ran
+    return path, Trace(path), json.loads([line for line in ran.err.split("\n") if line.startswith("{")][0])
+
+
+def report(path, *args):
+    ran = cudatrace("report", "--format=json", *args, path)
+    assert ran.status == 0, ran
+    return json.loads(ran.out)
+
+
+def test_top_level(traced):
+    """Launches inside collectives are launches to the summary and to the report; times of the driver are its own."""
+    path, trace, summary = traced
+    launches = [e for e in trace.calls if e["symbol"] == "cuLaunchKernel"]
+    assert len(launches) == 2 and all(e["depth"] == 1 and e["api_depth"] == 0 for e in launches)
+    by_id = {e["id"]: e for e in trace.calls}
+    assert {by_id[e["parent"]]["symbol"] for e in launches} == {"ncclAllReduce", "ncclGroupEnd"}
+    driver_ns = sum(round(e["duration_us"] * 1000) for e in trace.calls if "api" not in e)
+    said = report(path)
+    assert said["overview"]["call_ns"] == driver_ns
+    assert round(summary["call_ms"] * 1e6) == driver_ns
+    shares = {c["class"]: c["share"] for c in said["overview"]["classes"]}
+    assert shares.pop("collective") == 0 and abs(sum(shares.values()) - 1) < 1e-6
+    assert said["overview"]["launches"] == 2
+
+
+def test_memory(traced):
+    """What NCCL allocates it allocates by the driver: once."""
+    path, trace, _ = traced
+    live = 0
+    for e in trace.calls:
+        if e["symbol"] == "cuMemAlloc_v2":
+            live += e["size"]
+        elif e["symbol"] == "cuMemFree_v2":
+            live -= 8192
+    memory = report(path)["memory"]
+    assert [k["live_bytes"] for k in memory["kinds"] if k["kind"] == "device"] == [live], memory
+
+
+def test_chosen(traced):
+    """-e knows classes and names of every family; what nobody wants of a family is not attached to."""
+    path = os.environ["TMP"] + "/chosen.jsonl"
+    for functions, wanted in (("collective", lambda e: e["type"] == "collective"),
+                              ("all,!collective", lambda e: e["type"] != "collective"),
+                              ("ncclGroup*,cuLaunchKernel", lambda e: e["symbol"].startswith(("ncclGroup", "cuLaunchKernel")))):
+        ran = cudatrace("-q", "-e", functions, "--jsonl", path, "--", CASES + "/nccl", env=ENV)
+        assert ran.status == 0, ran
+        got = Trace(path)
+        assert got.accounts()
+        assert got.sym == collections.Counter(e["symbol"] for e in traced[1].calls if wanted(e)), functions
+        assert any("libnccl" in lib["path"] for lib in got.lib) == any("api" in e for e in got.calls), got.lib
+
+
+def test_list():
+    """list says the family, and how the file at hand compares."""
+    rows = json.loads(cudatrace("list", "--json", "-e", "nccl*", env=ENV).out)
+    assert len(rows) > 70 and {r["api"] for r in rows} == {"nccl"} and {r["class"] for r in rows} == {"collective"}
+    assert all(r["exported"] for r in rows), [r for r in rows if not r["exported"]]
+    assert {r["api"] for r in json.loads(cudatrace("list", "--json", "-e", "cu*", env=ENV).out)} == {"cuda"}
+
+
+def real_nccl():
+    """A libnccl.so.2 of NVIDIA: what the linker's cache knows, else in the folders of Python packages."""
+    found = ctypes.util.find_library("nccl")
+    if found:
+        return found
+    for folder in sys.path:
+        path = folder + "/nvidia/nccl/lib/libnccl.so.2"
+        if os.path.exists(path):
+            return path
+    return None
+
+
+def test_real(tmp_path):
+    """A real libnccl: what needs no GPU is seen with names, arguments and results."""
+    needs_tracing()
+    lib = real_nccl()
+    if not lib:
+        pytest.skip("no libnccl.so.2 here")
+    program = ("import ctypes, os, sys\n"
+               "n = ctypes.CDLL(sys.argv[1])\n"
+               "v = ctypes.c_int()\n"
+               "assert n.ncclGetVersion(ctypes.byref(v)) == 0\n"
+               "assert n.ncclGetVersion(None) == 4\n"
+               "n.ncclGetErrorString(5)\n"
+               "assert n.pncclGroupStart() == 0 and n.ncclGroupEnd() == 0\n"
+               "assert n.ncclCommDestroy(None) == 0\n"
+               "print(v.value)\n")
+    path = str(tmp_path / "real.jsonl")
+    ran = cudatrace("-q", "-e", "all", "--jsonl", path, "--", sys.executable, "-c", program, lib, timeout=120)
+    assert ran.status == 0, ran
+    trace = Trace(path)
+    calls = [e for e in trace.calls if e.get("api") == "nccl"]
+    assert trace.accounts() and [e["symbol"] for e in calls] == [
+        "ncclGetVersion", "ncclGetVersion", "ncclGetErrorString", "ncclGroupStart", "ncclGroupEnd", "ncclCommDestroy"]
+    assert calls[0]["args"]["version"] == int(ran.out) and "error" not in calls[0]
+    assert calls[1]["error"] == "ncclInvalidArgument"
+    assert "result" not in calls[2] and calls[2]["args"] == {"result": "ncclInvalidUsage"}

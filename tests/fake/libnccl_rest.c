@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* Functions of the stand-in libnccl.so.2 that do nothing, weak: libnccl.c has some of them. */
+#include "libnccl.h"
+
+uint64_t fake_nccl_counts[FN_CNT];
+
+#define FN(sym, cls, op, since, args)                                                              \
+	__attribute__((weak)) int sym(void);                                                       \
+	__attribute__((weak)) int sym(void)                                                        \
+	{                                                                                          \
+		COUNT(sym);                                                                        \
+		return 0;                                                                          \
+	}                                                                                          \
+	extern __typeof__(sym) p##sym __attribute__((weak, alias(#sym)));
+#include "decode/api/nccl.def"
