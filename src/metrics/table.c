@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* What the rows of metrics.def are, and where points with labels come from. */
+#include "table.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "level.h"
+#include "metrics_priv.h"
+#include "model/trace.h"
+
+/* The arguments of all that a row names. */
+#define POINTS                                                                                     \
+	const struct metrics *m, const struct metrics_self *s, const struct metrics_target *t,     \
+		metric_point_fn put, void *ctx
+#define PUT(...) put(ctx, &(struct metric_point){__VA_ARGS__})
+
+static void calls_points(POINTS)
+{
+	const struct fn_metrics *f, *next;
+
+	HASH_ITER (hh, t->fns, f, next)
+		PUT({f->fn->symbol, cuda_class_name(f->fn->class)}, .number = f->calls);
+}
+
+static void errors_points(POINTS)
+{
+	const struct error_metrics *e, *next;
+
+	HASH_ITER (hh, t->errors, e, next)
+		PUT({e->key.fn->symbol, metrics_error_name(e->key.fn, e->key.code)},
+		    .number = e->cnt);
+}
+
+static void durations_points(POINTS)
+{
+	for (int class = 0; class < CLASS_CNT; class ++)
+		if (t->durations[class])
+			PUT({cuda_class_name(class)}, .hist = t->durations[class]);
+}
+
+static void transfers_points(POINTS)
+{
+	for (int i = COPY_NONE; i <= COPY_DIR_PEER; i++)
+		if (t->bytes[i])
+			PUT({copy_dir_name(i) ?: "unknown"}, .number = t->bytes[i]);
+}
+
+static void memory_points(POINTS)
+{
+	for (int i = 0; i < MEM_KIND_CNT; i++)
+		PUT({mem_kind_name(i)}, .number = t->mem[i]);
+}
+
+static void memory_peaks_points(POINTS)
+{
+	for (int i = 0; i < MEM_KIND_CNT; i++)
+		PUT({mem_kind_name(i)}, .number = t->peak[i]);
+}
+
+/* Of two metrics: how many, and how long. */
+static void ioctls_points(POINTS)
+{
+	const struct cmd_metrics *c, *next;
+
+	HASH_ITER (hh, t->cmds, c, next)
+		PUT({c->name}, .number = c->cnt, .seconds = c->total_ns / 1e9);
+}
+
+static void build_points(POINTS)
+{
+	PUT({s->version, s->driver_version, cuda_hide_name(s->hide)}, .number = 1);
+}
+
+static void drops_points(POINTS)
+{
+	for (int i = 0; i < CT_DROP_CNT; i++)
+		PUT({drop_name(i)}, .number = s->drops[i]);
+}
+
+static void tables_full_points(POINTS)
+{
+	for (int i = 0; i < QUOTA_CNT; i++)
+		PUT({quota_name(i)}, .number = s->full[i]);
+}
+
+static void tables_used_points(POINTS)
+{
+	for (int i = 0; i < QUOTA_CNT; i++)
+		PUT({quota_name(i)}, .number = s->used[i]);
+}
+
+static void xids_points(POINTS)
+{
+	char number[16];
+
+	for (unsigned i = 0; i < m->xid_cnt; i++) {
+		snprintf(number, sizeof(number), "%u", m->xids[i].number);
+		PUT({m->xids[i].gpu, number}, .number = m->xids[i].cnt);
+	}
+}
+
+static void gpus_points(POINTS)
+{
+	for (const struct gpu *g = s->gpus; g < s->gpus + s->gpu_cnt; g++)
+		PUT({g->bus, g->uuid, g->model, g->minor}, .number = 1);
+}
+
+static void processes_points(POINTS)
+{
+	for (int i = 0; i < LEVEL_CNT; i++)
+		PUT({proc_level_name(i)}, .number = s->processes[i]);
+}
+
+#define METRIC(of, name, kind, unit, labels, points, help)
+#define NUMBER(of, name, kind, unit, value, help)                                                  \
+	static void name##_number(POINTS)                                                          \
+	{                                                                                          \
+		PUT(.number = value, .seconds = value);                                            \
+	}
+#include "metrics.def"
+#undef METRIC
+#undef NUMBER
+
+#define LABELS(...) __VA_ARGS__
+#define METRIC(of, name, kind, unit, labels, points, help)                                         \
+	{METRIC_##of, METRIC_##kind, #name, unit, help, {labels}, points##_points},
+#define NUMBER(of, name, kind, unit, value, help)                                                  \
+	{METRIC_##of, METRIC_##kind, #name, unit, help, {NULL}, name##_number},
+static const struct metric table[] = {
+#include "metrics.def"
+};
+
+const struct metric *metrics_table(unsigned *cnt)
+{
+	*cnt = sizeof(table) / sizeof(table[0]);
+	return table;
+}
+
+bool metric_is_seconds(const struct metric *metric)
+{
+	return !strcmp(metric->unit, "s");
+}
+
+void metric_full_name(const struct metric *metric, char *buf, size_t size)
+{
+	snprintf(buf, size, "%s%s%s", metric->name,
+		 metric_is_seconds(metric)     ? "_seconds"
+		 : !strcmp(metric->unit, "By") ? "_bytes"
+					       : "",
+		 metric->kind == METRIC_SUM    ? "_total"
+		 : metric->kind == METRIC_INFO ? "_info"
+					       : "");
+}
+
+bool metric_is_shown(const struct metric *metric, const struct metrics_self *s)
+{
+	return metric->of != METRIC_ARGS || s->hide != CT_HIDE_ARGS;
+}
+
+void metrics__each(const struct metrics *m, void (*fn)(void *ctx, const struct metrics_target *t),
+		   void *ctx)
+{
+	const struct metrics_target *t, *next;
+
+	HASH_ITER (hh, m->targets, t, next)
+		fn(ctx, t);
+	if (m->others.fns || m->others.processes)
+		fn(ctx, &m->others);
+}

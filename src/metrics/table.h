@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* The rows of metrics.def, for whoever writes metrics down. */
+#ifndef METRICS_TABLE_H
+#define METRICS_TABLE_H
+
+#include "metrics.h"
+
+#define METRIC_LABELS 4
+
+struct hist;
+
+enum metric_of { METRIC_TARGET, METRIC_ARGS, METRIC_NODE };
+enum metric_kind { METRIC_SUM, METRIC_GAUGE, METRIC_HISTOGRAM, METRIC_INFO };
+
+struct metric_point {
+	const char *labels[METRIC_LABELS]; /* their values; NULL: it lacks that one */
+	uint64_t number;
+	double seconds; /* instead of number, when that is the unit */
+	const struct hist *hist;
+};
+
+typedef void (*metric_point_fn)(void *ctx, const struct metric_point *p);
+
+struct metric {
+	enum metric_of of;
+	enum metric_kind kind;
+	const char *name, *unit, *help;
+	const char *labels[METRIC_LABELS + 1];
+	/* t: NULL of METRIC_NODE */
+	void (*points)(const struct metrics *m, const struct metrics_self *s,
+		       const struct metrics_target *t, metric_point_fn put, void *ctx);
+};
+
+const struct metric *metrics_table(unsigned *cnt);
+/* Prometheus': calls_total, without "cudatrace_". */
+void metric_full_name(const struct metric *metric, char *buf, size_t size);
+bool metric_is_seconds(const struct metric *metric);
+/* Not what trace.hide hides. */
+bool metric_is_shown(const struct metric *metric, const struct metrics_self *s);
+/* Every target, then what was put together. */
+void metrics__each(const struct metrics *m, void (*fn)(void *ctx, const struct metrics_target *t),
+		   void *ctx);
+
+#endif /* METRICS_TABLE_H */
