@@ -78,8 +78,9 @@ static void free_target(struct metrics_target *t)
 		HASH_DEL(t->cmds, c);
 		free(c);
 	}
-	for (int i = 0; i < CLASS_CNT; i++)
-		free(t->durations[i]);
+	for (int api = 0; api < API_CNT; api++)
+		for (int class = 0; class < CLASS_CNT; class ++)
+			free(t->durations[api][class]);
 }
 
 void metrics__free(struct metrics *m)
@@ -200,9 +201,9 @@ void metrics__put(struct metrics *m, struct metrics_target *t)
 		t->ended = ++m->ended;
 }
 
-static struct hist *duration_of(struct metrics_target *t, enum cuda_class class)
+static struct hist *duration_of(struct metrics_target *t, const struct cuda_fn *fn)
 {
-	return get((void **)&t->durations[class], sizeof(struct hist));
+	return get((void **)&t->durations[fn->api][fn->class], sizeof(struct hist));
 }
 
 /* The classic histogram has a bucket for each factor of four: every one of its limits is a limit of
@@ -252,7 +253,7 @@ static void on_call(struct metrics *m, struct metrics_target *t, const struct ev
 		f->calls++;
 	if (ev->unfinished || ev->abandoned)
 		return;
-	h = ev->entry_only ? NULL : duration_of(t, ev->fn->class);
+	h = ev->entry_only ? NULL : duration_of(t, ev->fn);
 	if (h) {
 		h->cnt[bucket_of(ns)]++;
 		h->sum_ns += ns;
@@ -325,7 +326,7 @@ void metrics__counts(struct metrics *m, struct metrics_target *t, const struct c
 {
 	struct fn_metrics *f = BY_PTR(m, t, fns, struct fn_metrics, fn, fn);
 	const struct op_facts *op = &op_facts[fn->op];
-	struct hist *h = duration_of(t, fn->class);
+	struct hist *h = duration_of(t, fn);
 	uint64_t calls = 0;
 
 	for (unsigned i = 0; i < CT_HIST_CNT; i++) {

@@ -57,7 +57,7 @@ struct metrics_target {
 	struct fn_metrics *fns;
 	struct error_metrics *errors;
 	struct cmd_metrics *cmds;
-	struct hist *durations[CLASS_CNT];
+	struct hist *durations[API_CNT][CLASS_CNT];
 	uint64_t launches, nodes, graph_launches;
 	uint64_t bytes[COPY_DIR_PEER + 1];
 	uint64_t mem[3], peak[3]; /* device, host, managed */

@@ -15,12 +15,19 @@
 		metric_point_fn put, void *ctx
 #define PUT(...) put(ctx, &(struct metric_point){__VA_ARGS__})
 
+/* As in traces: libcuda's functions have none, so that their series stay what they were. */
+static const char *api_label(enum api_id api)
+{
+	return api == API_CUDA ? NULL : api_at(api)->name;
+}
+
 static void calls_points(POINTS)
 {
 	const struct fn_metrics *f, *next;
 
 	HASH_ITER (hh, t->fns, f, next)
-		PUT({f->fn->symbol, cuda_class_name(f->fn->class)}, .number = f->calls);
+		PUT({f->fn->symbol, cuda_class_name(f->fn->class), api_label(f->fn->api)},
+		    .number = f->calls);
 }
 
 static void errors_points(POINTS)
@@ -28,15 +35,18 @@ static void errors_points(POINTS)
 	const struct error_metrics *e, *next;
 
 	HASH_ITER (hh, t->errors, e, next)
-		PUT({e->key.fn->symbol, metrics_error_name(e->key.fn, e->key.code)},
+		PUT({e->key.fn->symbol, metrics_error_name(e->key.fn, e->key.code),
+		     api_label(e->key.fn->api)},
 		    .number = e->cnt);
 }
 
 static void durations_points(POINTS)
 {
-	for (int class = 0; class < CLASS_CNT; class ++)
-		if (t->durations[class])
-			PUT({cuda_class_name(class)}, .hist = t->durations[class]);
+	for (int api = 0; api < API_CNT; api++)
+		for (int class = 0; class < CLASS_CNT; class ++)
+			if (t->durations[api][class])
+				PUT({cuda_class_name(class), api_label(api)},
+				    .hist = t->durations[api][class]);
 }
 
 static void transfers_points(POINTS)

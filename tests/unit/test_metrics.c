@@ -93,6 +93,8 @@ static void events(void **state)
 	metrics__free(m);
 }
 
+#define X "namespace=\"\",pod=\"\",container=\"\",command=\"x\""
+
 static void counts(void **state)
 {
 	const struct labels l = {0};
@@ -112,6 +114,33 @@ static void counts(void **state)
 	has(m,
 	    "cudatrace_errors_total{namespace=\"\",pod=\"\",container=\"\",command=\"a\\\"b\\\\c?"
 	    "\?\",function=\"cuLaunchKernel\",error=\"CUDA_ERROR_LAUNCH_FAILED\"} 1");
+	metrics__free(m);
+}
+
+/* Of two libraries' functions, those of one class too. */
+static void families(void **state)
+{
+	const struct cuda_fn cu = {.symbol = "cuNew", .api = API_CUDA, .class = CLASS_OTHER};
+	const struct cuda_fn nccl = {.symbol = "ncclNew", .api = API_NCCL, .class = CLASS_OTHER};
+	const struct labels l = {0};
+	struct metrics *m = metrics__new(1000);
+	struct metrics_target *t = metrics__get(m, &l, "x");
+	struct event ev = {.kind = EVENT_CALL, .fn = &cu, .end_ns = 1000};
+	struct ct_count c = {.total_ns = 2000};
+
+	metrics__event(m, t, &ev);
+	ev.fn = &nccl;
+	ev.is_error = true;
+	ev.result = 3;
+	metrics__event(m, t, &ev);
+	c.hist[ct_hist_index(2000)] = 1;
+	metrics__counts(m, t, &nccl, &c);
+	has(m, "cudatrace_calls_total{" X ",function=\"cuNew\",class=\"other\"} 1");
+	has(m, "cudatrace_calls_total{" X ",function=\"ncclNew\",class=\"other\",api=\"nccl\"} 2");
+	has(m, "cudatrace_errors_total{" X
+	       ",function=\"ncclNew\",error=\"ncclInternalError\",api=\"nccl\"} 1");
+	has(m, "cudatrace_call_duration_seconds_count{" X ",class=\"other\"} 1");
+	has(m, "cudatrace_call_duration_seconds_sum{" X ",class=\"other\",api=\"nccl\"} 3e-06");
 	metrics__free(m);
 }
 
@@ -322,7 +351,7 @@ int main(void)
 		cmocka_unit_test(memory),    cmocka_unit_test(forgotten),
 		cmocka_unit_test(bounded),   cmocka_unit_test(ended_make_room),
 		cmocka_unit_test(hostile),   cmocka_unit_test(share),
-		cmocka_unit_test(many_xids),
+		cmocka_unit_test(many_xids), cmocka_unit_test(families),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
