@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""The dashboard and the alert rules against what the daemon serves.
+"""The dashboard and the alert rules against what the daemon serves: the table of metrics in DOC, docs/DAEMON.md, which a unit
+test holds against src/metrics/metrics.def.
   form                    the dashboard as Grafana wants it
   rules                   its expressions as a file of rules, for promtool (JSON is YAML)
-  names METRICS...        metrics and labels that they name and no file of /metrics has
-  losses METRICS DOC      counters of /metrics that say what was lost, refused or left out, and are not in the dashboard or not in DOC
+  names DOC               metrics and labels that they name and DOC has not
+  losses DOC              counters that say what was lost, refused or left out, and are not in the dashboard
+  served METRICS DOC      what a file of /metrics has and DOC has not, and the other way round
   query URL METRICS       each expression asked of a Prometheus: errors, and those without an answer whose metrics are there"""
 import json
 import re
@@ -16,6 +18,8 @@ dash = json.load(open(DASHBOARD, encoding="utf-8"))
 variables = {v["name"]: v for v in dash["templating"]["list"]}
 # Labels that the scrape adds.
 OF_SCRAPE = {"job", "instance"}
+# Those of each target.
+OF_TARGET = {"namespace", "pod", "container", "command"}
 
 
 def filled(expr):
@@ -55,16 +59,33 @@ def form():
         assert set(re.findall(r"\$\{?(\w+)", e)) <= set(variables) | {"__rate_interval", "__range"}, f"{what}: {e}"
 
 
-def metrics_of(files):
-    """Metric: the labels of its samples, None when it has only its TYPE."""
+def samples(name, kind):
+    """What the samples of a metric are called."""
+    return [name + suffix for suffix in (("_bucket", "_sum", "_count") if kind == "histogram" else ("",))]
+
+
+def metrics_of(file):
+    """Of a file of /metrics. Metric: the labels of its samples, None when it has only its TYPE."""
     found = {}
-    for name in files:
-        for line in open(name, encoding="utf-8"):
+    with open(file, encoding="utf-8") as f:
+        for line in f:
             if m := re.match(r"# TYPE (\w+) (\w+)", line):
-                for suffix in ("_bucket", "_sum", "_count") if m[2] == "histogram" else ("",):
-                    found.setdefault(m[1] + suffix, None)
+                for name in samples(m[1], m[2]):
+                    found.setdefault(name, None)
             elif m := re.match(r"(\w+)(?:{(.*)})? ", line):
                 found[m[1]] = (found.get(m[1]) or set()) | set(re.findall(r'(\w+)="', m[2] or ""))
+    return found
+
+
+def table_of(doc):
+    """The same of the rows of DOC's table."""
+    found = {}
+    with open(doc, encoding="utf-8") as f:
+        rows = re.findall(r"(?m)^\| `(cudatrace_\w+)` \| (\w+) \|[^|]*\|([^|]*)\|", f.read())
+    for metric, kind, labels in rows:
+        for name in samples(metric, kind):
+            found[name] = set(re.findall(r"`(\w+)`", labels)) | (OF_TARGET if "*" in labels else set()) | ({"le"} if name.endswith("_bucket") else set())
+    assert len(found) > 40, found
     return found
 
 
@@ -73,34 +94,37 @@ def alerts():
         return f.read()
 
 
-def names(files):
-    have = metrics_of(files)
+def names(doc):
+    have = table_of(doc)
     wrong = []
     rules = re.sub("(?m)^ *#.*", "", alerts())
     for what, e in [*exprs(), *(("alerts", x) for x in re.findall(r"cudatrace_\w+(?:{[^}]*})?", rules))]:
         for metric, labels in re.findall(r"(cudatrace_\w+)(?:{([^}]*)})?", e):
             if metric not in have:
                 wrong.append(f"{what}: {metric}")
-            elif have[metric] is not None:
+            else:
                 wrong += [f"{what}: {metric} has no label {n}" for n in re.findall(r"(\w+)(?:=~|!~|!=|=)", labels) if n not in have[metric] | OF_SCRAPE]
         grouped = {n for g in re.findall(r"by \(([^)]*)\)", e) for n in re.split(r"[, ]+", g)}
-        all_labels = [have.get(m) for m in re.findall(r"cudatrace_\w+", e)]
-        if all_labels and None not in all_labels:
-            wrong += [f"{what}: by ({n})" for n in grouped if not any(n in x for x in all_labels) and n not in OF_SCRAPE]
+        all_labels = OF_SCRAPE.union(*(have.get(m, ()) for m in re.findall(r"cudatrace_\w+", e)))
+        wrong += [f"{what}: by ({n})" for n in grouped - all_labels]
     return wrong
 
 
-def losses(metrics, doc):
+def losses(doc):
     shown = " ".join(e for _, e in exprs())
-    with open(doc, encoding="utf-8") as f:
-        text = f.read()
-    lost = [m for m in metrics_of([metrics]) if re.search("_(dropped|full|lost|refused|left_out|left_mangled)_total$", m)]
+    lost = [m for m in table_of(doc) if re.search("_(dropped|full|lost|refused|left_out|left_mangled)_total$", m)]
     assert len(lost) >= 8, lost
-    return [f"{m} is not in {where}" for m in lost for where, there in (("the dashboard", shown), (doc, text)) if m.removeprefix("cudatrace_") not in there]
+    return [f"{m} is not in the dashboard" for m in lost if m not in shown]
+
+
+def served(metrics, doc):
+    have, table = metrics_of(metrics), table_of(doc)
+    wrong = [f"{m} is only in {doc if m in table else metrics}" for m in sorted(have.keys() ^ table.keys())]
+    return wrong + [f"{m} has labels {labels}, not {table[m]}" for m, labels in have.items() if labels and m in table and not labels <= table[m]]
 
 
 def query(url, metrics):
-    have = metrics_of([metrics])
+    have = metrics_of(metrics)
     wrong = []
     for what, e in exprs():
         with urllib.request.urlopen(f"{url}/api/v1/query?" + urllib.parse.urlencode({"query": filled(e)}), timeout=20) as r:
@@ -119,7 +143,7 @@ def main():
     elif verb == "rules":
         print(json.dumps({"groups": [{"name": "dashboard", "rules": [{"record": f"r{i}", "expr": filled(e)} for i, (_, e) in enumerate(exprs())]}]}))
     else:
-        wrong = names(args) if verb == "names" else {"losses": losses, "query": query}[verb](*args)
+        wrong = {"names": names, "losses": losses, "served": served, "query": query}[verb](*args)
         if wrong:
             sys.exit("\n".join(wrong))
 

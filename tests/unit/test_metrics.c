@@ -8,8 +8,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "metrics/metrics.h"
+#include "metrics/table.h"
 #include "factory.h"
 #include "util/out.h"
 
@@ -343,15 +345,84 @@ static void share(void **state)
 	metrics__free(m);
 }
 
+#define TABLE                                                                                      \
+	"| metric | kind | unit | labels | what it is |\n"                                         \
+	"|---|---|---|---|---|\n"
+
+static void put_row(struct out *o, const struct metric *metric)
+{
+	static const char *const kinds[] = {"counter", "gauge", "histogram", "info"};
+	char name[64];
+
+	metric_full_name(metric, name, sizeof(name));
+	out_lit(o, "| `cudatrace_");
+	out_str(o, name);
+	out_lit(o, "` | ");
+	out_str(o, kinds[metric->kind]);
+	out_lit(o, " | ");
+	out_str(o, metric->unit);
+	out_lit(o, " | ");
+	if (metric->of != METRIC_NODE)
+		out_lit(o, "* ");
+	for (int i = 0; i < METRIC_LABELS && metric->labels[i]; i++) {
+		out_char(o, '`');
+		out_str(o, metric->labels[i]);
+		out_lit(o, "` ");
+	}
+	out_lit(o, "| ");
+	out_str(o, metric->help);
+	out_lit(o, " |\n");
+}
+
+/* The documents' table. UPDATE_GOLDEN=1 writes it. */
+static void documented(void **state)
+{
+	static const char path[] = "docs/DAEMON.md";
+	struct out *o = out__memory();
+	FILE *f = fopen(path, "r+");
+	static char doc[1 << 17];
+	const struct metric *table;
+	unsigned cnt;
+	char *from, *to;
+	bool is_same;
+
+	assert_non_null(f);
+	doc[fread(doc, 1, sizeof(doc) - 1, f)] = '\0';
+	assert_true(feof(f));
+	from = strstr(doc, TABLE);
+	assert_non_null(from);
+	from += strlen(TABLE);
+	to = strstr(from, "\n\n");
+	assert_non_null(to);
+	to++;
+	table = metrics_table(&cnt);
+	for (unsigned i = 0; i < cnt; i++)
+		put_row(o, &table[i]);
+	is_same = (size_t)(to - from) == o->len && !memcmp(from, o->buf, o->len);
+	if (!is_same && getenv("UPDATE_GOLDEN")) {
+		rewind(f);
+		fprintf(f, "%.*s%.*s%s", (int)(from - doc), doc, (int)o->len, o->buf, to);
+		assert_false(ftruncate(fileno(f), ftell(f)));
+		is_same = true;
+	}
+	fclose(f);
+	out__close(o);
+	if (!is_same)
+		fail_msg("the table of metrics in %s is not that of src/metrics/metrics.def: "
+			 "UPDATE_GOLDEN=1 build/unit/test_metrics writes it",
+			 path);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(events),    cmocka_unit_test(counts),
-		cmocka_unit_test(launches),  cmocka_unit_test(bytes),
-		cmocka_unit_test(memory),    cmocka_unit_test(forgotten),
-		cmocka_unit_test(bounded),   cmocka_unit_test(ended_make_room),
-		cmocka_unit_test(hostile),   cmocka_unit_test(share),
-		cmocka_unit_test(many_xids), cmocka_unit_test(families),
+		cmocka_unit_test(events),     cmocka_unit_test(counts),
+		cmocka_unit_test(launches),   cmocka_unit_test(bytes),
+		cmocka_unit_test(memory),     cmocka_unit_test(forgotten),
+		cmocka_unit_test(bounded),    cmocka_unit_test(ended_make_room),
+		cmocka_unit_test(hostile),    cmocka_unit_test(share),
+		cmocka_unit_test(many_xids),  cmocka_unit_test(families),
+		cmocka_unit_test(documented),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
