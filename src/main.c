@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "cli/cmd.h"
+#include "cli/verbs.h"
 #include "util/log.h"
 #include "util/rights.h"
 
@@ -28,15 +28,10 @@ static bool is_setuid(void)
 	return getuid() != geteuid() || getgid() != getegid();
 }
 
-/* Privileges that our file lends are for tracing. */
-static bool needs_rights(enum verb verb, bool check_config)
-{
-	return verb == VERB_TRACE || verb == VERB_CHECK || (verb == VERB_DAEMON && !check_config);
-}
-
 int main(int argc, char **argv)
 {
 	static struct opts o;
+	const struct verb_row *verb;
 
 	plug_standard_fds();
 	if (is_setuid()) {
@@ -46,25 +41,11 @@ int main(int argc, char **argv)
 	}
 	rights_lower();
 	opts__parse(&o, argc, argv);
-	if (!needs_rights(o.verb, o.check_config))
+	verb = verb_row(o.verb);
+	/* Privileges that our file lends are for tracing. */
+	if (!(verb->flags & VERB_RIGHTS) || o.check_config)
 		rights_drop();
 	rights_raise();
 	log_set_level(o.trace.quiet ? LOG_WARN : o.verbose ? LOG_DEBUG : LOG_INFO);
-	switch (o.verb) {
-	case VERB_LIST:
-		return cmd_list(&o);
-	case VERB_CHECK:
-		return cmd_check(&o);
-	case VERB_DIFF:
-		return cmd_diff(&o);
-	case VERB_REPORT:
-		return cmd_report(&o);
-	case VERB_DAEMON:
-		return cmd_daemon(&o);
-	case VERB_CTL:
-		return cmd_ctl(&o);
-	case VERB_TRACE:
-		return cmd_trace(&o);
-	}
-	return EXIT_FAILURE;
+	return verb->run(&o);
 }

@@ -108,7 +108,10 @@ static void print_bash(FILE *f)
 	      "\tfi\n"
 	      "\tfor ((i = 1; i < COMP_CWORD; i++)); do\n"
 	      "\t\tcase ${COMP_WORDS[i]} in\n"
-	      "\t\tlist|check|report|daemon|ctl) verb=${COMP_WORDS[i]} ;;\n"
+	      "\t\t",
+	      f);
+	verbs__print(f, "|", "|");
+	fputs(") verb=${COMP_WORDS[i]} ;;\n"
 	      "\t\t--) ((i++)); break ;;\n"
 	      "\t\t=) ((i++)) ;;\n\t\t",
 	      f);
@@ -133,12 +136,14 @@ static void print_bash(FILE *f)
 	bash_values(f);
 	fputs("\tesac\n\tcase $verb in\n\ttrace) mapfile -t COMPREPLY < <(compgen -W '", f);
 	bash_words(f, VERB_TRACE);
-	fputs(" list check report daemon ctl' -- \"$cur\")\n"
+	fputs(" ", f);
+	verbs__print(f, " ", " ");
+	fputs("' -- \"$cur\")\n"
 	      "\t\t[[ $cur == -* || -z $cur ]] || mapfile -t -O ${#COMPREPLY[@]} COMPREPLY "
 	      "< <(compgen -c -- \"$cur\") ;;\n",
 	      f);
-	for (enum verb v = VERB_LIST; v <= VERB_LAST; v++) {
-		fprintf(f, "\t%s) mapfile -t COMPREPLY < <(compgen -W '", opt_verb_name(v));
+	for (enum verb v = VERB_TRACE + 1; v < VERB_CNT; v++) {
+		fprintf(f, "\t%s) mapfile -t COMPREPLY < <(compgen -W '", verb_row(v)->name);
 		bash_words(f, v);
 		fputs("' -- \"$cur\") ;;\n", f);
 	}
@@ -202,8 +207,8 @@ static void print_zsh(FILE *f)
 	      "_cudatrace() {\n\tlocal -a options\n"
 	      "\tcase $words[2] in\n",
 	      f);
-	for (enum verb v = VERB_LIST; v <= VERB_LAST; v++) {
-		fprintf(f, "\t%s) options=(\n", opt_verb_name(v));
+	for (enum verb v = VERB_TRACE + 1; v < VERB_CNT; v++) {
+		fprintf(f, "\t%s) options=(\n", verb_row(v)->name);
 		zsh_rows(f, v);
 		fputs("\t\t)\n\t\t(( CURRENT > 2 )) && { shift words; (( CURRENT-- )); "
 		      "_arguments -s $options; return } ;;\n",
@@ -213,7 +218,10 @@ static void print_zsh(FILE *f)
 	zsh_rows(f, VERB_TRACE);
 	fputs("\t)\n"
 	      "\t_arguments -s -S $options \\\n"
-	      "\t\t'(-)1: : _alternative \"verbs:verb:(list check report daemon ctl)\" "
+	      "\t\t'(-)1: : _alternative \"verbs:verb:(",
+	      f);
+	verbs__print(f, " ", " ");
+	fputs(")\" "
 	      "\"commands:command:_command_names -e\"' \\\n"
 	      "\t\t'*::arguments:_normal'\n"
 	      "}\n\n_cudatrace \"$@\"\n",
@@ -233,9 +241,9 @@ static void fish_row(FILE *f, const struct opt_row *row)
 	};
 
 	fputs("complete -c cudatrace -n '__cudatrace_at", f);
-	for (enum verb v = VERB_TRACE; v <= VERB_LAST; v++) {
+	for (enum verb v = 0; v < VERB_CNT; v++) {
 		if (row->verbs >> v & 1)
-			fprintf(f, " %s", v == VERB_TRACE ? "trace" : opt_verb_name(v));
+			fprintf(f, " %s", verb_row(v)->name);
 	}
 	fputs("'", f);
 	if (row->letter)
@@ -254,7 +262,10 @@ static void print_fish(FILE *f)
 	unsigned cnt;
 
 	fputs("# fish completion for cudatrace; made by cudatrace --completion=fish\n\n"
-	      "# Where the cursor is: trace, list, check, report, daemon or ctl, or in a command's words.\n"
+	      "# Where the cursor is: trace, ",
+	      f);
+	verbs__print(f, ", ", " or ");
+	fputs(", or in a command's words.\n"
 	      "function __cudatrace_where\n"
 	      "\tset -l verb trace\n"
 	      "\tset -l skip 0\n"
@@ -265,7 +276,10 @@ static void print_fish(FILE *f)
 	      "\t\t\tcontinue\n"
 	      "\t\tend\n"
 	      "\t\tswitch $word\n"
-	      "\t\t\tcase list check report daemon ctl\n"
+	      "\t\t\tcase ",
+	      f);
+	verbs__print(f, " ", " ");
+	fputs("\n"
 	      "\t\t\t\tset verb $word\n"
 	      "\t\t\tcase --\n"
 	      "\t\t\t\techo command\n"
@@ -293,8 +307,14 @@ static void print_fish(FILE *f)
 	      "\tset -q done[1]; or set done ''\n"
 	      "\tprintf '%s\\n' $done$argv\n"
 	      "end\n\n"
-	      "complete -c cudatrace -n '__cudatrace_at list check' -f\n"
-	      "complete -c cudatrace -n '__cudatrace_at trace' -f -a 'list check report daemon ctl'\n"
+	      "complete -c cudatrace -n '__cudatrace_at",
+	      f);
+	for (enum verb v = VERB_TRACE + 1; v < VERB_CNT; v++)
+		if (!(verb_row(v)->flags & VERB_WORDS))
+			fprintf(f, " %s", verb_row(v)->name);
+	fputs("' -f\ncomplete -c cudatrace -n '__cudatrace_at trace' -f -a '", f);
+	verbs__print(f, " ", " ");
+	fputs("'\n"
 	      "complete -c cudatrace -n '__cudatrace_at trace command' -x "
 	      "-a '(__fish_complete_subcommand ",
 	      f);

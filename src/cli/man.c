@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* The man page: sections of prose, and the options from their table. `cudatrace --man | man -l -`
+/* The man page: sections of prose, verbs and options from their rows. `cudatrace --man | man -l -`
  */
 #include "opts_priv.h"
 
@@ -9,80 +9,7 @@
 #include "version.h"
 
 /* When the prose was last changed. */
-#define MAN_DATE "2026-11-21"
-
-static const char head[] =
-	".SH NAME\n"
-	"cudatrace \\- show what CUDA programs ask of the GPU\n"
-	".SH SYNOPSIS\n"
-	".B cudatrace\n"
-	"[\\fIOPTIONS\\fR] \\fB\\-p\\fR \\fIPID\\fR[,\\fIPID\\fR...]\n"
-	".br\n"
-	".B cudatrace\n"
-	"[\\fIOPTIONS\\fR] \\fB\\-\\-\\fR \\fICOMMAND\\fR [\\fIARGS\\fR...]\n"
-	".br\n"
-	".B cudatrace\n"
-	"[\\fIOPTIONS\\fR]\n"
-	".br\n"
-	".B cudatrace list\n"
-	"[\\fB\\-\\-json\\fR] [\\fB\\-e\\fR \\fISET\\fR] [\\fB\\-\\-libcuda\\fR \\fIPATH\\fR]\n"
-	".br\n"
-	".B cudatrace list \\-\\-ioctls\n"
-	"[\\fB\\-\\-json\\fR]\n"
-	".br\n"
-	".B cudatrace check\n"
-	"[\\fB\\-\\-json\\fR]\n"
-	".br\n"
-	".B cudatrace report\n"
-	"[\\fIOPTIONS\\fR] \\fIFILE\\fR...\n"
-	".br\n"
-	".B cudatrace daemon\n"
-	"[\\fB\\-\\-config\\fR \\fIFILE\\fR] [\\fB\\-\\-check\\-config\\fR] "
-	"[\\fB\\-\\-set\\fR \\fIKEY\\fR=\\fIVALUE\\fR]...\n"
-	".br\n"
-	".B cudatrace ctl\n"
-	"status | level \\fIPID\\fR|\\fIPATTERN\\fR \\fILEVEL\\fR | burst [\\fIPID\\fR] "
-	"[\\fISECONDS\\fR] | dump [\\fIFILE\\fR] | reload\n"
-	".SH DESCRIPTION\n"
-	".B cudatrace\n"
-	"records each call that programs make into NVIDIA's driver library, libcuda.so.1: which\n"
-	"function, when, how long it took, its result, and its arguments with their meaning: sizes,\n"
-	"copy directions, kernel names, grids and blocks, streams, flags by name. PyTorch, JAX, Triton,\n"
-	"CuPy and everything else that is built on the CUDA runtime end up in this library. The\n"
-	"programs are not changed, restarted or slowed down by a debugger: the kernel sees the calls\n"
-	"through uprobes.\n"
-	".PP\n"
-	"With\n"
-	".B \\-p\n"
-	"it attaches to running processes. With a command it starts that command and sees all calls\n"
-	"from the first on. The\n"
-	".B \\-\\-\n"
-	"may be left out unless the command is called list or check; options of\n"
-	".B cudatrace\n"
-	"stand before the command. With neither, it traces every process that has libcuda loaded or\n"
-	"loads it later. Children of traced processes are traced too. Ctrl-C ends the trace, and the\n"
-	"files are complete then; a second Ctrl-C ends it at once.\n"
-	".PP\n"
-	".B cudatrace list\n"
-	"prints the table of known functions: class, what a call does, whether it is traced by default,\n"
-	"since which CUDA version it exists, whether a libcuda file has it, and its arguments; with\n"
-	".B \\-\\-ioctls\n"
-	"what is known of the kernel driver: escapes, controls, classes, UVM commands, statuses, Xids.\n"
-	".B cudatrace check\n"
-	"says what this kernel, this user and the drivers allow, what is lost where something is\n"
-	"missing, and how to get it.\n"
-	".B cudatrace report\n"
-	"reads saved traces (JSON lines, packed by gzip or zstd or not) and says where the time went\n"
-	"and what is slow.\n"
-	".PP\n"
-	".B cudatrace daemon\n"
-	"traces every process of a node, for as long as it runs: it counts calls for Prometheus, traces\n"
-	"in full what its configuration says, and keeps the last seconds in memory for when something\n"
-	"fails. SIGHUP reads the configuration again, SIGTERM ends it.\n"
-	".B cudatrace ctl\n"
-	"asks the daemon what it sees, changes the level of a process or of the commands that a glob\n"
-	"matches, takes a burst of full trace, writes the flight recorder to a file. docs/DAEMON.md\n"
-	"describes both.\n";
+#define MAN_DATE "2026-11-22"
 
 static const char sets[] =
 	".SH WHAT TO TRACE\n"
@@ -310,6 +237,48 @@ static void put_row(FILE *f, const struct opt_row *row)
 	put_sentence(f, row->help);
 }
 
+/* What is typed as it is in bold, what stands for something else in italics. */
+static void put_usage(FILE *f, const char *args)
+{
+	for (const char *at = args; *at;) {
+		bool is_option = *at == '-' && (at == args || strchr("[ ", at[-1]));
+		size_t len = is_option ? strspn(at, "-abcdefghijklmnopqrstuvwxyz")
+				       : strspn(at, "ABCDEFGHIJKLMNOPQRSTUVWXYZ");
+
+		if (len)
+			fprintf(f, "\\f%c", is_option ? 'B' : 'I');
+		for (size_t i = 0; i < (len ?: 1); i++)
+			fputs(at[i] == '-' ? "\\-" : (char[]){at[i], 0}, f);
+		if (len)
+			fputs("\\fR", f);
+		at += len ?: 1;
+	}
+	fputs("\n", f);
+}
+
+static void put_verbs(FILE *f)
+{
+	const char *sep = "";
+
+	fputs(".SH SYNOPSIS\n", f);
+	for (enum verb v = 0; v < VERB_CNT; v++) {
+		const struct verb_row *verb = verb_row(v);
+
+		for (int i = 0; i < VERB_USAGES && verb->usages[i].args; i++) {
+			fprintf(f, "%s.B cudatrace%s%s\n", sep, v ? " " : "", v ? verb->name : "");
+			put_usage(f, verb->usages[i].args);
+			sep = ".br\n";
+		}
+	}
+	fputs(".SH DESCRIPTION\n", f);
+	fputs(verb_row(VERB_TRACE)->man, f);
+	fputs(".PP\nThe\n.B \\-\\-\nmay be left out unless the command is called ", f);
+	verbs__print(f, ", ", " or ");
+	fputs(";\noptions of\n.B cudatrace\nstand before the command.\n", f);
+	for (enum verb v = VERB_TRACE + 1; v < VERB_CNT; v++)
+		fputs(verb_row(v)->man, f);
+}
+
 static void put_options(FILE *f)
 {
 	const struct opt_row *rows;
@@ -343,11 +312,12 @@ static void put_classes(FILE *f)
 void opts__print_man(FILE *f)
 {
 	fputs(".\\\" SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause\n"
-	      ".\\\" Made by cudatrace --man; edit src/cli/man.c and src/cli/opts_table.c instead.\n",
+	      ".\\\" Made by cudatrace --man; edit src/cli/man.c, verbs.def and opts_table.c instead.\n",
 	      f);
 	fprintf(f, ".TH CUDATRACE 1 \"%s\" \"cudatrace %s\" \"User Commands\"\n", MAN_DATE,
 		CUDATRACE_VERSION);
-	fputs(head, f);
+	fputs(".SH NAME\ncudatrace \\- show what CUDA programs ask of the GPU\n", f);
+	put_verbs(f);
 	put_options(f);
 	fputs(sets, f);
 	put_classes(f);

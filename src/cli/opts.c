@@ -21,7 +21,6 @@
 
 struct parse {
 	struct opts *o;
-	bool verb_given;
 	uint64_t seen; /* rows, by index: an option may stand before the verb that refuses it */
 };
 
@@ -35,28 +34,6 @@ void opts__die(const char *fmt, ...)
 	va_end(ap);
 	err("%s", text);
 	exit(EXIT_USAGE);
-}
-
-const char *opt_verb_name(enum verb v)
-{
-	static const char *const names[] = {
-		[VERB_TRACE] = "",	  [VERB_LIST] = "list", [VERB_CHECK] = "check",
-		[VERB_REPORT] = "report", [VERB_DIFF] = "diff", [VERB_DAEMON] = "daemon",
-		[VERB_CTL] = "ctl",
-	};
-
-	return names[v];
-}
-
-static bool find_verb(const char *word, enum verb *verb)
-{
-	for (enum verb v = VERB_LIST; v <= VERB_LAST; v++) {
-		if (!strcmp(word, opt_verb_name(v))) {
-			*verb = v;
-			return true;
-		}
-	}
-	return false;
 }
 
 static int row_key(const struct opt_row *row, unsigned idx)
@@ -183,7 +160,6 @@ static int check_letters(const char *word, bool is_last)
 static void __attribute__((noreturn)) explain(int argc, char **argv)
 {
 	enum verb verb = VERB_TRACE;
-	bool takes_words = false; /* files, or what ctl is to do */
 	int i = 1;
 
 	while (i < argc && strcmp(argv[i], "--")) {
@@ -193,11 +169,10 @@ static void __attribute__((noreturn)) explain(int argc, char **argv)
 			i += check_long(argv[i], is_last);
 		else if (argv[i][0] == '-' && argv[i][1])
 			i += check_letters(argv[i], is_last);
-		else if (takes_words || find_verb(argv[i], &verb))
-			i++;
-		else
+		else if (!(verb_row(verb)->flags & VERB_WORDS) && !(verb = verb_by_name(argv[i])))
 			break;
-		takes_words |= verb == VERB_REPORT || verb == VERB_DIFF || verb == VERB_CTL;
+		else
+			i++;
 	}
 	opts__die("cannot make sense of the command line; see cudatrace --help");
 }
@@ -212,29 +187,21 @@ static void check_value(const struct opt_row *row, const char *arg)
 
 static void take_word(struct parse *p, struct argp_state *state, char *word)
 {
-	enum verb verb;
+	const struct verb_row *verb = verb_row(p->o->verb);
 
-	if (p->o->verb == VERB_CTL) {
-		strv_add(&p->o->files, word);
-		return;
-	}
-	if (p->o->verb == VERB_REPORT || p->o->verb == VERB_DIFF) {
-		if (!*word)
+	if (verb->flags & VERB_WORDS) {
+		if (!*word && p->o->verb != VERB_CTL)
 			opts__die(
 				"FILE is empty; give a trace, as in cudatrace report trace.jsonl");
 		strv_add(&p->o->files, word);
 		return;
 	}
-	if (p->verb_given)
+	if (p->o->verb)
 		opts__die("%s takes no arguments: '%s'; to run a program called %s: "
 			  "cudatrace -- %s",
-			  opt_verb_name(p->o->verb), word, opt_verb_name(p->o->verb),
-			  opt_verb_name(p->o->verb));
-	if (!state->quoted && find_verb(word, &verb)) {
-		p->o->verb = verb;
-		p->verb_given = true;
+			  verb->name, word, verb->name, verb->name);
+	if (!state->quoted && (p->o->verb = verb_by_name(word)))
 		return;
-	}
 	if (!*word)
 		opts__die(
 			"COMMAND is empty; give a program to run, as in cudatrace -- python x.py");
@@ -254,7 +221,7 @@ static error_t parse_one(int key, char *arg, struct argp_state *state)
 		take_word(p, state, arg);
 		return 0;
 	}
-	if (key == ARGP_KEY_END && state->quoted && !p->o->trace.argv && !p->verb_given)
+	if (key == ARGP_KEY_END && state->quoted && !p->o->trace.argv && !p->o->verb)
 		opts__die("COMMAND is missing after --; give a program to run, as in cudatrace -- "
 			  "python x.py");
 	row = key >= KEY_FIRST && key < KEY_FIRST + (int)cnt ? &rows[key - KEY_FIRST]
@@ -305,13 +272,9 @@ static void check_whole(const struct parse *p)
 			continue;
 		if (o->verb == VERB_TRACE)
 			opts__die("--%s belongs to cudatrace %s; leave it out", rows[i].name,
-				  rows[i].verbs & FOR_LIST     ? "list"
-				  : rows[i].verbs & FOR_CHECK  ? "check"
-				  : rows[i].verbs & FOR_REPORT ? "report"
-				  : rows[i].verbs & FOR_DIFF   ? "diff"
-							       : "daemon");
+				  verb_row(__builtin_ctz(rows[i].verbs))->name);
 		opts__die("--%s has no meaning for cudatrace %s; leave it out", rows[i].name,
-			  opt_verb_name(o->verb));
+			  verb_row(o->verb)->name);
 	}
 	if (o->trace.pid_cnt && o->trace.argv)
 		opts__die("both -p and a command ('%s'); trace running processes or start one, not "

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The command line. One table of options (opts_table.c): help, man page and shell completion are
- * printed from it.
+ * The command line. Its verbs are rows of verbs.def, its options of opts_table.c: help, man page
+ * and shell completion are printed from them.
  */
 #ifndef CLI_OPTS_H
 #define CLI_OPTS_H
@@ -15,14 +15,10 @@
 #include "trace/session_opts.h"
 
 enum verb {
-	VERB_TRACE,  /* no verb given */
-	VERB_LIST,   /* cudatrace list: the API table */
-	VERB_CHECK,  /* cudatrace check: what this machine allows */
-	VERB_REPORT, /* cudatrace report: what saved traces say */
-	VERB_DIFF,   /* cudatrace diff: what changed between two of them */
-	VERB_DAEMON, /* cudatrace daemon: traces the whole node */
-	VERB_CTL,    /* cudatrace ctl: asks the daemon */
-	VERB_LAST = VERB_CTL
+#define VERB(id, name, flags, brief, usages, help, man) VERB_##id,
+#include "verbs.def"
+#undef VERB
+	VERB_CNT
 };
 
 /* Ring buffer. At 500,000 calls a second the default is filled in about half a second. */

@@ -9,68 +9,6 @@
 #define HELP_COLUMNS	 80
 #define HELP_TEXT_COLUMN 27
 
-static const char usage_trace[] =
-	"Usage: cudatrace [OPTIONS] -p PID[,PID...]         running processes\n"
-	"       cudatrace [OPTIONS] -- COMMAND [ARGS...]    a command, from its start\n"
-	"       cudatrace [OPTIONS]                         every process that uses CUDA\n"
-	"       cudatrace list [--json] [-e SET] [--libcuda PATH]\n"
-	"       cudatrace check [--json]\n"
-	"       cudatrace report [--format NAME] [-o FILE] FILE...\n"
-	"       cudatrace diff [--format NAME] [-o FILE] OLD NEW\n"
-	"       cudatrace daemon [--config FILE] [--set KEY=VALUE]...\n"
-	"       cudatrace ctl status|level|burst|dump|reload ...\n"
-	"\n"
-	"Shows each call that CUDA programs make into the driver library, libcuda.so.1.\n"
-	"The -- may be left out when COMMAND is not called list, check, report, diff,\n"
-	"daemon or ctl.\n";
-
-static const char usage_list[] =
-	"Usage: cudatrace list [--json] [-e SET] [--libcuda PATH]\n"
-	"\n"
-	"Lists the CUDA driver functions that cudatrace knows: class, what a call does,\n"
-	"whether it is traced by default, since which CUDA version it exists, whether the\n"
-	"libcuda file of this machine has it, and its arguments. Needs no root.\n";
-
-static const char usage_check[] =
-	"Usage: cudatrace check [--json]\n"
-	"\n"
-	"Says what this kernel, this user and the drivers here allow, what is lost where\n"
-	"something is missing, and how to get it.\n";
-
-static const char usage_report[] =
-	"Usage: cudatrace report [--format NAME] [-o FILE] [OPTIONS] FILE...\n"
-	"\n"
-	"Says what saved traces (JSON lines, also of gzip and zstd; - is stdin) tell: where\n"
-	"the time went, what is slow and why. Needs no root and no GPU. Several files: one\n"
-	"after another, in one report.\n";
-
-static const char usage_diff[] =
-	"Usage: cudatrace diff [OPTIONS] OLD NEW\n"
-	"\n"
-	"Says what changed between two saved traces: calls, kernels, memory, iterations, the\n"
-	"largest change first. Counts are exact; times that differ by less than 10 % are\n"
-	"noise. Exit status: 0 nothing changed, 1 something did, 2 trouble.\n";
-
-static const char usage_daemon[] =
-	"Usage: cudatrace daemon [--config FILE] [--check-config] [--set KEY=VALUE]...\n"
-	"\n"
-	"Traces every process that uses CUDA, now and later, in containers too: metrics for\n"
-	"Prometheus, bursts of full trace, files that rotate, a flight recorder. Keys and\n"
-	"levels are in docs/DAEMON.md. SIGHUP reads the configuration again.\n";
-
-static const char usage_ctl[] =
-	"Usage: cudatrace ctl status\n"
-	"       cudatrace ctl level PID|PATTERN off|metrics|trace|sampled\n"
-	"       cudatrace ctl level PID default\n"
-	"       cudatrace ctl burst [PID] [SECONDS]\n"
-	"       cudatrace ctl dump [FILE]\n"
-	"       cudatrace ctl reload\n"
-	"\n"
-	"Asks a running daemon; the answer is JSON. For root and the members of ctl.group.\n"
-	"PATTERN is a glob for commands, also of processes to come, until a reload. burst\n"
-	"without a PID is for all processes at level metrics or sampled; a time alone needs its\n"
-	"unit, as in burst 10s.\n";
-
 static const char after[] =
 	"\n"
 	"SET is a list of function names (cuLaunchKernel), globs (cuMem*) and classes\n"
@@ -88,9 +26,9 @@ static void pad(FILE *f, size_t col)
 }
 
 /* Words up to the last column, further lines indented to the column of the first. */
-static void print_wrapped(FILE *f, const char *text)
+static void print_wrapped(FILE *f, const char *text, size_t indent)
 {
-	size_t col = HELP_TEXT_COLUMN;
+	size_t col = indent;
 	bool is_first = true;
 
 	while (*text) {
@@ -98,8 +36,8 @@ static void print_wrapped(FILE *f, const char *text)
 
 		if (!is_first && col + 1 + len >= HELP_COLUMNS) {
 			fputc('\n', f);
-			pad(f, HELP_TEXT_COLUMN);
-			col = HELP_TEXT_COLUMN;
+			pad(f, indent);
+			col = indent;
 		} else if (!is_first) {
 			fputc(' ', f);
 			col++;
@@ -130,7 +68,7 @@ static void print_row(FILE *f, const struct opt_row *row)
 		len = 0;
 	}
 	pad(f, HELP_TEXT_COLUMN - (size_t)len);
-	print_wrapped(f, row->help);
+	print_wrapped(f, row->help, HELP_TEXT_COLUMN);
 }
 
 static void print_group(FILE *f, enum opt_group group, enum verb verb)
@@ -153,16 +91,51 @@ static void print_group(FILE *f, enum opt_group group, enum verb verb)
 	}
 }
 
+/* In the general help the brief ones. */
+static void print_usages(FILE *f, enum verb v, bool in_general)
+{
+	const struct verb_row *verb = verb_row(v);
+	char form[128];
+
+	if (in_general && verb->brief) {
+		fprintf(f, "       cudatrace %s %s\n", verb->name, verb->brief);
+		return;
+	}
+	for (int i = 0; i < VERB_USAGES && verb->usages[i].args; i++) {
+		fputs(i || (in_general && v) ? "       " : "Usage: ", f);
+		snprintf(form, sizeof(form), "cudatrace %s%s%s", v ? verb->name : "", v ? " " : "",
+			 verb->usages[i].args);
+		if (verb->usages[i].note)
+			fprintf(f, "%-44s%s\n", form, verb->usages[i].note);
+		else
+			fprintf(f, "%s\n", form);
+	}
+}
+
+/* What verbs are called cannot be called so as a command. */
+static void print_verbs(FILE *f)
+{
+	char text[512];
+	FILE *mem = fmemopen(text, sizeof(text), "w");
+
+	if (!mem)
+		return;
+	fputs("The -- may be left out when COMMAND is not called ", mem);
+	verbs__print(mem, ", ", " or ");
+	fputc('.', mem);
+	fclose(mem);
+	print_wrapped(f, text, 0);
+}
+
 void opts__print_help(enum verb verb, FILE *f)
 {
-	static const char *const usages[] = {
-		[VERB_TRACE] = usage_trace,   [VERB_LIST] = usage_list,
-		[VERB_CHECK] = usage_check,   [VERB_REPORT] = usage_report,
-		[VERB_DAEMON] = usage_daemon, [VERB_CTL] = usage_ctl,
-		[VERB_DIFF] = usage_diff,
-	};
-
-	fputs(usages[verb], f);
+	print_usages(f, verb, verb == VERB_TRACE);
+	if (verb == VERB_TRACE)
+		for (enum verb v = VERB_TRACE + 1; v < VERB_CNT; v++)
+			print_usages(f, v, true);
+	fprintf(f, "\n%s", verb_row(verb)->help);
+	if (verb == VERB_TRACE)
+		print_verbs(f);
 	for (enum opt_group g = 0; g < GROUP_CNT; g++)
 		print_group(f, g, verb);
 	if (verb == VERB_TRACE)

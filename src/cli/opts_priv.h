@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* The option table, shared by the files that parse (opts*.c) and print (opts_print.c, man.c). */
+/* The rows of opts_table.c, shared by the files that parse (opts*.c) and print (opts_print.c,
+ * man.c). */
 #ifndef CLI_OPTS_PRIV_H
 #define CLI_OPTS_PRIV_H
 
@@ -7,6 +8,7 @@
 
 #include "opts.h"
 #include "text/units.h"
+#include "verbs.h"
 
 enum opt_group {
 	GROUP_TARGET,
@@ -20,14 +22,13 @@ enum opt_group {
 	GROUP_CNT
 };
 
-#define FOR_TRACE  (1u << VERB_TRACE)
-#define FOR_LIST   (1u << VERB_LIST)
-#define FOR_CHECK  (1u << VERB_CHECK)
-#define FOR_REPORT (1u << VERB_REPORT)
-#define FOR_DIFF   (1u << VERB_DIFF)
-#define FOR_DAEMON (1u << VERB_DAEMON)
-#define FOR_CTL	   (1u << VERB_CTL)
-#define FOR_ALL	   (FOR_TRACE | FOR_LIST | FOR_CHECK | FOR_REPORT | FOR_DIFF | FOR_DAEMON | FOR_CTL)
+/* What the verbs of a row have a bit of each. */
+enum {
+#define VERB(id, name, flags, brief, usages, help, man) FOR_##id = 1u << VERB_##id,
+#include "verbs.def"
+#undef VERB
+	FOR_ALL = (1u << VERB_CNT) - 1
+};
 
 /* What a shell offers for an option's value. */
 enum opt_complete { COMP_NONE, COMP_FILE, COMP_PID, COMP_USER, COMP_SET, COMP_WORDS };
@@ -38,7 +39,7 @@ struct opt_row {
 	char letter;	   /* short, or 0 */
 	bool hidden;	   /* for packaging and completion scripts */
 	uint8_t group;	   /* enum opt_group */
-	uint8_t verbs;	   /* FOR_* */
+	unsigned verbs;	   /* FOR_* */
 	uint8_t complete;  /* enum opt_complete */
 	const char *arg;   /* what its value is called; NULL: none; with a [: may be left out */
 	const char *words; /* COMP_WORDS: the possible values, blanks between */
@@ -54,8 +55,6 @@ static inline bool opt_needs_value(const struct opt_row *row)
 
 const struct opt_row *opt_rows(unsigned *cnt);
 const char *opt_group_name(enum opt_group g);
-/* "list"; "" for VERB_TRACE. */
-const char *opt_verb_name(enum verb v);
 
 /* One line to stderr, then exit with EXIT_USAGE. */
 void opts__die(const char *fmt, ...) __attribute__((format(printf, 1, 2), noreturn));

@@ -445,6 +445,68 @@ static void test_completion(void **state)
 	}
 }
 
+/* Is word in text, between mark and end? */
+static bool part_has(const char *text, const char *mark, const char *end, const char *word)
+{
+	static const char ends[] = " ()|',.\t\n";
+	const char *from = strstr(text, mark), *to;
+	size_t len = strlen(word);
+
+	assert_non_null(from);
+	to = strstr(from, end);
+	assert_non_null(to);
+	for (const char *at = from + 1; at < to; at++)
+		if (!strncmp(at, word, len) && strchr(ends, at[-1]) && strchr(ends, at[len]))
+			return true;
+	return false;
+}
+
+/* Each verb has help of its own, and is in the general one, in the man page's synopsis and
+ * description, and among what a shell offers. */
+static void test_each_verb(void **state)
+{
+	static const struct {
+		const char *shell, *mark;
+	} offers[] = {
+		{"bash", "\ttrace) mapfile"}, {"bash", "\tlist|"}, /* which words are verbs */
+		{"zsh", "verbs:verb:("},      {"fish", "__cudatrace_at trace' -f -a"},
+		{"fish", "case list "},
+	};
+	static char help[65536], man[131072], text[65536];
+	char want[128];
+
+	assert_int_equal(run("--help", STDOUT_FILENO, help, sizeof(help)), 0);
+	assert_int_equal(run("--man", STDOUT_FILENO, man, sizeof(man)), 0);
+	for (enum verb v = VERB_TRACE + 1; v < VERB_CNT; v++) {
+		const char *name = verb_row(v)->name;
+
+		snprintf(want, sizeof(want), "\n       cudatrace %s ", name);
+		assert_non_null(strstr(help, want));
+		assert_true(part_has(help, "The -- may be left out", "\n\n", name));
+		snprintf(want, sizeof(want), "\n.B cudatrace %s\n", name);
+		if (!strstr(man, want) || strstr(man, want) > strstr(man, ".SH DESCRIPTION"))
+			fail_msg("%s is not in the man page's synopsis", name);
+		if (!strstr(strstr(man, ".SH DESCRIPTION"), want))
+			fail_msg("%s is not in the man page's description", name);
+		snprintf(want, sizeof(want), "%s --help", name);
+		assert_int_equal(run(want, STDOUT_FILENO, text, sizeof(text)), 0);
+		snprintf(want, sizeof(want), "Usage: cudatrace %s ", name);
+		assert_int_equal(strncmp(text, want, strlen(want)), 0);
+		for (const char *line = text; *line; line += strcspn(line, "\n") + 1)
+			if (strcspn(line, "\n") > 80)
+				fail_msg("%s: wider than 80 columns: %.*s", name,
+					 (int)strcspn(line, "\n"), line);
+	}
+	for (size_t i = 0; i < sizeof(offers) / sizeof(offers[0]); i++) {
+		snprintf(want, sizeof(want), "--completion=%s", offers[i].shell);
+		assert_int_equal(run(want, STDOUT_FILENO, text, sizeof(text)), 0);
+		for (enum verb v = VERB_TRACE + 1; v < VERB_CNT; v++)
+			if (!part_has(text, offers[i].mark, "\n", verb_row(v)->name))
+				fail_msg("%s is not behind '%s' for %s", verb_row(v)->name,
+					 offers[i].mark, offers[i].shell);
+	}
+}
+
 /* What completion.c and argp need of the table. */
 static void test_table(void **state)
 {
@@ -482,6 +544,7 @@ int main(void)
 		cmocka_unit_test(test_most_pids),  cmocka_unit_test(test_help),
 		cmocka_unit_test(test_verb_help),  cmocka_unit_test(test_man),
 		cmocka_unit_test(test_completion), cmocka_unit_test(test_table),
+		cmocka_unit_test(test_each_verb),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

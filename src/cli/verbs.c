@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "verbs.h"
+
+#include <string.h>
+
+#include "cmd.h"
+
+#define USAGES(...) __VA_ARGS__
+#define VERB(id, name, flags, brief, usages, help, man)                                            \
+	[VERB_##id] = {#name, cmd_##name, flags, brief, {usages}, help, man},
+static const struct verb_row rows[] = {
+#include "verbs.def"
+};
+
+const struct verb_row *verb_row(enum verb v)
+{
+	return &rows[v];
+}
+
+enum verb verb_by_name(const char *name)
+{
+	for (enum verb v = VERB_TRACE + 1; v < VERB_CNT; v++)
+		if (!strcmp(name, rows[v].name))
+			return v;
+	return VERB_TRACE;
+}
+
+void verbs__print(FILE *f, const char *sep, const char *last_sep)
+{
+	for (enum verb v = VERB_TRACE + 1; v < VERB_CNT; v++)
+		fprintf(f, "%s%s", rows[v].name,
+			v + 2 < VERB_CNT   ? sep
+			: v + 1 < VERB_CNT ? last_sep
+					   : "");
+}

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* The rows of verbs.def. */
+#ifndef CLI_VERBS_H
+#define CLI_VERBS_H
+
+#include <stdio.h>
+
+#include "opts.h"
+
+#define VERB_RIGHTS (1u << 0)
+#define VERB_WORDS  (1u << 1)
+
+#define VERB_USAGES 6
+
+struct verb_row {
+	const char *name;
+	int (*run)(const struct opts *o); /* returns the exit status */
+	unsigned flags;			  /* VERB_* */
+	const char *brief;
+	struct {
+		const char *args, *note;
+	} usages[VERB_USAGES];
+	const char *help, *man;
+};
+
+const struct verb_row *verb_row(enum verb v);
+/* VERB_TRACE: there is none of that name. */
+enum verb verb_by_name(const char *name);
+/* "list, check or report": the names that a command of ours must not have. */
+void verbs__print(FILE *f, const char *sep, const char *last_sep);
+
+#endif /* CLI_VERBS_H */
