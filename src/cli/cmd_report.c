@@ -101,7 +101,7 @@ static int open_chrome(struct report_cmd *c, const struct trace_info *info)
 		free(path);
 		return -EINVAL;
 	}
-	c->chrome = sink__open("chrome", path, info);
+	c->chrome = sink__open(SINK_CHROME, path, info);
 	free(path);
 	return c->chrome ? 0 : -EIO;
 }

@@ -312,7 +312,7 @@ static void put_classes(FILE *f)
 void opts__print_man(FILE *f)
 {
 	fputs(".\\\" SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause\n"
-	      ".\\\" Made by cudatrace --man; edit src/cli/man.c, verbs.def and opts_table.c instead.\n",
+	      ".\\\" Made by cudatrace --man; edit src/cli/man.c, verbs.def and options.def instead.\n",
 	      f);
 	fprintf(f, ".TH CUDATRACE 1 \"%s\" \"cudatrace %s\" \"User Commands\"\n", MAN_DATE,
 		CUDATRACE_VERSION);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * Reads the command line. argp walks over it; what the words mean is in the table (opts_table.c).
+ * Reads the command line. argp walks over it; what the words mean is in options.def.
  * argp's own messages take several lines and suggest nothing, so it is told to be silent, and when
  * it fails, explain() walks over the words again to say which one is wrong.
  */
@@ -239,14 +239,14 @@ static error_t parse_one(int key, char *arg, struct argp_state *state)
 /* Outputs must not write over one another. */
 static void check_outputs(const struct opts *o)
 {
-	const struct strv *const lists[] = {&o->trace.jsonl, &o->trace.chrome, &o->trace.report};
 	const char *names[64];
 	unsigned cnt = 0;
 
-	for (unsigned l = 0; l < sizeof(lists) / sizeof(lists[0]); l++) {
-		for (unsigned i = 0; i < lists[l]->cnt; i++) {
+	for (const struct strv *list = o->trace.outputs; list < o->trace.outputs + SINK_CNT;
+	     list++) {
+		for (unsigned i = 0; i < list->cnt; i++) {
 			for (unsigned k = 0; k < cnt; k++) {
-				if (strcmp(names[k], lists[l]->v[i]))
+				if (strcmp(names[k], list->v[i]))
 					continue;
 				if (!strcmp(names[k], "-"))
 					opts__die("two outputs to stdout; only one may be -, give "
@@ -255,7 +255,7 @@ static void check_outputs(const struct opts *o)
 			}
 			if (cnt == sizeof(names) / sizeof(names[0]))
 				opts__die("more than %u outputs; give fewer", cnt);
-			names[cnt++] = lists[l]->v[i];
+			names[cnt++] = list->v[i];
 		}
 	}
 }
@@ -302,12 +302,12 @@ static void check_whole(const struct parse *p)
 /* argp wants an array of its own. Letters of options double as keys. */
 static const struct argp_option *argp_table(void)
 {
-	static struct argp_option table[66];
+	static struct argp_option table[OPTS_MAX + 2]; /* and -?, and an end */
 	const struct opt_row *rows;
 	unsigned cnt, n = 0;
 
 	rows = opt_rows(&cnt);
-	for (unsigned i = 0; i < cnt && n < 64; i++) {
+	for (unsigned i = 0; i < cnt; i++) {
 		table[n].name = rows[i].name;
 		table[n].key = row_key(&rows[i], i);
 		table[n].arg = rows[i].arg;

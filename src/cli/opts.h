@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The command line. Its verbs are rows of verbs.def, its options of opts_table.c: help, man page
+ * The command line. Its verbs are rows of verbs.def, its options of options.def: help, man page
  * and shell completion are printed from them.
  */
 #ifndef CLI_OPTS_H

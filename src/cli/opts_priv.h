@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* The rows of opts_table.c, shared by the files that parse (opts*.c) and print (opts_print.c,
+/* The rows of options.def, shared by the files that parse (opts*.c) and print (opts_print.c,
  * man.c). */
 #ifndef CLI_OPTS_PRIV_H
 #define CLI_OPTS_PRIV_H
@@ -33,6 +33,8 @@ enum {
 /* What a shell offers for an option's value. */
 enum opt_complete { COMP_NONE, COMP_FILE, COMP_PID, COMP_USER, COMP_SET, COMP_WORDS };
 
+#define OPTS_MAX 64
+
 /* One option. Help, man page, completion and argp's own table are made from these rows. */
 struct opt_row {
 	const char *name;  /* long, without -- */
@@ -46,6 +48,8 @@ struct opt_row {
 	const char *help;
 	/* Stores a value or exits; arg is NULL for an option without value. */
 	void (*set)(struct opts *o, const struct opt_row *row, const char *arg);
+	size_t at;  /* of a member of struct opts, for setters that many rows have */
+	bool value; /* what it gets, when it is a bool */
 };
 
 static inline bool opt_needs_value(const struct opt_row *row)

@@ -49,7 +49,6 @@ static void set_pid(struct opts *o, const struct opt_row *row, const char *arg)
 {
 	char *list = strdup(arg), *item, *rest = list;
 
-	(void)row;
 	if (!list)
 		opts__die("out of memory while reading the command line");
 	while ((item = strsep(&rest, ",")))
@@ -64,88 +63,14 @@ static void need_text(const struct opt_row *row, const char *arg)
 			  row->arg);
 }
 
-static void set_libcuda(struct opts *o, const struct opt_row *row, const char *arg)
-{
-	need_text(row, arg);
-	o->trace.libcuda = arg;
-}
-
-static void set_stop_on_load(struct opts *o, const struct opt_row *row, const char *arg)
-{
-	(void)row, (void)arg;
-	o->trace.stop_on_load = true;
-}
-
-static void set_force(struct opts *o, const struct opt_row *row, const char *arg)
-{
-	(void)row, (void)arg;
-	o->trace.force = true;
-}
-
-static void set_user(struct opts *o, const struct opt_row *row, const char *arg)
-{
-	need_text(row, arg);
-	o->trace.user = arg;
-}
-
-static void set_no_follow(struct opts *o, const struct opt_row *row, const char *arg)
-{
-	(void)row, (void)arg;
-	o->trace.follow = false;
-}
-
-static void set_no_wait(struct opts *o, const struct opt_row *row, const char *arg)
-{
-	(void)row, (void)arg;
-	o->trace.wait = false;
-}
-
-static void set_jsonl(struct opts *o, const struct opt_row *row, const char *arg)
-{
-	need_text(row, arg);
-	strv_add(&o->trace.jsonl, arg);
-}
-
-static void set_chrome(struct opts *o, const struct opt_row *row, const char *arg)
-{
-	need_text(row, arg);
-	strv_add(&o->trace.chrome, arg);
-}
-
-static void set_report(struct opts *o, const struct opt_row *row, const char *arg)
-{
-	need_text(row, arg);
-	strv_add(&o->trace.report, arg);
-}
-
 static void set_summary(struct opts *o, const struct opt_row *row, const char *arg)
 {
-	(void)row, (void)arg;
 	o->trace.summary = TRI_ON;
 }
 
 static void set_no_summary(struct opts *o, const struct opt_row *row, const char *arg)
 {
-	(void)row, (void)arg;
 	o->trace.summary = TRI_OFF;
-}
-
-static void set_quiet(struct opts *o, const struct opt_row *row, const char *arg)
-{
-	(void)row, (void)arg;
-	o->trace.quiet = true;
-}
-
-static void set_json(struct opts *o, const struct opt_row *row, const char *arg)
-{
-	(void)row, (void)arg;
-	o->trace.json = true;
-}
-
-static void set_names(struct opts *o, const struct opt_row *row, const char *arg)
-{
-	(void)row, (void)arg;
-	o->names = true;
 }
 
 static void need_set(const struct opt_row *row, const char *arg, const char *example)
@@ -177,30 +102,6 @@ static void set_stack(struct opts *o, const struct opt_row *row, const char *arg
 {
 	need_set(row, arg ? arg : "all", "--stack=memory,sync");
 	strv_add(&o->trace.stack, arg ? arg : "all");
-}
-
-static void set_all(struct opts *o, const struct opt_row *row, const char *arg)
-{
-	(void)row, (void)arg;
-	o->trace.all = true;
-}
-
-static void set_kernel(struct opts *o, const struct opt_row *row, const char *arg)
-{
-	(void)row, (void)arg;
-	o->trace.kernel = true;
-}
-
-static void set_sched(struct opts *o, const struct opt_row *row, const char *arg)
-{
-	(void)row, (void)arg;
-	o->trace.sched = true;
-}
-
-static void set_ioctls(struct opts *o, const struct opt_row *row, const char *arg)
-{
-	(void)row, (void)arg;
-	o->ioctls = true;
 }
 
 static void check_number(int rc, uint64_t val, const struct opt_row *row, const char *arg,
@@ -258,7 +159,6 @@ static void set_buffer_size(struct opts *o, const struct opt_row *row, const cha
 	uint64_t sz, low;
 	int rc;
 
-	(void)row;
 	rc = opt_read_size(arg, &sz);
 	if (rc == -EINVAL)
 		opts__die("--buffer-size '%s': not a size; give a power of two from 64K to 1G, "
@@ -282,7 +182,6 @@ static void set_writers(struct opts *o, const struct opt_row *row, const char *a
 {
 	uint64_t cnt;
 
-	(void)row;
 	if (opt_read_u64(arg, &cnt) || cnt > OPTS_WRITERS_MAX)
 		opts__die("--writers '%s': not a number of threads; give 0 to %d", arg,
 			  OPTS_WRITERS_MAX);
@@ -324,39 +223,28 @@ static void set_kernel_probe(struct opts *o, const struct opt_row *row, const ch
 
 static void set_no_strings(struct opts *o, const struct opt_row *row, const char *arg)
 {
-	(void)row, (void)arg;
 	if (o->trace.hide == CT_HIDE_NOTHING)
 		o->trace.hide = CT_HIDE_STRINGS;
 }
 
 static void set_no_args(struct opts *o, const struct opt_row *row, const char *arg)
 {
-	(void)row, (void)arg;
 	o->trace.hide = CT_HIDE_ARGS;
-}
-
-static void set_no_sandbox(struct opts *o, const struct opt_row *row, const char *arg)
-{
-	(void)row, (void)arg;
-	o->trace.sandbox = false;
 }
 
 static void set_verbose(struct opts *o, const struct opt_row *row, const char *arg)
 {
-	(void)row, (void)arg;
 	o->verbose++;
 }
 
 static void set_version(struct opts *o, const struct opt_row *row, const char *arg)
 {
-	(void)o, (void)row, (void)arg;
 	opts__print_version(stdout);
 	exit(0);
 }
 
 static void set_help(struct opts *o, const struct opt_row *row, const char *arg)
 {
-	(void)row, (void)arg;
 	opts__print_help(o->verb, stdout);
 	exit(0);
 }
@@ -371,17 +259,10 @@ static void set_format(struct opts *o, const struct opt_row *row, const char *ar
 	o->format = arg;
 }
 
-static void set_output(struct opts *o, const struct opt_row *row, const char *arg)
-{
-	need_text(row, arg);
-	o->output = arg;
-}
-
 static void set_top(struct opts *o, const struct opt_row *row, const char *arg)
 {
 	uint64_t n;
 
-	(void)row;
 	if (opt_read_u64(arg, &n) || !n || n > 100000)
 		opts__die("--top '%s': not a number of rows; give 1 to 100000", arg);
 	o->top = n;
@@ -410,42 +291,26 @@ static void set_iterations(struct opts *o, const struct opt_row *row, const char
 
 static void set_gap(struct opts *o, const struct opt_row *row, const char *arg)
 {
-	(void)row;
 	if (opt_read_time(arg, 1000, &o->gap_ns) || !o->gap_ns)
 		opts__die("--gap '%s': not a time; give microseconds, or a unit: 500, 2ms", arg);
 	o->iterations = ITER_GAP;
-}
-
-static void set_config(struct opts *o, const struct opt_row *row, const char *arg)
-{
-	need_text(row, arg);
-	o->config = arg;
-}
-
-static void set_check_config(struct opts *o, const struct opt_row *row, const char *arg)
-{
-	(void)row, (void)arg;
-	o->check_config = true;
 }
 
 static void set_set(struct opts *o, const struct opt_row *row, const char *arg)
 {
 	if (!strchr(arg, '=') || *arg == '=')
 		opts__die("--set '%s': not KEY=VALUE; write it as in --set level=trace", arg);
-	(void)row;
 	strv_add(&o->sets, arg);
 }
 
 static void set_man(struct opts *o, const struct opt_row *row, const char *arg)
 {
-	(void)o, (void)row, (void)arg;
 	opts__print_man(stdout);
 	exit(0);
 }
 
 static void set_completion(struct opts *o, const struct opt_row *row, const char *arg)
 {
-	(void)o;
 	if (strcmp(arg, "bash") && strcmp(arg, "zsh") && strcmp(arg, "fish"))
 		opts__die("--completion '%s': unknown shell; choose one of: %s", arg, row->words);
 	opts__print_completion(arg, stdout);
@@ -455,156 +320,36 @@ static void set_completion(struct opts *o, const struct opt_row *row, const char
 /* Those of report_formats(), and two that are no rows there. */
 #define REPORT_FORMATS "ascii json html chrome flamegraph svg all"
 
-/* Texts: no capital at the start, no full stop at the end; no quotes or backslashes, since they
- * stand in shell scripts too (completion.c). */
+static void set_flag(struct opts *o, const struct opt_row *row, const char *arg)
+{
+	*(bool *)((char *)o + row->at) = row->value;
+}
+
+static void set_text(struct opts *o, const struct opt_row *row, const char *arg)
+{
+	need_text(row, arg);
+	*(const char **)((char *)o + row->at) = arg;
+}
+
+static void set_files(struct opts *o, const struct opt_row *row, const char *arg)
+{
+	need_text(row, arg);
+	strv_add((struct strv *)((char *)o + row->at), arg);
+}
+
+/* Where a member is, when it is of that type. */
+#define AT(type, member)                                                                           \
+	(offsetof(struct opts, member) + 0 * sizeof(&((struct opts *)0)->member - (type *)0))
+#define FLAG(member, value) set_flag, AT(bool, member), value
+#define TEXT(member)	    set_text, AT(const char *, member)
+#define FILES(member)	    set_files, AT(struct strv, member)
+#define OPT(name_, ...)	    {.name = name_, __VA_ARGS__},
 static const struct opt_row rows[] = {
-	{"pid", 'p', false, GROUP_TARGET, FOR_TRACE, COMP_PID, "PID[,PID...]", NULL,
-	 "trace these running processes; may be repeated", set_pid},
-	{"no-follow", 0, false, GROUP_TARGET, FOR_TRACE, COMP_NONE, NULL, NULL,
-	 "leave out the children of traced processes", set_no_follow},
-	{"no-wait", 0, false, GROUP_TARGET, FOR_TRACE, COMP_NONE, NULL, NULL,
-	 "fail when no traced process has libcuda loaded, do not wait for it", set_no_wait},
-	{"libcuda", 0, false, GROUP_TARGET, FOR_ALL, COMP_FILE, "PATH", NULL,
-	 "the libcuda file, for when it is not found by itself", set_libcuda},
-	{"stop-on-load", 0, false, GROUP_TARGET, FOR_TRACE, COMP_NONE, NULL, NULL,
-	 "with -p: stop the process for a moment (SIGSTOP) when it loads a libcuda that was not "
-	 "found beforehand, so that no call is missed; commands are always",
-	 set_stop_on_load},
-	{"force", 0, false, GROUP_TARGET, FOR_TRACE | FOR_DAEMON, COMP_NONE, NULL, NULL,
-	 "attach also to a libcuda that others may write to on a file system without leases, where "
-	 "a write would crash who loads it",
-	 set_force},
-	{"user", 0, false, GROUP_TARGET, FOR_TRACE, COMP_USER, "NAME", NULL,
-	 "with a COMMAND: run it as this user; else: trace only processes of this user", set_user},
-
-	{"jsonl", 0, false, GROUP_OUTPUT, FOR_TRACE, COMP_FILE, "FILE", NULL,
-	 "write JSON lines, one event a line; - is stdout; may be repeated (with no output given: "
-	 "traces/trace_TIME.jsonl)",
-	 set_jsonl},
-	{"chrome", 0, false, GROUP_OUTPUT, FOR_TRACE, COMP_FILE, "FILE", NULL,
-	 "write a Chrome trace, for Perfetto or chrome://tracing; - is stdout; may be repeated",
-	 set_chrome},
-	{"report", 0, false, GROUP_OUTPUT, FOR_TRACE, COMP_FILE, "FILE", NULL,
-	 "write a report at the end, as cudatrace report would: a page when FILE ends in .html, "
-	 "JSON when in .json, else text; - is stdout; may be repeated",
-	 set_report},
-	{"summary", 0, false, GROUP_OUTPUT, FOR_TRACE, COMP_NONE, NULL, NULL,
-	 "print a summary to stderr at the end; the default on a terminal", set_summary},
-	{"no-summary", 0, false, GROUP_OUTPUT, FOR_TRACE, COMP_NONE, NULL, NULL, "print no summary",
-	 set_no_summary},
-	{"quiet", 'q', false, GROUP_OUTPUT, FOR_TRACE | FOR_REPORT, COMP_NONE, NULL, NULL,
-	 "print only warnings and errors, no summary unless asked for", set_quiet},
-	{"json", 0, false, GROUP_OUTPUT, FOR_ALL, COMP_NONE, NULL, NULL,
-	 "print the summary, or what list and check say, as JSON", set_json},
-	{"names", 0, true, GROUP_OUTPUT, FOR_LIST, COMP_NONE, NULL, NULL,
-	 "list: print only class and function names, one a line", set_names},
-
-	{"trace", 'e', false, GROUP_TRACE, FOR_TRACE | FOR_LIST, COMP_SET, "SET", NULL,
-	 "what to trace: function names, globs and classes, commas between; a ! in front means "
-	 "all but these; the last -e counts",
-	 set_trace},
-	{"all", 0, false, GROUP_TRACE, FOR_TRACE, COMP_NONE, NULL, NULL,
-	 "trace every function, also the chatty queries that are left out by default", set_all},
-	{"count", 0, false, GROUP_TRACE, FOR_TRACE, COMP_SET, "SET", NULL,
-	 "only count calls of these, also where -e leaves them out: cheaper, no lines; as in "
-	 "--count query",
-	 set_count},
-	{"no-return", 0, false, GROUP_TRACE, FOR_TRACE, COMP_SET, "SET", NULL,
-	 "look only at the entry of these: cheaper, no durations, no results", set_no_return},
-	{"stack", 0, false, GROUP_TRACE, FOR_TRACE, COMP_NONE, "[=SET]", NULL,
-	 "record who made the call, by frame pointers: of all, or of these, as in --stack=memory",
-	 set_stack},
-
-	{"kernel", 0, false, GROUP_TRACE, FOR_TRACE, COMP_NONE, NULL, NULL,
-	 "trace also what reaches the NVIDIA kernel driver: ioctls, mmaps, opens", set_kernel},
-	{"sched", 0, false, GROUP_TRACE, FOR_TRACE, COMP_NONE, NULL, NULL,
-	 "say for each call how long its thread was off the CPU; trace GPU interrupts", set_sched},
-	{"ioctls", 0, false, GROUP_TRACE, FOR_LIST, COMP_NONE, NULL, NULL,
-	 "list: the tables of the kernel driver: escapes, RM controls, classes, UVM commands",
-	 set_ioctls},
-
-	{"no-strings", 0, false, GROUP_TRACE, FOR_TRACE, COMP_NONE, NULL, NULL,
-	 "for secrecy: read no strings from the program, no names of files and kernels either",
-	 set_no_strings},
-	{"no-args", 0, false, GROUP_TRACE, FOR_TRACE, COMP_NONE, NULL, NULL,
-	 "for secrecy: read no arguments at all; functions, times and results are left",
-	 set_no_args},
-
-	{"duration", 0, false, GROUP_LIMITS, FOR_TRACE, COMP_NONE, "SECONDS", NULL,
-	 "stop after this time; decimals and units are fine: 2.5, 100ms, 2m", set_duration},
-	{"max-events", 0, false, GROUP_LIMITS, FOR_TRACE, COMP_NONE, "N", NULL,
-	 "stop after this many events", set_max_events},
-	{"min-duration", 0, false, GROUP_LIMITS, FOR_TRACE, COMP_NONE, "US", NULL,
-	 "leave out calls that took less than this many microseconds", set_min_duration},
-
-	{"format", 0, false, GROUP_REPORT, FOR_REPORT, COMP_WORDS, "NAME", REPORT_FORMATS,
-	 "report: how it is written: ascii (the default), json, html (a page), chrome (a Chrome "
-	 "trace), flamegraph (folded stacks; svg when -o ends in .svg), svg (a flame graph), or all "
-	 "of them in files of their own",
-	 set_format},
-	{"output", 'o', false, GROUP_REPORT, FOR_REPORT, COMP_FILE, "FILE", NULL,
-	 "report: where to, instead of stdout; with --format=all: what the files are named after",
-	 set_output},
-	{"top", 0, false, GROUP_REPORT, FOR_REPORT | FOR_DIFF, COMP_NONE, "N", NULL,
-	 "report: rows of long tables (default 10)", set_top},
-	{"marker", 0, false, GROUP_REPORT, FOR_REPORT | FOR_DIFF, COMP_NONE, "FUNCTION", NULL,
-	 "report: each call of this function begins an iteration", set_marker},
-	{"iterations", 0, false, GROUP_REPORT, FOR_REPORT | FOR_DIFF, COMP_WORDS, "HOW",
-	 "auto sync gap",
-	 "report: how iterations are found: auto (the default: by what repeats), sync (a "
-	 "synchronisation ends one), gap (a time without calls ends one)",
-	 set_iterations},
-	{"gap", 0, false, GROUP_REPORT, FOR_REPORT | FOR_DIFF, COMP_NONE, "US", NULL,
-	 "report: so many microseconds without a call end an iteration (default 1000)", set_gap},
-
-	{"config", 0, false, GROUP_DAEMON, FOR_DAEMON | FOR_CTL, COMP_FILE, "FILE", NULL,
-	 "daemon: its configuration (default /etc/cudatrace/daemon.yaml, when it is there)",
-	 set_config},
-	{"check-config", 0, false, GROUP_DAEMON, FOR_DAEMON, COMP_NONE, NULL, NULL,
-	 "daemon: say what is wrong with the configuration, or what is in force, and end",
-	 set_check_config},
-	{"set", 0, false, GROUP_DAEMON, FOR_DAEMON | FOR_CTL, COMP_NONE, "KEY=VALUE", NULL,
-	 "daemon: a key of the configuration, over what the file says; may be repeated", set_set},
-
-	{"buffer-size", 0, false, GROUP_TUNING, FOR_TRACE, COMP_NONE, "SIZE", NULL,
-	 "ring buffers between kernel and cudatrace, one for each processor, together: a power of two "
-	 "from 64K to 1G (default 32M, 8M when all processes are traced; a ring has 1M at least, or "
-	 "SIZE when that is less); larger when events are dropped",
-	 set_buffer_size},
-	{"writers", 0, false, GROUP_TUNING, FOR_TRACE, COMP_NONE, "N", NULL,
-	 "threads that put the lines of a JSONL file together, besides the one that reads the events "
-	 "(default 0 below 8 processors, 1 to 3 above)",
-	 set_writers},
-	{"max-overhead", 0, false, GROUP_TUNING, FOR_TRACE, COMP_NONE, "PCT", NULL,
-	 "keep what tracing costs under this many percent of the time of the busiest thread: the "
-	 "functions called most are then only counted",
-	 set_max_overhead},
-	{"mechanism", 0, false, GROUP_TUNING, FOR_TRACE | FOR_DAEMON, COMP_WORDS, "NAME",
-	 "auto session multi perf",
-	 "how probes are attached: auto (the default, best that this kernel has), session (Linux "
-	 "6.13 and later), multi (6.6), perf (any). All but session end a program that calls CUDA on "
-	 "another stack, above, in the middle of a call (coroutines): --no-return",
-	 set_mechanism},
-	{"kernel-probe", 0, false, GROUP_TUNING, FOR_TRACE, COMP_WORDS, "NAME",
-	 "auto kprobe.multi fentry kprobe tracepoint",
-	 "how --kernel sees the driver: auto (the default: the first that works here), "
-	 "kprobe.multi, fentry, kprobe, tracepoint (of all system calls)",
-	 set_kernel_probe},
-
-	{"no-sandbox", 0, false, GROUP_TUNING, FOR_TRACE | FOR_DAEMON, COMP_NONE, NULL, NULL,
-	 "keep all privileges and system calls while tracing, for odd systems", set_no_sandbox},
-
-	{"verbose", 'v', false, GROUP_OTHER, FOR_ALL, COMP_NONE, NULL, NULL,
-	 "say more about what is done; given twice: also what libbpf says", set_verbose},
-	{"version", 'V', false, GROUP_OTHER, FOR_ALL, COMP_NONE, NULL, NULL, "print the version",
-	 set_version},
-	{"help", 'h', false, GROUP_OTHER, FOR_ALL, COMP_NONE, NULL, NULL,
-	 "print this help; -? does too", set_help},
-	{"man", 0, true, GROUP_OTHER, FOR_ALL, COMP_NONE, NULL, NULL, "print the man page in roff",
-	 set_man},
-	{"completion", 0, true, GROUP_OTHER, FOR_ALL, COMP_WORDS, "SHELL", "bash zsh fish",
-	 "print a completion script", set_completion},
+#include "options.def"
 };
+
+/* Which were given is a mask. */
+_Static_assert(sizeof(rows) / sizeof(rows[0]) <= OPTS_MAX, "more options than a mask has bits");
 
 const struct opt_row *opt_rows(unsigned *cnt)
 {

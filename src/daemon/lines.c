@@ -17,7 +17,7 @@ struct lines *lines__new(const struct trace_info *info)
 
 	if (l) {
 		l->info = info;
-		l->sink = sink__memory("jsonl", info);
+		l->sink = sink__memory(SINK_JSONL, info);
 	}
 	if (l && !l->sink) {
 		free(l);
@@ -58,7 +58,7 @@ const char *lines__event(struct lines *l, const struct event *ev, const char *su
 
 void lines__header(struct lines *l, struct out *o)
 {
-	struct sink *s = sink__memory("jsonl", l->info);
+	struct sink *s = sink__memory(SINK_JSONL, l->info);
 
 	if (!s)
 		return;

@@ -496,7 +496,6 @@ static void chrome_close(struct sink *s)
 }
 
 const struct sink_ops chrome_sink_ops = {
-	.name = "chrome",
 	.size = sizeof(struct chrome),
 	.open = chrome_open,
 	.event = chrome_event,

@@ -444,7 +444,6 @@ static void jsonl_cloned(struct sink *s)
 }
 
 const struct sink_ops jsonl_sink_ops = {
-	.name = "jsonl",
 	.size = sizeof(struct jsonl),
 	.open = jsonl_open,
 	.event = jsonl_event,

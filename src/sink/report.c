@@ -143,7 +143,6 @@ static void live_close(struct sink *s)
 }
 
 const struct sink_ops report_sink_ops = {
-	.name = "report",
 	.size = sizeof(struct live),
 	.open = live_open,
 	.event = live_event,

@@ -2,40 +2,30 @@
 #include "crew.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "util/log.h"
 #include "util/out.h"
 
-extern const struct sink_ops jsonl_sink_ops;
-extern const struct sink_ops chrome_sink_ops;
-extern const struct sink_ops report_sink_ops;
+#define SINK(id, name, help) extern const struct sink_ops name##_sink_ops;
+#include "sinks.def"
+#undef SINK
 
-static const struct sink_ops *const all_sinks[] = {
-	&jsonl_sink_ops,
-	&chrome_sink_ops,
-	&report_sink_ops,
+static const struct {
+	const char *name;
+	const struct sink_ops *ops;
+} sinks[] = {
+#define SINK(id, name, help) {#name, &name##_sink_ops},
+#include "sinks.def"
+#undef SINK
 };
 
-static const struct sink_ops *find_ops(const char *name)
+static struct sink *open_on(enum sink_id id, const char *path, const struct trace_info *info)
 {
-	for (size_t i = 0; i < sizeof(all_sinks) / sizeof(all_sinks[0]); i++)
-		if (!strcmp(all_sinks[i]->name, name))
-			return all_sinks[i];
-	err("there is no output called %s", name);
-	return NULL;
-}
+	const struct sink_ops *ops = sinks[id].ops;
+	struct sink *s = calloc(1, ops->size);
 
-static struct sink *open_on(const char *name, const char *path, const struct trace_info *info)
-{
-	const struct sink_ops *ops = find_ops(name);
-	struct sink *s;
-
-	if (!ops)
-		return NULL;
-	s = calloc(1, ops->size);
 	if (!s) {
-		err("cannot write %s: out of memory: close other programs", path ?: ops->name);
+		err("cannot write %s: out of memory: close other programs", path ?: sinks[id].name);
 		return NULL;
 	}
 	s->ops = ops;
@@ -52,14 +42,14 @@ static struct sink *open_on(const char *name, const char *path, const struct tra
 	return s;
 }
 
-struct sink *sink__open(const char *name, const char *path, const struct trace_info *info)
+struct sink *sink__open(enum sink_id id, const char *path, const struct trace_info *info)
 {
-	return open_on(name, path, info);
+	return open_on(id, path, info);
 }
 
-struct sink *sink__memory(const char *name, const struct trace_info *info)
+struct sink *sink__memory(enum sink_id id, const struct trace_info *info)
 {
-	return open_on(name, NULL, info);
+	return open_on(id, NULL, info);
 }
 
 void sink__hire(struct sink *s, unsigned threads)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Outputs. A sink is one file with a struct sink_ops and one row in sink.c. It sees model events,
- * never raw records, and prints their values through a visitor.
+ * Outputs. A sink is one file with a struct sink_ops and one row in sinks.def. It sees model
+ * events, never raw records, and prints their values through a visitor.
  */
 #ifndef SINK_SINK_H
 #define SINK_SINK_H
@@ -12,9 +12,15 @@
 struct sink;
 struct crew;
 
+enum sink_id {
+#define SINK(id, name, help) SINK_##id,
+#include "sinks.def"
+#undef SINK
+	SINK_CNT
+};
+
 struct sink_ops {
-	const char *name; /* "jsonl", "chrome", "report" */
-	size_t size;	  /* of the sink's own struct, which begins with struct sink */
+	size_t size; /* of the sink's own struct, which begins with struct sink */
 	/* Before the first event. */
 	int (*open)(struct sink *s, const struct trace_info *info);
 	void (*event)(struct sink *s, const struct event *ev);
@@ -36,10 +42,10 @@ struct sink {
 	uint64_t lost_cnt;  /* of those, not written: disk full, pipe closed */
 };
 
-/* Opens path ("-": stdout) and the sink called name on it. Reports its own errors. */
-struct sink *sink__open(const char *name, const char *path, const struct trace_info *info);
+/* Opens path ("-": stdout) and that sink on it. Reports its own errors. */
+struct sink *sink__open(enum sink_id id, const char *path, const struct trace_info *info);
 /* Writes into memory, s->out: the caller takes what is there. */
-struct sink *sink__memory(const char *name, const struct trace_info *info);
+struct sink *sink__memory(enum sink_id id, const struct trace_info *info);
 /* From now on that many threads put its lines together, where it is a file and its ops allow that.
  * Else, or when there can be none, the caller goes on doing so. */
 void sink__hire(struct sink *s, unsigned threads);

@@ -158,7 +158,7 @@ static void fill_info(struct session *s)
 	info->pid_cnt = s->o->pid_cnt;
 }
 
-static int open_sink(struct session *s, const char *kind, const char *path)
+static int open_sink(struct session *s, enum sink_id kind, const char *path)
 {
 	struct sink *sink;
 
@@ -194,7 +194,7 @@ static int open_default_sink(struct session *s)
 	if (!access(path, F_OK))
 		snprintf(path, sizeof(path), "traces/trace_%s_%d.jsonl", stamp, getpid());
 	info("writing %s", path);
-	return open_sink(s, "jsonl", path);
+	return open_sink(s, SINK_JSONL, path);
 }
 
 static int open_sinks(struct session *s)
@@ -202,12 +202,9 @@ static int open_sinks(struct session *s)
 	const struct session_opts *o = s->o;
 	int ret = 0;
 
-	for (unsigned i = 0; i < o->jsonl.cnt && !ret; i++)
-		ret = open_sink(s, "jsonl", o->jsonl.v[i]);
-	for (unsigned i = 0; i < o->chrome.cnt && !ret; i++)
-		ret = open_sink(s, "chrome", o->chrome.v[i]);
-	for (unsigned i = 0; i < o->report.cnt && !ret; i++)
-		ret = open_sink(s, "report", o->report.v[i]);
+	for (enum sink_id id = 0; id < SINK_CNT; id++)
+		for (unsigned i = 0; i < o->outputs[id].cnt && !ret; i++)
+			ret = open_sink(s, id, o->outputs[id].v[i]);
 	if (!ret && !s->sink_cnt)
 		ret = open_default_sink(s);
 	return ret;

@@ -9,6 +9,7 @@
 
 #include "attach/attach.h"
 #include "attach/mechanism.h"
+#include "sink/sink.h"
 
 #define EXIT_USAGE 2
 
@@ -34,8 +35,8 @@ struct session_opts {
 	bool force;	     /* --force: files that others may write to, too */
 	const char *user;    /* --user NAME or number */
 	/* outputs */
-	struct strv jsonl, chrome, report; /* FILE or "-" */
-	enum tristate summary;		   /* unset: when stderr is a terminal */
+	struct strv outputs[SINK_CNT]; /* of each sink: FILE or "-" */
+	enum tristate summary;	       /* unset: when stderr is a terminal */
 	bool quiet;
 	bool json; /* the summary */
 	/* what to trace */

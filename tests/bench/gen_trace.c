@@ -217,7 +217,7 @@ int main(int argc, char **argv)
 	g.max = strtoull(argv[1], NULL, 10);
 	g.end.reason = "command exited";
 	g.end.left_out = "nothing";
-	g.sink = sink__open("jsonl", argc > 2 ? argv[2] : "-", &info);
+	g.sink = sink__open(SINK_JSONL, argc > 2 ? argv[2] : "-", &info);
 	if (!g.sink)
 		return 1;
 	name_kernels(&g);

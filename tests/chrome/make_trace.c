@@ -107,7 +107,7 @@ int main(int argc, char **argv)
 
 	if (argc != 2)
 		return 2;
-	m.sink = sink__open("chrome", argv[1], &info);
+	m.sink = sink__open(SINK_CHROME, argv[1], &info);
 	if (!m.sink)
 		return 1;
 	put_load(&m, &f);

@@ -36,7 +36,7 @@ static int on_begin(void *ctx, const struct trace_info *info)
 
 	if (!run->report) {
 		run->report = report__new(&run->opts, info);
-		run->chrome = sink__memory("chrome", info);
+		run->chrome = sink__memory(SINK_CHROME, info);
 	}
 	assert(run->report && run->chrome);
 	for (int side = 0; side < 2; side++)

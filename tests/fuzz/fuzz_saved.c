@@ -38,7 +38,7 @@ static void open_all(void)
 
 	parser = parser__new();
 	saved = saved__new();
-	chrome = sink__memory("chrome", &info);
+	chrome = sink__memory(SINK_CHROME, &info);
 	assert(parser && saved && chrome);
 	clear();
 }

@@ -140,7 +140,7 @@ static char *slurp(size_t *len)
 
 static struct sink *begin(unsigned threads)
 {
-	struct sink *s = sink__open("jsonl", path, &plain);
+	struct sink *s = sink__open(SINK_JSONL, path, &plain);
 
 	assert_non_null(s);
 	sink__hire(s, threads);

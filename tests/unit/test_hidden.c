@@ -31,7 +31,7 @@ static void on_event(void *ctx, const struct event *ev)
 }
 
 /* What a sink makes of a fault of the CPU, one of a GPU and a migration. */
-static char *written(const char *kind, enum ct_hide hide)
+static char *written(enum sink_id kind, enum ct_hide hide)
 {
 	static const struct trace_info info = {.version = "1"};
 	struct ct_uvm rec = {
@@ -77,7 +77,7 @@ static unsigned count(const char *text, const char *what)
 
 static void test_uvm(void **state)
 {
-	static const char *const kinds[] = {"jsonl", "chrome"};
+	static const enum sink_id kinds[] = {SINK_JSONL, SINK_CHROME};
 
 	(void)state;
 	for (int k = 0; k < 2; k++) {

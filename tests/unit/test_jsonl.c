@@ -27,7 +27,7 @@ static const struct trace_info plain = {.version = "1.2.3", .base_ns = BASE_NS};
 
 static void begin(const struct trace_info *info)
 {
-	sink = sink__open("jsonl", path, info);
+	sink = sink__open(SINK_JSONL, path, info);
 	assert_non_null(sink);
 }
 
@@ -461,12 +461,11 @@ static void test_full(void **state)
 	free(s);
 }
 
-static void test_no_such_sink(void **state)
+static void test_no_such_file(void **state)
 {
 	(void)state;
-	assert_null(sink__open("xml", path, &plain));
-	assert_null(sink__open("jsonl", "/no/such/folder/x", &plain));
-	assert_null(sink__open("jsonl", "/dev/full", &plain));
+	assert_null(sink__open(SINK_JSONL, "/no/such/folder/x", &plain));
+	assert_null(sink__open(SINK_JSONL, "/dev/full", &plain));
 	assert_int_equal(sink__close(NULL, NULL), 0);
 }
 
@@ -494,7 +493,7 @@ int main(void)
 		cmocka_unit_test(test_hostile_names), cmocka_unit_test(test_process),
 		cmocka_unit_test(test_library),	      cmocka_unit_test(test_header),
 		cmocka_unit_test(test_end),	      cmocka_unit_test(test_full),
-		cmocka_unit_test(test_no_such_sink),
+		cmocka_unit_test(test_no_such_file),
 	};
 
 	return cmocka_run_group_tests(tests, setup, teardown);

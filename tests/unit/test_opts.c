@@ -94,7 +94,9 @@ static void test_defaults(void **state)
 	assert_int_equal(o.trace.buffer_sz, OPTS_BUFFER_ALL);
 	assert_int_equal(parse("-p 1").trace.buffer_sz, OPTS_BUFFER_DEFAULT);
 	assert_int_equal(o.trace.duration_ns, 0);
-	assert_int_equal(o.trace.jsonl.cnt + o.trace.chrome.cnt + o.trace.select.cnt, 0);
+	assert_int_equal(o.trace.outputs[SINK_JSONL].cnt + o.trace.outputs[SINK_CHROME].cnt +
+				 o.trace.select.cnt,
+			 0);
 }
 
 /* Its value may be left out: the next word is none. */
@@ -215,11 +217,11 @@ static void test_outputs(void **state)
 {
 	struct opts o = parse("--jsonl a --jsonl - --chrome b --chrome c");
 
-	assert_int_equal(o.trace.jsonl.cnt, 2);
-	assert_string_equal(o.trace.jsonl.v[0], "a");
-	assert_string_equal(o.trace.jsonl.v[1], "-");
-	assert_int_equal(o.trace.chrome.cnt, 2);
-	assert_string_equal(o.trace.chrome.v[1], "c");
+	assert_int_equal(o.trace.outputs[SINK_JSONL].cnt, 2);
+	assert_string_equal(o.trace.outputs[SINK_JSONL].v[0], "a");
+	assert_string_equal(o.trace.outputs[SINK_JSONL].v[1], "-");
+	assert_int_equal(o.trace.outputs[SINK_CHROME].cnt, 2);
+	assert_string_equal(o.trace.outputs[SINK_CHROME].v[1], "c");
 }
 
 /* A wrong command line, and what its message must contain. */

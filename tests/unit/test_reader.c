@@ -374,7 +374,7 @@ static void test_again(void **state)
 	reader__free(got.reader);
 	memset(&got, 0, sizeof(got));
 	got.reader = reader__new(&ops, NULL);
-	got.copy = sink__open("jsonl", copy_path,
+	got.copy = sink__open(SINK_JSONL, copy_path,
 			      &(struct trace_info){.version = "x", .base_ns = 100000000000});
 	assert_int_equal(reader__file(got.reader, golden, &got.file), 0);
 	assert_int_equal(sink__close(got.copy, NULL), 0);
