@@ -39,8 +39,6 @@ struct {
 	__type(value, struct ct_nv_thread);
 } nv_zero SEC(".maps");
 
-#define ESC_RM_CONTROL 0x2a
-
 /* Tests have no device nodes: a regular file called nvidiactl will do. */
 static __noinline int nv_dev_by_name(struct file *file, __u16 *minor)
 {

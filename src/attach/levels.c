@@ -120,21 +120,6 @@ int levels__set_always(struct attach *a, unsigned func_id, bool always)
 	return set_spec(a, func_id, &spec);
 }
 
-int levels__get_fn(struct attach *a, unsigned func_id, struct fn_level *l)
-{
-	struct ct_spec spec;
-	int ret = levels__spec(a, func_id, &spec);
-
-	if (ret)
-		return ret;
-	*l = (struct fn_level){
-		.level = spec.level,
-		.one_of = spec.sample_below ? UINT32_MAX / spec.sample_below : 1,
-		.no_return = spec.flags & CT_SPEC_F_NO_RETURN,
-	};
-	return 0;
-}
-
 static void set_level(struct ct_pid *p, uint32_t level)
 {
 	p->level = level;

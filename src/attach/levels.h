@@ -16,7 +16,6 @@ struct fn_level {
 
 /* 0, or -errno: -ENOENT when no function has this id. The change is seen by the next call. */
 int levels__set_fn(struct attach *a, unsigned func_id, const struct fn_level *l);
-int levels__get_fn(struct attach *a, unsigned func_id, struct fn_level *l);
 
 /* Whether its calls are records at CT_PROC_METRICS too. */
 int levels__set_always(struct attach *a, unsigned func_id, bool always);

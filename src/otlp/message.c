@@ -62,7 +62,7 @@ void otlp_put_attr(struct out *o, const char *key, const char *value)
 	out_lit(o, "}}");
 }
 
-void otlp_put_attr_u64(struct out *o, const char *key, uint64_t value)
+static void put_attr_u64(struct out *o, const char *key, uint64_t value)
 {
 	open_attr(o, key);
 	out_lit(o, "intValue\":\"");
@@ -101,7 +101,7 @@ void otlp_put_process(struct out *o, const struct otlp_span *s, const char *host
 	otlp_put_attr(o, "k8s.pod.uid", l->pod_uid);
 	otlp_put_attr(o, "k8s.container.name", l->container_name);
 	otlp_put_attr(o, "process.executable.name", s->command);
-	otlp_put_attr_u64(o, "process.pid", s->pid);
+	put_attr_u64(o, "process.pid", s->pid);
 	otlp_put_attr(o, "cudatrace.hidden", s->hidden);
 	out_lit(o, "]},\"scopeSpans\":[{");
 	otlp_put_scope(o, version);
@@ -140,21 +140,21 @@ void otlp_put_span(struct out *o, const struct otlp_span *s)
 	otlp_put_u64(o, "startTimeUnixNano", s->start_ns);
 	otlp_put_u64(o, "endTimeUnixNano", s->end_ns);
 	out_lit(o, ",\"attributes\":[");
-	otlp_put_attr_u64(o, "thread.id", s->tid);
+	put_attr_u64(o, "thread.id", s->tid);
 	otlp_put_attr(o, "cuda.function", s->function);
 	otlp_put_attr(o, "cuda.class", s->class);
 	otlp_put_attr(o, "cuda.kernel", s->kernel);
 	if (s->has_stream)
 		put_handle(o, "cuda.stream", s->stream);
 	if (s->has_bytes)
-		otlp_put_attr_u64(o, "cuda.bytes", s->bytes);
+		put_attr_u64(o, "cuda.bytes", s->bytes);
 	otlp_put_attr(o, "cuda.direction", s->direction);
 	otlp_put_attr(o, "cuda.error", s->error);
 	if (s->iteration) {
-		otlp_put_attr_u64(o, "cuda.iteration", s->iteration);
-		otlp_put_attr_u64(o, "cuda.calls", s->calls);
-		otlp_put_attr_u64(o, "cuda.launches", s->launches);
-		otlp_put_attr_u64(o, "cuda.errors", s->errors);
+		put_attr_u64(o, "cuda.iteration", s->iteration);
+		put_attr_u64(o, "cuda.calls", s->calls);
+		put_attr_u64(o, "cuda.launches", s->launches);
+		put_attr_u64(o, "cuda.errors", s->errors);
 	}
 	out_lit(o, "],\"status\":{");
 	if (s->error && *s->error) {

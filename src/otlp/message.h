@@ -48,7 +48,6 @@ uint64_t otlp_put_metrics(struct out *o, const struct metrics *m, const struct m
 /* Parts of both. A comma comes before what is no first element. */
 void otlp_comma(struct out *o);
 void otlp_put_attr(struct out *o, const char *key, const char *value);
-void otlp_put_attr_u64(struct out *o, const char *key, uint64_t value);
 /* "key":"value" */
 void otlp_put_u64(struct out *o, const char *key, uint64_t value);
 void otlp_put_scope(struct out *o, const char *version);

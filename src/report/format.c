@@ -93,14 +93,6 @@ const struct report_format *report_formats(unsigned *cnt)
 	return formats;
 }
 
-const struct report_format *report_format_by_name(const char *name)
-{
-	for (size_t i = 0; i < sizeof(formats) / sizeof(formats[0]); i++)
-		if (!strcmp(formats[i].name, name))
-			return &formats[i];
-	return NULL;
-}
-
 const struct report_format *report_format_by_path(const char *path)
 {
 	size_t len = strlen(path);

@@ -18,8 +18,6 @@ struct report_format {
 struct term term_of_fd(int fd);
 
 const struct report_format *report_formats(unsigned *cnt);
-/* NULL when there is none of that name. */
-const struct report_format *report_format_by_name(const char *name);
 /* By the end of a file's name (.html, .json, ...); text for any other. */
 const struct report_format *report_format_by_path(const char *path);
 

@@ -87,14 +87,11 @@ static inline void out_char(struct out *o, char c)
 #define out_lit(o, s) out_bytes(o, s, sizeof(s) - 1)
 
 void out_str(struct out *o, const char *s);
-/* Decimal, hexadecimal with 0x, and fixed point with 3 or 6 decimals. */
+/* Decimal, and hexadecimal with 0x. */
 void out_u64(struct out *o, uint64_t x);
-void out_i64(struct out *o, int64_t x);
 void out_hex(struct out *o, uint64_t x);
 /* x / 1000 with three decimals: nanoseconds as microseconds. */
 void out_milli(struct out *o, uint64_t x);
-/* x / 1000000 with six decimals: nanoseconds as milliseconds. */
-void out_micro(struct out *o, uint64_t x);
 /* Shortest of %.6g; null for what JSON has no word for. */
 void out_f64(struct out *o, double x);
 /* A JSON string with its quotes. Any bytes: what is no UTF-8 becomes U+FFFD; what a terminal would

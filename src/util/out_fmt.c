@@ -51,11 +51,6 @@ void out_u64(struct out *o, uint64_t x)
 	PUT(o, fmt_u64, x);
 }
 
-void out_i64(struct out *o, int64_t x)
-{
-	PUT(o, fmt_i64, x);
-}
-
 void out_hex(struct out *o, uint64_t x)
 {
 	PUT(o, fmt_hex, x);
@@ -64,11 +59,6 @@ void out_hex(struct out *o, uint64_t x)
 void out_milli(struct out *o, uint64_t x)
 {
 	PUT(o, fmt_milli, x);
-}
-
-void out_micro(struct out *o, uint64_t x)
-{
-	PUT(o, fmt_micro, x);
 }
 
 /* %.6g for 1e-3 <= x < 1e6, where it never has an exponent. The product is exact to 64 bits, so

@@ -58,32 +58,6 @@ static void version_text(void **state)
 	assert_false(nv_version_parse("580.4096.1", &v));
 }
 
-static void version_of_proc(void **state)
-{
-	struct nv_version v = {0};
-
-	(void)state;
-	assert_true(nv_version_from_proc("NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  "
-					 "580.159.04  Release Build  (u@h)  Tue Jan  6\n"
-					 "GCC version:  gcc version 12.2.0\n",
-					 &v));
-	assert_int_equal(v.major, 580);
-	assert_int_equal(v.patch, 4);
-	assert_true(
-		nv_version_from_proc("NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.54.03  "
-				     "Tue Jun  6 22:20:39 UTC 2023\nGCC version:\n",
-				     &v));
-	assert_int_equal(v.major, 535);
-	assert_int_equal(v.minor, 54);
-	assert_true(
-		nv_version_from_proc("NVRM version: NVIDIA UNIX aarch64 Kernel Module 565.77", &v));
-	assert_int_equal(v.minor, 77);
-	assert_false(nv_version_from_proc("", &v));
-	assert_false(nv_version_from_proc("NVRM version:", &v));
-	assert_false(nv_version_from_proc("NVRM version: none here\n580.159.04\n", &v));
-	assert_false(nv_version_from_proc("GCC version: 580.1.1\n", &v));
-}
-
 static void branch_of_version(void **state)
 {
 	struct nv_abi abi = abi_of("580.159.04");
@@ -231,9 +205,9 @@ static void struct_choice(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(version_text),	     cmocka_unit_test(version_of_proc),
-		cmocka_unit_test(branch_of_version), cmocka_unit_test(struct_rows),
-		cmocka_unit_test(known_layouts),     cmocka_unit_test(struct_choice),
+		cmocka_unit_test(version_text),	 cmocka_unit_test(branch_of_version),
+		cmocka_unit_test(struct_rows),	 cmocka_unit_test(known_layouts),
+		cmocka_unit_test(struct_choice),
 	};
 
 	return cmocka_run_group_tests_name("nv_layouts", tests, NULL, NULL);

@@ -46,8 +46,6 @@ enum nv_fit {
 
 /* Reads "580.159.04" or "580.142" at the start of text; what follows must not be part of it. */
 bool nv_version_parse(const char *text, struct nv_version *v);
-/* Reads the version from the contents of /proc/driver/nvidia/version, either flavour. */
-bool nv_version_from_proc(const char *text, struct nv_version *v);
 /* v may be NULL: nothing is known. */
 void nv_abi_init(struct nv_abi *abi, const struct nv_version *v);
 /* 515, ..., 595: the branch whose tables are used. */

@@ -54,30 +54,6 @@ bool nv_version_parse(const char *text, struct nv_version *v)
 	return true;
 }
 
-/*
- * "NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.54.03  Tue Jun  6 ..." (proprietary),
- * "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.159.04  Release Build  ..." (open).
- * The next line is gcc's version, so only the first is looked at.
- */
-bool nv_version_from_proc(const char *text, struct nv_version *v)
-{
-	const char *s = strstr(text, "NVRM version:");
-	const char *end;
-
-	if (!s)
-		return false;
-	end = s + strcspn(s, "\n");
-	while (s < end) {
-		s += strcspn(s, " \t\n");
-		s += strspn(s, " \t");
-		if (s < end && nv_version_parse(s, v))
-			return true;
-		if (*s == '\n')
-			break;
-	}
-	return false;
-}
-
 void nv_abi_init(struct nv_abi *abi, const struct nv_version *v)
 {
 	unsigned b = BRANCH_CNT - 1;

@@ -460,17 +460,6 @@ static void graphs_finish(void *a)
 	qsort(g->list, g->list_cnt, sizeof(*g->list), by_launches);
 }
 
-void graphs_result(const struct report *r, struct graphs_result *res)
-{
-	const struct graphs *g = r->an[AN_GRAPHS];
-
-	memset(res, 0, sizeof(*res));
-	if (!g)
-		return;
-	*res = (struct graphs_result){g->captures,  g->instantiations, g->launches,
-				      g->launch_ns, g->kernels_run,    !g->kernels_unknown};
-}
-
 const struct analysis_ops graphs_ops = {
 	.name = "graphs",
 	.new = graphs__new,

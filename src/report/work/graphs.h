@@ -5,13 +5,6 @@
 
 #include "report/report.h"
 
-struct graphs_result {
-	uint64_t captures, instantiations, launches, launch_ns;
-	uint64_t kernels_run; /* by graphs */
-	bool kernels_known;
-};
-/* Zeroes when the analysis did not run. */
-void graphs_result(const struct report *r, struct graphs_result *res);
 /* Whether the stream captures, after the event that is looked at. */
 bool graphs_stream_captures(const struct report *r, uint32_t pid, uint64_t stream);
 
