@@ -25,8 +25,8 @@
 #
 # for 600 seconds at most. Comments in its head say otherwise, and with what it may run (tests/runner/collect.py):
 # "timeout: SECONDS", "takes: SECONDS", "cpus: N", "own processes", "alone", "uses: NAME", "long", "longer". What it leaves is ended,
-# unmounted and removed; what it leaves running is a failure. By number: 0x static checks, 1x unit tests, 2x and up
-# traces of the stand-in driver and what needs root, 8x what reads traces.
+# unmounted and removed; what it leaves running is a failure. By number: 0x static checks, 1x unit tests, 2x to 7x
+# traces of the stand-in driver and what needs root, 8x what shows traces and counts, 90 fuzzing.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 export LC_ALL=C.UTF-8 PYTHONDONTWRITEBYTECODE=1
