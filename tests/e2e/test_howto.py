@@ -2,8 +2,11 @@
 # timeout: 1200
 # takes: 40
 # cpus: 2
-"""What docs/HOWTO_ADD_METRIC.md says is done to a copy of this tree, word for word: the metric is at /metrics, comes to a
-collector, stands in the documents, and the check of the dashboard knows it."""
+"""What the documents HOWTO_ADD_*.md say is done to a copy of this tree, word for word, and nothing else.
+
+A metric is at /metrics, comes to a collector, stands in the documents, and the check of the dashboard knows it. Calls into a
+library have names, arguments, errors and nesting, and list, summary and metrics know it."""
+import collections
 import json
 import os
 import re
@@ -16,12 +19,14 @@ import textwrap
 import urllib.request
 
 import pytest
-from helpers.run import O, TESTS, Ran, needs_tracing, passes, until
+from helpers.jsonl import Trace
+from helpers.run import FAKE, O, TESTS, Ran, needs_tracing, passes, until
 
 TOP = os.path.dirname(TESTS)
-HOWTO = TOP + "/docs/HOWTO_ADD_METRIC.md"
 # "In `FILE`, behind `TEXT`:", and the lines that are indented below.
 EDIT = re.compile(r"In\s+`([^`]+)`,\s+behind\s+`([^`]+)`:\n\n((?: {7,}.*\n)+)")
+# "The new file `FILE`:"
+FILE = re.compile(r"The new file\s+`([^`]+)`:\n\n((?:(?: {7,}.*)?\n)+)")
 COMMANDS = re.compile(r"from the rows:\n\n((?: {7,}.*\n)+)")
 
 
@@ -32,6 +37,24 @@ def copy_of_tree(to):
         os.makedirs(os.path.dirname(f"{to}/{name}"), exist_ok=True)
         shutil.copy2(name, f"{to}/{name}")
     shutil.copytree(O, to + "/build", ignore=shutil.ignore_patterns("check", "san", "fuzz*"), symlinks=True)
+
+
+def followed(to, page, edits, files=0):
+    """A copy of this tree in which so many edits and new files of a page are made; what the page says."""
+    copy_of_tree(to)
+    with open(f"{TOP}/docs/{page}", encoding="utf-8") as f:
+        howto = f.read()
+    found = EDIT.findall(howto)
+    assert len(found) == edits
+    for path, text, lines in found:
+        put_behind(f"{to}/{path}", text, textwrap.dedent(lines).rstrip("\n").split("\n"))
+    found = FILE.findall(howto)
+    assert len(found) == files
+    for path, lines in found:
+        assert not os.path.exists(f"{to}/{path}")
+        with open(f"{to}/{path}", "w", encoding="utf-8") as f:
+            f.write(textwrap.dedent(lines).rstrip("\n") + "\n")
+    return howto
 
 
 def put_behind(path, text, lines):
@@ -91,13 +114,7 @@ def served(tree, tmp, name):
 def test_metric(tmp_path):
     needs_tracing()
     tree = str(tmp_path / "tree")
-    copy_of_tree(tree)
-    with open(HOWTO, encoding="utf-8") as f:
-        howto = f.read()
-    edits = EDIT.findall(howto)
-    assert len(edits) == 3
-    for path, text, lines in edits:
-        put_behind(f"{tree}/{path}", text, textwrap.dedent(lines).rstrip("\n").split("\n"))
+    howto = followed(tree, "HOWTO_ADD_METRIC.md", edits=3)
     build, update = textwrap.dedent(COMMANDS.search(howto)[1]).strip().split("\n")
     ran, said = sh(tree, build + " WERROR=1")
     assert not ran.status, said[-3000:]
@@ -130,3 +147,124 @@ def test_metric(tmp_path):
     text = served(tree, tmp_path, name)
     value = re.search(rf"(?m)^# TYPE {name} gauge\n{name} ([0-9.e-]+)$", text)
     assert value and 0 < float(value[1]) < 600, text[-2000:]
+
+
+TOY_C = """
+struct ball { int colour; unsigned long weight; };
+extern int (*driver(const char *))();
+int toyMake(unsigned long *toy, int colour) { if (!toy) return 2; *toy = 0x70 + colour; return colour < 0 ? 3 : 0; }
+int toyThrow(unsigned long toy, const struct ball *ball, int times)
+{
+	unsigned long p;
+
+	if (!ball)
+		return 2;
+	for (int i = 0; i < times; i++)
+		driver("cuMemAlloc_v2")(&p, ball->weight);
+	return 0;
+}
+const char *toyName(unsigned long toy) { return "toy"; }
+int toyUnknown(int a) { return a; }
+"""
+
+# Calls of the toy in a callback of the driver, and calls of the driver in the toy.
+PROGRAM_C = """
+#include <dlfcn.h>
+#include <stdlib.h>
+#include <unistd.h>
+static void *cuda;
+int (*driver(const char *name))() { void *p = dlsym(cuda, name); if (!p) abort(); return (int (*)())p; }
+struct ball { int colour; unsigned long weight; };
+static int (*make)(unsigned long *, int), (*throw)(unsigned long, const struct ball *, int);
+static void callback(void *toy) { make(toy, 0); }
+int main(int argc, char **argv)
+{
+	struct ball ball = {1, 4096};
+	unsigned long toy = 0;
+	void *lib, *ctx;
+
+	cuda = dlopen("libcuda.so.1", RTLD_NOW);
+	lib = dlopen("libtoy.so.1", RTLD_NOW);
+	if (!cuda || !lib) abort();
+	if (getenv("TOY_WAIT")) read(0, &toy, 1); /* the daemon stops nobody */
+	toy = 0;
+	make = (int (*)(unsigned long *, int))dlsym(lib, "toyMake");
+	throw = (int (*)(unsigned long, const struct ball *, int))dlsym(lib, "toyThrow");
+	driver("cuInit")(0);
+	driver("cuDevicePrimaryCtxRetain")(&ctx, 0);
+	driver("cuCtxSetCurrent")(ctx);
+	if (make(&toy, 1) || make(NULL, 1) != 2 || make(&toy, -1) != 3) abort();
+	if (throw(toy, &ball, 2) || throw(toy, NULL, 0) != 2) abort();
+	((const char *(*)(unsigned long))dlsym(lib, "toyName"))(toy);
+	((int (*)(int))dlsym(lib, "toyUnknown"))(0);
+	driver("cuFakeCallback")(callback, &toy);
+	return 0;
+}
+"""
+
+
+def daemon_says(tree, tmp, program, env):
+    """/metrics after the program has run."""
+    port = free_port()
+    (tmp / "c.yaml").write_text("level: metrics\n")
+    sets = {"files.directory": tmp / "files", "ctl.socket": tmp / "ctl", "metrics.listen": f"127.0.0.1:{port}"}
+    daemon = subprocess.Popen([tree + "/build/cudatrace", "daemon", "-e", "all,!cu[FP]*[LI]*[de]", "--config", tmp / "c.yaml",
+                               *(w for k, v in sets.items() for w in ("--set", f"{k}={v}"))])
+    try:
+        until(lambda: get(port, "healthz") is not None or daemon.poll() is not None, 20)
+        ctl = [tree + "/build/cudatrace", "ctl", "--set", f"ctl.socket={tmp}/ctl", "status"]
+        with subprocess.Popen([program], env={**os.environ, **env, "TOY_WAIT": "1"}, stdin=subprocess.PIPE) as toy:
+            until(lambda: "libtoy.so.1" in Ran(ctl).out, 10)
+            toy.stdin.write(b".")
+        until(lambda: 'api="toy"' in get(port, "metrics"), 10)
+        return get(port, "metrics")
+    finally:
+        daemon.kill()
+        daemon.wait()
+
+
+@pytest.mark.long
+def test_library(tmp_path):
+    needs_tracing()
+    tree = str(tmp_path / "tree")
+    followed(tree, "HOWTO_ADD_LIBRARY.md", edits=1, files=1)
+    ran, said = sh(tree, "make WERROR=1 all build/unit/test_cuda_tables build/unit/test_value && build/unit/test_cuda_tables && build/unit/test_value")
+    assert not ran.status, said[-3000:]
+    (tmp_path / "toy.c").write_text(TOY_C)
+    (tmp_path / "program.c").write_text(PROGRAM_C)
+    ran, said = sh(str(tmp_path), "cc -O1 -w -fPIC -shared -o libtoy.so.1 toy.c && cc -O1 -w -rdynamic -o program program.c -ldl")
+    assert not ran.status, said
+    env = {"LD_LIBRARY_PATH": f"{tmp_path}:{FAKE}"}
+    new, program = tree + "/build/cudatrace", str(tmp_path / "program")
+
+    rows = json.loads(Ran([new, "list", "--json", "-e", "toy*"], env=env).out)
+    assert {(r["symbol"], r["api"]) for r in rows} == {(s, "toy") for s in ("toyMake", "toyThrow", "toyName", "toyUnknown")}
+    assert all(r["exported"] for r in rows)
+
+    path = str(tmp_path / "toy.jsonl")
+    ran = Ran([new, "-q", "-e", "all,!cu[FP]*[LI]*[de]", "--jsonl", path, "--summary", "--", program], env=env)
+    assert ran.status == 0, ran
+    for word in ("toyMake", "toyThrow", "toyBroken"):
+        assert word in ran.err, ran
+    trace = Trace(path)
+    assert trace.accounts()
+    toys = [e for e in trace.calls if e.get("api") == "toy"]
+    got = [(e["symbol"], e.get("result"), e.get("error"), e.get("depth", 0), e.get("api_depth", e.get("depth", 0))) for e in toys]
+    assert got == [("toyMake", 0, None, 0, 0), ("toyMake", 2, "toyBroken", 0, 0), ("toyMake", 3, None, 0, 0),
+                   ("toyThrow", 0, None, 0, 0), ("toyThrow", 2, "toyBroken", 0, 0), ("toyName", None, None, 0, 0),
+                   ("toyUnknown", 0, None, 0, 0), ("toyMake", 0, None, 1, 0)]
+    assert toys[0]["args"] == {"toy": 0x71, "colour": "toyBlue"}
+    assert toys[3]["args"] == {"toy": 0x71, "ball": {"colour": "toyBlue", "weight": 4096}, "times": 2}
+    by_id = {e["id"]: e for e in trace.calls}
+    inside = [e for e in trace.calls if e["symbol"] == "cuMemAlloc_v2"]
+    assert [(by_id[e["parent"]]["symbol"], e["depth"], e["api_depth"]) for e in inside] == [("toyThrow", 1, 0)] * 2
+    assert by_id[toys[-1]["parent"]]["symbol"] == "cuFakeCallback"
+
+    lines = daemon_says(tree, tmp_path, program, env).split("\n")
+    counted = collections.Counter()
+    for line in lines:
+        found = re.search(r'^cudatrace_calls_total\{.*command="program",function="(toy\w+)".*api="toy".*\} (\d+)', line)
+        if found:
+            counted[found[1]] += int(found[2])
+    assert counted == {"toyMake": 4, "toyThrow": 2, "toyName": 1, "toyUnknown": 1}, counted
+    assert any(line.startswith("cudatrace_errors_total") and "toyBroken" in line and line.endswith(" 2") for line in lines)
