@@ -15,17 +15,8 @@
 
 enum ct_rec_kind {
 	CT_REC_NONE = 0,
-	CT_REC_CALL = 1,   /* struct ct_call: a CUDA call that returned, or was found unfinished */
-	CT_REC_THREAD = 2, /* struct ct_task: first traced call of a thread, or its name changed */
-	CT_REC_FORK = 3,  /* struct ct_task: a traced process made a child that is now traced too */
-	CT_REC_EXEC = 4,  /* struct ct_task: a traced process runs another program */
-	CT_REC_EXIT = 5,  /* struct ct_task: the last thread of a traced process ended */
-	CT_REC_LIB = 6,	  /* struct ct_lib_map: a process maps a library that is looked for */
-	CT_REC_NV = 7,	  /* struct ct_nv (ct_nv.h): a system call into the NVIDIA driver */
-	CT_REC_XID = 8,	  /* struct ct_xid (ct_nv.h): the driver reports an error of a GPU */
-	CT_REC_IRQ = 9,	  /* struct ct_irq (ct_nv.h): an interrupt of a GPU */
-	CT_REC_UVM = 10,  /* struct ct_uvm (ct_nv.h): a page fault or a migration */
-	CT_REC_NAME = 11, /* struct ct_name: what a kernel's handle leads to */
+#define REC(ID, id, size) CT_REC_##ID,
+#include "ct_rec.def"
 	CT_REC_KIND_CNT
 };
 

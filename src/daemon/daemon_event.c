@@ -2,6 +2,8 @@
 /* What becomes of an event: counts, lines, and what it causes. */
 #include "daemon_priv.h"
 
+#include "model/event_table.h"
+
 #include <string.h>
 
 /* Allocations, for live memory; what kernels are called, for bursts that come later. */
@@ -158,10 +160,11 @@ static struct dproc *proc_of(struct daemon *d, const struct event *ev)
 {
 	if (ev->kind == EVENT_LIBRARY && !ev->pid)
 		return NULL;
-	if (ev->kind == EVENT_XID || ev->kind == EVENT_IRQ || ev->kind == EVENT_UVM)
+	if (event_is(ev, NO_THREAD))
 		return dprocs__find(&d->procs, ev->pid);
 	if (ev->kind == EVENT_PROCESS)
-		return dprocs__find(&d->procs, ev->pid) ?: dprocs__find(&d->procs, ev->parent_pid);
+		return dprocs__find(&d->procs, ev->pid)
+			       ?: dprocs__find(&d->procs, ev->process.parent_pid);
 	return dprocs__get(&d->procs, ev->pid, ev->comm);
 }
 

@@ -74,12 +74,8 @@ static int check_name(const struct ct_name *n)
 int raw_check(const void *data, size_t size, struct raw_call *call)
 {
 	static const size_t min_size[CT_REC_KIND_CNT] = {
-		[CT_REC_CALL] = CT_CALL_FIXED_SZ,	[CT_REC_THREAD] = sizeof(struct ct_task),
-		[CT_REC_FORK] = sizeof(struct ct_task), [CT_REC_EXEC] = sizeof(struct ct_task),
-		[CT_REC_EXIT] = sizeof(struct ct_task), [CT_REC_LIB] = sizeof(struct ct_lib_map),
-		[CT_REC_NV] = sizeof(struct ct_nv),	[CT_REC_XID] = sizeof(struct ct_xid),
-		[CT_REC_IRQ] = sizeof(struct ct_irq),	[CT_REC_UVM] = sizeof(struct ct_uvm),
-		[CT_REC_NAME] = sizeof(struct ct_name),
+#define REC(ID, id, size) [CT_REC_##ID] = size,
+#include "ct_rec.def"
 	};
 	const struct ct_rec *rec = data;
 

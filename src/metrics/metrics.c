@@ -291,15 +291,15 @@ static void on_xid(struct metrics *m, const struct event *ev)
 	char gpu[sizeof(m->xids[0].gpu)];
 	unsigned i = 0;
 
-	gpus_bus(ev->path ?: "", gpu, sizeof(gpu));
-	while (i < m->xid_cnt && (m->xids[i].number != ev->number || strcmp(m->xids[i].gpu, gpu)))
+	gpus_bus(ev->xid.gpu ?: "", gpu, sizeof(gpu));
+	while (i < m->xid_cnt && (m->xids[i].number != ev->xid.xid || strcmp(m->xids[i].gpu, gpu)))
 		i++;
 	if (i == METRICS_XIDS) {
 		m->left_out++;
 		return;
 	}
 	if (i == m->xid_cnt) {
-		m->xids[m->xid_cnt++].number = ev->number;
+		m->xids[m->xid_cnt++].number = ev->xid.xid;
 		strcpy(m->xids[i].gpu, gpu);
 	}
 	m->xids[i].cnt++;

@@ -38,9 +38,6 @@ struct driver_scratch {
 bool driver__event(struct driver *d, const struct raw_nv *raw, const struct fnset *fns,
 		   struct driver_scratch *s, struct event *ev, struct event *sched);
 
-/* Named values of EVENT_DRIVER, EVENT_SCHED, EVENT_XID and EVENT_IRQ. */
-void driver_visit_fields(const struct event *ev, struct visitor *v);
-
 /* Why a page was moved; NULL: a number that is not known. 4 is "eviction". */
 const char *driver_uvm_cause(uint32_t cause);
 #define UVM_CAUSE_EVICTION 4

@@ -8,46 +8,22 @@
 
 #include "decode/value.h"
 
+/* What the rows of events.def make: EVENT_CALL, EVENT_PROCESS, ... */
 enum event_kind {
-	EVENT_CALL,    /* a CUDA call */
-	EVENT_PROCESS, /* fork, exec, exit of a traced process */
-	EVENT_LIBRARY, /* a libcuda file was mapped, attached, or could not be */
-	EVENT_DRIVER,  /* --kernel: a system call into the NVIDIA driver */
-	EVENT_SCHED,   /* --kernel: what such a call told the GPU's scheduler, or asked of it */
-	EVENT_XID,     /* --kernel: the driver reports an error of a GPU */
-	EVENT_IRQ,     /* --sched: an interrupt of a GPU */
-	EVENT_UVM,     /* --kernel: a page fault or migration of managed memory */
-	EVENT_STACK,   /* --stack: a stack that later calls have */
-	EVENT_TRACER,  /* what cudatrace itself did (a function's level was changed) or lost */
+#define EVENT(ID, id, type, flags, ops, text) EVENT_##ID,
+#include "events.def"
+	EVENT_KIND_CNT
 };
 
-/* "type" in JSONL. */
+/* "type" in JSONL: TYPE_INIT, ..., TYPE_PROCESS, ... */
 enum event_type {
-	TYPE_INIT,
-	TYPE_DEVICE,
-	TYPE_CONTEXT,
-	TYPE_MODULE,
-	TYPE_MEMORY,
-	TYPE_TRANSFER,
-	TYPE_KERNEL, /* launches; with --kernel also ioctls */
-	TYPE_GRAPH,
-	TYPE_STREAM,
-	TYPE_EVENT,
-	TYPE_SYNC,
-	TYPE_OCCUPANCY,
-	TYPE_TEXTURE,
-	TYPE_INTEROP,
-	TYPE_PROFILER,
-	TYPE_COLLECTIVE,
-	TYPE_OTHER,
-	TYPE_PROCESS,
-	TYPE_LIBRARY,
-	TYPE_SCHEDULER,
-	TYPE_XID,
-	TYPE_INTERRUPT,
-	TYPE_UVM,
-	TYPE_TRACER,
-	TYPE_STACK,
+#define CALL_TYPE(ID, name) TYPE_##ID,
+#define CALL_TYPES
+#define OWN_TYPE(ID, name)		      TYPE_##ID,
+#define EVENT(ID, id, type, flags, ops, text) type
+#include "events.def"
+#undef CALL_TYPES
+#undef OWN_TYPE
 	TYPE_CNT
 };
 const char *event_type_name(enum event_type t);
@@ -76,6 +52,7 @@ enum event_has {
 	HAS_KERNEL = 1 << 7,  /* kernel name of a lookup call: in launch.kernel */
 	HAS_IOCTLS = 1 << 8,  /* --kernel: ioctl_cnt and ioctl_ns are counted */
 	HAS_OFF_CPU = 1 << 9, /* --sched */
+	HAS_GRID = 1 << 10,   /* read from a file: launch.has_config */
 };
 
 /* Live memory of a process after the event (EVENT_CALL of type memory). */
@@ -126,6 +103,22 @@ struct event_text {
 	size_t args_len;
 };
 
+/* form_u32, ...: what forms.def has for each form. */
+typedef uint32_t form_dim3[3];
+typedef struct {
+} form_none;
+#define FORM(form, c_type, schema) typedef c_type form_##form;
+#include "forms.def"
+
+/* What only one kind of events has: struct event_xid, ... */
+#define EVENT(ID, id, type, flags, ops, text) struct event_##id {
+#define OWN(id, form, name, when, unit, text) form_##form name;
+#define ROW(id, where, form, name, place, value, when, unit, text)
+#define END(id)                                                                                    \
+	}                                                                                          \
+	;
+#include "events.def"
+
 struct event {
 	enum event_kind kind;
 	enum event_type type;
@@ -174,24 +167,16 @@ struct event {
 
 	/* EVENT_DRIVER, EVENT_SCHED */
 	const struct driver_info *drv;
-	/* EVENT_XID, EVENT_IRQ: its number; the text of an Xid is note, the GPU is path */
-	uint32_t number;
-	uint32_t cpu;
-	/* EVENT_UVM: address is ptr, bytes are size (HAS_PTR, HAS_SIZE); processors: 0 the CPU,
-	 * GPUs from 1 */
-	uint32_t uvm_src, uvm_dst, uvm_cause;
-	bool uvm_write;
+	uint64_t life; /* EVENT_PROCESS: which of those that had this process id: ct_life */
 
-	/* EVENT_PROCESS */
-	uint32_t parent_pid; /* fork */
-	int32_t exit_code;   /* exit: as in wait status */
-	uint64_t life;	     /* which of those that had this process id: ct_life */
-	/* EVENT_LIBRARY */
-	const char *path, *build_id, *note;
-	/* EVENT_TRACER: why is note; level: name is the function; lost: where events were lost, and
-	 * how many; level_from is NULL */
-	const char *level_from, *level_to;
-	uint64_t lost;
+	/* By kind. EVENT_UVM: processors are 0 for the CPU, GPUs from 1; address and bytes are ptr
+	 * and size (HAS_PTR, HAS_SIZE). EVENT_TRACER: level: name is the function; lost: where, and
+	 * from is NULL. */
+	union {
+#define EVENT(ID, id, type, flags, ops, text) struct event_##id id;
+#include "events.def"
+	};
+	form_none nothing; /* place of what an event does not hold */
 
 	const struct event_text *text; /* read from a file; NULL: live */
 };

@@ -2,12 +2,14 @@
 #include "model.h"
 
 #include "driver.h"
+#include "event_table.h"
 #include "meaning.h"
 
 #include "event/check.h"
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 
 struct model {
 	struct model_opts opts;
@@ -140,20 +142,26 @@ static void fill_call(struct event *ev, const struct raw_call *raw, const struct
 		ev->caps[i] = (struct capture){raw->caps[i].data, raw->caps[i].len};
 }
 
+/* An event that has no duration, from a record. op is its name, too. */
+static struct event event_of(enum event_kind kind, const struct ct_rec *rec, const char *op)
+{
+	return (struct event){
+		.kind = kind,
+		.type = event_kinds[kind].type,
+		.op = op,
+		.name = op,
+		.pid = rec->pid,
+		.tid = rec->tid,
+		.comm = "",
+		.start_ns = rec->ts_ns,
+		.end_ns = rec->ts_ns,
+	};
+}
+
 /* Hands out its definition when it is new. */
 static void add_stack(struct model *m, struct proc *p, const struct raw_call *raw, struct event *ev)
 {
-	struct event def = {
-		.kind = EVENT_STACK,
-		.type = TYPE_STACK,
-		.op = "stack",
-		.name = "stack",
-		.pid = ev->pid,
-		.tid = ev->tid,
-		.comm = ev->comm,
-		.start_ns = ev->start_ns,
-		.end_ns = ev->start_ns,
-	};
+	struct event def = event_of(EVENT_STACK, &raw->call->rec, "stack");
 	const uint64_t *ips = raw->stack;
 	unsigned cnt = raw->stack_cnt;
 	bool is_new;
@@ -165,12 +173,15 @@ static void add_stack(struct model *m, struct proc *p, const struct raw_call *ra
 	}
 	ev->stack = proc_stacks__get(m->stacks, &p->stacks, m->opts.live ? p->pid : 0, ips, cnt,
 				     ev->end_ns, &is_new);
+	def.comm = ev->comm;
 	def.stack = ev->stack;
 	if (ev->stack && is_new)
 		m->opts.fn(m->opts.ctx, &def);
 }
 
-static void on_call(struct model *m, const struct raw_call *raw)
+/* How each record of ct_rec.def is taken. raw is of calls. */
+
+static void on_call(struct model *m, const void *rec, const struct raw_call *raw)
 {
 	const struct meaning *meaning;
 	struct event ev = {0};
@@ -201,8 +212,9 @@ static void on_call(struct model *m, const struct raw_call *raw)
 	m->opts.fn(m->opts.ctx, &ev);
 }
 
-static void on_thread(struct model *m, const struct ct_task *rec)
+static void on_thread(struct model *m, const void *data, const struct raw_call *raw)
 {
+	const struct ct_task *rec = data;
 	struct proc *p = procs__get(&m->procs, rec->rec.pid);
 	struct thread *t;
 
@@ -216,8 +228,9 @@ static void on_thread(struct model *m, const struct ct_task *rec)
 		proc_stacks__look(m->stacks, &p->stacks, p->pid);
 }
 
-static void on_name(struct model *m, const struct ct_name *rec)
+static void on_name(struct model *m, const void *data, const struct raw_call *raw)
 {
+	const struct ct_name *rec = data;
 	struct proc *p = procs__get(&m->procs, rec->rec.pid);
 
 	if (p)
@@ -228,21 +241,15 @@ static void on_process(struct model *m, const struct ct_task *rec, const char *o
 {
 	struct proc *p = procs__find(&m->procs, rec->rec.pid);
 	char comm[sizeof(rec->comm) + 1] = {0};
-	struct event ev = {
-		.kind = EVENT_PROCESS,
-		.type = TYPE_PROCESS,
-		.op = op,
-		.name = op,
-		.pid = rec->rec.pid,
-		.tid = rec->rec.tid,
-		.comm = comm,
-		.start_ns = rec->rec.ts_ns,
-		.end_ns = rec->rec.ts_ns,
-		.parent_pid = rec->parent_pid,
-		.exit_code = rec->exit_code,
-		.life = rec->life,
-	};
+	struct event ev = event_of(EVENT_PROCESS, &rec->rec, op);
 
+	ev.comm = comm;
+	ev.life = rec->life;
+	ev.process.parent_pid = rec->parent_pid;
+	if (WIFSIGNALED(rec->exit_code))
+		ev.process.signal = WTERMSIG(rec->exit_code);
+	else
+		ev.process.exit_code = WEXITSTATUS(rec->exit_code);
 	memcpy(comm, rec->comm, sizeof(rec->comm));
 	/* A new process, too: its id may be one whose exit was lost. */
 	if (p && (rec->rec.kind == CT_REC_EXEC || rec->rec.kind == CT_REC_FORK))
@@ -254,7 +261,22 @@ static void on_process(struct model *m, const struct ct_task *rec, const char *o
 		procs__end(&m->procs, p);
 }
 
-static void on_driver(struct model *m, const void *rec, size_t size)
+static void on_fork(struct model *m, const void *rec, const struct raw_call *raw)
+{
+	on_process(m, rec, "fork");
+}
+
+static void on_exec(struct model *m, const void *rec, const struct raw_call *raw)
+{
+	on_process(m, rec, "exec");
+}
+
+static void on_exited(struct model *m, const void *rec, const struct raw_call *raw)
+{
+	on_process(m, rec, "exit");
+}
+
+static void on_nv(struct model *m, const void *rec, const struct raw_call *call)
 {
 	struct driver_scratch scratch;
 	struct event ev = {0}, sched = {0};
@@ -262,7 +284,7 @@ static void on_driver(struct model *m, const void *rec, size_t size)
 	struct proc *p;
 	struct thread *t;
 
-	if (!m->opts.kernel || raw_check_nv(rec, size, &raw)) {
+	if (!m->opts.kernel || raw_check_nv(rec, ((const struct ct_rec *)rec)->size, &raw)) {
 		m->bad_cnt++;
 		return;
 	}
@@ -280,117 +302,69 @@ static void on_driver(struct model *m, const void *rec, size_t size)
 	m->opts.fn(m->opts.ctx, &ev);
 }
 
-static void on_xid(struct model *m, const struct ct_xid *rec)
+static void on_xid(struct model *m, const void *data, const struct raw_call *raw)
 {
+	const struct ct_xid *rec = data;
 	char device[sizeof(rec->device) + 1] = {0}, msg[sizeof(rec->msg) + 1] = {0};
-	struct event ev = {
-		.kind = EVENT_XID,
-		.type = TYPE_XID,
-		.op = "xid",
-		.name = "xid",
-		.pid = rec->rec.pid,
-		.tid = rec->rec.tid,
-		.comm = "",
-		.start_ns = rec->rec.ts_ns,
-		.end_ns = rec->rec.ts_ns,
-		.is_error = true,
-		.number = rec->code,
-		.path = device,
-		.note = *rec->msg ? msg : NULL,
-	};
+	struct event ev = event_of(EVENT_XID, &rec->rec, "xid");
 
 	memcpy(device, rec->device, sizeof(rec->device));
 	memcpy(msg, rec->msg, sizeof(rec->msg));
+	ev.is_error = true;
+	ev.xid.xid = rec->code;
+	ev.xid.gpu = device;
+	ev.xid.message = *rec->msg ? msg : NULL;
 	m->opts.fn(m->opts.ctx, &ev);
 }
 
-static void on_uvm(struct model *m, const struct ct_uvm *rec)
+static void on_uvm(struct model *m, const void *data, const struct raw_call *raw)
 {
-	bool hidden = m->opts.hide == CT_HIDE_ARGS;
+	const struct ct_uvm *rec = data;
 	bool fault = rec->op == CT_UVM_FAULT;
-	struct event ev = {
-		.kind = EVENT_UVM,
-		.type = TYPE_UVM,
-		.op = fault				 ? "fault"
-		      : rec->cause == UVM_CAUSE_EVICTION ? "eviction"
-							 : "migration",
-		.pid = rec->rec.pid,
-		.tid = rec->rec.tid,
-		.comm = "",
-		.start_ns = rec->rec.ts_ns,
-		.end_ns = rec->rec.ts_ns,
-		.has = hidden  ? 0
-		       : fault ? HAS_PTR
-			       : HAS_PTR | HAS_SIZE,
-		.ptr = rec->address,
-		.size = rec->bytes,
-		.uvm_src = rec->src,
-		.uvm_dst = rec->dst,
-		.uvm_cause = rec->cause,
-		.uvm_write = rec->is_write,
-	};
+	struct event ev = event_of(EVENT_UVM, &rec->rec,
+				   fault			      ? "fault"
+				   : rec->cause == UVM_CAUSE_EVICTION ? "eviction"
+								      : "migration");
 
-	ev.name = ev.op;
+	if (m->opts.hide != CT_HIDE_ARGS)
+		ev.has = fault ? HAS_PTR : HAS_PTR | HAS_SIZE;
+	ev.ptr = rec->address;
+	ev.size = rec->bytes;
+	ev.uvm.from = rec->src;
+	ev.uvm.to = rec->dst;
+	ev.uvm.cause = rec->cause;
+	ev.uvm.write = rec->is_write;
 	m->opts.fn(m->opts.ctx, &ev);
 }
 
-static void on_irq(struct model *m, const struct ct_irq *rec)
+static void on_irq(struct model *m, const void *data, const struct raw_call *raw)
 {
-	struct event ev = {
-		.kind = EVENT_IRQ,
-		.type = TYPE_INTERRUPT,
-		.op = "interrupt",
-		.name = "nvidia",
-		.pid = rec->rec.pid,
-		.tid = rec->rec.tid,
-		.comm = "",
-		.start_ns = rec->rec.ts_ns,
-		.end_ns = rec->rec.ts_ns,
-		.number = rec->irq,
-		.cpu = rec->cpu,
-	};
+	const struct ct_irq *rec = data;
+	struct event ev = event_of(EVENT_IRQ, &rec->rec, "interrupt");
 
+	ev.name = "nvidia";
+	ev.irq.irq = rec->irq;
+	ev.irq.cpu = rec->cpu;
 	m->opts.fn(m->opts.ctx, &ev);
+}
+
+/* Who maps what is trace/libs.c's. */
+static void on_lib(struct model *m, const void *rec, const struct raw_call *raw)
+{
 }
 
 void model__record(struct model *m, const void *rec, size_t size)
 {
+	static void (*const on[CT_REC_KIND_CNT])(struct model *, const void *,
+						 const struct raw_call *) = {
+#define REC(ID, id, size) [CT_REC_##ID] = on_##id,
+#include "ct_rec.def"
+	};
 	struct raw_call raw;
+	int kind = raw_check(rec, size, &raw);
 
-	switch (raw_check(rec, size, &raw)) {
-	case CT_REC_CALL:
-		on_call(m, &raw);
-		break;
-	case CT_REC_THREAD:
-		on_thread(m, rec);
-		break;
-	case CT_REC_FORK:
-		on_process(m, rec, "fork");
-		break;
-	case CT_REC_EXEC:
-		on_process(m, rec, "exec");
-		break;
-	case CT_REC_EXIT:
-		on_process(m, rec, "exit");
-		break;
-	case CT_REC_NV:
-		on_driver(m, rec, size);
-		break;
-	case CT_REC_IRQ:
-		on_irq(m, rec);
-		break;
-	case CT_REC_XID:
-		on_xid(m, rec);
-		break;
-	case CT_REC_UVM:
-		on_uvm(m, rec);
-		break;
-	case CT_REC_NAME:
-		on_name(m, rec);
-		break;
-	case CT_REC_LIB:
-		break;
-	default:
+	if (kind < 0)
 		m->bad_cnt++;
-	}
+	else
+		on[kind](m, rec, &raw);
 }

@@ -82,6 +82,5 @@ struct trace_end {
 };
 
 const char *drop_name(enum ct_drop d);
-const char *stat_name(enum ct_stat s);
 
 #endif /* MODEL_TRACE_H */

@@ -119,15 +119,6 @@ namespace
 /* Our own lines have at most five: a struct in an array in a struct in the arguments. */
 const unsigned DEPTH_MAX = 64;
 
-const struct {
-	const char *s;
-	size_t len;
-} key_names[KEY_CNT] = {{"", 0},
-#define X(name) {#name, sizeof(#name) - 1},
-			PARSE_KEYS(X)
-#undef X
-};
-
 /* A name of at most 16 bytes as two words. Reads up to 16 bytes, whatever the length. */
 struct key_words {
 	uint64_t lo, hi;
@@ -158,13 +149,18 @@ struct key_table {
 
 	key_table() : slot()
 	{
-		for (unsigned k = 1; k < KEY_CNT; k++) {
+		const char *s;
+
+		for (unsigned k = 1; (s = parse_key_name(k)); k++) {
 			char name[16] = "";
-			size_t len = key_names[k].len;
+			size_t len = strlen(s);
 
 			if (len > sizeof(name))
 				abort();
-			memcpy(name, key_names[k].s, len);
+			memcpy(name, s, len);
+			/* Kinds of events have names in common. */
+			if (find(name, len))
+				continue;
 			key_words w(name, len);
 			unsigned i = w.hash();
 
@@ -190,6 +186,15 @@ struct key_table {
 const key_table keys;
 
 } // namespace
+
+unsigned parse_key(const char *name)
+{
+	char words[16] = "";
+	size_t len = strlen(name);
+
+	memcpy(words, name, len < sizeof(words) ? len : sizeof(words));
+	return keys.find(words, len);
+}
 
 struct parser {
 	rapidjson::CrtAllocator crt;

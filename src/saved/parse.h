@@ -15,97 +15,17 @@
 extern "C" {
 #endif
 
-/* Members of lines that are events. Those of the header and the end are asked for by name. */
-#define PARSE_KEYS(X)                                                                              \
-	X(ts)                                                                                      \
-	X(type)                                                                                    \
-	X(op)                                                                                      \
-	X(name)                                                                                    \
-	X(symbol)                                                                                  \
-	X(pid)                                                                                     \
-	X(tid)                                                                                     \
-	X(comm)                                                                                    \
-	X(id)                                                                                      \
-	X(parent)                                                                                  \
-	X(api)                                                                                     \
-	X(api_depth)                                                                               \
-	X(depth)                                                                                   \
-	X(lib)                                                                                     \
-	X(unfinished)                                                                              \
-	X(abandoned)                                                                               \
-	X(entry_only)                                                                              \
-	X(duration_us)                                                                             \
-	X(elapsed_us)                                                                              \
-	X(result)                                                                                  \
-	X(error)                                                                                   \
-	X(ioctls)                                                                                  \
-	X(ioctl_us)                                                                                \
-	X(off_cpu_us)                                                                              \
-	X(size)                                                                                    \
-	X(ptr)                                                                                     \
-	X(stream)                                                                                  \
-	X(event)                                                                                   \
-	X(direction)                                                                               \
-	X(bandwidth_gbps)                                                                          \
-	X(kernel)                                                                                  \
-	X(kernel_mangled)                                                                          \
-	X(kernel_source)                                                                           \
-	X(func)                                                                                    \
-	X(grid)                                                                                    \
-	X(block)                                                                                   \
-	X(shared_mem)                                                                              \
-	X(cluster)                                                                                 \
-	X(cooperative)                                                                             \
-	X(capturing)                                                                               \
-	X(args)                                                                                    \
-	X(stack)                                                                                   \
-	X(device)                                                                                  \
-	X(fd)                                                                                      \
-	X(cmd)                                                                                     \
-	X(new)                                                                                     \
-	X(object)                                                                                  \
-	X(client)                                                                                  \
-	X(control_cmd)                                                                             \
-	X(control)                                                                                 \
-	X(escape)                                                                                  \
-	X(uvm)                                                                                     \
-	X(class)                                                                                   \
-	X(object_class)                                                                            \
-	X(status)                                                                                  \
-	X(call_id)                                                                                 \
-	X(call)                                                                                    \
-	X(values)                                                                                  \
-	X(meaning)                                                                                 \
-	X(xid)                                                                                     \
-	X(gpu)                                                                                     \
-	X(message)                                                                                 \
-	X(irq)                                                                                     \
-	X(cpu)                                                                                     \
-	X(processor)                                                                               \
-	X(write)                                                                                   \
-	X(from)                                                                                    \
-	X(to)                                                                                      \
-	X(cause)                                                                                   \
-	X(parent_pid)                                                                              \
-	X(exit_code)                                                                               \
-	X(signal)                                                                                  \
-	X(path)                                                                                    \
-	X(build_id)                                                                                \
-	X(note)                                                                                    \
-	X(why)
-
-enum parse_key {
-	KEY_OTHER,
-#define X(name) KEY_##name,
-	PARSE_KEYS(X)
-#undef X
-		KEY_CNT
-};
+/* A member's name as a number, of those that events have: the first row of event_fields[] with it,
+ * from 1. Members of the header and the end are asked for by name. */
+#define KEY_OTHER 0
+unsigned parse_key(const char *name);
+/* saved_field.c: NULL behind the last */
+const char *parse_key_name(unsigned key);
 
 enum parse_val { VAL_NULL, VAL_FALSE, VAL_TRUE, VAL_NUMBER, VAL_STRING, VAL_OBJECT, VAL_ARRAY };
 
 struct member {
-	uint8_t key;	   /* enum parse_key */
+	uint8_t key;	   /* parse_key() */
 	uint8_t val;	   /* enum parse_val */
 	uint32_t from, to; /* with its name and value, in the line */
 	uint32_t name_len, len;

@@ -9,29 +9,26 @@
 #include "model/call.h"
 #include "saved_value.h"
 
-/* Members that sinks write themselves; the others are what event_visit_fields() gave. */
-static const bool call_head[KEY_CNT] = {
-	[KEY_ts] = true,	 [KEY_type] = true,	  [KEY_op] = true,
-	[KEY_name] = true,	 [KEY_symbol] = true,	  [KEY_pid] = true,
-	[KEY_tid] = true,	 [KEY_comm] = true,	  [KEY_id] = true,
-	[KEY_parent] = true,	 [KEY_api] = true,	  [KEY_api_depth] = true,
-	[KEY_depth] = true,	 [KEY_lib] = true,	  [KEY_unfinished] = true,
-	[KEY_abandoned] = true,	 [KEY_entry_only] = true, [KEY_duration_us] = true,
-	[KEY_elapsed_us] = true, [KEY_result] = true,	  [KEY_error] = true,
-	[KEY_args] = true,	 [KEY_stack] = true,
-};
+static void learn_row(struct saved *s, enum event_kind kind, const struct event_field *f)
+{
+	s->row_of[kind][parse_key(f->name)] = f - event_fields + 1;
+}
 
-static const bool driver_head[KEY_CNT] = {
-	[KEY_ts] = true,	 [KEY_type] = true,	  [KEY_op] = true,
-	[KEY_name] = true,	 [KEY_pid] = true,	  [KEY_tid] = true,
-	[KEY_comm] = true,	 [KEY_unfinished] = true, [KEY_duration_us] = true,
-	[KEY_elapsed_us] = true,
-};
+static void learn_rows(struct saved *s)
+{
+	for (int k = 0; k < EVENT_KIND_CNT; k++) {
+		const struct event_kind_facts *kind = &event_kinds[k];
 
-static const bool other_head[KEY_CNT] = {
-	[KEY_ts] = true,  [KEY_type] = true, [KEY_op] = true,	[KEY_name] = true,
-	[KEY_pid] = true, [KEY_tid] = true,  [KEY_comm] = true,
-};
+		for (const struct event_field *f = line_rows.first; f < line_rows.end; f++)
+			learn_row(s, k, f);
+		for (const struct event_field *f = kind->rows.first; f < kind->rows.end; f++)
+			learn_row(s, k, f);
+		if (kind->type >= 0)
+			s->kind_of[kind->type] = k;
+	}
+	s->key_id = parse_key("id");
+	s->key_device = parse_key("device");
+}
 
 struct saved *saved__new(void)
 {
@@ -48,6 +45,7 @@ struct saved *saved__new(void)
 		saved__free(s);
 		return NULL;
 	}
+	learn_rows(s);
 	for (int t = 0; t < TYPE_CNT; t++) {
 		const char *name = event_type_name(t);
 
@@ -100,183 +98,24 @@ const struct cuda_fn *saved_fn(struct saved *s, const char *name, size_t len)
 	return symbol->tag;
 }
 
-/* Members of a call and of everything else, by what they mean. */
-static void take(struct saved *s, struct event *ev, const struct member *m)
+/* Does event_visit_fields() show it? What this version does not know it shows, too. */
+static bool in_body(const struct saved *s, enum event_kind kind, const struct member *m)
 {
-	struct launch_info *l = &ev->launch;
+	unsigned row = s->row_of[kind][m->key];
 
-	switch (m->key) {
-	case KEY_pid:
-		ev->pid = member_u64(m) + s->pid_add;
-		break;
-	case KEY_tid:
-		ev->tid = member_u64(m) + s->pid_add;
-		break;
-	case KEY_comm:
-		ev->comm = member_str(s, m);
-		break;
-	case KEY_id:
-		ev->id = member_u64(m);
-		break;
-	case KEY_parent:
-		ev->parent_id = member_u64(m);
-		break;
-	case KEY_depth:
-		ev->depth = member_u64(m);
-		break;
-	case KEY_api_depth:
-		ev->api_depth = member_u64(m);
-		break;
-	case KEY_lib:
-		ev->lib_id = member_u64(m);
-		break;
-	case KEY_unfinished:
-		ev->unfinished = m->val == VAL_TRUE;
-		break;
-	case KEY_abandoned:
-		ev->abandoned = m->val == VAL_TRUE;
-		break;
-	case KEY_entry_only:
-		ev->entry_only = m->val == VAL_TRUE;
-		break;
-	case KEY_duration_us:
-	case KEY_elapsed_us:
-		ev->end_ns = member_fixed(m, 3, NULL);
-		break;
-	case KEY_result:
-		ev->result = member_i64(m);
-		break;
-	case KEY_error:
-		ev->is_error = true;
-		break;
-	case KEY_ioctls:
-		ev->ioctl_cnt = member_u64(m);
-		ev->has |= HAS_IOCTLS;
-		break;
-	case KEY_ioctl_us:
-		ev->ioctl_ns = member_f64(m) * 1e3 + 0.5;
-		break;
-	case KEY_off_cpu_us:
-		ev->off_cpu_ns = member_f64(m) * 1e3 + 0.5;
-		ev->has |= HAS_OFF_CPU;
-		break;
-	case KEY_size:
-		ev->size = member_u64(m);
-		ev->has |= HAS_SIZE;
-		break;
-	case KEY_ptr:
-		ev->ptr = member_u64(m);
-		ev->has |= HAS_PTR;
-		break;
-	case KEY_stream:
-		ev->stream = member_u64(m);
-		ev->has |= HAS_STREAM;
-		break;
-	case KEY_event:
-		ev->event = member_u64(m);
-		ev->has |= HAS_EVENT;
-		break;
-	case KEY_direction:
-		ev->dir = member_dir(m);
-		ev->has |= ev->dir ? HAS_DIR : 0;
-		break;
-	case KEY_bandwidth_gbps:
-		ev->bandwidth_gbps = member_f64(m);
-		ev->has |= HAS_BANDWIDTH;
-		break;
-	case KEY_kernel:
-		l->kernel = member_str(s, m);
-		ev->has |= l->kernel ? HAS_KERNEL : 0;
-		break;
-	case KEY_kernel_mangled:
-		l->kernel_mangled = member_str(s, m);
-		break;
-	case KEY_kernel_source:
-		l->kernel_guessed = true;
-		break;
-	case KEY_func:
-		l->func = member_u64(m);
-		break;
-	case KEY_grid:
-		l->has_config = member_dim(m, l->grid);
-		break;
-	case KEY_block:
-		member_dim(m, l->block);
-		break;
-	case KEY_cluster:
-		member_dim(m, l->cluster);
-		break;
-	case KEY_shared_mem:
-		l->shared_mem_sz = member_u64(m);
-		break;
-	case KEY_cooperative:
-		l->cooperative = m->val == VAL_TRUE;
-		break;
-	case KEY_capturing:
-		ev->capturing = m->val == VAL_TRUE;
-		break;
-	case KEY_stack:
-		ev->stack = saved_stack_of(s, member_u64(m));
-		break;
-	case KEY_args:
-		s->text.args = m->text;
-		s->text.args_len = m->val == VAL_OBJECT ? m->len : 0;
-		break;
-	case KEY_parent_pid:
-		ev->parent_pid = member_u64(m) + s->pid_add;
-		break;
-	case KEY_exit_code:
-		ev->exit_code = (member_u64(m) & 0xff) << 8;
-		break;
-	case KEY_signal:
-		ev->exit_code = member_u64(m) & 0x7f;
-		break;
-	case KEY_path:
-	case KEY_gpu:
-		ev->path = member_str(s, m);
-		break;
-	case KEY_build_id:
-		ev->build_id = member_str(s, m);
-		break;
-	case KEY_note:
-	case KEY_why:
-	case KEY_message:
-		ev->note = member_str(s, m);
-		break;
-	case KEY_xid:
-	case KEY_irq:
-		ev->number = member_u64(m);
-		break;
-	case KEY_cpu:
-		ev->cpu = member_u64(m);
-		break;
-	case KEY_processor:
-	case KEY_to:
-		ev->uvm_dst = member_processor(m);
-		break;
-	case KEY_from:
-		ev->uvm_src = member_processor(m);
-		break;
-	case KEY_cause:
-		ev->uvm_cause = member_cause(m);
-		break;
-	case KEY_write:
-		ev->uvm_write = m->val == VAL_TRUE;
-		break;
-	default:
-		break;
-	}
+	return !row || event_fields[row - 1].where == IN_BODY;
 }
 
 /* The members that are no part of the head, as they stand there: in one piece, or copied together
  * when someone has changed their order. */
-static bool take_fields(struct saved *s, const struct parsed *p, const char *line, const bool *head)
+static bool take_fields(struct saved *s, const struct parsed *p, const char *line,
+			enum event_kind kind)
 {
 	const struct member *first = NULL, *last = NULL;
 	size_t n = 0;
 
 	for (const struct member *m = p->m; m < p->m + p->cnt; m++) {
-		if (head[m->key])
+		if (!in_body(s, kind, m))
 			continue;
 		if (!first)
 			first = m;
@@ -297,7 +136,7 @@ static bool take_fields(struct saved *s, const struct parsed *p, const char *lin
 	}
 	n = 0;
 	for (const struct member *m = first; m <= last; m++) {
-		if (head[m->key])
+		if (!in_body(s, kind, m))
 			continue;
 		if (n)
 			s->joined[n++] = ',';
@@ -333,6 +172,8 @@ static void finish_call(struct saved *s, struct event *ev)
 	ev->kind = EVENT_CALL;
 	if (!ev->lib_id)
 		ev->lib_id = 1;
+	ev->launch.has_config = ev->has & HAS_GRID;
+	ev->has &= ~HAS_GRID;
 	if (call_does(ev, DOES_LAUNCH) && ev->fn->op != OP_LAUNCH_MULTI)
 		ev->has |= HAS_LAUNCH;
 	if (!ev->launch.kernel_mangled)
@@ -361,40 +202,18 @@ static void finish_process(struct saved *s, struct event *ev)
 	s->last_proc = NULL;
 }
 
-static void finish_tracer(struct saved *s, const struct parsed *p, struct event *ev)
-{
-	const struct member *from = parsed_find(p, "from"), *to = parsed_find(p, "to");
-
-	ev->level_from = from ? member_str(s, from) : NULL;
-	ev->level_to = to ? member_str(s, to) : NULL;
-}
-
 /* Kind of the event by its type; -1 when it is none. */
-static int kind_of(const struct event *ev, bool has_id, bool has_device)
+static int kind_of(const struct saved *s, const struct event *ev, bool has_id, bool has_device)
 {
-	switch (ev->type) {
-	case TYPE_PROCESS:
-		return EVENT_PROCESS;
-	case TYPE_LIBRARY:
-		return EVENT_LIBRARY;
-	case TYPE_SCHEDULER:
-		return EVENT_SCHED;
-	case TYPE_XID:
-		return EVENT_XID;
-	case TYPE_INTERRUPT:
-		return EVENT_IRQ;
-	case TYPE_UVM:
-		return EVENT_UVM;
-	case TYPE_TRACER:
-		return EVENT_TRACER;
-	case TYPE_KERNEL:
-		if (!has_id && has_device)
-			return EVENT_DRIVER;
-		/* fall through */
-	default:
-		return has_id ? EVENT_CALL : -1;
-	}
+	if (s->kind_of[ev->type]) /* not EVENT_CALL */
+		return s->kind_of[ev->type];
+	if (has_id)
+		return EVENT_CALL;
+	return ev->type == TYPE_KERNEL && has_device ? EVENT_DRIVER : -1;
 }
+
+/* Of a name that no row above has. */
+#define KEY(row) (F_##row + 1)
 
 /* What every line has; pointers to members that decide what it is. */
 struct head {
@@ -409,7 +228,7 @@ static int read_event(struct saved *s, const struct parsed *p, const char *line,
 	bool negative;
 	int kind;
 
-	kind = kind_of(ev, h->has_id, h->has_device);
+	kind = kind_of(s, ev, h->has_id, h->has_device);
 	*why = "it lacks what events of its type have: was it changed?";
 	if (kind < 0 || !h->op || !h->name)
 		return -EINVAL;
@@ -425,7 +244,8 @@ static int read_event(struct saved *s, const struct parsed *p, const char *line,
 	}
 	ev->api_depth = UINT_MAX;
 	for (const struct member *m = p->m; m < p->m + p->cnt; m++)
-		take(s, ev, m);
+		if (s->row_of[kind][m->key])
+			saved_take(s, ev, &event_fields[s->row_of[kind][m->key] - 1], m);
 	if (ev->api_depth == UINT_MAX) /* written where it is another number only */
 		ev->api_depth = ev->depth;
 	duration = ev->end_ns;
@@ -437,10 +257,7 @@ static int read_event(struct saved *s, const struct parsed *p, const char *line,
 	ev->end_ns = ev->start_ns + duration;
 	ev->kind = kind;
 	ev->text = &s->text;
-	if (!take_fields(s, p, line,
-			 kind == EVENT_CALL	? call_head
-			 : kind == EVENT_DRIVER ? driver_head
-						: other_head)) {
+	if (!take_fields(s, p, line, kind)) {
 		*why = "out of memory: close other programs";
 		return -EINVAL;
 	}
@@ -450,8 +267,6 @@ static int read_event(struct saved *s, const struct parsed *p, const char *line,
 		finish_process(s, ev);
 	else if (kind == EVENT_DRIVER || kind == EVENT_SCHED)
 		saved_driver(s, p, ev);
-	else if (kind == EVENT_TRACER)
-		finish_tracer(s, p, ev);
 	if (ev->end_ns > s->last_ns)
 		s->last_ns = ev->end_ns;
 	return SAVED_EVENT;
@@ -467,18 +282,25 @@ int saved__line(struct saved *s, const struct parsed *p, const char *line, struc
 	if (!p->is_object)
 		return -EINVAL;
 	for (const struct member *m = p->m; m < p->m + p->cnt; m++) {
-		if (m->key == KEY_ts)
+		switch (m->key) {
+		case KEY(line_ts):
 			h.ts = m;
-		else if (m->key == KEY_type)
+			break;
+		case KEY(line_type):
 			h.type = m;
-		else if (m->key == KEY_op)
+			break;
+		case KEY(line_op):
 			h.op = m;
-		else if (m->key == KEY_name)
+			break;
+		case KEY(line_name):
 			h.name = m;
-		else if (m->key == KEY_symbol)
+			break;
+		case KEY(call_symbol):
 			h.symbol = m;
-		h.has_id |= m->key == KEY_id;
-		h.has_device |= m->key == KEY_device;
+			break;
+		}
+		h.has_id |= m->key == s->key_id;
+		h.has_device |= m->key == s->key_device;
 	}
 	if (!h.ts || h.ts->val != VAL_NUMBER || !h.type || h.type->val != VAL_STRING)
 		return -EINVAL;

@@ -7,6 +7,7 @@
 
 #include "decode/fnset.h"
 #include "decode/nv/nv_decode.h"
+#include "model/event_table.h"
 #include "model/mem.h"
 #include "stack_pool.h"
 #include "strings.h"
@@ -31,8 +32,12 @@ struct saved_trace {
 
 struct saved {
 	struct strings *strings;
-	struct strings *types, *symbols;    /* with tags */
-	const struct string *last[KEY_CNT]; /* what members said last */
+	struct strings *types, *symbols;		/* with tags */
+	const struct string *last[EVENT_FIELD_CNT + 1]; /* what members said last, by key */
+	/* By kind and key: 1 + the row; 0: its events have no such member. */
+	uint8_t row_of[EVENT_KIND_CNT][EVENT_FIELD_CNT + 1];
+	uint8_t kind_of[TYPE_CNT]; /* of types that calls do not have */
+	unsigned key_id, key_device;
 	struct fnset *fns;
 	struct parser *inner; /* for what lies in the header and the end */
 

@@ -41,14 +41,24 @@ static const char *str_or(struct saved *s, const struct parsed *p, const char *n
 	return text ? text : none;
 }
 
+/* What the rows of trace.def say, as code: one for each form. */
+
+static const char *read_text(struct saved *s, const struct parsed *p, const char *name)
+{
+	return str_or(s, p, name, "");
+}
+#define read_text_or_null read_text
+#define read_sym	  str_of
+
 static uint64_t u64_of(const struct parsed *p, const char *name)
 {
 	const struct member *m = parsed_find(p, name);
 
 	return m ? member_u64(m) : 0;
 }
+#define read_u64(s, p, name) u64_of(p, name)
 
-static double f64_of(const struct parsed *p, const char *name)
+static double read_f64(struct saved *s, const struct parsed *p, const char *name)
 {
 	const struct member *m = parsed_find(p, name);
 
@@ -60,6 +70,34 @@ static uint64_t fixed_of(const struct parsed *p, const char *name, unsigned deci
 	const struct member *m = parsed_find(p, name);
 
 	return m ? member_fixed(m, decimals, NULL) : 0;
+}
+#define read_ms(s, p, name) fixed_of(p, name, 6)
+
+/* "2026-01-01T00:00:00.123456789Z"; 0 when it is no such time. */
+static uint64_t read_wall_time(struct saved *s, const struct parsed *p, const char *name)
+{
+	struct tm tm = {0};
+	char frac[10] = "000000000";
+	const char *text = str_of(s, p, name);
+	const char *rest = text ? strptime(text, "%Y-%m-%dT%H:%M:%S", &tm) : NULL;
+
+	if (!rest)
+		return 0;
+	if (*rest == '.')
+		for (int i = 0; i < 9 && rest[1 + i] >= '0' && rest[1 + i] <= '9'; i++)
+			frac[i] = rest[1 + i];
+	return timegm(&tm) * 1000000000ull + strtoul(frac, NULL, 10);
+}
+
+/* "13.0" is 13000. */
+static int read_cuda_version(struct saved *s, const struct parsed *p, const char *name)
+{
+	const char *text = str_of(s, p, name);
+	int major, minor;
+
+	return text && sscanf(text, "%d.%d", &major, &minor) == 2 && major > 0 && major < 1000
+		       ? 1000 * major + 10 * minor
+		       : 0;
 }
 
 /* Room for cnt elements that live as long as the trace. */
@@ -145,52 +183,12 @@ out:
 	parser__free(outer);
 }
 
-/* "2026-01-01T00:00:00.123456789Z"; 0 when it is no such time. */
-static uint64_t read_wall(const char *text)
-{
-	struct tm tm = {0};
-	char frac[10] = "000000000";
-	const char *rest = text ? strptime(text, "%Y-%m-%dT%H:%M:%S", &tm) : NULL;
-
-	if (!rest)
-		return 0;
-	if (*rest == '.')
-		for (int i = 0; i < 9 && rest[1 + i] >= '0' && rest[1 + i] <= '9'; i++)
-			frac[i] = rest[1 + i];
-	return timegm(&tm) * 1000000000ull + strtoul(frac, NULL, 10);
-}
-
-/* "13.0" is 13000. */
-static int read_cuda_version(const char *text)
-{
-	int major, minor;
-
-	return text && sscanf(text, "%d.%d", &major, &minor) == 2 && major > 0 && major < 1000
-		       ? 1000 * major + 10 * minor
-		       : 0;
-}
-
 static void read_info(struct saved *s, const struct parsed *p, struct trace_info *info)
 {
-	*info = (struct trace_info){
-		.version = str_or(s, p, "version", "?"),
-		.hostname = str_or(s, p, "host", ""),
-		.kernel = str_or(s, p, "kernel", ""),
-		.machine = str_or(s, p, "machine", ""),
-		.driver_version = str_or(s, p, "driver_version", ""),
-		.cuda_version = read_cuda_version(str_of(s, p, "cuda_version")),
-		.traced = str_or(s, p, "traced", ""),
-		.left_out = str_or(s, p, "left_out", ""),
-		.counted = str_or(s, p, "counted", ""),
-		.no_return = str_or(s, p, "no_return", ""),
-		.mechanism = str_or(s, p, "mechanism", ""),
-		.kernel_probe = str_of(s, p, "kernel_probe"),
-		.hidden = str_of(s, p, "hidden"),
-		.probe_cost_ns = f64_of(p, "probe_cost_ns"),
-		.base_ns = u64_of(p, "clock_base_ns"),
-		.wall_ns = read_wall(str_of(s, p, "wall_time")),
-		.boot_id = str_of(s, p, "boot_id"),
-	};
+	*info = (struct trace_info){0};
+#define HEADER(form, name, place, when, unit, text) info->place = read_##form(s, p, #name);
+#include "model/trace.def"
+	info->version = str_or(s, p, "version", "?");
 	info->argv = read_texts(s, p, "command", &info->argc);
 	info->degraded = read_texts(s, p, "degraded", &info->degraded_cnt);
 	read_pids(s, p, info);
@@ -332,25 +330,15 @@ int saved_end(struct saved *s, const struct parsed *p)
 	if (!s->cur && saved__begin(s))
 		return -EINVAL;
 	end = &s->cur->end;
-	*end = (struct trace_end){
-		.end_ns = s->base_ns + member_fixed(parsed_find(p, "ts"), 6, NULL),
-		.reason = str_or(s, p, "reason", "?"),
-		.call_cnt = u64_of(p, "calls"),
-		.bad_record_cnt = u64_of(p, "bad_records"),
-		.has_objects = parsed_find(p, "objects_refused"),
-		.object_refused_cnt = u64_of(p, "objects_refused"),
-		.object_unknown_cnt = u64_of(p, "objects_unknown"),
-		.probe_cost_ns = f64_of(p, "probe_cost_ns"),
-		.count_cost_ns = f64_of(p, "count_cost_ns"),
-		.cost_share = f64_of(p, "cost_share"),
-		.left_out = str_or(s, p, "left_out", ""),
-	};
-	end->cost_ns = fixed_of(p, "cost_ms", 6);
+	*end = (struct trace_end){0};
+#define END(form, name, place, when, unit, text) end->place = read_##form(s, p, #name);
+#include "model/trace.def"
+	end->end_ns = s->base_ns + member_fixed(parsed_find(p, "ts"), 6, NULL);
+	end->reason = str_or(s, p, "reason", "?");
+	end->has_objects = parsed_find(p, "objects_refused");
 	if (object_of(s, p, "tables_full", &in))
 		for (int i = 0; i < QUOTA_CNT; i++)
 			end->full[i] = u64_of(&in, quota_name(i));
-	for (int i = 0; i < CT_STAT_CNT; i++)
-		end->stats[i] = u64_of(p, stat_name(i));
 	read_counted(s, p, end);
 	if (object_of(s, p, "events", &in)) {
 		for (int i = 0; i < TYPE_CNT; i++)

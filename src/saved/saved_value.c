@@ -194,68 +194,85 @@ static void take_class(struct saved *s, const struct member *m)
 	s->io.class = &s->class;
 }
 
+/* Members of both kinds have the same names and are the same. */
 static void take_driver(struct saved *s, const struct member *m, struct event *ev)
 {
 	struct driver_info *d = &s->drv;
+	unsigned row = s->row_of[ev->kind][m->key];
 
-	switch (m->key) {
-	case KEY_device:
+	if (!row)
+		return;
+	switch (row - 1) {
+	case F_driver_device:
+	case F_sched_device:
 		d->device = member_str(s, m);
 		break;
-	case KEY_fd:
+	case F_driver_fd:
 		d->fd = member_i64(m);
 		break;
-	case KEY_cmd:
+	case F_driver_cmd:
 		d->cmd = member_u64(m);
 		break;
-	case KEY_escape:
-	case KEY_uvm:
+	case F_driver_escape:
+	case F_driver_uvm:
 		s->io.name = member_str(s, m);
-		s->io.dev = m->key == KEY_uvm ? NV_DEV_UVM : NV_DEV_CTL;
+		s->io.dev = row - 1 == F_driver_uvm ? NV_DEV_UVM : NV_DEV_CTL;
 		break;
-	case KEY_control:
+	case F_driver_control:
 		s->control = (struct nv_rmctrl){.name = member_str(s, m)};
 		s->io.control = s->control.name ? &s->control : NULL;
 		break;
-	case KEY_control_cmd:
+	case F_driver_control_cmd:
 		take_value(s, NV_R_CONTROL, m);
 		break;
-	case KEY_class:
+	case F_driver_class:
 		take_class(s, m);
 		break;
-	case KEY_client:
+	case F_driver_client:
+	case F_sched_client:
 		take_value(s, NV_R_CLIENT, m);
 		break;
-	case KEY_parent:
+	case F_driver_parent:
 		take_value(s, NV_R_PARENT, m);
-		ev->parent_id = 0;
 		break;
-	case KEY_object:
+	case F_driver_object:
+	case F_sched_object:
 		take_value(s, NV_R_OBJECT, m);
 		break;
-	case KEY_new:
+	case F_driver_new:
 		take_value(s, NV_R_NEW, m);
 		break;
-	case KEY_object_class:
+	case F_driver_object_class:
+	case F_sched_object_class:
 		d->object_class = member_str(s, m);
 		break;
-	case KEY_status:
+	case F_driver_status:
+	case F_sched_status:
 		take_status(s, m);
 		break;
-	case KEY_result:
+	case F_driver_result:
+	case F_sched_result:
 		d->ret = member_i64(m);
 		break;
-	case KEY_call_id:
+	case F_driver_call_id:
+	case F_sched_call_id:
 		d->call_id = member_u64(m);
 		break;
-	case KEY_call:
+	case F_driver_call:
+	case F_sched_call:
 		d->call = member_str(s, m);
 		break;
-	case KEY_values:
+	case F_sched_values:
 		d->sched_values = member_str(s, m);
 		break;
-	case KEY_meaning:
+	case F_sched_meaning:
 		s->sched.text = member_str(s, m);
+		break;
+	case F_driver_size:
+		d->length = member_u64(m);
+		break;
+	case F_driver_ptr:
+		d->address = member_u64(m);
 		break;
 	default:
 		break;
@@ -273,8 +290,6 @@ void saved_driver(struct saved *s, const struct parsed *p, struct event *ev)
 	for (const struct member *m = p->m; m < p->m + p->cnt; m++)
 		take_driver(s, m, ev);
 	ev->drv = d;
-	/* What became of the system call is not the result of a CUDA call. */
-	ev->result = 0;
 	if (ev->kind == EVENT_SCHED || !strcmp(ev->op, "ioctl")) {
 		d->io = &s->io;
 		ev->is_error = d->ret < 0 || (st->at == NV_AT_EXIT && st->v);
@@ -283,12 +298,8 @@ void saved_driver(struct saved *s, const struct parsed *p, struct event *ev)
 	}
 	if (ev->kind == EVENT_SCHED)
 		d->sched = &s->sched;
-	if (!strcmp(ev->op, "mmap")) {
-		d->length = ev->size;
-		d->address = ev->ptr;
-		if (ev->has & HAS_PTR)
-			d->ret = ev->ptr;
-	}
-	/* Members of the same name are those of calls, with another meaning. */
-	ev->size = ev->ptr = ev->has = 0;
+	if (strcmp(ev->op, "mmap"))
+		d->address = d->length = 0;
+	else if (d->address)
+		d->ret = d->address;
 }

@@ -9,11 +9,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <time.h>
 
 #include "chrome_flow.h"
 #include "decode/nv/nv_decode.h"
+#include "model/event_table.h"
 #include "text/json.h"
 #include "chrome_proc.h"
 #include "text/kernel_name.h"
@@ -260,40 +260,18 @@ static void put_call(struct chrome *c, const struct event *ev)
 	next_line(c);
 }
 
-static void put_process_args(struct json *j, const struct event *ev)
-{
-	if (!strcmp(ev->name, "fork"))
-		json_u64(j, "parent_pid", ev->parent_pid);
-	if (strcmp(ev->name, "exit"))
-		return;
-	if (WIFSIGNALED(ev->exit_code))
-		json_u64(j, "signal", WTERMSIG(ev->exit_code));
-	else
-		json_u64(j, "exit_code", WEXITSTATUS(ev->exit_code));
-}
-
-static void put_library_args(struct json *j, const struct event *ev)
-{
-	if (ev->lib_id)
-		json_u64(j, "lib", ev->lib_id);
-	json_str(j, "path", ev->path);
-	json_str(j, "build_id", ev->build_id);
-	if (ev->note)
-		json_str(j, "note", ev->note);
-}
-
 /* Events without a duration. An error of the GPU concerns all processes, and so does what the
  * tracer does: a line across all tracks. */
 static void put_instant(struct chrome *c, const struct event *ev)
 {
 	bool is_xid = ev->kind == EVENT_XID;
-	bool is_global = is_xid || ev->kind == EVENT_TRACER || !ev->pid;
+	bool is_global = event_is(ev, IS_GLOBAL) || !ev->pid;
 	const char *name = ev->name;
 	char xid[32];
 	struct json j;
 
 	if (is_xid) {
-		snprintf(xid, sizeof(xid), "Xid %u", ev->number);
+		snprintf(xid, sizeof(xid), "Xid %u", ev->xid.xid);
 		name = xid;
 	}
 	put_head(c, name, strlen(name), event_type_name(ev->type), "i", ev->start_ns);
@@ -304,12 +282,7 @@ static void put_instant(struct chrome *c, const struct event *ev)
 	json_open(&j, NULL);
 	if (ev->op)
 		json_sym(&j, "op", ev->op);
-	if (ev->kind == EVENT_PROCESS)
-		put_process_args(&j, ev);
-	else if (ev->kind == EVENT_LIBRARY)
-		put_library_args(&j, ev);
-	else
-		event_visit_fields(ev, &j.v);
+	event_visit_fields(ev, &j.v);
 	json_close(&j);
 	out_char(c->sink.out, '}');
 	next_line(c);
@@ -409,8 +382,7 @@ static void chrome_event(struct sink *s, const struct event *ev)
 	struct chrome *c = (struct chrome *)s;
 
 	/* The others come from whichever thread was there, and say nothing of its name. */
-	if (ev->pid && ev->kind != EVENT_XID && ev->kind != EVENT_IRQ && ev->kind != EVENT_UVM &&
-	    ev->kind != EVENT_TRACER)
+	if (ev->pid && !event_is(ev, NO_THREAD))
 		put_names(c, ev);
 	if (ev->kind == EVENT_CALL || ev->kind == EVENT_DRIVER)
 		put_call(c, ev);

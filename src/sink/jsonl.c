@@ -9,7 +9,6 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <time.h>
 
 #include "text/json.h"
@@ -33,57 +32,101 @@ static void line_end(struct jsonl *l)
 	l->j.comma = false;
 }
 
-static void put_wall_time(struct json *j, uint64_t wall_ns)
+/* What the rows of trace.def say, as code: one for each form. */
+
+#define line_u64  json_u64
+#define line_f64  json_f64
+#define line_sym  json_sym
+#define line_text json_str
+#define line_ms	  json_micro
+
+static void line_text_or_null(struct json *j, const char *name, const char *s)
+{
+	json_str(j, name, s && *s ? s : NULL);
+}
+
+static void line_cuda_version(struct json *j, const char *name, int version)
+{
+	char text[32];
+
+	if (version <= 0) {
+		json_null(j, name);
+		return;
+	}
+	snprintf(text, sizeof(text), "%d.%d", version / 1000, version % 1000 / 10);
+	json_sym(j, name, text);
+}
+
+static void line_wall_time(struct json *j, const char *name, uint64_t wall_ns)
 {
 	time_t sec = wall_ns / 1000000000;
 	char day[32], text[64];
 	struct tm tm;
 
 	if (!gmtime_r(&sec, &tm) || !strftime(day, sizeof(day), "%Y-%m-%dT%H:%M:%S", &tm)) {
-		json_null(j, "wall_time");
+		json_null(j, name);
 		return;
 	}
 	snprintf(text, sizeof(text), "%s.%09uZ", day, (unsigned)(wall_ns % 1000000000));
-	json_sym(j, "wall_time", text);
+	json_sym(j, name, text);
 }
 
-static void put_target(struct json *j, const struct trace_info *info)
+/* Those that have code of their own: of the header. */
+
+static void header_zero(struct json *j, const char *name, const struct trace_info *info)
 {
-	if (info->argv) {
-		json_open_array(j, "command");
-		for (unsigned i = 0; i < info->argc; i++)
-			json_str(j, NULL, info->argv[i]);
-		json_close_array(j);
-	}
-	if (info->pid_cnt) {
-		json_open_array(j, "pids");
-		for (unsigned i = 0; i < info->pid_cnt; i++)
-			json_u64(j, NULL, info->pids[i]);
-		json_close_array(j);
-	}
+	json_micro(j, name, 0);
 }
 
-static void put_machine(struct json *j, const struct trace_info *info)
+static void header_type(struct json *j, const char *name, const struct trace_info *info)
 {
-	char text[32];
-
-	json_str(j, "host", info->hostname);
-	json_str(j, "kernel", info->kernel);
-	json_str(j, "machine", info->machine);
-	json_str(j, "driver_version",
-		 info->driver_version && *info->driver_version ? info->driver_version : NULL);
-	if (info->cuda_version > 0) {
-		snprintf(text, sizeof(text), "%d.%d", info->cuda_version / 1000,
-			 info->cuda_version % 1000 / 10);
-		json_sym(j, "cuda_version", text);
-	} else {
-		json_null(j, "cuda_version");
-	}
+	json_sym(j, name, "header");
 }
 
-static void put_libs(struct json *j, const struct trace_info *info)
+static void header_cudatrace(struct json *j, const char *name, const struct trace_info *info)
 {
-	json_open_array(j, "libraries");
+	json_sym(j, name, "cudatrace");
+}
+
+static void header_schema(struct json *j, const char *name, const struct trace_info *info)
+{
+	json_u64(j, name, TRACE_SCHEMA);
+}
+
+static void header_clock(struct json *j, const char *name, const struct trace_info *info)
+{
+	json_sym(j, name, "CLOCK_MONOTONIC");
+}
+
+static void put_texts(struct json *j, const char *name, const char *const *texts, unsigned cnt)
+{
+	json_open_array(j, name);
+	for (unsigned i = 0; i < cnt; i++)
+		json_str(j, NULL, texts[i]);
+	json_close_array(j);
+}
+
+static void header_command(struct json *j, const char *name, const struct trace_info *info)
+{
+	put_texts(j, name, info->argv, info->argc);
+}
+
+static void header_degraded(struct json *j, const char *name, const struct trace_info *info)
+{
+	put_texts(j, name, info->degraded, info->degraded_cnt);
+}
+
+static void header_pids(struct json *j, const char *name, const struct trace_info *info)
+{
+	json_open_array(j, name);
+	for (unsigned i = 0; i < info->pid_cnt; i++)
+		json_u64(j, NULL, info->pids[i]);
+	json_close_array(j);
+}
+
+static void header_libraries(struct json *j, const char *name, const struct trace_info *info)
+{
+	json_open_array(j, name);
 	for (unsigned i = 0; i < info->lib_cnt; i++) {
 		const struct trace_lib *lib = &info->libs[i];
 
@@ -97,6 +140,9 @@ static void put_libs(struct json *j, const struct trace_info *info)
 	json_close_array(j);
 }
 
+#define WHEN_ALWAYS	   true
+#define WHEN_IF(condition) (condition)
+
 static int jsonl_open(struct sink *s, const struct trace_info *info)
 {
 	struct jsonl *l = (struct jsonl *)s;
@@ -105,37 +151,13 @@ static int jsonl_open(struct sink *s, const struct trace_info *info)
 	json__init(j, s->out);
 	l->base_ns = info->base_ns;
 	json_open(j, NULL);
-	json_micro(j, "ts", 0);
-	json_sym(j, "type", "header");
-	json_sym(j, "name", "cudatrace");
-	json_u64(j, "schema", TRACE_SCHEMA);
-	json_str(j, "version", info->version);
-	put_target(j, info);
-	put_machine(j, info);
-	put_libs(j, info);
-	json_str(j, "traced", info->traced);
-	json_str(j, "left_out", info->left_out);
-	if (info->counted && *info->counted)
-		json_str(j, "counted", info->counted);
-	if (info->no_return && *info->no_return)
-		json_str(j, "no_return", info->no_return);
-	if (info->stacks && *info->stacks)
-		json_str(j, "stacks", info->stacks);
-	json_str(j, "mechanism", info->mechanism);
-	if (info->kernel_probe)
-		json_sym(j, "kernel_probe", info->kernel_probe);
-	if (info->hidden)
-		json_sym(j, "hidden", info->hidden);
-	json_open_array(j, "degraded");
-	for (unsigned i = 0; i < info->degraded_cnt; i++)
-		json_str(j, NULL, info->degraded[i]);
-	json_close_array(j);
-	json_f64(j, "probe_cost_ns", info->probe_cost_ns);
-	json_sym(j, "clock", "CLOCK_MONOTONIC");
-	json_u64(j, "clock_base_ns", info->base_ns);
-	put_wall_time(j, info->wall_ns);
-	if (info->boot_id && *info->boot_id)
-		json_str(j, "boot_id", info->boot_id);
+#define HEADER(form, name, place, when, unit, text)                                                \
+	if (WHEN_##when)                                                                           \
+		line_##form(j, #name, info->place);
+#define HEADER_HAND(form, name, when, unit, text)                                                  \
+	if (WHEN_##when)                                                                           \
+		header_##form(j, #name, info);
+#include "model/trace.def"
 	json_close(j);
 	line_end(l);
 	/* A follower sees it at once, and a file that cannot be written is known before the start.
@@ -197,31 +219,54 @@ static inline char *put_task(char *p, const struct event *ev)
 	return put_text(p, ev->comm);
 }
 
+/* What the rows of events.def say of the members before the body, as code: one for each form. */
+
+#define head_u32 fmt_u64
+#define head_u64 fmt_u64
+#define head_i32 fmt_i64
+
+static inline char *head_yes(char *p, bool x)
+{
+	return LIT(p, "true");
+}
+
+static inline char *head_stack(char *p, const struct stack *s)
+{
+	return fmt_u64(p, s->id);
+}
+
 static char *put_error(char *p, const struct event *ev)
 {
 	const char *name = fn_result_name(ev->fn, ev->result);
 
-	p = LIT(p, ",\"error\":\"");
+	p = LIT(p, "\"");
 	p = name ? put_name(p, name) : fmt_i64(p, ev->result);
 	return LIT(p, "\"");
 }
+#define head_error(p, x)    put_error(p, ev)
+#define head_duration(p, x) fmt_milli(p, event_duration_ns(ev))
 
-static inline char *put_outcome(char *p, const struct event *ev)
-{
-	if (ev->unfinished || ev->abandoned) {
-		p = ev->unfinished ? LIT(p, ",\"unfinished\":true") : LIT(p, ",\"abandoned\":true");
-		p = LIT(p, ",\"elapsed_us\":");
-		return fmt_milli(p, event_duration_ns(ev));
+#define PUT_IN_HEAD(form, name, value, when)                                                       \
+	if (WHEN_##when) {                                                                         \
+		p = LIT(p, ",\"" #name "\":");                                                     \
+		p = head_##form(p, value);                                                         \
 	}
-	if (ev->entry_only)
-		return LIT(p, ",\"entry_only\":true");
-	p = LIT(p, ",\"duration_us\":");
-	p = fmt_milli(p, event_duration_ns(ev));
-	if (ev->fn->no_result)
-		return p;
-	p = LIT(p, ",\"result\":");
-	p = fmt_i64(p, ev->result);
-	return ev->is_error ? put_error(p, ev) : p;
+#define PUT_IN_BODY(form, name, value, when)
+#define PUT_BY_HAND(form, name, value, when)
+
+static inline char *put_heads(char *p, const struct event *ev)
+{
+	switch (ev->kind) {
+	case EVENT_KIND_CNT:
+#define EVENT(ID, id, type, flags, ops, text)                                                      \
+	break;                                                                                     \
+	case EVENT_##ID:
+#define ROW(id, where, form, name, place, value, when, unit, text)                                 \
+	PUT_##where(form, name, value, when)
+#include "model/events.def"
+		break;
+	}
+	return p;
 }
 
 /* Names of functions that the table does not have come from the target's library: any bytes. */
@@ -253,29 +298,7 @@ static void put_call(struct jsonl *l, const struct event *ev)
 		p = LIT(p, "\"");
 	}
 	p = put_task(p, ev);
-	p = LIT(p, ",\"id\":");
-	p = fmt_u64(p, ev->id);
-	if (ev->parent_id) {
-		p = LIT(p, ",\"parent\":");
-		p = fmt_u64(p, ev->parent_id);
-	}
-	if (ev->depth) {
-		p = LIT(p, ",\"depth\":");
-		p = fmt_u64(p, ev->depth);
-	}
-	if (ev->api_depth != ev->depth) {
-		p = LIT(p, ",\"api_depth\":");
-		p = fmt_u64(p, ev->api_depth);
-	}
-	if (ev->lib_id > 1) {
-		p = LIT(p, ",\"lib\":");
-		p = fmt_u64(p, ev->lib_id);
-	}
-	p = put_outcome(p, ev);
-	if (ev->stack) {
-		p = LIT(p, ",\"stack\":");
-		p = fmt_u64(p, ev->stack->id);
-	}
+	p = put_heads(p, ev);
 	o->len = p - o->buf;
 	l->j.comma = true;
 	event_visit_fields(ev, &l->j.v);
@@ -295,32 +318,12 @@ static void put_other(struct jsonl *l, const struct event *ev)
 	p = put_head(p, l, ev);
 	p = put_text(p, ev->name);
 	p = put_task(p, ev);
+	p = put_heads(p, ev);
 	o->len = p - o->buf;
 	j->comma = true;
-	if (ev->kind == EVENT_LIBRARY) {
-		if (ev->lib_id)
-			json_u64(j, "lib", ev->lib_id);
-		json_str(j, "path", ev->path);
-		json_str(j, "build_id", ev->build_id);
-		if (ev->note)
-			json_str(j, "note", ev->note);
-	} else if (ev->kind == EVENT_STACK) {
+	event_visit_fields(ev, &j->v);
+	if (ev->kind == EVENT_STACK)
 		json_stack(j, ev->stack);
-	} else if (ev->kind != EVENT_PROCESS) {
-		if (ev->kind == EVENT_DRIVER && ev->unfinished)
-			json_bool(j, "unfinished", true);
-		if (ev->kind == EVENT_DRIVER)
-			json_milli(j, ev->unfinished ? "elapsed_us" : "duration_us",
-				   event_duration_ns(ev));
-		event_visit_fields(ev, &j->v);
-	} else if (!strcmp(ev->op, "fork")) {
-		json_u64(j, "parent_pid", ev->parent_pid);
-	} else if (!strcmp(ev->op, "exit")) {
-		if (WIFSIGNALED(ev->exit_code))
-			json_u64(j, "signal", WTERMSIG(ev->exit_code));
-		else
-			json_u64(j, "exit_code", WEXITSTATUS(ev->exit_code));
-	}
 }
 
 static void jsonl_event(struct sink *s, const struct event *ev)
@@ -336,52 +339,67 @@ static void jsonl_event(struct sink *s, const struct event *ev)
 	l->j.comma = false;
 }
 
-static void put_counts(struct json *j, const struct trace_end *end)
+/* Members of the end that have code of their own. */
+
+static uint64_t length_ns(const struct jsonl *l, const struct trace_end *end)
 {
-	json_open(j, "events");
+	return end->end_ns > l->base_ns ? end->end_ns - l->base_ns : 0;
+}
+
+static void end_end_ms(struct jsonl *l, const char *name, const struct trace_end *end)
+{
+	json_micro(&l->j, name, length_ns(l, end));
+}
+
+static void end_type(struct jsonl *l, const char *name, const struct trace_end *end)
+{
+	json_sym(&l->j, name, "end");
+}
+
+static void end_cudatrace(struct jsonl *l, const char *name, const struct trace_end *end)
+{
+	json_sym(&l->j, name, "cudatrace");
+}
+
+static void end_events(struct jsonl *l, const char *name, const struct trace_end *end)
+{
+	json_open(&l->j, name);
 	for (unsigned i = 0; i < TYPE_CNT; i++)
 		if (end->type_cnt[i])
-			json_u64(j, event_type_name(i), end->type_cnt[i]);
-	json_close(j);
-	json_u64(j, "calls", end->call_cnt);
-	json_u64(j, "entries", end->stats[CT_STAT_ENTRIES]);
-	json_open(j, "drops");
+			json_u64(&l->j, event_type_name(i), end->type_cnt[i]);
+	json_close(&l->j);
+}
+
+static void end_drops(struct jsonl *l, const char *name, const struct trace_end *end)
+{
+	json_open(&l->j, name);
 	for (unsigned i = 0; i < CT_DROP_CNT; i++)
-		json_u64(j, drop_name(i), end->drops[i]);
-	json_close(j);
-	json_u64(j, "unfinished", end->stats[CT_STAT_UNFINISHED]);
-	json_u64(j, "abandoned", end->stats[CT_STAT_ABANDONED]);
-	json_u64(j, "filtered", end->stats[CT_STAT_FILTERED]);
-	json_u64(j, "orphans", end->stats[CT_STAT_ORPHANS]);
-	json_u64(j, "duplicates", end->stats[CT_STAT_DUPLICATES]);
-	json_u64(j, "bad_records", end->bad_record_cnt);
-	if (end->has_objects) {
-		json_u64(j, "objects_refused", end->object_refused_cnt);
-		json_u64(j, "objects_unknown", end->object_unknown_cnt);
-	}
+		json_u64(&l->j, drop_name(i), end->drops[i]);
+	json_close(&l->j);
 }
 
-static void put_full(struct json *j, const struct trace_end *end)
+static bool any_full(const struct trace_end *end)
 {
-	bool any = false;
-
-	for (unsigned i = 0; i < QUOTA_CNT; i++) {
-		if (!end->full[i])
-			continue;
-		if (!any)
-			json_open(j, "tables_full");
-		any = true;
-		json_u64(j, quota_name(i), end->full[i]);
-	}
-	if (any)
-		json_close(j);
+	for (unsigned i = 0; i < QUOTA_CNT; i++)
+		if (end->full[i])
+			return true;
+	return false;
 }
 
-static void put_counted(struct json *j, const struct trace_end *end)
+static void end_tables_full(struct jsonl *l, const char *name, const struct trace_end *end)
 {
-	if (!end->count_cnt)
-		return;
-	json_open(j, "counted");
+	json_open(&l->j, name);
+	for (unsigned i = 0; i < QUOTA_CNT; i++)
+		if (end->full[i])
+			json_u64(&l->j, quota_name(i), end->full[i]);
+	json_close(&l->j);
+}
+
+static void end_counted(struct jsonl *l, const char *name, const struct trace_end *end)
+{
+	struct json *j = &l->j;
+
+	json_open(j, name);
 	for (unsigned i = 0; i < end->count_cnt; i++) {
 		const struct trace_count *c = &end->counts[i];
 
@@ -403,11 +421,21 @@ static void put_counted(struct json *j, const struct trace_end *end)
 	json_close(j);
 }
 
+static void end_write_error(struct jsonl *l, const char *name, const struct trace_end *end)
+{
+	json_sym(&l->j, name, out__why(l->s.out));
+}
+
+static void end_lines_lost(struct jsonl *l, const char *name, const struct trace_end *end)
+{
+	json_u64(&l->j, name, l->s.lost_cnt + l->s.out->lost);
+}
+
 static void jsonl_end(struct sink *s, const struct trace_end *end)
 {
 	struct jsonl *l = (struct jsonl *)s;
 	struct json *j = &l->j;
-	uint64_t wall_ns = end->end_ns > l->base_ns ? end->end_ns - l->base_ns : 0;
+	struct out *o = s->out;
 
 	out__rollback(s->out);
 	out__flush(s->out);
@@ -415,24 +443,13 @@ static void jsonl_end(struct sink *s, const struct trace_end *end)
 		return;
 	j->comma = false;
 	json_open(j, NULL);
-	json_micro(j, "ts", wall_ns);
-	json_sym(j, "type", "end");
-	json_sym(j, "name", "cudatrace");
-	json_str(j, "reason", end->reason);
-	put_counts(j, end);
-	put_full(j, end);
-	put_counted(j, end);
-	json_micro(j, "wall_ms", wall_ns);
-	json_f64(j, "probe_cost_ns", end->probe_cost_ns);
-	if (end->count_cnt)
-		json_f64(j, "count_cost_ns", end->count_cost_ns);
-	json_micro(j, "cost_ms", end->cost_ns);
-	json_f64(j, "cost_share", end->cost_share);
-	json_str(j, "left_out", end->left_out);
-	if (out__why(s->out)) {
-		json_sym(j, "write_error", out__why(s->out));
-		json_u64(j, "lines_lost", s->lost_cnt + s->out->lost);
-	}
+#define END(form, name, place, when, unit, text)                                                   \
+	if (WHEN_##when)                                                                           \
+		line_##form(j, #name, end->place);
+#define END_HAND(form, name, when, unit, text)                                                     \
+	if (WHEN_##when)                                                                           \
+		end_##form(l, #name, end);
+#include "model/trace.def"
 	json_close(j);
 	line_end(l);
 	out__flush(s->out);

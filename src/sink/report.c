@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* A report of a trace while it is made: written at the end, in the form that its file's name asks
  * for (report_format_by_path()). */
+#include "model/event_table.h"
 #include "sink.h"
 
 #include <errno.h>
@@ -85,6 +86,19 @@ static const struct stack *intern_stack(struct live *l, const struct stack *stac
 	return stack_pool__put(l->stacks, copy);
 }
 
+/* The texts that its kind has. */
+static void intern_fields(struct live *l, struct event *ev)
+{
+	const struct event_rows *rows = &event_kinds[ev->kind].rows;
+
+	for (const struct event_field *f = rows->first; f < rows->end; f++) {
+		const char **at = (const char **)((char *)ev + f->offset);
+
+		if (f->size && form_is_text(f->form))
+			*at = intern(l, *at);
+	}
+}
+
 /* What an event points to belongs to the model, and is gone or changed after it. */
 static void live_event(struct sink *s, const struct event *ev)
 {
@@ -103,11 +117,7 @@ static void live_event(struct sink *s, const struct event *ev)
 	} else {
 		copy.name = intern(l, ev->name);
 		copy.op = intern(l, ev->op);
-		copy.path = intern(l, ev->path);
-		copy.build_id = intern(l, ev->build_id);
-		copy.note = intern(l, ev->note);
-		copy.level_from = intern(l, ev->level_from);
-		copy.level_to = intern(l, ev->level_to);
+		intern_fields(l, &copy);
 	}
 	if (ev->drv) {
 		drv = *ev->drv;

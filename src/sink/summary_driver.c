@@ -137,16 +137,17 @@ static void on_xid(struct driver_stat *d, const struct event *ev)
 	unsigned i = 0;
 
 	d->xid_cnt++;
-	while (i < d->xid_kinds && d->xids[i].number != ev->number)
+	while (i < d->xid_kinds && d->xids[i].number != ev->xid.xid)
 		i++;
 	if (i == d->xid_kinds) {
 		if (i == SUMMARY_XIDS_MAX)
 			return;
 		d->xid_kinds++;
-		d->xids[i].number = ev->number;
-		snprintf(d->xids[i].gpu, sizeof(d->xids[i].gpu), "%s", ev->path ? ev->path : "");
+		d->xids[i].number = ev->xid.xid;
+		snprintf(d->xids[i].gpu, sizeof(d->xids[i].gpu), "%s",
+			 ev->xid.gpu ? ev->xid.gpu : "");
 		snprintf(d->xids[i].message, sizeof(d->xids[i].message), "%s",
-			 ev->note ? ev->note : "");
+			 ev->xid.message ? ev->xid.message : "");
 	}
 	d->xids[i].cnt++;
 }

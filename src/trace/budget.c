@@ -209,8 +209,8 @@ static void set_step(struct budget *b, unsigned id, enum step step, uint64_t now
 		.comm = "cudatrace",
 		.start_ns = now_ns,
 		.end_ns = now_ns,
-		.level_from = step_names[f->step],
-		.level_to = step_names[step],
+		.tracer.from = step_names[f->step],
+		.tracer.to = step_names[step],
 	};
 	char why[160];
 
@@ -218,10 +218,10 @@ static void set_step(struct budget *b, unsigned id, enum step step, uint64_t now
 		 "tracing takes %.2f %% of the busiest thread's time, %s %.2f %%; %.0f calls/s",
 		 b->share * 100, step > f->step ? "more than" : "of", b->o.max_share * 100,
 		 f->rate * 1e9 / b->took_ns);
-	ev.note = why;
+	ev.tracer.why = why;
 	if (levels__set_fn(b->o.att, id, &levels[step]))
 		return;
-	dbg("%s: %s to %s: %s", ev.name, ev.level_from, ev.level_to, why);
+	dbg("%s: %s to %s: %s", ev.name, ev.tracer.from, ev.tracer.to, why);
 	if (step > f->step && f->changed_ns && f->hold_ns < HOLD_NS_MAX)
 		f->hold_ns *= 2;
 	f->step = step;

@@ -99,9 +99,9 @@ void kmsg__read(int fd, bool messages, void (*fn)(void *ctx, const struct event 
 		if (!kmsg_parse_xid(record, &x))
 			continue;
 		ev.start_ns = ev.end_ns = now_ns();
-		ev.number = x.number;
-		ev.path = x.gpu;
-		ev.note = messages ? x.message : NULL;
+		ev.xid.xid = x.number;
+		ev.xid.gpu = x.gpu;
+		ev.xid.message = messages ? x.message : NULL;
 		fn(ctx, &ev);
 	}
 }

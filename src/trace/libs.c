@@ -24,11 +24,14 @@ static void lib_event(struct libs *l, const char *op, const struct ct_lib_map *r
 		.op = op,
 		.name = api_lib_name(api ? api : api_at(API_CUDA)),
 		.comm = comm,
-		.note = note,
-		.path = lib   ? lib->path
-			: rec ? rec->name
-			      : NULL,
-		.build_id = lib ? lib->build_id : NULL,
+		.library =
+			{
+				.path = lib   ? lib->path
+					: rec ? rec->name
+					      : NULL,
+				.build_id = lib ? lib->build_id : NULL,
+				.note = note,
+			},
 		.lib_id = lib ? lib->id : 0,
 		.start_ns = rec ? rec->rec.ts_ns : now_ns(),
 		.end_ns = now_ns(),

@@ -13,13 +13,12 @@ static void tell(struct session *s, uint64_t now, const char *where, uint64_t cn
 		.type = TYPE_TRACER,
 		.op = "lost",
 		.name = where,
-		.note = why,
 		.pid = getpid(),
 		.tid = getpid(),
 		.comm = "cudatrace",
 		.start_ns = now,
 		.end_ns = now,
-		.lost = cnt,
+		.tracer = {.events = cnt, .why = why},
 	};
 
 	session__event(s, &ev);

@@ -43,7 +43,7 @@ void session__event(void *session, const struct event *ev)
 	s->end.event_cnt += ev->kind != EVENT_STACK; /* it is no happening */
 	s->end.type_cnt[ev->type]++;
 	s->end.call_cnt += ev->kind == EVENT_CALL;
-	s->end.level_cnt += ev->kind == EVENT_TRACER && ev->level_from;
+	s->end.level_cnt += ev->kind == EVENT_TRACER && ev->tracer.from;
 	if (!ev->unfinished && ev->end_ns > s->end.end_ns)
 		s->end.end_ns = ev->end_ns;
 	for (unsigned i = 0; i < s->sink_cnt; i++)

@@ -271,7 +271,7 @@ void tracer__close(struct tracer *t)
  */
 void tracer__exited(struct tracer *t, const struct event *ev)
 {
-	if (t->said_sigill || (ev->exit_code & 0x7f) != SIGILL ||
+	if (t->said_sigill || ev->process.signal != SIGILL ||
 	    attach__mechanism(t->att) == MECH_SESSION)
 		return;
 	t->said_sigill = true;

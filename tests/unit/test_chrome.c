@@ -411,14 +411,14 @@ static void errors_and_interrupts(void **state)
 
 	rec_put(&r, factory_sync(&r.f, 0));
 	for (i = 0; i < 3; i++) {
-		struct event ev = {.kind = kinds[i], .op = "fault", .name = "x", .number = 79};
+		struct event ev = {.kind = kinds[i], .op = "fault", .name = "x"};
 
 		ev.type = i ? TYPE_INTERRUPT : TYPE_XID;
 		ev.comm = "";
 		ev.pid = ev.tid = r.f.pid;
 		ev.start_ns = ev.end_ns = r.f.now_ns;
-		ev.path = "0000:18:00.0";
-		ev.note = "\"\xff";
+		if (ev.kind == EVENT_XID)
+			ev.xid = (struct event_xid){79, "0000:18:00.0", "\"\xff"};
 		rec_put(&r, ev);
 	}
 	text = rec_finish(&r);
@@ -474,7 +474,7 @@ static void hostile_names(void **state)
 		ev = factory_process(&r.f, "exec");
 		ev.kind = EVENT_LIBRARY;
 		ev.type = TYPE_LIBRARY;
-		ev.path = ev.build_id = ev.note = nasty[i];
+		ev.library = (struct event_library){nasty[i], nasty[i], nasty[i]};
 		rec_put(&r, ev);
 	}
 	text = rec_finish(&r);

@@ -120,7 +120,7 @@ static struct event make(int i)
 				      .op = i % 2 ? "fork" : "exec",
 				      .name = i % 2 ? "fork" : "exec",
 				      .comm = shared.comm,
-				      .parent_pid = i};
+				      .process.parent_pid = i};
 	}
 }
 

@@ -267,7 +267,7 @@ static void test_process(void **state)
 			   .tid = 200,
 			   .comm = "sh",
 			   .start_ns = BASE_NS + 1000000,
-			   .parent_pid = 100};
+			   .process.parent_pid = 100};
 
 	(void)state;
 #define PROC(op, rest)                                                                             \
@@ -277,12 +277,10 @@ static void test_process(void **state)
 	ev.op = ev.name = "exec";
 	check_event(&ev, PROC("exec", ""));
 	ev.op = ev.name = "exit";
-	ev.exit_code = 3 << 8;
+	ev.process.exit_code = 3;
 	check_event(&ev, PROC("exit", ",\"exit_code\":3"));
-	ev.exit_code = 9;
+	ev.process.signal = 9;
 	check_event(&ev, PROC("exit", ",\"signal\":9"));
-	ev.exit_code = 11 | 0x80;
-	check_event(&ev, PROC("exit", ",\"signal\":11"));
 }
 
 static void test_library(void **state)
@@ -296,9 +294,9 @@ static void test_library(void **state)
 			   .comm = "sh",
 			   .start_ns = BASE_NS,
 			   .lib_id = 1,
-			   .path = "/lib/libcuda.so.1",
-			   .build_id = "abcd",
-			   .note = "682 functions"};
+			   .library.path = "/lib/libcuda.so.1",
+			   .library.build_id = "abcd",
+			   .library.note = "682 functions"};
 
 	(void)state;
 	check_event(&ev, "{\"ts\":0.000000,\"type\":\"library\",\"op\":\"attach\","

@@ -168,7 +168,8 @@ static void any_bytes(void **state)
 
 static void note(void *ctx, const struct event *ev)
 {
-	snprintf(ctx, 64, "%u %s %s", (unsigned)ev->number, ev->path, ev->note ?: "none");
+	snprintf(ctx, 64, "%u %s %s", (unsigned)ev->xid.xid, ev->xid.gpu,
+		 ev->xid.message ?: "none");
 }
 
 /* The driver's text may name a process: with anything hidden it is in no event. */

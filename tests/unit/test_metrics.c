@@ -198,10 +198,10 @@ static void forgotten(void **state)
 static void many_xids(void **state)
 {
 	struct metrics *m = metrics__new(1000);
-	struct event ev = {.kind = EVENT_XID, .path = "0000:01:00"};
+	struct event ev = {.kind = EVENT_XID, .xid.gpu = "0000:01:00"};
 
 	(void)state;
-	for (ev.number = 0; ev.number < 100; ev.number++)
+	for (ev.xid.xid = 0; ev.xid.xid < 100; ev.xid.xid++)
 		metrics__event(m, NULL, &ev);
 	has(m, "cudatrace_xids_total{gpu=\"0000:01:00\",xid=\"63\"} 1");
 	lacks(m, "xid=\"64\"");

@@ -228,7 +228,7 @@ static void test_processes(void **state)
 	assert_string_equal(r.ev.op, "fork");
 	assert_string_equal(r.ev.name, "fork");
 	assert_int_equal(r.ev.pid, 50);
-	assert_int_equal(r.ev.parent_pid, 49);
+	assert_int_equal(r.ev.process.parent_pid, 49);
 	assert_string_equal(r.comm, "sh");
 	r.pid = r.tid = 50;
 	rig_task(&r, CT_REC_EXEC, 0, 0, "sixteen bytes!!!");
@@ -237,8 +237,12 @@ static void test_processes(void **state)
 	r.pid = r.tid = 50;
 	rig_task(&r, CT_REC_EXIT, 0, 0x100, "python3");
 	assert_string_equal(r.ev.op, "exit");
-	assert_int_equal(r.ev.exit_code, 0x100);
-	assert_int_equal(r.cnt, 3);
+	assert_int_equal(r.ev.process.exit_code, 1);
+	assert_int_equal(r.ev.process.signal, 0);
+	/* with a core dump */
+	rig_task(&r, CT_REC_EXIT, 0, 11 | 0x80, "python3");
+	assert_int_equal(r.ev.process.signal, 11);
+	assert_int_equal(r.cnt, 4);
 }
 
 /* Memory, names, captures and threads of a process, and what is left of them. */

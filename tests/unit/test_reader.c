@@ -279,13 +279,13 @@ static void test_processes(void **state)
 		"\"tid\":12,\"comm\":\"c\",\"lib\":2,\"path\":\"/l\",\"build_id\":\"ab\","
 		"\"note\":\"n\"}\n");
 	assert_int_equal(got.cnt, 4);
-	assert_int_equal(got.ev[0].parent_pid, 11);
-	assert_int_equal(got.ev[1].exit_code, 3 << 8);
-	assert_int_equal(got.ev[2].exit_code, 9);
+	assert_int_equal(got.ev[0].process.parent_pid, 11);
+	assert_int_equal(got.ev[1].process.exit_code, 3);
+	assert_int_equal(got.ev[2].process.signal, 9);
 	assert_int_equal(got.ev[3].kind, EVENT_LIBRARY);
 	assert_int_equal(got.ev[3].lib_id, 2);
-	assert_string_equal(got.ev[3].path, "/l");
-	assert_string_equal(got.ev[3].note, "n");
+	assert_string_equal(got.ev[3].library.path, "/l");
+	assert_string_equal(got.ev[3].library.note, "n");
 }
 
 #define DRIVER(op, name, rest)                                                                     \
@@ -330,15 +330,15 @@ static void test_driver(void **state)
 		  "\"pid\":1,\"tid\":2,\"comm\":\"\",\"ptr\":\"0x10\",\"size\":4096,\"from\":"
 		  "\"CPU\",\"to\":\"GPU2\",\"cause\":\"prefetch\"}\n");
 	assert_int_equal(got.ev[0].kind, EVENT_UVM);
-	assert_int_equal(got.ev[0].uvm_src, 0);
-	assert_int_equal(got.ev[0].uvm_dst, 3);
-	assert_int_equal(got.ev[0].uvm_cause, 3);
+	assert_int_equal(got.ev[0].uvm.from, 0);
+	assert_int_equal(got.ev[0].uvm.to, 3);
+	assert_int_equal(got.ev[0].uvm.cause, 3);
 	assert_int_equal(got.ev[0].size, 4096);
 	read_text(HEADER "{\"ts\":1,\"type\":\"xid\",\"op\":\"xid\",\"name\":\"xid\",\"pid\":0,"
 			 "\"tid\":0,\"comm\":\"\",\"xid\":79,\"gpu\":\"0:1\",\"message\":\"m\"}\n");
-	assert_int_equal(got.ev[0].number, 79);
-	assert_string_equal(got.ev[0].path, "0:1");
-	assert_string_equal(got.ev[0].note, "m");
+	assert_int_equal(got.ev[0].xid.xid, 79);
+	assert_string_equal(got.ev[0].xid.gpu, "0:1");
+	assert_string_equal(got.ev[0].xid.message, "m");
 }
 
 /* Members in another order, of another program, with blanks: still the same event. */

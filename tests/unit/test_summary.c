@@ -432,12 +432,16 @@ static void put_driver(struct run *r, const char *op, const char *name, uint64_t
 
 static void put_other(struct run *r, enum event_kind kind, const char *op, uint32_t number)
 {
-	struct event ev = {.kind = kind, .op = op, .name = op, .number = number};
+	struct event ev = {.kind = kind, .op = op, .name = op};
 
 	ev.start_ns = ev.end_ns = r->f.now_ns;
 	ev.size = kind == EVENT_UVM ? 65536 : 0;
-	ev.path = "0000:18:00.0";
-	ev.note = "pid=1\033[2J, name=python3, Ch 00000008";
+	if (kind == EVENT_XID)
+		ev.xid = (struct event_xid){.xid = number,
+					    .gpu = "0000:18:00.0",
+					    .message = "pid=1\033[2J, name=python3, Ch 00000008"};
+	if (kind == EVENT_IRQ)
+		ev.irq.irq = number;
 	put(r, ev);
 }
 

@@ -152,7 +152,8 @@ static void overview_event(void *a, const struct event *ev)
 	if (ev->kind != EVENT_PROCESS || !p || strcmp(ev->name, "exit"))
 		return;
 	p->exited = true;
-	p->exit_code = ev->exit_code;
+	p->exit_code = ev->process.exit_code;
+	p->signal = ev->process.signal;
 }
 
 void overview_totals(const struct report *r, struct overview_totals *t)

@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <time.h>
 
 struct fn_row {
@@ -153,10 +152,10 @@ static void put_procs(const struct overview *o, struct json *j)
 		report_json_ts(o->r, j, "last_ts", p->last_ns);
 		json_u64(j, "calls", p->call_cnt);
 		json_u64(j, "threads", p->thread_cnt);
-		if (p->exited && WIFSIGNALED(p->exit_code))
-			json_i64(j, "signal", WTERMSIG(p->exit_code));
+		if (p->exited && p->signal)
+			json_u64(j, "signal", p->signal);
 		else if (p->exited)
-			json_i64(j, "exit_code", WEXITSTATUS(p->exit_code));
+			json_u64(j, "exit_code", p->exit_code);
 		json_close(j);
 	}
 	json_close_array(j);

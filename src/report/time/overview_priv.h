@@ -21,7 +21,7 @@ struct ov_proc {
 	uint64_t first_ns, last_ns, call_cnt;
 	unsigned thread_cnt;
 	bool exited;
-	int32_t exit_code;
+	uint32_t exit_code, signal; /* signal 0: it ended by itself */
 };
 
 struct ov_error {

@@ -145,7 +145,7 @@ static void driver_event(void *a, const struct event *ev)
 		break;
 	case EVENT_XID:
 		d->xid_cnt++;
-		row = row_get(&d->xids, ev->path, (const char *)(uintptr_t)ev->number);
+		row = row_get(&d->xids, ev->xid.gpu, (const char *)(uintptr_t)ev->xid.xid);
 		row_add(row, ev, 0);
 		break;
 	case EVENT_UVM:

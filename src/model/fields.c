@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* An event's members as named values: what the rows of events.def say, as code. */
+#include "driver.h"
+#include "event.h"
+#include "event_table.h"
+
+#include <stdio.h>
+#include <string.h>
+
+void event_visit_args(const struct event *ev, struct visitor *v)
+{
+	if (ev->text && v->ops->raw)
+		v->ops->raw(v, ev->text->args, ev->text->args_len);
+	else if (ev->fn && !ev->text && (ev->word_cnt || ev->cap_cnt)) /* none: --no-args */
+		cuda_visit_args(ev->fn, ev->words, ev->word_cnt, ev->caps, ev->cap_cnt, v);
+}
+
+/* One for each form of forms.def. */
+
+static void visit_u64(struct visitor *v, const char *name, uint64_t x)
+{
+	v->ops->u64(v, name, x);
+}
+#define visit_u32 visit_u64
+#define visit_pid visit_u64
+
+static void visit_i64(struct visitor *v, const char *name, int64_t x)
+{
+	v->ops->i64(v, name, x);
+}
+#define visit_i32 visit_i64
+
+static void visit_f64(struct visitor *v, const char *name, double x)
+{
+	v->ops->f64(v, name, x);
+}
+
+static void visit_us(struct visitor *v, const char *name, uint64_t ns)
+{
+	v->ops->f64(v, name, ns / 1e3);
+}
+
+static void visit_hex(struct visitor *v, const char *name, uint64_t x)
+{
+	v->ops->hex(v, name, x);
+}
+
+static void visit_sym(struct visitor *v, const char *name, const char *s)
+{
+	v->ops->sym(v, name, s);
+}
+
+static void visit_text(struct visitor *v, const char *name, const char *s)
+{
+	v->ops->text(v, name, s, strlen(s), false);
+}
+
+static void visit_text_null(struct visitor *v, const char *name, const char *s)
+{
+	if (s)
+		visit_text(v, name, s);
+	else
+		v->ops->none(v, name);
+}
+
+#define visit_yes  visit_bool
+#define visit_flag visit_bool
+
+static void visit_dim(struct visitor *v, const char *name, const uint32_t dim[3])
+{
+	v->ops->open_array(v, name);
+	for (int i = 0; i < 3; i++)
+		v->ops->u64(v, NULL, dim[i]);
+	v->ops->close_array(v);
+}
+
+static void visit_direction(struct visitor *v, const char *name, enum copy_dir dir)
+{
+	v->ops->sym(v, name, copy_dir_name(dir));
+}
+
+static void visit_by_handle(struct visitor *v, const char *name, bool x)
+{
+	v->ops->sym(v, name, "handle");
+}
+
+static void visit_processor(struct visitor *v, const char *name, uint32_t id)
+{
+	char text[16];
+
+	snprintf(text, sizeof(text), id ? "GPU%u" : "CPU", id - 1);
+	v->ops->text(v, name, text, strlen(text), false);
+}
+
+static void visit_uvm_cause(struct visitor *v, const char *name, uint32_t cause)
+{
+	if (driver_uvm_cause(cause))
+		v->ops->sym(v, name, driver_uvm_cause(cause));
+	else
+		v->ops->u64(v, name, cause);
+}
+
+static void visit_nv_class(struct visitor *v, const char *name, const struct nv_ioctl *io)
+{
+	if (io->class)
+		v->ops->sym(v, name, io->class->name);
+	else
+		v->ops->hex(v, name, io->f[NV_R_CLASS].v);
+}
+
+static void visit_nv_status(struct visitor *v, const char *name, const struct nv_ioctl *io)
+{
+	const struct nv_value *st = &io->f[NV_R_STATUS];
+
+	if (st->at == NV_AT_EXIT && io->status_name)
+		v->ops->sym(v, name, io->status_name);
+	else if (st->at == NV_AT_EXIT)
+		v->ops->hex(v, name, st->v);
+	else if (st->at == NV_AT_UNREADABLE)
+		v->ops->none(v, name);
+}
+
+/* What conditions and values of rows ask. */
+
+static const char *kernel_name(const struct event *ev)
+{
+	if (!(ev->has & (HAS_LAUNCH | HAS_KERNEL)))
+		return NULL;
+	return ev->launch.kernel ? ev->launch.kernel : ev->launch.kernel_mangled;
+}
+
+static bool has_other_name(const struct event *ev)
+{
+	const char *name = kernel_name(ev), *mangled = ev->launch.kernel_mangled;
+
+	return name && mangled && name != mangled && strcmp(name, mangled);
+}
+
+static bool has_config(const struct event *ev)
+{
+	return (ev->has & HAS_LAUNCH) && ev->launch.has_config;
+}
+
+static bool has_role(const struct nv_ioctl *io, enum nv_role role)
+{
+	return io && nv_has(io, role);
+}
+
+static bool is_uvm(const struct nv_ioctl *io)
+{
+	return io->dev == NV_DEV_UVM || io->dev == NV_DEV_UVM_TOOLS;
+}
+
+static const char *params_of(const struct nv_ioctl *io)
+{
+	return io->control && io->control->params ? io->control->params : io->params;
+}
+
+static bool is_fault(const struct event *ev)
+{
+	return !strcmp(ev->op, "fault");
+}
+
+#define WHEN_ALWAYS		  true
+#define WHEN_HAS(x)		  (ev->has & HAS_##x)
+#define WHEN_IF(condition)	  (condition)
+#define WHEN_IF_HAS(x, condition) (condition)
+
+#define SHOW_IN_BODY(form, name, value, when)                                                      \
+	if (WHEN_##when)                                                                           \
+		visit_##form(v, #name, value);
+#define SHOW_IN_HEAD(form, name, value, when)
+#define SHOW_BY_HAND(form, name, value, when)
+
+void event_visit_fields(const struct event *ev, struct visitor *v)
+{
+	const struct driver_info *d = ev->drv;
+	const struct nv_ioctl *io = d ? d->io : NULL;
+
+	if (ev->text) {
+		if (v->ops->raw)
+			v->ops->raw(v, ev->text->fields, ev->text->fields_len);
+		return;
+	}
+	switch (ev->kind) {
+	case EVENT_KIND_CNT:
+#define EVENT(ID, id, type, flags, ops, text)                                                      \
+	break;                                                                                     \
+	case EVENT_##ID:
+#define ROW(id, where, form, name, place, value, when, unit, text)                                 \
+	SHOW_##where(form, name, value, when)
+#include "events.def"
+		break;
+	}
+}

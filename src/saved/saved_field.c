@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* Members of events, as the rows of events.def say: one way for each form. */
+#include "saved_value.h"
+
+_Static_assert(EVENT_FIELD_CNT < UINT8_MAX, "a row is a byte, and so is a key");
+
+const char *parse_key_name(unsigned key)
+{
+	return key <= EVENT_FIELD_CNT ? event_fields[key - 1].name : NULL;
+}
+
+/* What stands in no row's place. */
+static void take_by_hand(struct saved *s, struct event *ev, const struct event_field *f,
+			 const struct member *m)
+{
+	switch (f - event_fields) {
+	case F_line_pid:
+		ev->pid = member_u64(m) + s->pid_add;
+		break;
+	case F_line_tid:
+		ev->tid = member_u64(m) + s->pid_add;
+		break;
+	case F_line_comm:
+		ev->comm = member_str(s, m);
+		break;
+	case F_call_args:
+		s->text.args = m->text;
+		s->text.args_len = m->val == VAL_OBJECT ? m->len : 0;
+		break;
+	default:
+		break;
+	}
+}
+
+/* A new form needs a case here, or a row that is SHOWN or HAND. */
+void saved_take(struct saved *s, struct event *ev, const struct event_field *f,
+		const struct member *m)
+{
+	void *at = (char *)ev + f->offset;
+	bool is_there = true;
+
+	if (!f->size) {
+		take_by_hand(s, ev, f, m);
+		return;
+	}
+	switch ((enum form)f->form) {
+	case FORM_u32:
+		*(uint32_t *)at = member_u64(m);
+		break;
+	case FORM_u64:
+	case FORM_hex:
+		*(uint64_t *)at = member_u64(m);
+		break;
+	case FORM_i32:
+		*(int32_t *)at = member_i64(m);
+		break;
+	case FORM_i64:
+		*(int64_t *)at = member_i64(m);
+		break;
+	case FORM_f64:
+		*(double *)at = member_f64(m);
+		break;
+	case FORM_us:
+		*(uint64_t *)at = member_f64(m) * 1e3 + 0.5;
+		break;
+	case FORM_milli:
+	case FORM_duration:
+		*(uint64_t *)at = member_fixed(m, 3, NULL);
+		break;
+	case FORM_ms:
+		*(uint64_t *)at = member_fixed(m, 6, NULL);
+		break;
+	case FORM_sym:
+	case FORM_text:
+	case FORM_text_null:
+	case FORM_text_or_null:
+		*(const char **)at = member_str(s, m);
+		is_there = *(const char **)at;
+		break;
+	case FORM_yes:
+	case FORM_flag:
+		*(bool *)at = m->val == VAL_TRUE;
+		break;
+	case FORM_error:
+	case FORM_by_handle:
+		*(bool *)at = true;
+		break;
+	case FORM_pid:
+		*(uint32_t *)at = member_u64(m) + s->pid_add;
+		break;
+	case FORM_processor:
+		*(uint32_t *)at = member_processor(m);
+		break;
+	case FORM_uvm_cause:
+		*(uint32_t *)at = member_cause(m);
+		break;
+	case FORM_direction:
+		*(enum copy_dir *)at = member_dir(m);
+		is_there = *(enum copy_dir *)at != COPY_NONE;
+		break;
+	case FORM_dim:
+		is_there = member_dim(m, at);
+		break;
+	case FORM_stack:
+		*(const struct stack **)at = saved_stack_of(s, member_u64(m));
+		break;
+	default:
+		break;
+	}
+	if (is_there)
+		ev->has |= f->has;
+}
