@@ -110,6 +110,8 @@ if [ "$set" = check ]; then
 	have promtool || wanted+=('prometheus:checks the metrics of the daemon, its alert rules and dashboard')
 	have mkfs.btrfs || wanted+=('btrfs-progs:makes a file system with a quota')
 	"$(find_pytest || echo python3)" -c 'import yaml' 2>/dev/null || wanted+=('python3-yaml:reads the manifests for Kubernetes')
+	"$(find_pytest || echo python3)" -c 'import jsonschema' 2>/dev/null ||
+		wanted+=('python3-jsonschema:holds traces against their schema')
 	have mandoc || wanted+=('mandoc:checks the man page')
 	have qemu-system-x86_64 || wanted+=('qemu-system-x86:boots other kernels')
 	have busybox || wanted+=('busybox-static:what runs on those kernels')

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
  * cudatrace list: the API table, and what a libcuda file exports of it; --ioctls: the driver's
- * tables.
+ * tables; --schema: what a line of JSONL can be.
  *
  *	SYMBOL             CLASS     OP      TRACED  SINCE  LIB
  *	cuMemAlloc_v2      memory    alloc   yes     3.2    yes
@@ -507,14 +507,15 @@ static int collect(struct list *l)
 	return rc;
 }
 
-static int list_driver(const struct opts *o)
+/* Tables that are not the API's. */
+static int list_other(const struct opts *o)
 {
 	int status = EXIT_FAILURE;
 	struct out *out;
 
 	if (o->trace.select.cnt) {
-		err("--ioctls lists the driver's tables, and --trace chooses CUDA functions: leave one "
-		    "out");
+		err("--%s, and --trace chooses CUDA functions: leave one out",
+		    o->schema ? "schema says what lines are" : "ioctls lists the driver's tables");
 		return EXIT_USAGE;
 	}
 	out = out__memory();
@@ -522,7 +523,10 @@ static int list_driver(const struct opts *o)
 		err("out of memory");
 		return EXIT_FAILURE;
 	}
-	list_ioctls(out, o->trace.json);
+	if (o->schema)
+		list_schema(out);
+	else
+		list_ioctls(out, o->trace.json);
 	if (!write_stdout(out))
 		status = EXIT_SUCCESS;
 	out__close(out);
@@ -565,5 +569,5 @@ out:
 
 int cmd_list(const struct opts *o)
 {
-	return o->ioctls && !o->names ? list_driver(o) : list_api(o);
+	return (o->ioctls || o->schema) && !o->names ? list_other(o) : list_api(o);
 }

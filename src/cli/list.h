@@ -11,4 +11,7 @@ struct out;
  * or of the newest in the tables. */
 void list_ioctls(struct out *out, bool json);
 
+/* --schema: the JSON Schema of a line of JSONL. */
+void list_schema(struct out *out);
+
 #endif /* CLI_LIST_H */

@@ -35,6 +35,7 @@ struct opts {
 	struct session_opts trace; /* and what other verbs have in common with it */
 	int verbose;
 	bool ioctls; /* list: the driver's tables instead of the API's */
+	bool schema; /* list: what a line of JSONL can be */
 	bool names;  /* list: only the names that -e knows, for completion scripts (hidden) */
 	/* report */
 	struct strv files;	   /* traces; "-" is stdin. ctl: its words */

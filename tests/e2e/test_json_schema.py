@@ -1,0 +1,161 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+# takes: 20
+"""cudatrace list --schema: a JSON Schema that every line of a trace keeps to, that refuses lines that are wrong, and that
+has the fields that docs/SCHEMA.md describes, no more and no less."""
+import glob
+import json
+import os
+import re
+
+import pytest
+from helpers.run import ALL, CASES, FAKE, TESTS, cudatrace, needs_tracing
+
+jsonschema = pytest.importorskip("jsonschema", "4.0", reason="python3-jsonschema is not installed")
+
+GOLDEN = sorted(glob.glob(TESTS + "/golden/*.jsonl"))
+PAGE = os.path.dirname(TESTS) + "/docs/SCHEMA.md"
+SCHEMA = json.loads(cudatrace("list", "--schema").out)
+VALIDATOR = jsonschema.Draft202012Validator(SCHEMA)
+
+
+def wrong(line):
+    """What is wrong with a line, as the validator says it; empty: nothing."""
+    return "; ".join(e.message for e in VALIDATOR.iter_errors(line))
+
+
+def check_file(path):
+    with open(path, encoding="utf-8") as f:
+        lines = [json.loads(line) for line in f]
+    assert len(lines) > 2
+    assert [(n, why) for n, why in enumerate(map(wrong, lines), 1) if why] == []
+    return lines
+
+
+def page():
+    with open(PAGE, encoding="utf-8") as f:
+        return f.read()
+
+
+def head(kind, op, **more):
+    return {"ts": 1.5, "type": kind, "op": op, "name": op, "pid": 1, "tid": 2, "comm": "c", **more}
+
+
+# A line of each kind of events, those first that no example of the page is of.
+LINES = {
+    "xid": head("xid", "xid", xid=79, gpu="0000:18:00.0", meaning="GPU has fallen off the bus", message="m"),
+    "uvm": head("uvm", "migration", ptr="0x10", size=4096, cause="prefetch", **{"from": "CPU", "to": "GPU0"}),
+    "irq": head("interrupt", "interrupt", irq=130, cpu=3),
+    "call": head("memory", "free", symbol="cuMemFree_v2", id=7, duration_us=1.5, result=0, args={}),
+    "driver": head("kernel", "open", duration_us=1.5, device="nvidiactl", result=0),
+    "sched": head("scheduler", "timeslice", device="nvidiactl", meaning="m"),
+    "process": head("process", "exit", exit_code=0),
+    "library": head("library", "missed", path=None, build_id=None, note="n"),
+    "tracer": head("tracer", "lost", events=3, why="w"),
+    "stack_line": head("stack", "stack", id=1, frames=[{"ip": "0x1"}]),
+}
+
+
+def test_is_a_schema():
+    jsonschema.Draft202012Validator.check_schema(SCHEMA)
+    assert set(LINES) == set(SCHEMA["$defs"]) - {"header", "end"}
+
+
+def test_list_wants_one_table():
+    assert cudatrace("list", "--schema", "-e", "cuInit").status == 2
+
+
+@pytest.mark.parametrize("path", GOLDEN, ids=os.path.basename)
+def test_golden(path):
+    check_file(path)
+
+
+@pytest.mark.parametrize("kind", LINES)
+def test_kind(kind):
+    assert wrong(LINES[kind]) == ""
+
+
+def test_examples_of_the_page():
+    lines = [json.loads(line) for block in re.findall(r"^```json\n(.*?)^```$", page(), re.S | re.M) for line in block.splitlines()]
+    assert len(lines) > 8
+    assert [(line["name"], wrong(line)) for line in lines if wrong(line)] == []
+
+
+def test_fresh_trace(tmp_path):
+    needs_tracing()
+    ran = cudatrace("-q", "-e", ALL, "--stack", "--count", "query", "--jsonl", tmp_path / "t.jsonl", "--", CASES + "/memory",
+                    env={"LD_LIBRARY_PATH": FAKE})
+    assert ran.status == 0, ran
+    lines = check_file(tmp_path / "t.jsonl")
+    assert {"header", "memory", "process", "stack", "end"} <= {line["type"] for line in lines}
+
+
+# Made of a line of LINES: its kind, and what is changed.
+REFUSED = {
+    "an unknown type": ("irq", {"type": "irq"}),
+    "no type": ("irq", {"type": ...}),
+    "an unknown op": ("process", {"op": "born"}),
+    "an unknown op of a call": ("call", {"op": "malloc"}),
+    "a missing member": ("irq", {"cpu": ...}),
+    "a call without its id": ("call", {"id": ...}),
+    "a system call without its device": ("driver", {"device": ...}),
+    "no time": ("uvm", {"ts": ...}),
+    "a number that is a string": ("xid", {"xid": "79"}),
+    "a negative count": ("irq", {"cpu": -1}),
+    "a fraction": ("irq", {"cpu": 1.5}),
+    "an address that is a number": ("uvm", {"ptr": 16}),
+    "an address in capitals": ("uvm", {"ptr": "0xAB"}),
+    "null where there is always something": ("tracer", {"why": None}),
+    "false where true or nothing is": ("call", {"capturing": False}),
+    "a processor of another name": ("uvm", {"to": "gpu0"}),
+    "a grid of two": ("call", {"grid": [1, 1]}),
+    "a member of another kind": ("irq", {"xid": 79}),
+    "a member that nobody knows": ("call", {"colour": "red"}),
+    "a frame without its address": ("stack_line", {"frames": [{"module": "/m"}]}),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_refuses(name):
+    kind, changes = REFUSED[name]
+    line = {**LINES[kind], **changes}
+    assert wrong({k: v for k, v in line.items() if v is not ...}) != ""
+
+
+@pytest.mark.parametrize("which", [0, -1], ids=["header", "end"])
+def test_refuses_in_header_and_end(which):
+    with open(GOLDEN[0], encoding="utf-8") as f:
+        line = json.loads(f.readlines()[which])
+    assert wrong(line) == ""
+    for name in SCHEMA["$defs"][line["type"]]["required"]:
+        assert wrong({k: v for k, v in line.items() if k != name}) != "", name
+    assert wrong({**line, "left_out": 1}) != ""
+
+
+def fields_of(section):
+    """Names in the first column of its tables."""
+    names = set()
+    for row in re.findall(r"^\| (`.*?) \|", section, re.M):
+        names |= set(re.findall(r"`(\w+)`", row))
+    return names
+
+
+# Sections of the page, and whose lines they are of.
+SECTIONS = {"Header": "header", "Calls": "call", "System calls into the driver": "driver", "Scheduler": "sched", "Xids": "xid",
+            "Managed memory": "uvm", "Interrupts": "irq", "Tracer": "tracer", "Stacks": "stack_line", "Processes": "process",
+            "Libraries": "library", "End": "end"}
+
+
+@pytest.mark.parametrize("title", ["Every line", *SECTIONS])
+def test_page_has_the_same_fields(title):
+    section = re.search(rf"^## {title}\n(.*?)^## ", page(), re.S | re.M)[1]
+    section = re.split(r"^### |^Of a frame:", section, flags=re.M)[0]
+    everywhere = set.intersection(*(set(SCHEMA["$defs"][kind]["properties"]) for kind in LINES))
+    if title == "Every line":
+        assert fields_of(section) == everywhere
+    else:
+        every = everywhere if SECTIONS[title] in LINES else {"ts", "type", "name"}
+        assert fields_of(section) - every == set(SCHEMA["$defs"][SECTIONS[title]]["properties"]) - every
+
+
+def test_every_section_is_of_a_kind():
+    assert set(SECTIONS.values()) == set(SCHEMA["$defs"])
