@@ -40,11 +40,7 @@ static __always_inline void send_thread(__u32 pid, __u32 tid)
 {
 	struct ct_task rec = {};
 
-	rec.rec.kind = CT_REC_THREAD;
-	rec.rec.size = sizeof(rec);
-	rec.rec.ts_ns = bpf_ktime_get_ns();
-	rec.rec.pid = pid;
-	rec.rec.tid = tid;
+	rec_begin(&rec.rec, CT_REC_THREAD, sizeof(rec), pid, tid);
 	rec.life = task_life(bpf_get_current_task_btf());
 	bpf_get_current_comm(rec.comm, sizeof(rec.comm));
 	if (!rec_send(&rec, sizeof(rec), cfg.wake_on_thread))

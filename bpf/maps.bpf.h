@@ -171,6 +171,17 @@ static __always_inline void *this_ring(void)
 	return bpf_map_lookup_elem(&rings, &i);
 }
 
+/* What every record begins with, but for its flags. It happens now: see rec_send(). */
+static __always_inline void rec_begin(struct ct_rec *rec, __u16 kind, __u32 size, __u32 pid,
+				      __u32 tid)
+{
+	rec->size = size;
+	rec->kind = kind;
+	rec->ts_ns = bpf_ktime_get_ns();
+	rec->pid = pid;
+	rec->tid = tid;
+}
+
 /*
  * Sends a record. at_once: the reader is woken for it. False: there was no room. The reader takes
  * the records of all rings by their time (src/event/ring.h): ask for it in the same run of a

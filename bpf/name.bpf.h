@@ -68,12 +68,8 @@ static __noinline int name_send(struct ct_thread *t, __u64 handle, __u32 tid, bo
 	barrier_var(size);
 	if (size > sizeof(*rec) + CT_NAME_SZ_MAX)
 		return 0;
-	rec->rec.size = size;
-	rec->rec.kind = CT_REC_NAME;
+	rec_begin(&rec->rec, CT_REC_NAME, size, t->pid, tid);
 	rec->rec.flags = 0;
-	rec->rec.ts_ns = bpf_ktime_get_ns();
-	rec->rec.pid = t->pid;
-	rec->rec.tid = tid;
 	rec->handle = handle;
 	rec->len = len;
 	rec->reserved = 0;

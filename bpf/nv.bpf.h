@@ -428,11 +428,7 @@ static __always_inline int nv_xid(void *ctx)
 	__u64 id = current_id();
 	__u32 loc = 0;
 
-	rec.rec.kind = CT_REC_XID;
-	rec.rec.size = sizeof(rec);
-	rec.rec.ts_ns = bpf_ktime_get_ns();
-	rec.rec.pid = id >> 32;
-	rec.rec.tid = id;
+	rec_begin(&rec.rec, CT_REC_XID, sizeof(rec), id >> 32, id);
 	bpf_probe_read_kernel(&rec.code, sizeof(rec.code), ctx + cfg.xid_code_off);
 	bpf_probe_read_kernel(&loc, sizeof(loc), ctx + cfg.xid_dev_off);
 	bpf_probe_read_kernel_str(rec.device, sizeof(rec.device), ctx + (loc & 0xffff));

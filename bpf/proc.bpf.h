@@ -8,11 +8,7 @@ static __always_inline void send_task(__u16 kind, struct task_struct *task, __u3
 {
 	struct ct_task rec = {};
 
-	rec.rec.size = sizeof(rec);
-	rec.rec.kind = kind;
-	rec.rec.ts_ns = bpf_ktime_get_ns();
-	rec.rec.pid = pid;
-	rec.rec.tid = tid;
+	rec_begin(&rec.rec, kind, sizeof(rec), pid, tid);
 	rec.parent_pid = parent_pid;
 	rec.exit_code = exit_code;
 	rec.life = task_life(task);
@@ -241,11 +237,7 @@ static __always_inline int proc_mmap(void)
 	}
 	if (call.compat)
 		rec.rec.flags |= CT_LIB_F_COMPAT;
-	rec.rec.size = sizeof(rec);
-	rec.rec.kind = CT_REC_LIB;
-	rec.rec.ts_ns = bpf_ktime_get_ns();
-	rec.rec.pid = pid;
-	rec.rec.tid = (__u32)current_id();
+	rec_begin(&rec.rec, CT_REC_LIB, sizeof(rec), pid, (__u32)current_id());
 	rec.ino = key.ino;
 	rec.dev_major = key.dev_major;
 	rec.dev_minor = key.dev_minor;

@@ -28,11 +28,7 @@ static __always_inline int irq_entry(int irq, struct irqaction *action)
 	bpf_probe_read_kernel_str(rec.name, sizeof(rec.name), name);
 	if (!starts_with(rec.name, "nvidia", 6))
 		return 0;
-	rec.rec.kind = CT_REC_IRQ;
-	rec.rec.size = sizeof(rec);
-	rec.rec.ts_ns = bpf_ktime_get_ns();
-	rec.rec.pid = id >> 32;
-	rec.rec.tid = id;
+	rec_begin(&rec.rec, CT_REC_IRQ, sizeof(rec), id >> 32, id);
 	rec.irq = irq;
 	rec.cpu = bpf_get_smp_processor_id();
 	if (!rec_send(&rec, sizeof(rec), false))

@@ -50,11 +50,7 @@ static __always_inline int nv_uvm(__u32 event, const void *data)
 	} else {
 		return 0;
 	}
-	rec.rec.kind = CT_REC_UVM;
-	rec.rec.size = sizeof(rec);
-	rec.rec.ts_ns = bpf_ktime_get_ns();
-	rec.rec.pid = id >> 32;
-	rec.rec.tid = id;
+	rec_begin(&rec.rec, CT_REC_UVM, sizeof(rec), id >> 32, id);
 	if (!rec_send(&rec, sizeof(rec), false))
 		total_drop(CT_DROP_NV);
 	return 0;
