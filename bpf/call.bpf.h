@@ -79,6 +79,8 @@ static __always_inline struct ct_thread *thread_new(__u32 pid, __u32 tid)
 	}
 	t->pid = pid;
 	t->uid = uid;
+	t->cost.mean_16 = 16ull * cost_cfg.first_ns;
+	t->cost.since_ns = bpf_ktime_get_ns();
 	t->life = task_life(bpf_get_current_task_btf());
 	send_thread(pid, tid);
 	return t;
@@ -296,17 +298,34 @@ static __always_inline void call_number(struct ct_thread *t, struct ct_frame *f)
 /* The call is made in the one above: in which, how deep, and how deep among its own family. */
 static __always_inline void call_nest(struct ct_thread *t, struct ct_frame *f, int outer)
 {
-	struct ct_frame *in = &t->frames[(outer - 1) & (CT_MAX_DEPTH - 1)];
+	struct ct_frame *in;
+	__u32 i = outer - 1;
 
+	/* Else the mask goes, for the compiler knows the bound, and 6.1 loses that on the stack. */
+	barrier_var(i);
+	in = &t->frames[i & (CT_MAX_DEPTH - 1)];
 	f->call_id = in->call_id;
 	f->depth = in->depth + !(in->flags & CT_FRAME_F_COUNTED);
-	for (int i = 0; i < CT_MAX_DEPTH && i < outer; i++) {
-		in = &t->frames[(outer - 1 - i) & (CT_MAX_DEPTH - 1)];
+	for (int n = 0; n < CT_MAX_DEPTH && n < outer; n++) {
+		i = outer - 1 - n;
+		barrier_var(i);
+		in = &t->frames[i & (CT_MAX_DEPTH - 1)];
 		if (in->api != f->api)
 			continue;
 		f->api_depth = in->api_depth + !(in->flags & CT_FRAME_F_COUNTED);
 		break;
 	}
+}
+
+static __always_inline void entry_cost(struct ct_thread *t, __u32 func_id,
+				       const struct timing *timing, __u64 cookie, bool may_refuse,
+				       bool counted)
+{
+	__u32 ns = timing->ns ? timing_end(timing, bpf_ktime_get_ns()) : 0;
+
+	if (ns)
+		cost_add(t, func_id, ns, timing->found_ns,
+			 cost_kind(cookie, may_refuse || cookie & CT_COOKIE_F_ENTRY, counted));
 }
 
 /*
@@ -316,6 +335,7 @@ static __always_inline void call_nest(struct ct_thread *t, struct ct_frame *f, i
  */
 static __always_inline int call_enter(struct pt_regs *ctx, __u64 cookie, bool may_refuse)
 {
+	struct timing timing = timing_begin();
 	__u32 func_id = CT_COOKIE_FUNC(cookie), lib_id = CT_COOKIE_LIB(cookie);
 	__u64 id = current_id(), sp = PT_REGS_SP(ctx);
 	__u32 pid = id >> 32, tid = id, level;
@@ -334,6 +354,8 @@ static __always_inline int call_enter(struct pt_regs *ctx, __u64 cookie, bool ma
 		if (!t)
 			return 1;
 	}
+	if (timing.ns)
+		timing.found_ns = bpf_ktime_get_ns() - timing.ns;
 	level = call_level(t, spec);
 	if (level == CT_LEVEL_OFF)
 		return 1;
@@ -365,6 +387,7 @@ static __always_inline int call_enter(struct pt_regs *ctx, __u64 cookie, bool ma
 		names_forget(t->pid);
 	if (no_return && level == CT_LEVEL_COUNT) {
 		call_count_entry(t, f, func_id);
+		entry_cost(t, func_id, &timing, cookie, may_refuse, true);
 		return 1;
 	}
 	f->call_id = 0;
@@ -387,10 +410,16 @@ static __always_inline int call_enter(struct pt_regs *ctx, __u64 cookie, bool ma
 	f->off_cpu_ns = t->off_cpu_ns;
 	if (no_return) {
 		call_send_entry(ctx, t, f, outer, tid, spec);
+		entry_cost(t, func_id, &timing, cookie, may_refuse, false);
 		return 1;
 	}
 	t->depth = depth + 1;
+	f->timed_ns = 0;
 	f->start_ns = bpf_ktime_get_ns();
+	if (timing.ns) {
+		f->timed_ns = timing_end(&timing, f->start_ns);
+		f->found_ns = timing.found_ns;
+	}
 	return 0;
 }
 
@@ -438,18 +467,67 @@ static __always_inline struct ct_frame *call_match(struct ct_thread *t, __u64 sp
 	return &t->frames[i & (CT_MAX_DEPTH - 1)];
 }
 
+/* A call has returned: f is its frame, and not its thread's any more. */
+static __always_inline void call_end(struct pt_regs *ctx, struct ct_thread *t, struct ct_frame *f,
+				     const struct ct_spec *spec, __u32 tid, __u64 now)
+{
+	__s32 result = PT_REGS_RC(ctx);
+	__u32 func_id = f->func_id, size;
+	__u64 bytes = 0, whose;
+	bool ok;
+
+	if (f->flags & CT_FRAME_F_COUNTED) {
+		bool failed = ct_result_is_error(spec, result);
+
+		t->stats[CT_STAT_COUNTED]++;
+		if (spec->bytes_word)
+			bytes = f->words[(spec->bytes_word - 1) & (CT_MAX_WORDS - 1)];
+		whose = count_whose(t, func_id);
+		if (count_returned(t->life, whose, now - f->start_ns, failed, bytes))
+			t->drops[CT_DROP_COUNT]++;
+		if (failed && cfg.rows_max[CT_TABLE_ERRORS] && count_error(t->life, whose, result))
+			t->drops[CT_DROP_ERRORS]++;
+		if (spec->flags & CT_SPEC_F_UNLOADS)
+			names_forget(t->pid);
+		return;
+	}
+	if (now - f->start_ns < cfg.min_duration_ns && !(spec->flags & CT_SPEC_F_KEEP)) {
+		t->stats[CT_STAT_FILTERED]++;
+		return;
+	}
+	ok = ct_result_is_ok(spec, result);
+	name_of_call(t, f, spec, ok, tid);
+	size = call_begin(t, f, t->depth, tid, spec, now, 0);
+	((struct ct_call *)t->out)->result = result;
+	if (spec->cap_cnt)
+		size = call_capture(t, f, spec, ok, size);
+	if (spec->flags & CT_SPEC_F_STACK)
+		size += stack_of_return(ctx, t, size);
+	thread_send(t, size);
+	/* Not before: names that are told from here on must come behind this record. */
+	if (spec->flags & CT_SPEC_F_UNLOADS)
+		names_forget(t->pid);
+}
+
+static __always_inline void return_cost(struct ct_thread *t, const struct ct_frame *f,
+					const struct timing *timing, __u64 cookie)
+{
+	__u32 ns = timing_end(timing, bpf_ktime_get_ns());
+
+	if (ns)
+		cost_add(t, f->func_id, f->timed_ns + ns, f->found_ns,
+			 cost_kind(cookie, false, f->flags & CT_FRAME_F_COUNTED));
+}
+
 static __always_inline int call_return(struct pt_regs *ctx, __u64 cookie)
 {
 	__u64 now = bpf_ktime_get_ns(), sp = PT_REGS_SP(ctx) - RETURN_SP_OFF;
 	__u32 func_id = CT_COOKIE_FUNC(cookie), lib_id = CT_COOKIE_LIB(cookie);
 	__u32 tid = current_id();
-	__s32 result = PT_REGS_RC(ctx);
-	__u64 bytes = 0, whose;
+	struct timing timing;
 	struct ct_spec *spec;
 	struct ct_thread *t;
 	struct ct_frame *f;
-	__u32 size;
-	bool ok;
 
 	t = bpf_map_lookup_elem(&threads, &tid);
 	if (!t)
@@ -467,37 +545,11 @@ static __always_inline int call_return(struct pt_regs *ctx, __u64 cookie)
 		outer->ioctl_cnt += f->ioctl_cnt;
 		outer->ioctl_ns += f->ioctl_ns;
 	}
-	if (f->flags & CT_FRAME_F_COUNTED) {
-		bool failed = ct_result_is_error(spec, result);
-
-		t->stats[CT_STAT_COUNTED]++;
-		if (spec->bytes_word)
-			bytes = f->words[(spec->bytes_word - 1) & (CT_MAX_WORDS - 1)];
-		whose = count_whose(t, func_id);
-		if (count_returned(t->life, whose, now - f->start_ns, failed, bytes))
-			t->drops[CT_DROP_COUNT]++;
-		if (failed && cfg.rows_max[CT_TABLE_ERRORS] && count_error(t->life, whose, result))
-			t->drops[CT_DROP_ERRORS]++;
-		if (spec->flags & CT_SPEC_F_UNLOADS)
-			names_forget(t->pid);
-		return 0;
-	}
-	if (now - f->start_ns < cfg.min_duration_ns && !(spec->flags & CT_SPEC_F_KEEP)) {
-		t->stats[CT_STAT_FILTERED]++;
-		return 0;
-	}
-	ok = ct_result_is_ok(spec, result);
-	name_of_call(t, f, spec, ok, tid);
-	size = call_begin(t, f, t->depth, tid, spec, now, 0);
-	((struct ct_call *)t->out)->result = result;
-	if (spec->cap_cnt)
-		size = call_capture(t, f, spec, ok, size);
-	if (spec->flags & CT_SPEC_F_STACK)
-		size += stack_of_return(ctx, t, size);
-	thread_send(t, size);
-	/* Not before: names that are told from here on must come behind this record. */
-	if (spec->flags & CT_SPEC_F_UNLOADS)
-		names_forget(t->pid);
+	if (f->timed_ns)
+		timing = (struct timing){.ns = now, .switches = task_switches()};
+	call_end(ctx, t, f, spec, tid, now);
+	if (f->timed_ns)
+		return_cost(t, f, &timing, cookie);
 	return 0;
 }
 
@@ -528,6 +580,7 @@ static __always_inline void thread_end(__u32 tid)
 		__sync_fetch_and_add(&sum->stats[i], t->stats[i]);
 	for (int i = 0; i < CT_DROP_CNT; i++)
 		__sync_fetch_and_add(&sum->drops[i], t->drops[i]);
+	cost_sum(sum, t, tid);
 	pid = t->pid;
 	uid = t->uid;
 	if (!bpf_map_delete_elem(&threads, &tid))

@@ -9,6 +9,7 @@
  *   name.bpf.h   kernel names, through their handles
  *   stack.bpf.h  --stack: who made the call
  *   count.bpf.h  calls that are counted, levels of functions and processes
+ *   cost.bpf.h   what all that costs who makes the calls
  *   proc.bpf.h   processes that come and go, libraries that are mapped
  *   nv.bpf.h     --kernel: system calls into the NVIDIA driver, by probes on it
  *   nv_sys.bpf.h the same by the tracepoints of all system calls
@@ -30,6 +31,7 @@
 #include "room.bpf.h"
 #include "name.bpf.h"
 #include "count.bpf.h"
+#include "cost.bpf.h"
 #include "capture.bpf.h"
 #include "stack.bpf.h"
 #include "place.bpf.h"

@@ -161,6 +161,8 @@ struct ct_frame {
 	__u32 lib_id;
 	__u64 ioctl_ns;
 	__u64 off_cpu_ns; /* of the thread when the call began */
+	__u32 timed_ns;	  /* what the program at the entry took; 0: the call is not timed */
+	__u32 found_ns;	  /* of that: see ct_cost_cfg */
 	__u32 ioctl_cnt;
 	__u8 flags;	/* CT_FRAME_F_* */
 	__u8 api;	/* the function's family */
@@ -168,7 +170,7 @@ struct ct_frame {
 	__u8 api_depth; /* and how many of those are of its family */
 	__u64 words[CT_MAX_WORDS];
 };
-_Static_assert(sizeof(struct ct_frame) == 56 + 8 * CT_MAX_WORDS, "ct_frame is part of the ABI");
+_Static_assert(sizeof(struct ct_frame) == 64 + 8 * CT_MAX_WORDS, "ct_frame is part of the ABI");
 
 /* Longest record: captures stop when the next one would begin behind CT_OUT_SZ_MAX. */
 #define CT_OUT_SZ_MAX 2048
@@ -176,6 +178,75 @@ _Static_assert(sizeof(struct ct_frame) == 56 + 8 * CT_MAX_WORDS, "ct_frame is pa
 _Static_assert(sizeof(struct ct_name) + CT_NAME_SZ_MAX <=
 		       CT_OUT_SZ_MAX + CT_CAP_SZ_MAX + CT_STACK_MAX * 8,
 	       "a name is put together in ct_thread.out, too");
+
+/*
+ * What tracing costs: of some calls, by chance, the programs take their own time; what the kernel
+ * adds (traps, the way to the program) is the same for all, and measured at the start.
+ */
+enum ct_cost_kind {
+	CT_COST_PAIR = 0,  /* entry and return are probed */
+	CT_COST_ENTRY = 1, /* the entry alone */
+	/* The same where the kernel single-steps the instruction under the probe. */
+	CT_COST_STEPPED = 2,
+	CT_COST_KINDS = 4
+};
+
+/* One call in half as many is timed; a power of two. */
+#define CT_COST_SKIP 128
+/* Each processor's own, in a cache line of its own; those of more share. */
+#define CT_COST_CPUS 256
+struct ct_cost_skip {
+	__u32 left; /* calls until one is timed */
+	__u32 pad[15];
+};
+/* A program that took longer was interrupted: no call waits so long for a ring. */
+#define CT_COST_MAX_NS 100000
+/* Timed calls that the mean is of. */
+#define CT_COST_MEAN_OF 16
+
+/* In the BPF side's data; all 0 until it is measured. */
+struct ct_cost_cfg {
+	__u32 skip_mask; /* how many calls are left out: by chance, none of these bits more */
+	__u32 first_ns;	 /* a call of a thread of which none was timed yet */
+	__u32 base_ns[CT_COST_KINDS];
+	/*
+	 * When the program does much between its calls, the kernel's part is not in the caches,
+	 * either. How cold they are is told by the time that finding the function and the thread
+	 * takes, which is the same work for all calls: so long, and so much longer when the second
+	 * level holds nothing of it. The kernel's part is longer by cold_ns then, and in
+	 * proportion.
+	 */
+	__u32 found_ns, found_more_ns;
+	__u32 cold_ns[2]; /* CT_COST_PAIR, CT_COST_ENTRY */
+};
+
+static inline __u32 ct_cost_base(const volatile struct ct_cost_cfg *c, __u32 kind, __u32 found_ns)
+{
+	__u32 more = found_ns > c->found_ns ? found_ns - c->found_ns : 0;
+	__u32 max = c->found_more_ns + c->found_more_ns / 2;
+
+	if (!c->found_more_ns)
+		return c->base_ns[kind & 3];
+	if (more > max)
+		more = max;
+	return c->base_ns[kind & 3] + c->cold_ns[kind & 1] * more / c->found_more_ns;
+}
+
+/* Of one thread. */
+struct ct_cost {
+	__u64 ns;		 /* of so many entries: */
+	__u64 entries;		 /* up to the last that was timed */
+	__u64 mean_16;		 /* of a call lately, in 1/16 ns */
+	__u64 mean_of;		 /* timed calls, up to CT_COST_MEAN_OF */
+	__u64 since_ns, ns_then; /* a second begins; what had been spent by then */
+	__u64 busiest;		 /* share of a second, in millionths, << 32 | thread id */
+};
+
+/* Of one function on one processor; value of the `fn_costs` map. [1]: of counted calls. */
+struct ct_fn_cost {
+	__u64 ns[2], timed[2]; /* of timed calls alone */
+	__u64 found_ns;
+};
 
 /* State of one thread; value of the `threads` map, keyed by thread id. Only the thread itself
  * writes it, so the counters need no atomics and exact accounting costs nothing; out is where a
@@ -191,6 +262,7 @@ struct ct_thread {
 	__u32 proc_level;      /* enum ct_proc_level, never CT_PROC_DEFAULT */
 	__u32 uid;	       /* whose row it is */
 	__u32 zero;
+	struct ct_cost cost;
 	__u64 stats[CT_STAT_CNT];
 	__u64 drops[CT_DROP_CNT];
 	struct ct_frame frames[CT_MAX_DEPTH];
@@ -200,11 +272,30 @@ struct ct_thread {
 /* Call ids that a thread takes at a time. */
 #define CT_ID_BLOCK 1024
 
+static inline __u64 ct_cost_ns(const struct ct_thread *t)
+{
+	return t->cost.ns + (t->stats[CT_STAT_ENTRIES] - t->cost.entries) * t->cost.mean_16 / 16;
+}
+
+/* Of the busiest second so far, ct_cost.busiest. One that is not over counts as a whole. */
+static inline __u64 ct_cost_busiest(const struct ct_thread *t, __u32 tid, __u64 now)
+{
+	__u64 took = now > t->cost.since_ns ? now - t->cost.since_ns : 0, share;
+
+	if (took < 1000000000)
+		took = 1000000000;
+	share = (ct_cost_ns(t) - t->cost.ns_then) * 1000 / (took / 1000);
+	share = share << 32 | tid;
+	return share > t->cost.busiest ? share : t->cost.busiest;
+}
+
 /* Value of the one-element `totals` map: counters of threads that are gone, and losses that no
  * thread state could count. Added to atomically. */
 struct ct_totals {
 	__u64 stats[CT_STAT_CNT];
 	__u64 drops[CT_DROP_CNT];
+	__u64 cost_ns;
+	__u64 busiest; /* ct_cost.busiest, the largest */
 };
 
 /* Which processes are traced. */
@@ -269,9 +360,12 @@ struct ct_cfg {
 	char stems[CT_STEMS_MAX][CT_STEM_SZ];
 };
 
-/* A probe's cookie: func_id in the low 32 bits, lib_id in the high. */
+/* A probe's cookie: func_id in the low 32 bits, lib_id in the high but two. */
 #define CT_COOKIE(func_id, lib_id) ((__u64)(lib_id) << 32 | (__u32)(func_id))
 #define CT_COOKIE_FUNC(cookie)	   ((__u32)(cookie))
-#define CT_COOKIE_LIB(cookie)	   ((__u32)((cookie) >> 32))
+#define CT_COOKIE_LIB(cookie)	   ((__u32)((cookie) >> 32) & 0x3fffffff)
+/* For what it costs: no program is attached to the return; the instruction is single-stepped. */
+#define CT_COOKIE_F_ENTRY   (1ull << 62)
+#define CT_COOKIE_F_STEPPED (1ull << 63)
 
 #endif /* CT_ABI_H */

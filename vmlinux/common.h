@@ -239,6 +239,7 @@ struct task_struct {
 	unsigned long sas_ss_sp; /* of sigaltstack() */
 	size_t sas_ss_size;
 	u64 self_exec_id;
+	unsigned long nvcsw, nivcsw;
 };
 #define PF_EXITING 0x00000004
 #define PF_KTHREAD 0x00200000

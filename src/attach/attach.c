@@ -283,7 +283,9 @@ static void places__add(struct places *p, struct attach *a, const struct elf_lib
 			continue;
 		}
 		p->offs[p->cnt] = elf->syms[i].off;
-		p->cookies[p->cnt] = CT_COOKIE(id, lib->id);
+		p->cookies[p->cnt] = CT_COOKIE(id, lib->id) |
+				     (elf->syms[i].stepped ? CT_COOKIE_F_STEPPED : 0) |
+				     (no_return ? CT_COOKIE_F_ENTRY : 0);
 		p->names[p->cnt] = elf->syms[i].name;
 		p->cnt++;
 		lib->shifted_cnt += elf->syms[i].shift != 0;

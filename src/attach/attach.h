@@ -107,17 +107,24 @@ void attach__follow_writes(struct attach *a,
 /* A process maps the file: the same, if we were not told of a write. */
 bool attach__is_written(const struct attach *a, const struct attach_lib *lib);
 
-/* What one call costs its thread, in nanoseconds. 0 when it cannot be told. */
+/* What one call costs its thread while nothing but such calls is made, in nanoseconds. 0 when it
+ * cannot be told. */
 struct attach_cost {
 	double record;	     /* entry, return and a record of six words */
 	double count;	     /* entry and return, counted */
 	double entry_record; /* a record made at the entry, the return is not looked at */
 	double entry_count;  /* counted at the entry */
 };
-/* Measured on a function of our own with the mechanism in use; entries: also the last two, which
- * may take a tenth of a second. Call it before any other attaching and drain the ring afterwards.
+/*
+ * Measured on functions of our own with the mechanism in use; entries: also the last two, which may
+ * take a tenth of a second. Call it before any other attaching and drain the ring afterwards.
+ *
+ * From then on the programs take their own time (struct ct_cost): attach__totals() has what calls
+ * did cost, attach__fn_cost() whose.
  */
 void attach__measure_cost(struct attach *a, bool entries, struct attach_cost *cost);
+/* Of the calls of a function that were timed, on all processors. */
+void attach__fn_cost(struct attach *a, uint32_t func_id, struct ct_fn_cost *sum);
 /* func_id of the records that measuring makes: no events. */
 #define ATTACH_STUB_FUNC (CT_MAX_FUNCS - 1)
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Measures what one traced call costs on this machine, on a function of our own. */
+/* Measures what one traced call costs on this machine, on functions of our own. */
 #include "attach_priv.h"
 
 #include "levels.h"
@@ -17,22 +17,31 @@
 
 #define ROUNDS 7
 #define CALLS  300
+/* Each takes 10 us. */
+#define CALLS_STEPPED 40
+#define COLD_SZ	      (2 << 20)
+#define COLD_CALLS    48
 
-/* Begins as driver 580's entry points do: an instruction that the kernel emulates. */
+/*
+ * Two functions that do the same: one begins as driver 580's entry points do, with an instruction
+ * that the kernel emulates, the other with one that it single-steps.
+ */
 #if defined(__x86_64__)
-__asm__(".text\n"
-	".type cudatrace_stub, @function\n"
-	".globl cudatrace_stub\n"
-	"cudatrace_stub: push %rbp\n mov %rsp, %rbp\n xor %eax, %eax\n pop %rbp\n ret\n"
-	".size cudatrace_stub, .-cudatrace_stub\n");
+#define FIRST "push %rbp\n mov %rsp, %rbp\n pop %rbp\n"
+#define REST  "xor %eax, %eax\n ret\n"
 #else
+#define FIRST "nop\n"
+#define REST  "mov x0, xzr\n ret\n"
+#endif
 __asm__(".text\n"
 	".type cudatrace_stub, %function\n"
 	".globl cudatrace_stub\n"
-	"cudatrace_stub: nop\n mov x0, xzr\n ret\n"
-	".size cudatrace_stub, .-cudatrace_stub\n");
-#endif
-extern int cudatrace_stub(long a, long b, long c, long d, long e, long f);
+	"cudatrace_stub: " FIRST REST ".size cudatrace_stub, .-cudatrace_stub\n"
+	".type cudatrace_stub_stepped, %function\n"
+	".globl cudatrace_stub_stepped\n"
+	"cudatrace_stub_stepped: " REST ".size cudatrace_stub_stepped, .-cudatrace_stub_stepped\n");
+typedef int stub_fn(long a, long b, long c, long d, long e, long f);
+extern stub_fn cudatrace_stub, cudatrace_stub_stepped;
 
 /* Where in our own executable an address is; 0 when that cannot be found. */
 static uint64_t file_offset(uintptr_t addr)
@@ -51,11 +60,12 @@ static uint64_t file_offset(uintptr_t addr)
 	return found;
 }
 
-static uint64_t now_ns(void)
+/* Of this thread alone: what others do meanwhile is no part of it. */
+static uint64_t thread_ns(void)
 {
 	struct timespec ts;
 
-	clock_gettime(CLOCK_MONOTONIC, &ts);
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &ts);
 	return ts.tv_sec * 1000000000ull + ts.tv_nsec;
 }
 
@@ -66,50 +76,126 @@ static int cmp_double(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* Median over rounds: one round may be interrupted. */
-static double time_stub(void)
+static double median(double *rounds)
 {
-	double rounds[ROUNDS];
-
-	for (int r = 0; r < ROUNDS; r++) {
-		uint64_t start = now_ns();
-
-		for (int i = 0; i < CALLS; i++)
-			cudatrace_stub(i, 1, 2, 3, 4, 5);
-		rounds[r] = (double)(now_ns() - start) / CALLS;
-	}
 	qsort(rounds, ROUNDS, sizeof(rounds[0]), cmp_double);
 	return rounds[ROUNDS / 2];
 }
 
-static double time_spec(struct attach *a, uint8_t flags, uint8_t level, double bare)
+static double time_stub(stub_fn *stub)
+{
+	unsigned calls = stub == cudatrace_stub ? CALLS : CALLS_STEPPED;
+	uint64_t start = thread_ns();
+
+	for (unsigned i = 0; i < calls; i++)
+		stub(i, 1, 2, 3, 4, 5);
+	return (double)(thread_ns() - start) / calls;
+}
+
+/* Empties the second level of most processors' caches. */
+static void make_cold(volatile char *memory)
+{
+	for (size_t at = 0; at < COLD_SZ; at += 64)
+		memory[at]++;
+}
+
+/* A call with nothing of it in the caches. */
+static double time_cold(char *memory)
+{
+	double each[COLD_CALLS], sum = 0;
+	struct timespec start, end;
+
+	for (int i = 0; i < COLD_CALLS; i++) {
+		make_cold(memory);
+		/* The clock is to be in them. */
+		clock_gettime(CLOCK_MONOTONIC, &end);
+		clock_gettime(CLOCK_MONOTONIC, &start);
+		cudatrace_stub(i, 1, 2, 3, 4, 5);
+		clock_gettime(CLOCK_MONOTONIC, &end);
+		each[i] = (end.tv_sec - start.tv_sec) * 1e9 + end.tv_nsec - start.tv_nsec;
+	}
+	/* A mean, for that is what is asked for, of all but those that were disturbed. */
+	qsort(each, COLD_CALLS, sizeof(each[0]), cmp_double);
+	for (int i = 0; i < COLD_CALLS - COLD_CALLS / 8; i++)
+		sum += each[i];
+	return sum / (COLD_CALLS - COLD_CALLS / 8);
+}
+
+/* The programs time a call after so many that they do not, half of them by chance; 0: each. */
+static void time_every(struct attach *a, uint32_t skip)
+{
+	a->skel->bss->cost_cfg.skip_mask = skip ? skip - 1 : 0;
+	for (int i = 0; i < CT_COST_CPUS; i++)
+		__atomic_store_n(&a->skel->bss->cost_skip[i].left, skip ? skip / 2 : 1,
+				 __ATOMIC_RELAXED);
+}
+
+/* What the programs take of a call, as they say; found: ct_cost_cfg.found_ns, or NULL. */
+static double time_programs(struct attach *a, stub_fn *stub, char *memory, double *found)
+{
+	struct ct_fn_cost before, after;
+	uint64_t ns, timed;
+
+	attach__fn_cost(a, ATTACH_STUB_FUNC, &before);
+	time_every(a, 0);
+	if (memory)
+		time_cold(memory);
+	else
+		time_stub(stub);
+	time_every(a, UINT32_MAX);
+	attach__fn_cost(a, ATTACH_STUB_FUNC, &after);
+	ns = after.ns[0] + after.ns[1] - before.ns[0] - before.ns[1];
+	timed = after.timed[0] + after.timed[1] - before.timed[0] - before.timed[1];
+	if (found)
+		*found = timed ? (double)(after.found_ns - before.found_ns) / timed : 0;
+	return timed ? (double)ns / timed : 0;
+}
+
+/* What a call costs, and of that what its programs cannot see. Medians: a round may be disturbed.
+ */
+static double time_spec(struct attach *a, stub_fn *stub, uint8_t flags, uint8_t level, double bare,
+			uint32_t *base)
 {
 	struct ct_spec spec = {.word_cnt = 6, .flags = CT_SPEC_F_STUB | flags, .level = level};
+	double all[ROUNDS], outside[ROUNDS], left;
 	uint32_t id = ATTACH_STUB_FUNC;
-	double probed;
 
 	if (bpf_map__update_elem(a->skel->maps.specs, &id, sizeof(id), &spec, sizeof(spec),
 				 BPF_ANY))
 		return 0;
-	probed = time_stub();
-	return probed > bare ? probed - bare : 0;
+	for (int r = 0; r < ROUNDS; r++) {
+		all[r] = time_stub(stub) - bare;
+		outside[r] = all[r] - time_programs(a, stub, NULL, NULL);
+	}
+	left = median(outside);
+	if (base)
+		*base = left > 0 ? left : 0;
+	left = median(all);
+	return left > 0 ? left : 0;
 }
 
-static bool attach_stub(struct attach *a, struct probes *probes, bool no_return)
+static bool attach_stubs(struct attach *a, struct probes *probes, bool no_return)
 {
-	uint64_t off = file_offset((uintptr_t)cudatrace_stub);
-	uint64_t cookie = CT_COOKIE(ATTACH_STUB_FUNC, 0);
+	uint64_t offs[] = {file_offset((uintptr_t)cudatrace_stub),
+			   file_offset((uintptr_t)cudatrace_stub_stepped)};
+	uint64_t cookie = CT_COOKIE(ATTACH_STUB_FUNC, 0) | (no_return ? CT_COOKIE_F_ENTRY : 0);
+	uint64_t cookies[] = {cookie, cookie};
 	struct probe_req req = {
 		.path = "/proc/self/exe",
-		.offs = &off,
-		.cookies = &cookie,
-		.cnt = 1,
+		.offs = offs,
+		.cookies = cookies,
+		.cnt = 2,
 		.no_return = no_return,
 	};
-	bool refused;
+	bool refused[2];
 
 	memset(probes, 0, sizeof(*probes));
-	return off && probes__attach(probes, a->mech, &a->progs, &req, &refused) == 1;
+	if (!offs[0] || !offs[1])
+		return false;
+	if (probes__attach(probes, a->mech, &a->progs, &req, refused) == 2)
+		return true;
+	probes__detach(probes);
+	return false;
 }
 
 static void forget(void *ctx, const struct ct_count_key *key, const struct ct_count *c)
@@ -117,31 +203,119 @@ static void forget(void *ctx, const struct ct_count_key *key, const struct ct_co
 	(void)ctx, (void)key, (void)c;
 }
 
+void attach__fn_cost(struct attach *a, uint32_t func_id, struct ct_fn_cost *sum)
+{
+	int cpus = libbpf_num_possible_cpus();
+	struct ct_fn_cost *each = cpus > 0 ? calloc(cpus, sizeof(*each)) : NULL;
+
+	memset(sum, 0, sizeof(*sum));
+	if (each && !bpf_map_lookup_elem(bpf_map__fd(a->skel->maps.fn_costs), &func_id, each))
+		for (int i = 0; i < cpus; i++) {
+			sum->found_ns += each[i].found_ns;
+			for (int k = 0; k < 2; k++) {
+				sum->ns[k] += each[i].ns[k];
+				sum->timed[k] += each[i].timed[k];
+			}
+		}
+	free(each);
+}
+
+/* ct_cost_cfg.cold_ns and what it goes by. bare: a call without a probe. */
+static void measure_cold(struct attach *a, char *memory, double bare, struct ct_cost_cfg *cfg)
+{
+	double outside = time_cold(memory) - bare, warm, cold;
+	uint32_t *base = cfg->base_ns;
+
+	time_programs(a, cudatrace_stub, NULL, &warm);
+	outside -= time_programs(a, cudatrace_stub, memory, &cold);
+	cfg->found_ns = warm;
+	if (cold <= warm || outside <= base[CT_COST_PAIR] || !base[CT_COST_PAIR])
+		return;
+	cfg->found_more_ns = cold - warm;
+	cfg->cold_ns[CT_COST_PAIR] = outside - base[CT_COST_PAIR];
+}
+
+/* Those of an entry alone are not always measured. */
+static void complete(struct ct_cost_cfg *cfg)
+{
+	uint32_t *base = cfg->base_ns;
+
+	if (!base[CT_COST_ENTRY]) {
+		base[CT_COST_ENTRY] = base[CT_COST_PAIR];
+		base[CT_COST_ENTRY + CT_COST_STEPPED] = base[CT_COST_STEPPED];
+	}
+	/* It was disturbed too much to be measured, but is no less. */
+	for (int i = CT_COST_PAIR; i <= CT_COST_ENTRY; i++)
+		if (base[CT_COST_STEPPED + i] < base[i])
+			base[CT_COST_STEPPED + i] = base[i];
+	if (base[CT_COST_PAIR])
+		cfg->cold_ns[CT_COST_ENTRY] = (double)cfg->cold_ns[CT_COST_PAIR] *
+					      base[CT_COST_ENTRY] / base[CT_COST_PAIR];
+}
+
+static void measure_pairs(struct attach *a, const double *bare, struct attach_cost *cost,
+			  struct ct_cost_cfg *cfg, char *memory, double bare_cold)
+{
+	uint32_t *base = cfg->base_ns;
+
+	cost->record = time_spec(a, cudatrace_stub, 0, CT_LEVEL_TRACE, bare[0], base);
+	measure_cold(a, memory, bare_cold, cfg);
+	cost->count = time_spec(a, cudatrace_stub, 0, CT_LEVEL_COUNT, bare[0], NULL);
+	time_spec(a, cudatrace_stub_stepped, 0, CT_LEVEL_COUNT, bare[1], base + CT_COST_STEPPED);
+}
+
+static void measure_entries(struct attach *a, const double *bare, struct attach_cost *cost,
+			    uint32_t *base)
+{
+	uint8_t flags = CT_SPEC_F_NO_RETURN;
+
+	cost->entry_record =
+		time_spec(a, cudatrace_stub, flags, CT_LEVEL_TRACE, bare[0], base + CT_COST_ENTRY);
+	cost->entry_count = time_spec(a, cudatrace_stub, flags, CT_LEVEL_COUNT, bare[0], NULL);
+	time_spec(a, cudatrace_stub_stepped, flags, CT_LEVEL_COUNT, bare[1],
+		  base + CT_COST_ENTRY + CT_COST_STEPPED);
+}
+
 void attach__measure_cost(struct attach *a, bool entries, struct attach_cost *cost)
 {
+	double bare[] = {time_stub(cudatrace_stub), time_stub(cudatrace_stub_stepped)};
+	struct ct_cost_cfg cfg = {0};
 	uint32_t tid = syscall(SYS_gettid);
-	double bare = time_stub();
+	char *memory = calloc(1, COLD_SZ);
+	double bare_cold = memory ? time_cold(memory) : 0;
 	struct probes probes;
 
 	memset(cost, 0, sizeof(*cost));
-	if (!attach_stub(a, &probes, false))
+	time_every(a, UINT32_MAX);
+	if (!memory || !attach_stubs(a, &probes, false)) {
+		free(memory);
 		return;
-	cost->record = time_spec(a, 0, CT_LEVEL_TRACE, bare);
-	cost->count = time_spec(a, 0, CT_LEVEL_COUNT, bare);
-	/* A session's program asks for no return by itself. */
-	if (entries && a->mech != MECH_SESSION) {
-		probes__detach(&probes);
-		entries = attach_stub(a, &probes, true);
 	}
-	if (entries) {
-		cost->entry_record = time_spec(a, CT_SPEC_F_NO_RETURN, CT_LEVEL_TRACE, bare);
-		cost->entry_count = time_spec(a, CT_SPEC_F_NO_RETURN, CT_LEVEL_COUNT, bare);
+	measure_pairs(a, bare, cost, &cfg, memory, bare_cold);
+	/* What a call costs whose return is left alone for its stack's sake: bpf/place.bpf.h. */
+	if (a->mech == MECH_SESSION) {
+		measure_entries(a, bare, cost, cfg.base_ns);
+	} else if (entries) {
+		/* Programs of their own; a session's asks for no return by itself. */
+		probes__detach(&probes);
+		if (attach_stubs(a, &probes, true))
+			measure_entries(a, bare, cost, cfg.base_ns);
 	}
 	probes__detach(&probes);
+	free(memory);
 	/* Our own calls are no part of the trace's accounts. */
 	bpf_map_delete_elem(bpf_map__fd(a->skel->maps.threads), &tid);
 	levels__take(a, getpid(), 0, forget, NULL);
-	dbg("a call of our stub costs %.0f ns; traced %.0f ns more, counted %.0f, at its entry only "
-	    "%.0f and %.0f",
-	    bare, cost->record, cost->count, cost->entry_record, cost->entry_count);
+	complete(&cfg);
+	cfg.first_ns = cost->record;
+	cfg.skip_mask = CT_COST_SKIP - 1;
+	a->skel->bss->cost_cfg = cfg;
+	time_every(a, CT_COST_SKIP);
+	dbg("a call of our stub costs %.0f ns more when it is traced, counted %.0f, at its entry only "
+	    "%.0f and %.0f; of that outside of programs %u, single-stepped %u, at the entry %u and "
+	    "%u; finding takes %u, cold %u more, and outside %u then",
+	    cost->record, cost->count, cost->entry_record, cost->entry_count,
+	    cfg.base_ns[CT_COST_PAIR], cfg.base_ns[CT_COST_STEPPED], cfg.base_ns[CT_COST_ENTRY],
+	    cfg.base_ns[CT_COST_ENTRY + CT_COST_STEPPED], cfg.found_ns, cfg.found_more_ns,
+	    cfg.cold_ns[CT_COST_PAIR]);
 }

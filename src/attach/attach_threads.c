@@ -120,7 +120,11 @@ static void add_thread(uint32_t tid, struct ct_thread *t, void *ctx)
 {
 	struct ct_totals *sum = ctx;
 
-	(void)tid;
+	uint64_t busiest = ct_cost_busiest(t, tid, now_ns());
+
+	sum->cost_ns += ct_cost_ns(t);
+	if (busiest > sum->busiest)
+		sum->busiest = busiest;
 	for (int i = 0; i < CT_STAT_CNT; i++)
 		sum->stats[i] += t->stats[i];
 	for (int i = 0; i < CT_DROP_CNT; i++)

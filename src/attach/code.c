@@ -70,6 +70,39 @@ bool code_is_refused(const uint8_t *code, size_t len)
 	return false;
 }
 
+/* What all versions of the kernel that we know emulate: jumps, calls and what is_push_or_nop()
+ * says.
+ */
+static bool x86_is_stepped(const uint8_t *code, size_t len)
+{
+	if (!len)
+		return true;
+	if (is_push_or_nop(code, len, 0) || STARTS(code, len, 0, "\x66\x90"))
+		return false;
+	if (len > 1 && code[0] == 0x0f)
+		return (code[1] & 0xf0) != 0x80;
+	return (code[0] & 0xf0) != 0x70 && !memchr("\xe8\xe9\xeb", code[0], 3);
+}
+
+/* Here it emulates branches, what loads relative to the program counter, and (since 6.13) nop. */
+static bool arm64_is_stepped(const uint8_t *code, size_t len)
+{
+	uint32_t insn;
+
+	if (len < sizeof(insn))
+		return true;
+	memcpy(&insn, code, sizeof(insn));
+	return insn != 0xd503201f && (insn & 0x7c000000) != 0x14000000 &&
+	       (insn & 0xfe000000) != 0x54000000 && (insn & 0x7c000000) != 0x34000000 &&
+	       (insn & 0x1f000000) != 0x10000000 && (insn & 0x3b000000) != 0x18000000 &&
+	       (insn & 0xfe000000) != 0xd6000000;
+}
+
+bool code_is_stepped(const uint8_t *code, size_t len, uint16_t machine)
+{
+	return machine == EM_AARCH64 ? arm64_is_stepped(code, len) : x86_is_stepped(code, len);
+}
+
 /* [endbr64] [push %rbp; mov %rsp,%rbp] mov $value,%eax [pop %rbp | leave] ret; else 0. */
 static uint32_t x86_const(const uint8_t *code, size_t len)
 {

@@ -126,6 +126,8 @@ static int look_at_code(struct elf_file *f, struct elf_lib *lib)
 			s->shift = (uint8_t)elf_probe_shift(code, len);
 			s->bad_insn = code_is_refused(code + s->shift, len - s->shift);
 		}
+		s->stepped = code_is_stepped(code + s->shift, len > s->shift ? len - s->shift : 0,
+					     lib->machine);
 		s->off += s->shift;
 	}
 	lib->is_stub = code_stats__is_stub(&stats);

@@ -16,6 +16,7 @@ struct elf_sym {
 	const char *name; /* without symbol version */
 	uint64_t off;	  /* file offset of the probe */
 	uint8_t shift;	  /* off minus the entry point's offset: elf_probe_shift() */
+	bool stepped;	  /* code_is_stepped() */
 	bool bad_insn;	  /* every kernel refuses a probe there: code_is_refused() */
 };
 

@@ -188,6 +188,13 @@ static void on_end(void *ctx, const struct trace_end *end)
 	sum.call_cnt += c->end.call_cnt;
 	sum.bad_record_cnt += c->end.bad_record_cnt;
 	sum.cost_ns += c->end.cost_ns;
+	if (c->end.busiest_share > sum.busiest_share) {
+		sum.busiest_share = c->end.busiest_share;
+		sum.busiest_tid = c->end.busiest_tid;
+	}
+	/* Whose the cost is, is said of one trace. */
+	if (c->end_cnt > 1)
+		sum.dear_cnt = 0;
 	if (c->end.end_ns > sum.end_ns)
 		sum.end_ns = c->end.end_ns;
 	if (c->end_cnt > 1 && c->report && sum.end_ns > c->report->base_ns)

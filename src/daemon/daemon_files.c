@@ -63,8 +63,10 @@ static void fill_end(struct daemon *d, struct trace_end *end, const char *reason
 	end->end_ns = now_ns();
 	end->reason = reason;
 	end->left_out = d->t.left_out;
-	end->probe_cost_ns = d->t.cost.record;
-	end->cost_ns = end->call_cnt * d->t.cost.record;
+	end->probe_cost_ns = sum.stats[CT_STAT_ENTRIES]
+				     ? (double)sum.cost_ns / sum.stats[CT_STAT_ENTRIES]
+				     : d->t.cost.record;
+	end->cost_ns = end->call_cnt * end->probe_cost_ns;
 }
 
 static void end(void *ctx, struct out *o)

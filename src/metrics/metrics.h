@@ -37,6 +37,7 @@ struct metrics_self {
 	const char *version, *driver_version;
 	enum ct_hide hide;		/* what has no metrics: sizes are not read */
 	double cpu_seconds, start_time; /* of the daemon; since the epoch */
+	double cost_seconds;		/* of calls: what they took longer for being traced */
 	uint64_t rss_bytes, fds;
 	uint64_t drops[CT_DROP_CNT];
 	uint64_t full[QUOTA_CNT], used[QUOTA_CNT]; /* tables: did not fit; in use */

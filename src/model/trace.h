@@ -57,6 +57,13 @@ struct trace_count {
 	uint64_t total_ns, max_ns; /* of calls */
 };
 
+/* What of the cost is one function's. */
+struct trace_fn_cost {
+	const struct cuda_fn *fn;
+	uint64_t ns;
+};
+#define TRACE_DEAR_MAX 5
+
 struct trace_end {
 	uint64_t end_ns;       /* CLOCK_MONOTONIC */
 	const char *reason;    /* "command exited", "interrupted", "duration", ... */
@@ -71,9 +78,14 @@ struct trace_end {
 	bool has_objects;
 	uint64_t object_refused_cnt, object_unknown_cnt;
 	uint64_t full[QUOTA_CNT]; /* what found a table of the tracer's full */
-	double probe_cost_ns;
-	uint64_t cost_ns;  /* calls * cost */
-	double cost_share; /* of the traced time, of one thread: 0.01 is 1 % */
+	double probe_cost_ns;	  /* of a recorded call */
+	uint64_t cost_ns;	  /* of all calls together */
+	double cost_share;	  /* of the traced time, of one thread: 0.01 is 1 % */
+	double busiest_share; /* of its busiest second, of the thread whose that was; 0: not known
+			       */
+	uint32_t busiest_tid;
+	struct trace_fn_cost dear[TRACE_DEAR_MAX]; /* what costs most, most first */
+	unsigned dear_cnt;
 	const char *left_out;
 	double count_cost_ns;		  /* cost of a counted call */
 	const struct trace_count *counts; /* most calls first */

@@ -336,6 +336,11 @@ int saved_end(struct saved *s, const struct parsed *p)
 	end->end_ns = s->base_ns + member_fixed(parsed_find(p, "ts"), 6, NULL);
 	end->reason = str_or(s, p, "reason", "?");
 	end->has_objects = parsed_find(p, "objects_refused");
+	if (object_of(s, p, "costs", &in))
+		for (unsigned i = 0; i < in.cnt && i < TRACE_DEAR_MAX; i++)
+			end->dear[end->dear_cnt++] =
+				(struct trace_fn_cost){saved_fn(s, in.m[i].name, in.m[i].name_len),
+						       member_fixed(&in.m[i], 6, NULL)};
 	if (object_of(s, p, "tables_full", &in))
 		for (int i = 0; i < QUOTA_CNT; i++)
 			end->full[i] = u64_of(&in, quota_name(i));

@@ -413,6 +413,7 @@ static void put_closing(struct chrome *c, const struct trace_end *end)
 	json_f64(&j, "probe_cost_ns", end->probe_cost_ns);
 	json_f64(&j, "cost_ms", end->cost_ns / 1e6);
 	json_f64(&j, "cost_share", end->cost_share);
+	json_f64(&j, "busiest_share", end->busiest_share);
 	json_close(&j);
 	out_lit(c->sink.out, "}]\n");
 	out__commit(c->sink.out);

@@ -431,6 +431,16 @@ static void end_lines_lost(struct jsonl *l, const char *name, const struct trace
 	json_u64(&l->j, name, l->s.lost_cnt + l->s.out->lost);
 }
 
+static void end_costs(struct jsonl *l, const char *name, const struct trace_end *end)
+{
+	struct json *j = &l->j;
+
+	json_open(j, name);
+	for (unsigned i = 0; i < end->dear_cnt; i++)
+		json_micro(j, end->dear[i].fn->symbol, end->dear[i].ns);
+	json_close(j);
+}
+
 static void jsonl_end(struct sink *s, const struct trace_end *end)
 {
 	struct jsonl *l = (struct jsonl *)s;

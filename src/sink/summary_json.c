@@ -167,6 +167,15 @@ static void put_end(struct json *j, const struct trace_end *end)
 	json_f64(j, "probe_cost_ns", end->probe_cost_ns);
 	put_ms(j, "cost_ms", end->cost_ns);
 	json_f64(j, "cost_share", end->cost_share);
+	json_f64(j, "busiest_share", end->busiest_share);
+	json_open_array(j, "costs");
+	for (i = 0; i < end->dear_cnt; i++) {
+		json_open(j, NULL);
+		json_str(j, "symbol", end->dear[i].fn->symbol);
+		put_ms(j, "ms", end->dear[i].ns);
+		json_close(j);
+	}
+	json_close_array(j);
 	json_str(j, "reason", end->reason);
 	json_str(j, "left_out", end->left_out);
 }

@@ -410,12 +410,29 @@ static void print_unfinished(const struct summary *s, const struct term *term)
 			     plural(s->abandoned_cnt));
 }
 
+/* What to do about it. */
+static void print_dear(const struct term *term, const struct trace_end *end)
+{
+	struct table t;
+
+	if (!end->dear_cnt)
+		return;
+	table__init(&t, "cost|share|saved by -e '!NAME'");
+	for (unsigned i = 0; i < end->dear_cnt; i++) {
+		struct table_row *r = table__row(&t, end->dear[i].fn->symbol);
+
+		human_time(r->cell[0], end->dear[i].ns);
+		human_share(r->cell[1], end->dear[i].ns, end->cost_ns);
+	}
+	table__print(&t, term);
+}
+
 static void print_cost(const struct summary *s, const struct term *term,
 		       const struct trace_info *info, const struct trace_end *end)
 {
 	const char *left_out = end->left_out ? end->left_out : info->left_out;
 	char calls[CELL_SZ], each[CELL_SZ], cost[CELL_SZ], share[CELL_SZ];
-	char counted[CELL_SZ], count_each[CELL_SZ];
+	char counted[CELL_SZ], count_each[CELL_SZ], busiest[CELL_SZ], second[96] = "";
 	uint64_t entries;
 
 	if (left_out && *left_out)
@@ -429,13 +446,18 @@ static void print_cost(const struct summary *s, const struct term *term,
 	human_time(count_each, end->count_cost_ns);
 	human_time(cost, end->cost_ns);
 	human_share(share, end->cost_share, 1);
+	human_share(busiest, end->busiest_share, 1);
+	if (end->busiest_share)
+		snprintf(second, sizeof(second), "; %s of the busiest second, of thread %u",
+			 busiest, end->busiest_tid);
 	if (end->stats[CT_STAT_COUNTED])
 		term_section(term, "Cost of tracing",
-			     "%s calls × %s + %s counted × %s = %s, %s of the traced time", calls,
-			     each, counted, count_each, cost, share);
+			     "%s calls × %s + %s counted × %s = %s, %s of the traced time%s", calls,
+			     each, counted, count_each, cost, share, second);
 	else
-		term_section(term, "Cost of tracing", "%s calls × %s = %s, %s of the traced time",
-			     calls, each, cost, share);
+		term_section(term, "Cost of tracing", "%s calls × %s = %s, %s of the traced time%s",
+			     calls, each, cost, share, second);
+	print_dear(term, end);
 }
 
 void summary__print(struct summary *s, FILE *f, const struct trace_info *info,

@@ -116,20 +116,6 @@ static double cost_at(const struct budget *b, enum step step)
 	}
 }
 
-static double thread_spent(const struct budget *b, const struct ct_thread *t)
-{
-	const struct attach_cost *c = &b->o.cost;
-	uint64_t counted = t->stats[CT_STAT_COUNTED], entries = t->stats[CT_STAT_ENTRIES];
-	uint64_t entry_only = t->stats[CT_STAT_ENTRY_ONLY];
-
-	/* Which of the entries without a return were counted is not kept: those that --no-return
-	 * names are few kinds, those that the budget looks at so are all counted. */
-	if (entry_only > counted)
-		entry_only = counted;
-	return (entries - counted) * c->record + (counted - entry_only) * c->count +
-	       entry_only * cost_at(b, STEP_ENTRIES);
-}
-
 struct look {
 	struct budget *b;
 	double busiest_ns;
@@ -137,7 +123,7 @@ struct look {
 
 static void look_at_thread(uint32_t tid, struct ct_thread *t, void *ctx)
 {
-	double spent = thread_spent(((struct look *)ctx)->b, t), now;
+	double spent = ct_cost_ns(t), now;
 	struct look *l = ctx;
 	struct thread_use *u;
 

@@ -73,25 +73,72 @@ static void list_counts(struct session *s)
 	s->end.count_cnt = n;
 }
 
+/* Fewer timed calls say little of whose the cost is. */
+#define TIMED_MIN 16
+/* Functions with less of the cost are not worth leaving out. */
+#define DEAR_SHARE 0.05
+
+static void add_dear(struct trace_end *end, const struct cuda_fn *fn, uint64_t ns)
+{
+	unsigned at = end->dear_cnt;
+
+	while (at && end->dear[at - 1].ns < ns)
+		at--;
+	if (at == TRACE_DEAR_MAX)
+		return;
+	end->dear_cnt += end->dear_cnt < TRACE_DEAR_MAX;
+	for (unsigned i = end->dear_cnt - 1; i > at; i--)
+		end->dear[i] = end->dear[i - 1];
+	end->dear[at] = (struct trace_fn_cost){fn, ns};
+}
+
+/* Whose the cost is, by the calls that were timed. Returns the sum of those that were counted. */
+static struct ct_fn_cost find_dear(struct session *s)
+{
+	struct trace_end *end = &s->end;
+	struct ct_fn_cost sum = {0}, c;
+	uint64_t all;
+
+	for (unsigned id = 0; id < fnset__cnt(s->t.fns); id++) {
+		attach__fn_cost(s->t.att, id, &c);
+		for (int k = 0; k < 2; k++) {
+			sum.ns[k] += c.ns[k];
+			sum.timed[k] += c.timed[k];
+		}
+		if (c.ns[0] + c.ns[1])
+			add_dear(end, fnset__fn(s->t.fns, id), c.ns[0] + c.ns[1]);
+	}
+	all = sum.ns[0] + sum.ns[1];
+	if (sum.timed[0] + sum.timed[1] < TIMED_MIN)
+		end->dear_cnt = 0;
+	while (end->dear_cnt && end->dear[end->dear_cnt - 1].ns < all * DEAR_SHARE)
+		end->dear_cnt--;
+	for (unsigned i = 0; i < end->dear_cnt; i++)
+		end->dear[i].ns = (double)end->dear[i].ns / all * end->cost_ns;
+	return sum;
+}
+
 void session__count_end(struct session *s)
 {
-	const struct attach_cost *each = &s->t.cost;
 	struct trace_end *end = &s->end;
-	uint64_t entered = 0, counted = end->stats[CT_STAT_COUNTED], entry_records, records;
+	uint64_t counted = end->stats[CT_STAT_COUNTED];
+	uint64_t records = end->stats[CT_STAT_ENTRIES] - counted;
+	struct ct_fn_cost timed;
 	double count_ns;
 
 	levels__read(s->t.att, add_count, s);
 	levels__unfinished(s->t.att, add_count, s);
 	list_counts(s);
-	for (unsigned i = 0; i < end->count_cnt; i++)
-		entered += s->counts[i].entered;
-	/* What found the table full is in no row of it. */
-	if (entered > counted)
-		entered = counted;
-	entry_records = end->stats[CT_STAT_ENTRY_ONLY] - entered;
-	records = end->stats[CT_STAT_ENTRIES] - counted - entry_records;
-	count_ns = (counted - entered) * each->count + entered * each->entry_count;
-	end->probe_cost_ns = each->record;
-	end->count_cost_ns = counted ? count_ns / counted : each->count;
-	end->cost_ns = records * each->record + entry_records * each->entry_record + count_ns;
+	timed = find_dear(s);
+	/* Means of what was timed, or as measured at the start; the sum is exact in how many calls
+	 * there were. */
+	end->probe_cost_ns = s->t.cost.record;
+	end->count_cost_ns =
+		timed.timed[1] ? (double)timed.ns[1] / timed.timed[1] : s->t.cost.count;
+	if (!records && counted)
+		end->count_cost_ns = (double)end->cost_ns / counted;
+	count_ns = counted * end->count_cost_ns;
+	if (records)
+		end->probe_cost_ns =
+			end->cost_ns > count_ns ? (end->cost_ns - count_ns) / records : 0;
 }

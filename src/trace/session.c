@@ -310,6 +310,9 @@ static void fill_end(struct session *s)
 	session__count_end(s);
 	wall = end->end_ns - s->t.info.base_ns;
 	end->cost_share = wall ? (double)end->cost_ns / wall : 0;
+	/* Shorter than a second. */
+	if (wall && wall < 1000000000)
+		end->busiest_share *= 1e9 / wall;
 }
 
 static void print_summary(struct session *s)

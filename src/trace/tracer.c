@@ -248,6 +248,9 @@ void tracer__fill_end(struct tracer *t, struct trace_end *end)
 	attach__totals(t->att, &sum);
 	memcpy(end->drops, sum.drops, sizeof(end->drops));
 	memcpy(end->stats, sum.stats, sizeof(end->stats));
+	end->cost_ns = sum.cost_ns;
+	end->busiest_share = (sum.busiest >> 32) / 1e6;
+	end->busiest_tid = (uint32_t)sum.busiest;
 	end->stats[CT_STAT_FILTERED] += model__filtered(t->model);
 	end->bad_record_cnt = model__bad_records(t->model);
 	model__objects(t->model, end);

@@ -216,7 +216,8 @@ END = {
     'unfinished': (count, True), 'abandoned': (count, True), 'filtered': (count, True), 'orphans': (count, True),
     'duplicates': (count, True), 'bad_records': (count, True), 'wall_ms': (milli, True),
     'probe_cost_ns': (lambda v: num(v) and v >= 0, True), 'cost_ms': (positive(milli), True),
-    'cost_share': (lambda v: num(v) and v >= 0, True), 'left_out': (text, True), 'write_error': (word, False),
+    'cost_share': (lambda v: num(v) and v >= 0, True), 'busiest_share': (lambda v: num(v) and v >= 0, False),
+    'busiest_tid': (count, False), 'costs': (is_object, False), 'left_out': (text, True), 'write_error': (word, False),
     'lines_lost': (count, False), 'objects_refused': (count, False), 'objects_unknown': (count, False),
     'tables_full': (is_object, False),
 }
@@ -430,6 +431,9 @@ class Trace:
             return
         need(events == dict(self.types), f'events {events}, but lines {dict(self.types)}')
         need(e['calls'] == self.calls, f'calls {e["calls"].text}, but {self.calls} lines')
+        together(e, 'busiest_share', 'busiest_tid')
+        need(sum(e.get('costs', {}).values()) <= e['cost_ms'] + 1e-5, f'costs {e.get("costs")} of {e["cost_ms"].text} ms')
+        need(all(milli(v) for v in e.get('costs', {}).values()), f'costs {e.get("costs")}')
         for symbol, c in e.get('counted', {}).items():
             members(c, COUNTED, f'counted {symbol}')
             together(c, 'errors', 'total_us', 'max_us')

@@ -17,7 +17,7 @@ form()
 	else
 		skip 'metrics: promtool' 'promtool (package prometheus) is not installed'
 	fi
-	check 'metrics: of the daemon itself' shows 'total("self_resident_bytes") > 1e6 and total("self_open_fds") > 5 and total("self_cpu_seconds_total") > 0
+	check 'metrics: of the daemon itself' shows 'total("self_resident_bytes") > 1e6 and total("self_open_fds") > 5 and total("self_cpu_seconds_total") > 0 and total("self_cost_seconds_total") > 0
 		and total("build_info") == 1 and total("dropped_total") == 0'
 }
 

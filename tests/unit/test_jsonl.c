@@ -391,6 +391,10 @@ static void test_end(void **state)
 				.probe_cost_ns = 1350,
 				.cost_ns = 28350,
 				.cost_share = 0.0000142,
+				.busiest_share = 0.125,
+				.busiest_tid = 4711,
+				.dear = {{counts[1].fn, 20000}, {counts[0].fn, 8000}},
+				.dear_cnt = 2,
 				.count_cost_ns = 620,
 				.counts = counts,
 				.count_cnt = 2,
@@ -412,7 +416,9 @@ static void test_end(void **state)
 		"\"bad_records\":11,\"counted\":{\"cuInit\":{\"calls\":5,\"errors\":1,\"total_us\":7.500,"
 		"\"max_us\":4.000,\"unfinished\":2},\"cuLaunchKernel\":{\"calls\":9,\"entry_only\":9,"
 		"\"abandoned\":1}},\"wall_ms\":2000.000001,\"probe_cost_ns\":1350,\"count_cost_ns\":620,"
-		"\"cost_ms\":0.028350,\"cost_share\":1.42e-05,\"left_out\":\"nothing\"}\n");
+		"\"cost_ms\":0.028350,\"cost_share\":1.42e-05,\"busiest_share\":0.125,"
+		"\"busiest_tid\":4711,\"costs\":{\"cuLaunchKernel\":0.020000,\"cuInit\":0.008000},"
+		"\"left_out\":\"nothing\"}\n");
 	free(s);
 }
 

@@ -28,7 +28,9 @@
 #define END                                                                                        \
 	"{\"ts\":9.5,\"type\":\"end\",\"name\":\"cudatrace\",\"reason\":\"r\",\"events\":"         \
 	"{\"memory\":2,\"from the future\":1},\"calls\":2,\"drops\":{\"calls\":3,\"driver\":4},"   \
-	"\"unfinished\":5,\"bad_records\":6,\"wall_ms\":9.5,\"cost_ms\":0.000025}\n"
+	"\"unfinished\":5,\"bad_records\":6,\"wall_ms\":9.5,\"cost_ms\":0.000025,"                 \
+	"\"busiest_share\":0.5,\"busiest_tid\":7,"                                                 \
+	"\"costs\":{\"cuInit\":0.000020}}\n"
 #define CALL(rest)                                                                                 \
 	"{\"ts\":1.234567,\"type\":\"memory\",\"op\":\"alloc\",\"name\":\"cuMemAlloc\","           \
 	"\"symbol\":\"cuMemAlloc_v2\",\"pid\":10,\"tid\":11,\"comm\":\"py\",\"id\":7," rest "}\n"
@@ -138,6 +140,10 @@ static void test_header(void **state)
 	assert_int_equal(got.end.stats[CT_STAT_UNFINISHED], 5);
 	assert_int_equal(got.end.bad_record_cnt, 6);
 	assert_int_equal(got.end.cost_ns, 25);
+	assert_true(got.end.busiest_share == 0.5);
+	assert_int_equal(got.end.busiest_tid, 7);
+	assert_int_equal(got.end.dear_cnt, 1);
+	assert_int_equal(got.end.dear[0].ns, 20);
 }
 
 static void test_call(void **state)

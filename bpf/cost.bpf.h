@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * What tracing costs, as the programs see it themselves: of one call in CT_COST_ONE_OF they take
+ * the time. That holds what no loop at the start can know: cold caches, waits for a ring, stacks.
+ */
+#ifndef CT_COST_BPF_H
+#define CT_COST_BPF_H
+
+volatile struct ct_cost_cfg cost_cfg;
+struct ct_cost_skip cost_skip[CT_COST_CPUS];
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, CT_MAX_FUNCS);
+	__type(key, __u32);
+	__type(value, struct ct_fn_cost);
+} fn_costs SEC(".maps");
+
+/* A timing that began; ns 0: this call is not timed. */
+struct timing {
+	__u64 ns, switches;
+	__u32 found_ns;
+};
+
+/* What other threads did meanwhile is no cost. */
+static __always_inline __u64 task_switches(void)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+
+	return BPF_CORE_READ(task, nvcsw) + BPF_CORE_READ(task, nivcsw);
+}
+
+/* By chance: every Nth call would be the same one each time in a program that repeats itself. */
+static __always_inline struct timing timing_begin(void)
+{
+	struct ct_cost_skip *skip = &cost_skip[bpf_get_smp_processor_id() & (CT_COST_CPUS - 1)];
+	struct timing t = {};
+
+	if (--skip->left)
+		return t;
+	skip->left = 1 + (bpf_get_prandom_u32() & cost_cfg.skip_mask);
+	t.switches = task_switches();
+	t.ns = bpf_ktime_get_ns();
+	return t;
+}
+
+/* How long it took; 0: it was not timed, or is not to be trusted. */
+static __always_inline __u32 timing_end(const struct timing *t, __u64 now)
+{
+	__u64 took = now - t->ns;
+
+	if (!t->ns || took > CT_COST_MAX_NS || task_switches() != t->switches)
+		return 0;
+	return took ? took : 1;
+}
+
+static __always_inline void cost_of_thread(struct ct_thread *t, __u32 ns, __u32 tid, __u64 now)
+{
+	struct ct_cost *c = &t->cost;
+
+	if (!c->mean_of) {
+		c->mean_of = 1;
+		c->since_ns = now;
+	}
+	if (c->mean_of < CT_COST_MEAN_OF)
+		c->mean_of++;
+	c->mean_16 = c->mean_16 - c->mean_16 / c->mean_of + ns * 16ull / c->mean_of;
+	c->ns = ct_cost_ns(t);
+	c->entries = t->stats[CT_STAT_ENTRIES];
+	if (now - c->since_ns < 1000000000)
+		return;
+	c->busiest = ct_cost_busiest(t, tid, now);
+	c->since_ns = now;
+	c->ns_then = c->ns;
+}
+
+/* What is counted, and no record: with the kind. */
+#define COST_COUNTED CT_COST_KINDS
+
+/* A call was timed: ns is what the programs took. Always 0. */
+__noinline int cost_add(struct ct_thread *t, __u32 func_id, __u32 ns, __u32 found_ns, __u32 kind)
+{
+	bool counted = kind & COST_COUNTED;
+	struct ct_fn_cost *f;
+
+	if (!t)
+		return 0;
+	ns += ct_cost_base(&cost_cfg, kind, found_ns);
+	cost_of_thread(t, ns, current_id(), bpf_ktime_get_ns());
+	f = bpf_map_lookup_elem(&fn_costs, &func_id);
+	if (!f)
+		return 0;
+	__sync_fetch_and_add(&f->ns[counted], ns);
+	__sync_fetch_and_add(&f->timed[counted], 1);
+	__sync_fetch_and_add(&f->found_ns, found_ns);
+	return 0;
+}
+
+static __always_inline __u32 cost_kind(__u64 cookie, bool entry, bool counted)
+{
+	return (counted ? COST_COUNTED : 0) | (entry ? CT_COST_ENTRY : CT_COST_PAIR) |
+	       (cookie & CT_COOKIE_F_STEPPED ? CT_COST_STEPPED : 0);
+}
+
+/* The thread ends. */
+static __always_inline void cost_sum(struct ct_totals *sum, const struct ct_thread *t, __u32 tid)
+{
+	__u64 busiest = ct_cost_busiest(t, tid, bpf_ktime_get_ns()), max = sum->busiest;
+
+	__sync_fetch_and_add(&sum->cost_ns, ct_cost_ns(t));
+	/* Others may be faster; four times in a row they hardly are. */
+	for (int n = 0; n < 4 && busiest > max; n++) {
+		__u64 was = __sync_val_compare_and_swap(&sum->busiest, max, busiest);
+
+		if (was == max)
+			break;
+		max = was;
+	}
+}
+
+#endif /* CT_COST_BPF_H */

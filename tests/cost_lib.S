@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * A libcuda for measuring: two functions that do nothing. The kernel emulates the first instruction
+ * of one under a probe, and single-steps that of the other.
+ */
+	.text
+	.globl cuCtxSetCurrent, cuCtxGetDevice
+	.type cuCtxSetCurrent, %function
+	.type cuCtxGetDevice, %function
+#ifdef __x86_64__
+cuCtxSetCurrent:
+	push %rbp
+	mov %rsp, %rbp
+	xor %eax, %eax
+	pop %rbp
+	ret
+cuCtxGetDevice:
+	xor %eax, %eax
+	ret
+#else
+cuCtxSetCurrent:
+	nop
+cuCtxGetDevice:
+	mov w0, wzr
+	ret
+#endif
+	.size cuCtxSetCurrent, .-cuCtxSetCurrent
+	.size cuCtxGetDevice, .-cuCtxGetDevice
+	.section .note.GNU-stack, "", %progbits

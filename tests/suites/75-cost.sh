@@ -1,0 +1,70 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+# What a trace says that it cost the program, against what it did: CPU time of the program's threads with probes and
+# without, in turns, in one process (tests/cost.c).
+# takes: 90
+set -u
+. tests/lib.sh
+needs_tracing cost
+
+cc=${CC:-gcc}
+"$cc" -O1 -fno-omit-frame-pointer -o "$TMP/cost" tests/cost.c -ldl -lpthread &&
+	"$cc" -shared -nostdlib -o "$TMP/libcuda.so.1" tests/cost_lib.S && cp "$TMP/libcuda.so.1" "$TMP/plain.so" ||
+	{ fail 'cost' 'tests/cost.c does not build'; exit 0; }
+
+# run [OPTION...] -- ARGUMENT...: what the trace says, as a multiple of what it did cost; a line of $TMP/ratios
+run()
+{
+	local options=()
+	while [ "$1" != -- ]; do options+=("$1"); shift; done
+	shift
+	timeout 60 "$CUDATRACE" -q --buffer-size 64M -e cuCtxSetCurrent,cuCtxGetDevice "${options[@]}" --jsonl "$TMP/t.jsonl" -- \
+		"$TMP/cost" "$TMP/libcuda.so.1" "$TMP/plain.so" "$@" >"$TMP/truth" 2>"$TMP/err" || { cat "$TMP/err"; return 1; }
+	python3 - "$TMP/truth" "$TMP/t.jsonl" >>"$TMP/ratios" <<-'EOF'
+		import collections, json, sys
+		truth = open(sys.argv[1]).read().split()
+		with open(sys.argv[2]) as f:
+		    end = json.loads(collections.deque(f, 1)[0])
+		assert end["entries"] == int(truth[1]), (end["entries"], truth)
+		print(end["cost_ms"] * 1e6 / int(truth[3]), end["cost_ms"] * 1e6 / end["entries"])
+	EOF
+}
+
+# near SHARE [OPTION...] -- ARGUMENT...: the median of three is that near to the truth
+near()
+{
+	local share=$1
+	shift
+	: >"$TMP/ratios"
+	for _ in 1 2 3; do run "$@" || return 1; done
+	python3 - "$share" "$TMP/ratios" <<-'EOF'
+		import statistics, sys
+		share, rows = float(sys.argv[1]), [[float(x) for x in l.split()] for l in open(sys.argv[2])]
+		ratio = statistics.median(r[0] for r in rows)
+		print(f"says {ratio:.2f} times what it cost:", rows)
+		sys.exit(not 1 - share <= ratio <= 1 + share)
+	EOF
+}
+
+plain='cuCtxSetCurrent 10 2000' stepped='cuCtxGetDevice 10 300'
+# Of tests/cost.c: threads, frames, KB
+for mech in session multi perf; do
+	has_mechanism $mech || { skip "cost: $mech" "kernel $(uname -r) has none"; continue; }
+	m=--mechanism=$mech
+	# shellcheck disable=SC2086 # words
+	{
+		check "$mech: recorded" near 0.25 $m -- $plain 1 0 0
+		check "$mech: single-stepped" near 0.25 $m -- $stepped 1 0 0
+		# To take a perf event off takes 0.1 s.
+		[ $mech != perf ] || continue
+		check "$mech: counted" near 0.25 $m --count=all -- $plain 1 0 0
+		check "$mech: entries" near 0.25 $m --no-return=all -- $plain 1 0 0
+		check "$mech: counted entries" near 0.25 $m --no-return=all --count=all -- $plain 1 0 0
+		check "$mech: stacks" near 0.25 $m --stack -- $plain 1 16 0
+		check "$mech: threads" near 0.25 $m -- $plain 4 0 0
+	}
+done
+# Caches that hold nothing of it: how much longer the kernel's part takes then is inferred, not measured, and what a call
+# costs depends on who else uses the cache.
+# shellcheck disable=SC2086
+check 'cold caches' near 0.4 -- cuCtxSetCurrent 20 200 1 0 1024
