@@ -43,7 +43,7 @@ def test_top_level(traced):
     assert said["overview"]["call_ns"] == driver_ns
     assert round(summary["call_ms"] * 1e6) == driver_ns
     shares = {c["class"]: c["share"] for c in said["overview"]["classes"]}
-    assert shares.pop("collective") == 0 and abs(sum(shares.values()) - 1) < 1e-6
+    assert shares.pop("collective") == 0 and abs(sum(shares.values()) - 1) < 1e-4  # of six digits each
     assert said["overview"]["launches"] == 2
 
 
