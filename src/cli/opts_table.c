@@ -339,7 +339,7 @@ static void set_files(struct opts *o, const struct opt_row *row, const char *arg
 
 /* Where a member is, when it is of that type. */
 #define AT(type, member)                                                                           \
-	(offsetof(struct opts, member) + 0 * sizeof(&((struct opts *)0)->member - (type *)0))
+	(offsetof(struct opts, member) + _Generic(((struct opts *)0)->member, type : 0))
 #define FLAG(member, value) set_flag, AT(bool, member), value
 #define TEXT(member)	    set_text, AT(const char *, member)
 #define FILES(member)	    set_files, AT(struct strv, member)

@@ -62,8 +62,8 @@ int main(int argc, char **argv)
 	struct reader *r = reader__new(&ops, NULL);
 	struct saved_file f;
 
-	sinks[0] = sink__open("jsonl", argv[1], &info);
-	sinks[1] = sink__open("chrome", argv[2], &info);
+	sinks[0] = sink__open(SINK_JSONL, argv[1], &info);
+	sinks[1] = sink__open(SINK_CHROME, argv[2], &info);
 	if (argc != 3 || !m || !r || !sinks[0] || !sinks[1])
 		return 2;
 	model__record(m, &rec, sizeof(rec));
