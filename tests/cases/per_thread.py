@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 """Holds a trace (JSONL) against what the stand-in driver counted in each thread.
 
-    per_thread.py [--drops] [--killed] TRACE COUNTS
+    per_thread.py [--drops] [--killed] [--left] TRACE COUNTS
 
 COUNTS is what FAKE_TID_COUNTS=COUNTS left: calls that each thread entered, and calls that returned. The
 trace must be one of everything that the program called (-e all), from its beginning to its end.
@@ -14,6 +14,8 @@ or abandoned. No thread of the trace is unknown to the driver.
     --killed  processes were killed at any moment: the driver counts a few instructions behind the
               entry and before the return that the tracer sees, so a thread may have one call more in
               the trace, or one that returned less
+    --left    signal handlers leave calls at any moment: for the same reason a thread may have one call
+              more in the trace
 """
 import argparse
 import collections
@@ -59,12 +61,13 @@ def main():
     ap = argparse.ArgumentParser()
     ap.add_argument("--drops", action="store_true")
     ap.add_argument("--killed", action="store_true")
+    ap.add_argument("--left", action="store_true")
     ap.add_argument("trace")
     ap.add_argument("counts")
     a = ap.parse_args()
     (seen, end), true = tracer(a.trace), driver(a.counts)
     wrong = [f"thread {t} is in the trace only" for t in seen if t not in true]
-    slack = 1 if a.killed else 0
+    slack = 1 if a.killed or a.left else 0
     lacking = 0
     for t, (entered, returned) in sorted(true.items()):
         calls, results, left = seen.get(t, (0, 0, 0))
@@ -75,7 +78,7 @@ def main():
         elif a.drops:
             if calls > entered or results > returned:
                 wrong.append(what)
-        elif not (0 <= calls - entered <= slack and 0 <= returned - results <= slack):
+        elif not (0 <= calls - entered <= slack and 0 <= returned - results <= (slack if a.killed else 0)):
             wrong.append(what)
     dropped = end["drops"]["calls"]
     entries = sum(e for e, _ in true.values())
