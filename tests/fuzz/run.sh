@@ -101,7 +101,8 @@ make_daemon_seeds()
 words() { sed 's/[\\"]/\\&/g; s/.*/"&"/' | sort -u >"$dir/$1.dict"; }
 make_dicts()
 {
-	sed -n 's/^\tX(\([a-z_]*\)).*/"\1":/p' src/saved/parse.h | words jsonl
+	# Members are rows: words before the first text of each.
+	sed -n 's/^[A-Z_]*(\([^"]*\)".*/\1/p' src/model/events.def src/model/trace.def | grep -oE '\b[a-z_]{2,}\b' | sed 's/.*/"&":/' | words jsonl
 	{
 		sed 's/^"//; s/"$//; s/\\"/"/g' "$dir/jsonl.dict"
 		printf '"type":"%s",\n' header end stack process library scheduler xid interrupt uvm tracer kernel memory transfer sync graph module

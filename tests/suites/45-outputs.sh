@@ -360,7 +360,7 @@ closed_pipe()
 		[ "${words#* }" = true ] && check "closed pipe, ${words#* }: status" is "$(cat "$TMP/status")" 1
 	done
 	# Nobody is left to write for.
-	{ "$CUDATRACE" -e "$DEFAULT" --jsonl - -- sh -c '"$@" >/dev/null; sleep 1; exit 7' sh "${SAMPLE[@]}" 2>"$TMP/err"; echo $? >"$TMP/status"; } | head -1 >"$TMP/out"
+	{ "$CUDATRACE" -e "$DEFAULT" --jsonl - -- sh -c '"$@" >/dev/null; sleep 4; exit 7' sh "${SAMPLE[@]}" 2>"$TMP/err"; echo $? >"$TMP/status"; } | head -1 >"$TMP/out"
 	check "closed pipe, the only output: the command's status" is "$(cat "$TMP/status")" 7
 	check 'closed pipe, the only output: says that the command goes on' grep -q 'the trace has ended; waiting for sh' "$TMP/err"
 	"${ENDLESS[@]}" >/dev/null &
