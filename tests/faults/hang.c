@@ -11,8 +11,8 @@
  *   args    its arguments and environment are
  *   perf    its perf map is such a file, and the calls come from code that has no file
  *   lib     its libcuda is
- *   maps    one of its threads holds the lock of its memory and waits for the server. By hand:
- *           attaching waits for it (docs/SECURITY.md, What is left)
+ *   maps    one of its threads holds the lock of its memory and waits for the server
+ *   later   the same when it is told to make its calls
  *
  * Prints "ready MINOR PID" (MINOR: of /sys/fs/fuse/connections), waits for a line, makes its calls,
  * prints "made", and stays until its stdin ends.
@@ -255,10 +255,15 @@ static void cover_args(void)
 }
 
 static char *dirty;
+static int later[2];
 
 /* One thread waits in munmap() for the server to take a page, one behind it for the lock. */
 static void *hold_lock(void *second)
 {
+	char byte;
+
+	if (is("later") && read(later[0], &byte, 1) != 1)
+		return NULL;
 	if (second) {
 		usleep(800000);
 		mmap(NULL, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -299,7 +304,9 @@ static void *run(void *minor)
 		die("dlopen");
 	if (is("args"))
 		cover_args();
-	if (!is("maps"))
+	if (is("later"))
+		(void)!write(later[1], "xx", 2);
+	else if (!is("maps"))
 		make_calls();
 	if (write(1, "made\n", 5) != 5)
 		die("write");
@@ -335,7 +342,9 @@ int main(int argc, char **argv, char **envp)
 	minor_nr = minor(st.st_dev);
 	if (pthread_create(&t, NULL, run, &minor_nr))
 		die("thread");
-	if (is("maps"))
+	if (is("later") && pipe(later))
+		die("pipe");
+	if (is("maps") || is("later"))
 		map_dirty();
 	for (;;)
 		pause();
