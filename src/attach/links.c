@@ -213,11 +213,16 @@ bool links__next(struct links *l, struct links_answer *answer)
 	return true;
 }
 
-bool links__is_gone(struct links *l)
+static bool has_ended(const struct links *l)
 {
 	struct pollfd p = {.fd = l->sock};
 
 	return poll(&p, 1, 0) > 0 && p.revents & POLLHUP;
+}
+
+bool links__is_gone(const struct links *l)
+{
+	return !l->closing && has_ended(l);
 }
 
 pid_t links__holder(const struct links *l)
@@ -251,7 +256,7 @@ bool links__close_all(struct links *l, enum mechanism mech)
 		return !l->pid || l->closed;
 	l->closing = true;
 	if (ask(l, &m, NULL, 0))
-		l->closed = links__is_gone(l);
+		l->closed = has_ended(l);
 	/* Late ones come before. */
 	while (!l->closed && (now = now_ms()) < end && await(l, end - now))
 		l->closed = take(l, &answer) || answer.owner == LINKS_NOBODY;

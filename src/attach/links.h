@@ -64,7 +64,8 @@ void links__end(struct links *l);
 int links__attach(struct links *l, const struct links_req *r, struct links_answer *answer);
 /* An answer that was late; false: none has come. */
 bool links__next(struct links *l, struct links_answer *answer);
-bool links__is_gone(struct links *l);
+/* Without having been told to close all. */
+bool links__is_gone(const struct links *l);
 /* The process that is waited for: the one that holds a lock, or is suspected to. 0: unknown. */
 pid_t links__holder(const struct links *l);
 
