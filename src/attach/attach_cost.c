@@ -194,6 +194,9 @@ static bool attach_stubs(struct attach *a, bool no_return)
 		.cookies = cookies,
 		.cnt = 2,
 		.ret_cnt = no_return ? 0 : 2,
+		/* Others run the same file, and are not to find a breakpoint in it: another tracer
+		 * measures its own, valgrind takes what lies there for the program's. */
+		.pid = getpid(),
 	};
 	static struct links_answer answer;
 	bool done = offs[0] && offs[1] && req.file_fd >= 0 &&
