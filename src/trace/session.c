@@ -269,9 +269,9 @@ static int start(struct session *s)
 {
 	int ret;
 
-	ret = session__select(s);
+	ret = start_reader(s->o->sandbox);
 	if (!ret)
-		ret = start_reader(s->o->sandbox);
+		ret = session__select(s);
 	if (!ret)
 		ret = check_targets(s);
 	if (!ret)
