@@ -36,7 +36,8 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
-#define NOBODY 65534
+#define NOBODY	   65534
+#define HELD_MAX_S 40
 
 static const char *what, *folder, *library;
 static int fuse_fd, lib_fd;
@@ -138,6 +139,10 @@ static void serve(void)
 	const struct fuse_in_header *h = (const void *)buf;
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	/* Should anybody wait for that lock in spite of all, every fork() of the machine does: the
+	 * connection ends with this process, and then nothing has to be started for it. */
+	if (is("maps") || is("later"))
+		alarm(HELD_MAX_S);
 	for (;;) {
 		ssize_t n = read(fuse_fd, buf, sizeof(buf));
 
