@@ -150,8 +150,12 @@ int attach_places(struct attach *a, struct lib_entry *e, int fd)
 		.pid = a->mech == MECH_MULTI ? 0 : a->only_pid,
 	};
 	static struct links_answer answer;
-	int ret = links__attach(&a->links, &req, &answer);
+	int ret;
 
+	/* A library that was mapped just before the end: nobody is there any more who attaches. */
+	if (a->detached)
+		return -EINPROGRESS;
+	ret = links__attach(&a->links, &req, &answer);
 	if (ret == -EINPROGRESS) {
 		say_late(a, e);
 		return ret;
