@@ -7,7 +7,6 @@
 #include "util/log.h"
 
 #include <bpf/bpf.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -175,36 +174,28 @@ static double time_spec(struct attach *a, stub_fn *stub, uint8_t flags, uint8_t 
 	return left > 0 ? left : 0;
 }
 
-/* No library's. */
-#define STUB_OWNER 0
-
-static bool attach_stubs(struct attach *a, bool no_return)
+static bool attach_stubs(struct attach *a, struct probes *probes, bool no_return)
 {
 	uint64_t offs[] = {file_offset((uintptr_t)cudatrace_stub),
 			   file_offset((uintptr_t)cudatrace_stub_stepped)};
 	uint64_t cookie = CT_COOKIE(ATTACH_STUB_FUNC, 0) | (no_return ? CT_COOKIE_F_ENTRY : 0);
 	uint64_t cookies[] = {cookie, cookie};
-	/* It need not be readable. */
-	struct links_req req = {
-		.owner = STUB_OWNER,
-		.mech = a->mech,
-		.progs = a->progs,
-		.file_fd = open("/proc/self/exe", O_PATH | O_CLOEXEC),
+	struct probe_req req = {
+		.path = "/proc/self/exe",
 		.offs = offs,
 		.cookies = cookies,
 		.cnt = 2,
-		.ret_cnt = no_return ? 0 : 2,
-		/* Others run the same file, and are not to find a breakpoint in it: another tracer
-		 * measures its own, valgrind takes what lies there for the program's. */
-		.pid = getpid(),
+		.no_return = no_return,
 	};
-	static struct links_answer answer;
-	bool done = offs[0] && offs[1] && req.file_fd >= 0 &&
-		    !links__attach(&a->links, &req, &answer) && answer.ret == 2;
+	bool refused[2];
 
-	if (req.file_fd >= 0)
-		close(req.file_fd);
-	return done;
+	memset(probes, 0, sizeof(*probes));
+	if (!offs[0] || !offs[1])
+		return false;
+	if (probes__attach(probes, a->mech, &a->progs, &req, refused) == 2)
+		return true;
+	probes__detach(probes);
+	return false;
 }
 
 static void forget(void *ctx, const struct ct_count_key *key, const struct ct_count *c)
@@ -292,10 +283,11 @@ void attach__measure_cost(struct attach *a, bool entries, struct attach_cost *co
 	uint32_t tid = syscall(SYS_gettid);
 	char *memory = calloc(1, COLD_SZ);
 	double bare_cold = memory ? time_cold(memory) : 0;
+	struct probes probes;
 
 	memset(cost, 0, sizeof(*cost));
 	time_every(a, UINT32_MAX);
-	if (!memory || !attach_stubs(a, false)) {
+	if (!memory || !attach_stubs(a, &probes, false)) {
 		free(memory);
 		return;
 	}
@@ -305,10 +297,11 @@ void attach__measure_cost(struct attach *a, bool entries, struct attach_cost *co
 		measure_entries(a, bare, cost, cfg.base_ns);
 	} else if (entries) {
 		/* Programs of their own; a session's asks for no return by itself. */
-		if (!links__close(&a->links, STUB_OWNER) && attach_stubs(a, true))
+		probes__detach(&probes);
+		if (attach_stubs(a, &probes, true))
 			measure_entries(a, bare, cost, cfg.base_ns);
 	}
-	links__close_soon(&a->links, STUB_OWNER);
+	probes__detach(&probes);
 	free(memory);
 	/* Our own calls are no part of the trace's accounts. */
 	bpf_map_delete_elem(bpf_map__fd(a->skel->maps.threads), &tid);

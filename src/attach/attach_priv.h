@@ -5,7 +5,7 @@
 
 #include "attach.h"
 #include "layer.h"
-#include "links.h"
+#include "probes.h"
 #include "watch.h"
 
 #include "util/quota.h"
@@ -14,25 +14,13 @@
 
 #include "cudatrace.skel.h"
 
-/* What of a library is to be probed: parallel arrays. */
-struct places {
-	uint64_t *offs, *cookies;
-	const char **names;
-	unsigned cnt;
-	unsigned ret_cnt; /* the first of them have a return that is looked at */
-	const char **bad; /* names: not even tried, the kernel refuses their instruction */
-	unsigned bad_cnt;
-	struct elf_lib *elf; /* whose the names are */
-};
-
 struct lib_entry {
 	struct attach_lib lib;
-	struct places *places; /* until the kernel has said what came of them */
+	struct probes probes;
 	struct layer_file file;
 	struct file_watch watch;
-	bool off;     /* somebody writes to it: no probes, attached anew from due_ns on */
-	bool late;    /* we were told afterwards */
-	bool closing; /* off, but its probes still go: who wants to write waits */
+	bool off;  /* somebody writes to it: no probes, attached anew from due_ns on */
+	bool late; /* we were told afterwards */
 	unsigned writes;
 	uint64_t written_ns, seen_ns, due_ns;
 	int ret;			/* what attaching said */
@@ -48,8 +36,6 @@ struct lib_key {
 
 struct attach {
 	struct cudatrace_bpf *skel;
-	struct links links; /* owners are libraries' ids */
-	bool said_late, detached;
 	struct probe_progs progs;
 	enum mechanism mech;
 	enum kernel_probe kernel_probe;
@@ -68,13 +54,6 @@ struct attach {
 	bool force;
 	struct quotas *quotas;
 };
-
-struct elf_lib;
-/* attach_places.c. Takes elf over. NULL: no memory. */
-struct places *places__new(struct attach *a, struct elf_lib *elf, struct attach_lib *lib);
-void places__free(struct places *p);
-/* The places of e; 0, or -errno after reporting. -EINPROGRESS: attach__late() will say. */
-int attach_places(struct attach *a, struct lib_entry *e, int fd);
 
 /* attach.c: says why the kernel did not take the programs or the maps. */
 void attach__load_error(int ret);
@@ -97,6 +76,7 @@ void room__drop_process(struct attach *a, uint32_t pid);
 /* attach_libs.c. NULL: none, no room. */
 struct lib_entry *attach_lib__find(const struct attach *a, const struct ct_lib_key *key);
 struct lib_entry *attach_lib__add(struct attach *a, const struct target_lib *t);
+struct elf_lib;
 void attach_lib__take_ids(struct attach *a, struct lib_entry *e, const struct elf_lib *elf);
 void attach_lib__give_ids(struct attach *a, struct lib_entry *e);
 void attach_lib__free(struct attach *a, struct lib_entry *e);
@@ -107,15 +87,11 @@ void attach_lib__forget_keys(struct attach *a, const struct lib_entry *e);
 int attach_lib__put_on(struct attach *a, struct lib_entry *e);
 /* attach_written.c: the same, when nobody writes to it; fd: the first time, else -1. */
 int attach_lib__hold(struct attach *a, struct lib_entry *e, int fd);
-/* Its probes have gone: who wants to write may. */
-void attach_lib__closed(struct attach *a, struct lib_entry *e);
 
 /* levels.c: specs of the functions that the kernel does not have yet. */
 int levels__fill(struct attach *a);
 /* Of one that was another's. */
 int levels__refill(struct attach *a, unsigned func_id);
-/* Programs do nothing any more: calls in flight stay so. */
-void levels__end(struct attach *a);
 /* What the kernel was told to read of a function. */
 int levels__spec(struct attach *a, uint32_t id, struct ct_spec *spec);
 

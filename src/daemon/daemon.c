@@ -109,10 +109,8 @@ static void on_ring(evutil_socket_t fd, short what, void *ctx)
 	(void)fd, (void)what;
 	d->now = now_ns();
 	cnt = ring__drain(d->t.ring, DRAIN_BATCH);
-	if (!libs__tick(&d->t.libs)) {
-		d->failed = true;
-		event_base_loopbreak(d->base);
-	}
+	if (d->t.libs.pending_cnt)
+		libs__retry(&d->t.libs);
 	if (libs__is_waiting(&d->t.libs))
 		follow_writes(d);
 	after_turn(d);
@@ -271,7 +269,6 @@ static int open_tracer(struct daemon *d)
 				.kernel = d->cfg->trace.kernel,
 				.hide = d->cfg->trace.hide,
 				.force = d->o->force,
-				.sandbox = d->o->sandbox,
 			},
 		.wait = true,
 		.fn = daemon__event,
@@ -343,7 +340,10 @@ static int start(struct daemon *d)
 		d->kmsg_fd = kmsg__open();
 	ret = add_events(d);
 	if (!ret && d->o->sandbox)
-		sandbox__enter(&(struct sandbox_needs){.daemon = true});
+		sandbox__enter(&(struct sandbox_needs){
+			.daemon = true,
+			.perf_probes = attach__mechanism(d->t.att) == MECH_PERF,
+		});
 	return ret;
 }
 
@@ -431,5 +431,5 @@ int daemon_run(const struct daemon_opts *o)
 	}
 	release(&d);
 	reader__end();
-	return ret || d.failed ? 1 : 0;
+	return ret ? 1 : 0;
 }
