@@ -195,15 +195,20 @@ off_cpu_agrees()
 		 and [c["symbol"] for c in calls] == ["cuInit", "cuFakeSleep", "cuFakeCallback", "cuFakeCallback"]
 		 and max(abs(c["off_cpu_us"] - w) for c, w in zip(calls[1:], want)) < 10000 and accounts())' file="$TMP/sched.expected"
 }
+each_is_itself()
+{
+	holds "$TMP/sched.jsonl" \
+		'((s := calls[1]) and (spins := calls[2]) and (waits := calls[3])
+		 and 150e3 <= s["off_cpu_us"] <= s["duration_us"] and spins["duration_us"] >= 150e3
+		 and spins["off_cpu_us"] < spins["duration_us"] * .8 and 15e3 < waits["off_cpu_us"] <= waits["duration_us"])'
+}
 off_cpu()
 {
 	check '--sched: off the CPU as long as its thread' eval 'off_cpu_agrees || off_cpu_agrees || off_cpu_agrees'
 	check '--sched: status' is "$(cat "$TMP/sched.status")" '0 '
-	# How often a busy machine interrupts the one that spins is not ours to say: the line above compared it.
-	check '--sched: one sleeps, one spins, one waits for the driver' holds "$TMP/sched.jsonl" \
-		'((s := calls[1]) and (spins := calls[2]) and (waits := calls[3])
-		 and 150e3 <= s["off_cpu_us"] <= s["duration_us"] and spins["duration_us"] >= 150e3
-		 and spins["off_cpu_us"] < spins["duration_us"] * .8 and 15e3 < waits["off_cpu_us"] <= waits["duration_us"])'
+	# How often a busy machine interrupts the one that spins is not ours to say: the first line compared it.
+	check '--sched: one sleeps, one spins, one waits for the driver' eval \
+		'each_is_itself || { off_cpu_agrees; each_is_itself; } || { off_cpu_agrees; each_is_itself; } || { off_cpu_agrees; each_is_itself; }'
 }
 
 # Other suites write Xids of other GPUs.
