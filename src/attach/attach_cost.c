@@ -186,6 +186,9 @@ static bool attach_stubs(struct attach *a, struct probes *probes, bool no_return
 		.cookies = cookies,
 		.cnt = 2,
 		.no_return = no_return,
+		/* Others run the same file, and are not to find a breakpoint in it: another tracer
+		 * measures its own, valgrind takes what lies there for the program's. */
+		.pid = getpid(),
 	};
 	bool refused[2];
 

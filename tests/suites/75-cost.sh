@@ -53,6 +53,46 @@ median_is_near()
 	EOF
 }
 
+# What a call costs is measured on a function of the tracer's own. Who else runs the same file at that moment has no
+# breakpoint there: valgrind takes one for the program's (SIGTRAP), another tracer would measure both.
+measured()
+{
+	local mech
+	for mech in session multi perf; do
+		has_mechanism $mech || continue
+		check "$mech: measuring is in the tracer alone" python3 - "$CUDATRACE" "$mech" "$TMP/libcuda.so.1" "$TMP/measured.jsonl" <<-'END'
+			import os, subprocess, sys, time
+			program, mech, lib, out = sys.argv[1:]
+			names = [line.split() for line in subprocess.check_output(["nm", program], text=True).splitlines()]
+			place = next(int(n[0], 16) for n in names if n[-1] == "cudatrace_stub")
+			def code(pid):
+			    "The first byte of the function, as the process has it."
+			    with open(f"/proc/{pid}/maps") as f:
+			        base = next(int(line.split("-")[0], 16) for line in f if line.rstrip().endswith(os.path.realpath(program)))
+			    with open(f"/proc/{pid}/mem", "rb") as f:
+			        f.seek(base + place)
+			        return f.read(1)
+			tracer = subprocess.Popen([program, "-q", f"--mechanism={mech}", "--libcuda", lib, "-e", "cuInit", "--jsonl", out, "--", "sleep", "2"])
+			was, seen, elsewhere, other = None, 0, 0, None
+			while tracer.poll() is None:
+			    try:
+			        if not other:
+			            # cudatrace-read: the first of its children
+			            other = int(open(f"/proc/{tracer.pid}/task/{tracer.pid}/children").read().split()[0])
+			            was = code(other)
+			        here, there = code(tracer.pid), code(other)
+			    except (OSError, IndexError, StopIteration):
+			        continue
+			    seen += here != was
+			    elsewhere += there != was
+			    time.sleep(0.002)
+			if not seen or elsewhere or tracer.returncode:
+			    sys.exit(f"seen {seen} times here, {elsewhere} elsewhere, status {tracer.returncode}")
+		END
+	done
+}
+measured
+
 plain='cuCtxSetCurrent 10 2000' stepped='cuCtxGetDevice 10 300'
 # Of tests/cost.c: threads, frames, KB
 for mech in session multi perf; do
