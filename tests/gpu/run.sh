@@ -3,7 +3,7 @@
 # On a machine with an NVIDIA GPU, PyTorch with transformers, Triton, CuPy and JAX (as root):
 #   tests/gpu/run.sh CUDATRACE OUT_FOLDER [STEP...]
 # Traces real programs and prints what docs/GPU.md and docs/IOCTLS.md quote. Steps: launch attach frameworks
-# counts kernel report time daemon cases
+# counts kernel report time daemon cases nccl cost
 set -u
 ct=$(realpath "$1")
 out=$2
@@ -135,7 +135,7 @@ if want cases; then
 	for src in "$here"/../cases/*.c; do
 		name=$(basename "$src" .c)
 		case $name in
-		many | dlopen_late | hostile) continue ;; # no expectations, or only of the stand-in driver
+		many | dlopen_late | hostile | nccl) continue ;; # no expectations, or only of the stand-in driver
 		esac
 		gcc -O1 -w -D_GNU_SOURCE -o "$out/cases/$name" "$src" -ldl -lpthread || exit 1
 		timeout -k 5 60 "$ct" -q --all --jsonl "$out/cases/$name.jsonl" -- "$out/cases/$name" \
@@ -158,4 +158,26 @@ fi
 if want daemon; then
 	title "8 the daemon: cost at each level, metrics against a full trace, dumps of the flight recorder"
 	"$here/daemon.sh" "$ct" "$out"
+fi
+if want nccl; then
+	title "10 collectives of two GPUs: all in the trace? And what small ones cost"
+	"$ct" -q --jsonl "$out/nccl.jsonl" --chrome "$out/nccl.json" --no-summary -- python3 "$here/nccl.py" --out "$out/nccl.out"
+	python3 "$here/nccl.py" --check "$out/nccl.jsonl" "$out/nccl.out"
+	for round in 1 2 3; do
+		for how in untraced defaults '-e launch' '-e collective'; do
+			read -ra options <<<"$how"
+			case $how in
+			untraced) options=() ;;
+			defaults) options=("$ct" -q --no-summary --jsonl "$out/nccl_time.jsonl" --) ;;
+			*) options=("$ct" -q --no-summary --jsonl "$out/nccl_time.jsonl" "${options[@]}" --) ;;
+			esac
+			printf '%d %-14s' "$round" "$how"
+			"${options[@]}" python3 "$here/nccl.py" --rounds 1
+		done
+	done
+	rm -f "$out/nccl_time.jsonl"
+fi
+if want cost; then
+	title "11 what a trace says that it cost, against what it did"
+	python3 "$here/cost.py" "$ct" "$out"
 fi
