@@ -108,7 +108,8 @@ write_by()
 {
 	case $1 in
 	cp) cp "$2" "$3" ;;
-	dd) dd if="$2" of="$3" bs=1M conv=notrunc 2>/dev/null && truncate -s "$(stat -c %s "$2")" "$3" ;;
+	# What the old one had more stays behind it: truncate(1) would be a second writer, who does not wait.
+	dd) dd if="$2" of="$3" bs=1M conv=notrunc 2>/dev/null ;;
 	mmap) python3 -c '
 import mmap, os, sys
 new = open(sys.argv[1], "rb").read()
@@ -136,7 +137,7 @@ overwritten()
 			[ $how = dd ] && new=$FAKE/libcuda.so.1
 			write_by $how "$new" "$LIB"
 			check "overwritten by $how, $mech: a program that loads it at once runs" one_caller "$LIB"
-			check "overwritten by $how, $mech: it has the new contents" cmp "$new" "$LIB"
+			check "overwritten by $how, $mech: it has the new contents" cmp -n "$(stat -c %s "$new")" "$new" "$LIB"
 			check "overwritten by $how, $mech: the tracer attaches anew" attached_anew over $((++n))
 			check "overwritten by $how, $mech: a program that loads it then runs" one_caller "$LIB"
 		done
