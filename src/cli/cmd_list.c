@@ -135,6 +135,7 @@ static int choose(struct list *l)
 	unsigned cnt = fnset__cnt(l->set);
 	char msg[512];
 
+	fnset__set_detail(l->set, l->o->trace.detail);
 	for (unsigned i = 0; i < sel->cnt; i++) {
 		if (fnset__select(l->set, sel->v[i], msg, sizeof(msg))) {
 			err("--trace: %s", msg);
@@ -145,7 +146,7 @@ static int choose(struct list *l)
 	if (!l->ids)
 		return -ENOMEM;
 	for (unsigned id = 0; id < cnt; id++) {
-		if (!sel->cnt || fnset__wanted(l->set, id))
+		if ((!sel->cnt && !l->o->trace.detail) || fnset__wanted(l->set, id))
 			l->ids[l->id_cnt++] = id;
 	}
 	return 0;
@@ -153,7 +154,7 @@ static int choose(struct list *l)
 
 static bool is_default(const struct cuda_fn *fn)
 {
-	return !cuda_fn_is_query(fn);
+	return cuda_fn_detail(fn) <= DETAIL_NORMAL;
 }
 
 /* JSON */
@@ -233,6 +234,8 @@ static void put_json_row(const struct list *l, unsigned id)
 	out_lit(out, ",\"op\":");
 	put_json_str(out, cuda_op_name(fn->op));
 	out_str(out, is_default(fn) ? ",\"default\":true" : ",\"default\":false");
+	out_lit(out, ",\"detail\":");
+	put_json_str(out, detail_name(cuda_fn_detail(fn)));
 	out_str(out, fn->known ? ",\"known\":true" : ",\"known\":false");
 	out_lit(out, ",\"since\":");
 	if (fn->since) {
@@ -407,9 +410,25 @@ static void print_lib(const struct list *l, enum api_id api)
 	out_lit(l->out, ".\n");
 	if (lib->elf->is_stub)
 		out_lit(l->out, "It is a stub for linking: no program calls into it.\n");
-	if (lib->elf->alias_cnt && !l->o->trace.select.cnt) {
+	if (lib->elf->alias_cnt && !l->o->trace.select.cnt && !l->o->trace.detail) {
 		snprintf(text, sizeof(text), "Further names for the same functions: %u.\n",
 			 lib->elf->alias_cnt);
+		out_str(l->out, text);
+	}
+}
+
+/* What each level has of the rows that are shown. */
+static void print_details(const struct list *l)
+{
+	char text[256];
+
+	for (enum cuda_detail d = DETAIL_UNSET + 1; d < DETAIL_CNT; d++) {
+		unsigned cnt = 0;
+
+		for (unsigned i = 0; i < l->id_cnt; i++)
+			cnt += cuda_fn_detail(fnset__fn(l->set, l->ids[i])) <= d;
+		snprintf(text, sizeof(text), "--detail=%-7s %4u  %s\n", detail_name(d), cnt,
+			 detail_text(d));
 		out_str(l->out, text);
 	}
 }
@@ -424,6 +443,7 @@ static void print_counts(const struct list *l)
 	snprintf(text, sizeof(text), "\n%u functions, %u of them traced by default.\n", l->id_cnt,
 		 on_cnt);
 	out_str(l->out, text);
+	print_details(l);
 	for (int a = 0; a < API_CNT; a++)
 		print_lib(l, a);
 }
@@ -513,8 +533,8 @@ static int list_other(const struct opts *o)
 	int status = EXIT_FAILURE;
 	struct out *out;
 
-	if (o->trace.select.cnt) {
-		err("--%s, and --trace chooses CUDA functions: leave one out",
+	if (o->trace.select.cnt || o->trace.detail) {
+		err("--%s, and --trace and --detail choose CUDA functions: leave one out",
 		    o->schema ? "schema says what lines are" : "ioctls lists the driver's tables");
 		return EXIT_USAGE;
 	}

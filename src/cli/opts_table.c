@@ -86,6 +86,21 @@ static void set_trace(struct opts *o, const struct opt_row *row, const char *arg
 	strv_add(&o->trace.select, arg);
 }
 
+static void set_detail(struct opts *o, const struct opt_row *row, const char *arg)
+{
+	int d = detail_by_name(arg);
+
+	if (d < 0)
+		opts__die("--detail '%s': there is no such level; choose one of: %s", arg,
+			  row->words);
+	o->trace.detail = d;
+}
+
+static void set_all(struct opts *o, const struct opt_row *row, const char *arg)
+{
+	o->trace.detail = DETAIL_ALL;
+}
+
 static void set_count(struct opts *o, const struct opt_row *row, const char *arg)
 {
 	need_set(row, arg, "--count query");

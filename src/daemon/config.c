@@ -32,6 +32,7 @@ static const struct key keys[] = {
 	KEY("sample.on.sync_longer", KEY_TIME, sample.on.sync_longer_ns, "0"),
 	KEY("sample.on.memory_above", KEY_SIZE, sample.on.memory_above, "0"),
 	KEY("trace.functions", KEY_TEXT, trace.functions, ""),
+	KEY("trace.detail", KEY_DETAIL, trace.detail, ""),
 	KEY("trace.kernel", KEY_BOOL, trace.kernel, "false"),
 	KEY("trace.hide", KEY_HIDE, trace.hide, "none"),
 	NUM("trace.buffer_size", KEY_SIZE, trace.buffer_size, "8M", 64 << 10, false),
@@ -148,6 +149,16 @@ static int read_hide(const char *text, enum ct_hide *x)
 	return -EINVAL;
 }
 
+static int read_detail(const char *text, enum cuda_detail *x)
+{
+	int d = *text ? detail_by_name(text) : DETAIL_UNSET;
+
+	if (d < 0)
+		return -EINVAL;
+	*x = d;
+	return 0;
+}
+
 /* How a value of the type is written. */
 static const char *const how_to[] = {
 	[KEY_BOOL] = "true or false",
@@ -158,6 +169,7 @@ static const char *const how_to[] = {
 	[KEY_LEVEL] = "one of off, metrics, trace, sampled",
 	[KEY_COMPRESS] = "one of none, gzip, zstd",
 	[KEY_HIDE] = "one of none, strings, arguments",
+	[KEY_DETAIL] = "one of low, normal, high, all",
 };
 
 const char *config_how_to(enum key_type type)
@@ -187,6 +199,8 @@ static int read_value(const struct key *k, void *to, const char *text, uint64_t 
 		return read_compress(text, to);
 	case KEY_HIDE:
 		return read_hide(text, to);
+	case KEY_DETAIL:
+		return read_detail(text, to);
 	}
 	return -EINVAL;
 }
@@ -360,6 +374,9 @@ void config__print(const struct config *c,
 			break;
 		case KEY_HIDE:
 			line(ctx, keys[i].path, hide_names[*(const enum ct_hide *)p]);
+			break;
+		case KEY_DETAIL:
+			line(ctx, keys[i].path, detail_name(*(const enum cuda_detail *)p) ?: "");
 			break;
 		}
 	}

@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 #include "ct_spec.h"
+#include "decode/cuda.h"
 #include "metrics/level.h"
 #include "util/zfile.h"
 
@@ -38,6 +39,7 @@ struct config {
 	} sample;
 	struct {
 		char *functions;
+		enum cuda_detail detail;
 		bool kernel;
 		enum ct_hide hide;
 		uint64_t buffer_size;

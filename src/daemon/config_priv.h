@@ -13,7 +13,8 @@ enum key_type {
 	KEY_COUNT,
 	KEY_LEVEL,
 	KEY_COMPRESS,
-	KEY_HIDE
+	KEY_HIDE,
+	KEY_DETAIL
 };
 
 struct key {

@@ -281,6 +281,7 @@ static int open_tracer(struct daemon *d)
 	d->t.fns = fnset__new();
 	if (!d->t.fns)
 		return -ENOMEM;
+	fnset__set_detail(d->t.fns, d->cfg->trace.detail);
 	if (*d->cfg->trace.functions)
 		fnset__select(d->t.fns, d->cfg->trace.functions, why, sizeof(why));
 	return tracer__open(&d->t, &to);

@@ -53,6 +53,7 @@ static void tell_restart(const struct daemon *d, const struct config *was)
 		bool changed;
 	} keys[] = {
 		{"trace.functions", strcmp(was->trace.functions, c->trace.functions)},
+		{"trace.detail", was->trace.detail != c->trace.detail},
 		{"trace.kernel", was->trace.kernel != c->trace.kernel},
 		{"trace.buffer_size", was->trace.buffer_size != c->trace.buffer_size},
 		{"metrics.max_series", was->metrics.max_series != c->metrics.max_series},

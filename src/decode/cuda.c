@@ -306,8 +306,9 @@ const struct cuda_fn *cuda_fn_by_symbol(const char *symbol)
 
 static const struct {
 	const char *name, *text;
+	uint8_t detail, queries; /* enum cuda_detail */
 } classes[] = {
-#define CLASS(id, name, text) {name, text},
+#define CLASS(id, name, detail, queries, text) {name, text, DETAIL_##detail, DETAIL_##queries},
 #include "cuda_classes.def"
 #undef CLASS
 };
@@ -338,6 +339,41 @@ const char *cuda_op_name(enum cuda_op op)
 bool cuda_fn_is_query(const struct cuda_fn *fn)
 {
 	return fn->op == OP_QUERY;
+}
+
+static const struct {
+	const char *name, *text;
+} details[DETAIL_CNT] = {
+#define DETAIL(id, name, text) [DETAIL_##id] = {name, text},
+#include "details.def"
+#undef DETAIL
+};
+
+const char *detail_name(enum cuda_detail d)
+{
+	return details[d].name;
+}
+
+const char *detail_text(enum cuda_detail d)
+{
+	return details[d].text;
+}
+
+int detail_by_name(const char *name)
+{
+	for (int d = DETAIL_UNSET + 1; d < DETAIL_CNT; d++)
+		if (!strcmp(details[d].name, name))
+			return d;
+	return -1;
+}
+
+enum cuda_detail cuda_fn_detail(const struct cuda_fn *fn)
+{
+	enum cuda_detail d = classes[fn->class].detail;
+
+	if (cuda_fn_is_query(fn))
+		return classes[fn->class].queries;
+	return d < DETAIL_NORMAL && op_does(fn->op, SETS_STATE) ? DETAIL_NORMAL : d;
 }
 
 const char *cuda_enum_name(const struct cuda_enum *en, int64_t value)

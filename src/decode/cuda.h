@@ -20,10 +20,19 @@
 
 /* What a function is about: the classes of -e. Order is the order of `cudatrace list`. */
 enum cuda_class {
-#define CLASS(id, name, text) CLASS_##id,
+#define CLASS(id, ...) CLASS_##id,
 #include "cuda_classes.def"
 #undef CLASS
 	CLASS_CNT
+};
+
+/* How much is traced: --detail. */
+enum cuda_detail {
+	DETAIL_UNSET, /* not asked for: as NORMAL */
+#define DETAIL(id, ...) DETAIL_##id,
+#include "details.def"
+#undef DETAIL
+	DETAIL_CNT
 };
 
 /* How a value is printed. */
@@ -157,6 +166,13 @@ int cuda_class_by_name(const char *name, size_t len);
 const char *cuda_op_name(enum cuda_op op);
 /* Off unless asked for: calls that only look something up and are made by the hundred thousand. */
 bool cuda_fn_is_query(const struct cuda_fn *fn);
+
+const char *detail_name(enum cuda_detail d);
+const char *detail_text(enum cuda_detail d);
+/* -1 when there is no such level. */
+int detail_by_name(const char *name);
+/* The first level that has the function. */
+enum cuda_detail cuda_fn_detail(const struct cuda_fn *fn);
 
 /* Handles of kernels may be given to others after it: modules or contexts go. */
 bool cuda_fn_unloads(const struct cuda_fn *fn);

@@ -4,7 +4,6 @@
 #include <ctype.h>
 #include <errno.h>
 #include <fnmatch.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,7 +24,7 @@ struct item {
 /* An expression is kept, not only its result: functions that the table does not have turn up when a
  * library is opened, after the command line was read. */
 struct expr {
-	bool from_default; /* begins with everything but queries; else with nothing */
+	bool is_rest; /* begins with !: what the level of detail has, less the items */
 	struct item *items;
 	unsigned cnt;
 };
@@ -39,6 +38,7 @@ struct fnset {
 	bool given_up[CT_MAX_FUNCS];  /* no longer held */
 	void (*on_reuse)(void *ctx, unsigned id);
 	void *ctx;
+	enum cuda_detail detail;
 	struct expr expr, marks[FNSET_MARK_CNT];
 	bool wanted[CT_MAX_FUNCS];
 };
@@ -71,19 +71,32 @@ static bool item_matches(const struct item *it, const struct cuda_fn *fn)
 	}
 }
 
-static bool expr_wants(const struct expr *e, const struct cuda_fn *fn)
+static bool in_detail(const struct fnset *set, const struct cuda_fn *fn)
 {
-	bool wanted = e->from_default && !cuda_fn_is_query(fn);
+	return cuda_fn_detail(fn) <= fnset__detail(set);
+}
 
+/* wanted: before the items are looked at. */
+static bool expr_wants(const struct expr *e, const struct cuda_fn *fn, bool wanted)
+{
 	for (unsigned i = 0; i < e->cnt; i++)
 		if (item_matches(&e->items[i], fn))
 			wanted = !e->items[i].remove;
 	return wanted;
 }
 
+static bool is_marked(const struct fnset *set, enum fnset_mark mark, const struct cuda_fn *fn)
+{
+	const struct expr *e = &set->marks[mark];
+
+	return expr_wants(e, fn, e->is_rest && in_detail(set, fn));
+}
+
 static bool is_wanted(const struct fnset *set, const struct cuda_fn *fn)
 {
-	return expr_wants(&set->expr, fn) || expr_wants(&set->marks[FNSET_COUNT], fn);
+	bool begin = (set->expr.is_rest || set->detail) && in_detail(set, fn);
+
+	return expr_wants(&set->expr, fn, begin) || is_marked(set, FNSET_COUNT, fn);
 }
 
 static void apply(struct fnset *set)
@@ -99,7 +112,7 @@ struct fnset *fnset__new(void)
 	if (!set)
 		return NULL;
 	set->rows = cuda_fns(&set->row_cnt);
-	set->expr.from_default = true;
+	set->expr.is_rest = true;
 	apply(set);
 	return set;
 }
@@ -255,6 +268,14 @@ bool fnset__wanted(const struct fnset *set, unsigned id)
 	return id < fnset__cnt(set) && set->wanted[id];
 }
 
+bool fnset__wanted_at(const struct fnset *set, enum cuda_detail detail, unsigned id)
+{
+	const struct cuda_fn *fn = fnset__fn(set, id);
+
+	return fn && (expr_wants(&set->expr, fn, cuda_fn_detail(fn) <= detail) ||
+		      is_marked(set, FNSET_COUNT, fn));
+}
+
 /* A name or a glob may mean a symbol that the table does not have. */
 static bool may_want(const struct expr *e, const struct api *api)
 {
@@ -321,7 +342,7 @@ static int parse_expr(const struct fnset *set, struct expr *e, const char *s, ch
 
 	while (isspace((unsigned char)*s))
 		s++;
-	e->from_default = *s == '!';
+	e->is_rest = *s == '!';
 	for (;; s++) {
 		size_t len = strcspn(s, ","), n = len;
 		struct item *it = &e->items[e->cnt];
@@ -331,7 +352,7 @@ static int parse_expr(const struct fnset *set, struct expr *e, const char *s, ch
 		for (; n && isspace((unsigned char)*item); n--)
 			item++;
 		/* Behind a leading ! all items are taken away, with a ! of their own or without. */
-		it->remove = e->from_default;
+		it->remove = e->is_rest;
 		if (n && *item == '!') {
 			it->remove = true;
 			item++;
@@ -394,95 +415,16 @@ bool fnset__is_marked(const struct fnset *set, enum fnset_mark mark, unsigned id
 {
 	const struct cuda_fn *fn = fnset__fn(set, id);
 
-	return fn && expr_wants(&set->marks[mark], fn);
+	return fn && is_marked(set, mark, fn);
 }
 
-void fnset__select_all(struct fnset *set)
+void fnset__set_detail(struct fnset *set, enum cuda_detail detail)
 {
-	static char err[128];
-
-	fnset__select(set, "all", err, sizeof(err));
+	set->detail = detail;
+	apply(set);
 }
 
-struct text {
-	char *buf;
-	size_t size, len;
-};
-
-static void __attribute__((format(printf, 2, 3))) add(struct text *t, const char *fmt, ...)
+enum cuda_detail fnset__detail(const struct fnset *set)
 {
-	va_list ap;
-	int n;
-
-	if (t->len && t->len + 2 < t->size)
-		t->len += snprintf(t->buf + t->len, t->size - t->len, ", ");
-	va_start(ap, fmt);
-	n = vsnprintf(t->buf + t->len, t->size - t->len, fmt, ap);
-	va_end(ap);
-	t->len += n;
-	if (t->len >= t->size)
-		t->len = t->size - 1;
-}
-
-/* Queries are told apart from the class that they are in: they are what is off by default. */
-static int class_of(const struct cuda_fn *fn)
-{
-	return cuda_fn_is_query(fn) ? CLASS_QUERY : fn->class;
-}
-
-static void count(const struct fnset *set, int class, unsigned *wanted, unsigned *all)
-{
-	*wanted = *all = 0;
-	for (unsigned id = 0; id < fnset__cnt(set); id++) {
-		const struct cuda_fn *fn = fnset__fn(set, id);
-
-		if (class_of(fn) != class)
-			continue;
-		++*all;
-		*wanted += set->wanted[id];
-	}
-}
-
-void fnset__describe(const struct fnset *set, char *traced, size_t traced_size, char *left_out,
-		     size_t left_out_size)
-{
-	struct text in = {traced, traced_size, 0}, out = {left_out, left_out_size, 0};
-	unsigned wanted, all, left = 0;
-
-	if (!traced_size || !left_out_size)
-		return;
-	traced[0] = left_out[0] = 0;
-	for (int c = 0; c < CLASS_CNT; c++) {
-		count(set, c, &wanted, &all);
-		left += all - wanted;
-		if (wanted && wanted == all)
-			add(&in, "%s", cuda_class_name(c));
-		else if (wanted)
-			add(&in, "%s (%u of %u functions)", cuda_class_name(c), wanted, all);
-		if (wanted < all)
-			add(&out, "%s (%u function%s)", cuda_class_name(c), all - wanted,
-			    all - wanted == 1 ? "" : "s");
-	}
-	if (!left) {
-		in.len = 0;
-		add(&in, "everything");
-		add(&out, "nothing");
-	} else if (!in.len) {
-		add(&in, "nothing");
-	}
-}
-
-void fnset__describe_mark(const struct fnset *set, enum fnset_mark mark, char *text, size_t size)
-{
-	struct text t = {text, size, 0};
-	unsigned cnt[CLASS_CNT] = {0};
-
-	text[0] = 0;
-	for (unsigned id = 0; id < fnset__cnt(set); id++)
-		if (fnset__wanted(set, id) && fnset__is_marked(set, mark, id))
-			cnt[class_of(fnset__fn(set, id))]++;
-	for (int c = 0; c < CLASS_CNT; c++)
-		if (cnt[c])
-			add(&t, "%s (%u function%s)", cuda_class_name(c), cnt[c],
-			    cnt[c] == 1 ? "" : "s");
+	return set->detail ? set->detail : DETAIL_NORMAL;
 }

@@ -31,17 +31,19 @@ int fnset__id_of(const struct fnset *set, const struct cuda_fn *fn);
 const struct cuda_fn *fnset__fn(const struct fnset *set, unsigned id);
 unsigned fnset__cnt(const struct fnset *set);
 
+/* What is traced when nothing else is said, and what a leading ! takes from: NORMAL unless set. */
+void fnset__set_detail(struct fnset *set, enum cuda_detail detail);
+enum cuda_detail fnset__detail(const struct fnset *set);
 /*
  * Chooses what is traced, in the manner of strace -e:
  *   expr = [!]item[,item...]   item = function name | glob | class | all | none
- * A leading ! takes what is traced by default (all but the queries) less the items. An item may
- * have a ! of its own: later items win. A name matches the public name (all its versions) or the
+ * A leading ! takes the functions of the level of detail less the items; without it the items are
+ * all, or, where fnset__set_detail() chose a level, added to it. An item may have a ! of its own:
+ * later items win. A name matches the public name (all its versions) or the
  * exported symbol; a class is all of its functions, queries too. Several calls: the last wins. On
  * error returns -EINVAL and writes a message that says which item and what is near it to err.
  */
 int fnset__select(struct fnset *set, const char *expr, char *err, size_t err_size);
-/* Everything, queries too (--all). */
-void fnset__select_all(struct fnset *set);
 
 /* What some functions are to be besides traced; expressions as above, none are marked by default.
  */
@@ -57,6 +59,8 @@ bool fnset__is_marked(const struct fnset *set, enum fnset_mark mark, unsigned id
 /* Text for the header, such as "query (159 functions)"; "" when none is wanted and marked. */
 void fnset__describe_mark(const struct fnset *set, enum fnset_mark mark, char *text, size_t size);
 bool fnset__wanted(const struct fnset *set, unsigned id);
+/* Whether it would be with that level, all else as it is. */
+bool fnset__wanted_at(const struct fnset *set, enum cuda_detail detail, unsigned id);
 /* Whether any function of the family is or may turn out to be: else its libraries are left alone.
  */
 bool fnset__wants_api(const struct fnset *set, const struct api *api);

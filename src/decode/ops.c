@@ -12,6 +12,7 @@ enum {
 	WAITS = DOES_WAIT,
 	PTR = HAS_PTR_ARG,
 	KEPT = IS_KEPT,
+	STATE = SETS_STATE,
 };
 #define MAKES(kind) 1, BLOCK_##kind
 #define FREES(kind) -1, BLOCK_##kind

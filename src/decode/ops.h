@@ -24,6 +24,7 @@ enum op_does {
 	MAY_WAIT = 1 << 5,    /* until what goes is no longer in use */
 	HAS_PTR_ARG = 1 << 6, /* its first argument says where */
 	IS_KEPT = 1 << 7,     /* the model needs it, however short it is */
+	SETS_STATE = 1 << 8,  /* again and again */
 };
 
 enum copy_dir {
@@ -67,7 +68,7 @@ extern const struct block_facts block_facts[BLOCK_KIND_CNT];
 
 struct op_facts {
 	const char *name;
-	uint8_t does;  /* enum op_does */
+	uint16_t does; /* enum op_does */
 	uint8_t dir;   /* enum copy_dir; COPY_NONE: its arguments say */
 	int8_t makes;  /* memory: 1; frees: -1; neither: 0 */
 	uint8_t block; /* enum block_kind of that */

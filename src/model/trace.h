@@ -86,6 +86,7 @@ struct trace_end {
 	uint32_t busiest_tid;
 	struct trace_fn_cost dear[TRACE_DEAR_MAX]; /* what costs most, most first */
 	unsigned dear_cnt;
+	uint64_t low_saves_ns; /* of cost_ns: what --detail=low would save */
 	const char *left_out;
 	double count_cost_ns;		  /* cost of a counted call */
 	const struct trace_count *counts; /* most calls first */

@@ -176,6 +176,7 @@ static void put_end(struct json *j, const struct trace_end *end)
 		json_close(j);
 	}
 	json_close_array(j);
+	put_ms(j, "low_saves_ms", end->low_saves_ns);
 	json_str(j, "reason", end->reason);
 	json_str(j, "left_out", end->left_out);
 }

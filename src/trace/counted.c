@@ -97,7 +97,7 @@ static struct ct_fn_cost find_dear(struct session *s)
 {
 	struct trace_end *end = &s->end;
 	struct ct_fn_cost sum = {0}, c;
-	uint64_t all;
+	uint64_t all, low = 0;
 
 	for (unsigned id = 0; id < fnset__cnt(s->t.fns); id++) {
 		attach__fn_cost(s->t.att, id, &c);
@@ -107,14 +107,18 @@ static struct ct_fn_cost find_dear(struct session *s)
 		}
 		if (c.ns[0] + c.ns[1])
 			add_dear(end, fnset__fn(s->t.fns, id), c.ns[0] + c.ns[1]);
+		if (!fnset__wanted_at(s->t.fns, DETAIL_LOW, id))
+			low += c.ns[0] + c.ns[1];
 	}
 	all = sum.ns[0] + sum.ns[1];
 	if (sum.timed[0] + sum.timed[1] < TIMED_MIN)
-		end->dear_cnt = 0;
+		end->dear_cnt = low = 0;
 	while (end->dear_cnt && end->dear[end->dear_cnt - 1].ns < all * DEAR_SHARE)
 		end->dear_cnt--;
 	for (unsigned i = 0; i < end->dear_cnt; i++)
 		end->dear[i].ns = (double)end->dear[i].ns / all * end->cost_ns;
+	if (low > all * DEAR_SHARE)
+		end->low_saves_ns = (double)low / all * end->cost_ns;
 	return sum;
 }
 

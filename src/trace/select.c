@@ -23,8 +23,7 @@ int session__select(struct session *s)
 	char why[512];
 	int ret;
 
-	if (s->o->all)
-		fnset__select_all(s->t.fns);
+	fnset__set_detail(s->t.fns, s->o->detail);
 	for (unsigned i = 0; i < s->o->select.cnt; i++) {
 		if (!fnset__select(s->t.fns, s->o->select.v[i], why, sizeof(why)))
 			continue;

@@ -9,6 +9,7 @@
 
 #include "attach/attach.h"
 #include "attach/mechanism.h"
+#include "decode/cuda.h"
 #include "sink/sink.h"
 
 #define EXIT_USAGE 2
@@ -40,8 +41,8 @@ struct session_opts {
 	bool quiet;
 	bool json; /* the summary */
 	/* what to trace */
-	struct strv select; /* each -e, in order */
-	bool all;
+	struct strv select;	      /* each -e, in order */
+	enum cuda_detail detail;      /* the last of --detail and --all */
 	struct strv count, no_return; /* sets, in order: the last counts */
 	struct strv stack;	      /* --stack: the same */
 	double max_overhead;	      /* share of the busiest thread's time, 0.01 is 1 %; 0: none */

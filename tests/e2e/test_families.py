@@ -47,6 +47,19 @@ def test_top_level(traced):
     assert said["overview"]["launches"] == 2
 
 
+def test_detail_low():
+    """The lowest level has the collectives and what they launch, with its name; not what NCCL is asked."""
+    needs_tracing()
+    path = os.environ["TMP"] + "/low.jsonl"
+    ran = cudatrace("-q", "--detail=low", "--jsonl", path, "--", CASES + "/nccl", env=ENV)
+    assert ran.status == 0, ran
+    calls = Trace(path).calls
+    symbols = collections.Counter(e["symbol"] for e in calls)
+    assert symbols["ncclAllReduce"] == 5 and symbols["ncclGroupEnd"] == 2 and not symbols["ncclGetVersion"], symbols
+    assert [e["kernel"] for e in calls if e["symbol"] == "cuLaunchKernel"] == ["ncclDevKernel_AllReduce_Sum_f32_RING_LL"] * 2
+    assert not {e["op"] for e in calls} & {"query", "set", "record", "wait"}
+
+
 def test_memory(traced):
     """What NCCL allocates it allocates by the driver: once."""
     path, trace, _ = traced

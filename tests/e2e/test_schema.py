@@ -48,6 +48,7 @@ WRONG = {
     'drops that are not whole': 'del end["drops"]["tasks"]',
     'a busiest second of nobody': 'end["busiest_share"] = num("0.5")',
     'functions that cost more than all': 'end["costs"] = {"cuInit": num("99999.000000")}',
+    'a level that saves more than all': 'end["low_saves_ms"] = num("99999.000000")',
     'an unknown schema': 'header["schema"] = num("2")',
     'a wall time without Z': 'header["wall_time"] = header["wall_time"][:-1]',
     'an unknown type': 'alloc["type"] = "memoire"',

@@ -217,7 +217,7 @@ END = {
     'duplicates': (count, True), 'bad_records': (count, True), 'wall_ms': (milli, True),
     'probe_cost_ns': (lambda v: num(v) and v >= 0, True), 'cost_ms': (positive(milli), True),
     'cost_share': (lambda v: num(v) and v >= 0, True), 'busiest_share': (lambda v: num(v) and v >= 0, False),
-    'busiest_tid': (count, False), 'costs': (is_object, False), 'left_out': (text, True), 'write_error': (word, False),
+    'busiest_tid': (count, False), 'costs': (is_object, False), 'low_saves_ms': (positive(milli), False), 'left_out': (text, True), 'write_error': (word, False),
     'lines_lost': (count, False), 'objects_refused': (count, False), 'objects_unknown': (count, False),
     'tables_full': (is_object, False),
 }
@@ -433,6 +433,7 @@ class Trace:
         need(e['calls'] == self.calls, f'calls {e["calls"].text}, but {self.calls} lines')
         together(e, 'busiest_share', 'busiest_tid')
         need(sum(e.get('costs', {}).values()) <= e['cost_ms'] + 1e-5, f'costs {e.get("costs")} of {e["cost_ms"].text} ms')
+        need(e.get('low_saves_ms', 0) <= e['cost_ms'] + 1e-5, f'--detail=low would save {e.get("low_saves_ms")} of {e["cost_ms"].text} ms')
         need(all(milli(v) for v in e.get('costs', {}).values()), f'costs {e.get("costs")}')
         for symbol, c in e.get('counted', {}).items():
             members(c, COUNTED, f'counted {symbol}')

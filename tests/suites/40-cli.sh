@@ -87,6 +87,7 @@ selection()
 	bad '-e: glob without a match' 2 'cudatrace list' -e 'cuZZ*' -- true
 	bad '-e: nothing' 2 'names nothing' -e '!' -- true
 	bad '-e: empty' 2 'names nothing' -e '' -- true
+	bad '--detail: no such level' 2 'one of: low normal high all' --detail=medium -- true
 	bad 'list -e: suggestion' 2 'did you mean memory\?' list -e memry
 }
 
@@ -383,6 +384,18 @@ listing()
 	ct list --json
 	check 'list --json: the same as list' is "$(jq -r '.[].symbol' "$TMP/out" | md5sum)" "$(md5sum <"$TMP/names")"
 	check 'list --json: queries are off by default' jq -e 'all(.[]; .default == (.op != "query"))' "$TMP/out"
+	check 'list --json: the first level that has it' jq -e 'all(.[]; .default == (.detail == "low" or .detail == "normal")) and
+		([.[].detail] | unique) == ["all", "high", "low", "normal"]' "$TMP/out"
+	jq -r '.[] | select(.detail == "low").symbol' "$TMP/out" >"$TMP/low"
+	ct list --detail=low
+	check 'list --detail: what it has' is "$(awk '/^(cu|nccl)/ { print $1 }' "$TMP/out" | md5sum)" "$(md5sum <"$TMP/low")"
+	check 'list --detail: how many' grep -Eq "^--detail=low +$(wc -l <"$TMP/low")  launches, " "$TMP/out"
+	ct list --detail=low -e '!launch,cuEventRecord' --json
+	check 'list --detail -e: less those' jq -e 'length > 100 and all(.[]; .class != "launch" and .symbol != "cuEventRecord" and .detail == "low")' "$TMP/out"
+	ct list --detail=low -e cuEventRecord --json
+	check 'list --detail -e: and those' is "$(jq -r '.[].symbol' "$TMP/out" | grep -vxF -f "$TMP/low" | xargs) $(grep -c cuLaunchKernelEx "$TMP/low")" \
+		"cuEventRecord cuEventRecord_ptsz 2"
+	bad 'list --detail --ioctls' 2 'leave one out' list --ioctls --detail=low
 	ct list -e memory --json
 	check 'list -e memory' jq -e 'length > 20 and all(.[]; .class == "memory")' "$TMP/out"
 	ct list -e 'cuMemcpy*,!cuMemcpyHtoD*,cuInit' --json

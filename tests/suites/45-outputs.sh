@@ -163,6 +163,30 @@ selections()
 	check '--all' holds "$TMP/a.jsonl" 'sym["cuCtxGetDevice"] > 10 and head["left_out"] in ("", "nothing", "none")'
 }
 
+details()
+{
+	local low
+	low=$("$CUDATRACE" list --detail=low --json | jq -c '[.[].symbol]')
+	ct -q --detail=low --jsonl "$TMP/a.jsonl" -- "${SAMPLE[@]}" --counts
+	check '--detail=low: all of what it has, and nothing else' holds "$TMP/a.jsonl" \
+		'{k: int(v) for k, v in (l.split() for l in open(f) if l.startswith("cu")) if k in json.loads(low)} == collections.Counter(c["symbol"] for c in calls if "parent" not in c) and len(sym) > 15 and accounts()' f="$TMP/out" low="$low"
+	check '--detail=low: no state' holds "$TMP/a.jsonl" 'not {c["op"] for c in calls} & {"query", "set", "record", "wait"} and "event (" in head["left_out"]'
+	check '--detail=low: kernels have names' holds "$TMP/a.jsonl" 'sym["cuLaunchKernel"] > 10 and all(c["kernel"] for c in calls if c["symbol"].startswith("cuLaunchKernel"))'
+	check '--detail=low: the report reads it' "$CUDATRACE" report "$TMP/a.jsonl"
+	ct -q --detail=low -e cuEventRecord,cuCtxGetDevice --jsonl "$TMP/a.jsonl" -- "${SAMPLE[@]}"
+	check '--detail=low -e: those too' holds "$TMP/a.jsonl" 'sym["cuEventRecord"] and sym["cuCtxGetDevice"] and sym["cuLaunchKernel"] and not sym["cuCtxSetCurrent"]'
+	ct -q --detail=high --jsonl "$TMP/a.jsonl" -- "${SAMPLE[@]}"
+	check '--detail=high' holds "$TMP/a.jsonl" 'sym["cuDeviceGetAttribute"] and sym["cuEventRecord"] and not sym["cuCtxGetDevice"] and accounts()'
+	ct -q --detail=normal --jsonl "$TMP/a.jsonl" -- "${SAMPLE[@]}"
+	ct -q --jsonl "$TMP/b.jsonl" -- "${SAMPLE[@]}"
+	check '--detail=normal is the default' is "$(jq -r .symbol "$TMP/a.jsonl" | sort | md5sum)" "$(jq -r .symbol "$TMP/b.jsonl" | sort | md5sum)"
+	ct -q --all -e '!launch,cuCtxGetCurrent' --jsonl "$TMP/a.jsonl" -- "${SAMPLE[@]}"
+	check '--all -e: less those' holds "$TMP/a.jsonl" 'sym["cuMemAlloc_v2"] and sym["cuCtxGetDevice"] and not sym["cuLaunchKernel"] and not sym["cuCtxGetCurrent"]'
+	# Events, streams, waits of streams: none costs much alone.
+	ct -q --summary --jsonl "$TMP/a.jsonl" -- "${SAMPLE[@]}" --tokens 300
+	check 'what --detail=low would save' holds "$TMP/a.jsonl" 'max(end["costs"].values()) < end["cost_ms"] and 0.05 < end["low_saves_ms"] / end["cost_ms"] < 0.9'
+}
+
 limits()
 {
 	local n start took
@@ -457,6 +481,7 @@ to_stdout
 by_default
 jq_lines
 selections
+details
 limits
 words
 users

@@ -21,6 +21,18 @@ form()
 		and total("build_info") == 1 and total("dropped_total") == 0'
 }
 
+# Functions that trace.detail has not are not even probed.
+detail()
+{
+	start detail --set trace.detail=low --set trace.functions='cuDriverGetVersion,!cuMemFree' || return
+	worker low || { fail 'trace.detail' 'does not run'; return; }
+	ask low alloc 3 >/dev/null
+	ask low version 4 >/dev/null
+	check 'trace.detail: its functions, and what trace.functions adds and takes' until_shows shows \
+		'{f: n for f, n in by("calls_total", "function", command="w-low").items()} == {"cuInit": 1, "cuDevicePrimaryCtxRetain": 1, "cuMemAlloc_v2": 3, "cuDriverGetVersion": 4}'
+	finish
+}
+
 # Each rule's level; a new one while the process calls.
 levels()
 {
@@ -217,6 +229,7 @@ others()
 	finish
 }
 
+detail
 levels
 first_calls
 by_rule

@@ -54,6 +54,7 @@ static void presets(const struct config *c)
 	assert_int_equal(c->files.compress, COMPRESS_ZSTD);
 	assert_string_equal(c->metrics.listen, "127.0.0.1:9464");
 	assert_int_equal(c->rule_cnt, 0);
+	assert_int_equal(c->trace.detail, DETAIL_UNSET);
 }
 
 static void defaults(void **state)
@@ -81,6 +82,7 @@ static void check_all(const struct config *c)
 	assert_false(c->sample.on.xid);
 	assert_string_equal(c->files.on_rotate, "cp \"$1\" /srv");
 	assert_string_equal(c->metrics.listen, "");
+	assert_int_equal(c->trace.detail, DETAIL_LOW);
 }
 
 static void everything(void **state)
@@ -98,6 +100,7 @@ static void everything(void **state)
 	     "  every: 0\n"
 	     "  on: {xid: false, sync_longer: 500ms, memory_above: 60G}\n"
 	     "files: {on_rotate: cp \"$1\" /srv}\n"
+	     "trace: {detail: low}\n"
 	     "metrics: {listen: \"\"}\n",
 	     check_all);
 }
@@ -149,6 +152,8 @@ static void what_is_wrong(void **state)
 	bad("trace: {hide: all}\n",
 	    "c.yaml:1: trace.hide: 'all' is not understood; write one of none, strings, "
 	    "arguments\n");
+	bad("trace: {detail: quiet}\n",
+	    "c.yaml:1: trace.detail: 'quiet' is not understood; write one of low, normal, high, all\n");
 	bad("trace: {hide: arguments}\nsample: {on: {memory_above: 1G}}\n",
 	    "c.yaml: memory_above needs sizes, and trace.hide: arguments hides them; set one of the "
 	    "two to 0 or none\n");

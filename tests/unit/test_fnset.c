@@ -44,7 +44,7 @@ static void test_default(void **state)
 	assert_true(wanted("cuInit"));
 	assert_true(wanted("cuLaunchKernel"));
 	assert_false(wanted("cuCtxGetDevice"));
-	fnset__select_all(set);
+	fnset__set_detail(set, DETAIL_ALL);
 	assert_true(wanted("cuCtxGetDevice"));
 	assert_int_equal(wanted_cnt(), fnset__cnt(set));
 }
@@ -218,6 +218,106 @@ static void test_negation(void **state)
 	assert_false(wanted("cuTurnsUpStillLater"));
 }
 
+/* What each level is the first to have. */
+static const struct {
+	const char *symbol;
+	enum cuda_detail detail;
+} first_of[] = {
+	{"cuInit", DETAIL_LOW},
+	{"cuLaunchKernel", DETAIL_LOW},
+	{"cuGraphLaunch", DETAIL_LOW},
+	{"cuGraphAddKernelNode_v2", DETAIL_LOW},
+	{"cuMemcpyHtoDAsync_v2", DETAIL_LOW},
+	{"cuMemsetD8Async", DETAIL_LOW},
+	{"cuMemAllocAsync", DETAIL_LOW},
+	{"cuStreamSynchronize", DETAIL_LOW},
+	{"cuEventSynchronize", DETAIL_LOW},
+	{"cuCtxSynchronize", DETAIL_LOW},
+	{"cuModuleLoadData", DETAIL_LOW},
+	{"cuLibraryGetKernel", DETAIL_LOW},
+	{"cuKernelGetFunction", DETAIL_LOW},
+	/* handles of kernels and memory go with it */
+	{"cuCtxDestroy_v2", DETAIL_LOW},
+	{"cuDevicePrimaryCtxRetain", DETAIL_LOW},
+	{"ncclAllReduce", DETAIL_LOW},
+	{"ncclGroupStart", DETAIL_LOW},
+	{"cuCtxSetCurrent", DETAIL_NORMAL},
+	{"cuCtxPushCurrent_v2", DETAIL_NORMAL},
+	{"cuCtxPopCurrent_v2", DETAIL_NORMAL},
+	{"cuEventRecord", DETAIL_NORMAL},
+	{"cuStreamWaitEvent", DETAIL_NORMAL},
+	{"cuStreamCreate", DETAIL_NORMAL},
+	{"cuThreadExchangeStreamCaptureMode", DETAIL_NORMAL},
+	{"cuFuncSetAttribute", DETAIL_NORMAL},
+	{"cuNobodyKnows", DETAIL_NORMAL},
+	{"cuDeviceGetAttribute", DETAIL_HIGH},
+	{"cuFuncGetAttribute", DETAIL_HIGH},
+	{"cuOccupancyMaxActiveBlocksPerMultiprocessor", DETAIL_HIGH},
+	{"cuGetProcAddress_v2", DETAIL_HIGH},
+	{"cuCtxGetCurrent", DETAIL_ALL},
+	{"cuEventQuery", DETAIL_ALL},
+	{"cuStreamIsCapturing", DETAIL_ALL},
+	{"cuPointerGetAttribute", DETAIL_ALL},
+	{"ncclCommGetAsyncError", DETAIL_ALL},
+};
+
+static void test_details(void **state)
+{
+	unsigned cnt = 0;
+
+	(void)state;
+	for (int d = DETAIL_UNSET + 1; d < DETAIL_CNT; d++) {
+		fnset__set_detail(set, d);
+		for (unsigned i = 0; i < sizeof(first_of) / sizeof(first_of[0]); i++)
+			if (wanted(first_of[i].symbol) !=
+			    (first_of[i].detail <= (enum cuda_detail)d))
+				fail_msg("--detail=%s: %s", detail_name(d), first_of[i].symbol);
+		/* Each has more than the one before. */
+		assert_true(wanted_cnt() > cnt);
+		cnt = wanted_cnt();
+		assert_int_equal(detail_by_name(detail_name(d)), d);
+	}
+	assert_int_equal(cnt, fnset__cnt(set));
+	assert_int_equal(detail_by_name(""), -1);
+	/* Everything but queries: what is traced when nothing is said. */
+	fnset__set_detail(set, DETAIL_NORMAL);
+	for (unsigned id = 0; id < fnset__cnt(set); id++)
+		assert_int_equal(fnset__wanted(set, id), !cuda_fn_is_query(fnset__fn(set, id)));
+}
+
+static void test_detail_and_expr(void **state)
+{
+	int launch = fnset__id(set, "cuLaunchKernel"), record = fnset__id(set, "cuEventRecord");
+
+	(void)state;
+	/* Without a level -e chooses alone. */
+	select_ok("event");
+	assert_false(fnset__wanted(set, launch));
+	assert_true(fnset__wanted_at(set, DETAIL_LOW, record));
+	fnset__set_detail(set, DETAIL_LOW);
+	assert_true(fnset__wanted(set, launch) && fnset__wanted(set, record));
+	assert_true(fnset__wanted_at(set, DETAIL_LOW, record));
+	assert_false(wanted("cuCtxSetCurrent"));
+	select_ok("!sync");
+	assert_true(fnset__wanted(set, launch));
+	assert_false(fnset__wanted(set, record) || wanted("cuStreamSynchronize"));
+	select_ok("cuEventRecord,!launch");
+	assert_true(fnset__wanted(set, record) && wanted("cuMemAlloc_v2"));
+	assert_false(fnset__wanted(set, launch));
+	fnset__set_detail(set, DETAIL_ALL);
+	select_ok("!launch");
+	assert_true(wanted("cuCtxGetDevice"));
+	assert_false(fnset__wanted(set, launch));
+	assert_false(fnset__wanted_at(set, DETAIL_LOW, record));
+	/* Of marks the ! alone begins with it. */
+	fnset__set_detail(set, DETAIL_LOW);
+	assert_int_equal(fnset__mark(set, FNSET_STACK, "memory", err, sizeof(err)), 0);
+	assert_false(fnset__is_marked(set, FNSET_STACK, launch));
+	assert_int_equal(fnset__mark(set, FNSET_STACK, "!memory", err, sizeof(err)), 0);
+	assert_true(fnset__is_marked(set, FNSET_STACK, launch));
+	assert_false(fnset__is_marked(set, FNSET_STACK, record));
+}
+
 static void check_error(const char *expr, const char *want)
 {
 	unsigned before = wanted_cnt();
@@ -274,10 +374,11 @@ static void test_describe(void **state)
 	assert_non_null(strstr(in, "init, device"));
 	assert_memory_equal(out, "query (", 7);
 	assert_null(strchr(out, ','));
-	fnset__select_all(set);
+	fnset__set_detail(set, DETAIL_ALL);
 	fnset__describe(set, in, sizeof(in), out, sizeof(out));
 	assert_string_equal(in, "everything");
 	assert_string_equal(out, "nothing");
+	fnset__set_detail(set, DETAIL_UNSET);
 	select_ok("none");
 	fnset__describe(set, in, sizeof(in), out, sizeof(out));
 	assert_string_equal(in, "nothing");
@@ -362,7 +463,7 @@ int main(void)
 		TEST(test_give_back), TEST(test_names),	       TEST(test_globs),
 		TEST(test_classes),   TEST(test_negation),     TEST(test_errors),
 		TEST(test_describe),  TEST(test_error_bounds), TEST(test_marks),
-		TEST(test_hist),
+		TEST(test_hist),      TEST(test_details),      TEST(test_detail_and_expr),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

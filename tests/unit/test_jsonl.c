@@ -395,6 +395,7 @@ static void test_end(void **state)
 				.busiest_tid = 4711,
 				.dear = {{counts[1].fn, 20000}, {counts[0].fn, 8000}},
 				.dear_cnt = 2,
+				.low_saves_ns = 9000,
 				.count_cost_ns = 620,
 				.counts = counts,
 				.count_cnt = 2,
@@ -418,7 +419,7 @@ static void test_end(void **state)
 		"\"abandoned\":1}},\"wall_ms\":2000.000001,\"probe_cost_ns\":1350,\"count_cost_ns\":620,"
 		"\"cost_ms\":0.028350,\"cost_share\":1.42e-05,\"busiest_share\":0.125,"
 		"\"busiest_tid\":4711,\"costs\":{\"cuLaunchKernel\":0.020000,\"cuInit\":0.008000},"
-		"\"left_out\":\"nothing\"}\n");
+		"\"low_saves_ms\":0.009000,\"left_out\":\"nothing\"}\n");
 	free(s);
 }
 

@@ -88,7 +88,7 @@ static void test_defaults(void **state)
 	assert_null(o.trace.argv);
 	assert_true(o.trace.follow);
 	assert_true(o.trace.wait);
-	assert_false(o.trace.all);
+	assert_int_equal(o.trace.detail, DETAIL_UNSET);
 	assert_int_equal(o.trace.summary, TRI_UNSET);
 	assert_int_equal(o.trace.mechanism, MECH_AUTO);
 	assert_int_equal(o.trace.buffer_sz, OPTS_BUFFER_ALL);
@@ -181,7 +181,9 @@ static void test_values(void **state)
 	assert_string_equal(o.trace.user, "nobody");
 	assert_false(o.trace.follow);
 	assert_false(o.trace.wait);
-	assert_true(o.trace.all);
+	assert_int_equal(o.trace.detail, DETAIL_ALL);
+	assert_int_equal(parse("--all --detail=low").trace.detail, DETAIL_LOW);
+	assert_int_equal(parse("list --detail high").trace.detail, DETAIL_HIGH);
 	assert_int_equal(parse("--mechanism session").trace.mechanism, MECH_SESSION);
 	assert_int_equal(parse("--mechanism multi").trace.mechanism, MECH_MULTI);
 	assert_int_equal(parse("--summary").trace.summary, TRI_ON);
@@ -267,6 +269,8 @@ static const struct {
 	{"--buffer-size 99999999999G", "the largest is 1G"},
 	{"--buffer-size 16Q", "not a size"},
 	{"--buffer-size -1", "not a size"},
+	{"--detail medium", "choose one of: low normal high all"},
+	{"--detail ''", "choose one of: low normal high all"},
 	{"--mechanism kprobe", "choose one of: auto session multi perf"},
 	{"--jsonl - --chrome -", "two outputs to stdout"},
 	{"--jsonl - --jsonl -", "two outputs to stdout"},

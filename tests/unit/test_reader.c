@@ -30,7 +30,7 @@
 	"{\"memory\":2,\"from the future\":1},\"calls\":2,\"drops\":{\"calls\":3,\"driver\":4},"   \
 	"\"unfinished\":5,\"bad_records\":6,\"wall_ms\":9.5,\"cost_ms\":0.000025,"                 \
 	"\"busiest_share\":0.5,\"busiest_tid\":7,"                                                 \
-	"\"costs\":{\"cuInit\":0.000020}}\n"
+	"\"costs\":{\"cuInit\":0.000020},\"low_saves_ms\":0.000021}\n"
 #define CALL(rest)                                                                                 \
 	"{\"ts\":1.234567,\"type\":\"memory\",\"op\":\"alloc\",\"name\":\"cuMemAlloc\","           \
 	"\"symbol\":\"cuMemAlloc_v2\",\"pid\":10,\"tid\":11,\"comm\":\"py\",\"id\":7," rest "}\n"
@@ -144,6 +144,7 @@ static void test_header(void **state)
 	assert_int_equal(got.end.busiest_tid, 7);
 	assert_int_equal(got.end.dear_cnt, 1);
 	assert_int_equal(got.end.dear[0].ns, 20);
+	assert_int_equal(got.end.low_saves_ns, 21);
 }
 
 static void test_call(void **state)

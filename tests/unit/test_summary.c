@@ -245,6 +245,33 @@ static void losses_are_loud(void **state)
 	free(text);
 }
 
+/* A level saves more than any one function, or is not spoken of. */
+static void advice_names_what_saves_most(void **state)
+{
+	struct run *r = *state;
+	char *text;
+
+	r->end.cost_ns = 100000000;
+	r->end.dear[0] = (struct trace_fn_cost){cuda_fn_by_symbol("cuEventRecord"), 40000000};
+	r->end.dear_cnt = 1;
+	r->end.low_saves_ns = 40000000;
+	text = print(r, 80, false);
+	assert_non_null(strstr(text, "saved by -e '!NAME'\n"));
+	assert_null(strstr(text, "--detail"));
+	free(text);
+	r->end.low_saves_ns = 70000000;
+	text = print(r, 80, false);
+	assert_non_null(strstr(text, "saved by --detail=low, or by -e '!NAME'\n"));
+	assert_non_null(strstr(text, "70.0 ms  70.0 %  --detail=low\n"));
+	assert_non_null(strstr(text, "40.0 ms  40.0 %  cuEventRecord\n"));
+	free(text);
+	/* None of many does much alone. */
+	r->end.dear_cnt = 0;
+	text = print(r, 80, false);
+	assert_non_null(strstr(text, "70.0 ms  70.0 %  --detail=low\n"));
+	free(text);
+}
+
 /* Kernel names come from the target: a terminal must not obey them. */
 static void hostile_kernel_name(void **state)
 {
@@ -654,6 +681,7 @@ int main(void)
 		WITH_RUN(fits_its_width),
 		WITH_RUN(colours_only_when_asked),
 		WITH_RUN(losses_are_loud),
+		WITH_RUN(advice_names_what_saves_most),
 		WITH_RUN(hostile_kernel_name),
 		WITH_RUN(counts),
 		WITH_RUN(nested_time_counts_once),
