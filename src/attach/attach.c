@@ -2,9 +2,7 @@
 /* The skeleton's life, its maps, and the library files that are attached. */
 #include "attach_priv.h"
 
-#include "caps.h"
 #include "elf.h"
-#include "kernel.h"
 
 #include "util/log.h"
 #include "util/reader.h"
@@ -16,7 +14,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/random.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -34,153 +31,6 @@ static int libbpf_print(enum libbpf_print_level level, const char *fmt, va_list 
 {
 	if (log_level() >= LOG_DEBUG && level != LIBBPF_DEBUG)
 		vfprintf(stderr, fmt, ap);
-	return 0;
-}
-
-static void choose_programs(struct attach *a)
-{
-	struct cudatrace_bpf *s = a->skel;
-	struct bpf_program *used[2] = {s->progs.ct_entry, s->progs.ct_return};
-
-	if (a->mech == MECH_SESSION)
-		used[0] = used[1] = s->progs.ct_session;
-	for (int i = 0; i < 2; i++) {
-		bpf_program__set_autoload(used[i], true);
-		bpf_program__set_expected_attach_type(used[i], probes_attach_type(a->mech));
-	}
-	a->progs = (struct probe_progs){
-		.session = s->progs.ct_session,
-		.entry = s->progs.ct_entry,
-		.ret = s->progs.ct_return,
-	};
-	bpf_program__set_autoload(s->progs.ct_mmap, caps__has(CAP_TP_UNMAPPED_AREA));
-}
-
-void attach__load_error(int ret)
-{
-	bool denied = ret == -EPERM || ret == -EACCES;
-	const char *missing = denied ? caps__missing_privilege() : NULL;
-
-	if (missing)
-		err("cannot load the BPF programs: %s", missing);
-	else if (denied && caps__can_trace())
-		err("the kernel refuses the BPF programs: run it with -v and report what it says");
-	else
-		err("cannot load the BPF programs: %s: run `cudatrace check` to see what this kernel "
-		    "lacks",
-		    strerror(-ret));
-}
-
-/* Wake the reader eight times per ring, but not for less than 16 KiB. */
-static uint32_t wake_shift(uint64_t ring_sz)
-{
-	uint32_t shift = 14;
-
-	while ((ring_sz >> 3) >> (shift + 1))
-		shift++;
-	return shift;
-}
-
-/* One try with one way of seeing the driver; quiet, so that the next can be tried. */
-static int load_with(struct attach *a, const struct attach_opts *o, enum kernel_probe how)
-{
-	struct ct_cfg cfg = {
-		.filter_mode = o->filter_pids ? CT_FILTER_PIDS : CT_FILTER_ALL,
-		.follow_children = o->follow,
-		.own_pid = getpid(),
-		.pidns = target_own_pidns(),
-		.ring_cnt = a->ring_cnt,
-		.wake_shift = wake_shift(a->ring_sz),
-		.wake_on_thread = o->stacks,
-		.filter_uid = o->filter_uid,
-		.uid = o->uid,
-		.min_duration_ns = o->min_duration_ns,
-		.hide = o->hide,
-	};
-	int ret;
-
-	if (getrandom(cfg.name_secret, sizeof(cfg.name_secret), 0) != sizeof(cfg.name_secret) ||
-	    getrandom(&cfg.user_secret, sizeof(cfg.user_secret), 0) != sizeof(cfg.user_secret))
-		return -EIO;
-	cfg.name_secret[0] |= 1;
-	cfg.name_secret[1] |= 1;
-	a->skel = cudatrace_bpf__open();
-	if (!a->skel)
-		return -errno;
-	choose_programs(a);
-	levels__prepare(&cfg, o->fns);
-	room__prepare(a->skel, &cfg, o);
-	kernel__prepare(a->skel, &cfg, o, how);
-	a->skel->rodata->cfg = cfg;
-	ret = bpf_map__set_max_entries(a->skel->maps.rings, a->ring_cnt);
-	if (!ret)
-		ret = cudatrace_bpf__load(a->skel);
-	if (!ret)
-		ret = rings__use(a);
-	if (!ret && how != KERNEL_PROBE_AUTO)
-		ret = kernel__fill_plans(a->skel, o->abi, o->hide);
-	if (!ret)
-		ret = cudatrace_bpf__attach(a->skel);
-	if (!ret && how != KERNEL_PROBE_AUTO) {
-		ret = kernel__attach(a->skel, how);
-		if (ret >= 0)
-			ret = 0;
-	}
-	if (ret) {
-		dbg("%s, driver by %s: %s", mechanism_name(a->mech), kernel_probe_name(how),
-		    strerror(-ret));
-		cudatrace_bpf__destroy(a->skel);
-		a->skel = NULL;
-		return ret;
-	}
-	a->kernel_probe = how;
-	return 0;
-}
-
-/* Ways of seeing the driver, best first; with AUTO also none at all. *first: why the best failed.
- */
-static int load_kernel(struct attach *a, const struct attach_opts *o, int *first)
-{
-	enum kernel_probe how[KERNEL_PROBE_CNT];
-	unsigned cnt = kernel__candidates(o->kernel_probe, how);
-	int ret = -ENOENT;
-
-	for (unsigned i = 0; i < cnt && ret; i++) {
-		ret = load_with(a, o, how[i]);
-		*first = *first ? *first : ret;
-	}
-	if (ret && o->kernel_probe == KERNEL_PROBE_AUTO)
-		ret = load_with(a, o, KERNEL_PROBE_AUTO);
-	return ret;
-}
-
-/* The best of what this kernel says it has, or what is left where that cannot be loaded. */
-static int load(struct attach *a, const struct attach_opts *o)
-{
-	bool kernel = o->kernel && kernel__driver_loaded();
-	bool forced = kernel && o->kernel_probe != KERNEL_PROBE_AUTO;
-	enum mechanism best = o->mech == MECH_AUTO ? caps__best_mechanism() : o->mech;
-	int ret, first = 0, first_kernel = 0;
-
-	for (a->mech = best;; a->mech++) {
-		ret = kernel ? load_kernel(a, o, &first_kernel)
-			     : load_with(a, o, KERNEL_PROBE_AUTO);
-		first = first ? first : ret;
-		if (!ret || forced || o->mech != MECH_AUTO || a->mech == MECH_PERF)
-			break;
-	}
-	if (ret && forced)
-		err("--kernel-probe=%s does not work here: %s: leave it out, or see `cudatrace check`",
-		    kernel_probe_name(o->kernel_probe), strerror(-ret));
-	else if (ret)
-		attach__load_error(first);
-	if (ret)
-		return ret;
-	if (a->mech != best)
-		warn("%s does not work here (%s): functions are probed by %s", mechanism_name(best),
-		     strerror(-first), mechanism_name(a->mech));
-	if (o->kernel)
-		kernel__say(o->kernel_probe, a->kernel_probe, first_kernel);
 	return 0;
 }
 
@@ -205,7 +55,7 @@ struct attach *attach__open(const struct attach_opts *o)
 		warn("files that are written to while they are probed will not be noticed: %s: "
 		     "raise the limits of open files and of inotify",
 		     strerror(errno));
-	if (rings__make(a, o->ring_sz) || load(a, o) || levels__fill(a)) {
+	if (rings__make(a, o->ring_sz) || attach__load(a, o) || levels__fill(a)) {
 		attach__free(a);
 		return NULL;
 	}
@@ -462,6 +312,7 @@ void attach__detach(struct attach *a)
 {
 	if (!a->skel)
 		return;
+	probes__detach(&a->stubs);
 	for (unsigned i = 0; i < a->lib_cnt; i++) {
 		probes__detach(&a->libs[i]->probes);
 		file_watch__close(&a->libs[i]->watch, &a->watch);

@@ -7,6 +7,7 @@
 #include "util/log.h"
 
 #include <bpf/bpf.h>
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -176,7 +177,18 @@ static double time_spec(struct attach *a, stub_fn *stub, uint8_t flags, uint8_t 
 	return left > 0 ? left : 0;
 }
 
-static bool attach_stubs(struct attach *a, struct probes *probes, bool no_return)
+/* Before there are probes. */
+static void time_bare(struct attach *a)
+{
+	char *memory = calloc(1, COLD_SZ);
+
+	a->bare_ns[0] = time_stub(cudatrace_stub);
+	a->bare_ns[1] = time_stub(cudatrace_stub_stepped);
+	a->bare_ns[2] = memory ? time_cold(memory) : 0;
+	free(memory);
+}
+
+int stubs__attach(struct attach *a, bool no_return)
 {
 	uint64_t offs[] = {file_offset((uintptr_t)cudatrace_stub),
 			   file_offset((uintptr_t)cudatrace_stub_stepped)};
@@ -193,14 +205,23 @@ static bool attach_stubs(struct attach *a, struct probes *probes, bool no_return
 		.pid = getpid(),
 	};
 	bool refused[2];
+	int ret;
 
-	memset(probes, 0, sizeof(*probes));
 	if (!offs[0] || !offs[1])
-		return false;
-	if (probes__attach(probes, a->mech, &a->progs, &req, refused) == 2)
-		return true;
-	probes__detach(probes);
-	return false;
+		return 0;
+	if (!a->bare_ns[0])
+		time_bare(a);
+	ret = probes__attach(&a->stubs, a->mech, &a->progs, &req, refused);
+	if (ret == 2)
+		return 0;
+	probes__detach(&a->stubs);
+	/* Nothing is wrong with the instructions. */
+	return ret < 0 ? ret : -EOPNOTSUPP;
+}
+
+static bool has_stubs(const struct attach *a)
+{
+	return a->stubs.fd_cnt || a->stubs.link_cnt;
 }
 
 static void forget(void *ctx, const struct ct_count_key *key, const struct ct_count *c)
@@ -283,30 +304,28 @@ static void measure_entries(struct attach *a, const double *bare, struct attach_
 
 void attach__measure_cost(struct attach *a, bool entries, struct attach_cost *cost)
 {
-	double bare[] = {time_stub(cudatrace_stub), time_stub(cudatrace_stub_stepped)};
+	const double *bare = a->bare_ns;
 	struct ct_cost_cfg cfg = {0};
 	uint32_t tid = syscall(SYS_gettid);
 	char *memory = calloc(1, COLD_SZ);
-	double bare_cold = memory ? time_cold(memory) : 0;
-	struct probes probes;
 
 	memset(cost, 0, sizeof(*cost));
 	time_every(a, UINT32_MAX);
-	if (!memory || !attach_stubs(a, &probes, false)) {
+	if (!memory || !has_stubs(a)) {
 		free(memory);
 		return;
 	}
-	measure_pairs(a, bare, cost, &cfg, memory, bare_cold);
+	measure_pairs(a, bare, cost, &cfg, memory, bare[2]);
 	/* What a call costs whose return is left alone for its stack's sake: bpf/place.bpf.h. */
 	if (a->mech == MECH_SESSION) {
 		measure_entries(a, bare, cost, cfg.base_ns);
 	} else if (entries) {
 		/* Programs of their own; a session's asks for no return by itself. */
-		probes__detach(&probes);
-		if (attach_stubs(a, &probes, true))
+		probes__detach(&a->stubs);
+		if (!stubs__attach(a, true) && has_stubs(a))
 			measure_entries(a, bare, cost, cfg.base_ns);
 	}
-	probes__detach(&probes);
+	probes__detach(&a->stubs);
 	free(memory);
 	/* Our own calls are no part of the trace's accounts. */
 	bpf_map_delete_elem(bpf_map__fd(a->skel->maps.threads), &tid);

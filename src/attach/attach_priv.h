@@ -37,6 +37,8 @@ struct lib_key {
 struct attach {
 	struct cudatrace_bpf *skel;
 	struct probe_progs progs;
+	struct probes stubs; /* on functions of our own, until the cost is measured */
+	double bare_ns[3];   /* of a call of those: emulated, single-stepped, cold */
 	enum mechanism mech;
 	enum kernel_probe kernel_probe;
 	struct fnset *fns;
@@ -55,7 +57,9 @@ struct attach {
 	struct quotas *quotas;
 };
 
-/* attach.c: says why the kernel did not take the programs or the maps. */
+/* attach_load.c. Both say what is wrong. */
+int attach__load(struct attach *a, const struct attach_opts *o);
+/* Why the kernel did not take the programs or the maps. */
 void attach__load_error(int ret);
 /* attach_rings.c. rings__make() reports its errors. total: bytes of all together. */
 int rings__make(struct attach *a, uint64_t total);
@@ -87,6 +91,10 @@ void attach_lib__forget_keys(struct attach *a, const struct lib_entry *e);
 int attach_lib__put_on(struct attach *a, struct lib_entry *e);
 /* attach_written.c: the same, when nobody writes to it; fd: the first time, else -1. */
 int attach_lib__hold(struct attach *a, struct lib_entry *e, int fd);
+
+/* attach_cost.c: probes on functions of our own: proof that the mechanism works. 0 also when the
+ * functions are not found. */
+int stubs__attach(struct attach *a, bool no_return);
 
 /* levels.c: specs of the functions that the kernel does not have yet. */
 int levels__fill(struct attach *a);

@@ -264,7 +264,8 @@ ways()
 }
 
 # Kernels without something, in miniature: bpf() and perf_event_open() that know less. ($LACKS: attach types of
-# links, -1 for perf events; $REFUSES: a program that cannot be loaded)
+# links, -1 for perf events; $REFUSES: a program that cannot be loaded; $FAILS: attach types of links that are known and cannot be
+# made: a folder, by which they are asked for, is told from files)
 kernels()
 {
 	local multi=48 session=57
@@ -277,18 +278,23 @@ kernels()
 	#include <stdlib.h>
 	#include <string.h>
 	#include <sys/syscall.h>
-	static int lacks(long what)
+	static int in(const char *s, long what)
 	{
-		const char *s = getenv("LACKS");
 		char word[16];
 		snprintf(word, sizeof(word), " %ld ", what);
 		return s && strstr(s, word);
 	}
+	static int lacks(long what) { return in(getenv("LACKS"), what); }
+	static int fails(uint32_t *link) { return in(getenv("FAILS"), link[2]) && strcmp(*(char **)(link + 4), "/"); }
 	long syscall(long n, long a, long b, long c, long d, long e, long f)
 	{
 		static long (*real)(long, ...);
 		if (!real)
 			real = (long (*)(long, ...))dlsym(RTLD_NEXT, "syscall");
+		if (n == SYS_bpf && a == 28 && fails((uint32_t *)b)) {
+			errno = atoi(getenv("FAILS"));
+			return -1;
+		}
 		if ((n == SYS_bpf && a == 28 && lacks(((uint32_t *)b)[2])) ||
 		    (n == SYS_bpf && a == 5 && getenv("REFUSES") && !strncmp((char *)b + 48, getenv("REFUSES"), 15)) || (n == SYS_perf_event_open && lacks(-1))) {
 			errno = n == SYS_bpf ? EINVAL : ENOENT;
@@ -309,7 +315,21 @@ kernels()
 	check 'session cannot be loaded: the next best' holds "$X" 'head["mechanism"] == "uprobe.multi" and calls and accounts()'
 	check 'session cannot be loaded: says so' is "$rc $(cat "$TMP/err")" \
 		'0 cudatrace: warning: uprobe.session does not work here (Invalid argument): functions are probed by uprobe.multi'
-	bad 'session cannot be loaded, and was asked for' 1 'cannot load the BPF programs' --mechanism=session "${to_x[@]}" --libcuda "$FAKE/libcuda.so.1" -- true
+	bad 'session cannot be loaded, and was asked for' 1 'uprobe.session does not work here: Invalid argument: leave the option out' --mechanism=session "${to_x[@]}" --libcuda "$FAKE/libcuda.so.1" -- true
+	# It loads the program, and does not attach it (12: ENOMEM, 22: EINVAL, which might be meant for the instruction).
+	local fails mech=multi why
+	for fails in "12 $session " "22 $session " "12 $session $multi " "22 $session $multi "; do
+		why='Cannot allocate memory'
+		[ "${fails%% *}" = 12 ] || why='Operation not supported'
+		[[ $fails = *$multi* ]] && mech=
+		AS=(env "LD_PRELOAD=$TMP/lacks.so" "FAILS=$fails")
+		LD_LIBRARY_PATH=$FAKE ct "${to_x[@]}" -- "$FAKE/sample" --quiet
+		check "attaching fails ($fails): the next" holds "$X" "head['mechanism'] == 'uprobe${mech:+.$mech}' and calls and accounts() and head['probe_cost_ns'] > 0"
+		check "attaching fails ($fails): says so once" is "$rc $(cat "$TMP/err")" \
+			"0 cudatrace: warning: uprobe.session does not work here ($why): functions are probed by uprobe${mech:+.$mech}"
+	done
+	bad 'attaching fails, session was asked for' 1 'uprobe.session does not work here: Operation not supported: leave the option out' --mechanism=session "${to_x[@]}" -- true
+	bad 'attaching fails, multi was asked for' 1 'uprobe.multi does not work here: Operation not supported: leave the option out' --mechanism=multi "${to_x[@]}" -- true
 	AS=(env "LD_PRELOAD=$TMP/lacks.so" REFUSES=ct_nv_sys_enter CUDATRACE_TEST_NV_BY_NAME=1)
 	LD_LIBRARY_PATH=$FAKE ct --kernel "${to_x[@]}" -- "$FAKE/sample" --quiet
 	check 'no way of seeing the driver: CUDA calls are traced' holds "$X" 'calls and "kernel_probe" not in head and accounts()'

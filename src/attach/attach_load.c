@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* Which programs are loaded, and by which mechanism: the best that works. */
+#include "attach_priv.h"
+
+#include "caps.h"
+#include "kernel.h"
+#include "target.h"
+
+#include "util/log.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+static void choose_programs(struct attach *a)
+{
+	struct cudatrace_bpf *s = a->skel;
+	struct bpf_program *used[2] = {s->progs.ct_entry, s->progs.ct_return};
+
+	if (a->mech == MECH_SESSION)
+		used[0] = used[1] = s->progs.ct_session;
+	for (int i = 0; i < 2; i++) {
+		bpf_program__set_autoload(used[i], true);
+		bpf_program__set_expected_attach_type(used[i], probes_attach_type(a->mech));
+	}
+	a->progs = (struct probe_progs){
+		.session = s->progs.ct_session,
+		.entry = s->progs.ct_entry,
+		.ret = s->progs.ct_return,
+	};
+	bpf_program__set_autoload(s->progs.ct_mmap, caps__has(CAP_TP_UNMAPPED_AREA));
+}
+
+void attach__load_error(int ret)
+{
+	bool denied = ret == -EPERM || ret == -EACCES;
+	const char *missing = denied ? caps__missing_privilege() : NULL;
+
+	if (missing)
+		err("cannot load the BPF programs: %s", missing);
+	else if (denied && caps__can_trace())
+		err("the kernel refuses the BPF programs: run it with -v and report what it says");
+	else
+		err("cannot load the BPF programs: %s: run `cudatrace check` to see what this kernel "
+		    "lacks",
+		    strerror(-ret));
+}
+
+/* Wake the reader eight times per ring, but not for less than 16 KiB. */
+static uint32_t wake_shift(uint64_t ring_sz)
+{
+	uint32_t shift = 14;
+
+	while ((ring_sz >> 3) >> (shift + 1))
+		shift++;
+	return shift;
+}
+
+/* One try with one way of seeing the driver; quiet, so that the next can be tried. */
+static int load_with(struct attach *a, const struct attach_opts *o, enum kernel_probe how)
+{
+	struct ct_cfg cfg = {
+		.filter_mode = o->filter_pids ? CT_FILTER_PIDS : CT_FILTER_ALL,
+		.follow_children = o->follow,
+		.own_pid = getpid(),
+		.pidns = target_own_pidns(),
+		.ring_cnt = a->ring_cnt,
+		.wake_shift = wake_shift(a->ring_sz),
+		.wake_on_thread = o->stacks,
+		.filter_uid = o->filter_uid,
+		.uid = o->uid,
+		.min_duration_ns = o->min_duration_ns,
+		.hide = o->hide,
+	};
+	int ret;
+
+	if (getrandom(cfg.name_secret, sizeof(cfg.name_secret), 0) != sizeof(cfg.name_secret) ||
+	    getrandom(&cfg.user_secret, sizeof(cfg.user_secret), 0) != sizeof(cfg.user_secret))
+		return -EIO;
+	cfg.name_secret[0] |= 1;
+	cfg.name_secret[1] |= 1;
+	a->skel = cudatrace_bpf__open();
+	if (!a->skel)
+		return -errno;
+	choose_programs(a);
+	levels__prepare(&cfg, o->fns);
+	room__prepare(a->skel, &cfg, o);
+	kernel__prepare(a->skel, &cfg, o, how);
+	a->skel->rodata->cfg = cfg;
+	ret = bpf_map__set_max_entries(a->skel->maps.rings, a->ring_cnt);
+	if (!ret)
+		ret = cudatrace_bpf__load(a->skel);
+	if (!ret)
+		ret = rings__use(a);
+	if (!ret && how != KERNEL_PROBE_AUTO)
+		ret = kernel__fill_plans(a->skel, o->abi, o->hide);
+	if (!ret)
+		ret = cudatrace_bpf__attach(a->skel);
+	if (!ret && how != KERNEL_PROBE_AUTO) {
+		ret = kernel__attach(a->skel, how);
+		if (ret >= 0)
+			ret = 0;
+	}
+	if (ret) {
+		dbg("%s, driver by %s: %s", mechanism_name(a->mech), kernel_probe_name(how),
+		    strerror(-ret));
+		cudatrace_bpf__destroy(a->skel);
+		a->skel = NULL;
+		return ret;
+	}
+	a->kernel_probe = how;
+	return 0;
+}
+
+/* Ways of seeing the driver, best first; with AUTO also none at all. *first: why the best failed.
+ */
+static int load_kernel(struct attach *a, const struct attach_opts *o, int *first)
+{
+	enum kernel_probe how[KERNEL_PROBE_CNT];
+	unsigned cnt = kernel__candidates(o->kernel_probe, how);
+	int ret = -ENOENT;
+
+	for (unsigned i = 0; i < cnt && ret; i++) {
+		ret = load_with(a, o, how[i]);
+		*first = *first ? *first : ret;
+	}
+	if (ret && o->kernel_probe == KERNEL_PROBE_AUTO)
+		ret = load_with(a, o, KERNEL_PROBE_AUTO);
+	return ret;
+}
+
+/* Programs that load are no proof: probes on functions of our own are. */
+static int prove(struct attach *a)
+{
+	int ret = stubs__attach(a, false);
+
+	if (!ret)
+		return 0;
+	dbg("%s: cannot attach: %s", mechanism_name(a->mech), strerror(-ret));
+	cudatrace_bpf__destroy(a->skel);
+	a->skel = NULL;
+	return ret;
+}
+
+/* The best mechanism, or, where it was not asked for, the next that works. *first: why the best
+ * does not. */
+static int load_from(struct attach *a, const struct attach_opts *o, bool proven, int *first,
+		     int *first_kernel)
+{
+	bool kernel = o->kernel && kernel__driver_loaded();
+	bool forced = kernel && o->kernel_probe != KERNEL_PROBE_AUTO;
+	int ret;
+
+	for (a->mech = o->mech == MECH_AUTO ? caps__best_mechanism() : o->mech;; a->mech++) {
+		ret = kernel ? load_kernel(a, o, first_kernel) : load_with(a, o, KERNEL_PROBE_AUTO);
+		if (ret && forced)
+			return ret;
+		if (!ret && proven)
+			ret = prove(a);
+		*first = *first ? *first : ret;
+		if (!ret || o->mech != MECH_AUTO || a->mech == MECH_PERF)
+			return ret;
+	}
+}
+
+static void say_load_error(const struct attach_opts *o, int first, int kernel)
+{
+	if (kernel && o->kernel_probe != KERNEL_PROBE_AUTO)
+		err("--kernel-probe=%s does not work here: %s: leave it out, or see `cudatrace check`",
+		    kernel_probe_name(o->kernel_probe), strerror(-kernel));
+	else if (o->mech != MECH_AUTO && first != -EPERM && first != -EACCES)
+		err("--mechanism: %s does not work here: %s: leave the option out for the best that "
+		    "does",
+		    mechanism_name(o->mech), strerror(-first));
+	else
+		attach__load_error(first);
+}
+
+int attach__load(struct attach *a, const struct attach_opts *o)
+{
+	enum mechanism best = o->mech == MECH_AUTO ? caps__best_mechanism() : o->mech;
+	int first = 0, first_kernel = 0, ret = load_from(a, o, true, &first, &first_kernel);
+
+	/* On some file systems our own functions cannot be probed: that says nothing of others. */
+	if (ret && o->mech == MECH_AUTO)
+		ret = load_from(a, o, false, &first, &first_kernel);
+	if (ret)
+		say_load_error(o, first ? first : ret, first_kernel);
+	if (ret)
+		return ret;
+	if (a->mech != best)
+		warn("%s does not work here (%s): functions are probed by %s", mechanism_name(best),
+		     strerror(-first), mechanism_name(a->mech));
+	if (o->kernel)
+		kernel__say(o->kernel_probe, a->kernel_probe, first_kernel);
+	return 0;
+}
