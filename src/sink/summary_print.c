@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "decode/nv/nv.h"
+#include "text/costs.h"
 #include "text/table.h"
 
 /* From here on there is room for more columns and longer lists. */
@@ -410,32 +411,6 @@ static void print_unfinished(const struct summary *s, const struct term *term)
 			     plural(s->abandoned_cnt));
 }
 
-static void print_saving(struct table *t, const char *name, uint64_t ns,
-			 const struct trace_end *end)
-{
-	struct table_row *r = table__row(t, name);
-
-	human_time(r->cell[0], ns);
-	human_share(r->cell[1], ns, end->cost_ns);
-}
-
-/* What to do about it. */
-static void print_dear(const struct term *term, const struct trace_end *end)
-{
-	bool low = end->low_saves_ns && (!end->dear_cnt || end->low_saves_ns > end->dear[0].ns);
-	struct table t;
-
-	if (!end->dear_cnt && !low)
-		return;
-	table__init(&t, low ? "cost|share|saved by --detail=low, or by -e '!NAME'"
-			    : "cost|share|saved by -e '!NAME'");
-	if (low)
-		print_saving(&t, "--detail=low", end->low_saves_ns, end);
-	for (unsigned i = 0; i < end->dear_cnt; i++)
-		print_saving(&t, end->dear[i].fn->symbol, end->dear[i].ns, end);
-	table__print(&t, term);
-}
-
 static void print_cost(const struct summary *s, const struct term *term,
 		       const struct trace_info *info, const struct trace_end *end)
 {
@@ -466,7 +441,7 @@ static void print_cost(const struct summary *s, const struct term *term,
 	else
 		term_section(term, "Cost of tracing", "%s calls × %s = %s, %s of the traced time%s",
 			     calls, each, cost, share, second);
-	print_dear(term, end);
+	costs_print(term, end);
 }
 
 void summary__print(struct summary *s, FILE *f, const struct trace_info *info,

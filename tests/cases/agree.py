@@ -90,6 +90,18 @@ for what, key, in_lines in (("transfers", "count", count(moves, direction)),
          summary={t["kind"]: t["calls" if key == "count" else "bytes"] for t in summary["transfers"]})
 
 same("drops", end=end["drops"], report=overview["drops"], summary=summary["drops"])
+def six(ms):
+    """As the summary writes them."""
+    return float(f"{ms:.6g}")
+
+
+same("cost", end=six(end["cost_ms"]), report=six(overview["cost_ns"] / 1e6), summary=six(summary["cost_ms"]))
+same("busiest share", end=end.get("busiest_share"), report=overview.get("busiest_share"), summary=summary["busiest_share"] or None)
+same("busiest thread", end=end.get("busiest_tid"), report=overview.get("busiest_tid"))
+same("what costs most", end=[[k, six(v)] for k, v in end.get("costs", {}).items()],
+     report=[[c["symbol"], six(c["ns"] / 1e6)] for c in overview["costs"]], summary=[[c["symbol"], six(c["ms"])] for c in summary["costs"]])
+same("what --detail=low would save", end=six(end.get("low_saves_ms", 0)),
+     report=six(overview.get("low_saves_ns", 0) / 1e6), summary=six(summary["low_saves_ms"]))
 same("unfinished", end=end["unfinished"], report=overview["unfinished"], summary=summary["unfinished"])
 ioctls = [e for e in ev if e.get("op") == "ioctl"]
 same("ioctls", lines=len(ioctls), report=report["driver"]["ioctls"], chrome=sum(e["ph"] == "X" and "cmd" in e["args"] for e in chrome))

@@ -54,6 +54,22 @@ agree()
 		tests/cases/agree.py "$TMP/$1.jsonl" "$TMP/$1.json" "$TMP/again.json" "$TMP/$1.err"
 }
 
+# cost NAME: the text has what the end line says of it
+cost()
+{
+	report -q "$TMP/$1.jsonl" >"$TMP/again.txt" || return
+	python3 - "$TMP/$1.jsonl" "$TMP/again.txt" <<'END'
+import json, sys
+end = json.loads(open(sys.argv[1]).read().splitlines()[-1])
+text = open(sys.argv[2]).read()
+section = text[text.index("\nCost of tracing: "):].split("\n\n")[0]
+assert f'of the busiest second, of thread {end["busiest_tid"]}' in " ".join(section.split()), section
+names = [line.split()[-1] for line in section.splitlines() if line.endswith(tuple(end["costs"]) + ("--detail=low",))]
+assert [n for n in names if n != "--detail=low"] == list(end["costs"]), (names, end)
+assert ("--detail=low" in names) == (end.get("low_saves_ms", 0) > max(end["costs"].values())), (names, end)
+END
+}
+
 # both NAME COMMAND...: traced into $TMP/NAME.jsonl and $TMP/NAME.json, with the summary in $TMP/NAME.err
 both()
 {
@@ -74,6 +90,7 @@ traced()
 	TRACE=(timeout -k 5 60 "$CUDATRACE" -q -e "$ALL")
 	LD_LIBRARY_PATH=$FAKE both sample -- "$FAKE/sample"
 	parity sample
+	check 'sample: what tracing cost' cost sample
 	TRACE=(timeout -k 5 60 "$CUDATRACE" -q -e "$ALL" --count query,event --no-return context)
 	LD_LIBRARY_PATH=$FAKE both counted -- "$FAKE/sample"
 	parity counted

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /* The overview as JSON and as text. */
 #include "overview_priv.h"
+#include "text/costs.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -118,6 +119,24 @@ static uint64_t dropped(const struct trace_end *end)
 	return n;
 }
 
+static void put_costs(const struct trace_end *end, struct json *j)
+{
+	if (end->busiest_share) {
+		json_f64(j, "busiest_share", end->busiest_share);
+		json_u64(j, "busiest_tid", end->busiest_tid);
+	}
+	json_open_array(j, "costs");
+	for (unsigned i = 0; i < end->dear_cnt; i++) {
+		json_open(j, NULL);
+		json_str(j, "symbol", end->dear[i].fn->symbol);
+		json_u64(j, "ns", end->dear[i].ns);
+		json_close(j);
+	}
+	json_close_array(j);
+	if (end->low_saves_ns)
+		json_u64(j, "low_saves_ns", end->low_saves_ns);
+}
+
 static void put_end(const struct report *r, struct json *j)
 {
 	const struct trace_end *end = r->end;
@@ -136,6 +155,7 @@ static void put_end(const struct report *r, struct json *j)
 	if (end) {
 		json_u64(j, "cost_ns", end->cost_ns);
 		json_f64(j, "cost_share", end->cost_share);
+		put_costs(end, j);
 	}
 }
 
@@ -367,6 +387,22 @@ static void print_errors(const struct overview *o, const struct term *term)
 	}
 }
 
+static void print_cost(const struct trace_end *end, const struct term *term)
+{
+	char cost[CELL_SZ], share[CELL_SZ], busiest[CELL_SZ], second[96] = "";
+
+	if (!end || !end->cost_ns)
+		return;
+	human_time(cost, end->cost_ns);
+	human_share(share, end->cost_share, 1);
+	human_share(busiest, end->busiest_share, 1);
+	if (end->busiest_share)
+		snprintf(second, sizeof(second), "; %s of the busiest second, of thread %u",
+			 busiest, end->busiest_tid);
+	term_section(term, "Cost of tracing", "%s, %s of the traced time%s", cost, share, second);
+	costs_print(term, end);
+}
+
 void overview_print(const void *a, const struct term *term)
 {
 	const struct overview *o = a;
@@ -386,4 +422,5 @@ void overview_print(const void *a, const struct term *term)
 	print_classes(o, term);
 	print_fns(o, term);
 	print_errors(o, term);
+	print_cost(o->r->end, term);
 }

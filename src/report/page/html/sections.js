@@ -268,9 +268,12 @@ const sections = {
 		const o = r.overview || {};
 		const rows = [['command', has(o.command) ? o.command.join(' ') : ''], ['host', o.host], ['kernel', o.kernel && o.kernel + (o.machine ? ' · ' + o.machine : '')], ['driver', o.driver_version], ['CUDA', o.cuda_version],
 			['began', o.wall_time], ['ended', o.end_reason || (o.complete === false ? 'not: the trace is cut off' : '')], ['probes', o.mechanism], ['driver probes', o.kernel_probe], ['left out', o.left_out],
-			['cost of tracing', o.cost_ns !== undefined ? `${fmt.ns(o.cost_ns)} (${fmt.share(o.cost_share)}), ${fmt.ns(o.probe_cost_ns)} a call` : ''], ['cudatrace', o.version]];
+			['cost of tracing', o.cost_ns !== undefined ? `${fmt.ns(o.cost_ns)} (${fmt.share(o.cost_share)})${o.busiest_share ? `; ${fmt.share(o.busiest_share)} of the busiest second, of thread ${o.busiest_tid}` : ''}` : ''], ['cudatrace', o.version]];
+		const most = has(o.costs) ? o.costs[0].ns : 0, costs = o.low_saves_ns > most ? [{symbol: '--detail=low', ns: o.low_saves_ns}] : [];
 		return [
 			el('dl', {class: 'facts'}, rows.filter(x => x[1]).map(([k, v]) => [el('dt', {}, k), el('dd', {}, v)])),
+			has(costs.concat(o.costs || [])) ? sub('What would be saved by leaving it out', table.make([col.text('function', 'symbol', {name: true}), col.ns('cost', 'ns'),
+				col.share('of all', 'share', {get: x => x.ns / o.cost_ns})], costs.concat(o.costs || []), {label: 'Costs', sort: 1})) : null,
 			has(o.processes) ? sub('Processes', table.make([col.count('pid', 'pid', {show: String}), col.text('name', 'comm'), col.count('calls', 'calls'), col.count('threads', 'threads'), col.ts('first call', 'first_ts', {minor: true}), col.ts('last call', 'last_ts', {minor: true}),
 				{label: 'exit', get: x => x.signal ? 'signal ' + x.signal : x.exit_code}], o.processes, {label: 'Processes', sort: 2})) : null,
 			has(r.files) ? sub('Files', table.make([col.text('file', 'path', {name: true}), col.bytes('size', 'bytes'), col.count('lines', 'lines'), col.count('events', 'events'), col.count('bad lines', 'bad_lines')], r.files, {label: 'Files'})) : null,

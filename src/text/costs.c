@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#include "costs.h"
+
+#include "decode/cuda.h"
+#include "table.h"
+
+static void print_saving(struct table *t, const char *name, uint64_t ns,
+			 const struct trace_end *end)
+{
+	struct table_row *r = table__row(t, name);
+
+	human_time(r->cell[0], ns);
+	human_share(r->cell[1], ns, end->cost_ns);
+}
+
+void costs_print(const struct term *term, const struct trace_end *end)
+{
+	bool low = end->low_saves_ns && (!end->dear_cnt || end->low_saves_ns > end->dear[0].ns);
+	struct table t;
+
+	if (!end->dear_cnt && !low)
+		return;
+	table__init(&t, low ? "cost|share|saved by --detail=low, or by -e '!NAME'"
+			    : "cost|share|saved by -e '!NAME'");
+	if (low)
+		print_saving(&t, "--detail=low", end->low_saves_ns, end);
+	for (unsigned i = 0; i < end->dear_cnt; i++)
+		print_saving(&t, end->dear[i].fn->symbol, end->dear[i].ns, end);
+	table__print(&t, term);
+}

@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* What would make tracing cheaper, as the end of a trace says it. */
+#ifndef TEXT_COSTS_H
+#define TEXT_COSTS_H
+
+#include "model/trace.h"
+#include "term.h"
+
+/* A table; nothing when the end says nothing. */
+void costs_print(const struct term *term, const struct trace_end *end);
+
+#endif /* TEXT_COSTS_H */
