@@ -104,7 +104,9 @@ struct places {
 	const char **names;
 	bool *refused;
 	unsigned cnt;
-	unsigned ret_cnt; /* the first of them have a return that is looked at */
+	/* How many of them, in this order: with a return that is looked at, or without; each that
+	 * may well be refused behind the others. */
+	unsigned group_cnt[4];
 	const char **bad; /* names: not even tried, the kernel refuses their instruction */
 	unsigned bad_cnt;
 };
@@ -119,13 +121,17 @@ static void places__free(struct places *p)
 }
 
 static void places__add(struct places *p, struct attach *a, const struct elf_lib *elf,
-			struct attach_lib *lib, bool no_return)
+			struct attach_lib *lib, bool no_return, bool suspect)
 {
+	unsigned before = p->cnt;
+
 	for (unsigned i = 0; i < elf->sym_cnt; i++) {
 		int id = fnset__find(a->fns, elf->syms[i].name);
 
 		if (id < 0 || id == ATTACH_STUB_FUNC || !fnset__wanted(a->fns, id) ||
 		    fnset__is_marked(a->fns, FNSET_NO_RETURN, id) != no_return)
+			continue;
+		if (elf->syms[i].suspect != suspect)
 			continue;
 		if (elf->syms[i].bad_insn) {
 			/* One among 500 made attaching take 0.95 s: see attach_range(). */
@@ -140,6 +146,7 @@ static void places__add(struct places *p, struct attach *a, const struct elf_lib
 		p->cnt++;
 		lib->shifted_cnt += elf->syms[i].shift != 0;
 	}
+	p->group_cnt[2 * no_return + suspect] = p->cnt - before;
 }
 
 static int places__fill(struct places *p, struct attach *a, const struct elf_lib *elf,
@@ -155,9 +162,8 @@ static int places__fill(struct places *p, struct attach *a, const struct elf_lib
 	p->bad = calloc(n, sizeof(*p->bad));
 	if (!p->offs || !p->cookies || !p->names || !p->refused || !p->bad)
 		return -ENOMEM;
-	places__add(p, a, elf, lib, false);
-	p->ret_cnt = p->cnt;
-	places__add(p, a, elf, lib, true);
+	for (int g = 0; g < 4; g++)
+		places__add(p, a, elf, lib, g / 2, g % 2);
 	lib->wanted_cnt = p->cnt + p->bad_cnt;
 	return levels__fill(a);
 }
@@ -188,6 +194,35 @@ static int note_refused(struct attach_lib *lib, const struct places *p)
 	return ret;
 }
 
+/* Each link that is closed takes 30 ms, and what a file has is up to who wrote it. */
+#define ALONE_MAX 8
+
+/* The kernel refuses a link as a whole: who may well be refused has one alone. */
+static int attach_groups(struct attach *a, struct lib_entry *e, const struct places *p,
+			 struct probe_req *req)
+{
+	unsigned at = 0, sum = 0;
+
+	for (int g = 0; g < 4; g++) {
+		unsigned end = at + p->group_cnt[g];
+		bool is_alone = g % 2 && p->group_cnt[g] <= ALONE_MAX;
+
+		req->no_return = g / 2;
+		for (; at < end; at += req->cnt) {
+			int ret;
+
+			req->offs = p->offs + at;
+			req->cookies = p->cookies + at;
+			req->cnt = is_alone ? 1 : end - at;
+			ret = probes__attach(&e->probes, a->mech, &a->progs, req, p->refused + at);
+			if (ret < 0)
+				return ret;
+			sum += ret;
+		}
+	}
+	return sum;
+}
+
 /*
  * A file that nobody maps takes any probe: the kernel looks at the instructions when a process maps
  * it, and drops what it cannot probe without a word. So map it here while attaching.
@@ -195,9 +230,6 @@ static int note_refused(struct attach_lib *lib, const struct places *p)
 static int attach_places(struct attach *a, struct lib_entry *e, int fd, struct places *p)
 {
 	struct probe_req req = {
-		.offs = p->offs,
-		.cookies = p->cookies,
-		.cnt = p->ret_cnt,
 		/* To uprobe.multi of kernels before 6.10 it is a thread. The program asks for the
 		 * process anyway. */
 		.pid = a->mech == MECH_MULTI ? 0 : a->only_pid,
@@ -206,23 +238,14 @@ static int attach_places(struct attach *a, struct lib_entry *e, int fd, struct p
 	char path[64];
 	struct stat st;
 	void *map = MAP_FAILED;
-	int ret, more = 0;
+	int ret;
 
 	/* By descriptor: what was checked is what is attached, whatever happens to the path. */
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
 	req.path = path;
 	if (!fstat(fd, &st))
 		map = mmap(NULL, st.st_size, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, 0);
-	ret = probes__attach(&e->probes, a->mech, &a->progs, &req, p->refused);
-	if (ret >= 0) {
-		req.offs += p->ret_cnt;
-		req.cookies += p->ret_cnt;
-		req.cnt = p->cnt - p->ret_cnt;
-		req.no_return = true;
-		more = probes__attach(&e->probes, a->mech, &a->progs, &req,
-				      p->refused + p->ret_cnt);
-		ret = more < 0 ? more : ret + more;
-	}
+	ret = attach_groups(a, e, p, &req);
 	if (map != MAP_FAILED)
 		munmap(map, st.st_size);
 	e->lib.attach_ns = now_ns() - start;

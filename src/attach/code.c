@@ -56,9 +56,9 @@ static bool is_legacy_prefix(uint8_t byte)
 
 /*
  * A lock prefix, by itself or among others. Tried with perf events on 6.1, 6.12, 6.18 and 7.3: all
- * answer ENOTSUPP. They refuse more (the prefixes es, cs, ss and ds, hlt, int3, VEX instructions),
+ * answer ENOTSUPP. They refuse more, code_is_suspect(),
  * but not for good: 7.3 takes "cs nopw", which 6.18 refuses. Being wrong here would lose calls;
- * what is not known here the kernel still says, and attaching takes a second longer.
+ * what is not known here the kernel still says.
  */
 bool code_is_refused(const uint8_t *code, size_t len)
 {
@@ -68,6 +68,23 @@ bool code_is_refused(const uint8_t *code, size_t len)
 			return true;
 	}
 	return false;
+}
+
+/*
+ * The prefixes es, cs, ss and ds; VEX and EVEX (refused or not by what their second byte would be
+ * as an opcode); what traps or needs privileges. Being wrong costs a link of its own.
+ */
+bool code_is_suspect(const uint8_t *code, size_t len)
+{
+	static const uint8_t opcodes[] = {0x62, 0x6c, 0x6d, 0x6e, 0x6f, 0xc4, 0xc5, 0xcc,
+					  0xcd, 0xcf, 0xe4, 0xe5, 0xe6, 0xe7, 0xec, 0xed,
+					  0xee, 0xef, 0xf1, 0xf4, 0xfa, 0xfb};
+	size_t i = 0;
+
+	for (; i < len && is_legacy_prefix(code[i]); i++)
+		if (memchr("\x26\x2e\x36\x3e", code[i], 4))
+			return true;
+	return i < len && memchr(opcodes, code[i], sizeof(opcodes));
 }
 
 /* What all versions of the kernel that we know emulate: jumps, calls and what is_push_or_nop()

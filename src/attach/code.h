@@ -21,6 +21,9 @@ struct code_stats {
 /* x86-64: the kernel refuses a uprobe on this instruction, for sure. */
 bool code_is_refused(const uint8_t *code, size_t len);
 
+/* x86-64: some kernels refuse it, or some forms of it. */
+bool code_is_suspect(const uint8_t *code, size_t len);
+
 /* The kernel single-steps it under a uprobe, for it does not emulate it: many times the cost. */
 bool code_is_stepped(const uint8_t *code, size_t len, uint16_t machine);
 

@@ -125,6 +125,7 @@ static int look_at_code(struct elf_file *f, struct elf_lib *lib)
 		if (lib->machine == EM_X86_64) {
 			s->shift = (uint8_t)elf_probe_shift(code, len);
 			s->bad_insn = code_is_refused(code + s->shift, len - s->shift);
+			s->suspect = code_is_suspect(code + s->shift, len - s->shift);
 		}
 		s->stepped = code_is_stepped(code + s->shift, len > s->shift ? len - s->shift : 0,
 					     lib->machine);

@@ -18,6 +18,7 @@ struct elf_sym {
 	uint8_t shift;	  /* off minus the entry point's offset: elf_probe_shift() */
 	bool stepped;	  /* code_is_stepped() */
 	bool bad_insn;	  /* every kernel refuses a probe there: code_is_refused() */
+	bool suspect;	  /* some do: code_is_suspect() */
 };
 
 struct elf_lib {

@@ -355,6 +355,43 @@ kernels()
 	check 'a kernel without BTF: check' is "$rc $(grep -c 'no  *type information' "$TMP/out") $(cat "$TMP/err")" '1 1 '
 }
 
+# A link is refused as a whole: to find out for whose sake took a second.
+attaches_in_time()
+{
+	local ms
+	for _ in 1 2 3 4 5; do
+		ct -v --jsonl "$X" --libcuda "$1" -- true
+		ms=$(sed -n 's/.* functions attached in \([0-9]*\)\..*/\1/p' "$TMP/err")
+		[ "$ms" -lt 300 ] && return
+	done
+	echo "takes $ms ms"
+	return 1
+}
+refusals()
+{
+	[ "$(uname -m)" = x86_64 ] || { skip 'instructions that the kernel refuses' 'of x86-64'; return; }
+	{
+		echo .text
+		for name in cuInit cuMemAlloc_v2 $(seq -f cuMine%g 120); do
+			printf '.globl %s\n.type %s,@function\n%s: push %%rbp\n pop %%rbp\n xor %%eax,%%eax\n ret\n.size %s,.-%s\n' $name $name $name $name $name
+		done
+		while read -r name insn; do
+			printf '.globl %s\n.type %s,@function\n%s: %s\n xor %%eax,%%eax\n ret\n.size %s,.-%s\n' "$name" "$name" "$name" "$insn" "$name" "$name"
+		done <<-'END'
+		cuTraps hlt
+		cuTakesVex vzeroupper
+		cuPorts vpxor %xmm0,%xmm0,%xmm0
+		cuLocked lock incl (%rsp)
+		END
+		echo '.section .note.GNU-stack,"",@progbits'
+	} >"$TMP/refused.S"
+	${CC:-gcc} -shared -nostdlib -Wl,-soname,libcuda.so.1 -o "$TMP/refused.so" "$TMP/refused.S" || { fail 'instructions that the kernel refuses' 'no library'; return; }
+	check 'instructions that the kernel refuses: attached in time' attaches_in_time "$TMP/refused.so"
+	# Newer kernels take more of them.
+	check 'instructions that the kernel refuses: all others are attached' holds "$X" '123 <= head["libraries"][0]["functions"] <= 124'
+	check 'instructions that the kernel refuses: which' eval '[ "$(grep -c "cannot probe the first instruction of cu\(Traps\|Locked\) " "$TMP/err")" = 2 ] && ! grep "cannot probe.*\(cuInit\|cuMine\|cuTakesVex\)" "$TMP/err"'
+}
+
 statuses()
 {
 	local words want
@@ -527,6 +564,7 @@ outputs
 not_root
 ways
 kernels
+refusals
 statuses
 checking
 
