@@ -73,7 +73,8 @@ struct modules {
 	struct demangle_share demangling;
 	struct path *paths;
 	struct quota_share paths_share;
-	struct file **used; /* each once */
+	struct quota_share symbols_share; /* of all files that it uses, whoever had them read */
+	struct file **used;		  /* each once */
 	unsigned used_cnt, used_cap;
 };
 
@@ -366,15 +367,26 @@ static struct file *use(struct modules *m, struct file *file)
 		m->used_cap = cap;
 	}
 	m->used[m->used_cnt++] = file;
+	m->symbols_share.used += symbols__size(file->symbols);
 	file->refs++;
 	return file;
 }
 
-static struct file *read_file(struct module_files *f, const struct file_id *id, int fd)
+/* use() adds it to its share: that of the others does not go with who had it read. */
+static bool has_room(struct modules *m, size_t size)
 {
-	struct quota *q = quotas__get(f->quotas, QUOTA_SYMBOLS);
+	struct quota *q = quotas__get(m->files->quotas, QUOTA_SYMBOLS);
+	struct quota_share s = m->symbols_share;
+
+	if (q && q->max - q->used < s.used + size)
+		drop_unused(m->files);
+	return quota__take(q, &s, size);
+}
+
+static struct file *read_file(struct modules *m, const struct file_id *id, int fd)
+{
 	struct file *file = calloc(1, sizeof(*file));
-	size_t size;
+	struct module_files *f = m->files;
 
 	if (!file) {
 		close(fd);
@@ -386,16 +398,19 @@ static struct file *read_file(struct module_files *f, const struct file_id *id, 
 		free(file);
 		return NULL;
 	}
-	size = symbols__size(file->symbols);
-	if (q && q->max - q->used < size)
-		drop_unused(f);
-	if (!quota__take(q, NULL, size)) {
+	if (!has_room(m, symbols__size(file->symbols))) {
 		symbols__free(file->symbols);
 		free(file);
 		return NULL;
 	}
 	HASH_ADD(hh, f->by_id, id, sizeof(file->id), file);
 	return file;
+}
+
+/* As of all tables: no process gets more than it leaves over. */
+static bool has_place(const struct modules *m)
+{
+	return HASH_COUNT(m->files->by_id) + m->used_cnt < FILES_MAX;
 }
 
 static const struct file *file_of(struct modules *m, struct map *map)
@@ -416,14 +431,14 @@ static const struct file *file_of(struct modules *m, struct map *map)
 	id = (struct file_id){st.st_dev, st.st_ino, st.st_size, st.st_mtim.tv_sec,
 			      st.st_mtim.tv_nsec};
 	HASH_FIND(hh, files->by_id, &id, sizeof(id), file);
-	if (!file && HASH_COUNT(files->by_id) >= FILES_MAX)
+	if (!file && !has_place(m))
 		drop_unused(files);
-	if (file || HASH_COUNT(files->by_id) >= FILES_MAX) {
+	if (file || !has_place(m)) {
 		close(fd);
 		if (!file)
 			quota__full(quotas__get(files->quotas, QUOTA_SYMBOLS));
 	} else {
-		file = read_file(files, &id, fd);
+		file = read_file(m, &id, fd);
 	}
 	return map->file = file ? use(m, file) : NULL;
 }

@@ -37,7 +37,7 @@ static const struct {
 	[QUOTA_PATHS] = {"module_paths", "mappings and their paths", "further ones are not known",
 			 64 * MIB, 16 * MIB},
 	[QUOTA_SYMBOLS] = {"module_symbols", "symbols of modules",
-			   "further modules have no symbols", 256 * MIB, 256 * MIB},
+			   "further modules have no symbols", 256 * MIB, 64 * MIB},
 	[QUOTA_LIBRARIES] = {"libraries", "libcuda files", "calls into further files are not seen",
 			     256, 32},
 	[QUOTA_LIB_KEYS] = {"library_keys", "second device numbers of libcuda files",

@@ -13,7 +13,7 @@
 /* Far above what there is: libtorch_cuda.so has some 300,000 functions. */
 #define SECTIONS_MAX 65536
 #define SEGMENTS_MAX 128
-#define SYMS_SZ_MAX  (256u << 20)
+#define SYMS_SZ_MAX  (64u << 20) /* 2.8 million; while it is read they are there twice */
 #define NOTES_SZ_MAX 65536
 #define BUILD_ID_MAX 32
 
@@ -111,6 +111,7 @@ static int by_address(const void *a, const void *b)
 /* One for each address. */
 static void sort(struct symbols *s)
 {
+	struct symbol *fit;
 	size_t n = 0;
 
 	qsort(s->syms, s->cnt, sizeof(*s->syms), by_address);
@@ -118,6 +119,11 @@ static void sort(struct symbols *s)
 		if (!n || s->syms[n - 1].addr != s->syms[i].addr)
 			s->syms[n++] = s->syms[i];
 	s->cnt = n;
+	fit = reallocarray(s->syms, n, sizeof(*s->syms));
+	if (!fit)
+		return;
+	s->syms = fit;
+	s->alloc_cnt = n;
 }
 
 static void take_symbols(struct symbols *s, Elf_Data *d, size_t cnt)

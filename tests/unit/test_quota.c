@@ -401,7 +401,7 @@ static void test_stacks(void **state)
 	assert_int_equal(t->used, 0);
 }
 
-/* This process's own: paths have a share, symbols of all files together a bound. */
+/* This process's own: paths have a share, symbols a bound. */
 static void test_modules(void **state)
 {
 	struct quota *paths = &q.of[QUOTA_PATHS], *symbols = &q.of[QUOTA_SYMBOLS];
@@ -441,6 +441,68 @@ static void test_modules(void **state)
 	assert_int_equal(paths->used, 0);
 	module_files__free(files);
 	assert_int_equal(symbols->used, 0);
+}
+
+/* Has it a name for the function? */
+static bool has_name(struct modules *m, const void *function)
+{
+	struct stack_frame frame = {.ip = (uintptr_t)function + 1};
+	char *symbol = NULL;
+
+	modules__read(m);
+	modules__resolve(m, &frame, 1, &symbol);
+	free(symbol);
+	return symbol;
+}
+
+/* What the files of this process take that the function is in. */
+static uint64_t size_of(const void *function)
+{
+	struct module_files *files = module_files__new(&q, CT_HIDE_NOTHING);
+	struct modules *m = modules__new(files, getpid());
+	uint64_t size;
+
+	assert_true(has_name(m, function));
+	size = q.of[QUOTA_SYMBOLS].used;
+	modules__free(m);
+	module_files__free(files);
+	return size;
+}
+
+/* One that maps many files leaves room to the others; who uses what another had read has it, too.
+ */
+static void test_symbols_share(void **state)
+{
+	const void *in_libc = dlsym(RTLD_DEFAULT, "getppid"),
+		   *in_cmocka = dlsym(RTLD_DEFAULT, "_assert_true");
+	struct module_files *files = module_files__new(&q, CT_HIDE_NOTHING);
+	struct modules *first = modules__new(files, getpid()),
+		       *second = modules__new(files, getpid()),
+		       *third = modules__new(files, getpid());
+	struct quota *t = &q.of[QUOTA_SYMBOLS];
+	uint64_t own = size_of(test_modules), libc = size_of(in_libc), used;
+
+	(void)state;
+	t->share = own > libc ? own : libc;
+	assert_true(has_name(first, test_modules));
+	assert_false(has_name(first, in_libc));
+	assert_int_equal(t->full_cnt, 1);
+	assert_true(has_name(second, in_libc));
+	assert_int_equal(t->used, own + libc);
+	used = t->used;
+	assert_true(has_name(third, test_modules) && has_name(third, in_libc));
+	assert_int_equal(t->used, used);
+	/* The first goes, and what it had read is the third's still. */
+	modules__free(first);
+	assert_int_equal(t->used, used);
+	assert_false(has_name(third, in_cmocka));
+	first = modules__new(files, getpid());
+	assert_true(has_name(first, in_cmocka));
+	modules__free(first);
+	modules__free(second);
+	modules__free(third);
+	module_files__free(files);
+	assert_int_equal(t->used, 0);
 }
 
 #define TEST(fn) cmocka_unit_test_setup_teardown(fn, setup, teardown)
@@ -489,6 +551,7 @@ int main(void)
 		TEST(test_lost_ends),
 		TEST(test_tidy),
 		TEST(test_modules),
+		TEST(test_symbols_share),
 		TEST(test_perf_map),
 		TEST(test_stacks),
 	};
