@@ -40,7 +40,8 @@ struct {
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
-	/* A thread's state is 5 KB: memory is taken only for threads that call CUDA. */
+	/* A thread's state is 5 KB, for which the kernel takes 8: only for threads that call CUDA.
+	 */
 	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__uint(max_entries, 1); /* set before load */
 	__type(key, __u32);
@@ -89,7 +90,7 @@ struct {
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__uint(max_entries, 1); /* set before load: a row is 1.2 KB */
+	__uint(max_entries, 1); /* set before load: a row is 1 KB */
 	__type(key, struct ct_count_key);
 	__type(value, struct ct_count);
 } counts SEC(".maps");
@@ -106,7 +107,7 @@ struct {
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__uint(max_entries, 65536);
+	__uint(max_entries, CT_SHARES_MAX);
 	__type(key, struct ct_owner);
 	__type(value, struct ct_share);
 } shares SEC(".maps");

@@ -24,9 +24,11 @@ enum ct_proc_level {
 	CT_PROC_OFF = 3,     /* not seen */
 };
 
-/* Durations: below 128 ns, then four buckets for each power of two up to 2^40 ns (18 minutes). */
-#define CT_HIST_LOG_MIN 7
-#define CT_HIST_LOG_MAX 40
+/* Durations: below 256 ns, then four buckets for each power of two up to 2^35 ns (34 s): a row of
+ * the `counts` map with its key and the kernel's 48 bytes fits into the 1024 that are allocated for
+ * it then, and not into the 2048 that come next. */
+#define CT_HIST_LOG_MIN 8
+#define CT_HIST_LOG_MAX 35
 #define CT_HIST_CNT	(1 + 4 * (CT_HIST_LOG_MAX - CT_HIST_LOG_MIN))
 
 static inline __u32 ct_hist_index(__u64 ns)
@@ -81,6 +83,8 @@ struct ct_count {
 	__u64 hist[CT_HIST_CNT]; /* their sum is the number of calls that returned */
 };
 _Static_assert(sizeof(struct ct_count) == 56 + 8 * CT_HIST_CNT, "ct_count is part of the ABI");
+_Static_assert(48 + sizeof(struct ct_count_key) + sizeof(struct ct_count) + 8 <= 1024,
+	       "a row fits into 1 KB");
 
 /* Key of the `errors` map; its values are numbers of counted calls. */
 struct ct_error_key {
@@ -107,6 +111,8 @@ enum ct_table {
 	CT_TABLE_CNT
 };
 
+/* Programs that have rows of the first two. */
+#define CT_SHARES_MAX 65536
 /* Rows of the first two that a program can have at any rate, as far as its user may. One that has
  * more gets them only while half of the table is free: that is for those who have fewer. */
 #define CT_SHARE_COUNTS 128

@@ -18,8 +18,7 @@ struct attach;
 struct attach_opts {
 	enum mechanism mech; /* MECH_AUTO: the best that this kernel has */
 	struct fnset *fns;   /* what is wanted; symbols that no row has are added to it */
-	uint64_t ring_sz;    /* a power of two: bytes of the rings of all processors together, but a
-			      * ring is not smaller than 1 MiB, or ring_sz when that is less */
+	uint64_t ring_sz;    /* see rings__share() */
 	uint64_t min_duration_ns;
 	bool filter_pids; /* only attach__add_pid()'s processes (and children with follow) */
 	bool follow;
@@ -50,6 +49,9 @@ enum mechanism attach__mechanism(const struct attach *a);
 enum kernel_probe attach__kernel_probe(const struct attach *a);
 /* Xids come as records; else they must be had from the kernel log. */
 bool attach__has_xid(const struct attach *a);
+/* How large one of cnt rings is. total: a power of two, bytes of all of them together; but one has
+ * 1 MiB at least, or total when that is less, as long as all of them have 64 MiB at most. */
+size_t rings__share(uint64_t total, unsigned cnt);
 /* The rings, one for each processor, of *size bytes each. */
 const int *attach__ring_fds(const struct attach *a, unsigned *cnt, size_t *size);
 

@@ -13,13 +13,19 @@
 /* A processor's calls of 10 ms at least, unless less was asked for: for so long a reader may get no
  * processor. */
 #define RING_SZ_MIN (1u << 20)
+/* Unless there are so many processors that those would take more than this, which is more than was
+ * asked for. */
+#define RINGS_SZ_MAX  (64ull << 20)
+#define RING_SZ_LEAST (64u << 10)
 
-/* A power of two, as total is. */
-static size_t ring_share(uint64_t total, unsigned cnt)
+size_t rings__share(uint64_t total, unsigned cnt)
 {
+	uint64_t most = total > RINGS_SZ_MAX ? total : RINGS_SZ_MAX;
 	size_t share = total;
 
 	while (share * cnt > total && share > RING_SZ_MIN)
+		share /= 2;
+	while (share * cnt > most && share > RING_SZ_LEAST)
 		share /= 2;
 	return share;
 }
@@ -36,7 +42,7 @@ int rings__make(struct attach *a, uint64_t total)
 	}
 	for (unsigned i = 0; i < a->ring_cnt; i++)
 		a->ring_fds[i] = -1;
-	a->ring_sz = ring_share(total, a->ring_cnt);
+	a->ring_sz = rings__share(total, a->ring_cnt);
 	for (unsigned i = 0; i < a->ring_cnt; i++) {
 		int fd = bpf_map_create(BPF_MAP_TYPE_RINGBUF, "ring", 0, 0, a->ring_sz, NULL);
 

@@ -29,7 +29,7 @@
 #define MAX_CLIENTS 32
 #define MAX_MEMBERS (MAX_CLIENTS / 2)
 /* Answers that wait to be read, of all; then no more are made. */
-#define ANSWERS_SZ (16 << 20)
+#define ANSWERS_SZ (8 << 20)
 #define MAX_GROUPS 256
 
 struct client;

@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <event2/event.h>
+#include <inttypes.h>
 #include <malloc.h>
 #include <signal.h>
 #include <stdio.h>
@@ -14,6 +15,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "memory.h"
 #include "notify.h"
 #include "trace/kmsg.h"
 #include "util/log.h"
@@ -247,25 +249,18 @@ static void what_to_run(void *ctx, struct runner_what *what)
 	config__free(c);
 }
 
-/* More than there is memory for. */
-#define COUNTS_MAX (1u << 24)
-static uint32_t tasks_max(const struct config *c)
-{
-	return c->metrics.max_tasks < COUNTS_MAX ? c->metrics.max_tasks : COUNTS_MAX;
-}
-
 static int open_tracer(struct daemon *d)
 {
-	uint64_t counts = d->cfg->metrics.max_counts;
+	uint32_t counts = memory_rows(d->cfg->metrics.max_counts);
 	const struct tracer_opts to = {
 		.attach =
 			{
 				.mech = d->o->mechanism,
 				.ring_sz = d->cfg->trace.buffer_size,
 				.follow = true,
-				.counts_max = counts < COUNTS_MAX ? counts : COUNTS_MAX,
-				.errors_max = counts < COUNTS_MAX ? counts / 4 : COUNTS_MAX / 4,
-				.tasks_max = tasks_max(d->cfg),
+				.counts_max = counts,
+				.errors_max = counts / 4,
+				.tasks_max = memory_rows(d->cfg->metrics.max_tasks),
 				.kernel = d->cfg->trace.kernel,
 				.hide = d->cfg->trace.hide,
 				.force = d->o->force,
@@ -285,6 +280,20 @@ static int open_tracer(struct daemon *d)
 	if (*d->cfg->trace.functions)
 		fnset__select(d->t.fns, d->cfg->trace.functions, why, sizeof(why));
 	return tracer__open(&d->t, &to);
+}
+
+static void look_at_memory(struct daemon *d)
+{
+	uint64_t most;
+	unsigned cpus;
+
+	memory__bound(d->cfg, &d->t.quotas);
+	attach__ring_fds(d->t.att, &cpus, &(size_t){0});
+	most = memory__most(d->cfg, &d->t.quotas, cpus, NULL, NULL);
+	if (most > MEMORY_UNIT)
+		warn("with this configuration the daemon may take up to %" PRIu64
+		     " MiB: give it as much (MemoryMax=, 512M in the unit that comes with it)",
+		     most >> 20);
 }
 
 static int open_outputs(struct daemon *d)
@@ -324,7 +333,7 @@ static int start(struct daemon *d)
 		.caused = daemon__caused,
 		.ctx = d,
 	};
-	d->procs.quota->max = d->procs.quota->share = tasks_max(d->cfg);
+	look_at_memory(d);
 	levels__set_default(d->t.att, daemon__default_level(d));
 	daemon__set_always(d);
 	tracer__fill_info(&d->t);

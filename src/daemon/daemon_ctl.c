@@ -43,7 +43,9 @@ static void put_command(struct json *j, const char *command, bool root)
 	const char *slash;
 
 	if (root || !command) {
-		json_str(j, "command", command);
+		/* Each byte may become six, of each process. */
+		snprintf(name, sizeof(name), "%s", command ?: "");
+		json_str(j, "command", command ? name : NULL);
 		return;
 	}
 	snprintf(name, sizeof(name), "%.*s", (int)strcspn(command, " "), command);

@@ -30,7 +30,7 @@
 
 #define SEC_NS 1000000000ull
 /* Connections, and those whose answer waits to be read. */
-#define CLIENTS_MAX 256
+#define CLIENTS_MAX HTTP_CLIENTS
 #define ANSWERS_MAX 16
 #define BACKLOG	    1024
 #define REQUEST_MAX 8192
@@ -52,6 +52,8 @@ struct client {
 	size_t text_len;
 	char in[REQUEST_MAX], head[512];
 };
+
+_Static_assert(sizeof(struct client) + 512 <= HTTP_CLIENT_SZ, "see memory.c");
 
 struct http {
 	struct event_base *base;

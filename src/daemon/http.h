@@ -10,6 +10,11 @@ struct event_base;
 struct http;
 struct out;
 
+/* Connections at a time, and what each takes in the daemon. */
+#define HTTP_CLIENTS	256
+#define HTTP_CLIENT_SZ	(10 << 10)
+#define HTTP_CLIENTS_SZ (HTTP_CLIENTS * HTTP_CLIENT_SZ)
+
 struct http_ops {
 	void (*metrics)(void *ctx, struct out *o);
 	/* false: /healthz answers 503 */

@@ -75,6 +75,21 @@ static void on_forget(evutil_socket_t fd, short what, void *ctx)
 	forget(ctx);
 }
 
+static size_t held(const struct pages *ps)
+{
+	size_t sz = 0;
+
+	for (unsigned i = 0; i < ps->cnt; i++)
+		sz += ps->all[i]->text->cap;
+	return sz;
+}
+
+/* Room for one that is as large as the newest. */
+static bool has_room(const struct pages *ps)
+{
+	return ps->cnt < PAGES_MAX && (!ps->cnt || held(ps) + newest(ps)->text->cap <= PAGES_SZ);
+}
+
 static bool may_make(struct pages *ps, uint64_t now)
 {
 	uint64_t paid = (now - ps->paid_ns) / SHARE;
@@ -98,6 +113,7 @@ static void make(struct pages *ps)
 	p->made_ns = clock_ns();
 	p->users = 1;
 	ps->ops.make(ps->ops.ctx, p->text);
+	out__fit(p->text);
 	ps->spent_ns += clock_ns() - p->made_ns;
 	ps->all[ps->cnt++] = p;
 	ps->newest_kept = true;
@@ -111,9 +127,9 @@ struct page *pages__get(struct pages *ps)
 
 	if (may_make(ps, now) || old) {
 		forget(ps);
-		if (old && ps->cnt == PAGES_MAX)
+		while (old && !has_room(ps))
 			ps->ops.let_go(ps->ops.ctx, ps->all[0]);
-		if (ps->cnt < PAGES_MAX)
+		if (has_room(ps))
 			make(ps);
 	}
 	if (ps->cnt)

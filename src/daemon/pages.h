@@ -18,6 +18,8 @@ struct pages_ops {
 	void *ctx;
 };
 
+/* Of all together: when a new one would make them more, who reads the oldest is cut off. */
+#define PAGES_SZ (32u << 20)
 /* Seconds. A page that is older is not given out, and one that nobody reads goes. */
 #define PAGE_S 1
 

@@ -16,6 +16,13 @@
 /* A process for which there was no room is not looked at again for so long. */
 #define REFUSED_NS 1000000000ull
 
+/* With its command line and what its lines end with, of which each byte may have become six. */
+#define SUFFIX_SZ (6 * (2 * LABEL_NAME_SZ + 64) + 64)
+
+_Static_assert(sizeof(struct dproc) + COMMAND_SZ + SUFFIX_SZ + 3 * 24 + QUOTA_HASH_SZ <=
+		       QUOTA_LABELS_SZ,
+	       "what malloc() and uthash add is in it");
+
 /* Who it is */
 
 static size_t read_file(uint32_t pid, const char *name, char *buf, size_t size)

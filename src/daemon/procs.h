@@ -50,6 +50,9 @@ struct drefused {
 	uint64_t ns;
 };
 
+/* What a count takes at most that was read from the kernel. */
+#define DPROC_COUNT_SZ 1120
+
 struct dprocs {
 	struct dproc *by_pid;
 	struct quota *quota;

@@ -17,6 +17,10 @@ struct counted {
 	UT_hash_handle hh;
 };
 
+#define HIST_SZ_MAX (CT_HIST_CNT * sizeof(uint64_t))
+_Static_assert(sizeof(struct counted) + HIST_SZ_MAX + 2 * 24 + QUOTA_HASH_SZ <= DPROC_COUNT_SZ,
+	       "what malloc() and uthash add is in it");
+
 struct counted_error {
 	struct {
 		uint32_t func_id;
@@ -143,13 +147,18 @@ static bool keep(struct counted *c, const struct ct_count *now)
 	return true;
 }
 
-/* A single long one shows only in its bucket of the histogram: at least its floor. */
+/* A single long one shows only in its bucket of the histogram: at least its floor. The last one
+ * has no end, but the longest of all so far is known. */
 static void look_for_sync(struct dprocs *ps, struct dproc *p, const struct ct_count *delta)
 {
 	for (unsigned i = CT_HIST_CNT; i-- > 0;) {
+		uint64_t ns = ct_hist_floor(i);
+
 		if (!delta->hist[i])
 			continue;
-		ps->caused(ps->ctx, p, CAUSE_SYNC, ct_hist_floor(i));
+		if (i == CT_HIST_CNT - 1 && delta->max_ns > ns)
+			ns = delta->max_ns;
+		ps->caused(ps->ctx, p, CAUSE_SYNC, ns);
 		return;
 	}
 }
@@ -187,6 +196,8 @@ static void on_count(void *ctx, const struct ct_count_key *key, const struct ct_
 	if (!memcmp(&was, now, sizeof(*now)) || !keep(c, now))
 		return;
 	subtract(&delta, now, &was);
+	/* When none of these was the longest it says nothing of them. */
+	delta.max_ns = now->max_ns > was.max_ns ? now->max_ns : 0;
 	add_counts(ps, p, key->func_id, &delta);
 }
 

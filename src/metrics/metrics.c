@@ -11,13 +11,6 @@
 #include "model/call.h"
 #include "metrics_priv.h"
 
-static void *get(void **table_entry, size_t size)
-{
-	if (!*table_entry)
-		*table_entry = calloc(1, size);
-	return *table_entry;
-}
-
 /* Finds or makes the entry of a table that is keyed by a pointer; NULL when there is no room. */
 #define BY_PTR(m, t, head, type, field, ptr)                                                       \
 	({                                                                                         \
@@ -34,17 +27,22 @@ static void *get(void **table_entry, size_t size)
 /* What a target may have at any rate; it gets more only while half of all are free. */
 #define SERIES_SHARE 512
 
-/* One series more. Past the limit new ones are left out, and counted. */
-static bool take_series(struct metrics *m, struct metrics_target *t)
+/* So many series more. Past the limit new ones are left out, and counted. */
+static bool take_some(struct metrics *m, struct metrics_target *t, unsigned n)
 {
-	if (m->series >= m->max_series ||
-	    (t->series >= SERIES_SHARE && m->series >= m->max_series / 2)) {
+	if (m->series + n > m->max_series ||
+	    (t->series + n > SERIES_SHARE && m->series + n > m->max_series / 2)) {
 		m->left_out++;
 		return false;
 	}
-	m->series++;
-	t->series++;
+	m->series += n;
+	t->series += n;
 	return true;
+}
+
+static bool take_series(struct metrics *m, struct metrics_target *t)
+{
+	return take_some(m, t, 1);
 }
 
 struct metrics *metrics__new(uint64_t max_series)
@@ -142,8 +140,7 @@ static bool drop_ended(struct metrics *m)
 	}
 	if (!oldest)
 		return false;
-	m->series -= SERIES_OF_A_TARGET + HASH_COUNT(oldest->fns) + HASH_COUNT(oldest->errors) +
-		     HASH_COUNT(oldest->cmds);
+	m->series -= SERIES_OF_A_TARGET + oldest->series;
 	HASH_DEL(m->targets, oldest);
 	free_target(oldest);
 	free(oldest->text);
@@ -201,9 +198,18 @@ void metrics__put(struct metrics *m, struct metrics_target *t)
 		t->ended = ++m->ended;
 }
 
-static struct hist *duration_of(struct metrics_target *t, const struct cuda_fn *fn)
+static struct hist *duration_of(struct metrics *m, struct metrics_target *t,
+				const struct cuda_fn *fn)
 {
-	return get((void **)&t->durations[fn->api][fn->class], sizeof(struct hist));
+	struct hist **h = &t->durations[fn->api][fn->class];
+
+	if (*h)
+		return *h;
+	if (t->hist_cnt >= HISTS_OF_A_TARGET && !take_some(m, t, SERIES_OF_A_HIST))
+		return NULL;
+	*h = calloc(1, sizeof(**h));
+	t->hist_cnt += *h != NULL;
+	return *h;
 }
 
 /* The classic histogram has a bucket for each factor of four: every one of its limits is a limit of
@@ -253,7 +259,7 @@ static void on_call(struct metrics *m, struct metrics_target *t, const struct ev
 		f->calls++;
 	if (ev->unfinished || ev->abandoned)
 		return;
-	h = ev->entry_only ? NULL : duration_of(t, ev->fn);
+	h = ev->entry_only ? NULL : duration_of(m, t, ev->fn);
 	if (h) {
 		h->cnt[bucket_of(ns)]++;
 		h->sum_ns += ns;
@@ -326,7 +332,7 @@ void metrics__counts(struct metrics *m, struct metrics_target *t, const struct c
 {
 	struct fn_metrics *f = BY_PTR(m, t, fns, struct fn_metrics, fn, fn);
 	const struct op_facts *op = &op_facts[fn->op];
-	struct hist *h = duration_of(t, fn);
+	struct hist *h = duration_of(m, t, fn);
 	uint64_t calls = 0;
 
 	for (unsigned i = 0; i < CT_HIST_CNT; i++) {
@@ -360,6 +366,7 @@ static void forget_fn(struct metrics *m, struct metrics_target *t, const struct 
 		HASH_DEL(t->fns, f);
 		free(f);
 		m->series--;
+		t->series--;
 	}
 	HASH_ITER (hh, t->errors, e, next) {
 		if (e->key.fn != fn)
@@ -367,6 +374,7 @@ static void forget_fn(struct metrics *m, struct metrics_target *t, const struct 
 		HASH_DEL(t->errors, e);
 		free(e);
 		m->series--;
+		t->series--;
 	}
 }
 

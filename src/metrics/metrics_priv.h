@@ -12,9 +12,11 @@
 #define BUCKET_NS(i) (1ull << (10 + 2 * (i)))
 
 #define METRICS_XIDS 64
-/* Launches, nodes, graph launches, bytes, live and peak memory, processes, and the histograms of
- * the usual classes. */
+/* Launches, nodes, graph launches, bytes, live and peak memory, processes, and so many histograms:
+ * those of the usual classes. A further one is as many series as it has lines. */
 #define SERIES_OF_A_TARGET 150
+#define HISTS_OF_A_TARGET  8
+#define SERIES_OF_A_HIST   (BUCKET_CNT + 3)
 
 struct hist {
 	uint64_t cnt[BUCKET_CNT + 1]; /* not cumulated; the last is beyond all limits */
@@ -58,6 +60,7 @@ struct metrics_target {
 	struct error_metrics *errors;
 	struct cmd_metrics *cmds;
 	struct hist *durations[API_CNT][CLASS_CNT];
+	unsigned hist_cnt;
 	uint64_t launches, nodes, graph_launches;
 	uint64_t bytes[COPY_DIR_PEER + 1];
 	uint64_t mem[3], peak[3]; /* device, host, managed */

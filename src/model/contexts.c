@@ -8,6 +8,8 @@
 #define THREADS_MAX   65536
 #define CONTEXTS_MAX  1024
 #define CTX_STACK_MAX 16
+/* Of the quota: as large as two of its ranges. */
+#define THREAD_UNITS 2
 
 struct ctx_thread {
 	uint32_t tid;
@@ -23,7 +25,7 @@ static void free_threads(struct contexts *c)
 	HASH_ITER (hh, c->threads, t, tmp) {
 		HASH_DEL(c->threads, t);
 		free(t);
-		quota__give(c->quota, &c->share, 1);
+		quota__give(c->quota, &c->share, THREAD_UNITS);
 	}
 	c->last = NULL;
 }
@@ -47,9 +49,13 @@ static struct ctx_thread *thread_of(struct contexts *c, uint32_t tid)
 		return t;
 	if (HASH_COUNT(c->threads) == THREADS_MAX)
 		free_threads(c);
-	t = quota__take(c->quota, &c->share, 1) ? calloc(1, sizeof(*t)) : NULL;
-	if (!t)
+	if (!quota__take(c->quota, &c->share, THREAD_UNITS))
 		return NULL;
+	t = calloc(1, sizeof(*t));
+	if (!t) {
+		quota__give(c->quota, &c->share, THREAD_UNITS);
+		return NULL;
+	}
 	t->tid = tid;
 	HASH_ADD(hh, c->threads, tid, sizeof(t->tid), t);
 	return c->last = t;

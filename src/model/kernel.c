@@ -33,6 +33,13 @@ struct kernel_names *kernel_names__new(struct quotas *q)
 	return n;
 }
 
+/* What a name of len takes; its demangled form comes on top. */
+static size_t size_of_name(size_t len)
+{
+	return quota_malloc_sz(sizeof(struct kernel_name)) + QUOTA_HASH_SZ +
+	       quota_malloc_sz(len + 1);
+}
+
 static void free_name(struct kernel_name *name)
 {
 	if (name->demangled != name->mangled)
@@ -98,7 +105,7 @@ static struct kernel_name *make_name(const char *mangled, size_t len)
 		return NULL;
 	}
 	name->demangled = name->mangled;
-	name->size = sizeof(*name) + len + 1;
+	name->size = size_of_name(len);
 	return name;
 }
 
@@ -106,7 +113,7 @@ static struct kernel_name *make_name(const char *mangled, size_t len)
 static void add_demangled(struct handles *h, struct kernel_name *name, struct quota_share *s)
 {
 	char *demangled = demangle(name->mangled, &h->demangling);
-	size_t size = demangled ? strlen(demangled) + 1 : 0;
+	size_t size = demangled ? quota_malloc_sz(strlen(demangled) + 1) : 0;
 
 	if (!demangled)
 		return;
@@ -129,11 +136,11 @@ const struct kernel_name *kernel_name__intern(struct handles *h, const char *man
 	if (name)
 		return name;
 	/* First, for demangling costs more than all else here. */
-	if (!quota__take(quotas__get(n->quotas, QUOTA_NAMES), &s, sizeof(*name) + len + 1))
+	if (!quota__take(quotas__get(n->quotas, QUOTA_NAMES), &s, size_of_name(len)))
 		return uncached(n, mangled, len);
 	name = make_name(mangled, len);
 	if (!name) {
-		quota__give(quotas__get(n->quotas, QUOTA_NAMES), NULL, sizeof(*name) + len + 1);
+		quota__give(quotas__get(n->quotas, QUOTA_NAMES), NULL, size_of_name(len));
 		return NULL;
 	}
 	add_demangled(h, name, &s);

@@ -154,7 +154,7 @@ int tracer__open(struct tracer *t, const struct tracer_opts *o)
 	t->o.attach.fns = t->fns;
 	t->o.attach.abi = &t->abi;
 	t->o.attach.quotas = &t->quotas;
-	quotas__init(&t->quotas);
+	quotas__init(&t->quotas, o->attach.stacks, o->attach.kernel);
 	fnset__on_reuse(t->fns, on_reuse, t);
 	tracer__raise_limits();
 	read_driver(t);

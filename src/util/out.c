@@ -383,6 +383,12 @@ void out__rollback(struct out *o)
 	o->len = o->mark;
 }
 
+void out__fit(struct out *o)
+{
+	o->cap = o->len ?: 1;
+	o->buf = must(realloc(o->buf, o->cap));
+}
+
 char *out__room(struct out *o, size_t n)
 {
 	out__flush(o);

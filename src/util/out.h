@@ -35,8 +35,10 @@ struct out {
 
 /* Creates or truncates path; "-" is stdout. Reports its own errors (what to do). NULL on error. */
 struct out *out__open(const char *path);
-/* In memory only (tests, benchmarks): fd -1, the buffer grows. */
+/* In memory only: fd -1, the buffer grows. */
 struct out *out__memory(void);
+/* Nothing more will be put: gives back what the buffer has too much. */
+void out__fit(struct out *o);
 /* Ends the unit; everything since the last one is now part of the file's valid content. */
 void out__commit(struct out *o);
 /* Forgets what was put since the last commit. */

@@ -11,52 +11,84 @@
 
 #define MIB (1ull << 20)
 
+/* What a row takes: measured by tests/unit/test_quota.c, where it can be filled there. */
+#define ROW_SZ	    112
+#define PROC_SZ	    448
+#define CAPTURE_SZ  32
+#define LIBRARY_SZ  98304 /* when the kernel has refused 2,000 of its functions */
+#define FUNCTION_SZ 512	  /* with its name */
+#define STACK_SZ    2	  /* its frames' and its own places in hash tables */
+
 /* All bounds: docs/DAEMON.md says them again for people. A PyTorch process has some 10,000 kernels
  * (names of 1 KiB), 5,000 ranges, 100 threads. */
 static const struct {
 	const char *name, *what, *beyond;
 	uint64_t max, share;
+	unsigned row_sz;
+	enum { OF_ALL, OF_STACKS, OF_DRIVER } of;
 } tables[QUOTA_CNT] = {
 	[QUOTA_PROCESSES] = {"processes", "processes", "what is known of the oldest is forgotten",
-			     65536, 65536},
+			     65536, 65536, PROC_SZ},
 	[QUOTA_THREADS] = {"threads", "names of threads", "the oldest is forgotten, and read anew",
-			   262144, 16384},
+			   65536, 16384, ROW_SZ},
 	[QUOTA_NAMES] = {"kernel_names", "names of kernels",
-			 "lookups have mangled names, launches only handles", 64 * MIB, 16 * MIB},
-	[QUOTA_HANDLES] = {"kernel_handles", "handles of kernels", "launches have no names", 524288,
-			   65536},
+			 "lookups have mangled names, launches only handles", 32 * MIB, 16 * MIB,
+			 1},
+	[QUOTA_HANDLES] = {"kernel_handles", "handles of kernels", "launches have no names", 262144,
+			   65536, ROW_SZ},
 	[QUOTA_RANGES] = {"memory_ranges", "live allocations",
-			  "bytes are counted, directions and sizes of frees are not known", 524288,
-			  131072},
+			  "bytes are counted, directions and sizes of frees are not known", 262144,
+			  131072, ROW_SZ},
 	[QUOTA_CAPTURES] = {"captures", "streams and events of graph captures",
-			    "what others capture looks as if it ran", 262144, 4096},
+			    "what others capture looks as if it ran", 131072, 4096, CAPTURE_SZ},
 	[QUOTA_STACKS] = {"stacks", "stacks", "they are defined anew, or left out", 128 * MIB,
-			  32 * MIB},
+			  32 * MIB, STACK_SZ, OF_STACKS},
 	[QUOTA_PERF_MAPS] = {"perf_maps", "names of generated code", "further code has no names",
-			     128 * MIB, 32 * MIB},
+			     128 * MIB, 32 * MIB, 1, OF_STACKS},
 	[QUOTA_PATHS] = {"module_paths", "mappings and their paths", "further ones are not known",
-			 64 * MIB, 16 * MIB},
+			 64 * MIB, 16 * MIB, 2, OF_STACKS},
 	[QUOTA_SYMBOLS] = {"module_symbols", "symbols of modules",
-			   "further modules have no symbols", 256 * MIB, 64 * MIB},
+			   "further modules have no symbols", 256 * MIB, 64 * MIB, 1, OF_STACKS},
 	[QUOTA_LIBRARIES] = {"libraries", "libcuda files", "calls into further files are not seen",
-			     256, 32},
+			     128, 32, LIBRARY_SZ},
 	[QUOTA_LIB_KEYS] = {"library_keys", "second device numbers of libcuda files",
-			    "the user's oldest is forgotten, and told again", 1024, 32},
+			    "the user's oldest is forgotten, and told again", 1024, 32, ROW_SZ},
 	[QUOTA_FUNCTIONS] = {"functions", "exports that cudatrace's table has not",
-			     "calls of further ones are not seen", 2048, 256},
+			     "calls of further ones are not seen", 2048, 256, FUNCTION_SZ},
 	[QUOTA_LABELS] = {"process_labels", "processes that use CUDA",
-			  "calls of further ones are counted as (others)", 65536, 65536},
+			  "calls of further ones are counted as (others)", 65536, 65536,
+			  QUOTA_LABELS_SZ},
 	[QUOTA_OBJECTS] = {"driver_objects", "objects of the driver",
-			   "commands about further ones have no class", 65536, 16384},
+			   "commands about further ones have no class", 65536, 16384, ROW_SZ,
+			   OF_DRIVER},
 	[QUOTA_ITERATIONS] = {"iterations", "threads that have iterations",
-			      "the oldest of the process has none until its next", 4096, 1024},
+			      "the oldest of the process has none until its next", 4096, 1024,
+			      2 * ROW_SZ},
 };
 
-void quotas__init(struct quotas *q)
+void quotas__init(struct quotas *q, bool stacks, bool driver)
 {
-	for (int i = 0; i < QUOTA_CNT; i++)
+	for (int i = 0; i < QUOTA_CNT; i++) {
 		q->of[i] =
 			(struct quota){.table = i, .max = tables[i].max, .share = tables[i].share};
+		if ((tables[i].of == OF_STACKS && !stacks) ||
+		    (tables[i].of == OF_DRIVER && !driver))
+			q->of[i].max = 0;
+	}
+}
+
+uint64_t quota_row_sz(enum quota_table t)
+{
+	return tables[t].row_sz;
+}
+
+uint64_t quotas__most(const struct quotas *q)
+{
+	uint64_t sum = 0;
+
+	for (int i = 0; i < QUOTA_CNT; i++)
+		sum += q->of[i].max * tables[i].row_sz;
+	return sum;
 }
 
 const char *quota_name(enum quota_table t)

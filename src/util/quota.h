@@ -32,6 +32,15 @@ enum quota_table {
 	QUOTA_CNT
 };
 
+/* What malloc() takes for so many bytes (glibc), and uthash for an entry besides its handle. */
+static inline size_t quota_malloc_sz(size_t n)
+{
+	return n <= 24 ? 32 : (n + 8 + 15) & ~(size_t)15;
+}
+#define QUOTA_HASH_SZ 16
+/* A row of QUOTA_LABELS. */
+#define QUOTA_LABELS_SZ 9216
+
 struct quota {
 	enum quota_table table;
 	uint64_t max, share, used;
@@ -47,8 +56,13 @@ struct quotas {
 	struct quota of[QUOTA_CNT];
 };
 
-void quotas__init(struct quotas *q);
+/* Whether there are stacks, and the driver's objects: else their tables have no room. */
+void quotas__init(struct quotas *q, bool stacks, bool driver);
 const char *quota_name(enum quota_table t);
+/* Bytes that a row takes, or a byte with what lies around it. */
+uint64_t quota_row_sz(enum quota_table t);
+/* Bytes that all tables take when they are full. */
+uint64_t quotas__most(const struct quotas *q);
 
 /* One of the table, or NULL: no bounds then. */
 static inline struct quota *quotas__get(struct quotas *q, enum quota_table t)

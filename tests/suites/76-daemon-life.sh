@@ -20,8 +20,8 @@ config()
 		"$CUDATRACE" daemon --check-config --config "$TMP/bad.yaml"
 	check 'config: a daemon that does not start: a line for each' is "$("$CUDATRACE" daemon --set files.total_size=1M --set trace.buffer_size=3M 2>&1 |
 		sed -n 's/^cudatrace: .*\(files.rotate_size\|trace.buffer_size\).*[^?]$/\1/p' | xargs)" 'files.rotate_size trace.buffer_size'
-	check 'config: a dump that would never fit' fails_with 'do not fit into files.total_size (64M): lower recorder.memory' \
-		"$CUDATRACE" daemon --check-config --set files.total_size=64M --set files.rotate_size=4M
+	check 'config: a dump that would never fit' fails_with 'do not fit into files.total_size (32M): lower recorder.memory' \
+		"$CUDATRACE" daemon --check-config --set files.total_size=32M --set files.rotate_size=4M
 	check 'config: what a terminal would obey is not shown' eval '! "$CUDATRACE" daemon --check-config --set "$(printf "level=\302\233\342\200\256x")" 2>&1 | grep -q -e "$(printf "\302\233")" -e "$(printf "\342\200\256")"'
 	check 'config: a wrong function' fails_with 'trace.functions: ' "$CUDATRACE" daemon --check-config --set trace.functions=nosuch
 	check 'config: --set without =' fails_with 'not KEY=VALUE' "$CUDATRACE" daemon --set level

@@ -121,7 +121,7 @@ static void test_many(void **state)
 	struct quotas q;
 
 	(void)state;
-	quotas__init(&q);
+	quotas__init(&q, true, true);
 	c.quota = &q.of[QUOTA_CAPTURES];
 	for (uint64_t s = 1; s <= 10000; s++) {
 		capture_set__begin(&c, s);

@@ -124,7 +124,7 @@ static void what_is_wrong(void **state)
 	    "c.yaml:1: sample.trace: '5' is not understood; write a time with "
 	    "its unit, as in 500ms, 5s, 10m, 1h\n");
 	bad("recorder: {memory: 4K}\n",
-	    "c.yaml:1: recorder.memory: 4K is too small; the default is 64M\n");
+	    "c.yaml:1: recorder.memory: 4K is too small; the default is 32M\n");
 	bad("files: {compress: lz4}\n",
 	    "c.yaml:1: files.compress: 'lz4' is not understood; write one "
 	    "of none, gzip, zstd\n");
@@ -157,9 +157,9 @@ static void what_is_wrong(void **state)
 	bad("trace: {hide: arguments}\nsample: {on: {memory_above: 1G}}\n",
 	    "c.yaml: memory_above needs sizes, and trace.hide: arguments hides them; set one of the "
 	    "two to 0 or none\n");
-	bad("files: {total_size: 64M, rotate_size: 4M}\n",
-	    "c.yaml: recorder.memory (64M) and a file (files.rotate_size, 4M, and 192 KiB) do not fit into "
-	    "files.total_size (64M): lower recorder.memory, or set recorder.seconds to 0\n");
+	bad("files: {total_size: 32M, rotate_size: 4M}\n",
+	    "c.yaml: recorder.memory (32M) and a file (files.rotate_size, 4M, and 192 KiB) do not fit into "
+	    "files.total_size (32M): lower recorder.memory, or set recorder.seconds to 0\n");
 	bad("recorder: {memory: 3840M}\n",
 	    "c.yaml: recorder.memory (3840M) and a file (files.rotate_size, 256M, and 192 KiB) do not fit "
 	    "into files.total_size (4G): lower recorder.memory, or set recorder.seconds to 0\n");

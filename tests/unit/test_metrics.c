@@ -345,6 +345,38 @@ static void share(void **state)
 	metrics__free(m);
 }
 
+/* Histograms are most of the lines: those of more classes than usual are series, too. */
+static void histograms(void **state)
+{
+	const struct cuda_fn *fns, *of[CLASS_CNT] = {0};
+	struct metrics *m = metrics__new(2000);
+	unsigned cnt, lines = 0;
+	struct labels l = {0};
+	char *text;
+
+	(void)state;
+	fns = cuda_fns(&cnt);
+	for (unsigned i = 0; i < cnt; i++)
+		of[fns[i].class] = &fns[i];
+	for (int i = 0; i < 12; i++) {
+		char comm[16];
+		struct metrics_target *t;
+
+		snprintf(comm, sizeof(comm), "p%d", i);
+		t = metrics__get(m, &l, comm);
+		for (unsigned c = 0; c < CLASS_CNT; c++)
+			if (of[c])
+				metrics__event(m, t,
+					       &(struct event){.kind = EVENT_CALL, .fn = of[c]});
+	}
+	text = print(m);
+	for (char *at = text; (at = strstr(at, "command=\"p")); at++)
+		lines++;
+	free(text);
+	assert_in_range(lines, 1000, 2000);
+	metrics__free(m);
+}
+
 #define TABLE                                                                                      \
 	"| metric | kind | unit | labels | what it is |\n"                                         \
 	"|---|---|---|---|---|\n"
@@ -416,13 +448,13 @@ static void documented(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(events),     cmocka_unit_test(counts),
-		cmocka_unit_test(launches),   cmocka_unit_test(bytes),
-		cmocka_unit_test(memory),     cmocka_unit_test(forgotten),
-		cmocka_unit_test(bounded),    cmocka_unit_test(ended_make_room),
-		cmocka_unit_test(hostile),    cmocka_unit_test(share),
-		cmocka_unit_test(many_xids),  cmocka_unit_test(families),
-		cmocka_unit_test(documented),
+		cmocka_unit_test(events),    cmocka_unit_test(counts),
+		cmocka_unit_test(launches),  cmocka_unit_test(bytes),
+		cmocka_unit_test(memory),    cmocka_unit_test(forgotten),
+		cmocka_unit_test(bounded),   cmocka_unit_test(ended_make_room),
+		cmocka_unit_test(hostile),   cmocka_unit_test(share),
+		cmocka_unit_test(many_xids), cmocka_unit_test(histograms),
+		cmocka_unit_test(families),  cmocka_unit_test(documented),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -277,7 +277,7 @@ static void iterations(void **state)
 	struct otlp_iters *its;
 
 	(void)state;
-	quotas__init(&quotas);
+	quotas__init(&quotas, true, true);
 	its = otlp_iters__new(q);
 	assert_false(mark(its, 1, 1));
 	for (uint32_t tid = 1; tid <= 10000; tid++)

@@ -7,6 +7,7 @@
 #include <cmocka.h>
 
 #include <dlfcn.h>
+#include <malloc.h>
 #include <stdio.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -28,7 +29,7 @@ static struct procs procs;
 static int setup(void **state)
 {
 	(void)state;
-	quotas__init(&q);
+	quotas__init(&q, true, true);
 	names = kernel_names__new(&q);
 	procs = (struct procs){.quotas = &q, .names = names};
 	return !names;
@@ -505,6 +506,89 @@ static void test_symbols_share(void **state)
 	assert_int_equal(t->used, 0);
 }
 
+/* Bytes of the heap; 0: a malloc() that does not say. */
+static size_t heap(void)
+{
+	return mallinfo2().uordblks;
+}
+
+/* What the table says that it takes, it takes at most: the sum of all of them is held against the
+ * daemon's memory. Processes share the rows, as they would. */
+static void holds_row_sz(enum quota_table t, size_t before)
+{
+	size_t took = heap() - before;
+	uint64_t said = 0;
+
+	for (int i = 0; i < QUOTA_CNT; i++)
+		said += q.of[i].used * quota_row_sz(i);
+	print_message("%s: %zu bytes, %llu by its rows\n", quota_name(t), took,
+		      (unsigned long long)said);
+	assert_true(q.of[t].used >= 4096);
+	assert_true(took <= said);
+	/* Not by far: else a bound is lower than need be. */
+	assert_true(took >= said / 2);
+}
+
+static void test_row_sizes(void **state)
+{
+	size_t before = heap();
+	char name[1001];
+
+	(void)state;
+	if (!before) {
+		print_message("this malloc() does not count\n");
+		skip();
+	}
+	for (uint32_t pid = 1; pid <= 8192; pid++)
+		procs__get(&procs, pid);
+	holds_row_sz(QUOTA_PROCESSES, before);
+	procs__free(&procs);
+	procs = (struct procs){.quotas = &q, .names = names};
+
+	before = heap();
+	for (uint32_t i = 0; i < 16000; i++)
+		proc__thread(&procs, procs__get(&procs, 1 + i % 4), i);
+	holds_row_sz(QUOTA_THREADS, before);
+	procs__free(&procs);
+	procs = (struct procs){.quotas = &q, .names = names};
+
+	before = heap();
+	for (uint32_t i = 0; i < 20000; i++)
+		mem_call(procs__get(&procs, 1 + i % 4), OP_ALLOC, (i + 1ull) << 20, 1);
+	holds_row_sz(QUOTA_RANGES, before);
+	procs__free(&procs);
+	procs = (struct procs){.quotas = &q, .names = names};
+
+	before = heap();
+	for (uint32_t i = 1; i <= 20000; i++)
+		handles__told(&procs__get(&procs, 1 + i % 4)->handles, 16 * i, NULL, 0);
+	holds_row_sz(QUOTA_HANDLES, before);
+	procs__free(&procs);
+	procs = (struct procs){.quotas = &q, .names = names};
+
+	before = heap();
+	for (uint32_t i = 1; i <= 16000; i++)
+		capture_set__begin(&procs__get(&procs, 1 + i % 4)->captures, i);
+	holds_row_sz(QUOTA_CAPTURES, before);
+	procs__free(&procs);
+	procs = (struct procs){.quotas = &q, .names = names};
+
+	/* Short names and long ones, with handles. */
+	for (size_t len = 8; len <= 1000; len += 992) {
+		before = heap();
+		memset(name, 'n', sizeof(name) - 1);
+		name[len] = '\0';
+		for (uint32_t i = 1; i <= 8000; i++) {
+			snprintf(name, 8, "_%06u", i);
+			name[7] = 'n';
+			look_up(procs__get(&procs, 1), i, name);
+		}
+		holds_row_sz(QUOTA_NAMES, before);
+		procs__free(&procs);
+		procs = (struct procs){.quotas = &q, .names = names};
+	}
+}
+
 #define TEST(fn) cmocka_unit_test_setup_teardown(fn, setup, teardown)
 
 /* A program may have as many mappings as it likes. */
@@ -552,6 +636,7 @@ int main(void)
 		TEST(test_tidy),
 		TEST(test_modules),
 		TEST(test_symbols_share),
+		TEST(test_row_sizes),
 		TEST(test_perf_map),
 		TEST(test_stacks),
 	};

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "memory.h"
+
+#include "attach/attach.h"
+#include "http.h"
+#include "otlp/queue.h"
+#include "pages.h"
+#include "procs.h"
+
+#define KIB 1024ull
+#define MIB (1024 * KIB)
+
+/* What a row takes in the kernel (6.18, by the charge of a memory cgroup: docs/DAEMON.md says how
+ * it was measured) with its place in the table. What malloc() there gives is the next power of two.
+ */
+#define COUNT_KERNEL_SZ	 (1024 + 48)
+#define THREAD_KERNEL_SZ (8192 + 96)
+#define DRIVER_KERNEL_SZ (4096 + 64)
+#define SMALL_KERNEL_SZ	 128
+/* Of processes that use CUDA: each has a context on a GPU, of 300 MB and more. */
+#define LABELS_MAX 2048
+/* Of a task: threads that have ended without a word. */
+#define THREAD_NAMES 4
+/* A line of /metrics with the longest labels, and a data point for the collector. */
+#define LINE_SZ	  800
+#define POINT_SZ  512
+#define SERIES_SZ 128
+/* Programs and libraries, BPF programs and their fixed tables (9 MiB of the kernel's), compressors,
+ * connections' buffers, helper processes: measured 12 MiB, and what malloc() leaves between. */
+#define REST_SZ (24 * MIB)
+/* Answers that wait (8 MiB), the one that is made, and its text. */
+#define CTL_SZ (8 * MIB + 2 * LABELS_MAX * 3 * KIB)
+
+static uint64_t less(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
+}
+
+static uint64_t more(uint64_t a, uint64_t b)
+{
+	return a > b ? a : b;
+}
+
+void memory__bound(const struct config *c, struct quotas *q)
+{
+	uint64_t tasks = memory_rows(c->metrics.max_tasks);
+	struct quota *labels = &q->of[QUOTA_LABELS], *threads = &q->of[QUOTA_THREADS],
+		     *processes = &q->of[QUOTA_PROCESSES];
+
+	labels->max = labels->share = less(tasks, LABELS_MAX);
+	processes->max = processes->share = tasks;
+	threads->max = THREAD_NAMES * tasks;
+}
+
+struct sum {
+	void (*part)(void *ctx, const char *what, uint64_t bytes);
+	void *ctx;
+	uint64_t bytes;
+};
+
+static void add(struct sum *s, const char *what, uint64_t bytes)
+{
+	s->bytes += bytes;
+	if (s->part)
+		s->part(s->ctx, what, bytes);
+}
+
+uint64_t memory__most(const struct config *c, const struct quotas *q, unsigned cpus,
+		      void (*part)(void *ctx, const char *what, uint64_t bytes), void *ctx)
+{
+	uint64_t counts = memory_rows(c->metrics.max_counts), errors = counts / 4;
+	uint64_t tasks = memory_rows(c->metrics.max_tasks), lines = c->metrics.max_series * LINE_SZ;
+	struct sum s = {.part = part, .ctx = ctx};
+
+	add(&s, "counts and errors, in the kernel",
+	    counts * COUNT_KERNEL_SZ + errors * SMALL_KERNEL_SZ +
+		    less(CT_SHARES_MAX, counts + errors) * SMALL_KERNEL_SZ);
+	add(&s, "threads and processes, in the kernel",
+	    tasks * (THREAD_KERNEL_SZ + 3 * SMALL_KERNEL_SZ +
+		     (c->trace.kernel ? DRIVER_KERNEL_SZ : 0)));
+	add(&s, "the buffer", rings__share(c->trace.buffer_size, cpus) * (uint64_t)cpus);
+	add(&s, "counts and errors, in the daemon",
+	    counts * DPROC_COUNT_SZ + errors * SMALL_KERNEL_SZ);
+	add(&s, "tables of processes and libraries", quotas__most(q));
+	add(&s, "flight recorder", c->recorder.keep_ns ? c->recorder.memory + MIB : 0);
+	add(&s, "series", c->metrics.max_series * SERIES_SZ);
+	/* The texts that are kept, or the largest, which is half as large again while it grows. */
+	add(&s, "port", HTTP_CLIENTS_SZ + more(PAGES_SZ, 2 * lines));
+	/* What is under way counts as waiting. A text may be half as large again, and is copied. */
+	if (*c->otlp.endpoint)
+		add(&s, "collector",
+		    c->otlp.queue * OTLP_SPAN_SZ + 2 * MIB + 2 * c->metrics.max_series * POINT_SZ);
+	add(&s, "control", CTL_SZ);
+	add(&s, "the rest", REST_SZ);
+	return s.bytes;
+}

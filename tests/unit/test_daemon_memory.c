@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* All bounds of the daemon together stay below what its unit allows. */
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <string.h>
+
+#include "attach/attach.h"
+#include "daemon/memory.h"
+
+/* What malloc() leaves between its blocks: measured, 79-daemon-memory. */
+#define RESERVE (24ull << 20)
+
+static void put(void *ctx, const char *what, uint64_t bytes)
+{
+	uint64_t *sum = ctx;
+
+	*sum += bytes;
+	print_message("%6.1f MiB  %s\n", bytes / 1048576.0, what);
+}
+
+static uint64_t most(const struct config *c, unsigned cpus)
+{
+	struct quotas q;
+
+	quotas__init(&q, false, c->trace.kernel);
+	memory__bound(c, &q);
+	return memory__most(c, &q, cpus, NULL, NULL);
+}
+
+static struct config *defaults(const char *set)
+{
+	struct config_errors errors = {0};
+	struct config *c = config__new();
+
+	assert_non_null(c);
+	if (set)
+		assert_true(config__set(c, set, &errors));
+	return c;
+}
+
+/* With a collector, and however many processors there are. */
+static void test_defaults(void **state)
+{
+	struct config *c = defaults("otlp.endpoint=http://127.0.0.1:4318");
+	uint64_t sum = 0, all;
+	struct quotas q;
+
+	(void)state;
+	quotas__init(&q, false, false);
+	memory__bound(c, &q);
+	all = memory__most(c, &q, 64, put, &sum);
+	assert_int_equal(all, sum);
+	for (unsigned cpus = 1; cpus <= 1024; cpus++)
+		assert_true(most(c, cpus) + RESERVE <= MEMORY_UNIT);
+	config__free(c);
+}
+
+/* More is said to be more. */
+static void test_more(void **state)
+{
+	static const char *const sets[] = {"metrics.max_counts=262144", "metrics.max_tasks=65536",
+					   "trace.buffer_size=512M", "recorder.memory=512M"};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(sets) / sizeof(sets[0]); i++) {
+		struct config *c = defaults(sets[i]);
+
+		assert_true(most(c, 8) > MEMORY_UNIT);
+		config__free(c);
+	}
+}
+
+/* The unit says what the sum is held against. */
+static void test_unit(void **state)
+{
+	char line[256], want[64];
+	bool found = false;
+	FILE *f = fopen("dist/cudatrace.service.in", "r");
+
+	(void)state;
+	assert_non_null(f);
+	snprintf(want, sizeof(want), "MemoryMax=%lluM\n", MEMORY_UNIT >> 20);
+	while (fgets(line, sizeof(line), f))
+		found |= !strcmp(line, want);
+	fclose(f);
+	assert_true(found);
+}
+
+static void test_rings(void **state)
+{
+	(void)state;
+	assert_int_equal(rings__share(8 << 20, 1), 8 << 20);
+	assert_int_equal(rings__share(8 << 20, 4), 2 << 20);
+	assert_int_equal(rings__share(8 << 20, 64), 1 << 20);
+	assert_int_equal(rings__share(8 << 20, 65), 512 << 10);
+	assert_int_equal(rings__share(8 << 20, 224), 256 << 10);
+	assert_int_equal(rings__share(64 << 10, 224), 64 << 10);
+	/* Who asks for more has it. */
+	assert_int_equal(rings__share(256 << 20, 224), 1 << 20);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_defaults),
+		cmocka_unit_test(test_more),
+		cmocka_unit_test(test_unit),
+		cmocka_unit_test(test_rings),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
