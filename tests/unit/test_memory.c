@@ -30,6 +30,27 @@ static void test_leak(void **state)
 		   "4096}]");
 }
 
+/* A program that frees nothing: what is kept of it has a bound, and the report says so. */
+static void test_bound(void **state)
+{
+	(void)state;
+	process("exec");
+	for (uint64_t i = 1; i <= BLOCKS_MAX + 10; i++)
+		alloc("cuMemAlloc_v2", i << 12, 4096);
+	assert_int_equal(m->block_cnt, BLOCKS_MAX);
+	assert_int_equal(m->left_out_cnt, 10);
+	check_kind(BLOCK_DEVICE, BLOCKS_MAX, 0, BLOCKS_MAX * 4096ull, BLOCKS_MAX * 4096ull);
+	/* What goes makes room. */
+	release("cuMemFree_v2", 1 << 12);
+	alloc("cuMemAlloc_v2", 1 << 12, 4096);
+	alloc("cuMemAlloc_v2", 1 << 12, 4096);
+	assert_int_equal(m->left_out_cnt, 10);
+	process("exit");
+	assert_int_equal(m->block_cnt, 0);
+	finish();
+	check_json("'left_out':10");
+}
+
 /* It may free it yet. */
 static void test_no_leak_while_running(void **state)
 {
@@ -339,12 +360,13 @@ static void test_text(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(test_leak),	TEST(test_no_leak_while_running),
-		TEST(test_every_kind),	TEST(test_bad_frees),
-		TEST(test_late_attach), TEST(test_late_record),
-		TEST(test_nested),	TEST(test_fragmentation),
-		TEST(test_regions),	TEST(test_lost_frees),
-		TEST(test_failed),	TEST(test_text),
+		TEST(test_leak),	  TEST(test_no_leak_while_running),
+		TEST(test_bound),	  TEST(test_every_kind),
+		TEST(test_bad_frees),	  TEST(test_late_attach),
+		TEST(test_late_record),	  TEST(test_nested),
+		TEST(test_fragmentation), TEST(test_regions),
+		TEST(test_lost_frees),	  TEST(test_failed),
+		TEST(test_text),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

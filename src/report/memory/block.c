@@ -100,14 +100,16 @@ static void put_in(struct memory *m, struct mem_proc *p, struct block *b)
 	struct block **node;
 
 	HASH_ADD(hh, p->blocks[b->space], key, sizeof(b->key), b);
+	m->block_cnt++;
 	p->gpu_range_cnt += is_gpu_range(b);
 	/* What overlaps was freed unseen. */
 	while (in_host_tree(b) && (node = tsearch(b, &p->host_tree, cmp_host)) && *node != b)
 		memory__lost(m, p, *node, b->born_ns);
 }
 
-static void take_out(struct mem_proc *p, struct block *b)
+static void take_out(struct memory *m, struct mem_proc *p, struct block *b)
 {
+	m->block_cnt--;
 	HASH_DEL(p->blocks[b->space], b);
 	p->gpu_range_cnt -= is_gpu_range(b);
 	if (in_host_tree(b))
@@ -116,7 +118,7 @@ static void take_out(struct mem_proc *p, struct block *b)
 
 void block__drop(struct memory *m, struct mem_proc *p, struct block *b, uint64_t ns)
 {
-	take_out(p, b);
+	take_out(m, p, b);
 	if (b->maps) {
 		/* Released, but still mapped: the memory goes with the last mapping. */
 		b->refs = 0;
@@ -167,8 +169,14 @@ static void make_room(struct memory *m, struct mem_proc *p, const struct block *
 
 struct block *memory__add(struct memory *m, struct mem_proc *p, const struct block *tmpl)
 {
-	struct block *b = malloc(sizeof(*b));
+	struct block *b;
 
+	/* Whatever is there already is none more. */
+	if (m->block_cnt >= BLOCKS_MAX && !block_at(p, tmpl->space, tmpl->key)) {
+		m->left_out_cnt++;
+		return NULL;
+	}
+	b = malloc(sizeof(*b));
 	if (!b)
 		return NULL;
 	*b = *tmpl;

@@ -143,6 +143,8 @@ static void put_bad_frees(const struct memory *m, struct json *j)
 	json_u64(j, "unseen_frees", m->unseen_free_cnt);
 	json_u64(j, "late_frees", m->late_free_cnt);
 	json_u64(j, "too_late_frees", m->too_late_cnt);
+	if (m->left_out_cnt)
+		json_u64(j, "left_out", m->left_out_cnt);
 }
 
 static void put_fragmentation(const struct memory *m, struct json *j)

@@ -194,7 +194,7 @@ static void on_pool(struct memory *m, struct mem_proc *p, const struct event *ev
 		location(ev, "location.type", "location.id", &device);
 	}
 	if (!pool) {
-		pool = calloc(1, sizeof(*pool));
+		pool = HASH_COUNT(p->pools) < POOLS_MAX ? calloc(1, sizeof(*pool)) : NULL;
 		if (!pool)
 			return;
 		pool->handle = handle;

@@ -102,7 +102,10 @@ struct freed {
 #define LEAKS_MAX     1000
 #define BAD_FREES_MAX 1000
 #define DEV_ROWS_MAX  1024
-#define SIZE_BITS     64
+/* That live at a time, of all processes. */
+#define BLOCKS_MAX (1u << 18)
+#define POOLS_MAX  4096 /* of a process */
+#define SIZE_BITS  64
 
 #define TIME_STEPS   512
 #define TIME_STEP_NS 1000000 /* at first */
@@ -134,6 +137,8 @@ struct memory {
 	uint64_t unseen_free_cnt; /* blocks that must have been freed: others lie there now */
 	uint64_t unmatched_free_cnt; /* of pointers whose allocation was not seen */
 	uint64_t too_late_cnt;	     /* frees after the driver's end, which frees all: no leaks */
+	unsigned block_cnt;
+	uint64_t left_out_cnt; /* allocations beyond BLOCKS_MAX: in none of the other numbers */
 	uint64_t pool_made_cnt, pool_gone_cnt, pool_trim_cnt;
 	bool reset_unknown; /* a context was released and it is not known whether it went */
 

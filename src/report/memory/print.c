@@ -182,6 +182,19 @@ static void print_bad_frees(const struct memory *m, const struct term *term)
 			  "memory: the trace began later than its process");
 }
 
+static void print_left_out(const struct memory *m, const struct term *term)
+{
+	char cnt[CELL_SZ];
+
+	if (!m->left_out_cnt)
+		return;
+	human_count(cnt, m->left_out_cnt);
+	term_para(term,
+		  "%s allocation%s not looked at: beyond the first %u that lived at a time. They "
+		  "are in no number here, and their frees have no allocation",
+		  cnt, m->left_out_cnt == 1 ? " was" : "s were", BLOCKS_MAX);
+}
+
 void memory__print(const void *a, const struct term *term)
 {
 	const struct memory *m = a;
@@ -198,4 +211,5 @@ void memory__print(const void *a, const struct term *term)
 	print_peak(m, term);
 	print_leaks(m, term);
 	print_bad_frees(m, term);
+	print_left_out(m, term);
 }
