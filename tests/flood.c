@@ -48,7 +48,8 @@ static void name(char *s, long i)
 {
 	memset(s, 'n', NAME_SZ - 1);
 	s[NAME_SZ - 1] = 0;
-	s[sprintf(s, "f%07ld", i)] = '_';
+	/* No other process has it. */
+	s[sprintf(s, "f%d_%07ld", getpid(), i)] = '_';
 }
 
 /* What a handle points to, as in the driver. */
@@ -189,8 +190,8 @@ int main(int argc, char **argv)
 	}
 	for (long i = 0; i < cnt; i++) {
 		once(argv[1], i);
-		/* The buffer is everybody's: not to be what is flooded. */
-		if (i % 256 == 255)
+		/* The buffer is everybody's: not to be what is flooded. Names are long. */
+		if (i % (*argv[1] == 'n' ? 32 : 128) == 0)
 			usleep(5000);
 	}
 	for (int i = 4; i < argc; i++) {
