@@ -71,7 +71,7 @@ as()
 }
 # Each tells how many it has to, and waits for a word before it begins.
 flood() { as "$1" "$hostile/flood" "${@:2}"; floods=$((floods + 1)); }
-crowd() { as "$1" "$hostile/many.names/crowd$2" "$hostile/crowd/libcuda.so.1" "$TMP/names" 24 4; crowds=$((crowds + 1)); }
+crowd() { as "$1" "$hostile/many.names/crowd$2" "$hostile/crowd/libcuda.so.1" "$TMP/names" 20 4; crowds=$((crowds + 1)); }
 said() { [ "$(grep -c "^$1" "$TMP/floods.out")" -ge "$2" ]; }
 : >"$TMP/floods.out"
 floods=0 crowds=0
