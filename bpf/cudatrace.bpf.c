@@ -24,7 +24,7 @@
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_tracing.h>
 
-#include "ct_abi.h"
+#include "ct_bpf.h"
 #include "ct_nv.h"
 #include "maps.bpf.h"
 #include "ids.bpf.h"

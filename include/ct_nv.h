@@ -7,7 +7,7 @@
 #ifndef CT_NV_H
 #define CT_NV_H
 
-#include "ct_abi.h"
+#include "ct_record.h"
 
 enum ct_nv_dev {
 	CT_NV_NONE = 0,

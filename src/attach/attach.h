@@ -6,7 +6,7 @@
 #ifndef ATTACH_ATTACH_H
 #define ATTACH_ATTACH_H
 
-#include "ct_abi.h"
+#include "ct_bpf.h"
 #include "mechanism.h"
 #include "target.h"
 

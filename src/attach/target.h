@@ -3,7 +3,7 @@
 #ifndef ATTACH_TARGET_H
 #define ATTACH_TARGET_H
 
-#include "ct_abi.h"
+#include "ct_bpf.h"
 
 #include "decode/cuda.h"
 

@@ -5,7 +5,7 @@
 #ifndef EVENT_CHECK_H
 #define EVENT_CHECK_H
 
-#include "ct_abi.h"
+#include "ct_record.h"
 #include "ct_nv.h"
 
 #include <stddef.h>

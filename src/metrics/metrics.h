@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "ct_abi.h"
+#include "ct_record.h"
 #include "ct_count.h"
 #include "gpus.h"
 #include "labels.h"

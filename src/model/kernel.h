@@ -19,7 +19,7 @@
 #include "util/demangle.h"
 #include "util/quota.h"
 
-#include "ct_abi.h"
+#include "ct_record.h"
 
 /* Of one text there is one, which lives as long as a handle of any process has it, and at least
  * until the next lookup. */

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "ct_abi.h"
+#include "ct_record.h"
 
 #include <uthash.h>
 

@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "ct_abi.h"
+#include "ct_record.h"
 #include "util/quota.h"
 
 struct cuda_fn;

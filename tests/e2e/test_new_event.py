@@ -43,7 +43,7 @@ def built():
     out = os.path.basename(os.environ["O"])
     shutil.copytree(TOP, tree, symlinks=True, ignore=shutil.ignore_patterns(out, "build", ".git", ".ci", "__pycache__", "node_modules"))
     changed = follow(PAGE.read_text(encoding="utf-8"), tree)
-    assert changed == ["src/model/events.def", "include/ct_abi.h", "include/ct_rec.def", "src/model/model.c"]
+    assert changed == ["src/model/events.def", "include/ct_record.h", "include/ct_rec.def", "src/model/model.c"]
     shutil.copy(TESTS + "/e2e/new_event.c", tree / "tests/unit/new_event.c")
     made = subprocess.run(["make", "-j2", "O=build", "WERROR=1", "all", "build/unit/new_event"], cwd=tree, stdin=subprocess.DEVNULL,
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace", timeout=500, check=False)

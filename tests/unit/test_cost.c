@@ -9,7 +9,7 @@
 #include <elf.h>
 
 #include "attach/code.h"
-#include "ct_abi.h"
+#include "ct_bpf.h"
 
 #define X86(bytes)   code_is_stepped((const uint8_t *)bytes, sizeof(bytes) - 1, EM_X86_64)
 #define ARM64(bytes) code_is_stepped((const uint8_t *)bytes, sizeof(bytes) - 1, EM_AARCH64)

@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "ct_abi.h"
+#include "ct_record.h"
 #include "decode/fnset.h"
 
 static struct fnset *set;

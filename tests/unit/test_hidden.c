@@ -13,7 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "ct_abi.h"
+#include "ct_record.h"
 #include "ct_nv.h"
 #include "decode/fnset.h"
 #include "model/model.h"

@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "ct_abi.h"
+#include "ct_record.h"
 #include "decode/fnset.h"
 #include "decode/value.h"
 #include "model/model.h"

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "ct_abi.h"
+#include "ct_record.h"
 #include "decode/value.h"
 #include "json_check.h"
 #include "text/json.h"

@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * The seam for records: what any producer makes (the BPF programs are one), and what it counts.
+ * Fixed widths, sizes asserted.
+ *
+ * A record's meaning is added later (src/model/): here is only what was seen.
+ */
+#ifndef CT_RECORD_H
+#define CT_RECORD_H
+
+#include "ct_spec.h"
+
+/* Times are CLOCK_MONOTONIC in nanoseconds (bpf_ktime_get_ns). Process and thread ids are those
+ * that the tracer's /proc shows. */
+
+enum ct_rec_kind {
+	CT_REC_NONE = 0,
+#define REC(ID, id, size) CT_REC_##ID,
+#include "ct_rec.def"
+	CT_REC_KIND_CNT
+};
+
+/* First bytes of every record. */
+struct ct_rec {
+	__u32 size; /* of the whole record, in bytes */
+	__u16 kind; /* enum ct_rec_kind */
+	__u16 flags;
+	__u64 ts_ns; /* start of what it describes */
+	__u32 pid;   /* process (thread group) id */
+	__u32 tid;
+};
+_Static_assert(sizeof(struct ct_rec) == 24, "ct_rec is part of the ABI");
+
+/* The call had not returned when its thread ended, its process ran another program, or the trace
+ * stopped: end_ns is that moment, result means nothing. */
+#define CT_CALL_F_UNFINISHED 1
+/* Its frame was found above a newer call's on the stack: longjmp, an exception or thread
+ * cancellation went through it. end_ns is when that was noticed. */
+#define CT_CALL_F_ABANDONED 2
+/* Its return was not looked at (CT_SPEC_F_NO_RETURN): end_ns is its start. */
+#define CT_CALL_F_ENTRY_ONLY 4
+
+#define CT_CALL_FIXED_SZ 104
+
+/* Frames of a user stack; the outer ones of a deeper stack are cut off. */
+#define CT_STACK_MAX 64
+
+/* Bytes that could not be read: cap_len of a capture is -errno then. 0: not tried. */
+struct ct_call {
+	struct ct_rec rec;
+	__u64 end_ns;
+	__u64 call_id;	 /* unique in the trace, never 0 */
+	__u64 parent_id; /* the traced call that this thread was in already, or 0 */
+	__u32 func_id;	 /* index into specs */
+	__u32 lib_id;	 /* which library file: counts from 1 in the order of attachment */
+	__s32 result;	 /* CUresult, or what the family has */
+	__u8 depth;	 /* 0: not nested */
+	__u8 word_cnt;
+	__u8 cap_cnt;
+	__u8 stack_cnt; /* --stack: frames, behind the captures */
+	/* --kernel: ioctls of the NVIDIA driver, those of nested calls too */
+	__u32 ioctl_cnt;
+	__u8 api_depth; /* as depth, of calls of the same family alone */
+	__u8 reserved2[3];
+	__u64 ioctl_ns;
+	__u64 off_cpu_ns; /* --sched: its thread was not running */
+	__s16 cap_len[CT_MAX_CAPS];
+	/* word_cnt are sent; captures follow at words[word_cnt], then return addresses, from the
+	 * call's own on; of an entry, that may be there twice */
+	__u64 words[CT_MAX_WORDS];
+};
+_Static_assert(sizeof(struct ct_call) == CT_CALL_FIXED_SZ + 8 * CT_MAX_WORDS,
+	       "ct_call is part of the ABI");
+
+struct ct_task {
+	struct ct_rec rec;
+	__u32 parent_pid; /* CT_REC_FORK: who made it (rec.pid is the child) */
+	__s32 exit_code;  /* CT_REC_EXIT: as in wait status */
+	char comm[16];
+	__u64 life; /* ct_count.h; of the new program for CT_REC_EXEC */
+};
+_Static_assert(sizeof(struct ct_task) == 56, "ct_task is part of the ABI");
+
+/* The process was stopped (SIGSTOP) until user space has attached: it belongs to the command that
+ * cudatrace started. Send SIGCONT. */
+#define CT_LIB_F_STOPPED 1
+/* 32-bit process: its libraries cannot be traced. */
+#define CT_LIB_F_COMPAT 2
+
+struct ct_lib_map {
+	struct ct_rec rec;
+	__u64 ino;
+	__u32 dev_major;
+	__u32 dev_minor;
+	char comm[16];
+	char name[64]; /* last component of the path */
+};
+_Static_assert(sizeof(struct ct_lib_map) == 120, "ct_lib_map is part of the ABI");
+
+/* Where the address of a kernel's name is in what its handle points to (model/kernel.h). */
+#define CT_NAME_PTR_OFF 8
+/* With its NUL. A name of this length may have been cut. */
+#define CT_NAME_SZ_MAX 3072
+
+/* Comes before the record of the call that was given the handle, or that gave it out. */
+struct ct_name {
+	struct ct_rec rec;
+	__u64 handle;
+	__u32 len; /* of name, with its NUL; 0: there is no string that could be read */
+	__u32 reserved;
+	char name[];
+};
+_Static_assert(sizeof(struct ct_name) == 40, "ct_name is part of the ABI");
+
+/* Why a record is missing; shown in the trace's end line. */
+enum ct_drop {
+	CT_DROP_CALL = 0,    /* ring full: a finished call */
+	CT_DROP_TASK = 1,    /* ring full: process and thread records */
+	CT_DROP_LIB = 2,     /* ring full: library mapping */
+	CT_DROP_THREADS = 3, /* thread table full: call not seen */
+	CT_DROP_DEPTH = 4,   /* more than CT_MAX_DEPTH nested calls: call not seen */
+	CT_DROP_NV = 5,	     /* ring or table full: system calls into the driver, and its events */
+	CT_DROP_COUNT = 6,   /* table of counts full: a call that was to be counted */
+	CT_DROP_ERRORS = 7,  /* table of errors full: a counted call's error code */
+	/* What its process or user may have of a table: the same as 3, 5 */
+	CT_DROP_THREADS_SHARE = 8,
+	CT_DROP_NV_SHARE = 9,
+	/* Table of processes full, or what its user may have of it: a call or child not seen */
+	CT_DROP_PROCESSES = 10,
+	CT_DROP_CNT
+};
+
+/* Things worth counting that are no loss. */
+enum ct_stat {
+	CT_STAT_ENTRIES = 0,	/* calls that passed the filters */
+	CT_STAT_RETURNS = 1,	/* of those, returned */
+	CT_STAT_ABANDONED = 2,	/* of those, never will (longjmp, exception, cancellation) */
+	CT_STAT_UNFINISHED = 3, /* of those, ended with their thread or program */
+	CT_STAT_FILTERED = 4,	/* returned, shorter than --min-duration */
+	CT_STAT_ORPHANS = 5,	/* returns of calls that began before attaching */
+	CT_STAT_DUPLICATES = 6, /* the same call seen through two attachments: counted once */
+	CT_STAT_ENTRY_ONLY = 7, /* entries whose return is not looked at */
+	CT_STAT_COUNTED = 8,	/* entries that are counted and no record, however they end */
+	CT_STAT_CNT
+};
+
+/* What a producer counted. On the BPF side the value of the one-element `totals` map: counters of
+ * threads that are gone, and losses that no thread state could count, added to atomically. */
+struct ct_totals {
+	__u64 stats[CT_STAT_CNT];
+	__u64 drops[CT_DROP_CNT];
+	__u64 cost_ns;
+	__u64 busiest; /* thread: share of a second, in millionths, << 32 | thread id */
+};
+
+#endif /* CT_RECORD_H */
