@@ -31,11 +31,11 @@ static void die(const char *what)
 
 static void on_record(void *ctx, const void *rec, size_t size)
 {
-	struct raw_call raw;
+	struct raw raw;
 
 	(void)ctx;
-	if (raw_check(rec, size, &raw) == CT_REC_CALL && raw.call->rec.pid == want_pid &&
-	    raw.call->func_id == want_fn)
+	if (!raw_check(rec, size, 0, &raw) && raw.rec->kind == CT_REC_CALL &&
+	    raw.rec->pid == want_pid && raw.call.call->func_id == want_fn)
 		records++;
 }
 

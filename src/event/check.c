@@ -3,16 +3,25 @@
 
 #include <errno.h>
 
-static int check_call(const struct ct_call *c, size_t size, struct raw_call *out)
+/* 0, no call, is the same of all. */
+static uint64_t id_of(unsigned producer, uint64_t id)
+{
+	return id ? (uint64_t)producer << RAW_ID_BITS | id : 0;
+}
+
+static int check_call(const struct ct_call *c, size_t size, unsigned producer, struct raw_call *out)
 {
 	size_t off = CT_CALL_FIXED_SZ;
 
-	if (c->word_cnt > CT_MAX_WORDS || c->cap_cnt > CT_MAX_CAPS)
+	if (c->word_cnt > CT_MAX_WORDS || c->cap_cnt > CT_MAX_CAPS ||
+	    (c->call_id | c->parent_id) >> RAW_ID_BITS)
 		return -EINVAL;
 	off += c->word_cnt * sizeof(c->words[0]);
 	if (off > size)
 		return -EINVAL;
 	out->call = c;
+	out->id = id_of(producer, c->call_id);
+	out->parent_id = id_of(producer, c->parent_id);
 	out->word_cnt = c->word_cnt;
 	out->cap_cnt = c->cap_cnt;
 	out->words = (const uint64_t *)c->words;
@@ -37,16 +46,15 @@ static int check_call(const struct ct_call *c, size_t size, struct raw_call *out
 	return 0;
 }
 
-int raw_check_nv(const void *data, size_t size, struct raw_nv *out)
+static int check_nv(const struct ct_nv *nv, unsigned producer, struct raw_nv *out)
 {
-	const struct ct_nv *nv = data;
 	size_t off = sizeof(*nv);
 
-	if (size < sizeof(*nv) || nv->rec.size > size || nv->rec.size < sizeof(*nv))
-		return -EINVAL;
-	if (nv->op < CT_NV_IOCTL || nv->op > CT_NV_POLL || nv->block_cnt > CT_NV_MAX_BLOCKS)
+	if (nv->op < CT_NV_IOCTL || nv->op > CT_NV_POLL || nv->block_cnt > CT_NV_MAX_BLOCKS ||
+	    nv->call_id >> RAW_ID_BITS)
 		return -EINVAL;
 	out->nv = nv;
+	out->call_id = id_of(producer, nv->call_id);
 	out->block_cnt = nv->block_cnt;
 	for (unsigned i = 0; i < nv->block_cnt; i++) {
 		int len = nv->blocks[i].len;
@@ -57,7 +65,7 @@ int raw_check_nv(const void *data, size_t size, struct raw_nv *out)
 			continue;
 		if (len > CT_NV_SPAN_SZ_MAX || off + len > nv->rec.size)
 			return -EINVAL;
-		out->blocks[i].data = (const uint8_t *)data + off;
+		out->blocks[i].data = (const uint8_t *)nv + off;
 		off += (len + 7) & ~7;
 	}
 	return 0;
@@ -71,7 +79,7 @@ static int check_name(const struct ct_name *n)
 	return n->len && n->name[n->len - 1] ? -EINVAL : 0;
 }
 
-int raw_check(const void *data, size_t size, struct raw_call *call)
+int raw_check(const void *data, size_t size, unsigned producer, struct raw *raw)
 {
 	static const size_t min_size[CT_REC_KIND_CNT] = {
 #define REC(ID, id, size) [CT_REC_##ID] = size,
@@ -83,9 +91,10 @@ int raw_check(const void *data, size_t size, struct raw_call *call)
 		return -EINVAL;
 	if (!min_size[rec->kind] || rec->size < min_size[rec->kind])
 		return -EINVAL;
-	if (rec->kind == CT_REC_CALL && check_call(data, rec->size, call))
-		return -EINVAL;
-	if (rec->kind == CT_REC_NAME && check_name(data))
-		return -EINVAL;
-	return rec->kind;
+	raw->rec = rec;
+	if (rec->kind == CT_REC_CALL)
+		return check_call(data, rec->size, producer, &raw->call);
+	if (rec->kind == CT_REC_NV)
+		return check_nv(data, producer, &raw->nv);
+	return rec->kind == CT_REC_NAME ? check_name(data) : 0;
 }

@@ -5,15 +5,22 @@
 #ifndef EVENT_CHECK_H
 #define EVENT_CHECK_H
 
-#include "ct_record.h"
 #include "ct_nv.h"
+#include "ct_record.h"
 
 #include <stddef.h>
 #include <stdint.h>
 
+/* Ids of calls are unique among those of one producer, and have so many bits. Its number is above,
+ * so that no two producers' ids are the same; all of it fits into the 53 bits of a number in JSON.
+ */
+#define RAW_ID_BITS	 48
+#define RAW_PRODUCER_MAX 32
+
 /* A struct ct_call whose captures have been found. */
 struct raw_call {
 	const struct ct_call *call;
+	uint64_t id, parent_id; /* call->call_id, call->parent_id, with the producer's number */
 	unsigned word_cnt, cap_cnt;
 	const uint64_t *words;
 	struct {
@@ -27,6 +34,7 @@ struct raw_call {
 /* A struct ct_nv whose blocks have been found. */
 struct raw_nv {
 	const struct ct_nv *nv;
+	uint64_t call_id; /* nv->call_id, with the producer's number */
 	unsigned block_cnt;
 	struct {
 		const uint8_t *data;
@@ -34,10 +42,17 @@ struct raw_nv {
 	} blocks[CT_NV_MAX_BLOCKS];
 };
 
-/* For a record of kind CT_REC_NV. -EINVAL when its sizes or numbers make no sense. */
-int raw_check_nv(const void *data, size_t size, struct raw_nv *out);
+/* A record whose sizes and numbers are right. */
+struct raw {
+	const struct ct_rec *rec; /* kind: enum ct_rec_kind, never CT_REC_NONE */
+	union {
+		struct raw_call call; /* CT_REC_CALL */
+		struct raw_nv nv;     /* CT_REC_NV */
+	};
+};
 
-/* Kind of a record whose sizes are right, or -EINVAL. For CT_REC_CALL fills *call. */
-int raw_check(const void *data, size_t size, struct raw_call *call);
+/* Is it a record as producers make them? producer: number of its producer. 0 and *raw, or -EINVAL.
+ */
+int raw_check(const void *data, size_t size, unsigned producer, struct raw *raw);
 
 #endif /* EVENT_CHECK_H */

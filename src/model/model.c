@@ -122,8 +122,8 @@ static void fill_call(struct event *ev, const struct raw_call *raw, const struct
 	ev->tid = c->rec.tid;
 	ev->start_ns = c->rec.ts_ns;
 	ev->end_ns = c->end_ns;
-	ev->id = c->call_id;
-	ev->parent_id = c->parent_id;
+	ev->id = raw->id;
+	ev->parent_id = raw->parent_id;
 	ev->depth = c->depth;
 	ev->api_depth = c->api_depth;
 	ev->lib_id = c->lib_id;
@@ -179,10 +179,11 @@ static void add_stack(struct model *m, struct proc *p, const struct raw_call *ra
 		m->opts.fn(m->opts.ctx, &def);
 }
 
-/* How each record of ct_rec.def is taken. raw is of calls. */
+/* How each record of ct_rec.def is taken: raw->rec is the first of the two. */
 
-static void on_call(struct model *m, const void *rec, const struct raw_call *raw)
+static void on_call(struct model *m, const void *rec, const struct raw *checked)
 {
+	const struct raw_call *raw = &checked->call;
 	const struct meaning *meaning;
 	struct event ev = {0};
 	struct thread *t;
@@ -212,7 +213,7 @@ static void on_call(struct model *m, const void *rec, const struct raw_call *raw
 	m->opts.fn(m->opts.ctx, &ev);
 }
 
-static void on_thread(struct model *m, const void *data, const struct raw_call *raw)
+static void on_thread(struct model *m, const void *data, const struct raw *raw)
 {
 	const struct ct_task *rec = data;
 	struct proc *p = procs__get(&m->procs, rec->rec.pid);
@@ -228,7 +229,7 @@ static void on_thread(struct model *m, const void *data, const struct raw_call *
 		proc_stacks__look(m->stacks, &p->stacks, p->pid);
 }
 
-static void on_name(struct model *m, const void *data, const struct raw_call *raw)
+static void on_name(struct model *m, const void *data, const struct raw *raw)
 {
 	const struct ct_name *rec = data;
 	struct proc *p = procs__get(&m->procs, rec->rec.pid);
@@ -261,48 +262,48 @@ static void on_process(struct model *m, const struct ct_task *rec, const char *o
 		procs__end(&m->procs, p);
 }
 
-static void on_fork(struct model *m, const void *rec, const struct raw_call *raw)
+static void on_fork(struct model *m, const void *rec, const struct raw *raw)
 {
 	on_process(m, rec, "fork");
 }
 
-static void on_exec(struct model *m, const void *rec, const struct raw_call *raw)
+static void on_exec(struct model *m, const void *rec, const struct raw *raw)
 {
 	on_process(m, rec, "exec");
 }
 
-static void on_exited(struct model *m, const void *rec, const struct raw_call *raw)
+static void on_exited(struct model *m, const void *rec, const struct raw *raw)
 {
 	on_process(m, rec, "exit");
 }
 
-static void on_nv(struct model *m, const void *rec, const struct raw_call *call)
+static void on_nv(struct model *m, const void *data, const struct raw *raw)
 {
+	const struct ct_nv *rec = data;
 	struct driver_scratch scratch;
 	struct event ev = {0}, sched = {0};
-	struct raw_nv raw;
 	struct proc *p;
 	struct thread *t;
 
-	if (!m->opts.kernel || raw_check_nv(rec, ((const struct ct_rec *)rec)->size, &raw)) {
+	if (!m->opts.kernel) {
 		m->bad_cnt++;
 		return;
 	}
-	p = procs__get(&m->procs, raw.nv->rec.pid);
-	t = p ? proc__thread(&m->procs, p, raw.nv->rec.tid) : NULL;
+	p = procs__get(&m->procs, rec->rec.pid);
+	t = p ? proc__thread(&m->procs, p, rec->rec.tid) : NULL;
 	if (!t)
 		return;
-	ev.pid = raw.nv->rec.pid;
-	ev.tid = raw.nv->rec.tid;
+	ev.pid = rec->rec.pid;
+	ev.tid = rec->rec.tid;
 	ev.comm = t->comm;
-	ev.start_ns = raw.nv->rec.ts_ns;
-	ev.end_ns = raw.nv->end_ns;
-	if (driver__event(&m->driver, &raw, m->opts.fns, &scratch, &ev, &sched))
+	ev.start_ns = rec->rec.ts_ns;
+	ev.end_ns = rec->end_ns;
+	if (driver__event(&m->driver, &raw->nv, m->opts.fns, &scratch, &ev, &sched))
 		m->opts.fn(m->opts.ctx, &sched);
 	m->opts.fn(m->opts.ctx, &ev);
 }
 
-static void on_xid(struct model *m, const void *data, const struct raw_call *raw)
+static void on_xid(struct model *m, const void *data, const struct raw *raw)
 {
 	const struct ct_xid *rec = data;
 	char device[sizeof(rec->device) + 1] = {0}, msg[sizeof(rec->msg) + 1] = {0};
@@ -317,7 +318,7 @@ static void on_xid(struct model *m, const void *data, const struct raw_call *raw
 	m->opts.fn(m->opts.ctx, &ev);
 }
 
-static void on_uvm(struct model *m, const void *data, const struct raw_call *raw)
+static void on_uvm(struct model *m, const void *data, const struct raw *raw)
 {
 	const struct ct_uvm *rec = data;
 	bool fault = rec->op == CT_UVM_FAULT;
@@ -337,7 +338,7 @@ static void on_uvm(struct model *m, const void *data, const struct raw_call *raw
 	m->opts.fn(m->opts.ctx, &ev);
 }
 
-static void on_irq(struct model *m, const void *data, const struct raw_call *raw)
+static void on_irq(struct model *m, const void *data, const struct raw *raw)
 {
 	const struct ct_irq *rec = data;
 	struct event ev = event_of(EVENT_IRQ, &rec->rec, "interrupt");
@@ -349,22 +350,17 @@ static void on_irq(struct model *m, const void *data, const struct raw_call *raw
 }
 
 /* Who maps what is trace/libs.c's. */
-static void on_lib(struct model *m, const void *rec, const struct raw_call *raw)
+static void on_lib(struct model *m, const void *rec, const struct raw *raw)
 {
 }
 
-void model__record(struct model *m, const void *rec, size_t size)
+void model__record(struct model *m, const struct raw *raw)
 {
 	static void (*const on[CT_REC_KIND_CNT])(struct model *, const void *,
-						 const struct raw_call *) = {
+						 const struct raw *) = {
 #define REC(ID, id, size) [CT_REC_##ID] = on_##id,
 #include "ct_rec.def"
 	};
-	struct raw_call raw;
-	int kind = raw_check(rec, size, &raw);
 
-	if (kind < 0)
-		m->bad_cnt++;
-	else
-		on[kind](m, rec, &raw);
+	on[raw->rec->kind](m, raw->rec, raw);
 }

@@ -13,6 +13,7 @@
 
 struct model;
 struct quotas;
+struct raw;
 
 typedef void (*model_event_fn)(void *ctx, const struct event *ev);
 
@@ -36,8 +37,8 @@ struct model_opts {
 
 struct model *model__new(const struct model_opts *opts);
 void model__free(struct model *m);
-/* One record as the BPF side made it. CT_REC_LIB records are the caller's: see raw_check(). */
-void model__record(struct model *m, const void *rec, size_t size);
+/* One record that raw_check() let through. Of CT_REC_LIB nothing is made: they are the caller's. */
+void model__record(struct model *m, const struct raw *raw);
 /* The process is gone, and its exit was not seen. */
 void model__forget(struct model *m, uint32_t pid);
 /* The id of a function is another's from now on. */
@@ -49,7 +50,7 @@ unsigned model__tidy(struct model *m);
 uint64_t model__filtered(const struct model *m);
 /* --kernel: fills in what became of the driver's objects. */
 void model__objects(const struct model *m, struct trace_end *end);
-/* Records whose sizes or numbers made no sense. */
+/* Records of functions that there are not, or of what was not asked for. */
 uint64_t model__bad_records(const struct model *m);
 
 #endif /* MODEL_MODEL_H */

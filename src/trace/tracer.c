@@ -50,18 +50,21 @@ static void on_map(struct tracer *t, const struct ct_lib_map *rec)
 
 static void on_record(void *ctx, const void *record, size_t size)
 {
-	const struct ct_rec *rec = record;
 	struct tracer *t = ctx;
-	struct raw_call raw;
+	struct raw raw;
 
 	if (t->measuring)
 		return;
-	if (t->o.on_use && rec->kind == CT_REC_THREAD && raw_check(rec, size, &raw) > 0)
-		t->o.on_use(t->o.ctx, rec->pid, ((const struct ct_task *)rec)->comm);
-	if (rec->kind == CT_REC_LIB && raw_check(rec, size, &raw) > 0)
-		on_map(t, record);
+	if (raw_check(record, size, 0, &raw)) {
+		t->bad_cnt++;
+		return;
+	}
+	if (t->o.on_use && raw.rec->kind == CT_REC_THREAD)
+		t->o.on_use(t->o.ctx, raw.rec->pid, ((const struct ct_task *)raw.rec)->comm);
+	if (raw.rec->kind == CT_REC_LIB)
+		on_map(t, (const void *)raw.rec);
 	else
-		model__record(t->model, record, size);
+		model__record(t->model, &raw);
 }
 
 void tracer__raise_limits(void)
@@ -231,14 +234,9 @@ void tracer__drain(struct tracer *t)
 		;
 }
 
-static void unfinished_record(void *ctx, const void *rec, size_t size)
-{
-	model__record(((struct tracer *)ctx)->model, rec, size);
-}
-
 void tracer__unfinished(struct tracer *t)
 {
-	attach__unfinished(t->att, unfinished_record, t);
+	attach__unfinished(t->att, on_record, t);
 }
 
 void tracer__fill_end(struct tracer *t, struct trace_end *end)
@@ -252,7 +250,7 @@ void tracer__fill_end(struct tracer *t, struct trace_end *end)
 	end->busiest_share = (sum.busiest >> 32) / 1e6;
 	end->busiest_tid = (uint32_t)sum.busiest;
 	end->stats[CT_STAT_FILTERED] += model__filtered(t->model);
-	end->bad_record_cnt = model__bad_records(t->model);
+	end->bad_record_cnt = t->bad_cnt + model__bad_records(t->model);
 	model__objects(t->model, end);
 	for (int i = 0; i < QUOTA_CNT; i++)
 		end->full[i] = t->quotas.of[i].full_cnt;

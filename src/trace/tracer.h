@@ -43,7 +43,8 @@ struct tracer {
 	struct trace_lib *info_libs;
 	const char *degraded[32];
 	char traced[512], left_out[512], counted[512], no_return[512], stacks[512];
-	bool measuring; /* records are those of our own stub */
+	uint64_t bad_cnt; /* records that raw_check() refused */
+	bool measuring;	  /* records are those of our own stub */
 	bool said_sigill;
 };
 

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "decode/fnset.h"
+#include "event/check.h"
 #include "model/model.h"
 #include "saved/reader.h"
 #include "sink/sink.h"
@@ -32,6 +33,16 @@ static void on_read(void *ctx, const struct event *ev)
 	printf("%s %s %u %llu %d %d\n", ev->op, t->board, t->clock_mhz,
 	       (unsigned long long)t->lasted_us, t->hot,
 	       ev->kind == EVENT_THROTTLE && ev->type == TYPE_THROTTLE);
+}
+
+static void send(struct model *m, const struct ct_throttle *rec, struct trace_end *end)
+{
+	struct raw raw;
+
+	if (raw_check(rec, sizeof(*rec), 0, &raw))
+		end->bad_record_cnt++;
+	else
+		model__record(m, &raw);
 }
 
 int main(int argc, char **argv)
@@ -66,15 +77,14 @@ int main(int argc, char **argv)
 	sinks[1] = sink__open(SINK_CHROME, argv[2], &info);
 	if (argc != 3 || !m || !r || !sinks[0] || !sinks[1])
 		return 2;
-	model__record(m, &rec, sizeof(rec));
+	send(m, &rec, &end);
 	rec.rec.ts_ns += 1500000;
 	rec.lasted_ns = 1500000;
 	rec.clock_mhz = 1980;
-	model__record(m, &rec, sizeof(rec));
+	send(m, &rec, &end);
 	/* Smaller than its row says. */
 	rec.rec.size -= 8;
-	model__record(m, &rec, sizeof(rec));
-	end.bad_record_cnt = model__bad_records(m);
+	send(m, &rec, &end);
 	if (sink__close(sinks[0], &end) || sink__close(sinks[1], &end) ||
 	    reader__file(r, argv[1], &f))
 		return 1;

@@ -12,6 +12,7 @@
 #include "ct_nv.h"
 #include "decode/fnset.h"
 #include "decode/nv/nv.h"
+#include "event/check.h"
 #include "model/model.h"
 #include "sink/sink.h"
 #include "sink/summary.h"
@@ -56,6 +57,8 @@ static void put_call(struct input *in, struct ct_call *c, const struct fnset *fn
 
 	take(in, &at[sizeof(c->rec)], CT_CALL_FIXED_SZ - sizeof(c->rec));
 	c->func_id %= fnset__cnt(fns) + !honest;
+	c->call_id >>= 64 - RAW_ID_BITS;
+	c->parent_id >>= 64 - RAW_ID_BITS;
 	if (!honest) {
 		take(in, &at[off], take16(in) % (RECORD_SZ - off));
 		c->rec.size = take16(in);
@@ -85,6 +88,7 @@ static void put_nv(struct input *in, struct ct_nv *nv)
 	size_t off = sizeof(*nv);
 
 	take(in, &at[sizeof(nv->rec)], sizeof(*nv) - sizeof(nv->rec));
+	nv->call_id >>= 64 - RAW_ID_BITS;
 	nv->op = CT_NV_IOCTL + nv->op % CT_NV_POLL;
 	nv->dev %= CT_NV_OTHER + 1;
 	nv->block_cnt %= CT_NV_MAX_BLOCKS + 1;
@@ -138,10 +142,12 @@ static void put_record(struct input *in, uint8_t *buf, const struct fnset *fns)
 static void send(struct model *m, const uint8_t *buf, size_t size)
 {
 	void *copy = malloc(size ? size : 1);
+	struct raw raw;
 
 	assert(copy);
 	memcpy(copy, buf, size);
-	model__record(m, copy, size);
+	if (!raw_check(copy, size, 0, &raw))
+		model__record(m, &raw);
 	free(copy);
 }
 

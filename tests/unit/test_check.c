@@ -15,6 +15,21 @@
 
 #define BUF_SZ 4096
 
+/* Its kind, or what is wrong; of a call what was found. */
+static int checked(const void *data, size_t size, struct raw_call *call)
+{
+	struct raw raw;
+	int ret;
+
+	memset(&raw, 0xee, sizeof(raw));
+	ret = raw_check(data, size, 0, &raw);
+	*call = raw.call;
+	if (ret)
+		return ret;
+	assert_ptr_equal(raw.rec, data);
+	return raw.rec->kind;
+}
+
 static int check_copy(const void *data, size_t size, struct raw_call *raw)
 {
 	void *copy = malloc(size ? size : 1);
@@ -22,7 +37,7 @@ static int check_copy(const void *data, size_t size, struct raw_call *raw)
 
 	assert_non_null(copy);
 	memcpy(copy, data, size);
-	ret = raw_check(copy, size, raw);
+	ret = checked(copy, size, raw);
 	/* All that it promises can be read. */
 	if (ret == CT_REC_CALL) {
 		volatile uint64_t sum = 0;
@@ -69,7 +84,7 @@ static void test_call(void **state)
 	struct raw_call raw;
 
 	(void)state;
-	assert_int_equal(raw_check(buf, size, &raw), CT_REC_CALL);
+	assert_int_equal(checked(buf, size, &raw), CT_REC_CALL);
 	assert_ptr_equal(raw.call, buf);
 	assert_int_equal(raw.word_cnt, 5);
 	assert_ptr_equal(raw.words, buf + CT_CALL_FIXED_SZ);
@@ -99,12 +114,12 @@ static void test_stack(void **state)
 	struct raw_call raw;
 
 	(void)state;
-	assert_int_equal(raw_check(buf, size, &raw), CT_REC_CALL);
+	assert_int_equal(checked(buf, size, &raw), CT_REC_CALL);
 	assert_null(raw.stack);
 	assert_int_equal(raw.stack_cnt, 0);
 	c->stack_cnt = 3;
 	c->rec.size = size + 24;
-	assert_int_equal(raw_check(buf, size + 24, &raw), CT_REC_CALL);
+	assert_int_equal(checked(buf, size + 24, &raw), CT_REC_CALL);
 	assert_int_equal(raw.stack_cnt, 3);
 	assert_ptr_equal(raw.stack, buf + size);
 	assert_int_equal(check_copy(buf, size + 24, &raw), CT_REC_CALL);
@@ -178,7 +193,7 @@ static void test_kinds(void **state)
 		int ret;
 
 		rec->kind = kind;
-		ret = raw_check(buf, 512, &raw);
+		ret = checked(buf, 512, &raw);
 		if (kind > CT_REC_NONE && kind <= CT_REC_LIB)
 			assert_int_equal(ret, kind);
 		else if (kind == CT_REC_NONE || kind >= CT_REC_KIND_CNT)
@@ -200,11 +215,11 @@ static void test_counts(void **state)
 	for (unsigned n = 0; n < 256; n++) {
 		c->word_cnt = n;
 		c->cap_cnt = 0;
-		assert_int_equal(raw_check(buf, BUF_SZ, &raw),
+		assert_int_equal(checked(buf, BUF_SZ, &raw),
 				 n <= CT_MAX_WORDS ? CT_REC_CALL : -EINVAL);
 		c->word_cnt = 0;
 		c->cap_cnt = n;
-		assert_int_equal(raw_check(buf, BUF_SZ, &raw),
+		assert_int_equal(checked(buf, BUF_SZ, &raw),
 				 n <= CT_MAX_CAPS ? CT_REC_CALL : -EINVAL);
 	}
 }
@@ -226,7 +241,7 @@ static void test_lengths(void **state)
 		c->rec.size = CT_CALL_FIXED_SZ + 16 + CT_CAP_SZ_MAX;
 		c->cap_cnt = 1;
 		c->cap_len[0] = len;
-		assert_int_equal(raw_check(buf, c->rec.size, &raw),
+		assert_int_equal(checked(buf, c->rec.size, &raw),
 				 len <= CT_CAP_SZ_MAX ? CT_REC_CALL : -EINVAL);
 		if (len <= 0)
 			assert_null(raw.caps[0].data);
@@ -286,12 +301,14 @@ static void test_random(void **state)
 		if (size >= CT_CALL_FIXED_SZ && round % 4) {
 			struct ct_call *c = (struct ct_call *)buf;
 
+			c->call_id >>= 64 - RAW_ID_BITS;
+			c->parent_id >>= 64 - RAW_ID_BITS;
 			c->word_cnt = rnd() % (CT_MAX_WORDS + 2);
 			c->cap_cnt = rnd() % (CT_MAX_CAPS + 2);
 			for (int i = 0; i < CT_MAX_CAPS; i++)
 				c->cap_len[i] = (int)(rnd() % 160) - 40;
 		}
-		if (raw_check(buf, size, &raw) != CT_REC_CALL)
+		if (checked(buf, size, &raw) != CT_REC_CALL)
 			continue;
 		ok++;
 		for (unsigned i = 0; i < raw.word_cnt; i++)
@@ -336,6 +353,42 @@ static void test_name(void **state)
 	assert_int_equal(check_copy(buf, n->rec.size, &raw), -EINVAL);
 }
 
+/* Of two producers none is the same, and none is another's that lies. */
+static void test_ids(void **state)
+{
+	static const uint64_t ids[] = {1, 2, 1024, (1ull << RAW_ID_BITS) - 1};
+	const unsigned last = RAW_PRODUCER_MAX - 1;
+	_Alignas(8) uint8_t buf[BUF_SZ];
+	struct ct_call *c = (struct ct_call *)buf;
+	struct ct_nv nv = {.rec = {.size = sizeof(nv), .kind = CT_REC_NV}, .op = CT_NV_OPEN};
+	size_t size = make_call(buf, 0, NULL, 0);
+	struct raw first, other;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(ids) / sizeof(ids[0]); i++) {
+		c->call_id = nv.call_id = ids[i];
+		c->parent_id = i ? ids[i - 1] : 0;
+		assert_int_equal(raw_check(buf, size, 0, &first), 0);
+		assert_int_equal(raw_check(buf, size, last, &other), 0);
+		assert_int_equal(first.call.id, ids[i]);
+		assert_int_equal(first.call.parent_id, c->parent_id);
+		assert_int_equal(other.call.id, (uint64_t)last << RAW_ID_BITS | ids[i]);
+		assert_true(other.call.id < 1ull << 53);
+		/* No call is no call. */
+		assert_int_equal(!other.call.parent_id, !i);
+		assert_int_equal(raw_check(&nv, sizeof(nv), 0, &first), 0);
+		assert_int_equal(first.nv.call_id, ids[i]);
+		assert_int_equal(raw_check(&nv, sizeof(nv), last, &first), 0);
+		assert_int_equal(first.nv.call_id, other.call.id);
+	}
+	c->call_id = nv.call_id = 1ull << RAW_ID_BITS;
+	assert_int_equal(raw_check(buf, size, 0, &first), -EINVAL);
+	assert_int_equal(raw_check(&nv, sizeof(nv), 0, &first), -EINVAL);
+	c->call_id = 1;
+	c->parent_id = 1ull << 63;
+	assert_int_equal(raw_check(buf, size, 0, &first), -EINVAL);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -343,6 +396,7 @@ int main(void)
 		cmocka_unit_test(test_truncated), cmocka_unit_test(test_kinds),
 		cmocka_unit_test(test_counts),	  cmocka_unit_test(test_lengths),
 		cmocka_unit_test(test_random),	  cmocka_unit_test(test_name),
+		cmocka_unit_test(test_ids),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* raw_check_nv(): a record of a system call into the driver, with lengths that lie. */
+/* raw_check(): a record of a system call into the driver, with lengths that lie. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -50,13 +50,17 @@ static void add(struct made *m, uint8_t block, int16_t len)
 static int check(const struct made *m, size_t size, struct raw_nv *raw)
 {
 	uint8_t *copy = malloc(size ? size : 1);
+	struct raw checked;
 	unsigned sum = 0;
 	int ret;
 
 	assert_non_null(copy);
 	memcpy(copy, m, size);
-	memset(raw, 0xee, sizeof(*raw));
-	ret = raw_check_nv(copy, size, raw);
+	memset(&checked, 0xee, sizeof(checked));
+	ret = raw_check(copy, size, 0, &checked);
+	*raw = checked.nv;
+	if (!ret && checked.rec->kind != CT_REC_NV)
+		ret = -ENOTSUP;
 	if (!ret) {
 		assert_ptr_equal(raw->nv, copy);
 		assert_true(raw->block_cnt <= CT_NV_MAX_BLOCKS);
@@ -104,7 +108,7 @@ static void whole(void **state)
 /* Where the blocks' bytes are. */
 static void places(void **state)
 {
-	struct raw_nv raw;
+	struct raw raw;
 	struct made m;
 
 	(void)state;
@@ -112,11 +116,11 @@ static void places(void **state)
 	add(&m, CT_NV_ENTRY, 5);
 	add(&m, CT_NV_EXIT, -14);
 	add(&m, CT_NV_EXIT, 16);
-	assert_int_equal(raw_check_nv(&m, m.nv.rec.size, &raw), 0);
-	assert_ptr_equal(raw.blocks[0].data, m.bytes + sizeof(m.nv));
-	assert_null(raw.blocks[1].data);
-	assert_ptr_equal(raw.blocks[2].data, m.bytes + sizeof(m.nv) + 8);
-	assert_memory_equal(raw.blocks[2].data, "cccccccccccccccc", 16);
+	assert_int_equal(raw_check(&m, m.nv.rec.size, 0, &raw), 0);
+	assert_ptr_equal(raw.nv.blocks[0].data, m.bytes + sizeof(m.nv));
+	assert_null(raw.nv.blocks[1].data);
+	assert_ptr_equal(raw.nv.blocks[2].data, m.bytes + sizeof(m.nv) + 8);
+	assert_memory_equal(raw.nv.blocks[2].data, "cccccccccccccccc", 16);
 }
 
 static void truncated(void **state)

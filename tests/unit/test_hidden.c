@@ -16,6 +16,7 @@
 #include "ct_record.h"
 #include "ct_nv.h"
 #include "decode/fnset.h"
+#include "event/check.h"
 #include "model/model.h"
 #include "sink/sink.h"
 
@@ -43,6 +44,7 @@ static char *written(enum sink_id kind, enum ct_hide hide)
 	struct model_opts opts = {
 		.fns = fns, .fn = on_event, .hide = hide, .stub_func_id = CT_MAX_FUNCS - 1};
 	struct model *m = model__new(&opts);
+	struct raw raw;
 	FILE *f;
 
 	close(mkstemp(path));
@@ -51,7 +53,8 @@ static char *written(enum sink_id kind, enum ct_hide hide)
 	for (unsigned i = 0; i < 3; i++) {
 		rec.op = i < 2 ? CT_UVM_FAULT : CT_UVM_MIGRATION;
 		rec.dst = i == 1;
-		model__record(m, &rec, sizeof(rec));
+		assert_int_equal(raw_check(&rec, sizeof(rec), 0, &raw), 0);
+		model__record(m, &raw);
 	}
 	assert_int_equal(sink__close(sink, NULL), 0);
 	model__free(m);

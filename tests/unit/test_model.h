@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "ct_record.h"
+#include "event/check.h"
 #include "decode/fnset.h"
 #include "decode/value.h"
 #include "model/model.h"
@@ -103,10 +104,12 @@ static inline void rig_close(struct rig *r)
 static inline void rig_record(struct rig *r, const void *data, size_t size)
 {
 	void *copy = malloc(size);
+	struct raw raw;
 
 	assert_non_null(copy);
 	memcpy(copy, data, size);
-	model__record(r->m, copy, size);
+	assert_int_equal(raw_check(copy, size, 0, &raw), 0);
+	model__record(r->m, &raw);
 	free(copy);
 }
 
