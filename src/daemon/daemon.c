@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
  * The daemon, from start to end: configuration, lock and socket, metrics, BPF side, libraries,
- * loop, detach, what is left in the ring. One thread; what happens in it comes from one event_base.
+ * loop, detach, what the sources still have. One thread; what happens in it comes from one
+ * event_base.
  */
 #include "daemon_priv.h"
 
@@ -17,7 +18,6 @@
 
 #include "memory.h"
 #include "notify.h"
-#include "trace/kmsg.h"
 #include "util/log.h"
 #include "util/reader.h"
 #include "util/rights.h"
@@ -103,14 +103,14 @@ static void on_write(evutil_socket_t fd, short what, void *ctx)
 	arm(d->drain_ev, DRAIN_BUSY_MS);
 }
 
-static void on_ring(evutil_socket_t fd, short what, void *ctx)
+static void on_records(evutil_socket_t fd, short what, void *ctx)
 {
 	struct daemon *d = ctx;
 	size_t cnt;
 
 	(void)fd, (void)what;
 	d->now = now_ns();
-	cnt = ring__drain(d->t.ring, DRAIN_BATCH);
+	cnt = sources__drain(&d->t.sources, DRAIN_BATCH);
 	if (d->t.libs.pending_cnt)
 		libs__retry(&d->t.libs);
 	if (libs__is_waiting(&d->t.libs))
@@ -153,12 +153,6 @@ static void on_tick(evutil_socket_t fd, short what, void *ctx)
 	notify("WATCHDOG=1");
 }
 
-static void on_kmsg(evutil_socket_t fd, short what, void *ctx)
-{
-	(void)what;
-	kmsg__read(fd, !((struct daemon *)ctx)->cfg->trace.hide, daemon__event, ctx);
-}
-
 static void on_signal(evutil_socket_t signo, short what, void *ctx)
 {
 	struct daemon *d = ctx;
@@ -172,28 +166,37 @@ static void on_signal(evutil_socket_t signo, short what, void *ctx)
 		event_base_loopbreak(d->base);
 }
 
+static int add_sources(struct daemon *d)
+{
+	for (unsigned i = 0; i < d->t.sources.cnt; i++) {
+		int fd = source__fd(d->t.sources.of[i]);
+
+		if (fd < 0)
+			continue;
+		d->source_evs[i] = event_new(d->base, fd, EV_READ | EV_PERSIST, on_records, d);
+		if (!d->source_evs[i] || event_add(d->source_evs[i], NULL))
+			return -ENOMEM;
+	}
+	return 0;
+}
+
 static int add_events(struct daemon *d)
 {
 	static const int signals[] = {SIGTERM, SIGINT, SIGHUP};
 
 	signal(SIGPIPE, SIG_IGN);
-	d->ring_ev = event_new(d->base, ring__fd(d->t.ring), EV_READ | EV_PERSIST, on_ring, d);
 	if (attach__watch_fd(d->t.att) >= 0)
 		d->watch_ev = event_new(d->base, attach__watch_fd(d->t.att), EV_READ | EV_PERSIST,
 					on_write, d);
-	d->drain_ev = event_new(d->base, -1, 0, on_ring, d);
+	d->drain_ev = event_new(d->base, -1, 0, on_records, d);
 	d->tick_ev = event_new(d->base, -1, EV_PERSIST, on_tick, d);
-	if (d->kmsg_fd >= 0)
-		d->kmsg_ev = event_new(d->base, d->kmsg_fd, EV_READ | EV_PERSIST, on_kmsg, d);
 	for (unsigned i = 0; i < 3; i++) {
 		d->signal_evs[i] = evsignal_new(d->base, signals[i], on_signal, d);
 		if (!d->signal_evs[i] || event_add(d->signal_evs[i], NULL))
 			return -ENOMEM;
 	}
-	if (!d->ring_ev || !d->drain_ev || !d->tick_ev || event_add(d->ring_ev, NULL))
+	if (!d->drain_ev || !d->tick_ev || add_sources(d))
 		return -ENOMEM;
-	if (d->kmsg_ev)
-		event_add(d->kmsg_ev, NULL);
 	if (d->watch_ev)
 		event_add(d->watch_ev, NULL);
 	arm(d->drain_ev, DRAIN_BUSY_MS);
@@ -266,6 +269,7 @@ static int open_tracer(struct daemon *d)
 				.force = d->o->force,
 			},
 		.wait = true,
+		.xids = true,
 		.fn = daemon__event,
 		.on_use = daemon__use,
 		.on_reuse = daemon__forget_fn,
@@ -346,8 +350,6 @@ static int start(struct daemon *d)
 		ret = libs__attach_system(&d->t.libs, true);
 	if (ret)
 		return ret;
-	if (!attach__has_xid(d->t.att))
-		d->kmsg_fd = kmsg__open();
 	ret = add_events(d);
 	if (!ret && d->o->sandbox)
 		sandbox__enter(&(struct sandbox_needs){
@@ -357,7 +359,7 @@ static int start(struct daemon *d)
 	return ret;
 }
 
-/* What is in the ring is written; calls in flight are said to be so. */
+/* What the sources still have is written; calls in flight are said to be so. */
 static void finish(struct daemon *d)
 {
 	d->stopping = true;
@@ -365,7 +367,7 @@ static void finish(struct daemon *d)
 	d->now = now_ns();
 	attach__detach(d->t.att);
 	tracer__drain(&d->t);
-	tracer__unfinished(&d->t);
+	sources__unfinished(&d->t.sources);
 	if (d->dump_why)
 		dump_for_cause(d);
 	daemon__finish_otlp(d);
@@ -383,15 +385,13 @@ static void release(struct daemon *d)
 	otlp_iters__free(d->iters);
 	http__free(d->http);
 	ctl__free(d->ctl);
-	free_event(d->ring_ev);
+	for (unsigned i = 0; i < RAW_PRODUCER_MAX; i++)
+		free_event(d->source_evs[i]);
 	free_event(d->drain_ev);
 	free_event(d->tick_ev);
-	free_event(d->kmsg_ev);
 	free_event(d->watch_ev);
 	for (unsigned i = 0; i < 3; i++)
 		free_event(d->signal_evs[i]);
-	if (d->kmsg_fd >= 0)
-		close(d->kmsg_fd);
 	if (d->base)
 		event_base_free(d->base);
 	if (d->rotate)
@@ -416,7 +416,6 @@ int daemon_run(const struct daemon_opts *o)
 	mallopt(M_MMAP_THRESHOLD, 256 << 10);
 	log_set_journal(notify_has_journal());
 	d.o = o;
-	d.kmsg_fd = -1;
 	d.now = d.started_ns = now_ns();
 	d.cfg = daemon_config(o, &errors);
 	if (!d.cfg) {

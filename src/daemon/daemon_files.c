@@ -31,7 +31,7 @@ static void header(void *ctx, struct out *o)
 	struct ct_totals sum;
 
 	memset(&d->file_end, 0, sizeof(d->file_end));
-	attach__totals(d->t.att, &sum);
+	sources__totals(&d->t.sources, &sum);
 	memcpy(d->file_drops, sum.drops, sizeof(d->file_drops));
 	for (unsigned i = 0; i < QUOTA_CNT; i++)
 		d->file_full[i] = d->t.quotas.of[i].full_cnt;
@@ -55,7 +55,7 @@ static void fill_end(struct daemon *d, struct trace_end *end, const char *reason
 {
 	struct ct_totals sum;
 
-	attach__totals(d->t.att, &sum);
+	sources__totals(&d->t.sources, &sum);
 	for (unsigned i = 0; i < CT_DROP_CNT; i++)
 		end->drops[i] = sum.drops[i] - d->file_drops[i];
 	for (unsigned i = 0; i < QUOTA_CNT; i++)

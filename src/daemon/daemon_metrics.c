@@ -82,7 +82,7 @@ void daemon__fill_self(struct daemon *d, struct metrics_self *self)
 	self->reads_lost = reads.lost;
 	self->reads_refused = reads.refused;
 	self->gpu_cnt = gpus__read(GPUS_DIR, self->gpus);
-	attach__totals(d->t.att, &sum);
+	sources__totals(&d->t.sources, &sum);
 	self->names_given_up = demangle_given_up();
 	memcpy(self->drops, sum.drops, sizeof(self->drops));
 	self->cost_seconds = sum.cost_ns / 1e9;

@@ -36,8 +36,8 @@ struct daemon {
 	struct ctl *ctl;
 	struct event_base *base;
 	/* libevent's struct event: ours, of the model, has the same name. */
-	void *ring_ev, *drain_ev, *tick_ev, *kmsg_ev, *watch_ev, *signal_evs[3];
-	int kmsg_fd;
+	void *source_evs[RAW_PRODUCER_MAX];
+	void *drain_ev, *tick_ev, *watch_ev, *signal_evs[3];
 	bool always[CT_MAX_FUNCS]; /* records also of processes at level metrics */
 	uint64_t now;		   /* CLOCK_MONOTONIC of this turn of the loop */
 	uint64_t started_ns;	   /* CLOCK_MONOTONIC */

@@ -31,6 +31,7 @@ struct ring {
 	struct ring_part *parts;
 	struct ring_part **heap; /* those with a record, the oldest first */
 	unsigned cnt, heap_cnt;
+	uint64_t looked_ns;
 	size_t part_sz;
 	int epoll_fd;
 	ring_fn fn;
@@ -217,11 +218,11 @@ static bool holds_up(struct ring_part *p, uint64_t now)
 	return now - p->busy_since_ns < BUSY_MAX_NS;
 }
 
-/* Looks at all rings. False: a record is not complete. */
-static bool look_at_all(struct ring *r, uint64_t now)
+bool ring__look(struct ring *r, uint64_t now)
 {
 	bool whole = true;
 
+	r->looked_ns = now;
 	r->heap_cnt = 0;
 	for (unsigned i = 0; i < r->cnt; i++) {
 		struct ring_part *p = &r->parts[i];
@@ -241,15 +242,16 @@ static bool look_at_all(struct ring *r, uint64_t now)
 	return whole;
 }
 
-/* Hands out what was sent up to now, max records at most; returns how many. */
-static size_t take(struct ring *r, size_t max, uint64_t now)
+uint64_t ring__next_ns(const struct ring *r)
+{
+	return r->heap_cnt ? r->heap[0]->key : UINT64_MAX;
+}
+
+size_t ring__take(struct ring *r, size_t max, uint64_t until)
 {
 	size_t cnt = 0;
 
-	/* Whatever the clocks of the processors say, each look takes something. */
-	if (r->heap_cnt && r->heap[0]->key > now)
-		now = r->heap[0]->key;
-	while (r->heap_cnt && r->heap[0]->key <= now && cnt < max) {
+	while (r->heap_cnt && r->heap[0]->key <= until && cnt < max) {
 		struct ring_part *p = r->heap[0];
 		enum look found;
 
@@ -259,7 +261,7 @@ static size_t take(struct ring *r, size_t max, uint64_t now)
 		if (p->pos - p->told >= r->part_sz / 8)
 			tell(p);
 		found = look(r, p);
-		if (found == LOOK_BUSY && holds_up(p, now))
+		if (found == LOOK_BUSY && holds_up(p, r->looked_ns))
 			break;
 		if (found != LOOK_RECORD)
 			r->heap[0] = r->heap[--r->heap_cnt];
@@ -268,6 +270,9 @@ static size_t take(struct ring *r, size_t max, uint64_t now)
 	}
 	for (unsigned i = 0; i < r->cnt; i++)
 		tell(&r->parts[i]);
+	/* They may have filled up meanwhile. */
+	if (cnt == max)
+		r->was_full = true;
 	return cnt;
 }
 
@@ -276,16 +281,15 @@ size_t ring__drain(struct ring *r, size_t max)
 	size_t cnt = 0;
 
 	while (cnt < max) {
-		uint64_t now = now_ns();
-		bool whole = look_at_all(r, now);
+		uint64_t now = now_ns(), next;
+		bool whole = ring__look(r, now);
 
-		if (!r->heap_cnt && whole)
+		next = ring__next_ns(r);
+		if (next == UINT64_MAX && whole)
 			break;
+		/* Whatever the clocks of the processors say, each look takes something. */
 		if (whole)
-			cnt += take(r, max - cnt, now);
+			cnt += ring__take(r, max - cnt, next > now ? next : now);
 	}
-	/* They may have filled up meanwhile. */
-	if (cnt == max)
-		r->was_full = true;
 	return cnt;
 }

@@ -26,7 +26,16 @@ void ring__free(struct ring *r);
 /* Readable when enough is waiting; for poll(). The programs wake a reader by amount, so drain by a
  * timer too. */
 int ring__fd(const struct ring *r);
-/* Hands at most max records to fn. Returns how many; less than max means that it is empty. */
+/* What is there? False: a record is not complete; ask again, for one of those behind it may have
+ * caused others. It is not waited for long. */
+bool ring__look(struct ring *r, uint64_t now);
+/* When the oldest that was found, and is still there, was sent. UINT64_MAX: there is none. */
+uint64_t ring__next_ns(const struct ring *r);
+/* Hands what was found and sent until until to fn, max records at most; returns how many. It stops
+ * at one that is not complete: then ring__next_ns() is not later than until. */
+size_t ring__take(struct ring *r, size_t max, uint64_t until);
+/* Both, when there is nothing to be merged with: hands out at most max records. Returns how many;
+ * less than max means that it is empty. */
 size_t ring__drain(struct ring *r, size_t max);
 /* Was one so full, since this was last asked, that records may have been dropped? */
 bool ring__was_full(struct ring *r);

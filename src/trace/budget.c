@@ -205,7 +205,7 @@ static void set_step(struct budget *b, unsigned id, enum step step, uint64_t now
 		 b->share * 100, step > f->step ? "more than" : "of", b->o.max_share * 100,
 		 f->rate * 1e9 / b->took_ns);
 	ev.tracer.why = why;
-	if (levels__set_fn(b->o.att, id, &levels[step]))
+	if (sources__set_level(b->o.sources, id, &levels[step]))
 		return;
 	dbg("%s: %s to %s: %s", ev.name, ev.tracer.from, ev.tracer.to, why);
 	if (step > f->step && f->changed_ns && f->hold_ns < HOLD_NS_MAX)

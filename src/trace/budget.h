@@ -7,13 +7,16 @@
 #ifndef TRACE_BUDGET_H
 #define TRACE_BUDGET_H
 
+#include "source.h"
+
 #include "attach/levels.h"
 #include "model/event.h"
 
 struct budget;
 
 struct budget_opts {
-	struct attach *att;
+	struct attach *att;	 /* which counts */
+	struct sources *sources; /* are told the levels */
 	struct fnset *fns;
 	struct attach_cost cost;
 	double max_share; /* 0.01 is 1 % */

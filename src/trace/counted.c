@@ -11,6 +11,7 @@ int session__open_budget(struct session *s)
 {
 	struct budget_opts bo = {
 		.att = s->t.att,
+		.sources = &s->t.sources,
 		.fns = s->t.fns,
 		.cost = s->t.cost,
 		.max_share = s->o->max_overhead,

@@ -1,27 +1,18 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 #include "kmsg.h"
 
+#include "tracer.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 /* The kernel's longest record, CONSOLE_EXT_LOG_MAX. */
 #define RECORD_SZ 8192
-
-int kmsg__open(void)
-{
-	int fd = open("/dev/kmsg", O_RDONLY | O_NONBLOCK | O_CLOEXEC);
-
-	if (fd < 0)
-		return -errno;
-	lseek(fd, 0, SEEK_END);
-	return fd;
-}
 
 /* The number behind "): " as the driver writes it: digits that fit. NULL: something else. */
 static const char *parse_number(const char *p, uint32_t *number)
@@ -40,7 +31,7 @@ static const char *parse_number(const char *p, uint32_t *number)
 }
 
 /* Anybody who may write to the log can write what looks like an Xid, and the rest of it. */
-bool kmsg_parse_xid(const char *record, struct kmsg_xid *x)
+bool kmsg_parse_xid(const char *record, struct ct_xid *x)
 {
 	const char *text = strchr(record, ';'), *p, *end, *line_end;
 	uint64_t us;
@@ -55,53 +46,130 @@ bool kmsg_parse_xid(const char *record, struct kmsg_xid *x)
 		return false;
 	p += strlen("NVRM: Xid (");
 	end = p + strcspn(p, ")\n");
-	snprintf(x->gpu, sizeof(x->gpu), "%.*s", (int)(end - p), p);
-	end = parse_number(end, &x->number);
+	snprintf(x->device, sizeof(x->device), "%.*s", (int)(end - p), p);
+	end = parse_number(end, &x->code);
 	if (!end)
 		return false;
-	x->ts_ns = us * 1000;
 	end += strspn(end, ", ");
-	snprintf(x->message, sizeof(x->message), "%.*s", (int)(line_end - end), end);
+	snprintf(x->msg, sizeof(x->msg), "%.*s", (int)(line_end - end), end);
+	x->rec.size = sizeof(*x);
+	x->rec.kind = CT_REC_XID;
+	x->rec.ts_ns = us * 1000;
 	return true;
 }
 
+struct source_kmsg {
+	struct source s;
+	int fd; /* -1: none */
+	bool messages;
+	uint64_t looked_ns;
+	uint64_t gap_cnt, told_cnt; /* records were overwritten before they were read */
+	struct ct_xid xid;	    /* the next, unless there is none */
+};
+
 /* The log's clock is not adjusted as ours is, and goes seconds wrong in weeks: an Xid is given the
  * time at which it is read, which is right after it was written. */
-static uint64_t now_ns(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return ts.tv_sec * 1000000000ull + ts.tv_nsec;
-}
-
-void kmsg__read(int fd, bool messages, void (*fn)(void *ctx, const struct event *ev), void *ctx)
+static void read_next(struct source_kmsg *k)
 {
 	char record[RECORD_SZ];
-	struct kmsg_xid x;
 	ssize_t n;
 
-	/* EPIPE: records were overwritten before we read them; the next read goes on behind them.
-	 */
-	while ((n = read(fd, record, sizeof(record) - 1)) > 0 || (n < 0 && errno == EPIPE)) {
-		struct event ev = {
-			.kind = EVENT_XID,
-			.type = TYPE_XID,
-			.op = "xid",
-			.name = "xid",
-			.comm = "",
-			.is_error = true,
-		};
-
-		if (n < 0)
+	k->s.next_ns = SOURCE_NONE;
+	/* EPIPE: a gap; the next read goes on behind it. */
+	while ((n = read(k->fd, record, sizeof(record) - 1)) > 0 || (n < 0 && errno == EPIPE)) {
+		if (n < 0) {
+			k->gap_cnt++;
 			continue;
+		}
 		record[n] = 0;
-		if (!kmsg_parse_xid(record, &x))
+		if (!kmsg_parse_xid(record, &k->xid))
 			continue;
-		ev.start_ns = ev.end_ns = now_ns();
-		ev.xid.xid = x.number;
-		ev.xid.gpu = x.gpu;
-		ev.xid.message = messages ? x.message : NULL;
-		fn(ctx, &ev);
+		k->xid.rec.ts_ns = k->s.next_ns = k->looked_ns;
+		if (!k->messages)
+			memset(k->xid.msg, 0, sizeof(k->xid.msg));
+		return;
 	}
 }
+
+void kmsg__use(struct source *s, int fd, bool messages)
+{
+	struct source_kmsg *k = (void *)s;
+
+	k->fd = fd;
+	k->messages = messages;
+}
+
+static int kmsg_open(struct source *s, struct tracer *t)
+{
+	bool wanted = t->o.xids || attach__kernel_probe(t->att) != KERNEL_PROBE_AUTO;
+	int fd = wanted && !attach__has_xid(t->att)
+			 ? open("/dev/kmsg", O_RDONLY | O_NONBLOCK | O_CLOEXEC)
+			 : -1;
+
+	kmsg__use(s, fd, !t->o.attach.hide);
+	if (fd < 0)
+		return SOURCE_UNUSED;
+	lseek(fd, 0, SEEK_END);
+	return 0;
+}
+
+static int kmsg_fd(const struct source *s)
+{
+	return ((const struct source_kmsg *)s)->fd;
+}
+
+static bool kmsg_look(struct source *s, uint64_t now)
+{
+	struct source_kmsg *k = (void *)s;
+
+	k->looked_ns = now;
+	if (s->next_ns == SOURCE_NONE)
+		read_next(k);
+	return true;
+}
+
+static size_t kmsg_take(struct source *s, size_t max, uint64_t until)
+{
+	struct source_kmsg *k = (void *)s;
+	size_t cnt = 0;
+
+	for (; cnt < max && s->next_ns <= until; cnt++) {
+		source__give(s, &k->xid, sizeof(k->xid));
+		read_next(k);
+	}
+	return cnt;
+}
+
+static bool kmsg_was_full(struct source *s)
+{
+	struct source_kmsg *k = (void *)s;
+	bool was = k->gap_cnt != k->told_cnt;
+
+	k->told_cnt = k->gap_cnt;
+	return was;
+}
+
+/* How many of those that are missing were Xids nobody knows: a gap is one. */
+static void kmsg_totals(struct source *s, struct ct_totals *sum)
+{
+	sum->drops[CT_DROP_NV] = ((struct source_kmsg *)s)->gap_cnt;
+}
+
+static void kmsg_close(struct source *s)
+{
+	if (kmsg_fd(s) >= 0)
+		close(kmsg_fd(s));
+}
+
+const struct source_ops kmsg_source_ops = {
+	.size = sizeof(struct source_kmsg),
+	.name = "kernel log",
+	.why = "it was overwritten before it was read: Xids may be missing",
+	.open = kmsg_open,
+	.fd = kmsg_fd,
+	.look = kmsg_look,
+	.take = kmsg_take,
+	.was_full = kmsg_was_full,
+	.totals = kmsg_totals,
+	.close = kmsg_close,
+};

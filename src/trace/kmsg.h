@@ -3,20 +3,18 @@
 #ifndef TRACE_KMSG_H
 #define TRACE_KMSG_H
 
-#include "model/event.h"
+#include "source.h"
 
-/* Opens the log at its end. -errno when it may not be read. */
-int kmsg__open(void);
-/* Reads what is new and calls fn for each Xid. */
-void kmsg__read(int fd, bool messages, void (*fn)(void *ctx, const struct event *ev), void *ctx);
+#include "ct_nv.h"
 
-struct kmsg_xid {
-	uint64_t ts_ns; /* since boot, the kernel's own clock */
-	uint32_t number;
-	char gpu[32]; /* "PCI:0000:3b:00" */
-	char message[256];
-};
-/* One record of /dev/kmsg ("6,1234,5678901,-;NVRM: Xid (PCI:0000:3b:00): 79, ..."). */
-bool kmsg_parse_xid(const char *record, struct kmsg_xid *x);
+extern const struct source_ops kmsg_source_ops;
+
+/* Makes an opened log a source's, or what a test has in its place; without messages their text is
+ * in no record. */
+void kmsg__use(struct source *s, int fd, bool messages);
+
+/* One record of /dev/kmsg ("6,1234,5678901,-;NVRM: Xid (PCI:0000:3b:00): 79, ..."); strings end
+ * with a NUL, the time is the log's own, since boot. */
+bool kmsg_parse_xid(const char *record, struct ct_xid *x);
 
 #endif /* TRACE_KMSG_H */

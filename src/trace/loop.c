@@ -2,7 +2,6 @@
 /* The main loop: records, signals, timers, the end of what is traced. */
 #include "session.h"
 
-#include "event/check.h"
 #include "text/numbers.h"
 #include "util/log.h"
 #include "util/out.h"
@@ -99,17 +98,12 @@ static bool all_sinks_failed(const struct session *s)
 static void show_progress(struct session *s, uint64_t now)
 {
 	struct summary_totals t;
-	struct ct_totals sum;
-	uint64_t drops = 0;
 
 	if (!s->progress)
 		return;
 	summary__totals(s->summary, &t);
 	t.no_bytes = s->o->hide == CT_HIDE_ARGS;
-	attach__totals(s->t.att, &sum);
-	for (int i = 0; i < CT_DROP_CNT; i++)
-		drops += sum.drops[i];
-	progress__update(s->progress, now, &t, drops);
+	progress__update(s->progress, now, &t, sources__lost(&s->t.sources));
 }
 
 /* What is due by the clock. */
@@ -157,26 +151,27 @@ static int timeout_ms(const struct session *s, bool busy, uint64_t now)
 	return ms;
 }
 
-/* The first of them in what is polled. */
-#define OUTPUTS 5
+/* What is polled; outputs are those whose readers are slow. */
+enum { FD_SIGNAL, FD_COMMAND, FD_WATCH, FD_OUTPUTS, FD_SOURCES = FD_OUTPUTS + SESSION_MAX_SINKS };
 
 void session__loop(struct session *s)
 {
-	struct pollfd fds[] = {
-		{.fd = s->signal_fd, .events = POLLIN},
-		{.fd = ring__fd(s->t.ring), .events = POLLIN},
-		{.fd = s->cmd.pid ? s->cmd.pidfd : -1, .events = POLLIN},
-		{.fd = s->kmsg_fd, .events = POLLIN},
-		{.fd = attach__watch_fd(s->t.att), .events = POLLIN},
-		/* Outputs whose readers are slow, in the rest. */
-		[OUTPUTS... OUTPUTS + SESSION_MAX_SINKS - 1] = {.fd = -1, .events = POLLOUT},
+	struct pollfd fds[FD_SOURCES + RAW_PRODUCER_MAX] = {
+		[FD_SIGNAL] = {.fd = s->signal_fd, .events = POLLIN},
+		[FD_COMMAND] = {.fd = s->cmd.pid ? s->cmd.pidfd : -1, .events = POLLIN},
+		[FD_WATCH] = {.fd = attach__watch_fd(s->t.att), .events = POLLIN},
+		[FD_OUTPUTS... FD_SOURCES - 1] = {.fd = -1, .events = POLLOUT},
 	};
-	unsigned out_cnt = s->sink_cnt, cnt_fds = OUTPUTS + out_cnt;
+	unsigned out_cnt = s->sink_cnt, source_cnt = s->t.sources.cnt;
 	bool busy = true;
 
+	for (unsigned i = 0; i < source_cnt; i++)
+		fds[FD_SOURCES + i] =
+			(struct pollfd){.fd = source__fd(s->t.sources.of[i]), .events = POLLIN};
 	while (!s->stopping) {
-		size_t cnt = ring__drain(s->t.ring, DRAIN_BATCH);
+		size_t cnt = sources__drain(&s->t.sources, DRAIN_BATCH);
 		uint64_t now = now_ns();
+		int timeout;
 
 		on_tick(s, now);
 		if (s->stopping)
@@ -184,21 +179,21 @@ void session__loop(struct session *s)
 		if (cnt)
 			busy = true;
 		for (unsigned i = 0; i < out_cnt; i++)
-			fds[OUTPUTS + i].fd = s->sinks[i]->out->stuck ? s->sinks[i]->out->fd : -1;
-		if (poll(fds, cnt_fds, cnt == DRAIN_BATCH ? 0 : timeout_ms(s, busy, now)) == 0)
+			fds[FD_OUTPUTS + i].fd =
+				s->sinks[i]->out->stuck ? s->sinks[i]->out->fd : -1;
+		timeout = cnt == DRAIN_BATCH ? 0 : timeout_ms(s, busy, now);
+		if (poll(fds, FD_SOURCES + source_cnt, timeout) == 0)
 			busy = cnt > 0;
 		for (unsigned i = 0; i < out_cnt; i++)
-			if (fds[OUTPUTS + i].revents)
+			if (fds[FD_OUTPUTS + i].revents)
 				sink__flush(s->sinks[i]);
-		if (fds[0].revents)
+		if (fds[FD_SIGNAL].revents)
 			on_signal(s);
-		if (fds[3].revents)
-			kmsg__read(s->kmsg_fd, !s->o->hide, session__event, s);
-		if (fds[4].revents)
+		if (fds[FD_WATCH].revents)
 			libs__follow_writes(&s->t.libs);
-		if (fds[2].revents) {
+		if (fds[FD_COMMAND].revents) {
 			look_at_targets(s);
-			fds[2].fd = -1;
+			fds[FD_COMMAND].fd = -1;
 		}
 	}
 }

@@ -24,27 +24,24 @@ static void tell(struct session *s, uint64_t now, const char *where, uint64_t cn
 	session__event(s, &ev);
 }
 
-static void tell_drops(struct session *s, uint64_t now)
+static void tell_drops(struct session *s, uint64_t now, unsigned i)
 {
-	struct ct_totals sum;
-	uint64_t cnt = 0, before = s->drops_told;
+	struct source *source = s->t.sources.of[i];
+	uint64_t cnt = source__lost(source), before = s->drops_told[i];
 
-	attach__totals(s->t.att, &sum);
-	for (int i = 0; i < CT_DROP_CNT; i++)
-		cnt += sum.drops[i];
 	if (cnt <= before)
 		return;
-	s->drops_told = cnt;
-	tell(s, now, "ring", cnt - before,
-	     "more came than was read; a larger --buffer-size or fewer functions (-e) help");
+	s->drops_told[i] = cnt;
+	tell(s, now, source->ops->name, cnt - before, source->ops->why);
 }
 
 void session__tell_lost(struct session *s, uint64_t now, bool at_end)
 {
 	/* To add up the counters of all threads takes time: only when there may be something. What
-	 * was dropped while the ring was being emptied is found later. */
-	if (ring__was_full(s->t.ring) || at_end)
-		tell_drops(s, now);
+	 * was dropped while a source was being emptied is found later. */
+	for (unsigned i = 0; i < s->t.sources.cnt; i++)
+		if (source__was_full(s->t.sources.of[i]) || at_end)
+			tell_drops(s, now, i);
 	for (unsigned i = 0; i < s->sink_cnt; i++) {
 		struct out *o = s->sinks[i]->out;
 		uint64_t cnt = o->is_file ? 0 : o->lost - s->lost_told[i];

@@ -2,13 +2,12 @@
 /*
  * Tracing, from start to end:
  *   what is wanted (-e), BPF side loaded, cost measured, command forked but waiting, libraries
- *   attached, outputs opened with their header, command let go, loop, detach, what is left in the
- *   ring, calls in flight, end lines, summary.
+ *   attached, outputs opened with their header, command let go, loop, detach, what the
+ *   sources still have, calls in flight, end lines, summary.
  */
 #include "session.h"
 
 #include "attach/caps.h"
-#include "event/check.h"
 #include "sink/crew.h"
 #include "util/log.h"
 #include "util/reader.h"
@@ -291,8 +290,6 @@ static int start(struct session *s)
 	ret = open_sinks(s);
 	if (ret)
 		return ret;
-	if (attach__kernel_probe(s->t.att) != KERNEL_PROBE_AUTO && !attach__has_xid(s->t.att))
-		s->kmsg_fd = kmsg__open();
 	if (s->o->duration_ns)
 		s->deadline_ns = now_ns() + s->o->duration_ns;
 	if (s->o->sandbox)
@@ -368,9 +365,7 @@ static bool finish(struct session *s)
 	attach__go_on_all(s->t.att);
 	if (!s->hurry) {
 		tracer__drain(&s->t);
-		if (s->kmsg_fd >= 0)
-			kmsg__read(s->kmsg_fd, !s->o->hide, session__event, s);
-		tracer__unfinished(&s->t);
+		sources__unfinished(&s->t.sources);
 	}
 	session__tell_lost(s, now_ns(), true);
 	/* Detaching takes its time, and calls are seen until it is done. */
@@ -424,8 +419,6 @@ static void release(struct session *s)
 		close(s->signal_fd);
 	if (s->quit_fd >= 0)
 		close(s->quit_fd);
-	if (s->kmsg_fd >= 0)
-		close(s->kmsg_fd);
 }
 
 int session__run(const struct session_opts *o)
@@ -434,7 +427,7 @@ int session__run(const struct session_opts *o)
 	int ret, status = 1;
 
 	s.o = o;
-	s.signal_fd = s.quit_fd = s.kmsg_fd = -1;
+	s.signal_fd = s.quit_fd = -1;
 	s.t.fns = fnset__new();
 	ret = s.t.fns ? start(&s) : -ENOMEM;
 	if (ret == EXIT_USAGE)

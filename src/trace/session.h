@@ -11,7 +11,6 @@
 #include "sink/progress.h"
 #include "sink/sink.h"
 #include "sink/summary.h"
-#include "kmsg.h"
 #include "tracer.h"
 
 #define SESSION_MAX_SINKS 16
@@ -28,18 +27,17 @@ struct session {
 	struct progress *progress;
 	struct command cmd;
 	struct guard guard;
-	uint64_t drops_told;		       /* in the trace, by events */
+	uint64_t drops_told[RAW_PRODUCER_MAX]; /* in the trace, by events; of each source */
 	uint64_t lost_told[SESSION_MAX_SINKS]; /* by output */
 	struct command_user user;
 	struct trace_end end;
 	struct trace_count counts[CT_MAX_FUNCS]; /* by function id, until the end */
 	struct budget *budget;			 /* --max-overhead */
-	bool stopping;				 /* no more than what is in the ring */
+	bool stopping;				 /* no more than what is there by now */
 	bool hurry;				 /* a second signal: leave out what takes time */
 	bool waiting_children;
 	int signal_fd;
 	int quit_fd;	      /* readable when a signal to end is waiting in signal_fd */
-	int kmsg_fd;	      /* --kernel without a trace point for Xids; else -1 */
 	uint64_t deadline_ns; /* --duration; 0: none */
 };
 

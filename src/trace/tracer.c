@@ -2,7 +2,6 @@
 #include "tracer.h"
 
 #include "attach/caps.h"
-#include "event/check.h"
 #include "util/log.h"
 #include "version.h"
 
@@ -16,6 +15,16 @@
 /* Between looks at whether there is more. */
 #define DRAIN_BATCH 16384
 #define CLOSE_NS    20000
+
+#define SOURCE(ID, name) extern const struct source_ops name##_source_ops;
+#include "sources.def"
+#undef SOURCE
+
+static const struct source_ops *const sources[SOURCE_CNT] = {
+#define SOURCE(ID, name) &name##_source_ops,
+#include "sources.def"
+#undef SOURCE
+};
 
 uint64_t now_ns(void)
 {
@@ -48,23 +57,17 @@ static void on_map(struct tracer *t, const struct ct_lib_map *rec)
 	libs__on_map(&t->libs, rec);
 }
 
-static void on_record(void *ctx, const void *record, size_t size)
+static void on_record(void *ctx, const struct raw *raw)
 {
+	const struct ct_rec *rec = raw->rec;
 	struct tracer *t = ctx;
-	struct raw raw;
 
-	if (t->measuring)
-		return;
-	if (raw_check(record, size, 0, &raw)) {
-		t->bad_cnt++;
-		return;
-	}
-	if (t->o.on_use && raw.rec->kind == CT_REC_THREAD)
-		t->o.on_use(t->o.ctx, raw.rec->pid, ((const struct ct_task *)raw.rec)->comm);
-	if (raw.rec->kind == CT_REC_LIB)
-		on_map(t, (const void *)raw.rec);
+	if (t->o.on_use && rec->kind == CT_REC_THREAD)
+		t->o.on_use(t->o.ctx, rec->pid, ((const struct ct_task *)rec)->comm);
+	if (rec->kind == CT_REC_LIB)
+		on_map(t, (const void *)rec);
 	else
-		model__record(t->model, &raw);
+		model__record(t->model, raw);
 }
 
 void tracer__raise_limits(void)
@@ -114,10 +117,6 @@ static int open_model(struct tracer *t)
 
 static int open_attach(struct tracer *t)
 {
-	const int *ring_fds;
-	unsigned ring_cnt;
-	size_t ring_sz;
-
 	t->att = attach__open(&t->o.attach);
 	if (!t->att)
 		return -EPERM;
@@ -128,16 +127,17 @@ static int open_attach(struct tracer *t)
 		.ctx = t->o.ctx,
 		.wait = t->o.wait,
 	};
-	ring_fds = attach__ring_fds(t->att, &ring_cnt, &ring_sz);
-	t->ring = ring__open(ring_fds, ring_cnt, ring_sz, on_record, t);
-	if (!t->ring)
-		return -ENOMEM;
-	t->measuring = true;
-	attach__measure_cost(t->att, t->o.measure_entries, &t->cost);
-	t->info.probe_cost_ns = t->cost.record;
-	tracer__drain(t);
-	t->measuring = false;
 	return 0;
+}
+
+static int open_sources(struct tracer *t)
+{
+	int ret = 0;
+
+	for (unsigned i = 0; i < SOURCE_CNT && !ret; i++)
+		ret = sources__open(&t->sources, sources[i], i, t, on_record, t);
+	t->info.probe_cost_ns = t->cost.record;
+	return ret;
 }
 
 static void on_reuse(void *ctx, unsigned func_id)
@@ -164,7 +164,9 @@ int tracer__open(struct tracer *t, const struct tracer_opts *o)
 	ret = open_model(t);
 	if (!ret)
 		ret = facts__check_caps(o->attach.mech);
-	return ret ? ret : open_attach(t);
+	if (!ret)
+		ret = open_attach(t);
+	return ret ? ret : open_sources(t);
 }
 
 void tracer__fill_libs(struct tracer *t)
@@ -230,27 +232,22 @@ void tracer__fill_info(struct tracer *t)
 
 void tracer__drain(struct tracer *t)
 {
-	while (ring__drain(t->ring, DRAIN_BATCH) == DRAIN_BATCH)
+	while (sources__drain(&t->sources, DRAIN_BATCH) == DRAIN_BATCH)
 		;
-}
-
-void tracer__unfinished(struct tracer *t)
-{
-	attach__unfinished(t->att, on_record, t);
 }
 
 void tracer__fill_end(struct tracer *t, struct trace_end *end)
 {
 	struct ct_totals sum;
 
-	attach__totals(t->att, &sum);
+	sources__totals(&t->sources, &sum);
 	memcpy(end->drops, sum.drops, sizeof(end->drops));
 	memcpy(end->stats, sum.stats, sizeof(end->stats));
 	end->cost_ns = sum.cost_ns;
 	end->busiest_share = (sum.busiest >> 32) / 1e6;
 	end->busiest_tid = (uint32_t)sum.busiest;
 	end->stats[CT_STAT_FILTERED] += model__filtered(t->model);
-	end->bad_record_cnt = t->bad_cnt + model__bad_records(t->model);
+	end->bad_record_cnt = sources__bad_records(&t->sources) + model__bad_records(t->model);
 	model__objects(t->model, end);
 	for (int i = 0; i < QUOTA_CNT; i++)
 		end->full[i] = t->quotas.of[i].full_cnt;
@@ -259,7 +256,7 @@ void tracer__fill_end(struct tracer *t, struct trace_end *end)
 
 void tracer__close(struct tracer *t)
 {
-	ring__free(t->ring);
+	sources__close(&t->sources);
 	attach__free(t->att);
 	model__free(t->model);
 	fnset__free(t->fns);

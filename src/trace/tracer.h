@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The BPF side, the ring, the model and the library files as one thing that gives events: what a
+ * The BPF side, the sources, the model and the library files as one thing that gives events: what a
  * single trace and the daemon have in common.
  */
 #ifndef TRACE_TRACER_H
@@ -8,9 +8,9 @@
 
 #include "facts.h"
 #include "libs.h"
+#include "source.h"
 
 #include "attach/attach.h"
-#include "event/ring.h"
 #include "model/model.h"
 #include "model/trace.h"
 #include "util/quota.h"
@@ -19,6 +19,7 @@ struct tracer_opts {
 	struct attach_opts attach; /* fns and abi are the tracer's */
 	bool measure_entries;	   /* also what calls cost of which only the entry is seen */
 	bool wait;		   /* for libcuda to be loaded */
+	bool xids;		   /* from the kernel log if need be, without --kernel, too */
 	model_event_fn fn;
 	void *ctx;
 	/* A thread makes its first call, or a process maps a libcuda: before its events. Or NULL.
@@ -33,7 +34,7 @@ struct tracer {
 	struct fnset *fns;
 	struct quotas quotas; /* of what processes fill */
 	struct attach *att;
-	struct ring *ring;
+	struct sources sources;
 	struct model *model;
 	struct libs libs;
 	struct facts facts;
@@ -43,8 +44,6 @@ struct tracer {
 	struct trace_lib *info_libs;
 	const char *degraded[32];
 	char traced[512], left_out[512], counted[512], no_return[512], stacks[512];
-	uint64_t bad_cnt; /* records that raw_check() refused */
-	bool measuring;	  /* records are those of our own stub */
 	bool said_sigill;
 };
 
@@ -60,10 +59,8 @@ int tracer__open(struct tracer *t, const struct tracer_opts *o);
 void tracer__fill_info(struct tracer *t);
 /* The files that are attached by now go to info. */
 void tracer__fill_libs(struct tracer *t);
-/* Takes everything out of the ring. */
+/* Takes everything that the sources have. */
 void tracer__drain(struct tracer *t);
-/* After attach__detach(): events of the calls in flight. */
-void tracer__unfinished(struct tracer *t);
 /* A process has ended: says it once when the way of attaching may have ended it. */
 void tracer__exited(struct tracer *t, const struct event *ev);
 /* Counters of the end line. */

@@ -9,11 +9,11 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	char *record = as_string(data, size);
-	struct kmsg_xid x;
+	struct ct_xid x;
 
 	if (kmsg_parse_xid(record, &x)) {
-		assert(strnlen(x.gpu, sizeof(x.gpu)) < sizeof(x.gpu));
-		assert(strnlen(x.message, sizeof(x.message)) < sizeof(x.message));
+		assert(strnlen(x.device, sizeof(x.device)) < sizeof(x.device));
+		assert(strnlen(x.msg, sizeof(x.msg)) < sizeof(x.msg));
 	}
 	free(record);
 	return 0;

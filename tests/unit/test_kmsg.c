@@ -6,16 +6,18 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "trace/kmsg.h"
 
 /* Parses a copy that is exactly as long as the record. */
-static bool parse(const char *record, struct kmsg_xid *x)
+static bool parse(const char *record, struct ct_xid *x)
 {
 	size_t size = strlen(record) + 1;
 	char *copy = malloc(size);
@@ -31,37 +33,37 @@ static bool parse(const char *record, struct kmsg_xid *x)
 
 static void as_the_driver_writes(void **state)
 {
-	struct kmsg_xid x;
+	struct ct_xid x;
 
 	(void)state;
 	assert_true(parse("6,1234,5678901,-;NVRM: Xid (PCI:0000:3b:00): 79, pid=1234, name=python, "
 			  "GPU has fallen off the bus.\n",
 			  &x));
-	assert_int_equal(x.number, 79);
-	assert_int_equal(x.ts_ns, 5678901000);
-	assert_string_equal(x.gpu, "PCI:0000:3b:00");
-	assert_string_equal(x.message, "pid=1234, name=python, GPU has fallen off the bus.");
+	assert_int_equal(x.code, 79);
+	assert_int_equal(x.rec.ts_ns, 5678901000);
+	assert_string_equal(x.device, "PCI:0000:3b:00");
+	assert_string_equal(x.msg, "pid=1234, name=python, GPU has fallen off the bus.");
 	assert_true(parse("4,1,7,c,caller=T12;NVRM: Xid (PCI:0000:3b:00): 31, Ch 00000010\n", &x));
-	assert_int_equal(x.number, 31);
-	assert_string_equal(x.message, "Ch 00000010");
+	assert_int_equal(x.code, 31);
+	assert_string_equal(x.msg, "Ch 00000010");
 	/* Behind another prefix, without a message, without an end of line. */
 	assert_true(parse("4,1,7,-;[drm] NVRM: Xid (0000:03:00): 13", &x));
-	assert_int_equal(x.number, 13);
-	assert_string_equal(x.gpu, "0000:03:00");
-	assert_string_equal(x.message, "");
+	assert_int_equal(x.code, 13);
+	assert_string_equal(x.device, "0000:03:00");
+	assert_string_equal(x.msg, "");
 	assert_true(parse("4,1,7,-;NVRM: Xid (a): 4294967295,", &x));
-	assert_int_equal(x.number, UINT32_MAX);
+	assert_int_equal(x.code, UINT32_MAX);
 }
 
 /* Lines that follow say which device, for programs: their text is no message. */
 static void dictionary(void **state)
 {
-	struct kmsg_xid x;
+	struct ct_xid x;
 
 	(void)state;
 	assert_true(
 		parse("3,1,7,-;NVRM: Xid (PCI:1): 8, hung\n SUBSYSTEM=pci\n DEVICE=+pci:0\n", &x));
-	assert_string_equal(x.message, "hung");
+	assert_string_equal(x.msg, "hung");
 	assert_false(parse("3,1,7,-;usb 1-1: new\n DEVICE=NVRM: Xid (PCI:1): 8, no\n", &x));
 	assert_false(parse("3,1,7,-;NVRM: Xid (PCI:1\n DEVICE=): 8, no\n", &x));
 	assert_false(parse("3,1,7,-;NVRM: Xid (PCI:1): \n 8, no\n", &x));
@@ -95,7 +97,7 @@ static void not_an_xid(void **state)
 		"6,1,2,-;NVRM: Xid (PCI:1): 4294967296, x",
 		"6,1,2,-;NVRM: Xid (PCI:1): 99999999999999999999999999, x",
 	};
-	struct kmsg_xid x;
+	struct ct_xid x;
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(records) / sizeof(records[0]); i++)
@@ -110,7 +112,7 @@ static void truncated(void **state)
 		"6,18446744073709551615,18446744073709551615,-;NVRM: Xid (PCI:0000:3b:00): 79, "
 		"pid='<unknown>', name=<unknown>\n SUBSYSTEM=pci\n";
 	const char *number = strstr(record, ": 79") + 2;
-	struct kmsg_xid x;
+	struct ct_xid x;
 	char *part;
 
 	(void)state;
@@ -125,7 +127,7 @@ static void truncated(void **state)
 /* Longer than there is room for. */
 static void long_parts(void **state)
 {
-	struct kmsg_xid x;
+	struct ct_xid x;
 	char record[8192];
 	size_t len;
 
@@ -137,17 +139,17 @@ static void long_parts(void **state)
 	memset(record + len, 'm', sizeof(record) - len - 1);
 	record[sizeof(record) - 1] = 0;
 	assert_true(parse(record, &x));
-	assert_int_equal(x.number, 62);
-	assert_int_equal(strlen(x.gpu), sizeof(x.gpu) - 1);
-	assert_int_equal(strlen(x.message), sizeof(x.message) - 1);
-	assert_int_equal(x.message[0], 'm');
-	assert_int_equal(x.gpu[30], 'g');
+	assert_int_equal(x.code, 62);
+	assert_int_equal(strlen(x.device), sizeof(x.device) - 1);
+	assert_int_equal(strlen(x.msg), sizeof(x.msg) - 1);
+	assert_int_equal(x.msg[0], 'm');
+	assert_int_equal(x.device[30], 'g');
 }
 
 static void any_bytes(void **state)
 {
 	uint32_t seed = 1;
-	struct kmsg_xid x;
+	struct ct_xid x;
 
 	(void)state;
 	for (int round = 0; round < 20000; round++) {
@@ -159,36 +161,134 @@ static void any_bytes(void **state)
 		}
 		if (!parse(record, &x))
 			continue;
-		assert_true(memchr(x.gpu, 0, sizeof(x.gpu)));
-		assert_true(memchr(x.message, 0, sizeof(x.message)));
-		assert_null(strchr(x.gpu, '\n'));
-		assert_null(strchr(x.message, '\n'));
+		assert_true(memchr(x.device, 0, sizeof(x.device)));
+		assert_true(memchr(x.msg, 0, sizeof(x.msg)));
+		assert_null(strchr(x.device, '\n'));
+		assert_null(strchr(x.msg, '\n'));
 	}
 }
 
-static void note(void *ctx, const struct event *ev)
+/* Reads of the log for which records had been overwritten. */
+static unsigned gaps;
+
+ssize_t read(int fd, void *buf, size_t size)
 {
-	snprintf(ctx, 64, "%u %s %s", (unsigned)ev->xid.xid, ev->xid.gpu,
-		 ev->xid.message ?: "none");
+	if (gaps) {
+		gaps--;
+		errno = EPIPE;
+		return -1;
+	}
+	return syscall(SYS_read, fd, buf, size);
 }
 
-/* The driver's text may name a process: with anything hidden it is in no event. */
+static void note(void *ctx, const struct raw *raw)
+{
+	const struct ct_xid *x = (const void *)raw->rec;
+	size_t len = strlen(ctx);
+
+	assert_int_equal(raw->rec->kind, CT_REC_XID);
+	snprintf((char *)ctx + len, 128 - len, "%llu: %u %s %s\n",
+		 (unsigned long long)raw->rec->ts_ns, x->code, x->device,
+		 *x->msg ? x->msg : "none");
+}
+
+/* A log that holds what is written to fds[1]. */
+static struct source *open_log(int fds[2], bool messages, char *said)
+{
+	struct source *s = calloc(1, kmsg_source_ops.size);
+
+	assert_non_null(s);
+	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK, 0, fds), 0);
+	*s = (struct source){
+		.ops = &kmsg_source_ops, .next_ns = SOURCE_NONE, .fn = note, .ctx = said};
+	kmsg__use(s, fds[0], messages);
+	assert_int_equal(source__fd(s), fds[0]);
+	return s;
+}
+
+static void close_log(struct source *s, int fds[2])
+{
+	s->ops->close(s);
+	close(fds[1]);
+	free(s);
+}
+
+static void log_says(int fd, const char *text)
+{
+	assert_int_equal(write(fd, text, strlen(text)), strlen(text));
+}
+
+/* The driver's text may name a process: with anything hidden it is in no record. */
 static void hidden(void **state)
 {
-	static const char record[] = "6,1,2,-;NVRM: Xid (PCI:0000:3b:00): 79, name=secret\n";
-	char said[64];
 	int fds[2];
 
 	(void)state;
 	for (int shown = 0; shown < 2; shown++) {
-		assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK, 0, fds), 0);
-		assert_int_equal(write(fds[1], record, sizeof(record) - 1), sizeof(record) - 1);
-		kmsg__read(fds[0], shown, note, said);
-		assert_string_equal(said, shown ? "79 PCI:0000:3b:00 name=secret"
-						: "79 PCI:0000:3b:00 none");
-		close(fds[0]);
-		close(fds[1]);
+		char said[128] = "";
+		struct source *s = open_log(fds, shown, said);
+
+		log_says(fds[1], "6,1,2,-;NVRM: Xid (PCI:0000:3b:00): 79, name=secret\n");
+		assert_true(s->ops->look(s, 5));
+		assert_int_equal(s->ops->take(s, 10, 5), 1);
+		assert_string_equal(said, shown ? "5: 79 PCI:0000:3b:00 name=secret\n"
+						: "5: 79 PCI:0000:3b:00 none\n");
+		close_log(s, fds);
 	}
+}
+
+/* As many as are asked for, with the time at which each was found. */
+static void one_after_the_other(void **state)
+{
+	char said[128] = "";
+	int fds[2];
+	struct source *s = open_log(fds, true, said);
+
+	(void)state;
+	assert_true(s->ops->look(s, 5));
+	assert_int_equal(s->next_ns, SOURCE_NONE);
+	log_says(fds[1], "6,1,2,-;usb 1-1: new\n");
+	for (int i = 1; i < 5; i++) {
+		char text[64];
+
+		snprintf(text, sizeof(text), "6,1,2,-;NVRM: Xid (a): %d, x\n", i);
+		log_says(fds[1], text);
+	}
+	assert_true(s->ops->look(s, 6));
+	assert_int_equal(s->next_ns, 6);
+	assert_int_equal(s->ops->take(s, 10, 5), 0);
+	assert_int_equal(s->ops->take(s, 2, 6), 2);
+	assert_true(s->ops->look(s, 7));
+	assert_int_equal(s->next_ns, 6);
+	assert_int_equal(s->ops->take(s, 10, 7), 2);
+	assert_int_equal(s->next_ns, SOURCE_NONE);
+	assert_string_equal(said, "6: 1 a x\n6: 2 a x\n6: 3 a x\n7: 4 a x\n");
+	close_log(s, fds);
+}
+
+/* What was overwritten is loss, and no end. */
+static void overwritten(void **state)
+{
+	struct ct_totals sum = {0};
+	char said[128] = "";
+	int fds[2];
+	struct source *s = open_log(fds, true, said);
+
+	(void)state;
+	assert_true(s->ops->look(s, 1));
+	assert_false(source__was_full(s));
+	assert_int_equal(source__lost(s), 0);
+	log_says(fds[1], "6,1,2,-;NVRM: Xid (a): 1, x\n");
+	gaps = 2;
+	assert_true(s->ops->look(s, 2));
+	assert_int_equal(s->ops->take(s, 10, 2), 1);
+	assert_string_equal(said, "2: 1 a x\n");
+	assert_true(source__was_full(s));
+	assert_false(source__was_full(s));
+	s->ops->totals(s, &sum);
+	assert_int_equal(sum.drops[CT_DROP_NV], 2);
+	assert_int_equal(source__lost(s), 2);
+	close_log(s, fds);
 }
 
 int main(void)
@@ -201,6 +301,8 @@ int main(void)
 		cmocka_unit_test(long_parts),
 		cmocka_unit_test(any_bytes),
 		cmocka_unit_test(hidden),
+		cmocka_unit_test(one_after_the_other),
+		cmocka_unit_test(overwritten),
 	};
 
 	return cmocka_run_group_tests_name("kmsg", tests, NULL, NULL);

@@ -201,6 +201,31 @@ static void later_than_now(void **state)
 	ring__free(r);
 }
 
+/* Only what was sent until then, and only as much as is asked for. */
+static void until(void **state)
+{
+	struct ring *r = open_rings(3);
+
+	assert_true(ring__look(r, 1));
+	assert_int_equal(ring__next_ns(r), UINT64_MAX);
+	for (unsigned n = 0; n < 30; n++)
+		put_task(n % 3, 100 + n, 0);
+	assert_int_equal(ring__take(r, 100, 1000), 0);
+	assert_true(ring__look(r, 1000));
+	assert_int_equal(ring__next_ns(r), 100);
+	assert_int_equal(ring__take(r, 100, 99), 0);
+	assert_int_equal(ring__take(r, 100, 109), 10);
+	assert_int_equal(ring__next_ns(r), 110);
+	assert_false(ring__was_full(r));
+	assert_int_equal(ring__take(r, 5, 119), 5);
+	assert_true(ring__was_full(r)); /* for all that is known */
+	assert_int_equal(ring__take(r, 100, 1000), 15);
+	assert_int_equal(ring__next_ns(r), UINT64_MAX);
+	for (unsigned n = 0; n < 30; n++)
+		assert_int_equal(got[n].ts_ns, 100 + n);
+	ring__free(r);
+}
+
 /* Less room than the longest record takes. */
 static void nearly_full(void **state)
 {
@@ -224,6 +249,7 @@ int main(void)
 		cmocka_unit_test(some_at_a_time), cmocka_unit_test(wraps),
 		cmocka_unit_test(discarded),	  cmocka_unit_test(incomplete),
 		cmocka_unit_test(later_than_now), cmocka_unit_test(nearly_full),
+		cmocka_unit_test(until),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

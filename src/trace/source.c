@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#include "source.h"
+
+#include "tracer.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+void source__give(struct source *s, const void *rec, size_t size)
+{
+	struct raw raw;
+
+	if (raw_check(rec, size, s->number, &raw))
+		s->bad_cnt++;
+	else
+		s->fn(s->ctx, &raw);
+}
+
+int source__fd(const struct source *s)
+{
+	return s->ops->fd ? s->ops->fd(s) : -1;
+}
+
+bool source__was_full(struct source *s)
+{
+	return s->ops->was_full && s->ops->was_full(s);
+}
+
+static void totals(struct source *s, struct ct_totals *sum)
+{
+	*sum = (struct ct_totals){0};
+	if (s->ops->totals)
+		s->ops->totals(s, sum);
+}
+
+static uint64_t lost(const struct ct_totals *sum)
+{
+	uint64_t cnt = 0;
+
+	for (int i = 0; i < CT_DROP_CNT; i++)
+		cnt += sum->drops[i];
+	return cnt;
+}
+
+uint64_t source__lost(struct source *s)
+{
+	struct ct_totals sum;
+
+	totals(s, &sum);
+	return lost(&sum);
+}
+
+static void close_one(struct source *s)
+{
+	if (s->ops->close)
+		s->ops->close(s);
+	free(s);
+}
+
+int sources__open(struct sources *ss, const struct source_ops *ops, unsigned number,
+		  struct tracer *t, source_fn fn, void *ctx)
+{
+	struct source *s = calloc(1, ops->size);
+	int ret;
+
+	if (!s)
+		return -ENOMEM;
+	s->ops = ops;
+	s->number = number;
+	s->next_ns = SOURCE_NONE;
+	s->fn = fn;
+	s->ctx = ctx;
+	ret = ops->open(s, t);
+	if (!ret) {
+		ss->of[ss->cnt++] = s;
+		return 0;
+	}
+	close_one(s);
+	return ret == SOURCE_UNUSED ? 0 : ret;
+}
+
+void sources__close(struct sources *ss)
+{
+	while (ss->cnt)
+		close_one(ss->of[--ss->cnt]);
+}
+
+/* NULL: none has a record. *until becomes the time of the oldest record of the others, if that is
+ * before it. */
+static struct source *oldest(const struct sources *ss, uint64_t *until)
+{
+	struct source *first = NULL;
+	uint64_t others = SOURCE_NONE;
+
+	for (unsigned i = 0; i < ss->cnt; i++) {
+		struct source *s = ss->of[i];
+
+		if (s->next_ns == SOURCE_NONE)
+			continue;
+		if (!first || s->next_ns < first->next_ns) {
+			others = first ? first->next_ns : others;
+			first = s;
+		} else if (s->next_ns < others) {
+			others = s->next_ns;
+		}
+	}
+	if (others < *until)
+		*until = others;
+	return first;
+}
+
+/* False: a record of one is not whole. */
+static bool look(const struct sources *ss, uint64_t now)
+{
+	bool whole = true;
+
+	for (unsigned i = 0; i < ss->cnt; i++)
+		if (!ss->of[i]->ops->look(ss->of[i], now))
+			whole = false;
+	return whole;
+}
+
+/* What was sent until now; until then the other sources were looked at, too. */
+static size_t take(const struct sources *ss, size_t max, uint64_t now)
+{
+	size_t cnt = 0;
+
+	while (cnt < max) {
+		uint64_t until = now;
+		struct source *s = oldest(ss, &until);
+
+		if (!s || s->next_ns > now)
+			break;
+		cnt += s->ops->take(s, max - cnt, until);
+		/* The next one is not whole yet, and the others' may follow from it. */
+		if (s->next_ns <= until)
+			break;
+	}
+	return cnt;
+}
+
+size_t sources__drain(struct sources *ss, size_t max)
+{
+	uint64_t ahead_ns = 0;
+	size_t cnt = 0;
+
+	while (cnt < max) {
+		uint64_t now = now_ns(), until = SOURCE_NONE;
+		const struct source *first;
+
+		if (!look(ss, now))
+			continue;
+		first = oldest(ss, &until);
+		if (!first)
+			break;
+		/* Sent since the clock was read: what caused it may have come where we had looked
+		 * already. Whatever the clocks of the processors say, it is taken the next time. */
+		if (first->next_ns > now && first->next_ns != ahead_ns) {
+			ahead_ns = first->next_ns;
+			continue;
+		}
+		cnt += take(ss, max - cnt, first->next_ns > now ? first->next_ns : now);
+	}
+	return cnt;
+}
+
+void sources__totals(const struct sources *ss, struct ct_totals *sum)
+{
+	struct ct_totals one;
+
+	*sum = (struct ct_totals){0};
+	for (unsigned k = 0; k < ss->cnt; k++) {
+		totals(ss->of[k], &one);
+		for (int i = 0; i < CT_STAT_CNT; i++)
+			sum->stats[i] += one.stats[i];
+		for (int i = 0; i < CT_DROP_CNT; i++)
+			sum->drops[i] += one.drops[i];
+		sum->cost_ns += one.cost_ns;
+		if (one.busiest > sum->busiest)
+			sum->busiest = one.busiest;
+	}
+}
+
+uint64_t sources__lost(const struct sources *ss)
+{
+	struct ct_totals sum;
+
+	sources__totals(ss, &sum);
+	return lost(&sum);
+}
+
+uint64_t sources__bad_records(const struct sources *ss)
+{
+	uint64_t cnt = 0;
+
+	for (unsigned i = 0; i < ss->cnt; i++)
+		cnt += ss->of[i]->bad_cnt;
+	return cnt;
+}
+
+void sources__unfinished(struct sources *ss)
+{
+	for (unsigned i = 0; i < ss->cnt; i++)
+		if (ss->of[i]->ops->unfinished)
+			ss->of[i]->ops->unfinished(ss->of[i]);
+}
+
+int sources__set_level(struct sources *ss, unsigned func_id, const struct fn_level *l)
+{
+	int ret = 0;
+
+	for (unsigned i = 0; i < ss->cnt; i++) {
+		int err = ss->of[i]->ops->set_level
+				  ? ss->of[i]->ops->set_level(ss->of[i], func_id, l)
+				  : 0;
+
+		ret = ret ? ret : err;
+	}
+	return ret;
+}

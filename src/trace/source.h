@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Producers of records (ct_record.h). A source is one file with a struct source_ops and one row in
+ * sources.def. It adds no meaning to what it gives, counts what it loses, and can be told how much
+ * is wanted; what takes its records does not know which source they are of.
+ *
+ * All of them are one stream, in the order of the times at which records were sent: a call's is its
+ * end, so that what was caused by something comes behind it. For that the clock is read before the
+ * sources are looked at, and only what was sent until then is taken. The source whose record is the
+ * oldest hands out all that are older than those of the others: one by itself is asked once.
+ */
+#ifndef TRACE_SOURCE_H
+#define TRACE_SOURCE_H
+
+#include "attach/levels.h"
+#include "event/check.h"
+
+#include <stdbool.h>
+
+struct source;
+struct tracer;
+
+/* Gets each record that is whole; it is valid during the call only. */
+typedef void (*source_fn)(void *ctx, const struct raw *raw);
+
+enum source_id {
+#define SOURCE(ID, name) SOURCE_##ID,
+#include "sources.def"
+#undef SOURCE
+	SOURCE_CNT
+};
+
+/* source.next_ns: no record waits. */
+#define SOURCE_NONE UINT64_MAX
+/* open(): it is not needed in this trace, or not to be had here. */
+#define SOURCE_UNUSED 1
+
+/* NULL for what a source does not have: look, take and open it has. */
+struct source_ops {
+	size_t size;	  /* of the source's own struct, which begins with struct source */
+	const char *name; /* where something was lost, and */
+	const char *why;  /* what is said of that */
+	/* 0, SOURCE_UNUSED, or -errno after reporting: then there is no trace. The sandbox comes
+	 * after it: nothing can be opened later. */
+	int (*open)(struct source *s, struct tracer *t);
+	/* A descriptor that is readable when enough is waiting. take() is called by a timer too. */
+	int (*fd)(const struct source *s);
+	/* Looks for records, and says in s->next_ns when the oldest was sent. False: one is being
+	 * made that may be older; ask again, for it takes a moment only. */
+	bool (*look)(struct source *s, uint64_t now);
+	/* Gives (source__give) what was sent until until, in that order, max at most; says in
+	 * s->next_ns when the next was sent. Returns how many. It may stop at one that is not
+	 * whole yet. */
+	size_t (*take)(struct source *s, size_t max, uint64_t until);
+	/* May something have been lost since this was last asked? Adding up what was takes time. */
+	bool (*was_full)(struct source *s);
+	/* What it saw and lost so far; *sum is all 0. */
+	void (*totals)(struct source *s, struct ct_totals *sum);
+	/* Nothing comes any more: gives the calls in flight, as CT_CALL_F_UNFINISHED. */
+	void (*unfinished)(struct source *s);
+	/* How much is kept of a function's calls from now on. 0 or -errno. */
+	int (*set_level)(struct source *s, unsigned func_id, const struct fn_level *l);
+	/* Frees what open made, which may have failed. */
+	void (*close)(struct source *s);
+};
+
+struct source {
+	const struct source_ops *ops;
+	unsigned number; /* of no other; it is part of its calls' ids */
+	uint64_t next_ns;
+	uint64_t bad_cnt; /* records that raw_check() refused */
+	source_fn fn;
+	void *ctx;
+};
+
+/* All that are open. */
+struct sources {
+	struct source *of[RAW_PRODUCER_MAX];
+	unsigned cnt;
+};
+
+/* A source's next record, which is checked here and nowhere else. */
+void source__give(struct source *s, const void *rec, size_t size);
+/* -1: it has none. */
+int source__fd(const struct source *s);
+bool source__was_full(struct source *s);
+/* What was lost, in all. */
+uint64_t source__lost(struct source *s);
+
+/* Opens a source as that number and adds it; fn gets its records. 0, also when it is unused, or
+ * -errno. */
+int sources__open(struct sources *ss, const struct source_ops *ops, unsigned number,
+		  struct tracer *t, source_fn fn, void *ctx);
+void sources__close(struct sources *ss);
+/* Hands out at most max records of all sources. Returns how many; less than max: there are no more.
+ */
+size_t sources__drain(struct sources *ss, size_t max);
+/* Adds up what all have counted; busiest is the largest. */
+void sources__totals(const struct sources *ss, struct ct_totals *sum);
+uint64_t sources__lost(const struct sources *ss);
+uint64_t sources__bad_records(const struct sources *ss);
+void sources__unfinished(struct sources *ss);
+/* 0, or what the first that could not said. */
+int sources__set_level(struct sources *ss, unsigned func_id, const struct fn_level *l);
+
+#endif /* TRACE_SOURCE_H */

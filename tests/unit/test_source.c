@@ -1,0 +1,418 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* Several producers as one stream of records: made-up ones, whose records are all there or come
+ * while they are looked for. */
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <errno.h>
+#include <string.h>
+
+#include "trace/source.h"
+#include "trace/tracer.h"
+
+#define RECORDS 4096
+
+struct made {
+	struct source s;
+	struct ct_call calls[RECORDS];
+	unsigned cnt, pos;
+	unsigned asked;		/* take() was called */
+	unsigned busy_at, busy; /* that one is not whole for so many looks */
+	unsigned full, lost;
+	void (*on_look)(uint64_t now);
+	struct ct_rec unfinished; /* size 0: none */
+	unsigned level_fn;
+	int level_ret;
+};
+
+static struct sources ss;
+static struct {
+	uint64_t id, parent_id, end_ns;
+} got[2 * RECORDS];
+static unsigned got_cnt, closed_cnt;
+static uint64_t start_ns;
+
+static void on_record(void *ctx, const struct raw *raw)
+{
+	assert_ptr_equal(ctx, &ss);
+	assert_int_equal(raw->rec->kind, CT_REC_CALL);
+	got[got_cnt].id = raw->call.id;
+	got[got_cnt].parent_id = raw->call.parent_id;
+	got[got_cnt++].end_ns = raw->call.call->end_ns;
+}
+
+static bool is_busy(const struct made *m)
+{
+	return m->busy && m->pos == m->busy_at;
+}
+
+static void find_next(struct made *m)
+{
+	m->s.next_ns = m->pos < m->cnt ? m->calls[m->pos].end_ns : SOURCE_NONE;
+}
+
+static bool made_look(struct source *s, uint64_t now)
+{
+	struct made *m = (void *)s;
+
+	if (m->on_look)
+		m->on_look(now);
+	find_next(m);
+	if (!is_busy(m))
+		return true;
+	m->busy--;
+	s->next_ns = SOURCE_NONE; /* not known yet */
+	return false;
+}
+
+static size_t made_take(struct source *s, size_t max, uint64_t until)
+{
+	struct made *m = (void *)s;
+	size_t cnt = 0;
+
+	m->asked++;
+	for (; cnt < max && s->next_ns <= until && !is_busy(m); cnt++) {
+		source__give(s, &m->calls[m->pos], m->calls[m->pos].rec.size);
+		m->pos++;
+		find_next(m);
+	}
+	return cnt;
+}
+
+static bool made_was_full(struct source *s)
+{
+	struct made *m = (void *)s;
+	bool was = m->full;
+
+	m->full = 0;
+	return was;
+}
+
+static void made_totals(struct source *s, struct ct_totals *sum)
+{
+	struct made *m = (void *)s;
+
+	assert_int_equal(sum->drops[CT_DROP_CALL], 0);
+	sum->stats[CT_STAT_ENTRIES] = m->cnt + m->lost;
+	sum->stats[CT_STAT_RETURNS] = m->cnt;
+	sum->drops[CT_DROP_CALL] = m->lost;
+	sum->cost_ns = 10 * m->cnt;
+	sum->busiest = (uint64_t)m->cnt << 32 | s->number;
+}
+
+static void made_unfinished(struct source *s)
+{
+	struct made *m = (void *)s;
+	struct ct_call c = {.rec = m->unfinished, .call_id = 7};
+
+	source__give(s, &c, CT_CALL_FIXED_SZ);
+}
+
+static int made_set_level(struct source *s, unsigned func_id, const struct fn_level *l)
+{
+	struct made *m = (void *)s;
+
+	assert_int_equal(l->level, CT_LEVEL_COUNT);
+	m->level_fn = func_id;
+	return m->level_ret;
+}
+
+static int open_ret;
+
+static int made_open(struct source *s, struct tracer *t)
+{
+	(void)s, (void)t;
+	return open_ret;
+}
+
+static void made_close(struct source *s)
+{
+	(void)s;
+	closed_cnt++;
+}
+
+static const struct source_ops made_ops = {
+	.size = sizeof(struct made),
+	.open = made_open,
+	.look = made_look,
+	.take = made_take,
+	.was_full = made_was_full,
+	.totals = made_totals,
+	.unfinished = made_unfinished,
+	.set_level = made_set_level,
+	.close = made_close,
+};
+
+/* It has what all have, and nothing more. */
+static const struct source_ops least_ops = {
+	.size = sizeof(struct made), .open = made_open, .look = made_look, .take = made_take};
+
+static struct made *add(const struct source_ops *ops)
+{
+	open_ret = 0;
+	assert_int_equal(sources__open(&ss, ops, ss.cnt, NULL, on_record, &ss), 0);
+	return (struct made *)ss.of[ss.cnt - 1];
+}
+
+static void put(struct made *m, uint64_t end_ns)
+{
+	struct ct_call *c = &m->calls[m->cnt++];
+
+	c->rec.kind = CT_REC_CALL;
+	c->rec.size = CT_CALL_FIXED_SZ;
+	c->end_ns = end_ns;
+	c->call_id = m->cnt;
+	c->parent_id = m->cnt - 1;
+}
+
+static int setup(void **state)
+{
+	(void)state;
+	memset(got, 0, sizeof(got));
+	got_cnt = closed_cnt = 0;
+	start_ns = now_ns() - 1000000000;
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	unsigned cnt = 0;
+
+	(void)state;
+	for (unsigned i = 0; i < ss.cnt; i++)
+		cnt += ss.of[i]->ops == &made_ops;
+	closed_cnt = 0;
+	sources__close(&ss);
+	assert_int_equal(ss.cnt, 0);
+	assert_int_equal(closed_cnt, cnt);
+	return 0;
+}
+
+static void assert_in_order(unsigned cnt)
+{
+	assert_int_equal(got_cnt, cnt);
+	for (unsigned i = 1; i < cnt; i++)
+		assert_true(got[i - 1].end_ns <= got[i].end_ns);
+}
+
+/* Their records interleave in time, by ones and by runs, and come in batches. */
+static void by_time(void **state)
+{
+	struct made *a = add(&made_ops), *b = add(&made_ops);
+	uint32_t seed = 1;
+
+	(void)state;
+	for (unsigned n = 0; n < RECORDS; n++) {
+		seed = seed * 1664525 + 1013904223;
+		put(seed >> 28 < 8 || n / 512 % 2 ? a : b, start_ns + n);
+	}
+	assert_true(a->cnt > RECORDS / 2 && b->cnt > RECORDS / 8);
+	for (unsigned n = 0; n < RECORDS; n += 100)
+		assert_int_equal(sources__drain(&ss, 100), RECORDS - n < 100 ? RECORDS - n : 100);
+	assert_int_equal(sources__drain(&ss, 100), 0);
+	for (unsigned n = 0; n < RECORDS; n++)
+		assert_int_equal(got[n].end_ns, start_ns + n);
+	assert_in_order(RECORDS);
+}
+
+/* What the others hand out costs one that has nothing, and one by itself, no more than a question a
+ * turn. */
+static void runs(void **state)
+{
+	struct made *a = add(&made_ops), *b = add(&made_ops);
+
+	(void)state;
+	for (unsigned n = 0; n < 1000; n++)
+		put(a, start_ns + n);
+	assert_int_equal(sources__drain(&ss, SIZE_MAX), 1000);
+	assert_int_equal(a->asked, 1);
+	assert_int_equal(b->asked, 0);
+	for (unsigned n = 0; n < 1000; n++)
+		put(n < 500 ? a : b, start_ns + 1000 + n);
+	assert_int_equal(sources__drain(&ss, SIZE_MAX), 1000);
+	assert_int_equal(a->asked, 2);
+	assert_int_equal(b->asked, 1);
+	assert_in_order(2000);
+}
+
+/* While the second is looked at, the first makes one, from which one of the second follows. */
+static void cause_and_effect(uint64_t now)
+{
+	struct made *a = (void *)ss.of[0], *b = (void *)ss.of[1];
+
+	if (a->cnt)
+		return;
+	put(a, now + 10);
+	put(b, now + 20);
+}
+
+static void causes_come_first(void **state)
+{
+	(void)state;
+	/* By themselves, and behind others of which nothing else follows. */
+	for (unsigned others = 0; others < 3; others++) {
+		struct made *a = add(&made_ops), *b = add(&made_ops);
+
+		b->on_look = cause_and_effect;
+		for (unsigned i = 0; i < others; i++)
+			put(b, start_ns + i);
+		got_cnt = 0;
+		assert_int_equal(sources__drain(&ss, SIZE_MAX), others + 2);
+		assert_int_equal(a->pos, 1);
+		assert_in_order(others + 2);
+		sources__close(&ss);
+	}
+}
+
+/* One whose clock is ahead is not waited for. */
+static void later_than_now(void **state)
+{
+	struct made *a = add(&made_ops), *b = add(&made_ops);
+
+	(void)state;
+	put(a, start_ns + 3600000000000);
+	put(b, start_ns + 3600000000001);
+	put(b, start_ns);
+	b->calls[2] = b->calls[0];
+	b->calls[0] = b->calls[1];
+	b->calls[1] = b->calls[2];
+	b->cnt = 2;
+	assert_int_equal(sources__drain(&ss, SIZE_MAX), 3);
+	assert_in_order(3);
+}
+
+/* What is not whole holds up what may follow from it, of all. */
+static void incomplete(void **state)
+{
+	struct made *a = add(&made_ops), *b = add(&made_ops);
+
+	(void)state;
+	for (unsigned n = 0; n < 20; n++)
+		put(n % 2 ? b : a, start_ns + n);
+	b->busy_at = 0;
+	b->busy = 3;
+	assert_int_equal(sources__drain(&ss, SIZE_MAX), 20);
+	assert_int_equal(b->busy, 0);
+	for (unsigned n = 0; n < 20; n++)
+		put(n % 2 ? a : b, start_ns + 20 + n);
+	a->busy_at = a->pos + 5; /* found when it is its turn */
+	a->busy = 3;
+	assert_int_equal(sources__drain(&ss, SIZE_MAX), 20);
+	assert_int_equal(a->busy, 0);
+	assert_in_order(40);
+}
+
+static void ids(void **state)
+{
+	struct made *m[3] = {add(&made_ops), add(&made_ops), add(&made_ops)};
+
+	(void)state;
+	for (unsigned n = 0; n < 300; n++)
+		put(m[n % 3], start_ns + n);
+	assert_int_equal(sources__drain(&ss, SIZE_MAX), 300);
+	for (unsigned i = 0; i < 300; i++) {
+		/* The first's are as they were made. */
+		if (i % 3 == 0)
+			assert_int_equal(got[i].id, i / 3 + 1);
+		for (unsigned k = 0; k < i; k++)
+			assert_true(got[k].id != got[i].id);
+		/* Its own producer's call before it. */
+		assert_int_equal(got[i].parent_id, i < 3 ? 0 : got[i - 3].id);
+	}
+}
+
+static void loss(void **state)
+{
+	struct made *a = add(&made_ops), *b = add(&made_ops), *c = add(&least_ops);
+	struct ct_totals sum;
+
+	(void)state;
+	for (unsigned n = 0; n < 30; n++)
+		put(n % 3 ? a : b, start_ns + n);
+	put(c, start_ns);
+	/* Two of b's lie about their length. */
+	b->calls[3].rec.size = b->calls[4].rec.size = CT_CALL_FIXED_SZ - 1;
+	b->full = 1;
+	b->lost = 5;
+	a->lost = 2;
+	assert_int_equal(sources__drain(&ss, SIZE_MAX), 31);
+	assert_in_order(29);
+	assert_int_equal(sources__bad_records(&ss), 2);
+	assert_int_equal(b->s.bad_cnt, 2);
+	assert_false(source__was_full(&a->s));
+	assert_false(source__was_full(&c->s));
+	assert_true(source__was_full(&b->s));
+	assert_false(source__was_full(&b->s));
+	sources__totals(&ss, &sum);
+	assert_int_equal(sum.drops[CT_DROP_CALL], 7);
+	assert_int_equal(sum.stats[CT_STAT_ENTRIES], 37);
+	assert_int_equal(sum.stats[CT_STAT_RETURNS], 30);
+	assert_int_equal(sum.cost_ns, 300);
+	assert_true(sum.busiest == 20ull << 32);
+	assert_int_equal(source__lost(&a->s), 2);
+	assert_int_equal(source__lost(&c->s), 0);
+	assert_int_equal(sources__lost(&ss), 7);
+}
+
+static void in_flight(void **state)
+{
+	struct made *a = add(&made_ops), *b = add(&made_ops);
+
+	(void)state;
+	add(&least_ops);
+	a->unfinished = b->unfinished =
+		(struct ct_rec){.kind = CT_REC_CALL, .size = CT_CALL_FIXED_SZ};
+	sources__unfinished(&ss);
+	assert_int_equal(got_cnt, 2);
+	assert_int_equal(got[0].id, 7);
+	assert_int_equal(got[1].id, 1ull << RAW_ID_BITS | 7);
+}
+
+static void levels(void **state)
+{
+	const struct fn_level l = {.level = CT_LEVEL_COUNT};
+	struct made *a = add(&made_ops), *b;
+
+	(void)state;
+	add(&least_ops);
+	b = add(&made_ops);
+	assert_int_equal(sources__set_level(&ss, 41, &l), 0);
+	assert_int_equal(a->level_fn, 41);
+	assert_int_equal(b->level_fn, 41);
+	a->level_ret = -ENOENT;
+	assert_int_equal(sources__set_level(&ss, 42, &l), -ENOENT);
+	assert_int_equal(b->level_fn, 42);
+}
+
+static void opening(void **state)
+{
+	(void)state;
+	open_ret = SOURCE_UNUSED;
+	assert_int_equal(sources__open(&ss, &made_ops, 0, NULL, on_record, &ss), 0);
+	assert_int_equal(ss.cnt, 0);
+	assert_int_equal(closed_cnt, 1);
+	open_ret = -EACCES;
+	assert_int_equal(sources__open(&ss, &made_ops, 0, NULL, on_record, &ss), -EACCES);
+	assert_int_equal(ss.cnt, 0);
+	assert_int_equal(closed_cnt, 2);
+	assert_int_equal(sources__drain(&ss, SIZE_MAX), 0);
+	add(&least_ops);
+	assert_int_equal(source__fd(ss.of[0]), -1);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(by_time),	      TEST(runs),	TEST(causes_come_first),
+		TEST(later_than_now), TEST(incomplete), TEST(ids),
+		TEST(loss),	      TEST(in_flight),	TEST(levels),
+		TEST(opening),
+	};
+
+	return cmocka_run_group_tests_name("source", tests, NULL, NULL);
+}
