@@ -5,7 +5,8 @@
 """What the documents HOWTO_ADD_*.md say is done to a copy of this tree, word for word, and nothing else.
 
 A metric is at /metrics, comes to a collector, stands in the documents, and the check of the dashboard knows it. Calls into a
-library have names, arguments, errors and nesting, and list, summary and metrics know it."""
+library have names, arguments, errors and nesting, and list, summary and metrics know it. Records of a producer are lines of the
+trace, among those of others and with ids of their own, and count in the daemon."""
 import collections
 import json
 import os
@@ -269,3 +270,88 @@ def test_library(tmp_path):
     assert counted == {"toyMake": 4, "toyThrow": 2, "toyUnknown": 1}, counted  # not the query
     failed = [line for line in lines if line.startswith("cudatrace_errors_total") and "toyBroken" in line]
     assert len(failed) == 2 and all('api="toy"' in line and line.endswith(" 1") for line in failed), failed
+
+
+# Calls of half a second, some in others.
+BUSY_C = """
+#include <dlfcn.h>
+#include <stdlib.h>
+#include <unistd.h>
+static void *cuda;
+static int (*f(const char *name))() { void *p = dlsym(cuda, name); if (!p) abort(); return (int (*)())p; }
+static void callback(void *ctx) { f("cuCtxSetCurrent")(ctx); }
+int main(void)
+{
+	void *ctx;
+
+	cuda = dlopen("libcuda.so.1", RTLD_NOW);
+	if (!cuda) abort();
+	f("cuInit")(0);
+	f("cuDevicePrimaryCtxRetain")(&ctx, 0);
+	for (int i = 0; i < 500; i++) {
+		f("cuFakeCallback")(callback, ctx);
+		usleep(1000);
+	}
+	return 0;
+}
+"""
+
+
+def ticks_of_daemon(tree, tmp):
+    """How many calls the daemon counts of a process that it was not told of by probes."""
+    port = free_port()
+    (tmp / "c.yaml").write_text("level: trace\n")
+    sets = {"files.directory": tmp / "files", "ctl.socket": tmp / "ctl", "metrics.listen": f"127.0.0.1:{port}"}
+    daemon = subprocess.Popen([tree + "/build/cudatrace", "daemon", "--config", tmp / "c.yaml",
+                               *(w for k, v in sets.items() for w in ("--set", f"{k}={v}"))])
+
+    def counted():
+        found = re.search(r'(?m)^cudatrace_calls_total\{.*function="cuCtxSynchronize".*\} (\d+)$', get(port, "metrics") or "")
+        return int(found[1]) if found else 0
+    try:
+        until(lambda: counted() > 20 or daemon.poll() is not None, 20)
+        return counted()
+    finally:
+        daemon.kill()
+        daemon.wait()
+
+
+@pytest.mark.long
+def test_producer(tmp_path):
+    needs_tracing()
+    tree = str(tmp_path / "tree")
+    followed(tree, "HOWTO_ADD_PRODUCER.md", edits=1, files=1)
+    ran, said = sh(tree, "make WERROR=1 all")
+    assert not ran.status, said[-3000:]
+    (tmp_path / "busy.c").write_text(BUSY_C)
+    ran, said = sh(str(tmp_path), "cc -O1 -w -o busy busy.c -ldl")
+    assert not ran.status, said
+
+    path = str(tmp_path / "tick.jsonl")
+    ran = Ran([tree + "/build/cudatrace", "-q", "-e", "all,!cu[FP]*[LI]*[de]", "--jsonl", path, "--", str(tmp_path / "busy")],
+              env={"LD_LIBRARY_PATH": FAKE})
+    assert ran.status == 0, ran
+    trace = Trace(path)
+    # Its own losses are counted, and said.
+    lost = trace.end["drops"]["calls"]
+    assert trace.accounts(drops=lost)
+    assert all(e["name"] == "clock" for e in trace.ev if e["type"] == "tracer")
+    assert sum(e["events"] for e in trace.ev if e["type"] == "tracer") == lost
+    ticks = [e for e in trace.calls if e["symbol"] == "cuCtxSynchronize"]
+    others = [e for e in trace.calls if e["symbol"] != "cuCtxSynchronize"]
+    assert len(ticks) > 10 and len({e["pid"] for e in ticks}) == 1 and ticks[0]["comm"] == "cudatrace"
+    assert [e["id"] - ticks[0]["id"] for e in ticks] == list(range(len(ticks)))
+    assert len(others) == 1002 and {e["comm"] for e in others} == {"busy"}
+    # Those of the BPF programs are as they are without it.
+    assert max(e["id"] for e in others) < 2 ** 48 <= 2 * 2 ** 48 < ticks[0]["id"] < 2 ** 53
+    by_id = {e["id"]: e for e in trace.calls}
+    assert len(by_id) == len(trace.calls)
+    assert all(by_id[e["parent"]]["symbol"] == "cuFakeCallback" for e in others if "parent" in e)
+    assert sum("parent" in e for e in others) == 500
+    # One order, by the ends of calls, and they are mixed.
+    ends = [e["ts"] + e["duration_us"] / 1000 for e in trace.calls]
+    assert all(a <= b + 1e-5 for a, b in zip(ends, ends[1:]))
+    kinds = ["tick" if e["symbol"] == "cuCtxSynchronize" else "other" for e in trace.calls]
+    assert sum(a != b for a, b in zip(kinds, kinds[1:])) > 10
+
+    assert ticks_of_daemon(tree, tmp_path) > 20
