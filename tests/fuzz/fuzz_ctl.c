@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * Requests to the daemon's socket: a byte says whether root asks, and the length of the first
- * piece. What a request asks for is done to a daemon without a kernel side.
+ * Requests to the daemon's socket: a byte says whether root asks or a member of the group, and the
+ * length of the first piece. What a request asks for is done to a daemon without a kernel side.
  */
 #include "fuzz.h"
 
@@ -12,9 +12,11 @@
 #include "daemon/ctl.c" /* its clients come by a door; here they are let in */
 #include "daemon/daemon_priv.h"
 #include "daemon/folder.h"
+#include "sockets.h"
 
 /* The command line of the one process: only root may see it. */
 #define SECRET "password=4711"
+#define GROUP  4
 
 static struct daemon d;
 static struct ctl *c;
@@ -115,19 +117,21 @@ static void open_daemon(void)
 	assert(d.cfg && d.base && d.rotate && d.recorder && d.procs.metrics && p && c);
 	*p = (struct dproc){.pid = 7, .comm = "python3", .command = strdup("/bin/py " SECRET)};
 	HASH_ADD(hh, d.procs.by_pid, pid, sizeof(p->pid), p);
-	*c = (struct ctl){.ops = ops, .base = d.base, .lock_fd = -1};
+	*c = (struct ctl){
+		.ops = ops, .base = d.base, .lock_fd = -1, .has_group = true, .gid = GROUP};
 }
 
 /* asked: the request; what a member wrote himself may stand in its answer. */
 static void check_answer(int fd, bool root, const struct input *asked)
 {
-	static char buf[1 << 16];
-	ssize_t n = recv(fd, buf, sizeof(buf) - 1, MSG_DONTWAIT);
+	const char *buf;
+	size_t n;
 
-	assert(n != 0);
-	if (n < 0) /* it was no whole line */
+	buf = sock_take(fd, &n);
+	if (!n) /* it was no whole line */
 		return;
-	assert(n > 1 && buf[n - 1] == '\n' && buf[0] == '{' && json_valid(buf, n - 1));
+	assert(n > 1 && n <= SOCK_KEPT && buf[n - 1] == '\n' && buf[0] == '{' &&
+	       json_valid(buf, n - 1));
 	assert(root || !memmem(buf, n, SECRET, strlen(SECRET)) ||
 	       memmem(asked->p, asked->left, SECRET, strlen(SECRET)));
 }
@@ -142,23 +146,21 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct input in = {data, size};
 	uint8_t how = take8(&in);
 	size_t first = how >> 1;
-	int pair[2];
+	bool root = how & 1;
+	int fd = sock_new();
 
 	if (!c)
 		open_daemon();
-	assert(!socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, pair));
-	on_connection(c, pair[0], NULL);
-	/* Our own id was root's, or not. */
-	c->members += c->all[0]->root - (how & 1);
-	c->all[0]->root = how & 1;
-	bufferevent_enable(c->all[0]->be, EV_READ);
+	sock_peer = (struct ucred){.uid = root ? 0 : 1000, .gid = root ? 0 : GROUP};
+	on_connection(c, fd, NULL);
+	assert(c->clients == 1 && c->members == !root);
 	first = first < in.left ? first : in.left;
-	(void)!send(pair[1], in.p, first, MSG_NOSIGNAL);
+	sock_put(fd, in.p, first);
 	turn();
-	(void)!send(pair[1], in.p + first, in.left - first, MSG_NOSIGNAL);
+	sock_put(fd, in.p + first, in.left - first);
 	turn();
-	check_answer(pair[1], how & 1, &in);
-	close(pair[1]);
+	check_answer(fd, root, &in);
+	sock_hang_up(fd);
 	for (int i = 0; i < 4 && c->clients; i++)
 		turn();
 	assert(!c->clients && !c->members && !c->waiting);

@@ -7,33 +7,14 @@
 #include "fuzz.h"
 
 #include <assert.h>
-#include <fcntl.h>
 #include <event2/event.h>
 #include <signal.h>
 #include <stdio.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 #include "otlp/http.h"
+#include "sockets.h"
 
-static int collector = -1; /* its end of the connection */
 static unsigned answers;
-
-/* libevent's: no network. */
-int connect(int fd, const struct sockaddr *addr, socklen_t len)
-{
-	int pair[2];
-
-	(void)addr, (void)len;
-	if (collector >= 0)
-		close(collector);
-	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, pair) ||
-	    dup3(pair[0], fd, O_CLOEXEC) < 0)
-		abort();
-	close(pair[0]);
-	collector = pair[1];
-	return 0;
-}
 
 static void on_answer(void *ctx, const struct otlp_answer *a)
 {
@@ -46,8 +27,15 @@ static void on_answer(void *ctx, const struct otlp_answer *a)
 
 static void put(const void *data, size_t size)
 {
-	if (collector >= 0)
-		(void)!send(collector, data, size, MSG_NOSIGNAL);
+	if (sock_connected >= 0)
+		sock_put(sock_connected, data, size);
+}
+
+static void hang_up(void)
+{
+	if (sock_connected >= 0)
+		sock_hang_up(sock_connected);
+	sock_connected = -1;
 }
 
 static void put_head(struct input *in)
@@ -79,9 +67,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	static struct otlp_http *http;
 	struct input in = {data, size};
 	uint8_t how = take8(&in);
-	size_t first = take8(&in);
-	char request[1024];
-
+	size_t first = take8(&in), len = 0;
 	if (!http) {
 		signal(SIGPIPE, SIG_IGN); /* as in the daemon */
 		base = event_base_new();
@@ -90,10 +76,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	}
 	answers = 0;
 	assert(otlp_http__post(http, "{}", 2, on_answer, NULL));
-	for (int i = 0; i < 4 && !answers &&
-			(collector < 0 || recv(collector, request, sizeof(request), 0) < 0);
-	     i++)
+	for (int i = 0; i < 4 && !answers && !len; i++) {
 		turn(base);
+		if (sock_connected >= 0)
+			sock_take(sock_connected, &len);
+	}
 	if (how & 1)
 		put_head(&in);
 	first = first < in.left ? first : in.left;
@@ -103,14 +90,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	turn(base);
 	/* It has not ended: there is no more. */
 	for (int i = 0; i < 8 && !answers; i++) {
-		if (collector >= 0)
-			shutdown(collector, SHUT_RDWR);
+		hang_up();
 		turn(base);
 	}
-	if (how & 2 && collector >= 0) {
-		close(collector);
-		collector = -1;
-	}
+	if (how & 2)
+		hang_up();
 	assert(answers == 1);
 	return 0;
 }
