@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -24,8 +25,8 @@ struct input {
 	z_stream gz;
 	bool gz_open;
 	ZSTD_DStream *zstd;
-	size_t at, len; /* what of raw is left */
-	unsigned char raw[RAW_SZ];
+	size_t at, len;		   /* what of raw is left */
+	unsigned char raw[RAW_SZ]; /* not zeroed: last */
 };
 
 /* Reads more behind what is left of raw. */
@@ -72,12 +73,13 @@ static int open_packing(struct input *in)
 
 struct input *input__open(const char *path, const char **why)
 {
-	struct input *in = calloc(1, sizeof(*in));
+	struct input *in = malloc(sizeof(*in));
 	struct stat st;
 
 	*why = "out of memory: close other programs";
 	if (!in)
 		return NULL;
+	memset(in, 0, offsetof(struct input, raw));
 	in->fd = strcmp(path, "-") ? open(path, O_RDONLY | O_CLOEXEC) : STDIN_FILENO;
 	if (in->fd < 0) {
 		*why = errno == ENOENT ? "there is no such file: check the path" : strerror(errno);
