@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * A saved trace, as a file that somebody sent: the reader, all analyses, a comparison with itself,
- * every form of the report and the Chrome form. JSON that comes out must be valid.
+ * A saved trace, as a file that somebody sent: the reader, all analyses, the Chrome form; and as
+ * the input's size says, a form of the report and a comparison with itself. JSON that comes out
+ * must be valid.
  */
 #include "fuzz.h"
 
 #include <assert.h>
 #include <malloc.h>
 #include <stdio.h>
-#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "../unit/json_check.h"
@@ -18,8 +20,12 @@
 #include "sink/sink.h"
 #include "util/log.h"
 
-/* The page is a megabyte whatever the trace is: only every so many inputs, by their size. */
+/* Of so many sizes one. The page is a megabyte whatever the trace is; a comparison has two traces.
+ */
 #define HTML_EVERY 16
+#define DIFF_EVERY 4
+/* Then the reader is another: what it knows of names and processes stays. */
+#define RUNS 64
 
 struct run {
 	struct report_opts opts;
@@ -39,7 +45,7 @@ static int on_begin(void *ctx, const struct trace_info *info)
 		run->chrome = sink__memory(SINK_CHROME, info);
 	}
 	assert(run->report && run->chrome);
-	for (int side = 0; side < 2; side++)
+	for (int side = 0; side < 2 && run->diff; side++)
 		assert(!diff__begin(run->diff, side, info));
 	return 0;
 }
@@ -50,7 +56,7 @@ static void on_event(void *ctx, const struct event *ev)
 
 	report__event(run->report, ev);
 	sink__event(run->chrome, ev);
-	for (int side = 0; side < 2; side++)
+	for (int side = 0; side < 2 && run->diff; side++)
 		diff__event(run->diff, side, ev);
 }
 
@@ -60,29 +66,28 @@ static void on_end(void *ctx, const struct trace_end *end)
 
 	run->end = *end;
 	run->has_end = true;
-	for (int side = 0; side < 2; side++)
+	for (int side = 0; side < 2 && run->diff; side++)
 		diff__end(run->diff, side, end);
 }
 
-static void write_formats(struct run *run, const struct saved_file *file)
+static void write_format(struct run *run, const struct saved_file *file, size_t size)
 {
-	const struct report_format *formats;
+	const struct report_format *formats, *f;
+	struct term term = {.width = 80};
+	struct out *out = out__memory();
 	unsigned cnt;
 
 	report__finish(run->report, run->has_end ? &run->end : NULL, file, 1);
 	formats = report_formats(&cnt);
-	for (unsigned i = 0; i < cnt; i++) {
-		struct term term = {.width = 80};
-		struct out *out;
-
-		if (!strcmp(formats[i].name, "html") && !run->opts.html)
-			continue;
-		out = out__memory();
-		assert(out && !formats[i].write(run->report, out, &term));
-		if (!strcmp(formats[i].name, "json"))
-			assert(json_valid(out->buf, out->len - 1)); /* a newline ends it */
-		out__close(out);
-	}
+	f = &formats[size / HTML_EVERY % cnt];
+	if (run->opts.html)
+		f = report_format_by_path("page.html");
+	else if (!strcmp(f->name, "html"))
+		f = formats;
+	assert(out && !f->write(run->report, out, &term));
+	if (!strcmp(f->name, "json"))
+		assert(json_valid(out->buf, out->len - 1)); /* a newline ends it */
+	out__close(out);
 }
 
 static void write_diff(struct run *run)
@@ -98,44 +103,65 @@ static void write_diff(struct run *run)
 	out__close(out);
 }
 
-static int put(const uint8_t *data, size_t size)
-{
-	static int fd = -1;
+/* stdin is the input, without the kernel. */
+static struct input in;
 
-	if (fd < 0)
-		fd = memfd_create("trace", MFD_CLOEXEC);
-	if (fd < 0 || ftruncate(fd, 0) || pwrite(fd, data, size, 0) != (ssize_t)size)
-		abort();
-	return fd;
+ssize_t read(int fd, void *to, size_t n)
+{
+	if (fd)
+		return syscall(SYS_read, fd, to, n);
+	n = n < in.left ? n : in.left;
+	take(&in, to, n);
+	return n;
+}
+
+int fstat(int fd, struct stat *st)
+{
+	if (fd)
+		return syscall(SYS_fstat, fd, st);
+	*st = (struct stat){.st_mode = S_IFREG | 0600, .st_size = in.left};
+	return 0;
+}
+
+static void open_all(void)
+{
+	log_set_level(LOG_ERR);
+	/* Else half of the time goes into giving memory back and asking for it again. */
+	mallopt(M_MMAP_THRESHOLD, 1 << 30);
+	mallopt(M_TRIM_THRESHOLD, 1 << 30);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	static const struct reader_ops ops = {on_begin, on_event, on_end, NULL};
-	struct run run = {.opts = {.top = 1 + size % 20, .iter = size / 8 % (ITER_GAP + 1)}};
+	static struct reader *reader;
+	static struct run run;
+	static unsigned runs;
 	struct saved_file file;
-	struct reader *reader;
-	char path[32];
 
+	if (!runs)
+		open_all();
+	if (!reader)
+		reader = reader__new(&ops, &run);
+	run = (struct run){.opts = {.top = 1 + size % 20, .iter = size / 8 % (ITER_GAP + 1)}};
 	run.opts.html = size % HTML_EVERY == 0;
 	run.opts.marker = "cuStreamSynchronize";
 	run.opts.gap_ns = 1000000;
-	snprintf(path, sizeof(path), "/proc/self/fd/%d", put(data, size));
-	log_set_level(LOG_ERR);
-	/* Else half of the time goes into giving memory back and asking for it again. */
-	mallopt(M_MMAP_THRESHOLD, 1 << 30);
-	mallopt(M_TRIM_THRESHOLD, 1 << 30);
-	reader = reader__new(&ops, &run);
-	run.diff = diff__new(&run.opts);
-	assert(reader && run.diff);
-	reader__file(reader, path, &file);
+	in = (struct input){data, size};
+	run.diff = size % DIFF_EVERY ? NULL : diff__new(&run.opts);
+	assert(reader && (size % DIFF_EVERY || run.diff));
+	reader__file(reader, "-", &file);
 	if (run.report) {
-		write_formats(&run, &file);
-		write_diff(&run);
+		write_format(&run, &file, size);
+		if (run.diff)
+			write_diff(&run);
 		sink__close(run.chrome, run.has_end ? &run.end : NULL);
 	}
 	diff__free(run.diff);
 	report__free(run.report);
-	reader__free(reader);
+	if (!(++runs % RUNS)) {
+		reader__free(reader);
+		reader = NULL;
+	}
 	return 0;
 }
