@@ -1,9 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-# Runs the fuzz targets one after the other, FUZZ_SECONDS (60) each:
+# Runs the fuzz targets in the order given, FUZZ_SECONDS (60) each:
 #   tests/fuzz/run.sh [TARGET...]          TARGET as in fuzz_TARGET.c, or names (names.c)
-#   FUZZ_RUNS=50000000 FUZZ_JOBS=32        so many runs of each, by so many processes at once; FUZZ_SECONDS is then
-#                                          the most that a target may take
+#   FUZZ_RUNS=50000000 FUZZ_JOBS=32        so many runs of each, by so many processes at once; FUZZ_SECONDS is then the
+#                                          most that all take together: name the slowest last, which gets what is left
 #   FUZZ_DIR=DIR                           programs, seeds and dictionaries are there already (`make fuzz-fast` packs
 #                                          them: no sanitizers, static): nothing is built, no source is needed
 # What they find interesting is kept in build/fuzzing/corpus, and where they begin next time. An input that
@@ -140,30 +140,58 @@ make_dicts()
 # one NAME LENGTH JOB: a process's share of the runs. Entropy as a guide takes libFuzzer longer than most targets take.
 one()
 {
-	local name=$1 log=$dir/$1.$3.log dict='' rc
+	local name=$1 log=$dir/$1.$3.log dict='' time=$seconds rc
 	[ -e "$dir/$name.dict" ] && dict=$dir/$name.dict
+	[ -z "${FUZZ_RUNS-}" ] || time=$((seconds > SECONDS ? seconds - SECONDS : 1))
 	mkdir -p "$dir/corpus/$name.$3" "$dir/seeds/$name"
-	"$dir/fuzz/fuzz_$name" ${FUZZ_RUNS:+"-runs=$((FUZZ_RUNS / jobs))" -entropic=0} -max_total_time="$seconds" -max_len="$2" -timeout=20 -rss_limit_mb=4096 \
-		-seed="$((${FUZZ_SEED:-0} + $3))" -reload=0 ${dict:+"-dict=$dict"} -print_final_stats=1 -artifact_prefix="$dir/$name." \
+	"$dir/fuzz/fuzz_$name" ${FUZZ_RUNS:+"-runs=$(((FUZZ_RUNS + jobs - 1) / jobs))" -entropic=0} -max_total_time="$time" -max_len="$2" -timeout=20 \
+		-rss_limit_mb=4096 -seed="$((${FUZZ_SEED:-0} + $3))" -reload=0 ${dict:+"-dict=$dict"} -print_final_stats=1 -artifact_prefix="$dir/$name." \
 		"$dir/corpus/$name.$3" "$dir/seeds/$name" >"$log" 2>&1 </dev/null
 	rc=$?
-	[ $rc -eq 0 ] || echo "$log" >>"$dir/$name.failed"
+	[ $rc -eq 0 ] && grep -aq number_of_executed_units "$log" || echo "$log" >>"$dir/$name.failed"
+	echo "$3" >>"$dir/$name.ended"
 }
 
+# What became of a target that has ended.
+say()
+{
+	local name=$1 runs crashes hangs log
+	runs=$(awk '/number_of_executed_units/ { n += $2 } END { printf "%d\n", n }' "$dir/$name".[0-9]*.log)
+	if [ ! -e "$dir/$name.failed" ]; then
+		echo "ok fuzz $name: $runs${FUZZ_RUNS:+ of $FUZZ_RUNS} runs in $((SECONDS - ${began[$name]})) s, 0 crashes, 0 hangs"
+		return
+	fi
+	bad=1
+	hangs=$(cat "$dir/$name".[0-9]*.log | grep -ac 'Test unit written to .*\.timeout-')
+	crashes=$(($(wc -l <"$dir/$name.failed") - hangs)) # whatever else ended it
+	log=$(head -n 1 "$dir/$name.failed")
+	echo "not ok fuzz $name: $runs runs, $crashes crashes, $hangs hangs # $(grep -aoE "Test unit written to .*|ERROR: .*|Assertion.*" "$log" | tail -n 2 | tr '\n' ' '); see $log"
+}
+
+# Waits for a process, and says what has ended with it.
+wait_one()
+{
+	local name
+	wait -n
+	running=$((running - 1))
+	for name in "${!began[@]}"; do
+		[ "$(grep -c . "$dir/$name.ended" 2>/dev/null)" = "$jobs" ] || continue
+		say "$name"
+		unset "began[$name]"
+	done
+}
+
+# The next target begins where there is a process less than there may be: none waits for another's last.
 fuzz()
 {
-	local name=$1 begin=$SECONDS runs log i
-	rm -f "$dir/$name.failed" "$dir/$name".[0-9]*.log
-	for ((i = 1; i <= jobs; i++)); do one "$name" "$2" "$i" & done
-	wait
-	runs=$(awk '/number_of_executed_units/ { n += $2 } END { printf "%d\n", n }' "$dir/$name".[0-9]*.log)
-	if [ ! -e "$dir/$name.failed" ] && [ "$runs" -gt 0 ]; then
-		echo "ok fuzz $name: $runs runs in $((SECONDS - begin)) s"
-		return 0
-	fi
-	log=$(head -n 1 "$dir/$name.failed")
-	echo "not ok fuzz $name # $(grep -aoE "Test unit written to .*|ERROR: .*|Assertion.*" "$log" | tail -n 2 | tr '\n' ' '); see $log"
-	return 1
+	local name=$1 i
+	rm -f "$dir/$name.failed" "$dir/$name.ended" "$dir/$name".[0-9]*.log
+	for ((i = 1; i <= jobs; i++)); do
+		[ "$running" -lt "$jobs" ] || wait_one
+		: "${began[$name]:=$SECONDS}"
+		one "$name" "$2" "$i" &
+		running=$((running + 1))
+	done
 }
 
 # The demangler's names: a number of them, not a time.
@@ -181,7 +209,8 @@ names()
 
 [ -n "${FUZZ_DIR-}" ] || make_seeds || { echo 'not ok fuzz: seeds'; exit 1; }
 [ "${1-}" = seeds ] && exit
-bad=0
+declare -A began=() # targets that run, since when
+bad=0 running=0
 if [ $# -eq 0 ]; then
 	set -- names
 	for prog in "$dir"/fuzz/fuzz_*; do set -- "$@" "${prog##*/fuzz_}"; done
@@ -199,6 +228,11 @@ for name; do
 	select) len=96 ;; # a wrong name is compared with all
 	*) len=4096 ;;
 	esac
-	fuzz "$name" $len || bad=1
+	fuzz "$name" "$len"
+done
+while [ "$running" -gt 0 ]; do wait_one; done
+for name in "${!began[@]}"; do
+	echo "not ok fuzz $name # one of its processes was lost"
+	bad=1
 done
 exit $bad
