@@ -79,6 +79,8 @@ static void sock_put(int fd, const void *data, size_t len)
 {
 	struct sock *s = sock_of(fd);
 
+	if (s->in_at == s->in_len)
+		s->in_at = s->in_len = 0;
 	assert(!s->hung_up && len <= SOCK_IN_SZ - s->in_len);
 	if (!s->open)
 		return;
