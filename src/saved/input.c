@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -25,8 +24,8 @@ struct input {
 	z_stream gz;
 	bool gz_open;
 	ZSTD_DStream *zstd;
-	size_t at, len;		   /* what of raw is left */
-	unsigned char raw[RAW_SZ]; /* not zeroed: last */
+	size_t at, len; /* what of raw is left */
+	unsigned char raw[RAW_SZ];
 };
 
 /* Reads more behind what is left of raw. */
@@ -73,13 +72,12 @@ static int open_packing(struct input *in)
 
 struct input *input__open(const char *path, const char **why)
 {
-	struct input *in = malloc(sizeof(*in));
+	struct input *in = calloc(1, sizeof(*in));
 	struct stat st;
 
 	*why = "out of memory: close other programs";
 	if (!in)
 		return NULL;
-	memset(in, 0, offsetof(struct input, raw));
 	in->fd = strcmp(path, "-") ? open(path, O_RDONLY | O_CLOEXEC) : STDIN_FILENO;
 	if (in->fd < 0) {
 		*why = errno == ENOENT ? "there is no such file: check the path" : strerror(errno);

@@ -11,9 +11,8 @@ void mem_time__init(struct mem_time *t)
 
 static void halve(struct mem_time *t)
 {
-	/* Behind the last there is nothing. */
-	for (unsigned i = 0; i <= t->last; i++) {
-		bool first = i <= t->last / 2;
+	for (unsigned i = 0; i < TIME_STEPS; i++) {
+		bool first = i < TIME_STEPS / 2;
 
 		for (unsigned k = 0; k < BLOCK_KIND_CNT; k++) {
 			uint64_t *x = t->max[k];

@@ -43,28 +43,20 @@ static void *timeline_new(struct report *r)
 	return t;
 }
 
-/* cnt: steps that are in use. */
-static void halve(struct row *row, unsigned cnt)
+static void halve(struct row *row)
 {
-	unsigned half = (cnt + 1) / 2;
-
-	for (unsigned i = 0; i < half; i++)
+	for (unsigned i = 0; i < STEPS / 2; i++)
 		row->ns[i] = row->ns[2 * i] + row->ns[2 * i + 1];
-	memset(row->ns + half, 0, (cnt - half) * sizeof(row->ns[0]));
-}
-
-static unsigned steps_of(const struct timeline *t)
-{
-	return t->last_ns ? (t->last_ns - t->first_ns) / t->step_ns + 1 : 0;
+	memset(row->ns + STEPS / 2, 0, sizeof(row->ns) / 2);
 }
 
 static void make_room(struct timeline *t, uint64_t end_ns)
 {
 	while (end_ns - t->first_ns >= t->step_ns * STEPS) {
 		for (int i = 0; i < CLASS_CNT; i++)
-			halve(&t->classes[i], steps_of(t));
+			halve(&t->classes[i]);
 		for (unsigned i = 0; i < t->thread_cnt; i++)
-			halve(&t->threads[i], steps_of(t));
+			halve(&t->threads[i]);
 		t->step_ns *= 2;
 	}
 }
@@ -126,6 +118,11 @@ static void timeline_event(void *a, const struct event *ev)
 	thread = row_of(t, ev);
 	if (thread)
 		add(t, thread, from, ev->end_ns);
+}
+
+static unsigned steps_of(const struct timeline *t)
+{
+	return t->last_ns ? (t->last_ns - t->first_ns) / t->step_ns + 1 : 0;
 }
 
 static void put_shares(const struct timeline *t, struct json *j, const char *name,
