@@ -250,6 +250,10 @@ static int read_event(struct saved *s, const struct parsed *p, const char *line,
 		ev->api_depth = ev->depth;
 	duration = ev->end_ns;
 	ev->start_ns = member_fixed(h->ts, 6, &negative);
+	*why = "its time is not within 146 years: was it changed?";
+	if (ev->start_ns > SAVED_NS_MAX || duration > SAVED_NS_MAX ||
+	    s->base_ns + ev->start_ns + duration > SAVED_NS_MAX)
+		return -EINVAL;
 	if (!negative)
 		ev->start_ns += s->base_ns;
 	else

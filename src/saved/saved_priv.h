@@ -14,6 +14,9 @@
 
 #include <uthash.h>
 
+/* No time is later, 146 years: sums of three do not overflow, and steps that double are enough. */
+#define SAVED_NS_MAX (1ull << 62)
+
 struct saved_proc {
 	uint32_t pid;
 	struct mem mem;

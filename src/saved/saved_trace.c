@@ -212,6 +212,8 @@ static void place(struct saved *s)
 	struct trace_info *info = &s->cur->info;
 	const struct trace_info *first = &s->traces->info;
 
+	if (info->base_ns > SAVED_NS_MAX)
+		info->base_ns = SAVED_NS_MAX;
 	s->base_ns = info->base_ns;
 	s->note[0] = 0;
 	if (s->cur == s->traces) {
@@ -333,7 +335,8 @@ int saved_end(struct saved *s, const struct parsed *p)
 	*end = (struct trace_end){0};
 #define END(form, name, place, when, unit, text) end->place = read_##form(s, p, #name);
 #include "model/trace.def"
-	end->end_ns = s->base_ns + member_fixed(parsed_find(p, "ts"), 6, NULL);
+	end->end_ns = member_fixed(parsed_find(p, "ts"), 6, NULL);
+	end->end_ns = end->end_ns < SAVED_NS_MAX ? s->base_ns + end->end_ns : SAVED_NS_MAX;
 	end->reason = str_or(s, p, "reason", "?");
 	end->has_objects = parsed_find(p, "objects_refused");
 	if (object_of(s, p, "costs", &in))
