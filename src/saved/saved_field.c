@@ -61,8 +61,6 @@ void saved_take(struct saved *s, struct event *ev, const struct event_field *f,
 		*(double *)at = member_f64(m);
 		break;
 	case FORM_us:
-		*(uint64_t *)at = member_f64(m) * 1e3 + 0.5;
-		break;
 	case FORM_milli:
 	case FORM_duration:
 		*(uint64_t *)at = member_fixed(m, 3, NULL);
