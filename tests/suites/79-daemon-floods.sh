@@ -11,7 +11,8 @@ churn=$TMP/churn
 ${CC:-gcc} -O1 -w -o "$churn" tests/churn.c -ldl -lpthread || { fail floods 'tests/churn.c does not build'; exit; }
 chmod 711 "$TMP"
 chmod 755 "$lib" "$churn"
-start floods --set trace.functions=cuDriverGetVersion,cuMemAlloc_v2,cuMemFree_v2 --set recorder.seconds=0s || exit
+# So large that a daemon that waits for a processor loses nothing.
+start floods --set trace.buffer_size=64M --set trace.functions=cuDriverGetVersion,cuMemAlloc_v2,cuMemFree_v2 --set recorder.seconds=0s || exit
 worker victim || { fail 'the victim starts' "$(tail -3 "$log")"; exit; }
 ticks=$(getconf CLK_TCK)
 used() { awk '{ print $14 + $15 }' "/proc/$daemon/stat"; }
@@ -40,6 +41,6 @@ flood sessions 1
 flood threads n+1
 flood execs
 flood loads n+1
-check 'nothing was lost' shows 'by("dropped_total", "what") == {}'
+check 'nothing was lost' shows 'by("dropped_total", "what") == {} or print("lost:", by("dropped_total", "what"))'
 quit victim
 finish "$daemon"
