@@ -149,7 +149,8 @@ void levels__set_default(struct attach *a, enum ct_proc_level level)
 typedef void (*row_fn)(void *ctx, const void *key, const void *val);
 static void each_row(int fd, size_t key_sz, size_t val_sz, row_fn fn, void *ctx)
 {
-	char *keys = malloc(ROWS_AT_ONCE * key_sz), *vals = malloc(ROWS_AT_ONCE * val_sz);
+	/* Valgrind does not know that the kernel fills them. */
+	char *keys = calloc(ROWS_AT_ONCE, key_sz), *vals = calloc(ROWS_AT_ONCE, val_sz);
 	uint32_t at = 0, next, cnt;
 	bool more = keys && vals, first = true;
 
