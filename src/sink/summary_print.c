@@ -415,8 +415,8 @@ static void print_cost(const struct summary *s, const struct term *term,
 		       const struct trace_info *info, const struct trace_end *end)
 {
 	const char *left_out = end->left_out ? end->left_out : info->left_out;
-	char calls[CELL_SZ], each[CELL_SZ], cost[CELL_SZ], share[CELL_SZ];
-	char counted[CELL_SZ], count_each[CELL_SZ], busiest[CELL_SZ], second[96] = "";
+	char calls[CELL_SZ], each[CELL_SZ], cost[CELL_SZ], share[128];
+	char counted[CELL_SZ], count_each[CELL_SZ];
 	uint64_t entries;
 
 	if (left_out && *left_out)
@@ -429,18 +429,13 @@ static void print_cost(const struct summary *s, const struct term *term,
 	human_time(each, end->probe_cost_ns);
 	human_time(count_each, end->count_cost_ns);
 	human_time(cost, end->cost_ns);
-	human_share(share, end->cost_share, 1);
-	human_share(busiest, end->busiest_share, 1);
-	if (end->busiest_share)
-		snprintf(second, sizeof(second), "; %s of the busiest second, of thread %u",
-			 busiest, end->busiest_tid);
+	costs_share(share, sizeof(share), end);
 	if (end->stats[CT_STAT_COUNTED])
-		term_section(term, "Cost of tracing",
-			     "%s calls × %s + %s counted × %s = %s, %s of the traced time%s", calls,
-			     each, counted, count_each, cost, share, second);
+		term_section(term, "Cost of tracing", "%s calls × %s + %s counted × %s = %s, %s",
+			     calls, each, counted, count_each, cost, share);
 	else
-		term_section(term, "Cost of tracing", "%s calls × %s = %s, %s of the traced time%s",
-			     calls, each, cost, share, second);
+		term_section(term, "Cost of tracing", "%s calls × %s = %s, %s", calls, each, cost,
+			     share);
 	costs_print(term, end);
 }
 

@@ -4,6 +4,21 @@
 #include "decode/cuda.h"
 #include "table.h"
 
+#include <stdio.h>
+
+void costs_share(char *text, size_t size, const struct trace_end *end)
+{
+	char share[CELL_SZ], busiest[CELL_SZ];
+	size_t len;
+
+	human_share(share, end->cost_share, 1);
+	human_share(busiest, end->busiest_share, 1);
+	len = snprintf(text, size, "%s of the traced time", share);
+	if (end->busiest_share && len < size)
+		snprintf(text + len, size - len, "; %s of the busiest second, of thread %u",
+			 busiest, end->busiest_tid);
+}
+
 static void print_saving(struct table *t, const char *name, uint64_t ns,
 			 const struct trace_end *end)
 {

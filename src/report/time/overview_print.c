@@ -389,17 +389,13 @@ static void print_errors(const struct overview *o, const struct term *term)
 
 static void print_cost(const struct trace_end *end, const struct term *term)
 {
-	char cost[CELL_SZ], share[CELL_SZ], busiest[CELL_SZ], second[96] = "";
+	char cost[CELL_SZ], share[128];
 
 	if (!end || !end->cost_ns)
 		return;
 	human_time(cost, end->cost_ns);
-	human_share(share, end->cost_share, 1);
-	human_share(busiest, end->busiest_share, 1);
-	if (end->busiest_share)
-		snprintf(second, sizeof(second), "; %s of the busiest second, of thread %u",
-			 busiest, end->busiest_tid);
-	term_section(term, "Cost of tracing", "%s, %s of the traced time%s", cost, share, second);
+	costs_share(share, sizeof(share), end);
+	term_section(term, "Cost of tracing", "%s, %s", cost, share);
 	costs_print(term, end);
 }
 
