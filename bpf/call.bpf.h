@@ -151,7 +151,7 @@ __noinline int call_give_up(struct ct_thread *t, __u32 depth, __u32 tid, __u64 n
 		t->stats[CT_STAT_UNFINISHED]++;
 	if (f->flags & CT_FRAME_F_COUNTED) {
 		t->stats[CT_STAT_COUNTED]++;
-		if (count_given_up(t->life, count_whose(t, func_id), flags))
+		if (count_given_up(t, func_id, flags))
 			t->drops[CT_DROP_COUNT]++;
 		return 0;
 	}
@@ -263,7 +263,7 @@ static __always_inline void call_count_entry(struct ct_thread *t, struct ct_fram
 	f->flags = CT_FRAME_F_ENTRY_ONLY;
 	t->stats[CT_STAT_ENTRY_ONLY]++;
 	t->stats[CT_STAT_COUNTED]++;
-	if (count_entered(t->life, count_whose(t, func_id)))
+	if (count_entered(t, func_id))
 		t->drops[CT_DROP_COUNT]++;
 }
 
@@ -473,7 +473,7 @@ static __always_inline void call_end(struct pt_regs *ctx, struct ct_thread *t, s
 {
 	__s32 result = PT_REGS_RC(ctx);
 	__u32 func_id = f->func_id, size;
-	__u64 bytes = 0, whose;
+	__u64 bytes = 0;
 	bool ok;
 
 	if (f->flags & CT_FRAME_F_COUNTED) {
@@ -482,10 +482,9 @@ static __always_inline void call_end(struct pt_regs *ctx, struct ct_thread *t, s
 		t->stats[CT_STAT_COUNTED]++;
 		if (spec->bytes_word)
 			bytes = f->words[(spec->bytes_word - 1) & (CT_MAX_WORDS - 1)];
-		whose = count_whose(t, func_id);
-		if (count_returned(t->life, whose, now - f->start_ns, failed, bytes))
+		if (count_returned(t, func_id, now - f->start_ns, failed, bytes))
 			t->drops[CT_DROP_COUNT]++;
-		if (failed && cfg.rows_max[CT_TABLE_ERRORS] && count_error(t->life, whose, result))
+		if (failed && cfg.rows_max[CT_TABLE_ERRORS] && count_error(t, func_id, result))
 			t->drops[CT_DROP_ERRORS]++;
 		if (spec->flags & CT_SPEC_F_UNLOADS)
 			names_forget(t->pid);

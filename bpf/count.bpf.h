@@ -6,14 +6,8 @@
 #ifndef CT_COUNT_BPF_H
 #define CT_COUNT_BPF_H
 
-/* A process and a function in one number: a BPF function has no more than five arguments. */
-static __always_inline __u64 count_whose(const struct ct_thread *t, __u32 func_id)
-{
-	return (__u64)t->pid << 32 | func_id;
-}
-
-/* Not static, with numbers for arguments: verified once each, not at every place they are called
- * from. They return 1 when there is no room in the table. */
+/* Not static: verified once each, not at every place they are called from. They return 1 when there
+ * is no room in the table. */
 
 static __always_inline struct ct_share *share_get(const struct ct_owner *who)
 {
@@ -54,20 +48,67 @@ __noinline int row_give_back(__u64 life, __u32 pid, __u32 table)
 	return room_give(table, s->uid);
 }
 
-static __always_inline struct ct_count *count_get(__u64 life, __u64 whose)
+/* A thread's own row is for speed alone: no function of another program lacks one for it. */
+__noinline int own_row_take(__u64 life, __u32 pid)
 {
-	struct ct_count_key key = {.life = life, .pid = whose >> 32, .func_id = whose};
-	struct ct_count *c = bpf_map_lookup_elem(&counts, &key), *zero;
+	struct ct_owner who = {.life = life, .pid = pid};
+	struct ct_share *s = share_get(&who);
+
+	if (!s || rows_used[CT_TABLE_COUNTS] >= cfg.rows_max[CT_TABLE_COUNTS] / CT_OWN_ROWS_PART ||
+	    room_take(CT_TABLE_COUNTS, s->uid, 1))
+		return 1;
+	__sync_fetch_and_add(&s->own_rows, 1);
+	return 0;
+}
+
+static __always_inline void own_row_give_back(__u64 life, __u32 pid)
+{
+	struct ct_owner who = {.life = life, .pid = pid};
+	struct ct_share *s = bpf_map_lookup_elem(&shares, &who);
+
+	if (!s)
+		return;
+	__sync_fetch_and_sub(&s->own_rows, 1);
+	room_give(CT_TABLE_COUNTS, s->uid);
+}
+
+static __always_inline struct ct_count *row_get(const struct ct_count_key *key)
+{
+	struct ct_count *c = bpf_map_lookup_elem(&counts, key), *zero;
 	__u32 none = 0;
 
 	if (c)
 		return c;
 	zero = bpf_map_lookup_elem(&zero_count, &none);
-	if (!zero || row_take(life, key.pid, CT_TABLE_COUNTS))
+	if (!zero || (key->thread ? own_row_take(key->life, key->pid)
+				  : row_take(key->life, key->pid, CT_TABLE_COUNTS)))
 		return NULL;
-	if (bpf_map_update_elem(&counts, &key, zero, BPF_NOEXIST))
-		row_give_back(life, key.pid, CT_TABLE_COUNTS);
-	return bpf_map_lookup_elem(&counts, &key);
+	if (bpf_map_update_elem(&counts, key, zero, BPF_NOEXIST)) {
+		if (key->thread)
+			own_row_give_back(key->life, key->pid);
+		else
+			row_give_back(key->life, key->pid, CT_TABLE_COUNTS);
+	}
+	return bpf_map_lookup_elem(&counts, key);
+}
+
+static __always_inline struct ct_count *count_get(struct ct_thread *t, __u32 func_id)
+{
+	struct ct_count_key key = {
+		.life = t->life, .pid = t->pid, .func_id = func_id, .thread = t->own_rows};
+	struct ct_count *c = row_get(&key);
+	__u32 tid = current_id();
+
+	if (!c && key.thread) {
+		key.thread = t->own_rows = 0;
+		c = row_get(&key);
+	}
+	if (!c || c->last_tid == tid)
+		return c;
+	c->last_tid = tid;
+	if (!t->own_rows && ++t->met == CT_MET_MAX)
+		t->own_rows = 1 + tid % CT_SPREAD;
+	return c;
 }
 
 static __always_inline bool is_result(__u32 func_id, __s32 result)
@@ -82,18 +123,22 @@ static __always_inline bool is_result(__u32 func_id, __s32 result)
 }
 
 /* For a failed call. */
-__noinline int count_error(__u64 life, __u64 whose, __s32 result)
+__noinline int count_error(struct ct_thread *t, __u32 func_id, __s32 result)
 {
-	struct ct_error_key key = {.life = life, .pid = whose >> 32, .func_id = whose};
+	struct ct_error_key key = {.func_id = func_id};
 	__u64 *n, zero = 0;
 
+	if (!t)
+		return 0;
+	key.life = t->life;
+	key.pid = t->pid;
 	key.result = is_result(key.func_id, result) ? result : CT_RESULT_OTHER;
 	n = bpf_map_lookup_elem(&errors, &key);
 	if (!n) {
-		if (row_take(life, key.pid, CT_TABLE_ERRORS))
+		if (row_take(key.life, key.pid, CT_TABLE_ERRORS))
 			return 1;
 		if (bpf_map_update_elem(&errors, &key, &zero, BPF_NOEXIST))
-			row_give_back(life, key.pid, CT_TABLE_ERRORS);
+			row_give_back(key.life, key.pid, CT_TABLE_ERRORS);
 		n = bpf_map_lookup_elem(&errors, &key);
 		if (!n)
 			return 1;
@@ -102,12 +147,16 @@ __noinline int count_error(__u64 life, __u64 whose, __s32 result)
 	return 0;
 }
 
-__noinline int count_returned(__u64 life, __u64 whose, __u64 ns, bool failed, __u64 bytes)
+__noinline int count_returned(struct ct_thread *t, __u32 func_id, __u64 ns, bool failed,
+			      __u64 bytes)
 {
-	struct ct_count *c = count_get(life, whose);
 	__u32 i = ct_hist_index(ns);
+	struct ct_count *c;
 	__u64 max;
 
+	if (!t)
+		return 0;
+	c = count_get(t, func_id);
 	if (!c)
 		return 1;
 	__sync_fetch_and_add(&c->total_ns, ns);
@@ -129,10 +178,13 @@ __noinline int count_returned(__u64 life, __u64 whose, __u64 ns, bool failed, __
 	return 0;
 }
 
-__noinline int count_entered(__u64 life, __u64 whose)
+__noinline int count_entered(struct ct_thread *t, __u32 func_id)
 {
-	struct ct_count *c = count_get(life, whose);
+	struct ct_count *c;
 
+	if (!t)
+		return 0;
+	c = count_get(t, func_id);
 	if (!c)
 		return 1;
 	__sync_fetch_and_add(&c->entered, 1);
@@ -140,10 +192,13 @@ __noinline int count_entered(__u64 life, __u64 whose)
 }
 
 /* flags: CT_CALL_F_ABANDONED or CT_CALL_F_UNFINISHED */
-__noinline int count_given_up(__u64 life, __u64 whose, __u32 flags)
+__noinline int count_given_up(struct ct_thread *t, __u32 func_id, __u32 flags)
 {
-	struct ct_count *c = count_get(life, whose);
+	struct ct_count *c;
 
+	if (!t)
+		return 0;
+	c = count_get(t, func_id);
 	if (!c)
 		return 1;
 	if (flags & CT_CALL_F_ABANDONED)

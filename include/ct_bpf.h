@@ -126,7 +126,8 @@ struct ct_thread {
 	__u32 level_gen;       /* when proc_level was looked up */
 	__u32 proc_level;      /* enum ct_proc_level, never CT_PROC_DEFAULT */
 	__u32 uid;	       /* whose row it is */
-	__u32 zero;
+	__u16 met;	       /* how often another thread had counted in between */
+	__u16 own_rows;	       /* ct_count_key.thread */
 	struct ct_cost cost;
 	__u64 stats[CT_STAT_CNT];
 	__u64 drops[CT_DROP_CNT];

@@ -66,23 +66,33 @@ static inline __u64 ct_hist_floor(__u32 i)
  * must not be taken for the last one's, whose end is read later. */
 typedef __u64 ct_life;
 
+/* Threads of a process that count the same function wait for each other's cache line: from so many
+ * times on that another thread was there in between, a thread counts in rows of its own. */
+#define CT_MET_MAX 256
+/* So many threads of a process have rows of their own; of more, several share theirs. */
+#define CT_SPREAD 64
+
 /* Key of the `counts` map. */
 struct ct_count_key {
 	ct_life life;
 	__u32 pid;
-	__u32 func_id;
+	__u16 func_id;
+	__u16 thread; /* 0: row of all threads; n: of those whose number is n - 1 modulo CT_SPREAD
+		       */
 };
 
-/* Counted calls of one function by one process; value of the `counts` map. Added to atomically. */
+/* Counted calls of one function by one process, or by a thread of it; value of the `counts` map.
+ * Added to atomically. */
 struct ct_count {
-	__u64 errors;  /* of the calls that returned, failed */
-	__u64 entered; /* whose return was not looked at: in none of the others */
+	__u64 last_tid; /* who counted last */
+	__u64 errors;	/* of the calls that returned, failed */
+	__u64 entered;	/* whose return was not looked at: in none of the others */
 	__u64 unfinished, abandoned;
 	__u64 total_ns, max_ns;
 	__u64 bytes;		 /* of the calls that went well: sum of the argument that says so */
 	__u64 hist[CT_HIST_CNT]; /* their sum is the number of calls that returned */
 };
-_Static_assert(sizeof(struct ct_count) == 56 + 8 * CT_HIST_CNT, "ct_count is part of the ABI");
+_Static_assert(sizeof(struct ct_count) == 64 + 8 * CT_HIST_CNT, "ct_count is part of the ABI");
 _Static_assert(48 + sizeof(struct ct_count_key) + sizeof(struct ct_count) + 8 <= 1024,
 	       "a row fits into 1 KB");
 
@@ -117,6 +127,8 @@ enum ct_table {
  * more gets them only while half of the table is free: that is for those who have fewer. */
 #define CT_SHARE_COUNTS 128
 #define CT_SHARE_ERRORS 64
+/* Threads get rows of their own only while so many parts of the table are free but one. */
+#define CT_OWN_ROWS_PART 4
 /* Of the next two a process has one of so many parts, and no more than it leaves over. */
 #define CT_SHARE_PARTS 4
 
@@ -129,7 +141,8 @@ struct ct_owner {
 
 /* Its value: how many, and whose they are. Added to atomically, taken away with the rows. */
 struct ct_share {
-	__u32 rows[CT_TABLE_ERRORS + 1];
+	__u32 rows[CT_TABLE_ERRORS + 1]; /* of all threads */
+	__u32 own_rows;			 /* of CT_TABLE_COUNTS: of single threads */
 	__u32 uid;
 };
 

@@ -9,6 +9,7 @@
  *   alloc N       N times cuMemAlloc_v2 and cuMemFree_v2; "N" that went well
  *   fail N        N calls of cuMemFree_v2 with an address that is none; "N" that failed
  *   threads T N   the same in T threads at once; "T*N" that went well
+ *   turns T N     the same, none a round ahead of the others
  *   child N       the same in a child, waited for; "N" that went well
  *   exec PATH     runs that program with --tokens 1 instead; answers nothing
  *   sleep US      a thread enters cuFakeSleep(US); answers when it has begun
@@ -29,6 +30,8 @@
 typedef int (*fn_t)();
 
 static void *lib, *ctx;
+static pthread_barrier_t round;
+static int in_turns;
 static pthread_t sleeper_thread;
 
 static fn_t fn(const char *sym)
@@ -87,16 +90,26 @@ static long fail(long cnt)
 static void *work(void *arg)
 {
 	fn("cuCtxSetCurrent")(ctx);
-	return (void *)alloc((long)arg);
+	long good = 0;
+
+	if (!in_turns)
+		return (void *)alloc((long)arg);
+	for (long i = 0; i < (long)arg; i++) {
+		pthread_barrier_wait(&round);
+		good += alloc(1);
+	}
+	return (void *)good;
 }
 
-static long threads(long cnt, long rounds)
+static long threads(long cnt, long rounds, int turns)
 {
 	pthread_t t[64];
 	long good = 0;
 
 	if (cnt > 64)
 		cnt = 64;
+	in_turns = turns;
+	pthread_barrier_init(&round, NULL, cnt);
 	for (long i = 0; i < cnt; i++)
 		if (pthread_create(&t[i], NULL, work, (void *)rounds))
 			exit(1);
@@ -163,7 +176,9 @@ static long run(const char *verb, char *rest)
 	if (!strcmp(verb, "fail"))
 		return fail(n);
 	if (!strcmp(verb, "threads"))
-		return threads(n, strtol(end, NULL, 0));
+		return threads(n, strtol(end, NULL, 0), 0);
+	if (!strcmp(verb, "turns"))
+		return threads(n, strtol(end, NULL, 0), 1);
 	if (!strcmp(verb, "child"))
 		return child(n);
 	if (!strcmp(verb, "exec"))

@@ -9,6 +9,7 @@
  *   read PID SYMBOL             records since the last read, and of the counts: calls, errors,
  *                               entered, sum of the histogram below its middle and above
  *   take PID SYMBOL             the same, and forgets the counts of the process
+ *   rows PID SYMBOL             in how many rows the counts are
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -75,9 +76,16 @@ static void sum_up(void *ctx, const struct ct_count_key *key, const struct ct_co
 		return;
 	sum->errors += c->errors;
 	sum->entered += c->entered;
-	sum->max_ns = c->max_ns;
+	if (c->max_ns > sum->max_ns)
+		sum->max_ns = c->max_ns;
 	for (unsigned i = 0; i < CT_HIST_CNT; i++)
 		sum->hist[i] += c->hist[i];
+}
+
+static void count_row(void *ctx, const struct ct_count_key *key, const struct ct_count *c)
+{
+	(void)c;
+	*(unsigned *)ctx += key->pid == want_pid && key->func_id == want_fn;
 }
 
 /* How many of the durations are where they can be: none is longer than the longest. */
@@ -85,7 +93,13 @@ static void answer(struct ring *ring, const char *verb)
 {
 	struct ct_count sum = {0};
 	uint64_t wrong = 0;
+	unsigned rows = 0;
 
+	if (!strcmp(verb, "rows")) {
+		levels__read(att, count_row, &rows);
+		printf("rows %u\n", rows);
+		return;
+	}
 	while (ring__drain(ring, 1000))
 		;
 	if (!strcmp(verb, "take"))

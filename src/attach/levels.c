@@ -235,13 +235,15 @@ static void take_count(void *ctx, const void *key, const void *val)
 void levels__take(struct attach *a, pid_t pid, ct_life life, levels_fn fn, void *ctx)
 {
 	struct reading r = {.a = a, .fn = fn, .ctx = ctx, .pid = pid, .life = life};
-	uint32_t rows = life ? share_of(a, pid, life).rows[CT_TABLE_COUNTS] : 0;
+	struct ct_share share = life ? share_of(a, pid, life) : (struct ct_share){0};
+	bool all = !life || share.own_rows;
 	int fd = bpf_map__fd(a->skel->maps.counts);
 	struct ct_count c;
 
-	if (!life)
+	if (all)
 		each_row(fd, sizeof(struct ct_count_key), sizeof(c), take_count, &r);
-	for (uint32_t id = 0; id < a->spec_cnt && r.rows < rows; id++) {
+	for (uint32_t id = 0; !all && id < a->spec_cnt && r.rows < share.rows[CT_TABLE_COUNTS];
+	     id++) {
 		struct ct_count_key key = {.life = life, .pid = pid, .func_id = id};
 
 		if (!bpf_map_lookup_elem(fd, &key, &c))
@@ -320,7 +322,7 @@ static void send_counted(uint32_t tid, struct ct_thread *t, void *ctx)
 
 	(void)tid;
 	for (unsigned i = 0; i < t->depth && i < CT_MAX_DEPTH; i++) {
-		const struct ct_count_key key = {t->life, t->pid, t->frames[i].func_id};
+		const struct ct_count_key key = {t->life, t->pid, t->frames[i].func_id, 0};
 
 		if (t->frames[i].flags & CT_FRAME_F_COUNTED)
 			f->fn(f->ctx, &key, &one);

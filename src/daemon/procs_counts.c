@@ -10,7 +10,9 @@
 /* A struct ct_count as it was read last, without the buckets that are 0 below and above: there are
  * as many of these as processes times functions. */
 struct counted {
-	uint32_t func_id;
+	struct counted_key {
+		uint16_t func_id, thread; /* ct_count_key */
+	} key;
 	uint16_t first, cnt; /* buckets */
 	uint64_t sums[SUM_CNT];
 	uint64_t *hist;
@@ -106,7 +108,7 @@ static void on_old_error(void *ctx, const struct ct_error_key *k, uint64_t cnt)
 		add_errors(ps, p, k, cnt);
 }
 
-/* All its members but the longest are sums. */
+/* All its members but the longest and who was last are sums. */
 static void subtract(struct ct_count *delta, const struct ct_count *now, const struct ct_count *was)
 {
 	const uint64_t *a = (const uint64_t *)now, *b = (const uint64_t *)was;
@@ -179,18 +181,19 @@ static void on_count(void *ctx, const struct ct_count_key *key, const struct ct_
 {
 	struct dprocs *ps = ctx;
 	struct dproc *p = counted_proc(ps, key->pid, key->life);
+	const struct counted_key its = {key->func_id, key->thread};
 	struct ct_count delta, was;
 	struct counted *c;
 
 	if (!p)
 		return;
-	HASH_FIND(hh, p->counts, &key->func_id, sizeof(key->func_id), c);
+	HASH_FIND(hh, p->counts, &its, sizeof(its), c);
 	if (!c) {
 		c = calloc(1, sizeof(*c));
 		if (!c)
 			return;
-		c->func_id = key->func_id;
-		HASH_ADD(hh, p->counts, func_id, sizeof(c->func_id), c);
+		c->key = its;
+		HASH_ADD(hh, p->counts, key, sizeof(c->key), c);
 	}
 	recall(c, &was);
 	if (!memcmp(&was, now, sizeof(*now)) || !keep(c, now))

@@ -190,6 +190,10 @@ daemon()
 	saw 'a function: counted in four threads' read "$one" 0 20006 0 9
 	saw 'taken' take "$one" 0 20006 0 9
 	saw 'and forgotten' read "$one" 0 0 0 0
+	ask one turns 3 1000 >/dev/null
+	check 'a function: threads that meet count in rows of their own' is "$(ask daemon rows "$one" cuMemAlloc_v2)" 'rows 4'
+	saw 'of all threads together' take "$one" 0 3000 0 0
+	check 'a function: and these are taken too' is "$(ask daemon rows "$one" cuMemAlloc_v2)" 'rows 0'
 	ask daemon fn cuMemAlloc_v2 sample 10 >/dev/null
 	alloc one 2000
 	check 'levels that change: a sample, about a tenth; with the rest it is all' sampled $(ask daemon read "$one" cuMemAlloc_v2)
