@@ -25,7 +25,7 @@
 #include <bpf/bpf_tracing.h>
 
 #include "ct_bpf.h"
-#include "ct_nv.h"
+#include "ct_nv_bpf.h"
 #include "maps.bpf.h"
 #include "ids.bpf.h"
 #include "room.bpf.h"

@@ -205,7 +205,7 @@ struct ct_cfg {
 	__u32 nv_uvm_major;	  /* dynamic: from /proc/devices */
 	__u32 nv_other_majors[4]; /* nvidia-caps and the like; 0: none */
 	__u32 nv_by_name;	  /* for tests without devices: a file's name decides */
-	/* uvm_perf_event_notify(): see ct_nv.h */
+	/* uvm_perf_event_notify(): see ct_nv_bpf.h */
 	__u32 uvm_fault_id, uvm_migration_id;
 	__u32 uvm_off[10];
 	/* nvidia:nvidia_dev_xid: where its fields are */

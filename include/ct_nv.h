@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The seam for --kernel: what the BPF side says of the NVIDIA driver. Which bytes of an ioctl are
- * copied is data (`nv_plans`, `nv_params` maps), made by src/decode/nv/nv_plan.c from the driver's
- * version: the BPF side knows no command.
+ * The seam for records (ct_record.h) of the NVIDIA driver: its system calls, errors, interrupts,
+ * page faults and migrations.
  */
 #ifndef CT_NV_H
 #define CT_NV_H
@@ -18,7 +17,6 @@ enum ct_nv_dev {
 	CT_NV_UVM_TOOLS = 5, /* /dev/nvidia-uvm-tools, minor 1 */
 	CT_NV_OTHER = 6,     /* /dev/nvidia-caps/..., nvlink, nvswitch */
 };
-#define CT_NV_MAJOR 195
 
 enum ct_nv_op {
 	CT_NV_IOCTL = 1,
@@ -68,42 +66,6 @@ struct ct_nv {
 };
 _Static_assert(sizeof(struct ct_nv) == 136, "ct_nv is part of the ABI");
 
-/* Room for a record with its blocks. A power of two: the verifier needs a mask. */
-#define CT_NV_OUT_SZ_MAX 2048
-
-/* A system call into the driver in flight; value of the `nv_threads` map, keyed by thread id. */
-struct ct_nv_thread {
-	__u32 active;
-	__u32 off;  /* end of the record so far */
-	__u32 nr;   /* what the plan is for: the inner number of an XFER */
-	__u32 size; /* _IOC_SIZE, or that of the XFER */
-	__u64 addr; /* of the argument, or what the XFER points to */
-	__u32 xfer;
-	__u32 pid, uid; /* whose row it is */
-	__u32 reserved;
-	__u8 out[CT_NV_OUT_SZ_MAX + CT_NV_SPAN_SZ_MAX];
-};
-
-struct ct_nv_span {
-	__u16 off, len; /* len 0: nothing */
-};
-
-/* Value of the `nv_plans` map: what to copy of one command. */
-struct ct_nv_plan {
-	struct ct_nv_span entry[2], exit[2];
-	__u32 flags;
-};
-#define CT_NV_PLAN_XFER                                                                            \
-	1 /* the argument points to the real one: nr at 0, size at 4, pointer at 8 */
-#define CT_NV_PLAN_CUT	   2 /* the argument ends at _IOC_SIZE */
-#define CT_NV_PLAN_CONTROL 4 /* RM_CONTROL: cmd at 8, params at 16, paramsSize at 24 */
-
-/* Key of `nv_plans`. */
-struct ct_nv_key {
-	__u32 nr;
-	__u32 dev; /* 0: nvidiactl and nvidiaN, 1: UVM, 2: NVKMS (enum nv_plan_dev) */
-};
-
 struct ct_xid {
 	struct ct_rec rec;
 	__u32 code;
@@ -118,23 +80,6 @@ struct ct_irq {
 	__u32 cpu;
 	char name[16];
 };
-
-/* Where the fields of uvm_perf_event_data_t lie in this driver, from its module's BTF:
- * ct_cfg.uvm_off[]. */
-enum ct_uvm_field {
-	CT_UVM_MIG_DST,
-	CT_UVM_MIG_SRC,
-	CT_UVM_MIG_ADDRESS,
-	CT_UVM_MIG_BYTES,
-	CT_UVM_MIG_CAUSE,
-	CT_UVM_FAULT_PROC,
-	CT_UVM_FAULT_CPU_VA,
-	CT_UVM_FAULT_CPU_WRITE,
-	CT_UVM_FAULT_ENTRY,   /* GPU faults: pointer to a uvm_fault_buffer_entry_t ... */
-	CT_UVM_ENTRY_ADDRESS, /* ... and the address in that */
-	CT_UVM_FIELD_CNT
-};
-_Static_assert(CT_UVM_FIELD_CNT == 10, "ct_cfg.uvm_off has a place for each");
 
 enum ct_uvm_op { CT_UVM_FAULT = 1, CT_UVM_MIGRATION = 2 };
 

@@ -2,7 +2,7 @@
 /* Reads what the BPF side keeps for each thread: calls in flight and counters. */
 #include "attach_priv.h"
 
-#include "ct_nv.h"
+#include "ct_nv_bpf.h"
 
 #include <bpf/bpf.h>
 #include <stdlib.h>

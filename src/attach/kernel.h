@@ -5,7 +5,7 @@
 
 #include "attach.h"
 
-#include "ct_nv.h"
+#include "ct_nv_bpf.h"
 
 #include "cudatrace.skel.h"
 

@@ -3,7 +3,7 @@
 #ifndef ATTACH_UVM_BTF_H
 #define ATTACH_UVM_BTF_H
 
-#include "ct_nv.h"
+#include "ct_nv_bpf.h"
 
 #include <stdbool.h>
 
