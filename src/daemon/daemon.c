@@ -328,7 +328,7 @@ static int start(struct daemon *d)
 	if (ret)
 		return ret;
 	d->procs = (struct dprocs){
-		.att = d->t.att,
+		.sources = &d->t.sources,
 		.fns = d->t.fns,
 		.metrics = d->metrics,
 		.cfg = d->cfg,
@@ -338,7 +338,7 @@ static int start(struct daemon *d)
 		.ctx = d,
 	};
 	look_at_memory(d);
-	levels__set_default(d->t.att, daemon__default_level(d));
+	sources__set_default(&d->t.sources, daemon__default_level(d));
 	daemon__set_always(d);
 	tracer__fill_info(&d->t);
 	ret = open_outputs(d);

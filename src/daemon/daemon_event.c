@@ -32,7 +32,7 @@ void daemon__set_always(struct daemon *d)
 	for (unsigned id = 0; id < fnset__cnt(d->t.fns); id++) {
 		bool always = is_always(d, fnset__fn(d->t.fns, id));
 
-		if (always != d->always[id] && !levels__set_always(d->t.att, id, always))
+		if (always != d->always[id] && !sources__set_always(&d->t.sources, id, always))
 			d->always[id] = always;
 	}
 }

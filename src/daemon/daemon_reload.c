@@ -109,7 +109,7 @@ static void apply(struct daemon *d, struct config *was)
 	d->procs.cfg = d->cfg;
 	daemon__set_always(d);
 	daemon__set_markers(d);
-	levels__set_default(d->t.att, daemon__default_level(d));
+	sources__set_default(&d->t.sources, daemon__default_level(d));
 	dprocs__reload(&d->procs);
 	runner__reload(d->runner);
 	ro = daemon__rotate_opts(d);

@@ -115,7 +115,7 @@ static void apply_level(struct dprocs *ps, struct dproc *p)
 
 	if (level == p->kernel_level)
 		return;
-	levels__set_proc(ps->att, p->pid, level);
+	sources__set_proc(ps->sources, p->pid, level);
 	p->kernel_level = level;
 	p->changes++;
 }
@@ -264,7 +264,7 @@ void dprocs__remove(struct dprocs *ps, struct dproc *p, ct_life life)
 	dproc__set_memory(p, &none);
 	/* It may have been told its level while it ended, and its number will be another's. */
 	if (!target_exists(p->pid))
-		levels__forget_proc(ps->att, p->pid);
+		sources__set_proc(ps->sources, p->pid, CT_PROC_DEFAULT);
 	free_proc(ps, p);
 }
 

@@ -5,10 +5,10 @@
 
 #include <uthash.h>
 
-#include "attach/levels.h"
 #include "config.h"
 #include "metrics/labels.h"
 #include "metrics/metrics.h"
+#include "trace/source.h"
 #include "util/quota.h"
 
 struct counted;
@@ -50,7 +50,7 @@ struct drefused {
 	uint64_t ns;
 };
 
-/* What a count takes at most that was read from the kernel. */
+/* What a count takes at most that was read from a source. */
 #define DPROC_COUNT_SZ 1120
 
 struct dprocs {
@@ -58,7 +58,7 @@ struct dprocs {
 	struct quota *quota;
 	struct quota_owners users;
 	struct drefused refused[DPROCS_REFUSED]; /* newest of those that there was no room for */
-	struct attach *att;
+	struct sources *sources;		 /* count, and are told the levels */
 	struct fnset *fns;
 	struct metrics *metrics;
 	const struct config *cfg;
@@ -97,7 +97,7 @@ void dprocs__burst(struct dprocs *ps, struct dproc *p, uint64_t now_ns, uint64_t
 /* Bursts that begin or end by the clock; true when the last one has ended with this. */
 bool dprocs__clock(struct dprocs *ps, uint64_t now_ns);
 bool dprocs__any_burst(const struct dprocs *ps);
-/* Reads what the kernel side has counted. */
+/* Reads what the sources have counted. */
 void dprocs__read_counts(struct dprocs *ps);
 void dprocs__read_errors(struct dprocs *ps);
 /* Live memory has changed. */

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* What the kernel side has counted of the processes. */
+/* What the sources have counted of the processes. */
 #include "procs_priv.h"
 
 #include <stdlib.h>
@@ -7,12 +7,17 @@
 
 #define SUM_CNT (offsetof(struct ct_count, hist) / sizeof(uint64_t))
 
+/* Each source counts for itself, and threads that meet. */
+struct count_of {
+	uint16_t func_id;
+	uint8_t source, thread; /* thread: ct_count_key */
+};
+_Static_assert(CT_MAX_FUNCS <= UINT16_MAX && CT_SPREAD <= UINT8_MAX, "the numbers fit");
+
 /* A struct ct_count as it was read last, without the buckets that are 0 below and above: there are
  * as many of these as processes times functions. */
 struct counted {
-	struct counted_key {
-		uint16_t func_id, thread; /* ct_count_key */
-	} key;
+	struct count_of key;
 	uint16_t first, cnt; /* buckets */
 	uint64_t sums[SUM_CNT];
 	uint64_t *hist;
@@ -25,7 +30,7 @@ _Static_assert(sizeof(struct counted) + HIST_SZ_MAX + 2 * 24 + QUOTA_HASH_SZ <= 
 
 struct counted_error {
 	struct {
-		uint32_t func_id;
+		struct count_of of;
 		int32_t result;
 	} key;
 	uint64_t was;
@@ -48,6 +53,12 @@ void dproc__forget_counts(struct dproc *p)
 	}
 }
 
+/* life 0: it is not told apart from others of this process. */
+static bool is_counted(const struct dproc *p, ct_life life)
+{
+	return p && (!life || p->life == life);
+}
+
 /* Whose numbers are read. One that is not known by its life yet is the one that is counted. Those
  * of the next program with this id are left for when the last one's end has been read. NULL: not
  * now. */
@@ -57,7 +68,7 @@ static struct dproc *counted_proc(struct dprocs *ps, uint32_t pid, ct_life life)
 
 	if (p && !p->life)
 		p->life = life;
-	return p && p->life == life ? p : NULL;
+	return is_counted(p, life) ? p : NULL;
 }
 
 static void add_errors(struct dprocs *ps, struct dproc *p, const struct ct_error_key *k,
@@ -71,14 +82,14 @@ static void add_errors(struct dprocs *ps, struct dproc *p, const struct ct_error
 	ps->caused(ps->ctx, p, CAUSE_ERROR, 0);
 }
 
-static void on_error(void *ctx, const struct ct_error_key *k, uint64_t cnt)
+static void on_error(void *ctx, unsigned source, const struct ct_error_key *k, uint64_t cnt)
 {
 	struct dprocs *ps = ctx;
 	struct dproc *p = counted_proc(ps, k->pid, k->life);
 	struct counted_error *e, key;
 
 	memset(&key, 0, sizeof(key));
-	key.key.func_id = k->func_id;
+	key.key.of = (struct count_of){k->func_id, source};
 	key.key.result = k->result;
 	if (!p)
 		return;
@@ -97,13 +108,13 @@ static void on_error(void *ctx, const struct ct_error_key *k, uint64_t cnt)
 }
 
 /* Of a life that nothing was read of before. */
-static void on_old_error(void *ctx, const struct ct_error_key *k, uint64_t cnt)
+static void on_old_error(void *ctx, unsigned source, const struct ct_error_key *k, uint64_t cnt)
 {
 	struct dprocs *ps = ctx;
 	struct dproc *p = dprocs__find(ps, k->pid);
 
-	if (p && p->life == k->life)
-		on_error(ps, k, cnt);
+	if (is_counted(p, k->life))
+		on_error(ps, source, k, cnt);
 	else if (p)
 		add_errors(ps, p, k, cnt);
 }
@@ -177,22 +188,23 @@ static void add_counts(struct dprocs *ps, struct dproc *p, uint32_t func_id,
 		look_for_sync(ps, p, delta);
 }
 
-static void on_count(void *ctx, const struct ct_count_key *key, const struct ct_count *now)
+static void on_count(void *ctx, unsigned source, const struct ct_count_key *key,
+		     const struct ct_count *now)
 {
+	const struct count_of of = {key->func_id, source, key->thread};
 	struct dprocs *ps = ctx;
 	struct dproc *p = counted_proc(ps, key->pid, key->life);
-	const struct counted_key its = {key->func_id, key->thread};
 	struct ct_count delta, was;
 	struct counted *c;
 
 	if (!p)
 		return;
-	HASH_FIND(hh, p->counts, &its, sizeof(its), c);
+	HASH_FIND(hh, p->counts, &of, sizeof(of), c);
 	if (!c) {
 		c = calloc(1, sizeof(*c));
 		if (!c)
 			return;
-		c->key = its;
+		c->key = of;
 		HASH_ADD(hh, p->counts, key, sizeof(c->key), c);
 	}
 	recall(c, &was);
@@ -204,57 +216,65 @@ static void on_count(void *ctx, const struct ct_count_key *key, const struct ct_
 	add_counts(ps, p, key->func_id, &delta);
 }
 
-static void on_old_count(void *ctx, const struct ct_count_key *key, const struct ct_count *c)
+static void on_old_count(void *ctx, unsigned source, const struct ct_count_key *key,
+			 const struct ct_count *c)
 {
 	struct dprocs *ps = ctx;
 	struct dproc *p = dprocs__find(ps, key->pid);
 
-	if (p && p->life == key->life)
-		on_count(ps, key, c);
+	if (is_counted(p, key->life))
+		on_count(ps, source, key, c);
 	else if (p)
 		add_counts(ps, p, key->func_id, c);
 }
 
 void dprocs__read_counts(struct dprocs *ps)
 {
-	levels__read(ps->att, on_count, ps);
+	const struct count_reader r = {.count = on_count, .ctx = ps};
+
+	sources__read_counts(ps->sources, &r);
 }
 
 void dprocs__read_errors(struct dprocs *ps)
 {
-	levels__read_errors(ps->att, on_error, ps);
+	const struct count_reader r = {.error = on_error, .ctx = ps};
+
+	sources__read_counts(ps->sources, &r);
 }
 
 void dproc__take_counts(struct dprocs *ps, struct dproc *p, ct_life life)
 {
-	levels__take(ps->att, p->pid, life, on_old_count, ps);
-	levels__take_errors(ps->att, p->pid, life, on_old_error, ps);
-	levels__forget_rows(ps->att, p->pid, life);
+	const struct count_reader r = {on_old_count, on_old_error, ps};
+
+	sources__take_counts(ps->sources, p->pid, life, &r);
 	if (!life || p->life == life)
 		dproc__forget_counts(p);
 }
 
-static void others_error(void *ctx, const struct ct_error_key *k, uint64_t cnt)
+static void others_error(void *ctx, unsigned source, const struct ct_error_key *k, uint64_t cnt)
 {
 	struct dprocs *ps = ctx;
 	const struct cuda_fn *fn = fnset__fn(ps->fns, k->func_id);
 
+	(void)source;
 	if (fn && cnt)
 		metrics__errors(ps->metrics, metrics__others(ps->metrics), fn, k->result, cnt);
 }
 
-static void others_count(void *ctx, const struct ct_count_key *k, const struct ct_count *c)
+static void others_count(void *ctx, unsigned source, const struct ct_count_key *k,
+			 const struct ct_count *c)
 {
 	struct dprocs *ps = ctx;
 	const struct cuda_fn *fn = fnset__fn(ps->fns, k->func_id);
 
+	(void)source;
 	if (fn)
 		metrics__counts(ps->metrics, metrics__others(ps->metrics), fn, c);
 }
 
 void dprocs__take_unknown(struct dprocs *ps, uint32_t pid, ct_life life)
 {
-	levels__take(ps->att, pid, life, others_count, ps);
-	levels__take_errors(ps->att, pid, life, others_error, ps);
-	levels__forget_rows(ps->att, pid, life);
+	const struct count_reader r = {others_count, others_error, ps};
+
+	sources__take_counts(ps->sources, pid, life, &r);
 }

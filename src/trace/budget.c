@@ -144,16 +144,19 @@ static void look_at_thread(uint32_t tid, struct ct_thread *t, void *ctx)
 		l->busiest_ns = now;
 }
 
-static void look_at_count(void *ctx, const struct ct_count_key *key, const struct ct_count *c)
+static void look_at_count(void *ctx, unsigned source, const struct ct_count_key *key,
+			  const struct ct_count *c)
 {
 	struct budget *b = ctx;
 
+	(void)source;
 	if (key->func_id < CT_MAX_FUNCS)
 		b->fns[key->func_id].counted += ct_count_calls(c) + c->entered;
 }
 
 static void look(struct budget *b)
 {
+	const struct count_reader counts = {.count = look_at_count, .ctx = b};
 	struct look l = {.b = b};
 	struct thread_use *t, *next;
 
@@ -170,7 +173,7 @@ static void look(struct budget *b)
 	b->share = l.busiest_ns / b->took_ns;
 	for (unsigned id = 0; id < fnset__cnt(b->o.fns); id++)
 		b->fns[id].counted = 0;
-	levels__read(b->o.att, look_at_count, b);
+	sources__read_counts(b->o.sources, &counts);
 	for (unsigned id = 0; id < fnset__cnt(b->o.fns); id++) {
 		struct fn_use *f = &b->fns[id];
 		uint64_t calls = f->recorded + f->counted;

@@ -9,14 +9,14 @@
 
 #include "source.h"
 
-#include "attach/levels.h"
+#include "attach/attach.h"
 #include "model/event.h"
 
 struct budget;
 
 struct budget_opts {
-	struct attach *att;	 /* which counts */
-	struct sources *sources; /* are told the levels */
+	struct attach *att;	 /* knows what threads have spent */
+	struct sources *sources; /* count, and are told the levels */
 	struct fnset *fns;
 	struct attach_cost cost;
 	double max_share; /* 0.01 is 1 % */

@@ -2,8 +2,6 @@
 /* Calls that were counted and not recorded: their sums, and what all of it has cost. */
 #include "session.h"
 
-#include "attach/levels.h"
-
 #include <errno.h>
 #include <stdlib.h>
 
@@ -25,11 +23,13 @@ int session__open_budget(struct session *s)
 	return s->budget ? 0 : -ENOMEM;
 }
 
-static void add_count(void *ctx, const struct ct_count_key *key, const struct ct_count *c)
+static void add_count(void *ctx, unsigned source, const struct ct_count_key *key,
+		      const struct ct_count *c)
 {
 	struct session *s = ctx;
 	struct trace_count *sum = &s->counts[key->func_id];
 
+	(void)source;
 	if (key->func_id >= CT_MAX_FUNCS || !fnset__fn(s->t.fns, key->func_id))
 		return;
 	sum->fn = fnset__fn(s->t.fns, key->func_id);
@@ -45,10 +45,10 @@ static void add_count(void *ctx, const struct ct_count_key *key, const struct ct
 
 void session__count_exit(struct session *s, pid_t pid, uint64_t life)
 {
-	if (!s->o->count.cnt && !s->o->max_overhead)
-		return;
-	levels__take(s->t.att, pid, life, add_count, s);
-	levels__forget_rows(s->t.att, pid, life);
+	const struct count_reader r = {.count = add_count, .ctx = s};
+
+	if (s->o->count.cnt || s->o->max_overhead)
+		sources__take_counts(&s->t.sources, pid, life, &r);
 }
 
 static int by_calls(const void *a, const void *b)
@@ -125,14 +125,15 @@ static struct ct_fn_cost find_dear(struct session *s)
 
 void session__count_end(struct session *s)
 {
+	const struct count_reader r = {.count = add_count, .ctx = s};
 	struct trace_end *end = &s->end;
 	uint64_t counted = end->stats[CT_STAT_COUNTED];
 	uint64_t records = end->stats[CT_STAT_ENTRIES] - counted;
 	struct ct_fn_cost timed;
 	double count_ns;
 
-	levels__read(s->t.att, add_count, s);
-	levels__unfinished(s->t.att, add_count, s);
+	sources__read_counts(&s->t.sources, &r);
+	sources__unfinished_counts(&s->t.sources, &r);
 	list_counts(s);
 	timed = find_dear(s);
 	/* Means of what was timed, or as measured at the start; the sum is exact in how many calls

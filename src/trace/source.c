@@ -198,23 +198,66 @@ uint64_t sources__bad_records(const struct sources *ss)
 	return cnt;
 }
 
+/* Calls a function of all sources that have it, one after the other. */
+#define EACH(ss, op, ...)                                                                          \
+	for (unsigned i = 0; i < (ss)->cnt; i++)                                                   \
+		if ((ss)->of[i]->ops->op)                                                          \
+	(ss)->of[i]->ops->op((ss)->of[i], ##__VA_ARGS__)
+
+/* The same, and keeps in ret what the first said that was not 0. */
+#define EACH_RET(ret, ss, op, ...)                                                                 \
+	for (unsigned i = 0; i < (ss)->cnt; i++) {                                                 \
+		struct source *s = (ss)->of[i];                                                    \
+		int err = s->ops->op ? s->ops->op(s, __VA_ARGS__) : 0;                             \
+                                                                                                   \
+		(ret) = (ret) ? (ret) : err;                                                       \
+	}
+
 void sources__unfinished(struct sources *ss)
 {
-	for (unsigned i = 0; i < ss->cnt; i++)
-		if (ss->of[i]->ops->unfinished)
-			ss->of[i]->ops->unfinished(ss->of[i]);
+	EACH(ss, unfinished);
 }
 
 int sources__set_level(struct sources *ss, unsigned func_id, const struct fn_level *l)
 {
 	int ret = 0;
 
-	for (unsigned i = 0; i < ss->cnt; i++) {
-		int err = ss->of[i]->ops->set_level
-				  ? ss->of[i]->ops->set_level(ss->of[i], func_id, l)
-				  : 0;
-
-		ret = ret ? ret : err;
-	}
+	EACH_RET(ret, ss, set_level, func_id, l);
 	return ret;
+}
+
+int sources__set_always(struct sources *ss, unsigned func_id, bool always)
+{
+	int ret = 0;
+
+	EACH_RET(ret, ss, set_always, func_id, always);
+	return ret;
+}
+
+int sources__set_proc(struct sources *ss, pid_t pid, enum ct_proc_level level)
+{
+	int ret = 0;
+
+	EACH_RET(ret, ss, set_proc, pid, level);
+	return ret;
+}
+
+void sources__set_default(struct sources *ss, enum ct_proc_level level)
+{
+	EACH(ss, set_default, level);
+}
+
+void sources__read_counts(struct sources *ss, const struct count_reader *r)
+{
+	EACH(ss, read_counts, r);
+}
+
+void sources__take_counts(struct sources *ss, pid_t pid, ct_life life, const struct count_reader *r)
+{
+	EACH(ss, take_counts, pid, life, r);
+}
+
+void sources__unfinished_counts(struct sources *ss, const struct count_reader *r)
+{
+	EACH(ss, unfinished_counts, r);
 }

@@ -30,6 +30,16 @@ enum source_id {
 	SOURCE_CNT
 };
 
+/* Gets what was counted of one process and function; source: its number. A member that is NULL is
+ * not wanted. */
+struct count_reader {
+	void (*count)(void *ctx, unsigned source, const struct ct_count_key *key,
+		      const struct ct_count *c);
+	/* How many of them failed with one code. */
+	void (*error)(void *ctx, unsigned source, const struct ct_error_key *key, uint64_t cnt);
+	void *ctx;
+};
+
 /* source.next_ns: no record waits. */
 #define SOURCE_NONE UINT64_MAX
 /* open(): it is not needed in this trace, or not to be had here. */
@@ -58,8 +68,25 @@ struct source_ops {
 	void (*totals)(struct source *s, struct ct_totals *sum);
 	/* Nothing comes any more: gives the calls in flight, as CT_CALL_F_UNFINISHED. */
 	void (*unfinished)(struct source *s);
-	/* How much is kept of a function's calls from now on. 0 or -errno. */
+	/* How much is kept of a function's calls from now on; what it is at first the tracer's fns
+	 * say (FNSET_COUNT, FNSET_NO_RETURN). 0 or -errno. */
 	int (*set_level)(struct source *s, unsigned func_id, const struct fn_level *l);
+	/* Whether they are records at CT_PROC_METRICS too. 0 or -errno. */
+	int (*set_always)(struct source *s, unsigned func_id, bool always);
+	/* How much is kept of a process, which may be one that nothing was seen of yet, and of the
+	 * children that it makes from now on. CT_PROC_DEFAULT: it is gone. 0 or -errno. */
+	int (*set_proc)(struct source *s, pid_t pid, enum ct_proc_level level);
+	/* And of all that have no level of their own; not CT_PROC_DEFAULT. */
+	void (*set_default)(struct source *s, enum ct_proc_level level);
+	/* Calls that were no records, in all: they only grow, until they are taken. The key's life
+	 * is 0 where the programs of a process are not told apart. */
+	void (*read_counts)(struct source *s, const struct count_reader *r);
+	/* The same of one process, whose program has ended, and makes room for others. life 0: of
+	 * all that had this process id. */
+	void (*take_counts)(struct source *s, pid_t pid, ct_life life,
+			    const struct count_reader *r);
+	/* After unfinished(): counted calls that are in flight, one at a time. */
+	void (*unfinished_counts)(struct source *s, const struct count_reader *r);
 	/* Frees what open made, which may have failed. */
 	void (*close)(struct source *s);
 };
@@ -100,7 +127,14 @@ void sources__totals(const struct sources *ss, struct ct_totals *sum);
 uint64_t sources__lost(const struct sources *ss);
 uint64_t sources__bad_records(const struct sources *ss);
 void sources__unfinished(struct sources *ss);
-/* 0, or what the first that could not said. */
+/* Levels are told to all, and counts asked of all. 0, or what the first that could not said. */
 int sources__set_level(struct sources *ss, unsigned func_id, const struct fn_level *l);
+int sources__set_always(struct sources *ss, unsigned func_id, bool always);
+int sources__set_proc(struct sources *ss, pid_t pid, enum ct_proc_level level);
+void sources__set_default(struct sources *ss, enum ct_proc_level level);
+void sources__read_counts(struct sources *ss, const struct count_reader *r);
+void sources__take_counts(struct sources *ss, pid_t pid, ct_life life,
+			  const struct count_reader *r);
+void sources__unfinished_counts(struct sources *ss, const struct count_reader *r);
 
 #endif /* TRACE_SOURCE_H */

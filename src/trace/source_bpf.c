@@ -85,6 +85,76 @@ static int bpf_set_level(struct source *s, unsigned func_id, const struct fn_lev
 	return levels__set_fn(((struct source_bpf *)s)->att, func_id, l);
 }
 
+static int bpf_set_always(struct source *s, unsigned func_id, bool always)
+{
+	return levels__set_always(((struct source_bpf *)s)->att, func_id, always);
+}
+
+static int bpf_set_proc(struct source *s, pid_t pid, enum ct_proc_level level)
+{
+	struct attach *att = ((struct source_bpf *)s)->att;
+
+	if (level != CT_PROC_DEFAULT)
+		return levels__set_proc(att, pid, level);
+	levels__forget_proc(att, pid);
+	return 0;
+}
+
+static void bpf_set_default(struct source *s, enum ct_proc_level level)
+{
+	levels__set_default(((struct source_bpf *)s)->att, level);
+}
+
+struct reading {
+	const struct count_reader *r;
+	unsigned number;
+};
+
+static void on_count(void *ctx, const struct ct_count_key *key, const struct ct_count *c)
+{
+	const struct reading *to = ctx;
+
+	to->r->count(to->r->ctx, to->number, key, c);
+}
+
+static void on_error(void *ctx, const struct ct_error_key *key, uint64_t cnt)
+{
+	const struct reading *to = ctx;
+
+	to->r->error(to->r->ctx, to->number, key, cnt);
+}
+
+static void bpf_read_counts(struct source *s, const struct count_reader *r)
+{
+	struct attach *att = ((struct source_bpf *)s)->att;
+	struct reading to = {r, s->number};
+
+	if (r->count)
+		levels__read(att, on_count, &to);
+	if (r->error)
+		levels__read_errors(att, on_error, &to);
+}
+
+static void bpf_take_counts(struct source *s, pid_t pid, ct_life life, const struct count_reader *r)
+{
+	struct attach *att = ((struct source_bpf *)s)->att;
+	struct reading to = {r, s->number};
+
+	if (r->count)
+		levels__take(att, pid, life, on_count, &to);
+	if (r->error)
+		levels__take_errors(att, pid, life, on_error, &to);
+	levels__forget_rows(att, pid, life);
+}
+
+static void bpf_unfinished_counts(struct source *s, const struct count_reader *r)
+{
+	struct reading to = {r, s->number};
+
+	if (r->count)
+		levels__unfinished(((struct source_bpf *)s)->att, on_count, &to);
+}
+
 static void bpf_close(struct source *s)
 {
 	ring__free(((struct source_bpf *)s)->ring);
@@ -102,5 +172,11 @@ const struct source_ops bpf_source_ops = {
 	.totals = bpf_totals,
 	.unfinished = bpf_unfinished,
 	.set_level = bpf_set_level,
+	.set_always = bpf_set_always,
+	.set_proc = bpf_set_proc,
+	.set_default = bpf_set_default,
+	.read_counts = bpf_read_counts,
+	.take_counts = bpf_take_counts,
+	.unfinished_counts = bpf_unfinished_counts,
 	.close = bpf_close,
 };

@@ -297,11 +297,12 @@ int main(void)
 """
 
 
-def ticks_of_daemon(tree, tmp):
-    """How many calls the daemon counts of a process that it was not told of by probes."""
+def ticks_of_daemon(tree, tmp, level, then=None):
+    """How many calls of a process that has no probes the daemon counts, and how many of them are lines. Another level may be set
+    when some have come."""
     port = free_port()
-    (tmp / "c.yaml").write_text("level: trace\n")
-    sets = {"files.directory": tmp / "files", "ctl.socket": tmp / "ctl", "metrics.listen": f"127.0.0.1:{port}"}
+    (tmp / "c.yaml").write_text(f"level: {level}\n")
+    sets = {"files.directory": tmp / level, "files.compress": "none", "ctl.socket": tmp / "ctl", "metrics.listen": f"127.0.0.1:{port}"}
     daemon = subprocess.Popen([tree + "/build/cudatrace", "daemon", "--config", tmp / "c.yaml",
                                *(w for k, v in sets.items() for w in ("--set", f"{k}={v}"))])
 
@@ -310,7 +311,15 @@ def ticks_of_daemon(tree, tmp):
         return int(found[1]) if found else 0
     try:
         until(lambda: counted() > 20 or daemon.poll() is not None, 20)
-        return counted()
+        if then:
+            ran = Ran([tree + "/build/cudatrace", "ctl", "--set", f"ctl.socket={tmp}/ctl", "level", str(daemon.pid), then])
+            assert ran.status == 0, ran
+            before = counted()
+            until(lambda: counted() > before + 20 or daemon.poll() is not None, 20)
+        cnt = counted()
+        daemon.send_signal(signal.SIGTERM)
+        assert daemon.wait(60) == 0
+        return cnt, sum('"cuCtxSynchronize"' in line for path in (tmp / level).glob("*.jsonl") for line in path.open())
     finally:
         daemon.kill()
         daemon.wait()
@@ -327,11 +336,14 @@ def test_producer(tmp_path):
     ran, said = sh(str(tmp_path), "cc -O1 -w -o busy busy.c -ldl")
     assert not ran.status, said
 
-    path = str(tmp_path / "tick.jsonl")
-    ran = Ran([tree + "/build/cudatrace", "-q", "-e", "all,!cu[FP]*[LI]*[de]", "--jsonl", path, "--", str(tmp_path / "busy")],
-              env={"LD_LIBRARY_PATH": FAKE})
-    assert ran.status == 0, ran
-    trace = Trace(path)
+    def traced(*options):
+        path = str(tmp_path / "tick.jsonl")
+        ran = Ran([tree + "/build/cudatrace", "-q", "-e", "all,!cu[FP]*[LI]*[de]", *options, "--jsonl", path, "--", str(tmp_path / "busy")],
+                  env={"LD_LIBRARY_PATH": FAKE})
+        assert ran.status == 0, ran
+        return Trace(path)
+
+    trace = traced()
     # Its own losses are counted, and said.
     lost = trace.end["drops"]["calls"]
     assert trace.accounts(drops=lost)
@@ -354,4 +366,16 @@ def test_producer(tmp_path):
     kinds = ["tick" if e["symbol"] == "cuCtxSynchronize" else "other" for e in trace.calls]
     assert sum(a != b for a, b in zip(kinds, kinds[1:])) > 10
 
-    assert ticks_of_daemon(tree, tmp_path) > 20
+    # Counted from the start, and since it was told so.
+    trace = traced("--count", "cuCtxSynchronize")
+    assert trace.accounts() and "cuCtxSynchronize" not in trace.sym
+    assert trace.end["counted"]["cuCtxSynchronize"]["calls"] > 10
+    trace = traced("--max-overhead", "0.001")
+    told = [e["to"] for e in trace.ev if e.get("op") == "level" and e["name"] == "cuCtxSynchronize"]
+    assert trace.accounts() and told[0] == "count", told
+    assert trace.sym["cuCtxSynchronize"] > 10 and trace.end["counted"]["cuCtxSynchronize"]["calls"] > 10
+
+    cnt, lines = ticks_of_daemon(tree, tmp_path, "trace")
+    assert cnt > 20 and lines >= cnt
+    cnt, lines = ticks_of_daemon(tree, tmp_path, "metrics", then="trace")
+    assert cnt > 40 and 10 < lines < cnt - 10, (cnt, lines)

@@ -45,35 +45,6 @@ const char *mechanism_name(enum mechanism m)
 	(void)m;
 	return "fuzz";
 }
-int levels__set_proc(struct attach *a, pid_t pid, enum ct_proc_level level)
-{
-	(void)a, (void)pid, (void)level;
-	return 0;
-}
-void levels__forget_proc(struct attach *a, pid_t pid)
-{
-	(void)a, (void)pid;
-}
-void levels__forget_rows(struct attach *a, pid_t pid, ct_life life)
-{
-	(void)a, (void)pid, (void)life;
-}
-void levels__read(struct attach *a, levels_fn fn, void *ctx)
-{
-	(void)a, (void)fn, (void)ctx;
-}
-void levels__take(struct attach *a, pid_t pid, ct_life life, levels_fn fn, void *ctx)
-{
-	(void)a, (void)pid, (void)life, (void)fn, (void)ctx;
-}
-void levels__read_errors(struct attach *a, levels_error_fn fn, void *ctx)
-{
-	(void)a, (void)fn, (void)ctx;
-}
-void levels__take_errors(struct attach *a, pid_t pid, ct_life life, levels_error_fn fn, void *ctx)
-{
-	(void)a, (void)pid, (void)life, (void)fn, (void)ctx;
-}
 void tracer__drain(struct tracer *t)
 {
 	(void)t;
@@ -111,7 +82,12 @@ static void open_daemon(void)
 	d.base = event_base_new();
 	d.rotate = rotate__new(&(struct rotate_opts){.dir = "/nonexistent/fuzz", .total = 1});
 	d.recorder = recorder__new(1, 1 << 20);
-	d.procs = (struct dprocs){.cfg = d.cfg, .root = "", .metrics = metrics__new(100)};
+	d.procs = (struct dprocs){
+		.cfg = d.cfg,
+		.root = "",
+		.metrics = metrics__new(100),
+		.sources = &d.t.sources, /* none */
+	};
 	p = calloc(1, sizeof(*p));
 	c = calloc(1, sizeof(*c));
 	assert(d.cfg && d.base && d.rotate && d.recorder && d.procs.metrics && p && c);

@@ -24,8 +24,11 @@ struct made {
 	unsigned full, lost;
 	void (*on_look)(uint64_t now);
 	struct ct_rec unfinished; /* size 0: none */
-	unsigned level_fn;
+	unsigned level_fn, always_fn;
+	pid_t level_pid;
+	enum ct_proc_level proc_level, default_level;
 	int level_ret;
+	uint64_t counted;
 };
 
 static struct sources ss;
@@ -120,6 +123,50 @@ static int made_set_level(struct source *s, unsigned func_id, const struct fn_le
 	return m->level_ret;
 }
 
+static int made_set_always(struct source *s, unsigned func_id, bool always)
+{
+	struct made *m = (void *)s;
+
+	m->always_fn = always ? func_id : 0;
+	return m->level_ret;
+}
+
+static int made_set_proc(struct source *s, pid_t pid, enum ct_proc_level level)
+{
+	struct made *m = (void *)s;
+
+	m->level_pid = pid;
+	m->proc_level = level;
+	return m->level_ret;
+}
+
+static void made_set_default(struct source *s, enum ct_proc_level level)
+{
+	((struct made *)s)->default_level = level;
+}
+
+static void made_read_counts(struct source *s, const struct count_reader *r)
+{
+	const struct ct_count_key key = {.pid = 3, .func_id = 4};
+	const struct ct_error_key error = {.pid = 3, .func_id = 4, .result = 5};
+	struct ct_count c = {0};
+
+	c.hist[7] = ((struct made *)s)->counted;
+	if (r->count)
+		r->count(r->ctx, s->number, &key, &c);
+	if (r->error)
+		r->error(r->ctx, s->number, &error, 1);
+}
+
+static void made_take_counts(struct source *s, pid_t pid, ct_life life,
+			     const struct count_reader *r)
+{
+	assert_int_equal(pid, 3);
+	assert_int_equal(life, 9);
+	made_read_counts(s, r);
+	((struct made *)s)->counted = 0;
+}
+
 static int open_ret;
 
 static int made_open(struct source *s, struct tracer *t)
@@ -143,6 +190,12 @@ static const struct source_ops made_ops = {
 	.totals = made_totals,
 	.unfinished = made_unfinished,
 	.set_level = made_set_level,
+	.set_always = made_set_always,
+	.set_proc = made_set_proc,
+	.set_default = made_set_default,
+	.read_counts = made_read_counts,
+	.take_counts = made_take_counts,
+	.unfinished_counts = made_read_counts,
 	.close = made_close,
 };
 
@@ -385,6 +438,58 @@ static void levels(void **state)
 	a->level_ret = -ENOENT;
 	assert_int_equal(sources__set_level(&ss, 42, &l), -ENOENT);
 	assert_int_equal(b->level_fn, 42);
+	assert_int_equal(sources__set_always(&ss, 43, true), -ENOENT);
+	assert_int_equal(b->always_fn, 43);
+	assert_int_equal(sources__set_proc(&ss, 44, CT_PROC_OFF), -ENOENT);
+	sources__set_default(&ss, CT_PROC_METRICS);
+	for (int i = 0; i < 2; i++) {
+		const struct made *m = i ? a : b;
+
+		assert_int_equal(m->level_pid, 44);
+		assert_int_equal(m->proc_level, CT_PROC_OFF);
+		assert_int_equal(m->default_level, CT_PROC_METRICS);
+	}
+}
+
+static uint64_t counted[3];
+static unsigned error_cnt;
+
+static void on_count(void *ctx, unsigned source, const struct ct_count_key *key,
+		     const struct ct_count *c)
+{
+	assert_ptr_equal(ctx, &ss);
+	assert_int_equal(key->func_id, 4);
+	counted[source] += ct_count_calls(c);
+}
+
+static void on_error(void *ctx, unsigned source, const struct ct_error_key *key, uint64_t cnt)
+{
+	assert_ptr_equal(ctx, &ss);
+	assert_int_equal(key->result, 5);
+	error_cnt += 1 + source * cnt;
+}
+
+static void counts(void **state)
+{
+	const struct count_reader both = {on_count, on_error, &ss}, none = {.ctx = &ss};
+	struct made *a = add(&made_ops), *b;
+
+	(void)state;
+	add(&least_ops);
+	b = add(&made_ops);
+	a->counted = 10;
+	b->counted = 1;
+	sources__read_counts(&ss, &both);
+	sources__read_counts(&ss, &none);
+	assert_int_equal(counted[0], 10);
+	assert_int_equal(counted[1], 0);
+	assert_int_equal(counted[2], 1);
+	assert_int_equal(error_cnt, 4);
+	sources__unfinished_counts(&ss, &both);
+	sources__take_counts(&ss, 3, 9, &both);
+	sources__take_counts(&ss, 3, 9, &both);
+	assert_int_equal(counted[0], 30);
+	assert_int_equal(counted[2], 3);
 }
 
 static void opening(void **state)
@@ -411,7 +516,7 @@ int main(void)
 		TEST(by_time),	      TEST(runs),	TEST(causes_come_first),
 		TEST(later_than_now), TEST(incomplete), TEST(ids),
 		TEST(loss),	      TEST(in_flight),	TEST(levels),
-		TEST(opening),
+		TEST(counts),	      TEST(opening),
 	};
 
 	return cmocka_run_group_tests_name("source", tests, NULL, NULL);
