@@ -308,7 +308,10 @@ static const struct {
 	const char *name, *text;
 	uint8_t detail, queries; /* enum cuda_detail */
 } classes[] = {
-#define CLASS(id, name, detail, queries, text) {name, text, DETAIL_##detail, DETAIL_##queries},
+#define CLASS_BESIDE(id, name, detail, queries, text)                                              \
+	{name, text, DETAIL_##detail, DETAIL_##queries},
+#define CLASS(id, name, TYPE, type, detail, queries, chrome, flame, text)                          \
+	CLASS_BESIDE(id, name, detail, queries, text)
 #include "cuda_classes.def"
 #undef CLASS
 };

@@ -20,7 +20,8 @@
 
 /* What a function is about: the classes of -e. Order is the order of `cudatrace list`. */
 enum cuda_class {
-#define CLASS(id, ...) CLASS_##id,
+#define CLASS(id, ...)	      CLASS_##id,
+#define CLASS_BESIDE(id, ...) CLASS_##id,
 #include "cuda_classes.def"
 #undef CLASS
 	CLASS_CNT

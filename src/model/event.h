@@ -17,7 +17,11 @@ enum event_kind {
 
 /* "type" in JSONL: TYPE_INIT, ..., TYPE_PROCESS, ... */
 enum event_type {
-#define CALL_TYPE(ID, name) TYPE_##ID,
+#define CLASS(id, name, TYPE, ...)                                                                 \
+	TYPE_##TYPE                                                                                \
+	,
+#include "decode/cuda_classes.def"
+#undef CLASS
 #define CALL_TYPES
 #define OWN_TYPE(ID, name)		      TYPE_##ID,
 #define EVENT(ID, id, type, flags, ops, text) type
@@ -27,6 +31,8 @@ enum event_type {
 	TYPE_CNT
 };
 const char *event_type_name(enum event_type t);
+/* Of the calls of a class. */
+enum event_type event_type_of(enum cuda_class c);
 
 struct launch_info {
 	uint32_t grid[3], block[3];

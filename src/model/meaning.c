@@ -13,23 +13,6 @@ static bool type_is(const struct cuda_arg *arg, const char *name)
 	return !strcmp(arg->type->name, name);
 }
 
-static enum event_type type_of_class(enum cuda_class c)
-{
-	static const uint8_t types[CLASS_CNT] = {
-		[CLASS_INIT] = TYPE_INIT,	  [CLASS_DEVICE] = TYPE_DEVICE,
-		[CLASS_CONTEXT] = TYPE_CONTEXT,	  [CLASS_MODULE] = TYPE_MODULE,
-		[CLASS_MEMORY] = TYPE_MEMORY,	  [CLASS_TRANSFER] = TYPE_TRANSFER,
-		[CLASS_LAUNCH] = TYPE_KERNEL,	  [CLASS_GRAPH] = TYPE_GRAPH,
-		[CLASS_STREAM] = TYPE_STREAM,	  [CLASS_EVENT] = TYPE_EVENT,
-		[CLASS_SYNC] = TYPE_SYNC,	  [CLASS_OCCUPANCY] = TYPE_OCCUPANCY,
-		[CLASS_TEXTURE] = TYPE_TEXTURE,	  [CLASS_INTEROP] = TYPE_INTEROP,
-		[CLASS_PROFILER] = TYPE_PROFILER, [CLASS_COLLECTIVE] = TYPE_COLLECTIVE,
-		[CLASS_OTHER] = TYPE_OTHER,
-	};
-
-	return types[c];
-}
-
 static bool is_kernel_handle(const struct cuda_arg *arg)
 {
 	return type_is(arg, "CUfunction") || type_is(arg, "CUkernel");
@@ -61,7 +44,7 @@ void meaning__init(struct meaning *m, const struct cuda_fn *fn)
 {
 	memset(m, 0, sizeof(*m));
 	m->fn = fn;
-	m->type = type_of_class(fn->class);
+	m->type = event_type_of(fn->class);
 	m->lookup = find_lookup(fn);
 	m->stream = m->event = m->func = m->ptr = -1;
 	m->size = cuda_fn_bytes_arg(fn);

@@ -4,7 +4,9 @@
 #include "trace.h"
 
 static const char *const type_names[TYPE_CNT] = {
-#define CALL_TYPE(ID, name) [TYPE_##ID] = name,
+#define CLASS(id, name, TYPE, type, ...) [TYPE_##TYPE] = type,
+#include "decode/cuda_classes.def"
+#undef CLASS
 #define CALL_TYPES
 #define OWN_TYPE(ID, name)		      [TYPE_##ID] = name,
 #define EVENT(ID, id, type, flags, ops, text) type
@@ -28,6 +30,19 @@ static const char *const drop_names[CT_DROP_CNT] = {
 const char *event_type_name(enum event_type t)
 {
 	return t < TYPE_CNT ? type_names[t] : "other";
+}
+
+enum event_type event_type_of(enum cuda_class c)
+{
+	static const uint8_t types[CLASS_CNT] = {
+#define CLASS(id, name, TYPE, ...)                                                                 \
+	[CLASS_##id] = TYPE_##TYPE                                                                 \
+	,
+#include "decode/cuda_classes.def"
+#undef CLASS
+	};
+
+	return types[c];
 }
 
 const char *drop_name(enum ct_drop d)

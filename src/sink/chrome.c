@@ -32,25 +32,10 @@ struct chrome {
 	uint64_t arrow_cnt;
 };
 
-/* Names of chrome://tracing's fixed palette: it takes no other colours. Perfetto has its own. */
 static const char *const type_cname[TYPE_CNT] = {
-	[TYPE_INIT] = "startup",			 /* yellow-brown */
-	[TYPE_DEVICE] = "grey",				 /* grey */
-	[TYPE_CONTEXT] = "thread_state_uninterruptible", /* old rose */
-	[TYPE_MODULE] = "rail_load",			 /* dark green */
-	[TYPE_MEMORY] = "detailed_memory_dump",		 /* magenta */
-	[TYPE_TRANSFER] = "thread_state_iowait",	 /* orange */
-	[TYPE_KERNEL] = "thread_state_running",		 /* green */
-	[TYPE_GRAPH] = "rail_response",			 /* blue */
-	[TYPE_STREAM] = "thread_state_runnable",	 /* light blue */
-	[TYPE_EVENT] = "yellow",			 /* yellow */
-	[TYPE_SYNC] = "bad",				 /* dark yellow */
-	[TYPE_OCCUPANCY] = "thread_state_unknown",	 /* pale brown */
-	[TYPE_TEXTURE] = "olive",			 /* olive */
-	[TYPE_INTEROP] = "cq_build_passed",		 /* bright green */
-	[TYPE_PROFILER] = "background_memory_dump",	 /* teal */
-	[TYPE_COLLECTIVE] = "light_memory_dump",	 /* dark blue */
-	[TYPE_OTHER] = "generic_work",			 /* grey-blue */
+#define CLASS(id, name, TYPE, type, detail, queries, chrome, ...) [TYPE_##TYPE] = chrome,
+#include "decode/cuda_classes.def"
+#undef CLASS
 };
 
 /* Nanoseconds of the monotonic clock as microseconds of the trace. A call may have begun before

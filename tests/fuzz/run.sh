@@ -121,7 +121,7 @@ make_dicts()
 	} | words config
 	{
 		sed -n 's/^FN(\(cu[A-Za-z0-9_]*\),.*/\1/p' src/decode/cuda_api.def | head -n 200
-		sed -n 's/^CLASS([A-Z]*, "\([a-z]*\)".*/\1/p' src/decode/cuda_classes.def
+		sed -n 's/^CLASS[_A-Z]*([A-Z]*, "\([a-z]*\)".*/\1/p' src/decode/cuda_classes.def
 		printf '%s\n' all none , '!' '*' '?' '[' ']' '_v2' '_ptsz'
 	} | words select
 	printf '%s\n' r-xp r--p rw-s ' (deleted)' libcuda.so libcuda.so.1 /usr/lib/ '[vdso]' 00:00 ffffffffffffffff '\\012' stubs/ .580.1 | words maps

@@ -28,36 +28,6 @@ static inline struct factory factory(uint32_t pid)
 		.now_ns = FACTORY_BASE_NS, .next_id = 1, .pid = pid, .tid = pid, .comm = "python3"};
 }
 
-static inline enum event_type factory_type(const struct cuda_fn *fn)
-{
-	switch (fn->class) {
-	case CLASS_INIT:
-		return TYPE_INIT;
-	case CLASS_DEVICE:
-		return TYPE_DEVICE;
-	case CLASS_CONTEXT:
-		return TYPE_CONTEXT;
-	case CLASS_MODULE:
-		return TYPE_MODULE;
-	case CLASS_MEMORY:
-		return TYPE_MEMORY;
-	case CLASS_TRANSFER:
-		return TYPE_TRANSFER;
-	case CLASS_LAUNCH:
-		return TYPE_KERNEL;
-	case CLASS_GRAPH:
-		return TYPE_GRAPH;
-	case CLASS_STREAM:
-		return TYPE_STREAM;
-	case CLASS_EVENT:
-		return TYPE_EVENT;
-	case CLASS_SYNC:
-		return TYPE_SYNC;
-	default:
-		return TYPE_OTHER;
-	}
-}
-
 /* A call of dur_ns that begins gap_ns after the one before has ended. */
 static inline struct event factory_call(struct factory *f, const char *symbol, uint64_t gap_ns,
 					uint64_t dur_ns)
@@ -67,7 +37,7 @@ static inline struct event factory_call(struct factory *f, const char *symbol, u
 
 	assert(fn);
 	ev.fn = fn;
-	ev.type = factory_type(fn);
+	ev.type = event_type_of(fn->class);
 	ev.op = cuda_op_name(fn->op);
 	ev.name = fn->name;
 	ev.pid = f->pid;

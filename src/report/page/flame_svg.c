@@ -19,10 +19,9 @@
 #define MIN_PX	0.1
 
 static const char *const colours[CLASS_CNT] = {
-	[CLASS_INIT] = "#d9a441",   [CLASS_DEVICE] = "#9aa0a6", [CLASS_CONTEXT] = "#b5838d",
-	[CLASS_MODULE] = "#4c956c", [CLASS_MEMORY] = "#b565a7", [CLASS_TRANSFER] = "#f08a4b",
-	[CLASS_LAUNCH] = "#62b46b", [CLASS_GRAPH] = "#5b8def",	[CLASS_STREAM] = "#7cc4e8",
-	[CLASS_EVENT] = "#e8d66b",  [CLASS_SYNC] = "#c9a227",
+#define CLASS(id, name, TYPE, type, detail, queries, chrome, flame, text) [CLASS_##id] = flame,
+#include "decode/cuda_classes.def"
+#undef CLASS
 };
 
 struct svg {
