@@ -4,6 +4,7 @@
 
 #include "elf.h"
 
+#include "util/clock.h"
 #include "util/log.h"
 #include "util/reader.h"
 
@@ -15,16 +16,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
-
-static uint64_t now_ns(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return ts.tv_sec * 1000000000ull + ts.tv_nsec;
-}
 
 /* libbpf explains a failed load at length: that is for -v, the one line that counts is ours. */
 static int libbpf_print(enum libbpf_print_level level, const char *fmt, va_list ap)

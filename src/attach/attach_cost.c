@@ -4,6 +4,7 @@
 
 #include "levels.h"
 
+#include "util/clock.h"
 #include "util/log.h"
 
 #include <bpf/bpf.h>
@@ -61,15 +62,6 @@ static uint64_t file_offset(uintptr_t addr)
 	return found;
 }
 
-/* Of this thread alone: what others do meanwhile is no part of it. */
-static uint64_t thread_ns(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &ts);
-	return ts.tv_sec * 1000000000ull + ts.tv_nsec;
-}
-
 static int cmp_double(const void *a, const void *b)
 {
 	double x = *(const double *)a, y = *(const double *)b;
@@ -87,11 +79,12 @@ static double median(double *rounds)
 static double time_stub(stub_fn *volatile stub)
 {
 	unsigned calls = stub == cudatrace_stub ? CALLS : CALLS_STEPPED;
-	uint64_t start = thread_ns();
+	/* Of this thread alone: what others do meanwhile is no part of it. */
+	uint64_t start = clock_ns(CLOCK_THREAD_CPUTIME_ID);
 
 	for (unsigned i = 0; i < calls; i++)
 		stub(i, 1, 2, 3, 4, 5);
-	return (double)(thread_ns() - start) / calls;
+	return (double)(clock_ns(CLOCK_THREAD_CPUTIME_ID) - start) / calls;
 }
 
 /* Empties the second level of most processors' caches. */

@@ -2,27 +2,18 @@
 /* Library files that are written to in place: see watch.h. */
 #include "attach_priv.h"
 
+#include "util/clock.h"
 #include "util/log.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
-#define SECOND_NS 1000000000ull
 /* Who opens a file for writing again and again, without end, must not have us attach all the time:
  * from the fourth time on we wait, twice as long each, up to a minute. */
 #define WRITES_FREE 3
-#define WAIT_MAX_NS (64 * SECOND_NS)
-#define CALM_NS	    (600 * SECOND_NS)
-
-static uint64_t now_ns(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return ts.tv_sec * SECOND_NS + ts.tv_nsec;
-}
+#define WAIT_MAX_NS (64 * SEC_NS)
+#define CALM_NS	    (600 * SEC_NS)
 
 static void set_off(struct attach *a, struct lib_entry *e, bool off)
 {
@@ -44,7 +35,7 @@ static int refuse(const struct attach *a, const struct lib_entry *e)
 
 static uint64_t how_long(struct lib_entry *e, uint64_t now)
 {
-	uint64_t wait = SECOND_NS;
+	uint64_t wait = SEC_NS;
 
 	if (now - e->written_ns > CALM_NS)
 		e->writes = 0;
@@ -79,7 +70,7 @@ static bool still_changes(struct lib_entry *e)
 
 	if (!e->late || layer_file__read(&now, e->watch.fd))
 		return false;
-	if (layer_file__same_content(&now, &e->watch.seen) && now_ns() - e->seen_ns > SECOND_NS)
+	if (layer_file__same_content(&now, &e->watch.seen) && now_ns() - e->seen_ns > SEC_NS)
 		return false;
 	if (!layer_file__same_content(&now, &e->watch.seen))
 		e->seen_ns = now_ns();

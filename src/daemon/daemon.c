@@ -18,6 +18,7 @@
 
 #include "memory.h"
 #include "notify.h"
+#include "util/clock.h"
 #include "util/log.h"
 #include "util/reader.h"
 #include "util/rights.h"

@@ -14,6 +14,8 @@
 #include "text/units.h"
 #include "version.h"
 
+#include "util/clock.h"
+
 static void fail(struct json *j, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 static void fail(struct json *j, const char *fmt, ...)
 {

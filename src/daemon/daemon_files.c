@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "folder.h"
+#include "util/clock.h"
 #include "util/log.h"
 #include "util/out.h"
 #include "util/rights.h"

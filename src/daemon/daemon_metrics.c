@@ -10,6 +10,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "util/clock.h"
 #include "util/demangle.h"
 #include "version.h"
 

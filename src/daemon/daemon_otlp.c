@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "otlp/message.h"
+#include "util/clock.h"
 #include "util/log.h"
 #include "version.h"
 

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "notify.h"
+#include "util/clock.h"
 #include "util/log.h"
 
 static bool check_functions(const struct config *c, struct config_errors *errors)

@@ -20,15 +20,14 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "door.h"
 #include "pages.h"
+#include "util/clock.h"
 #include "util/log.h"
 #include "util/out.h"
 
-#define SEC_NS 1000000000ull
 /* Connections, and those whose answer waits to be read. */
 #define CLIENTS_MAX HTTP_CLIENTS
 #define ANSWERS_MAX 16
@@ -64,14 +63,6 @@ struct http {
 	struct pages *pages;
 	uint64_t closed;
 };
-
-static uint64_t clock_ns(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return t.tv_sec * SEC_NS + t.tv_nsec;
-}
 
 static void client__free(struct client *c)
 {
@@ -138,7 +129,7 @@ static void make_place(struct http *h, bool waits)
 /* What is left of its time. */
 static bool wait_for(struct client *c)
 {
-	uint64_t now = clock_ns(), left = now < c->end_ns ? c->end_ns - now : 0;
+	uint64_t now = now_ns(), left = now < c->end_ns ? c->end_ns - now : 0;
 	const struct timeval tv = {.tv_sec = left / SEC_NS, .tv_usec = left % SEC_NS / 1000};
 
 	return left && !event_add(c->ev, &tv);
@@ -299,7 +290,7 @@ static void on_connection(void *ctx, int fd, const struct sockaddr_storage *from
 	c->http = h;
 	c->fd = fd;
 	c->from = client_from(from);
-	c->end_ns = clock_ns() + TIME_NS;
+	c->end_ns = now_ns() + TIME_NS;
 	c->ev = event_new(h->base, fd, EV_READ, on_readable, c);
 	h->clients[h->client_cnt++] = c;
 	if (!c->ev || !wait_for(c))

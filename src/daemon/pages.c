@@ -5,11 +5,10 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
+#include "util/clock.h"
 #include "util/out.h"
 
-#define SEC_NS 1000000000ull
 /* At a time: who reads slowly keeps his. */
 #define PAGES_MAX 4
 /* Making them takes at most one SHAREth of the time, but for so much at once. */
@@ -30,14 +29,6 @@ struct pages {
 	bool newest_kept;
 	uint64_t spent_ns, paid_ns; /* for making them; as of */
 };
-
-static uint64_t clock_ns(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return t.tv_sec * SEC_NS + t.tv_nsec;
-}
 
 static struct page *newest(const struct pages *ps)
 {
@@ -110,11 +101,11 @@ static void make(struct pages *ps)
 		free(p);
 		return;
 	}
-	p->made_ns = clock_ns();
+	p->made_ns = now_ns();
 	p->users = 1;
 	ps->ops.make(ps->ops.ctx, p->text);
 	out__fit(p->text);
-	ps->spent_ns += clock_ns() - p->made_ns;
+	ps->spent_ns += now_ns() - p->made_ns;
 	ps->all[ps->cnt++] = p;
 	ps->newest_kept = true;
 	event_add(ps->forget_ev, &tv);
@@ -122,7 +113,7 @@ static void make(struct pages *ps)
 
 struct page *pages__get(struct pages *ps)
 {
-	uint64_t now = clock_ns();
+	uint64_t now = now_ns();
 	bool old = !ps->cnt || now - newest(ps)->made_ns > PAGE_S * SEC_NS;
 
 	if (may_make(ps, now) || old) {

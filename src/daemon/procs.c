@@ -7,8 +7,8 @@
 
 #include "rules.h"
 #include "text/json.h"
+#include "util/clock.h"
 #include "util/log.h"
-#include "trace/tracer.h"
 #include "util/reader.h"
 
 /* Long enough for the command lines that rules look at. */

@@ -14,11 +14,11 @@
 
 #include "folder.h"
 #include "runner.h"
+#include "util/clock.h"
 #include "util/log.h"
 #include "util/out.h"
 #include "util/rights.h"
 
-#define SEC_NS	    1000000000ull
 #define RETRY_NS    (10 * SEC_NS)
 #define BACKOFF_MAX (300 * SEC_NS)
 #define FLUSH_NS    SEC_NS

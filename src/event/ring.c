@@ -9,6 +9,7 @@
 
 #include "ct_nv.h"
 
+#include "util/clock.h"
 #include "util/log.h"
 
 #include <errno.h>
@@ -17,7 +18,6 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/mman.h>
-#include <time.h>
 #include <unistd.h>
 
 #define HEADER_SZ 8
@@ -38,14 +38,6 @@ struct ring {
 	void *ctx;
 	bool was_full;
 };
-
-static uint64_t now_ns(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return ts.tv_sec * 1000000000ull + ts.tv_nsec;
-}
 
 struct ring *ring__new(unsigned max_parts, size_t size, ring_fn fn, void *ctx)
 {

@@ -7,6 +7,7 @@
 
 #include "perf_map.h"
 
+#include "util/clock.h"
 #include "util/demangle.h"
 #include "util/quota.h"
 #include "util/reader.h"
@@ -18,7 +19,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <uthash.h>
@@ -216,14 +216,6 @@ static bool parse(struct modules *m, char *line, struct map *map)
 	map->path = name_of(m, line + at);
 	map->is_file = *map->path == '/' || map->path == hidden_path;
 	return true;
-}
-
-static uint64_t now_ns(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return ts.tv_sec * 1000000000ull + ts.tv_nsec;
 }
 
 static void give_maps(struct modules *m, struct map *maps, unsigned cap)

@@ -13,24 +13,23 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "http.h"
 #include "message.h"
 #include "queue.h"
+#include "util/clock.h"
 #include "util/log.h"
 #include "util/out.h"
 
-#define NS_PER_S 1000000000ull
 /* Spans of a request, and how long the first of them waits for others at most. */
 #define BATCH	 512
-#define BATCH_NS (5 * NS_PER_S)
+#define BATCH_NS (5 * SEC_NS)
 /* After a failure; doubles with each. */
-#define RETRY_NS     NS_PER_S
-#define RETRY_MAX_NS (60 * NS_PER_S)
+#define RETRY_NS     SEC_NS
+#define RETRY_MAX_NS (60 * SEC_NS)
 /* Between two lines of the log about spans that were dropped. */
-#define SAY_NS (60 * NS_PER_S)
+#define SAY_NS (60 * SEC_NS)
 
 struct channel {
 	struct otlp *o;
@@ -57,17 +56,9 @@ struct otlp {
 	struct otlp_stats stats;
 };
 
-static uint64_t clock_ns(clockid_t clock)
-{
-	struct timespec t;
-
-	clock_gettime(clock, &t);
-	return t.tv_sec * NS_PER_S + t.tv_nsec;
-}
-
 static void arm(void *ev, uint64_t ns)
 {
-	const struct timeval tv = {.tv_sec = ns / NS_PER_S, .tv_usec = ns % NS_PER_S / 1000};
+	const struct timeval tv = {.tv_sec = ns / SEC_NS, .tv_usec = ns % SEC_NS / 1000};
 
 	event_add(ev, &tv);
 }
@@ -83,7 +74,7 @@ static void done(struct channel *c)
 /* Not for each: those since the last time. */
 static void say_dropped(struct otlp *o)
 {
-	uint64_t now = clock_ns(CLOCK_MONOTONIC);
+	uint64_t now = now_ns();
 
 	if (o->stats.dropped == o->said_dropped || (o->said_ns && now - o->said_ns < SAY_NS))
 		return;

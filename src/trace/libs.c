@@ -3,6 +3,7 @@
 
 #include "attach/guard.h"
 
+#include "util/clock.h"
 #include "util/log.h"
 
 #include <errno.h>

@@ -3,6 +3,7 @@
 #include "session.h"
 
 #include "text/numbers.h"
+#include "util/clock.h"
 #include "util/log.h"
 #include "util/out.h"
 

@@ -9,6 +9,7 @@
 
 #include "attach/caps.h"
 #include "sink/crew.h"
+#include "util/clock.h"
 #include "util/log.h"
 #include "util/reader.h"
 #include "util/safe_open.h"

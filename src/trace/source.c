@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 #include "source.h"
 
-#include "tracer.h"
+#include "util/clock.h"
 
 #include <errno.h>
 #include <stdlib.h>

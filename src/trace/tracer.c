@@ -2,6 +2,7 @@
 #include "tracer.h"
 
 #include "attach/caps.h"
+#include "util/clock.h"
 #include "util/log.h"
 #include "version.h"
 
@@ -10,11 +11,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
-#include <time.h>
 
 /* Between looks at whether there is more. */
 #define DRAIN_BATCH 16384
-#define CLOSE_NS    20000
 
 #define SOURCE(ID, name) extern const struct source_ops name##_source_ops;
 #include "sources.def"
@@ -25,30 +24,6 @@ static const struct source_ops *const sources[SOURCE_CNT] = {
 #include "sources.def"
 #undef SOURCE
 };
-
-uint64_t now_ns(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return ts.tv_sec * 1000000000ull + ts.tv_nsec;
-}
-
-/* Two readings are never taken at the same moment: those that lie close to each other are good. */
-int64_t epoch_ns(void)
-{
-	uint64_t before, after;
-	struct timespec wall;
-
-	for (int i = 0; i < 8; i++) {
-		before = now_ns();
-		clock_gettime(CLOCK_REALTIME, &wall);
-		after = now_ns();
-		if (after - before < CLOSE_NS)
-			break;
-	}
-	return wall.tv_sec * 1000000000ll + wall.tv_nsec - (int64_t)(before + (after - before) / 2);
-}
 
 static void on_map(struct tracer *t, const struct ct_lib_map *rec)
 {

@@ -47,10 +47,6 @@ struct tracer {
 	bool said_sigill;
 };
 
-uint64_t now_ns(void);
-/* What to add to it for the time since the epoch, as the clock is set now. */
-int64_t epoch_ns(void);
-
 /* Before 5.11 BPF memory counted as locked; one perf event each needs many descriptors. */
 void tracer__raise_limits(void);
 /* t->fns is there already, chosen from. Reports its own errors. 0 or -errno. */

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 #include "demangle.h"
 
+#include "clock.h"
+
 #include <libiberty/demangle.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -39,14 +41,6 @@ static __thread struct {
 
 static struct demangle_share everyone;
 static uint64_t given_up;
-
-static uint64_t clock_ns(clockid_t clock)
-{
-	struct timespec ts;
-
-	clock_gettime(clock, &ts);
-	return ts.tv_sec * 1000000000ull + ts.tv_nsec;
-}
 
 /* Processor time, so that a busy machine changes no name; looked at every CHECK_NS, because timers
  * of processor time have the kernel's tick, which may be 10 ms. The library holds no lock and no

@@ -6,6 +6,7 @@
  */
 #include "reader_priv.h"
 
+#include "clock.h"
 #include "log.h"
 #include "sandbox.h"
 
@@ -22,7 +23,6 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #define PATIENCE_MS 500
@@ -52,14 +52,6 @@ static struct {
 	unsigned user_cnt;
 	struct reader_stats stats;
 } reader = {.maker_fd = -1, .fd = -1};
-
-static uint64_t now_ns(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return ts.tv_sec * 1000000000ull + ts.tv_nsec;
-}
 
 /* One number, and a descriptor when it is not negative. */
 union room {

@@ -12,9 +12,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "util/clock.h"
 #include "util/demangle.h"
 
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
@@ -23,10 +23,7 @@
 
 static double cpu_s(void)
 {
-	struct timespec ts;
-
-	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &ts);
-	return ts.tv_sec + ts.tv_nsec / 1e9;
+	return clock_ns(CLOCK_THREAD_CPUTIME_ID) / 1e9;
 }
 
 /* In bounded time; SIGALRM ends the test where there is none. */

@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "trace/source.h"
-#include "trace/tracer.h"
+#include "util/clock.h"
 
 #define RECORDS 4096
 
