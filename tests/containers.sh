@@ -33,11 +33,15 @@ make_cgroups()
 	cgroup_root=$(findmnt -n -o TARGET -t cgroup2 | head -1)
 	[ -n "$cgroup_root" ] || { why='no cgroup2 is mounted'; return 1; }
 	trap remove_cgroups EXIT
-	for name in "${!cgroup[@]}"; do
-		# Should we be killed: tests/runner/contain.py removes them.
-		echo "$cgroup_root${cgroup[$name]}" >>"$TMP/cgroups.made"
-		mkdir -p "$cgroup_root${cgroup[$name]}" 2>/dev/null || { why='cgroups cannot be made'; return 1; }
-	done
+	mkdir "$cgroup_root/ct79-$$" 2>/dev/null && rmdir "$cgroup_root/ct79-$$" || { why='cgroups cannot be made'; return 1; }
+	for name in "${!cgroup[@]}"; do make_cgroup "$cgroup_root${cgroup[$name]}" || { why="no cgroup ${cgroup[$name]}"; return 1; }; done
+}
+# make_cgroup DIR: with its parents. Another run that removes empty ones may take a parent from under us.
+make_cgroup()
+{
+	# Should we be killed: tests/runner/contain.py removes them.
+	echo "$1" >>"$TMP/cgroups.made"
+	until_ok 2 mkdir -p "$1"
 }
 
 # Only those that are empty go: others' stay.

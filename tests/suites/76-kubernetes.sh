@@ -49,7 +49,7 @@ id_private=$(hash private) id_deleted=$(hash deleted)
 cgroup[private]=/kubepods/besteffort/pod${uid_k3s%3}4/$id_private
 cgroup[deleted]=/kubepods/besteffort/pod${uid_k3s%3}5/$id_deleted
 cgroup[cudatrace]=/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod${uid_k3s//-/_}.slice/cri-containerd-$(hash cudatrace).scope
-for name in private deleted cudatrace; do mkdir -p "$cgroup_root${cgroup[$name]}"; done
+for name in private deleted cudatrace; do make_cgroup "$cgroup_root${cgroup[$name]}" || fail "$name: its cgroup"; done
 own='mount -t tmpfs -o mode=755 none "$root/lib"; cp "'"$TMP/driver/libcuda.so.1"'" "$root/lib/"; cp -r "'"$TMP/image/lib/."'" "$root/lib/"'
 enter private "$own"'; chmod 700 "$root/lib/libcuda.so.1"; chown 12345:12345 "$root/lib/libcuda.so.1"' 12345
 enter deleted "$own" 0

@@ -130,14 +130,15 @@ first_calls()
 # Rules of every kind, each with its level; the names of pods are looked up as on a node.
 by_rule()
 {
-	local d cg=$TMP/cgroup id uid=0a1b2c3d-0011-2233-4455-66778899aabb who level where
-	id=$(printf 'ab%.0s' {1..32})
+	local d made cg=$TMP/cgroup id uid=0a1b2c3d-0011-2233-4455-66778899aabb who level where
+	# Another run at the same time has others.
+	id=abab$(printf '%060x' $$)
+	made=("docker/$id" "kubepods/burstable/pod$uid/$id" "odd name/of.no-known+shape $$" "kubepods/besteffort/others-$$")
 	mkdir "$cg"
 	# Should we be killed: tests/runner/contain.py removes them.
-	for d in "docker/$id" "kubepods/burstable/pod$uid/$id" "odd name/of.no-known+shape"; do
-		echo "$(findmnt -n -o TARGET -t cgroup2 | head -1)/$d" >>"$TMP/cgroups.made"
-	done
-	mount -t cgroup2 none "$cg" 2>/dev/null && mkdir -p "$cg/docker/$id" "$cg/kubepods/burstable/pod$uid/$id" "$cg/odd name/of.no-known+shape" 2>/dev/null ||
+	for d in "${made[@]}"; do echo "$(findmnt -n -o TARGET -t cgroup2 | head -1)/$d" >>"$TMP/cgroups.made"; done
+	# Who removes empty ones beside us may take a parent from under us.
+	mount -t cgroup2 none "$cg" 2>/dev/null && mkdir "$cg/docker.$$" 2>/dev/null && rmdir "$cg/docker.$$" && until_ok 2 mkdir -p "${made[@]/#/$cg/}" ||
 		{ skip 'rules: cgroups' 'no cgroup can be made here'; return; }
 	mkdir -p "$TMP/root/var/log/pods/llm_trainer-0_$uid"
 	chmod 755 "$TMP"
@@ -169,7 +170,7 @@ by_rule()
 	done <<-END
 		pod trace /kubepods/burstable/pod$uid/$id
 		container metrics /docker/$id
-		cgroup trace /odd name/of.no-known+shape
+		cgroup trace /odd name/of.no-known+shape $$
 		user sampled /
 		command metrics /
 		none off /
@@ -184,12 +185,14 @@ by_rule()
 	finish
 	check 'rules: labels of lines' shows_now '[(e["namespace"], e["pod"], e["container"]) for e in calls if e["comm"] == "k-pod"][0] == ("llm", "trainer-0", id)
 		and not any("container" in e or "pod" in e for e in calls if e["comm"] == "k-cgroup")' id="$id"
-	until_ok 5 empty "$cg/docker" "$cg/kubepods" "$cg/odd name"
+	for d in "${made[@]:0:3}"; do remove_cgroup "$cg" "$d"; done
+	check 'rules: cgroups of others stay, empty ones too' test -d "$cg/${made[3]}"
+	remove_cgroup "$cg" "${made[3]}"
 	umount "$cg"
 }
 
-# Removes cgroups: one whose process has just ended may be busy for a moment.
-empty() { local d; for d; do [ ! -d "$d" ] || find "$d" -depth -type d -exec rmdir {} + || return 1; done; }
+# remove_cgroup ROOT PATH: one whose process has just ended may be busy for a moment. Parents go where they are empty.
+remove_cgroup() { until_ok 5 rmdir "$1/$2"; (cd "$1" && rmdir -p "${2%/*}") 2>/dev/null; }
 
 # A program behind another (fork and exec), one that becomes another, and one that gets the number of one that ended.
 others()
