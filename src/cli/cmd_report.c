@@ -149,25 +149,47 @@ static void on_event(void *ctx, const struct event *ev)
 		sink__event(c->chrome, ev);
 }
 
-/* Functions of one trace behind those of the one before. */
+static void add_count(struct trace_count *counts, unsigned *cnt, const struct trace_count *more)
+{
+	unsigned i = 0;
+
+	while (i < *cnt && counts[i].fn != more->fn)
+		i++;
+	if (i == *cnt) {
+		counts[(*cnt)++] = *more;
+		return;
+	}
+	counts[i].calls += more->calls;
+	counts[i].entered += more->entered;
+	counts[i].errors += more->errors;
+	counts[i].unfinished += more->unfinished;
+	counts[i].abandoned += more->abandoned;
+	counts[i].total_ns += more->total_ns;
+	if (more->max_ns > counts[i].max_ns)
+		counts[i].max_ns = more->max_ns;
+}
+
+/* Functions of one trace and of those before: each is a row. */
 static void add_counts(struct report_cmd *c, struct trace_end *sum)
 {
-	size_t before = c->end.count_cnt, all = before + sum->count_cnt;
+	unsigned before = c->end.count_cnt, cnt = 0;
 	struct trace_count *grown;
 
 	if (!before || !sum->count_cnt) {
 		sum->counts = before ? c->end.counts : sum->counts;
-		sum->count_cnt = all;
+		sum->count_cnt += before;
 		return;
 	}
-	grown = calloc(all, sizeof(*grown));
+	grown = calloc(before + sum->count_cnt, sizeof(*grown));
 	if (!grown)
 		return;
-	memcpy(grown, c->end.counts, before * sizeof(*grown));
-	memcpy(grown + before, sum->counts, sum->count_cnt * sizeof(*grown));
+	for (unsigned i = 0; i < before; i++)
+		add_count(grown, &cnt, &c->end.counts[i]);
+	for (unsigned i = 0; i < sum->count_cnt; i++)
+		add_count(grown, &cnt, &sum->counts[i]);
 	free(c->counts);
 	sum->counts = c->counts = grown;
-	sum->count_cnt = all;
+	sum->count_cnt = cnt;
 }
 
 static void on_end(void *ctx, const struct trace_end *end)

@@ -12,7 +12,7 @@
 void callers__free(struct callers *c)
 {
 	keys__free(&c->keys);
-	free(c->rows);
+	room_free(c->rows);
 }
 
 void callers__add(struct callers *c, const struct event *ev, uint64_t ns)
@@ -22,10 +22,13 @@ void callers__add(struct callers *c, const struct event *ev, uint64_t ns)
 
 	if (!ev->stack)
 		return;
-	i = keys_get(&c->keys, pair_key((uintptr_t)ev->fn, (uintptr_t)ev->stack), CALLERS_MAX);
-	rows = i == KEYS_NONE ? NULL : grow(c->rows, &c->cap, i + 1, sizeof(*rows));
-	if (!rows)
+	i = keys_get(&c->keys, pair_key((uintptr_t)ev->fn, (uintptr_t)ev->stack), CALLERS_MAX,
+		     ROOM_CALLERS);
+	rows = i == KEYS_NONE ? NULL : grow(c->rows, &c->cap, i + 1, sizeof(*rows), ROOM_CALLERS);
+	if (!rows) {
+		keys__undo(&c->keys, i);
 		return;
+	}
 	c->rows = rows;
 	rows[i].fn = ev->fn;
 	rows[i].stack = ev->stack;

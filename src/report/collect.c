@@ -7,7 +7,7 @@
 
 #include "text/table.h"
 
-void *grow(void *array, unsigned *cap, unsigned need, size_t size)
+void *grow(void *array, unsigned *cap, unsigned need, size_t size, enum room_table t)
 {
 	unsigned n = *cap ? *cap : 8;
 	void *p;
@@ -16,7 +16,7 @@ void *grow(void *array, unsigned *cap, unsigned need, size_t size)
 		return array;
 	while (n < need)
 		n *= 2;
-	p = reallocarray(array, n, size);
+	p = room_resize(t, array, n * size);
 	if (!p)
 		return NULL;
 	memset((char *)p + *cap * size, 0, (n - *cap) * size);
@@ -33,21 +33,21 @@ static uint32_t slot_of(const struct keys *k, uint64_t key)
 	return i;
 }
 
-static bool make_room(struct keys *k)
+static bool make_room(struct keys *k, enum room_table t)
 {
 	uint32_t n = k->slot_cnt ? k->slot_cnt * 2 : 16;
 	uint32_t *slots;
-	uint64_t *keys = grow(k->keys, &k->key_cap, k->cnt + 1, sizeof(*keys));
+	uint64_t *keys = grow(k->keys, &k->key_cap, k->cnt + 1, sizeof(*keys), t);
 
 	if (!keys)
 		return false;
 	k->keys = keys;
 	if ((k->cnt + 1) * 2 <= k->slot_cnt)
 		return true;
-	slots = calloc(n, sizeof(*slots));
+	slots = room_new(t, n * sizeof(*slots));
 	if (!slots)
 		return false;
-	free(k->slots);
+	room_free(k->slots);
 	k->slots = slots;
 	k->slot_cnt = n;
 	for (uint32_t i = 0; i < k->cnt; i++)
@@ -60,12 +60,16 @@ uint32_t keys__find(struct keys *k, uint64_t key)
 	return k->cnt ? k->slots[slot_of(k, key)] - 1 : KEYS_NONE;
 }
 
-uint32_t keys__add(struct keys *k, uint64_t key, uint32_t max)
+uint32_t keys__add(struct keys *k, uint64_t key, uint32_t max, enum room_table t)
 {
 	uint32_t n = keys__find(k, key);
 
 	if (n == KEYS_NONE) {
-		if (k->cnt >= max || !make_room(k))
+		if (k->cnt >= max) {
+			room_full(t);
+			return KEYS_NONE;
+		}
+		if (!make_room(k, t))
 			return KEYS_NONE;
 		n = k->cnt++;
 		k->keys[n] = key;
@@ -76,10 +80,20 @@ uint32_t keys__add(struct keys *k, uint64_t key, uint32_t max)
 	return n;
 }
 
+void keys__undo(struct keys *k, uint32_t n)
+{
+	if (n == KEYS_NONE || n + 1 != k->cnt)
+		return;
+	/* No search goes on behind the latest one's slot. */
+	k->slots[slot_of(k, k->keys[n])] = 0;
+	k->cnt--;
+	k->last = 0;
+}
+
 void keys__free(struct keys *k)
 {
-	free(k->keys);
-	free(k->slots);
+	room_free(k->keys);
+	room_free(k->slots);
 }
 
 static uint64_t rank_of(uint64_t cnt, double part)

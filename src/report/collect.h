@@ -7,11 +7,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "util/room.h"
+
 struct term;
 
-/* Room for need elements of size bytes; new ones are zero. NULL when there is no memory: the old
- * array is as it was. */
-void *grow(void *array, unsigned *cap, unsigned need, size_t size);
+/* Room for need elements of size bytes; new ones are zero. NULL when there is none: the old array
+ * is as it was. It is given back by room_free(). */
+void *grow(void *array, unsigned *cap, unsigned need, size_t size, enum room_table t);
 
 /* Keys (pointers, thread ids) by the order in which they came. All zero is an empty one. */
 #define KEYS_NONE UINT32_MAX
@@ -22,15 +24,19 @@ struct keys {
 	uint32_t last; /* the number that was asked for last */
 };
 uint32_t keys__find(struct keys *k, uint64_t key);
-/* Number of the key, a new one when it is new; KEYS_NONE when there are max or no memory. */
-uint32_t keys__add(struct keys *k, uint64_t key, uint32_t max);
+/* Number of the key, a new one when it is new; KEYS_NONE, which is counted, when there are max or
+ * there is no room. */
+uint32_t keys__add(struct keys *k, uint64_t key, uint32_t max, enum room_table t);
+/* Number n has found no room elsewhere: the key goes again if it is the latest one, so that each
+ * key that is there has what belongs to it. Nothing when n is KEYS_NONE. */
+void keys__undo(struct keys *k, uint32_t n);
 void keys__free(struct keys *k);
 
-static inline uint32_t keys_get(struct keys *k, uint64_t key, uint32_t max)
+static inline uint32_t keys_get(struct keys *k, uint64_t key, uint32_t max, enum room_table t)
 {
 	if (k->cnt && k->keys[k->last] == key)
 		return k->last;
-	return keys__add(k, key, max);
+	return keys__add(k, key, max, t);
 }
 
 static inline uint64_t thread_key(uint32_t pid, uint32_t tid)

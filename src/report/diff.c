@@ -16,6 +16,7 @@
 
 #include "model/call.h"
 #include "collect.h"
+#include "left_out.h"
 #include "report/work/driver_calls.h"
 #include "report/time/idle.h"
 #include "report/iter/iter.h"
@@ -73,15 +74,14 @@ static void count(struct thing **table, enum thing_kind kind, int side, const ch
 
 	HASH_FIND(hh, *table, name, strlen(name), t);
 	if (!t) {
-		t = calloc(1, sizeof(*t));
+		size_t size = strlen(name) + 1;
+
+		t = room_new(ROOM_COMPARED, sizeof(*t) + size);
 		if (!t)
 			return;
 		*t = (struct thing){
-			.name = strdup(name), .kind = kind, .has_time = true, .has_cnt = true};
-		if (!t->name) {
-			free(t);
-			return;
-		}
+			.name = (char *)(t + 1), .kind = kind, .has_time = true, .has_cnt = true};
+		memcpy(t + 1, name, size);
 		HASH_ADD_KEYPTR(hh, *table, t->name, strlen(t->name), t);
 	}
 	t->v[side].cnt++;
@@ -123,11 +123,13 @@ void diff__end(struct diff *d, int side, const struct trace_end *end)
 static void add(struct diff *d, const char *name, bool is_bytes, bool has_cnt, bool has_time,
 		struct value a, struct value b)
 {
-	struct thing *t = calloc(1, sizeof(*t));
+	size_t size = strlen(name) + 1;
+	struct thing *t = calloc(1, sizeof(*t) + size);
 
 	if (!t)
 		return;
-	*t = (struct thing){.name = strdup(name),
+	memcpy(t + 1, name, size);
+	*t = (struct thing){.name = (char *)(t + 1),
 			    .kind = THING_WHOLE,
 			    .is_bytes = is_bytes,
 			    .has_cnt = has_cnt,
@@ -341,6 +343,7 @@ void diff__print(const struct diff *d, const struct term *term, unsigned top)
 	if (what_is_hidden(d))
 		term_para(term, "Hidden: %s: what is known from them is not compared.",
 			  what_is_hidden(d));
+	left_out_print(term);
 	if (!d->differ_cnt) {
 		term_para(term,
 			  "Nothing changed: all counts are the same, and no time differs by more "
@@ -367,6 +370,7 @@ void diff__json(const struct diff *d, struct json *j)
 	json_f64(j, "noise", DIFF_NOISE);
 	if (what_is_hidden(d))
 		json_str(j, "hidden", what_is_hidden(d));
+	left_out_json(j);
 	for (int k = 0; k < THING_KIND_CNT; k++) {
 		json_open_array(j, kinds[k]);
 		for (unsigned i = 0; i < d->cnt; i++) {
@@ -396,8 +400,10 @@ void diff__json(const struct diff *d, struct json *j)
 
 static void free_thing(struct thing *t)
 {
-	free((char *)t->name);
-	free(t);
+	if (t->kind == THING_WHOLE)
+		free(t);
+	else
+		room_free(t);
 }
 
 void diff__free(struct diff *d)

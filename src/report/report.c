@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "collect.h"
+#include "left_out.h"
 #include "report/page/html.h"
 #include "saved/reader.h"
 
@@ -115,6 +116,7 @@ void report__json(const struct report *r, struct json *j)
 	json_open(j, NULL);
 	json_u64(j, "report", REPORT_SCHEMA);
 	put_files(r, j);
+	left_out_json(j);
 	for (unsigned i = 0; i < AN_CNT; i++) {
 		if (analyses[i] && is_silent(r, i))
 			json_null(j, analyses[i]->name);
@@ -156,6 +158,7 @@ void report__print(const struct report *r, const struct term *term)
 		if (!printed && analyses[id] && analyses[id]->print && !is_silent(r, id))
 			analyses[id]->print(r->an[id], term);
 	}
+	left_out_print(term);
 }
 
 void report__free(struct report *r)

@@ -315,6 +315,10 @@ struct parser {
 
 	bool grow()
 	{
+		if (cnt == PARSE_MEMBERS_MAX) {
+			why = "it has too many members";
+			return false;
+		}
 		unsigned n = cap ? 2 * cap : 64;
 		struct member *grown = (struct member *)realloc(m, n * sizeof(*m));
 

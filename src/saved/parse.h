@@ -43,6 +43,8 @@ struct parsed {
 	size_t at;
 };
 
+/* Of one object: the widest has a row for each function. */
+#define PARSE_MEMBERS_MAX 65536u
 /* What may be read behind the NUL of a line: the parser looks at 16 bytes at a time. */
 #define PARSE_SLACK 32
 

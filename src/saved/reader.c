@@ -38,7 +38,7 @@ struct reader {
 	const char *path;
 	struct saved_file *file;
 	uint64_t shown; /* progress */
-	unsigned message_cnt;
+	unsigned message_cnt, note_cnt;
 	uint64_t unknown_cnt, backwards_cnt, long_cnt;
 	uint64_t last_ns;
 	bool has_end, in_trace;
@@ -215,7 +215,7 @@ static int begin(struct reader *r)
 {
 	const char *note = saved__note(r->saved);
 
-	if (note)
+	if (note && ++r->note_cnt <= MESSAGES_MAX)
 		info("%s: line %" PRIu64 ": %s", name_of(r), r->file->lines, note);
 	r->in_trace = true;
 	r->has_end = false;
@@ -315,6 +315,8 @@ static void sum_up(struct reader *r)
 
 	if (r->message_cnt > MESSAGES_MAX)
 		warn("%s: %u more lines like these", name_of(r), r->message_cnt - MESSAGES_MAX);
+	if (r->note_cnt > MESSAGES_MAX)
+		info("%s: %u more traces like these", name_of(r), r->note_cnt - MESSAGES_MAX);
 	if (r->unknown_cnt > 1)
 		warn("%s: %" PRIu64 " events are of types that this cudatrace does not know: they "
 		     "are left out",
@@ -344,7 +346,7 @@ int reader__file(struct reader *r, const char *path, struct saved_file *f)
 	r->path = path;
 	r->file = f;
 	r->pos = r->len = r->shown = 0;
-	r->message_cnt = r->error = 0;
+	r->message_cnt = r->note_cnt = r->error = 0;
 	r->unknown_cnt = r->backwards_cnt = r->long_cnt = 0;
 	r->has_end = r->in_trace = false;
 	r->in = input__open(path, &why);

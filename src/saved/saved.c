@@ -8,6 +8,11 @@
 
 #include "model/call.h"
 #include "saved_value.h"
+#include "util/room.h"
+
+#define PROCS_MAX 65536
+/* Of the kernel: 16 bytes. */
+#define COMM_MAX 64
 
 static void learn_row(struct saved *s, enum event_kind kind, const struct event_field *f)
 {
@@ -62,7 +67,7 @@ void saved_procs_clear(struct saved *s)
 	HASH_ITER (hh, s->procs, p, next) {
 		HASH_DEL(s->procs, p);
 		mem__clear(&p->mem);
-		free(p);
+		room_free(p);
 	}
 	s->last_proc = NULL;
 }
@@ -156,10 +161,14 @@ static struct saved_proc *proc_get(struct saved *s, uint32_t pid)
 		return p;
 	HASH_FIND(hh, s->procs, &pid, sizeof(pid), p);
 	if (!p) {
-		p = calloc(1, sizeof(*p));
+		if (HASH_COUNT(s->procs) == PROCS_MAX)
+			room_full(ROOM_PROCESSES);
+		else
+			p = room_new(ROOM_PROCESSES, sizeof(*p));
 		if (!p)
 			return NULL;
 		p->pid = pid;
+		p->mem.quota = room_quota(QUOTA_RANGES);
 		HASH_ADD(hh, s->procs, pid, sizeof(p->pid), p);
 	}
 	return s->last_proc = p;
@@ -198,7 +207,7 @@ static void finish_process(struct saved *s, struct event *ev)
 		return;
 	HASH_DEL(s->procs, p);
 	mem__clear(&p->mem);
-	free(p);
+	room_free(p);
 	s->last_proc = NULL;
 }
 
@@ -246,6 +255,8 @@ static int read_event(struct saved *s, const struct parsed *p, const char *line,
 	for (const struct member *m = p->m; m < p->m + p->cnt; m++)
 		if (s->row_of[kind][m->key])
 			saved_take(s, ev, &event_fields[s->row_of[kind][m->key] - 1], m);
+	if (ev->comm && strnlen(ev->comm, COMM_MAX + 1) > COMM_MAX)
+		ev->comm = "(too long)";
 	if (ev->api_depth == UINT_MAX) /* written where it is another number only */
 		ev->api_depth = ev->depth;
 	duration = ev->end_ns;

@@ -9,6 +9,8 @@
 #include <string.h>
 #include <time.h>
 
+#include "util/room.h"
+
 /* Above every process id that Linux gives. */
 #define PID_STEP 10000000
 
@@ -107,7 +109,7 @@ static void *list_new(struct saved_trace *t, unsigned cnt, size_t size)
 
 	/* A trace has one header and one end; a file may be made to have more. */
 	if (t->list_cnt < sizeof(t->lists) / sizeof(t->lists[0]))
-		list = calloc(cnt + 1, size);
+		list = room_new(ROOM_TRACES, (cnt + 1ull) * size);
 	if (list)
 		t->lists[t->list_cnt++] = list;
 	return list;
@@ -234,18 +236,19 @@ static void place(struct saved *s)
 	info->base_ns = s->base_ns;
 }
 
-static int trace_add(struct saved *s)
+/* false: there is no room for one more. What comes is taken for more of the one before. */
+static bool trace_add(struct saved *s)
 {
-	struct saved_trace *t = calloc(1, sizeof(*t)), **at = &s->traces;
+	struct saved_trace *t = room_new(ROOM_TRACES, sizeof(*t));
 
+	s->note[0] = 0;
 	if (!t)
-		return -ENOMEM;
-	while (*at)
-		at = &(*at)->next;
-	*at = s->cur = t;
+		return false;
+	*(s->cur ? &s->cur->next : &s->traces) = t;
+	s->cur = t;
 	saved_stack_ids_clear(s);
 	s->trace_cnt++;
-	return 0;
+	return true;
 }
 
 int saved__begin(struct saved *s)
@@ -253,8 +256,8 @@ int saved__begin(struct saved *s)
 	struct member nothing;
 	struct parsed none = {.m = &nothing};
 
-	if (trace_add(s))
-		return -ENOMEM;
+	if (!trace_add(s))
+		return s->cur ? 0 : -ENOMEM;
 	read_info(s, &none, &s->cur->info);
 	place(s);
 	return 0;
@@ -278,8 +281,8 @@ int saved_header(struct saved *s, const struct parsed *p, const char **why)
 		return -EPROTO;
 	}
 	*why = "out of memory: close other programs";
-	if (trace_add(s))
-		return -EINVAL;
+	if (!trace_add(s))
+		return s->cur ? SAVED_HEADER : -EINVAL;
 	read_info(s, p, &s->cur->info);
 	place(s);
 	return SAVED_HEADER;
@@ -372,8 +375,8 @@ void saved_traces_free(struct saved *s)
 	for (t = s->traces; t; t = next) {
 		next = t->next;
 		for (unsigned i = 0; i < t->list_cnt; i++)
-			free(t->lists[i]);
-		free(t);
+			room_free(t->lists[i]);
+		room_free(t);
 	}
 }
 

@@ -2,7 +2,11 @@
 #include "stack_pool.h"
 
 #include <stdlib.h>
+
+#define HASH_NONFATAL_OOM 1
 #include <uthash.h>
+
+#include "util/room.h"
 
 #define BYTES_MAX (64ull << 20)
 
@@ -37,7 +41,7 @@ void stack_pool__forget_ids(struct stack_pool *p)
 
 	HASH_ITER (hh, p->ids, id, next) {
 		HASH_DEL(p->ids, id);
-		free(id);
+		room_free(id);
 	}
 }
 
@@ -50,7 +54,7 @@ void stack_pool__free(struct stack_pool *p)
 	stack_pool__forget_ids(p);
 	HASH_ITER (hh, p->stacks, st, next) {
 		HASH_DEL(p->stacks, st);
-		free(st);
+		room_free(st);
 	}
 	free(p);
 }
@@ -59,9 +63,11 @@ struct stack *stack_pool__make(const struct stack_pool *p, unsigned frame_cnt)
 {
 	struct pooled *st;
 
-	if (p->bytes > BYTES_MAX)
+	if (p->bytes > BYTES_MAX) {
+		room_full(ROOM_STACKS);
 		return NULL;
-	st = calloc(1, sizeof(*st) + frame_cnt * sizeof(st->stack.frames[0]));
+	}
+	st = room_new(ROOM_STACKS, sizeof(*st) + frame_cnt * sizeof(st->stack.frames[0]));
 	return st ? &st->stack : NULL;
 }
 
@@ -72,7 +78,7 @@ static struct pooled_id *id_get(struct stack_pool *p, uint64_t number)
 	HASH_FIND(hh, p->ids, &number, sizeof(number), id);
 	if (id)
 		return id;
-	id = calloc(1, sizeof(*id));
+	id = room_new(ROOM_STACKS, sizeof(*id));
 	if (!id)
 		return NULL;
 	id->id = number;
@@ -90,7 +96,7 @@ const struct stack *stack_pool__put(struct stack_pool *p, struct stack *stack)
 
 	HASH_FIND(hh, p->stacks, stack->frames, key_sz, known);
 	if (known) {
-		free(st);
+		room_free(st);
 		st = known;
 	} else {
 		p->bytes += sizeof(*st) + key_sz;

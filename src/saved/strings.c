@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "util/room.h"
+
 #define FIRST_SLOTS 1024
 
 struct strings {
@@ -45,15 +47,13 @@ static uint32_t hash_of(const char *s, size_t len)
 
 static struct string *string__new(const char *s, size_t len, uint32_t hash)
 {
-	struct string *str = malloc(sizeof(*str) + len + 1);
+	struct string *str = room_new(ROOM_TEXTS, sizeof(*str) + len + 1);
 
 	if (!str)
 		return NULL;
-	str->tag = NULL;
 	str->hash = hash;
 	str->len = len;
 	memcpy(str->text, s, len);
-	str->text[len] = 0;
 	return str;
 }
 
@@ -65,7 +65,7 @@ struct strings *strings__new(void)
 	if (!t)
 		return NULL;
 	t->slot_cnt = FIRST_SLOTS;
-	t->slots = calloc(t->slot_cnt, sizeof(*t->slots));
+	t->slots = room_new(ROOM_TEXTS, t->slot_cnt * sizeof(*t->slots));
 	t->full = string__new(full, strlen(full), 0);
 	if (!t->slots || !t->full) {
 		strings__free(t);
@@ -79,16 +79,16 @@ void strings__free(struct strings *t)
 	if (!t)
 		return;
 	for (size_t i = 0; t->slots && i < t->slot_cnt; i++)
-		free(t->slots[i]);
-	free(t->slots);
-	free(t->full);
+		room_free(t->slots[i]);
+	room_free(t->slots);
+	room_free(t->full);
 	free(t);
 }
 
 static void grow(struct strings *t)
 {
 	size_t n = 2 * t->slot_cnt;
-	struct string **slots = calloc(n, sizeof(*slots));
+	struct string **slots = room_new(ROOM_TEXTS, n * sizeof(*slots));
 
 	if (!slots)
 		return;
@@ -102,7 +102,7 @@ static void grow(struct strings *t)
 			k = (k + 1) & (n - 1);
 		slots[k] = t->slots[i];
 	}
-	free(t->slots);
+	room_free(t->slots);
 	t->slots = slots;
 	t->slot_cnt = n;
 }
@@ -113,7 +113,7 @@ struct string *strings__get(struct strings *t, const char *s, size_t len)
 	uint32_t hash;
 	size_t i;
 
-	len = strnlen(s, len);
+	len = strnlen(s, len < STRING_MAX ? len : STRING_MAX);
 	hash = hash_of(s, len);
 	for (i = hash & (t->slot_cnt - 1); t->slots[i]; i = (i + 1) & (t->slot_cnt - 1)) {
 		str = t->slots[i];
@@ -121,8 +121,10 @@ struct string *strings__get(struct strings *t, const char *s, size_t len)
 			return str;
 	}
 	/* One slot stays empty whatever happens, or a search would not end. */
-	if (t->bytes + len > STRINGS_MAX || t->cnt + 1 >= t->slot_cnt)
+	if (t->bytes + len > STRINGS_MAX || t->cnt + 1 >= t->slot_cnt) {
+		room_full(ROOM_TEXTS);
 		return t->full;
+	}
 	str = string__new(s, len, hash);
 	if (!str)
 		return t->full;

@@ -17,11 +17,13 @@ struct string {
 struct strings *strings__new(void);
 void strings__free(struct strings *t);
 /* Any bytes but NUL: a text ends there. Never NULL: beyond STRINGS_MAX bytes of texts, or without
- * memory, a string that says so. */
+ * room, a string that says so. */
 struct string *strings__get(struct strings *t, const char *s, size_t len);
 
 /* Names are thousands; this much only a file that is made to be a burden has. */
 #define STRINGS_MAX (64ull << 20)
+/* Longer ones are cut: a report says a name again and again. No name of cudatrace's is. */
+#define STRING_MAX (8u << 10)
 
 static inline const char *strings__text(struct strings *t, const char *s, size_t len)
 {

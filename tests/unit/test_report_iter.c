@@ -355,11 +355,20 @@ static void keys(void **state)
 
 	assert_int_equal(keys__find(&k, 7), KEYS_NONE);
 	for (uint64_t i = 0; i < 5000; i++)
-		assert_int_equal(keys_get(&k, i * i, 5000), i);
+		assert_int_equal(keys_get(&k, i * i, 5000, ROOM_THREADS), i);
 	for (uint64_t i = 0; i < 5000; i++)
-		assert_int_equal(keys_get(&k, i * i, 5000), i);
-	assert_int_equal(keys_get(&k, 3, 5000), KEYS_NONE);
+		assert_int_equal(keys_get(&k, i * i, 5000, ROOM_THREADS), i);
+	assert_int_equal(keys_get(&k, 3, 5000, ROOM_THREADS), KEYS_NONE);
 	assert_int_equal(keys__find(&k, 3), KEYS_NONE);
+	/* The latest one goes, and no other. */
+	keys__undo(&k, KEYS_NONE);
+	keys__undo(&k, 17);
+	assert_int_equal(k.cnt, 5000);
+	keys__undo(&k, 4999);
+	assert_int_equal(keys__find(&k, 4999 * 4999), KEYS_NONE);
+	for (uint64_t i = 0; i < 4999; i++)
+		assert_int_equal(keys__find(&k, i * i), i);
+	assert_int_equal(keys_get(&k, 3, 5000, ROOM_THREADS), 4999);
 	keys__free(&k);
 }
 

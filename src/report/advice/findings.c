@@ -32,9 +32,9 @@ static void findings__free(void *a)
 	struct findings *f = a;
 
 	for (int i = 0; i < HOT_CNT; i++)
-		free(f->calls[i]);
+		room_free(f->calls[i]);
 	keys__free(&f->thread_keys);
-	free(f->threads);
+	room_free(f->threads);
 	free(f->list);
 	free(f);
 }
@@ -43,9 +43,11 @@ static void keep(struct findings *f, enum hot_kind kind, const struct event *ev)
 {
 	struct hot_call *calls;
 
-	if (f->cnt[kind] == HOT_MAX)
+	if (f->cnt[kind] == HOT_MAX) {
+		room_full(ROOM_CALLS);
 		return;
-	calls = grow(f->calls[kind], &f->cap[kind], f->cnt[kind] + 1, sizeof(*calls));
+	}
+	calls = grow(f->calls[kind], &f->cap[kind], f->cnt[kind] + 1, sizeof(*calls), ROOM_CALLS);
 	if (!calls)
 		return;
 	f->calls[kind] = calls;
@@ -90,14 +92,17 @@ static void keep_hot(struct findings *f, const struct event *ev)
 
 static struct find_thread *thread_of(struct findings *f, const struct event *ev)
 {
-	uint32_t i = keys_get(&f->thread_keys, thread_key(ev->pid, ev->tid), THREADS_MAX);
+	uint32_t i =
+		keys_get(&f->thread_keys, thread_key(ev->pid, ev->tid), THREADS_MAX, ROOM_THREADS);
 	struct find_thread *t;
 
 	if (i == KEYS_NONE)
 		return NULL;
-	t = grow(f->threads, &f->thread_cap, i + 1, sizeof(*t));
-	if (!t)
+	t = grow(f->threads, &f->thread_cap, i + 1, sizeof(*t), ROOM_THREADS);
+	if (!t) {
+		keys__undo(&f->thread_keys, i);
 		return NULL;
+	}
 	f->threads = t;
 	return &t[i];
 }

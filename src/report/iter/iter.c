@@ -34,15 +34,15 @@ static void iter__free(void *a)
 		struct it_thread *t = &it->threads[i];
 
 		for (unsigned p = 0; p < t->pattern_cnt; p++)
-			free(t->patterns[p].kernels);
-		free(t->patterns);
-		free(t->steps);
-		free(t->segs);
+			room_free(t->patterns[p].kernels);
+		room_free(t->patterns);
+		room_free(t->steps);
+		room_free(t->segs);
 	}
-	free(it->threads);
-	free(it->longest);
+	room_free(it->threads);
+	room_free(it->longest);
 	free(it->longest_sample);
-	free(it->list);
+	room_free(it->list);
 	keys__free(&it->thread_keys);
 	keys__free(&it->kernel_keys);
 	free(it);
@@ -59,14 +59,17 @@ const char *iter_kernel_name(const struct iter *it, uint32_t kernel)
 
 static struct it_thread *thread_get(struct iter *it, const struct event *ev)
 {
-	uint32_t i = keys_get(&it->thread_keys, thread_key(ev->pid, ev->tid), THREADS_MAX);
+	uint32_t i =
+		keys_get(&it->thread_keys, thread_key(ev->pid, ev->tid), THREADS_MAX, ROOM_THREADS);
 	struct it_thread *threads;
 
 	if (i == KEYS_NONE)
 		return NULL;
-	threads = grow(it->threads, &it->thread_cap, i + 1, sizeof(*threads));
-	if (!threads)
+	threads = grow(it->threads, &it->thread_cap, i + 1, sizeof(*threads), ROOM_THREADS);
+	if (!threads) {
+		keys__undo(&it->thread_keys, i);
 		return NULL;
+	}
 	it->threads = threads;
 	threads[i].pid = ev->pid;
 	threads[i].tid = ev->tid;
@@ -88,7 +91,8 @@ static double likeness(const struct it_sketch *a, const struct it_sketch *b)
 
 static void keep_sample(struct it_pattern *p, const struct it_thread *t)
 {
-	uint32_t *kernels = reallocarray(p->kernels, t->step_cnt + 1, sizeof(*kernels));
+	uint32_t *kernels =
+		room_resize(ROOM_SEGMENTS, p->kernels, (t->step_cnt + 1) * sizeof(*kernels));
 
 	if (!kernels)
 		return;
@@ -109,7 +113,9 @@ static uint32_t pattern_of(struct it_thread *t)
 			if (likeness(&t->patterns[i].sketch, &t->sketch) >= ALIKE)
 				break;
 	if (i == t->pattern_cnt) {
-		p = i < IT_PATTERNS ? grow(t->patterns, &t->pattern_cap, i + 1, sizeof(*p)) : NULL;
+		p = i < IT_PATTERNS
+			    ? grow(t->patterns, &t->pattern_cap, i + 1, sizeof(*p), ROOM_SEGMENTS)
+			    : NULL;
 		if (!p)
 			return IT_NONE;
 		t->patterns = p;
@@ -148,14 +154,15 @@ static void cut(struct iter *it, struct it_thread *t)
 	if (t->open && (work || it->r->opts.iter == ITER_MARKER)) {
 		t->cur.pattern = work ? pattern_of(t) : IT_NONE;
 		t->work += work;
-		segs = it->seg_cnt < IT_SEGS_MAX
-			       ? grow(t->segs, &t->seg_cap, t->seg_cnt + 1, sizeof(*segs))
-			       : NULL;
+		segs = it->seg_cnt < IT_SEGS_MAX ? grow(t->segs, &t->seg_cap, t->seg_cnt + 1,
+							sizeof(*segs), ROOM_SEGMENTS)
+						 : NULL;
 		if (segs) {
 			t->segs = segs;
 			segs[t->seg_cnt++] = t->cur;
 			it->seg_cnt++;
 		} else {
+			room_full(ROOM_SEGMENTS);
 			it->lost_segs++;
 		}
 	}
@@ -168,15 +175,15 @@ static void cut(struct iter *it, struct it_thread *t)
 
 static void add_launch(struct iter *it, struct it_thread *t, const struct event *ev, uint64_t key)
 {
-	uint32_t kernel = keys_get(&it->kernel_keys, key, KERNELS_MAX);
+	uint32_t kernel = keys_get(&it->kernel_keys, key, KERNELS_MAX, ROOM_KERNELS);
 	struct it_step *steps;
 
 	t->cur.all.launch_ns += event_duration_ns(ev);
 	t->sketch.n[kernel % IT_DIMS]++;
 	t->sketch.total++;
-	steps = t->step_cnt < IT_STEPS_MAX
-			? grow(t->steps, &t->step_cap, t->step_cnt + 1, sizeof(*steps))
-			: NULL;
+	steps = t->step_cnt < IT_STEPS_MAX ? grow(t->steps, &t->step_cap, t->step_cnt + 1,
+						  sizeof(*steps), ROOM_SEGMENTS)
+					   : NULL;
 	if (!steps)
 		return;
 	t->steps = steps;
@@ -258,7 +265,7 @@ static void iter_event(void *a, const struct event *ev)
 
 struct it_iter *iter_add(struct iter *it)
 {
-	struct it_iter *list = grow(it->list, &it->cap, it->cnt + 1, sizeof(*list));
+	struct it_iter *list = grow(it->list, &it->cap, it->cnt + 1, sizeof(*list), ROOM_SEGMENTS);
 
 	if (!list)
 		return NULL;

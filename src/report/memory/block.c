@@ -14,11 +14,15 @@ struct mem_proc *memory__proc(struct memory *m, uint32_t pid)
 		return p;
 	HASH_FIND(hh, m->procs, &pid, sizeof(pid), p);
 	if (!p) {
-		p = calloc(1, sizeof(*p));
+		if (HASH_COUNT(m->procs) == PROCS_MAX)
+			room_full(ROOM_PROCESSES);
+		else
+			p = room_new(ROOM_PROCESSES, sizeof(*p));
 		if (!p)
 			return NULL;
 		p->pid = pid;
 		p->life = ++m->lives;
+		p->ctx.quota = room_quota(QUOTA_RANGES);
 		HASH_ADD(hh, m->procs, pid, sizeof(p->pid), p);
 	}
 	m->last_proc = p;
@@ -125,7 +129,7 @@ void block__drop(struct memory *m, struct mem_proc *p, struct block *b, uint64_t
 		return;
 	}
 	discharge(m, b, ns);
-	free(b);
+	room_free(b);
 }
 
 /* Before it gets less: now a process may have more ranges than ever. */
@@ -174,9 +178,10 @@ struct block *memory__add(struct memory *m, struct mem_proc *p, const struct blo
 	/* Whatever is there already is none more. */
 	if (m->block_cnt >= BLOCKS_MAX && !block_at(p, tmpl->space, tmpl->key)) {
 		m->left_out_cnt++;
+		room_full(ROOM_ALLOCATIONS);
 		return NULL;
 	}
-	b = malloc(sizeof(*b));
+	b = room_new(ROOM_ALLOCATIONS, sizeof(*b));
 	if (!b)
 		return NULL;
 	*b = *tmpl;
@@ -280,7 +285,7 @@ void memory__unmap_block(struct memory *m, struct mem_proc *p, struct block *b, 
 	if (!phys || --phys->maps || phys->refs)
 		return;
 	discharge(m, phys, ns);
-	free(phys);
+	room_free(phys);
 }
 
 void memory__unmap(struct memory *m, struct mem_proc *p, const struct event *ev, uint64_t addr,

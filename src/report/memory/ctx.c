@@ -34,7 +34,10 @@ struct dev_row *memory__dev_row(struct memory *m, struct mem_proc *p, int device
 	for (d = p->devs; d; d = d->next)
 		if (d->device == device)
 			return d;
-	d = m->dev_row_cnt < DEV_ROWS_MAX ? calloc(1, sizeof(*d)) : NULL;
+	if (m->dev_row_cnt == DEV_ROWS_MAX)
+		room_full(ROOM_DEVICES);
+	else
+		d = room_new(ROOM_DEVICES, sizeof(*d));
 	if (!d)
 		return &m->other_dev;
 	*d = (struct dev_row){.device = device, .pid = p->pid, .next = p->devs};

@@ -112,7 +112,7 @@ void memory__proc_gone(struct memory *m, struct mem_proc *p, enum leak_end end, 
 	contexts__clear(&p->ctx);
 	HASH_ITER (hh, p->pools, pool, tmp) {
 		HASH_DEL(p->pools, pool);
-		free(pool);
+		room_free(pool);
 	}
 	p->devs = NULL;
 	p->snap_cnt = 0;
@@ -124,7 +124,7 @@ void memory__proc_free(struct memory *m, struct mem_proc *p)
 	HASH_DEL(m->procs, p);
 	if (m->last_proc == p)
 		m->last_proc = NULL;
-	free(p);
+	room_free(p);
 }
 
 void memory_result(const struct report *r, struct memory_result *res)

@@ -182,7 +182,7 @@ static void on_pool(struct memory *m, struct mem_proc *p, const struct event *ev
 		if (!pool)
 			return;
 		HASH_DEL(p->pools, pool);
-		free(pool);
+		room_free(pool);
 		return;
 	}
 	if (ev->fn->op == OP_CREATE) {
@@ -194,7 +194,10 @@ static void on_pool(struct memory *m, struct mem_proc *p, const struct event *ev
 		location(ev, "location.type", "location.id", &device);
 	}
 	if (!pool) {
-		pool = HASH_COUNT(p->pools) < POOLS_MAX ? calloc(1, sizeof(*pool)) : NULL;
+		if (HASH_COUNT(p->pools) == POOLS_MAX)
+			room_full(ROOM_POOLS);
+		else
+			pool = room_new(ROOM_POOLS, sizeof(*pool));
 		if (!pool)
 			return;
 		pool->handle = handle;
@@ -348,7 +351,7 @@ static void memory__free(void *a)
 		memory__proc_free(m, p);
 	}
 	for (unsigned i = 0; i < m->dev_row_cnt; i++)
-		free(m->dev_rows[i]);
+		room_free(m->dev_rows[i]);
 	free(m);
 }
 

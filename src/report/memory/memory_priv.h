@@ -12,6 +12,7 @@
 #include "memory.h"
 
 #include "model/contexts.h"
+#include "util/room.h"
 
 #include <uthash.h>
 
@@ -105,6 +106,7 @@ struct freed {
 /* That live at a time, of all processes. */
 #define BLOCKS_MAX (1u << 18)
 #define POOLS_MAX  4096 /* of a process */
+#define PROCS_MAX  65536
 #define SIZE_BITS  64
 
 #define TIME_STEPS   512

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 
 #include "decode/nv/nv_decode.h"
+#include "util/room.h"
 
 struct html_events *html_events__new(uint64_t base_ns, size_t max)
 {
@@ -33,10 +34,11 @@ static struct lane *find_lane(struct html_events *h, const struct event *ev)
 	if (l)
 		return l;
 	if (h->lane_cnt == LANES)
-		return h->lane_at[LANES - 1];
-	l = calloc(1, sizeof(*l));
+		room_full(ROOM_PAGE);
+	else
+		l = room_new(ROOM_PAGE, sizeof(*l));
 	if (!l)
-		return NULL;
+		return h->lane_cnt ? h->lane_at[h->lane_cnt - 1] : NULL;
 	l->key = key;
 	l->idx = h->lane_cnt;
 	if (ev->comm)
@@ -58,11 +60,12 @@ static struct what *find_what(struct html_events *h, const struct event *ev)
 	HASH_FIND(hh, h->whats, &key, sizeof(key), w);
 	if (w)
 		return w;
-	if (h->what_cnt == WHATS)
-		return h->whats; /* hostile: a million names */
-	w = calloc(1, sizeof(*w));
+	if (h->what_cnt == WHATS) /* hostile: a million names */
+		room_full(ROOM_PAGE);
+	else
+		w = room_new(ROOM_PAGE, sizeof(*w));
 	if (!w)
-		return NULL;
+		return h->whats;
 	w->key = key;
 	w->op = ev->op;
 	w->idx = h->what_cnt++;
@@ -101,7 +104,11 @@ static unsigned find_detail(struct html_events *h, const struct event *ev)
 	HASH_FIND(hh, h->details, &key, sizeof(key), d);
 	if (d)
 		return d->idx;
-	if (h->detail_cnt == DETAILS || !(d = calloc(1, sizeof(*d))))
+	if (h->detail_cnt == DETAILS)
+		room_full(ROOM_PAGE);
+	else
+		d = room_new(ROOM_PAGE, sizeof(*d));
+	if (!d)
 		return 0;
 	d->key = key;
 	d->idx = ++h->detail_cnt;
@@ -139,19 +146,19 @@ static void widen_cells(struct html_events *h)
 	}
 }
 
-static int merge(struct html_events *h, const struct hev *e, uint8_t type)
+/* Without room for the cells it is left out. */
+static void merge(struct html_events *h, const struct hev *e, uint8_t type)
 {
 	struct lane *l = h->lane_at[e->lane];
 	uint64_t at = e->start > 0 ? (uint64_t)e->start : 0;
 	struct cell one = {.cnt = 1, .type = type, .busy_ns = e->dur, .longest_ns = e->dur};
 
-	if (!l->cells && !(l->cells = calloc(CELLS, sizeof(*l->cells))))
-		return -ENOMEM;
+	if (!l->cells && !(l->cells = room_new(ROOM_PAGE, CELLS * sizeof(*l->cells))))
+		return;
 	while (at / h->step_ns >= CELLS)
 		widen_cells(h);
 	add_cell(&l->cells[at / h->step_ns], &one);
 	h->merged_cnt++;
-	return 0;
 }
 
 /* Bin of a duration: 8 for each power of two. */
@@ -179,7 +186,6 @@ static int make_room(struct html_events *h)
 	uint8_t *types = malloc(h->what_cnt);
 	unsigned bin = 0;
 	struct what *w, *next;
-	int err = 0;
 
 	if (!types)
 		return -ENOMEM;
@@ -190,15 +196,15 @@ static int make_room(struct html_events *h)
 	while ((sum += bins[bin]) < h->cnt / 4)
 		bin++;
 	h->below_ns = bin_end(bin);
-	for (size_t i = 0; i < h->cnt && !err; i++) {
+	for (size_t i = 0; i < h->cnt; i++) {
 		if (h->evs[i].dur < h->below_ns)
-			err = merge(h, &h->evs[i], type_of(types, &h->evs[i]));
+			merge(h, &h->evs[i], type_of(types, &h->evs[i]));
 		else
 			h->evs[kept++] = h->evs[i];
 	}
 	h->cnt = kept;
 	free(types);
-	return err;
+	return 0;
 }
 
 static int reserve(struct html_events *h)
@@ -211,7 +217,11 @@ static int reserve(struct html_events *h)
 	if (h->cnt >= h->max)
 		return make_room(h);
 	cap = cap < h->max ? cap : h->max;
-	evs = realloc(h->evs, cap * sizeof(*evs));
+	evs = room_resize(ROOM_PAGE, h->evs, cap * sizeof(*evs));
+	if (!evs && h->cap) {
+		h->max = h->cap;
+		return make_room(h);
+	}
 	if (!evs)
 		return -ENOMEM;
 	h->evs = evs;
@@ -235,7 +245,7 @@ static void count_refusal(struct html_events *h, const struct event *ev)
 		     : !key.status ? drv->io->f[NV_R_STATUS].v
 				   : 0;
 	HASH_FIND(hh, h->refusals, &key, sizeof(key), r);
-	if (!r && HASH_COUNT(h->refusals) < REFUSALS && (r = calloc(1, sizeof(*r)))) {
+	if (!r && HASH_COUNT(h->refusals) < REFUSALS && (r = room_new(ROOM_PAGE, sizeof(*r)))) {
 		r->key = key;
 		HASH_ADD(hh, h->refusals, key, sizeof(key), r);
 	}
@@ -277,7 +287,7 @@ void html_events__event(struct html_events *h, const struct event *ev)
 	if (h->failed)
 		return;
 	if (e.dur < h->below_ns) {
-		h->failed = merge(h, &e, html_type(ev->kind, ev->type));
+		merge(h, &e, html_type(ev->kind, ev->type));
 		return;
 	}
 	e.detail = find_detail(h, ev);
@@ -294,22 +304,22 @@ void html_events__free(struct html_events *h)
 		return;
 	HASH_CLEAR(hh, h->lanes);
 	for (unsigned i = 0; i < h->lane_cnt; i++) {
-		free(h->lane_at[i]->cells);
-		free(h->lane_at[i]);
+		room_free(h->lane_at[i]->cells);
+		room_free(h->lane_at[i]);
 	}
 	HASH_ITER (hh, h->whats, w, wnext) {
 		HASH_DEL(h->whats, w);
-		free(w);
+		room_free(w);
 	}
 	HASH_ITER (hh, h->details, d, dnext) {
 		HASH_DEL(h->details, d);
-		free(d);
+		room_free(d);
 	}
 	HASH_ITER (hh, h->refusals, r, rnext) {
 		HASH_DEL(h->refusals, r);
-		free(r);
+		room_free(r);
 	}
 	callers__free(&h->callers);
-	free(h->evs);
+	room_free(h->evs);
 	free(h);
 }

@@ -14,8 +14,12 @@
 
 #include "model/call.h"
 #include "report/time/stage.h"
+#include "util/room.h"
 
+/* Beyond the first, slices get longer; the others are for what differs within one, too. */
 #define SUMS_MAX      32768
+#define ROWS_MAX      (4 * SUMS_MAX)
+#define NAMES_SZ      (64u << 20) /* of kernels, as often as they are said */
 #define FIRST_STEP_NS 1000000
 
 struct sum_key {
@@ -42,6 +46,7 @@ struct name {
 
 struct stacks {
 	const struct report *r;
+	size_t names_sz;
 	struct sum *sums;
 	struct sum *recent[RECENT]; /* of sums: a program repeats itself */
 	uint64_t step_ns;
@@ -61,18 +66,26 @@ static void *stacks_new(struct report *r)
 	return s;
 }
 
-/* NULL: no memory. */
-static struct sum *sum_get(struct sum **table, const struct sum_key *key)
+/* NULL: no room. */
+static struct sum *sum_get(struct stacks *s, struct sum **table, const struct sum_key *key)
 {
+	size_t name_sz = 0;
 	struct sum *sum;
 
 	HASH_FIND(hh, *table, key, sizeof(*key), sum);
 	if (sum)
 		return sum;
-	sum = calloc(1, sizeof(*sum));
+	if (key->kernel)
+		name_sz = strlen(key->kernel);
+	if (HASH_COUNT(*table) == ROWS_MAX || s->names_sz + name_sz > NAMES_SZ) {
+		room_full(ROOM_FLAME);
+		return NULL;
+	}
+	sum = room_new(ROOM_FLAME, sizeof(*sum));
 	if (!sum)
 		return NULL;
 	sum->key = *key;
+	s->names_sz += name_sz;
 	HASH_ADD(hh, *table, key, sizeof(sum->key), sum);
 	return sum;
 }
@@ -83,7 +96,7 @@ static struct sum *sum_recent(struct stacks *s, const struct sum_key *key)
 	struct sum **at = &s->recent[mix % RECENT];
 
 	if (!*at || memcmp(&(*at)->key, key, sizeof(*key)))
-		*at = sum_get(&s->sums, key);
+		*at = sum_get(s, &s->sums, key);
 	return *at;
 }
 
@@ -93,19 +106,20 @@ static void coarsen(struct stacks *s)
 	struct sum *table = NULL, *sum, *next;
 
 	s->step_ns *= 2;
+	s->names_sz = 0;
 	memset(s->recent, 0, sizeof(s->recent));
 	HASH_ITER (hh, s->sums, sum, next) {
 		struct sum_key key = sum->key;
 		struct sum *both;
 
 		key.slice /= 2;
-		both = sum_get(&table, &key);
+		both = sum_get(s, &table, &key);
 		if (both) {
 			both->cnt += sum->cnt;
 			both->ns += sum->ns;
 		}
 		HASH_DEL(s->sums, sum);
-		free(sum);
+		room_free(sum);
 	}
 	s->sums = table;
 }
@@ -231,7 +245,7 @@ static void stacks_finish(void *a)
 				.class = fn->class,
 			};
 		HASH_DEL(s->sums, sum);
-		free(sum);
+		room_free(sum);
 	}
 	/* Events may follow. */
 	memset(s->recent, 0, sizeof(s->recent));
@@ -269,7 +283,7 @@ static void stacks_free(void *a)
 
 	HASH_ITER (hh, s->sums, sum, next) {
 		HASH_DEL(s->sums, sum);
-		free(sum);
+		room_free(sum);
 	}
 	HASH_ITER (hh, s->names, name, next_name) {
 		HASH_DEL(s->names, name);

@@ -43,23 +43,25 @@ static void idle__free(void *a)
 	keys__free(&d->proc_keys);
 	keys__free(&d->stream_keys);
 	keys__free(&d->event_keys);
-	free(d->procs);
-	free(d->streams);
-	free(d->events);
-	free(d->places);
+	room_free(d->procs);
+	room_free(d->streams);
+	room_free(d->events);
+	room_free(d->places);
 	free(d);
 }
 
 static struct idle_proc *proc_get(struct idle *d, uint32_t pid)
 {
-	uint32_t i = keys_get(&d->proc_keys, pid, PROCS_MAX);
+	uint32_t i = keys_get(&d->proc_keys, pid, PROCS_MAX, ROOM_PROCESSES);
 	struct idle_proc *procs;
 
 	if (i == KEYS_NONE)
 		return NULL;
-	procs = grow(d->procs, &d->proc_cap, i + 1, sizeof(*procs));
-	if (!procs)
+	procs = grow(d->procs, &d->proc_cap, i + 1, sizeof(*procs), ROOM_PROCESSES);
+	if (!procs) {
+		keys__undo(&d->proc_keys, i);
 		return NULL;
+	}
 	d->procs = procs;
 	procs[i].pid = pid;
 	return &procs[i];
@@ -81,12 +83,14 @@ static struct idle_stream *stream_get(struct idle *d, const struct event *ev, ui
 		key = thread_key(ev->pid, ev->tid) | THREAD_DEFAULT;
 	else
 		key = handle_key(ev->pid, handle == LEGACY ? 0 : handle);
-	i = keys_get(&d->stream_keys, key, STREAMS_MAX);
+	i = keys_get(&d->stream_keys, key, STREAMS_MAX, ROOM_STREAMS);
 	if (i == KEYS_NONE)
 		return NULL;
-	streams = grow(d->streams, &d->stream_cap, i + 1, sizeof(*streams));
-	if (!streams)
+	streams = grow(d->streams, &d->stream_cap, i + 1, sizeof(*streams), ROOM_STREAMS);
+	if (!streams) {
+		keys__undo(&d->stream_keys, i);
 		return NULL;
+	}
 	d->streams = streams;
 	streams[i].pid = ev->pid;
 	streams[i].handle = handle;
@@ -95,12 +99,13 @@ static struct idle_stream *stream_get(struct idle *d, const struct event *ev, ui
 
 static struct idle_event *event_get(struct idle *d, const struct event *ev)
 {
-	uint32_t i = keys_get(&d->event_keys, handle_key(ev->pid, ev->event), EVENTS_MAX);
+	uint32_t i =
+		keys_get(&d->event_keys, handle_key(ev->pid, ev->event), EVENTS_MAX, ROOM_EVENTS);
 	struct idle_event *events;
 
 	if (i == KEYS_NONE)
 		return NULL;
-	events = grow(d->events, &d->event_cap, i + 1, sizeof(*events));
+	events = grow(d->events, &d->event_cap, i + 1, sizeof(*events), ROOM_EVENTS);
 	if (events)
 		d->events = events;
 	return events ? &events[i] : NULL;
@@ -186,9 +191,11 @@ static void end_period(struct idle *d, struct idle_proc *p, const struct event *
 	}
 	period.cpu = p->cpu;
 	keep_longest(d, &period);
-	places = d->place_cnt < IDLE_PERIODS
-			 ? grow(d->places, &d->place_cap, d->place_cnt + 1, sizeof(*places))
-			 : NULL;
+	if (d->place_cnt == IDLE_PERIODS) {
+		room_full(ROOM_IDLE);
+		return;
+	}
+	places = grow(d->places, &d->place_cap, d->place_cnt + 1, sizeof(*places), ROOM_IDLE);
 	if (!places)
 		return;
 	d->places = places;

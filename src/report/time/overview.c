@@ -21,43 +21,47 @@ static void overview__free(void *a)
 	struct overview *o = a;
 
 	for (unsigned i = 0; i < o->fn_keys.cnt && i < o->fn_cap; i++)
-		free(o->fns[i].hist);
+		room_free(o->fns[i].hist);
 	keys__free(&o->fn_keys);
 	keys__free(&o->proc_keys);
 	keys__free(&o->thread_keys);
-	free(o->fns);
-	free(o->procs);
+	room_free(o->fns);
+	room_free(o->procs);
 	free(o);
 }
 
 static struct ov_fn *fn_get(struct overview *o, const struct cuda_fn *fn)
 {
-	uint32_t i = keys_get(&o->fn_keys, (uintptr_t)fn, KEYS_NONE);
+	uint32_t i = keys_get(&o->fn_keys, (uintptr_t)fn, KEYS_NONE, ROOM_FUNCTIONS);
 	struct ov_fn *fns;
 
 	if (i == KEYS_NONE)
 		return NULL;
-	fns = grow(o->fns, &o->fn_cap, i + 1, sizeof(*fns));
-	if (!fns)
+	fns = grow(o->fns, &o->fn_cap, i + 1, sizeof(*fns), ROOM_FUNCTIONS);
+	if (!fns) {
+		keys__undo(&o->fn_keys, i);
 		return NULL;
+	}
 	o->fns = fns;
 	if (!fns[i].fn) {
 		fns[i].fn = fn;
-		fns[i].hist = calloc(1, sizeof(*fns[i].hist));
+		fns[i].hist = room_new(ROOM_FUNCTIONS, sizeof(*fns[i].hist));
 	}
 	return &fns[i];
 }
 
 static struct ov_proc *proc_get(struct overview *o, const struct event *ev)
 {
-	uint32_t i = keys_get(&o->proc_keys, ev->pid, OV_PROCS_MAX);
+	uint32_t i = keys_get(&o->proc_keys, ev->pid, OV_PROCS_MAX, ROOM_PROCESSES);
 	struct ov_proc *procs;
 
 	if (i == KEYS_NONE)
 		return NULL;
-	procs = grow(o->procs, &o->proc_cap, i + 1, sizeof(*procs));
-	if (!procs)
+	procs = grow(o->procs, &o->proc_cap, i + 1, sizeof(*procs), ROOM_PROCESSES);
+	if (!procs) {
+		keys__undo(&o->proc_keys, i);
 		return NULL;
+	}
 	o->procs = procs;
 	if (!procs[i].pid) {
 		procs[i].pid = ev->pid;
@@ -118,7 +122,8 @@ static void on_call(struct overview *o, struct ov_proc *p, const struct event *e
 	o->t.call_cnt++;
 	o->t.class_cnt[ev->fn->class]++;
 	if (p) {
-		keys_get(&o->thread_keys, thread_key(ev->pid, ev->tid), KEYS_NONE);
+		keys_get(&o->thread_keys, thread_key(ev->pid, ev->tid), OV_THREADS_MAX,
+			 ROOM_THREADS);
 		p->thread_cnt += o->thread_keys.cnt > threads;
 		p->call_cnt++;
 		p->comm = p->comm && ev->pid != ev->tid ? p->comm : ev->comm;

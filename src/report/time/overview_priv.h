@@ -6,8 +6,9 @@
 #include "report/collect.h"
 #include "overview.h"
 
-#define OV_PROCS_MAX  65536
-#define OV_ERRORS_MAX 64
+#define OV_PROCS_MAX   65536
+#define OV_THREADS_MAX (1 << 20)
+#define OV_ERRORS_MAX  64
 
 struct ov_fn {
 	const struct cuda_fn *fn;

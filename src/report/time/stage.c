@@ -62,9 +62,9 @@ static void stages__free(void *a)
 	struct stages *s = a;
 
 	for (unsigned i = 0; i < STAGE_CELLS; i++)
-		free(s->cells[i].rows);
-	free(s->tail.rows);
-	free(s->load);
+		room_free(s->cells[i].rows);
+	room_free(s->tail.rows);
+	room_free(s->load);
 	free(s);
 }
 
@@ -75,7 +75,7 @@ static struct stage_row *row_get(struct stage_cell *c, const struct cuda_fn *fn,
 	for (unsigned i = 0; i < c->cnt; i++)
 		if (c->rows[i].fn == fn && c->rows[i].dir == dir)
 			return &c->rows[i];
-	rows = grow(c->rows, &c->cap, c->cnt + 1, sizeof(*rows));
+	rows = grow(c->rows, &c->cap, c->cnt + 1, sizeof(*rows), ROOM_FUNCTIONS);
 	if (!rows)
 		return NULL;
 	c->rows = rows;
@@ -315,7 +315,7 @@ static void add_load_fn(struct stages *s, const struct stage_row *row)
 	while (i < s->load_cnt && strcmp(s->load[i].name, row->fn->name))
 		i++;
 	if (i == s->load_cnt) {
-		fns = grow(s->load, &s->load_cap, i + 1, sizeof(*fns));
+		fns = grow(s->load, &s->load_cap, i + 1, sizeof(*fns), ROOM_FUNCTIONS);
 		if (!fns)
 			return;
 		s->load = fns;

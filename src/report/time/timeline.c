@@ -77,7 +77,10 @@ static void add(const struct timeline *t, struct row *row, uint64_t from_ns, uin
 
 static struct row *row_of(struct timeline *t, const struct event *ev)
 {
-	uint32_t n = keys_get(&t->keys, thread_key(ev->pid, ev->tid), THREADS_MAX);
+	uint64_t key = thread_key(ev->pid, ev->tid);
+	/* More than these are no row of the picture, which it says itself. */
+	uint32_t n = t->keys.cnt < THREADS_MAX ? keys_get(&t->keys, key, THREADS_MAX, ROOM_THREADS)
+					       : keys__find(&t->keys, key);
 	struct row *grown;
 
 	if (n == KEYS_NONE) {
@@ -85,9 +88,11 @@ static struct row *row_of(struct timeline *t, const struct event *ev)
 		return NULL;
 	}
 	if (n >= t->thread_cnt) {
-		grown = grow(t->threads, &t->thread_cap, n + 1, sizeof(*grown));
-		if (!grown)
+		grown = grow(t->threads, &t->thread_cap, n + 1, sizeof(*grown), ROOM_THREADS);
+		if (!grown) {
+			keys__undo(&t->keys, n);
 			return NULL;
+		}
 		t->threads = grown;
 		t->thread_cnt = n + 1;
 		t->threads[n].pid = ev->pid;
@@ -221,7 +226,7 @@ static void timeline_free(void *a)
 	struct timeline *t = a;
 
 	keys__free(&t->keys);
-	free(t->threads);
+	room_free(t->threads);
 	free(t);
 }
 

@@ -76,20 +76,20 @@ static void waits__free(void *a)
 	struct waits *w = a;
 
 	for (unsigned i = 0; i < w->fn_keys.cnt && i < w->fn_cap; i++)
-		free(w->fns[i].hist);
+		room_free(w->fns[i].hist);
 	for (unsigned i = 0; i < w->may_keys.cnt && i < w->may_cap; i++)
-		free(w->may[i].hist);
+		room_free(w->may[i].hist);
 	keys__free(&w->fn_keys);
 	keys__free(&w->for_keys);
 	keys__free(&w->thread_keys);
 	keys__free(&w->may_keys);
 	keys__free(&w->last_keys);
 	callers__free(&w->callers);
-	free(w->fns);
-	free(w->may);
-	free(w->fors);
-	free(w->threads);
-	free(w->last);
+	room_free(w->fns);
+	room_free(w->may);
+	room_free(w->fors);
+	room_free(w->threads);
+	room_free(w->last);
 	free(w);
 }
 
@@ -102,14 +102,17 @@ static uint64_t stream_key(const struct event *ev, bool whole_process)
 
 static void note_launch(struct waits *w, const struct event *ev, bool whole_process)
 {
-	uint32_t i = keys_get(&w->last_keys, stream_key(ev, whole_process), STREAMS_MAX);
+	uint32_t i =
+		keys_get(&w->last_keys, stream_key(ev, whole_process), STREAMS_MAX, ROOM_STREAMS);
 	const char **last;
 
 	if (i == KEYS_NONE)
 		return;
-	last = grow(w->last, &w->last_cap, i + 1, sizeof(*last));
-	if (!last)
+	last = grow(w->last, &w->last_cap, i + 1, sizeof(*last), ROOM_STREAMS);
+	if (!last) {
+		keys__undo(&w->last_keys, i);
 		return;
+	}
 	w->last = last;
 	last[i] = call_launches_graph(ev) ? "(a CUDA graph)" : ev->launch.kernel;
 }
@@ -124,14 +127,16 @@ static const char *last_kernel(struct waits *w, const struct event *ev)
 static void add_for(struct waits *w, uint32_t fn, const char *kernel, const char *what, uint64_t ns)
 {
 	uint64_t key = pair_key((uintptr_t)(kernel ? kernel : what), fn);
-	uint32_t i = keys_get(&w->for_keys, key, FOR_MAX);
+	uint32_t i = keys_get(&w->for_keys, key, FOR_MAX, ROOM_WAITS);
 	struct wait_for *fors;
 
 	if (i == KEYS_NONE)
 		return;
-	fors = grow(w->fors, &w->for_cap, i + 1, sizeof(*fors));
-	if (!fors)
+	fors = grow(w->fors, &w->for_cap, i + 1, sizeof(*fors), ROOM_WAITS);
+	if (!fors) {
+		keys__undo(&w->for_keys, i);
 		return;
+	}
 	w->fors = fors;
 	fors[i].fn = fn;
 	fors[i].kernel = kernel;
@@ -144,16 +149,19 @@ static void add_for(struct waits *w, uint32_t fn, const char *kernel, const char
 static uint32_t add_fn(struct keys *keys, struct wait_fn **fns, unsigned *cap,
 		       const struct event *ev, uint64_t ns)
 {
-	uint32_t i = keys_get(keys, (uintptr_t)ev->fn, 4096);
-	struct wait_fn *f = i == KEYS_NONE ? NULL : grow(*fns, cap, i + 1, sizeof(*f));
+	uint32_t i = keys_get(keys, (uintptr_t)ev->fn, 4096, ROOM_FUNCTIONS);
+	struct wait_fn *f =
+		i == KEYS_NONE ? NULL : grow(*fns, cap, i + 1, sizeof(*f), ROOM_FUNCTIONS);
 
-	if (!f)
+	if (!f) {
+		keys__undo(keys, i);
 		return KEYS_NONE;
+	}
 	*fns = f;
 	f += i;
 	if (!f->fn) {
 		f->fn = ev->fn;
-		f->hist = calloc(1, sizeof(*f->hist));
+		f->hist = room_new(ROOM_FUNCTIONS, sizeof(*f->hist));
 	}
 	f->cnt++;
 	f->total_ns += ns;
@@ -166,14 +174,17 @@ static uint32_t add_fn(struct keys *keys, struct wait_fn **fns, unsigned *cap,
 
 static void add_thread(struct waits *w, const struct event *ev, uint64_t ns)
 {
-	uint32_t i = keys_get(&w->thread_keys, thread_key(ev->pid, ev->tid), THREADS_MAX);
+	uint32_t i =
+		keys_get(&w->thread_keys, thread_key(ev->pid, ev->tid), THREADS_MAX, ROOM_THREADS);
 	struct wait_thread *threads;
 
 	if (i == KEYS_NONE)
 		return;
-	threads = grow(w->threads, &w->thread_cap, i + 1, sizeof(*threads));
-	if (!threads)
+	threads = grow(w->threads, &w->thread_cap, i + 1, sizeof(*threads), ROOM_THREADS);
+	if (!threads) {
+		keys__undo(&w->thread_keys, i);
 		return;
+	}
 	w->threads = threads;
 	threads[i].pid = ev->pid;
 	threads[i].tid = ev->tid;

@@ -24,7 +24,7 @@ static void *driver__new(struct report *r)
 static void rows__free(struct dr_rows *rows)
 {
 	keys__free(&rows->keys);
-	free(rows->rows);
+	room_free(rows->rows);
 }
 
 static void driver__free(void *a)
@@ -43,14 +43,16 @@ static void driver__free(void *a)
 static struct dr_row *row_get(struct dr_rows *rows, const char *name, const char *other)
 {
 	uint64_t key = pair_key((uintptr_t)other, (uintptr_t)name);
-	uint32_t i = keys_get(&rows->keys, key, ROWS_MAX);
+	uint32_t i = keys_get(&rows->keys, key, ROWS_MAX, ROOM_COMMANDS);
 	struct dr_row *list;
 
 	if (i == KEYS_NONE)
 		return NULL;
-	list = grow(rows->rows, &rows->cap, i + 1, sizeof(*list));
-	if (!list)
+	list = grow(rows->rows, &rows->cap, i + 1, sizeof(*list), ROOM_COMMANDS);
+	if (!list) {
+		keys__undo(&rows->keys, i);
 		return NULL;
+	}
 	rows->rows = list;
 	list[i].name = name;
 	list[i].other = other;
@@ -105,7 +107,7 @@ static void on_ioctl(struct driver_calls *d, const struct event *ev)
 	row = row_get(&d->calls, drv->call, NULL);
 	row_add(row, ev, ns);
 	ids = d->call_ids.cnt;
-	keys_get(&d->call_ids, drv->call_id, DR_CALLS_MAX);
+	keys_get(&d->call_ids, drv->call_id, DR_CALLS_MAX, ROOM_COMMANDS);
 	if (row)
 		row->call_cnt += d->call_ids.cnt > ids;
 	row_add(row_get(&d->pairs, ev->name, drv->call), ev, ns);

@@ -37,13 +37,14 @@ static void *live_get(struct live *l, uint64_t handle, uint32_t pid)
 /* false: there is no memory. Whatever had the handle is forgotten. */
 static bool live_set(struct live *l, uint64_t handle, uint32_t pid, void *item)
 {
-	uint32_t i = keys_get(&l->keys, pair_key(handle, pid), LIVE_MAX);
-	void **items = i == KEYS_NONE ? NULL : grow(l->items, &l->cap, i + 1, sizeof(*items));
+	uint32_t i = keys_get(&l->keys, pair_key(handle, pid), LIVE_MAX, ROOM_GRAPHS);
+	void **items =
+		i == KEYS_NONE ? NULL : grow(l->items, &l->cap, i + 1, sizeof(*items), ROOM_GRAPHS);
 
 	if (!items)
 		return false;
 	l->items = items;
-	free(items[i]);
+	room_free(items[i]);
 	items[i] = item;
 	return true;
 }
@@ -51,8 +52,8 @@ static bool live_set(struct live *l, uint64_t handle, uint32_t pid, void *item)
 static void live_free(struct live *l)
 {
 	for (unsigned i = 0; i < l->keys.cnt && i < l->cap; i++)
-		free(l->items[i]);
-	free(l->items);
+		room_free(l->items[i]);
+	room_free(l->items);
 	keys__free(&l->keys);
 }
 
@@ -82,27 +83,26 @@ static void graphs__free(void *a)
 {
 	struct graphs *g = a;
 
-	while (g->proc_cnt)
-		graphs_capture_forget(g, g->procs[0].pid);
-	free(g->procs);
+	while (g->procs)
+		graphs_capture_forget(g, g->procs->pid);
 	live_free(&g->graphs);
 	live_free(&g->execs);
 	keys__free(&g->node_keys);
-	free(g->nodes);
+	room_free(g->nodes);
 	free(g);
 }
 
 /* A new graph in the place of whatever had its handle. */
 static struct graph *graph_new(struct graphs *g, uint64_t handle, uint32_t pid, enum graph_how how)
 {
-	struct graph *x = calloc(1, sizeof(*x));
+	struct graph *x = room_new(ROOM_GRAPHS, sizeof(*x));
 
 	if (!x)
 		return NULL;
 	*x = (struct graph){.handle = handle, .pid = pid, .how = how, .seen = how != GRAPH_UNKNOWN};
 	if (live_set(&g->graphs, handle, pid, x))
 		return x;
-	free(x);
+	room_free(x);
 	return NULL;
 }
 
@@ -128,14 +128,14 @@ static struct exec *exec_of(struct graphs *g, const struct event *ev)
 	x = live_get(&g->execs, handle, ev->pid);
 	if (x)
 		return x;
-	x = calloc(1, sizeof(*x));
+	x = room_new(ROOM_GRAPHS, sizeof(*x));
 	if (!x)
 		return NULL;
 	*x = (struct exec){.handle = handle, .pid = ev->pid, .first_ns = ev->start_ns};
 	x->nodes.unknown = true;
 	if (live_set(&g->execs, handle, ev->pid, x))
 		return x;
-	free(x);
+	room_free(x);
 	return NULL;
 }
 
@@ -234,10 +234,13 @@ static void on_add(struct graphs *g, const struct event *ev)
 		if (y)
 			add_nodes_of(&x->nodes, y);
 	}
-	i = keys_get(&g->node_keys, pair_key(node, ev->pid), LIVE_MAX);
-	nodes = i == KEYS_NONE ? NULL : grow(g->nodes, &g->node_cap, i + 1, sizeof(*nodes));
-	if (!nodes)
+	i = keys_get(&g->node_keys, pair_key(node, ev->pid), LIVE_MAX, ROOM_GRAPHS);
+	nodes = i == KEYS_NONE ? NULL
+			       : grow(g->nodes, &g->node_cap, i + 1, sizeof(*nodes), ROOM_GRAPHS);
+	if (!nodes) {
+		keys__undo(&g->node_keys, i);
 		return;
+	}
 	g->nodes = nodes;
 	nodes[i] = (struct graph_node){x->handle, kind};
 }
@@ -314,7 +317,7 @@ static void on_instantiate(struct graphs *g, const struct event *ev)
 	old = live_get(&g->execs, handle, ev->pid);
 	if (old) /* its end was lost */
 		keep(g, old);
-	x = calloc(1, sizeof(*x));
+	x = room_new(ROOM_GRAPHS, sizeof(*x));
 	if (!x)
 		return;
 	*x = (struct exec){.handle = handle,
@@ -325,7 +328,7 @@ static void on_instantiate(struct graphs *g, const struct event *ev)
 			   .first_ns = ev->start_ns};
 	add_nodes_of(&x->nodes, from);
 	if (!live_set(&g->execs, handle, ev->pid, x))
-		free(x);
+		room_free(x);
 }
 
 static void on_launch(struct graphs *g, const struct event *ev)
@@ -413,7 +416,7 @@ static void on_process(struct graphs *g, const struct event *ev)
 		if (!x || x->pid != ev->pid)
 			continue;
 		keep(g, x);
-		free(x);
+		room_free(x);
 		g->execs.items[i] = NULL;
 	}
 	for (unsigned i = 0; i < g->graphs.keys.cnt && i < g->graphs.cap; i++) {
@@ -421,7 +424,7 @@ static void on_process(struct graphs *g, const struct event *ev)
 
 		if (!x || x->pid != ev->pid)
 			continue;
-		free(x);
+		room_free(x);
 		g->graphs.items[i] = NULL;
 	}
 }

@@ -11,25 +11,28 @@
 
 static struct graph_proc *proc_find(struct graphs *g, uint32_t pid)
 {
-	for (unsigned i = 0; i < g->proc_cnt; i++)
-		if (g->procs[i].pid == pid)
-			return &g->procs[i];
-	return NULL;
+	struct graph_proc *p;
+
+	HASH_FIND(hh, g->procs, &pid, sizeof(pid), p);
+	return p;
 }
 
 static struct graph_proc *proc_get(struct graphs *g, uint32_t pid)
 {
 	struct graph_proc *p = proc_find(g, pid);
 
-	if (p || g->proc_cnt == PROCS_MAX)
+	if (p)
 		return p;
-	p = grow(g->procs, &g->proc_cap, g->proc_cnt + 1, sizeof(*p));
+	if (HASH_COUNT(g->procs) == PROCS_MAX) {
+		room_full(ROOM_PROCESSES);
+		return NULL;
+	}
+	p = room_new(ROOM_PROCESSES, sizeof(*p));
 	if (!p)
 		return NULL;
-	g->procs = p;
-	p += g->proc_cnt++;
-	memset(p, 0, sizeof(*p));
 	p->pid = pid;
+	p->set.quota = room_quota(QUOTA_CAPTURES);
+	HASH_ADD(hh, g->procs, pid, sizeof(p->pid), p);
 	return p;
 }
 
@@ -72,9 +75,10 @@ void graphs_capture_forget(struct graphs *g, uint32_t pid)
 	if (!p)
 		return;
 	g->capturing_cnt -= p->cnt;
-	free(p->caps);
+	room_free(p->caps);
 	capture_set__clear(&p->set);
-	*p = g->procs[--g->proc_cnt];
+	HASH_DEL(g->procs, p);
+	room_free(p);
 }
 
 static void on_begin(struct graphs *g, const struct event *ev)
@@ -87,9 +91,11 @@ static void on_begin(struct graphs *g, const struct event *ev)
 		return;
 	/* Its end was lost. */
 	graphs_capture_take(g, ev->pid, ev->stream, &was);
-	if (p->cnt == CAPTURES_MAX)
+	if (p->cnt == CAPTURES_MAX) {
+		room_full(ROOM_CAPTURES);
 		return;
-	c = grow(p->caps, &p->cap, p->cnt + 1, sizeof(*c));
+	}
+	c = grow(p->caps, &p->cap, p->cnt + 1, sizeof(*c), ROOM_CAPTURES);
 	if (!c)
 		return;
 	p->caps = c;

@@ -6,6 +6,8 @@
 #include "graphs.h"
 #include "model/capture.h"
 
+#include <uthash.h>
+
 #define GRAPHS_LIST 1000
 
 enum node_kind { NODE_KERNEL, NODE_MEMCPY, NODE_MEMSET, NODE_OTHER, NODE_KIND_CNT };
@@ -45,6 +47,7 @@ struct graph_proc {
 	struct capture_set set;
 	struct capturing *caps;
 	unsigned cnt, cap;
+	UT_hash_handle hh;
 };
 
 /* What is live, by handle and process. */
@@ -60,7 +63,7 @@ struct graphs {
 	uint64_t launches, launch_ns, kernels_run;
 	bool kernels_unknown;
 	struct graph_proc *procs;
-	unsigned proc_cnt, proc_cap, capturing_cnt; /* capturing_cnt: captures that go on */
+	unsigned capturing_cnt; /* captures that go on */
 	struct live graphs, execs;
 	struct keys node_keys; /* of built graphs */
 	struct graph_node {

@@ -31,8 +31,8 @@ static void kernels__free(void *a)
 	keys__free(&k->keys);
 	keys__free(&k->stream_keys);
 	keys__free(&k->func_keys);
-	free(k->list);
-	free(k->funcs);
+	room_free(k->list);
+	room_free(k->funcs);
 	free(k->sorted);
 	free(k);
 }
@@ -41,14 +41,16 @@ static void kernels__free(void *a)
 static struct kernel *row_of(struct kernels *k, const char *name, uint64_t func, uint32_t pid)
 {
 	uint64_t key = name ? (uintptr_t)name : pair_key(func, pid);
-	uint32_t i = keys_get(&k->keys, key, KERNELS_MAX);
+	uint32_t i = keys_get(&k->keys, key, KERNELS_MAX, ROOM_KERNELS);
 	struct kernel *list;
 
 	if (i == KEYS_NONE)
 		return NULL;
-	list = grow(k->list, &k->cap, i + 1, sizeof(*list));
-	if (!list)
+	list = grow(k->list, &k->cap, i + 1, sizeof(*list), ROOM_KERNELS);
+	if (!list) {
+		keys__undo(&k->keys, i);
 		return NULL;
+	}
 	k->list = list;
 	list[i].name = name;
 	list[i].func = func;
@@ -57,14 +59,16 @@ static struct kernel *row_of(struct kernels *k, const char *name, uint64_t func,
 
 struct kernel_func *kernels_func(struct kernels *k, uint64_t func, uint32_t pid)
 {
-	uint32_t i = keys_get(&k->func_keys, pair_key(func, pid), STREAM_KEYS_MAX);
+	uint32_t i = keys_get(&k->func_keys, pair_key(func, pid), STREAM_KEYS_MAX, ROOM_HANDLES);
 	struct kernel_func *funcs;
 
 	if (i == KEYS_NONE)
 		return NULL;
-	funcs = grow(k->funcs, &k->func_cap, i + 1, sizeof(*funcs));
-	if (!funcs)
+	funcs = grow(k->funcs, &k->func_cap, i + 1, sizeof(*funcs), ROOM_HANDLES);
+	if (!funcs) {
+		keys__undo(&k->func_keys, i);
 		return NULL;
+	}
 	k->funcs = funcs;
 	return &funcs[i];
 }
@@ -92,7 +96,7 @@ static void note_stream(struct kernels *k, struct kernel *row, const struct even
 	if (row->stream_cnt && row->last_stream == stream)
 		return;
 	row->last_stream = stream;
-	keys_get(&k->stream_keys, pair_key(stream, row - k->list), STREAM_KEYS_MAX);
+	keys_get(&k->stream_keys, pair_key(stream, row - k->list), STREAM_KEYS_MAX, ROOM_KERNELS);
 	row->stream_cnt += k->stream_keys.cnt - before;
 }
 

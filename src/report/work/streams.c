@@ -37,11 +37,11 @@ static void streams__free(void *a)
 	keys__free(&s->event_keys);
 	keys__free(&s->edge_keys);
 	keys__free(&s->proc_keys);
-	free(s->by_key);
-	free(s->list);
-	free(s->events);
-	free(s->edges);
-	free(s->procs);
+	room_free(s->by_key);
+	room_free(s->list);
+	room_free(s->events);
+	room_free(s->edges);
+	room_free(s->procs);
 	free(s->sorted);
 	free(s);
 }
@@ -66,14 +66,16 @@ static uint64_t handle_of(const struct event *ev)
 
 static struct stream_proc *proc_get(struct streams *s, uint32_t pid)
 {
-	uint32_t i = keys_get(&s->proc_keys, pid, STREAMS_MAX);
+	uint32_t i = keys_get(&s->proc_keys, pid, STREAMS_MAX, ROOM_PROCESSES);
 	struct stream_proc *procs;
 
 	if (i == KEYS_NONE)
 		return NULL;
-	procs = grow(s->procs, &s->proc_cap, i + 1, sizeof(*procs));
-	if (!procs)
+	procs = grow(s->procs, &s->proc_cap, i + 1, sizeof(*procs), ROOM_PROCESSES);
+	if (!procs) {
+		keys__undo(&s->proc_keys, i);
 		return NULL;
+	}
 	s->procs = procs;
 	return &procs[i];
 }
@@ -82,20 +84,23 @@ static struct stream_proc *proc_get(struct streams *s, uint32_t pid)
 static struct stream *stream_get(struct streams *s, const struct event *ev, uint64_t handle)
 {
 	uint32_t tid = handle == HANDLE_PER_THREAD ? ev->tid : 0;
-	uint32_t i = keys_get(&s->keys, pair_key(pair_key(handle, ev->pid), tid), STREAMS_MAX);
+	uint32_t i = keys_get(&s->keys, pair_key(pair_key(handle, ev->pid), tid), STREAMS_MAX,
+			      ROOM_STREAMS);
 	struct stream_proc *p;
 	struct stream *list;
 	uint32_t *by_key;
 
 	if (i == KEYS_NONE)
 		return NULL;
-	by_key = grow(s->by_key, &s->by_key_cap, i + 1, sizeof(*by_key));
-	if (!by_key)
+	by_key = grow(s->by_key, &s->by_key_cap, i + 1, sizeof(*by_key), ROOM_STREAMS);
+	if (!by_key) {
+		keys__undo(&s->keys, i);
 		return NULL;
+	}
 	s->by_key = by_key;
 	if (by_key[i] && (!s->list[by_key[i] - 1].gone || s->cnt == STREAMS_MAX))
 		return &s->list[by_key[i] - 1];
-	list = grow(s->list, &s->cap, s->cnt + 1, sizeof(*list));
+	list = grow(s->list, &s->cap, s->cnt + 1, sizeof(*list), ROOM_STREAMS);
 	if (!list)
 		return NULL;
 	s->list = list;
@@ -111,14 +116,17 @@ static struct stream *stream_get(struct streams *s, const struct event *ev, uint
 
 static struct stream_point *event_get(struct streams *s, const struct event *ev)
 {
-	uint32_t i = keys_get(&s->event_keys, pair_key(ev->event, ev->pid), EVENTS_MAX);
+	uint32_t i =
+		keys_get(&s->event_keys, pair_key(ev->event, ev->pid), EVENTS_MAX, ROOM_EVENTS);
 	struct stream_point *events;
 
 	if (i == KEYS_NONE)
 		return NULL;
-	events = grow(s->events, &s->event_cap, i + 1, sizeof(*events));
-	if (!events)
+	events = grow(s->events, &s->event_cap, i + 1, sizeof(*events), ROOM_EVENTS);
+	if (!events) {
+		keys__undo(&s->event_keys, i);
 		return NULL;
+	}
 	s->events = events;
 	return &events[i];
 }
@@ -248,14 +256,16 @@ static void on_record(struct streams *s, const struct event *ev)
 
 static void add_edge(struct streams *s, uint32_t from, uint32_t to)
 {
-	uint32_t i = keys_get(&s->edge_keys, (uint64_t)from << 32 | to, EDGES_MAX);
+	uint32_t i = keys_get(&s->edge_keys, (uint64_t)from << 32 | to, EDGES_MAX, ROOM_EDGES);
 	struct stream_edge *edges;
 
 	if (i == KEYS_NONE)
 		return;
-	edges = grow(s->edges, &s->edge_cap, i + 1, sizeof(*edges));
-	if (!edges)
+	edges = grow(s->edges, &s->edge_cap, i + 1, sizeof(*edges), ROOM_EDGES);
+	if (!edges) {
+		keys__undo(&s->edge_keys, i);
 		return;
+	}
 	s->edges = edges;
 	edges[i].from = from;
 	edges[i].to = to;

@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* What reports keep has one bound, and all of it is given back. */
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "report/report.h"
+#include "saved/reader.h"
+#include "util/out.h"
+#include "util/room.h"
+
+#define KIB 1024
+#define MIB (1024 * KIB)
+
+static void test_sum(void **state)
+{
+	char *a, *b;
+
+	(void)state;
+	room_set(64 * KIB);
+	a = room_new(ROOM_THREADS, 40 * KIB);
+	assert_non_null(a);
+	assert_true(room_used() >= 40 * KIB && room_used() < 48 * KIB);
+	assert_null(room_new(ROOM_POOLS, 40 * KIB));
+	assert_int_equal(room_left_out(ROOM_POOLS), 1);
+	b = room_new(ROOM_POOLS, 8 * KIB);
+	assert_non_null(b);
+	b[0] = 7;
+	/* What does not grow stays as it was. */
+	assert_null(room_resize(ROOM_POOLS, b, 40 * KIB));
+	assert_int_equal(b[0], 7);
+	room_free(a);
+	b = room_resize(ROOM_POOLS, b, 40 * KIB);
+	assert_non_null(b);
+	assert_int_equal(b[0], 7);
+	assert_null(room_new(ROOM_TEXTS, SIZE_MAX));
+	assert_null(room_resize(ROOM_TEXTS, b, SIZE_MAX));
+	room_free(b);
+	room_free(NULL);
+	assert_int_equal(room_used(), 0);
+	assert_int_equal(room_left_out(ROOM_POOLS), 2);
+	assert_int_equal(room_left_out(ROOM_TEXTS), 2);
+	assert_int_equal(room_left_out(ROOM_THREADS), 0);
+}
+
+struct run {
+	struct report *report;
+	uint64_t most;
+};
+
+static int on_begin(void *ctx, const struct trace_info *info)
+{
+	struct run *run = ctx;
+	struct report_opts opts = {.top = 100, .html = true};
+
+	if (!run->report)
+		run->report = report__new(&opts, info);
+	return run->report ? 0 : -1;
+}
+
+static void on_event(void *ctx, const struct event *ev)
+{
+	struct run *run = ctx;
+
+	report__event(run->report, ev);
+	run->most = room_used() > run->most ? room_used() : run->most;
+}
+
+/* Of a trace in which nothing comes twice, in a room of so many bytes. The JSON form of the report
+ * is the caller's. */
+static char *report_of(uint64_t room, uint64_t *most)
+{
+	static const struct reader_ops ops = {.begin = on_begin, .event = on_event};
+	char path[] = "/tmp/cudatrace-room.XXXXXX", cmd[128], *text;
+	struct out *out = out__memory();
+	struct term term = {.width = 80};
+	struct run run = {0};
+	struct saved_file f;
+	struct reader *r;
+	struct json j;
+
+	room_set(room);
+	close(mkstemp(path));
+	snprintf(cmd, sizeof(cmd), "python3 tests/helpers/hostile_trace.py 3000 300 >%s", path);
+	assert_int_equal(system(cmd), 0);
+	r = reader__new(&ops, &run);
+	assert_int_equal(reader__file(r, path, &f), 0);
+	unlink(path);
+	assert_int_equal(f.bad_lines, 0);
+	report__finish(run.report, NULL, &f, 1);
+	json__init(&j, out);
+	report__json(run.report, &j);
+	text = strndup(out->buf, out->len);
+	out__close(out);
+	term.f = fopen("/dev/null", "w");
+	report__print(run.report, &term);
+	fclose(term.f);
+	report__free(run.report);
+	reader__free(r);
+	*most = run.most;
+	return text;
+}
+
+static void test_enough(void **state)
+{
+	uint64_t most;
+	char *text = report_of(ROOM_SZ, &most);
+
+	(void)state;
+	/* The devices of processes have a bound of their own. */
+	assert_non_null(strstr(text, "\"left_out\":{\"devices\":"));
+	assert_int_equal(room_left_out(ROOM_TEXTS), 0);
+	assert_int_equal(room_left_out(ROOM_THREADS), 0);
+	assert_true(most > 8 * MIB);
+	assert_int_equal(room_used(), 0);
+	free(text);
+}
+
+/* Small ones, so that each table is the one that finds none. */
+static void test_small(void **state)
+{
+	(void)state;
+	for (uint64_t size = 256 * KIB; size <= 8 * MIB; size += size / 4) {
+		uint64_t most;
+		char *text = report_of(size, &most);
+
+		/* What malloc() gives beyond what it was asked for. */
+		assert_true(most <= size + 4 * KIB);
+		assert_non_null(strstr(text, "\"left_out\":{"));
+		assert_int_equal(room_used(), 0);
+		free(text);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_sum),
+		cmocka_unit_test(test_enough),
+		cmocka_unit_test(test_small),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
