@@ -89,7 +89,7 @@ static void on_error(void *ctx, unsigned source, const struct ct_error_key *k, u
 	struct counted_error *e, key;
 
 	memset(&key, 0, sizeof(key));
-	key.key.of = (struct count_of){k->func_id, source};
+	key.key.of = (struct count_of){k->func_id, source, 0};
 	key.key.result = k->result;
 	if (!p)
 		return;

@@ -33,7 +33,7 @@ static struct dprocs ps;
 
 static void give(struct made *m, unsigned i, const struct count_reader *r)
 {
-	const struct ct_count_key key = {m->rows[i].life, m->rows[i].pid, m->rows[i].func_id};
+	const struct ct_count_key key = {m->rows[i].life, m->rows[i].pid, m->rows[i].func_id, 0};
 	const struct ct_error_key error = {m->rows[i].life, m->rows[i].pid, m->rows[i].func_id, 2,
 					   0};
 	struct ct_count c = {.errors = m->rows[i].errors};
