@@ -4,7 +4,7 @@
 # cpus: 2
 """What the documents HOWTO_ADD_*.md say is done to a copy of this tree, word for word, and nothing else.
 
-A metric is at /metrics, comes to a collector, stands in the documents, and the check of the dashboard knows it. Calls into a
+A finding is in the report as text and as JSON. A metric is at /metrics, comes to a collector, stands in the documents, and the check of the dashboard knows it. Calls into a
 library have names, arguments, errors and nesting, and list, summary and metrics know it. Records of a producer are lines of the
 trace, among those of others and with ids of their own, and count in the daemon."""
 import collections
@@ -25,7 +25,7 @@ from helpers.run import FAKE, O, TESTS, Ran, needs_tracing, passes, until
 
 TOP = os.path.dirname(TESTS)
 # "In `FILE`, behind `TEXT`:", and the lines that are indented below.
-EDIT = re.compile(r"In\s+`([^`]+)`,\s+behind\s+`([^`]+)`:\n\n((?: {7,}.*\n)+)")
+EDIT = re.compile(r"In\s+`([^`]+)`,\s+behind\s+`([^`]+)`:\n\n((?:(?: {7,}.*)?\n)+)")
 # "The new file `FILE`:"
 FILE = re.compile(r"The new file\s+`([^`]+)`:\n\n((?:(?: {7,}.*)?\n)+)")
 COMMANDS = re.compile(r"from the rows:\n\n((?: {7,}.*\n)+)")
@@ -222,6 +222,30 @@ def daemon_says(tree, tmp, program, env):
     finally:
         daemon.kill()
         daemon.wait()
+
+
+@pytest.mark.long
+def test_finding(tmp_path):
+    tree = str(tmp_path / "tree")
+    followed(tree, "HOWTO_ADD_ANALYSIS.md", edits=2)
+    ran, said = sh(tree, "make WERROR=1 all build/unit/test_findings && build/unit/test_findings")
+    assert not ran.status, said[-3000:]
+
+    trace = TESTS + "/golden/h200-gpt2-tokens.jsonl"
+    report = [tree + "/build/cudatrace", "report", trace]
+    found = json.loads(Ran([*report, "--format=json"]).out)
+    it = found["iterations"]
+    new = next(x for x in found["findings"] if x["id"] == "long-warm-up")
+    evidence = {e["what"]: e["number"] for e in new["evidence"]}
+    assert evidence["iterations of the warm-up"] == it["warmup"] == 5
+    later = 5 * it["time_ns"]["mean"]
+    assert new["lost_ns"] == pytest.approx(evidence["time in them"] - later, rel=1e-5) and new["lost_ns"] > later
+    assert new["text"].startswith("The first 5 iterations took ") and "{" not in new["text"]
+    # The others say what they say without it.
+    old = json.loads(Ran([O + "/cudatrace", *report[1:], "--format=json"]).out)
+    assert [x for x in found["findings"] if x != new] == old["findings"]
+    text = " ".join(Ran(report).out.split())
+    assert f"{new['title']}: about " in text and new["text"] in text and new["advice"] in text
 
 
 @pytest.mark.long

@@ -27,6 +27,13 @@ static void loses(const char *id, uint64_t ns)
 	assert_int_equal(x->lost_ns, ns);
 }
 
+static void says(const char *id, const char *part)
+{
+	assert_non_null(found(id));
+	if (!strstr(found(id)->text, part))
+		fail_msg("no \"%s\" in \"%s\"", part, found(id)->text);
+}
+
 static void finds_no(const char *id)
 {
 	finish();
@@ -245,6 +252,17 @@ static void test_chatty(void **state)
 	(void)state;
 	ask(25);
 	loses("chatty-queries", 10 * 25 * 300);
+	says("chatty-queries",
+	     "250 queries (of attributes, states, events) in the iterations took");
+}
+
+static void test_chatty_without_iterations(void **state)
+{
+	(void)state;
+	for (int i = 0; i < 1100; i++)
+		call("cuPointerGetAttribute", 100, 300);
+	loses("chatty-queries", 1100 * 300);
+	says("chatty-queries", "1,100 queries (of attributes, states, events) in all took");
 }
 
 static void test_not_chatty(void **state)
@@ -294,7 +312,9 @@ static void test_errors(void **state)
 	fail_with(2);
 	launches(1);
 	loses("ignored-errors", 0);
-	assert_non_null(strstr(found("ignored-errors")->text, "2 calls failed"));
+	says("ignored-errors",
+	     "2 calls failed and the program went on; the first is cuMemAlloc with "
+	     "error 2.");
 }
 
 static void test_errors_at_the_end(void **state)
@@ -324,6 +344,7 @@ static void test_leak_of_context(void **state)
 	ev = begin("cuCtxDestroy_v2");
 	call_args(&ev, "'ctx':'0xc1'");
 	loses("leaks", 0);
+	says("leaks", "1 allocation with 4.00 KiB never freed. Their context was destroyed");
 }
 
 static void test_leak_of_few(void **state)
@@ -337,6 +358,21 @@ static void test_leak_of_few(void **state)
 	alloc("cuMemAlloc_v2", 0x10000, 4096);
 	process("exit");
 	loses("leaks", 0);
+	says("leaks", "1 allocation with 4.00 KiB never freed. The program freed everything else.");
+}
+
+/* Each of 9 iterations after the warm-up leaves one. */
+static void test_leak_of_iterations(void **state)
+{
+	(void)state;
+	for (int i = 0; i < 10; i++) {
+		launches(2);
+		allocate();
+		launches(2);
+		wait_for(2000);
+	}
+	loses("leaks", 0);
+	says("leaks", " more allocations than frees in the iterations.");
 }
 
 /* All is left to the exit: on purpose. */
@@ -357,15 +393,14 @@ static void test_dropped(void **state)
 	(void)state;
 	end.drops[0] = 7;
 	report__finish(r, &end, NULL, 0);
-	assert_non_null(found("dropped-events"));
-	assert_non_null(strstr(found("dropped-events")->text, "7 events were lost"));
+	says("dropped-events", "7 events were lost");
 }
 
 static void test_cut_off(void **state)
 {
 	(void)state;
 	report__finish(r, NULL, NULL, 0);
-	assert_non_null(found("dropped-events"));
+	says("dropped-events", "The trace has no end");
 }
 
 static void test_not_dropped(void **state)
@@ -397,6 +432,62 @@ static void test_order(void **state)
 	check_json("{'what':'time in these calls','value':'7.00 µs','number':7000}");
 }
 
+/* The templates name values of their rows only. */
+static void test_templates(void **state)
+{
+	char text[512];
+
+	(void)state;
+	for (unsigned i = 0; i < FINDING_CNT; i++) {
+		const struct rule *rule = &finding_rules[i];
+		struct finding x = {.rule = rule};
+
+		for (int one = 0; one < 2; one++) {
+			for (unsigned v = 0; v < VALUES_MAX; v++)
+				x.v.all[v] = one;
+			assert_true(finding_fill(&x, rule->text, text, sizeof(text)));
+			assert_null(strpbrk(text, "{|}"));
+			assert_true(
+				finding_fill(&x, rule->how_sure, x.how_sure, sizeof(x.how_sure)));
+			assert_null(strpbrk(x.how_sure, "{|}"));
+		}
+	}
+}
+
+static void fills(const struct finding *x, const char *template, const char *want)
+{
+	char text[24];
+
+	assert_int_equal(finding_fill(x, template, text, sizeof(text)), want != NULL);
+	if (want)
+		assert_string_equal(text, want);
+}
+
+static void test_template(void **state)
+{
+	static const struct finding_value values[] = {
+		{VALUE_COUNT, "n", "calls"},
+		{VALUE_CODE, "code", "error"},
+		{VALUE_END, NULL, NULL},
+	};
+	const struct rule rule = {.values = values};
+	struct finding x = {.rule = &rule, .v.all = {1, 1234}};
+
+	(void)state;
+	fills(&x, "", "");
+	fills(&x, "{n} {n|call|calls}, {code}", "1 call, 1234");
+	fills(&x, "{n}{code|a|}", "1");
+	x.v.all[0] = 1234;
+	fills(&x, "{n} {n|call: a|calls}", "1,234 calls");
+	x.fn = begin("cuInit").fn;
+	fills(&x, "{fn} failed", "cuInit failed");
+	fills(&x, "{m}", NULL);
+	fills(&x, "{nn}", NULL);
+	fills(&x, "{n", NULL);
+	fills(&x, "{n|call}", NULL);
+	fills(&x, "more than there is room for", NULL);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -415,6 +506,7 @@ int main(void)
 		TEST(test_hot_modules),
 		TEST(test_no_hot_modules),
 		TEST(test_chatty),
+		TEST(test_chatty_without_iterations),
 		TEST(test_not_chatty),
 		TEST(test_idle),
 		TEST(test_not_idle),
@@ -422,11 +514,14 @@ int main(void)
 		TEST(test_errors_at_the_end),
 		TEST(test_leak_of_context),
 		TEST(test_leak_of_few),
+		TEST(test_leak_of_iterations),
 		TEST(test_no_leak),
 		TEST(test_dropped),
 		TEST(test_cut_off),
 		TEST(test_not_dropped),
 		TEST(test_order),
+		TEST(test_templates),
+		TEST(test_template),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * What is slow, and what to do. A finding is a rule (findings_rules.c) that applies to what the
- * other analyses found, and to what is counted here of the events.
+ * What is slow, and what to do. A finding is a row of findings.def that applies to what the other
+ * analyses found, and to what is counted here of the events.
  */
 #include "report/report.h"
 
@@ -249,24 +249,22 @@ static int by_loss(const void *a, const void *b)
 static void findings_finish(void *a)
 {
 	struct findings *f = a;
-	const struct rule *rules;
-	unsigned cnt;
 
 	iter_result(f->r, &f->it);
 	f->steady_cnt = f->it.count - f->it.warmup;
 	for (int i = 0; f->steady_cnt && i < HOT_CNT; i++)
 		sum_hot(f, i);
-	rules = finding_rules(&cnt);
-	f->list = calloc(cnt, sizeof(*f->list));
-	for (unsigned i = 0; f->list && i < cnt; i++) {
+	f->list = calloc(FINDING_CNT, sizeof(*f->list));
+	for (unsigned i = 0; f->list && i < FINDING_CNT; i++) {
+		const struct rule *rule = &finding_rules[i];
 		struct finding *x = &f->list[f->list_cnt];
 
-		if (rules[i].applies(f, x)) {
-			x->rule = &rules[i];
-			f->list_cnt++;
-		} else {
-			memset(x, 0, sizeof(*x));
-		}
+		*x = (struct finding){.rule = rule, .sure = rule->sure};
+		if (!rule->applies(f, x))
+			continue;
+		finding_fill(x, rule->text, x->text, sizeof(x->text));
+		finding_fill(x, rule->how_sure, x->how_sure, sizeof(x->how_sure));
+		f->list_cnt++;
 	}
 	if (f->list_cnt)
 		qsort(f->list, f->list_cnt, sizeof(*f->list), by_loss);

@@ -1,7 +1,103 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #include <stdio.h>
+#include <string.h>
 
 #include "findings_priv.h"
+
+void finding_value(enum value_kind kind, double v, char cell[CELL_SZ])
+{
+	switch (kind) {
+	case VALUE_CODE:
+		snprintf(cell, CELL_SZ, "%.0f", v);
+		return;
+	case VALUE_TIME:
+		human_time(cell, v);
+		return;
+	case VALUE_BYTES:
+		human_bytes(cell, v);
+		return;
+	case VALUE_SHARE:
+		human_share(cell, v, 1);
+		return;
+	case VALUE_RATE:
+		human_rate(cell, v, 1);
+		return;
+	default:
+		human_count(cell, v);
+	}
+}
+
+/* What stands between the braces of a template, from name to end, goes behind what is in text. */
+static bool put_value(const struct finding *x, const char *name, const char *end, char *text,
+		      size_t size)
+{
+	size_t len = strcspn(name, "|}");
+	const char *this = name + len + 1, *that;
+	const struct finding_value *v = x->rule->values;
+	char cell[CELL_SZ];
+	double number;
+
+	while (v->kind && (strlen(v->name) != len || strncmp(v->name, name, len)))
+		v++;
+	if (!v->kind && len == 2 && !strncmp(name, "fn", len))
+		return snprintf(text, size, "%s", x->fn ? x->fn->name : "?") > 0;
+	if (!v->kind)
+		return false;
+	number = x->v.all[v - x->rule->values];
+	finding_value(v->kind, number, cell);
+	if (name + len == end)
+		return snprintf(text, size, "%s", cell) >= 0;
+	that = memchr(this, '|', end - this);
+	if (!that)
+		return false;
+	if (number == 1)
+		end = that;
+	else
+		this = that + 1;
+	return snprintf(text, size, "%.*s", (int)(end - this), this) >= 0;
+}
+
+bool finding_fill(const struct finding *x, const char *template, char *text, size_t size)
+{
+	size_t used = 0;
+
+	*text = '\0';
+	while (*template) {
+		size_t len = strcspn(template, "{");
+		const char *end = strchr(template, '}');
+
+		snprintf(text + used, size - used, "%.*s", (int)len, template);
+		used += strlen(text + used);
+		template += len;
+		if (!*template)
+			break;
+		if (!end || end < template ||
+		    !put_value(x, template + 1, end, text + used, size - used))
+			return false;
+		used += strlen(text + used);
+		template = end + 1;
+	}
+	return used + 1 < size;
+}
+
+static void put_evidence(struct json *j, const struct finding *x)
+{
+	const struct finding_value *v = x->rule->values;
+	char cell[CELL_SZ];
+
+	json_open_array(j, "evidence");
+	for (unsigned i = 0; v[i].kind; i++) {
+		if (v[i].kind == VALUE_WORDS)
+			continue;
+		finding_value(v[i].kind, x->v.all[i], cell);
+		json_open(j, NULL);
+		json_sym(j, "what", v[i].what);
+		json_str(j, "value", cell);
+		json_f64(j, "number", x->v.all[i]);
+		json_close(j);
+	}
+	json_close_array(j);
+}
 
 static void put(const struct findings *f, struct json *j, const struct finding *x)
 {
@@ -9,20 +105,12 @@ static void put(const struct findings *f, struct json *j, const struct finding *
 	json_sym(j, "id", x->rule->id);
 	json_sym(j, "title", x->rule->title);
 	json_str(j, "text", x->text);
-	json_sym(j, "advice", x->advice);
+	json_sym(j, "advice", x->rule->advice);
 	json_u64(j, "lost_ns", x->lost_ns);
 	json_f64(j, "share", ratio_of(x->lost_ns, report_wall_ns(f->r)));
 	json_f64(j, "sure", x->sure);
-	json_sym(j, "how_sure", x->how_sure);
-	json_open_array(j, "evidence");
-	for (unsigned i = 0; i < x->evidence_cnt; i++) {
-		json_open(j, NULL);
-		json_sym(j, "what", x->evidence[i].what);
-		json_str(j, "value", x->evidence[i].value);
-		json_f64(j, "number", x->evidence[i].number);
-		json_close(j);
-	}
-	json_close_array(j);
+	json_str(j, "how_sure", x->how_sure);
+	put_evidence(j, x);
 	if (x->at_ns)
 		report_json_ts(f->r, j, "ts", x->at_ns);
 	json_close(j);
@@ -56,7 +144,7 @@ void findings_print(const void *a, const struct term *term)
 				  lost, share);
 		else
 			term_para(term, "%u. %s", i + 1, x->rule->title);
-		term_para(term, "%s %s Sure: %.0f %%. %s", x->text, x->advice, 100 * x->sure,
+		term_para(term, "%s %s Sure: %.0f %%. %s", x->text, x->rule->advice, 100 * x->sure,
 			  x->how_sure);
 	}
 }

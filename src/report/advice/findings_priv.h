@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * findings.c: what is counted of the events for them, and their order; findings_rules.c: one
- * function and one row of the table for each; findings_print.c.
+ * findings.def: one row for each, with what it says; findings_rules.c: a function for each row;
+ * findings.c: what is counted of the events for them, and their order; findings_print.c.
  */
 #ifndef REPORT_ADVICE_FINDINGS_PRIV_H
 #define REPORT_ADVICE_FINDINGS_PRIV_H
@@ -11,22 +11,31 @@
 #include "report/iter/iter.h"
 #include "text/table.h"
 
-#define EVIDENCE_MAX 6
-#define ERRORS_MAX   32
+#define VALUES_MAX 6
+#define ERRORS_MAX 32
+
+/* The values of each rule by their names, or by their places in its row. */
+union finding_values {
+	double all[VALUES_MAX];
+#define VALUE(kind, name, what) double name;
+#define FINDING(rule, id, title, values, text, advice, sure, how_sure)                             \
+	struct rule {                                                                              \
+		values                                                                             \
+	} rule;
+#include "findings.def"
+#undef FINDING
+#undef VALUE
+};
+_Static_assert(sizeof(union finding_values) == VALUES_MAX * sizeof(double), "room for all values");
 
 struct finding {
 	const struct rule *rule;
-	char text[512];
-	const char *advice, *how_sure;
 	uint64_t lost_ns;
-	double sure;
 	uint64_t at_ns; /* an example; 0: none */
-	struct evidence {
-		const char *what;
-		char value[CELL_SZ]; /* as people read it */
-		double number;
-	} evidence[EVIDENCE_MAX];
-	unsigned evidence_cnt;
+	double sure;
+	const struct cuda_fn *fn; /* that it is about, or NULL */
+	union finding_values v;
+	char text[512], how_sure[256];
 };
 
 /* Calls that matter when they are made in the iterations after the warm-up; which those are is
@@ -78,12 +87,43 @@ struct findings {
 	unsigned list_cnt;
 };
 
-/* true: it applies, and all but rule is filled in. */
+enum value_kind {
+	VALUE_END, /* of a row's values */
+	VALUE_COUNT,
+	VALUE_CODE,
+	VALUE_TIME,
+	VALUE_BYTES,
+	VALUE_SHARE,
+	VALUE_RATE,
+	VALUE_WORDS,
+};
+
+struct finding_value {
+	enum value_kind kind;
+	const char *name, *what; /* what: in the evidence */
+};
+
 struct rule {
 	const char *id, *title;
+	/* true: it applies. x is zeros, but for rule and sure. */
 	bool (*applies)(const struct findings *f, struct finding *x);
+	const struct finding_value *values; /* to VALUE_END */
+	const char *text, *advice, *how_sure;
+	double sure;
 };
-const struct rule *finding_rules(unsigned *cnt);
+
+enum {
+#define FINDING(rule, ...) FINDING_##rule,
+#include "findings.def"
+#undef FINDING
+	FINDING_CNT
+};
+extern const struct rule finding_rules[FINDING_CNT];
+
+/* A value as people read it. */
+void finding_value(enum value_kind kind, double v, char cell[CELL_SZ]);
+/* A template of the rule with the finding's values. false: it is not well-formed. */
+bool finding_fill(const struct finding *x, const char *template, char *text, size_t size);
 
 void findings_json(const void *a, struct json *j);
 void findings_print(const void *a, const struct term *term);
