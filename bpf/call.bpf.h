@@ -346,7 +346,7 @@ static __always_inline int call_enter(struct pt_regs *ctx, __u64 cookie, bool ma
 	int depth, outer;
 
 	spec = bpf_map_lookup_elem(&specs, &func_id);
-	if (!spec || spec->level == CT_LEVEL_OFF)
+	if (!spec || spec->level >= CT_LEVEL_OFF)
 		return 1;
 	t = bpf_map_lookup_elem(&threads, &tid);
 	if (!t) {
@@ -532,7 +532,7 @@ static __always_inline int call_return(struct pt_regs *ctx, __u64 cookie)
 	if (!t)
 		return 0;
 	spec = bpf_map_lookup_elem(&specs, &func_id);
-	if (!spec)
+	if (!spec || spec->level == CT_LEVEL_GONE)
 		return 0;
 	f = call_match(t, sp, func_id, lib_id, tid, now, spec);
 	if (!f)

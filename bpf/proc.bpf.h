@@ -208,7 +208,8 @@ static __always_inline int proc_mmap(void)
 	__u32 dev;
 
 	p = bpf_map_lookup_elem(&pids, &pid);
-	if (!pid || pid == cfg.own_pid || (!p && cfg.filter_mode == CT_FILTER_PIDS))
+	if (!pid || pid == cfg.own_pid || pid == cfg.links_pid ||
+	    (!p && cfg.filter_mode == CT_FILTER_PIDS))
 		return 0;
 	call = mmap_call(task);
 	file = mmap_library(task, &call, &rec);

@@ -190,6 +190,7 @@ _Static_assert(sizeof(struct ct_lib_key) == 16, "ct_lib_key is part of the ABI")
 struct ct_cfg {
 	__u32 filter_mode;     /* enum ct_filter_mode */
 	__u32 follow_children; /* children of traced processes are traced */
+	__u32 links_pid;       /* maps libraries to attach to them: no news */
 	__u32 own_pid;	       /* the tracer itself is never traced but for its stub */
 	__u32 pidns;	  /* inode of the PID namespace by which tasks are numbered; 0: the first */
 	__u32 ring_cnt;	  /* rings; processor i writes to ring i */

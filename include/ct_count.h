@@ -14,6 +14,7 @@ enum ct_level {
 	CT_LEVEL_SAMPLE = 1, /* some are, by chance; the others are counted */
 	CT_LEVEL_COUNT = 2,  /* all are counted */
 	CT_LEVEL_OFF = 3,    /* not seen */
+	CT_LEVEL_GONE = 4,   /* the trace has ended, probes may still be there: nor are returns */
 };
 
 /* How much is kept of a process: ct_pid.level. */

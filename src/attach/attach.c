@@ -10,12 +10,10 @@
 
 #include <bpf/bpf.h>
 #include <errno.h>
-#include <fcntl.h>
-#include <signal.h>
+#include <linux/membarrier.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 /* libbpf explains a failed load at length: that is for -v, the one line that counts is ours. */
@@ -24,6 +22,18 @@ static int libbpf_print(enum libbpf_print_level level, const char *fmt, va_list 
 	if (log_level() >= LOG_DEBUG && level != LIBBPF_DEBUG)
 		vfprintf(stderr, fmt, ap);
 	return 0;
+}
+
+/* Before there is much that is copied. */
+static int start_links(struct attach *a, const struct attach_opts *o)
+{
+	int ret = links__start(&a->links, o->sandbox);
+
+	if (ret)
+		err("cannot start cudatrace-links: %s: raise the limits of processes and open files "
+		    "(ulimit -u, -n)",
+		    strerror(-ret));
+	return ret;
 }
 
 struct attach *attach__open(const struct attach_opts *o)
@@ -47,7 +57,8 @@ struct attach *attach__open(const struct attach_opts *o)
 		warn("files that are written to while they are probed will not be noticed: %s: "
 		     "raise the limits of open files and of inotify",
 		     strerror(errno));
-	if (rings__make(a, o->ring_sz) || attach__load(a, o) || levels__fill(a)) {
+	if (start_links(a, o) || rings__make(a, o->ring_sz) || attach__load(a, o) ||
+	    levels__fill(a)) {
 		attach__free(a);
 		return NULL;
 	}
@@ -90,169 +101,9 @@ int attach__add_pid(struct attach *a, pid_t pid, uint32_t flags)
 	return ret;
 }
 
-/* What of a library is to be probed: parallel arrays. */
-struct places {
-	uint64_t *offs, *cookies;
-	const char **names;
-	bool *refused;
-	unsigned cnt;
-	/* How many of them, in this order: with a return that is looked at, or without; each that
-	 * may well be refused behind the others. */
-	unsigned group_cnt[4];
-	const char **bad; /* names: not even tried, the kernel refuses their instruction */
-	unsigned bad_cnt;
-};
-
-static void places__free(struct places *p)
-{
-	free(p->offs);
-	free(p->cookies);
-	free(p->names);
-	free(p->refused);
-	free(p->bad);
-}
-
-static void places__add(struct places *p, struct attach *a, const struct elf_lib *elf,
-			struct attach_lib *lib, bool no_return, bool suspect)
-{
-	unsigned before = p->cnt;
-
-	for (unsigned i = 0; i < elf->sym_cnt; i++) {
-		int id = fnset__find(a->fns, elf->syms[i].name);
-
-		if (id < 0 || id == ATTACH_STUB_FUNC || !fnset__wanted(a->fns, id) ||
-		    fnset__is_marked(a->fns, FNSET_NO_RETURN, id) != no_return)
-			continue;
-		if (elf->syms[i].suspect != suspect)
-			continue;
-		if (elf->syms[i].bad_insn) {
-			/* One among 500 made attaching take 0.95 s: see attach_range(). */
-			p->bad[p->bad_cnt++] = elf->syms[i].name;
-			continue;
-		}
-		p->offs[p->cnt] = elf->syms[i].off;
-		p->cookies[p->cnt] = CT_COOKIE(id, lib->id) |
-				     (elf->syms[i].stepped ? CT_COOKIE_F_STEPPED : 0) |
-				     (no_return ? CT_COOKIE_F_ENTRY : 0);
-		p->names[p->cnt] = elf->syms[i].name;
-		p->cnt++;
-		lib->shifted_cnt += elf->syms[i].shift != 0;
-	}
-	p->group_cnt[2 * no_return + suspect] = p->cnt - before;
-}
-
-static int places__fill(struct places *p, struct attach *a, const struct elf_lib *elf,
-			struct attach_lib *lib)
-{
-	unsigned n = elf->sym_cnt ? elf->sym_cnt : 1;
-
-	memset(p, 0, sizeof(*p));
-	p->offs = calloc(n, sizeof(*p->offs));
-	p->cookies = calloc(n, sizeof(*p->cookies));
-	p->names = calloc(n, sizeof(*p->names));
-	p->refused = calloc(n, sizeof(*p->refused));
-	p->bad = calloc(n, sizeof(*p->bad));
-	if (!p->offs || !p->cookies || !p->names || !p->refused || !p->bad)
-		return -ENOMEM;
-	for (int g = 0; g < 4; g++)
-		places__add(p, a, elf, lib, g / 2, g % 2);
-	lib->wanted_cnt = p->cnt + p->bad_cnt;
-	return levels__fill(a);
-}
-
-static int add_refused(struct attach_lib *lib, const char *name)
-{
-	lib->refused[lib->refused_cnt] = strdup(name);
-	if (!lib->refused[lib->refused_cnt])
-		return -ENOMEM;
-	warn("the kernel cannot probe the first instruction of %s in %s: its calls are not traced",
-	     name, lib->path);
-	lib->refused_cnt++;
-	return 0;
-}
-
-static int note_refused(struct attach_lib *lib, const struct places *p)
-{
-	int ret = 0;
-
-	lib->refused = calloc(p->cnt + p->bad_cnt + 1, sizeof(*lib->refused));
-	if (!lib->refused)
-		return -ENOMEM;
-	for (unsigned i = 0; i < p->bad_cnt && !ret; i++)
-		ret = add_refused(lib, p->bad[i]);
-	for (unsigned i = 0; i < p->cnt && !ret; i++)
-		if (p->refused[i])
-			ret = add_refused(lib, p->names[i]);
-	return ret;
-}
-
-/* Each link that is closed takes 30 ms, and what a file has is up to who wrote it. */
-#define ALONE_MAX 8
-
-/* The kernel refuses a link as a whole: who may well be refused has one alone. */
-static int attach_groups(struct attach *a, struct lib_entry *e, const struct places *p,
-			 struct probe_req *req)
-{
-	unsigned at = 0, sum = 0;
-
-	for (int g = 0; g < 4; g++) {
-		unsigned end = at + p->group_cnt[g];
-		bool is_alone = g % 2 && p->group_cnt[g] <= ALONE_MAX;
-
-		req->no_return = g / 2;
-		for (; at < end; at += req->cnt) {
-			int ret;
-
-			req->offs = p->offs + at;
-			req->cookies = p->cookies + at;
-			req->cnt = is_alone ? 1 : end - at;
-			ret = probes__attach(&e->probes, a->mech, &a->progs, req, p->refused + at);
-			if (ret < 0)
-				return ret;
-			sum += ret;
-		}
-	}
-	return sum;
-}
-
-/*
- * A file that nobody maps takes any probe: the kernel looks at the instructions when a process maps
- * it, and drops what it cannot probe without a word. So map it here while attaching.
- */
-static int attach_places(struct attach *a, struct lib_entry *e, int fd, struct places *p)
-{
-	struct probe_req req = {
-		/* To uprobe.multi of kernels before 6.10 it is a thread. The program asks for the
-		 * process anyway. */
-		.pid = a->mech == MECH_MULTI ? 0 : a->only_pid,
-	};
-	uint64_t start = now_ns();
-	char path[64];
-	struct stat st;
-	void *map = MAP_FAILED;
-	int ret;
-
-	/* By descriptor: what was checked is what is attached, whatever happens to the path. */
-	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-	req.path = path;
-	if (!fstat(fd, &st))
-		map = mmap(NULL, st.st_size, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, 0);
-	ret = attach_groups(a, e, p, &req);
-	if (map != MAP_FAILED)
-		munmap(map, st.st_size);
-	e->lib.attach_ns = now_ns() - start;
-	if (ret < 0) {
-		err("cannot attach to %s: %s: run `cudatrace check`", e->lib.path, strerror(-ret));
-		return ret;
-	}
-	e->lib.attached_cnt = ret;
-	return note_refused(&e->lib, p);
-}
-
 int attach_lib__put_on(struct attach *a, struct lib_entry *e)
 {
 	int fd = e->watch.fd;
-	struct places places = {0};
 	struct elf_lib *elf;
 	char why[256];
 	int ret;
@@ -273,11 +124,11 @@ int attach_lib__put_on(struct attach *a, struct lib_entry *e)
 		ret = 0;
 	} else {
 		attach_lib__take_ids(a, e, elf);
-		ret = places__fill(&places, a, elf, &e->lib);
-		if (!ret)
-			ret = attach_places(a, e, fd, &places);
+		e->places = places__new(a, elf, &e->lib);
+		ret = e->places ? levels__fill(a) : -ENOMEM;
+		if (e->places)
+			return ret ?: attach_places(a, e, fd);
 	}
-	places__free(&places);
 	elf_lib__free(elf);
 	return ret;
 }
@@ -323,15 +174,43 @@ int attach__lib(struct attach *a, const struct target_lib *t, const struct attac
 	return e->ret;
 }
 
+/* Programs that run at this moment come to their end. */
+static void await_programs(void)
+{
+	const struct timespec wait = {.tv_nsec = 20000000};
+
+	/* They are readers of RCU, and this waits for all of them. */
+	if (syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL, 0, 0))
+		nanosleep(&wait, NULL);
+}
+
+static void say_lingering(const struct attach *a)
+{
+	pid_t holder = a->mech == MECH_PERF ? 0 : links__holder(&a->links);
+
+	if (holder)
+		warn("the probes stay, seeing nothing, until process %d lets go of its memory lock "
+		     "(it waits for something itself): cudatrace-links, process %d, takes them off "
+		     "then, and ends",
+		     (int)holder, (int)a->links.pid);
+	else
+		info("the probes, which see nothing any more, are taken off by cudatrace-links, "
+		     "process %d, which ends then",
+		     (int)a->links.pid);
+}
+
 void attach__detach(struct attach *a)
 {
-	if (!a->skel)
+	if (!a->skel || a->detached)
 		return;
-	probes__detach(&a->stubs);
-	for (unsigned i = 0; i < a->lib_cnt; i++) {
-		probes__detach(&a->libs[i]->probes);
-		file_watch__close(&a->libs[i]->watch, &a->watch);
+	a->detached = true;
+	levels__end(a);
+	if (!links__close_all(&a->links, a->mech)) {
+		await_programs();
+		say_lingering(a);
 	}
+	for (unsigned i = 0; i < a->lib_cnt; i++)
+		file_watch__close(&a->libs[i]->watch, &a->watch);
 	cudatrace_bpf__detach(a->skel);
 }
 
@@ -340,6 +219,7 @@ void attach__free(struct attach *a)
 	if (!a)
 		return;
 	attach__detach(a);
+	links__end(&a->links);
 	for (unsigned i = 0; i < a->lib_cnt; i++)
 		attach_lib__free(a, a->libs[i]);
 	free(a->libs);

@@ -34,7 +34,8 @@ struct attach_opts {
 	uint32_t errors_max;   /* with an error code; 0: codes of counted calls are not kept */
 	uint32_t tasks_max;    /* processes, threads, and threads in the driver; 0: 65536 */
 	struct quotas *quotas; /* of libraries and their functions; NULL: no bounds */
-	bool force; /* also files that others may write to where we would hear of it too late */
+	bool force;   /* also files that others may write to where we would hear of it too late */
+	bool sandbox; /* the process that attaches gives up what it does not need */
 	/* Not 0: probes exist in this process alone, others pay nothing (but with uprobe.multi). */
 	pid_t only_pid;
 };
@@ -81,9 +82,15 @@ struct attach_lib {
  * one did. Returns 0 and *out, or -errno after reporting the error (-ENOENT, when the file went
  * before it could be opened, is not reported: a later call may find it). -ENOSPC: there are too
  * many, in all or of the user whose process it is. -ETXTBSY: somebody has it open for writing; it
- * is attached when he has closed it.
+ * is attached when he has closed it. -EINPROGRESS: the kernel waits for somebody (links.h);
+ * attach__late() tells when it is done.
  */
 int attach__lib(struct attach *a, const struct target_lib *t, const struct attach_lib **out);
+/* Calls fn for each library that has its probes only now. false: the process that holds the probes
+ * has been ended by somebody, and there are none any more. */
+bool attach__late(struct attach *a, void (*fn)(void *ctx, const struct attach_lib *lib), void *ctx);
+/* Is there a library of which that is to come? */
+bool attach__is_late(const struct attach *a);
 /* A library that a process maps has another device and inode than maps shows (overlayfs): processes
  * that map it are not stopped for it any more. Forgotten with the library, or for newer ones. */
 void attach__know(struct attach *a, const struct ct_lib_key *key, unsigned lib_id, pid_t pid);
@@ -134,7 +141,9 @@ void attach__fn_cost(struct attach *a, uint32_t func_id, struct ct_fn_cost *sum)
 void attach__each_thread(struct attach *a, void (*cb)(uint32_t tid, struct ct_thread *t, void *ctx),
 			 void *ctx);
 
-/* No new calls from here on. Takes about 0.1 s for a libcuda. */
+/* No calls from here on: those in flight stay unfinished. Taking the probes off takes about 0.1 s
+ * for a libcuda; when it takes longer than 1.5 s it goes on by itself, also after attach__free().
+ */
 void attach__detach(struct attach *a);
 /* After attach__detach(): makes a record of each call in flight (CT_CALL_F_UNFINISHED). */
 void attach__unfinished(struct attach *a, void (*cb)(void *ctx, const void *rec, size_t size),

@@ -9,6 +9,7 @@
 
 #include <bpf/bpf.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -76,9 +77,10 @@ static double median(double *rounds)
 }
 
 /* By way of the pointer, always: valgrind has translated what is there when the probe comes. */
-static double time_stub(stub_fn *volatile stub)
+static double time_stub(stub_fn *fn)
 {
-	unsigned calls = stub == cudatrace_stub ? CALLS : CALLS_STEPPED;
+	unsigned calls = fn == cudatrace_stub ? CALLS : CALLS_STEPPED;
+	stub_fn *volatile stub = fn; /* a parameter's is lost where the function is inlined */
 	/* Of this thread alone: what others do meanwhile is no part of it. */
 	uint64_t start = clock_ns(CLOCK_THREAD_CPUTIME_ID);
 
@@ -181,40 +183,56 @@ static void time_bare(struct attach *a)
 	free(memory);
 }
 
+/* No library's. */
+#define STUB_OWNER 0
+
+/* -EINPROGRESS, too: the probes will be taken off again. */
+static int attach_stubs(struct attach *a, const struct links_req *req)
+{
+	static struct links_answer answer;
+	int ret = links__attach(&a->links, req, &answer);
+
+	if (!ret)
+		ret = answer.ret;
+	a->has_stubs = ret == (int)req->cnt;
+	if (a->has_stubs)
+		return 0;
+	links__close(&a->links, STUB_OWNER);
+	/* Nothing is wrong with the instructions. */
+	return ret < 0 ? ret : -EOPNOTSUPP;
+}
+
 int stubs__attach(struct attach *a, bool no_return)
 {
 	uint64_t offs[] = {file_offset((uintptr_t)cudatrace_stub),
 			   file_offset((uintptr_t)cudatrace_stub_stepped)};
 	uint64_t cookie = CT_COOKIE(ATTACH_STUB_FUNC, 0) | (no_return ? CT_COOKIE_F_ENTRY : 0);
 	uint64_t cookies[] = {cookie, cookie};
-	struct probe_req req = {
-		.path = "/proc/self/exe",
+	/* It need not be readable. */
+	struct links_req req = {
+		.owner = STUB_OWNER,
+		.mech = a->mech,
+		.progs = a->progs,
+		.file_fd = open("/proc/self/exe", O_PATH | O_CLOEXEC),
 		.offs = offs,
 		.cookies = cookies,
 		.cnt = 2,
-		.no_return = no_return,
+		.group_cnt =
+			{[LINKS_RETURN] = no_return ? 0 : 2, [LINKS_ENTRY] = no_return ? 2 : 0},
 		/* Others run the same file, and are not to find a breakpoint in it: another tracer
 		 * measures its own, valgrind takes what lies there for the program's. */
 		.pid = getpid(),
 	};
-	bool refused[2];
-	int ret;
+	int ret = 0;
 
-	if (!offs[0] || !offs[1])
-		return 0;
-	if (!a->bare_ns[0])
-		time_bare(a);
-	ret = probes__attach(&a->stubs, a->mech, &a->progs, &req, refused);
-	if (ret == 2)
-		return 0;
-	probes__detach(&a->stubs);
-	/* Nothing is wrong with the instructions. */
-	return ret < 0 ? ret : -EOPNOTSUPP;
-}
-
-static bool has_stubs(const struct attach *a)
-{
-	return a->stubs.fd_cnt || a->stubs.link_cnt;
+	if (offs[0] && offs[1] && req.file_fd >= 0) {
+		if (!a->bare_ns[0])
+			time_bare(a);
+		ret = attach_stubs(a, &req);
+	}
+	if (req.file_fd >= 0)
+		close(req.file_fd);
+	return ret;
 }
 
 static void forget(void *ctx, const struct ct_count_key *key, const struct ct_count *c)
@@ -304,7 +322,7 @@ void attach__measure_cost(struct attach *a, bool entries, struct attach_cost *co
 
 	memset(cost, 0, sizeof(*cost));
 	time_every(a, UINT32_MAX);
-	if (!memory || !has_stubs(a)) {
+	if (!memory || !a->has_stubs) {
 		free(memory);
 		return;
 	}
@@ -314,11 +332,10 @@ void attach__measure_cost(struct attach *a, bool entries, struct attach_cost *co
 		measure_entries(a, bare, cost, cfg.base_ns);
 	} else if (entries) {
 		/* Programs of their own; a session's asks for no return by itself. */
-		probes__detach(&a->stubs);
-		if (!stubs__attach(a, true) && has_stubs(a))
+		if (!links__close(&a->links, STUB_OWNER) && !stubs__attach(a, true) && a->has_stubs)
 			measure_entries(a, bare, cost, cfg.base_ns);
 	}
-	probes__detach(&a->stubs);
+	links__close_soon(&a->links, STUB_OWNER);
 	free(memory);
 	/* Our own calls are no part of the trace's accounts. */
 	bpf_map_delete_elem(bpf_map__fd(a->skel->maps.threads), &tid);

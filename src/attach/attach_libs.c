@@ -146,6 +146,8 @@ void attach_lib__free(struct attach *a, struct lib_entry *e)
 		free(e->lib.refused[j]);
 	free(e->lib.refused);
 	free(e->lib.path);
+	if (e->places)
+		places__free(e->places);
 	free(e);
 }
 
@@ -217,16 +219,16 @@ void attach_lib__forget_keys(struct attach *a, const struct lib_entry *e)
 			drop_key(a, k);
 }
 
-/* At a look: on kernel 6.18 each takes 0.1 s or two, and everything else waits. */
+/* At a look: on kernel 6.18 each takes 0.1 s or two, and what comes meanwhile waits. */
 #define DROPS_MAX 8
 
 static void drop_lib(struct attach *a, unsigned i)
 {
 	struct lib_entry *e = a->libs[i];
 
-	/* First: while its probes are there its inode's number is not given to another file. */
+	/* While its probes are there its inode's number is not given to another file. */
 	attach_lib__forget_keys(a, e);
-	probes__detach(&e->probes);
+	links__close_soon(&a->links, e->lib.id);
 	dbg("%s: nobody uses it any more: taken off", e->lib.path);
 	attach_lib__give_ids(a, e);
 	attach_lib__free(a, e);
@@ -242,7 +244,7 @@ unsigned attach__drop_idle(struct attach *a,
 	for (unsigned i = a->lib_cnt; i-- > 0 && before - a->lib_cnt < DROPS_MAX;) {
 		struct attach_lib *lib = &a->libs[i]->lib;
 
-		if (is_used(ctx, lib))
+		if (is_used(ctx, lib) || a->libs[i]->places)
 			lib->idle = false;
 		else if (lib->idle)
 			drop_lib(a, i);

@@ -24,11 +24,6 @@ static void choose_programs(struct attach *a)
 		bpf_program__set_autoload(used[i], true);
 		bpf_program__set_expected_attach_type(used[i], probes_attach_type(a->mech));
 	}
-	a->progs = (struct probe_progs){
-		.session = s->progs.ct_session,
-		.entry = s->progs.ct_entry,
-		.ret = s->progs.ct_return,
-	};
 	bpf_program__set_autoload(s->progs.ct_mmap, caps__has(CAP_TP_UNMAPPED_AREA));
 }
 
@@ -64,6 +59,7 @@ static int load_with(struct attach *a, const struct attach_opts *o, enum kernel_
 		.filter_mode = o->filter_pids ? CT_FILTER_PIDS : CT_FILTER_ALL,
 		.follow_children = o->follow,
 		.own_pid = getpid(),
+		.links_pid = a->links.pid,
 		.pidns = target_own_pidns(),
 		.ring_cnt = a->ring_cnt,
 		.wake_shift = wake_shift(a->ring_sz),
@@ -91,6 +87,11 @@ static int load_with(struct attach *a, const struct attach_opts *o, enum kernel_
 	ret = bpf_map__set_max_entries(a->skel->maps.rings, a->ring_cnt);
 	if (!ret)
 		ret = cudatrace_bpf__load(a->skel);
+	a->progs = (struct probe_progs){
+		.session = bpf_program__fd(a->skel->progs.ct_session),
+		.entry = bpf_program__fd(a->skel->progs.ct_entry),
+		.ret = bpf_program__fd(a->skel->progs.ct_return),
+	};
 	if (!ret)
 		ret = rings__use(a);
 	if (!ret && how != KERNEL_PROBE_AUTO)
@@ -135,7 +136,8 @@ static int prove(struct attach *a)
 {
 	int ret = stubs__attach(a, false);
 
-	if (!ret)
+	/* Who holds the lock that it waits for proves nothing either way. */
+	if (!ret || ret == -EINPROGRESS)
 		return 0;
 	dbg("%s: cannot attach: %s", mechanism_name(a->mech), strerror(-ret));
 	cudatrace_bpf__destroy(a->skel);
@@ -189,6 +191,7 @@ int attach__load(struct attach *a, const struct attach_opts *o)
 		say_load_error(o, first ? first : ret, first_kernel);
 	if (ret)
 		return ret;
+	links__settle(&a->links, a->mech);
 	if (a->mech != best)
 		warn("%s does not work here (%s): functions are probed by %s", mechanism_name(best),
 		     strerror(-first), mechanism_name(a->mech));

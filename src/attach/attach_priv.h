@@ -5,7 +5,7 @@
 
 #include "attach.h"
 #include "layer.h"
-#include "probes.h"
+#include "links.h"
 #include "watch.h"
 
 #include "util/quota.h"
@@ -14,13 +14,24 @@
 
 #include "cudatrace.skel.h"
 
+/* What of a library is to be probed: parallel arrays. */
+struct places {
+	uint64_t *offs, *cookies;
+	const char **names;
+	unsigned cnt, group_cnt[LINKS_GROUP_CNT];
+	const char **bad; /* names: not even tried, the kernel refuses their instruction */
+	unsigned bad_cnt;
+	struct elf_lib *elf; /* whose the names are */
+};
+
 struct lib_entry {
 	struct attach_lib lib;
-	struct probes probes;
+	struct places *places; /* until the kernel has said what came of them */
 	struct layer_file file;
 	struct file_watch watch;
-	bool off;  /* somebody writes to it: no probes, attached anew from due_ns on */
-	bool late; /* we were told afterwards */
+	bool off;     /* somebody writes to it: no probes, attached anew from due_ns on */
+	bool late;    /* we were told afterwards */
+	bool closing; /* off, but its probes still go: who wants to write waits */
 	unsigned writes;
 	uint64_t written_ns, seen_ns, due_ns;
 	int ret;			/* what attaching said */
@@ -36,9 +47,11 @@ struct lib_key {
 
 struct attach {
 	struct cudatrace_bpf *skel;
+	struct links links; /* owners are libraries' ids */
+	bool said_late, detached;
 	struct probe_progs progs;
-	struct probes stubs; /* on functions of our own, until the cost is measured */
-	double bare_ns[3];   /* of a call of those: emulated, single-stepped, cold */
+	bool has_stubs;	   /* probes on functions of our own, until the cost is measured */
+	double bare_ns[3]; /* of a call of those: emulated, single-stepped, cold */
 	enum mechanism mech;
 	enum kernel_probe kernel_probe;
 	struct fnset *fns;
@@ -56,6 +69,13 @@ struct attach {
 	bool force;
 	struct quotas *quotas;
 };
+
+struct elf_lib;
+/* attach_places.c. Takes elf over. NULL: no memory. */
+struct places *places__new(struct attach *a, struct elf_lib *elf, struct attach_lib *lib);
+void places__free(struct places *p);
+/* The places of e; 0, or -errno after reporting. -EINPROGRESS: attach__late() will say. */
+int attach_places(struct attach *a, struct lib_entry *e, int fd);
 
 /* attach_load.c. Both say what is wrong. */
 int attach__load(struct attach *a, const struct attach_opts *o);
@@ -80,7 +100,6 @@ void room__drop_process(struct attach *a, uint32_t pid);
 /* attach_libs.c. NULL: none, no room. */
 struct lib_entry *attach_lib__find(const struct attach *a, const struct ct_lib_key *key);
 struct lib_entry *attach_lib__add(struct attach *a, const struct target_lib *t);
-struct elf_lib;
 void attach_lib__take_ids(struct attach *a, struct lib_entry *e, const struct elf_lib *elf);
 void attach_lib__give_ids(struct attach *a, struct lib_entry *e);
 void attach_lib__free(struct attach *a, struct lib_entry *e);
@@ -91,6 +110,8 @@ void attach_lib__forget_keys(struct attach *a, const struct lib_entry *e);
 int attach_lib__put_on(struct attach *a, struct lib_entry *e);
 /* attach_written.c: the same, when nobody writes to it; fd: the first time, else -1. */
 int attach_lib__hold(struct attach *a, struct lib_entry *e, int fd);
+/* Its probes have gone: who wants to write may. */
+void attach_lib__closed(struct attach *a, struct lib_entry *e);
 
 /* attach_cost.c: probes on functions of our own: proof that the mechanism works. 0 also when the
  * functions are not found. */
@@ -100,6 +121,8 @@ int stubs__attach(struct attach *a, bool no_return);
 int levels__fill(struct attach *a);
 /* Of one that was another's. */
 int levels__refill(struct attach *a, unsigned func_id);
+/* Programs do nothing any more: calls in flight stay so. */
+void levels__end(struct attach *a);
 /* What the kernel was told to read of a function. */
 int levels__spec(struct attach *a, uint32_t id, struct ct_spec *spec);
 

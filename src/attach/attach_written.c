@@ -53,13 +53,24 @@ static void take_off(struct attach *a, struct lib_entry *e)
 		warn("%s is written to: it is not traced until that is done", e->lib.path);
 	/* First: who maps it from now on is to be looked at. */
 	attach_lib__forget_keys(a, e);
-	probes__detach(&e->probes);
+	/* The kernel may wait for somebody. */
+	e->closing = links__close(&a->links, e->lib.id) == -EINPROGRESS;
+	if (e->places)
+		places__free(e->places);
+	e->places = NULL;
 	e->lib.attached_cnt = e->lib.wanted_cnt = 0;
 	e->due_ns = now_ns() + how_long(e, now_ns());
 	e->late = e->watch.notify >= 0;
 	e->seen_ns = now_ns();
 	layer_file__read(&e->watch.seen, e->watch.fd);
 	set_off(a, e, true);
+	if (!e->closing)
+		file_watch__let_go(&e->watch, &a->watch);
+}
+
+void attach_lib__closed(struct attach *a, struct lib_entry *e)
+{
+	e->closing = false;
 	file_watch__let_go(&e->watch, &a->watch);
 }
 
@@ -95,7 +106,7 @@ int attach_lib__hold(struct attach *a, struct lib_entry *e, int fd)
 	bool again = e->off;
 	int ret;
 
-	if (again && (now_ns() < e->due_ns || still_changes(e)))
+	if (again && (e->closing || now_ns() < e->due_ns || still_changes(e)))
 		return -ETXTBSY;
 	ret = again ? file_watch__hold(&e->watch, &a->watch)
 		    : file_watch__open(&e->watch, &a->watch, fd);

@@ -91,6 +91,18 @@ int levels__spec(struct attach *a, uint32_t id, struct ct_spec *spec)
 	return bpf_map__lookup_elem(a->skel->maps.specs, &id, sizeof(id), spec, sizeof(*spec), 0);
 }
 
+void levels__end(struct attach *a)
+{
+	struct ct_spec spec;
+
+	for (unsigned id = 0; id < a->spec_cnt; id++) {
+		if (levels__spec(a, id, &spec))
+			continue;
+		spec.level = CT_LEVEL_GONE;
+		set_spec(a, id, &spec);
+	}
+}
+
 int levels__set_fn(struct attach *a, unsigned func_id, const struct fn_level *l)
 {
 	struct ct_spec spec;

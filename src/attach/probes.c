@@ -3,10 +3,13 @@
 
 #include "util/log.h"
 
-#include <bpf/libbpf.h>
+#include <bpf/bpf.h>
 #include <errno.h>
+#include <linux/perf_event.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -45,11 +48,11 @@ int probes_attach_type(enum mechanism mech)
 	}
 }
 
-static int link_create(const struct bpf_program *prog, enum mechanism mech,
-		       const struct probe_req *req, uint32_t flags)
+static int link_create(int prog_fd, enum mechanism mech, const struct probe_req *req,
+		       uint32_t flags)
 {
 	struct link_create_attr attr = {
-		.prog_fd = bpf_program__fd(prog),
+		.prog_fd = prog_fd,
 		.attach_type = probes_attach_type(mech),
 		.uprobe_multi =
 			{
@@ -106,22 +109,67 @@ static int attach_multi(struct probes *p, enum mechanism mech, const struct prob
 	return add_fd(p, fd);
 }
 
-static int add_perf(struct probes *p, struct bpf_program *prog, const struct probe_req *req,
-		    bool ret)
+/* What of a file below /sys is a number; -1 when it is not there. skip: what stands before it. */
+static int read_number(const char *path, const char *skip)
 {
-	LIBBPF_OPTS(bpf_uprobe_opts, opts, .bpf_cookie = req->cookies[0], .retprobe = ret);
-	struct bpf_link *link, **links;
+	FILE *f = fopen(path, "re");
+	char line[64];
+	int n = -1;
 
-	links = realloc(p->links, (p->link_cnt + 1) * sizeof(*links));
-	if (!links)
+	if (f && fgets(line, sizeof(line), f) && !strncmp(line, skip, strlen(skip)))
+		n = atoi(line + strlen(skip));
+	if (f)
+		fclose(f);
+	return n;
+}
+
+#define UPROBE_PMU "/sys/bus/event_source/devices/uprobe/"
+
+static int open_event(const struct probe_req *req, bool ret)
+{
+	static int type = -1, ret_bit;
+	struct perf_event_attr attr = {
+		.size = sizeof(attr),
+		.config1 = (uintptr_t)req->path,
+		.config2 = req->offs[0],
+	};
+	int fd;
+
+	if (type < 0) {
+		type = read_number(UPROBE_PMU "type", "");
+		ret_bit = read_number(UPROBE_PMU "format/retprobe", "config:");
+	}
+	if (type < 0 || ret_bit < 0)
+		return -ENOENT;
+	attr.type = type;
+	attr.config = ret ? 1ull << ret_bit : 0;
+	fd = syscall(SYS_perf_event_open, &attr, req->pid ? req->pid : -1, req->pid ? -1 : 0, -1,
+		     PERF_FLAG_FD_CLOEXEC);
+	return fd < 0 ? -errno : fd;
+}
+
+static int add_perf(struct probes *p, int prog_fd, const struct probe_req *req, bool ret)
+{
+	LIBBPF_OPTS(bpf_link_create_opts, opts, .perf_event.bpf_cookie = req->cookies[0]);
+	int event = open_event(req, ret), link;
+
+	if (event < 0)
+		return event;
+	link = bpf_link_create(prog_fd, event, BPF_PERF_EVENT, &opts);
+	if (link >= 0 && ioctl(event, PERF_EVENT_IOC_ENABLE, 0)) {
+		close(link);
+		link = -errno;
+	}
+	if (link < 0) {
+		close(event);
+		return link;
+	}
+	/* Backwards, the event is closed last. */
+	if (add_fd(p, event)) {
+		close(link);
 		return -ENOMEM;
-	p->links = links;
-	link = bpf_program__attach_uprobe_opts(prog, req->pid ? req->pid : -1, req->path,
-					       req->offs[0], &opts);
-	if (!link)
-		return -errno;
-	p->links[p->link_cnt++] = link;
-	return 0;
+	}
+	return add_fd(p, link);
 }
 
 static int attach_perf(struct probes *p, const struct probe_progs *progs,
@@ -133,7 +181,7 @@ static int attach_perf(struct probes *p, const struct probe_progs *progs,
 		return ret;
 	ret = add_perf(p, progs->entry, req, false);
 	if (ret && !req->no_return)
-		bpf_link__destroy(p->links[--p->link_cnt]);
+		probes__detach_one(p), probes__detach_one(p);
 	return ret;
 }
 
@@ -192,16 +240,20 @@ int probes__attach(struct probes *p, enum mechanism mech, const struct probe_pro
 	return ret;
 }
 
+/* Backwards, entry before return: a call that begins while they come off must not look as if it had
+ * never returned. */
+bool probes__detach_one(struct probes *p)
+{
+	if (!p->fd_cnt)
+		return false;
+	close(p->fds[--p->fd_cnt]);
+	return true;
+}
+
 void probes__detach(struct probes *p)
 {
-	/* Backwards, entry before return: a call that begins while they come off must not look as
-	 * if it had never returned. */
-	for (unsigned i = p->fd_cnt; i-- > 0;)
-		close(p->fds[i]);
-	/* On kernel 6.18 each takes 0.1 s, one after another whoever closes them. */
-	for (unsigned i = p->link_cnt; i-- > 0;)
-		bpf_link__destroy(p->links[i]);
+	while (probes__detach_one(p))
+		;
 	free(p->fds);
-	free(p->links);
 	memset(p, 0, sizeof(*p));
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Puts the entry and return programs on many places of one file, by one of three mechanisms.
- * Nobody else knows how they differ.
+ * Nobody else knows how they differ. Runs in cudatrace-links (links.h), for it may hang.
  */
 #ifndef ATTACH_PROBES_H
 #define ATTACH_PROBES_H
@@ -13,12 +13,10 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-struct bpf_program;
-struct bpf_link;
-
+/* Descriptors. */
 struct probe_progs {
-	struct bpf_program *session; /* MECH_SESSION */
-	struct bpf_program *entry, *ret;
+	int session;	/* MECH_SESSION */
+	int entry, ret; /* the others */
 };
 
 /* Where: offsets in the file that path names, each with its cookie. */
@@ -30,22 +28,23 @@ struct probe_req {
 	bool no_return; /* only the entry program (a session's asks for no return by itself) */
 };
 
-/* What is attached; probes__detach() takes it off. */
+/* What is attached: descriptors; probes__detach() takes it off. */
 struct probes {
-	int *fds; /* session and multi: kernel links */
+	int *fds;
 	unsigned fd_cnt;
-	struct bpf_link **links; /* perf events */
-	unsigned link_cnt;
 };
 
 /*
  * Attaches to every place; refused[i] is set for those whose instruction the kernel cannot probe
- * (it says so only while the file is mapped somewhere: see attach__lib()). Returns how many are
+ * (it says so only while the file is mapped somewhere: see links_run.c). Returns how many are
  * attached, or -errno when the mechanism itself failed (-EPERM, -ENOENT, ...): nothing is attached
  * then. p begins as zeros; a second call adds to it.
  */
 int probes__attach(struct probes *p, enum mechanism mech, const struct probe_progs *progs,
 		   const struct probe_req *req, bool *refused);
+/* One of them: on kernel 6.18 a perf event takes 0.1 s, one after another whoever closes them.
+ * false: there was none. */
+bool probes__detach_one(struct probes *p);
 void probes__detach(struct probes *p);
 
 /* Attach types for bpf_program__set_expected_attach_type(); kernel ABI. */

@@ -112,8 +112,10 @@ static void on_records(evutil_socket_t fd, short what, void *ctx)
 	(void)fd, (void)what;
 	d->now = now_ns();
 	cnt = sources__drain(&d->t.sources, DRAIN_BATCH);
-	if (d->t.libs.pending_cnt)
-		libs__retry(&d->t.libs);
+	if (!libs__tick(&d->t.libs)) {
+		d->failed = true;
+		event_base_loopbreak(d->base);
+	}
 	if (libs__is_waiting(&d->t.libs))
 		follow_writes(d);
 	after_turn(d);
@@ -268,6 +270,7 @@ static int open_tracer(struct daemon *d)
 				.kernel = d->cfg->trace.kernel,
 				.hide = d->cfg->trace.hide,
 				.force = d->o->force,
+				.sandbox = d->o->sandbox,
 			},
 		.wait = true,
 		.xids = true,
@@ -353,10 +356,7 @@ static int start(struct daemon *d)
 		return ret;
 	ret = add_events(d);
 	if (!ret && d->o->sandbox)
-		sandbox__enter(&(struct sandbox_needs){
-			.daemon = true,
-			.perf_probes = attach__mechanism(d->t.att) == MECH_PERF,
-		});
+		sandbox__enter(&(struct sandbox_needs){.daemon = true});
 	return ret;
 }
 
@@ -441,5 +441,5 @@ int daemon_run(const struct daemon_opts *o)
 	}
 	release(&d);
 	reader__end();
-	return ret ? 1 : 0;
+	return ret || d.failed ? 1 : 0;
 }

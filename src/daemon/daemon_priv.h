@@ -53,6 +53,7 @@ struct daemon {
 	const char *dump_why; /* to be done at dump_ns; NULL: not */
 	uint64_t dump_ns, dumped_ns, dumps;
 	bool stopping;
+	bool failed; /* it cannot go on */
 };
 
 /* daemon.c */

@@ -61,6 +61,7 @@ struct found {
 	bool gone;     /* there is no such file at that path any more */
 	bool too_many; /* it is left out */
 	bool busy;     /* somebody writes to it */
+	bool late;     /* libs__tick() will say more */
 };
 
 static const struct attach_lib *attach_one(struct libs *l, const struct target_lib *t,
@@ -76,6 +77,7 @@ static const struct attach_lib *attach_one(struct libs *l, const struct target_l
 	f->gone |= ret == -ENOENT;
 	f->too_many |= ret == -ENOSPC;
 	f->busy |= ret == -ETXTBSY;
+	f->late |= ret == -EINPROGRESS;
 	if (ret)
 		return NULL;
 	if (attach__newest_lib(l->att) > before)
@@ -101,7 +103,7 @@ static unsigned attach_list(struct libs *l, const struct target_libs *list, bool
 			continue;
 		lib = attach_one(l, t, &f);
 		if (t->api->id == API_CUDA)
-			cnt += lib || f.busy;
+			cnt += lib || f.late || f.busy;
 	}
 	return cnt;
 }
@@ -239,6 +241,8 @@ static bool attach_found(struct libs *l, const struct ct_lib_map *rec,
 			  f.busy ? "it is being written to" : "too many libraries");
 		return true;
 	}
+	if (f.late)
+		return true;
 	if (found || f.gone || !known)
 		return found;
 	attach__know(l->att, &key, known->id, rec->rec.pid);
@@ -308,7 +312,17 @@ void libs__on_map(struct libs *l, const struct ct_lib_map *rec)
 	p->tries = 0;
 }
 
-void libs__retry(struct libs *l)
+static void on_late(void *ctx, const struct attach_lib *lib)
+{
+	struct libs *l = ctx;
+
+	tell(lib);
+	info("%s has its probes now", lib->path);
+	lib_event(l, "attach", NULL, lib,
+		  "late: the kernel waited for a lock; calls made before were not seen");
+}
+
+bool libs__tick(struct libs *l)
 {
 	for (unsigned i = l->pending_cnt; i-- > 0;) {
 		struct pending_lib *p = &l->pending[i];
@@ -320,6 +334,10 @@ void libs__retry(struct libs *l)
 			    p->rec.name);
 		l->pending[i] = l->pending[--l->pending_cnt];
 	}
+	if (attach__late(l->att, on_late, l))
+		return true;
+	err("somebody has ended cudatrace-links, and with it all probes: start cudatrace anew");
+	return false;
 }
 
 static void on_write(void *ctx, const struct attach_lib *lib, bool on)
@@ -338,5 +356,5 @@ void libs__follow_writes(struct libs *l)
 
 bool libs__is_waiting(const struct libs *l)
 {
-	return l->pending_cnt || l->written || attach__off_cnt(l->att);
+	return l->pending_cnt || l->written || attach__off_cnt(l->att) || attach__is_late(l->att);
 }

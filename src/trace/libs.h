@@ -39,8 +39,10 @@ int libs__attach_pids(struct libs *l, const pid_t *pids, unsigned cnt);
 int libs__attach_system(struct libs *l, bool running);
 /* A process maps a library (CT_REC_LIB). */
 void libs__on_map(struct libs *l, const struct ct_lib_map *rec);
-/* Tries again where the mapping could not be looked at. To be called while pending_cnt is not 0. */
-void libs__retry(struct libs *l);
+/* To be called by the clock, the more often while it is true that libs__is_waiting(). Tries again
+ * where the mapping could not be looked at, and hears of libraries that took long. false, after
+ * reporting: there are no probes any more. */
+bool libs__tick(struct libs *l);
 
 /* Files that are written to in place. To be called when attach__watch_fd() is readable, and while
  * libs__is_waiting(). */

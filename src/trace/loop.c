@@ -132,8 +132,8 @@ static void on_tick(struct session *s, uint64_t now)
 		show_progress(s, now);
 		shown_ns = now;
 	}
-	if (s->t.libs.pending_cnt)
-		libs__retry(&s->t.libs);
+	if (!libs__tick(&s->t.libs))
+		session__stop(s, "probes gone");
 	if (libs__is_waiting(&s->t.libs))
 		libs__follow_writes(&s->t.libs);
 }

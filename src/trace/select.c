@@ -2,35 +2,89 @@
 /* What is traced, what is counted, what is seen at its entry only, what has stacks. */
 #include "session.h"
 
+#include "attach/elf.h"
+#include "attach/target.h"
 #include "util/log.h"
 
-static int mark_functions(struct session *s, const struct strv *sets, enum fnset_mark mark,
-			  const char *option)
-{
-	char why[512];
+#include <unistd.h>
 
-	for (unsigned i = 0; i < sets->cnt; i++) {
-		if (!fnset__mark(s->t.fns, mark, sets->v[i], why, sizeof(why)))
-			continue;
-		err("%s: %s", option, why);
-		return EXIT_USAGE;
+/* An expression that is not understood: by which option, and what is wrong. */
+struct wrong {
+	const char *option;
+	char why[512];
+};
+
+static int mark_functions(struct session *s, const struct strv *sets, enum fnset_mark mark,
+			  const char *option, struct wrong *wrong)
+{
+	int ret = 0;
+
+	wrong->option = option;
+	for (unsigned i = 0; i < sets->cnt && !ret; i++)
+		ret = fnset__mark(s->t.fns, mark, sets->v[i], wrong->why, sizeof(wrong->why));
+	return ret;
+}
+
+static int choose(struct session *s, struct wrong *wrong)
+{
+	int ret = 0;
+
+	wrong->option = "-e";
+	for (unsigned i = 0; i < s->o->select.cnt && !ret; i++)
+		ret = fnset__select(s->t.fns, s->o->select.v[i], wrong->why, sizeof(wrong->why));
+	ret = ret ?: mark_functions(s, &s->o->count, FNSET_COUNT, "--count", wrong);
+	ret = ret ?: mark_functions(s, &s->o->no_return, FNSET_NO_RETURN, "--no-return", wrong);
+	return ret ?: mark_functions(s, &s->o->stack, FNSET_STACK, "--stack", wrong);
+}
+
+static void learn_lib(struct session *s, const struct target_lib *t)
+{
+	int fd = target_lib__open(t);
+	struct elf_lib *elf;
+	char why[256];
+
+	if (fd < 0)
+		return;
+	elf = elf_lib__read(fd, t->api, why, sizeof(why));
+	close(fd);
+	for (unsigned i = 0; elf && i < elf->sym_cnt; i++)
+		fnset__id(s->t.fns, elf->syms[i].name);
+	elf_lib__free(elf);
+}
+
+/* What the libraries that will be attached export and the table does not have. */
+static void learn(struct session *s)
+{
+	const struct session_opts *o = s->o;
+	struct target_libs list = {0};
+
+	if (o->libcuda)
+		target_libs__add_file(&list, o->libcuda);
+	for (unsigned i = 0; i < o->pid_cnt; i++) {
+		target_libs__add_pid(&list, o->pids[i]);
+		target_libs__add_loadable(&list, o->pids[i]);
 	}
-	return 0;
+	if (!o->pid_cnt) {
+		if (!o->argv)
+			target_libs__add_all(&list);
+		target_libs__add_system(&list);
+	}
+	for (unsigned i = 0; i < list.cnt; i++)
+		learn_lib(s, &list.libs[i]);
+	target_libs__clear(&list);
 }
 
 int session__select(struct session *s)
 {
-	char why[512];
-	int ret;
+	struct wrong wrong;
 
 	fnset__set_detail(s->t.fns, s->o->detail);
-	for (unsigned i = 0; i < s->o->select.cnt; i++) {
-		if (!fnset__select(s->t.fns, s->o->select.v[i], why, sizeof(why)))
-			continue;
-		err("-e: %s", why);
-		return EXIT_USAGE;
-	}
-	ret = mark_functions(s, &s->o->count, FNSET_COUNT, "--count");
-	ret = ret ? ret : mark_functions(s, &s->o->no_return, FNSET_NO_RETURN, "--no-return");
-	return ret ? ret : mark_functions(s, &s->o->stack, FNSET_STACK, "--stack");
+	if (!choose(s, &wrong))
+		return 0;
+	/* It may name what only this machine's libraries have. */
+	learn(s);
+	if (!choose(s, &wrong))
+		return 0;
+	err("%s: %s", wrong.option, wrong.why);
+	return EXIT_USAGE;
 }

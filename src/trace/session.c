@@ -107,6 +107,7 @@ static int open_attach(struct session *s)
 				.stacks = o->stack.cnt,
 				.hide = o->hide,
 				.force = o->force,
+				.sandbox = o->sandbox,
 				.kernel_probe = o->kernel_probe,
 				/* Children would need probes of their own before their first call.
 				 */
@@ -268,9 +269,9 @@ static int start(struct session *s)
 {
 	int ret;
 
-	ret = session__select(s);
+	ret = start_reader(s->o->sandbox);
 	if (!ret)
-		ret = start_reader(s->o->sandbox);
+		ret = session__select(s);
 	if (!ret)
 		ret = check_targets(s);
 	if (!ret)
@@ -294,8 +295,7 @@ static int start(struct session *s)
 	if (s->o->duration_ns)
 		s->deadline_ns = now_ns() + s->o->duration_ns;
 	if (s->o->sandbox)
-		sandbox__enter(&(struct sandbox_needs){.perf_probes = attach__mechanism(s->t.att) ==
-								      MECH_PERF});
+		sandbox__enter(&(struct sandbox_needs){0});
 	return s->cmd.pid ? command__go(&s->cmd, s->o->argv[0]) : 0;
 }
 
@@ -361,8 +361,9 @@ static bool finish(struct session *s)
 
 	progress__free(s->progress);
 	s->progress = NULL;
+	/* Before what may take its time; and who was stopped in that moment. */
+	attach__go_on_all(s->t.att);
 	attach__detach(s->t.att);
-	/* Not after the outputs are closed, which may wait for their readers. */
 	attach__go_on_all(s->t.att);
 	if (!s->hurry) {
 		tracer__drain(&s->t);

@@ -36,12 +36,9 @@
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
 static const int kept[] = {
-	CAP_BPF,
-	CAP_PERFMON,		/* links to libraries that come later */
-	CAP_SYS_PTRACE,		/* memory, maps and root of other users' processes */
-	CAP_DAC_READ_SEARCH,	/* their libraries */
-	CAP_CHECKPOINT_RESTORE, /* /proc/PID/map_files */
-	CAP_LEASE,		/* on their libraries: src/attach/watch.h */
+	CAP_BPF, CAP_SYS_PTRACE, /* memory, maps and root of other users' processes */
+	CAP_DAC_READ_SEARCH,	 /* their libraries */
+	CAP_CHECKPOINT_RESTORE,	 /* /proc/PID/map_files */
 };
 
 static const int reader_kept[] = {CAP_SYS_PTRACE, CAP_DAC_READ_SEARCH, CAP_CHECKPOINT_RESTORE};
@@ -108,8 +105,10 @@ static const char *const calls[] = {
 	"signalfd4",
 	"inotify_add_watch",
 	"inotify_rm_watch",
-	/* util/reader.h: no socket can be made */
+	/* util/reader.h, attach/links.h: no socket can be made */
 	"sendto",
+	"sendmsg",
+	"recvfrom",
 	"recvmsg",
 	/* looking at files */
 	"newfstatat",
@@ -154,6 +153,7 @@ static const char *const calls[] = {
 	"sched_yield",
 	"sched_getaffinity",
 	"getcpu",
+	"membarrier",
 	"futex",
 	"set_robust_list",
 	"rseq",
@@ -182,11 +182,7 @@ static const char *const daemon_calls[] = {
 	"getpeername",
 	"getsockopt",
 	"setsockopt",
-	"sendto",
-	"sendmsg",
 	"sendmmsg",
-	"recvfrom",
-	"recvmsg",
 	"shutdown",
 	/* files in its folder */
 	"mkdir",
@@ -243,17 +239,22 @@ static const char *const reader_calls[] = {
 /* The one that makes readers makes each a filter of its own besides. */
 static const char *const maker_calls[] = {"socketpair", "seccomp"};
 
+/* Of the process that attaches: it looks at others in a process of its own (attach/holders.h). */
+static const char *const links_calls[] = {"clone", "clone3", "fork", "vfork"};
+
 static const uint32_t families[] = {AF_UNIX, AF_INET, AF_INET6};
 
 /* Our programs are loaded by now: no other may be, nor may objects of others be opened. */
 static const uint32_t bpf_commands[] = {
-	BPF_MAP_LOOKUP_ELEM,  BPF_MAP_UPDATE_ELEM, BPF_MAP_DELETE_ELEM, BPF_MAP_GET_NEXT_KEY,
-	BPF_MAP_LOOKUP_BATCH, BPF_LINK_CREATE,	   BPF_LINK_DETACH,	BPF_OBJ_GET_INFO_BY_FD,
+	BPF_MAP_LOOKUP_ELEM,  BPF_MAP_UPDATE_ELEM, BPF_MAP_DELETE_ELEM,	   BPF_MAP_GET_NEXT_KEY,
+	BPF_MAP_LOOKUP_BATCH, BPF_LINK_DETACH,	   BPF_OBJ_GET_INFO_BY_FD,
 };
+static const uint32_t links_bpf_commands[] = {BPF_LINK_CREATE};
 
 /* TIOCSTI would type into the terminal that we share with a shell. */
 static const uint32_t ioctls[] = {
-	TCGETS, TIOCGWINSZ, PERF_EVENT_IOC_ENABLE, PERF_EVENT_IOC_DISABLE, PERF_EVENT_IOC_SET_BPF,
+	TCGETS,
+	TIOCGWINSZ,
 };
 
 static int allow(scmp_filter_ctx ctx, const char *call)
@@ -272,6 +273,29 @@ static int allow_if(scmp_filter_ctx ctx, int nr, unsigned arg, uint32_t mask, ui
 
 #define WRITES (O_WRONLY | O_RDWR | O_CREAT | O_TRUNC)
 
+static int allow_bpf(scmp_filter_ctx ctx, const uint32_t *commands, size_t cnt)
+{
+	int ret = 0;
+
+	for (size_t i = 0; i < cnt && !ret; i++)
+		ret = allow_if(ctx, SCMP_SYS(bpf), 0, UINT32_MAX, commands[i]);
+	return ret;
+}
+
+static int allow_for_links(scmp_filter_ctx ctx, const struct sandbox_needs *needs)
+{
+	int ret = allow_bpf(ctx, links_bpf_commands, COUNT(links_bpf_commands));
+
+	for (size_t i = 0; i < COUNT(links_calls) && !ret; i++)
+		ret = allow(ctx, links_calls[i]);
+	ret = ret ?: allow_if(ctx, SCMP_SYS(prctl), 0, UINT32_MAX, PR_SET_NAME);
+	if (needs->perf_probes)
+		ret = ret	  ?: allow(ctx, "perf_event_open")
+				  ?: allow_if(ctx, SCMP_SYS(ioctl), 1, UINT32_MAX,
+					      PERF_EVENT_IOC_ENABLE);
+	return ret;
+}
+
 static int allow_in_part(scmp_filter_ctx ctx)
 {
 	int ret = allow_if(ctx, SCMP_SYS(openat), 2, WRITES, O_RDONLY);
@@ -279,8 +303,6 @@ static int allow_in_part(scmp_filter_ctx ctx)
 	/* Limits of this process only. */
 	if (!ret)
 		ret = allow_if(ctx, SCMP_SYS(prlimit64), 0, UINT32_MAX, 0);
-	for (size_t i = 0; i < COUNT(bpf_commands) && !ret; i++)
-		ret = allow_if(ctx, SCMP_SYS(bpf), 0, UINT32_MAX, bpf_commands[i]);
 	for (size_t i = 0; i < COUNT(ioctls) && !ret; i++)
 		ret = allow_if(ctx, SCMP_SYS(ioctl), 1, UINT32_MAX, ioctls[i]);
 	return ret;
@@ -375,8 +397,10 @@ static int filter_calls(const struct sandbox_needs *needs)
 
 	for (size_t i = 0; i < COUNT(calls) && !ret; i++)
 		ret = allow(ctx, calls[i]);
-	if (!ret && needs->perf_probes)
-		ret = allow(ctx, "perf_event_open");
+	if (!ret && needs->links)
+		ret = allow_for_links(ctx, needs);
+	else if (!ret)
+		ret = allow_bpf(ctx, bpf_commands, COUNT(bpf_commands));
 	if (!ret && needs->daemon)
 		ret = allow_for_daemon(ctx);
 	if (!ret)
@@ -434,9 +458,11 @@ void sandbox__enter(const struct sandbox_needs *needs)
 
 	for (size_t i = 0; i < COUNT(kept); i++)
 		keep[kept[i]] = true;
+	keep[CAP_LEASE] = !needs->links; /* src/attach/watch.h */
+	keep[CAP_PERFMON] = needs->links;
 	keep[CAP_SYS_ADMIN] = needs->perf_probes;
 	/* SIGCONT to what was stopped, whoever it runs as by then */
-	keep[CAP_KILL] = !needs->daemon;
+	keep[CAP_KILL] = !needs->daemon && !needs->links;
 	/* The socket, when a reload changes ctl.group. Owners are pinned above. */
 	keep[CAP_CHOWN] = needs->daemon;
 	if (!drop_caps(keep))

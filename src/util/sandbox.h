@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * What a tracer that has set up everything can still do: follow processes, attach to libraries that
- * come later, and write to the files that it has open. The daemon also makes new files, listens and
- * sends. Everything else is given up for good.
+ * What a tracer that has set up everything can still do: follow processes, have the process that
+ * attaches do so with libraries that come later, and write to the files that it has open. The
+ * daemon also makes new files, listens and sends. The process that attaches makes links of programs
+ * that are loaded, and looks at processes. Everything else is given up for good.
  */
 #ifndef UTIL_SANDBOX_H
 #define UTIL_SANDBOX_H
@@ -10,8 +11,9 @@
 #include <stdbool.h>
 
 struct sandbox_needs {
-	bool perf_probes; /* one perf event each: asks for CAP_SYS_ADMIN */
 	bool daemon;	  /* else a trace */
+	bool links;	  /* instead of either: the process that attaches (attach/links.h) */
+	bool perf_probes; /* with links, one perf event each: asks for CAP_SYS_ADMIN */
 };
 
 /* Drops capabilities, sets no_new_privs, installs a seccomp filter. Says what did not work; tracing

@@ -47,19 +47,24 @@ static struct bpf_program *program(struct bpf_object *obj, const char *name, enu
 static struct probe_progs load(const char *path, enum mechanism mech, bool entry)
 {
 	struct bpf_object *obj = bpf_object__open_file(path, NULL);
-	struct probe_progs progs = {0};
+	struct bpf_program *progs[2];
 
 	if (!obj)
 		die("cannot open the BPF object");
 	if (mech == MECH_SESSION) {
-		progs.session = program(obj, entry ? "empty_session_entry" : "empty_session", mech);
+		progs[0] = progs[1] =
+			program(obj, entry ? "empty_session_entry" : "empty_session", mech);
 	} else {
-		progs.entry = program(obj, "empty_entry", mech);
-		progs.ret = program(obj, "empty_return", mech);
+		progs[0] = program(obj, "empty_entry", mech);
+		progs[1] = program(obj, "empty_return", mech);
 	}
 	if (bpf_object__load(obj))
 		die("cannot load the BPF object");
-	return progs;
+	return (struct probe_progs){
+		.session = bpf_program__fd(progs[0]),
+		.entry = bpf_program__fd(progs[0]),
+		.ret = bpf_program__fd(progs[1]),
+	};
 }
 
 static uint64_t place(const struct elf_lib *lib, const char *name, bool best)

@@ -11,8 +11,8 @@
  *   args    its arguments and environment are
  *   perf    its perf map is such a file, and the calls come from code that has no file
  *   lib     its libcuda is
- *   maps    one of its threads holds the lock of its memory and waits for the server. By hand:
- *           attaching waits for it (docs/SECURITY.md, What is left)
+ *   maps    one of its threads holds the lock of its memory and waits for the server
+ *   later   the same when it is told to make its calls
  *
  * Prints "ready MINOR PID" (MINOR: of /sys/fs/fuse/connections), waits for a line, makes its calls,
  * prints "made", and stays until its stdin ends.
@@ -36,7 +36,8 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
-#define NOBODY 65534
+#define NOBODY	   65534
+#define HELD_MAX_S 40
 
 static const char *what, *folder, *library;
 static int fuse_fd, lib_fd;
@@ -138,6 +139,10 @@ static void serve(void)
 	const struct fuse_in_header *h = (const void *)buf;
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	/* Should anybody wait for that lock in spite of all, every fork() of the machine does: the
+	 * connection ends with this process, and then nothing has to be started for it. */
+	if (is("maps") || is("later"))
+		alarm(HELD_MAX_S);
 	for (;;) {
 		ssize_t n = read(fuse_fd, buf, sizeof(buf));
 
@@ -255,10 +260,15 @@ static void cover_args(void)
 }
 
 static char *dirty;
+static int later[2];
 
 /* One thread waits in munmap() for the server to take a page, one behind it for the lock. */
 static void *hold_lock(void *second)
 {
+	char byte;
+
+	if (is("later") && read(later[0], &byte, 1) != 1)
+		return NULL;
 	if (second) {
 		usleep(800000);
 		mmap(NULL, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -299,7 +309,9 @@ static void *run(void *minor)
 		die("dlopen");
 	if (is("args"))
 		cover_args();
-	if (!is("maps"))
+	if (is("later"))
+		(void)!write(later[1], "xx", 2);
+	else if (!is("maps"))
 		make_calls();
 	if (write(1, "made\n", 5) != 5)
 		die("write");
@@ -335,7 +347,9 @@ int main(int argc, char **argv, char **envp)
 	minor_nr = minor(st.st_dev);
 	if (pthread_create(&t, NULL, run, &minor_nr))
 		die("thread");
-	if (is("maps"))
+	if (is("later") && pipe(later))
+		die("pipe");
+	if (is("maps") || is("later"))
 		map_dirty();
 	for (;;)
 		pause();

@@ -89,6 +89,19 @@ selection()
 	bad '-e: empty' 2 'names nothing' -e '' -- true
 	bad '--detail: no such level' 2 'one of: low normal high all' --detail=medium -- true
 	bad 'list -e: suggestion' 2 'did you mean memory\?' list -e memry
+	bad '-e: a function that no library has' 2 'unknown function or class "cuFakeUndocumentex"' -e cuFakeUndocumentex --libcuda "$FAKE/libcuda.so.1" "${to_x[@]}" -- true
+}
+
+# The table does not know it, the library has it.
+unknown()
+{
+	local -x LD_LIBRARY_PATH=$FAKE
+	ct "${to_x[@]}" -e cuFakeUndocumented -- "$CASES/undocumented"
+	check '-e: a function that only the library has' holds "$X" 'sym == {"cuFakeUndocumented": 11} and accounts()'
+	ct "${to_x[@]}" -e 'cuFakeUnd*' --no-return cuFakeUndocumented --libcuda "$FAKE/libcuda.so.1" -- "$CASES/undocumented"
+	check '-e, --no-return: a glob of such' holds "$X" \
+		'sym == {"cuFakeUndocumented": 11} and head["no_return"] == "other (1 function)" and accounts()'
+	rm "$X"
 }
 
 libraries()
@@ -558,6 +571,7 @@ selection
 listing
 texts
 needs_tracing 'bad input: what needs root'
+unknown
 libraries
 commands
 processes

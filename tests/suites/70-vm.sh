@@ -22,7 +22,7 @@ tests_of()
 {
 	case $1$LONG in
 	6.10) echo checked mechanisms probes ;;
-	6.11) echo many cut old_driver uvm no_btf lesser xid lockdown ;;
+	6.11) echo prompt many cut old_driver uvm no_btf lesser xid lockdown ;;
 	*0) ;;
 	5.101) echo refused ;;
 	*) echo checked mechanisms probes many cut old_driver uvm no_btf lesser xid lockdown ;;
@@ -126,6 +126,38 @@ here_mechanisms()
 			counts="$R/$m.counts" few="$(few "$m")"
 		check "$K: $m: it was that" holds "$R/$m.jsonl" 'm in head["mechanism"] or (m == "perf" and head["mechanism"] == "uprobe")' m="$m"
 	done
+}
+
+# Perf events come off by themselves, while the prompt is back and others attach.
+in_guest_prompt()
+{
+	local run="sample --tokens 4 --layers 2 --quiet --counts"
+	cat <<-END
+		now() { cut -d ' ' -f 1 /proc/uptime; }
+		links() { ps -o comm | grep -c cudatrace-links; }
+		cudatrace -q --mechanism=perf -e '$FEW' --jsonl a.jsonl -- sh -c '$run >a.counts; cut -d " " -f 1 /proc/uptime >ended' 2>err
+		now >back
+		links >meanwhile
+		cudatrace -q --mechanism=perf -e '$FEW' --jsonl b.jsonl -- $run >b.counts 2>>err
+		i=0
+		while [ \$(links) != 0 ] && [ \$i -lt 300 ]; do sleep 0.5; i=\$((i + 1)); done
+		links >after
+		now >off
+	END
+}
+here_prompt()
+{
+	local t
+	check "$K: prompt: nothing said" is "$(cat "$R/err")" ''
+	# 14 s before they were taken off by a process of their own.
+	check "$K: prompt: back soon" python3 -c "import sys; s = $(cat "$R/back") - $(cat "$R/ended"); sys.exit(f'{s} s' if s > 6 else None)"
+	check "$K: prompt: while the probes come off" is "$(cat "$R/meanwhile")" 1
+	for t in a b; do
+		check "$K: prompt: $t sees all" holds "$R/$t.jsonl" \
+			'accounts() and {k: n for k, n in sym.items() if k.startswith("cuLaunch")} == {k: int(n) for k, n in re.findall(r"^(cuLaunch\w+) (\d+)$", open(counts).read(), re.M)}' counts="$R/$t.counts"
+	done
+	check "$K: prompt: nobody stays" is "$(cat "$R/after")" 0
+	echo "# $K: prompt back after $(cat "$R/ended") $(cat "$R/back"), probes off at $(cat "$R/off")"
 }
 
 # What reaches the driver, in CUDA calls and outside, by each way of seeing it. One thread: not every way sees all that

@@ -140,18 +140,25 @@ reads_all()
 		[f for e in ev if e["type"] == "stack" for f in e["frames"] if f.get("symbol", "").startswith("work+") and f["module"] == place + "/sample"])' place="$TMP/theirs"
 }
 
-# bits of CAP_KILL 5, DAC_READ_SEARCH 2, SYS_PTRACE 19, LEASE 28, PERFMON 38, BPF 39, CHECKPOINT_RESTORE 40
-few=000001c010080024
+# links_rights: of the process that attaches
+links_rights() { awk '/^(CapEff|CapPrm|CapBnd|NoNewPrivs|Seccomp):/ { print $2 }' "/proc/$(pgrep -P $tracer -x cudatrace-links)/status" | xargs; }
+# links_have CAPABILITIES: it drops them with its first library
+links_have() { until_ok 10 eval "[ \"\$(links_rights)\" = '$1 $1 $1 1 2' ]" || { echo "$(links_rights), not $1"; false; }; }
+
+# bits of CAP_KILL 5, DAC_READ_SEARCH 2, SYS_PTRACE 19, LEASE 28, PERFMON 38, BPF 39, CHECKPOINT_RESTORE 40; SYS_ADMIN 21
+few=0000018010080024
 sandboxed()
 {
 	sandbox
 	check 'sandbox: capabilities' same "$(field CapEff) $(field CapPrm) $(field CapBnd) $(field CapAmb)" "$few $few $few 0000000000000000"
 	check 'sandbox: cudatrace-read: capabilities, no_new_privs, seccomp' reader_is_small
+	check 'sandbox: cudatrace-links: capabilities, no_new_privs, seccomp' links_have 000001c000080004
 	check 'sandbox: no_new_privs, seccomp' same "$(field NoNewPrivs) $(field Seccomp)" '1 2'
 	check 'sandbox: the command has none of it' same "$(awk '/^(NoNewPrivs|Seccomp):/ { print $2 }' "/proc/$command/status" | xargs)" '0 0'
 	end_sandbox
 	sandbox --mechanism perf
-	check 'sandbox: probes of single perf events keep CAP_SYS_ADMIN' same "$(field CapEff)" 000001c010280024
+	check 'sandbox: probes of single perf events: CAP_SYS_ADMIN is for cudatrace-links' same "$(field CapEff)" $few
+	check 'sandbox: cudatrace-links, perf events: capabilities, no_new_privs, seccomp' links_have 000001c000280004
 	end_sandbox
 	sandbox --writers 2
 	check 'sandbox: threads that write: filtered, and without any capability' same \
@@ -326,7 +333,7 @@ daemons()
 		daemon_sandboxed --mechanism $how
 		# Without CAP_KILL, with CAP_CHOWN
 		check "daemon: $how: capabilities" same "$(field CapEff) $(field CapPrm) $(field CapBnd) $(field CapAmb)" \
-			'000001c010080005 000001c010080005 000001c010080005 0000000000000000'
+			'0000018010080005 0000018010080005 0000018010080005 0000000000000000'
 		check "daemon: $how: no_new_privs, seccomp" same "$(field NoNewPrivs) $(field Seccomp)" '1 2'
 		check "daemon: $how: a program whose library comes later" runs_late
 		check "daemon: $how: cudatrace-read: capabilities, no_new_privs, seccomp" reader_is_small
@@ -358,7 +365,7 @@ daemon_by_perf()
 	has_mechanism perf || return
 	daemon_sandboxed --mechanism perf --set trace.functions=cuLaunchKernel
 	check 'daemon: perf: capabilities, no_new_privs, seccomp' same "$(field CapEff) $(field CapBnd) $(field NoNewPrivs) $(field Seccomp)" \
-		'000001c010280005 000001c010280005 1 2'
+		'0000018010080005 0000018010080005 1 2'
 	check 'daemon: perf: a program whose library comes later' runs_late
 	check 'daemon: perf: that library is attached, its calls are counted' until_ok 15 eval \
 		'ask_daemon status | jq -e "any(.libraries[]; .path == \"$TMP/late/libcuda.so.1\")" &&

@@ -39,16 +39,19 @@ hang()
 }
 go() { echo >&"$go"; }
 unhang() { exec {go}>&-; abort; wait "$shell" 2>/dev/null || :; }
-# Attaching waits for the kernel's own locks: that is over soon.
+# Attaching waits for the kernel's own locks: that is over soon. Nor may the process that attaches: behind it every
+# fork() of the machine would wait.
 never_d()
 {
-	local i waits=0
+	local i p waits=0 all
+	all="$1 $(cat "/proc/$1/task/$1/children")"
 	for i in {1..30}; do
 		waits=$((waits + 1))
-		grep -q '^State:.D' "/proc/$1/status" || waits=0
+		for p in $all; do ! grep -q '^State:.D' "/proc/$p/status" || break; done
+		grep -q '^State:.D' "/proc/$p/status" || waits=0
 		sleep 0.05
 	done
-	[ $waits -lt 15 ] || { echo "waits for it: $(head -3 "/proc/$1/stack" 2>/dev/null)"; return 1; }
+	[ $waits -lt 15 ] || { echo "waits for it: $(head -3 "/proc/$p/stack" 2>/dev/null)"; return 1; }
 }
 # ends PID NAME: within 2 seconds of SIGTERM
 ends()
@@ -74,6 +77,48 @@ with_daemon()
 	check "$label: another process is seen" until_ok 5 shows 'total("calls_total", command="victim") > 50'
 	[ "$2" != handle ] || check "$label: and so is this one" until_ok 5 shows 'total("calls_total", command="hang") == 6'
 	ends $daemon "$label"
+	unhang
+}
+
+# It holds the lock of its memory, and its library is to be probed: not while it does.
+with_daemon_held()
+{
+	local label='daemon, maps'
+	hang maps || return
+	echo 'level: metrics' >"$TMP/held.yaml"
+	start held --libcuda "$TMP/hlib/libcuda.so.1" || { unhang; return; }
+	check "$label: said what is held, and by whom" grep -q "hlib/libcuda.so.1: .* probes cannot be put .* of process $target" "$log"
+	check "$label: it does not wait" never_d $daemon
+	check "$label: it answers" until_ok 2 get "$url/healthz"
+	sample victim --tokens 2 --layers 1
+	check "$label: another process, with another library, is seen" until_ok 5 shows 'total("calls_total", command="victim") > 50'
+	abort
+	check "$label: tried again, when it can be" until_ok 5 grep -q 'hlib/libcuda.so.1 has its probes now' "$log"
+	check "$label: said once" is "$(grep -c 'probes cannot be put' "$log")" 1
+	ends $daemon "$label"
+	unhang
+}
+
+holds_lock() { local t; for t in "/proc/$target/task"/*; do ! grep -q '^State:.D' "$t/status" || return 0; done; return 1; }
+# The same when the probes are there already: the daemon does not stay for them.
+with_daemon_ending()
+{
+	local label='daemon, later' links
+	hang later || return
+	echo 'level: metrics' >"$TMP/ending.yaml"
+	start ending --libcuda "$TMP/hlib/libcuda.so.1" || { unhang; return; }
+	links=$(pgrep -P $daemon -x cudatrace-links)
+	check "$label: the probes are there" [ "$(probed "$target" "$TMP/hlib/libcuda.so.1")" != none ]
+	go
+	check "$label: its lock is held" until_ok 2 holds_lock
+	sleep 1
+	ends $daemon "$label"
+	check "$label: said what stays, and until when" grep -q "the probes stay, .* until process $target lets go .* cudatrace-links, process $links," "$log"
+	check "$label: cudatrace-links does not wait in the kernel" never_d "$links"
+	check "$label: nor does whoever makes a process" timeout 2 true
+	abort
+	check "$label: then they are taken off" until_ok 2 is_gone "$links"
+	check "$label: code as in the file" is "$(probed "$target" "$TMP/hlib/libcuda.so.1")" none
 	unhang
 }
 
@@ -104,3 +149,5 @@ check '-p, handle: its calls are lines, without names' holds "$TMP/pid-handle.js
 with_pid perf --stack
 check '-p, perf: its calls are lines' holds "$TMP/pid-perf.jsonl" 'sym["cuCtxSynchronize"] == 3'
 with_pid lib
+with_daemon_held
+with_daemon_ending

@@ -75,7 +75,8 @@ static int inside(void)
 	if (!refused(try_bpf(BPF_MAP_CREATE)) || !refused(try_bpf(BPF_PROG_GET_FD_BY_ID)) ||
 	    !refused(try_bpf(BPF_MAP_GET_FD_BY_ID)) || !refused(try_bpf(BPF_BTF_LOAD)))
 		return __LINE__;
-	if (!refused(try_perf()))
+	/* Is asked of the process that attaches. */
+	if (!refused(try_perf()) || !refused(try_bpf(BPF_LINK_CREATE)))
 		return __LINE__;
 
 	fd = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
@@ -185,9 +186,36 @@ static int maker_inside(void)
 	return read(fds[0], &status, sizeof(status)) == sizeof(status) ? status : __LINE__;
 }
 
+/* The process that attaches: links, and a process of its own to look at others; no maps, no new
+ * programs, no files, no signals to who is not its own but those that any process may send. */
+static int links_inside(void)
+{
+	char *const argv[] = {"true", NULL};
+	pid_t pid = fork();
+
+	if (!pid)
+		_exit(0);
+	if (pid < 0 || waitpid(pid, NULL, 0) != pid)
+		return __LINE__;
+	if (!refused(execv("/bin/true", argv)) || !refused(open("/dev/null", O_WRONLY)) ||
+	    !refused(socket(AF_UNIX, SOCK_STREAM, 0)) || !refused(ptrace(PTRACE_ATTACH, -1, 0, 0)))
+		return __LINE__;
+	for (int cmd = BPF_MAP_CREATE; cmd <= BPF_OBJ_GET; cmd++)
+		if (!refused(try_bpf(cmd)))
+			return __LINE__;
+	return refused(try_bpf(BPF_LINK_CREATE)) ? __LINE__ : 0;
+}
+
+static int multi_inside(void)
+{
+	return refused(try_perf()) ? links_inside() : __LINE__;
+}
+
 static int perf_inside(void)
 {
-	return refused(syscall(SYS_perf_event_open, NULL, 0, -1, -1, 0)) ? __LINE__ : 0;
+	if (refused(syscall(SYS_perf_event_open, NULL, 0, -1, -1, 0)))
+		return __LINE__;
+	return links_inside();
 }
 
 static int refused_call(void)
@@ -262,13 +290,15 @@ static void test_reader(void **state)
 	assert_int_equal(line_of(said, 0), 0);
 }
 
-static void test_perf_probes(void **state)
+static void test_links(void **state)
 {
+	const struct sandbox_needs multi = {.links = true};
+	const struct sandbox_needs perf = {.links = true, .perf_probes = true};
 	char said[256];
 
-	assert_int_equal(in_sandbox(&(struct sandbox_needs){.perf_probes = true}, perf_inside, said,
-				    sizeof(said)),
-			 0);
+	assert_int_equal(in_sandbox(&multi, multi_inside, said, sizeof(said)), 0);
+	assert_int_equal(line_of(said, 0), 0);
+	assert_int_equal(in_sandbox(&perf, perf_inside, said, sizeof(said)), 0);
 	assert_int_equal(line_of(said, 0), 0);
 }
 
@@ -304,9 +334,9 @@ static void test_kills(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_refused),	    cmocka_unit_test(test_daemon),
-		cmocka_unit_test(test_perf_probes), cmocka_unit_test(test_says_it),
-		cmocka_unit_test(test_kills),	    cmocka_unit_test(test_reader),
+		cmocka_unit_test(test_refused), cmocka_unit_test(test_daemon),
+		cmocka_unit_test(test_links),	cmocka_unit_test(test_says_it),
+		cmocka_unit_test(test_kills),	cmocka_unit_test(test_reader),
 	};
 
 	unsetenv("CUDATRACE_SANDBOX");

@@ -1,0 +1,499 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* What cudatrace-links does: one thing at a time, new links before old ones are closed. It may hang
+ * wherever a link is made or closed. */
+#include "links_priv.h"
+
+#include "holders.h"
+
+#include "util/sandbox.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+/* Between tries while somebody holds a lock; nobody is waited for in the kernel then. */
+#define RETRY_MS 100
+/* The tracer attaches its first libraries soon after it has measured what a call costs: closing the
+ * probe for that takes 0.1 s. */
+#define SOON_MS 500
+/* So long a look at the machine's threads is good for. */
+#define LOOK_NS 500000000ull
+/* Between looks that are compared. */
+#define LOOK_WAIT_NS 20000000ull
+
+/* What the process is called; the second, while it makes perf events. */
+#define NAME	  "cudatrace-links"
+#define NAME_PERF "cudatrace-probe"
+/* So long, in all, it steps back for others that make some. */
+#define YIELD_NS 60000000000ull
+
+struct owner {
+	struct owner *next;
+	unsigned id;
+	enum mechanism mech;
+	struct probes probes;
+	int file_fd;
+	bool closing; /* now */
+	bool soon;
+};
+
+/* A request to attach. */
+struct job {
+	struct job *next;
+	struct links_message m;
+	int fds[LINKS_FDS];
+	unsigned fd_cnt;
+};
+
+static struct {
+	int sock;
+	struct links_shared *shared;
+	struct owner *owners;
+	struct job *jobs; /* oldest first */
+	bool closing_all, gone, sandboxed;
+	uint64_t yielded_ns;
+	pid_t holder;		/* who was in the way this time; 0: nobody */
+	struct waiters waiters; /* at looked_ns */
+	uint64_t looked_ns;
+} self;
+
+static uint64_t now_ns(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return ts.tv_sec * 1000000000ull + ts.tv_nsec;
+}
+
+static void look(void)
+{
+	waiters__look(&self.waiters);
+	self.looked_ns = now_ns();
+}
+
+/* Is there anybody whom the kernel would wait for? Asked often, it remembers for a moment. */
+static bool is_held(int file_fd)
+{
+	struct timespec wait = {0};
+	uint64_t since;
+
+	if (now_ns() - self.looked_ns > LOOK_NS)
+		look();
+	since = now_ns() - self.looked_ns;
+	if (since < LOOK_WAIT_NS)
+		wait.tv_nsec = LOOK_WAIT_NS - since;
+	if (self.waiters.cnt)
+		nanosleep(&wait, NULL);
+	waiters__look_again(&self.waiters);
+	for (unsigned i = 0; i < self.waiters.cnt; i++) {
+		if (!waiter__holds(&self.waiters.v[i], file_fd))
+			continue;
+		self.holder = self.waiters.v[i].pid;
+		return true;
+	}
+	return false;
+}
+
+static void answer(const struct links_answer *a)
+{
+	send(self.sock, a, sizeof(*a), MSG_NOSIGNAL);
+}
+
+static bool is_named(const char *pid, const char *name)
+{
+	char path[64], line[32] = "";
+	struct stat st;
+	ssize_t n;
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/%.20s/comm", pid);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return false;
+	/* Anybody can take the name. */
+	n = fstat(fd, &st) || st.st_uid != geteuid() ? 0 : read(fd, line, sizeof(line) - 1);
+	close(fd);
+	return n > 0 && !strncmp(line, name, strlen(name));
+}
+
+/*
+ * Making and closing a perf event take the same lock (event_mutex), and closing keeps it for 30 to
+ * 100 ms: a tracer that starts while a thousand are closed took a minute for its own on 6.1. So who
+ * closes lets who attaches go first.
+ */
+static bool yields(enum mechanism mech)
+{
+	DIR *dir = mech == MECH_PERF && self.yielded_ns < YIELD_NS ? opendir("/proc") : NULL;
+	bool found = false;
+	struct dirent *e;
+
+	while (dir && !found && (e = readdir(dir)))
+		found = *e->d_name >= '1' && *e->d_name <= '9' && is_named(e->d_name, NAME_PERF);
+	if (dir)
+		closedir(dir);
+	self.yielded_ns += found * RETRY_MS * 1000000ull;
+	return found;
+}
+
+static struct owner *get_owner(unsigned id, int file_fd)
+{
+	struct owner *o;
+
+	for (o = self.owners; o; o = o->next)
+		if (o->id == id)
+			return o;
+	o = calloc(1, sizeof(*o));
+	if (!o)
+		return NULL;
+	o->id = id;
+	o->file_fd = fcntl(file_fd, F_DUPFD_CLOEXEC, 3);
+	o->next = self.owners;
+	self.owners = o;
+	return o;
+}
+
+/* Each link that is closed takes 30 ms, and what a file has is up to who wrote it. */
+#define ALONE_MAX 8
+
+/* req: the group's. The kernel refuses a link as a whole: who may well be refused has one alone. */
+static int attach_group(struct owner *o, enum links_group g, const struct probe_progs *progs,
+			struct probe_req *req, bool *refused)
+{
+	bool is_suspect = g == LINKS_RETURN_SUSPECT || g == LINKS_ENTRY_SUSPECT;
+	unsigned left = req->cnt, sum = 0;
+
+	if (is_suspect && req->cnt <= ALONE_MAX)
+		req->cnt = 1;
+	req->no_return = g == LINKS_ENTRY || g == LINKS_ENTRY_SUSPECT;
+	for (; left; left -= req->cnt) {
+		int ret = probes__attach(&o->probes, o->mech, progs, req, refused);
+
+		if (ret < 0)
+			return ret;
+		sum += ret;
+		req->offs += req->cnt;
+		req->cookies += req->cnt;
+		refused += req->cnt;
+	}
+	return sum;
+}
+
+static int attach(struct owner *o, const struct job *j, struct links_answer *a)
+{
+	static uint64_t offs[CT_MAX_FUNCS], cookies[CT_MAX_FUNCS];
+	const struct probe_progs progs = {j->fds[1], j->fds[1], j->fds[j->fd_cnt - 1]};
+	const struct links_message *m = &j->m;
+	char path[64];
+	struct probe_req req = {
+		.path = path,
+		.offs = offs,
+		.cookies = cookies,
+		.pid = m->pid,
+	};
+	unsigned at = 0, sum = 0;
+
+	for (unsigned i = 0; i < m->cnt; i++) {
+		offs[i] = m->places[i].off;
+		cookies[i] = m->places[i].cookie;
+	}
+	/* By descriptor: what was checked is what is attached, whatever happens to the path. */
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", o->file_fd);
+	for (enum links_group g = 0; g < LINKS_GROUP_CNT; at += m->group_cnt[g++]) {
+		int ret;
+
+		req.cnt = m->group_cnt[g];
+		ret = attach_group(o, g, &progs, &req, a->refused + at);
+		if (ret < 0)
+			return ret;
+		sum += ret;
+	}
+	return sum;
+}
+
+/*
+ * A file that nobody maps takes any probe: the kernel looks at the instructions when a process maps
+ * it, and drops what it cannot probe without a word. So map it here while attaching.
+ */
+static void attach_mapped(const struct job *j, struct links_answer *a)
+{
+	struct owner *o = get_owner(j->m.owner, j->fds[0]);
+	uint64_t start = now_ns();
+	void *map = MAP_FAILED;
+	struct stat st;
+
+	if (!o || o->file_fd < 0) {
+		a->ret = -ENOMEM;
+		return;
+	}
+	o->mech = j->m.mech;
+	if (o->mech == MECH_PERF)
+		prctl(PR_SET_NAME, NAME_PERF);
+	if (!fstat(o->file_fd, &st))
+		map = mmap(NULL, st.st_size, PROT_READ | PROT_EXEC, MAP_PRIVATE, o->file_fd, 0);
+	a->ret = attach(o, j, a);
+	if (map != MAP_FAILED)
+		munmap(map, st.st_size);
+	if (o->mech == MECH_PERF)
+		prctl(PR_SET_NAME, NAME);
+	a->took_ns = now_ns() - start;
+}
+
+static void free_job(struct job *j)
+{
+	for (unsigned i = 0; i < j->fd_cnt; i++)
+		close(j->fds[i]);
+	free(j);
+}
+
+/* The oldest of them that nobody is in the way of; false: there is none. */
+static bool do_job(void)
+{
+	static struct links_answer a;
+	struct job **at = &self.jobs, *j;
+
+	while (*at && is_held((*at)->fds[0]))
+		at = &(*at)->next;
+	j = *at;
+	if (!j)
+		return false;
+	memset(&a, 0, sizeof(a));
+	a.owner = j->m.owner;
+	attach_mapped(j, &a);
+	answer(&a);
+	*at = j->next;
+	free_job(j);
+	return true;
+}
+
+static void forget_owner(struct owner *o)
+{
+	struct owner **at = &self.owners;
+
+	while (*at != o)
+		at = &(*at)->next;
+	*at = o->next;
+	close(o->file_fd);
+	free(o->probes.fds);
+	free(o);
+}
+
+/* The one behind o, NULL: the first. */
+static struct owner *next_to_close(struct owner *o)
+{
+	o = o ? o->next : self.owners;
+	while (o && !o->closing && !self.closing_all)
+		o = o->next;
+	return o;
+}
+
+/* One link. false: none, now. */
+static bool close_one(void)
+{
+	struct owner *o = next_to_close(NULL);
+
+	while (o && is_held(o->file_fd))
+		o = next_to_close(o);
+	if (!o || yields(o->mech))
+		return false;
+	if (probes__detach_one(&o->probes))
+		return true;
+	if (!o->soon && !self.closing_all)
+		answer(&(struct links_answer){.owner = o->id});
+	forget_owner(o);
+	return true;
+}
+
+/* The tracer wants nothing more to be attached, or is gone. */
+static void close_all(void)
+{
+	while (self.jobs) {
+		struct job *j = self.jobs;
+
+		self.jobs = j->next;
+		free_job(j);
+	}
+	self.closing_all = true;
+}
+
+static void take_fds(struct msghdr *msg, struct job *j)
+{
+	struct cmsghdr *head = CMSG_FIRSTHDR(msg);
+
+	if (!head || head->cmsg_type != SCM_RIGHTS)
+		return;
+	j->fd_cnt = (head->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+	memcpy(j->fds, CMSG_DATA(head), j->fd_cnt * sizeof(int));
+}
+
+static void give_up_rights(enum mechanism mech)
+{
+	if (!self.sandboxed)
+		sandbox__enter(&(struct sandbox_needs){
+			.links = true,
+			.perf_probes = mech == MECH_PERF,
+		});
+	self.sandboxed = true;
+}
+
+static void take_job(struct job *j)
+{
+	struct job **end = &self.jobs;
+
+	while (*end)
+		end = &(*end)->next;
+	*end = j;
+}
+
+/* What waits to be attached for an owner who wants nothing any more: a file that is written to has
+ * something else at these places. */
+static void drop_jobs(unsigned owner)
+{
+	struct job **at = &self.jobs, *j;
+
+	while ((j = *at)) {
+		if (j->m.owner != owner) {
+			at = &j->next;
+			continue;
+		}
+		answer(&(struct links_answer){.owner = owner, .ret = -ECANCELED});
+		*at = j->next;
+		free_job(j);
+	}
+}
+
+static void take_close(const struct links_message *m)
+{
+	struct owner *o = self.owners;
+
+	drop_jobs(m->owner);
+	while (o && o->id != m->owner)
+		o = o->next;
+	if (!o && m->op == LINKS_CLOSE)
+		answer(&(struct links_answer){.owner = m->owner});
+	if (!o)
+		return;
+	o->closing |= m->op == LINKS_CLOSE;
+	o->soon |= m->op == LINKS_CLOSE_SOON;
+}
+
+static bool is_sound(const struct job *j)
+{
+	uint64_t cnt = 0;
+
+	for (int g = 0; g < LINKS_GROUP_CNT; g++)
+		cnt += j->m.group_cnt[g];
+	return j->fd_cnt >= 2 && j->m.cnt <= CT_MAX_FUNCS && cnt == j->m.cnt;
+}
+
+/* Takes one message in. */
+static void take(void)
+{
+	struct job *j = calloc(1, sizeof(*j));
+	struct iovec iov = {j ? &j->m : NULL, sizeof(j->m)};
+	union links_room room = {0};
+	struct msghdr msg = {.msg_iov = &iov,
+			     .msg_iovlen = 1,
+			     .msg_control = room.bytes,
+			     .msg_controllen = sizeof(room.bytes)};
+
+	if (!j)
+		_exit(1);
+	if (recvmsg(self.sock, &msg, MSG_CMSG_CLOEXEC) < (ssize_t)LINKS_MESSAGE_SZ(0)) {
+		self.gone = true;
+		close_all();
+		free(j);
+		return;
+	}
+	take_fds(&msg, j);
+	if (j->m.op == LINKS_ATTACH && is_sound(j)) {
+		take_job(j);
+		return;
+	}
+	if (j->m.op == LINKS_SETTLE)
+		give_up_rights(j->m.mech);
+	else if (j->m.op == LINKS_CLOSE_ALL)
+		close_all();
+	else
+		take_close(&j->m);
+	free_job(j);
+}
+
+/* How long to wait for a message before working. */
+static int patience(bool moves)
+{
+	const struct owner *o;
+
+	if (self.jobs || next_to_close(NULL))
+		return moves ? 0 : RETRY_MS;
+	for (o = self.owners; o && !o->soon;)
+		o = o->next;
+	return o ? SOON_MS : -1;
+}
+
+static void close_soon_ones(void)
+{
+	for (struct owner *o = self.owners; o; o = o->next)
+		o->closing |= o->soon;
+}
+
+static void loop(void)
+{
+	bool moves = true;
+
+	while (!self.closing_all || self.owners) {
+		struct pollfd p = {.fd = self.gone ? -1 : self.sock, .events = POLLIN};
+
+		if (poll(&p, 1, patience(moves)) > 0) {
+			take();
+			moves = true;
+			continue;
+		}
+		if (!self.jobs && !next_to_close(NULL))
+			close_soon_ones();
+		self.holder = 0;
+		moves = do_job() || close_one();
+		self.shared->holder = self.holder;
+	}
+	answer(&(struct links_answer){.owner = LINKS_NOBODY});
+}
+
+/* With nothing of the tracer's but the socket; its standard files are of whom waits for it to end,
+ * a pipe's reader. Signals of the terminal, or of a service that is stopped, are the tracer's. */
+void links_run(int sock, struct links_shared *shared, bool sandbox)
+{
+	sigset_t all;
+	int nowhere;
+
+	if (dup2(sock, 3) < 0 || syscall(SYS_close_range, 4u, ~0u, 0u))
+		_exit(1);
+	for (int fd = 0; fd < 3; fd++)
+		close(fd);
+	nowhere = open("/dev/null", O_RDWR);
+	if (nowhere < 0)
+		nowhere = memfd_create("nowhere", 0);
+	if (nowhere != 0 || dup(0) != 1 || dup(0) != 2)
+		_exit(1);
+	sigfillset(&all);
+	sigprocmask(SIG_SETMASK, &all, NULL);
+	setsid();
+	prctl(PR_SET_NAME, NAME);
+	(void)!chdir("/");
+	self.sock = 3;
+	self.shared = shared;
+	self.sandboxed = !sandbox;
+	/* While the tracer loads its programs. */
+	look();
+	loop();
+	_exit(0);
+}
