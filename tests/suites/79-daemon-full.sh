@@ -107,6 +107,7 @@ group()
 	tos=()
 	echo "# $1: $SECONDS s, $(status_kb VmHWM) kB"
 }
+full() { shows "total('table_full_total', table='$1') > 0 and total('table_used', table='$1') > 0"; }
 old=()
 for n in 25000 14000 9000; do flood 65531 names $n "$hostile/libcuda.so.1"; done
 group 'names'
@@ -116,6 +117,12 @@ for n in 145000 75000 45000; do flood 65533 ranges $n "$hostile/libcuda.so.1"; d
 group 'ranges'
 for i in $(seq 16); do flood $((65531 + i % 4)) captures 4700 "$hostile/libcuda.so.1"; done
 group 'captures'
+# One process has to be over its share: on a machine that is busy the rings lose half of what sixteen do.
+for again in 1 2 3; do
+	! until_ok 1 full captures || break
+	flood 65531 captures 4700 "$hostile/libcuda.so.1"
+	group "captures, again ($again)"
+done
 for uid in 65531 65532 65533; do flood $uid alive 2100 "$hostile/libcuda.so.1"; done
 group 'threads'
 for i in $(seq 140); do crowd $((65533 + i % 2)) "$i"; done
@@ -131,7 +138,6 @@ ask beside alloc 100 >/dev/null
 kill "${clients[@]}"
 wait "${clients[@]}" 2>/dev/null
 
-full() { shows "total('table_full_total', table='$1') > 0 and total('table_used', table='$1') > 0"; }
 for table in kernel_names kernel_handles memory_ranges captures process_labels libraries functions iterations; do
 	check "$table: was full, and said so" until_shows full $table
 done
