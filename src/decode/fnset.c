@@ -73,7 +73,7 @@ static bool item_matches(const struct item *it, const struct cuda_fn *fn)
 
 static bool in_detail(const struct fnset *set, const struct cuda_fn *fn)
 {
-	return cuda_fn_detail(fn) <= fnset__detail(set);
+	return cuda_fn_detail(fn) <= (set->detail ?: DETAIL_NORMAL);
 }
 
 /* wanted: before the items are looked at. */
@@ -422,9 +422,4 @@ void fnset__set_detail(struct fnset *set, enum cuda_detail detail)
 {
 	set->detail = detail;
 	apply(set);
-}
-
-enum cuda_detail fnset__detail(const struct fnset *set)
-{
-	return set->detail ? set->detail : DETAIL_NORMAL;
 }

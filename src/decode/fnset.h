@@ -33,7 +33,6 @@ unsigned fnset__cnt(const struct fnset *set);
 
 /* What is traced when nothing else is said, and what a leading ! takes from: NORMAL unless set. */
 void fnset__set_detail(struct fnset *set, enum cuda_detail detail);
-enum cuda_detail fnset__detail(const struct fnset *set);
 /*
  * Chooses what is traced, in the manner of strace -e:
  *   expr = [!]item[,item...]   item = function name | glob | class | all | none

@@ -140,6 +140,10 @@ static void visit_chars(const char *name, const uint8_t *p, size_t len, struct v
 	v->ops->text(v, name, (const char *)p, strnlen((const char *)p, len), false);
 }
 
+/* One value of type at p, of which len bytes may be read. */
+static void visit_value(const struct cuda_type *type, const char *name, const uint8_t *p,
+			size_t len, struct visitor *v);
+
 static void visit_array(const struct cuda_type *type, const char *name, const uint8_t *p,
 			size_t len, uint64_t cnt, struct visitor *v)
 {
@@ -147,7 +151,7 @@ static void visit_array(const struct cuda_type *type, const char *name, const ui
 
 	v->ops->open_array(v, name);
 	for (size_t i = 0; i < cnt && i < fit; i++)
-		cuda_visit_value(type, NULL, p + i * type->size, type->size, v);
+		visit_value(type, NULL, p + i * type->size, type->size, v);
 	if (cnt > fit)
 		v->ops->sym(v, NULL, "...");
 	v->ops->close_array(v);
@@ -163,7 +167,7 @@ static void visit_field(const struct cuda_field *f, const uint8_t *p, size_t len
 	}
 	p += f->off;
 	if (f->count == 1)
-		cuda_visit_value(f->type, f->name, p, size, v);
+		visit_value(f->type, f->name, p, size, v);
 	else if (f->type->kind == KIND_CHARS)
 		visit_chars(f->name, p, size, v);
 	else if (f->type->kind == KIND_BYTES && f->type->size == 1)
@@ -172,8 +176,8 @@ static void visit_field(const struct cuda_field *f, const uint8_t *p, size_t len
 		visit_array(f->type, f->name, p, size, f->count, v);
 }
 
-void cuda_visit_value(const struct cuda_type *type, const char *name, const uint8_t *p, size_t len,
-		      struct visitor *v)
+static void visit_value(const struct cuda_type *type, const char *name, const uint8_t *p,
+			size_t len, struct visitor *v)
 {
 	if (len < type->size && type->kind != KIND_STRUCT) {
 		v->ops->none(v, name);
@@ -317,7 +321,7 @@ static void visit_ptr_arg(const struct visit *c, unsigned i)
 	if (cap && arg->dir == DIR_IN_PTR && cuda_type_has_attrs(arg->type))
 		visit_launch_config(c, i, cap);
 	else if (cap)
-		cuda_visit_value(arg->type, arg->name, cap->data, cap->len, c->v);
+		visit_value(arg->type, arg->name, cap->data, cap->len, c->v);
 	else if (c->plan->cap[i] < 0 && arg->dir == DIR_IN_PTR && word < c->word_cnt &&
 		 c->words[word])
 		/* Nothing that is worth copying: where it is says more than nothing. */
@@ -334,8 +338,7 @@ static void visit_in_arg(const struct visit *c, unsigned i)
 	if (word + cnt > c->word_cnt)
 		c->v->ops->none(c->v, arg->name);
 	else if (arg->type->kind >= KIND_BYTES && arg->type->kind <= KIND_STRUCT)
-		cuda_visit_value(arg->type, arg->name, (const uint8_t *)&c->words[word], 8 * cnt,
-				 c->v);
+		visit_value(arg->type, arg->name, (const uint8_t *)&c->words[word], 8 * cnt, c->v);
 	else
 		visit_scalar(arg->type, arg->name, c->words[word], c->v);
 }

@@ -76,8 +76,4 @@ int cuda_arg_word(const struct cuda_fn *fn, unsigned arg);
 /* Index of the first argument called name, or -1. */
 int cuda_arg_by_name(const struct cuda_fn *fn, const char *name);
 
-/* One value of type at p, of which len bytes may be read. */
-void cuda_visit_value(const struct cuda_type *type, const char *name, const uint8_t *p, size_t len,
-		      struct visitor *v);
-
 #endif /* DECODE_VALUE_H */

@@ -24,8 +24,9 @@ static unsigned format_size(uint64_t format)
 	return 0;
 }
 
-bool event_field(const struct meaning *m, const struct event *ev, int arg, const char *name,
-		 uint64_t *val)
+/* A number of a struct that the call was given by pointer: argument arg, field name. */
+static bool struct_field(const struct meaning *m, const struct event *ev, int arg, const char *name,
+			 uint64_t *val)
 {
 	const struct cuda_struct *st = m->fn->args[arg].type->st;
 	const struct capture *c;
@@ -52,12 +53,12 @@ static bool array_size(const struct meaning *m, const struct event *ev, uint64_t
 {
 	uint64_t w, h = 0, d = 0, format, channels;
 
-	if (m->fn->arg_cnt < 2 || !event_field(m, ev, 1, "Width", &w) ||
-	    !event_field(m, ev, 1, "Format", &format) ||
-	    !event_field(m, ev, 1, "NumChannels", &channels) || !format_size(format))
+	if (m->fn->arg_cnt < 2 || !struct_field(m, ev, 1, "Width", &w) ||
+	    !struct_field(m, ev, 1, "Format", &format) ||
+	    !struct_field(m, ev, 1, "NumChannels", &channels) || !format_size(format))
 		return false;
-	event_field(m, ev, 1, "Height", &h);
-	event_field(m, ev, 1, "Depth", &d);
+	struct_field(m, ev, 1, "Height", &h);
+	struct_field(m, ev, 1, "Depth", &d);
 	*size = w * (h ? h : 1) * (d ? d : 1) * channels * format_size(format);
 	return true;
 }
@@ -121,17 +122,17 @@ static void from_struct(const struct meaning *m, struct event *ev)
 {
 	uint64_t src, dst, width, height = 1, depth = 1;
 
-	if (event_field(m, ev, 0, "srcMemoryType", &src) &&
-	    event_field(m, ev, 0, "dstMemoryType", &dst) && src != 4 && dst != 4) {
+	if (struct_field(m, ev, 0, "srcMemoryType", &src) &&
+	    struct_field(m, ev, 0, "dstMemoryType", &dst) && src != 4 && dst != 4) {
 		static const enum copy_dir dirs[2][2] = {{COPY_DIR_DTOD, COPY_DIR_DTOH},
 							 {COPY_DIR_HTOD, COPY_DIR_HTOH}};
 
 		ev->dir = dirs[src == 1][dst == 1];
 	}
-	if (!event_field(m, ev, 0, "WidthInBytes", &width))
+	if (!struct_field(m, ev, 0, "WidthInBytes", &width))
 		return;
-	event_field(m, ev, 0, "Height", &height);
-	event_field(m, ev, 0, "Depth", &depth);
+	struct_field(m, ev, 0, "Height", &height);
+	struct_field(m, ev, 0, "Depth", &depth);
 	set_size(ev, width * height * depth);
 }
 

@@ -14,8 +14,4 @@ void meaning_launch(const struct meaning *m, struct event *ev, struct proc *p);
 void meaning_memory(const struct meaning *m, struct event *ev, struct proc *p);
 void meaning_transfer(const struct meaning *m, struct event *ev, struct proc *p);
 
-/* A number of a struct that the call was given by pointer: argument arg, field name. */
-bool event_field(const struct meaning *m, const struct event *ev, int arg, const char *name,
-		 uint64_t *val);
-
 #endif /* MODEL_MEANING_PRIV_H */

@@ -142,11 +142,6 @@ int mem__kind_at(const struct mem *m, uint64_t addr)
 	return node ? (int)(*node)->kind : -1;
 }
 
-void mem__set_context(struct mem *m, uint64_t ctx)
-{
-	m->in_ctx = ctx;
-}
-
 struct goners {
 	uint64_t ctx;
 	struct range *list;
@@ -176,7 +171,7 @@ static void drop_all_of(struct mem *m, void **tree, uint64_t ctx)
 	}
 }
 
-void mem__context_gone(struct mem *m, uint64_t ctx)
+static void context_gone(struct mem *m, uint64_t ctx)
 {
 	drop_all_of(m, &m->ranges, ctx);
 	drop_all_of(m, &m->physical, ctx);
@@ -263,12 +258,13 @@ static void on_context(struct mem *m, struct event *ev, bool lives_in_it)
 	m->ctx.quota = m->quota;
 	gone = contexts__event(&m->ctx, ev, &unknown);
 	if (gone) {
-		mem__context_gone(m, gone);
+		context_gone(m, gone);
 		ev->has_mem = true;
 	}
 	if (known && lives_in_it)
 		ctx = contexts__current(&m->ctx, ev->tid) ?: contexts__only(&m->ctx);
-	mem__set_context(m, ctx);
+	/* Its ranges live there (0: in none that is known) and go with it. */
+	m->in_ctx = ctx;
 }
 
 void mem__event(struct mem *m, struct event *ev)

@@ -28,9 +28,6 @@ struct mem {
 
 /* end_ns: when the call that made it returned. */
 void mem__alloc(struct mem *m, enum mem_kind kind, uint64_t addr, uint64_t size, uint64_t end_ns);
-/* The next ranges live in this context (0: in none that is known) and go with it. */
-void mem__set_context(struct mem *m, uint64_t ctx);
-void mem__context_gone(struct mem *m, uint64_t ctx);
 /* Forgets the range that begins at addr; false when there is none, or when it is younger than the
  * call that frees, which began at start_ns: threads race, and another may have been given the
  * address before this call's record came. *size: its bytes. */

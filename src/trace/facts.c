@@ -19,7 +19,8 @@ static const struct {
 	{560, 12060}, {565, 12070}, {570, 12080}, {575, 12090}, {580, 13000},
 };
 
-int facts_cuda_version(const char *driver)
+/* CUDA version that a driver's branch brings, from its version ("580.159.04"); 0 when unknown. */
+static int cuda_version_of(const char *driver)
 {
 	int branch = atoi(driver);
 
@@ -45,7 +46,7 @@ void facts__read(struct facts *f)
 	uname(&f->uts);
 	read_word("/proc/sys/kernel/random/boot_id", f->boot_id);
 	read_word("/sys/module/nvidia/version", f->driver);
-	f->cuda_version = facts_cuda_version(f->driver);
+	f->cuda_version = cuda_version_of(f->driver);
 }
 
 /* Forced by --mechanism. */

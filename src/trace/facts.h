@@ -18,7 +18,5 @@ void facts__read(struct facts *f);
 /* Names all that this user and this kernel lack, before the kernel says no without a reason. mech
  * is that of --mechanism. */
 int facts__check_caps(enum mechanism mech);
-/* CUDA version that a driver's branch brings, from its version ("580.159.04"); 0 when unknown. */
-int facts_cuda_version(const char *driver);
 
 #endif /* TRACE_FACTS_H */

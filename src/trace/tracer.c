@@ -45,7 +45,8 @@ static void on_record(void *ctx, const struct raw *raw)
 		model__record(t->model, raw);
 }
 
-void tracer__raise_limits(void)
+/* Before 5.11 BPF memory counted as locked; one perf event each needs many descriptors. */
+static void raise_limits(void)
 {
 	struct rlimit inf = {RLIM_INFINITY, RLIM_INFINITY}, nofile;
 
@@ -134,7 +135,7 @@ int tracer__open(struct tracer *t, const struct tracer_opts *o)
 	t->o.attach.quotas = &t->quotas;
 	quotas__init(&t->quotas, o->attach.stacks, o->attach.kernel);
 	fnset__on_reuse(t->fns, on_reuse, t);
-	tracer__raise_limits();
+	raise_limits();
 	read_driver(t);
 	ret = open_model(t);
 	if (!ret)

@@ -47,8 +47,6 @@ struct tracer {
 	bool said_sigill;
 };
 
-/* Before 5.11 BPF memory counted as locked; one perf event each needs many descriptors. */
-void tracer__raise_limits(void);
 /* t->fns is there already, chosen from. Reports its own errors. 0 or -errno. */
 int tracer__open(struct tracer *t, const struct tracer_opts *o);
 /* What a header says, with ts 0 now; the command or the processes are the caller's. */

@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <sys/resource.h>
 
-/* Those that tracer__raise_limits() raises. */
+/* Those that trace/tracer.c raises. */
 static struct {
 	int which;
 	bool known;

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <linux/capability.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/auxv.h>
 #include <sys/prctl.h>
@@ -13,7 +14,7 @@ static unsigned depth; /* of rights_lower() */
 static uint32_t lowered[2];
 
 /* The kernel says so to each program that it gives more than its user has. Root has all anyway. */
-bool rights_are_lent(void)
+static bool are_lent(void)
 {
 	return getauxval(AT_SECURE) && geteuid();
 }
@@ -38,7 +39,7 @@ void rights_drop(void)
 {
 	const struct __user_cap_data_struct none[2] = {{0}};
 
-	if (!rights_are_lent())
+	if (!are_lent())
 		return;
 	/* Fails without CAP_SETPCAP: then no program can get more by us than by its user anyway. */
 	for (int cap = 0; cap < 64; cap++)
@@ -59,7 +60,7 @@ void rights_lower(void)
 	struct __user_cap_data_struct caps[2];
 	int keep = errno;
 
-	if (depth++ || !rights_are_lent())
+	if (depth++ || !are_lent())
 		return;
 	if (!get(caps))
 		_exit(1);
@@ -76,7 +77,7 @@ void rights_raise(void)
 	struct __user_cap_data_struct caps[2];
 	int keep = errno;
 
-	if (--depth || !rights_are_lent())
+	if (--depth || !are_lent())
 		return;
 	if (!get(caps))
 		_exit(1);

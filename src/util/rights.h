@@ -6,9 +6,6 @@
 #ifndef UTIL_RIGHTS_H
 #define UTIL_RIGHTS_H
 
-#include <stdbool.h>
-
-bool rights_are_lent(void);
 /* Lent ones are given back, for good. */
 void rights_drop(void);
 /* This thread has none from here on, lent or not; the others keep theirs. */

@@ -44,7 +44,8 @@ static struct capturing *capturing_of(struct graph_proc *p, uint64_t origin)
 	return NULL;
 }
 
-struct capturing *graphs_capturing(struct graphs *g, uint32_t pid, uint64_t stream)
+/* The capture that the stream takes part in; NULL: none. */
+static struct capturing *capture_of(struct graphs *g, uint32_t pid, uint64_t stream)
 {
 	struct graph_proc *p = g->capturing_cnt ? proc_find(g, pid) : NULL;
 	uint64_t origin;
@@ -152,7 +153,7 @@ void graphs_capture_event(struct graphs *g, const struct event *ev)
 	} else if (ev->fn->op == OP_WAIT && (ev->has & HAS_EVENT)) {
 		capture_set__wait(&p->set, ev->stream, ev->event);
 	} else {
-		c = graphs_capturing(g, ev->pid, ev->stream);
+		c = capture_of(g, ev->pid, ev->stream);
 		if (c)
 			add_node(&c->nodes, ev);
 	}
@@ -162,5 +163,5 @@ bool graphs_stream_captures(const struct report *r, uint32_t pid, uint64_t strea
 {
 	struct graphs *g = r->an[AN_GRAPHS];
 
-	return g && g->capturing_cnt && graphs_capturing(g, pid, stream);
+	return g && g->capturing_cnt && capture_of(g, pid, stream);
 }

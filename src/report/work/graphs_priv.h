@@ -79,8 +79,6 @@ struct graphs {
 /* Counts what a call on a capturing stream adds. */
 void graphs_capture_event(struct graphs *g, const struct event *ev);
 void graphs_capture_forget(struct graphs *g, uint32_t pid);
-/* The capture that the stream takes part in; NULL: none. */
-struct capturing *graphs_capturing(struct graphs *g, uint32_t pid, uint64_t stream);
 /* Takes the one that begins on the stream out, its nodes in *to. false: its begin was not seen. */
 bool graphs_capture_take(struct graphs *g, uint32_t pid, uint64_t stream, struct capturing *to);
 
