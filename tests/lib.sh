@@ -184,6 +184,25 @@ print(", ".join(f"{n} at {k}" for k, n in sorted(changed.items())) or "none")
 END
 }
 
+# reports_of_cases KIND: the programs tests/cases/KIND_* say what the report must say of them.
+reports_of_cases()
+{
+	local bin name
+	for bin in "$CASES/$1"_*; do
+		name=${bin##*/}
+		[ -x "$bin" ] && [[ $name != *.* ]] || continue
+		if ! LD_LIBRARY_PATH=$FAKE "$CUDATRACE" -q --jsonl "$TMP/trace" -- "$bin" >"$TMP/expected" 2>"$TMP/err"; then
+			fail "report: $name" "the trace failed: $(head -1 "$TMP/err")"
+			continue
+		fi
+		if ! "$CUDATRACE" report --format=json "$TMP/trace" >"$TMP/report" 2>"$TMP/err"; then
+			fail "report: $name" "no report: $(head -1 "$TMP/err")"
+			continue
+		fi
+		check "report: $name" tests/cases/expect_report.py "$TMP/report" "$TMP/expected"
+	done
+}
+
 # Prints two free ports, not of those that outgoing connections get. For $(...): they are free when it has ended.
 two_ports()
 {

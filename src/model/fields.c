@@ -184,11 +184,7 @@ void event_visit_fields(const struct event *ev, struct visitor *v)
 	}
 	switch (ev->kind) {
 	case EVENT_KIND_CNT:
-#define EVENT(ID, id, type, flags, ops, text)                                                      \
-	break;                                                                                     \
-	case EVENT_##ID:
-#define ROW(id, where, form, name, place, value, when, unit, text)                                 \
-	SHOW_##where(form, name, value, when)
+#define SWITCH_ROW(where, form, name, value, when) SHOW_##where(form, name, value, when)
 #include "events.def"
 		break;
 	}

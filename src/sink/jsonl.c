@@ -258,11 +258,7 @@ static inline char *put_heads(char *p, const struct event *ev)
 {
 	switch (ev->kind) {
 	case EVENT_KIND_CNT:
-#define EVENT(ID, id, type, flags, ops, text)                                                      \
-	break;                                                                                     \
-	case EVENT_##ID:
-#define ROW(id, where, form, name, place, value, when, unit, text)                                 \
-	PUT_##where(form, name, value, when)
+#define SWITCH_ROW(where, form, name, value, when) PUT_##where(form, name, value, when)
 #include "model/events.def"
 		break;
 	}

@@ -2,21 +2,9 @@
 /* Copies in all directions, plain, 2D, 3D, asynchronous; memset. */
 #include "case.h"
 
-#define SIZE 65536
+#include "../fake/copy2d.h"
 
-struct copy2d {
-	size_t src_x, src_y;
-	uint32_t src_type;
-	const void *src_host;
-	dptr src_device;
-	handle src_array;
-	size_t src_pitch, dst_x, dst_y;
-	uint32_t dst_type;
-	void *dst_host;
-	dptr dst_device;
-	handle dst_array;
-	size_t dst_pitch, width, height;
-};
+#define SIZE 65536
 
 struct side3d {
 	size_t x, y, z, lod;

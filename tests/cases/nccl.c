@@ -147,16 +147,7 @@ static void all_others(void)
 	static const char *const names[] = {
 #define FN(sym, cls, op, since, args)		#sym,
 #define FN_NO_RESULT(sym, cls, op, since, args) "N" #sym,
-#define ENUM_BEGIN(e)
-#define VALUE(n, v)
-#define ENUM_END(e)
-#define STRUCT_BEGIN(s, size)
-#define FIELD(off, type, n)
-#define STRUCT_END(s)
-#define TYPE(t, c, size, kind)
-#define TYPE_ENUM(t, c, kind, e)
-#define TYPE_STRUCT(t, c, s)
-#include "decode/api/nccl.def"
+#include "../fake/nccl_functions.def"
 	};
 	static const char *const done[] = {"ncclCommInitRank", "ncclCommInitRankConfig",
 					   "ncclCommDestroy",  "ncclCommGetAsyncError",

@@ -176,8 +176,7 @@ __attribute__((destructor)) static void write_counts(void)
 {
 	static const char *const names[] = {
 #define FN(sym, cls, op, since, args) #sym,
-#include "decode/api/nccl.def"
-#undef FN
+#include "nccl_functions.def"
 	};
 	const char *path = getenv("FAKE_CUDA_COUNTS");
 	char text[FN_CNT * 64];

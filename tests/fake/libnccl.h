@@ -10,22 +10,9 @@
 
 #include <stdint.h>
 
-/* What the rows are, but for the functions. */
-#define ENUM_BEGIN(e)
-#define VALUE(n, v)
-#define ENUM_END(e)
-#define STRUCT_BEGIN(s, size)
-#define FIELD(off, type, n)
-#define STRUCT_END(s)
-#define TYPE(t, c, size, kind)
-#define TYPE_ENUM(t, c, kind, e)
-#define TYPE_STRUCT(t, c, s)
-#define FN_NO_RESULT FN
-
 enum {
 #define FN(sym, cls, op, since, args) N_##sym,
-#include "decode/api/nccl.def"
-#undef FN
+#include "nccl_functions.def"
 	FN_CNT
 };
 

@@ -12,4 +12,4 @@ uint64_t fake_nccl_counts[FN_CNT];
 		return 0;                                                                          \
 	}                                                                                          \
 	extern __typeof__(sym) p##sym __attribute__((weak, alias(#sym)));
-#include "decode/api/nccl.def"
+#include "nccl_functions.def"

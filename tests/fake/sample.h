@@ -6,8 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-typedef uint64_t dptr;
-typedef void *handle;
+#include "copy2d.h"
 
 struct launch_attr {
 	uint32_t id, pad;
@@ -22,20 +21,6 @@ struct launch_config {
 	handle stream;
 	struct launch_attr *attrs;
 	uint32_t attr_cnt;
-};
-
-struct copy2d {
-	size_t src_x, src_y;
-	uint32_t src_type;
-	const void *src_host;
-	dptr src_device;
-	handle src_array;
-	size_t src_pitch, dst_x, dst_y;
-	uint32_t dst_type;
-	void *dst_host;
-	dptr dst_device;
-	handle dst_array;
-	size_t dst_pitch, width, height;
 };
 
 /* must: the program cannot do without; the others came with later drivers. */

@@ -19,9 +19,16 @@ import sys
 SCHEMA = 1
 MAX_SHOWN = 20
 
-CALL_TYPES = set('init device context module memory transfer kernel graph stream event sync occupancy texture '
-                 'interop profiler other'.split())
-TYPES = CALL_TYPES | {'header', 'end', 'process', 'library', 'scheduler', 'xid', 'uvm', 'interrupt', 'tracer', 'stack'}
+PAGE = os.path.join(os.path.dirname(os.path.abspath(__file__)), '../../docs/SCHEMA.md')
+
+
+def types_of_page():
+    with open(PAGE, encoding='utf-8') as f:
+        row = next(line for line in f if line.startswith('| `type` | string | `header`'))
+    return set(re.findall(r'`(\w+)`', row)) - {'type'}
+
+
+TYPES = types_of_page()
 # Of type kernel, as launches are.
 SYSTEM_CALLS = {'ioctl', 'mmap', 'open', 'close', 'poll'}
 DROPS = {'calls', 'tasks', 'libraries', 'threads', 'depth'}

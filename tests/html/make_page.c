@@ -11,12 +11,7 @@
 #include "unit/factory.h"
 
 static const char *const kernels[] = {
-	"void at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunctor_add<float>, "
-	"std::array<char*, 3ul> >(int, at::native::CUDAFunctor_add<float>, std::array<char*, 3ul>)",
-	"ampere_sgemm_128x64_tn",
-	"void (anonymous namespace)::softmax_warp_forward<float, float, float, 10, false, "
-	"false>(float*, float const*, int, int, int)",
-	"triton_poi_fused_add_mul_0",
+	FACTORY_KERNELS,
 	/* What a module may call its kernels. */
 	"</script><img src=x onerror=\"window.hacked=1\"><!--<script>",
 	"\x1b[31m\x01\xe2\x80\xaegnitteg\xe2\x80\xac \xff\xfe\"'&amp;",

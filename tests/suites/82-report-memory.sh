@@ -44,16 +44,4 @@ check 'golden: Triton by hand' says "$TMP/h200-triton.json" 'kind["device"]["all
 	t["memset"]["bytes"] == 4 and m["bad_frees"] == [] and m["fragmentation"]["holes"] == 2'
 
 needs_tracing 'memory of programs'
-for bin in "$CASES"/mem_*; do
-	name=${bin##*/}
-	[ -x "$bin" ] && [[ $name != *.* ]] || continue
-	if ! LD_LIBRARY_PATH=$FAKE "$CUDATRACE" -q --jsonl "$TMP/trace" -- "$bin" >"$TMP/expected" 2>"$TMP/err"; then
-		fail "report: $name" "the trace failed: $(head -1 "$TMP/err")"
-		continue
-	fi
-	if ! report "$TMP/trace" >"$TMP/report" 2>"$TMP/err"; then
-		fail "report: $name" "no report: $(head -1 "$TMP/err")"
-		continue
-	fi
-	check "report: $name" tests/cases/expect_report.py "$TMP/report" "$TMP/expected"
-done
+reports_of_cases mem

@@ -49,16 +49,4 @@ else
 fi
 
 needs_tracing 'graphs and streams of programs'
-for bin in "$CASES"/work_*; do
-	name=${bin##*/}
-	[ -x "$bin" ] && [[ $name != *.* ]] || continue
-	if ! LD_LIBRARY_PATH=$FAKE "$CUDATRACE" -q --jsonl "$TMP/trace" -- "$bin" >"$TMP/expected" 2>"$TMP/err"; then
-		fail "report: $name" "the trace failed: $(head -1 "$TMP/err")"
-		continue
-	fi
-	if ! report "$TMP/trace" >"$TMP/report" 2>"$TMP/err"; then
-		fail "report: $name" "no report: $(head -1 "$TMP/err")"
-		continue
-	fi
-	check "report: $name" tests/cases/expect_report.py "$TMP/report" "$TMP/expected"
-done
+reports_of_cases work

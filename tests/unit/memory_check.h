@@ -176,4 +176,20 @@ UNUSED static void copy(const char *symbol, enum copy_dir dir, uint64_t size, co
 
 #define TEST(fn) cmocka_unit_test_setup_teardown(fn, setup, teardown)
 
+UNUSED static void on(const char *symbol, uint64_t stream, const char *args)
+{
+	struct event ev = factory_on_stream(&f, symbol, stream, 1000);
+
+	call_args(&ev, "%s", args);
+}
+
+UNUSED static void with_event(const char *symbol, uint64_t stream, uint64_t event)
+{
+	struct event ev = factory_on_stream(&f, symbol, stream, 1000);
+
+	ev.has |= HAS_EVENT;
+	ev.event = event;
+	send(&ev);
+}
+
 #endif /* TESTS_MEMORY_CHECK_H */

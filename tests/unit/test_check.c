@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "event/check.h"
+#include "random.h"
 
 #define BUF_SZ 4096
 
@@ -261,16 +262,6 @@ static void test_lengths(void **state)
 	((struct ct_call *)buf)->cap_len[0] = -14;
 	assert_int_equal(check_copy(buf, size, &raw), CT_REC_CALL);
 	assert_ptr_equal(raw.caps[1].data - (uint8_t *)raw.words, 8);
-}
-
-static uint64_t rnd_state;
-
-static uint64_t rnd(void)
-{
-	rnd_state ^= rnd_state << 13;
-	rnd_state ^= rnd_state >> 7;
-	rnd_state ^= rnd_state << 17;
-	return rnd_state;
 }
 
 /* Random bytes where a record would be, its size and kind mostly plausible. One block, whose end

@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "attach/elf.h"
+#include "random.h"
 
 #ifdef __aarch64__
 #define MACHINE EM_AARCH64
@@ -531,16 +532,6 @@ static void check_sane(const struct image *img, struct elf_lib *lib)
 	elf_lib__free(lib);
 }
 
-static uint64_t rng = 88172645463325252ull;
-
-static uint64_t next_random(void)
-{
-	rng ^= rng << 13;
-	rng ^= rng >> 7;
-	rng ^= rng << 17;
-	return rng;
-}
-
 static void survives_random_damage(void **state)
 {
 	struct image good, bad;
@@ -550,11 +541,11 @@ static void survives_random_damage(void **state)
 		if (round % 2 == 0)
 			MAKE(&good, plain, round % 4 == 0);
 		bad = good;
-		for (i = next_random() % 8 + 1; i--;) {
+		for (i = rnd() % 8 + 1; i--;) {
 			/* Half of it in the headers and tables, which are sparse. */
-			size_t at = next_random() % (round % 2 ? bad.size : 0x130);
+			size_t at = rnd() % (round % 2 ? bad.size : 0x130);
 
-			bad.bytes[at] = (unsigned char)next_random();
+			bad.bytes[at] = (unsigned char)rnd();
 		}
 		check_sane(&bad, read_image(&bad));
 	}

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "json_check.h"
+#include "random.h"
 #include "util/fmt.h"
 #include "util/out.h"
 
@@ -46,16 +47,6 @@ static void check_number(struct out *o, uint64_t x)
 	o->len = fmt_micro(o->buf, x) - o->buf;
 	snprintf(want, sizeof(want), "%" PRIu64 ".%06u", x / 1000000, (unsigned)(x % 1000000));
 	check(o, want);
-}
-
-static uint64_t rnd(void)
-{
-	static uint64_t s = 88172645463325252ULL;
-
-	s ^= s << 13;
-	s ^= s >> 7;
-	s ^= s << 17;
-	return s;
 }
 
 static void test_numbers(void **state)

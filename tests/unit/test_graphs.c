@@ -2,22 +2,6 @@
 /* The report's analysis of CUDA graphs. */
 #include "memory_check.h"
 
-static void on(const char *symbol, uint64_t stream, const char *args)
-{
-	struct event ev = factory_on_stream(&f, symbol, stream, 1000);
-
-	call_args(&ev, "%s", args);
-}
-
-static void with_event(const char *symbol, uint64_t stream, uint64_t event)
-{
-	struct event ev = factory_on_stream(&f, symbol, stream, 1000);
-
-	ev.has |= HAS_EVENT;
-	ev.event = event;
-	send(&ev);
-}
-
 static void launch_on(uint64_t stream, bool capturing)
 {
 	struct event ev = factory_launch(&f, "k", stream);

@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include "model/meaning_priv.h"
+#include "random.h"
 #include "test_model.h"
 
 static struct rig r;
@@ -353,16 +354,6 @@ static void test_words(void **state)
 }
 
 /* --- the whole table --- */
-
-static uint64_t rnd_state;
-
-static uint64_t rnd(void)
-{
-	rnd_state ^= rnd_state << 13;
-	rnd_state ^= rnd_state >> 7;
-	rnd_state ^= rnd_state << 17;
-	return rnd_state;
-}
 
 /* Numbers near borders, and addresses that meet again. */
 static uint64_t rnd_word(void)

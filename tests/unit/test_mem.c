@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "model/mem.h"
+#include "random.h"
 
 static void check(const struct mem *m, uint64_t device, uint64_t host, uint64_t managed)
 {
@@ -282,9 +283,6 @@ static void test_many_contexts(void **state)
 	tid = 1;
 }
 
-static uint64_t rnd_state;
-static uint64_t rnd(void);
-
 /*
  * Threads that allocate and free in a small space, all the time, as a driver would let them: each
  * call has a moment of its own between its start and its end. Records come by the ends.
@@ -411,14 +409,6 @@ static void test_threads(void **state)
 		simulate(&few, 1);
 		assert_int_equal(few.used, 0);
 	}
-}
-
-static uint64_t rnd(void)
-{
-	rnd_state ^= rnd_state << 13;
-	rnd_state ^= rnd_state >> 7;
-	rnd_state ^= rnd_state << 17;
-	return rnd_state;
 }
 
 #define SPACE 512

@@ -1,15 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* Driver versions, and the layouts of parameter structs that go with them. */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "nv_check.h"
 
-#include <ctype.h>
 #include <string.h>
-
-#include "decode/nv/nv.h"
 
 static const char *const drivers[] = {
 	"515.43.04",  "520.61.07", "525.147.05", "530.41.03", "535.54.03", "535.288.01",
@@ -18,24 +11,6 @@ static const char *const drivers[] = {
 };
 
 #define DRIVER_CNT (sizeof(drivers) / sizeof(drivers[0]))
-
-static struct nv_abi abi_of(const char *text)
-{
-	struct nv_version v;
-	struct nv_abi abi;
-
-	assert_true(nv_version_parse(text, &v));
-	nv_abi_init(&abi, &v);
-	return abi;
-}
-
-static void assert_name(const char *name)
-{
-	assert_non_null(name);
-	assert_true(*name);
-	for (; *name; name++)
-		assert_true(isalnum((unsigned char)*name) || *name == '_' || *name == '.');
-}
 
 static void version_text(void **state)
 {

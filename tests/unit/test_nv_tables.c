@@ -1,34 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* The NVIDIA tables: every row well-formed, numbers unique per version, known values per branch. */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "nv_check.h"
 
-#include <ctype.h>
 #include <stdio.h>
 #include <string.h>
-
-#include "decode/nv/nv.h"
-
-static struct nv_abi abi_of(const char *text)
-{
-	struct nv_version v;
-	struct nv_abi abi;
-
-	assert_true(nv_version_parse(text, &v));
-	nv_abi_init(&abi, &v);
-	return abi;
-}
-
-static void assert_name(const char *name)
-{
-	assert_non_null(name);
-	assert_true(*name);
-	for (; *name; name++)
-		assert_true(isalnum((unsigned char)*name) || *name == '_' || *name == '.');
-}
 
 static void escape_rows(void **state)
 {

@@ -3,22 +3,6 @@
 #include "memory_check.h"
 #include "report/work/streams.h"
 
-static void on(const char *symbol, uint64_t stream, const char *args)
-{
-	struct event ev = factory_on_stream(&f, symbol, stream, 1000);
-
-	call_args(&ev, "%s", args);
-}
-
-static void with_event(const char *symbol, uint64_t stream, uint64_t event)
-{
-	struct event ev = factory_on_stream(&f, symbol, stream, 1000);
-
-	ev.has |= HAS_EVENT;
-	ev.event = event;
-	send(&ev);
-}
-
 static void of_event(const char *symbol, uint64_t event, int32_t result)
 {
 	struct event ev = factory_call(&f, symbol, 500, 1000);

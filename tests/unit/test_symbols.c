@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "util/symbols.h"
+#include "random.h"
 
 /* Laid out by hand: offset TEXT_AT of the file is address TEXT_AT + GAP. */
 #define GAP	0x400000
@@ -227,16 +228,6 @@ static void survives_a_late_truncation(void **state)
 	close(fd);
 }
 
-static uint64_t rng = 88172645463325252ull;
-
-static uint64_t next_random(void)
-{
-	rng ^= rng << 13;
-	rng ^= rng >> 7;
-	rng ^= rng << 17;
-	return rng;
-}
-
 static void survives_random_damage(void **state)
 {
 	static const uint64_t nasty[] = {0,	     1,		 0x7f,	     0xff,	 0xffff,
@@ -249,9 +240,8 @@ static void survives_random_damage(void **state)
 
 		make_image(&img, round & 1 ? SHT_SYMTAB : SHT_DYNSYM);
 		for (int i = 0; i < 1 + round % 4; i++) {
-			unsigned len = 1u << next_random() % 4, at = next_random() % (TEXT_AT - 8);
-			uint64_t value =
-				next_random() & 1 ? next_random() : nasty[next_random() % 10];
+			unsigned len = 1u << rnd() % 4, at = rnd() % (TEXT_AT - 8);
+			uint64_t value = rnd() & 1 ? rnd() : nasty[rnd() % 10];
 
 			memcpy(img.bytes + at, &value, len);
 		}

@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "attach/target.h"
+#include "random.h"
 
 static void knows_names(void **state)
 {
@@ -148,7 +149,6 @@ static void survives_random_lines(void **state)
 {
 	static const char good[] = "7f0000001000-7f0000400000 r-xp 000de000 fe:1a 1048614    "
 				   "/usr/lib/libcuda.so.580.159.04 (deleted)\n";
-	uint64_t rng = 88172645463325252ull;
 	struct map_line m;
 	/* Exactly as long as the text, so that ASan sees the first byte behind it. */
 	char *line = malloc(sizeof(good));
@@ -156,10 +156,9 @@ static void survives_random_lines(void **state)
 	for (unsigned round = 0; round < 50000; round++) {
 		memcpy(line, good, sizeof(good));
 		for (unsigned i = 0; i <= round % 5; i++) {
-			rng ^= rng << 13;
-			rng ^= rng >> 7;
-			rng ^= rng << 17;
-			line[rng % (sizeof(good) - 1)] = (char)(rng >> 32);
+			uint64_t r = rnd();
+
+			line[r % (sizeof(good) - 1)] = (char)(r >> 32);
 		}
 		if (target_parse_map_line(line, &m)) {
 			assert_true(m.start < m.end);

@@ -12,17 +12,8 @@
 #include "ct_record.h"
 #include "decode/value.h"
 #include "json_check.h"
+#include "random.h"
 #include "text/json.h"
-
-static uint64_t rnd(void)
-{
-	static uint64_t s = 0x9e3779b97f4a7c15ULL;
-
-	s ^= s << 13;
-	s ^= s >> 7;
-	s ^= s << 17;
-	return s;
-}
 
 static const struct cuda_fn *fn(const char *symbol)
 {

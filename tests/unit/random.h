@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* Numbers by chance that are the same each time: xorshift64 (Marsaglia 2003). */
+#ifndef TESTS_RANDOM_H
+#define TESTS_RANDOM_H
+
+#include <stdint.h>
+
+/* Not 0. A test that is to have the same ones whatever ran before it sets this. */
+static uint64_t rnd_state = 88172645463325252ull;
+
+static inline uint64_t rnd(void)
+{
+	rnd_state ^= rnd_state << 13;
+	rnd_state ^= rnd_state >> 7;
+	rnd_state ^= rnd_state << 17;
+	return rnd_state;
+}
+
+#endif /* TESTS_RANDOM_H */
