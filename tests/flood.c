@@ -9,21 +9,28 @@
  *   captures   N graph captures that stay open
  *   threads    N threads, one after the other, with a call each
  *   alive      N threads at the same time, with a call each, that stay
- *   driver     the same, with an ioctl of the last file instead
+ *   processes  the same, of N processes
+ *   short      N processes, one after the other, with a call each
+ *   own-names  N threads, one after the other, that name themselves before a call, and after it
+ *   driver     as alive, with an ioctl of the last file instead
  *   keys       maps N files that are called as libraries are in a folder (for a library), and are
  *              gone when anybody looks
  *   libraries  maps the libraries, with a call each
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 typedef int (*fn_t)();
@@ -70,6 +77,54 @@ static void *one_call(void *arg)
 {
 	sync_fn();
 	return arg;
+}
+
+static void *renamed(void *arg)
+{
+	char text[16];
+
+	snprintf(text, sizeof(text), "a%ld", (long)arg);
+	prctl(PR_SET_NAME, text);
+	sync_fn();
+	*text = 'b';
+	prctl(PR_SET_NAME, text);
+	return NULL;
+}
+
+static void in_process(void)
+{
+	pid_t pid = fork();
+
+	if (!pid) {
+		sync_fn();
+		_exit(0);
+	}
+	waitpid(pid, NULL, 0);
+}
+
+static void be_many(long cnt)
+{
+	long *called = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+
+	for (long i = 0; i < cnt; i++) {
+		pid_t pid = fork();
+
+		if (pid < 0) {
+			fprintf(stderr, "flood: process %ld: %s\n", i, strerror(errno));
+			exit(1);
+		}
+		if (!pid) {
+			prctl(PR_SET_PDEATHSIG, SIGKILL);
+			sync_fn();
+			__sync_fetch_and_add(called, 1);
+			for (;;)
+				pause();
+		}
+		if (i % 128 == 0)
+			usleep(5000);
+	}
+	while (__sync_fetch_and_add(called, 0) < cnt)
+		usleep(1000);
 }
 
 static int device = -1;
@@ -149,8 +204,12 @@ static void once(const char *what, long i)
 	case 'k':
 		map_and_go(i);
 		break;
+	case 's':
+		in_process();
+		break;
 	case 't':
-		if (pthread_create(&t, NULL, one_call, NULL) == 0)
+	case 'o':
+		if (pthread_create(&t, NULL, *what == 't' ? one_call : renamed, (void *)i) == 0)
 			pthread_join(t, NULL);
 	}
 }
@@ -186,6 +245,10 @@ int main(int argc, char **argv)
 		device = open(argv[--argc], O_RDONLY);
 	if (strchr("ad", *argv[1])) {
 		be_alive(cnt);
+		cnt = 0;
+	}
+	if (*argv[1] == 'p') {
+		be_many(cnt);
 		cnt = 0;
 	}
 	for (long i = 0; i < cnt; i++) {

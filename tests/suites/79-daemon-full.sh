@@ -1,11 +1,11 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # Everything full at once: programs of several users that fill each table of a daemon with default settings, clients that
-# ask for /metrics and do not read, a collector that never ends its answers. The daemon stays below what its unit allows,
-# in a memory cgroup of that size where there is one, and says of each table that it was full. Not filled here: the tables
-# of processes and of names of threads (65,536 threads at a time), the control socket, labels as long as they may be, the
-# rings of many processors: those are in the sum of tests/unit/test_daemon_memory.c alone.
-# takes: 120
+# ask for /metrics and do not read, members of ctl.group who do the same with the control socket or send it lines without end,
+# a collector that never ends its answers. The daemon stays below what its unit allows, in a memory cgroup of that size where
+# there is one, and says of each table that it was full. Not filled here: labels as long as they may be, the rings of many
+# processors: those are in the sum of tests/unit/test_daemon_memory.c alone.
+# takes: 150
 # own processes
 # long
 set -u
@@ -56,6 +56,7 @@ done
 mkdir "$hostile/many.names"
 for i in $(seq 140); do ln "$TMP/crowd" "$hostile/many.names/crowd$i"; done
 chmod -R a+rX "$TMP"
+chmod 711 "$TMP"
 
 all=() tos=()
 # as USER COMMAND...: in the background, its stdin open until release
@@ -83,7 +84,7 @@ collector_port=$(port)
 python3 tests/hostile.py answer-drip "$collector_port" 300 >"$TMP/collector.out" 2>&1 &
 collector=$!
 in_cgroup start full --set files.total_size=64M --set files.rotate_size=8M --set otlp.endpoint=http://127.0.0.1:"$collector_port" \
-	--set otlp.interval=2s --set otlp.slow_call=0.001us --set otlp.iterations=cuCtxSynchronize || exit
+	--set ctl.group=nogroup --set otlp.interval=2s --set otlp.slow_call=0.001us --set otlp.iterations=cuCtxSynchronize || exit
 # What is asked below is in the metrics: the files would be read each time.
 files=$TMP/none
 check 'the defaults do not allow more than the unit' is "$(grep -c 'may take up to' "$log")" 0
@@ -92,10 +93,15 @@ worker beside || fail 'the worker beside them starts' "$(tail -3 "$log")"
 ask beside alloc 10 >/dev/null
 check 'beside them: before' until_shows shows 'total("calls_total", function="cuMemAlloc_v2", command="w-beside") == 10'
 
-python3 tests/hostile.py readers "${url##*:}" 100 >/dev/null 2>&1 &
-clients=($!)
-python3 tests/hostile.py pipeline "${url##*:}" 100 >/dev/null 2>&1 &
-clients+=($!)
+clients=()
+for what in readers pipeline connections header; do
+	python3 tests/hostile.py $what "${url##*:}" 400 >"$TMP/client.$what" 2>&1 &
+	clients+=($!)
+done
+for what in readers line connections drip; do
+	python3 tests/hostile.py ctl-$what "$sock" 400 >"$TMP/client.ctl-$what" 2>&1 &
+	clients+=($!)
+done
 # All at the same time would only fill the ring. What one group has stays while the next one comes.
 group()
 {
@@ -109,6 +115,16 @@ group()
 }
 full() { shows "total('table_full_total', table='$1') > 0 and total('table_used', table='$1') > 0"; }
 old=()
+# Processes have the place of threads, and so go before those come.
+for uid in 65531 65532 65533 65534; do flood $uid processes 2300 "$hostile/libcuda.so.1"; done
+group 'processes'
+check 'processes: most of the table is in use' until_shows shows 'total("table_used", table="processes") > 5000'
+shows 'print("#", dict(by("dropped_total", "what")), dict(by("table_full_total", "table"))) or True'
+check 'processes: further ones were refused, and it said so' until_shows shows 'sum(total("dropped_total", what=w) for w in ("threads", "threads_share", "processes")) > 0'
+kill "${all[@]}"
+ended "${all[@]}" 2>/dev/null
+all=()
+check 'processes: are given back' until_ok 20 shows 'total("table_used", table="processes") < 500'
 for n in 25000 14000 9000; do flood 65531 names $n "$hostile/libcuda.so.1"; done
 group 'names'
 for n in 130000 75000 75000; do flood 65532 handles $n "$hostile/libcuda.so.1"; done
@@ -134,7 +150,12 @@ for uid in 65531 65532 65533 65534; do
 	flood $uid libraries 0 "$hostile/many/libcuda.so.1" $(seq -f "$hostile/copy.%g/libcuda.so.1" $(((uid - 65531) * 40 + 1)) $(((uid - 65530) * 40)))
 done
 group 'libraries'
+for uid in 65531 65532 65533; do flood $uid short 1500 "$hostile/libcuda.so.1"; done
+for uid in 65531 65532 65533; do flood $uid own-names 20000 "$hostile/libcuda.so.1"; done
+for uid in 65531 65532 65533; do flood $uid processes 1000 "$hostile/libcuda.so.1"; done
+group 'short processes, many, and threads with names of their own'
 ask beside alloc 100 >/dev/null
+for i in "${!clients[@]}"; do is_gone "${clients[i]}" && fail 'clients go on to the end' "number $i: $(tail -qn 1 "$TMP"/client.*)"; done
 kill "${clients[@]}"
 wait "${clients[@]}" 2>/dev/null
 
