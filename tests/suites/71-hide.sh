@@ -199,6 +199,7 @@ killed()
 	begin killed
 	tracer killed --all --stack "${KERNEL[@]}" --no-args -p "$pid" || return
 	go killed
+	check '--no-args, the tracer is killed: it has written calls' until_ok 5 grep -q '"symbol":"cu' "$TMP/killed.jsonl"
 	kill -9 "$tracer"
 	wait "$tracer" 2>/dev/null
 	leave
