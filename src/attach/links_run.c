@@ -5,6 +5,7 @@
 
 #include "holders.h"
 
+#include "util/clock.h"
 #include "util/sandbox.h"
 
 #include <dirent.h>
@@ -67,14 +68,6 @@ static struct {
 	struct waiters waiters; /* at looked_ns */
 	uint64_t looked_ns;
 } self;
-
-static uint64_t now_ns(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return ts.tv_sec * 1000000000ull + ts.tv_nsec;
-}
 
 static void look(void)
 {
