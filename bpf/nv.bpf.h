@@ -118,16 +118,9 @@ static __always_inline void nv_copy_spans(struct ct_nv_thread *st, const struct 
 	nv_copy(st, block, st->addr, &spans[1], limit);
 }
 
-static __always_inline __u32 nv_plan_dev(__u8 dev)
-{
-	if (dev == CT_NV_UVM || dev == CT_NV_UVM_TOOLS)
-		return 1;
-	return dev == CT_NV_MODESET ? 2 : 0;
-}
-
 static __always_inline struct ct_nv_plan *nv_plan(const struct ct_nv *rec, __u32 nr)
 {
-	struct ct_nv_key key = {.nr = nr, .dev = nv_plan_dev(rec->dev)};
+	struct ct_nv_key key = {.nr = nr, .dev = ct_nv_commands_of(rec->dev)};
 
 	return bpf_map_lookup_elem(&nv_plans, &key);
 }
@@ -160,7 +153,7 @@ static __always_inline void nv_ioctl_enter(struct ct_nv_thread *st, struct ct_nv
 	st->size = (rec->cmd >> 16) & 0x3fff;
 	/* The driver looks at the number only, not at the type. UVM's requests are plain numbers.
 	 */
-	st->nr = nv_plan_dev(rec->dev) == 1 ? rec->cmd : rec->cmd & 0xff;
+	st->nr = ct_nv_commands_of(rec->dev) == CT_NV_UVM ? rec->cmd : rec->cmd & 0xff;
 	plan = nv_plan(rec, st->nr);
 	if (plan && plan->flags & CT_NV_PLAN_XFER)
 		plan = nv_unwrap(st, rec);
@@ -318,7 +311,7 @@ static __always_inline void nv_send(struct ct_nv_thread *st, __u16 flags)
 /* A descriptor and an address are no results, but for what they say: it went well. */
 static __always_inline __s64 nv_result(__u8 op, __s64 ret)
 {
-	bool failed = ret < 0 && ret >= -4095;
+	bool failed = ret < 0 && ret >= -CT_MAX_ERRNO;
 
 	if (cfg.hide == CT_HIDE_ARGS && (op == CT_NV_MMAP || op == CT_NV_OPEN) && !failed)
 		return 0;

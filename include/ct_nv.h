@@ -15,8 +15,20 @@ enum ct_nv_dev {
 	CT_NV_MODESET = 3,   /* /dev/nvidia-modeset, 195:254 */
 	CT_NV_UVM = 4,	     /* /dev/nvidia-uvm, minor 0 */
 	CT_NV_UVM_TOOLS = 5, /* /dev/nvidia-uvm-tools, minor 1 */
-	CT_NV_OTHER = 6,     /* /dev/nvidia-caps/..., nvlink, nvswitch */
+	CT_NV_OTHER = 6,     /* /dev/nvidia-caps/..., nvlink, nvswitch: numbers only */
+	CT_NV_DEV_CNT
 };
+
+/* The device whose commands this one takes: there are three sets of them. */
+static inline __u32 ct_nv_commands_of(__u32 dev)
+{
+	if (dev == CT_NV_GPU)
+		return CT_NV_CTL;
+	return dev == CT_NV_UVM_TOOLS ? CT_NV_UVM : dev;
+}
+
+/* Of a result that may be an address, too: from -CT_MAX_ERRNO on it is -errno. */
+#define CT_MAX_ERRNO 4095
 
 enum ct_nv_op {
 	CT_NV_IOCTL = 1,

@@ -29,12 +29,13 @@ struct ct_nv_thread {
 };
 
 struct ct_nv_span {
-	__u16 off, len; /* len 0: nothing */
+	__u16 off, len; /* len 0: nothing; at most CT_NV_SPAN_SZ_MAX */
 };
+#define CT_NV_SPANS 2
 
-/* Value of the `nv_plans` map: what to copy of one command. */
+/* Value of the `nv_plans` map: what to copy of one command. A number that has none: nothing. */
 struct ct_nv_plan {
-	struct ct_nv_span entry[2], exit[2];
+	struct ct_nv_span entry[CT_NV_SPANS], exit[CT_NV_SPANS];
 	__u32 flags;
 };
 #define CT_NV_PLAN_XFER                                                                            \
@@ -44,8 +45,8 @@ struct ct_nv_plan {
 
 /* Key of `nv_plans`. */
 struct ct_nv_key {
-	__u32 nr;
-	__u32 dev; /* 0: nvidiactl and nvidiaN, 1: UVM, 2: NVKMS (enum nv_plan_dev) */
+	__u32 nr;  /* _IOC_NR; of CT_NV_UVM the whole request */
+	__u32 dev; /* ct_nv_commands_of() */
 };
 
 /* Where the fields of uvm_perf_event_data_t lie in this driver, from its module's BTF:

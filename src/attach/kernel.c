@@ -237,44 +237,31 @@ void kernel__prepare(struct cudatrace_bpf *skel, struct ct_cfg *cfg, const struc
 
 int kernel__fill_plans(struct cudatrace_bpf *skel, const struct nv_abi *abi, enum ct_hide hide)
 {
-	struct nv_capture rows[NV_PLAN_MAX];
-	struct nv_params_capture *params;
-	unsigned cnt = nv_capture_plan(abi, rows, NV_PLAN_MAX), param_cnt;
+	struct nv_plan_row rows[NV_PLAN_MAX];
+	struct nv_plan_params *params;
+	unsigned cnt = nv_plan_rows(abi, rows, NV_PLAN_MAX), param_cnt;
 	int ret = 0;
 
 	/* What an ioctl is about, and which control it is, stands in its argument. */
 	if (hide == CT_HIDE_ARGS)
 		return 0;
 	for (unsigned i = 0; i < cnt && i < NV_PLAN_MAX && !ret; i++) {
-		const struct nv_capture *r = &rows[i];
-		struct ct_nv_key key = {.nr = r->nr, .dev = r->dev};
-		struct ct_nv_plan plan = {0};
+		const struct nv_plan_row *r = &rows[i];
 
-		if (hide == CT_HIDE_STRINGS && r->flags & NV_PLAN_TEXT)
+		if (hide == CT_HIDE_STRINGS && r->has_text)
 			continue;
-		_Static_assert(sizeof(plan.entry) == sizeof(r->entry), "one span is the other");
-		memcpy(plan.entry, r->entry, sizeof(plan.entry));
-		memcpy(plan.exit, r->exit, sizeof(plan.exit));
-		if (r->flags & NV_PLAN_XFER)
-			plan.flags |= CT_NV_PLAN_XFER;
-		if (r->dev == NV_PLAN_RM)
-			plan.flags |= CT_NV_PLAN_CUT;
-		if (r->dev == NV_PLAN_RM && r->nr == 0x2a)
-			plan.flags |= CT_NV_PLAN_CONTROL;
-		ret = bpf_map__update_elem(skel->maps.nv_plans, &key, sizeof(key), &plan,
-					   sizeof(plan), BPF_ANY);
+		ret = bpf_map__update_elem(skel->maps.nv_plans, &r->key, sizeof(r->key), &r->plan,
+					   sizeof(r->plan), BPF_ANY);
 	}
-	param_cnt = nv_params_plan(abi, NULL, 0);
+	param_cnt = nv_plan_param_rows(abi, NULL, 0);
 	params = calloc(param_cnt + 1, sizeof(*params));
 	if (!params)
 		return -ENOMEM;
-	nv_params_plan(abi, params, param_cnt);
-	for (unsigned i = 0; i < param_cnt && !ret; i++) {
-		uint32_t len = params[i].len;
-
+	nv_plan_param_rows(abi, params, param_cnt);
+	for (unsigned i = 0; i < param_cnt && !ret; i++)
 		ret = bpf_map__update_elem(skel->maps.nv_params, &params[i].control,
-					   sizeof(params[i].control), &len, sizeof(len), BPF_ANY);
-	}
+					   sizeof(params[i].control), &params[i].len,
+					   sizeof(params[i].len), BPF_ANY);
 	free(params);
 	if (ret)
 		err("cannot fill the BPF maps of driver commands: %s", strerror(-ret));

@@ -19,12 +19,6 @@
 #define LIST_COLUMNS 100
 #define MARK_WIDTH   2
 
-const char *const ioctls_dev_names[NV_DEV_CNT] = {
-	[NV_DEV_CTL] = "nvidiactl",	     [NV_DEV_GPU] = "nvidiaN",
-	[NV_DEV_UVM] = "nvidia-uvm",	     [NV_DEV_UVM_TOOLS] = "nvidia-uvm-tools",
-	[NV_DEV_MODESET] = "nvidia-modeset", [NV_DEV_OTHER] = "other",
-};
-
 const char *ioctls_by_name(const struct nv_rmctrl *c)
 {
 	return c->by == NV_BY_CPU ? "CPU" : c->by == NV_BY_GSP ? "GSP" : NULL;
@@ -183,10 +177,10 @@ static void format_devs(uint8_t devs, char *buf, size_t size)
 	size_t n = 0;
 
 	snprintf(buf, size, "none");
-	for (unsigned i = 0; i < NV_DEV_CNT && n < size; i++)
+	for (unsigned i = 0; i < CT_NV_DEV_CNT && n < size; i++)
 		if (devs >> i & 1)
 			n += (size_t)snprintf(buf + n, size - n, "%s%s", n ? "," : "",
-					      ioctls_dev_names[i]);
+					      nv_dev_name(i));
 }
 
 static void text_escapes(struct ioctls *l)

@@ -16,7 +16,6 @@ struct ioctls {
 	unsigned row_cnt, absent_cnt;
 };
 
-extern const char *const ioctls_dev_names[NV_DEV_CNT];
 /* "CPU", "GSP"; NULL: not known. */
 const char *ioctls_by_name(const struct nv_rmctrl *c);
 void ioctls_format_version(uint32_t v, char *buf, size_t size);

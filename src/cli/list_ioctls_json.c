@@ -26,9 +26,9 @@ static void json_fit(struct ioctls *l, enum nv_fit fit)
 static void json_devs(struct json *j, uint8_t devs)
 {
 	json_open_array(j, "devices");
-	for (unsigned i = 0; i < NV_DEV_CNT; i++)
+	for (unsigned i = 0; i < CT_NV_DEV_CNT; i++)
 		if (devs >> i & 1)
-			json_sym(j, NULL, ioctls_dev_names[i]);
+			json_sym(j, NULL, nv_dev_name(i));
 	json_close_array(j);
 }
 

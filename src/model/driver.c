@@ -32,38 +32,17 @@ void driver__close(struct driver *d)
 	nv_objects__free(d->objects);
 }
 
-static enum nv_dev decode_dev(uint8_t dev)
-{
-	static const uint8_t devs[] = {
-		[CT_NV_NONE] = NV_DEV_OTHER,  [CT_NV_CTL] = NV_DEV_CTL,
-		[CT_NV_GPU] = NV_DEV_GPU,     [CT_NV_MODESET] = NV_DEV_MODESET,
-		[CT_NV_UVM] = NV_DEV_UVM,     [CT_NV_UVM_TOOLS] = NV_DEV_UVM_TOOLS,
-		[CT_NV_OTHER] = NV_DEV_OTHER,
-	};
-
-	return dev < sizeof(devs) ? devs[dev] : NV_DEV_OTHER;
-}
-
 static void name_device(const struct ct_nv *rec, char *buf, size_t size)
 {
-	static const char *const names[] = {
-		[CT_NV_CTL] = "nvidiactl",	[CT_NV_MODESET] = "nvidia-modeset",
-		[CT_NV_UVM] = "nvidia-uvm",	[CT_NV_UVM_TOOLS] = "nvidia-uvm-tools",
-		[CT_NV_OTHER] = "nvidia-other",
-	};
-
 	if (rec->dev == CT_NV_GPU)
 		snprintf(buf, size, "nvidia%u", rec->minor);
 	else
-		snprintf(buf, size, "%s",
-			 rec->dev < sizeof(names) / sizeof(names[0]) && names[rec->dev]
-				 ? names[rec->dev]
-				 : "nvidia-other");
+		snprintf(buf, size, "%s", nv_dev_name(rec->dev));
 }
 
 static void add_range(struct nv_block *b, const struct raw_nv *raw, unsigned i)
 {
-	for (int r = 0; r < NV_RANGES; r++) {
+	for (int r = 0; r < CT_NV_SPANS; r++) {
 		if (b->r[r].len)
 			continue;
 		b->r[r] = (struct nv_range){raw->blocks[i].data, raw->nv->blocks[i].off,
@@ -77,7 +56,7 @@ static void decode(struct driver *d, const struct raw_nv *raw, struct nv_ioctl *
 	const struct ct_nv *rec = raw->nv;
 	struct nv_decode_in in = {
 		.abi = &d->abi,
-		.dev = decode_dev(rec->dev),
+		.dev = rec->dev,
 		.cmd = rec->cmd,
 		.finished = !(rec->rec.flags & CT_CALL_F_UNFINISHED),
 		.ret = rec->ret,
@@ -190,11 +169,8 @@ bool driver__event(struct driver *d, const struct raw_nv *raw, const struct fnse
 		s->info.io = &s->io;
 		s->info.object_class = class_of(d, &s->io);
 		ev->name = ioctl_name(d, &s->io, s->name, sizeof(s->name));
-		ev->is_error = rec->ret < 0 ||
-			       (s->io.f[NV_R_STATUS].at == NV_AT_EXIT && s->io.f[NV_R_STATUS].v);
-	} else {
-		ev->is_error = rec->ret < 0 && rec->ret >= -4095;
 	}
+	ev->is_error = driver_failed(&s->info);
 	learn(d, rec, is_ioctl ? &s->io : NULL);
 	return is_ioctl && s->io.sched && fill_sched(d, raw, s, ev, sched);
 }

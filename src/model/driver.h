@@ -38,6 +38,16 @@ struct driver_scratch {
 bool driver__event(struct driver *d, const struct raw_nv *raw, const struct fnset *fns,
 		   struct driver_scratch *s, struct event *ev, struct event *sched);
 
+/* An ioctl fails by the status in its argument, too; what may return an address, by an errno. */
+static inline bool driver_failed(const struct driver_info *d)
+{
+	const struct nv_value *status = d->io ? &d->io->f[NV_R_STATUS] : NULL;
+
+	if (status)
+		return d->ret < 0 || (status->at == NV_AT_EXIT && status->v);
+	return d->ret < 0 && d->ret >= -CT_MAX_ERRNO;
+}
+
 /* Why a page was moved; NULL: a number that is not known. 4 is "eviction". */
 const char *driver_uvm_cause(uint32_t cause);
 #define UVM_CAUSE_EVICTION 4

@@ -148,7 +148,7 @@ static bool has_role(const struct nv_ioctl *io, enum nv_role role)
 
 static bool is_uvm(const struct nv_ioctl *io)
 {
-	return io->dev == NV_DEV_UVM || io->dev == NV_DEV_UVM_TOOLS;
+	return ct_nv_commands_of(io->dev) == CT_NV_UVM;
 }
 
 static const char *params_of(const struct nv_ioctl *io)

@@ -216,7 +216,7 @@ static void take_driver(struct saved *s, const struct member *m, struct event *e
 	case F_driver_escape:
 	case F_driver_uvm:
 		s->io.name = member_str(s, m);
-		s->io.dev = row - 1 == F_driver_uvm ? NV_DEV_UVM : NV_DEV_CTL;
+		s->io.dev = row - 1 == F_driver_uvm ? CT_NV_UVM : CT_NV_CTL;
 		break;
 	case F_driver_control:
 		s->control = (struct nv_rmctrl){.name = member_str(s, m)};
@@ -282,7 +282,6 @@ static void take_driver(struct saved *s, const struct member *m, struct event *e
 void saved_driver(struct saved *s, const struct parsed *p, struct event *ev)
 {
 	struct driver_info *d = &s->drv;
-	const struct nv_value *st = &s->io.f[NV_R_STATUS];
 
 	*d = (struct driver_info){.device = "", .fd = -1};
 	memset(&s->io, 0, sizeof(s->io));
@@ -290,12 +289,9 @@ void saved_driver(struct saved *s, const struct parsed *p, struct event *ev)
 	for (const struct member *m = p->m; m < p->m + p->cnt; m++)
 		take_driver(s, m, ev);
 	ev->drv = d;
-	if (ev->kind == EVENT_SCHED || !strcmp(ev->op, "ioctl")) {
+	if (ev->kind == EVENT_SCHED || !strcmp(ev->op, "ioctl"))
 		d->io = &s->io;
-		ev->is_error = d->ret < 0 || (st->at == NV_AT_EXIT && st->v);
-	} else {
-		ev->is_error = d->ret < 0 && d->ret >= -4095;
-	}
+	ev->is_error = driver_failed(d);
 	if (ev->kind == EVENT_SCHED)
 		d->sched = &s->sched;
 	if (strcmp(ev->op, "mmap"))

@@ -46,7 +46,7 @@ static struct cmd_stat *cmd_stat(struct driver_stat *d, const char *name)
 static const char *error_name(const struct driver_info *drv)
 {
 	if (drv->ret < 0)
-		return drv->ret >= -4095 ? strerrorname_np((int)-drv->ret) : NULL;
+		return drv->ret >= -CT_MAX_ERRNO ? strerrorname_np((int)-drv->ret) : NULL;
 	return drv->io ? drv->io->status_name : NULL;
 }
 

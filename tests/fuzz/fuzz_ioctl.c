@@ -37,7 +37,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		take(&in, &d.cmd, sizeof(d.cmd));
 		d.finished = how & 1;
 		d.ret = how & 2 ? -22 : 0;
-		for (int i = 0; i < NV_RANGES; i++) {
+		for (int i = 0; i < CT_NV_SPANS; i++) {
 			d.entry.r[i] = range(&in, bufs[i]);
 			d.exit.r[i] = range(&in, bufs[2 + i]);
 			if (!(how & 4))

@@ -15,7 +15,7 @@ static void rm_control(void **state)
 	put64(b, 16, 0x7fff00001000);
 	put32(b, 24, 3);
 	put32(b, 28, 0x56);
-	io = decode(NV_DEV_CTL, RM(0x2a, 32), b, 32);
+	io = decode(CT_NV_CTL, RM(0x2a, 32), b, 32);
 	assert_string_equal(io.name, "NV_ESC_RM_CONTROL");
 	assert_string_equal(io.control->name, "NVA06C_CTRL_CMD_GPFIFO_SCHEDULE");
 	assert_string_equal(io.control->params, "NVA06C_CTRL_GPFIFO_SCHEDULE_PARAMS");
@@ -29,12 +29,12 @@ static void rm_control(void **state)
 	assert_int_equal(io.notes, 0);
 	assert_int_equal(io.f[NV_R_FD].at, NV_AT_NONE);
 	put32(b, 24, 2);
-	io = decode(NV_DEV_CTL, RM(0x2a, 32), b, 32);
+	io = decode(CT_NV_CTL, RM(0x2a, 32), b, 32);
 	assert_int_equal(io.notes, NV_NOTE_PARAMS_SIZE);
 	/* The type byte and the direction do not matter, the size does. */
-	assert_string_equal(decode(NV_DEV_CTL, 0x0020002a, b, 32).control->name,
+	assert_string_equal(decode(CT_NV_CTL, 0x0020002a, b, 32).control->name,
 			    "NVA06C_CTRL_CMD_GPFIFO_SCHEDULE");
-	io = decode(NV_DEV_CTL, RM(0x2a, 24), b, 32);
+	io = decode(CT_NV_CTL, RM(0x2a, 24), b, 32);
 	assert_int_equal(io.notes, NV_NOTE_SIZE_MISMATCH);
 	assert_null(io.control);
 	assert_int_equal(io.f[NV_R_STATUS].at, NV_AT_NONE);
@@ -48,21 +48,21 @@ static void rm_control_kinds(void **state)
 	(void)state;
 	set_driver("580.159.04");
 	put32(b, 8, 0x20808a12);
-	io = decode(NV_DEV_CTL, RM(0x2a, 32), b, 32);
+	io = decode(CT_NV_CTL, RM(0x2a, 32), b, 32);
 	assert_null(io.control);
 	assert_int_equal(io.notes, NV_NOTE_GSS_LEGACY);
 	put32(b, 8, 0x20800001);
-	io = decode(NV_DEV_CTL, RM(0x2a, 32), b, 32);
+	io = decode(CT_NV_CTL, RM(0x2a, 32), b, 32);
 	assert_int_equal(io.notes, NV_NOTE_UNKNOWN);
 	put32(b, 8, 0x00000103);
-	io = decode(NV_DEV_CTL, RM(0x2a, 32), b, 32);
+	io = decode(CT_NV_CTL, RM(0x2a, 32), b, 32);
 	assert_string_equal(io.control->name, "NV0000_CTRL_CMD_SYSTEM_GET_CAPS");
 	assert_int_equal(io.notes, NV_NOTE_OTHER_VERSION);
 	put32(b, 8, 0x0080028b);
-	io = decode(NV_DEV_CTL, RM(0x2a, 32), b, 32);
+	io = decode(CT_NV_CTL, RM(0x2a, 32), b, 32);
 	assert_true(io.notes & NV_NOTE_UNPUBLISHED);
 	put32(b, 8, 0xc86f0000);
-	io = decode(NV_DEV_CTL, RM(0x2a, 32), b, 32);
+	io = decode(CT_NV_CTL, RM(0x2a, 32), b, 32);
 	assert_int_equal(io.notes & NV_NOTE_UNKNOWN, 0);
 }
 
@@ -92,7 +92,7 @@ static void rm_alloc_forms(void **state)
 		put32(b, 8, 0x5c000001);
 		put32(b, 12, 0xc56f);
 		put32(b, forms[i].status, 0x51);
-		io = decode(NV_DEV_CTL, RM(0x2b, forms[i].size), b, forms[i].size);
+		io = decode(CT_NV_CTL, RM(0x2b, forms[i].size), b, forms[i].size);
 		assert_string_equal(io.name, "NV_ESC_RM_ALLOC");
 		assert_string_equal(io.class->name, "AMPERE_CHANNEL_GPFIFO_A");
 		assert_value(io, NV_R_CLIENT, 0xc1d00001);
@@ -105,11 +105,11 @@ static void rm_alloc_forms(void **state)
 	set_driver("525.147.05");
 	{
 		uint8_t b[48] = {0};
-		struct nv_ioctl io = decode(NV_DEV_CTL, RM(0x2b, 48), b, 48);
+		struct nv_ioctl io = decode(CT_NV_CTL, RM(0x2b, 48), b, 48);
 
 		assert_int_equal(io.notes & ~NV_NOTE_NEW_CLIENT, NV_NOTE_LAYOUT_BY_SIZE);
 		set_driver("580.159.04");
-		io = decode(NV_DEV_CTL, RM(0x2b, 40), b, 40);
+		io = decode(CT_NV_CTL, RM(0x2b, 40), b, 40);
 		assert_int_equal(io.notes, NV_NOTE_SIZE_MISMATCH);
 		assert_int_equal(io.f[NV_R_STATUS].at, NV_AT_NONE);
 	}
@@ -118,7 +118,7 @@ static void rm_alloc_forms(void **state)
 static void root_client(void **state)
 {
 	uint8_t in_b[48] = {0}, b[48] = {0};
-	struct nv_decode_in in = {.abi = &abi, .cmd = RM(0x2b, 48)};
+	struct nv_decode_in in = {.abi = &abi, .dev = CT_NV_CTL, .cmd = RM(0x2b, 48)};
 	struct nv_ioctl io;
 
 	(void)state;
@@ -126,7 +126,7 @@ static void root_client(void **state)
 	put32(in_b, 12, 0x41);
 	memcpy(b, in_b, sizeof(b));
 	put32(b, 8, 0xc1d00007);
-	io = decode(NV_DEV_CTL, RM(0x2b, 48), b, 48);
+	io = decode(CT_NV_CTL, RM(0x2b, 48), b, 48);
 	assert_true(io.notes & NV_NOTE_NEW_CLIENT);
 	assert_value(io, NV_R_CLIENT, 0xc1d00007);
 	/* Not yet returned: the handle that the driver is to make is not there. */
@@ -144,7 +144,8 @@ static void root_client(void **state)
 static void failed_ioctl(void **state)
 {
 	uint8_t b[32] = {0};
-	struct nv_decode_in in = {.abi = &abi, .cmd = RM(0x2a, 32), .finished = true, .ret = -22};
+	struct nv_decode_in in = {
+		.abi = &abi, .dev = CT_NV_CTL, .cmd = RM(0x2a, 32), .finished = true, .ret = -22};
 	struct nv_ioctl io;
 
 	(void)state;
@@ -161,7 +162,8 @@ static void failed_ioctl(void **state)
 static void xfer(void **state)
 {
 	uint8_t outer[16] = {0}, b[48] = {0};
-	struct nv_decode_in in = {.abi = &abi, .cmd = RM(0xd3, 16), .finished = true};
+	struct nv_decode_in in = {
+		.abi = &abi, .dev = CT_NV_CTL, .cmd = RM(0xd3, 16), .finished = true};
 	struct nv_ioctl io;
 
 	(void)state;
@@ -207,25 +209,25 @@ static void heap_control(void **state)
 	put32(b, 8, 2);
 	put32(b, 44, 0x5c000010);
 	put64(b, 88, 1 << 21);
-	io = decode(NV_DEV_CTL, RM(0x4a, 184), b, 184);
+	io = decode(CT_NV_CTL, RM(0x4a, 184), b, 184);
 	assert_string_equal(io.function, "ALLOC_SIZE");
 	assert_value(io, NV_R_NEW, 0x5c000010);
 	assert_value(io, NV_R_LENGTH, 1 << 21);
 	put32(b, 8, 3);
-	io = decode(NV_DEV_CTL, RM(0x4a, 184), b, 184);
+	io = decode(CT_NV_CTL, RM(0x4a, 184), b, 184);
 	assert_string_equal(io.function, "FREE");
 	assert_value(io, NV_R_OBJECT, 0x5c000010);
 	put32(b, 8, 27);
 	put32(b, 40, 0x5c000011);
 	put64(b, 64, 0x7f0000000000);
 	put64(b, 72, 4095);
-	io = decode(NV_DEV_CTL, RM(0x4a, 184), b, 184);
+	io = decode(CT_NV_CTL, RM(0x4a, 184), b, 184);
 	assert_string_equal(io.function, "ALLOC_OS_DESCRIPTOR");
 	assert_value(io, NV_R_NEW, 0x5c000011);
 	assert_value(io, NV_R_ADDRESS, 0x7f0000000000);
 	assert_value(io, NV_R_LENGTH, 4096);
 	put32(b, 8, 77);
-	assert_null(decode(NV_DEV_CTL, RM(0x4a, 184), b, 184).function);
+	assert_null(decode(CT_NV_CTL, RM(0x4a, 184), b, 184).function);
 }
 
 static void other_escapes(void **state)
@@ -238,41 +240,42 @@ static void other_escapes(void **state)
 	put64(b, 24, 0x10000);
 	put64(b, 32, 0x7f1234560000);
 	put32(b, 48, 0xffffffff);
-	io = decode(NV_DEV_CTL, RM(0x4e, 56), b, 56);
+	io = decode(CT_NV_CTL, RM(0x4e, 56), b, 56);
 	assert_string_equal(io.name, "NV_ESC_RM_MAP_MEMORY");
 	assert_value(io, NV_R_LENGTH, 0x10000);
 	assert_value(io, NV_R_ADDRESS, 0x7f1234560000);
 	assert_value(io, NV_R_FD, (uint64_t)-1);
 	memset(b, 0, sizeof(b));
 	put32(b, 0, 7);
-	io = decode(NV_DEV_GPU, RM(0xc9, 4), b, 4);
+	io = decode(CT_NV_GPU, RM(0xc9, 4), b, 4);
 	assert_string_equal(io.name, "NV_ESC_REGISTER_FD");
 	assert_value(io, NV_R_FD, 7);
 	put32(b, 8, 0x5c000002);
 	put32(b, 12, 0xc1d00002);
 	put32(b, 16, 0x5c000003);
-	io = decode(NV_DEV_CTL, RM(0x34, 28), b, 28);
+	io = decode(CT_NV_CTL, RM(0x34, 28), b, 28);
 	assert_value(io, NV_R_NEW, 0x5c000002);
 	assert_value(io, NV_R_SRC_CLIENT, 0xc1d00002);
 	assert_value(io, NV_R_SRC_OBJECT, 0x5c000003);
-	io = decode(NV_DEV_CTL, RM(0xce, 16), b, 16);
+	io = decode(CT_NV_CTL, RM(0xce, 16), b, 16);
 	assert_string_equal(io.name, "NV_ESC_ALLOC_OS_EVENT");
 	assert_value(io, NV_R_FD, 0x5c000002);
 	assert_value(io, NV_R_STATUS, 0xc1d00002);
 	assert_null(io.status_name);
-	io = decode(NV_DEV_CTL, RM(0x5c, 16), b, 16);
+	io = decode(CT_NV_CTL, RM(0x5c, 16), b, 16);
 	assert_int_equal(io.notes, NV_NOTE_NOT_HANDLED);
-	io = decode(NV_DEV_CTL, RM(0x99, 16), b, 16);
+	io = decode(CT_NV_CTL, RM(0x99, 16), b, 16);
 	assert_int_equal(io.notes, NV_NOTE_UNKNOWN);
 	assert_int_equal(io.nr, 0x99);
-	io = decode(NV_DEV_OTHER, 0xc0105501, b, 16);
+	io = decode(CT_NV_OTHER, 0xc0105501, b, 16);
 	assert_int_equal(io.nr, 0xc0105501);
 }
 
 static void version_string(void **state)
 {
 	uint8_t b[72] = {0}, after[72];
-	struct nv_decode_in in = {.abi = &abi, .cmd = RM(0xd2, 72), .finished = true};
+	struct nv_decode_in in = {
+		.abi = &abi, .dev = CT_NV_CTL, .cmd = RM(0xd2, 72), .finished = true};
 	struct nv_ioctl io;
 
 	(void)state;
@@ -291,7 +294,8 @@ static void version_string(void **state)
 static void card_info(void **state)
 {
 	uint8_t b[2304] = {0};
-	struct nv_decode_in in = {.abi = &abi, .cmd = RM(0xc8, 2304), .finished = true};
+	struct nv_decode_in in = {
+		.abi = &abi, .dev = CT_NV_CTL, .cmd = RM(0xc8, 2304), .finished = true};
 	struct nv_ioctl io;
 
 	(void)state;
@@ -314,10 +318,10 @@ static void card_info(void **state)
 	assert_int_equal(io.cards[1].minor, 5);
 	drop(&in.exit.r[0]);
 	drop(&in.exit.r[1]);
-	io = decode(NV_DEV_CTL, RM(0xd4, 12), b, 12);
+	io = decode(CT_NV_CTL, RM(0xd4, 12), b, 12);
 	assert_int_equal(io.gpu_id_cnt, 3);
 	assert_int_equal(io.notes, 0);
-	io = decode(NV_DEV_CTL, RM(0xd4, 12), b, 11);
+	io = decode(CT_NV_CTL, RM(0xd4, 12), b, 11);
 	assert_int_equal(io.gpu_id_cnt, 2);
 	assert_int_equal(io.notes, NV_NOTE_TRUNCATED);
 }
@@ -325,7 +329,7 @@ static void card_info(void **state)
 static void uvm(void **state)
 {
 	uint8_t b[9264] = {0};
-	struct nv_decode_in in = {.abi = &abi, .dev = NV_DEV_UVM, .cmd = 33, .finished = true};
+	struct nv_decode_in in = {.abi = &abi, .dev = CT_NV_UVM, .cmd = 33, .finished = true};
 	struct nv_ioctl io;
 
 	(void)state;
@@ -349,23 +353,23 @@ static void uvm(void **state)
 	drop(&in.exit.r[1]);
 	/* FREE lost its length in 590, and the status moved. */
 	put32(b, 16, 0x22);
-	io = decode(NV_DEV_UVM, 34, b, 24);
+	io = decode(CT_NV_UVM, 34, b, 24);
 	assert_value(io, NV_R_STATUS, 0x22);
 	assert_value(io, NV_R_LENGTH, 0x200000);
 	set_driver("590.48.01");
-	io = decode(NV_DEV_UVM, 34, b, 24);
+	io = decode(CT_NV_UVM, 34, b, 24);
 	assert_value(io, NV_R_STATUS, 0x200000);
 	assert_int_equal(io.f[NV_R_LENGTH].at, NV_AT_NONE);
-	io = decode(NV_DEV_UVM, 0x30000001, b, 16);
+	io = decode(CT_NV_UVM, 0x30000001, b, 16);
 	assert_string_equal(io.name, "UVM_INITIALIZE");
-	io = decode(NV_DEV_UVM, 200, b, 16);
+	io = decode(CT_NV_UVM, 200, b, 16);
 	assert_true(io.notes & NV_NOTE_TEST);
-	io = decode(NV_DEV_UVM, 1, b, 24);
+	io = decode(CT_NV_UVM, 1, b, 24);
 	assert_true(io.notes & NV_NOTE_NOT_HANDLED);
-	io = decode(NV_DEV_UVM, 99, b, 24);
+	io = decode(CT_NV_UVM, 99, b, 24);
 	assert_int_equal(io.notes, NV_NOTE_UNKNOWN);
 	set_driver("515.43.04");
-	io = decode(NV_DEV_UVM, 80, b, 32);
+	io = decode(CT_NV_UVM, 80, b, 32);
 	assert_int_equal(io.notes, NV_NOTE_OTHER_VERSION);
 	assert_int_equal(io.f[NV_R_STATUS].at, NV_AT_NONE);
 }
@@ -378,10 +382,10 @@ static void uvm_uuid(void **state)
 	(void)state;
 	set_driver("580.159.04");
 	memset(b, 0xab, sizeof(b));
-	io = decode(NV_DEV_UVM, 27, b, 56);
+	io = decode(CT_NV_UVM, 27, b, 56);
 	assert_int_equal(io.uuid_at, NV_AT_EXIT);
 	assert_int_equal(io.uuid[15], 0xab);
-	io = decode(NV_DEV_UVM, 27, b, 15);
+	io = decode(CT_NV_UVM, 27, b, 15);
 	assert_int_equal(io.uuid_at, NV_AT_UNREADABLE);
 	assert_int_equal(io.uuid[0], 0);
 }
@@ -394,12 +398,12 @@ static void modeset(void **state)
 	(void)state;
 	set_driver("580.159.04");
 	put32(b, 0, 15);
-	io = decode(NV_DEV_MODESET, 0xc0106d00, b, 16);
+	io = decode(CT_NV_MODESET, 0xc0106d00, b, 16);
 	assert_string_equal(io.name, "NVKMS_IOCTL_FLIP");
 	assert_int_equal(io.nr, 15);
-	io = decode(NV_DEV_MODESET, 0xc0106d00, b, 3);
+	io = decode(CT_NV_MODESET, 0xc0106d00, b, 3);
 	assert_null(io.name);
-	io = decode(NV_DEV_MODESET, 0xc0086d00, b, 16);
+	io = decode(CT_NV_MODESET, 0xc0086d00, b, 16);
 	assert_true(io.notes & NV_NOTE_SIZE_MISMATCH);
 }
 
@@ -409,11 +413,11 @@ static void caveats(void **state)
 
 	(void)state;
 	set_driver("610.1.1");
-	assert_true(decode(NV_DEV_CTL, RM(0x29, 16), b, 16).notes & NV_NOTE_NEWER);
+	assert_true(decode(CT_NV_CTL, RM(0x29, 16), b, 16).notes & NV_NOTE_NEWER);
 	set_driver("470.1.1");
-	assert_true(decode(NV_DEV_CTL, RM(0x29, 16), b, 16).notes & NV_NOTE_OLDER);
+	assert_true(decode(CT_NV_CTL, RM(0x29, 16), b, 16).notes & NV_NOTE_OLDER);
 	nv_abi_init(&abi, NULL);
-	assert_true(decode(NV_DEV_CTL, RM(0x29, 16), b, 16).notes & NV_NOTE_NO_VERSION);
+	assert_true(decode(CT_NV_CTL, RM(0x29, 16), b, 16).notes & NV_NOTE_NO_VERSION);
 }
 
 int main(void)

@@ -46,7 +46,8 @@ static inline void drop(struct nv_range *r)
 }
 
 /* Decodes with the first len bytes of the block at exit, nothing at entry. */
-static inline struct nv_ioctl decode(enum nv_dev dev, uint32_t cmd, const void *block, uint32_t len)
+static inline struct nv_ioctl decode(enum ct_nv_dev dev, uint32_t cmd, const void *block,
+				     uint32_t len)
 {
 	struct nv_decode_in in = {.abi = &abi, .dev = dev, .cmd = cmd, .finished = true};
 	struct nv_ioctl out;

@@ -3,7 +3,7 @@
 #include "test_nv_decode.h"
 
 /* Each field of a cut block has the value of the whole block, or none. */
-static void check_cut(enum nv_dev dev, uint32_t cmd, const uint8_t *b, uint32_t size)
+static void check_cut(enum ct_nv_dev dev, uint32_t cmd, const uint8_t *b, uint32_t size)
 {
 	struct nv_ioctl whole = decode(dev, cmd, b, size);
 
@@ -48,16 +48,16 @@ static void truncated(void **state)
 				/* Once whole, it is another ioctl. */
 				if (esc[i].nr == 0xd3)
 					continue;
-				check_cut(NV_DEV_CTL, RM(esc[i].nr, size & 0x3fff), b, size);
+				check_cut(CT_NV_CTL, RM(esc[i].nr, size & 0x3fff), b, size);
 			}
 			for (unsigned i = 0; i < uvm_cnt; i++) {
 				const struct nv_struct *s =
 					u[i].params ? nv_struct_by_name(&abi, u[i].params, NULL)
 						    : NULL;
 
-				check_cut(NV_DEV_UVM, u[i].number, b, s ? s->size : 8);
+				check_cut(CT_NV_UVM, u[i].number, b, s ? s->size : 8);
 			}
-			check_cut(NV_DEV_MODESET, 0xc0106d00, b, 16);
+			check_cut(CT_NV_MODESET, 0xc0106d00, b, 16);
 		}
 	}
 	free(b);
@@ -73,7 +73,7 @@ static void truncated_xfer(void **state)
 	put32(b, 0, 0x2a);
 	put32(b, 4, 32);
 	for (uint32_t len = 0; len <= 16; len++) {
-		struct nv_ioctl io = decode(NV_DEV_CTL, RM(0xd3, 16), b, len);
+		struct nv_ioctl io = decode(CT_NV_CTL, RM(0xd3, 16), b, len);
 
 		assert_string_equal(io.name,
 				    len < 8 ? "NV_ESC_IOCTL_XFER_CMD" : "NV_ESC_RM_CONTROL");
@@ -85,7 +85,8 @@ static void truncated_xfer(void **state)
 static void odd_ranges(void **state)
 {
 	uint8_t b[32] = {0};
-	struct nv_decode_in in = {.abi = &abi, .cmd = RM(0x2a, 32), .finished = true};
+	struct nv_decode_in in = {
+		.abi = &abi, .dev = CT_NV_CTL, .cmd = RM(0x2a, 32), .finished = true};
 	struct nv_ioctl io;
 
 	(void)state;
@@ -97,19 +98,20 @@ static void odd_ranges(void **state)
 	assert_int_equal(io.f[NV_R_CLIENT].at, NV_AT_UNREADABLE);
 }
 
-static bool covered(const struct nv_span *s, unsigned off, unsigned len)
+static bool covered(const struct ct_nv_span *s, unsigned off, unsigned len)
 {
-	for (int i = 0; i < NV_RANGES; i++)
+	for (int i = 0; i < CT_NV_SPANS; i++)
 		if (s[i].len && off >= s[i].off && off + len <= (unsigned)s[i].off + s[i].len)
 			return true;
 	return false;
 }
 
-static void check_row(const struct nv_capture *c, const struct nv_struct *s)
+static void check_row(const struct nv_plan_row *row, const struct nv_struct *s)
 {
 	static const char *const wanted[] = {"rmStatus",      "status",	 "Status",
 					     "params.status", "base",	 "length",
 					     "rmCtrlFd",      "hClient", "hMemory"};
+	const struct ct_nv_plan *c = &row->plan;
 
 	for (size_t i = 0; s && i < sizeof(wanted) / sizeof(wanted[0]); i++) {
 		const struct nv_field *f = nv_field_by_name(s, wanted[i]);
@@ -117,9 +119,10 @@ static void check_row(const struct nv_capture *c, const struct nv_struct *s)
 		if (f && !covered(c->exit, f->off, f->size))
 			fail_msg("%s.%s is not copied", s->name, wanted[i]);
 	}
-	for (int i = 0; i < NV_RANGES; i++) {
-		assert_true(c->exit[i].len <= NV_CAPTURE_MAX && c->entry[i].len <= NV_CAPTURE_MAX);
-		if (s && c->nr != 0xc8 && c->nr != 0x2b)
+	for (int i = 0; i < CT_NV_SPANS; i++) {
+		assert_true(c->exit[i].len <= CT_NV_SPAN_SZ_MAX &&
+			    c->entry[i].len <= CT_NV_SPAN_SZ_MAX);
+		if (s && row->key.nr != 0xc8 && row->key.nr != 0x2b)
 			assert_true(c->exit[i].off + c->exit[i].len <= (int)s->size);
 	}
 }
@@ -128,42 +131,42 @@ static void plan(void **state)
 {
 	static const char *const drivers[] = {"515.43.04",  "525.147.05", "535.54.03", "550.40.07",
 					      "550.163.01", "580.159.04", "595.45.04", "700.1.1"};
-	struct nv_capture rows[NV_PLAN_MAX];
+	struct nv_plan_row rows[NV_PLAN_MAX];
 
 	(void)state;
 	for (size_t d = 0; d < sizeof(drivers) / sizeof(drivers[0]); d++) {
 		unsigned n;
 
 		set_driver(drivers[d]);
-		n = nv_capture_plan(&abi, rows, NV_PLAN_MAX);
+		n = nv_plan_rows(&abi, rows, NV_PLAN_MAX);
 		assert_in_range(n, 60, NV_PLAN_MAX);
 		for (unsigned i = 0; i < n; i++) {
 			const char *params = NULL;
 
 			for (unsigned k = i + 1; k < n; k++)
-				assert_false(rows[i].dev == rows[k].dev &&
-					     rows[i].nr == rows[k].nr);
-			if (rows[i].dev == NV_PLAN_RM)
-				params = nv_escape_by_nr(&abi, rows[i].nr, NULL)->params;
-			else if (rows[i].dev == NV_PLAN_UVM)
-				params = nv_uvm_by_number(&abi, rows[i].nr, NULL)->params;
-			assert_true(rows[i].exit[0].len > 0);
-			assert_int_equal(rows[i].flags == NV_PLAN_XFER,
-					 rows[i].dev == NV_PLAN_RM && rows[i].nr == 0xd3);
+				assert_false(rows[i].key.dev == rows[k].key.dev &&
+					     rows[i].key.nr == rows[k].key.nr);
+			if (rows[i].key.dev == CT_NV_CTL)
+				params = nv_escape_by_nr(&abi, rows[i].key.nr, NULL)->params;
+			else if (rows[i].key.dev == CT_NV_UVM)
+				params = nv_uvm_by_number(&abi, rows[i].key.nr, NULL)->params;
+			assert_true(rows[i].plan.exit[0].len > 0);
+			assert_int_equal(!!(rows[i].plan.flags & CT_NV_PLAN_XFER),
+					 rows[i].key.dev == CT_NV_CTL && rows[i].key.nr == 0xd3);
 			check_row(&rows[i], params ? nv_struct_by_name(&abi, params, NULL) : NULL);
 		}
-		assert_int_equal(nv_capture_plan(&abi, NULL, 0), n);
+		assert_int_equal(nv_plan_rows(&abi, NULL, 0), n);
 	}
 }
 
 static void params_plan(void **state)
 {
-	struct nv_params_capture rows[64];
+	struct nv_plan_params rows[64];
 	unsigned n, seen = 0;
 
 	(void)state;
 	set_driver("580.159.04");
-	n = nv_params_plan(&abi, rows, 64);
+	n = nv_plan_param_rows(&abi, rows, 64);
 	assert_in_range(n, 15, 64);
 	for (unsigned i = 0; i < n; i++) {
 		assert_in_range(rows[i].len, 1, 64);

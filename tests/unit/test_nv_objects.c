@@ -167,7 +167,7 @@ static void closed_file(void **state)
 
 static struct nv_ioctl ioctl_of(uint32_t nr, uint32_t status)
 {
-	struct nv_ioctl io = {.dev = NV_DEV_CTL, .nr = nr};
+	struct nv_ioctl io = {.dev = CT_NV_CTL, .nr = nr};
 
 	io.f[NV_R_STATUS] = (struct nv_value){status, NV_AT_EXIT};
 	return io;

@@ -6,11 +6,11 @@
 
 #include "nv_priv.h"
 
-#define CTL    (1u << NV_DEV_CTL)
-#define GPU    (1u << NV_DEV_GPU)
+#define CTL    (1u << CT_NV_CTL)
+#define GPU    (1u << CT_NV_GPU)
 #define ANY    (CTL | GPU)
-#define UVMDEV (1u << NV_DEV_UVM)
-#define TOOLS  (1u << NV_DEV_UVM_TOOLS)
+#define UVMDEV (1u << CT_NV_UVM)
+#define TOOLS  (1u << CT_NV_UVM_TOOLS)
 #define NODEV  0
 
 static const struct nv_escape escapes[] = {
@@ -192,26 +192,28 @@ const char *nv_xid_text(unsigned number)
 	return NULL;
 }
 
+const char *nv_dev_name(enum ct_nv_dev dev)
+{
+	static const char *const names[CT_NV_DEV_CNT] = {
+		[CT_NV_CTL] = "nvidiactl",
+		[CT_NV_GPU] = "nvidiaN",
+		[CT_NV_MODESET] = "nvidia-modeset",
+		[CT_NV_UVM] = "nvidia-uvm",
+		[CT_NV_UVM_TOOLS] = "nvidia-uvm-tools",
+	};
+
+	return dev < CT_NV_DEV_CNT && names[dev] ? names[dev] : "nvidia-other";
+}
+
 const char *nv_heap_function_name(uint32_t function)
 {
-	/* Numbers that were retired before 515 are not listed. */
 	static const struct {
 		uint32_t nr;
 		const char *name;
 	} names[] = {
-		{1, "ALLOC_DEPTH_WIDTH_HEIGHT"},
-		{2, "ALLOC_SIZE"},
-		{3, "FREE"},
-		{5, "INFO"},
-		{6, "ALLOC_TILED_PITCH_HEIGHT"},
-		{11, "DUMP"},
-		{14, "ALLOC_SIZE_RANGE"},
-		{15, "REACQUIRE_COMPR"},
-		{16, "RELEASE_COMPR"},
-		{18, "GET_MEM_ALIGNMENT"},
-		{19, "HW_ALLOC"},
-		{20, "HW_FREE"},
-		{27, "ALLOC_OS_DESCRIPTOR"},
+#define HEAP(nr, name) {nr, #name},
+#include "heap.def"
+#undef HEAP
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(names); i++)

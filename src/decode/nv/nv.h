@@ -15,6 +15,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "ct_nv.h"
+
 struct nv_version {
 	unsigned major, minor, patch; /* 580.159.04 -> 580, 159, 4 */
 };
@@ -53,17 +55,6 @@ unsigned nv_abi_branch(const struct nv_abi *abi);
 /* What to tell the user once, or NULL when the driver is in the tables. */
 const char *nv_abi_caveat(const struct nv_abi *abi);
 
-/* Kinds of device file, also as bits (1 << kind). */
-enum nv_dev {
-	NV_DEV_CTL,	  /* /dev/nvidiactl */
-	NV_DEV_GPU,	  /* /dev/nvidia0... */
-	NV_DEV_UVM,	  /* /dev/nvidia-uvm */
-	NV_DEV_UVM_TOOLS, /* /dev/nvidia-uvm-tools */
-	NV_DEV_MODESET,	  /* /dev/nvidia-modeset */
-	NV_DEV_OTHER,	  /* nvlink, nvswitch, caps: numbers only */
-	NV_DEV_CNT
-};
-
 enum nv_kind {
 	NV_KIND_UINT,
 	NV_KIND_INT,
@@ -90,7 +81,8 @@ struct nv_struct {
 
 struct nv_escape {
 	uint8_t nr;
-	uint8_t devs;  /* bits of enum nv_dev; 0: in a header, handled by no driver on Linux */
+	uint8_t devs;  /* bits (1 << n) of enum ct_nv_dev; 0: in a header, handled by no driver on
+			  Linux */
 	bool is_short; /* RM_ALLOC: the 32-byte form */
 	const char *name;
 	const char *params; /* struct of the argument, or NULL */
@@ -128,7 +120,7 @@ struct nv_class {
 
 struct nv_uvm {
 	uint32_t number;
-	uint8_t devs; /* bits of enum nv_dev; 0: not routed on Linux */
+	uint8_t devs; /* bits of enum ct_nv_dev; 0: not routed on Linux */
 	bool is_test;
 	const char *name;
 	const char *params;
@@ -206,6 +198,8 @@ void nv_rmctrl_describe(const struct nv_abi *abi, uint32_t value, char *buf, siz
 /* "bEnable=1 bSkipSubmit=0" from the parameter bytes; fields beyond len read "?". */
 void nv_sched_describe(const struct nv_abi *abi, const struct nv_sched *s, const void *params,
 		       size_t len, char *buf, size_t size);
+/* "nvidia-uvm"; of CT_NV_GPU "nvidiaN", for it is not known which. */
+const char *nv_dev_name(enum ct_nv_dev dev);
 /* NVOS32 function name without its prefix, or NULL. */
 const char *nv_heap_function_name(uint32_t function);
 

@@ -29,7 +29,7 @@ static const struct role_row {
 
 bool nv_block_read(const struct nv_block *b, uint32_t off, uint32_t size, void *dst)
 {
-	for (unsigned i = 0; i < NV_RANGES; i++) {
+	for (unsigned i = 0; i < CT_NV_SPANS; i++) {
 		const struct nv_range *r = &b->r[i];
 
 		if (!r->data || off < r->off || r->len < size || off - r->off > r->len - size)
@@ -210,17 +210,15 @@ void nv_decode_ioctl(const struct nv_decode_in *in, struct nv_ioctl *out)
 	out->notes = version_notes(in->abi);
 	out->nr = in->cmd & 0xff;
 	out->size = in->cmd >> 16 & 0x3fff;
-	switch (in->dev) {
-	case NV_DEV_CTL:
-	case NV_DEV_GPU:
+	switch (ct_nv_commands_of(in->dev)) {
+	case CT_NV_CTL:
 		nv_decode_rm(&d);
 		break;
-	case NV_DEV_UVM:
-	case NV_DEV_UVM_TOOLS:
+	case CT_NV_UVM:
 		out->nr = in->cmd;
 		decode_uvm(&d);
 		break;
-	case NV_DEV_MODESET:
+	case CT_NV_MODESET:
 		decode_kms(&d);
 		break;
 	default:

@@ -12,8 +12,8 @@
 
 #include "nv.h"
 
-#define NV_RANGES      2
-#define NV_CAPTURE_MAX 256 /* bytes in one range */
+#include "ct_nv_bpf.h"
+
 #define NV_VERSION_LEN 64
 #define NV_CARDS       6
 #define NV_GPU_IDS     32
@@ -25,12 +25,12 @@ struct nv_range {
 };
 
 struct nv_block {
-	struct nv_range r[NV_RANGES]; /* len 0: nothing */
+	struct nv_range r[CT_NV_SPANS]; /* len 0: nothing */
 };
 
 struct nv_decode_in {
 	const struct nv_abi *abi;
-	enum nv_dev dev;
+	enum ct_nv_dev dev;
 	uint32_t cmd;		     /* low 32 bits of the request */
 	bool finished;		     /* false: the ioctl has not returned; exit is not looked at */
 	int64_t ret;		     /* of ioctl() */
@@ -101,7 +101,7 @@ struct nv_card {
 };
 
 struct nv_ioctl {
-	enum nv_dev dev;
+	enum ct_nv_dev dev;
 	uint32_t nr;   /* escape number, UVM or NVKMS command */
 	uint32_t size; /* bytes of the argument; 0 where the request does not tell */
 	uint32_t notes;
@@ -131,40 +131,23 @@ static inline bool nv_has(const struct nv_ioctl *io, enum nv_role role)
 	return io->f[role].at == NV_AT_EXIT || io->f[role].at == NV_AT_ENTRY;
 }
 
-/*
- * What to copy of which ioctl, so that the BPF side needs to know no command.
- *
- * For NV_PLAN_RM the argument has _IOC_SIZE(cmd) bytes, and a range must be cut there: the rows
- * hold the largest form of each struct. nr 0xd3 (NV_PLAN_XFER) has the real nr at 0, the real size
- * at 4 and the address of the real argument at 8: copy that by the row of the real nr. For
- * NV_PLAN_UVM nr is the whole request, and the argument has the size of the struct. A number that
- * has no row: copy nothing.
- */
-enum nv_plan_dev { NV_PLAN_RM, NV_PLAN_UVM, NV_PLAN_KMS };
-
-enum { NV_PLAN_XFER = 1, NV_PLAN_TEXT = 2 /* holds text that the program wrote */ };
-
-struct nv_span {
-	uint16_t off, len; /* len 0: nothing */
-};
-
-struct nv_capture {
-	uint32_t nr;
-	uint8_t dev;   /* enum nv_plan_dev */
-	uint8_t flags; /* NV_PLAN_XFER, NV_PLAN_TEXT */
-	struct nv_span entry[NV_RANGES], exit[NV_RANGES];
+/* What to copy of which ioctl, so that the BPF side needs to know no command. */
+struct nv_plan_row {
+	struct ct_nv_key key;
+	struct ct_nv_plan plan;
+	bool has_text; /* that the program wrote */
 };
 
 /* RM controls whose parameters (the block that params points at) are worth copying too. */
-struct nv_params_capture {
+struct nv_plan_params {
 	uint32_t control;
-	uint16_t len; /* first bytes of params, at exit; cut at paramsSize */
+	uint32_t len; /* first bytes of params, at exit; cut at paramsSize */
 };
 
 #define NV_PLAN_MAX 160
 
 /* Both return how many rows there are, and write at most cap of them. */
-unsigned nv_capture_plan(const struct nv_abi *abi, struct nv_capture *out, unsigned cap);
-unsigned nv_params_plan(const struct nv_abi *abi, struct nv_params_capture *out, unsigned cap);
+unsigned nv_plan_rows(const struct nv_abi *abi, struct nv_plan_row *out, unsigned cap);
+unsigned nv_plan_param_rows(const struct nv_abi *abi, struct nv_plan_params *out, unsigned cap);
 
 #endif /* DECODE_NV_NV_DECODE_H */

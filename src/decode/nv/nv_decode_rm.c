@@ -5,17 +5,8 @@
 #include <string.h>
 
 #include "nv_decode_priv.h"
+#include "nv_numbers.h"
 #include "nv_priv.h"
-
-#define NR_RM_ALLOC_OBJECT     0x28
-#define NR_RM_CONTROL	       0x2a
-#define NR_RM_ALLOC	       0x2b
-#define NR_VID_HEAP_CONTROL    0x4a
-#define NR_LOCKLESS_DIAGNOSTIC 0x5f
-#define NR_CARD_INFO	       0xc8
-#define NR_CHECK_VERSION_STR   0xd2
-#define NR_XFER_CMD	       0xd3
-#define NR_ATTACH_GPUS_TO_FD   0xd4
 
 #define SIZE_RM_ALLOC_SHORT 32
 
@@ -177,9 +168,9 @@ static void decode_alloc(struct decode *d)
 	if (!nv_has(out, NV_R_CLASS))
 		return;
 	switch (out->f[NV_R_CLASS].v) {
-	case 0x00: /* NV01_ROOT */
-	case 0x01: /* NV01_ROOT_NON_PRIV */
-	case 0x41: /* NV01_ROOT_CLIENT */
+	case NV01_ROOT:
+	case NV01_ROOT_NON_PRIV:
+	case NV01_ROOT_CLIENT:
 		out->notes |= NV_NOTE_NEW_CLIENT;
 		out->f[NV_R_CLIENT] = out->f[NV_R_NEW];
 		break;
@@ -203,14 +194,14 @@ static void decode_heap(struct decode *d, const struct nv_struct *layout)
 		return;
 	out->function = nv_heap_function_name((uint32_t)out->f[NV_R_FUNCTION].v);
 	switch (out->f[NV_R_FUNCTION].v) {
-	case 2: /* ALLOC_SIZE */
+	case NVOS32_FUNCTION_ALLOC_SIZE:
 		nv_decode_value(d, at + 4, 4, true, NV_R_NEW);
 		nv_decode_value(d, at + 48, 8, false, NV_R_LENGTH);
 		break;
-	case 3: /* FREE */
+	case NVOS32_FUNCTION_FREE:
 		nv_decode_value(d, at + 4, 4, false, NV_R_OBJECT);
 		break;
-	case 27: /* ALLOC_OS_DESCRIPTOR */
+	case NVOS32_FUNCTION_ALLOC_OS_DESCRIPTOR:
 		nv_decode_value(d, at, 4, true, NV_R_NEW);
 		nv_decode_value(d, at + 24, 8, false, NV_R_ADDRESS);
 		nv_decode_value(d, at + 32, 8, false, NV_R_LENGTH);
@@ -225,13 +216,13 @@ static void decode_block(struct decode *d)
 	struct nv_ioctl *out = d->out;
 	const struct nv_struct *s;
 
-	if (out->nr == NR_ATTACH_GPUS_TO_FD) {
+	if (out->nr == NV_ESC_ATTACH_GPUS_TO_FD) {
 		decode_gpu_ids(d);
 		return;
 	}
 	if (!out->params)
 		return;
-	if (out->nr == NR_CARD_INFO) {
+	if (out->nr == NV_ESC_CARD_INFO) {
 		out->layout = nv_struct_by_name(d->in->abi, out->params, NULL);
 		if (out->layout)
 			decode_cards(d, out->layout);
@@ -243,18 +234,18 @@ static void decode_block(struct decode *d)
 	out->layout = s;
 	nv_decode_roles(d, s, false);
 	switch (out->nr) {
-	case NR_RM_CONTROL:
-	case NR_LOCKLESS_DIAGNOSTIC:
+	case NV_ESC_RM_CONTROL:
+	case NV_ESC_RM_LOCKLESS_DIAGNOSTIC:
 		decode_control(d);
 		break;
-	case NR_RM_ALLOC:
-	case NR_RM_ALLOC_OBJECT:
+	case NV_ESC_RM_ALLOC:
+	case NV_ESC_RM_ALLOC_OBJECT:
 		decode_alloc(d);
 		break;
-	case NR_VID_HEAP_CONTROL:
+	case NV_ESC_RM_VID_HEAP_CONTROL:
 		decode_heap(d, s);
 		break;
-	case NR_CHECK_VERSION_STR:
+	case NV_ESC_CHECK_VERSION_STR:
 		decode_version(d, s);
 		break;
 	}
@@ -268,12 +259,12 @@ void nv_decode_rm(struct decode *d)
 	const struct nv_escape *e;
 	enum nv_fit fit;
 
-	if (out->nr == NR_XFER_CMD) {
+	if (out->nr == NV_ESC_IOCTL_XFER_CMD) {
 		unwrap_xfer(d);
 		if (out->name)
 			return;
 	}
-	e = out->nr == NR_XFER_CMD ? NULL : nv_escape_by_nr(d->in->abi, out->nr, &fit);
+	e = out->nr == NV_ESC_IOCTL_XFER_CMD ? NULL : nv_escape_by_nr(d->in->abi, out->nr, &fit);
 	if (!e) {
 		out->notes |= NV_NOTE_UNKNOWN;
 		return;
@@ -283,7 +274,7 @@ void nv_decode_rm(struct decode *d)
 	nv_decode_fit(out, fit);
 	if (!e->devs)
 		out->notes |= NV_NOTE_NOT_HANDLED;
-	if (out->nr == NR_RM_ALLOC && out->size == SIZE_RM_ALLOC_SHORT)
+	if (out->nr == NV_ESC_RM_ALLOC && out->size == SIZE_RM_ALLOC_SHORT)
 		out->params = "NVOS21_PARAMETERS";
 	if (fit != NV_FIT_OTHER)
 		decode_block(d);

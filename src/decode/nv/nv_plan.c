@@ -11,6 +11,7 @@
 
 #include <string.h>
 
+#include "nv_numbers.h"
 #include "nv_priv.h"
 
 #define HEAD	   64
@@ -18,34 +19,34 @@
 #define ENTRY_MAX  80 /* CHECK_VERSION_STR is 72, UVM_MIGRATE 80 */
 #define PARAMS_MAX 64
 
-static void set_spans(struct nv_capture *c, uint32_t size)
+static void set_spans(struct ct_nv_plan *p, uint32_t size)
 {
 	uint32_t tail = size - TAIL;
 
-	if (size <= NV_CAPTURE_MAX) {
-		c->exit[0].len = (uint16_t)size;
-		c->entry[0].len = (uint16_t)(size < ENTRY_MAX ? size : ENTRY_MAX);
+	if (size <= CT_NV_SPAN_SZ_MAX) {
+		p->exit[0].len = (uint16_t)size;
+		p->entry[0].len = (uint16_t)(size < ENTRY_MAX ? size : ENTRY_MAX);
 		return;
 	}
-	c->exit[0].len = HEAD;
-	c->exit[1].off = (uint16_t)tail;
-	c->exit[1].len = TAIL;
-	memcpy(c->entry, c->exit, sizeof(c->entry));
+	p->exit[0].len = HEAD;
+	p->exit[1].off = (uint16_t)tail;
+	p->exit[1].len = TAIL;
+	memcpy(p->entry, p->exit, sizeof(p->entry));
 }
 
 /* Arrays of unknown length: as much as the decoder has room for. */
-static void set_array(struct nv_capture *c, uint16_t item, uint16_t cnt)
+static void set_array(struct ct_nv_plan *p, uint16_t item, uint16_t cnt)
 {
-	uint16_t first = (uint16_t)(NV_CAPTURE_MAX / item);
+	uint16_t first = (uint16_t)(CT_NV_SPAN_SZ_MAX / item);
 
 	if (first > cnt)
 		first = cnt;
-	c->exit[0].len = (uint16_t)(first * item);
-	c->exit[1].off = c->exit[0].len;
-	c->exit[1].len = (uint16_t)((cnt - first) * item);
-	if (!c->exit[1].len)
-		c->exit[1].off = 0;
-	c->entry[0] = c->exit[0];
+	p->exit[0].len = (uint16_t)(first * item);
+	p->exit[1].off = p->exit[0].len;
+	p->exit[1].len = (uint16_t)((cnt - first) * item);
+	if (!p->exit[1].len)
+		p->exit[1].off = 0;
+	p->entry[0] = p->exit[0];
 }
 
 static uint32_t layout_size(const struct nv_abi *abi, const char *name)
@@ -56,81 +57,89 @@ static uint32_t layout_size(const struct nv_abi *abi, const char *name)
 	return s && fit == NV_FIT_EXACT ? s->size : 0;
 }
 
-static bool escape_row(const struct nv_abi *abi, const struct nv_escape *e, struct nv_capture *c)
+static bool escape_row(const struct nv_abi *abi, const struct nv_escape *e, struct nv_plan_row *row)
 {
 	uint32_t size = layout_size(abi, e->params);
 
-	memset(c, 0, sizeof(*c));
-	c->dev = NV_PLAN_RM;
-	c->nr = e->nr;
+	/* The rows hold the largest form of each struct. */
+	*row = (struct nv_plan_row){
+		.key = {.nr = e->nr, .dev = CT_NV_CTL},
+		.plan.flags = CT_NV_PLAN_CUT,
+	};
 	if (e->is_short || !e->devs || nv_fit_range(abi, e->since, e->until) == NV_FIT_OTHER)
 		return false;
-	if (e->nr == 0xc8) { /* CARD_INFO */
-		set_array(c, (uint16_t)size, NV_CARDS);
-		c->flags = NV_PLAN_TEXT;
-		return size != 0;
-	}
-	if (e->nr == 0xd4) { /* ATTACH_GPUS_TO_FD */
-		set_array(c, 4, NV_GPU_IDS);
+	switch (e->nr) {
+	case NV_ESC_CARD_INFO:
+		if (!size)
+			return false;
+		row->has_text = true; /* dev_name */
+		set_array(&row->plan, (uint16_t)size, NV_CARDS);
 		return true;
-	}
-	if (e->nr == 0xd3)
-		c->flags = NV_PLAN_XFER;
-	if (e->nr == 0xd2) /* CHECK_VERSION_STR; CARD_INFO, above, has a dev_name */
-		c->flags = NV_PLAN_TEXT;
-	/* Whatever the version is taken to be, a request of 48 bytes is NVOS64 of 535. */
-	if (e->nr == 0x2b)
+	case NV_ESC_ATTACH_GPUS_TO_FD:
+		set_array(&row->plan, 4, NV_GPU_IDS);
+		return true;
+	case NV_ESC_IOCTL_XFER_CMD:
+		row->plan.flags |= CT_NV_PLAN_XFER;
+		break;
+	case NV_ESC_RM_CONTROL:
+		row->plan.flags |= CT_NV_PLAN_CONTROL;
+		break;
+	case NV_ESC_CHECK_VERSION_STR:
+		row->has_text = true;
+		break;
+	case NV_ESC_RM_ALLOC:
+		/* Whatever the version is taken to be, a request of 48 bytes is NVOS64 of 535. */
 		size = 48;
+		break;
+	}
 	if (!size)
 		return false;
-	set_spans(c, size);
+	set_spans(&row->plan, size);
 	return true;
 }
 
-static bool uvm_row(const struct nv_abi *abi, const struct nv_uvm *u, struct nv_capture *c)
+static bool uvm_row(const struct nv_abi *abi, const struct nv_uvm *u, struct nv_plan_row *row)
 {
 	uint32_t size = layout_size(abi, u->params);
 
-	memset(c, 0, sizeof(*c));
-	c->dev = NV_PLAN_UVM;
-	c->nr = u->number;
+	*row = (struct nv_plan_row){.key = {.nr = u->number, .dev = CT_NV_UVM}};
 	if (u->is_test || !u->devs || nv_fit_range(abi, u->since, u->until) == NV_FIT_OTHER)
 		return false;
 	if (!size)
 		return false;
-	set_spans(c, size);
+	set_spans(&row->plan, size);
 	return true;
 }
 
-static unsigned put(struct nv_capture *out, unsigned cap, unsigned n, const struct nv_capture *c)
+static unsigned put(struct nv_plan_row *out, unsigned cap, unsigned n,
+		    const struct nv_plan_row *row)
 {
 	if (n < cap)
-		out[n] = *c;
+		out[n] = *row;
 	return n + 1;
 }
 
-unsigned nv_capture_plan(const struct nv_abi *abi, struct nv_capture *out, unsigned cap)
+unsigned nv_plan_rows(const struct nv_abi *abi, struct nv_plan_row *out, unsigned cap)
 {
 	const struct nv_escape *esc;
 	const struct nv_uvm *uvm;
-	struct nv_capture c;
+	struct nv_plan_row row;
 	unsigned esc_cnt, uvm_cnt, n = 0;
 
 	esc = nv_escapes(&esc_cnt);
 	for (unsigned i = 0; i < esc_cnt; i++)
-		if (escape_row(abi, &esc[i], &c))
-			n = put(out, cap, n, &c);
+		if (escape_row(abi, &esc[i], &row))
+			n = put(out, cap, n, &row);
 	uvm = nv_uvms(&uvm_cnt);
 	for (unsigned i = 0; i < uvm_cnt; i++)
-		if (uvm_row(abi, &uvm[i], &c))
-			n = put(out, cap, n, &c);
-	memset(&c, 0, sizeof(c));
-	c.dev = NV_PLAN_KMS;
-	set_spans(&c, layout_size(abi, "NvKmsIoctlParams"));
-	return put(out, cap, n, &c);
+		if (uvm_row(abi, &uvm[i], &row))
+			n = put(out, cap, n, &row);
+	row = (struct nv_plan_row){.key.dev = CT_NV_MODESET};
+	set_spans(&row.plan, layout_size(abi, "NvKmsIoctlParams"));
+	return put(out, cap, n, &row);
 }
 
-unsigned nv_params_plan(const struct nv_abi *abi, struct nv_params_capture *out, unsigned cap)
+unsigned nv_plan_param_rows(const struct nv_abi *abi, struct nv_plan_params *out, unsigned cap)
 {
 	unsigned cnt, n = 0;
 	const struct nv_sched *s = nv_scheds(&cnt);
@@ -143,7 +152,7 @@ unsigned nv_params_plan(const struct nv_abi *abi, struct nv_params_capture *out,
 			continue;
 		if (n < cap) {
 			out[n].control = s[i].value;
-			out[n].len = (uint16_t)(size < PARAMS_MAX ? size : PARAMS_MAX);
+			out[n].len = size < PARAMS_MAX ? size : PARAMS_MAX;
 		}
 		n++;
 	}

@@ -11,10 +11,10 @@
 #include <stdlib.h>
 
 #include "nv_decode.h"
+#include "nv_numbers.h"
 #include "util/quota.h"
 
-#define NONE		    UINT32_MAX
-#define CLASS_OS_DESCRIPTOR 0x71 /* NV01_MEMORY_SYSTEM_OS_DESCRIPTOR */
+#define NONE UINT32_MAX
 
 struct entry {
 	struct nv_object o;
@@ -342,7 +342,7 @@ int nv_objects__apply(struct nv_objects *t, uint64_t owner, const struct nv_ioct
 	uint32_t client = (uint32_t)io->f[NV_R_CLIENT].v, object = (uint32_t)io->f[NV_R_OBJECT].v;
 	uint32_t class = NV_CLASS_UNKNOWN;
 
-	if (io->dev != NV_DEV_CTL && io->dev != NV_DEV_GPU)
+	if (ct_nv_commands_of(io->dev) != CT_NV_CTL)
 		return 0;
 	/* Only what RM said yes to; a status that could not be read is no yes. */
 	if (io->f[NV_R_STATUS].at != NV_AT_EXIT || io->f[NV_R_STATUS].v)
@@ -350,19 +350,19 @@ int nv_objects__apply(struct nv_objects *t, uint64_t owner, const struct nv_ioct
 	if (nv_has(io, NV_R_CLASS))
 		class = (uint32_t)io->f[NV_R_CLASS].v;
 	switch (io->nr) {
-	case 0x27: /* RM_ALLOC_MEMORY */
-	case 0x28: /* RM_ALLOC_OBJECT */
-	case 0x2b: /* RM_ALLOC */
-	case 0x34: /* RM_DUP_OBJECT */
+	case NV_ESC_RM_ALLOC_MEMORY:
+	case NV_ESC_RM_ALLOC_OBJECT:
+	case NV_ESC_RM_ALLOC:
+	case NV_ESC_RM_DUP_OBJECT:
 		return apply_new(t, owner, io, class);
-	case 0x4a: /* VID_HEAP_CONTROL */
-		if (nv_has(io, NV_R_FUNCTION) && io->f[NV_R_FUNCTION].v == 3)
+	case NV_ESC_RM_VID_HEAP_CONTROL:
+		if (nv_has(io, NV_R_FUNCTION) && io->f[NV_R_FUNCTION].v == NVOS32_FUNCTION_FREE)
 			break;
 		/* Of the other functions only RM knows whether video or system memory came out. */
-		if (io->f[NV_R_FUNCTION].v == 27)
-			class = CLASS_OS_DESCRIPTOR;
+		if (io->f[NV_R_FUNCTION].v == NVOS32_FUNCTION_ALLOC_OS_DESCRIPTOR)
+			class = NV01_MEMORY_SYSTEM_OS_DESCRIPTOR;
 		return apply_new(t, owner, io, class);
-	case 0x29: /* RM_FREE */
+	case NV_ESC_RM_FREE:
 		break;
 	default:
 		return 0;
