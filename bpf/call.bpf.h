@@ -108,11 +108,8 @@ static __always_inline __u32 call_begin(struct ct_thread *t, const struct ct_fra
 
 	if (word_cnt > CT_MAX_WORDS)
 		word_cnt = CT_MAX_WORDS;
-	c->rec.kind = CT_REC_CALL;
+	rec_begin_at(&c->rec, CT_REC_CALL, 0, t->pid, tid, f->start_ns);
 	c->rec.flags = flags;
-	c->rec.ts_ns = f->start_ns;
-	c->rec.pid = t->pid;
-	c->rec.tid = tid;
 	c->end_ns = now;
 	c->call_id = f->call_id;
 	c->parent_id = 0;

@@ -172,15 +172,22 @@ static __always_inline void *this_ring(void)
 	return bpf_map_lookup_elem(&rings, &i);
 }
 
-/* What every record begins with, but for its flags. It happens now: see rec_send(). */
-static __always_inline void rec_begin(struct ct_rec *rec, __u16 kind, __u32 size, __u32 pid,
-				      __u32 tid)
+/* What every record begins with, but for its flags. size 0: it is known when it is sent. */
+static __always_inline void rec_begin_at(struct ct_rec *rec, __u16 kind, __u32 size, __u32 pid,
+					 __u32 tid, __u64 ts_ns)
 {
 	rec->size = size;
 	rec->kind = kind;
-	rec->ts_ns = bpf_ktime_get_ns();
+	rec->ts_ns = ts_ns;
 	rec->pid = pid;
 	rec->tid = tid;
+}
+
+/* Of what happens now: see rec_send(). */
+static __always_inline void rec_begin(struct ct_rec *rec, __u16 kind, __u32 size, __u32 pid,
+				      __u32 tid)
+{
+	rec_begin_at(rec, kind, size, pid, tid, bpf_ktime_get_ns());
 }
 
 /*

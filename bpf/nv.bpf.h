@@ -266,9 +266,6 @@ static __always_inline int nv_enter(const struct nv_what *w)
 	__builtin_memset(rec, 0, sizeof(*rec));
 	st->off = sizeof(*rec);
 	st->active = 1;
-	rec->rec.kind = CT_REC_NV;
-	rec->rec.pid = pid;
-	rec->rec.tid = tid;
 	rec->cmd = w->cmd;
 	rec->fd = -1;
 	if (cfg.hide != CT_HIDE_ARGS) {
@@ -290,7 +287,7 @@ static __always_inline int nv_enter(const struct nv_what *w)
 	}
 	if (w->op == CT_NV_IOCTL && cfg.hide != CT_HIDE_ARGS)
 		nv_ioctl_enter(st, rec);
-	rec->rec.ts_ns = bpf_ktime_get_ns();
+	rec_begin(&rec->rec, CT_REC_NV, 0, pid, tid);
 	return 0;
 }
 

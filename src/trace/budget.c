@@ -3,12 +3,12 @@
 
 #include "decode/value.h"
 #include "util/log.h"
+#include "tracer.h"
 
 #define HASH_NONFATAL_OOM 1
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <unistd.h>
 #include <uthash.h>
 
 /* How often spending is looked at. */
@@ -188,21 +188,11 @@ static void set_step(struct budget *b, unsigned id, enum step step, uint64_t now
 {
 	const struct cuda_fn *fn = fnset__fn(b->o.fns, id);
 	struct fn_use *f = &b->fns[id];
-	struct event ev = {
-		.kind = EVENT_TRACER,
-		.type = TYPE_TRACER,
-		.op = "level",
-		.name = fn->symbol,
-		.pid = getpid(),
-		.tid = getpid(),
-		.comm = "cudatrace",
-		.start_ns = now_ns,
-		.end_ns = now_ns,
-		.tracer.from = step_names[f->step],
-		.tracer.to = step_names[step],
-	};
+	struct event ev = tracer_event("level", fn->symbol, now_ns);
 	char why[160];
 
+	ev.tracer.from = step_names[f->step];
+	ev.tracer.to = step_names[step];
 	snprintf(why, sizeof(why),
 		 "tracing takes %.2f %% of the busiest thread's time, %s %.2f %%; %.0f calls/s",
 		 b->share * 100, step > f->step ? "more than" : "of", b->o.max_share * 100,

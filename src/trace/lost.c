@@ -4,23 +4,12 @@
 
 #include "util/out.h"
 
-#include <unistd.h>
-
 static void tell(struct session *s, uint64_t now, const char *where, uint64_t cnt, const char *why)
 {
-	struct event ev = {
-		.kind = EVENT_TRACER,
-		.type = TYPE_TRACER,
-		.op = "lost",
-		.name = where,
-		.pid = getpid(),
-		.tid = getpid(),
-		.comm = "cudatrace",
-		.start_ns = now,
-		.end_ns = now,
-		.tracer = {.events = cnt, .why = why},
-	};
+	struct event ev = tracer_event("lost", where, now);
 
+	ev.tracer.events = cnt;
+	ev.tracer.why = why;
 	session__event(s, &ev);
 }
 

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 /* Between looks at whether there is more. */
 #define DRAIN_BATCH 16384
@@ -210,6 +211,21 @@ void tracer__drain(struct tracer *t)
 {
 	while (sources__drain(&t->sources, DRAIN_BATCH) == DRAIN_BATCH)
 		;
+}
+
+struct event tracer_event(const char *op, const char *name, uint64_t now)
+{
+	return (struct event){
+		.kind = EVENT_TRACER,
+		.type = TYPE_TRACER,
+		.op = op,
+		.name = name,
+		.pid = getpid(),
+		.tid = getpid(),
+		.comm = "cudatrace",
+		.start_ns = now,
+		.end_ns = now,
+	};
 }
 
 void tracer__fill_end(struct tracer *t, struct trace_end *end)
