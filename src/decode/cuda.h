@@ -103,6 +103,10 @@ struct cuda_arg {
 	const char *name;
 };
 
+/* Streams of cuda.h that need not be made; 0 is one of the two, as the function's name says. */
+#define CU_STREAM_LEGACY     1
+#define CU_STREAM_PER_THREAD 2
+
 /* A family of libraries: a row of apis.def. */
 enum api_id {
 #define API(id, name, files, prefix, results, ok, pending) API_##id,

@@ -31,6 +31,15 @@ static inline bool call_ran(const struct event *ev)
 	return !ev->is_error && !ev->capturing;
 }
 
+/* The stream that a handle means in this call: 0 is the legacy default stream, CU_STREAM_PER_THREAD
+ * the thread's own. */
+static inline uint64_t call_stream(const struct event *ev, uint64_t handle)
+{
+	if (handle == CU_STREAM_LEGACY)
+		return 0;
+	return !handle && ev->fn->per_thread ? CU_STREAM_PER_THREAD : handle;
+}
+
 static inline bool call_does(const struct event *ev, unsigned what)
 {
 	return op_does(ev->fn->op, what);

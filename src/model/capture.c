@@ -4,8 +4,16 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "decode/api_values.h"
+
 /* A capture has a handful of streams and events. */
 #define ITEMS_MORE 16
+
+bool capture_is_over(int32_t result)
+{
+	return result == CUDA_SUCCESS || result == CUDA_ERROR_STREAM_CAPTURE_INVALIDATED ||
+	       result == CUDA_ERROR_STREAM_CAPTURE_UNJOINED;
+}
 
 static struct capture_item *find(const struct capture_set *c, uint64_t handle, bool is_event)
 {

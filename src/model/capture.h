@@ -24,6 +24,10 @@ struct capture_set {
 	struct quota_share share;
 };
 
+/* Is the capture over after cuStreamEndCapture with this result? After some errors it is, and no
+ * graph comes of it. */
+bool capture_is_over(int32_t result);
+
 void capture_set__begin(struct capture_set *c, uint64_t stream);
 void capture_set__end(struct capture_set *c, uint64_t stream);
 void capture_set__record(struct capture_set *c, uint64_t event, uint64_t stream);

@@ -5,9 +5,6 @@
 
 #include <string.h>
 
-#define CUDA_ERROR_STREAM_CAPTURE_INVALIDATED 901
-#define CUDA_ERROR_STREAM_CAPTURE_UNJOINED    904
-
 static bool type_is(const struct cuda_arg *arg, const char *name)
 {
 	return !strcmp(arg->type->name, name);
@@ -160,13 +157,6 @@ static void learn_names(const struct meaning *m, struct event *ev, struct proc *
 		return;
 	}
 	show_kernel(ev, name, guessed);
-}
-
-/* After these errors of cuStreamEndCapture the capture is over too: no graph comes of it. */
-static bool capture_is_over(int32_t result)
-{
-	return !result || result == CUDA_ERROR_STREAM_CAPTURE_INVALIDATED ||
-	       result == CUDA_ERROR_STREAM_CAPTURE_UNJOINED;
 }
 
 static void apply_streams(const struct meaning *m, struct event *ev, struct proc *p)

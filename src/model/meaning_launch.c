@@ -4,6 +4,8 @@
 
 #include <string.h>
 
+#include "decode/api_values.h"
+
 /* CUlaunchConfig and CUlaunchAttribute of CUDA 13.0, which are what cuda_structs.def says; as C
  * structs because every launch of a modern program comes this way. */
 struct launch_config {
@@ -16,8 +18,6 @@ struct launch_attr {
 	uint32_t value[16];
 };
 _Static_assert(sizeof(struct launch_attr) == 72, "CUlaunchAttribute");
-#define ATTR_COOPERATIVE 2 /* CU_LAUNCH_ATTRIBUTE_COOPERATIVE */
-#define ATTR_CLUSTER	 4 /* CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION */
 
 static void read_attrs(struct launch_info *l, const struct capture *c)
 {
@@ -25,9 +25,9 @@ static void read_attrs(struct launch_info *l, const struct capture *c)
 
 	for (int off = 0; off + (int)sizeof(attr) <= c->len; off += sizeof(attr)) {
 		memcpy(&attr, c->data + off, sizeof(attr));
-		if (attr.id == ATTR_CLUSTER)
+		if (attr.id == CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION)
 			memcpy(l->cluster, attr.value, sizeof(l->cluster));
-		else if (attr.id == ATTR_COOPERATIVE)
+		else if (attr.id == CU_LAUNCH_ATTRIBUTE_COOPERATIVE)
 			l->cooperative = attr.value[0];
 	}
 }

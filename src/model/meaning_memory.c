@@ -4,21 +4,23 @@
 
 #include <string.h>
 
+#include "decode/api_values.h"
+
 /* CUarray_format: bytes of one channel. Other formats (block compressed, planar) are not counted.
  */
 static unsigned format_size(uint64_t format)
 {
 	switch (format) {
-	case 0x01: /* UNSIGNED_INT8 */
-	case 0x08: /* SIGNED_INT8 */
+	case CU_AD_FORMAT_UNSIGNED_INT8:
+	case CU_AD_FORMAT_SIGNED_INT8:
 		return 1;
-	case 0x02: /* UNSIGNED_INT16 */
-	case 0x09: /* SIGNED_INT16 */
-	case 0x10: /* HALF */
+	case CU_AD_FORMAT_UNSIGNED_INT16:
+	case CU_AD_FORMAT_SIGNED_INT16:
+	case CU_AD_FORMAT_HALF:
 		return 2;
-	case 0x03: /* UNSIGNED_INT32 */
-	case 0x0a: /* SIGNED_INT32 */
-	case 0x20: /* FLOAT */
+	case CU_AD_FORMAT_UNSIGNED_INT32:
+	case CU_AD_FORMAT_SIGNED_INT32:
+	case CU_AD_FORMAT_FLOAT:
 		return 4;
 	}
 	return 0;
@@ -117,17 +119,18 @@ static bool is_done(const struct meaning *m, const struct event *ev)
 	       (ev->dir == COPY_DIR_HTOD || ev->dir == COPY_DIR_DTOH || ev->dir == COPY_DIR_HTOH);
 }
 
-/* CUDA_MEMCPY2D and 3D. CUmemorytype: 1 host, 2 device, 3 array, 4 unified. */
+/* CUDA_MEMCPY2D and 3D */
 static void from_struct(const struct meaning *m, struct event *ev)
 {
 	uint64_t src, dst, width, height = 1, depth = 1;
 
 	if (struct_field(m, ev, 0, "srcMemoryType", &src) &&
-	    struct_field(m, ev, 0, "dstMemoryType", &dst) && src != 4 && dst != 4) {
+	    struct_field(m, ev, 0, "dstMemoryType", &dst) && src != CU_MEMORYTYPE_UNIFIED &&
+	    dst != CU_MEMORYTYPE_UNIFIED) {
 		static const enum copy_dir dirs[2][2] = {{COPY_DIR_DTOD, COPY_DIR_DTOH},
 							 {COPY_DIR_HTOD, COPY_DIR_HTOH}};
 
-		ev->dir = dirs[src == 1][dst == 1];
+		ev->dir = dirs[src == CU_MEMORYTYPE_HOST][dst == CU_MEMORYTYPE_HOST];
 	}
 	if (!struct_field(m, ev, 0, "WidthInBytes", &width))
 		return;

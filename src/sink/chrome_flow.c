@@ -22,10 +22,6 @@
 #define ALL_STREAMS 65536
 #define ALL_EVENTS  262144
 
-/* CU_STREAM_LEGACY and CU_STREAM_PER_THREAD of cuda.h. */
-#define STREAM_LEGACY	  1
-#define STREAM_PER_THREAD 2
-
 struct stream_key {
 	uint64_t handle;
 	uint64_t tid; /* of a per-thread default stream, else 0 */
@@ -143,13 +139,9 @@ static struct flow_proc *proc_get(struct flows *f, uint32_t pid)
 
 static struct stream_key stream_key(const struct event *ev)
 {
-	struct stream_key k = {.handle = ev->has & HAS_STREAM ? ev->stream : 0};
+	struct stream_key k = {.handle = call_stream(ev, ev->has & HAS_STREAM ? ev->stream : 0)};
 
-	if (k.handle == STREAM_LEGACY)
-		k.handle = 0;
-	else if (k.handle == 0 && ev->fn->per_thread)
-		k.handle = STREAM_PER_THREAD;
-	if (k.handle == STREAM_PER_THREAD)
+	if (k.handle == CU_STREAM_PER_THREAD)
 		k.tid = ev->tid;
 	return k;
 }

@@ -8,15 +8,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "decode/api_values.h"
 #include "model/call.h"
 #include "findings_priv.h"
 
-#define THREADS_MAX	   65536
-#define CUDA_DEINITIALIZED 4
-#define SMALL_SUBMITS	   4
-#define SMALL_BYTES	   (1 << 20)
-#define SMALL_COPY	   65536
-#define BUBBLE_MAX_NS	   1000000 /* a longer pause has other reasons than the wait */
+#define THREADS_MAX   65536
+#define SMALL_SUBMITS 4
+#define SMALL_BYTES   (1 << 20)
+#define SMALL_COPY    65536
+#define BUBBLE_MAX_NS 1000000 /* a longer pause has other reasons than the wait */
 
 static void *findings__new(struct report *r)
 {
@@ -159,7 +159,7 @@ static void on_error(struct findings *f, const struct event *ev)
 	struct find_error *e;
 	unsigned i;
 
-	if (ev->result == CUDA_DEINITIALIZED) {
+	if (ev->result == CUDA_ERROR_DEINITIALIZED) {
 		f->deinit_cnt++;
 		return;
 	}

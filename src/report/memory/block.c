@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "decode/api_values.h"
+
 struct mem_proc *memory__proc(struct memory *m, uint32_t pid)
 {
 	struct mem_proc *p = m->last_proc;
@@ -333,13 +335,11 @@ static const struct block *block_around(const struct mem_proc *p, uint64_t addr)
 	return NULL;
 }
 
-#define CUDA_ERROR_DEINITIALIZED 4
-
 /* CUDA refused to free: the pointer is to blame, or something else. */
 static bool blames_pointer(int32_t result)
 {
-	return result == 1 /* INVALID_VALUE */ || result == 400 /* INVALID_HANDLE */ ||
-	       result == 713 /* HOST_MEMORY_NOT_REGISTERED */;
+	return result == CUDA_ERROR_INVALID_VALUE || result == CUDA_ERROR_INVALID_HANDLE ||
+	       result == CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED;
 }
 
 void memory__bad_free(struct memory *m, struct mem_proc *p, enum block_space space, uint64_t key,

@@ -2,6 +2,7 @@
 /* Calls that make and free memory. */
 #include "memory_priv.h"
 
+#include "decode/api_values.h"
 #include "model/call.h"
 
 #include <stdlib.h>
@@ -11,8 +12,6 @@
 
 const char *const leak_end_name[LEAK_END_CNT] = {"exit", "exec", "context"};
 const char *const bad_free_name[] = {"double free", "unknown pointer", "wrong function"};
-
-#define LOCATION_DEVICE 1 /* CU_MEM_LOCATION_TYPE_DEVICE */
 
 static bool is(const struct event *ev, const char *name)
 {
@@ -28,7 +27,7 @@ static bool location(const struct event *ev, const char *type_path, const char *
 	*device = -1;
 	if (!event_path_u64(ev, type_path, &type))
 		return true;
-	if (type != LOCATION_DEVICE)
+	if (type != CU_MEM_LOCATION_TYPE_DEVICE)
 		return false;
 	if (event_path_u64(ev, id_path, &id))
 		*device = id;

@@ -21,8 +21,6 @@
 #define STREAMS_MAX    65536
 #define EVENTS_MAX     (1 << 18)
 #define PROCS_MAX      65536
-#define LEGACY	       1 /* CU_STREAM_LEGACY */
-#define PER_THREAD     2 /* CU_STREAM_PER_THREAD */
 #define THREAD_DEFAULT (1ull << 63)
 
 static void *idle__new(struct report *r)
@@ -76,13 +74,13 @@ static uint64_t handle_key(uint32_t pid, uint64_t handle)
 static struct idle_stream *stream_get(struct idle *d, const struct event *ev, uint64_t handle)
 {
 	struct idle_stream *streams;
-	uint64_t key;
+	uint64_t meant = call_stream(ev, handle), key;
 	uint32_t i;
 
-	if (handle == PER_THREAD || (!handle && ev->fn->per_thread))
+	if (meant == CU_STREAM_PER_THREAD)
 		key = thread_key(ev->pid, ev->tid) | THREAD_DEFAULT;
 	else
-		key = handle_key(ev->pid, handle == LEGACY ? 0 : handle);
+		key = handle_key(ev->pid, meant);
 	i = keys_get(&d->stream_keys, key, STREAMS_MAX, ROOM_STREAMS);
 	if (i == KEYS_NONE)
 		return NULL;

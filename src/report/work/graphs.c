@@ -10,21 +10,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "decode/api_values.h"
 #include "model/call.h"
+#include "model/capture.h"
 #include "report/event_path.h"
 #include "graphs_priv.h"
 
 #define LIVE_MAX (1 << 20)
-
-#define CUDA_ERROR_STREAM_CAPTURE_INVALIDATED 901
-#define CUDA_ERROR_STREAM_CAPTURE_UNJOINED    904
-
-/* CUgraphNodeType */
-#define TYPE_NODE_KERNEL      0
-#define TYPE_NODE_MEMCPY      1
-#define TYPE_NODE_MEMSET      2
-#define TYPE_NODE_GRAPH	      4
-#define TYPE_NODE_CONDITIONAL 13
 
 /* NULL: none */
 static void *live_get(struct live *l, uint64_t handle, uint32_t pid)
@@ -156,12 +148,6 @@ static void keep(struct graphs *g, const struct exec *x)
 		*least = *x;
 }
 
-static bool capture_is_over(int32_t result)
-{
-	return result == CUDA_ERROR_STREAM_CAPTURE_INVALIDATED ||
-	       result == CUDA_ERROR_STREAM_CAPTURE_UNJOINED;
-}
-
 static void on_capture_end(struct graphs *g, const struct event *ev)
 {
 	struct capturing c = {0};
@@ -205,11 +191,11 @@ static int kind_of(const struct event *ev, bool *unknown)
 		return NODE_OTHER;
 	}
 	/* Their graphs are in what the union holds, which is not read. */
-	*unknown = type == TYPE_NODE_GRAPH || type == TYPE_NODE_CONDITIONAL;
-	return type == TYPE_NODE_KERNEL	  ? NODE_KERNEL
-	       : type == TYPE_NODE_MEMCPY ? NODE_MEMCPY
-	       : type == TYPE_NODE_MEMSET ? NODE_MEMSET
-					  : NODE_OTHER;
+	*unknown = type == CU_GRAPH_NODE_TYPE_GRAPH || type == CU_GRAPH_NODE_TYPE_CONDITIONAL;
+	return type == CU_GRAPH_NODE_TYPE_KERNEL   ? NODE_KERNEL
+	       : type == CU_GRAPH_NODE_TYPE_MEMCPY ? NODE_MEMCPY
+	       : type == CU_GRAPH_NODE_TYPE_MEMSET ? NODE_MEMSET
+						   : NODE_OTHER;
 }
 
 static void on_add(struct graphs *g, const struct event *ev)

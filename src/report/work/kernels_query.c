@@ -5,14 +5,10 @@
  */
 #include <string.h>
 
+#include "decode/api_values.h"
 #include "report/event_path.h"
 #include "kernels_priv.h"
 #include "occupancy.h"
-
-#define ATTR_CC_MAJOR 75 /* CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR */
-#define ATTR_CC_MINOR 76
-#define ATTR_SHARED   1 /* CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES */
-#define ATTR_REGS     4 /* CU_FUNC_ATTRIBUTE_NUM_REGS */
 
 static void note_cc(struct kernels *k, uint64_t *to, bool *has, uint64_t val)
 {
@@ -30,9 +26,9 @@ static void on_device(struct kernels *k, const struct event *ev)
 		if (event_arg_u64(ev, "minor", &val))
 			note_cc(k, &k->cc_minor, &k->has_minor, val);
 	} else if (event_path_u64(ev, "attrib", &attr) && event_arg_u64(ev, "pi", &val)) {
-		if (attr == ATTR_CC_MAJOR)
+		if (attr == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)
 			note_cc(k, &k->cc_major, &k->has_major, val);
-		else if (attr == ATTR_CC_MINOR)
+		else if (attr == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)
 			note_cc(k, &k->cc_minor, &k->has_minor, val);
 	}
 }
@@ -49,7 +45,8 @@ static void on_attribute(struct kernels *k, const struct event *ev)
 	struct kernel_func *f;
 	uint64_t attr, val, func;
 
-	if (!event_path_u64(ev, "attrib", &attr) || (attr != ATTR_SHARED && attr != ATTR_REGS) ||
+	if (!event_path_u64(ev, "attrib", &attr) ||
+	    (attr != CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES && attr != CU_FUNC_ATTRIBUTE_NUM_REGS) ||
 	    !event_arg_u64(ev, "pi", &val))
 		return;
 	if (!event_arg_u64(ev, "hfunc", &func) && !event_arg_u64(ev, "kernel", &func))
@@ -57,7 +54,7 @@ static void on_attribute(struct kernels *k, const struct event *ev)
 	f = kernels_func(k, func, ev->pid);
 	if (!f)
 		return;
-	if (attr == ATTR_REGS) {
+	if (attr == CU_FUNC_ATTRIBUTE_NUM_REGS) {
 		f->registers = val;
 		f->has_registers = true;
 	} else {

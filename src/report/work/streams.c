@@ -14,11 +14,9 @@
 #include "graphs.h"
 #include "streams_priv.h"
 
-#define STREAMS_MAX	  65536
-#define EVENTS_MAX	  (1 << 20)
-#define EDGES_MAX	  4096
-#define HANDLE_LEGACY	  0x1 /* CU_STREAM_LEGACY */
-#define HANDLE_PER_THREAD 0x2 /* CU_STREAM_PER_THREAD */
+#define STREAMS_MAX 65536
+#define EVENTS_MAX  (1 << 20)
+#define EDGES_MAX   4096
 
 static void *streams__new(struct report *r)
 {
@@ -46,22 +44,9 @@ static void streams__free(void *a)
 	free(s);
 }
 
-/* Functions that end so take 0 as the thread's own default stream. */
-static bool is_per_thread(const struct cuda_fn *fn)
-{
-	size_t len = strlen(fn->symbol);
-
-	return len > 5 && fn->symbol[len - 5] == '_' &&
-	       (!strcmp(fn->symbol + len - 5, "_ptsz") || !strcmp(fn->symbol + len - 5, "_ptds"));
-}
-
 static uint64_t handle_of(const struct event *ev)
 {
-	uint64_t handle = ev->has & HAS_STREAM ? ev->stream : 0;
-
-	if (handle == HANDLE_LEGACY)
-		return 0;
-	return !handle && is_per_thread(ev->fn) ? HANDLE_PER_THREAD : handle;
+	return call_stream(ev, ev->has & HAS_STREAM ? ev->stream : 0);
 }
 
 static struct stream_proc *proc_get(struct streams *s, uint32_t pid)
@@ -83,7 +68,7 @@ static struct stream_proc *proc_get(struct streams *s, uint32_t pid)
 /* The stream of this handle; after its end, another one. */
 static struct stream *stream_get(struct streams *s, const struct event *ev, uint64_t handle)
 {
-	uint32_t tid = handle == HANDLE_PER_THREAD ? ev->tid : 0;
+	uint32_t tid = handle == CU_STREAM_PER_THREAD ? ev->tid : 0;
 	uint32_t i = keys_get(&s->keys, pair_key(pair_key(handle, ev->pid), tid), STREAMS_MAX,
 			      ROOM_STREAMS);
 	struct stream_proc *p;
