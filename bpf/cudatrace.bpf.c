@@ -5,7 +5,7 @@
  *   room.bpf.h   how much of the tables is whose
  *   call.bpf.h   entry and return of CUDA functions
  *   place.bpf.h  where a call is on the stack, and on which stack
- *   capture.bpf.h the memory that their arguments point to
+ *   pointee.bpf.h the memory that their arguments point to
  *   name.bpf.h   kernel names, through their handles
  *   stack.bpf.h  --stack: who made the call
  *   count.bpf.h  calls that are counted, levels of functions and processes
@@ -32,7 +32,7 @@
 #include "name.bpf.h"
 #include "count.bpf.h"
 #include "cost.bpf.h"
-#include "capture.bpf.h"
+#include "pointee.bpf.h"
 #include "stack.bpf.h"
 #include "place.bpf.h"
 #include "call.bpf.h"

@@ -192,7 +192,7 @@ static __always_inline void rec_begin(struct ct_rec *rec, __u16 kind, __u32 size
 
 /*
  * Sends a record. at_once: the reader is woken for it. False: there was no room. The reader takes
- * the records of all rings by their time (src/event/ring.h): ask for it in the same run of a
+ * the records of all rings by their time (src/record/ring.h): ask for it in the same run of a
  * program.
  */
 static __always_inline bool rec_send(void *rec, __u32 size, bool at_once)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * --stack: return addresses of a call, from its own on, as the kernel finds them by following frame
- * pointers. They are put behind the record's captures.
+ * pointers. They are put behind the record's pointees.
  */
 #ifndef CT_STACK_BPF_H
 #define CT_STACK_BPF_H

@@ -37,7 +37,7 @@ struct ct_frame {
 };
 _Static_assert(sizeof(struct ct_frame) == 64 + 8 * CT_MAX_WORDS, "ct_frame is part of the ABI");
 
-/* Longest record: captures stop when the next one would begin behind CT_OUT_SZ_MAX. */
+/* Longest record: pointees stop when the next one would begin behind CT_OUT_SZ_MAX. */
 #define CT_OUT_SZ_MAX 2048
 
 _Static_assert(sizeof(struct ct_name) + CT_NAME_SZ_MAX <=

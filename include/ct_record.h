@@ -45,7 +45,7 @@ _Static_assert(sizeof(struct ct_rec) == 24, "ct_rec is part of the ABI");
 /* Frames of a user stack; the outer ones of a deeper stack are cut off. */
 #define CT_STACK_MAX 64
 
-/* Bytes that could not be read: cap_len of a capture is -errno then. 0: not tried. */
+/* Bytes that could not be read: cap_len of a pointee is -errno then. 0: not tried. */
 struct ct_call {
 	struct ct_rec rec;
 	__u64 end_ns;
@@ -57,7 +57,7 @@ struct ct_call {
 	__u8 depth;	 /* 0: not nested */
 	__u8 word_cnt;
 	__u8 cap_cnt;
-	__u8 stack_cnt; /* --stack: frames, behind the captures */
+	__u8 stack_cnt; /* --stack: frames, behind the pointees */
 	/* --kernel: ioctls of the NVIDIA driver, those of nested calls too */
 	__u32 ioctl_cnt;
 	__u8 api_depth; /* as depth, of calls of the same family alone */
@@ -65,7 +65,7 @@ struct ct_call {
 	__u64 ioctl_ns;
 	__u64 off_cpu_ns; /* --sched: its thread was not running */
 	__s16 cap_len[CT_MAX_CAPS];
-	/* word_cnt are sent; captures follow at words[word_cnt], then return addresses, from the
+	/* word_cnt are sent; pointees follow at words[word_cnt], then return addresses, from the
 	 * call's own on; of an entry, that may be there twice */
 	__u64 words[CT_MAX_WORDS];
 };

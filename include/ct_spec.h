@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Capture specs: what the BPF side copies for one CUDA function.
+ * Specs: what the BPF side copies for one CUDA function.
  *
  * The BPF programs know no function by name. The cookie of a probe holds an index into the `specs`
  * map; the spec there says how many argument words to keep at entry and which memory to read on
@@ -22,11 +22,11 @@
 /* Words that the System V x86-64 ABI passes in registers; the rest are on the stack. */
 #define CT_REG_WORDS_X86   6
 #define CT_REG_WORDS_ARM64 8
-/* Captures of one function: cuStreamGetCaptureInfo_v3 has six out-parameters. */
+/* Pointees of one function: cuStreamGetCaptureInfo_v3 has six out-parameters. */
 #define CT_MAX_CAPS 8
-/* Longest single capture in bytes. A power of two: the verifier needs a mask. */
+/* Longest single pointee in bytes. A power of two: the verifier needs a mask. */
 #define CT_CAP_SZ_MAX 1024
-/* (see CT_OUT_SZ_MAX for the room that all captures of a record have together) */
+/* (see CT_OUT_SZ_MAX for the room that all pointees of a record have together) */
 /* Functions that one trace can tell apart: rows of the table and symbols that it does not know. */
 #define CT_MAX_FUNCS 2048
 
@@ -74,7 +74,7 @@ _Static_assert(sizeof(struct ct_cap) == 8, "ct_cap is part of the ABI");
 #define CT_SPEC_F_KEEP 1
 /* The tracer's own stub (cost measurement): passes every process filter. */
 #define CT_SPEC_F_STUB 2
-/* The return is not looked at: no result, no duration. Captures are read at entry. */
+/* The return is not looked at: no result, no duration. Pointees are read at entry. */
 #define CT_SPEC_F_NO_RETURN 4
 /* A record also of processes at CT_PROC_METRICS: what is learned from it cannot be counted. */
 #define CT_SPEC_F_ALWAYS 8

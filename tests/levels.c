@@ -16,8 +16,8 @@
 #include <string.h>
 
 #include "attach/levels.h"
-#include "event/check.h"
-#include "event/ring.h"
+#include "record/check.h"
+#include "record/ring.h"
 
 static struct fnset *fns;
 static struct attach *att;

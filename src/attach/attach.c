@@ -70,7 +70,7 @@ enum mechanism attach__mechanism(const struct attach *a)
 	return a->mech;
 }
 
-enum kernel_probe attach__kernel_probe(const struct attach *a)
+enum nv_probe attach__kernel_probe(const struct attach *a)
 {
 	return a->kernel_probe;
 }

@@ -27,7 +27,7 @@ struct attach_opts {
 	bool kernel; /* --kernel */
 	bool sched;  /* --sched */
 	bool stacks; /* functions marked FNSET_STACK have stacks */
-	enum kernel_probe kernel_probe;
+	enum nv_probe kernel_probe;
 	const struct nv_abi *abi; /* with kernel: the driver's version */
 	enum ct_hide hide;
 	uint32_t counts_max;   /* a process and a function that are counted: rows; 0: 65536 */
@@ -46,8 +46,8 @@ struct attach *attach__open(const struct attach_opts *opts);
 void attach__free(struct attach *a);
 
 enum mechanism attach__mechanism(const struct attach *a);
-/* What --kernel uses; KERNEL_PROBE_AUTO: nothing, the driver is not loaded. */
-enum kernel_probe attach__kernel_probe(const struct attach *a);
+/* What --kernel uses; NV_PROBE_AUTO: nothing, the driver is not loaded. */
+enum nv_probe attach__kernel_probe(const struct attach *a);
 /* Xids come as records; else they must be had from the kernel log. */
 bool attach__has_xid(const struct attach *a);
 /* How large one of cnt rings is. total: a power of two, bytes of all of them together; but one has

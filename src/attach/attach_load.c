@@ -3,7 +3,7 @@
 #include "attach_priv.h"
 
 #include "caps.h"
-#include "kernel.h"
+#include "nv.h"
 #include "target.h"
 
 #include "util/log.h"
@@ -53,7 +53,7 @@ static uint32_t wake_shift(uint64_t ring_sz)
 }
 
 /* One try with one way of seeing the driver; quiet, so that the next can be tried. */
-static int load_with(struct attach *a, const struct attach_opts *o, enum kernel_probe how)
+static int load_with(struct attach *a, const struct attach_opts *o, enum nv_probe how)
 {
 	struct ct_cfg cfg = {
 		.filter_mode = o->filter_pids ? CT_FILTER_PIDS : CT_FILTER_ALL,
@@ -82,7 +82,7 @@ static int load_with(struct attach *a, const struct attach_opts *o, enum kernel_
 	choose_programs(a);
 	levels__prepare(&cfg, o->fns);
 	room__prepare(a->skel, &cfg, o);
-	kernel__prepare(a->skel, &cfg, o, how);
+	nv__prepare(a->skel, &cfg, o, how);
 	a->skel->rodata->cfg = cfg;
 	ret = bpf_map__set_max_entries(a->skel->maps.rings, a->ring_cnt);
 	if (!ret)
@@ -94,17 +94,17 @@ static int load_with(struct attach *a, const struct attach_opts *o, enum kernel_
 	};
 	if (!ret)
 		ret = rings__use(a);
-	if (!ret && how != KERNEL_PROBE_AUTO)
-		ret = kernel__fill_plans(a->skel, o->abi, o->hide);
+	if (!ret && how != NV_PROBE_AUTO)
+		ret = nv__fill_plans(a->skel, o->abi, o->hide);
 	if (!ret)
 		ret = cudatrace_bpf__attach(a->skel);
-	if (!ret && how != KERNEL_PROBE_AUTO) {
-		ret = kernel__attach(a->skel, how);
+	if (!ret && how != NV_PROBE_AUTO) {
+		ret = nv__attach(a->skel, how);
 		if (ret >= 0)
 			ret = 0;
 	}
 	if (ret) {
-		dbg("%s, driver by %s: %s", mechanism_name(a->mech), kernel_probe_name(how),
+		dbg("%s, driver by %s: %s", mechanism_name(a->mech), nv_probe_name(how),
 		    strerror(-ret));
 		cudatrace_bpf__destroy(a->skel);
 		a->skel = NULL;
@@ -118,16 +118,16 @@ static int load_with(struct attach *a, const struct attach_opts *o, enum kernel_
  */
 static int load_kernel(struct attach *a, const struct attach_opts *o, int *first)
 {
-	enum kernel_probe how[KERNEL_PROBE_CNT];
-	unsigned cnt = kernel__candidates(o->kernel_probe, how);
+	enum nv_probe how[NV_PROBE_CNT];
+	unsigned cnt = nv__candidates(o->kernel_probe, how);
 	int ret = -ENOENT;
 
 	for (unsigned i = 0; i < cnt && ret; i++) {
 		ret = load_with(a, o, how[i]);
 		*first = *first ? *first : ret;
 	}
-	if (ret && o->kernel_probe == KERNEL_PROBE_AUTO)
-		ret = load_with(a, o, KERNEL_PROBE_AUTO);
+	if (ret && o->kernel_probe == NV_PROBE_AUTO)
+		ret = load_with(a, o, NV_PROBE_AUTO);
 	return ret;
 }
 
@@ -150,12 +150,12 @@ static int prove(struct attach *a)
 static int load_from(struct attach *a, const struct attach_opts *o, bool proven, int *first,
 		     int *first_kernel)
 {
-	bool kernel = o->kernel && kernel__driver_loaded();
-	bool forced = kernel && o->kernel_probe != KERNEL_PROBE_AUTO;
+	bool kernel = o->kernel && nv__driver_loaded();
+	bool forced = kernel && o->kernel_probe != NV_PROBE_AUTO;
 	int ret;
 
 	for (a->mech = o->mech == MECH_AUTO ? caps__best_mechanism() : o->mech;; a->mech++) {
-		ret = kernel ? load_kernel(a, o, first_kernel) : load_with(a, o, KERNEL_PROBE_AUTO);
+		ret = kernel ? load_kernel(a, o, first_kernel) : load_with(a, o, NV_PROBE_AUTO);
 		if (ret && forced)
 			return ret;
 		if (!ret && proven)
@@ -168,9 +168,9 @@ static int load_from(struct attach *a, const struct attach_opts *o, bool proven,
 
 static void say_load_error(const struct attach_opts *o, int first, int kernel)
 {
-	if (kernel && o->kernel_probe != KERNEL_PROBE_AUTO)
+	if (kernel && o->kernel_probe != NV_PROBE_AUTO)
 		err("--kernel-probe=%s does not work here: %s: leave it out, or see `cudatrace check`",
-		    kernel_probe_name(o->kernel_probe), strerror(-kernel));
+		    nv_probe_name(o->kernel_probe), strerror(-kernel));
 	else if (o->mech != MECH_AUTO && first != -EPERM && first != -EACCES)
 		err("--mechanism: %s does not work here: %s: leave the option out for the best that "
 		    "does",
@@ -196,6 +196,6 @@ int attach__load(struct attach *a, const struct attach_opts *o)
 		warn("%s does not work here (%s): functions are probed by %s", mechanism_name(best),
 		     strerror(-first), mechanism_name(a->mech));
 	if (o->kernel)
-		kernel__say(o->kernel_probe, a->kernel_probe, first_kernel);
+		nv__say(o->kernel_probe, a->kernel_probe, first_kernel);
 	return 0;
 }

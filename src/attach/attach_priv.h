@@ -53,7 +53,7 @@ struct attach {
 	bool has_stubs;	   /* probes on functions of our own, until the cost is measured */
 	double bare_ns[3]; /* of a call of those: emulated, single-stepped, cold */
 	enum mechanism mech;
-	enum kernel_probe kernel_probe;
+	enum nv_probe kernel_probe;
 	struct fnset *fns;
 	pid_t only_pid;
 	enum ct_hide hide;

@@ -365,18 +365,18 @@ enum mechanism caps__best_mechanism(void)
 	return caps__has(CAP_UPROBE_MULTI) ? MECH_MULTI : MECH_PERF;
 }
 
-unsigned caps__kernel_probes(enum kernel_probe out[KERNEL_PROBE_CNT])
+unsigned caps__nv_probes(enum nv_probe out[NV_PROBE_CNT])
 {
 	unsigned cnt = 0;
 
 	if (caps__has(CAP_KPROBE_MULTI))
-		out[cnt++] = KERNEL_PROBE_KPROBE_MULTI;
+		out[cnt++] = NV_PROBE_KPROBE_MULTI;
 	/* Where the driver is not loaded, nobody knows what its modules will have. */
 	if (caps__has(CAP_FENTRY) &&
 	    (access("/sys/module/nvidia", F_OK) || !access("/sys/kernel/btf/nvidia", F_OK)))
-		out[cnt++] = KERNEL_PROBE_FENTRY;
+		out[cnt++] = NV_PROBE_FENTRY;
 	if (caps__has(CAP_KPROBE))
-		out[cnt++] = KERNEL_PROBE_KPROBE;
-	out[cnt++] = KERNEL_PROBE_TRACEPOINT;
+		out[cnt++] = NV_PROBE_KPROBE;
+	out[cnt++] = NV_PROBE_TRACEPOINT;
 	return cnt;
 }

@@ -88,6 +88,6 @@ unsigned caps__degraded(const char *out[], unsigned max);
 /* The best that works; MECH_PERF when nothing does. */
 enum mechanism caps__best_mechanism(void);
 /* How --kernel can see the driver here, best first; returns how many. */
-unsigned caps__kernel_probes(enum kernel_probe out[KERNEL_PROBE_CNT]);
+unsigned caps__nv_probes(enum nv_probe out[NV_PROBE_CNT]);
 
 #endif /* ATTACH_CAPS_H */

@@ -11,14 +11,14 @@ const char *mechanism_name(enum mechanism m);
 
 /* How system calls into the NVIDIA driver are seen: --kernel-probe. Best first; docs/KERNELS.md
  * says why. */
-enum kernel_probe {
-	KERNEL_PROBE_AUTO = 0,
-	KERNEL_PROBE_KPROBE_MULTI, /* on the driver's entry points */
-	KERNEL_PROBE_FENTRY,	   /* the same places; needs BTF of its modules */
-	KERNEL_PROBE_KPROBE,	   /* the same places */
-	KERNEL_PROBE_TRACEPOINT,   /* on all system calls; no poll */
+enum nv_probe {
+	NV_PROBE_AUTO = 0,
+	NV_PROBE_KPROBE_MULTI, /* on the driver's entry points */
+	NV_PROBE_FENTRY,       /* the same places; needs BTF of its modules */
+	NV_PROBE_KPROBE,       /* the same places */
+	NV_PROBE_TRACEPOINT,   /* on all system calls; no poll */
 };
-#define KERNEL_PROBE_CNT 4 /* without AUTO */
-const char *kernel_probe_name(enum kernel_probe k);
+#define NV_PROBE_CNT 4 /* without AUTO */
+const char *nv_probe_name(enum nv_probe k);
 
 #endif /* ATTACH_MECHANISM_H */

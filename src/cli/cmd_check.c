@@ -125,11 +125,11 @@ static const char *state_name(const struct cap *cap)
 }
 
 /* What --kernel takes by itself. */
-static enum kernel_probe best_kernel_probe(void)
+static enum nv_probe best_nv_probe(void)
 {
-	enum kernel_probe how[KERNEL_PROBE_CNT];
+	enum nv_probe how[NV_PROBE_CNT];
 
-	caps__kernel_probes(how);
+	caps__nv_probes(how);
 	return how[0];
 }
 
@@ -183,7 +183,7 @@ static void print_json(struct check *c)
 	json_str(&j, "version", CUDATRACE_VERSION);
 	json_bool(&j, "can_trace", ok);
 	json_str(&j, "mechanism", ok ? mechanism_name(caps__best_mechanism()) : NULL);
-	json_str(&j, "kernel_probe", ok ? kernel_probe_name(best_kernel_probe()) : NULL);
+	json_str(&j, "kernel_probe", ok ? nv_probe_name(best_nv_probe()) : NULL);
 	json_open_array(&j, "capabilities");
 	for (unsigned i = 0; i < c->cap_cnt; i++)
 		json_cap(&j, &c->caps[i]);
@@ -383,7 +383,7 @@ static void print_text(const struct check *c)
 		out_lit(c->out, "\nTracing is possible, with ");
 		out_str(c->out, mechanism_name(caps__best_mechanism()));
 		out_lit(c->out, "; --kernel sees the driver by ");
-		out_str(c->out, kernel_probe_name(best_kernel_probe()));
+		out_str(c->out, nv_probe_name(best_nv_probe()));
 		out_lit(c->out, ".\n");
 	} else {
 		out_lit(c->out, "\nTracing is not possible: see what is needed.\n");

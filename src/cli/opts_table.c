@@ -227,8 +227,8 @@ static void set_mechanism(struct opts *o, const struct opt_row *row, const char 
 
 static void set_kernel_probe(struct opts *o, const struct opt_row *row, const char *arg)
 {
-	for (enum kernel_probe k = KERNEL_PROBE_AUTO; k <= KERNEL_PROBE_TRACEPOINT; k++) {
-		if (!strcmp(arg, kernel_probe_name(k))) {
+	for (enum nv_probe k = NV_PROBE_AUTO; k <= NV_PROBE_TRACEPOINT; k++) {
+		if (!strcmp(arg, nv_probe_name(k))) {
 			o->trace.kernel_probe = k;
 			return;
 		}

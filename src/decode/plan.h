@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * How the arguments of a function lie in a record. Worked out once per function from its row, for
- * the capture spec and for the decoder, which so agree. Private to spec.c and value.c.
+ * the spec and for the decoder, which so agree. Private to spec.c and value.c.
  */
 #ifndef DECODE_PLAN_H
 #define DECODE_PLAN_H
@@ -15,7 +15,7 @@ struct plan {
 	bool ready;
 	uint8_t word_cnt, cap_cnt;
 	uint8_t word[CT_MAX_WORDS]; /* of each argument: first word, or PLAN_NO_WORD */
-	int8_t cap[CT_MAX_WORDS];   /* of each argument: capture, or -1 */
+	int8_t cap[CT_MAX_WORDS];   /* of each argument: pointee, or -1 */
 	struct ct_cap caps[CT_MAX_CAPS];
 };
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Values to a visitor. Bytes come from the target and lengths from a record, so nothing is read
- * beyond what was captured, whatever a count or a type says.
+ * beyond what was copied, whatever a count or a type says.
  */
 #include "value.h"
 
@@ -210,12 +210,12 @@ struct visit {
 	const struct plan *plan;
 	const uint64_t *words;
 	unsigned word_cnt;
-	const struct capture *caps;
+	const struct pointee *caps;
 	unsigned cap_cnt;
 	struct visitor *v;
 };
 
-static const struct capture *arg_capture(const struct visit *c, unsigned i)
+static const struct pointee *arg_pointee(const struct visit *c, unsigned i)
 {
 	int cap = c->plan->cap[i];
 
@@ -227,7 +227,7 @@ static const struct capture *arg_capture(const struct visit *c, unsigned i)
 static bool arg_count(const struct visit *c, unsigned i, uint64_t *cnt)
 {
 	const struct cuda_arg *arg = &c->fn->args[i];
-	const struct capture *cap;
+	const struct pointee *cap;
 	unsigned word;
 
 	if (i >= c->fn->arg_cnt || i >= CT_MAX_WORDS)
@@ -239,7 +239,7 @@ static bool arg_count(const struct visit *c, unsigned i, uint64_t *cnt)
 		*cnt = zero_extend(c->words[word], arg->type->size);
 		return true;
 	}
-	cap = arg_capture(c, i);
+	cap = arg_pointee(c, i);
 	if (!cap || cap->len < arg->type->size)
 		return false;
 	*cnt = load(cap->data, arg->type->size);
@@ -249,7 +249,7 @@ static bool arg_count(const struct visit *c, unsigned i, uint64_t *cnt)
 static void visit_arr_arg(const struct visit *c, unsigned i)
 {
 	const struct cuda_arg *arg = &c->fn->args[i];
-	const struct capture *cap = arg_capture(c, i);
+	const struct pointee *cap = arg_pointee(c, i);
 	unsigned word = c->plan->word[i];
 	uint64_t cnt;
 	bool has_cnt = arg_count(c, arg->count_arg, &cnt);
@@ -267,7 +267,7 @@ static void visit_arr_arg(const struct visit *c, unsigned i)
 static void visit_str_arg(const struct visit *c, unsigned i)
 {
 	const char *name = c->fn->args[i].name;
-	const struct capture *cap = arg_capture(c, i);
+	const struct pointee *cap = arg_pointee(c, i);
 	size_t n;
 
 	if (!cap) {
@@ -289,12 +289,12 @@ __attribute__((constructor)) static void find_types(void)
 }
 
 /* CUlaunchConfig: its attributes in place of the pointer to them. */
-static void visit_launch_config(const struct visit *c, unsigned i, const struct capture *cap)
+static void visit_launch_config(const struct visit *c, unsigned i, const struct pointee *cap)
 {
 	const struct cuda_type *attr = launch_attr;
 	const struct cuda_struct *st = c->fn->args[i].type->st;
 	unsigned at = c->plan->cap[i] + 1;
-	const struct capture *attrs = at < c->cap_cnt && c->caps[at].len > 0 ? &c->caps[at] : NULL;
+	const struct pointee *attrs = at < c->cap_cnt && c->caps[at].len > 0 ? &c->caps[at] : NULL;
 	struct visitor *v = c->v;
 
 	v->ops->open(v, c->fn->args[i].name);
@@ -315,7 +315,7 @@ static void visit_launch_config(const struct visit *c, unsigned i, const struct 
 static void visit_ptr_arg(const struct visit *c, unsigned i)
 {
 	const struct cuda_arg *arg = &c->fn->args[i];
-	const struct capture *cap = arg_capture(c, i);
+	const struct pointee *cap = arg_pointee(c, i);
 	unsigned word = c->plan->word[i];
 
 	if (cap && arg->dir == DIR_IN_PTR && cuda_type_has_attrs(arg->type))
@@ -372,7 +372,7 @@ static void visit_raw(const struct visit *c)
 }
 
 void cuda_visit_args(const struct cuda_fn *fn, const uint64_t *words, unsigned word_cnt,
-		     const struct capture *caps, unsigned cap_cnt, struct visitor *v)
+		     const struct pointee *caps, unsigned cap_cnt, struct visitor *v)
 {
 	struct plan tmp;
 	struct visit c = {.fn = fn,

@@ -47,18 +47,18 @@ static inline void visit_bool(struct visitor *v, const char *name, bool x)
 		v->ops->u64(v, name, x);
 }
 
-/* What a record captured for one ct_cap of the function's spec. */
-struct capture {
+/* What a record has of one ct_cap of the function's spec. */
+struct pointee {
 	const uint8_t *data;
 	int len; /* bytes; 0: not read; negative: -errno */
 };
 
-/* Builds what the BPF side needs to know of a function. The captures are in the order of the
+/* Builds what the BPF side needs to know of a function. The pointees are in the order of the
  * arguments that ask for one; the first CT_MAX_CAPS of them are made. An argument that is an
- * attribute array behind a struct (CUlaunchConfig) adds a capture right after the struct's.
+ * attribute array behind a struct (CUlaunchConfig) adds a pointee right after the struct's.
  * One value prints the same way everywhere, so cuda_visit_args() relies on the same order. */
 void cuda_fn_spec(const struct cuda_fn *fn, struct ct_spec *spec);
-/* The same without what is hidden: the one place that says what that is. A capture keeps its place.
+/* The same without what is hidden: the one place that says what that is. A pointee keeps its place.
  */
 void cuda_fn_spec_hiding(const struct cuda_fn *fn, enum ct_hide hide, struct ct_spec *spec);
 /* "strings", "arguments", as headers have it; NULL: nothing is hidden. */
@@ -66,9 +66,9 @@ const char *cuda_hide_name(enum ct_hide hide);
 
 /* Calls v for each argument, by name. caps has cap_cnt entries as cuda_fn_spec() orders them. */
 void cuda_visit_args(const struct cuda_fn *fn, const uint64_t *words, unsigned word_cnt,
-		     const struct capture *caps, unsigned cap_cnt, struct visitor *v);
+		     const struct pointee *caps, unsigned cap_cnt, struct visitor *v);
 
-/* Index of the capture of argument arg, or -1. */
+/* Index of the pointee of argument arg, or -1. */
 int cuda_arg_cap(const struct cuda_fn *fn, unsigned arg);
 /* Index of the first argument word of argument arg, or -1 when it is not in the words: a float. It
  * is the argument's own index but for functions that take floats or big structs by value. */

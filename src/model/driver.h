@@ -11,7 +11,7 @@
 #include "decode/fnset.h"
 #include "decode/nv/nv_decode.h"
 #include "decode/nv/objects.h"
-#include "event/check.h"
+#include "record/check.h"
 #include "util/quota.h"
 
 struct driver {

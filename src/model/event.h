@@ -54,7 +54,7 @@ enum event_has {
 	HAS_LAUNCH = 1 << 3,
 	HAS_DIR = 1 << 4,
 	HAS_BANDWIDTH = 1 << 5,
-	HAS_EVENT = 1 << 6,
+	HAS_CU_EVENT = 1 << 6,
 	HAS_KERNEL = 1 << 7,  /* kernel name of a lookup call: in launch.kernel */
 	HAS_IOCTLS = 1 << 8,  /* --kernel: ioctl_cnt and ioctl_ns are counted */
 	HAS_OFF_CPU = 1 << 9, /* --sched */
@@ -148,7 +148,7 @@ struct event {
 	bool capturing;	 /* a launch or transfer whose stream captures: a graph node, not a run */
 	const uint64_t *words;
 	unsigned word_cnt;
-	struct capture caps[CT_MAX_CAPS];
+	struct pointee caps[CT_MAX_CAPS];
 	unsigned cap_cnt;
 
 	/* meaning */
@@ -156,7 +156,7 @@ struct event {
 	uint64_t size;
 	uint64_t ptr;
 	uint64_t stream;
-	uint64_t event; /* CUevent handle */
+	uint64_t cu_event; /* CUevent handle */
 	enum copy_dir dir;
 	double bandwidth_gbps; /* 1e9 bytes per second */
 	struct launch_info launch;

@@ -43,7 +43,7 @@ void meaning__init(struct meaning *m, const struct cuda_fn *fn)
 	m->fn = fn;
 	m->type = event_type_of(fn->class);
 	m->lookup = find_lookup(fn);
-	m->stream = m->event = m->func = m->ptr = -1;
+	m->stream = m->cu_event = m->func = m->ptr = -1;
 	m->size = cuda_fn_bytes_arg(fn);
 	for (int i = 0; i < fn->arg_cnt && i < CT_MAX_WORDS; i++) {
 		const struct cuda_arg *arg = &fn->args[i];
@@ -53,8 +53,8 @@ void meaning__init(struct meaning *m, const struct cuda_fn *fn)
 		m->word[i] = cuda_arg_word(fn, i);
 		if (m->stream < 0 && one && type_is(arg, "CUstream"))
 			m->stream = i;
-		if (m->event < 0 && one && type_is(arg, "CUevent"))
-			m->event = i;
+		if (m->cu_event < 0 && one && type_is(arg, "CUevent"))
+			m->cu_event = i;
 		if (m->func < 0 && arg->dir == DIR_IN && type_is(arg, "CUfunction"))
 			m->func = i;
 	}
@@ -97,7 +97,7 @@ bool event_arg_by_name(const struct meaning *m, const struct event *ev, const ch
 static const struct kernel_name *captured_name(const struct meaning *m, const struct event *ev,
 					       struct proc *p, int arg)
 {
-	const struct capture *c;
+	const struct pointee *c;
 	size_t len;
 
 	if (m->cap[arg] < 0 || (unsigned)m->cap[arg] >= ev->cap_cnt)
@@ -161,10 +161,10 @@ static void learn_names(const struct meaning *m, struct event *ev, struct proc *
 
 static void apply_streams(const struct meaning *m, struct event *ev, struct proc *p)
 {
-	bool has_event = event_arg(m, ev, m->event, &ev->event);
+	bool has_event = event_arg(m, ev, m->cu_event, &ev->cu_event);
 
 	if (has_event)
-		ev->has |= HAS_EVENT;
+		ev->has |= HAS_CU_EVENT;
 	if (event_arg(m, ev, m->stream, &ev->stream))
 		ev->has |= HAS_STREAM;
 	if (!event_returned(ev) || !(ev->has & HAS_STREAM))
@@ -179,11 +179,11 @@ static void apply_streams(const struct meaning *m, struct event *ev, struct proc
 		break;
 	case OP_RECORD:
 		if (has_event)
-			capture_set__record(&p->captures, ev->event, ev->stream);
+			capture_set__record(&p->captures, ev->cu_event, ev->stream);
 		break;
 	case OP_WAIT:
 		if (has_event)
-			capture_set__wait(&p->captures, ev->stream, ev->event);
+			capture_set__wait(&p->captures, ev->stream, ev->cu_event);
 		break;
 	}
 }

@@ -22,8 +22,8 @@ struct meaning {
 	const struct cuda_fn *fn;
 	enum event_type type;
 	enum lookup lookup;
-	int8_t size, ptr, stream, event, func;
-	int8_t cap[CT_MAX_WORDS];  /* capture of each argument */
+	int8_t size, ptr, stream, cu_event, func;
+	int8_t cap[CT_MAX_WORDS];  /* pointee of each argument */
 	int8_t word[CT_MAX_WORDS]; /* first argument word of each argument */
 };
 

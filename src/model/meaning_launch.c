@@ -19,7 +19,7 @@ struct launch_attr {
 };
 _Static_assert(sizeof(struct launch_attr) == 72, "CUlaunchAttribute");
 
-static void read_attrs(struct launch_info *l, const struct capture *c)
+static void read_attrs(struct launch_info *l, const struct pointee *c)
 {
 	struct launch_attr attr;
 
@@ -32,7 +32,7 @@ static void read_attrs(struct launch_info *l, const struct capture *c)
 	}
 }
 
-/* cuLaunchKernelEx(config, f, ...): the config is the first capture, its attributes the next. */
+/* cuLaunchKernelEx(config, f, ...): the config is the first pointee, its attributes the next. */
 static void from_config(struct event *ev)
 {
 	struct launch_info *l = &ev->launch;

@@ -31,7 +31,7 @@ static bool struct_field(const struct meaning *m, const struct event *ev, int ar
 			 uint64_t *val)
 {
 	const struct cuda_struct *st = m->fn->args[arg].type->st;
-	const struct capture *c;
+	const struct pointee *c;
 
 	if (!st || m->cap[arg] < 0 || (unsigned)m->cap[arg] >= ev->cap_cnt)
 		return false;

@@ -5,7 +5,7 @@
 #include "event_table.h"
 #include "meaning.h"
 
-#include "event/check.h"
+#include "record/check.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -139,7 +139,7 @@ static void fill_call(struct event *ev, const struct raw_call *raw, const struct
 	ev->word_cnt = raw->word_cnt;
 	ev->cap_cnt = raw->cap_cnt;
 	for (unsigned i = 0; i < raw->cap_cnt; i++)
-		ev->caps[i] = (struct capture){raw->caps[i].data, raw->caps[i].len};
+		ev->caps[i] = (struct pointee){raw->caps[i].data, raw->caps[i].len};
 }
 
 /* An event that has no duration, from a record. op is its name, too. */

@@ -103,24 +103,24 @@ static uint64_t rank_of(uint64_t cnt, double part)
 	return rank ? rank : 1;
 }
 
-uint64_t hist_percentile(const struct hist *h, uint64_t cnt, double part, uint64_t max)
+uint64_t spread_percentile(const struct spread *h, uint64_t cnt, double part, uint64_t max)
 {
 	uint64_t rank = rank_of(cnt, part), seen = 0, middle;
 	unsigned i, e;
 
-	for (i = 0; i < HIST_BUCKETS; i++) {
+	for (i = 0; i < SPREAD_BUCKETS; i++) {
 		seen += h->n[i];
 		if (seen >= rank)
 			break;
 	}
 	if (rank == cnt)
 		return max;
-	if (i < HIST_SUB)
+	if (i < SPREAD_SUB)
 		return i < max ? i : max;
-	if (i >= HIST_BUCKETS)
+	if (i >= SPREAD_BUCKETS)
 		return max;
-	e = i / HIST_SUB - 1;
-	middle = (uint64_t)(HIST_SUB + i % HIST_SUB) << e;
+	e = i / SPREAD_SUB - 1;
+	middle = (uint64_t)(SPREAD_SUB + i % SPREAD_SUB) << e;
 	middle += e ? 1ull << (e - 1) : 0;
 	return middle < max ? middle : max;
 }

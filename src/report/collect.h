@@ -51,22 +51,22 @@ static inline uint64_t pair_key(uint64_t a, uint64_t b)
 }
 
 /* Durations in 16 steps per power of two: a percentile is off by at most 1/32 of itself. */
-#define HIST_SUB     16
-#define HIST_BUCKETS (61 * HIST_SUB)
-struct hist {
-	uint64_t n[HIST_BUCKETS];
+#define SPREAD_SUB     16
+#define SPREAD_BUCKETS (61 * SPREAD_SUB)
+struct spread {
+	uint64_t n[SPREAD_BUCKETS];
 };
 
-static inline void hist_add(struct hist *h, uint64_t v)
+static inline void spread_add(struct spread *h, uint64_t v)
 {
-	unsigned e = v < HIST_SUB ? 0 : 59 - (unsigned)__builtin_clzll(v);
+	unsigned e = v < SPREAD_SUB ? 0 : 59 - (unsigned)__builtin_clzll(v);
 
-	h->n[v < HIST_SUB ? v : e * HIST_SUB + (v >> e)]++;
+	h->n[v < SPREAD_SUB ? v : e * SPREAD_SUB + (v >> e)]++;
 }
 
 /* The smallest value that at least this part (0..1) of cnt values does not exceed, and no more than
  * max. */
-uint64_t hist_percentile(const struct hist *h, uint64_t cnt, double part, uint64_t max);
+uint64_t spread_percentile(const struct spread *h, uint64_t cnt, double part, uint64_t max);
 /* The same, exact, of sorted values. */
 uint64_t sorted_percentile(const uint64_t *v, size_t cnt, double part);
 

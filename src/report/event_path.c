@@ -92,7 +92,7 @@ static bool raw_number(const uint8_t *p, size_t len, const struct cuda_type *typ
 	return true;
 }
 
-static const struct capture *capture_of(const struct event *ev, int arg)
+static const struct pointee *pointee_of(const struct event *ev, int arg)
 {
 	int cap = arg < 0 ? -1 : cuda_arg_cap(ev->fn, arg);
 
@@ -123,7 +123,7 @@ bool event_path_u64(const struct event *ev, const char *path, uint64_t *val)
 	size_t len = strcspn(path, "."), off = 0;
 	int arg = arg_of_path(ev, path, len);
 	const struct cuda_type *type;
-	const struct capture *c;
+	const struct pointee *c;
 	struct span s = {0};
 
 	if (arg < 0)
@@ -153,7 +153,7 @@ bool event_path_u64(const struct event *ev, const char *path, uint64_t *val)
 		return word >= 0 && (unsigned)word < ev->word_cnt &&
 		       raw_number((const uint8_t *)&ev->words[word], sizeof(*ev->words), type, val);
 	}
-	c = capture_of(ev, arg);
+	c = pointee_of(ev, arg);
 	return c && c->len > (int)off && raw_number(c->data + off, c->len - off, type, val);
 }
 
@@ -161,7 +161,7 @@ unsigned event_array_u64(const struct event *ev, const char *arg, uint64_t *vals
 {
 	int i = arg_of_path(ev, arg, strlen(arg));
 	const struct cuda_type *type;
-	const struct capture *c;
+	const struct pointee *c;
 	unsigned n = 0;
 
 	if (i < 0)
@@ -181,7 +181,7 @@ unsigned event_array_u64(const struct event *ev, const char *arg, uint64_t *vals
 		}
 		return n;
 	}
-	c = capture_of(ev, i);
+	c = pointee_of(ev, i);
 	if (!c || c->len < 0 || !type->size)
 		return 0;
 	while (n < max &&

@@ -243,11 +243,11 @@ static void on_record(struct flows *f, const struct event *ev)
 	struct flow_stream *s;
 	struct flow_event *e;
 
-	if (!p || !(ev->has & HAS_EVENT) || !(ev->has & HAS_STREAM))
+	if (!p || !(ev->has & HAS_CU_EVENT) || !(ev->has & HAS_STREAM))
 		return;
 	k = stream_key(ev);
 	s = stream_find(p, &k);
-	e = event_get(f, p, ev->event);
+	e = event_get(f, p, ev->cu_event);
 	if (!e)
 		return;
 	e->stream = k;
@@ -271,7 +271,7 @@ static void wait_event(struct flow_proc *p, const struct event *ev, flow_fn fn, 
 	struct flow_event *e;
 	struct flow_stream *s;
 
-	HASH_FIND(hh, p->events, &ev->event, sizeof(ev->event), e);
+	HASH_FIND(hh, p->events, &ev->cu_event, sizeof(ev->cu_event), e);
 	if (!e || !e->launch.seq || e->launch.start_ns >= ev->start_ns)
 		return;
 	s = stream_find(p, &e->stream);
@@ -290,7 +290,7 @@ static void on_sync(struct flows *f, const struct event *ev, flow_fn fn, void *c
 
 	if (!p)
 		return;
-	if (ev->has & HAS_EVENT) {
+	if (ev->has & HAS_CU_EVENT) {
 		wait_event(p, ev, fn, ctx);
 	} else if (ev->has & HAS_STREAM || ev->type == TYPE_TRANSFER) {
 		k = stream_key(ev);
@@ -321,8 +321,8 @@ static void on_destroy(struct flows *f, const struct event *ev)
 			free(s);
 			f->stream_cnt--;
 		}
-	} else if (ev->type == TYPE_EVENT && ev->has & HAS_EVENT) {
-		HASH_FIND(hh, p->events, &ev->event, sizeof(ev->event), e);
+	} else if (ev->type == TYPE_EVENT && ev->has & HAS_CU_EVENT) {
+		HASH_FIND(hh, p->events, &ev->cu_event, sizeof(ev->cu_event), e);
 		if (e) {
 			HASH_DEL(p->events, e);
 			free(e);

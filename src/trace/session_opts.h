@@ -55,7 +55,7 @@ struct session_opts {
 	uint64_t buffer_sz; /* ring buffer in bytes: a power of two, 64 KiB to 1 GiB */
 	int writers;	    /* threads; -1: by the number of processors */
 	enum mechanism mechanism;
-	enum kernel_probe kernel_probe;
+	enum nv_probe kernel_probe;
 	enum ct_hide hide; /* --no-strings, --no-args */
 	bool sandbox;	   /* give up what is not needed; default true, --no-sandbox */
 };

@@ -13,7 +13,7 @@
 #define TRACE_SOURCE_H
 
 #include "attach/levels.h"
-#include "event/check.h"
+#include "record/check.h"
 
 #include <stdbool.h>
 

@@ -3,7 +3,7 @@
 #include "source.h"
 #include "tracer.h"
 
-#include "event/ring.h"
+#include "record/ring.h"
 
 #include <errno.h>
 

@@ -185,7 +185,7 @@ static void describe_selection(struct tracer *t)
 
 void tracer__fill_info(struct tracer *t)
 {
-	enum kernel_probe probe = attach__kernel_probe(t->att);
+	enum nv_probe probe = attach__kernel_probe(t->att);
 	struct trace_info *info = &t->info;
 
 	describe_selection(t);
@@ -197,7 +197,7 @@ void tracer__fill_info(struct tracer *t)
 	info->cuda_version = t->facts.cuda_version;
 	info->mechanism = mechanism_name(attach__mechanism(t->att));
 	info->hidden = cuda_hide_name(t->o.attach.hide);
-	info->kernel_probe = probe == KERNEL_PROBE_AUTO ? NULL : kernel_probe_name(probe);
+	info->kernel_probe = probe == NV_PROBE_AUTO ? NULL : nv_probe_name(probe);
 	info->degraded = t->degraded;
 	info->degraded_cnt =
 		caps__degraded(t->degraded, sizeof(t->degraded) / sizeof(t->degraded[0]));

@@ -73,7 +73,7 @@ static void put_alloc(struct gen *g, uint64_t ptr, uint64_t size)
 	g->words[0] = 0x7ffd0000;
 	g->words[1] = ev.size = size;
 	g->out = ev.ptr = ptr;
-	ev.caps[0] = (struct capture){(const uint8_t *)&g->out, 8};
+	ev.caps[0] = (struct pointee){(const uint8_t *)&g->out, 8};
 	ev.cap_cnt = 1;
 	ev.has = HAS_SIZE | HAS_PTR;
 	put(g, &ev);

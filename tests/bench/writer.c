@@ -99,7 +99,7 @@ static struct event make_alloc(void)
 	ev.has = HAS_SIZE | HAS_PTR;
 	ev.size = words[1];
 	ev.ptr = ptr;
-	ev.caps[0] = (struct capture){(const uint8_t *)&ptr, sizeof(ptr)};
+	ev.caps[0] = (struct pointee){(const uint8_t *)&ptr, sizeof(ptr)};
 	ev.cap_cnt = 1;
 	return ev;
 }

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "decode/fnset.h"
-#include "event/check.h"
+#include "record/check.h"
 #include "model/model.h"
 #include "saved/reader.h"
 #include "sink/sink.h"

@@ -12,7 +12,7 @@
 #include "ct_nv.h"
 #include "decode/fnset.h"
 #include "decode/nv/nv.h"
-#include "event/check.h"
+#include "record/check.h"
 #include "model/model.h"
 #include "sink/sink.h"
 #include "sink/summary.h"

@@ -187,8 +187,8 @@ UNUSED static void with_event(const char *symbol, uint64_t stream, uint64_t even
 {
 	struct event ev = factory_on_stream(&f, symbol, stream, 1000);
 
-	ev.has |= HAS_EVENT;
-	ev.event = event;
+	ev.has |= HAS_CU_EVENT;
+	ev.cu_event = event;
 	send(&ev);
 }
 

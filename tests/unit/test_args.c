@@ -18,7 +18,7 @@ static void test_live(void **state)
 
 	(void)state;
 	ev.fn = cuda_fn_by_symbol("cuMemAlloc_v2");
-	ev.caps[0] = (struct capture){(const uint8_t *)&ptr, 8};
+	ev.caps[0] = (struct pointee){(const uint8_t *)&ptr, 8};
 	ev.cap_cnt = 1;
 	assert_true(event_arg_u64(&ev, "dptr", &val));
 	assert_int_equal(val, ptr);

@@ -11,8 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "event/check.h"
 #include "random.h"
+#include "record/check.h"
 
 #define BUF_SZ 4096
 

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "event/check.h"
+#include "record/check.h"
 
 #define ROOM 2400
 

@@ -202,13 +202,13 @@ static void arrows(void **state)
 	rec_put(&r, factory_sync(&r.f, 1000)); /* nothing new */
 	rec_put(&r, factory_launch(&r.f, "a3", 1000));
 	ev = factory_on_stream(&r.f, "cuEventRecord", 1000, 900);
-	ev.has |= HAS_EVENT;
-	ev.event = 0xe;
+	ev.has |= HAS_CU_EVENT;
+	ev.cu_event = 0xe;
 	rec_put(&r, ev);
 	rec_put(&r, factory_launch(&r.f, "a4", 1000));
 	ev = factory_call(&r.f, "cuEventSynchronize", 10, 5000);
-	ev.has = HAS_EVENT;
-	ev.event = 0xe;
+	ev.has = HAS_CU_EVENT;
+	ev.cu_event = 0xe;
 	rec_put(&r, ev);						  /* a3 */
 	rec_put(&r, factory_call(&r.f, "cuCtxSynchronize", 10, 5000));	  /* a4, b1 */
 	rec_put(&r, factory_on_stream(&r.f, "cuGraphLaunch", 3000, 500)); /* g */
@@ -541,8 +541,8 @@ static void bounded(void **state)
 		r.f.pid = r.f.tid = 1000 + i % 5000;
 		rec_put(&r, factory_launch(&r.f, "k", i));
 		ev = factory_on_stream(&r.f, "cuEventRecord", i, 10);
-		ev.has |= HAS_EVENT;
-		ev.event = i;
+		ev.has |= HAS_CU_EVENT;
+		ev.cu_event = i;
 		rec_put(&r, ev);
 		r.s->out->len = r.s->out->mark = 0;
 	}
@@ -550,8 +550,8 @@ static void bounded(void **state)
 	for (i = 0; i < 20000; i++) {
 		rec_put(&r, factory_launch(&r.f, "k", i));
 		ev = factory_on_stream(&r.f, "cuEventRecord", i, 10);
-		ev.has |= HAS_EVENT;
-		ev.event = i;
+		ev.has |= HAS_CU_EVENT;
+		ev.cu_event = i;
 		rec_put(&r, ev);
 		r.s->out->len = r.s->out->mark = 0;
 	}
@@ -573,8 +573,8 @@ static void on_arrow(void *ctx, const struct flow_launch *from, const struct eve
 
 static void flow_put(struct flows *fl, struct event ev, uint64_t event, unsigned *arrows)
 {
-	ev.has |= HAS_EVENT;
-	ev.event = event;
+	ev.has |= HAS_CU_EVENT;
+	ev.cu_event = event;
 	flows__event(fl, &ev, on_arrow, arrows);
 }
 

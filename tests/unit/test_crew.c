@@ -108,7 +108,7 @@ static struct event make(int i)
 	case 2:
 		ev = call("cuMemAlloc_v2", TYPE_MEMORY, i);
 		memset(shared.cap, i, sizeof(shared.cap));
-		ev.caps[0] = (struct capture){shared.cap, 8};
+		ev.caps[0] = (struct pointee){shared.cap, 8};
 		ev.cap_cnt = 1;
 		return ev;
 	case 3:

@@ -16,7 +16,7 @@
 #include "ct_record.h"
 #include "ct_nv.h"
 #include "decode/fnset.h"
-#include "event/check.h"
+#include "record/check.h"
 #include "model/model.h"
 #include "sink/sink.h"
 

@@ -94,7 +94,7 @@ static void test_alloc(void **state)
 	struct event ev = call("cuMemAlloc_v2", TYPE_MEMORY, words);
 
 	(void)state;
-	ev.caps[0] = (struct capture){(const uint8_t *)&ptr, 8};
+	ev.caps[0] = (struct pointee){(const uint8_t *)&ptr, 8};
 	ev.cap_cnt = 1;
 	ev.has = HAS_SIZE | HAS_PTR;
 	ev.size = 1024;

@@ -241,10 +241,10 @@ static void test_capture(void **state)
 	assert_false(captures(6));
 	/* It spreads by events. */
 	CALL(&r, "cuEventRecord", {"hEvent", 0xe1}, {"hStream", 5});
-	assert_int_equal(r.ev.has, HAS_EVENT | HAS_STREAM);
+	assert_int_equal(r.ev.has, HAS_CU_EVENT | HAS_STREAM);
 	CALL(&r, "cuStreamWaitEvent", {"hStream", 6}, {"hEvent", 0xe1});
-	assert_int_equal(r.ev.has, HAS_EVENT | HAS_STREAM);
-	assert_int_equal(r.ev.event, 0xe1);
+	assert_int_equal(r.ev.has, HAS_CU_EVENT | HAS_STREAM);
+	assert_int_equal(r.ev.cu_event, 0xe1);
 	assert_int_equal(r.ev.stream, 6);
 	assert_true(captures(6));
 	ev = CALL(&r, "cuLaunchKernelEx", {"f", 1}, {"config", .data = &c, .len = sizeof(c)});
@@ -302,15 +302,15 @@ static void test_streams(void **state)
 	r.result = 2;
 	assert_int_equal(CALL(&r, "cuStreamCreate", {"phStream", 0x55})->has, 0);
 	ev = CALL(&r, "cuEventCreate", {"phEvent", 0xe1});
-	assert_int_equal(ev->has, HAS_EVENT);
-	assert_int_equal(ev->event, 0xe1);
+	assert_int_equal(ev->has, HAS_CU_EVENT);
+	assert_int_equal(ev->cu_event, 0xe1);
 	ev = CALL(&r, "cuStreamSynchronize", {"hStream", 0x55});
 	assert_int_equal(ev->type, TYPE_SYNC);
 	assert_int_equal(ev->stream, 0x55);
 	ev = CALL(&r, "cuStreamSynchronize", {"hStream", 0});
 	assert_int_equal(ev->has, HAS_STREAM); /* the default stream is one */
 	ev = CALL(&r, "cuEventSynchronize", {"hEvent", 0xe1});
-	assert_int_equal(ev->has, HAS_EVENT);
+	assert_int_equal(ev->has, HAS_CU_EVENT);
 	ev = CALL(&r, "cuGraphLaunch", {"hGraphExec", 1}, {"hStream", 0x55});
 	assert_int_equal(ev->type, TYPE_GRAPH);
 	assert_string_equal(ev->op, "launch");

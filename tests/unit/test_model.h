@@ -14,7 +14,7 @@
 #include <string.h>
 
 #include "ct_record.h"
-#include "event/check.h"
+#include "record/check.h"
 #include "decode/fnset.h"
 #include "decode/value.h"
 #include "model/model.h"

@@ -328,24 +328,24 @@ static void nothing(void **state)
 
 static void histogram(void **state)
 {
-	struct hist *h = calloc(1, sizeof(*h));
+	struct spread *h = calloc(1, sizeof(*h));
 	uint64_t v[1000], got;
 
 	for (unsigned i = 0; i < 1000; i++) {
 		v[i] = 100 + (uint64_t)i * i;
-		hist_add(h, v[i]);
+		spread_add(h, v[i]);
 	}
 	for (double p = 0.01; p < 1; p += 0.01) {
 		uint64_t exact = sorted_percentile(v, 1000, p);
 
-		got = hist_percentile(h, 1000, p, v[999]);
+		got = spread_percentile(h, 1000, p, v[999]);
 		assert_true(got <= exact + exact / 32 + 1 && exact <= got + got / 32 + 1);
 	}
-	assert_int_equal(hist_percentile(h, 1000, 1, v[999]), v[999]);
-	hist_add(h, 0);
-	hist_add(h, UINT64_MAX);
+	assert_int_equal(spread_percentile(h, 1000, 1, v[999]), v[999]);
+	spread_add(h, 0);
+	spread_add(h, UINT64_MAX);
 	assert_int_equal(h->n[0], 1);
-	assert_int_equal(h->n[HIST_BUCKETS - 1], 1);
+	assert_int_equal(h->n[SPREAD_BUCKETS - 1], 1);
 	free(h);
 }
 

@@ -220,23 +220,23 @@ static void idle_needs_all_streams(void **state)
 	put(x, factory_launch(&x->f, "a", 0x10));
 	/* what the event marks on 0x20 is all there is on it, and 0x10 waits for it */
 	ev = factory_on_stream(&x->f, "cuEventRecord", 0x20, 100);
-	ev.has |= HAS_EVENT;
-	ev.event = 0xe0;
+	ev.has |= HAS_CU_EVENT;
+	ev.cu_event = 0xe0;
 	put(x, ev);
 	ev = factory_on_stream(&x->f, "cuStreamWaitEvent", 0x10, 100);
-	ev.has |= HAS_EVENT;
-	ev.event = 0xe0;
+	ev.has |= HAS_CU_EVENT;
+	ev.cu_event = 0xe0;
 	put(x, ev);
 	put(x, factory_sync(&x->f, 0x10));
 	put(x, factory_launch(&x->f, "a", 0x20)); /* idle for 1000 */
 	ev = factory_on_stream(&x->f, "cuEventRecord", 0x20, 100);
-	ev.has |= HAS_EVENT;
-	ev.event = 0xe0;
+	ev.has |= HAS_CU_EVENT;
+	ev.cu_event = 0xe0;
 	put(x, ev);
 	put(x, factory_launch(&x->f, "a", 0x20)); /* after the event */
 	ev = factory_call(&x->f, "cuEventSynchronize", 500, 9000);
-	ev.has = HAS_EVENT;
-	ev.event = 0xe0;
+	ev.has = HAS_CU_EVENT;
+	ev.cu_event = 0xe0;
 	put(x, ev);
 	put(x, factory_launch(&x->f, "a", 0x20));
 	call(x, "cuCtxSynchronize", 500, 9000);

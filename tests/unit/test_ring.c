@@ -9,7 +9,7 @@
 #include <linux/bpf.h>
 #include <string.h>
 
-#include "event/ring_priv.h"
+#include "record/ring_priv.h"
 #include "util/clock.h"
 
 #include "ct_nv.h"

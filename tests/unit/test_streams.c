@@ -7,8 +7,8 @@ static void of_event(const char *symbol, uint64_t event, int32_t result)
 {
 	struct event ev = factory_call(&f, symbol, 500, 1000);
 
-	ev.has = HAS_EVENT;
-	ev.event = event;
+	ev.has = HAS_CU_EVENT;
+	ev.cu_event = event;
 	ev.result = result;
 	send(&ev);
 }

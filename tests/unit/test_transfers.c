@@ -58,7 +58,7 @@ static void test_paths(void **state)
 	ev.words = words;
 	ev.word_cnt = 4;
 	ev.cap_cnt = cuda_arg_cap(ev.fn, 2) + 1;
-	ev.caps[ev.cap_cnt - 1] = (struct capture){(const uint8_t *)prop, 16};
+	ev.caps[ev.cap_cnt - 1] = (struct pointee){(const uint8_t *)prop, 16};
 	assert_true(event_path_u64(&ev, "prop.location.id", &val));
 	assert_int_equal(val, 7);
 	assert_true(event_path_u64(&ev, "prop.location.type", &val));
@@ -71,7 +71,7 @@ static void test_paths(void **state)
 	assert_false(event_path_u64(&ev, "prop.location.id", &val));
 	ev = begin("cuMemcpyBatchAsync");
 	ev.cap_cnt = cuda_arg_cap(ev.fn, 2) + 1;
-	ev.caps[ev.cap_cnt - 1] = (struct capture){(const uint8_t *)arr, 24};
+	ev.caps[ev.cap_cnt - 1] = (struct pointee){(const uint8_t *)arr, 24};
 	assert_int_equal(event_array_u64(&ev, "sizes", words, 4), 3);
 	assert_int_equal(words[2], 7);
 	assert_int_equal(event_array_u64(&ev, "sizes", words, 2), 2);

@@ -199,7 +199,7 @@ static void test_spec_rows(void **state)
 }
 
 static void check_args(const struct cuda_fn *f, const uint64_t *words, unsigned word_cnt,
-		       const struct capture *caps, unsigned cap_cnt, const char *want)
+		       const struct pointee *caps, unsigned cap_cnt, const char *want)
 {
 	struct out *o = out__memory();
 	struct json j;
@@ -218,7 +218,7 @@ static void check_args(const struct cuda_fn *f, const uint64_t *words, unsigned 
 
 #define WORDS(...)                                                                                 \
 	(const uint64_t[]){__VA_ARGS__}, sizeof((const uint64_t[]){__VA_ARGS__}) / sizeof(uint64_t)
-#define CAP(p, n) ((struct capture){(const uint8_t *)(p), n})
+#define CAP(p, n) ((struct pointee){(const uint8_t *)(p), n})
 
 static void test_in(void **state)
 {
@@ -357,7 +357,7 @@ static void test_launch_config(void **state)
 				    .attrs = 0x7ffc1000,
 				    .attr_cnt = 1};
 	struct launch_attr attr = {.id = 4, .value = {2, 1, 1}};
-	struct capture caps[] = {CAP(&cfg, sizeof(cfg)), CAP(&attr, sizeof(attr))};
+	struct pointee caps[] = {CAP(&cfg, sizeof(cfg)), CAP(&attr, sizeof(attr))};
 
 	(void)state;
 	assert_int_equal(sizeof(cfg), 56);
@@ -415,7 +415,7 @@ static void test_own_row(void **state)
  * beyond any of them. */
 static void visit_random(const struct cuda_fn *f)
 {
-	struct capture caps[CT_MAX_CAPS];
+	struct pointee caps[CT_MAX_CAPS];
 	struct ct_spec spec;
 	uint64_t *words;
 	unsigned cap_cnt, word_cnt;
@@ -435,7 +435,7 @@ static void visit_random(const struct cuda_fn *f)
 
 		for (int b = 0; b < len; b++)
 			p[b] = rnd() % 4 ? 0 : rnd();
-		caps[i] = (struct capture){p, rnd() % 8 ? len : -14};
+		caps[i] = (struct pointee){p, rnd() % 8 ? len : -14};
 	}
 	check_args(f, words, word_cnt, caps, cap_cnt, NULL);
 	for (unsigned i = 0; i < cap_cnt; i++)

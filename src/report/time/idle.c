@@ -97,8 +97,8 @@ static struct idle_stream *stream_get(struct idle *d, const struct event *ev, ui
 
 static struct idle_event *event_get(struct idle *d, const struct event *ev)
 {
-	uint32_t i =
-		keys_get(&d->event_keys, handle_key(ev->pid, ev->event), EVENTS_MAX, ROOM_EVENTS);
+	uint32_t i = keys_get(&d->event_keys, handle_key(ev->pid, ev->cu_event), EVENTS_MAX,
+			      ROOM_EVENTS);
 	struct idle_event *events;
 
 	if (i == KEYS_NONE)
@@ -277,7 +277,7 @@ static void on_done(struct idle *d, struct idle_proc *p, const struct event *ev)
 	struct idle_event *e = NULL;
 	bool was_busy = p->busy_cnt;
 
-	if (ev->has & HAS_EVENT) {
+	if (ev->has & HAS_CU_EVENT) {
 		e = event_get(d, ev);
 		if (e && e->stream)
 			stream_done(d, p, &d->streams[e->stream - 1], e->record_ns, ev);
@@ -336,7 +336,7 @@ static void idle_event(void *a, const struct event *ev)
 		count_cpu(p, ev);
 	if (says_done(ev))
 		on_done(d, p, ev);
-	else if ((ev->fn->op == OP_RECORD || ev->fn->op == OP_WAIT) && (ev->has & HAS_EVENT) &&
+	else if ((ev->fn->op == OP_RECORD || ev->fn->op == OP_WAIT) && (ev->has & HAS_CU_EVENT) &&
 		 !ev->is_error)
 		on_event_call(d, ev);
 }

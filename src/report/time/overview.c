@@ -21,7 +21,7 @@ static void overview__free(void *a)
 	struct overview *o = a;
 
 	for (unsigned i = 0; i < o->fn_keys.cnt && i < o->fn_cap; i++)
-		room_free(o->fns[i].hist);
+		room_free(o->fns[i].spread);
 	keys__free(&o->fn_keys);
 	keys__free(&o->proc_keys);
 	keys__free(&o->thread_keys);
@@ -45,7 +45,7 @@ static struct ov_fn *fn_get(struct overview *o, const struct cuda_fn *fn)
 	o->fns = fns;
 	if (!fns[i].fn) {
 		fns[i].fn = fn;
-		fns[i].hist = room_new(ROOM_FUNCTIONS, sizeof(*fns[i].hist));
+		fns[i].spread = room_new(ROOM_FUNCTIONS, sizeof(*fns[i].spread));
 	}
 	return &fns[i];
 }
@@ -97,8 +97,8 @@ static void on_times(struct overview *o, struct ov_fn *f, const struct event *ev
 		f->total_ns += ns;
 		f->max_ns = ns > f->max_ns ? ns : f->max_ns;
 		f->error_cnt += ev->is_error;
-		if (f->hist)
-			hist_add(f->hist, ns);
+		if (f->spread)
+			spread_add(f->spread, ns);
 	}
 	if (!call_is_outer(ev))
 		return;

@@ -10,8 +10,8 @@
 
 struct fn_row {
 	const char *name;
-	struct ov_fn f; /* its hist is the row's own */
-	struct hist hist;
+	struct ov_fn f; /* its spread is the row's own */
+	struct spread spread;
 };
 
 static int row_by_name(const void *a, const void *b)
@@ -38,8 +38,8 @@ static void row_add(struct fn_row *row, const struct ov_fn *f)
 	row->f.total_ns += f->total_ns;
 	row->f.error_cnt += f->error_cnt;
 	row->f.max_ns = f->max_ns > row->f.max_ns ? f->max_ns : row->f.max_ns;
-	for (unsigned i = 0; f->hist && i < HIST_BUCKETS; i++)
-		row->hist.n[i] += f->hist->n[i];
+	for (unsigned i = 0; f->spread && i < SPREAD_BUCKETS; i++)
+		row->spread.n[i] += f->spread->n[i];
 }
 
 /* Functions by public name (cuMemAlloc and cuMemAlloc_v2 are one), most time first. */
@@ -256,11 +256,12 @@ static void put_fns(const struct overview *o, struct json *j)
 		json_u64(j, "count", f->cnt);
 		json_u64(j, "total_ns", f->total_ns);
 		json_u64(j, "mean_ns", ratio_of(f->total_ns, f->timed_cnt) + 0.5);
-		json_u64(j, "p50_ns", hist_percentile(&rows[i].hist, f->timed_cnt, 0.5, f->max_ns));
+		json_u64(j, "p50_ns",
+			 spread_percentile(&rows[i].spread, f->timed_cnt, 0.5, f->max_ns));
 		json_u64(j, "p95_ns",
-			 hist_percentile(&rows[i].hist, f->timed_cnt, 0.95, f->max_ns));
+			 spread_percentile(&rows[i].spread, f->timed_cnt, 0.95, f->max_ns));
 		json_u64(j, "p99_ns",
-			 hist_percentile(&rows[i].hist, f->timed_cnt, 0.99, f->max_ns));
+			 spread_percentile(&rows[i].spread, f->timed_cnt, 0.99, f->max_ns));
 		json_u64(j, "max_ns", f->max_ns);
 		json_u64(j, "errors", f->error_cnt);
 		json_close(j);
@@ -352,15 +353,15 @@ static void print_fns(const struct overview *o, const struct term *term)
 	table__init(&t, "calls|time|p50|p95|p99|max|function");
 	for (unsigned i = 0; i < cnt && i < top; i++) {
 		const struct ov_fn *f = &rows[i].f;
-		const struct hist *h = &rows[i].hist;
+		const struct spread *h = &rows[i].spread;
 
 		row = table__row(&t, rows[i].name);
 		row->red = f->error_cnt;
 		human_count(row->cell[0], f->cnt);
 		human_time(row->cell[1], f->total_ns);
-		human_time(row->cell[2], hist_percentile(h, f->timed_cnt, 0.5, f->max_ns));
-		human_time(row->cell[3], hist_percentile(h, f->timed_cnt, 0.95, f->max_ns));
-		human_time(row->cell[4], hist_percentile(h, f->timed_cnt, 0.99, f->max_ns));
+		human_time(row->cell[2], spread_percentile(h, f->timed_cnt, 0.5, f->max_ns));
+		human_time(row->cell[3], spread_percentile(h, f->timed_cnt, 0.95, f->max_ns));
+		human_time(row->cell[4], spread_percentile(h, f->timed_cnt, 0.99, f->max_ns));
 		human_time(row->cell[5], f->max_ns);
 	}
 	putc('\n', term->f);

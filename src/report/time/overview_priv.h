@@ -13,7 +13,7 @@
 struct ov_fn {
 	const struct cuda_fn *fn;
 	uint64_t cnt, timed_cnt, total_ns, max_ns, error_cnt;
-	struct hist *hist; /* of timed_cnt calls; NULL: no memory */
+	struct spread *spread; /* of timed_cnt calls; NULL: no memory */
 };
 
 struct ov_proc {

@@ -21,7 +21,7 @@
 struct wait_fn {
 	const struct cuda_fn *fn;
 	uint64_t cnt, total_ns, max_ns, off_cpu_ns;
-	struct hist *hist;
+	struct spread *spread;
 };
 
 struct wait_for {
@@ -76,9 +76,9 @@ static void waits__free(void *a)
 	struct waits *w = a;
 
 	for (unsigned i = 0; i < w->fn_keys.cnt && i < w->fn_cap; i++)
-		room_free(w->fns[i].hist);
+		room_free(w->fns[i].spread);
 	for (unsigned i = 0; i < w->may_keys.cnt && i < w->may_cap; i++)
-		room_free(w->may[i].hist);
+		room_free(w->may[i].spread);
 	keys__free(&w->fn_keys);
 	keys__free(&w->for_keys);
 	keys__free(&w->thread_keys);
@@ -161,14 +161,14 @@ static uint32_t add_fn(struct keys *keys, struct wait_fn **fns, unsigned *cap,
 	f += i;
 	if (!f->fn) {
 		f->fn = ev->fn;
-		f->hist = room_new(ROOM_FUNCTIONS, sizeof(*f->hist));
+		f->spread = room_new(ROOM_FUNCTIONS, sizeof(*f->spread));
 	}
 	f->cnt++;
 	f->total_ns += ns;
 	f->max_ns = ns > f->max_ns ? ns : f->max_ns;
 	f->off_cpu_ns += ev->off_cpu_ns < ns ? ev->off_cpu_ns : ns;
-	if (f->hist)
-		hist_add(f->hist, ns);
+	if (f->spread)
+		spread_add(f->spread, ns);
 	return i;
 }
 
@@ -224,7 +224,7 @@ static void on_wait(struct waits *w, const struct event *ev)
 	}
 	if (is_copy)
 		what = ev->dir == COPY_DIR_HTOD ? "copy HtoD" : "copy DtoH";
-	else if (ev->has & HAS_EVENT)
+	else if (ev->has & HAS_CU_EVENT)
 		what = "event";
 	else if (!kernel)
 		what = "no launch was seen";
@@ -309,7 +309,8 @@ static void put_fn(const struct waits *w, struct json *j, const struct wait_fn *
 	json_u64(j, "count", f->cnt);
 	json_u64(j, "total_ns", f->total_ns);
 	json_u64(j, "mean_ns", ratio_of(f->total_ns, f->cnt) + 0.5);
-	json_u64(j, "p95_ns", f->hist ? hist_percentile(f->hist, f->cnt, 0.95, f->max_ns) : 0);
+	json_u64(j, "p95_ns",
+		 f->spread ? spread_percentile(f->spread, f->cnt, 0.95, f->max_ns) : 0);
 	json_u64(j, "max_ns", f->max_ns);
 	if (w->has_off_cpu)
 		json_u64(j, "off_cpu_ns", f->off_cpu_ns);
@@ -402,9 +403,9 @@ static void print_fns(const struct waits *w, const struct term *term, bool is_ma
 		human_count(row->cell[0], list[i]->cnt);
 		human_time(row->cell[1], list[i]->total_ns);
 		human_time(row->cell[2], ratio_of(list[i]->total_ns, list[i]->cnt));
-		if (list[i]->hist)
-			human_time(row->cell[3], hist_percentile(list[i]->hist, list[i]->cnt, 0.95,
-								 list[i]->max_ns));
+		if (list[i]->spread)
+			human_time(row->cell[3], spread_percentile(list[i]->spread, list[i]->cnt,
+								   0.95, list[i]->max_ns));
 		human_time(row->cell[4], list[i]->max_ns);
 	}
 	if (t.row_cnt)

@@ -148,10 +148,10 @@ void graphs_capture_event(struct graphs *g, const struct event *ev)
 	p = proc_find(g, ev->pid);
 	if (!p || !p->cnt)
 		return;
-	if (ev->fn->op == OP_RECORD && (ev->has & HAS_EVENT)) {
-		capture_set__record(&p->set, ev->event, ev->stream);
-	} else if (ev->fn->op == OP_WAIT && (ev->has & HAS_EVENT)) {
-		capture_set__wait(&p->set, ev->stream, ev->event);
+	if (ev->fn->op == OP_RECORD && (ev->has & HAS_CU_EVENT)) {
+		capture_set__record(&p->set, ev->cu_event, ev->stream);
+	} else if (ev->fn->op == OP_WAIT && (ev->has & HAS_CU_EVENT)) {
+		capture_set__wait(&p->set, ev->stream, ev->cu_event);
 	} else {
 		c = capture_of(g, ev->pid, ev->stream);
 		if (c)

@@ -102,7 +102,7 @@ static struct stream *stream_get(struct streams *s, const struct event *ev, uint
 static struct stream_point *event_get(struct streams *s, const struct event *ev)
 {
 	uint32_t i =
-		keys_get(&s->event_keys, pair_key(ev->event, ev->pid), EVENTS_MAX, ROOM_EVENTS);
+		keys_get(&s->event_keys, pair_key(ev->cu_event, ev->pid), EVENTS_MAX, ROOM_EVENTS);
 	struct stream_point *events;
 
 	if (i == KEYS_NONE)
@@ -219,7 +219,7 @@ static void on_done(struct streams *s, const struct event *ev)
 			x->sync_ns += event_duration_ns(ev);
 		}
 		done(s, x, x->submitted);
-	} else if (ev->has & HAS_EVENT) {
+	} else if (ev->has & HAS_CU_EVENT) {
 		e = event_get(s, ev);
 		if (e && e->stream)
 			done(s, &s->list[e->stream - 1], e->seq);
@@ -334,7 +334,7 @@ static void on_stream_call(struct streams *s, const struct event *ev)
 		on_destroy(s, ev);
 		break;
 	case OP_WAIT:
-		if (ev->has & HAS_EVENT)
+		if (ev->has & HAS_CU_EVENT)
 			on_wait_event(s, ev);
 		break;
 	case OP_QUERY: /* cuStreamQuery: all is done; the other queries have an answer */
@@ -378,7 +378,7 @@ static void streams_event(void *a, const struct event *ev)
 		on_done(s, ev);
 	else if (ev->fn->class == CLASS_STREAM && (ev->has & HAS_STREAM))
 		on_stream_call(s, ev);
-	else if (ev->fn->class == CLASS_EVENT && (ev->has & HAS_EVENT))
+	else if (ev->fn->class == CLASS_EVENT && (ev->has & HAS_CU_EVENT))
 		on_event_call(s, ev);
 }
 

@@ -2,8 +2,8 @@
 /*
  * Raw records, distrusted once: whatever comes behind this may rely on the sizes in them.
  */
-#ifndef EVENT_CHECK_H
-#define EVENT_CHECK_H
+#ifndef RECORD_CHECK_H
+#define RECORD_CHECK_H
 
 #include "ct_nv.h"
 #include "ct_record.h"
@@ -17,7 +17,7 @@
 #define RAW_ID_BITS	 48
 #define RAW_PRODUCER_MAX 32
 
-/* A struct ct_call whose captures have been found. */
+/* A struct ct_call whose pointees have been found. */
 struct raw_call {
 	const struct ct_call *call;
 	uint64_t id, parent_id; /* call->call_id, call->parent_id, with the producer's number */
@@ -55,4 +55,4 @@ struct raw {
  */
 int raw_check(const void *data, size_t size, unsigned producer, struct raw *raw);
 
-#endif /* EVENT_CHECK_H */
+#endif /* RECORD_CHECK_H */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* For ring.c and its test, which has rings of its own in memory. */
-#ifndef EVENT_RING_PRIV_H
-#define EVENT_RING_PRIV_H
+#ifndef RECORD_RING_PRIV_H
+#define RECORD_RING_PRIV_H
 
 #include "ring.h"
 
@@ -26,4 +26,4 @@ struct ring *ring__new(unsigned max_parts, size_t size, ring_fn fn, void *ctx);
 void ring__add(struct ring *r, unsigned long *consumer, const unsigned long *producer,
 	       const uint8_t *data);
 
-#endif /* EVENT_RING_PRIV_H */
+#endif /* RECORD_RING_PRIV_H */

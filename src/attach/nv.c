@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-#include "kernel.h"
+#include "nv.h"
 
 #include "caps.h"
 #include "uvm_btf.h"
@@ -34,7 +34,7 @@ static struct {
 #define FUNC_CNT (sizeof(funcs) / sizeof(funcs[0]))
 static uint64_t uvm_notify_addr;
 
-const char *kernel_probe_name(enum kernel_probe k)
+const char *nv_probe_name(enum nv_probe k)
 {
 	static const char *const names[] = {"auto", "kprobe.multi", "fentry", "kprobe",
 					    "tracepoint"};
@@ -42,16 +42,16 @@ const char *kernel_probe_name(enum kernel_probe k)
 	return names[k];
 }
 
-bool kernel__driver_loaded(void)
+bool nv__driver_loaded(void)
 {
 	return secure_getenv(TEST_ENV) || !access("/sys/module/nvidia", F_OK);
 }
 
-unsigned kernel__candidates(enum kernel_probe want, enum kernel_probe out[KERNEL_PROBE_CNT])
+unsigned nv__candidates(enum nv_probe want, enum nv_probe out[NV_PROBE_CNT])
 {
-	if (want == KERNEL_PROBE_AUTO && !secure_getenv(TEST_ENV))
-		return caps__kernel_probes(out);
-	out[0] = want == KERNEL_PROBE_AUTO ? KERNEL_PROBE_TRACEPOINT : want;
+	if (want == NV_PROBE_AUTO && !secure_getenv(TEST_ENV))
+		return caps__nv_probes(out);
+	out[0] = want == NV_PROBE_AUTO ? NV_PROBE_TRACEPOINT : want;
 	return 1;
 }
 
@@ -184,12 +184,12 @@ static bool find_xid(struct ct_cfg *cfg)
 
 /* Faults and migrations: a probe on a function of nvidia-uvm, so not by system calls. */
 static void prepare_uvm(struct cudatrace_bpf *skel, struct ct_cfg *cfg, const struct nv_abi *abi,
-			enum kernel_probe how)
+			enum nv_probe how)
 {
 	/* uvm_perf_event_id_t; one lower in branches 515 to 525 */
 	unsigned older = abi->known == NV_KNOWN && nv_abi_branch(abi) < 530;
 
-	if (how == KERNEL_PROBE_TRACEPOINT)
+	if (how == NV_PROBE_TRACEPOINT)
 		return;
 	if (!uvm_btf_read(cfg->uvm_off)) {
 		info("--kernel: page faults and migrations of managed memory cannot be seen: "
@@ -198,11 +198,11 @@ static void prepare_uvm(struct cudatrace_bpf *skel, struct ct_cfg *cfg, const st
 	}
 	cfg->uvm_fault_id = 6 - older;
 	cfg->uvm_migration_id = 7 - older;
-	bpf_program__set_autoload(skel->progs.ct_uvm_fentry, how == KERNEL_PROBE_FENTRY);
-	bpf_program__set_autoload(skel->progs.ct_uvm_kprobe, how != KERNEL_PROBE_FENTRY);
+	bpf_program__set_autoload(skel->progs.ct_uvm_fentry, how == NV_PROBE_FENTRY);
+	bpf_program__set_autoload(skel->progs.ct_uvm_kprobe, how != NV_PROBE_FENTRY);
 }
 
-static void prepare_kprobes(struct cudatrace_bpf *skel, enum kernel_probe how)
+static void prepare_kprobes(struct cudatrace_bpf *skel, enum nv_probe how)
 {
 	struct bpf_program *progs[] = {skel->progs.ct_nv_kprobe, skel->progs.ct_nv_kretprobe,
 				       skel->progs.ct_uvm_kprobe};
@@ -210,24 +210,24 @@ static void prepare_kprobes(struct cudatrace_bpf *skel, enum kernel_probe how)
 	find_symbols();
 	bpf_program__set_autoload(skel->progs.ct_nv_kprobe, true);
 	bpf_program__set_autoload(skel->progs.ct_nv_kretprobe, true);
-	for (int i = 0; i < 3 && how == KERNEL_PROBE_KPROBE_MULTI; i++)
+	for (int i = 0; i < 3 && how == NV_PROBE_KPROBE_MULTI; i++)
 		bpf_program__set_expected_attach_type(progs[i], BPF_TRACE_KPROBE_MULTI);
 }
 
-void kernel__prepare(struct cudatrace_bpf *skel, struct ct_cfg *cfg, const struct attach_opts *o,
-		     enum kernel_probe how)
+void nv__prepare(struct cudatrace_bpf *skel, struct ct_cfg *cfg, const struct attach_opts *o,
+		 enum nv_probe how)
 {
 	read_majors(cfg);
 	cfg->nv_by_name = secure_getenv(TEST_ENV) != NULL;
-	if (how == KERNEL_PROBE_KPROBE || how == KERNEL_PROBE_KPROBE_MULTI)
+	if (how == NV_PROBE_KPROBE || how == NV_PROBE_KPROBE_MULTI)
 		prepare_kprobes(skel, how);
-	bpf_program__set_autoload(skel->progs.ct_nv_sys_enter, how == KERNEL_PROBE_TRACEPOINT);
-	bpf_program__set_autoload(skel->progs.ct_nv_sys_exit, how == KERNEL_PROBE_TRACEPOINT);
-	if (how == KERNEL_PROBE_FENTRY) {
+	bpf_program__set_autoload(skel->progs.ct_nv_sys_enter, how == NV_PROBE_TRACEPOINT);
+	bpf_program__set_autoload(skel->progs.ct_nv_sys_exit, how == NV_PROBE_TRACEPOINT);
+	if (how == NV_PROBE_FENTRY) {
 		find_in_btf();
 		load_fentry(skel);
 	}
-	if (how != KERNEL_PROBE_AUTO) {
+	if (how != NV_PROBE_AUTO) {
 		bpf_program__set_autoload(skel->progs.ct_xid, find_xid(cfg));
 		prepare_uvm(skel, cfg, o->abi, how);
 	}
@@ -235,7 +235,7 @@ void kernel__prepare(struct cudatrace_bpf *skel, struct ct_cfg *cfg, const struc
 	bpf_program__set_autoload(skel->progs.ct_irq_entry, o->sched);
 }
 
-int kernel__fill_plans(struct cudatrace_bpf *skel, const struct nv_abi *abi, enum ct_hide hide)
+int nv__fill_plans(struct cudatrace_bpf *skel, const struct nv_abi *abi, enum ct_hide hide)
 {
 	struct nv_plan_row rows[NV_PLAN_MAX];
 	struct nv_plan_params *params;
@@ -357,31 +357,31 @@ static int count_fentries(struct cudatrace_bpf *skel)
 	return cnt ? cnt : -ENOENT;
 }
 
-int kernel__attach(struct cudatrace_bpf *skel, enum kernel_probe how)
+int nv__attach(struct cudatrace_bpf *skel, enum nv_probe how)
 {
 	switch (how) {
-	case KERNEL_PROBE_KPROBE_MULTI:
+	case NV_PROBE_KPROBE_MULTI:
 		return attach_kprobe_multi(skel);
-	case KERNEL_PROBE_KPROBE:
+	case NV_PROBE_KPROBE:
 		return attach_kprobes(skel);
-	case KERNEL_PROBE_FENTRY:
+	case NV_PROBE_FENTRY:
 		return count_fentries(skel);
 	default:
 		return 1;
 	}
 }
 
-void kernel__say(enum kernel_probe want, enum kernel_probe got, int error)
+void nv__say(enum nv_probe want, enum nv_probe got, int error)
 {
-	enum kernel_probe how[KERNEL_PROBE_CNT];
+	enum nv_probe how[NV_PROBE_CNT];
 
-	kernel__candidates(want, how);
-	if (!kernel__driver_loaded())
+	nv__candidates(want, how);
+	if (!nv__driver_loaded())
 		warn("--kernel: the NVIDIA driver is not loaded: only CUDA calls are traced");
-	else if (got == KERNEL_PROBE_AUTO)
+	else if (got == NV_PROBE_AUTO)
 		warn("--kernel: the driver cannot be seen here (%s): only CUDA calls are traced",
 		     strerror(-error));
 	else if (got != how[0])
 		warn("--kernel: %s does not work here (%s): the driver is seen by %s",
-		     kernel_probe_name(how[0]), strerror(-error), kernel_probe_name(got));
+		     nv_probe_name(how[0]), strerror(-error), nv_probe_name(got));
 }

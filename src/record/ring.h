@@ -8,8 +8,8 @@
  * returns. So if it is not there yet when its ring is looked at, all that follows from it is later
  * than the clock was, and waits for the next look.
  */
-#ifndef EVENT_RING_H
-#define EVENT_RING_H
+#ifndef RECORD_RING_H
+#define RECORD_RING_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -40,4 +40,4 @@ size_t ring__drain(struct ring *r, size_t max);
 /* Was one so full, since this was last asked, that records may have been dropped? */
 bool ring__was_full(struct ring *r);
 
-#endif /* EVENT_RING_H */
+#endif /* RECORD_RING_H */

@@ -140,7 +140,8 @@ bool ring__was_full(struct ring *r)
 	return was;
 }
 
-/* When it was sent. What is not long enough to say is somebody else's to refuse (event/check.h). */
+/* When it was sent. What is not long enough to say is somebody else's to refuse (record/check.h).
+ */
 static uint64_t sent_ns(const void *data, size_t size)
 {
 	const struct ct_rec *rec = data;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* The memory that a call's arguments point to, as its capture spec asks for it. */
-#ifndef CT_CAPTURE_BPF_H
-#define CT_CAPTURE_BPF_H
+/* The memory that a call's arguments point to, as its spec asks for it. */
+#ifndef CT_POINTEE_BPF_H
+#define CT_POINTEE_BPF_H
 
-/* Where a capture is: address and length of what to read. Negative: cannot be told. */
+/* Where a pointee is: address and length of what to read. Negative: cannot be told. */
 static __always_inline long cap_locate(const struct ct_cap *cap, const __u64 *words, __u64 *addr,
 				       __u32 *len)
 {
@@ -44,7 +44,7 @@ static __always_inline long cap_locate(const struct ct_cap *cap, const __u64 *wo
 	return p ? 0 : -14;
 }
 
-/* Reads one capture to t->out + off; returns its length or -errno. */
+/* Reads one pointee to t->out + off; returns its length or -errno. */
 __noinline long cap_read(struct ct_thread *t, const struct ct_frame *f, const struct ct_cap *cap,
 			 __u32 off)
 {
@@ -67,7 +67,7 @@ __noinline long cap_read(struct ct_thread *t, const struct ct_frame *f, const st
 	}
 	if (n < 0 || n > CT_CAP_SZ_MAX)
 		return n;
-	/* Up to where the next capture begins: else a call before would show there. */
+	/* Up to where the next pointee begins: else a call before would show there. */
 	__builtin_memset(t->out + off + n, 0, 7);
 	return n;
 }
@@ -95,4 +95,4 @@ static __always_inline __u32 call_capture(struct ct_thread *t, const struct ct_f
 	return off;
 }
 
-#endif /* CT_CAPTURE_BPF_H */
+#endif /* CT_POINTEE_BPF_H */
