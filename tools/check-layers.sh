@@ -25,16 +25,22 @@ FILENAME ~ /\.md$/ {
 	if (!("bpf" in may)) { print "docs/ARCHITECTURE.md has no table of folders"; exit bad = 1 }
 }
 
+# The row for a folder: its own, or the next above it that has one.
+function row(dir) {
+	while (!(dir in may) && sub(/\/[^\/]*$/, "", dir)) continue
+	return dir
+}
+
 # FILE in the folder that it is named by: "decode" for "decode/cuda.h" and for "cuda.h" in src/decode/.
-function owner(name, file,	dir, first) {
+function owner(name, file,	dir) {
 	if (name ~ /^ct_[a-z_]*\.(h|def)$/) return "include"
 	if (name ~ /\.skel\.h$/) return "libbpf" # made by its tool
 	if (name ~ /^vmlinux\.h$/) return "vmlinux"
 	if (name == "version.h" || name == "api_includes.h") return layer # made by the Makefile
 	if (name ~ /^(bpf|libbpf)\//) return "libbpf"
 	if (name ~ /\.\.\//) return "a path with \"..\""
-	first = name
-	if (sub(/\/.*/, "", first) && first in may) return first
+	dir = name
+	if (sub(/\/[^\/]*$/, "", dir) && row(dir) in may) return row(dir)
 	dir = file
 	sub(/[^\/]*$/, "", dir)
 	if ((getline junk < (dir name)) < 0) return ""
@@ -44,7 +50,8 @@ function owner(name, file,	dir, first) {
 
 FNR == 1 {
 	layer = FILENAME
-	if (sub(/^src\//, "", layer)) { if (!sub(/\/.*/, "", layer)) layer = "main" } else layer = "bpf"
+	if (sub(/^src\//, "", layer)) layer = sub(/\/[^\/]*$/, "", layer) ? row(layer) : "main"
+	else layer = "bpf"
 	if (!(layer in may)) {
 		printf "%s:1: src/%s/ is not in the table of docs/ARCHITECTURE.md\n", FILENAME, layer
 		bad = 1
@@ -67,7 +74,7 @@ match($0, /^[ \t]*#[ \t]*include[ \t]*["<]/) {
 	ok = 0
 	n = split(may[layer], list, " ")
 	for (i = 1; i <= n; i++)
-		if (list[i] == own) ok = 1
+		if (list[i] == own || index(own, list[i] "/") == 1) ok = 1
 	if (!ok) {
 		printf "%s:%d: %s/ may not use %s (\"%s\"); it may use: %s\n", FILENAME, FNR, layer, own, name, may[layer]
 		bad = 1
@@ -79,15 +86,15 @@ layer == "event" && match($0, /(bpf_object|bpf_program|bpf_link|bpf_map__)[a-z_]
 	printf "%s:%d: event/ may use libbpf for the ring only, not %s)\n", FILENAME, FNR, substr($0, RSTART, RLENGTH)
 	bad = 1
 }
-# What waits for a target is read by util/reader*.c alone, and attach/holders.c, in a process that ends itself.
-FILENAME !~ /^src\/(util\/reader|attach\/holders)/ && (/process_vm_readv/ || /"\/proc\/%[du]\/(mem|cmdline|environ|maps|map_files|root)["\/]/ && /open\(/) {
+# What waits for a target is read by util/reader*.c alone, and attach/probe/holders.c, in a process that ends itself.
+FILENAME !~ /^src\/(util\/reader|attach\/probe\/holders)/ && (/process_vm_readv/ || /"\/proc\/%[du]\/(mem|cmdline|environ|maps|map_files|root)["\/]/ && /open\(/) {
 	printf "%s:%d: a target can make this wait for ever; use util/reader.h\n", FILENAME, FNR
 	bad = 1
 }
 # Paths are often made a line before: whoever names them must know the reader.
 FNR == 1 { file_reads = 0 }
 /util\/reader\.h"/ { file_reads = 1 }
-FILENAME !~ /^src\/(util\/reader|attach\/holders)/ && !file_reads && /"\/proc\/%[du]\/(mem|cmdline|environ|maps|map_files|root|exe)/ {
+FILENAME !~ /^src\/(util\/reader|attach\/probe\/holders)/ && !file_reads && /"\/proc\/%[du]\/(mem|cmdline|environ|maps|map_files|root|exe)/ {
 	printf "%s:%d: a target can make this wait for ever; use util/reader.h\n", FILENAME, FNR
 	bad = 1
 }

@@ -2,7 +2,7 @@
 /* The skeleton's life, its maps, and the library files that are attached. */
 #include "attach_priv.h"
 
-#include "elf.h"
+#include "attach/find/elf.h"
 
 #include "util/clock.h"
 #include "util/log.h"

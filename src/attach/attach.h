@@ -7,8 +7,8 @@
 #define ATTACH_ATTACH_H
 
 #include "ct_bpf.h"
-#include "mechanism.h"
-#include "target.h"
+#include "attach/probe/mechanism.h"
+#include "attach/find/target.h"
 
 #include "decode/fnset.h"
 #include "decode/nv/nv_decode.h"

@@ -2,7 +2,7 @@
 /* The list of library files: how many there may be, whose they are, and when they go. */
 #include "attach_priv.h"
 
-#include "elf.h"
+#include "attach/find/elf.h"
 
 #include "util/log.h"
 #include "util/reader.h"

@@ -2,9 +2,9 @@
 /* Which programs are loaded, and by which mechanism: the best that works. */
 #include "attach_priv.h"
 
-#include "caps.h"
+#include "attach/allow/caps.h"
 #include "nv.h"
-#include "target.h"
+#include "attach/find/target.h"
 
 #include "util/log.h"
 

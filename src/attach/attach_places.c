@@ -2,7 +2,7 @@
 /* Where in a library probes are put, and what came of it, which may be known only later. */
 #include "attach_priv.h"
 
-#include "elf.h"
+#include "attach/find/elf.h"
 
 #include "util/log.h"
 

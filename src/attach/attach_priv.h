@@ -4,9 +4,9 @@
 #define ATTACH_PRIV_H
 
 #include "attach.h"
-#include "layer.h"
-#include "links.h"
-#include "watch.h"
+#include "attach/find/layer.h"
+#include "attach/probe/links.h"
+#include "attach/find/watch.h"
 
 #include "util/quota.h"
 

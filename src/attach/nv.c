@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 #include "nv.h"
 
-#include "caps.h"
+#include "attach/allow/caps.h"
 #include "uvm_btf.h"
 
 #include "util/log.h"
@@ -33,14 +33,6 @@ static struct {
 };
 #define FUNC_CNT (sizeof(funcs) / sizeof(funcs[0]))
 static uint64_t uvm_notify_addr;
-
-const char *nv_probe_name(enum nv_probe k)
-{
-	static const char *const names[] = {"auto", "kprobe.multi", "fentry", "kprobe",
-					    "tracepoint"};
-
-	return names[k];
-}
 
 bool nv__driver_loaded(void)
 {

@@ -19,9 +19,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "attach/caps.h"
-#include "attach/elf.h"
-#include "attach/target.h"
+#include "attach/allow/caps.h"
+#include "attach/find/elf.h"
+#include "attach/find/target.h"
 #include "text/json.h"
 #include "text/numbers.h"
 #include "util/log.h"

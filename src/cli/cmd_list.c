@@ -16,8 +16,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "attach/elf.h"
-#include "attach/target.h"
+#include "attach/find/elf.h"
+#include "attach/find/target.h"
 #include "decode/cuda.h"
 #include "decode/fnset.h"
 #include "list.h"

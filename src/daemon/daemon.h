@@ -5,7 +5,7 @@
 
 #include <stdbool.h>
 
-#include "attach/mechanism.h"
+#include "attach/probe/mechanism.h"
 #include "config.h"
 
 #define DAEMON_CONFIG "/etc/cudatrace/daemon.yaml"

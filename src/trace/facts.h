@@ -3,7 +3,7 @@
 #ifndef TRACE_FACTS_H
 #define TRACE_FACTS_H
 
-#include "attach/mechanism.h"
+#include "attach/probe/mechanism.h"
 
 #include <sys/utsname.h>
 

@@ -2,8 +2,8 @@
 /* What is traced, what is counted, what is seen at its entry only, what has stacks. */
 #include "session.h"
 
-#include "attach/elf.h"
-#include "attach/target.h"
+#include "attach/find/elf.h"
+#include "attach/find/target.h"
 #include "util/log.h"
 
 #include <unistd.h>

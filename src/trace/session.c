@@ -7,7 +7,7 @@
  */
 #include "session.h"
 
-#include "attach/caps.h"
+#include "attach/allow/caps.h"
 #include "sink/crew.h"
 #include "util/clock.h"
 #include "util/log.h"

@@ -8,7 +8,7 @@
 #include <sys/types.h>
 
 #include "attach/attach.h"
-#include "attach/mechanism.h"
+#include "attach/probe/mechanism.h"
 #include "decode/cuda.h"
 #include "sink/sink.h"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #include "tracer.h"
 
-#include "attach/caps.h"
+#include "attach/allow/caps.h"
 #include "util/clock.h"
 #include "util/log.h"
 #include "version.h"

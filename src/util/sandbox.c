@@ -105,7 +105,7 @@ static const char *const calls[] = {
 	"signalfd4",
 	"inotify_add_watch",
 	"inotify_rm_watch",
-	/* util/reader.h, attach/links.h: no socket can be made */
+	/* util/reader.h, attach/probe/links.h: no socket can be made */
 	"sendto",
 	"sendmsg",
 	"recvfrom",
@@ -239,7 +239,8 @@ static const char *const reader_calls[] = {
 /* The one that makes readers makes each a filter of its own besides. */
 static const char *const maker_calls[] = {"socketpair", "seccomp"};
 
-/* Of the process that attaches: it looks at others in a process of its own (attach/holders.h). */
+/* Of the process that attaches: it looks at others in a process of its own
+ * (attach/probe/holders.h). */
 static const char *const links_calls[] = {"clone", "clone3", "fork", "vfork"};
 
 static const uint32_t families[] = {AF_UNIX, AF_INET, AF_INET6};
@@ -458,7 +459,7 @@ void sandbox__enter(const struct sandbox_needs *needs)
 
 	for (size_t i = 0; i < COUNT(kept); i++)
 		keep[kept[i]] = true;
-	keep[CAP_LEASE] = !needs->links; /* src/attach/watch.h */
+	keep[CAP_LEASE] = !needs->links; /* src/attach/find/watch.h */
 	keep[CAP_PERFMON] = needs->links;
 	keep[CAP_SYS_ADMIN] = needs->perf_probes;
 	/* SIGCONT to what was stopped, whoever it runs as by then */

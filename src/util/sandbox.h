@@ -12,7 +12,7 @@
 
 struct sandbox_needs {
 	bool daemon;	  /* else a trace */
-	bool links;	  /* instead of either: the process that attaches (attach/links.h) */
+	bool links;	  /* instead of either: the process that attaches (attach/probe/links.h) */
 	bool perf_probes; /* with links, one perf event each: asks for CAP_SYS_ADMIN */
 };
 

@@ -13,8 +13,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "attach/elf.h"
-#include "attach/probes.h"
+#include "attach/find/elf.h"
+#include "attach/probe/probes.h"
 
 #define MAX_PLACES 16
 

@@ -2,7 +2,7 @@
 /* /etc/ld.so.cache of a container. */
 #include "fuzz.h"
 
-#include "attach/ld_cache.h"
+#include "attach/find/ld_cache.h"
 
 struct seen {
 	unsigned cnt;

@@ -2,7 +2,7 @@
 /* Lines of /proc/PID/maps: the file's name is the target's choice. */
 #include "fuzz.h"
 
-#include "attach/target.h"
+#include "attach/find/target.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {

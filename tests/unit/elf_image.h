@@ -18,7 +18,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "attach/elf.h"
+#include "attach/find/elf.h"
 
 #define UNUSED __attribute__((unused))
 

@@ -8,7 +8,7 @@
 #include <cmocka.h>
 #include <elf.h>
 
-#include "attach/code.h"
+#include "attach/find/code.h"
 #include "ct_bpf.h"
 
 #define X86(bytes)   code_is_stepped((const uint8_t *)bytes, sizeof(bytes) - 1, EM_X86_64)

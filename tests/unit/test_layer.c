@@ -9,7 +9,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include "attach/layer.h"
+#include "attach/find/layer.h"
 
 static const struct layer_file below = {
 	.ino = 7,

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "attach/ld_cache.h"
+#include "attach/find/ld_cache.h"
 
 #ifdef __aarch64__
 #define FLAGS 0x0a03

@@ -17,7 +17,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "attach/target.h"
+#include "attach/find/target.h"
 #include "random.h"
 
 static void knows_names(void **state)

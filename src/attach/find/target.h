@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* Finds libraries of our families: in running processes, and those that a command would load. */
-#ifndef ATTACH_TARGET_H
-#define ATTACH_TARGET_H
+#ifndef ATTACH_FIND_TARGET_H
+#define ATTACH_FIND_TARGET_H
 
 #include "ct_bpf.h"
 
@@ -84,4 +84,4 @@ int target_is_64bit(pid_t pid);
 /* First word of a state line in /proc/PID/status: 'R', 'S', 'Z', ... or 0. */
 char target_state(pid_t pid);
 
-#endif /* ATTACH_TARGET_H */
+#endif /* ATTACH_FIND_TARGET_H */

@@ -11,8 +11,8 @@
  * It holds the links. When the tracer is gone, however it ended, it closes them and ends; so
  * nothing stays behind, but it may take longer than the tracer. It lets go of whatever else it got.
  */
-#ifndef ATTACH_LINKS_H
-#define ATTACH_LINKS_H
+#ifndef ATTACH_PROBE_LINKS_H
+#define ATTACH_PROBE_LINKS_H
 
 #include "holders.h"
 #include "mechanism.h"
@@ -88,4 +88,4 @@ void links__close_soon(struct links *l, unsigned owner);
 /* Takes all off; nothing can be attached after that. false: not done in time; it goes on. */
 bool links__close_all(struct links *l, enum mechanism mech);
 
-#endif /* ATTACH_LINKS_H */
+#endif /* ATTACH_PROBE_LINKS_H */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* Between links.c, which asks, and links_run.c, which does it. */
-#ifndef ATTACH_LINKS_PRIV_H
-#define ATTACH_LINKS_PRIV_H
+#ifndef ATTACH_PROBE_LINKS_PRIV_H
+#define ATTACH_PROBE_LINKS_PRIV_H
 
 #include "links.h"
 
@@ -42,4 +42,4 @@ struct links_shared {
 /* Ends when the other end of the socket is closed and all links are. */
 void links_run(int sock, struct links_shared *shared, bool sandbox) __attribute__((noreturn));
 
-#endif /* ATTACH_LINKS_PRIV_H */
+#endif /* ATTACH_PROBE_LINKS_PRIV_H */

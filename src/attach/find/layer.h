@@ -4,8 +4,8 @@
  * container another. Probes are on the file of the layer, so one attachment is enough for all of
  * them. What stat() says of it is the layer's.
  */
-#ifndef ATTACH_LAYER_H
-#define ATTACH_LAYER_H
+#ifndef ATTACH_FIND_LAYER_H
+#define ATTACH_FIND_LAYER_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -24,4 +24,4 @@ bool layer_file__same(const struct layer_file *a, const struct layer_file *b);
 /* Of one file, at two times: nothing was written to it meanwhile. */
 bool layer_file__same_content(const struct layer_file *a, const struct layer_file *b);
 
-#endif /* ATTACH_LAYER_H */
+#endif /* ATTACH_FIND_LAYER_H */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* What a function's first bytes tell. */
-#ifndef ATTACH_CODE_H
-#define ATTACH_CODE_H
+#ifndef ATTACH_FIND_CODE_H
+#define ATTACH_FIND_CODE_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -31,4 +31,4 @@ void code_stats__add(struct code_stats *s, const char *name, const uint8_t *code
 		     uint16_t machine);
 bool code_stats__is_stub(const struct code_stats *s);
 
-#endif /* ATTACH_CODE_H */
+#endif /* ATTACH_FIND_CODE_H */

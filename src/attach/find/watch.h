@@ -8,8 +8,8 @@
  * for nothing. Some file systems have no leases (NFS, 9p), and on files of other users it takes
  * CAP_LEASE: there we hear of what was written afterwards.
  */
-#ifndef ATTACH_WATCH_H
-#define ATTACH_WATCH_H
+#ifndef ATTACH_FIND_WATCH_H
+#define ATTACH_FIND_WATCH_H
 
 #include "layer.h"
 
@@ -45,4 +45,4 @@ bool file_watch__is_written(const struct file_watch *f);
 bool file_watch__is_open_to_others(const struct file_watch *f);
 void file_watch__close(struct file_watch *f, const struct watch *w);
 
-#endif /* ATTACH_WATCH_H */
+#endif /* ATTACH_FIND_WATCH_H */

@@ -3,8 +3,8 @@
  * What is needed from a library: the exported functions of its family, where in the file each
  * begins, and where to put the probe. The file is untrusted: another user's container may hold it.
  */
-#ifndef ATTACH_ELF_H
-#define ATTACH_ELF_H
+#ifndef ATTACH_FIND_ELF_H
+#define ATTACH_FIND_ELF_H
 
 #include "decode/cuda.h"
 
@@ -49,4 +49,4 @@ void elf_lib__free(struct elf_lib *lib);
  */
 unsigned elf_probe_shift(const uint8_t *code, size_t len);
 
-#endif /* ATTACH_ELF_H */
+#endif /* ATTACH_FIND_ELF_H */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* Probes that read what the kernel says in /proc and /sys. */
 #include "caps_priv.h"
-#include "target.h"
+#include "attach/find/target.h"
 
 #include <ctype.h>
 #include <errno.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* An ELF shared object as the dynamic linker sees it; used by elf.c only. */
-#ifndef ATTACH_ELF_FILE_H
-#define ATTACH_ELF_FILE_H
+#ifndef ATTACH_FIND_ELF_FILE_H
+#define ATTACH_FIND_ELF_FILE_H
 
 #include <elf.h>
 #include <stddef.h>
@@ -36,4 +36,4 @@ int elf_file_read_at(struct elf_file *f, uint64_t off, void *buf, size_t len, co
 const Elf64_Phdr *elf_file_segment(const struct elf_file *f, uint64_t vaddr, uint64_t len,
 				   uint32_t flags);
 
-#endif /* ATTACH_ELF_FILE_H */
+#endif /* ATTACH_FIND_ELF_FILE_H */

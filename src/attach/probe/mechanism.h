@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-#ifndef ATTACH_MECHANISM_H
-#define ATTACH_MECHANISM_H
+#ifndef ATTACH_PROBE_MECHANISM_H
+#define ATTACH_PROBE_MECHANISM_H
 
 /* How probes are attached, best last in age: session needs kernel 6.13, multi 6.6, perf (one
  * perf event for each probe) works since cookies came with 5.15. */
@@ -21,4 +21,4 @@ enum nv_probe {
 #define NV_PROBE_CNT 4 /* without AUTO */
 const char *nv_probe_name(enum nv_probe k);
 
-#endif /* ATTACH_MECHANISM_H */
+#endif /* ATTACH_PROBE_MECHANISM_H */

@@ -29,13 +29,6 @@ struct link_create_attr {
 	uint8_t rest[32];
 };
 
-const char *mechanism_name(enum mechanism m)
-{
-	static const char *const names[] = {"auto", "uprobe.session", "uprobe.multi", "uprobe"};
-
-	return names[m];
-}
-
 int probes_attach_type(enum mechanism mech)
 {
 	switch (mech) {

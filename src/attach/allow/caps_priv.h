@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* The probe functions of caps.c's table. */
-#ifndef ATTACH_CAPS_PRIV_H
-#define ATTACH_CAPS_PRIV_H
+#ifndef ATTACH_ALLOW_CAPS_PRIV_H
+#define ATTACH_ALLOW_CAPS_PRIV_H
 
 #include "caps.h"
 
@@ -46,4 +46,4 @@ enum cap_state cap_probe_nofile(struct cap *c);
 enum cap_state cap_probe_nv_driver(struct cap *c);
 enum cap_state cap_probe_nv_devices(struct cap *c);
 
-#endif /* ATTACH_CAPS_PRIV_H */
+#endif /* ATTACH_ALLOW_CAPS_PRIV_H */

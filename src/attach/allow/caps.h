@@ -3,10 +3,10 @@
  * What this kernel and this user allow, one row each: what it is, what is lost without it, what to
  * do. A row is probed when it is first asked for, and then remembered.
  */
-#ifndef ATTACH_CAPS_H
-#define ATTACH_CAPS_H
+#ifndef ATTACH_ALLOW_CAPS_H
+#define ATTACH_ALLOW_CAPS_H
 
-#include "mechanism.h"
+#include "attach/probe/mechanism.h"
 
 #include <stdbool.h>
 
@@ -90,4 +90,4 @@ enum mechanism caps__best_mechanism(void);
 /* How --kernel can see the driver here, best first; returns how many. */
 unsigned caps__nv_probes(enum nv_probe out[NV_PROBE_CNT]);
 
-#endif /* ATTACH_CAPS_H */
+#endif /* ATTACH_ALLOW_CAPS_H */

@@ -3,8 +3,8 @@
  * Puts the entry and return programs on many places of one file, by one of three mechanisms.
  * Nobody else knows how they differ. Runs in cudatrace-links (links.h), for it may hang.
  */
-#ifndef ATTACH_PROBES_H
-#define ATTACH_PROBES_H
+#ifndef ATTACH_PROBE_PROBES_H
+#define ATTACH_PROBE_PROBES_H
 
 #include "mechanism.h"
 
@@ -50,4 +50,4 @@ void probes__detach(struct probes *p);
 /* Attach types for bpf_program__set_expected_attach_type(); kernel ABI. */
 int probes_attach_type(enum mechanism mech);
 
-#endif /* ATTACH_PROBES_H */
+#endif /* ATTACH_PROBE_PROBES_H */

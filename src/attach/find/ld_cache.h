@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* The dynamic linker's cache of libraries, /etc/ld.so.cache: ours, or a container's (hostile). */
-#ifndef ATTACH_LD_CACHE_H
-#define ATTACH_LD_CACHE_H
+#ifndef ATTACH_FIND_LD_CACHE_H
+#define ATTACH_FIND_LD_CACHE_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -14,4 +14,4 @@
 void ld_cache__each(const char *buf, size_t size,
 		    bool (*fn)(void *ctx, const char *name, const char *path), void *ctx);
 
-#endif /* ATTACH_LD_CACHE_H */
+#endif /* ATTACH_FIND_LD_CACHE_H */

@@ -7,8 +7,8 @@
  * at before. Found are threads that wait uninterruptibly in a system call or a page fault of the
  * kind that holds the lock, and have not run since the look before.
  */
-#ifndef ATTACH_HOLDERS_H
-#define ATTACH_HOLDERS_H
+#ifndef ATTACH_PROBE_HOLDERS_H
+#define ATTACH_PROBE_HOLDERS_H
 
 #include <stdbool.h>
 #include <sys/types.h>
@@ -38,4 +38,4 @@ bool waiter__holds(const struct waiter *w, int fd);
 /* For a message: one that waits uninterruptibly; 0: there is none. */
 pid_t waiters__suspect(void);
 
-#endif /* ATTACH_HOLDERS_H */
+#endif /* ATTACH_PROBE_HOLDERS_H */

@@ -4,7 +4,7 @@
  * little about a distribution's kernel, and nothing about what a container may do.
  */
 #include "caps_priv.h"
-#include "probes.h"
+#include "attach/probe/probes.h"
 
 #include <bpf/bpf.h>
 #include <bpf/btf.h>
