@@ -122,7 +122,29 @@ prompt()
 	quit prey
 }
 
+# They wait for each other's (event_mutex): seconds, on a machine that is busy.
+slow()
+{
+	local links other=$TMP/slow/libcuda.so.1
+	mkdir "${other%/*}"
+	cp "$FAKE/libcuda.so.1" "$other"
+	caller late || { fail slow 'the target does not run'; return; }
+	tracer slow --mechanism=perf -e cuMemAlloc_v2 -p "$late" || { fail slow 'see above'; return; }
+	links=$(links_of $tracer)
+	kill -STOP "$links"
+	(sleep 4; kill -CONT "$links") &
+	ask late open "$other" >/dev/null
+	sleep 6
+	ask late init >/dev/null
+	ask late alloc 10 >/dev/null
+	stop $tracer
+	check 'perf: four seconds without a sign are waited for' is "$(grep -c 'cannot be put' "$TMP/slow.err")" 0
+	check 'perf: and then all is seen' holds "$TMP/slow.jsonl" 'sym == {"cuMemAlloc_v2": 10} and accounts()'
+	quit late
+}
+
 hangs
 killed
 orphan
+slow
 prompt

@@ -15,6 +15,9 @@
 
 /* Without a sign of life. A process may stand stopped as long. */
 #define PATIENCE_MS 1000
+/* The same for perf events, which wait for each other (event_mutex): where other tracers close
+ * theirs on a machine that is busy, one takes seconds. */
+#define PATIENCE_PERF_MS 15000
 /* For all to be taken off, in all. The prompt is to be back after two seconds; other mechanisms
  * take a tenth of one, but where many tracers come and go at the same time. */
 #define CLOSE_PERF_MS 1500
@@ -99,12 +102,14 @@ static bool moves(struct links *l)
 static bool await(struct links *l, unsigned ms)
 {
 	uint64_t start = now_ms(), moved = start, now;
+	unsigned patience;
 
 	while (!has_answer(l, LOOK_MS)) {
 		now = now_ms();
 		if (moves(l))
 			moved = now;
-		if (now - moved >= PATIENCE_MS || now - start >= ms)
+		patience = l->perf && !l->shared->holder ? PATIENCE_PERF_MS : PATIENCE_MS;
+		if (now - moved >= patience || now - start >= ms)
 			return false;
 	}
 	return true;
@@ -200,6 +205,7 @@ int links__attach(struct links *l, const struct links_req *r, struct links_answe
 {
 	int ret = r->cnt > CT_MAX_FUNCS ? -E2BIG : ask_attach(l, r);
 
+	l->perf = r->mech == MECH_PERF;
 	return ret ? ret : await_answer(l, r->owner, answer);
 }
 

@@ -33,6 +33,7 @@ struct links {
 	unsigned late_cnt;	  /* answers that did not come in time */
 	struct late_answer *late; /* those that have come since */
 	struct waiter self;	  /* at the last look */
+	bool perf;		  /* the last request was for perf events */
 	bool closing, closed;
 	struct links_shared *shared;
 };
