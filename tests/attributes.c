@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* attributes FILE: writes all that a program has from who started it, one a line, to compare. */
 #define _GNU_SOURCE
 #include <dirent.h>

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * churn WHAT SECONDS LIBRARY: as often as it can be done in that time, after a call of the library;
  * prints how often.

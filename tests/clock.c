@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* LD_PRELOAD: the wall clock of a program is off by as many seconds as the first 8 bytes of the
  * file $CLOCK_OFF say, which a test changes while the program runs. No other clock is touched. */
 #include <dlfcn.h>

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * For the static binary only. libelf.a of elfutils 0.191 and later calls five functions that live
  * in elfutils' internal libeu.a, which no distribution ships (Debian bookworm-backports, trixie).

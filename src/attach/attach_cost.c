@@ -237,7 +237,6 @@ int stubs__attach(struct attach *a, bool no_return)
 
 static void forget(void *ctx, const struct ct_count_key *key, const struct ct_count *c)
 {
-	(void)ctx, (void)key, (void)c;
 }
 
 void attach__fn_cost(struct attach *a, uint32_t func_id, struct ct_fn_cost *sum)

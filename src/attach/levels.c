@@ -305,7 +305,6 @@ static void drop_share(void *ctx, const void *key, const void *val)
 	const struct ct_owner *who = key;
 	struct reading *r = ctx;
 
-	(void)val;
 	if (is_wanted(r, who->pid, who->life))
 		bpf_map_delete_elem(bpf_map__fd(r->a->skel->maps.shares), who);
 }
@@ -332,7 +331,6 @@ static void send_counted(uint32_t tid, struct ct_thread *t, void *ctx)
 	static const struct ct_count one = {.unfinished = 1};
 	struct in_flight *f = ctx;
 
-	(void)tid;
 	for (unsigned i = 0; i < t->depth && i < CT_MAX_DEPTH; i++) {
 		const struct ct_count_key key = {t->life, t->pid, t->frames[i].func_id, 0};
 

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * cudatrace check: what this kernel, this user and these drivers allow, what is lost, and how to
  * fix it, in 80 columns.
@@ -101,12 +101,12 @@ static void look_at_file(struct check *c, struct file *f)
 
 static int look(struct check *c)
 {
-	int rc = 0;
+	int ret = 0;
 
 	c->caps = caps__all(&c->cap_cnt);
 	c->process_cnt = target_libs__add_all(&c->libs);
 	if (c->o->trace.libcuda)
-		rc = target_libs__add_file(&c->libs, c->o->trace.libcuda);
+		ret = target_libs__add_file(&c->libs, c->o->trace.libcuda);
 	else
 		target_libs__add_system(&c->libs);
 	c->files = calloc(c->libs.cnt + 1, sizeof(*c->files));
@@ -116,7 +116,7 @@ static int look(struct check *c)
 		c->files[i].t = &c->libs.libs[i];
 		look_at_file(c, &c->files[i]);
 	}
-	return rc;
+	return ret;
 }
 
 static const char *state_name(const struct cap *cap)
@@ -401,11 +401,11 @@ static int write_stdout(const struct out *out)
 int cmd_check(const struct opts *o)
 {
 	struct check c = {.o = o, .out = out__memory()};
-	int status = EXIT_FAILURE, rc = -ENOMEM;
+	int status = EXIT_FAILURE, ret = -ENOMEM;
 
 	if (c.out)
-		rc = look(&c);
-	if (rc == -ENOMEM) {
+		ret = look(&c);
+	if (ret == -ENOMEM) {
 		err("out of memory");
 		goto out;
 	}
@@ -413,7 +413,7 @@ int cmd_check(const struct opts *o)
 		print_json(&c);
 	else
 		print_text(&c);
-	if (!write_stdout(c.out) && !rc && caps__can_trace())
+	if (!write_stdout(c.out) && !ret && caps__can_trace())
 		status = EXIT_SUCCESS;
 out:
 	for (unsigned i = 0; c.files && i < c.libs.cnt; i++)

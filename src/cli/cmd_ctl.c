@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* cudatrace ctl: asks a running daemon. The answer goes to stdout as it comes: JSON. */
 #include "cmd.h"
 

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* cudatrace daemon: one process for a node. All of it is in src/daemon/. */
 #include "cmd.h"
 
@@ -11,7 +11,6 @@
 
 static void print_key(void *ctx, const char *key, const char *val)
 {
-	(void)ctx;
 	printf("%s: %s\n", key, *val ? val : "\"\"");
 }
 

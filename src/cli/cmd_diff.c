@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* cudatrace diff OLD NEW: what changed between two saved traces. Exit status as diff(1): 0 nothing,
  * 1 something, 2 trouble. */
 #include "cmd.h"

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * cudatrace list: the API table, and what a libcuda file exports of it; --ioctls: the driver's
  * tables; --schema: what a line of JSONL can be.
@@ -68,15 +68,15 @@ static int open_lib(struct list *l, const struct target_lib *t, char *msg, size_
 static int find_given_lib(struct list *l)
 {
 	char msg[256];
-	int rc = target_libs__add_file(&l->found, l->o->trace.libcuda);
+	int ret = target_libs__add_file(&l->found, l->o->trace.libcuda);
 
-	if (rc)
-		return rc;
-	rc = open_lib(l, &l->found.libs[0], msg, sizeof(msg));
-	if (rc)
+	if (ret)
+		return ret;
+	ret = open_lib(l, &l->found.libs[0], msg, sizeof(msg));
+	if (ret)
 		err("cannot read %s: %s; give --libcuda a libcuda.so.1 of this machine",
 		    l->o->trace.libcuda, msg);
-	return rc;
+	return ret;
 }
 
 /* Without --libcuda the column is a service: no file, no column. */
@@ -516,15 +516,15 @@ static int write_stdout(const struct out *out)
 
 static int collect(struct list *l)
 {
-	int rc = 0;
+	int ret = 0;
 
 	if (l->o->trace.libcuda)
-		rc = find_given_lib(l);
+		ret = find_given_lib(l);
 	else if (!l->o->names)
 		find_system_lib(l);
-	if (!rc && l->any)
-		rc = match_lib(l);
-	return rc;
+	if (!ret && l->any)
+		ret = match_lib(l);
+	return ret;
 }
 
 /* Tables that are not the API's. */
@@ -556,7 +556,7 @@ static int list_other(const struct opts *o)
 static int list_api(const struct opts *o)
 {
 	struct list l = {.o = o, .set = fnset__new(), .out = out__memory()};
-	int status = EXIT_FAILURE, rc;
+	int status = EXIT_FAILURE, ret;
 
 	if (!l.set || !l.out) {
 		err("out of memory");
@@ -564,9 +564,9 @@ static int list_api(const struct opts *o)
 	}
 	if (collect(&l))
 		goto out;
-	rc = choose(&l);
-	if (rc) {
-		status = rc == -EINVAL ? EXIT_USAGE : EXIT_FAILURE;
+	ret = choose(&l);
+	if (ret) {
+		status = ret == -EINVAL ? EXIT_USAGE : EXIT_FAILURE;
 		goto out;
 	}
 	if (o->names)

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Completion scripts, from the option table. What -e takes is asked of `cudatrace list --names`
  * when it is needed, so a script need not change with the API table.

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* cudatrace list --schema: the JSON Schema of a line, from the rows of events.def and trace.def. */
 #include "list.h"
 

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* The man page: sections of prose, verbs and options from their rows. `cudatrace --man | man -l -`
  */
 #include "opts_priv.h"

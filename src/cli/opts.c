@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Reads the command line. argp walks over it; what the words mean is in options.def.
  * argp's own messages take several lines and suggest nothing, so it is told to be silent, and when
@@ -325,7 +325,7 @@ void opts__parse(struct opts *o, int argc, char **argv)
 {
 	struct argp argp = {.options = argp_table(), .parser = parse_one};
 	struct parse p = {.o = o};
-	error_t rc;
+	error_t ret;
 
 	memset(o, 0, sizeof(*o));
 	o->trace.follow = true;
@@ -335,9 +335,9 @@ void opts__parse(struct opts *o, int argc, char **argv)
 	o->format = "ascii";
 	o->top = REPORT_TOP_DEFAULT;
 	/* In order: what follows the first word that is no option belongs to the command. */
-	rc = argp_parse(&argp, argc, argv,
-			ARGP_IN_ORDER | ARGP_NO_ERRS | ARGP_NO_HELP | ARGP_NO_EXIT, NULL, &p);
-	if (rc)
+	ret = argp_parse(&argp, argc, argv,
+			 ARGP_IN_ORDER | ARGP_NO_ERRS | ARGP_NO_HELP | ARGP_NO_EXIT, NULL, &p);
+	if (ret)
 		explain(argc, argv);
 	check_whole(&p);
 	if (!o->trace.buffer_sz)

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* The option table, and what each option does with its value. */
 #include "opts_priv.h"
 
@@ -22,15 +22,15 @@ void strv_add(struct strv *v, const char *s)
 static void add_pid(struct opts *o, const char *text)
 {
 	uint64_t pid;
-	int rc;
+	int ret;
 
 	if (!*text)
 		opts__die(
 			"--pid: a PID is missing; give numbers with commas between, as in -p 42,43");
-	rc = opt_read_u64(text, &pid);
-	if (rc == -EINVAL)
+	ret = opt_read_u64(text, &pid);
+	if (ret == -EINVAL)
 		opts__die("--pid '%s': not a process id; give a number above 0, as in -p 42", text);
-	if (rc || pid > PID_LIMIT)
+	if (ret || pid > PID_LIMIT)
 		opts__die("--pid %s: too large for a process id; the highest is %d", text,
 			  PID_LIMIT);
 	if (!pid)
@@ -119,13 +119,13 @@ static void set_stack(struct opts *o, const struct opt_row *row, const char *arg
 	strv_add(&o->trace.stack, arg ? arg : "all");
 }
 
-static void check_number(int rc, uint64_t val, const struct opt_row *row, const char *arg,
+static void check_number(int ret, uint64_t val, const struct opt_row *row, const char *arg,
 			 const char *example)
 {
-	if (rc == -ERANGE)
+	if (ret == -ERANGE)
 		opts__die("--%s %s: too large; give a smaller number or leave the option out",
 			  row->name, arg);
-	if (rc)
+	if (ret)
 		opts__die("--%s '%s': not a number above 0; write it as in --%s %s", row->name, arg,
 			  row->name, example);
 	if (!val)
@@ -135,33 +135,33 @@ static void check_number(int rc, uint64_t val, const struct opt_row *row, const 
 
 static void set_duration(struct opts *o, const struct opt_row *row, const char *arg)
 {
-	int rc = opt_read_time(arg, 1000000000, &o->trace.duration_ns);
+	int ret = opt_read_time(arg, 1000000000, &o->trace.duration_ns);
 
 	/* Room for adding it to a clock. */
-	if (!rc && o->trace.duration_ns > INT64_MAX / 2)
-		rc = -ERANGE;
-	check_number(rc, o->trace.duration_ns, row, arg, "2.5 (seconds), 100ms or 2m");
+	if (!ret && o->trace.duration_ns > INT64_MAX / 2)
+		ret = -ERANGE;
+	check_number(ret, o->trace.duration_ns, row, arg, "2.5 (seconds), 100ms or 2m");
 }
 
 static void set_max_events(struct opts *o, const struct opt_row *row, const char *arg)
 {
-	int rc = opt_read_u64(arg, &o->trace.max_events);
+	int ret = opt_read_u64(arg, &o->trace.max_events);
 
-	check_number(rc, o->trace.max_events, row, arg, "100000");
+	check_number(ret, o->trace.max_events, row, arg, "100000");
 }
 
 static void set_min_duration(struct opts *o, const struct opt_row *row, const char *arg)
 {
-	int rc = opt_read_time(arg, 1000, &o->trace.min_duration_ns);
+	int ret = opt_read_time(arg, 1000, &o->trace.min_duration_ns);
 
-	check_number(rc, o->trace.min_duration_ns, row, arg, "2.5 (microseconds) or 1ms");
+	check_number(ret, o->trace.min_duration_ns, row, arg, "2.5 (microseconds) or 1ms");
 }
 
 static void set_max_overhead(struct opts *o, const struct opt_row *row, const char *arg)
 {
-	int rc = opt_read_percent(arg, &o->trace.max_overhead);
+	int ret = opt_read_percent(arg, &o->trace.max_overhead);
 
-	if (rc || o->trace.max_overhead <= 0 || o->trace.max_overhead > 1)
+	if (ret || o->trace.max_overhead <= 0 || o->trace.max_overhead > 1)
 		opts__die(
 			"--max-overhead '%s': not a share of a thread's time; give percent above 0, "
 			"at most 100, as in --%s 2",
@@ -172,14 +172,14 @@ static void set_buffer_size(struct opts *o, const struct opt_row *row, const cha
 {
 	char below[32], above[32];
 	uint64_t sz, low;
-	int rc;
+	int ret;
 
-	rc = opt_read_size(arg, &sz);
-	if (rc == -EINVAL)
+	ret = opt_read_size(arg, &sz);
+	if (ret == -EINVAL)
 		opts__die("--buffer-size '%s': not a size; give a power of two from 64K to 1G, "
 			  "as in --buffer-size 16M",
 			  arg);
-	if (rc || sz > OPTS_BUFFER_MAX)
+	if (ret || sz > OPTS_BUFFER_MAX)
 		opts__die("--buffer-size %s: too large; the largest is 1G", arg);
 	if (sz < OPTS_BUFFER_MIN)
 		opts__die("--buffer-size %s: too small; the smallest is 64K", arg);

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 #include "ctl.h"
 
 #include <errno.h>
@@ -74,7 +74,6 @@ static void client__free(struct client *c)
 
 static void on_timeout(evutil_socket_t fd, short what, void *ctx)
 {
-	(void)fd, (void)what;
 	client__free(ctx);
 }
 
@@ -132,14 +131,12 @@ static void on_write(struct bufferevent *be, void *ctx)
 {
 	struct client *c = ctx;
 
-	(void)be;
 	if (c->closing)
 		client__free(c);
 }
 
 static void on_event(struct bufferevent *be, short what, void *ctx)
 {
-	(void)be, (void)what;
 	client__free(ctx);
 }
 
@@ -198,7 +195,6 @@ static void on_connection(void *ctx, int fd, const struct sockaddr_storage *from
 	struct client *c = NULL;
 	bool known;
 
-	(void)from;
 	known = !getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len);
 	if (!has_place(ctl, known && !cred.uid)) {
 		close(fd);

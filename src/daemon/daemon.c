@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * The daemon, from start to end: configuration, lock and socket, metrics, BPF side, libraries,
  * loop, detach, what the sources still have. One thread; what happens in it comes from one
@@ -98,7 +98,6 @@ static void on_write(evutil_socket_t fd, short what, void *ctx)
 {
 	struct daemon *d = ctx;
 
-	(void)fd, (void)what;
 	d->now = now_ns();
 	follow_writes(d);
 	arm(d->drain_ev, DRAIN_BUSY_MS);
@@ -109,7 +108,6 @@ static void on_records(evutil_socket_t fd, short what, void *ctx)
 	struct daemon *d = ctx;
 	size_t cnt;
 
-	(void)fd, (void)what;
 	d->now = now_ns();
 	cnt = sources__drain(&d->t.sources, DRAIN_BATCH);
 	if (!libs__tick(&d->t.libs)) {
@@ -137,7 +135,6 @@ static void on_tick(evutil_socket_t fd, short what, void *ctx)
 {
 	struct daemon *d = ctx;
 
-	(void)fd, (void)what;
 	d->now = now_ns();
 	dprocs__read_errors(&d->procs);
 	if (d->now - d->sweep_ns >= SWEEP_NS) {
@@ -161,7 +158,6 @@ static void on_signal(evutil_socket_t signo, short what, void *ctx)
 	struct daemon *d = ctx;
 	char why[512];
 
-	(void)what;
 	d->now = now_ns();
 	if (signo == SIGHUP)
 		daemon__reload(d, why, sizeof(why));

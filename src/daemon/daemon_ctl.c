@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* What can be asked of a running daemon: status, level, burst, dump, reload. */
 #include "daemon_priv.h"
 

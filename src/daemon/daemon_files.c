@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* The files that the daemon writes: what they begin and end with, and dumps. */
 #include "daemon_priv.h"
 

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 #include "door.h"
 
 #include <errno.h>
@@ -23,7 +23,6 @@ static void on_connection(evutil_socket_t fd, short what, void *ctx)
 	struct sockaddr_storage from;
 	struct door *d = ctx;
 
-	(void)what;
 	for (int i = 0; i < BATCH; i++) {
 		socklen_t len = sizeof(from);
 		int conn =
@@ -46,7 +45,6 @@ static void on_resume(evutil_socket_t fd, short what, void *ctx)
 {
 	const struct door *d = ctx;
 
-	(void)fd, (void)what;
 	event_add(d->ev, NULL);
 }
 

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Whoever reaches the port may be hostile, and what he can take is stated here: so many
  * connections, each with one request of so many bytes and so many seconds from its first byte to
@@ -155,7 +155,6 @@ static void on_writable(evutil_socket_t fd, short what, void *ctx)
 {
 	struct client *c = ctx;
 
-	(void)fd;
 	if (what & EV_TIMEOUT || !send_more(c) || !wait_for(c))
 		client__free(c);
 }
@@ -254,7 +253,6 @@ static void on_readable(evutil_socket_t fd, short what, void *ctx)
 {
 	struct client *c = ctx;
 
-	(void)fd;
 	if (what & EV_TIMEOUT || !read_more(c))
 		client__free(c);
 }

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 #include "pages.h"
 
 #include <event2/event.h>
@@ -62,7 +62,6 @@ static void forget(struct pages *ps)
 
 static void on_forget(evutil_socket_t fd, short what, void *ctx)
 {
-	(void)fd, (void)what;
 	forget(ctx);
 }
 

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* What the sources have counted of the processes. */
 #include "procs_priv.h"
 
@@ -256,7 +256,6 @@ static void others_error(void *ctx, unsigned source, const struct ct_error_key *
 	struct dprocs *ps = ctx;
 	const struct cuda_fn *fn = fnset__fn(ps->fns, k->func_id);
 
-	(void)source;
 	if (fn && cnt)
 		metrics__errors(ps->metrics, metrics__others(ps->metrics), fn, k->result, cnt);
 }
@@ -267,7 +266,6 @@ static void others_count(void *ctx, unsigned source, const struct ct_count_key *
 	struct dprocs *ps = ctx;
 	const struct cuda_fn *fn = fnset__fn(ps->fns, k->func_id);
 
-	(void)source;
 	if (fn)
 		metrics__counts(ps->metrics, metrics__others(ps->metrics), fn, c);
 }

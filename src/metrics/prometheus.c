@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Prometheus' text format, version 0.0.4: one family after the other, each with its HELP and TYPE,
  * the samples of all targets in it.

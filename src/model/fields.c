@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* An event's members as named values: what the rows of events.def say, as code. */
 #include "driver.h"
 #include "event.h"

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * /proc/PID/maps is the target's text, and the files that it names are the target's files. They are
  * opened through the target, so that those of a container are found, and those that were replaced.

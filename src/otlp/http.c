@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 #include "http.h"
 
 #include <errno.h>
@@ -139,7 +139,6 @@ static void on_timeout(evutil_socket_t fd, short what, void *ctx)
 	const struct otlp_answer a = {.retry = true, .why = "it did not answer in time"};
 	struct otlp_http *h = ctx;
 
-	(void)fd, (void)what;
 	/* With the request: on_done() does not come. */
 	evhttp_connection_free(h->conn);
 	h->conn = NULL;

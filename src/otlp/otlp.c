@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Two channels, spans and metrics, each with a connection of its own and at most one request. A
  * request that failed keeps its body, so that a collector that took it all the same gets the same
@@ -157,7 +157,6 @@ static void on_retry(evutil_socket_t fd, short what, void *ctx)
 {
 	struct channel *c = ctx;
 
-	(void)fd, (void)what;
 	if (c->body && !c->busy)
 		send_body(c);
 }
@@ -211,7 +210,6 @@ static void fill_spans(struct otlp *o)
 
 static void on_batch(evutil_socket_t fd, short what, void *ctx)
 {
-	(void)fd, (void)what;
 	fill_spans(ctx);
 }
 
@@ -261,7 +259,6 @@ static void send_metrics(struct otlp *o)
 
 static void on_interval(evutil_socket_t fd, short what, void *ctx)
 {
-	(void)fd, (void)what;
 	send_metrics(ctx);
 	say_dropped(ctx);
 }

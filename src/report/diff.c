@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Both traces are analysed as for a report; what is compared are sums: of the whole, of each
  * function and of each kernel. A thing has an exact value (a count, bytes) and perhaps a time; it

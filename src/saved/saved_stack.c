@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* Stacks of a saved trace: defined on lines of their own, named by the calls behind them. */
 #include "saved_value.h"
 

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* Strict readers of option values. strtod() and friends skip blanks, take signs, hexadecimal and
  * "inf", and depend on the locale: each of these would hide a typing error. */
 #include "units.h"
@@ -33,11 +33,11 @@ static int read_digits(const char **text, uint64_t *val)
 
 int opt_read_u64(const char *text, uint64_t *val)
 {
-	int rc = read_digits(&text, val);
+	int ret = read_digits(&text, val);
 
-	if (rc == -ERANGE)
+	if (ret == -ERANGE)
 		return text[strspn(text, "0123456789")] ? -EINVAL : -ERANGE;
-	return rc ? rc : *text ? -EINVAL : 0;
+	return ret ? ret : *text ? -EINVAL : 0;
 }
 
 struct unit {
@@ -64,12 +64,12 @@ int opt_read_time(const char *text, uint64_t unit_ns, uint64_t *ns)
 	};
 	uint64_t whole = 0, part = 0, scale = 1;
 	bool has_part;
-	int rc;
+	int ret;
 
 	/* ".5" has no whole part, "5." no fraction: the first is common, the second a slip. */
-	rc = *text == '.' ? 0 : read_digits(&text, &whole);
-	if (rc)
-		return rc;
+	ret = *text == '.' ? 0 : read_digits(&text, &whole);
+	if (ret)
+		return ret;
 	has_part = *text == '.';
 	if (has_part && !is_digit(*++text))
 		return -EINVAL;
@@ -93,7 +93,7 @@ int opt_read_percent(const char *text, double *share)
 	char number[24];
 	size_t len = strlen(text);
 	uint64_t val;
-	int rc;
+	int ret;
 
 	if (len && text[len - 1] == '%')
 		len--;
@@ -102,10 +102,10 @@ int opt_read_percent(const char *text, double *share)
 		return -EINVAL;
 	memcpy(number, text, len);
 	number[len] = 0;
-	rc = opt_read_time(number, 1000000, &val);
-	if (!rc)
+	ret = opt_read_time(number, 1000000, &val);
+	if (!ret)
 		*share = val / 1e8;
-	return rc;
+	return ret;
 }
 
 int opt_read_size(const char *text, uint64_t *bytes)
@@ -117,14 +117,14 @@ int opt_read_size(const char *text, uint64_t *bytes)
 		{"g", 1 << 30},	 {"GB", 1 << 30}, {"GiB", 1 << 30},
 	};
 	uint64_t val, factor;
-	int rc;
+	int ret;
 
-	rc = read_digits(&text, &val);
-	if (rc)
-		return rc;
-	rc = find_unit(units, sizeof(units) / sizeof(units[0]), text, &factor);
-	if (rc)
-		return rc;
+	ret = read_digits(&text, &val);
+	if (ret)
+		return ret;
+	ret = find_unit(units, sizeof(units) / sizeof(units[0]), text, &factor);
+	if (ret)
+		return ret;
 	return __builtin_mul_overflow(val, factor, bytes) ? -ERANGE : 0;
 }
 

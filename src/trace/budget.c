@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 #include "budget.h"
 
 #include "decode/value.h"
@@ -149,7 +149,6 @@ static void look_at_count(void *ctx, unsigned source, const struct ct_count_key 
 {
 	struct budget *b = ctx;
 
-	(void)source;
 	if (key->func_id < CT_MAX_FUNCS)
 		b->fns[key->func_id].counted += ct_count_calls(c) + c->entered;
 }

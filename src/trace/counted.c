@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* Calls that were counted and not recorded: their sums, and what all of it has cost. */
 #include "session.h"
 
@@ -29,7 +29,6 @@ static void add_count(void *ctx, unsigned source, const struct ct_count_key *key
 	struct session *s = ctx;
 	struct trace_count *sum = &s->counts[key->func_id];
 
-	(void)source;
 	if (key->func_id >= CT_MAX_FUNCS || !fnset__fn(s->t.fns, key->func_id))
 		return;
 	sum->fn = fnset__fn(s->t.fns, key->func_id);

@@ -63,7 +63,6 @@ static void on_reuse(void *session, unsigned func_id)
 {
 	struct session *s = session;
 
-	(void)func_id;
 	for (unsigned i = 0; i < s->sink_cnt; i++)
 		sink__flush(s->sinks[i]);
 }

@@ -47,7 +47,6 @@ static uint64_t given_up;
  * heap: it may be left wherever it is. */
 static void on_timer(int sig)
 {
-	(void)sig;
 	if (own.running && clock_ns(CLOCK_THREAD_CPUTIME_ID) - own.begin_ns >= NAME_NS)
 		siglongjmp(own.leave, 1);
 }

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * A path as a container sees it: a link there must not lead to a file of ours (/var/run is one in
  * most images, and in a pod our own namespace is behind it). Not by openat2(), which does just

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * new_event JSONL CHROME: records of the kind that docs/HOWTO_ADD_EVENT.md makes up go the way of
  * all records into both files. Then says what a reader finds in the first. test_new_event.py builds

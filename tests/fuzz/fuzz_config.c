@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* The daemon's configuration; what is wrong is said, and what is accepted can be printed. */
 #include "fuzz.h"
 

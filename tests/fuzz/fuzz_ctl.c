@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Requests to the daemon's socket: a byte says whether root asks or a member of the group, and the
  * length of the first piece. What a request asks for is done to a daemon without a kernel side.
@@ -25,29 +25,24 @@ static struct ctl *c;
 
 unsigned attach__lib_cnt(const struct attach *a)
 {
-	(void)a;
 	return 1;
 }
 const struct attach_lib *attach__lib_at(const struct attach *a, unsigned i)
 {
 	static const struct attach_lib lib = {.path = "/lib/libcuda.so.1"};
 
-	(void)a, (void)i;
 	return &lib;
 }
 enum mechanism attach__mechanism(const struct attach *a)
 {
-	(void)a;
 	return MECH_SESSION;
 }
 const char *mechanism_name(enum mechanism m)
 {
-	(void)m;
 	return "fuzz";
 }
 void tracer__drain(struct tracer *t)
 {
-	(void)t;
 }
 uint64_t now_ns(void)
 {
@@ -55,18 +50,15 @@ uint64_t now_ns(void)
 }
 void daemon__read_counts(struct daemon *daemon)
 {
-	(void)daemon;
 }
 bool daemon__reload(struct daemon *daemon, char *why, size_t size)
 {
-	(void)daemon;
 	snprintf(why, size, "not now");
 	return false;
 }
 /* Where would it be written? */
 int daemon__dump(struct daemon *daemon, const char *name, const char *why, char **path)
 {
-	(void)daemon, (void)why;
 	assert(!name || *name == '/' || !strchr(name, '/'));
 	assert(!name || *name == '/' || folder_dump_name_len(name) > 0);
 	*path = strdup(name ?: "made");

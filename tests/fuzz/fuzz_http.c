@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Requests to the port, in pieces, from clients that leave, stay, or do not read. A byte says
  * which; what follows is sent: first a piece of the length of the second byte, then the rest.
@@ -21,14 +21,12 @@ static void metrics(void *ctx, struct out *o)
 {
 	size_t n = large ? PAGE_SZ : 100;
 
-	(void)ctx;
 	memset(out__room(o, n), 'm', n);
 	o->len += n;
 }
 
 static bool healthy(void *ctx)
 {
-	(void)ctx;
 	return well;
 }
 

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * A saved trace, as a file that somebody sent: the reader, all analyses, the Chrome form; and as
  * the input's size says, a form of the report and a comparison with itself. JSON that comes out

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* Mangled names of kernels: whatever a module, or memory behind a handle, holds. The demangler is a
  * library that no fuzzer sees into; tests/fuzz/names.c is for that. */
 #include "fuzz.h"

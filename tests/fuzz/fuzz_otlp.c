@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * What a collector answers, whoever that is: a byte says whether the input is all of the answer or
  * comes behind a head that is well-formed, and whether the connection ends with it; then there
@@ -18,7 +18,6 @@ static unsigned answers;
 
 static void on_answer(void *ctx, const struct otlp_answer *a)
 {
-	(void)ctx;
 	answers++;
 	assert(a->ok ? !a->retry : a->why != NULL);
 	assert(a->retry_after_ns <= 3600000000000ull);

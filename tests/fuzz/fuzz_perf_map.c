@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* /tmp/perf-PID.map: a program's own text about its own code, which it may change as it is read. */
 #include "fuzz.h"
 
@@ -16,7 +16,6 @@ static ssize_t map_read(void *ctx, char *buf, size_t size)
 {
 	size_t left = map.size > map.at ? map.size - map.at : 0;
 
-	(void)ctx;
 	size = size < left ? size : left;
 	memcpy(buf, map.data + map.at, size);
 	map.at += size;
@@ -25,7 +24,6 @@ static ssize_t map_read(void *ctx, char *buf, size_t size)
 
 static int map_seek(void *ctx, off64_t *to, int whence)
 {
-	(void)ctx;
 	*to += whence == SEEK_CUR ? map.at : whence == SEEK_END ? map.size : 0;
 	if (*to < 0)
 		return -1;

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Answers of the reading process, which looks at what hostile programs make: numbers, descriptors
  * of anything, as many as there are. What is taken is a regular file or an error, and nothing of

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Raw records through the model into all outputs; each line of JSON must be valid. The first byte
  * of a record says whether its sizes are hostile too, or right, so that what lies behind the check

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Lines of saved traces, of every kind of event: from JSON to the event, and from there to its
  * Chrome form. Without files and analyses, which fuzz_jsonl has: a hundred times as fast.

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Mangled names by the million: the demangler is a library, which no fuzzer sees into, so names are
  * put together from the tokens of the ABI instead.

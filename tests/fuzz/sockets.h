@@ -277,7 +277,6 @@ int epoll_wait(int epoll, struct epoll_event *events, int max, int timeout)
 {
 	int cnt = 0;
 
-	(void)epoll, (void)timeout;
 	for (unsigned i = 0; i < sock_end && cnt < max; i++) {
 		const struct sock *s = &socks[i];
 		uint32_t now = s->hung_up ? EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLHUP : 0;

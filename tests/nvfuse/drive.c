@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Makes system calls into the stand-in driver (server.c) and says on stdout, one JSON object a
  * line, what a trace of it must contain. compare.py compares the two.

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * A stand-in for the NVIDIA kernel driver where there is none: mounts a file system on a folder and
  * answers the ioctls of the files in it, through raw /dev/fuse.

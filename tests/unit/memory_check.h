@@ -29,7 +29,6 @@ UNUSED static int setup(void **state)
 {
 	const struct report_opts opts = {.top = 10};
 
-	(void)state;
 	f = factory(100);
 	info = factory_info();
 	r = report__new(&opts, &info);
@@ -39,7 +38,6 @@ UNUSED static int setup(void **state)
 
 UNUSED static int teardown(void **state)
 {
-	(void)state;
 	report__free(r);
 	return 0;
 }

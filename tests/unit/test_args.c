@@ -16,7 +16,6 @@ static void test_live(void **state)
 	struct event ev = {.kind = EVENT_CALL, .words = words, .word_cnt = 2};
 	uint64_t val = 42;
 
-	(void)state;
 	ev.fn = cuda_fn_by_symbol("cuMemAlloc_v2");
 	ev.caps[0] = (struct pointee){(const uint8_t *)&ptr, 8};
 	ev.cap_cnt = 1;
@@ -48,7 +47,6 @@ static void test_saved(void **state)
 {
 	uint64_t val;
 
-	(void)state;
 	assert_true(arg("\"a\":1,\"b\":\"0xff\",\"c\":18446744073709551615", "a", &val));
 	assert_int_equal(val, 1);
 	assert_true(arg("\"a\":1,\"b\":\"0xff\",\"c\":18446744073709551615", "b", &val));

@@ -12,7 +12,6 @@ static void test_one(void **state)
 {
 	struct capture_set c = {0};
 
-	(void)state;
 	assert_false(capture_set__has(&c, 1));
 	capture_set__end(&c, 1);
 	capture_set__begin(&c, 1);
@@ -35,7 +34,6 @@ static void test_spread(void **state)
 {
 	struct capture_set c = {0};
 
-	(void)state;
 	capture_set__begin(&c, 1);
 	/* Fork: 2 waits for an event recorded on 1, 3 for one recorded on 2. */
 	capture_set__record(&c, 100, 1);
@@ -65,7 +63,6 @@ static void test_outside(void **state)
 {
 	struct capture_set c = {0};
 
-	(void)state;
 	capture_set__begin(&c, 1);
 	/* An event that was recorded elsewhere spreads nothing; nor does one that nobody recorded.
 	 */
@@ -88,7 +85,6 @@ static void test_two(void **state)
 {
 	struct capture_set c = {0};
 
-	(void)state;
 	capture_set__begin(&c, 1);
 	capture_set__begin(&c, 2);
 	capture_set__record(&c, 100, 1);
@@ -120,7 +116,6 @@ static void test_many(void **state)
 	struct capture_set c = {0};
 	struct quotas q;
 
-	(void)state;
 	quotas__init(&q, true, true);
 	c.quota = &q.of[QUOTA_CAPTURES];
 	for (uint64_t s = 1; s <= 10000; s++) {

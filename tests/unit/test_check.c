@@ -84,7 +84,6 @@ static void test_call(void **state)
 	size_t size = make_call(buf, 5, lens, 5);
 	struct raw_call raw;
 
-	(void)state;
 	assert_int_equal(checked(buf, size, &raw), CT_REC_CALL);
 	assert_ptr_equal(raw.call, buf);
 	assert_int_equal(raw.word_cnt, 5);
@@ -114,7 +113,6 @@ static void test_stack(void **state)
 	struct ct_call *c = (struct ct_call *)buf;
 	struct raw_call raw;
 
-	(void)state;
 	assert_int_equal(checked(buf, size, &raw), CT_REC_CALL);
 	assert_null(raw.stack);
 	assert_int_equal(raw.stack_cnt, 0);
@@ -168,7 +166,6 @@ static void test_truncated(void **state)
 	_Alignas(8) uint8_t buf[BUF_SZ];
 	size_t size;
 
-	(void)state;
 	size = make_call(buf, CT_MAX_WORDS, lens, CT_MAX_CAPS);
 	/* All but the padding of the last capture. */
 	check_truncations(buf, size, size - 1, CT_REC_CALL);
@@ -188,7 +185,6 @@ static void test_kinds(void **state)
 	struct ct_rec *rec = (struct ct_rec *)buf;
 	struct raw_call raw;
 
-	(void)state;
 	rec->size = 512;
 	for (unsigned kind = 0; kind <= UINT16_MAX; kind++) {
 		int ret;
@@ -210,7 +206,6 @@ static void test_counts(void **state)
 	struct ct_call *c = (struct ct_call *)buf;
 	struct raw_call raw;
 
-	(void)state;
 	make_call(buf, 0, NULL, 0);
 	c->rec.size = BUF_SZ;
 	for (unsigned n = 0; n < 256; n++) {
@@ -232,7 +227,6 @@ static void test_lengths(void **state)
 	struct raw_call raw;
 	size_t size;
 
-	(void)state;
 	for (int len = INT16_MIN; len <= INT16_MAX; len++) {
 		struct ct_call *c = (struct ct_call *)buf;
 
@@ -272,7 +266,6 @@ static void test_random(void **state)
 	uint8_t *block = malloc(MAX);
 	unsigned ok = 0;
 
-	(void)state;
 	assert_non_null(block);
 	rnd_state = 0x9e3779b97f4a7c15;
 	for (unsigned round = 0; round < 1000000; round++) {
@@ -321,7 +314,6 @@ static void test_name(void **state)
 	struct ct_name *n = (struct ct_name *)buf;
 	struct raw_call raw;
 
-	(void)state;
 	n->rec.kind = CT_REC_NAME;
 	n->rec.size = sizeof(*n);
 	assert_int_equal(check_copy(buf, sizeof(*n), &raw), CT_REC_NAME);
@@ -355,7 +347,6 @@ static void test_ids(void **state)
 	size_t size = make_call(buf, 0, NULL, 0);
 	struct raw first, other;
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(ids) / sizeof(ids[0]); i++) {
 		c->call_id = nv.call_id = ids[i];
 		c->parent_id = i ? ids[i - 1] : 0;

@@ -85,7 +85,6 @@ static void whole(void **state)
 	struct raw_nv raw;
 	struct made m;
 
-	(void)state;
 	begin(&m);
 	assert_int_equal(check(&m, sizeof(m.nv), &raw), 0);
 	assert_int_equal(raw.block_cnt, 0);
@@ -111,7 +110,6 @@ static void places(void **state)
 	struct raw raw;
 	struct made m;
 
-	(void)state;
 	begin(&m);
 	add(&m, CT_NV_ENTRY, 5);
 	add(&m, CT_NV_EXIT, -14);
@@ -129,7 +127,6 @@ static void truncated(void **state)
 	struct made m;
 	uint32_t size;
 
-	(void)state;
 	begin(&m);
 	add(&m, CT_NV_ENTRY, 32);
 	add(&m, CT_NV_EXIT, 40);
@@ -162,7 +159,6 @@ static void sizes_that_lie(void **state)
 	struct raw_nv raw;
 	struct made m;
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
 		begin(&m);
 		add(&m, CT_NV_EXIT, 8);
@@ -176,7 +172,6 @@ static void lengths_that_lie(void **state)
 	struct raw_nv raw;
 	struct made m;
 
-	(void)state;
 	for (int len = INT16_MIN; len <= INT16_MAX; len++) {
 		begin(&m);
 		add(&m, CT_NV_EXIT, 64);
@@ -199,7 +194,6 @@ static void counts_and_kinds(void **state)
 	struct raw_nv raw;
 	struct made m;
 
-	(void)state;
 	for (unsigned cnt = 0; cnt < 256; cnt++) {
 		begin(&m);
 		m.nv.block_cnt = cnt;
@@ -228,7 +222,6 @@ static void any_bytes(void **state)
 	struct raw_nv raw;
 	struct made m;
 
-	(void)state;
 	for (int round = 0; round < 20000; round++) {
 		begin(&m);
 		for (int i = 0; i < 1 + round % CT_NV_MAX_BLOCKS; i++)

@@ -567,7 +567,6 @@ static void bounded(void **state)
 
 static void on_arrow(void *ctx, const struct flow_launch *from, const struct event *to)
 {
-	(void)from, (void)to;
 	++*(unsigned *)ctx;
 }
 
@@ -585,7 +584,6 @@ static void bounded_in_all(void **state)
 	struct flows *fl = flows__new();
 	unsigned arrows = 0;
 
-	(void)state;
 	for (f.pid = 1; f.pid <= 40; f.pid++) {
 		flow_put(fl, factory_launch(&f, "k", 1), 0, &arrows);
 		for (uint64_t i = 1; i <= 8000; i++)

@@ -37,7 +37,6 @@ static char *document(const char *path)
 
 static void types(void **state)
 {
-	(void)state;
 	/* All have one, but for the class of queries. */
 	assert_int_equal(ROWS, CLASS_CNT - 1);
 	for (unsigned i = 0; i < ROWS; i++) {
@@ -54,7 +53,6 @@ static void in_documents(void **state)
 	char *schema = document("docs/SCHEMA.md"), *chrome = document("docs/CHROME.md");
 	char *of_calls = strstr(schema, "or for a call one of "), *line, *at, word[100];
 
-	(void)state;
 	assert_non_null(of_calls);
 	*strchr(of_calls, '\n') = '\0';
 	for (unsigned i = 0; i < ROWS; i++) {

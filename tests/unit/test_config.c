@@ -59,7 +59,6 @@ static void presets(const struct config *c)
 
 static void defaults(void **state)
 {
-	(void)state;
 	good("", presets);
 	good("# nothing\n", presets);
 	good("---\n", presets);
@@ -87,7 +86,6 @@ static void check_all(const struct config *c)
 
 static void everything(void **state)
 {
-	(void)state;
 	good("level: off\n"
 	     "rules:\n"
 	     "  - match: {namespace: kube-system}\n"
@@ -107,12 +105,10 @@ static void everything(void **state)
 
 static void no_check(const struct config *c)
 {
-	(void)c;
 }
 
 static void what_is_wrong(void **state)
 {
-	(void)state;
 	bad("sample:\n  evry: 5m\n",
 	    "c.yaml:2: sample.evry: there is no such key; did you mean sample.every?\n");
 	bad("qqqqqqqqqqqqqqqqqq: 1\n", "c.yaml:1: qqqqqqqqqqqqqqqqqq: there is no such key; "
@@ -175,7 +171,6 @@ static void command_line(void **state)
 {
 	struct config *c = config__new();
 
-	(void)state;
 	memset(&errors, 0, sizeof(errors));
 	assert_true(config__set(c, "level=trace", &errors));
 	assert_int_equal(c->level, LEVEL_TRACE);
@@ -197,7 +192,6 @@ static void many_errors(void **state)
 	char *text = malloc(100000);
 	struct config *c;
 
-	(void)state;
 	text[0] = '\0';
 	for (int i = 0; i < 2000; i++)
 		strcat(text, "level: x\n");
@@ -220,7 +214,6 @@ static void printing(void **state)
 	struct config *c = config__new();
 	char text[256] = "";
 
-	(void)state;
 	config__print(c, collect, text);
 	assert_string_equal(text, "sample.every=300s;files.total_size=4G;");
 	config__free(c);

@@ -16,7 +16,6 @@
 
 static void test_emulated(void **state)
 {
-	(void)state;
 	assert_false(X86("\x55"));		       /* push %rbp */
 	assert_false(X86("\x41\x57"));		       /* push %r15 */
 	assert_false(X86("\x90"));		       /* nop */
@@ -34,7 +33,6 @@ static void test_emulated(void **state)
 
 static void test_stepped(void **state)
 {
-	(void)state;
 	assert_true(X86("\xf3\x0f\x1e\xfa"));	      /* endbr64 */
 	assert_true(X86("\x0f\x1f\x44\x00\x00"));     /* nopl */
 	assert_true(X86("\x31\xc0"));		      /* xor %eax,%eax */
@@ -56,7 +54,6 @@ static void test_base(void **state)
 				.found_more_ns = 100,
 				.cold_ns = {800, 400}};
 
-	(void)state;
 	assert_int_equal(ct_cost_base(&c, CT_COST_PAIR, 80), 1000);
 	assert_int_equal(ct_cost_base(&c, CT_COST_PAIR, 50), 1000);
 	assert_int_equal(ct_cost_base(&c, CT_COST_PAIR, 130), 1400);
@@ -75,7 +72,6 @@ static void test_thread(void **state)
 {
 	static struct ct_thread t;
 
-	(void)state;
 	t.cost = (struct ct_cost){.ns = 5000, .entries = 10, .mean_16 = 16 * 700};
 	t.stats[CT_STAT_ENTRIES] = 10;
 	assert_int_equal(ct_cost_ns(&t), 5000);
@@ -88,7 +84,6 @@ static void test_busiest(void **state)
 	const uint64_t second = 1000000000;
 	static struct ct_thread t;
 
-	(void)state;
 	t.cost = (struct ct_cost){.ns = 300000000, .since_ns = 10 * second, .ns_then = 100000000};
 	/* 0.2 s of one second, of two, and of half a one, which counts as a whole. */
 	assert_int_equal(ct_cost_busiest(&t, 7, 11 * second), 200000ull << 32 | 7);

@@ -178,7 +178,6 @@ static void test_same(void **state)
 		free(got);
 	}
 	free(want);
-	(void)state;
 }
 
 static void test_nothing(void **state)
@@ -191,7 +190,6 @@ static void test_nothing(void **state)
 	text = slurp(&len);
 	assert_ptr_equal(strchr(text, '\n'), text + len - 1);
 	free(text);
-	(void)state;
 }
 
 /* A full disk: what was given is in the file or counted. */
@@ -231,7 +229,6 @@ static void test_full(void **state)
 	assert_true(lines > 1000 && lost > 1000);
 	assert_int_equal(lines - 2 + lost, EVENT_CNT);
 	free(text);
-	(void)state;
 }
 
 static void test_size(void **state)
@@ -241,7 +238,6 @@ static void test_size(void **state)
 	assert_int_equal(crew__size(8), 1);
 	assert_int_equal(crew__size(16), 3);
 	assert_int_equal(crew__size(256), 3);
-	(void)state;
 }
 
 int main(void)

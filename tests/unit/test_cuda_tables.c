@@ -106,7 +106,6 @@ static void test_rows(void **state)
 	unsigned cnt;
 	const struct cuda_fn *fns = cuda_fns(&cnt);
 
-	(void)state;
 	assert_true(cnt > 650);
 	for (unsigned i = 0; i < cnt; i++) {
 		const struct cuda_fn *fn = &fns[i];
@@ -136,7 +135,6 @@ static void test_words(void **state)
 	unsigned cnt;
 	const struct cuda_fn *fns = cuda_fns(&cnt);
 
-	(void)state;
 	for (unsigned i = 0; i < cnt; i++) {
 		bool float_seen = false;
 
@@ -161,7 +159,6 @@ static void test_forms(void **state)
 	unsigned cnt;
 	const struct cuda_fn *fns = cuda_fns(&cnt);
 
-	(void)state;
 	for (unsigned i = 0; i < cnt; i++) {
 		const struct cuda_fn *fn = &fns[i], *plain;
 		char symbol[80];
@@ -351,7 +348,6 @@ static void test_ops(void **state)
 	unsigned cnt;
 	const struct cuda_fn *fns = cuda_fns(&cnt);
 
-	(void)state;
 	for (unsigned i = 0; i < cnt; i++) {
 		const struct cuda_fn *fn = &fns[i];
 
@@ -391,7 +387,6 @@ static void test_known_rows(void **state)
 {
 	const struct cuda_fn *fn;
 
-	(void)state;
 	CHECK_ARGS("cuLaunchKernel", CLASS_LAUNCH, OP_LAUNCH, "f", "gridDimX", "gridDimY",
 		   "gridDimZ", "blockDimX", "blockDimY", "blockDimZ", "sharedMemBytes", "hStream",
 		   "kernelParams", "extra");
@@ -467,7 +462,6 @@ static void test_queries(void **state)
 		"cuFuncGetModule",	     "cuKernelGetLibrary",
 	};
 
-	(void)state;
 	for (size_t i = 0; i < COUNT(queries); i++)
 		if (!cuda_fn_is_query(fn_get(queries[i])))
 			fail_msg("%s is a query", queries[i]);
@@ -497,7 +491,6 @@ static void test_public_name(void **state)
 	};
 	char buf[64], small[8];
 
-	(void)state;
 	for (size_t i = 0; i < COUNT(cases); i++) {
 		cuda_public_name(cases[i].symbol, buf, sizeof(buf));
 		assert_string_equal(buf, cases[i].name);
@@ -508,7 +501,6 @@ static void test_public_name(void **state)
 
 static void test_lookups(void **state)
 {
-	(void)state;
 	assert_null(cuda_fn_by_symbol("cuNothing"));
 	assert_null(cuda_fn_by_symbol(""));
 	assert_null(cuda_fn_by_symbol("cuMemAlloc_v9"));
@@ -540,7 +532,6 @@ static void test_exports(void **state)
 	unsigned lines = 0, unknown = 0;
 	char line[128];
 
-	(void)state;
 	if (!f)
 		fail_msg("cannot open %s/libcuda-580-exports.txt: run from the top of the tree",
 			 TEST_DATA_DIR);

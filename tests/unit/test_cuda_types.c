@@ -52,7 +52,6 @@ static const char *const struct_names[] = {
 
 static void test_enums(void **state)
 {
-	(void)state;
 	for (size_t i = 0; i < COUNT(enum_names); i++) {
 		const struct cuda_enum *en = cuda_enum_by_name(enum_names[i]);
 
@@ -70,7 +69,6 @@ static void test_enums(void **state)
 
 static void test_types(void **state)
 {
-	(void)state;
 	for (size_t i = 0; i < COUNT(type_names); i++) {
 		const struct cuda_type *t = cuda_type_by_name(type_names[i]);
 
@@ -87,7 +85,6 @@ static void test_types(void **state)
 
 static void test_structs(void **state)
 {
-	(void)state;
 	for (size_t i = 0; i < COUNT(struct_names); i++) {
 		const struct cuda_struct *st = cuda_struct_by_name(struct_names[i]);
 		unsigned end = 0;
@@ -125,7 +122,6 @@ static void check_field(const char *st_name, const char *name, unsigned off, uns
 
 static void test_known_structs(void **state)
 {
-	(void)state;
 	assert_int_equal(cuda_struct_by_name("CUlaunchConfig")->size, 56);
 	check_field("CUlaunchConfig", "gridDimX", 0, 4);
 	check_field("CUlaunchConfig", "sharedMemBytes", 24, 4);
@@ -157,7 +153,6 @@ static void check_value(const char *en_name, const char *name, int64_t value)
 
 static void test_known_enums(void **state)
 {
-	(void)state;
 	assert_string_equal(api_result_name(api_at(API_CUDA), 0), "CUDA_SUCCESS");
 	assert_string_equal(api_result_name(api_at(API_CUDA), 2), "CUDA_ERROR_OUT_OF_MEMORY");
 	assert_string_equal(api_result_name(api_at(API_CUDA), 600), "CUDA_ERROR_NOT_READY");

@@ -50,7 +50,6 @@ static void test_defaults(void **state)
 	uint64_t sum = 0, all;
 	struct quotas q;
 
-	(void)state;
 	quotas__init(&q, false, false);
 	memory__bound(c, &q);
 	all = memory__most(c, &q, 64, put, &sum);
@@ -66,7 +65,6 @@ static void test_more(void **state)
 	static const char *const sets[] = {"metrics.max_counts=262144", "metrics.max_tasks=65536",
 					   "trace.buffer_size=512M", "recorder.memory=512M"};
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(sets) / sizeof(sets[0]); i++) {
 		struct config *c = defaults(sets[i]);
 
@@ -82,7 +80,6 @@ static void test_unit(void **state)
 	bool found = false;
 	FILE *f = fopen("dist/cudatrace.service.in", "r");
 
-	(void)state;
 	assert_non_null(f);
 	snprintf(want, sizeof(want), "MemoryMax=%lluM\n", MEMORY_UNIT >> 20);
 	while (fgets(line, sizeof(line), f))
@@ -93,7 +90,6 @@ static void test_unit(void **state)
 
 static void test_rings(void **state)
 {
-	(void)state;
 	assert_int_equal(rings__share(8 << 20, 1), 8 << 20);
 	assert_int_equal(rings__share(8 << 20, 4), 2 << 20);
 	assert_int_equal(rings__share(8 << 20, 64), 1 << 20);

@@ -65,7 +65,6 @@ static void doubled(char *name, size_t size, const char *form, int levels)
 
 static void test_names(void **state)
 {
-	(void)state;
 	becomes("add_kernel", NULL);
 	becomes("", NULL);
 	becomes("_Z", NULL);
@@ -85,7 +84,6 @@ static void test_endless(void **state)
 	static const char *const names[] = {"_Z1fDTsr1aC", "_Z1fIXsrccC", "_Zdt3S_vAsrccC",
 					    "_Z1fM1aIXsrccC", "_Zdt3S_vAsrccC_vAsrccC"};
 
-	(void)state;
 	for (size_t i = 0; i < COUNT(names); i++)
 		free(timed(names[i], NULL));
 	becomes("_Z1gv", "g()");
@@ -111,7 +109,6 @@ static void test_exponential(void **state)
 	uint64_t before = demangle_given_up();
 	char name[1024];
 
-	(void)state;
 	for (size_t i = 0; i < COUNT(forms); i++) {
 		for (int levels = 1; levels <= 36; levels++) {
 			doubled(name, sizeof(name), forms[i], levels);
@@ -133,7 +130,6 @@ static void *deep(void *arg)
 					     "DT", "DTcl", "sr",  "ZN", "M1a", "UlvE_",	 "K", "J"};
 	static char name[5000];
 
-	(void)arg;
 	for (size_t i = 0; i < COUNT(pieces); i++) {
 		for (size_t len = 64; len < sizeof(name) - 64; len = len * 5 / 4) {
 			size_t at = strlen(strcpy(name, "_Z1f"));
@@ -155,7 +151,6 @@ static void test_deep(void **state)
 	pthread_attr_t attr;
 	pthread_t thread;
 
-	(void)state;
 	pthread_attr_init(&attr);
 	assert_int_equal(pthread_attr_setstacksize(&attr, 1 << 20), 0);
 	assert_int_equal(pthread_create(&thread, &attr, deep, NULL), 0);
@@ -171,7 +166,6 @@ static void test_share(void **state)
 	char name[1024], *s;
 	double begin = cpu_s();
 
-	(void)state;
 	for (int i = 0; i < 5000; i++) {
 		twice(name, sizeof(name), 64);
 		free(timed(name, &greedy));
@@ -198,7 +192,6 @@ static void test_signals(void **state)
 	int status;
 	pid_t pid;
 
-	(void)state;
 	twice(name, sizeof(name), 64);
 	free(timed(name, NULL));
 	pid = fork();

@@ -66,7 +66,6 @@ static void launches(int cnt)
 /* 10 iterations of 102,500 ns, but the first has no gap before it; of each, 2000 are waited. */
 static void test_launch_bound(void **state)
 {
-	(void)state;
 	for (int i = 0; i < 10; i++) {
 		launches(20);
 		wait_for(2000);
@@ -77,7 +76,6 @@ static void test_launch_bound(void **state)
 /* The GPU lags: a third of the time is waited for it. */
 static void test_not_launch_bound(void **state)
 {
-	(void)state;
 	for (int i = 0; i < 10; i++) {
 		launches(20);
 		wait_for(50000);
@@ -88,7 +86,6 @@ static void test_not_launch_bound(void **state)
 /* Async copies to pageable memory are where it waits. */
 static void test_not_launch_bound_copy(void **state)
 {
-	(void)state;
 	for (int i = 0; i < 10; i++) {
 		struct event ev;
 
@@ -103,7 +100,6 @@ static void test_not_launch_bound_copy(void **state)
 /* From each of 29 waits to the next launch: 1000 ns. */
 static void test_small_syncs(void **state)
 {
-	(void)state;
 	for (int i = 0; i < 30; i++) {
 		launches(1);
 		wait_for(50000);
@@ -113,7 +109,6 @@ static void test_small_syncs(void **state)
 
 static void test_no_small_syncs(void **state)
 {
-	(void)state;
 	for (int i = 0; i < 30; i++) {
 		launches(5);
 		wait_for(50000);
@@ -123,7 +118,6 @@ static void test_no_small_syncs(void **state)
 
 static void test_no_small_syncs_large_copies(void **state)
 {
-	(void)state;
 	for (int i = 0; i < 30; i++) {
 		copy("cuMemcpyHtoDAsync_v2", COPY_DIR_HTOD, MIB, "'srcHost':'0x20000'");
 		wait_for(50000);
@@ -141,7 +135,6 @@ static void big_copy(void)
 /* 100 MiB at 25 bytes a nanosecond: 4,194,304 ns. */
 static void test_pageable(void **state)
 {
-	(void)state;
 	process("exec");
 	big_copy();
 	loses("pageable-copies", 20000000 - 4194304);
@@ -149,7 +142,6 @@ static void test_pageable(void **state)
 
 static void test_pinned(void **state)
 {
-	(void)state;
 	process("exec");
 	alloc("cuMemAllocHost_v2", 0x20000, 100 * MIB);
 	big_copy();
@@ -158,7 +150,6 @@ static void test_pinned(void **state)
 
 static void test_small_copies(void **state)
 {
-	(void)state;
 	for (int i = 0; i < 60; i++)
 		copy("cuMemcpyHtoDAsync_v2", COPY_DIR_HTOD, 100, "'srcHost':'0x20000'");
 	loses("small-copies", 59 * 1000);
@@ -166,7 +157,6 @@ static void test_small_copies(void **state)
 
 static void test_no_small_copies(void **state)
 {
-	(void)state;
 	for (int i = 0; i < 60; i++) {
 		copy("cuMemcpyHtoDAsync_v2", COPY_DIR_HTOD, 100, "'srcHost':'0x20000'");
 		launches(1);
@@ -185,7 +175,6 @@ static void allocate(void)
 /* An allocation takes 90,000 ns, a free 40,000. */
 static void test_hot_allocations(void **state)
 {
-	(void)state;
 	for (int i = 0; i < 10; i++) {
 		struct event ev;
 
@@ -201,7 +190,6 @@ static void test_hot_allocations(void **state)
 
 static void test_no_hot_allocations(void **state)
 {
-	(void)state;
 	for (int i = 0; i < 10; i++)
 		allocate();
 	wait_for(2000);
@@ -225,14 +213,12 @@ static void loads_module_in(int iteration)
 
 static void test_hot_modules(void **state)
 {
-	(void)state;
 	loads_module_in(6);
 	loses("hot-modules", 7000);
 }
 
 static void test_no_hot_modules(void **state)
 {
-	(void)state;
 	loads_module_in(0);
 	finds_no("hot-modules");
 }
@@ -249,7 +235,6 @@ static void ask(int cnt)
 
 static void test_chatty(void **state)
 {
-	(void)state;
 	ask(25);
 	loses("chatty-queries", 10 * 25 * 300);
 	says("chatty-queries",
@@ -258,7 +243,6 @@ static void test_chatty(void **state)
 
 static void test_chatty_without_iterations(void **state)
 {
-	(void)state;
 	for (int i = 0; i < 1100; i++)
 		call("cuPointerGetAttribute", 100, 300);
 	loses("chatty-queries", 1100 * 300);
@@ -267,7 +251,6 @@ static void test_chatty_without_iterations(void **state)
 
 static void test_not_chatty(void **state)
 {
-	(void)state;
 	ask(10);
 	finds_no("chatty-queries");
 }
@@ -284,14 +267,12 @@ static void idle_for(uint64_t ns)
 /* 9 times from the end of the wait to the next launch, which begins 1000 ns later. */
 static void test_idle(void **state)
 {
-	(void)state;
 	idle_for(20000);
 	loses("idle-between", 9 * (20000 + 1000));
 }
 
 static void test_not_idle(void **state)
 {
-	(void)state;
 	idle_for(0);
 	finds_no("idle-between");
 }
@@ -307,7 +288,6 @@ static void fail_with(int32_t result)
 
 static void test_errors(void **state)
 {
-	(void)state;
 	fail_with(2);
 	fail_with(2);
 	launches(1);
@@ -321,7 +301,6 @@ static void test_errors_at_the_end(void **state)
 {
 	struct event ev;
 
-	(void)state;
 	ev = begin("cuModuleGetGlobal_v2"); /* looking for what is not there */
 	ev.is_error = true;
 	ev.result = 500;
@@ -336,7 +315,6 @@ static void test_leak_of_context(void **state)
 {
 	struct event ev;
 
-	(void)state;
 	process("exec");
 	ev = begin("cuCtxCreate_v2");
 	call_args(&ev, "'pctx':'0xc1','flags':0,'dev':0");
@@ -349,7 +327,6 @@ static void test_leak_of_context(void **state)
 
 static void test_leak_of_few(void **state)
 {
-	(void)state;
 	process("exec");
 	for (int i = 0; i < 9; i++) {
 		alloc("cuMemAlloc_v2", 0x10000, 4096);
@@ -364,7 +341,6 @@ static void test_leak_of_few(void **state)
 /* Each of 9 iterations after the warm-up leaves one. */
 static void test_leak_of_iterations(void **state)
 {
-	(void)state;
 	for (int i = 0; i < 10; i++) {
 		launches(2);
 		allocate();
@@ -378,7 +354,6 @@ static void test_leak_of_iterations(void **state)
 /* All is left to the exit: on purpose. */
 static void test_no_leak(void **state)
 {
-	(void)state;
 	process("exec");
 	alloc("cuMemAlloc_v2", 0x10000, 4096);
 	alloc("cuMemAlloc_v2", 0x20000, 4096);
@@ -390,7 +365,6 @@ static void test_dropped(void **state)
 {
 	struct trace_end end = factory_end(&f, 1);
 
-	(void)state;
 	end.drops[0] = 7;
 	report__finish(r, &end, NULL, 0);
 	says("dropped-events", "7 events were lost");
@@ -398,14 +372,12 @@ static void test_dropped(void **state)
 
 static void test_cut_off(void **state)
 {
-	(void)state;
 	report__finish(r, NULL, NULL, 0);
 	says("dropped-events", "The trace has no end");
 }
 
 static void test_not_dropped(void **state)
 {
-	(void)state;
 	finds_no("dropped-events");
 	check_json("'findings':[]");
 }
@@ -415,7 +387,6 @@ static void test_order(void **state)
 {
 	const struct findings *x = r->an[AN_FINDINGS];
 
-	(void)state;
 	fail_with(2);
 	for (int i = 0; i < 10; i++) {
 		launches(20);
@@ -437,7 +408,6 @@ static void test_templates(void **state)
 {
 	char text[512];
 
-	(void)state;
 	for (unsigned i = 0; i < FINDING_CNT; i++) {
 		const struct rule *rule = &finding_rules[i];
 		struct finding x = {.rule = rule};
@@ -473,7 +443,6 @@ static void test_template(void **state)
 	const struct rule rule = {.values = values};
 	struct finding x = {.rule = &rule, .v.all = {1, 1234}};
 
-	(void)state;
 	fills(&x, "", "");
 	fills(&x, "{n} {n|call|calls}, {code}", "1 call, 1234");
 	fills(&x, "{n}{code|a|}", "1");

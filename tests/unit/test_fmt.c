@@ -53,7 +53,6 @@ static void test_numbers(void **state)
 {
 	struct out *o = out__memory();
 
-	(void)state;
 	for (uint64_t p = 1;; p *= 10) {
 		for (int d = -1; d <= 1; d++)
 			check_number(o, p + d);
@@ -88,7 +87,6 @@ static void test_f64(void **state)
 		5e-324,	  1.0 / 3};
 	struct out *o = out__memory();
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(some) / sizeof(some[0]); i++)
 		check_f64(o, some[i]);
 	for (int i = 0; i < 200000; i++) {
@@ -112,7 +110,6 @@ static void test_str(void **state)
 {
 	struct out *o = out__memory();
 
-	(void)state;
 #define STR(in, want)                                                                              \
 	do {                                                                                       \
 		out_json_str(o, in, sizeof(in) - 1);                                               \
@@ -150,7 +147,6 @@ static void test_str_any(void **state)
 	struct out *o = out__memory();
 	char s[64];
 
-	(void)state;
 	/* Every sequence of three bytes, and with a fourth at random. */
 	for (unsigned x = 0; x < 1 << 24; x += 1 + (x & 7) * 3) {
 		s[0] = x >> 16;

@@ -40,7 +40,6 @@ static unsigned wanted_cnt(void)
 
 static void test_default(void **state)
 {
-	(void)state;
 	assert_true(wanted("cuInit"));
 	assert_true(wanted("cuLaunchKernel"));
 	assert_false(wanted("cuCtxGetDevice"));
@@ -55,7 +54,6 @@ static void test_ids(void **state)
 	int id = fnset__id(set, "cuWhatever_v3_ptsz");
 	const struct cuda_fn *fn = fnset__fn(set, id);
 
-	(void)state;
 	assert_int_equal(id, cnt);
 	assert_int_equal(fnset__id(set, "cuWhatever_v3_ptsz"), id);
 	assert_int_equal(fnset__cnt(set), cnt + 1);
@@ -76,7 +74,6 @@ static void test_id_limit(void **state)
 	char name[32];
 	int id = 0;
 
-	(void)state;
 	for (unsigned i = 0; i <= CT_MAX_FUNCS && id >= 0; i++) {
 		snprintf(name, sizeof(name), "cuX%u", i);
 		id = fnset__id(set, name);
@@ -104,7 +101,6 @@ static void test_give_back(void **state)
 	unsigned cnt = fnset__cnt(set);
 	int a, b, id;
 
-	(void)state;
 	fnset__on_reuse(set, on_reuse, &reused_cnt);
 	a = fnset__id(set, "cuOfTwo");
 	b = fnset__id(set, "cuOfOne");
@@ -139,7 +135,6 @@ static void test_give_back(void **state)
 
 static void test_names(void **state)
 {
-	(void)state;
 	select_ok("cuMemAlloc");
 	assert_true(wanted("cuMemAlloc_v2"));
 	assert_false(wanted("cuMemFree_v2"));
@@ -157,7 +152,6 @@ static void test_names(void **state)
 
 static void test_globs(void **state)
 {
-	(void)state;
 	select_ok("cuLaunch*");
 	assert_true(wanted("cuLaunchKernelEx"));
 	assert_true(wanted("cuLaunchKernel"));
@@ -172,7 +166,6 @@ static void test_globs(void **state)
 
 static void test_classes(void **state)
 {
-	(void)state;
 	select_ok("memory,transfer");
 	assert_true(wanted("cuMemAlloc_v2"));
 	assert_true(wanted("cuMemGetInfo_v2"));
@@ -194,7 +187,6 @@ static void test_classes(void **state)
 
 static void test_negation(void **state)
 {
-	(void)state;
 	select_ok("!memory");
 	assert_false(wanted("cuMemAlloc_v2"));
 	assert_true(wanted("cuLaunchKernel"));
@@ -265,7 +257,6 @@ static void test_details(void **state)
 {
 	unsigned cnt = 0;
 
-	(void)state;
 	for (int d = DETAIL_UNSET + 1; d < DETAIL_CNT; d++) {
 		fnset__set_detail(set, d);
 		for (unsigned i = 0; i < sizeof(first_of) / sizeof(first_of[0]); i++)
@@ -289,7 +280,6 @@ static void test_detail_and_expr(void **state)
 {
 	int launch = fnset__id(set, "cuLaunchKernel"), record = fnset__id(set, "cuEventRecord");
 
-	(void)state;
 	/* Without a level -e chooses alone. */
 	select_ok("event");
 	assert_false(fnset__wanted(set, launch));
@@ -330,7 +320,6 @@ static void check_error(const char *expr, const char *want)
 
 static void test_errors(void **state)
 {
-	(void)state;
 	select_ok("launch");
 	check_error("cuMemAloc",
 		    "unknown function or class \"cuMemAloc\": did you mean cuMemAlloc?");
@@ -353,7 +342,6 @@ static void test_error_bounds(void **state)
 {
 	char name[5000];
 
-	(void)state;
 	memset(name, 'c', sizeof(name) - 1);
 	name[sizeof(name) - 1] = 0;
 	assert_int_equal(fnset__select(set, name, err, sizeof(err)), -EINVAL);
@@ -369,7 +357,6 @@ static void test_describe(void **state)
 {
 	char in[2048], out[2048];
 
-	(void)state;
 	fnset__describe(set, in, sizeof(in), out, sizeof(out));
 	assert_non_null(strstr(in, "init, device"));
 	assert_memory_equal(out, "query (", 7);
@@ -396,7 +383,6 @@ static void test_describe(void **state)
 
 static int setup(void **state)
 {
-	(void)state;
 	set = fnset__new();
 	return !set;
 }
@@ -406,7 +392,6 @@ static void test_marks(void **state)
 	char text[128];
 	int get = fnset__id(set, "cuCtxGetDevice"), launch = fnset__id(set, "cuLaunchKernel");
 
-	(void)state;
 	assert_false(fnset__is_marked(set, FNSET_COUNT, get));
 	fnset__describe_mark(set, FNSET_COUNT, text, sizeof(text));
 	assert_string_equal(text, "");
@@ -436,7 +421,6 @@ static void test_marks(void **state)
 /* A bucket begins where it says, and the one before ends there. */
 static void test_hist(void **state)
 {
-	(void)state;
 	assert_int_equal(ct_hist_index(0), 0);
 	assert_int_equal(ct_hist_index(255), 0);
 	for (uint32_t i = 1; i < CT_HIST_CNT; i++) {
@@ -449,7 +433,6 @@ static void test_hist(void **state)
 
 static int teardown(void **state)
 {
-	(void)state;
 	fnset__free(set);
 	return 0;
 }

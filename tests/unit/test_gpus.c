@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -32,7 +32,6 @@ static void information(void **state)
 	char dir[] = "/tmp/cudatrace-gpus-XXXXXX", cmd[64];
 	struct gpu gpus[GPUS_MAX];
 
-	(void)state;
 	assert_non_null(mkdtemp(dir));
 	assert_int_equal(gpus__read(dir, gpus), 0);
 	add(dir, "0000:3b:00.0",
@@ -58,7 +57,6 @@ static void names(void **state)
 {
 	char bus[32];
 
-	(void)state;
 	gpus_bus("PCI:0000:3b:00", bus, sizeof(bus));
 	assert_string_equal(bus, "0000:3b:00.0");
 	gpus_bus("0000:3b:00.0", bus, sizeof(bus));

@@ -49,7 +49,6 @@ static void capture(const char *graph)
 
 static void test_captured(void **state)
 {
-	(void)state;
 	capture("0xa0");
 	ask("cuGraphInstantiateWithFlags", "'phGraphExec':'0xb0','hGraph':'0xa0'");
 	ask("cuGraphDestroy", "'hGraph':'0xa0'");
@@ -70,7 +69,6 @@ static void test_captured(void **state)
 /* Built, cloned after that, with a child; what comes later is not in the clone. */
 static void test_built(void **state)
 {
-	(void)state;
 	ask("cuGraphCreate", "'phGraph':'0xa0','flags':0");
 	ask("cuGraphAddKernelNode_v2",
 	    "'phGraphNode':'0x1','hGraph':'0xa0','nodeParams':{'func':'0x5555'}");
@@ -106,14 +104,12 @@ static void unknown(void)
 
 static void test_made_before_the_trace(void **state)
 {
-	(void)state;
 	unknown();
 	check_json("'how':'unknown'");
 }
 
 static void test_capture_began_before(void **state)
 {
-	(void)state;
 	launch_on(0x1, true);
 	on("cuStreamEndCapture", 0x1, "'phGraph':'0xa0'");
 	ask("cuGraphInstantiateWithFlags", "'phGraphExec':'0xb0','hGraph':'0xa0'");
@@ -123,7 +119,6 @@ static void test_capture_began_before(void **state)
 
 static void test_conditional(void **state)
 {
-	(void)state;
 	ask("cuGraphCreate", "'phGraph':'0xa0','flags':0");
 	ask("cuGraphAddNode_v2", "'phGraphNode':'0x3','hGraph':'0xa0','nodeParams':{'type':"
 				 "'CU_GRAPH_NODE_TYPE_CONDITIONAL'}");
@@ -133,7 +128,6 @@ static void test_conditional(void **state)
 
 static void test_node_switched_off(void **state)
 {
-	(void)state;
 	capture("0xa0");
 	ask("cuGraphInstantiateWithFlags", "'phGraphExec':'0xb0','hGraph':'0xa0'");
 	ask("cuGraphNodeSetEnabled", "'hGraphExec':'0xb0','hNode':'0x1','isEnabled':0");
@@ -143,7 +137,6 @@ static void test_node_switched_off(void **state)
 /* Nodes added by hand to the graph of a capture that goes on. */
 static void test_mixed_capture(void **state)
 {
-	(void)state;
 	capture("0xa0");
 	ask("cuGraphInstantiateWithFlags", "'phGraphExec':'0xb0','hGraph':'0xa0'");
 	on("cuStreamBeginCapture_v2", 0x1, "");
@@ -166,7 +159,6 @@ static void test_failed_capture(void **state)
 {
 	struct event ev;
 
-	(void)state;
 	on("cuStreamBeginCapture_v2", 0x1, "");
 	launch_on(0x1, true);
 	ev = factory_on_stream(&f, "cuStreamEndCapture", 0x1, 1000);

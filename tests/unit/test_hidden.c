@@ -27,7 +27,6 @@ static struct sink *sink;
 
 static void on_event(void *ctx, const struct event *ev)
 {
-	(void)ctx;
 	sink__event(sink, ev);
 }
 
@@ -82,7 +81,6 @@ static void test_uvm(void **state)
 {
 	static const enum sink_id kinds[] = {SINK_JSONL, SINK_CHROME};
 
-	(void)state;
 	for (int k = 0; k < 2; k++) {
 		for (enum ct_hide hide = CT_HIDE_NOTHING; hide <= CT_HIDE_ARGS; hide++) {
 			char *text = written(kinds[k], hide);

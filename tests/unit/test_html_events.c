@@ -43,7 +43,6 @@ static void test_columns(void **state)
 	struct event inner, outer;
 	const char *p;
 
-	(void)state;
 	/* The nested call comes first, as in a trace; one began before the trace. */
 	outer = factory_call(&f, "cuCtxSynchronize", 0, 1000);
 	outer.start_ns = FACTORY_BASE_NS - 500;
@@ -78,7 +77,6 @@ static void test_merge(void **state)
 {
 	static const uint64_t spreads[] = {1, 7, 100, 1000000, 1ull << 50};
 
-	(void)state;
 	for (unsigned s = 0; s < sizeof(spreads) / sizeof(spreads[0]); s++) {
 		struct html_events *h = html_events__new(FACTORY_BASE_NS, 64);
 		uint64_t cells = 0, x = 88172645463325252ull;
@@ -115,7 +113,6 @@ static void test_lanes(void **state)
 	struct html_events *h = html_events__new(FACTORY_BASE_NS, 10000);
 	struct out *meta = out__memory(), *columns = out__memory();
 
-	(void)state;
 	for (unsigned i = 0; i < LANES + 100; i++) {
 		struct factory f = factory(1 + i);
 		struct event ev = factory_call(&f, "cuMemFree_v2", 10, 10);
@@ -148,7 +145,6 @@ static void test_hostile(void **state)
 	struct factory f = factory(7);
 	struct event ev;
 
-	(void)state;
 	assert_int_equal(html__write(plain, "{}", 2, h), 0); /* no events at all */
 	ev = factory_call(&f, "cuLaunchKernel", 0, 10);
 	ev.has |= HAS_LAUNCH;

@@ -93,7 +93,6 @@ static void test_alloc(void **state)
 	static const uint64_t ptr = 0x7f0000000000;
 	struct event ev = call("cuMemAlloc_v2", TYPE_MEMORY, words);
 
-	(void)state;
 	ev.caps[0] = (struct pointee){(const uint8_t *)&ptr, 8};
 	ev.cap_cnt = 1;
 	ev.has = HAS_SIZE | HAS_PTR;
@@ -130,7 +129,6 @@ static void test_outcome(void **state)
 	static const uint64_t words[] = {0};
 	struct event ev = call("cuInit", TYPE_INIT, words);
 
-	(void)state;
 	check_event(&ev, INIT("1.234567", "\"duration_us\":1.501,\"result\":0"));
 	ev.result = 12345;
 	ev.is_error = true;
@@ -188,7 +186,6 @@ static void test_launch(void **state)
 {
 	struct event ev = launch();
 
-	(void)state;
 	check_event(&ev, LAUNCH(",\"kernel\":\"add(float*)\",\"kernel_mangled\":\"_Z3addPf\","
 				"\"func\":\"0xf00\",\"grid\":[4,2,1],\"block\":[128,1,1],"
 				"\"shared_mem\":64"));
@@ -211,7 +208,6 @@ static void test_copy(void **state)
 	static const uint64_t words[] = {0x1000, 0x2000, 8};
 	struct event ev = call("cuMemcpyHtoD_v2", TYPE_TRANSFER, words);
 
-	(void)state;
 	ev.has = HAS_SIZE | HAS_PTR | HAS_DIR | HAS_BANDWIDTH;
 	ev.size = 8;
 	ev.ptr = 0x1000;
@@ -236,7 +232,6 @@ static void test_hostile_names(void **state)
 	struct event ev = call("cuInit", TYPE_OTHER, words);
 	char longest[4096];
 
-	(void)state;
 	ev.fn = &fn;
 	ev.name = fn.name;
 	ev.op = "other";
@@ -269,7 +264,6 @@ static void test_process(void **state)
 			   .start_ns = BASE_NS + 1000000,
 			   .process.parent_pid = 100};
 
-	(void)state;
 #define PROC(op, rest)                                                                             \
 	"{\"ts\":1.000000,\"type\":\"process\",\"op\":\"" op "\",\"name\":\"" op "\",\"pid\":200," \
 	"\"tid\":200,\"comm\":\"sh\"" rest "}"
@@ -298,7 +292,6 @@ static void test_library(void **state)
 			   .library.build_id = "abcd",
 			   .library.note = "682 functions"};
 
-	(void)state;
 	check_event(&ev, "{\"ts\":0.000000,\"type\":\"library\",\"op\":\"attach\","
 			 "\"name\":\"libcuda\",\"pid\":200,\"tid\":200,\"comm\":\"sh\",\"lib\":1,"
 			 "\"path\":\"/lib/libcuda.so.1\",\"build_id\":\"abcd\","
@@ -331,7 +324,6 @@ static void test_header(void **state)
 	static const uint32_t pids[] = {10, 20};
 	char *s;
 
-	(void)state;
 	begin(&info);
 	sink__close(sink, NULL);
 	s = slurp();
@@ -402,7 +394,6 @@ static void test_end(void **state)
 				.left_out = "nothing"};
 	char *s;
 
-	(void)state;
 	begin(&plain);
 	assert_int_equal(sink__close(sink, &end), 0);
 	s = slurp();
@@ -434,7 +425,6 @@ static void test_full(void **state)
 	bool failed;
 	char *s, *p;
 
-	(void)state;
 	begin(&plain);
 	dup2(null, STDERR_FILENO);
 	getrlimit(RLIMIT_FSIZE, &old);
@@ -468,7 +458,6 @@ static void test_full(void **state)
 
 static void test_no_such_file(void **state)
 {
-	(void)state;
 	assert_null(sink__open(SINK_JSONL, "/no/such/folder/x", &plain));
 	assert_null(sink__open(SINK_JSONL, "/dev/full", &plain));
 	assert_int_equal(sink__close(NULL, NULL), 0);
@@ -478,7 +467,6 @@ static int setup(void **state)
 {
 	int fd;
 
-	(void)state;
 	strcpy(path, "/tmp/cudatrace-jsonl.XXXXXX");
 	fd = mkstemp(path);
 	return fd < 0 ? -1 : close(fd);
@@ -486,7 +474,6 @@ static int setup(void **state)
 
 static int teardown(void **state)
 {
-	(void)state;
 	return unlink(path);
 }
 

@@ -28,7 +28,6 @@ static const struct kernel_name *intern(const char *s)
 
 static int setup(void **state)
 {
-	(void)state;
 	names = kernel_names__new(NULL);
 	none = (struct handles){.names = names};
 	return !names;
@@ -36,7 +35,6 @@ static int setup(void **state)
 
 static int teardown(void **state)
 {
-	(void)state;
 	kernel_names__free(names);
 	return 0;
 }
@@ -45,7 +43,6 @@ static void test_intern(void **state)
 {
 	const struct kernel_name *a = intern("add_kernel"), *b;
 
-	(void)state;
 	assert_string_equal(a->mangled, "add_kernel");
 	assert_ptr_equal(a->mangled, a->demangled);
 	assert_ptr_equal(intern("add_kernel"), a);
@@ -68,7 +65,6 @@ static void test_intern_many(void **state)
 	const struct kernel_name *first[256];
 	char name[32];
 
-	(void)state;
 	for (int i = 0; i < 20000; i++) {
 		int len = snprintf(name, sizeof(name), "kernel_%d", i);
 		const struct kernel_name *n = kernel_name__intern(&none, name, len);
@@ -109,7 +105,6 @@ static void test_hostile(void **state)
 	};
 	char name[4000];
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
 		const struct kernel_name *n = intern(names[i]);
 
@@ -149,7 +144,6 @@ static void test_bomb(void **state)
 	char name[1024];
 	const struct kernel_name *n;
 
-	(void)state;
 	doubling(name, sizeof(name), 6);
 	n = intern(name);
 	assert_memory_equal(n->demangled, "f(std::pair<int, int>, ", 23);
@@ -167,7 +161,6 @@ static void test_set_get(void **state)
 	const struct kernel_name *a = intern("a"), *b = intern("b");
 	struct handles h = {.names = names};
 
-	(void)state;
 	assert_null(handles__get(&h, 0x10));
 	handles__set(&h, 0x10, a);
 	handles__set(&h, 0x20, b);
@@ -195,7 +188,6 @@ static void test_told(void **state)
 	struct handles h = {.names = names};
 	const struct handle *e;
 
-	(void)state;
 	told(&h, 0x10, "_Z4goodv");
 	told(&h, 0x20, "foo.isra.0");
 	e = handles__get(&h, 0x10);
@@ -230,7 +222,6 @@ static void test_told_bad(void **state)
 	static char huge[CT_NAME_SZ_MAX];
 	struct handles h = {.names = names};
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
 		told(&h, 0x10, bad[i]);
 		assert_null(handles__get(&h, 0x10));
@@ -258,7 +249,6 @@ static void test_contradiction(void **state)
 {
 	struct handles h = {.names = names};
 
-	(void)state;
 	told(&h, 0x10, "one");
 	told(&h, 0x20, "two");
 	handles__set(&h, 0x20, intern("other"));
@@ -286,7 +276,6 @@ static void test_check_limit(void **state)
 {
 	struct handles h = {.names = names};
 
-	(void)state;
 	for (int i = 0; i < 100; i++) {
 		told(&h, 0x10, "one");
 		handles__set(&h, 0x10, intern("one"));
@@ -304,7 +293,6 @@ static void test_cut(void **state)
 	static char whole[2001], other[2001];
 	struct handles h = {.names = names};
 
-	(void)state;
 	memset(whole, 'w', sizeof(whole) - 1);
 	memset(other, 'o', sizeof(other) - 1);
 	for (int i = 0; i < 100; i++) {
@@ -330,7 +318,6 @@ static void test_derive(void **state)
 {
 	struct handles h = {.names = names};
 
-	(void)state;
 	handles__set(&h, 0x10, intern("said"));
 	handles__derive(&h, 0x20, handles__get(&h, 0x10));
 	assert_string_equal(handles__get(&h, 0x20)->name->mangled, "said");

@@ -17,7 +17,6 @@ static void test_launches(void **state)
 	static const char name[] = "fill<float>(float*)";
 	struct event ev;
 
-	(void)state;
 	ev = launch(name, 10, 128);
 	send(&ev);
 	ev = launch(name, 30, 64);
@@ -70,7 +69,6 @@ static void test_occupancy_of_kernel(void **state)
 {
 	struct event ev;
 
-	(void)state;
 	capability(9, 0);
 	ev = launch("k", 10, 256);
 	ev.launch.func = 0x10;
@@ -85,7 +83,6 @@ static void test_occupancy_by_name(void **state)
 	static const char name[] = "k";
 	struct event ev;
 
-	(void)state;
 	ask("cuDeviceGetAttribute",
 	    "'pi':9,'attrib':'CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR','dev':0");
 	ask("cuDeviceGetAttribute",
@@ -111,7 +108,6 @@ static void test_occupancy_asked(void **state)
 {
 	struct event ev;
 
-	(void)state;
 	capability(8, 6);
 	ask("cuOccupancyMaxActiveBlocksPerMultiprocessor",
 	    "'numBlocks':3,'func':'0x30','blockSize':256,'dynamicSMemSize':0");
@@ -133,7 +129,6 @@ static void test_occupancy_mixed(void **state)
 	struct event ev;
 	char *s;
 
-	(void)state;
 	capability(8, 6);
 	capability(9, 0);
 	ask("cuOccupancyMaxActiveBlocksPerMultiprocessor",
@@ -163,7 +158,6 @@ static void test_limits(void **state)
 	const struct occupancy_use use = {256, 32, 0};
 	double share;
 
-	(void)state;
 	shares(90, 1024, 32, 0, 1);
 	shares(90, 1024, 33, 0, 0.5);		     /* 1280 registers a warp: 48 warps */
 	shares(90, 32, 16, 0, 0.5);		     /* 32 blocks of one warp */

@@ -35,7 +35,6 @@ static void as_the_driver_writes(void **state)
 {
 	struct ct_xid x;
 
-	(void)state;
 	assert_true(parse("6,1234,5678901,-;NVRM: Xid (PCI:0000:3b:00): 79, pid=1234, name=python, "
 			  "GPU has fallen off the bus.\n",
 			  &x));
@@ -60,7 +59,6 @@ static void dictionary(void **state)
 {
 	struct ct_xid x;
 
-	(void)state;
 	assert_true(
 		parse("3,1,7,-;NVRM: Xid (PCI:1): 8, hung\n SUBSYSTEM=pci\n DEVICE=+pci:0\n", &x));
 	assert_string_equal(x.msg, "hung");
@@ -99,7 +97,6 @@ static void not_an_xid(void **state)
 	};
 	struct ct_xid x;
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(records) / sizeof(records[0]); i++)
 		if (parse(records[i], &x))
 			fail_msg("taken for an Xid: %s", records[i]);
@@ -115,7 +112,6 @@ static void truncated(void **state)
 	struct ct_xid x;
 	char *part;
 
-	(void)state;
 	for (size_t len = 0; len < sizeof(record); len++) {
 		part = strndup(record, len);
 		assert_non_null(part);
@@ -131,7 +127,6 @@ static void long_parts(void **state)
 	char record[8192];
 	size_t len;
 
-	(void)state;
 	len = snprintf(record, sizeof(record), "6,1,2,-;NVRM: Xid (");
 	memset(record + len, 'g', 3000);
 	len += 3000;
@@ -151,7 +146,6 @@ static void any_bytes(void **state)
 	uint32_t seed = 1;
 	struct ct_xid x;
 
-	(void)state;
 	for (int round = 0; round < 20000; round++) {
 		char record[] = "6,1,2,-;NVRM: Xid (PCI:0000:3b:00): 79, pid=1\n D=1\n";
 
@@ -223,7 +217,6 @@ static void hidden(void **state)
 {
 	int fds[2];
 
-	(void)state;
 	for (int shown = 0; shown < 2; shown++) {
 		char said[128] = "";
 		struct source *s = open_log(fds, shown, said);
@@ -244,7 +237,6 @@ static void one_after_the_other(void **state)
 	int fds[2];
 	struct source *s = open_log(fds, true, said);
 
-	(void)state;
 	assert_true(s->ops->look(s, 5));
 	assert_int_equal(s->next_ns, SOURCE_NONE);
 	log_says(fds[1], "6,1,2,-;usb 1-1: new\n");
@@ -274,7 +266,6 @@ static void overwritten(void **state)
 	int fds[2];
 	struct source *s = open_log(fds, true, said);
 
-	(void)state;
 	assert_true(s->ops->look(s, 1));
 	assert_false(source__was_full(s));
 	assert_int_equal(source__lost(s), 0);

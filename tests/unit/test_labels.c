@@ -69,7 +69,6 @@ static const struct {
 
 static void shapes(void **state)
 {
-	(void)state;
 	for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++) {
 		struct labels l = {0};
 
@@ -113,7 +112,6 @@ static const struct {
 
 static void texts_of_processes(void **state)
 {
-	(void)state;
 	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
 		FILE *f = fmemopen((void *)texts[i].text, strlen(texts[i].text) + 1, "r");
 		struct labels l = {0};
@@ -133,7 +131,6 @@ static void long_paths_are_cut(void **state)
 	struct labels l = {0};
 	char path[2000];
 
-	(void)state;
 	memset(path, 'a', sizeof(path));
 	for (size_t i = 0; i < sizeof(path); i += 100)
 		path[i] = '/';
@@ -166,7 +163,6 @@ static void names(void **state)
 	struct labels l = {.container = ID, .pod_uid = UID};
 	char cmd[64];
 
-	(void)state;
 	assert_non_null(mkdtemp(root));
 	touch("/var/log/containers/other-0_default_web-" OTHER ".log");
 	touch("/var/log/containers/broken-" ID ".log");
@@ -199,7 +195,6 @@ static void environment(void **state)
 	int status;
 	pid_t pid;
 
-	(void)state;
 	assert_non_null(big);
 	memset(big, 'x', 99999);
 	big[99999] = '\0';
@@ -239,7 +234,6 @@ static void own_process(void **state)
 {
 	struct labels l;
 
-	(void)state;
 	assert_int_equal(labels__read(&l, getpid(), ""), 0);
 	assert_int_equal(l.cgroup[0], '/');
 	assert_int_equal(labels__read(&l, 2000000000, ""), -ESRCH);

@@ -22,7 +22,6 @@ static void same(void **state)
 {
 	struct layer_file a = below, b = below;
 
-	(void)state;
 	/* Two disks may be copies of each other. */
 	assert_false(layer_file__same(&a, &b));
 	b.overlay = true;
@@ -36,7 +35,6 @@ static void others(void **state)
 {
 	struct layer_file a = below, b;
 
-	(void)state;
 	a.overlay = true;
 	b = a;
 	b.ino++;
@@ -57,7 +55,6 @@ static void of_descriptors(void **state)
 	struct layer_file a = below, b = below;
 	int fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
 
-	(void)state;
 	assert_int_equal(layer_file__read(&a, fd), 0);
 	assert_true(a.ino && a.size);
 	close(fd);

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* The dynamic linker's cache of a container is whatever its owner wrote there. */
 #include <stdarg.h>
 #include <stddef.h>

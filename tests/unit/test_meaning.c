@@ -12,14 +12,12 @@ static struct rig r;
 
 static int setup(void **state)
 {
-	(void)state;
 	rig_open(&r, false, 0);
 	return 0;
 }
 
 static int teardown(void **state)
 {
-	(void)state;
 	rig_close(&r);
 	return 0;
 }
@@ -45,7 +43,6 @@ static void test_alloc(void **state)
 {
 	const struct event *ev;
 
-	(void)state;
 	ev = CALL(&r, "cuMemAlloc_v2", {"dptr", 0x7f0000000000}, {"bytesize", 1ull << 33});
 	assert_int_equal(ev->has, HAS_SIZE | HAS_PTR);
 	check_size_ptr(ev, 1ull << 33, 0x7f0000000000);
@@ -81,7 +78,6 @@ static void test_alloc_kinds(void **state)
 {
 	const struct event *ev;
 
-	(void)state;
 	ev = CALL(&r, "cuMemAllocManaged", {"dptr", 0x10000}, {"bytesize", 1});
 	assert_string_equal(ev->op, "alloc_managed");
 	check_mem(ev, 0, 0, 1);
@@ -116,7 +112,6 @@ static void test_pitch(void **state)
 {
 	const struct event *ev;
 
-	(void)state;
 	ev = CALL(&r, "cuMemAllocPitch_v2", {"dptr", 0x1000}, {"pPitch", 512},
 		  {"WidthInBytes", 400}, {"Height", 10}, {"ElementSizeBytes", 4});
 	assert_string_equal(ev->op, "alloc");
@@ -147,7 +142,6 @@ static void test_arrays(void **state)
 					 bc = {64, 64, 0, 0x91, 4, 0, 0};
 	const struct event *ev;
 
-	(void)state;
 	ev = CALL(&r, "cuArrayCreate_v2", {"pHandle", 0x5000},
 		  {"pAllocateArray", .data = &d2, .len = sizeof(d2)});
 	assert_string_equal(ev->op, "alloc_array");
@@ -189,7 +183,6 @@ static void test_vmm(void **state)
 {
 	const struct event *ev;
 
-	(void)state;
 	ev = CALL(&r, "cuMemCreate", {"handle", 0x100}, {"size", 2 << 20});
 	assert_int_equal(ev->type, TYPE_MEMORY);
 	assert_string_equal(ev->op, "create");
@@ -230,7 +223,6 @@ static void test_hostile_sizes(void **state)
 {
 	const struct event *ev;
 
-	(void)state;
 	ev = CALL(&r, "cuMemAlloc_v2", {"dptr", UINT64_MAX - 3}, {"bytesize", UINT64_MAX});
 	check_size_ptr(ev, UINT64_MAX, UINT64_MAX - 3);
 	CALL(&r, "cuMemAlloc_v2", {"dptr", UINT64_MAX - 4}, {"bytesize", UINT64_MAX});
@@ -289,7 +281,6 @@ static void test_copies(void **state)
 		 COPY_DIR_PEER},
 	};
 
-	(void)state;
 	for (unsigned i = 0; i < sizeof(copies) / sizeof(copies[0]); i++)
 		for (unsigned k = 0; k < 6 && copies[i].names[k]; k++) {
 			const char *name = copies[i].names[k];
@@ -319,7 +310,6 @@ static void test_bandwidth(void **state)
 {
 	const struct event *ev;
 
-	(void)state;
 	r.dur_ns = 0;
 	ev = CALL(&r, "cuMemcpyHtoD_v2", {"ByteCount", 4096});
 	assert_false(ev->has & HAS_BANDWIDTH);
@@ -360,7 +350,6 @@ static void test_unified(void **state)
 		{U, H, COPY_NONE},
 	};
 
-	(void)state;
 	CALL(&r, "cuMemAlloc_v2", {"dptr", D}, {"bytesize", 4096});
 	CALL(&r, "cuMemAllocManaged", {"dptr", M}, {"bytesize", 4096});
 	CALL(&r, "cuMemHostAlloc", {"pp", H}, {"bytesize", 4096});
@@ -426,7 +415,6 @@ static void test_2d(void **state)
 	struct memcpy2d_v1 old = {{0}};
 	const struct event *ev;
 
-	(void)state;
 	for (unsigned n = 0; n < sizeof(names) / sizeof(names[0]); n++)
 		for (unsigned i = 0; i < sizeof(memory_types) / sizeof(memory_types[0]); i++) {
 			struct memcpy2d c = {.s_type = memory_types[i].src,
@@ -455,7 +443,6 @@ static void test_3d(void **state)
 {
 	const struct event *ev;
 
-	(void)state;
 	for (unsigned i = 0; i < sizeof(memory_types) / sizeof(memory_types[0]); i++) {
 		struct memcpy3d c = {.s_type = memory_types[i].src,
 				     .d_type = memory_types[i].dst,
@@ -484,7 +471,6 @@ static void test_batch_direction(void **state)
 			      host[] = {0x90000, 0x91000}, both[] = {0x10000, 0x90000};
 	const struct event *ev;
 
-	(void)state;
 	CALL(&r, "cuMemAlloc_v2", {"dptr", 0x10000}, {"bytesize", 4096});
 	ev = CALL(&r, "cuMemcpyBatchAsync_v2", {"dsts", .data = device, .len = 16},
 		  {"srcs", .data = host, .len = 16}, {"sizes", .data = sizes, .len = 16},
@@ -509,7 +495,6 @@ static void test_batch(void **state)
 	static const uint64_t sizes[130] = {10, 20, 30}, ptrs[3] = {1, 2, 3};
 	const struct event *ev;
 
-	(void)state;
 	ev = CALL(&r, "cuMemcpyBatchAsync_v2", {"dsts", .data = ptrs, .len = 24},
 		  {"srcs", .data = ptrs, .len = 24}, {"sizes", .data = sizes, .len = 24},
 		  {"count", 3}, {"hStream", 0x5});
@@ -548,7 +533,6 @@ static void test_memset(void **state)
 		{"cuMemsetD2D32", 4, true, false},
 	};
 
-	(void)state;
 	for (unsigned i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
 		const struct event *ev =
 			rows[i].is_2d ? CALL(&r, rows[i].name, {"dstDevice", 0x1000},
@@ -567,7 +551,6 @@ static void test_prefetch(void **state)
 	const struct event *ev = CALL(&r, "cuMemPrefetchAsync_v2", {"devPtr", 0x1000},
 				      {"count", 77}, {"hStream", 0x5});
 
-	(void)state;
 	assert_string_equal(ev->op, "prefetch");
 	check_size_ptr(ev, 77, 0x1000);
 	assert_int_equal(ev->stream, 5);

@@ -15,14 +15,12 @@ static struct rig r;
 
 static int setup(void **state)
 {
-	(void)state;
 	rig_open(&r, false, 0);
 	return 0;
 }
 
 static int teardown(void **state)
 {
-	(void)state;
 	rig_close(&r);
 	return 0;
 }
@@ -57,7 +55,6 @@ static void test_launch(void **state)
 {
 	const struct event *ev;
 
-	(void)state;
 	ev = CALL(&r, "cuLaunchKernel", LAUNCH_ARGS);
 	check_launch(ev, 1);
 	assert_false(ev->launch.cooperative || ev->capturing || ev->launch.kernel);
@@ -107,7 +104,6 @@ static void test_launch_ex(void **state)
 	};
 	const struct event *ev;
 
-	(void)state;
 	ev = CALL(&r, "cuLaunchKernelEx", {"f", 0xf00}, {"config", .data = &c, .len = sizeof(c)},
 		  {"config", .data = attrs, .len = sizeof(attrs), .next = true});
 	check_launch(ev, 10);
@@ -157,7 +153,6 @@ static void test_names(void **state)
 {
 	const struct event *ev;
 
-	(void)state;
 	ev = CALL(&r, "cuModuleGetFunction", {"hfunc", 0x10}, {"hmod", 1},
 		  {"name", .str = "_Z3addPfi"});
 	assert_int_equal(ev->type, TYPE_MODULE);
@@ -232,7 +227,6 @@ static void test_capture(void **state)
 	struct config c = {{1, 1, 1}, {1, 1, 1}, 0, 0, 0x6, 0, 0, 0};
 	const struct event *ev;
 
-	(void)state;
 	assert_false(captures(5));
 	begin(5);
 	assert_string_equal(r.ev.op, "capture_begin");
@@ -280,7 +274,6 @@ static void test_capture_errors(void **state)
 		bool over;
 	} rows[] = {{901, true}, {904, true}, {908, false}, {1, false}};
 
-	(void)state;
 	for (unsigned i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
 		begin(5);
 		end(5, rows[i].result);
@@ -294,7 +287,6 @@ static void test_streams(void **state)
 {
 	const struct event *ev;
 
-	(void)state;
 	ev = CALL(&r, "cuStreamCreate", {"phStream", 0x55}, {"Flags", 1});
 	assert_int_equal(ev->has, HAS_STREAM);
 	assert_int_equal(ev->stream, 0x55);
@@ -326,7 +318,6 @@ static void test_words(void **state)
 	struct event ev = {.words = words, .word_cnt = CT_MAX_WORDS};
 	struct meaning m;
 
-	(void)state;
 	for (unsigned i = 0; i < CT_MAX_WORDS; i++)
 		words[i] = 100 + i;
 	meaning__init(&m, fn);
@@ -468,7 +459,6 @@ static void test_random(void **state)
 {
 	unsigned cnt = fnset__cnt(r.fns);
 
-	(void)state;
 	rnd_state = 0x6a09e667f3bcc909;
 	fnset__id(r.fns, "cuNobodyKnows");
 	r.peek = visit_all;

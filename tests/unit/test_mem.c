@@ -28,7 +28,6 @@ static void test_alloc_free(void **state)
 	struct mem m = {0};
 	uint64_t size = 77;
 
-	(void)state;
 	mem__alloc(&m, MEM_DEVICE, 0x1000, 0x100, 0);
 	mem__alloc(&m, MEM_HOST, 0x2000, 0x200, 0);
 	mem__alloc(&m, MEM_MANAGED, 0x3000, 0x400, 0);
@@ -62,7 +61,6 @@ static void test_overlap(void **state)
 	struct mem m = {0};
 	uint64_t size;
 
-	(void)state;
 	mem__alloc(&m, MEM_DEVICE, 0x1000, 0x1000, 0);
 	mem__alloc(&m, MEM_DEVICE, 0x1000, 0x1000, 0);
 	check(&m, 0x1000, 0, 0);
@@ -92,7 +90,6 @@ static void test_zero_size(void **state)
 	struct mem m = {0};
 	uint64_t size = 5;
 
-	(void)state;
 	mem__alloc(&m, MEM_DEVICE, 0x1000, 0, 0);
 	check(&m, 0, 0, 0);
 	assert_int_equal(mem__kind_at(&m, 0x1000), MEM_DEVICE);
@@ -112,7 +109,6 @@ static void test_wrap(void **state)
 	struct mem m = {0};
 	uint64_t size;
 
-	(void)state;
 	mem__alloc(&m, MEM_DEVICE, UINT64_MAX - 15, 16, 0); /* the last 16 bytes: no wrap yet */
 	assert_int_equal(mem__kind_at(&m, UINT64_MAX), MEM_DEVICE);
 	assert_int_equal(mem__kind_at(&m, 0), -1);
@@ -148,7 +144,6 @@ static void test_physical(void **state)
 	struct mem m = {0};
 	uint64_t size;
 
-	(void)state;
 	/* Handles near each other, of much memory: handles cover nothing. */
 	mem__create(&m, 0x1000, 0x200000, 0);
 	mem__create(&m, 0x1001, 0x400000, 0);
@@ -181,7 +176,6 @@ static void test_late_free(void **state)
 	struct mem m = {0};
 	uint64_t size = 7;
 
-	(void)state;
 	mem__alloc(&m, MEM_DEVICE, 0x1000, 0x100, 10);
 	mem__alloc(&m, MEM_DEVICE, 0x1000, 0x200, 35); /* B, from 25 to 35 */
 	check(&m, 0x200, 0, 0);
@@ -224,7 +218,6 @@ static void test_contexts(void **state)
 {
 	struct mem m = {0};
 
-	(void)state;
 	does(&m, "cuInit", "'Flags':0", 0, 0);
 	does(&m, "cuCtxCreate_v2", "\"pctx\":\"0xa\",\"flags\":0,\"dev\":0", 0, 0);
 	does(&m, "cuMemAlloc_v2", "", 0x1000, 0x100);
@@ -270,7 +263,6 @@ static void test_many_contexts(void **state)
 	struct mem m = {.quota = &q};
 	char args[64];
 
-	(void)state;
 	for (unsigned i = 1; i < 5000; i++) {
 		tid = i;
 		snprintf(args, sizeof(args), "\"pctx\":\"0x%x\",\"flags\":0,\"dev\":0", i);
@@ -401,7 +393,6 @@ static void test_threads(void **state)
 {
 	struct quota few = {.table = QUOTA_RANGES, .max = 3, .share = 3};
 
-	(void)state;
 	for (int i = 1; i <= 20; i++) {
 		rnd_state = i * 0x9e3779b97f4a7c15ull;
 		simulate(NULL, 4);
@@ -460,7 +451,6 @@ static void test_random(void **state)
 	static struct naive n;
 	struct mem m = {0};
 
-	(void)state;
 	rnd_state = 0x2545f4914f6cdd1d;
 	memset(n.owner, -1, sizeof(n.owner));
 	for (unsigned round = 0; round < 100000; round++) {

@@ -6,7 +6,6 @@ static void test_leak(void **state)
 {
 	uint64_t id;
 
-	(void)state;
 	process("exec");
 	context(0xc0, 0);
 	set_current(0xc0);
@@ -33,7 +32,6 @@ static void test_leak(void **state)
 /* A program that frees nothing: what is kept of it has a bound, and the report says so. */
 static void test_bound(void **state)
 {
-	(void)state;
 	process("exec");
 	for (uint64_t i = 1; i <= BLOCKS_MAX + 10; i++)
 		alloc("cuMemAlloc_v2", i << 12, 4096);
@@ -54,7 +52,6 @@ static void test_bound(void **state)
 /* It may free it yet. */
 static void test_no_leak_while_running(void **state)
 {
-	(void)state;
 	process("exec");
 	alloc("cuMemAlloc_v2", 0x10000, 4096);
 	finish();
@@ -66,7 +63,6 @@ static void test_every_kind(void **state)
 {
 	struct event ev;
 
-	(void)state;
 	process("exec");
 	alloc("cuMemAlloc_v2", 0x10000, 1);
 	alloc("cuMemAllocHost_v2", 0x20000, 2);
@@ -124,7 +120,6 @@ static void test_every_kind(void **state)
 
 static void test_bad_frees(void **state)
 {
-	(void)state;
 	process("exec");
 	alloc("cuMemAlloc_v2", 0x10000, 4096);
 	alloc("cuMemAlloc_v2", 0x20000, 4096);
@@ -152,7 +147,6 @@ static void test_bad_frees(void **state)
 /* What was allocated before the trace may be freed in it. */
 static void test_late_attach(void **state)
 {
-	(void)state;
 	release("cuMemFree_v2", 0x10000);
 	release_err("cuMemFree_v2", 0x20000, 1);
 	release_err("cuMemFree_v2", 0x10000, 1);
@@ -169,7 +163,6 @@ static void test_late_record(void **state)
 {
 	struct event ev, late;
 
-	(void)state;
 	process("exec");
 	alloc("cuMemAlloc_v2", 0x10000, 100);
 	late = begin("cuMemFree_v2");
@@ -218,7 +211,6 @@ static void test_nested(void **state)
 	struct event inner, outer;
 	uint64_t parent;
 
-	(void)state;
 	process("exec");
 	outer = begin("cuMemAllocPitch_v2");
 	inner = begin("cuMemAlloc_v2");
@@ -250,7 +242,6 @@ static void test_nested(void **state)
 
 static void test_fragmentation(void **state)
 {
-	(void)state;
 	process("exec");
 	for (unsigned i = 0; i < 10; i++)
 		alloc("cuMemAlloc_v2", 0x100000 + i * 0x1000, i == 4 ? 0x800 : 0x1000);
@@ -270,7 +261,6 @@ static void test_fragmentation(void **state)
 /* Far apart: no hole. And what was tried to be freed after the driver's end is no leak. */
 static void test_regions(void **state)
 {
-	(void)state;
 	process("exec");
 	alloc("cuMemAlloc_v2", 0x100000, 0x1000);
 	alloc("cuMemAlloc_v2", 0x102000, 0x1000);
@@ -288,7 +278,6 @@ static void test_regions(void **state)
 /* Frees that were lost: nothing may stay for ever. */
 static void test_lost_frees(void **state)
 {
-	(void)state;
 	process("exec");
 	alloc("cuMemAlloc_v2", 0x100000, 0x4000);
 	for (unsigned i = 0; i < 4; i++)
@@ -305,7 +294,6 @@ static void test_failed(void **state)
 {
 	struct event ev;
 
-	(void)state;
 	ev = begin("cuMemAlloc_v2");
 	ev.has = HAS_SIZE;
 	ev.size = 1ull << 40;
@@ -333,7 +321,6 @@ static void test_text(void **state)
 	char text[8192];
 	size_t len;
 
-	(void)state;
 	process("exec");
 	context(0xc0, 0);
 	set_current(0xc0);

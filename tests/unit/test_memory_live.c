@@ -43,7 +43,6 @@ static void test_vmm(void **state)
 {
 	struct event ev;
 
-	(void)state;
 	process("exec");
 	context(0xc0, 0);
 	set_current(0xc0);
@@ -88,7 +87,6 @@ static void test_devices(void **state)
 {
 	struct event ev;
 
-	(void)state;
 	process("exec");
 	context(0xc0, 0);
 	context(0xc1, 1);
@@ -137,7 +135,6 @@ static void test_primary_released(void **state)
 {
 	struct event ev;
 
-	(void)state;
 	process("exec");
 	context(0xc0, 0);
 	context(0xc0, 0);
@@ -162,7 +159,6 @@ static void test_primary_released(void **state)
 
 static void test_processes(void **state)
 {
-	(void)state;
 	process("exec");
 	alloc("cuMemAlloc_v2", 0x10000, 1000);
 	f.pid = f.tid = 200;
@@ -189,7 +185,6 @@ static void test_over_time(void **state)
 {
 	uint64_t step;
 
-	(void)state;
 	process("exec");
 	alloc("cuMemAlloc_v2", 0x10000, 1000);
 	f.now_ns = FACTORY_BASE_NS + 5000000; /* step 5 */
@@ -217,7 +212,6 @@ static void test_random(void **state)
 {
 	uint64_t live = 0, peak = 0, sizes[256] = {0}, x = 88172645463325252ull;
 
-	(void)state;
 	process("exec");
 	for (unsigned i = 0; i < 20000; i++) {
 		unsigned slot;
@@ -255,7 +249,6 @@ static void test_cost(void **state)
 	uint64_t from;
 	double ns;
 
-	(void)state;
 	a.has = HAS_PTR | HAS_SIZE;
 	b.has = HAS_PTR;
 	process("exec");

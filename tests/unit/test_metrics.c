@@ -55,7 +55,6 @@ static void events(void **state)
 	struct metrics_target *t = metrics__get(m, &l, "python3");
 	struct event ev = {.kind = EVENT_CALL, .type = TYPE_KERNEL, .has = HAS_LAUNCH};
 
-	(void)state;
 	ev.fn = cuda_fn_by_symbol("cuLaunchKernel");
 	for (int i = 0; i < 3; i++) {
 		ev.start_ns = 1000;
@@ -104,7 +103,6 @@ static void counts(void **state)
 	struct metrics_target *t = metrics__get(m, &l, "a\"b\\c\n\x1b");
 	struct ct_count c = {.errors = 1, .total_ns = 3000000};
 
-	(void)state;
 	c.hist[ct_hist_index(1000000)] = 3;
 	metrics__counts(m, t, cuda_fn_by_symbol("cuLaunchKernel"), &c);
 	metrics__errors(m, t, cuda_fn_by_symbol("cuLaunchKernel"), 719, 1);
@@ -177,7 +175,6 @@ static void forgotten(void **state)
 	const struct cuda_fn *fn = cuda_fn_by_symbol("cuLaunchKernel");
 	struct ct_count c = {.errors = 1};
 
-	(void)state;
 	c.hist[0] = 3;
 	metrics__counts(m, t, fn, &c);
 	metrics__counts(m, u, fn, &c);
@@ -200,7 +197,6 @@ static void many_xids(void **state)
 	struct metrics *m = metrics__new(1000);
 	struct event ev = {.kind = EVENT_XID, .xid.gpu = "0000:01:00"};
 
-	(void)state;
 	for (ev.xid.xid = 0; ev.xid.xid < 100; ev.xid.xid++)
 		metrics__event(m, NULL, &ev);
 	has(m, "cudatrace_xids_total{gpu=\"0000:01:00\",xid=\"63\"} 1");
@@ -217,7 +213,6 @@ static void bytes(void **state)
 	struct ct_count c = {.bytes = 4096};
 #define X "namespace=\"\",pod=\"\",container=\"\",command=\"x\""
 
-	(void)state;
 	c.hist[0] = 1;
 	metrics__counts(m, t, cuda_fn_by_symbol("cuMemcpyDtoH_v2"), &c);
 	metrics__counts(m, t, cuda_fn_by_symbol("cuMemcpyDtoHAsync_v2"), &c);
@@ -238,7 +233,6 @@ static void memory(void **state)
 	const struct mem_totals none = {0}, a = {.bytes[MEM_DEVICE] = 100},
 				b = {.bytes[MEM_DEVICE] = 30};
 
-	(void)state;
 	/* two processes of one target */
 	metrics__memory(t, &none, &a);
 	metrics__memory(t, &none, &b);
@@ -256,7 +250,6 @@ static void bounded(void **state)
 	struct event ev = {.kind = EVENT_CALL, .fn = cuda_fn_by_symbol("cuInit")};
 	struct labels l = {0};
 
-	(void)state;
 	for (int i = 0; i < 1000; i++) {
 		char comm[16];
 
@@ -278,7 +271,6 @@ static void hostile(void **state)
 	struct metrics *m = metrics__new(10000);
 	struct event ev = {.kind = EVENT_CALL, .fn = cuda_fn_by_symbol("cuInit")};
 
-	(void)state;
 	metrics__event(m, metrics__get(m, &l, "\"} 9\n"), &ev);
 	has(m,
 	    "cudatrace_calls_total{namespace=\"a\\\"b\\\\}{,x=\\\"1\\\"\",pod=\"p?# TYPE x gauge\","
@@ -296,7 +288,6 @@ static void ended_make_room(void **state)
 	struct metrics_target *stays;
 	struct labels l = {0};
 
-	(void)state;
 	stays = metrics__get(m, &l, "stays");
 	metrics__event(m, stays, &ev);
 	for (int i = 0; i < 1000; i++) {
@@ -326,7 +317,6 @@ static void share(void **state)
 	const struct cuda_fn *fns = cuda_fns(&cnt);
 	char *text;
 
-	(void)state;
 	greedy = metrics__get(m, &l, "greedy");
 	for (unsigned i = 0; i < 1000; i++) {
 		ev.fn = &fns[i % cnt];
@@ -354,7 +344,6 @@ static void histograms(void **state)
 	struct labels l = {0};
 	char *text;
 
-	(void)state;
 	fns = cuda_fns(&cnt);
 	for (unsigned i = 0; i < cnt; i++)
 		of[fns[i].class] = &fns[i];

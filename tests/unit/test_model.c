@@ -16,21 +16,18 @@ static struct rig r;
 
 static int setup(void **state)
 {
-	(void)state;
 	rig_open(&r, false, 0);
 	return 0;
 }
 
 static int setup_live(void **state)
 {
-	(void)state;
 	rig_open(&r, true, 0);
 	return 0;
 }
 
 static int teardown(void **state)
 {
-	(void)state;
 	rig_close(&r);
 	return 0;
 }
@@ -39,7 +36,6 @@ static void test_common(void **state)
 {
 	const struct event *ev;
 
-	(void)state;
 	r.pid = 10;
 	r.tid = 11;
 	r.dur_ns = 4321;
@@ -64,7 +60,6 @@ static void test_outcome(void **state)
 {
 	const struct event *ev;
 
-	(void)state;
 	r.result = 1;
 	ev = CALL0(&r, "cuInit");
 	assert_int_equal(ev->result, 1);
@@ -98,7 +93,6 @@ static void test_unfinished(void **state)
 {
 	const struct event *ev;
 
-	(void)state;
 	CALL(&r, "cuMemAlloc_v2", {"dptr", 0x1000}, {"bytesize", 100});
 	for (int flags = CT_CALL_F_UNFINISHED; flags <= CT_CALL_F_ENTRY_ONLY; flags *= 2) {
 		r.flags = flags;
@@ -130,7 +124,6 @@ static void test_nested(void **state)
 		.rec = {.size = CT_CALL_FIXED_SZ, .kind = CT_REC_CALL, .pid = 5, .tid = 6}};
 	int id = fnset__id(r.fns, "cuInit");
 
-	(void)state;
 	c.func_id = id;
 	c.call_id = 8;
 	c.parent_id = 7;
@@ -156,7 +149,6 @@ static void test_bad(void **state)
 	struct ct_nv nv = {.rec = {.size = sizeof(nv), .kind = CT_REC_NV}, .op = CT_NV_OPEN};
 	static const uint32_t ids[] = {CT_MAX_FUNCS, CT_MAX_FUNCS - 2, UINT32_MAX, 1u << 31};
 
-	(void)state;
 	for (unsigned i = 0; i < sizeof(ids) / sizeof(ids[0]); i++) {
 		c.func_id = ids[i];
 		rig_record(&r, &c, CT_CALL_FIXED_SZ);
@@ -183,7 +175,6 @@ static void test_unknown_symbol(void **state)
 	struct rig_layout l = {.words = {1, 2, 3, 4, 5, 6}};
 	const struct event *ev = rig_send(&r, "cuBrandNewThing_v3", &l);
 
-	(void)state;
 	assert_string_equal(ev->name, "cuBrandNewThing");
 	assert_int_equal(ev->type, TYPE_OTHER);
 	assert_int_equal(ev->has, 0);
@@ -192,7 +183,6 @@ static void test_unknown_symbol(void **state)
 
 static void test_threads(void **state)
 {
-	(void)state;
 	r.tid = 7;
 	rig_task(&r, CT_REC_THREAD, 0, 0, "worker");
 	assert_int_equal(r.cnt, 0);
@@ -216,7 +206,6 @@ static void test_threads(void **state)
 
 static void test_processes(void **state)
 {
-	(void)state;
 	r.pid = r.tid = 50;
 	rig_task(&r, CT_REC_FORK, 49, 0, "sh");
 	assert_int_equal(r.ev.kind, EVENT_PROCESS);
@@ -281,7 +270,6 @@ static void ends(uint32_t pid)
 
 static void test_forget(void **state)
 {
-	(void)state;
 	learn(100);
 	learn(101);
 	check_knows(100, true);
@@ -318,7 +306,6 @@ static void test_min_duration(void **state)
 {
 	const struct event *ev;
 
-	(void)state;
 	rig_close(&r);
 	rig_open(&r, false, 5000);
 	r.dur_ns = 4999;
@@ -360,7 +347,6 @@ static void test_told_names(void **state)
 {
 	const struct event *ev;
 
-	(void)state;
 	assert_null(launch(0xa0)->launch.kernel);
 	tell(0xa0, "_Z1av");
 	ev = launch(0xa0);
@@ -409,7 +395,6 @@ static void test_live_comm(void **state)
 {
 	pthread_t t;
 
-	(void)state;
 	assert_int_equal(pthread_create(&t, NULL, name_self, NULL), 0);
 	pthread_join(t, NULL);
 	assert_string_equal(r.comm, "self-named");

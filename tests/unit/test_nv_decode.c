@@ -7,7 +7,6 @@ static void rm_control(void **state)
 	uint8_t b[32] = {0};
 	struct nv_ioctl io;
 
-	(void)state;
 	set_driver("580.159.04");
 	put32(b, 0, 0xc1d00001);
 	put32(b, 4, 0x5c000001);
@@ -45,7 +44,6 @@ static void rm_control_kinds(void **state)
 	uint8_t b[32] = {0};
 	struct nv_ioctl io;
 
-	(void)state;
 	set_driver("580.159.04");
 	put32(b, 8, 0x20808a12);
 	io = decode(CT_NV_CTL, RM(0x2a, 32), b, 32);
@@ -80,7 +78,6 @@ static void rm_alloc_forms(void **state)
 		{"470.1.1", 40, 32},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(forms) / sizeof(forms[0]); i++) {
 		uint8_t b[48];
 		struct nv_ioctl io;
@@ -121,7 +118,6 @@ static void root_client(void **state)
 	struct nv_decode_in in = {.abi = &abi, .dev = CT_NV_CTL, .cmd = RM(0x2b, 48)};
 	struct nv_ioctl io;
 
-	(void)state;
 	set_driver("580.159.04");
 	put32(in_b, 12, 0x41);
 	memcpy(b, in_b, sizeof(b));
@@ -148,7 +144,6 @@ static void failed_ioctl(void **state)
 		.abi = &abi, .dev = CT_NV_CTL, .cmd = RM(0x2a, 32), .finished = true, .ret = -22};
 	struct nv_ioctl io;
 
-	(void)state;
 	set_driver("580.159.04");
 	put32(b, 8, 0x102);
 	in.exit.r[0] = exact(b, 0, 32);
@@ -166,7 +161,6 @@ static void xfer(void **state)
 		.abi = &abi, .dev = CT_NV_CTL, .cmd = RM(0xd3, 16), .finished = true};
 	struct nv_ioctl io;
 
-	(void)state;
 	set_driver("580.159.04");
 	put32(outer, 0, 0x2b);
 	put32(outer, 4, 48);
@@ -204,7 +198,6 @@ static void heap_control(void **state)
 	uint8_t b[184] = {0};
 	struct nv_ioctl io;
 
-	(void)state;
 	set_driver("580.159.04");
 	put32(b, 8, 2);
 	put32(b, 44, 0x5c000010);
@@ -235,7 +228,6 @@ static void other_escapes(void **state)
 	uint8_t b[72] = {0};
 	struct nv_ioctl io;
 
-	(void)state;
 	set_driver("580.159.04");
 	put64(b, 24, 0x10000);
 	put64(b, 32, 0x7f1234560000);
@@ -278,7 +270,6 @@ static void version_string(void **state)
 		.abi = &abi, .dev = CT_NV_CTL, .cmd = RM(0xd2, 72), .finished = true};
 	struct nv_ioctl io;
 
-	(void)state;
 	set_driver("580.159.04");
 	strcpy((char *)b + 8, "580.\x01\n\xff");
 	memset(after, 'x', sizeof(after));
@@ -298,7 +289,6 @@ static void card_info(void **state)
 		.abi = &abi, .dev = CT_NV_CTL, .cmd = RM(0xc8, 2304), .finished = true};
 	struct nv_ioctl io;
 
-	(void)state;
 	set_driver("580.159.04");
 	b[72] = 1;
 	put32(b, 72 + 4, 0x10);
@@ -332,7 +322,6 @@ static void uvm(void **state)
 	struct nv_decode_in in = {.abi = &abi, .dev = CT_NV_UVM, .cmd = 33, .finished = true};
 	struct nv_ioctl io;
 
-	(void)state;
 	set_driver("580.159.04");
 	put64(b, 0, 0x7f0000000000);
 	put64(b, 8, 0x200000);
@@ -379,7 +368,6 @@ static void uvm_uuid(void **state)
 	uint8_t b[56];
 	struct nv_ioctl io;
 
-	(void)state;
 	set_driver("580.159.04");
 	memset(b, 0xab, sizeof(b));
 	io = decode(CT_NV_UVM, 27, b, 56);
@@ -395,7 +383,6 @@ static void modeset(void **state)
 	uint8_t b[16] = {0};
 	struct nv_ioctl io;
 
-	(void)state;
 	set_driver("580.159.04");
 	put32(b, 0, 15);
 	io = decode(CT_NV_MODESET, 0xc0106d00, b, 16);
@@ -411,7 +398,6 @@ static void caveats(void **state)
 {
 	uint8_t b[16] = {0};
 
-	(void)state;
 	set_driver("610.1.1");
 	assert_true(decode(CT_NV_CTL, RM(0x29, 16), b, 16).notes & NV_NOTE_NEWER);
 	set_driver("470.1.1");

@@ -30,7 +30,6 @@ static void truncated(void **state)
 	const struct nv_uvm *u = nv_uvms(&uvm_cnt);
 	uint8_t *b = malloc(16384);
 
-	(void)state;
 	assert_non_null(b);
 	for (size_t d = 0; d < sizeof(drivers) / sizeof(drivers[0]); d++) {
 		set_driver(drivers[d]);
@@ -68,7 +67,6 @@ static void truncated_xfer(void **state)
 {
 	uint8_t b[16] = {0};
 
-	(void)state;
 	set_driver("580.159.04");
 	put32(b, 0, 0x2a);
 	put32(b, 4, 32);
@@ -89,7 +87,6 @@ static void odd_ranges(void **state)
 		.abi = &abi, .dev = CT_NV_CTL, .cmd = RM(0x2a, 32), .finished = true};
 	struct nv_ioctl io;
 
-	(void)state;
 	set_driver("580.159.04");
 	in.exit.r[0] = (struct nv_range){.data = b, .off = UINT32_MAX - 3, .len = 32};
 	in.exit.r[1] = (struct nv_range){.data = NULL, .off = 0, .len = 32};
@@ -133,7 +130,6 @@ static void plan(void **state)
 					      "550.163.01", "580.159.04", "595.45.04", "700.1.1"};
 	struct nv_plan_row rows[NV_PLAN_MAX];
 
-	(void)state;
 	for (size_t d = 0; d < sizeof(drivers) / sizeof(drivers[0]); d++) {
 		unsigned n;
 
@@ -164,7 +160,6 @@ static void params_plan(void **state)
 	struct nv_plan_params rows[64];
 	unsigned n, seen = 0;
 
-	(void)state;
 	set_driver("580.159.04");
 	n = nv_plan_param_rows(&abi, rows, 64);
 	assert_in_range(n, 15, 64);

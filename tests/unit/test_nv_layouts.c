@@ -16,7 +16,6 @@ static void version_text(void **state)
 {
 	struct nv_version v;
 
-	(void)state;
 	assert_true(nv_version_parse("580.159.04", &v));
 	assert_int_equal(v.major, 580);
 	assert_int_equal(v.minor, 159);
@@ -38,7 +37,6 @@ static void branch_of_version(void **state)
 	struct nv_abi abi = abi_of("580.159.04");
 	struct nv_version huge = {4000000, 4000000, 4000000};
 
-	(void)state;
 	assert_int_equal(nv_abi_branch(&abi), 580);
 	assert_int_equal(abi.known, NV_KNOWN);
 	assert_null(nv_abi_caveat(&abi));
@@ -63,7 +61,6 @@ static void struct_rows(void **state)
 	unsigned cnt;
 	const struct nv_struct *s = nv_structs(&cnt);
 
-	(void)state;
 	assert_int_equal(cnt, 218);
 	for (unsigned i = 0; i < cnt; i++) {
 		assert_name(s[i].name);
@@ -143,7 +140,6 @@ static void known_layouts(void **state)
 		{"570.211.01", "NV_CHANNEL_ALLOC_PARAMS", 368, "tpcConfigID", 360},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
 		struct nv_abi abi = abi_of(known[i].driver);
 		enum nv_fit fit;
@@ -163,7 +159,6 @@ static void struct_choice(void **state)
 		      old = abi_of("470.1.1");
 	enum nv_fit fit;
 
-	(void)state;
 	assert_null(nv_struct_by_name(&abi, "NO_SUCH_PARAMS", &fit));
 	assert_int_equal(fit, NV_FIT_NONE);
 	nv_struct_by_name(&abi, "UVM_DISCARD_PARAMS", &fit);

@@ -29,7 +29,6 @@ static void life(void **state)
 	struct nv_objects *t = nv_objects__new(16);
 	const struct nv_object *o;
 
-	(void)state;
 	assert_int_equal(nv_objects__add_client(t, OWNER, C, 0x41), 0);
 	assert_int_equal(nv_objects__add(t, C, C, 0x10, 0x80), 0);
 	assert_int_equal(nv_objects__add(t, C, 0x10, 0x11, 0xa06c), 0);
@@ -60,7 +59,6 @@ static void share(void **state)
 	struct nv_objects *t = nv_objects__new(100);
 	unsigned kept = 0;
 
-	(void)state;
 	nv_objects__use_quota(t, &q);
 	nv_objects__set_process(t, 1);
 	for (uint32_t c = 1; c <= 1000; c++)
@@ -89,7 +87,6 @@ static void dup_and_late(void **state)
 {
 	struct nv_objects *t = nv_objects__new(16);
 
-	(void)state;
 	nv_objects__add_client(t, OWNER, C, 0x41);
 	nv_objects__add(t, C, C, 0x10, 0x40);
 	/* The other client was there before us. */
@@ -109,7 +106,6 @@ static void again_and_odd(void **state)
 {
 	struct nv_objects *t = nv_objects__new(16);
 
-	(void)state;
 	nv_objects__add_client(t, OWNER, C, 0x41);
 	nv_objects__add(t, C, C, 0x10, 0x80);
 	nv_objects__add(t, C, 0x10, 0x11, 0x2080);
@@ -133,7 +129,6 @@ static void full(void **state)
 {
 	struct nv_objects *t = nv_objects__new(4);
 
-	(void)state;
 	nv_objects__add_client(t, OWNER, C, 0x41);
 	for (uint32_t h = 1; h <= 3; h++)
 		assert_int_equal(nv_objects__add(t, C, C, h, 1), 0);
@@ -151,7 +146,6 @@ static void closed_file(void **state)
 {
 	struct nv_objects *t = nv_objects__new(16);
 
-	(void)state;
 	nv_objects__add_client(t, 1, C, 0x41);
 	nv_objects__add_client(t, 2, C + 1, 0x41);
 	nv_objects__add_client(t, 1, C + 2, 0x41);
@@ -183,7 +177,6 @@ static void applied(void **state)
 	struct nv_objects *t = nv_objects__new(16);
 	struct nv_ioctl io = ioctl_of(0x2b, 0);
 
-	(void)state;
 	set(&io, NV_R_CLIENT, C);
 	set(&io, NV_R_NEW, C);
 	set(&io, NV_R_CLASS, 0x41);
@@ -228,7 +221,6 @@ static void abuse(void **state)
 	struct nv_objects *t = nv_objects__new(24);
 	uint32_t seed = 12345;
 
-	(void)state;
 	for (int i = 0; i < 200000; i++) {
 		uint32_t a, b, c;
 
@@ -267,7 +259,6 @@ static void deep(void **state)
 {
 	struct nv_objects *t = nv_objects__new(200000);
 
-	(void)state;
 	nv_objects__add_client(t, OWNER, C, 0x41);
 	for (uint32_t h = 1; h < 199999; h++)
 		assert_int_equal(nv_objects__add(t, C, h == 1 ? C : h - 1, h, 1), 0);

@@ -10,7 +10,6 @@ static void escape_rows(void **state)
 	unsigned cnt;
 	const struct nv_escape *e = nv_escapes(&cnt);
 
-	(void)state;
 	assert_int_equal(cnt, 43);
 	for (unsigned i = 0; i < cnt; i++) {
 		assert_name(e[i].name);
@@ -27,7 +26,6 @@ static void known_escapes(void **state)
 	struct nv_abi abi = abi_of("580.159.04"), old = abi_of("525.147.05");
 	enum nv_fit fit;
 
-	(void)state;
 	assert_string_equal(nv_escape_by_nr(&abi, 0x2b, &fit)->name, "NV_ESC_RM_ALLOC");
 	assert_string_equal(nv_escape_by_nr(&abi, 0x2b, &fit)->params, "NVOS64_PARAMETERS");
 	assert_string_equal(nv_escape_by_nr(&abi, 0x5f, &fit)->name,
@@ -47,7 +45,6 @@ static void rmctrl_rows(void **state)
 	unsigned cnt, exported = 0;
 	const struct nv_rmctrl *c = nv_rmctrls(&cnt);
 
-	(void)state;
 	assert_int_equal(cnt, 1963);
 	for (unsigned i = 0; i < cnt; i++) {
 		assert_name(c[i].name);
@@ -73,7 +70,6 @@ static void rmctrl_unique(void **state)
 	unsigned cnt;
 	const struct nv_rmctrl *c = nv_rmctrls(&cnt);
 
-	(void)state;
 	for (unsigned i = 0; i < cnt; i++)
 		for (unsigned k = i + 1; k < cnt && c[k].value == c[i].value; k++) {
 			uint16_t both = c[i].branches & c[k].branches;
@@ -101,7 +97,6 @@ static void known_controls(void **state)
 {
 	struct nv_abi abi = abi_of("580.159.04");
 
-	(void)state;
 	assert_ctrl("580.159.04", 0xa06c0101, "NVA06C_CTRL_CMD_GPFIFO_SCHEDULE", NV_FIT_EXACT, 3);
 	assert_ctrl("570.211.01", 0xa06c0101, "NVA06C_CTRL_CMD_GPFIFO_SCHEDULE", NV_FIT_EXACT, 2);
 	assert_ctrl("515.43.04", 0x102, "NV0000_CTRL_CMD_SYSTEM_GET_CPU_INFO", NV_FIT_EXACT, 100);
@@ -146,7 +141,6 @@ static void described_controls(void **state)
 	struct nv_abi abi = abi_of("580.159.04");
 	char tiny[4];
 
-	(void)state;
 	assert_described("580.159.04", 0xc36f0108, "NVC36F_CTRL_CMD_GPFIFO_GET_WORK_SUBMIT_TOKEN");
 	assert_described("580.159.04", 0x20808a12, "GSS legacy 0x2080 0x0a 0x12");
 	assert_described("580.159.04", 0x2080d234, "GSS legacy 0x2080 0x12 0x34 privileged");
@@ -169,7 +163,6 @@ static void class_rows(void **state)
 	const struct nv_class *c = nv_classes(&cnt);
 	enum nv_fit fit;
 
-	(void)state;
 	assert_int_equal(cnt, 289);
 	for (unsigned i = 0; i < cnt; i++) {
 		assert_name(c[i].name);
@@ -195,7 +188,6 @@ static void uvm_rows(void **state)
 	const struct nv_uvm *u = nv_uvms(&cnt);
 	enum nv_fit fit;
 
-	(void)state;
 	assert_int_equal(cnt, 182);
 	for (unsigned i = 0; i < cnt; i++) {
 		assert_name(u[i].name);
@@ -222,7 +214,6 @@ static void status_rows(void **state)
 	const struct nv_status_row *s = nv_statuses(&cnt);
 	enum nv_fit fit;
 
-	(void)state;
 	assert_int_equal(cnt, 154);
 	for (unsigned i = 0; i < cnt; i++) {
 		assert_name(s[i].name);
@@ -251,7 +242,6 @@ static void kms_rows(void **state)
 	const struct nv_kms *k = nv_kms_rows(&cnt);
 	enum nv_fit fit;
 
-	(void)state;
 	assert_int_equal(cnt, 66);
 	for (unsigned r = 0; r < NV_KMS_RELEASES; r++)
 		for (unsigned i = 0; i < cnt; i++)
@@ -275,7 +265,6 @@ static void sched_rows(void **state)
 	const struct nv_sched *s = nv_scheds(&cnt);
 	const struct nv_rmctrl *c = nv_rmctrls(&ctrl_cnt);
 
-	(void)state;
 	for (unsigned i = 0; i < cnt; i++) {
 		bool found = false;
 		char field[64];
@@ -307,7 +296,6 @@ static void sched_values(void **state)
 	const uint64_t us = 2000;
 	char buf[64], tiny[6];
 
-	(void)state;
 	nv_sched_describe(&abi, nv_sched_by_value(0xa06c0101), on, 3, buf, sizeof(buf));
 	assert_string_equal(buf, "bEnable=1 bSkipSubmit=0");
 	nv_sched_describe(&abi, nv_sched_by_value(0xa06c0101), on, 1, buf, sizeof(buf));
@@ -327,7 +315,6 @@ static void xid_rows(void **state)
 	unsigned cnt;
 	const struct nv_xid *x = nv_xids(&cnt);
 
-	(void)state;
 	for (unsigned i = 0; i < cnt; i++) {
 		assert_true(x[i].number && *x[i].text);
 		if (i)

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* The command line. opts__parse() ends the program at an error, so such cases run in a child. */
 #include <stdarg.h>
 #include <stddef.h>

@@ -136,7 +136,6 @@ static void add(struct otlp *o, const char *name, unsigned cnt)
 
 static void endpoints(void **state)
 {
-	(void)state;
 	assert_null(otlp_endpoint_problem("http://127.0.0.1:4318"));
 	assert_null(otlp_endpoint_problem("http://[::1]:4318/otlp"));
 	assert_null(otlp_endpoint_problem("http://collector"));
@@ -155,7 +154,6 @@ static void hostile_names(void **state)
 	struct otlp *o = open_both(&c, 100);
 	struct otlp_stats s;
 
-	(void)state;
 	memset(name, 0xff, sizeof(name) - 1);
 	add(o, name, 3);
 	finish(&c, o);
@@ -176,7 +174,6 @@ static void bounded(void **state)
 	struct otlp *o = open_both(&c, 100);
 	struct otlp_stats s;
 
-	(void)state;
 	c.code = 503;
 	c.retry_after = "3600";
 	add(o, "a", 1000);
@@ -201,7 +198,6 @@ static void bounded_bytes(void **state)
 	struct otlp *o = open_both(&c, 1000);
 	struct otlp_stats s;
 
-	(void)state;
 	c.code = 503;
 	c.retry_after = "3600";
 	memset(name, 1, sizeof(name) - 1);
@@ -231,7 +227,6 @@ static void shared_queue(void **state)
 	struct otlp_queue q;
 	unsigned dropped = 0;
 
-	(void)state;
 	otlp_queue__init(&q, 100);
 	for (int i = 0; i < 10; i++)
 		assert_int_equal(otlp_queue__put(&q, 1, "mine", 2, 4, 0, 0), 0);
@@ -276,7 +271,6 @@ static void iterations(void **state)
 	struct quota *q = quotas__get(&quotas, QUOTA_ITERATIONS);
 	struct otlp_iters *its;
 
-	(void)state;
 	quotas__init(&quotas, true, true);
 	its = otlp_iters__new(q);
 	assert_false(mark(its, 1, 1));
@@ -300,7 +294,6 @@ static void refused(void **state)
 	struct otlp *o = open_both(&c, 4096);
 	struct otlp_stats s;
 
-	(void)state;
 	c.answer = "{\"partialSuccess\": {\"rejectedSpans\": 2}}";
 	add(o, "a", 512);
 	run_ms(&c, 200);
@@ -323,7 +316,6 @@ static void freed_early(void **state)
 	struct collector c = {0};
 	struct otlp *o = open_both(&c, 4096);
 
-	(void)state;
 	add(o, "a", 700);
 	close_both(&c, o);
 	o = open_both(&c, 4096);

@@ -73,7 +73,6 @@ static void test_file(void **state)
 	size_t size;
 	char *s;
 
-	(void)state;
 	assert_non_null(o);
 	assert_true(fcntl(o->fd, F_GETFD) & FD_CLOEXEC);
 	assert_int_equal(fstat(o->fd, &st), 0);
@@ -97,7 +96,6 @@ static void test_big_unit(void **state)
 	size_t size, n = 5 << 20;
 	char *big = malloc(n), *s;
 
-	(void)state;
 	memset(big, 'x', n);
 	put_line(o, 0);
 	out_bytes(o, big, n);
@@ -112,7 +110,6 @@ static void test_big_unit(void **state)
 
 static void test_open_errors(void **state)
 {
-	(void)state;
 	assert_null(out__open(path("no/such/folder")));
 	assert_null(out__open(dir));
 	assert_null(out__open(""));
@@ -122,7 +119,6 @@ static void test_dev_full(void **state)
 {
 	struct out *o = out__open("/dev/full");
 
-	(void)state;
 	assert_non_null(o);
 	put_line(o, 0);
 	put_line(o, 1);
@@ -141,7 +137,6 @@ static void test_closed_pipe(void **state)
 	sigset_t pending;
 	struct out *o;
 
-	(void)state;
 	fflush(stdout);
 	assert_int_equal(pipe(fds), 0);
 	dup2(fds[1], STDOUT_FILENO);
@@ -172,7 +167,6 @@ static void test_slow_pipe(void **state)
 	ssize_t ret;
 	pid_t pid;
 
-	(void)state;
 	fflush(stdout);
 	assert_int_equal(pipe2(fds, O_NONBLOCK), 0);
 	pid = fork();
@@ -210,7 +204,6 @@ static void test_stuck_pipe(void **state)
 	struct out *o;
 	FILE *f;
 
-	(void)state;
 	fflush(stdout);
 	assert_int_equal(pipe(fds), 0);
 	dup2(fds[1], STDOUT_FILENO);
@@ -251,7 +244,6 @@ static void test_impatient(void **state)
 	int fds[2], saved = dup(STDOUT_FILENO), err = dup(STDERR_FILENO);
 	struct out *o;
 
-	(void)state;
 	fflush(stdout);
 	assert_int_equal(pipe(fds), 0);
 	dup2(fds[1], STDOUT_FILENO);
@@ -329,7 +321,6 @@ static void limit_end(void)
 
 static void test_file_size_limit(void **state)
 {
-	(void)state;
 	limit_begin(3000017);
 	/* SIGXFSZ would end the test here. */
 	fill_and_close(path("limit"), EFBIG);
@@ -340,7 +331,6 @@ static void test_disk_full(void **state)
 {
 	char p[96];
 
-	(void)state;
 	snprintf(p, sizeof(p), "%s/mnt", dir);
 	mkdir(p, 0700);
 	if (mount("none", p, "tmpfs", 0, "size=2560k")) {
@@ -360,7 +350,6 @@ static void test_room_keeps_first(void **state)
 	size_t size;
 	char *s;
 
-	(void)state;
 	put_line(o, 0);
 	put_line(o, 1);
 	out__flush(o);
@@ -386,7 +375,6 @@ static void test_appended_stdout(void **state)
 	size_t size;
 	char *s;
 
-	(void)state;
 	assert_int_equal(write(fd, "before\n", 7), 7);
 	fflush(stdout);
 	dup2(fd, STDOUT_FILENO);
@@ -410,7 +398,6 @@ static void test_appended_stdout(void **state)
 
 static int setup(void **state)
 {
-	(void)state;
 	strcpy(dir, "/tmp/cudatrace-out.XXXXXX");
 	return mkdtemp(dir) ? 0 : -1;
 }
@@ -419,7 +406,6 @@ static int teardown(void **state)
 {
 	char cmd[96];
 
-	(void)state;
 	snprintf(cmd, sizeof(cmd), "rm -rf %s", dir);
 	return system(cmd);
 }

@@ -56,7 +56,6 @@ static void test_strings(void **state)
 	struct parsed out;
 	char *block;
 
-	(void)state;
 	assert_int_equal(parse(p, line, &out, &block), 0);
 	assert_true(out.is_object);
 	assert_int_equal(out.cnt, 8);
@@ -81,7 +80,6 @@ static void test_utf8(void **state)
 	struct parsed out;
 	char *block;
 
-	(void)state;
 	assert_int_equal(parse(p, "{\"\xc3\xa4\":\"\xe2\x82\xac\\t\xc3\xa4\",\"b\":\"\xc3\xa4\"}",
 			       &out, &block),
 			 0);
@@ -116,7 +114,6 @@ static void test_wrong(void **state)
 	struct parsed out;
 	char *block;
 
-	(void)state;
 	for (unsigned i = 0; i < sizeof(lines) / sizeof(lines[0]); i++) {
 		assert_int_not_equal(parse(p, lines[i], &out, &block), 0);
 		assert_non_null(out.why);
@@ -132,7 +129,6 @@ static void test_empty(void **state)
 	struct parsed out;
 	char *block;
 
-	(void)state;
 	assert_int_equal(parse(p, "{}", &out, &block), 0);
 	assert_int_equal(out.cnt, 0);
 	assert_non_null(out.m);

@@ -81,12 +81,10 @@ static const struct source_ops made_ops = {
 
 static void on_cause(void *ctx, struct dproc *p, enum cause why, uint64_t ns)
 {
-	(void)ctx, (void)p, (void)why, (void)ns;
 }
 
 static int setup(void **state)
 {
-	(void)state;
 	memset(made, 0, sizeof(made));
 	for (unsigned i = 0; i < 2; i++) {
 		made[i].s = (struct source){.ops = &made_ops, .number = i};
@@ -110,7 +108,6 @@ static int setup(void **state)
 
 static int teardown(void **state)
 {
-	(void)state;
 	dprocs__free(&ps);
 	metrics__free(ps.metrics);
 	config__free((struct config *)ps.cfg);
@@ -169,7 +166,6 @@ static void read_all(void)
 /* Each counts for itself, the same function, too. */
 static void same_function(void **state)
 {
-	(void)state;
 	put(&made[0], 0, "cuInit", 100, 10);
 	put(&made[1], 0, "cuInit", 5, 1);
 	read_all();
@@ -190,7 +186,6 @@ static void lives(void **state)
 {
 	struct dproc *p;
 
-	(void)state;
 	put(&made[0], 0, "cuInit", 10, 0);
 	made[0].rows[0].life = 71;
 	put(&made[1], 0, "cuInit", 5, 1);
@@ -223,7 +218,6 @@ static void levels(void **state)
 {
 	struct dproc *p = dprocs__get(&ps, getpid(), NULL);
 
-	(void)state;
 	assert_non_null(p);
 	for (int level = CT_PROC_TRACE; level <= CT_PROC_OFF; level++) {
 		dprocs__set_level(&ps, p,

@@ -28,7 +28,6 @@ static struct procs procs;
 
 static int setup(void **state)
 {
-	(void)state;
 	quotas__init(&q, true, true);
 	names = kernel_names__new(&q);
 	procs = (struct procs){.quotas = &q, .names = names};
@@ -38,7 +37,6 @@ static int setup(void **state)
 /* When the processes have gone, nothing is left. */
 static int teardown(void **state)
 {
-	(void)state;
 	procs__free(&procs);
 	for (int i = 0; i < QUOTA_CNT; i++)
 		assert_int_equal(q.of[i].used, 0);
@@ -52,7 +50,6 @@ static void test_share(void **state)
 	struct quota_share a = {0}, b = {0}, c = {0}, d = {0};
 	unsigned n = 0;
 
-	(void)state;
 	assert_true(quota__take(&t, &a, 40));
 	assert_false(quota__take(&t, &a, 1));
 	assert_true(quota__take(&t, &b, 30));
@@ -83,7 +80,6 @@ static void test_owners(void **state)
 	struct quota t = {.max = 100, .share = 40};
 	struct quota_owners o = {0};
 
-	(void)state;
 	assert_true(quota_owners__take(&o, &t, 7, 40));
 	assert_false(quota_owners__take(&o, &t, 7, 1));
 	assert_true(quota_owners__take(&o, &t, 8, 30));
@@ -119,7 +115,6 @@ static void test_names(void **state)
 	unsigned kept = 0;
 	char name[64];
 
-	(void)state;
 	t->share = 10000;
 	assert_string_equal(look_up(b, 7, "_Z6sharedv"), "shared()");
 	for (unsigned i = 0; i < 1000; i++) {
@@ -161,7 +156,6 @@ static void test_loose_names(void **state)
 	struct proc *p = procs__get(&procs, 1);
 	char name[64];
 
-	(void)state;
 	for (unsigned i = 0; i < 1000; i++) {
 		kernel_names__collect(names);
 		snprintf(name, sizeof(name), "loose%u", i);
@@ -182,7 +176,6 @@ static void test_handles(void **state)
 	struct quota *t = &q.of[QUOTA_HANDLES];
 	unsigned kept = 0;
 
-	(void)state;
 	t->share = 50;
 	for (unsigned i = 1; i <= 100; i++)
 		kept += look_up(p, i, "kernel") != NULL;
@@ -229,7 +222,6 @@ static void test_ranges(void **state)
 	struct proc *p = procs__get(&procs, 1), *other = procs__get(&procs, 2);
 	struct quota *t = &q.of[QUOTA_RANGES];
 
-	(void)state;
 	t->share = 10;
 	for (uint64_t i = 1; i <= 30; i++)
 		mem_call(p, OP_ALLOC, i << 20, 1000 + i);
@@ -259,7 +251,6 @@ static void test_threads(void **state)
 	struct proc *p = procs__get(&procs, 1);
 	struct quota *t = &q.of[QUOTA_THREADS];
 
-	(void)state;
 	t->share = 100;
 	for (uint32_t tid = 1; tid <= 1000; tid++)
 		assert_int_equal(proc__thread(&procs, p, tid)->tid, tid);
@@ -274,7 +265,6 @@ static void test_short_threads(void **state)
 {
 	struct proc *p = procs__get(&procs, getpid());
 
-	(void)state;
 	procs.live = true;
 	proc__thread(&procs, p, getpid());
 	for (uint32_t tid = 4500000; tid < 4600000; tid++)
@@ -285,7 +275,6 @@ static void test_short_threads(void **state)
 
 static void test_processes(void **state)
 {
-	(void)state;
 	q.of[QUOTA_PROCESSES].max = 100;
 	for (uint32_t pid = 1; pid <= 1000; pid++) {
 		struct proc *p = procs__get(&procs, pid);
@@ -303,7 +292,6 @@ static void test_processes(void **state)
 /* Processes whose ends were lost. */
 static void test_lost_ends(void **state)
 {
-	(void)state;
 	procs.live = true;
 	procs__get(&procs, getpid());
 	for (uint32_t pid = 4500000; pid < 4510000; pid++)
@@ -318,7 +306,6 @@ static void test_tidy(void **state)
 {
 	struct proc *p = procs__get(&procs, 1);
 
-	(void)state;
 	assert_non_null(look_up(p, 1, "kernel"));
 	procs__get(&procs, 2);
 	assert_int_equal(procs__tidy(&procs), 0);
@@ -349,7 +336,6 @@ static void test_perf_map(void **state)
 	char path[64];
 	FILE *f;
 
-	(void)state;
 	snprintf(path, sizeof(path), "/tmp/perf-%d.map", getpid());
 	f = fopen(path, "w");
 	assert_non_null(f);
@@ -381,7 +367,6 @@ static void test_stacks(void **state)
 	uint64_t ips[20], last = 0;
 	bool is_new;
 
-	(void)state;
 	t->share = 100000;
 	for (uint64_t i = 0; i < 1000; i++) {
 		for (unsigned k = 0; k < 20; k++)
@@ -411,7 +396,6 @@ static void test_modules(void **state)
 	struct modules *m = modules__new(files, getpid()), *less;
 	char *symbol = NULL;
 
-	(void)state;
 	modules__read(m);
 	modules__resolve(m, &own, 1, &symbol);
 	assert_non_null(symbol);
@@ -483,7 +467,6 @@ static void test_symbols_share(void **state)
 	struct quota *t = &q.of[QUOTA_SYMBOLS];
 	uint64_t own = size_of(test_modules), libc = size_of(in_libc), used;
 
-	(void)state;
 	t->share = own > libc ? own : libc;
 	assert_true(has_name(first, test_modules));
 	assert_false(has_name(first, in_libc));
@@ -534,7 +517,6 @@ static void test_row_sizes(void **state)
 	size_t before = heap();
 	char name[1001];
 
-	(void)state;
 	if (!before) {
 		print_message("this malloc() does not count\n");
 		skip();
@@ -600,7 +582,6 @@ static void test_mappings(void **state)
 	char *at = mmap(NULL, 4096 * page, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	struct modules *m = modules__new(files, getpid());
 
-	(void)state;
 	assert_ptr_not_equal(at, MAP_FAILED);
 	for (size_t i = 0; i < 4096; i += 2)
 		assert_int_equal(mprotect(at + i * page, page, PROT_READ | PROT_EXEC), 0);

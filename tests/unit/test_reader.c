@@ -55,7 +55,6 @@ static char path[64], copy_path[64];
 
 static int on_begin(void *ctx, const struct trace_info *info)
 {
-	(void)ctx;
 	got.begin_cnt++;
 	got.info = *info;
 	return 0;
@@ -63,7 +62,6 @@ static int on_begin(void *ctx, const struct trace_info *info)
 
 static void on_event(void *ctx, const struct event *ev)
 {
-	(void)ctx;
 	if (got.copy)
 		sink__event(got.copy, ev);
 	if (got.cnt == 64)
@@ -76,7 +74,6 @@ static void on_event(void *ctx, const struct event *ev)
 
 static void on_end(void *ctx, const struct trace_end *end)
 {
-	(void)ctx;
 	got.end_cnt++;
 	got.end = *end;
 }
@@ -109,7 +106,6 @@ static void read_text(const char *text)
 
 static void test_header(void **state)
 {
-	(void)state;
 	read_text(HEADER END);
 	assert_int_equal(got.ret, 0);
 	assert_int_equal(got.begin_cnt, 1);
@@ -151,7 +147,6 @@ static void test_call(void **state)
 {
 	const struct event *ev = got.ev;
 
-	(void)state;
 	read_text(HEADER ALLOC("0x7f00", "1024") ALLOC("0x9f00", "4") END);
 	assert_int_equal(got.cnt, 2);
 	assert_int_equal(ev->kind, EVENT_CALL);
@@ -184,7 +179,6 @@ static void test_call(void **state)
 /* Names of functions that no table has, calls that did not return, times before the start. */
 static void test_odd_calls(void **state)
 {
-	(void)state;
 	read_text(
 		HEADER
 		"{\"ts\":-0.000042,\"type\":\"other\",\"op\":\"other\",\"name\":\"cuWhat\",\"symbol\":"
@@ -214,7 +208,6 @@ static void test_launch(void **state)
 {
 	const struct launch_info *l = &got.ev[0].launch;
 
-	(void)state;
 	read_text(
 		HEADER
 		"{\"ts\":1,\"type\":\"kernel\",\"op\":\"launch\",\"name\":\"cuLaunchKernelEx\","
@@ -255,7 +248,6 @@ static void test_memory(void **state)
 		"\"pid\":10,\"tid\":10,\"comm\":\"c\"}\n";
 	char text[4096];
 
-	(void)state;
 	snprintf(text, sizeof(text), "%s%s%s%s%s", HEADER ALLOC("0x100", "16"),
 		 "{\"ts\":2,\"type\":\"memory\",\"op\":\"free\",\"name\":\"cuMemFree\",\"symbol\":"
 		 "\"cuMemFree_v2\",\"pid\":10,\"tid\":11,\"comm\":\"c\",\"id\":8,\"duration_us\":1,"
@@ -273,7 +265,6 @@ static void test_memory(void **state)
 
 static void test_processes(void **state)
 {
-	(void)state;
 	read_text(
 		HEADER
 		"{\"ts\":1,\"type\":\"process\",\"op\":\"fork\",\"name\":\"fork\",\"pid\":12,\"tid\":12,"
@@ -302,7 +293,6 @@ static void test_processes(void **state)
 static void test_driver(void **state)
 {
 	/* Its drv lives only during the event. */
-	(void)state;
 	read_text(HEADER DRIVER(
 		"ioctl", "NV_ESC_RM_ALLOC",
 		"\"duration_us\":2.5,\"device\":\"nvidiactl\",\"fd\":8,\"cmd\":\"0xc0\","
@@ -351,7 +341,6 @@ static void test_driver(void **state)
 /* Members in another order, of another program, with blanks: still the same event. */
 static void test_other_order(void **state)
 {
-	(void)state;
 	read_text("{\"schema\": 1, \"name\": \"cudatrace\", \"type\": \"header\", \"ts\": 0, "
 		  "\"clock_base_ns\": 5e9}\r\n"
 		  " {\"args\": {\"a\": [1, {\"b\": 2}]}, \"size\": 5, \"pid\": 1, \"new\": null, "
@@ -377,7 +366,6 @@ static void test_again(void **state)
 	unsigned lines = 0;
 	FILE *fa, *fb;
 
-	(void)state;
 	reader__free(got.reader);
 	memset(&got, 0, sizeof(got));
 	got.reader = reader__new(&ops, NULL);
@@ -406,7 +394,6 @@ static void test_bad(void **state)
 {
 	static const char nul[] = HEADER "{\"ts\":1\0}\n" ALLOC("0x1", "1");
 
-	(void)state;
 	read_text("");
 	assert_int_not_equal(got.ret, 0);
 	read_text("\n \n");
@@ -445,7 +432,6 @@ static void test_bad(void **state)
 
 static void test_cut(void **state)
 {
-	(void)state;
 	read_text(HEADER ALLOC("0x1", "1") "{\"ts\":1.5,\"type\":\"mem");
 	assert_int_equal(got.ret, 0);
 	assert_int_equal(got.cnt, 1);
@@ -467,7 +453,6 @@ static void test_cut(void **state)
 
 static void test_no_header(void **state)
 {
-	(void)state;
 	read_text(ALLOC("0x1", "1") "{\"ts\":1,\"type\":\"from the future\",\"x\":1}\n" END);
 	assert_int_equal(got.ret, 0);
 	assert_int_equal(got.begin_cnt, 1);
@@ -483,7 +468,6 @@ static void test_deep_and_long(void **state)
 	char *text = malloc(len + 4096);
 	size_t n;
 
-	(void)state;
 	assert_non_null(text);
 	n = sprintf(text, "%s{\"ts\":1,\"type\":", HEADER);
 	memset(text + n, '[', len - n);
@@ -513,7 +497,6 @@ static void test_several(void **state)
 	char text[8192];
 	char *second;
 
-	(void)state;
 	snprintf(text, sizeof(text), "%s%s%s%s", HEADER ALLOC("0x1", "1") END,
 		 HEADER ALLOC("0x2", "2") END, "", "");
 	second = strstr(text + 100, "\"type\":\"header\"");
@@ -543,7 +526,6 @@ static void test_boots(void **state)
 	static const char *const ids[] = {BOOT("b"), BOOT("c")};
 	char text[8192], first[1024], second[1024];
 
-	(void)state;
 	for (int same = 0; same < 2; same++) {
 		snprintf(first, sizeof(first), "%.*s%s", (int)strlen(HEADER) - 2, HEADER, ids[0]);
 		snprintf(second, sizeof(second), "%.*s%s", (int)strlen(HEADER) - 2, HEADER,
@@ -576,7 +558,6 @@ static void test_packed(void **state)
 		      .avail_out = sizeof(out)};
 	size_t n;
 
-	(void)state;
 	assert_int_equal(deflateInit2(&z, 9, Z_DEFLATED, 31, 8, Z_DEFAULT_STRATEGY), Z_OK);
 	assert_int_equal(deflate(&z, Z_FINISH), Z_STREAM_END);
 	n = z.total_out;

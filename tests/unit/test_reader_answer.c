@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* What the reading process answers is taken when it is what it may answer, and else leaves nothing.
  */
 #include <stdarg.h>
@@ -21,7 +21,6 @@ static int pair[2], file, folder;
 
 static int setup(void **state)
 {
-	(void)state;
 	file = memfd_create("file", MFD_CLOEXEC);
 	folder = open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	return socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair);
@@ -75,7 +74,6 @@ static int taken(int number, size_t size, const int *fds, unsigned cnt)
 
 static void test_as_it_should(void **state)
 {
-	(void)state;
 	assert_int_equal(taken(0, 4, &file, 1), 0);
 	assert_int_equal(taken(-ENOENT, 4, NULL, 0), -ENOENT);
 	/* There was no room for it here. */
@@ -85,7 +83,6 @@ static void test_as_it_should(void **state)
 /* A number above 0 would be one of our own descriptors: read, and closed. */
 static void test_numbers(void **state)
 {
-	(void)state;
 	assert_int_equal(taken(1, 4, NULL, 0), REFUSED);
 	assert_int_equal(taken(pair[1], 4, NULL, 0), REFUSED);
 	assert_int_equal(taken(-4096, 4, NULL, 0), REFUSED);
@@ -97,7 +94,6 @@ static void test_descriptors(void **state)
 {
 	const int two[] = {file, file}, four[] = {file, file, file, file};
 
-	(void)state;
 	assert_int_equal(taken(0, 4, &folder, 1), REFUSED);
 	assert_int_equal(taken(0, 4, &pair[1], 1), REFUSED);
 	assert_int_equal(taken(0, 4, two, 2), REFUSED);
@@ -110,7 +106,6 @@ static void test_gone(void **state)
 {
 	int fd;
 
-	(void)state;
 	close(pair[1]);
 	assert_false(reader_take_fd(pair[0], S_IFREG, &fd));
 }

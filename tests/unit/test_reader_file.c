@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* Files of a process that has another root, and would have us open ours. */
 #include <stdarg.h>
 #include <stddef.h>
@@ -95,7 +95,6 @@ static void make_target(void)
 
 static int setup(void **state)
 {
-	(void)state;
 	strcpy(top, "/tmp/cudatrace-foreign-XXXXXX");
 	assert_non_null(mkdtemp(top));
 	snprintf(ours, sizeof(ours), "%s/ours", top);
@@ -114,7 +113,6 @@ static int teardown(void **state)
 {
 	char cmd[128], path[128];
 
-	(void)state;
 	/* Should a test have failed: nothing of the machine's is to be removed with it. */
 	snprintf(path, sizeof(path), "%s/root/proc", top);
 	umount2(path, MNT_DETACH);
@@ -130,7 +128,6 @@ static void test_inside(void **state)
 {
 	char up[128];
 
-	(void)state;
 	if (target <= 0)
 		skip();
 	assert_string_equal(got("/file", false), "theirs");
@@ -161,7 +158,6 @@ static void test_refused(void **state)
 {
 	char path[256];
 
-	(void)state;
 	if (target <= 0)
 		skip();
 	put_link("loop", "loop");
@@ -185,7 +181,6 @@ static void test_proc(void **state)
 {
 	char path[256];
 
-	(void)state;
 	if (target <= 0)
 		skip();
 	folder("root/proc");
@@ -200,7 +195,6 @@ static void test_proc(void **state)
 
 static void test_plain(void **state)
 {
-	(void)state;
 	assert_int_equal(reader__open(0, "/dev/null", 0), -EINVAL);
 	assert_int_equal(reader__open(0, top, 0), -EISDIR);
 	assert_int_equal(reader__open(0, "/none/there", 0), -ENOENT);

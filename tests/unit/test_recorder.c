@@ -68,7 +68,6 @@ static void all_of_it(void **state)
 	struct recorder_stats s;
 	char *text;
 
-	(void)state;
 	for (unsigned i = 0; i < 50000; i++)
 		add(r, i, SEC);
 	recorder__stats(r, &s);
@@ -92,7 +91,6 @@ static void only_the_last_seconds(void **state)
 	struct recorder_stats s;
 	char *text;
 
-	(void)state;
 	for (unsigned i = 0; i < 100000; i++)
 		add(r, i, i * SEC / 1000);
 	recorder__stats(r, &s);
@@ -110,7 +108,6 @@ static void memory_is_bounded(void **state)
 	struct recorder *r = recorder__new(1000 * SEC, 2 << 20);
 	struct recorder_stats s;
 
-	(void)state;
 	for (unsigned i = 0; i < 400000; i++)
 		add(r, i, SEC + i);
 	recorder__stats(r, &s);
@@ -126,7 +123,6 @@ static void nothing_yet(void **state)
 	struct recorder_stats s;
 	char *text;
 
-	(void)state;
 	recorder__stats(r, &s);
 	assert_int_equal(s.lines + s.oldest_ns, 0);
 	text = unpack(r);

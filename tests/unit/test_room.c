@@ -23,7 +23,6 @@ static void test_sum(void **state)
 {
 	char *a, *b;
 
-	(void)state;
 	room_set(64 * KIB);
 	a = room_new(ROOM_THREADS, 40 * KIB);
 	assert_non_null(a);
@@ -113,7 +112,6 @@ static void test_enough(void **state)
 	uint64_t most;
 	char *text = report_of(ROOM_SZ, &most);
 
-	(void)state;
 	/* The devices of processes have a bound of their own. */
 	assert_non_null(strstr(text, "\"left_out\":{\"devices\":"));
 	assert_int_equal(room_left_out(ROOM_TEXTS), 0);
@@ -126,7 +124,6 @@ static void test_enough(void **state)
 /* Small ones, so that each table is the one that finds none. */
 static void test_small(void **state)
 {
-	(void)state;
 	for (uint64_t size = 256 * KIB; size <= 8 * MIB; size += size / 4) {
 		uint64_t most;
 		char *text = report_of(size, &most);

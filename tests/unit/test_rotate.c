@@ -27,13 +27,11 @@ static char base[64], dir[128];
 
 static void put_header(void *ctx, struct out *o)
 {
-	(void)ctx;
 	out_lit(o, "{\"type\":\"header\"}\n");
 }
 
 static void put_end(void *ctx, struct out *o)
 {
-	(void)ctx;
 	out_lit(o, "{\"type\":\"end\"}\n");
 }
 
@@ -71,7 +69,6 @@ static struct metrics_files stats(const struct rotate *r)
 
 static int setup(void **state)
 {
-	(void)state;
 	log_set_level(LOG_ERR);
 	strcpy(base, "/tmp/cudatrace-rotate-XXXXXX");
 	assert_non_null(mkdtemp(base));
@@ -81,7 +78,6 @@ static int setup(void **state)
 
 static int teardown(void **state)
 {
-	(void)state;
 	sh("rm -rf %s", base);
 	return 0;
 }
@@ -94,7 +90,6 @@ static void files_are_whole(void **state)
 		[COMPRESS_ZSTD] = "zstd -qdc %s/*.zst | grep -c .",
 	};
 
-	(void)state;
 	for (int c = 0; c < COMPRESS_CNT; c++) {
 		struct rotate_opts o = opts();
 		struct rotate *r;
@@ -132,7 +127,6 @@ static void age(void **state)
 	struct rotate_opts o = opts();
 	struct rotate *r;
 
-	(void)state;
 	o.age_ns = 60 * SEC;
 	r = rotate__new(&o);
 	rotate__line(r, LINE, strlen(LINE), SEC);
@@ -152,7 +146,6 @@ static void never_more_than_total(void **state)
 	struct rotate_opts o = opts();
 	struct rotate *r;
 
-	(void)state;
 	o.size = 200000;
 	o.total = 1000000;
 	r = rotate__new(&o);
@@ -196,7 +189,6 @@ static void command_takes_files(void **state)
 	char cmd[256];
 	struct rotate *r;
 
-	(void)state;
 	snprintf(cmd, sizeof(cmd), "test -e %s/go && cp \"$1\" %s/", base, base);
 	runner = runner__new(what_to_run, cmd);
 	assert_non_null(runner);
@@ -243,7 +235,6 @@ static void runner_runs_one_command(void **state)
 	char cmd[256];
 	int status = 0;
 
-	(void)state;
 	sh("mkdir -p %s/pending", dir);
 	sh("echo >%s/pending/a", dir);
 	sh("echo >%s/b", base);
@@ -271,7 +262,6 @@ static void command_needs_own_folder(void **state)
 	struct runner *runner;
 	struct rotate *r;
 
-	(void)state;
 	if (geteuid())
 		skip();
 	runner = runner__new(what_to_run, "exit 0");
@@ -304,7 +294,6 @@ static void folder_goes_away(void **state)
 	struct rotate_opts o = opts();
 	struct rotate *r = rotate__new(&o);
 
-	(void)state;
 	rotate__line(r, LINE, strlen(LINE), SEC);
 	sh("rm -rf %s", dir);
 	rotate__tick(r, 3 * SEC);
@@ -320,7 +309,6 @@ static void what_a_dead_daemon_left(void **state)
 	struct rotate_opts o = opts();
 	struct rotate *r;
 
-	(void)state;
 	sh("mkdir %s", dir);
 	sh("echo '{}' > %s/trace-20260101T000000Z-000007.jsonl.part", dir);
 	r = rotate__new(&o);
@@ -336,7 +324,6 @@ static void clock_goes_back(void **state)
 	char stamp[ROTATE_STAMP_SZ];
 	struct rotate *r;
 
-	(void)state;
 	o.size = 50000;
 	o.total = 300000;
 	sh("mkdir %s", dir);
@@ -366,7 +353,6 @@ static void room_for_another(void **state)
 	struct rotate *r;
 	long left;
 
-	(void)state;
 	o.size = 50000;
 	o.total = 300000;
 	r = rotate__new(&o);
@@ -389,7 +375,6 @@ static void names_of_dumps(void **state)
 {
 	char name[80];
 
-	(void)state;
 	assert_int_equal(folder_dump_name_len("mine"), 4);
 	assert_int_equal(folder_dump_name_len("mine.zst"), 4);
 	assert_int_equal(folder_dump_name_len("mine.jsonl.zst"), 4);
@@ -415,7 +400,6 @@ static void full_disk(void **state)
 	uint64_t now = SEC;
 	struct rotate *r;
 
-	(void)state;
 	assert_int_equal(mkdir(dir, 0700), 0);
 	if (mount("none", dir, "tmpfs", 0, "size=64k"))
 		skip();

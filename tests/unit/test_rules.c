@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -49,7 +49,6 @@ static void first_counts(void **state)
 				     "  - match: {command: \"python*\"}\n"
 				     "    level: off\n");
 
-	(void)state;
 	assert_int_equal(found(c, 0, "python3", "python3 x.py", &in_pod), 2);
 	/* All patterns of a rule must match; what is not known matches none. */
 	assert_int_equal(found(c, 0, "python3", "python3 x.py", &none), 4);
@@ -59,7 +58,6 @@ static void first_counts(void **state)
 
 static void commands(void **state)
 {
-	(void)state;
 	/* name, whole line, first word, its last part */
 	assert_true(
 		rule_command_matches("pt_main*", false, "pt_main_thread", "/usr/bin/python3 x.py"));
@@ -87,7 +85,6 @@ static void labels_of_all_kinds(void **state)
 	};
 	char text[256];
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(matches) / sizeof(matches[0]); i++) {
 		struct config *c;
 

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* What a process in the sandbox can do, asked of the kernel. */
 #include <stdarg.h>
 #include <stddef.h>

@@ -32,7 +32,6 @@ static unsigned seen_cnt;
 
 static void on_event(void *ctx, const struct event *ev)
 {
-	(void)ctx;
 	assert_int_equal(ev->kind, EVENT_CALL);
 	seen[seen_cnt++] = ev->stack;
 }
@@ -62,7 +61,6 @@ static void calls_have_their_stacks(void **state)
 					     STACK(2, "[" MAIN "]") CALL(2) CALL(1) CALL(3),
 				     &f);
 
-	(void)state;
 	assert_int_equal(f.bad_lines, 0);
 	assert_int_equal(seen_cnt, 4);
 	assert_int_equal(f.events, 4);
@@ -87,7 +85,6 @@ static void the_same_frames_are_one_stack(void **state)
 					     CALL(2) STACK(3, "[" MAIN2 "]") CALL(3),
 				     &f);
 
-	(void)state;
 	assert_int_equal(seen_cnt, 3);
 	assert_ptr_equal(seen[1], seen[0]);
 	assert_ptr_equal(seen[2], seen[0]);
@@ -99,7 +96,6 @@ static void ids_end_with_their_trace(void **state)
 	struct saved_file f;
 	struct reader *r = read_text(HEADER STACK(1, "[" MAIN "]") CALL(1) HEADER CALL(1), &f);
 
-	(void)state;
 	assert_int_equal(seen_cnt, 2);
 	assert_non_null(seen[0]);
 	assert_null(seen[1]);
@@ -119,7 +115,6 @@ static void bad_stacks_do_no_harm(void **state)
 					  STACK("x", "[" MAIN "]") CALL("x") STACK(4, "7"),
 			  &f);
 
-	(void)state;
 	assert_int_equal(seen_cnt, 4);
 	assert_int_equal(f.bad_lines, 1);
 	assert_int_equal(seen[0]->frame_cnt, 0);

@@ -54,7 +54,6 @@ static uint64_t bad_lines(const char *text)
 
 static void times_are_bounded(void **state)
 {
-	(void)state;
 	assert_int_equal(bad_lines(HEADER("1000") CALL("1", "1") CALL("2", "1") END("3")), 0);
 	/* 2^63 and 2^64 ns */
 	assert_int_equal(bad_lines(HEADER("1000") CALL("1", "1") CALL("9223372036854.775808", "1")),
@@ -76,7 +75,6 @@ static void times_are_bounded(void **state)
 /* The longest that there may be: steps double up to there. */
 static void the_longest_is_whole(void **state)
 {
-	(void)state;
 	assert_int_equal(bad_lines(HEADER("0") CALL("0", "1") CALL("4611686018426", "1")), 0);
 }
 

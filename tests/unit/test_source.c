@@ -171,13 +171,11 @@ static int open_ret;
 
 static int made_open(struct source *s, struct tracer *t)
 {
-	(void)s, (void)t;
 	return open_ret;
 }
 
 static void made_close(struct source *s)
 {
-	(void)s;
 	closed_cnt++;
 }
 
@@ -223,7 +221,6 @@ static void put(struct made *m, uint64_t end_ns)
 
 static int setup(void **state)
 {
-	(void)state;
 	memset(got, 0, sizeof(got));
 	got_cnt = closed_cnt = 0;
 	start_ns = now_ns() - 1000000000;
@@ -234,7 +231,6 @@ static int teardown(void **state)
 {
 	unsigned cnt = 0;
 
-	(void)state;
 	for (unsigned i = 0; i < ss.cnt; i++)
 		cnt += ss.of[i]->ops == &made_ops;
 	closed_cnt = 0;
@@ -257,7 +253,6 @@ static void by_time(void **state)
 	struct made *a = add(&made_ops), *b = add(&made_ops);
 	uint32_t seed = 1;
 
-	(void)state;
 	for (unsigned n = 0; n < RECORDS; n++) {
 		seed = seed * 1664525 + 1013904223;
 		put(seed >> 28 < 8 || n / 512 % 2 ? a : b, start_ns + n);
@@ -277,7 +272,6 @@ static void runs(void **state)
 {
 	struct made *a = add(&made_ops), *b = add(&made_ops);
 
-	(void)state;
 	for (unsigned n = 0; n < 1000; n++)
 		put(a, start_ns + n);
 	assert_int_equal(sources__drain(&ss, SIZE_MAX), 1000);
@@ -304,7 +298,6 @@ static void cause_and_effect(uint64_t now)
 
 static void causes_come_first(void **state)
 {
-	(void)state;
 	/* By themselves, and behind others of which nothing else follows. */
 	for (unsigned others = 0; others < 3; others++) {
 		struct made *a = add(&made_ops), *b = add(&made_ops);
@@ -325,7 +318,6 @@ static void later_than_now(void **state)
 {
 	struct made *a = add(&made_ops), *b = add(&made_ops);
 
-	(void)state;
 	put(a, start_ns + 3600000000000);
 	put(b, start_ns + 3600000000001);
 	put(b, start_ns);
@@ -342,7 +334,6 @@ static void incomplete(void **state)
 {
 	struct made *a = add(&made_ops), *b = add(&made_ops);
 
-	(void)state;
 	for (unsigned n = 0; n < 20; n++)
 		put(n % 2 ? b : a, start_ns + n);
 	b->busy_at = 0;
@@ -362,7 +353,6 @@ static void ids(void **state)
 {
 	struct made *m[3] = {add(&made_ops), add(&made_ops), add(&made_ops)};
 
-	(void)state;
 	for (unsigned n = 0; n < 300; n++)
 		put(m[n % 3], start_ns + n);
 	assert_int_equal(sources__drain(&ss, SIZE_MAX), 300);
@@ -382,7 +372,6 @@ static void loss(void **state)
 	struct made *a = add(&made_ops), *b = add(&made_ops), *c = add(&least_ops);
 	struct ct_totals sum;
 
-	(void)state;
 	for (unsigned n = 0; n < 30; n++)
 		put(n % 3 ? a : b, start_ns + n);
 	put(c, start_ns);
@@ -414,7 +403,6 @@ static void in_flight(void **state)
 {
 	struct made *a = add(&made_ops), *b = add(&made_ops);
 
-	(void)state;
 	add(&least_ops);
 	a->unfinished = b->unfinished =
 		(struct ct_rec){.kind = CT_REC_CALL, .size = CT_CALL_FIXED_SZ};
@@ -429,7 +417,6 @@ static void levels(void **state)
 	const struct fn_level l = {.level = CT_LEVEL_COUNT};
 	struct made *a = add(&made_ops), *b;
 
-	(void)state;
 	add(&least_ops);
 	b = add(&made_ops);
 	assert_int_equal(sources__set_level(&ss, 41, &l), 0);
@@ -474,7 +461,6 @@ static void counts(void **state)
 	const struct count_reader both = {on_count, on_error, &ss}, none = {.ctx = &ss};
 	struct made *a = add(&made_ops), *b;
 
-	(void)state;
 	add(&least_ops);
 	b = add(&made_ops);
 	a->counted = 10;
@@ -494,7 +480,6 @@ static void counts(void **state)
 
 static void opening(void **state)
 {
-	(void)state;
 	open_ret = SOURCE_UNUSED;
 	assert_int_equal(sources__open(&ss, &made_ops, 0, NULL, on_record, &ss), 0);
 	assert_int_equal(ss.cnt, 0);

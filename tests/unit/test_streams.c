@@ -33,7 +33,6 @@ static void copy_on(uint64_t stream, uint64_t size)
  * 1 each. */
 static void test_edges_and_depth(void **state)
 {
-	(void)state;
 	on("cuStreamCreate", 0xa, "'phStream':'0xa','Flags':'CU_STREAM_NON_BLOCKING'");
 	on("cuStreamCreateWithPriority", 0xb,
 	   "'phStream':'0xb','flags':'CU_STREAM_DEFAULT','priority':-3");
@@ -60,7 +59,6 @@ static void test_edges_and_depth(void **state)
 /* A handle that comes again is another stream; events know what was recorded when. */
 static void test_events_and_handles(void **state)
 {
-	(void)state;
 	on("cuStreamCreate", 0xa, "'phStream':'0xa','Flags':'CU_STREAM_NON_BLOCKING'");
 	launch_on(0xa);
 	with_event("cuEventRecord", 0xa, 0xe1);
@@ -86,7 +84,6 @@ static void test_captured(void **state)
 {
 	struct event ev;
 
-	(void)state;
 	on("cuStreamBeginCapture_v2", 0xa, "");
 	ev = factory_launch(&f, "k", 0xa);
 	ev.capturing = true;
@@ -124,7 +121,6 @@ static void switches(const char *flags, uint64_t want)
 
 static void test_default_stream(void **state)
 {
-	(void)state;
 	switches("CU_STREAM_DEFAULT", 11);
 	check_json("'default_stream':{'launches':6,'share':0.333333,'switches':11,"
 		   "'serialising':true,");
@@ -135,7 +131,6 @@ static void test_default_stream_beside(void **state)
 {
 	char *s;
 
-	(void)state;
 	switches("CU_STREAM_NON_BLOCKING", 0);
 	check_json("'serialising':false");
 	s = json_of();
@@ -148,7 +143,6 @@ static void test_per_thread(void **state)
 {
 	struct event ev;
 
-	(void)state;
 	for (uint32_t tid = 100; tid < 102; tid++) {
 		ev = factory_on_stream(&f, "cuLaunchKernel_ptsz", 0, 1000);
 		ev.has |= HAS_LAUNCH;

@@ -160,7 +160,6 @@ static void check_image(uint32_t table)
 
 static void finds_functions(void **state)
 {
-	(void)state;
 	check_image(SHT_SYMTAB);
 	check_image(SHT_DYNSYM);
 }
@@ -172,7 +171,6 @@ static void cuts_names(void **state)
 	uint64_t start;
 	char name[4];
 
-	(void)state;
 	make_image(&img, SHT_SYMTAB);
 	s = read_bytes(img.bytes, sizeof(img.bytes));
 	assert_true(symbols__find(s, TEXT_AT + 0x100 + GAP, name, sizeof(name), &start));
@@ -199,7 +197,6 @@ static void survives_every_truncation(void **state)
 {
 	struct image img;
 
-	(void)state;
 	make_image(&img, SHT_SYMTAB);
 	for (size_t size = 0; size < TEXT_AT; size += 3) {
 		struct symbols *s = read_bytes(img.bytes, size);
@@ -218,7 +215,6 @@ static void survives_a_late_truncation(void **state)
 	uint64_t start;
 	char name[64];
 
-	(void)state;
 	make_image(&img, SHT_SYMTAB);
 	assert_int_equal(write(fd, img.bytes, sizeof(img.bytes)), sizeof(img.bytes));
 	s = symbols__read(dup(fd));
@@ -234,7 +230,6 @@ static void survives_random_damage(void **state)
 					 0x7fffffff, 0xffffffff, 1ull << 40, 1ull << 63, ~0ull};
 	struct image img;
 
-	(void)state;
 	for (int round = 0; round < 5000; round++) {
 		struct symbols *s;
 
@@ -256,7 +251,6 @@ static void says_nothing_of_other_files(void **state)
 	static const char text[] = "#!/bin/sh\n";
 	struct symbols *s = read_bytes(text, sizeof(text));
 
-	(void)state;
 	ask(s);
 	assert_string_equal(symbols__build_id(s), "");
 	symbols__free(s);
@@ -273,7 +267,6 @@ static void reads_this_program(void **state)
 	char name[64];
 	extern const char __executable_start;
 
-	(void)state;
 	own = (const Elf64_Ehdr *)&__executable_start;
 	assert_non_null(s);
 	assert_true(symbols__find(s, (uintptr_t)reads_this_program - (uintptr_t)own + 1, name,

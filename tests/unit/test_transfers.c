@@ -4,7 +4,6 @@
 
 static void test_transfers(void **state)
 {
-	(void)state;
 	process("exec");
 	alloc("cuMemAllocHost_v2", 0x20000, 0x1000);
 	alloc("cuMemAllocManaged", 0x40000, 0x1000);
@@ -39,7 +38,6 @@ static void test_transfers(void **state)
 /* The trace did not see what was pinned before it began. */
 static void test_transfers_attached(void **state)
 {
-	(void)state;
 	copy("cuMemcpyHtoD_v2", COPY_DIR_HTOD, 100, "'srcHost':'0x9000'");
 	finish();
 	check_json("'pinned':0,'pageable':0,'managed':0,'unknown':1,");
@@ -53,7 +51,6 @@ static void test_paths(void **state)
 	uint64_t arr[3] = {5, 6, 7};
 	struct ct_spec spec;
 
-	(void)state;
 	cuda_fn_spec(ev.fn, &spec);
 	ev.words = words;
 	ev.word_cnt = 4;

@@ -37,7 +37,6 @@ static void test_specs(void **state)
 	unsigned cnt;
 	const struct cuda_fn *fns = cuda_fns(&cnt);
 
-	(void)state;
 	assert_true(cnt < CT_MAX_FUNCS);
 	for (unsigned i = 0; i < cnt; i++) {
 		const struct cuda_fn *f = &fns[i];
@@ -110,7 +109,6 @@ static void test_spec_handles(void **state)
 		{"cuStreamDestroy_v2", 0, 0},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
 		struct ct_spec s = spec_of(rows[i].symbol);
 
@@ -127,7 +125,6 @@ static void test_spec_hiding(void **state)
 	struct ct_spec all, s;
 	unsigned cnt, texts = 0;
 
-	(void)state;
 	rows = cuda_fns(&cnt);
 	for (unsigned i = 0; i < cnt; i++) {
 		cuda_fn_spec(&rows[i], &all);
@@ -154,7 +151,6 @@ static void test_spec_rows(void **state)
 {
 	struct ct_spec s = spec_of("cuMemAlloc_v2");
 
-	(void)state;
 	assert_int_equal(s.word_cnt, 2);
 	assert_int_equal(s.cap_cnt, 1);
 	assert_int_equal(s.flags, CT_SPEC_F_KEEP);
@@ -222,7 +218,6 @@ static void check_args(const struct cuda_fn *f, const uint64_t *words, unsigned 
 
 static void test_in(void **state)
 {
-	(void)state;
 	check_args(fn("cuInit"), WORDS(0xdeadbeef00000000), NULL, 0, "{\"Flags\":0}");
 	check_args(fn("cuMemcpyHtoD_v2"), WORDS(0x7f0000001000, 0, 4096), NULL, 0,
 		   "{\"dstDevice\":\"0x7f0000001000\",\"srcHost\":\"0x0\",\"ByteCount\":4096}");
@@ -255,14 +250,12 @@ static void test_by_value(void **state)
 	static const uint64_t words[14] = {[0] = 0x7ffc0000, [1] = 1, [6] = 0x0807060504030201};
 	uint64_t ptr = 0x7f0000002000;
 
-	(void)state;
 	check_args(fn("cuIpcOpenMemHandle_v2"), words, 14, &CAP(&ptr, 8), 1,
 		   "{\"pdptr\":\"0x7f0000002000\",\"handle\":\"0102030405060708"
 		   "00000000000000000000000000000000000000000000000000000000"
 		   "00000000000000000000000000000000000000000000000000000000\","
 		   "\"Flags\":\"CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS\"}");
 #else
-	(void)state;
 	skip();
 #endif
 }
@@ -273,7 +266,6 @@ static void test_out(void **state)
 	uint64_t ptr = 0x7f1200000000;
 	char uuid[16] = "\x01\x02\xff";
 
-	(void)state;
 	check_args(f, WORDS(0x7ffc0000, 64), &CAP(&ptr, 8), 1,
 		   "{\"dptr\":\"0x7f1200000000\",\"bytesize\":64}");
 	/* Failed, unreadable, cut short, no capture at all. */
@@ -290,7 +282,6 @@ static void test_text(void **state)
 	const struct cuda_fn *f = fn("cuDeviceGetName");
 	char big[1024], want[400];
 
-	(void)state;
 	check_args(f, WORDS(0x7ffc0000, 64, 0), &CAP("NVIDIA \"H200\"", 14), 1,
 		   "{\"name\":\"NVIDIA \\\"H200\\\"\",\"len\":64,\"dev\":0}");
 	check_args(f, WORDS(0x7ffc0000, 64, 0), &CAP("a\xff\n", 4), 1,
@@ -316,7 +307,6 @@ static void test_arrays(void **state)
 	const struct cuda_fn *f = fn("cuModuleEnumerateFunctions");
 	static const uint64_t fs[] = {0x10, 0x20, 0x30};
 
-	(void)state;
 	check_args(
 		f, WORDS(0x7ffc0000, 3, 0x1), &CAP(fs, 24), 1,
 		"{\"functions\":[\"0x10\",\"0x20\",\"0x30\"],\"numFunctions\":3,\"mod\":\"0x1\"}");
@@ -359,7 +349,6 @@ static void test_launch_config(void **state)
 	struct launch_attr attr = {.id = 4, .value = {2, 1, 1}};
 	struct pointee caps[] = {CAP(&cfg, sizeof(cfg)), CAP(&attr, sizeof(attr))};
 
-	(void)state;
 	assert_int_equal(sizeof(cfg), 56);
 	assert_int_equal(sizeof(attr), 72);
 #define CFG                                                                                        \
@@ -389,7 +378,6 @@ static void test_generic(void **state)
 {
 	static const struct cuda_fn f = {.symbol = "cuNew_v2", .name = "cuNew"};
 
-	(void)state;
 	check_args(&f, WORDS(0, 1, 2, 3, 4, UINT64_MAX, 9), NULL, 0,
 		   "{\"arg0\":\"0x0\",\"arg1\":\"0x1\",\"arg2\":\"0x2\",\"arg3\":\"0x3\","
 		   "\"arg4\":\"0x4\",\"arg5\":\"0xffffffffffffffff\"}");
@@ -405,7 +393,6 @@ static void test_own_row(void **state)
 		.symbol = "cuOwn", .name = "cuOwn", .known = true, .arg_cnt = 1, .args = args};
 	double x = 0.25;
 
-	(void)state;
 	check_args(&f, WORDS(0x10), &CAP(&x, 8), 1, "{\"x\":0.25}");
 	x = __builtin_nan("");
 	check_args(&f, WORDS(0x10), &CAP(&x, 8), 1, "{\"x\":null}");
@@ -448,7 +435,6 @@ static void test_random(void **state)
 	unsigned cnt;
 	const struct cuda_fn *fns = cuda_fns(&cnt);
 
-	(void)state;
 	for (unsigned i = 0; i < cnt; i++)
 		for (int k = 0; k < 20; k++)
 			visit_random(&fns[i]);

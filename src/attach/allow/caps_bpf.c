@@ -39,15 +39,15 @@ static const struct bpf_insn nothing[] = {INSN_RET_0, INSN_EXIT};
 #define NOTHING nothing, sizeof(nothing) / sizeof(nothing[0])
 
 /* Says why not. EPERM without the privileges means nothing but that. */
-static enum cap_state no(struct cap *c, int rc)
+static enum cap_state no(struct cap *c, int ret)
 {
 	bool may = caps__has(CAP_PRIV_BPF) && caps__has(CAP_PRIV_PERFMON);
 
-	if (!may && (rc == -EPERM || rc == -EACCES)) {
+	if (!may && (ret == -EPERM || ret == -EACCES)) {
 		cap_say(c, "needs the privileges");
 		return CAP_UNKNOWN;
 	}
-	cap_say(c, "%s", strerror(-rc));
+	cap_say(c, "%s", strerror(-ret));
 	return CAP_NO;
 }
 
@@ -133,22 +133,22 @@ static enum cap_state try_link(struct cap *c, enum mechanism mech)
 		.offsets = (uintptr_t)&offset,
 		.cnt = 1,
 	};
-	int prog = load(BPF_PROG_TYPE_KPROBE, attr.attach_type), fd, rc;
+	int prog = load(BPF_PROG_TYPE_KPROBE, attr.attach_type), fd, ret;
 
 	if (prog < 0)
 		return no(c, prog);
 	attr.prog_fd = (uint32_t)prog;
 	fd = (int)syscall(SYS_bpf, CMD_LINK_CREATE, &attr, sizeof(attr));
-	rc = -errno;
+	ret = -errno;
 	close(prog);
 	if (fd >= 0) {
 		close(fd);
 		return CAP_NO;
 	}
-	if (rc == -EBADF)
+	if (ret == -EBADF)
 		return CAP_YES;
-	if (rc != -EINVAL)
-		return no(c, rc);
+	if (ret != -EINVAL)
+		return no(c, ret);
 	cap_say(c, "this kernel does not know it");
 	return CAP_NO;
 }

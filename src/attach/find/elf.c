@@ -111,16 +111,16 @@ static int look_at_code(struct elf_file *f, struct elf_lib *lib)
 	struct code_stats stats = {0};
 	uint8_t code[CODE_LOOK_SZ];
 	unsigned i;
-	int rc;
+	int ret;
 
 	for (i = 0; i < lib->sym_cnt; i++) {
 		struct elf_sym *s = &lib->syms[i];
 		uint64_t left = f->size - s->off;
 		size_t len = left < sizeof(code) ? (size_t)left : sizeof(code);
 
-		rc = elf_file_read_at(f, s->off, code, len, s->name);
-		if (rc)
-			return rc;
+		ret = elf_file_read_at(f, s->off, code, len, s->name);
+		if (ret)
+			return ret;
 		code_stats__add(&stats, s->name, code, len, lib->machine);
 		if (lib->machine == EM_X86_64) {
 			s->shift = (uint8_t)elf_probe_shift(code, len);
@@ -179,23 +179,23 @@ static int read_notes(struct elf_file *f, struct elf_lib *lib)
 		const Elf64_Phdr *p = &f->ph[i];
 		size_t at = 0, n;
 		uint8_t *buf;
-		int rc;
+		int ret;
 
 		if (p->p_type != PT_NOTE || !p->p_filesz || p->p_filesz > NOTE_SZ_MAX)
 			continue;
 		buf = malloc(p->p_filesz);
 		if (!buf)
 			return elf_file_fail(f, "out of memory");
-		rc = elf_file_read_at(f, p->p_offset, buf, p->p_filesz, "notes");
-		while (!rc && at < p->p_filesz) {
+		ret = elf_file_read_at(f, p->p_offset, buf, p->p_filesz, "notes");
+		while (!ret && at < p->p_filesz) {
 			n = take_note(lib, buf + at, p->p_filesz - at, p->p_align == 8 ? 8 : 4);
 			if (!n)
 				break;
 			at += n;
 		}
 		free(buf);
-		if (rc)
-			return rc;
+		if (ret)
+			return ret;
 	}
 	return 0;
 }
@@ -204,7 +204,7 @@ struct elf_lib *elf_lib__read(int fd, const struct api *api, char *err, size_t e
 {
 	struct elf_lib *lib = calloc(1, sizeof(*lib));
 	struct elf_file *f = calloc(1, sizeof(*f));
-	int rc = -ENOMEM;
+	int ret = -ENOMEM;
 
 	if (err_size)
 		snprintf(err, err_size, "out of memory");
@@ -213,20 +213,20 @@ struct elf_lib *elf_lib__read(int fd, const struct api *api, char *err, size_t e
 	f->fd = fd;
 	f->err = err;
 	f->err_size = err_size;
-	rc = elf_file__read(f);
-	rc = rc ?: collect(f, api, lib);
-	if (rc)
+	ret = elf_file__read(f);
+	ret = ret ?: collect(f, api, lib);
+	if (ret)
 		goto out;
 	lib->machine = f->eh.e_machine;
 	drop_aliases(lib);
 	copy_soname(f, lib);
-	rc = look_at_code(f, lib);
-	rc = rc ?: read_notes(f, lib);
+	ret = look_at_code(f, lib);
+	ret = ret ?: read_notes(f, lib);
 	lib->strings = f->strings;
 	f->strings = NULL;
 out:
 	elf_file__free(f);
-	if (!rc)
+	if (!ret)
 		return lib;
 	elf_lib__free(lib);
 	return NULL;

@@ -107,25 +107,25 @@ static int read_header(struct elf_file *f)
 {
 	uint64_t sh_sz;
 	Elf64_Ehdr *eh = &f->eh;
-	int rc;
+	int ret;
 
 	if (f->size < EI_NIDENT)
 		return elf_file_fail(f, "not an ELF file: only %llu bytes",
 				     (unsigned long long)f->size);
-	rc = elf_file_read_at(f, 0, eh->e_ident, EI_NIDENT, "the ELF header");
-	if (rc)
-		return rc;
+	ret = elf_file_read_at(f, 0, eh->e_ident, EI_NIDENT, "the ELF header");
+	if (ret)
+		return ret;
 	if (memcmp(eh->e_ident, ELFMAG, SELFMAG) != 0)
 		return elf_file_fail(f, "not an ELF file");
 	/* A 32-bit header is shorter: name the real problem, not "truncated". */
 	if (eh->e_ident[EI_CLASS] == ELFCLASS32)
 		return check_machine(f);
-	rc = elf_file_read_at(f, EI_NIDENT, (char *)eh + EI_NIDENT, sizeof(*eh) - EI_NIDENT,
-			      "the ELF header");
-	if (!rc)
-		rc = check_machine(f);
-	if (rc)
-		return rc;
+	ret = elf_file_read_at(f, EI_NIDENT, (char *)eh + EI_NIDENT, sizeof(*eh) - EI_NIDENT,
+			       "the ELF header");
+	if (!ret)
+		ret = check_machine(f);
+	if (ret)
+		return ret;
 	if (eh->e_phentsize != sizeof(Elf64_Phdr) || !eh->e_phnum || eh->e_phnum > ELF_PHDR_MAX)
 		return elf_file_fail(f, "damaged: %u program headers of %u bytes", eh->e_phnum,
 				     eh->e_phentsize);
@@ -191,7 +191,7 @@ static int read_dynamic(struct elf_file *f)
 	const Elf64_Phdr *p = f->ph, *end = f->ph + f->eh.e_phnum;
 	Elf64_Dyn *dyn;
 	size_t i, cnt;
-	int rc;
+	int ret;
 
 	while (p < end && p->p_type != PT_DYNAMIC)
 		p++;
@@ -204,13 +204,13 @@ static int read_dynamic(struct elf_file *f)
 	dyn = calloc(cnt, sizeof(*dyn));
 	if (!dyn)
 		return elf_file_fail(f, "out of memory");
-	rc = read_vaddr(f, p->p_vaddr, dyn, cnt * sizeof(*dyn), "dynamic section");
-	for (i = 0; !rc && i < cnt && dyn[i].d_tag != DT_NULL; i++)
+	ret = read_vaddr(f, p->p_vaddr, dyn, cnt * sizeof(*dyn), "dynamic section");
+	for (i = 0; !ret && i < cnt && dyn[i].d_tag != DT_NULL; i++)
 		take_dyn(f, &dyn[i]);
 	free(dyn);
-	if (!rc && (!f->strtab || !f->str_sz || !f->symtab))
-		rc = elf_file_fail(f, "damaged: no dynamic symbol table");
-	return rc;
+	if (!ret && (!f->strtab || !f->str_sz || !f->symtab))
+		ret = elf_file_fail(f, "damaged: no dynamic symbol table");
+	return ret;
 }
 
 /*
@@ -221,10 +221,10 @@ static int count_gnu_hash(struct elf_file *f)
 {
 	uint32_t head[4], *buckets, last = 0, link = 0, i;
 	uint64_t at = f->gnu_hash;
-	int rc = read_vaddr(f, at, head, sizeof(head), "symbol hash table");
+	int ret = read_vaddr(f, at, head, sizeof(head), "symbol hash table");
 
-	if (rc)
-		return rc;
+	if (ret)
+		return ret;
 	if (head[0] > SYM_MAX || head[1] > SYM_MAX || head[2] > BLOOM_MAX)
 		return elf_file_fail(f, "damaged: symbol hash table of %u buckets, %u words",
 				     head[0], head[2]);
@@ -232,12 +232,12 @@ static int count_gnu_hash(struct elf_file *f)
 	buckets = calloc(head[0] + 1, sizeof(*buckets));
 	if (!buckets)
 		return elf_file_fail(f, "out of memory");
-	rc = read_vaddr(f, at, buckets, head[0] * sizeof(*buckets), "symbol hash table");
-	for (i = 0; !rc && i < head[0]; i++)
+	ret = read_vaddr(f, at, buckets, head[0] * sizeof(*buckets), "symbol hash table");
+	for (i = 0; !ret && i < head[0]; i++)
 		last = buckets[i] > last ? buckets[i] : last;
 	free(buckets);
-	if (rc)
-		return rc;
+	if (ret)
+		return ret;
 	f->sym_cnt = head[1];
 	if (!last)
 		return 0;
@@ -247,9 +247,9 @@ static int count_gnu_hash(struct elf_file *f)
 	for (; !(link & 1); at += 4, last++) {
 		if (last >= SYM_MAX)
 			return elf_file_fail(f, "damaged: endless chain in the symbol hash table");
-		rc = read_vaddr(f, at, &link, sizeof(link), "symbol hash table");
-		if (rc)
-			return rc;
+		ret = read_vaddr(f, at, &link, sizeof(link), "symbol hash table");
+		if (ret)
+			return ret;
 	}
 	f->sym_cnt = last;
 	return 0;
@@ -258,15 +258,15 @@ static int count_gnu_hash(struct elf_file *f)
 static int count_symbols(struct elf_file *f)
 {
 	uint32_t head[2];
-	int rc;
+	int ret;
 
 	if (!f->hash && !f->gnu_hash)
 		return elf_file_fail(f, "damaged: no symbol hash table");
 	if (!f->hash)
 		return count_gnu_hash(f);
-	rc = read_vaddr(f, f->hash, head, sizeof(head), "symbol hash table");
-	if (rc)
-		return rc;
+	ret = read_vaddr(f, f->hash, head, sizeof(head), "symbol hash table");
+	if (ret)
+		return ret;
 	if (head[1] > SYM_MAX)
 		return elf_file_fail(f, "damaged: %u dynamic symbols", head[1]);
 	f->sym_cnt = head[1];
@@ -275,10 +275,10 @@ static int count_symbols(struct elf_file *f)
 
 static int read_tables(struct elf_file *f)
 {
-	int rc = count_symbols(f);
+	int ret = count_symbols(f);
 
-	if (rc)
-		return rc;
+	if (ret)
+		return ret;
 	if (f->str_sz > STR_SZ_MAX)
 		return elf_file_fail(f, "damaged: string table of %llu bytes",
 				     (unsigned long long)f->str_sz);
@@ -287,9 +287,9 @@ static int read_tables(struct elf_file *f)
 	if (!f->strings || !f->syms)
 		return elf_file_fail(f, "out of memory");
 	f->strings[f->str_sz] = '\0';
-	rc = read_vaddr(f, f->strtab, f->strings, f->str_sz, "string table");
-	if (rc || !f->sym_cnt)
-		return rc;
+	ret = read_vaddr(f, f->strtab, f->strings, f->str_sz, "string table");
+	if (ret || !f->sym_cnt)
+		return ret;
 	return read_vaddr(f, f->symtab, f->syms, f->sym_cnt * sizeof(*f->syms),
 			  "dynamic symbol table");
 }
@@ -308,12 +308,12 @@ static int open_image(struct elf_file *f)
 
 int elf_file__read(struct elf_file *f)
 {
-	int rc = open_image(f);
+	int ret = open_image(f);
 
-	rc = rc ?: read_header(f);
-	rc = rc ?: check_segments(f);
-	rc = rc ?: read_dynamic(f);
-	return rc ?: read_tables(f);
+	ret = ret ?: read_header(f);
+	ret = ret ?: check_segments(f);
+	ret = ret ?: read_dynamic(f);
+	return ret ?: read_tables(f);
 }
 
 void elf_file__free(struct elf_file *f)

@@ -179,7 +179,7 @@ static void unescape(char *s)
  */
 static int try_open(pid_t pid, const char *path, uint64_t ino)
 {
-	int fd = reader__open(pid, path, 0), rc = 0;
+	int fd = reader__open(pid, path, 0), ret = 0;
 	struct stat st;
 
 	if (fd == -EISDIR || fd == -EINVAL)
@@ -187,31 +187,31 @@ static int try_open(pid_t pid, const char *path, uint64_t ino)
 	if (fd < 0)
 		return fd;
 	if (fstat(fd, &st))
-		rc = -errno;
+		ret = -errno;
 	else if (ino && st.st_ino != ino)
-		rc = -ENOENT;
+		ret = -ENOENT;
 	close(fd);
-	return rc;
+	return ret;
 }
 
 /* A path by which this process can open what pid maps. */
 static int choose_path(const struct map_line *m, pid_t pid, char **out)
 {
 	char *path = NULL;
-	int rc;
+	int ret;
 
 	/* The one that is right even for a file deleted, replaced, or in another mount namespace.
 	 * Needs CAP_SYS_ADMIN, or from Linux 5.9 CAP_CHECKPOINT_RESTORE. */
 	if (asprintf(&path, "/proc/%d/map_files/%llx-%llx", pid, (unsigned long long)m->start,
 		     (unsigned long long)m->end) < 0)
 		return -ENOMEM;
-	rc = try_open(pid, path, 0);
-	if (!rc)
+	ret = try_open(pid, path, 0);
+	if (!ret)
 		goto found;
 	free(path);
 	/* Nor by another way. */
-	if (rc == -EREMOTE || rc == -ETIMEDOUT || rc == -EBUSY)
-		return rc;
+	if (ret == -EREMOTE || ret == -ETIMEDOUT || ret == -EBUSY)
+		return ret;
 	if (asprintf(&path, "/proc/%d/root%s", pid, m->path) < 0)
 		return -ENOMEM;
 	unescape(path);
@@ -225,7 +225,7 @@ static int choose_path(const struct map_line *m, pid_t pid, char **out)
 	if (!try_open(pid, path, m->key.ino))
 		goto found;
 	free(path);
-	return rc;
+	return ret;
 found:
 	*out = path;
 	return 0;
@@ -247,25 +247,25 @@ static int add_mapped(struct target_libs *list, const struct map_line *m, pid_t 
 {
 	const struct target_lib *known = find_lib(list, &m->key);
 	char *path = NULL;
-	int rc;
+	int ret;
 
 	if (known && known->pid)
 		return 0;
-	rc = choose_path(m, pid, &path);
-	if (rc == -ENOMEM)
-		return rc;
-	if (rc) {
+	ret = choose_path(m, pid, &path);
+	if (ret == -ENOMEM)
+		return ret;
+	if (ret) {
 		/* Gone meanwhile (ENOENT): the process ended or unloaded it. */
-		if (rc == -ENOENT)
+		if (ret == -ENOENT)
 			return target_exists(pid) ? 0 : -ESRCH;
-		if (rc == -EREMOTE) {
+		if (ret == -EREMOTE) {
 			say_remote(m, pid);
 			return 0;
 		}
 		warn("cannot open %s of process %d: %s; run as root, or with cap_sys_ptrace and "
 		     "cap_checkpoint_restore",
-		     m->path, pid, strerror(-rc));
-		return rc == -EPERM ? -EACCES : rc;
+		     m->path, pid, strerror(-ret));
+		return ret == -EPERM ? -EACCES : ret;
 	}
 	return put_lib(list, m, pid, path);
 }
@@ -281,7 +281,7 @@ static FILE *open_proc(pid_t pid, const char *name)
 /* Returns whether pid maps a library of ours, or -errno. list may be NULL: only look. */
 static int scan_maps(struct target_libs *list, pid_t pid)
 {
-	int fd = reader__copy(pid, "maps", MAPS_SZ_MAX), rc = 0, found = 0;
+	int fd = reader__copy(pid, "maps", MAPS_SZ_MAX), ret = 0, found = 0;
 	FILE *f = fd >= 0 ? fdopen(fd, "r") : NULL;
 	struct map_line m;
 	char *line = NULL;
@@ -296,28 +296,28 @@ static int scan_maps(struct target_libs *list, pid_t pid)
 			continue;
 		found = 1;
 		bad = add_mapped(list, &m, pid);
-		rc = rc ?: bad;
+		ret = ret ?: bad;
 	}
 	free(line);
 	fclose(f);
-	return rc ?: found;
+	return ret ?: found;
 }
 
 int target_libs__add_pid(struct target_libs *list, pid_t pid)
 {
-	int rc;
+	int ret;
 
 	if (!target_exists(pid))
 		return -ESRCH;
-	rc = scan_maps(list, pid);
-	return rc < 0 ? rc : 0;
+	ret = scan_maps(list, pid);
+	return ret < 0 ? ret : 0;
 }
 
 int target_libs__add_all(struct target_libs *list)
 {
 	DIR *dir = opendir("/proc");
 	struct dirent *de;
-	int cnt = 0, rc = 0;
+	int cnt = 0, ret = 0;
 
 	if (!dir)
 		return -errno;
@@ -325,13 +325,13 @@ int target_libs__add_all(struct target_libs *list)
 		if (!isdigit((unsigned char)de->d_name[0]))
 			continue;
 		/* Processes of other users, and those that end meanwhile, are not missed. */
-		rc = scan_maps(list, atoi(de->d_name));
-		if (rc == -ENOMEM)
+		ret = scan_maps(list, atoi(de->d_name));
+		if (ret == -ENOMEM)
 			break;
-		cnt += rc > 0;
+		cnt += ret > 0;
 	}
 	closedir(dir);
-	return rc == -ENOMEM ? rc : cnt;
+	return ret == -ENOMEM ? ret : cnt;
 }
 
 /*
@@ -342,7 +342,7 @@ static int key_of_fd(int fd, struct ct_lib_key *key)
 {
 	void *at = mmap(NULL, 1, PROT_READ, MAP_PRIVATE, fd, 0);
 	FILE *f = NULL;
-	int rc = -ENOENT;
+	int ret = -ENOENT;
 	struct map_line m = {0};
 	char *line = NULL;
 	size_t size = 0;
@@ -352,19 +352,19 @@ static int key_of_fd(int fd, struct ct_lib_key *key)
 		return -errno;
 	f = fopen("/proc/self/maps", "re");
 	if (!f)
-		rc = -errno;
-	while (f && rc && getline(&line, &size, f) >= 0) {
+		ret = -errno;
+	while (f && ret && getline(&line, &size, f) >= 0) {
 		if (!parse_file_line(line, &m, &exec) || m.start > (uintptr_t)at ||
 		    m.end <= (uintptr_t)at)
 			continue;
 		*key = m.key;
-		rc = 0;
+		ret = 0;
 	}
 	free(line);
 	if (f)
 		fclose(f);
 	munmap(at, 1);
-	return rc;
+	return ret;
 }
 
 static int add_fd(struct target_libs *list, const struct api *api, const char *path, int fd)
@@ -373,19 +373,19 @@ static int add_fd(struct target_libs *list, const struct api *api, const char *p
 	const struct target_lib *known;
 	struct stat st;
 	char *copy;
-	int rc;
+	int ret;
 
 	if (fstat(fd, &st))
-		rc = -errno;
+		ret = -errno;
 	else if (S_ISDIR(st.st_mode))
-		rc = -EISDIR;
+		ret = -EISDIR;
 	else if (!S_ISREG(st.st_mode))
-		rc = -EINVAL;
+		ret = -EINVAL;
 	else
-		rc = key_of_fd(fd, &m.key);
+		ret = key_of_fd(fd, &m.key);
 	close(fd);
-	if (rc)
-		return rc;
+	if (ret)
+		return ret;
 	known = find_lib(list, &m.key);
 	if (known)
 		return 0;
@@ -410,16 +410,16 @@ int target_libs__add_path_of(struct target_libs *list, const struct api *api, pi
 
 int target_libs__add_file(struct target_libs *list, const char *path)
 {
-	int rc;
+	int ret;
 
 	rights_lower();
-	rc = target_libs__add_path(list, api_at(API_CUDA), path);
+	ret = target_libs__add_path(list, api_at(API_CUDA), path);
 	rights_raise();
-	if (rc == -EINVAL)
+	if (ret == -EINVAL)
 		err("cannot use %s: not a regular file; give the path of a libcuda.so.1", path);
-	else if (rc)
-		err("cannot open %s: %s; give the path of a libcuda.so.1", path, strerror(-rc));
-	return rc;
+	else if (ret)
+		err("cannot open %s: %s; give the path of a libcuda.so.1", path, strerror(-ret));
+	return ret;
 }
 
 int target_lib__open(const struct target_lib *t)

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* The libraries that a running process could load: where its dynamic linker would look. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE /* asprintf */

@@ -27,35 +27,35 @@ static int add_folder(struct target_libs *list, const char *dir, size_t len)
 	const struct api *api;
 	const char *name;
 	size_t name_len;
-	int rc = 0;
+	int ret = 0;
 
-	for (unsigned i = 0; !rc && (name = api_any_file(i, &api, &name_len)); i++) {
+	for (unsigned i = 0; !ret && (name = api_any_file(i, &api, &name_len)); i++) {
 		char *path;
 
 		/* To the dynamic linker, an empty entry is the current folder. */
 		if (asprintf(&path, "%.*s%s%.*s", (int)len, dir, len ? "/" : "", (int)name_len,
 			     name) < 0)
 			return -ENOMEM;
-		rc = add_candidate(list, api, path);
+		ret = add_candidate(list, api, path);
 		free(path);
 	}
-	return rc;
+	return ret;
 }
 
 static int add_library_path(struct target_libs *list)
 {
 	const char *p = getenv("LD_LIBRARY_PATH");
-	int rc = 0;
+	int ret = 0;
 
-	while (p && *p && !rc) {
+	while (p && *p && !ret) {
 		size_t len = strcspn(p, ":;");
 
 		if (len < 4096)
-			rc = add_folder(list, p, len);
+			ret = add_folder(list, p, len);
 		p += len;
 		p += *p != '\0';
 	}
-	return rc;
+	return ret;
 }
 
 /* NULL: it cannot be had. */
@@ -83,7 +83,7 @@ static char *read_cache(size_t *size)
 
 struct cached {
 	struct target_libs *list;
-	int rc;
+	int ret;
 };
 
 static bool on_cached(void *ctx, const char *name, const char *path)
@@ -92,8 +92,8 @@ static bool on_cached(void *ctx, const char *name, const char *path)
 	struct cached *c = ctx;
 
 	if (api)
-		c->rc = add_candidate(c->list, api, path);
-	return !c->rc;
+		c->ret = add_candidate(c->list, api, path);
+	return !c->ret;
 }
 
 static int add_cache(struct target_libs *list)
@@ -105,7 +105,7 @@ static int add_cache(struct target_libs *list)
 	if (buf)
 		ld_cache__each(buf, size, on_cached, &c);
 	free(buf);
-	return c.rc;
+	return c.ret;
 }
 
 static int add_usual_folders(struct target_libs *list)
@@ -129,25 +129,25 @@ static int add_usual_folders(struct target_libs *list)
 		"/run/opengl-driver/lib",
 	};
 	unsigned i;
-	int rc = 0;
+	int ret = 0;
 
-	for (i = 0; !rc && i < sizeof(folders) / sizeof(*folders); i++) {
+	for (i = 0; !ret && i < sizeof(folders) / sizeof(*folders); i++) {
 		glob_t g = {0};
 		size_t k;
 
 		if (!glob(folders[i], GLOB_NOSORT, NULL, &g)) {
-			for (k = 0; !rc && k < g.gl_pathc; k++)
-				rc = add_folder(list, g.gl_pathv[k], strlen(g.gl_pathv[k]));
+			for (k = 0; !ret && k < g.gl_pathc; k++)
+				ret = add_folder(list, g.gl_pathv[k], strlen(g.gl_pathv[k]));
 		}
 		globfree(&g);
 	}
-	return rc;
+	return ret;
 }
 
 int target_libs__add_system(struct target_libs *list)
 {
-	int rc = add_library_path(list);
+	int ret = add_library_path(list);
 
-	rc = rc ?: add_cache(list);
-	return rc ?: add_usual_folders(list);
+	ret = ret ?: add_cache(list);
+	return ret ?: add_usual_folders(list);
 }

@@ -104,7 +104,6 @@ static void look_at_process(struct waiters *w, pid_t none, pid_t pid)
 {
 	char path[64];
 
-	(void)none;
 	snprintf(path, sizeof(path), "/proc/%d/task", (int)pid);
 	if (pid != getpid() && pid != getppid())
 		each_number(path, look_at_thread, w, pid);

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * What is slow, and what to do. A finding is a row of findings.def that applies to what the other
  * analyses found, and to what is counted here of the events.

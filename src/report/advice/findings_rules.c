@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * What the rows of findings.def measure: whether a finding applies, its values, and the time that
  * is lost: how that is estimated is written above each. It is the host's time; losses of two
@@ -254,7 +254,6 @@ static bool dropped(const struct findings *f, struct finding *x)
 
 static bool cut_off(const struct findings *f, struct finding *x)
 {
-	(void)x;
 	return !f->r->end;
 }
 

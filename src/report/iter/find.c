@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* From segments to iterations: which thread, which segments, how many of them make one iteration.
  */
 #include "iter_priv.h"

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Iterations: tokens, training steps. Each thread's calls are cut into segments, by itself where
  * the thread waits for the GPU after it has launched something. A segment is known by how often it

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * A loop that does not wait for the GPU in each step: the steps are one segment, in which the same
  * launches come again and again. The period is the distance at which a launch is best predicted by

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* Holes between the live ranges of a process, when it has many; and ranges that must have been
  * freed, because others lie in their place. */
 #include "memory_priv.h"

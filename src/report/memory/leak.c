@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* What nobody freed: with its context, its process or its program it is gone all the same. */
 #include "memory_priv.h"
 

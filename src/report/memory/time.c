@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* Bytes over time in a fixed number of steps: when they are full, each becomes twice as long. */
 #include "memory_priv.h"
 

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * The flame graph as an SVG of its own: root at the top, a row per level, widths are time. The
  * script in it zooms on click (or Enter) and marks what a search finds; without it the picture is

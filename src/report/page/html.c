@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 #include "html.h"
 
 #include <errno.h>
@@ -101,11 +101,11 @@ static int make_nonce(char nonce[33])
 static int deflate_into(struct out *to, const struct out *from)
 {
 	uLongf size = compressBound(from->len);
-	int rc = compress2((Bytef *)out_reserve(to, size), &size, (const Bytef *)from->buf,
-			   from->len, 6);
+	int ret = compress2((Bytef *)out_reserve(to, size), &size, (const Bytef *)from->buf,
+			    from->len, 6);
 
-	if (rc != Z_OK)
-		return rc == Z_MEM_ERROR ? -ENOMEM : -EIO;
+	if (ret != Z_OK)
+		return ret == Z_MEM_ERROR ? -ENOMEM : -EIO;
 	to->len += size;
 	return 0;
 }

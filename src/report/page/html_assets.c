@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* The files of the page, as they are in html/. The Makefile knows that this depends on them. */
 #include "html_assets.h"
 

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Events for the page's timeline. A lane is what one thread did: its calls, or its system calls
  * into the driver. What many events have in common (name, kernel; grid, stream, size) is kept once.

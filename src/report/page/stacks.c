@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Which stage a call belongs to is known when the trace is over (stage.h). So calls are summed by
  * function, kernel and slice of time; slices grow when there are too many sums, and each gets the

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Idle periods of the GPU as the host can prove them: from the return of a call after which none of
  * the process's streams has work that is not known to be done, to the start of the next call that

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * A bounded number of steps, counted from the first call: they become twice as long when the trace
  * outgrows them. Only outermost calls count, so that a thread is never busier than the clock.

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Calls that block: synchronisations and copies between host and device that are not async. For
  * what: the last kernel on the stream (of the process, when all of it is waited for), or the copy

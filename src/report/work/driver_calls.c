@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * What reached the kernel driver (--kernel): ioctls by command and by the CUDA call that made them,
  * what the GPU's scheduler was told, errors of the GPU, managed memory.

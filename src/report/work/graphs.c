@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * CUDA graphs: how they came to be (captured, built node by node, cloned), what is in them, and how
  * often their executable forms were launched. What a graph runs is known when all of its nodes

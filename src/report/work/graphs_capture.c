@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* Captures: what is put on a stream that captures becomes a node of the graph that comes of it. */
 #include <stdlib.h>
 #include <string.h>

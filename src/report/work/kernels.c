@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Launches by kernel: how often, what they cost the host, with which grids. What a launch on a
  * capturing stream, or cuGraphAddKernelNode, makes is a node: it runs when its graph does

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * What a program asked of its kernels and devices, and the occupancy that follows from it. Queries
  * are traced with --all; without them nothing of this is known.

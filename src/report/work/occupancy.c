@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * The limits of a multiprocessor are those of the table "Technical Specifications per Compute
  * Capability" in the CUDA C++ Programming Guide (12.x and 13.0). Every one has 65536 registers.

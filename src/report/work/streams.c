@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Streams: what was submitted to each, how far it got ahead of what the host knows to be done, and
  * who waits for whom. Known to be done is what a synchronisation, a successful query or a copy

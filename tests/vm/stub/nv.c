@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-only
+/* SPDX-License-Identifier: GPL-2.0-only */
 /* A stand-in for nvidia.ko: /dev/nvidiactl, /dev/nvidia0, /proc/driver/nvidia. See stub.h. */
 #include "stub.h"
 

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-only
+/* SPDX-License-Identifier: GPL-2.0-only */
 /* A stand-in for nvidia-modeset.ko: /dev/nvidia-modeset. All its commands are one ioctl, which says
  * in the argument which one is meant. */
 #include "stub.h"

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-only
+/* SPDX-License-Identifier: GPL-2.0-only */
 /* A stand-in for nvidia-uvm.ko: /dev/nvidia-uvm and /dev/nvidia-uvm-tools, at a major number that
  * the kernel chooses. See stub.h. */
 #include "stub.h"

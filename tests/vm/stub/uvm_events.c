@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-only
+/* SPDX-License-Identifier: GPL-2.0-only */
 /* See uvm_events.h. Not in uvm.c: there, too, callers are in other files. */
 #include "stub.h"
 #include "uvm_events.h"
