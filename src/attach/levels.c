@@ -63,7 +63,7 @@ int levels__refill(struct attach *a, unsigned func_id)
 {
 	struct ct_spec spec;
 
-	cuda_fn_spec_hiding(fnset__fn(a->fns, func_id), a->hide, &spec);
+	api_fn_spec_hiding(fnset__fn(a->fns, func_id), a->hide, &spec);
 	if (fnset__is_marked(a->fns, FNSET_COUNT, func_id))
 		spec.level = CT_LEVEL_COUNT;
 	if (fnset__is_marked(a->fns, FNSET_NO_RETURN, func_id))

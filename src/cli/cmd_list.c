@@ -103,7 +103,7 @@ static void find_system_lib(struct list *l)
 	}
 }
 
-static const struct list_lib *lib_of(const struct list *l, const struct cuda_fn *fn)
+static const struct list_lib *lib_of(const struct list *l, const struct api_fn *fn)
 {
 	return &l->libs[fn->api];
 }
@@ -152,9 +152,9 @@ static int choose(struct list *l)
 	return 0;
 }
 
-static bool is_default(const struct cuda_fn *fn)
+static bool is_default(const struct api_fn *fn)
 {
-	return cuda_fn_detail(fn) <= DETAIL_NORMAL;
+	return api_fn_detail(fn) <= DETAIL_NORMAL;
 }
 
 /* JSON */
@@ -176,7 +176,7 @@ static const char *dir_name(enum cuda_dir dir)
 	return dir < sizeof(names) / sizeof(names[0]) && names[dir] ? names[dir] : "in";
 }
 
-static const char *type_name(const struct cuda_arg *arg)
+static const char *type_name(const struct api_arg *arg)
 {
 	bool is_string =
 		arg->dir == DIR_IN_STR || arg->dir == DIR_OUT_STR || arg->dir == DIR_OUT_PSTR;
@@ -189,11 +189,11 @@ static void put_json_str(struct out *out, const char *s)
 	out_json_str(out, s, strlen(s));
 }
 
-static void put_json_args(struct out *out, const struct cuda_fn *fn)
+static void put_json_args(struct out *out, const struct api_fn *fn)
 {
 	out_lit(out, "\"args\":[");
 	for (unsigned i = 0; i < fn->arg_cnt; i++) {
-		const struct cuda_arg *arg = &fn->args[i];
+		const struct api_arg *arg = &fn->args[i];
 
 		out_str(out, i ? ",{\"name\":" : "{\"name\":");
 		put_json_str(out, arg->name);
@@ -211,7 +211,7 @@ static void put_json_args(struct out *out, const struct cuda_fn *fn)
 	out_char(out, ']');
 }
 
-static void put_since(struct out *out, const struct cuda_fn *fn)
+static void put_since(struct out *out, const struct api_fn *fn)
 {
 	out_u64(out, fn->since / 1000);
 	out_char(out, '.');
@@ -220,7 +220,7 @@ static void put_since(struct out *out, const struct cuda_fn *fn)
 
 static void put_json_row(const struct list *l, unsigned id)
 {
-	const struct cuda_fn *fn = fnset__fn(l->set, id);
+	const struct api_fn *fn = fnset__fn(l->set, id);
 	struct out *out = l->out;
 
 	out_lit(out, "{\"symbol\":");
@@ -230,12 +230,12 @@ static void put_json_row(const struct list *l, unsigned id)
 	out_lit(out, ",\"api\":");
 	put_json_str(out, api_at(fn->api)->name);
 	out_lit(out, ",\"class\":");
-	put_json_str(out, cuda_class_name(fn->class));
+	put_json_str(out, api_class_name(fn->class));
 	out_lit(out, ",\"op\":");
-	put_json_str(out, cuda_op_name(fn->op));
+	put_json_str(out, api_op_name(fn->op));
 	out_str(out, is_default(fn) ? ",\"default\":true" : ",\"default\":false");
 	out_lit(out, ",\"detail\":");
-	put_json_str(out, detail_name(cuda_fn_detail(fn)));
+	put_json_str(out, detail_name(api_fn_detail(fn)));
 	out_str(out, fn->known ? ",\"known\":true" : ",\"known\":false");
 	out_lit(out, ",\"since\":");
 	if (fn->since) {
@@ -275,7 +275,7 @@ static void put_plain(struct out *out, const char *s, size_t width)
 		out_char(out, ' ');
 }
 
-static void format_arg(const struct cuda_fn *fn, const struct cuda_arg *arg, char *buf, size_t sz)
+static void format_arg(const struct api_fn *fn, const struct api_arg *arg, char *buf, size_t sz)
 {
 	static const struct {
 		const char *before, *after;
@@ -305,7 +305,7 @@ static void format_arg(const struct cuda_fn *fn, const struct cuda_arg *arg, cha
 		 arg->name, type + len, count ? "[" : "", count ? count : "", count ? "]" : "");
 }
 
-static void print_args(struct out *out, const struct cuda_fn *fn)
+static void print_args(struct out *out, const struct api_fn *fn)
 {
 	size_t col = 0;
 	char buf[160];
@@ -354,15 +354,15 @@ static void grow(size_t *width, const char *s)
 
 static void print_row(const struct list *l, const struct widths *w, unsigned id)
 {
-	const struct cuda_fn *fn = fnset__fn(l->set, id);
+	const struct api_fn *fn = fnset__fn(l->set, id);
 	struct out *out = l->out;
 	char since[16] = "-";
 
 	if (fn->since)
 		snprintf(since, sizeof(since), "%u.%u", fn->since / 1000u, fn->since % 1000u / 10u);
 	put_plain(out, fn->symbol, w->symbol + 2);
-	put_plain(out, cuda_class_name(fn->class), w->class + 2);
-	put_plain(out, cuda_op_name(fn->op), w->op + 2);
+	put_plain(out, api_class_name(fn->class), w->class + 2);
+	put_plain(out, api_op_name(fn->op), w->op + 2);
 	put_plain(out, is_default(fn) ? "yes" : "no", sizeof("TRACED  ") - 1);
 	put_plain(out, since, l->any ? sizeof("SINCE  ") - 1 : 0);
 	if (l->any)
@@ -379,7 +379,7 @@ static void print_lib(const struct list *l, enum api_id api)
 	char text[256];
 
 	for (unsigned i = 0; i < l->id_cnt; i++) {
-		const struct cuda_fn *fn = fnset__fn(l->set, l->ids[i]);
+		const struct api_fn *fn = fnset__fn(l->set, l->ids[i]);
 
 		if (fn->api != api)
 			continue;
@@ -422,11 +422,11 @@ static void print_details(const struct list *l)
 {
 	char text[256];
 
-	for (enum cuda_detail d = DETAIL_UNSET + 1; d < DETAIL_CNT; d++) {
+	for (enum api_detail d = DETAIL_UNSET + 1; d < DETAIL_CNT; d++) {
 		unsigned cnt = 0;
 
 		for (unsigned i = 0; i < l->id_cnt; i++)
-			cnt += cuda_fn_detail(fnset__fn(l->set, l->ids[i])) <= d;
+			cnt += api_fn_detail(fnset__fn(l->set, l->ids[i])) <= d;
 		snprintf(text, sizeof(text), "--detail=%-7s %4u  %s\n", detail_name(d), cnt,
 			 detail_text(d));
 		out_str(l->out, text);
@@ -453,11 +453,11 @@ static void print_text(const struct list *l)
 	struct widths w = {sizeof("SYMBOL") - 1, sizeof("CLASS") - 1, sizeof("OP") - 1};
 
 	for (unsigned i = 0; i < l->id_cnt; i++) {
-		const struct cuda_fn *fn = fnset__fn(l->set, l->ids[i]);
+		const struct api_fn *fn = fnset__fn(l->set, l->ids[i]);
 
 		grow(&w.symbol, fn->symbol);
-		grow(&w.class, cuda_class_name(fn->class));
-		grow(&w.op, cuda_op_name(fn->op));
+		grow(&w.class, api_class_name(fn->class));
+		grow(&w.op, api_op_name(fn->op));
 	}
 	put_plain(l->out, "SYMBOL", w.symbol + 2);
 	put_plain(l->out, "CLASS", w.class + 2);
@@ -474,12 +474,12 @@ static void print_names(struct list *l)
 	unsigned cnt = fnset__cnt(l->set);
 
 	out_lit(l->out, "all\nnone\n");
-	for (enum cuda_class c = 0; c < CLASS_CNT; c++) {
-		out_str(l->out, cuda_class_name(c));
+	for (enum api_class c = 0; c < CLASS_CNT; c++) {
+		out_str(l->out, api_class_name(c));
 		out_char(l->out, '\n');
 	}
 	for (unsigned i = 0; i < cnt; i++) {
-		const struct cuda_fn *fn = fnset__fn(l->set, i);
+		const struct api_fn *fn = fnset__fn(l->set, i);
 		bool is_new = true;
 
 		for (unsigned k = 0; k < i && is_new; k++)

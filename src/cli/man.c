@@ -304,9 +304,9 @@ static void put_options(FILE *f)
 
 static void put_classes(FILE *f)
 {
-	for (enum cuda_class c = 0; c < CLASS_CNT; c++) {
-		fprintf(f, ".TP\n.B %s\n", cuda_class_name(c));
-		put_text(f, cuda_class_text(c));
+	for (enum api_class c = 0; c < CLASS_CNT; c++) {
+		fprintf(f, ".TP\n.B %s\n", api_class_name(c));
+		put_text(f, api_class_text(c));
 		fputs("\n", f);
 	}
 }

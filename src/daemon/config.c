@@ -149,7 +149,7 @@ static int read_hide(const char *text, enum ct_hide *x)
 	return -EINVAL;
 }
 
-static int read_detail(const char *text, enum cuda_detail *x)
+static int read_detail(const char *text, enum api_detail *x)
 {
 	int d = *text ? detail_by_name(text) : DETAIL_UNSET;
 
@@ -376,7 +376,7 @@ void config__print(const struct config *c,
 			line(ctx, keys[i].path, hide_names[*(const enum ct_hide *)p]);
 			break;
 		case KEY_DETAIL:
-			line(ctx, keys[i].path, detail_name(*(const enum cuda_detail *)p) ?: "");
+			line(ctx, keys[i].path, detail_name(*(const enum api_detail *)p) ?: "");
 			break;
 		}
 	}

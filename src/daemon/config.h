@@ -39,7 +39,7 @@ struct config {
 	} sample;
 	struct {
 		char *functions;
-		enum cuda_detail detail;
+		enum api_detail detail;
 		bool kernel;
 		enum ct_hide hide;
 		uint64_t buffer_size;

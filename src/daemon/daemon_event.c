@@ -7,7 +7,7 @@
 #include <string.h>
 
 /* Allocations, for live memory; what kernels are called, for bursts that come later. */
-static bool is_always(const struct daemon *d, const struct cuda_fn *fn)
+static bool is_always(const struct daemon *d, const struct api_fn *fn)
 {
 	struct ct_spec spec;
 
@@ -23,7 +23,7 @@ static bool is_always(const struct daemon *d, const struct cuda_fn *fn)
 	if (fn->class == CLASS_INIT || fn->class == CLASS_CONTEXT)
 		return fn->op == OP_INIT || fn->op == OP_CREATE || fn->op == OP_RETAIN ||
 		       fn->op == OP_RELEASE || fn->op == OP_DESTROY;
-	cuda_fn_spec(fn, &spec);
+	api_fn_spec(fn, &spec);
 	return fn->class == CLASS_MEMORY && spec.flags & CT_SPEC_F_KEEP;
 }
 

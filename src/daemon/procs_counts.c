@@ -74,7 +74,7 @@ static struct dproc *counted_proc(struct dprocs *ps, uint32_t pid, ct_life life)
 static void add_errors(struct dprocs *ps, struct dproc *p, const struct ct_error_key *k,
 		       uint64_t cnt)
 {
-	const struct cuda_fn *fn = fnset__fn(ps->fns, k->func_id);
+	const struct api_fn *fn = fnset__fn(ps->fns, k->func_id);
 
 	if (!fn || !cnt)
 		return;
@@ -179,7 +179,7 @@ static void look_for_sync(struct dprocs *ps, struct dproc *p, const struct ct_co
 static void add_counts(struct dprocs *ps, struct dproc *p, uint32_t func_id,
 		       const struct ct_count *delta)
 {
-	const struct cuda_fn *fn = fnset__fn(ps->fns, func_id);
+	const struct api_fn *fn = fnset__fn(ps->fns, func_id);
 
 	if (!fn)
 		return;
@@ -254,7 +254,7 @@ void dproc__take_counts(struct dprocs *ps, struct dproc *p, ct_life life)
 static void others_error(void *ctx, unsigned source, const struct ct_error_key *k, uint64_t cnt)
 {
 	struct dprocs *ps = ctx;
-	const struct cuda_fn *fn = fnset__fn(ps->fns, k->func_id);
+	const struct api_fn *fn = fnset__fn(ps->fns, k->func_id);
 
 	if (fn && cnt)
 		metrics__errors(ps->metrics, metrics__others(ps->metrics), fn, k->result, cnt);
@@ -264,7 +264,7 @@ static void others_count(void *ctx, unsigned source, const struct ct_count_key *
 			 const struct ct_count *c)
 {
 	struct dprocs *ps = ctx;
-	const struct cuda_fn *fn = fnset__fn(ps->fns, k->func_id);
+	const struct api_fn *fn = fnset__fn(ps->fns, k->func_id);
 
 	if (fn)
 		metrics__counts(ps->metrics, metrics__others(ps->metrics), fn, c);

@@ -12,44 +12,44 @@
 #define ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))
 
 /* Enums: values_NAME[], enum_NAME. */
-#define ENUM_BEGIN(e) static const struct cuda_enum_value values_##e[] = {
+#define ENUM_BEGIN(e) static const struct api_enum_value values_##e[] = {
 #define VALUE(n, v)   {#n, v},
 #define ENUM_END(e)                                                                                \
 	}                                                                                          \
 	;                                                                                          \
-	static const struct cuda_enum enum_##e = {#e, values_##e, ARRAY_SIZE(values_##e)};
+	static const struct api_enum enum_##e = {#e, values_##e, ARRAY_SIZE(values_##e)};
 #include "api_tables.h"
 
 /* Types name structs and struct fields name types: declare structs first, define them last. */
 #define STRUCT_BEGIN(s, sz)                                                                        \
 	enum { struct_size_##s = (sz) };                                                           \
-	static const struct cuda_struct struct_##s;
+	static const struct api_struct struct_##s;
 #define FIELD(o, t, n)
 #define FIELD_ARR(o, t, n, c)
 #define STRUCT_END(s)
 #include "api_tables.h"
 
-#define TYPE(t, c, s, k) static const struct cuda_type type_##t = {c, s, KIND_##k, NULL, NULL};
+#define TYPE(t, c, s, k) static const struct api_type type_##t = {c, s, KIND_##k, NULL, NULL};
 #define TYPE_ENUM(t, c, k, e)                                                                      \
-	static const struct cuda_type type_##t = {c, 4, KIND_##k, &enum_##e, NULL};
+	static const struct api_type type_##t = {c, 4, KIND_##k, &enum_##e, NULL};
 #define TYPE_ENUM_SZ(t, c, s, k, e)                                                                \
-	static const struct cuda_type type_##t = {c, s, KIND_##k, &enum_##e, NULL};
+	static const struct api_type type_##t = {c, s, KIND_##k, &enum_##e, NULL};
 #define TYPE_STRUCT(t, c, s)                                                                       \
-	static const struct cuda_type type_##t = {c, struct_size_##s, KIND_STRUCT, NULL,           \
-						  &struct_##s};
+	static const struct api_type type_##t = {c, struct_size_##s, KIND_STRUCT, NULL,            \
+						 &struct_##s};
 #include "api_tables.h"
 
-#define STRUCT_BEGIN(s, sz)   static const struct cuda_field fields_##s[] = {
+#define STRUCT_BEGIN(s, sz)   static const struct api_field fields_##s[] = {
 #define FIELD(o, t, n)	      {o, 1, &type_##t, #n},
 #define FIELD_ARR(o, t, n, c) {o, c, &type_##t, #n},
 #define STRUCT_END(s)                                                                              \
 	}                                                                                          \
 	;                                                                                          \
-	static const struct cuda_struct struct_##s = {#s, struct_size_##s, fields_##s,             \
-						      ARRAY_SIZE(fields_##s)};
+	static const struct api_struct struct_##s = {#s, struct_size_##s, fields_##s,              \
+						     ARRAY_SIZE(fields_##s)};
 #include "api_tables.h"
 
-static const struct cuda_type *const all_types[] = {
+static const struct api_type *const all_types[] = {
 #define TYPE(t, c, s, k)	    &type_##t,
 #define TYPE_ENUM(t, c, k, e)	    &type_##t,
 #define TYPE_ENUM_SZ(t, c, s, k, e) &type_##t,
@@ -57,14 +57,14 @@ static const struct cuda_type *const all_types[] = {
 #include "api_tables.h"
 };
 
-static const struct cuda_enum *const all_enums[] = {
+static const struct api_enum *const all_enums[] = {
 #define ENUM_BEGIN(e) &enum_##e,
 #define VALUE(n, v)
 #define ENUM_END(e)
 #include "api_tables.h"
 };
 
-static const struct cuda_struct *const all_structs[] = {
+static const struct api_struct *const all_structs[] = {
 #define STRUCT_BEGIN(s, sz) &struct_##s,
 #define FIELD(o, t, n)
 #define FIELD_ARR(o, t, n, c)
@@ -90,7 +90,7 @@ static const struct api apis[API_CNT] = {
 #define IN_ARR(t, n, c)	 {DIR_IN_ARR, c, &type_##t, #n},
 #define OUT_ARR(t, n, c) {DIR_OUT_ARR, c, &type_##t, #n},
 #define NOARGS
-#define FN(sym, cls, o, ver, args) static const struct cuda_arg args_##sym[] = {args{0}};
+#define FN(sym, cls, o, ver, args) static const struct api_arg args_##sym[] = {args{0}};
 #include "api_tables.h"
 
 static const struct {
@@ -99,7 +99,7 @@ static const struct {
 	uint16_t since;
 	uint8_t arg_cnt;
 	bool no_result;
-	const struct cuda_arg *args;
+	const struct api_arg *args;
 } rows[] = {
 /* FAMILY is to be expanded first. */
 #define API_OF(family)	API_OF_(family)
@@ -112,15 +112,15 @@ static const struct {
 #include "api_tables.h"
 };
 
-static struct cuda_fn fns[ARRAY_SIZE(rows)];
-static const struct cuda_fn *by_symbol[ARRAY_SIZE(rows)];
+static struct api_fn fns[ARRAY_SIZE(rows)];
+static const struct api_fn *by_symbol[ARRAY_SIZE(rows)];
 static char names[ARRAY_SIZE(rows)][64];
 static char lib_names[API_CNT][32];
 
 static int cmp_symbol(const void *a, const void *b)
 {
-	return strcmp((*(const struct cuda_fn *const *)a)->symbol,
-		      (*(const struct cuda_fn *const *)b)->symbol);
+	return strcmp((*(const struct api_fn *const *)a)->symbol,
+		      (*(const struct api_fn *const *)b)->symbol);
 }
 
 static bool ends_with(const char *s, size_t len, const char *suffix)
@@ -130,7 +130,7 @@ static bool ends_with(const char *s, size_t len, const char *suffix)
 	return len > n && !memcmp(s + len - n, suffix, n);
 }
 
-void cuda_public_name(const char *symbol, char *buf, size_t size)
+void api_public_name(const char *symbol, char *buf, size_t size)
 {
 	size_t len = strlen(symbol), end;
 
@@ -146,7 +146,7 @@ void cuda_public_name(const char *symbol, char *buf, size_t size)
 	buf[len] = 0;
 }
 
-int cuda_fn_bytes_arg(const struct cuda_fn *fn)
+int api_fn_bytes_arg(const struct api_fn *fn)
 {
 	for (int i = 0; i < fn->arg_cnt; i++)
 		if (fn->args[i].type == &type_bytes || fn->args[i].type == &type_bytes32)
@@ -247,15 +247,15 @@ const struct api *api_of_file(const char *basename)
 
 const char *api_result_name(const struct api *api, int32_t result)
 {
-	return cuda_enum_name(api->results, result);
+	return api_enum_name(api->results, result);
 }
 
-const char *fn_result_name(const struct cuda_fn *fn, int32_t result)
+const char *fn_result_name(const struct api_fn *fn, int32_t result)
 {
 	return fn->no_result ? NULL : api_result_name(&apis[fn->api], result);
 }
 
-bool fn_is_error(const struct cuda_fn *fn, int32_t result)
+bool fn_is_error(const struct api_fn *fn, int32_t result)
 {
 	const struct api *api = &apis[fn->api];
 
@@ -266,10 +266,10 @@ bool fn_is_error(const struct cuda_fn *fn, int32_t result)
 __attribute__((constructor)) static void init_fns(void)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
-		struct cuda_fn *fn = &fns[i];
+		struct api_fn *fn = &fns[i];
 		size_t len = strlen(rows[i].symbol);
 
-		cuda_public_name(rows[i].symbol, names[i], sizeof(names[i]));
+		api_public_name(rows[i].symbol, names[i], sizeof(names[i]));
 		fn->api = rows[i].api;
 		fn->no_result = rows[i].no_result;
 		fn->symbol = rows[i].symbol;
@@ -291,16 +291,16 @@ __attribute__((constructor)) static void init_fns(void)
 	qsort(by_symbol, ARRAY_SIZE(rows), sizeof(by_symbol[0]), cmp_symbol);
 }
 
-const struct cuda_fn *cuda_fns(unsigned *cnt)
+const struct api_fn *api_fns(unsigned *cnt)
 {
 	*cnt = ARRAY_SIZE(fns);
 	return fns;
 }
 
-const struct cuda_fn *cuda_fn_by_symbol(const char *symbol)
+const struct api_fn *api_fn_by_symbol(const char *symbol)
 {
-	struct cuda_fn key = {.symbol = symbol};
-	const struct cuda_fn *pkey = &key, **hit;
+	struct api_fn key = {.symbol = symbol};
+	const struct api_fn *pkey = &key, **hit;
 
 	hit = bsearch(&pkey, by_symbol, ARRAY_SIZE(rows), sizeof(by_symbol[0]), cmp_symbol);
 	return hit ? *hit : NULL;
@@ -308,7 +308,7 @@ const struct cuda_fn *cuda_fn_by_symbol(const char *symbol)
 
 static const struct {
 	const char *name, *text;
-	uint8_t detail, queries; /* enum cuda_detail */
+	uint8_t detail, queries; /* enum api_detail */
 } classes[] = {
 #define CLASS_BESIDE(id, name, detail, queries, text)                                              \
 	{name, text, DETAIL_##detail, DETAIL_##queries},
@@ -318,17 +318,17 @@ static const struct {
 #undef CLASS
 };
 
-const char *cuda_class_name(enum cuda_class c)
+const char *api_class_name(enum api_class c)
 {
 	return classes[c].name;
 }
 
-const char *cuda_class_text(enum cuda_class c)
+const char *api_class_text(enum api_class c)
 {
 	return classes[c].text;
 }
 
-int cuda_class_by_name(const char *name, size_t len)
+int api_class_by_name(const char *name, size_t len)
 {
 	for (int i = 0; i < CLASS_CNT; i++)
 		if (strlen(classes[i].name) == len && !memcmp(classes[i].name, name, len))
@@ -336,12 +336,12 @@ int cuda_class_by_name(const char *name, size_t len)
 	return -1;
 }
 
-const char *cuda_op_name(enum cuda_op op)
+const char *api_op_name(enum api_op op)
 {
 	return op_facts[op].name;
 }
 
-bool cuda_fn_is_query(const struct cuda_fn *fn)
+bool api_fn_is_query(const struct api_fn *fn)
 {
 	return fn->op == OP_QUERY;
 }
@@ -354,12 +354,12 @@ static const struct {
 #undef DETAIL
 };
 
-const char *detail_name(enum cuda_detail d)
+const char *detail_name(enum api_detail d)
 {
 	return details[d].name;
 }
 
-const char *detail_text(enum cuda_detail d)
+const char *detail_text(enum api_detail d)
 {
 	return details[d].text;
 }
@@ -372,16 +372,16 @@ int detail_by_name(const char *name)
 	return -1;
 }
 
-enum cuda_detail cuda_fn_detail(const struct cuda_fn *fn)
+enum api_detail api_fn_detail(const struct api_fn *fn)
 {
-	enum cuda_detail d = classes[fn->class].detail;
+	enum api_detail d = classes[fn->class].detail;
 
-	if (cuda_fn_is_query(fn))
+	if (api_fn_is_query(fn))
 		return classes[fn->class].queries;
 	return d < DETAIL_NORMAL && op_does(fn->op, SETS_STATE) ? DETAIL_NORMAL : d;
 }
 
-const char *cuda_enum_name(const struct cuda_enum *en, int64_t value)
+const char *api_enum_name(const struct api_enum *en, int64_t value)
 {
 	unsigned lo = 0, hi = en->value_cnt;
 
@@ -407,17 +407,17 @@ const char *cuda_enum_name(const struct cuda_enum *en, int64_t value)
 		return NULL;                                                                       \
 	} while (0)
 
-const struct cuda_enum *cuda_enum_by_name(const char *name)
+const struct api_enum *api_enum_by_name(const char *name)
 {
 	BY_NAME(all_enums, name);
 }
 
-const struct cuda_type *cuda_type_by_name(const char *name)
+const struct api_type *api_type_by_name(const char *name)
 {
 	BY_NAME(all_types, name);
 }
 
-const struct cuda_struct *cuda_struct_by_name(const char *name)
+const struct api_struct *api_struct_by_name(const char *name)
 {
 	BY_NAME(all_structs, name);
 }

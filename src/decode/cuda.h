@@ -19,7 +19,7 @@
 #include "ops.h"
 
 /* What a function is about: the classes of -e. Order is the order of `cudatrace list`. */
-enum cuda_class {
+enum api_class {
 #define CLASS(id, ...)	      CLASS_##id,
 #define CLASS_BESIDE(id, ...) CLASS_##id,
 #include "cuda_classes.def"
@@ -28,7 +28,7 @@ enum cuda_class {
 };
 
 /* How much is traced: --detail. */
-enum cuda_detail {
+enum api_detail {
 	DETAIL_UNSET, /* not asked for: as NORMAL */
 #define DETAIL(id, ...) DETAIL_##id,
 #include "details.def"
@@ -50,36 +50,36 @@ enum cuda_kind {
 	KIND_PTR,    /* pointer that is not followed */
 };
 
-struct cuda_enum_value {
+struct api_enum_value {
 	const char *name;
 	int64_t value;
 };
 
-struct cuda_enum {
+struct api_enum {
 	const char *name;
-	const struct cuda_enum_value *values; /* ascending by value; aliases after the first */
+	const struct api_enum_value *values; /* ascending by value; aliases after the first */
 	unsigned value_cnt;
 };
 
-struct cuda_type {
+struct api_type {
 	const char *name; /* as in cuda.h */
 	uint16_t size;	  /* bytes on a 64-bit system */
 	uint8_t kind;	  /* enum cuda_kind */
-	const struct cuda_enum *en;
-	const struct cuda_struct *st;
+	const struct api_enum *en;
+	const struct api_struct *st;
 };
 
-struct cuda_field {
+struct api_field {
 	uint16_t off;
 	uint16_t count; /* array length, 1 for a plain field */
-	const struct cuda_type *type;
+	const struct api_type *type;
 	const char *name;
 };
 
-struct cuda_struct {
+struct api_struct {
 	const char *name;
 	uint16_t size;
-	const struct cuda_field *fields;
+	const struct api_field *fields;
 	unsigned field_cnt;
 };
 
@@ -96,10 +96,10 @@ enum cuda_dir {
 	DIR_OUT_ARR,  /* pointer to elements that the callee writes, number in another argument */
 };
 
-struct cuda_arg {
+struct api_arg {
 	uint8_t dir;	   /* enum cuda_dir */
 	uint8_t count_arg; /* DIR_*_ARR: index of the argument that holds the number */
-	const struct cuda_type *type;
+	const struct api_type *type;
 	const char *name;
 };
 
@@ -120,23 +120,23 @@ struct api {
 	const char *name;
 	const char *files;
 	const char *prefix;
-	const struct cuda_enum *results;
+	const struct api_enum *results;
 	int32_t ok, pending;
 };
 
-struct cuda_fn {
+struct api_fn {
 	const char *symbol; /* as exported */
 	const char *name;   /* public name: symbol without _v2, _ptsz and the like */
 	uint8_t api;	    /* enum api_id */
-	uint8_t class;	    /* enum cuda_class */
-	uint8_t op;	    /* enum cuda_op */
+	uint8_t class;	    /* enum api_class */
+	uint8_t op;	    /* enum api_op */
 	uint8_t arg_cnt;
 	bool per_thread; /* _ptsz, _ptds: stream 0 is the thread's own default stream */
 	bool is_async;
 	bool no_result; /* it returns something else than a result */
 	bool known;	/* false: made for a symbol that the table does not have */
 	uint16_t since; /* CUDA version as 1000 * major + 10 * minor, 0: not documented */
-	const struct cuda_arg *args;
+	const struct api_arg *args;
 };
 
 const struct api *api_at(enum api_id id);
@@ -157,44 +157,44 @@ const char *api_lib_name(const struct api *api);
 size_t api_stem_len(const char *file);
 
 /* Rows in the order of the tables; ids are indexes and are not stable between builds. */
-const struct cuda_fn *cuda_fns(unsigned *cnt);
+const struct api_fn *api_fns(unsigned *cnt);
 /* NULL when the table has no such symbol. */
-const struct cuda_fn *cuda_fn_by_symbol(const char *symbol);
+const struct api_fn *api_fn_by_symbol(const char *symbol);
 /* Public name of an exported symbol: without version and stream suffixes. Writes at most size
  * bytes with the NUL. */
-void cuda_public_name(const char *symbol, char *buf, size_t size);
+void api_public_name(const char *symbol, char *buf, size_t size);
 
-const char *cuda_class_name(enum cuda_class c);
-const char *cuda_class_text(enum cuda_class c);
+const char *api_class_name(enum api_class c);
+const char *api_class_text(enum api_class c);
 /* -1 when there is no such class. */
-int cuda_class_by_name(const char *name, size_t len);
-const char *cuda_op_name(enum cuda_op op);
+int api_class_by_name(const char *name, size_t len);
+const char *api_op_name(enum api_op op);
 /* Off unless asked for: calls that only look something up and are made by the hundred thousand. */
-bool cuda_fn_is_query(const struct cuda_fn *fn);
+bool api_fn_is_query(const struct api_fn *fn);
 
-const char *detail_name(enum cuda_detail d);
-const char *detail_text(enum cuda_detail d);
+const char *detail_name(enum api_detail d);
+const char *detail_text(enum api_detail d);
 /* -1 when there is no such level. */
 int detail_by_name(const char *name);
 /* The first level that has the function. */
-enum cuda_detail cuda_fn_detail(const struct cuda_fn *fn);
+enum api_detail api_fn_detail(const struct api_fn *fn);
 
 /* Handles of kernels may be given to others after it: modules or contexts go. */
-bool cuda_fn_unloads(const struct cuda_fn *fn);
+bool api_fn_unloads(const struct api_fn *fn);
 
 /* Index of the argument that is the number of bytes allocated, moved, mapped or registered (type
  * `bytes` or `bytes32` in the row), or -1. */
-int cuda_fn_bytes_arg(const struct cuda_fn *fn);
+int api_fn_bytes_arg(const struct api_fn *fn);
 
 /* Name of a value, or NULL. */
-const char *cuda_enum_name(const struct cuda_enum *en, int64_t value);
-const struct cuda_enum *cuda_enum_by_name(const char *name);
-const struct cuda_type *cuda_type_by_name(const char *name);
-const struct cuda_struct *cuda_struct_by_name(const char *name);
+const char *api_enum_name(const struct api_enum *en, int64_t value);
+const struct api_enum *api_enum_by_name(const char *name);
+const struct api_type *api_type_by_name(const char *name);
+const struct api_struct *api_struct_by_name(const char *name);
 /* Name of a result, such as "CUDA_ERROR_INVALID_VALUE"; NULL when unknown. */
 const char *api_result_name(const struct api *api, int32_t result);
-const char *fn_result_name(const struct cuda_fn *fn, int32_t result);
+const char *fn_result_name(const struct api_fn *fn, int32_t result);
 /* Neither did it what it was asked to nor is that still pending. */
-bool fn_is_error(const struct cuda_fn *fn, int32_t result);
+bool fn_is_error(const struct api_fn *fn, int32_t result);
 
 #endif /* DECODE_CUDA_H */

@@ -30,15 +30,15 @@ struct expr {
 };
 
 struct fnset {
-	const struct cuda_fn *rows;
+	const struct api_fn *rows;
 	unsigned row_cnt;
-	struct cuda_fn *extra[CT_MAX_FUNCS]; /* generic rows: ids from row_cnt on */
+	struct api_fn *extra[CT_MAX_FUNCS]; /* generic rows: ids from row_cnt on */
 	unsigned extra_cnt;
 	uint16_t holds[CT_MAX_FUNCS]; /* of extra */
 	bool given_up[CT_MAX_FUNCS];  /* no longer held */
 	void (*on_reuse)(void *ctx, unsigned id);
 	void *ctx;
-	enum cuda_detail detail;
+	enum api_detail detail;
 	struct expr expr, marks[FNSET_MARK_CNT];
 	bool wanted[CT_MAX_FUNCS];
 };
@@ -50,12 +50,12 @@ static void expr__free(struct expr *e)
 	free(e->items);
 }
 
-static bool in_class(const struct cuda_fn *fn, int class)
+static bool in_class(const struct api_fn *fn, int class)
 {
-	return fn->class == class || (class == CLASS_QUERY && cuda_fn_is_query(fn));
+	return fn->class == class || (class == CLASS_QUERY && api_fn_is_query(fn));
 }
 
-static bool item_matches(const struct item *it, const struct cuda_fn *fn)
+static bool item_matches(const struct item *it, const struct api_fn *fn)
 {
 	switch (it->kind) {
 	case ITEM_ALL:
@@ -71,13 +71,13 @@ static bool item_matches(const struct item *it, const struct cuda_fn *fn)
 	}
 }
 
-static bool in_detail(const struct fnset *set, const struct cuda_fn *fn)
+static bool in_detail(const struct fnset *set, const struct api_fn *fn)
 {
-	return cuda_fn_detail(fn) <= (set->detail ?: DETAIL_NORMAL);
+	return api_fn_detail(fn) <= (set->detail ?: DETAIL_NORMAL);
 }
 
 /* wanted: before the items are looked at. */
-static bool expr_wants(const struct expr *e, const struct cuda_fn *fn, bool wanted)
+static bool expr_wants(const struct expr *e, const struct api_fn *fn, bool wanted)
 {
 	for (unsigned i = 0; i < e->cnt; i++)
 		if (item_matches(&e->items[i], fn))
@@ -85,14 +85,14 @@ static bool expr_wants(const struct expr *e, const struct cuda_fn *fn, bool want
 	return wanted;
 }
 
-static bool is_marked(const struct fnset *set, enum fnset_mark mark, const struct cuda_fn *fn)
+static bool is_marked(const struct fnset *set, enum fnset_mark mark, const struct api_fn *fn)
 {
 	const struct expr *e = &set->marks[mark];
 
 	return expr_wants(e, fn, e->is_rest && in_detail(set, fn));
 }
 
-static bool is_wanted(const struct fnset *set, const struct cuda_fn *fn)
+static bool is_wanted(const struct fnset *set, const struct api_fn *fn)
 {
 	bool begin = (set->expr.is_rest || set->detail) && in_detail(set, fn);
 
@@ -111,7 +111,7 @@ struct fnset *fnset__new(void)
 
 	if (!set)
 		return NULL;
-	set->rows = cuda_fns(&set->row_cnt);
+	set->rows = api_fns(&set->row_cnt);
 	set->expr.is_rest = true;
 	apply(set);
 	return set;
@@ -130,10 +130,10 @@ void fnset__free(struct fnset *set)
 }
 
 /* One allocation: the row and behind it the symbol and the public name. */
-static struct cuda_fn *make_generic(const char *symbol)
+static struct api_fn *make_generic(const char *symbol)
 {
-	static const struct cuda_type word = {"uint64_t", 8, KIND_HEX, NULL, NULL};
-	static const struct cuda_arg args[] = {
+	static const struct api_type word = {"uint64_t", 8, KIND_HEX, NULL, NULL};
+	static const struct api_arg args[] = {
 		{DIR_IN, 0, &word, "arg0"},
 		{DIR_IN, 0, &word, "arg1"},
 		{DIR_IN, 0, &word, "arg2"},
@@ -143,14 +143,14 @@ static struct cuda_fn *make_generic(const char *symbol)
 		{0},
 	};
 	size_t size = strlen(symbol) + 1;
-	struct cuda_fn *fn = calloc(1, sizeof(*fn) + 2 * size);
+	struct api_fn *fn = calloc(1, sizeof(*fn) + 2 * size);
 	char *text = (char *)(fn + 1);
 	const struct api *api;
 
 	if (!fn)
 		return NULL;
 	memcpy(text, symbol, size);
-	cuda_public_name(symbol, text + size, size);
+	api_public_name(symbol, text + size, size);
 	fn->symbol = text;
 	fn->name = text + size;
 	api = api_of_symbol(symbol);
@@ -164,7 +164,7 @@ static struct cuda_fn *make_generic(const char *symbol)
 
 int fnset__find(const struct fnset *set, const char *symbol)
 {
-	const struct cuda_fn *row = cuda_fn_by_symbol(symbol);
+	const struct api_fn *row = api_fn_by_symbol(symbol);
 
 	if (row)
 		return row - set->rows;
@@ -188,7 +188,7 @@ static int find_place(const struct fnset *set)
 int fnset__id(struct fnset *set, const char *symbol)
 {
 	int id = fnset__find(set, symbol), i;
-	struct cuda_fn *fn;
+	struct api_fn *fn;
 
 	if (id >= 0)
 		return id;
@@ -240,7 +240,7 @@ void fnset__on_reuse(struct fnset *set, void (*fn)(void *ctx, unsigned id), void
 	set->ctx = ctx;
 }
 
-const struct cuda_fn *fnset__fn(const struct fnset *set, unsigned id)
+const struct api_fn *fnset__fn(const struct fnset *set, unsigned id)
 {
 	if (id < set->row_cnt)
 		return &set->rows[id];
@@ -248,7 +248,7 @@ const struct cuda_fn *fnset__fn(const struct fnset *set, unsigned id)
 	return id < set->extra_cnt ? set->extra[id] : NULL;
 }
 
-int fnset__id_of(const struct fnset *set, const struct cuda_fn *fn)
+int fnset__id_of(const struct fnset *set, const struct api_fn *fn)
 {
 	if (fn >= set->rows && fn < set->rows + set->row_cnt)
 		return fn - set->rows;
@@ -268,11 +268,11 @@ bool fnset__wanted(const struct fnset *set, unsigned id)
 	return id < fnset__cnt(set) && set->wanted[id];
 }
 
-bool fnset__wanted_at(const struct fnset *set, enum cuda_detail detail, unsigned id)
+bool fnset__wanted_at(const struct fnset *set, enum api_detail detail, unsigned id)
 {
-	const struct cuda_fn *fn = fnset__fn(set, id);
+	const struct api_fn *fn = fnset__fn(set, id);
 
-	return fn && (expr_wants(&set->expr, fn, cuda_fn_detail(fn) <= detail) ||
+	return fn && (expr_wants(&set->expr, fn, api_fn_detail(fn) <= detail) ||
 		      is_marked(set, FNSET_COUNT, fn));
 }
 
@@ -308,7 +308,7 @@ static int parse_item(const struct fnset *set, struct item *it, const char *s, s
 		snprintf(err, err_size, "out of memory");
 		return -ENOMEM;
 	}
-	it->class = cuda_class_by_name(s, len);
+	it->class = api_class_by_name(s, len);
 	if (!strcmp(it->text, "all") || !strcmp(it->text, "none")) {
 		it->kind = ITEM_ALL;
 		it->remove ^= it->text[0] == 'n';
@@ -413,12 +413,12 @@ int fnset__mark(struct fnset *set, enum fnset_mark mark, const char *expr, char 
 
 bool fnset__is_marked(const struct fnset *set, enum fnset_mark mark, unsigned id)
 {
-	const struct cuda_fn *fn = fnset__fn(set, id);
+	const struct api_fn *fn = fnset__fn(set, id);
 
 	return fn && is_marked(set, mark, fn);
 }
 
-void fnset__set_detail(struct fnset *set, enum cuda_detail detail)
+void fnset__set_detail(struct fnset *set, enum api_detail detail)
 {
 	set->detail = detail;
 	apply(set);

@@ -26,13 +26,13 @@ bool fnset__is_held(const struct fnset *set, unsigned id);
 void fnset__on_reuse(struct fnset *set, void (*fn)(void *ctx, unsigned id), void *ctx);
 bool fnset__is_generic(const struct fnset *set, unsigned id);
 /* Of a row that fnset__fn() gave; -ENOENT when it is none. */
-int fnset__id_of(const struct fnset *set, const struct cuda_fn *fn);
+int fnset__id_of(const struct fnset *set, const struct api_fn *fn);
 /* NULL when there is no such id. */
-const struct cuda_fn *fnset__fn(const struct fnset *set, unsigned id);
+const struct api_fn *fnset__fn(const struct fnset *set, unsigned id);
 unsigned fnset__cnt(const struct fnset *set);
 
 /* What is traced when nothing else is said, and what a leading ! takes from: NORMAL unless set. */
-void fnset__set_detail(struct fnset *set, enum cuda_detail detail);
+void fnset__set_detail(struct fnset *set, enum api_detail detail);
 /*
  * Chooses what is traced, in the manner of strace -e:
  *   expr = [!]item[,item...]   item = function name | glob | class | all | none
@@ -59,7 +59,7 @@ bool fnset__is_marked(const struct fnset *set, enum fnset_mark mark, unsigned id
 void fnset__describe_mark(const struct fnset *set, enum fnset_mark mark, char *text, size_t size);
 bool fnset__wanted(const struct fnset *set, unsigned id);
 /* Whether it would be with that level, all else as it is. */
-bool fnset__wanted_at(const struct fnset *set, enum cuda_detail detail, unsigned id);
+bool fnset__wanted_at(const struct fnset *set, enum api_detail detail, unsigned id);
 /* Whether any function of the family is or may turn out to be: else its libraries are left alone.
  */
 bool fnset__wants_api(const struct fnset *set, const struct api *api);

@@ -81,14 +81,14 @@ void fnset_near(const char *name, char *err, size_t err_size)
 {
 	struct near near = {0};
 	unsigned cnt, limit;
-	const struct cuda_fn *fns = cuda_fns(&cnt);
+	const struct api_fn *fns = api_fns(&cnt);
 	size_t len = strlen(name);
 	int n;
 
 	if (len <= NAME_MAX_LEN) {
 		limit = len < 6 ? 2 : min(len / 3, 4);
 		for (int c = 0; c < CLASS_CNT; c++)
-			consider(&near, name, cuda_class_name(c), limit);
+			consider(&near, name, api_class_name(c), limit);
 		for (unsigned i = 0; i < cnt; i++)
 			consider(&near, name, fns[i].name, limit);
 	}

@@ -26,16 +26,16 @@ static void __attribute__((format(printf, 2, 3))) add(struct text *t, const char
 }
 
 /* Queries are told apart from the class that they are in: they are what is off by default. */
-static int class_of(const struct cuda_fn *fn)
+static int class_of(const struct api_fn *fn)
 {
-	return cuda_fn_is_query(fn) ? CLASS_QUERY : fn->class;
+	return api_fn_is_query(fn) ? CLASS_QUERY : fn->class;
 }
 
 static void count(const struct fnset *set, int class, unsigned *wanted, unsigned *all)
 {
 	*wanted = *all = 0;
 	for (unsigned id = 0; id < fnset__cnt(set); id++) {
-		const struct cuda_fn *fn = fnset__fn(set, id);
+		const struct api_fn *fn = fnset__fn(set, id);
 
 		if (class_of(fn) != class)
 			continue;
@@ -57,11 +57,11 @@ void fnset__describe(const struct fnset *set, char *traced, size_t traced_size, 
 		count(set, c, &wanted, &all);
 		left += all - wanted;
 		if (wanted && wanted == all)
-			add(&in, "%s", cuda_class_name(c));
+			add(&in, "%s", api_class_name(c));
 		else if (wanted)
-			add(&in, "%s (%u of %u functions)", cuda_class_name(c), wanted, all);
+			add(&in, "%s (%u of %u functions)", api_class_name(c), wanted, all);
 		if (wanted < all)
-			add(&out, "%s (%u function%s)", cuda_class_name(c), all - wanted,
+			add(&out, "%s (%u function%s)", api_class_name(c), all - wanted,
 			    all - wanted == 1 ? "" : "s");
 	}
 	if (!left) {
@@ -84,6 +84,6 @@ void fnset__describe_mark(const struct fnset *set, enum fnset_mark mark, char *t
 			cnt[class_of(fnset__fn(set, id))]++;
 	for (int c = 0; c < CLASS_CNT; c++)
 		if (cnt[c])
-			add(&t, "%s (%u function%s)", cuda_class_name(c), cnt[c],
+			add(&t, "%s (%u function%s)", api_class_name(c), cnt[c],
 			    cnt[c] == 1 ? "" : "s");
 }

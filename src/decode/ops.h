@@ -8,7 +8,7 @@
 #include <stdint.h>
 
 /* What a call does: model/ works from this, and "op" in JSONL is its name. */
-enum cuda_op {
+enum api_op {
 #define OP(id, ...) OP_##id,
 #include "cuda_ops.def"
 #undef OP
@@ -75,7 +75,7 @@ struct op_facts {
 };
 extern const struct op_facts op_facts[OP_CNT];
 
-static inline bool op_does(enum cuda_op op, unsigned what)
+static inline bool op_does(enum api_op op, unsigned what)
 {
 	return op_facts[op].does & what;
 }

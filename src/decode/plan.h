@@ -20,12 +20,12 @@ struct plan {
 };
 
 /* The plan of a row of the table is kept; that of any other function is made in *tmp. */
-const struct plan *cuda_plan(const struct cuda_fn *fn, struct plan *tmp);
+const struct plan *api_plan(const struct api_fn *fn, struct plan *tmp);
 
 /* CUlaunchConfig: attributes of a launch behind a pointer. */
 #define LAUNCH_ATTRS_OFF     40
 #define LAUNCH_ATTRS_CNT_OFF 48
 #define LAUNCH_ATTR_SZ	     72
-bool cuda_type_has_attrs(const struct cuda_type *type);
+bool api_type_has_attrs(const struct api_type *type);
 
 #endif /* DECODE_PLAN_H */

@@ -30,12 +30,12 @@ static struct plan plans[ROW_CNT];
 #define OUT_STR_SZ  256	 /* device names, PCI ids, error texts */
 #define OUT_PSTR_SZ 1024
 
-bool cuda_type_has_attrs(const struct cuda_type *type)
+bool api_type_has_attrs(const struct api_type *type)
 {
 	return type->kind == KIND_STRUCT && type->st && !strcmp(type->st->name, "CUlaunchConfig");
 }
 
-static bool is_known(const struct cuda_type *type)
+static bool is_known(const struct api_type *type)
 {
 	return type->size && type->size <= CT_CAP_SZ_MAX &&
 	       (type->kind != KIND_STRUCT || (type->st && type->st->field_cnt));
@@ -46,7 +46,7 @@ struct regs {
 };
 
 /* First word of an argument, as the calling convention places it. */
-static unsigned place(struct regs *r, const struct cuda_arg *arg)
+static unsigned place(struct regs *r, const struct api_arg *arg)
 {
 	unsigned size = arg->dir == DIR_IN ? arg->type->size : 8, at;
 	unsigned cnt = size > 8 ? (size + 7) / 8 : 1;
@@ -81,9 +81,9 @@ static void add_cap(struct plan *p, unsigned arg, struct ct_cap cap)
 	p->caps[p->cap_cnt++] = cap;
 }
 
-static void plan_cap(struct plan *p, const struct cuda_fn *fn, unsigned i)
+static void plan_cap(struct plan *p, const struct api_fn *fn, unsigned i)
 {
-	const struct cuda_arg *arg = &fn->args[i];
+	const struct api_arg *arg = &fn->args[i];
 	struct ct_cap cap = {.size = arg->type->size};
 
 	switch (arg->dir) {
@@ -124,7 +124,7 @@ static void plan_cap(struct plan *p, const struct cuda_fn *fn, unsigned i)
 		cap.count_arg = p->word[arg->count_arg];
 	}
 	add_cap(p, i, cap);
-	if (arg->dir == DIR_IN_PTR && cuda_type_has_attrs(arg->type))
+	if (arg->dir == DIR_IN_PTR && api_type_has_attrs(arg->type))
 		add_cap(p, i,
 			(struct ct_cap){.kind = CT_CAP_PARR,
 					.size = LAUNCH_ATTR_SZ,
@@ -132,7 +132,7 @@ static void plan_cap(struct plan *p, const struct cuda_fn *fn, unsigned i)
 					.count_off = LAUNCH_ATTRS_CNT_OFF});
 }
 
-static void plan_make(struct plan *p, const struct cuda_fn *fn)
+static void plan_make(struct plan *p, const struct api_fn *fn)
 {
 	unsigned cnt = fn->arg_cnt < CT_MAX_WORDS ? fn->arg_cnt : CT_MAX_WORDS;
 	struct regs r = {0, REG_WORDS};
@@ -151,14 +151,14 @@ static void plan_make(struct plan *p, const struct cuda_fn *fn)
 	p->ready = true;
 }
 
-const struct plan *cuda_plan(const struct cuda_fn *fn, struct plan *tmp)
+const struct plan *api_plan(const struct api_fn *fn, struct plan *tmp)
 {
-	static const struct cuda_fn *rows;
+	static const struct api_fn *rows;
 	struct plan *p = tmp;
 	unsigned cnt;
 
 	if (!rows)
-		rows = cuda_fns(&cnt);
+		rows = api_fns(&cnt);
 	if ((uintptr_t)fn - (uintptr_t)rows < sizeof(*rows) * ROW_CNT) {
 		p = &plans[fn - rows];
 		if (p->ready)
@@ -169,9 +169,9 @@ const struct plan *cuda_plan(const struct cuda_fn *fn, struct plan *tmp)
 }
 
 /* bytes32, of functions before CUDA 3.2, is half a word. */
-static uint8_t bytes_word(const struct cuda_fn *fn, const struct plan *p)
+static uint8_t bytes_word(const struct api_fn *fn, const struct plan *p)
 {
-	int arg = cuda_fn_bytes_arg(fn);
+	int arg = api_fn_bytes_arg(fn);
 
 	if (arg < 0 || arg >= CT_MAX_WORDS || fn->args[arg].dir != DIR_IN ||
 	    fn->args[arg].type->size != 8 || p->word[arg] == PLAN_NO_WORD)
@@ -179,19 +179,19 @@ static uint8_t bytes_word(const struct cuda_fn *fn, const struct plan *p)
 	return p->word[arg] + 1;
 }
 
-static bool is_kernel_handle(const struct cuda_arg *arg)
+static bool is_kernel_handle(const struct api_arg *arg)
 {
 	return !strcmp(arg->type->name, "CUfunction") || !strcmp(arg->type->name, "CUkernel");
 }
 
-bool cuda_fn_unloads(const struct cuda_fn *fn)
+bool api_fn_unloads(const struct api_fn *fn)
 {
 	return fn->op == OP_UNLOAD ||
 	       (fn->class == CLASS_CONTEXT && (fn->op == OP_DESTROY || fn->op == OP_RELEASE));
 }
 
 /* The argument that is or gets a kernel's handle, of launches and of lookups of kernels; or -1. */
-static int handle_arg(const struct cuda_fn *fn)
+static int handle_arg(const struct api_fn *fn)
 {
 	if (!op_does(fn->op, DOES_LAUNCH) && (fn->class != CLASS_MODULE || fn->op != OP_LOOKUP))
 		return -1;
@@ -201,7 +201,7 @@ static int handle_arg(const struct cuda_fn *fn)
 	return fn->args[0].dir == DIR_OUT && is_kernel_handle(&fn->args[0]) ? 0 : -1;
 }
 
-static void set_handle(struct ct_spec *spec, const struct cuda_fn *fn, const struct plan *p)
+static void set_handle(struct ct_spec *spec, const struct api_fn *fn, const struct plan *p)
 {
 	int arg = handle_arg(fn);
 
@@ -210,14 +210,14 @@ static void set_handle(struct ct_spec *spec, const struct cuda_fn *fn, const str
 		if (fn->args[arg].dir == DIR_OUT)
 			spec->flags |= CT_SPEC_F_HANDLE_OUT;
 	}
-	if (cuda_fn_unloads(fn))
+	if (api_fn_unloads(fn))
 		spec->flags |= CT_SPEC_F_UNLOADS;
 }
 
-void cuda_fn_spec(const struct cuda_fn *fn, struct ct_spec *spec)
+void api_fn_spec(const struct api_fn *fn, struct ct_spec *spec)
 {
 	struct plan tmp;
-	const struct plan *p = cuda_plan(fn, &tmp);
+	const struct plan *p = api_plan(fn, &tmp);
 
 	memset(spec, 0, sizeof(*spec));
 	spec->api = fn->api;
@@ -234,9 +234,9 @@ void cuda_fn_spec(const struct cuda_fn *fn, struct ct_spec *spec)
 	memcpy(spec->caps, p->caps, sizeof(spec->caps));
 }
 
-void cuda_fn_spec_hiding(const struct cuda_fn *fn, enum ct_hide hide, struct ct_spec *spec)
+void api_fn_spec_hiding(const struct api_fn *fn, enum ct_hide hide, struct ct_spec *spec)
 {
-	cuda_fn_spec(fn, spec);
+	api_fn_spec(fn, spec);
 	if (hide == CT_HIDE_ARGS)
 		spec->word_cnt = spec->cap_cnt = spec->bytes_word = 0;
 	if (hide != CT_HIDE_NOTHING)
@@ -247,27 +247,27 @@ void cuda_fn_spec_hiding(const struct cuda_fn *fn, enum ct_hide hide, struct ct_
 	}
 }
 
-const char *cuda_hide_name(enum ct_hide hide)
+const char *api_hide_name(enum ct_hide hide)
 {
 	return hide == CT_HIDE_ARGS ? "arguments" : hide == CT_HIDE_STRINGS ? "strings" : NULL;
 }
 
-int cuda_arg_cap(const struct cuda_fn *fn, unsigned arg)
+int api_arg_cap(const struct api_fn *fn, unsigned arg)
 {
 	struct plan tmp;
 
-	return arg < CT_MAX_WORDS ? cuda_plan(fn, &tmp)->cap[arg] : -1;
+	return arg < CT_MAX_WORDS ? api_plan(fn, &tmp)->cap[arg] : -1;
 }
 
-int cuda_arg_word(const struct cuda_fn *fn, unsigned arg)
+int api_arg_word(const struct api_fn *fn, unsigned arg)
 {
 	struct plan tmp;
-	const struct plan *p = cuda_plan(fn, &tmp);
+	const struct plan *p = api_plan(fn, &tmp);
 
 	return arg < CT_MAX_WORDS && p->word[arg] != PLAN_NO_WORD ? p->word[arg] : -1;
 }
 
-int cuda_arg_by_name(const struct cuda_fn *fn, const char *name)
+int api_arg_by_name(const struct api_fn *fn, const char *name)
 {
 	for (unsigned i = 0; i < fn->arg_cnt; i++)
 		if (!strcmp(fn->args[i].name, name))

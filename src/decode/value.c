@@ -33,15 +33,14 @@ static int64_t sign_extend(uint64_t x, unsigned size)
 	return (int64_t)(x << shift) >> shift;
 }
 
-static void visit_enum(const struct cuda_type *type, const char *name, uint64_t x,
-		       struct visitor *v)
+static void visit_enum(const struct api_type *type, const char *name, uint64_t x, struct visitor *v)
 {
 	int64_t i = sign_extend(x, type->size);
-	const char *s = cuda_enum_name(type->en, i);
+	const char *s = api_enum_name(type->en, i);
 
 	/* Enumerators such as 0x80000000 may be written without a sign. */
 	if (!s && i < 0)
-		s = cuda_enum_name(type->en, zero_extend(x, type->size));
+		s = api_enum_name(type->en, zero_extend(x, type->size));
 	if (s)
 		v->ops->sym(v, name, s);
 	else
@@ -49,7 +48,7 @@ static void visit_enum(const struct cuda_type *type, const char *name, uint64_t 
 }
 
 /* Names of single bits, lowest first; what is left as a number. */
-static void visit_flag_names(const struct cuda_enum *en, const char *name, uint64_t x,
+static void visit_flag_names(const struct api_enum *en, const char *name, uint64_t x,
 			     struct visitor *v)
 {
 	char text[FLAGS_TEXT_SZ];
@@ -77,13 +76,13 @@ static void visit_flag_names(const struct cuda_enum *en, const char *name, uint6
 	v->ops->sym(v, name, text);
 }
 
-static void visit_flags(const struct cuda_type *type, const char *name, uint64_t x,
+static void visit_flags(const struct api_type *type, const char *name, uint64_t x,
 			struct visitor *v)
 {
 	const char *s;
 
 	x = zero_extend(x, type->size);
-	s = cuda_enum_name(type->en, x);
+	s = api_enum_name(type->en, x);
 	if (s)
 		v->ops->sym(v, name, s);
 	else if (!x)
@@ -93,7 +92,7 @@ static void visit_flags(const struct cuda_type *type, const char *name, uint64_t
 }
 
 /* A value of at most 8 bytes. Bits above its size may be anything: the ABI leaves them open. */
-static void visit_scalar(const struct cuda_type *type, const char *name, uint64_t x,
+static void visit_scalar(const struct api_type *type, const char *name, uint64_t x,
 			 struct visitor *v)
 {
 	switch (type->kind) {
@@ -120,7 +119,7 @@ static void visit_scalar(const struct cuda_type *type, const char *name, uint64_
 	}
 }
 
-static void visit_float(const struct cuda_type *type, const char *name, const uint8_t *p,
+static void visit_float(const struct api_type *type, const char *name, const uint8_t *p,
 			struct visitor *v)
 {
 	float f;
@@ -141,11 +140,11 @@ static void visit_chars(const char *name, const uint8_t *p, size_t len, struct v
 }
 
 /* One value of type at p, of which len bytes may be read. */
-static void visit_value(const struct cuda_type *type, const char *name, const uint8_t *p,
-			size_t len, struct visitor *v);
+static void visit_value(const struct api_type *type, const char *name, const uint8_t *p, size_t len,
+			struct visitor *v);
 
-static void visit_array(const struct cuda_type *type, const char *name, const uint8_t *p,
-			size_t len, uint64_t cnt, struct visitor *v)
+static void visit_array(const struct api_type *type, const char *name, const uint8_t *p, size_t len,
+			uint64_t cnt, struct visitor *v)
 {
 	size_t fit = type->size ? len / type->size : 0;
 
@@ -157,7 +156,7 @@ static void visit_array(const struct cuda_type *type, const char *name, const ui
 	v->ops->close_array(v);
 }
 
-static void visit_field(const struct cuda_field *f, const uint8_t *p, size_t len, struct visitor *v)
+static void visit_field(const struct api_field *f, const uint8_t *p, size_t len, struct visitor *v)
 {
 	size_t size = (size_t)f->type->size * f->count;
 
@@ -176,8 +175,8 @@ static void visit_field(const struct cuda_field *f, const uint8_t *p, size_t len
 		visit_array(f->type, f->name, p, size, f->count, v);
 }
 
-static void visit_value(const struct cuda_type *type, const char *name, const uint8_t *p,
-			size_t len, struct visitor *v)
+static void visit_value(const struct api_type *type, const char *name, const uint8_t *p, size_t len,
+			struct visitor *v)
 {
 	if (len < type->size && type->kind != KIND_STRUCT) {
 		v->ops->none(v, name);
@@ -206,7 +205,7 @@ static void visit_value(const struct cuda_type *type, const char *name, const ui
 
 /* What the visit of one call needs. */
 struct visit {
-	const struct cuda_fn *fn;
+	const struct api_fn *fn;
 	const struct plan *plan;
 	const uint64_t *words;
 	unsigned word_cnt;
@@ -226,7 +225,7 @@ static const struct pointee *arg_pointee(const struct visit *c, unsigned i)
 /* The number that an array's count argument holds. It may be an in-out parameter. */
 static bool arg_count(const struct visit *c, unsigned i, uint64_t *cnt)
 {
-	const struct cuda_arg *arg = &c->fn->args[i];
+	const struct api_arg *arg = &c->fn->args[i];
 	const struct pointee *cap;
 	unsigned word;
 
@@ -248,7 +247,7 @@ static bool arg_count(const struct visit *c, unsigned i, uint64_t *cnt)
 
 static void visit_arr_arg(const struct visit *c, unsigned i)
 {
-	const struct cuda_arg *arg = &c->fn->args[i];
+	const struct api_arg *arg = &c->fn->args[i];
 	const struct pointee *cap = arg_pointee(c, i);
 	unsigned word = c->plan->word[i];
 	uint64_t cnt;
@@ -280,26 +279,26 @@ static void visit_str_arg(const struct visit *c, unsigned i)
 			n + 1 >= c->plan->caps[c->plan->cap[i]].size);
 }
 
-static const struct cuda_type *launch_attr;
+static const struct api_type *launch_attr;
 
 /* Before main: several threads print values. */
 __attribute__((constructor)) static void find_types(void)
 {
-	launch_attr = cuda_type_by_name("CUlaunchAttribute");
+	launch_attr = api_type_by_name("CUlaunchAttribute");
 }
 
 /* CUlaunchConfig: its attributes in place of the pointer to them. */
 static void visit_launch_config(const struct visit *c, unsigned i, const struct pointee *cap)
 {
-	const struct cuda_type *attr = launch_attr;
-	const struct cuda_struct *st = c->fn->args[i].type->st;
+	const struct api_type *attr = launch_attr;
+	const struct api_struct *st = c->fn->args[i].type->st;
 	unsigned at = c->plan->cap[i] + 1;
 	const struct pointee *attrs = at < c->cap_cnt && c->caps[at].len > 0 ? &c->caps[at] : NULL;
 	struct visitor *v = c->v;
 
 	v->ops->open(v, c->fn->args[i].name);
 	for (unsigned f = 0; f < st->field_cnt; f++) {
-		const struct cuda_field *field = &st->fields[f];
+		const struct api_field *field = &st->fields[f];
 
 		if (field->off == LAUNCH_ATTRS_OFF && attr && attrs &&
 		    cap->len >= LAUNCH_ATTRS_CNT_OFF + 4)
@@ -314,11 +313,11 @@ static void visit_launch_config(const struct visit *c, unsigned i, const struct 
 /* A pointer whose pointee is printed in its place. */
 static void visit_ptr_arg(const struct visit *c, unsigned i)
 {
-	const struct cuda_arg *arg = &c->fn->args[i];
+	const struct api_arg *arg = &c->fn->args[i];
 	const struct pointee *cap = arg_pointee(c, i);
 	unsigned word = c->plan->word[i];
 
-	if (cap && arg->dir == DIR_IN_PTR && cuda_type_has_attrs(arg->type))
+	if (cap && arg->dir == DIR_IN_PTR && api_type_has_attrs(arg->type))
 		visit_launch_config(c, i, cap);
 	else if (cap)
 		visit_value(arg->type, arg->name, cap->data, cap->len, c->v);
@@ -332,7 +331,7 @@ static void visit_ptr_arg(const struct visit *c, unsigned i)
 
 static void visit_in_arg(const struct visit *c, unsigned i)
 {
-	const struct cuda_arg *arg = &c->fn->args[i];
+	const struct api_arg *arg = &c->fn->args[i];
 	unsigned word = c->plan->word[i], cnt = (arg->type->size + 7) / 8;
 
 	if (word + cnt > c->word_cnt)
@@ -371,8 +370,8 @@ static void visit_raw(const struct visit *c)
 		c->v->ops->hex(c->v, names[i], c->words[i]);
 }
 
-void cuda_visit_args(const struct cuda_fn *fn, const uint64_t *words, unsigned word_cnt,
-		     const struct pointee *caps, unsigned cap_cnt, struct visitor *v)
+void api_visit_args(const struct api_fn *fn, const uint64_t *words, unsigned word_cnt,
+		    const struct pointee *caps, unsigned cap_cnt, struct visitor *v)
 {
 	struct plan tmp;
 	struct visit c = {.fn = fn,
@@ -386,7 +385,7 @@ void cuda_visit_args(const struct cuda_fn *fn, const uint64_t *words, unsigned w
 		visit_raw(&c);
 		return;
 	}
-	c.plan = cuda_plan(fn, &tmp);
+	c.plan = api_plan(fn, &tmp);
 	for (unsigned i = 0; i < fn->arg_cnt && i < CT_MAX_WORDS; i++)
 		visit_arg(&c, i);
 }

@@ -56,24 +56,24 @@ struct pointee {
 /* Builds what the BPF side needs to know of a function. The pointees are in the order of the
  * arguments that ask for one; the first CT_MAX_CAPS of them are made. An argument that is an
  * attribute array behind a struct (CUlaunchConfig) adds a pointee right after the struct's.
- * One value prints the same way everywhere, so cuda_visit_args() relies on the same order. */
-void cuda_fn_spec(const struct cuda_fn *fn, struct ct_spec *spec);
+ * One value prints the same way everywhere, so api_visit_args() relies on the same order. */
+void api_fn_spec(const struct api_fn *fn, struct ct_spec *spec);
 /* The same without what is hidden: the one place that says what that is. A pointee keeps its place.
  */
-void cuda_fn_spec_hiding(const struct cuda_fn *fn, enum ct_hide hide, struct ct_spec *spec);
+void api_fn_spec_hiding(const struct api_fn *fn, enum ct_hide hide, struct ct_spec *spec);
 /* "strings", "arguments", as headers have it; NULL: nothing is hidden. */
-const char *cuda_hide_name(enum ct_hide hide);
+const char *api_hide_name(enum ct_hide hide);
 
-/* Calls v for each argument, by name. caps has cap_cnt entries as cuda_fn_spec() orders them. */
-void cuda_visit_args(const struct cuda_fn *fn, const uint64_t *words, unsigned word_cnt,
-		     const struct pointee *caps, unsigned cap_cnt, struct visitor *v);
+/* Calls v for each argument, by name. caps has cap_cnt entries as api_fn_spec() orders them. */
+void api_visit_args(const struct api_fn *fn, const uint64_t *words, unsigned word_cnt,
+		    const struct pointee *caps, unsigned cap_cnt, struct visitor *v);
 
 /* Index of the pointee of argument arg, or -1. */
-int cuda_arg_cap(const struct cuda_fn *fn, unsigned arg);
+int api_arg_cap(const struct api_fn *fn, unsigned arg);
 /* Index of the first argument word of argument arg, or -1 when it is not in the words: a float. It
  * is the argument's own index but for functions that take floats or big structs by value. */
-int cuda_arg_word(const struct cuda_fn *fn, unsigned arg);
+int api_arg_word(const struct api_fn *fn, unsigned arg);
 /* Index of the first argument called name, or -1. */
-int cuda_arg_by_name(const struct cuda_fn *fn, const char *name);
+int api_arg_by_name(const struct api_fn *fn, const char *name);
 
 #endif /* DECODE_VALUE_H */

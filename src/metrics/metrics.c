@@ -199,7 +199,7 @@ void metrics__put(struct metrics *m, struct metrics_target *t)
 }
 
 static struct hist *duration_of(struct metrics *m, struct metrics_target *t,
-				const struct cuda_fn *fn)
+				const struct api_fn *fn)
 {
 	struct hist **h = &t->durations[fn->api][fn->class];
 
@@ -223,12 +223,12 @@ static unsigned bucket_of(uint64_t ns)
 	return i;
 }
 
-const char *metrics_error_name(const struct cuda_fn *fn, int32_t code)
+const char *metrics_error_name(const struct api_fn *fn, int32_t code)
 {
 	return fn_result_name(fn, code) ?: "other";
 }
 
-static void add_error(struct metrics *m, struct metrics_target *t, const struct cuda_fn *fn,
+static void add_error(struct metrics *m, struct metrics_target *t, const struct api_fn *fn,
 		      int32_t code, uint64_t n)
 {
 	struct error_key key;
@@ -321,13 +321,13 @@ void metrics__event(struct metrics *m, struct metrics_target *t, const struct ev
 		on_driver(m, t, ev);
 }
 
-void metrics__errors(struct metrics *m, struct metrics_target *t, const struct cuda_fn *fn,
+void metrics__errors(struct metrics *m, struct metrics_target *t, const struct api_fn *fn,
 		     int32_t result, uint64_t cnt)
 {
 	add_error(m, t, fn, result, cnt);
 }
 
-void metrics__counts(struct metrics *m, struct metrics_target *t, const struct cuda_fn *fn,
+void metrics__counts(struct metrics *m, struct metrics_target *t, const struct api_fn *fn,
 		     const struct ct_count *delta)
 {
 	struct fn_metrics *f = BY_PTR(m, t, fns, struct fn_metrics, fn, fn);
@@ -356,7 +356,7 @@ void metrics__counts(struct metrics *m, struct metrics_target *t, const struct c
 		t->graph_launches += calls;
 }
 
-static void forget_fn(struct metrics *m, struct metrics_target *t, const struct cuda_fn *fn)
+static void forget_fn(struct metrics *m, struct metrics_target *t, const struct api_fn *fn)
 {
 	struct error_metrics *e, *next;
 	struct fn_metrics *f;
@@ -378,7 +378,7 @@ static void forget_fn(struct metrics *m, struct metrics_target *t, const struct 
 	}
 }
 
-void metrics__forget_fn(struct metrics *m, const struct cuda_fn *fn)
+void metrics__forget_fn(struct metrics *m, const struct api_fn *fn)
 {
 	struct metrics_target *t, *next;
 

@@ -55,7 +55,7 @@ struct metrics_self {
 };
 
 /* Of a result: its label. What has no name is one, however many there are. */
-const char *metrics_error_name(const struct cuda_fn *fn, int32_t code);
+const char *metrics_error_name(const struct api_fn *fn, int32_t code);
 
 /* max_series: when that many are in use, targets without processes go, oldest first, and when there
  * are none new ones are put together as "(others)". NULL: out of memory. */
@@ -72,12 +72,12 @@ void metrics__put(struct metrics *m, struct metrics_target *t);
 /* An event of a traced process. */
 void metrics__event(struct metrics *m, struct metrics_target *t, const struct event *ev);
 /* Counted calls of one function, since the last time; and those that failed, by code. */
-void metrics__errors(struct metrics *m, struct metrics_target *t, const struct cuda_fn *fn,
+void metrics__errors(struct metrics *m, struct metrics_target *t, const struct api_fn *fn,
 		     int32_t result, uint64_t cnt);
-void metrics__counts(struct metrics *m, struct metrics_target *t, const struct cuda_fn *fn,
+void metrics__counts(struct metrics *m, struct metrics_target *t, const struct api_fn *fn,
 		     const struct ct_count *delta);
 /* The function will be no more: its series go. */
-void metrics__forget_fn(struct metrics *m, const struct cuda_fn *fn);
+void metrics__forget_fn(struct metrics *m, const struct api_fn *fn);
 /* Live memory of a process, before and now: the target's is the sum of its processes'. */
 void metrics__memory(struct metrics_target *t, const struct mem_totals *before,
 		     const struct mem_totals *now);

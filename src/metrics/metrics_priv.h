@@ -24,13 +24,13 @@ struct hist {
 };
 
 struct fn_metrics {
-	const struct cuda_fn *fn;
+	const struct api_fn *fn;
 	uint64_t calls;
 	UT_hash_handle hh;
 };
 
 struct error_key {
-	const struct cuda_fn *fn;
+	const struct api_fn *fn;
 	int32_t code;
 };
 

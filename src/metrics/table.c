@@ -26,7 +26,7 @@ static void calls_points(POINTS)
 	const struct fn_metrics *f, *next;
 
 	HASH_ITER (hh, t->fns, f, next)
-		PUT({f->fn->symbol, cuda_class_name(f->fn->class), api_label(f->fn->api)},
+		PUT({f->fn->symbol, api_class_name(f->fn->class), api_label(f->fn->api)},
 		    .number = f->calls);
 }
 
@@ -45,7 +45,7 @@ static void durations_points(POINTS)
 	for (int api = 0; api < API_CNT; api++)
 		for (int class = 0; class < CLASS_CNT; class ++)
 			if (t->durations[api][class])
-				PUT({cuda_class_name(class), api_label(api)},
+				PUT({api_class_name(class), api_label(api)},
 				    .hist = t->durations[api][class]);
 }
 
@@ -79,7 +79,7 @@ static void ioctls_points(POINTS)
 
 static void build_points(POINTS)
 {
-	PUT({s->version, s->driver_version, cuda_hide_name(s->hide)}, .number = 1);
+	PUT({s->version, s->driver_version, api_hide_name(s->hide)}, .number = 1);
 }
 
 static void drops_points(POINTS)

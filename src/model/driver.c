@@ -144,7 +144,7 @@ bool driver__event(struct driver *d, const struct raw_nv *raw, const struct fnse
 		[CT_NV_CLOSE] = "close", [CT_NV_POLL] = "poll",
 	};
 	const struct ct_nv *rec = raw->nv;
-	const struct cuda_fn *fn = raw->call_id ? fnset__fn(fns, rec->func_id) : NULL;
+	const struct api_fn *fn = raw->call_id ? fnset__fn(fns, rec->func_id) : NULL;
 	bool is_ioctl = rec->op == CT_NV_IOCTL;
 
 	name_device(rec, s->device, sizeof(s->device));

@@ -32,7 +32,7 @@ enum event_type {
 };
 const char *event_type_name(enum event_type t);
 /* Of the calls of a class. */
-enum event_type event_type_of(enum cuda_class c);
+enum event_type event_type_of(enum api_class c);
 
 struct launch_info {
 	uint32_t grid[3], block[3];
@@ -136,7 +136,7 @@ struct event {
 	uint64_t start_ns, end_ns; /* CLOCK_MONOTONIC */
 
 	/* EVENT_CALL */
-	const struct cuda_fn *fn;
+	const struct api_fn *fn;
 	uint64_t id, parent_id;
 	unsigned depth;
 	unsigned api_depth; /* the same, of calls of its family alone */

@@ -12,7 +12,7 @@ void event_visit_args(const struct event *ev, struct visitor *v)
 	if (ev->text && v->ops->raw)
 		v->ops->raw(v, ev->text->args, ev->text->args_len);
 	else if (ev->fn && !ev->text && (ev->word_cnt || ev->cap_cnt)) /* none: --no-args */
-		cuda_visit_args(ev->fn, ev->words, ev->word_cnt, ev->caps, ev->cap_cnt, v);
+		api_visit_args(ev->fn, ev->words, ev->word_cnt, ev->caps, ev->cap_cnt, v);
 }
 
 /* One for each form of forms.def. */

@@ -5,19 +5,19 @@
 
 #include <string.h>
 
-static bool type_is(const struct cuda_arg *arg, const char *name)
+static bool type_is(const struct api_arg *arg, const char *name)
 {
 	return !strcmp(arg->type->name, name);
 }
 
-static bool is_kernel_handle(const struct cuda_arg *arg)
+static bool is_kernel_handle(const struct api_arg *arg)
 {
 	return type_is(arg, "CUfunction") || type_is(arg, "CUkernel");
 }
 
-static enum lookup find_lookup(const struct cuda_fn *fn)
+static enum lookup find_lookup(const struct api_fn *fn)
 {
-	const struct cuda_arg *a = fn->args;
+	const struct api_arg *a = fn->args;
 
 	if (fn->op != OP_LOOKUP || fn->arg_cnt < 2)
 		return LOOKUP_NONE;
@@ -31,26 +31,26 @@ static enum lookup find_lookup(const struct cuda_fn *fn)
 }
 
 /* Resources of other APIs are mapped and registered, too. */
-static bool has_ptr_arg(const struct cuda_fn *fn)
+static bool has_ptr_arg(const struct api_fn *fn)
 {
 	return op_does(fn->op, HAS_PTR_ARG) &&
 	       (fn->class == CLASS_MEMORY || fn->class == CLASS_TRANSFER);
 }
 
-void meaning__init(struct meaning *m, const struct cuda_fn *fn)
+void meaning__init(struct meaning *m, const struct api_fn *fn)
 {
 	memset(m, 0, sizeof(*m));
 	m->fn = fn;
 	m->type = event_type_of(fn->class);
 	m->lookup = find_lookup(fn);
 	m->stream = m->cu_event = m->func = m->ptr = -1;
-	m->size = cuda_fn_bytes_arg(fn);
+	m->size = api_fn_bytes_arg(fn);
 	for (int i = 0; i < fn->arg_cnt && i < CT_MAX_WORDS; i++) {
-		const struct cuda_arg *arg = &fn->args[i];
+		const struct api_arg *arg = &fn->args[i];
 		bool one = arg->dir == DIR_IN || arg->dir == DIR_OUT;
 
-		m->cap[i] = cuda_arg_cap(fn, i);
-		m->word[i] = cuda_arg_word(fn, i);
+		m->cap[i] = api_arg_cap(fn, i);
+		m->word[i] = api_arg_word(fn, i);
 		if (m->stream < 0 && one && type_is(arg, "CUstream"))
 			m->stream = i;
 		if (m->cu_event < 0 && one && type_is(arg, "CUevent"))
@@ -64,7 +64,7 @@ void meaning__init(struct meaning *m, const struct cuda_fn *fn)
 
 bool event_arg(const struct meaning *m, const struct event *ev, int arg, uint64_t *val)
 {
-	const struct cuda_arg *a;
+	const struct api_arg *a;
 	unsigned size;
 
 	if (arg < 0 || arg >= m->fn->arg_cnt || arg >= CT_MAX_WORDS)
@@ -91,7 +91,7 @@ bool event_arg(const struct meaning *m, const struct event *ev, int arg, uint64_
 bool event_arg_by_name(const struct meaning *m, const struct event *ev, const char *name,
 		       uint64_t *val)
 {
-	return event_arg(m, ev, cuda_arg_by_name(m->fn, name), val);
+	return event_arg(m, ev, api_arg_by_name(m->fn, name), val);
 }
 
 static const struct kernel_name *captured_name(const struct meaning *m, const struct event *ev,
@@ -201,7 +201,7 @@ static void find_capturing(const struct meaning *m, struct event *ev, const stru
 void meaning__apply(const struct meaning *m, struct event *ev, struct proc *p)
 {
 	ev->type = m->type;
-	ev->op = cuda_op_name(m->fn->op);
+	ev->op = api_op_name(m->fn->op);
 	if (!event_returned(ev))
 		ev->result = 0; /* the kernel had none to give */
 	if (event_arg(m, ev, m->size, &ev->size))
@@ -227,7 +227,7 @@ void meaning__apply(const struct meaning *m, struct event *ev, struct proc *p)
 		learn_names(m, ev, p);
 		break;
 	}
-	if (cuda_fn_unloads(m->fn))
+	if (api_fn_unloads(m->fn))
 		handles__unloaded(&p->handles);
 	find_capturing(m, ev, p);
 }

@@ -19,7 +19,7 @@ enum lookup {
 
 /* Where in the arguments of a function its meaning is; -1: not there. Argument indexes. */
 struct meaning {
-	const struct cuda_fn *fn;
+	const struct api_fn *fn;
 	enum event_type type;
 	enum lookup lookup;
 	int8_t size, ptr, stream, cu_event, func;
@@ -27,7 +27,7 @@ struct meaning {
 	int8_t word[CT_MAX_WORDS]; /* first argument word of each argument */
 };
 
-void meaning__init(struct meaning *m, const struct cuda_fn *fn);
+void meaning__init(struct meaning *m, const struct api_fn *fn);
 /* Fills the meaning of *ev and learns from it. */
 void meaning__apply(const struct meaning *m, struct event *ev, struct proc *p);
 

@@ -30,14 +30,14 @@ static unsigned format_size(uint64_t format)
 static bool struct_field(const struct meaning *m, const struct event *ev, int arg, const char *name,
 			 uint64_t *val)
 {
-	const struct cuda_struct *st = m->fn->args[arg].type->st;
+	const struct api_struct *st = m->fn->args[arg].type->st;
 	const struct pointee *c;
 
 	if (!st || m->cap[arg] < 0 || (unsigned)m->cap[arg] >= ev->cap_cnt)
 		return false;
 	c = &ev->caps[m->cap[arg]];
 	for (unsigned i = 0; i < st->field_cnt; i++) {
-		const struct cuda_field *f = &st->fields[i];
+		const struct api_field *f = &st->fields[i];
 
 		if (strcmp(f->name, name))
 			continue;
@@ -143,7 +143,7 @@ static void from_struct(const struct meaning *m, struct event *ev)
 static const uint8_t *array_of(const struct meaning *m, const struct event *ev, const char *name,
 			       uint64_t count)
 {
-	int arg = cuda_arg_by_name(m->fn, name), cap = arg < 0 ? -1 : m->cap[arg];
+	int arg = api_arg_by_name(m->fn, name), cap = arg < 0 ? -1 : m->cap[arg];
 
 	if (cap < 0 || (unsigned)cap >= ev->cap_cnt || ev->caps[cap].len < 0 ||
 	    count > (uint64_t)ev->caps[cap].len / 8)

@@ -98,7 +98,7 @@ uint64_t model__bad_records(const struct model *m)
 /* NULL: no such function. */
 static const struct meaning *get_meaning(struct model *m, uint32_t func_id)
 {
-	const struct cuda_fn *fn;
+	const struct api_fn *fn;
 
 	if (func_id >= CT_MAX_FUNCS)
 		return NULL;
@@ -111,7 +111,7 @@ static const struct meaning *get_meaning(struct model *m, uint32_t func_id)
 	return &m->meanings[func_id];
 }
 
-static void fill_call(struct event *ev, const struct raw_call *raw, const struct cuda_fn *fn)
+static void fill_call(struct event *ev, const struct raw_call *raw, const struct api_fn *fn)
 {
 	const struct ct_call *c = raw->call;
 

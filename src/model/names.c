@@ -32,7 +32,7 @@ const char *event_type_name(enum event_type t)
 	return t < TYPE_CNT ? type_names[t] : "other";
 }
 
-enum event_type event_type_of(enum cuda_class c)
+enum event_type event_type_of(enum api_class c)
 {
 	static const uint8_t types[CLASS_CNT] = {
 #define CLASS(id, name, TYPE, ...)                                                                 \

@@ -10,7 +10,7 @@
 #include "ct_record.h"
 #include "util/quota.h"
 
-struct cuda_fn;
+struct api_fn;
 
 /* Version of the JSONL form (docs/SCHEMA.md): raised when a reader must know of a change. */
 #define TRACE_SCHEMA 1
@@ -50,7 +50,7 @@ struct trace_info {
 
 /* Calls of one function that were counted and not recorded. */
 struct trace_count {
-	const struct cuda_fn *fn;
+	const struct api_fn *fn;
 	uint64_t calls, errors; /* that returned; of those, failed */
 	uint64_t entered;	/* whose return was not looked at: their number is all there is */
 	uint64_t unfinished, abandoned;
@@ -59,7 +59,7 @@ struct trace_count {
 
 /* What of the cost is one function's. */
 struct trace_fn_cost {
-	const struct cuda_fn *fn;
+	const struct api_fn *fn;
 	uint64_t ns;
 };
 #define TRACE_DEAR_MAX 5

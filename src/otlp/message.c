@@ -22,7 +22,7 @@ struct otlp_span otlp_span_of_call(const struct event *ev, const struct labels *
 		.function = ev->fn->symbol,
 		.start_ns = ev->start_ns + epoch_ns,
 		.end_ns = ev->end_ns + epoch_ns,
-		.class = cuda_class_name(ev->fn->class),
+		.class = api_class_name(ev->fn->class),
 		.kernel = ev->has & (HAS_LAUNCH | HAS_KERNEL) ? ev->launch.kernel : NULL,
 		.direction = ev->has & HAS_DIR ? copy_dir_name(ev->dir) : NULL,
 		.error = ev->is_error && !error ? "unknown" : error,

@@ -9,7 +9,7 @@
 #include "model/event.h"
 
 struct caller {
-	const struct cuda_fn *fn;
+	const struct api_fn *fn;
 	const struct stack *stack;
 	uint64_t cnt, total_ns;
 };

@@ -38,10 +38,10 @@ static bool to_key(struct span *s, const char *name, size_t len)
 	return true;
 }
 
-static bool enum_value(const struct cuda_type *type, const char *name, size_t len, uint64_t *val)
+static bool enum_value(const struct api_type *type, const char *name, size_t len, uint64_t *val)
 {
 	for (unsigned i = 0; type && type->en && i < type->en->value_cnt; i++) {
-		const struct cuda_enum_value *v = &type->en->values[i];
+		const struct api_enum_value *v = &type->en->values[i];
 
 		if (strlen(v->name) == len && !memcmp(v->name, name, len)) {
 			*val = v->value;
@@ -52,7 +52,7 @@ static bool enum_value(const struct cuda_type *type, const char *name, size_t le
 }
 
 /* A number, a "0x..." or the name of a value, and moves behind it. */
-static bool text_number(struct span *s, const struct cuda_type *type, uint64_t *val)
+static bool text_number(struct span *s, const struct api_type *type, uint64_t *val)
 {
 	bool quoted = s->at < s->end && *s->at == '"';
 	const char *end;
@@ -83,7 +83,7 @@ static bool text_number(struct span *s, const struct cuda_type *type, uint64_t *
 	return true;
 }
 
-static bool raw_number(const uint8_t *p, size_t len, const struct cuda_type *type, uint64_t *val)
+static bool raw_number(const uint8_t *p, size_t len, const struct api_type *type, uint64_t *val)
 {
 	if (type->st || type->size > sizeof(*val) || type->size > len)
 		return false;
@@ -94,7 +94,7 @@ static bool raw_number(const uint8_t *p, size_t len, const struct cuda_type *typ
 
 static const struct pointee *pointee_of(const struct event *ev, int arg)
 {
-	int cap = arg < 0 ? -1 : cuda_arg_cap(ev->fn, arg);
+	int cap = arg < 0 ? -1 : api_arg_cap(ev->fn, arg);
 
 	return cap < 0 || (unsigned)cap >= ev->cap_cnt ? NULL : &ev->caps[cap];
 }
@@ -107,10 +107,10 @@ static int arg_of_path(const struct event *ev, const char *path, size_t len)
 		return -1;
 	memcpy(name, path, len);
 	name[len] = '\0';
-	return cuda_arg_by_name(ev->fn, name);
+	return api_arg_by_name(ev->fn, name);
 }
 
-static const struct cuda_field *field_of(const struct cuda_struct *st, const char *name, size_t len)
+static const struct api_field *field_of(const struct api_struct *st, const char *name, size_t len)
 {
 	for (unsigned i = 0; st && i < st->field_cnt; i++)
 		if (!strncmp(st->fields[i].name, name, len) && !st->fields[i].name[len])
@@ -122,7 +122,7 @@ bool event_path_u64(const struct event *ev, const char *path, uint64_t *val)
 {
 	size_t len = strcspn(path, "."), off = 0;
 	int arg = arg_of_path(ev, path, len);
-	const struct cuda_type *type;
+	const struct api_type *type;
 	const struct pointee *c;
 	struct span s = {0};
 
@@ -135,7 +135,7 @@ bool event_path_u64(const struct event *ev, const char *path, uint64_t *val)
 			return false;
 	}
 	for (path += len; *path; path += len) {
-		const struct cuda_field *f;
+		const struct api_field *f;
 
 		path++;
 		len = strcspn(path, ".");
@@ -148,7 +148,7 @@ bool event_path_u64(const struct event *ev, const char *path, uint64_t *val)
 	if (ev->text)
 		return text_number(&s, type, val);
 	if (ev->fn->args[arg].dir == DIR_IN) {
-		int word = cuda_arg_word(ev->fn, arg);
+		int word = api_arg_word(ev->fn, arg);
 
 		return word >= 0 && (unsigned)word < ev->word_cnt &&
 		       raw_number((const uint8_t *)&ev->words[word], sizeof(*ev->words), type, val);
@@ -160,7 +160,7 @@ bool event_path_u64(const struct event *ev, const char *path, uint64_t *val)
 unsigned event_array_u64(const struct event *ev, const char *arg, uint64_t *vals, unsigned max)
 {
 	int i = arg_of_path(ev, arg, strlen(arg));
-	const struct cuda_type *type;
+	const struct api_type *type;
 	const struct pointee *c;
 	unsigned n = 0;
 

@@ -88,9 +88,9 @@ void saved__free(struct saved *s)
 	free(s);
 }
 
-const struct cuda_fn *saved_fn(struct saved *s, const char *name, size_t len)
+const struct api_fn *saved_fn(struct saved *s, const char *name, size_t len)
 {
-	static const struct cuda_fn none = {
+	static const struct api_fn none = {
 		.symbol = "?", .name = "?", .class = CLASS_OTHER, .op = OP_NONE};
 	struct string *symbol;
 	int id;

@@ -71,7 +71,7 @@ struct saved {
 const struct member *parsed_find(const struct parsed *p, const char *name);
 
 /* A row for every symbol, whatever it is: the table may be another cudatrace's. */
-const struct cuda_fn *saved_fn(struct saved *s, const char *name, size_t len);
+const struct api_fn *saved_fn(struct saved *s, const char *name, size_t len);
 void saved_procs_clear(struct saved *s);
 /* saved_stack.c */
 /* A line of type stack: SAVED_STACK or -EINVAL. */

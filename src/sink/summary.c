@@ -40,7 +40,7 @@ void summary__free(struct summary *s)
 	free(s);
 }
 
-static struct fn_stat *fn_stat(struct summary *s, const struct cuda_fn *fn)
+static struct fn_stat *fn_stat(struct summary *s, const struct api_fn *fn)
 {
 	unsigned i = hash_bits((uintptr_t)fn, SUMMARY_FN_BITS);
 

@@ -23,7 +23,7 @@ static void put_classes(struct json *j, const struct summary *s)
 		if (!s->classes[i].cnt)
 			continue;
 		json_open(j, NULL);
-		json_str(j, "class", cuda_class_name(i));
+		json_str(j, "class", api_class_name(i));
 		json_u64(j, "calls", s->classes[i].cnt);
 		put_ms(j, "ms", s->classes[i].total_ns);
 		json_close(j);

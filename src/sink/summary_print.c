@@ -143,7 +143,7 @@ static void print_classes(const struct summary *s, const struct term *term)
 		c = &s->classes[order[i]];
 		if (!c->cnt)
 			continue;
-		r = table__row(&t, cuda_class_name(order[i]));
+		r = table__row(&t, api_class_name(order[i]));
 		human_count(r->cell[0], c->cnt);
 		human_time(r->cell[1], c->total_ns);
 		/* What NCCL calls of the driver is in the rows of the driver. */

@@ -25,7 +25,7 @@
 #define SUMMARY_XIDS_MAX     32
 
 struct fn_stat {
-	const struct cuda_fn *fn; /* NULL: free */
+	const struct api_fn *fn; /* NULL: free */
 	uint64_t cnt, total_ns, max_ns, error_cnt;
 	uint64_t untimed_cnt;	      /* of cnt, seen at their entry only */
 	uint64_t wait_cnt, wait_ns;   /* as a call that waits for the GPU */
@@ -89,7 +89,7 @@ struct transfer_stat {
 struct error_stat {
 	int32_t code;
 	uint64_t cnt;
-	const struct cuda_fn *first; /* function that met it first */
+	const struct api_fn *first; /* function that met it first */
 };
 
 /* A command of the driver: names of unknown ones are made up per event, so they are copied. */

@@ -185,7 +185,7 @@ static void look(struct budget *b)
 
 static void set_step(struct budget *b, unsigned id, enum step step, uint64_t now_ns)
 {
-	const struct cuda_fn *fn = fnset__fn(b->o.fns, id);
+	const struct api_fn *fn = fnset__fn(b->o.fns, id);
 	struct fn_use *f = &b->fns[id];
 	struct event ev = tracer_event("level", fn->symbol, now_ns);
 	char why[160];
@@ -221,7 +221,7 @@ static bool is_needed(const struct budget *b, unsigned id)
 {
 	struct ct_spec spec;
 
-	cuda_fn_spec(fnset__fn(b->o.fns, id), &spec);
+	api_fn_spec(fnset__fn(b->o.fns, id), &spec);
 	return spec.flags & CT_SPEC_F_KEEP;
 }
 

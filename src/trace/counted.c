@@ -78,7 +78,7 @@ static void list_counts(struct session *s)
 /* Functions with less of the cost are not worth leaving out. */
 #define DEAR_SHARE 0.05
 
-static void add_dear(struct trace_end *end, const struct cuda_fn *fn, uint64_t ns)
+static void add_dear(struct trace_end *end, const struct api_fn *fn, uint64_t ns)
 {
 	unsigned at = end->dear_cnt;
 

@@ -42,7 +42,7 @@ struct session_opts {
 	bool json; /* the summary */
 	/* what to trace */
 	struct strv select;	      /* each -e, in order */
-	enum cuda_detail detail;      /* the last of --detail and --all */
+	enum api_detail detail;	      /* the last of --detail and --all */
 	struct strv count, no_return; /* sets, in order: the last counts */
 	struct strv stack;	      /* --stack: the same */
 	double max_overhead;	      /* share of the busiest thread's time, 0.01 is 1 %; 0: none */

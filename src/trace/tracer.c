@@ -196,7 +196,7 @@ void tracer__fill_info(struct tracer *t)
 	info->driver_version = t->facts.driver;
 	info->cuda_version = t->facts.cuda_version;
 	info->mechanism = mechanism_name(attach__mechanism(t->att));
-	info->hidden = cuda_hide_name(t->o.attach.hide);
+	info->hidden = api_hide_name(t->o.attach.hide);
 	info->kernel_probe = probe == NV_PROBE_AUTO ? NULL : nv_probe_name(probe);
 	info->degraded = t->degraded;
 	info->degraded_cnt =

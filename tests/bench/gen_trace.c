@@ -37,11 +37,11 @@ static uint64_t rnd(struct gen *g, uint64_t n)
 /* A call of so many words, which moves the clock on. */
 static struct event call(struct gen *g, const char *symbol, enum event_type type, uint64_t ns)
 {
-	const struct cuda_fn *fn = cuda_fn_by_symbol(symbol);
+	const struct api_fn *fn = api_fn_by_symbol(symbol);
 	struct event ev = {.kind = EVENT_CALL, .type = type, .pid = 4711, .comm = "python3"};
 
 	ev.fn = fn;
-	ev.op = cuda_op_name(fn->op);
+	ev.op = api_op_name(fn->op);
 	ev.name = fn->name;
 	ev.tid = 4711 + g->tid;
 	ev.id = g->end.call_cnt + 1;

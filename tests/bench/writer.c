@@ -27,9 +27,9 @@ static double now(clockid_t clock)
 	return ts.tv_sec + ts.tv_nsec * 1e-9;
 }
 
-static const struct cuda_fn *fn(const char *symbol)
+static const struct api_fn *fn(const char *symbol)
 {
-	const struct cuda_fn *f = cuda_fn_by_symbol(symbol);
+	const struct api_fn *f = api_fn_by_symbol(symbol);
 
 	if (f)
 		return f;
@@ -39,11 +39,11 @@ static const struct cuda_fn *fn(const char *symbol)
 
 static struct event call(const char *symbol, enum event_type type, const uint64_t *words)
 {
-	const struct cuda_fn *f = fn(symbol);
+	const struct api_fn *f = fn(symbol);
 
 	return (struct event){.kind = EVENT_CALL,
 			      .type = type,
-			      .op = cuda_op_name(f->op),
+			      .op = api_op_name(f->op),
 			      .name = f->name,
 			      .pid = 41234,
 			      .tid = 41250,

@@ -200,8 +200,8 @@ void *fake_export(const char *sym)
 
 void *fake_newest(const char *name, int version, bool per_thread, bool *exists)
 {
-	const struct cuda_fn *best = NULL;
-	const struct cuda_fn *fns = cuda_fns(&(unsigned){0});
+	const struct api_fn *best = NULL;
+	const struct api_fn *fns = api_fns(&(unsigned){0});
 	char thread_form[96];
 	void *p;
 
@@ -235,10 +235,10 @@ void *fake_newest(const char *name, int version, bool per_thread, bool *exists)
 /* The answer for a function without behaviour: fill what the row says the callee writes. */
 static int run_generic(const struct call *c)
 {
-	const struct cuda_fn *fn = c->fn;
+	const struct api_fn *fn = c->fn;
 
 	for (unsigned i = 0; fn && i < fn->arg_cnt && i < CALL_MAX_WORDS; i++) {
-		const struct cuda_arg *a = &fn->args[i];
+		const struct api_arg *a = &fn->args[i];
 		static const char zero[1024];
 		size_t size = a->type->size, n;
 
@@ -297,7 +297,7 @@ static int dispatch(unsigned id, const uint64_t *regs, const uint64_t *stack)
 	int err;
 
 	if (id < FN_CNT) {
-		c.fn = &cuda_fns(&(unsigned){0})[id];
+		c.fn = &api_fns(&(unsigned){0})[id];
 		c.per_thread = c.fn->per_thread;
 		words = c.fn->arg_cnt < CALL_MAX_WORDS ? c.fn->arg_cnt : CALL_MAX_WORDS;
 	}

@@ -46,7 +46,7 @@ enum {
 
 struct call {
 	unsigned id;
-	const struct cuda_fn *fn; /* NULL: an export that the table does not know */
+	const struct api_fn *fn; /* NULL: an export that the table does not know */
 	bool per_thread;
 	uint64_t w[CALL_MAX_WORDS];
 };

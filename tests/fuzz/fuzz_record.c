@@ -64,7 +64,7 @@ static void put_call(struct input *in, struct ct_call *c, const struct fnset *fn
 		c->rec.size = take16(in);
 		return;
 	}
-	cuda_fn_spec(fnset__fn(fns, c->func_id), &spec);
+	api_fn_spec(fnset__fn(fns, c->func_id), &spec);
 	c->result = take8(in) & 1 ? c->result : 0;
 	c->word_cnt = spec.word_cnt;
 	c->cap_cnt = spec.cap_cnt;

@@ -41,13 +41,13 @@ static inline struct factory factory(uint32_t pid)
 static inline struct event factory_call(struct factory *f, const char *symbol, uint64_t gap_ns,
 					uint64_t dur_ns)
 {
-	const struct cuda_fn *fn = cuda_fn_by_symbol(symbol);
+	const struct api_fn *fn = api_fn_by_symbol(symbol);
 	struct event ev = {.kind = EVENT_CALL};
 
 	assert(fn);
 	ev.fn = fn;
 	ev.type = event_type_of(fn->class);
-	ev.op = cuda_op_name(fn->op);
+	ev.op = api_op_name(fn->op);
 	ev.name = fn->name;
 	ev.pid = f->pid;
 	ev.tid = f->tid;

@@ -16,7 +16,7 @@ static void test_live(void **state)
 	struct event ev = {.kind = EVENT_CALL, .words = words, .word_cnt = 2};
 	uint64_t val = 42;
 
-	ev.fn = cuda_fn_by_symbol("cuMemAlloc_v2");
+	ev.fn = api_fn_by_symbol("cuMemAlloc_v2");
 	ev.caps[0] = (struct pointee){(const uint8_t *)&ptr, 8};
 	ev.cap_cnt = 1;
 	assert_true(event_arg_u64(&ev, "dptr", &val));
@@ -28,7 +28,7 @@ static void test_live(void **state)
 	/* What the call did not write is not known. */
 	ev.cap_cnt = 0;
 	assert_false(event_arg_u64(&ev, "dptr", &val));
-	ev.fn = cuda_fn_by_symbol("cuMemcpyHtoDAsync_v2");
+	ev.fn = api_fn_by_symbol("cuMemcpyHtoDAsync_v2");
 	ev.words = copy;
 	ev.word_cnt = 4;
 	assert_true(event_arg_u64(&ev, "hStream", &val));

@@ -275,7 +275,7 @@ static void default_streams(void **state)
 	char *text;
 
 	ev = factory_launch(&r.f, "mine", 0);
-	ev.fn = cuda_fn_by_symbol("cuLaunchKernel_ptsz");
+	ev.fn = api_fn_by_symbol("cuLaunchKernel_ptsz");
 	assert_non_null(ev.fn);
 	rec_put(&r, ev);
 	r.f.tid++;
@@ -461,7 +461,7 @@ static void hostile_names(void **state)
 	size_t i;
 
 	for (i = 0; i < sizeof(nasty) / sizeof(nasty[0]); i++) {
-		struct cuda_fn fn = {.symbol = nasty[i], .name = nasty[i], .class = CLASS_OTHER};
+		struct api_fn fn = {.symbol = nasty[i], .name = nasty[i], .class = CLASS_OTHER};
 
 		r.f.tid++;
 		r.f.comm = nasty[i];

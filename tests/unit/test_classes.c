@@ -13,7 +13,7 @@
 #include "model/event.h"
 
 static const struct {
-	enum cuda_class class;
+	enum api_class class;
 	const char *type, *chrome;
 } rows[] = {
 #define CLASS(id, name, TYPE, type, detail, queries, chrome, ...) {CLASS_##id, type, chrome},

@@ -45,7 +45,7 @@ static void fill(char *s, size_t size, int i)
 
 static struct event call(const char *symbol, enum event_type type, int i)
 {
-	const struct cuda_fn *fn = cuda_fn_by_symbol(symbol);
+	const struct api_fn *fn = api_fn_by_symbol(symbol);
 	struct event ev = {.kind = EVENT_CALL,
 			   .type = type,
 			   .fn = fn,
@@ -59,7 +59,7 @@ static struct event call(const char *symbol, enum event_type type, int i)
 			   .lib_id = 1};
 
 	assert_non_null(fn);
-	ev.op = cuda_op_name(fn->op);
+	ev.op = api_op_name(fn->op);
 	ev.name = fn->name;
 	ev.word_cnt = fn->arg_cnt;
 	for (unsigned w = 0; w < CT_MAX_WORDS; w++)

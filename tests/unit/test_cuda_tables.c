@@ -51,28 +51,28 @@ static const struct {
 	{"cuTexRefSetMipmapLevelClamp", "maxMipmapLevelClamp"},
 };
 
-static bool is_arr(const struct cuda_arg *a)
+static bool is_arr(const struct api_arg *a)
 {
 	return a->dir == DIR_IN_ARR || a->dir == DIR_OUT_ARR;
 }
 
-static bool is_str(const struct cuda_arg *a)
+static bool is_str(const struct api_arg *a)
 {
 	return a->dir == DIR_IN_STR || a->dir == DIR_OUT_STR || a->dir == DIR_OUT_PSTR;
 }
 
-static const struct cuda_fn *fn_get(const char *symbol)
+static const struct api_fn *fn_get(const char *symbol)
 {
-	const struct cuda_fn *fn = cuda_fn_by_symbol(symbol);
+	const struct api_fn *fn = api_fn_by_symbol(symbol);
 
 	if (!fn)
 		fail_msg("no row for %s", symbol);
 	return fn;
 }
 
-static void check_arg(const struct cuda_fn *fn, int i)
+static void check_arg(const struct api_fn *fn, int i)
 {
-	const struct cuda_arg *a = &fn->args[i];
+	const struct api_arg *a = &fn->args[i];
 
 	if (!a->type || !a->name || !*a->name || a->dir <= DIR_END || a->dir > DIR_OUT_ARR)
 		fail_msg("%s: argument %d is not complete", fn->symbol, i);
@@ -81,7 +81,7 @@ static void check_arg(const struct cuda_fn *fn, int i)
 	if (a->dir != DIR_IN && !is_str(a) && a->type->size > MAX_CAP_SZ)
 		fail_msg("%s: %s is too big to capture", fn->symbol, a->name);
 	if (is_arr(a)) {
-		const struct cuda_arg *count = &fn->args[a->count_arg];
+		const struct api_arg *count = &fn->args[a->count_arg];
 
 		if (a->count_arg >= fn->arg_cnt || count->dir != DIR_IN)
 			fail_msg("%s: %s has no number", fn->symbol, a->name);
@@ -93,7 +93,7 @@ static void check_arg(const struct cuda_fn *fn, int i)
 			fail_msg("%s: two arguments named %s", fn->symbol, a->name);
 }
 
-static bool has_no_word(const struct cuda_fn *fn, const struct cuda_arg *a)
+static bool has_no_word(const struct api_fn *fn, const struct api_arg *a)
 {
 	for (size_t i = 0; i < COUNT(no_word); i++)
 		if (!strcmp(no_word[i].name, fn->name) && !strcmp(no_word[i].arg, a->name))
@@ -104,15 +104,15 @@ static bool has_no_word(const struct cuda_fn *fn, const struct cuda_arg *a)
 static void test_rows(void **state)
 {
 	unsigned cnt;
-	const struct cuda_fn *fns = cuda_fns(&cnt);
+	const struct api_fn *fns = api_fns(&cnt);
 
 	assert_true(cnt > 650);
 	for (unsigned i = 0; i < cnt; i++) {
-		const struct cuda_fn *fn = &fns[i];
+		const struct api_fn *fn = &fns[i];
 		int caps = 0;
 
 		/* Also says that symbols are unique. */
-		if (cuda_fn_by_symbol(fn->symbol) != fn)
+		if (api_fn_by_symbol(fn->symbol) != fn)
 			fail_msg("%s: found as another row", fn->symbol);
 		if (fn->arg_cnt > MAX_ARGS || fn->args[fn->arg_cnt].dir != DIR_END)
 			fail_msg("%s: %d arguments", fn->symbol, fn->arg_cnt);
@@ -133,13 +133,13 @@ static void test_rows(void **state)
 static void test_words(void **state)
 {
 	unsigned cnt;
-	const struct cuda_fn *fns = cuda_fns(&cnt);
+	const struct api_fn *fns = api_fns(&cnt);
 
 	for (unsigned i = 0; i < cnt; i++) {
 		bool float_seen = false;
 
 		for (int j = 0; j < fns[i].arg_cnt; j++) {
-			const struct cuda_arg *a = &fns[i].args[j];
+			const struct api_arg *a = &fns[i].args[j];
 			bool odd = a->dir == DIR_IN &&
 				   (a->type->size > 8 || a->type->kind == KIND_FLOAT);
 
@@ -157,10 +157,10 @@ static void test_words(void **state)
 static void test_forms(void **state)
 {
 	unsigned cnt;
-	const struct cuda_fn *fns = cuda_fns(&cnt);
+	const struct api_fn *fns = api_fns(&cnt);
 
 	for (unsigned i = 0; i < cnt; i++) {
-		const struct cuda_fn *fn = &fns[i], *plain;
+		const struct api_fn *fn = &fns[i], *plain;
 		char symbol[80];
 		size_t len = strlen(fn->symbol);
 
@@ -182,7 +182,7 @@ static void test_forms(void **state)
 	}
 }
 
-static const struct cuda_arg *arg_of(const struct cuda_fn *fn, enum cuda_dir dir, const char *type)
+static const struct api_arg *arg_of(const struct api_fn *fn, enum cuda_dir dir, const char *type)
 {
 	for (int i = 0; i < fn->arg_cnt; i++)
 		if (fn->args[i].dir == dir && !strcmp(fn->args[i].type->name, type))
@@ -190,7 +190,7 @@ static const struct cuda_arg *arg_of(const struct cuda_fn *fn, enum cuda_dir dir
 	return NULL;
 }
 
-static bool has_ptr_out(const struct cuda_fn *fn)
+static bool has_ptr_out(const struct api_fn *fn)
 {
 	for (int i = 0; i < fn->arg_cnt; i++)
 		if (fn->args[i].dir == DIR_OUT && fn->args[i].type->size == 8)
@@ -199,9 +199,9 @@ static bool has_ptr_out(const struct cuda_fn *fn)
 }
 
 /* What model/ relies on when it sees an op. */
-static void check_op(const struct cuda_fn *fn)
+static void check_op(const struct api_fn *fn)
 {
-	int bytes = cuda_fn_bytes_arg(fn);
+	int bytes = api_fn_bytes_arg(fn);
 
 	switch (fn->op) {
 	case OP_ALLOC:
@@ -282,10 +282,10 @@ static enum copy_dir dir_in_name(const char *name)
 	return COPY_NONE;
 }
 
-static int count_fns(unsigned does, enum cuda_class class)
+static int count_fns(unsigned does, enum api_class class)
 {
 	unsigned cnt, n = 0;
-	const struct cuda_fn *fns = cuda_fns(&cnt);
+	const struct api_fn *fns = api_fns(&cnt);
 
 	for (unsigned i = 0; i < cnt; i++)
 		n += op_does(fns[i].op, does) && fns[i].class == class;
@@ -296,14 +296,14 @@ static int count_fns(unsigned does, enum cuda_class class)
 static void test_op_facts(void **state)
 {
 	unsigned cnt;
-	const struct cuda_fn *fns = cuda_fns(&cnt);
+	const struct api_fn *fns = api_fns(&cnt);
 
 	for (unsigned i = 0; i < cnt; i++) {
-		const struct cuda_fn *fn = &fns[i];
+		const struct api_fn *fn = &fns[i];
 		const struct op_facts *op = &op_facts[fn->op];
 		bool launches = op->does & (DOES_LAUNCH | DOES_LAUNCH_GRAPH);
 
-		assert_string_equal(op->name, cuda_op_name(fn->op));
+		assert_string_equal(op->name, api_op_name(fn->op));
 		assert_int_equal(!!(op->does & DOES_COPY), !strcmp(op->name, "copy"));
 		if (op->does & DOES_COPY)
 			assert_int_equal(op->dir, dir_in_name(fn->name));
@@ -346,29 +346,29 @@ static void test_ops(void **state)
 {
 	bool class_used[CLASS_CNT] = {0}, op_used[OP_CNT] = {0};
 	unsigned cnt;
-	const struct cuda_fn *fns = cuda_fns(&cnt);
+	const struct api_fn *fns = api_fns(&cnt);
 
 	for (unsigned i = 0; i < cnt; i++) {
-		const struct cuda_fn *fn = &fns[i];
+		const struct api_fn *fn = &fns[i];
 
 		class_used[fn->class] = op_used[fn->op] = true;
-		assert_int_equal(cuda_fn_is_query(fn), fn->op == OP_QUERY);
+		assert_int_equal(api_fn_is_query(fn), fn->op == OP_QUERY);
 		/* The caller of a query never waits, and a call that waits is no query. */
 		assert_int_equal(fn->class == CLASS_SYNC, fn->op == OP_SYNC);
 		check_op(fn);
 	}
 	for (int c = 0; c < CLASS_CNT; c++)
 		if (!class_used[c] && c != CLASS_OTHER && c != CLASS_QUERY)
-			fail_msg("class %s has no row", cuda_class_name(c));
+			fail_msg("class %s has no row", api_class_name(c));
 	for (int o = 0; o < OP_CNT; o++)
 		if (!op_used[o])
-			fail_msg("op %s (%d) has no row", cuda_op_name(o), o);
+			fail_msg("op %s (%d) has no row", api_op_name(o), o);
 }
 
-static void check_args(const char *symbol, enum cuda_class class, enum cuda_op op, int arg_cnt,
+static void check_args(const char *symbol, enum api_class class, enum api_op op, int arg_cnt,
 		       const char *const *names)
 {
-	const struct cuda_fn *fn = fn_get(symbol);
+	const struct api_fn *fn = fn_get(symbol);
 
 	assert_int_equal(fn->class, class);
 	assert_int_equal(fn->op, op);
@@ -385,7 +385,7 @@ static void check_args(const char *symbol, enum cuda_class class, enum cuda_op o
 
 static void test_known_rows(void **state)
 {
-	const struct cuda_fn *fn;
+	const struct api_fn *fn;
 
 	CHECK_ARGS("cuLaunchKernel", CLASS_LAUNCH, OP_LAUNCH, "f", "gridDimX", "gridDimY",
 		   "gridDimZ", "blockDimX", "blockDimY", "blockDimZ", "sharedMemBytes", "hStream",
@@ -399,15 +399,15 @@ static void test_known_rows(void **state)
 	fn = fn_get("cuMemAlloc_v2");
 	assert_int_equal(fn->args[0].dir, DIR_OUT);
 	assert_string_equal(fn->args[0].type->name, "CUdeviceptr");
-	assert_int_equal(cuda_fn_bytes_arg(fn), 1);
+	assert_int_equal(api_fn_bytes_arg(fn), 1);
 	assert_int_equal(fn->since, 3020);
 	/* The form of CUDA 2.0: 32 bits. */
 	fn = fn_get("cuMemAlloc");
 	assert_int_equal(fn->args[0].type->size, 4);
 	assert_int_equal(fn->args[1].type->size, 4);
-	assert_int_equal(cuda_fn_bytes_arg(fn), 1);
+	assert_int_equal(api_fn_bytes_arg(fn), 1);
 	assert_int_equal(fn->since, 2000);
-	assert_int_equal(cuda_fn_bytes_arg(fn_get("cuStreamSynchronize")), -1);
+	assert_int_equal(api_fn_bytes_arg(fn_get("cuStreamSynchronize")), -1);
 
 	fn = fn_get("cuModuleLoadDataEx");
 	assert_int_equal(fn->args[1].dir, DIR_IN);
@@ -463,10 +463,10 @@ static void test_queries(void **state)
 	};
 
 	for (size_t i = 0; i < COUNT(queries); i++)
-		if (!cuda_fn_is_query(fn_get(queries[i])))
+		if (!api_fn_is_query(fn_get(queries[i])))
 			fail_msg("%s is a query", queries[i]);
 	for (size_t i = 0; i < COUNT(shown); i++)
-		if (cuda_fn_is_query(fn_get(shown[i])))
+		if (api_fn_is_query(fn_get(shown[i])))
 			fail_msg("%s is no query", shown[i]);
 }
 
@@ -492,30 +492,30 @@ static void test_public_name(void **state)
 	char buf[64], small[8];
 
 	for (size_t i = 0; i < COUNT(cases); i++) {
-		cuda_public_name(cases[i].symbol, buf, sizeof(buf));
+		api_public_name(cases[i].symbol, buf, sizeof(buf));
 		assert_string_equal(buf, cases[i].name);
 	}
-	cuda_public_name("cuMemcpyHtoD_v2", small, sizeof(small));
+	api_public_name("cuMemcpyHtoD_v2", small, sizeof(small));
 	assert_string_equal(small, "cuMemcp");
 }
 
 static void test_lookups(void **state)
 {
-	assert_null(cuda_fn_by_symbol("cuNothing"));
-	assert_null(cuda_fn_by_symbol(""));
-	assert_null(cuda_fn_by_symbol("cuMemAlloc_v9"));
-	assert_int_equal(cuda_class_by_name("launch", 6), CLASS_LAUNCH);
-	assert_int_equal(cuda_class_by_name("launch,sync", 6), CLASS_LAUNCH);
-	assert_int_equal(cuda_class_by_name("launc", 5), -1);
-	assert_int_equal(cuda_class_by_name("", 0), -1);
+	assert_null(api_fn_by_symbol("cuNothing"));
+	assert_null(api_fn_by_symbol(""));
+	assert_null(api_fn_by_symbol("cuMemAlloc_v9"));
+	assert_int_equal(api_class_by_name("launch", 6), CLASS_LAUNCH);
+	assert_int_equal(api_class_by_name("launch,sync", 6), CLASS_LAUNCH);
+	assert_int_equal(api_class_by_name("launc", 5), -1);
+	assert_int_equal(api_class_by_name("", 0), -1);
 	for (int c = 0; c < CLASS_CNT; c++) {
-		const char *name = cuda_class_name(c);
+		const char *name = api_class_name(c);
 
-		assert_int_equal(cuda_class_by_name(name, strlen(name)), c);
-		assert_true(*cuda_class_text(c));
+		assert_int_equal(api_class_by_name(name, strlen(name)), c);
+		assert_true(*api_class_text(c));
 	}
-	assert_string_equal(cuda_op_name(OP_LAUNCH_EX), "launch");
-	assert_null(cuda_type_by_name("CUnothing"));
+	assert_string_equal(api_op_name(OP_LAUNCH_EX), "launch");
+	assert_null(api_type_by_name("CUnothing"));
 }
 
 static bool is_undocumented(const char *symbol)
@@ -539,7 +539,7 @@ static void test_exports(void **state)
 		bool known;
 
 		line[strcspn(line, "\n")] = 0;
-		known = cuda_fn_by_symbol(line);
+		known = api_fn_by_symbol(line);
 		if (known == is_undocumented(line))
 			fail_msg("%s: %s", line,
 				 known ? "has a row, take it off the list" : "no row");

@@ -53,7 +53,7 @@ static const char *const struct_names[] = {
 static void test_enums(void **state)
 {
 	for (size_t i = 0; i < COUNT(enum_names); i++) {
-		const struct cuda_enum *en = cuda_enum_by_name(enum_names[i]);
+		const struct api_enum *en = api_enum_by_name(enum_names[i]);
 
 		assert_non_null(en);
 		/* Names are unique, so a look-up by name finds this one. */
@@ -64,13 +64,13 @@ static void test_enums(void **state)
 			if (en->values[v].value < en->values[v - 1].value)
 				fail_msg("%s: %s is out of order", en->name, en->values[v].name);
 	}
-	assert_null(cuda_enum_by_name("CUnothing"));
+	assert_null(api_enum_by_name("CUnothing"));
 }
 
 static void test_types(void **state)
 {
 	for (size_t i = 0; i < COUNT(type_names); i++) {
-		const struct cuda_type *t = cuda_type_by_name(type_names[i]);
+		const struct api_type *t = api_type_by_name(type_names[i]);
 
 		assert_non_null(t);
 		assert_true(t->size > 0);
@@ -86,14 +86,14 @@ static void test_types(void **state)
 static void test_structs(void **state)
 {
 	for (size_t i = 0; i < COUNT(struct_names); i++) {
-		const struct cuda_struct *st = cuda_struct_by_name(struct_names[i]);
+		const struct api_struct *st = api_struct_by_name(struct_names[i]);
 		unsigned end = 0;
 
 		assert_non_null(st);
 		assert_true(st->size > 0 && st->size <= MAX_STRUCT_SZ);
 		assert_true(st->field_cnt > 0);
 		for (unsigned f = 0; f < st->field_cnt; f++) {
-			const struct cuda_field *field = &st->fields[f];
+			const struct api_field *field = &st->fields[f];
 
 			if (field->off < end || !field->count || !field->type->size)
 				fail_msg("%s: %s overlaps", st->name, field->name);
@@ -102,12 +102,12 @@ static void test_structs(void **state)
 		if (end > st->size)
 			fail_msg("%s: %u bytes of fields in %u", st->name, end, st->size);
 	}
-	assert_null(cuda_struct_by_name("CUnothing"));
+	assert_null(api_struct_by_name("CUnothing"));
 }
 
 static void check_field(const char *st_name, const char *name, unsigned off, unsigned size)
 {
-	const struct cuda_struct *st = cuda_struct_by_name(st_name);
+	const struct api_struct *st = api_struct_by_name(st_name);
 
 	assert_non_null(st);
 	for (unsigned i = 0; i < st->field_cnt; i++) {
@@ -122,33 +122,33 @@ static void check_field(const char *st_name, const char *name, unsigned off, uns
 
 static void test_known_structs(void **state)
 {
-	assert_int_equal(cuda_struct_by_name("CUlaunchConfig")->size, 56);
+	assert_int_equal(api_struct_by_name("CUlaunchConfig")->size, 56);
 	check_field("CUlaunchConfig", "gridDimX", 0, 4);
 	check_field("CUlaunchConfig", "sharedMemBytes", 24, 4);
 	check_field("CUlaunchConfig", "hStream", 32, 8);
 	check_field("CUlaunchConfig", "attrs", 40, 8);
 	check_field("CUlaunchConfig", "numAttrs", 48, 4);
-	assert_int_equal(cuda_struct_by_name("CUlaunchAttribute")->size, 72);
+	assert_int_equal(api_struct_by_name("CUlaunchAttribute")->size, 72);
 	check_field("CUlaunchAttribute", "id", 0, 4);
 	check_field("CUlaunchAttribute", "value", 8, 12);
-	assert_int_equal(cuda_struct_by_name("CUDA_MEMCPY2D")->size, 128);
+	assert_int_equal(api_struct_by_name("CUDA_MEMCPY2D")->size, 128);
 	check_field("CUDA_MEMCPY2D", "WidthInBytes", 112, 8);
-	assert_int_equal(cuda_struct_by_name("CUDA_MEMCPY3D")->size, 200);
+	assert_int_equal(api_struct_by_name("CUDA_MEMCPY3D")->size, 200);
 	check_field("CUDA_MEMCPY3D", "Depth", 192, 8);
-	assert_int_equal(cuda_struct_by_name("CUmemAllocationProp")->size, 32);
+	assert_int_equal(api_struct_by_name("CUmemAllocationProp")->size, 32);
 	check_field("CUmemAllocationProp", "location", 8, 8);
-	assert_int_equal(cuda_type_by_name("CUuuid")->size, 16);
-	assert_int_equal(cuda_type_by_name("CUipcMemHandle")->size, 64);
-	assert_int_equal(cuda_type_by_name("CUdeviceptr_v1")->size, 4);
+	assert_int_equal(api_type_by_name("CUuuid")->size, 16);
+	assert_int_equal(api_type_by_name("CUipcMemHandle")->size, 64);
+	assert_int_equal(api_type_by_name("CUdeviceptr_v1")->size, 4);
 }
 
 static void check_value(const char *en_name, const char *name, int64_t value)
 {
-	const struct cuda_enum *en = cuda_enum_by_name(en_name);
+	const struct api_enum *en = api_enum_by_name(en_name);
 
 	assert_non_null(en);
-	assert_non_null(cuda_enum_name(en, value));
-	assert_string_equal(cuda_enum_name(en, value), name);
+	assert_non_null(api_enum_name(en, value));
+	assert_string_equal(api_enum_name(en, value), name);
 }
 
 static void test_known_enums(void **state)

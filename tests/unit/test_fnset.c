@@ -52,7 +52,7 @@ static void test_ids(void **state)
 {
 	unsigned cnt = fnset__cnt(set);
 	int id = fnset__id(set, "cuWhatever_v3_ptsz");
-	const struct cuda_fn *fn = fnset__fn(set, id);
+	const struct api_fn *fn = fnset__fn(set, id);
 
 	assert_int_equal(id, cnt);
 	assert_int_equal(fnset__id(set, "cuWhatever_v3_ptsz"), id);
@@ -213,7 +213,7 @@ static void test_negation(void **state)
 /* What each level is the first to have. */
 static const struct {
 	const char *symbol;
-	enum cuda_detail detail;
+	enum api_detail detail;
 } first_of[] = {
 	{"cuInit", DETAIL_LOW},
 	{"cuLaunchKernel", DETAIL_LOW},
@@ -261,7 +261,7 @@ static void test_details(void **state)
 		fnset__set_detail(set, d);
 		for (unsigned i = 0; i < sizeof(first_of) / sizeof(first_of[0]); i++)
 			if (wanted(first_of[i].symbol) !=
-			    (first_of[i].detail <= (enum cuda_detail)d))
+			    (first_of[i].detail <= (enum api_detail)d))
 				fail_msg("--detail=%s: %s", detail_name(d), first_of[i].symbol);
 		/* Each has more than the one before. */
 		assert_true(wanted_cnt() > cnt);
@@ -273,7 +273,7 @@ static void test_details(void **state)
 	/* Everything but queries: what is traced when nothing is said. */
 	fnset__set_detail(set, DETAIL_NORMAL);
 	for (unsigned id = 0; id < fnset__cnt(set); id++)
-		assert_int_equal(fnset__wanted(set, id), !cuda_fn_is_query(fnset__fn(set, id)));
+		assert_int_equal(fnset__wanted(set, id), !api_fn_is_query(fnset__fn(set, id)));
 }
 
 static void test_detail_and_expr(void **state)

@@ -68,12 +68,12 @@ static void check_event(const struct event *ev, const char *want)
 
 static struct event call(const char *symbol, enum event_type type, const uint64_t *words)
 {
-	const struct cuda_fn *fn = cuda_fn_by_symbol(symbol);
+	const struct api_fn *fn = api_fn_by_symbol(symbol);
 
 	assert_non_null(fn);
 	return (struct event){.kind = EVENT_CALL,
 			      .type = type,
-			      .op = cuda_op_name(fn->op),
+			      .op = api_op_name(fn->op),
 			      .name = fn->name,
 			      .pid = 100,
 			      .tid = 101,
@@ -227,7 +227,7 @@ static void test_copy(void **state)
 /* A symbol that the table does not know, from a library that means no good. */
 static void test_hostile_names(void **state)
 {
-	static const struct cuda_fn fn = {.symbol = "cu\"\n\xff_v2", .name = "cu\"\n\xff"};
+	static const struct api_fn fn = {.symbol = "cu\"\n\xff_v2", .name = "cu\"\n\xff"};
 	static const uint64_t words[] = {1, 2};
 	struct event ev = call("cuInit", TYPE_OTHER, words);
 	char longest[4096];
@@ -359,13 +359,13 @@ static void test_header(void **state)
 static void test_end(void **state)
 {
 	const struct trace_count counts[] = {
-		{.fn = cuda_fn_by_symbol("cuInit"),
+		{.fn = api_fn_by_symbol("cuInit"),
 		 .calls = 5,
 		 .errors = 1,
 		 .unfinished = 2,
 		 .total_ns = 7500,
 		 .max_ns = 4000},
-		{.fn = cuda_fn_by_symbol("cuLaunchKernel"), .entered = 9, .abandoned = 1},
+		{.fn = api_fn_by_symbol("cuLaunchKernel"), .entered = 9, .abandoned = 1},
 	};
 	struct trace_end end = {.end_ns = BASE_NS + 2000000001,
 				.reason = "command exited",

@@ -313,7 +313,7 @@ static void test_streams(void **state)
 
 static void test_words(void **state)
 {
-	const struct cuda_fn *fn = cuda_fn_by_symbol("cuIpcOpenMemHandle_v2");
+	const struct api_fn *fn = api_fn_by_symbol("cuIpcOpenMemHandle_v2");
 	uint64_t words[CT_MAX_WORDS], val;
 	struct event ev = {.words = words, .word_cnt = CT_MAX_WORDS};
 	struct meaning m;
@@ -337,7 +337,7 @@ static void test_words(void **state)
 	ev.word_cnt = 1;
 	assert_false(event_arg(&m, &ev, 2, &val));
 	/* A float has no word. */
-	meaning__init(&m, cuda_fn_by_symbol("cuParamSetf"));
+	meaning__init(&m, api_fn_by_symbol("cuParamSetf"));
 	ev.word_cnt = CT_MAX_WORDS;
 	assert_false(event_arg(&m, &ev, 2, &val));
 	assert_true(event_arg(&m, &ev, 1, &val));

@@ -203,7 +203,7 @@ static const struct mem_totals *does(struct mem *m, const char *symbol, const ch
 	static struct event ev;
 	struct event_text text = {.args = args, .args_len = strlen(args)};
 
-	ev = (struct event){.kind = EVENT_CALL, .fn = cuda_fn_by_symbol(symbol), .tid = tid};
+	ev = (struct event){.kind = EVENT_CALL, .fn = api_fn_by_symbol(symbol), .tid = tid};
 	ev.name = ev.fn->name;
 	ev.text = &text;
 	ev.start_ns = ev.end_ns = 1000;
@@ -329,8 +329,8 @@ static void sim_act(struct sim *s, struct sim_thread *t, bool frees)
 
 static void sim_record(struct mem *m, struct sim_thread *t, bool frees)
 {
-	static const struct cuda_fn get = {.op = OP_ALLOC, .class = CLASS_MEMORY},
-				    put = {.op = OP_FREE, .class = CLASS_MEMORY};
+	static const struct api_fn get = {.op = OP_ALLOC, .class = CLASS_MEMORY},
+				   put = {.op = OP_FREE, .class = CLASS_MEMORY};
 	struct event ev = {
 		.kind = EVENT_CALL,
 		.fn = frees ? &put : &get,

@@ -55,7 +55,7 @@ static void events(void **state)
 	struct metrics_target *t = metrics__get(m, &l, "python3");
 	struct event ev = {.kind = EVENT_CALL, .type = TYPE_KERNEL, .has = HAS_LAUNCH};
 
-	ev.fn = cuda_fn_by_symbol("cuLaunchKernel");
+	ev.fn = api_fn_by_symbol("cuLaunchKernel");
 	for (int i = 0; i < 3; i++) {
 		ev.start_ns = 1000;
 		ev.end_ns = 1000 + (1024ull << 2 * i); /* on a limit: in the bucket above */
@@ -71,7 +71,7 @@ static void events(void **state)
 			    .has = HAS_SIZE | HAS_DIR,
 			    .size = 4096,
 			    .dir = COPY_DIR_HTOD,
-			    .fn = cuda_fn_by_symbol("cuMemcpyHtoD_v2")};
+			    .fn = api_fn_by_symbol("cuMemcpyHtoD_v2")};
 	metrics__event(m, t, &ev);
 	metrics__event(m, t, &ev);
 	has(m, "cudatrace_calls_total{" POD ",function=\"cuLaunchKernel\",class=\"launch\"} 5");
@@ -104,8 +104,8 @@ static void counts(void **state)
 	struct ct_count c = {.errors = 1, .total_ns = 3000000};
 
 	c.hist[ct_hist_index(1000000)] = 3;
-	metrics__counts(m, t, cuda_fn_by_symbol("cuLaunchKernel"), &c);
-	metrics__errors(m, t, cuda_fn_by_symbol("cuLaunchKernel"), 719, 1);
+	metrics__counts(m, t, api_fn_by_symbol("cuLaunchKernel"), &c);
+	metrics__errors(m, t, api_fn_by_symbol("cuLaunchKernel"), 719, 1);
 	has(m,
 	    "cudatrace_launches_total{namespace=\"\",pod=\"\",container=\"\",command=\"a\\\"b\\\\"
 	    "c?\?\"} 2");
@@ -120,8 +120,8 @@ static void counts(void **state)
 /* Of two libraries' functions, those of one class too. */
 static void families(void **state)
 {
-	const struct cuda_fn cu = {.symbol = "cuNew", .api = API_CUDA, .class = CLASS_OTHER};
-	const struct cuda_fn nccl = {.symbol = "ncclNew", .api = API_NCCL, .class = CLASS_OTHER};
+	const struct api_fn cu = {.symbol = "cuNew", .api = API_CUDA, .class = CLASS_OTHER};
+	const struct api_fn nccl = {.symbol = "ncclNew", .api = API_NCCL, .class = CLASS_OTHER};
 	const struct labels l = {0};
 	struct metrics *m = metrics__new(1000);
 	struct metrics_target *t = metrics__get(m, &l, "x");
@@ -152,10 +152,10 @@ static void launches(void **state)
 	struct metrics_target *t = metrics__get(m, &l, "x");
 	struct event ev = {.kind = EVENT_CALL,
 			   .type = TYPE_KERNEL,
-			   .fn = cuda_fn_by_symbol("cuLaunchCooperativeKernelMultiDevice")};
+			   .fn = api_fn_by_symbol("cuLaunchCooperativeKernelMultiDevice")};
 
 	metrics__event(m, t, &ev);
-	ev.fn = cuda_fn_by_symbol("cuLaunchKernel");
+	ev.fn = api_fn_by_symbol("cuLaunchKernel");
 	ev.entry_only = true;
 	metrics__event(m, t, &ev);
 	ev.abandoned = true;
@@ -172,7 +172,7 @@ static void forgotten(void **state)
 	const struct labels l = {0};
 	struct metrics *m = metrics__new(1000);
 	struct metrics_target *t = metrics__get(m, &l, "x"), *u = metrics__get(m, &l, "y");
-	const struct cuda_fn *fn = cuda_fn_by_symbol("cuLaunchKernel");
+	const struct api_fn *fn = api_fn_by_symbol("cuLaunchKernel");
 	struct ct_count c = {.errors = 1};
 
 	c.hist[0] = 3;
@@ -180,7 +180,7 @@ static void forgotten(void **state)
 	metrics__counts(m, u, fn, &c);
 	metrics__errors(m, t, fn, 719, 1);
 	metrics__errors(m, t, fn, 700, 1);
-	metrics__counts(m, t, cuda_fn_by_symbol("cuInit"), &c);
+	metrics__counts(m, t, api_fn_by_symbol("cuInit"), &c);
 	has(m, "cudatrace_series 305");
 	metrics__forget_fn(m, fn);
 	lacks(m, "cuLaunchKernel");
@@ -214,11 +214,11 @@ static void bytes(void **state)
 #define X "namespace=\"\",pod=\"\",container=\"\",command=\"x\""
 
 	c.hist[0] = 1;
-	metrics__counts(m, t, cuda_fn_by_symbol("cuMemcpyDtoH_v2"), &c);
-	metrics__counts(m, t, cuda_fn_by_symbol("cuMemcpyDtoHAsync_v2"), &c);
-	metrics__counts(m, t, cuda_fn_by_symbol("cuMemcpyAsync"), &c);
+	metrics__counts(m, t, api_fn_by_symbol("cuMemcpyDtoH_v2"), &c);
+	metrics__counts(m, t, api_fn_by_symbol("cuMemcpyDtoHAsync_v2"), &c);
+	metrics__counts(m, t, api_fn_by_symbol("cuMemcpyAsync"), &c);
 	/* its bytes are allocated, not copied */
-	metrics__counts(m, t, cuda_fn_by_symbol("cuMemAlloc_v2"), &c);
+	metrics__counts(m, t, api_fn_by_symbol("cuMemAlloc_v2"), &c);
 	has(m, "cudatrace_transfer_bytes_total{" X ",direction=\"DtoH\"} 8192");
 	has(m, "cudatrace_transfer_bytes_total{" X ",direction=\"unknown\"} 4096");
 	lacks(m, "direction=\"HtoD\"");
@@ -247,7 +247,7 @@ static void memory(void **state)
 static void bounded(void **state)
 {
 	struct metrics *m = metrics__new(1000);
-	struct event ev = {.kind = EVENT_CALL, .fn = cuda_fn_by_symbol("cuInit")};
+	struct event ev = {.kind = EVENT_CALL, .fn = api_fn_by_symbol("cuInit")};
 	struct labels l = {0};
 
 	for (int i = 0; i < 1000; i++) {
@@ -269,7 +269,7 @@ static void hostile(void **state)
 				 .pod = "p\n# TYPE x gauge",
 				 .container_name = "\033[2J"};
 	struct metrics *m = metrics__new(10000);
-	struct event ev = {.kind = EVENT_CALL, .fn = cuda_fn_by_symbol("cuInit")};
+	struct event ev = {.kind = EVENT_CALL, .fn = api_fn_by_symbol("cuInit")};
 
 	metrics__event(m, metrics__get(m, &l, "\"} 9\n"), &ev);
 	has(m,
@@ -284,7 +284,7 @@ static void hostile(void **state)
 static void ended_make_room(void **state)
 {
 	struct metrics *m = metrics__new(1000);
-	struct event ev = {.kind = EVENT_CALL, .fn = cuda_fn_by_symbol("cuInit")};
+	struct event ev = {.kind = EVENT_CALL, .fn = api_fn_by_symbol("cuInit")};
 	struct metrics_target *stays;
 	struct labels l = {0};
 
@@ -314,7 +314,7 @@ static void share(void **state)
 	struct event ev = {.kind = EVENT_CALL, .is_error = true};
 	struct labels l = {0};
 	unsigned cnt, series = 0;
-	const struct cuda_fn *fns = cuda_fns(&cnt);
+	const struct api_fn *fns = api_fns(&cnt);
 	char *text;
 
 	greedy = metrics__get(m, &l, "greedy");
@@ -329,7 +329,7 @@ static void share(void **state)
 	free(text);
 	assert_in_range(series, 400, 520);
 	late = metrics__get(m, &l, "late");
-	ev = (struct event){.kind = EVENT_CALL, .fn = cuda_fn_by_symbol("cuInit")};
+	ev = (struct event){.kind = EVENT_CALL, .fn = api_fn_by_symbol("cuInit")};
 	metrics__event(m, late, &ev);
 	has(m, OF "command=\"late\",function=\"cuInit\",class=\"init\"} 1");
 	metrics__free(m);
@@ -338,13 +338,13 @@ static void share(void **state)
 /* Histograms are most of the lines: those of more classes than usual are series, too. */
 static void histograms(void **state)
 {
-	const struct cuda_fn *fns, *of[CLASS_CNT] = {0};
+	const struct api_fn *fns, *of[CLASS_CNT] = {0};
 	struct metrics *m = metrics__new(2000);
 	unsigned cnt, lines = 0;
 	struct labels l = {0};
 	char *text;
 
-	fns = cuda_fns(&cnt);
+	fns = api_fns(&cnt);
 	for (unsigned i = 0; i < cnt; i++)
 		of[fns[i].class] = &fns[i];
 	for (int i = 0; i < 12; i++) {

@@ -121,14 +121,14 @@ struct rig_layout {
 	uint64_t nums[CT_MAX_CAPS];
 };
 
-static inline void rig_put(struct rig_layout *l, const struct cuda_fn *fn, const struct val *v)
+static inline void rig_put(struct rig_layout *l, const struct api_fn *fn, const struct val *v)
 {
-	int arg = cuda_arg_by_name(fn, v->name), cap, word;
+	int arg = api_arg_by_name(fn, v->name), cap, word;
 
 	if (arg < 0)
 		fail_msg("%s has no argument %s", fn->symbol, v->name);
-	cap = cuda_arg_cap(fn, arg);
-	word = cuda_arg_word(fn, arg);
+	cap = api_arg_cap(fn, arg);
+	word = api_arg_word(fn, arg);
 	if (fn->args[arg].dir == DIR_IN) {
 		assert_true(word >= 0);
 		if (v->data)
@@ -163,7 +163,7 @@ static inline const struct event *rig_send(struct rig *r, const char *symbol,
 	size_t off;
 
 	assert_true(id >= 0);
-	cuda_fn_spec(fnset__fn(r->fns, id), &spec);
+	api_fn_spec(fnset__fn(r->fns, id), &spec);
 	c->rec.kind = CT_REC_CALL;
 	c->rec.flags = r->flags;
 	c->rec.ts_ns = r->now_ns += 1000;
@@ -198,7 +198,7 @@ static inline const struct event *rig_send(struct rig *r, const char *symbol,
 static inline const struct event *rig_call(struct rig *r, const char *symbol,
 					   const struct val *vals)
 {
-	const struct cuda_fn *fn = cuda_fn_by_symbol(symbol);
+	const struct api_fn *fn = api_fn_by_symbol(symbol);
 	struct rig_layout l = {0};
 
 	if (!fn)

@@ -257,7 +257,7 @@ static void shared_queue(void **state)
 static bool mark(struct otlp_iters *its, uint32_t pid, uint32_t tid)
 {
 	static const struct labels none;
-	static struct cuda_fn fn;
+	static struct api_fn fn;
 	struct event ev = {.pid = pid, .tid = tid, .fn = &fn};
 	struct otlp_span s = {.labels = &none, .command = ""};
 

@@ -198,9 +198,9 @@ static uint64_t device(const struct proc *p)
 	return t.bytes[MEM_DEVICE];
 }
 
-static void mem_call(struct proc *p, enum cuda_op op, uint64_t ptr, uint64_t size)
+static void mem_call(struct proc *p, enum api_op op, uint64_t ptr, uint64_t size)
 {
-	struct cuda_fn fn = {.op = op, .class = CLASS_MEMORY};
+	struct api_fn fn = {.op = op, .class = CLASS_MEMORY};
 	struct event ev = {
 		.kind = EVENT_CALL,
 		.name = "",

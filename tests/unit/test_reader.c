@@ -151,7 +151,7 @@ static void test_call(void **state)
 	assert_int_equal(got.cnt, 2);
 	assert_int_equal(ev->kind, EVENT_CALL);
 	assert_int_equal(ev->type, TYPE_MEMORY);
-	assert_ptr_equal(ev->fn, cuda_fn_by_symbol("cuMemAlloc_v2"));
+	assert_ptr_equal(ev->fn, api_fn_by_symbol("cuMemAlloc_v2"));
 	assert_string_equal(ev->op, "alloc");
 	assert_string_equal(ev->name, "cuMemAlloc");
 	assert_ptr_equal(ev[0].name, ev[1].name);

@@ -259,7 +259,7 @@ static void idle_with_threads(void **state)
 	put(x, factory_launch(&x->f, "a", 0));
 	sync = factory_sync(&x->f, 0);
 	launch = sync;
-	launch.fn = cuda_fn_by_symbol("cuLaunchKernel");
+	launch.fn = api_fn_by_symbol("cuLaunchKernel");
 	launch.type = TYPE_KERNEL;
 	launch.tid = 101;
 	launch.start_ns = sync.start_ns + 1000;

@@ -100,7 +100,7 @@ static void advice_names_what_saves_most(void **state)
 	char *text;
 
 	r->end.cost_ns = 100000000;
-	r->end.dear[0] = (struct trace_fn_cost){cuda_fn_by_symbol("cuEventRecord"), 40000000};
+	r->end.dear[0] = (struct trace_fn_cost){api_fn_by_symbol("cuEventRecord"), 40000000};
 	r->end.dear_cnt = 1;
 	r->end.low_saves_ns = 40000000;
 	text = print(r, 80, false);

@@ -51,10 +51,10 @@ static void test_paths(void **state)
 	uint64_t arr[3] = {5, 6, 7};
 	struct ct_spec spec;
 
-	cuda_fn_spec(ev.fn, &spec);
+	api_fn_spec(ev.fn, &spec);
 	ev.words = words;
 	ev.word_cnt = 4;
-	ev.cap_cnt = cuda_arg_cap(ev.fn, 2) + 1;
+	ev.cap_cnt = api_arg_cap(ev.fn, 2) + 1;
 	ev.caps[ev.cap_cnt - 1] = (struct pointee){(const uint8_t *)prop, 16};
 	assert_true(event_path_u64(&ev, "prop.location.id", &val));
 	assert_int_equal(val, 7);
@@ -67,7 +67,7 @@ static void test_paths(void **state)
 	ev.caps[ev.cap_cnt - 1].len = -14;
 	assert_false(event_path_u64(&ev, "prop.location.id", &val));
 	ev = begin("cuMemcpyBatchAsync");
-	ev.cap_cnt = cuda_arg_cap(ev.fn, 2) + 1;
+	ev.cap_cnt = api_arg_cap(ev.fn, 2) + 1;
 	ev.caps[ev.cap_cnt - 1] = (struct pointee){(const uint8_t *)arr, 24};
 	assert_int_equal(event_array_u64(&ev, "sizes", words, 4), 3);
 	assert_int_equal(words[2], 7);

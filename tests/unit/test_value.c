@@ -15,16 +15,16 @@
 #include "random.h"
 #include "text/json.h"
 
-static const struct cuda_fn *fn(const char *symbol)
+static const struct api_fn *fn(const char *symbol)
 {
-	const struct cuda_fn *f = cuda_fn_by_symbol(symbol);
+	const struct api_fn *f = api_fn_by_symbol(symbol);
 
 	if (!f)
 		fail_msg("no row for %s", symbol);
 	return f;
 }
 
-static void check_cap(const struct cuda_fn *f, const struct ct_spec *spec, const struct ct_cap *cap)
+static void check_cap(const struct api_fn *f, const struct ct_spec *spec, const struct ct_cap *cap)
 {
 	if (cap->kind == CT_CAP_NONE || cap->kind > CT_CAP_PARR || !cap->size ||
 	    cap->size > CT_CAP_SZ_MAX || cap->arg >= spec->word_cnt ||
@@ -35,21 +35,21 @@ static void check_cap(const struct cuda_fn *f, const struct ct_spec *spec, const
 static void test_specs(void **state)
 {
 	unsigned cnt;
-	const struct cuda_fn *fns = cuda_fns(&cnt);
+	const struct api_fn *fns = api_fns(&cnt);
 
 	assert_true(cnt < CT_MAX_FUNCS);
 	for (unsigned i = 0; i < cnt; i++) {
-		const struct cuda_fn *f = &fns[i];
+		const struct api_fn *f = &fns[i];
 		struct ct_spec spec;
 		int last = -1;
 
-		cuda_fn_spec(f, &spec);
+		api_fn_spec(f, &spec);
 		assert_true(spec.word_cnt <= CT_MAX_WORDS);
 		assert_true(spec.cap_cnt <= CT_MAX_CAPS);
 		for (unsigned c = 0; c < spec.cap_cnt; c++)
 			check_cap(f, &spec, &spec.caps[c]);
 		for (unsigned a = 0; a < f->arg_cnt; a++) {
-			int cap = cuda_arg_cap(f, a), word = cuda_arg_word(f, a);
+			int cap = api_arg_cap(f, a), word = api_arg_word(f, a);
 
 			assert_true(word < spec.word_cnt);
 			if (word < 0 &&
@@ -70,7 +70,7 @@ static struct ct_spec spec_of(const char *symbol)
 {
 	struct ct_spec spec;
 
-	cuda_fn_spec(fn(symbol), &spec);
+	api_fn_spec(fn(symbol), &spec);
 	return spec;
 }
 
@@ -121,19 +121,19 @@ static void test_spec_handles(void **state)
 /* Of every function of the table: nothing is asked for that could tell what is hidden. */
 static void test_spec_hiding(void **state)
 {
-	const struct cuda_fn *rows;
+	const struct api_fn *rows;
 	struct ct_spec all, s;
 	unsigned cnt, texts = 0;
 
-	rows = cuda_fns(&cnt);
+	rows = api_fns(&cnt);
 	for (unsigned i = 0; i < cnt; i++) {
-		cuda_fn_spec(&rows[i], &all);
-		cuda_fn_spec_hiding(&rows[i], CT_HIDE_NOTHING, &s);
+		api_fn_spec(&rows[i], &all);
+		api_fn_spec_hiding(&rows[i], CT_HIDE_NOTHING, &s);
 		assert_memory_equal(&s, &all, sizeof(s));
-		cuda_fn_spec_hiding(&rows[i], CT_HIDE_ARGS, &s);
+		api_fn_spec_hiding(&rows[i], CT_HIDE_ARGS, &s);
 		assert_int_equal(s.word_cnt + s.cap_cnt + s.bytes_word + s.handle_word, 0);
 		assert_int_equal(s.flags, all.flags);
-		cuda_fn_spec_hiding(&rows[i], CT_HIDE_STRINGS, &s);
+		api_fn_spec_hiding(&rows[i], CT_HIDE_STRINGS, &s);
 		assert_int_equal(s.word_cnt, all.word_cnt);
 		assert_int_equal(s.cap_cnt, all.cap_cnt);
 		assert_int_equal(s.handle_word, 0);
@@ -186,15 +186,15 @@ static void test_spec_rows(void **state)
 	/* 64 bytes by value: on the stack, so that the flags are in the second register. */
 	s = spec_of("cuIpcOpenMemHandle_v2");
 	assert_int_equal(s.word_cnt, 14);
-	assert_int_equal(cuda_arg_word(fn("cuIpcOpenMemHandle_v2"), 1), 6);
-	assert_int_equal(cuda_arg_word(fn("cuIpcOpenMemHandle_v2"), 2), 1);
+	assert_int_equal(api_arg_word(fn("cuIpcOpenMemHandle_v2"), 1), 6);
+	assert_int_equal(api_arg_word(fn("cuIpcOpenMemHandle_v2"), 2), 1);
 #endif
-	assert_int_equal(cuda_arg_word(fn("cuTexRefSetMipmapLevelBias"), 1), -1);
-	assert_int_equal(cuda_arg_by_name(fn("cuMemAlloc_v2"), "bytesize"), 1);
-	assert_int_equal(cuda_arg_by_name(fn("cuMemAlloc_v2"), "size"), -1);
+	assert_int_equal(api_arg_word(fn("cuTexRefSetMipmapLevelBias"), 1), -1);
+	assert_int_equal(api_arg_by_name(fn("cuMemAlloc_v2"), "bytesize"), 1);
+	assert_int_equal(api_arg_by_name(fn("cuMemAlloc_v2"), "size"), -1);
 }
 
-static void check_args(const struct cuda_fn *f, const uint64_t *words, unsigned word_cnt,
+static void check_args(const struct api_fn *f, const uint64_t *words, unsigned word_cnt,
 		       const struct pointee *caps, unsigned cap_cnt, const char *want)
 {
 	struct out *o = out__memory();
@@ -202,7 +202,7 @@ static void check_args(const struct cuda_fn *f, const uint64_t *words, unsigned 
 
 	json__init(&j, o);
 	json_open(&j, NULL);
-	cuda_visit_args(f, words, word_cnt, caps, cap_cnt, &j.v);
+	api_visit_args(f, words, word_cnt, caps, cap_cnt, &j.v);
 	json_close(&j);
 	if (!json_valid(o->buf, o->len))
 		fail_msg("%s: no JSON: %.*s", f->symbol, (int)o->len, o->buf);
@@ -262,7 +262,7 @@ static void test_by_value(void **state)
 
 static void test_out(void **state)
 {
-	const struct cuda_fn *f = fn("cuMemAlloc_v2");
+	const struct api_fn *f = fn("cuMemAlloc_v2");
 	uint64_t ptr = 0x7f1200000000;
 	char uuid[16] = "\x01\x02\xff";
 
@@ -279,7 +279,7 @@ static void test_out(void **state)
 
 static void test_text(void **state)
 {
-	const struct cuda_fn *f = fn("cuDeviceGetName");
+	const struct api_fn *f = fn("cuDeviceGetName");
 	char big[1024], want[400];
 
 	check_args(f, WORDS(0x7ffc0000, 64, 0), &CAP("NVIDIA \"H200\"", 14), 1,
@@ -304,7 +304,7 @@ static void test_text(void **state)
 
 static void test_arrays(void **state)
 {
-	const struct cuda_fn *f = fn("cuModuleEnumerateFunctions");
+	const struct api_fn *f = fn("cuModuleEnumerateFunctions");
 	static const uint64_t fs[] = {0x10, 0x20, 0x30};
 
 	check_args(
@@ -339,7 +339,7 @@ struct launch_attr {
 
 static void test_launch_config(void **state)
 {
-	const struct cuda_fn *f = fn("cuLaunchKernelEx");
+	const struct api_fn *f = fn("cuLaunchKernelEx");
 	struct launch_config cfg = {.grid = {4, 2, 1},
 				    .block = {128, 1, 1},
 				    .shared = 1024,
@@ -376,7 +376,7 @@ static void test_launch_config(void **state)
 
 static void test_generic(void **state)
 {
-	static const struct cuda_fn f = {.symbol = "cuNew_v2", .name = "cuNew"};
+	static const struct api_fn f = {.symbol = "cuNew_v2", .name = "cuNew"};
 
 	check_args(&f, WORDS(0, 1, 2, 3, 4, UINT64_MAX, 9), NULL, 0,
 		   "{\"arg0\":\"0x0\",\"arg1\":\"0x1\",\"arg2\":\"0x2\",\"arg3\":\"0x3\","
@@ -387,9 +387,9 @@ static void test_generic(void **state)
 /* A function that is no row of the table, as a test or a later source may have. */
 static void test_own_row(void **state)
 {
-	static const struct cuda_type f64 = {"double", 8, KIND_FLOAT, NULL, NULL};
-	static const struct cuda_arg args[] = {{DIR_OUT, 0, &f64, "x"}, {0}};
-	static const struct cuda_fn f = {
+	static const struct api_type f64 = {"double", 8, KIND_FLOAT, NULL, NULL};
+	static const struct api_arg args[] = {{DIR_OUT, 0, &f64, "x"}, {0}};
+	static const struct api_fn f = {
 		.symbol = "cuOwn", .name = "cuOwn", .known = true, .arg_cnt = 1, .args = args};
 	double x = 0.25;
 
@@ -400,14 +400,14 @@ static void test_own_row(void **state)
 
 /* Random words and random captures, each in memory of its own size: AddressSanitizer sees a read
  * beyond any of them. */
-static void visit_random(const struct cuda_fn *f)
+static void visit_random(const struct api_fn *f)
 {
 	struct pointee caps[CT_MAX_CAPS];
 	struct ct_spec spec;
 	uint64_t *words;
 	unsigned cap_cnt, word_cnt;
 
-	cuda_fn_spec(f, &spec);
+	api_fn_spec(f, &spec);
 	cap_cnt = rnd() % 4 ? spec.cap_cnt : rnd() % (spec.cap_cnt + 1);
 	word_cnt = rnd() % 4 ? spec.word_cnt : rnd() % (spec.word_cnt + 1);
 	words = malloc(word_cnt * sizeof(*words) + !word_cnt);
@@ -433,7 +433,7 @@ static void visit_random(const struct cuda_fn *f)
 static void test_random(void **state)
 {
 	unsigned cnt;
-	const struct cuda_fn *fns = cuda_fns(&cnt);
+	const struct api_fn *fns = api_fns(&cnt);
 
 	for (unsigned i = 0; i < cnt; i++)
 		for (int k = 0; k < 20; k++)

@@ -33,7 +33,7 @@ struct finding {
 	uint64_t lost_ns;
 	uint64_t at_ns; /* an example; 0: none */
 	double sure;
-	const struct cuda_fn *fn; /* that it is about, or NULL */
+	const struct api_fn *fn; /* that it is about, or NULL */
 	union finding_values v;
 	char text[512], how_sure[256];
 };
@@ -59,7 +59,7 @@ struct find_thread {
 };
 
 struct find_error {
-	const struct cuda_fn *fn;
+	const struct api_fn *fn;
 	int32_t result;
 	uint32_t pid;
 	uint64_t cnt, first_ns;

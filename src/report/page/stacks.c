@@ -23,7 +23,7 @@
 #define FIRST_STEP_NS 1000000
 
 struct sum_key {
-	const struct cuda_fn *fn;
+	const struct api_fn *fn;
 	const char *kernel; /* interned */
 	uint32_t pid;
 	uint32_t slice;
@@ -153,7 +153,7 @@ static void stacks_event(void *a, const struct event *ev)
 }
 
 /* The stages that follow each other, by their beginnings; within inference by what a call does. */
-static enum stage stage_at(const struct stage_result *res, uint64_t ns, const struct cuda_fn *fn)
+static enum stage stage_at(const struct stage_result *res, uint64_t ns, const struct api_fn *fn)
 {
 	static const enum stage phases[] = {STAGE_INIT, STAGE_LOAD, STAGE_WARMUP, STAGE_INFERENCE,
 					    STAGE_CLEANUP};
@@ -233,13 +233,13 @@ static void stacks_finish(void *a)
 	s->folded = calloc(HASH_COUNT(s->sums) + 1, sizeof(*s->folded));
 	HASH_ITER (hh, s->sums, sum, next) {
 		uint64_t mid = s->r->base_ns + sum->key.slice * s->step_ns + s->step_ns / 2;
-		const struct cuda_fn *fn = sum->key.fn;
+		const struct api_fn *fn = sum->key.fn;
 
 		if (s->folded)
 			s->folded[s->folded_cnt++] = (struct folded_stack){
 				.frames = {process_name(s, sum->key.pid),
 					   stage_name(stage_at(&stages, mid, fn)),
-					   cuda_class_name(fn->class), fn->name, sum->key.kernel},
+					   api_class_name(fn->class), fn->name, sum->key.kernel},
 				.cnt = sum->cnt,
 				.total_ns = sum->ns,
 				.class = fn->class,

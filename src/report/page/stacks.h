@@ -10,7 +10,7 @@
 struct folded_stack {
 	const char *frames[STACK_DEPTH]; /* outermost first; NULL: no more */
 	uint64_t cnt, total_ns;
-	enum cuda_class class;
+	enum api_class class;
 };
 
 /* Sorted by their frames, so that equal beginnings lie together. Valid as long as the report. */

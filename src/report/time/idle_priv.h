@@ -13,7 +13,7 @@
 
 /* What the process did in a period. */
 struct idle_cpu {
-	const struct cuda_fn *fns[IDLE_FNS];
+	const struct api_fn *fns[IDLE_FNS];
 	uint64_t ns[IDLE_FNS];
 	unsigned cnt;
 	uint64_t call_ns, cause_ns[IDLE_CAUSE_CNT];

@@ -30,7 +30,7 @@ static void overview__free(void *a)
 	free(o);
 }
 
-static struct ov_fn *fn_get(struct overview *o, const struct cuda_fn *fn)
+static struct ov_fn *fn_get(struct overview *o, const struct api_fn *fn)
 {
 	uint32_t i = keys_get(&o->fn_keys, (uintptr_t)fn, KEYS_NONE, ROOM_FUNCTIONS);
 	struct ov_fn *fns;

@@ -230,7 +230,7 @@ static void put_classes(const struct overview *o, struct json *j)
 		if (!o->t.class_cnt[c])
 			continue;
 		json_open(j, NULL);
-		json_str(j, "class", cuda_class_name(c));
+		json_str(j, "class", api_class_name(c));
 		json_u64(j, "count", o->t.class_cnt[c]);
 		json_u64(j, "total_ns", o->t.class_ns[c]);
 		json_u64(j, "mean_ns", ratio_of(o->t.class_ns[c], o->class_timed[c]) + 0.5);
@@ -252,7 +252,7 @@ static void put_fns(const struct overview *o, struct json *j)
 
 		json_open(j, NULL);
 		json_str(j, "name", rows[i].name);
-		json_str(j, "class", cuda_class_name(f->fn->class));
+		json_str(j, "class", api_class_name(f->fn->class));
 		json_u64(j, "count", f->cnt);
 		json_u64(j, "total_ns", f->total_ns);
 		json_u64(j, "mean_ns", ratio_of(f->total_ns, f->timed_cnt) + 0.5);
@@ -330,7 +330,7 @@ static void print_classes(const struct overview *o, const struct term *term)
 
 		if (!o->t.class_cnt[c])
 			continue;
-		row = table__row(&t, cuda_class_name(c));
+		row = table__row(&t, api_class_name(c));
 		human_count(row->cell[0], o->t.class_cnt[c]);
 		human_time(row->cell[1], o->t.class_ns[c]);
 		/* What NCCL calls of the driver is in the rows of the driver. */

@@ -11,7 +11,7 @@
 #define OV_ERRORS_MAX  64
 
 struct ov_fn {
-	const struct cuda_fn *fn;
+	const struct api_fn *fn;
 	uint64_t cnt, timed_cnt, total_ns, max_ns, error_cnt;
 	struct spread *spread; /* of timed_cnt calls; NULL: no memory */
 };
@@ -28,7 +28,7 @@ struct ov_proc {
 struct ov_error {
 	int32_t code;
 	uint64_t cnt, first_ns;
-	const struct cuda_fn *first; /* function that met it first */
+	const struct api_fn *first; /* function that met it first */
 };
 
 struct overview {

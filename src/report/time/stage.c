@@ -68,7 +68,7 @@ static void stages__free(void *a)
 	free(s);
 }
 
-static struct stage_row *row_get(struct stage_cell *c, const struct cuda_fn *fn, enum copy_dir dir)
+static struct stage_row *row_get(struct stage_cell *c, const struct api_fn *fn, enum copy_dir dir)
 {
 	struct stage_row *rows;
 

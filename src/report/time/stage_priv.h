@@ -10,7 +10,7 @@
 
 /* Calls of one function in a cell; copies by direction. */
 struct stage_row {
-	const struct cuda_fn *fn;
+	const struct api_fn *fn;
 	enum copy_dir dir;
 	uint64_t call_cnt, call_ns;
 	uint64_t wall_ns; /* moments that no other call has */

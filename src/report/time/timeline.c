@@ -151,7 +151,7 @@ static void timeline_json(const void *a, struct json *j)
 	json_open(j, "classes");
 	for (int i = 0; i < CLASS_CNT; i++)
 		if (t->classes[i].total_ns)
-			put_shares(t, j, cuda_class_name(i), &t->classes[i]);
+			put_shares(t, j, api_class_name(i), &t->classes[i]);
 	json_close(j);
 	json_open_array(j, "rows");
 	for (unsigned i = 0; i < t->thread_cnt; i++) {
@@ -208,7 +208,7 @@ static void timeline_print(const void *a, const struct term *term)
 	for (int i = 0; i < CLASS_CNT; i++) {
 		if (!t->classes[i].total_ns)
 			continue;
-		fprintf(term->f, "  %-15s |", cuda_class_name(i));
+		fprintf(term->f, "  %-15s |", api_class_name(i));
 		put_bar(t, term, &t->classes[i], columns);
 	}
 	for (unsigned i = 0; i < t->thread_cnt && t->thread_cnt > 1; i++) {

@@ -19,7 +19,7 @@
 #define LIST_MAX    1000
 
 struct wait_fn {
-	const struct cuda_fn *fn;
+	const struct api_fn *fn;
 	uint64_t cnt, total_ns, max_ns, off_cpu_ns;
 	struct spread *spread;
 };
