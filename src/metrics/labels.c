@@ -140,11 +140,18 @@ static bool lxc(struct labels *l, const char *part, size_t len, const char *befo
 	return false;
 }
 
+/* Below it users make cgroups and name them as they like (Delegate= of user@.service): no kubelet
+ * of the machine has its pods there. */
+static bool is_users(const char *part, size_t len)
+{
+	return len == strlen("user.slice") && starts(part, len, "user.slice");
+}
+
 bool labels__from_cgroup(struct labels *l, const char *path)
 {
 	const char *before = "", *part = path;
 	size_t before_len = 0, len;
-	bool found = false;
+	bool found = false, users = false;
 
 	put(l->cgroup, sizeof(l->cgroup), path, strlen(path));
 	for (; *part; part += len) {
@@ -152,7 +159,8 @@ bool labels__from_cgroup(struct labels *l, const char *path)
 		len = strcspn(part, "/");
 		if (!len)
 			break;
-		if (pod_uid(l, part, len))
+		users |= is_users(part, len);
+		if (!users && pod_uid(l, part, len))
 			l->container[0] = l->runtime[0] = '\0'; /* that was the node's own */
 		else
 			found |= scope(l, part, len) || bare_id(l, part, len, before, before_len) ||

@@ -43,6 +43,12 @@ static const struct {
 	{"/machine.slice/libpod-" ID ".scope/container", ID, "podman", ""},
 	{"/user.slice/user-1000.slice/user@1000.service/user.slice/libpod-" ID ".scope", ID,
 	 "podman", ""},
+	/* what a user calls a pod is none */
+	{"/user.slice/user-1000.slice/user@1000.service/kubepods/burstable/pod" UID "/" ID, ID,
+	 "containerd", ""},
+	{"/user.slice/user-1000.slice/user@1000.service/kubepods-pod" UID_ ".slice/crio-" ID
+	 ".scope",
+	 ID, "cri-o", ""},
 	/* kind: the node is a container too */
 	{"/docker/" OTHER "/kubelet.slice/kubelet-kubepods.slice/kubelet-kubepods-pod" UID_
 	 ".slice/cri-containerd-" ID ".scope",
