@@ -158,18 +158,28 @@ __noinline int call_give_up(struct ct_thread *t, __u32 depth, __u32 tid, __u64 n
 	return 0;
 }
 
+/* In one number: a BPF function has no more than five arguments. */
+static __always_inline __u64 func_and_lib(__u32 func_id, __u32 lib_id)
+{
+	return (__u64)func_id << 32 | lib_id;
+}
+
 /* call_settle(): instead of a depth. */
 #define CALL_SEEN      -1 /* through another attachment: not to be counted again */
 #define CALL_ELSEWHERE -2 /* on another stack: its return must be left alone */
 
 /*
  * Makes room for a call with this stack pointer: gives up frames of calls that were left without
- * returning. Returns the depth of the new frame, or CALL_*. stacks: look for other stacks.
+ * returning. Returns the depth of the new frame, or CALL_*. of: func_and_lib(); stacks: look for
+ * other stacks.
  */
-static __always_inline int call_settle(struct ct_thread *t, __u64 sp, __u32 func_id, __u32 lib_id,
-				       __u32 tid, bool stacks)
+__noinline int call_settle(struct ct_thread *t, __u64 sp, __u64 of, __u32 tid, bool stacks)
 {
 	__u64 now = 0, trampoline = return_trampoline();
+	__u32 func_id = of >> 32, lib_id = of;
+
+	if (!t)
+		return CALL_SEEN;
 
 	for (int i = 0; i < CT_MAX_DEPTH; i++) {
 		__u32 depth = t->depth;
@@ -186,7 +196,7 @@ static __always_inline int call_settle(struct ct_thread *t, __u64 sp, __u32 func
 			return CALL_SEEN;
 		}
 		elsewhere = stacks && is_elsewhere(sp, top->sp);
-		if (!same && (elsewhere || top->sp >= sp) && !call_was_left(top, trampoline)) {
+		if (!same && (elsewhere || top->sp >= sp) && !call_was_left(top->sp, trampoline)) {
 			if (elsewhere)
 				return CALL_ELSEWHERE;
 			break;
@@ -360,7 +370,7 @@ static __always_inline int call_enter(struct pt_regs *ctx, __u64 cookie, bool ma
 	depth = outer = t->depth;
 	/* Nothing hangs on the depth of a call that leaves no frame and no record. */
 	if (depth && (!no_return || level != CT_LEVEL_COUNT || depth >= CT_MAX_DEPTH)) {
-		outer = call_settle(t, sp, func_id, lib_id, tid, may_refuse);
+		outer = call_settle(t, sp, func_and_lib(func_id, lib_id), tid, may_refuse);
 		if (outer == CALL_SEEN)
 			return 1;
 		if (outer == CALL_ELSEWHERE) {
@@ -426,6 +436,27 @@ static __always_inline bool frame_is(const struct ct_frame *f, __u64 sp, __u32 f
 	return f->sp == sp && f->func_id == func_id && f->lib_id == lib_id;
 }
 
+/* Finds the frame of a call (func_and_lib()) below the top one and gives up those above it. Returns
+ * its depth; -1: there is none. */
+__noinline int call_find(struct ct_thread *t, __u64 sp, __u64 of, __u32 tid, __u64 now)
+{
+	__u32 func_id = of >> 32, lib_id = of, depth;
+	int i;
+
+	if (!t)
+		return -1;
+	depth = t->depth;
+	for (i = CT_MAX_DEPTH - 1; i >= 0; i--)
+		if (i < depth && frame_is(&t->frames[i], sp, func_id, lib_id))
+			break;
+	if (i < 0)
+		return -1;
+	for (int j = CT_MAX_DEPTH - 1; j > 0; j--)
+		if (j > i && j < depth)
+			call_give_up(t, j, tid, now, CT_CALL_F_ABANDONED);
+	return i;
+}
+
 /* Finds the frame that returns now and gives up those above it. NULL: began before we came, or is
  * not expected (its entry left no frame, but two of the mechanisms see the return all the same). */
 static __always_inline struct ct_frame *call_match(struct ct_thread *t, __u64 sp, __u32 func_id,
@@ -446,9 +477,7 @@ static __always_inline struct ct_frame *call_match(struct ct_thread *t, __u64 sp
 			return f;
 		}
 	}
-	for (i = CT_MAX_DEPTH - 1; i >= 0; i--)
-		if (i < depth && frame_is(&t->frames[i], sp, func_id, lib_id))
-			break;
+	i = call_find(t, sp, func_and_lib(func_id, lib_id), tid, now);
 	if (i < 0) {
 		/* What was made in a call that is known began later: it found no room for a frame.
 		 */
@@ -457,9 +486,6 @@ static __always_inline struct ct_frame *call_match(struct ct_thread *t, __u64 sp
 			t->stats[CT_STAT_ORPHANS]++;
 		return NULL;
 	}
-	for (int j = CT_MAX_DEPTH - 1; j > 0; j--)
-		if (j > i && j < depth)
-			call_give_up(t, j, tid, now, CT_CALL_F_ABANDONED);
 	t->depth = i;
 	return &t->frames[i & (CT_MAX_DEPTH - 1)];
 }

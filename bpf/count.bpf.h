@@ -147,10 +147,15 @@ __noinline int count_error(struct ct_thread *t, __u32 func_id, __s32 result)
 	return 0;
 }
 
+__noinline int hist_index(__u64 ns)
+{
+	return ct_hist_index(ns);
+}
+
 __noinline int count_returned(struct ct_thread *t, __u32 func_id, __u64 ns, bool failed,
 			      __u64 bytes)
 {
-	__u32 i = ct_hist_index(ns);
+	__u32 i = hist_index(ns);
 	struct ct_count *c;
 	__u64 max;
 

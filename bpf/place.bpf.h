@@ -18,12 +18,14 @@ static __always_inline __u64 return_trampoline(void)
 #endif
 }
 
+/* Not static, with numbers for arguments: verified once each, not for every frame of a thread. */
+
 /* Was the call left without returning, and its place on the stack used again? */
-static __always_inline bool call_was_left(const struct ct_frame *f, __u64 trampoline)
+__noinline int call_was_left(__u64 sp, __u64 trampoline)
 {
 	__u64 ret = 0;
 
-	return trampoline && !bpf_probe_read_user(&ret, sizeof(ret), (void *)f->sp) &&
+	return trampoline && !bpf_probe_read_user(&ret, sizeof(ret), (void *)sp) &&
 	       ret != trampoline;
 }
 
@@ -43,7 +45,7 @@ static __always_inline bool is_on_sigaltstack(__u64 sp)
  * off on the same stack is taken for such. A signal handler is through before what it interrupts
  * goes on: its stack may well lie below.
  */
-static __always_inline bool is_elsewhere(__u64 sp, __u64 outer_sp)
+__noinline int is_elsewhere(__u64 sp, __u64 outer_sp)
 {
 	bool is_handler;
 

@@ -73,12 +73,15 @@ __noinline long cap_read(struct ct_thread *t, const struct ct_frame *f, const st
 }
 
 /* Reads what the spec asks for behind the words; returns the record's size. */
-static __always_inline __u32 call_capture(struct ct_thread *t, const struct ct_frame *f,
-					  const struct ct_spec *spec, bool ok, __u32 off)
+__noinline __u32 call_capture(struct ct_thread *t, const struct ct_frame *f,
+			      const struct ct_spec *spec, bool ok, __u32 off)
 {
-	struct ct_call *c = (struct ct_call *)t->out;
+	struct ct_call *c;
 	int i;
 
+	if (!t || !f || !spec)
+		return off;
+	c = (struct ct_call *)t->out;
 	for (i = 0; i < CT_MAX_CAPS; i++) {
 		long n;
 

@@ -18,12 +18,12 @@
 #include <time.h>
 #include <unistd.h>
 
-#define ROUNDS 7
-#define CALLS  300
+#define ROUNDS 5
+#define CALLS  200
 /* Each takes 10 us. */
-#define CALLS_STEPPED 40
+#define CALLS_STEPPED 30
 #define COLD_SZ	      (2 << 20)
-#define COLD_CALLS    48
+#define COLD_CALLS    32
 
 /*
  * Two functions that do the same: one begins as driver 580's entry points do, with an instruction

@@ -258,6 +258,8 @@ other_stacks()
 		OPT=()
 	done
 	has_mechanism session || return
+	# Another file: the last tracer's cudatrace-links may still take perf's probes off this one.
+	cp "$TMP/driver.bin" "$TMP/fresh.bin" && mv "$TMP/fresh.bin" "$TMP/driver.bin"
 	elsewhere 'coroutines, handlers above' session 272 142 "${all[@]}"
 	elsewhere 'far below, left from there' session 60 20 far left
 	elsewhere 'a coroutine given up in a call' session 51 1 gone
