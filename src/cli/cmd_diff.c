@@ -34,7 +34,7 @@ static int on_begin(void *ctx, const struct trace_info *info)
 	return c->failed ? -1 : 0;
 }
 
-static void on_event(void *ctx, const struct event *ev)
+static void on_event(void *ctx, const struct trace_event *ev)
 {
 	struct diff_cmd *c = ctx;
 

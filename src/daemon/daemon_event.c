@@ -47,7 +47,7 @@ void daemon__forget_fn(void *ctx, unsigned func_id)
 
 /* Of a process that is not traced some calls are records: those of some functions, and those that
  * began before its level was known. Others are of calls that began while it was traced. */
-static bool wants_line(const struct daemon *d, const struct dproc *p, const struct event *ev)
+static bool wants_line(const struct daemon *d, const struct dproc *p, const struct trace_event *ev)
 {
 	int id;
 
@@ -63,7 +63,7 @@ static bool wants_line(const struct daemon *d, const struct dproc *p, const stru
 	return id >= 0 && !d->always[id];
 }
 
-static void write_line(struct daemon *d, const struct dproc *p, const struct event *ev)
+static void write_line(struct daemon *d, const struct dproc *p, const struct trace_event *ev)
 {
 	size_t len;
 	const char *line =
@@ -145,7 +145,7 @@ static void on_memory(struct daemon *d, struct dproc *p, const struct mem_totals
 		daemon__caused(d, p, CAUSE_MEMORY, after);
 }
 
-static void on_call(struct daemon *d, struct dproc *p, const struct event *ev)
+static void on_call(struct daemon *d, struct dproc *p, const struct trace_event *ev)
 {
 	if (ev->has_mem)
 		on_memory(d, p, &ev->mem);
@@ -156,7 +156,7 @@ static void on_call(struct daemon *d, struct dproc *p, const struct event *ev)
 }
 
 /* Who it is about. A child's first event is its fork, which is its parent's. */
-static struct dproc *proc_of(struct daemon *d, const struct event *ev)
+static struct dproc *proc_of(struct daemon *d, const struct trace_event *ev)
 {
 	if (ev->kind == EVENT_LIBRARY && !ev->pid)
 		return NULL;
@@ -168,7 +168,7 @@ static struct dproc *proc_of(struct daemon *d, const struct event *ev)
 	return dprocs__get(&d->procs, ev->pid, ev->comm);
 }
 
-void daemon__event(void *ctx, const struct event *ev)
+void daemon__event(void *ctx, const struct trace_event *ev)
 {
 	struct daemon *d = ctx;
 	struct dproc *p = proc_of(d, ev);

@@ -96,7 +96,7 @@ struct rotate_opts daemon__rotate_opts(struct daemon *d)
 	};
 }
 
-void daemon__count_line(struct daemon *d, const struct event *ev)
+void daemon__count_line(struct daemon *d, const struct trace_event *ev)
 {
 	d->file_end.event_cnt++;
 	d->file_end.type_cnt[ev->type]++;

@@ -59,7 +59,7 @@ int64_t daemon__epoch(struct daemon *d)
 	return d->epoch_ns;
 }
 
-static bool is_marker(const struct daemon *d, const struct event *ev)
+static bool is_marker(const struct daemon *d, const struct trace_event *ev)
 {
 	int id = fnset__id_of(d->t.fns, ev->fn);
 
@@ -79,7 +79,7 @@ void daemon__set_markers(struct daemon *d)
 		warn("otlp.iterations: no function is called '%s': cudatrace list has them", glob);
 }
 
-static void call_span(struct daemon *d, const struct dproc *p, const struct event *ev,
+static void call_span(struct daemon *d, const struct dproc *p, const struct trace_event *ev,
 		      const struct otlp_ids *in, uint64_t epoch)
 {
 	struct otlp_span s = otlp_span_of_call(ev, &p->labels, p->comm, epoch);
@@ -93,7 +93,7 @@ static void call_span(struct daemon *d, const struct dproc *p, const struct even
 	otlp__span(d->otlp, &s);
 }
 
-void daemon__span(struct daemon *d, const struct dproc *p, const struct event *ev)
+void daemon__span(struct daemon *d, const struct dproc *p, const struct trace_event *ev)
 {
 	uint64_t slow = d->cfg->otlp.slow_call_ns;
 	const struct otlp_ids *in = NULL;

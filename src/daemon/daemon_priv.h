@@ -35,9 +35,8 @@ struct daemon {
 	bool markers[CT_MAX_FUNCS]; /* their calls end an iteration */
 	struct ctl *ctl;
 	struct event_base *base;
-	/* libevent's struct event: ours, of the model, has the same name. */
-	void *source_evs[RAW_PRODUCER_MAX];
-	void *drain_ev, *tick_ev, *watch_ev, *signal_evs[3];
+	struct event *source_evs[RAW_PRODUCER_MAX];
+	struct event *drain_ev, *tick_ev, *watch_ev, *signal_evs[3];
 	bool always[CT_MAX_FUNCS]; /* records also of processes at level metrics */
 	uint64_t now;		   /* CLOCK_MONOTONIC of this turn of the loop */
 	uint64_t started_ns;	   /* CLOCK_MONOTONIC */
@@ -61,7 +60,7 @@ bool daemon__is_healthy(void *d);
 enum ct_proc_level daemon__default_level(const struct daemon *d);
 
 /* daemon_event.c */
-void daemon__event(void *d, const struct event *ev);
+void daemon__event(void *d, const struct trace_event *ev);
 void daemon__caused(void *d, struct dproc *p, enum cause why, uint64_t ns);
 void daemon__use(void *d, uint32_t pid, const char comm[16]);
 /* A function that no library has any more: its id is given to another. */
@@ -71,7 +70,7 @@ void daemon__set_always(struct daemon *d);
 
 /* daemon_files.c */
 struct rotate_opts daemon__rotate_opts(struct daemon *d);
-void daemon__count_line(struct daemon *d, const struct event *ev);
+void daemon__count_line(struct daemon *d, const struct trace_event *ev);
 /* The clock may have been set, or the machine has slept: then the file ends, for its header says
  * what the time is. */
 void daemon__follow_clock(struct daemon *d);
@@ -102,7 +101,7 @@ int64_t daemon__epoch(struct daemon *d);
 int daemon__open_otlp(struct daemon *d);
 void daemon__set_markers(struct daemon *d);
 /* A span of the call, if it is slow or failed; of the iteration, if one ends with it. */
-void daemon__span(struct daemon *d, const struct dproc *p, const struct event *ev);
+void daemon__span(struct daemon *d, const struct dproc *p, const struct trace_event *ev);
 /* Sends what there is; not for long. */
 void daemon__finish_otlp(struct daemon *d);
 

@@ -40,7 +40,7 @@ static struct out *clear(struct lines *l)
 	return l->sink->out;
 }
 
-const char *lines__event(struct lines *l, const struct event *ev, const char *suffix,
+const char *lines__event(struct lines *l, const struct trace_event *ev, const char *suffix,
 			 size_t suffix_len, size_t *len)
 {
 	struct out *o = clear(l);

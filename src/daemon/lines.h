@@ -15,7 +15,7 @@ struct out;
 struct lines *lines__new(const struct trace_info *info);
 void lines__free(struct lines *l);
 /* suffix: members that stand at the end. Valid until the next call. */
-const char *lines__event(struct lines *l, const struct event *ev, const char *suffix,
+const char *lines__event(struct lines *l, const struct trace_event *ev, const char *suffix,
 			 size_t suffix_len, size_t *len);
 void lines__header(struct lines *l, struct out *o);
 void lines__end(struct lines *l, const struct trace_end *end, struct out *o);

@@ -249,7 +249,7 @@ static void add_error(struct metrics *m, struct metrics_target *t, const struct 
 	e->cnt += n;
 }
 
-static void on_call(struct metrics *m, struct metrics_target *t, const struct event *ev)
+static void on_call(struct metrics *m, struct metrics_target *t, const struct trace_event *ev)
 {
 	struct fn_metrics *f = BY_PTR(m, t, fns, struct fn_metrics, fn, ev->fn);
 	uint64_t ns = event_duration_ns(ev);
@@ -275,7 +275,7 @@ static void on_call(struct metrics *m, struct metrics_target *t, const struct ev
 		t->bytes[ev->dir] += ev->size;
 }
 
-static void on_driver(struct metrics *m, struct metrics_target *t, const struct event *ev)
+static void on_driver(struct metrics *m, struct metrics_target *t, const struct trace_event *ev)
 {
 	struct cmd_metrics *c;
 
@@ -292,7 +292,7 @@ static void on_driver(struct metrics *m, struct metrics_target *t, const struct 
 	c->total_ns += event_duration_ns(ev);
 }
 
-static void on_xid(struct metrics *m, const struct event *ev)
+static void on_xid(struct metrics *m, const struct trace_event *ev)
 {
 	char gpu[sizeof(m->xids[0].gpu)];
 	unsigned i = 0;
@@ -311,7 +311,7 @@ static void on_xid(struct metrics *m, const struct event *ev)
 	m->xids[i].cnt++;
 }
 
-void metrics__event(struct metrics *m, struct metrics_target *t, const struct event *ev)
+void metrics__event(struct metrics *m, struct metrics_target *t, const struct trace_event *ev)
 {
 	if (ev->kind == EVENT_XID)
 		on_xid(m, ev);

@@ -70,7 +70,7 @@ struct metrics_target *metrics__others(struct metrics *m);
 void metrics__put(struct metrics *m, struct metrics_target *t);
 
 /* An event of a traced process. */
-void metrics__event(struct metrics *m, struct metrics_target *t, const struct event *ev);
+void metrics__event(struct metrics *m, struct metrics_target *t, const struct trace_event *ev);
 /* Counted calls of one function, since the last time; and those that failed, by code. */
 void metrics__errors(struct metrics *m, struct metrics_target *t, const struct api_fn *fn,
 		     int32_t result, uint64_t cnt);

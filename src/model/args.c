@@ -173,7 +173,7 @@ static bool find_in_text(const struct event_text *t, const char *name, uint64_t 
 	return false;
 }
 
-bool event_arg_u64(const struct event *ev, const char *name, uint64_t *val)
+bool event_arg_u64(const struct trace_event *ev, const char *name, uint64_t *val)
 {
 	struct finder f = {.v.ops = &finder_ops, .name = name};
 

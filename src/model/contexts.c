@@ -137,7 +137,7 @@ static void context_del(struct contexts *c, uint64_t handle)
 	quota__give(c->quota, &c->share, 1);
 }
 
-static void on_create(struct contexts *c, const struct event *ev)
+static void on_create(struct contexts *c, const struct trace_event *ev)
 {
 	struct context *x;
 	uint64_t ctx, dev;
@@ -156,7 +156,7 @@ static void on_create(struct contexts *c, const struct event *ev)
 	push(thread_of(c, ev->tid), ctx);
 }
 
-static void on_retain(struct contexts *c, const struct event *ev)
+static void on_retain(struct contexts *c, const struct trace_event *ev)
 {
 	uint64_t ctx, dev;
 	struct context *x;
@@ -174,7 +174,7 @@ static void on_retain(struct contexts *c, const struct event *ev)
 		x->refs++;
 }
 
-static uint64_t on_release(struct contexts *c, const struct event *ev, bool *unknown)
+static uint64_t on_release(struct contexts *c, const struct trace_event *ev, bool *unknown)
 {
 	struct context *x = NULL;
 	uint64_t ctx, dev;
@@ -196,7 +196,7 @@ static uint64_t on_release(struct contexts *c, const struct event *ev, bool *unk
 	return ctx;
 }
 
-static uint64_t on_destroy(struct contexts *c, const struct event *ev, bool *unknown)
+static uint64_t on_destroy(struct contexts *c, const struct trace_event *ev, bool *unknown)
 {
 	struct ctx_thread *t = find_thread(c, ev->tid);
 	struct context *x;
@@ -215,7 +215,7 @@ static uint64_t on_destroy(struct contexts *c, const struct event *ev, bool *unk
 	return ctx;
 }
 
-static void on_context(struct contexts *c, const struct event *ev)
+static void on_context(struct contexts *c, const struct trace_event *ev)
 {
 	const struct context *x;
 	uint64_t ctx, green;
@@ -252,7 +252,7 @@ static void on_context(struct contexts *c, const struct event *ev)
 	}
 }
 
-uint64_t contexts__event(struct contexts *c, const struct event *ev, bool *unknown)
+uint64_t contexts__event(struct contexts *c, const struct trace_event *ev, bool *unknown)
 {
 	/* Before it there is no context. */
 	if (!c->begun && !strcmp(ev->name, "cuInit"))

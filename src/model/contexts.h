@@ -34,7 +34,7 @@ struct contexts {
 
 /* A call of type init, memory or context that went well. Returns the handle of a context that went
  * with it, else 0. *unknown: one was released, and it is not known whether it went. */
-uint64_t contexts__event(struct contexts *c, const struct event *ev, bool *unknown);
+uint64_t contexts__event(struct contexts *c, const struct trace_event *ev, bool *unknown);
 /* Of a thread; 0: not known. */
 uint64_t contexts__current(struct contexts *c, uint32_t tid);
 /* The one that there is, if there is one; else 0. */

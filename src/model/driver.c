@@ -116,7 +116,7 @@ static void learn(struct driver *d, const struct ct_nv *rec, const struct nv_ioc
 }
 
 static bool fill_sched(struct driver *d, const struct raw_nv *raw, struct driver_scratch *s,
-		       const struct event *ev, struct event *sched)
+		       const struct trace_event *ev, struct trace_event *sched)
 {
 	s->sched = s->info;
 	s->sched.sched = s->io.sched;
@@ -137,7 +137,7 @@ static bool fill_sched(struct driver *d, const struct raw_nv *raw, struct driver
 }
 
 bool driver__event(struct driver *d, const struct raw_nv *raw, const struct fnset *fns,
-		   struct driver_scratch *s, struct event *ev, struct event *sched)
+		   struct driver_scratch *s, struct trace_event *ev, struct trace_event *sched)
 {
 	static const char *const ops[] = {
 		[CT_NV_IOCTL] = "ioctl", [CT_NV_MMAP] = "mmap", [CT_NV_OPEN] = "open",

@@ -36,7 +36,7 @@ struct driver_scratch {
 /* Fills *ev from a record. Returns true when it also tells something of the GPU's scheduler: *sched
  * is an event of its own then. */
 bool driver__event(struct driver *d, const struct raw_nv *raw, const struct fnset *fns,
-		   struct driver_scratch *s, struct event *ev, struct event *sched);
+		   struct driver_scratch *s, struct trace_event *ev, struct trace_event *sched);
 
 /* An ioctl fails by the status in its argument, too; what may return an address, by an errno. */
 static inline bool driver_failed(const struct driver_info *d)

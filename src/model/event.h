@@ -46,7 +46,7 @@ struct launch_info {
 	bool kernel_guessed; /* read through the handle, not seen in a lookup call */
 };
 
-/* Which optional members of struct event hold something. */
+/* Which optional members of struct trace_event hold something. */
 enum event_has {
 	HAS_SIZE = 1 << 0,
 	HAS_PTR = 1 << 1,
@@ -125,7 +125,7 @@ typedef struct {
 	;
 #include "events.def"
 
-struct event {
+struct trace_event {
 	enum event_kind kind;
 	enum event_type type;
 	const char *op;
@@ -188,29 +188,29 @@ struct event {
 };
 
 /* A call that was seen to return: it has a duration and a result. */
-static inline bool event_returned(const struct event *ev)
+static inline bool event_returned(const struct trace_event *ev)
 {
 	return !ev->unfinished && !ev->abandoned && !ev->entry_only;
 }
 
 /* Duration in nanoseconds; 0 when the clock went nowhere. */
-static inline uint64_t event_duration_ns(const struct event *ev)
+static inline uint64_t event_duration_ns(const struct trace_event *ev)
 {
 	return ev->end_ns > ev->start_ns ? ev->end_ns - ev->start_ns : 0;
 }
 
-static inline bool event_has_args(const struct event *ev)
+static inline bool event_has_args(const struct trace_event *ev)
 {
 	return ev->text ? ev->text->args_len : ev->word_cnt;
 }
 
 /* The meaning of an event as named values (size, ptr, direction, grid, kernel, ...), the same for
  * every sink. */
-void event_visit_fields(const struct event *ev, struct visitor *v);
+void event_visit_fields(const struct trace_event *ev, struct visitor *v);
 /* The arguments of a call. */
-void event_visit_args(const struct event *ev, struct visitor *v);
+void event_visit_args(const struct trace_event *ev, struct visitor *v);
 /* The number, handle or address that is the value of argument name ("dev", "ctx", "hStream"), live
  * or saved; false when it is none or was not read. Names of enums count as not read. */
-bool event_arg_u64(const struct event *ev, const char *name, uint64_t *val);
+bool event_arg_u64(const struct trace_event *ev, const char *name, uint64_t *val);
 
 #endif /* MODEL_EVENT_H */

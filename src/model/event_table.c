@@ -24,8 +24,8 @@ const struct event_field event_fields[EVENT_FIELD_CNT] = {
 		.name = #name_,                                                                    \
 		.unit = unit_,                                                                     \
 		.text = text_,                                                                     \
-		.offset = offsetof(struct event, place),                                           \
-		.size = sizeof(((struct event *)0)->place),                                        \
+		.offset = offsetof(struct trace_event, place),                                     \
+		.size = sizeof(((struct trace_event *)0)->place),                                  \
 		.has = SETS_##when,                                                                \
 		.form = FORM_##form_,                                                              \
 		.where = where_,                                                                   \
@@ -36,8 +36,8 @@ const struct event_field event_fields[EVENT_FIELD_CNT] = {
 
 /* A row that is read is as large as its form. */
 #define ROW(id, where, form, name, place, value, when, unit, text)                                 \
-	_Static_assert(!sizeof(((struct event *)0)->place) ||                                      \
-			       sizeof(((struct event *)0)->place) == sizeof(form_##form),          \
+	_Static_assert(!sizeof(((struct trace_event *)0)->place) ||                                \
+			       sizeof(((struct trace_event *)0)->place) == sizeof(form_##form),    \
 		       #id "." #name " has another size than its form");                           \
 	_Static_assert(sizeof(#name) <= 17, #name ": saved/parse.cc looks at 16 bytes");
 #include "events.def"

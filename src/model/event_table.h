@@ -28,7 +28,7 @@ enum event_field_id {
 struct event_field {
 	const char *name;
 	const char *unit, *text;
-	uint16_t offset, size; /* in struct event; size 0: it is not there */
+	uint16_t offset, size; /* in struct trace_event; size 0: it is not there */
 	uint16_t has;	       /* enum event_has: set by a reader */
 	uint8_t form;	       /* enum form */
 	uint8_t where;	       /* enum field_where */
@@ -60,7 +60,7 @@ extern const struct event_rows line_rows;
 /* Header and end: name, form, unit, text and always are what they have. */
 extern const struct event_rows header_rows, end_rows;
 
-static inline bool event_is(const struct event *ev, enum kind_flag flag)
+static inline bool event_is(const struct trace_event *ev, enum kind_flag flag)
 {
 	return event_kinds[ev->kind].flags & flag;
 }

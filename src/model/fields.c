@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-void event_visit_args(const struct event *ev, struct visitor *v)
+void event_visit_args(const struct trace_event *ev, struct visitor *v)
 {
 	if (ev->text && v->ops->raw)
 		v->ops->raw(v, ev->text->args, ev->text->args_len);
@@ -122,21 +122,21 @@ static void visit_nv_status(struct visitor *v, const char *name, const struct nv
 
 /* What conditions and values of rows ask. */
 
-static const char *kernel_name(const struct event *ev)
+static const char *kernel_name(const struct trace_event *ev)
 {
 	if (!(ev->has & (HAS_LAUNCH | HAS_KERNEL)))
 		return NULL;
 	return ev->launch.kernel ? ev->launch.kernel : ev->launch.kernel_mangled;
 }
 
-static bool has_other_name(const struct event *ev)
+static bool has_other_name(const struct trace_event *ev)
 {
 	const char *name = kernel_name(ev), *mangled = ev->launch.kernel_mangled;
 
 	return name && mangled && name != mangled && strcmp(name, mangled);
 }
 
-static bool has_config(const struct event *ev)
+static bool has_config(const struct trace_event *ev)
 {
 	return (ev->has & HAS_LAUNCH) && ev->launch.has_config;
 }
@@ -156,7 +156,7 @@ static const char *params_of(const struct nv_ioctl *io)
 	return io->control && io->control->params ? io->control->params : io->params;
 }
 
-static bool is_fault(const struct event *ev)
+static bool is_fault(const struct trace_event *ev)
 {
 	return !strcmp(ev->op, "fault");
 }
@@ -172,7 +172,7 @@ static bool is_fault(const struct event *ev)
 #define SHOW_IN_HEAD(form, name, value, when)
 #define SHOW_BY_HAND(form, name, value, when)
 
-void event_visit_fields(const struct event *ev, struct visitor *v)
+void event_visit_fields(const struct trace_event *ev, struct visitor *v)
 {
 	const struct driver_info *d = ev->drv;
 	const struct nv_ioctl *io = d ? d->io : NULL;

@@ -62,7 +62,7 @@ void meaning__init(struct meaning *m, const struct api_fn *fn)
 		m->ptr = 0;
 }
 
-bool event_arg(const struct meaning *m, const struct event *ev, int arg, uint64_t *val)
+bool event_arg(const struct meaning *m, const struct trace_event *ev, int arg, uint64_t *val)
 {
 	const struct api_arg *a;
 	unsigned size;
@@ -88,13 +88,13 @@ bool event_arg(const struct meaning *m, const struct event *ev, int arg, uint64_
 	return true;
 }
 
-bool event_arg_by_name(const struct meaning *m, const struct event *ev, const char *name,
+bool event_arg_by_name(const struct meaning *m, const struct trace_event *ev, const char *name,
 		       uint64_t *val)
 {
 	return event_arg(m, ev, api_arg_by_name(m->fn, name), val);
 }
 
-static const struct kernel_name *captured_name(const struct meaning *m, const struct event *ev,
+static const struct kernel_name *captured_name(const struct meaning *m, const struct trace_event *ev,
 					       struct proc *p, int arg)
 {
 	const struct pointee *c;
@@ -109,7 +109,7 @@ static const struct kernel_name *captured_name(const struct meaning *m, const st
 	return len ? kernel_name__intern(&p->handles, (const char *)c->data, len) : NULL;
 }
 
-static void show_kernel(struct event *ev, const struct kernel_name *name, bool guessed)
+static void show_kernel(struct trace_event *ev, const struct kernel_name *name, bool guessed)
 {
 	if (!name)
 		return;
@@ -119,7 +119,7 @@ static void show_kernel(struct event *ev, const struct kernel_name *name, bool g
 	ev->has |= HAS_KERNEL;
 }
 
-static void learn_names(const struct meaning *m, struct event *ev, struct proc *p)
+static void learn_names(const struct meaning *m, struct trace_event *ev, struct proc *p)
 {
 	const struct kernel_name *name = NULL;
 	const struct handle *known = NULL;
@@ -159,7 +159,7 @@ static void learn_names(const struct meaning *m, struct event *ev, struct proc *
 	show_kernel(ev, name, guessed);
 }
 
-static void apply_streams(const struct meaning *m, struct event *ev, struct proc *p)
+static void apply_streams(const struct meaning *m, struct trace_event *ev, struct proc *p)
 {
 	bool has_event = event_arg(m, ev, m->cu_event, &ev->cu_event);
 
@@ -189,7 +189,7 @@ static void apply_streams(const struct meaning *m, struct event *ev, struct proc
 }
 
 /* What becomes a node where its stream captures. A graph cannot be launched there (driver 580). */
-static void find_capturing(const struct meaning *m, struct event *ev, const struct proc *p)
+static void find_capturing(const struct meaning *m, struct trace_event *ev, const struct proc *p)
 {
 	if (m->fn->class != CLASS_LAUNCH && m->fn->class != CLASS_TRANSFER)
 		return;
@@ -198,7 +198,7 @@ static void find_capturing(const struct meaning *m, struct event *ev, const stru
 		ev->has &= ~HAS_BANDWIDTH;
 }
 
-void meaning__apply(const struct meaning *m, struct event *ev, struct proc *p)
+void meaning__apply(const struct meaning *m, struct trace_event *ev, struct proc *p)
 {
 	ev->type = m->type;
 	ev->op = api_op_name(m->fn->op);

@@ -29,6 +29,6 @@ struct meaning {
 
 void meaning__init(struct meaning *m, const struct api_fn *fn);
 /* Fills the meaning of *ev and learns from it. */
-void meaning__apply(const struct meaning *m, struct event *ev, struct proc *p);
+void meaning__apply(const struct meaning *m, struct trace_event *ev, struct proc *p);
 
 #endif /* MODEL_MEANING_H */

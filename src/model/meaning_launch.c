@@ -33,7 +33,7 @@ static void read_attrs(struct launch_info *l, const struct pointee *c)
 }
 
 /* cuLaunchKernelEx(config, f, ...): the config is the first pointee, its attributes the next. */
-static void from_config(struct event *ev)
+static void from_config(struct trace_event *ev)
 {
 	struct launch_info *l = &ev->launch;
 	struct launch_config cfg;
@@ -52,7 +52,7 @@ static void from_config(struct event *ev)
 }
 
 /* cuLaunchKernel(f, grid x y z, block x y z, shared memory, stream, ...) */
-static void from_words(struct event *ev)
+static void from_words(struct trace_event *ev)
 {
 	struct launch_info *l = &ev->launch;
 
@@ -66,7 +66,7 @@ static void from_words(struct event *ev)
 	l->has_config = true;
 }
 
-void meaning_launch(const struct meaning *m, struct event *ev, struct proc *p)
+void meaning_launch(const struct meaning *m, struct trace_event *ev, struct proc *p)
 {
 	const struct handle *h;
 

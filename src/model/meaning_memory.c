@@ -27,7 +27,7 @@ static unsigned format_size(uint64_t format)
 }
 
 /* A number of a struct that the call was given by pointer: argument arg, field name. */
-static bool struct_field(const struct meaning *m, const struct event *ev, int arg, const char *name,
+static bool struct_field(const struct meaning *m, const struct trace_event *ev, int arg, const char *name,
 			 uint64_t *val)
 {
 	const struct api_struct *st = m->fn->args[arg].type->st;
@@ -51,7 +51,7 @@ static bool struct_field(const struct meaning *m, const struct event *ev, int ar
 }
 
 /* Bytes of an array without mipmaps: an estimate from below, padding is the driver's secret. */
-static bool array_size(const struct meaning *m, const struct event *ev, uint64_t *size)
+static bool array_size(const struct meaning *m, const struct trace_event *ev, uint64_t *size)
 {
 	uint64_t w, h = 0, d = 0, format, channels;
 
@@ -65,13 +65,13 @@ static bool array_size(const struct meaning *m, const struct event *ev, uint64_t
 	return true;
 }
 
-static void set_size(struct event *ev, uint64_t size)
+static void set_size(struct trace_event *ev, uint64_t size)
 {
 	ev->size = size;
 	ev->has |= HAS_SIZE;
 }
 
-void meaning_memory(const struct meaning *m, struct event *ev, struct proc *p)
+void meaning_memory(const struct meaning *m, struct trace_event *ev, struct proc *p)
 {
 	uint64_t pitch, height, size;
 
@@ -101,7 +101,7 @@ static enum copy_dir dir_between(const struct proc *p, uint64_t dst, uint64_t sr
 	return d == MEM_HOST && s == MEM_HOST ? COPY_DIR_HTOH : COPY_NONE;
 }
 
-static enum copy_dir dir_of_pointers(const struct meaning *m, const struct event *ev,
+static enum copy_dir dir_of_pointers(const struct meaning *m, const struct trace_event *ev,
 				     const struct proc *p)
 {
 	uint64_t dst, src;
@@ -113,14 +113,14 @@ static enum copy_dir dir_of_pointers(const struct meaning *m, const struct event
 
 /* Does the call return when the copy is done? Copies within and between devices do not wait, in
  * whatever form ("API synchronization behavior" in NVIDIA's manual). */
-static bool is_done(const struct meaning *m, const struct event *ev)
+static bool is_done(const struct meaning *m, const struct trace_event *ev)
 {
 	return !m->fn->is_async && !ev->result && event_returned(ev) &&
 	       (ev->dir == COPY_DIR_HTOD || ev->dir == COPY_DIR_DTOH || ev->dir == COPY_DIR_HTOH);
 }
 
 /* CUDA_MEMCPY2D and 3D */
-static void from_struct(const struct meaning *m, struct event *ev)
+static void from_struct(const struct meaning *m, struct trace_event *ev)
 {
 	uint64_t src, dst, width, height = 1, depth = 1;
 
@@ -140,7 +140,7 @@ static void from_struct(const struct meaning *m, struct event *ev)
 }
 
 /* An array of count numbers or addresses; NULL when not all of it was read. */
-static const uint8_t *array_of(const struct meaning *m, const struct event *ev, const char *name,
+static const uint8_t *array_of(const struct meaning *m, const struct trace_event *ev, const char *name,
 			       uint64_t count)
 {
 	int arg = api_arg_by_name(m->fn, name), cap = arg < 0 ? -1 : m->cap[arg];
@@ -160,7 +160,7 @@ static uint64_t element(const uint8_t *array, uint64_t i)
 }
 
 /* cuMemcpyBatchAsync. It has a direction when all its copies have the same. */
-static void from_batch(const struct meaning *m, struct event *ev, const struct proc *p)
+static void from_batch(const struct meaning *m, struct trace_event *ev, const struct proc *p)
 {
 	const uint8_t *sizes, *dsts, *srcs;
 	uint64_t count, sum = 0;
@@ -186,7 +186,7 @@ static void from_batch(const struct meaning *m, struct event *ev, const struct p
 }
 
 /* cuMemsetD8, D16, D32: the element's size is in the name. */
-static void from_memset(const struct meaning *m, struct event *ev)
+static void from_memset(const struct meaning *m, struct trace_event *ev)
 {
 	unsigned elem = strstr(m->fn->name, "D32") ? 4 : strstr(m->fn->name, "D16") ? 2 : 1;
 	uint64_t n, height = 1;
@@ -199,7 +199,7 @@ static void from_memset(const struct meaning *m, struct event *ev)
 	set_size(ev, n * height * elem);
 }
 
-void meaning_transfer(const struct meaning *m, struct event *ev, struct proc *p)
+void meaning_transfer(const struct meaning *m, struct trace_event *ev, struct proc *p)
 {
 	switch (m->fn->op) {
 	case OP_COPY:

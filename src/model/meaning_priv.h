@@ -6,12 +6,12 @@
 #include "meaning.h"
 
 /* Value of a scalar argument: passed, or written by the call. false: not known. */
-bool event_arg(const struct meaning *m, const struct event *ev, int arg, uint64_t *val);
-bool event_arg_by_name(const struct meaning *m, const struct event *ev, const char *name,
+bool event_arg(const struct meaning *m, const struct trace_event *ev, int arg, uint64_t *val);
+bool event_arg_by_name(const struct meaning *m, const struct trace_event *ev, const char *name,
 		       uint64_t *val);
 
-void meaning_launch(const struct meaning *m, struct event *ev, struct proc *p);
-void meaning_memory(const struct meaning *m, struct event *ev, struct proc *p);
-void meaning_transfer(const struct meaning *m, struct event *ev, struct proc *p);
+void meaning_launch(const struct meaning *m, struct trace_event *ev, struct proc *p);
+void meaning_memory(const struct meaning *m, struct trace_event *ev, struct proc *p);
+void meaning_transfer(const struct meaning *m, struct trace_event *ev, struct proc *p);
 
 #endif /* MODEL_MEANING_PRIV_H */

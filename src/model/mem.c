@@ -208,7 +208,7 @@ void mem__clear(struct mem *m)
 	quota__give(m->quota, &m->share, m->share.used);
 }
 
-static void make(struct mem *m, struct event *ev, const struct block_facts *block)
+static void make(struct mem *m, struct trace_event *ev, const struct block_facts *block)
 {
 	if (!(ev->has & HAS_PTR) || !(ev->has & HAS_SIZE))
 		return;
@@ -219,7 +219,7 @@ static void make(struct mem *m, struct event *ev, const struct block_facts *bloc
 	ev->has_mem = true;
 }
 
-static bool release_loose(struct mem *m, const struct event *ev, enum mem_kind kind)
+static bool release_loose(struct mem *m, const struct trace_event *ev, enum mem_kind kind)
 {
 	/* cuMemFree(0) does nothing. */
 	if (!ev->ptr)
@@ -234,7 +234,7 @@ static bool release_loose(struct mem *m, const struct event *ev, enum mem_kind k
 	return drop_loose(m, MEM_DEVICE) || drop_loose(m, MEM_MANAGED);
 }
 
-static void release(struct mem *m, struct event *ev, const struct block_facts *block)
+static void release(struct mem *m, struct trace_event *ev, const struct block_facts *block)
 {
 	uint64_t size;
 
@@ -250,7 +250,7 @@ static void release(struct mem *m, struct event *ev, const struct block_facts *b
 	ev->has_mem = true;
 }
 
-static void on_context(struct mem *m, struct event *ev, bool lives_in_it)
+static void on_context(struct mem *m, struct trace_event *ev, bool lives_in_it)
 {
 	bool unknown = false, known = m->ctx.by_handle != NULL;
 	uint64_t ctx = 0, gone;
@@ -267,7 +267,7 @@ static void on_context(struct mem *m, struct event *ev, bool lives_in_it)
 	m->in_ctx = ctx;
 }
 
-void mem__event(struct mem *m, struct event *ev)
+void mem__event(struct mem *m, struct trace_event *ev)
 {
 	const struct block_facts *block;
 	enum block_kind kind;

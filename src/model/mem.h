@@ -39,7 +39,7 @@ bool mem__release(struct mem *m, uint64_t handle, uint64_t start_ns, uint64_t *s
 int mem__kind_at(const struct mem *m, uint64_t addr);
 /* What a call of type init, context or memory, live or saved, does to it: fills ev->mem, and the
  * size of what it frees. */
-void mem__event(struct mem *m, struct event *ev);
+void mem__event(struct mem *m, struct trace_event *ev);
 void mem__totals(const struct mem *m, struct mem_totals *out);
 void mem__clear(struct mem *m);
 

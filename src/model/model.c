@@ -111,7 +111,7 @@ static const struct meaning *get_meaning(struct model *m, uint32_t func_id)
 	return &m->meanings[func_id];
 }
 
-static void fill_call(struct event *ev, const struct raw_call *raw, const struct api_fn *fn)
+static void fill_call(struct trace_event *ev, const struct raw_call *raw, const struct api_fn *fn)
 {
 	const struct ct_call *c = raw->call;
 
@@ -143,9 +143,9 @@ static void fill_call(struct event *ev, const struct raw_call *raw, const struct
 }
 
 /* An event that has no duration, from a record. op is its name, too. */
-static struct event event_of(enum event_kind kind, const struct ct_rec *rec, const char *op)
+static struct trace_event event_of(enum event_kind kind, const struct ct_rec *rec, const char *op)
 {
-	return (struct event){
+	return (struct trace_event){
 		.kind = kind,
 		.type = event_kinds[kind].type,
 		.op = op,
@@ -159,9 +159,9 @@ static struct event event_of(enum event_kind kind, const struct ct_rec *rec, con
 }
 
 /* Hands out its definition when it is new. */
-static void add_stack(struct model *m, struct proc *p, const struct raw_call *raw, struct event *ev)
+static void add_stack(struct model *m, struct proc *p, const struct raw_call *raw, struct trace_event *ev)
 {
-	struct event def = event_of(EVENT_STACK, &raw->call->rec, "stack");
+	struct trace_event def = event_of(EVENT_STACK, &raw->call->rec, "stack");
 	const uint64_t *ips = raw->stack;
 	unsigned cnt = raw->stack_cnt;
 	bool is_new;
@@ -185,7 +185,7 @@ static void on_call(struct model *m, const void *rec, const struct raw *checked)
 {
 	const struct raw_call *raw = &checked->call;
 	const struct meaning *meaning;
-	struct event ev = {0};
+	struct trace_event ev = {0};
 	struct thread *t;
 	struct proc *p;
 
@@ -242,7 +242,7 @@ static void on_process(struct model *m, const struct ct_task *rec, const char *o
 {
 	struct proc *p = procs__find(&m->procs, rec->rec.pid);
 	char comm[sizeof(rec->comm) + 1] = {0};
-	struct event ev = event_of(EVENT_PROCESS, &rec->rec, op);
+	struct trace_event ev = event_of(EVENT_PROCESS, &rec->rec, op);
 
 	ev.comm = comm;
 	ev.life = rec->life;
@@ -281,7 +281,7 @@ static void on_nv(struct model *m, const void *data, const struct raw *raw)
 {
 	const struct ct_nv *rec = data;
 	struct driver_scratch scratch;
-	struct event ev = {0}, sched = {0};
+	struct trace_event ev = {0}, sched = {0};
 	struct proc *p;
 	struct thread *t;
 
@@ -307,7 +307,7 @@ static void on_xid(struct model *m, const void *data, const struct raw *raw)
 {
 	const struct ct_xid *rec = data;
 	char device[sizeof(rec->device) + 1] = {0}, msg[sizeof(rec->msg) + 1] = {0};
-	struct event ev = event_of(EVENT_XID, &rec->rec, "xid");
+	struct trace_event ev = event_of(EVENT_XID, &rec->rec, "xid");
 
 	memcpy(device, rec->device, sizeof(rec->device));
 	memcpy(msg, rec->msg, sizeof(rec->msg));
@@ -322,7 +322,7 @@ static void on_uvm(struct model *m, const void *data, const struct raw *raw)
 {
 	const struct ct_uvm *rec = data;
 	bool fault = rec->op == CT_UVM_FAULT;
-	struct event ev = event_of(EVENT_UVM, &rec->rec,
+	struct trace_event ev = event_of(EVENT_UVM, &rec->rec,
 				   fault			      ? "fault"
 				   : rec->cause == UVM_CAUSE_EVICTION ? "eviction"
 								      : "migration");
@@ -341,7 +341,7 @@ static void on_uvm(struct model *m, const void *data, const struct raw *raw)
 static void on_irq(struct model *m, const void *data, const struct raw *raw)
 {
 	const struct ct_irq *rec = data;
-	struct event ev = event_of(EVENT_IRQ, &rec->rec, "interrupt");
+	struct trace_event ev = event_of(EVENT_IRQ, &rec->rec, "interrupt");
 
 	ev.name = "nvidia";
 	ev.irq.irq = rec->irq;

@@ -15,7 +15,7 @@ struct model;
 struct quotas;
 struct raw;
 
-typedef void (*model_event_fn)(void *ctx, const struct event *ev);
+typedef void (*model_event_fn)(void *ctx, const struct trace_event *ev);
 
 struct model_opts {
 	const struct fnset *fns;

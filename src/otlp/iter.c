@@ -53,7 +53,7 @@ void otlp_iters__free(struct otlp_iters *its)
 	free(its);
 }
 
-static struct iter *find(struct otlp_iters *its, const struct event *ev, uint64_t changes)
+static struct iter *find(struct otlp_iters *its, const struct trace_event *ev, uint64_t changes)
 {
 	const struct {
 		uint32_t pid, tid;
@@ -67,7 +67,7 @@ static struct iter *find(struct otlp_iters *its, const struct event *ev, uint64_
 	return NULL;
 }
 
-const struct otlp_ids *otlp_iters__call(struct otlp_iters *its, const struct event *ev,
+const struct otlp_ids *otlp_iters__call(struct otlp_iters *its, const struct trace_event *ev,
 					uint64_t changes)
 {
 	struct iter *it = find(its, ev, changes);
@@ -93,7 +93,7 @@ static bool drop_oldest(struct otlp_iters *its, uint32_t pid)
 }
 
 /* The first call of a marker. */
-static struct iter *begin(struct otlp_iters *its, const struct event *ev, uint64_t changes)
+static struct iter *begin(struct otlp_iters *its, const struct trace_event *ev, uint64_t changes)
 {
 	struct iter *it = calloc(1, sizeof(*it));
 
@@ -112,7 +112,7 @@ static struct iter *begin(struct otlp_iters *its, const struct event *ev, uint64
 	return it;
 }
 
-bool otlp_iters__mark(struct otlp_iters *its, const struct event *ev, uint64_t changes,
+bool otlp_iters__mark(struct otlp_iters *its, const struct trace_event *ev, uint64_t changes,
 		      struct otlp_span *s, uint64_t epoch_ns)
 {
 	struct iter *it = find(its, ev, changes);

@@ -8,7 +8,7 @@
 /* Names of kernels may have thousands of characters. */
 #define TEXT_MAX 512
 
-struct otlp_span otlp_span_of_call(const struct event *ev, const struct labels *l,
+struct otlp_span otlp_span_of_call(const struct trace_event *ev, const struct labels *l,
 				   const char *command, uint64_t epoch_ns)
 {
 	const char *error = ev->is_error ? fn_result_name(ev->fn, ev->result) : NULL;

@@ -32,7 +32,7 @@ struct otlp_span {
 
 /* A call that has returned; without ids. epoch_ns: what to add to CLOCK_MONOTONIC. The span points
  * into the event. */
-struct otlp_span otlp_span_of_call(const struct event *ev, const struct labels *l,
+struct otlp_span otlp_span_of_call(const struct trace_event *ev, const struct labels *l,
 				   const char *command, uint64_t epoch_ns);
 
 /* One element of resourceSpans, up to its spans: the same bytes for the same process. */

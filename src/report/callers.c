@@ -15,7 +15,7 @@ void callers__free(struct callers *c)
 	room_free(c->rows);
 }
 
-void callers__add(struct callers *c, const struct event *ev, uint64_t ns)
+void callers__add(struct callers *c, const struct trace_event *ev, uint64_t ns)
 {
 	struct caller *rows;
 	uint32_t i;

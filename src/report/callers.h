@@ -22,7 +22,7 @@ struct callers {
 };
 void callers__free(struct callers *c);
 /* Nothing when the event has no stack. */
-void callers__add(struct callers *c, const struct event *ev, uint64_t ns);
+void callers__add(struct callers *c, const struct trace_event *ev, uint64_t ns);
 /* Most time first. */
 void callers__sort(struct callers *c);
 /* "callers", at most top; nothing when no call had a stack. */

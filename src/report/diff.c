@@ -88,7 +88,7 @@ static void count(struct thing **table, enum thing_kind kind, int side, const ch
 	t->v[side].ns += ns;
 }
 
-void diff__event(struct diff *d, int side, const struct event *ev)
+void diff__event(struct diff *d, int side, const struct trace_event *ev)
 {
 	uint64_t ns;
 

@@ -15,7 +15,7 @@ struct diff *diff__new(const struct report_opts *opts);
 void diff__free(struct diff *d);
 /* side: 0 the old trace, 1 the new one. A trace of several parts: the first header counts. */
 int diff__begin(struct diff *d, int side, const struct trace_info *info);
-void diff__event(struct diff *d, int side, const struct event *ev);
+void diff__event(struct diff *d, int side, const struct trace_event *ev);
 void diff__end(struct diff *d, int side, const struct trace_end *end);
 /* After both: largest change first. Returns how many things differ. */
 unsigned diff__finish(struct diff *d);

@@ -92,14 +92,14 @@ static bool raw_number(const uint8_t *p, size_t len, const struct api_type *type
 	return true;
 }
 
-static const struct pointee *pointee_of(const struct event *ev, int arg)
+static const struct pointee *pointee_of(const struct trace_event *ev, int arg)
 {
 	int cap = arg < 0 ? -1 : api_arg_cap(ev->fn, arg);
 
 	return cap < 0 || (unsigned)cap >= ev->cap_cnt ? NULL : &ev->caps[cap];
 }
 
-static int arg_of_path(const struct event *ev, const char *path, size_t len)
+static int arg_of_path(const struct trace_event *ev, const char *path, size_t len)
 {
 	char name[64];
 
@@ -118,7 +118,7 @@ static const struct api_field *field_of(const struct api_struct *st, const char 
 	return NULL;
 }
 
-bool event_path_u64(const struct event *ev, const char *path, uint64_t *val)
+bool event_path_u64(const struct trace_event *ev, const char *path, uint64_t *val)
 {
 	size_t len = strcspn(path, "."), off = 0;
 	int arg = arg_of_path(ev, path, len);
@@ -157,7 +157,7 @@ bool event_path_u64(const struct event *ev, const char *path, uint64_t *val)
 	return c && c->len > (int)off && raw_number(c->data + off, c->len - off, type, val);
 }
 
-unsigned event_array_u64(const struct event *ev, const char *arg, uint64_t *vals, unsigned max)
+unsigned event_array_u64(const struct trace_event *ev, const char *arg, uint64_t *vals, unsigned max)
 {
 	int i = arg_of_path(ev, arg, strlen(arg));
 	const struct api_type *type;

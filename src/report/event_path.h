@@ -8,8 +8,8 @@
 
 /* path: "prop.location.id", "pCopy.srcHost", "attrib". Enums are their number. false: not there,
  * not read, or nothing (null). */
-bool event_path_u64(const struct event *ev, const char *path, uint64_t *val);
+bool event_path_u64(const struct trace_event *ev, const char *path, uint64_t *val);
 /* Elements of an array of numbers, at most max; how many there were. */
-unsigned event_array_u64(const struct event *ev, const char *arg, uint64_t *vals, unsigned max);
+unsigned event_array_u64(const struct trace_event *ev, const char *arg, uint64_t *vals, unsigned max);
 
 #endif /* REPORT_EVENT_PATH_H */

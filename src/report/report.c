@@ -65,7 +65,7 @@ struct report *report__new(const struct report_opts *opts, const struct trace_in
 	return r;
 }
 
-void report__event(struct report *r, const struct event *ev)
+void report__event(struct report *r, const struct trace_event *ev)
 {
 	r->event_cnt++;
 	if (r->html)

@@ -47,7 +47,7 @@ struct analysis_ops {
 	const char *name; /* its member in JSON */
 	/* State of the analysis; NULL when there is no memory. */
 	void *(*new)(struct report *r);
-	void (*event)(void *a, const struct event *ev);
+	void (*event)(void *a, const struct trace_event *ev);
 	/* After the last event. */
 	void (*finish)(void *a);
 	/* One value (json_open(j, ops->name) ... or json_open_array). */
@@ -86,7 +86,7 @@ struct report *report__new(const struct report_opts *opts, const struct trace_in
 void report__also(struct report *r, const struct trace_info *info);
 /* Strings of the event (names, kernels, comm) must live as long as the report: same text, same
  * address (interned). */
-void report__event(struct report *r, const struct event *ev);
+void report__event(struct report *r, const struct trace_event *ev);
 void report__finish(struct report *r, const struct trace_end *end, const struct saved_file *files,
 		    unsigned file_cnt);
 void report__json(const struct report *r, struct json *j);

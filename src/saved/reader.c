@@ -234,7 +234,7 @@ static int begin_without_header(struct reader *r)
 	return begin(r);
 }
 
-static void on_event(struct reader *r, const struct event *ev)
+static void on_event(struct reader *r, const struct trace_event *ev)
 {
 	r->file->events++;
 	if (ev->end_ns + BACKWARDS_NS < r->last_ns && !ev->unfinished) {
@@ -253,7 +253,7 @@ static void on_event(struct reader *r, const struct event *ev)
 
 static void on_line(struct reader *r, const char *line, size_t len, bool whole)
 {
-	struct event ev;
+	struct trace_event ev;
 	struct parsed p;
 	const char *why;
 	int kind;

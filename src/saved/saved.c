@@ -174,7 +174,7 @@ static struct saved_proc *proc_get(struct saved *s, uint32_t pid)
 	return s->last_proc = p;
 }
 
-static void finish_call(struct saved *s, struct event *ev)
+static void finish_call(struct saved *s, struct trace_event *ev)
 {
 	struct saved_proc *p;
 
@@ -197,7 +197,7 @@ static void finish_call(struct saved *s, struct event *ev)
 		mem__event(&p->mem, ev);
 }
 
-static void finish_process(struct saved *s, struct event *ev)
+static void finish_process(struct saved *s, struct trace_event *ev)
 {
 	struct saved_proc *p;
 
@@ -212,7 +212,7 @@ static void finish_process(struct saved *s, struct event *ev)
 }
 
 /* Kind of the event by its type; -1 when it is none. */
-static int kind_of(const struct saved *s, const struct event *ev, bool has_id, bool has_device)
+static int kind_of(const struct saved *s, const struct trace_event *ev, bool has_id, bool has_device)
 {
 	if (s->kind_of[ev->type]) /* not EVENT_CALL */
 		return s->kind_of[ev->type];
@@ -231,7 +231,7 @@ struct head {
 };
 
 static int read_event(struct saved *s, const struct parsed *p, const char *line,
-		      const struct head *h, struct event *ev, const char **why)
+		      const struct head *h, struct trace_event *ev, const char **why)
 {
 	uint64_t duration;
 	bool negative;
@@ -287,7 +287,7 @@ static int read_event(struct saved *s, const struct parsed *p, const char *line,
 	return SAVED_EVENT;
 }
 
-int saved__line(struct saved *s, const struct parsed *p, const char *line, struct event *ev,
+int saved__line(struct saved *s, const struct parsed *p, const char *line, struct trace_event *ev,
 		const char **why)
 {
 	const struct string *type;

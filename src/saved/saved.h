@@ -26,7 +26,7 @@ void saved__free(struct saved *s);
  * strings live as long as s and the same text has the same address; its text and what drv points
  * to live until the next line.
  */
-int saved__line(struct saved *s, const struct parsed *p, const char *line, struct event *ev,
+int saved__line(struct saved *s, const struct parsed *p, const char *line, struct trace_event *ev,
 		const char **why);
 /* For a trace without a header: times count from 0. */
 int saved__begin(struct saved *s);

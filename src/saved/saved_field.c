@@ -10,7 +10,7 @@ const char *parse_key_name(unsigned key)
 }
 
 /* What stands in no row's place. */
-static void take_by_hand(struct saved *s, struct event *ev, const struct event_field *f,
+static void take_by_hand(struct saved *s, struct trace_event *ev, const struct event_field *f,
 			 const struct member *m)
 {
 	switch (f - event_fields) {
@@ -33,7 +33,7 @@ static void take_by_hand(struct saved *s, struct event *ev, const struct event_f
 }
 
 /* A new form needs a case here, or a row that is SHOWN or HAND. */
-void saved_take(struct saved *s, struct event *ev, const struct event_field *f,
+void saved_take(struct saved *s, struct trace_event *ev, const struct event_field *f,
 		const struct member *m)
 {
 	void *at = (char *)ev + f->offset;

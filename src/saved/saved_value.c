@@ -195,7 +195,7 @@ static void take_class(struct saved *s, const struct member *m)
 }
 
 /* Members of both kinds have the same names and are the same. */
-static void take_driver(struct saved *s, const struct member *m, struct event *ev)
+static void take_driver(struct saved *s, const struct member *m, struct trace_event *ev)
 {
 	struct driver_info *d = &s->drv;
 	unsigned row = s->row_of[ev->kind][m->key];
@@ -279,7 +279,7 @@ static void take_driver(struct saved *s, const struct member *m, struct event *e
 	}
 }
 
-void saved_driver(struct saved *s, const struct parsed *p, struct event *ev)
+void saved_driver(struct saved *s, const struct parsed *p, struct trace_event *ev)
 {
 	struct driver_info *d = &s->drv;
 

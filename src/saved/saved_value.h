@@ -21,10 +21,10 @@ const char *member_str(struct saved *s, const struct member *m);
 const char *member_op(struct saved *s, const struct member *m);
 
 /* saved_field.c: puts a member where its row says. */
-void saved_take(struct saved *s, struct event *ev, const struct event_field *f,
+void saved_take(struct saved *s, struct trace_event *ev, const struct event_field *f,
 		const struct member *m);
 
 /* EVENT_DRIVER and EVENT_SCHED: fills s->drv and what it points to. */
-void saved_driver(struct saved *s, const struct parsed *p, struct event *ev);
+void saved_driver(struct saved *s, const struct parsed *p, struct trace_event *ev);
 
 #endif /* SAVED_SAVED_VALUE_H */

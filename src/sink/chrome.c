@@ -112,7 +112,7 @@ static void put_meta(struct chrome *c, const char *what, uint32_t pid, uint32_t 
 	next_line(c);
 }
 
-static void put_names(struct chrome *c, const struct event *ev)
+static void put_names(struct chrome *c, const struct trace_event *ev)
 {
 	struct chrome_names n;
 
@@ -156,7 +156,7 @@ static void put_arrow_end(struct chrome *c, const char *ph, uint64_t ts_ns, uint
 
 /* Both ends on one line, when the waiting call is known: an arrow is never half. They lie at the
  * very start of their calls, where no nested call can be taken for them. */
-static void put_arrow(void *ctx, const struct flow_launch *from, const struct event *to)
+static void put_arrow(void *ctx, const struct flow_launch *from, const struct trace_event *to)
 {
 	struct chrome *c = ctx;
 
@@ -168,7 +168,7 @@ static void put_arrow(void *ctx, const struct flow_launch *from, const struct ev
 	next_line(c);
 }
 
-static void put_result(struct json *j, const struct event *ev)
+static void put_result(struct json *j, const struct trace_event *ev)
 {
 	const char *error;
 
@@ -187,7 +187,7 @@ static void put_result(struct json *j, const struct event *ev)
 	json_sym(j, "error", error ? error : "unknown");
 }
 
-static void put_call_args(struct chrome *c, const struct event *ev, bool renamed)
+static void put_call_args(struct chrome *c, const struct trace_event *ev, bool renamed)
 {
 	struct json j;
 
@@ -212,7 +212,7 @@ static void put_call_args(struct chrome *c, const struct event *ev, bool renamed
 
 /* A complete event ("X") even when the call never returned: viewers draw a begin without an end
  * to the end of the trace, over everything that the thread did afterwards. */
-static void put_call(struct chrome *c, const struct event *ev)
+static void put_call(struct chrome *c, const struct trace_event *ev)
 {
 	struct out *o = c->sink.out;
 	const char *name = ev->name, *cname = type_cname[ev->type];
@@ -247,7 +247,7 @@ static void put_call(struct chrome *c, const struct event *ev)
 
 /* Events without a duration. An error of the GPU concerns all processes, and so does what the
  * tracer does: a line across all tracks. */
-static void put_instant(struct chrome *c, const struct event *ev)
+static void put_instant(struct chrome *c, const struct trace_event *ev)
 {
 	bool is_xid = ev->kind == EVENT_XID;
 	bool is_global = event_is(ev, IS_GLOBAL) || !ev->pid;
@@ -362,7 +362,7 @@ static int chrome_open(struct sink *s, const struct trace_info *info)
 	return s->out->failed ? -s->out->error : 0;
 }
 
-static void chrome_event(struct sink *s, const struct event *ev)
+static void chrome_event(struct sink *s, const struct trace_event *ev)
 {
 	struct chrome *c = (struct chrome *)s;
 

@@ -137,7 +137,7 @@ static struct flow_proc *proc_get(struct flows *f, uint32_t pid)
 	return p;
 }
 
-static struct stream_key stream_key(const struct event *ev)
+static struct stream_key stream_key(const struct trace_event *ev)
 {
 	struct stream_key k = {.handle = call_stream(ev, ev->has & HAS_STREAM ? ev->stream : 0)};
 
@@ -216,7 +216,7 @@ static struct flow_event *event_get(struct flows *f, struct flow_proc *p, uint64
 	return e;
 }
 
-static void on_launch(struct flows *f, const struct event *ev)
+static void on_launch(struct flows *f, const struct trace_event *ev)
 {
 	struct stream_key k;
 	struct flow_stream *s;
@@ -236,7 +236,7 @@ static void on_launch(struct flows *f, const struct event *ev)
 	s->last[0] = (struct flow_launch){ev->start_ns, ++f->seq, ev->tid};
 }
 
-static void on_record(struct flows *f, const struct event *ev)
+static void on_record(struct flows *f, const struct trace_event *ev)
 {
 	struct flow_proc *p = proc_find(f, ev->pid);
 	struct stream_key k;
@@ -254,7 +254,7 @@ static void on_record(struct flows *f, const struct event *ev)
 	e->launch = s ? s->last[0] : (struct flow_launch){0};
 }
 
-static void wait_stream(struct flow_stream *s, const struct event *ev, flow_fn fn, void *ctx)
+static void wait_stream(struct flow_stream *s, const struct trace_event *ev, flow_fn fn, void *ctx)
 {
 	const struct flow_launch *l = &s->last[0];
 
@@ -266,7 +266,7 @@ static void wait_stream(struct flow_stream *s, const struct event *ev, flow_fn f
 	fn(ctx, l, ev);
 }
 
-static void wait_event(struct flow_proc *p, const struct event *ev, flow_fn fn, void *ctx)
+static void wait_event(struct flow_proc *p, const struct trace_event *ev, flow_fn fn, void *ctx)
 {
 	struct flow_event *e;
 	struct flow_stream *s;
@@ -282,7 +282,7 @@ static void wait_event(struct flow_proc *p, const struct event *ev, flow_fn fn, 
 	e->launch.seq = 0;
 }
 
-static void on_sync(struct flows *f, const struct event *ev, flow_fn fn, void *ctx)
+static void on_sync(struct flows *f, const struct trace_event *ev, flow_fn fn, void *ctx)
 {
 	struct flow_proc *p = proc_find(f, ev->pid);
 	struct flow_stream *s, *next;
@@ -304,7 +304,7 @@ static void on_sync(struct flows *f, const struct event *ev, flow_fn fn, void *c
 }
 
 /* Handles are used again: what they meant must not outlive them. */
-static void on_destroy(struct flows *f, const struct event *ev)
+static void on_destroy(struct flows *f, const struct trace_event *ev)
 {
 	struct flow_proc *p = proc_find(f, ev->pid);
 	struct flow_stream *s;
@@ -331,7 +331,7 @@ static void on_destroy(struct flows *f, const struct event *ev)
 	}
 }
 
-static void on_process(struct flows *f, const struct event *ev)
+static void on_process(struct flows *f, const struct trace_event *ev)
 {
 	struct flow_proc *p = proc_find(f, ev->pid);
 
@@ -340,7 +340,7 @@ static void on_process(struct flows *f, const struct event *ev)
 		proc_drop(f, p);
 }
 
-void flows__event(struct flows *f, const struct event *ev, flow_fn fn, void *ctx)
+void flows__event(struct flows *f, const struct trace_event *ev, flow_fn fn, void *ctx)
 {
 	if (ev->kind == EVENT_PROCESS) {
 		on_process(f, ev);

@@ -20,13 +20,13 @@ struct flow_launch {
 };
 
 /* One arrow, from a launch to the call `to`, which waited for it. */
-typedef void (*flow_fn)(void *ctx, const struct flow_launch *from, const struct event *to);
+typedef void (*flow_fn)(void *ctx, const struct flow_launch *from, const struct trace_event *to);
 
 /* NULL when there is no memory. */
 struct flows *flows__new(void);
 void flows__free(struct flows *f);
 /* Calls fn for each launch that ev waited for, at most once for a launch and a stream. */
-void flows__event(struct flows *f, const struct event *ev, flow_fn fn, void *ctx);
+void flows__event(struct flows *f, const struct trace_event *ev, flow_fn fn, void *ctx);
 
 /* Streams, events and processes that made room for others: arrows may be missing. */
 uint64_t flows__forgotten(const struct flows *f);

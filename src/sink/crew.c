@@ -25,7 +25,7 @@
 struct item {
 	size_t size;	 /* with what follows */
 	size_t text_len; /* not 0: a line */
-	struct event ev;
+	struct trace_event ev;
 };
 
 struct batch {
@@ -246,7 +246,7 @@ static struct item *new_item(struct crew *c, size_t extra)
 	return it;
 }
 
-static bool put_text(struct crew *c, const struct event *ev)
+static bool put_text(struct crew *c, const struct trace_event *ev)
 {
 	struct out *o = c->own->out;
 	struct item *it;
@@ -275,7 +275,7 @@ static const char *put_string(char **p, const char *s, size_t size)
 }
 
 /* What JSON of a call shows. */
-static bool put_call(struct crew *c, const struct event *ev)
+static bool put_call(struct crew *c, const struct trace_event *ev)
 {
 	size_t comm = room_of(ev->comm), kernel = room_of(ev->launch.kernel);
 	size_t mangled = room_of(ev->launch.kernel_mangled),
@@ -308,7 +308,7 @@ static bool put_call(struct crew *c, const struct event *ev)
 	return true;
 }
 
-void crew__event(struct crew *c, const struct event *ev)
+void crew__event(struct crew *c, const struct trace_event *ev)
 {
 	bool is_call = ev->kind == EVENT_CALL && ev->fn && !ev->text;
 

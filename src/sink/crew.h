@@ -17,7 +17,7 @@ unsigned crew__size(unsigned cpus);
  * but between crew__wait() and the next event. NULL: no memory, no threads. */
 struct crew *crew__new(struct sink *s, unsigned threads);
 /* May wait for room. */
-void crew__event(struct crew *c, const struct event *ev);
+void crew__event(struct crew *c, const struct trace_event *ev);
 /* Until all that was given is in s->out. */
 void crew__wait(struct crew *c);
 /* s->out->failed, as far as is known. */

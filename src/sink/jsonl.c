@@ -198,7 +198,7 @@ static inline char *put_ts(char *p, uint64_t ns, uint64_t base_ns)
 	return fmt_micro(p, base_ns - ns);
 }
 
-static inline char *put_head(char *p, const struct jsonl *l, const struct event *ev)
+static inline char *put_head(char *p, const struct jsonl *l, const struct trace_event *ev)
 {
 	p = LIT(p, "{\"ts\":");
 	p = put_ts(p, ev->start_ns, l->base_ns);
@@ -209,7 +209,7 @@ static inline char *put_head(char *p, const struct jsonl *l, const struct event 
 	return LIT(p, "\",\"name\":");
 }
 
-static inline char *put_task(char *p, const struct event *ev)
+static inline char *put_task(char *p, const struct trace_event *ev)
 {
 	p = LIT(p, ",\"pid\":");
 	p = fmt_u64(p, ev->pid);
@@ -235,7 +235,7 @@ static inline char *head_stack(char *p, const struct stack *s)
 	return fmt_u64(p, s->id);
 }
 
-static char *put_error(char *p, const struct event *ev)
+static char *put_error(char *p, const struct trace_event *ev)
 {
 	const char *name = fn_result_name(ev->fn, ev->result);
 
@@ -254,7 +254,7 @@ static char *put_error(char *p, const struct event *ev)
 #define PUT_IN_BODY(form, name, value, when)
 #define PUT_BY_HAND(form, name, value, when)
 
-static inline char *put_heads(char *p, const struct event *ev)
+static inline char *put_heads(char *p, const struct trace_event *ev)
 {
 	switch (ev->kind) {
 	case EVENT_KIND_CNT:
@@ -266,7 +266,7 @@ static inline char *put_heads(char *p, const struct event *ev)
 }
 
 /* Names of functions that the table does not have come from the target's library: any bytes. */
-static inline char *put_call_names(char *p, const struct event *ev)
+static inline char *put_call_names(char *p, const struct trace_event *ev)
 {
 	if (!ev->fn->known) {
 		p = put_text(p, ev->name);
@@ -280,7 +280,7 @@ static inline char *put_call_names(char *p, const struct event *ev)
 	return LIT(p, "\"");
 }
 
-static void put_call(struct jsonl *l, const struct event *ev)
+static void put_call(struct jsonl *l, const struct trace_event *ev)
 {
 	struct out *o = l->s.out;
 	char *p = out_reserve(o, COMMON_ROOM + strlen(ev->op) + text_room(ev->comm) +
@@ -304,7 +304,7 @@ static void put_call(struct jsonl *l, const struct event *ev)
 }
 
 /* A process, a library, something of the driver. */
-static void put_other(struct jsonl *l, const struct event *ev)
+static void put_other(struct jsonl *l, const struct trace_event *ev)
 {
 	struct out *o = l->s.out;
 	struct json *j = &l->j;
@@ -322,7 +322,7 @@ static void put_other(struct jsonl *l, const struct event *ev)
 		json_stack(j, ev->stack);
 }
 
-static void jsonl_event(struct sink *s, const struct event *ev)
+static void jsonl_event(struct sink *s, const struct trace_event *ev)
 {
 	struct jsonl *l = (struct jsonl *)s;
 

@@ -87,7 +87,7 @@ static const struct stack *intern_stack(struct live *l, const struct stack *stac
 }
 
 /* The texts that its kind has. */
-static void intern_fields(struct live *l, struct event *ev)
+static void intern_fields(struct live *l, struct trace_event *ev)
 {
 	const struct event_rows *rows = &event_kinds[ev->kind].rows;
 
@@ -100,11 +100,11 @@ static void intern_fields(struct live *l, struct event *ev)
 }
 
 /* What an event points to belongs to the model, and is gone or changed after it. */
-static void live_event(struct sink *s, const struct event *ev)
+static void live_event(struct sink *s, const struct trace_event *ev)
 {
 	struct live *l = (struct live *)s;
 	struct driver_info drv;
-	struct event copy = *ev;
+	struct trace_event copy = *ev;
 
 	/* A definition is no event of its own: the first call that has the stack brings it. */
 	if (ev->kind == EVENT_STACK)

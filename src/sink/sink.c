@@ -58,7 +58,7 @@ void sink__hire(struct sink *s, unsigned threads)
 		s->crew = crew__new(s, threads);
 }
 
-void sink__event(struct sink *s, const struct event *ev)
+void sink__event(struct sink *s, const struct trace_event *ev)
 {
 	s->event_cnt++;
 	if (sink__failed(s))

@@ -23,7 +23,7 @@ struct sink_ops {
 	size_t size; /* of the sink's own struct, which begins with struct sink */
 	/* Before the first event. */
 	int (*open)(struct sink *s, const struct trace_info *info);
-	void (*event)(struct sink *s, const struct event *ev);
+	void (*event)(struct sink *s, const struct trace_event *ev);
 	/* s is a copy, to write events into an out of its own, which others do at the same time.
 	 * NULL: its events depend on those before. */
 	void (*cloned)(struct sink *s);
@@ -49,7 +49,7 @@ struct sink *sink__memory(enum sink_id id, const struct trace_info *info);
 /* From now on that many threads put its lines together, where it is a file and its ops allow that.
  * Else, or when there can be none, the caller goes on doing so. */
 void sink__hire(struct sink *s, unsigned threads);
-void sink__event(struct sink *s, const struct event *ev);
+void sink__event(struct sink *s, const struct trace_event *ev);
 /* Writes what is buffered; s->out and s->lost_cnt are exact until the next event. Called by a
  * timer, so that files can be followed. */
 void sink__flush(struct sink *s);

@@ -104,7 +104,7 @@ static struct kernel_stat *kernel_stat(struct summary *s, const char *name)
 	return k;
 }
 
-static void count_stream(struct summary *s, const struct event *ev)
+static void count_stream(struct summary *s, const struct trace_event *ev)
 {
 	unsigned i = hash_bits(ev->stream ^ (uint64_t)ev->pid << 40, 12) % SUMMARY_STREAMS_MAX;
 	struct stream_id *id = &s->streams[i];
@@ -118,7 +118,7 @@ static void count_stream(struct summary *s, const struct event *ev)
 	*id = (struct stream_id){ev->stream, ev->pid, true};
 }
 
-static void on_launch(struct summary *s, const struct event *ev, uint64_t ns)
+static void on_launch(struct summary *s, const struct trace_event *ev, uint64_t ns)
 {
 	struct kernel_stat *k;
 
@@ -169,7 +169,7 @@ static void mem_count(struct summary *s, const struct mem_call *c, int times)
 	m->alloc_bytes += times * c->bytes;
 }
 
-static void on_memory(struct summary *s, struct proc_stat *p, const struct event *ev)
+static void on_memory(struct summary *s, struct proc_stat *p, const struct trace_event *ev)
 {
 	const uint64_t *now = ev->mem.bytes;
 	struct mem_call counted;
@@ -202,7 +202,7 @@ static void on_memory(struct summary *s, struct proc_stat *p, const struct event
 		p->inner = counted;
 }
 
-static void on_wait(struct summary *s, struct fn_stat *st, const struct event *ev, uint64_t ns)
+static void on_wait(struct summary *s, struct fn_stat *st, const struct trace_event *ev, uint64_t ns)
 {
 	if (ev->entry_only)
 		return;
@@ -216,7 +216,7 @@ static void on_wait(struct summary *s, struct fn_stat *st, const struct event *e
 	st->off_cpu_ns += ev->off_cpu_ns < ns ? ev->off_cpu_ns : ns;
 }
 
-static void on_transfer(struct summary *s, struct fn_stat *st, const struct event *ev, uint64_t ns)
+static void on_transfer(struct summary *s, struct fn_stat *st, const struct trace_event *ev, uint64_t ns)
 {
 	struct transfer_stat *t = &s->transfers[ev->dir];
 	uint64_t size = ev->has & HAS_SIZE ? ev->size : 0;
@@ -240,7 +240,7 @@ static void on_transfer(struct summary *s, struct fn_stat *st, const struct even
 		on_wait(s, st, ev, ns);
 }
 
-static void on_error(struct summary *s, struct fn_stat *st, const struct event *ev)
+static void on_error(struct summary *s, struct fn_stat *st, const struct trace_event *ev)
 {
 	struct error_stat *e = s->errors;
 
@@ -286,7 +286,7 @@ static struct proc_stat *proc_get(struct summary *s, uint32_t pid)
 }
 
 /* A process that ended, or runs another program, gives back all it had. */
-static void on_process(struct summary *s, const struct event *ev)
+static void on_process(struct summary *s, const struct trace_event *ev)
 {
 	bool is_exit = !strcmp(ev->name, "exit");
 	struct proc_stat *p;
@@ -310,7 +310,7 @@ static void on_process(struct summary *s, const struct event *ev)
 }
 
 /* A time that was cut off says nothing of the function: it is in no total. */
-static void on_unfinished(struct summary *s, const struct event *ev, uint64_t ns)
+static void on_unfinished(struct summary *s, const struct trace_event *ev, uint64_t ns)
 {
 	if (ev->abandoned) {
 		s->abandoned_cnt++;
@@ -324,7 +324,7 @@ static void on_unfinished(struct summary *s, const struct event *ev, uint64_t ns
 }
 
 static void on_meaning(struct summary *s, struct proc_stat *p, struct fn_stat *st,
-		       const struct event *ev, uint64_t ns)
+		       const struct trace_event *ev, uint64_t ns)
 {
 	if (call_does(ev, DOES_LAUNCH)) {
 		on_launch(s, ev, ns);
@@ -350,7 +350,7 @@ static void on_meaning(struct summary *s, struct proc_stat *p, struct fn_stat *s
 		on_memory(s, p, ev);
 }
 
-static void on_call(struct summary *s, const struct event *ev)
+static void on_call(struct summary *s, const struct trace_event *ev)
 {
 	uint64_t ns = event_duration_ns(ev);
 	struct proc_stat *p = proc_get(s, ev->pid);
@@ -387,7 +387,7 @@ static void on_call(struct summary *s, const struct event *ev)
 	on_meaning(s, p, st, ev, ns);
 }
 
-void summary__event(struct summary *s, const struct event *ev)
+void summary__event(struct summary *s, const struct trace_event *ev)
 {
 	if (ev->kind == EVENT_TRACER || ev->kind == EVENT_STACK)
 		return;

@@ -25,7 +25,7 @@ struct summary_totals {
 struct summary *summary__new(void);
 void summary__free(struct summary *s);
 /* ev->fn is kept: it must live as long as the summary. */
-void summary__event(struct summary *s, const struct event *ev);
+void summary__event(struct summary *s, const struct trace_event *ev);
 void summary__totals(const struct summary *s, struct summary_totals *t);
 
 /* For people: lines of at most width columns. */

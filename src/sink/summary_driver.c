@@ -50,7 +50,7 @@ static const char *error_name(const struct driver_info *drv)
 	return drv->io ? drv->io->status_name : NULL;
 }
 
-static void keep_slow(struct driver_stat *d, const struct event *ev, uint64_t ns)
+static void keep_slow(struct driver_stat *d, const struct trace_event *ev, uint64_t ns)
 {
 	unsigned i = d->slow_cnt;
 	struct slow_ioctl *slow;
@@ -72,7 +72,7 @@ static void keep_slow(struct driver_stat *d, const struct event *ev, uint64_t ns
 		slow->class = ev->drv->object_class;
 }
 
-static void on_ioctl(struct driver_stat *d, const struct event *ev, uint64_t ns)
+static void on_ioctl(struct driver_stat *d, const struct trace_event *ev, uint64_t ns)
 {
 	struct cmd_stat *c = cmd_stat(d, ev->name);
 
@@ -88,7 +88,7 @@ static void on_ioctl(struct driver_stat *d, const struct event *ev, uint64_t ns)
 		c->first_error = error_name(ev->drv);
 }
 
-static enum driver_op op_of(const struct event *ev)
+static enum driver_op op_of(const struct trace_event *ev)
 {
 	static const char *const ops[DRV_OP_CNT] = {"ioctl", "open", "mmap", "close", "poll"};
 	unsigned i = 0;
@@ -98,7 +98,7 @@ static enum driver_op op_of(const struct event *ev)
 	return i;
 }
 
-static void on_system_call(struct driver_stat *d, const struct event *ev)
+static void on_system_call(struct driver_stat *d, const struct trace_event *ev)
 {
 	uint64_t ns = event_duration_ns(ev);
 	enum driver_op op = op_of(ev);
@@ -132,7 +132,7 @@ static void count_op(struct op_stat *ops, unsigned *kinds, const char *op, uint6
 	ops[i].bytes += bytes;
 }
 
-static void on_xid(struct driver_stat *d, const struct event *ev)
+static void on_xid(struct driver_stat *d, const struct trace_event *ev)
 {
 	unsigned i = 0;
 
@@ -152,7 +152,7 @@ static void on_xid(struct driver_stat *d, const struct event *ev)
 	d->xids[i].cnt++;
 }
 
-void summary_driver_event(struct summary *s, const struct event *ev)
+void summary_driver_event(struct summary *s, const struct trace_event *ev)
 {
 	struct driver_stat *d = &s->driver;
 

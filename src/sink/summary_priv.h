@@ -199,7 +199,7 @@ struct fn_row *summary_fns(const struct summary *s, size_t *cnt);
 const struct kernel_stat **summary_kernels(const struct summary *s, size_t *cnt);
 
 /* Events of the driver. */
-void summary_driver_event(struct summary *s, const struct event *ev);
+void summary_driver_event(struct summary *s, const struct trace_event *ev);
 void summary_driver_free(struct summary *s);
 /* Pointers to all commands, most time first; to be freed. */
 const struct cmd_stat **summary_cmds(const struct summary *s, size_t *cnt);

@@ -89,7 +89,7 @@ void budget__free(struct budget *b)
 	free(b);
 }
 
-void budget__call(struct budget *b, const struct event *ev)
+void budget__call(struct budget *b, const struct trace_event *ev)
 {
 	int id = fnset__id_of(b->o.fns, ev->fn);
 
@@ -187,7 +187,7 @@ static void set_step(struct budget *b, unsigned id, enum step step, uint64_t now
 {
 	const struct api_fn *fn = fnset__fn(b->o.fns, id);
 	struct fn_use *f = &b->fns[id];
-	struct event ev = tracer_event("level", fn->symbol, now_ns);
+	struct trace_event ev = tracer_event("level", fn->symbol, now_ns);
 	char why[160];
 
 	ev.tracer.from = step_names[f->step];

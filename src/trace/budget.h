@@ -21,14 +21,14 @@ struct budget_opts {
 	struct attach_cost cost;
 	double max_share; /* 0.01 is 1 % */
 	/* Says that a function's level was changed; the event is valid during the call only. */
-	void (*fn)(void *ctx, const struct event *ev);
+	void (*fn)(void *ctx, const struct trace_event *ev);
 	void *ctx;
 };
 
 struct budget *budget__new(const struct budget_opts *o);
 void budget__free(struct budget *b);
 /* A call was recorded. */
-void budget__call(struct budget *b, const struct event *ev);
+void budget__call(struct budget *b, const struct trace_event *ev);
 /* Looks at what was spent; to be called a few times a second. */
 void budget__tick(struct budget *b, uint64_t now_ns);
 

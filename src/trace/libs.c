@@ -19,7 +19,7 @@ static void lib_event(struct libs *l, const char *op, const struct ct_lib_map *r
 {
 	char comm[sizeof(rec->comm) + 1] = {0};
 	const struct api *api = lib ? lib->api : api_of_file(rec->name);
-	struct event ev = {
+	struct trace_event ev = {
 		.kind = EVENT_LIBRARY,
 		.type = TYPE_LIBRARY,
 		.op = op,

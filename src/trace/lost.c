@@ -6,7 +6,7 @@
 
 static void tell(struct session *s, uint64_t now, const char *where, uint64_t cnt, const char *why)
 {
-	struct event ev = tracer_event("lost", where, now);
+	struct trace_event ev = tracer_event("lost", where, now);
 
 	ev.tracer.events = cnt;
 	ev.tracer.why = why;

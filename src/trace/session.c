@@ -28,7 +28,7 @@
 #include <time.h>
 #include <unistd.h>
 
-void session__event(void *session, const struct event *ev)
+void session__event(void *session, const struct trace_event *ev)
 {
 	struct session *s = session;
 

@@ -47,7 +47,7 @@ int session__run(const struct session_opts *o);
 /* Ends the trace; reason goes into its end line. The first reason stays. */
 void session__stop(struct session *s, const char *reason);
 /* Hands an event to all outputs. */
-void session__event(void *session, const struct event *ev);
+void session__event(void *session, const struct trace_event *ev);
 
 /* lost.c */
 /* Says in the trace what was lost since the last time. */

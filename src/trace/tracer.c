@@ -213,9 +213,9 @@ void tracer__drain(struct tracer *t)
 		;
 }
 
-struct event tracer_event(const char *op, const char *name, uint64_t now)
+struct trace_event tracer_event(const char *op, const char *name, uint64_t now)
 {
-	return (struct event){
+	return (struct trace_event){
 		.kind = EVENT_TRACER,
 		.type = TYPE_TRACER,
 		.op = op,
@@ -259,7 +259,7 @@ void tracer__close(struct tracer *t)
  * The kernel keeps the calls that are to return by their places on the stack, and without sessions
  * nobody can keep it from looking at a return: bpf/place.bpf.h.
  */
-void tracer__exited(struct tracer *t, const struct event *ev)
+void tracer__exited(struct tracer *t, const struct trace_event *ev)
 {
 	if (t->said_sigill || ev->process.signal != SIGILL ||
 	    attach__mechanism(t->att) == MECH_SESSION)

@@ -56,9 +56,9 @@ void tracer__fill_libs(struct tracer *t);
 /* Takes everything that the sources have. */
 void tracer__drain(struct tracer *t);
 /* A process has ended: says it once when the way of attaching may have ended it. */
-void tracer__exited(struct tracer *t, const struct event *ev);
+void tracer__exited(struct tracer *t, const struct trace_event *ev);
 /* What the tracer says of itself; op and name are constants. */
-struct event tracer_event(const char *op, const char *name, uint64_t now);
+struct trace_event tracer_event(const char *op, const char *name, uint64_t now);
 /* Counters of the end line. */
 void tracer__fill_end(struct tracer *t, struct trace_end *end);
 void tracer__close(struct tracer *t);

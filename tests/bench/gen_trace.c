@@ -35,10 +35,10 @@ static uint64_t rnd(struct gen *g, uint64_t n)
 }
 
 /* A call of so many words, which moves the clock on. */
-static struct event call(struct gen *g, const char *symbol, enum event_type type, uint64_t ns)
+static struct trace_event call(struct gen *g, const char *symbol, enum event_type type, uint64_t ns)
 {
 	const struct api_fn *fn = api_fn_by_symbol(symbol);
-	struct event ev = {.kind = EVENT_CALL, .type = type, .pid = 4711, .comm = "python3"};
+	struct trace_event ev = {.kind = EVENT_CALL, .type = type, .pid = 4711, .comm = "python3"};
 
 	ev.fn = fn;
 	ev.op = api_op_name(fn->op);
@@ -55,7 +55,7 @@ static struct event call(struct gen *g, const char *symbol, enum event_type type
 	return ev;
 }
 
-static void put(struct gen *g, const struct event *ev)
+static void put(struct gen *g, const struct trace_event *ev)
 {
 	if (g->end.event_cnt >= g->max)
 		return;
@@ -68,7 +68,7 @@ static void put(struct gen *g, const struct event *ev)
 
 static void put_alloc(struct gen *g, uint64_t ptr, uint64_t size)
 {
-	struct event ev = call(g, "cuMemAlloc_v2", TYPE_MEMORY, 30000);
+	struct trace_event ev = call(g, "cuMemAlloc_v2", TYPE_MEMORY, 30000);
 
 	g->words[0] = 0x7ffd0000;
 	g->words[1] = ev.size = size;
@@ -81,7 +81,7 @@ static void put_alloc(struct gen *g, uint64_t ptr, uint64_t size)
 
 static void put_free(struct gen *g, uint64_t ptr, uint64_t size)
 {
-	struct event ev = call(g, "cuMemFree_v2", TYPE_MEMORY, 9000);
+	struct trace_event ev = call(g, "cuMemFree_v2", TYPE_MEMORY, 9000);
 
 	g->words[0] = ev.ptr = ptr;
 	ev.size = size;
@@ -92,7 +92,7 @@ static void put_free(struct gen *g, uint64_t ptr, uint64_t size)
 static void put_copy(struct gen *g, const char *symbol, enum copy_dir dir, uint64_t dst,
 		     uint64_t src, uint64_t size)
 {
-	struct event ev = call(g, symbol, TYPE_TRANSFER, 4000);
+	struct trace_event ev = call(g, symbol, TYPE_TRANSFER, 4000);
 
 	g->words[0] = ev.ptr = dst;
 	g->words[1] = src;
@@ -105,7 +105,7 @@ static void put_copy(struct gen *g, const char *symbol, enum copy_dir dir, uint6
 
 static void put_launch(struct gen *g, unsigned k)
 {
-	struct event ev = call(g, "cuLaunchKernel", TYPE_KERNEL, 3000);
+	struct trace_event ev = call(g, "cuLaunchKernel", TYPE_KERNEL, 3000);
 	static const uint64_t words[] = {0, 96, 1, 1, 128, 1, 1, 0, 0, 0x7ffc61bb72f0, 0};
 
 	memcpy(g->words, words, sizeof(words));
@@ -124,7 +124,7 @@ static void put_launch(struct gen *g, unsigned k)
 
 static void put_sync(struct gen *g)
 {
-	struct event ev = call(g, "cuStreamSynchronize", TYPE_SYNC, 60000);
+	struct trace_event ev = call(g, "cuStreamSynchronize", TYPE_SYNC, 60000);
 
 	g->words[0] = ev.stream = 0x55d0c0ff0000 + g->tid;
 	ev.has = HAS_STREAM;

@@ -37,28 +37,28 @@ static const struct api_fn *fn(const char *symbol)
 	exit(1);
 }
 
-static struct event call(const char *symbol, enum event_type type, const uint64_t *words)
+static struct trace_event call(const char *symbol, enum event_type type, const uint64_t *words)
 {
 	const struct api_fn *f = fn(symbol);
 
-	return (struct event){.kind = EVENT_CALL,
-			      .type = type,
-			      .op = api_op_name(f->op),
-			      .name = f->name,
-			      .pid = 41234,
-			      .tid = 41250,
-			      .comm = "python3",
-			      .fn = f,
-			      .lib_id = 1,
-			      .words = words,
-			      .word_cnt = f->arg_cnt};
+	return (struct trace_event){.kind = EVENT_CALL,
+				    .type = type,
+				    .op = api_op_name(f->op),
+				    .name = f->name,
+				    .pid = 41234,
+				    .tid = 41250,
+				    .comm = "python3",
+				    .fn = f,
+				    .lib_id = 1,
+				    .words = words,
+				    .word_cnt = f->arg_cnt};
 }
 
-static struct event make_launch(void)
+static struct trace_event make_launch(void)
 {
 	static const uint64_t words[] = {
 		0x55d0c1a2b3f0, 128, 16, 1, 256, 1, 1, 49152, 0x55d0c0ffee10, 0x7ffd12345678, 0};
-	struct event ev = call("cuLaunchKernel", TYPE_KERNEL, words);
+	struct trace_event ev = call("cuLaunchKernel", TYPE_KERNEL, words);
 
 	ev.has = HAS_LAUNCH | HAS_STREAM;
 	ev.stream = words[8];
@@ -77,10 +77,10 @@ static struct event make_launch(void)
 	return ev;
 }
 
-static struct event make_copy(void)
+static struct trace_event make_copy(void)
 {
 	static const uint64_t words[] = {0x7f1234560000, 0x55d0aabbcc00, 4194304, 0x55d0c0ffee10};
-	struct event ev = call("cuMemcpyHtoDAsync_v2", TYPE_TRANSFER, words);
+	struct trace_event ev = call("cuMemcpyHtoDAsync_v2", TYPE_TRANSFER, words);
 
 	ev.has = HAS_SIZE | HAS_PTR | HAS_STREAM | HAS_DIR;
 	ev.size = words[2];
@@ -90,11 +90,11 @@ static struct event make_copy(void)
 	return ev;
 }
 
-static struct event make_alloc(void)
+static struct trace_event make_alloc(void)
 {
 	static const uint64_t words[] = {0x7ffd00001000, 2097152};
 	static const uint64_t ptr = 0x7f1234560000;
-	struct event ev = call("cuMemAlloc_v2", TYPE_MEMORY, words);
+	struct trace_event ev = call("cuMemAlloc_v2", TYPE_MEMORY, words);
 
 	ev.has = HAS_SIZE | HAS_PTR;
 	ev.size = words[1];
@@ -105,12 +105,12 @@ static struct event make_alloc(void)
 }
 
 /* Returns the bytes written. */
-static uint64_t write_events(struct sink *s, struct event evs[3], uint64_t cnt)
+static uint64_t write_events(struct sink *s, struct trace_event evs[3], uint64_t cnt)
 {
 	uint64_t bytes = 0, ns = BASE_NS;
 
 	for (uint64_t i = 0; i < cnt; i++) {
-		struct event *ev = &evs[i % 50 ? 0 : 1 + i / 50 % 2];
+		struct trace_event *ev = &evs[i % 50 ? 0 : 1 + i / 50 % 2];
 
 		ns += 2000 + i % 977;
 		ev->start_ns = ns;
@@ -131,7 +131,7 @@ int main(int argc, char **argv)
 	const struct sink_ops *ops =
 		argc > 1 && !strcmp(argv[1], "chrome") ? &chrome_sink_ops : &jsonl_sink_ops;
 	uint64_t cnt = argc > 2 ? strtoull(argv[2], NULL, 0) : 2000000, bytes;
-	struct event evs[3] = {make_launch(), make_copy(), make_alloc()};
+	struct trace_event evs[3] = {make_launch(), make_copy(), make_alloc()};
 	struct trace_info info = {.version = "bench",
 				  .base_ns = BASE_NS,
 				  .hostname = "h",

@@ -20,7 +20,7 @@ struct made {
 	unsigned slices, nested, arrows, instants;
 };
 
-static void put(struct made *m, const struct event *ev)
+static void put(struct made *m, const struct trace_event *ev)
 {
 	sink__event(m->sink, ev);
 	if (ev->kind == EVENT_CALL)
@@ -34,7 +34,7 @@ static void put_load(struct made *m, struct factory *f)
 	static const char *const calls[] = {"cuInit", "cuDevicePrimaryCtxRetain",
 					    "cuModuleLoadData", "cuStreamCreate"};
 	uint64_t live = 0;
-	struct event ev;
+	struct trace_event ev;
 	unsigned i;
 
 	for (i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
@@ -53,7 +53,7 @@ static void put_load(struct made *m, struct factory *f)
 /* A sync with a call inside it, as libcuda makes them: nesting. */
 static void put_nested_sync(struct made *m, struct factory *f, uint64_t stream)
 {
-	struct event outer = factory_sync(f, stream), inner;
+	struct trace_event outer = factory_sync(f, stream), inner;
 	uint64_t end = f->now_ns;
 
 	f->now_ns = outer.start_ns;
@@ -69,7 +69,7 @@ static void put_nested_sync(struct made *m, struct factory *f, uint64_t stream)
 
 static void put_token(struct made *m, struct factory *f, unsigned token)
 {
-	struct event ev;
+	struct trace_event ev;
 	unsigned i;
 
 	for (i = 0; i < 24; i++) {
@@ -97,7 +97,7 @@ int main(int argc, char **argv)
 	struct factory f = factory(4711), worker;
 	struct made m = {};
 	struct trace_end end;
-	struct event ev;
+	struct trace_event ev;
 	unsigned i;
 
 	if (argc != 2)

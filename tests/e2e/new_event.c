@@ -15,7 +15,7 @@
 
 static struct sink *sinks[2];
 
-static void on_event(void *ctx, const struct event *ev)
+static void on_event(void *ctx, const struct trace_event *ev)
 {
 	struct trace_end *end = ctx;
 
@@ -26,7 +26,7 @@ static void on_event(void *ctx, const struct event *ev)
 		sink__event(sinks[i], ev);
 }
 
-static void on_read(void *ctx, const struct event *ev)
+static void on_read(void *ctx, const struct trace_event *ev)
 {
 	const struct event_throttle *t = &ev->throttle;
 

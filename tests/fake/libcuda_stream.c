@@ -19,7 +19,7 @@ static struct stream *legacy;
 static __thread struct stream *thread_default;
 static uint64_t stream_number = 16;
 
-struct event {
+struct trace_event {
 	struct obj obj;
 	uint64_t when_ns;
 	unsigned flags;
@@ -317,7 +317,7 @@ static int run_ctx(struct call *c)
 static int run_wait_event(struct call *c)
 {
 	struct stream *s = stream_of(c, c->w[0]);
-	struct event *e = obj_get(c->w[1], OBJ_EVENT);
+	struct trace_event *e = obj_get(c->w[1], OBJ_EVENT);
 
 	if (!s || !e)
 		return E_HANDLE;
@@ -359,7 +359,7 @@ static int run_add_callback(struct call *c)
 
 static int run_event_create(struct call *c)
 {
-	struct event *e;
+	struct trace_event *e;
 
 	if ((uint32_t)c->w[1] & ~7u)
 		return E_VALUE;
@@ -374,7 +374,7 @@ static int run_event_create(struct call *c)
 
 static int run_event_destroy(struct call *c)
 {
-	struct event *e = obj_get(c->w[0], OBJ_EVENT);
+	struct trace_event *e = obj_get(c->w[0], OBJ_EVENT);
 
 	if (!e)
 		return E_HANDLE;
@@ -384,7 +384,7 @@ static int run_event_destroy(struct call *c)
 
 static int run_event_record(struct call *c)
 {
-	struct event *e = obj_get(c->w[0], OBJ_EVENT);
+	struct trace_event *e = obj_get(c->w[0], OBJ_EVENT);
 	struct stream *s = stream_of(c, c->w[1]);
 
 	if (!e || !s)
@@ -399,14 +399,14 @@ static int run_event_record(struct call *c)
 	return OK;
 }
 
-static bool event_pending(const struct event *e)
+static bool event_pending(const struct trace_event *e)
 {
 	return e->recorded && (e->when_ns > now_ns() || e->stream->cb_done < e->cb_queued);
 }
 
 static int run_event_query(struct call *c)
 {
-	struct event *e = obj_get(c->w[0], OBJ_EVENT);
+	struct trace_event *e = obj_get(c->w[0], OBJ_EVENT);
 
 	if (!e)
 		return E_HANDLE;
@@ -417,7 +417,7 @@ static int run_event_query(struct call *c)
 
 static int run_event_sync(struct call *c)
 {
-	struct event *e = obj_get(c->w[0], OBJ_EVENT);
+	struct trace_event *e = obj_get(c->w[0], OBJ_EVENT);
 
 	if (!e)
 		return E_HANDLE;
@@ -435,7 +435,7 @@ static int run_event_sync(struct call *c)
 
 static int run_elapsed(struct call *c)
 {
-	struct event *a = obj_get(c->w[1], OBJ_EVENT), *b = obj_get(c->w[2], OBJ_EVENT);
+	struct trace_event *a = obj_get(c->w[1], OBJ_EVENT), *b = obj_get(c->w[2], OBJ_EVENT);
 	float ms;
 
 	if (!a || !b || !a->recorded || !b->recorded || (a->flags | b->flags) & EVENT_NO_TIMING)

@@ -50,7 +50,7 @@ static int on_begin(void *ctx, const struct trace_info *info)
 	return 0;
 }
 
-static void on_event(void *ctx, const struct event *ev)
+static void on_event(void *ctx, const struct trace_event *ev)
 {
 	struct run *run = ctx;
 

@@ -40,7 +40,7 @@ static struct sink *open_sink(const struct sink_ops *ops, const struct trace_inf
 	return s;
 }
 
-static void on_event(void *ctx, const struct event *ev)
+static void on_event(void *ctx, const struct trace_event *ev)
 {
 	struct outputs *o = ctx;
 

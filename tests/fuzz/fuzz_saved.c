@@ -43,7 +43,7 @@ static void open_all(void)
 	clear();
 }
 
-static void on_event(const struct event *ev)
+static void on_event(const struct trace_event *ev)
 {
 	struct out *out = chrome->out;
 
@@ -63,7 +63,7 @@ static void on_event(const struct event *ev)
 static void on_line(const char *line, size_t len)
 {
 	struct parsed p;
-	struct event ev;
+	struct trace_event ev;
 	const char *why;
 	int kind;
 

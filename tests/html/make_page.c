@@ -45,10 +45,10 @@ static void put_thread(struct html_events *h, uint32_t tid, size_t cnt, uint64_t
 	for (size_t i = 0; i < cnt; i++) {
 		uint64_t dur = step / 2 + step * (i * 7919 % 101) / 300;
 		uint64_t gap = step - dur;
-		struct event ev;
+		struct trace_event ev;
 
 		if (i % 250 == 248 && i + 1 < cnt) {
-			struct event outer = factory_call(&f, "cuStreamSynchronize", gap, 2 * step);
+			struct trace_event outer = factory_call(&f, "cuStreamSynchronize", gap, 2 * step);
 
 			ev = factory_call(&f, "cuEventQuery", 0, step / 3);
 			ev.start_ns = outer.start_ns + step / 4;

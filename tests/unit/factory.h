@@ -38,11 +38,11 @@ static inline struct factory factory(uint32_t pid)
 }
 
 /* A call of dur_ns that begins gap_ns after the one before has ended. */
-static inline struct event factory_call(struct factory *f, const char *symbol, uint64_t gap_ns,
+static inline struct trace_event factory_call(struct factory *f, const char *symbol, uint64_t gap_ns,
 					uint64_t dur_ns)
 {
 	const struct api_fn *fn = api_fn_by_symbol(symbol);
-	struct event ev = {.kind = EVENT_CALL};
+	struct trace_event ev = {.kind = EVENT_CALL};
 
 	assert(fn);
 	ev.fn = fn;
@@ -60,9 +60,9 @@ static inline struct event factory_call(struct factory *f, const char *symbol, u
 	return ev;
 }
 
-static inline struct event factory_launch(struct factory *f, const char *kernel, uint64_t stream)
+static inline struct trace_event factory_launch(struct factory *f, const char *kernel, uint64_t stream)
 {
-	struct event ev = factory_call(f, "cuLaunchKernel", 1000, 4000);
+	struct trace_event ev = factory_call(f, "cuLaunchKernel", 1000, 4000);
 
 	ev.has = HAS_LAUNCH | HAS_STREAM;
 	ev.stream = stream;
@@ -74,25 +74,25 @@ static inline struct event factory_launch(struct factory *f, const char *kernel,
 	return ev;
 }
 
-static inline struct event factory_on_stream(struct factory *f, const char *symbol, uint64_t stream,
+static inline struct trace_event factory_on_stream(struct factory *f, const char *symbol, uint64_t stream,
 					     uint64_t dur_ns)
 {
-	struct event ev = factory_call(f, symbol, 500, dur_ns);
+	struct trace_event ev = factory_call(f, symbol, 500, dur_ns);
 
 	ev.has = HAS_STREAM;
 	ev.stream = stream;
 	return ev;
 }
 
-static inline struct event factory_sync(struct factory *f, uint64_t stream)
+static inline struct trace_event factory_sync(struct factory *f, uint64_t stream)
 {
 	return factory_on_stream(f, "cuStreamSynchronize", stream, 50000);
 }
 
 /* device_bytes: live after it */
-static inline struct event factory_alloc(struct factory *f, uint64_t size, uint64_t device_bytes)
+static inline struct trace_event factory_alloc(struct factory *f, uint64_t size, uint64_t device_bytes)
 {
-	struct event ev = factory_call(f, "cuMemAlloc_v2", 1000, 90000);
+	struct trace_event ev = factory_call(f, "cuMemAlloc_v2", 1000, 90000);
 
 	ev.has = HAS_SIZE | HAS_PTR;
 	ev.size = size;
@@ -102,9 +102,9 @@ static inline struct event factory_alloc(struct factory *f, uint64_t size, uint6
 	return ev;
 }
 
-static inline struct event factory_free(struct factory *f, uint64_t device_bytes)
+static inline struct trace_event factory_free(struct factory *f, uint64_t device_bytes)
 {
-	struct event ev = factory_call(f, "cuMemFree_v2", 1000, 40000);
+	struct trace_event ev = factory_call(f, "cuMemFree_v2", 1000, 40000);
 
 	ev.has = HAS_PTR;
 	ev.ptr = 0x7f0000000000;
@@ -113,10 +113,10 @@ static inline struct event factory_free(struct factory *f, uint64_t device_bytes
 	return ev;
 }
 
-static inline struct event factory_copy(struct factory *f, const char *symbol, enum copy_dir dir,
+static inline struct trace_event factory_copy(struct factory *f, const char *symbol, enum copy_dir dir,
 					uint64_t size, uint64_t dur_ns)
 {
-	struct event ev = factory_call(f, symbol, 700, dur_ns);
+	struct trace_event ev = factory_call(f, symbol, 700, dur_ns);
 
 	ev.has = HAS_SIZE | HAS_DIR;
 	ev.dir = dir;
@@ -128,9 +128,9 @@ static inline struct event factory_copy(struct factory *f, const char *symbol, e
 	return ev;
 }
 
-static inline struct event factory_process(struct factory *f, const char *what)
+static inline struct trace_event factory_process(struct factory *f, const char *what)
 {
-	struct event ev = {.kind = EVENT_PROCESS, .type = TYPE_PROCESS, .name = what, .op = what};
+	struct trace_event ev = {.kind = EVENT_PROCESS, .type = TYPE_PROCESS, .name = what, .op = what};
 
 	ev.pid = f->pid;
 	ev.tid = f->tid;

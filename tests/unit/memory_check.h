@@ -42,19 +42,19 @@ UNUSED static int teardown(void **state)
 	return 0;
 }
 
-UNUSED static struct event begin(const char *symbol)
+UNUSED static struct trace_event begin(const char *symbol)
 {
 	return factory_call(&f, symbol, 1000, 2000);
 }
 
-UNUSED static uint64_t send(struct event *ev)
+UNUSED static uint64_t send(struct trace_event *ev)
 {
 	report__event(r, ev);
 	return ev->id;
 }
 
 /* args: the inside of "args" in JSONL, with ' for ". */
-UNUSED static uint64_t call_args(struct event *ev, const char *fmt, ...)
+UNUSED static uint64_t call_args(struct trace_event *ev, const char *fmt, ...)
 {
 	static char args[2048];
 	struct event_text text = {.args = args};
@@ -72,14 +72,14 @@ UNUSED static uint64_t call_args(struct event *ev, const char *fmt, ...)
 
 UNUSED static uint64_t process(const char *what)
 {
-	struct event ev = factory_process(&f, what);
+	struct trace_event ev = factory_process(&f, what);
 
 	return send(&ev);
 }
 
 UNUSED static uint64_t alloc(const char *symbol, uint64_t ptr, uint64_t size)
 {
-	struct event ev = begin(symbol);
+	struct trace_event ev = begin(symbol);
 
 	ev.has = HAS_SIZE | HAS_PTR;
 	ev.ptr = ptr;
@@ -90,7 +90,7 @@ UNUSED static uint64_t alloc(const char *symbol, uint64_t ptr, uint64_t size)
 
 UNUSED static uint64_t release_err(const char *symbol, uint64_t ptr, int32_t result)
 {
-	struct event ev = begin(symbol);
+	struct trace_event ev = begin(symbol);
 
 	ev.has = HAS_PTR;
 	ev.ptr = ptr;
@@ -106,14 +106,14 @@ UNUSED static uint64_t release(const char *symbol, uint64_t ptr)
 
 UNUSED static void context(uint64_t ctx, int dev)
 {
-	struct event ev = begin("cuDevicePrimaryCtxRetain");
+	struct trace_event ev = begin("cuDevicePrimaryCtxRetain");
 
 	call_args(&ev, "'pctx':'0x%llx','dev':%d", (unsigned long long)ctx, dev);
 }
 
 UNUSED static void set_current(uint64_t ctx)
 {
-	struct event ev = begin("cuCtxSetCurrent");
+	struct trace_event ev = begin("cuCtxSetCurrent");
 
 	call_args(&ev, "'ctx':'0x%llx'", (unsigned long long)ctx);
 }
@@ -165,7 +165,7 @@ UNUSED static void check_kind(enum block_kind kind, uint64_t allocs, uint64_t fr
 
 UNUSED static void copy(const char *symbol, enum copy_dir dir, uint64_t size, const char *args)
 {
-	struct event ev = factory_copy(&f, symbol, dir, size, 1000);
+	struct trace_event ev = factory_copy(&f, symbol, dir, size, 1000);
 
 	if (!dir)
 		ev.has &= ~(HAS_DIR | HAS_BANDWIDTH);
@@ -176,14 +176,14 @@ UNUSED static void copy(const char *symbol, enum copy_dir dir, uint64_t size, co
 
 UNUSED static void on(const char *symbol, uint64_t stream, const char *args)
 {
-	struct event ev = factory_on_stream(&f, symbol, stream, 1000);
+	struct trace_event ev = factory_on_stream(&f, symbol, stream, 1000);
 
 	call_args(&ev, "%s", args);
 }
 
 UNUSED static void with_event(const char *symbol, uint64_t stream, uint64_t event)
 {
-	struct event ev = factory_on_stream(&f, symbol, stream, 1000);
+	struct trace_event ev = factory_on_stream(&f, symbol, stream, 1000);
 
 	ev.has |= HAS_CU_EVENT;
 	ev.cu_event = event;

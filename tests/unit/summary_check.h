@@ -31,7 +31,7 @@ struct run {
 	uint64_t cnt;
 };
 
-UNUSED static void put(struct run *r, struct event ev)
+UNUSED static void put(struct run *r, struct trace_event ev)
 {
 	summary__event(r->s, &ev);
 	r->cnt++;
@@ -39,7 +39,7 @@ UNUSED static void put(struct run *r, struct event ev)
 
 UNUSED static void put_error(struct run *r, const char *symbol, int code)
 {
-	struct event ev = factory_call(&r->f, symbol, 100, 50000);
+	struct trace_event ev = factory_call(&r->f, symbol, 100, 50000);
 
 	ev.result = code;
 	ev.is_error = true;
@@ -49,7 +49,7 @@ UNUSED static void put_error(struct run *r, const char *symbol, int code)
 UNUSED static void put_tokens(struct run *r)
 {
 	static const char gemm[] = "ampere_sgemm_128x64_tn", add[] = ADD_KERNEL;
-	struct event ev;
+	struct trace_event ev;
 	int i;
 
 	for (i = 0; i < 4400; i++) {
@@ -68,7 +68,7 @@ UNUSED static void put_tokens(struct run *r)
 
 UNUSED static void put_memory(struct run *r)
 {
-	struct event ev;
+	struct trace_event ev;
 	uint64_t i;
 
 	for (i = 1; i <= 100; i++) {
@@ -95,7 +95,7 @@ UNUSED static int make_run(void **state)
 	static const char *const more[] = {"cuStreamCreate", "cuEventCreate", "cuModuleLoadData",
 					   "cuCtxSetCurrent"};
 	struct run *r = calloc(1, sizeof(*r));
-	struct event ev;
+	struct trace_event ev;
 	size_t i;
 
 	r->f = factory(100);

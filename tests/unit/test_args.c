@@ -13,7 +13,7 @@ static void test_live(void **state)
 {
 	static const uint64_t words[] = {0x7ffc00, 1024}, copy[] = {0x7000, 0x8000, 9, 0xabc};
 	static const uint64_t ptr = 0x7f0000000000;
-	struct event ev = {.kind = EVENT_CALL, .words = words, .word_cnt = 2};
+	struct trace_event ev = {.kind = EVENT_CALL, .words = words, .word_cnt = 2};
 	uint64_t val = 42;
 
 	ev.fn = api_fn_by_symbol("cuMemAlloc_v2");
@@ -38,7 +38,7 @@ static void test_live(void **state)
 static bool arg(const char *args, const char *name, uint64_t *val)
 {
 	struct event_text text = {.args = args, .args_len = strlen(args)};
-	struct event ev = {.kind = EVENT_CALL, .text = &text};
+	struct trace_event ev = {.kind = EVENT_CALL, .text = &text};
 
 	return event_arg_u64(&ev, name, val);
 }

@@ -40,7 +40,7 @@ static struct rec rec_begin(void)
 	return r;
 }
 
-static void rec_put(struct rec *r, struct event ev)
+static void rec_put(struct rec *r, struct trace_event ev)
 {
 	r->s->event_cnt++;
 	r->cnt++;
@@ -100,7 +100,7 @@ static void empty_trace(void **state)
 static void calls_and_names(void **state)
 {
 	struct rec r = rec_begin();
-	struct event ev;
+	struct trace_event ev;
 	char *text;
 
 	rec_put(&r, factory_launch(&r.f, "void ns::k<int>(float*)", 0x10));
@@ -160,7 +160,7 @@ static void process_named_by_main_thread(void **state)
 static void nesting_keeps_nanoseconds(void **state)
 {
 	struct rec r = rec_begin();
-	struct event outer = factory_call(&r.f, "cuCtxSynchronize", 7, 3), inner = outer;
+	struct trace_event outer = factory_call(&r.f, "cuCtxSynchronize", 7, 3), inner = outer;
 	char *text;
 
 	inner.start_ns++;
@@ -192,7 +192,7 @@ static void nesting_keeps_nanoseconds(void **state)
 static void arrows(void **state)
 {
 	struct rec r = rec_begin();
-	struct event ev;
+	struct trace_event ev;
 	char *text;
 
 	rec_put(&r, factory_launch(&r.f, "a1", 1000));
@@ -230,7 +230,7 @@ static void arrows(void **state)
 static void no_arrows(void **state)
 {
 	struct rec r = rec_begin();
-	struct event ev, late;
+	struct trace_event ev, late;
 	char *text;
 
 	ev = factory_launch(&r.f, "captured", 1);
@@ -271,7 +271,7 @@ static void no_arrows(void **state)
 static void default_streams(void **state)
 {
 	struct rec r = rec_begin();
-	struct event ev;
+	struct trace_event ev;
 	char *text;
 
 	ev = factory_launch(&r.f, "mine", 0);
@@ -295,7 +295,7 @@ static void default_streams(void **state)
 static void counters_are_rare(void **state)
 {
 	struct rec r = rec_begin();
-	struct event ev;
+	struct trace_event ev;
 	char *text;
 	int i;
 
@@ -339,7 +339,7 @@ static void counters_catch_up(void **state)
 static void put_ioctl(struct rec *r, uint64_t gap_ns, uint64_t ns, const char *op)
 {
 	static const struct driver_info drv = {.device = "nvidiactl", .fd = 3, .call_id = 1};
-	struct event ev = {.kind = EVENT_DRIVER, .type = TYPE_KERNEL, .op = op, .name = op};
+	struct trace_event ev = {.kind = EVENT_DRIVER, .type = TYPE_KERNEL, .op = op, .name = op};
 
 	ev.pid = r->f.pid;
 	ev.tid = r->f.tid;
@@ -355,7 +355,7 @@ static void put_ioctl(struct rec *r, uint64_t gap_ns, uint64_t ns, const char *o
 static void ioctl_rate(void **state)
 {
 	struct rec r = rec_begin();
-	struct event call = factory_call(&r.f, "cuInit", 0, 30000000);
+	struct trace_event call = factory_call(&r.f, "cuInit", 0, 30000000);
 	char *text;
 	int i;
 
@@ -386,7 +386,7 @@ static void allocations_have_their_class(void **state)
 	static const struct nv_ioctl io = {.name = "NV_ESC_RM_ALLOC", .class = &class};
 	static const struct driver_info drv = {.device = "nvidiactl", .fd = 3, .io = &io};
 	struct rec r = rec_begin();
-	struct event ev = {.kind = EVENT_DRIVER, .type = TYPE_KERNEL, .op = "ioctl"};
+	struct trace_event ev = {.kind = EVENT_DRIVER, .type = TYPE_KERNEL, .op = "ioctl"};
 	char *text;
 
 	ev.name = io.name;
@@ -411,7 +411,7 @@ static void errors_and_interrupts(void **state)
 
 	rec_put(&r, factory_sync(&r.f, 0));
 	for (i = 0; i < 3; i++) {
-		struct event ev = {.kind = kinds[i], .op = "fault", .name = "x"};
+		struct trace_event ev = {.kind = kinds[i], .op = "fault", .name = "x"};
 
 		ev.type = i ? TYPE_INTERRUPT : TYPE_XID;
 		ev.comm = "";
@@ -456,7 +456,7 @@ static void hostile_names(void **state)
 		"",	   "\xe2\x82",
 	};
 	struct rec r = rec_begin();
-	struct event ev;
+	struct trace_event ev;
 	char *text;
 	size_t i;
 
@@ -533,7 +533,7 @@ static void losses_are_shown(void **state)
 static void bounded(void **state)
 {
 	struct rec r = rec_begin();
-	struct event ev;
+	struct trace_event ev;
 	char *text;
 	unsigned i;
 
@@ -565,12 +565,12 @@ static void bounded(void **state)
 	free(text);
 }
 
-static void on_arrow(void *ctx, const struct flow_launch *from, const struct event *to)
+static void on_arrow(void *ctx, const struct flow_launch *from, const struct trace_event *to)
 {
 	++*(unsigned *)ctx;
 }
 
-static void flow_put(struct flows *fl, struct event ev, uint64_t event, unsigned *arrows)
+static void flow_put(struct flows *fl, struct trace_event ev, uint64_t event, unsigned *arrows)
 {
 	ev.has |= HAS_CU_EVENT;
 	ev.cu_event = event;

@@ -43,20 +43,20 @@ static void fill(char *s, size_t size, int i)
 	s[len] = 0;
 }
 
-static struct event call(const char *symbol, enum event_type type, int i)
+static struct trace_event call(const char *symbol, enum event_type type, int i)
 {
 	const struct api_fn *fn = api_fn_by_symbol(symbol);
-	struct event ev = {.kind = EVENT_CALL,
-			   .type = type,
-			   .fn = fn,
-			   .pid = 100,
-			   .tid = 101 + i % 5,
-			   .comm = shared.comm,
-			   .id = i + 1,
-			   .start_ns = FACTORY_BASE_NS + i * 1000,
-			   .end_ns = FACTORY_BASE_NS + i * 1000 + 123,
-			   .words = shared.words,
-			   .lib_id = 1};
+	struct trace_event ev = {.kind = EVENT_CALL,
+				 .type = type,
+				 .fn = fn,
+				 .pid = 100,
+				 .tid = 101 + i % 5,
+				 .comm = shared.comm,
+				 .id = i + 1,
+				 .start_ns = FACTORY_BASE_NS + i * 1000,
+				 .end_ns = FACTORY_BASE_NS + i * 1000 + 123,
+				 .words = shared.words,
+				 .lib_id = 1};
 
 	assert_non_null(fn);
 	ev.op = api_op_name(fn->op);
@@ -69,7 +69,7 @@ static struct event call(const char *symbol, enum event_type type, int i)
 }
 
 /* Longer than any batch. */
-static struct event make_stack(int i)
+static struct trace_event make_stack(int i)
 {
 	static struct {
 		struct stack stack;
@@ -80,16 +80,16 @@ static struct event make_stack(int i)
 	big.stack = (struct stack){.id = i, .frame_cnt = 100};
 	for (int f = 0; f < 100; f++)
 		big.frames[f] = (struct stack_frame){.symbol = shared.kernel};
-	return (struct event){.kind = EVENT_STACK,
-			      .type = TYPE_STACK,
-			      .op = "stack",
-			      .name = "stack",
-			      .stack = &big.stack};
+	return (struct trace_event){.kind = EVENT_STACK,
+				    .type = TYPE_STACK,
+				    .op = "stack",
+				    .name = "stack",
+				    .stack = &big.stack};
 }
 
-static struct event make(int i)
+static struct trace_event make(int i)
 {
-	struct event ev;
+	struct trace_event ev;
 
 	if (i % 9000 == 8999)
 		return make_stack(i);
@@ -115,12 +115,12 @@ static struct event make(int i)
 		return call("cuStreamSynchronize", TYPE_SYNC, i);
 	default:
 		fill(shared.comm, sizeof(shared.comm), i);
-		return (struct event){.kind = EVENT_PROCESS,
-				      .type = TYPE_PROCESS,
-				      .op = i % 2 ? "fork" : "exec",
-				      .name = i % 2 ? "fork" : "exec",
-				      .comm = shared.comm,
-				      .process.parent_pid = i};
+		return (struct trace_event){.kind = EVENT_PROCESS,
+					    .type = TYPE_PROCESS,
+					    .op = i % 2 ? "fork" : "exec",
+					    .name = i % 2 ? "fork" : "exec",
+					    .comm = shared.comm,
+					    .process.parent_pid = i};
 	}
 }
 
@@ -153,7 +153,7 @@ static char *written_by(unsigned threads, size_t *len)
 	struct sink *s = begin(threads);
 
 	for (int i = 0; i < EVENT_CNT; i++) {
-		struct event ev = make(i);
+		struct trace_event ev = make(i);
 
 		sink__event(s, &ev);
 		/* At times all must be there, between batches and in them. */
@@ -210,7 +210,7 @@ static void test_full(void **state)
 	lim.rlim_cur = 2500000;
 	setrlimit(RLIMIT_FSIZE, &lim);
 	for (int i = 0; i < EVENT_CNT; i++) {
-		struct event ev = make(i);
+		struct trace_event ev = make(i);
 
 		sink__event(s, &ev);
 	}

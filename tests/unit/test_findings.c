@@ -42,14 +42,14 @@ static void finds_no(const char *id)
 
 static void wait_for(uint64_t ns)
 {
-	struct event ev = factory_on_stream(&f, "cuStreamSynchronize", 0, ns);
+	struct trace_event ev = factory_on_stream(&f, "cuStreamSynchronize", 0, ns);
 
 	send(&ev);
 }
 
 static void call(const char *symbol, uint64_t gap, uint64_t ns)
 {
-	struct event ev = factory_call(&f, symbol, gap, ns);
+	struct trace_event ev = factory_call(&f, symbol, gap, ns);
 
 	send(&ev);
 }
@@ -57,7 +57,7 @@ static void call(const char *symbol, uint64_t gap, uint64_t ns)
 static void launches(int cnt)
 {
 	for (int i = 0; i < cnt; i++) {
-		struct event ev = factory_launch(&f, i % 2 ? "odd" : "even", 0);
+		struct trace_event ev = factory_launch(&f, i % 2 ? "odd" : "even", 0);
 
 		send(&ev);
 	}
@@ -87,7 +87,7 @@ static void test_not_launch_bound(void **state)
 static void test_not_launch_bound_copy(void **state)
 {
 	for (int i = 0; i < 10; i++) {
-		struct event ev;
+		struct trace_event ev;
 
 		launches(20);
 		ev = factory_copy(&f, "cuMemcpyDtoHAsync_v2", COPY_DIR_DTOH, 8, 50000);
@@ -127,7 +127,7 @@ static void test_no_small_syncs_large_copies(void **state)
 
 static void big_copy(void)
 {
-	struct event ev = factory_copy(&f, "cuMemcpyHtoD_v2", COPY_DIR_HTOD, 100 * MIB, 20000000);
+	struct trace_event ev = factory_copy(&f, "cuMemcpyHtoD_v2", COPY_DIR_HTOD, 100 * MIB, 20000000);
 
 	call_args(&ev, "'srcHost':'0x20000'");
 }
@@ -167,7 +167,7 @@ static void test_no_small_copies(void **state)
 
 static void allocate(void)
 {
-	struct event ev = factory_alloc(&f, 4096, 4096);
+	struct trace_event ev = factory_alloc(&f, 4096, 4096);
 
 	call_args(&ev, "'dptr':'0x7f%010llx','bytesize':4096", (unsigned long long)ev.id << 12);
 }
@@ -176,7 +176,7 @@ static void allocate(void)
 static void test_hot_allocations(void **state)
 {
 	for (int i = 0; i < 10; i++) {
-		struct event ev;
+		struct trace_event ev;
 
 		launches(2);
 		allocate();
@@ -279,7 +279,7 @@ static void test_not_idle(void **state)
 
 static void fail_with(int32_t result)
 {
-	struct event ev = begin("cuMemAlloc_v2");
+	struct trace_event ev = begin("cuMemAlloc_v2");
 
 	ev.is_error = true;
 	ev.result = result;
@@ -299,7 +299,7 @@ static void test_errors(void **state)
 
 static void test_errors_at_the_end(void **state)
 {
-	struct event ev;
+	struct trace_event ev;
 
 	ev = begin("cuModuleGetGlobal_v2"); /* looking for what is not there */
 	ev.is_error = true;
@@ -313,7 +313,7 @@ static void test_errors_at_the_end(void **state)
 
 static void test_leak_of_context(void **state)
 {
-	struct event ev;
+	struct trace_event ev;
 
 	process("exec");
 	ev = begin("cuCtxCreate_v2");

@@ -4,7 +4,7 @@
 
 static void launch_on(uint64_t stream, bool capturing)
 {
-	struct event ev = factory_launch(&f, "k", stream);
+	struct trace_event ev = factory_launch(&f, "k", stream);
 
 	ev.capturing = capturing;
 	send(&ev);
@@ -12,7 +12,7 @@ static void launch_on(uint64_t stream, bool capturing)
 
 static void transfer_on(const char *symbol, uint64_t stream)
 {
-	struct event ev = factory_copy(&f, symbol, COPY_DIR_DTOD, 100, 1000);
+	struct trace_event ev = factory_copy(&f, symbol, COPY_DIR_DTOD, 100, 1000);
 
 	ev.has |= HAS_STREAM;
 	ev.stream = stream;
@@ -21,7 +21,7 @@ static void transfer_on(const char *symbol, uint64_t stream)
 
 static void ask(const char *symbol, const char *args)
 {
-	struct event ev = begin(symbol);
+	struct trace_event ev = begin(symbol);
 
 	call_args(&ev, "%s", args);
 }
@@ -157,7 +157,7 @@ static void test_mixed_capture(void **state)
 /* Invalidated: what was launched in it is in no graph, and the stream runs again. */
 static void test_failed_capture(void **state)
 {
-	struct event ev;
+	struct trace_event ev;
 
 	on("cuStreamBeginCapture_v2", 0x1, "");
 	launch_on(0x1, true);

@@ -25,7 +25,7 @@
 
 static struct sink *sink;
 
-static void on_event(void *ctx, const struct event *ev)
+static void on_event(void *ctx, const struct trace_event *ev)
 {
 	sink__event(sink, ev);
 }

@@ -40,7 +40,7 @@ static void test_columns(void **state)
 	struct html_events *h = html_events__new(FACTORY_BASE_NS, 100);
 	struct out *meta = out__memory(), *columns = out__memory();
 	struct factory f = factory(7);
-	struct event inner, outer;
+	struct trace_event inner, outer;
 	const char *p;
 
 	/* The nested call comes first, as in a trace; one began before the trace. */
@@ -83,7 +83,7 @@ static void test_merge(void **state)
 
 		for (unsigned i = 0; i < 5000; i++) {
 			struct factory f = factory(7 + i % 3);
-			struct event ev;
+			struct trace_event ev;
 
 			x ^= x << 13;
 			x ^= x >> 7;
@@ -115,7 +115,7 @@ static void test_lanes(void **state)
 
 	for (unsigned i = 0; i < LANES + 100; i++) {
 		struct factory f = factory(1 + i);
-		struct event ev = factory_call(&f, "cuMemFree_v2", 10, 10);
+		struct trace_event ev = factory_call(&f, "cuMemFree_v2", 10, 10);
 
 		html_events__event(h, &ev);
 	}
@@ -143,7 +143,7 @@ static void test_hostile(void **state)
 	struct html_events *h = html_events__new(FACTORY_BASE_NS, 100);
 	struct out *page = out__memory(), *plain = out__memory();
 	struct factory f = factory(7);
-	struct event ev;
+	struct trace_event ev;
 
 	assert_int_equal(html__write(plain, "{}", 2, h), 0); /* no events at all */
 	ev = factory_call(&f, "cuLaunchKernel", 0, 10);

@@ -51,7 +51,7 @@ static char *slurp(void)
 }
 
 /* What the sink wrote for one event. */
-static void check_event(const struct event *ev, const char *want)
+static void check_event(const struct trace_event *ev, const char *want)
 {
 	char *s, *line;
 
@@ -66,32 +66,32 @@ static void check_event(const struct event *ev, const char *want)
 	free(s);
 }
 
-static struct event call(const char *symbol, enum event_type type, const uint64_t *words)
+static struct trace_event call(const char *symbol, enum event_type type, const uint64_t *words)
 {
 	const struct api_fn *fn = api_fn_by_symbol(symbol);
 
 	assert_non_null(fn);
-	return (struct event){.kind = EVENT_CALL,
-			      .type = type,
-			      .op = api_op_name(fn->op),
-			      .name = fn->name,
-			      .pid = 100,
-			      .tid = 101,
-			      .comm = "python3",
-			      .start_ns = BASE_NS + 1234567,
-			      .end_ns = BASE_NS + 1236068,
-			      .fn = fn,
-			      .id = 7,
-			      .lib_id = 1,
-			      .words = words,
-			      .word_cnt = fn->arg_cnt};
+	return (struct trace_event){.kind = EVENT_CALL,
+				    .type = type,
+				    .op = api_op_name(fn->op),
+				    .name = fn->name,
+				    .pid = 100,
+				    .tid = 101,
+				    .comm = "python3",
+				    .start_ns = BASE_NS + 1234567,
+				    .end_ns = BASE_NS + 1236068,
+				    .fn = fn,
+				    .id = 7,
+				    .lib_id = 1,
+				    .words = words,
+				    .word_cnt = fn->arg_cnt};
 }
 
 static void test_alloc(void **state)
 {
 	static const uint64_t words[] = {0x7ffc00, 1024};
 	static const uint64_t ptr = 0x7f0000000000;
-	struct event ev = call("cuMemAlloc_v2", TYPE_MEMORY, words);
+	struct trace_event ev = call("cuMemAlloc_v2", TYPE_MEMORY, words);
 
 	ev.caps[0] = (struct pointee){(const uint8_t *)&ptr, 8};
 	ev.cap_cnt = 1;
@@ -127,7 +127,7 @@ static void test_alloc(void **state)
 static void test_outcome(void **state)
 {
 	static const uint64_t words[] = {0};
-	struct event ev = call("cuInit", TYPE_INIT, words);
+	struct trace_event ev = call("cuInit", TYPE_INIT, words);
 
 	check_event(&ev, INIT("1.234567", "\"duration_us\":1.501,\"result\":0"));
 	ev.result = 12345;
@@ -157,10 +157,10 @@ static void test_outcome(void **state)
 	check_event(&ev, INIT("0.000000", "\"duration_us\":0.000,\"result\":0"));
 }
 
-static struct event launch(void)
+static struct trace_event launch(void)
 {
 	static const uint64_t words[] = {0xf00, 4, 2, 1, 128, 1, 1, 64, 0xabc, 0x7ffc0, 0};
-	struct event ev = call("cuLaunchKernel", TYPE_KERNEL, words);
+	struct trace_event ev = call("cuLaunchKernel", TYPE_KERNEL, words);
 
 	ev.has = HAS_LAUNCH | HAS_STREAM;
 	ev.stream = 0xabc;
@@ -184,7 +184,7 @@ static struct event launch(void)
 
 static void test_launch(void **state)
 {
-	struct event ev = launch();
+	struct trace_event ev = launch();
 
 	check_event(&ev, LAUNCH(",\"kernel\":\"add(float*)\",\"kernel_mangled\":\"_Z3addPf\","
 				"\"func\":\"0xf00\",\"grid\":[4,2,1],\"block\":[128,1,1],"
@@ -206,7 +206,7 @@ static void test_launch(void **state)
 static void test_copy(void **state)
 {
 	static const uint64_t words[] = {0x1000, 0x2000, 8};
-	struct event ev = call("cuMemcpyHtoD_v2", TYPE_TRANSFER, words);
+	struct trace_event ev = call("cuMemcpyHtoD_v2", TYPE_TRANSFER, words);
 
 	ev.has = HAS_SIZE | HAS_PTR | HAS_DIR | HAS_BANDWIDTH;
 	ev.size = 8;
@@ -229,7 +229,7 @@ static void test_hostile_names(void **state)
 {
 	static const struct api_fn fn = {.symbol = "cu\"\n\xff_v2", .name = "cu\"\n\xff"};
 	static const uint64_t words[] = {1, 2};
-	struct event ev = call("cuInit", TYPE_OTHER, words);
+	struct trace_event ev = call("cuInit", TYPE_OTHER, words);
 	char longest[4096];
 
 	ev.fn = &fn;
@@ -254,15 +254,15 @@ static void test_hostile_names(void **state)
 
 static void test_process(void **state)
 {
-	struct event ev = {.kind = EVENT_PROCESS,
-			   .type = TYPE_PROCESS,
-			   .op = "fork",
-			   .name = "fork",
-			   .pid = 200,
-			   .tid = 200,
-			   .comm = "sh",
-			   .start_ns = BASE_NS + 1000000,
-			   .process.parent_pid = 100};
+	struct trace_event ev = {.kind = EVENT_PROCESS,
+				 .type = TYPE_PROCESS,
+				 .op = "fork",
+				 .name = "fork",
+				 .pid = 200,
+				 .tid = 200,
+				 .comm = "sh",
+				 .start_ns = BASE_NS + 1000000,
+				 .process.parent_pid = 100};
 
 #define PROC(op, rest)                                                                             \
 	"{\"ts\":1.000000,\"type\":\"process\",\"op\":\"" op "\",\"name\":\"" op "\",\"pid\":200," \
@@ -279,18 +279,18 @@ static void test_process(void **state)
 
 static void test_library(void **state)
 {
-	struct event ev = {.kind = EVENT_LIBRARY,
-			   .type = TYPE_LIBRARY,
-			   .op = "attach",
-			   .name = "libcuda",
-			   .pid = 200,
-			   .tid = 200,
-			   .comm = "sh",
-			   .start_ns = BASE_NS,
-			   .lib_id = 1,
-			   .library.path = "/lib/libcuda.so.1",
-			   .library.build_id = "abcd",
-			   .library.note = "682 functions"};
+	struct trace_event ev = {.kind = EVENT_LIBRARY,
+				 .type = TYPE_LIBRARY,
+				 .op = "attach",
+				 .name = "libcuda",
+				 .pid = 200,
+				 .tid = 200,
+				 .comm = "sh",
+				 .start_ns = BASE_NS,
+				 .lib_id = 1,
+				 .library.path = "/lib/libcuda.so.1",
+				 .library.build_id = "abcd",
+				 .library.note = "682 functions"};
 
 	check_event(&ev, "{\"ts\":0.000000,\"type\":\"library\",\"op\":\"attach\","
 			 "\"name\":\"libcuda\",\"pid\":200,\"tid\":200,\"comm\":\"sh\",\"lib\":1,"
@@ -419,7 +419,7 @@ static void test_full(void **state)
 {
 	struct trace_end end = {.end_ns = BASE_NS + 1, .reason = "interrupted"};
 	int null = open("/dev/null", O_WRONLY), saved = dup(STDERR_FILENO), ret;
-	struct event ev = launch();
+	struct trace_event ev = launch();
 	struct rlimit old, lim;
 	unsigned lines = 0, lost;
 	bool failed;

@@ -3,9 +3,9 @@
 #include "memory_check.h"
 #include "report/work/occupancy.h"
 
-static struct event launch(const char *kernel, uint32_t grid, uint32_t block)
+static struct trace_event launch(const char *kernel, uint32_t grid, uint32_t block)
 {
-	struct event ev = factory_launch(&f, kernel, 0);
+	struct trace_event ev = factory_launch(&f, kernel, 0);
 
 	ev.launch.grid[0] = grid;
 	ev.launch.block[0] = block;
@@ -15,7 +15,7 @@ static struct event launch(const char *kernel, uint32_t grid, uint32_t block)
 static void test_launches(void **state)
 {
 	static const char name[] = "fill<float>(float*)";
-	struct event ev;
+	struct trace_event ev;
 
 	ev = launch(name, 10, 128);
 	send(&ev);
@@ -51,14 +51,14 @@ static void test_launches(void **state)
 
 static void ask(const char *symbol, const char *args)
 {
-	struct event ev = begin(symbol);
+	struct trace_event ev = begin(symbol);
 
 	call_args(&ev, "%s", args);
 }
 
 static void capability(int major, int minor)
 {
-	struct event ev = begin("cuDeviceComputeCapability");
+	struct trace_event ev = begin("cuDeviceComputeCapability");
 
 	call_args(&ev, "'major':%d,'minor':%d,'dev':0", major, minor);
 }
@@ -67,7 +67,7 @@ static void capability(int major, int minor)
  * so 2 blocks of 8 warps fit: 16 of 64. */
 static void test_occupancy_of_kernel(void **state)
 {
-	struct event ev;
+	struct trace_event ev;
 
 	capability(9, 0);
 	ev = launch("k", 10, 256);
@@ -81,7 +81,7 @@ static void test_occupancy_of_kernel(void **state)
 static void test_occupancy_by_name(void **state)
 {
 	static const char name[] = "k";
-	struct event ev;
+	struct trace_event ev;
 
 	ask("cuDeviceGetAttribute",
 	    "'pi':9,'attrib':'CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR','dev':0");
@@ -106,7 +106,7 @@ static void test_occupancy_by_name(void **state)
 /* What CUDA said itself comes first; two devices that differ say nothing. */
 static void test_occupancy_asked(void **state)
 {
-	struct event ev;
+	struct trace_event ev;
 
 	capability(8, 6);
 	ask("cuOccupancyMaxActiveBlocksPerMultiprocessor",
@@ -126,7 +126,7 @@ static void test_occupancy_asked(void **state)
 
 static void test_occupancy_mixed(void **state)
 {
-	struct event ev;
+	struct trace_event ev;
 	char *s;
 
 	capability(8, 6);

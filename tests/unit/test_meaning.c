@@ -22,7 +22,7 @@ static int teardown(void **state)
 	return 0;
 }
 
-static void check_mem(const struct event *ev, uint64_t device, uint64_t host, uint64_t managed)
+static void check_mem(const struct trace_event *ev, uint64_t device, uint64_t host, uint64_t managed)
 {
 	assert_true(ev->has_mem);
 	assert_int_equal(ev->mem.bytes[MEM_DEVICE], device);
@@ -30,7 +30,7 @@ static void check_mem(const struct event *ev, uint64_t device, uint64_t host, ui
 	assert_int_equal(ev->mem.bytes[MEM_MANAGED], managed);
 }
 
-static void check_size_ptr(const struct event *ev, uint64_t size, uint64_t ptr)
+static void check_size_ptr(const struct trace_event *ev, uint64_t size, uint64_t ptr)
 {
 	assert_int_equal(ev->has & (HAS_SIZE | HAS_PTR), HAS_SIZE | HAS_PTR);
 	assert_int_equal(ev->size, size);
@@ -41,7 +41,7 @@ static void check_size_ptr(const struct event *ev, uint64_t size, uint64_t ptr)
 
 static void test_alloc(void **state)
 {
-	const struct event *ev;
+	const struct trace_event *ev;
 
 	ev = CALL(&r, "cuMemAlloc_v2", {"dptr", 0x7f0000000000}, {"bytesize", 1ull << 33});
 	assert_int_equal(ev->has, HAS_SIZE | HAS_PTR);
@@ -76,7 +76,7 @@ static void test_alloc(void **state)
 
 static void test_alloc_kinds(void **state)
 {
-	const struct event *ev;
+	const struct trace_event *ev;
 
 	ev = CALL(&r, "cuMemAllocManaged", {"dptr", 0x10000}, {"bytesize", 1});
 	assert_string_equal(ev->op, "alloc_managed");
@@ -110,7 +110,7 @@ static void test_alloc_kinds(void **state)
 
 static void test_pitch(void **state)
 {
-	const struct event *ev;
+	const struct trace_event *ev;
 
 	ev = CALL(&r, "cuMemAllocPitch_v2", {"dptr", 0x1000}, {"pPitch", 512},
 		  {"WidthInBytes", 400}, {"Height", 10}, {"ElementSizeBytes", 4});
@@ -140,7 +140,7 @@ static void test_arrays(void **state)
 	static const struct array_desc d2 = {1024, 1024, 0x20, 4}, d1 = {100, 0, 0x10, 1};
 	static const struct array3d_desc d3 = {64, 32, 16, 0x01, 2, 0, 0},
 					 bc = {64, 64, 0, 0x91, 4, 0, 0};
-	const struct event *ev;
+	const struct trace_event *ev;
 
 	ev = CALL(&r, "cuArrayCreate_v2", {"pHandle", 0x5000},
 		  {"pAllocateArray", .data = &d2, .len = sizeof(d2)});
@@ -181,7 +181,7 @@ static void test_arrays(void **state)
 
 static void test_vmm(void **state)
 {
-	const struct event *ev;
+	const struct trace_event *ev;
 
 	ev = CALL(&r, "cuMemCreate", {"handle", 0x100}, {"size", 2 << 20});
 	assert_int_equal(ev->type, TYPE_MEMORY);
@@ -221,7 +221,7 @@ static void test_vmm(void **state)
 /* What a hostile target may say. */
 static void test_hostile_sizes(void **state)
 {
-	const struct event *ev;
+	const struct trace_event *ev;
 
 	ev = CALL(&r, "cuMemAlloc_v2", {"dptr", UINT64_MAX - 3}, {"bytesize", UINT64_MAX});
 	check_size_ptr(ev, UINT64_MAX, UINT64_MAX - 3);
@@ -237,7 +237,7 @@ static void test_hostile_sizes(void **state)
 
 /* --- transfers --- */
 
-static void check_copy(const struct event *ev, enum copy_dir dir, uint64_t size)
+static void check_copy(const struct trace_event *ev, enum copy_dir dir, uint64_t size)
 {
 	assert_int_equal(ev->type, TYPE_TRANSFER);
 	assert_string_equal(ev->op, "copy");
@@ -285,7 +285,7 @@ static void test_copies(void **state)
 		for (unsigned k = 0; k < 6 && copies[i].names[k]; k++) {
 			const char *name = copies[i].names[k];
 			bool async = strstr(name, "Async");
-			const struct event *ev;
+			const struct trace_event *ev;
 
 			r.dur_ns = 500;
 			ev = async ? CALL(&r, name, {copies[i].dst, 0x1000},
@@ -308,7 +308,7 @@ static void test_copies(void **state)
 
 static void test_bandwidth(void **state)
 {
-	const struct event *ev;
+	const struct trace_event *ev;
 
 	r.dur_ns = 0;
 	ev = CALL(&r, "cuMemcpyHtoD_v2", {"ByteCount", 4096});
@@ -354,7 +354,7 @@ static void test_unified(void **state)
 	CALL(&r, "cuMemAllocManaged", {"dptr", M}, {"bytesize", 4096});
 	CALL(&r, "cuMemHostAlloc", {"pp", H}, {"bytesize", 4096});
 	for (unsigned i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-		const struct event *ev = CALL(&r, "cuMemcpy", {"dst", rows[i].dst},
+		const struct trace_event *ev = CALL(&r, "cuMemcpy", {"dst", rows[i].dst},
 					      {"src", rows[i].src}, {"ByteCount", 8});
 
 		check_copy(ev, rows[i].dir, 8);
@@ -413,7 +413,7 @@ static void test_2d(void **state)
 		"cuMemcpy2DAsync_v2",	  "cuMemcpy2DAsync_v2_ptsz",
 	};
 	struct memcpy2d_v1 old = {{0}};
-	const struct event *ev;
+	const struct trace_event *ev;
 
 	for (unsigned n = 0; n < sizeof(names) / sizeof(names[0]); n++)
 		for (unsigned i = 0; i < sizeof(memory_types) / sizeof(memory_types[0]); i++) {
@@ -441,7 +441,7 @@ static void test_2d(void **state)
 
 static void test_3d(void **state)
 {
-	const struct event *ev;
+	const struct trace_event *ev;
 
 	for (unsigned i = 0; i < sizeof(memory_types) / sizeof(memory_types[0]); i++) {
 		struct memcpy3d c = {.s_type = memory_types[i].src,
@@ -469,7 +469,7 @@ static void test_batch_direction(void **state)
 {
 	static const uint64_t sizes[] = {10, 20}, device[] = {0x10000, 0x10800},
 			      host[] = {0x90000, 0x91000}, both[] = {0x10000, 0x90000};
-	const struct event *ev;
+	const struct trace_event *ev;
 
 	CALL(&r, "cuMemAlloc_v2", {"dptr", 0x10000}, {"bytesize", 4096});
 	ev = CALL(&r, "cuMemcpyBatchAsync_v2", {"dsts", .data = device, .len = 16},
@@ -493,7 +493,7 @@ static void test_batch_direction(void **state)
 static void test_batch(void **state)
 {
 	static const uint64_t sizes[130] = {10, 20, 30}, ptrs[3] = {1, 2, 3};
-	const struct event *ev;
+	const struct trace_event *ev;
 
 	ev = CALL(&r, "cuMemcpyBatchAsync_v2", {"dsts", .data = ptrs, .len = 24},
 		  {"srcs", .data = ptrs, .len = 24}, {"sizes", .data = sizes, .len = 24},
@@ -534,7 +534,7 @@ static void test_memset(void **state)
 	};
 
 	for (unsigned i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-		const struct event *ev =
+		const struct trace_event *ev =
 			rows[i].is_2d ? CALL(&r, rows[i].name, {"dstDevice", 0x1000},
 					     {"dstPitch", 999}, {"Width", 10}, {"Height", 6})
 				      : CALL(&r, rows[i].name, {"dstDevice", 0x1000}, {"N", 60});
@@ -548,7 +548,7 @@ static void test_memset(void **state)
 
 static void test_prefetch(void **state)
 {
-	const struct event *ev = CALL(&r, "cuMemPrefetchAsync_v2", {"devPtr", 0x1000},
+	const struct trace_event *ev = CALL(&r, "cuMemPrefetchAsync_v2", {"devPtr", 0x1000},
 				      {"count", 77}, {"hStream", 0x5});
 
 	assert_string_equal(ev->op, "prefetch");

@@ -34,7 +34,7 @@ static int teardown(void **state)
 		"hStream", 0x5                                                                     \
 	}
 
-static void check_launch(const struct event *ev, uint32_t first)
+static void check_launch(const struct trace_event *ev, uint32_t first)
 {
 	const struct launch_info *l = &ev->launch;
 
@@ -53,7 +53,7 @@ static void check_launch(const struct event *ev, uint32_t first)
 
 static void test_launch(void **state)
 {
-	const struct event *ev;
+	const struct trace_event *ev;
 
 	ev = CALL(&r, "cuLaunchKernel", LAUNCH_ARGS);
 	check_launch(ev, 1);
@@ -102,7 +102,7 @@ static void test_launch_ex(void **state)
 		{4, 0, {2, 3, 4}},
 		{2, 0, {1}},
 	};
-	const struct event *ev;
+	const struct trace_event *ev;
 
 	ev = CALL(&r, "cuLaunchKernelEx", {"f", 0xf00}, {"config", .data = &c, .len = sizeof(c)},
 		  {"config", .data = attrs, .len = sizeof(attrs), .next = true});
@@ -137,7 +137,7 @@ static void test_launch_ex(void **state)
 
 /* --- names --- */
 
-static void check_kernel(const struct event *ev, const char *name)
+static void check_kernel(const struct trace_event *ev, const char *name)
 {
 	if (!name) {
 		assert_false(ev->has & HAS_KERNEL);
@@ -151,7 +151,7 @@ static void check_kernel(const struct event *ev, const char *name)
 
 static void test_names(void **state)
 {
-	const struct event *ev;
+	const struct trace_event *ev;
 
 	ev = CALL(&r, "cuModuleGetFunction", {"hfunc", 0x10}, {"hmod", 1},
 		  {"name", .str = "_Z3addPfi"});
@@ -225,7 +225,7 @@ static void end(uint64_t stream, int result)
 static void test_capture(void **state)
 {
 	struct config c = {{1, 1, 1}, {1, 1, 1}, 0, 0, 0x6, 0, 0, 0};
-	const struct event *ev;
+	const struct trace_event *ev;
 
 	assert_false(captures(5));
 	begin(5);
@@ -285,7 +285,7 @@ static void test_capture_errors(void **state)
 
 static void test_streams(void **state)
 {
-	const struct event *ev;
+	const struct trace_event *ev;
 
 	ev = CALL(&r, "cuStreamCreate", {"phStream", 0x55}, {"Flags", 1});
 	assert_int_equal(ev->has, HAS_STREAM);
@@ -315,7 +315,7 @@ static void test_words(void **state)
 {
 	const struct api_fn *fn = api_fn_by_symbol("cuIpcOpenMemHandle_v2");
 	uint64_t words[CT_MAX_WORDS], val;
-	struct event ev = {.words = words, .word_cnt = CT_MAX_WORDS};
+	struct trace_event ev = {.words = words, .word_cnt = CT_MAX_WORDS};
 	struct meaning m;
 
 	for (unsigned i = 0; i < CT_MAX_WORDS; i++)
@@ -447,7 +447,7 @@ static const struct visitor_ops no_ops = {.u64 = no_u64,
 					  .open_array = no_open,
 					  .close_array = no_close};
 
-static void visit_all(const struct event *ev)
+static void visit_all(const struct trace_event *ev)
 {
 	struct visitor v = {&no_ops};
 

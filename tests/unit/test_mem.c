@@ -200,10 +200,10 @@ static uint32_t tid = 1;
 static const struct mem_totals *does(struct mem *m, const char *symbol, const char *args,
 				     uint64_t ptr, uint64_t size)
 {
-	static struct event ev;
+	static struct trace_event ev;
 	struct event_text text = {.args = args, .args_len = strlen(args)};
 
-	ev = (struct event){.kind = EVENT_CALL, .fn = api_fn_by_symbol(symbol), .tid = tid};
+	ev = (struct trace_event){.kind = EVENT_CALL, .fn = api_fn_by_symbol(symbol), .tid = tid};
 	ev.name = ev.fn->name;
 	ev.text = &text;
 	ev.start_ns = ev.end_ns = 1000;
@@ -331,7 +331,7 @@ static void sim_record(struct mem *m, struct sim_thread *t, bool frees)
 {
 	static const struct api_fn get = {.op = OP_ALLOC, .class = CLASS_MEMORY},
 				   put = {.op = OP_FREE, .class = CLASS_MEMORY};
-	struct event ev = {
+	struct trace_event ev = {
 		.kind = EVENT_CALL,
 		.fn = frees ? &put : &get,
 		.name = "call",

@@ -61,7 +61,7 @@ static void test_no_leak_while_running(void **state)
 
 static void test_every_kind(void **state)
 {
-	struct event ev;
+	struct trace_event ev;
 
 	process("exec");
 	alloc("cuMemAlloc_v2", 0x10000, 1);
@@ -161,7 +161,7 @@ static void test_late_attach(void **state)
 /* Thread A frees, B is given the address at once, and B's record comes first. */
 static void test_late_record(void **state)
 {
-	struct event ev, late;
+	struct trace_event ev, late;
 
 	process("exec");
 	alloc("cuMemAlloc_v2", 0x10000, 100);
@@ -208,7 +208,7 @@ static void test_late_record(void **state)
 /* cuMemAllocPitch and cuMemFreeAsync through public entries: the inner call comes first. */
 static void test_nested(void **state)
 {
-	struct event inner, outer;
+	struct trace_event inner, outer;
 	uint64_t parent;
 
 	process("exec");
@@ -292,7 +292,7 @@ static void test_lost_frees(void **state)
 
 static void test_failed(void **state)
 {
-	struct event ev;
+	struct trace_event ev;
 
 	ev = begin("cuMemAlloc_v2");
 	ev.has = HAS_SIZE;

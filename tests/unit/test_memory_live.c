@@ -6,7 +6,7 @@
 
 static void map(uint64_t addr, uint64_t size, uint64_t handle)
 {
-	struct event ev = begin("cuMemMap");
+	struct trace_event ev = begin("cuMemMap");
 
 	ev.has = HAS_PTR | HAS_SIZE;
 	ev.ptr = addr;
@@ -17,7 +17,7 @@ static void map(uint64_t addr, uint64_t size, uint64_t handle)
 
 static void unmap(uint64_t addr, uint64_t size)
 {
-	struct event ev = begin("cuMemUnmap");
+	struct trace_event ev = begin("cuMemUnmap");
 
 	ev.has = HAS_PTR | HAS_SIZE;
 	ev.ptr = addr;
@@ -27,7 +27,7 @@ static void unmap(uint64_t addr, uint64_t size)
 
 static void create(uint64_t handle, uint64_t size, const char *type, int id)
 {
-	struct event ev = begin("cuMemCreate");
+	struct trace_event ev = begin("cuMemCreate");
 
 	ev.has = HAS_PTR | HAS_SIZE;
 	ev.ptr = handle;
@@ -41,7 +41,7 @@ static void create(uint64_t handle, uint64_t size, const char *type, int id)
 
 static void test_vmm(void **state)
 {
-	struct event ev;
+	struct trace_event ev;
 
 	process("exec");
 	context(0xc0, 0);
@@ -85,7 +85,7 @@ static void test_vmm(void **state)
 
 static void test_devices(void **state)
 {
-	struct event ev;
+	struct trace_event ev;
 
 	process("exec");
 	context(0xc0, 0);
@@ -133,7 +133,7 @@ static void test_devices(void **state)
 
 static void test_primary_released(void **state)
 {
-	struct event ev;
+	struct trace_event ev;
 
 	process("exec");
 	context(0xc0, 0);
@@ -245,7 +245,7 @@ static void test_random(void **state)
 static void test_cost(void **state)
 {
 	const unsigned cnt = 1000000, live = 1000;
-	struct event a = begin("cuMemAlloc_v2"), b = begin("cuMemFree_v2");
+	struct trace_event a = begin("cuMemAlloc_v2"), b = begin("cuMemFree_v2");
 	uint64_t from;
 	double ns;
 

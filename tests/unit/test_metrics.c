@@ -53,7 +53,7 @@ static void events(void **state)
 	const struct labels l = {.namespace = "llm", .pod = "vllm-0", .container_name = "server"};
 	struct metrics *m = metrics__new(10000);
 	struct metrics_target *t = metrics__get(m, &l, "python3");
-	struct event ev = {.kind = EVENT_CALL, .type = TYPE_KERNEL, .has = HAS_LAUNCH};
+	struct trace_event ev = {.kind = EVENT_CALL, .type = TYPE_KERNEL, .has = HAS_LAUNCH};
 
 	ev.fn = api_fn_by_symbol("cuLaunchKernel");
 	for (int i = 0; i < 3; i++) {
@@ -66,7 +66,7 @@ static void events(void **state)
 	ev.is_error = true;
 	ev.result = 719;
 	metrics__event(m, t, &ev);
-	ev = (struct event){.kind = EVENT_CALL,
+	ev = (struct trace_event){.kind = EVENT_CALL,
 			    .type = TYPE_TRANSFER,
 			    .has = HAS_SIZE | HAS_DIR,
 			    .size = 4096,
@@ -125,7 +125,7 @@ static void families(void **state)
 	const struct labels l = {0};
 	struct metrics *m = metrics__new(1000);
 	struct metrics_target *t = metrics__get(m, &l, "x");
-	struct event ev = {.kind = EVENT_CALL, .fn = &cu, .end_ns = 1000};
+	struct trace_event ev = {.kind = EVENT_CALL, .fn = &cu, .end_ns = 1000};
 	struct ct_count c = {.total_ns = 2000};
 
 	metrics__event(m, t, &ev);
@@ -150,7 +150,7 @@ static void launches(void **state)
 	const struct labels l = {0};
 	struct metrics *m = metrics__new(1000);
 	struct metrics_target *t = metrics__get(m, &l, "x");
-	struct event ev = {.kind = EVENT_CALL,
+	struct trace_event ev = {.kind = EVENT_CALL,
 			   .type = TYPE_KERNEL,
 			   .fn = api_fn_by_symbol("cuLaunchCooperativeKernelMultiDevice")};
 
@@ -195,7 +195,7 @@ static void forgotten(void **state)
 static void many_xids(void **state)
 {
 	struct metrics *m = metrics__new(1000);
-	struct event ev = {.kind = EVENT_XID, .xid.gpu = "0000:01:00"};
+	struct trace_event ev = {.kind = EVENT_XID, .xid.gpu = "0000:01:00"};
 
 	for (ev.xid.xid = 0; ev.xid.xid < 100; ev.xid.xid++)
 		metrics__event(m, NULL, &ev);
@@ -247,7 +247,7 @@ static void memory(void **state)
 static void bounded(void **state)
 {
 	struct metrics *m = metrics__new(1000);
-	struct event ev = {.kind = EVENT_CALL, .fn = api_fn_by_symbol("cuInit")};
+	struct trace_event ev = {.kind = EVENT_CALL, .fn = api_fn_by_symbol("cuInit")};
 	struct labels l = {0};
 
 	for (int i = 0; i < 1000; i++) {
@@ -269,7 +269,7 @@ static void hostile(void **state)
 				 .pod = "p\n# TYPE x gauge",
 				 .container_name = "\033[2J"};
 	struct metrics *m = metrics__new(10000);
-	struct event ev = {.kind = EVENT_CALL, .fn = api_fn_by_symbol("cuInit")};
+	struct trace_event ev = {.kind = EVENT_CALL, .fn = api_fn_by_symbol("cuInit")};
 
 	metrics__event(m, metrics__get(m, &l, "\"} 9\n"), &ev);
 	has(m,
@@ -284,7 +284,7 @@ static void hostile(void **state)
 static void ended_make_room(void **state)
 {
 	struct metrics *m = metrics__new(1000);
-	struct event ev = {.kind = EVENT_CALL, .fn = api_fn_by_symbol("cuInit")};
+	struct trace_event ev = {.kind = EVENT_CALL, .fn = api_fn_by_symbol("cuInit")};
 	struct metrics_target *stays;
 	struct labels l = {0};
 
@@ -311,7 +311,7 @@ static void share(void **state)
 {
 	struct metrics *m = metrics__new(1000);
 	struct metrics_target *greedy, *late;
-	struct event ev = {.kind = EVENT_CALL, .is_error = true};
+	struct trace_event ev = {.kind = EVENT_CALL, .is_error = true};
 	struct labels l = {0};
 	unsigned cnt, series = 0;
 	const struct api_fn *fns = api_fns(&cnt);
@@ -329,7 +329,7 @@ static void share(void **state)
 	free(text);
 	assert_in_range(series, 400, 520);
 	late = metrics__get(m, &l, "late");
-	ev = (struct event){.kind = EVENT_CALL, .fn = api_fn_by_symbol("cuInit")};
+	ev = (struct trace_event){.kind = EVENT_CALL, .fn = api_fn_by_symbol("cuInit")};
 	metrics__event(m, late, &ev);
 	has(m, OF "command=\"late\",function=\"cuInit\",class=\"init\"} 1");
 	metrics__free(m);
@@ -356,7 +356,7 @@ static void histograms(void **state)
 		for (unsigned c = 0; c < CLASS_CNT; c++)
 			if (of[c])
 				metrics__event(m, t,
-					       &(struct event){.kind = EVENT_CALL, .fn = of[c]});
+					       &(struct trace_event){.kind = EVENT_CALL, .fn = of[c]});
 	}
 	text = print(m);
 	for (char *at = text; (at = strstr(at, "command=\"p")); at++)

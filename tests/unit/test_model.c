@@ -34,7 +34,7 @@ static int teardown(void **state)
 
 static void test_common(void **state)
 {
-	const struct event *ev;
+	const struct trace_event *ev;
 
 	r.pid = 10;
 	r.tid = 11;
@@ -58,7 +58,7 @@ static void test_common(void **state)
 
 static void test_outcome(void **state)
 {
-	const struct event *ev;
+	const struct trace_event *ev;
 
 	r.result = 1;
 	ev = CALL0(&r, "cuInit");
@@ -91,7 +91,7 @@ static void test_outcome(void **state)
 /* Calls that never returned, or were not looked at when they did, change nothing. */
 static void test_unfinished(void **state)
 {
-	const struct event *ev;
+	const struct trace_event *ev;
 
 	CALL(&r, "cuMemAlloc_v2", {"dptr", 0x1000}, {"bytesize", 100});
 	for (int flags = CT_CALL_F_UNFINISHED; flags <= CT_CALL_F_ENTRY_ONLY; flags *= 2) {
@@ -173,7 +173,7 @@ static void test_bad(void **state)
 static void test_unknown_symbol(void **state)
 {
 	struct rig_layout l = {.words = {1, 2, 3, 4, 5, 6}};
-	const struct event *ev = rig_send(&r, "cuBrandNewThing_v3", &l);
+	const struct trace_event *ev = rig_send(&r, "cuBrandNewThing_v3", &l);
 
 	assert_string_equal(ev->name, "cuBrandNewThing");
 	assert_int_equal(ev->type, TYPE_OTHER);
@@ -245,7 +245,7 @@ static void learn(uint32_t pid)
 
 static void check_knows(uint32_t pid, bool knows)
 {
-	const struct event *ev;
+	const struct trace_event *ev;
 
 	r.pid = pid;
 	ev = CALL(&r, "cuLaunchKernel", {"f", 0xf0}, {"hStream", 0x5});
@@ -304,7 +304,7 @@ static void test_forget(void **state)
 /* Short calls are learnt from all the same. */
 static void test_min_duration(void **state)
 {
-	const struct event *ev;
+	const struct trace_event *ev;
 
 	rig_close(&r);
 	rig_open(&r, false, 5000);
@@ -338,14 +338,14 @@ static void tell(uint64_t handle, const char *name)
 	rig_record(&r, buf, n->rec.size);
 }
 
-static const struct event *launch(uint64_t handle)
+static const struct trace_event *launch(uint64_t handle)
 {
 	return CALL(&r, "cuLaunchKernel", {"f", handle});
 }
 
 static void test_told_names(void **state)
 {
-	const struct event *ev;
+	const struct trace_event *ev;
 
 	assert_null(launch(0xa0)->launch.kernel);
 	tell(0xa0, "_Z1av");

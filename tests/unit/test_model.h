@@ -30,12 +30,12 @@ struct rig {
 	uint16_t flags;
 	uint64_t dur_ns;
 	/* the last event and how many there were */
-	struct event ev;
+	struct trace_event ev;
 	char comm[32];
 	unsigned cnt;
 	uint64_t now_ns, next_id;
 	/* sees each event while it is whole; may be NULL */
-	void (*peek)(const struct event *ev);
+	void (*peek)(const struct trace_event *ev);
 };
 
 /* Only what a test cares about is named. */
@@ -50,7 +50,7 @@ struct val {
 	bool next;	  /* the capture behind the argument's: CUlaunchConfig.attrs */
 };
 
-static inline void rig_on_event(void *ctx, const struct event *ev)
+static inline void rig_on_event(void *ctx, const struct trace_event *ev)
 {
 	struct rig *r = ctx;
 
@@ -153,8 +153,8 @@ static inline void rig_put(struct rig_layout *l, const struct api_fn *fn, const 
 	}
 }
 
-static inline const struct event *rig_send(struct rig *r, const char *symbol,
-					   const struct rig_layout *l)
+static inline const struct trace_event *rig_send(struct rig *r, const char *symbol,
+						 const struct rig_layout *l)
 {
 	int id = fnset__id(r->fns, symbol);
 	_Alignas(8) uint8_t buf[sizeof(struct ct_call) + CT_MAX_CAPS * CT_CAP_SZ_MAX] = {0};
@@ -195,8 +195,8 @@ static inline const struct event *rig_send(struct rig *r, const char *symbol,
 	return &r->ev;
 }
 
-static inline const struct event *rig_call(struct rig *r, const char *symbol,
-					   const struct val *vals)
+static inline const struct trace_event *rig_call(struct rig *r, const char *symbol,
+						 const struct val *vals)
 {
 	const struct api_fn *fn = api_fn_by_symbol(symbol);
 	struct rig_layout l = {0};

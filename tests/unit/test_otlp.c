@@ -258,7 +258,7 @@ static bool mark(struct otlp_iters *its, uint32_t pid, uint32_t tid)
 {
 	static const struct labels none;
 	static struct api_fn fn;
-	struct event ev = {.pid = pid, .tid = tid, .fn = &fn};
+	struct trace_event ev = {.pid = pid, .tid = tid, .fn = &fn};
 	struct otlp_span s = {.labels = &none, .command = ""};
 
 	return otlp_iters__mark(its, &ev, 0, &s, 0);

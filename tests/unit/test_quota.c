@@ -201,7 +201,7 @@ static uint64_t device(const struct proc *p)
 static void mem_call(struct proc *p, enum api_op op, uint64_t ptr, uint64_t size)
 {
 	struct api_fn fn = {.op = op, .class = CLASS_MEMORY};
-	struct event ev = {
+	struct trace_event ev = {
 		.kind = EVENT_CALL,
 		.name = "",
 		.fn = &fn,

@@ -46,7 +46,7 @@ static struct {
 	struct trace_info info;
 	struct trace_end end;
 	unsigned begin_cnt, end_cnt, cnt;
-	struct event ev[64];
+	struct trace_event ev[64];
 	char fields[64][256], args[64][256];
 	struct sink *copy; /* written again */
 } got;
@@ -60,7 +60,7 @@ static int on_begin(void *ctx, const struct trace_info *info)
 	return 0;
 }
 
-static void on_event(void *ctx, const struct event *ev)
+static void on_event(void *ctx, const struct trace_event *ev)
 {
 	if (got.copy)
 		sink__event(got.copy, ev);
@@ -145,7 +145,7 @@ static void test_header(void **state)
 
 static void test_call(void **state)
 {
-	const struct event *ev = got.ev;
+	const struct trace_event *ev = got.ev;
 
 	read_text(HEADER ALLOC("0x7f00", "1024") ALLOC("0x9f00", "4") END);
 	assert_int_equal(got.cnt, 2);

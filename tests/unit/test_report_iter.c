@@ -32,7 +32,7 @@ static void begin(struct run *x, struct report_opts opts)
 	assert_non_null(x->r);
 }
 
-static void put(struct run *x, struct event ev)
+static void put(struct run *x, struct trace_event ev)
 {
 	report__event(x->r, &ev);
 }
@@ -212,7 +212,7 @@ static void graph_replays(void **state)
 static void what_is_no_launch(void **state)
 {
 	struct iter_result res;
-	struct event ev;
+	struct trace_event ev;
 	struct run x;
 
 	begin(&x, (struct report_opts){0});

@@ -50,7 +50,7 @@ static int done(void **state)
 	return 0;
 }
 
-static void put(struct run *x, struct event ev)
+static void put(struct run *x, struct trace_event ev)
 {
 	x->cnt += ev.kind == EVENT_CALL;
 	report__event(x->r, &ev);
@@ -159,7 +159,7 @@ static void stages_add_up(void **state)
 	uint64_t wall = 0, calls = 0, call_ns = 0;
 	struct overview_totals t;
 	struct stage_result s;
-	struct event ev;
+	struct trace_event ev;
 
 	inference(x);
 	for (int i = 0; i < 5000; i++) {
@@ -212,7 +212,7 @@ static void idle_needs_all_streams(void **state)
 {
 	struct run *x = *state;
 	struct idle_result d;
-	struct event ev;
+	struct trace_event ev;
 
 	put(x, factory_launch(&x->f, "a", 0x10));
 	put(x, factory_launch(&x->f, "a", 0x20));
@@ -254,7 +254,7 @@ static void idle_with_threads(void **state)
 {
 	struct run *x = *state;
 	struct idle_result d;
-	struct event launch, sync;
+	struct trace_event launch, sync;
 
 	put(x, factory_launch(&x->f, "a", 0));
 	sync = factory_sync(&x->f, 0);
@@ -276,7 +276,7 @@ static void waits(void **state)
 {
 	struct run *x = *state;
 	struct wait_result w;
-	struct event ev;
+	struct trace_event ev;
 
 	put(x, factory_launch(&x->f, "a", 0));
 	put(x, factory_sync(&x->f, 0));
@@ -307,14 +307,14 @@ static void ioctl_of(struct run *x, const char *name, uint64_t dur, uint64_t cal
 		     const char *call)
 {
 	struct driver_info drv = {.device = "nvidiactl", .call_id = call_id, .call = call};
-	struct event ev = {.kind = EVENT_DRIVER,
-			   .type = TYPE_KERNEL,
-			   .op = "ioctl",
-			   .name = name,
-			   .pid = 100,
-			   .tid = 100,
-			   .comm = "python3",
-			   .drv = &drv};
+	struct trace_event ev = {.kind = EVENT_DRIVER,
+				 .type = TYPE_KERNEL,
+				 .op = "ioctl",
+				 .name = name,
+				 .pid = 100,
+				 .tid = 100,
+				 .comm = "python3",
+				 .drv = &drv};
 
 	ev.start_ns = x->f.now_ns + 100;
 	ev.end_ns = x->f.now_ns = ev.start_ns + dur;
@@ -329,11 +329,11 @@ static void driver(void **state)
 	struct run *x = *state;
 	const struct driver_calls *d = x->r->an[AN_DRIVER];
 	struct driver_info drv = {.sched = nv_scheds(&(unsigned){0})};
-	struct event ev = {.kind = EVENT_SCHED,
-			   .type = TYPE_SCHEDULER,
-			   .op = "schedule",
-			   .name = "NVA06C_CTRL_CMD_GPFIFO_SCHEDULE",
-			   .drv = &drv};
+	struct trace_event ev = {.kind = EVENT_SCHED,
+				 .type = TYPE_SCHEDULER,
+				 .op = "schedule",
+				 .name = "NVA06C_CTRL_CMD_GPFIFO_SCHEDULE",
+				 .drv = &drv};
 	struct driver_result res;
 
 	ioctl_of(x, a, 5000, 1, init);
@@ -390,7 +390,7 @@ static void overview(void **state)
 	struct run *x = *state;
 	const struct overview *o = x->r->an[AN_OVERVIEW];
 	struct overview_totals t;
-	struct event ev;
+	struct trace_event ev;
 
 	inference(x);
 	ev = factory_call(&x->f, "cuMemAlloc_v2", 100, 5000);

@@ -64,7 +64,7 @@ static int on_begin(void *ctx, const struct trace_info *info)
 	return run->report ? 0 : -1;
 }
 
-static void on_event(void *ctx, const struct event *ev)
+static void on_event(void *ctx, const struct trace_event *ev)
 {
 	struct run *run = ctx;
 

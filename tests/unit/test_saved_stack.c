@@ -30,7 +30,7 @@
 static const struct stack *seen[16];
 static unsigned seen_cnt;
 
-static void on_event(void *ctx, const struct event *ev)
+static void on_event(void *ctx, const struct trace_event *ev)
 {
 	assert_int_equal(ev->kind, EVENT_CALL);
 	seen[seen_cnt++] = ev->stack;

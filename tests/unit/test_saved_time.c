@@ -23,7 +23,7 @@
 	"\"duration_us\":" duration ",\"result\":0,\"args\":{}}\n"
 #define END(ts) "{\"ts\":" ts ",\"type\":\"end\",\"name\":\"cudatrace\"}\n"
 
-static void on_event(void *ctx, const struct event *ev)
+static void on_event(void *ctx, const struct trace_event *ev)
 {
 	assert_true(ev->start_ns <= ev->end_ns && ev->end_ns <= 1ull << 62);
 	report__event(ctx, ev);

@@ -5,7 +5,7 @@
 
 static void of_event(const char *symbol, uint64_t event, int32_t result)
 {
-	struct event ev = factory_call(&f, symbol, 500, 1000);
+	struct trace_event ev = factory_call(&f, symbol, 500, 1000);
 
 	ev.has = HAS_CU_EVENT;
 	ev.cu_event = event;
@@ -15,14 +15,14 @@ static void of_event(const char *symbol, uint64_t event, int32_t result)
 
 static void launch_on(uint64_t stream)
 {
-	struct event ev = factory_launch(&f, "k", stream);
+	struct trace_event ev = factory_launch(&f, "k", stream);
 
 	send(&ev);
 }
 
 static void copy_on(uint64_t stream, uint64_t size)
 {
-	struct event ev = factory_copy(&f, "cuMemcpyHtoDAsync_v2", COPY_DIR_HTOD, size, 1000);
+	struct trace_event ev = factory_copy(&f, "cuMemcpyHtoDAsync_v2", COPY_DIR_HTOD, size, 1000);
 
 	ev.has |= HAS_STREAM;
 	ev.stream = stream;
@@ -82,7 +82,7 @@ static void test_events_and_handles(void **state)
 
 static void test_captured(void **state)
 {
-	struct event ev;
+	struct trace_event ev;
 
 	on("cuStreamBeginCapture_v2", 0xa, "");
 	ev = factory_launch(&f, "k", 0xa);
@@ -141,7 +141,7 @@ static void test_default_stream_beside(void **state)
 /* Each thread's own default stream is another, and none of them the legacy one. */
 static void test_per_thread(void **state)
 {
-	struct event ev;
+	struct trace_event ev;
 
 	for (uint32_t tid = 100; tid < 102; tid++) {
 		ev = factory_on_stream(&f, "cuLaunchKernel_ptsz", 0, 1000);

@@ -173,7 +173,7 @@ static void nested_time_counts_once(void **state)
 {
 	struct run *r = *state;
 	uint64_t before = r->s->call_ns, classes = 0;
-	struct event ev = factory_call(&r->f, "cuCtxGetCurrent", 10, 100);
+	struct trace_event ev = factory_call(&r->f, "cuCtxGetCurrent", 10, 100);
 	int i;
 
 	ev.depth = ev.api_depth = 1;

@@ -16,7 +16,7 @@ static const struct driver_info *driver_info(const char *call, int64_t ret)
 static void put_driver(struct run *r, const char *op, const char *name, uint64_t ns,
 		       const char *call, bool failed)
 {
-	struct event ev = {.kind = EVENT_DRIVER, .type = TYPE_KERNEL, .op = op, .name = name};
+	struct trace_event ev = {.kind = EVENT_DRIVER, .type = TYPE_KERNEL, .op = op, .name = name};
 
 	ev.pid = r->f.pid;
 	ev.tid = r->f.tid;
@@ -29,7 +29,7 @@ static void put_driver(struct run *r, const char *op, const char *name, uint64_t
 
 static void put_other(struct run *r, enum event_kind kind, const char *op, uint32_t number)
 {
-	struct event ev = {.kind = kind, .op = op, .name = op};
+	struct trace_event ev = {.kind = kind, .op = op, .name = op};
 
 	ev.start_ns = ev.end_ns = r->f.now_ns;
 	ev.size = kind == EVENT_UVM ? 65536 : 0;
@@ -44,7 +44,7 @@ static void put_other(struct run *r, enum event_kind kind, const char *op, uint3
 
 static void put_kernel_trace(struct run *r)
 {
-	struct event ev;
+	struct trace_event ev;
 	char name[16];
 	int i;
 
@@ -230,7 +230,7 @@ static void commands_are_bounded(void **state)
 static void ioctl_unfinished(void **state)
 {
 	struct run *r = *state;
-	struct event ev = {.kind = EVENT_DRIVER, .op = "ioctl", .name = "UVM_MIGRATE"};
+	struct trace_event ev = {.kind = EVENT_DRIVER, .op = "ioctl", .name = "UVM_MIGRATE"};
 
 	ev.unfinished = ev.is_error = true;
 	ev.end_ns = 1000;

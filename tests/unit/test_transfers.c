@@ -45,7 +45,7 @@ static void test_transfers_attached(void **state)
 
 static void test_paths(void **state)
 {
-	struct event ev = begin("cuMemCreate");
+	struct trace_event ev = begin("cuMemCreate");
 	uint64_t val, words[4] = {0};
 	uint32_t prop[8] = {1, 0, 1, 7};
 	uint64_t arr[3] = {5, 6, 7};

@@ -39,7 +39,7 @@ static void findings__free(void *a)
 	free(f);
 }
 
-static void keep(struct findings *f, enum hot_kind kind, const struct event *ev)
+static void keep(struct findings *f, enum hot_kind kind, const struct trace_event *ev)
 {
 	struct hot_call *calls;
 
@@ -55,7 +55,7 @@ static void keep(struct findings *f, enum hot_kind kind, const struct event *ev)
 }
 
 /* Memory that the driver is asked for each time, not a pool. */
-static enum hot_kind hot_memory(const struct event *ev)
+static enum hot_kind hot_memory(const struct trace_event *ev)
 {
 	enum block_kind kind;
 	int makes = call_makes(ev, &kind);
@@ -65,7 +65,7 @@ static enum hot_kind hot_memory(const struct event *ev)
 	return makes > 0 ? HOT_ALLOC : makes < 0 ? HOT_FREE : HOT_CNT;
 }
 
-static void keep_hot(struct findings *f, const struct event *ev)
+static void keep_hot(struct findings *f, const struct trace_event *ev)
 {
 	enum hot_kind memory = hot_memory(ev);
 
@@ -90,7 +90,7 @@ static void keep_hot(struct findings *f, const struct event *ev)
 	}
 }
 
-static struct find_thread *thread_of(struct findings *f, const struct event *ev)
+static struct find_thread *thread_of(struct findings *f, const struct trace_event *ev)
 {
 	uint32_t i =
 		keys_get(&f->thread_keys, thread_key(ev->pid, ev->tid), THREADS_MAX, ROOM_THREADS);
@@ -108,7 +108,7 @@ static struct find_thread *thread_of(struct findings *f, const struct event *ev)
 }
 
 /* A row of small copies in one direction could be one copy: all but its first are counted. */
-static void on_copy_in_row(struct findings *f, struct find_thread *t, const struct event *ev)
+static void on_copy_in_row(struct findings *f, struct find_thread *t, const struct trace_event *ev)
 {
 	bool small = ev->type == TYPE_TRANSFER && (ev->has & HAS_SIZE) && ev->size < SMALL_COPY &&
 		     (ev->dir == COPY_DIR_HTOD || ev->dir == COPY_DIR_DTOH);
@@ -123,7 +123,7 @@ static void on_copy_in_row(struct findings *f, struct find_thread *t, const stru
 	t->small_cpy_dir = dir;
 }
 
-static void on_submit(struct findings *f, struct find_thread *t, const struct event *ev)
+static void on_submit(struct findings *f, struct find_thread *t, const struct trace_event *ev)
 {
 	uint64_t pause;
 
@@ -138,7 +138,7 @@ static void on_submit(struct findings *f, struct find_thread *t, const struct ev
 	on_copy_in_row(f, t, ev);
 }
 
-static void on_wait(struct findings *f, struct find_thread *t, const struct event *ev)
+static void on_wait(struct findings *f, struct find_thread *t, const struct trace_event *ev)
 {
 	if (t->submits) {
 		f->wait_cnt++;
@@ -154,7 +154,7 @@ static void on_wait(struct findings *f, struct find_thread *t, const struct even
 }
 
 /* What fails when one asks or looks up is an answer. */
-static void on_error(struct findings *f, const struct event *ev)
+static void on_error(struct findings *f, const struct trace_event *ev)
 {
 	struct find_error *e;
 	unsigned i;
@@ -191,7 +191,7 @@ static void on_went_on(struct findings *f, uint32_t pid)
 	}
 }
 
-static void findings_event(void *a, const struct event *ev)
+static void findings_event(void *a, const struct trace_event *ev)
 {
 	struct findings *f = a;
 	struct find_thread *t;

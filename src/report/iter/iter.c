@@ -57,7 +57,7 @@ const char *iter_kernel_name(const struct iter *it, uint32_t kernel)
 	return key ? (const char *)(uintptr_t)key : "(name unknown)";
 }
 
-static struct it_thread *thread_get(struct iter *it, const struct event *ev)
+static struct it_thread *thread_get(struct iter *it, const struct trace_event *ev)
 {
 	uint32_t i =
 		keys_get(&it->thread_keys, thread_key(ev->pid, ev->tid), THREADS_MAX, ROOM_THREADS);
@@ -173,7 +173,7 @@ static void cut(struct iter *it, struct it_thread *t)
 	memset(&t->sketch, 0, sizeof(t->sketch));
 }
 
-static void add_launch(struct iter *it, struct it_thread *t, const struct event *ev, uint64_t key)
+static void add_launch(struct iter *it, struct it_thread *t, const struct trace_event *ev, uint64_t key)
 {
 	uint32_t kernel = keys_get(&it->kernel_keys, key, KERNELS_MAX, ROOM_KERNELS);
 	struct it_step *steps;
@@ -190,7 +190,7 @@ static void add_launch(struct iter *it, struct it_thread *t, const struct event 
 	steps[t->step_cnt++] = (struct it_step){ev->start_ns, event_duration_ns(ev), kernel};
 }
 
-static void add(struct iter *it, struct it_thread *t, const struct event *ev)
+static void add(struct iter *it, struct it_thread *t, const struct trace_event *ev)
 {
 	struct it_seg *s = &t->cur;
 	uint64_t ns = event_duration_ns(ev);
@@ -224,14 +224,14 @@ static void begin_anew(struct it_seg *s)
 	s->loads = false;
 }
 
-static bool is_marker(const struct iter *it, const struct event *ev)
+static bool is_marker(const struct iter *it, const struct trace_event *ev)
 {
 	const char *marker = it->r->opts.marker;
 
 	return marker && (!strcmp(marker, ev->fn->name) || !strcmp(marker, ev->fn->symbol));
 }
 
-static void iter_event(void *a, const struct event *ev)
+static void iter_event(void *a, const struct trace_event *ev)
 {
 	struct iter *it = a;
 	enum iter_mode mode = it->r->opts.iter;

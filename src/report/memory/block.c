@@ -215,14 +215,14 @@ static const struct freed *freed_at(struct memory *m, const struct mem_proc *p,
 	return f->life == p->life && f->key == key && f->space == space ? f : NULL;
 }
 
-static void count_free(struct memory *m, enum block_kind kind, const struct event *ev)
+static void count_free(struct memory *m, enum block_kind kind, const struct trace_event *ev)
 {
 	m->kinds[kind].frees++;
 	m->kinds[kind].free_ns += event_duration_ns(ev);
 }
 
 void memory__free_at(struct memory *m, struct mem_proc *p, enum block_space space, uint64_t key,
-		     const struct event *ev)
+		     const struct trace_event *ev)
 {
 	const struct freed *f = freed_at(m, p, space, key);
 	struct block *b;
@@ -258,7 +258,7 @@ void memory__free_at(struct memory *m, struct mem_proc *p, enum block_space spac
 	block__drop(m, p, b, ev->end_ns);
 }
 
-void memory__map(struct memory *m, struct mem_proc *p, const struct event *ev, uint64_t addr,
+void memory__map(struct memory *m, struct mem_proc *p, const struct trace_event *ev, uint64_t addr,
 		 uint64_t size, uint64_t handle)
 {
 	struct block *phys = block_at(p, SPACE_HANDLE, handle), *b;
@@ -290,7 +290,7 @@ void memory__unmap_block(struct memory *m, struct mem_proc *p, struct block *b, 
 	room_free(phys);
 }
 
-void memory__unmap(struct memory *m, struct mem_proc *p, const struct event *ev, uint64_t addr,
+void memory__unmap(struct memory *m, struct mem_proc *p, const struct trace_event *ev, uint64_t addr,
 		   uint64_t size)
 {
 	uint64_t step;
@@ -343,7 +343,7 @@ static bool blames_pointer(int32_t result)
 }
 
 void memory__bad_free(struct memory *m, struct mem_proc *p, enum block_space space, uint64_t key,
-		      const struct event *ev)
+		      const struct trace_event *ev)
 {
 	const struct bad_free *last = &m->bad_frees[m->bad_free_list_cnt];
 	struct block *b = block_at(p, space, key);

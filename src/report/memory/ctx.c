@@ -45,7 +45,7 @@ struct dev_row *memory__dev_row(struct memory *m, struct mem_proc *p, int device
 	return d;
 }
 
-void memory__context_event(struct memory *m, struct mem_proc *p, const struct event *ev)
+void memory__context_event(struct memory *m, struct mem_proc *p, const struct trace_event *ev)
 {
 	uint64_t gone = contexts__event(&p->ctx, ev, &m->reset_unknown);
 

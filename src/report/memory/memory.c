@@ -13,13 +13,13 @@
 const char *const leak_end_name[LEAK_END_CNT] = {"exit", "exec", "context"};
 const char *const bad_free_name[] = {"double free", "unknown pointer", "wrong function"};
 
-static bool is(const struct event *ev, const char *name)
+static bool is(const struct trace_event *ev, const char *name)
 {
 	return !strcmp(ev->name, name);
 }
 
 /* Device of a CUmemLocation; false: it was read, and is no device. */
-static bool location(const struct event *ev, const char *type_path, const char *id_path,
+static bool location(const struct trace_event *ev, const char *type_path, const char *id_path,
 		     int *device)
 {
 	uint64_t type, id;
@@ -35,7 +35,7 @@ static bool location(const struct event *ev, const char *type_path, const char *
 }
 
 /* Where the memory of a call lies. NULL: not on a GPU. */
-static struct dev_row *dev_of(struct memory *m, struct mem_proc *p, const struct event *ev,
+static struct dev_row *dev_of(struct memory *m, struct mem_proc *p, const struct trace_event *ev,
 			      const struct block *b)
 {
 	struct pool *pool = NULL;
@@ -56,7 +56,7 @@ static struct dev_row *dev_of(struct memory *m, struct mem_proc *p, const struct
 	return memory__dev_row(m, p, memory__device_of(p, b->ctx));
 }
 
-static void add(struct memory *m, struct mem_proc *p, const struct event *ev, enum block_kind kind,
+static void add(struct memory *m, struct mem_proc *p, const struct trace_event *ev, enum block_kind kind,
 		enum block_space space, uint64_t key)
 {
 	struct block b = {.key = key,
@@ -86,7 +86,7 @@ static void add(struct memory *m, struct mem_proc *p, const struct event *ev, en
 
 /* What a call makes, and the argument that says where (NULL: ev->ptr). Functions whose ops say
  * nothing of memory. */
-static bool imports(const struct event *ev, enum block_kind *kind, enum block_space *space,
+static bool imports(const struct trace_event *ev, enum block_kind *kind, enum block_space *space,
 		    const char **arg)
 {
 	*space = SPACE_ADDR;
@@ -114,7 +114,7 @@ static bool imports(const struct event *ev, enum block_kind *kind, enum block_sp
 	return is(ev, "cuImportExternalMemory");
 }
 
-static bool makes(const struct event *ev, enum block_kind *kind, enum block_space *space,
+static bool makes(const struct trace_event *ev, enum block_kind *kind, enum block_space *space,
 		  const char **arg)
 {
 	*arg = NULL;
@@ -126,7 +126,7 @@ static bool makes(const struct event *ev, enum block_kind *kind, enum block_spac
 }
 
 /* What a call frees. */
-static bool frees(const struct event *ev, enum block_space *space, const char **arg)
+static bool frees(const struct trace_event *ev, enum block_space *space, const char **arg)
 {
 	enum block_kind kind;
 
@@ -145,7 +145,7 @@ static bool frees(const struct event *ev, enum block_space *space, const char **
 	return is(ev, "cuDestroyExternalMemory");
 }
 
-static bool key_of(const struct event *ev, const char *arg, uint64_t *key)
+static bool key_of(const struct trace_event *ev, const char *arg, uint64_t *key)
 {
 	if (arg)
 		return event_arg_u64(ev, arg, key);
@@ -153,7 +153,7 @@ static bool key_of(const struct event *ev, const char *arg, uint64_t *key)
 	return ev->has & HAS_PTR;
 }
 
-static void on_failed_alloc(struct memory *m, const struct event *ev, enum block_kind kind)
+static void on_failed_alloc(struct memory *m, const struct trace_event *ev, enum block_kind kind)
 {
 	if (kind == BLOCK_IPC || kind == BLOCK_RESERVED)
 		return;
@@ -163,7 +163,7 @@ static void on_failed_alloc(struct memory *m, const struct event *ev, enum block
 		m->failed_largest = ev->size;
 }
 
-static void on_pool(struct memory *m, struct mem_proc *p, const struct event *ev)
+static void on_pool(struct memory *m, struct mem_proc *p, const struct trace_event *ev)
 {
 	struct pool *pool = NULL;
 	uint64_t handle, dev;
@@ -205,7 +205,7 @@ static void on_pool(struct memory *m, struct mem_proc *p, const struct event *ev
 	pool->device = device;
 }
 
-static bool is_pool(const struct event *ev)
+static bool is_pool(const struct trace_event *ev)
 {
 	switch (ev->fn->op) {
 	case OP_CREATE:
@@ -218,7 +218,7 @@ static bool is_pool(const struct event *ev)
 	return false;
 }
 
-static void on_mapping(struct memory *m, struct mem_proc *p, const struct event *ev)
+static void on_mapping(struct memory *m, struct mem_proc *p, const struct trace_event *ev)
 {
 	uint64_t handle = 0, addr;
 	struct block *b;
@@ -241,7 +241,7 @@ static void on_mapping(struct memory *m, struct mem_proc *p, const struct event 
 	}
 }
 
-static void on_memory(struct memory *m, struct mem_proc *p, const struct event *ev)
+static void on_memory(struct memory *m, struct mem_proc *p, const struct trace_event *ev)
 {
 	enum block_space space;
 	enum block_kind kind;
@@ -270,7 +270,7 @@ static void on_memory(struct memory *m, struct mem_proc *p, const struct event *
 	}
 }
 
-static void on_process(struct memory *m, const struct event *ev)
+static void on_process(struct memory *m, const struct trace_event *ev)
 {
 	struct mem_proc *p = memory__proc(m, ev->pid);
 
@@ -286,7 +286,7 @@ static void on_process(struct memory *m, const struct event *ev)
 	p->ctx.from_start = true;
 }
 
-static void memory__event(void *a, const struct event *ev)
+static void memory__event(void *a, const struct trace_event *ev)
 {
 	struct memory *m = a;
 	struct mem_proc *p;

@@ -184,15 +184,15 @@ void memory__lost(struct memory *m, struct mem_proc *p, struct block *b, uint64_
 void memory__unmap_block(struct memory *m, struct mem_proc *p, struct block *b, uint64_t ns);
 /* The program frees the block at key. */
 void memory__free_at(struct memory *m, struct mem_proc *p, enum block_space space, uint64_t key,
-		     const struct event *ev);
-void memory__map(struct memory *m, struct mem_proc *p, const struct event *ev, uint64_t addr,
+		     const struct trace_event *ev);
+void memory__map(struct memory *m, struct mem_proc *p, const struct trace_event *ev, uint64_t addr,
 		 uint64_t size, uint64_t handle);
-void memory__unmap(struct memory *m, struct mem_proc *p, const struct event *ev, uint64_t addr,
+void memory__unmap(struct memory *m, struct mem_proc *p, const struct trace_event *ev, uint64_t addr,
 		   uint64_t size);
 /* A new handle of physical memory that only a mapping held. */
 void memory__revive(struct memory *m, struct mem_proc *p, struct block *phys, uint64_t handle);
 void memory__bad_free(struct memory *m, struct mem_proc *p, enum block_space space, uint64_t key,
-		      const struct event *ev);
+		      const struct trace_event *ev);
 
 /* leak.c */
 /* What lives in a context went with it. */
@@ -206,7 +206,7 @@ void memory__proc_free(struct memory *m, struct mem_proc *p);
 void memory__snapshot(struct memory *m, struct mem_proc *p, uint64_t ns);
 
 /* ctx.c */
-void memory__context_event(struct memory *m, struct mem_proc *p, const struct event *ev);
+void memory__context_event(struct memory *m, struct mem_proc *p, const struct trace_event *ev);
 /* Current context of the event's thread, 0 when it is not known. */
 uint64_t memory__current(struct mem_proc *p, uint32_t tid);
 /* Device of a context; 0: of whatever context there is. -1: not known. */

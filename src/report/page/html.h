@@ -19,7 +19,7 @@ struct html_events;
 struct html_events *html_events__new(uint64_t base_ns, size_t max);
 /* Strings and stacks of the event must live as long as h, with the same address for the same text.
  */
-void html_events__event(struct html_events *h, const struct event *ev);
+void html_events__event(struct html_events *h, const struct trace_event *ev);
 /* Writes one JSON object (names, lanes, details) and the events as docs/REPORT.md describes them.
  * 0 or -errno. */
 int html_events__write(struct html_events *h, struct out *meta, struct out *columns);

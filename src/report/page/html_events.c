@@ -23,7 +23,7 @@ struct html_events *html_events__new(uint64_t base_ns, size_t max)
 	return h;
 }
 
-static struct lane *find_lane(struct html_events *h, const struct event *ev)
+static struct lane *find_lane(struct html_events *h, const struct trace_event *ev)
 {
 	bool driver =
 		ev->kind != EVENT_CALL && ev->kind != EVENT_PROCESS && ev->kind != EVENT_LIBRARY;
@@ -48,7 +48,7 @@ static struct lane *find_lane(struct html_events *h, const struct event *ev)
 	return l;
 }
 
-static struct what *find_what(struct html_events *h, const struct event *ev)
+static struct what *find_what(struct html_events *h, const struct trace_event *ev)
 {
 	struct what_key key = {0};
 	struct what *w;
@@ -74,7 +74,7 @@ static struct what *find_what(struct html_events *h, const struct event *ev)
 }
 
 /* Index of what is special about the event; 0: nothing. */
-static unsigned find_detail(struct html_events *h, const struct event *ev)
+static unsigned find_detail(struct html_events *h, const struct trace_event *ev)
 {
 	static const struct detail_key none;
 	struct detail_key key = {0};
@@ -229,7 +229,7 @@ static int reserve(struct html_events *h)
 	return 0;
 }
 
-static void count_refusal(struct html_events *h, const struct event *ev)
+static void count_refusal(struct html_events *h, const struct trace_event *ev)
 {
 	const struct driver_info *drv = ev->drv;
 	struct refusal_key key = {0};
@@ -261,7 +261,7 @@ static int64_t clamp_start(const struct html_events *h, uint64_t ns)
 	return rel > most ? most : rel < -most ? -most : rel;
 }
 
-void html_events__event(struct html_events *h, const struct event *ev)
+void html_events__event(struct html_events *h, const struct trace_event *ev)
 {
 	const uint64_t dur_max = ((uint64_t)1 << 44) - 1;
 	struct lane *l = find_lane(h, ev);

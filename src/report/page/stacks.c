@@ -124,7 +124,7 @@ static void coarsen(struct stacks *s)
 	s->sums = table;
 }
 
-static void stacks_event(void *a, const struct event *ev)
+static void stacks_event(void *a, const struct trace_event *ev)
 {
 	struct stacks *s = a;
 	struct sum_key key;

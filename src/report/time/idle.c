@@ -71,7 +71,7 @@ static uint64_t handle_key(uint32_t pid, uint64_t handle)
 }
 
 /* The stream of a call, as its key: one default stream per thread where the call says so. */
-static struct idle_stream *stream_get(struct idle *d, const struct event *ev, uint64_t handle)
+static struct idle_stream *stream_get(struct idle *d, const struct trace_event *ev, uint64_t handle)
 {
 	struct idle_stream *streams;
 	uint64_t meant = call_stream(ev, handle), key;
@@ -95,7 +95,7 @@ static struct idle_stream *stream_get(struct idle *d, const struct event *ev, ui
 	return &streams[i];
 }
 
-static struct idle_event *event_get(struct idle *d, const struct event *ev)
+static struct idle_event *event_get(struct idle *d, const struct trace_event *ev)
 {
 	uint32_t i = keys_get(&d->event_keys, handle_key(ev->pid, ev->cu_event), EVENTS_MAX,
 			      ROOM_EVENTS);
@@ -109,7 +109,7 @@ static struct idle_event *event_get(struct idle *d, const struct event *ev)
 	return events ? &events[i] : NULL;
 }
 
-static enum idle_cause cause_of(const struct event *ev)
+static enum idle_cause cause_of(const struct trace_event *ev)
 {
 	switch (ev->fn->class) {
 	case CLASS_MODULE:
@@ -124,7 +124,7 @@ static enum idle_cause cause_of(const struct event *ev)
 }
 
 /* A call while the GPU is idle: that much of it as lies in the period. */
-static void count_cpu(struct idle_proc *p, const struct event *ev)
+static void count_cpu(struct idle_proc *p, const struct trace_event *ev)
 {
 	uint64_t begin = ev->start_ns > p->idle_ns ? ev->start_ns : p->idle_ns;
 	struct idle_cpu *cpu = &p->cpu;
@@ -158,7 +158,7 @@ static void keep_longest(struct idle *d, const struct idle_period *period)
 	d->list[i] = *period;
 }
 
-static void end_period(struct idle *d, struct idle_proc *p, const struct event *ev)
+static void end_period(struct idle *d, struct idle_proc *p, const struct trace_event *ev)
 {
 	struct idle_period period = {.begin_ns = p->idle_ns, .pid = p->pid, .after = p->after};
 	enum idle_cause cause = IDLE_CPU;
@@ -209,7 +209,7 @@ static void list_busy(struct idle *d, struct idle_proc *p, struct idle_stream *s
 	p->first_busy = s - d->streams + 1;
 }
 
-static void on_submit(struct idle *d, struct idle_proc *p, const struct event *ev)
+static void on_submit(struct idle *d, struct idle_proc *p, const struct trace_event *ev)
 {
 	struct idle_stream *s = stream_get(d, ev, ev->has & HAS_STREAM ? ev->stream : 0);
 
@@ -237,7 +237,7 @@ static void on_submit(struct idle *d, struct idle_proc *p, const struct event *e
 
 /* What was submitted to the stream until until_ns is done. */
 static void stream_done(struct idle *d, struct idle_proc *p, struct idle_stream *s,
-			uint64_t until_ns, const struct event *ev)
+			uint64_t until_ns, const struct trace_event *ev)
 {
 	if (!s->busy || s->submit_ns > until_ns)
 		return;
@@ -254,7 +254,7 @@ static void stream_done(struct idle *d, struct idle_proc *p, struct idle_stream 
 	}
 }
 
-static void all_done(struct idle *d, struct idle_proc *p, const struct event *ev)
+static void all_done(struct idle *d, struct idle_proc *p, const struct trace_event *ev)
 {
 	uint32_t next = p->first_busy;
 
@@ -271,7 +271,7 @@ static void all_done(struct idle *d, struct idle_proc *p, const struct event *ev
 	}
 }
 
-static void on_done(struct idle *d, struct idle_proc *p, const struct event *ev)
+static void on_done(struct idle *d, struct idle_proc *p, const struct trace_event *ev)
 {
 	struct idle_stream *s = NULL;
 	struct idle_event *e = NULL;
@@ -296,7 +296,7 @@ static void on_done(struct idle *d, struct idle_proc *p, const struct event *ev)
 	memset(&p->cpu, 0, sizeof(p->cpu));
 }
 
-static void on_event_call(struct idle *d, const struct event *ev)
+static void on_event_call(struct idle *d, const struct trace_event *ev)
 {
 	struct idle_stream *s = stream_get(d, ev, ev->stream);
 	struct idle_event *e = event_get(d, ev);
@@ -310,7 +310,7 @@ static void on_event_call(struct idle *d, const struct event *ev)
 	}
 }
 
-static bool says_done(const struct event *ev)
+static bool says_done(const struct trace_event *ev)
 {
 	if (ev->is_error)
 		return false;
@@ -320,7 +320,7 @@ static bool says_done(const struct event *ev)
 	       (!strcmp(ev->fn->name, "cuStreamQuery") || !strcmp(ev->fn->name, "cuEventQuery"));
 }
 
-static void idle_event(void *a, const struct event *ev)
+static void idle_event(void *a, const struct trace_event *ev)
 {
 	struct idle *d = a;
 	struct idle_proc *p;

@@ -33,7 +33,7 @@ static void *longest__new(struct report *r)
 	return l;
 }
 
-static void longest_event(void *a, const struct event *ev)
+static void longest_event(void *a, const struct trace_event *ev)
 {
 	struct longest *l = a;
 	uint64_t ns = event_duration_ns(ev);

@@ -50,7 +50,7 @@ static struct ov_fn *fn_get(struct overview *o, const struct api_fn *fn)
 	return &fns[i];
 }
 
-static struct ov_proc *proc_get(struct overview *o, const struct event *ev)
+static struct ov_proc *proc_get(struct overview *o, const struct trace_event *ev)
 {
 	uint32_t i = keys_get(&o->proc_keys, ev->pid, OV_PROCS_MAX, ROOM_PROCESSES);
 	struct ov_proc *procs;
@@ -70,7 +70,7 @@ static struct ov_proc *proc_get(struct overview *o, const struct event *ev)
 	return &procs[i];
 }
 
-static void on_error(struct overview *o, const struct event *ev)
+static void on_error(struct overview *o, const struct trace_event *ev)
 {
 	unsigned i = 0;
 
@@ -87,7 +87,7 @@ static void on_error(struct overview *o, const struct event *ev)
 	o->errors[i].cnt++;
 }
 
-static void on_times(struct overview *o, struct ov_fn *f, const struct event *ev)
+static void on_times(struct overview *o, struct ov_fn *f, const struct trace_event *ev)
 {
 	uint64_t ns = event_duration_ns(ev);
 	unsigned class = ev->fn->class;
@@ -112,7 +112,7 @@ static void on_times(struct overview *o, struct ov_fn *f, const struct event *ev
 		o->class_max_ns[class] = ns;
 }
 
-static void on_call(struct overview *o, struct ov_proc *p, const struct event *ev)
+static void on_call(struct overview *o, struct ov_proc *p, const struct trace_event *ev)
 {
 	struct ov_fn *f = fn_get(o, ev->fn);
 	uint32_t threads = o->thread_keys.cnt;
@@ -139,7 +139,7 @@ static void on_call(struct overview *o, struct ov_proc *p, const struct event *e
 	o->t.graph_launch_cnt += call_launches_graph(ev);
 }
 
-static void overview_event(void *a, const struct event *ev)
+static void overview_event(void *a, const struct trace_event *ev)
 {
 	struct overview *o = a;
 	struct ov_proc *p = NULL;

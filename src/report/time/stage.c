@@ -147,7 +147,7 @@ static void cut(struct stages *s, bool keep)
 }
 
 /* What is moved, and what is made on a GPU; of an array the bytes are a guess. */
-static uint64_t bytes_of(const struct event *ev)
+static uint64_t bytes_of(const struct trace_event *ev)
 {
 	enum block_kind kind;
 	bool made = call_makes(ev, &kind) > 0 && kind != BLOCK_ARRAY;
@@ -159,7 +159,7 @@ static uint64_t bytes_of(const struct event *ev)
 	return (ev->has & HAS_SIZE) && call_ran(ev) ? ev->size : 0;
 }
 
-static void add(struct stages *s, const struct event *ev)
+static void add(struct stages *s, const struct trace_event *ev)
 {
 	struct stage_row *row = row_get(&s->tail, ev->fn, ev->dir);
 
@@ -183,13 +183,13 @@ static void add(struct stages *s, const struct event *ev)
 	}
 }
 
-static bool makes_context(const struct event *ev)
+static bool makes_context(const struct trace_event *ev)
 {
 	return ev->fn->class == CLASS_CONTEXT && !ev->is_error &&
 	       (ev->fn->op == OP_RETAIN || ev->fn->op == OP_CREATE);
 }
 
-static void stages_event(void *a, const struct event *ev)
+static void stages_event(void *a, const struct trace_event *ev)
 {
 	struct stages *s = a;
 	bool launches;

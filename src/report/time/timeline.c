@@ -75,7 +75,7 @@ static void add(const struct timeline *t, struct row *row, uint64_t from_ns, uin
 	}
 }
 
-static struct row *row_of(struct timeline *t, const struct event *ev)
+static struct row *row_of(struct timeline *t, const struct trace_event *ev)
 {
 	uint64_t key = thread_key(ev->pid, ev->tid);
 	/* More than these are no row of the picture, which it says itself. */
@@ -102,7 +102,7 @@ static struct row *row_of(struct timeline *t, const struct event *ev)
 	return &t->threads[n];
 }
 
-static void timeline_event(void *a, const struct event *ev)
+static void timeline_event(void *a, const struct trace_event *ev)
 {
 	struct timeline *t = a;
 	struct row *thread;

@@ -93,14 +93,14 @@ static void waits__free(void *a)
 	free(w);
 }
 
-static uint64_t stream_key(const struct event *ev, bool whole_process)
+static uint64_t stream_key(const struct trace_event *ev, bool whole_process)
 {
 	uint64_t key = ev->has & HAS_STREAM ? ev->stream : 0;
 
 	return pair_key(whole_process ? UINT64_MAX : key, ev->pid);
 }
 
-static void note_launch(struct waits *w, const struct event *ev, bool whole_process)
+static void note_launch(struct waits *w, const struct trace_event *ev, bool whole_process)
 {
 	uint32_t i =
 		keys_get(&w->last_keys, stream_key(ev, whole_process), STREAMS_MAX, ROOM_STREAMS);
@@ -117,7 +117,7 @@ static void note_launch(struct waits *w, const struct event *ev, bool whole_proc
 	last[i] = call_launches_graph(ev) ? "(a CUDA graph)" : ev->launch.kernel;
 }
 
-static const char *last_kernel(struct waits *w, const struct event *ev)
+static const char *last_kernel(struct waits *w, const struct trace_event *ev)
 {
 	uint32_t i = keys__find(&w->last_keys, stream_key(ev, !(ev->has & HAS_STREAM)));
 
@@ -147,7 +147,7 @@ static void add_for(struct waits *w, uint32_t fn, const char *kernel, const char
 
 /* Number of the function, or KEYS_NONE. */
 static uint32_t add_fn(struct keys *keys, struct wait_fn **fns, unsigned *cap,
-		       const struct event *ev, uint64_t ns)
+		       const struct trace_event *ev, uint64_t ns)
 {
 	uint32_t i = keys_get(keys, (uintptr_t)ev->fn, 4096, ROOM_FUNCTIONS);
 	struct wait_fn *f =
@@ -172,7 +172,7 @@ static uint32_t add_fn(struct keys *keys, struct wait_fn **fns, unsigned *cap,
 	return i;
 }
 
-static void add_thread(struct waits *w, const struct event *ev, uint64_t ns)
+static void add_thread(struct waits *w, const struct trace_event *ev, uint64_t ns)
 {
 	uint32_t i =
 		keys_get(&w->thread_keys, thread_key(ev->pid, ev->tid), THREADS_MAX, ROOM_THREADS);
@@ -193,7 +193,7 @@ static void add_thread(struct waits *w, const struct event *ev, uint64_t ns)
 	threads[i].total_ns += ns;
 }
 
-static void keep_long(struct waits *w, const struct event *ev, uint64_t ns, const char *kernel)
+static void keep_long(struct waits *w, const struct trace_event *ev, uint64_t ns, const char *kernel)
 {
 	unsigned i = w->list_cnt;
 
@@ -208,7 +208,7 @@ static void keep_long(struct waits *w, const struct event *ev, uint64_t ns, cons
 	w->list[i] = (struct wait_long){ev->start_ns, ns, ev->fn->name, kernel, ev->pid, ev->tid};
 }
 
-static void on_wait(struct waits *w, const struct event *ev)
+static void on_wait(struct waits *w, const struct trace_event *ev)
 {
 	uint64_t ns = event_duration_ns(ev);
 	bool is_copy = ev->fn->op != OP_SYNC;
@@ -234,7 +234,7 @@ static void on_wait(struct waits *w, const struct event *ev)
 	keep_long(w, ev, ns, kernel);
 }
 
-static void waits_event(void *a, const struct event *ev)
+static void waits_event(void *a, const struct trace_event *ev)
 {
 	struct waits *w = a;
 

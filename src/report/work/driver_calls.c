@@ -59,7 +59,7 @@ static struct dr_row *row_get(struct dr_rows *rows, const char *name, const char
 	return &list[i];
 }
 
-static void row_add(struct dr_row *row, const struct event *ev, uint64_t ns)
+static void row_add(struct dr_row *row, const struct trace_event *ev, uint64_t ns)
 {
 	if (!row)
 		return;
@@ -71,7 +71,7 @@ static void row_add(struct dr_row *row, const struct event *ev, uint64_t ns)
 }
 
 /* A trace of hours has seconds that are longer. */
-static void count_second(struct driver_calls *d, const struct event *ev)
+static void count_second(struct driver_calls *d, const struct trace_event *ev)
 {
 	uint64_t at = ev->start_ns > d->r->base_ns ? ev->start_ns - d->r->base_ns : 0;
 
@@ -88,7 +88,7 @@ static void count_second(struct driver_calls *d, const struct event *ev)
 		d->second_cnt = (unsigned)at + 1;
 }
 
-static void on_ioctl(struct driver_calls *d, const struct event *ev)
+static void on_ioctl(struct driver_calls *d, const struct trace_event *ev)
 {
 	uint64_t ns = ev->unfinished ? 0 : event_duration_ns(ev);
 	const struct driver_info *drv = ev->drv;
@@ -113,7 +113,7 @@ static void on_ioctl(struct driver_calls *d, const struct event *ev)
 	row_add(row_get(&d->pairs, ev->name, drv->call), ev, ns);
 }
 
-static void on_uvm(struct driver_calls *d, const struct event *ev)
+static void on_uvm(struct driver_calls *d, const struct trace_event *ev)
 {
 	if (!strcmp(ev->op, "fault"))
 		d->fault_cnt++;
@@ -124,7 +124,7 @@ static void on_uvm(struct driver_calls *d, const struct event *ev)
 	d->uvm_bytes += ev->has & HAS_SIZE ? ev->size : 0;
 }
 
-static void driver_event(void *a, const struct event *ev)
+static void driver_event(void *a, const struct trace_event *ev)
 {
 	struct driver_calls *d = a;
 	struct dr_row *row;

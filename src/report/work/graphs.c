@@ -99,7 +99,7 @@ static struct graph *graph_new(struct graphs *g, uint64_t handle, uint32_t pid, 
 }
 
 /* That a call names; one that was not seen to be made is made up, with nodes that are not known. */
-static struct graph *graph_of(struct graphs *g, const struct event *ev, const char *arg)
+static struct graph *graph_of(struct graphs *g, const struct trace_event *ev, const char *arg)
 {
 	struct graph *x;
 	uint64_t handle;
@@ -110,7 +110,7 @@ static struct graph *graph_of(struct graphs *g, const struct event *ev, const ch
 	return x ? x : graph_new(g, handle, ev->pid, GRAPH_UNKNOWN);
 }
 
-static struct exec *exec_of(struct graphs *g, const struct event *ev)
+static struct exec *exec_of(struct graphs *g, const struct trace_event *ev)
 {
 	uint64_t handle;
 	struct exec *x;
@@ -148,7 +148,7 @@ static void keep(struct graphs *g, const struct exec *x)
 		*least = *x;
 }
 
-static void on_capture_end(struct graphs *g, const struct event *ev)
+static void on_capture_end(struct graphs *g, const struct trace_event *ev)
 {
 	struct capturing c = {0};
 	bool begun = true;
@@ -174,7 +174,7 @@ static void on_capture_end(struct graphs *g, const struct event *ev)
 }
 
 /* cuGraphAdd...Node: what the name says; cuGraphAddNode: its type. */
-static int kind_of(const struct event *ev, bool *unknown)
+static int kind_of(const struct trace_event *ev, bool *unknown)
 {
 	uint64_t type;
 
@@ -198,7 +198,7 @@ static int kind_of(const struct event *ev, bool *unknown)
 						   : NODE_OTHER;
 }
 
-static void on_add(struct graphs *g, const struct event *ev)
+static void on_add(struct graphs *g, const struct trace_event *ev)
 {
 	uint64_t node, child;
 	bool unknown = false;
@@ -232,7 +232,7 @@ static void on_add(struct graphs *g, const struct event *ev)
 }
 
 /* Which graph had a node that was captured is not known: from now on none is sure. */
-static void on_destroy_node(struct graphs *g, const struct event *ev, uint64_t node)
+static void on_destroy_node(struct graphs *g, const struct trace_event *ev, uint64_t node)
 {
 	uint32_t i = keys__find(&g->node_keys, pair_key(node, ev->pid));
 	struct graph_node *n = i < g->node_keys.cnt && i < g->node_cap ? &g->nodes[i] : NULL;
@@ -250,7 +250,7 @@ static void on_destroy_node(struct graphs *g, const struct event *ev, uint64_t n
 	}
 }
 
-static void on_destroy(struct graphs *g, const struct event *ev)
+static void on_destroy(struct graphs *g, const struct trace_event *ev)
 {
 	uint64_t handle;
 	struct exec *x;
@@ -269,7 +269,7 @@ static void on_destroy(struct graphs *g, const struct event *ev)
 	}
 }
 
-static void on_create(struct graphs *g, const struct event *ev)
+static void on_create(struct graphs *g, const struct trace_event *ev)
 {
 	struct nodes nodes = {0};
 	const struct graph *from;
@@ -291,7 +291,7 @@ static void on_create(struct graphs *g, const struct event *ev)
 	}
 }
 
-static void on_instantiate(struct graphs *g, const struct event *ev)
+static void on_instantiate(struct graphs *g, const struct trace_event *ev)
 {
 	const struct graph *from = graph_of(g, ev, "hGraph");
 	struct exec *x, *old;
@@ -317,7 +317,7 @@ static void on_instantiate(struct graphs *g, const struct event *ev)
 		room_free(x);
 }
 
-static void on_launch(struct graphs *g, const struct event *ev)
+static void on_launch(struct graphs *g, const struct trace_event *ev)
 {
 	struct exec *x;
 
@@ -332,7 +332,7 @@ static void on_launch(struct graphs *g, const struct event *ev)
 	x->launch_ns += event_duration_ns(ev);
 }
 
-static void on_update(struct graphs *g, const struct event *ev)
+static void on_update(struct graphs *g, const struct trace_event *ev)
 {
 	struct exec *x = exec_of(g, ev);
 
@@ -343,7 +343,7 @@ static void on_update(struct graphs *g, const struct event *ev)
 }
 
 /* cuGraphNodeSetEnabled: how many of its kernels run then is not followed. */
-static void on_set(struct graphs *g, const struct event *ev)
+static void on_set(struct graphs *g, const struct trace_event *ev)
 {
 	struct exec *x;
 	uint64_t enabled;
@@ -355,7 +355,7 @@ static void on_set(struct graphs *g, const struct event *ev)
 		x->nodes.unknown = true;
 }
 
-static void on_graph_call(struct graphs *g, const struct event *ev)
+static void on_graph_call(struct graphs *g, const struct trace_event *ev)
 {
 	if (ev->fn->op == OP_CAPTURE_END) {
 		on_capture_end(g, ev);
@@ -391,7 +391,7 @@ static void on_graph_call(struct graphs *g, const struct event *ev)
 }
 
 /* The process is gone, or has become another program. */
-static void on_process(struct graphs *g, const struct event *ev)
+static void on_process(struct graphs *g, const struct trace_event *ev)
 {
 	if (!strcmp(ev->name, "fork"))
 		return;
@@ -415,7 +415,7 @@ static void on_process(struct graphs *g, const struct event *ev)
 	}
 }
 
-static void graphs_event(void *a, const struct event *ev)
+static void graphs_event(void *a, const struct trace_event *ev)
 {
 	struct graphs *g = a;
 

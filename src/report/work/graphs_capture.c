@@ -82,7 +82,7 @@ void graphs_capture_forget(struct graphs *g, uint32_t pid)
 	room_free(p);
 }
 
-static void on_begin(struct graphs *g, const struct event *ev)
+static void on_begin(struct graphs *g, const struct trace_event *ev)
 {
 	struct graph_proc *p = proc_get(g, ev->pid);
 	struct capturing *c, was;
@@ -106,7 +106,7 @@ static void on_begin(struct graphs *g, const struct event *ev)
 	capture_set__begin(&p->set, ev->stream);
 }
 
-static void add_transfer(struct nodes *n, const struct event *ev)
+static void add_transfer(struct nodes *n, const struct trace_event *ev)
 {
 	uint64_t cnt = 1;
 
@@ -115,7 +115,7 @@ static void add_transfer(struct nodes *n, const struct event *ev)
 	n->n[ev->fn->op == OP_MEMSET ? NODE_MEMSET : NODE_MEMCPY] += cnt;
 }
 
-static void add_node(struct nodes *n, const struct event *ev)
+static void add_node(struct nodes *n, const struct trace_event *ev)
 {
 	if (call_does(ev, DOES_LAUNCH)) {
 		n->n[NODE_KERNEL]++;
@@ -134,7 +134,7 @@ static void add_node(struct nodes *n, const struct event *ev)
 	}
 }
 
-void graphs_capture_event(struct graphs *g, const struct event *ev)
+void graphs_capture_event(struct graphs *g, const struct trace_event *ev)
 {
 	struct graph_proc *p;
 	struct capturing *c;

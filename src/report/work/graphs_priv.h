@@ -77,7 +77,7 @@ struct graphs {
 };
 
 /* Counts what a call on a capturing stream adds. */
-void graphs_capture_event(struct graphs *g, const struct event *ev);
+void graphs_capture_event(struct graphs *g, const struct trace_event *ev);
 void graphs_capture_forget(struct graphs *g, uint32_t pid);
 /* Takes the one that begins on the stream out, its nodes in *to. false: its begin was not seen. */
 bool graphs_capture_take(struct graphs *g, uint32_t pid, uint64_t stream, struct capturing *to);

@@ -74,7 +74,7 @@ struct kernel_func *kernels_func(struct kernels *k, uint64_t func, uint32_t pid)
 }
 
 /* So that what is asked of a handle is said of the kernel. */
-static void note_func(struct kernels *k, struct kernel *row, const struct event *ev)
+static void note_func(struct kernels *k, struct kernel *row, const struct trace_event *ev)
 {
 	struct kernel_func *f;
 
@@ -88,7 +88,7 @@ static void note_func(struct kernels *k, struct kernel *row, const struct event 
 	f->kernel = row - k->list + 1;
 }
 
-static void note_stream(struct kernels *k, struct kernel *row, const struct event *ev)
+static void note_stream(struct kernels *k, struct kernel *row, const struct trace_event *ev)
 {
 	uint64_t stream = pair_key(ev->has & HAS_STREAM ? ev->stream : 0, ev->pid);
 	uint32_t before = k->stream_keys.cnt;
@@ -139,7 +139,7 @@ static void note_config(struct kernel *row, const struct launch_info *l, uint64_
 	row->has_config = true;
 }
 
-static void on_launch(struct kernels *k, const struct event *ev)
+static void on_launch(struct kernels *k, const struct trace_event *ev)
 {
 	const struct launch_info *l = &ev->launch;
 	struct kernel *row = row_of(k, l->kernel, l->func, ev->pid);
@@ -180,7 +180,7 @@ static void on_launch(struct kernels *k, const struct event *ev)
 }
 
 /* cuGraphAddKernelNode: func, or in newer programs kern, names it. */
-static void on_node(struct kernels *k, const struct event *ev)
+static void on_node(struct kernels *k, const struct trace_event *ev)
 {
 	struct kernel_func *f;
 	struct kernel *row;
@@ -198,7 +198,7 @@ static void on_node(struct kernels *k, const struct event *ev)
 	row->node_cnt++;
 }
 
-static void kernels_event(void *a, const struct event *ev)
+static void kernels_event(void *a, const struct trace_event *ev)
 {
 	struct kernels *k = a;
 

@@ -48,7 +48,7 @@ struct kernels {
 };
 
 /* Attributes and occupancy that the program asked for. */
-void kernels_query(struct kernels *k, const struct event *ev);
+void kernels_query(struct kernels *k, const struct trace_event *ev);
 /* What they say of the kernels that were launched. */
 void kernels_occupancy(struct kernels *k);
 struct kernel_func *kernels_func(struct kernels *k, uint64_t func, uint32_t pid);

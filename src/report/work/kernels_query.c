@@ -17,7 +17,7 @@ static void note_cc(struct kernels *k, uint64_t *to, bool *has, uint64_t val)
 	*has = true;
 }
 
-static void on_device(struct kernels *k, const struct event *ev)
+static void on_device(struct kernels *k, const struct trace_event *ev)
 {
 	uint64_t attr, val;
 
@@ -40,7 +40,7 @@ unsigned kernels_cc(const struct kernels *k)
 	return k->cc_major * 10 + k->cc_minor;
 }
 
-static void on_attribute(struct kernels *k, const struct event *ev)
+static void on_attribute(struct kernels *k, const struct trace_event *ev)
 {
 	struct kernel_func *f;
 	uint64_t attr, val, func;
@@ -64,7 +64,7 @@ static void on_attribute(struct kernels *k, const struct event *ev)
 }
 
 /* cuOccupancyMaxActiveBlocksPerMultiprocessor, with and without flags */
-static void on_occupancy(struct kernels *k, const struct event *ev)
+static void on_occupancy(struct kernels *k, const struct trace_event *ev)
 {
 	uint64_t func, blocks, threads, shared;
 	struct kernel_func *f;
@@ -83,7 +83,7 @@ static void on_occupancy(struct kernels *k, const struct event *ev)
 }
 
 /* The handle that a lookup gave out, and its name. */
-static void on_lookup(struct kernels *k, const struct event *ev)
+static void on_lookup(struct kernels *k, const struct trace_event *ev)
 {
 	struct kernel_func *f;
 	uint64_t func;
@@ -98,7 +98,7 @@ static void on_lookup(struct kernels *k, const struct event *ev)
 		f->name = ev->launch.kernel;
 }
 
-void kernels_query(struct kernels *k, const struct event *ev)
+void kernels_query(struct kernels *k, const struct trace_event *ev)
 {
 	switch (ev->fn->class) {
 	case CLASS_DEVICE:

@@ -44,7 +44,7 @@ static void streams__free(void *a)
 	free(s);
 }
 
-static uint64_t handle_of(const struct event *ev)
+static uint64_t handle_of(const struct trace_event *ev)
 {
 	return call_stream(ev, ev->has & HAS_STREAM ? ev->stream : 0);
 }
@@ -66,7 +66,7 @@ static struct stream_proc *proc_get(struct streams *s, uint32_t pid)
 }
 
 /* The stream of this handle; after its end, another one. */
-static struct stream *stream_get(struct streams *s, const struct event *ev, uint64_t handle)
+static struct stream *stream_get(struct streams *s, const struct trace_event *ev, uint64_t handle)
 {
 	uint32_t tid = handle == CU_STREAM_PER_THREAD ? ev->tid : 0;
 	uint32_t i = keys_get(&s->keys, pair_key(pair_key(handle, ev->pid), tid), STREAMS_MAX,
@@ -99,7 +99,7 @@ static struct stream *stream_get(struct streams *s, const struct event *ev, uint
 	return &list[s->cnt - 1];
 }
 
-static struct stream_point *event_get(struct streams *s, const struct event *ev)
+static struct stream_point *event_get(struct streams *s, const struct trace_event *ev)
 {
 	uint32_t i =
 		keys_get(&s->event_keys, pair_key(ev->cu_event, ev->pid), EVENTS_MAX, ROOM_EVENTS);
@@ -159,7 +159,7 @@ static void note_busy(struct streams *s, struct stream *x)
 	p->first_busy = x - s->list + 1;
 }
 
-static void note_order(struct streams *s, const struct stream *x, const struct event *ev)
+static void note_order(struct streams *s, const struct stream *x, const struct trace_event *ev)
 {
 	struct stream_proc *p;
 	int now = stream_is_default(x)	  ? LAST_DEFAULT
@@ -177,7 +177,7 @@ static void note_order(struct streams *s, const struct stream *x, const struct e
 	p->last = now;
 }
 
-static void on_submit(struct streams *s, const struct event *ev)
+static void on_submit(struct streams *s, const struct trace_event *ev)
 {
 	struct stream *x = stream_get(s, ev, handle_of(ev));
 	bool is_launch = ev->type != TYPE_TRANSFER;
@@ -205,7 +205,7 @@ static void on_submit(struct streams *s, const struct event *ev)
 		done(s, x, x->submitted);
 }
 
-static void on_done(struct streams *s, const struct event *ev)
+static void on_done(struct streams *s, const struct trace_event *ev)
 {
 	struct stream_point *e;
 	struct stream *x;
@@ -228,7 +228,7 @@ static void on_done(struct streams *s, const struct event *ev)
 	}
 }
 
-static void on_record(struct streams *s, const struct event *ev)
+static void on_record(struct streams *s, const struct trace_event *ev)
 {
 	struct stream *x = stream_get(s, ev, handle_of(ev));
 	struct stream_point *e = event_get(s, ev);
@@ -257,7 +257,7 @@ static void add_edge(struct streams *s, uint32_t from, uint32_t to)
 	edges[i].cnt++;
 }
 
-static void on_wait_event(struct streams *s, const struct event *ev)
+static void on_wait_event(struct streams *s, const struct trace_event *ev)
 {
 	struct stream *x = stream_get(s, ev, handle_of(ev));
 	struct stream_point *e = event_get(s, ev);
@@ -271,7 +271,7 @@ static void on_wait_event(struct streams *s, const struct event *ev)
 	add_edge(s, e->stream - 1, x - s->list);
 }
 
-static void on_create(struct streams *s, const struct event *ev)
+static void on_create(struct streams *s, const struct trace_event *ev)
 {
 	struct stream *x = stream_get(s, ev, handle_of(ev));
 	uint64_t val;
@@ -292,7 +292,7 @@ static void on_create(struct streams *s, const struct event *ev)
 	x->priority = x->has_priority ? (int32_t)val : 0;
 }
 
-static void on_destroy(struct streams *s, const struct event *ev)
+static void on_destroy(struct streams *s, const struct trace_event *ev)
 {
 	struct stream *x;
 
@@ -301,7 +301,7 @@ static void on_destroy(struct streams *s, const struct event *ev)
 		x->gone = true;
 }
 
-static void on_event_life(struct streams *s, const struct event *ev)
+static void on_event_life(struct streams *s, const struct trace_event *ev)
 {
 	struct stream_point *e = event_get(s, ev);
 
@@ -309,7 +309,7 @@ static void on_event_life(struct streams *s, const struct event *ev)
 		e->stream = 0;
 }
 
-static void on_process(struct streams *s, const struct event *ev)
+static void on_process(struct streams *s, const struct trace_event *ev)
 {
 	struct stream_proc *p;
 
@@ -324,7 +324,7 @@ static void on_process(struct streams *s, const struct event *ev)
 	}
 }
 
-static void on_stream_call(struct streams *s, const struct event *ev)
+static void on_stream_call(struct streams *s, const struct trace_event *ev)
 {
 	switch (ev->fn->op) {
 	case OP_CREATE:
@@ -344,7 +344,7 @@ static void on_stream_call(struct streams *s, const struct event *ev)
 	}
 }
 
-static void on_event_call(struct streams *s, const struct event *ev)
+static void on_event_call(struct streams *s, const struct trace_event *ev)
 {
 	switch (ev->fn->op) {
 	case OP_CREATE:
@@ -361,7 +361,7 @@ static void on_event_call(struct streams *s, const struct event *ev)
 	}
 }
 
-static void streams_event(void *a, const struct event *ev)
+static void streams_event(void *a, const struct trace_event *ev)
 {
 	struct streams *s = a;
 

@@ -59,7 +59,7 @@ static const struct {
 	{OP_COPY_BATCH, {"srcs", "dsts"}},
 };
 
-static enum host_place place_of_side(const struct transfers *t, const struct event *ev,
+static enum host_place place_of_side(const struct transfers *t, const struct trace_event *ev,
 				     const char *name)
 {
 	enum host_place place, all = HOST_PLACE_CNT;
@@ -84,7 +84,7 @@ static enum host_place place_of_side(const struct transfers *t, const struct eve
 }
 
 /* Between two places on the host the slower one counts. */
-static enum host_place place_of(const struct transfers *t, const struct event *ev)
+static enum host_place place_of(const struct transfers *t, const struct trace_event *ev)
 {
 	enum host_place src = HOST_PLACE_CNT, dst = HOST_PLACE_CNT;
 	unsigned i;
@@ -101,7 +101,7 @@ static enum host_place place_of(const struct transfers *t, const struct event *e
 	return src < dst ? src : dst;
 }
 
-static void count(struct sum *s, const struct event *ev)
+static void count(struct sum *s, const struct trace_event *ev)
 {
 	uint64_t size = ev->has & HAS_SIZE ? ev->size : 0;
 	unsigned below = size ? 64 - __builtin_clzll(size) : 0;
@@ -142,7 +142,7 @@ static void list_large(struct transfers *t, const struct large *l)
 	t->largest[i] = *l;
 }
 
-static void on_copy(struct transfers *t, const struct event *ev)
+static void on_copy(struct transfers *t, const struct trace_event *ev)
 {
 	struct large l = {.start_ns = ev->start_ns,
 			  .id = ev->id,
@@ -173,7 +173,7 @@ static void on_copy(struct transfers *t, const struct event *ev)
 		list_large(t, &l);
 }
 
-static void transfers__event(void *a, const struct event *ev)
+static void transfers__event(void *a, const struct trace_event *ev)
 {
 	struct transfers *t = a;
 
