@@ -6,6 +6,7 @@
  */
 #include "reader_priv.h"
 
+#include "child.h"
 #include "clock.h"
 #include "log.h"
 #include "sandbox.h"
@@ -17,11 +18,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -148,48 +147,36 @@ static void __attribute__((noreturn)) read_for(int sock)
 	_exit(0);
 }
 
-/* With nothing of the tracer's but the socket: who is lost would keep it. */
+/* Who is lost would keep whatever of the tracer's it has. */
 static void __attribute__((noreturn)) make_readers(int sock, bool sandbox)
 {
 	struct sigaction dfl = {.sa_handler = SIG_DFL};
 	sigset_t none;
-	int pair[2], nowhere;
+	int pair[2];
 	char byte;
 
-	if (dup2(sock, 3) < 0 || syscall(SYS_close_range, 4u, ~0u, 0u))
-		_exit(1);
-	for (int fd = 0; fd < 3; fd++)
-		close(fd);
-	/* A container may have no /dev. */
-	nowhere = open("/dev/null", O_RDWR);
-	if (nowhere < 0)
-		nowhere = memfd_create("nowhere", 0);
-	if (nowhere != 0 || dup(0) != 1 || dup(0) != 2)
-		_exit(1);
+	child_begin(sock, "cudatrace-read");
 	sigemptyset(&none);
 	sigaction(SIGALRM, &dfl, NULL);
 	sigprocmask(SIG_SETMASK, &none, NULL);
 	signal(SIGCHLD, SIG_IGN);
-	setsid();
-	prctl(PR_SET_NAME, "cudatrace-read");
 	prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
-	(void)!chdir("/");
 	if (sandbox)
 		sandbox__enter_reader(true);
-	while (read(3, &byte, 1) == 1) {
+	while (read(CHILD_SOCK, &byte, 1) == 1) {
 		pid_t pid;
 
 		if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair))
 			_exit(1);
 		pid = fork();
 		if (!pid) {
-			close(3);
+			close(CHILD_SOCK);
 			close(pair[0]);
 			if (sandbox)
 				sandbox__enter_reader(false);
 			read_for(pair[1]);
 		}
-		if (pid < 0 || !send_fd(3, pair[0]))
+		if (pid < 0 || !send_fd(CHILD_SOCK, pair[0]))
 			_exit(1);
 		close(pair[0]);
 		close(pair[1]);

@@ -5,6 +5,7 @@
 
 #include "holders.h"
 
+#include "util/child.h"
 #include "util/clock.h"
 #include "util/sandbox.h"
 
@@ -19,7 +20,6 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -461,28 +461,15 @@ static void loop(void)
 	answer(&(struct links_answer){.owner = LINKS_NOBODY});
 }
 
-/* With nothing of the tracer's but the socket; its standard files are of whom waits for it to end,
- * a pipe's reader. Signals of the terminal, or of a service that is stopped, are the tracer's. */
+/* Signals of the terminal, or of a service that is stopped, are the tracer's. */
 void links_run(int sock, struct links_shared *shared, bool sandbox)
 {
 	sigset_t all;
-	int nowhere;
 
-	if (dup2(sock, 3) < 0 || syscall(SYS_close_range, 4u, ~0u, 0u))
-		_exit(1);
-	for (int fd = 0; fd < 3; fd++)
-		close(fd);
-	nowhere = open("/dev/null", O_RDWR);
-	if (nowhere < 0)
-		nowhere = memfd_create("nowhere", 0);
-	if (nowhere != 0 || dup(0) != 1 || dup(0) != 2)
-		_exit(1);
 	sigfillset(&all);
 	sigprocmask(SIG_SETMASK, &all, NULL);
-	setsid();
-	prctl(PR_SET_NAME, NAME);
-	(void)!chdir("/");
-	self.sock = 3;
+	child_begin(sock, NAME);
+	self.sock = CHILD_SOCK;
 	self.shared = shared;
 	self.sandboxed = !sandbox;
 	/* While the tracer loads its programs. */
