@@ -7,10 +7,18 @@ FUZZ := $(patsubst tests/fuzz/%.c,$(O)/fuzz/%,$(wildcard tests/fuzz/fuzz_*.c))
 FUZZ_FAST_COVERAGE = -fsanitize-coverage=inline-8bit-counters,pc-table
 FUZZ_FAST_LINK = $(CLANG) $(CFLAGS_ALL) -fsanitize=fuzzer -static-libstdc++ -static-libgcc $(LINK_PIE) $(LDFLAGS_ALL)
 
-$(O)/fuzz/%: $(O)/tests/fuzz/%.o $(LIB)
-	$(call say,LINK,$@)mkdir -p $(@D); $(CLANG) $(CFLAGS_ALL) -fsanitize=fuzzer $(LINK_PIE) $(LDFLAGS_ALL) $^ $(LIBS) -o $@
-$(O)/fuzz-fast/%: $(O)/tests/fuzz/%.o $(LIB) $(O)/tools/static-libelf-shim.o
-	$(call say,LINK,$@)mkdir -p $(@D); $(FUZZ_FAST_LINK) $^ -Wl,-Bstatic,--start-group $(filter-out -lm -ldl -lpthread -pthread,$(STATIC_LIBS)) -Wl,--end-group,-Bdynamic -lm -o $@ && strip $@
+# FUZZ_LIBRARIES=DIR: archives that were built for coverage are linked before the system's libraries: those in DIR/fuzzing
+# (sanitizers, too) or DIR/fuzzing-fast. One that is not there is the system's.
+FUZZ_ARCHIVES = $(if $(FUZZ_LIBRARIES),$(sort $(wildcard $(FUZZ_LIBRARIES)/$(notdir $(O))/lib*.a)))
+FUZZ_OURS     = -Wl,--start-group $(filter %.o %.a,$^) -Wl,--end-group
+
+$(O)/fuzz-archives: FORCE | $(O)/tools-ok
+	@$(if $(FUZZ_LIBRARIES),$(if $(FUZZ_ARCHIVES),,echo 'cudatrace: no lib*.a in $(FUZZ_LIBRARIES)/$(notdir $(O))' >&2; exit 1;)) \
+	echo '$(FUZZ_ARCHIVES)' | $(put)
+$(O)/fuzz/%: $(O)/tests/fuzz/%.o $(LIB) $(FUZZ_ARCHIVES) $(O)/fuzz-archives
+	$(call say,LINK,$@)mkdir -p $(@D); $(CLANG) $(CFLAGS_ALL) -fsanitize=fuzzer $(LINK_PIE) $(LDFLAGS_ALL) $(FUZZ_OURS) $(LIBS) -o $@
+$(O)/fuzz-fast/%: $(O)/tests/fuzz/%.o $(LIB) $(FUZZ_ARCHIVES) $(O)/tools/static-libelf-shim.o $(O)/fuzz-archives
+	$(call say,LINK,$@)mkdir -p $(@D); $(FUZZ_FAST_LINK) $(FUZZ_OURS) -Wl,-Bstatic,--start-group $(filter-out -lm -ldl -lpthread -pthread,$(STATIC_LIBS)) -Wl,--end-group,-Bdynamic -lm -o $@ && strip $@
 
 # Names for the demangler: a generator, not a fuzzer.
 $(O)/fuzz/names: $(O)/tests/fuzz/names.o $(LIB)
