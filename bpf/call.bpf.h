@@ -78,6 +78,7 @@ static __always_inline struct ct_thread *thread_new(__u32 pid, __u32 tid)
 		return NULL;
 	}
 	t->pid = pid;
+	t->tid = tid;
 	t->uid = uid;
 	t->cost.mean_16 = 16ull * cost_cfg.first_ns;
 	t->cost.since_ns = bpf_ktime_get_ns();
@@ -100,15 +101,14 @@ static __always_inline void thread_send(struct ct_thread *t, __u32 size)
 
 /* Puts the record's fixed part and words together from a frame; returns its size so far. */
 static __always_inline __u32 call_begin(struct ct_thread *t, const struct ct_frame *f, __u32 depth,
-					__u32 tid, const struct ct_spec *spec, __u64 now,
-					__u16 flags)
+					const struct ct_spec *spec, __u64 now, __u16 flags)
 {
 	struct ct_call *c = (struct ct_call *)t->out;
 	__u32 word_cnt = spec->word_cnt;
 
 	if (word_cnt > CT_MAX_WORDS)
 		word_cnt = CT_MAX_WORDS;
-	rec_begin_at(&c->rec, CT_REC_CALL, 0, t->pid, tid, f->start_ns);
+	rec_begin_at(&c->rec, CT_REC_CALL, 0, t->pid, t->tid, f->start_ns);
 	c->rec.flags = flags;
 	c->end_ns = now;
 	c->call_id = f->call_id;
@@ -127,12 +127,15 @@ static __always_inline __u32 call_begin(struct ct_thread *t, const struct ct_fra
 	c->ioctl_ns = f->ioctl_ns;
 	c->off_cpu_ns = t->off_cpu_ns - f->off_cpu_ns;
 	__builtin_memset(c->cap_len, 0, sizeof(c->cap_len));
-	__builtin_memcpy(c->words, f->words, sizeof(c->words));
+	__builtin_memcpy(c->words, f->words, REG_WORDS * 8);
+	if (word_cnt > REG_WORDS)
+		__builtin_memcpy(c->words + REG_WORDS, f->words + REG_WORDS,
+				 (CT_MAX_WORDS - REG_WORDS) * 8);
 	return CT_CALL_FIXED_SZ + word_cnt * 8;
 }
 
 /* The frame at depth is of a call that will not return any more. Always 0. */
-__noinline int call_give_up(struct ct_thread *t, __u32 depth, __u32 tid, __u64 now, __u16 flags)
+__noinline int call_give_up(struct ct_thread *t, __u32 depth, __u64 now, __u16 flags)
 {
 	struct ct_frame *f;
 	struct ct_spec *spec;
@@ -154,14 +157,8 @@ __noinline int call_give_up(struct ct_thread *t, __u32 depth, __u32 tid, __u64 n
 	}
 	spec = bpf_map_lookup_elem(&specs, &func_id);
 	if (spec)
-		thread_send(t, call_begin(t, f, depth, tid, spec, now, flags));
+		thread_send(t, call_begin(t, f, depth, spec, now, flags));
 	return 0;
-}
-
-/* In one number: a BPF function has no more than five arguments. */
-static __always_inline __u64 func_and_lib(__u32 func_id, __u32 lib_id)
-{
-	return (__u64)func_id << 32 | lib_id;
 }
 
 /* call_settle(): instead of a depth. */
@@ -170,13 +167,11 @@ static __always_inline __u64 func_and_lib(__u32 func_id, __u32 lib_id)
 
 /*
  * Makes room for a call with this stack pointer: gives up frames of calls that were left without
- * returning. Returns the depth of the new frame, or CALL_*. of: func_and_lib(); stacks: look for
- * other stacks.
+ * returning. Returns the depth of the new frame, or CALL_*. stacks: look for other stacks.
  */
-__noinline int call_settle(struct ct_thread *t, __u64 sp, __u64 of, __u32 tid, bool stacks)
+__noinline int call_settle(struct ct_thread *t, __u64 sp, __u32 func_id, __u32 lib_id, bool stacks)
 {
 	__u64 now = 0, trampoline = return_trampoline();
-	__u32 func_id = of >> 32, lib_id = of;
 
 	if (!t)
 		return CALL_SEEN;
@@ -204,7 +199,7 @@ __noinline int call_settle(struct ct_thread *t, __u64 sp, __u64 of, __u32 tid, b
 		if (!now)
 			now = bpf_ktime_get_ns();
 		t->depth = depth - 1;
-		call_give_up(t, depth - 1, tid, now, CT_CALL_F_ABANDONED);
+		call_give_up(t, depth - 1, now, CT_CALL_F_ABANDONED);
 	}
 	return t->depth;
 }
@@ -275,7 +270,7 @@ static __always_inline void call_count_entry(struct ct_thread *t, struct ct_fram
 }
 
 static __always_inline void call_send_entry(struct pt_regs *ctx, struct ct_thread *t,
-					    struct ct_frame *f, __u32 depth, __u32 tid,
+					    struct ct_frame *f, __u32 depth,
 					    const struct ct_spec *spec)
 {
 	__u32 size;
@@ -283,11 +278,10 @@ static __always_inline void call_send_entry(struct pt_regs *ctx, struct ct_threa
 	f->flags = CT_FRAME_F_ENTRY_ONLY;
 	t->stats[CT_STAT_ENTRY_ONLY]++;
 	f->start_ns = bpf_ktime_get_ns();
-	name_of_call(t, f, spec, false, tid);
-	size = call_begin(t, f, depth, tid, spec, f->start_ns, CT_CALL_F_ENTRY_ONLY);
+	name_of_call(t, f, spec, false);
+	size = call_begin(t, f, depth, spec, f->start_ns, CT_CALL_F_ENTRY_ONLY);
 	/* As of a call that failed: what it is to write is not there yet. */
-	if (spec->cap_cnt)
-		size = call_capture(t, f, spec, false, size);
+	size = call_capture(t, f, spec, false, size);
 	if (spec->flags & CT_SPEC_F_STACK)
 		size += stack_of_entry(ctx, t, size);
 	thread_send(t, size);
@@ -370,7 +364,7 @@ static __always_inline int call_enter(struct pt_regs *ctx, __u64 cookie, bool ma
 	depth = outer = t->depth;
 	/* Nothing hangs on the depth of a call that leaves no frame and no record. */
 	if (depth && (!no_return || level != CT_LEVEL_COUNT || depth >= CT_MAX_DEPTH)) {
-		outer = call_settle(t, sp, func_and_lib(func_id, lib_id), tid, may_refuse);
+		outer = call_settle(t, sp, func_id, lib_id, may_refuse);
 		if (outer == CALL_SEEN)
 			return 1;
 		if (outer == CALL_ELSEWHERE) {
@@ -416,7 +410,7 @@ static __always_inline int call_enter(struct pt_regs *ctx, __u64 cookie, bool ma
 	f->ioctl_ns = 0;
 	f->off_cpu_ns = t->off_cpu_ns;
 	if (no_return) {
-		call_send_entry(ctx, t, f, outer, tid, spec);
+		call_send_entry(ctx, t, f, outer, spec);
 		entry_cost(t, func_id, &timing, cookie, may_refuse, false);
 		return 1;
 	}
@@ -436,11 +430,11 @@ static __always_inline bool frame_is(const struct ct_frame *f, __u64 sp, __u32 f
 	return f->sp == sp && f->func_id == func_id && f->lib_id == lib_id;
 }
 
-/* Finds the frame of a call (func_and_lib()) below the top one and gives up those above it. Returns
- * its depth; -1: there is none. */
-__noinline int call_find(struct ct_thread *t, __u64 sp, __u64 of, __u32 tid, __u64 now)
+/* Finds the frame of a call below the top one and gives up those above it. Returns its depth; -1:
+ * there is none. */
+__noinline int call_find(struct ct_thread *t, __u64 sp, __u32 func_id, __u32 lib_id, __u64 now)
 {
-	__u32 func_id = of >> 32, lib_id = of, depth;
+	__u32 depth;
 	int i;
 
 	if (!t)
@@ -453,14 +447,14 @@ __noinline int call_find(struct ct_thread *t, __u64 sp, __u64 of, __u32 tid, __u
 		return -1;
 	for (int j = CT_MAX_DEPTH - 1; j > 0; j--)
 		if (j > i && j < depth)
-			call_give_up(t, j, tid, now, CT_CALL_F_ABANDONED);
+			call_give_up(t, j, now, CT_CALL_F_ABANDONED);
 	return i;
 }
 
 /* Finds the frame that returns now and gives up those above it. NULL: began before we came, or is
  * not expected (its entry left no frame, but two of the mechanisms see the return all the same). */
 static __always_inline struct ct_frame *call_match(struct ct_thread *t, __u64 sp, __u32 func_id,
-						   __u32 lib_id, __u32 tid, __u64 now,
+						   __u32 lib_id, __u64 now,
 						   const struct ct_spec *spec)
 {
 	__u32 depth = t->depth, top = depth - 1;
@@ -477,7 +471,7 @@ static __always_inline struct ct_frame *call_match(struct ct_thread *t, __u64 sp
 			return f;
 		}
 	}
-	i = call_find(t, sp, func_and_lib(func_id, lib_id), tid, now);
+	i = call_find(t, sp, func_id, lib_id, now);
 	if (i < 0) {
 		/* What was made in a call that is known began later: it found no room for a frame.
 		 */
@@ -492,7 +486,7 @@ static __always_inline struct ct_frame *call_match(struct ct_thread *t, __u64 sp
 
 /* A call has returned: f is its frame, and not its thread's any more. */
 static __always_inline void call_end(struct pt_regs *ctx, struct ct_thread *t, struct ct_frame *f,
-				     const struct ct_spec *spec, __u32 tid, __u64 now)
+				     const struct ct_spec *spec, __u64 now)
 {
 	__s32 result = PT_REGS_RC(ctx);
 	__u32 func_id = f->func_id, size;
@@ -518,11 +512,10 @@ static __always_inline void call_end(struct pt_regs *ctx, struct ct_thread *t, s
 		return;
 	}
 	ok = ct_result_is_ok(spec, result);
-	name_of_call(t, f, spec, ok, tid);
-	size = call_begin(t, f, t->depth, tid, spec, now, 0);
+	name_of_call(t, f, spec, ok);
+	size = call_begin(t, f, t->depth, spec, now, 0);
 	((struct ct_call *)t->out)->result = result;
-	if (spec->cap_cnt)
-		size = call_capture(t, f, spec, ok, size);
+	size = call_capture(t, f, spec, ok, size);
 	if (spec->flags & CT_SPEC_F_STACK)
 		size += stack_of_return(ctx, t, size);
 	thread_send(t, size);
@@ -557,7 +550,7 @@ static __always_inline int call_return(struct pt_regs *ctx, __u64 cookie)
 	spec = bpf_map_lookup_elem(&specs, &func_id);
 	if (!spec || spec->level == CT_LEVEL_GONE)
 		return 0;
-	f = call_match(t, sp, func_id, lib_id, tid, now, spec);
+	f = call_match(t, sp, func_id, lib_id, now, spec);
 	if (!f)
 		return 0;
 	t->stats[CT_STAT_RETURNS]++;
@@ -569,7 +562,7 @@ static __always_inline int call_return(struct pt_regs *ctx, __u64 cookie)
 	}
 	if (f->timed_ns)
 		timing = (struct timing){.ns = now, .switches = task_switches()};
-	call_end(ctx, t, f, spec, tid, now);
+	call_end(ctx, t, f, spec, now);
 	if (f->timed_ns)
 		return_cost(t, f, &timing, cookie);
 	return 0;
@@ -594,7 +587,7 @@ static __always_inline void thread_end(__u32 tid)
 			 * refuses that. */
 			barrier_var(i);
 			if (i < t->depth)
-				call_give_up(t, i, tid, now, CT_CALL_F_UNFINISHED);
+				call_give_up(t, i, now, CT_CALL_F_UNFINISHED);
 		}
 		t->depth = 0;
 	}
@@ -602,7 +595,7 @@ static __always_inline void thread_end(__u32 tid)
 		__sync_fetch_and_add(&sum->stats[i], t->stats[i]);
 	for (int i = 0; i < CT_DROP_CNT; i++)
 		__sync_fetch_and_add(&sum->drops[i], t->drops[i]);
-	cost_sum(sum, t, tid);
+	cost_sum(sum, t);
 	pid = t->pid;
 	uid = t->uid;
 	if (!bpf_map_delete_elem(&threads, &tid))

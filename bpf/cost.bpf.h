@@ -7,7 +7,6 @@
 #define CT_COST_BPF_H
 
 volatile struct ct_cost_cfg cost_cfg;
-struct ct_cost_skip cost_skip[CT_COST_CPUS];
 
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
@@ -27,18 +26,18 @@ static __always_inline __u64 task_switches(void)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 
-	return BPF_CORE_READ(task, nvcsw) + BPF_CORE_READ(task, nivcsw);
+	return task->nvcsw + task->nivcsw;
 }
 
 /* By chance: every Nth call would be the same one each time in a program that repeats itself. */
 static __always_inline struct timing timing_begin(void)
 {
-	struct ct_cost_skip *skip = &cost_skip[bpf_get_smp_processor_id() & (CT_COST_CPUS - 1)];
+	struct ct_cpu *cpu = this_cpu();
 	struct timing t = {};
 
-	if (--skip->left)
+	if (--cpu->left)
 		return t;
-	skip->left = 1 + (bpf_get_prandom_u32() & cost_cfg.skip_mask);
+	cpu->left = 1 + (bpf_get_prandom_u32() & cost_cfg.skip_mask);
 	t.switches = task_switches();
 	t.ns = bpf_ktime_get_ns();
 	return t;
@@ -54,7 +53,7 @@ static __always_inline __u32 timing_end(const struct timing *t, __u64 now)
 	return took ? took : 1;
 }
 
-static __always_inline void cost_of_thread(struct ct_thread *t, __u32 ns, __u32 tid, __u64 now)
+static __always_inline void cost_of_thread(struct ct_thread *t, __u32 ns, __u64 now)
 {
 	struct ct_cost *c = &t->cost;
 
@@ -69,7 +68,7 @@ static __always_inline void cost_of_thread(struct ct_thread *t, __u32 ns, __u32 
 	c->entries = t->stats[CT_STAT_ENTRIES];
 	if (now - c->since_ns < 1000000000)
 		return;
-	c->busiest = ct_cost_busiest(t, tid, now);
+	c->busiest = ct_cost_busiest(t, t->tid, now);
 	c->since_ns = now;
 	c->ns_then = c->ns;
 }
@@ -86,7 +85,7 @@ __noinline int cost_add(struct ct_thread *t, __u32 func_id, __u32 ns, __u32 foun
 	if (!t)
 		return 0;
 	ns += ct_cost_base(&cost_cfg, kind, found_ns);
-	cost_of_thread(t, ns, current_id(), bpf_ktime_get_ns());
+	cost_of_thread(t, ns, bpf_ktime_get_ns());
 	f = bpf_map_lookup_elem(&fn_costs, &func_id);
 	if (!f)
 		return 0;
@@ -103,9 +102,9 @@ static __always_inline __u32 cost_kind(__u64 cookie, bool entry, bool counted)
 }
 
 /* The thread ends. */
-static __always_inline void cost_sum(struct ct_totals *sum, const struct ct_thread *t, __u32 tid)
+static __always_inline void cost_sum(struct ct_totals *sum, const struct ct_thread *t)
 {
-	__u64 busiest = ct_cost_busiest(t, tid, bpf_ktime_get_ns()), max = sum->busiest;
+	__u64 busiest = ct_cost_busiest(t, t->tid, bpf_ktime_get_ns()), max = sum->busiest;
 
 	__sync_fetch_and_add(&sum->cost_ns, ct_cost_ns(t));
 	/* Others may be faster; four times in a row they hardly are. */

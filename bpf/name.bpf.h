@@ -51,7 +51,7 @@ static __always_inline __u64 name_key(__u32 pid, __u64 handle)
 
 /* Puts the record together in t->out and sends it; without a name only when asked to. Returns 1
  * when a name went out. */
-static __noinline int name_send(struct ct_thread *t, __u64 handle, __u32 tid, bool anyway)
+static __noinline int name_send(struct ct_thread *t, __u64 handle, bool anyway)
 {
 	struct ct_name *rec = (struct ct_name *)t->out;
 	__u64 addr = 0;
@@ -68,7 +68,7 @@ static __noinline int name_send(struct ct_thread *t, __u64 handle, __u32 tid, bo
 	barrier_var(size);
 	if (size > sizeof(*rec) + CT_NAME_SZ_MAX)
 		return 0;
-	rec_begin(&rec->rec, CT_REC_NAME, size, t->pid, tid);
+	rec_begin(&rec->rec, CT_REC_NAME, size, t->pid, t->tid);
 	rec->rec.flags = 0;
 	rec->handle = handle;
 	rec->len = len;
@@ -78,7 +78,7 @@ static __noinline int name_send(struct ct_thread *t, __u64 handle, __u32 tid, bo
 }
 
 /* Says what a handle leads to, unless this CPU has said so. */
-static __always_inline void name_tell(struct ct_thread *t, __u64 handle, __u32 tid)
+static __always_inline void name_tell(struct ct_thread *t, __u64 handle)
 {
 	__u64 key = name_key(t->pid, handle), *told;
 	__u32 i = key >> (64 - NAMED_LOG);
@@ -87,15 +87,15 @@ static __always_inline void name_tell(struct ct_thread *t, __u64 handle, __u32 t
 	if (!handle || !told || *told == key)
 		return;
 	/* A read that fails costs more than the rest of the call: tried again now and then. */
-	if (*told == key + 1 && t->stats[CT_STAT_RETURNS] % NAME_RETRY)
+	if (*told == key + 1 && t->stats[CT_STAT_ENTRIES] % NAME_RETRY)
 		return;
-	*told = name_send(t, handle, tid, false) ? key : key + 1;
+	*told = name_send(t, handle, false) ? key : key + 1;
 }
 
 /* Of a call that is about to be sent, before its record is begun. A lookup's handle is always
  * told: by it the model knows whether names can be read so at all. */
 static __always_inline void name_of_call(struct ct_thread *t, const struct ct_frame *f,
-					 const struct ct_spec *spec, bool ok, __u32 tid)
+					 const struct ct_spec *spec, bool ok)
 {
 	__u64 handle;
 
@@ -103,9 +103,9 @@ static __always_inline void name_of_call(struct ct_thread *t, const struct ct_fr
 		return;
 	handle = f->words[(spec->handle_word - 1) & (CT_MAX_WORDS - 1)];
 	if (!(spec->flags & CT_SPEC_F_HANDLE_OUT))
-		name_tell(t, handle, tid);
+		name_tell(t, handle);
 	else if (ok && !bpf_probe_read_user(&handle, sizeof(handle), (void *)handle) && handle)
-		name_send(t, handle, tid, true);
+		name_send(t, handle, true);
 }
 
 #endif /* CT_NAME_BPF_H */

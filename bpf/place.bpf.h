@@ -10,9 +10,9 @@
 static __always_inline __u64 return_trampoline(void)
 {
 #if defined(__TARGET_ARCH_x86)
-	struct task_struct *task = (struct task_struct *)bpf_get_current_task();
+	struct mm_struct *mm = bpf_get_current_task_btf()->mm;
 
-	return BPF_CORE_READ(task, mm, uprobes_state.xol_area, vaddr);
+	return mm ? mm->uprobes_state.xol_area->vaddr : 0;
 #else
 	return 0; /* the return address is in a register first, and then nobody knows where */
 #endif

@@ -72,30 +72,42 @@ __noinline long cap_read(struct ct_thread *t, const struct ct_frame *f, const st
 	return n;
 }
 
-/* Reads what the spec asks for behind the words; returns the record's size. */
-__noinline __u32 call_capture(struct ct_thread *t, const struct ct_frame *f,
+/* Reads pointee i, if it is to be read; returns the record's size. */
+static __always_inline __u32 capture_one(struct ct_thread *t, const struct ct_frame *f,
+					 const struct ct_spec *spec, bool ok, __u32 off, int i)
+{
+	long n;
+
+	if (!ok && spec->caps[i].flags & CT_CAP_F_ON_SUCCESS)
+		return off;
+	n = cap_read(t, f, &spec->caps[i], off);
+	((struct ct_call *)t->out)->cap_len[i] = n;
+	return n > 0 && n <= CT_CAP_SZ_MAX ? off + ((n + 7) & ~7u) : off;
+}
+
+/* All but the first. */
+__noinline __u32 capture_more(struct ct_thread *t, const struct ct_frame *f,
 			      const struct ct_spec *spec, bool ok, __u32 off)
 {
-	struct ct_call *c;
-	int i;
-
 	if (!t || !f || !spec)
 		return off;
-	c = (struct ct_call *)t->out;
-	for (i = 0; i < CT_MAX_CAPS; i++) {
-		long n;
-
-		if (i >= spec->cap_cnt)
-			break;
-		if (!ok && spec->caps[i].flags & CT_CAP_F_ON_SUCCESS)
-			continue;
-		n = cap_read(t, f, &spec->caps[i], off);
-		c->cap_len[i] = n;
-		if (n > 0 && n <= CT_CAP_SZ_MAX)
-			off += (n + 7) & ~7u;
-	}
-	c->cap_cnt = i;
+	for (int i = 1; i < CT_MAX_CAPS && i < spec->cap_cnt; i++)
+		off = capture_one(t, f, spec, ok, off, i);
 	return off;
+}
+
+/* Reads what the spec asks for behind the words; returns the record's size. */
+static __always_inline __u32 call_capture(struct ct_thread *t, const struct ct_frame *f,
+					  const struct ct_spec *spec, bool ok, __u32 off)
+{
+	__u32 cnt = spec->cap_cnt;
+
+	if (!cnt)
+		return off;
+	((struct ct_call *)t->out)->cap_cnt = cnt;
+	off = capture_one(t, f, spec, ok, off, 0);
+	/* Few have more: a function for all would cost those that have one (count_returned()). */
+	return cnt > 1 ? capture_more(t, f, spec, ok, off) : off;
 }
 
 #endif /* CT_POINTEE_BPF_H */
