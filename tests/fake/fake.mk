@@ -4,11 +4,13 @@
 # works alone too: make -f tests/fake/fake.mk fake-all
 # No SAN, no hardening: to a uprobe the entry points must look like a driver's.
 #
-#   $(O)/fake/libcuda.so.1     entry points as in driver 580 (push %rbp)
-#   $(O)/fake535/libcuda.so.1  entry points as in drivers 470 to 555 (cmpl, then je at +10)
+#   $(O)/fake/libcuda.so.1     entry points as in driver 580 (push %rbp, and a call through a pointer)
+#   $(O)/fake535/libcuda.so.1  entry points as in drivers 470 to 555 (cmpl, je at +10, and a jump through a pointer)
+#   $(O)/fakeplain/libcuda.so.1  entry points without such pointers
 #   $(O)/fake*/libnccl.so.2    a stand-in for NCCL that calls them
 #   $(O)/fake/sample           an inference-like program
 #   $(O)/cases/NAME            one program per file of tests/cases
+#   $(O)/hard/                 tests/inject: a library and a program that thunks could spoil
 
 O	?= build
 CC	?= gcc
@@ -20,7 +22,8 @@ FAKE_SRCS  := $(wildcard tests/fake/libcuda*.c)
 FAKE_ASM   := $(wildcard tests/fake/*.S)
 FAKE_OBJS  := $(FAKE_SRCS:%.c=$(O)/fake/obj/%.o)
 CASE_BINS  := $(patsubst tests/cases/%.c,$(O)/cases/%,$(wildcard tests/cases/*.c))
-FAKE_LIBS  := $(O)/fake/libcuda.so.1 $(O)/fake535/libcuda.so.1 $(O)/fake/libnccl.so.2 $(O)/fake535/libnccl.so.2
+FAKE_LIBS  := $(O)/fake/libcuda.so.1 $(O)/fake535/libcuda.so.1 $(O)/fakeplain/libcuda.so.1 $(O)/fake/libnccl.so.2 \
+  $(O)/fake535/libnccl.so.2
 
 # Each row of apis.def brings its family's tables. Here, because this file works alone.
 $(O)/api_includes.h: src/decode/apis.def
@@ -28,7 +31,7 @@ $(O)/api_includes.h: src/decode/apis.def
 		cmp -s $@.new $@ && rm $@.new || mv $@.new $@
 
 .PHONY: fake-all fake-clean
-fake-all: $(FAKE_LIBS) $(O)/fake/sample $(CASE_BINS)
+fake-all: $(FAKE_LIBS) $(O)/fake/sample $(CASE_BINS) $(O)/hard/libcuda.so.1 $(O)/hard/hard
 
 $(O)/fake/obj/%.o: %.c | $(O)/api_includes.h
 	@mkdir -p $(@D)
@@ -42,14 +45,21 @@ $(O)/fake535/obj/%.o: %.S
 	@mkdir -p $(@D)
 	$(Q)$(CC) -g -DFAKE_535 -Isrc -Itests/fake -MMD -MP -c -o $@ $<
 
+$(O)/fakeplain/obj/%.o: %.S
+	@mkdir -p $(@D)
+	$(Q)$(CC) -g -DFAKE_PLAIN -Isrc -Itests/fake -MMD -MP -c -o $@ $<
+
 FAKE_LINK = $(Q)$(CC) -shared -g -o $@ -Wl,-soname,libcuda.so.1 -Wl,--build-id \
 	-Wl,--version-script=tests/fake/libcuda.map -Wl,-z,defs -Wl,-z,noexecstack \
-	$(filter %.o,$^) -lpthread && ln -sf libcuda.so.1 $(@D)/libcuda.so
+	$(filter %.o,$^) -lpthread -ldl && ln -sf libcuda.so.1 $(@D)/libcuda.so
 
 $(O)/fake/libcuda.so.1: $(FAKE_OBJS) $(FAKE_ASM:%.S=$(O)/fake/obj/%.o) tests/fake/libcuda.map
 	$(FAKE_LINK)
 
 $(O)/fake535/libcuda.so.1: $(FAKE_OBJS) $(FAKE_ASM:%.S=$(O)/fake535/obj/%.o) tests/fake/libcuda.map
+	$(FAKE_LINK)
+
+$(O)/fakeplain/libcuda.so.1: $(FAKE_OBJS) $(FAKE_ASM:%.S=$(O)/fakeplain/obj/%.o) tests/fake/libcuda.map
 	$(FAKE_LINK)
 
 $(O)/fake/libnccl.so.2 $(O)/fake535/libnccl.so.2: tests/fake/libnccl.c tests/fake/libnccl_rest.c tests/fake/libnccl.h tests/fake/nccl_functions.def src/decode/api/nccl.def
@@ -64,8 +74,15 @@ $(O)/cases/%: tests/cases/%.c
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(FAKE_FLAGS) -MF $@.d -o $@ $< -ldl -lpthread
 
-fake-clean:
-	rm -rf $(O)/fake $(O)/fake535 $(O)/cases
+$(O)/hard/libcuda.so.1: tests/inject/lib.c
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(filter-out -MMD -MP,$(FAKE_FLAGS)) -fPIC -fvisibility=hidden -shared -o $@ -Wl,-soname,libcuda.so.1 -Wl,--build-id $<
+$(O)/hard/hard: tests/inject/hard.c
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(filter-out -MMD -MP,$(FAKE_FLAGS)) -Wno-unused-parameter -o $@ $< -ldl -lpthread
 
--include $(FAKE_OBJS:.o=.d) $(FAKE_ASM:%.S=$(O)/fake/obj/%.d) $(FAKE_ASM:%.S=$(O)/fake535/obj/%.d)
+fake-clean:
+	rm -rf $(O)/fake $(O)/fake535 $(O)/fakeplain $(O)/hard $(O)/cases
+
+-include $(FAKE_OBJS:.o=.d) $(FAKE_ASM:%.S=$(O)/fake/obj/%.d) $(FAKE_ASM:%.S=$(O)/fake535/obj/%.d) $(FAKE_ASM:%.S=$(O)/fakeplain/obj/%.d)
 -include $(O)/fake/sample.d $(CASE_BINS:=.d)

@@ -57,7 +57,7 @@ extern void *const fake_entries[];
 /* Used by the entry points. */
 uint64_t fake_counts[SYM_CNT];
 unsigned char fake_no_sem;
-uint32_t fake_state = 0x321cba00;
+uint32_t fake_state; /* 0x321cba00: shut down */
 uint32_t fake_locked_cnt;
 
 static struct {

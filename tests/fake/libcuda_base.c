@@ -2,6 +2,8 @@
 /* Stand-in libcuda: initialisation, devices, contexts, entry point lookup, handles. */
 #include "libcuda.h"
 
+#include <dlfcn.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -104,8 +106,22 @@ uint64_t handle_unique(void)
 	return __atomic_fetch_add(&next, 0x40, __ATOMIC_RELAXED);
 }
 
+/* As the driver does (470 to 580): also when cuInit() is going to fail. */
+static void load_injection(void)
+{
+	const char *path = getenv("CUDA_INJECTION64_PATH");
+	void *lib = path && *path ? dlopen(path, RTLD_NOW) : NULL;
+	int (*init)(void) = lib ? (int (*)(void))dlsym(lib, "InitializeInjection") : NULL;
+
+	if (init)
+		init();
+}
+
 static int run_init(struct call *c)
 {
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+	pthread_once(&once, load_injection);
 	if ((uint32_t)c->w[0])
 		return E_VALUE;
 	__atomic_store_n(&inited, true, __ATOMIC_RELAXED);
@@ -290,7 +306,7 @@ static int run_nothing(struct call *c)
 }
 
 const struct impl impl_base[] = {
-	{"cuInit", run_init, IMPL_EARLY},
+	{"cuInit", run_init, IMPL_EARLY | IMPL_NOLOCK},
 	{"cuDriverGetVersion", run_driver_version, IMPL_EARLY},
 	{"cuGetErrorName", run_error_name, IMPL_EARLY},
 	{"cuGetErrorString", run_error_name, IMPL_EARLY},

@@ -4,10 +4,12 @@
  * address, shaped like a driver's. Where a uprobe sits decides what it costs, so the tracer reads
  * the first bytes of an entry point; both shapes that drivers have are made here.
  *
- *   default      push %rbp first (driver 580)
- *   -DFAKE_535   cmpl $0x321cba00,state(%rip), ten bytes, then a je at +10 (drivers 470 to 555)
+ *   default      push %rbp first, and a call through a pointer of its own (driver 580)
+ *   -DFAKE_535   cmpl $0x321cba00,state(%rip), ten bytes, then a je at +10, and a jump through such
+ *                a pointer (drivers 470 to 555)
+ *   -DFAKE_PLAIN as the default, without the pointer: a driver that is not known yet
  *
- * An entry point only knows its number. fake_common counts the call and hands the argument
+ * What the pointer leads to only knows its number. fake_common counts the call and hands the argument
  * words to fake_dispatch() in libcuda.c.
  */
 	.hidden	fake_counts, fake_no_sem, fake_state, fake_locked_cnt, fake_dispatch
@@ -54,7 +56,38 @@ fake_common:
 	jmp	fake_common
 	.endm
 
-	.macro ENTRY sym
+	/* A word of 8 bytes in writable data, as the driver's. */
+	.macro SLOT sym
+	.pushsection .data.fakeslots,"aw",@progbits
+	.p2align 3
+fake_slot_\sym:
+	.quad	fake_body_\sym
+	.popsection
+	.pushsection .text.fakebody,"ax",@progbits
+fake_body_\sym:
+	.cfi_startproc
+	BODY
+	.cfi_endproc
+	.popsection
+	.endm
+
+	/* Stack words that a call passes on: all that there may be, if there are any. */
+	.macro PUSH_WORDS cnt
+	.set	push_off, 8 + 8 * \cnt
+	.rept	\cnt
+	push	push_off(%rbp)
+	.set	push_off, push_off - 8
+	.endr
+	.endm
+
+	/* A struct of 64 bytes is passed by value. */
+	.macro PUSH_STRUCT sym, name
+	.ifc	\sym,\name
+	PUSH_WORDS 8
+	.endif
+	.endm
+
+	.macro ENTRY sym, cnt=6
 	.globl	\sym
 	.hidden	fake_entry_\sym
 	.type	\sym, @function
@@ -64,22 +97,44 @@ fake_entry_\sym:
 	.cfi_startproc
 #ifdef FAKE_535
 	cmpl	$0x321cba00, fake_state(%rip)
-	je	fake_body_\sym
-	mov	$4, %eax	/* CUDA_ERROR_DEINITIALIZED */
+	je	1f
+	jmp	*fake_slot_\sym(%rip)
+1:	mov	$4, %eax	/* CUDA_ERROR_DEINITIALIZED */
 	ret
 	.cfi_endproc
 	.size	\sym, . - \sym
-	/* A section of its own: the je must be a near one, as the driver's is. */
-	.pushsection .text.fakebody,"ax",@progbits
-fake_body_\sym:
-	.cfi_startproc
-	BODY
-	.cfi_endproc
-	.popsection
-#else
+	SLOT	\sym
+#elif defined(FAKE_PLAIN)
 	BODY
 	.cfi_endproc
 	.size	\sym, . - \sym
+#else
+	push	%rbp
+	.cfi_def_cfa_offset 16
+	.cfi_offset %rbp, -16
+	mov	%rsp, %rbp
+	.cfi_def_cfa_register %rbp
+	cmpl	$0x321cba00, fake_state(%rip)
+	je	1f
+	.if	\cnt > 6
+	PUSH_WORDS 10
+	.endif
+	PUSH_STRUCT \sym, cuIpcOpenEventHandle
+	PUSH_STRUCT \sym, cuIpcOpenMemHandle
+	PUSH_STRUCT \sym, cuIpcOpenMemHandle_v2
+	call	*fake_slot_\sym(%rip)
+	leave
+	.cfi_remember_state
+	.cfi_def_cfa %rsp, 8
+	ret
+	.cfi_restore_state
+1:	mov	$4, %eax
+	pop	%rbp
+	.cfi_def_cfa %rsp, 8
+	ret
+	.cfi_endproc
+	.size	\sym, . - \sym
+	SLOT	\sym
 #endif
 	.set	fake_id, fake_id + 1
 	.endm
@@ -132,7 +187,7 @@ fake_common:
 	ldp	x29, x30, [sp], #16
 	ret
 
-	.macro ENTRY sym
+	.macro ENTRY sym, cnt=0
 	.globl	\sym
 	.hidden	fake_entry_\sym
 	.type	\sym, %function
@@ -156,7 +211,18 @@ fake_entry_\sym:
 
 	.set	fake_id, 0
 	.text
-#define FN(sym, cls, op, since, args) ENTRY sym
+/* How many there are: of each a sign and a number. */
+#define IN(t, n)	 +1
+#define OUT(t, n)	 +1
+#define INOUT(t, n)	 +1
+#define IN_PTR(t, n)	 +1
+#define IN_STR(n)	 +1
+#define OUT_STR(n)	 +1
+#define OUT_PSTR(n)	 +1
+#define IN_ARR(t, n, c)	 +1
+#define OUT_ARR(t, n, c) +1
+#define NOARGS
+#define FN(sym, cls, op, since, args) ENTRY sym, (0 args)
 #include "decode/cuda_api.def"
 #undef FN
 #define EXTRA(sym)	  ENTRY sym

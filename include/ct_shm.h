@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * The seam between the library in the traced process (inject/) and the tracer (src/inject/).
+ *
+ * The library connects to the tracer's socket, says who it is, and gets two memories: the settings,
+ * which it can read only and which all processes share, and its own rings, which it shares with the
+ * tracer alone. Then it closes the socket: nothing of it stays open in the program. Its records are
+ * those of ct_record.h, with what specs (ct_spec.h) ask for. No lock is in it, and nobody waits:
+ * each thread has a slot, and is the only one that writes to it; what does not fit is counted.
+ *
+ * The tracer believes nothing that is in the rings. Fixed widths, sizes asserted.
+ */
+#ifndef CT_SHM_H
+#define CT_SHM_H
+
+#include "ct_bpf.h"
+
+#define CT_SHM_MAGIC   0x63756474u /* "tduc" */
+#define CT_SHM_VERSION 1
+
+/* Environment of a traced program. SOCKET: "@name" is in the abstract namespace, else a path. */
+#define CT_ENV_SOCKET "CUDATRACE_SOCKET"
+/* What CUDA_INJECTION64_PATH was before: the library loads it. */
+#define CT_ENV_CHAIN "CUDATRACE_CHAIN"
+/* Without a tracer: where the trace goes. */
+#define CT_ENV_OUT "CUDATRACE_OUT"
+
+/* How the library came into the process. */
+enum ct_shm_how {
+	CT_SHM_INJECTION = 1, /* the driver loaded it (CUDA_INJECTION64_PATH) */
+	CT_SHM_PRELOAD = 2,   /* the dynamic loader did (LD_PRELOAD) */
+};
+
+/* First message, of the library (SOCK_SEQPACKET). Of its process id the tracer asks the kernel. */
+struct ct_shm_hello {
+	__u32 magic, version;
+	__u32 how; /* enum ct_shm_how */
+	__u32 pid; /* as the process sees it */
+	char comm[16];
+	char lib_path[512]; /* of libcuda, as the process sees it */
+};
+_Static_assert(sizeof(struct ct_shm_hello) == 544, "ct_shm_hello is part of the ABI");
+
+/* The answer; with status 0 there are two descriptors: settings, rings. */
+struct ct_shm_welcome {
+	__u32 magic, version;
+	__s32 status; /* 0; -errno: it is not traced */
+	__u32 reserved;
+	__u64 set_sz, shm_sz; /* of the memories, in bytes */
+};
+_Static_assert(sizeof(struct ct_shm_welcome) == 32, "ct_shm_welcome is part of the ABI");
+
+/* Second message, of the library: what it has got hold of. Then it closes the socket. */
+struct ct_shm_hooked {
+	__u32 magic, version;
+	__u32 slot_cnt;	   /* functions whose dispatch pointer leads to the library */
+	__u32 pointer_cnt; /* functions of which it hands out pointers of its own instead */
+	__u64 hooked_ns;
+	__u64 is_hooked[CT_MAX_FUNCS / 64]; /* a bit for each function id */
+};
+_Static_assert(sizeof(struct ct_shm_hooked) == 24 + CT_MAX_FUNCS / 8,
+	       "ct_shm_hooked is part of the ABI");
+
+/* Room for the names of all functions, each with its NUL. */
+#define CT_SHM_NAMES_SZ (128 << 10)
+
+/* The settings. What changes while programs run is written by single stores. */
+struct ct_shm_set {
+	__u32 magic, version;
+	__u32 fn_cnt;	    /* ids below it have a name, or are free */
+	__u32 others_level; /* enum ct_proc_level: of processes without a level, not 0 */
+	__u32 ended;   /* 1: nothing is wanted any more; the library puts back what it changed */
+	__u32 hide;    /* enum ct_hide */
+	__u64 beat_ns; /* the tracer is alive: at least once a second */
+	__u64 min_duration_ns;
+	__u32 stack_max; /* --stack: return addresses of a record */
+	__u32 reserved;
+	__u32 sample_seed;
+	__u32 reserved2;
+	/* where each function's name begins in names; 0: there is no such function */
+	__u32 name_off[CT_MAX_FUNCS];
+	struct ct_spec specs[CT_MAX_FUNCS];
+	__u64 results[CT_APIS_MAX][CT_RESULT_WORDS]; /* as in ct_cfg */
+	char names[CT_SHM_NAMES_SZ];		     /* names[0] is NUL */
+};
+
+/* The tracer has not been heard of for so long: the library looks whether there still is one. */
+#define CT_SHM_STALE_NS 3000000000ull
+
+/* Threads of a process that have slots at a time. */
+#define CT_SHM_SLOTS 1024
+/* A ring's size in bytes, if not asked otherwise: a power of two. */
+#define CT_SHM_RING_SZ (1u << 20)
+
+enum ct_shm_state {
+	CT_SLOT_FREE = 0, /* a thread that needs one may take it: what it wrote before stays */
+	CT_SLOT_LIVE = 1,
+};
+
+/* How often a counted function failed with one code. */
+struct ct_shm_error {
+	__u32 func_id; /* 0 and cnt 0: free */
+	__s32 result;  /* or CT_RESULT_OTHER */
+	__u64 cnt;
+};
+#define CT_SHM_ERRORS 64
+
+/* A thread's own; in whole pages. Only the thread writes it, but for tail. Counters only grow. */
+struct ct_shm_slot {
+	__u32 state; /* enum ct_shm_state: taken by compare-and-swap */
+	__u32 tid;   /* as the process sees it */
+	/* Not 0: a record is being made; it was set before the clock was read for it. A call of a
+	 * signal handler then is not recorded but counted as CT_DROP_CALL. */
+	__u32 busy;
+	__u32 depth; /* frames in use */
+	__u64 head;  /* bytes written so far, in whole records; stored last (release) */
+	__u64 tail_seen;
+	__u64 next_id; /* calls are numbered from 1 in each slot, whoever has it */
+	__u8 pad[24];
+	__u64 tail; /* bytes read so far; the tracer's, in a cache line of its own */
+	__u8 pad2[56];
+	__u64 stats[CT_STAT_CNT];
+	__u64 drops[CT_DROP_CNT];
+	__u64 cost_ns;			  /* what recording and counting took its threads, about */
+	__u64 busiest;			  /* as in ct_totals */
+	__u64 counted[CT_MAX_FUNCS / 64]; /* functions that have a count in this slot */
+	struct ct_shm_error errors[CT_SHM_ERRORS];
+	/* Calls in flight, the outermost first; func_id of one that is no more than begun may be
+	 * read while it is written. lib_id, ioctl_* and timed are 0. */
+	struct ct_frame frames[CT_MAX_DEPTH];
+};
+
+/* The rings of a process: this, and at slots_off slot_cnt slots, stride bytes from each other. Of
+ * each: struct ct_shm_slot, at ring_off ring_sz bytes of records, at counts_off struct ct_count of
+ * each function id. All of it is 0 at first, and no page is there that nobody wrote to. */
+struct ct_shm {
+	__u32 magic, version;
+	__u32 level; /* enum ct_proc_level: the tracer's */
+	__u32 slot_cnt;
+	__u64 slots_off, stride;
+	__u64 ring_off, ring_sz, counts_off; /* from the slot's beginning; ring_sz a power of two */
+	/* The library's: calls that found no slot. */
+	__u64 no_slot_cnt;
+};
+
+/*
+ * A record in a ring begins at a multiple of 8 and lies in one piece. rec.size says how long it is,
+ * and is followed by so many bytes that the next begins at a multiple of 8. One of kind
+ * CT_REC_NONE, which may be of 8 bytes only (size, kind, flags), fills the end of the ring. Records
+ * are CT_REC_THREAD, the first after a thread has got the slot, CT_REC_NAME and CT_REC_CALL. pid,
+ * life and lib_id are 0: the tracer knows.
+ */
+#define CT_SHM_ALIGN 8
+#define CT_SHM_REC_MAX                                                                             \
+	(CT_CALL_FIXED_SZ + 8 * CT_MAX_WORDS + CT_OUT_SZ_MAX + CT_CAP_SZ_MAX + 8 * CT_STACK_MAX)
+
+#endif /* CT_SHM_H */

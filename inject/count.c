@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* Calls that are counted, as in bpf/count.bpf.h but that a thread has rows of its own; and what all
+ * of it costs. */
+#include "inject.h"
+
+/* One call in so many is timed: mean of 1 to 128. */
+#define COST_SKIP 128
+
+struct ct_count *count_get(struct thread *t, uint32_t func_id)
+{
+	t->slot->counted[func_id / 64] |= 1ull << (func_id % 64);
+	return &t->counts[func_id];
+}
+
+static cold void count_error(struct thread *t, const struct ct_spec *spec, uint32_t func_id,
+			     int32_t result)
+{
+	const struct ct_shm_set *set = inject_process->set;
+	uint32_t word = (uint32_t)result / 64;
+	struct ct_shm_error *e = t->slot->errors;
+
+	if (word >= CT_RESULT_WORDS ||
+	    !(set->results[spec->api & (CT_APIS_MAX - 1)][word] >> (result & 63) & 1))
+		result = CT_RESULT_OTHER;
+	for (; e < t->slot->errors + CT_SHM_ERRORS; e++) {
+		if (e->cnt && (e->func_id != func_id || e->result != result))
+			continue;
+		e->func_id = func_id;
+		e->result = result;
+		__atomic_store_n(&e->cnt, e->cnt + 1, __ATOMIC_RELEASE);
+		return;
+	}
+	t->slot->drops[CT_DROP_ERRORS]++;
+}
+
+hot void count_returned(struct thread *t, const struct ct_spec *spec, const struct call *call,
+			int32_t result, uint64_t ns)
+{
+	struct ct_count *c = count_get(t, call->func_id);
+
+	c->total_ns += ns;
+	if (ns > c->max_ns)
+		c->max_ns = ns;
+	if (unlikely(ct_result_is_error(spec, result))) {
+		c->errors++;
+		count_error(t, spec, call->func_id, result);
+	} else if (spec->bytes_word) {
+		c->bytes += call_word(call, spec->bytes_word - 1u);
+	}
+	c->hist[ct_hist_index(ns)]++;
+}
+
+/* --- what it costs --- */
+
+cold void cost_skip(struct thread *t)
+{
+	t->skip = 1 + random_next(t) % COST_SKIP;
+}
+
+cold void cost_add(struct thread *t, uint64_t took, uint64_t now)
+{
+	struct ct_shm_slot *s = t->slot;
+	uint64_t second = now - t->since_ns, share;
+
+	/* It was interrupted. */
+	if (took > CT_COST_MAX_NS)
+		return;
+	s->cost_ns += took * (COST_SKIP + 1) / 2;
+	if (!t->since_ns)
+		t->since_ns = now;
+	share = (s->cost_ns - t->cost_then) * 1000 /
+		((second > 1000000000 ? second : 1000000000) / 1000);
+	if (share > s->busiest >> 32)
+		s->busiest = share << 32 | t->tid;
+	if (second >= 1000000000) {
+		t->since_ns = now;
+		t->cost_then = s->cost_ns;
+	}
+}

@@ -1,0 +1,231 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Loaded objects and their symbols, read from memory. Not by dlsym(): that may be the library's
+ * own, and asks what an object depends on, too. Nor are libc's functions that were in
+ * libpthread.so.0 and libdl.so.2 before glibc 2.34 linked to: a program that is preloaded into
+ * need not have those.
+ */
+#include "inject.h"
+
+#include <elf.h>
+#include <string.h>
+
+/* glibc relocates these pointers when it loads an object, but the vDSO's. */
+static const void *at(const struct object *o, ElfW(Addr) ptr)
+{
+	return (const void *)(ptr < o->base ? ptr + o->base : ptr);
+}
+
+static void object_dynamic(struct object *o)
+{
+	size_t soname = 0;
+
+	for (const ElfW(Dyn) *d = o->dyn; d && d->d_tag != DT_NULL; d++) {
+		switch (d->d_tag) {
+		case DT_SYMTAB:
+			o->syms = at(o, d->d_un.d_ptr);
+			break;
+		case DT_STRTAB:
+			o->strs = at(o, d->d_un.d_ptr);
+			break;
+		case DT_SONAME:
+			soname = d->d_un.d_val;
+			break;
+		case DT_GNU_HASH:
+			o->gnu_hash = at(o, d->d_un.d_ptr);
+			break;
+		case DT_HASH:
+			o->hash = at(o, d->d_un.d_ptr);
+			break;
+		case DT_VERSYM:
+			o->versions = at(o, d->d_un.d_ptr);
+			break;
+		case DT_RELA:
+			o->rela[0] = at(o, d->d_un.d_ptr);
+			break;
+		case DT_RELASZ:
+			o->rela_cnt[0] = d->d_un.d_val / sizeof(ElfW(Rela));
+			break;
+		case DT_JMPREL:
+			o->rela[1] = at(o, d->d_un.d_ptr);
+			break;
+		case DT_PLTRELSZ:
+			o->rela_cnt[1] = d->d_un.d_val / sizeof(ElfW(Rela));
+			break;
+		}
+	}
+	if (soname && o->strs)
+		o->soname = o->strs + soname;
+}
+
+static void object_load(struct object *o, const struct dl_phdr_info *info)
+{
+	memset(o, 0, sizeof(*o));
+	o->path = info->dlpi_name;
+	o->base = info->dlpi_addr;
+	o->lo = UINTPTR_MAX;
+	for (int i = 0; i < info->dlpi_phnum; i++) {
+		const ElfW(Phdr) *p = &info->dlpi_phdr[i];
+		uintptr_t lo = o->base + p->p_vaddr, hi = lo + p->p_memsz;
+
+		if (p->p_type == PT_DYNAMIC)
+			o->dyn = (const void *)lo;
+		if (p->p_type == PT_GNU_RELRO)
+			o->relro_lo = lo, o->relro_hi = hi;
+		if (p->p_type != PT_LOAD || o->part_cnt == 16)
+			continue;
+		o->parts[o->part_cnt].lo = lo;
+		o->parts[o->part_cnt].hi = hi;
+		o->parts[o->part_cnt].exec = p->p_flags & PF_X;
+		o->parts[o->part_cnt++].write = p->p_flags & PF_W;
+		o->lo = lo < o->lo ? lo : o->lo;
+		o->hi = hi > o->hi ? hi : o->hi;
+	}
+	object_dynamic(o);
+}
+
+struct each {
+	bool (*fn)(const struct object *o, void *arg);
+	void *arg;
+};
+
+static int on_object(struct dl_phdr_info *info, size_t size, void *arg)
+{
+	struct each *e = arg;
+	struct object o;
+
+	if (size < offsetof(struct dl_phdr_info, dlpi_phnum) + sizeof(info->dlpi_phnum))
+		return 0;
+	object_load(&o, info);
+	return e->fn(&o, e->arg);
+}
+
+bool objects_each(bool (*fn)(const struct object *o, void *arg), void *arg)
+{
+	struct each e = {fn, arg};
+
+	return dl_iterate_phdr(on_object, &e);
+}
+
+static bool starts(const char *s, const char *stem)
+{
+	return s && !strncmp(s, stem, strlen(stem));
+}
+
+bool object_is(const struct object *o, const char *stem)
+{
+	const char *base = o->path ? strrchr(o->path, '/') : NULL;
+
+	return starts(o->soname, stem) || starts(base ? base + 1 : o->path, stem);
+}
+
+bool object_has(const struct object *o, const void *p, bool exec, bool write)
+{
+	for (unsigned i = 0; i < o->part_cnt; i++)
+		if ((uintptr_t)p >= o->parts[i].lo && (uintptr_t)p < o->parts[i].hi)
+			return (!exec || o->parts[i].exec) && (!write || o->parts[i].write);
+	return false;
+}
+
+struct of_address {
+	const void *p;
+	struct object *o;
+};
+
+static bool is_of_address(const struct object *o, void *arg)
+{
+	struct of_address *a = arg;
+
+	if (!object_has(o, a->p, false, false))
+		return false;
+	*a->o = *o;
+	return true;
+}
+
+bool object_of_address(const void *p, struct object *o)
+{
+	return objects_each(is_of_address, &(struct of_address){p, o});
+}
+
+/* Is it defined, and what a program without a version gets? */
+static bool is_it(const struct object *o, uint32_t i, const char *name)
+{
+	const ElfW(Sym) *s = &o->syms[i];
+
+	return s->st_shndx != SHN_UNDEF && s->st_value && !strcmp(o->strs + s->st_name, name) &&
+	       (!o->versions || !(o->versions[i] & 0x8000));
+}
+
+static const ElfW(Sym) * by_gnu_hash(const struct object *o, const char *name)
+{
+	const uint32_t *h = o->gnu_hash, *buckets, *chain;
+	uint32_t hash = 5381, first = h[1], i;
+
+	for (const char *s = name; *s; s++)
+		hash = hash * 33 + (uint8_t)*s;
+	buckets = h + 4 + h[2] * (sizeof(ElfW(Addr)) / 4);
+	chain = buckets + h[0];
+	i = h[0] ? buckets[hash % h[0]] : 0;
+	if (i < first)
+		return NULL;
+	for (;; i++) {
+		uint32_t in_chain = chain[i - first];
+
+		if ((in_chain | 1) == (hash | 1) && is_it(o, i, name))
+			return &o->syms[i];
+		if (in_chain & 1)
+			return NULL;
+	}
+}
+
+static const ElfW(Sym) * by_hash(const struct object *o, const char *name)
+{
+	const uint32_t *h = o->hash, *chain = h + 2 + h[0];
+	uint32_t hash = 0;
+
+	for (const char *s = name; *s; s++) {
+		hash = (hash << 4) + (uint8_t)*s;
+		hash ^= hash >> 24 & 0xf0;
+		hash &= 0xfffffff;
+	}
+	for (uint32_t i = h[0] ? h[2 + hash % h[0]] : 0; i; i = chain[i])
+		if (is_it(o, i, name))
+			return &o->syms[i];
+	return NULL;
+}
+
+const ElfW(Sym) * object_symbol(const struct object *o, const char *name)
+{
+	if (!o->syms || !o->strs)
+		return NULL;
+	if (o->gnu_hash)
+		return by_gnu_hash(o, name);
+	return o->hash ? by_hash(o, name) : NULL;
+}
+
+struct in_libc {
+	const char *name;
+	void *p;
+};
+
+static bool libc_has(const struct object *o, void *arg)
+{
+	struct in_libc *l = arg;
+	const ElfW(Sym) * s;
+
+	if (!object_is(o, "libc.so.6") && !object_is(o, "libpthread.so.0") &&
+	    !object_is(o, "libdl.so.2"))
+		return false;
+	s = object_symbol(o, l->name);
+	if (s)
+		l->p = (void *)(o->base + s->st_value);
+	return s;
+}
+
+void *libc_symbol(const char *name)
+{
+	struct in_libc l = {name, NULL};
+
+	objects_each(libc_has, &l);
+	return l.p;
+}

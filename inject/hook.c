@@ -1,0 +1,313 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * How functions come to lead to thunks. Only pointers are changed, never code: a uprobe may sit
+ * there, and another process may have the page.
+ *
+ * The exports of NVIDIA's drivers 470 to 580 compare a word of state with a constant, and then
+ * jump (to 555) or call (580) through a pointer of their own that lies in the library's data:
+ *
+ *	81 3d <rel32> 00 ba 1c 32	cmpl $0x321cba00, x(%rip)
+ *	...
+ *	ff 25 <rel32>			jmp *slot(%rip), or ff 15: call
+ *
+ * With another pointer there, every call comes to the library, however the program found the
+ * function. Where that cannot be found, the function is had by the pointers that the program gets:
+ * of dlsym(), of cuGetProcAddress(), and those that the dynamic loader has put into tables.
+ */
+#include "inject.h"
+
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+struct object inject_lib;
+uint64_t inject_is_hooked[CT_MAX_FUNCS / 64];
+
+static struct func {
+	void *entry;   /* the export */
+	void **slot;   /* NULL: none was found */
+	uint32_t name; /* hash of it */
+	uint32_t size; /* of its code */
+} funcs[CT_MAX_FUNCS];
+
+/* Exports without a slot, by address: ids, of which 0 is none. */
+#define TABLE_LOG 12
+static struct {
+	void *entry;
+	uint32_t func_id;
+} table[1 << TABLE_LOG];
+static uint32_t table_cnt;
+
+static uint32_t name_hash(const char *s)
+{
+	uint32_t h = 2166136261u;
+
+	for (; *s; s++)
+		h = (h ^ (uint8_t)*s) * 16777619u;
+	return h;
+}
+
+static const char *name_of(const struct ct_shm_set *set, uint32_t id)
+{
+	uint32_t off = set->name_off[id];
+
+	return off && off < CT_SHM_NAMES_SZ && memchr(set->names + off, 0, CT_SHM_NAMES_SZ - off)
+		       ? set->names + off
+		       : NULL;
+}
+
+bool hooks_match(const struct ct_shm_set *set)
+{
+	for (uint32_t id = 0; id < CT_MAX_FUNCS; id++) {
+		const char *name = inject_hooks[id].real ? name_of(set, id) : NULL;
+
+		if (inject_hooks[id].real && (!name || name_hash(name) != funcs[id].name))
+			return false;
+	}
+	return true;
+}
+
+/* --- dispatch pointers --- */
+
+#ifdef __x86_64__
+#define MAGIC "\x00\xba\x1c\x32"
+
+/* The pointer that a function goes through, if all is as it is known to be. */
+static void **slot_find(const uint8_t *code, size_t size)
+{
+	const uint8_t *end = code + (size < 256 ? size : 256),
+		      *p = memmem(code, end - code, MAGIC, 4);
+	int32_t rel;
+	void **slot;
+
+	/* A probe may sit on the first bytes: not on these. */
+	for (p = p ? p + 4 : end; p + 6 <= end; p++) {
+		if (p[0] != 0xff || (p[1] != 0x15 && p[1] != 0x25))
+			continue;
+		memcpy(&rel, p + 2, sizeof(rel));
+		slot = (void **)(p + 6 + rel);
+		if ((uintptr_t)slot % sizeof(*slot) ||
+		    !object_has(&inject_lib, slot, false, true) ||
+		    !object_has(&inject_lib, slot + 1, false, true) ||
+		    ((uintptr_t)slot >= inject_lib.relro_lo &&
+		     (uintptr_t)slot < inject_lib.relro_hi))
+			continue;
+		return object_has(&inject_lib, *slot, true, false) ? slot : NULL;
+	}
+	return NULL;
+}
+#else
+static void **slot_find(const uint8_t *code, size_t size)
+{
+	return NULL;
+}
+#endif
+
+/* Who goes through the same pointer cannot be told apart, unless it is another name of it. */
+static bool slot_is_own(uint32_t id, uint32_t cnt)
+{
+	for (uint32_t i = 0; i < cnt; i++)
+		if (i != id && funcs[i].slot == funcs[id].slot && funcs[i].entry != funcs[id].entry)
+			return false;
+	return true;
+}
+
+static void hook_slot(uint32_t id, struct hooked_cnt *cnt)
+{
+	struct func *f = &funcs[id];
+	void *now = __atomic_load_n(f->slot, __ATOMIC_RELAXED);
+
+	inject_is_hooked[id / 64] |= 1ull << (id % 64);
+	cnt->slots++;
+	/* Another name of the same function was first. */
+	if (!object_has(&inject_lib, now, true, false))
+		return;
+	inject_hooks[id].real = now;
+	__atomic_store_n(f->slot, thunk_of(id), __ATOMIC_RELEASE);
+}
+
+/* Whoever came after us has kept our pointer, and it goes on to the real function. */
+void unhook_all(void)
+{
+	for (uint32_t id = 0; id < CT_MAX_FUNCS; id++) {
+		void *ours = thunk_of(id);
+
+		if (funcs[id].slot && inject_hooks[id].real)
+			__atomic_compare_exchange_n(funcs[id].slot, &ours, inject_hooks[id].real,
+						    false, __ATOMIC_RELEASE, __ATOMIC_RELAXED);
+	}
+}
+
+/* --- pointers that the program gets --- */
+
+static uint32_t table_at(const void *p)
+{
+	uint32_t i = (uint32_t)((uintptr_t)p >> 4) * 2654435761u >> (32 - TABLE_LOG);
+
+	while (table[i].entry && table[i].entry != p)
+		i = (i + 1) & ((1u << TABLE_LOG) - 1);
+	return i;
+}
+
+void *hook_answer(void *p)
+{
+	uint32_t i;
+
+	if (!__atomic_load_n(&table_cnt, __ATOMIC_ACQUIRE))
+		return p;
+	i = table_at(p);
+	return table[i].entry ? thunk_of(table[i].func_id) : p;
+}
+
+static void hook_pointer(uint32_t id, struct hooked_cnt *cnt)
+{
+	uint32_t i = table_at(funcs[id].entry);
+
+	inject_is_hooked[id / 64] |= 1ull << (id % 64);
+	cnt->pointers++;
+	inject_hooks[id].real = funcs[id].entry;
+	if (table[i].entry)
+		return;
+	table[i].func_id = id;
+	__atomic_store_n(&table[i].entry, funcs[id].entry, __ATOMIC_RELEASE);
+	__atomic_store_n(&table_cnt, table_cnt + 1, __ATOMIC_RELEASE);
+}
+
+bool hook_is_entry(uint64_t func_id, uint64_t addr)
+{
+	return addr - (uintptr_t)funcs[func_id].entry < funcs[func_id].size;
+}
+
+struct binding {
+	const char *name;
+	const struct object *lib;
+};
+
+static bool is_first(const struct object *o, void *arg)
+{
+	struct binding *b = arg;
+
+	b->lib = NULL;
+	if (!object_symbol(o, b->name))
+		return false;
+	b->lib = o->base == inject_lib.base ? &inject_lib : NULL;
+	return true;
+}
+
+/* Whose is a symbol that the loader has not looked up yet? */
+static void *entry_of(const char *name)
+{
+	struct binding b = {.name = name};
+	const ElfW(Sym) *s = object_symbol(&inject_lib, name);
+
+	return s && objects_each(is_first, &b) && b.lib ? (void *)(inject_lib.base + s->st_value)
+							: NULL;
+}
+
+static void redirect(const struct object *o, void **at, void *to)
+{
+	uintptr_t page = sysconf(_SC_PAGESIZE), from = (uintptr_t)at & -page;
+	bool relro = (uintptr_t)at >= o->relro_lo && (uintptr_t)at < o->relro_hi;
+
+	if (relro && mprotect((void *)from, page, PROT_READ | PROT_WRITE))
+		return;
+	__atomic_store_n(at, to, __ATOMIC_RELEASE);
+	if (relro)
+		mprotect((void *)from, page, PROT_READ);
+}
+
+#ifdef __x86_64__
+#define R_SLOT R_X86_64_JUMP_SLOT
+#define R_GLOB R_X86_64_GLOB_DAT
+#define R_WORD R_X86_64_64
+#else
+#define R_SLOT R_AARCH64_JUMP_SLOT
+#define R_GLOB R_AARCH64_GLOB_DAT
+#define R_WORD R_AARCH64_ABS64
+#endif
+
+static void bind_one(const struct object *o, const ElfW(Rela) * r)
+{
+	uint32_t type = ELF64_R_TYPE(r->r_info), sym = ELF64_R_SYM(r->r_info);
+	void **at = (void **)(o->base + r->r_offset), *to;
+	const char *name;
+
+	if ((type != R_SLOT && type != R_GLOB && type != R_WORD) || !sym || r->r_addend)
+		return;
+	name = o->strs + o->syms[sym].st_name;
+	if (strncmp(name, "cu", 2) || !object_has(o, at, false, true))
+		return;
+	to = hook_answer(*at);
+	/* Not looked up yet: it points into the object's own table. */
+	if (to == *at && type == R_SLOT && object_has(o, *at, true, false))
+		to = hook_answer(entry_of(name));
+	if (is_thunk(to))
+		redirect(o, at, to);
+}
+
+static bool bind_object(const struct object *o, void *arg)
+{
+	if (o->base == inject_lib.base || object_has(o, arg, false, false) || !o->syms || !o->strs)
+		return false;
+	for (unsigned t = 0; t < 2; t++)
+		for (size_t i = 0; o->rela[t] && i < o->rela_cnt[t]; i++)
+			bind_one(o, &o->rela[t][i]);
+	return false;
+}
+
+/* --- all --- */
+
+/* It must stay: programs unload it when something fails, and thunks lead there. */
+static void pin(void)
+{
+	void *(*open)(const char *, int) = libc_symbol("dlopen");
+
+	if (open)
+		open(inject_lib.path, 0x1 | 0x4 | 0x1000); /* RTLD_LAZY, _NOLOAD, _NODELETE */
+}
+
+static void find_all(const struct ct_shm_set *set, uint32_t cnt)
+{
+	for (uint32_t id = 0; id < cnt; id++) {
+		const char *name = name_of(set, id);
+		const ElfW(Sym) *s = name ? object_symbol(&inject_lib, name) : NULL;
+		void *entry = s ? (void *)(inject_lib.base + s->st_value) : NULL;
+
+		if (!entry || !object_has(&inject_lib, entry, true, false))
+			continue;
+		funcs[id].entry = entry;
+		funcs[id].name = name_hash(name);
+		funcs[id].size = s->st_size;
+		funcs[id].slot = slot_find(entry, s->st_size);
+	}
+}
+
+void hook_all(const struct ct_shm_set *set, bool answers, struct hooked_cnt *cnt)
+{
+	uint32_t max = set->fn_cnt < CT_MAX_FUNCS ? set->fn_cnt : CT_MAX_FUNCS;
+	const char *name;
+
+	pin();
+	find_all(set, max);
+	for (uint32_t id = 0; id < max; id++) {
+		if (funcs[id].slot && !slot_is_own(id, max))
+			funcs[id].slot = NULL;
+		if (funcs[id].slot)
+			continue;
+		if (funcs[id].entry && answers)
+			hook_pointer(id, cnt);
+	}
+	/* Behind: functions that share one have been told apart with all of them there. */
+	for (uint32_t id = 0; id < max; id++)
+		if (funcs[id].slot)
+			hook_slot(id, cnt);
+	if (!table_cnt)
+		return;
+	for (uint32_t id = 0; id < max; id++) {
+		name = inject_hooks[id].real ? name_of(set, id) : NULL;
+		if (name &&
+		    (!strcmp(name, "cuGetProcAddress") || !strcmp(name, "cuGetProcAddress_v2")))
+			inject_hooks[id].answers = 1;
+	}
+	objects_each(bind_object, inject_thunks);
+}

@@ -1,0 +1,302 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * The library in the traced process: what its parts share.
+ *
+ * A driver's function leads to its thunk (thunk.S), by way of the driver's own dispatch pointers
+ * (hook.c) or of a pointer that the program was given instead (main.c). The thunk calls
+ * inject_enter(), the real function and inject_exit() (record.c). Those take no lock, allocate
+ * nothing, wait for nobody and keep errno: what a thread or a process needs first is set up in
+ * thread.c and process.c.
+ */
+#ifndef INJECT_H
+#define INJECT_H
+
+#include "ct_shm.h"
+
+#include <link.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __aarch64__
+#define REG_WORDS CT_REG_WORDS_ARM64
+#else
+#define REG_WORDS CT_REG_WORDS_X86
+#endif
+
+#define likely(x)   __builtin_expect(!!(x), 1)
+#define unlikely(x) __builtin_expect(!!(x), 0)
+/* What each call runs lies together (.text.hot): between two calls a program's own code has pushed
+ * it out of the caches, and each line of it has to be fetched. What few calls need is not there. */
+#define hot  __attribute__((hot))
+#define cold __attribute__((cold, noinline))
+
+/* Words of the caller's stack that a thunk passes on: no function has more than 10. */
+#define STACK_WORDS 16
+
+/* A call, in the frame of its thunk: thunk.S knows where the first members are. */
+struct call {
+	uint64_t stack[STACK_WORDS]; /* passed on */
+	uint64_t regs[REG_WORDS];
+	uint64_t func_id;
+	uint64_t sp; /* at the entry point */
+	uint64_t fp; /* the caller's frame pointer */
+	uint64_t ret;
+	/* Set by inject_enter(). NULL: nothing is to be done when it returns. */
+	struct thread *t;
+	uint64_t start_ns;
+	uint32_t gen;	   /* process.alive */
+	uint32_t depth;	   /* of its frame */
+	uint32_t timed_ns; /* what inject_enter() took; 0: not timed */
+	/* *pfn of cuGetProcAddress() gets a thunk, whether the call is traced or not */
+	uint32_t answers;
+};
+_Static_assert(offsetof(struct call, regs) == 128, "see thunk.S");
+_Static_assert(offsetof(struct call, t) == 128 + 8 * (REG_WORDS + 4), "see thunk.S");
+_Static_assert(sizeof(struct call) <= 256, "see thunk.S");
+
+/* What a thread that has a slot needs, the process's own: another process cannot change it. */
+struct thread {
+	struct ct_shm_slot *slot;
+	struct ct_count *counts;
+	uint8_t *ring;
+	uint64_t ring_sz;
+	uint64_t stack_lo, stack_hi; /* of the stack that the system gave it; 0: not known */
+	uint64_t busy_sp;	     /* of the call that has set slot->busy; 0: none */
+	uint64_t random;
+	uint64_t since_ns, cost_then; /* a second begins; what had been spent by then */
+	uint64_t sent_id, sent_head;  /* the last call's record, and head before it */
+	uint32_t skip;		      /* calls until one is timed */
+	uint32_t tid;
+	const struct call *calls[CT_MAX_DEPTH]; /* of the slot's frames; may be gone */
+	uint64_t tsc0, ns0, last_ns;		/* clock.c; only while busy_sp is set */
+};
+_Static_assert(sizeof(struct thread) == 192, "whole cache lines");
+
+/* In pages that a child of fork finds zeroed. */
+struct process {
+	uint32_t alive; /* not 0: there is a tracer, and the rest is valid; another number with each
+			 * connection of this process and its ancestors */
+	uint32_t given_up; /* nobody is to be asked any more */
+	uint32_t starting; /* thread id of who is about to connect */
+	int pid;
+	const struct ct_shm_set *set;
+	struct ct_shm *shm;
+	uint64_t asked_ns; /* whether the tracer is still there */
+	uint32_t level;	   /* enum ct_proc_level, as last seen */
+	uint32_t pad;
+	/* clock.c: 2^32 ns a cycle; 0: not known. When it was measured last. */
+	uint64_t mult, cal_tsc, cal_ns;
+	uint32_t measuring, tsc_ok;
+	struct thread threads[CT_SHM_SLOTS];
+};
+
+/* Never NULL. */
+extern struct process *inject_process;
+/* Of this thread: its slot; of which process.alive; calls until a slot is looked for again. And
+ * what a call is going to need, to be fetched at once: nothing else is done by these pointers. */
+struct me {
+	struct thread *t;
+	uint32_t gen, wait;
+	const struct ct_shm_slot *slot;
+	const struct ct_shm_set *set;
+	const struct ct_shm *shm;
+	const uint8_t *next; /* the next record */
+} __attribute__((aligned(64)));
+extern __thread struct me inject_me;
+struct hook {
+	void *real; /* what the thunk calls. NULL: the function is not hooked */
+	/* Not 0: its answer hands out functions, as cuGetProcAddress()'s and its newer form's. */
+	uint32_t answers;
+};
+extern struct hook inject_hooks[CT_MAX_FUNCS];
+
+/* thunk.S: CT_MAX_FUNCS thunks, THUNK_SZ bytes each. */
+#define THUNK_SZ 16
+extern char inject_thunks[];
+
+/* record.c; called by thunks */
+void *inject_enter(struct call *call);
+void inject_exit(struct call *call, uint64_t result);
+uint64_t inject_now(void);
+bool inject_elsewhere(const struct thread *t, uint64_t sp, uint64_t outer_sp);
+/* Its calls are not going to return: their records, and no frame is left. */
+void inject_unfinished(struct thread *t, uint64_t now);
+
+/* clock.c */
+bool clock_setup(struct process *p);
+/* Slower, and corrects what thread_now() goes by. */
+uint64_t clock_anchor(struct process *p, struct thread *t);
+#define CLOCK_SPAN (1ull << 22) /* cycles: 1 or 2 ms */
+/* CLOCK_MONOTONIC in nanoseconds, never less than before; only while busy_sp is set. */
+static inline uint64_t thread_now(struct process *p, struct thread *t)
+{
+#ifdef __x86_64__
+	uint64_t mult = p->mult, cycles, ns;
+
+	if (likely(mult)) {
+		cycles = __builtin_ia32_rdtsc() - t->tsc0;
+		if (likely(cycles < CLOCK_SPAN)) {
+			ns = t->ns0 + (cycles * mult >> 32);
+			if (unlikely(ns < t->last_ns))
+				ns = t->last_ns;
+			return t->last_ns = ns;
+		}
+	}
+#endif
+	return clock_anchor(p, t);
+}
+
+/* ring.c */
+void *ring_turn(struct thread *t, uint32_t size);
+static inline uint32_t ring_size(uint32_t size)
+{
+	return (size + CT_SHM_ALIGN - 1) & ~(CT_SHM_ALIGN - 1u);
+}
+/* Room for a record of that size at most; NULL: there is none. What is written there is sent by
+ * ring_send(). */
+static inline void *ring_room(struct thread *t, uint32_t size)
+{
+	const struct ct_shm_slot *s = t->slot;
+	uint64_t pos = s->head & (t->ring_sz - 1);
+
+	size = ring_size(size);
+	if (unlikely(pos + size > t->ring_sz || s->head + size - s->tail_seen > t->ring_sz))
+		return ring_turn(t, size);
+	return t->ring + pos;
+}
+static inline void ring_send(struct thread *t, const struct ct_rec *rec)
+{
+	__atomic_store_n(&t->slot->head, t->slot->head + ring_size(rec->size), __ATOMIC_RELEASE);
+}
+
+/* count.c */
+struct ct_count *count_get(struct thread *t, uint32_t func_id);
+void count_returned(struct thread *t, const struct ct_spec *spec, const struct call *call,
+		    int32_t result, uint64_t ns);
+/* What the return is going to need. */
+static inline __attribute__((always_inline)) void count_fetch(const struct thread *t,
+							      uint64_t func_id)
+{
+	__builtin_prefetch(&t->counts[func_id], 1);
+	__builtin_prefetch(&t->slot->counted[func_id / 64], 1);
+}
+/* When a call is timed next. */
+void cost_skip(struct thread *t);
+/* A call was timed, and took so long. */
+void cost_add(struct thread *t, uint64_t took, uint64_t now);
+static inline uint64_t random_next(struct thread *t)
+{
+	t->random ^= t->random << 13;
+	t->random ^= t->random >> 7;
+	t->random ^= t->random << 17;
+	return t->random;
+}
+
+/* pointee.c */
+/* Appends what the spec asks for at off; returns the record's size. */
+uint32_t pointees_add(const struct thread *t, const struct call *call, const struct ct_spec *spec,
+		      struct ct_call *rec, bool ok, uint32_t off);
+/* Words of a stack from an address on, of which left bytes are certainly there; 0 for what is not.
+ */
+void stack_words(uint64_t *to, uint64_t from, uint64_t left);
+/* Return addresses; their number. */
+uint32_t stack_add(const struct thread *t, const struct call *call, uint64_t *to);
+void name_of_call(struct thread *t, const struct call *call, const struct ct_spec *spec, bool ok);
+void names_forget(void);
+/* A word of the call's arguments. */
+static inline uint64_t call_word(const struct call *call, unsigned i)
+{
+	i &= CT_MAX_WORDS - 1;
+	return likely(i < REG_WORDS) ? call->regs[i] : call->stack[i - REG_WORDS];
+}
+
+/* thread.c: a slot for this thread, if the process is traced and there is one; NULL. */
+struct thread *thread_begin(const struct call *call);
+
+/* collector.c: a name for one, which children inherit; is it such; starts it: 0 or -errno. */
+const char *collector_name(void);
+bool collector_is_name(const char *name);
+int collector_start(const char *name);
+
+/* process.c */
+/* From the environment, when the library is loaded. False: the process is not to be traced. */
+bool process_setup(void);
+struct object;
+bool process_is_forked(void);
+/* Connects and hooks this libcuda; NULL: after a fork, when that has been done. how: enum
+ * ct_shm_how. False: it is not traced. */
+bool process_begin(uint32_t how, const struct object *lib);
+/* Nobody wants to know any more: nothing is recorded from here on. */
+void process_end(void);
+/* The tracer has not been heard of: is it there? */
+void process_ask(struct process *p, uint64_t now);
+/* A line to stderr, if CUDATRACE_VERBOSE is set. */
+void say(const char *what, int err);
+
+/* elf.c: what is loaded. */
+struct object {
+	const char *path; /* lives as long as it is loaded */
+	uintptr_t base, lo, hi;
+	struct {
+		uintptr_t lo, hi;
+		bool exec, write;
+	} parts[16];
+	unsigned part_cnt;
+	uintptr_t relro_lo, relro_hi;
+	const ElfW(Dyn) * dyn;
+	const ElfW(Sym) * syms;
+	const char *strs, *soname;
+	const uint32_t *gnu_hash, *hash;
+	const uint16_t *versions;
+	const ElfW(Rela) * rela[2]; /* and of the PLT */
+	size_t rela_cnt[2];
+};
+/* Calls fn for each object, in the order they were loaded, until it returns true, and returns that.
+ */
+bool objects_each(bool (*fn)(const struct object *o, void *arg), void *arg);
+bool object_is(const struct object *o, const char *stem);
+bool object_of_address(const void *p, struct object *o);
+/* The part that an address lies in; NULL: none. */
+bool object_has(const struct object *o, const void *p, bool exec, bool write);
+const ElfW(Sym) * object_symbol(const struct object *o, const char *name);
+/* Of libc, wherever it has it: libc.so.6, or before 2.34 libpthread.so.0, libdl.so.2. */
+void *libc_symbol(const char *name);
+
+/* hook.c */
+struct hooked_cnt {
+	uint32_t slots, pointers;
+};
+extern struct object inject_lib; /* libcuda; path NULL: not found yet */
+extern uint64_t inject_is_hooked[CT_MAX_FUNCS / 64];
+/* Looks for functions by their names in the settings. answers: those without a slot are had by the
+ * pointers that the program asks for. */
+void hook_all(const struct ct_shm_set *set, bool answers, struct hooked_cnt *cnt);
+void unhook_all(void);
+/* Do the ids still stand for the functions that are hooked? */
+bool hooks_match(const struct ct_shm_set *set);
+/* Does an address lie in the export itself? */
+bool hook_is_entry(uint64_t func_id, uint64_t addr);
+/* What the program gets instead of this pointer. */
+void *hook_answer(void *p);
+
+static inline void *thunk_of(unsigned func_id)
+{
+	return inject_thunks + (size_t)func_id * THUNK_SZ;
+}
+static inline bool is_thunk(const void *p)
+{
+	return (uintptr_t)p - (uintptr_t)inject_thunks < (uintptr_t)CT_MAX_FUNCS * THUNK_SZ;
+}
+
+/* What a signal handler may add to as well, in the middle of it. */
+static inline void bump(__u64 *n)
+{
+#ifdef __x86_64__
+	__asm__ volatile("addq $1, %0" : "+m"(*n));
+#else
+	__atomic_fetch_add(n, 1, __ATOMIC_RELAXED);
+#endif
+}
+
+#endif /* INJECT_H */

@@ -1,0 +1,22 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#
+# The library in the traced process. Included by the main Makefile. No SAN: it is loaded into programs that have none.
+# Nothing of it may be looked up late, or unloaded; thread-local storage is the loader's reserve (initial-exec).
+
+INJECT_SRCS := $(wildcard inject/*.c)
+INJECT_OBJS := $(INJECT_SRCS:%.c=$(O)/%.o) $(O)/inject/thunk.o
+INJECT      := $(O)/libcudatrace-inject.so
+INJECT_CF   := $(if $(filter x86,$(ARCH)),-fcf-protection,-mbranch-protection=standard -mno-outline-atomics)
+INJECT_FLAGS = -D_GNU_SOURCE= -Iinclude -std=gnu11 -fno-strict-aliasing -O2 -g -Wall -Wextra -Wno-unused-parameter \
+               $(if $(WERROR),-Werror) -fPIC -fvisibility=hidden -ftls-model=initial-exec -fno-plt -fno-stack-protector \
+               -fno-omit-frame-pointer $(INJECT_CF) $(DEP)
+
+$(O)/inject/%.o: inject/%.c $(O)/flags
+	$(call say,CC,$<)mkdir -p $(@D); $(CC) $(INJECT_FLAGS) -c $< -o $@
+$(O)/inject/%.o: inject/%.S $(O)/flags
+	$(call say,AS,$<)mkdir -p $(@D); $(CC) $(INJECT_FLAGS) -c $< -o $@
+$(INJECT): $(INJECT_OBJS) inject/inject.map
+	$(call say,LINK,$@)$(CC) -shared -o $@ -Wl,-soname,$(@F) -Wl,--version-script=inject/inject.map -Wl,--build-id \
+		-Wl,-z,defs,-z,now,-z,relro,-z,nodelete,-z,noexecstack -Wl,--hash-style=gnu $(INJECT_OBJS)
+
+-include $(INJECT_OBJS:.o=.d)

@@ -1,0 +1,593 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Calls: what bpf/call.bpf.h does at an entry point and at a return, done by the thread itself.
+ *
+ * A signal handler may make a call at any instruction here: busy says so, and such a call is
+ * counted as dropped. The tracer may look at any time: a record is there when head has been
+ * stored, a frame when depth has.
+ */
+#include "inject.h"
+
+#include <signal.h>
+#include <string.h>
+
+__thread struct me inject_me;
+struct hook inject_hooks[CT_MAX_FUNCS];
+
+/* --- places on stacks --- */
+
+/* Calls that are no farther from each other are on one stack (bpf/place.bpf.h). */
+#define SAME_STACK_SZ (12 << 10)
+
+static bool is_own_stack(const struct thread *t, uint64_t sp)
+{
+	return sp - t->stack_lo < t->stack_hi - t->stack_lo;
+}
+
+cold bool inject_elsewhere(const struct thread *t, uint64_t sp, uint64_t outer_sp)
+{
+	uint64_t far = sp > outer_sp ? sp - outer_sp : outer_sp - sp;
+
+	return far > SAME_STACK_SZ && !(is_own_stack(t, sp) && is_own_stack(t, outer_sp));
+}
+
+/* --- records --- */
+
+/* Most bytes that a record of this function, or what is written of it, takes. */
+static inline uint32_t call_size(const struct ct_spec *spec)
+{
+	uint32_t size = CT_CALL_FIXED_SZ + 8 * CT_MAX_WORDS;
+
+	size += spec->cap_cnt ? CT_OUT_SZ_MAX + CT_CAP_SZ_MAX : 0;
+	return size + (spec->flags & CT_SPEC_F_STACK ? CT_STACK_MAX * 8 : 0);
+}
+
+static inline uint32_t word_cnt_of(const struct ct_spec *spec)
+{
+	return spec->word_cnt < CT_MAX_WORDS ? spec->word_cnt : CT_MAX_WORDS;
+}
+
+static cold void words_rest(__u64 *to, const void *stack, uint32_t cnt)
+{
+	memcpy(to + REG_WORDS, stack, (cnt - REG_WORDS) * sizeof(*to));
+}
+
+/* Fixed part and words, of the frame at depth i; returns the record's size so far. */
+static inline uint32_t call_fill(struct ct_call *c, const struct thread *t, uint32_t i,
+				 const struct ct_spec *spec, uint64_t now, uint16_t flags)
+{
+	const struct ct_frame *f = &t->slot->frames[i];
+	uint32_t words = word_cnt_of(spec);
+
+	c->rec.kind = CT_REC_CALL;
+	c->rec.flags = flags;
+	c->rec.ts_ns = f->start_ns;
+	c->rec.pid = 0;
+	c->rec.tid = t->tid;
+	c->end_ns = now;
+	c->call_id = f->call_id;
+	/* On another stack than the call before it is in none. */
+	c->parent_id = 0;
+	if (unlikely(i && f->depth))
+		c->parent_id = t->slot->frames[i - 1].call_id;
+	c->func_id = f->func_id;
+	c->lib_id = 0;
+	c->result = 0;
+	c->depth = f->depth;
+	c->word_cnt = words;
+	c->cap_cnt = 0;
+	c->stack_cnt = 0;
+	c->ioctl_cnt = 0;
+	c->api_depth = f->api_depth;
+	memset(c->reserved2, 0, sizeof(c->reserved2));
+	c->ioctl_ns = 0;
+	c->off_cpu_ns = 0;
+	memset(c->cap_len, 0, sizeof(c->cap_len));
+	/* Those of registers all, which is no branch: a frame has 0 where nothing is asked for. */
+#pragma GCC unroll 8
+	for (uint32_t n = 0; n < REG_WORDS; n++)
+		c->words[n] = f->words[n];
+	if (unlikely(words > REG_WORDS))
+		words_rest(c->words, f->words + REG_WORDS, words);
+	return CT_CALL_FIXED_SZ + words * 8;
+}
+
+/* No record has or will have this call's number: the next one gets it. The tracer expects them
+ * without large gaps. */
+static void number_back(struct ct_shm_slot *s, const struct ct_frame *f)
+{
+	if (s->next_id == f->call_id + 1)
+		s->next_id = f->call_id;
+}
+
+/* The call of this thunk, whose frame is at depth i. False: there was no room. */
+static inline __attribute__((always_inline)) bool
+call_send(struct thread *t, const struct call *call, uint32_t i, const struct ct_spec *spec,
+	  uint64_t now, uint16_t flags, int32_t result, bool ok)
+{
+	uint32_t size;
+	struct ct_call *c;
+
+	if (unlikely(spec->handle_word))
+		name_of_call(t, call, spec, ok);
+	c = ring_room(t, call_size(spec));
+	if (unlikely(!c)) {
+		bump(&t->slot->drops[CT_DROP_CALL]);
+		return false;
+	}
+	size = call_fill(c, t, i, spec, now, flags);
+	c->result = result;
+	if (unlikely(spec->cap_cnt))
+		size = pointees_add(t, call, spec, c, ok, size);
+	if (unlikely(spec->flags & CT_SPEC_F_STACK)) {
+		c->stack_cnt = stack_add(t, call, (uint64_t *)((uint8_t *)c + size));
+		size += c->stack_cnt * 8u;
+	}
+	c->rec.size = size;
+	t->sent_id = c->call_id;
+	t->sent_head = t->slot->head;
+	__atomic_signal_fence(__ATOMIC_SEQ_CST);
+	ring_send(t, &c->rec);
+	inject_me.next = t->ring + (t->slot->head & (t->ring_sz - 1));
+	return true;
+}
+
+/* A signal handler left by longjmp() between the record and what comes after it. */
+static bool was_sent(const struct thread *t, const struct ct_frame *f)
+{
+	return f->call_id == t->sent_id && !(f->flags & CT_FRAME_F_COUNTED) &&
+	       t->slot->head != t->sent_head;
+}
+
+/* The frame at depth i is of a call that will not return any more. */
+static cold void give_up(struct thread *t, uint32_t i, uint64_t now, uint16_t flags)
+{
+	struct ct_shm_slot *s = t->slot;
+	struct ct_frame *f = &s->frames[i];
+	const struct ct_spec *spec = &inject_process->set->specs[f->func_id & (CT_MAX_FUNCS - 1)];
+	bool abandoned = flags & CT_CALL_F_ABANDONED;
+	struct ct_call *c;
+
+	if (unlikely(was_sent(t, f))) {
+		bump(&s->stats[CT_STAT_RETURNS]);
+		return;
+	}
+	s->stats[abandoned ? CT_STAT_ABANDONED : CT_STAT_UNFINISHED]++;
+	if (f->flags & CT_FRAME_F_COUNTED) {
+		struct ct_count *n = count_get(t, f->func_id & (CT_MAX_FUNCS - 1));
+
+		s->stats[CT_STAT_COUNTED]++;
+		if (abandoned)
+			n->abandoned++;
+		else
+			n->unfinished++;
+		return;
+	}
+	c = ring_room(t, CT_CALL_FIXED_SZ + 8 * CT_MAX_WORDS);
+	if (!c) {
+		bump(&s->drops[CT_DROP_CALL]);
+		return;
+	}
+	c->rec.size = call_fill(c, t, i, spec, now, flags);
+	ring_send(t, &c->rec);
+}
+
+static void depth_set(struct ct_shm_slot *s, uint32_t depth)
+{
+	__atomic_store_n(&s->depth, depth, __ATOMIC_RELEASE);
+}
+
+/* Gives up all frames above depth. */
+static cold void give_up_to(struct thread *t, uint32_t depth, uint64_t now, uint16_t flags)
+{
+	while (t->slot->depth > depth) {
+		give_up(t, t->slot->depth - 1, now, flags);
+		depth_set(t->slot, t->slot->depth - 1);
+	}
+}
+
+cold void inject_unfinished(struct thread *t, uint64_t now)
+{
+	if (t->slot->depth > CT_MAX_DEPTH)
+		depth_set(t->slot, CT_MAX_DEPTH);
+	give_up_to(t, 0, now, CT_CALL_F_UNFINISHED);
+}
+
+/* --- entry --- */
+
+static cold void level_set(struct process *p, uint32_t level)
+{
+	p->level = level;
+	/* What it unloads meanwhile is not seen. */
+	if (level == CT_PROC_OFF)
+		names_forget();
+}
+
+static inline uint32_t call_level(struct process *p, struct thread *t, const struct ct_spec *spec)
+{
+	uint32_t of_proc = p->shm->level;
+
+	of_proc = of_proc ? of_proc : p->set->others_level;
+	if (unlikely(of_proc != p->level))
+		level_set(p, of_proc);
+	if (unlikely(of_proc == CT_PROC_OFF))
+		return CT_LEVEL_OFF;
+	if (unlikely(of_proc == CT_PROC_METRICS) && spec->level < CT_LEVEL_COUNT &&
+	    !(spec->flags & CT_SPEC_F_ALWAYS))
+		return CT_LEVEL_COUNT;
+	if (unlikely(spec->level == CT_LEVEL_SAMPLE))
+		return (uint32_t)(random_next(t) >> 16) < spec->sample_below ? CT_LEVEL_TRACE
+									     : CT_LEVEL_COUNT;
+	return spec->level;
+}
+
+#define ELSEWHERE -1
+
+/* A signal handler's stack may be an array of a function, above the call that it interrupts. */
+static cold bool is_handler(uint64_t sp, uint64_t outer_sp)
+{
+	stack_t st;
+	uint64_t lo;
+
+	/* Of one that went well errno is as it was. */
+	if (sigaltstack(NULL, &st) || !(st.ss_flags & SS_ONSTACK))
+		return false;
+	lo = (uintptr_t)st.ss_sp;
+	return sp - lo < st.ss_size && outer_sp - lo >= st.ss_size;
+}
+
+/* What the call's thunk has on the stack, and its return address: a function that was called after
+ * a longjmp() from there has its own in their place. */
+static cold bool is_there(const struct thread *t, uint32_t depth)
+{
+	const struct ct_frame *f = &t->slot->frames[depth];
+	const struct call *call = t->calls[depth];
+
+	if (!call)
+		return false;
+#ifdef __x86_64__
+	if (*(const volatile uint64_t *)f->sp != call->ret)
+		return false;
+#endif
+	return call->sp == f->sp && call->t == t && call->start_ns == f->start_ns &&
+	       call->func_id == f->func_id && call->gen == inject_me.gen;
+}
+
+/* Gives up frames of calls that were left without returning. Depth of the frame that a call with
+ * this stack pointer is in, and 1; or ELSEWHERE. */
+static cold int settle(struct process *p, struct thread *t, uint64_t sp)
+{
+	struct ct_shm_slot *s = t->slot;
+	uint64_t now = 0;
+
+	while (s->depth) {
+		const struct ct_frame *top = &s->frames[s->depth - 1];
+
+		if (inject_elsewhere(t, sp, top->sp))
+			return ELSEWHERE;
+		if (top->sp > sp && is_there(t, s->depth - 1))
+			break;
+		if (top->sp <= sp && is_handler(sp, top->sp))
+			return ELSEWHERE;
+		if (!now)
+			now = thread_now(p, t);
+		give_up_to(t, s->depth - 1, now, CT_CALL_F_ABANDONED);
+	}
+	return s->depth;
+}
+
+/* As call_nest() of bpf/call.bpf.h. */
+static cold void nest(const struct ct_shm_slot *s, struct ct_frame *f, uint32_t outer)
+{
+	const struct ct_frame *in = &s->frames[outer - 1];
+
+	f->call_id = in->call_id;
+	f->depth = in->depth + !(in->flags & CT_FRAME_F_COUNTED);
+	for (; in >= s->frames; in--) {
+		if (in->api != f->api)
+			continue;
+		f->api_depth = in->api_depth + !(in->flags & CT_FRAME_F_COUNTED);
+		break;
+	}
+}
+
+static inline void frame_words(struct ct_frame *f, const struct call *call, uint32_t cnt)
+{
+	/* No more than is asked for: the rest is nobody's business. Without a branch, which is
+	 * guessed wrong when it has not been seen for a while. */
+#pragma GCC unroll 8
+	for (uint32_t i = 0; i < REG_WORDS; i++)
+		f->words[i] = call->regs[i] & -(uint64_t)(i < cnt);
+	if (unlikely(cnt > REG_WORDS))
+		words_rest(f->words, call->stack, cnt);
+}
+
+/* A signal handler came while a record was made, unless that was left by a longjmp. */
+static bool is_interrupted(const struct thread *t, uint64_t sp)
+{
+	return t->busy_sp && (sp < t->busy_sp || inject_elsewhere(t, sp, t->busy_sp));
+}
+
+/* One store decides for signal handlers. */
+static void busy_set(struct thread *t, uint64_t sp)
+{
+	__atomic_store_n(&t->busy_sp, sp, __ATOMIC_RELAXED);
+	__atomic_store_n(&t->slot->busy, 1, __ATOMIC_RELAXED);
+	__atomic_signal_fence(__ATOMIC_SEQ_CST);
+}
+
+static void busy_clear(struct thread *t)
+{
+	__atomic_signal_fence(__ATOMIC_SEQ_CST);
+	__atomic_store_n(&t->slot->busy, 0, __ATOMIC_RELEASE);
+	__atomic_store_n(&t->busy_sp, 0, __ATOMIC_RELAXED);
+}
+
+/* Of a call whose return is not looked at: the frame is not kept. */
+static cold void enter_only(struct thread *t, const struct call *call, const struct ct_spec *spec,
+			    uint32_t level, uint32_t depth)
+{
+	struct ct_shm_slot *s = t->slot;
+
+	bump(&s->stats[CT_STAT_ENTRIES]);
+	s->stats[CT_STAT_ENTRY_ONLY]++;
+	if (level == CT_LEVEL_COUNT) {
+		s->stats[CT_STAT_COUNTED]++;
+		count_get(t, call->func_id)->entered++;
+	} else {
+		/* As of a call that failed: what it is to write is not there yet. */
+		call_send(t, call, depth, spec, call->start_ns, CT_CALL_F_ENTRY_ONLY, 0, false);
+	}
+}
+
+/* The frame at depth is written; the call is recorded or counted from here on. Returns true when
+ * there is something to do at its return. */
+static inline bool enter_frame(struct process *p, struct thread *t, struct call *call,
+			       const struct ct_spec *spec, uint32_t level, uint32_t depth,
+			       int outer)
+{
+	struct ct_shm_slot *s = t->slot;
+	struct ct_frame *f = &s->frames[depth];
+
+	f->sp = call->sp;
+	f->func_id = call->func_id;
+	if (unlikely(spec->flags & CT_SPEC_F_NO_RETURN)) {
+		if (spec->flags & CT_SPEC_F_UNLOADS)
+			names_forget();
+		if (level == CT_LEVEL_COUNT) {
+			enter_only(t, call, spec, level, depth);
+			return false;
+		}
+	}
+	f->call_id = 0;
+	f->depth = 0;
+	f->api = spec->api;
+	f->api_depth = 0;
+	f->flags = 0;
+	if (unlikely(outer > 0))
+		nest(s, f, outer);
+	if (level == CT_LEVEL_COUNT) {
+		f->flags = CT_FRAME_F_COUNTED;
+		count_fetch(t, call->func_id);
+	} else {
+		if (unlikely(!s->next_id))
+			s->next_id = 1;
+		f->call_id = s->next_id++;
+		frame_words(f, call, word_cnt_of(spec));
+	}
+	f->start_ns = call->start_ns = thread_now(p, t);
+	if (unlikely(spec->flags & CT_SPEC_F_NO_RETURN)) {
+		enter_only(t, call, spec, level, depth);
+		return false;
+	}
+	t->calls[depth] = call;
+	/* Together: a signal handler may leave by longjmp(). */
+	depth_set(s, depth + 1);
+	bump(&s->stats[CT_STAT_ENTRIES]);
+	return true;
+}
+
+static cold int enter_inside(struct process *p, struct thread *t, const struct call *call)
+{
+	if (t->slot->depth > CT_MAX_DEPTH)
+		depth_set(t->slot, CT_MAX_DEPTH);
+	return settle(p, t, call->sp);
+}
+
+static cold void enter_dropped(struct ct_shm_slot *s)
+{
+	bump(&s->stats[CT_STAT_ENTRIES]);
+	bump(&s->stats[CT_STAT_RETURNS]);
+	bump(&s->drops[CT_DROP_CALL]);
+}
+
+static cold void enter_timed(struct process *p, struct thread *t, struct call *call, uint64_t began)
+{
+	uint64_t now = thread_now(p, t);
+
+	/* What does not come back is all of it. */
+	if (call->t && now - began < CT_COST_MAX_NS)
+		call->timed_ns = now - began + 1;
+	else
+		cost_add(t, now - began, now);
+	cost_skip(t);
+}
+
+static inline void enter(struct process *p, struct thread *t, struct call *call)
+{
+	const struct ct_spec *spec = &p->set->specs[call->func_id];
+	struct ct_shm_slot *s = t->slot;
+	uint32_t level = spec->level;
+	uint64_t began = 0;
+	int outer = 0;
+
+	if (unlikely(level >= CT_LEVEL_OFF))
+		return;
+	level = call_level(p, t, spec);
+	if (unlikely(level >= CT_LEVEL_OFF))
+		return;
+	if (unlikely(is_interrupted(t, call->sp))) {
+		enter_dropped(s);
+		return;
+	}
+	busy_set(t, call->sp);
+	if (unlikely(!--t->skip))
+		began = thread_now(p, t);
+	if (unlikely(s->depth))
+		outer = enter_inside(p, t, call);
+	if (unlikely(s->depth >= CT_MAX_DEPTH)) {
+		s->drops[CT_DROP_DEPTH]++;
+	} else {
+		call->depth = s->depth;
+		if (likely(enter_frame(p, t, call, spec, level, s->depth, outer))) {
+			call->t = t;
+			call->gen = p->alive;
+		}
+	}
+	call->timed_ns = 0;
+	if (unlikely(began))
+		enter_timed(p, t, call, began);
+	busy_clear(t);
+	if (unlikely((int64_t)(call->start_ns - p->set->beat_ns) > (int64_t)CT_SHM_STALE_NS))
+		process_ask(p, call->start_ns);
+}
+
+/* The words that lie on the caller's stack. A stack may end behind those that are there: what is
+ * in another page is looked at only where there certainly is one. */
+static inline void copy_stack(struct call *call, const struct thread *t)
+{
+#ifdef __x86_64__
+	uint64_t from = call->sp + 8;
+#else
+	uint64_t from = call->sp;
+#endif
+	uint64_t left = 4096 - (from & 4095);
+
+	if (likely(left >= sizeof(call->stack)) ||
+	    (t && is_own_stack(t, from) && from + sizeof(call->stack) <= t->stack_hi)) {
+		memcpy(call->stack, (void *)from, sizeof(call->stack));
+		return;
+	}
+	stack_words(call->stack, from, left);
+}
+
+/* All at once, instead of one after the other: in a program that computes between calls none of it
+ * is in the caches any more. always_inline: gcc 12 leaves out a call that does nothing else. */
+static inline __attribute__((always_inline)) void fetch(const struct process *p, uint64_t func_id)
+{
+	const uint8_t *next = inject_me.next, *t = (const uint8_t *)inject_me.t;
+	const struct ct_shm_slot *s = inject_me.slot;
+	const struct ct_spec *spec = &inject_me.set->specs[func_id];
+
+	__builtin_prefetch(p);
+	__builtin_prefetch(&p->mult);
+	__builtin_prefetch(&inject_hooks[func_id]);
+	__builtin_prefetch(inject_me.set);
+	__builtin_prefetch(inject_me.shm);
+	__builtin_prefetch(spec);
+	__builtin_prefetch((const uint8_t *)(spec + 1) - 1);
+	__builtin_prefetch(t, 1);
+	__builtin_prefetch(t + 64, 1);
+	__builtin_prefetch(t + 128, 1);
+	__builtin_prefetch(s, 1);
+	__builtin_prefetch(s->stats, 1);
+	__builtin_prefetch(s->frames, 1);
+	__builtin_prefetch(s->frames[0].words, 1);
+	__builtin_prefetch(next, 1);
+	__builtin_prefetch(next + 64, 1);
+	__builtin_prefetch(next + 128, 1);
+}
+
+hot void *inject_enter(struct call *call)
+{
+	struct process *p = inject_process;
+	struct thread *t = inject_me.t;
+
+	fetch(p, call->func_id);
+	call->t = NULL;
+	call->start_ns = 0;
+	call->answers = inject_hooks[call->func_id].answers;
+	if (unlikely(!t || inject_me.gen != p->alive)) {
+		t = thread_begin(call);
+		p = inject_process;
+	}
+	copy_stack(call, t);
+	if (likely(t)) {
+		if (unlikely(p->set->ended))
+			process_end();
+		else
+			enter(p, t, call);
+	}
+	return inject_hooks[call->func_id].real;
+}
+
+/* --- return --- */
+
+static inline void leave(struct process *p, struct thread *t, const struct call *call, uint64_t now,
+			 int32_t result)
+{
+	const struct ct_spec *spec = &p->set->specs[call->func_id];
+	struct ct_shm_slot *s = t->slot;
+	struct ct_frame *f = &s->frames[call->depth];
+	bool ok, forgets = true, sent = true;
+
+	if (unlikely(s->depth > call->depth + 1))
+		give_up_to(t, call->depth + 1, now, CT_CALL_F_ABANDONED);
+	ok = ct_result_is_ok(spec, result);
+	if (f->flags & CT_FRAME_F_COUNTED) {
+		count_returned(t, spec, call, result, now - call->start_ns);
+		s->stats[CT_STAT_COUNTED]++;
+	} else if (unlikely(now - call->start_ns < p->set->min_duration_ns) &&
+		   !(spec->flags & CT_SPEC_F_KEEP)) {
+		s->stats[CT_STAT_FILTERED]++;
+		forgets = sent = false;
+	} else {
+		sent = call_send(t, call, call->depth, spec, now, 0, result, ok);
+	}
+	depth_set(s, call->depth);
+	bump(&s->stats[CT_STAT_RETURNS]);
+	if (unlikely(!sent))
+		number_back(s, f);
+	/* Not before: names that are told from here on must come behind this record. */
+	if (unlikely(spec->flags & CT_SPEC_F_UNLOADS) && forgets)
+		names_forget();
+}
+
+static bool frame_is_own(const struct ct_shm_slot *s, const struct call *call)
+{
+	const struct ct_frame *f = &s->frames[call->depth];
+
+	return s->depth > call->depth && s->depth <= CT_MAX_DEPTH && f->sp == call->sp &&
+	       f->func_id == call->func_id && f->start_ns == call->start_ns;
+}
+
+static cold void exit_answers(const struct call *call, uint64_t result)
+{
+	void **to = (void **)call->regs[1];
+
+	/* It went well, so the driver has written there. */
+	if ((int32_t)result == 0 && to && *to)
+		*to = hook_answer(*to);
+}
+
+hot void inject_exit(struct call *call, uint64_t result)
+{
+	struct process *p = inject_process;
+	struct thread *t = call->t;
+	uint64_t now, done;
+
+	/* Not a child that was forked in the call, nor another thread: the frame is not its. */
+	if (likely(t && p->alive == call->gen && inject_me.t == t && inject_me.gen == call->gen)) {
+		busy_set(t, call->sp);
+		now = thread_now(p, t);
+		if (likely(frame_is_own(t->slot, call)))
+			leave(p, t, call, now, result);
+		if (unlikely(call->timed_ns)) {
+			done = thread_now(p, t);
+			cost_add(t, call->timed_ns + done - now, done);
+		}
+		busy_clear(t);
+	}
+	if (unlikely(call->answers))
+		exit_answers(call, result);
+}

@@ -1,0 +1,244 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* Slots of threads: taken at a thread's first call, given back when it ends. */
+#include "inject.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <pthread.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+extern void *__libc_stack_end;
+
+/* A thread without a slot looks again at one of so many calls. */
+#define WAIT_CALLS 64
+/* The kernel maps nothing else so close below the first thread's stack. */
+#define MAIN_STACK_MAX (128ull << 20)
+
+static int (*setspecific)(pthread_key_t key, const void *value);
+static pthread_key_t key;
+static uint32_t key_state; /* 0: not yet, 1: there is one, 2: it is being made, 3: cannot be */
+
+/* The thread ends. Calls that later destructors make take a slot once more. */
+static void thread_end(void *arg)
+{
+	struct thread *t = arg;
+	struct process *p = inject_process;
+
+	if (inject_me.t != t || inject_me.gen != p->alive)
+		return;
+	inject_unfinished(t, inject_now());
+	inject_me.t = NULL;
+	__atomic_store_n(&t->slot->tid, 0, __ATOMIC_RELAXED);
+	__atomic_store_n(&t->slot->state, CT_SLOT_FREE, __ATOMIC_RELEASE);
+}
+
+static void key_set(struct thread *t)
+{
+	int (*create)(pthread_key_t *, void (*)(void *));
+	uint32_t none = 0;
+
+	if (__atomic_compare_exchange_n(&key_state, &none, 2, false, __ATOMIC_ACQ_REL,
+					__ATOMIC_ACQUIRE)) {
+		create = libc_symbol("pthread_key_create");
+		setspecific = libc_symbol("pthread_setspecific");
+		none = create && setspecific && !create(&key, thread_end) ? 1 : 3;
+		__atomic_store_n(&key_state, none, __ATOMIC_RELEASE);
+	}
+	/* Without it, the slot is taken from the thread when it is gone. */
+	if (none == 1)
+		setspecific(key, t);
+}
+
+static void stack_of_main(struct thread *t)
+{
+	struct rlimit limit = {.rlim_cur = MAIN_STACK_MAX};
+
+	getrlimit(RLIMIT_STACK, &limit);
+	t->stack_hi = (uintptr_t)__libc_stack_end;
+	t->stack_lo =
+		t->stack_hi - (limit.rlim_cur < MAIN_STACK_MAX ? limit.rlim_cur : MAIN_STACK_MAX);
+}
+
+static void stack_of_thread(struct thread *t)
+{
+	pthread_t (*self)(void) = libc_symbol("pthread_self");
+	int (*attr_of)(pthread_t, pthread_attr_t *) = libc_symbol("pthread_getattr_np");
+	int (*stack_of)(const pthread_attr_t *, void **, size_t *) =
+		libc_symbol("pthread_attr_getstack");
+	int (*destroy)(pthread_attr_t *) = libc_symbol("pthread_attr_destroy");
+	pthread_attr_t attr;
+	void *lo = NULL;
+	size_t size = 0;
+
+	if (!self || !attr_of || !stack_of || !destroy || attr_of(self(), &attr))
+		return;
+	if (!stack_of(&attr, &lo, &size)) {
+		t->stack_lo = (uintptr_t)lo;
+		t->stack_hi = (uintptr_t)lo + size;
+	}
+	destroy(&attr);
+}
+
+/* Where is the stack that the system gave this thread? A child's only thread may be any of its
+ * parent's. */
+static void stack_find(struct thread *t, uint64_t sp)
+{
+	t->stack_lo = t->stack_hi = 0;
+	if ((int)t->tid == inject_process->pid) {
+		stack_of_main(t);
+		if (sp - t->stack_lo < t->stack_hi - t->stack_lo || !process_is_forked())
+			return;
+	}
+	stack_of_thread(t);
+}
+
+static bool slot_take(struct ct_shm_slot *s, uint32_t tid)
+{
+	uint32_t free = CT_SLOT_FREE;
+
+	if (__atomic_load_n(&s->state, __ATOMIC_RELAXED) != CT_SLOT_FREE ||
+	    !__atomic_compare_exchange_n(&s->state, &free, CT_SLOT_LIVE, false, __ATOMIC_ACQUIRE,
+					 __ATOMIC_RELAXED))
+		return false;
+	__atomic_store_n(&s->tid, tid, __ATOMIC_RELEASE);
+	return true;
+}
+
+/* Of a thread that has gone without giving it back. tid 0 is about to be another. */
+static uint32_t slot_steal(struct ct_shm_slot *s, uint32_t tid)
+{
+	uint32_t old = __atomic_load_n(&s->tid, __ATOMIC_ACQUIRE), was = old;
+
+	if (__atomic_load_n(&s->state, __ATOMIC_RELAXED) != CT_SLOT_LIVE || !old)
+		return 0;
+	if (old != tid &&
+	    (!syscall(SYS_tgkill, (long)inject_process->pid, (long)old, 0l) || errno != ESRCH))
+		return 0;
+	return __atomic_compare_exchange_n(&s->tid, &old, tid, false, __ATOMIC_ACQ_REL,
+					   __ATOMIC_RELAXED)
+		       ? was
+		       : 0;
+}
+
+static struct ct_shm_slot *slot_at(const struct process *p, unsigned i)
+{
+	return (struct ct_shm_slot *)((uint8_t *)p->shm + p->shm->slots_off + i * p->shm->stride);
+}
+
+static void thread_init(struct process *p, struct thread *t, unsigned i, uint32_t tid)
+{
+	uint8_t *at = (uint8_t *)slot_at(p, i);
+
+	memset(t, 0, sizeof(*t));
+	t->slot = slot_at(p, i);
+	t->ring = at + p->shm->ring_off;
+	t->ring_sz = p->shm->ring_sz;
+	t->counts = (struct ct_count *)(at + p->shm->counts_off);
+	t->tid = tid;
+	t->cost_then = t->slot->cost_ns;
+}
+
+static void thread_send(struct thread *t, uint64_t now)
+{
+	struct ct_task *rec = ring_room(t, sizeof(*rec));
+
+	if (!rec) {
+		t->slot->drops[CT_DROP_TASK]++;
+		return;
+	}
+	memset(rec, 0, sizeof(*rec));
+	rec->rec.size = sizeof(*rec);
+	rec->rec.kind = CT_REC_THREAD;
+	rec->rec.ts_ns = now;
+	rec->rec.tid = t->tid;
+	prctl(PR_GET_NAME, rec->comm);
+	ring_send(t, &rec->rec);
+}
+
+static struct thread *slot_find(struct process *p, uint32_t tid)
+{
+	uint32_t was;
+
+	for (unsigned i = 0; i < p->shm->slot_cnt && i < CT_SHM_SLOTS; i++) {
+		if (!slot_take(slot_at(p, i), tid))
+			continue;
+		thread_init(p, &p->threads[i], i, tid);
+		return &p->threads[i];
+	}
+	for (unsigned i = 0; i < p->shm->slot_cnt && i < CT_SHM_SLOTS; i++) {
+		was = slot_steal(slot_at(p, i), tid);
+		if (!was)
+			continue;
+		thread_init(p, &p->threads[i], i, was);
+		inject_unfinished(&p->threads[i], inject_now());
+		p->threads[i].tid = tid;
+		return &p->threads[i];
+	}
+	return NULL;
+}
+
+static struct thread *thread_take(struct process *p, uint64_t sp)
+{
+	uint32_t tid = syscall(SYS_gettid);
+	struct thread *t = slot_find(p, tid), *none = NULL;
+	uint64_t now;
+
+	if (!t)
+		return NULL;
+	__atomic_store_n(&t->slot->busy, 1, __ATOMIC_RELAXED);
+	stack_find(t, sp);
+	now = inject_now();
+	t->random = (now ^ (uint64_t)tid << 32 ^ p->set->sample_seed) | 1;
+	t->skip = 1 + t->random / 2 % 64;
+	t->since_ns = now;
+	/* A signal handler may have come, and made a call. */
+	if (!__atomic_compare_exchange_n(&inject_me.t, &none, t, false, __ATOMIC_RELAXED,
+					 __ATOMIC_RELAXED)) {
+		t->slot->busy = 0;
+		__atomic_store_n(&t->slot->tid, 0, __ATOMIC_RELAXED);
+		__atomic_store_n(&t->slot->state, CT_SLOT_FREE, __ATOMIC_RELEASE);
+		return none;
+	}
+	inject_me.gen = p->alive;
+	inject_me.slot = t->slot;
+	inject_me.set = p->set;
+	inject_me.shm = p->shm;
+	thread_send(t, now);
+	__atomic_store_n(&t->slot->busy, 0, __ATOMIC_RELEASE);
+	key_set(t);
+	return t;
+}
+
+cold struct thread *thread_begin(const struct call *call)
+{
+	struct process *p = inject_process;
+	struct thread *t = NULL;
+	int err = errno;
+
+	if (!p->alive) {
+		if (p->given_up || !process_begin(0, NULL))
+			goto out;
+		p = inject_process;
+	}
+	if (inject_me.gen != p->alive)
+		inject_me = (struct me){.gen = p->alive};
+	t = inject_me.t;
+	if (t)
+		goto out;
+	if (inject_me.wait) {
+		inject_me.wait--;
+	} else {
+		t = thread_take(p, call->sp);
+		if (!t)
+			inject_me.wait = WAIT_CALLS;
+	}
+	if (!t)
+		__atomic_fetch_add(&p->shm->no_slot_cnt, 1, __ATOMIC_RELAXED);
+out:
+	errno = err;
+	return t;
+}

@@ -1,0 +1,307 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * What functions lead to: a thunk for each id, which calls inject_enter(), the real function with
+ * the same arguments, inject_exit(), and returns what the real one did. A call, and no change of
+ * return addresses: unwinders, exceptions and shadow stacks go through it as through any function.
+ *
+ * The frame is a struct call (inject.h) and behind it room for what is kept around the calls of C:
+ * vector registers that hold arguments, and then what was returned.
+ */
+#ifdef __x86_64__
+#include <cet.h>
+#ifndef _CET_ENDBR
+#define _CET_ENDBR
+#endif
+#define REGS	128
+#define FUNC_ID 176
+#define SP_AT	184
+#define FP	192
+#define RET	200
+#define KEPT	256
+#define FRAME	384
+
+	.text
+	.p2align 6
+	.globl	inject_thunks
+	.hidden	inject_thunks
+	.type	inject_thunks, @function
+inject_thunks:
+	.set	id, 0
+	.rept	2048	/* CT_MAX_FUNCS */
+	.p2align 4
+	_CET_ENDBR
+	mov	$id, %r11d
+	jmp	common
+	.set	id, id + 1
+	.endr
+	.p2align 4
+	.size	inject_thunks, . - inject_thunks
+
+	.section .text.hot,"ax",@progbits
+	.p2align 6
+	.type	common, @function
+common:
+	.cfi_startproc
+	push	%rbp
+	.cfi_def_cfa_offset 16
+	.cfi_offset %rbp, -16
+	mov	%rsp, %rbp
+	.cfi_def_cfa_register %rbp
+	sub	$FRAME, %rsp
+	and	$-16, %rsp
+	mov	%rdi, REGS(%rsp)
+	mov	%rsi, REGS+8(%rsp)
+	mov	%rdx, REGS+16(%rsp)
+	mov	%rcx, REGS+24(%rsp)
+	mov	%r8, REGS+32(%rsp)
+	mov	%r9, REGS+40(%rsp)
+	mov	%r11, FUNC_ID(%rsp)
+	lea	8(%rbp), %rdi
+	mov	%rdi, SP_AT(%rsp)
+	mov	(%rbp), %rdi
+	mov	%rdi, FP(%rsp)
+	mov	8(%rbp), %rdi
+	mov	%rdi, RET(%rsp)
+	movaps	%xmm0, KEPT(%rsp)
+	movaps	%xmm1, KEPT+16(%rsp)
+	movaps	%xmm2, KEPT+32(%rsp)
+	movaps	%xmm3, KEPT+48(%rsp)
+	movaps	%xmm4, KEPT+64(%rsp)
+	movaps	%xmm5, KEPT+80(%rsp)
+	movaps	%xmm6, KEPT+96(%rsp)
+	movaps	%xmm7, KEPT+112(%rsp)
+	mov	%rsp, %rdi
+	call	inject_enter
+	mov	%rax, %r11
+	movaps	KEPT(%rsp), %xmm0
+	movaps	KEPT+16(%rsp), %xmm1
+	movaps	KEPT+32(%rsp), %xmm2
+	movaps	KEPT+48(%rsp), %xmm3
+	movaps	KEPT+64(%rsp), %xmm4
+	movaps	KEPT+80(%rsp), %xmm5
+	movaps	KEPT+96(%rsp), %xmm6
+	movaps	KEPT+112(%rsp), %xmm7
+	mov	REGS(%rsp), %rdi
+	mov	REGS+8(%rsp), %rsi
+	mov	REGS+16(%rsp), %rdx
+	mov	REGS+24(%rsp), %rcx
+	mov	REGS+32(%rsp), %r8
+	mov	REGS+40(%rsp), %r9
+	call	*%r11
+	mov	%rax, KEPT(%rsp)
+	mov	%rdx, KEPT+8(%rsp)
+	movaps	%xmm0, KEPT+16(%rsp)
+	movaps	%xmm1, KEPT+32(%rsp)
+	mov	%rsp, %rdi
+	mov	%rax, %rsi
+	call	inject_exit
+	mov	KEPT(%rsp), %rax
+	mov	KEPT+8(%rsp), %rdx
+	movaps	KEPT+16(%rsp), %xmm0
+	movaps	KEPT+32(%rsp), %xmm1
+	leave
+	.cfi_def_cfa %rsp, 8
+	ret
+	.cfi_endproc
+	.size	common, . - common
+	.text
+
+	/*
+	 * void *dlsym(void *handle, const char *name), in the place of libc's when the library is
+	 * preloaded. What is of no interest goes to the real one by a jump, for that looks at its
+	 * return address: RTLD_NEXT and RTLD_DEFAULT mean something else to each caller.
+	 */
+	.globl	dlsym
+	.type	dlsym, @function
+	.p2align 4
+dlsym:
+	.cfi_startproc
+	_CET_ENDBR
+	test	%rsi, %rsi
+	jz	1f
+	cmpb	$'c', (%rsi)
+	jne	1f
+	cmpb	$'u', 1(%rsi)
+	jne	1f
+	cmp	$-1, %rdi	/* RTLD_NEXT */
+	je	1f
+	push	%rdi
+	.cfi_adjust_cfa_offset 8
+	push	%rsi
+	.cfi_adjust_cfa_offset 8
+	sub	$8, %rsp
+	.cfi_adjust_cfa_offset 8
+	call	inject_dlsym
+	add	$8, %rsp
+	.cfi_adjust_cfa_offset -8
+	pop	%rsi
+	.cfi_adjust_cfa_offset -8
+	pop	%rdi
+	.cfi_adjust_cfa_offset -8
+	test	%rax, %rax
+	jz	1f		/* the caller may find what the library does not; and the error is its own */
+	ret
+1:	mov	inject_real_dlsym(%rip), %r11
+	test	%r11, %r11
+	jz	2f
+	jmp	*%r11
+2:	push	%rdi
+	.cfi_adjust_cfa_offset 8
+	push	%rsi
+	.cfi_adjust_cfa_offset 8
+	sub	$8, %rsp
+	.cfi_adjust_cfa_offset 8
+	call	inject_find_dlsym
+	add	$8, %rsp
+	.cfi_adjust_cfa_offset -8
+	pop	%rsi
+	.cfi_adjust_cfa_offset -8
+	pop	%rdi
+	.cfi_adjust_cfa_offset -8
+	mov	inject_real_dlsym(%rip), %r11
+	test	%r11, %r11
+	jz	3f
+	jmp	*%r11
+3:	xor	%eax, %eax
+	ret
+	.cfi_endproc
+	.size	dlsym, . - dlsym
+
+#elif defined(__aarch64__)
+#define REGS	128
+#define FUNC_ID 192
+#define SP_AT	200
+#define FP	208
+#define RET	216
+#define KEPT	256
+#define INDIRECT 384	/* x8: where a large result goes */
+#define FRAME	400
+
+	.text
+	.p2align 6
+	.globl	inject_thunks
+	.hidden	inject_thunks
+	.type	inject_thunks, %function
+inject_thunks:
+	.set	id, 0
+	.rept	2048	/* CT_MAX_FUNCS */
+	hint	#34	/* bti c */
+	mov	w16, #id
+	b	common
+	nop
+	.set	id, id + 1
+	.endr
+	.size	inject_thunks, . - inject_thunks
+
+	.section .text.hot,"ax",%progbits
+	.p2align 6
+	.type	common, %function
+common:
+	.cfi_startproc
+	stp	x29, x30, [sp, #-16]!
+	.cfi_def_cfa_offset 16
+	.cfi_offset x29, -16
+	.cfi_offset x30, -8
+	mov	x29, sp
+	.cfi_def_cfa x29, 16
+	sub	sp, sp, #FRAME
+	stp	x0, x1, [sp, #REGS]
+	stp	x2, x3, [sp, #REGS+16]
+	stp	x4, x5, [sp, #REGS+32]
+	stp	x6, x7, [sp, #REGS+48]
+	add	x9, x29, #16
+	stp	x16, x9, [sp, #FUNC_ID]
+	ldr	x9, [x29]
+	stp	x9, x30, [sp, #FP]
+	str	x8, [sp, #INDIRECT]
+	stp	q0, q1, [sp, #KEPT]
+	stp	q2, q3, [sp, #KEPT+32]
+	stp	q4, q5, [sp, #KEPT+64]
+	stp	q6, q7, [sp, #KEPT+96]
+	mov	x0, sp
+	bl	inject_enter
+	mov	x16, x0
+	ldr	x8, [sp, #INDIRECT]
+	ldp	q0, q1, [sp, #KEPT]
+	ldp	q2, q3, [sp, #KEPT+32]
+	ldp	q4, q5, [sp, #KEPT+64]
+	ldp	q6, q7, [sp, #KEPT+96]
+	ldp	x0, x1, [sp, #REGS]
+	ldp	x2, x3, [sp, #REGS+16]
+	ldp	x4, x5, [sp, #REGS+32]
+	ldp	x6, x7, [sp, #REGS+48]
+	blr	x16
+	stp	x0, x1, [sp, #KEPT]
+	stp	q0, q1, [sp, #KEPT+16]
+	stp	q2, q3, [sp, #KEPT+48]
+	mov	x1, x0
+	mov	x0, sp
+	bl	inject_exit
+	ldp	x0, x1, [sp, #KEPT]
+	ldp	q0, q1, [sp, #KEPT+16]
+	ldp	q2, q3, [sp, #KEPT+48]
+	mov	sp, x29
+	ldp	x29, x30, [sp], #16
+	.cfi_def_cfa sp, 0
+	.cfi_restore x29
+	.cfi_restore x30
+	ret
+	.cfi_endproc
+	.size	common, . - common
+	.text
+
+	/* As above. */
+	.globl	dlsym
+	.type	dlsym, %function
+	.p2align 4
+dlsym:
+	.cfi_startproc
+	hint	#34
+	cbz	x1, 1f
+	ldrb	w9, [x1]
+	cmp	w9, #'c'
+	b.ne	1f
+	ldrb	w9, [x1, #1]
+	cmp	w9, #'u'
+	b.ne	1f
+	cmn	x0, #1		/* RTLD_NEXT */
+	b.eq	1f
+	stp	x0, x1, [sp, #-32]!
+	.cfi_def_cfa_offset 32
+	str	x30, [sp, #16]
+	.cfi_offset x30, -16
+	bl	inject_dlsym
+	mov	x9, x0
+	ldr	x30, [sp, #16]
+	ldp	x0, x1, [sp], #32
+	.cfi_def_cfa_offset 0
+	.cfi_restore x30
+	cbz	x9, 1f
+	mov	x0, x9
+	ret
+1:	adrp	x16, inject_real_dlsym
+	ldr	x16, [x16, :lo12:inject_real_dlsym]
+	cbz	x16, 2f
+	br	x16
+2:	stp	x0, x1, [sp, #-32]!
+	.cfi_def_cfa_offset 32
+	str	x30, [sp, #16]
+	.cfi_offset x30, -16
+	bl	inject_find_dlsym
+	ldr	x30, [sp, #16]
+	ldp	x0, x1, [sp], #32
+	.cfi_def_cfa_offset 0
+	.cfi_restore x30
+	adrp	x16, inject_real_dlsym
+	ldr	x16, [x16, :lo12:inject_real_dlsym]
+	cbz	x16, 3f
+	br	x16
+3:	mov	x0, #0
+	ret
+	.cfi_endproc
+	.size	dlsym, . - dlsym
+#else
+#error "thunks are for x86-64 and arm64"
+#endif
+
+	.section .note.GNU-stack,"",%progbits
