@@ -53,11 +53,12 @@ struct attach *attach__open(const struct attach_opts *o)
 	if (a->quotas)
 		a->quotas->of[QUOTA_FUNCTIONS].max = ATTACH_STUB_FUNC - fnset__cnt(a->fns);
 	a->watch = (struct watch){-1, -1, -1};
+	a->rings_fd = -1;
 	if (watch__open(&a->watch))
 		warn("files that are written to while they are probed will not be noticed: %s: "
 		     "raise the limits of open files and of inotify",
 		     strerror(errno));
-	if (start_links(a, o) || rings__make(a, o->ring_sz) || attach__load(a, o) ||
+	if (start_links(a, o) || rings__begin(a, o->ring_sz) || attach__load(a, o) ||
 	    levels__fill(a)) {
 		attach__free(a);
 		return NULL;
@@ -72,12 +73,12 @@ enum mechanism attach__mechanism(const struct attach *a)
 
 enum nv_probe attach__kernel_probe(const struct attach *a)
 {
-	return a->kernel_probe;
+	return a ? a->kernel_probe : NV_PROBE_AUTO;
 }
 
 bool attach__has_xid(const struct attach *a)
 {
-	return bpf_program__autoload(a->skel->progs.ct_xid);
+	return a && bpf_program__autoload(a->skel->progs.ct_xid);
 }
 
 const int *attach__ring_fds(const struct attach *a, unsigned *cnt, size_t *size)
@@ -201,7 +202,7 @@ static void say_lingering(const struct attach *a)
 
 void attach__detach(struct attach *a)
 {
-	if (!a->skel || a->detached)
+	if (!a || !a->skel || a->detached)
 		return;
 	a->detached = true;
 	levels__end(a);

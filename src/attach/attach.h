@@ -40,7 +40,8 @@ struct attach_opts {
 	pid_t only_pid;
 };
 
-/* Loads the BPF programs. NULL on error, which it reports with what to do. */
+/* Loads the BPF programs. NULL on error, which it reports with what to do. A trace without the BPF
+ * side has NULL, too: what asks or ends something below takes it for one that has nothing. */
 struct attach *attach__open(const struct attach_opts *opts);
 /* Detaches and frees. */
 void attach__free(struct attach *a);

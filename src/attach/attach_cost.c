@@ -19,11 +19,11 @@
 #include <unistd.h>
 
 #define ROUNDS 5
-#define CALLS  200
+#define CALLS  100
 /* Each takes 10 us. */
-#define CALLS_STEPPED 30
+#define CALLS_STEPPED 15
 #define COLD_SZ	      (2 << 20)
-#define COLD_CALLS    32
+#define COLD_CALLS    16
 
 /*
  * Two functions that do the same: one begins as driver 580's entry points do, with an instruction
@@ -123,8 +123,8 @@ static double time_cold(char *memory)
 static void time_every(struct attach *a, uint32_t skip)
 {
 	a->skel->bss->cost_cfg.skip_mask = skip ? skip - 1 : 0;
-	for (int i = 0; i < CT_COST_CPUS; i++)
-		__atomic_store_n(&a->skel->bss->cost_skip[i].left, skip ? skip / 2 : 1,
+	for (int i = 0; i < CT_CPUS; i++)
+		__atomic_store_n(&a->skel->bss->cpus[i].left, skip ? skip / 2 : 1,
 				 __ATOMIC_RELAXED);
 }
 
@@ -163,11 +163,13 @@ static double time_spec(struct attach *a, stub_fn *stub, uint8_t flags, uint8_t 
 		return 0;
 	for (int r = 0; r < ROUNDS; r++) {
 		all[r] = time_stub(stub) - bare;
-		outside[r] = all[r] - time_programs(a, stub, NULL, NULL);
+		if (base)
+			outside[r] = all[r] - time_programs(a, stub, NULL, NULL);
 	}
-	left = median(outside);
-	if (base)
+	if (base) {
+		left = median(outside);
 		*base = left > 0 ? left : 0;
+	}
 	left = median(all);
 	return left > 0 ? left : 0;
 }
@@ -241,7 +243,7 @@ static void forget(void *ctx, const struct ct_count_key *key, const struct ct_co
 
 void attach__fn_cost(struct attach *a, uint32_t func_id, struct ct_fn_cost *sum)
 {
-	int cpus = libbpf_num_possible_cpus();
+	int cpus = a ? libbpf_num_possible_cpus() : 0;
 	struct ct_fn_cost *each = cpus > 0 ? calloc(cpus, sizeof(*each)) : NULL;
 
 	memset(sum, 0, sizeof(*sum));

@@ -125,12 +125,12 @@ const struct attach_lib *attach__lib_by_key(const struct attach *a, const struct
 
 unsigned attach__lib_cnt(const struct attach *a)
 {
-	return a->lib_cnt;
+	return a ? a->lib_cnt : 0;
 }
 
 const struct attach_lib *attach__lib_at(const struct attach *a, unsigned i)
 {
-	return i < a->lib_cnt ? &a->libs[i]->lib : NULL;
+	return i < attach__lib_cnt(a) ? &a->libs[i]->lib : NULL;
 }
 
 unsigned attach__newest_lib(const struct attach *a)

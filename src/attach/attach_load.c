@@ -6,8 +6,10 @@
 #include "nv.h"
 #include "attach/find/target.h"
 
+#include "util/clock.h"
 #include "util/log.h"
 
+#include <bpf/bpf.h>
 #include <errno.h>
 #include <string.h>
 #include <sys/random.h>
@@ -52,6 +54,24 @@ static uint32_t wake_shift(uint64_t ring_sz)
 	return shift;
 }
 
+/* For tests/bench/start.py. The number is there since Linux 5.16. */
+static void say_loaded(const struct attach *a, uint64_t ns)
+{
+	struct bpf_program *p;
+
+	dbg("programs loaded in %.1f ms", ns / 1e6);
+	bpf_object__for_each_program(p, a->skel->obj)
+	{
+		int fd = log_level() >= LOG_DEBUG ? bpf_program__fd(p) : -1;
+		struct bpf_prog_info info = {0};
+		uint32_t len = sizeof(info);
+
+		if (fd >= 0 && !bpf_prog_get_info_by_fd(fd, &info, &len))
+			dbg("%s: %u instructions verified", bpf_program__name(p),
+			    info.verified_insns);
+	}
+}
+
 /* One try with one way of seeing the driver; quiet, so that the next can be tried. */
 static int load_with(struct attach *a, const struct attach_opts *o, enum nv_probe how)
 {
@@ -69,6 +89,7 @@ static int load_with(struct attach *a, const struct attach_opts *o, enum nv_prob
 		.min_duration_ns = o->min_duration_ns,
 		.hide = o->hide,
 	};
+	uint64_t start_ns = now_ns();
 	int ret;
 
 	if (getrandom(cfg.name_secret, sizeof(cfg.name_secret), 0) != sizeof(cfg.name_secret) ||
@@ -84,16 +105,18 @@ static int load_with(struct attach *a, const struct attach_opts *o, enum nv_prob
 	room__prepare(a->skel, &cfg, o);
 	nv__prepare(a->skel, &cfg, o, how);
 	a->skel->rodata->cfg = cfg;
-	ret = bpf_map__set_max_entries(a->skel->maps.rings, a->ring_cnt);
+	ret = bpf_map__reuse_fd(a->skel->maps.rings, a->rings_fd);
 	if (!ret)
 		ret = cudatrace_bpf__load(a->skel);
+	if (!ret)
+		say_loaded(a, now_ns() - start_ns);
 	a->progs = (struct probe_progs){
 		.session = bpf_program__fd(a->skel->progs.ct_session),
 		.entry = bpf_program__fd(a->skel->progs.ct_entry),
 		.ret = bpf_program__fd(a->skel->progs.ct_return),
 	};
 	if (!ret)
-		ret = rings__use(a);
+		ret = rings__end(a);
 	if (!ret && how != NV_PROBE_AUTO)
 		ret = nv__fill_plans(a->skel, o->abi, o->hide);
 	if (!ret)

@@ -174,6 +174,8 @@ bool attach__late(struct attach *a, void (*fn)(void *ctx, const struct attach_li
 {
 	static struct links_answer answer;
 
+	if (!a)
+		return true;
 	while (links__next(&a->links, &answer)) {
 		struct lib_entry *e = NULL;
 
@@ -194,5 +196,5 @@ bool attach__late(struct attach *a, void (*fn)(void *ctx, const struct attach_li
 
 bool attach__is_late(const struct attach *a)
 {
-	return a->links.late_cnt;
+	return a && a->links.late_cnt;
 }

@@ -11,6 +11,7 @@
 #include "util/quota.h"
 
 #include <bpf/libbpf.h>
+#include <pthread.h>
 
 #include "cudatrace.skel.h"
 
@@ -61,6 +62,10 @@ struct attach {
 	int *ring_fds;	   /* one for each processor */
 	unsigned ring_cnt;
 	size_t ring_sz; /* of each */
+	int rings_fd;	/* the table of them */
+	pthread_t rings_maker;
+	bool has_rings_maker;
+	int rings_ret;
 	struct lib_entry **libs;
 	unsigned lib_cnt, newest_lib, off_cnt;
 	struct lib_key *keys; /* oldest first */
@@ -81,9 +86,13 @@ int attach_places(struct attach *a, struct lib_entry *e, int fd);
 int attach__load(struct attach *a, const struct attach_opts *o);
 /* Why the kernel did not take the programs or the maps. */
 void attach__load_error(int ret);
-/* attach_rings.c. rings__make() reports its errors. total: bytes of all together. */
-int rings__make(struct attach *a, uint64_t total);
-int rings__use(const struct attach *a);
+/*
+ * attach_rings.c. They are made, and put into their table, by a thread, for the kernel waits in
+ * between, and there are programs to be verified meanwhile: between these two the table alone may
+ * be used. total: bytes of all together. The first reports its errors.
+ */
+int rings__begin(struct attach *a, uint64_t total);
+int rings__end(struct attach *a);
 void rings__close(struct attach *a);
 
 /* levels.c: which results have a name, and which files are looked for. Before loading. */

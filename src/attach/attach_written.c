@@ -130,12 +130,12 @@ int attach_lib__hold(struct attach *a, struct lib_entry *e, int fd)
 
 int attach__watch_fd(const struct attach *a)
 {
-	return a->watch.fd;
+	return a ? a->watch.fd : -1;
 }
 
 unsigned attach__off_cnt(const struct attach *a)
 {
-	return a->off_cnt;
+	return a ? a->off_cnt : 0;
 }
 
 bool attach__is_written(const struct attach *a, const struct attach_lib *lib)

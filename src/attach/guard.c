@@ -43,7 +43,8 @@ static void go_on_all(int map_fd)
 
 void attach__go_on_all(struct attach *a)
 {
-	go_on_all(bpf_map__fd(a->skel->maps.pids));
+	if (a)
+		go_on_all(bpf_map__fd(a->skel->maps.pids));
 }
 
 void attach__go_on(struct attach *a, pid_t pid)

@@ -40,10 +40,7 @@ void levels__prepare(struct ct_cfg *cfg, const struct fnset *fns)
 {
 	unsigned stems = 0;
 
-	for (int a = 0; a < API_CNT; a++)
-		for (int32_t i = 1; i < CT_RESULT_WORDS * 64; i++)
-			cfg->results[a][i / 64] |= (uint64_t) !!api_result_name(api_at(a), i)
-						   << i % 64;
+	api_named_results(cfg->results);
 	for (int a = 0; a < API_CNT; a++)
 		if (fnset__wants_api(fns, api_at(a)))
 			stems = add_stems(cfg, api_at(a), stems);
@@ -63,13 +60,7 @@ int levels__refill(struct attach *a, unsigned func_id)
 {
 	struct ct_spec spec;
 
-	api_fn_spec_hiding(fnset__fn(a->fns, func_id), a->hide, &spec);
-	if (fnset__is_marked(a->fns, FNSET_COUNT, func_id))
-		spec.level = CT_LEVEL_COUNT;
-	if (fnset__is_marked(a->fns, FNSET_NO_RETURN, func_id))
-		spec.flags |= CT_SPEC_F_NO_RETURN;
-	if (fnset__is_marked(a->fns, FNSET_STACK, func_id))
-		spec.flags |= CT_SPEC_F_STACK;
+	fnset__spec(a->fns, func_id, a->hide, &spec);
 	return set_spec(a, func_id, &spec);
 }
 

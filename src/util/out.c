@@ -109,15 +109,28 @@ static bool wanted_to_end(void)
 		sigismember(&set, SIGHUP) == 1);
 }
 
-/* Opening a FIFO waits for its reader. With signals blocked nobody could end that. */
+/* A lease (fcntl(2): file servers take them) ends at the latest after lease-break-time, 45 s. */
+#define LEASE_MS 60000
+#define OPEN_AGAIN_MS 20
+
+/*
+ * Opening a FIFO waits for its reader, a file for whoever holds a lease on it. With signals blocked
+ * nobody could end that.
+ */
 static int open_path(const char *path, enum safe_open_why *why)
 {
+	int fd, waited_ms = 0;
 	struct stat st;
-	int fd;
 
-	while ((fd = safe_open(path, why)) < 0 && *why == SAFE_OPEN_ERRNO && errno == ENXIO &&
-	       !stat(path, &st) && S_ISFIFO(st.st_mode)) {
-		poll(NULL, 0, 20);
+	while ((fd = safe_open(path, why)) < 0 && *why == SAFE_OPEN_ERRNO) {
+		int e = errno;
+		bool is_fifo = e == ENXIO && !stat(path, &st) && S_ISFIFO(st.st_mode);
+
+		errno = e;
+		if (!is_fifo && (e != EAGAIN || waited_ms >= LEASE_MS))
+			break;
+		poll(NULL, 0, OPEN_AGAIN_MS);
+		waited_ms += OPEN_AGAIN_MS;
 		if (wanted_to_end()) {
 			errno = EINTR;
 			return -1;

@@ -197,6 +197,9 @@ static const char *const daemon_calls[] = {
 	"capset",
 };
 
+/* Programs that connect are given memory (src/inject/). */
+static const char *const inject_calls[] = {"accept4", "getsockopt", "memfd_create"};
+
 /* cudatrace-read: opens for reading, copies into memory, hands over. */
 static const char *const reader_calls[] = {
 	/* memory */
@@ -295,6 +298,16 @@ static int allow_for_links(scmp_filter_ctx ctx, const struct sandbox_needs *need
 				  ?: allow_if(ctx, SCMP_SYS(ioctl), 1, UINT32_MAX,
 					      PERF_EVENT_IOC_ENABLE);
 	return ret;
+}
+
+static int allow_for_inject(scmp_filter_ctx ctx)
+{
+	int ret = 0;
+
+	for (size_t i = 0; i < COUNT(inject_calls) && !ret; i++)
+		ret = allow(ctx, inject_calls[i]);
+	/* How a process ended (PIDFD_GET_INFO, whose size may grow). */
+	return ret ?: allow_if(ctx, SCMP_SYS(ioctl), 1, 0xffff, 0xff0b);
 }
 
 static int allow_in_part(scmp_filter_ctx ctx)
@@ -402,6 +415,8 @@ static int filter_calls(const struct sandbox_needs *needs)
 		ret = allow_for_links(ctx, needs);
 	else if (!ret)
 		ret = allow_bpf(ctx, bpf_commands, COUNT(bpf_commands));
+	if (!ret && needs->inject)
+		ret = allow_for_inject(ctx);
 	if (!ret && needs->daemon)
 		ret = allow_for_daemon(ctx);
 	if (!ret)

@@ -13,6 +13,7 @@
 struct sandbox_needs {
 	bool daemon;	  /* else a trace */
 	bool links;	  /* instead of either: the process that attaches (attach/probe/links.h) */
+	bool inject;	  /* a trace that programs connect to (inject/inject.h) */
 	bool perf_probes; /* with links, one perf event each: asks for CAP_SYS_ADMIN */
 };
 

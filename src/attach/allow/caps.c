@@ -121,6 +121,7 @@ static struct cap caps[CAP_CNT] = {
 			"run Linux 6.13 or later",
 			CAP_BETTER,
 			.probe = cap_probe_session,
+			.look_closer = cap_session_kfunc,
 		},
 	[CAP_TP_UNMAPPED_AREA] =
 		{
@@ -293,17 +294,21 @@ void cap_say(struct cap *c, const char *fmt, ...)
 	va_end(ap);
 }
 
+/* What libbpf has to say is in the row's detail. */
+static void find_out(struct cap *c, enum cap_state (*how)(struct cap *c))
+{
+	libbpf_print_fn_t print = libbpf_set_print(NULL);
+
+	c->state = how(c);
+	libbpf_set_print(print);
+}
+
 const struct cap *caps__get(enum cap_id id)
 {
 	struct cap *c = &caps[id];
 
-	/* What libbpf has to say is in the row's detail. */
-	if (c->state == CAP_UNPROBED) {
-		libbpf_print_fn_t print = libbpf_set_print(NULL);
-
-		c->state = c->probe(c);
-		libbpf_set_print(print);
-	}
+	if (c->state == CAP_UNPROBED)
+		find_out(c, c->probe);
 	return c;
 }
 
@@ -314,8 +319,12 @@ bool caps__has(enum cap_id id)
 
 const struct cap *caps__all(unsigned *cnt)
 {
-	for (int id = 0; id < CAP_CNT; id++)
-		caps__get(id);
+	for (int id = 0; id < CAP_CNT; id++) {
+		struct cap *c = &caps[id];
+
+		if (caps__has(id) && c->look_closer)
+			find_out(c, c->look_closer);
+	}
 	*cnt = CAP_CNT;
 	return caps;
 }

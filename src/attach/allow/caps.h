@@ -66,6 +66,9 @@ struct cap {
 	const char *fix;
 	enum cap_need need;
 	enum cap_state (*probe)(struct cap *c);
+	/* Of a row that is there, what takes long to find out: for caps__all() alone. Without it
+	 * whoever needs the row finds out by trying. */
+	enum cap_state (*look_closer)(struct cap *c);
 	/* found: */
 	enum cap_state state;
 	char detail[256]; /* a version, an error message; may be "" */

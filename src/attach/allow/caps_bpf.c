@@ -158,6 +158,11 @@ enum cap_state cap_probe_multi(struct cap *c)
 	return try_link(c, MECH_MULTI);
 }
 
+enum cap_state cap_probe_session(struct cap *c)
+{
+	return try_link(c, MECH_SESSION);
+}
+
 /* bool bpf_session_is_return(void); from kernel 7.0 on with a pointer to the context. The program
  * knows both: bpf/cudatrace.bpf.c. */
 static bool session_kfunc_fits(struct cap *c, const struct btf *btf)
@@ -179,14 +184,12 @@ static bool session_kfunc_fits(struct cap *c, const struct btf *btf)
 	return false;
 }
 
-enum cap_state cap_probe_session(struct cap *c)
+/* Reading all of the kernel's types takes 20 ms. */
+enum cap_state cap_session_kfunc(struct cap *c)
 {
-	enum cap_state state = try_link(c, MECH_SESSION);
-	struct btf *btf;
+	struct btf *btf = btf__load_vmlinux_btf();
+	enum cap_state state;
 
-	if (state != CAP_YES)
-		return state;
-	btf = btf__load_vmlinux_btf();
 	if (!btf) {
 		cap_say(c, "no BTF of the kernel");
 		return CAP_UNKNOWN;

@@ -20,6 +20,7 @@ enum cap_state cap_probe_cookie(struct cap *c);
 enum cap_state cap_probe_uprobe(struct cap *c);
 enum cap_state cap_probe_multi(struct cap *c);
 enum cap_state cap_probe_session(struct cap *c);
+enum cap_state cap_session_kfunc(struct cap *c);
 enum cap_state cap_probe_tp_process(struct cap *c);
 enum cap_state cap_probe_tp_unmapped_area(struct cap *c);
 enum cap_state cap_probe_kprobe_multi(struct cap *c);
