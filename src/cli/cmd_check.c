@@ -386,7 +386,8 @@ static void print_text(const struct check *c)
 		out_str(c->out, nv_probe_name(best_nv_probe()));
 		out_lit(c->out, ".\n");
 	} else {
-		out_lit(c->out, "\nTracing is not possible: see what is needed.\n");
+		out_lit(c->out,
+			"\nTracing by uprobes is not possible: see what is needed.\nA command that you start is traced from inside: cudatrace --probe=inject -- COMMAND\n");
 	}
 }
 

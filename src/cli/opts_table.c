@@ -225,6 +225,31 @@ static void set_mechanism(struct opts *o, const struct opt_row *row, const char 
 		  row->words);
 }
 
+static void set_probe(struct opts *o, const struct opt_row *row, const char *arg)
+{
+	static const char *const names[] = {
+		[PROBE_AUTO] = "auto", [PROBE_UPROBE] = "uprobe", [PROBE_INJECT] = "inject"};
+
+	for (unsigned i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		if (!strcmp(arg, names[i])) {
+			o->trace.probe = i;
+			return;
+		}
+	}
+	opts__die("--probe '%s': there is no such way; choose one of: %s", arg, row->words);
+}
+
+static void set_collect(struct opts *o, const struct opt_row *row, const char *arg)
+{
+	char *end;
+	long pid = strtol(arg, &end, 10);
+
+	if (pid <= 0 || *end != ':' || end[1] != '@' || strlen(end + 1) > INJECT_NAME_MAX)
+		opts__die("--collect '%s': libcudatrace-inject.so gives it, nobody else", arg);
+	o->trace.collect = end + 1;
+	o->trace.collect_for = pid;
+}
+
 static void set_kernel_probe(struct opts *o, const struct opt_row *row, const char *arg)
 {
 	for (enum nv_probe k = NV_PROBE_AUTO; k <= NV_PROBE_TRACEPOINT; k++) {

@@ -255,6 +255,7 @@ static int open_tracer(struct daemon *d)
 {
 	uint32_t counts = memory_rows(d->cfg->metrics.max_counts);
 	const struct tracer_opts to = {
+		.probe = PROBE_UPROBE,
 		.attach =
 			{
 				.mech = d->o->mechanism,

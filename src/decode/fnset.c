@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "ct_spec.h"
 #include "fnset_near.h"
+#include "value.h"
 
 enum item_kind { ITEM_ALL, ITEM_API, ITEM_CLASS, ITEM_NAME, ITEM_GLOB };
 
@@ -422,4 +422,15 @@ void fnset__set_detail(struct fnset *set, enum api_detail detail)
 {
 	set->detail = detail;
 	apply(set);
+}
+
+void fnset__spec(const struct fnset *set, unsigned id, enum ct_hide hide, struct ct_spec *spec)
+{
+	api_fn_spec_hiding(fnset__fn(set, id), hide, spec);
+	if (fnset__is_marked(set, FNSET_COUNT, id))
+		spec->level = CT_LEVEL_COUNT;
+	if (fnset__is_marked(set, FNSET_NO_RETURN, id))
+		spec->flags |= CT_SPEC_F_NO_RETURN;
+	if (fnset__is_marked(set, FNSET_STACK, id))
+		spec->flags |= CT_SPEC_F_STACK;
 }

@@ -6,6 +6,8 @@
 #ifndef DECODE_FNSET_H
 #define DECODE_FNSET_H
 
+#include "ct_spec.h"
+
 #include "cuda.h"
 
 struct fnset;
@@ -57,6 +59,8 @@ int fnset__mark(struct fnset *set, enum fnset_mark mark, const char *expr, char 
 bool fnset__is_marked(const struct fnset *set, enum fnset_mark mark, unsigned id);
 /* Text for the header, such as "query (159 functions)"; "" when none is wanted and marked. */
 void fnset__describe_mark(const struct fnset *set, enum fnset_mark mark, char *text, size_t size);
+/* What a producer is to copy of its calls, and how much is kept of them at first. */
+void fnset__spec(const struct fnset *set, unsigned id, enum ct_hide hide, struct ct_spec *spec);
 bool fnset__wanted(const struct fnset *set, unsigned id);
 /* Whether it would be with that level, all else as it is. */
 bool fnset__wanted_at(const struct fnset *set, enum api_detail detail, unsigned id);

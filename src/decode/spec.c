@@ -247,6 +247,13 @@ void api_fn_spec_hiding(const struct api_fn *fn, enum ct_hide hide, struct ct_sp
 	}
 }
 
+void api_named_results(__u64 bits[CT_APIS_MAX][CT_RESULT_WORDS])
+{
+	for (int a = 0; a < API_CNT; a++)
+		for (int32_t i = 1; i < CT_RESULT_WORDS * 64; i++)
+			bits[a][i / 64] |= (__u64) !!api_result_name(api_at(a), i) << i % 64;
+}
+
 const char *api_hide_name(enum ct_hide hide)
 {
 	return hide == CT_HIDE_ARGS ? "arguments" : hide == CT_HIDE_STRINGS ? "strings" : NULL;

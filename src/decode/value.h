@@ -61,6 +61,8 @@ void api_fn_spec(const struct api_fn *fn, struct ct_spec *spec);
 /* The same without what is hidden: the one place that says what that is. A pointee keeps its place.
  */
 void api_fn_spec_hiding(const struct api_fn *fn, enum ct_hide hide, struct ct_spec *spec);
+/* A bit for each result of each family that has a name. */
+void api_named_results(__u64 bits[CT_APIS_MAX][CT_RESULT_WORDS]);
 /* "strings", "arguments", as headers have it; NULL: nothing is hidden. */
 const char *api_hide_name(enum ct_hide hide);
 

@@ -94,8 +94,8 @@ bool event_arg_by_name(const struct meaning *m, const struct trace_event *ev, co
 	return event_arg(m, ev, api_arg_by_name(m->fn, name), val);
 }
 
-static const struct kernel_name *captured_name(const struct meaning *m, const struct trace_event *ev,
-					       struct proc *p, int arg)
+static const struct kernel_name *
+captured_name(const struct meaning *m, const struct trace_event *ev, struct proc *p, int arg)
 {
 	const struct pointee *c;
 	size_t len;

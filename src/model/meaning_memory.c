@@ -27,8 +27,8 @@ static unsigned format_size(uint64_t format)
 }
 
 /* A number of a struct that the call was given by pointer: argument arg, field name. */
-static bool struct_field(const struct meaning *m, const struct trace_event *ev, int arg, const char *name,
-			 uint64_t *val)
+static bool struct_field(const struct meaning *m, const struct trace_event *ev, int arg,
+			 const char *name, uint64_t *val)
 {
 	const struct api_struct *st = m->fn->args[arg].type->st;
 	const struct pointee *c;
@@ -140,8 +140,8 @@ static void from_struct(const struct meaning *m, struct trace_event *ev)
 }
 
 /* An array of count numbers or addresses; NULL when not all of it was read. */
-static const uint8_t *array_of(const struct meaning *m, const struct trace_event *ev, const char *name,
-			       uint64_t count)
+static const uint8_t *array_of(const struct meaning *m, const struct trace_event *ev,
+			       const char *name, uint64_t count)
 {
 	int arg = api_arg_by_name(m->fn, name), cap = arg < 0 ? -1 : m->cap[arg];
 

@@ -159,7 +159,8 @@ static struct trace_event event_of(enum event_kind kind, const struct ct_rec *re
 }
 
 /* Hands out its definition when it is new. */
-static void add_stack(struct model *m, struct proc *p, const struct raw_call *raw, struct trace_event *ev)
+static void add_stack(struct model *m, struct proc *p, const struct raw_call *raw,
+		      struct trace_event *ev)
 {
 	struct trace_event def = event_of(EVENT_STACK, &raw->call->rec, "stack");
 	const uint64_t *ips = raw->stack;
@@ -323,9 +324,9 @@ static void on_uvm(struct model *m, const void *data, const struct raw *raw)
 	const struct ct_uvm *rec = data;
 	bool fault = rec->op == CT_UVM_FAULT;
 	struct trace_event ev = event_of(EVENT_UVM, &rec->rec,
-				   fault			      ? "fault"
-				   : rec->cause == UVM_CAUSE_EVICTION ? "eviction"
-								      : "migration");
+					 fault				    ? "fault"
+					 : rec->cause == UVM_CAUSE_EVICTION ? "eviction"
+									    : "migration");
 
 	if (m->opts.hide != CT_HIDE_ARGS)
 		ev.has = fault ? HAS_PTR : HAS_PTR | HAS_SIZE;

@@ -84,6 +84,8 @@ static int map_part(struct ring *r, int fd)
 		munmap(consumer, page);
 		return ret;
 	}
+	/* The command's process needs none of this, and copying the tables takes milliseconds. */
+	madvise(producer, size, MADV_DONTFORK);
 	ring__add(r, consumer, (void *)producer, producer + page);
 	return epoll_ctl(r->epoll_fd, EPOLL_CTL_ADD, fd, &ev) ? -errno : 0;
 }

@@ -157,7 +157,8 @@ bool event_path_u64(const struct trace_event *ev, const char *path, uint64_t *va
 	return c && c->len > (int)off && raw_number(c->data + off, c->len - off, type, val);
 }
 
-unsigned event_array_u64(const struct trace_event *ev, const char *arg, uint64_t *vals, unsigned max)
+unsigned event_array_u64(const struct trace_event *ev, const char *arg, uint64_t *vals,
+			 unsigned max)
 {
 	int i = arg_of_path(ev, arg, strlen(arg));
 	const struct api_type *type;

@@ -212,7 +212,8 @@ static void finish_process(struct saved *s, struct trace_event *ev)
 }
 
 /* Kind of the event by its type; -1 when it is none. */
-static int kind_of(const struct saved *s, const struct trace_event *ev, bool has_id, bool has_device)
+static int kind_of(const struct saved *s, const struct trace_event *ev, bool has_id,
+		   bool has_device)
 {
 	if (s->kind_of[ev->type]) /* not EVENT_CALL */
 		return s->kind_of[ev->type];

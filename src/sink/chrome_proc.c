@@ -176,7 +176,8 @@ static bool comm_set(char *comm, const char *new)
 	return true;
 }
 
-static void name_process(struct chrome_procs *ps, const struct trace_event *ev, struct chrome_names *n)
+static void name_process(struct chrome_procs *ps, const struct trace_event *ev,
+			 struct chrome_names *n)
 {
 	struct proc *p = proc_find(ps, ev->pid);
 	bool is_main = ev->tid == ev->pid;
@@ -195,7 +196,8 @@ static void name_process(struct chrome_procs *ps, const struct trace_event *ev, 
 		n->process = p->comm;
 }
 
-bool chrome_procs__names(struct chrome_procs *ps, const struct trace_event *ev, struct chrome_names *n)
+bool chrome_procs__names(struct chrome_procs *ps, const struct trace_event *ev,
+			 struct chrome_names *n)
 {
 	struct thread *t;
 
@@ -257,7 +259,8 @@ static void rate_end(struct proc *p, chrome_counter_fn fn, void *ctx)
 }
 
 /* Threads may be out of order by some microseconds: such an ioctl counts as one of now. */
-static void count_ioctl(struct proc *p, const struct trace_event *ev, chrome_counter_fn fn, void *ctx)
+static void count_ioctl(struct proc *p, const struct trace_event *ev, chrome_counter_fn fn,
+			void *ctx)
 {
 	if (p->ioctl_cnt && ev->end_ns >= p->rate_ns + 2 * CHROME_RATE_GAP_NS)
 		rate_end(p, fn, ctx);
@@ -296,8 +299,8 @@ static void process_ends(struct chrome_procs *ps, struct proc *p, const struct t
 	proc_drop(ps, p);
 }
 
-void chrome_procs__counters(struct chrome_procs *ps, const struct trace_event *ev, chrome_counter_fn fn,
-			    void *ctx)
+void chrome_procs__counters(struct chrome_procs *ps, const struct trace_event *ev,
+			    chrome_counter_fn fn, void *ctx)
 {
 	bool is_ioctl = ev->kind == EVENT_DRIVER && !strcmp(ev->op, "ioctl");
 	struct proc *p;

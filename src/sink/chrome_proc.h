@@ -31,12 +31,13 @@ void chrome_procs__free(struct chrome_procs *ps);
 /* Processes and threads that made room for others, and are named anew. */
 uint64_t chrome_procs__forgotten(const struct chrome_procs *ps);
 /* false: nothing new. The names live until the next call. */
-bool chrome_procs__names(struct chrome_procs *ps, const struct trace_event *ev, struct chrome_names *n);
+bool chrome_procs__names(struct chrome_procs *ps, const struct trace_event *ev,
+			 struct chrome_names *n);
 /* Calls fn for the counters that are due. A value of memory that has to wait is written at the end
  * of its gap, unless a newer one took its place. A rate is written at the start of the time that it
  * was counted in, when that time is over. */
-void chrome_procs__counters(struct chrome_procs *ps, const struct trace_event *ev, chrome_counter_fn fn,
-			    void *ctx);
+void chrome_procs__counters(struct chrome_procs *ps, const struct trace_event *ev,
+			    chrome_counter_fn fn, void *ctx);
 /* The values that still wait, at the end of the trace. */
 void chrome_procs__flush(struct chrome_procs *ps, chrome_counter_fn fn, void *ctx);
 

@@ -202,7 +202,8 @@ static void on_memory(struct summary *s, struct proc_stat *p, const struct trace
 		p->inner = counted;
 }
 
-static void on_wait(struct summary *s, struct fn_stat *st, const struct trace_event *ev, uint64_t ns)
+static void on_wait(struct summary *s, struct fn_stat *st, const struct trace_event *ev,
+		    uint64_t ns)
 {
 	if (ev->entry_only)
 		return;
@@ -216,7 +217,8 @@ static void on_wait(struct summary *s, struct fn_stat *st, const struct trace_ev
 	st->off_cpu_ns += ev->off_cpu_ns < ns ? ev->off_cpu_ns : ns;
 }
 
-static void on_transfer(struct summary *s, struct fn_stat *st, const struct trace_event *ev, uint64_t ns)
+static void on_transfer(struct summary *s, struct fn_stat *st, const struct trace_event *ev,
+			uint64_t ns)
 {
 	struct transfer_stat *t = &s->transfers[ev->dir];
 	uint64_t size = ev->has & HAS_SIZE ? ev->size : 0;

@@ -121,9 +121,9 @@ struct look {
 	double busiest_ns;
 };
 
-static void look_at_thread(uint32_t tid, struct ct_thread *t, void *ctx)
+static void look_at_thread(void *ctx, uint32_t tid, uint64_t spent_ns)
 {
-	double spent = ct_cost_ns(t), now;
+	double spent = spent_ns, now;
 	struct look *l = ctx;
 	struct thread_use *u;
 
@@ -160,7 +160,7 @@ static void look(struct budget *b)
 	struct thread_use *t, *next;
 
 	b->spent_ns = 0;
-	attach__each_thread(b->o.att, look_at_thread, &l);
+	sources__each_thread(b->o.sources, look_at_thread, &l);
 	HASH_ITER (hh, b->threads, t, next) {
 		if (!t->seen) {
 			HASH_DEL(b->threads, t);

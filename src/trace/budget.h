@@ -15,8 +15,7 @@
 struct budget;
 
 struct budget_opts {
-	struct attach *att;	 /* knows what threads have spent */
-	struct sources *sources; /* count, and are told the levels */
+	struct sources *sources; /* count, know what threads have spent, and are told the levels */
 	struct fnset *fns;
 	struct attach_cost cost;
 	double max_share; /* 0.01 is 1 % */

@@ -239,12 +239,14 @@ static int exec_command(char **argv)
 	return ret;
 }
 
-static void run_child(char **argv, const struct command_user *u, int go_fd, int err_fd)
+static void run_child(char **argv, const struct command_user *u, const struct sources *ss,
+		      int go_fd, int err_fd)
 {
 	char byte;
 	int ret;
 
 	inherited_restore();
+	sources__prepare_child(ss);
 	/* A byte: go. End of file without one: the tracer gave up. */
 	if (read(go_fd, &byte, 1) != 1)
 		_exit(1);
@@ -258,7 +260,8 @@ static void run_child(char **argv, const struct command_user *u, int go_fd, int 
 	_exit(127);
 }
 
-int command__fork(struct command *c, char **argv, const struct command_user *u)
+int command__fork(struct command *c, char **argv, const struct command_user *u,
+		  const struct sources *ss)
 {
 	int go[2] = {-1, -1}, why[2] = {-1, -1};
 
@@ -271,7 +274,7 @@ int command__fork(struct command *c, char **argv, const struct command_user *u)
 		goto fail;
 	if (!c->pid) {
 		close(go[1]);
-		run_child(argv, u, go[0], why[1]);
+		run_child(argv, u, ss, go[0], why[1]);
 	}
 	close(go[0]);
 	close(why[1]);

@@ -3,6 +3,8 @@
 #ifndef TRACE_COMMAND_H
 #define TRACE_COMMAND_H
 
+#include "source.h"
+
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -33,8 +35,9 @@ void command_user__free(struct command_user *u);
 
 /* Says what is wrong with a command before anything is set up for it. */
 int command__check(char **argv);
-/* Forks; the child waits. Reports its own errors. */
-int command__fork(struct command *c, char **argv, const struct command_user *u);
+/* Forks; the child waits, and is prepared to be seen by the sources. Reports its own errors. */
+int command__fork(struct command *c, char **argv, const struct command_user *u,
+		  const struct sources *ss);
 /* Lets it exec. Reports a failed exec; the child is gone then. */
 int command__go(struct command *c, const char *name);
 /* Has it ended? Collects its status. */

@@ -312,6 +312,31 @@ void libs__on_map(struct libs *l, const struct ct_lib_map *rec)
 	p->tries = 0;
 }
 
+void libs__on_inject(struct libs *l, const struct inject_lib *lib)
+{
+	char note[128];
+	struct trace_event ev = {
+		.kind = EVENT_LIBRARY,
+		.type = TYPE_LIBRARY,
+		.op = "attach",
+		.name = api_lib_name(api_at(API_CUDA)),
+		.comm = lib->comm,
+		.pid = lib->pid,
+		.tid = lib->pid,
+		.library = {.path = lib->path, .build_id = lib->build_id},
+		.lib_id = lib->id,
+		.start_ns = lib->since_ns,
+		.end_ns = now_ns(),
+	};
+
+	if (lib->hooked_cnt < lib->wanted_cnt) {
+		snprintf(note, sizeof(note), "%u of %u functions cannot be seen from inside",
+			 lib->wanted_cnt - lib->hooked_cnt, lib->wanted_cnt);
+		ev.library.note = note;
+	}
+	l->fn(l->ctx, &ev);
+}
+
 static void on_late(void *ctx, const struct attach_lib *lib)
 {
 	struct libs *l = ctx;

@@ -25,6 +25,8 @@
 #define TARGETS_NS 200000000ull
 /* After Ctrl-C, which the command got too: what it does on its way out is still traced. */
 #define GRACE_NS 2000000000ull
+/* Who had a collector started comes within so long, or never. */
+#define COME_MAX_NS 5000000000ull
 
 void session__stop(struct session *s, const char *reason)
 {
@@ -66,6 +68,14 @@ static void on_signal(struct session *s)
 	}
 }
 
+/* Its first process is there, and may start others; or it is not (a daemon's has left), and who had
+ * us started has not come yet. */
+static bool is_collecting(const struct session *s)
+{
+	return !kill(s->o->collect_for, 0) ||
+	       (!s->lib_cnt && now_ns() - s->t.info.base_ns < COME_MAX_NS);
+}
+
 /* Have those that we trace by id all ended? */
 static void look_at_targets(struct session *s)
 {
@@ -73,9 +83,11 @@ static void look_at_targets(struct session *s)
 
 	if (s->cmd.pid && !command__ended(&s->cmd))
 		return;
-	if (!s->cmd.pid && !s->o->pid_cnt)
+	if (!s->cmd.pid && !s->o->pid_cnt && !s->o->collect)
 		return;
-	live = attach__live_pids(s->t.att);
+	if (s->o->collect && is_collecting(s))
+		return;
+	live = sources__live(&s->t.sources);
 	if (!live || (s->cmd.pid && (!s->o->follow || s->end.reason))) {
 		session__stop(s, s->cmd.pid ? "command exited" : "traced processes exited");
 		return;

@@ -18,9 +18,11 @@
 #include "version.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/ioctl.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
@@ -40,6 +42,7 @@ void session__event(void *session, const struct trace_event *ev)
 		budget__call(s->budget, ev);
 	if (s->o->max_events && s->end.event_cnt >= s->o->max_events)
 		return;
+	s->lib_cnt += ev->kind == EVENT_LIBRARY;
 	s->end.event_cnt += ev->kind != EVENT_STACK; /* it is no happening */
 	s->end.type_cnt[ev->type]++;
 	s->end.call_cnt += ev->kind == EVENT_CALL;
@@ -92,6 +95,9 @@ static int open_attach(struct session *s)
 {
 	const struct session_opts *o = s->o;
 	struct tracer_opts to = {
+		.probe = s->probe,
+		.inject_name = o->collect,
+		.inject_uid = s->user.change ? s->user.uid : geteuid(),
 		.attach =
 			{
 				.mech = o->mechanism,
@@ -126,20 +132,30 @@ static int open_attach(struct session *s)
 static int add_targets(struct session *s)
 {
 	bool stop = s->o->argv || s->o->stop_on_load;
-	int ret = stop ? guard__start(&s->guard, s->t.att) : 0;
+	int ret = 0;
+
+	if (s->probe == PROBE_INJECT && !s->o->argv)
+		return 0;
+	if (s->probe == PROBE_INJECT)
+		return command__fork(&s->cmd, s->o->argv, &s->user, &s->t.sources);
+	ret = stop ? guard__start(&s->guard, s->t.att) : 0;
 
 	for (unsigned i = 0; i < s->o->pid_cnt && !ret; i++)
 		ret = attach__add_pid(s->t.att, s->o->pids[i], stop ? CT_PID_F_STOP_ON_LIB : 0);
 	if (!s->o->argv || ret)
 		return ret;
-	ret = command__fork(&s->cmd, s->o->argv, &s->user);
+	ret = command__fork(&s->cmd, s->o->argv, &s->user, &s->t.sources);
 	return ret ? ret : attach__add_pid(s->t.att, s->cmd.pid, CT_PID_F_STOP_ON_LIB);
 }
 
 static int attach_libs(struct session *s)
 {
 	const struct session_opts *o = s->o;
-	int ret = o->libcuda ? libs__attach_file(&s->t.libs, o->libcuda) : 0;
+	int ret;
+
+	if (s->probe == PROBE_INJECT)
+		return 0;
+	ret = o->libcuda ? libs__attach_file(&s->t.libs, o->libcuda) : 0;
 
 	if (ret)
 		return ret;
@@ -197,14 +213,34 @@ static int open_default_sink(struct session *s)
 	return open_sink(s, SINK_JSONL, path);
 }
 
+/*
+ * Two programs that trace themselves at the same time may name the same file, as the default does:
+ * the second writes to one with its process id in the name. The file stays locked until we end.
+ */
+static const char *collect_path(const struct session_opts *o, const char *path)
+{
+	static char other[4096];
+	int fd = open(path, O_RDONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+
+	if (fd < 0 || !flock(fd, LOCK_EX | LOCK_NB))
+		return path;
+	close(fd);
+	snprintf(other, sizeof(other), "%s.%d", path, o->collect_for);
+	return other;
+}
+
 static int open_sinks(struct session *s)
 {
 	const struct session_opts *o = s->o;
 	int ret = 0;
 
-	for (enum sink_id id = 0; id < SINK_CNT; id++)
-		for (unsigned i = 0; i < o->outputs[id].cnt && !ret; i++)
-			ret = open_sink(s, id, o->outputs[id].v[i]);
+	for (enum sink_id id = 0; id < SINK_CNT; id++) {
+		for (unsigned i = 0; i < o->outputs[id].cnt && !ret; i++) {
+			const char *path = o->outputs[id].v[i];
+
+			ret = open_sink(s, id, o->collect ? collect_path(o, path) : path);
+		}
+	}
 	if (!ret && !s->sink_cnt)
 		ret = open_default_sink(s);
 	return ret;
@@ -263,6 +299,34 @@ static int start_reader(bool sandbox)
 	return ret;
 }
 
+/* Where calls are seen: by the kernel, if it lets us; else in the process, if we start it. */
+static int choose_probe(struct session *s)
+{
+	const struct session_opts *o = s->o;
+	const char *missing = NULL;
+
+	s->probe = o->collect ? PROBE_INJECT : o->probe;
+	if (s->probe == PROBE_AUTO) {
+		missing = o->argv && !o->kernel && !o->sched ? caps__missing_privilege() : NULL;
+		s->probe = missing ? PROBE_INJECT : PROBE_UPROBE;
+		if (missing)
+			info("tracing in the process (--probe=inject): uprobes need root");
+	}
+	if (s->probe != PROBE_INJECT)
+		return 0;
+	if (!o->argv && !o->collect) {
+		err("--probe=inject starts the program that it traces: cudatrace --probe=inject -- "
+		    "COMMAND; running ones are traced by --probe=uprobe, as root");
+		return EXIT_USAGE;
+	}
+	if (o->kernel || o->sched) {
+		err("%s is not seen from within a process: use --probe=uprobe, as root",
+		    o->kernel ? "--kernel" : "--sched");
+		return EXIT_USAGE;
+	}
+	return 0;
+}
+
 /* 0, EXIT_USAGE, or -errno after reporting. */
 static int start(struct session *s)
 {
@@ -271,6 +335,8 @@ static int start(struct session *s)
 	ret = start_reader(s->o->sandbox);
 	if (!ret)
 		ret = session__select(s);
+	if (!ret)
+		ret = choose_probe(s);
 	if (!ret)
 		ret = check_targets(s);
 	if (!ret)
@@ -294,7 +360,7 @@ static int start(struct session *s)
 	if (s->o->duration_ns)
 		s->deadline_ns = now_ns() + s->o->duration_ns;
 	if (s->o->sandbox)
-		sandbox__enter(&(struct sandbox_needs){0});
+		sandbox__enter(&(struct sandbox_needs){.inject = s->probe == PROBE_INJECT});
 	return s->cmd.pid ? command__go(&s->cmd, s->o->argv[0]) : 0;
 }
 
@@ -363,6 +429,7 @@ static bool finish(struct session *s)
 	/* Before what may take its time; and who was stopped in that moment. */
 	attach__go_on_all(s->t.att);
 	attach__detach(s->t.att);
+	sources__stop(&s->t.sources);
 	attach__go_on_all(s->t.att);
 	if (!s->hurry) {
 		tracer__drain(&s->t);
@@ -377,7 +444,8 @@ static bool finish(struct session *s)
 		print_summary(s);
 	if (s->cmd.pid && !s->end.stats[CT_STAT_ENTRIES] && !s->o->quiet)
 		info("%s made no CUDA driver call%s", s->o->argv[0],
-		     attach__lib_cnt(s->t.att) ? " that is traced" : ": it never loaded libcuda");
+		     s->lib_cnt || attach__lib_cnt(s->t.att) ? " that is traced"
+							     : ": it never loaded libcuda");
 	return ok;
 }
 

@@ -21,6 +21,8 @@
 struct session {
 	const struct session_opts *o;
 	struct tracer t;
+	enum probe probe; /* not PROBE_AUTO */
+	unsigned lib_cnt; /* libraries that were heard of */
 	struct sink *sinks[SESSION_MAX_SINKS];
 	unsigned sink_cnt;
 	struct summary *summary;

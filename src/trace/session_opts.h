@@ -11,6 +11,7 @@
 #include "attach/probe/mechanism.h"
 #include "decode/cuda.h"
 #include "sink/sink.h"
+#include "tracer.h"
 
 #define EXIT_USAGE 2
 
@@ -54,6 +55,11 @@ struct session_opts {
 	/* tuning */
 	uint64_t buffer_sz; /* ring buffer in bytes: a power of two, 64 KiB to 1 GiB */
 	int writers;	    /* threads; -1: by the number of processors */
+	enum probe probe;
+	/* --collect: what was started by the library in a program, without us: listen by this name,
+	 * as long as the process that chose it and those who come are there. NULL: not so. */
+	const char *collect;
+	pid_t collect_for;
 	enum mechanism mechanism;
 	enum nv_probe kernel_probe;
 	enum ct_hide hide; /* --no-strings, --no-args */

@@ -16,6 +16,20 @@ void source__give(struct source *s, const void *rec, size_t size)
 		s->fn(s->ctx, &raw);
 }
 
+void source__on_count(void *reading, const struct ct_count_key *key, const struct ct_count *c)
+{
+	const struct source_reading *to = reading;
+
+	to->r->count(to->r->ctx, to->number, key, c);
+}
+
+void source__on_error(void *reading, const struct ct_error_key *key, uint64_t cnt)
+{
+	const struct source_reading *to = reading;
+
+	to->r->error(to->r->ctx, to->number, key, cnt);
+}
+
 int source__fd(const struct source *s)
 {
 	return s->ops->fd ? s->ops->fd(s) : -1;
@@ -193,8 +207,11 @@ uint64_t sources__bad_records(const struct sources *ss)
 {
 	uint64_t cnt = 0;
 
-	for (unsigned i = 0; i < ss->cnt; i++)
-		cnt += ss->of[i]->bad_cnt;
+	for (unsigned i = 0; i < ss->cnt; i++) {
+		const struct source *s = ss->of[i];
+
+		cnt += s->bad_cnt + (s->ops->bad_records ? s->ops->bad_records(s) : 0);
+	}
 	return cnt;
 }
 
@@ -216,6 +233,31 @@ uint64_t sources__bad_records(const struct sources *ss)
 void sources__unfinished(struct sources *ss)
 {
 	EACH(ss, unfinished);
+}
+
+void sources__prepare_child(const struct sources *ss)
+{
+	EACH(ss, prepare_child);
+}
+
+unsigned sources__live(struct sources *ss)
+{
+	unsigned cnt = 0;
+
+	for (unsigned i = 0; i < ss->cnt; i++)
+		if (ss->of[i]->ops->live)
+			cnt += ss->of[i]->ops->live(ss->of[i]);
+	return cnt;
+}
+
+void sources__each_thread(struct sources *ss, thread_fn fn, void *ctx)
+{
+	EACH(ss, each_thread, fn, ctx);
+}
+
+void sources__stop(struct sources *ss)
+{
+	EACH(ss, stop);
 }
 
 int sources__set_level(struct sources *ss, unsigned func_id, const struct fn_level *l)

@@ -40,6 +40,16 @@ struct count_reader {
 	void *ctx;
 };
 
+typedef void (*thread_fn)(void *ctx, uint32_t tid, uint64_t spent_ns);
+
+/* What a source hands its counts to while it reads them. */
+struct source_reading {
+	const struct count_reader *r;
+	unsigned number; /* the source's */
+};
+void source__on_count(void *reading, const struct ct_count_key *key, const struct ct_count *c);
+void source__on_error(void *reading, const struct ct_error_key *key, uint64_t cnt);
+
 /* source.next_ns: no record waits. */
 #define SOURCE_NONE UINT64_MAX
 /* open(): it is not needed in this trace, or not to be had here. */
@@ -64,6 +74,8 @@ struct source_ops {
 	size_t (*take)(struct source *s, size_t max, uint64_t until);
 	/* May something have been lost since this was last asked? Adding up what was takes time. */
 	bool (*was_full)(struct source *s);
+	/* Records that it did not even give, for they made no sense. */
+	uint64_t (*bad_records)(const struct source *s);
 	/* What it saw and lost so far; *sum is all 0. */
 	void (*totals)(struct source *s, struct ct_totals *sum);
 	/* Nothing comes any more: gives the calls in flight, as CT_CALL_F_UNFINISHED. */
@@ -87,6 +99,15 @@ struct source_ops {
 			    const struct count_reader *r);
 	/* After unfinished(): counted calls that are in flight, one at a time. */
 	void (*unfinished_counts)(struct source *s, const struct count_reader *r);
+	/* In a child that is about to become the command: what it needs to be seen by this source.
+	 */
+	void (*prepare_child)(const struct source *s);
+	/* Processes that it follows by their ids and that still run. */
+	unsigned (*live)(struct source *s);
+	/* What each thread that it sees has spent on being traced so far, in nanoseconds. */
+	void (*each_thread)(struct source *s, thread_fn fn, void *ctx);
+	/* No calls from here on; what was sent is still to be taken. */
+	void (*stop)(struct source *s);
 	/* Frees what open made, which may have failed. */
 	void (*close)(struct source *s);
 };
@@ -127,6 +148,10 @@ void sources__totals(const struct sources *ss, struct ct_totals *sum);
 uint64_t sources__lost(const struct sources *ss);
 uint64_t sources__bad_records(const struct sources *ss);
 void sources__unfinished(struct sources *ss);
+void sources__prepare_child(const struct sources *ss);
+unsigned sources__live(struct sources *ss);
+void sources__each_thread(struct sources *ss, thread_fn fn, void *ctx);
+void sources__stop(struct sources *ss);
 /* Levels are told to all, and counts asked of all. 0, or what the first that could not said. */
 int sources__set_level(struct sources *ss, unsigned func_id, const struct fn_level *l);
 int sources__set_always(struct sources *ss, unsigned func_id, bool always);

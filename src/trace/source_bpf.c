@@ -29,6 +29,8 @@ static int bpf_open(struct source *s, struct tracer *t)
 	unsigned cnt;
 	size_t size;
 
+	if (!t->att)
+		return SOURCE_UNUSED;
 	b->att = t->att;
 	fds = attach__ring_fds(b->att, &cnt, &size);
 	b->ring = ring__open(fds, cnt, size, on_record, b);
@@ -105,59 +107,67 @@ static void bpf_set_default(struct source *s, enum ct_proc_level level)
 	levels__set_default(((struct source_bpf *)s)->att, level);
 }
 
-struct reading {
-	const struct count_reader *r;
-	unsigned number;
-};
-
-static void on_count(void *ctx, const struct ct_count_key *key, const struct ct_count *c)
-{
-	const struct reading *to = ctx;
-
-	to->r->count(to->r->ctx, to->number, key, c);
-}
-
-static void on_error(void *ctx, const struct ct_error_key *key, uint64_t cnt)
-{
-	const struct reading *to = ctx;
-
-	to->r->error(to->r->ctx, to->number, key, cnt);
-}
-
 static void bpf_read_counts(struct source *s, const struct count_reader *r)
 {
 	struct attach *att = ((struct source_bpf *)s)->att;
-	struct reading to = {r, s->number};
+	struct source_reading to = {r, s->number};
 
 	if (r->count)
-		levels__read(att, on_count, &to);
+		levels__read(att, source__on_count, &to);
 	if (r->error)
-		levels__read_errors(att, on_error, &to);
+		levels__read_errors(att, source__on_error, &to);
 }
 
 static void bpf_take_counts(struct source *s, pid_t pid, ct_life life, const struct count_reader *r)
 {
 	struct attach *att = ((struct source_bpf *)s)->att;
-	struct reading to = {r, s->number};
+	struct source_reading to = {r, s->number};
 
 	if (r->count)
-		levels__take(att, pid, life, on_count, &to);
+		levels__take(att, pid, life, source__on_count, &to);
 	if (r->error)
-		levels__take_errors(att, pid, life, on_error, &to);
+		levels__take_errors(att, pid, life, source__on_error, &to);
 	levels__forget_rows(att, pid, life);
 }
 
 static void bpf_unfinished_counts(struct source *s, const struct count_reader *r)
 {
-	struct reading to = {r, s->number};
+	struct source_reading to = {r, s->number};
 
 	if (r->count)
-		levels__unfinished(((struct source_bpf *)s)->att, on_count, &to);
+		levels__unfinished(((struct source_bpf *)s)->att, source__on_count, &to);
+}
+
+static unsigned bpf_live(struct source *s)
+{
+	return attach__live_pids(((struct source_bpf *)s)->att);
+}
+
+struct thread_reading {
+	thread_fn fn;
+	void *ctx;
+};
+
+static void on_thread(uint32_t tid, struct ct_thread *t, void *ctx)
+{
+	const struct thread_reading *r = ctx;
+
+	r->fn(r->ctx, tid, ct_cost_ns(t));
+}
+
+static void bpf_each_thread(struct source *s, thread_fn fn, void *ctx)
+{
+	struct thread_reading r = {fn, ctx};
+
+	attach__each_thread(((struct source_bpf *)s)->att, on_thread, &r);
 }
 
 static void bpf_close(struct source *s)
 {
-	ring__free(((struct source_bpf *)s)->ring);
+	struct source_bpf *b = (void *)s;
+
+	if (b->ring)
+		ring__free(b->ring);
 }
 
 const struct source_ops bpf_source_ops = {
@@ -178,5 +188,7 @@ const struct source_ops bpf_source_ops = {
 	.read_counts = bpf_read_counts,
 	.take_counts = bpf_take_counts,
 	.unfinished_counts = bpf_unfinished_counts,
+	.live = bpf_live,
+	.each_thread = bpf_each_thread,
 	.close = bpf_close,
 };

@@ -97,13 +97,7 @@ static int open_attach(struct tracer *t)
 	t->att = attach__open(&t->o.attach);
 	if (!t->att)
 		return -EPERM;
-	t->libs = (struct libs){
-		.fns = t->fns,
-		.att = t->att,
-		.fn = t->o.fn,
-		.ctx = t->o.ctx,
-		.wait = t->o.wait,
-	};
+	t->libs.att = t->att;
 	return 0;
 }
 
@@ -136,12 +130,18 @@ int tracer__open(struct tracer *t, const struct tracer_opts *o)
 	t->o.attach.quotas = &t->quotas;
 	quotas__init(&t->quotas, o->attach.stacks, o->attach.kernel);
 	fnset__on_reuse(t->fns, on_reuse, t);
+	t->libs = (struct libs){
+		.fns = t->fns,
+		.fn = o->fn,
+		.ctx = o->ctx,
+		.wait = o->wait,
+	};
 	raise_limits();
 	read_driver(t);
 	ret = open_model(t);
-	if (!ret)
+	if (!ret && o->probe == PROBE_UPROBE)
 		ret = facts__check_caps(o->attach.mech);
-	if (!ret)
+	if (!ret && o->probe == PROBE_UPROBE)
 		ret = open_attach(t);
 	return ret ? ret : open_sources(t);
 }
@@ -195,12 +195,13 @@ void tracer__fill_info(struct tracer *t)
 	info->machine = t->facts.uts.machine;
 	info->driver_version = t->facts.driver;
 	info->cuda_version = t->facts.cuda_version;
-	info->mechanism = mechanism_name(attach__mechanism(t->att));
+	info->mechanism = t->att ? mechanism_name(attach__mechanism(t->att)) : "inject";
 	info->hidden = api_hide_name(t->o.attach.hide);
 	info->kernel_probe = probe == NV_PROBE_AUTO ? NULL : nv_probe_name(probe);
 	info->degraded = t->degraded;
 	info->degraded_cnt =
-		caps__degraded(t->degraded, sizeof(t->degraded) / sizeof(t->degraded[0]));
+		t->att ? caps__degraded(t->degraded, sizeof(t->degraded) / sizeof(t->degraded[0]))
+		       : 0;
 	tracer__fill_libs(t);
 	info->boot_id = t->facts.boot_id;
 	info->base_ns = now_ns();
@@ -261,7 +262,7 @@ void tracer__close(struct tracer *t)
  */
 void tracer__exited(struct tracer *t, const struct trace_event *ev)
 {
-	if (t->said_sigill || ev->process.signal != SIGILL ||
+	if (!t->att || t->said_sigill || ev->process.signal != SIGILL ||
 	    attach__mechanism(t->att) == MECH_SESSION)
 		return;
 	t->said_sigill = true;

@@ -15,7 +15,17 @@
 #include "model/trace.h"
 #include "util/quota.h"
 
+/* Where calls are seen. */
+enum probe {
+	PROBE_AUTO = 0,
+	PROBE_UPROBE, /* by the kernel: attach/ */
+	PROBE_INJECT, /* by a library in the process: inject/ */
+};
+
 struct tracer_opts {
+	enum probe probe;	   /* not PROBE_AUTO */
+	uid_t inject_uid;	   /* PROBE_INJECT: processes of this user, */
+	const char *inject_name;   /* who find us by this name; NULL: the tracer chooses it */
 	struct attach_opts attach; /* fns and abi are the tracer's */
 	bool measure_entries;	   /* also what calls cost of which only the entry is seen */
 	bool wait;		   /* for libcuda to be loaded */

@@ -173,7 +173,8 @@ static void cut(struct iter *it, struct it_thread *t)
 	memset(&t->sketch, 0, sizeof(t->sketch));
 }
 
-static void add_launch(struct iter *it, struct it_thread *t, const struct trace_event *ev, uint64_t key)
+static void add_launch(struct iter *it, struct it_thread *t, const struct trace_event *ev,
+		       uint64_t key)
 {
 	uint32_t kernel = keys_get(&it->kernel_keys, key, KERNELS_MAX, ROOM_KERNELS);
 	struct it_step *steps;

@@ -290,8 +290,8 @@ void memory__unmap_block(struct memory *m, struct mem_proc *p, struct block *b, 
 	room_free(phys);
 }
 
-void memory__unmap(struct memory *m, struct mem_proc *p, const struct trace_event *ev, uint64_t addr,
-		   uint64_t size)
+void memory__unmap(struct memory *m, struct mem_proc *p, const struct trace_event *ev,
+		   uint64_t addr, uint64_t size)
 {
 	uint64_t step;
 	struct block *b;

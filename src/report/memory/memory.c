@@ -56,8 +56,8 @@ static struct dev_row *dev_of(struct memory *m, struct mem_proc *p, const struct
 	return memory__dev_row(m, p, memory__device_of(p, b->ctx));
 }
 
-static void add(struct memory *m, struct mem_proc *p, const struct trace_event *ev, enum block_kind kind,
-		enum block_space space, uint64_t key)
+static void add(struct memory *m, struct mem_proc *p, const struct trace_event *ev,
+		enum block_kind kind, enum block_space space, uint64_t key)
 {
 	struct block b = {.key = key,
 			  .size = ev->has & HAS_SIZE ? ev->size : 0,

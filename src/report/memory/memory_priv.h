@@ -187,8 +187,8 @@ void memory__free_at(struct memory *m, struct mem_proc *p, enum block_space spac
 		     const struct trace_event *ev);
 void memory__map(struct memory *m, struct mem_proc *p, const struct trace_event *ev, uint64_t addr,
 		 uint64_t size, uint64_t handle);
-void memory__unmap(struct memory *m, struct mem_proc *p, const struct trace_event *ev, uint64_t addr,
-		   uint64_t size);
+void memory__unmap(struct memory *m, struct mem_proc *p, const struct trace_event *ev,
+		   uint64_t addr, uint64_t size);
 /* A new handle of physical memory that only a mapping held. */
 void memory__revive(struct memory *m, struct mem_proc *p, struct block *phys, uint64_t handle);
 void memory__bad_free(struct memory *m, struct mem_proc *p, enum block_space space, uint64_t key,

@@ -193,7 +193,8 @@ static void add_thread(struct waits *w, const struct trace_event *ev, uint64_t n
 	threads[i].total_ns += ns;
 }
 
-static void keep_long(struct waits *w, const struct trace_event *ev, uint64_t ns, const char *kernel)
+static void keep_long(struct waits *w, const struct trace_event *ev, uint64_t ns,
+		      const char *kernel)
 {
 	unsigned i = w->list_cnt;
 

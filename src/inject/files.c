@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* Files of libcuda that processes have: what they export, so that each function has an id. */
+#include "inject_priv.h"
+
+#include "attach/find/elf.h"
+#include "attach/find/target.h"
+#include "util/log.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static struct elf_lib *read_file(const struct target_lib *t)
+{
+	int fd = target_lib__open(t);
+	struct elf_lib *elf;
+	char why[256];
+
+	if (fd < 0) {
+		/* Killed before it has made a call. */
+		if (fd == -ESRCH)
+			return NULL;
+		warn("cannot read %s: %s", t->path, strerror(-fd));
+		return NULL;
+	}
+	elf = elf_lib__read(fd, api_at(API_CUDA), why, sizeof(why));
+	close(fd);
+	if (!elf)
+		warn("%s: %s", t->path, why);
+	return elf;
+}
+
+static struct lib_file *add(struct inject *in, const struct target_lib *t)
+{
+	struct elf_lib *elf;
+	struct lib_file *l;
+
+	for (unsigned i = 0; i < in->file_cnt; i++)
+		if (!memcmp(&in->files[i].key, &t->key, sizeof(t->key)))
+			return &in->files[i];
+	if (in->file_cnt == FILES_MAX)
+		return NULL;
+	elf = read_file(t);
+	if (!elf)
+		return NULL;
+	l = &in->files[in->file_cnt];
+	l->path = strdup(t->path);
+	if (!l->path) {
+		elf_lib__free(elf);
+		return NULL;
+	}
+	l->id = ++in->file_cnt;
+	l->key = t->key;
+	memcpy(l->build_id, elf->build_id, sizeof(l->build_id));
+	for (unsigned i = 0; i < elf->sym_cnt; i++) {
+		int id = fnset__id(in->o.fns, elf->syms[i].name);
+
+		l->wanted_cnt += id >= 0 && fnset__wanted(in->o.fns, id);
+	}
+	elf_lib__free(elf);
+	settings__fill(&in->settings);
+	return l;
+}
+
+struct lib_file *files__of(struct inject *in, pid_t pid, const char *path)
+{
+	struct target_libs list = {0};
+	const struct target_lib *found = NULL;
+	struct lib_file *l = NULL;
+
+	if (!target_libs__add_pid(&list, pid)) {
+		for (unsigned i = 0; i < list.cnt; i++)
+			if (list.libs[i].api->id == API_CUDA &&
+			    (!found || !strcmp(list.libs[i].path, path)))
+				found = &list.libs[i];
+		l = found ? add(in, found) : NULL;
+	}
+	target_libs__clear(&list);
+	return l;
+}

@@ -1,0 +1,335 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#include "inject_priv.h"
+
+#include "util/clock.h"
+#include "util/log.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/timerfd.h>
+#include <time.h>
+#include <unistd.h>
+
+#define NONE UINT64_MAX
+/* Nobody wakes us when a ring fills: how often they are looked at while much, something, nothing
+ * comes. */
+#define FAST_MS 1
+#define SLOW_MS 10
+#define IDLE_MS 50
+#define BEAT_NS 500000000ull
+/* inject__stop(): what is being written is waited for. */
+#define STOP_MAX_NS 20000000ull
+
+static const char inject_env[] = "CUDA_INJECTION64_PATH", preload_env[] = "LD_PRELOAD";
+
+static int open_all(struct inject *in)
+{
+	struct epoll_event ev = {.events = EPOLLIN};
+	int ret = settings__open(&in->settings, &in->o);
+
+	if (ret)
+		return ret;
+	in->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	in->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+	if (in->epoll_fd < 0 || in->timer_fd < 0 ||
+	    epoll_ctl(in->epoll_fd, EPOLL_CTL_ADD, in->timer_fd, &ev))
+		return -errno;
+	return door__open(in);
+}
+
+struct inject *inject__open(const struct inject_opts *o)
+{
+	struct inject *in = calloc(1, sizeof(*in));
+	int ret;
+
+	if (!in) {
+		err("out of memory");
+		return NULL;
+	}
+	in->o = *o;
+	in->settings.fd = in->listen_fd = in->epoll_fd = in->timer_fd = -1;
+	in->next_ns = NONE;
+	in->library = o->name ? NULL : library__put();
+	ret = in->library || o->name ? open_all(in) : -EACCES;
+	if (!ret)
+		return in;
+	if (in->library || o->name)
+		err("cannot listen for traced programs: %s", strerror(-ret));
+	inject__free(in);
+	return NULL;
+}
+
+void inject__free(struct inject *in)
+{
+	if (!in)
+		return;
+	door__close(in);
+	peers__free(in);
+	for (unsigned i = 0; i < in->file_cnt; i++)
+		free(in->files[i].path);
+	settings__close(&in->settings);
+	if (in->epoll_fd >= 0)
+		close(in->epoll_fd);
+	if (in->timer_fd >= 0)
+		close(in->timer_fd);
+	free(in->library);
+	free(in);
+}
+
+void inject__set_env(const struct inject *in)
+{
+	const char *chain = getenv(inject_env), *preload = getenv(preload_env);
+	char *list;
+
+	setenv(CT_ENV_SOCKET, in->socket_name, 1);
+	/* Another tool's, which wants to be loaded, too. */
+	if (chain && *chain && !strstr(chain, "libcudatrace-inject"))
+		setenv(CT_ENV_CHAIN, chain, 1);
+	setenv(inject_env, in->library, 1);
+	if (!preload || !*preload) {
+		setenv(preload_env, in->library, 1);
+	} else if (asprintf(&list, "%s:%s", in->library, preload) >= 0) {
+		setenv(preload_env, list, 1);
+		free(list);
+	}
+}
+
+int inject__fd(const struct inject *in)
+{
+	return in->epoll_fd;
+}
+
+static void set_timer(struct inject *in, unsigned ms)
+{
+	struct itimerspec t = {{0, ms * 1000000}, {0, ms * 1000000}};
+
+	if (ms == in->timer_ms)
+		return;
+	in->timer_ms = ms;
+	timerfd_settime(in->timer_fd, 0, &t, NULL);
+}
+
+static void beat(struct inject *in, uint64_t now)
+{
+	struct ct_shm_set *set = in->settings.set;
+
+	if (now - set->beat_ns >= BEAT_NS)
+		__atomic_store_n(&set->beat_ns, now, __ATOMIC_RELAXED);
+}
+
+/* What is waiting in descriptors. */
+static void look_outside(struct inject *in, uint64_t now)
+{
+	struct epoll_event ev[8];
+	uint64_t ticks;
+
+	if (epoll_wait(in->epoll_fd, ev, 8, 0) <= 0)
+		return;
+	(void)!read(in->timer_fd, &ticks, sizeof(ticks));
+	beat(in, now);
+	door__look(in);
+	peers__look(in, now);
+}
+
+bool inject__look(struct inject *in, uint64_t now)
+{
+	bool whole = true, was_full = false;
+	uint64_t next = NONE;
+
+	look_outside(in, now);
+	for (unsigned i = 0; i < in->peer_cnt; i++) {
+		struct shm *m = &in->peers[i]->shm;
+
+		shm__find_slots(m);
+		for (unsigned k = 0; k < m->slot_cnt; k++) {
+			whole &= shm__look(m, k, now) || in->peers[i]->pidfd < 0;
+			if (m->slots[k].size && m->slots[k].key < next)
+				next = m->slots[k].key;
+		}
+		was_full |= m->was_full;
+	}
+	if (in->made_at < in->made_cnt && in->made[in->made_at].key < next)
+		next = in->made[in->made_at].key;
+	in->next_ns = next;
+	if (!in->peer_cnt)
+		set_timer(in, IDLE_MS * 10);
+	else
+		set_timer(in, was_full ? FAST_MS : next != NONE ? SLOW_MS : IDLE_MS);
+	return whole;
+}
+
+uint64_t inject__next_ns(const struct inject *in)
+{
+	return in->next_ns;
+}
+
+struct oldest {
+	struct peer *peer; /* NULL: one that we have made */
+	unsigned slot;
+	uint64_t key, others; /* and the key of the next oldest of another slot */
+};
+
+static struct oldest find_oldest(const struct inject *in)
+{
+	struct oldest o = {.key = NONE, .others = NONE};
+
+	for (unsigned i = 0; i < in->peer_cnt; i++) {
+		struct peer *p = in->peers[i];
+
+		for (unsigned k = 0; k < p->shm.slot_cnt; k++) {
+			const struct shm_slot *s = &p->shm.slots[k];
+
+			if (!s->size)
+				continue;
+			if (s->key < o.key) {
+				o.others = o.key;
+				o.peer = p;
+				o.slot = k;
+				o.key = s->key;
+			} else if (s->key < o.others) {
+				o.others = s->key;
+			}
+		}
+	}
+	/* Ours come last: they say what became of the others. */
+	if (in->made_at < in->made_cnt && in->made[in->made_at].key < o.key) {
+		o.others = o.key;
+		o.peer = NULL;
+		o.key = in->made[in->made_at].key;
+	} else if (in->made_at < in->made_cnt && in->made[in->made_at].key < o.others) {
+		o.others = in->made[in->made_at].key;
+	}
+	return o;
+}
+
+static void give(struct inject *in, const struct oldest *o)
+{
+	union {
+		struct ct_rec rec;
+		uint64_t align;
+		uint8_t bytes[CT_SHM_REC_MAX];
+	} buf;
+	size_t size;
+
+	if (!o->peer) {
+		const struct made *m = &in->made[in->made_at++];
+
+		in->o.fn(in->o.ctx, &m->rec, m->size);
+		return;
+	}
+	size = shm__take(&o->peer->shm, o->slot, &buf);
+	if (peers__own(in, o->peer, o->slot, &buf, size))
+		in->o.fn(in->o.ctx, &buf, size);
+	else
+		o->peer->shm.bad_cnt++;
+}
+
+/* A thread's records come in one piece as a rule: one look at all others for each piece. */
+size_t inject__take(struct inject *in, size_t max, uint64_t until)
+{
+	size_t cnt = 0;
+
+	while (cnt < max) {
+		struct oldest o = find_oldest(in);
+
+		in->next_ns = o.key;
+		if (o.key > until || o.key == NONE)
+			break;
+		do {
+			give(in, &o);
+			cnt++;
+		} while (cnt < max && o.peer && o.peer->shm.slots[o.slot].size &&
+			 o.peer->shm.slots[o.slot].key <= until &&
+			 o.peer->shm.slots[o.slot].key < o.others);
+	}
+	if (cnt == max)
+		in->next_ns = find_oldest(in).key;
+	for (unsigned i = 0; i < in->peer_cnt; i++)
+		for (unsigned k = 0; k < in->peers[i]->shm.slot_cnt; k++)
+			shm__tell(&in->peers[i]->shm, k);
+	return cnt;
+}
+
+bool inject__was_full(struct inject *in)
+{
+	bool was = false;
+
+	for (unsigned i = 0; i < in->peer_cnt; i++) {
+		was |= in->peers[i]->shm.was_full;
+		in->peers[i]->shm.was_full = false;
+	}
+	return was;
+}
+
+void inject__totals(struct inject *in, struct ct_totals *sum)
+{
+	*sum = in->gone;
+	sum->drops[CT_DROP_PROCESSES] += in->refused_cnt;
+	for (unsigned i = 0; i < in->peer_cnt; i++)
+		shm__add_totals(&in->peers[i]->shm, sum);
+}
+
+uint64_t inject__bad_records(const struct inject *in)
+{
+	uint64_t cnt = in->gone_bad_cnt;
+
+	for (unsigned i = 0; i < in->peer_cnt; i++)
+		cnt += in->peers[i]->shm.bad_cnt;
+	return cnt;
+}
+
+/* A thread that has begun a record ends it; after that it sees that nothing is wanted any more. */
+static bool is_busy(const struct inject *in)
+{
+	for (unsigned i = 0; i < in->peer_cnt; i++)
+		for (unsigned k = 0; in->peers[i]->pidfd >= 0 && k < in->peers[i]->shm.slot_cnt;
+		     k++)
+			if (__atomic_load_n(&shm__slot(&in->peers[i]->shm, k)->busy,
+					    __ATOMIC_ACQUIRE))
+				return true;
+	return false;
+}
+
+void inject__stop(struct inject *in)
+{
+	const struct timespec ms = {0, 1000000};
+	uint64_t begin = now_ns();
+
+	in->stopped = true;
+	__atomic_store_n(&in->settings.set->ended, 1, __ATOMIC_SEQ_CST);
+	while (is_busy(in) && now_ns() - begin < STOP_MAX_NS)
+		nanosleep(&ms, NULL);
+	/* Nobody is told anything any more, but who ended is still to be told of. */
+	door__close(in);
+}
+
+static void give_made(struct inject *in)
+{
+	while (in->made_at < in->made_cnt) {
+		const struct made *m = &in->made[in->made_at++];
+
+		in->o.fn(in->o.ctx, &m->rec, m->size);
+	}
+}
+
+void inject__unfinished(struct inject *in)
+{
+	uint64_t now = now_ns();
+
+	for (unsigned i = 0; i < in->peer_cnt; i++)
+		if (in->peers[i]->pidfd >= 0)
+			peers__give_up(in, in->peers[i], now);
+	give_made(in);
+}
+
+void inject__each_thread(struct inject *in, void (*fn)(void *ctx, uint32_t tid, uint64_t spent_ns),
+			 void *ctx)
+{
+	for (unsigned i = 0; i < in->peer_cnt; i++)
+		for (unsigned k = 0; k < in->peers[i]->shm.slot_cnt; k++)
+			fn(ctx, in->peers[i]->shm.slots[k].tid,
+			   shm__slot(&in->peers[i]->shm, k)->cost_ns);
+}

@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * The tracer's side of the library in traced processes (inject/, include/ct_shm.h): listens for
+ * them, gives each its memory, and reads what they write. No privilege is needed for it, and the
+ * processes are believed nothing: each is who the kernel says, and has room of its own.
+ */
+#ifndef INJECT_INJECT_H
+#define INJECT_INJECT_H
+
+#include "attach/levels.h"
+#include "record/check.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct inject;
+
+/* Of a name in the abstract namespace of sockets. */
+#define INJECT_NAME_MAX 100
+
+/* Gets a record; it is valid during the call only, and its sizes are not checked yet. */
+typedef void (*inject_fn)(void *ctx, const void *rec, size_t size);
+
+/* A library of a process is traced from now on. */
+struct inject_lib {
+	unsigned id; /* lib_id of records */
+	const char *path, *build_id;
+	pid_t pid;
+	char comm[17];
+	unsigned hooked_cnt; /* functions that were got hold of, */
+	unsigned wanted_cnt; /* and those that are to be */
+	uint64_t since_ns;
+};
+
+struct inject_opts {
+	struct fnset *fns; /* symbols that no row has are added to it */
+	enum ct_hide hide;
+	uint64_t min_duration_ns;
+	uint64_t ring_sz; /* bytes of one thread's ring: a power of two */
+	const char *name; /* "@NAME" that they find us by; NULL: one that nobody can guess */
+	uid_t uid;	  /* processes of no other user */
+	inject_fn fn;
+	void (*on_lib)(void *ctx, const struct inject_lib *lib);
+	void *ctx;
+};
+
+/* NULL after reporting why. */
+struct inject *inject__open(const struct inject_opts *o);
+/* Puts into the environment what makes a program that is started from here load the library, in
+ * this process: for a child that is about to become that program. */
+void inject__set_env(const struct inject *in);
+/* Readable when it is to be looked at. */
+int inject__fd(const struct inject *in);
+/* As source_ops has them (trace/source.h). */
+bool inject__look(struct inject *in, uint64_t now);
+uint64_t inject__next_ns(const struct inject *in);
+size_t inject__take(struct inject *in, size_t max, uint64_t until);
+bool inject__was_full(struct inject *in);
+void inject__totals(struct inject *in, struct ct_totals *sum);
+/* Times that the memory of a process made no sense. */
+uint64_t inject__bad_records(const struct inject *in);
+/* Processes that are traced and still run. */
+unsigned inject__live(const struct inject *in);
+/* No calls from here on: those in flight stay unfinished. */
+void inject__stop(struct inject *in);
+/* After it: makes a record of each call in flight. */
+void inject__unfinished(struct inject *in);
+/* attach/levels.h has the same of the BPF side. */
+int inject__set_level(struct inject *in, unsigned func_id, const struct fn_level *l);
+int inject__set_always(struct inject *in, unsigned func_id, bool always);
+int inject__set_proc(struct inject *in, pid_t pid, enum ct_proc_level level);
+void inject__set_default(struct inject *in, enum ct_proc_level level);
+void inject__read_counts(struct inject *in, levels_fn fn, levels_error_fn error_fn, void *ctx);
+/* pid, life: of that program alone; life 0: of all that had this process id. */
+void inject__take_counts(struct inject *in, pid_t pid, ct_life life, levels_fn fn,
+			 levels_error_fn error_fn, void *ctx);
+void inject__unfinished_counts(struct inject *in, levels_fn fn, void *ctx);
+/* Calls fn for each thread that has a ring, with what recording has cost it so far. */
+void inject__each_thread(struct inject *in, void (*fn)(void *ctx, uint32_t tid, uint64_t spent_ns),
+			 void *ctx);
+void inject__free(struct inject *in);
+
+#endif /* INJECT_INJECT_H */

@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#ifndef INJECT_PRIV_H
+#define INJECT_PRIV_H
+
+#include "inject.h"
+
+#include "ct_shm.h"
+
+/* Processes at a time; those that have ended count until what they counted was taken. */
+#define PEERS_MAX 1024
+/* Connections that have not said yet who they are. */
+#define CONNS_MAX 64
+/* Library files. */
+#define FILES_MAX 64
+
+/* --- settings.c: what all processes are told --- */
+struct settings {
+	int fd;
+	size_t size;
+	struct ct_shm_set *set;
+	const struct fnset *fns;
+	enum ct_hide hide;
+	unsigned fn_cnt;   /* of those that were told of */
+	unsigned names_sz; /* of set->names, in use */
+	unsigned wanted_cnt;
+};
+int settings__open(struct settings *s, const struct inject_opts *o);
+/* Adds functions that the set has got since. */
+void settings__fill(struct settings *s);
+void settings__close(struct settings *s);
+
+/* --- shm.c: the memory of one process, of which it may write anything at any time --- */
+
+/* Ids of calls are given by the process, dense and from 1 in each slot; those of the trace are
+ * taken in blocks of so many. */
+#define ID_BLOCK_LOG 16
+
+/* What is looked at is this copy: the process may change its own meanwhile. */
+static inline void shm_copy(void *to, const void *from, size_t size)
+{
+	__builtin_memcpy(to, from, size);
+	__asm__ volatile("" ::: "memory");
+}
+
+/* What the tracer itself knows of a slot. */
+struct shm_slot {
+	uint64_t pos;	     /* read so far */
+	uint64_t told;	     /* as the process was told */
+	uint64_t head;	     /* at the last look */
+	uint64_t key;	     /* when the next record was sent */
+	uint32_t size;	     /* of it; 0: there is none */
+	uint32_t inner_tid;  /* who wrote last, as the process sees it, */
+	uint32_t tid;	     /* and as we do */
+	uint64_t busy_since; /* not 0: a record is being made since then */
+	uint64_t last_id;    /* of the call that was read last, as the process numbers them */
+	uint32_t *blocks;    /* id blocks of the trace by those of the slot */
+	uint32_t block_cnt;
+};
+
+struct shm {
+	int fd;
+	size_t size;
+	uint64_t ring_sz, stride;
+	struct ct_shm *mem;
+	struct shm_slot *slots;
+	unsigned slot_cnt; /* that were ever used */
+	uint64_t bad_cnt;
+	bool was_full;
+};
+int shm__open(struct shm *m, uint64_t ring_sz);
+void shm__close(struct shm *m);
+struct ct_shm_slot *shm__slot(const struct shm *m, unsigned i);
+const struct ct_count *shm__counts(const struct shm *m, unsigned i);
+/* Finds the next record of a slot. false: one is being made. */
+/* Which slots anybody had. */
+void shm__find_slots(struct shm *m);
+bool shm__look(struct shm *m, unsigned i, uint64_t now);
+/* Copies that record to buf (CT_SHM_REC_MAX bytes) and goes on to the next; returns its size. */
+size_t shm__take(struct shm *m, unsigned i, void *buf);
+/* Gives the room back. */
+void shm__tell(struct shm *m, unsigned i);
+/* Calls in flight. */
+unsigned shm__depth(const struct shm *m, unsigned i);
+/* Was one of them about to be taken off when the process was killed? Its record is there. */
+bool shm__has_returned(const struct shm *m, unsigned i, unsigned depth);
+/* One of them as a record; 0: it is counted. */
+size_t shm__frame(const struct shm *m, unsigned i, unsigned depth, const struct ct_shm_set *set,
+		  struct ct_call *c);
+void shm__add_totals(const struct shm *m, struct ct_totals *sum);
+
+/* --- peers.c --- */
+
+struct conn {
+	int fd;
+	pid_t pid;
+	uint64_t since_ns;
+	struct peer *peer; /* NULL: it has not said hello */
+};
+
+struct peer {
+	pid_t pid;
+	uint32_t inner_pid;
+	bool other_ns; /* its thread ids are not ours */
+	ct_life life;
+	uint32_t lib_id;
+	int pidfd; /* -1: it has ended, or runs another program by now */
+	uint64_t ended_ns;
+	char comm[16];
+	struct shm shm;
+	bool counts_taken;
+};
+
+/* A record that the tracer makes, and when. */
+struct made {
+	uint64_t key;
+	size_t size;
+	union {
+		struct ct_rec rec;
+		struct ct_task task;
+		struct ct_call call;
+	};
+};
+
+struct lib_file {
+	unsigned id;
+	struct ct_lib_key key;
+	char *path;
+	char build_id[41];
+	unsigned wanted_cnt;
+};
+
+struct inject {
+	struct inject_opts o;
+	struct settings settings;
+	int listen_fd, epoll_fd, timer_fd;
+	char socket_name[108]; /* "@..." */
+	char *library;	       /* path of the library's file */
+	struct conn conns[CONNS_MAX];
+	unsigned conn_cnt;
+	struct peer *peers[PEERS_MAX];
+	unsigned peer_cnt;
+	struct lib_file files[FILES_MAX];
+	unsigned file_cnt;
+	struct made *made; /* in order */
+	unsigned made_at, made_cnt, made_room;
+	struct ct_totals gone; /* of processes that are no more */
+	uint64_t gone_bad_cnt;
+	uint32_t next_block;
+	uint64_t next_ns, refused_cnt;
+	unsigned timer_ms;
+	bool stopped;
+};
+
+/* door.c */
+int door__open(struct inject *in);
+/* Takes what has come in. */
+void door__look(struct inject *in);
+void door__close(struct inject *in);
+
+/* peers.c */
+/* A process has connected: what it gets, or NULL. */
+struct peer *peers__add(struct inject *in, pid_t pid, const struct ct_shm_hello *hello);
+/* Looks who has ended. */
+void peers__look(struct inject *in, uint64_t now);
+/* Puts records of its calls in flight in line. */
+void peers__give_up(struct inject *in, struct peer *p, uint64_t now);
+void peers__free(struct inject *in);
+/* Gives a record its numbers: whose it is, ids of the trace. false: it makes no sense. */
+bool peers__own(struct inject *in, struct peer *p, unsigned slot, void *rec, size_t size);
+void made__push(struct inject *in, const struct made *m);
+
+/* files.c */
+/* The library file that the process has at that path; functions that no row has become known. NULL:
+ * it is no libcuda that can be read. */
+struct lib_file *files__of(struct inject *in, pid_t pid, const char *path);
+
+/* library.c */
+/* Puts the library where programs can load it; its path, or NULL after reporting. */
+char *library__put(void);
+
+#endif /* INJECT_PRIV_H */

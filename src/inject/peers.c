@@ -1,0 +1,395 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* Who is traced, from its connection to its end, and whose a record is. */
+#include "inject_priv.h"
+
+#include "util/clock.h"
+#include "util/log.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/ioctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* Who waits for a child may take a moment to do so: only then is it known how it ended. */
+#define REAP_MAX_NS 200000000ull
+
+void made__push(struct inject *in, const struct made *m)
+{
+	if (in->made_at == in->made_cnt)
+		in->made_at = in->made_cnt = 0;
+	if (in->made_cnt == in->made_room) {
+		unsigned room = in->made_room ? 2 * in->made_room : 64;
+		struct made *made = realloc(in->made, room * sizeof(*made));
+
+		if (!made) {
+			in->gone.drops[CT_DROP_TASK]++;
+			return;
+		}
+		in->made = made;
+		in->made_room = room;
+	}
+	in->made[in->made_cnt++] = *m;
+}
+
+static void push_task(struct inject *in, enum ct_rec_kind kind, const struct peer *p, pid_t parent,
+		      int exit_code, uint64_t now)
+{
+	struct made m = {.key = now, .size = sizeof(m.task)};
+
+	m.task = (struct ct_task){
+		.rec = {.size = sizeof(m.task),
+			.kind = kind,
+			.ts_ns = now,
+			.pid = p->pid,
+			.tid = p->pid},
+		.parent_pid = parent,
+		.exit_code = exit_code,
+		.life = p->life,
+	};
+	memcpy(m.task.comm, p->comm, sizeof(m.task.comm));
+	made__push(in, &m);
+}
+
+/* Of /proc/PID/stat: its parent, and when it began, in ticks since boot. */
+static bool read_stat(pid_t pid, pid_t *parent, unsigned long long *start)
+{
+	char path[40], buf[1024];
+	const char *at;
+	FILE *f;
+	size_t n;
+
+	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
+	f = fopen(path, "re");
+	n = f ? fread(buf, 1, sizeof(buf) - 1, f) : 0;
+	if (f)
+		fclose(f);
+	buf[n] = 0;
+	at = strrchr(buf, ')'); /* a name may have any character in it */
+	return at && sscanf(at + 1,
+			    " %*c %d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d "
+			    "%*d %*d %llu",
+			    parent, start) == 2;
+}
+
+/* A task's number in the namespace that it is in, from its status file; 0: it is gone. */
+static uint32_t innermost_id(const char *path)
+{
+	char line[512];
+	uint32_t id = 0;
+	FILE *f = fopen(path, "re");
+
+	while (f && fgets(line, sizeof(line), f)) {
+		if (strncmp(line, "NSpid:", 6))
+			continue;
+		id = strtoul(strrchr(line, '\t') + 1, NULL, 10);
+		break;
+	}
+	if (f)
+		fclose(f);
+	return id;
+}
+
+/* Which of our numbers is a thread's of another PID namespace; the process's, if it is gone. */
+static uint32_t find_tid(const struct peer *p, uint32_t inner)
+{
+	char path[80];
+	uint32_t tid = p->pid;
+	struct dirent *d;
+	DIR *dir;
+
+	snprintf(path, sizeof(path), "/proc/%d/task", p->pid);
+	dir = opendir(path);
+	while (dir && (d = readdir(dir))) {
+		if (d->d_name[0] == '.')
+			continue;
+		snprintf(path, sizeof(path), "/proc/%d/task/%.20s/status", p->pid, d->d_name);
+		if (innermost_id(path) != inner)
+			continue;
+		tid = strtoul(d->d_name, NULL, 10);
+		break;
+	}
+	if (dir)
+		closedir(dir);
+	return tid;
+}
+
+/* A process may say what it likes: a number that is another process's thread is none of its. */
+static uint32_t own_tid(const struct peer *p, uint32_t inner)
+{
+	char path[32];
+
+	if (p->other_ns)
+		return find_tid(p, inner);
+	if (inner == (uint32_t)p->pid || !syscall(SYS_tgkill, p->pid, inner, 0) || errno == EPERM)
+		return inner;
+	snprintf(path, sizeof(path), "/proc/%u", inner);
+	return inner && access(path, F_OK) ? inner : (uint32_t)p->pid;
+}
+
+static struct peer *living(struct inject *in, pid_t pid)
+{
+	for (unsigned i = 0; i < in->peer_cnt; i++)
+		if (in->peers[i]->pid == pid && in->peers[i]->pidfd >= 0)
+			return in->peers[i];
+	return NULL;
+}
+
+static bool has_ended(const struct peer *p)
+{
+	struct pollfd fd = {.fd = p->pidfd, .events = POLLIN};
+
+	return poll(&fd, 1, 0) > 0;
+}
+
+unsigned inject__live(const struct inject *in)
+{
+	unsigned cnt = 0;
+
+	for (unsigned i = 0; i < in->peer_cnt; i++)
+		cnt += in->peers[i]->pidfd >= 0 && !has_ended(in->peers[i]);
+	return cnt;
+}
+
+static void leave(struct inject *in, struct peer *p, uint64_t now)
+{
+	peers__give_up(in, p, now);
+	close(p->pidfd);
+	p->pidfd = -1;
+	p->ended_ns = now;
+}
+
+static bool connect_peer(struct inject *in, struct peer *p, const struct ct_shm_hello *hello)
+{
+	struct epoll_event ev = {.events = EPOLLIN};
+	unsigned long long start;
+	struct peer *before = living(in, p->pid), *parent;
+	char path[40];
+	pid_t ppid;
+
+	p->pidfd = syscall(SYS_pidfd_open, p->pid, 0);
+	if (p->pidfd < 0 || epoll_ctl(in->epoll_fd, EPOLL_CTL_ADD, p->pidfd, &ev) ||
+	    !read_stat(p->pid, &ppid, &start))
+		return false;
+	p->life = start * (1000000000ull / sysconf(_SC_CLK_TCK));
+	snprintf(path, sizeof(path), "/proc/%d/status", p->pid);
+	p->other_ns = innermost_id(path) != (uint32_t)p->pid;
+	memcpy(p->comm, hello->comm, sizeof(p->comm));
+	p->inner_pid = hello->pid;
+	parent = living(in, ppid);
+	if (before) {
+		uint64_t now = now_ns();
+
+		p->life = before->life + 1;
+		leave(in, before, now);
+		push_task(in, CT_REC_EXEC, p, 0, 0, now);
+	} else if (parent) {
+		push_task(in, CT_REC_FORK, p, ppid, 0, now_ns());
+	}
+	return true;
+}
+
+struct peer *peers__add(struct inject *in, pid_t pid, const struct ct_shm_hello *hello)
+{
+	struct peer *p;
+
+	if (in->peer_cnt == PEERS_MAX)
+		return NULL;
+	p = calloc(1, sizeof(*p));
+	if (!p)
+		return NULL;
+	p->pid = pid;
+	p->pidfd = p->shm.fd = -1;
+	if (shm__open(&p->shm, in->o.ring_sz) || !connect_peer(in, p, hello)) {
+		if (p->pidfd >= 0)
+			close(p->pidfd);
+		shm__close(&p->shm);
+		free(p);
+		return NULL;
+	}
+	in->peers[in->peer_cnt++] = p;
+	return p;
+}
+
+int inject__set_proc(struct inject *in, pid_t pid, enum ct_proc_level level)
+{
+	struct peer *p = living(in, pid);
+
+	if (p)
+		__atomic_store_n(&p->shm.mem->level, level, __ATOMIC_RELAXED);
+	return 0;
+}
+
+static bool own_call(struct inject *in, struct peer *p, struct shm_slot *s, struct ct_call *c)
+{
+	__u64 *ids[] = {&c->call_id, &c->parent_id};
+
+	for (int k = 0; k < 2; k++) {
+		uint64_t block = *ids[k] >> ID_BLOCK_LOG;
+
+		if (!*ids[k])
+			continue;
+		/* Dense: no block is left out. */
+		if (block > s->block_cnt)
+			return false;
+		if (block == s->block_cnt) {
+			uint32_t *blocks = realloc(s->blocks, (block + 1) * sizeof(*blocks));
+
+			if (!blocks)
+				return false;
+			s->blocks = blocks;
+			s->blocks[s->block_cnt++] = ++in->next_block;
+		}
+		*ids[k] = (uint64_t)s->blocks[block] << ID_BLOCK_LOG |
+			  (*ids[k] & ((1 << ID_BLOCK_LOG) - 1));
+	}
+	c->lib_id = p->lib_id;
+	return c->func_id < in->settings.fn_cnt && in->settings.set->name_off[c->func_id];
+}
+
+bool peers__own(struct inject *in, struct peer *p, unsigned slot, void *data, size_t size)
+{
+	struct shm_slot *s = &p->shm.slots[slot];
+	struct ct_rec *rec = data;
+
+	if (rec->tid != s->inner_tid) {
+		s->inner_tid = rec->tid;
+		s->tid = own_tid(p, rec->tid);
+	}
+	rec->pid = p->pid;
+	rec->tid = s->tid;
+	switch (rec->kind) {
+	case CT_REC_THREAD:
+		if (size < sizeof(struct ct_task))
+			return false;
+		((struct ct_task *)rec)->life = p->life;
+		return true;
+	case CT_REC_CALL:
+		return size >= CT_CALL_FIXED_SZ && own_call(in, p, s, data);
+	default:
+		return rec->kind == CT_REC_NAME;
+	}
+}
+
+void peers__give_up(struct inject *in, struct peer *p, uint64_t now)
+{
+	shm__find_slots(&p->shm);
+	for (unsigned i = 0; i < p->shm.slot_cnt; i++) {
+		shm__look(&p->shm, i, now);
+		for (unsigned depth = shm__depth(&p->shm, i); depth-- > 0;) {
+			struct made m = {.key = now};
+
+			if (shm__has_returned(&p->shm, i, depth))
+				continue;
+			in->gone.stats[CT_STAT_UNFINISHED]++;
+			m.size = shm__frame(&p->shm, i, depth, in->settings.set, &m.call);
+			if (!m.size) {
+				in->gone.stats[CT_STAT_COUNTED]++;
+				continue;
+			}
+			m.call.end_ns = now;
+			if (peers__own(in, p, i, &m.call, m.size))
+				made__push(in, &m);
+		}
+	}
+}
+
+/* PIDFD_GET_INFO and the first version of its struct pidfd_info; PIDFD_INFO_EXIT came with Linux
+ * 6.15. It knows once somebody has waited for the process. */
+struct exit_info {
+	uint64_t mask, cgroup;
+	uint32_t ids[11];
+	int32_t exit_code;
+};
+#define GET_INFO  _IOWR(0xff, 11, struct exit_info)
+#define INFO_EXIT (1 << 3)
+
+/* As wait() has it. -EAGAIN: not known yet. */
+static int exit_code(const struct peer *p, int *code)
+{
+	struct exit_info info = {.mask = INFO_EXIT};
+	siginfo_t si = {0};
+
+	*code = 0;
+	if (!waitid(P_PIDFD, p->pidfd, &si, WEXITED | WNOHANG | WNOWAIT)) {
+		if (!si.si_pid)
+			return -EAGAIN;
+		*code = si.si_code == CLD_EXITED ? si.si_status << 8 : si.si_status;
+		return 0;
+	}
+	/* Not our child. */
+	if (ioctl(p->pidfd, GET_INFO, &info) || !(info.mask & INFO_EXIT))
+		return -EAGAIN;
+	*code = info.exit_code;
+	return 0;
+}
+
+static bool has_counts(const struct peer *p)
+{
+	for (unsigned i = 0; i < p->shm.slot_cnt; i++)
+		for (unsigned k = 0; k < CT_MAX_FUNCS / 64; k++)
+			if (shm__slot(&p->shm, i)->counted[k])
+				return true;
+	return false;
+}
+
+/* Of one that has ended: nothing comes any more. */
+static bool is_read(struct peer *p)
+{
+	shm__find_slots(&p->shm);
+	for (unsigned i = 0; i < p->shm.slot_cnt; i++)
+		if (p->shm.slots[i].size ||
+		    p->shm.slots[i].pos !=
+			    (__atomic_load_n(&shm__slot(&p->shm, i)->head, __ATOMIC_ACQUIRE) &
+			     ~(__u64)(CT_SHM_ALIGN - 1)))
+			return false;
+	return true;
+}
+
+static void forget(struct inject *in, unsigned i)
+{
+	struct peer *p = in->peers[i];
+
+	shm__add_totals(&p->shm, &in->gone);
+	in->gone_bad_cnt += p->shm.bad_cnt;
+	if (p->pidfd >= 0)
+		close(p->pidfd);
+	shm__close(&p->shm);
+	free(p);
+	in->peers[i] = in->peers[--in->peer_cnt];
+}
+
+void peers__look(struct inject *in, uint64_t now)
+{
+	for (unsigned i = in->peer_cnt; i-- > 0;) {
+		struct peer *p = in->peers[i];
+		int code;
+
+		if (p->pidfd >= 0 && has_ended(p)) {
+			if (!p->ended_ns)
+				p->ended_ns = now;
+			if (exit_code(p, &code) && now - p->ended_ns < REAP_MAX_NS)
+				continue;
+			leave(in, p, now);
+			push_task(in, CT_REC_EXIT, p, 0, code, now);
+		}
+		/* What was counted is somebody's to take. */
+		if (p->pidfd < 0 && is_read(p) && (p->counts_taken || !has_counts(p)))
+			forget(in, i);
+	}
+}
+
+void peers__free(struct inject *in)
+{
+	while (in->peer_cnt)
+		forget(in, in->peer_cnt - 1);
+	free(in->made);
+}

@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#include "inject_priv.h"
+
+#include "decode/value.h"
+#include "util/clock.h"
+#include "util/log.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+/* Linux 5.1. */
+#ifndef F_SEAL_FUTURE_WRITE
+#define F_SEAL_FUTURE_WRITE 0x0010
+#endif
+
+int settings__open(struct settings *s, const struct inject_opts *o)
+{
+	s->size = (sizeof(*s->set) + 4095) & ~4095ul;
+	s->fns = o->fns;
+	s->hide = o->hide;
+	s->fd = memfd_create("cudatrace-settings", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	if (s->fd < 0 || ftruncate(s->fd, s->size))
+		return -errno;
+	s->set = mmap(NULL, s->size, PROT_READ | PROT_WRITE, MAP_SHARED, s->fd, 0);
+	if (s->set == MAP_FAILED) {
+		s->set = NULL;
+		return -errno;
+	}
+	/* Ours is the only mapping that can be written. */
+	if (fcntl(s->fd, F_ADD_SEALS,
+		  F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE | F_SEAL_SEAL))
+		return -errno;
+	s->set->magic = CT_SHM_MAGIC;
+	s->set->version = CT_SHM_VERSION;
+	s->set->others_level = CT_PROC_TRACE;
+	s->set->hide = o->hide;
+	s->set->min_duration_ns = o->min_duration_ns;
+	s->set->stack_max = CT_STACK_MAX;
+	s->set->sample_seed = now_ns();
+	s->set->beat_ns = now_ns();
+	s->names_sz = 1;
+	api_named_results(s->set->results);
+	settings__fill(s);
+	return 0;
+}
+
+/* false: there is no room for its name. */
+static bool tell_name(struct settings *s, unsigned id, const char *symbol)
+{
+	size_t size = strlen(symbol) + 1;
+
+	if (size > CT_SHM_NAMES_SZ - s->names_sz)
+		return false;
+	memcpy(s->set->names + s->names_sz, symbol, size);
+	s->set->name_off[id] = s->names_sz;
+	s->names_sz += size;
+	return true;
+}
+
+void settings__fill(struct settings *s)
+{
+	for (; s->fn_cnt < fnset__cnt(s->fns) && s->fn_cnt < CT_MAX_FUNCS; s->fn_cnt++) {
+		const struct api_fn *fn = fnset__fn(s->fns, s->fn_cnt);
+		unsigned id = s->fn_cnt;
+
+		if (!fn || fn->api != API_CUDA || !fnset__wanted(s->fns, id))
+			continue;
+		fnset__spec(s->fns, id, s->hide, &s->set->specs[id]);
+		if (tell_name(s, id, fn->symbol))
+			s->wanted_cnt++;
+		else
+			warn("%s is not traced: too many functions", fn->symbol);
+	}
+	__atomic_store_n(&s->set->fn_cnt, s->fn_cnt, __ATOMIC_RELEASE);
+}
+
+void settings__close(struct settings *s)
+{
+	if (s->set)
+		munmap(s->set, s->size);
+	if (s->fd >= 0)
+		close(s->fd);
+}
+
+/* A spec is more than one store: a thread may see half of it, of a level that both have. */
+static struct ct_spec *spec_of(struct inject *in, unsigned func_id)
+{
+	return func_id < in->settings.fn_cnt ? &in->settings.set->specs[func_id] : NULL;
+}
+
+int inject__set_level(struct inject *in, unsigned func_id, const struct fn_level *l)
+{
+	struct ct_spec *spec = spec_of(in, func_id);
+	uint8_t flags;
+
+	if (!spec)
+		return -ENOENT;
+	flags = spec->flags & ~CT_SPEC_F_NO_RETURN;
+	if (l->no_return || fnset__is_marked(in->o.fns, FNSET_NO_RETURN, func_id))
+		flags |= CT_SPEC_F_NO_RETURN;
+	spec->sample_below = l->one_of > 1 ? UINT32_MAX / l->one_of : UINT32_MAX;
+	__atomic_store_n(&spec->flags, flags, __ATOMIC_RELAXED);
+	__atomic_store_n(&spec->level, l->level, __ATOMIC_RELEASE);
+	return 0;
+}
+
+int inject__set_always(struct inject *in, unsigned func_id, bool always)
+{
+	struct ct_spec *spec = spec_of(in, func_id);
+
+	if (!spec)
+		return -ENOENT;
+	if (always)
+		__atomic_or_fetch(&spec->flags, CT_SPEC_F_ALWAYS, __ATOMIC_RELAXED);
+	else
+		__atomic_and_fetch(&spec->flags, ~CT_SPEC_F_ALWAYS, __ATOMIC_RELAXED);
+	return 0;
+}
+
+void inject__set_default(struct inject *in, enum ct_proc_level level)
+{
+	__atomic_store_n(&in->settings.set->others_level, level, __ATOMIC_RELAXED);
+}

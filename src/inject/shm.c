@@ -1,0 +1,283 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#include "inject_priv.h"
+
+#include "util/log.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#define PAGE	  4096ul
+#define PAGES(n)  (((n) + PAGE - 1) & ~(PAGE - 1))
+#define COUNTS_SZ PAGES(sizeof(struct ct_count) * CT_MAX_FUNCS)
+#define SLOT_SZ	  PAGES(sizeof(struct ct_shm_slot))
+#define SLOTS_OFF PAGES(sizeof(struct ct_shm))
+
+/* A thread that was stopped in the midst of a record does not hold up the others for ever. */
+#define BUSY_MAX_NS 10000000ull
+/* What fills the end of a ring has so much at least. */
+#define FILLER_SZ 8
+
+int shm__open(struct shm *m, uint64_t ring_sz)
+{
+	int seals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
+
+	m->ring_sz = ring_sz;
+	m->stride = SLOT_SZ + ring_sz + COUNTS_SZ;
+	m->size = SLOTS_OFF + CT_SHM_SLOTS * m->stride;
+	m->slots = calloc(CT_SHM_SLOTS, sizeof(*m->slots));
+	m->fd = memfd_create("cudatrace-rings", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	if (!m->slots || m->fd < 0 || ftruncate(m->fd, m->size) || fcntl(m->fd, F_ADD_SEALS, seals))
+		return -errno;
+	m->mem = mmap(NULL, m->size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, m->fd, 0);
+	if (m->mem == MAP_FAILED) {
+		m->mem = NULL;
+		return -errno;
+	}
+	*m->mem = (struct ct_shm){
+		.magic = CT_SHM_MAGIC,
+		.version = CT_SHM_VERSION,
+		.slot_cnt = CT_SHM_SLOTS,
+		.slots_off = SLOTS_OFF,
+		.stride = m->stride,
+		.ring_off = SLOT_SZ,
+		.ring_sz = ring_sz,
+		.counts_off = SLOT_SZ + ring_sz,
+	};
+	return 0;
+}
+
+void shm__close(struct shm *m)
+{
+	for (unsigned i = 0; m->slots && i < CT_SHM_SLOTS; i++)
+		free(m->slots[i].blocks);
+	free(m->slots);
+	m->slots = NULL;
+	m->slot_cnt = 0;
+	if (m->mem)
+		munmap(m->mem, m->size);
+	m->mem = NULL;
+	if (m->fd >= 0)
+		close(m->fd);
+	m->fd = -1;
+}
+
+/* By what we know, and not by what the process may have written there. */
+struct ct_shm_slot *shm__slot(const struct shm *m, unsigned i)
+{
+	return (struct ct_shm_slot *)((char *)m->mem + SLOTS_OFF + i * m->stride);
+}
+
+static const uint8_t *ring_of(const struct shm *m, unsigned i)
+{
+	return (const uint8_t *)shm__slot(m, i) + SLOT_SZ;
+}
+
+const struct ct_count *shm__counts(const struct shm *m, unsigned i)
+{
+	return (const void *)(ring_of(m, i) + m->ring_sz);
+}
+
+/* When it was sent. */
+static uint64_t sent_ns(const uint8_t *at, uint16_t kind, uint32_t size)
+{
+	uint64_t ns;
+
+	if (kind == CT_REC_CALL && size >= CT_CALL_FIXED_SZ)
+		memcpy(&ns, at + offsetof(struct ct_call, end_ns), sizeof(ns));
+	else
+		memcpy(&ns, at + offsetof(struct ct_rec, ts_ns), sizeof(ns));
+	return ns;
+}
+
+/* Slots are taken from the first on. */
+void shm__find_slots(struct shm *m)
+{
+	while (m->slot_cnt < CT_SHM_SLOTS &&
+	       (__atomic_load_n(&shm__slot(m, m->slot_cnt)->state, __ATOMIC_ACQUIRE) !=
+			CT_SLOT_FREE ||
+		__atomic_load_n(&shm__slot(m, m->slot_cnt)->head, __ATOMIC_RELAXED)))
+		m->slot_cnt++;
+}
+
+/* Reads the next record's head, once: what is there may change. 1: found; 0: there is none. */
+static int find(struct shm *m, unsigned i)
+{
+	struct shm_slot *s = &m->slots[i];
+	const uint8_t *ring = ring_of(m, i);
+
+	while (s->pos < s->head) {
+		uint64_t off = s->pos & (m->ring_sz - 1), left = s->head - s->pos;
+		uint32_t size = __atomic_load_n((const uint32_t *)(ring + off), __ATOMIC_RELAXED);
+		uint16_t kind;
+		uint64_t room = ((uint64_t)size + CT_SHM_ALIGN - 1) & ~(uint64_t)(CT_SHM_ALIGN - 1);
+
+		if (left > m->ring_sz - off)
+			left = m->ring_sz - off;
+		if (size < FILLER_SZ || room > left)
+			break;
+		kind = __atomic_load_n((const uint16_t *)(ring + off + 4), __ATOMIC_RELAXED);
+		if (kind == CT_REC_NONE) {
+			s->pos += room;
+			continue;
+		}
+		if (size < sizeof(struct ct_rec) || size > CT_SHM_REC_MAX)
+			break;
+		s->key = sent_ns(ring + off, kind, size);
+		/* The process may say any time: that one means that there is no record. */
+		s->key -= s->key == UINT64_MAX;
+		s->size = size;
+		return 1;
+	}
+	/* Nothing behind what makes no sense can be found. */
+	if (s->pos < s->head) {
+		m->bad_cnt++;
+		s->pos = s->head;
+	}
+	return 0;
+}
+
+bool shm__look(struct shm *m, unsigned i, uint64_t now)
+{
+	const struct ct_shm_slot *shared = shm__slot(m, i);
+	struct shm_slot *s = &m->slots[i];
+	/* In this order: what is committed in between is seen the next time. */
+	bool busy = __atomic_load_n(&shared->busy, __ATOMIC_ACQUIRE);
+	uint64_t head = __atomic_load_n(&shared->head, __ATOMIC_ACQUIRE);
+
+	if (s->size) {
+		busy = false; /* what is being made comes behind it */
+	} else if (head < s->pos || head - s->pos > m->ring_sz || head & (CT_SHM_ALIGN - 1)) {
+		m->bad_cnt += head != s->pos;
+		s->pos = s->head = head & ~(uint64_t)(CT_SHM_ALIGN - 1);
+	}
+	if (head >= s->pos && head - s->pos <= m->ring_sz && !(head & (CT_SHM_ALIGN - 1)))
+		s->head = head;
+	if (s->head - s->told + CT_SHM_REC_MAX > m->ring_sz)
+		m->was_full = true;
+	if (!s->size && find(m, i))
+		busy = false;
+	if (!busy) {
+		s->busy_since = 0;
+		return true;
+	}
+	if (!s->busy_since)
+		s->busy_since = now;
+	return now - s->busy_since >= BUSY_MAX_NS;
+}
+
+size_t shm__take(struct shm *m, unsigned i, void *buf)
+{
+	struct shm_slot *s = &m->slots[i];
+	uint32_t size = s->size;
+	struct ct_rec *rec = buf;
+
+	shm_copy(buf, ring_of(m, i) + (s->pos & (m->ring_sz - 1)), size);
+	/* It may have said something else before. */
+	rec->size = size;
+	if (rec->kind == CT_REC_CALL && size >= CT_CALL_FIXED_SZ)
+		s->last_id = ((const struct ct_call *)buf)->call_id;
+	s->pos += (size + CT_SHM_ALIGN - 1) & ~(uint64_t)(CT_SHM_ALIGN - 1);
+	s->size = 0;
+	find(m, i);
+	if (s->pos - s->told >= m->ring_sz / 8)
+		shm__tell(m, i);
+	return size;
+}
+
+void shm__tell(struct shm *m, unsigned i)
+{
+	struct shm_slot *s = &m->slots[i];
+
+	if (s->told == s->pos)
+		return;
+	__atomic_store_n(&shm__slot(m, i)->tail, s->pos, __ATOMIC_RELEASE);
+	s->told = s->pos;
+}
+
+unsigned shm__depth(const struct shm *m, unsigned i)
+{
+	uint32_t depth = __atomic_load_n(&shm__slot(m, i)->depth, __ATOMIC_ACQUIRE);
+
+	return depth < CT_MAX_DEPTH ? depth : CT_MAX_DEPTH;
+}
+
+/* Of the process's own numbers; 0: it has written none. */
+static uint64_t last_call(const struct shm *m, unsigned i)
+{
+	const uint8_t *ring = ring_of(m, i);
+	const struct shm_slot *s = &m->slots[i];
+	uint64_t id = s->last_id;
+
+	for (uint64_t pos = s->pos; pos < s->head;) {
+		uint64_t off = pos & (m->ring_sz - 1);
+		struct ct_rec rec = {0};
+
+		shm_copy(&rec, ring + off, FILLER_SZ);
+		if (rec.size < FILLER_SZ || rec.size > m->ring_sz - off)
+			break;
+		if (rec.kind == CT_REC_CALL && rec.size >= CT_CALL_FIXED_SZ)
+			shm_copy(&id, ring + off + offsetof(struct ct_call, call_id), sizeof(id));
+		pos += (rec.size + CT_SHM_ALIGN - 1) & ~(uint64_t)(CT_SHM_ALIGN - 1);
+	}
+	return id;
+}
+
+bool shm__has_returned(const struct shm *m, unsigned i, unsigned depth)
+{
+	struct ct_frame f;
+
+	shm_copy(&f, &shm__slot(m, i)->frames[depth], sizeof(f));
+	return f.call_id && !(f.flags & CT_FRAME_F_COUNTED) && f.call_id == last_call(m, i);
+}
+
+size_t shm__frame(const struct shm *m, unsigned i, unsigned depth, const struct ct_shm_set *set,
+		  struct ct_call *c)
+{
+	const struct ct_shm_slot *shared = shm__slot(m, i);
+	struct ct_frame f, outer = {0};
+
+	shm_copy(&f, &shared->frames[depth], sizeof(f));
+	if (depth)
+		shm_copy(&outer, &shared->frames[depth - 1], sizeof(outer));
+	if (f.func_id >= CT_MAX_FUNCS || f.flags & CT_FRAME_F_COUNTED)
+		return 0;
+	memset(c, 0, CT_CALL_FIXED_SZ);
+	c->rec.kind = CT_REC_CALL;
+	c->rec.flags = CT_CALL_F_UNFINISHED;
+	c->rec.ts_ns = f.start_ns;
+	c->rec.tid = shared->tid;
+	c->call_id = f.call_id;
+	/* On another stack than the one before it is in none. */
+	c->parent_id = f.depth ? outer.call_id : 0;
+	c->func_id = f.func_id;
+	c->depth = f.depth;
+	c->api_depth = f.api_depth;
+	c->word_cnt = set->specs[f.func_id].word_cnt;
+	if (c->word_cnt > CT_MAX_WORDS)
+		c->word_cnt = CT_MAX_WORDS;
+	memcpy(c->words, f.words, sizeof(c->words));
+	c->rec.size = CT_CALL_FIXED_SZ + c->word_cnt * sizeof(c->words[0]);
+	return c->rec.size;
+}
+
+void shm__add_totals(const struct shm *m, struct ct_totals *sum)
+{
+	sum->drops[CT_DROP_THREADS] += m->mem ? m->mem->no_slot_cnt : 0;
+	for (unsigned i = 0; i < m->slot_cnt; i++) {
+		const struct ct_shm_slot *s = shm__slot(m, i);
+		uint64_t busiest = s->busiest;
+
+		for (int k = 0; k < CT_STAT_CNT; k++)
+			sum->stats[k] += s->stats[k];
+		for (int k = 0; k < CT_DROP_CNT; k++)
+			sum->drops[k] += s->drops[k];
+		sum->cost_ns += s->cost_ns;
+		busiest = busiest >> 32 << 32 | m->slots[i].tid;
+		if (busiest > sum->busiest)
+			sum->busiest = busiest;
+	}
+}

@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* What the library in traced processes sends, through memory that it shares with us. */
+#include "source.h"
+#include "tracer.h"
+
+#include "inject/inject.h"
+
+#include <errno.h>
+
+/* A thread's ring is so much of --buffer-size; at 200 bytes a call, a launch each 5 us, 32 MB are
+ * enough for 100 ms. */
+#define RING_PARTS  8
+#define RING_SZ_MIN (64 << 10)
+
+struct source_inject {
+	struct source s;
+	struct inject *in;
+};
+
+static struct inject *of(const struct source *s)
+{
+	return ((const struct source_inject *)s)->in;
+}
+
+static void on_record(void *ctx, const void *rec, size_t size)
+{
+	source__give(ctx, rec, size);
+}
+
+static void on_lib(void *ctx, const struct inject_lib *lib)
+{
+	struct source *s = ctx;
+	struct tracer *t = s->ctx;
+
+	libs__on_inject(&t->libs, lib);
+}
+
+static int inject_open(struct source *s, struct tracer *t)
+{
+	uint64_t ring_sz = t->o.attach.ring_sz / RING_PARTS;
+	struct inject_opts o = {
+		.fns = t->fns,
+		.hide = t->o.attach.hide,
+		.min_duration_ns = t->o.attach.min_duration_ns,
+		.ring_sz = ring_sz > RING_SZ_MIN ? ring_sz : RING_SZ_MIN,
+		.uid = t->o.inject_uid,
+		.name = t->o.inject_name,
+		.fn = on_record,
+		.on_lib = on_lib,
+		.ctx = s,
+	};
+
+	if (t->o.probe != PROBE_INJECT)
+		return SOURCE_UNUSED;
+	((struct source_inject *)s)->in = inject__open(&o);
+	return of(s) ? 0 : -EIO;
+}
+
+static int inject_fd(const struct source *s)
+{
+	return inject__fd(of(s));
+}
+
+static bool inject_look(struct source *s, uint64_t now)
+{
+	bool whole = inject__look(of(s), now);
+
+	s->next_ns = inject__next_ns(of(s));
+	return whole;
+}
+
+static size_t inject_take(struct source *s, size_t max, uint64_t until)
+{
+	size_t cnt = inject__take(of(s), max, until);
+
+	s->next_ns = inject__next_ns(of(s));
+	return cnt;
+}
+
+static bool inject_was_full(struct source *s)
+{
+	return inject__was_full(of(s));
+}
+
+static uint64_t inject_bad_records(const struct source *s)
+{
+	return inject__bad_records(of(s));
+}
+
+static void inject_totals(struct source *s, struct ct_totals *sum)
+{
+	inject__totals(of(s), sum);
+}
+
+static void inject_unfinished(struct source *s)
+{
+	inject__unfinished(of(s));
+}
+
+static int inject_set_level(struct source *s, unsigned func_id, const struct fn_level *l)
+{
+	return inject__set_level(of(s), func_id, l);
+}
+
+static int inject_set_always(struct source *s, unsigned func_id, bool always)
+{
+	return inject__set_always(of(s), func_id, always);
+}
+
+static int inject_set_proc(struct source *s, pid_t pid, enum ct_proc_level level)
+{
+	return inject__set_proc(of(s), pid, level);
+}
+
+static void inject_set_default(struct source *s, enum ct_proc_level level)
+{
+	inject__set_default(of(s), level);
+}
+
+static void inject_read_counts(struct source *s, const struct count_reader *r)
+{
+	struct source_reading to = {r, s->number};
+
+	inject__read_counts(of(s), r->count ? source__on_count : NULL,
+			    r->error ? source__on_error : NULL, &to);
+}
+
+static void inject_take_counts(struct source *s, pid_t pid, ct_life life,
+			       const struct count_reader *r)
+{
+	struct source_reading to = {r, s->number};
+
+	inject__take_counts(of(s), pid, life, r->count ? source__on_count : NULL,
+			    r->error ? source__on_error : NULL, &to);
+}
+
+static void inject_unfinished_counts(struct source *s, const struct count_reader *r)
+{
+	struct source_reading to = {r, s->number};
+
+	if (r->count)
+		inject__unfinished_counts(of(s), source__on_count, &to);
+}
+
+static void inject_prepare_child(const struct source *s)
+{
+	inject__set_env(of(s));
+}
+
+static unsigned inject_live(struct source *s)
+{
+	return inject__live(of(s));
+}
+
+static void inject_each_thread(struct source *s, thread_fn fn, void *ctx)
+{
+	inject__each_thread(of(s), fn, ctx);
+}
+
+static void inject_stop(struct source *s)
+{
+	inject__stop(of(s));
+}
+
+static void inject_close(struct source *s)
+{
+	inject__free(of(s));
+}
+
+const struct source_ops inject_source_ops = {
+	.size = sizeof(struct source_inject),
+	.name = "process",
+	.why = "more came than was read; a larger --buffer-size or fewer functions (-e) help",
+	.open = inject_open,
+	.fd = inject_fd,
+	.look = inject_look,
+	.take = inject_take,
+	.was_full = inject_was_full,
+	.bad_records = inject_bad_records,
+	.totals = inject_totals,
+	.unfinished = inject_unfinished,
+	.set_level = inject_set_level,
+	.set_always = inject_set_always,
+	.set_proc = inject_set_proc,
+	.set_default = inject_set_default,
+	.read_counts = inject_read_counts,
+	.take_counts = inject_take_counts,
+	.unfinished_counts = inject_unfinished_counts,
+	.prepare_child = inject_prepare_child,
+	.live = inject_live,
+	.each_thread = inject_each_thread,
+	.stop = inject_stop,
+	.close = inject_close,
+};
