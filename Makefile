@@ -72,7 +72,7 @@ UNIT_OBJS  := $(patsubst %.c,$(O)/%.o,$(filter-out tests/unit/test_%,$(wildcard 
 .PHONY: all static demo check check-all check-build check-unit check-fake bench faults soak fuzz deps bpf-arm64 install \
         uninstall clean format check-format help san-unit FORCE
 
-all: $(O)/cudatrace ## build the tracer: build/cudatrace (the default)
+all: $(O)/cudatrace $(O)/libcudatrace-inject.so ## build the tracer: build/cudatrace (the default)
 static: $(O)/cudatrace-static ## one static binary to copy to any machine: build/cudatrace-static
 
 # --- the program ---
@@ -88,6 +88,10 @@ $(LIB): $(OBJS) $(O)/sources
 $(O)/%.o: %.c $(O)/flags | $(GEN)
 	$(call say,CC,$<)mkdir -p $(@D); $(CC) $(CPPFLAGS_ALL) $(CFLAGS_ALL) $(DEP) -c $< -o $@
 
+# The program carries the library.
+INJECT_LIB := $(SKEL_DIR)/libcudatrace-inject.so
+$(O)/src/inject/library.o: CPPFLAGS_ALL += -DINJECT_LIBRARY='"$(INJECT_LIB)"'
+$(O)/src/inject/library.o: $(INJECT_LIB)
 # The assembler includes these files (.incbin): the compiler's list of dependencies does not have them.
 $(O)/src/report/page/html_assets.o: $(wildcard src/report/page/html/*.* src/report/page/html/vendor/*)
 
@@ -134,6 +138,9 @@ endif
 
 bpf-arm64: $(ARM64_OBJS) ## compile the BPF side for arm64 (any machine can)
 	$(call say,BPFLINK,$(O)/arm64/cudatrace.bpf.o)$(BPFTOOL) gen object $(O)/arm64/cudatrace.bpf.o $^
+
+# --- the library in the traced process ---
+include inject/inject.mk
 
 # --- tests ---
 $(O)/unit/%: $(O)/tests/unit/%.o $(UNIT_OBJS) $(LIB)
@@ -209,6 +216,7 @@ $(O)/cudatrace.service: dist/cudatrace.service.in FORCE
 # WHAT:WHERE:MODE
 SHARE     := $(PREFIX)/share
 INSTALLED := $(O)/cudatrace:$(PREFIX)/bin/cudatrace:755 \
+  $(INJECT):$(PREFIX)/lib/cudatrace/libcudatrace-inject.so:755 \
   $(O)/cudatrace.1:$(SHARE)/man/man1/cudatrace.1:644 \
   $(O)/completion.bash:$(SHARE)/bash-completion/completions/cudatrace:644 \
   $(O)/completion.zsh:$(SHARE)/zsh/site-functions/_cudatrace:644 \

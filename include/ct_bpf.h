@@ -44,6 +44,15 @@ _Static_assert(sizeof(struct ct_name) + CT_NAME_SZ_MAX <=
 		       CT_OUT_SZ_MAX + CT_CAP_SZ_MAX + CT_STACK_MAX * 8,
 	       "a name is put together in ct_thread.out, too");
 
+/* Each processor's own, in a cache line of its own; those of more share. No atomics: what gets lost
+ * when a program is preempted does not matter. */
+#define CT_CPUS 256
+struct ct_cpu {
+	__u64 sent; /* bytes, with their headers, to a ring */
+	__u32 left; /* calls until one is timed */
+	__u32 pad[13];
+};
+
 /*
  * What tracing costs: of some calls, by chance, the programs take their own time; what the kernel
  * adds (traps, the way to the program) is the same for all, and measured at the start.
@@ -58,12 +67,6 @@ enum ct_cost_kind {
 
 /* One call in half as many is timed; a power of two. */
 #define CT_COST_SKIP 128
-/* Each processor's own, in a cache line of its own; those of more share. */
-#define CT_COST_CPUS 256
-struct ct_cost_skip {
-	__u32 left; /* calls until one is timed */
-	__u32 pad[15];
-};
 /* A program that took longer was interrupted: no call waits so long for a ring. */
 #define CT_COST_MAX_NS 100000
 /* Timed calls that the mean is of. */
@@ -117,15 +120,15 @@ struct ct_fn_cost {
  * writes it, so the counters need no atomics and exact accounting costs nothing; out is where a
  * record is put together, for the same reason: preemption cannot mix two. */
 struct ct_thread {
-	__u32 pid;
+	__u32 pid, tid;
 	__u32 depth;	       /* frames in use */
+	__u32 uid;	       /* whose row it is */
 	__u64 life;	       /* ct_count.h */
 	__u64 next_id, end_id; /* call ids are taken from a shared counter in blocks */
 	__u64 off_cpu_ns;      /* --sched: so far */
 	__u64 off_since_ns;    /* not 0: not running since then */
 	__u32 level_gen;       /* when proc_level was looked up */
 	__u32 proc_level;      /* enum ct_proc_level, never CT_PROC_DEFAULT */
-	__u32 uid;	       /* whose row it is */
 	__u16 met;	       /* how often another thread had counted in between */
 	__u16 own_rows;	       /* ct_count_key.thread */
 	struct ct_cost cost;
@@ -181,8 +184,7 @@ struct ct_lib_key {
 };
 _Static_assert(sizeof(struct ct_lib_key) == 16, "ct_lib_key is part of the ABI");
 
-/* Families of libraries; names that their files begin with, of all of them, with the NUL. */
-#define CT_APIS_MAX  16
+/* Names that libraries' files begin with, of all families, with the NUL. */
 #define CT_STEMS_MAX 16
 #define CT_STEM_SZ   24
 
@@ -194,7 +196,8 @@ struct ct_cfg {
 	__u32 own_pid;	       /* the tracer itself is never traced but for its stub */
 	__u32 pidns;	  /* inode of the PID namespace by which tasks are numbered; 0: the first */
 	__u32 ring_cnt;	  /* rings; processor i writes to ring i */
-	__u32 wake_shift; /* the reader is woken each time 2^wake_shift bytes more wait in a ring */
+	__u32 wake_shift; /* each processor wakes the reader once for 2^wake_shift bytes that it
+			     sends */
 	__u32 filter_uid; /* 1: only processes of the user uid */
 	__u32 uid;
 	__u64 min_duration_ns;

@@ -32,12 +32,15 @@ enum ct_proc_level {
 #define CT_HIST_LOG_MAX 35
 #define CT_HIST_CNT	(1 + 4 * (CT_HIST_LOG_MAX - CT_HIST_LOG_MIN))
 
-static inline __u32 ct_hist_index(__u64 ns)
+/* Position of the highest bit. */
+static inline __u32 ct_log2(__u64 x)
 {
-	__u64 x = ns;
-	__u32 log = 0, i;
+	__u32 log = 0;
 
-	/* clang has no instruction for this on the BPF side. */
+#ifndef __bpf__
+	return 63 - __builtin_clzll(x | 1);
+#endif
+	/* clang has no instruction for this there. */
 	if (x >> 32)
 		log += 32, x >>= 32;
 	if (x >> 16)
@@ -49,6 +52,13 @@ static inline __u32 ct_hist_index(__u64 ns)
 	if (x >> 2)
 		log += 2, x >>= 2;
 	log += x >> 1;
+	return log;
+}
+
+static inline __u32 ct_hist_index(__u64 ns)
+{
+	__u32 log = ct_log2(ns), i;
+
 	if (log < CT_HIST_LOG_MIN)
 		return 0;
 	i = 1 + 4 * (log - CT_HIST_LOG_MIN) + ((ns >> (log - 2)) & 3);

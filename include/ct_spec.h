@@ -27,6 +27,8 @@
 /* Longest single pointee in bytes. A power of two: the verifier needs a mask. */
 #define CT_CAP_SZ_MAX 1024
 /* (see CT_OUT_SZ_MAX for the room that all pointees of a record have together) */
+/* Families of libraries. */
+#define CT_APIS_MAX 16
 /* Functions that one trace can tell apart: rows of the table and symbols that it does not know. */
 #define CT_MAX_FUNCS 2048
 

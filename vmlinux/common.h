@@ -262,10 +262,6 @@ struct vm_unmapped_area_info {
 
 /* Contexts. */
 
-struct bpf_raw_tracepoint_args {
-	__u64 args[0];
-};
-
 struct trace_entry {
 	unsigned short type;
 	unsigned char flags;
@@ -336,8 +332,12 @@ struct bpf_iter__task_file {
 #pragma clang attribute pop
 #endif
 
-/* From <linux/bpf.h>, which cannot be included beside the types above. Passed by value to helpers,
- * so outside the attribute. */
+/* From <linux/bpf.h>, which cannot be included beside the types above: as they are on every kernel,
+ * so outside the attribute (libbpf takes 2 ms to find a struct in the kernel's BTF). */
+struct bpf_raw_tracepoint_args {
+	__u64 args[0];
+};
+
 
 struct bpf_pidns_info {
 	__u32 pid;

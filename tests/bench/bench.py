@@ -23,6 +23,7 @@ import time
 import daemon
 import rig
 import scale
+import start
 from report import broken, limit, results, say, skip, trouble
 from rig import CUDATRACE, FAKE, FUNCTIONS, OUT, QUICK, CannotRun, Load
 
@@ -262,6 +263,78 @@ def bench_levels():
     results["levels"] = table
 
 
+class InsideTurn(Turn):
+    """With the library in the program, which cudatrace starts."""
+
+    def __init__(self, name, *options, **more):
+        super().__init__(name, True, **more)
+        self.options = options
+
+    def open(self, tmp):
+        self.tmp = os.path.join(tmp, re.sub(r"\W+", "-", self.name))
+        os.mkdir(self.tmp)
+        self.load = rig.inside(self.library, self.tmp, file_of(self), self.functions, *self.options)
+
+    def close(self):
+        super().close()
+        end = rig.end_line(file_of(self))
+        if end["entries"] != self.calls():
+            broken(self.name, f"{end['entries']} of {self.calls()} calls were seen")
+
+
+def bench_inside():
+    """In the process and by uprobes: the same calls, recorded and counted."""
+    functions = ["cuLaunchKernel", "cuStreamSynchronize"]
+    counted = ["--count", ",".join(functions)]
+    turns = [Turn("not traced", None, functions=functions),
+             cudatrace_turn("recorded, uprobe", "auto", functions=functions),
+             InsideTurn("recorded, in the process", base="recorded, uprobe", functions=functions),
+             cudatrace_turn("counted, uprobe", "auto", functions=functions, options=counted),
+             InsideTurn("counted, in the process", *counted, base="counted, uprobe", functions=functions)]
+    turns = take_turns(turns, ROUNDS // 2)
+    table = {}
+    say("In the process: ns added to a call, and times the same by uprobes")
+    say("  " + " " * 26 + "".join(f"{f:>28}" for f in functions))
+    for t in turns:
+        base = find(turns, t.base)
+        row = table[t.name] = {}
+        text = f"  {t.name:<26}"
+        for f in functions:
+            row[f] = {"ns": round(statistics.median(t.ns[f]), 1)}
+            if t.start:
+                row[f]["added_ns"] = round(cost(turns, t, f), 1)
+            if base:
+                row[f]["times_uprobe"] = round(ratio(turns, t, base, f), 4)
+            text += f"{row[f].get('added_ns', row[f]['ns']):>18.1f}" + (f"{row[f]['times_uprobe']:>9.3f}x" if base else " " * 10)
+        say(text)
+    for t in turns:
+        if t.base and find(turns, t.base):
+            limit(f"{t.name}, to uprobes", max(table[t.name][f]["times_uprobe"] for f in functions),
+                  0.1 if t.name.startswith("recorded") else 0.05, "times")
+    results["inside"] = table
+    for what, options in (("recorded", []), ("counted", ["--count=cuLaunchKernel"])):
+        flood_inside(what, options)
+    say()
+
+
+def flood_inside(what, options):
+    """Two threads as fast as they can: each call is recorded, counted, or counted as lost."""
+    with tempfile.TemporaryDirectory(dir=OUT, prefix="flood.") as tmp:
+        path = os.path.join(tmp, "t.jsonl")
+        load = rig.inside(FAKE, tmp, path, ["cuLaunchKernel"], *options)
+        try:
+            made, ns = load.ask("rate", "cuLaunchKernel", 2, 0, 0.5 if QUICK else 2)
+        finally:
+            load.close()
+        end = rig.end_line(path)
+    seen = end["calls"] + sum(c["calls"] for c in end.get("counted", {}).values())
+    drops = end["drops"]["calls"]
+    say(f"  two threads, {what}: {made * 1e9 / ns:,.0f} calls a second; {seen:,} {what} + {drops:,} dropped = {seen + drops:,}, of {made:,.0f}")
+    results[f"inside_flood_{what}"] = {"calls_per_s": round(made * 1e9 / ns), "made": int(made), "seen": seen, "dropped": drops}
+    if seen + drops != made or end["entries"] != made:
+        broken(f"two threads, {what} in the process", f"{seen + drops} of {made:.0f} calls are accounted for")
+
+
 def bench_daemon_calls():
     """The daemon's levels, with all that it is attached to, against probes that do nothing."""
     functions = ["cuLaunchKernel", "cuStreamSynchronize"]
@@ -441,7 +514,7 @@ def main():
         shutil.rmtree(stale)
     machine()
     only = [a for a in sys.argv[1:] if not a.startswith("-")]
-    for part in (bench_calls, bench_levels, bench_position, *scale.PARTS, bench_attach, bench_daemon_calls, *daemon.PARTS,
+    for part in (bench_calls, bench_levels, bench_inside, bench_position, *scale.PARTS, bench_attach, start.bench_start, bench_daemon_calls, *daemon.PARTS,
                   try_uftrace):
         if only and part.__name__ not in only:
             continue

@@ -43,10 +43,10 @@ def busy_s():
     return (user + nice + kernel + irq + softirq) / os.sysconf("SC_CLK_TCK")
 
 
-def copy_library(fake, tmp, name):
+def copy_library(fake, tmp, name, file="standin.so"):
     """A file of its own, under a name that whoever traces all of the machine does not look for.
     Without debug information, which perf probe would rather use than the symbols."""
-    path = os.path.join(tmp, name, "standin.so")
+    path = os.path.join(tmp, name, file)
     os.makedirs(os.path.dirname(path))
     if subprocess.run(["strip", "-g", "-o", path, fake]).returncode:
         shutil.copy(fake, path)
@@ -54,20 +54,20 @@ def copy_library(fake, tmp, name):
 
 
 class Load:
-    """load.c: makes calls when told to."""
+    """load.c: makes calls when told to. before: a tracer that starts it."""
 
-    def __init__(self, library, program="load"):
+    def __init__(self, library, program="load", before=()):
         self.library = os.path.realpath(library)
         with open(self.library, "rb") as f:
             self.file = f.read()
         env = dict(os.environ, FAKE_NO_SEM="1")
-        self.proc = subprocess.Popen([os.path.join(OUT, program), library], env=env, text=True,
+        self.proc = subprocess.Popen([*before, os.path.join(OUT, program), library], env=env, text=True,
                                      stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                      start_new_session=True)
         if self.proc.stdout.readline() != "ready\n":
             raise CannotRun(f"{program} {library} does not start")
         self.pid = self.proc.pid
-        self.code = self._find_code()
+        self.code = None if before else self._find_code()
 
     def _find_code(self):
         with open(f"/proc/{self.pid}/maps") as maps:
@@ -181,6 +181,11 @@ def cudatrace(load, tmp, mechanism, functions, output, *options):
     if output != "/dev/null":
         wait_until("the trace's header", lambda: os.path.exists(output) and os.path.getsize(output))
     return tracer
+
+
+def inside(fake, tmp, output, functions, *options):
+    """The program, with cudatrace in it. By its name it knows the driver."""
+    return Load(copy_library(fake, tmp, "lib", "libcuda.so.1"), before=[CUDATRACE, "-q", "--probe=inject", "-e", ",".join(functions), *options, "--jsonl", output, "--"])
 
 
 def bpftrace(load, tmp, name, output):

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Mangled names of kernels: whatever a module, or memory behind a handle, holds. The demangler is a
- * library that no fuzzer sees into; tests/fuzz/names.c is for that. */
+/* Mangled names of kernels: whatever a module, or memory behind a handle, holds. The demangler is
+ * seen into with FUZZ_LIBRARIES only; without, tests/fuzz/names.c reaches it. */
 #include "fuzz.h"
 
 #include <assert.h>

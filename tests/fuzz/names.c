@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Mangled names by the million: the demangler is a library, which no fuzzer sees into, so names are
- * put together from the tokens of the ABI instead.
- *   names NAMES [JOBS [SEED]]
- * A name that takes SLOW_S of processor time, 1 MB of stack or 2 GB of memory, or ends its process
- * otherwise, is printed, and the job goes on
- * behind it. Exit status 1 when there was one. Results are the same for the same numbers.
+ * Mangled names by the million: the system's demangler is a library that no fuzzer sees into, so
+ * names are put together from the tokens of the ABI instead. names NAMES [JOBS [SEED]] A name that
+ * takes SLOW_S of processor time, 1 MB of stack or 2 GB of memory, or ends its process otherwise,
+ * is printed, and the job goes on behind it. Exit status 1 when there was one. Results are the same
+ * for the same numbers.
  */
 #include <errno.h>
 #include <signal.h>

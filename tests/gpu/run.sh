@@ -3,7 +3,7 @@
 # On a machine with an NVIDIA GPU, PyTorch with transformers, Triton, CuPy and JAX (as root):
 #   tests/gpu/run.sh CUDATRACE OUT_FOLDER [STEP...]
 # Traces real programs and prints what docs/GPU.md and docs/IOCTLS.md quote. Steps: launch attach frameworks
-# counts kernel report time daemon cases nccl cost
+# counts kernel report time daemon cases nccl cost inject
 set -u
 ct=$(realpath "$1")
 out=$2
@@ -180,4 +180,8 @@ fi
 if want cost; then
 	title "11 what a trace says that it cost, against what it did"
 	python3 "$here/cost.py" "$ct" "$out"
+fi
+if want inject; then
+	title "12 traced in the process: the same calls as by uprobes, and what it costs"
+	python3 "$here/inject.py" "$ct" "$out"
 fi

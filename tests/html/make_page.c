@@ -48,7 +48,8 @@ static void put_thread(struct html_events *h, uint32_t tid, size_t cnt, uint64_t
 		struct trace_event ev;
 
 		if (i % 250 == 248 && i + 1 < cnt) {
-			struct trace_event outer = factory_call(&f, "cuStreamSynchronize", gap, 2 * step);
+			struct trace_event outer =
+				factory_call(&f, "cuStreamSynchronize", gap, 2 * step);
 
 			ev = factory_call(&f, "cuEventQuery", 0, step / 3);
 			ev.start_ns = outer.start_ns + step / 4;

@@ -7,7 +7,8 @@
 #
 #   make static fake-all && sudo unshare -pf --mount-proc tests/runtimes/run.sh
 #
-# Prints a line for each runtime and ends with 0 when all of them were seen as they are.
+# Prints a line for each runtime and ends with 0 when all of them were seen as they are. In one of Podman's a program is traced
+# from within, too.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 O=$(realpath "${O:-build}")
@@ -36,11 +37,13 @@ trap clean EXIT
 # What runs in each: the stand-in driver, a program that calls it, a shell.
 image=$T/image
 mkdir -p "$image"/{bin,cuda,lib64,lib/x86_64-linux-gnu,proc,sys,dev,tmp,etc}
+chmod 1777 "$image/tmp"
 cp -L /lib64/ld-linux-x86-64.so.2 "$image/lib64/"
 cp -L /lib/x86_64-linux-gnu/{libc.so.6,libdl.so.2,libpthread.so.0,libm.so.6} "$image/lib/x86_64-linux-gnu/"
 cp "$O/fake/libcuda.so.1" "$image/cuda/"
 cp "$O/fake/sample" "$image/bin/"
 cp /bin/busybox "$image/bin/sh"
+cp "$O/cudatrace-static" "$image/bin/cudatrace"
 # It stays for a while, so that somebody can ask who it is.
 work='export LD_LIBRARY_PATH=/cuda; /bin/sample --tokens 100000 --quiet'
 
@@ -88,5 +91,17 @@ is() {
 is docker 'sample docker ' "$id1" "$id1"
 is podman 'sample podman ' "$id2" "$id2"
 is containerd "sample containerd $uid" "$id3" "$id3"
+
+# Traced from within: no privilege, no file that can be written, a user whom nobody knows, Podman's default seccomp profile.
+podman run --rm --name three --network=none --user 12345:12345 --cap-drop ALL --security-opt no-new-privileges --read-only "${limits[@]}" \
+	--env LD_LIBRARY_PATH=/cuda --rootfs "$image" /bin/cudatrace -q --jsonl /dev/stdout -- /bin/sample --quiet >"$T/inside" 2>"$T/inside.err"
+if [ "$(grep '^{' "$T/inside" | jq -r 'select(.type == "header").mechanism, (select(.type == "end") | .calls, .reason)' | xargs)" = 'inject 2504 command exited' ]; then
+	echo 'ok podman: without privileges: from within the process'
+else
+	echo 'not ok podman: without privileges: from within the process'
+	head -3 "$T/inside.err"
+	tail -1 "$T/inside"
+	bad=1
+fi
 [ $bad = 0 ] || { cat "$T/daemon.log" | tail -5; tail -2 "$T/ctr.log"; }
 exit $bad

@@ -237,7 +237,8 @@ not_root()
 	command -v setpriv >/dev/null || { skip 'bad input: not root' 'needs setpriv'; return; }
 	local CT=$TMP/ct user=(setpriv --reuid=65534 --regid=65534 --clear-groups)
 	local AS=("${user[@]}")
-	bad 'not root' 1 'privilege CAP_BPF, privilege CAP_PERFMON: .*: run it with sudo' -q --jsonl /dev/null -- true
+	bad 'not root' 1 'privilege CAP_BPF, privilege CAP_PERFMON: .*: run it with sudo' --probe=uprobe -q --jsonl /dev/null -- true
+	bad 'not root, --kernel' 1 'privilege CAP_BPF, privilege CAP_PERFMON: .*: run it with sudo' -q --kernel --jsonl /dev/null -- true
 	bad 'not root, -p' 1 'privilege CAP_BPF, privilege CAP_PERFMON: .*: run it with sudo' -q --jsonl /dev/null -p $$
 	bad 'not root, all' 1 'privilege CAP_BPF, privilege CAP_PERFMON: .*: run it with sudo' -q --jsonl /dev/null
 	ct check
@@ -249,9 +250,9 @@ not_root()
 	ct list
 	check 'list: needs no root' is "$rc $(wc -c <"$TMP/err")" '0 0'
 	AS=("${user[@]}" --inh-caps=+bpf --ambient-caps=+bpf)
-	bad 'CAP_BPF alone' 1 'without: privilege CAP_PERFMON: .*: run it with sudo' -q --jsonl /dev/null -- true
+	bad 'CAP_BPF alone' 1 'without: privilege CAP_PERFMON: .*: run it with sudo' --probe=uprobe -q --jsonl /dev/null -- true
 	AS=("${user[@]}" --inh-caps=+perfmon --ambient-caps=+perfmon)
-	bad 'CAP_PERFMON alone' 1 'without: privilege CAP_BPF: .*: run it with sudo' -q --jsonl /dev/null -- true
+	bad 'CAP_PERFMON alone' 1 'without: privilege CAP_BPF: .*: run it with sudo' --probe=uprobe -q --jsonl /dev/null -- true
 	has_mechanism multi || { skip 'CAP_BPF and CAP_PERFMON' 'this kernel wants more'; return; }
 	# shellcheck disable=SC2054 # commas of setpriv's
 	AS=("${user[@]}" --inh-caps=+bpf,+perfmon,+sys_ptrace --ambient-caps=+bpf,+perfmon,+sys_ptrace)
@@ -361,7 +362,7 @@ kernels()
 	AS=(env "LD_PRELOAD=$TMP/lacks.so" "LACKS= -1 $session $multi ")
 	bad 'a kernel without uprobes' 1 'without: uprobes: .*CONFIG_UPROBES' "${to_x[@]}" --libcuda "$FAKE/libcuda.so.1" -- true
 	ct check
-	check 'a kernel without uprobes: check' is "$rc $(grep -c 'Tracing is not possible' "$TMP/out")" '1 1'
+	check 'a kernel without uprobes: check' is "$rc $(grep -c 'Tracing by uprobes is not possible' "$TMP/out")" '1 1'
 	AS=(unshare -m sh -c 'mount -t tmpfs none /sys/kernel/btf && exec "$@"' sh)
 	bad 'a kernel without BTF' 1 'BTF.*CONFIG_DEBUG_INFO_BTF' "${to_x[@]}" -- true
 	ct check
@@ -426,6 +427,9 @@ err'
 	ct "${to_x[@]}" -- sh -c 'grep -E "^(SigBlk|SigIgn)" /proc/self/status | tr -d "\t\n"; ls /proc/self/fd | wc -l'
 	check 'the command inherits no signal mask and no descriptors' is "$(cat "$TMP/out")" \
 		"$(sh -c 'grep -E "^(SigBlk|SigIgn)" /proc/self/status | tr -d "\t\n"; ls /proc/self/fd | wc -l' 2>/dev/null </dev/null | cat)"
+	${CC:-gcc} -w -o "$TMP/ignores" tests/ignores.c
+	check 'the command ignores the signals that it would without us' is \
+		"$("$TMP/ignores" "$CUDATRACE" -q -e init --jsonl /dev/null -- grep SigIgn /proc/self/status)" "$("$TMP/ignores" grep SigIgn /proc/self/status)"
 }
 
 listing()

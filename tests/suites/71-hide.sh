@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # --no-args, --no-strings and trace.hide: a program whose strings, sizes, handles and addresses are marks
 # (tests/hide/marks.h) is traced into every output there is. Nothing hidden: the marks are found. Else: none.
-# takes: 50
+# takes: 60
 set -u
 . tests/lib.sh
 needs_tracing hide
@@ -193,6 +193,47 @@ variants()
 	check 'nothing hidden, --no-return all: marks are there' some "$TMP/shown-entries.jsonl"
 }
 
+# inside NAME OPTION...: a trace from within the process, of its calls; it ends in its last one
+inside()
+{
+	local name=$1
+	shift
+	mkfifo "$TMP/$name.to"
+	MARKED_LIBRARY=$TMP/HIDEMARK_library/x.so SECRET=HIDEMARK_environment "$CUDATRACE" -vv --probe=inject --all --stack --summary --jsonl "$TMP/$name.jsonl" \
+		--chrome "$TMP/$name.chrome.json" --report "$TMP/$name.txt" "$@" -- "$TMP/marked" "$lib/libcuda.so.1" \
+		<"$TMP/$name.to" >"$TMP/$name.out" 2>"$TMP/$name.err" &
+	tracer=$!
+	exec {to}>"$TMP/$name.to"
+	until_ok 10 grep -q waiting "$TMP/$name.out" && go "$name"
+	# A perf map's names can be had as long as the process is there.
+	[ $# -gt 0 ] || until_ok 10 grep -q HIDEMARK_perf "$TMP/$name.jsonl"
+	pkill -USR1 -P "$tracer" -x marked
+	ended "$tracer"
+	inside=("$TMP/$name".{jsonl,chrome.json,txt,err})
+}
+inside=()
+in_the_process()
+{
+	local NV=''
+	inside in
+	check 'in the process: status' is $? 0
+	check 'in the process, nothing hidden: every mark of calls is there' every "$TMP/in.jsonl"
+	check 'in the process, nothing hidden: what is never read is in no output' none never "${inside[@]}"
+	check 'in the process, nothing hidden: some are in each output' some "${inside[@]:0:3}"
+	shown=$(call_cnt in)
+	check 'in the process: the one that does not return, the one that was left' is "$shown" '[98,1,1]'
+	inside in-strings --no-strings
+	check 'in the process, --no-strings: no string in any output' none texts "${inside[@]}"
+	check 'in the process, --no-strings: numbers are there, and as many calls' is "$(some "$TMP/in-strings.jsonl")$(call_cnt in-strings)" "$shown"
+	for opts in '' '--no-return all' '--min-duration 1000 --count memory'; do
+		# shellcheck disable=SC2086 # words
+		inside in-args --no-args $opts
+		check "in the process, --no-args $opts: no mark in any output" none all "${inside[@]}"
+		[ "$opts" ] || check 'in the process, --no-args: as many calls' is "$(call_cnt in-args)" "$shown"
+		rm "$TMP/in-args"*
+	done
+}
+
 # The tracer does not end by itself.
 killed()
 {
@@ -279,6 +320,7 @@ begin_copies
 outputs
 in_flight
 variants
+in_the_process
 killed
 daemon
 reload

@@ -58,6 +58,17 @@ outputs()
 	check 'to its target' is_header "$dir/own"
 	check 'mode 0600' same "$(stat -c %a "$dir/own")" 600
 	check 'our own file is emptied and written' writes "$dir/own"
+	python3 -c '
+import fcntl, os, signal, sys, time
+fd = os.open(sys.argv[1], os.O_RDONLY)
+signal.signal(signal.SIGIO, lambda *_: (time.sleep(0.2), fcntl.fcntl(fd, fcntl.F_SETLEASE, fcntl.F_UNLCK), sys.exit(0)))
+fcntl.fcntl(fd, fcntl.F_SETLEASE, fcntl.F_RDLCK)
+print("held", flush=True)
+time.sleep(20)
+sys.exit(1)' "$dir/own" >"$TMP/lease" &
+	until_ok 5 grep -q held "$TMP/lease"
+	check 'a file with a lease on it: waits for the holder' writes "$dir/own"
+	check 'who was asked for it' wait $!
 	ln -s ../../../../../../../"$dir/own2" "$dir/dots"
 	check 'a link with dots' writes "$dir/dots"
 	check 'leads where it says' is_header "$dir/own2"
@@ -213,7 +224,7 @@ privileges()
 	check 'few capabilities: the command has none' same "$? $(awk '{ print $2 }' "$TMP/out" | sort -u)" '0 0000000000000000'
 	lent "$bin"
 	setcap -r "$bin"
-	as_nobody "$bin" -q -e init --jsonl "$dir/user/b.jsonl" -- true 2>"$TMP/err"
+	as_nobody "$bin" -q --probe=uprobe -e init --jsonl "$dir/user/b.jsonl" -- true 2>"$TMP/err"
 	check 'no capabilities: says what is missing' same "$? $(grep -c 'privilege CAP_BPF, privilege CAP_PERFMON' "$TMP/err")" '1 1'
 }
 

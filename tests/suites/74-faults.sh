@@ -33,12 +33,12 @@ stopped_child()
 		mkdir -p "$TMP/k"
 		cp "$FAKE/libcuda.so.1" "$TMP/k/"
 		[ $how = grandchild ] && cmd=(sh -c '"$@"; true' sh sh -c '"$@"; true' sh "${cmd[@]}")
-		rm -f "$TMP/hold"
+		rm -f "$TMP/hold" "$TMP/left.out"
 		mkfifo "$TMP/hold"
 		"$CUDATRACE" -q --jsonl "$TMP/left.jsonl" -- "${cmd[@]}" <"$TMP/hold" >"$TMP/left.out" &
 		tracer=$!
 		exec {hold}>"$TMP/hold"
-		until_ok 10 grep -q ready "$TMP/left.out"
+		until_ok 10 grep -qs ready "$TMP/left.out"
 		kid=$(descendant $tracer dlopen_late)
 		guards+=($(pgrep -x cudatrace-guard -P $tracer))
 		kill -STOP $tracer

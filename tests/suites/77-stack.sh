@@ -96,7 +96,7 @@ for mech in session multi perf; do
 	LD_LIBRARY_PATH=$TMP/b/fake "$CUDATRACE" -q --mechanism=$mech -e 'cuMemAlloc,cuMemAllocPitch' --stack \
 		--jsonl "$TMP/$mech.nested.jsonl" -- "$TMP/fp" "$TMP/b/fake/libcuda.so.1" nest
 	check "$mech: nested calls" same_stacks "$TMP/$mech.nested.jsonl" <<'END'
-cuMemAlloc run_alloc_pitch fake_dispatch ? nest outer main
+cuMemAlloc run_alloc_pitch fake_dispatch ? cuMemAllocPitch_v2 nest outer main
 cuMemAllocPitch nest outer main
 END
 done

@@ -38,8 +38,8 @@ static inline struct factory factory(uint32_t pid)
 }
 
 /* A call of dur_ns that begins gap_ns after the one before has ended. */
-static inline struct trace_event factory_call(struct factory *f, const char *symbol, uint64_t gap_ns,
-					uint64_t dur_ns)
+static inline struct trace_event factory_call(struct factory *f, const char *symbol,
+					      uint64_t gap_ns, uint64_t dur_ns)
 {
 	const struct api_fn *fn = api_fn_by_symbol(symbol);
 	struct trace_event ev = {.kind = EVENT_CALL};
@@ -60,7 +60,8 @@ static inline struct trace_event factory_call(struct factory *f, const char *sym
 	return ev;
 }
 
-static inline struct trace_event factory_launch(struct factory *f, const char *kernel, uint64_t stream)
+static inline struct trace_event factory_launch(struct factory *f, const char *kernel,
+						uint64_t stream)
 {
 	struct trace_event ev = factory_call(f, "cuLaunchKernel", 1000, 4000);
 
@@ -74,8 +75,8 @@ static inline struct trace_event factory_launch(struct factory *f, const char *k
 	return ev;
 }
 
-static inline struct trace_event factory_on_stream(struct factory *f, const char *symbol, uint64_t stream,
-					     uint64_t dur_ns)
+static inline struct trace_event factory_on_stream(struct factory *f, const char *symbol,
+						   uint64_t stream, uint64_t dur_ns)
 {
 	struct trace_event ev = factory_call(f, symbol, 500, dur_ns);
 
@@ -90,7 +91,8 @@ static inline struct trace_event factory_sync(struct factory *f, uint64_t stream
 }
 
 /* device_bytes: live after it */
-static inline struct trace_event factory_alloc(struct factory *f, uint64_t size, uint64_t device_bytes)
+static inline struct trace_event factory_alloc(struct factory *f, uint64_t size,
+					       uint64_t device_bytes)
 {
 	struct trace_event ev = factory_call(f, "cuMemAlloc_v2", 1000, 90000);
 
@@ -113,8 +115,8 @@ static inline struct trace_event factory_free(struct factory *f, uint64_t device
 	return ev;
 }
 
-static inline struct trace_event factory_copy(struct factory *f, const char *symbol, enum copy_dir dir,
-					uint64_t size, uint64_t dur_ns)
+static inline struct trace_event factory_copy(struct factory *f, const char *symbol,
+					      enum copy_dir dir, uint64_t size, uint64_t dur_ns)
 {
 	struct trace_event ev = factory_call(f, symbol, 700, dur_ns);
 
@@ -130,7 +132,8 @@ static inline struct trace_event factory_copy(struct factory *f, const char *sym
 
 static inline struct trace_event factory_process(struct factory *f, const char *what)
 {
-	struct trace_event ev = {.kind = EVENT_PROCESS, .type = TYPE_PROCESS, .name = what, .op = what};
+	struct trace_event ev = {
+		.kind = EVENT_PROCESS, .type = TYPE_PROCESS, .name = what, .op = what};
 
 	ev.pid = f->pid;
 	ev.tid = f->tid;

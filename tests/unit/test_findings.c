@@ -127,7 +127,8 @@ static void test_no_small_syncs_large_copies(void **state)
 
 static void big_copy(void)
 {
-	struct trace_event ev = factory_copy(&f, "cuMemcpyHtoD_v2", COPY_DIR_HTOD, 100 * MIB, 20000000);
+	struct trace_event ev =
+		factory_copy(&f, "cuMemcpyHtoD_v2", COPY_DIR_HTOD, 100 * MIB, 20000000);
 
 	call_args(&ev, "'srcHost':'0x20000'");
 }

@@ -22,7 +22,8 @@ static int teardown(void **state)
 	return 0;
 }
 
-static void check_mem(const struct trace_event *ev, uint64_t device, uint64_t host, uint64_t managed)
+static void check_mem(const struct trace_event *ev, uint64_t device, uint64_t host,
+		      uint64_t managed)
 {
 	assert_true(ev->has_mem);
 	assert_int_equal(ev->mem.bytes[MEM_DEVICE], device);
@@ -355,7 +356,7 @@ static void test_unified(void **state)
 	CALL(&r, "cuMemHostAlloc", {"pp", H}, {"bytesize", 4096});
 	for (unsigned i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
 		const struct trace_event *ev = CALL(&r, "cuMemcpy", {"dst", rows[i].dst},
-					      {"src", rows[i].src}, {"ByteCount", 8});
+						    {"src", rows[i].src}, {"ByteCount", 8});
 
 		check_copy(ev, rows[i].dir, 8);
 		assert_int_equal(ev->ptr, rows[i].dst);
@@ -549,7 +550,7 @@ static void test_memset(void **state)
 static void test_prefetch(void **state)
 {
 	const struct trace_event *ev = CALL(&r, "cuMemPrefetchAsync_v2", {"devPtr", 0x1000},
-				      {"count", 77}, {"hStream", 0x5});
+					    {"count", 77}, {"hStream", 0x5});
 
 	assert_string_equal(ev->op, "prefetch");
 	check_size_ptr(ev, 77, 0x1000);

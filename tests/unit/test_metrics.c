@@ -67,11 +67,11 @@ static void events(void **state)
 	ev.result = 719;
 	metrics__event(m, t, &ev);
 	ev = (struct trace_event){.kind = EVENT_CALL,
-			    .type = TYPE_TRANSFER,
-			    .has = HAS_SIZE | HAS_DIR,
-			    .size = 4096,
-			    .dir = COPY_DIR_HTOD,
-			    .fn = api_fn_by_symbol("cuMemcpyHtoD_v2")};
+				  .type = TYPE_TRANSFER,
+				  .has = HAS_SIZE | HAS_DIR,
+				  .size = 4096,
+				  .dir = COPY_DIR_HTOD,
+				  .fn = api_fn_by_symbol("cuMemcpyHtoD_v2")};
 	metrics__event(m, t, &ev);
 	metrics__event(m, t, &ev);
 	has(m, "cudatrace_calls_total{" POD ",function=\"cuLaunchKernel\",class=\"launch\"} 5");
@@ -151,8 +151,8 @@ static void launches(void **state)
 	struct metrics *m = metrics__new(1000);
 	struct metrics_target *t = metrics__get(m, &l, "x");
 	struct trace_event ev = {.kind = EVENT_CALL,
-			   .type = TYPE_KERNEL,
-			   .fn = api_fn_by_symbol("cuLaunchCooperativeKernelMultiDevice")};
+				 .type = TYPE_KERNEL,
+				 .fn = api_fn_by_symbol("cuLaunchCooperativeKernelMultiDevice")};
 
 	metrics__event(m, t, &ev);
 	ev.fn = api_fn_by_symbol("cuLaunchKernel");
@@ -355,8 +355,9 @@ static void histograms(void **state)
 		t = metrics__get(m, &l, comm);
 		for (unsigned c = 0; c < CLASS_CNT; c++)
 			if (of[c])
-				metrics__event(m, t,
-					       &(struct trace_event){.kind = EVENT_CALL, .fn = of[c]});
+				metrics__event(
+					m, t,
+					&(struct trace_event){.kind = EVENT_CALL, .fn = of[c]});
 	}
 	text = print(m);
 	for (char *at = text; (at = strstr(at, "command=\"p")); at++)

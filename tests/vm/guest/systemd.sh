@@ -81,7 +81,7 @@ systemctl stop cudatrace
 drop_in Restart=no MemoryMax=8M
 systemctl start cudatrace 2>/dev/null
 # What BPF takes counts: it cannot be loaded. Or the whole is ended.
-is 'MemoryMax: is enforced' "$(of ActiveState) $({ of Result; journalctl -u cudatrace -o cat; } | grep -c 'oom-kill\|Cannot allocate memory')" 'failed 1'
+is 'MemoryMax: is enforced' "$(of ActiveState) $({ of Result; journalctl -u cudatrace -o cat; } | grep -m 1 -c 'oom-kill\|Cannot allocate memory')" 'failed 1'
 drop_in ''
 systemctl reset-failed cudatrace
 systemctl start cudatrace

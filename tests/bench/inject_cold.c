@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * inject_cold TRACED PLAIN ROUNDS KB [FUNCTION]...: what the library in the traced process adds to
+ * a call when the caches hold other things, as they do in a program that computes between calls.
+ * TRACED and PLAIN are two copies of the stand-in libcuda (FAKE_NO_SEM=1), of which one is
+ * hooked: its name has to be libcuda.so.*, the other's must not be. Before each call so many KB of
+ * memory and half as many of code are gone through; 0: none. Prints for each function, and for all
+ *
+ *   NAME traced N plain N added N
+ *
+ * nanoseconds of a call: medians, and the mean of the medians. Caches are shared with other work of
+ * the machine: take the versions to be compared in turn, some times.
+ *
+ *   cp build/fake/libcuda.so.1 plain.so; gcc -O2 -o inject_cold tests/bench/inject_cold.c -ldl
+ *   FAKE_NO_SEM=1 build/cudatrace -q --probe=inject --all --jsonl t.jsonl -- \
+ *           ./inject_cold $PWD/build/fake/libcuda.so.1 $PWD/plain.so 120 3072
+ */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <sched.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <x86intrin.h>
+
+#define FUNCS_MAX 16
+#define LINE	  64
+
+typedef int fn(void *a, void *b, long c, long d, long e, void *f, long g, void *h, long i, void *j,
+	       void *k);
+
+static const char *names[FUNCS_MAX] = {
+	"cuCtxGetCurrent",   "cuStreamIsCapturing",  "cuEventQuery",	"cuEventRecord",
+	"cuStreamWaitEvent", "cuMemcpyDtoHAsync_v2", "cuMemsetD8Async", "cuCtxGetDevice"};
+static volatile uint8_t *memory, *code;
+static size_t memory_sz, code_sz;
+static double ns_per_cycle;
+
+/* A jump in each line to the next one, and a return. */
+static void code_make(void)
+{
+	static const uint8_t jump[] = {0xe9, LINE - 5, 0, 0, 0};
+
+	code = mmap(NULL, code_sz + LINE, PROT_READ | PROT_WRITE | PROT_EXEC,
+		    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (code == MAP_FAILED) {
+		perror("inject_cold: mmap");
+		exit(2);
+	}
+	for (size_t i = 0; i < code_sz; i += LINE)
+		memcpy((uint8_t *)code + i, jump, sizeof(jump));
+	code[code_sz] = 0xc3;
+}
+
+static void evict(void)
+{
+	for (size_t i = 0; i < memory_sz; i += LINE)
+		memory[i]++;
+	if (code_sz)
+		((void (*)(void))code)();
+}
+
+static void clock_measure(void)
+{
+	struct timespec a, b;
+	uint64_t from, to;
+
+	clock_gettime(CLOCK_MONOTONIC, &a);
+	from = __rdtsc();
+	do {
+		clock_gettime(CLOCK_MONOTONIC, &b);
+		to = __rdtsc();
+	} while (b.tv_sec * 1e9 + b.tv_nsec - a.tv_sec * 1e9 - a.tv_nsec < 1e8);
+	ns_per_cycle = (b.tv_sec * 1e9 + b.tv_nsec - a.tv_sec * 1e9 - a.tv_nsec) / (to - from);
+}
+
+static __attribute__((noinline)) uint32_t timed(fn *f)
+{
+	uint64_t out[16] = {0}, from, to;
+	unsigned cpu;
+
+	_mm_mfence();
+	_mm_lfence();
+	from = __rdtsc();
+	_mm_lfence();
+	f(out, out + 1, 8, 4, 5, out + 2, 7, out + 3, 0, out + 4, out + 5);
+	to = __rdtscp(&cpu);
+	_mm_lfence();
+	return to - from;
+}
+
+static int smaller(const void *a, const void *b)
+{
+	uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+
+	return x < y ? -1 : x > y;
+}
+
+static double median(uint32_t *t, unsigned cnt)
+{
+	qsort(t, cnt, sizeof(*t), smaller);
+	return t[cnt / 2] * ns_per_cycle;
+}
+
+int main(int argc, char **argv)
+{
+	unsigned rounds = argc > 4 ? atoi(argv[3]) : 0, cnt = 0;
+	fn *fns[2][FUNCS_MAX];
+	uint32_t *took;
+	double sum[2] = {0, 0};
+	cpu_set_t set;
+
+	if (!rounds)
+		return 2;
+	for (int i = 5; i < argc && i - 5 < FUNCS_MAX - 1; i++) {
+		names[i - 5] = argv[i];
+		names[i - 4] = NULL;
+	}
+	for (; names[cnt]; cnt++)
+		for (int k = 0; k < 2; k++) {
+			void *lib = dlopen(argv[1 + k], RTLD_NOW);
+
+			fns[k][cnt] = lib ? (fn *)dlsym(lib, names[cnt]) : NULL;
+			if (!fns[k][cnt]) {
+				fprintf(stderr, "inject_cold: %s\n", dlerror());
+				return 2;
+			}
+		}
+	CPU_ZERO(&set);
+	CPU_SET(0, &set);
+	sched_setaffinity(0, sizeof(set), &set);
+	memory_sz = strtoull(argv[4], NULL, 10) << 10;
+	code_sz = memory_sz / 2;
+	memory = calloc(1, memory_sz + 1);
+	took = calloc(2ul * rounds * cnt, sizeof(*took));
+	if (!memory || !took)
+		return 2;
+	code_make();
+	clock_measure();
+	for (unsigned r = 0; r < rounds; r++)
+		for (unsigned i = 0; i < 2 * cnt; i++) {
+			evict();
+			took[i * rounds + r] = timed(fns[i & 1][i / 2]);
+		}
+	for (unsigned i = 0; i < cnt; i++) {
+		double ns[2];
+
+		for (unsigned k = 0; k < 2; k++) {
+			ns[k] = median(took + (2 * i + k) * rounds, rounds);
+			sum[k] += ns[k] / cnt;
+		}
+		printf("%s traced %.0f plain %.0f added %.0f\n", names[i], ns[0], ns[1],
+		       ns[0] - ns[1]);
+	}
+	printf("all traced %.0f plain %.0f added %.0f\n", sum[0], sum[1], sum[0] - sum[1]);
+	return 0;
+}

@@ -1,0 +1,249 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+# timeout: 600
+# takes: 90
+# cpus: 2
+"""Calls seen from inside the process: the cases of tests/cases by dispatch pointers and by answers, what is hard for a thunk
+(tests/inject/hard.c), programs that are linked to the driver, and what the library asks of a system."""
+import collections
+import glob
+import os
+import re
+import subprocess
+
+import pytest
+from helpers.jsonl import Trace
+from helpers.run import CASES, O, ALL, TESTS, Ran, cudatrace, needs_mechanism, passes
+from test_cases import NAMES, normal
+
+LIBRARY = O + "/libcudatrace-inject.so"
+CC, CXX = os.environ.get("CC", "gcc").split(), os.environ.get("CXX", "g++").split()
+# Not reached: functions of NCCL.
+CUDA_NAMES = [n for n in NAMES if n != "nccl"]
+# Calls that the driver makes to itself; and the pointers that programs are given are not the driver's.
+NOT_PLAIN = {"memory", "nested", "ptsz", "queries"}
+# The driver loads the library in cuInit.
+BEFORE = {"cuInit", "cuDriverGetVersion", "cuGetErrorName", "cuGetErrorString"}
+
+
+def trace(name, *command, driver, functions=ALL, args=(), env=None):
+    folder = f"{os.environ['TMP']}/{name}-{driver}"
+    os.makedirs(folder)
+    ran = cudatrace("-q", "--probe=inject", "-e", functions, *args, "--jsonl", folder + "/trace.jsonl", "--", *command,
+                    env={"LD_LIBRARY_PATH": f"{O}/{driver}", "FAKE_CUDA_COUNTS": folder + "/counts", **(env or {})})
+    with open(folder + "/expected", "w", encoding="utf-8") as f:
+        f.write(ran.out)
+    return ran, folder
+
+
+def case(name, driver, way=()):
+    args = [f"{O}/{driver}/libcuda.so.1", "50"] if name == "dlopen_late" else []
+    ran, folder = trace("-".join([name, *way]), *way, f"{CASES}/{name}", *args, driver=driver)
+    assert ran.status == 0 and ran.err == "", ran
+    return folder
+
+
+@pytest.mark.parametrize("name,driver", [(n, d) for d in ("fake", "fake535") for n in CUDA_NAMES]
+                         + [(n, "fakeplain") for n in CUDA_NAMES if n not in NOT_PLAIN])
+def test_case(name, driver):
+    folder = case(name, driver)
+    passes("cases/expect.py", folder + "/trace.jsonl", folder + "/expected")
+    assert Trace(folder + "/trace.jsonl").accounts()
+    # Those are lost with the program that exec replaces.
+    if name != "exec":
+        passes("cases/expect.py", "--counts", folder + "/counts", folder + "/trace.jsonl")
+
+
+@pytest.mark.parametrize("name", [n for n in CUDA_NAMES if n != "dlopen_late"])
+def test_same_as_by_uprobes(name):
+    needs_mechanism("session")
+    path = f"{os.environ['TMP']}/uprobe-{name}.jsonl"
+    ran = cudatrace("-q", "--probe=uprobe", "-e", ALL, "--jsonl", path, "--", f"{CASES}/{name}", env={"LD_LIBRARY_PATH": O + "/fake"})
+    assert ran.status == 0, ran
+    outside, inside = Trace(path), Trace(case(name, "fake", ("env",)) + "/trace.jsonl")
+    for e in outside.calls + inside.calls:
+        # Of a function that no table knows: whatever happened to be in registers.
+        if e["type"] == "other":
+            e.pop("args", None)
+    assert normal(outside.calls) == normal(inside.calls)
+
+
+@pytest.mark.parametrize("driver", ["fake", "fake535"])
+@pytest.mark.parametrize("name", ["launch", "threads", "longjmp"])
+def test_loaded_by_the_driver(name, driver):
+    """Without LD_PRELOAD."""
+    folder = case(name, driver, ("env", "-u", "LD_PRELOAD"))
+    t = Trace(folder + "/trace.jsonl")
+    with open(folder + "/counts", encoding="utf-8") as f:
+        made = {s: int(n) for s, n in map(str.split, f)}
+    assert t.accounts() and dict(t.sym) == {s: n for s, n in made.items() if s not in BEFORE}
+
+
+def hard(part, *args):
+    ran, folder = trace(part + "".join(args), f"{O}/hard/hard", part, driver="hard", functions="all", args=args)
+    made = collections.Counter()
+    for line in ran.out.splitlines():
+        symbol, n = line.split()
+        made[symbol] += int(n)
+    return ran, folder + "/trace.jsonl", made
+
+
+@pytest.mark.parametrize("part", ["args", "threads", "raw_threads", "forks", "ends", "stacks"])
+def test_hard(part):
+    ran, path, made = hard(part)
+    assert ran.status == 0 and ran.err == "", ran
+    t = Trace(path)
+    assert t.accounts() and t.sym == made
+    # pthread_exit() and cancellation in the middle of a call
+    assert t.end["unfinished"] == (10 if part == "ends" else 0)
+
+
+def test_times_are_those_of_the_clock():
+    """Not by what clock_gettime() says at each call: but the program, who asks it, must find nothing wrong."""
+    ran, folder = trace("times", f"{O}/hard/hard", "times", driver="hard", functions="all")
+    assert ran.status == 0, ran
+    t = Trace(folder + "/trace.jsonl")
+    said = [tuple(map(int, line.split())) for line in ran.out.splitlines() if line[0].isdigit()]
+    base = t.head["clock_base_ns"]
+    seen = [(base + round(e["ts"] * 1e6), round(e["duration_us"] * 1e3)) for e in t.calls if e["symbol"] == "cuNop"]
+    assert len(said) == len(seen) == 3000
+    # The two clocks' nanoseconds do not begin at the same time.
+    off = [max(before - start, start + took - after) for (before, after), (start, took) in zip(said, seen)]
+    assert max(off) < 1000, sorted(off)[-10:]
+
+
+@pytest.fixture(scope="module")
+def faults():
+    """Programs of tests/faults, built."""
+    def built(source):
+        program = f"{os.environ['TMP']}/{source.split('.')[0]}"
+        if not os.path.exists(program):
+            subprocess.run([*(CXX if source.endswith(".cc") else CC), "-O1", "-w", "-o", program, f"{TESTS}/faults/{source}", "-ldl", "-lpthread"], check=True)
+        return program
+    return built
+
+
+# program, arguments, status, calls that were left, calls that had not returned, calls in calls
+FAULTS = [
+    ("throw.cc", "100", 0, 100, 0, 0),
+    ("life.c", "threads 200", 0, 0, 0, 0),
+    ("life.c", "reload 50", 0, 0, 0, 0),
+    ("life.c", "vfork 20", 0, 0, 0, 0),
+    ("life.c", "cancel 5", 0, 0, 5, 0),
+    ("life.c", "jump 30", 0, 30, 0, 0),
+    ("life.c", "crash", 139, 0, 1, 0),
+    ("life.c", "exec", 0, 0, 1, 0),
+    ("life.c", "procs 20", 0, 0, 0, 0),
+    ("elsewhere.c", "above", 0, 0, 0, 50),
+    ("elsewhere.c", "below", 0, 0, 0, 50),
+    ("elsewhere.c", "local", 0, 0, 0, 50),
+    ("elsewhere.c", "far", 0, 0, 0, 20),
+    ("elsewhere.c", "far left", 0, 20, 0, 40),
+    ("elsewhere.c", "gone", 0, 0, 1, 1),
+]
+
+
+@pytest.mark.parametrize("driver", ["fake", "fake535"])
+@pytest.mark.parametrize("number", range(len(FAULTS)), ids=[f"{f[0]} {f[1]}" for f in FAULTS])
+def test_left_and_unfinished(faults, driver, number):
+    source, args, status, abandoned, unfinished, nested = FAULTS[number]
+    # The last one leaves a stack that is unmapped: a call there is still in flight.
+    ran, folder = trace(f"fault{number}", faults(source), f"{O}/{driver}/libcuda.so.1", *args.split(), driver=driver)
+    assert ran.status == status, ran
+    t = Trace(folder + "/trace.jsonl")
+    assert t.accounts()
+    assert (t.end["abandoned"], t.end["unfinished"]) == (abandoned, unfinished)
+    assert sum("parent" in c for c in t.calls) == nested
+    if ran.out:
+        assert ran.out == f"{t.sym['cuDriverGetVersion']}\n"
+
+
+@pytest.mark.parametrize("part", ["signals", "altstack"])
+def test_calls_of_signal_handlers(part):
+    """They come in the middle of everything: each is recorded or counted as lost."""
+    ran, path, made = hard(part)
+    assert ran.status == 0, ran
+    t = Trace(path)
+    assert t.accounts(drops=True)
+    assert t.end["entries"] == sum(made.values()) == len(t.calls) + t.end["drops"]["calls"]
+
+
+def test_counted_in_signal_handlers():
+    ran, path, made = hard("signals", "--count=all")
+    assert ran.status == 0, ran
+    t = Trace(path)
+    assert t.accounts(drops=True)
+    assert t.end["counted"]["cuNop"]["calls"] + t.end["drops"]["calls"] == made["cuNop"]
+
+
+def test_longjmp_out_of_the_library():
+    """At any instruction, from a handler: a call may count as made or not, but the trace stays whole."""
+    ran, path, made = hard("jumps")
+    assert ran.status == 0, ran
+    t = Trace(path)
+    ids = [e["id"] for e in t.calls]
+    assert len(set(ids)) == len(ids) and t.end["bad_records"] == 0
+    assert abs(t.end["entries"] - sum(made.values())) <= 2100
+
+
+def test_more_threads_than_slots():
+    ran, path, made = hard("crowd")
+    assert ran.status == 0, ran
+    t = Trace(path)
+    assert len(t.calls) + t.end["drops"]["threads"] == sum(made.values())
+    assert t.end["drops"]["threads"] >= 44
+
+
+def test_nested_too_deep():
+    ran, path, made = hard("deep")
+    assert ran.status == 0, ran
+    t = Trace(path)
+    assert t.end["drops"]["depth"] == sum(made.values()) - len(t.calls) == 13
+
+
+@pytest.mark.parametrize("part", ["killed", "interrupted"])
+def test_put_back(part):
+    """When its tracer has gone, the driver's pointers are as they were, and the program goes on."""
+    folder = f"{os.environ['TMP']}/{part}"
+    ran = cudatrace("-q", "--probe=inject", "-e", "all", "--jsonl", folder, "--", f"{O}/hard/hard", part,
+                    env={"LD_LIBRARY_PATH": O + "/hard"})
+    assert "hard:" not in ran.err and "cuInit 1" in ran.out, ran
+
+
+@pytest.mark.parametrize("socket", ["", "@nobody-is-there", "/nowhere/socket", "x" * 200])
+def test_without_a_tracer(socket):
+    ran = Ran([f"{O}/hard/hard", "args"], env={"LD_LIBRARY_PATH": O + "/hard", "LD_PRELOAD": LIBRARY, "CUDATRACE_SOCKET": socket})
+    assert (ran.status, ran.err) == (0, "")
+
+
+LINKING = ["-Wl,-z,lazy", "-Wl,-z,now", "-fno-plt -Wl,-z,now,-z,relro", "-no-pie -fno-pie -Wl,-z,lazy", "-no-pie -fno-pie -Wl,-z,now,-z,relro"]
+
+
+@pytest.mark.parametrize("driver", ["fake", "fakeplain"])
+@pytest.mark.parametrize("how", range(len(LINKING)))
+def test_linked(driver, how):
+    program = f"{os.environ['TMP']}/linked-{driver}-{how}"
+    subprocess.run([*CC, "-O1", *LINKING[how].split(), "-o", program, TESTS + "/inject/linked.c", f"-L{O}/{driver}", "-lcuda"], check=True)
+    ran, folder = trace(f"linked{how}", program, driver=driver)
+    assert ran.status == 0 and ran.err == "", ran
+    assert Trace(folder + "/trace.jsonl").sym == {"cuInit": 1, "cuDevicePrimaryCtxRetain": 1, "cuCtxSetCurrent": 1, "cuMemAlloc_v2": 10, "cuDriverGetVersion": 1}
+
+
+def said(*command):
+    return subprocess.run(command, check=True, capture_output=True, text=True, env={**os.environ, "LC_ALL": "C"}).stdout
+
+
+def test_loads_everywhere():
+    """glibc 2.17 and nothing else; no name that a program could mistake for the driver's; little thread-local storage."""
+    table = said("objdump", "-T", LIBRARY)
+    exported = {line.split()[-1] for line in table.splitlines() if " .text" in line or " .data" in line or " .bss" in line}
+    assert exported == {"InitializeInjection", "dlsym"}
+    versions = {tuple(map(int, v.split("."))) for v in re.findall(r"GLIBC_([0-9.]+)", table)}
+    assert versions and max(versions) <= (2, 17)
+    dynamic = said("readelf", "-dW", LIBRARY)
+    assert all(lib.startswith(("libc.so.6", "ld-linux")) for lib in re.findall(r"NEEDED.*\[(.*)\]", dynamic))
+    assert "TEXTREL" not in dynamic and "NODELETE" in dynamic and "BIND_NOW" in dynamic
+    tls = re.search(r"TLS +0x\w+ 0x\w+ 0x\w+ 0x\w+ 0x(\w+)", said("readelf", "-lW", LIBRARY))
+    assert 0 < int(tls.group(1), 16) <= 64
+    assert not [s for s in said("nm", LIBRARY).split() if s.startswith("cu")]
+    # What is looked up late could be found in a program's own functions.
+    assert glob.glob(LIBRARY)

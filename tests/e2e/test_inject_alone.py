@@ -1,0 +1,223 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+# timeout: 600
+# takes: 15
+"""LD_PRELOAD=libcudatrace-inject.so without a tracer: a trace is written, and the program notices nothing."""
+import collections
+import glob
+import os
+import re
+import shutil
+import signal
+import subprocess
+
+import pytest
+from helpers.jsonl import Trace
+from helpers.run import CASES, CUDATRACE, FAKE, O, TESTS, Ran, passes, until
+
+LIBRARY = O + "/libcudatrace-inject.so"
+SAMPLE = FAKE + "/sample"
+CC = os.environ.get("CC", "gcc").split()
+
+
+def preloaded(path=None, **more):
+    env = {"LD_LIBRARY_PATH": FAKE, "LD_PRELOAD": LIBRARY, **more}
+    return {**env, "CUDATRACE_OUT": str(path)} if path else env
+
+
+def has_ended(path):
+    try:
+        with open(path, "rb") as f:
+            return b'"type":"end"' in f.read().splitlines()[-1]
+    except (OSError, IndexError):
+        return False
+
+
+def written(path):
+    """The collector ends after the program."""
+    until(lambda: has_ended(path))
+    return Trace(path)
+
+
+def counts(out):
+    """What --counts of the sample says."""
+    made = collections.Counter()
+    for symbol, n in re.findall(r"^(cu\w+) +(\d+)$", out, re.M):
+        made[symbol] += int(n)
+    return made
+
+
+def agrees(t, out):
+    """All that the program says it called is there; the driver calls itself, too."""
+    made, seen = counts(out), collections.Counter(c["symbol"] for c in t.calls if "parent" not in c)
+    assert t.accounts() and {s: made[s] for s in seen} == dict(seen)
+
+
+def test_sample(tmp_path):
+    path, program = tmp_path / "trace", (SAMPLE, "--counts", "--quiet")
+    without = Ran(program, env={"LD_LIBRARY_PATH": FAKE})
+    ran = Ran(program, env=preloaded(path))
+    assert (ran.status, ran.out, ran.err) == (0, without.out, "") and without.status == 0
+    t = written(path)
+    agrees(t, ran.out)
+    # What a trace has that is not asked for more
+    assert (t.end["calls"], t.end["reason"]) == (2504, "traced processes exited")
+    passes("golden/schema_check.py", path)
+    with open(path, encoding="utf-8") as f:
+        lines = f.readlines()
+    for what in ("cuMemAlloc", "cuLaunchKernel"):
+        # as by grep
+        assert sum(what in line for line in lines) == sum(n for s, n in t.sym.items() if what in s) > 70
+
+
+def test_default_file():
+    """/tmp/cuda-trace.jsonl: others may have one, so in a /tmp of its own."""
+    if os.geteuid() or Ran(["unshare", "-m", "true"]).status:
+        pytest.skip("needs a mount namespace")
+    # All that it needs is copied, for what is below /tmp is not to be seen there any more.
+    script = f"""exec 6<{CUDATRACE} 7<{LIBRARY} 8<{SAMPLE} 9<{FAKE}/libcuda.so.1
+        mount -t tmpfs none /tmp && cd / || exit 9
+        for f in 6:cudatrace 7:inject.so 8:sample 9:libcuda.so.1; do cp "/proc/self/fd/${{f%%:*}}" "/tmp/${{f#*:}}"; done
+        chmod 755 /tmp/*
+        exec 6<&- 7<&- 8<&- 9<&-
+        (export LD_PRELOAD=/tmp/inject.so; exec /tmp/sample --tokens 1 --quiet >/dev/null) || exit 8
+        for i in $(seq 1500); do tail -1 /tmp/cuda-trace.jsonl | grep -q '"type":"end"' && break; sleep 0.04; done
+        cat /tmp/cuda-trace.jsonl"""
+    ran = Ran(["unshare", "-m", "sh", "-c", script], env={"LD_LIBRARY_PATH": "/tmp"})
+    assert ran.status == 0, ran
+    lines = ran.out.splitlines()
+    assert '"type":"header"' in lines[0] and '"type":"end"' in lines[-1]
+    assert sum('"symbol":"cuLaunchKernel' in line for line in lines) > 50
+
+
+@pytest.mark.parametrize("how", ["{0} && {0}", "{0} & {0}; wait", "({0}); {0}", "unset LD_LIBRARY_PATH; LD_LIBRARY_PATH=$D {0}; LD_LIBRARY_PATH=$D exec {0}"])
+def test_a_shell_with_two_programs(tmp_path, how):
+    path = tmp_path / "trace"
+    ran = Ran(["sh", "-c", how.format(f"{SAMPLE} --tokens 2 --quiet --counts")], env=preloaded(path, D=FAKE))
+    assert ran.status == 0 and ran.err == "", ran
+    t = written(path)
+    assert t.end["reason"] == "traced processes exited"
+    assert len({c["pid"] for c in t.calls}) == 2 and t.end["drops"]["processes"] == 0
+    agrees(t, ran.out)
+
+
+@pytest.mark.parametrize("how", ["(sleep 0.2; exec {0}) &", "setsid -f {0}", "(sleep 0.2; {0} & {0}; wait) &"])
+def test_the_first_process_is_gone(tmp_path, how):
+    """As of a daemon: who first had the library has ended before CUDA is called, and somebody has waited for it."""
+    # It is found out at some moment of five in a second.
+    for i in range(4):
+        path = tmp_path / str(i)
+        env = preloaded(path, L=LIBRARY)
+        del env["LD_PRELOAD"]
+        ran = Ran(["sh", "-c", 'LD_PRELOAD=$L sh -c "$1"; :', "sh", how.format(f"{SAMPLE} --tokens 2 --quiet --counts")], env=env)
+        assert ran.status == 0 and ran.err == "", ran
+        t = written(path)
+        agrees(t, ran.out)
+        assert len({c["pid"] for c in t.calls}) == how.count("{0}")
+
+
+@pytest.mark.parametrize("name", ["fork", "exec", "threads", "launch", "longjmp", "exit_in_call"])
+def test_case(tmp_path, name):
+    path = tmp_path / "trace"
+    ran = Ran([f"{CASES}/{name}"], env=preloaded(path))
+    assert ran.status == 0 and ran.err == "", ran
+    (tmp_path / "expected").write_text(ran.out, encoding="utf-8")
+    assert written(path).accounts()
+    passes("cases/expect.py", path, tmp_path / "expected")
+
+
+@pytest.fixture(scope="module")
+def alone():
+    path = os.environ["TMP"] + "/alone"
+    subprocess.run([*CC, "-O1", "-w", "-o", path, TESTS + "/inject/alone.c", "-ldl"], check=True)
+    return path
+
+
+def parents(pid):
+    """Parent, process group, session."""
+    with open(f"/proc/{pid}/stat", encoding="utf-8") as f:
+        return tuple(map(int, f.read().rsplit(")", 1)[1].split()[1:4]))
+
+
+class Waiting:
+    """The program alone, in the middle: what it has said and what it will, its collector."""
+
+    def __init__(self, alone, env):
+        env = {**{k: v for k, v in os.environ.items() if not k.startswith("LD_")}, **env}
+        self.p = subprocess.Popen([alone, FAKE + "/libcuda.so.1"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env)
+        self.said = ""
+        while not self.said.endswith("waiting\n"):
+            line = self.p.stdout.readline()
+            assert line, self.said
+            self.said += line
+
+    def collector(self):
+        """Its process id. It has processes of its own."""
+        found = {}
+        for path in glob.glob("/proc/[0-9]*/cmdline"):
+            try:
+                with open(path, "rb") as f:
+                    if f"--collect={self.p.pid}:".encode() in f.read():
+                        pid = int(path.split("/")[2])
+                        found[pid] = parents(pid)[0]
+            except OSError:
+                pass
+        first, = (pid for pid, parent in found.items() if parent not in found)
+        return first
+
+    def finish(self):
+        """What it has said, until the last who has its end of the pipe is gone."""
+        out, err = self.p.communicate("\n", timeout=120)
+        return self.p.returncode, self.said + out, err
+
+
+def test_notices_nothing(alone, tmp_path):
+    status, out, err = Waiting(alone, {}).finish()
+    assert (status, err) == (0, "") and "waitpid -1 No child processes\nSIGCHLD 0\n" in out and "descriptor 2\n" in out
+    w = Waiting(alone, preloaded(tmp_path / "trace"))
+    assert w.collector()
+    assert w.finish() == (0, out, "")
+    t = written(tmp_path / "trace")
+    assert t.accounts() and t.sym == {"cuInit": 1}
+
+
+def test_collector_has_nothing_of_the_program(alone, tmp_path):
+    """Its pipes are closed when it ends, whatever the collector does; no signal of its terminal reaches the collector."""
+    w = Waiting(alone, preloaded(tmp_path / "trace"))
+    pid = w.collector()
+    parent, group, session = parents(pid)
+    assert parent != w.p.pid and group != os.getpgid(w.p.pid) and session != os.getsid(w.p.pid)
+    theirs = {os.readlink(f"/proc/{w.p.pid}/fd/{n}") for n in (0, 1, 2)}
+    assert not theirs & {os.readlink(fd) for fd in glob.glob(f"/proc/{pid}/fd/*") if os.path.lexists(fd)}
+    with open(f"/proc/{pid}/environ", "rb") as f:
+        assert b"LD_PRELOAD=" not in f.read()
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        status, _, err = w.finish()
+    finally:
+        os.kill(pid, signal.SIGCONT)
+    assert (status, err) == (0, "")
+    assert written(tmp_path / "trace").accounts()
+
+
+def test_collector_is_killed(alone, tmp_path):
+    status, out, _ = Waiting(alone, {}).finish()
+    w = Waiting(alone, preloaded(tmp_path / "trace"))
+    pid = w.collector()
+    os.kill(pid, signal.SIGKILL)
+    assert w.finish() == (status, out, "")
+
+
+def test_without_cudatrace(alone, tmp_path):
+    """The library alone: no program is there to collect."""
+    if os.path.exists("/usr/bin/cudatrace") or os.path.exists("/usr/local/bin/cudatrace"):
+        pytest.skip("cudatrace is installed")
+    (tmp_path / "lib").mkdir()
+    library = shutil.copy(LIBRARY, tmp_path / "lib")
+    status, out, err = Waiting(alone, {}).finish()
+    assert Waiting(alone, preloaded(tmp_path / "trace", LD_PRELOAD=library)).finish() == (status, out, err)
+    assert not os.path.exists(tmp_path / "trace")
+
+
+def test_a_file_that_cannot_be_written(alone):
+    status, out, err = Waiting(alone, {}).finish()
+    assert Waiting(alone, preloaded("/nowhere/trace")).finish() == (status, out, err)

@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+# timeout: 1200
+# takes: 20
+# cpus: 2
+"""SIGKILL of the tracer or of the program at any moment of a trace by --probe=inject: the program's own results stay right,
+and what it had committed is in the trace."""
+import collections
+import contextlib
+import json
+import os
+import random
+import re
+import signal
+import struct
+import subprocess
+import time
+
+import pytest
+from helpers.jsonl import Trace
+from helpers.run import CUDATRACE, FAKE, TESTS, Ran, passes
+
+SEED = int(os.environ.get("FAULTS_SEED", "0")) or random.randrange(1 << 30)
+runs = pytest.mark.parametrize("cnt", [10, pytest.param(100, marks=pytest.mark.long)])
+SAMPLE = [FAKE + "/sample", "--tokens", "40", "--counts", "--threads", "2"]
+
+
+def begin(folder, *args, command=SAMPLE):
+    """The tracer, leader of a process group."""
+    env = {**os.environ, "LD_LIBRARY_PATH": FAKE, "FAKE_CUDA_COUNTS": f"{folder}/counts"}
+    with open(f"{folder}/out", "w", encoding="utf-8") as out, open(f"{folder}/err", "w", encoding="utf-8") as err:
+        return subprocess.Popen([CUDATRACE, "-q", "--probe=inject", *args, "--jsonl", f"{folder}/trace", "--", *command],
+                                stdin=subprocess.DEVNULL, stdout=out, stderr=err, env=env, start_new_session=True)
+
+
+def text(path):
+    try:
+        with open(path, encoding="utf-8") as f:
+            return f.read()
+    except OSError:
+        return ""
+
+
+def moment(folder, i):
+    """Of every four one may come before the first call; the others when calls are made."""
+    end = time.monotonic() + 60
+    while i % 4 and '"symbol"' not in text(f"{folder}/trace") and time.monotonic() < end:
+        time.sleep(0.001)
+    time.sleep(random.random() * (0.05 if i % 4 == 0 else 0.15))
+
+
+def without_times(said):
+    return re.sub(r"^[\d.]+ ms a token$", "", said, flags=re.M)
+
+
+@pytest.fixture(scope="module")
+def untraced():
+    ran = Ran(SAMPLE, env={"LD_LIBRARY_PATH": FAKE})
+    assert ran.status == 0, ran
+    return ran.out
+
+
+def results(said):
+    """All but times and what depends on them: how often it had to ask."""
+    return [line for line in without_times(said).splitlines() if not re.match(r"cu(StreamQuery|EventQuery|EventSynchronize) ", line)]
+
+
+@runs
+def test_the_tracer_is_killed(tmp_path, untraced, cnt):
+    """The program says what it says untraced, and ends with 0."""
+    random.seed(SEED)
+    when = {"before its end": 0, "after": 0}
+    for i in range(cnt):
+        folder = tmp_path / str(i)
+        folder.mkdir()
+        # A shell between the two says how it ended.
+        tracer = begin(folder, command=["sh", "-c", '"$@"; echo "status $?" >"$0"', f"{folder}/status", *SAMPLE])
+        moment(folder, i)
+        begun = '"symbol"' in text(folder / "trace")
+        tracer.kill()
+        killed = tracer.wait() < 0
+        when["before its end" if killed else "after"] += 1
+        end = time.monotonic() + 60
+        # A tracer that had not let the command go takes it along.
+        while begun and not text(folder / "status") and time.monotonic() < end:
+            time.sleep(0.01)
+        if begun or text(folder / "status"):
+            assert text(folder / "status") == "status 0\n" and text(folder / "err") == "", (SEED, i)
+            assert results(text(folder / "out")) == results(untraced), (SEED, i)
+        for line in text(folder / "trace").splitlines()[:-1]:
+            json.loads(line)
+    assert when["before its end"] > cnt / 4, when
+
+
+def programs_of(tracer, name):
+    return [int(pid) for pid in Ran(["pgrep", "-P", str(tracer.pid), "-x", name]).out.split()]
+
+
+def kill_program(folder, i, name, *args, command):
+    """The trace of it."""
+    folder = folder / str(i)
+    folder.mkdir()
+    tracer = begin(folder, *args, command=command)
+    moment(folder, i)
+    # Once more while it lives: it may not have been that program yet.
+    end = time.monotonic() + 60
+    while tracer.poll() is None and time.monotonic() < end:
+        for pid in programs_of(tracer, name):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        time.sleep(0.02)
+    status = tracer.returncode
+    assert status in (0, 128 + signal.SIGKILL) and text(folder / "err") == "", (SEED, i, status, text(folder / "err"))
+    t = Trace(folder / "trace")
+    assert t.accounts(drops=name == "tally") and t.end["reason"] == "command exited", (SEED, i)
+    return t
+
+
+@runs
+def test_the_program_is_killed(tmp_path, cnt):
+    """Every entry is a call that returned, was left or was in flight."""
+    random.seed(SEED + 1)
+    for i in range(cnt):
+        t = kill_program(tmp_path, i, "sample", command=SAMPLE)
+        passes("golden/schema_check.py", tmp_path / str(i) / "trace")
+        # A thread has a call or calls in it in flight, never calls behind it.
+        last = {}
+        for c in t.calls:
+            if c.get("unfinished"):
+                last[c["tid"]] = min(last.get(c["tid"], c["ts"]), c["ts"])
+        assert not [c for c in t.calls if c["ts"] > last.get(c["tid"], c["ts"]) and "parent" not in c], (SEED, i)
+
+
+@pytest.fixture(scope="module")
+def tally():
+    path = os.environ["TMP"] + "/tally"
+    subprocess.run([*os.environ.get("CC", "gcc").split(), "-O1", "-o", path, TESTS + "/inject/tally.c", "-ldl", "-lpthread"], check=True)
+    return path
+
+
+@runs
+@pytest.mark.parametrize("way", ["recorded", "counted"])
+def test_what_had_returned_is_there(tmp_path, tally, way, cnt):
+    """By the program's own tally: each thread had one call at most that it had not noted."""
+    random.seed(SEED + 2)
+    option = "-e" if way == "recorded" else "--count"
+    for i in range(cnt // 2):
+        words = tmp_path / f"words{i}"
+        t = kill_program(tmp_path, i if way == "recorded" else 4 * i, "tally", option, "cuDriverGetVersion", "--buffer-size", "64M", command=[tally, words, "2"])
+        noted = [n for n, in struct.iter_unpack("Q", words.read_bytes()[:16])] if words.exists() and words.stat().st_size else [0, 0]
+        if way == "recorded":
+            seen = collections.Counter(c["tid"] for c in t.calls if "duration_us" in c)
+            # A machine that is busy enough does not read in time.
+            lost = t.end["drops"]["calls"]
+            assert 0 <= sum(seen.values()) + lost - sum(noted) <= 2, (SEED, i, seen, lost, noted)
+            assert lost or all(0 <= a - b <= 1 for a, b in zip(sorted([*seen.values(), 0, 0], reverse=True), sorted(noted, reverse=True))), (SEED, i, seen, noted)
+        else:
+            seen = t.end.get("counted", {}).get("cuDriverGetVersion", {"calls": 0})["calls"]
+            assert 0 <= seen - sum(noted) <= 2, (SEED, i, seen, noted)

@@ -1,0 +1,213 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+# timeout: 300
+# takes: 3
+"""Without root: cudatrace traces in the process by itself, and says so; where it puts the library that programs load."""
+import os
+import re
+import shutil
+
+import pytest
+from helpers.jsonl import Trace
+from helpers.run import CUDATRACE, FAKE, O, Ran, until
+
+# Nobody else's: folders of /tmp have it in their names.
+UID = 400000000 + os.getpid()
+OWN = f"/tmp/cudatrace-{UID}", f"/var/tmp/cudatrace-{UID}"
+PRIVILEGE = "cannot trace without: privilege CAP_BPF, privilege CAP_PERFMON"
+SAID = "cudatrace: tracing in the process (--probe=inject): uprobes need root\n"
+
+
+@pytest.fixture(scope="module")
+def place():
+    """What a user needs, where each may look. A folder of theirs: out."""
+    if os.geteuid():
+        pytest.skip("needs root, to become a user who has never been here")
+    if not shutil.which("setpriv"):
+        pytest.skip("needs setpriv")
+    folder = os.environ["TMP"] + "/place"
+    os.chmod(os.environ["TMP"], 0o755)
+    os.makedirs(folder + "/out")
+    os.chown(folder + "/out", UID, UID)
+    for path in (CUDATRACE, FAKE + "/sample", FAKE + "/libcuda.so.1"):
+        os.chmod(shutil.copy(path, folder), 0o755)
+    if Ran([*AS, "test", "-x", folder + "/cudatrace"]).status:
+        pytest.skip("the folder of tests is not to be seen by others")
+    return folder
+
+
+AS = ["setpriv", f"--reuid={UID}", f"--regid={UID}", "--clear-groups"]
+
+
+@pytest.fixture(autouse=True)
+def clean():
+    yield
+    for path in OWN:
+        shutil.rmtree(path, ignore_errors=True)
+
+
+def user(place, *args, before=(), **env):
+    """As the user; XDG_RUNTIME_DIR only if it is given."""
+    return Ran([*before, *AS, "env", "-u", "XDG_RUNTIME_DIR", *(f"{k}={v}" for k, v in env.items()), f"LD_LIBRARY_PATH={place}",
+                place + "/cudatrace", *map(str, args)])
+
+
+def sample(place):
+    return [place + "/sample", "--tokens", "1", "--quiet"]
+
+
+def path_said(ran):
+    """Of a program that says what it is given."""
+    assert ran.status == 0, ran
+    injection, preload = ran.out.split()
+    assert injection == preload
+    return injection
+
+
+ASK = ["sh", "-c", 'echo "$CUDA_INJECTION64_PATH" "$LD_PRELOAD"']
+
+
+def library(place, **more):
+    """Where it is put."""
+    return path_said(user(place, "-q", "--probe=inject", "--jsonl", place + "/out/asked", "--", *ASK, **more))
+
+
+@pytest.mark.parametrize("option,said", [("auto", SAID), ("inject", "")], ids=["auto", "inject"])
+def test_traces(place, option, said):
+    path = f"{place}/out/{option}"
+    ran = user(place, f"--probe={option}", "--jsonl", path, "--", *sample(place))
+    assert ran.status == 0 and ran.out.startswith("loaded 48 weights") and ran.err.startswith(said) and said in ran.err, ran
+    t = Trace(path)
+    assert t.accounts() and t.head["mechanism"] == "inject" and t.sym["cuLaunchKernel"] > 50
+    assert os.stat(path).st_uid == UID
+
+
+def test_quiet_is_quiet(place):
+    ran = user(place, "-q", "--jsonl", place + "/out/quiet", "--", *sample(place))
+    assert (ran.status, ran.err) == (0, ""), ran
+
+
+@pytest.mark.parametrize("args", [["--probe=uprobe", "--", "true"], ["-p", str(os.getpid())], [], ["--kernel", "--", "true"], ["--sched", "--", "true"]])
+def test_uprobes_need_root(place, args):
+    """Also what only they can do."""
+    ran = user(place, "-q", "--jsonl", place + "/out/none", *args)
+    assert ran.status == 1 and PRIVILEGE in ran.err and "run it with sudo" in ran.err, ran
+    assert not os.path.exists(place + "/out/none")
+
+
+def test_fork(place):
+    ran = user(place, "-q", "--jsonl", place + "/out/two", "--", "sh", "-c", '"$@" && "$@"', "sh", *sample(place))
+    t = Trace(place + "/out/two")
+    assert ran.status == 0 and t.accounts() and len({c["pid"] for c in t.calls}) == 2
+
+
+def test_folder(place):
+    assert os.path.dirname(library(place)) == OWN[0]
+    assert os.stat(OWN[0]).st_uid == UID and os.stat(OWN[0]).st_mode & 0o777 == 0o755
+    # The same file serves again; one that is not whole does not.
+    path = library(place)
+    before = os.stat(path)
+    assert library(place) == path and os.stat(path).st_ino == before.st_ino
+    with open(path, "r+b") as f:
+        f.write(b"no library")
+    assert library(place) == path and os.stat(path).st_ino != before.st_ino
+
+
+def test_runtime_folder(place):
+    runtime = place + "/runtime"
+    os.mkdir(runtime, 0o700)
+    os.chown(runtime, UID, UID)
+    assert os.path.dirname(library(place, XDG_RUNTIME_DIR=runtime)) == runtime + "/cudatrace"
+    for wrong in (place + "/nowhere", "relative", ""):
+        assert os.path.dirname(library(place, XDG_RUNTIME_DIR=wrong)) == OWN[0]
+
+
+@pytest.mark.parametrize("what", ["another user's", "all may write", "a link", "a file"])
+def test_a_folder_that_is_not_ours(place, what):
+    elsewhere = f"{place}/elsewhere-{what[0:3]}"
+    if what == "a link":
+        os.mkdir(elsewhere)
+        os.chown(elsewhere, UID, UID)
+        os.symlink(elsewhere, OWN[0])
+    elif what == "a file":
+        open(OWN[0], "w", encoding="utf-8").close()
+    else:
+        os.mkdir(OWN[0])
+    try:
+        if what == "all may write":
+            os.chown(OWN[0], UID, UID)
+            os.chmod(OWN[0], 0o777)
+        assert os.path.dirname(library(place)) == OWN[1]
+        assert what in ("a link", "a file") or not os.listdir(OWN[0])
+        if what == "a link":
+            assert not os.listdir(elsewhere)
+        # And if there is nothing else:
+        shutil.rmtree(OWN[1])
+        os.mkdir(OWN[1])
+        ran = user(place, "-q", "--probe=inject", "--jsonl", place + "/out/none", "--", *ASK)
+        assert ran.status == 1 and "cannot put libcudatrace-inject.so anywhere that programs could load it from" in ran.err and ran.out == "", ran
+        # Where they may be; not in /, which may be the user's in a container.
+        assert f": /run/user/{UID}/cudatrace, {OWN[0]} or {OWN[1]} must be" in ran.err, ran
+    finally:
+        if os.path.islink(OWN[0]) or os.path.isfile(OWN[0]):
+            os.unlink(OWN[0])
+
+
+def test_folder_without_exec(place):
+    """The next one is taken."""
+    if Ran(["unshare", "-m", "true"]).status:
+        pytest.skip("needs a mount namespace")
+    runtime = place + "/noexec"
+    os.mkdir(runtime)
+    before = ["unshare", "-m", "sh", "-c", f'mount -t tmpfs -o noexec,mode=777 none {runtime} && exec "$@"', "sh"]
+    assert os.path.dirname(library(place, before=before, XDG_RUNTIME_DIR=runtime)) == OWN[0]
+    ran = user(place, "-q", "--jsonl", place + "/out/noexec", "--", *sample(place), before=before, XDG_RUNTIME_DIR=runtime)
+    assert ran.status == 0 and Trace(place + "/out/noexec").accounts()
+
+
+def loaded_by(*programs):
+    """The files that the dynamic loader needs for them."""
+    return {path for p in programs for path in re.findall(r"(/\S+) \(0x", Ran(["ldd", p]).out)}
+
+
+@pytest.mark.parametrize("mode", ["with", "alone"])
+def test_container(place, mode):
+    """As in a container of somebody without rights: namespaces of its own, nothing but the program's files, which cannot be
+    written to, no devices, a user without a name."""
+    if Ran(["unshare", "-mpniuf", "true"]).status:
+        pytest.skip("needs namespaces")
+    image = f"{place}/image-{mode}"
+    for folder in ("bin", "cuda", "proc", "tmp", "out"):
+        os.makedirs(f"{image}/{folder}")
+    for path in (CUDATRACE, FAKE + "/sample", O + "/libcudatrace-inject.so"):
+        os.chmod(shutil.copy(path, image + "/bin"), 0o755)
+    shutil.copy(FAKE + "/libcuda.so.1", image + "/cuda")
+    for path in loaded_by(CUDATRACE, FAKE + "/sample"):
+        os.makedirs(image + os.path.dirname(path), exist_ok=True)
+        shutil.copy(path, image + path)
+    script = f"""cd {image} && mount --make-rprivate / && mount --bind . . && cd {image} && mount --bind {place}/out out &&
+        mount -t proc -o nosuid,nodev,noexec proc proc && mount -t tmpfs -o nosuid,nodev,mode=1777 tmpfs tmp && mount -o remount,bind,ro . || exit 99
+        setpriv --no-new-privs chroot --userspec={UID}:{UID} --groups= . "$@"
+        status=$?
+        # Nobody stays when the first process of a container has ended.
+        for i in $(seq 1500); do tail -1 out/{mode}.jsonl | grep -q '"type":"end"' && break; sleep 0.04; done
+        exit $status"""
+    command = {"with": ["/bin/cudatrace", "-q", "--jsonl", "/out/with.jsonl", "--", "/bin/sample", "--quiet"], "alone": ["/bin/sample", "--quiet"]}[mode]
+    env = {"LD_LIBRARY_PATH": "/cuda"} | ({"CUDATRACE_OUT": "/out/alone.jsonl"} if mode == "alone" else {})
+    if mode == "alone":
+        command = ["/bin/env", "LD_PRELOAD=/bin/libcudatrace-inject.so", *command]
+        shutil.copy(shutil.which("env"), image + "/bin")
+    ran = Ran(["unshare", "-mpniuf", "sh", "-c", script, "sh", *command], env=env)
+    assert ran.status == 0 and ran.out.startswith("loaded 48 weights") and ran.err == "", ran
+    t = Trace(f"{place}/out/{mode}.jsonl")
+    assert t.accounts() and t.head["mechanism"] == "inject" and t.end["calls"] == 2504
+
+
+def test_alone(place):
+    """LD_PRELOAD and nothing else."""
+    path = place + "/out/alone"
+    os.chmod(shutil.copy(O + "/libcudatrace-inject.so", place), 0o755)
+    ran = Ran([*AS, "env", f"LD_LIBRARY_PATH={place}", f"LD_PRELOAD={place}/libcudatrace-inject.so", f"CUDATRACE_OUT={path}", *sample(place)])
+    assert ran.status == 0 and ran.out.startswith("loaded 48 weights") and ran.err == "", ran
+    until(lambda: os.path.exists(path) and Ran(["tail", "-1", path]).out.find('"type":"end"') > 0)
+    t = Trace(path)
+    assert t.accounts() and t.sym["cuLaunchKernel"] > 50 and os.stat(path).st_uid == UID
