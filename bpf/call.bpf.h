@@ -336,7 +336,7 @@ static __always_inline void entry_cost(struct ct_thread *t, __u32 func_id,
  */
 static __always_inline int call_enter(struct pt_regs *ctx, __u64 cookie, bool may_refuse)
 {
-	struct timing timing = timing_begin();
+	struct timing timing = timing_begin(&this_cpu()->left);
 	__u32 func_id = CT_COOKIE_FUNC(cookie), lib_id = CT_COOKIE_LIB(cookie);
 	__u64 id = current_id(), sp = PT_REGS_SP(ctx);
 	__u32 pid = id >> 32, tid = id, level;

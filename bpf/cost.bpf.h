@@ -30,14 +30,13 @@ static __always_inline __u64 task_switches(void)
 }
 
 /* By chance: every Nth call would be the same one each time in a program that repeats itself. */
-static __always_inline struct timing timing_begin(void)
+static __always_inline struct timing timing_begin(__u32 *left)
 {
-	struct ct_cpu *cpu = this_cpu();
 	struct timing t = {};
 
-	if (--cpu->left)
+	if (--*left)
 		return t;
-	cpu->left = 1 + (bpf_get_prandom_u32() & cost_cfg.skip_mask);
+	*left = 1 + (bpf_get_prandom_u32() & cost_cfg.skip_mask);
 	t.switches = task_switches();
 	t.ns = bpf_ktime_get_ns();
 	return t;
@@ -93,6 +92,19 @@ __noinline int cost_add(struct ct_thread *t, __u32 func_id, __u32 ns, __u32 foun
 	__sync_fetch_and_add(&f->timed[counted], 1);
 	__sync_fetch_and_add(&f->found_ns, found_ns);
 	return 0;
+}
+
+/*
+ * --kernel and --sched: a program that is no call's was timed, and stands for those that were not.
+ * outside: what the kernel adds.
+ */
+static __always_inline void cost_of_kernel(const struct timing *timing, __u32 tid, __u32 outside)
+{
+	__u32 ns = timing->ns ? timing_end(timing, bpf_ktime_get_ns()) : 0;
+	struct ct_thread *t = ns ? bpf_map_lookup_elem(&threads, &tid) : NULL;
+
+	if (t)
+		t->cost.ns += (ns + outside) * (cost_cfg.skip_mask + 2ull) / 2;
 }
 
 static __always_inline __u32 cost_kind(__u64 cookie, bool entry, bool counted)

@@ -113,19 +113,26 @@ int ct_mmap(void *ctx)
 SEC("?kprobe")
 int ct_nv_kprobe(struct pt_regs *ctx)
 {
+	struct timing timing = timing_begin(&this_cpu()->kernel_left);
+
 	nv_count_lost_return();
-	return nv_probe_enter(bpf_get_attach_cookie(ctx), PT_REGS_PARM1(ctx), PT_REGS_PARM2(ctx),
-			      PT_REGS_PARM3(ctx));
+	nv_probe_enter(bpf_get_attach_cookie(ctx), PT_REGS_PARM1(ctx), PT_REGS_PARM2(ctx),
+		       PT_REGS_PARM3(ctx));
+	cost_of_kernel(&timing, current_id(), 0);
+	return 0;
 }
 
 SEC("?kretprobe")
 int ct_nv_kretprobe(struct pt_regs *ctx)
 {
+	struct timing timing = timing_begin(&this_cpu()->kernel_left);
 	__u8 op = bpf_get_attach_cookie(ctx);
 	__s64 ret = PT_REGS_RC(ctx);
 
 	/* Only ioctl returns a long; the upper half of the others' register is not theirs. */
-	return nv_probe_exit(op, op == CT_NV_IOCTL ? ret : (int)ret);
+	nv_probe_exit(op, op == CT_NV_IOCTL ? ret : (int)ret);
+	cost_of_kernel(&timing, current_id(), 0);
+	return 0;
 }
 
 /* By fentry and fexit, where the module has BTF: one program each, because the function that a
@@ -134,16 +141,23 @@ int ct_nv_kretprobe(struct pt_regs *ctx)
 	SEC("?fentry/" #func)                                                                      \
 	int ct_nv_in_##func(__u64 *ctx)                                                            \
 	{                                                                                          \
-		return nv_probe_enter(op, ctx[0], ctx[1], arg_cnt > 2 ? ctx[2] : 0);               \
+		struct timing timing = timing_begin(&this_cpu()->kernel_left);                     \
+                                                                                                   \
+		nv_probe_enter(op, ctx[0], ctx[1], arg_cnt > 2 ? ctx[2] : 0);                      \
+		cost_of_kernel(&timing, current_id(), 0);                                          \
+		return 0;                                                                          \
 	}                                                                                          \
 	SEC("?fexit/" #func)                                                                       \
 	int ct_nv_out_##func(__u64 *ctx)                                                           \
 	{                                                                                          \
-		return nv_probe_exit(op, (__s64)(op == CT_NV_MMAP || op == CT_NV_OPEN ||           \
-								 op == CT_NV_CLOSE ||              \
-								 op == CT_NV_IOCTL                 \
-							 ? (int)ctx[arg_cnt]                       \
-							 : ctx[arg_cnt]));                         \
+		struct timing timing = timing_begin(&this_cpu()->kernel_left);                     \
+                                                                                                   \
+		nv_probe_exit(op, (__s64)(op == CT_NV_MMAP || op == CT_NV_OPEN ||                  \
+							  op == CT_NV_CLOSE || op == CT_NV_IOCTL   \
+						  ? (int)ctx[arg_cnt]                              \
+						  : ctx[arg_cnt]));                                \
+		cost_of_kernel(&timing, current_id(), 0);                                          \
+		return 0;                                                                          \
 	}
 #include "ct_nv_funcs.def"
 #undef NV_FENTRY
@@ -165,13 +179,21 @@ int ct_uvm_fentry(__u64 *ctx)
 SEC("?raw_tp/sys_enter")
 int ct_nv_sys_enter(struct bpf_raw_tracepoint_args *ctx)
 {
-	return nv_sys_enter((struct pt_regs *)ctx->args[0], ctx->args[1]);
+	struct timing timing = timing_begin(&this_cpu()->kernel_left);
+
+	nv_sys_enter((struct pt_regs *)ctx->args[0], ctx->args[1]);
+	cost_of_kernel(&timing, current_id(), cost_cfg.syscall_ns);
+	return 0;
 }
 
 SEC("?raw_tp/sys_exit")
 int ct_nv_sys_exit(struct bpf_raw_tracepoint_args *ctx)
 {
-	return nv_sys_exit((struct pt_regs *)ctx->args[0], ctx->args[1]);
+	struct timing timing = timing_begin(&this_cpu()->kernel_left);
+
+	nv_sys_exit((struct pt_regs *)ctx->args[0], ctx->args[1]);
+	cost_of_kernel(&timing, current_id(), cost_cfg.syscall_ns);
+	return 0;
 }
 
 SEC("?tp/nvidia/nvidia_dev_xid")
@@ -183,7 +205,15 @@ int ct_xid(void *ctx)
 SEC("?raw_tp/sched_switch")
 int ct_sched_switch(struct bpf_raw_tracepoint_args *ctx)
 {
-	return sched_switch((struct task_struct *)ctx->args[1], (struct task_struct *)ctx->args[2]);
+	struct task_struct *prev = (struct task_struct *)ctx->args[1];
+	struct task_struct *next = (struct task_struct *)ctx->args[2];
+	struct timing timing = timing_begin(&this_cpu()->kernel_left);
+
+	sched_switch(prev, next);
+	/* Who comes waits for it. */
+	if (timing.ns)
+		cost_of_kernel(&timing, task_tid(next), 0);
+	return 0;
 }
 
 SEC("?raw_tp/irq_handler_entry")

@@ -48,9 +48,10 @@ _Static_assert(sizeof(struct ct_name) + CT_NAME_SZ_MAX <=
  * when a program is preempted does not matter. */
 #define CT_CPUS 256
 struct ct_cpu {
-	__u64 sent; /* bytes, with their headers, to a ring */
-	__u32 left; /* calls until one is timed */
-	__u32 pad[13];
+	__u64 sent;	   /* bytes, with their headers, to a ring */
+	__u32 left;	   /* calls until one is timed */
+	__u32 kernel_left; /* system calls, or switches between threads, until one is timed */
+	__u32 pad[12];
 };
 
 /*
@@ -66,7 +67,7 @@ enum ct_cost_kind {
 };
 
 /* One call in half as many is timed; a power of two. */
-#define CT_COST_SKIP 128
+#define CT_COST_SKIP 256
 /* A program that took longer was interrupted: no call waits so long for a ring. */
 #define CT_COST_MAX_NS 100000
 /* Timed calls that the mean is of. */
@@ -86,6 +87,8 @@ struct ct_cost_cfg {
 	 */
 	__u32 found_ns, found_more_ns;
 	__u32 cold_ns[2]; /* CT_COST_PAIR, CT_COST_ENTRY */
+	/* What one of the two programs of a system call adds besides its own time. */
+	__u32 syscall_ns;
 };
 
 static inline __u32 ct_cost_base(const volatile struct ct_cost_cfg *c, __u32 kind, __u32 found_ns)

@@ -119,13 +119,30 @@ static double time_cold(char *memory)
 	return sum / (COLD_CALLS - COLD_CALLS / 8);
 }
 
+double syscall__time(void)
+{
+	double rounds[ROUNDS];
+
+	for (int r = 0; r < ROUNDS; r++) {
+		uint64_t start = clock_ns(CLOCK_THREAD_CPUTIME_ID);
+
+		for (int i = 0; i < CALLS; i++)
+			syscall(SYS_getppid);
+		rounds[r] = (double)(clock_ns(CLOCK_THREAD_CPUTIME_ID) - start) / CALLS;
+	}
+	return median(rounds);
+}
+
 /* The programs time a call after so many that they do not, half of them by chance; 0: each. */
 static void time_every(struct attach *a, uint32_t skip)
 {
 	a->skel->bss->cost_cfg.skip_mask = skip ? skip - 1 : 0;
-	for (int i = 0; i < CT_CPUS; i++)
+	for (int i = 0; i < CT_CPUS; i++) {
 		__atomic_store_n(&a->skel->bss->cpus[i].left, skip ? skip / 2 : 1,
 				 __ATOMIC_RELAXED);
+		__atomic_store_n(&a->skel->bss->cpus[i].kernel_left, skip ? skip / 2 : 1,
+				 __ATOMIC_RELAXED);
+	}
 }
 
 /* What the programs take of a call, as they say; found: ct_cost_cfg.found_ns, or NULL. */
@@ -314,6 +331,29 @@ static void measure_entries(struct attach *a, const double *bare, struct attach_
 		  base + CT_COST_ENTRY + CT_COST_STEPPED);
 }
 
+/* By what the programs say of our own thread, which the stubs have made known to them. */
+static void measure_syscalls(struct attach *a, uint32_t tid, struct ct_cost_cfg *cfg)
+{
+	int fd = bpf_map__fd(a->skel->maps.threads);
+	struct ct_thread *t = a->bare_syscall_ns > 0 ? calloc(2, sizeof(*t)) : NULL;
+	double outside, programs;
+
+	if (!t)
+		return;
+	outside = syscall__time() - a->bare_syscall_ns;
+	if (!bpf_map_lookup_elem(fd, &tid, &t[0])) {
+		time_every(a, 0);
+		syscall__time();
+		time_every(a, UINT32_MAX);
+		if (!bpf_map_lookup_elem(fd, &tid, &t[1])) {
+			/* Besides those calls, its clocks' and ours. */
+			programs = (double)(t[1].cost.ns - t[0].cost.ns) / (ROUNDS * CALLS);
+			cfg->syscall_ns = outside > programs ? (outside - programs) / 2 : 0;
+		}
+	}
+	free(t);
+}
+
 void attach__measure_cost(struct attach *a, bool entries, struct attach_cost *cost)
 {
 	const double *bare = a->bare_ns;
@@ -336,6 +376,7 @@ void attach__measure_cost(struct attach *a, bool entries, struct attach_cost *co
 		if (!links__close(&a->links, STUB_OWNER) && !stubs__attach(a, true) && a->has_stubs)
 			measure_entries(a, bare, cost, cfg.base_ns);
 	}
+	measure_syscalls(a, tid, &cfg);
 	links__close_soon(&a->links, STUB_OWNER);
 	free(memory);
 	/* Our own calls are no part of the trace's accounts. */
@@ -348,9 +389,9 @@ void attach__measure_cost(struct attach *a, bool entries, struct attach_cost *co
 	time_every(a, CT_COST_SKIP);
 	dbg("a call of our stub costs %.0f ns more when it is traced, counted %.0f, at its entry only "
 	    "%.0f and %.0f; of that outside of programs %u, single-stepped %u, at the entry %u and "
-	    "%u; finding takes %u, cold %u more, and outside %u then",
+	    "%u; finding takes %u, cold %u more, and outside %u then; a system call %u",
 	    cost->record, cost->count, cost->entry_record, cost->entry_count,
 	    cfg.base_ns[CT_COST_PAIR], cfg.base_ns[CT_COST_STEPPED], cfg.base_ns[CT_COST_ENTRY],
 	    cfg.base_ns[CT_COST_ENTRY + CT_COST_STEPPED], cfg.found_ns, cfg.found_more_ns,
-	    cfg.cold_ns[CT_COST_PAIR]);
+	    cfg.cold_ns[CT_COST_PAIR], 2 * cfg.syscall_ns);
 }

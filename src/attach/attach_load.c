@@ -119,6 +119,8 @@ static int load_with(struct attach *a, const struct attach_opts *o, enum nv_prob
 		ret = rings__end(a);
 	if (!ret && how != NV_PROBE_AUTO)
 		ret = nv__fill_plans(a->skel, o->abi, o->hide);
+	if (how == NV_PROBE_TRACEPOINT)
+		a->bare_syscall_ns = syscall__time();
 	if (!ret)
 		ret = cudatrace_bpf__attach(a->skel);
 	if (!ret && how != NV_PROBE_AUTO) {

@@ -53,6 +53,7 @@ struct attach {
 	struct probe_progs progs;
 	bool has_stubs;	   /* probes on functions of our own, until the cost is measured */
 	double bare_ns[3]; /* of a call of those: emulated, single-stepped, cold */
+	double bare_syscall_ns;
 	enum mechanism mech;
 	enum nv_probe kernel_probe;
 	struct fnset *fns;
@@ -125,6 +126,9 @@ void attach_lib__closed(struct attach *a, struct lib_entry *e);
 /* attach_cost.c: probes on functions of our own: proof that the mechanism works. 0 also when the
  * functions are not found. */
 int stubs__attach(struct attach *a, bool no_return);
+/* What a system call takes, in nanoseconds, for attach.bare_syscall_ns before its tracepoints are
+ * on. */
+double syscall__time(void);
 
 /* levels.c: specs of the functions that the kernel does not have yet. */
 int levels__fill(struct attach *a);

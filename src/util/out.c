@@ -110,7 +110,7 @@ static bool wanted_to_end(void)
 }
 
 /* A lease (fcntl(2): file servers take them) ends at the latest after lease-break-time, 45 s. */
-#define LEASE_MS 60000
+#define LEASE_MS      60000
 #define OPEN_AGAIN_MS 20
 
 /*
