@@ -47,11 +47,30 @@ static size_t put_number(char *to, unsigned long n, unsigned base)
 	return len;
 }
 
+/* A file's name without a folder means where the first process was started, wherever whoever calls
+ * CUDA has gone. */
+static void keep_folder(void)
+{
+	const char *out = getenv(CT_ENV_OUT);
+	char path[PATH_MAX];
+	size_t len;
+
+	if (!out || !*out || *out == '/' || !getcwd(path, sizeof(path)))
+		return;
+	len = strlen(path);
+	if (len + 1 + strlen(out) >= sizeof(path))
+		return;
+	path[len] = '/';
+	strcpy(path + len + 1, out);
+	setenv(CT_ENV_OUT, path, 1);
+}
+
 const char *collector_name(void)
 {
 	static char name[64] = NAME_BEGIN;
 	size_t len = strlen(name);
 
+	keep_folder();
 	len += put_number(name + len, getpid(), 10);
 	name[len++] = '-';
 	/* Nobody else is to have it already. */

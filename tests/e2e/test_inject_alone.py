@@ -100,6 +100,13 @@ def test_a_shell_with_two_programs(tmp_path, how):
     agrees(t, ran.out)
 
 
+def test_a_relative_name(tmp_path):
+    """Means where the program was started, not where it was when it called CUDA."""
+    ran = Ran(["sh", "-c", f"cd /; {SAMPLE} --tokens 2 --quiet --counts"], env=preloaded("trace"), cwd=tmp_path)
+    assert (ran.status, ran.err) == (0, ""), ran
+    agrees(written(tmp_path / "trace"), ran.out)
+
+
 @pytest.mark.parametrize("how", ["(sleep 0.2; exec {0}) &", "setsid -f {0}", "(sleep 0.2; {0} & {0}; wait) &"])
 def test_the_first_process_is_gone(tmp_path, how):
     """As of a daemon: who first had the library has ended before CUDA is called, and somebody has waited for it."""
