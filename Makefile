@@ -170,7 +170,7 @@ check: ## run the tests; installs what they need, ends with "N passed, N failed,
 	$(again) check-build || { echo 'not ok build'; echo '0 passed, 1 failed, 0 skipped'; exit 1; }
 	$(Q)$(run)
 check-all: ## what takes long and check leaves out: other kernels, fuzzing, every mechanism
-	$(Q)tools/install-deps.sh check
+	$(Q)tools/install-deps.sh check-all
 	$(again) check-build || { echo 'not ok build'; echo '0 passed, 1 failed, 0 skipped'; exit 1; }
 	$(Q)$(run) --long
 

@@ -10,6 +10,15 @@
  *	...
  *	ff 25 <rel32>			jmp *slot(%rip), or ff 15: call
  *
+ * and on arm64
+ *
+ *	mov	w1, #0xba00
+ *	movk	w1, #0x321c, lsl #16
+ *	...
+ *	adrp	x2, page of slot
+ *	ldr	x2, [x2, #offset]
+ *	br	x2		(from 535: mov x16, x2; br x16)
+ *
  * With another pointer there, every call comes to the library, however the program found the
  * function. Where that cannot be found, the function is had by the pointers that the program gets:
  * of dlsym(), of cuGetProcAddress(), and those that the dynamic loader has put into tables.
@@ -69,39 +78,97 @@ bool hooks_match(const struct ct_shm_set *set)
 
 /* --- dispatch pointers --- */
 
+/* Functions are short: what is behind so many bytes belongs to another. */
+#define CODE_MAX 256
+
+/* Is it what we take it for? */
+static bool is_slot(void **slot)
+{
+	return (uintptr_t)slot % sizeof(*slot) == 0 && object_has(&inject_lib, slot, false, true) &&
+	       object_has(&inject_lib, slot + 1, false, true) &&
+	       ((uintptr_t)slot < inject_lib.relro_lo || (uintptr_t)slot >= inject_lib.relro_hi);
+}
+
 #ifdef __x86_64__
 #define MAGIC "\x00\xba\x1c\x32"
 
-/* The pointer that a function goes through, if all is as it is known to be. */
-static void **slot_find(const uint8_t *code, size_t size)
+/* The pointer that a function goes through. A probe may sit on the function's first bytes: not on
+ * these. */
+static void **slot_of(const uint8_t *code, size_t size)
 {
-	const uint8_t *end = code + (size < 256 ? size : 256),
-		      *p = memmem(code, end - code, MAGIC, 4);
+	const uint8_t *end = code + size, *p = memmem(code, size, MAGIC, 4);
 	int32_t rel;
-	void **slot;
 
-	/* A probe may sit on the first bytes: not on these. */
 	for (p = p ? p + 4 : end; p + 6 <= end; p++) {
+		void **slot;
+
 		if (p[0] != 0xff || (p[1] != 0x15 && p[1] != 0x25))
 			continue;
 		memcpy(&rel, p + 2, sizeof(rel));
 		slot = (void **)(p + 6 + rel);
-		if ((uintptr_t)slot % sizeof(*slot) ||
-		    !object_has(&inject_lib, slot, false, true) ||
-		    !object_has(&inject_lib, slot + 1, false, true) ||
-		    ((uintptr_t)slot >= inject_lib.relro_lo &&
-		     (uintptr_t)slot < inject_lib.relro_hi))
-			continue;
-		return object_has(&inject_lib, *slot, true, false) ? slot : NULL;
+		if (is_slot(slot))
+			return slot;
 	}
 	return NULL;
 }
 #else
-static void **slot_find(const uint8_t *code, size_t size)
+/* movz and movk of the constant's halves, into any register */
+#define IS_LOW(insn)  (((insn) & ~31u) == 0x52974000)
+#define IS_HIGH(insn) (((insn) & ~31u) == 0x72a64380)
+
+/* What is known of a register. */
+struct reg {
+	uintptr_t page; /* adrp */
+	void **slot;	/* whose content it has */
+	bool low;	/* the constant's lower half */
+};
+
+static void follow(struct reg *regs, const uint8_t *at, uint32_t insn)
 {
+	uint32_t to = insn & 31, from = insn >> 5 & 31;
+	struct reg r = {0};
+
+	if ((insn & 0x9f000000) == 0x90000000) { /* adrp */
+		int64_t pages = (int64_t)((uint64_t)(insn >> 5 & 0x7ffff) << 45) >> 43;
+
+		r.page = ((uintptr_t)at & ~(uintptr_t)4095) + (pages | (insn >> 29 & 3)) * 4096;
+	} else if ((insn & 0xffc00000) == 0xf9400000 && regs[from].page) { /* ldr x, [x, imm] */
+		r.slot = (void **)(regs[from].page + (insn >> 10 & 4095) * 8);
+	} else if ((insn & 0xffe0ffe0) == 0xaa0003e0) { /* mov x, x */
+		r = regs[insn >> 16 & 31];
+	} else if (IS_LOW(insn)) {
+		r.low = true;
+	} else if ((insn & 0xfc000000) == 0x14000000 || (insn & 0xff000010) == 0x54000000) {
+		return; /* b, b.cond: no register */
+	}
+	regs[to] = r;
+}
+
+static void **slot_of(const uint8_t *code, size_t size)
+{
+	struct reg regs[32] = {0};
+	uint32_t insn;
+	bool compares = false;
+
+	for (const uint8_t *p = code; p + 4 <= code + size; p += 4) {
+		memcpy(&insn, p, sizeof(insn));
+		compares |= IS_HIGH(insn) && regs[insn & 31].low;
+		/* br, blr */
+		if ((insn & 0xffdffc1f) == 0xd61f0000 && compares &&
+		    is_slot(regs[insn >> 5 & 31].slot))
+			return regs[insn >> 5 & 31].slot;
+		follow(regs, p, insn);
+	}
 	return NULL;
 }
 #endif
+
+static void **slot_find(const uint8_t *code, size_t size)
+{
+	void **slot = slot_of(code, size < CODE_MAX ? size : CODE_MAX);
+
+	return slot && object_has(&inject_lib, *slot, true, false) ? slot : NULL;
+}
 
 /* Who goes through the same pointer cannot be told apart, unless it is another name of it. */
 static bool slot_is_own(uint32_t id, uint32_t cnt)

@@ -11,7 +11,10 @@ set -u
 export LC_ALL=C.UTF-8
 cd "$(dirname "$0")/.." || exit 1
 
+# Debian's name of the processor: amd64, or arm64, whose files are apart.
+arch=${LIBCUDA_ARCH:-amd64}
 out=$(realpath -m "${O:-build}")/real-libcuda
+[ "$arch" = amd64 ] || out+=-$arch
 state=$out/.apt
 # A driver branch is in one of these: the current driver of each suite, and long-lived branches for data centres.
 packages='libcuda1 libnvidia-tesla-cuda1 libnvidia-tesla-450-cuda1 libnvidia-tesla-460-cuda1
@@ -47,14 +50,14 @@ keyring=/usr/share/keyrings/debian-archive-keyring.gpg
 
 mkdir -p "$state/lists/partial" "$state/cache/archives/partial" "$state/etc" || exit 1
 for suite in $suites; do
-	echo "deb [arch=amd64 signed-by=$keyring] $archive $suite non-free"
+	echo "deb [arch=$arch signed-by=$keyring] $archive $suite non-free"
 done >"$state/etc/sources.list"
 : >"$state/status"
 
 apt_opts=(-qq -o Dir::State="$state" -o Dir::State::Lists="$state/lists" -o Dir::State::status="$state/status"
 	-o Dir::Cache="$state/cache" -o Dir::Etc::sourcelist="$state/etc/sources.list"
 	-o Dir::Etc::sourceparts=- -o Dir::Etc::preferencesparts=- -o Dir::Etc::preferences=-
-	-o APT::Architecture=amd64 -o APT::Architectures::=amd64 -o APT::Sandbox::User=
+	-o APT::Architecture=$arch -o APT::Architectures::=$arch -o APT::Sandbox::User=
 	-o Acquire::Languages=none -o Acquire::Check-Valid-Until=false -o Acquire::Retries=2
 	-o APT::Get::List-Cleanup=true -o Acquire::http::Timeout=20)
 

@@ -3,7 +3,7 @@
 #
 # Installs what is missing to build, test or measure cudatrace on Debian 12 and Ubuntu 24.04:
 #
-#   tools/install-deps.sh [build|check|bench]    install the set (each holds the one before it)
+#   tools/install-deps.sh [build|check|check-all|bench]   install the set (each holds the one before it)
 #   tools/install-deps.sh -n [build|...]         only say what would be done
 #   tools/install-deps.sh bpftool                print the path of a bpftool that runs (for the Makefile)
 #   tools/install-deps.sh python                 print the path of a python3 that has pytest (for tests/run.sh)
@@ -47,8 +47,8 @@ set=${1:-build}
 case $set in
 bpftool) find_bpftool || echo bpftool; exit 0 ;;
 python) find_pytest; exit ;;
-build|check|bench) ;;
-*) die "usage: $0 [-n] [build|check|bench]" ;;
+build|check|check-all|bench) ;;
+*) die "usage: $0 [-n] [build|check|check-all|bench]" ;;
 esac
 
 # --- what is missing: WHAT:PACKAGE:WHY -----------------------------------------------------------------
@@ -101,7 +101,7 @@ fi
 
 # Tests that need one of these are skipped without it.
 wanted=()
-if [ "$set" = check ]; then
+if [ "$set" = check ] || [ "$set" = check-all ]; then
 	have chromium || have chromium-browser || have google-chrome ||
 		wanted+=('chromium:loads the Chrome trace in its own tracing page')
 	have chromedriver || wanted+=('chromium-driver:drives it')
@@ -121,6 +121,11 @@ if [ "$set" = check ]; then
 	[ -d /usr/lib/python3/dist-packages/opentelemetry/proto ] ||
 		wanted+=('python3-opentelemetry-proto:parses what a collector gets')
 	have pahole || wanted+=('pahole:type information for the stand-in kernel modules')
+fi
+if [ "$set" = check-all ] && [ "$(uname -m)" = x86_64 ]; then
+	have aarch64-linux-gnu-gcc || wanted+=('gcc-aarch64-linux-gnu:compiles for arm64')
+	[ -e /usr/aarch64-linux-gnu/include/dlfcn.h ] || wanted+=('libc6-dev-arm64-cross:what is linked and run there')
+	have qemu-aarch64 || wanted+=('qemu-user:runs programs for arm64')
 fi
 # Not asked for again at every run where it cannot be had.
 mark=${XDG_CACHE_HOME:-${HOME:-/tmp}/.cache}/cudatrace-no-optional

@@ -3,6 +3,7 @@
 # The real driver libraries that can be had without a GPU: what a program calls is what the trace has, and the probe
 # sits where it costs least. Without a GPU little of a driver works, but every entry point is there.
 # takes: 60
+# uses: real-libcuda
 set -u
 . tests/lib.sh
 needs_tracing real-libcuda

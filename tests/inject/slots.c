@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * slots LIBCUDA, the names of its functions on standard input: how many of them have a dispatch
+ * pointer that inject/hook.c knows, of a real driver, which needs no GPU for that. Linked to
+ * inject/hook.c, elf.c and thunk.S; what a thunk calls is here.
+ *
+ *   functions N slots N
+ *   without NAME...
+ *
+ * Calls some through the pointers, and again when these have been put back: exit status 0 when the
+ * driver answers as before and the thunks saw the first calls alone.
+ */
+#include "../../inject/inject.h"
+
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct hook inject_hooks[CT_MAX_FUNCS];
+void *(*inject_real_dlsym)(void *, const char *);
+void inject_find_dlsym(void);
+void *inject_enter(struct call *call);
+void inject_exit(struct call *call, uint64_t result);
+void *inject_dlsym(void *handle, const char *name);
+
+static struct ct_shm_set set;
+static unsigned seen;
+
+void *inject_enter(struct call *call)
+{
+	seen++;
+	call->t = NULL;
+	call->answers = 0;
+	return inject_hooks[call->func_id].real;
+}
+
+void inject_exit(struct call *call, uint64_t result)
+{
+}
+
+void inject_find_dlsym(void)
+{
+	inject_real_dlsym = libc_symbol("dlsym");
+}
+
+void *inject_dlsym(void *handle, const char *name)
+{
+	inject_find_dlsym();
+	return inject_real_dlsym(handle, name);
+}
+
+static bool is_driver(const struct object *o, void *arg)
+{
+	if (!object_is(o, "libcuda.so"))
+		return false;
+	inject_lib = *o;
+	return true;
+}
+
+static void read_names(void)
+{
+	char name[256];
+	uint32_t at = 1;
+
+	while (scanf("%255s", name) == 1 && set.fn_cnt < CT_MAX_FUNCS - 1 &&
+	       at + strlen(name) < CT_SHM_NAMES_SZ) {
+		set.name_off[++set.fn_cnt] = at;
+		strcpy(set.names + at, name);
+		at += strlen(name) + 1;
+	}
+	set.fn_cnt++;
+}
+
+/* What the driver answers without a device. */
+static unsigned ask(void *lib)
+{
+	int (*sync)(void) = (int (*)(void))dlsym(lib, "cuCtxSynchronize");
+	int (*count)(int *) = (int (*)(int *))dlsym(lib, "cuDeviceGetCount");
+	int (*attribute)(int *, int, int) =
+		(int (*)(int *, int, int))dlsym(lib, "cuDeviceGetAttribute");
+	int n = 7;
+
+	return sync() << 20 | count(&n) << 10 | attribute(&n, 1, 0);
+}
+
+int main(int argc, char **argv)
+{
+	void *lib = argc == 2 ? dlopen(argv[1], RTLD_NOW) : NULL;
+	struct hooked_cnt cnt = {0};
+	unsigned before, through, after, calls;
+
+	if (!lib) {
+		fprintf(stderr, "slots: %s\n", dlerror());
+		return 2;
+	}
+	/* The driver initialises itself, as far as it can. */
+	((int (*)(int))dlsym(lib, "cuInit"))(0);
+	before = ask(lib);
+	read_names();
+	if (!objects_each(is_driver, NULL))
+		return 2;
+	hook_all(&set, false, &cnt);
+	through = ask(lib);
+	calls = seen;
+	unhook_all();
+	after = ask(lib);
+	printf("functions %u slots %u\nwithout", set.fn_cnt - 1, cnt.slots);
+	for (uint32_t id = 1; id < set.fn_cnt; id++)
+		if (!(inject_is_hooked[id / 64] >> (id % 64) & 1))
+			printf(" %s", set.names + set.name_off[id]);
+	printf("\n");
+	if (before == through && before == after && calls == 3 && seen == 3)
+		return 0;
+	fprintf(stderr, "slots: answers 0x%x, 0x%x, 0x%x; %u calls seen, and %u later\n", before,
+		through, after, calls, seen - calls);
+	return 1;
+}
