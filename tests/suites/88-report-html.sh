@@ -13,6 +13,16 @@ if ! ${CC:-gcc} -std=gnu11 -O1 -D_GNU_SOURCE= -Isrc -Iinclude -Itests tests/html
 	exit
 fi
 
+without_colour()
+{
+	local type none=
+	for type in $(sed -n 's/^CLASS([A-Z]*, "[a-z]*", [A-Z]*, "\([a-z]*\)".*/\1/p' src/decode/cuda_classes.def); do
+		sed -n '/^const CLASSES/,/^};/p' src/report/page/html/util.js | grep -q "[{ 	]$type: '#" || none+=" $type"
+	done
+	[ -n "$type" ] && [ -z "$none" ] || { echo "$none"; return 1; }
+}
+check 'html: each class of functions has a colour' without_colour
+
 # has NAME PAGE PYTHON: an expression over the page's text (s), its report (r), what describes the events (m), the
 # unpacked columns (c)
 has()
