@@ -69,7 +69,7 @@ UNIT_OBJS  := $(patsubst %.c,$(O)/%.o,$(filter-out tests/unit/test_%,$(wildcard 
 .DELETE_ON_ERROR:
 .SECONDARY:
 .SUFFIXES:
-.PHONY: all static demo check check-all check-build check-unit check-fake bench faults soak fuzz deps bpf-arm64 install \
+.PHONY: all static deb demo check check-all check-build check-unit check-fake bench faults soak fuzz deps bpf-arm64 install \
         uninstall clean format check-format help san-unit FORCE
 
 all: $(O)/cudatrace $(O)/libcudatrace-inject.so ## build the tracer: build/cudatrace (the default)
@@ -226,6 +226,16 @@ INSTALLED := $(O)/cudatrace:$(PREFIX)/bin/cudatrace:755 \
   dist/daemon.yaml:$(SHARE)/doc/cudatrace/daemon.yaml:644 \
   dist/prometheus/alerts.yaml:$(SHARE)/cudatrace/alerts.yaml:644 \
   dist/grafana/cudatrace.json:$(SHARE)/cudatrace/grafana.json:644
+# A copy of the tree, for what the package is made of must not depend on what else lies here.
+DEB_TREE  := $(O)/deb/cudatrace-$(VERSION)
+deb: ## a package for this Debian or Ubuntu, build/deb/*.deb; DEBFULLNAME and DEBEMAIL say whose
+	$(Q)tools/install-deps.sh deb
+	$(Q)rm -rf $(O)/deb && mkdir -p $(DEB_TREE) && git ls-files -z | tar --null -cT- | tar -xC $(DEB_TREE)
+	$(Q)[ -z "$$DEBEMAIL" ] || sed -i "s/The cudatrace authors <.*>/$${DEBFULLNAME:-The cudatrace authors} <$$DEBEMAIL>/" \
+		$(DEB_TREE)/debian/control $(DEB_TREE)/debian/changelog
+	$(Q)cd $(DEB_TREE) && dpkg-buildpackage -b -us -uc $(if $(Q),>../log 2>&1 || { tail -20 ../log; exit 1; })
+	$(Q)ls $(O)/deb/*.deb
+
 part       = $(word $(2),$(subst :, ,$(1)))
 
 install: $(foreach i,$(INSTALLED),$(call part,$i,1)) ## install below PREFIX (/usr/local), DESTDIR before it

@@ -3,7 +3,7 @@
 #
 # Installs what is missing to build, test or measure cudatrace on Debian 12 and Ubuntu 24.04:
 #
-#   tools/install-deps.sh [build|check|check-all|bench]   install the set (each holds the one before it)
+#   tools/install-deps.sh [build|check|check-all|bench|deb]  install the set (each holds the one before it)
 #   tools/install-deps.sh -n [build|...]         only say what would be done
 #   tools/install-deps.sh bpftool                print the path of a bpftool that runs (for the Makefile)
 #   tools/install-deps.sh python                 print the path of a python3 that has pytest (for tests/run.sh)
@@ -47,8 +47,8 @@ set=${1:-build}
 case $set in
 bpftool) find_bpftool || echo bpftool; exit 0 ;;
 python) find_pytest; exit ;;
-build|check|check-all|bench) ;;
-*) die "usage: $0 [-n] [build|check|check-all|bench]" ;;
+build|check|check-all|bench|deb) ;;
+*) die "usage: $0 [-n] [build|check|check-all|bench|deb]" ;;
 esac
 
 # --- what is missing: WHAT:PACKAGE:WHY -----------------------------------------------------------------
@@ -85,7 +85,11 @@ if ! have pkg-config || ! pkg-config --atleast-version=1.3 libbpf 2>/dev/null; t
 fi
 find_bpftool >/dev/null || missing+=('bpftool:links the BPF objects, makes the skeleton header')
 
-if [ "$set" != build ]; then
+if [ "$set" = deb ]; then
+	need_cmd dpkg-buildpackage dpkg-dev 'makes a package'
+	need_cmd dh debhelper 'what it is made with'
+	need_cmd lintian lintian 'checks it'
+elif [ "$set" != build ]; then
 	need_file cmocka.h libcmocka-dev 'unit tests'
 	need_cmd clang-format clang-format 'checks the C style'
 	need_cmd jq jq 'tests read JSON lines with it'
@@ -121,6 +125,11 @@ if [ "$set" = check ] || [ "$set" = check-all ]; then
 	[ -d /usr/lib/python3/dist-packages/opentelemetry/proto ] ||
 		wanted+=('python3-opentelemetry-proto:parses what a collector gets')
 	have pahole || wanted+=('pahole:type information for the stand-in kernel modules')
+fi
+if [ "$set" = check-all ]; then
+	have dpkg-buildpackage || wanted+=('dpkg-dev:makes a package')
+	have dh || wanted+=('debhelper:what it is made with')
+	have lintian || wanted+=('lintian:checks it')
 fi
 if [ "$set" = check-all ] && [ "$(uname -m)" = x86_64 ]; then
 	have aarch64-linux-gnu-gcc || wanted+=('gcc-aarch64-linux-gnu:compiles for arm64')
