@@ -7,6 +7,8 @@
 
 #include "text/table.h"
 
+#define GROW_TWICE 1024
+
 void *grow(void *array, unsigned *cap, unsigned need, size_t size, enum room_table t)
 {
 	unsigned n = *cap ? *cap : 8;
@@ -14,8 +16,9 @@ void *grow(void *array, unsigned *cap, unsigned need, size_t size, enum room_tab
 
 	if (need <= *cap)
 		return array;
+	/* Little by little: who needs one row more pays for what comes with it. */
 	while (n < need)
-		n *= 2;
+		n += n < GROW_TWICE ? n : n / 8;
 	p = room_resize(t, array, n * size);
 	if (!p)
 		return NULL;
@@ -44,10 +47,10 @@ static bool make_room(struct keys *k, enum room_table t)
 	k->keys = keys;
 	if ((k->cnt + 1) * 2 <= k->slot_cnt)
 		return true;
-	slots = room_new(t, n * sizeof(*slots));
+	slots = room_resize(t, k->slots, n * sizeof(*slots));
 	if (!slots)
 		return false;
-	room_free(k->slots);
+	memset(slots, 0, n * sizeof(*slots));
 	k->slots = slots;
 	k->slot_cnt = n;
 	for (uint32_t i = 0; i < k->cnt; i++)
@@ -65,12 +68,12 @@ uint32_t keys__add(struct keys *k, uint64_t key, uint32_t max, enum room_table t
 	uint32_t n = keys__find(k, key);
 
 	if (n == KEYS_NONE) {
-		if (k->cnt >= max) {
-			room_full(t);
+		if (!room_take(&k->rows, 1, max, t))
+			return KEYS_NONE;
+		if (!make_room(k, t)) {
+			room_give(&k->rows, NULL, 1);
 			return KEYS_NONE;
 		}
-		if (!make_room(k, t))
-			return KEYS_NONE;
 		n = k->cnt++;
 		k->keys[n] = key;
 		/* not in a slot yet: the search ends at the free one */
@@ -86,6 +89,7 @@ void keys__undo(struct keys *k, uint32_t n)
 		return;
 	/* No search goes on behind the latest one's slot. */
 	k->slots[slot_of(k, k->keys[n])] = 0;
+	room_give(&k->rows, NULL, 1);
 	k->cnt--;
 	k->last = 0;
 }
@@ -94,6 +98,7 @@ void keys__free(struct keys *k)
 {
 	room_free(k->keys);
 	room_free(k->slots);
+	room_share_free(&k->rows);
 }
 
 static uint64_t rank_of(uint64_t cnt, double part)

@@ -22,10 +22,11 @@ struct keys {
 	uint32_t *slots; /* number + 1; 0: free */
 	uint32_t cnt, slot_cnt, key_cap;
 	uint32_t last; /* the number that was asked for last */
+	struct room_share rows;
 };
 uint32_t keys__find(struct keys *k, uint64_t key);
-/* Number of the key, a new one when it is new; KEYS_NONE, which is counted, when there are max or
- * there is no room. */
+/* Number of the key, a new one when it is new; KEYS_NONE, which is counted, when whose turn it is
+ * (room.h) has max, or there is no room. */
 uint32_t keys__add(struct keys *k, uint64_t key, uint32_t max, enum room_table t);
 /* Number n has found no room elsewhere: the key goes again if it is the latest one, so that each
  * key that is there has what belongs to it. Nothing when n is KEYS_NONE. */

@@ -81,6 +81,7 @@ void report__event(struct report *r, const struct trace_event *ev)
 void report__finish(struct report *r, const struct trace_end *end, const struct saved_file *files,
 		    unsigned file_cnt)
 {
+	room_nobody();
 	r->end = end;
 	r->files = files;
 	r->file_cnt = file_cnt;

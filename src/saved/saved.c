@@ -44,9 +44,10 @@ struct saved *saved__new(void)
 	s->strings = strings__new();
 	s->types = strings__new();
 	s->symbols = strings__new();
-	s->fns = fnset__new();
+	s->fns[0] = fnset__new();
+	s->fns[1] = fnset__new();
 	s->inner = parser__new();
-	if (!s->strings || !s->types || !s->symbols || !s->fns || !s->inner) {
+	if (!s->strings || !s->types || !s->symbols || !s->fns[0] || !s->fns[1] || !s->inner) {
 		saved__free(s);
 		return NULL;
 	}
@@ -80,7 +81,9 @@ void saved__free(struct saved *s)
 	saved_traces_free(s);
 	saved_stacks_free(s);
 	parser__free(s->inner);
-	fnset__free(s->fns);
+	fnset__free(s->fns[0]);
+	fnset__free(s->fns[1]);
+	room_share_free(&s->fn_rows);
 	strings__free(s->symbols);
 	strings__free(s->types);
 	strings__free(s->strings);
@@ -88,18 +91,32 @@ void saved__free(struct saved *s)
 	free(s);
 }
 
+/* What the table has not gets a row in one of two sets: the first is what one process may fill. */
+static const struct api_fn *known_fn(struct saved *s, const char *symbol)
+{
+	int id = fnset__find(s->fns[0], symbol);
+	unsigned known;
+
+	api_fns(&known);
+	if (id < 0 && !room_take(&s->fn_rows, 1, CT_MAX_FUNCS - 1 - known, ROOM_FUNCTIONS))
+		return NULL;
+	for (int i = 0; i < 2; i++) {
+		id = fnset__id(s->fns[i], symbol);
+		if (id >= 0)
+			return fnset__fn(s->fns[i], id);
+	}
+	return NULL;
+}
+
 const struct api_fn *saved_fn(struct saved *s, const char *name, size_t len)
 {
 	static const struct api_fn none = {
 		.symbol = "?", .name = "?", .class = CLASS_OTHER, .op = OP_NONE};
 	struct string *symbol;
-	int id;
 
 	symbol = strings__get(s->symbols, name, len);
-	if (!symbol->tag) {
-		id = fnset__id(s->fns, symbol->text);
-		symbol->tag = id < 0 ? &none : fnset__fn(s->fns, id);
-	}
+	if (!symbol->tag)
+		symbol->tag = known_fn(s, symbol->text) ?: &none;
 	return symbol->tag;
 }
 
@@ -293,6 +310,7 @@ int saved__line(struct saved *s, const struct parsed *p, const char *line, struc
 {
 	const struct string *type;
 	struct head h = {0};
+	uint64_t pid = 0;
 
 	*why = "it has no \"ts\" and \"type\": it is no line of cudatrace --jsonl";
 	if (!p->is_object)
@@ -314,17 +332,25 @@ int saved__line(struct saved *s, const struct parsed *p, const char *line, struc
 		case KEY(call_symbol):
 			h.symbol = m;
 			break;
+		case KEY(line_pid):
+			pid = member_u64(m) + s->pid_add;
+			break;
 		}
 		h.has_id |= m->key == s->key_id;
 		h.has_device |= m->key == s->key_device;
 	}
 	if (!h.ts || h.ts->val != VAL_NUMBER || !h.type || h.type->val != VAL_STRING)
 		return -EINVAL;
+	room_owner(s, (uint32_t)pid);
 	type = strings__get(s->types, h.type->text, h.type->len);
-	if (!type->tag && !strcmp(type->text, "header"))
+	if (!type->tag && !strcmp(type->text, "header")) {
+		room_owner(s, ROOM_TRACE);
 		return saved_header(s, p, why);
-	if (!type->tag && !strcmp(type->text, "end"))
+	}
+	if (!type->tag && !strcmp(type->text, "end")) {
+		room_owner(s, ROOM_TRACE);
 		return saved_end(s, p);
+	}
 	if (!type->tag)
 		return SAVED_UNKNOWN;
 	if ((uintptr_t)type->tag - 1 == TYPE_STACK)

@@ -11,6 +11,7 @@
 #include "model/mem.h"
 #include "stack_pool.h"
 #include "strings.h"
+#include "util/room.h"
 
 #include <uthash.h>
 
@@ -41,8 +42,9 @@ struct saved {
 	uint8_t row_of[EVENT_KIND_CNT][EVENT_FIELD_CNT + 1];
 	uint8_t kind_of[TYPE_CNT]; /* of types that calls do not have */
 	unsigned key_id, key_device;
-	struct fnset *fns;
-	struct parser *inner; /* for what lies in the header and the end */
+	struct fnset *fns[2];
+	struct room_share fn_rows; /* in both, of functions that the table has not */
+	struct parser *inner;	   /* for what lies in the header and the end */
 
 	struct saved_trace *traces, *cur; /* cur: the last of them */
 	unsigned trace_cnt;

@@ -24,7 +24,7 @@ struct pooled_id {
 struct stack_pool {
 	struct pooled *stacks; /* all that there were */
 	struct pooled_id *ids; /* those of the trace at hand */
-	uint64_t bytes;
+	struct room_share bytes;
 };
 
 /* They are keys: no padding. */
@@ -41,6 +41,7 @@ void stack_pool__forget_ids(struct stack_pool *p)
 
 	HASH_ITER (hh, p->ids, id, next) {
 		HASH_DEL(p->ids, id);
+		room_give(&p->bytes, id, sizeof(*id));
 		room_free(id);
 	}
 }
@@ -56,18 +57,20 @@ void stack_pool__free(struct stack_pool *p)
 		HASH_DEL(p->stacks, st);
 		room_free(st);
 	}
+	room_share_free(&p->bytes);
 	free(p);
 }
 
 struct stack *stack_pool__make(const struct stack_pool *p, unsigned frame_cnt)
 {
+	size_t size = sizeof(struct pooled) + frame_cnt * sizeof(struct stack_frame);
 	struct pooled *st;
 
-	if (p->bytes > BYTES_MAX) {
+	if (!room_has(&p->bytes, size, BYTES_MAX)) {
 		room_full(ROOM_STACKS);
 		return NULL;
 	}
-	st = room_new(ROOM_STACKS, sizeof(*st) + frame_cnt * sizeof(st->stack.frames[0]));
+	st = room_new(ROOM_STACKS, size);
 	return st ? &st->stack : NULL;
 }
 
@@ -78,11 +81,14 @@ static struct pooled_id *id_get(struct stack_pool *p, uint64_t number)
 	HASH_FIND(hh, p->ids, &number, sizeof(number), id);
 	if (id)
 		return id;
-	id = room_new(ROOM_STACKS, sizeof(*id));
-	if (!id)
+	if (!room_take(&p->bytes, sizeof(*id), BYTES_MAX, ROOM_STACKS))
 		return NULL;
+	id = room_new(ROOM_STACKS, sizeof(*id));
+	if (!id) {
+		room_give(&p->bytes, NULL, sizeof(*id));
+		return NULL;
+	}
 	id->id = number;
-	p->bytes += sizeof(*id);
 	HASH_ADD(hh, p->ids, id, sizeof(id->id), id);
 	return id;
 }
@@ -90,18 +96,23 @@ static struct pooled_id *id_get(struct stack_pool *p, uint64_t number)
 const struct stack *stack_pool__put(struct stack_pool *p, struct stack *stack)
 {
 	struct pooled *st = (struct pooled *)((char *)stack - offsetof(struct pooled, stack));
+	uint64_t number = stack->id;
 	size_t key_sz = stack->frame_cnt * sizeof(stack->frames[0]);
-	struct pooled_id *id = id_get(p, stack->id);
 	struct pooled *known;
+	struct pooled_id *id;
 
 	HASH_FIND(hh, p->stacks, stack->frames, key_sz, known);
 	if (known) {
 		room_free(st);
 		st = known;
 	} else {
-		p->bytes += sizeof(*st) + key_sz;
+		if (!room_take(&p->bytes, sizeof(*st) + key_sz, BYTES_MAX, ROOM_STACKS)) {
+			room_free(st);
+			return NULL;
+		}
 		HASH_ADD_KEYPTR(hh, p->stacks, stack->frames, key_sz, st);
 	}
+	id = id_get(p, number);
 	if (id)
 		id->stack = &st->stack;
 	return &st->stack;

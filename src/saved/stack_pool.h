@@ -11,11 +11,13 @@ struct stack_pool;
 struct stack_pool *stack_pool__new(void);
 void stack_pool__free(struct stack_pool *p);
 /* A stack for so many frames, none yet: to be filled and given to stack_pool__put(). NULL: out of
- * memory, or the pool is full (64 MiB: only a file that is made to be a burden has more). */
+ * memory, or the pool is full (64 MiB of one process: only a file that is made to be a burden has
+ * more). */
 struct stack *stack_pool__make(const struct stack_pool *p, unsigned frame_cnt);
 /* Takes the stack; its strings must stay where they are, and be the same where their texts are: the
  * same frames are the same stack, whatever ids it has. A process's stacks may be defined anew, and
- * several processes run the same program. Returns what stands for it from now on. */
+ * several processes run the same program. Returns what stands for it from now on; NULL: the pool is
+ * full. */
 const struct stack *stack_pool__put(struct stack_pool *p, struct stack *stack);
 /* By the id that it was put with; NULL: not known. */
 const struct stack *stack_pool__get(const struct stack_pool *p, uint64_t id);

@@ -10,7 +10,8 @@
 
 struct strings {
 	struct string **slots;
-	size_t slot_cnt, cnt, bytes;
+	size_t slot_cnt, cnt;
+	struct room_share bytes;
 	struct string *full;
 };
 
@@ -64,6 +65,7 @@ struct strings *strings__new(void)
 
 	if (!t)
 		return NULL;
+	room_nobody();
 	t->slot_cnt = FIRST_SLOTS;
 	t->slots = room_new(ROOM_TEXTS, t->slot_cnt * sizeof(*t->slots));
 	t->full = string__new(full, strlen(full), 0);
@@ -82,14 +84,18 @@ void strings__free(struct strings *t)
 		room_free(t->slots[i]);
 	room_free(t->slots);
 	room_free(t->full);
+	room_share_free(&t->bytes);
 	free(t);
 }
 
+/* The table of all is nobody's. */
 static void grow(struct strings *t)
 {
 	size_t n = 2 * t->slot_cnt;
+	uint32_t was = room_as(NULL);
 	struct string **slots = room_new(ROOM_TEXTS, n * sizeof(*slots));
 
+	room_back(was);
 	if (!slots)
 		return;
 	for (size_t i = 0; i < t->slot_cnt; i++) {
@@ -107,6 +113,12 @@ static void grow(struct strings *t)
 	t->slot_cnt = n;
 }
 
+/* With its slots. */
+static size_t bytes_of(size_t len)
+{
+	return sizeof(struct string) + len + 4 * sizeof(struct string *);
+}
+
 struct string *strings__get(struct strings *t, const char *s, size_t len)
 {
 	struct string *str;
@@ -120,16 +132,19 @@ struct string *strings__get(struct strings *t, const char *s, size_t len)
 		if (str->hash == hash && str->len == len && !memcmp(str->text, s, len))
 			return str;
 	}
-	/* One slot stays empty whatever happens, or a search would not end. */
-	if (t->bytes + len > STRINGS_MAX || t->cnt + 1 >= t->slot_cnt) {
+	/* Some slots stay empty whatever happens, or searches would be long. */
+	if (t->cnt >= t->slot_cnt / 8 * 7) {
 		room_full(ROOM_TEXTS);
 		return t->full;
 	}
-	str = string__new(s, len, hash);
-	if (!str)
+	if (!room_take(&t->bytes, bytes_of(len), STRINGS_MAX, ROOM_TEXTS))
 		return t->full;
+	str = string__new(s, len, hash);
+	if (!str) {
+		room_give(&t->bytes, NULL, bytes_of(len));
+		return t->full;
+	}
 	t->slots[i] = str;
-	t->bytes += sizeof(*str) + len;
 	if (++t->cnt > t->slot_cnt / 2)
 		grow(t);
 	return str;

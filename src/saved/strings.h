@@ -20,8 +20,8 @@ void strings__free(struct strings *t);
  * room, a string that says so. */
 struct string *strings__get(struct strings *t, const char *s, size_t len);
 
-/* Names are thousands; this much only a file that is made to be a burden has. */
-#define STRINGS_MAX (64ull << 20)
+/* Names are thousands; this much of one process only a file that is made to be a burden has. */
+#define STRINGS_MAX (32ull << 20)
 /* Longer ones are cut: a report says a name again and again. No name of cudatrace's is. */
 #define STRING_MAX (8u << 10)
 

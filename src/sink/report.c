@@ -13,6 +13,7 @@
 #include "saved/strings.h"
 #include "util/log.h"
 #include "util/out.h"
+#include "util/room.h"
 
 #define NAME_SLOTS 1024
 
@@ -109,6 +110,7 @@ static void live_event(struct sink *s, const struct trace_event *ev)
 	/* A definition is no event of its own: the first call that has the stack brings it. */
 	if (ev->kind == EVENT_STACK)
 		return;
+	room_owner(l, ev->pid);
 	copy.comm = intern(l, ev->comm);
 	copy.stack = ev->stack ? intern_stack(l, ev->stack) : NULL;
 	if (ev->kind == EVENT_CALL) {

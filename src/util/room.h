@@ -3,12 +3,18 @@
  * How much reports keep. Saved traces are hostile, and what a trace has most of is not known before
  * it was read: so all tables of all reports of this process share one amount of memory, besides the
  * number of rows that each of them has at most. What finds no place is counted, by table.
+ *
+ * Of the memory and of the rows of each table no process gets more than what is left over for
+ * others (quota.h): one that comes last finds as much as the first has taken. Whose something is
+ * says who reads the trace, once for each event, by room_owner(); all that is kept while it is
+ * looked at is that process's.
  */
 #ifndef UTIL_ROOM_H
 #define UTIL_ROOM_H
 
 #include "quota.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -18,15 +24,48 @@ enum room_table {
 	ROOM_CNT
 };
 
-/* Bytes that may be in use. What else a report takes (a line of the trace, its text when it is
- * written) is docs/REPORT.md's. */
+/* Bytes that may be in use; one process has half of them at most. What else a report takes (a line
+ * of the trace, its text when it is written) is docs/REPORT.md's. */
 #define ROOM_SZ (384ull << 20)
+
+/* Whose it is what is kept from now on: a process of the trace that at reads, or what is said of
+ * that trace as a whole. */
+#define ROOM_TRACE UINT64_MAX
+void room_owner(const void *at, uint64_t pid);
+/* No process's, which has no share: what is made of it all at the end. */
+void room_nobody(void);
+/* The same for whoever block, of room_new(), is of; NULL: for nobody. Returns what room_back()
+ * takes. */
+uint32_t room_as(const void *block);
+void room_back(uint32_t was);
 
 /* As calloc(1, size) and realloc(); NULL, which is counted, when there is no room or memory. */
 void *room_new(enum room_table t, size_t size);
 void *room_resize(enum room_table t, void *p, size_t size);
 /* What came from these two, and only that. */
 void room_free(void *p);
+
+/* Rows of a table, or bytes: all, and those of each process. All zero is an empty one. */
+struct room_share {
+	uint32_t *of; /* by number of the process */
+	unsigned cap;
+	uint64_t used;
+};
+/* What a table has in all in which one process has so many. */
+#define ROOM_ALL(one) (2 * (one))
+/* Is there a place for n more of whose turn it is? One who is alone gets as many as one. */
+bool room_has(const struct room_share *s, uint64_t n, uint64_t one);
+/* Takes it; false, which is counted: there is none. */
+bool room_take(struct room_share *s, uint64_t n, uint64_t one, enum room_table t);
+/* Back from whoever block is of; NULL: from whose turn it is. */
+void room_give(struct room_share *s, const void *block, uint64_t n);
+void room_share_free(struct room_share *s);
+/* For who counts himself: mine of used in all. As much as is mine then is left. */
+static inline bool room_leaves(uint64_t mine, uint64_t n, uint64_t used, uint64_t one)
+{
+	return mine + 2 * n + used <= ROOM_ALL(one);
+}
+
 /* Something was left out for a bound of the table's own. */
 void room_full(enum room_table t);
 /* The same for what the model keeps: its rows are not in the sum. */

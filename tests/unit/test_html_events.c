@@ -107,7 +107,7 @@ static void test_merge(void **state)
 	}
 }
 
-/* More threads than lanes: the last lane takes the rest. */
+/* More threads than lanes: one more lane takes the rest. */
 static void test_lanes(void **state)
 {
 	struct html_events *h = html_events__new(FACTORY_BASE_NS, 10000);
@@ -120,8 +120,10 @@ static void test_lanes(void **state)
 		html_events__event(h, &ev);
 	}
 	assert_int_equal(html_events__write(h, meta, columns), 0);
-	assert_int_equal(h->lane_cnt, LANES);
-	assert_int_equal(h->lane_at[LANES - 1]->cnt, 101);
+	assert_int_equal(h->lane_cnt, LANES + 1);
+	assert_int_equal(h->lane_at[LANES - 1]->cnt, 1);
+	assert_int_equal(h->lane_at[LANES]->cnt, 100);
+	assert_string_equal(h->lane_at[LANES]->comm, "(others)");
 	out__close(meta);
 	out__close(columns);
 	html_events__free(h);

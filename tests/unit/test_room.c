@@ -49,6 +49,117 @@ static void test_sum(void **state)
 	assert_int_equal(room_left_out(ROOM_THREADS), 0);
 }
 
+/* Whoever comes has as much as is left over for others, and what he gives back is his. */
+static void test_shares(void **state)
+{
+	char *a, *b, *shared;
+	uint32_t was;
+	int at;
+
+	room_set(64 * KIB);
+	room_owner(&at, 1);
+	a = room_new(ROOM_THREADS, 24 * KIB);
+	assert_non_null(a);
+	assert_null(room_new(ROOM_THREADS, 12 * KIB));
+	assert_int_equal(room_left_out(ROOM_THREADS), 1);
+	room_owner(&at, 2);
+	b = room_new(ROOM_THREADS, 16 * KIB);
+	assert_non_null(b);
+	assert_null(room_new(ROOM_THREADS, 8 * KIB));
+	/* The same number in another trace is another process. */
+	room_owner(&was, 2);
+	shared = room_new(ROOM_THREADS, 8 * KIB);
+	assert_non_null(shared);
+	room_free(shared);
+	/* Given back in the turn of another. */
+	room_free(a);
+	room_owner(&at, 1);
+	a = room_new(ROOM_THREADS, 20 * KIB);
+	assert_non_null(a);
+	/* What is made for another is the other's. */
+	was = room_as(b);
+	assert_null(room_new(ROOM_THREADS, 14 * KIB));
+	room_back(was);
+	/* Nobody has no share. */
+	was = room_as(NULL);
+	shared = room_new(ROOM_THREADS, 24 * KIB);
+	assert_non_null(shared);
+	room_back(was);
+	room_free(shared);
+	room_free(a);
+	room_free(b);
+	assert_int_equal(room_used(), 0);
+}
+
+/* Each pays for what he makes it larger by. */
+static void test_shared_block(void **state)
+{
+	char *a, *b;
+	int at;
+
+	room_set(64 * KIB);
+	room_owner(&at, 1);
+	a = room_resize(ROOM_THREADS, NULL, 28 * KIB);
+	assert_non_null(a);
+	assert_null(room_resize(ROOM_THREADS, a, 36 * KIB));
+	room_owner(&at, 2);
+	a = room_resize(ROOM_THREADS, a, 36 * KIB);
+	assert_non_null(a);
+	b = room_new(ROOM_THREADS, 12 * KIB);
+	assert_null(b);
+	b = room_new(ROOM_THREADS, 8 * KIB);
+	assert_non_null(b);
+	room_free(a);
+	room_free(b);
+	assert_int_equal(room_used(), 0);
+}
+
+static void test_rows(void **state)
+{
+	struct room_share s = {0};
+	unsigned n[4] = {0};
+	int at;
+
+	room_set(MIB);
+	for (int p = 0; p < 4; p++) {
+		room_owner(&at, p);
+		while (room_take(&s, 1, 1000, ROOM_POOLS))
+			n[p]++;
+	}
+	/* Half of what those before have left. */
+	assert_int_equal(n[0], 1000);
+	assert_int_equal(n[1], 500);
+	assert_int_equal(n[2], 250);
+	assert_int_equal(n[3], 125);
+	assert_int_equal(room_left_out(ROOM_POOLS), 4);
+	room_owner(&at, 0);
+	room_give(&s, NULL, 1000);
+	assert_true(room_has(&s, 562, 1000));
+	assert_false(room_has(&s, 563, 1000));
+	assert_int_equal(s.used, 875);
+	room_share_free(&s);
+	assert_int_equal(room_used(), 0);
+}
+
+/* More processes than are told apart: the further ones are one. */
+static void test_owners(void **state)
+{
+	struct room_share s = {0};
+	unsigned i;
+
+	room_set(64 * MIB);
+	for (i = 0; i < (1 << 17) + 1000; i++) {
+		room_owner(&s, i);
+		assert_true(room_take(&s, 1, 1 << 19, ROOM_THREADS));
+	}
+	assert_int_equal(s.used, i);
+	assert_int_equal(s.of[7], 1);
+	/* 0 is nobody */
+	assert_int_equal(s.of[(1 << 17) - 1], 1002);
+	room_share_free(&s);
+	assert_int_equal(room_used(), 0);
+}
+
 struct run {
 	struct report *report;
 	uint64_t most;
@@ -112,8 +223,9 @@ static void test_enough(void **state)
 	uint64_t most;
 	char *text = report_of(ROOM_SZ, &most);
 
-	/* The devices of processes have a bound of their own. */
-	assert_non_null(strstr(text, "\"left_out\":{\"devices\":"));
+	/* Functions that the table has not and devices of processes have bounds of their own. */
+	assert_non_null(strstr(text, "\"left_out\":{\"functions\":"));
+	assert_non_null(strstr(text, "\"devices\":952"));
 	assert_int_equal(room_left_out(ROOM_TEXTS), 0);
 	assert_int_equal(room_left_out(ROOM_THREADS), 0);
 	assert_true(most > 8 * MIB);
@@ -139,8 +251,9 @@ static void test_small(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_sum),
-		cmocka_unit_test(test_enough),
+		cmocka_unit_test(test_sum),	     cmocka_unit_test(test_shares),
+		cmocka_unit_test(test_shared_block), cmocka_unit_test(test_rows),
+		cmocka_unit_test(test_owners),	     cmocka_unit_test(test_enough),
 		cmocka_unit_test(test_small),
 	};
 

@@ -31,8 +31,11 @@ static void findings__free(void *a)
 {
 	struct findings *f = a;
 
-	for (int i = 0; i < HOT_CNT; i++)
+	for (int i = 0; i < HOT_CNT; i++) {
 		room_free(f->calls[i]);
+		room_share_free(&f->call_rows[i]);
+	}
+	room_share_free(&f->error_rows);
 	keys__free(&f->thread_keys);
 	room_free(f->threads);
 	free(f->list);
@@ -43,13 +46,13 @@ static void keep(struct findings *f, enum hot_kind kind, const struct trace_even
 {
 	struct hot_call *calls;
 
-	if (f->cnt[kind] == HOT_MAX) {
-		room_full(ROOM_CALLS);
+	if (!room_take(&f->call_rows[kind], 1, HOT_MAX, ROOM_CALLS))
+		return;
+	calls = grow(f->calls[kind], &f->cap[kind], f->cnt[kind] + 1, sizeof(*calls), ROOM_CALLS);
+	if (!calls) {
+		room_give(&f->call_rows[kind], NULL, 1);
 		return;
 	}
-	calls = grow(f->calls[kind], &f->cap[kind], f->cnt[kind] + 1, sizeof(*calls), ROOM_CALLS);
-	if (!calls)
-		return;
 	f->calls[kind] = calls;
 	calls[f->cnt[kind]++] = (struct hot_call){ev->start_ns, event_duration_ns(ev), ev->pid};
 }
@@ -170,10 +173,10 @@ static void on_error(struct findings *f, const struct trace_event *ev)
 		if (e->fn == ev->fn && e->result == ev->result && e->pid == ev->pid)
 			break;
 	}
-	if (i == ERRORS_MAX)
-		return;
 	e = &f->errors[i];
 	if (i == f->error_cnt) {
+		if (!room_take(&f->error_rows, 1, ERRORS_MAX, ROOM_ERRORS))
+			return;
 		f->error_cnt++;
 		*e = (struct find_error){ev->fn, ev->result, ev->pid, 0, ev->start_ns, false};
 		f->pending++;

@@ -12,7 +12,7 @@
 #include "text/table.h"
 
 #define VALUES_MAX 6
-#define ERRORS_MAX 32
+#define ERRORS_MAX 32 /* of one process */
 
 /* The values of each rule by their names, or by their places in its row. */
 union finding_values {
@@ -41,7 +41,7 @@ struct finding {
 /* Calls that matter when they are made in the iterations after the warm-up; which those are is
  * known at the end, so their times are kept. */
 enum hot_kind { HOT_ALLOC, HOT_FREE, HOT_MODULE, HOT_QUERY, HOT_MAY_WAIT, HOT_CNT };
-#define HOT_MAX 65536
+#define HOT_MAX 65536 /* of one process */
 
 struct hot_call {
 	uint64_t start_ns, ns;
@@ -70,13 +70,14 @@ struct findings {
 	struct report *r;
 	struct hot_call *calls[HOT_CNT];
 	unsigned cnt[HOT_CNT], cap[HOT_CNT];
+	struct room_share call_rows[HOT_CNT], error_rows;
 	uint64_t query_cnt, query_ns;
 	struct keys thread_keys;
 	struct find_thread *threads;
 	unsigned thread_cap;
 	uint64_t wait_cnt, small_wait_cnt, small_wait_ns, bubble_ns, small_wait_at;
 	uint64_t row_cnt, row_ns, row_at; /* small copies right after another */
-	struct find_error errors[ERRORS_MAX];
+	struct find_error errors[ROOM_ALL(ERRORS_MAX)];
 	unsigned error_cnt, pending;
 	uint64_t deinit_cnt;
 	/* from the finish on */

@@ -266,7 +266,7 @@ static void say_auto(struct iter *it, const struct found *f, uint64_t work)
 		n += snprintf(it->why + n, sizeof(it->why) - n, "; %u waits in each", f->k);
 	if (it->lost_segs)
 		snprintf(it->why + n, sizeof(it->why) - n,
-			 "; %llu segments after the first %u are not looked at",
+			 "; %llu segments after the first %u of a process are not looked at",
 			 (unsigned long long)it->lost_segs, IT_SEGS_MAX);
 }
 

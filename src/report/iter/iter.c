@@ -43,6 +43,7 @@ static void iter__free(void *a)
 	room_free(it->longest);
 	free(it->longest_sample);
 	room_free(it->list);
+	room_share_free(&it->seg_rows);
 	keys__free(&it->thread_keys);
 	keys__free(&it->kernel_keys);
 	free(it);
@@ -146,6 +147,18 @@ static void keep_longest(struct iter *it, struct it_thread *t)
 	t->step_cap = cap;
 }
 
+static struct it_seg *seg_room(struct iter *it, struct it_thread *t)
+{
+	struct it_seg *segs;
+
+	if (!room_take(&it->seg_rows, 1, IT_SEGS_MAX, ROOM_SEGMENTS))
+		return NULL;
+	segs = grow(t->segs, &t->seg_cap, t->seg_cnt + 1, sizeof(*segs), ROOM_SEGMENTS);
+	if (!segs)
+		room_give(&it->seg_rows, NULL, 1);
+	return segs;
+}
+
 static void cut(struct iter *it, struct it_thread *t)
 {
 	uint32_t work = t->cur.kernels + t->cur.graphs;
@@ -154,15 +167,11 @@ static void cut(struct iter *it, struct it_thread *t)
 	if (t->open && (work || it->r->opts.iter == ITER_MARKER)) {
 		t->cur.pattern = work ? pattern_of(t) : IT_NONE;
 		t->work += work;
-		segs = it->seg_cnt < IT_SEGS_MAX ? grow(t->segs, &t->seg_cap, t->seg_cnt + 1,
-							sizeof(*segs), ROOM_SEGMENTS)
-						 : NULL;
+		segs = seg_room(it, t);
 		if (segs) {
 			t->segs = segs;
 			segs[t->seg_cnt++] = t->cur;
-			it->seg_cnt++;
 		} else {
-			room_full(ROOM_SEGMENTS);
 			it->lost_segs++;
 		}
 	}

@@ -10,7 +10,7 @@
 #include "iter.h"
 
 #define IT_DIMS	      128	/* kernels that a sketch tells apart for sure */
-#define IT_SEGS_MAX   (1 << 19) /* segments kept, of all threads together */
+#define IT_SEGS_MAX   (1 << 19) /* segments kept, of all threads of one process */
 #define IT_STEPS_MAX  (1 << 18) /* launches of one segment in order */
 #define IT_PATTERNS   64	/* kinds of segments, per thread */
 #define IT_PERIOD_MAX 16	/* segments in one iteration */
@@ -76,7 +76,8 @@ struct iter {
 	struct report *r;
 	struct keys thread_keys, kernel_keys;
 	struct it_thread *threads;
-	unsigned thread_cap, seg_cnt;
+	unsigned thread_cap;
+	struct room_share seg_rows;
 	uint64_t lost_segs; /* beyond IT_SEGS_MAX */
 	/* the segment with most launches: a loop that does not wait may be in it */
 	struct it_step *longest;

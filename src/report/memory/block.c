@@ -107,6 +107,7 @@ static void put_in(struct memory *m, struct mem_proc *p, struct block *b)
 
 	HASH_ADD(hh, p->blocks[b->space], key, sizeof(b->key), b);
 	m->block_cnt++;
+	p->block_cnt++;
 	p->gpu_range_cnt += is_gpu_range(b);
 	/* What overlaps was freed unseen. */
 	while (in_host_tree(b) && (node = tsearch(b, &p->host_tree, cmp_host)) && *node != b)
@@ -116,6 +117,7 @@ static void put_in(struct memory *m, struct mem_proc *p, struct block *b)
 static void take_out(struct memory *m, struct mem_proc *p, struct block *b)
 {
 	m->block_cnt--;
+	p->block_cnt--;
 	HASH_DEL(p->blocks[b->space], b);
 	p->gpu_range_cnt -= is_gpu_range(b);
 	if (in_host_tree(b))
@@ -178,7 +180,8 @@ struct block *memory__add(struct memory *m, struct mem_proc *p, const struct blo
 	struct block *b;
 
 	/* Whatever is there already is none more. */
-	if (m->block_cnt >= BLOCKS_MAX && !block_at(p, tmpl->space, tmpl->key)) {
+	if (!room_leaves(p->block_cnt, 1, m->block_cnt, BLOCKS_MAX) &&
+	    !block_at(p, tmpl->space, tmpl->key)) {
 		m->left_out_cnt++;
 		room_full(ROOM_ALLOCATIONS);
 		return NULL;
@@ -363,7 +366,7 @@ void memory__bad_free(struct memory *m, struct mem_proc *p, enum block_space spa
 		b->too_late = true;
 	if (!blames_pointer(ev->result))
 		return;
-	if (m->bad_free_list_cnt == BAD_FREES_MAX) {
+	if (!room_has(&m->bad_free_rows, 1, BAD_FREES_MAX)) {
 		m->bad_free_cnt++;
 		return;
 	}
@@ -383,7 +386,8 @@ void memory__bad_free(struct memory *m, struct mem_proc *p, enum block_space spa
 		bad.sure = 1;
 	}
 	m->bad_free_cnt++;
-	m->bad_frees[m->bad_free_list_cnt++] = bad;
+	if (room_take(&m->bad_free_rows, 1, BAD_FREES_MAX, ROOM_ALLOCATIONS))
+		m->bad_frees[m->bad_free_list_cnt++] = bad;
 }
 
 enum host_place memory_host_place(const struct report *r, uint32_t pid, uint64_t addr)

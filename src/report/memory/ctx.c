@@ -34,12 +34,13 @@ struct dev_row *memory__dev_row(struct memory *m, struct mem_proc *p, int device
 	for (d = p->devs; d; d = d->next)
 		if (d->device == device)
 			return d;
-	if (m->dev_row_cnt == DEV_ROWS_MAX)
-		room_full(ROOM_DEVICES);
-	else
-		d = room_new(ROOM_DEVICES, sizeof(*d));
-	if (!d)
+	if (!room_take(&m->dev_row_rows, 1, DEV_ROWS_MAX, ROOM_DEVICES))
 		return &m->other_dev;
+	d = room_new(ROOM_DEVICES, sizeof(*d));
+	if (!d) {
+		room_give(&m->dev_row_rows, NULL, 1);
+		return &m->other_dev;
+	}
 	*d = (struct dev_row){.device = device, .pid = p->pid, .next = p->devs};
 	p->devs = m->dev_rows[m->dev_row_cnt++] = d;
 	return d;

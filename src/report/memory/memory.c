@@ -351,6 +351,8 @@ static void memory__free(void *a)
 	}
 	for (unsigned i = 0; i < m->dev_row_cnt; i++)
 		room_free(m->dev_rows[i]);
+	room_share_free(&m->dev_row_rows);
+	room_share_free(&m->bad_free_rows);
 	free(m);
 }
 

@@ -52,6 +52,7 @@ struct mem_proc {
 	struct block *blocks[SPACE_CNT];
 	void *host_tree; /* tsearch: host, registered and managed blocks by address */
 	size_t gpu_range_cnt, snap_cnt; /* now, and when its holes were measured */
+	unsigned block_cnt;
 	struct contexts ctx;
 	struct pool *pools;
 	struct dev_row *devs;
@@ -100,14 +101,14 @@ struct freed {
 	uint8_t space, kind;
 };
 
-#define LEAKS_MAX     1000
+#define LEAKS_MAX 1000
+#define PROCS_MAX 65536
+/* Of a process. */
 #define BAD_FREES_MAX 1000
 #define DEV_ROWS_MAX  1024
-/* That live at a time, of all processes. */
-#define BLOCKS_MAX (1u << 18)
-#define POOLS_MAX  4096 /* of a process */
-#define PROCS_MAX  65536
-#define SIZE_BITS  64
+#define BLOCKS_MAX    (1u << 18) /* that live at a time */
+#define POOLS_MAX     4096
+#define SIZE_BITS     64
 
 #define TIME_STEPS   512
 #define TIME_STEP_NS 1000000 /* at first */
@@ -144,13 +145,14 @@ struct memory {
 	uint64_t pool_made_cnt, pool_gone_cnt, pool_trim_cnt;
 	bool reset_unknown; /* a context was released and it is not known whether it went */
 
-	struct dev_row *dev_rows[DEV_ROWS_MAX];
+	struct dev_row *dev_rows[ROOM_ALL(DEV_ROWS_MAX)];
 	unsigned dev_row_cnt;
+	struct room_share dev_row_rows, bad_free_rows;
 	struct dev_row other_dev; /* when there is no room for more */
 	struct leak leaks[LEAKS_MAX];
 	unsigned leak_list_cnt;
 	uint64_t leak_cnt, leak_bytes;
-	struct bad_free bad_frees[BAD_FREES_MAX];
+	struct bad_free bad_frees[ROOM_ALL(BAD_FREES_MAX)];
 	unsigned bad_free_list_cnt;
 	uint64_t bad_free_cnt;
 	struct freed freed[1 << FREED_BITS];

@@ -23,6 +23,31 @@ struct html_events *html_events__new(uint64_t base_ns, size_t max)
 	return h;
 }
 
+/* NULL: no room. */
+static void *row_new(struct room_share *rows, uint64_t max, size_t size)
+{
+	void *row;
+
+	if (!room_take(rows, 1, max, ROOM_PAGE))
+		return NULL;
+	row = room_new(ROOM_PAGE, size);
+	if (!row)
+		room_give(rows, NULL, 1);
+	return row;
+}
+
+static struct lane *others(struct html_events *h)
+{
+	struct lane *l = &h->others;
+
+	if (!*l->comm) {
+		strcpy(l->comm, "(others)");
+		l->idx = h->lane_cnt;
+		h->lane_at[h->lane_cnt++] = l;
+	}
+	return l;
+}
+
 static struct lane *find_lane(struct html_events *h, const struct trace_event *ev)
 {
 	bool driver =
@@ -33,12 +58,9 @@ static struct lane *find_lane(struct html_events *h, const struct trace_event *e
 	HASH_FIND(hh, h->lanes, &key, sizeof(key), l);
 	if (l)
 		return l;
-	if (h->lane_cnt == LANES)
-		room_full(ROOM_PAGE);
-	else
-		l = room_new(ROOM_PAGE, sizeof(*l));
+	l = row_new(&h->lane_rows, LANES, sizeof(*l));
 	if (!l)
-		return h->lane_cnt ? h->lane_at[h->lane_cnt - 1] : NULL;
+		return others(h);
 	l->key = key;
 	l->idx = h->lane_cnt;
 	if (ev->comm)
@@ -60,10 +82,7 @@ static struct what *find_what(struct html_events *h, const struct trace_event *e
 	HASH_FIND(hh, h->whats, &key, sizeof(key), w);
 	if (w)
 		return w;
-	if (h->what_cnt == WHATS) /* hostile: a million names */
-		room_full(ROOM_PAGE);
-	else
-		w = room_new(ROOM_PAGE, sizeof(*w));
+	w = row_new(&h->what_rows, WHATS, sizeof(*w));
 	if (!w)
 		return h->whats;
 	w->key = key;
@@ -104,10 +123,7 @@ static unsigned find_detail(struct html_events *h, const struct trace_event *ev)
 	HASH_FIND(hh, h->details, &key, sizeof(key), d);
 	if (d)
 		return d->idx;
-	if (h->detail_cnt == DETAILS)
-		room_full(ROOM_PAGE);
-	else
-		d = room_new(ROOM_PAGE, sizeof(*d));
+	d = row_new(&h->detail_rows, DETAILS, sizeof(*d));
 	if (!d)
 		return 0;
 	d->key = key;
@@ -146,6 +162,21 @@ static void widen_cells(struct html_events *h)
 	}
 }
 
+/* They are the lane's process's, whoever makes the events too many. */
+static struct cell *cells_new(const struct html_events *h, const struct lane *l)
+{
+	size_t size = CELLS * sizeof(struct cell);
+	struct cell *cells;
+	uint32_t was;
+
+	if (l == &h->others)
+		return room_new(ROOM_PAGE, size);
+	was = room_as(l);
+	cells = room_new(ROOM_PAGE, size);
+	room_back(was);
+	return cells;
+}
+
 /* Without room for the cells it is left out. */
 static void merge(struct html_events *h, const struct hev *e, uint8_t type)
 {
@@ -153,7 +184,9 @@ static void merge(struct html_events *h, const struct hev *e, uint8_t type)
 	uint64_t at = e->start > 0 ? (uint64_t)e->start : 0;
 	struct cell one = {.cnt = 1, .type = type, .busy_ns = e->dur, .longest_ns = e->dur};
 
-	if (!l->cells && !(l->cells = room_new(ROOM_PAGE, CELLS * sizeof(*l->cells))))
+	if (!l->cells)
+		l->cells = cells_new(h, l);
+	if (!l->cells)
 		return;
 	while (at / h->step_ns >= CELLS)
 		widen_cells(h);
@@ -211,13 +244,17 @@ static int reserve(struct html_events *h)
 {
 	size_t cap = h->cap ? 2 * h->cap : 1 << 14;
 	struct hev *evs;
+	uint32_t was;
 
 	if (h->cnt < h->cap)
 		return 0;
 	if (h->cnt >= h->max)
 		return make_room(h);
 	cap = cap < h->max ? cap : h->max;
+	/* All share them: they are nobody's. */
+	was = room_as(NULL);
 	evs = room_resize(ROOM_PAGE, h->evs, cap * sizeof(*evs));
+	room_back(was);
 	if (!evs && h->cap) {
 		h->max = h->cap;
 		return make_room(h);
@@ -245,12 +282,14 @@ static void count_refusal(struct html_events *h, const struct trace_event *ev)
 		     : !key.status ? drv->io->f[NV_R_STATUS].v
 				   : 0;
 	HASH_FIND(hh, h->refusals, &key, sizeof(key), r);
-	if (!r && HASH_COUNT(h->refusals) < REFUSALS && (r = room_new(ROOM_PAGE, sizeof(*r)))) {
+	if (!r) {
+		r = row_new(&h->refusal_rows, REFUSALS, sizeof(*r));
+		if (!r)
+			return;
 		r->key = key;
 		HASH_ADD(hh, h->refusals, key, sizeof(key), r);
 	}
-	if (r)
-		r->cnt++;
+	r->cnt++;
 }
 
 static int64_t clamp_start(const struct html_events *h, uint64_t ns)
@@ -269,7 +308,7 @@ void html_events__event(struct html_events *h, const struct trace_event *ev)
 	uint64_t dur = event_duration_ns(ev);
 	struct hev e;
 
-	if (h->failed || !l || !w) {
+	if (h->failed || !w) {
 		h->failed = true;
 		return;
 	}
@@ -305,7 +344,8 @@ void html_events__free(struct html_events *h)
 	HASH_CLEAR(hh, h->lanes);
 	for (unsigned i = 0; i < h->lane_cnt; i++) {
 		room_free(h->lane_at[i]->cells);
-		room_free(h->lane_at[i]);
+		if (h->lane_at[i] != &h->others)
+			room_free(h->lane_at[i]);
 	}
 	HASH_ITER (hh, h->whats, w, wnext) {
 		HASH_DEL(h->whats, w);
@@ -320,6 +360,10 @@ void html_events__free(struct html_events *h)
 		room_free(r);
 	}
 	callers__free(&h->callers);
+	room_share_free(&h->lane_rows);
+	room_share_free(&h->what_rows);
+	room_share_free(&h->detail_rows);
+	room_share_free(&h->refusal_rows);
 	room_free(h->evs);
 	free(h);
 }

@@ -8,7 +8,8 @@
 #include "report/callers.h"
 #include "html.h"
 
-/* Bounds: what comes after them shares the last entry, or goes without details. */
+/* Bounds of one process: threads beyond them share a lane, names the first name, and the rest goes
+ * without details. */
 #define LANES	 1024
 #define WHATS	 (1 << 20)
 #define DETAILS	 (1 << 17)
@@ -23,12 +24,13 @@
 struct hev {
 	int64_t start : 48; /* ns since ts 0: 39 hours; later ones stand at the end */
 	uint64_t lane : 16;
-	uint64_t dur : 44; /* ns: 4.8 hours */
-	uint64_t what : 20;
-	uint32_t id;	 /* 0: none, or it has no room here */
-	uint32_t detail; /* 0: none */
+	uint64_t dur : 44;    /* ns: 4.8 hours */
+	uint64_t detail : 20; /* 0: none */
+	uint32_t id;	      /* 0: none, or it has no room here */
+	uint32_t what;
 };
 _Static_assert(sizeof(struct hev) == 24, "a million events are 24 MB");
+_Static_assert(ROOM_ALL(LANES) < 1 << 16 && ROOM_ALL(DETAILS) < 1 << 20, "their numbers fit");
 
 struct cell {
 	uint32_t cnt;
@@ -95,7 +97,9 @@ struct html_events {
 	uint64_t base_ns;
 	struct hev *evs;
 	size_t cnt, cap, max;
-	struct lane *lanes, *lane_at[LANES];
+	struct lane *lanes, *lane_at[ROOM_ALL(LANES) + 1];
+	struct lane others; /* of threads that have none of their own */
+	struct room_share lane_rows, what_rows, detail_rows, refusal_rows;
 	struct what *whats;
 	struct detail *details;
 	struct refusal *refusals;

@@ -16,10 +16,12 @@
 #include "report/time/stage.h"
 #include "util/room.h"
 
-/* Beyond the first, slices get longer; the others are for what differs within one, too. */
+/* Beyond the first two, slices get longer; the others are of one process, for what differs within a
+ * slice, too. Names are those of kernels, as often as they are said. */
 #define SUMS_MAX      32768
+#define SUM_NAMES_SZ  (16u << 20)
 #define ROWS_MAX      (4 * SUMS_MAX)
-#define NAMES_SZ      (64u << 20) /* of kernels, as often as they are said */
+#define NAMES_SZ      (2 * SUM_NAMES_SZ)
 #define FIRST_STEP_NS 1000000
 
 struct sum_key {
@@ -46,7 +48,7 @@ struct name {
 
 struct stacks {
 	const struct report *r;
-	size_t names_sz;
+	struct room_share rows, names_sz;
 	struct sum *sums;
 	struct sum *recent[RECENT]; /* of sums: a program repeats itself */
 	uint64_t step_ns;
@@ -66,27 +68,48 @@ static void *stacks_new(struct report *r)
 	return s;
 }
 
-/* NULL: no room. */
-static struct sum *sum_get(struct stacks *s, struct sum **table, const struct sum_key *key)
+static size_t name_sz(const struct sum_key *key)
 {
-	size_t name_sz = 0;
-	struct sum *sum;
+	return key->kernel ? strlen(key->kernel) : 0;
+}
 
-	HASH_FIND(hh, *table, key, sizeof(*key), sum);
-	if (sum)
-		return sum;
-	if (key->kernel)
-		name_sz = strlen(key->kernel);
-	if (HASH_COUNT(*table) == ROWS_MAX || s->names_sz + name_sz > NAMES_SZ) {
-		room_full(ROOM_FLAME);
+static struct sum *sum_new(struct stacks *s, const struct sum_key *key)
+{
+	struct sum *sum = NULL;
+
+	if (!room_take(&s->rows, 1, ROWS_MAX, ROOM_FLAME))
+		return NULL;
+	if (room_take(&s->names_sz, name_sz(key), NAMES_SZ, ROOM_FLAME)) {
+		sum = room_new(ROOM_FLAME, sizeof(*sum));
+		if (!sum)
+			room_give(&s->names_sz, NULL, name_sz(key));
+	}
+	if (!sum) {
+		room_give(&s->rows, NULL, 1);
 		return NULL;
 	}
-	sum = room_new(ROOM_FLAME, sizeof(*sum));
-	if (!sum)
-		return NULL;
 	sum->key = *key;
-	s->names_sz += name_sz;
-	HASH_ADD(hh, *table, key, sizeof(sum->key), sum);
+	return sum;
+}
+
+static void sum_free(struct stacks *s, struct sum *sum)
+{
+	room_give(&s->rows, sum, 1);
+	room_give(&s->names_sz, sum, name_sz(&sum->key));
+	room_free(sum);
+}
+
+/* NULL: no room. */
+static struct sum *sum_get(struct stacks *s, const struct sum_key *key)
+{
+	struct sum *sum;
+
+	HASH_FIND(hh, s->sums, key, sizeof(*key), sum);
+	if (sum)
+		return sum;
+	sum = sum_new(s, key);
+	if (sum)
+		HASH_ADD(hh, s->sums, key, sizeof(sum->key), sum);
 	return sum;
 }
 
@@ -96,7 +119,7 @@ static struct sum *sum_recent(struct stacks *s, const struct sum_key *key)
 	struct sum **at = &s->recent[mix % RECENT];
 
 	if (!*at || memcmp(&(*at)->key, key, sizeof(*key)))
-		*at = sum_get(s, &s->sums, key);
+		*at = sum_get(s, key);
 	return *at;
 }
 
@@ -106,20 +129,20 @@ static void coarsen(struct stacks *s)
 	struct sum *table = NULL, *sum, *next;
 
 	s->step_ns *= 2;
-	s->names_sz = 0;
 	memset(s->recent, 0, sizeof(s->recent));
 	HASH_ITER (hh, s->sums, sum, next) {
-		struct sum_key key = sum->key;
 		struct sum *both;
 
-		key.slice /= 2;
-		both = sum_get(s, &table, &key);
-		if (both) {
-			both->cnt += sum->cnt;
-			both->ns += sum->ns;
-		}
 		HASH_DEL(s->sums, sum);
-		room_free(sum);
+		sum->key.slice /= 2;
+		HASH_FIND(hh, table, &sum->key, sizeof(sum->key), both);
+		if (!both) {
+			HASH_ADD(hh, table, key, sizeof(sum->key), sum);
+			continue;
+		}
+		both->cnt += sum->cnt;
+		both->ns += sum->ns;
+		sum_free(s, sum);
 	}
 	s->sums = table;
 }
@@ -146,7 +169,7 @@ static void stacks_event(void *a, const struct trace_event *ev)
 		sum->cnt++;
 		sum->ns += event_returned(ev) ? event_duration_ns(ev) : 0;
 	}
-	while (HASH_COUNT(s->sums) > SUMS_MAX && key.slice) {
+	while ((HASH_COUNT(s->sums) > SUMS_MAX || s->names_sz.used > SUM_NAMES_SZ) && key.slice) {
 		coarsen(s);
 		key.slice /= 2;
 	}
@@ -245,7 +268,7 @@ static void stacks_finish(void *a)
 				.class = fn->class,
 			};
 		HASH_DEL(s->sums, sum);
-		room_free(sum);
+		sum_free(s, sum);
 	}
 	/* Events may follow. */
 	memset(s->recent, 0, sizeof(s->recent));
@@ -283,8 +306,10 @@ static void stacks_free(void *a)
 
 	HASH_ITER (hh, s->sums, sum, next) {
 		HASH_DEL(s->sums, sum);
-		room_free(sum);
+		sum_free(s, sum);
 	}
+	room_share_free(&s->rows);
+	room_share_free(&s->names_sz);
 	HASH_ITER (hh, s->names, name, next_name) {
 		HASH_DEL(s->names, name);
 		free(name);

@@ -20,7 +20,7 @@
 
 #define STREAMS_MAX    65536
 #define EVENTS_MAX     (1 << 18)
-#define PROCS_MAX      65536
+#define PROCS_MAX      32768 /* each is a process: twice as many */
 #define THREAD_DEFAULT (1ull << 63)
 
 static void *idle__new(struct report *r)
@@ -45,6 +45,7 @@ static void idle__free(void *a)
 	room_free(d->streams);
 	room_free(d->events);
 	room_free(d->places);
+	room_share_free(&d->place_rows);
 	free(d);
 }
 
@@ -189,13 +190,13 @@ static void end_period(struct idle *d, struct idle_proc *p, const struct trace_e
 	}
 	period.cpu = p->cpu;
 	keep_longest(d, &period);
-	if (d->place_cnt == IDLE_PERIODS) {
-		room_full(ROOM_IDLE);
+	if (!room_take(&d->place_rows, 1, IDLE_PERIODS, ROOM_IDLE))
+		return;
+	places = grow(d->places, &d->place_cap, d->place_cnt + 1, sizeof(*places), ROOM_IDLE);
+	if (!places) {
+		room_give(&d->place_rows, NULL, 1);
 		return;
 	}
-	places = grow(d->places, &d->place_cap, d->place_cnt + 1, sizeof(*places), ROOM_IDLE);
-	if (!places)
-		return;
 	d->places = places;
 	places[d->place_cnt++] = (struct idle_place){period.begin_ns, period.dur_ns};
 }

@@ -27,6 +27,7 @@ static void overview__free(void *a)
 	keys__free(&o->thread_keys);
 	room_free(o->fns);
 	room_free(o->procs);
+	room_share_free(&o->error_rows);
 	free(o);
 }
 
@@ -78,9 +79,9 @@ static void on_error(struct overview *o, const struct trace_event *ev)
 	while (i < o->error_kinds &&
 	       (o->errors[i].code != ev->result || o->errors[i].first->api != ev->fn->api))
 		i++;
-	if (i == OV_ERRORS_MAX)
-		return;
 	if (i == o->error_kinds) {
+		if (!room_take(&o->error_rows, 1, OV_ERRORS_MAX, ROOM_ERRORS))
+			return;
 		o->error_kinds++;
 		o->errors[i] = (struct ov_error){ev->result, 0, ev->start_ns, ev->fn};
 	}

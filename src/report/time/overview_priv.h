@@ -6,9 +6,9 @@
 #include "report/collect.h"
 #include "overview.h"
 
-#define OV_PROCS_MAX   65536
+#define OV_PROCS_MAX   32768 /* each is a process: twice as many */
 #define OV_THREADS_MAX (1 << 20)
-#define OV_ERRORS_MAX  64
+#define OV_ERRORS_MAX  64 /* of one process */
 
 struct ov_fn {
 	const struct api_fn *fn;
@@ -40,7 +40,8 @@ struct overview {
 	struct ov_fn *fns;
 	struct ov_proc *procs;
 	unsigned fn_cap, proc_cap;
-	struct ov_error errors[OV_ERRORS_MAX];
+	struct ov_error errors[ROOM_ALL(OV_ERRORS_MAX)];
+	struct room_share error_rows;
 	unsigned error_kinds;
 	uint64_t class_max_ns[CLASS_CNT], class_timed[CLASS_CNT];
 };

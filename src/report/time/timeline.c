@@ -79,8 +79,9 @@ static struct row *row_of(struct timeline *t, const struct trace_event *ev)
 {
 	uint64_t key = thread_key(ev->pid, ev->tid);
 	/* More than these are no row of the picture, which it says itself. */
-	uint32_t n = t->keys.cnt < THREADS_MAX ? keys_get(&t->keys, key, THREADS_MAX, ROOM_THREADS)
-					       : keys__find(&t->keys, key);
+	uint32_t n = room_has(&t->keys.rows, 1, THREADS_MAX)
+			     ? keys_get(&t->keys, key, THREADS_MAX, ROOM_THREADS)
+			     : keys__find(&t->keys, key);
 	struct row *grown;
 
 	if (n == KEYS_NONE) {

@@ -14,6 +14,7 @@
 #include "graphs.h"
 #include "streams_priv.h"
 
+#define PROCS_MAX   32768 /* each is a process: twice as many */
 #define STREAMS_MAX 65536
 #define EVENTS_MAX  (1 << 20)
 #define EDGES_MAX   4096
@@ -37,6 +38,7 @@ static void streams__free(void *a)
 	keys__free(&s->proc_keys);
 	room_free(s->by_key);
 	room_free(s->list);
+	room_share_free(&s->list_rows);
 	room_free(s->events);
 	room_free(s->edges);
 	room_free(s->procs);
@@ -51,7 +53,7 @@ static uint64_t handle_of(const struct trace_event *ev)
 
 static struct stream_proc *proc_get(struct streams *s, uint32_t pid)
 {
-	uint32_t i = keys_get(&s->proc_keys, pid, STREAMS_MAX, ROOM_PROCESSES);
+	uint32_t i = keys_get(&s->proc_keys, pid, PROCS_MAX, ROOM_PROCESSES);
 	struct stream_proc *procs;
 
 	if (i == KEYS_NONE)
@@ -83,11 +85,15 @@ static struct stream *stream_get(struct streams *s, const struct trace_event *ev
 		return NULL;
 	}
 	s->by_key = by_key;
-	if (by_key[i] && (!s->list[by_key[i] - 1].gone || s->cnt == STREAMS_MAX))
+	if (by_key[i] && (!s->list[by_key[i] - 1].gone || !room_has(&s->list_rows, 1, STREAMS_MAX)))
 		return &s->list[by_key[i] - 1];
-	list = grow(s->list, &s->cap, s->cnt + 1, sizeof(*list), ROOM_STREAMS);
-	if (!list)
+	if (!room_take(&s->list_rows, 1, STREAMS_MAX, ROOM_STREAMS))
 		return NULL;
+	list = grow(s->list, &s->cap, s->cnt + 1, sizeof(*list), ROOM_STREAMS);
+	if (!list) {
+		room_give(&s->list_rows, NULL, 1);
+		return NULL;
+	}
 	s->list = list;
 	list[s->cnt] = (struct stream){.handle = handle, .pid = ev->pid, .tid = tid};
 	by_key[i] = ++s->cnt;

@@ -44,6 +44,7 @@ struct stream_proc {
 struct streams {
 	struct report *r;
 	struct keys keys, event_keys, edge_keys, proc_keys;
+	struct room_share list_rows;
 	uint32_t *by_key; /* number + 1 of the stream that has the handle now */
 	struct stream *list;
 	struct stream_point *events; /* when recorded */
