@@ -7,8 +7,7 @@ a command of the driver ... of its own, and none of them ends. Every 64th has a 
 """
 import sys
 
-ROUNDS = int(sys.argv[1])
-LENGTH = int(sys.argv[2]) if len(sys.argv) > 2 else 100
+LENGTH = int(sys.argv[2]) if len(sys.argv) > 2 and sys.argv[2].isdigit() else 100
 
 HEADER = ('{"ts":0,"type":"header","name":"cudatrace","schema":1,"clock_base_ns":%d,"boot_id":"x","command":[%s],'
           '"libraries":[{"path":"/l%d","id":1,"functions":3}]}\n')
@@ -46,7 +45,7 @@ IOCTL = ('{"ts":%d.%06d,"type":"kernel","op":"ioctl","name":"NV_%d","pid":%d,"ti
 def main():
     out = sys.stdout
     no = 0
-    for i in range(1, ROUNDS + 1):
+    for i in range(1, int(sys.argv[1]) + 1):
         if i % 64 == 1:
             out.write(HEADER % (no * 1000, ','.join(f'"a{i}.{n}"' for n in range(64)), i))
         pid, x = i, i << 12
@@ -72,7 +71,8 @@ def main():
             out.write(END % (no // 1000000 + 1, i, ','.join(f'"cu{i}_{n}":{{"calls":1}}' for n in range(64))))
 
 
-try:
-    main()
-except BrokenPipeError:
-    pass
+if __name__ == '__main__':
+    try:
+        main()
+    except BrokenPipeError:
+        pass

@@ -1,8 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # What a report keeps has a bound, in all and by table, and it says what found no place: traces that are made to be a burden
-# (tests/helpers/hostile_trace.py), read from a pipe, stay below what docs/REPORT.md says.
-# takes: 50
+# (tests/helpers/hostile_trace.py), read from a pipe, stay below what docs/REPORT.md says. A process that fills every table leaves
+# room for one that comes after it (tests/helpers/first_process.py).
+# takes: 90
 set -u
 . tests/lib.sh
 
@@ -33,6 +34,23 @@ python3 tests/helpers/hostile_trace.py 20000 100 >"$TMP/a.jsonl"
 check 'a burden, diff: its functions and kernels are compared' eval '"$CUDATRACE" diff --json "$TMP/a.jsonl" "$TMP/a.jsonl" >"$TMP/burden" 2>/dev/null; [ $? = 0 ] &&
 	says "\"devices\" in out and r[\"changed\"] == 0"'
 cat "$TMP/said"
+
+# What process 2 has in a report of its own it has behind process 1, too.
+python3 tests/helpers/first_process.py 70000 >"$TMP/both.jsonl" && grep -v '"pid":1,' "$TMP/both.jsonl" >"$TMP/alone.jsonl"
+behind()
+{
+	for i in alone both; do report -q --top 1000 "--format=$1" -o "$TMP/$i" "$TMP/$i.jsonl" 2>/dev/null || return 1; done
+	python3 tests/helpers/first_process.py "$2" "$TMP/alone" "$TMP/both"
+}
+check 'behind a process that fills all: the rows of the report' behind json --same
+cp "$TMP/both" "$TMP/burden"
+check 'behind a process that fills all: what that lost is counted' says \
+	'{"texts", "stacks", "functions", "threads", "segments", "kernels", "kernel_handles", "streams", "edges", "events", "graphs", "captures", "allocations", "pools", "devices", "waits", "calls", "driver_commands", "flame", "errors"} <= out.keys()'
+check 'behind a process that fills all: lanes and events of the page' behind html --page
+"$CUDATRACE" diff --json "$TMP/both.jsonl" "$TMP/alone.jsonl" >"$TMP/burden" 2>/dev/null
+check 'behind a process that fills all: diff finds its kernels the same' \
+	grep -q '"name":"small_first","changed":false,"count_before":50,"count_after":50' "$TMP/burden"
+rm "$TMP"/*.jsonl
 
 # A program that makes more pools than are kept of one: 4,096.
 python3 - >"$TMP/pools.jsonl" <<'END'
