@@ -121,7 +121,7 @@ bool quota__take(struct quota *q, struct quota_share *s, uint64_t n)
 	uint64_t left = q && q->max > q->used ? q->max - q->used : 0, mine = s ? s->used : 0;
 
 	/* No more than what is left over for others: see quota.h. */
-	if (q && (n > left || (s && (mine + n > q->share || mine + n > left)))) {
+	if (q && (n > left || (s && (mine + n > q->share || mine + n > left - n)))) {
 		quota__full(q);
 		return false;
 	}

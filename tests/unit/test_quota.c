@@ -61,14 +61,19 @@ static void test_share(void **state)
 	n = 0;
 	while (quota__take(&t, &d, 1))
 		n++;
-	assert_int_equal(n, 8);
+	assert_int_equal(n, 7);
 	assert_int_equal(t.full_cnt, 3);
 	quota__give(&t, &a, 40);
 	assert_true(quota__take(&t, &d, 20));
-	quota__give(&t, &d, 28);
+	quota__give(&t, &d, 27);
 	quota__give(&t, &c, 15);
 	quota__give(&t, &b, 30);
 	assert_int_equal(t.used + a.used + b.used + c.used + d.used, 0);
+	/* Nor at once. */
+	t.share = 100;
+	assert_false(quota__take(&t, &a, 51));
+	assert_true(quota__take(&t, &a, 50));
+	quota__give(&t, &a, 50);
 	assert_false(quota__take(&t, NULL, 101));
 	assert_true(quota__take(&t, NULL, 100));
 	assert_true(quota__take(NULL, &a, 1000));
