@@ -4,14 +4,15 @@
  * the driver's own entry points (kprobe or fentry; here), and the tracepoints of all system calls
  * (nv_sys.bpf.h).
  *
- * What is copied of an ioctl is a plan from user space (nv_plans); the commands are not known here.
+ * What is copied of an ioctl (ct_nv_copy.h) is a plan from user space (nv_plans); the commands are
+ * not known here.
  */
 #ifndef CT_NV_BPF_H
 #define CT_NV_BPF_H
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 512);
+	__uint(max_entries, CT_NV_PLANS_MAX);
 	__type(key, struct ct_nv_key);
 	__type(value, struct ct_nv_plan);
 } nv_plans SEC(".maps");
@@ -19,7 +20,7 @@ struct {
 /* RM controls whose parameters are worth copying: how many bytes. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 512);
+	__uint(max_entries, CT_NV_PARAMS_MAX);
 	__type(key, __u32);
 	__type(value, __u32);
 } nv_params SEC(".maps");
@@ -39,157 +40,28 @@ struct {
 	__type(value, struct ct_nv_thread);
 } nv_zero SEC(".maps");
 
-/* Tests have no device nodes: a regular file called nvidiactl will do. */
-static __noinline int nv_dev_by_name(struct file *file, __u16 *minor)
+#define nv_read(to, len, addr) bpf_probe_read_user(to, len, (void *)(addr))
+#define nv_plan_at(key)	       bpf_map_lookup_elem(&nv_plans, key)
+#define nv_params_at(control)  bpf_map_lookup_elem(&nv_params, control)
+#include "ct_nv_copy.h"
+
+static __noinline int nv_file_by_name(struct file *file, __u16 *minor)
 {
 	char name[16] = {};
 	const unsigned char *p = BPF_CORE_READ(file, f_path.dentry, d_name.name);
 
 	bpf_probe_read_kernel_str(name, sizeof(name), p);
-	*minor = 0;
-	if (starts_with(name, "nvidia-uvm", 10))
-		return name[10] ? CT_NV_UVM_TOOLS : CT_NV_UVM;
-	if (starts_with(name, "nvidiactl", 9))
-		return CT_NV_CTL;
-	if (starts_with(name, "nvidia", 6) && name[6] >= '0' && name[6] <= '9') {
-		*minor = name[6] - '0';
-		return CT_NV_GPU;
-	}
-	return CT_NV_NONE;
+	return nv_dev_by_name(name, minor);
 }
 
 static __always_inline int nv_dev_of(struct file *file, __u16 *minor)
 {
-	__u32 rdev = BPF_CORE_READ(file, f_inode, i_rdev), major = rdev >> 20;
+	__u32 rdev = BPF_CORE_READ(file, f_inode, i_rdev);
 
-	if (cfg.nv_by_name)
-		return nv_dev_by_name(file, minor);
-	if (!rdev)
-		return CT_NV_NONE;
+	if (cfg.nv.by_name)
+		return nv_file_by_name(file, minor);
 	*minor = rdev & 0xfffff;
-	if (major == CT_NV_MAJOR)
-		return *minor == 255 ? CT_NV_CTL : *minor == 254 ? CT_NV_MODESET : CT_NV_GPU;
-	if (major == cfg.nv_uvm_major)
-		return *minor ? CT_NV_UVM_TOOLS : CT_NV_UVM;
-	for (int i = 0; i < 4; i++)
-		if (cfg.nv_other_majors[i] && major == cfg.nv_other_majors[i])
-			return CT_NV_OTHER;
-	return CT_NV_NONE;
-}
-
-/* Copies one range of a block behind the record. limit: the block's size. */
-static __noinline int nv_copy(struct ct_nv_thread *st, __u32 block, __u64 addr,
-			      const struct ct_nv_span *span, __u32 limit)
-{
-	struct ct_nv *rec = (struct ct_nv *)st->out;
-	__u32 at = st->off, i = rec->block_cnt, off = span->off, len = span->len;
-	struct ct_nv_data *d;
-	long ret;
-
-	if (off >= limit || !len || i >= CT_NV_MAX_BLOCKS)
-		return 0;
-	if (len > limit - off)
-		len = limit - off;
-	if (len > CT_NV_SPAN_SZ_MAX)
-		len = CT_NV_SPAN_SZ_MAX;
-	if (at >= CT_NV_OUT_SZ_MAX)
-		return 0;
-	d = &rec->blocks[i];
-	d->block = block;
-	d->reserved = 0;
-	d->off = off;
-	d->reserved2 = 0;
-	ret = bpf_probe_read_user(st->out + at, len, (void *)(addr + off));
-	d->len = ret ? ret : len;
-	rec->block_cnt = i + 1;
-	if (!ret)
-		st->off = at + ((len + 7) & ~7u);
-	return 0;
-}
-
-static __always_inline void nv_copy_spans(struct ct_nv_thread *st, const struct ct_nv_plan *plan,
-					  bool exit)
-{
-	__u32 block = (st->xfer ? CT_NV_INNER_ENTRY : CT_NV_ENTRY) + (exit ? 1 : 0);
-	__u32 limit = plan->flags & CT_NV_PLAN_CUT ? st->size : 0xffffffff;
-	const struct ct_nv_span *spans = exit ? plan->exit : plan->entry;
-
-	nv_copy(st, block, st->addr, &spans[0], limit);
-	nv_copy(st, block, st->addr, &spans[1], limit);
-}
-
-static __always_inline struct ct_nv_plan *nv_plan(const struct ct_nv *rec, __u32 nr)
-{
-	struct ct_nv_key key = {.nr = nr, .dev = ct_nv_commands_of(rec->dev)};
-
-	return bpf_map_lookup_elem(&nv_plans, &key);
-}
-
-/* IOCTL_XFER_CMD: the argument says number, size and place of the real one. */
-static __always_inline struct ct_nv_plan *nv_unwrap(struct ct_nv_thread *st, struct ct_nv *rec)
-{
-	struct {
-		__u32 nr, size;
-		__u64 addr;
-	} xfer;
-	struct ct_nv_span span = {.len = sizeof(xfer)};
-
-	nv_copy(st, CT_NV_ENTRY, rec->arg, &span, sizeof(xfer));
-	if (bpf_probe_read_user(&xfer, sizeof(xfer), (void *)rec->arg))
-		return NULL;
-	st->xfer = 1;
-	st->nr = xfer.nr;
-	st->size = xfer.size;
-	st->addr = xfer.addr;
-	return nv_plan(rec, xfer.nr);
-}
-
-static __always_inline void nv_ioctl_enter(struct ct_nv_thread *st, struct ct_nv *rec)
-{
-	struct ct_nv_plan *plan;
-
-	st->xfer = 0;
-	st->addr = rec->arg;
-	st->size = (rec->cmd >> 16) & 0x3fff;
-	/* The driver looks at the number only, not at the type. UVM's requests are plain numbers.
-	 */
-	st->nr = ct_nv_commands_of(rec->dev) == CT_NV_UVM ? rec->cmd : rec->cmd & 0xff;
-	plan = nv_plan(rec, st->nr);
-	if (plan && plan->flags & CT_NV_PLAN_XFER)
-		plan = nv_unwrap(st, rec);
-	if (plan)
-		nv_copy_spans(st, plan, false);
-}
-
-/* RM_CONTROL: the first bytes of its parameters, for some commands. */
-static __always_inline void nv_control_params(struct ct_nv_thread *st)
-{
-	struct {
-		__u32 client, object, cmd, flags;
-		__u64 params;
-		__u32 size, status;
-	} ctl;
-	struct ct_nv_span span = {};
-	__u32 *len;
-
-	if (bpf_probe_read_user(&ctl, sizeof(ctl), (void *)st->addr))
-		return;
-	len = bpf_map_lookup_elem(&nv_params, &ctl.cmd);
-	if (!len || !ctl.params)
-		return;
-	span.len = *len;
-	nv_copy(st, CT_NV_PARAMS, ctl.params, &span, ctl.size);
-}
-
-static __always_inline void nv_ioctl_exit(struct ct_nv_thread *st, struct ct_nv *rec)
-{
-	struct ct_nv_plan *plan = nv_plan(rec, st->nr);
-
-	if (!plan)
-		return;
-	nv_copy_spans(st, plan, true);
-	if (plan->flags & CT_NV_PLAN_CONTROL)
-		nv_control_params(st);
+	return nv_dev_by_number(&cfg.nv, rdev >> 20, *minor);
 }
 
 static __always_inline bool nv_wanted(__u32 pid)
@@ -305,16 +177,6 @@ static __always_inline void nv_send(struct ct_nv_thread *st, __u16 flags)
 		total_drop(CT_DROP_NV);
 }
 
-/* A descriptor and an address are no results, but for what they say: it went well. */
-static __always_inline __s64 nv_result(__u8 op, __s64 ret)
-{
-	bool failed = ret < 0 && ret >= -CT_MAX_ERRNO;
-
-	if (cfg.hide == CT_HIDE_ARGS && (op == CT_NV_MMAP || op == CT_NV_OPEN) && !failed)
-		return 0;
-	return ret;
-}
-
 /* set_ret: ret is what it returned; not so for the void of a release. */
 static __always_inline int nv_exit(__s64 ret, bool set_ret)
 {
@@ -328,7 +190,7 @@ static __always_inline int nv_exit(__s64 ret, bool set_ret)
 	rec = (struct ct_nv *)st->out;
 	rec->end_ns = bpf_ktime_get_ns();
 	if (set_ret)
-		rec->ret = nv_result(rec->op, ret);
+		rec->ret = nv_result(cfg.hide, rec->op, ret);
 	if (rec->op == CT_NV_IOCTL && cfg.hide != CT_HIDE_ARGS)
 		nv_ioctl_exit(st, rec);
 	t = bpf_map_lookup_elem(&threads, &tid);

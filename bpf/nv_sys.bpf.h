@@ -47,11 +47,11 @@ static __always_inline bool is_last_reference(const struct file *file)
 /* 1 or 0, negative: the path is not in memory. */
 static __always_inline int is_nv_path(const char *user)
 {
-	char path[12] = {};
+	char path[sizeof(CT_NV_PATH)] = {};
 
 	if (bpf_probe_read_user(path, sizeof(path) - 1, user))
 		return -1;
-	return starts_with(path, "/dev/nvidia", 11);
+	return NV_BEGINS(path, CT_NV_PATH);
 }
 
 static __always_inline int nv_sys_enter(struct pt_regs *regs, long nr)

@@ -7,7 +7,7 @@
 #ifndef CT_BPF_H
 #define CT_BPF_H
 
-#include "ct_record.h"
+#include "ct_nv.h"
 
 /* Nested calls of one thread that are told apart. libcuda 580 nests at most 3 deep. */
 #define CT_MAX_DEPTH 8
@@ -208,10 +208,7 @@ struct ct_cfg {
 	__u64 name_secret[2]; /* by which told names are known; odd, random */
 	__u64 user_secret;    /* ct_user_slot(); odd, random */
 	__u32 wake_on_thread; /* --stack: the reader looks at a process while it still lives */
-	/* --kernel: which device a file is, from its major number */
-	__u32 nv_uvm_major;	  /* dynamic: from /proc/devices */
-	__u32 nv_other_majors[4]; /* nvidia-caps and the like; 0: none */
-	__u32 nv_by_name;	  /* for tests without devices: a file's name decides */
+	struct ct_nv_devs nv; /* --kernel */
 	/* uvm_perf_event_notify(): see ct_nv_bpf.h */
 	__u32 uvm_fault_id, uvm_migration_id;
 	__u32 uvm_off[10];

@@ -19,6 +19,17 @@ enum ct_nv_dev {
 	CT_NV_DEV_CNT
 };
 
+/* How their major numbers are known, but for CT_NV_MAJOR's. */
+struct ct_nv_devs {
+	__u32 uvm_major;       /* dynamic: from /proc/devices */
+	__u32 other_majors[4]; /* nvidia-caps and the like; 0: none */
+	__u32 by_name;	       /* for tests without devices: a file's name decides */
+};
+/* Of its devices' files. */
+#define CT_NV_MAJOR 195
+/* Where they are: what their paths begin with. */
+#define CT_NV_PATH "/dev/nvidia"
+
 /* The device whose commands this one takes: there are three sets of them. */
 static inline __u32 ct_nv_commands_of(__u32 dev)
 {

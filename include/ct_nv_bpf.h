@@ -1,21 +1,20 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The seam for --kernel between the BPF programs and their loader alone. Which bytes of an ioctl
- * are copied is data (`nv_plans`, `nv_params` maps), made by src/decode/nv/nv_plan.c from the
- * driver's version: the BPF side knows no command. Records are in ct_nv.h.
+ * The seam for --kernel between who makes records and who tells him what is wanted. Which bytes of
+ * an ioctl are copied is data (`nv_plans`, `nv_params` maps; struct ct_shm_nv), made by
+ * src/decode/nv/nv_plan.c from the driver's version: neither the BPF side nor the library knows a
+ * command. How they are copied is ct_nv_copy.h's; records are in ct_nv.h.
  */
 #ifndef INCLUDE_CT_NV_BPF_H
 #define INCLUDE_CT_NV_BPF_H
 
 #include "ct_nv.h"
 
-/* Of its devices' files. */
-#define CT_NV_MAJOR 195
-
 /* Room for a record with its blocks. A power of two: the verifier needs a mask. */
 #define CT_NV_OUT_SZ_MAX 2048
 
-/* A system call into the driver in flight; value of the `nv_threads` map, keyed by thread id. */
+/* A system call into the driver in flight; value of the `nv_threads` map, keyed by thread id, or
+ * part of the thread's slot (ct_shm.h). */
 struct ct_nv_thread {
 	__u32 active;
 	__u32 off;  /* end of the record so far */
@@ -23,7 +22,7 @@ struct ct_nv_thread {
 	__u32 size; /* _IOC_SIZE, or that of the XFER */
 	__u64 addr; /* of the argument, or what the XFER points to */
 	__u32 xfer;
-	__u32 pid, uid; /* whose row it is */
+	__u32 pid, uid; /* whose row it is; not in a slot */
 	__u32 reserved;
 	__u8 out[CT_NV_OUT_SZ_MAX + CT_NV_SPAN_SZ_MAX];
 };
@@ -48,6 +47,19 @@ struct ct_nv_key {
 	__u32 nr;  /* _IOC_NR; of CT_NV_UVM the whole request */
 	__u32 dev; /* ct_nv_commands_of() */
 };
+
+/* A command, and a RM control of which the first bytes of its parameters are copied, too, at exit.
+ */
+struct ct_nv_row {
+	struct ct_nv_key key;
+	struct ct_nv_plan plan;
+};
+struct ct_nv_params {
+	__u32 control;
+	__u32 len; /* cut at paramsSize */
+};
+#define CT_NV_PLANS_MAX	 256
+#define CT_NV_PARAMS_MAX 64
 
 /* Where the fields of uvm_perf_event_data_t lie in this driver, from its module's BTF:
  * ct_cfg.uvm_off[]. */

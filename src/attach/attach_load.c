@@ -4,6 +4,7 @@
 
 #include "attach/allow/caps.h"
 #include "nv.h"
+#include "nv_devs.h"
 #include "attach/find/target.h"
 
 #include "util/clock.h"
@@ -175,7 +176,7 @@ static int prove(struct attach *a)
 static int load_from(struct attach *a, const struct attach_opts *o, bool proven, int *first,
 		     int *first_kernel)
 {
-	bool kernel = o->kernel && nv__driver_loaded();
+	bool kernel = o->kernel && nv_devs__loaded();
 	bool forced = kernel && o->kernel_probe != NV_PROBE_AUTO;
 	int ret;
 

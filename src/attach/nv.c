@@ -2,6 +2,7 @@
 #include "nv.h"
 
 #include "attach/allow/caps.h"
+#include "nv_devs.h"
 #include "uvm_btf.h"
 
 #include "util/log.h"
@@ -11,12 +12,7 @@
 #include <bpf/libbpf.h>
 #include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
-
-/* For tests without devices: files called nvidiactl, nvidia0, nvidia-uvm are taken for them. */
-#define TEST_ENV "CUDATRACE_TEST_NV_BY_NAME"
 
 #define UVM_NOTIFY "uvm_perf_event_notify"
 
@@ -34,14 +30,9 @@ static struct {
 #define FUNC_CNT (sizeof(funcs) / sizeof(funcs[0]))
 static uint64_t uvm_notify_addr;
 
-bool nv__driver_loaded(void)
-{
-	return secure_getenv(TEST_ENV) || !access("/sys/module/nvidia", F_OK);
-}
-
 unsigned nv__candidates(enum nv_probe want, enum nv_probe out[NV_PROBE_CNT])
 {
-	if (want == NV_PROBE_AUTO && !secure_getenv(TEST_ENV))
+	if (want == NV_PROBE_AUTO && !nv_devs__by_name())
 		return caps__nv_probes(out);
 	out[0] = want == NV_PROBE_AUTO ? NV_PROBE_TRACEPOINT : want;
 	return 1;
@@ -94,25 +85,6 @@ static void find_symbols(void)
 	if (f)
 		fclose(f);
 	hide_inner();
-}
-
-/* Major numbers that the kernel gives out when the modules are loaded. */
-static void read_majors(struct ct_cfg *cfg)
-{
-	FILE *f = fopen("/proc/devices", "re");
-	unsigned major, other = 0;
-	char line[128], name[64];
-
-	while (f && fgets(line, sizeof(line), f)) {
-		if (sscanf(line, "%u %63s", &major, name) != 2 || strncmp(name, "nvidia", 6))
-			continue;
-		if (!strcmp(name, "nvidia-uvm"))
-			cfg->nv_uvm_major = major;
-		else if (major != CT_NV_MAJOR && other < 4)
-			cfg->nv_other_majors[other++] = major;
-	}
-	if (f)
-		fclose(f);
 }
 
 static void load_fentry(struct cudatrace_bpf *skel)
@@ -209,8 +181,7 @@ static void prepare_kprobes(struct cudatrace_bpf *skel, enum nv_probe how)
 void nv__prepare(struct cudatrace_bpf *skel, struct ct_cfg *cfg, const struct attach_opts *o,
 		 enum nv_probe how)
 {
-	read_majors(cfg);
-	cfg->nv_by_name = secure_getenv(TEST_ENV) != NULL;
+	nv_devs__read(&cfg->nv);
 	if (how == NV_PROBE_KPROBE || how == NV_PROBE_KPROBE_MULTI)
 		prepare_kprobes(skel, how);
 	bpf_program__set_autoload(skel->progs.ct_nv_sys_enter, how == NV_PROBE_TRACEPOINT);
@@ -229,32 +200,19 @@ void nv__prepare(struct cudatrace_bpf *skel, struct ct_cfg *cfg, const struct at
 
 int nv__fill_plans(struct cudatrace_bpf *skel, const struct nv_abi *abi, enum ct_hide hide)
 {
-	struct nv_plan_row rows[NV_PLAN_MAX];
-	struct nv_plan_params *params;
-	unsigned cnt = nv_plan_rows(abi, rows, NV_PLAN_MAX), param_cnt;
+	struct ct_nv_row rows[CT_NV_PLANS_MAX];
+	struct ct_nv_params params[CT_NV_PARAMS_MAX];
+	unsigned cnt = nv_plan_rows(abi, hide, rows, CT_NV_PLANS_MAX),
+		 param_cnt = nv_plan_param_rows(abi, hide, params, CT_NV_PARAMS_MAX);
 	int ret = 0;
 
-	/* What an ioctl is about, and which control it is, stands in its argument. */
-	if (hide == CT_HIDE_ARGS)
-		return 0;
-	for (unsigned i = 0; i < cnt && i < NV_PLAN_MAX && !ret; i++) {
-		const struct nv_plan_row *r = &rows[i];
-
-		if (hide == CT_HIDE_STRINGS && r->has_text)
-			continue;
-		ret = bpf_map__update_elem(skel->maps.nv_plans, &r->key, sizeof(r->key), &r->plan,
-					   sizeof(r->plan), BPF_ANY);
-	}
-	param_cnt = nv_plan_param_rows(abi, NULL, 0);
-	params = calloc(param_cnt + 1, sizeof(*params));
-	if (!params)
-		return -ENOMEM;
-	nv_plan_param_rows(abi, params, param_cnt);
-	for (unsigned i = 0; i < param_cnt && !ret; i++)
+	for (unsigned i = 0; i < cnt && i < CT_NV_PLANS_MAX && !ret; i++)
+		ret = bpf_map__update_elem(skel->maps.nv_plans, &rows[i].key, sizeof(rows[i].key),
+					   &rows[i].plan, sizeof(rows[i].plan), BPF_ANY);
+	for (unsigned i = 0; i < param_cnt && i < CT_NV_PARAMS_MAX && !ret; i++)
 		ret = bpf_map__update_elem(skel->maps.nv_params, &params[i].control,
 					   sizeof(params[i].control), &params[i].len,
 					   sizeof(params[i].len), BPF_ANY);
-	free(params);
 	if (ret)
 		err("cannot fill the BPF maps of driver commands: %s", strerror(-ret));
 	return ret;
@@ -368,8 +326,8 @@ void nv__say(enum nv_probe want, enum nv_probe got, int error)
 	enum nv_probe how[NV_PROBE_CNT];
 
 	nv__candidates(want, how);
-	if (!nv__driver_loaded())
-		warn("--kernel: the NVIDIA driver is not loaded: only CUDA calls are traced");
+	if (!nv_devs__loaded())
+		nv_devs__say_none();
 	else if (got == NV_PROBE_AUTO)
 		warn("--kernel: the driver cannot be seen here (%s): only CUDA calls are traced",
 		     strerror(-error));

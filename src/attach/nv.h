@@ -21,7 +21,5 @@ int nv__attach(struct cudatrace_bpf *skel, enum nv_probe how);
 unsigned nv__candidates(enum nv_probe want, enum nv_probe out[NV_PROBE_CNT]);
 /* Warns where it is not the best that was wanted. error: why that failed. */
 void nv__say(enum nv_probe want, enum nv_probe got, int error);
-/* The driver's modules are there (or a test plays them). */
-bool nv__driver_loaded(void);
 
 #endif /* ATTACH_NV_H */

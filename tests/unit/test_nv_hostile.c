@@ -103,7 +103,7 @@ static bool covered(const struct ct_nv_span *s, unsigned off, unsigned len)
 	return false;
 }
 
-static void check_row(const struct nv_plan_row *row, const struct nv_struct *s)
+static void check_row(const struct ct_nv_row *row, const struct nv_struct *s)
 {
 	static const char *const wanted[] = {"rmStatus",      "status",	 "Status",
 					     "params.status", "base",	 "length",
@@ -128,14 +128,14 @@ static void plan(void **state)
 {
 	static const char *const drivers[] = {"515.43.04",  "525.147.05", "535.54.03", "550.40.07",
 					      "550.163.01", "580.159.04", "595.45.04", "700.1.1"};
-	struct nv_plan_row rows[NV_PLAN_MAX];
+	struct ct_nv_row rows[CT_NV_PLANS_MAX];
 
 	for (size_t d = 0; d < sizeof(drivers) / sizeof(drivers[0]); d++) {
 		unsigned n;
 
 		set_driver(drivers[d]);
-		n = nv_plan_rows(&abi, rows, NV_PLAN_MAX);
-		assert_in_range(n, 60, NV_PLAN_MAX);
+		n = nv_plan_rows(&abi, CT_HIDE_NOTHING, rows, CT_NV_PLANS_MAX);
+		assert_in_range(n, 60, CT_NV_PLANS_MAX);
 		for (unsigned i = 0; i < n; i++) {
 			const char *params = NULL;
 
@@ -151,23 +151,28 @@ static void plan(void **state)
 					 rows[i].key.dev == CT_NV_CTL && rows[i].key.nr == 0xd3);
 			check_row(&rows[i], params ? nv_struct_by_name(&abi, params, NULL) : NULL);
 		}
-		assert_int_equal(nv_plan_rows(&abi, NULL, 0), n);
+		assert_int_equal(nv_plan_rows(&abi, CT_HIDE_NOTHING, NULL, 0), n);
+		/* Those with text. */
+		assert_int_equal(nv_plan_rows(&abi, CT_HIDE_STRINGS, NULL, 0), n - 2);
+		assert_int_equal(nv_plan_rows(&abi, CT_HIDE_ARGS, NULL, 0), 0);
 	}
 }
 
 static void params_plan(void **state)
 {
-	struct nv_plan_params rows[64];
+	struct ct_nv_params rows[CT_NV_PARAMS_MAX];
 	unsigned n, seen = 0;
 
 	set_driver("580.159.04");
-	n = nv_plan_param_rows(&abi, rows, 64);
-	assert_in_range(n, 15, 64);
+	n = nv_plan_param_rows(&abi, CT_HIDE_NOTHING, rows, CT_NV_PARAMS_MAX);
+	assert_in_range(n, 15, CT_NV_PARAMS_MAX);
 	for (unsigned i = 0; i < n; i++) {
 		assert_in_range(rows[i].len, 1, 64);
 		seen += rows[i].control == 0xa06c0103 && rows[i].len == 8;
 	}
 	assert_int_equal(seen, 1);
+	assert_int_equal(nv_plan_param_rows(&abi, CT_HIDE_STRINGS, NULL, 0), n);
+	assert_int_equal(nv_plan_param_rows(&abi, CT_HIDE_ARGS, NULL, 0), 0);
 }
 
 int main(void)

@@ -131,23 +131,12 @@ static inline bool nv_has(const struct nv_ioctl *io, enum nv_role role)
 	return io->f[role].at == NV_AT_EXIT || io->f[role].at == NV_AT_ENTRY;
 }
 
-/* What to copy of which ioctl, so that the BPF side needs to know no command. */
-struct nv_plan_row {
-	struct ct_nv_key key;
-	struct ct_nv_plan plan;
-	bool has_text; /* that the program wrote */
-};
-
-/* RM controls whose parameters (the block that params points at) are worth copying too. */
-struct nv_plan_params {
-	uint32_t control;
-	uint32_t len; /* first bytes of params, at exit; cut at paramsSize */
-};
-
-#define NV_PLAN_MAX 160
-
-/* Both return how many rows there are, and write at most cap of them. */
-unsigned nv_plan_rows(const struct nv_abi *abi, struct nv_plan_row *out, unsigned cap);
-unsigned nv_plan_param_rows(const struct nv_abi *abi, struct nv_plan_params *out, unsigned cap);
+/* What to copy of which ioctl, and of which RM controls the parameters too, so that who copies
+ * needs to know no command. Both return how many rows there are, and write at most cap of them
+ * (CT_NV_PLANS_MAX, CT_NV_PARAMS_MAX are enough). */
+unsigned nv_plan_rows(const struct nv_abi *abi, enum ct_hide hide, struct ct_nv_row *out,
+		      unsigned cap);
+unsigned nv_plan_param_rows(const struct nv_abi *abi, enum ct_hide hide, struct ct_nv_params *out,
+			    unsigned cap);
 
 #endif /* DECODE_NV_NV_DECODE_H */

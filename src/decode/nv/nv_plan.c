@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * What the BPF side copies.
+ * What is copied of an ioctl.
  *
  * Up to 256 bytes a struct is copied whole at exit; of a bigger one the beginning (addresses,
  * lengths) and the end, where UVM keeps handles and status. At entry, which matters for calls that
@@ -57,12 +57,18 @@ static uint32_t layout_size(const struct nv_abi *abi, const char *name)
 	return s && fit == NV_FIT_EXACT ? s->size : 0;
 }
 
-static bool escape_row(const struct nv_abi *abi, const struct nv_escape *e, struct nv_plan_row *row)
+/* Its argument has text: dev_name; the version. */
+static bool has_text(uint32_t nr)
+{
+	return nr == NV_ESC_CARD_INFO || nr == NV_ESC_CHECK_VERSION_STR;
+}
+
+static bool escape_row(const struct nv_abi *abi, const struct nv_escape *e, struct ct_nv_row *row)
 {
 	uint32_t size = layout_size(abi, e->params);
 
 	/* The rows hold the largest form of each struct. */
-	*row = (struct nv_plan_row){
+	*row = (struct ct_nv_row){
 		.key = {.nr = e->nr, .dev = CT_NV_CTL},
 		.plan.flags = CT_NV_PLAN_CUT,
 	};
@@ -72,7 +78,6 @@ static bool escape_row(const struct nv_abi *abi, const struct nv_escape *e, stru
 	case NV_ESC_CARD_INFO:
 		if (!size)
 			return false;
-		row->has_text = true; /* dev_name */
 		set_array(&row->plan, (uint16_t)size, NV_CARDS);
 		return true;
 	case NV_ESC_ATTACH_GPUS_TO_FD:
@@ -83,9 +88,6 @@ static bool escape_row(const struct nv_abi *abi, const struct nv_escape *e, stru
 		break;
 	case NV_ESC_RM_CONTROL:
 		row->plan.flags |= CT_NV_PLAN_CONTROL;
-		break;
-	case NV_ESC_CHECK_VERSION_STR:
-		row->has_text = true;
 		break;
 	case NV_ESC_RM_ALLOC:
 		/* Whatever the version is taken to be, a request of 48 bytes is NVOS64 of 535. */
@@ -98,11 +100,11 @@ static bool escape_row(const struct nv_abi *abi, const struct nv_escape *e, stru
 	return true;
 }
 
-static bool uvm_row(const struct nv_abi *abi, const struct nv_uvm *u, struct nv_plan_row *row)
+static bool uvm_row(const struct nv_abi *abi, const struct nv_uvm *u, struct ct_nv_row *row)
 {
 	uint32_t size = layout_size(abi, u->params);
 
-	*row = (struct nv_plan_row){.key = {.nr = u->number, .dev = CT_NV_UVM}};
+	*row = (struct ct_nv_row){.key = {.nr = u->number, .dev = CT_NV_UVM}};
 	if (u->is_test || !u->devs || nv_fit_range(abi, u->since, u->until) == NV_FIT_OTHER)
 		return false;
 	if (!size)
@@ -111,40 +113,45 @@ static bool uvm_row(const struct nv_abi *abi, const struct nv_uvm *u, struct nv_
 	return true;
 }
 
-static unsigned put(struct nv_plan_row *out, unsigned cap, unsigned n,
-		    const struct nv_plan_row *row)
+static unsigned put(struct ct_nv_row *out, unsigned cap, unsigned n, const struct ct_nv_row *row)
 {
 	if (n < cap)
 		out[n] = *row;
 	return n + 1;
 }
 
-unsigned nv_plan_rows(const struct nv_abi *abi, struct nv_plan_row *out, unsigned cap)
+unsigned nv_plan_rows(const struct nv_abi *abi, enum ct_hide hide, struct ct_nv_row *out,
+		      unsigned cap)
 {
 	const struct nv_escape *esc;
 	const struct nv_uvm *uvm;
-	struct nv_plan_row row;
+	struct ct_nv_row row;
 	unsigned esc_cnt, uvm_cnt, n = 0;
 
+	/* What an ioctl is about, and which control it is, stands in its argument. */
+	if (hide == CT_HIDE_ARGS)
+		return 0;
 	esc = nv_escapes(&esc_cnt);
 	for (unsigned i = 0; i < esc_cnt; i++)
-		if (escape_row(abi, &esc[i], &row))
+		if (!(hide == CT_HIDE_STRINGS && has_text(esc[i].nr)) &&
+		    escape_row(abi, &esc[i], &row))
 			n = put(out, cap, n, &row);
 	uvm = nv_uvms(&uvm_cnt);
 	for (unsigned i = 0; i < uvm_cnt; i++)
 		if (uvm_row(abi, &uvm[i], &row))
 			n = put(out, cap, n, &row);
-	row = (struct nv_plan_row){.key.dev = CT_NV_MODESET};
+	row = (struct ct_nv_row){.key.dev = CT_NV_MODESET};
 	set_spans(&row.plan, layout_size(abi, "NvKmsIoctlParams"));
 	return put(out, cap, n, &row);
 }
 
-unsigned nv_plan_param_rows(const struct nv_abi *abi, struct nv_plan_params *out, unsigned cap)
+unsigned nv_plan_param_rows(const struct nv_abi *abi, enum ct_hide hide, struct ct_nv_params *out,
+			    unsigned cap)
 {
 	unsigned cnt, n = 0;
 	const struct nv_sched *s = nv_scheds(&cnt);
 
-	for (unsigned i = 0; i < cnt; i++) {
+	for (unsigned i = 0; i < cnt && hide != CT_HIDE_ARGS; i++) {
 		enum nv_fit fit;
 		uint32_t size = layout_size(abi, s[i].params);
 

@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * What of a system call into the NVIDIA driver becomes its record: which device a file is, and
+ * which bytes of an ioctl are copied, by its plan. The same for the BPF side (bpf/nv.bpf.h) and for
+ * the library in the process (inject/nv.c). Who includes it has how memory of the program is read,
+ * and where the plans are.
+ */
+#ifndef CT_NV_COPY_H
+#define CT_NV_COPY_H
+
+#include "ct_nv_bpf.h"
+#include "ct_spec.h"
+
+#ifdef __bpf__ /* has these as macros */
+#define NV_INLINE   static __always_inline
+#define NV_NOINLINE static __noinline
+#else
+#include <stddef.h>
+#define NV_INLINE   static inline
+#define NV_NOINLINE static inline
+/* 0 or -errno, and then nothing is at to. */
+long nv_read(void *to, __u32 len, __u64 addr);
+/* NULL: there is none. */
+const struct ct_nv_plan *nv_plan_at(const struct ct_nv_key *key);
+const __u32 *nv_params_at(const __u32 *control);
+#endif
+
+/* --- devices --- */
+
+NV_INLINE int nv_begins(const char *s, const char *want, int len)
+{
+	for (int i = 0; i < len; i++)
+		if (s[i] != want[i])
+			return 0;
+	return 1;
+}
+#define NV_BEGINS(s, want) nv_begins(s, want, sizeof(want) - 1)
+
+/* Tests have no device nodes: a regular file called nvidiactl will do. */
+NV_INLINE int nv_dev_by_name(const char name[16], __u16 *minor)
+{
+	*minor = 0;
+	if (NV_BEGINS(name, "nvidia-uvm"))
+		return name[10] ? CT_NV_UVM_TOOLS : CT_NV_UVM;
+	if (NV_BEGINS(name, "nvidiactl"))
+		return CT_NV_CTL;
+	if (NV_BEGINS(name, "nvidia") && name[6] >= '0' && name[6] <= '9') {
+		*minor = name[6] - '0';
+		return CT_NV_GPU;
+	}
+	return CT_NV_NONE;
+}
+
+NV_INLINE int nv_dev_by_number(const volatile struct ct_nv_devs *devs, __u32 major, __u16 minor)
+{
+	if (major == CT_NV_MAJOR)
+		return minor == 255 ? CT_NV_CTL : minor == 254 ? CT_NV_MODESET : CT_NV_GPU;
+	/* Without a number of its own it is no device of this driver's. */
+	if (major && major == devs->uvm_major)
+		return minor ? CT_NV_UVM_TOOLS : CT_NV_UVM;
+	for (int i = 0; i < 4; i++)
+		if (devs->other_majors[i] && major == devs->other_majors[i])
+			return CT_NV_OTHER;
+	return CT_NV_NONE;
+}
+
+/* --- bytes of an ioctl --- */
+
+/* Copies one range of a block behind the record. limit: the block's size. */
+NV_NOINLINE int nv_copy(struct ct_nv_thread *st, __u32 block, __u64 addr,
+			const struct ct_nv_span *span, __u32 limit)
+{
+	struct ct_nv *rec = (struct ct_nv *)st->out;
+	__u32 at = st->off, i = rec->block_cnt, off = span->off, len = span->len;
+	struct ct_nv_data *d;
+	long ret;
+
+	if (off >= limit || !len || i >= CT_NV_MAX_BLOCKS)
+		return 0;
+	if (len > limit - off)
+		len = limit - off;
+	if (len > CT_NV_SPAN_SZ_MAX)
+		len = CT_NV_SPAN_SZ_MAX;
+	if (at >= CT_NV_OUT_SZ_MAX)
+		return 0;
+	d = &rec->blocks[i];
+	d->block = block;
+	d->reserved = 0;
+	d->off = off;
+	d->reserved2 = 0;
+	ret = nv_read(st->out + at, len, addr + off);
+	d->len = ret ? ret : len;
+	rec->block_cnt = i + 1;
+	if (!ret)
+		st->off = at + ((len + 7) & ~7u);
+	return 0;
+}
+
+NV_INLINE void nv_copy_spans(struct ct_nv_thread *st, const struct ct_nv_plan *plan, int exit)
+{
+	__u32 block = (st->xfer ? CT_NV_INNER_ENTRY : CT_NV_ENTRY) + (exit ? 1 : 0);
+	__u32 limit = plan->flags & CT_NV_PLAN_CUT ? st->size : 0xffffffff;
+	const struct ct_nv_span *spans = exit ? plan->exit : plan->entry;
+
+	nv_copy(st, block, st->addr, &spans[0], limit);
+	nv_copy(st, block, st->addr, &spans[1], limit);
+}
+
+NV_INLINE const struct ct_nv_plan *nv_plan(const struct ct_nv *rec, __u32 nr)
+{
+	struct ct_nv_key key = {.nr = nr, .dev = ct_nv_commands_of(rec->dev)};
+
+	return nv_plan_at(&key);
+}
+
+/* IOCTL_XFER_CMD: the argument says number, size and place of the real one. */
+NV_INLINE const struct ct_nv_plan *nv_unwrap(struct ct_nv_thread *st, struct ct_nv *rec)
+{
+	struct {
+		__u32 nr, size;
+		__u64 addr;
+	} xfer;
+	struct ct_nv_span span = {.len = sizeof(xfer)};
+
+	nv_copy(st, CT_NV_ENTRY, rec->arg, &span, sizeof(xfer));
+	if (nv_read(&xfer, sizeof(xfer), rec->arg))
+		return NULL;
+	st->xfer = 1;
+	st->nr = xfer.nr;
+	st->size = xfer.size;
+	st->addr = xfer.addr;
+	return nv_plan(rec, xfer.nr);
+}
+
+NV_INLINE void nv_ioctl_enter(struct ct_nv_thread *st, struct ct_nv *rec)
+{
+	const struct ct_nv_plan *plan;
+
+	st->xfer = 0;
+	st->addr = rec->arg;
+	st->size = (rec->cmd >> 16) & 0x3fff;
+	/* The driver looks at the number only, not at the type. UVM's requests are plain numbers.
+	 */
+	st->nr = ct_nv_commands_of(rec->dev) == CT_NV_UVM ? rec->cmd : rec->cmd & 0xff;
+	plan = nv_plan(rec, st->nr);
+	if (plan && plan->flags & CT_NV_PLAN_XFER)
+		plan = nv_unwrap(st, rec);
+	if (plan)
+		nv_copy_spans(st, plan, 0);
+}
+
+/* RM_CONTROL: the first bytes of its parameters, for some commands. */
+NV_INLINE void nv_control_params(struct ct_nv_thread *st)
+{
+	struct {
+		__u32 client, object, cmd, flags;
+		__u64 params;
+		__u32 size, status;
+	} ctl;
+	struct ct_nv_span span = {};
+	const __u32 *len;
+
+	if (nv_read(&ctl, sizeof(ctl), st->addr))
+		return;
+	len = nv_params_at(&ctl.cmd);
+	if (!len || !ctl.params)
+		return;
+	span.len = *len;
+	nv_copy(st, CT_NV_PARAMS, ctl.params, &span, ctl.size);
+}
+
+NV_INLINE void nv_ioctl_exit(struct ct_nv_thread *st, struct ct_nv *rec)
+{
+	const struct ct_nv_plan *plan = nv_plan(rec, st->nr);
+
+	if (!plan)
+		return;
+	nv_copy_spans(st, plan, 1);
+	if (plan->flags & CT_NV_PLAN_CONTROL)
+		nv_control_params(st);
+}
+
+/* A descriptor and an address are no results, but for what they say: it went well. */
+NV_INLINE __s64 nv_result(__u32 hide, __u8 op, __s64 ret)
+{
+	int failed = ret < 0 && ret >= -CT_MAX_ERRNO;
+
+	if (hide == CT_HIDE_ARGS && (op == CT_NV_MMAP || op == CT_NV_OPEN) && !failed)
+		return 0;
+	return ret;
+}
+
+#endif /* CT_NV_COPY_H */
