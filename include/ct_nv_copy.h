@@ -90,9 +90,11 @@ NV_NOINLINE int nv_copy(struct ct_nv_thread *st, __u32 block, __u64 addr,
 	d->reserved2 = 0;
 	ret = nv_read(st->out + at, len, addr + off);
 	d->len = ret ? ret : len;
-	rec->block_cnt = i + 1;
 	if (!ret)
 		st->off = at + ((len + 7) & ~7u);
+	/* In the process somebody may end or leave it here. */
+	__asm__ volatile("" ::: "memory");
+	rec->block_cnt = i + 1;
 	return 0;
 }
 

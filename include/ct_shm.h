@@ -14,9 +14,10 @@
 #define CT_SHM_H
 
 #include "ct_bpf.h"
+#include "ct_nv_bpf.h"
 
 #define CT_SHM_MAGIC   0x63756474u /* "tduc" */
-#define CT_SHM_VERSION 1
+#define CT_SHM_VERSION 2
 
 /* Environment of a traced program. SOCKET: "@name" is in the abstract namespace, else a path. */
 #define CT_ENV_SOCKET "CUDATRACE_SOCKET"
@@ -24,6 +25,8 @@
 #define CT_ENV_CHAIN "CUDATRACE_CHAIN"
 /* Without a tracer: where the trace goes. */
 #define CT_ENV_OUT "CUDATRACE_OUT"
+/* The same: set, and not to "0", it is a trace with --kernel. */
+#define CT_ENV_KERNEL "CUDATRACE_KERNEL"
 
 /* How the library came into the process. */
 enum ct_shm_how {
@@ -55,14 +58,25 @@ struct ct_shm_hooked {
 	__u32 magic, version;
 	__u32 slot_cnt;	   /* functions whose dispatch pointer leads to the library */
 	__u32 pointer_cnt; /* functions of which it hands out pointers of its own instead */
+	__u32 nv_cnt;	   /* --kernel: pointers to functions of libc that lead to the library */
+	__u32 reserved;
 	__u64 hooked_ns;
 	__u64 is_hooked[CT_MAX_FUNCS / 64]; /* a bit for each function id */
 };
-_Static_assert(sizeof(struct ct_shm_hooked) == 24 + CT_MAX_FUNCS / 8,
+_Static_assert(sizeof(struct ct_shm_hooked) == 32 + CT_MAX_FUNCS / 8,
 	       "ct_shm_hooked is part of the ABI");
 
 /* Room for the names of all functions, each with its NUL. */
 #define CT_SHM_NAMES_SZ (128 << 10)
+
+/* --kernel: what is copied of system calls into the driver. */
+struct ct_shm_nv {
+	__u32 wanted; /* 0: they are not looked at */
+	struct ct_nv_devs devs;
+	__u32 plan_cnt, params_cnt;
+	struct ct_nv_row plans[CT_NV_PLANS_MAX];
+	struct ct_nv_params params[CT_NV_PARAMS_MAX];
+};
 
 /* The settings. What changes while programs run is written by single stores. */
 struct ct_shm_set {
@@ -80,6 +94,7 @@ struct ct_shm_set {
 	/* where each function's name begins in names; 0: there is no such function */
 	__u32 name_off[CT_MAX_FUNCS];
 	struct ct_spec specs[CT_MAX_FUNCS];
+	struct ct_shm_nv nv;
 	__u64 results[CT_APIS_MAX][CT_RESULT_WORDS]; /* as in ct_cfg */
 	char names[CT_SHM_NAMES_SZ];		     /* names[0] is NUL */
 };
@@ -126,8 +141,10 @@ struct ct_shm_slot {
 	__u64 counted[CT_MAX_FUNCS / 64]; /* functions that have a count in this slot */
 	struct ct_shm_error errors[CT_SHM_ERRORS];
 	/* Calls in flight, the outermost first; func_id of one that is no more than begun may be
-	 * read while it is written. lib_id, ioctl_* and timed are 0. */
+	 * read while it is written. lib_id and timed are 0. */
 	struct ct_frame frames[CT_MAX_DEPTH];
+	/* --kernel: a system call into the driver, in flight if active. */
+	struct ct_nv_thread nv;
 };
 
 /* The rings of a process: this, and at slots_off slot_cnt slots, stride bytes from each other. Of
@@ -147,11 +164,12 @@ struct ct_shm {
  * A record in a ring begins at a multiple of 8 and lies in one piece. rec.size says how long it is,
  * and is followed by so many bytes that the next begins at a multiple of 8. One of kind
  * CT_REC_NONE, which may be of 8 bytes only (size, kind, flags), fills the end of the ring. Records
- * are CT_REC_THREAD, the first after a thread has got the slot, CT_REC_NAME and CT_REC_CALL. pid,
- * life and lib_id are 0: the tracer knows.
+ * are CT_REC_THREAD, the first after a thread has got the slot, CT_REC_NAME, CT_REC_CALL and
+ * CT_REC_NV. pid, life, lib_id and an open file's name are 0: the tracer knows.
  */
 #define CT_SHM_ALIGN 8
 #define CT_SHM_REC_MAX                                                                             \
 	(CT_CALL_FIXED_SZ + 8 * CT_MAX_WORDS + CT_OUT_SZ_MAX + CT_CAP_SZ_MAX + 8 * CT_STACK_MAX)
+_Static_assert(sizeof(((struct ct_nv_thread *)0)->out) <= CT_SHM_REC_MAX, "it is a record, too");
 
 #endif /* CT_SHM_H */

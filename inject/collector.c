@@ -86,7 +86,7 @@ bool collector_is_name(const char *name)
 struct starting {
 	char paths[5][PATH_MAX];
 	char collect[128];
-	char *argv[6];
+	char *argv[7];
 	char *env[ENV_MAX];
 	bool failed;
 };
@@ -155,7 +155,7 @@ static int make(void *arg)
 
 static void fill(struct starting *s, const char *name)
 {
-	const char *out = getenv(CT_ENV_OUT);
+	const char *out = getenv(CT_ENV_OUT), *kernel = getenv(CT_ENV_KERNEL);
 	size_t len = 10, n = 0;
 
 	memcpy(s->collect, "--collect=", len);
@@ -168,6 +168,8 @@ static void fill(struct starting *s, const char *name)
 	s->argv[2] = (char *)"--jsonl";
 	s->argv[3] = (char *)(out && *out ? out : OUT_DEFAULT);
 	s->argv[4] = s->collect;
+	if (kernel && *kernel && strcmp(kernel, "0"))
+		s->argv[5] = (char *)"--kernel";
 	for (char **e = environ; e && *e && n < ENV_MAX - 1; e++)
 		if (!is_ours(*e))
 			s->env[n++] = *e;

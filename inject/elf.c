@@ -107,6 +107,21 @@ bool objects_each(bool (*fn)(const struct object *o, void *arg), void *arg)
 	return dl_iterate_phdr(on_object, &e);
 }
 
+static int on_first(struct dl_phdr_info *info, size_t size, void *arg)
+{
+	if (size >= offsetof(struct dl_phdr_info, dlpi_adds) + sizeof(info->dlpi_adds))
+		*(uint64_t *)arg = info->dlpi_adds;
+	return 1;
+}
+
+uint64_t objects_loaded(void)
+{
+	uint64_t cnt = 0;
+
+	dl_iterate_phdr(on_first, &cnt);
+	return cnt;
+}
+
 static bool starts(const char *s, const char *stem)
 {
 	return s && !strncmp(s, stem, strlen(stem));
@@ -203,29 +218,40 @@ const ElfW(Sym) * object_symbol(const struct object *o, const char *name)
 	return o->hash ? by_hash(o, name) : NULL;
 }
 
-struct in_libc {
+struct wanted {
 	const char *name;
 	void *p;
 };
 
+static bool has(const struct object *o, void *arg)
+{
+	struct wanted *w = arg;
+	const ElfW(Sym) *s = object_symbol(o, w->name);
+
+	if (s)
+		w->p = (void *)(o->base + s->st_value);
+	return s;
+}
+
 static bool libc_has(const struct object *o, void *arg)
 {
-	struct in_libc *l = arg;
-	const ElfW(Sym) * s;
-
-	if (!object_is(o, "libc.so.6") && !object_is(o, "libpthread.so.0") &&
-	    !object_is(o, "libdl.so.2"))
-		return false;
-	s = object_symbol(o, l->name);
-	if (s)
-		l->p = (void *)(o->base + s->st_value);
-	return s;
+	return (object_is(o, "libc.so.6") || object_is(o, "libpthread.so.0") ||
+		object_is(o, "libdl.so.2")) &&
+	       has(o, arg);
 }
 
 void *libc_symbol(const char *name)
 {
-	struct in_libc l = {name, NULL};
+	struct wanted w = {name, NULL};
 
-	objects_each(libc_has, &l);
-	return l.p;
+	objects_each(libc_has, &w);
+	return w.p;
+}
+
+void *global_symbol(const char *name)
+{
+	struct wanted w = {name, NULL};
+
+	objects_each(has, &w);
+	return w.p;
 }

@@ -271,16 +271,18 @@ static void *entry_of(const char *name)
 							: NULL;
 }
 
-static void redirect(const struct object *o, void **at, void *to)
+bool pointer_put(const struct object *o, void **at, void *was, void *to)
 {
-	uintptr_t page = sysconf(_SC_PAGESIZE), from = (uintptr_t)at & -page;
-	bool relro = (uintptr_t)at >= o->relro_lo && (uintptr_t)at < o->relro_hi;
+	uintptr_t size = sysconf(_SC_PAGESIZE), page = (uintptr_t)at & -size;
+	/* Pages that are only in part are as the rest of them is. */
+	bool relro = (uintptr_t)at >= o->relro_lo && (uintptr_t)at < (o->relro_hi & -size), put;
 
-	if (relro && mprotect((void *)from, page, PROT_READ | PROT_WRITE))
-		return;
-	__atomic_store_n(at, to, __ATOMIC_RELEASE);
+	if (relro && mprotect((void *)page, size, PROT_READ | PROT_WRITE))
+		return false;
+	put = __atomic_compare_exchange_n(at, &was, to, false, __ATOMIC_RELEASE, __ATOMIC_RELAXED);
 	if (relro)
-		mprotect((void *)from, page, PROT_READ);
+		mprotect((void *)page, size, PROT_READ);
+	return put;
 }
 
 #ifdef __x86_64__
@@ -293,32 +295,45 @@ static void redirect(const struct object *o, void **at, void *to)
 #define R_WORD R_AARCH64_ABS64
 #endif
 
-static void bind_one(const struct object *o, const ElfW(Rela) * r)
+static void pointer_of(const struct object *o, const ElfW(Rela) * r,
+		       void (*fn)(const struct object *o, void **at, const char *name,
+				  bool is_lazy))
 {
 	uint32_t type = ELF64_R_TYPE(r->r_info), sym = ELF64_R_SYM(r->r_info);
-	void **at = (void **)(o->base + r->r_offset), *to;
-	const char *name;
+	void **at = (void **)(o->base + r->r_offset);
 
-	if ((type != R_SLOT && type != R_GLOB && type != R_WORD) || !sym || r->r_addend)
+	if ((type == R_SLOT || type == R_GLOB || type == R_WORD) && sym && !r->r_addend &&
+	    object_has(o, at, false, true))
+		/* Not looked up yet: it points into the object's own table. */
+		fn(o, at, o->strs + o->syms[sym].st_name,
+		   type == R_SLOT && object_has(o, *at, true, false));
+}
+
+void object_pointers(const struct object *o,
+		     void (*fn)(const struct object *o, void **at, const char *name, bool is_lazy))
+{
+	for (unsigned t = 0; o->syms && o->strs && t < 2; t++)
+		for (size_t i = 0; o->rela[t] && i < o->rela_cnt[t]; i++)
+			pointer_of(o, &o->rela[t][i], fn);
+}
+
+static void bind_one(const struct object *o, void **at, const char *name, bool is_lazy)
+{
+	void *was = *at, *to;
+
+	if (strncmp(name, "cu", 2))
 		return;
-	name = o->strs + o->syms[sym].st_name;
-	if (strncmp(name, "cu", 2) || !object_has(o, at, false, true))
-		return;
-	to = hook_answer(*at);
-	/* Not looked up yet: it points into the object's own table. */
-	if (to == *at && type == R_SLOT && object_has(o, *at, true, false))
+	to = hook_answer(was);
+	if (to == was && is_lazy)
 		to = hook_answer(entry_of(name));
 	if (is_thunk(to))
-		redirect(o, at, to);
+		pointer_put(o, at, was, to);
 }
 
 static bool bind_object(const struct object *o, void *arg)
 {
-	if (o->base == inject_lib.base || object_has(o, arg, false, false) || !o->syms || !o->strs)
-		return false;
-	for (unsigned t = 0; t < 2; t++)
-		for (size_t i = 0; o->rela[t] && i < o->rela_cnt[t]; i++)
-			bind_one(o, &o->rela[t][i]);
+	if (o->base != inject_lib.base && !object_has(o, arg, false, false))
+		object_pointers(o, bind_one);
 	return false;
 }
 

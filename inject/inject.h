@@ -70,8 +70,10 @@ struct thread {
 	uint32_t tid;
 	const struct call *calls[CT_MAX_DEPTH]; /* of the slot's frames; may be gone */
 	uint64_t tsc0, ns0, last_ns;		/* clock.c; only while busy_sp is set */
-};
-_Static_assert(sizeof(struct thread) == 192, "whole cache lines");
+	/* nv.c: where the function is on the stack that has made the slot's nv active, 0: none; the
+	 * last call that a record of a system call names */
+	uint64_t nv_sp, nv_call;
+} __attribute__((aligned(64)));
 
 /* In pages that a child of fork finds zeroed. */
 struct process {
@@ -120,6 +122,25 @@ void *inject_enter(struct call *call);
 void inject_exit(struct call *call, uint64_t result);
 uint64_t inject_now(void);
 bool inject_elsewhere(const struct thread *t, uint64_t sp, uint64_t outer_sp);
+/* Is somebody who stands there called from a signal handler that came into what has set the mark?
+ * Not so if that was left by a longjmp. */
+static inline bool is_within(const struct thread *t, uint64_t sp, uint64_t mark)
+{
+	return mark && (sp < mark || inject_elsewhere(t, sp, mark));
+}
+/* A record is being made, by who stands there. One store decides for signal handlers. */
+static inline void busy_set(struct thread *t, uint64_t sp)
+{
+	__atomic_store_n(&t->busy_sp, sp, __ATOMIC_RELAXED);
+	__atomic_store_n(&t->slot->busy, 1, __ATOMIC_RELAXED);
+	__atomic_signal_fence(__ATOMIC_SEQ_CST);
+}
+static inline void busy_clear(struct thread *t)
+{
+	__atomic_signal_fence(__ATOMIC_SEQ_CST);
+	__atomic_store_n(&t->slot->busy, 0, __ATOMIC_RELEASE);
+	__atomic_store_n(&t->busy_sp, 0, __ATOMIC_RELAXED);
+}
 /* Its calls are not going to return: their records, and no frame is left. */
 void inject_unfinished(struct thread *t, uint64_t now);
 
@@ -194,6 +215,8 @@ static inline uint64_t random_next(struct thread *t)
 }
 
 /* pointee.c */
+/* Reads memory of the program, for who stands at sp. 0 or -EFAULT. */
+int memory_read(const struct thread *t, uint64_t sp, void *to, uint64_t addr, size_t len);
 /* Appends what the spec asks for at off; returns the record's size. */
 uint32_t pointees_add(const struct thread *t, const struct call *call, const struct ct_spec *spec,
 		      struct ct_call *rec, bool ok, uint32_t off);
@@ -211,8 +234,9 @@ static inline uint64_t call_word(const struct call *call, unsigned i)
 	return likely(i < REG_WORDS) ? call->regs[i] : call->stack[i - REG_WORDS];
 }
 
-/* thread.c: a slot for this thread, if the process is traced and there is one; NULL. */
-struct thread *thread_begin(const struct call *call);
+/* thread.c: a slot for this thread, which stands at sp, if the process is traced and there is one;
+ * NULL. */
+struct thread *thread_begin(uint64_t sp);
 
 /* collector.c: a name for one, which children inherit; is it such; starts it: 0 or -errno. */
 const char *collector_name(void);
@@ -233,6 +257,20 @@ void process_end(void);
 void process_ask(struct process *p, uint64_t now);
 /* A line to stderr, if CUDATRACE_VERBOSE is set. */
 void say(const char *what, int err);
+
+/* nv_hook.c: --kernel */
+/* Objects of the driver that were loaded meanwhile are hooked, too. Pointers, in all. */
+uint32_t nv_hook(void);
+void nv_unhook(void);
+/* nv.c: functions of libc, what is called instead of them, and what they are. */
+struct nv_func {
+	const char *name;
+	void *ours, *real;
+};
+#define NV_FUNC_CNT 8
+extern struct nv_func nv_funcs[NV_FUNC_CNT];
+/* One in flight does not return. */
+void nv_unfinished(struct thread *t, uint64_t now);
 
 /* elf.c: what is loaded. */
 struct object {
@@ -255,6 +293,8 @@ struct object {
 /* Calls fn for each object, in the order they were loaded, until it returns true, and returns that.
  */
 bool objects_each(bool (*fn)(const struct object *o, void *arg), void *arg);
+/* How many were ever loaded. */
+uint64_t objects_loaded(void);
 bool object_is(const struct object *o, const char *stem);
 bool object_of_address(const void *p, struct object *o);
 /* The part that an address lies in; NULL: none. */
@@ -262,10 +302,12 @@ bool object_has(const struct object *o, const void *p, bool exec, bool write);
 const ElfW(Sym) * object_symbol(const struct object *o, const char *name);
 /* Of libc, wherever it has it: libc.so.6, or before 2.34 libpthread.so.0, libdl.so.2. */
 void *libc_symbol(const char *name);
+/* Of whoever comes first: what the dynamic loader finds. */
+void *global_symbol(const char *name);
 
 /* hook.c */
 struct hooked_cnt {
-	uint32_t slots, pointers;
+	uint32_t slots, pointers, nv;
 };
 extern struct object inject_lib; /* libcuda; path NULL: not found yet */
 extern uint64_t inject_is_hooked[CT_MAX_FUNCS / 64];
@@ -279,6 +321,11 @@ bool hooks_match(const struct ct_shm_set *set);
 bool hook_is_entry(uint64_t func_id, uint64_t addr);
 /* What the program gets instead of this pointer. */
 void *hook_answer(void *p);
+/* A pointer of a table that the dynamic loader has filled, if it still is what it was. */
+bool pointer_put(const struct object *o, void **at, void *was, void *to);
+/* Calls fn for each pointer in an object's tables that a symbol of another object is for. */
+void object_pointers(const struct object *o,
+		     void (*fn)(const struct object *o, void **at, const char *name, bool is_lazy));
 
 static inline void *thunk_of(unsigned func_id)
 {

@@ -45,10 +45,8 @@ cold void stack_words(uint64_t *to, uint64_t from, uint64_t left)
 		memcpy(to, (void *)from, left < len ? left : len);
 }
 
-static bool is_safe(const struct thread *t, const struct call *call, uint64_t addr, size_t len)
+static bool is_safe(const struct thread *t, uint64_t sp, uint64_t addr, size_t len)
 {
-	uint64_t sp = call->sp;
-
 	/* Up to the end of the stack that this runs on everything is there. */
 	if (addr >= sp && sp >= t->stack_lo && sp < t->stack_hi && addr < t->stack_hi)
 		return len <= t->stack_hi - addr;
@@ -64,24 +62,35 @@ enum trust {
 	TRUST_WRITTEN, /* the call has just written there */
 };
 
-static bool is_direct(const struct thread *t, const struct call *call, uint64_t addr, size_t len,
+static bool is_direct(const struct thread *t, uint64_t sp, uint64_t addr, size_t len,
 		      enum trust trust)
 {
 	return (trust == TRUST_WRITTEN && addr / PAGE == (addr + len - 1) / PAGE) ||
-	       is_safe(t, call, addr, len);
+	       is_safe(t, sp, addr, len);
+}
+
+static int read_trusted(const struct thread *t, uint64_t sp, void *to, uint64_t addr, size_t len,
+			enum trust trust)
+{
+	if (!len)
+		return 0;
+	if (likely(is_direct(t, sp, addr, len, trust))) {
+		memcpy(to, (void *)addr, len);
+		return 0;
+	}
+	return read_slow(to, addr, len) == len ? 0 : -EFAULT;
+}
+
+int memory_read(const struct thread *t, uint64_t sp, void *to, uint64_t addr, size_t len)
+{
+	return read_trusted(t, sp, to, addr, len, TRUST_NOTHING);
 }
 
 /* 0 or -EFAULT */
 static int read_mem(const struct thread *t, const struct call *call, void *to, uint64_t addr,
 		    size_t len, enum trust trust)
 {
-	if (!len)
-		return 0;
-	if (likely(is_direct(t, call, addr, len, trust))) {
-		memcpy(to, (void *)addr, len);
-		return 0;
-	}
-	return read_slow(to, addr, len) == len ? 0 : -EFAULT;
+	return read_trusted(t, call->sp, to, addr, len, trust);
 }
 
 /* Length with the NUL, which it has always; or -EFAULT. */
@@ -92,7 +101,7 @@ static int read_str(const struct thread *t, const struct call *call, char *to, u
 
 	if (!size)
 		return 0;
-	if (is_direct(t, call, addr, size, trust)) {
+	if (is_direct(t, call->sp, addr, size, trust)) {
 		len = strnlen((char *)addr, size);
 		memcpy(to, (char *)addr, len);
 	} else {

@@ -238,6 +238,7 @@ static int hooked(int fd, const struct hooked_cnt *cnt)
 				  .version = CT_SHM_VERSION,
 				  .slot_cnt = cnt->slots,
 				  .pointer_cnt = cnt->pointers,
+				  .nv_cnt = cnt->nv,
 				  .hooked_ns = inject_now()};
 
 	memcpy(h.is_hooked, inject_is_hooked, sizeof(h.is_hooked));
@@ -268,6 +269,8 @@ static int connect_and_hook(struct process *p, uint32_t how, bool first)
 		__atomic_store_n(&p->alive, ++generation, __ATOMIC_RELEASE);
 		if (first)
 			hook_all(p->set, how == CT_SHM_PRELOAD, &cnt);
+		if (p->set->nv.wanted)
+			cnt.nv = nv_hook();
 		err = hooked(fd, &cnt);
 	}
 	for (unsigned i = 0; i < 2; i++)
@@ -305,6 +308,12 @@ static struct process *pages(void)
 	return p;
 }
 
+static void unhook(void)
+{
+	unhook_all();
+	nv_unhook();
+}
+
 static void start(struct process *p, uint32_t how, const struct object *lib)
 {
 	bool first = !inject_lib.dyn;
@@ -327,7 +336,7 @@ static void start(struct process *p, uint32_t how, const struct object *lib)
 	say("not traced: no answer of the tracer", -err);
 	p->alive = 0;
 	p->given_up = 1;
-	unhook_all();
+	unhook();
 }
 
 static bool is_starter(struct process *p, uint32_t tid)
@@ -368,7 +377,7 @@ cold void process_end(void)
 	p->given_up = 1;
 	if (alive && __atomic_compare_exchange_n(&p->alive, &alive, 0, false, __ATOMIC_ACQ_REL,
 						 __ATOMIC_RELAXED))
-		unhook_all();
+		unhook();
 }
 
 cold void process_ask(struct process *p, uint64_t now)

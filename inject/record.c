@@ -77,10 +77,10 @@ static inline uint32_t call_fill(struct ct_call *c, const struct thread *t, uint
 	c->word_cnt = words;
 	c->cap_cnt = 0;
 	c->stack_cnt = 0;
-	c->ioctl_cnt = 0;
+	c->ioctl_cnt = f->ioctl_cnt;
 	c->api_depth = f->api_depth;
 	memset(c->reserved2, 0, sizeof(c->reserved2));
-	c->ioctl_ns = 0;
+	c->ioctl_ns = f->ioctl_ns;
 	c->off_cpu_ns = 0;
 	memset(c->cap_len, 0, sizeof(c->cap_len));
 	/* Those of registers all, which is no branch: a frame has 0 where nothing is asked for. */
@@ -94,10 +94,10 @@ static inline uint32_t call_fill(struct ct_call *c, const struct thread *t, uint
 
 /* No record has or will have this call's number: the next one gets it. The tracer expects them
  * without large gaps. */
-static void number_back(struct ct_shm_slot *s, const struct ct_frame *f)
+static void number_back(struct thread *t, const struct ct_frame *f)
 {
-	if (s->next_id == f->call_id + 1)
-		s->next_id = f->call_id;
+	if (t->slot->next_id == f->call_id + 1 && t->nv_call != f->call_id)
+		t->slot->next_id = f->call_id;
 }
 
 /* The call of this thunk, whose frame is at depth i. False: there was no room. */
@@ -190,6 +190,7 @@ cold void inject_unfinished(struct thread *t, uint64_t now)
 {
 	if (t->slot->depth > CT_MAX_DEPTH)
 		depth_set(t->slot, CT_MAX_DEPTH);
+	nv_unfinished(t, now);
 	give_up_to(t, 0, now, CT_CALL_F_UNFINISHED);
 }
 
@@ -302,27 +303,6 @@ static inline void frame_words(struct ct_frame *f, const struct call *call, uint
 		words_rest(f->words, call->stack, cnt);
 }
 
-/* A signal handler came while a record was made, unless that was left by a longjmp. */
-static bool is_interrupted(const struct thread *t, uint64_t sp)
-{
-	return t->busy_sp && (sp < t->busy_sp || inject_elsewhere(t, sp, t->busy_sp));
-}
-
-/* One store decides for signal handlers. */
-static void busy_set(struct thread *t, uint64_t sp)
-{
-	__atomic_store_n(&t->busy_sp, sp, __ATOMIC_RELAXED);
-	__atomic_store_n(&t->slot->busy, 1, __ATOMIC_RELAXED);
-	__atomic_signal_fence(__ATOMIC_SEQ_CST);
-}
-
-static void busy_clear(struct thread *t)
-{
-	__atomic_signal_fence(__ATOMIC_SEQ_CST);
-	__atomic_store_n(&t->slot->busy, 0, __ATOMIC_RELEASE);
-	__atomic_store_n(&t->busy_sp, 0, __ATOMIC_RELAXED);
-}
-
 /* Of a call whose return is not looked at: the frame is not kept. */
 static cold void enter_only(struct thread *t, const struct call *call, const struct ct_spec *spec,
 			    uint32_t level, uint32_t depth)
@@ -364,6 +344,8 @@ static inline bool enter_frame(struct process *p, struct thread *t, struct call 
 	f->api = spec->api;
 	f->api_depth = 0;
 	f->flags = 0;
+	f->ioctl_cnt = 0;
+	f->ioctl_ns = 0;
 	if (unlikely(outer > 0))
 		nest(s, f, outer);
 	if (level == CT_LEVEL_COUNT) {
@@ -426,7 +408,7 @@ static inline void enter(struct process *p, struct thread *t, struct call *call)
 	level = call_level(p, t, spec);
 	if (unlikely(level >= CT_LEVEL_OFF))
 		return;
-	if (unlikely(is_interrupted(t, call->sp))) {
+	if (unlikely(is_within(t, call->sp, t->busy_sp))) {
 		enter_dropped(s);
 		return;
 	}
@@ -508,7 +490,7 @@ hot void *inject_enter(struct call *call)
 	call->start_ns = 0;
 	call->answers = inject_hooks[call->func_id].answers;
 	if (unlikely(!t || inject_me.gen != p->alive)) {
-		t = thread_begin(call);
+		t = thread_begin(call->sp);
 		p = inject_process;
 	}
 	copy_stack(call, t);
@@ -523,6 +505,12 @@ hot void *inject_enter(struct call *call)
 
 /* --- return --- */
 
+static cold void ioctls_add(struct ct_frame *outer, const struct ct_frame *f)
+{
+	outer->ioctl_cnt += f->ioctl_cnt;
+	outer->ioctl_ns += f->ioctl_ns;
+}
+
 static inline void leave(struct process *p, struct thread *t, const struct call *call, uint64_t now,
 			 int32_t result)
 {
@@ -534,6 +522,8 @@ static inline void leave(struct process *p, struct thread *t, const struct call 
 	if (unlikely(s->depth > call->depth + 1))
 		give_up_to(t, call->depth + 1, now, CT_CALL_F_ABANDONED);
 	ok = ct_result_is_ok(spec, result);
+	if (unlikely(f->ioctl_cnt && call->depth))
+		ioctls_add(&s->frames[call->depth - 1], f);
 	if (f->flags & CT_FRAME_F_COUNTED) {
 		count_returned(t, spec, call, result, now - call->start_ns);
 		s->stats[CT_STAT_COUNTED]++;
@@ -547,7 +537,7 @@ static inline void leave(struct process *p, struct thread *t, const struct call 
 	depth_set(s, call->depth);
 	bump(&s->stats[CT_STAT_RETURNS]);
 	if (unlikely(!sent))
-		number_back(s, f);
+		number_back(t, f);
 	/* Not before: names that are told from here on must come behind this record. */
 	if (unlikely(spec->flags & CT_SPEC_F_UNLOADS) && forgets)
 		names_forget();

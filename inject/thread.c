@@ -210,10 +210,12 @@ static struct thread *thread_take(struct process *p, uint64_t sp)
 	thread_send(t, now);
 	__atomic_store_n(&t->slot->busy, 0, __ATOMIC_RELEASE);
 	key_set(t);
+	if (p->set->nv.wanted)
+		nv_hook();
 	return t;
 }
 
-cold struct thread *thread_begin(const struct call *call)
+cold struct thread *thread_begin(uint64_t sp)
 {
 	struct process *p = inject_process;
 	struct thread *t = NULL;
@@ -232,7 +234,7 @@ cold struct thread *thread_begin(const struct call *call)
 	if (inject_me.wait) {
 		inject_me.wait--;
 	} else {
-		t = thread_take(p, call->sp);
+		t = thread_take(p, sp);
 		if (!t)
 			inject_me.wait = WAIT_CALLS;
 	}

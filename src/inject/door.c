@@ -143,8 +143,14 @@ static void on_hooked(struct inject *in, const struct conn *c, const struct ct_s
 	to.since_ns = c->since_ns;
 	memcpy(to.comm, c->peer->comm, sizeof(c->peer->comm));
 	dbg("process %d: %u functions of %s by their dispatch pointers, %u by pointers that are asked "
-	    "for, of %u",
-	    c->pid, h->slot_cnt, to.path, h->pointer_cnt, to.wanted_cnt);
+	    "for, of %u; %u pointers to libc's",
+	    c->pid, h->slot_cnt, to.path, h->pointer_cnt, to.wanted_cnt, h->nv_cnt);
+	if (in->o.kernel && !h->nv_cnt && !in->said_no_nv) {
+		in->said_no_nv = true;
+		warn("--kernel: process %d: %s does not call libc as it is known to: its system calls are "
+		     "not seen",
+		     c->pid, to.path);
+	}
 	in->o.on_lib(in->o.ctx, &to);
 }
 

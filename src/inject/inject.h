@@ -8,6 +8,7 @@
 #define INJECT_INJECT_H
 
 #include "attach/levels.h"
+#include "decode/nv/nv_decode.h"
 #include "record/check.h"
 
 #include <stdbool.h>
@@ -36,6 +37,7 @@ struct inject_lib {
 struct inject_opts {
 	struct fnset *fns; /* symbols that no row has are added to it */
 	enum ct_hide hide;
+	const struct nv_abi *kernel; /* --kernel: the driver's version; NULL: not so */
 	uint64_t min_duration_ns;
 	uint64_t ring_sz; /* bytes of one thread's ring: a power of two */
 	const char *name; /* "@NAME" that they find us by; NULL: one that nobody can guess */

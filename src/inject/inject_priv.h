@@ -86,6 +86,8 @@ bool shm__has_returned(const struct shm *m, unsigned i, unsigned depth);
 /* One of them as a record; 0: it is counted. */
 size_t shm__frame(const struct shm *m, unsigned i, unsigned depth, const struct ct_shm_set *set,
 		  struct ct_call *c);
+/* A system call into the driver that is in flight, as a record; 0: none is. */
+size_t shm__nv(const struct shm *m, unsigned i, void *buf, size_t size);
 void shm__add_totals(const struct shm *m, struct ct_totals *sum);
 
 /* --- peers.c --- */
@@ -118,6 +120,8 @@ struct made {
 		struct ct_rec rec;
 		struct ct_task task;
 		struct ct_call call;
+		struct ct_nv nv;
+		uint8_t bytes[sizeof(((struct ct_nv_thread *)0)->out)];
 	};
 };
 
@@ -148,7 +152,7 @@ struct inject {
 	uint32_t next_block;
 	uint64_t next_ns, refused_cnt;
 	unsigned timer_ms;
-	bool stopped;
+	bool stopped, said_no_nv;
 };
 
 /* door.c */

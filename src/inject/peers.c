@@ -228,31 +228,45 @@ int inject__set_proc(struct inject *in, pid_t pid, enum ct_proc_level level)
 	return 0;
 }
 
+/* Of a call: the process's number becomes the trace's. 0 stays 0. */
+static bool own_id(struct inject *in, struct shm_slot *s, __u64 *id)
+{
+	uint64_t block = *id >> ID_BLOCK_LOG;
+
+	if (!*id)
+		return true;
+	/* Dense: no block is left out. */
+	if (block > s->block_cnt)
+		return false;
+	if (block == s->block_cnt) {
+		uint32_t *blocks = realloc(s->blocks, (block + 1) * sizeof(*blocks));
+
+		if (!blocks)
+			return false;
+		s->blocks = blocks;
+		s->blocks[s->block_cnt++] = ++in->next_block;
+	}
+	*id = (uint64_t)s->blocks[block] << ID_BLOCK_LOG | (*id & ((1 << ID_BLOCK_LOG) - 1));
+	return true;
+}
+
+static bool is_function(const struct inject *in, uint32_t func_id)
+{
+	return func_id < in->settings.fn_cnt && in->settings.set->name_off[func_id];
+}
+
 static bool own_call(struct inject *in, struct peer *p, struct shm_slot *s, struct ct_call *c)
 {
-	__u64 *ids[] = {&c->call_id, &c->parent_id};
-
-	for (int k = 0; k < 2; k++) {
-		uint64_t block = *ids[k] >> ID_BLOCK_LOG;
-
-		if (!*ids[k])
-			continue;
-		/* Dense: no block is left out. */
-		if (block > s->block_cnt)
-			return false;
-		if (block == s->block_cnt) {
-			uint32_t *blocks = realloc(s->blocks, (block + 1) * sizeof(*blocks));
-
-			if (!blocks)
-				return false;
-			s->blocks = blocks;
-			s->blocks[s->block_cnt++] = ++in->next_block;
-		}
-		*ids[k] = (uint64_t)s->blocks[block] << ID_BLOCK_LOG |
-			  (*ids[k] & ((1 << ID_BLOCK_LOG) - 1));
-	}
 	c->lib_id = p->lib_id;
-	return c->func_id < in->settings.fn_cnt && in->settings.set->name_off[c->func_id];
+	return own_id(in, s, &c->call_id) && own_id(in, s, &c->parent_id) &&
+	       is_function(in, c->func_id);
+}
+
+/* An open file is named by its process and descriptor. */
+static bool own_nv(struct inject *in, const struct peer *p, struct shm_slot *s, struct ct_nv *nv)
+{
+	nv->file = nv->fd < 0 ? 0 : (uint64_t)p->pid << 32 | ((uint32_t)nv->fd + 1);
+	return own_id(in, s, &nv->call_id) && (!nv->call_id || is_function(in, nv->func_id));
 }
 
 bool peers__own(struct inject *in, struct peer *p, unsigned slot, void *data, size_t size)
@@ -274,9 +288,21 @@ bool peers__own(struct inject *in, struct peer *p, unsigned slot, void *data, si
 		return true;
 	case CT_REC_CALL:
 		return size >= CT_CALL_FIXED_SZ && own_call(in, p, s, data);
+	case CT_REC_NV:
+		return size >= sizeof(struct ct_nv) && own_nv(in, p, s, data);
 	default:
 		return rec->kind == CT_REC_NAME;
 	}
+}
+
+static void give_up_nv(struct inject *in, struct peer *p, unsigned slot, uint64_t now)
+{
+	struct made m = {.key = now};
+
+	m.size = shm__nv(&p->shm, slot, &m.bytes, sizeof(m.bytes));
+	m.nv.end_ns = now;
+	if (m.size && peers__own(in, p, slot, &m.nv, m.size))
+		made__push(in, &m);
 }
 
 void peers__give_up(struct inject *in, struct peer *p, uint64_t now)
@@ -284,6 +310,7 @@ void peers__give_up(struct inject *in, struct peer *p, uint64_t now)
 	shm__find_slots(&p->shm);
 	for (unsigned i = 0; i < p->shm.slot_cnt; i++) {
 		shm__look(&p->shm, i, now);
+		give_up_nv(in, p, i, now);
 		for (unsigned depth = shm__depth(&p->shm, i); depth-- > 0;) {
 			struct made m = {.key = now};
 

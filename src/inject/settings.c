@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 #include "inject_priv.h"
 
+#include "attach/nv_devs.h"
 #include "decode/value.h"
 #include "util/clock.h"
 #include "util/log.h"
@@ -16,6 +17,14 @@
 #ifndef F_SEAL_FUTURE_WRITE
 #define F_SEAL_FUTURE_WRITE 0x0010
 #endif
+
+static void fill_nv(struct ct_shm_nv *nv, const struct nv_abi *abi, enum ct_hide hide)
+{
+	nv->wanted = 1;
+	nv_devs__read(&nv->devs);
+	nv->plan_cnt = nv_plan_rows(abi, hide, nv->plans, CT_NV_PLANS_MAX);
+	nv->params_cnt = nv_plan_param_rows(abi, hide, nv->params, CT_NV_PARAMS_MAX);
+}
 
 int settings__open(struct settings *s, const struct inject_opts *o)
 {
@@ -43,6 +52,8 @@ int settings__open(struct settings *s, const struct inject_opts *o)
 	s->set->sample_seed = now_ns();
 	s->set->beat_ns = now_ns();
 	s->names_sz = 1;
+	if (o->kernel)
+		fill_nv(&s->set->nv, o->kernel, o->hide);
 	api_named_results(s->set->results);
 	settings__fill(s);
 	return 0;

@@ -88,6 +88,8 @@ static uint64_t sent_ns(const uint8_t *at, uint16_t kind, uint32_t size)
 
 	if (kind == CT_REC_CALL && size >= CT_CALL_FIXED_SZ)
 		memcpy(&ns, at + offsetof(struct ct_call, end_ns), sizeof(ns));
+	else if (kind == CT_REC_NV && size >= sizeof(struct ct_nv))
+		memcpy(&ns, at + offsetof(struct ct_nv, end_ns), sizeof(ns));
 	else
 		memcpy(&ns, at + offsetof(struct ct_rec, ts_ns), sizeof(ns));
 	return ns;
@@ -256,12 +258,29 @@ size_t shm__frame(const struct shm *m, unsigned i, unsigned depth, const struct 
 	c->func_id = f.func_id;
 	c->depth = f.depth;
 	c->api_depth = f.api_depth;
+	c->ioctl_cnt = f.ioctl_cnt;
+	c->ioctl_ns = f.ioctl_ns;
 	c->word_cnt = set->specs[f.func_id].word_cnt;
 	if (c->word_cnt > CT_MAX_WORDS)
 		c->word_cnt = CT_MAX_WORDS;
 	memcpy(c->words, f.words, sizeof(c->words));
 	c->rec.size = CT_CALL_FIXED_SZ + c->word_cnt * sizeof(c->words[0]);
 	return c->rec.size;
+}
+
+size_t shm__nv(const struct shm *m, unsigned i, void *buf, size_t size)
+{
+	const struct ct_nv_thread *st = &shm__slot(m, i)->nv;
+	struct ct_nv *rec = buf;
+	uint32_t off = st->off;
+
+	if (!__atomic_load_n(&st->active, __ATOMIC_ACQUIRE) || off < sizeof(*rec) || off > size)
+		return 0;
+	shm_copy(buf, st->out, off);
+	rec->rec.size = off;
+	rec->rec.kind = CT_REC_NV;
+	rec->rec.flags = CT_CALL_F_UNFINISHED;
+	return off;
 }
 
 void shm__add_totals(const struct shm *m, struct ct_totals *sum)

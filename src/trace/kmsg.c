@@ -101,7 +101,7 @@ void kmsg__use(struct source *s, int fd, bool messages)
 
 static int kmsg_open(struct source *s, struct tracer *t)
 {
-	bool wanted = t->o.xids || attach__kernel_probe(t->att) != NV_PROBE_AUTO;
+	bool wanted = t->o.xids || tracer__sees_driver(t);
 	int fd = wanted && !attach__has_xid(t->att)
 			 ? open("/dev/kmsg", O_RDONLY | O_NONBLOCK | O_CLOEXEC)
 			 : -1;

@@ -307,7 +307,9 @@ static int choose_probe(struct session *s)
 
 	s->probe = o->collect ? PROBE_INJECT : o->probe;
 	if (s->probe == PROBE_AUTO) {
-		missing = o->argv && !o->kernel && !o->sched ? caps__missing_privilege() : NULL;
+		missing = o->argv && !o->sched && o->kernel_probe == NV_PROBE_AUTO
+				  ? caps__missing_privilege()
+				  : NULL;
 		s->probe = missing ? PROBE_INJECT : PROBE_UPROBE;
 		if (missing)
 			info("tracing in the process (--probe=inject): uprobes need root");
@@ -319,9 +321,9 @@ static int choose_probe(struct session *s)
 		    "COMMAND; running ones are traced by --probe=uprobe, as root");
 		return EXIT_USAGE;
 	}
-	if (o->kernel || o->sched) {
-		err("%s is not seen from within a process: use --probe=uprobe, as root",
-		    o->kernel ? "--kernel" : "--sched");
+	if (o->sched || o->kernel_probe != NV_PROBE_AUTO) {
+		err("%s from within a process: use --probe=uprobe, as root",
+		    o->sched ? "--sched is not seen" : "--kernel-probe is not for what is seen");
 		return EXIT_USAGE;
 	}
 	return 0;

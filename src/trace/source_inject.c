@@ -3,6 +3,7 @@
 #include "source.h"
 #include "tracer.h"
 
+#include "attach/nv_devs.h"
 #include "inject/inject.h"
 
 #include <errno.h>
@@ -41,6 +42,7 @@ static int inject_open(struct source *s, struct tracer *t)
 	struct inject_opts o = {
 		.fns = t->fns,
 		.hide = t->o.attach.hide,
+		.kernel = tracer__sees_driver(t) ? &t->abi : NULL,
 		.min_duration_ns = t->o.attach.min_duration_ns,
 		.ring_sz = ring_sz > RING_SZ_MIN ? ring_sz : RING_SZ_MIN,
 		.uid = t->o.inject_uid,
@@ -52,6 +54,8 @@ static int inject_open(struct source *s, struct tracer *t)
 
 	if (t->o.probe != PROBE_INJECT)
 		return SOURCE_UNUSED;
+	if (t->o.attach.kernel && !o.kernel)
+		nv_devs__say_none();
 	((struct source_inject *)s)->in = inject__open(&o);
 	return of(s) ? 0 : -EIO;
 }

@@ -2,6 +2,7 @@
 #include "tracer.h"
 
 #include "attach/allow/caps.h"
+#include "attach/nv_devs.h"
 #include "util/clock.h"
 #include "util/log.h"
 #include "version.h"
@@ -168,6 +169,19 @@ void tracer__fill_libs(struct tracer *t)
 	t->info.libs = t->info_libs;
 }
 
+bool tracer__sees_driver(const struct tracer *t)
+{
+	return t->att ? attach__kernel_probe(t->att) != NV_PROBE_AUTO
+		      : t->o.attach.kernel && nv_devs__loaded();
+}
+
+static const char *kernel_probe(const struct tracer *t)
+{
+	if (!tracer__sees_driver(t))
+		return NULL;
+	return t->att ? nv_probe_name(attach__kernel_probe(t->att)) : "inject";
+}
+
 static void describe_selection(struct tracer *t)
 {
 	struct trace_info *info = &t->info;
@@ -185,7 +199,6 @@ static void describe_selection(struct tracer *t)
 
 void tracer__fill_info(struct tracer *t)
 {
-	enum nv_probe probe = attach__kernel_probe(t->att);
 	struct trace_info *info = &t->info;
 
 	describe_selection(t);
@@ -197,7 +210,7 @@ void tracer__fill_info(struct tracer *t)
 	info->cuda_version = t->facts.cuda_version;
 	info->mechanism = t->att ? mechanism_name(attach__mechanism(t->att)) : "inject";
 	info->hidden = api_hide_name(t->o.attach.hide);
-	info->kernel_probe = probe == NV_PROBE_AUTO ? NULL : nv_probe_name(probe);
+	info->kernel_probe = kernel_probe(t);
 	info->degraded = t->degraded;
 	info->degraded_cnt =
 		t->att ? caps__degraded(t->degraded, sizeof(t->degraded) / sizeof(t->degraded[0]))

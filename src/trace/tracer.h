@@ -59,6 +59,8 @@ struct tracer {
 
 /* t->fns is there already, chosen from. Reports its own errors. 0 or -errno. */
 int tracer__open(struct tracer *t, const struct tracer_opts *o);
+/* Are system calls into the driver seen, by whomever? */
+bool tracer__sees_driver(const struct tracer *t);
 /* What a header says, with ts 0 now; the command or the processes are the caller's. */
 void tracer__fill_info(struct tracer *t);
 /* The files that are attached by now go to info. */

@@ -181,7 +181,7 @@ def test_exports_that_no_table_knows(tmp_path):
 @pytest.mark.parametrize("args,said", [
     (["-p", "1"], "--probe=inject starts the program that it traces: cudatrace --probe=inject -- COMMAND"),
     ([], "--probe=inject starts the program that it traces: cudatrace --probe=inject -- COMMAND"),
-    (["--kernel", "--", "true"], "--kernel is not seen from within a process: use --probe=uprobe, as root"),
+    (["--kernel", "--kernel-probe=fentry", "--", "true"], "--kernel-probe is not for what is seen from within a process: use --probe=uprobe, as root"),
     (["--sched", "--", "true"], "--sched is not seen from within a process: use --probe=uprobe, as root"),
     (["-p", "1", "--", "true"], "both -p and a command"),
     (["--probe=nosuch", "--", "true"], "--probe 'nosuch': there is no such way; choose one of: auto uprobe inject"),

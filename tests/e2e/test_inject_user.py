@@ -86,7 +86,7 @@ def test_quiet_is_quiet(place):
     assert (ran.status, ran.err) == (0, ""), ran
 
 
-@pytest.mark.parametrize("args", [["--probe=uprobe", "--", "true"], ["-p", str(os.getpid())], [], ["--kernel", "--", "true"], ["--sched", "--", "true"]])
+@pytest.mark.parametrize("args", [["--probe=uprobe", "--", "true"], ["-p", str(os.getpid())], [], ["--kernel"], ["--kernel", "--kernel-probe=tracepoint", "--", "true"], ["--sched", "--", "true"]])
 def test_uprobes_need_root(place, args):
     """Also what only they can do."""
     ran = user(place, "-q", "--jsonl", place + "/out/none", *args)

@@ -15,6 +15,7 @@
 
 #define RING_SZ	   (64 << 10)
 #define SLOTS	   3
+#define RING_OFF   ((sizeof(struct ct_shm_slot) + 4095) & ~4095ul)
 #define WRITTEN_SZ (sizeof(struct ct_shm_slot) + 1024)
 
 static struct inject in;
@@ -30,6 +31,8 @@ static void on_record(void *ctx, const void *rec, size_t size)
 	assert(raw.rec->pid == (uint32_t)getpid());
 	if (raw.rec->kind == CT_REC_CALL)
 		assert(raw.call.call->func_id < CT_MAX_FUNCS);
+	if (raw.rec->kind == CT_REC_NV)
+		assert(!raw.nv.call_id || raw.nv.nv->func_id < CT_MAX_FUNCS);
 }
 
 static void on_count(void *ctx, const struct ct_count_key *key, const struct ct_count *c)
@@ -59,7 +62,7 @@ static void begin(void)
 	peer.shm.bad_cnt = 0;
 	in.made_at = in.made_cnt = 0;
 	for (unsigned i = 0; i < SLOTS; i++) {
-		memset(shm__slot(&peer.shm, i), 0, WRITTEN_SZ + 4096);
+		memset(shm__slot(&peer.shm, i), 0, RING_OFF + 1024);
 		free(peer.shm.slots[i].blocks);
 		memset(&peer.shm.slots[i], 0, sizeof(peer.shm.slots[i]));
 	}
@@ -72,7 +75,7 @@ static void scribble(struct input *from)
 	size_t off = take16(from) % WRITTEN_SZ, size = take8(from);
 
 	if (off >= sizeof(struct ct_shm_slot))
-		off += 4096 - sizeof(struct ct_shm_slot);
+		off += RING_OFF - sizeof(struct ct_shm_slot);
 	take(from, slot + off, size);
 }
 
@@ -81,7 +84,7 @@ static void write_record(struct input *from)
 {
 	unsigned i = take8(from) % SLOTS;
 	struct ct_shm_slot *slot = shm__slot(&peer.shm, i);
-	uint8_t *ring = (uint8_t *)slot + 4096;
+	uint8_t *ring = (uint8_t *)slot + RING_OFF;
 	uint32_t size = 24 + take8(from);
 	uint64_t off = slot->head & (RING_SZ - 1);
 

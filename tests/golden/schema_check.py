@@ -147,7 +147,7 @@ HEADER = {
     'libraries': (array(is_object), True), 'traced': (text, True), 'left_out': (text, True),
     'mechanism': (one_of({'uprobe.session', 'uprobe.multi', 'uprobe', 'inject'}), True),
     'counted': (word, False), 'no_return': (word, False), 'hidden': (one_of({'strings', 'arguments'}), False), 'stacks': (word, False),
-    'kernel_probe': (one_of({'kprobe.multi', 'fentry', 'kprobe', 'tracepoint'}), False), 'degraded': (array(word), True),
+    'kernel_probe': (one_of({'kprobe.multi', 'fentry', 'kprobe', 'tracepoint', 'inject'}), False), 'degraded': (array(word), True),
     'probe_cost_ns': (lambda v: num(v) and v >= 0, True), 'clock': (one_of({'CLOCK_MONOTONIC'}), True),
     'clock_base_ns': (count, True), 'wall_time': (matches(WALL_TIME), True),
     'boot_id': (matches(re.compile(r'[0-9a-f-]{36}\Z')), False),

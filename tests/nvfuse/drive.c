@@ -4,6 +4,8 @@
  * line, what a trace of it must contain. compare.py compares the two.
  *
  *   drive FOLDER                every command that the server knows, inside CUDA calls and outside
+ *   drive FOLDER single         the same, but that no descriptor is copied: what copies do only the
+ *                               kernel knows
  *   drive FOLDER many N         N ioctls, nothing on stdout
  *   drive FOLDER wait [N]       a line from stdin, then N ioctls (1) with what is expected of them
  *   drive FOLDER objects N      a client, N objects, controls on the first and the last three; then
@@ -764,7 +766,7 @@ static void unknown_handle(uint32_t client, uint32_t handle)
 	control(client, handle, &gpu_info, NULL, 0, ORDER | NV_ERR_INVALID_OBJECT_HANDLE, NULL);
 }
 
-static void everything(void)
+static void everything(bool single)
 {
 	uint32_t client, device = 0x5c000000, group, channel = 0x5c000002, sub;
 
@@ -796,7 +798,8 @@ static void everything(void)
 	mappings(&gpu);
 	mappings(&uvm);
 	second_file();
-	copies();
+	if (!single)
+		copies();
 	inside(three_controls, (void *)&cpu_info);
 	inside(nothing, NULL);
 	inside(nested, (void *)&cpu_info);
@@ -971,7 +974,7 @@ int main(int argc, char **argv)
 		for (unsigned long i = 0; i < cnt; i++)
 			control(0xc1d00001, 0x5c000001, &gpu_info, NULL, i, 0, NULL);
 	else
-		everything();
+		everything(!strcmp(mode, "single"));
 	close_dev(&tools);
 	close_dev(&uvm);
 	close_dev(&gpu);

@@ -1,0 +1,339 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * --kernel: the driver's system calls, as bpf/nv.bpf.h and bpf/nv_sys.bpf.h have them. The
+ * functions here are called instead of libc's (nv_hook.c), and call those.
+ *
+ * A record is put together in the thread's slot, so that the tracer finds one that does not return,
+ * and copied to the ring at the end.
+ */
+#include "inject.h"
+
+#include "ct_nv_copy.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+/* --- what ct_nv_copy.h asks for --- */
+
+long nv_read(void *to, __u32 len, __u64 addr)
+{
+	const struct thread *t = inject_me.t;
+
+	return memory_read(t, t->busy_sp, to, addr, len);
+}
+
+const struct ct_nv_plan *nv_plan_at(const struct ct_nv_key *key)
+{
+	const struct ct_shm_nv *nv = &inject_process->set->nv;
+
+	for (uint32_t i = 0; i < nv->plan_cnt && i < CT_NV_PLANS_MAX; i++)
+		if (nv->plans[i].key.nr == key->nr && nv->plans[i].key.dev == key->dev)
+			return &nv->plans[i].plan;
+	return NULL;
+}
+
+const __u32 *nv_params_at(const __u32 *control)
+{
+	const struct ct_shm_nv *nv = &inject_process->set->nv;
+
+	for (uint32_t i = 0; i < nv->params_cnt && i < CT_NV_PARAMS_MAX; i++)
+		if (nv->params[i].control == *control)
+			return &nv->params[i].len;
+	return NULL;
+}
+
+/* --- devices --- */
+
+static int dev_by_name(int fd, uint16_t *minor)
+{
+	char link[32] = "/proc/self/fd/", path[4096], name[16] = "", digits[12], *slash;
+	size_t at = strlen(link), n = 0;
+	long len;
+
+	do
+		digits[n++] = '0' + fd % 10;
+	while (fd /= 10);
+	while (n)
+		link[at++] = digits[--n];
+	len = syscall(SYS_readlinkat, (long)AT_FDCWD, link, path, sizeof(path) - 1);
+	if (len < 0)
+		return CT_NV_NONE;
+	path[len] = 0;
+	slash = strrchr(path, '/');
+	for (n = 0; slash && n < sizeof(name) - 1 && slash[n + 1]; n++)
+		name[n] = slash[n + 1];
+	return nv_dev_by_name(name, minor);
+}
+
+/* Keeps errno. */
+static int dev_of(const struct process *p, int fd, uint16_t *minor)
+{
+	int err = errno, dev = CT_NV_NONE;
+	struct stat st;
+
+	*minor = 0;
+	if (fd < 0)
+		return CT_NV_NONE;
+	if (p->set->nv.devs.by_name) {
+		dev = dev_by_name(fd, minor);
+	} else if (!syscall(SYS_fstat, (long)fd, &st) && S_ISCHR(st.st_mode)) {
+		*minor = minor(st.st_rdev);
+		dev = nv_dev_by_number(&p->set->nv.devs, major(st.st_rdev), *minor);
+	}
+	errno = err;
+	return dev;
+}
+
+/* --- records --- */
+
+struct what {
+	uint64_t arg;
+	uint32_t cmd;
+	int fd;
+	uint8_t op;
+};
+
+/* Where a function stands that is called instead of libc's. */
+#define PLACE ((uintptr_t)__builtin_frame_address(0))
+
+static void send(struct thread *t, uint16_t flags)
+{
+	struct ct_nv_thread *st = &t->slot->nv;
+	struct ct_nv *rec = (struct ct_nv *)st->out;
+	void *to = ring_room(t, st->off);
+
+	rec->rec.size = st->off;
+	rec->rec.flags = flags;
+	if (to)
+		memcpy(to, rec, st->off);
+	else
+		bump(&t->slot->drops[CT_DROP_NV]);
+	__atomic_store_n(&st->active, 0, __ATOMIC_RELEASE);
+	t->nv_sp = 0;
+	if (to)
+		ring_send(t, to);
+}
+
+cold void nv_unfinished(struct thread *t, uint64_t now)
+{
+	struct ct_nv_thread *st = &t->slot->nv;
+
+	if (!st->active)
+		return;
+	((struct ct_nv *)st->out)->end_ns = now;
+	send(t, CT_CALL_F_UNFINISHED);
+}
+
+static void fill(const struct process *p, struct thread *t, const struct what *w, int dev,
+		 uint16_t minor)
+{
+	struct ct_shm_slot *s = t->slot;
+	struct ct_nv *rec = (struct ct_nv *)s->nv.out;
+	bool hidden = p->set->hide == CT_HIDE_ARGS;
+
+	memset(rec, 0, sizeof(*rec));
+	s->nv.off = sizeof(*rec);
+	rec->rec.kind = CT_REC_NV;
+	rec->rec.tid = t->tid;
+	rec->cmd = w->cmd;
+	rec->fd = hidden ? -1 : w->fd;
+	rec->arg = hidden ? 0 : w->arg;
+	rec->minor = minor;
+	rec->dev = dev;
+	rec->op = w->op;
+	/* Copies of a descriptor are not known. */
+	rec->is_release = w->op == CT_NV_CLOSE;
+	if (s->depth && s->depth <= CT_MAX_DEPTH) {
+		rec->call_id = s->frames[s->depth - 1].call_id;
+		rec->func_id = s->frames[s->depth - 1].func_id;
+	}
+	t->nv_call = rec->call_id;
+	if (w->op == CT_NV_IOCTL && !hidden)
+		nv_ioctl_enter(&s->nv, rec);
+}
+
+/* Keeps errno. NULL: there will be no record. */
+static struct thread *enter(const struct what *w, int dev, uint16_t minor, uint64_t sp)
+{
+	struct process *p = inject_process;
+	struct thread *t = inject_me.t;
+	uint64_t now;
+
+	if (!t || inject_me.gen != p->alive)
+		t = thread_begin(sp);
+	if (!t)
+		return NULL;
+	if (is_within(t, sp, t->busy_sp) || is_within(t, sp, t->nv_sp)) {
+		bump(&t->slot->drops[CT_DROP_NV]);
+		return NULL;
+	}
+	busy_set(t, sp);
+	/* A signal handler has left it by longjmp(). */
+	nv_unfinished(t, thread_now(p, t));
+	fill(p, t, w, dev, minor);
+	now = ((struct ct_nv *)t->slot->nv.out)->rec.ts_ns = thread_now(p, t);
+	t->nv_sp = sp;
+	__atomic_store_n(&t->slot->nv.active, 1, __ATOMIC_RELEASE);
+	busy_clear(t);
+	if (unlikely((int64_t)(now - p->set->beat_ns) > (int64_t)CT_SHM_STALE_NS))
+		process_ask(p, now);
+	return t;
+}
+
+/* A child of fork is not looked at before it makes a call. */
+static bool is_wanted(const struct process *p)
+{
+	return p->alive && !p->set->ended;
+}
+
+static struct thread *enter_file(const struct what *w, uint64_t sp)
+{
+	const struct process *p = inject_process;
+	uint16_t minor;
+	int dev = is_wanted(p) ? dev_of(p, w->fd, &minor) : CT_NV_NONE;
+
+	return dev ? enter(w, dev, minor, sp) : NULL;
+}
+
+static struct thread *enter_open(const char *path, uint64_t sp)
+{
+	const struct what w = {.op = CT_NV_OPEN, .fd = -1};
+	char begin[sizeof(CT_NV_PATH)] = "";
+	struct thread *t;
+
+	if (!is_wanted(inject_process))
+		return NULL;
+	t = inject_me.t && inject_me.gen == inject_process->alive ? inject_me.t : thread_begin(sp);
+	if (!t || memory_read(t, sp, begin, (uintptr_t)path, sizeof(begin) - 1) ||
+	    strcmp(begin, CT_NV_PATH))
+		return NULL;
+	return enter(&w, CT_NV_NONE, 0, sp);
+}
+
+static void leave(struct thread *t, int64_t ret)
+{
+	struct process *p = inject_process;
+	struct ct_shm_slot *s = t->slot;
+	struct ct_nv *rec = (struct ct_nv *)s->nv.out;
+	bool hidden = p->set->hide == CT_HIDE_ARGS;
+
+	rec->end_ns = thread_now(p, t);
+	rec->ret = nv_result(p->set->hide, rec->op, ret);
+	if (rec->op == CT_NV_IOCTL && !hidden)
+		nv_ioctl_exit(&s->nv, rec);
+	if (rec->op == CT_NV_IOCTL && rec->call_id && s->depth && s->depth <= CT_MAX_DEPTH) {
+		s->frames[s->depth - 1].ioctl_cnt++;
+		s->frames[s->depth - 1].ioctl_ns += rec->end_ns - rec->rec.ts_ns;
+	}
+	send(t, 0);
+}
+
+/* Now there is a file to look at, if it went well. False: it is no device. */
+static bool is_opened(const struct process *p, struct ct_nv *rec, int fd)
+{
+	rec->dev = fd < 0 ? CT_NV_OTHER : dev_of(p, fd, &rec->minor);
+	if (fd >= 0 && p->set->hide != CT_HIDE_ARGS)
+		rec->fd = fd;
+	return rec->dev;
+}
+
+/* Keeps errno. ret: what the system call returns. */
+static void end(struct thread *t, uint64_t sp, int64_t ret)
+{
+	const struct process *p = inject_process;
+	struct ct_nv *rec;
+	int err = errno;
+
+	/* The tracer is gone meanwhile; or a longjmp() has been here. */
+	if (!t || inject_me.t != t || inject_me.gen != p->alive || t->nv_sp != sp)
+		return;
+	rec = (struct ct_nv *)t->slot->nv.out;
+	busy_set(t, sp);
+	if (rec->op != CT_NV_OPEN || is_opened(p, rec, ret)) {
+		leave(t, ret);
+	} else {
+		t->slot->nv.active = 0;
+		t->nv_sp = 0;
+	}
+	busy_clear(t);
+	errno = err;
+}
+
+/* --- in the place of libc's --- */
+
+#define REAL(i, type) ((type)nv_funcs[i].real)
+
+enum { IOCTL, CLOSE, MMAP, MMAP64, OPEN, OPEN64, OPENAT, OPENAT64 };
+
+static int on_ioctl(int fd, unsigned long cmd, void *arg)
+{
+	const struct what w = {(uintptr_t)arg, cmd, fd, CT_NV_IOCTL};
+	struct thread *t = enter_file(&w, PLACE);
+	int ret = REAL(IOCTL, int (*)(int, unsigned long, ...))(fd, cmd, arg);
+
+	end(t, PLACE, ret < 0 ? -errno : ret);
+	return ret;
+}
+
+static int on_close(int fd)
+{
+	const struct what w = {.fd = fd, .op = CT_NV_CLOSE};
+	struct thread *t = enter_file(&w, PLACE);
+	int ret = REAL(CLOSE, int (*)(int))(fd);
+
+	end(t, PLACE, ret < 0 ? -errno : ret);
+	return ret;
+}
+
+#define ON_MMAP(name, NAME)                                                                        \
+	static void *on_##name(void *addr, size_t len, int prot, int flags, int fd, off_t off)     \
+	{                                                                                          \
+		const struct what w = {.arg = len, .fd = fd, .op = CT_NV_MMAP};                    \
+		struct thread *t = enter_file(&w, PLACE);                                          \
+		void *p = REAL(NAME, void *(*)(void *, size_t, int, int, int, off_t))(             \
+			addr, len, prot, flags, fd, off);                                          \
+                                                                                                   \
+		end(t, PLACE, p == MAP_FAILED ? -errno : (intptr_t)p);                             \
+		return p;                                                                          \
+	}
+
+/* mode may be whatever happens to be there. */
+#define ON_OPEN(name, NAME)                                                                        \
+	static int on_##name(const char *path, int flags, unsigned mode)                           \
+	{                                                                                          \
+		struct thread *t = enter_open(path, PLACE);                                        \
+		int fd = REAL(NAME, int (*)(const char *, int, ...))(path, flags, mode);           \
+                                                                                                   \
+		end(t, PLACE, fd < 0 ? -errno : fd);                                               \
+		return fd;                                                                         \
+	}
+
+#define ON_OPENAT(name, NAME)                                                                      \
+	static int on_##name(int at, const char *path, int flags, unsigned mode)                   \
+	{                                                                                          \
+		struct thread *t = enter_open(path, PLACE);                                        \
+		int fd = REAL(NAME, int (*)(int, const char *, int, ...))(at, path, flags, mode);  \
+                                                                                                   \
+		end(t, PLACE, fd < 0 ? -errno : fd);                                               \
+		return fd;                                                                         \
+	}
+
+ON_MMAP(mmap, MMAP)
+ON_MMAP(mmap64, MMAP64)
+ON_OPEN(open, OPEN)
+ON_OPEN(open64, OPEN64)
+ON_OPENAT(openat, OPENAT)
+ON_OPENAT(openat64, OPENAT64)
+
+#define FUNC(NAME, func) [NAME] = {.name = #func, .ours = on_##func}
+
+struct nv_func nv_funcs[NV_FUNC_CNT] = {
+	FUNC(IOCTL, ioctl), FUNC(CLOSE, close),	  FUNC(MMAP, mmap),	FUNC(MMAP64, mmap64),
+	FUNC(OPEN, open),   FUNC(OPEN64, open64), FUNC(OPENAT, openat), FUNC(OPENAT64, openat64),
+};

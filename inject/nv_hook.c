@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * --kernel: how the driver's system calls come to the library. Its objects call libc for them (550
+ * of them do, and none has an instruction for it), through pointers that the dynamic loader fills.
+ * Those pointers are replaced, in NVIDIA's objects alone; what the program itself calls is not
+ * looked at.
+ */
+#include "inject.h"
+
+/* Their files' names begin so. */
+static const char *const stems[] = {"libcuda.so", "libcudadebugger.so", "libnvidia-",
+				    "libnvcuvid.so", "libnvoptix.so"};
+
+static uint32_t hooked_cnt, hooking;
+static uint64_t seen_cnt; /* objects_loaded() at the last look */
+
+static struct nv_func *func_of(const char *name)
+{
+	for (unsigned i = 0; i < NV_FUNC_CNT; i++)
+		if (!__builtin_strcmp(nv_funcs[i].name, name))
+			return &nv_funcs[i];
+	return NULL;
+}
+
+static bool is_drivers(const struct object *o)
+{
+	if (o->base == inject_lib.base)
+		return true;
+	for (unsigned i = 0; i < sizeof(stems) / sizeof(stems[0]); i++)
+		if (object_is(o, stems[i]))
+			return true;
+	return false;
+}
+
+/* Not one that leads elsewhere already: another tool's. */
+static void hook_one(const struct object *o, void **at, const char *name, bool is_lazy)
+{
+	struct nv_func *f = func_of(name);
+	void *was = *at;
+
+	if (f && f->real && (was == f->real || is_lazy) && pointer_put(o, at, was, f->ours))
+		hooked_cnt++;
+}
+
+/* Also those that were not looked up before: the loader would have found the same. */
+static void unhook_one(const struct object *o, void **at, const char *name, bool is_lazy)
+{
+	struct nv_func *f = func_of(name);
+
+	if (f && *at == f->ours)
+		pointer_put(o, at, f->ours, f->real);
+}
+
+static bool hook_object(const struct object *o, void *arg)
+{
+	if (is_drivers(o))
+		object_pointers(o, hook_one);
+	return false;
+}
+
+static bool unhook_object(const struct object *o, void *arg)
+{
+	if (is_drivers(o))
+		object_pointers(o, unhook_one);
+	return false;
+}
+
+/* A child of fork has the pointers of its parent, and a loader's lock that may be another thread's
+ * who is not there. */
+uint32_t nv_hook(void)
+{
+	uint64_t cnt = process_is_forked() ? seen_cnt : objects_loaded();
+
+	if (cnt == seen_cnt || __atomic_exchange_n(&hooking, 1, __ATOMIC_ACQUIRE))
+		return hooked_cnt;
+	seen_cnt = cnt;
+	for (unsigned i = 0; i < NV_FUNC_CNT; i++)
+		if (!nv_funcs[i].real)
+			nv_funcs[i].real = global_symbol(nv_funcs[i].name);
+	objects_each(hook_object, NULL);
+	__atomic_store_n(&hooking, 0, __ATOMIC_RELEASE);
+	return hooked_cnt;
+}
+
+void nv_unhook(void)
+{
+	if (hooked_cnt && !process_is_forked())
+		objects_each(unhook_object, NULL);
+}
