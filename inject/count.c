@@ -57,15 +57,12 @@ cold void cost_skip(struct thread *t)
 	t->skip = 1 + random_next(t) % COST_SKIP;
 }
 
-cold void cost_add(struct thread *t, uint64_t took, uint64_t now)
+static void cost_sum(struct thread *t, uint64_t ns, uint64_t now)
 {
 	struct ct_shm_slot *s = t->slot;
 	uint64_t second = now - t->since_ns, share;
 
-	/* It was interrupted. */
-	if (took > CT_COST_MAX_NS)
-		return;
-	s->cost_ns += took * (COST_SKIP + 1) / 2;
+	s->cost_ns += ns;
 	if (!t->since_ns)
 		t->since_ns = now;
 	share = (s->cost_ns - t->cost_then) * 1000 /
@@ -76,4 +73,17 @@ cold void cost_add(struct thread *t, uint64_t took, uint64_t now)
 		t->since_ns = now;
 		t->cost_then = s->cost_ns;
 	}
+}
+
+/* Unless it was interrupted. */
+cold void cost_add(struct thread *t, uint64_t took, uint64_t now)
+{
+	if (took <= CT_COST_MAX_NS)
+		cost_sum(t, took * (COST_SKIP + 1) / 2, now);
+}
+
+void cost_add_nv(struct thread *t, uint64_t took, uint64_t now)
+{
+	if (took <= CT_COST_MAX_NS)
+		cost_sum(t, took, now);
 }

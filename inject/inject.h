@@ -71,8 +71,8 @@ struct thread {
 	const struct call *calls[CT_MAX_DEPTH]; /* of the slot's frames; may be gone */
 	uint64_t tsc0, ns0, last_ns;		/* clock.c; only while busy_sp is set */
 	/* nv.c: where the function is on the stack that has made the slot's nv active, 0: none; the
-	 * last call that a record of a system call names */
-	uint64_t nv_sp, nv_call;
+	 * last call that a record of a system call names; what came before the system call took */
+	uint64_t nv_sp, nv_call, nv_took;
 } __attribute__((aligned(64)));
 
 /* In pages that a child of fork finds zeroed. */
@@ -206,6 +206,8 @@ static inline __attribute__((always_inline)) void count_fetch(const struct threa
 void cost_skip(struct thread *t);
 /* A call was timed, and took so long. */
 void cost_add(struct thread *t, uint64_t took, uint64_t now);
+/* A system call of --kernel took so long: each is timed. */
+void cost_add_nv(struct thread *t, uint64_t took, uint64_t now);
 static inline uint64_t random_next(struct thread *t)
 {
 	t->random ^= t->random << 13;

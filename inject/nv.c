@@ -78,8 +78,6 @@ static int dev_of(const struct process *p, int fd, uint16_t *minor)
 	struct stat st;
 
 	*minor = 0;
-	if (fd < 0)
-		return CT_NV_NONE;
 	if (p->set->nv.devs.by_name) {
 		dev = dev_by_name(fd, minor);
 	} else if (!syscall(SYS_fstat, (long)fd, &st) && S_ISCHR(st.st_mode)) {
@@ -159,7 +157,8 @@ static void fill(const struct process *p, struct thread *t, const struct what *w
 }
 
 /* Keeps errno. NULL: there will be no record. */
-static struct thread *enter(const struct what *w, int dev, uint16_t minor, uint64_t sp)
+static struct thread *enter(const struct what *w, int dev, uint16_t minor, uint64_t sp,
+			    uint64_t began)
 {
 	struct process *p = inject_process;
 	struct thread *t = inject_me.t;
@@ -178,6 +177,7 @@ static struct thread *enter(const struct what *w, int dev, uint16_t minor, uint6
 	nv_unfinished(t, thread_now(p, t));
 	fill(p, t, w, dev, minor);
 	now = ((struct ct_nv *)t->slot->nv.out)->rec.ts_ns = thread_now(p, t);
+	t->nv_took = now > began ? now - began : 0;
 	t->nv_sp = sp;
 	__atomic_store_n(&t->slot->nv.active, 1, __ATOMIC_RELEASE);
 	busy_clear(t);
@@ -195,10 +195,15 @@ static bool is_wanted(const struct process *p)
 static struct thread *enter_file(const struct what *w, uint64_t sp)
 {
 	const struct process *p = inject_process;
+	uint64_t began;
 	uint16_t minor;
-	int dev = is_wanted(p) ? dev_of(p, w->fd, &minor) : CT_NV_NONE;
+	int dev;
 
-	return dev ? enter(w, dev, minor, sp) : NULL;
+	if (w->fd < 0 || !is_wanted(p))
+		return NULL;
+	began = inject_now();
+	dev = dev_of(p, w->fd, &minor);
+	return dev ? enter(w, dev, minor, sp, began) : NULL;
 }
 
 static struct thread *enter_open(const char *path, uint64_t sp)
@@ -206,14 +211,16 @@ static struct thread *enter_open(const char *path, uint64_t sp)
 	const struct what w = {.op = CT_NV_OPEN, .fd = -1};
 	char begin[sizeof(CT_NV_PATH)] = "";
 	struct thread *t;
+	uint64_t began;
 
 	if (!is_wanted(inject_process))
 		return NULL;
+	began = inject_now();
 	t = inject_me.t && inject_me.gen == inject_process->alive ? inject_me.t : thread_begin(sp);
 	if (!t || memory_read(t, sp, begin, (uintptr_t)path, sizeof(begin) - 1) ||
 	    strcmp(begin, CT_NV_PATH))
 		return NULL;
-	return enter(&w, CT_NV_NONE, 0, sp);
+	return enter(&w, CT_NV_NONE, 0, sp, began);
 }
 
 static void leave(struct thread *t, int64_t ret)
@@ -222,6 +229,7 @@ static void leave(struct thread *t, int64_t ret)
 	struct ct_shm_slot *s = t->slot;
 	struct ct_nv *rec = (struct ct_nv *)s->nv.out;
 	bool hidden = p->set->hide == CT_HIDE_ARGS;
+	uint64_t ended, done;
 
 	rec->end_ns = thread_now(p, t);
 	rec->ret = nv_result(p->set->hide, rec->op, ret);
@@ -231,7 +239,10 @@ static void leave(struct thread *t, int64_t ret)
 		s->frames[s->depth - 1].ioctl_cnt++;
 		s->frames[s->depth - 1].ioctl_ns += rec->end_ns - rec->rec.ts_ns;
 	}
+	ended = rec->end_ns;
 	send(t, 0);
+	done = thread_now(p, t);
+	cost_add_nv(t, t->nv_took + done - ended, done);
 }
 
 /* Now there is a file to look at, if it went well. False: it is no device. */

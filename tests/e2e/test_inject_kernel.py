@@ -194,6 +194,13 @@ def test_losses(place, nv):
     assert sum(e["type"] == "kernel" for e in r.t.ev) + r.t.end["drops"]["driver"] == 20004
 
 
+def test_what_it_costs(place, nv):
+    """cost_ms holds it, too: a microsecond or so of each."""
+    r = Traced(place, "cost", ["-e", "cuInit"], [place + "/lazy/program", nv, "many", "5000"])
+    each = r.t.end["cost_ms"] * 1000 / 5000
+    assert .2 < each < 50 and r.t.end["drops"]["driver"] == 0, each
+
+
 def part(place, name, how="now", **more):
     path = f"{place}/out/{name}/nvidiactl"
     os.makedirs(os.path.dirname(path), exist_ok=True)
