@@ -16,7 +16,7 @@ copy=$TMP/copy
 mkdir "$copy" && git ls-files -z | tar --null -cT- | tar -xC "$copy" && git init -q "$copy" && git -C "$copy" add -A
 made()
 {
-	DEBEMAIL=cudatrace@debian.org make -C "$copy" deb >"$TMP/log" 2>&1 || { tail -5 "$TMP/log"; return 1; }
+	DEBEMAIL=cudatrace@debian.org make -C "$copy" O=build deb >"$TMP/log" 2>&1 || { tail -5 "$TMP/log"; return 1; }
 	cp "$copy"/build/deb/cudatrace_*.deb "$TMP/$1.deb"
 }
 check 'a package is made' made first
