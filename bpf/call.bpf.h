@@ -116,7 +116,7 @@ static __always_inline __u32 call_begin(struct ct_thread *t, const struct ct_fra
 	if (depth > 0 && depth < CT_MAX_DEPTH)
 		c->parent_id = t->frames[depth - 1].call_id;
 	c->func_id = f->func_id;
-	c->lib_id = f->lib_id;
+	c->lib_id = CT_LIB_ID(f->lib_id);
 	c->result = 0;
 	c->depth = f->depth;
 	c->api_depth = f->api_depth;
@@ -163,6 +163,7 @@ __noinline int call_give_up(struct ct_thread *t, __u32 depth, __u64 now, __u16 f
 
 /* call_settle(): instead of a depth. */
 #define CALL_SEEN      -1 /* through another attachment: not to be counted again */
+#define CALL_MOVED     -3 /* the same, but this attachment will be there when it returns */
 #define CALL_ELSEWHERE -2 /* on another stack: its return must be left alone */
 
 /*
@@ -187,7 +188,11 @@ __noinline int call_settle(struct ct_thread *t, __u64 sp, __u32 func_id, __u32 l
 		same = top->sp == sp && top->func_id == func_id;
 		/* First: this call's return address is still its own. */
 		if (same && top->lib_id != lib_id) {
-			t->stats[CT_STAT_DUPLICATES]++;
+			if (CT_IS_NEWER(lib_id, top->lib_id)) {
+				top->lib_id = lib_id;
+				return CALL_MOVED;
+			}
+			t->stats[CT_STAT_DUPLICATES] += CT_LIB_ID(top->lib_id ^ lib_id) != 0;
 			return CALL_SEEN;
 		}
 		elsewhere = stacks && is_elsewhere(sp, top->sp);
@@ -256,7 +261,7 @@ static __always_inline bool entry_is_new(struct ct_thread *t, const struct ct_fr
 	if (f->flags != CT_FRAME_F_ENTRY_ONLY || f->sp != sp || f->func_id != func_id ||
 	    f->lib_id == lib_id)
 		return true;
-	t->stats[CT_STAT_DUPLICATES]++;
+	t->stats[CT_STAT_DUPLICATES] += CT_LIB_ID(f->lib_id ^ lib_id) != 0;
 	return false;
 }
 
@@ -347,7 +352,7 @@ static __always_inline int call_enter(struct pt_regs *ctx, __u64 cookie, bool ma
 	int depth, outer;
 
 	spec = bpf_map_lookup_elem(&specs, &func_id);
-	if (!spec || spec->level >= CT_LEVEL_OFF)
+	if (!spec || spec->level >= CT_LEVEL_OFF || is_inside(pid, func_id))
 		return 1;
 	t = bpf_map_lookup_elem(&threads, &tid);
 	if (!t) {
@@ -367,6 +372,8 @@ static __always_inline int call_enter(struct pt_regs *ctx, __u64 cookie, bool ma
 		outer = call_settle(t, sp, func_id, lib_id, may_refuse);
 		if (outer == CALL_SEEN)
 			return 1;
+		if (outer == CALL_MOVED)
+			return 0;
 		if (outer == CALL_ELSEWHERE) {
 			no_return = true;
 			outer = 0;
@@ -417,6 +424,8 @@ static __always_inline int call_enter(struct pt_regs *ctx, __u64 cookie, bool ma
 	t->depth = depth + 1;
 	f->timed_ns = 0;
 	f->start_ns = bpf_ktime_get_ns();
+	if (level != CT_LEVEL_COUNT)
+		inside_tell(t, f, false);
 	if (timing.ns) {
 		f->timed_ns = timing_end(&timing, f->start_ns);
 		f->found_ns = timing.found_ns;
@@ -474,9 +483,10 @@ static __always_inline struct ct_frame *call_match(struct ct_thread *t, __u64 sp
 	i = call_find(t, sp, func_id, lib_id, now);
 	if (i < 0) {
 		/* What was made in a call that is known began later: it found no room for a frame.
-		 */
-		if (!(spec->flags & CT_SPEC_F_NO_RETURN) && spec->level != CT_LEVEL_OFF &&
-		    t->proc_level != CT_PROC_OFF && (!depth || sp > t->frames[0].sp))
+		 * With libraries in the processes it may have been seen by another attachment. */
+		if (!cfg.inside && !(spec->flags & CT_SPEC_F_NO_RETURN) &&
+		    spec->level != CT_LEVEL_OFF && t->proc_level != CT_PROC_OFF &&
+		    (!depth || sp > t->frames[0].sp))
 			t->stats[CT_STAT_ORPHANS]++;
 		return NULL;
 	}
@@ -509,6 +519,7 @@ static __always_inline void call_end(struct pt_regs *ctx, struct ct_thread *t, s
 	}
 	if (now - f->start_ns < cfg.min_duration_ns && !(spec->flags & CT_SPEC_F_KEEP)) {
 		t->stats[CT_STAT_FILTERED]++;
+		inside_tell(t, f, true);
 		return;
 	}
 	ok = ct_result_is_ok(spec, result);

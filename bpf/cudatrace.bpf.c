@@ -4,6 +4,7 @@
  *   ids.bpf.h    who a task is
  *   room.bpf.h   how much of the tables is whose
  *   call.bpf.h   entry and return of CUDA functions
+ *   inside.bpf.h what libraries in the processes see
  *   place.bpf.h  where a call is on the stack, and on which stack
  *   pointee.bpf.h the memory that their arguments point to
  *   name.bpf.h   kernel names, through their handles
@@ -35,6 +36,7 @@
 #include "pointee.bpf.h"
 #include "stack.bpf.h"
 #include "place.bpf.h"
+#include "inside.bpf.h"
 #include "call.bpf.h"
 #include "nv.bpf.h"
 #include "nv_sys.bpf.h"

@@ -78,6 +78,14 @@ struct {
 	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__uint(max_entries, 1); /* set before load */
 	__type(key, __u32);
+	__type(value, struct ct_inside);
+} inside SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, 1); /* set before load */
+	__type(key, __u32);
 	__type(value, struct ct_held);
 } held SEC(".maps");
 

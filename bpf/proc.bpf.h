@@ -36,6 +36,7 @@ static __always_inline int proc_fork(struct task_struct *parent, struct task_str
 		return 0;
 	copy = *p;
 	copy.flags &= ~CT_PID_F_STOPPED;
+	copy.life = task_life(child);
 	p = bpf_map_lookup_elem(&pids, &pid);
 	if (p) { /* its last owner's end was not seen */
 		copy.uid = p->uid;
@@ -45,6 +46,7 @@ static __always_inline int proc_fork(struct task_struct *parent, struct task_str
 			total_drop(CT_DROP_PROCESSES);
 		return 0;
 	}
+	inside_fork(ppid, pid);
 	send_task(CT_REC_FORK, child, pid, pid, ppid, 0, child->comm);
 	return 0;
 }
@@ -60,6 +62,8 @@ static __always_inline int proc_exec(struct task_struct *task, __u32 old_tid)
 	if (!p)
 		return 0;
 	p->level = CT_PROC_DEFAULT;
+	p->life = task_life(task);
+	inside_end(pid);
 	names_forget(pid);
 	if (!cfg.pidns)
 		thread_end(old_tid);
@@ -79,6 +83,7 @@ static __always_inline int proc_exit(struct task_struct *task)
 	if (BPF_CORE_READ(task, signal, live.counter))
 		return 0;
 	bpf_map_delete_elem(&held, &pid);
+	inside_end(pid);
 	p = bpf_map_lookup_elem(&pids, &pid);
 	if (!p)
 		return 0;

@@ -173,6 +173,17 @@ struct ct_pid {
 	__u32 flags;
 	__u32 level; /* enum ct_proc_level */
 	__u32 uid;   /* whose row it is */
+	__u32 pad;
+	__u64 life; /* ct_count.h; 0: nothing was seen of it yet */
+};
+/* Value of the `inside` map, keyed by process id: a library in the process (ct_shm.h) records some
+ * of its calls. */
+struct ct_inside {
+	__u64 alive;  /* address of a word in the process: not 0 when it does */
+	__u32 forked; /* what its parent had: it records the first call itself, whatever the word is
+		       */
+	__u32 pad;
+	__u64 is_inside[CT_MAX_FUNCS / 64]; /* calls of which functions */
 };
 /* Stop it when it maps a library that is not in `known_libs`. Children inherit it. */
 #define CT_PID_F_STOP_ON_LIB 1
@@ -214,17 +225,24 @@ struct ct_cfg {
 	__u32 uvm_off[10];
 	/* nvidia:nvidia_dev_xid: where its fields are */
 	__u32 xid_dev_off, xid_code_off, xid_msg_off;
-	__u32 fair; /* 1: programs of all users are traced, and share the tables */
+	__u32 inside; /* 1: libraries in the processes record calls, too */
+	__u32 fair;   /* 1: programs of all users are traced, and share the tables */
 	__u32 rows_max[CT_TABLE_CNT];		     /* sizes of the tables; 0: not filled */
 	__u64 results[CT_APIS_MAX][CT_RESULT_WORDS]; /* a bit for each result with a name */
 	/* names of files that are looked for begin with one of these; "": no more */
 	char stems[CT_STEMS_MAX][CT_STEM_SZ];
 };
 
-/* A probe's cookie: func_id in the low 32 bits, lib_id in the high but two. */
-#define CT_COOKIE(func_id, lib_id) ((__u64)(lib_id) << 32 | (__u32)(func_id))
-#define CT_COOKIE_FUNC(cookie)	   ((__u32)(cookie))
-#define CT_COOKIE_LIB(cookie)	   ((__u32)((cookie) >> 32) & 0x3fffffff)
+/* A probe's cookie: func_id in the low 32 bits, lib_id in 24, and which time it is that probes are
+ * put into the library in 6: two of them may be there for a while. */
+#define CT_COOKIE(func_id, lib_id, turn)                                                           \
+	((__u64)((turn)&63) << 56 | (__u64)((lib_id)&0xffffff) << 32 | (__u32)(func_id))
+#define CT_COOKIE_FUNC(cookie) ((__u32)(cookie))
+/* lib_id and turn: a probe's, to tell calls by. */
+#define CT_COOKIE_LIB(cookie) ((__u32)((cookie) >> 32) & 0x3fffffff)
+#define CT_LIB_ID(of_cookie)  ((of_cookie)&0xffffff)
+/* Of two of one library: has a later turn than b. */
+#define CT_IS_NEWER(a, b) (!CT_LIB_ID((a) ^ (b)) && (((a) - (b)) >> 24 & 63) < 32)
 /* For what it costs: no program is attached to the return; the instruction is single-stepped. */
 #define CT_COOKIE_F_ENTRY   (1ull << 62)
 #define CT_COOKIE_F_STEPPED (1ull << 63)

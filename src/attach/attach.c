@@ -50,6 +50,7 @@ struct attach *attach__open(const struct attach_opts *o)
 	a->hide = o->hide;
 	a->quotas = o->quotas;
 	a->force = o->force;
+	a->inside = o->inside;
 	if (a->quotas)
 		a->quotas->of[QUOTA_FUNCTIONS].max = ATTACH_STUB_FUNC - fnset__cnt(a->fns);
 	a->watch = (struct watch){-1, -1, -1};
@@ -125,7 +126,8 @@ int attach_lib__put_on(struct attach *a, struct lib_entry *e)
 		ret = 0;
 	} else {
 		attach_lib__take_ids(a, e, elf);
-		e->places = places__new(a, elf, &e->lib);
+		e->owner = ++a->newest_owner;
+		e->places = places__new(a, elf, &e->lib, e->owner, NULL);
 		ret = e->places ? levels__fill(a) : -ENOMEM;
 		if (e->places)
 			return ret ?: attach_places(a, e, fd);

@@ -26,6 +26,7 @@ struct attach_opts {
 	uid_t uid;
 	bool kernel; /* --kernel */
 	bool sched;  /* --sched */
+	bool inside; /* libraries in the processes record calls, too: attach__set_inside() */
 	bool stacks; /* functions marked FNSET_STACK have stacks */
 	enum nv_probe kernel_probe;
 	const struct nv_abi *abi; /* with kernel: the driver's version */
@@ -61,6 +62,12 @@ const int *attach__ring_fds(const struct attach *a, unsigned *cnt, size_t *size)
 int attach__add_pid(struct attach *a, pid_t pid, uint32_t flags);
 /* How many of the processes that are traced by id (added, and their children) still run. */
 unsigned attach__live_pids(struct attach *a);
+
+/* Which life of the process runs (ct_count.h); 0: it is not followed, or has run no program yet. */
+ct_life attach__life(struct attach *a, pid_t pid);
+/* What a library in the process records no program here does, as long as the word at the process's
+ * address alive is not 0, or until another program runs there. in NULL: nothing any more. */
+void attach__set_inside(struct attach *a, pid_t pid, const struct ct_inside *in);
 
 struct attach_lib {
 	unsigned id; /* lib_id of records */
@@ -104,6 +111,18 @@ unsigned attach__newest_lib(const struct attach *a);
 unsigned attach__drop_idle(struct attach *a,
 			   bool (*is_used)(void *ctx, const struct attach_lib *lib), void *ctx);
 const struct attach_lib *attach__lib_at(const struct attach *a, unsigned i);
+
+/*
+ * Probes on the functions of a library that are in inside (a bit for each id) are taken off, and
+ * stay on the others. Processes that map the file are not known from then on: they are stopped
+ * (CT_PID_F_STOP_ON_LIB). prepare: nothing but that. false: not with this mechanism, or it cannot
+ * be done now.
+ */
+bool attach__narrow(struct attach *a, unsigned lib_id, const uint64_t *inside, bool prepare);
+/* There is a process of which all calls are seen by probes: says which are not. */
+void attach__uprobes_alone(struct attach *a, unsigned lib_id);
+/* Puts them on again. */
+void attach__widen(struct attach *a, unsigned lib_id);
 
 /* Files that are written to in place: what lies at the places of our probes will be something else.
  */

@@ -225,7 +225,7 @@ int stubs__attach(struct attach *a, bool no_return)
 {
 	uint64_t offs[] = {file_offset((uintptr_t)cudatrace_stub),
 			   file_offset((uintptr_t)cudatrace_stub_stepped)};
-	uint64_t cookie = CT_COOKIE(ATTACH_STUB_FUNC, 0) | (no_return ? CT_COOKIE_F_ENTRY : 0);
+	uint64_t cookie = CT_COOKIE(ATTACH_STUB_FUNC, 0, 0) | (no_return ? CT_COOKIE_F_ENTRY : 0);
 	uint64_t cookies[] = {cookie, cookie};
 	/* It need not be readable. */
 	struct links_req req = {

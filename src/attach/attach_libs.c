@@ -228,7 +228,7 @@ static void drop_lib(struct attach *a, unsigned i)
 
 	/* While its probes are there its inode's number is not given to another file. */
 	attach_lib__forget_keys(a, e);
-	links__close_soon(&a->links, e->lib.id);
+	attach_lib__take_off_soon(a, e);
 	dbg("%s: nobody uses it any more: taken off", e->lib.path);
 	attach_lib__give_ids(a, e);
 	attach_lib__free(a, e);

@@ -89,6 +89,7 @@ static int load_with(struct attach *a, const struct attach_opts *o, enum nv_prob
 		.uid = o->uid,
 		.min_duration_ns = o->min_duration_ns,
 		.hide = o->hide,
+		.inside = o->inside,
 	};
 	uint64_t start_ns = now_ns();
 	int ret;

@@ -20,7 +20,8 @@ void places__free(struct places *p)
 	free(p);
 }
 
-static void add(struct places *p, struct attach *a, struct attach_lib *lib, enum links_group g)
+static void add(struct places *p, struct attach *a, struct attach_lib *lib, unsigned turn,
+		const uint64_t *left_out, enum links_group g)
 {
 	bool no_return = g == LINKS_ENTRY || g == LINKS_ENTRY_SUSPECT;
 	bool suspect = g == LINKS_RETURN_SUSPECT || g == LINKS_ENTRY_SUSPECT;
@@ -33,6 +34,8 @@ static void add(struct places *p, struct attach *a, struct attach_lib *lib, enum
 		if (id < 0 || id == ATTACH_STUB_FUNC || !fnset__wanted(a->fns, id) ||
 		    fnset__is_marked(a->fns, FNSET_NO_RETURN, id) != no_return)
 			continue;
+		if (left_out && left_out[id / 64] >> id % 64 & 1)
+			continue;
 		if (elf->syms[i].suspect != suspect)
 			continue;
 		if (elf->syms[i].bad_insn) {
@@ -41,7 +44,7 @@ static void add(struct places *p, struct attach *a, struct attach_lib *lib, enum
 			continue;
 		}
 		p->offs[p->cnt] = elf->syms[i].off;
-		p->cookies[p->cnt] = CT_COOKIE(id, lib->id) |
+		p->cookies[p->cnt] = CT_COOKIE(id, lib->id, turn) |
 				     (elf->syms[i].stepped ? CT_COOKIE_F_STEPPED : 0) |
 				     (no_return ? CT_COOKIE_F_ENTRY : 0);
 		p->names[p->cnt] = elf->syms[i].name;
@@ -51,7 +54,8 @@ static void add(struct places *p, struct attach *a, struct attach_lib *lib, enum
 	p->group_cnt[g] = p->cnt - before;
 }
 
-struct places *places__new(struct attach *a, struct elf_lib *elf, struct attach_lib *lib)
+struct places *places__new(struct attach *a, struct elf_lib *elf, struct attach_lib *lib,
+			   unsigned turn, const uint64_t *left_out)
 {
 	struct places *p = calloc(1, sizeof(*p));
 	unsigned n = elf->sym_cnt;
@@ -68,7 +72,7 @@ struct places *places__new(struct attach *a, struct elf_lib *elf, struct attach_
 	}
 	p->elf = elf;
 	for (enum links_group g = 0; g < LINKS_GROUP_CNT; g++)
-		add(p, a, lib, g);
+		add(p, a, lib, turn, left_out, g);
 	lib->wanted_cnt = p->cnt + p->bad_cnt;
 	return p;
 }
@@ -78,8 +82,6 @@ static int add_refused(struct attach_lib *lib, const char *name)
 	lib->refused[lib->refused_cnt] = strdup(name);
 	if (!lib->refused[lib->refused_cnt])
 		return -ENOMEM;
-	warn("the kernel cannot probe the first instruction of %s in %s: its calls are not traced",
-	     name, lib->path);
 	lib->refused_cnt++;
 	return 0;
 }
@@ -100,7 +102,7 @@ static int note_refused(struct attach_lib *lib, const struct places *p, const bo
 }
 
 /* What the kernel said. */
-static int done(struct lib_entry *e, const struct links_answer *answer)
+static int done(struct attach *a, struct lib_entry *e, const struct links_answer *answer)
 {
 	int ret = answer->ret;
 
@@ -110,6 +112,8 @@ static int done(struct lib_entry *e, const struct links_answer *answer)
 	else
 		e->lib.attached_cnt = ret;
 	ret = ret < 0 ? ret : note_refused(&e->lib, e->places, answer->refused);
+	if (!ret && !a->inside)
+		attach_lib__say_refused(a, e, NULL);
 	places__free(e->places);
 	e->places = NULL;
 	return ret;
@@ -142,7 +146,7 @@ int attach_places(struct attach *a, struct lib_entry *e, int fd)
 {
 	const struct places *p = e->places;
 	struct links_req req = {
-		.owner = e->lib.id,
+		.owner = e->owner,
 		.mech = a->mech,
 		.progs = a->progs,
 		.file_fd = fd,
@@ -167,7 +171,7 @@ int attach_places(struct attach *a, struct lib_entry *e, int fd)
 	}
 	if (ret)
 		answer = (struct links_answer){.ret = ret};
-	return done(e, &answer);
+	return done(a, e, &answer);
 }
 
 bool attach__late(struct attach *a, void (*fn)(void *ctx, const struct attach_lib *lib), void *ctx)
@@ -180,13 +184,13 @@ bool attach__late(struct attach *a, void (*fn)(void *ctx, const struct attach_li
 		struct lib_entry *e = NULL;
 
 		for (unsigned i = 0; i < a->lib_cnt && !e; i++)
-			if (a->libs[i]->lib.id == answer.owner)
+			if (a->libs[i]->owner == answer.owner)
 				e = a->libs[i];
 		if (e && e->closing)
 			attach_lib__closed(a, e);
 		if (!e || !e->places)
 			continue;
-		e->ret = done(e, &answer);
+		e->ret = done(a, e, &answer);
 		if (!e->ret)
 			fn(ctx, &e->lib);
 	}

@@ -30,6 +30,11 @@ struct lib_entry {
 	struct places *places; /* until the kernel has said what came of them */
 	struct layer_file file;
 	struct file_watch watch;
+	unsigned owner;			  /* of its links */
+	unsigned rest_owner;		  /* not 0: of those that stay: attach__narrow() */
+	uint64_t rest[CT_MAX_FUNCS / 64]; /* functions that have one of those */
+	bool narrow;			  /* there are no others */
+	bool said_refused;
 	bool off;     /* somebody writes to it: no probes, attached anew from due_ns on */
 	bool late;    /* we were told afterwards */
 	bool closing; /* off, but its probes still go: who wants to write waits */
@@ -69,16 +74,20 @@ struct attach {
 	int rings_ret;
 	struct lib_entry **libs;
 	unsigned lib_cnt, newest_lib, off_cnt;
+	unsigned newest_owner;
 	struct lib_key *keys; /* oldest first */
 	unsigned key_cnt;
 	struct watch watch;
 	bool force;
+	bool inside; /* attach_opts */
 	struct quotas *quotas;
 };
 
 struct elf_lib;
-/* attach_places.c. Takes elf over. NULL: no memory. */
-struct places *places__new(struct attach *a, struct elf_lib *elf, struct attach_lib *lib);
+/* attach_places.c. Takes elf over; functions in left_out (NULL: none) have no places. NULL: no
+ * memory. */
+struct places *places__new(struct attach *a, struct elf_lib *elf, struct attach_lib *lib,
+			   unsigned turn, const uint64_t *left_out);
 void places__free(struct places *p);
 /* The places of e; 0, or -errno after reporting. -EINPROGRESS: attach__late() will say. */
 int attach_places(struct attach *a, struct lib_entry *e, int fd);
@@ -120,6 +129,12 @@ void attach_lib__forget_keys(struct attach *a, const struct lib_entry *e);
 int attach_lib__put_on(struct attach *a, struct lib_entry *e);
 /* attach_written.c: the same, when nobody writes to it; fd: the first time, else -1. */
 int attach_lib__hold(struct attach *a, struct lib_entry *e, int fd);
+/* attach_inside.c: its links go, all of them; what links__close() says, or soon. */
+int attach_lib__take_off(struct attach *a, struct lib_entry *e);
+void attach_lib__take_off_soon(struct attach *a, struct lib_entry *e);
+/* Once: which functions without a probe nobody else sees. inside: as in struct ct_inside; NULL:
+ * they see none. */
+void attach_lib__say_refused(struct attach *a, struct lib_entry *e, const uint64_t *inside);
 /* Its probes have gone: who wants to write may. */
 void attach_lib__closed(struct attach *a, struct lib_entry *e);
 

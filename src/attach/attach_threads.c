@@ -56,7 +56,7 @@ static void send_frame(struct unfinished *u, uint32_t tid, const struct ct_threa
 	c.call_id = f->call_id;
 	c.parent_id = i ? t->frames[i - 1].call_id : 0;
 	c.func_id = f->func_id;
-	c.lib_id = f->lib_id;
+	c.lib_id = CT_LIB_ID(f->lib_id);
 	c.depth = f->depth;
 	c.api_depth = f->api_depth;
 	c.ioctl_cnt = f->ioctl_cnt;

@@ -54,7 +54,7 @@ static void take_off(struct attach *a, struct lib_entry *e)
 	/* First: who maps it from now on is to be looked at. */
 	attach_lib__forget_keys(a, e);
 	/* The kernel may wait for somebody. */
-	e->closing = links__close(&a->links, e->lib.id) == -EINPROGRESS;
+	e->closing = attach_lib__take_off(a, e) == -EINPROGRESS;
 	if (e->places)
 		places__free(e->places);
 	e->places = NULL;
@@ -97,6 +97,7 @@ static void forget(struct attach *a, struct lib_entry *e)
 	free(e->lib.refused);
 	e->lib.refused = NULL;
 	e->lib.refused_cnt = e->lib.shifted_cnt = 0;
+	e->said_refused = false;
 	e->lib.ignored = e->lib.idle = false;
 	e->lib.id = ++a->newest_lib;
 }

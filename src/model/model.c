@@ -350,8 +350,12 @@ static void on_irq(struct model *m, const void *data, const struct raw *raw)
 	m->opts.fn(m->opts.ctx, &ev);
 }
 
-/* Who maps what is trace/libs.c's. */
+/* Who maps what is trace/libs.c's, what is made in what trace/both.c's. */
 static void on_lib(struct model *m, const void *rec, const struct raw *raw)
+{
+}
+
+static void on_enter(struct model *m, const void *rec, const struct raw *raw)
 {
 }
 

@@ -37,7 +37,8 @@ struct model_opts {
 
 struct model *model__new(const struct model_opts *opts);
 void model__free(struct model *m);
-/* One record that raw_check() let through. Of CT_REC_LIB nothing is made: they are the caller's. */
+/* One record that raw_check() let through. Of CT_REC_LIB and CT_REC_ENTER nothing is made: they
+ * are the caller's. */
 void model__record(struct model *m, const struct raw *raw);
 /* The process is gone, and its exit was not seen. */
 void model__forget(struct model *m, uint32_t pid);
