@@ -53,7 +53,9 @@ struct ct_shm_welcome {
 };
 _Static_assert(sizeof(struct ct_shm_welcome) == 32, "ct_shm_welcome is part of the ABI");
 
-/* Second message, of the library: what it has got hold of. Then it closes the socket. */
+/* Second message, of the library: what it has got hold of. Then it closes the socket, or, where
+ * functions have probes, too (ct_shm_set.probed), waits for struct ct_shm_go, and records calls
+ * from then on. */
 struct ct_shm_hooked {
 	__u32 magic, version;
 	__u32 slot_cnt;	   /* functions whose dispatch pointer leads to the library */
@@ -61,10 +63,16 @@ struct ct_shm_hooked {
 	__u32 nv_cnt;	   /* --kernel: pointers to functions of libc that lead to the library */
 	__u32 reserved;
 	__u64 hooked_ns;
+	__u64 alive; /* address of a word of 4 bytes: not 0 while it records calls */
 	__u64 is_hooked[CT_MAX_FUNCS / 64]; /* a bit for each function id */
 };
 _Static_assert(sizeof(struct ct_shm_hooked) == 32 + CT_MAX_FUNCS / 8,
 	       "ct_shm_hooked is part of the ABI");
+
+/* The answer. */
+struct ct_shm_go {
+	__u32 magic, version;
+};
 
 /* Room for the names of all functions, each with its NUL. */
 #define CT_SHM_NAMES_SZ (128 << 10)
@@ -88,7 +96,8 @@ struct ct_shm_set {
 	__u64 beat_ns; /* the tracer is alive: at least once a second */
 	__u64 min_duration_ns;
 	__u32 stack_max; /* --stack: return addresses of a record */
-	__u32 reserved;
+	__u32 probed; /* 1: what has no dispatch pointer is seen by probes: the rest is left to them
+		       */
 	__u32 sample_seed;
 	__u32 reserved2;
 	/* where each function's name begins in names; 0: there is no such function */

@@ -86,7 +86,7 @@ struct process {
 	struct ct_shm *shm;
 	uint64_t asked_ns; /* whether the tracer is still there */
 	uint32_t level;	   /* enum ct_proc_level, as last seen */
-	uint32_t pad;
+	uint32_t muted;	   /* functions lead here already, but probes still see their calls */
 	/* clock.c: 2^32 ns a cycle; 0: not known. When it was measured last. */
 	uint64_t mult, cal_tsc, cal_ns;
 	uint32_t measuring, tsc_ok;

@@ -239,10 +239,23 @@ static int hooked(int fd, const struct hooked_cnt *cnt)
 				  .slot_cnt = cnt->slots,
 				  .pointer_cnt = cnt->pointers,
 				  .nv_cnt = cnt->nv,
-				  .hooked_ns = inject_now()};
+				  .hooked_ns = inject_now(),
+				  .alive = (uintptr_t)&inject_process->alive};
 
 	memcpy(h.is_hooked, inject_is_hooked, sizeof(h.is_hooked));
 	return send_all(fd, &h, sizeof(h));
+}
+
+/* Whoever has probes on the functions has been told who sees what from here on. */
+static int await_go(int fd)
+{
+	struct ct_shm_go go = {0};
+	long n;
+
+	do
+		n = syscall(SYS_recvfrom, (long)fd, &go, sizeof(go), 0l, NULL, NULL);
+	while (n < 0 && errno == EINTR);
+	return n < 0 ? -errno : n == sizeof(go) && go.magic == CT_SHM_MAGIC ? 0 : -EPROTO;
 }
 
 static int connect_and_hook(struct process *p, uint32_t how, bool first)
@@ -266,13 +279,21 @@ static int connect_and_hook(struct process *p, uint32_t how, bool first)
 	if (!err) {
 		names_forget();
 		clock_setup(p);
-		__atomic_store_n(&p->alive, ++generation, __ATOMIC_RELEASE);
+		/* A child's calls are left to it from the first one on. */
+		p->muted = first && p->set->probed;
+		if (!p->set->probed)
+			__atomic_store_n(&p->alive, ++generation, __ATOMIC_RELEASE);
 		if (first)
-			hook_all(p->set, how == CT_SHM_PRELOAD, &cnt);
+			hook_all(p->set, how == CT_SHM_PRELOAD && !p->set->probed, &cnt);
 		if (p->set->nv.wanted)
 			cnt.nv = nv_hook();
 		err = hooked(fd, &cnt);
 	}
+	if (!err && p->set->probed)
+		err = await_go(fd);
+	if (!err && p->set->probed)
+		__atomic_store_n(&p->alive, ++generation, __ATOMIC_RELEASE);
+	p->muted = 0;
 	for (unsigned i = 0; i < 2; i++)
 		if (fds[i] >= 0)
 			syscall(SYS_close, (long)fds[i]);

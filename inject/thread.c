@@ -222,7 +222,7 @@ cold struct thread *thread_begin(uint64_t sp)
 	int err = errno;
 
 	if (!p->alive) {
-		if (p->given_up || !process_begin(0, NULL))
+		if (p->given_up || p->muted || !process_begin(0, NULL))
 			goto out;
 		p = inject_process;
 	}

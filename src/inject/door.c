@@ -54,6 +54,11 @@ int door__open(struct inject *in)
 
 static void drop(struct inject *in, unsigned i)
 {
+	const struct conn *c = &in->conns[i];
+
+	/* Others have only asked whether we are there. */
+	if (in->o.probes && c->greeted && (!c->peer || !c->peer->hooked))
+		in->o.probes->on_lost(in->o.ctx, c->pid);
 	close(in->conns[i].fd);
 	in->conns[i] = in->conns[--in->conn_cnt];
 }
@@ -124,6 +129,13 @@ static bool on_hello(struct inject *in, struct conn *c, struct ct_shm_hello *h, 
 	return c->peer;
 }
 
+static void say_go(const struct conn *c)
+{
+	const struct ct_shm_go go = {.magic = CT_SHM_MAGIC, .version = CT_SHM_VERSION};
+
+	(void)!send(c->fd, &go, sizeof(go), MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
 static void on_hooked(struct inject *in, const struct conn *c, const struct ct_shm_hooked *h,
 		      ssize_t size)
 {
@@ -141,6 +153,9 @@ static void on_hooked(struct inject *in, const struct conn *c, const struct ct_s
 	to.hooked_cnt = h->slot_cnt + h->pointer_cnt;
 	to.wanted_cnt = lib->wanted_cnt;
 	to.since_ns = c->since_ns;
+	to.life = c->peer->life;
+	to.inside.alive = h->alive;
+	memcpy(to.inside.is_inside, h->is_hooked, sizeof(to.inside.is_inside));
 	memcpy(to.comm, c->peer->comm, sizeof(c->peer->comm));
 	dbg("process %d: %u functions of %s by their dispatch pointers, %u by pointers that are asked "
 	    "for, of %u; %u pointers to libc's",
@@ -151,7 +166,10 @@ static void on_hooked(struct inject *in, const struct conn *c, const struct ct_s
 		     "not seen",
 		     c->pid, to.path);
 	}
+	c->peer->hooked = true;
 	in->o.on_lib(in->o.ctx, &to);
+	if (in->o.probes)
+		say_go(c);
 }
 
 /* false: it is done. */
@@ -167,6 +185,7 @@ static bool on_message(struct inject *in, struct conn *c)
 		return errno == EAGAIN || errno == EINTR;
 	if (!size)
 		return false;
+	c->greeted = true;
 	if (!c->peer)
 		return on_hello(in, c, &msg.hello, size);
 	on_hooked(in, c, &msg.hooked, size);

@@ -75,6 +75,8 @@ struct lib_file *files__of(struct inject *in, pid_t pid, const char *path)
 			    (!found || !strcmp(list.libs[i].path, path)))
 				found = &list.libs[i];
 		l = found ? add(in, found) : NULL;
+		if (l && in->o.probes)
+			l->id = in->o.probes->lib_id(in->o.ctx, found);
 	}
 	target_libs__clear(&list);
 	return l;

@@ -315,6 +315,12 @@ static void give_made(struct inject *in)
 	}
 }
 
+void inject__left(struct inject *in, pid_t pid, ct_life life, uint64_t now)
+{
+	peers__left(in, pid, life, now);
+	give_made(in);
+}
+
 void inject__unfinished(struct inject *in)
 {
 	uint64_t now = now_ns();

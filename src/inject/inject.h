@@ -32,6 +32,18 @@ struct inject_lib {
 	unsigned hooked_cnt; /* functions that were got hold of, */
 	unsigned wanted_cnt; /* and those that are to be */
 	uint64_t since_ns;
+	ct_life life;
+	struct ct_inside inside; /* for the BPF side */
+};
+
+/* Where functions have probes, too: the BPF side says what happens to processes, and knows the
+ * libraries. */
+struct inject_probes {
+	/* lib_id of a process's library; 0: it has none. */
+	unsigned (*lib_id)(void *ctx, const struct target_lib *t);
+	ct_life (*life)(void *ctx, pid_t pid);
+	/* It has connected, and then gone away. */
+	void (*on_lost)(void *ctx, pid_t pid);
 };
 
 struct inject_opts {
@@ -44,6 +56,7 @@ struct inject_opts {
 	uid_t uid;	  /* processes of no other user */
 	inject_fn fn;
 	void (*on_lib)(void *ctx, const struct inject_lib *lib);
+	const struct inject_probes *probes; /* NULL: functions have none */
 	void *ctx;
 };
 
@@ -64,6 +77,16 @@ void inject__totals(struct inject *in, struct ct_totals *sum);
 uint64_t inject__bad_records(const struct inject *in);
 /* Processes that are traced and still run. */
 unsigned inject__live(const struct inject *in);
+/* With probes: another program runs in the process, with that life, or (0) it has ended. Gives
+ * calls that were in flight. */
+void inject__left(struct inject *in, pid_t pid, ct_life life, uint64_t now);
+/* Calls of a thread that had begun by that time and not returned. */
+struct inject_around {
+	unsigned cnt;
+	uint64_t id, start_ns; /* of the innermost; its id without a producer's number */
+};
+void inject__around(struct inject *in, pid_t pid, uint32_t tid, uint64_t at_ns,
+		    struct inject_around *out);
 /* No calls from here on: those in flight stay unfinished. */
 void inject__stop(struct inject *in);
 /* After it: makes a record of each call in flight. */

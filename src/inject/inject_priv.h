@@ -81,6 +81,9 @@ size_t shm__take(struct shm *m, unsigned i, void *buf);
 void shm__tell(struct shm *m, unsigned i);
 /* Calls in flight. */
 unsigned shm__depth(const struct shm *m, unsigned i);
+/* Calls fn for each record of a call that was not taken yet; its words are not there. */
+void shm__each_call(const struct shm *m, unsigned i, void (*fn)(void *ctx, const struct ct_call *c),
+		    void *ctx);
 /* Was one of them about to be taken off when the process was killed? Its record is there. */
 bool shm__has_returned(const struct shm *m, unsigned i, unsigned depth);
 /* One of them as a record; 0: it is counted. */
@@ -96,7 +99,8 @@ struct conn {
 	int fd;
 	pid_t pid;
 	uint64_t since_ns;
-	struct peer *peer; /* NULL: it has not said hello */
+	bool greeted;
+	struct peer *peer; /* NULL: it has not said hello, or was refused */
 };
 
 struct peer {
@@ -110,6 +114,7 @@ struct peer {
 	char comm[16];
 	struct shm shm;
 	bool counts_taken;
+	bool hooked; /* it has said what it got hold of */
 };
 
 /* A record that the tracer makes, and when. */
@@ -164,6 +169,8 @@ void door__close(struct inject *in);
 /* peers.c */
 /* A process has connected: what it gets, or NULL. */
 struct peer *peers__add(struct inject *in, pid_t pid, const struct ct_shm_hello *hello);
+/* As inject__left(). */
+void peers__left(struct inject *in, pid_t pid, ct_life life, uint64_t now);
 /* Looks who has ended. */
 void peers__look(struct inject *in, uint64_t now);
 /* Puts records of its calls in flight in line. */
@@ -171,6 +178,8 @@ void peers__give_up(struct inject *in, struct peer *p, uint64_t now);
 void peers__free(struct inject *in);
 /* Gives a record its numbers: whose it is, ids of the trace. false: it makes no sense. */
 bool peers__own(struct inject *in, struct peer *p, unsigned slot, void *rec, size_t size);
+/* A call's number in the trace by that which the process gave it; 0: it makes no sense. */
+uint64_t peers__trace_id(struct inject *in, struct shm_slot *s, uint64_t id);
 void made__push(struct inject *in, const struct made *m);
 
 /* files.c */

@@ -21,6 +21,8 @@
 
 /* Who waits for a child may take a moment to do so: only then is it known how it ended. */
 #define REAP_MAX_NS 200000000ull
+/* The BPF side's record of an end comes by then, or was lost. */
+#define TOLD_MAX_NS 2000000000ull
 
 void made__push(struct inject *in, const struct made *m)
 {
@@ -45,6 +47,8 @@ static void push_task(struct inject *in, enum ct_rec_kind kind, const struct pee
 {
 	struct made m = {.key = now, .size = sizeof(m.task)};
 
+	if (in->o.probes)
+		return;
 	m.task = (struct ct_task){
 		.rec = {.size = sizeof(m.task),
 			.kind = kind,
@@ -179,13 +183,16 @@ static bool connect_peer(struct inject *in, struct peer *p, const struct ct_shm_
 	if (p->pidfd < 0 || epoll_ctl(in->epoll_fd, EPOLL_CTL_ADD, p->pidfd, &ev) ||
 	    !read_stat(p->pid, &ppid, &start))
 		return false;
-	p->life = start * (1000000000ull / sysconf(_SC_CLK_TCK));
+	p->life = in->o.probes ? in->o.probes->life(in->o.ctx, p->pid)
+			       : start * (1000000000ull / sysconf(_SC_CLK_TCK));
 	snprintf(path, sizeof(path), "/proc/%d/status", p->pid);
 	p->other_ns = innermost_id(path) != (uint32_t)p->pid;
 	memcpy(p->comm, hello->comm, sizeof(p->comm));
 	p->inner_pid = hello->pid;
 	parent = living(in, ppid);
-	if (before) {
+	if (in->o.probes) {
+		/* Its record, which comes, is what ends the program before. */
+	} else if (before) {
 		uint64_t now = now_ns();
 
 		p->life = before->life + 1;
@@ -221,33 +228,36 @@ struct peer *peers__add(struct inject *in, pid_t pid, const struct ct_shm_hello 
 
 int inject__set_proc(struct inject *in, pid_t pid, enum ct_proc_level level)
 {
-	struct peer *p = living(in, pid);
-
-	if (p)
-		__atomic_store_n(&p->shm.mem->level, level, __ATOMIC_RELAXED);
+	for (unsigned i = 0; i < in->peer_cnt; i++)
+		if (in->peers[i]->pid == pid && in->peers[i]->pidfd >= 0)
+			__atomic_store_n(&in->peers[i]->shm.mem->level, level, __ATOMIC_RELAXED);
 	return 0;
 }
 
-/* Of a call: the process's number becomes the trace's. 0 stays 0. */
-static bool own_id(struct inject *in, struct shm_slot *s, __u64 *id)
+uint64_t peers__trace_id(struct inject *in, struct shm_slot *s, uint64_t id)
 {
-	uint64_t block = *id >> ID_BLOCK_LOG;
+	uint64_t block = id >> ID_BLOCK_LOG;
 
-	if (!*id)
-		return true;
 	/* Dense: no block is left out. */
 	if (block > s->block_cnt)
-		return false;
+		return 0;
 	if (block == s->block_cnt) {
 		uint32_t *blocks = realloc(s->blocks, (block + 1) * sizeof(*blocks));
 
 		if (!blocks)
-			return false;
+			return 0;
 		s->blocks = blocks;
 		s->blocks[s->block_cnt++] = ++in->next_block;
 	}
-	*id = (uint64_t)s->blocks[block] << ID_BLOCK_LOG | (*id & ((1 << ID_BLOCK_LOG) - 1));
-	return true;
+	return (uint64_t)s->blocks[block] << ID_BLOCK_LOG | (id & ((1 << ID_BLOCK_LOG) - 1));
+}
+
+static bool own_id(struct inject *in, struct shm_slot *s, __u64 *id)
+{
+	if (!*id)
+		return true;
+	*id = peers__trace_id(in, s, *id);
+	return *id;
 }
 
 static bool is_function(const struct inject *in, uint32_t func_id)
@@ -394,16 +404,29 @@ static void forget(struct inject *in, unsigned i)
 	in->peers[i] = in->peers[--in->peer_cnt];
 }
 
+void peers__left(struct inject *in, pid_t pid, ct_life life, uint64_t now)
+{
+	for (unsigned i = 0; i < in->peer_cnt; i++) {
+		struct peer *p = in->peers[i];
+
+		/* They go up; one that was told of late may have been followed by another. */
+		if (p->pid == pid && p->pidfd >= 0 && (!life || p->life < life))
+			leave(in, p, now);
+	}
+}
+
 void peers__look(struct inject *in, uint64_t now)
 {
+	uint64_t max = in->o.probes ? TOLD_MAX_NS : REAP_MAX_NS;
+
 	for (unsigned i = in->peer_cnt; i-- > 0;) {
 		struct peer *p = in->peers[i];
-		int code;
+		int code = 0;
 
 		if (p->pidfd >= 0 && has_ended(p)) {
 			if (!p->ended_ns)
 				p->ended_ns = now;
-			if (exit_code(p, &code) && now - p->ended_ns < REAP_MAX_NS)
+			if ((in->o.probes || exit_code(p, &code)) && now - p->ended_ns < max)
 				continue;
 			leave(in, p, now);
 			push_task(in, CT_REC_EXIT, p, 0, code, now);

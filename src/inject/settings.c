@@ -47,6 +47,7 @@ int settings__open(struct settings *s, const struct inject_opts *o)
 	s->set->version = CT_SHM_VERSION;
 	s->set->others_level = CT_PROC_TRACE;
 	s->set->hide = o->hide;
+	s->set->probed = o->probes != NULL;
 	s->set->min_duration_ns = o->min_duration_ns;
 	s->set->stack_max = CT_STACK_MAX;
 	s->set->sample_seed = now_ns();

@@ -207,24 +207,46 @@ unsigned shm__depth(const struct shm *m, unsigned i)
 	return depth < CT_MAX_DEPTH ? depth : CT_MAX_DEPTH;
 }
 
+static void each_call(const struct shm *m, unsigned i, uint64_t head,
+		      void (*fn)(void *ctx, const struct ct_call *c), void *ctx)
+{
+	const uint8_t *ring = ring_of(m, i);
+
+	for (uint64_t pos = m->slots[i].pos; pos < head;) {
+		uint64_t off = pos & (m->ring_sz - 1);
+		struct ct_call c = {0};
+
+		shm_copy(&c.rec, ring + off, FILLER_SZ);
+		if (c.rec.size < FILLER_SZ || c.rec.size > m->ring_sz - off)
+			break;
+		pos += (c.rec.size + CT_SHM_ALIGN - 1) & ~(uint64_t)(CT_SHM_ALIGN - 1);
+		if (c.rec.kind != CT_REC_CALL || c.rec.size < CT_CALL_FIXED_SZ)
+			continue;
+		shm_copy(&c, ring + off, CT_CALL_FIXED_SZ);
+		fn(ctx, &c);
+	}
+}
+
+void shm__each_call(const struct shm *m, unsigned i, void (*fn)(void *ctx, const struct ct_call *c),
+		    void *ctx)
+{
+	uint64_t head = __atomic_load_n(&shm__slot(m, i)->head, __ATOMIC_ACQUIRE);
+
+	if (head - m->slots[i].pos <= m->ring_sz)
+		each_call(m, i, head, fn, ctx);
+}
+
+static void keep_id(void *id, const struct ct_call *c)
+{
+	*(uint64_t *)id = c->call_id;
+}
+
 /* Of the process's own numbers; 0: it has written none. */
 static uint64_t last_call(const struct shm *m, unsigned i)
 {
-	const uint8_t *ring = ring_of(m, i);
-	const struct shm_slot *s = &m->slots[i];
-	uint64_t id = s->last_id;
+	uint64_t id = m->slots[i].last_id;
 
-	for (uint64_t pos = s->pos; pos < s->head;) {
-		uint64_t off = pos & (m->ring_sz - 1);
-		struct ct_rec rec = {0};
-
-		shm_copy(&rec, ring + off, FILLER_SZ);
-		if (rec.size < FILLER_SZ || rec.size > m->ring_sz - off)
-			break;
-		if (rec.kind == CT_REC_CALL && rec.size >= CT_CALL_FIXED_SZ)
-			shm_copy(&id, ring + off + offsetof(struct ct_call, call_id), sizeof(id));
-		pos += (rec.size + CT_SHM_ALIGN - 1) & ~(uint64_t)(CT_SHM_ALIGN - 1);
-	}
+	each_call(m, i, m->slots[i].head, keep_id, &id);
 	return id;
 }
 

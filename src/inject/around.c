@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* In which calls of the library was a thread at some time, not long ago? Their records are in the
+ * ring still, for a call's is sent at its end; or they have not returned. */
+#include "inject_priv.h"
+
+struct search {
+	uint64_t at_ns;
+	struct inject_around *out;
+	uint64_t ids[2 * CT_MAX_DEPTH]; /* as the process numbers them */
+	unsigned id_cnt;
+	uint64_t inner; /* of the last that began */
+};
+
+static void note(struct search *s, uint64_t id, uint64_t start_ns)
+{
+	/* Its record is there, and it is about to be taken off. */
+	for (unsigned i = 0; i < s->id_cnt; i++)
+		if (s->ids[i] == id)
+			return;
+	if (s->id_cnt == sizeof(s->ids) / sizeof(s->ids[0]))
+		return;
+	s->ids[s->id_cnt++] = id;
+	if (s->out->cnt && start_ns < s->out->start_ns)
+		return;
+	s->inner = id;
+	s->out->start_ns = start_ns;
+}
+
+static void look_at_frames(struct search *s, const struct shm *m, unsigned slot)
+{
+	for (unsigned i = 0, depth = shm__depth(m, slot); i < depth; i++) {
+		struct ct_frame f;
+
+		shm_copy(&f, &shm__slot(m, slot)->frames[i], sizeof(f));
+		if (f.start_ns > s->at_ns || f.flags & CT_FRAME_F_COUNTED)
+			continue;
+		/* On another stack: it is in none of those before. */
+		if (!f.depth)
+			s->id_cnt = s->out->cnt = 0;
+		note(s, f.call_id, f.start_ns);
+		s->out->cnt = s->id_cnt;
+	}
+}
+
+static void on_record(void *ctx, const struct ct_call *c)
+{
+	struct search *s = ctx;
+
+	if (c->rec.flags & CT_CALL_F_ENTRY_ONLY || c->rec.ts_ns > s->at_ns || c->end_ns < s->at_ns)
+		return;
+	note(s, c->call_id, c->rec.ts_ns);
+	s->out->cnt = s->id_cnt;
+}
+
+void inject__around(struct inject *in, pid_t pid, uint32_t tid, uint64_t at_ns,
+		    struct inject_around *out)
+{
+	*out = (struct inject_around){0};
+	for (unsigned i = 0; i < in->peer_cnt; i++) {
+		struct peer *p = in->peers[i];
+
+		for (unsigned k = 0; p->pid == pid && k < p->shm.slot_cnt; k++) {
+			struct search s = {.at_ns = at_ns, .out = out};
+
+			if (p->shm.slots[k].tid != tid)
+				continue;
+			/* In this order: a record is there before its frame has gone. */
+			look_at_frames(&s, &p->shm, k);
+			shm__each_call(&p->shm, k, on_record, &s);
+			if (!out->cnt)
+				continue;
+			out->id = peers__trace_id(in, &p->shm.slots[k], s.inner);
+			return;
+		}
+	}
+}
