@@ -110,7 +110,7 @@ static void on_records(evutil_socket_t fd, short what, void *ctx)
 
 	d->now = now_ns();
 	cnt = sources__drain(&d->t.sources, DRAIN_BATCH);
-	if (!libs__tick(&d->t.libs)) {
+	if (!libs__tick(&d->t.libs, d->now, true)) {
 		d->failed = true;
 		event_base_loopbreak(d->base);
 	}

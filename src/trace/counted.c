@@ -15,7 +15,7 @@ int session__open_budget(struct session *s)
 	struct budget_opts bo = {
 		.sources = &s->t.sources,
 		.fns = s->t.fns,
-		.cost = s->probe == PROBE_INJECT ? inject_cost : s->t.cost,
+		.cost = s->probe != PROBE_UPROBE ? inject_cost : s->t.cost,
 		.max_share = s->o->max_overhead,
 		.fn = session__event,
 		.ctx = s,
@@ -104,7 +104,8 @@ static struct ct_fn_cost find_dear(struct session *s)
 	uint64_t all, low = 0;
 
 	for (unsigned id = 0; id < fnset__cnt(s->t.fns); id++) {
-		attach__fn_cost(s->t.att, id, &c);
+		/* Nearly all calls are the library's, which does not say whose its cost is. */
+		attach__fn_cost(s->t.both ? NULL : s->t.att, id, &c);
 		for (int k = 0; k < 2; k++) {
 			sum.ns[k] += c.ns[k];
 			sum.timed[k] += c.timed[k];

@@ -43,6 +43,8 @@ static void lib_event(struct libs *l, const char *op, const struct ct_lib_map *r
 		ev.pid = rec->rec.pid;
 		ev.tid = rec->rec.tid;
 	}
+	if (rec && lib && l->both)
+		both__maps(l->both, ev.pid, comm, lib);
 	l->fn(l->ctx, &ev);
 }
 
@@ -330,10 +332,13 @@ void libs__on_inject(struct libs *l, const struct inject_lib *lib)
 	};
 
 	if (lib->hooked_cnt < lib->wanted_cnt) {
-		snprintf(note, sizeof(note), "%u of %u functions cannot be seen from inside",
-			 lib->wanted_cnt - lib->hooked_cnt, lib->wanted_cnt);
+		snprintf(note, sizeof(note), "%u of %u functions %s",
+			 lib->wanted_cnt - lib->hooked_cnt, lib->wanted_cnt,
+			 l->both ? "are seen by uprobes" : "cannot be seen from inside");
 		ev.library.note = note;
 	}
+	if (l->both)
+		both__inside(l->both, lib);
 	l->fn(l->ctx, &ev);
 }
 
@@ -347,8 +352,10 @@ static void on_late(void *ctx, const struct attach_lib *lib)
 		  "late: the kernel waited for a lock; calls made before were not seen");
 }
 
-bool libs__tick(struct libs *l)
+bool libs__tick(struct libs *l, uint64_t now, bool drained)
 {
+	if (l->both)
+		both__tick(l->both, now, drained);
 	for (unsigned i = l->pending_cnt; i-- > 0;) {
 		struct pending_lib *p = &l->pending[i];
 

@@ -11,6 +11,8 @@
 #ifndef TRACE_LIBS_H
 #define TRACE_LIBS_H
 
+#include "both.h"
+
 #include "attach/attach.h"
 #include "inject/inject.h"
 #include "model/model.h"
@@ -24,6 +26,7 @@ struct pending_lib {
 
 struct libs {
 	struct attach *att;
+	struct both *both; /* or NULL */
 	const struct fnset *fns;
 	model_event_fn fn; /* gets library events */
 	void *ctx;
@@ -42,10 +45,10 @@ int libs__attach_system(struct libs *l, bool running);
 void libs__on_inject(struct libs *l, const struct inject_lib *lib);
 /* A process maps a library (CT_REC_LIB). */
 void libs__on_map(struct libs *l, const struct ct_lib_map *rec);
-/* To be called by the clock, the more often while it is true that libs__is_waiting(). Tries again
- * where the mapping could not be looked at, and hears of libraries that took long. false, after
- * reporting: there are no probes any more. */
-bool libs__tick(struct libs *l);
+/* To be called by the clock (drained: all that had been sent was taken), the more often while it is
+ * true that libs__is_waiting(). Tries again where the mapping could not be looked at, and hears of
+ * libraries that took long. false, after reporting: there are no probes any more. */
+bool libs__tick(struct libs *l, uint64_t now, bool drained);
 
 /* Files that are written to in place. To be called when attach__watch_fd() is readable, and while
  * libs__is_waiting(). */

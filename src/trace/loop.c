@@ -120,7 +120,7 @@ static void show_progress(struct session *s, uint64_t now)
 }
 
 /* What is due by the clock. */
-static void on_tick(struct session *s, uint64_t now)
+static void on_tick(struct session *s, uint64_t now, bool drained)
 {
 	static uint64_t flushed_ns, looked_ns, shown_ns;
 
@@ -144,7 +144,7 @@ static void on_tick(struct session *s, uint64_t now)
 		show_progress(s, now);
 		shown_ns = now;
 	}
-	if (!libs__tick(&s->t.libs))
+	if (!libs__tick(&s->t.libs, now, drained))
 		session__stop(s, "probes gone");
 	if (libs__is_waiting(&s->t.libs))
 		libs__follow_writes(&s->t.libs);
@@ -186,7 +186,7 @@ void session__loop(struct session *s)
 		uint64_t now = now_ns();
 		int timeout;
 
-		on_tick(s, now);
+		on_tick(s, now, cnt < DRAIN_BATCH);
 		if (s->stopping)
 			break;
 		if (cnt)

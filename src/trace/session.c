@@ -326,6 +326,9 @@ static int choose_probe(struct session *s)
 		    o->sched ? "--sched is not seen" : "--kernel-probe is not for what is seen");
 		return EXIT_USAGE;
 	}
+	/* Together with what the library does not reach, if that can be had. */
+	if (o->argv && caps__can_trace())
+		s->probe = PROBE_BOTH;
 	return 0;
 }
 
@@ -362,7 +365,7 @@ static int start(struct session *s)
 	if (s->o->duration_ns)
 		s->deadline_ns = now_ns() + s->o->duration_ns;
 	if (s->o->sandbox)
-		sandbox__enter(&(struct sandbox_needs){.inject = s->probe == PROBE_INJECT});
+		sandbox__enter(&(struct sandbox_needs){.inject = s->probe != PROBE_UPROBE});
 	return s->cmd.pid ? command__go(&s->cmd, s->o->argv[0]) : 0;
 }
 

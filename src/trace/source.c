@@ -255,6 +255,18 @@ void sources__each_thread(struct sources *ss, thread_fn fn, void *ctx)
 	EACH(ss, each_thread, fn, ctx);
 }
 
+void sources__left(struct sources *ss, pid_t pid, ct_life life, uint64_t now)
+{
+	EACH(ss, left, pid, life, now);
+}
+
+void sources__around(struct sources *ss, pid_t pid, uint32_t tid, uint64_t at_ns,
+		     struct inject_around *out)
+{
+	*out = (struct inject_around){0};
+	EACH(ss, around, pid, tid, at_ns, out);
+}
+
 void sources__stop(struct sources *ss)
 {
 	EACH(ss, stop);

@@ -13,6 +13,7 @@
 #define TRACE_SOURCE_H
 
 #include "attach/levels.h"
+#include "inject/inject.h"
 #include "record/check.h"
 
 #include <stdbool.h>
@@ -106,6 +107,12 @@ struct source_ops {
 	unsigned (*live)(struct source *s);
 	/* What each thread that it sees has spent on being traced so far, in nanoseconds. */
 	void (*each_thread)(struct source *s, thread_fn fn, void *ctx);
+	/* Another source says that another program, with that life, runs in a process, or (0) that
+	 * it has ended: gives its calls in flight. */
+	void (*left)(struct source *s, pid_t pid, ct_life life, uint64_t now);
+	/* Its calls in which a thread was at that time, or adds none; with the source's number. */
+	void (*around)(struct source *s, pid_t pid, uint32_t tid, uint64_t at_ns,
+		       struct inject_around *out);
 	/* No calls from here on; what was sent is still to be taken. */
 	void (*stop)(struct source *s);
 	/* Frees what open made, which may have failed. */
@@ -151,6 +158,10 @@ void sources__unfinished(struct sources *ss);
 void sources__prepare_child(const struct sources *ss);
 unsigned sources__live(struct sources *ss);
 void sources__each_thread(struct sources *ss, thread_fn fn, void *ctx);
+void sources__left(struct sources *ss, pid_t pid, ct_life life, uint64_t now);
+/* Of one that can tell. */
+void sources__around(struct sources *ss, pid_t pid, uint32_t tid, uint64_t at_ns,
+		     struct inject_around *out);
 void sources__stop(struct sources *ss);
 /* Levels are told to all, and counts asked of all. 0, or what the first that could not said. */
 int sources__set_level(struct sources *ss, unsigned func_id, const struct fn_level *l);

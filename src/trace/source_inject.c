@@ -36,6 +36,32 @@ static void on_lib(void *ctx, const struct inject_lib *lib)
 	libs__on_inject(&t->libs, lib);
 }
 
+static unsigned lib_id_of(void *ctx, const struct target_lib *t)
+{
+	const struct tracer *to = ((struct source *)ctx)->ctx;
+	const struct attach_lib *lib = NULL;
+
+	attach__lib(to->att, t, &lib);
+	return lib ? lib->id : 0;
+}
+
+static ct_life life_of(void *ctx, pid_t pid)
+{
+	const struct tracer *t = ((struct source *)ctx)->ctx;
+
+	return attach__life(t->att, pid);
+}
+
+static void on_lost(void *ctx, pid_t pid)
+{
+	const struct tracer *t = ((struct source *)ctx)->ctx;
+
+	both__lost(t->both, pid);
+}
+
+static const struct inject_probes probes = {
+	.lib_id = lib_id_of, .life = life_of, .on_lost = on_lost};
+
 static int inject_open(struct source *s, struct tracer *t)
 {
 	uint64_t ring_sz = t->o.attach.ring_sz / RING_PARTS;
@@ -49,10 +75,11 @@ static int inject_open(struct source *s, struct tracer *t)
 		.name = t->o.inject_name,
 		.fn = on_record,
 		.on_lib = on_lib,
+		.probes = t->both ? &probes : NULL,
 		.ctx = s,
 	};
 
-	if (t->o.probe != PROBE_INJECT)
+	if (t->o.probe == PROBE_UPROBE)
 		return SOURCE_UNUSED;
 	if (t->o.attach.kernel && !o.kernel)
 		nv_devs__say_none();
@@ -153,12 +180,28 @@ static void inject_prepare_child(const struct source *s)
 
 static unsigned inject_live(struct source *s)
 {
-	return inject__live(of(s));
+	const struct tracer *t = s->ctx;
+
+	/* They are among those that the BPF side follows. */
+	return t->att ? 0 : inject__live(of(s));
 }
 
 static void inject_each_thread(struct source *s, thread_fn fn, void *ctx)
 {
 	inject__each_thread(of(s), fn, ctx);
+}
+
+static void inject_left(struct source *s, pid_t pid, ct_life life, uint64_t now)
+{
+	inject__left(of(s), pid, life, now);
+}
+
+static void inject_around(struct source *s, pid_t pid, uint32_t tid, uint64_t at_ns,
+			  struct inject_around *out)
+{
+	inject__around(of(s), pid, tid, at_ns, out);
+	if (out->id)
+		out->id |= (uint64_t)s->number << RAW_ID_BITS;
 }
 
 static void inject_stop(struct source *s)
@@ -193,6 +236,8 @@ const struct source_ops inject_source_ops = {
 	.prepare_child = inject_prepare_child,
 	.live = inject_live,
 	.each_thread = inject_each_thread,
+	.left = inject_left,
+	.around = inject_around,
 	.stop = inject_stop,
 	.close = inject_close,
 };

@@ -34,17 +34,33 @@ static void on_map(struct tracer *t, const struct ct_lib_map *rec)
 	libs__on_map(&t->libs, rec);
 }
 
+static void on_both(struct tracer *t, struct raw *raw, struct ct_call *placed)
+{
+	const struct ct_rec *rec = raw->rec;
+
+	/* First: what it was in the middle of. */
+	if (rec->kind == CT_REC_EXEC || rec->kind == CT_REC_EXIT)
+		sources__left(&t->sources, rec->pid,
+			      rec->kind == CT_REC_EXEC ? ((const struct ct_task *)rec)->life : 0,
+			      rec->ts_ns);
+	both__record(t->both, raw, placed);
+}
+
 static void on_record(void *ctx, const struct raw *raw)
 {
 	const struct ct_rec *rec = raw->rec;
+	struct raw seen = *raw;
+	struct ct_call placed;
 	struct tracer *t = ctx;
 
+	if (t->both)
+		on_both(t, &seen, &placed);
 	if (t->o.on_use && rec->kind == CT_REC_THREAD)
 		t->o.on_use(t->o.ctx, rec->pid, ((const struct ct_task *)rec)->comm);
 	if (rec->kind == CT_REC_LIB)
 		on_map(t, (const void *)rec);
 	else
-		model__record(t->model, raw);
+		model__record(t->model, &seen);
 }
 
 /* Before 5.11 BPF memory counted as locked; one perf event each needs many descriptors. */
@@ -102,12 +118,22 @@ static int open_attach(struct tracer *t)
 	return 0;
 }
 
+static int open_both(struct tracer *t)
+{
+	t->both = both__new(t->att, &t->sources, t->fns);
+	t->libs.both = t->both;
+	return t->both ? 0 : -ENOMEM;
+}
+
 static int open_sources(struct tracer *t)
 {
 	int ret = 0;
 
 	for (unsigned i = 0; i < SOURCE_CNT && !ret; i++)
 		ret = sources__open(&t->sources, sources[i], i, t, on_record, t);
+	/* Nearly all calls are the library's. */
+	if (t->both)
+		t->cost = (struct attach_cost){0};
 	t->info.probe_cost_ns = t->cost.record;
 	return ret;
 }
@@ -127,6 +153,7 @@ int tracer__open(struct tracer *t, const struct tracer_opts *o)
 
 	t->o = *o;
 	t->o.attach.fns = t->fns;
+	t->o.attach.inside = o->probe == PROBE_BOTH;
 	t->o.attach.abi = &t->abi;
 	t->o.attach.quotas = &t->quotas;
 	quotas__init(&t->quotas, o->attach.stacks, o->attach.kernel);
@@ -140,10 +167,12 @@ int tracer__open(struct tracer *t, const struct tracer_opts *o)
 	raise_limits();
 	read_driver(t);
 	ret = open_model(t);
-	if (!ret && o->probe == PROBE_UPROBE)
+	if (!ret && o->probe != PROBE_INJECT)
 		ret = facts__check_caps(o->attach.mech);
-	if (!ret && o->probe == PROBE_UPROBE)
+	if (!ret && o->probe != PROBE_INJECT)
 		ret = open_attach(t);
+	if (!ret && o->probe == PROBE_BOTH)
+		ret = open_both(t);
 	return ret ? ret : open_sources(t);
 }
 
@@ -208,7 +237,8 @@ void tracer__fill_info(struct tracer *t)
 	info->machine = t->facts.uts.machine;
 	info->driver_version = t->facts.driver;
 	info->cuda_version = t->facts.cuda_version;
-	info->mechanism = t->att ? mechanism_name(attach__mechanism(t->att)) : "inject";
+	info->mechanism =
+		t->o.probe == PROBE_UPROBE ? mechanism_name(attach__mechanism(t->att)) : "inject";
 	info->hidden = api_hide_name(t->o.attach.hide);
 	info->kernel_probe = kernel_probe(t);
 	info->degraded = t->degraded;
@@ -264,6 +294,7 @@ void tracer__close(struct tracer *t)
 {
 	sources__close(&t->sources);
 	attach__free(t->att);
+	both__free(t->both);
 	model__free(t->model);
 	fnset__free(t->fns);
 	free(t->info_libs);

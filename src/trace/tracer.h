@@ -6,6 +6,7 @@
 #ifndef TRACE_TRACER_H
 #define TRACE_TRACER_H
 
+#include "both.h"
 #include "facts.h"
 #include "libs.h"
 #include "source.h"
@@ -20,11 +21,12 @@ enum probe {
 	PROBE_AUTO = 0,
 	PROBE_UPROBE, /* by the kernel: attach/ */
 	PROBE_INJECT, /* by a library in the process: inject/ */
+	PROBE_BOTH,   /* so, and by the kernel what that does not reach */
 };
 
 struct tracer_opts {
 	enum probe probe;	   /* not PROBE_AUTO */
-	uid_t inject_uid;	   /* PROBE_INJECT: processes of this user, */
+	uid_t inject_uid;	   /* PROBE_INJECT, PROBE_BOTH: processes of this user, */
 	const char *inject_name;   /* who find us by this name; NULL: the tracer chooses it */
 	struct attach_opts attach; /* fns and abi are the tracer's */
 	bool measure_entries;	   /* also what calls cost of which only the entry is seen */
@@ -47,6 +49,7 @@ struct tracer {
 	struct sources sources;
 	struct model *model;
 	struct libs libs;
+	struct both *both; /* PROBE_BOTH */
 	struct facts facts;
 	struct nv_abi abi; /* the driver's version */
 	struct attach_cost cost;

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Two producers at once: the library in a process records the calls that the driver's dispatch
+ * pointers lead to it, and uprobes everything else.
+ *
+ * What has a dispatch pointer, and from when on, the library says when it has got hold of them; the
+ * BPF side leaves those calls to it (bpf/inside.bpf.h). Until then, and in processes that it never
+ * gets into, uprobes see all. They are in a file, for whoever maps it, and cost their trap whoever
+ * records the call: so once no process needs them they are taken off, but for functions without a
+ * pointer. A process that maps the file afterwards is stopped until they are there again.
+ *
+ * Calls of one producer that are made in those of the other are given their places here.
+ */
+#ifndef TRACE_BOTH_H
+#define TRACE_BOTH_H
+
+#include "inject/inject.h"
+#include "record/check.h"
+
+struct both;
+struct sources;
+
+/* NULL: no memory. */
+struct both *both__new(struct attach *att, struct sources *sources, const struct fnset *fns);
+void both__free(struct both *b);
+/* A process maps this libcuda, and waits if its functions have no probes now. */
+void both__maps(struct both *b, pid_t pid, const char *comm, const struct attach_lib *lib);
+/* The library in it has got hold of functions, and waits for us. */
+void both__inside(struct both *b, const struct inject_lib *lib);
+/* It has given up. */
+void both__lost(struct both *b, pid_t pid);
+/* Each record, in order. A call's place is put right: raw->call.call is room then. */
+void both__record(struct both *b, struct raw *raw, struct ct_call *room);
+/* By the clock. drained: all that had been sent was taken. */
+void both__tick(struct both *b, uint64_t now, bool drained);
+
+#endif /* TRACE_BOTH_H */
