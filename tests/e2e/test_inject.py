@@ -2,7 +2,7 @@
 # timeout: 600
 # takes: 90
 # cpus: 2
-"""Calls seen from inside the process: the cases of tests/cases by dispatch pointers and by answers, what is hard for a thunk
+"""Calls seen from inside the process, without privileges: the cases of tests/cases by dispatch pointers and by answers, what is hard for a thunk
 (tests/inject/hard.c), programs that are linked to the driver, and what the library asks of a system."""
 import collections
 import glob
@@ -12,7 +12,7 @@ import subprocess
 
 import pytest
 from helpers.jsonl import Trace
-from helpers.run import CASES, O, ALL, TESTS, Ran, cudatrace, needs_mechanism, passes
+from helpers.run import CASES, O, ALL, TESTS, Ran, cudatrace, inside, needs_mechanism, passes
 from test_cases import NAMES, normal
 
 LIBRARY = O + "/libcudatrace-inject.so"
@@ -28,7 +28,7 @@ BEFORE = {"cuInit", "cuDriverGetVersion", "cuGetErrorName", "cuGetErrorString"}
 def trace(name, *command, driver, functions=ALL, args=(), env=None):
     folder = f"{os.environ['TMP']}/{name}-{driver}"
     os.makedirs(folder)
-    ran = cudatrace("-q", "--probe=inject", "-e", functions, *args, "--jsonl", folder + "/trace.jsonl", "--", *command,
+    ran = inside("-q", "-e", functions, *args, "--jsonl", folder + "/trace.jsonl", "--", *command,
                     env={"LD_LIBRARY_PATH": f"{O}/{driver}", "FAKE_CUDA_COUNTS": folder + "/counts", **(env or {})})
     with open(folder + "/expected", "w", encoding="utf-8") as f:
         f.write(ran.out)
@@ -59,12 +59,12 @@ def test_same_as_by_uprobes(name):
     path = f"{os.environ['TMP']}/uprobe-{name}.jsonl"
     ran = cudatrace("-q", "--probe=uprobe", "-e", ALL, "--jsonl", path, "--", f"{CASES}/{name}", env={"LD_LIBRARY_PATH": O + "/fake"})
     assert ran.status == 0, ran
-    outside, inside = Trace(path), Trace(case(name, "fake", ("env",)) + "/trace.jsonl")
-    for e in outside.calls + inside.calls:
+    outside, within = Trace(path), Trace(case(name, "fake", ("env",)) + "/trace.jsonl")
+    for e in outside.calls + within.calls:
         # Of a function that no table knows: whatever happened to be in registers.
         if e["type"] == "other":
             e.pop("args", None)
-    assert normal(outside.calls) == normal(inside.calls)
+    assert normal(outside.calls) == normal(within.calls)
 
 
 @pytest.mark.parametrize("driver", ["fake", "fake535"])
@@ -204,7 +204,7 @@ def test_nested_too_deep():
 def test_put_back(part):
     """When its tracer has gone, the driver's pointers are as they were, and the program goes on."""
     folder = f"{os.environ['TMP']}/{part}"
-    ran = cudatrace("-q", "--probe=inject", "-e", "all", "--jsonl", folder, "--", f"{O}/hard/hard", part,
+    ran = inside("-q", "-e", "all", "--jsonl", folder, "--", f"{O}/hard/hard", part,
                     env={"LD_LIBRARY_PATH": O + "/hard"})
     assert "hard:" not in ran.err and "cuInit 1" in ran.out, ran
 

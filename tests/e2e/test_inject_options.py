@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # timeout: 600
 # takes: 12
-"""--probe=inject with the other options: what they do with uprobes, they do from within the process."""
+"""--probe=inject with the other options, without privileges: what they do with uprobes, they do from within the process."""
 import collections
 import json
 import os
@@ -10,7 +10,7 @@ import time
 
 import pytest
 from helpers.jsonl import Trace
-from helpers.run import ALL, CASES, CUDATRACE, FAKE, O, TESTS, Ran, cudatrace, passes
+from helpers.run import ALL, CASES, CUDATRACE, FAKE, INSIDE, Ran, cudatrace, inside, passes
 
 SAMPLE = [FAKE + "/sample", "--tokens", "2", "--quiet"]
 CC = os.environ.get("CC", "gcc").split()
@@ -27,7 +27,7 @@ class Traced:
 
     def __init__(self, folder, *args, command=SAMPLE, status=0, env=None):
         path, counts = folder / "trace", folder / "counts"
-        self.ran = cudatrace("-q", "--probe=inject", *args, "--jsonl", path, "--", *command,
+        self.ran = inside("-q", *args, "--jsonl", path, "--", *command,
                              env={"LD_LIBRARY_PATH": FAKE, "FAKE_CUDA_COUNTS": str(counts), **(env or {})})
         assert self.ran.status == status, self.ran
         self.path = str(path)
@@ -130,7 +130,7 @@ def test_max_overhead(tmp_path):
     """A flood is counted, each change is told, and no call gets lost between the levels."""
     path = tmp_path / "trace"
     # Long enough, and to its end: a kill may come between two counters.
-    p = subprocess.Popen([CUDATRACE, "-q", "--probe=inject", "-e", ALL, "--max-overhead", "5", "--jsonl", path, "--chrome", tmp_path / "chrome", "--",
+    p = subprocess.Popen([*INSIDE, CUDATRACE, "-q", "--probe=inject", "-e", ALL, "--max-overhead", "5", "--jsonl", path, "--chrome", tmp_path / "chrome", "--",
                           CASES + "/many", "cuCtxGetDevice", "60000000"], env={**os.environ, "LD_LIBRARY_PATH": FAKE, "FAKE_NO_SEM": "1"},
                          stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
     p.communicate(timeout=120)

@@ -70,6 +70,14 @@ def cudatrace(*args, **how):
     return Ran([CUDATRACE, *map(str, args)], **how)
 
 
+# Without what BPF programs take: --probe=inject is the library alone then, as a user has it.
+INSIDE = [] if os.geteuid() else ["setpriv", "--bounding-set=-bpf,-perfmon,-sys_admin"]
+
+
+def inside(*args, **how):
+    return Ran([*INSIDE, CUDATRACE, "--probe=inject", *map(str, args)], **how)
+
+
 def script(path, *args):
     """A Python script of ours, as if started with these arguments, in this process: (exit status, what it printed)."""
     out, old = io.StringIO(), sys.argv
