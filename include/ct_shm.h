@@ -66,7 +66,7 @@ struct ct_shm_hooked {
 	__u64 alive; /* address of a word of 4 bytes: not 0 while it records calls */
 	__u64 is_hooked[CT_MAX_FUNCS / 64]; /* a bit for each function id */
 };
-_Static_assert(sizeof(struct ct_shm_hooked) == 32 + CT_MAX_FUNCS / 8,
+_Static_assert(sizeof(struct ct_shm_hooked) == 40 + CT_MAX_FUNCS / 8,
 	       "ct_shm_hooked is part of the ABI");
 
 /* The answer. */

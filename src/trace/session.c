@@ -326,8 +326,9 @@ static int choose_probe(struct session *s)
 		    o->sched ? "--sched is not seen" : "--kernel-probe is not for what is seen");
 		return EXIT_USAGE;
 	}
-	/* Together with what the library does not reach, if that can be had. */
-	if (o->argv && caps__can_trace())
+	/* Together with what the library does not reach, if that can be had. Not --kernel: system
+	 * calls that the library sees are to be in calls that it sees. */
+	if (o->argv && !o->kernel && caps__can_trace())
 		s->probe = PROBE_BOTH;
 	return 0;
 }
