@@ -70,12 +70,10 @@ cold uint64_t clock_anchor(struct process *p, struct thread *t)
 	uint64_t before, ns, tsc, said = 0;
 	int64_t off;
 
-	if (!p->tsc_ok)
-		return inject_now();
 	before = __builtin_ia32_rdtsc();
 	ns = inject_now();
 	tsc = __builtin_ia32_rdtsc();
-	if (tsc - before < TOGETHER) {
+	if (p->tsc_ok && tsc - before < TOGETHER) {
 		tsc = before + (tsc - before) / 2;
 		if (p->mult && t->ns0 && tsc - t->tsc0 < 4 * CLOCK_SPAN)
 			said = t->ns0 + ((tsc - t->tsc0) * p->mult >> 32);
@@ -87,6 +85,8 @@ cold uint64_t clock_anchor(struct process *p, struct thread *t)
 		t->tsc0 = tsc;
 		t->ns0 = ns;
 	}
+	/* Another thread may have found that the two come apart: what this one was told last may be
+	 * ahead. */
 	if (ns < t->last_ns)
 		ns = t->last_ns;
 	t->last_ns = ns;

@@ -10,7 +10,7 @@ import time
 
 import pytest
 from helpers.jsonl import Trace
-from helpers.run import ALL, CASES, CUDATRACE, FAKE, INSIDE, Ran, cudatrace, inside, passes
+from helpers.run import ALL, CASES, CUDATRACE, FAKE, INSIDE, TESTS, Ran, cudatrace, inside, passes
 
 SAMPLE = [FAKE + "/sample", "--tokens", "2", "--quiet"]
 CC = os.environ.get("CC", "gcc").split()
@@ -46,6 +46,15 @@ def test_nothing_but_what_is_asked_for(tmp_path):
     """A set of which the program calls none: it is traced all the same."""
     t = Traced(tmp_path, "-e", "cuTexObjectCreate")
     assert t.trace.accounts() and not t.calls and t.trace.lib
+
+
+def test_clock(tmp_path):
+    """A duration below 0 would be one of 580 years."""
+    top = os.path.dirname(TESTS)
+    subprocess.run([*CC, "-D_GNU_SOURCE=", f"-I{top}/include", "-O2", "-o", tmp_path / "clock",
+                    TESTS + "/inject/clock.c", top + "/inject/clock.c"], check=True)
+    ran = Ran([tmp_path / "clock"])
+    assert ran.status == 0, ran.out
 
 
 @pytest.mark.parametrize("threads", [1, 2])
