@@ -16,6 +16,8 @@
 #include "safe_open.h"
 
 #define BUF_SZ (1 << 20)
+/* More than closing units take. */
+#define BOUNDARY_GAP (64 << 10)
 /* What waits for a stuck reader at most, but for the line that is being made. */
 #define STUCK_SZ_MAX (16 << 20)
 /* How long a reader that takes nothing may hold us up, once. */
@@ -175,14 +177,38 @@ struct out *out__memory(void)
 	return out__new(-1, "memory");
 }
 
-static uint64_t count_lines(const char *p, size_t n)
+/* Where the unit ends that begins at `at` of the buffer; 0: not before end. */
+static size_t unit_end(const struct out *o, size_t at, size_t end)
+{
+	const char *p = o->buf + at, *newline;
+	size_t n;
+
+	if (o->unit_len) {
+		n = o->unit_len(p, end - at);
+		return n && n <= end - at ? at + n : 0;
+	}
+	newline = memchr(p, '\n', end - at);
+	return newline ? (size_t)(newline + 1 - o->buf) : 0;
+}
+
+/* Units that end in this part of the buffer; *last is where the last of them does. */
+static uint64_t count_units(const struct out *o, size_t from, size_t to, size_t *last)
 {
 	uint64_t cnt = 0;
-	const char *end = p + n;
+	size_t end;
 
-	while ((p = memchr(p, '\n', end - p))) {
+	if (from < o->begun) {
+		if (to < o->begun)
+			return 0;
+		from = o->begun;
+		cnt = 1;
+		if (last)
+			*last = from;
+	}
+	for (; from < to && (end = unit_end(o, from, to)); from = end) {
 		cnt++;
-		p++;
+		if (last)
+			*last = end;
 	}
 	return cnt;
 }
@@ -283,18 +309,17 @@ static void fail(struct out *o, int e)
 	err("cannot write %s: %s: %s", o->name, strerror(e), write_hint(e));
 }
 
-/* The write stopped after done bytes of the buffer: cut what follows the last newline of them. The
- * cut is counted from where the file ends now, since standard output may have begun in the middle
- * of a file. */
+/* The write stopped after done bytes of the buffer: cut what follows the last whole unit of them.
+ * The cut is counted from where the file ends now, since standard output may have begun in the
+ * middle of a file. */
 static void cut_back(struct out *o, size_t done)
 {
-	size_t whole = done;
+	size_t whole = 0;
 	off_t pos;
 
-	while (whole && o->buf[whole - 1] != '\n')
-		whole--;
+	count_units(o, 0, done, &whole);
 	o->written += whole;
-	o->lost += count_lines(o->buf + whole, o->mark - whole);
+	o->lost += count_units(o, whole, o->mark, NULL);
 	/* Nothing was overwritten: what was to be cut stays as it was. A file system that never
 	 * overwrites (btrfs) has no block for that at a full quota, and damages a file that it
 	 * cannot shorten. */
@@ -325,11 +350,33 @@ static void drop_stale(struct out *o)
 	o->stale = 0;
 }
 
+/* A part of a unit may go: what is left of it stays at the start of the buffer. */
 static void forget(struct out *o, size_t n)
 {
+	size_t end = 0;
+
+	if (o->unit_len && n < o->mark) {
+		count_units(o, 0, n, &end);
+		if (n < o->begun)
+			end = o->begun;
+		else if (end < n)
+			end = unit_end(o, end, o->mark);
+		o->begun = end - n;
+	} else {
+		o->begun = 0;
+	}
 	memmove(o->buf, o->buf + n, o->len - n);
 	o->len -= n;
 	o->mark -= n;
+}
+
+/* Units can be found from their starts only: remembers one that is far enough from the end. */
+static void note_boundary(struct out *o)
+{
+	if (o->written - o->boundary[1] < BOUNDARY_GAP)
+		return;
+	o->boundary[0] = o->boundary[1];
+	o->boundary[1] = o->written;
 }
 
 static void flush(struct out *o, int ms, int signal_fd)
@@ -340,7 +387,7 @@ static void flush(struct out *o, int ms, int signal_fd)
 	if (!o->mark || o->fd < 0)
 		return;
 	if (o->failed) {
-		o->lost += count_lines(o->buf, o->mark);
+		o->lost += count_units(o, 0, o->mark, NULL);
 		forget(o, o->mark);
 		return;
 	}
@@ -359,6 +406,7 @@ static void flush(struct out *o, int ms, int signal_fd)
 		cut_back(o, done);
 		fail(o, -ret);
 	} else {
+		note_boundary(o);
 		o->written += done;
 		if (o->stale)
 			drop_stale(o);
@@ -374,7 +422,7 @@ void out__flush(struct out *o)
 void out__commit(struct out *o)
 {
 	if (o->stuck && !o->last && o->len > STUCK_SZ_MAX) {
-		o->lost += count_lines(o->buf + o->mark, o->len - o->mark);
+		o->lost += count_units(o, o->mark, o->len, NULL);
 		out__rollback(o);
 	}
 	o->mark = o->len;
@@ -410,6 +458,38 @@ char *out__room(struct out *o, size_t n)
 		o->buf = must(realloc(o->buf, o->cap));
 	}
 	return o->buf + o->len;
+}
+
+/* The same for units that are no lines: they are read forward, from a boundary. */
+static off_t find_unit_cut(const struct out *o, int fd, off_t size, size_t n, long *cnt)
+{
+	off_t begin = size - (off_t)o->written, at = begin + (off_t)o->boundary[0], cut = 0;
+	char buf[65536];
+	off_t lo = at;
+	ssize_t got = 0;
+
+	for (*cnt = 0; at < size;) {
+		size_t len = 0;
+
+		if (at < lo + got)
+			len = o->unit_len(buf + (at - lo), lo + got - at);
+		if (!len) {
+			if (at == lo && got)
+				return -EIO;
+			lo = at;
+			got = pread(fd, buf, sizeof(buf), lo);
+			if (got <= 0)
+				return got < 0 ? -errno : -EIO;
+			continue;
+		}
+		if ((size_t)(size - at) >= n && at > begin) {
+			cut = at;
+			*cnt = 0;
+		}
+		++*cnt;
+		at += len;
+	}
+	return cut;
 }
 
 /*
@@ -459,7 +539,12 @@ long out__make_room(struct out *o, size_t n)
 	fd = open(self, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
 		return -errno;
-	cut = fstat(fd, &st) ? -errno : find_cut(fd, st.st_size, o->written, n, &lines);
+	if (fstat(fd, &st))
+		cut = -errno;
+	else if (o->unit_len)
+		cut = find_unit_cut(o, fd, st.st_size, n, &lines);
+	else
+		cut = find_cut(fd, st.st_size, o->written, n, &lines);
 	close(fd);
 	if (cut <= 0)
 		return cut ? cut : -ENOSPC;
@@ -476,8 +561,9 @@ long out__make_room(struct out *o, size_t n)
 	if (lseek(o->fd, cut, SEEK_SET) < 0)
 		return -errno;
 	o->written -= st.st_size - cut;
+	o->boundary[1] = o->boundary[0];
 	o->lost += lines;
-	o->len = o->mark = 0;
+	o->len = o->mark = o->begun = 0;
 	o->failed = false;
 	return lines;
 }
@@ -495,7 +581,7 @@ int out__close(struct out *o)
 		flush(o, -1, patience_fd);
 	}
 	if (out__waits(o)) {
-		o->lost += count_lines(o->buf, o->mark);
+		o->lost += count_units(o, 0, o->mark, NULL);
 		err("%s: %llu lines are not written: its reader does not take them", o->name,
 		    (unsigned long long)o->lost);
 	}

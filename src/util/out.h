@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Buffered output in units that are written whole or not at all. A unit is one line: it ends with a
- * newline and holds no other. When a write fails (full disk, closed pipe), the file is cut back to
- * the last whole line and nothing more is written: what is there stays valid.
+ * Buffered output in units that are written whole or not at all. A unit is one line, which ends
+ * with a newline and holds no other, unless unit_len says what one is. When a write fails (full
+ * disk, closed pipe), the file is cut back to the last whole unit and nothing more is written: what
+ * is there stays valid.
  *
  * A pipe, a socket or a terminal whose reader does not read never holds us up for more than a
  * moment: the buffer grows to a bound, then whole lines are left out and counted, until the reader
@@ -31,6 +32,11 @@ struct out {
 	uint64_t lost;	  /* units that were committed and not written, and never will be */
 	/* The file ends in so many bytes, whole lines, that are cut after the next flush. */
 	uint64_t stale, stale_lines;
+	/* Units that are no lines: the length of the one at p, of which n bytes are there; 0: they
+	 * are too few to say. NULL: lines. Set before anything is put. */
+	size_t (*unit_len)(const char *p, size_t n);
+	size_t begun; /* the buffer begins with so many bytes of a unit that is partly out */
+	uint64_t boundary[2]; /* where in the file units begin, the older one first */
 };
 
 /* Creates or truncates path; "-" is stdout. Reports its own errors (what to do). NULL on error. */
