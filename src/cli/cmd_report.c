@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* cudatrace report: what saved traces say. Reads them once; the Chrome form is written meanwhile,
- * the others at the end. Needs no root. */
+/* cudatrace report: what saved traces say. Reads them once; pictures are written meanwhile, the
+ * others at the end. Needs no root. */
 #include "cmd.h"
 #include "trace/command.h"
 
@@ -17,13 +17,22 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define CHROME_SUFFIX ".chrome.json"
+/* Formats that are outputs of a trace too. */
+static const struct {
+	const char *name, *suffix;
+	enum sink_id id;
+	bool for_files; /* nothing that a terminal shows */
+} pictures[] = {
+	{"chrome", ".chrome.json", SINK_CHROME, false},
+	{"perfetto", ".pftrace", SINK_PERFETTO, true},
+};
+#define PICTURE_CNT (sizeof(pictures) / sizeof(pictures[0]))
 
 struct report_cmd {
 	const struct opts *o;
 	struct reader *reader;
 	struct report *report;
-	struct sink *chrome;
+	struct sink *pictures[PICTURE_CNT]; /* NULL: not wanted */
 	struct saved_file *files;
 	struct trace_end end;	    /* of all traces together */
 	struct trace_count *counts; /* of end, when they are of several */
@@ -93,17 +102,25 @@ static void say_written(const char *path)
 		info("wrote %s", path);
 }
 
-static int open_chrome(struct report_cmd *c, const struct trace_info *info)
+static int open_picture(struct report_cmd *c, unsigned i, const struct trace_info *info)
 {
-	char *path = path_for(c->o, CHROME_SUFFIX, false);
+	char *path = path_for(c->o, pictures[i].suffix, pictures[i].for_files);
 
 	if (!path || is_input(c->o, path)) {
 		free(path);
 		return -EINVAL;
 	}
-	c->chrome = sink__open(SINK_CHROME, path, info);
+	c->pictures[i] = sink__open(pictures[i].id, path, info);
 	free(path);
-	return c->chrome ? 0 : -EIO;
+	return c->pictures[i] ? 0 : -EIO;
+}
+
+static bool is_picture(const char *format)
+{
+	for (unsigned i = 0; i < PICTURE_CNT; i++)
+		if (!strcmp(format, pictures[i].name))
+			return true;
+	return false;
 }
 
 static int on_begin(void *ctx, const struct trace_info *info)
@@ -124,7 +141,7 @@ static int on_begin(void *ctx, const struct trace_info *info)
 			report__also(c->report, info);
 		return 0;
 	}
-	if (strcmp(o->format, "chrome")) {
+	if (!is_picture(o->format)) {
 		c->report = report__new(&ro, info);
 		if (!c->report) {
 			err("out of memory: close other programs");
@@ -132,9 +149,11 @@ static int on_begin(void *ctx, const struct trace_info *info)
 			return -ENOMEM;
 		}
 	}
-	if (wants(o, "chrome") && open_chrome(c, info)) {
-		c->failed = true;
-		return -EIO;
+	for (unsigned i = 0; i < PICTURE_CNT; i++) {
+		if (wants(o, pictures[i].name) && open_picture(c, i, info)) {
+			c->failed = true;
+			return -EIO;
+		}
 	}
 	return 0;
 }
@@ -145,8 +164,9 @@ static void on_event(void *ctx, const struct trace_event *ev)
 
 	if (c->report)
 		report__event(c->report, ev);
-	if (c->chrome)
-		sink__event(c->chrome, ev);
+	for (unsigned i = 0; i < PICTURE_CNT; i++)
+		if (c->pictures[i])
+			sink__event(c->pictures[i], ev);
 }
 
 static void add_count(struct trace_count *counts, unsigned *cnt, const struct trace_count *more)
@@ -333,11 +353,14 @@ int cmd_report(const struct opts *o)
 		if (write_formats(&c))
 			status = EXIT_FAILURE;
 	}
-	if (c.chrome && sink__close(c.chrome, end))
-		status = EXIT_FAILURE;
-	c.chrome = NULL;
+	for (unsigned i = 0; i < PICTURE_CNT; i++) {
+		if (sink__close(c.pictures[i], end))
+			status = EXIT_FAILURE;
+		c.pictures[i] = NULL;
+	}
 out:
-	sink__close(c.chrome, NULL);
+	for (unsigned i = 0; i < PICTURE_CNT; i++)
+		sink__close(c.pictures[i], NULL);
 	report__free(c.report);
 	reader__free(c.reader);
 	free(c.counts);

@@ -39,7 +39,7 @@ struct opts {
 	bool names;  /* list: only the names that -e knows, for completion scripts (hidden) */
 	/* report */
 	struct strv files;	   /* traces; "-" is stdin. ctl: its words */
-	const char *format;	   /* a name of report_formats(), "chrome" or "all" */
+	const char *format;	   /* a name of report_formats(), "chrome", "perfetto" or "all" */
 	const char *output;	   /* -o; NULL: none */
 	unsigned top;		   /* rows of long tables */
 	enum iter_mode iterations; /* how they are found */

@@ -357,8 +357,8 @@ static void set_completion(struct opts *o, const struct opt_row *row, const char
 	exit(0);
 }
 
-/* Those of report_formats(), and two that are no rows there. */
-#define REPORT_FORMATS "ascii json html chrome flamegraph svg all"
+/* Those of report_formats(), and three that are no rows there. */
+#define REPORT_FORMATS "ascii json html chrome perfetto flamegraph svg all"
 
 static void set_flag(struct opts *o, const struct opt_row *row, const char *arg)
 {

@@ -6,19 +6,16 @@
  */
 #include <errno.h>
 #include <stdbool.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "chrome_flow.h"
-#include "decode/nv/nv_decode.h"
 #include "model/event_table.h"
 #include "text/json.h"
 #include "chrome_proc.h"
-#include "text/kernel_name.h"
 #include "sink.h"
 #include "text/stack.h"
+#include "timeline.h"
 #include "util/log.h"
 #include "util/out.h"
 
@@ -168,39 +165,20 @@ static void put_arrow(void *ctx, const struct flow_launch *from, const struct tr
 	next_line(c);
 }
 
-static void put_result(struct json *j, const struct trace_event *ev)
-{
-	const char *error;
-
-	if (ev->unfinished)
-		json_bool(j, "unfinished", true);
-	if (ev->abandoned)
-		json_bool(j, "abandoned", true);
-	if (ev->entry_only)
-		json_bool(j, "entry_only", true);
-	if (!event_returned(ev) || ev->fn->no_result)
-		return;
-	json_i64(j, "result", ev->result);
-	if (!ev->is_error)
-		return;
-	error = fn_result_name(ev->fn, ev->result);
-	json_sym(j, "error", error ? error : "unknown");
-}
-
-static void put_call_args(struct chrome *c, const struct trace_event *ev, bool renamed)
+static void put_call_args(struct chrome *c, const struct trace_event *ev)
 {
 	struct json j;
 
 	out_lit(c->sink.out, ",\"args\":");
 	json__init(&j, c->sink.out);
 	json_open(&j, NULL);
-	if (renamed)
+	if (timeline_renamed(ev))
 		json_str(&j, "call", ev->name);
 	if (ev->fn && strcmp(ev->fn->symbol, ev->name))
 		json_str(&j, "symbol", ev->fn->symbol);
 	event_visit_fields(ev, &j.v);
 	if (ev->kind == EVENT_CALL)
-		put_result(&j, ev);
+		timeline_result(ev, &j.v, true);
 	json_stack_names(&j, ev->stack);
 	if (ev->fn && event_has_args(ev)) {
 		json_open(&j, "args");
@@ -215,18 +193,11 @@ static void put_call_args(struct chrome *c, const struct trace_event *ev, bool r
 static void put_call(struct chrome *c, const struct trace_event *ev)
 {
 	struct out *o = c->sink.out;
-	const char *name = ev->name, *cname = type_cname[ev->type];
-	size_t len = strlen(name);
-	bool renamed = ev->has & HAS_LAUNCH && ev->launch.kernel;
-	char alloc[96];
+	const char *cname = type_cname[ev->type], *name;
+	char buf[TIMELINE_NAME_SZ];
+	size_t len;
 
-	if (renamed) {
-		name = kernel_short_name(ev->launch.kernel, &len);
-	} else if (ev->kind == EVENT_DRIVER && ev->drv->io && ev->drv->io->class) {
-		snprintf(alloc, sizeof(alloc), "alloc %s", ev->drv->io->class->name);
-		name = alloc;
-		len = strlen(alloc);
-	}
+	name = timeline_name(ev, buf, &len);
 	put_head(c, name, len, event_type_name(ev->type), "X", ev->start_ns);
 	out_lit(o, ",\"dur\":");
 	out_milli(o, event_duration_ns(ev));
@@ -240,7 +211,7 @@ static void put_call(struct chrome *c, const struct trace_event *ev)
 		out_str(o, cname);
 		out_char(o, '"');
 	}
-	put_call_args(c, ev, renamed);
+	put_call_args(c, ev);
 	out_char(o, '}');
 	next_line(c);
 }
@@ -249,17 +220,14 @@ static void put_call(struct chrome *c, const struct trace_event *ev)
  * tracer does: a line across all tracks. */
 static void put_instant(struct chrome *c, const struct trace_event *ev)
 {
-	bool is_xid = ev->kind == EVENT_XID;
 	bool is_global = event_is(ev, IS_GLOBAL) || !ev->pid;
-	const char *name = ev->name;
-	char xid[32];
+	char buf[TIMELINE_NAME_SZ];
+	const char *name;
 	struct json j;
+	size_t len;
 
-	if (is_xid) {
-		snprintf(xid, sizeof(xid), "Xid %u", ev->xid.xid);
-		name = xid;
-	}
-	put_head(c, name, strlen(name), event_type_name(ev->type), "i", ev->start_ns);
+	name = timeline_name(ev, buf, &len);
+	put_head(c, name, len, event_type_name(ev->type), "i", ev->start_ns);
 	out_str(c->sink.out, is_global ? ",\"s\":\"g\"" : ",\"s\":\"p\"");
 	put_ids(c, ev->pid, ev->tid);
 	out_lit(c->sink.out, ",\"args\":");
@@ -283,62 +251,12 @@ static void put_global(struct chrome *c, struct json *j, const char *name, uint6
 	json_open(j, NULL);
 }
 
-static void put_libs(struct json *j, const struct trace_info *info)
-{
-	json_open_array(j, "libs");
-	for (unsigned i = 0; i < info->lib_cnt; i++) {
-		json_open(j, NULL);
-		json_str(j, "path", info->libs[i].path);
-		json_str(j, "build_id", info->libs[i].build_id);
-		json_u64(j, "functions", info->libs[i].attached_cnt);
-		json_close(j);
-	}
-	json_close_array(j);
-}
-
-static void put_wall_time(struct json *j, uint64_t ns)
-{
-	time_t sec = ns / 1000000000;
-	char date[32], text[64];
-	struct tm tm;
-
-	gmtime_r(&sec, &tm);
-	strftime(date, sizeof(date), "%Y-%m-%dT%H:%M:%S", &tm);
-	snprintf(text, sizeof(text), "%s.%09uZ", date, (unsigned)(ns % 1000000000));
-	json_str(j, "wall_time", text);
-}
-
 static void put_header(struct chrome *c, const struct trace_info *info)
 {
 	struct json j;
 
 	put_global(c, &j, "trace begins", info->base_ns);
-	json_str(&j, "cudatrace", info->version);
-	if (info->argv) {
-		json_open_array(&j, "command");
-		for (unsigned i = 0; i < info->argc; i++)
-			json_str(&j, NULL, info->argv[i]);
-		json_close_array(&j);
-	}
-	json_str(&j, "hostname", info->hostname);
-	json_str(&j, "kernel", info->kernel);
-	json_str(&j, "machine", info->machine);
-	json_str(&j, "driver", info->driver_version);
-	json_i64(&j, "cuda_version", info->cuda_version);
-	put_libs(&j, info);
-	json_str(&j, "traced", info->traced);
-	json_str(&j, "left_out", info->left_out);
-	json_str(&j, "mechanism", info->mechanism);
-	if (info->kernel_probe)
-		json_sym(&j, "kernel_probe", info->kernel_probe);
-	if (info->hidden)
-		json_sym(&j, "hidden", info->hidden);
-	json_open_array(&j, "degraded");
-	for (unsigned i = 0; i < info->degraded_cnt; i++)
-		json_str(&j, NULL, info->degraded[i]);
-	json_close_array(&j);
-	json_f64(&j, "probe_cost_ns", info->probe_cost_ns);
-	put_wall_time(&j, info->wall_ns);
+	timeline_begin(info, &j.v);
 	json_close(&j);
 	out_char(c->sink.out, '}');
 	next_line(c);
@@ -384,21 +302,8 @@ static void put_closing(struct chrome *c, const struct trace_end *end)
 	struct json j;
 
 	put_global(c, &j, "trace ends", end->end_ns);
-	json_str(&j, "reason", end->reason);
-	json_u64(&j, "events", end->event_cnt);
-	json_u64(&j, "calls", end->call_cnt);
-	json_u64(&j, "counted", end->stats[CT_STAT_COUNTED]);
-	json_u64(&j, "not_written", c->sink.lost_cnt + c->sink.out->lost);
-	json_u64(&j, "bad_records", end->bad_record_cnt);
-	json_open(&j, "drops");
-	for (unsigned i = 0; i < CT_DROP_CNT; i++)
-		json_u64(&j, drop_name(i), end->drops[i]);
-	json_close(&j);
-	json_u64(&j, "forgotten", flows__forgotten(c->flows) + chrome_procs__forgotten(c->procs));
-	json_f64(&j, "probe_cost_ns", end->probe_cost_ns);
-	json_f64(&j, "cost_ms", end->cost_ns / 1e6);
-	json_f64(&j, "cost_share", end->cost_share);
-	json_f64(&j, "busiest_share", end->busiest_share);
+	timeline_end(end, c->sink.lost_cnt + c->sink.out->lost,
+		     flows__forgotten(c->flows) + chrome_procs__forgotten(c->procs), &j.v);
 	json_close(&j);
 	out_lit(c->sink.out, "}]\n");
 	out__commit(c->sink.out);
@@ -407,19 +312,13 @@ static void put_closing(struct chrome *c, const struct trace_end *end)
 /* Loud, and where the eye is: a line across all tracks. */
 static void put_drops(struct chrome *c, const struct trace_end *end)
 {
-	uint64_t lost = 0;
-	char name[64];
+	char name[TIMELINE_NAME_SZ];
 	struct json j;
 
-	for (unsigned i = 0; i < CT_DROP_CNT; i++)
-		lost += end->drops[i];
-	if (!lost)
+	if (!timeline_lost(end, name))
 		return;
-	snprintf(name, sizeof(name), "%llu EVENTS WERE LOST", (unsigned long long)lost);
 	put_global(c, &j, name, end->end_ns);
-	for (unsigned i = 0; i < CT_DROP_CNT; i++)
-		if (end->drops[i])
-			json_u64(&j, drop_name(i), end->drops[i]);
+	timeline_drops(end, false, &j.v);
 	json_close(&j);
 	out_char(c->sink.out, '}');
 	next_line(c);

@@ -1,0 +1,364 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Perfetto's own format: packets of protocol buffers with track events. It shows what the Chrome
+ * trace shows, in a sixth of the bytes. More: docs/CHROME.md.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "chrome_flow.h"
+#include "chrome_proc.h"
+#include "model/event_table.h"
+#include "perfetto_args.h"
+#include "perfetto_fields.h"
+#include "perfetto_seq.h"
+#include "sink.h"
+#include "timeline.h"
+#include "util/log.h"
+#include "util/pb.h"
+
+/* Enough for the closing packets, also when a full disk makes us cut others for them. */
+#define CLOSING_SZ 4096
+
+struct perfetto {
+	struct sink sink;
+	struct pseq q;
+	struct flows *flows;
+	struct chrome_procs *procs;
+	struct out *scratch;
+	uint64_t arrow_cnt;
+};
+
+enum track_kind { TRACK_OF_PROCESS, TRACK_OF_THREAD, TRACK_OF_COUNTER, TRACK_OF_ROW };
+
+/* A packet that describes a track from ns on: to be filled and closed. */
+static struct out *open_track(struct perfetto *p, uint64_t uuid, uint64_t ns)
+{
+	pseq__open(&p->q, PACKET_TRACK_DESCRIPTOR, ns);
+	pb_u64(p->q.packet, TRACK_UUID, uuid);
+	return p->q.packet;
+}
+
+static void close_track(struct perfetto *p)
+{
+	pseq__close(&p->q);
+	pseq__commit(&p->q);
+}
+
+/* name: NULL when it is not news. */
+static uint64_t process_track(struct perfetto *p, uint32_t pid, const char *name, uint64_t ns)
+{
+	bool is_new;
+	uint64_t uuid = pseq__track(&p->q, TRACK_OF_PROCESS, &pid, sizeof(pid), &is_new);
+	struct out *o;
+	size_t at;
+
+	if (!is_new && !name)
+		return uuid;
+	o = open_track(p, uuid, ns);
+	at = pb_open(o, TRACK_PROCESS);
+	pb_u64(o, PROCESS_PID, pid);
+	if (name)
+		pb_text(o, PROCESS_NAME, name, strlen(name));
+	pb_close(o, at);
+	close_track(p);
+	return uuid;
+}
+
+static uint64_t thread_track(struct perfetto *p, uint32_t pid, uint32_t tid, const char *name,
+			     uint64_t ns)
+{
+	const uint32_t ids[] = {pid, tid};
+	bool is_new;
+	uint64_t uuid = pseq__track(&p->q, TRACK_OF_THREAD, ids, sizeof(ids), &is_new), parent;
+	struct out *o;
+	size_t at;
+
+	if (!is_new && !name)
+		return uuid;
+	parent = process_track(p, pid, NULL, ns);
+	o = open_track(p, uuid, ns);
+	pb_u64(o, TRACK_PARENT_UUID, parent);
+	at = pb_open(o, TRACK_THREAD);
+	pb_u64(o, THREAD_PID, pid);
+	pb_u64(o, THREAD_TID, tid);
+	if (name)
+		pb_text(o, THREAD_NAME, name, strlen(name));
+	pb_close(o, at);
+	close_track(p);
+	return uuid;
+}
+
+/* A track of a process with a name of ours, or, with pid 0, of none. */
+static uint64_t named_track(struct perfetto *p, enum track_kind kind, uint32_t pid,
+			    const char *name, const char *unit, uint64_t ns)
+{
+	size_t len = strnlen(name, 100);
+	bool is_new;
+	char key[104];
+	uint64_t uuid, parent;
+	struct out *o;
+	size_t at;
+
+	memcpy(key, &pid, sizeof(pid));
+	memcpy(key + sizeof(pid), name, len);
+	uuid = pseq__track(&p->q, kind, key, sizeof(pid) + len, &is_new);
+	if (!is_new)
+		return uuid;
+	parent = pid ? process_track(p, pid, NULL, ns) : 0;
+	o = open_track(p, uuid, ns);
+	if (parent)
+		pb_u64(o, TRACK_PARENT_UUID, parent);
+	pb_text(o, TRACK_NAME, name, strlen(name));
+	if (unit) {
+		at = pb_open(o, TRACK_COUNTER);
+		if (!strcmp(unit, "bytes"))
+			pb_u64(o, COUNTER_UNIT, UNIT_SIZE_BYTES);
+		else
+			pb_text(o, COUNTER_UNIT_NAME, unit, strlen(unit));
+		pb_close(o, at);
+	}
+	close_track(p);
+	return uuid;
+}
+
+static void put_name(struct perfetto *p, const char *name, size_t len, const char *category)
+{
+	uint64_t iid = pseq__text(&p->q, INTERNED_EVENT_NAMES, name, len);
+
+	pb_u64(p->q.packet, EVENT_NAME_IID, iid);
+	iid = pseq__text(&p->q, INTERNED_EVENT_CATEGORIES, category, strlen(category));
+	pb_u64(p->q.packet, EVENT_CATEGORY_IIDS, iid);
+}
+
+static void put_names(struct perfetto *p, const struct trace_event *ev)
+{
+	struct chrome_names n;
+
+	if (!chrome_procs__names(p->procs, ev, &n))
+		return;
+	if (n.process)
+		process_track(p, ev->pid, n.process, ev->start_ns);
+	if (n.thread)
+		thread_track(p, ev->pid, ev->tid, n.thread, ev->start_ns);
+}
+
+static void put_counter(void *ctx, uint32_t pid, const struct chrome_counter *counter,
+			uint64_t ts_ns, uint64_t value)
+{
+	struct perfetto *p = ctx;
+	uint64_t track = named_track(p, TRACK_OF_COUNTER, pid, counter->name, counter->unit, ts_ns);
+
+	pseq__event(&p->q, ts_ns, TYPE_COUNTER, track, false);
+	pb_u64(p->q.packet, EVENT_COUNTER_VALUE, value);
+	pseq__close(&p->q);
+	pseq__commit(&p->q);
+}
+
+static void put_arrow_end(struct perfetto *p, char phase, uint32_t pid, uint32_t tid,
+			  uint64_t ts_ns, bool with_next)
+{
+	struct out *o = p->q.packet;
+	size_t at;
+
+	pseq__event(&p->q, ts_ns, 0, thread_track(p, pid, tid, NULL, ts_ns), with_next);
+	put_name(p, "waited for", strlen("waited for"), "sync");
+	at = pb_open(o, EVENT_LEGACY);
+	pb_u64(o, LEGACY_PHASE, phase);
+	pb_u64(o, LEGACY_UNSCOPED_ID, p->arrow_cnt);
+	if (phase == 'f')
+		pb_u64(o, LEGACY_BIND_TO_ENCLOSING, true);
+	pb_close(o, at);
+	pseq__close(&p->q);
+}
+
+/* The launch was written long ago, so that it cannot have the arrow's number: an arrow's ends are
+ * events of their own, which belong to the slices that are open then. The newer flow_ids would cost
+ * ten bytes of each launch, waited for or not. */
+static void put_arrow(void *ctx, const struct flow_launch *from, const struct trace_event *to)
+{
+	struct perfetto *p = ctx;
+
+	p->arrow_cnt++;
+	thread_track(p, to->pid, from->tid, NULL, from->start_ns);
+	put_arrow_end(p, 's', to->pid, from->tid, from->start_ns, true);
+	put_arrow_end(p, 'f', to->pid, to->tid, to->start_ns, false);
+	pseq__commit(&p->q);
+}
+
+/* Two packets, which make one unit. The viewer sorts them by their times, and those of equal times
+ * as they stand here: what was called is written before who called it. */
+static void put_call(struct perfetto *p, const struct trace_event *ev)
+{
+	uint64_t track = thread_track(p, ev->pid, ev->tid, NULL, ev->start_ns);
+	char buf[TIMELINE_NAME_SZ];
+	struct pargs args;
+	const char *name;
+	size_t len;
+
+	pseq__event(&p->q, ev->start_ns, TYPE_SLICE_BEGIN, track, true);
+	name = timeline_name(ev, buf, &len);
+	put_name(p, name, len, event_type_name(ev->type));
+	pargs__init(&args, &p->q, p->scratch);
+	pargs__call(&args, ev);
+	pseq__close(&p->q);
+	pseq__event(&p->q, ev->start_ns + event_duration_ns(ev), TYPE_SLICE_END, track, false);
+	pseq__close(&p->q);
+	pseq__commit(&p->q);
+}
+
+/* Where an event without a duration is shown. Those of GPUs have rows of theirs. */
+static uint64_t instant_track(struct perfetto *p, const struct trace_event *ev)
+{
+	char name[96];
+
+	switch (ev->kind) {
+	case EVENT_XID:
+		snprintf(name, sizeof(name), "GPU %s", ev->xid.gpu ?: "errors");
+		return named_track(p, TRACK_OF_ROW, 0, name, NULL, ev->start_ns);
+	case EVENT_IRQ:
+		return named_track(p, TRACK_OF_ROW, 0, "GPU interrupts", NULL, ev->start_ns);
+	case EVENT_SCHED:
+		return named_track(p, TRACK_OF_ROW, ev->pid, "GPU scheduler", NULL, ev->start_ns);
+	case EVENT_UVM:
+		if (ev->uvm.to)
+			snprintf(name, sizeof(name), "GPU%u managed memory", ev->uvm.to - 1);
+		else
+			snprintf(name, sizeof(name), "CPU managed memory");
+		return named_track(p, TRACK_OF_ROW, ev->pid, name, NULL, ev->start_ns);
+	default:
+		if (event_is(ev, IS_GLOBAL) || !ev->pid)
+			return named_track(p, TRACK_OF_ROW, 0, "cudatrace", NULL, ev->start_ns);
+		return process_track(p, ev->pid, NULL, ev->start_ns);
+	}
+}
+
+static void put_instant(struct perfetto *p, const struct trace_event *ev)
+{
+	uint64_t track = instant_track(p, ev);
+	char buf[TIMELINE_NAME_SZ];
+	struct pargs args;
+	const char *name;
+	size_t len;
+
+	pseq__event(&p->q, ev->start_ns, TYPE_INSTANT, track, false);
+	name = timeline_name(ev, buf, &len);
+	put_name(p, name, len, event_type_name(ev->type));
+	pargs__init(&args, &p->q, p->scratch);
+	if (ev->op)
+		args.v.ops->sym(&args.v, "op", ev->op);
+	event_visit_fields(ev, &args.v);
+	pseq__close(&p->q);
+	pseq__commit(&p->q);
+}
+
+/* Of the whole trace: what it has to say follows, then end_global(). */
+static void open_global(struct perfetto *p, struct pargs *args, const char *name, uint64_t ns)
+{
+	uint64_t track = named_track(p, TRACK_OF_ROW, 0, "cudatrace", NULL, ns);
+
+	pseq__event(&p->q, ns, TYPE_INSTANT, track, false);
+	put_name(p, name, strlen(name), "trace");
+	pargs__init(args, &p->q, p->scratch);
+}
+
+static void close_global(struct perfetto *p)
+{
+	pseq__close(&p->q);
+	pseq__commit(&p->q);
+}
+
+static int perfetto_open(struct sink *s, const struct trace_info *info)
+{
+	struct perfetto *p = (struct perfetto *)s;
+	struct pargs args;
+
+	p->flows = flows__new();
+	p->procs = chrome_procs__new();
+	if (pseq__init(&p->q, s->out) || !p->flows || !p->procs) {
+		err("cannot write a Perfetto trace: out of memory: close other programs");
+		return -ENOMEM;
+	}
+	p->scratch = out__memory();
+	pseq__begin(&p->q, info->base_ns, info->wall_ns);
+	open_global(p, &args, "trace begins", info->base_ns);
+	timeline_begin(info, &args.v);
+	close_global(p);
+	/* A file that cannot be written is known before the start. */
+	out__flush(s->out);
+	return s->out->failed ? -s->out->error : 0;
+}
+
+static void perfetto_event(struct sink *s, const struct trace_event *ev)
+{
+	struct perfetto *p = (struct perfetto *)s;
+
+	pseq__ready(&p->q);
+	/* The others come from whichever thread was there, and say nothing of its name. */
+	if (ev->pid && !event_is(ev, NO_THREAD))
+		put_names(p, ev);
+	if (ev->kind == EVENT_CALL || ev->kind == EVENT_DRIVER)
+		put_call(p, ev);
+	else if (ev->kind != EVENT_STACK)
+		put_instant(p, ev);
+	/* After the call: an arrow's end belongs to the slice that began before it. */
+	flows__event(p->flows, ev, put_arrow, p);
+	chrome_procs__counters(p->procs, ev, put_counter, p);
+}
+
+static void put_closing(struct perfetto *p, const struct trace_end *end)
+{
+	char name[TIMELINE_NAME_SZ];
+	struct pargs args;
+
+	pseq__ready(&p->q);
+	if (timeline_lost(end, name)) {
+		open_global(p, &args, name, end->end_ns);
+		timeline_drops(end, false, &args.v);
+		close_global(p);
+	}
+	open_global(p, &args, "trace ends", end->end_ns);
+	timeline_end(end, p->sink.lost_cnt + p->sink.out->lost,
+		     flows__forgotten(p->flows) + chrome_procs__forgotten(p->procs), &args.v);
+	close_global(p);
+}
+
+/* On a full disk the closing packets take the place of the last ones. */
+static void perfetto_end(struct sink *s, const struct trace_end *end)
+{
+	struct perfetto *p = (struct perfetto *)s;
+	int tries;
+
+	if (!s->out->failed) {
+		pseq__ready(&p->q);
+		chrome_procs__flush(p->procs, put_counter, p);
+	}
+	out__flush(s->out);
+	for (tries = 0; tries < 2; tries++) {
+		if (s->out->failed && out__make_room(s->out, CLOSING_SZ) < 0)
+			return;
+		put_closing(p, end);
+		out__flush(s->out);
+		if (!s->out->failed)
+			return;
+	}
+}
+
+static void perfetto_close(struct sink *s)
+{
+	struct perfetto *p = (struct perfetto *)s;
+
+	flows__free(p->flows);
+	chrome_procs__free(p->procs);
+	pseq__free(&p->q);
+	out__close(p->scratch);
+}
+
+const struct sink_ops perfetto_sink_ops = {
+	.size = sizeof(struct perfetto),
+	.open = perfetto_open,
+	.event = perfetto_event,
+	.end = perfetto_end,
+	.close = perfetto_close,
+};

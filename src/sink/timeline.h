@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* What the two pictures of a trace, Chrome's and Perfetto's, say in the same words. */
+#ifndef SINK_TIMELINE_H
+#define SINK_TIMELINE_H
+
+#include "model/event.h"
+#include "model/trace.h"
+
+#define TIMELINE_NAME_SZ 96
+
+/* What a slice or an instant is called: a launch has its kernel's name. In buf, or where the event
+ * has it. */
+const char *timeline_name(const struct trace_event *ev, char buf[TIMELINE_NAME_SZ], size_t *len);
+/* Is that the kernel's name and not the call's? */
+static inline bool timeline_renamed(const struct trace_event *ev)
+{
+	return ev->has & HAS_LAUNCH && ev->launch.kernel;
+}
+/* How a call ended: "unfinished", "result", "error". ok: also a result that says nothing. */
+void timeline_result(const struct trace_event *ev, struct visitor *v, bool ok);
+/* Members of "trace begins" and of "trace ends". */
+void timeline_begin(const struct trace_info *info, struct visitor *v);
+void timeline_end(const struct trace_end *end, uint64_t not_written, uint64_t forgotten,
+		  struct visitor *v);
+/* "N EVENTS WERE LOST", and where; false: none were. */
+bool timeline_lost(const struct trace_end *end, char buf[TIMELINE_NAME_SZ]);
+void timeline_drops(const struct trace_end *end, bool zeros, struct visitor *v);
+
+#endif /* SINK_TIMELINE_H */
