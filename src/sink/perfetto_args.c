@@ -32,31 +32,39 @@ static size_t begin(struct pargs *a, const char *name)
 	return at;
 }
 
-static bool is_one_of(const char *name, const char *const *names)
-{
-	for (; *names; names++)
-		if (!strcmp(name, *names))
-			return true;
-	return false;
-}
-
 static bool has_config(const struct trace_event *ev)
 {
 	return ev->has & HAS_LAUNCH && ev->launch.has_config;
 }
 
-/* Is that said elsewhere? Launches have all of it in "launch"; the name as in the module is too
- * long to be had twice. */
+/* What "launch" says of one. By the first letter: this is asked for each value of each call. */
+static bool is_of_launch(const char *name)
+{
+	switch (name[0]) {
+	case 'b':
+		return !strcmp(name, "block");
+	case 'c':
+		return !strcmp(name, "cluster");
+	case 'f':
+		return !strcmp(name, "func");
+	case 'g':
+		return !strcmp(name, "grid");
+	case 's':
+		return !strcmp(name, "shared_mem");
+	default:
+		return false;
+	}
+}
+
+/* Is that said elsewhere? The name as in the module is too long to be had twice. */
 static bool is_told(const struct pargs *a, const char *name)
 {
-	static const char *const launch[] = {"func",	   "grid",    "block",
-					     "shared_mem", "cluster", NULL};
-
 	if (a->untold)
 		return true;
 	if (!a->call || a->in_args || a->depth || !name)
 		return false;
-	return !strcmp(name, "kernel_mangled") || (has_config(a->call) && is_one_of(name, launch));
+	return (a->is_launch && is_of_launch(name)) ||
+	       (name[0] == 'k' && !strcmp(name, "kernel_mangled"));
 }
 
 static bool ends_in(const char *name, const char *end)
@@ -349,7 +357,8 @@ static void put_stack(struct pargs *a, const struct stack *s)
 void pargs__call(struct pargs *a, const struct trace_event *ev)
 {
 	a->call = ev;
-	if (has_config(ev))
+	a->is_launch = has_config(ev);
+	if (a->is_launch)
 		put_launch(a, ev);
 	else if (timeline_renamed(ev))
 		put_string(a, "call", ev->name, strlen(ev->name));
@@ -358,7 +367,7 @@ void pargs__call(struct pargs *a, const struct trace_event *ev)
 		timeline_result(ev, &a->v, false);
 	if (ev->stack && ev->stack->frame_cnt)
 		put_stack(a, ev->stack);
-	if (!ev->fn || !event_has_args(ev) || has_config(ev))
+	if (!ev->fn || !event_has_args(ev) || a->is_launch)
 		return;
 	put_open(&a->v, "args");
 	a->in_args = true;

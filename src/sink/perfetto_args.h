@@ -14,6 +14,7 @@ struct pargs {
 	struct out *scratch;		/* texts of saved events */
 	const struct trace_event *call; /* NULL: values of something else */
 	unsigned told;			/* enum event_has: fields that an argument has repeated */
+	bool is_launch;			/* whose configuration is known: "launch" says it */
 	bool in_args;
 	unsigned untold; /* how deep in what is left out */
 	unsigned depth;

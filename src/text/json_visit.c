@@ -46,8 +46,8 @@ void json_visit_number(const char *s, size_t len, const char *name, struct visit
 			break;
 	if (i == len && !minus) {
 		v->ops->u64(v, name, x);
-	} else if (i == len && x <= INT64_MAX) {
-		v->ops->i64(v, name, -(int64_t)x);
+	} else if (i == len && x <= 1ULL << 63) {
+		v->ops->i64(v, name, (int64_t)(0 - x));
 	} else if (len < sizeof(buf)) {
 		memcpy(buf, s, len);
 		buf[len] = '\0';

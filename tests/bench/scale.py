@@ -121,7 +121,7 @@ def bench_cores():
 
 
 def bench_writer():
-    for sink in ("jsonl", "chrome"):
+    for sink in ("jsonl", "chrome", "perfetto"):
         runs = []
         for _ in range(3):
             r = subprocess.run([os.path.join(OUT, "writer"), sink, "1000000"], capture_output=True, text=True)

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * How many events a second one core writes as JSON lines or as a Chrome trace: launches with eleven
- * arguments, and a copy and an allocation for every fifty of them. Into memory, or into FILE to see
- * what a disk makes of it.
+ * How many events a second one core writes as JSON lines, as a Chrome trace or in Perfetto's
+ * format: launches with eleven arguments, and a copy and an allocation for every fifty of them.
+ * Into memory, or into FILE to see what a disk makes of it.
  *
- *   writer [jsonl|chrome [EVENTS [FILE [THREADS]]]]     THREADS besides, as --writers
+ *   writer [jsonl|chrome|perfetto [EVENTS [FILE [THREADS]]]]     THREADS besides, as --writers
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,7 +17,9 @@
 #define BASE_NS	  1000000000000ULL
 #define FLUSH_LEN (900 << 10)
 
-extern const struct sink_ops jsonl_sink_ops, chrome_sink_ops;
+#define SINK(id, name, help) extern const struct sink_ops name##_sink_ops;
+#include "sink/sinks.def"
+#undef SINK
 
 static double now(clockid_t clock)
 {
@@ -126,10 +128,20 @@ static uint64_t write_events(struct sink *s, struct trace_event evs[3], uint64_t
 	return bytes + s->out->len + s->out->written;
 }
 
+static const struct sink_ops *ops_called(const char *wanted)
+{
+#define SINK(id, name, help)                                                                       \
+	if (!strcmp(wanted, #name))                                                                \
+		return &name##_sink_ops;
+#include "sink/sinks.def"
+#undef SINK
+	fprintf(stderr, "no output is called %s\n", wanted);
+	exit(1);
+}
+
 int main(int argc, char **argv)
 {
-	const struct sink_ops *ops =
-		argc > 1 && !strcmp(argv[1], "chrome") ? &chrome_sink_ops : &jsonl_sink_ops;
+	const struct sink_ops *ops = ops_called(argc > 1 ? argv[1] : "jsonl");
 	uint64_t cnt = argc > 2 ? strtoull(argv[2], NULL, 0) : 2000000, bytes;
 	struct trace_event evs[3] = {make_launch(), make_copy(), make_alloc()};
 	struct trace_info info = {.version = "bench",

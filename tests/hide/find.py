@@ -4,7 +4,7 @@
 
     find.py texts|all|never FILE...    their names, one a line, with the file and how it is written there
 
-Numbers are looked for in decimal, hexadecimal and as bytes, texts as they are. What is packed (gzip, zstd, base64 in a page or a
+Numbers are looked for in decimal, hexadecimal, as bytes and as varints (Perfetto's), texts as they are. What is packed (gzip, zstd, base64 in a page or a
 collector's log) is looked at unpacked, too. "all" and "texts" are with what no output ever has, "never" is that alone."""
 import base64
 import gzip
@@ -28,8 +28,13 @@ def marks(which):
             yield name, {"member": b"fd\":%d," % n}
             continue
         size = 4 if n < 1 << 32 else 8
-        yield name, {"decimal": b"%d" % n, "hexadecimal": b"%x" % n, "HEXADECIMAL": b"%X" % n,
+        yield name, {"decimal": b"%d" % n, "hexadecimal": b"%x" % n, "HEXADECIMAL": b"%X" % n, "varint": varint(n),
                      "bytes": n.to_bytes(size, sys.byteorder), "bytes in hexadecimal": n.to_bytes(size, "little").hex().encode()}
+
+
+def varint(n):
+    low, rest = n & 0x7f, n >> 7
+    return bytes([low | 0x80]) + varint(rest) if rest else bytes([low])
 
 
 def unpacked(data):

@@ -201,7 +201,7 @@ outputs()
 {
 	local f
 	mkdir -p "$TMP/dir" "$TMP/ro"
-	for f in jsonl chrome; do
+	for f in jsonl chrome perfetto; do
 		bad "--$f in a folder that does not exist" 1 'create the folder' -q -e launch --$f "$TMP/none/x" -- true
 		bad "--$f below a file" 1 'create the folder|another file' -q -e launch --$f "$TMP/plain/x" -- true
 		bad "--$f is a folder" 1 'name a file in it' -q -e launch --$f "$TMP/dir" -- true
@@ -525,7 +525,7 @@ texts()
 	ct '-?'
 	check '-?' cmp "$TMP/out" "$TMP/help"
 	grep -o '^ .*--[a-z-]*' "$TMP/help" | grep -o -- '--[a-z-]*$' | sort -u >"$TMP/options"
-	for o in jsonl chrome summary quiet trace all duration max-events min-duration libcuda buffer-size user no-follow \
+	for o in jsonl chrome perfetto summary quiet trace all duration max-events min-duration libcuda buffer-size user no-follow \
 		no-wait mechanism pid verbose version help; do
 		check "--help: --$o" grep -qx -- "--$o" "$TMP/options"
 	done

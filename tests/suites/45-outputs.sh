@@ -49,7 +49,8 @@ schema() { tests/golden/schema_check.py "$@"; }
 files()
 {
 	local f
-	ct -e "$ALL" --jsonl "$TMP/a.jsonl" --chrome "$TMP/a.json" --jsonl "$TMP/b.jsonl" --chrome "$TMP/b.json" -- "${SAMPLE[@]}" --counts
+	ct -e "$ALL" --jsonl "$TMP/a.jsonl" --chrome "$TMP/a.json" --jsonl "$TMP/b.jsonl" --chrome "$TMP/b.json" \
+		--perfetto "$TMP/a.pftrace" --perfetto "$TMP/b.pftrace" -- "${SAMPLE[@]}" --counts
 	check 'files: status' is $rc 0
 	check 'files: nothing said' silent
 	check 'files: JSONL' holds "$TMP/a.jsonl" 'calls and end["reason"] == "command exited" and accounts()'
@@ -62,7 +63,7 @@ files()
 		'0 <= end["wall_ms"] - max(e["ts"] for e in proc) < 60 and end["ts"] == end["wall_ms"]'
 	check 'files: Chrome' chrome "$TMP/a.json" 'len(calls) == end["calls"] and end["not_written"] == 0'
 	check 'files: the same calls in both' is "$(jq -r 'select(.symbol) | .id' "$TMP/a.jsonl" | wc -l)" "$(grep -c '"ph":"X"' "$TMP/a.json")"
-	check 'files: several of one kind are equal' eval 'cmp "$TMP/a.jsonl" "$TMP/b.jsonl" && cmp "$TMP/a.json" "$TMP/b.json"'
+	check 'files: several of one kind are equal' eval 'cmp "$TMP/a.jsonl" "$TMP/b.jsonl" && cmp "$TMP/a.json" "$TMP/b.json" && cmp "$TMP/a.pftrace" "$TMP/b.pftrace"'
 	for f in a.jsonl a.json; do check "files: $f: for its owner alone" is "$(stat -c %a "$TMP/$f")" 600; done
 	echo old >"$TMP/a.jsonl"
 	ct -q -e init --jsonl "$TMP/a.jsonl" -- "${SAMPLE[@]}"

@@ -88,11 +88,12 @@ outputs=()
 all_outputs()
 {
 	local n=$TMP/$1
-	check "$1: traced" traced "$1" -vv --sched --summary --jsonl "$n.jsonl.gz" --jsonl "$n.jsonl.zst" --chrome "$n.chrome.json" --report "$n.page.html" \
+	check "$1: traced" traced "$1" -vv --sched --summary --jsonl "$n.jsonl.gz" --jsonl "$n.jsonl.zst" --chrome "$n.chrome.json" --perfetto "$n.pftrace" \
+		--report "$n.page.html" \
 		--report "$n.live.json" --report "$n.live.txt" "${@:2}"
 	check "$1: reported" "$CUDATRACE" -q report --format=all -o "$n.all" "$n.jsonl"
 	"$CUDATRACE" -q diff "$n.jsonl" "$n.jsonl" >"$n.diff.txt" 2>&1
-	outputs=("$n.jsonl" "$n.jsonl.gz" "$n.jsonl.zst" "$n.chrome.json" "$n.page.html" "$n.live.json" "$n.live.txt" "$n.err" "$n.all".* "$n.diff.txt")
+	outputs=("$n.jsonl" "$n.jsonl.gz" "$n.jsonl.zst" "$n.chrome.json" "$n.pftrace" "$n.page.html" "$n.live.json" "$n.live.txt" "$n.err" "$n.all".* "$n.diff.txt")
 }
 
 outputs()
@@ -131,7 +132,7 @@ begin_copy()
 	local n=$TMP/copy-$1
 	shift
 	FAKE_DELAY_US=cuMemcpyHtoD_v2:6000000 LD_LIBRARY_PATH=$FAKE "$CUDATRACE" --all --duration 3 --summary --jsonl "$n.jsonl" --jsonl "$n.jsonl.gz" \
-		--chrome "$n.chrome.json" --report "$n.html" --report "$n.txt" --report "$n.json" "$@" -- "$TMP/copy" >"$n.said" 2>"$n.err" &
+		--chrome "$n.chrome.json" --perfetto "$n.pftrace" --report "$n.html" --report "$n.txt" --report "$n.json" "$@" -- "$TMP/copy" >"$n.said" 2>"$n.err" &
 	copies+=($!)
 }
 copies=()
@@ -163,16 +164,19 @@ begin_copies()
 	begin_copy hidden --no-args
 }
 # What it says of itself, and what the arguments are called, in these files
-copied() { gzip -cdf "$TMP/copy-$1".{jsonl,jsonl.gz,chrome.json,html,txt,json,err} | grep -aowFf <(tr ' ' '\n' <"$TMP/copy-$1.said"; printf '%s\n' dstDevice srcHost ByteCount) | sort -u; }
+copied() { gzip -cdf "$TMP/copy-$1".{jsonl,jsonl.gz,chrome.json,pftrace,html,txt,json,err} | grep -aowFf <(tr ' ' '\n' <"$TMP/copy-$1.said"; printf '%s\n' dstDevice srcHost ByteCount) | sort -u; }
 in_flight()
 {
+	local f
 	ended "${copies[@]}"
 	check 'a copy that lasts, --no-args: the program ends as ever' is $? 0
 	check 'a copy that lasts, nothing hidden: its arguments are there' is "$(copied shown | grep -cxE 'dstDevice|srcHost|ByteCount|123456789')" 4
 	check 'a copy that lasts, --no-args: dstDevice, srcHost, ByteCount are in no output' is "$(copied hidden)" ''
 	check 'a copy that lasts, --no-args: the call is there, unfinished' holds "$TMP/copy-hidden.jsonl" \
 		'[(c["args"], "size" in c) for c in calls if c["symbol"] == "cuMemcpyHtoD_v2" and c.get("unfinished")] == [({}, False)] and end["reason"] == "duration" and accounts()'
-	check 'a copy that lasts, --no-args: in the Chrome trace too' grep -q 'cuMemcpyHtoD' "$TMP/copy-hidden.chrome.json"
+	for f in chrome.json pftrace; do
+		check "a copy that lasts, --no-args: in $f too" grep -qa 'cuMemcpyHtoD' "$TMP/copy-hidden.$f"
+	done
 }
 
 # What makes a record in another way, and who makes it.
@@ -200,7 +204,7 @@ inside()
 	shift
 	mkfifo "$TMP/$name.to"
 	MARKED_LIBRARY=$TMP/HIDEMARK_library/x.so SECRET=HIDEMARK_environment "$CUDATRACE" -vv --probe=inject --all --stack --summary --jsonl "$TMP/$name.jsonl" \
-		--chrome "$TMP/$name.chrome.json" --report "$TMP/$name.txt" "$@" -- "$TMP/marked" "$lib/libcuda.so.1" \
+		--chrome "$TMP/$name.chrome.json" --perfetto "$TMP/$name.pftrace" --report "$TMP/$name.txt" "$@" -- "$TMP/marked" "$lib/libcuda.so.1" \
 		<"$TMP/$name.to" >"$TMP/$name.out" 2>"$TMP/$name.err" &
 	tracer=$!
 	exec {to}>"$TMP/$name.to"
@@ -209,7 +213,7 @@ inside()
 	[ $# -gt 0 ] || until_ok 10 grep -q HIDEMARK_perf "$TMP/$name.jsonl"
 	pkill -USR1 -P "$tracer" -x marked
 	ended "$tracer"
-	inside=("$TMP/$name".{jsonl,chrome.json,txt,err})
+	inside=("$TMP/$name".{jsonl,chrome.json,pftrace,txt,err})
 }
 inside=()
 in_the_process()
@@ -219,7 +223,7 @@ in_the_process()
 	check 'in the process: status' is $? 0
 	check 'in the process, nothing hidden: every mark of calls is there' every "$TMP/in.jsonl"
 	check 'in the process, nothing hidden: what is never read is in no output' none never "${inside[@]}"
-	check 'in the process, nothing hidden: some are in each output' some "${inside[@]:0:3}"
+	check 'in the process, nothing hidden: some are in each output' some "${inside[@]:0:4}"
 	shown=$(call_cnt in)
 	check 'in the process: the one that does not return, the one that was left' is "$shown" '[98,1,1]'
 	inside in-strings --no-strings

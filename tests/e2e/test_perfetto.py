@@ -1,0 +1,286 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+# timeout: 600
+# takes: 60
+# cpus: 2
+"""Perfetto's own format, decoded with the descriptors that Perfetto publishes, and loaded into its own trace processor: it says
+what the Chrome trace of the same run says, and the saved trace gives the live one, byte for byte."""
+import collections
+import datetime
+import glob
+import json
+import os
+import resource
+
+import pytest
+from helpers import pftrace
+from helpers.run import ALL, CASES, CUDATRACE, FAKE, TESTS, Ran, cudatrace, needs_tracing
+
+GOLDEN = sorted(glob.glob(TESTS + "/golden/*.jsonl"))
+LIVE = ["sample", "nested", "threads", "longjmp", "fork", "exec", "exit_in_call", "launch", "memory"]
+
+
+@pytest.fixture(autouse=True, scope="module")
+def protos():
+    try:
+        pftrace.protos()
+    except pftrace.Missing as e:
+        pytest.skip(str(e))
+
+
+def ns(us):
+    """Microseconds of a Chrome trace."""
+    return round(us * 1000)
+
+
+class Chrome:
+    def __init__(self, path):
+        with open(path, encoding="utf-8") as f:
+            ev = json.load(f)
+        self.calls = [e for e in ev if e["ph"] == "X"]
+        self.counters = [e for e in ev if e["ph"] == "C"]
+        self.arrows = [(s, f) for s, f in zip([e for e in ev if e["ph"] == "s"], [e for e in ev if e["ph"] == "f"])]
+        self.instants = [e for e in ev if e["ph"] == "i"]
+        self.names = {(e["name"], e["pid"], e["tid"]): e["args"]["name"] for e in ev if e["ph"] == "M" and "name" in e["args"]}
+
+
+def launch(args):
+    x = "<<<(" + ",".join(map(str, args["grid"])) + "), (" + ",".join(map(str, args["block"])) + f'), {args["shared_mem"]}>>>'
+    return x + (" cluster (" + ",".join(map(str, args["cluster"])) + ")" if "cluster" in args else "")
+
+
+def same_args(mine, theirs, name):
+    """What Perfetto's slice says beside Chrome's: all that is no repetition."""
+    theirs = {k: v for k, v in theirs.items() if v not in (None, [], {})}
+    raw = {k: v for k, v in theirs.pop("args", {}).items() if v not in (None, [], {})}
+    theirs.pop("symbol", None)
+    theirs.pop("kernel_mangled", None)
+    if theirs.get("result") == 0:
+        del theirs["result"]
+    if "stack" in theirs:
+        theirs["stack"] = ";".join(reversed(theirs["stack"]))
+    if "grid" in theirs:
+        assert mine["launch"] == theirs.get("call", name) + launch(theirs), (mine, theirs)
+        for key in ("call", "grid", "block", "shared_mem", "cluster", "func"):
+            theirs.pop(key, None)
+        mine = {k: v for k, v in mine.items() if k != "launch"}
+        raw = {}
+    my_raw = mine.get("args", {})
+    assert {k: v for k, v in mine.items() if k != "args"} == theirs
+    # Left out is what a field has said.
+    for key, value in raw.items():
+        if key not in my_raw:
+            assert value in [theirs.get(f) for f in ("size", "ptr", "stream", "event")], (key, value, mine)
+        else:
+            assert plain(my_raw[key]) == plain(value), key
+    assert my_raw.keys() <= raw.keys()
+
+
+def plain(x):
+    """Without what is null, which has no annotation."""
+    if isinstance(x, dict):
+        return {k: plain(v) for k, v in x.items() if v not in (None, [], {})}
+    return [plain(v) for v in x if v not in (None, [], {})] if isinstance(x, list) else x
+
+
+def same(perfetto, chrome):
+    """What both say of one trace."""
+    p, c = pftrace.decoded(perfetto), Chrome(chrome)
+    base = next(i.at for i in p.instants if i.name == "trace begins")
+    mine, theirs = collections.defaultdict(list), collections.defaultdict(list)
+    for i in p.slices:
+        mine[i.start - base, i.end - i.start, i.pid, i.tid, i.name, i.cat].append(i.args)
+    for e in c.calls:
+        theirs[ns(e["ts"]), ns(e["dur"]), e["pid"], e["tid"], e["name"], e["cat"]].append(e["args"])
+    assert {k: len(v) for k, v in mine.items()} == {k: len(v) for k, v in theirs.items()}
+    for key, args in mine.items():
+        if len(args) == 1:
+            same_args(args[0], theirs[key][0], key[4])
+    assert sorted((a.start - base, b.start - base, a.tid, b.tid) for a, b in p.flows) == \
+        sorted((ns(s["ts"]), ns(f["ts"]), s["tid"], f["tid"]) for s, f in c.arrows)
+    assert sorted((pid, name, at - base, value) for pid, name, at, value in p.counters) == \
+        sorted((e["pid"], e["name"], ns(e["ts"]), *e["args"].values()) for e in c.counters)
+    assert sorted((i.at - base, i.name, i.cat) for i in p.instants) == sorted((ns(e["ts"]), e["name"], e["cat"]) for e in c.instants)
+    for what in "trace begins", "trace ends":
+        of = [i.args for i in p.instants if i.name == what], [plain(e["args"]) for e in c.instants if e["name"] == what]
+        assert of[0] == of[1]
+    for (what, pid, tid), name in c.names.items():
+        assert (p.processes[pid] if what == "process_name" else p.threads[pid, tid]) == name
+    return p
+
+
+def report(form, to, *traces, **how):
+    return Ran([CUDATRACE, "report", "-q", f"--format={form}", "-o", str(to), *map(str, traces)], **how)
+
+
+def both(folder, *traces):
+    for form in "perfetto", "chrome":
+        ran = report(form, f"{folder}/{form}", *traces)
+        assert ran.status == 0 and not ran.err, ran
+    return same(f"{folder}/perfetto", f"{folder}/chrome")
+
+
+@pytest.mark.parametrize("name", map(os.path.basename, GOLDEN))
+def test_saved(tmp_path, name):
+    p = both(tmp_path, f"{TESTS}/golden/{name}")
+    assert len(p.slices) > 50 and p.counters and p.cleared == 1 and (p.flows or "memory" in name)
+    at = datetime.datetime.fromtimestamp(p.wall_ns // 10**9, datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%S")
+    assert p.begins["wall_time"] == f"{at}.{p.wall_ns % 10**9:09}Z"
+
+
+@pytest.mark.parametrize("name", map(os.path.basename, GOLDEN))
+def test_processor(tmp_path, name):
+    """What Perfetto itself finds in it."""
+    p = both(tmp_path, f"{TESTS}/golden/{name}")
+    in_processor(p, tmp_path / "perfetto")
+
+
+def in_processor(p, path):
+    try:
+        tp = pftrace.Processor(path)
+    except pftrace.Missing as e:
+        pytest.skip(str(e))
+    with tp:
+        assert not tp.query("select name, value from stats where value != 0 and severity in ('error', 'data_loss')")
+        found = tp.query("select s.ts, s.dur, s.name, s.category, s.depth, t.tid from slice s join thread_track k on s.track_id = k.id join thread t using (utid)")
+        assert sorted(found) == sorted((s.start, s.end - s.start, s.name, s.cat, s.depth, s.tid) for s in p.slices)
+        assert sorted(tp.query("select a.ts, b.ts from flow f join slice a on f.slice_out = a.id join slice b on f.slice_in = b.id")) == \
+            sorted((a.start, b.start) for a, b in p.flows)
+        found = tp.query("select c.ts, c.value, t.name from counter c join counter_track t on c.track_id = t.id")
+        assert sorted(found) == sorted((at, float(value), name) for _, name, at, value in p.counters)
+        names = dict(tp.query("select tid, name from thread"))
+        assert all(names[tid] == name for (_, tid), name in p.threads.items())
+        for i in p.instants:
+            if i.name == "trace begins":
+                assert ("debug.hostname", i.args["hostname"]) in tp.query(
+                    "select flat_key, display_value from args a join slice s on s.arg_set_id = a.arg_set_id where s.name = 'trace begins'")
+
+
+@pytest.mark.parametrize("name", LIVE)
+def test_live(tmp_path, name):
+    """Live: what the saved trace gives, and nesting as its lines have it."""
+    needs_tracing()
+    command = [FAKE + "/sample", "--tokens", "4", "--quiet"] if name == "sample" else [f"{CASES}/{name}"]
+    ran = cudatrace("-q", "-e", ALL, "--stack=launch", "--jsonl", tmp_path / "jsonl", "--perfetto", tmp_path / "live", "--", *command,
+                    env={"LD_LIBRARY_PATH": FAKE})
+    assert ran.status == 0, ran
+    p = both(tmp_path, tmp_path / "jsonl")
+    assert (tmp_path / "live").read_bytes() == (tmp_path / "perfetto").read_bytes()
+    with open(tmp_path / "jsonl", encoding="utf-8") as f:
+        calls = {e["id"]: e for e in map(json.loads, f) if "symbol" in e}
+    base = next(i.at for i in p.instants if i.name == "trace begins")
+    start = lambda c: round(c["ts"] * 1e6)  # noqa: E731
+    assert sorted((s.start - base, s.parent and s.parent.start - base) for s in p.slices) == \
+        sorted((start(c), start(calls[c["parent"]]) if "parent" in c else None) for c in calls.values())
+    assert sum("unfinished" in s.args for s in p.slices) == sum("unfinished" in c for c in calls.values())
+    assert sum("abandoned" in s.args for s in p.slices) == sum("abandoned" in c for c in calls.values())
+    in_processor(p, tmp_path / "live")
+
+
+def test_size(tmp_path):
+    """At most 60 bytes a call, of the sample program's calls and their arguments."""
+    needs_tracing()
+    for threads in 1, 4:
+        ran = cudatrace("-q", "-e", ALL, "--perfetto", tmp_path / "live", "--", FAKE + "/sample", "--tokens", "200", "--threads", threads, "--quiet",
+                        env={"LD_LIBRARY_PATH": FAKE})
+        assert ran.status == 0, ran
+        p = pftrace.decoded(tmp_path / "live")
+        size = os.path.getsize(tmp_path / "live") / len(p.slices)
+        print(f"{len(p.slices)} calls of {threads} threads: {size:.1f} bytes each")
+        assert len(p.slices) > 30000 and size <= 60
+
+
+HEAD = {"ts": 0, "type": "header", "name": "cudatrace", "schema": 1, "clock_base_ns": 10**9, "hostname": "h\u202e", "command": ["a\u0000b", ""]}
+CALL = {"type": "kernel", "op": "launch", "name": "cuLaunchKernel", "symbol": "cuLaunchKernel", "pid": 7, "tid": 8, "comm": "c", "duration_us": 1.5, "result": 0,
+        "stream": "0x10", "grid": [1, 2, 3], "block": [4, 5, 6], "shared_mem": 7, "args": {}}
+END = {"ts": 10**6, "type": "end", "name": "cudatrace", "reason": "duration", "calls": 3, "drops": {"ringbuf": 2}}
+FREE = {"type": "memory", "op": "free", "name": "cuMemFree", "symbol": "cuMemFree_v2", "pid": 7, "tid": 8, "comm": "c", "duration_us": 1, "result": 1,
+        "error": "CUDA_ERROR_INVALID_VALUE"}
+
+
+def write(path, *lines):
+    with open(path, "w", encoding="utf-8") as f:
+        for line in (HEAD, *lines, END):
+            f.write(json.dumps(line) + "\n")
+
+
+def test_hostile_texts(tmp_path):
+    """Names and values of any form come back as they were; none is taken for something else."""
+    texts = ["", "\n", "\u0000", "\x1b[31m", "a;b", "0x12", "0x", "0x0012", "\U0001f600", "\u202e", "\"\\/", "x" * 20000, "-1", "null", "\u007f", "µ"]
+    lines = [{**CALL, "ts": i, "id": i + 1, "kernel": t, "comm": t[:15]} for i, t in enumerate(texts)]
+    deep = []
+    for _ in range(30):
+        deep = [deep, 1]
+    values = [1, -1, 2**64 - 1, -2**63, 0.1, 1e300, -0.5, 10**30, True, False, None, [], {}, [[1, [2]], {}], {"a": {"b": [None, "0x5"]}}, deep]
+    lines += [{**FREE, "ts": 100 + i, "id": 100 + i, "args": {"v": v, **{t[:100]: i for t in texts[:i]}}} for i, v in enumerate(values)]
+    write(tmp_path / "jsonl", *lines)
+    assert report("perfetto", tmp_path / "perfetto", tmp_path / "jsonl").status == 0
+    p = pftrace.decoded(tmp_path / "perfetto")
+    s = sorted(p.slices, key=lambda s: s.start)
+    assert [x.args["kernel"] for x in s[:len(texts)]] == texts
+    got = [x.args["args"]["v"] for x in s[len(texts):] if "v" in x.args.get("args", {})]
+    assert got[:7] == [1, -1, 2**64 - 1, -2**63, 0.1, 1e300, -0.5] and got[7] == 1e30 and got[8:10] == [True, False]
+    assert got[10:12] == [[[1, [2]]], {"a": {"b": ["0x5"]}}]
+    assert s[-1].args["args"]["0x12"] == s[-1].args["args"][""] == len(values) - 1
+    assert p.begins["command"][0] == "a\u0000b"
+
+
+def test_equal_times(tmp_path):
+    """Calls without a duration, one behind the other, and one that began before the trace."""
+    lines = [{**FREE, "ts": t, "id": i + 1, "duration_us": d, "args": {}} for i, (t, d) in enumerate([(0, 0), (0, 0), (0, 5), (0.005, 0), (0.005, 1), (-5, 2), (1, 0)])]
+    write(tmp_path / "jsonl", *lines)
+    p = both(tmp_path, tmp_path / "jsonl")
+    assert len(p.slices) == 7 and not [s for s in p.slices if s.parent]
+    in_processor(p, tmp_path / "perfetto")
+
+
+def test_many_texts(tmp_path):
+    """More names than are kept: numbers begin anew, and mean what they should."""
+    count = 90000
+    write(tmp_path / "jsonl", *({**CALL, "ts": i, "id": i + 1, "kernel": f"k{i}", "grid": [i, 1, 1]} for i in range(count)))
+    assert report("perfetto", tmp_path / "perfetto", tmp_path / "jsonl").status == 0
+    p = pftrace.decoded(tmp_path / "perfetto")
+    assert p.cleared > 2
+    assert sorted((s.start, s.name, s.args["launch"]) for s in p.slices) == \
+        [(10**9 + i * 10**6, f"k{i}", f"cuLaunchKernel<<<({i},1,1), (4,5,6), 7>>>") for i in range(count)]
+
+
+def test_many_threads(tmp_path):
+    """Of each its own row, also of more than are kept."""
+    count = 70000
+    write(tmp_path / "jsonl", *({**FREE, "ts": i, "id": i + 1, "tid": 100 + i, "comm": f"t{i}", "args": {}} for i in range(count)))
+    assert report("perfetto", tmp_path / "perfetto", tmp_path / "jsonl").status == 0
+    p = pftrace.decoded(tmp_path / "perfetto")
+    assert {s.tid for s in p.slices} == set(range(100, 100 + count)) and all(p.threads[7, 100 + i] == f"t{i}" for i in range(count))
+
+
+@pytest.mark.parametrize("limit", [9000, 64 << 10, 300000, (1 << 20) + 5, 1500000])
+def test_full(tmp_path, limit):
+    """A disk that is full: whole packets, whole slices, and the end says what is not there."""
+    count = 40000
+    write(tmp_path / "jsonl", *({**CALL, "ts": i, "id": i + 1, "kernel": f"k{i % 3000}", "stream": hex(i)} for i in range(count)))
+    ran = report("perfetto", tmp_path / "perfetto", tmp_path / "jsonl", preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit)))
+    assert ran.status == 1 and "File too large" in ran.err, ran
+    assert limit - 9000 < os.path.getsize(tmp_path / "perfetto") <= limit
+    p = pftrace.decoded(tmp_path / "perfetto")
+    assert 20 < len(p.slices) < count and p.ends["reason"] == "duration"
+    assert p.ends["not_written"] >= count - len(p.slices) and p.cleared == 2
+    assert sorted(s.start for s in p.slices) == [10**9 + i * 10**6 for i in range(len(p.slices))]
+    in_processor(p, tmp_path / "perfetto")
+
+
+def test_cut_anywhere(tmp_path):
+    """As a tracer that was killed leaves it: what was written whole can be read."""
+    both(tmp_path, GOLDEN[0])
+    data = (tmp_path / "perfetto").read_bytes()
+    whole = pftrace.decoded(tmp_path / "perfetto")
+    at = ends = 0
+    for p in whole.packets[:len(whole.packets) // 2]:
+        at += len(type(whole.packets[0])().SerializeToString()) + p.ByteSize() + (2 if p.ByteSize() < 128 else 3)
+        ends += p.track_event.type == 2
+    (tmp_path / "cut").write_bytes(data[:at + 5])
+    try:
+        tp = pftrace.Processor(tmp_path / "cut")
+    except pftrace.Missing as e:
+        pytest.skip(str(e))
+    with tp:
+        assert tp.query("select count(*) from slice s join thread_track k on s.track_id = k.id where dur >= 0") == [(ends,)]
