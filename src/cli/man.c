@@ -130,7 +130,8 @@ static const char output[] =
 	".RE\n"
 	".PP\n"
 	"The Chrome form holds the same calls for a timeline: open it at ui.perfetto.dev or in\n"
-	"chrome://tracing. The trace goes to files or to stdout; messages and the summary go to\n"
+	"chrome://tracing. That of \\-\\-perfetto is much smaller, and for ui.perfetto.dev alone.\n"
+	"The trace goes to files or to stdout; messages and the summary go to\n"
 	"stderr.\n";
 
 static const char rest[] =

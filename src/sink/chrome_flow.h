@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Which launch did a synchronisation wait for? The arrows of the Chrome trace.
+ * Which launch did a synchronisation wait for? The arrows of the Chrome trace and of
+ * Perfetto's.
  *
  * What the host can know: the last launch on the stream before the call. Not followed: waits
  * between streams (cuStreamWaitEvent), the legacy default stream's waits for all others, and

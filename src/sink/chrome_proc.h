@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* What the Chrome trace has said already of processes and threads: their names, their memory. */
+/* What the Chrome trace, or Perfetto's, has said already of processes and threads: their names,
+ * their memory. */
 #ifndef SINK_CHROME_PROC_H
 #define SINK_CHROME_PROC_H
 

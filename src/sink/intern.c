@@ -47,20 +47,27 @@ void intern__free(struct intern *t)
 	free(t);
 }
 
-/* Eight bytes a step; the multiplier is 2^64 divided by the golden ratio. */
+static uint64_t mix(uint64_t a, uint64_t b)
+{
+	unsigned __int128 x = (unsigned __int128)a * b;
+
+	return (uint64_t)x ^ (uint64_t)(x >> 64);
+}
+
+/* Sixteen bytes a step. Who fills the table with keys of one hash makes his own trace slow. */
 static uint64_t hash_of(unsigned kind, const char *key, size_t len)
 {
-	const uint64_t mul = 0x9e3779b97f4a7c15ULL;
-	uint64_t h = (len << 8 | kind) * mul, w;
+	const uint64_t odd1 = 0x9e3779b97f4a7c15ULL, odd2 = 0xc2b2ae3d27d4eb4fULL;
+	uint64_t h = (len << 8 | kind) ^ odd2, w[2];
 
-	for (; len >= 8; len -= 8, key += 8) {
-		memcpy(&w, key, 8);
-		h = (h ^ w ^ h >> 29) * mul;
+	for (; len > 16; len -= 16, key += 16) {
+		memcpy(w, key, 16);
+		h = mix(w[0] ^ odd1, w[1] ^ h);
 	}
-	w = 0;
-	memcpy(&w, key, len);
-	h = (h ^ w ^ h >> 29) * mul;
-	h ^= h >> 32;
+	memset(w, 0, sizeof(w));
+	memcpy(w, key, len);
+	h = mix(w[0] ^ odd1, w[1] ^ h);
+	h = mix(h ^ odd2, odd1);
 	return h ?: 1;
 }
 

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Perfetto's own format: packets of protocol buffers with track events. It shows what the Chrome
- * trace shows, in a sixth of the bytes. More: docs/CHROME.md.
+ * trace shows, in a sixth of the bytes. More: docs/PERFETTO.md.
  */
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "chrome_flow.h"
@@ -28,6 +29,10 @@ struct perfetto {
 	struct chrome_procs *procs;
 	struct out *scratch;
 	uint64_t arrow_cnt;
+	/* What a launch is called, by the number of its kernel's whole name: number of an event's
+	 * name, 0: not known. */
+	uint32_t *short_names;
+	unsigned cleared; /* of q, when they were known */
 };
 
 enum track_kind { TRACK_OF_PROCESS, TRACK_OF_THREAD, TRACK_OF_COUNTER, TRACK_OF_ROW };
@@ -123,13 +128,37 @@ static uint64_t named_track(struct perfetto *p, enum track_kind kind, uint32_t p
 	return uuid;
 }
 
+static void put_name_iid(struct perfetto *p, uint64_t name, const char *category)
+{
+	pb_u64(p->q.packet, EVENT_NAME_IID, name);
+	pb_u64(p->q.packet, EVENT_CATEGORY_IIDS,
+	       pseq__text(&p->q, INTERNED_EVENT_CATEGORIES, category, strlen(category)));
+}
+
 static void put_name(struct perfetto *p, const char *name, size_t len, const char *category)
 {
-	uint64_t iid = pseq__text(&p->q, INTERNED_EVENT_NAMES, name, len);
+	put_name_iid(p, pseq__text(&p->q, INTERNED_EVENT_NAMES, name, len), category);
+}
 
-	pb_u64(p->q.packet, EVENT_NAME_IID, iid);
-	iid = pseq__text(&p->q, INTERNED_EVENT_CATEGORIES, category, strlen(category));
-	pb_u64(p->q.packet, EVENT_CATEGORY_IIDS, iid);
+/* The name of a slice. A kernel's is not made anew for each launch. */
+static uint64_t name_iid(struct perfetto *p, const struct trace_event *ev, uint64_t kernel)
+{
+	char buf[TIMELINE_NAME_SZ];
+	const char *name;
+	uint64_t iid;
+	size_t len;
+
+	if (p->cleared != p->q.cleared) {
+		memset(p->short_names, 0, PSEQ_TEXTS_MAX * sizeof(*p->short_names));
+		p->cleared = p->q.cleared;
+	}
+	if (kernel && kernel < PSEQ_TEXTS_MAX && p->short_names[kernel])
+		return p->short_names[kernel];
+	name = timeline_name(ev, buf, &len);
+	iid = pseq__text(&p->q, INTERNED_EVENT_NAMES, name, len);
+	if (kernel && kernel < PSEQ_TEXTS_MAX)
+		p->short_names[kernel] = iid;
+	return iid;
 }
 
 static void put_names(struct perfetto *p, const struct trace_event *ev)
@@ -191,17 +220,16 @@ static void put_arrow(void *ctx, const struct flow_launch *from, const struct tr
  * as they stand here: what was called is written before who called it. */
 static void put_call(struct perfetto *p, const struct trace_event *ev)
 {
-	uint64_t track = thread_track(p, ev->pid, ev->tid, NULL, ev->start_ns);
-	char buf[TIMELINE_NAME_SZ];
+	uint64_t track = thread_track(p, ev->pid, ev->tid, NULL, ev->start_ns), kernel = 0;
 	struct pargs args;
-	const char *name;
-	size_t len;
 
 	pseq__event(&p->q, ev->start_ns, TYPE_SLICE_BEGIN, track, true);
-	name = timeline_name(ev, buf, &len);
-	put_name(p, name, len, event_type_name(ev->type));
+	if (timeline_renamed(ev))
+		kernel = pseq__text(&p->q, INTERNED_ANNOTATION_STRINGS, ev->launch.kernel,
+				    strlen(ev->launch.kernel));
+	put_name_iid(p, name_iid(p, ev, kernel), event_type_name(ev->type));
 	pargs__init(&args, &p->q, p->scratch);
-	pargs__call(&args, ev);
+	pargs__call(&args, ev, kernel);
 	pseq__close(&p->q);
 	pseq__event(&p->q, ev->start_ns + event_duration_ns(ev), TYPE_SLICE_END, track, false);
 	pseq__close(&p->q);
@@ -276,7 +304,8 @@ static int perfetto_open(struct sink *s, const struct trace_info *info)
 
 	p->flows = flows__new();
 	p->procs = chrome_procs__new();
-	if (pseq__init(&p->q, s->out) || !p->flows || !p->procs) {
+	p->short_names = calloc(PSEQ_TEXTS_MAX, sizeof(*p->short_names));
+	if (pseq__init(&p->q, s->out) || !p->flows || !p->procs || !p->short_names) {
 		err("cannot write a Perfetto trace: out of memory: close other programs");
 		return -ENOMEM;
 	}
@@ -353,6 +382,7 @@ static void perfetto_close(struct sink *s)
 	chrome_procs__free(p->procs);
 	pseq__free(&p->q);
 	out__close(p->scratch);
+	free(p->short_names);
 }
 
 const struct sink_ops perfetto_sink_ops = {

@@ -64,6 +64,7 @@ static bool is_told(const struct pargs *a, const char *name)
 	if (!a->call || a->in_args || a->depth || !name)
 		return false;
 	return (a->is_launch && is_of_launch(name)) ||
+	       (a->kernel && name[0] == 'k' && !strcmp(name, "kernel")) ||
 	       (name[0] == 'k' && !strcmp(name, "kernel_mangled"));
 }
 
@@ -170,13 +171,17 @@ static void put_hex(struct visitor *v, const char *name, uint64_t x)
 	pb_close(a->q->packet, at);
 }
 
-static void put_string(struct pargs *a, const char *name, const char *s, size_t len)
+static void put_iid(struct pargs *a, const char *name, uint64_t iid)
 {
 	size_t at = begin(a, name);
 
-	pb_u64(a->q->packet, ANNOTATION_STRING_IID,
-	       pseq__text(a->q, INTERNED_ANNOTATION_STRINGS, s, len));
+	pb_u64(a->q->packet, ANNOTATION_STRING_IID, iid);
 	pb_close(a->q->packet, at);
+}
+
+static void put_string(struct pargs *a, const char *name, const char *s, size_t len)
+{
+	put_iid(a, name, pseq__text(a->q, INTERNED_ANNOTATION_STRINGS, s, len));
 }
 
 static void put_bool(struct visitor *v, const char *name, bool x)
@@ -299,7 +304,13 @@ static const struct visitor_ops pargs_ops = {
 
 void pargs__init(struct pargs *a, struct pseq *q, struct out *scratch)
 {
-	*a = (struct pargs){.v.ops = &pargs_ops, .q = q, .scratch = scratch};
+	a->v.ops = &pargs_ops;
+	a->q = q;
+	a->scratch = scratch;
+	a->call = NULL;
+	a->kernel = 0;
+	a->told = a->untold = a->depth = 0;
+	a->is_launch = a->in_args = false;
 	scratch->len = 0;
 }
 
@@ -354,14 +365,17 @@ static void put_stack(struct pargs *a, const struct stack *s)
 	o->len = 0;
 }
 
-void pargs__call(struct pargs *a, const struct trace_event *ev)
+void pargs__call(struct pargs *a, const struct trace_event *ev, uint64_t kernel)
 {
 	a->call = ev;
+	a->kernel = kernel;
 	a->is_launch = has_config(ev);
 	if (a->is_launch)
 		put_launch(a, ev);
 	else if (timeline_renamed(ev))
 		put_string(a, "call", ev->name, strlen(ev->name));
+	if (kernel)
+		put_iid(a, "kernel", kernel);
 	event_visit_fields(ev, &a->v);
 	if (ev->kind == EVENT_CALL)
 		timeline_result(ev, &a->v, false);

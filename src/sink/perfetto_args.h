@@ -13,8 +13,9 @@ struct pargs {
 	struct pseq *q;
 	struct out *scratch;		/* texts of saved events */
 	const struct trace_event *call; /* NULL: values of something else */
-	unsigned told;			/* enum event_has: fields that an argument has repeated */
-	bool is_launch;			/* whose configuration is known: "launch" says it */
+	uint64_t kernel;
+	unsigned told;	/* enum event_has: fields that an argument has repeated */
+	bool is_launch; /* whose configuration is known: "launch" says it */
 	bool in_args;
 	unsigned untold; /* how deep in what is left out */
 	unsigned depth;
@@ -26,7 +27,7 @@ struct pargs {
 
 void pargs__init(struct pargs *a, struct pseq *q, struct out *scratch);
 /* What a call or a system call means, how it ended, its stack and its arguments, each thing once.
- */
-void pargs__call(struct pargs *a, const struct trace_event *ev);
+ * kernel: number of its kernel's name among the texts of annotations; 0: it has none. */
+void pargs__call(struct pargs *a, const struct trace_event *ev, uint64_t kernel);
 
 #endif /* SINK_PERFETTO_ARGS_H */

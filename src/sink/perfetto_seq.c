@@ -95,6 +95,7 @@ static void put_state(struct pseq *q, uint64_t wall_ns)
 	struct out *o = q->packet;
 	size_t at;
 
+	q->cleared++;
 	o->len = 0;
 	pb_u64(o, PACKET_SEQUENCE_ID, SEQUENCE_ID);
 	pb_u64(o, PACKET_SEQUENCE_FLAGS, SEQ_INCREMENTAL_STATE_CLEARED);

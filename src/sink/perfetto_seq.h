@@ -14,11 +14,15 @@
 
 struct intern;
 
+/* Numbers of texts are below, but for a few at the very end. */
+#define PSEQ_TEXTS_MAX (1 << 16)
+
 struct pseq {
 	struct out *out;	   /* where packets go; not owned */
 	struct out *packet, *news; /* the one that is made; what it interns */
 	struct intern *texts;	   /* since the state was cleared */
 	struct intern *tracks;
+	unsigned cleared; /* how often the state was */
 	uint64_t last_ns;
 	uint64_t lost; /* of out, when the state was cleared */
 	size_t event;  /* where the packet's track event begins */

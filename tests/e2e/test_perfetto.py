@@ -10,6 +10,7 @@ import glob
 import json
 import os
 import resource
+import subprocess
 
 import pytest
 from helpers import pftrace
@@ -216,7 +217,7 @@ def test_hostile_texts(tmp_path):
     assert report("perfetto", tmp_path / "perfetto", tmp_path / "jsonl").status == 0
     p = pftrace.decoded(tmp_path / "perfetto")
     s = sorted(p.slices, key=lambda s: s.start)
-    assert [x.args["kernel"] for x in s[:len(texts)]] == texts
+    assert [x.args["kernel"] for x in s[:len(texts)]] == [t.split("\0")[0] for t in texts]
     got = [x.args["args"]["v"] for x in s[len(texts):] if "v" in x.args.get("args", {})]
     assert got[:7] == [1, -1, 2**64 - 1, -2**63, 0.1, 1e300, -0.5] and got[7] == 1e30 and got[8:10] == [True, False]
     assert got[10:12] == [[[1, [2]]], {"a": {"b": ["0x5"]}}]
@@ -268,15 +269,29 @@ def test_full(tmp_path, limit):
     in_processor(p, tmp_path / "perfetto")
 
 
+def test_slow_reader(tmp_path):
+    """Packets that found no place are left out, and what comes then does not need them."""
+    count = 30000
+    write(tmp_path / "jsonl", *({**CALL, "ts": i, "id": i + 1, "kernel": f"k{i}_" + "x" * 2000} for i in range(count)))
+    with subprocess.Popen([CUDATRACE, "report", "--format=perfetto", tmp_path / "jsonl"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as report_:
+        # It has made all that it has to say.
+        assert b"waiting for the reader" in report_.stderr.readline()
+        data = report_.stdout.read()
+    p = pftrace.Decoded(data)
+    lost = p.ends["not_written"]
+    assert p.cleared >= 2 and 20 < len(p.slices) < count and lost >= count - len(p.slices)
+    assert all(s.name.startswith(f"k{(s.start - 10**9) // 10**6}_") for s in p.slices)
+
+
 def test_cut_anywhere(tmp_path):
     """As a tracer that was killed leaves it: what was written whole can be read."""
     both(tmp_path, GOLDEN[0])
     data = (tmp_path / "perfetto").read_bytes()
     whole = pftrace.decoded(tmp_path / "perfetto")
-    at = ends = 0
-    for p in whole.packets[:len(whole.packets) // 2]:
-        at += len(type(whole.packets[0])().SerializeToString()) + p.ByteSize() + (2 if p.ByteSize() < 128 else 3)
-        ends += p.track_event.type == 2
+    packets = whole.packets[:len(whole.packets) // 2]
+    # A byte for the tag, one or two for the length.
+    at = sum(1 + (1 if p.ByteSize() < 128 else 2) + p.ByteSize() for p in packets)
+    ends = sum(p.track_event.type == 2 for p in packets)
     (tmp_path / "cut").write_bytes(data[:at + 5])
     try:
         tp = pftrace.Processor(tmp_path / "cut")

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Lines of saved traces, of every kind of event: from JSON to the event, and from there to its
- * Chrome form. Without files and analyses, which fuzz_jsonl has: a hundred times as fast.
+ * Chrome and Perfetto forms. Without files and analyses, which fuzz_jsonl has: a hundred times as
+ * fast.
  */
 #include "fuzz.h"
 
@@ -17,11 +18,12 @@
 
 static struct parser *parser;
 static struct saved *saved;
-static struct sink *chrome;
+static struct sink *chrome, *perfetto;
 
 static void close_all(void)
 {
 	sink__close(chrome, NULL);
+	sink__close(perfetto, NULL);
 	saved__free(saved);
 	parser__free(parser);
 	parser = NULL;
@@ -30,6 +32,7 @@ static void close_all(void)
 static void clear(void)
 {
 	chrome->out->len = chrome->out->mark = 0;
+	perfetto->out->len = perfetto->out->mark = 0;
 }
 
 static void open_all(void)
@@ -39,7 +42,8 @@ static void open_all(void)
 	parser = parser__new();
 	saved = saved__new();
 	chrome = sink__memory(SINK_CHROME, &info);
-	assert(parser && saved && chrome);
+	perfetto = sink__memory(SINK_PERFETTO, &info);
+	assert(parser && saved && chrome && perfetto);
 	clear();
 }
 
@@ -55,6 +59,13 @@ static void on_event(const struct trace_event *ev)
 		assert(!memcmp(out->buf + out->len - 2, ",\n", 2));
 		out->buf[out->len - 2] = ']';
 		assert(json_valid_loose(out->buf, out->len - 1));
+	}
+	/* Whole units, one behind the other. */
+	sink__event(perfetto, ev);
+	out = perfetto->out;
+	for (size_t at = 0, n; at < out->len; at += n) {
+		n = out->unit_len(out->buf + at, out->len - at);
+		assert(n && n <= out->len - at);
 	}
 	clear();
 }

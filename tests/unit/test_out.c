@@ -238,6 +238,94 @@ static void test_stuck_pipe(void **state)
 	assert_int_equal(n, whole);
 }
 
+/* Units that are no lines: their length, a number, and newlines. */
+static size_t unit_len(const char *p, size_t n)
+{
+	uint16_t len;
+
+	if (n < sizeof(len))
+		return 0;
+	memcpy(&len, p, sizeof(len));
+	return len;
+}
+
+static void put_unit(struct out *o, uint32_t n)
+{
+	uint16_t len = sizeof(len) + sizeof(n) + n % 300;
+
+	out_bytes(o, (const char *)&len, sizeof(len));
+	out_bytes(o, (const char *)&n, sizeof(n));
+	for (uint32_t i = 0; i < n % 300; i++)
+		out_char(o, '\n');
+	out__commit(o);
+}
+
+/* Whole units and nothing else, with growing numbers; how many. *gaps: were any left out? */
+static unsigned count_units(const char *s, size_t size, bool *gaps)
+{
+	uint32_t n, last = 0;
+	unsigned cnt = 0;
+	uint16_t len;
+
+	*gaps = false;
+	for (size_t at = 0; at < size; at += len, cnt++) {
+		len = unit_len(s + at, size - at);
+		assert_true(len >= 6 && len <= size - at);
+		memcpy(&n, s + at + 2, sizeof(n));
+		assert_int_equal(len, 6 + n % 300);
+		assert_true(!cnt || n > last);
+		*gaps |= n != (cnt ? last + 1 : 0);
+		last = n;
+	}
+	return cnt;
+}
+
+static void test_stuck_units(void **state)
+{
+	enum { UNITS = 300000 };
+	int fds[2], saved = dup(STDOUT_FILENO);
+	size_t size = 0, cap = 64 << 20;
+	char *got = malloc(cap);
+	struct out *o;
+	unsigned lost;
+	ssize_t ret;
+	bool gaps;
+
+	fflush(stdout);
+	assert_int_equal(pipe(fds), 0);
+	dup2(fds[1], STDOUT_FILENO);
+	o = out__open("-");
+	dup2(saved, STDOUT_FILENO);
+	close(fds[1]);
+	close(saved);
+	o->unit_len = unit_len;
+	for (unsigned n = 0; n < UNITS; n++)
+		put_unit(o, n);
+	assert_true(o->stuck && o->lost > 0 && o->lost < UNITS);
+	/* Takes a little at a time: what is written ends anywhere. */
+	for (int i = 0; i < 200; i++) {
+		ret = read(fds[0], got + size, 4096 + 7 * i);
+		assert_true(ret > 0);
+		size += ret;
+		out__flush(o);
+		put_unit(o, UNITS + i);
+	}
+	lost = o->lost;
+	if (!fork()) {
+		close(fds[0]);
+		_exit(-out__close(o));
+	}
+	close(o->fd);
+	o->fd = -1;
+	out__close(o);
+	while ((ret = read(fds[0], got + size, cap - size)) > 0)
+		size += ret;
+	close(fds[0]);
+	assert_int_equal(count_units(got, size, &gaps), UNITS + 200 - lost);
+	assert_true(gaps);
+	free(got);
+}
+
 /* Closing waits for it as long as it is told to. */
 static void test_impatient(void **state)
 {
@@ -420,6 +508,7 @@ int main(void)
 		cmocka_unit_test(test_closed_pipe),
 		cmocka_unit_test(test_slow_pipe),
 		cmocka_unit_test(test_stuck_pipe),
+		cmocka_unit_test(test_stuck_units),
 		cmocka_unit_test(test_impatient),
 		cmocka_unit_test(test_file_size_limit),
 		cmocka_unit_test(test_disk_full),
