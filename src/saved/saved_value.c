@@ -80,7 +80,7 @@ int64_t member_i64(const struct member *m)
 	bool negative;
 	uint64_t x = member_fixed(m, 0, &negative);
 
-	return negative ? -(int64_t)x : (int64_t)x;
+	return (int64_t)(negative ? 0 - x : x);
 }
 
 double member_f64(const struct member *m)

@@ -23,6 +23,11 @@
 	"\"duration_us\":" duration ",\"result\":0,\"args\":{}}\n"
 #define END(ts) "{\"ts\":" ts ",\"type\":\"end\",\"name\":\"cudatrace\"}\n"
 
+#define LEAST                                                                                      \
+	"{\"ts\":2,\"type\":\"kernel\",\"op\":\"mmap\",\"name\":\"mmap\",\"pid\":1,\"tid\":1,"     \
+	"\"comm\":\"x\",\"duration_us\":1,\"device\":\"nvidiactl\",\"fd\":8,"                      \
+	"\"result\":-9223372036854775808}\n"
+
 static void on_event(void *ctx, const struct trace_event *ev)
 {
 	assert_true(ev->start_ns <= ev->end_ns && ev->end_ns <= 1ull << 62);
@@ -72,6 +77,12 @@ static void times_are_bounded(void **state)
 			 1);
 }
 
+/* -2^63 has no counterpart above 0. */
+static void the_least_number_is_read(void **state)
+{
+	assert_int_equal(bad_lines(HEADER("1000") CALL("1", "1") LEAST END("3")), 0);
+}
+
 /* The longest that there may be: steps double up to there. */
 static void the_longest_is_whole(void **state)
 {
@@ -82,6 +93,7 @@ int main(void)
 {
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test(times_are_bounded),
+		cmocka_unit_test(the_least_number_is_read),
 		cmocka_unit_test(the_longest_is_whole),
 	};
 
