@@ -228,7 +228,7 @@ INSTALLED := $(O)/cudatrace:$(PREFIX)/bin/cudatrace:755 \
   dist/grafana/cudatrace.json:$(SHARE)/cudatrace/grafana.json:644
 # A copy of the tree, for what the package is made of must not depend on what else lies here.
 DEB_TREE  := $(O)/deb/cudatrace-$(VERSION)
-deb: ## a package for this Debian or Ubuntu, build/deb/*.deb; DEBFULLNAME and DEBEMAIL say whose
+deb: ## a package: build/deb/*.deb; DEBFULLNAME and DEBEMAIL say whose
 	$(Q)tools/install-deps.sh deb
 	$(Q)rm -rf $(O)/deb && mkdir -p $(DEB_TREE) && git ls-files -z | tar --null -cT- | tar -xC $(DEB_TREE)
 	$(Q)[ -z "$$DEBEMAIL" ] || sed -i "s/The cudatrace authors <.*>/$${DEBFULLNAME:-The cudatrace authors} <$$DEBEMAIL>/" \

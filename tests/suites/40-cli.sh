@@ -238,7 +238,7 @@ not_root()
 	local CT=$TMP/ct user=(setpriv --reuid=65534 --regid=65534 --clear-groups)
 	local AS=("${user[@]}")
 	bad 'not root' 1 'privilege CAP_BPF, privilege CAP_PERFMON: .*: run it with sudo' --probe=uprobe -q --jsonl /dev/null -- true
-	bad 'not root, --kernel' 1 'privilege CAP_BPF, privilege CAP_PERFMON: .*: run it with sudo' -q --kernel --jsonl /dev/null -- true
+	bad 'not root, --kernel' 1 'privilege CAP_BPF, privilege CAP_PERFMON: .*: run it with sudo' --probe=uprobe -q --kernel --jsonl /dev/null -- true
 	bad 'not root, -p' 1 'privilege CAP_BPF, privilege CAP_PERFMON: .*: run it with sudo' -q --jsonl /dev/null -p $$
 	bad 'not root, all' 1 'privilege CAP_BPF, privilege CAP_PERFMON: .*: run it with sudo' -q --jsonl /dev/null
 	ct check
