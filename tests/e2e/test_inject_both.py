@@ -52,9 +52,18 @@ def seen_by_library(t):
     return sum(e["id"] >> 48 == 2 for e in t.calls)
 
 
+# In check; the others in check-all.
+FEW = ["nested", "threads", "fork", "exec"]
+
+
+def longer(*args):
+    return pytest.param(*args, marks=pytest.mark.long)
+
+
 @pytest.mark.parametrize("name,driver,way", [(n, "fake", "preloaded") for n in NAMES if n != "dlopen_late"]
-                         + [(n, "fake", "by the driver") for n in NAMES if n != "dlopen_late"]
-                         + [(n, "fake535", w) for n in ("launch", "nested", "threads", "fork", "exec", "longjmp", "undocumented") for w in WAYS]
+                         + [longer(n, "fake", "by the driver") for n in NAMES if n not in ("dlopen_late", *FEW)]
+                         + [(n, "fake", "by the driver") for n in FEW]
+                         + [longer(n, "fake535", w) for n in (*FEW, "launch", "longjmp", "undocumented") for w in WAYS]
                          + [(n, d, "not at all") for n in ("launch", "threads", "fork") for d in ("fake", "fakeplain")])
 def test_same_as_by_uprobes(tmp_path, name, driver, way):
     """Names, arguments, results, who called whom, in the order of each thread."""
@@ -67,7 +76,7 @@ def test_same_as_by_uprobes(tmp_path, name, driver, way):
     assert t.end["orphans"] == 0
 
 
-@pytest.mark.parametrize("mech", MECHANISMS)
+@pytest.mark.parametrize("mech", [*MECHANISMS[:-1], longer(MECHANISMS[-1])])
 @pytest.mark.parametrize("name,way", [("nested", "by the driver"), ("threads", "by the driver"), ("exec", "by the driver"), ("nccl", "preloaded")])
 def test_mechanisms(tmp_path, mech, name, way):
     needs_mechanism(mech)
@@ -97,8 +106,8 @@ def both():
     return program
 
 
-@pytest.mark.parametrize("mech", ["session", "multi"])
-@pytest.mark.parametrize("driver,way", [("fake", "preloaded"), ("fake535", "by the driver")])
+@pytest.mark.parametrize("mech", ["session", longer("multi")])
+@pytest.mark.parametrize("driver,way", [("fake", "preloaded"), longer("fake535", "by the driver")])
 def test_probes_go_and_come(tmp_path, both, driver, way, mech):
     """A program that is seen from inside pays for no trap. One that comes later is seen from its first call on: it is stopped
     until there are probes again, which then go once more."""
@@ -118,8 +127,8 @@ def test_probes_go_and_come(tmp_path, both, driver, way, mech):
 
 
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="the library has no pointers there")
-@pytest.mark.parametrize("way", ["preloaded", "by the driver"])
-@pytest.mark.parametrize("mech", ["session", "multi"])
+@pytest.mark.parametrize("way", ["preloaded", longer("by the driver")])
+@pytest.mark.parametrize("mech", ["session", longer("multi")])
 def test_functions_without_a_pointer(tmp_path, both, way, mech):
     """They keep their probes. Who calls whom is right across the two, in both directions."""
     needs_mechanism(mech)
@@ -184,7 +193,7 @@ def made(ran):
     return cnt
 
 
-@pytest.mark.parametrize("part", ["args", "threads", "raw_threads", "forks", "ends", "stacks", "signals", "altstack"])
+@pytest.mark.parametrize("part", ["args", "threads", "forks", *map(longer, ["raw_threads", "ends", "stacks", "signals", "altstack"])])
 def test_hard(tmp_path, part):
     """What is hard for a thunk, with probes on the same functions."""
     path = tmp_path / "trace"

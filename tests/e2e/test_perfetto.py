@@ -17,7 +17,8 @@ from helpers import pftrace
 from helpers.run import ALL, CASES, CUDATRACE, FAKE, TESTS, Ran, cudatrace, needs_tracing
 
 GOLDEN = sorted(glob.glob(TESTS + "/golden/*.jsonl"))
-LIVE = ["sample", "nested", "threads", "longjmp", "fork", "exec", "exit_in_call", "launch", "memory"]
+# In check; the others in check-all.
+LIVE = ["sample", "nested", "fork", *(pytest.param(n, marks=pytest.mark.long) for n in ("threads", "longjmp", "exec", "exit_in_call", "launch", "memory"))]
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -177,6 +178,7 @@ def test_live(tmp_path, name):
     in_processor(p, tmp_path / "live")
 
 
+@pytest.mark.long
 def test_size(tmp_path):
     """At most 60 bytes a call, of the sample program's calls and their arguments."""
     needs_tracing()
@@ -261,6 +263,7 @@ def test_gpu_rows(tmp_path):
     in_processor(p, tmp_path / "perfetto")
 
 
+@pytest.mark.long
 def test_many_texts(tmp_path):
     """More names than are kept: numbers begin anew, and mean what they should."""
     count = 90000
@@ -272,6 +275,7 @@ def test_many_texts(tmp_path):
         [(10**9 + i * 10**6, f"k{i}", f"cuLaunchKernel<<<({i},1,1), (4,5,6), 7>>>") for i in range(count)]
 
 
+@pytest.mark.long
 def test_many_threads(tmp_path):
     """Of each its own row, also of more than are kept."""
     count = 70000
@@ -281,7 +285,7 @@ def test_many_threads(tmp_path):
     assert {s.tid for s in p.slices} == set(range(100, 100 + count)) and all(p.threads[7, 100 + i] == f"t{i}" for i in range(count))
 
 
-@pytest.mark.parametrize("limit", [9000, 64 << 10, 300000, (1 << 20) + 5, 1500000])
+@pytest.mark.parametrize("limit", [64 << 10, (1 << 20) + 5, *(pytest.param(n, marks=pytest.mark.long) for n in (9000, 300000, 1500000))])
 def test_full(tmp_path, limit):
     """A disk that is full: whole packets, whole slices, and the end says what is not there."""
     count = 40000
@@ -296,6 +300,7 @@ def test_full(tmp_path, limit):
     in_processor(p, tmp_path / "perfetto")
 
 
+@pytest.mark.long
 def test_slow_reader(tmp_path):
     """Packets that found no place are left out, and what comes then does not need them."""
     count = 30000
