@@ -101,8 +101,10 @@ $(O)/%.o: %.cc $(O)/flags | $(GEN)
 # Written only when they change: what depends on them is then built again.
 put = { cat > $@.new; cmp -s $@.new $@ && rm $@.new || mv $@.new $@; }
 
+# Now, not when the file is made: whoever asks for it first may have flags of its own.
+FLAGS := $(CC) $(filter-out -Werror -I$(O),$(CPPFLAGS_ALL) $(CFLAGS_ALL))
 $(O)/flags: FORCE | $(O)/tools-ok
-	@echo '$(CC) $(filter-out -Werror -I$(O),$(CPPFLAGS_ALL) $(CFLAGS_ALL))' | $(put)
+	@echo '$(FLAGS)' | $(put)
 $(O)/sources: FORCE | $(O)/tools-ok
 	@echo '$(SRCS) $(BPF_SRCS) $(FAKE_SRCS)' | $(put)
 
