@@ -67,7 +67,7 @@ enum ct_cost_kind {
 };
 
 /* One call in half as many is timed; a power of two. */
-#define CT_COST_SKIP 256
+#define CT_COST_SKIP 128
 /* A program that took longer was interrupted: no call waits so long for a ring. */
 #define CT_COST_MAX_NS 100000
 /* Timed calls that the mean is of. */
