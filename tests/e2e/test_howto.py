@@ -323,7 +323,7 @@ int main(void)
 
 def ticks_of_daemon(tree, tmp, level, then=None):
     """How many calls of a process that has no probes the daemon counts, and how many of them are lines. Another level may be set
-    when some have come."""
+    when some have come. Other programs of the machine are none of its business: it traces them, too, and dumps what they did."""
     port = free_port()
     (tmp / "c.yaml").write_text(f"level: {level}\n")
     sets = {"files.directory": tmp / level, "files.compress": "none", "ctl.socket": tmp / "ctl", "metrics.listen": f"127.0.0.1:{port}"}
@@ -331,7 +331,7 @@ def ticks_of_daemon(tree, tmp, level, then=None):
                                *(w for k, v in sets.items() for w in ("--set", f"{k}={v}"))])
 
     def counted():
-        found = re.search(r'(?m)^cudatrace_calls_total\{.*function="cuCtxSynchronize".*\} (\d+)$', get(port, "metrics") or "")
+        found = re.search(r'(?m)^cudatrace_calls_total\{(?=.*command="cudatrace").*function="cuCtxSynchronize".*\} (\d+)$', get(port, "metrics") or "")
         return int(found[1]) if found else 0
     try:
         until(lambda: counted() > 20 or daemon.poll() is not None, 20)
@@ -343,7 +343,8 @@ def ticks_of_daemon(tree, tmp, level, then=None):
         cnt = counted()
         daemon.send_signal(signal.SIGTERM)
         assert daemon.wait(60) == 0
-        return cnt, sum('"cuCtxSynchronize"' in line for path in (tmp / level).glob("*.jsonl") for line in path.open())
+        lines = (line for path in (tmp / level).glob("*.jsonl") if not path.name.startswith("dump-") for line in path.open())
+        return cnt, sum('"cuCtxSynchronize"' in line and f'"pid":{daemon.pid},' in line for line in lines)
     finally:
         daemon.kill()
         daemon.wait()
