@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -24,6 +25,10 @@
 #define CALLS_STEPPED 15
 #define COLD_SZ	      (2 << 20)
 #define COLD_CALLS    16
+
+#ifndef MFD_EXEC /* Linux 6.3 */
+#define MFD_EXEC 0x0010U
+#endif
 
 /*
  * Two functions that do the same: one begins as driver 580's entry points do, with an instruction
@@ -42,9 +47,18 @@ __asm__(".text\n"
 	"cudatrace_stub: " FIRST REST ".size cudatrace_stub, .-cudatrace_stub\n"
 	".type cudatrace_stub_stepped, %function\n"
 	".globl cudatrace_stub_stepped\n"
-	"cudatrace_stub_stepped: " REST ".size cudatrace_stub_stepped, .-cudatrace_stub_stepped\n");
+	"cudatrace_stub_stepped: " REST ".size cudatrace_stub_stepped, .-cudatrace_stub_stepped\n"
+	"cudatrace_stubs_end:\n");
 typedef int stub_fn(long a, long b, long c, long d, long e, long f);
 extern stub_fn cudatrace_stub, cudatrace_stub_stepped;
+extern const char cudatrace_stubs_end[];
+
+/* Where they are called and probed; fd -1: not known yet. */
+static struct {
+	int fd;
+	stub_fn *plain, *stepped;
+	uint64_t offs[2];
+} stubs = {.fd = -1};
 
 /* Where in our own executable an address is; 0 when that cannot be found. */
 static uint64_t file_offset(uintptr_t addr)
@@ -63,6 +77,51 @@ static uint64_t file_offset(uintptr_t addr)
 	return found;
 }
 
+/*
+ * A copy of the stubs in a file that this process alone has. The kernel keeps one list of probes
+ * for a place of a file, and goes through all of it for each process: in our executable every
+ * tracer that starts meanwhile would be part of what a call costs.
+ */
+static bool copy_stubs(void)
+{
+	const char *start = (const char *)(uintptr_t)cudatrace_stub;
+	size_t size = cudatrace_stubs_end - start;
+	uintptr_t stepped = (uintptr_t)cudatrace_stub_stepped - (uintptr_t)start;
+	int fd = memfd_create("cudatrace-stubs", MFD_CLOEXEC | MFD_EXEC);
+	void *mem = MAP_FAILED;
+
+	/* Kernels before 6.3 do not know MFD_EXEC, and need none. */
+	if (fd < 0 && errno == EINVAL)
+		fd = memfd_create("cudatrace-stubs", MFD_CLOEXEC);
+	if (fd >= 0 && write(fd, start, size) == (ssize_t)size)
+		mem = mmap(NULL, size, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, 0);
+	if (mem == MAP_FAILED) {
+		if (fd >= 0)
+			close(fd);
+		return false;
+	}
+	stubs.fd = fd;
+	stubs.plain = (stub_fn *)mem;
+	stubs.stepped = (stub_fn *)((char *)mem + stepped);
+	stubs.offs[1] = stepped;
+	return true;
+}
+
+/* Where no file of memory may be run, the stubs are probed in our executable. */
+static bool place_stubs(void)
+{
+	if (stubs.fd >= 0 || copy_stubs())
+		return true;
+	stubs.plain = cudatrace_stub;
+	stubs.stepped = cudatrace_stub_stepped;
+	stubs.offs[0] = file_offset((uintptr_t)cudatrace_stub);
+	stubs.offs[1] = file_offset((uintptr_t)cudatrace_stub_stepped);
+	/* It need not be readable. */
+	if (stubs.offs[0] && stubs.offs[1])
+		stubs.fd = open("/proc/self/exe", O_PATH | O_CLOEXEC);
+	return stubs.fd >= 0;
+}
+
 static int cmp_double(const void *a, const void *b)
 {
 	double x = *(const double *)a, y = *(const double *)b;
@@ -79,7 +138,7 @@ static double median(double *rounds)
 /* By way of the pointer, always: valgrind has translated what is there when the probe comes. */
 static double time_stub(stub_fn *fn)
 {
-	unsigned calls = fn == cudatrace_stub ? CALLS : CALLS_STEPPED;
+	unsigned calls = fn == stubs.plain ? CALLS : CALLS_STEPPED;
 	stub_fn *volatile stub = fn; /* a parameter's is lost where the function is inlined */
 	/* Of this thread alone: what others do meanwhile is no part of it. */
 	uint64_t start = clock_ns(CLOCK_THREAD_CPUTIME_ID);
@@ -99,7 +158,7 @@ static void make_cold(volatile char *memory)
 /* A call with nothing of it in the caches. */
 static double time_cold(char *memory)
 {
-	stub_fn *volatile stub = cudatrace_stub; /* as in time_stub() */
+	stub_fn *volatile stub = stubs.plain; /* as in time_stub() */
 	double each[COLD_CALLS], sum = 0;
 	struct timespec start, end;
 
@@ -196,8 +255,8 @@ static void time_bare(struct attach *a)
 {
 	char *memory = calloc(1, COLD_SZ);
 
-	a->bare_ns[0] = time_stub(cudatrace_stub);
-	a->bare_ns[1] = time_stub(cudatrace_stub_stepped);
+	a->bare_ns[0] = time_stub(stubs.plain);
+	a->bare_ns[1] = time_stub(stubs.stepped);
 	a->bare_ns[2] = memory ? time_cold(memory) : 0;
 	free(memory);
 }
@@ -223,35 +282,28 @@ static int attach_stubs(struct attach *a, const struct links_req *req)
 
 int stubs__attach(struct attach *a, bool no_return)
 {
-	uint64_t offs[] = {file_offset((uintptr_t)cudatrace_stub),
-			   file_offset((uintptr_t)cudatrace_stub_stepped)};
 	uint64_t cookie = CT_COOKIE(ATTACH_STUB_FUNC, 0, 0) | (no_return ? CT_COOKIE_F_ENTRY : 0);
 	uint64_t cookies[] = {cookie, cookie};
-	/* It need not be readable. */
 	struct links_req req = {
 		.owner = STUB_OWNER,
 		.mech = a->mech,
 		.progs = a->progs,
-		.file_fd = open("/proc/self/exe", O_PATH | O_CLOEXEC),
-		.offs = offs,
+		.offs = stubs.offs,
 		.cookies = cookies,
 		.cnt = 2,
 		.group_cnt =
 			{[LINKS_RETURN] = no_return ? 0 : 2, [LINKS_ENTRY] = no_return ? 2 : 0},
-		/* Others run the same file, and are not to find a breakpoint in it: another tracer
-		 * measures its own, valgrind takes what lies there for the program's. */
+		/* Who runs our executable is not to find a breakpoint in it: valgrind takes what
+		 * lies there for the program's. */
 		.pid = getpid(),
 	};
-	int ret = 0;
 
-	if (offs[0] && offs[1] && req.file_fd >= 0) {
-		if (!a->bare_ns[0])
-			time_bare(a);
-		ret = attach_stubs(a, &req);
-	}
-	if (req.file_fd >= 0)
-		close(req.file_fd);
-	return ret;
+	if (!place_stubs())
+		return 0;
+	req.file_fd = stubs.fd;
+	if (!a->bare_ns[0])
+		time_bare(a);
+	return attach_stubs(a, &req);
 }
 
 static void forget(void *ctx, const struct ct_count_key *key, const struct ct_count *c)
@@ -281,8 +333,8 @@ static void measure_cold(struct attach *a, char *memory, double bare, struct ct_
 	double outside = time_cold(memory) - bare, warm, cold;
 	uint32_t *base = cfg->base_ns;
 
-	time_programs(a, cudatrace_stub, NULL, &warm);
-	outside -= time_programs(a, cudatrace_stub, memory, &cold);
+	time_programs(a, stubs.plain, NULL, &warm);
+	outside -= time_programs(a, stubs.plain, memory, &cold);
 	cfg->found_ns = warm;
 	if (cold <= warm || outside <= base[CT_COST_PAIR] || !base[CT_COST_PAIR])
 		return;
@@ -313,10 +365,10 @@ static void measure_pairs(struct attach *a, const double *bare, struct attach_co
 {
 	uint32_t *base = cfg->base_ns;
 
-	cost->record = time_spec(a, cudatrace_stub, 0, CT_LEVEL_TRACE, bare[0], base);
+	cost->record = time_spec(a, stubs.plain, 0, CT_LEVEL_TRACE, bare[0], base);
 	measure_cold(a, memory, bare_cold, cfg);
-	cost->count = time_spec(a, cudatrace_stub, 0, CT_LEVEL_COUNT, bare[0], NULL);
-	time_spec(a, cudatrace_stub_stepped, 0, CT_LEVEL_COUNT, bare[1], base + CT_COST_STEPPED);
+	cost->count = time_spec(a, stubs.plain, 0, CT_LEVEL_COUNT, bare[0], NULL);
+	time_spec(a, stubs.stepped, 0, CT_LEVEL_COUNT, bare[1], base + CT_COST_STEPPED);
 }
 
 static void measure_entries(struct attach *a, const double *bare, struct attach_cost *cost,
@@ -325,9 +377,9 @@ static void measure_entries(struct attach *a, const double *bare, struct attach_
 	uint8_t flags = CT_SPEC_F_NO_RETURN;
 
 	cost->entry_record =
-		time_spec(a, cudatrace_stub, flags, CT_LEVEL_TRACE, bare[0], base + CT_COST_ENTRY);
-	cost->entry_count = time_spec(a, cudatrace_stub, flags, CT_LEVEL_COUNT, bare[0], NULL);
-	time_spec(a, cudatrace_stub_stepped, flags, CT_LEVEL_COUNT, bare[1],
+		time_spec(a, stubs.plain, flags, CT_LEVEL_TRACE, bare[0], base + CT_COST_ENTRY);
+	cost->entry_count = time_spec(a, stubs.plain, flags, CT_LEVEL_COUNT, bare[0], NULL);
+	time_spec(a, stubs.stepped, flags, CT_LEVEL_COUNT, bare[1],
 		  base + CT_COST_ENTRY + CT_COST_STEPPED);
 }
 

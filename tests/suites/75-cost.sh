@@ -53,8 +53,9 @@ median_is_near()
 	EOF
 }
 
-# What a call costs is measured on a function of the tracer's own. Who else runs the same file at that moment has no
-# breakpoint there: valgrind takes one for the program's (SIGTRAP), another tracer would measure both.
+# What a call costs is measured in a file that the tracer alone has: the kernel goes through all probes of a place of a file
+# for each process, so in the executable others that start at that moment would be measured, too; and who runs it
+# would have a breakpoint there, which valgrind takes for the program's (SIGTRAP).
 measured()
 {
 	local mech
@@ -65,26 +66,29 @@ measured()
 			program, mech, lib, out = sys.argv[1:]
 			names = [line.split() for line in subprocess.check_output(["nm", program], text=True).splitlines()]
 			place = next(int(n[0], 16) for n in names if n[-1] == "cudatrace_stub")
-			def code(pid):
-			    "The first byte of the function, as the process has it."
+			def byte(pid, name, offset):
+			    "What the process has there of a file; None: it does not map it."
 			    with open(f"/proc/{pid}/maps") as f:
-			        base = next(int(line.split("-")[0], 16) for line in f if line.rstrip().endswith(os.path.realpath(program)))
+			        base = next((int(line.split("-")[0], 16) for line in f if name in line), None)
+			    if base is None:
+			        return None
 			    with open(f"/proc/{pid}/mem", "rb") as f:
-			        f.seek(base + place)
+			        f.seek(base + offset)
 			        return f.read(1)
+			with open(program, "rb") as f:
+			    f.seek(place)
+			    was = f.read(1)
 			tracer = subprocess.Popen([program, "-q", f"--mechanism={mech}", "--libcuda", lib, "-e", "cuInit", "--jsonl", out, "--", "sleep", "2"])
-			was, seen, elsewhere, other = None, 0, 0, None
+			seen, elsewhere, other = 0, 0, None
 			while tracer.poll() is None:
 			    try:
 			        if not other:
 			            # cudatrace-read: the first of its children
 			            other = int(open(f"/proc/{tracer.pid}/task/{tracer.pid}/children").read().split()[0])
-			            was = code(other)
-			        here, there = code(tracer.pid), code(other)
-			    except (OSError, IndexError, StopIteration):
+			        seen += byte(tracer.pid, "/memfd:cudatrace-stubs", 0) not in (None, was)
+			        elsewhere += any(byte(pid, os.path.realpath(program), place) not in (None, was) for pid in (tracer.pid, other))
+			    except (OSError, IndexError):
 			        continue
-			    seen += here != was
-			    elsewhere += there != was
 			    time.sleep(0.002)
 			if not seen or elsewhere or tracer.returncode:
 			    sys.exit(f"seen {seen} times here, {elsewhere} elsewhere, status {tracer.returncode}")
