@@ -3,6 +3,7 @@
  * The BPF side: which programs there are and where they hang. What they do is in
  *   ids.bpf.h    who a task is
  *   room.bpf.h   how much of the tables is whose
+ *   thread.bpf.h the state of a thread
  *   call.bpf.h   entry and return of CUDA functions
  *   inside.bpf.h what libraries in the processes see
  *   place.bpf.h  where a call is on the stack, and on which stack
@@ -37,6 +38,7 @@
 #include "stack.bpf.h"
 #include "place.bpf.h"
 #include "inside.bpf.h"
+#include "thread.bpf.h"
 #include "call.bpf.h"
 #include "nv.bpf.h"
 #include "nv_sys.bpf.h"

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* The state of a thread that makes calls: made with its first one, and ended by thread_end() of
+ * call.bpf.h, for its calls end with it. */
+#ifndef CT_THREAD_BPF_H
+#define CT_THREAD_BPF_H
+
+/* Says what a thread is called. */
+static __always_inline void send_thread(__u32 pid, __u32 tid)
+{
+	struct ct_task rec = {};
+
+	rec_begin(&rec.rec, CT_REC_THREAD, sizeof(rec), pid, tid);
+	rec.life = task_life(bpf_get_current_task_btf());
+	bpf_get_current_comm(rec.comm, sizeof(rec.comm));
+	if (!rec_send(&rec, sizeof(rec), cfg.wake_on_thread))
+		total_drop(CT_DROP_TASK);
+}
+
+static __always_inline struct ct_thread *thread_new(__u32 pid, __u32 tid)
+{
+	__u32 key = 0, uid = current_uid();
+	struct ct_thread *zero, *t;
+	int room;
+
+	zero = bpf_map_lookup_elem(&zero_thread, &key);
+	if (!zero)
+		return NULL;
+	/* First: without its row nobody would see it end. */
+	if (cfg.filter_mode == CT_FILTER_ALL && !bpf_map_lookup_elem(&pids, &pid)) {
+		struct ct_pid p = {};
+
+		if (process_add(pid, &p, 1)) {
+			total_drop(CT_DROP_PROCESSES);
+			return NULL;
+		}
+	}
+	room = thread_room_take(pid, CT_TABLE_THREADS);
+	if (room) {
+		total_drop(room == ROOM_NOT_HIS ? CT_DROP_THREADS_SHARE : CT_DROP_THREADS);
+		return NULL;
+	}
+	bpf_map_update_elem(&threads, &tid, zero, BPF_NOEXIST);
+	t = bpf_map_lookup_elem(&threads, &tid);
+	if (!t) {
+		thread_room_give(pid, uid, CT_TABLE_THREADS);
+		total_drop(CT_DROP_THREADS);
+		return NULL;
+	}
+	t->pid = pid;
+	t->tid = tid;
+	t->uid = uid;
+	t->cost.mean_16 = 16ull * cost_cfg.first_ns;
+	t->cost.since_ns = bpf_ktime_get_ns();
+	t->life = task_life(bpf_get_current_task_btf());
+	send_thread(pid, tid);
+	return t;
+}
+
+/* Sends what is in t->out. The record's size is bounded for the verifier here. */
+static __always_inline void thread_send(struct ct_thread *t, __u32 size)
+{
+	struct ct_call *c = (struct ct_call *)t->out;
+
+	if (size > sizeof(t->out))
+		size = sizeof(t->out);
+	c->rec.size = size;
+	if (!rec_send(t->out, size, false))
+		t->drops[CT_DROP_CALL]++;
+}
+
+#endif /* CT_THREAD_BPF_H */
