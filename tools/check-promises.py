@@ -6,7 +6,7 @@
 
 Rows of tables whose last column is called "held by" name tests there, in backticks:
 
-    `72-security: mode 0600`      tests/suites/72-security.sh (or what it runs, in tests/vm/guest) or tests/e2e/test_SUITE.py has
+    `72-files: mode 0600`      tests/suites/72-files.sh (or what it runs, in tests/vm/guest) or tests/e2e/test_SUITE.py has
                                   a check of which these words are a part of the name
     `test_reader_file: test_proc` tests/unit/test_reader_file.c has that test among those that it runs
 
