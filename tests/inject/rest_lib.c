@@ -8,19 +8,8 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-__attribute__((visibility("hidden"), used)) uint32_t state;
-#ifdef __x86_64__
-#define EXPORT(name)                                                                               \
-	__asm__(".pushsection .text\n"                                                             \
-		".globl " #name "\n.type " #name ", @function\n.p2align 4\n" #name ":\n"           \
-		"cmpl $0x321cba00, state(%rip)\nje 1f\njmp *slot_" #name "(%rip)\n"                \
-		"1: mov $4, %eax\nret\n.size " #name ", . - " #name "\n.popsection\n"              \
-		".pushsection .data.slots, \"aw\", @progbits\n.p2align 3\n"                        \
-		"slot_" #name ": .quad real_" #name "\n.popsection\n");
-#else
-#define EXPORT(name)                                                                               \
-	__asm__(".globl " #name "\n.type " #name ", %function\n.set " #name ", real_" #name "\n");
-#endif
+#include "pointers.h"
+
 #define FN(name, args) EXPORT(name) __attribute__((visibility("hidden"), used)) int real_##name args
 
 int cuDriverGetVersion(int *version);
