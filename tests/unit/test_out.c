@@ -193,16 +193,11 @@ static void test_slow_pipe(void **state)
 	close(fds[0]);
 }
 
-/* A reader that does not read holds nobody up, takes no memory without end, and gets whole lines
- * when it goes on: those that were left out are counted. */
-static void test_stuck_pipe(void **state)
+/* Standard output, as one that leads to *end. */
+static struct out *out_to_pipe(int *end)
 {
-	enum { LINES = 1000000 };
 	int fds[2], saved = dup(STDOUT_FILENO);
-	unsigned whole = 0, n, last = 0;
-	char line[128];
 	struct out *o;
-	FILE *f;
 
 	fflush(stdout);
 	assert_int_equal(pipe(fds), 0);
@@ -211,22 +206,43 @@ static void test_stuck_pipe(void **state)
 	dup2(saved, STDOUT_FILENO);
 	close(fds[1]);
 	close(saved);
+	*end = fds[0];
+	return o;
+}
+
+/* Closing waits for the reader, which is us. */
+static void close_beside(struct out *o, int end)
+{
+	if (!fork()) {
+		close(end);
+		_exit(-out__close(o));
+	}
+	/* Of the child's, which goes on alone. */
+	close(o->fd);
+	o->fd = -1;
+	out__close(o);
+}
+
+/* A reader that does not read holds nobody up, takes no memory without end, and gets whole lines
+ * when it goes on: those that were left out are counted. */
+static void test_stuck_pipe(void **state)
+{
+	enum { LINES = 1000000 };
+	unsigned whole = 0, n, last = 0;
+	int end;
+	struct out *o = out_to_pipe(&end);
+	char line[128];
+	FILE *f;
+
 	for (n = 0; n < LINES; n++)
 		put_line(o, n);
 	assert_true(o->stuck && out__waits(o) && !o->failed);
 	assert_true(o->lost > 0 && o->lost < LINES);
 	assert_true(o->cap <= 64 << 20);
 	assert_string_equal(out__why(o), "the reader was too slow");
-	if (!fork()) {
-		close(fds[0]);
-		_exit(-out__close(o));
-	}
-	/* Of the child's, which goes on alone. */
 	whole = LINES - o->lost;
-	close(o->fd);
-	o->fd = -1;
-	out__close(o);
-	f = fdopen(fds[0], "r");
+	close_beside(o, end);
+	f = fdopen(end, "r");
 	for (n = 0; fgets(line, sizeof(line), f); n++) {
 		unsigned long got = strtoul(line, NULL, 10);
 
@@ -283,44 +299,31 @@ static unsigned count_units(const char *s, size_t size, bool *gaps)
 static void test_stuck_units(void **state)
 {
 	enum { UNITS = 300000 };
-	int fds[2], saved = dup(STDOUT_FILENO);
 	size_t size = 0, cap = 64 << 20;
 	char *got = malloc(cap);
-	struct out *o;
+	int end;
+	struct out *o = out_to_pipe(&end);
 	unsigned lost;
 	ssize_t ret;
 	bool gaps;
 
-	fflush(stdout);
-	assert_int_equal(pipe(fds), 0);
-	dup2(fds[1], STDOUT_FILENO);
-	o = out__open("-");
-	dup2(saved, STDOUT_FILENO);
-	close(fds[1]);
-	close(saved);
 	o->unit_len = unit_len;
 	for (unsigned n = 0; n < UNITS; n++)
 		put_unit(o, n);
 	assert_true(o->stuck && o->lost > 0 && o->lost < UNITS);
 	/* Takes a little at a time: what is written ends anywhere. */
 	for (int i = 0; i < 200; i++) {
-		ret = read(fds[0], got + size, 4096 + 7 * i);
+		ret = read(end, got + size, 4096 + 7 * i);
 		assert_true(ret > 0);
 		size += ret;
 		out__flush(o);
 		put_unit(o, UNITS + i);
 	}
 	lost = o->lost;
-	if (!fork()) {
-		close(fds[0]);
-		_exit(-out__close(o));
-	}
-	close(o->fd);
-	o->fd = -1;
-	out__close(o);
-	while ((ret = read(fds[0], got + size, cap - size)) > 0)
+	close_beside(o, end);
+	while ((ret = read(end, got + size, cap - size)) > 0)
 		size += ret;
-	close(fds[0]);
+	close(end);
 	assert_int_equal(count_units(got, size, &gaps), UNITS + 200 - lost);
 	assert_true(gaps);
 	free(got);
