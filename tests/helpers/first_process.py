@@ -6,8 +6,9 @@ process 2, a small program, makes its first call; on stdout. No event of it is a
 first_process.py --same ALONE BOTH: what the report ALONE has as rows, the report BOTH must have, too (of --format=json).
 first_process.py --page ALONE BOTH: the same of the lanes, names and details of pages.
 """
-import base64, collections, json, re, sys, zlib
+import collections, json, sys
 
+from page import Page
 from hostile_trace import CALLS, END, HEADER, IOCTL, STACK, call
 
 ERROR = ('{"ts":%d.%06d,"type":"memory","op":"free","name":"cuMemFree","symbol":"cuMemFree_v2","pid":%d,"tid":%d,"comm":"c%d","id":%d,'
@@ -158,24 +159,9 @@ def rows(r):
     yield from (f'flame {frames} {count}' for frames, count in flame.items())
 
 
-def page_rows(text):
-    def block(name):
-        return re.search(f'<script[^>]* id="{name}"[^>]*>(.*?)</script>', text, re.S).group(1)
-
-    meta = json.loads(block('meta'))
-    columns = zlib.decompress(base64.b64decode(block('columns')))
-    values, at = [], 0
-    while at < len(columns):
-        value = shift = 0
-        while True:
-            byte = columns[at]
-            at += 1
-            value |= (byte & 127) << shift
-            shift += 7
-            if byte < 128:
-                break
-        values.append(value)
-    what, detail = values[2 * meta['events']:3 * meta['events']], values[3 * meta['events']:4 * meta['events']]
+def page_rows(path):
+    page = Page(path)
+    meta, (_, _, what, detail, _) = page.meta, page.columns()
     first = 0
     for lane in meta['lanes']:
         name = f'{lane["pid"]}/{lane["tid"]} {lane["comm"]} {lane["driver"]}'
@@ -209,7 +195,7 @@ if __name__ == '__main__':
     if sys.argv[1] == '--same':
         sys.exit(lacks(*(list(rows(json.load(open(path)))) for path in sys.argv[2:])))
     if sys.argv[1] == '--page':
-        sys.exit(lacks(*(list(page_rows(open(path).read())) for path in sys.argv[2:])))
+        sys.exit(lacks(*(list(page_rows(path)) for path in sys.argv[2:])))
     try:
         write(int(sys.argv[1]))
     except BrokenPipeError:

@@ -23,32 +23,15 @@ without_colour()
 }
 check 'html: each class of functions has a colour' without_colour
 
-# has NAME PAGE PYTHON: an expression over the page's text (s), its report (r), what describes the events (m), the
-# unpacked columns (c)
+# has NAME PAGE PYTHON: an expression over the page's text (s), its report (r), what describes the events (m), and
+# columns()
 has()
 {
-	check "$1" python3 - "$2" "$3" <<'END'
-import base64, json, re, sys, zlib
-s = open(sys.argv[1], encoding="utf-8").read()
-part = {k: v for k, v in re.findall(r'<script type="application/[a-z-]+" id="(\w+)">(.*?)</script>', s, re.S)}
-r, m, c = json.loads(part["report"]), json.loads(part["meta"]), zlib.decompress(base64.b64decode(part["columns"]))
-def columns():
-    at, out = 0, []
-    for _ in range(5):
-        col = []
-        for _ in range(m["events"]):
-            x = shift = 0
-            while True:
-                b = c[at]
-                at += 1
-                x |= (b & 127) << shift
-                shift += 7
-                if b < 128:
-                    break
-            col.append(x)
-        out.append(col)
-    assert at == len(c)
-    return out
+	check "$1" env PYTHONPATH=tests python3 - "$2" "$3" <<'END'
+import json, re, sys
+from helpers.page import Page
+page = Page(sys.argv[1])
+s, r, m, columns = page.text, page.report, page.meta, page.columns
 if not eval(sys.argv[2]):
     print("not so:", sys.argv[2])
     sys.exit(1)
