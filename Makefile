@@ -170,11 +170,11 @@ demo: ## trace a sample program: on the real driver if there is one, else on a s
 check: ## run the tests; installs what they need, ends with "N passed, N failed, N skipped"
 	$(Q)tools/install-deps.sh check
 	$(again) check-build || { echo 'not ok build'; echo '0 passed, 1 failed, 0 skipped'; exit 1; }
-	$(Q)$(run)
+	$(Q)$(run) --again
 check-all: ## what takes long and check leaves out: other kernels, fuzzing, every mechanism
 	$(Q)tools/install-deps.sh check-all
 	$(again) check-build || { echo 'not ok build'; echo '0 passed, 1 failed, 0 skipped'; exit 1; }
-	$(Q)$(run) --long
+	$(Q)$(run) --long --again
 
 check-unit: check-build ## only the unit tests, plain and under ASan and UBSan
 	$(Q)$(run) unit

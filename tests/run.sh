@@ -8,6 +8,8 @@
 #                                     of tests/e2e without test_ ("queries"); -l only lists them
 #   --long                            what make check leaves out because it takes long
 #   --jobs N                          so many at a time (CHECK_JOBS; twice the processors and one)
+#   --again                           suites that fail, four at most, are run once more, one at a time: that counts, and what
+#                                     failed before is said at the end (make check and check-all)
 #
 # Other options are pytest's: -k EXPRESSION (names of suites, and of tests in modules), -x, -v.
 #

@@ -197,6 +197,33 @@ def test_first_failure(tree):
     assert rc != 0 and time.monotonic() - begun < 60
 
 
+def test_again(tree):
+    # Fails beside others, and by itself passes.
+    tree.suite("20-unsteady", 'd=${0%/*}; echo "ok 1"; if [ -e "$d/been" ]; then echo "ok 2"; else : >"$d/been"; echo "not ok 2 # busy"; fi')
+    tree.suite("21-good", 'echo "ok good"')
+    tree.module("unsteady", "import os\ndef test_one():\n    d = os.path.dirname(__file__) + '/been'\n"
+                            "    was = os.path.exists(d)\n    open(d, 'w').close()\n    assert was, 'busy too'\n")
+    status, out = tree.run("--again")
+    assert (status, sums(out)) == (0, (4, 0, 0)), out
+    before = out[out.index("failed beside other suites"):]
+    assert "20-unsteady: 2 # busy  its output: build/check/20-unsteady.1.log" in before and "busy too" in before, out
+    assert "failed:\n" not in out.replace("failed beside", "")
+
+
+def test_again_fails_again(tree):
+    tree.suite("20-bad", 'echo "not ok bad # it is"')
+    tree.suite("21-good", 'echo "ok good"; echo "skip it # why"')
+    status, out = tree.run("--again")
+    assert (status, sums(out)) == (1, (1, 1, 1)) and out.count("# 20-bad: 0 passed, 1 failed") == 2, out
+    assert "tests/run.sh 20-bad" in out
+    # Not without being asked, and not when it is more than an accident.
+    for more, wanted in (0, ()), (4, ("--again",)):
+        for n in range(more):
+            tree.suite(f"3{n}-bad", 'echo "not ok bad # it is"')
+        status, out = tree.run(*wanted)
+        assert (status, sums(out)) == (1, (1, 1 + more, 1)) and "again, by" not in out, out
+
+
 def test_own_processes(tree):
     if os.geteuid():
         pytest.skip("needs root")

@@ -48,7 +48,7 @@ class Progress:
     def __init__(self, config):
         self.config, self.begun_at = config, time.monotonic()
         self.sums = {"passed": 0, "failed": 0, "skipped": 0}
-        self.failures, self.skips, self.wide = [], [], sys.stdout.isatty()
+        self.failures, self.skips, self.before, self.wide = [], [], [], sys.stdout.isatty()
         self.tty, self.verbose = sys.stdout.isatty(), config.option.verbose > 0
         self.count = self.done = 0
         colour = self.tty and "NO_COLOR" not in os.environ
@@ -104,6 +104,18 @@ class Progress:
             self.say(f"# {job.name}: {c['passed']} passed, {c['failed']} failed, {c['skipped']} skipped"
                      f" in {job.seconds:.0f} s ({job.cpu:.0f} s of processors)")
 
+    def again(self, jobs):
+        """These are run once more, by themselves: what they said is what failed before, and counts no more."""
+        if jobs:
+            self.say("# again, by themselves: " + " ".join(job.name for job in jobs))
+        for job in jobs:
+            for outcome, count in job.counts.items():
+                self.sums[outcome] -= count
+        self.count += len(jobs)
+        self.before = [f for f in self.failures if f[0] in jobs]
+        self.failures = [f for f in self.failures if f[0] not in jobs]
+        self.skips = [s for s in self.skips if s[0] not in jobs]
+
     def interrupted(self, why):
         self.sums["failed"] += 1
         self.say(f"not ok interrupted: {why}")
@@ -131,6 +143,10 @@ class Progress:
             print("\nskipped:")
             for job, name, why in self.skips:
                 print(f"  {job.name}: {name}" + (f" # {why}" if why else ""))
+        if self.before:
+            print("\nfailed beside other suites, and the suites ran again by themselves:")
+            for job, name, why, _ in self.before:
+                print(f"  {job.name}: {name} # {why}  its output: {os.path.relpath(job.log, collect.TOP)}")
         if self.failures:
             print(f"\n{self.red}failed:{self.off}")
             for job, name, why, report in self.failures:

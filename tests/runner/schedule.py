@@ -19,6 +19,8 @@ from _pytest.runner import runtestprotocol
 from . import collect, contain
 
 LOOK_S = 0.1
+# More than so many suites that fail are no accident.
+AGAIN_MAX = 4
 # The first process of a namespace: says what is left, which ends with it.
 INIT = """
 "$@"
@@ -73,7 +75,7 @@ class Job:
         self.needs = collect.Needs(items[0].path)
         self.name = self.needs.name
         self.bash = isinstance(items[0], collect.Whole)
-        self.pid = None
+        self.pid, self.log = None, ""
         self.counts = {"passed": 0, "failed": 0, "skipped": 0}
         self.seconds = self.cpu = 0
         self.ended = {}
@@ -113,6 +115,14 @@ class Job:
                     print(f"{report.outcome:8}{report.nodeid}" if report.when == "call" else "", flush=True, end="\n" if report.when == "call" else "")
                 sys.stdout.flush()
         os._exit(0)
+
+    def again(self):
+        """The same suite, to be run by itself; what this one printed stays as NAME.1.log."""
+        log, self.log = self.log, self.log[:-len("log")] + "1.log"
+        os.replace(log, self.log)
+        job = Job(self.items)
+        job.needs.alone = True
+        return job
 
     def tell(self, result):
         with open(self.log + ".end", "w", encoding="utf-8") as f:
@@ -191,6 +201,7 @@ def run(session):
         print("\n".join(collect.name_of(str(path)) for path in by_path))
         return True
     waiting = sorted(map(Job, by_path.values()), key=lambda j: (j.needs.alone, -j.needs.takes))
+    failed, may_again = [], config.option.again and len(waiting) > 1
     logs = os.path.join(os.environ["O"], "check")
     os.makedirs(logs, exist_ok=True)
     running, show = [], config.pluginmanager.get_plugin("progress")
@@ -218,6 +229,15 @@ def run(session):
                 if over:
                     running.remove(job)
                     show.finished(job)
+                    if job.counts["failed"]:
+                        failed.append(job)
+            if may_again and not waiting and not running:
+                may_again = False
+                if len(failed) <= AGAIN_MAX:
+                    failed = [job for job in failed if job.ended["why"] != "timeout"]
+                    session.testsfailed -= sum(job.counts["failed"] for job in failed)
+                    show.again(failed)
+                    waiting = [job.again() for job in failed]
             show.progress(running, waiting)
             if session.shouldfail:
                 raise session.Failed(session.shouldfail)
