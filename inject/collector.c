@@ -194,7 +194,8 @@ int collector_start(const char *name)
 	if (pid < 0)
 		err = -errno;
 	else
-		while (waitpid(pid, NULL, __WALL) < 0 && errno == EINTR)
+		while (syscall(SYS_wait4, (long)pid, NULL, (long)__WALL, NULL) < 0 &&
+		       errno == EINTR)
 			;
 	syscall(SYS_rt_sigprocmask, (long)SIG_SETMASK, &old, NULL, 8l);
 	if (!err && s->failed)

@@ -128,6 +128,8 @@ static inline bool is_within(const struct thread *t, uint64_t sp, uint64_t mark)
 {
 	return mark && (sp < mark || inject_elsewhere(t, sp, mark));
 }
+/* Where a function stands. */
+#define PLACE ((uintptr_t)__builtin_frame_address(0))
 /* A record is being made, by who stands there. One store decides for signal handlers. */
 static inline void busy_set(struct thread *t, uint64_t sp)
 {
@@ -239,6 +241,9 @@ static inline uint64_t call_word(const struct call *call, unsigned i)
 /* thread.c: a slot for this thread, which stands at sp, if the process is traced and there is one;
  * NULL. */
 struct thread *thread_begin(uint64_t sp);
+/* Finds what it needs of libc. Not later: in a child of fork the loader's lock may be one's who is
+ * not there. */
+void thread_setup(void);
 
 /* collector.c: a name for one, which children inherit; is it such; starts it: 0 or -errno. */
 const char *collector_name(void);
@@ -323,7 +328,8 @@ bool hooks_match(const struct ct_shm_set *set);
 bool hook_is_entry(uint64_t func_id, uint64_t addr);
 /* What the program gets instead of this pointer. */
 void *hook_answer(void *p);
-/* A pointer of a table that the dynamic loader has filled, if it still is what it was. */
+/* A pointer of a table that the dynamic loader has filled, if it still is what it was. False: it is
+ * not, or the loader is not through with the object. */
 bool pointer_put(const struct object *o, void **at, void *was, void *to);
 /* Calls fn for each pointer in an object's tables that a symbol of another object is for. */
 void object_pointers(const struct object *o,

@@ -97,9 +97,6 @@ struct what {
 	uint8_t op;
 };
 
-/* Where a function stands that is called instead of libc's. */
-#define PLACE ((uintptr_t)__builtin_frame_address(0))
-
 static void send(struct thread *t, uint16_t flags)
 {
 	struct ct_nv_thread *st = &t->slot->nv;
@@ -173,6 +170,10 @@ static struct thread *enter(const struct what *w, int dev, uint16_t minor, uint6
 		return NULL;
 	}
 	busy_set(t, sp);
+	if (unlikely(p->set->ended)) {
+		busy_clear(t);
+		return NULL;
+	}
 	/* A signal handler has left it by longjmp(). */
 	nv_unfinished(t, thread_now(p, t));
 	fill(p, t, w, dev, minor);
@@ -266,7 +267,10 @@ static void end(struct thread *t, uint64_t sp, int64_t ret)
 		return;
 	rec = (struct ct_nv *)t->slot->nv.out;
 	busy_set(t, sp);
-	if (rec->op != CT_NV_OPEN || is_opened(p, rec, ret)) {
+	if (unlikely(p->set->ended)) {
+		/* For the tracer it is in flight. */
+		t->nv_sp = 0;
+	} else if (rec->op != CT_NV_OPEN || is_opened(p, rec, ret)) {
 		leave(t, ret);
 	} else {
 		t->slot->nv.active = 0;

@@ -12,7 +12,8 @@ static const char *const stems[] = {"libcuda.so", "libcudadebugger.so", "libnvid
 				    "libnvcuvid.so", "libnvoptix.so"};
 
 static uint32_t hooked_cnt, hooking;
-static uint64_t seen_cnt; /* objects_loaded() at the last look */
+static uint64_t seen_cnt; /* objects_loaded() at the last look; 0: to be looked at again */
+static bool again;	  /* the loader was not through with an object */
 
 static struct nv_func *func_of(const char *name)
 {
@@ -38,8 +39,14 @@ static void hook_one(const struct object *o, void **at, const char *name, bool i
 	struct nv_func *f = func_of(name);
 	void *was = *at;
 
-	if (f && f->real && (was == f->real || is_lazy) && pointer_put(o, at, was, f->ours))
+	if (!f || !f->real || was == f->ours)
+		return;
+	if (was != f->real && !is_lazy)
+		again |= (uintptr_t)was < o->base; /* not relocated yet */
+	else if (pointer_put(o, at, was, f->ours))
 		hooked_cnt++;
+	else
+		again = true;
 }
 
 /* Also those that were not looked up before: the loader would have found the same. */
@@ -73,11 +80,12 @@ uint32_t nv_hook(void)
 
 	if (cnt == seen_cnt || __atomic_exchange_n(&hooking, 1, __ATOMIC_ACQUIRE))
 		return hooked_cnt;
-	seen_cnt = cnt;
+	again = false;
 	for (unsigned i = 0; i < NV_FUNC_CNT; i++)
 		if (!nv_funcs[i].real)
 			nv_funcs[i].real = global_symbol(nv_funcs[i].name);
 	objects_each(hook_object, NULL);
+	seen_cnt = again ? 0 : cnt;
 	__atomic_store_n(&hooking, 0, __ATOMIC_RELEASE);
 	return hooked_cnt;
 }

@@ -264,7 +264,7 @@ static int connect_and_hook(struct process *p, uint32_t how, bool first)
 	struct ct_shm_welcome w = {0};
 	int fds[2] = {-1, -1}, fd = dial(0), err;
 
-	if (fd == -ECONNREFUSED && collector)
+	if (fd == -ECONNREFUSED && collector && first)
 		fd = dial_collector();
 	if (fd < 0)
 		return fd;
@@ -348,6 +348,7 @@ static void start(struct process *p, uint32_t how, const struct object *lib)
 	if (first) {
 		inject_lib = *lib;
 		how_loaded = how;
+		thread_setup();
 	} else {
 		forked = true;
 	}

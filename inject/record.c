@@ -413,6 +413,11 @@ static inline void enter(struct process *p, struct thread *t, struct call *call)
 		return;
 	}
 	busy_set(t, call->sp);
+	/* Now that the tracer sees that a record is being made: it waits for it, or has ended. */
+	if (unlikely(p->set->ended)) {
+		busy_clear(t);
+		return;
+	}
 	if (unlikely(!--t->skip))
 		began = thread_now(p, t);
 	if (unlikely(s->depth))
@@ -570,7 +575,8 @@ hot void inject_exit(struct call *call, uint64_t result)
 	if (likely(t && p->alive == call->gen && inject_me.t == t && inject_me.gen == call->gen)) {
 		busy_set(t, call->sp);
 		now = thread_now(p, t);
-		if (likely(frame_is_own(t->slot, call)))
+		/* For a tracer that has ended the call is in flight. */
+		if (likely(frame_is_own(t->slot, call) && !p->set->ended))
 			leave(p, t, call, now, result);
 		if (unlikely(call->timed_ns)) {
 			done = thread_now(p, t);

@@ -18,9 +18,28 @@ extern void *__libc_stack_end;
 /* The kernel maps nothing else so close below the first thread's stack. */
 #define MAIN_STACK_MAX (128ull << 20)
 
-static int (*setspecific)(pthread_key_t key, const void *value);
+/* Of libc, by thread_setup(). */
+static struct {
+	int (*key_create)(pthread_key_t *key, void (*fn)(void *));
+	int (*setspecific)(pthread_key_t key, const void *value);
+	pthread_t (*self)(void);
+	int (*attr_of)(pthread_t thread, pthread_attr_t *attr);
+	int (*stack_of)(const pthread_attr_t *attr, void **lo, size_t *size);
+	int (*destroy)(pthread_attr_t *attr);
+} libc;
+
 static pthread_key_t key;
 static uint32_t key_state; /* 0: not yet, 1: there is one, 2: it is being made, 3: cannot be */
+
+void thread_setup(void)
+{
+	libc.key_create = libc_symbol("pthread_key_create");
+	libc.setspecific = libc_symbol("pthread_setspecific");
+	libc.self = libc_symbol("pthread_self");
+	libc.attr_of = libc_symbol("pthread_getattr_np");
+	libc.stack_of = libc_symbol("pthread_attr_getstack");
+	libc.destroy = libc_symbol("pthread_attr_destroy");
+}
 
 /* The thread ends. Calls that later destructors make take a slot once more. */
 static void thread_end(void *arg)
@@ -30,7 +49,10 @@ static void thread_end(void *arg)
 
 	if (inject_me.t != t || inject_me.gen != p->alive)
 		return;
-	inject_unfinished(t, inject_now());
+	busy_set(t, PLACE);
+	if (!p->set->ended)
+		inject_unfinished(t, inject_now());
+	busy_clear(t);
 	inject_me.t = NULL;
 	__atomic_store_n(&t->slot->tid, 0, __ATOMIC_RELAXED);
 	__atomic_store_n(&t->slot->state, CT_SLOT_FREE, __ATOMIC_RELEASE);
@@ -38,19 +60,18 @@ static void thread_end(void *arg)
 
 static void key_set(struct thread *t)
 {
-	int (*create)(pthread_key_t *, void (*)(void *));
 	uint32_t none = 0;
 
 	if (__atomic_compare_exchange_n(&key_state, &none, 2, false, __ATOMIC_ACQ_REL,
 					__ATOMIC_ACQUIRE)) {
-		create = libc_symbol("pthread_key_create");
-		setspecific = libc_symbol("pthread_setspecific");
-		none = create && setspecific && !create(&key, thread_end) ? 1 : 3;
+		none = libc.key_create && libc.setspecific && !libc.key_create(&key, thread_end)
+			       ? 1
+			       : 3;
 		__atomic_store_n(&key_state, none, __ATOMIC_RELEASE);
 	}
 	/* Without it, the slot is taken from the thread when it is gone. */
 	if (none == 1)
-		setspecific(key, t);
+		libc.setspecific(key, t);
 }
 
 static void stack_of_main(struct thread *t)
@@ -65,22 +86,18 @@ static void stack_of_main(struct thread *t)
 
 static void stack_of_thread(struct thread *t)
 {
-	pthread_t (*self)(void) = libc_symbol("pthread_self");
-	int (*attr_of)(pthread_t, pthread_attr_t *) = libc_symbol("pthread_getattr_np");
-	int (*stack_of)(const pthread_attr_t *, void **, size_t *) =
-		libc_symbol("pthread_attr_getstack");
-	int (*destroy)(pthread_attr_t *) = libc_symbol("pthread_attr_destroy");
 	pthread_attr_t attr;
 	void *lo = NULL;
 	size_t size = 0;
 
-	if (!self || !attr_of || !stack_of || !destroy || attr_of(self(), &attr))
+	if (!libc.self || !libc.attr_of || !libc.stack_of || !libc.destroy ||
+	    libc.attr_of(libc.self(), &attr))
 		return;
-	if (!stack_of(&attr, &lo, &size)) {
+	if (!libc.stack_of(&attr, &lo, &size)) {
 		t->stack_lo = (uintptr_t)lo;
 		t->stack_hi = (uintptr_t)lo + size;
 	}
-	destroy(&attr);
+	libc.destroy(&attr);
 }
 
 /* Where is the stack that the system gave this thread? A child's only thread may be any of its
@@ -189,7 +206,8 @@ static struct thread *thread_take(struct process *p, uint64_t sp)
 
 	if (!t)
 		return NULL;
-	__atomic_store_n(&t->slot->busy, 1, __ATOMIC_RELAXED);
+	/* From the moment that the slot is the thread's, for a signal handler that makes a call. */
+	busy_set(t, sp);
 	stack_find(t, sp);
 	now = inject_now();
 	t->random = (now ^ (uint64_t)tid << 32 ^ p->set->sample_seed) | 1;
@@ -198,7 +216,7 @@ static struct thread *thread_take(struct process *p, uint64_t sp)
 	/* A signal handler may have come, and made a call. */
 	if (!__atomic_compare_exchange_n(&inject_me.t, &none, t, false, __ATOMIC_RELAXED,
 					 __ATOMIC_RELAXED)) {
-		t->slot->busy = 0;
+		busy_clear(t);
 		__atomic_store_n(&t->slot->tid, 0, __ATOMIC_RELAXED);
 		__atomic_store_n(&t->slot->state, CT_SLOT_FREE, __ATOMIC_RELEASE);
 		return none;
@@ -208,7 +226,7 @@ static struct thread *thread_take(struct process *p, uint64_t sp)
 	inject_me.set = p->set;
 	inject_me.shm = p->shm;
 	thread_send(t, now);
-	__atomic_store_n(&t->slot->busy, 0, __ATOMIC_RELEASE);
+	busy_clear(t);
 	key_set(t);
 	if (p->set->nv.wanted)
 		nv_hook();
