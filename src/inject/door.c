@@ -12,11 +12,18 @@
 #include <sys/epoll.h>
 #include <sys/random.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/un.h>
 #include <unistd.h>
 
 /* Who says nothing for so long has gone astray. */
 #define CONN_MAX_NS 5000000000ull
+/* So many wait for us; others' connect() waits for a place. */
+#define WAITING_MAX 1024
+
+#ifndef SO_PEERPIDFD /* Linux 6.5 */
+#define SO_PEERPIDFD 77
+#endif
 
 /* "@name": abstract, so that it is found in any mount namespace, and leaves nothing behind. */
 static socklen_t address(const struct inject *in, struct sockaddr_un *sa)
@@ -29,9 +36,22 @@ static socklen_t address(const struct inject *in, struct sockaddr_un *sa)
 	return offsetof(struct sockaddr_un, sun_path) + len;
 }
 
-int door__open(struct inject *in)
+/* While there is no room, who comes waits. */
+static int open_or_shut(struct inject *in)
 {
 	struct epoll_event ev = {.events = EPOLLIN};
+	bool wanted = in->conn_cnt < CONNS_MAX && !in->stopped;
+
+	if (wanted == in->is_open)
+		return 0;
+	in->is_open = wanted;
+	return epoll_ctl(in->epoll_fd, wanted ? EPOLL_CTL_ADD : EPOLL_CTL_DEL, in->listen_fd, &ev)
+		       ? -errno
+		       : 0;
+}
+
+int door__open(struct inject *in)
+{
 	struct sockaddr_un sa;
 	uint64_t secret;
 	socklen_t len;
@@ -47,9 +67,9 @@ int door__open(struct inject *in)
 	len = address(in, &sa);
 	in->listen_fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (in->listen_fd < 0 || bind(in->listen_fd, (void *)&sa, len) ||
-	    listen(in->listen_fd, CONNS_MAX))
+	    listen(in->listen_fd, WAITING_MAX))
 		return -errno;
-	return epoll_ctl(in->epoll_fd, EPOLL_CTL_ADD, in->listen_fd, &ev) ? -errno : 0;
+	return open_or_shut(in);
 }
 
 static void drop(struct inject *in, unsigned i)
@@ -57,32 +77,86 @@ static void drop(struct inject *in, unsigned i)
 	const struct conn *c = &in->conns[i];
 
 	/* Others have only asked whether we are there. */
-	if (in->o.probes && c->greeted && (!c->peer || !c->peer->hooked))
+	if (in->o.probes && c->greeted && !c->over && (!c->peer || !c->peer->hooked))
 		in->o.probes->on_lost(in->o.ctx, c->pid);
-	close(in->conns[i].fd);
+	close(c->fd);
+	if (c->pidfd >= 0)
+		close(c->pidfd);
 	in->conns[i] = in->conns[--in->conn_cnt];
+}
+
+void door__forget(struct inject *in, const struct peer *p)
+{
+	for (unsigned i = 0; i < in->conn_cnt; i++) {
+		if (in->conns[i].peer != p)
+			continue;
+		in->conns[i].peer = NULL;
+		in->conns[i].over = true;
+	}
+}
+
+/* Of who has connected, not of whoever has its number now. */
+static int pidfd_of(int fd, pid_t pid)
+{
+	socklen_t len = sizeof(int);
+	int pidfd;
+
+	if (!getsockopt(fd, SOL_SOCKET, SO_PEERPIDFD, &pidfd, &len))
+		return pidfd;
+	return errno == ENOPROTOOPT ? (int)syscall(SYS_pidfd_open, pid, 0) : -1;
+}
+
+static unsigned conns_of(const struct inject *in, pid_t pid)
+{
+	unsigned cnt = 0;
+
+	for (unsigned i = 0; i < in->conn_cnt; i++)
+		cnt += in->conns[i].pid == pid;
+	return cnt;
+}
+
+/* false: it is not let in. */
+static bool let_in(struct inject *in, int fd)
+{
+	struct epoll_event ev = {.events = EPOLLIN};
+	struct conn c = {.fd = fd, .since_ns = now_ns()};
+	struct ucred who;
+	socklen_t len = sizeof(who);
+
+	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &len) || who.pid <= 0)
+		return false;
+	if (who.uid != in->o.uid) {
+		/* Not by the library, then: also not the child of one whom it sees. */
+		if (in->o.probes && !peers__living(in, who.pid))
+			in->o.probes->on_lost(in->o.ctx, who.pid);
+		return false;
+	}
+	if (conns_of(in, who.pid) >= CONNS_OF_ONE_MAX)
+		return false;
+	c.pid = who.pid;
+	c.pidfd = pidfd_of(fd, who.pid);
+	if (c.pidfd < 0)
+		return false;
+	if (epoll_ctl(in->epoll_fd, EPOLL_CTL_ADD, fd, &ev)) {
+		close(c.pidfd);
+		return false;
+	}
+	in->conns[in->conn_cnt++] = c;
+	return true;
 }
 
 static void come_in(struct inject *in)
 {
-	struct epoll_event ev = {.events = EPOLLIN};
-
-	for (;;) {
+	/* No more at a time than there is room for: others are to be heard meanwhile. */
+	for (unsigned i = 0; i < CONNS_MAX && in->conn_cnt < CONNS_MAX; i++) {
 		int fd = accept4(in->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
-		struct ucred who;
-		socklen_t len = sizeof(who);
 
 		if (fd < 0)
 			return;
-		if (in->conn_cnt == CONNS_MAX || in->stopped ||
-		    getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &len) || who.pid <= 0 ||
-		    who.uid != in->o.uid || epoll_ctl(in->epoll_fd, EPOLL_CTL_ADD, fd, &ev)) {
-			in->refused_cnt++;
-			close(fd);
+		if (let_in(in, fd))
 			continue;
-		}
-		in->conns[in->conn_cnt++] =
-			(struct conn){.fd = fd, .pid = who.pid, .since_ns = now_ns()};
+		in->refused_cnt++;
+		close(fd);
 	}
 }
 
@@ -122,7 +196,7 @@ static bool on_hello(struct inject *in, struct conn *c, struct ct_shm_hello *h, 
 	}
 	h->lib_path[sizeof(h->lib_path) - 1] = 0;
 	lib = files__of(in, c->pid, h->lib_path);
-	c->peer = lib ? peers__add(in, c->pid, h) : NULL;
+	c->peer = lib ? peers__add(in, c, h) : NULL;
 	if (c->peer)
 		c->peer->lib_id = lib->id;
 	answer(in, c, !lib ? -ENOEXEC : !c->peer ? -ENOSPC : 0);
@@ -142,11 +216,14 @@ static void on_hooked(struct inject *in, const struct conn *c, const struct ct_s
 	const struct lib_file *lib = NULL;
 	struct inject_lib to = {.pid = c->pid};
 
-	if (size != sizeof(*h) || h->magic != CT_SHM_MAGIC)
+	/* pidfd: it has connected once more since. */
+	if (size != sizeof(*h) || h->magic != CT_SHM_MAGIC || c->peer->pidfd < 0)
 		return;
 	for (unsigned i = 0; i < in->file_cnt; i++)
 		if (in->files[i].id == c->peer->lib_id)
 			lib = &in->files[i];
+	if (!lib)
+		return;
 	to.id = lib->id;
 	to.path = lib->path;
 	to.build_id = lib->build_id;
@@ -199,8 +276,10 @@ void door__look(struct inject *in)
 	come_in(in);
 	now = now_ns();
 	for (unsigned i = in->conn_cnt; i-- > 0;)
-		if (!on_message(in, &in->conns[i]) || now - in->conns[i].since_ns > CONN_MAX_NS)
+		if (in->conns[i].over || !on_message(in, &in->conns[i]) ||
+		    now - in->conns[i].since_ns > CONN_MAX_NS)
 			drop(in, i);
+	open_or_shut(in);
 }
 
 void door__close(struct inject *in)

@@ -300,8 +300,13 @@ void inject__stop(struct inject *in)
 
 	in->stopped = true;
 	__atomic_store_n(&in->settings.set->ended, 1, __ATOMIC_SEQ_CST);
-	while (is_busy(in) && now_ns() - begin < STOP_MAX_NS)
+	/* Once at least: what a processor has not written yet when it looks at it, it has by then.
+	 */
+	do
 		nanosleep(&ms, NULL);
+	while (is_busy(in) && now_ns() - begin < STOP_MAX_NS);
+	for (unsigned i = 0; i < in->peer_cnt; i++)
+		shm__end(&in->peers[i]->shm, now_ns());
 	/* Nobody is told anything any more, but who ended is still to be told of. */
 	door__close(in);
 }

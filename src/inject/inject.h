@@ -77,8 +77,8 @@ void inject__totals(struct inject *in, struct ct_totals *sum);
 uint64_t inject__bad_records(const struct inject *in);
 /* Processes that are traced and still run. */
 unsigned inject__live(const struct inject *in);
-/* With probes: another program runs in the process, with that life, or (0) it has ended. Gives
- * calls that were in flight. */
+/* With probes: programs that the process ran before that life have ended. Gives calls that were in
+ * flight. */
 void inject__left(struct inject *in, pid_t pid, ct_life life, uint64_t now);
 /* Calls of a thread that had begun by that time and not returned. */
 struct inject_around {

@@ -8,8 +8,13 @@
 
 /* Processes at a time; those that have ended count until what they counted was taken. */
 #define PEERS_MAX 1024
-/* Connections that have not said yet who they are. */
-#define CONNS_MAX 64
+/* Of these, programs of one process, one after the other. */
+#define PEERS_OF_ONE_MAX 32
+/* Connections that are not through; more wait at the door. Of these, one process's. */
+#define CONNS_MAX	 64
+#define CONNS_OF_ONE_MAX 8
+/* Records that the tracer makes, and that wait to be given; more are dropped. */
+#define MADE_MAX 16384
 /* Library files. */
 #define FILES_MAX 64
 
@@ -51,7 +56,9 @@ struct shm_slot {
 	uint32_t size;	     /* of it; 0: there is none */
 	uint32_t inner_tid;  /* who wrote last, as the process sees it, */
 	uint32_t tid;	     /* and as we do */
+	uint64_t clear_ns;   /* all that was begun before then is found */
 	uint64_t busy_since; /* not 0: a record is being made since then */
+	uint64_t taken_cnt;  /* records */
 	uint64_t last_id;    /* of the call that was read last, as the process numbers them */
 	uint32_t *blocks;    /* id blocks of the trace by those of the slot */
 	uint32_t block_cnt;
@@ -66,15 +73,18 @@ struct shm {
 	unsigned slot_cnt; /* that were ever used */
 	uint64_t bad_cnt;
 	bool was_full;
+	bool ended; /* what is written from now on is nobody's */
 };
 int shm__open(struct shm *m, uint64_t ring_sz);
 void shm__close(struct shm *m);
 struct ct_shm_slot *shm__slot(const struct shm *m, unsigned i);
 const struct ct_count *shm__counts(const struct shm *m, unsigned i);
-/* Finds the next record of a slot. false: one is being made. */
 /* Which slots anybody had. */
 void shm__find_slots(struct shm *m);
+/* Finds the next record of a slot. false: one is being made that may have been begun before now. */
 bool shm__look(struct shm *m, unsigned i, uint64_t now);
+/* What is there is the last: the process has ended, or is not asked any more. */
+void shm__end(struct shm *m, uint64_t now);
 /* Copies that record to buf (CT_SHM_REC_MAX bytes) and goes on to the next; returns its size. */
 size_t shm__take(struct shm *m, unsigned i, void *buf);
 /* Gives the room back. */
@@ -84,8 +94,11 @@ unsigned shm__depth(const struct shm *m, unsigned i);
 /* Calls fn for each record of a call that was not taken yet; its words are not there. */
 void shm__each_call(const struct shm *m, unsigned i, void (*fn)(void *ctx, const struct ct_call *c),
 		    void *ctx);
-/* Was one of them about to be taken off when the process was killed? Its record is there. */
-bool shm__has_returned(const struct shm *m, unsigned i, unsigned depth);
+/* The call of the last record, by the process's own numbers; 0: there is none. */
+uint64_t shm__last_call(const struct shm *m, unsigned i);
+/* Was one of the calls in flight, that which was recorded last, about to be taken off when the
+ * process was killed? */
+bool shm__has_returned(const struct shm *m, unsigned i, unsigned depth, uint64_t last);
 /* One of them as a record; 0: it is counted. */
 size_t shm__frame(const struct shm *m, unsigned i, unsigned depth, const struct ct_shm_set *set,
 		  struct ct_call *c);
@@ -98,8 +111,9 @@ void shm__add_totals(const struct shm *m, struct ct_totals *sum);
 struct conn {
 	int fd;
 	pid_t pid;
+	int pidfd; /* of who connected, whoever has that number by now; -1: the peer has it */
 	uint64_t since_ns;
-	bool greeted;
+	bool greeted, over;
 	struct peer *peer; /* NULL: it has not said hello, or was refused */
 };
 
@@ -111,6 +125,8 @@ struct peer {
 	uint32_t lib_id;
 	int pidfd; /* -1: it has ended, or runs another program by now */
 	uint64_t ended_ns;
+	uint64_t searched_ns; /* a second begins; in which so many threads were looked for */
+	unsigned searched_cnt;
 	char comm[16];
 	struct shm shm;
 	bool counts_taken;
@@ -158,17 +174,23 @@ struct inject {
 	uint64_t next_ns, refused_cnt;
 	unsigned timer_ms;
 	bool stopped, said_no_nv;
+	bool is_open; /* who comes is let in */
 };
 
 /* door.c */
 int door__open(struct inject *in);
 /* Takes what has come in. */
 void door__look(struct inject *in);
+/* The peer is about to be freed. */
+void door__forget(struct inject *in, const struct peer *p);
 void door__close(struct inject *in);
 
 /* peers.c */
-/* A process has connected: what it gets, or NULL. */
-struct peer *peers__add(struct inject *in, pid_t pid, const struct ct_shm_hello *hello);
+/* A process has connected: what it gets, or NULL, which is counted. Takes the connection's pidfd.
+ */
+struct peer *peers__add(struct inject *in, struct conn *c, const struct ct_shm_hello *hello);
+/* The one of a process that still runs; NULL. */
+struct peer *peers__living(struct inject *in, pid_t pid);
 /* As inject__left(). */
 void peers__left(struct inject *in, pid_t pid, ct_life life, uint64_t now);
 /* Looks who has ended. */

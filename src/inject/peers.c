@@ -23,6 +23,10 @@
 #define REAP_MAX_NS 200000000ull
 /* The BPF side's record of an end comes by then, or was lost. */
 #define TOLD_MAX_NS 2000000000ull
+/* New threads of a process of another PID namespace whose numbers are looked for, in a second. */
+#define SEARCHES_MAX 256
+/* A block of ids is for so many calls at least, most of which have a record. */
+#define BLOCK_CALLS_MIN 256
 
 void made__push(struct inject *in, const struct made *m)
 {
@@ -30,10 +34,13 @@ void made__push(struct inject *in, const struct made *m)
 		in->made_at = in->made_cnt = 0;
 	if (in->made_cnt == in->made_room) {
 		unsigned room = in->made_room ? 2 * in->made_room : 64;
-		struct made *made = realloc(in->made, room * sizeof(*made));
+		struct made *made =
+			room <= MADE_MAX ? realloc(in->made, room * sizeof(*made)) : NULL;
 
 		if (!made) {
-			in->gone.drops[CT_DROP_TASK]++;
+			in->gone.drops[m->rec.kind == CT_REC_CALL ? CT_DROP_CALL
+				       : m->rec.kind == CT_REC_NV ? CT_DROP_NV
+								  : CT_DROP_TASK]++;
 			return;
 		}
 		in->made = made;
@@ -102,13 +109,22 @@ static uint32_t innermost_id(const char *path)
 	return id;
 }
 
-/* Which of our numbers is a thread's of another PID namespace; the process's, if it is gone. */
-static uint32_t find_tid(const struct peer *p, uint32_t inner)
+/* Which of our numbers is a thread's of another PID namespace; the process's, if it is gone, or has
+ * too many new ones. */
+static uint32_t find_tid(struct peer *p, uint32_t inner)
 {
 	char path[80];
 	uint32_t tid = p->pid;
+	uint64_t now = now_ns();
 	struct dirent *d;
 	DIR *dir;
+
+	if (now - p->searched_ns > 1000000000) {
+		p->searched_ns = now;
+		p->searched_cnt = 0;
+	}
+	if (p->searched_cnt++ >= SEARCHES_MAX)
+		return tid;
 
 	snprintf(path, sizeof(path), "/proc/%d/task", p->pid);
 	dir = opendir(path);
@@ -127,7 +143,7 @@ static uint32_t find_tid(const struct peer *p, uint32_t inner)
 }
 
 /* A process may say what it likes: a number that is another process's thread is none of its. */
-static uint32_t own_tid(const struct peer *p, uint32_t inner)
+static uint32_t own_tid(struct peer *p, uint32_t inner)
 {
 	char path[32];
 
@@ -139,7 +155,7 @@ static uint32_t own_tid(const struct peer *p, uint32_t inner)
 	return inner && access(path, F_OK) ? inner : (uint32_t)p->pid;
 }
 
-static struct peer *living(struct inject *in, pid_t pid)
+struct peer *peers__living(struct inject *in, pid_t pid)
 {
 	for (unsigned i = 0; i < in->peer_cnt; i++)
 		if (in->peers[i]->pid == pid && in->peers[i]->pidfd >= 0)
@@ -165,6 +181,7 @@ unsigned inject__live(const struct inject *in)
 
 static void leave(struct inject *in, struct peer *p, uint64_t now)
 {
+	shm__end(&p->shm, now);
 	peers__give_up(in, p, now);
 	close(p->pidfd);
 	p->pidfd = -1;
@@ -175,13 +192,14 @@ static bool connect_peer(struct inject *in, struct peer *p, const struct ct_shm_
 {
 	struct epoll_event ev = {.events = EPOLLIN};
 	unsigned long long start;
-	struct peer *before = living(in, p->pid), *parent;
+	struct peer *before = peers__living(in, p->pid), *parent;
+	uint64_t now = now_ns();
 	char path[40];
 	pid_t ppid;
 
-	p->pidfd = syscall(SYS_pidfd_open, p->pid, 0);
-	if (p->pidfd < 0 || epoll_ctl(in->epoll_fd, EPOLL_CTL_ADD, p->pidfd, &ev) ||
-	    !read_stat(p->pid, &ppid, &start))
+	/* Not of another process that has the number since. */
+	if (epoll_ctl(in->epoll_fd, EPOLL_CTL_ADD, p->pidfd, &ev) ||
+	    !read_stat(p->pid, &ppid, &start) || has_ended(p))
 		return false;
 	p->life = in->o.probes ? in->o.probes->life(in->o.ctx, p->pid)
 			       : start * (1000000000ull / sysconf(_SC_CLK_TCK));
@@ -189,35 +207,45 @@ static bool connect_peer(struct inject *in, struct peer *p, const struct ct_shm_
 	p->other_ns = innermost_id(path) != (uint32_t)p->pid;
 	memcpy(p->comm, hello->comm, sizeof(p->comm));
 	p->inner_pid = hello->pid;
-	parent = living(in, ppid);
+	parent = peers__living(in, ppid);
 	if (in->o.probes) {
-		/* Its record, which comes, is what ends the program before. */
+		/* Of another program its record, which comes, is what ends the one before. */
+		if (before && before->life == p->life)
+			leave(in, before, now);
 	} else if (before) {
-		uint64_t now = now_ns();
-
 		p->life = before->life + 1;
 		leave(in, before, now);
 		push_task(in, CT_REC_EXEC, p, 0, 0, now);
 	} else if (parent) {
-		push_task(in, CT_REC_FORK, p, ppid, 0, now_ns());
+		push_task(in, CT_REC_FORK, p, ppid, 0, now);
 	}
 	return true;
 }
 
-struct peer *peers__add(struct inject *in, pid_t pid, const struct ct_shm_hello *hello)
+static bool has_room(const struct inject *in, pid_t pid)
 {
-	struct peer *p;
+	unsigned cnt = 0;
 
-	if (in->peer_cnt == PEERS_MAX)
+	for (unsigned i = 0; i < in->peer_cnt; i++)
+		cnt += in->peers[i]->pid == pid;
+	return in->peer_cnt < PEERS_MAX && cnt < PEERS_OF_ONE_MAX;
+}
+
+struct peer *peers__add(struct inject *in, struct conn *c, const struct ct_shm_hello *hello)
+{
+	struct peer *p = has_room(in, c->pid) ? calloc(1, sizeof(*p)) : NULL;
+
+	if (!p) {
+		in->refused_cnt++;
 		return NULL;
-	p = calloc(1, sizeof(*p));
-	if (!p)
-		return NULL;
-	p->pid = pid;
-	p->pidfd = p->shm.fd = -1;
+	}
+	p->pid = c->pid;
+	p->pidfd = c->pidfd;
+	c->pidfd = -1;
+	p->shm.fd = -1;
 	if (shm__open(&p->shm, in->o.ring_sz) || !connect_peer(in, p, hello)) {
-		if (p->pidfd >= 0)
-			close(p->pidfd);
+		in->refused_cnt += !has_ended(p);
+		close(p->pidfd);
 		shm__close(&p->shm);
 		free(p);
 		return NULL;
@@ -239,7 +267,7 @@ uint64_t peers__trace_id(struct inject *in, struct shm_slot *s, uint64_t id)
 	uint64_t block = id >> ID_BLOCK_LOG;
 
 	/* Dense: no block is left out. */
-	if (block > s->block_cnt)
+	if (block > s->block_cnt || block * BLOCK_CALLS_MIN > s->taken_cnt)
 		return 0;
 	if (block == s->block_cnt) {
 		uint32_t *blocks = realloc(s->blocks, (block + 1) * sizeof(*blocks));
@@ -319,12 +347,15 @@ void peers__give_up(struct inject *in, struct peer *p, uint64_t now)
 {
 	shm__find_slots(&p->shm);
 	for (unsigned i = 0; i < p->shm.slot_cnt; i++) {
+		uint64_t last;
+
 		shm__look(&p->shm, i, now);
 		give_up_nv(in, p, i, now);
+		last = shm__last_call(&p->shm, i);
 		for (unsigned depth = shm__depth(&p->shm, i); depth-- > 0;) {
 			struct made m = {.key = now};
 
-			if (shm__has_returned(&p->shm, i, depth))
+			if (shm__has_returned(&p->shm, i, depth, last))
 				continue;
 			in->gone.stats[CT_STAT_UNFINISHED]++;
 			m.size = shm__frame(&p->shm, i, depth, in->settings.set, &m.call);
@@ -379,14 +410,10 @@ static bool has_counts(const struct peer *p)
 }
 
 /* Of one that has ended: nothing comes any more. */
-static bool is_read(struct peer *p)
+static bool is_read(const struct peer *p)
 {
-	shm__find_slots(&p->shm);
 	for (unsigned i = 0; i < p->shm.slot_cnt; i++)
-		if (p->shm.slots[i].size ||
-		    p->shm.slots[i].pos !=
-			    (__atomic_load_n(&shm__slot(&p->shm, i)->head, __ATOMIC_ACQUIRE) &
-			     ~(__u64)(CT_SHM_ALIGN - 1)))
+		if (p->shm.slots[i].size)
 			return false;
 	return true;
 }
@@ -395,6 +422,7 @@ static void forget(struct inject *in, unsigned i)
 {
 	struct peer *p = in->peers[i];
 
+	door__forget(in, p);
 	shm__add_totals(&p->shm, &in->gone);
 	in->gone_bad_cnt += p->shm.bad_cnt;
 	if (p->pidfd >= 0)
@@ -410,7 +438,7 @@ void peers__left(struct inject *in, pid_t pid, ct_life life, uint64_t now)
 		struct peer *p = in->peers[i];
 
 		/* They go up; one that was told of late may have been followed by another. */
-		if (p->pid == pid && p->pidfd >= 0 && (!life || p->life < life))
+		if (p->pid == pid && p->pidfd >= 0 && p->life < life)
 			leave(in, p, now);
 	}
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 #include "inject_priv.h"
 
-#include "util/log.h"
+#include "util/clock.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -98,7 +98,7 @@ static uint64_t sent_ns(const uint8_t *at, uint16_t kind, uint32_t size)
 /* Slots are taken from the first on. */
 void shm__find_slots(struct shm *m)
 {
-	while (m->slot_cnt < CT_SHM_SLOTS &&
+	while (!m->ended && m->slot_cnt < CT_SHM_SLOTS &&
 	       (__atomic_load_n(&shm__slot(m, m->slot_cnt)->state, __ATOMIC_ACQUIRE) !=
 			CT_SLOT_FREE ||
 		__atomic_load_n(&shm__slot(m, m->slot_cnt)->head, __ATOMIC_RELAXED)))
@@ -142,6 +142,21 @@ static int find(struct shm *m, unsigned i)
 	return 0;
 }
 
+/* What a thread makes that was seen to be idle, or at a record that is found, is later than that.
+ */
+static bool is_clear(struct shm_slot *s, bool busy, uint64_t now)
+{
+	if (!busy) {
+		s->clear_ns = now;
+		s->busy_since = 0;
+	}
+	if (s->clear_ns >= now)
+		return true;
+	if (!s->busy_since)
+		s->busy_since = now_ns();
+	return now_ns() - s->busy_since >= BUSY_MAX_NS;
+}
+
 bool shm__look(struct shm *m, unsigned i, uint64_t now)
 {
 	const struct ct_shm_slot *shared = shm__slot(m, i);
@@ -150,6 +165,8 @@ bool shm__look(struct shm *m, unsigned i, uint64_t now)
 	bool busy = __atomic_load_n(&shared->busy, __ATOMIC_ACQUIRE);
 	uint64_t head = __atomic_load_n(&shared->head, __ATOMIC_ACQUIRE);
 
+	if (m->ended)
+		return true;
 	if (s->size) {
 		busy = false; /* what is being made comes behind it */
 	} else if (head < s->pos || head - s->pos > m->ring_sz || head & (CT_SHM_ALIGN - 1)) {
@@ -162,13 +179,15 @@ bool shm__look(struct shm *m, unsigned i, uint64_t now)
 		m->was_full = true;
 	if (!s->size && find(m, i))
 		busy = false;
-	if (!busy) {
-		s->busy_since = 0;
-		return true;
-	}
-	if (!s->busy_since)
-		s->busy_since = now;
-	return now - s->busy_since >= BUSY_MAX_NS;
+	return is_clear(s, busy, now);
+}
+
+void shm__end(struct shm *m, uint64_t now)
+{
+	shm__find_slots(m);
+	for (unsigned i = 0; i < m->slot_cnt; i++)
+		shm__look(m, i, now);
+	m->ended = true;
 }
 
 size_t shm__take(struct shm *m, unsigned i, void *buf)
@@ -184,6 +203,7 @@ size_t shm__take(struct shm *m, unsigned i, void *buf)
 		s->last_id = ((const struct ct_call *)buf)->call_id;
 	s->pos += (size + CT_SHM_ALIGN - 1) & ~(uint64_t)(CT_SHM_ALIGN - 1);
 	s->size = 0;
+	s->taken_cnt++;
 	find(m, i);
 	if (s->pos - s->told >= m->ring_sz / 8)
 		shm__tell(m, i);
@@ -230,7 +250,8 @@ static void each_call(const struct shm *m, unsigned i, uint64_t head,
 void shm__each_call(const struct shm *m, unsigned i, void (*fn)(void *ctx, const struct ct_call *c),
 		    void *ctx)
 {
-	uint64_t head = __atomic_load_n(&shm__slot(m, i)->head, __ATOMIC_ACQUIRE);
+	uint64_t head = m->ended ? m->slots[i].head
+				 : __atomic_load_n(&shm__slot(m, i)->head, __ATOMIC_ACQUIRE);
 
 	if (head - m->slots[i].pos <= m->ring_sz)
 		each_call(m, i, head, fn, ctx);
@@ -241,8 +262,7 @@ static void keep_id(void *id, const struct ct_call *c)
 	*(uint64_t *)id = c->call_id;
 }
 
-/* Of the process's own numbers; 0: it has written none. */
-static uint64_t last_call(const struct shm *m, unsigned i)
+uint64_t shm__last_call(const struct shm *m, unsigned i)
 {
 	uint64_t id = m->slots[i].last_id;
 
@@ -250,12 +270,12 @@ static uint64_t last_call(const struct shm *m, unsigned i)
 	return id;
 }
 
-bool shm__has_returned(const struct shm *m, unsigned i, unsigned depth)
+bool shm__has_returned(const struct shm *m, unsigned i, unsigned depth, uint64_t last)
 {
 	struct ct_frame f;
 
 	shm_copy(&f, &shm__slot(m, i)->frames[depth], sizeof(f));
-	return f.call_id && !(f.flags & CT_FRAME_F_COUNTED) && f.call_id == last_call(m, i);
+	return f.call_id && !(f.flags & CT_FRAME_F_COUNTED) && f.call_id == last;
 }
 
 size_t shm__frame(const struct shm *m, unsigned i, unsigned depth, const struct ct_shm_set *set,

@@ -31,7 +31,6 @@ struct ring {
 	struct ring_part *parts;
 	struct ring_part **heap; /* those with a record, the oldest first */
 	unsigned cnt, heap_cnt;
-	uint64_t looked_ns;
 	size_t part_sz;
 	int epoll_fd;
 	ring_fn fn;
@@ -206,18 +205,19 @@ static void tell(struct ring_part *p)
 
 /* Must the others wait for this incomplete record? What made those behind it may have caused some
  * of theirs. */
-static bool holds_up(struct ring_part *p, uint64_t now)
+static bool holds_up(struct ring_part *p)
 {
+	uint64_t now = now_ns();
+
 	if (!p->busy_since_ns)
 		p->busy_since_ns = now;
 	return now - p->busy_since_ns < BUSY_MAX_NS;
 }
 
-bool ring__look(struct ring *r, uint64_t now)
+bool ring__look(struct ring *r)
 {
 	bool whole = true;
 
-	r->looked_ns = now;
 	r->heap_cnt = 0;
 	for (unsigned i = 0; i < r->cnt; i++) {
 		struct ring_part *p = &r->parts[i];
@@ -229,7 +229,7 @@ bool ring__look(struct ring *r, uint64_t now)
 		found = look(r, p);
 		if (found == LOOK_RECORD)
 			r->heap[r->heap_cnt++] = p;
-		else if (found == LOOK_BUSY && holds_up(p, now))
+		else if (found == LOOK_BUSY && holds_up(p))
 			whole = false;
 	}
 	for (unsigned i = r->heap_cnt / 2; i-- > 0;)
@@ -256,7 +256,7 @@ size_t ring__take(struct ring *r, size_t max, uint64_t until)
 		if (p->pos - p->told >= r->part_sz / 8)
 			tell(p);
 		found = look(r, p);
-		if (found == LOOK_BUSY && holds_up(p, r->looked_ns))
+		if (found == LOOK_BUSY && holds_up(p))
 			break;
 		if (found != LOOK_RECORD)
 			r->heap[0] = r->heap[--r->heap_cnt];
@@ -277,7 +277,7 @@ size_t ring__drain(struct ring *r, size_t max)
 
 	while (cnt < max) {
 		uint64_t now = now_ns(), next;
-		bool whole = ring__look(r, now);
+		bool whole = ring__look(r);
 
 		next = ring__next_ns(r);
 		if (next == UINT64_MAX && whole)

@@ -28,7 +28,7 @@ void ring__free(struct ring *r);
 int ring__fd(const struct ring *r);
 /* What is there? False: a record is not complete; ask again, for one of those behind it may have
  * caused others. It is not waited for long. */
-bool ring__look(struct ring *r, uint64_t now);
+bool ring__look(struct ring *r);
 /* When the oldest that was found, and is still there, was sent. UINT64_MAX: there is none. */
 uint64_t ring__next_ns(const struct ring *r);
 /* Hands what was found and sent until until to fn, max records at most; returns how many. It stops

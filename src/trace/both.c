@@ -234,14 +234,21 @@ static void fork_users(struct both *b, const struct ct_task *rec)
 	}
 }
 
-/* Those of the program that was before; life 0: of any. */
+ct_life both__left(const struct ct_rec *rec)
+{
+	ct_life life = ((const struct ct_task *)rec)->life;
+
+	return rec->kind == CT_REC_EXEC ? life : life + 1;
+}
+
+/* Those of the programs that were before that life. */
 static void drop_users(struct both *b, pid_t pid, ct_life life)
 {
 	for (unsigned i = b->user_cnt; i-- > 0;) {
 		struct user *u = &b->users[i];
 
 		/* It may have said so itself before its record came, and lives go up. */
-		if (u->pid != pid || (life && u->life >= life))
+		if (u->pid != pid || u->life >= life)
 			continue;
 		if (!u->inside && u->called)
 			say(b, u, "the library did not get into it");
@@ -416,8 +423,7 @@ void both__record(struct both *b, struct raw *raw, struct ct_call *room)
 	case CT_REC_EXEC:
 	case CT_REC_EXIT:
 		drop_calls(b, rec->pid);
-		drop_users(b, rec->pid,
-			   rec->kind == CT_REC_EXEC ? ((const struct ct_task *)rec)->life : 0);
+		drop_users(b, rec->pid, both__left(rec));
 		break;
 	default:
 		break;

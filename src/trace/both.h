@@ -27,6 +27,9 @@ void both__free(struct both *b);
 void both__maps(struct both *b, pid_t pid, const char *comm, const struct attach_lib *lib);
 /* The library in it has got hold of functions, and waits for us. */
 void both__inside(struct both *b, const struct inject_lib *lib);
+/* Of a process that has ended or runs another program (CT_REC_EXIT, CT_REC_EXEC): programs of it
+ * that are older than that are no more. */
+ct_life both__left(const struct ct_rec *rec);
 /* It has given up. */
 void both__lost(struct both *b, pid_t pid);
 /* Each record, in order. A call's place is put right: raw->call.call is room then. */

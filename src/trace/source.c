@@ -123,15 +123,17 @@ static struct source *oldest(const struct sources *ss, uint64_t *until)
 	return first;
 }
 
-/* False: a record of one is not whole. */
-static bool look(const struct sources *ss, uint64_t now)
+/* Looks until all that was sent before now is whole: each source sees to it that this ends. */
+static void look(const struct sources *ss, uint64_t now)
 {
-	bool whole = true;
+	bool whole;
 
-	for (unsigned i = 0; i < ss->cnt; i++)
-		if (!ss->of[i]->ops->look(ss->of[i], now))
-			whole = false;
-	return whole;
+	do {
+		whole = true;
+		for (unsigned i = 0; i < ss->cnt; i++)
+			if (!ss->of[i]->ops->look(ss->of[i], now))
+				whole = false;
+	} while (!whole);
 }
 
 /* What was sent until now; until then the other sources were looked at, too. */
@@ -162,8 +164,7 @@ size_t sources__drain(struct sources *ss, size_t max)
 		uint64_t now = now_ns(), until = SOURCE_NONE;
 		const struct source *first;
 
-		if (!look(ss, now))
-			continue;
+		look(ss, now);
 		first = oldest(ss, &until);
 		if (!first)
 			break;

@@ -67,7 +67,8 @@ struct source_ops {
 	/* A descriptor that is readable when enough is waiting. take() is called by a timer too. */
 	int (*fd)(const struct source *s);
 	/* Looks for records, and says in s->next_ns when the oldest was sent. False: one is being
-	 * made that may be older; ask again, for it takes a moment only. */
+	 * made that may have been begun before now; to be asked again with the same now. Whoever
+	 * makes records, that ends within milliseconds. */
 	bool (*look)(struct source *s, uint64_t now);
 	/* Gives (source__give) what was sent until until, in that order, max at most; says in
 	 * s->next_ns when the next was sent. Returns how many. It may stop at one that is not
@@ -107,8 +108,8 @@ struct source_ops {
 	unsigned (*live)(struct source *s);
 	/* What each thread that it sees has spent on being traced so far, in nanoseconds. */
 	void (*each_thread)(struct source *s, thread_fn fn, void *ctx);
-	/* Another source says that another program, with that life, runs in a process, or (0) that
-	 * it has ended: gives its calls in flight. */
+	/* Another source says that what a process ran before that life has ended: gives calls in
+	 * flight. */
 	void (*left)(struct source *s, pid_t pid, ct_life life, uint64_t now);
 	/* Its calls in which a thread was at that time, or adds none; with the source's number. */
 	void (*around)(struct source *s, pid_t pid, uint32_t tid, uint64_t at_ns,

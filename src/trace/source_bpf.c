@@ -52,7 +52,7 @@ static int bpf_fd(const struct source *s)
 static bool bpf_look(struct source *s, uint64_t now)
 {
 	struct ring *r = ((struct source_bpf *)s)->ring;
-	bool whole = ring__look(r, now);
+	bool whole = ring__look(r);
 
 	s->next_ns = ring__next_ns(r);
 	return whole;

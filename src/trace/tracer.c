@@ -40,9 +40,7 @@ static void on_both(struct tracer *t, struct raw *raw, struct ct_call *placed)
 
 	/* First: what it was in the middle of. */
 	if (rec->kind == CT_REC_EXEC || rec->kind == CT_REC_EXIT)
-		sources__left(&t->sources, rec->pid,
-			      rec->kind == CT_REC_EXEC ? ((const struct ct_task *)rec)->life : 0,
-			      rec->ts_ns);
+		sources__left(&t->sources, rec->pid, both__left(rec), rec->ts_ns);
 	both__record(t->both, raw, placed);
 }
 

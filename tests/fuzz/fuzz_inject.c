@@ -60,6 +60,7 @@ static void begin(void)
 	peer.pidfd = -1;
 	peer.shm.slot_cnt = SLOTS;
 	peer.shm.bad_cnt = 0;
+	peer.shm.ended = false;
 	in.made_at = in.made_cnt = 0;
 	for (unsigned i = 0; i < SLOTS; i++) {
 		memset(shm__slot(&peer.shm, i), 0, RING_OFF + 1024);

@@ -1,0 +1,275 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * A process that does with the tracer's socket and memory what the library never does:
+ *
+ *   hostile LIBCUDA forgotten      says what it got hold of when the tracer has forgotten who it
+ * was hostile LIBCUDA busy SECONDS   begins a record and ends it, in each slot, all the time
+ *   hostile LIBCUDA writer SECONDS ends, and leaves a child that goes on writing into its memory
+ *   hostile LIBCUDA many           connects as often as it can, each time with calls in flight
+ *   hostile LIBCUDA connections PROGRAM [ARGUMENT...]   holds connections while PROGRAM runs
+ *
+ * It starts itself once more without what loads the library, so that it is alone with the tracer.
+ */
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <sched.h>
+#include <signal.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "ct_shm.h"
+
+#define HELD 64
+
+static char lib_path[sizeof(((struct ct_shm_hello *)0)->lib_path)];
+
+static void die(const char *what)
+{
+	perror(what);
+	exit(1);
+}
+
+static void sleep_ms(long ms)
+{
+	nanosleep(&(struct timespec){ms / 1000, ms % 1000 * 1000000}, NULL);
+}
+
+static uint64_t now_ns(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return ts.tv_sec * 1000000000ull + ts.tv_nsec;
+}
+
+static int dial(void)
+{
+	const char *name = getenv(CT_ENV_SOCKET);
+	struct sockaddr_un sa = {.sun_family = AF_UNIX};
+	int fd = socket(AF_UNIX, SOCK_SEQPACKET, 0);
+
+	if (!name || fd < 0)
+		die("socket");
+	memcpy(sa.sun_path, name, strlen(name));
+	sa.sun_path[0] = 0;
+	if (connect(fd, (void *)&sa, offsetof(struct sockaddr_un, sun_path) + strlen(name)))
+		die("connect");
+	return fd;
+}
+
+/* Says hello; its memory, or NULL: refused. */
+static struct ct_shm *join(int fd)
+{
+	struct ct_shm_hello h = {.magic = CT_SHM_MAGIC, .version = CT_SHM_VERSION, .pid = getpid()};
+	struct ct_shm_welcome w = {0};
+	struct iovec iov = {&w, sizeof(w)};
+	char control[CMSG_SPACE(2 * sizeof(int))];
+	struct msghdr msg = {.msg_iov = &iov,
+			     .msg_iovlen = 1,
+			     .msg_control = control,
+			     .msg_controllen = sizeof(control)};
+	int fds[2];
+	struct ct_shm *m;
+
+	strcpy(h.comm, "hostile");
+	memcpy(h.lib_path, lib_path, sizeof(h.lib_path));
+	if (send(fd, &h, sizeof(h), MSG_NOSIGNAL) != sizeof(h) ||
+	    recvmsg(fd, &msg, 0) != sizeof(w) || w.status)
+		return NULL;
+	memcpy(fds, CMSG_DATA(CMSG_FIRSTHDR(&msg)), sizeof(fds));
+	m = mmap(NULL, w.shm_sz, PROT_READ | PROT_WRITE, MAP_SHARED, fds[1], 0);
+	close(fds[0]);
+	close(fds[1]);
+	return m == MAP_FAILED ? NULL : m;
+}
+
+static struct ct_shm *must_join(int fd)
+{
+	struct ct_shm *m = join(fd);
+
+	if (!m)
+		die("refused");
+	return m;
+}
+
+static struct ct_shm_slot *slot_of(struct ct_shm *m, unsigned i)
+{
+	return (void *)((char *)m + m->slots_off + i * m->stride);
+}
+
+/* The tracer has looked at all that was there before. */
+static void await_look(void)
+{
+	int fd = dial();
+
+	must_join(fd);
+	close(fd);
+	sleep_ms(100);
+}
+
+static void forgotten(void)
+{
+	struct ct_shm_hooked h = {.magic = CT_SHM_MAGIC, .version = CT_SHM_VERSION};
+	int first = dial();
+
+	must_join(first);
+	await_look();
+	await_look();
+	send(first, &h, sizeof(h), MSG_NOSIGNAL);
+	await_look();
+	/* Half a greeting, and one too many. */
+	first = dial();
+	send(first, &h, 5, MSG_NOSIGNAL);
+	first = dial();
+	must_join(first);
+	send(first, &h, sizeof(h), MSG_NOSIGNAL);
+	send(first, &h, sizeof(h), MSG_NOSIGNAL);
+	await_look();
+}
+
+static void busy(double seconds)
+{
+	struct ct_shm *m = must_join(dial());
+	uint64_t end = now_ns() + seconds * 1e9;
+
+	for (unsigned i = 0; i < m->slot_cnt; i++) {
+		slot_of(m, i)->state = CT_SLOT_LIVE;
+		/* At no time none of them. */
+		slot_of(m, i)->busy = i % 2;
+	}
+	while (now_ns() < end)
+		for (unsigned i = 0; i < m->slot_cnt; i++) {
+			volatile __u32 *one = &slot_of(m, i)->busy;
+
+			*one = !*one;
+		}
+}
+
+/* Records that are valid, one after the other, whether there is room or not. */
+static void write_for_ever(struct ct_shm *m)
+{
+	struct ct_shm_slot *s = slot_of(m, 0);
+	char *ring = (char *)s + m->ring_off;
+
+	for (;; sched_yield()) {
+		struct ct_task *rec = (void *)(ring + (s->head & (m->ring_sz - 1)));
+
+		memset(rec, 0, sizeof(*rec));
+		rec->rec.kind = CT_REC_THREAD;
+		rec->rec.size = sizeof(*rec);
+		rec->rec.ts_ns = now_ns();
+		strcpy(rec->comm, "written");
+		if (m->ring_sz - (s->head & (m->ring_sz - 1)) < 2 * sizeof(*rec)) {
+			rec->rec.kind = CT_REC_NONE;
+			rec->rec.size = m->ring_sz - (s->head & (m->ring_sz - 1));
+		}
+		__atomic_store_n(&s->head, s->head + (rec->rec.size + 7) / 8 * 8, __ATOMIC_RELEASE);
+	}
+}
+
+static void writer(unsigned seconds)
+{
+	struct ct_shm *m = must_join(dial());
+	pid_t child;
+
+	slot_of(m, 0)->state = CT_SLOT_LIVE;
+	slot_of(m, 0)->tid = getpid();
+	child = fork();
+	if (!child) {
+		alarm(seconds);
+		setsid();
+		for (int fd = 0; fd < 3; fd++)
+			close(fd);
+		write_for_ever(m);
+	}
+	printf("%d\n", child);
+	sleep_ms(200);
+}
+
+static void many(void)
+{
+	unsigned joined = 0;
+
+	for (unsigned n = 0; n < 300; n++) {
+		int fd = dial();
+		struct ct_shm *m = join(fd);
+
+		close(fd);
+		if (!m)
+			continue;
+		joined++;
+		for (unsigned i = 0; i < 256; i++) {
+			struct ct_shm_slot *s = slot_of(m, i);
+
+			s->state = CT_SLOT_LIVE;
+			s->counted[0] = 2;
+			for (unsigned d = 0; d < CT_MAX_DEPTH; d++) {
+				s->frames[d].func_id = 1;
+				s->frames[d].call_id = d + 1;
+			}
+			s->depth = CT_MAX_DEPTH;
+		}
+		munmap(m, m->slots_off + m->slot_cnt * m->stride);
+	}
+	printf("joined %u\n", joined);
+}
+
+static void connections(char **argv)
+{
+	int status = 1;
+
+	for (int i = 0; i < HELD; i++)
+		fcntl(dial(), F_SETFD, FD_CLOEXEC);
+	if (!fork()) {
+		execvp(argv[0], argv);
+		die(argv[0]);
+	}
+	wait(&status);
+	exit(status);
+}
+
+int main(int argc, char **argv)
+{
+	char path[PATH_MAX];
+	const char *what;
+
+	if (argc < 3)
+		return 2;
+	/* With the tracer. */
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	what = argv[2];
+	if (!strcmp(what, "connections"))
+		connections(argv + 3);
+	if (getenv("LD_PRELOAD")) {
+		unsetenv("LD_PRELOAD");
+		unsetenv("CUDA_INJECTION64_PATH");
+		execv("/proc/self/exe", argv);
+		die("exec");
+	}
+	if (!realpath(argv[1], path) || strlen(path) >= sizeof(lib_path) || !dlopen(path, RTLD_NOW))
+		die(argv[1]);
+	strcpy(lib_path, path);
+	if (!strcmp(what, "forgotten"))
+		forgotten();
+	else if (!strcmp(what, "busy"))
+		busy(atof(argv[3]));
+	else if (!strcmp(what, "writer"))
+		writer(atoi(argv[3]));
+	else if (!strcmp(what, "many"))
+		many();
+	else
+		return 2;
+	return 0;
+}
