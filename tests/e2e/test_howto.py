@@ -333,9 +333,14 @@ def ticks_of_daemon(tree, tmp, level, then=None):
     def counted():
         found = re.search(r'(?m)^cudatrace_calls_total\{(?=.*command="cudatrace").*function="cuCtxSynchronize".*\} (\d+)$', get(port, "metrics") or "")
         return int(found[1]) if found else 0
+
+    def lines():
+        all_lines = (line for path in (tmp / level).glob("*.jsonl") if not path.name.startswith("dump-") for line in path.open())
+        return sum('"cuCtxSynchronize"' in line and f'"pid":{daemon.pid},' in line for line in all_lines)
     try:
         until(lambda: counted() > 20 or daemon.poll() is not None, 20)
         if then:
+            assert not lines()
             ran = Ran([tree + "/build/cudatrace", "ctl", "--set", f"ctl.socket={tmp}/ctl", "level", str(daemon.pid), then])
             assert ran.status == 0, ran
             before = counted()
@@ -343,8 +348,7 @@ def ticks_of_daemon(tree, tmp, level, then=None):
         cnt = counted()
         daemon.send_signal(signal.SIGTERM)
         assert daemon.wait(60) == 0
-        lines = (line for path in (tmp / level).glob("*.jsonl") if not path.name.startswith("dump-") for line in path.open())
-        return cnt, sum('"cuCtxSynchronize"' in line and f'"pid":{daemon.pid},' in line for line in lines)
+        return cnt, lines()
     finally:
         daemon.kill()
         daemon.wait()
@@ -402,5 +406,6 @@ def test_producer(tmp_path):
 
     cnt, lines = ticks_of_daemon(tree, tmp_path, "trace")
     assert cnt > 20 and lines >= cnt
+    # It goes on after it was asked how many there are.
     cnt, lines = ticks_of_daemon(tree, tmp_path, "metrics", then="trace")
-    assert cnt > 40 and 10 < lines < cnt - 10, (cnt, lines)
+    assert cnt > 40 and lines > 10, (cnt, lines)
