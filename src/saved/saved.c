@@ -11,12 +11,33 @@
 #include "util/room.h"
 
 #define PROCS_MAX 65536
-/* Of the kernel: 16 bytes. */
-#define COMM_MAX 64
+
+/* Members that say what a line is. */
+enum head {
+	HEAD_OTHER,
+	HEAD_TS,
+	HEAD_TYPE,
+	HEAD_OP,
+	HEAD_NAME,
+	HEAD_SYMBOL,
+	HEAD_PID,
+	HEAD_ID,
+	HEAD_DEVICE,
+	HEAD_CNT
+};
+
+static const char *const heads[HEAD_CNT] = {
+	[HEAD_TS] = "ts",	  [HEAD_TYPE] = "type", [HEAD_OP] = "op", [HEAD_NAME] = "name",
+	[HEAD_SYMBOL] = "symbol", [HEAD_PID] = "pid",	[HEAD_ID] = "id", [HEAD_DEVICE] = "device",
+};
 
 static void learn_row(struct saved *s, enum event_kind kind, const struct event_field *f)
 {
-	s->row_of[kind][parse_key(f->name)] = f - event_fields + 1;
+	unsigned key = parse_key(f->name), row = f - event_fields + 1;
+
+	s->row_of[kind][key] = row;
+	s->take_of[kind][key] = saved_takes(f) ? row : 0;
+	s->is_body[kind][key] = f->where == IN_BODY;
 }
 
 static void learn_rows(struct saved *s)
@@ -24,6 +45,8 @@ static void learn_rows(struct saved *s)
 	for (int k = 0; k < EVENT_KIND_CNT; k++) {
 		const struct event_kind_facts *kind = &event_kinds[k];
 
+		/* What this version does not know is shown, too. */
+		memset(s->is_body[k], true, sizeof(s->is_body[k]));
 		for (const struct event_field *f = line_rows.first; f < line_rows.end; f++)
 			learn_row(s, k, f);
 		for (const struct event_field *f = kind->rows.first; f < kind->rows.end; f++)
@@ -31,8 +54,8 @@ static void learn_rows(struct saved *s)
 		if (kind->type >= 0)
 			s->kind_of[kind->type] = k;
 	}
-	s->key_id = parse_key("id");
-	s->key_device = parse_key("device");
+	for (unsigned h = HEAD_TS; h < HEAD_CNT; h++)
+		s->head_of[parse_key(heads[h])] = h;
 }
 
 struct saved *saved__new(void)
@@ -120,12 +143,10 @@ const struct api_fn *saved_fn(struct saved *s, const char *name, size_t len)
 	return symbol->tag;
 }
 
-/* Does event_visit_fields() show it? What this version does not know it shows, too. */
+/* Does event_visit_fields() show it? */
 static bool in_body(const struct saved *s, enum event_kind kind, const struct member *m)
 {
-	unsigned row = s->row_of[kind][m->key];
-
-	return !row || event_fields[row - 1].where == IN_BODY;
+	return s->is_body[kind][m->key];
 }
 
 /* The members that are no part of the head, as they stand there: in one piece, or copied together
@@ -229,56 +250,44 @@ static void finish_process(struct saved *s, struct trace_event *ev)
 }
 
 /* Kind of the event by its type; -1 when it is none. */
-static int kind_of(const struct saved *s, const struct trace_event *ev, bool has_id,
-		   bool has_device)
+static int kind_of(const struct saved *s, const struct trace_event *ev,
+		   const struct member *const *head)
 {
 	if (s->kind_of[ev->type]) /* not EVENT_CALL */
 		return s->kind_of[ev->type];
-	if (has_id)
+	if (head[HEAD_ID])
 		return EVENT_CALL;
-	return ev->type == TYPE_KERNEL && has_device ? EVENT_DRIVER : -1;
+	return ev->type == TYPE_KERNEL && head[HEAD_DEVICE] ? EVENT_DRIVER : -1;
 }
 
-/* Of a name that no row above has. */
-#define KEY(row) (F_##row + 1)
-
-/* What every line has; pointers to members that decide what it is. */
-struct head {
-	const struct member *ts, *type, *op, *name, *symbol;
-	bool has_id, has_device;
-};
-
 static int read_event(struct saved *s, const struct parsed *p, const char *line,
-		      const struct head *h, struct trace_event *ev, const char **why)
+		      const struct member *const *head, struct trace_event *ev, const char **why)
 {
 	uint64_t duration;
 	bool negative;
 	int kind;
 
-	kind = kind_of(s, ev, h->has_id, h->has_device);
+	kind = kind_of(s, ev, head);
 	*why = "it lacks what events of its type have: was it changed?";
-	if (kind < 0 || !h->op || !h->name)
+	if (kind < 0 || !head[HEAD_OP] || !head[HEAD_NAME])
 		return -EINVAL;
-	ev->op = member_op(s, h->op);
-	ev->name = member_str(s, h->name);
+	ev->op = member_op(s, head[HEAD_OP]);
+	ev->name = member_str(s, head[HEAD_NAME]);
 	if (!ev->name || !ev->op)
 		return -EINVAL;
 	memset(&s->text, 0, sizeof(s->text));
 	if (kind == EVENT_CALL) {
-		const struct member *symbol = h->symbol ? h->symbol : h->name;
+		const struct member *symbol =
+			head[HEAD_SYMBOL] ? head[HEAD_SYMBOL] : head[HEAD_NAME];
 
 		ev->fn = saved_fn(s, symbol->text, symbol->val == VAL_STRING ? symbol->len : 0);
 	}
 	ev->api_depth = UINT_MAX;
-	for (const struct member *m = p->m; m < p->m + p->cnt; m++)
-		if (s->row_of[kind][m->key])
-			saved_take(s, ev, &event_fields[s->row_of[kind][m->key] - 1], m);
-	if (ev->comm && strnlen(ev->comm, COMM_MAX + 1) > COMM_MAX)
-		ev->comm = "(too long)";
+	saved_take(s, ev, kind, p);
 	if (ev->api_depth == UINT_MAX) /* written where it is another number only */
 		ev->api_depth = ev->depth;
 	duration = ev->end_ns;
-	ev->start_ns = member_fixed(h->ts, 6, &negative);
+	ev->start_ns = member_fixed(head[HEAD_TS], 6, &negative);
 	*why = "its time is not within 146 years: was it changed?";
 	if (ev->start_ns > SAVED_NS_MAX || duration > SAVED_NS_MAX ||
 	    s->base_ns + ev->start_ns + duration > SAVED_NS_MAX)
@@ -308,41 +317,20 @@ static int read_event(struct saved *s, const struct parsed *p, const char *line,
 int saved__line(struct saved *s, const struct parsed *p, const char *line, struct trace_event *ev,
 		const char **why)
 {
+	const struct member *head[HEAD_CNT] = {NULL};
 	const struct string *type;
-	struct head h = {0};
-	uint64_t pid = 0;
 
 	*why = "it has no \"ts\" and \"type\": it is no line of cudatrace --jsonl";
 	if (!p->is_object)
 		return -EINVAL;
-	for (const struct member *m = p->m; m < p->m + p->cnt; m++) {
-		switch (m->key) {
-		case KEY(line_ts):
-			h.ts = m;
-			break;
-		case KEY(line_type):
-			h.type = m;
-			break;
-		case KEY(line_op):
-			h.op = m;
-			break;
-		case KEY(line_name):
-			h.name = m;
-			break;
-		case KEY(call_symbol):
-			h.symbol = m;
-			break;
-		case KEY(line_pid):
-			pid = member_u64(m) + s->pid_add;
-			break;
-		}
-		h.has_id |= m->key == s->key_id;
-		h.has_device |= m->key == s->key_device;
-	}
-	if (!h.ts || h.ts->val != VAL_NUMBER || !h.type || h.type->val != VAL_STRING)
+	for (const struct member *m = p->m; m < p->m + p->cnt; m++)
+		head[s->head_of[m->key]] = m;
+	if (!head[HEAD_TS] || head[HEAD_TS]->val != VAL_NUMBER || !head[HEAD_TYPE] ||
+	    head[HEAD_TYPE]->val != VAL_STRING)
 		return -EINVAL;
-	room_owner(s, (uint32_t)pid);
-	type = strings__get(s->types, h.type->text, h.type->len);
+	s->pid = head[HEAD_PID] ? member_u64(head[HEAD_PID]) + s->pid_add : 0;
+	room_owner(s, s->pid);
+	type = strings__get(s->types, head[HEAD_TYPE]->text, head[HEAD_TYPE]->len);
 	if (!type->tag && !strcmp(type->text, "header")) {
 		room_owner(s, ROOM_TRACE);
 		return saved_header(s, p, why);
@@ -357,5 +345,5 @@ int saved__line(struct saved *s, const struct parsed *p, const char *line, struc
 		return saved_stack(s, p, why);
 	memset(ev, 0, sizeof(*ev));
 	ev->type = (uintptr_t)type->tag - 1;
-	return read_event(s, p, line, &h, ev, why);
+	return read_event(s, p, line, head, ev, why);
 }

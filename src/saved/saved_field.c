@@ -2,6 +2,9 @@
 /* Members of events, as the rows of events.def say: one way for each form. */
 #include "saved_value.h"
 
+/* Of the kernel: 16 bytes. */
+#define COMM_MAX 64
+
 _Static_assert(EVENT_FIELD_CNT < UINT8_MAX, "a row is a byte, and so is a key");
 
 const char *parse_key_name(unsigned key)
@@ -9,19 +12,33 @@ const char *parse_key_name(unsigned key)
 	return key <= EVENT_FIELD_CNT ? event_fields[key - 1].name : NULL;
 }
 
-/* What stands in no row's place. */
+/* Of those that stand in no row's place only these are taken here. */
+bool saved_takes(const struct event_field *f)
+{
+	switch (f - event_fields) {
+	case F_line_pid:
+	case F_line_tid:
+	case F_line_comm:
+	case F_call_args:
+		return true;
+	default:
+		return f->size;
+	}
+}
+
+/* What stands in no row's place: see saved_takes(). */
 static void take_by_hand(struct saved *s, struct trace_event *ev, const struct event_field *f,
 			 const struct member *m)
 {
 	switch (f - event_fields) {
 	case F_line_pid:
-		ev->pid = member_u64(m) + s->pid_add;
+		ev->pid = s->pid;
 		break;
 	case F_line_tid:
 		ev->tid = member_u64(m) + s->pid_add;
 		break;
 	case F_line_comm:
-		ev->comm = member_str(s, m);
+		ev->comm = m->len > COMM_MAX ? "(too long)" : member_str(s, m);
 		break;
 	case F_call_args:
 		s->text.args = m->text;
@@ -33,8 +50,8 @@ static void take_by_hand(struct saved *s, struct trace_event *ev, const struct e
 }
 
 /* A new form needs a case here, or a row that is SHOWN or HAND. */
-void saved_take(struct saved *s, struct trace_event *ev, const struct event_field *f,
-		const struct member *m)
+static inline void take(struct saved *s, struct trace_event *ev, const struct event_field *f,
+			const struct member *m)
 {
 	void *at = (char *)ev + f->offset;
 	bool is_there = true;
@@ -107,4 +124,12 @@ void saved_take(struct saved *s, struct trace_event *ev, const struct event_fiel
 	}
 	if (is_there)
 		ev->has |= f->has;
+}
+
+void saved_take(struct saved *s, struct trace_event *ev, enum event_kind kind,
+		const struct parsed *p)
+{
+	for (const struct member *m = p->m; m < p->m + p->cnt; m++)
+		if (s->take_of[kind][m->key])
+			take(s, ev, &event_fields[s->take_of[kind][m->key] - 1], m);
 }

@@ -40,8 +40,11 @@ struct saved {
 	const struct string *last[EVENT_FIELD_CNT + 1]; /* what members said last, by key */
 	/* By kind and key: 1 + the row; 0: its events have no such member. */
 	uint8_t row_of[EVENT_KIND_CNT][EVENT_FIELD_CNT + 1];
-	uint8_t kind_of[TYPE_CNT]; /* of types that calls do not have */
-	unsigned key_id, key_device;
+	/* The same, of members that something is taken from; is a member shown as it stands? */
+	uint8_t take_of[EVENT_KIND_CNT][EVENT_FIELD_CNT + 1];
+	bool is_body[EVENT_KIND_CNT][EVENT_FIELD_CNT + 1];
+	uint8_t head_of[EVENT_FIELD_CNT + 1]; /* by key: enum head of saved.c */
+	uint8_t kind_of[TYPE_CNT];	      /* of types that calls do not have */
 	struct fnset *fns[2];
 	struct room_share fn_rows; /* in both, of functions that the table has not */
 	struct parser *inner;	   /* for what lies in the header and the end */
@@ -50,6 +53,7 @@ struct saved {
 	unsigned trace_cnt;
 	uint64_t base_ns; /* of ts 0 in the trace at hand, in the time of the first */
 	uint32_t pid_add; /* keeps processes of different traces apart */
+	uint32_t pid;	  /* of the line at hand */
 	uint64_t last_ns; /* latest time so far */
 	char note[256];
 

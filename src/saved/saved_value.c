@@ -33,7 +33,7 @@ uint64_t member_fixed(const struct member *m, unsigned decimals, bool *negative)
 	const char *s = m->text, *end = s + m->len;
 	bool minus = m->len && *s == '-';
 	uint64_t x = 0;
-	unsigned part = 0;
+	unsigned part = 0, digit;
 
 	if (negative)
 		*negative = minus;
@@ -43,11 +43,12 @@ uint64_t member_fixed(const struct member *m, unsigned decimals, bool *negative)
 	/* More than 19 digits need not fit. */
 	if (end - s > 19)
 		return to_u64(fabs(slow_f64(m)) * pow10_of[decimals]);
-	for (; s < end && *s >= '0' && *s <= '9'; s++)
-		x = x * 10 + (*s - '0');
+	/* Behind a number in a line there is no digit. */
+	for (; (digit = (unsigned)*s - '0') <= 9; s++)
+		x = x * 10 + digit;
 	if (s < end && *s == '.')
-		for (s++; s < end && *s >= '0' && *s <= '9' && part < decimals; s++, part++)
-			x = x * 10 + (*s - '0');
+		for (s++; part < decimals && (digit = (unsigned)*s - '0') <= 9; s++, part++)
+			x = x * 10 + digit;
 	if (s < end)
 		return to_u64(fabs(slow_f64(m)) * pow10_of[decimals]);
 	return x * pow10_of[decimals - part];

@@ -20,9 +20,10 @@ const char *member_str(struct saved *s, const struct member *m);
 /* A word that needs no escapes anywhere; NULL for what is none. */
 const char *member_op(struct saved *s, const struct member *m);
 
-/* saved_field.c: puts a member where its row says. */
-void saved_take(struct saved *s, struct trace_event *ev, const struct event_field *f,
-		const struct member *m);
+/* saved_field.c: is anything taken of a member; puts a line's members where their rows say. */
+bool saved_takes(const struct event_field *f);
+void saved_take(struct saved *s, struct trace_event *ev, enum event_kind kind,
+		const struct parsed *p);
 
 /* EVENT_DRIVER and EVENT_SCHED: fills s->drv and what it points to. */
 void saved_driver(struct saved *s, const struct parsed *p, struct trace_event *ev);
