@@ -47,18 +47,21 @@ static void on_both(struct tracer *t, struct raw *raw, struct ct_call *placed)
 static void on_record(void *ctx, const struct raw *raw)
 {
 	const struct ct_rec *rec = raw->rec;
-	struct raw seen = *raw;
-	struct ct_call placed;
 	struct tracer *t = ctx;
+	struct ct_call placed;
+	struct raw seen;
 
-	if (t->both)
+	if (t->both) {
+		seen = *raw;
 		on_both(t, &seen, &placed);
+		raw = &seen;
+	}
 	if (t->o.on_use && rec->kind == CT_REC_THREAD)
 		t->o.on_use(t->o.ctx, rec->pid, ((const struct ct_task *)rec)->comm);
 	if (rec->kind == CT_REC_LIB)
 		on_map(t, (const void *)rec);
 	else
-		model__record(t->model, &seen);
+		model__record(t->model, raw);
 }
 
 /* Before 5.11 BPF memory counted as locked; one perf event each needs many descriptors. */
