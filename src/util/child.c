@@ -23,5 +23,4 @@ void child_begin(int sock, const char *name)
 		_exit(1);
 	setsid();
 	prctl(PR_SET_NAME, name);
-	(void)!chdir("/");
 }

@@ -7,7 +7,7 @@
 
 /* In the child: only the socket of the tracer's descriptors is left, as CHILD_SOCK. Standard files
  * lead nowhere: whoever reads the tracer's pipe waits for its last writer. It is called name (15
- * bytes at most), has no terminal and keeps no folder busy. Ends the process where that fails. */
+ * bytes at most) and has no terminal. Ends the process where that fails. */
 void child_begin(int sock, const char *name);
 
 #endif /* UTIL_CHILD_H */

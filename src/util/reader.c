@@ -9,6 +9,7 @@
 #include "child.h"
 #include "clock.h"
 #include "log.h"
+#include "pass_fd.h"
 #include "sandbox.h"
 
 #include <errno.h>
@@ -25,9 +26,6 @@
 #include <unistd.h>
 
 #define PATIENCE_MS 500
-#define MAX_ERRNO   4095
-#define NO_FD	    -1
-#define BAD_FD	    -2
 /* It ends by itself then, if it can. */
 #define ALARM_S	     2
 #define LOST_MAX     16
@@ -52,83 +50,6 @@ static struct {
 	struct reader_stats stats;
 } reader = {.maker_fd = -1, .fd = -1};
 
-/* One number, and a descriptor when it is not negative. */
-union room {
-	struct cmsghdr head;
-	char bytes[CMSG_SPACE(sizeof(int))];
-};
-
-static bool send_fd(int sock, int fd)
-{
-	int ret = fd < 0 ? fd : 0;
-	struct iovec iov = {&ret, sizeof(ret)};
-	union room room = {0};
-	struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1};
-
-	if (fd >= 0) {
-		msg.msg_control = room.bytes;
-		msg.msg_controllen = sizeof(room.bytes);
-		room.head.cmsg_level = SOL_SOCKET;
-		room.head.cmsg_type = SCM_RIGHTS;
-		room.head.cmsg_len = CMSG_LEN(sizeof(fd));
-		memcpy(CMSG_DATA(&room.head), &fd, sizeof(fd));
-	}
-	return sendmsg(sock, &msg, MSG_NOSIGNAL) == sizeof(ret);
-}
-
-/* A file of that type? Without asking who serves it. */
-static bool is_a(int fd, mode_t type)
-{
-	struct statx st;
-
-	return !statx(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_TYPE, &st) &&
-	       (st.stx_mode & S_IFMT) == type;
-}
-
-/* The one descriptor that may have come; NO_FD: none has; BAD_FD: it is of another type, or there
- * are more, and all are closed. */
-static int take_one(struct msghdr *msg, mode_t type)
-{
-	struct cmsghdr *head = CMSG_FIRSTHDR(msg);
-	int fds[2] = {-1, -1}, cnt = 0; /* a room for one, aligned, has room for two */
-
-	if (head && head->cmsg_level == SOL_SOCKET && head->cmsg_type == SCM_RIGHTS) {
-		cnt = (head->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-		memcpy(fds, CMSG_DATA(head), cnt * sizeof(int));
-	}
-	if (cnt == 1 && !(msg->msg_flags & MSG_CTRUNC) && is_a(fds[0], type))
-		return fds[0];
-	for (int i = 0; i < cnt; i++)
-		close(fds[i]);
-	return cnt ? BAD_FD : NO_FD;
-}
-
-/* Who reads what others make may be under their orders: nothing but what was asked for is taken. */
-bool reader_take_fd(int sock, mode_t type, int *fd)
-{
-	int ret, got;
-	struct iovec iov = {&ret, sizeof(ret)};
-	union room room = {0};
-	struct msghdr msg = {.msg_iov = &iov,
-			     .msg_iovlen = 1,
-			     .msg_control = room.bytes,
-			     .msg_controllen = sizeof(room.bytes)};
-	ssize_t n = recvmsg(sock, &msg, MSG_CMSG_CLOEXEC);
-
-	if (n < 0)
-		return false;
-	got = take_one(&msg, type);
-	if (n == sizeof(ret) && !(msg.msg_flags & MSG_TRUNC) && ret <= 0 && ret >= -MAX_ERRNO) {
-		/* It was sent and did not fit into our table. */
-		*fd = ret ? ret : got == NO_FD ? -EMFILE : got;
-		if (got == NO_FD || (!ret && got >= 0))
-			return true;
-	}
-	if (got >= 0)
-		close(got);
-	return false;
-}
-
 static void __attribute__((noreturn)) read_for(int sock)
 {
 	static struct reader_request r;
@@ -139,7 +60,7 @@ static void __attribute__((noreturn)) read_for(int sock)
 		alarm(ALARM_S);
 		fd = reader_serve(&r);
 		alarm(0);
-		if (!send_fd(sock, fd))
+		if (!pass_fd__send(sock, fd))
 			break;
 		if (fd >= 0)
 			close(fd);
@@ -156,6 +77,7 @@ static void __attribute__((noreturn)) make_readers(int sock, bool sandbox)
 	char byte;
 
 	child_begin(sock, "cudatrace-read");
+	(void)!chdir("/");
 	sigemptyset(&none);
 	sigaction(SIGALRM, &dfl, NULL);
 	sigprocmask(SIG_SETMASK, &none, NULL);
@@ -176,7 +98,7 @@ static void __attribute__((noreturn)) make_readers(int sock, bool sandbox)
 				sandbox__enter_reader(false);
 			read_for(pair[1]);
 		}
-		if (pid < 0 || !send_fd(CHILD_SOCK, pair[0]))
+		if (pid < 0 || !pass_fd__send(CHILD_SOCK, pair[0]))
 			_exit(1);
 		close(pair[0]);
 		close(pair[1]);
@@ -277,7 +199,7 @@ static int get_reader(void)
 	if (!await(reader.maker_fd, waited ? 1 : 2 * PATIENCE_MS))
 		return -EBUSY;
 	reader.asked = false;
-	if (!reader_take_fd(reader.maker_fd, S_IFSOCK, &reader.fd) || reader.fd < 0)
+	if (!pass_fd__take(reader.maker_fd, S_IFSOCK, &reader.fd) || reader.fd < 0)
 		return no_reader();
 	return 0;
 }
@@ -364,7 +286,7 @@ static int ask(const struct reader_request *r)
 		if (send(reader.fd, r, sizeof(*r), MSG_NOSIGNAL) == sizeof(*r)) {
 			if (!await(reader.fd, PATIENCE_MS))
 				return lose(r->pid, r->path);
-			if (reader_take_fd(reader.fd, S_IFREG, &fd))
+			if (pass_fd__take(reader.fd, S_IFREG, &fd))
 				return fd;
 		}
 		/* Somebody has ended it. */

@@ -17,9 +17,6 @@ struct reader_request {
 
 /* A descriptor or -errno. */
 int reader_serve(const struct reader_request *r);
-/* An answer: a descriptor of a file of that type (S_IF...), or -errno, in *fd. false: there is
- * none, or it is not one that is given: whoever is at the other end is not to be asked again. */
-bool reader_take_fd(int sock, mode_t type, int *fd);
 /* O_PATH of what the path is called in the folder root_fd, which it does not leave, or -errno.
  * flags: 0 or O_NOFOLLOW. */
 int reader_walk(int root_fd, const char *path, int flags);

@@ -17,7 +17,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "util/reader_priv.h"
+#include "util/pass_fd.h"
 
 #define FDS_MAX	     8
 #define KERNEL_EVERY 1024
@@ -147,7 +147,7 @@ static void by_kernel(bool taken, int fd)
 		open_things();
 	before = free_fd();
 	send_all();
-	assert(reader_take_fd(pair[0], S_IFREG, &now) == taken);
+	assert(pass_fd__take(pair[0], S_IFREG, &now) == taken);
 	if (taken && now >= 0) {
 		assert(fd >= 0 && !fstat(now, &st) && S_ISREG(st.st_mode));
 		close(now);
@@ -170,7 +170,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		sent.kinds[i] = take8(&in) % 4;
 	sent.data = in.p;
 	sent.len = in.left;
-	taken = reader_take_fd(MEMORY, S_IFREG, &fd);
+	taken = pass_fd__take(MEMORY, S_IFREG, &fd);
 	if (taken) {
 		assert(fd >= 0 ? *open_type(fd) == S_IFREG && sent.cnt == 1 : fd >= -4095);
 		if (fd >= 0)

@@ -15,7 +15,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "util/reader_priv.h"
+#include "util/pass_fd.h"
 
 static int pair[2], file, folder;
 
@@ -63,7 +63,7 @@ static int taken(int number, size_t size, const int *fds, unsigned cnt)
 	bool ok;
 
 	say(number, size, fds, cnt);
-	ok = reader_take_fd(pair[0], S_IFREG, &fd);
+	ok = pass_fd__take(pair[0], S_IFREG, &fd);
 	if (ok && fd >= 0) {
 		assert_int_equal(fd, before);
 		close(fd);
@@ -107,7 +107,7 @@ static void test_gone(void **state)
 	int fd;
 
 	close(pair[1]);
-	assert_false(reader_take_fd(pair[0], S_IFREG, &fd));
+	assert_false(pass_fd__take(pair[0], S_IFREG, &fd));
 }
 
 int main(void)

@@ -469,6 +469,7 @@ void links_run(int sock, struct links_shared *shared, bool sandbox)
 	sigfillset(&all);
 	sigprocmask(SIG_SETMASK, &all, NULL);
 	child_begin(sock, NAME);
+	(void)!chdir("/");
 	self.sock = CHILD_SOCK;
 	self.shared = shared;
 	self.sandboxed = !sandbox;
