@@ -1,6 +1,4 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-#include "out.h"
-
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -13,9 +11,8 @@
 #include <unistd.h>
 
 #include "log.h"
-#include "safe_open.h"
+#include "out_priv.h"
 
-#define BUF_SZ (1 << 20)
 /* More than closing units take. */
 #define BOUNDARY_GAP (64 << 10)
 /* What waits for a stuck reader at most, but for the line that is being made. */
@@ -26,54 +23,6 @@
 #define STUCK_TELL_MS 2000
 
 static int patience_fd = -1, patience_ms = -1;
-
-static void *must(void *p)
-{
-	if (p)
-		return p;
-	err("out of memory: close other programs, or trace fewer functions with -e");
-	abort();
-}
-
-static const char *open_hint(int e)
-{
-	switch (e) {
-	case ENOENT:
-	case ENOTDIR:
-		return "create the folder, or choose another file";
-	case EISDIR:
-		return "it is a folder: name a file in it";
-	case EACCES:
-	case EPERM:
-		return "check who may write there, or choose another file";
-	case EINTR:
-		return "nobody came to read it";
-	case EROFS:
-		return "the file system is read-only: choose another file";
-	case ENOSPC:
-	case EDQUOT:
-		return "free some space, or choose another file";
-	case EBADF:
-		return "standard output is closed: name a file";
-	default:
-		return "choose another file";
-	}
-}
-
-static const char *foreign_hint(enum safe_open_why why)
-{
-	switch (why) {
-	case SAFE_OPEN_FOREIGN_FILE:
-		return "it is there and belongs to another user: remove it, or choose another file";
-	case SAFE_OPEN_HARD_LINK:
-		return "it has other names (hard links): remove it, or choose another file";
-	case SAFE_OPEN_FOREIGN_LINK:
-		return "a symbolic link on the way belongs to another user: name the file without "
-		       "it";
-	default:
-		return NULL;
-	}
-}
 
 static const char *write_hint(int e)
 {
@@ -88,93 +37,6 @@ static const char *write_hint(int e)
 	default:
 		return "nothing more is written; check the device, or choose another file";
 	}
-}
-
-static struct out *out__new(int fd, const char *name)
-{
-	struct out *o = must(calloc(1, sizeof(*o)));
-
-	o->fd = fd;
-	o->cap = BUF_SZ;
-	o->buf = must(malloc(o->cap));
-	o->name = must(strdup(name));
-	return o;
-}
-
-/* Was SIGINT, SIGTERM or SIGHUP sent, which the caller has blocked? */
-static bool wanted_to_end(void)
-{
-	sigset_t set;
-
-	return !sigpending(&set) &&
-	       (sigismember(&set, SIGINT) == 1 || sigismember(&set, SIGTERM) == 1 ||
-		sigismember(&set, SIGHUP) == 1);
-}
-
-/* A lease (fcntl(2): file servers take them) ends at the latest after lease-break-time, 45 s. */
-#define LEASE_MS      60000
-#define OPEN_AGAIN_MS 20
-
-/*
- * Opening a FIFO waits for its reader, a file for whoever holds a lease on it. With signals blocked
- * nobody could end that.
- */
-static int open_path(const char *path, enum safe_open_why *why)
-{
-	int fd, waited_ms = 0;
-	struct stat st;
-
-	while ((fd = safe_open(path, why)) < 0 && *why == SAFE_OPEN_ERRNO) {
-		int e = errno;
-		bool is_fifo = e == ENXIO && !stat(path, &st) && S_ISFIFO(st.st_mode);
-
-		errno = e;
-		if (!is_fifo && (e != EAGAIN || waited_ms >= LEASE_MS))
-			break;
-		poll(NULL, 0, OPEN_AGAIN_MS);
-		waited_ms += OPEN_AGAIN_MS;
-		if (wanted_to_end()) {
-			errno = EINTR;
-			return -1;
-		}
-	}
-	return fd;
-}
-
-struct out *out__open(const char *path)
-{
-	bool is_stdout = !strcmp(path, "-");
-	const char *name = is_stdout ? "standard output" : path;
-	enum safe_open_why why = SAFE_OPEN_ERRNO;
-	struct stat st;
-	struct out *o;
-	int fd;
-
-	/* Closed, or plugged by main(). */
-	if (is_stdout && (fcntl(STDOUT_FILENO, F_GETFL) & O_ACCMODE) == O_RDONLY) {
-		fd = -1;
-		errno = EBADF;
-	} else if (is_stdout) {
-		fd = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3);
-	} else {
-		fd = open_path(path, &why);
-	}
-	if (fd < 0 && foreign_hint(why)) {
-		err("cannot write %s: %s", name, foreign_hint(why));
-		return NULL;
-	}
-	if (fd < 0) {
-		err("cannot write %s: %s: %s", name, strerror(errno), open_hint(errno));
-		return NULL;
-	}
-	o = out__new(fd, name);
-	o->is_file = !fstat(fd, &st) && S_ISREG(st.st_mode);
-	return o;
-}
-
-struct out *out__memory(void)
-{
-	return out__new(-1, "memory");
 }
 
 /* Where the unit ends that begins at `at` of the buffer; 0: not before end. */
@@ -300,7 +162,7 @@ static int write_all(int fd, const char *p, size_t n, size_t *done)
 	return 0;
 }
 
-static void fail(struct out *o, int e)
+void out_fail(struct out *o, int e)
 {
 	o->failed = true;
 	if (o->error)
@@ -346,7 +208,7 @@ static void drop_stale(struct out *o)
 	off_t pos = lseek(o->fd, 0, SEEK_CUR);
 
 	if (pos < 0 || ftruncate(o->fd, pos))
-		fail(o, errno);
+		out_fail(o, errno);
 	o->stale = 0;
 }
 
@@ -384,7 +246,7 @@ static void flush(struct out *o, int ms, int signal_fd)
 	size_t done = 0;
 	int ret;
 
-	if (!o->mark || o->fd < 0)
+	if (!o->mark || o->fd < 0 || o->held)
 		return;
 	if (o->failed) {
 		o->lost += count_units(o, 0, o->mark, NULL);
@@ -404,7 +266,7 @@ static void flush(struct out *o, int ms, int signal_fd)
 	o->stuck = false;
 	if (ret) {
 		cut_back(o, done);
-		fail(o, -ret);
+		out_fail(o, -ret);
 	} else {
 		note_boundary(o);
 		o->written += done;
@@ -447,7 +309,7 @@ void out__rollback(struct out *o)
 void out__fit(struct out *o)
 {
 	o->cap = o->len ?: 1;
-	o->buf = must(realloc(o->buf, o->cap));
+	o->buf = out_must(realloc(o->buf, o->cap));
 }
 
 char *out__room(struct out *o, size_t n)
@@ -455,7 +317,7 @@ char *out__room(struct out *o, size_t n)
 	out__flush(o);
 	while (o->cap - o->len < n) {
 		o->cap *= 2;
-		o->buf = must(realloc(o->buf, o->cap));
+		o->buf = out_must(realloc(o->buf, o->cap));
 	}
 	return o->buf + o->len;
 }
@@ -589,7 +451,7 @@ int out__close(struct out *o)
 		drop_stale(o);
 	/* Network file systems report a full quota here. */
 	if (o->fd >= 0 && close(o->fd) && errno != EINTR)
-		fail(o, errno);
+		out_fail(o, errno);
 	ret = o->error ? -o->error : o->lost ? -ENOBUFS : 0;
 	free(o->buf);
 	free(o->name);

@@ -26,6 +26,7 @@ struct out {
 	bool failed;
 	bool stuck; /* the reader has taken nothing for a while */
 	bool last;  /* the closing lines are made: none is left out */
+	bool held;  /* nothing is written: the buffer grows */
 	int error;  /* errno of the first failure: reported then, and never again */
 	char *name;
 	uint64_t written; /* bytes of whole units in the file */
@@ -41,6 +42,11 @@ struct out {
 
 /* Creates or truncates path; "-" is stdout. Reports its own errors (what to do). NULL on error. */
 struct out *out__open(const char *path);
+/* A file that is not failed and has nothing in its buffer goes on in fd, another one, which is
+ * empty. */
+void out__next(struct out *o, int fd, const char *name);
+/* There is no other, called name: says so, and nothing more is written. */
+void out__no_next(struct out *o, const char *name, int e);
 /* In memory only: fd -1, the buffer grows. */
 struct out *out__memory(void);
 /* Nothing more will be put: gives back what the buffer has too much. */

@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* Where an output goes: how it is opened, and what is said when it cannot be. */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "log.h"
+#include "out_priv.h"
+#include "safe_open.h"
+
+#define BUF_SZ (1 << 20)
+
+void *out_must(void *p)
+{
+	if (p)
+		return p;
+	err("out of memory: close other programs, or trace fewer functions with -e");
+	abort();
+}
+
+static const char *open_hint(int e)
+{
+	switch (e) {
+	case ENOENT:
+	case ENOTDIR:
+		return "create the folder, or choose another file";
+	case EISDIR:
+		return "it is a folder: name a file in it";
+	case EACCES:
+	case EPERM:
+		return "check who may write there, or choose another file";
+	case EINTR:
+		return "nobody came to read it";
+	case EROFS:
+		return "the file system is read-only: choose another file";
+	case ENOSPC:
+	case EDQUOT:
+		return "free some space, or choose another file";
+	case EBADF:
+		return "standard output is closed: name a file";
+	default:
+		return "choose another file";
+	}
+}
+
+static const char *foreign_hint(enum safe_open_why why)
+{
+	switch (why) {
+	case SAFE_OPEN_FOREIGN_FILE:
+		return "it is there and belongs to another user: remove it, or choose another file";
+	case SAFE_OPEN_HARD_LINK:
+		return "it has other names (hard links): remove it, or choose another file";
+	case SAFE_OPEN_FOREIGN_LINK:
+		return "a symbolic link on the way belongs to another user: name the file without "
+		       "it";
+	default:
+		return NULL;
+	}
+}
+
+static struct out *out__new(int fd, const char *name)
+{
+	struct out *o = out_must(calloc(1, sizeof(*o)));
+
+	o->fd = fd;
+	o->cap = BUF_SZ;
+	o->buf = out_must(malloc(o->cap));
+	o->name = out_must(strdup(name));
+	return o;
+}
+
+/* Was SIGINT, SIGTERM or SIGHUP sent, which the caller has blocked? */
+static bool wanted_to_end(void)
+{
+	sigset_t set;
+
+	return !sigpending(&set) &&
+	       (sigismember(&set, SIGINT) == 1 || sigismember(&set, SIGTERM) == 1 ||
+		sigismember(&set, SIGHUP) == 1);
+}
+
+/* A lease (fcntl(2): file servers take them) ends at the latest after lease-break-time, 45 s. */
+#define LEASE_MS      60000
+#define OPEN_AGAIN_MS 20
+
+/*
+ * Opening a FIFO waits for its reader, a file for whoever holds a lease on it. With signals blocked
+ * nobody could end that.
+ */
+static int open_path(const char *path, enum safe_open_why *why)
+{
+	int fd, waited_ms = 0;
+	struct stat st;
+
+	while ((fd = safe_open(path, why)) < 0 && *why == SAFE_OPEN_ERRNO) {
+		int e = errno;
+		bool is_fifo = e == ENXIO && !stat(path, &st) && S_ISFIFO(st.st_mode);
+
+		errno = e;
+		if (!is_fifo && (e != EAGAIN || waited_ms >= LEASE_MS))
+			break;
+		poll(NULL, 0, OPEN_AGAIN_MS);
+		waited_ms += OPEN_AGAIN_MS;
+		if (wanted_to_end()) {
+			errno = EINTR;
+			return -1;
+		}
+	}
+	return fd;
+}
+
+struct out *out__open(const char *path)
+{
+	bool is_stdout = !strcmp(path, "-");
+	const char *name = is_stdout ? "standard output" : path;
+	enum safe_open_why why = SAFE_OPEN_ERRNO;
+	struct stat st;
+	struct out *o;
+	int fd;
+
+	/* Closed, or plugged by main(). */
+	if (is_stdout && (fcntl(STDOUT_FILENO, F_GETFL) & O_ACCMODE) == O_RDONLY) {
+		fd = -1;
+		errno = EBADF;
+	} else if (is_stdout) {
+		fd = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3);
+	} else {
+		fd = open_path(path, &why);
+	}
+	if (fd < 0 && foreign_hint(why)) {
+		err("cannot write %s: %s", name, foreign_hint(why));
+		return NULL;
+	}
+	if (fd < 0) {
+		err("cannot write %s: %s: %s", name, strerror(errno), open_hint(errno));
+		return NULL;
+	}
+	o = out__new(fd, name);
+	o->is_file = !fstat(fd, &st) && S_ISREG(st.st_mode);
+	return o;
+}
+
+void out__no_next(struct out *o, const char *name, int e)
+{
+	err("cannot write %s: %s: %s: the trace up to there is kept", name, strerror(e),
+	    open_hint(e));
+	o->failed = true;
+	o->error = e;
+}
+
+void out__next(struct out *o, int fd, const char *name)
+{
+	/* Network file systems report a full quota here. */
+	if (close(o->fd) && errno != EINTR)
+		out_fail(o, errno);
+	o->fd = fd;
+	free(o->name);
+	o->name = out_must(strdup(name));
+	o->written = o->begun = o->boundary[0] = o->boundary[1] = 0;
+}
+
+struct out *out__memory(void)
+{
+	return out__new(-1, "memory");
+}
