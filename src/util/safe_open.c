@@ -235,8 +235,7 @@ static int open_last(struct walk *w, const char *part)
 	return fail(w, SAFE_OPEN_ERRNO);
 }
 
-/* Descriptor number in /dev/fd/N and the like, or -1. */
-static int named_fd(const char *path)
+int safe_open_fd(const char *path)
 {
 	static const char *const before[] = {"/dev/fd/", "/proc/self/fd/"};
 	char *end;
@@ -262,7 +261,7 @@ int safe_open(const char *path, enum safe_open_why *why)
 {
 	struct walk w = {.dir = -1};
 	char part[NAME_MAX + 1];
-	int fd = named_fd(path);
+	int fd = safe_open_fd(path);
 	struct rights r;
 
 	*why = SAFE_OPEN_ERRNO;

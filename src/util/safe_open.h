@@ -28,6 +28,8 @@ enum safe_open_why {
  * *why.
  */
 int safe_open(const char *path, enum safe_open_why *why);
+/* The descriptor that such a path (/dev/fd/N) stands for; -1: it is another. */
+int safe_open_fd(const char *path);
 /* Makes a folder (mode 0700) if it is not there. */
 bool safe_mkdir(const char *path, enum safe_open_why *why);
 

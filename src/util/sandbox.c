@@ -43,6 +43,9 @@ static const int kept[] = {
 
 static const int reader_kept[] = {CAP_SYS_PTRACE, CAP_DAC_READ_SEARCH, CAP_CHECKPOINT_RESTORE};
 
+/* To be who the files belong to; root's own rights where they are root's. */
+static const int opener_kept[] = {CAP_SETUID, CAP_SETGID, CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH};
+
 static bool drop_caps(const bool keep[64])
 {
 	struct __user_cap_header_struct head = {.version = _LINUX_CAPABILITY_VERSION_3};
@@ -245,6 +248,40 @@ static const char *const maker_calls[] = {"socketpair", "seccomp"};
 /* Of the process that attaches: it looks at others in a process of its own
  * (attach/probe/holders.h). */
 static const char *const links_calls[] = {"clone", "clone3", "fork", "vfork"};
+
+/* cudatrace-open */
+static const char *const opener_calls[] = {
+	"read",
+	"sendmsg",
+	"openat",
+	"close",
+	"fcntl",
+	"ftruncate",
+	"fstat",
+	"newfstatat",
+	"readlinkat",
+	/* as whom: util/safe_open.h, util/rights.h */
+	"geteuid",
+	"getegid",
+	"getgroups",
+	"setgroups",
+	"setfsuid",
+	"setfsgid",
+	"capget",
+	"capset",
+	/* memory, AddressSanitizer */
+	"brk",
+	"mmap",
+	"munmap",
+	"mprotect",
+	"madvise",
+	"futex",
+	"sigaltstack",
+	"rt_sigreturn",
+	"restart_syscall",
+	"exit",
+	"exit_group",
+};
 
 static const uint32_t families[] = {AF_UNIX, AF_INET, AF_INET6};
 
@@ -465,6 +502,20 @@ void sandbox__enter_reader(bool makes_readers)
 		drop_caps(keep);
 	if (!prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
 		filter_reader(makes_readers);
+}
+
+void sandbox__enter_opener(void)
+{
+	scmp_filter_ctx ctx = seccomp_init(refusal());
+	bool keep[64] = {false};
+	int ret = ctx ? 0 : -ENOMEM;
+
+	for (size_t i = 0; i < COUNT(opener_kept); i++)
+		keep[opener_kept[i]] = true;
+	drop_caps(keep);
+	for (size_t i = 0; i < COUNT(opener_calls) && !ret; i++)
+		ret = allow(ctx, opener_calls[i]);
+	load(ctx, ret);
 }
 
 void sandbox__enter(const struct sandbox_needs *needs)

@@ -25,4 +25,7 @@ void sandbox__enter(const struct sandbox_needs *needs);
  * which can make no process. They open files for reading, and nothing else. */
 void sandbox__enter_reader(bool makes_readers);
 
+/* cudatrace-open (util/opener.h): it opens files for whoever they belong to. */
+void sandbox__enter_opener(void);
+
 #endif /* UTIL_SANDBOX_H */

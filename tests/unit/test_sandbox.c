@@ -218,14 +218,39 @@ static int perf_inside(void)
 	return links_inside();
 }
 
+/* cudatrace-open: files, as whoever they belong to; nothing else. */
+static int opener_inside(void)
+{
+	char *const argv[] = {"true", NULL};
+	struct iovec iov = {0};
+
+	if (!refused(execv("/bin/true", argv)) || !refused(fork()) || !refused(setuid(getuid())))
+		return __LINE__;
+	if (!refused(socket(AF_UNIX, SOCK_STREAM, 0)) || !refused(mount("", "/none", "", 0, "")) ||
+	    !refused(unlink("/none/none")) || !refused(kill(getppid(), 0)) ||
+	    !refused(ptrace(PTRACE_ATTACH, -1, 0, 0)) || !refused(chmod("/none", 0)))
+		return __LINE__;
+	if (!refused(syscall(SYS_process_vm_writev, 1, &iov, 1, &iov, 1, 0)) ||
+	    !refused(try_bpf(BPF_MAP_CREATE)) || !refused(try_perf()) ||
+	    !refused(ioctl(-1, TIOCSTI, "x")))
+		return __LINE__;
+	return open("/dev/null", O_WRONLY) >= 0 ? 0 : __LINE__;
+}
+
 static int refused_call(void)
 {
 	return refused(socket(AF_UNIX, SOCK_STREAM, 0)) ? 0 : __LINE__;
 }
 
-/* The line that a child in the sandbox (NULL: that of the reader) returned; what it says is in
+static void enter_reader(void)
+{
+	sandbox__enter_reader(true);
+}
+
+/* The line that a child in the sandbox (needs NULL: entered by enter) returned; what it says is in
  * said. */
-static int in_sandbox(const struct sandbox_needs *needs, int (*fn)(void), char *said, size_t size)
+static int in_sandbox_of(const struct sandbox_needs *needs, void (*enter)(void), int (*fn)(void),
+			 char *said, size_t size)
 {
 	int fds[2], status = 0;
 	ssize_t n;
@@ -241,7 +266,7 @@ static int in_sandbox(const struct sandbox_needs *needs, int (*fn)(void), char *
 		if (needs)
 			sandbox__enter(needs);
 		else
-			sandbox__enter_reader(true);
+			enter();
 		line = fn();
 		/* An exit status has 8 bits. */
 		(void)!write(fds[1], &line, sizeof(line));
@@ -254,6 +279,11 @@ static int in_sandbox(const struct sandbox_needs *needs, int (*fn)(void), char *
 	close(fds[0]);
 	assert_int_equal(waitpid(pid, &status, 0), pid);
 	return status;
+}
+
+static int in_sandbox(const struct sandbox_needs *needs, int (*fn)(void), char *said, size_t size)
+{
+	return in_sandbox_of(needs, enter_reader, fn, said, size);
 }
 
 static int line_of(const char *said, size_t len)
@@ -287,6 +317,15 @@ static void test_reader(void **state)
 	char said[256];
 
 	assert_int_equal(in_sandbox(NULL, maker_inside, said, sizeof(said)), 0);
+	assert_int_equal(line_of(said, 0), 0);
+}
+
+static void test_opener(void **state)
+{
+	char said[256];
+
+	assert_int_equal(
+		in_sandbox_of(NULL, sandbox__enter_opener, opener_inside, said, sizeof(said)), 0);
 	assert_int_equal(line_of(said, 0), 0);
 }
 
@@ -337,6 +376,7 @@ int main(void)
 		cmocka_unit_test(test_refused), cmocka_unit_test(test_daemon),
 		cmocka_unit_test(test_links),	cmocka_unit_test(test_says_it),
 		cmocka_unit_test(test_kills),	cmocka_unit_test(test_reader),
+		cmocka_unit_test(test_opener),
 	};
 
 	unsetenv("CUDATRACE_SANDBOX");
