@@ -46,6 +46,8 @@ struct trace_info {
 	uint64_t wall_ns;    /* CLOCK_REALTIME at the same moment, since the epoch, as the clock was
 				set when the header was written */
 	const char *boot_id; /* of the kernel that ran; NULL or "": not known */
+	unsigned piece;	     /* of a trace in several files: how many come before this one, */
+	uint64_t piece_ns;   /* and when the one before ended */
 };
 
 /* Calls of one function that were counted and not recorded. */
@@ -64,7 +66,11 @@ struct trace_fn_cost {
 };
 #define TRACE_DEAR_MAX 5
 
+/* Why a file ends that another follows. */
+#define TRACE_GOES_ON "max-file"
+
 struct trace_end {
+	bool goes_on;	       /* in another file: what is said is of this one */
 	uint64_t end_ns;       /* CLOCK_MONOTONIC */
 	const char *reason;    /* "command exited", "interrupted", "duration", ... */
 	uint64_t type_cnt[32]; /* events written by enum event_type */

@@ -9,10 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "chrome_flow.h"
+#include "beside.h"
 #include "model/event_table.h"
 #include "text/json.h"
-#include "chrome_proc.h"
 #include "sink.h"
 #include "text/stack.h"
 #include "timeline.h"
@@ -24,8 +23,7 @@
 
 struct chrome {
 	struct sink sink;
-	struct flows *flows;
-	struct chrome_procs *procs;
+	struct beside beside;
 	uint64_t arrow_cnt;
 };
 
@@ -111,33 +109,36 @@ static void put_meta(struct chrome *c, const char *what, uint32_t pid, uint32_t 
 
 static void put_names(struct chrome *c, const struct trace_event *ev)
 {
-	struct chrome_names n;
+	const struct beside *b = &c->beside;
 
-	if (!chrome_procs__names(c->procs, ev, &n))
-		return;
-	if (n.new_process)
-		put_meta(c, "process_sort_index", ev->pid, ev->pid, NULL, n.index);
-	if (n.process)
-		put_meta(c, "process_name", ev->pid, ev->pid, n.process, 0);
-	if (n.thread)
-		put_meta(c, "thread_name", ev->pid, ev->tid, n.thread, 0);
+	if (b->new_process)
+		put_meta(c, "process_sort_index", ev->pid, ev->pid, NULL, b->index);
+	if (b->process[0])
+		put_meta(c, "process_name", ev->pid, ev->pid, b->process, 0);
+	if (b->thread[0])
+		put_meta(c, "thread_name", ev->pid, ev->tid, b->thread, 0);
 }
 
-static void put_counter(void *ctx, uint32_t pid, const struct chrome_counter *counter,
-			uint64_t ts_ns, uint64_t value)
+static void put_counter(struct chrome *c, const struct beside_counter *value)
 {
-	struct chrome *c = ctx;
+	const struct chrome_counter *counter = value->counter;
 	struct out *o = c->sink.out;
 
-	put_head(c, counter->name, strlen(counter->name), counter->cat, "C", ts_ns);
+	put_head(c, counter->name, strlen(counter->name), counter->cat, "C", value->ts_ns);
 	out_lit(o, ",\"pid\":");
-	out_u64(o, pid);
+	out_u64(o, value->pid);
 	out_lit(o, ",\"args\":{\"");
 	out_str(o, counter->unit);
 	out_lit(o, "\":");
-	out_u64(o, value);
+	out_u64(o, value->value);
 	out_lit(o, "}}");
 	next_line(c);
+}
+
+static void put_counters(struct chrome *c)
+{
+	for (unsigned i = 0; i < c->beside.counter_cnt; i++)
+		put_counter(c, &c->beside.counters[i]);
 }
 
 static void put_arrow_end(struct chrome *c, const char *ph, uint64_t ts_ns, uint32_t pid,
@@ -153,10 +154,9 @@ static void put_arrow_end(struct chrome *c, const char *ph, uint64_t ts_ns, uint
 
 /* Both ends on one line, when the waiting call is known: an arrow is never half. They lie at the
  * very start of their calls, where no nested call can be taken for them. */
-static void put_arrow(void *ctx, const struct flow_launch *from, const struct trace_event *to)
+static void put_arrow(struct chrome *c, const struct flow_launch *from,
+		      const struct trace_event *to)
 {
-	struct chrome *c = ctx;
-
 	c->arrow_cnt++;
 	put_arrow_end(c, "s", from->start_ns, to->pid, from->tid);
 	out_lit(c->sink.out, "},");
@@ -255,23 +255,17 @@ static void put_header(struct chrome *c, const struct trace_info *info)
 {
 	struct json j;
 
-	put_global(c, &j, "trace begins", info->base_ns);
+	put_global(c, &j, "trace begins", info->piece ? info->piece_ns : info->base_ns);
 	timeline_begin(info, &j.v);
 	json_close(&j);
 	out_char(c->sink.out, '}');
 	next_line(c);
 }
 
-static int chrome_open(struct sink *s, const struct trace_info *info)
+static int begin_file(struct sink *s, const struct trace_info *info)
 {
 	struct chrome *c = (struct chrome *)s;
 
-	c->flows = flows__new();
-	c->procs = chrome_procs__new();
-	if (!c->flows || !c->procs) {
-		err("cannot write a Chrome trace: out of memory: close other programs");
-		return -ENOMEM;
-	}
 	out_lit(s->out, "[\n");
 	out__commit(s->out);
 	put_header(c, info);
@@ -280,20 +274,50 @@ static int chrome_open(struct sink *s, const struct trace_info *info)
 	return s->out->failed ? -s->out->error : 0;
 }
 
-static void chrome_event(struct sink *s, const struct trace_event *ev)
+static int chrome_open(struct sink *s, const struct trace_info *info)
 {
 	struct chrome *c = (struct chrome *)s;
 
-	/* The others come from whichever thread was there, and say nothing of its name. */
-	if (ev->pid && !event_is(ev, NO_THREAD))
-		put_names(c, ev);
+	if (beside__init(&c->beside)) {
+		err("cannot write a Chrome trace: out of memory: close other programs");
+		return -ENOMEM;
+	}
+	return begin_file(s, info);
+}
+
+static int chrome_next_file(struct sink *s, const struct trace_info *info)
+{
+	beside__next_file(&((struct chrome *)s)->beside);
+	return begin_file(s, info);
+}
+
+static void put_event(struct chrome *c, const struct trace_event *ev)
+{
+	put_names(c, ev);
 	if (ev->kind == EVENT_CALL || ev->kind == EVENT_DRIVER)
 		put_call(c, ev);
 	else if (ev->kind != EVENT_STACK)
 		put_instant(c, ev);
 	/* After the call: both viewers look for an arrow's end in what they have read. */
-	flows__event(c->flows, ev, put_arrow, c);
-	chrome_procs__counters(c->procs, ev, put_counter, c);
+	for (unsigned i = 0; i < c->beside.arrow_cnt; i++)
+		put_arrow(c, &c->beside.arrows[i], ev);
+	put_counters(c);
+}
+
+static void chrome_event(struct sink *s, const struct trace_event *ev)
+{
+	struct chrome *c = (struct chrome *)s;
+
+	beside__event(&c->beside, ev);
+	put_event(c, ev);
+}
+
+static void chrome_again(struct sink *s, const struct trace_event *ev)
+{
+	struct chrome *c = (struct chrome *)s;
+
+	beside__again(&c->beside, ev);
+	put_event(c, ev);
 }
 
 /* The last line: an event without a comma. */
@@ -302,8 +326,8 @@ static void put_closing(struct chrome *c, const struct trace_end *end)
 	struct json j;
 
 	put_global(c, &j, "trace ends", end->end_ns);
-	timeline_end(end, c->sink.lost_cnt + c->sink.out->lost,
-		     flows__forgotten(c->flows) + chrome_procs__forgotten(c->procs), &j.v);
+	timeline_end(end, c->sink.lost_cnt + c->sink.out->lost, beside__forgotten(&c->beside),
+		     &j.v);
 	json_close(&j);
 	out_lit(c->sink.out, "}]\n");
 	out__commit(c->sink.out);
@@ -330,8 +354,10 @@ static void chrome_end(struct sink *s, const struct trace_end *end)
 	struct chrome *c = (struct chrome *)s;
 	int tries;
 
-	if (!s->out->failed)
-		chrome_procs__flush(c->procs, put_counter, c);
+	if (!s->out->failed && !end->goes_on) {
+		beside__rest(&c->beside);
+		put_counters(c);
+	}
 	out__flush(s->out);
 	for (tries = 0; tries < 2; tries++) {
 		if (s->out->failed && out__make_room(s->out, CLOSING_SZ) < 0)
@@ -348,14 +374,15 @@ static void chrome_close(struct sink *s)
 {
 	struct chrome *c = (struct chrome *)s;
 
-	flows__free(c->flows);
-	chrome_procs__free(c->procs);
+	beside__free(&c->beside);
 }
 
 const struct sink_ops chrome_sink_ops = {
 	.size = sizeof(struct chrome),
 	.open = chrome_open,
 	.event = chrome_event,
+	.next_file = chrome_next_file,
+	.again = chrome_again,
 	.end = chrome_end,
 	.close = chrome_close,
 };

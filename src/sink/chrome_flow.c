@@ -95,6 +95,11 @@ void flows__free(struct flows *f)
 	free(f);
 }
 
+uint64_t flows__seq(const struct flows *f)
+{
+	return f->seq;
+}
+
 uint64_t flows__forgotten(const struct flows *f)
 {
 	return f->forgotten;

@@ -29,6 +29,8 @@ void flows__free(struct flows *f);
 /* Calls fn for each launch that ev waited for, at most once for a launch and a stream. */
 void flows__event(struct flows *f, const struct trace_event *ev, flow_fn fn, void *ctx);
 
+/* How many launches there were. */
+uint64_t flows__seq(const struct flows *f);
 /* Streams, events and processes that made room for others: arrows may be missing. */
 uint64_t flows__forgotten(const struct flows *f);
 

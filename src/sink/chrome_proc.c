@@ -27,6 +27,7 @@ struct thread_key {
 
 struct thread {
 	struct thread_key key;
+	unsigned file; /* in which it was named */
 	char comm[COMM_SZ];
 	UT_hash_handle hh;
 };
@@ -34,6 +35,7 @@ struct thread {
 struct proc {
 	uint32_t pid;
 	unsigned index;
+	unsigned file;	    /* in which it was named */
 	bool named_by_main; /* else by whichever thread came first */
 	char comm[COMM_SZ];
 
@@ -55,6 +57,7 @@ struct chrome_procs {
 	struct proc *cur_proc; /* of the event before */
 	struct thread *cur_thread;
 	unsigned proc_cnt; /* ever seen */
+	unsigned file;	   /* how many are ended */
 	uint64_t forgotten;
 };
 
@@ -96,6 +99,11 @@ void chrome_procs__free(struct chrome_procs *ps)
 uint64_t chrome_procs__forgotten(const struct chrome_procs *ps)
 {
 	return ps->forgotten;
+}
+
+void chrome_procs__name_anew(struct chrome_procs *ps)
+{
+	ps->file++;
 }
 
 static struct proc *proc_find(struct chrome_procs *ps, uint32_t pid)
@@ -188,9 +196,17 @@ static void name_process(struct chrome_procs *ps, const struct trace_event *ev,
 			return;
 		n->new_process = true;
 		n->index = p->index;
+	} else if (p->file != ps->file) {
+		n->new_process = true;
+		n->index = p->index;
+		n->process = p->comm;
+		p->file = ps->file;
+		if (!is_main)
+			return;
 	} else if (!is_main || (p->named_by_main && !strncmp(p->comm, ev->comm, COMM_SZ - 1))) {
 		return;
 	}
+	p->file = ps->file;
 	p->named_by_main = is_main;
 	if (comm_set(p->comm, ev->comm) || n->new_process)
 		n->process = p->comm;
@@ -205,12 +221,13 @@ bool chrome_procs__names(struct chrome_procs *ps, const struct trace_event *ev,
 	if (!ev->comm)
 		return false;
 	t = thread_find(ps, ev->pid, ev->tid);
-	if (t && !strncmp(t->comm, ev->comm, COMM_SZ - 1))
+	if (t && t->file == ps->file && !strncmp(t->comm, ev->comm, COMM_SZ - 1))
 		return false;
 	name_process(ps, ev, n);
 	if (!t)
 		t = thread_add(ps, ev->pid, ev->tid);
 	if (t) {
+		t->file = ps->file;
 		comm_set(t->comm, ev->comm);
 		n->thread = t->comm;
 	}

@@ -34,6 +34,8 @@ uint64_t chrome_procs__forgotten(const struct chrome_procs *ps);
 /* false: nothing new. The names live until the next call. */
 bool chrome_procs__names(struct chrome_procs *ps, const struct trace_event *ev,
 			 struct chrome_names *n);
+/* Nothing was said yet: another file begins. */
+void chrome_procs__name_anew(struct chrome_procs *ps);
 /* Calls fn for the counters that are due. A value of memory that has to wait is written at the end
  * of its gap, unless a newer one took its place. A rate is written at the start of the time that it
  * was counted in, when that time is over. */

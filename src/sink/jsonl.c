@@ -469,7 +469,10 @@ static void jsonl_cloned(struct sink *s)
 const struct sink_ops jsonl_sink_ops = {
 	.size = sizeof(struct jsonl),
 	.open = jsonl_open,
+	.defines_stacks = true,
 	.event = jsonl_event,
 	.cloned = jsonl_cloned,
 	.end = jsonl_end,
+	.next_file = jsonl_open,
+	.again = jsonl_event,
 };

@@ -8,8 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "chrome_flow.h"
-#include "chrome_proc.h"
+#include "beside.h"
 #include "model/event_table.h"
 #include "perfetto_args.h"
 #include "perfetto_fields.h"
@@ -25,8 +24,7 @@
 struct perfetto {
 	struct sink sink;
 	struct pseq q;
-	struct flows *flows;
-	struct chrome_procs *procs;
+	struct beside beside;
 	struct out *scratch;
 	uint64_t arrow_cnt;
 	/* What a launch is called, by the number of its kernel's whole name: number of an event's
@@ -163,26 +161,30 @@ static uint64_t name_iid(struct perfetto *p, const struct trace_event *ev, uint6
 
 static void put_names(struct perfetto *p, const struct trace_event *ev)
 {
-	struct chrome_names n;
+	const struct beside *b = &p->beside;
 
-	if (!chrome_procs__names(p->procs, ev, &n))
-		return;
-	if (n.process)
-		process_track(p, ev->pid, n.process, ev->start_ns);
-	if (n.thread)
-		thread_track(p, ev->pid, ev->tid, n.thread, ev->start_ns);
+	if (b->process[0])
+		process_track(p, ev->pid, b->process, ev->start_ns);
+	if (b->thread[0])
+		thread_track(p, ev->pid, ev->tid, b->thread, ev->start_ns);
 }
 
-static void put_counter(void *ctx, uint32_t pid, const struct chrome_counter *counter,
-			uint64_t ts_ns, uint64_t value)
+static void put_counter(struct perfetto *p, const struct beside_counter *value)
 {
-	struct perfetto *p = ctx;
-	uint64_t track = named_track(p, TRACK_OF_COUNTER, pid, counter->name, counter->unit, ts_ns);
+	const struct chrome_counter *counter = value->counter;
+	uint64_t track = named_track(p, TRACK_OF_COUNTER, value->pid, counter->name, counter->unit,
+				     value->ts_ns);
 
-	pseq__event(&p->q, ts_ns, TYPE_COUNTER, track, false);
-	pb_u64(p->q.packet, EVENT_COUNTER_VALUE, value);
+	pseq__event(&p->q, value->ts_ns, TYPE_COUNTER, track, false);
+	pb_u64(p->q.packet, EVENT_COUNTER_VALUE, value->value);
 	pseq__close(&p->q);
 	pseq__commit(&p->q);
+}
+
+static void put_counters(struct perfetto *p)
+{
+	for (unsigned i = 0; i < p->beside.counter_cnt; i++)
+		put_counter(p, &p->beside.counters[i]);
 }
 
 static void put_arrow_end(struct perfetto *p, char phase, uint32_t pid, uint32_t tid,
@@ -205,10 +207,9 @@ static void put_arrow_end(struct perfetto *p, char phase, uint32_t pid, uint32_t
 /* The launch was written long ago, so that it cannot have the arrow's number: an arrow's ends are
  * events of their own, which belong to the slices that are open then. The newer flow_ids would cost
  * ten bytes of each launch, waited for or not. */
-static void put_arrow(void *ctx, const struct flow_launch *from, const struct trace_event *to)
+static void put_arrow(struct perfetto *p, const struct flow_launch *from,
+		      const struct trace_event *to)
 {
-	struct perfetto *p = ctx;
-
 	p->arrow_cnt++;
 	thread_track(p, to->pid, from->tid, NULL, from->start_ns);
 	put_arrow_end(p, 's', to->pid, from->tid, from->start_ns, true);
@@ -297,21 +298,13 @@ static void close_global(struct perfetto *p)
 	pseq__commit(&p->q);
 }
 
-static int perfetto_open(struct sink *s, const struct trace_info *info)
+static int begin_file(struct sink *s, const struct trace_info *info)
 {
 	struct perfetto *p = (struct perfetto *)s;
 	struct pargs args;
 
-	p->flows = flows__new();
-	p->procs = chrome_procs__new();
-	p->short_names = calloc(PSEQ_TEXTS_MAX, sizeof(*p->short_names));
-	if (pseq__init(&p->q, s->out) || !p->flows || !p->procs || !p->short_names) {
-		err("cannot write a Perfetto trace: out of memory: close other programs");
-		return -ENOMEM;
-	}
-	p->scratch = out__memory();
 	pseq__begin(&p->q, info->base_ns, info->wall_ns);
-	open_global(p, &args, "trace begins", info->base_ns);
+	open_global(p, &args, "trace begins", info->piece ? info->piece_ns : info->base_ns);
 	timeline_begin(info, &args.v);
 	close_global(p);
 	/* A file that cannot be written is known before the start. */
@@ -319,21 +312,53 @@ static int perfetto_open(struct sink *s, const struct trace_info *info)
 	return s->out->failed ? -s->out->error : 0;
 }
 
-static void perfetto_event(struct sink *s, const struct trace_event *ev)
+static int perfetto_open(struct sink *s, const struct trace_info *info)
 {
 	struct perfetto *p = (struct perfetto *)s;
 
+	p->short_names = calloc(PSEQ_TEXTS_MAX, sizeof(*p->short_names));
+	if (pseq__init(&p->q, s->out) || beside__init(&p->beside) || !p->short_names) {
+		err("cannot write a Perfetto trace: out of memory: close other programs");
+		return -ENOMEM;
+	}
+	p->scratch = out__memory();
+	return begin_file(s, info);
+}
+
+static int perfetto_next_file(struct sink *s, const struct trace_info *info)
+{
+	beside__next_file(&((struct perfetto *)s)->beside);
+	return begin_file(s, info);
+}
+
+static void put_event(struct perfetto *p, const struct trace_event *ev)
+{
 	pseq__ready(&p->q);
-	/* The others come from whichever thread was there, and say nothing of its name. */
-	if (ev->pid && !event_is(ev, NO_THREAD))
-		put_names(p, ev);
+	put_names(p, ev);
 	if (ev->kind == EVENT_CALL || ev->kind == EVENT_DRIVER)
 		put_call(p, ev);
 	else if (ev->kind != EVENT_STACK)
 		put_instant(p, ev);
 	/* After the call: an arrow's end belongs to the slice that began before it. */
-	flows__event(p->flows, ev, put_arrow, p);
-	chrome_procs__counters(p->procs, ev, put_counter, p);
+	for (unsigned i = 0; i < p->beside.arrow_cnt; i++)
+		put_arrow(p, &p->beside.arrows[i], ev);
+	put_counters(p);
+}
+
+static void perfetto_event(struct sink *s, const struct trace_event *ev)
+{
+	struct perfetto *p = (struct perfetto *)s;
+
+	beside__event(&p->beside, ev);
+	put_event(p, ev);
+}
+
+static void perfetto_again(struct sink *s, const struct trace_event *ev)
+{
+	struct perfetto *p = (struct perfetto *)s;
+
+	beside__again(&p->beside, ev);
+	put_event(p, ev);
 }
 
 static void put_closing(struct perfetto *p, const struct trace_end *end)
@@ -348,8 +373,8 @@ static void put_closing(struct perfetto *p, const struct trace_end *end)
 		close_global(p);
 	}
 	open_global(p, &args, "trace ends", end->end_ns);
-	timeline_end(end, p->sink.lost_cnt + p->sink.out->lost,
-		     flows__forgotten(p->flows) + chrome_procs__forgotten(p->procs), &args.v);
+	timeline_end(end, p->sink.lost_cnt + p->sink.out->lost, beside__forgotten(&p->beside),
+		     &args.v);
 	close_global(p);
 }
 
@@ -359,9 +384,10 @@ static void perfetto_end(struct sink *s, const struct trace_end *end)
 	struct perfetto *p = (struct perfetto *)s;
 	int tries;
 
-	if (!s->out->failed) {
+	if (!s->out->failed && !end->goes_on) {
 		pseq__ready(&p->q);
-		chrome_procs__flush(p->procs, put_counter, p);
+		beside__rest(&p->beside);
+		put_counters(p);
 	}
 	out__flush(s->out);
 	for (tries = 0; tries < 2; tries++) {
@@ -378,8 +404,7 @@ static void perfetto_close(struct sink *s)
 {
 	struct perfetto *p = (struct perfetto *)s;
 
-	flows__free(p->flows);
-	chrome_procs__free(p->procs);
+	beside__free(&p->beside);
 	pseq__free(&p->q);
 	out__close(p->scratch);
 	free(p->short_names);
@@ -389,6 +414,8 @@ const struct sink_ops perfetto_sink_ops = {
 	.size = sizeof(struct perfetto),
 	.open = perfetto_open,
 	.event = perfetto_event,
+	.next_file = perfetto_next_file,
+	.again = perfetto_again,
 	.end = perfetto_end,
 	.close = perfetto_close,
 };

@@ -117,6 +117,8 @@ void pseq__begin(struct pseq *q, uint64_t base_ns, uint64_t wall_ns)
 {
 	q->last_ns = base_ns;
 	q->lost = q->out->lost;
+	intern__empty(q->texts, true);
+	intern__empty(q->tracks, false);
 	put_state(q, wall_ns);
 }
 

@@ -31,7 +31,7 @@ struct pseq {
 /* Units of out are packets from now on. -ENOMEM or 0; pseq__free() either way. */
 int pseq__init(struct pseq *q, struct out *out);
 void pseq__free(struct pseq *q);
-/* The first packet: the clocks. */
+/* The first packet of a file: the clocks. Nothing said before counts; numbers of tracks go on. */
 void pseq__begin(struct pseq *q, uint64_t base_ns, uint64_t wall_ns);
 /* Before an event: begins anew when packets were lost, or when too much is interned. */
 void pseq__ready(struct pseq *q);

@@ -11,6 +11,7 @@
 
 struct sink;
 struct crew;
+struct split;
 
 enum sink_id {
 #define SINK(id, name, help) SINK_##id,
@@ -20,23 +21,32 @@ enum sink_id {
 };
 
 struct sink_ops {
-	size_t size; /* of the sink's own struct, which begins with struct sink */
+	size_t size;	     /* of the sink's own struct, which begins with struct sink */
+	bool defines_stacks; /* by EVENT_STACK, once; else each event shows its own */
 	/* Before the first event. */
 	int (*open)(struct sink *s, const struct trace_info *info);
 	void (*event)(struct sink *s, const struct trace_event *ev);
 	/* s is a copy, to write events into an out of its own, which others do at the same time.
 	 * NULL: its events depend on those before. */
 	void (*cloned)(struct sink *s);
-	/* After the last event: write the closing parts. */
+	/* After the last event, and that of each file that another follows (end->goes_on): write
+	 * the closing parts. May be called again when what it wrote was taken back. */
 	void (*end)(struct sink *s, const struct trace_end *end);
+	/* The file goes on in another, which is empty: as open, and what was said once is to be
+	 * said again. NULL: it cannot be split. */
+	int (*next_file)(struct sink *s, const struct trace_info *info);
+	/* The last event once more, as the first of another file: what event wrote was taken back.
+	 */
+	void (*again)(struct sink *s, const struct trace_event *ev);
 	/* Frees what open made; end may not have been called. */
 	void (*close)(struct sink *s);
 };
 
 struct sink {
 	const struct sink_ops *ops;
-	struct out *out;   /* where it writes; owned */
-	struct crew *crew; /* NULL: the caller writes */
+	struct out *out;     /* where it writes; owned */
+	struct crew *crew;   /* NULL: the caller writes */
+	struct split *split; /* NULL: it stays one file */
 	uint64_t base_ns;
 	uint64_t event_cnt; /* given to it */
 	uint64_t lost_cnt;  /* of those, not written: disk full, pipe closed */
@@ -46,6 +56,10 @@ struct sink {
 struct sink *sink__open(enum sink_id id, const char *path, const struct trace_info *info);
 /* Writes into memory, s->out: the caller takes what is there. */
 struct sink *sink__memory(enum sink_id id, const struct trace_info *info);
+/* No file of it is larger than max: what comes goes to others, named after path (util/piece.h),
+ * each a trace by itself. Where it is no file, or one that is only whole, nothing happens. info
+ * must live as long as s. Before any event; reports its own errors: 0 or -errno. */
+int sink__split(struct sink *s, const char *path, uint64_t max, const struct trace_info *info);
 /* From now on that many threads put its lines together, where it is a file and its ops allow that.
  * Else, or when there can be none, the caller goes on doing so. */
 void sink__hire(struct sink *s, unsigned threads);

@@ -106,6 +106,8 @@ void timeline_begin(const struct trace_info *info, struct visitor *v)
 	v->ops->close_array(v);
 	v->ops->f64(v, "probe_cost_ns", info->probe_cost_ns);
 	put_wall_time(info->wall_ns, v);
+	if (info->piece)
+		v->ops->u64(v, "piece", info->piece);
 }
 
 void timeline_drops(const struct trace_end *end, bool zeros, struct visitor *v)

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * What an event brings to a picture of the trace, Chrome's or Perfetto's, beside its slice or
+ * instant: names of its process and thread, arrows, values of counters. Found once, so that the
+ * event can be written again in another file.
+ */
+#ifndef SINK_BESIDE_H
+#define SINK_BESIDE_H
+
+#include "chrome_flow.h"
+#include "chrome_proc.h"
+
+#define BESIDE_NAME_SZ 16 /* of the kernel */
+
+struct beside_counter {
+	uint32_t pid;
+	const struct chrome_counter *counter;
+	uint64_t ts_ns, value;
+};
+
+struct beside {
+	struct flows *flows;
+	struct chrome_procs *procs;
+	uint64_t seq_before; /* launches before the event */
+	uint64_t seq_files;  /* launches in files that are ended: no arrow begins there */
+	/* Of the event at hand. Names are "" when they are no news. */
+	bool new_process;
+	unsigned index; /* of the process, in order of appearance */
+	char process[BESIDE_NAME_SZ], thread[BESIDE_NAME_SZ];
+	struct flow_launch *arrows; /* where they begin; they end at the event */
+	unsigned arrow_cnt, arrow_cap;
+	struct beside_counter *counters;
+	unsigned counter_cnt, counter_cap;
+	bool ended;
+};
+
+/* -ENOMEM or 0; beside__free() either way. */
+int beside__init(struct beside *b);
+void beside__free(struct beside *b);
+void beside__event(struct beside *b, const struct trace_event *ev);
+/* Another file begins. */
+void beside__next_file(struct beside *b);
+/* The same event, as the first of that file. */
+void beside__again(struct beside *b, const struct trace_event *ev);
+/* Values of counters that still wait, at the end of the trace; the same when asked again. */
+void beside__rest(struct beside *b);
+/* What made room for others: names come twice, arrows may be missing. */
+uint64_t beside__forgotten(const struct beside *b);
+
+#endif /* SINK_BESIDE_H */
