@@ -328,6 +328,7 @@ void opts__parse(struct opts *o, int argc, char **argv)
 	error_t ret;
 
 	memset(o, 0, sizeof(*o));
+	o->bare = argc == 1;
 	o->trace.follow = true;
 	o->trace.wait = true;
 	o->trace.sandbox = true;

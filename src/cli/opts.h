@@ -32,6 +32,7 @@ enum verb {
 
 struct opts {
 	enum verb verb;
+	bool bare; /* nothing was given */
 	struct session_opts trace; /* and what other verbs have in common with it */
 	int verbose;
 	bool ioctls; /* list: the driver's tables instead of the API's */
