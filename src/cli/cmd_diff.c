@@ -79,8 +79,8 @@ int cmd_diff(const struct opts *o)
 	/* What the first one gave must outlive the second. */
 	for (; c.side < 2; c.side++) {
 		readers[c.side] = reader__new(&ops, &c);
-		if (!readers[c.side] || reader__file(readers[c.side], o->files.v[c.side], &file) ||
-		    c.failed)
+		if (!readers[c.side] ||
+		    reader__pieces(readers[c.side], o->files.v[c.side], NULL, &file) || c.failed)
 			goto out;
 	}
 	differ = diff__finish(c.diff);

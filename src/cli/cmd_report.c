@@ -111,6 +111,11 @@ static int open_picture(struct report_cmd *c, unsigned i, const struct trace_inf
 		return -EINVAL;
 	}
 	c->pictures[i] = sink__open(pictures[i].id, path, info);
+	if (c->pictures[i] && c->o->trace.max_file &&
+	    sink__split(c->pictures[i], path, c->o->trace.max_file, info)) {
+		sink__close(c->pictures[i], NULL);
+		c->pictures[i] = NULL;
+	}
 	free(path);
 	return c->pictures[i] ? 0 : -EIO;
 }
@@ -260,11 +265,13 @@ static void on_progress(void *ctx, const char *path, uint64_t pos, uint64_t size
 
 static bool read_files(struct report_cmd *c)
 {
+	const struct strv *files = &c->o->files;
 	bool any = false;
 
 	c->bar = isatty(STDERR_FILENO) && !c->o->trace.quiet;
-	for (unsigned i = 0; i < c->o->files.cnt && !c->failed; i++) {
-		any |= !reader__file(c->reader, c->o->files.v[i], &c->files[i]);
+	for (unsigned i = 0; i < files->cnt && !c->failed; i++) {
+		any |= !reader__pieces(c->reader, files->v[i],
+				       i + 1 < files->cnt ? files->v[i + 1] : NULL, &c->files[i]);
 		if (c->bar)
 			fputs("\r\033[K", stderr);
 	}

@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "util/log.h"
+#include "util/piece.h"
 #include "util/strdist.h"
 
 /* argp keys of options without a letter. */
@@ -292,6 +293,8 @@ static void check_whole(const struct parse *p)
 		opts__die(
 			"FILE is missing; give a trace that cudatrace --jsonl wrote, as in cudatrace "
 			"report trace.jsonl, or - for stdin");
+	if (o->verb == VERB_REPORT)
+		pieces_sort(o->files.v, o->files.cnt);
 	if (o->verb == VERB_CTL && !o->files.cnt)
 		opts__die(
 			"ctl: what is to be done? Give status, level, burst, dump or reload, as in "

@@ -22,9 +22,11 @@ enum verb {
 };
 
 /* Ring buffer. At 500,000 calls a second the default is filled in about half a second. */
-#define OPTS_BUFFER_MIN	    (64ull << 10)
-#define OPTS_BUFFER_MAX	    (1ull << 30)
-#define OPTS_WRITERS_MAX    15
+#define OPTS_BUFFER_MIN	 (64ull << 10)
+#define OPTS_BUFFER_MAX	 (1ull << 30)
+#define OPTS_WRITERS_MAX 15
+/* Room for a header, an end with the counts of all functions, and events between. */
+#define OPTS_FILE_MIN	    (1ull << 20)
 #define OPTS_BUFFER_DEFAULT (32ull << 20)
 /* When all processes are traced: a tracer that waits for days has its pages resident, twice each.
  */
@@ -32,7 +34,7 @@ enum verb {
 
 struct opts {
 	enum verb verb;
-	bool bare; /* nothing was given */
+	bool bare;		   /* nothing was given */
 	struct session_opts trace; /* and what other verbs have in common with it */
 	int verbose;
 	bool ioctls; /* list: the driver's tables instead of the API's */

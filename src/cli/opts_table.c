@@ -193,6 +193,19 @@ static void set_buffer_size(struct opts *o, const struct opt_row *row, const cha
 	o->trace.buffer_sz = sz;
 }
 
+static void set_max_file(struct opts *o, const struct opt_row *row, const char *arg)
+{
+	int ret = opt_read_size(arg, &o->trace.max_file);
+
+	if (ret == -EINVAL)
+		opts__die("--max-file '%s': not a size; give 1M or more, as in --max-file 256M",
+			  arg);
+	if (ret)
+		opts__die("--max-file %s: too large; leave the option out for one file", arg);
+	if (o->trace.max_file < OPTS_FILE_MIN)
+		opts__die("--max-file %s: too small; the smallest is 1M", arg);
+}
+
 static void set_writers(struct opts *o, const struct opt_row *row, const char *arg)
 {
 	uint64_t cnt;

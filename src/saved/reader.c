@@ -3,14 +3,17 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "input.h"
 #include "parse.h"
 #include "saved.h"
 #include "util/log.h"
+#include "util/piece.h"
 
 #define BUF_SZ	       (1u << 20)
 #define PROGRESS_BYTES (16u << 20)
@@ -42,7 +45,9 @@ struct reader {
 	uint64_t unknown_cnt, backwards_cnt, long_cnt;
 	uint64_t last_ns;
 	bool has_end, in_trace;
-	int error; /* the rest of the file is not read */
+	bool goes_on;	 /* the trace does, in another file */
+	bool must_go_on; /* the file is read as such a one */
+	int error;	 /* the rest of the file is not read */
 };
 
 struct reader *reader__new(const struct reader_ops *ops, void *ctx)
@@ -211,14 +216,19 @@ static void bad_line(struct reader *r, size_t len, const struct parsed *p, bool 
 	}
 }
 
-static int begin(struct reader *r)
+static void in_trace(struct reader *r)
 {
 	const char *note = saved__note(r->saved);
 
 	if (note && ++r->note_cnt <= MESSAGES_MAX)
 		info("%s: line %" PRIu64 ": %s", name_of(r), r->file->lines, note);
 	r->in_trace = true;
-	r->has_end = false;
+	r->has_end = r->goes_on = false;
+}
+
+static int begin(struct reader *r)
+{
+	in_trace(r);
 	r->last_ns = 0;
 	return r->ops->begin ? r->ops->begin(r->ctx, saved__info(r->saved)) : 0;
 }
@@ -255,6 +265,7 @@ static void on_line(struct reader *r, const char *line, size_t len, bool whole)
 {
 	struct trace_event ev;
 	struct parsed p;
+	unsigned piece;
 	const char *why;
 	int kind;
 
@@ -269,6 +280,11 @@ static void on_line(struct reader *r, const char *line, size_t len, bool whole)
 		bad_line(r, len, &p, whole);
 		return;
 	}
+	if (r->must_go_on && !saved__continues(r->saved, &p, &piece)) {
+		r->error = -ESTALE;
+		return;
+	}
+	r->must_go_on = false;
 	kind = saved__line(r->saved, &p, line, &ev, &why);
 	/* An event's times need the header's: those of a file that has none are read again. */
 	if ((kind == SAVED_EVENT || kind == SAVED_STACK) && !r->in_trace) {
@@ -282,6 +298,9 @@ static void on_line(struct reader *r, const char *line, size_t len, bool whole)
 	case SAVED_HEADER:
 		r->error = begin(r);
 		break;
+	case SAVED_MORE:
+		in_trace(r);
+		break;
 	case SAVED_EVENT:
 		on_event(r, &ev);
 		break;
@@ -289,6 +308,10 @@ static void on_line(struct reader *r, const char *line, size_t len, bool whole)
 		r->has_end = true;
 		if (r->ops->end)
 			r->ops->end(r->ctx, saved__end(r->saved));
+		r->in_trace = false;
+		break;
+	case SAVED_SPLIT:
+		r->has_end = r->goes_on = true;
 		r->in_trace = false;
 		break;
 	case SAVED_STACK:
@@ -323,7 +346,7 @@ static void sum_up(struct reader *r)
 		     name_of(r), r->unknown_cnt);
 	if (r->backwards_cnt > 1)
 		warn("%s: the time goes back in %" PRIu64 " lines", name_of(r), r->backwards_cnt);
-	if (r->error == -EPROTO)
+	if (r->error == -EPROTO || r->error == -ESTALE)
 		return;
 	if (!f->lines && !r->error)
 		err("%s is empty: was the trace written to another file?", name_of(r));
@@ -348,7 +371,7 @@ int reader__file(struct reader *r, const char *path, struct saved_file *f)
 	r->pos = r->len = r->shown = 0;
 	r->message_cnt = r->note_cnt = r->error = 0;
 	r->unknown_cnt = r->backwards_cnt = r->long_cnt = 0;
-	r->has_end = r->in_trace = false;
+	r->has_end = r->in_trace = r->goes_on = false;
 	r->in = input__open(path, &why);
 	if (!r->in) {
 		err("cannot read %s: %s", name_of(r), why);
@@ -371,4 +394,46 @@ int reader__file(struct reader *r, const char *path, struct saved_file *f)
 	if (r->error && r->error != -EIO)
 		return r->error;
 	return f->events || r->has_end || r->in_trace ? 0 : -EINVAL;
+}
+
+/* -ESTALE: it is of another trace. */
+static int read_more(struct reader *r, const char *path, struct saved_file *sum)
+{
+	struct saved_file f;
+	int ret;
+
+	r->must_go_on = true;
+	ret = reader__file(r, path, &f);
+	r->must_go_on = false;
+	if (ret == -ESTALE)
+		return ret;
+	sum->bytes += f.bytes;
+	sum->lines += f.lines;
+	sum->events += f.events;
+	sum->bad_lines += f.bad_lines;
+	sum->cut_line = f.cut_line;
+	return ret;
+}
+
+int reader__pieces(struct reader *r, const char *path, const char *next, struct saved_file *f)
+{
+	int ret = reader__file(r, path, f);
+	char now[PATH_MAX], name[PATH_MAX];
+
+	if (!strcmp(path, "-") || strlen(path) >= sizeof(now))
+		return ret;
+	strcpy(now, path);
+	while (!ret && r->goes_on) {
+		if (piece_after(name, sizeof(name), now, saved__piece(r->saved)) ||
+		    (next && !strcmp(name, next)))
+			break;
+		if (access(name, F_OK) || read_more(r, name, f) == -ESTALE) {
+			warn("%s: the trace goes on in %s, which is not there or of another trace: "
+			     "what follows is missing",
+			     now, name);
+			break;
+		}
+		strcpy(now, name);
+	}
+	return ret;
 }

@@ -39,5 +39,8 @@ void reader__free(struct reader *r);
 /* Reads a whole file, "-" is stdin, and counts into *f. Says what is wrong with it. Returns 0 when
  * something of it could be read, else -errno. */
 int reader__file(struct reader *r, const char *path, struct saved_file *f);
+/* That, and the files behind it in which its trace goes on (util/piece.h), but for those from one
+ * called next on, which is read by itself; NULL: all of them. *f counts them together. */
+int reader__pieces(struct reader *r, const char *path, const char *next, struct saved_file *f);
 
 #endif /* SAVED_READER_H */

@@ -11,7 +11,9 @@
 enum saved_line {
 	SAVED_EVENT,
 	SAVED_HEADER,
+	SAVED_MORE, /* the header of the next file of the trace at hand, which is split */
 	SAVED_END,
+	SAVED_SPLIT,   /* the end of a file that another follows */
 	SAVED_STACK,   /* a stack that events behind it have: no event of its own */
 	SAVED_UNKNOWN, /* a type that this program does not know: of a newer cudatrace */
 };
@@ -28,6 +30,10 @@ void saved__free(struct saved *s);
  */
 int saved__line(struct saved *s, const struct parsed *p, const char *line, struct trace_event *ev,
 		const char **why);
+/* Is that the header of a file that follows the trace at hand? *piece: how many come before it. */
+bool saved__continues(struct saved *s, const struct parsed *p, unsigned *piece);
+/* Of the trace at hand so many files come before the one that was read last. */
+unsigned saved__piece(const struct saved *s);
 /* For a trace without a header: times count from 0. */
 int saved__begin(struct saved *s);
 /* Of the trace at hand; they live as long as s. NULL before a header, and before an end. */

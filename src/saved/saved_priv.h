@@ -29,7 +29,10 @@ struct saved_trace {
 	struct trace_info info;
 	struct trace_end end;
 	bool has_end;
-	void *lists[8]; /* that info and end point to */
+	uint64_t clock_base_ns; /* as its header has it */
+	unsigned piece;		/* of the file at hand */
+	struct trace_end split; /* what the ends of files before the last one say */
+	void *lists[8];		/* that info and end point to */
 	unsigned list_cnt;
 	struct saved_trace *next;
 };

@@ -214,6 +214,8 @@ static void place(struct saved *s)
 	struct trace_info *info = &s->cur->info;
 	const struct trace_info *first = &s->traces->info;
 
+	s->cur->clock_base_ns = info->base_ns;
+	s->cur->piece = info->piece;
 	if (info->base_ns > SAVED_NS_MAX)
 		info->base_ns = SAVED_NS_MAX;
 	s->base_ns = info->base_ns;
@@ -263,11 +265,41 @@ int saved__begin(struct saved *s)
 	return 0;
 }
 
+bool saved__continues(struct saved *s, const struct parsed *p, unsigned *piece)
+{
+	const char *boot_id = str_or(s, p, "boot_id", "");
+
+	*piece = u64_of(p, "piece");
+	return s->cur && *piece > s->cur->piece &&
+	       u64_of(p, "clock_base_ns") == s->cur->clock_base_ns &&
+	       !strcmp(boot_id, s->cur->info.boot_id ?: "");
+}
+
+unsigned saved__piece(const struct saved *s)
+{
+	return s->cur ? s->cur->piece : 0;
+}
+
+/* Clock, ids and stacks are those of the trace at hand. */
+static int go_on(struct saved *s, unsigned piece)
+{
+	unsigned missing = piece - s->cur->piece - 1;
+
+	s->note[0] = 0;
+	if (missing)
+		snprintf(s->note, sizeof(s->note),
+			 "%u file%s of this trace before this one %s missing", missing,
+			 missing == 1 ? "" : "s", missing == 1 ? "is" : "are");
+	s->cur->piece = piece;
+	return SAVED_MORE;
+}
+
 int saved_header(struct saved *s, const struct parsed *p, const char **why)
 {
 	static char text[160];
 	uint64_t schema = u64_of(p, "schema");
 	const struct member *name = parsed_find(p, "name");
+	unsigned piece;
 
 	*why = "it is the header of something else: report reads what cudatrace --jsonl writes";
 	if (!name || name->len != strlen("cudatrace") || memcmp(name->text, "cudatrace", name->len))
@@ -280,6 +312,8 @@ int saved_header(struct saved *s, const struct parsed *p, const char **why)
 		*why = text;
 		return -EPROTO;
 	}
+	if (saved__continues(s, p, &piece))
+		return go_on(s, piece);
 	*why = "out of memory: close other programs";
 	if (!trace_add(s))
 		return s->cur ? SAVED_HEADER : -EINVAL;
@@ -327,6 +361,20 @@ out:
 	parser__free(outer);
 }
 
+/* What the end of a file says of itself, for one of all. */
+static void add_own(struct trace_end *sum, const struct trace_end *end)
+{
+	static const enum ct_stat of_calls[] = {CT_STAT_ENTRIES, CT_STAT_UNFINISHED,
+						CT_STAT_ABANDONED};
+
+	sum->event_cnt += end->event_cnt;
+	sum->call_cnt += end->call_cnt;
+	for (unsigned i = 0; i < TYPE_CNT; i++)
+		sum->type_cnt[i] += end->type_cnt[i];
+	for (unsigned i = 0; i < sizeof(of_calls) / sizeof(of_calls[0]); i++)
+		sum->stats[of_calls[i]] += end->stats[of_calls[i]];
+}
+
 int saved_end(struct saved *s, const struct parsed *p)
 {
 	struct trace_end *end;
@@ -362,9 +410,15 @@ int saved_end(struct saved *s, const struct parsed *p)
 	if (object_of(s, p, "drops", &in))
 		for (int i = 0; i < CT_DROP_CNT; i++)
 			end->drops[i] = u64_of(&in, drop_name(i));
-	s->cur->has_end = true;
 	if (end->end_ns > s->last_ns)
 		s->last_ns = end->end_ns;
+	end->goes_on = !strcmp(end->reason, TRACE_GOES_ON);
+	if (end->goes_on) {
+		add_own(&s->cur->split, end);
+		return SAVED_SPLIT;
+	}
+	add_own(end, &s->cur->split);
+	s->cur->has_end = true;
 	return SAVED_END;
 }
 

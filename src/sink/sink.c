@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 #include "crew.h"
+#include "split.h"
 
 #include <stdlib.h>
 
@@ -54,7 +55,7 @@ struct sink *sink__memory(enum sink_id id, const struct trace_info *info)
 
 void sink__hire(struct sink *s, unsigned threads)
 {
-	if (threads && s->ops->cloned && s->out->is_file && !s->crew)
+	if (threads && s->ops->cloned && s->out->is_file && !s->crew && !s->split)
 		s->crew = crew__new(s, threads);
 }
 
@@ -65,6 +66,8 @@ void sink__event(struct sink *s, const struct trace_event *ev)
 		s->lost_cnt++;
 	else if (s->crew)
 		crew__event(s->crew, ev);
+	else if (s->split)
+		split__event(s, ev);
 	else
 		s->ops->event(s, ev);
 }
@@ -90,8 +93,11 @@ int sink__close(struct sink *s, const struct trace_end *end)
 	crew__free(s->crew);
 	s->crew = NULL;
 	s->out->last = true;
-	if (end)
+	if (end && s->split)
+		split__end(s, end);
+	else if (end)
 		s->ops->end(s, end);
+	split__free(s->split);
 	if (s->ops->close)
 		s->ops->close(s);
 	ret = out__close(s->out);

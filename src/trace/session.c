@@ -11,6 +11,7 @@
 #include "sink/crew.h"
 #include "util/clock.h"
 #include "util/log.h"
+#include "util/opener.h"
 #include "util/reader.h"
 #include "util/safe_open.h"
 #include "util/sandbox.h"
@@ -43,6 +44,9 @@ void session__event(void *session, const struct trace_event *ev)
 	if (s->o->max_events && s->end.event_cnt >= s->o->max_events)
 		return;
 	s->lib_cnt += ev->kind == EVENT_LIBRARY;
+	/* The header of the next file names it. */
+	if (s->o->max_file && ev->kind == EVENT_LIBRARY)
+		tracer__fill_libs(&s->t);
 	s->end.event_cnt += ev->kind != EVENT_STACK; /* it is no happening */
 	s->end.type_cnt[ev->type]++;
 	s->end.call_cnt += ev->kind == EVENT_CALL;
@@ -186,6 +190,8 @@ static int open_sink(struct session *s, enum sink_id kind, const char *path)
 	if (!sink)
 		return -EIO;
 	s->sinks[s->sink_cnt++] = sink;
+	if (s->o->max_file && sink__split(sink, path, s->o->max_file, &s->t.info))
+		return -EIO;
 	sink__hire(sink, s->o->writers >= 0 ? (unsigned)s->o->writers
 					    : crew__size(sysconf(_SC_NPROCESSORS_ONLN)));
 	return 0;
@@ -347,6 +353,8 @@ static int start(struct session *s)
 		ret = check_targets(s);
 	if (!ret)
 		ret = find_users(s);
+	if (!ret && s->o->max_file)
+		ret = opener__start(s->o->sandbox);
 	if (!ret)
 		ret = block_signals(s);
 	if (ret)
@@ -363,6 +371,7 @@ static int start(struct session *s)
 	ret = open_sinks(s);
 	if (ret)
 		return ret;
+	opener__seal();
 	if (s->o->duration_ns)
 		s->deadline_ns = now_ns() + s->o->duration_ns;
 	if (s->o->sandbox)
@@ -490,6 +499,7 @@ static void release(struct session *s)
 	budget__free(s->budget);
 	tracer__close(&s->t);
 	reader__end();
+	opener__end();
 	if (s->signal_fd >= 0)
 		close(s->signal_fd);
 	if (s->quit_fd >= 0)

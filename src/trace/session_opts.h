@@ -38,6 +38,7 @@ struct session_opts {
 	const char *user;    /* --user NAME or number */
 	/* outputs */
 	struct strv outputs[SINK_CNT]; /* of each sink: FILE or "-" */
+	uint64_t max_file;	       /* bytes of one file; 0: any */
 	enum tristate summary;	       /* unset: when stderr is a terminal */
 	bool quiet;
 	bool json; /* the summary */

@@ -150,7 +150,7 @@ HEADER = {
     'kernel_probe': (one_of({'kprobe.multi', 'fentry', 'kprobe', 'tracepoint', 'inject'}), False), 'degraded': (array(word), True),
     'probe_cost_ns': (lambda v: num(v) and v >= 0, True), 'clock': (one_of({'CLOCK_MONOTONIC'}), True),
     'clock_base_ns': (count, True), 'wall_time': (matches(WALL_TIME), True),
-    'boot_id': (matches(re.compile(r'[0-9a-f-]{36}\Z')), False),
+    'boot_id': (matches(re.compile(r'[0-9a-f-]{36}\Z')), False), 'piece': (some, False),
 }
 LIBRARY_OF_HEADER = {
     'path': (word, True), 'build_id': (matches(BUILD_ID), True), 'id': (some, True), 'functions': (count, True),

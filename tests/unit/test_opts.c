@@ -294,8 +294,9 @@ static const struct {
 	{"--xyzzyxyzzy", "cudatrace --help"},
 	{"-Z", "unknown option -Z"},
 	{"-qZ", "unknown option -Z"},
-	{"--m 3", "could be any of: --max-events, --min-duration, --marker, --max-overhead, "
-		  "--mechanism"},
+	{"--m 3",
+	 "could be any of: --max-file, --max-events, --min-duration, --marker, --max-overhead, "
+	 "--mechanism"},
 	{"--all=yes", "--all takes no value"},
 	{"--", "COMMAND is missing after --"},
 	{"-q --", "COMMAND is missing after --"},
