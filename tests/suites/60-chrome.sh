@@ -9,7 +9,7 @@ maker=$TMP/make_trace
 trace=$TMP/trace.json
 
 if ! ${CC:-gcc} -std=gnu11 -O1 -D_GNU_SOURCE= -Isrc -Iinclude -Itests tests/chrome/make_trace.c \
-	"$O/libct.a" -lz -l:libstdc++.a -lpthread -ldl -lm -o "$maker"; then
+	"$O/libct.a" -lz -lseccomp -l:libstdc++.a -lpthread -ldl -lm -o "$maker"; then
 	echo 'not ok chrome # tests/chrome/make_trace.c does not compile'
 	exit
 fi
