@@ -36,7 +36,10 @@ static void header(void *ctx, struct out *o)
 	memcpy(d->file_drops, sum.drops, sizeof(d->file_drops));
 	for (unsigned i = 0; i < QUOTA_CNT; i++)
 		d->file_full[i] = d->t.quotas.of[i].full_cnt;
+	/* Dumps have none. */
+	d->t.info.piece = d->files_begun++;
 	put_header(d, o);
+	d->t.info.piece = 0;
 	d->file_epoch_ns = d->epoch_ns;
 }
 

@@ -47,6 +47,7 @@ struct daemon {
 	/* Of the open file: what its end line says. */
 	struct trace_end file_end;
 	int64_t file_epoch_ns;
+	unsigned files_begun;
 	uint64_t file_drops[CT_DROP_CNT], file_full[QUOTA_CNT];
 	/* Flight recorder */
 	const char *dump_why; /* to be done at dump_ns; NULL: not */

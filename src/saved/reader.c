@@ -299,7 +299,11 @@ static void on_line(struct reader *r, const char *line, size_t len, bool whole)
 		r->error = begin(r);
 		break;
 	case SAVED_MORE:
-		in_trace(r);
+		/* Files of the daemon have an end each. */
+		if (saved__end(r->saved))
+			r->error = begin(r);
+		else
+			in_trace(r);
 		break;
 	case SAVED_EVENT:
 		on_event(r, &ev);

@@ -43,6 +43,8 @@ static const char *open_hint(int e)
 		return "free some space, or choose another file";
 	case EBADF:
 		return "standard output is closed: name a file";
+	case EPIPE:
+		return "cudatrace-open, which opens it, has ended: start cudatrace anew";
 	default:
 		return "choose another file";
 	}

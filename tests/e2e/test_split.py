@@ -16,7 +16,7 @@ from helpers import pftrace
 from helpers.run import ALL, CUDATRACE, FAKE, TESTS, Ran, cudatrace, inside, needs_tracing, passes
 
 MIB = 1 << 20
-SAMPLE = [FAKE + "/sample", "--tokens", "45", "--quiet"]
+SAMPLE = [FAKE + "/sample", "--tokens", "37", "--quiet"]
 HEAD = {"ts": 0, "type": "header", "name": "cudatrace", "schema": 1, "clock_base_ns": 10**9, "boot_id": "0" * 36}
 END = {"ts": 10**6, "type": "end", "name": "cudatrace", "reason": "duration", "drops": {"calls": 2}, "probe_cost_ns": 1.5, "cost_ms": 3}
 
@@ -51,7 +51,7 @@ def saved():
     path = os.environ["TMP"] + "/saved.jsonl"
     with open(path, "w", encoding="utf-8") as f:
         f.write(json.dumps(HEAD) + "\n")
-        for i in range(20000):
+        for i in range(17000):
             who = {"pid": 7 + i % 2, "tid": 7 + i % 2 + 10 * (i // 2 % 3), "comm": f"t{i // 2 % 3}", "ts": i * 0.02, "id": i + 1, "duration_us": 5, "result": 0, "args": {}}
             if i % 10 < 7:
                 what = {"type": "kernel", "op": "launch", "name": "cuLaunchKernel", "symbol": "cuLaunchKernel", "stream": "0x10", "grid": [1, 2, 3],

@@ -73,6 +73,8 @@ rotation()
 			and total("file_lines_dropped_total") == 0 and total("files_removed_total") > 0 and 0 < total("file_bytes") <= 1 << 20' who="w-rot$how"
 		quit "rot$how"
 		finish
+		"$CUDATRACE" report --format=json -o "$TMP/report.json" "$files"/trace-* 2>"$TMP/report.err"
+		check "rotation: $how: the report takes all files for one trace" is "$(grep -c 'begins\|missing\|goes back' "$TMP/report.err") $(jq .overview.complete "$TMP/report.json")" '0 true'
 	done
 	check 'rotation: the report reads the newest one' eval '"$CUDATRACE" report "$(ls "$files"/trace-* | tail -1)" | grep -q cuMemAlloc'
 }
