@@ -9,11 +9,12 @@ import json
 import os
 import pathlib
 import shutil
+import signal
 import subprocess
 
 import pytest
 from helpers import pftrace
-from helpers.run import ALL, CUDATRACE, FAKE, TESTS, Ran, cudatrace, inside, needs_tracing, passes
+from helpers.run import ALL, CUDATRACE, FAKE, INSIDE, Ran, cudatrace, inside, needs_tracing, passes, until
 
 MIB = 1 << 20
 SAMPLE = [FAKE + "/sample", "--tokens", "37", "--quiet"]
@@ -268,6 +269,23 @@ def test_next_cannot_be_opened(tmp_path):
     assert os.path.getsize(tmp_path / "a.jsonl") <= MIB and f[-1]["write_error"] == "Is a directory" and f[-1]["lines_lost"] > 1000
     # The other output goes on.
     sized(tmp_path / "b.json", 2)
+
+
+def test_opener_is_killed(tmp_path):
+    """Who opens the files is gone: as when one cannot be opened."""
+    args = [*INSIDE, CUDATRACE, "--probe=inject", "-q", "-e", ALL, "--max-file=1M", "--jsonl", "a.jsonl", "--", FAKE + "/sample", "--tokens", "100000", "--quiet"]
+    with subprocess.Popen(args, cwd=tmp_path, env={**os.environ, "LD_LIBRARY_PATH": FAKE}, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as p:
+        until((tmp_path / "a.1.jsonl").exists)
+        children = pathlib.Path(f"/proc/{p.pid}/task/{p.pid}/children").read_text(encoding="utf-8").split()
+        comm = {pathlib.Path(f"/proc/{c}/comm").read_text(encoding="utf-8").strip(): int(c) for c in children}
+        os.kill(comm["cudatrace-open"], signal.SIGKILL)
+        said = p.stderr.readline()
+        # The program goes on untraced until it is ended.
+        os.kill(comm["sample"], signal.SIGKILL)
+        assert not p.stderr.read() and p.wait(60) == 128 + signal.SIGKILL
+    assert "cannot write a." in said and "cudatrace-open, which opens it, has ended" in said, said
+    files = [lines(f) for f in pieces(tmp_path / "a.jsonl")]
+    assert [f[-1]["reason"] for f in files[:-1]] == ["max-file"] * (len(files) - 1) and files[-1][-1]["write_error"] == "Broken pipe"
 
 
 def test_owner(tmp_path):
