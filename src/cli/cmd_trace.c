@@ -8,7 +8,7 @@
 
 int cmd_trace(const struct opts *o)
 {
-	if (o->bare && isatty(STDOUT_FILENO))
+	if (o->bare && isatty(STDOUT_FILENO) && !here__can_trace())
 		return here__print();
 	return session__run(&o->trace);
 }

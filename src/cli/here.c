@@ -8,7 +8,6 @@
  */
 #include "here.h"
 
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -73,18 +72,23 @@ static void print_gpu(void)
 		printf("GPU     NVIDIA driver %s: %s\n", driver->detail, devices->detail);
 }
 
-static void print_start(bool can_trace)
+static bool has_gpu(void)
 {
-	const char *sudo = getenv("SUDO_UID") ? "sudo " : "";
+	return caps__get(CAP_NV_DEVICES)->state == CAP_YES;
+}
 
-	if (caps__get(CAP_NV_DEVICES)->state != CAP_YES)
+static void print_start(void)
+{
+	if (has_gpu())
+		printf("Start   cudatrace -- COMMAND (with sudo also -p PID, for one that runs)\n");
+	else
 		printf("Start   make demo, in the source tree: a sample program on a stand-in for "
 		       "the driver\n");
-	else if (can_trace)
-		printf("Start   %scudatrace -- COMMAND, or %scudatrace -p PID for one that runs\n",
-		       sudo, sudo);
-	else
-		printf("Start   cudatrace -- COMMAND (with sudo also -p PID, for one that runs)\n");
+}
+
+bool here__can_trace(void)
+{
+	return has_gpu() && !caps__missing_privilege() && !first_missing(false);
 }
 
 int here__print(void)
@@ -95,7 +99,7 @@ int here__print(void)
 	print_user(missing);
 	print_kernel(missing, lacks);
 	print_gpu();
-	print_start(!missing && !lacks);
+	print_start();
 	printf("More    cudatrace check: what is missing, and how to get it; cudatrace --help\n");
 	return fflush(stdout) ? EXIT_FAILURE : EXIT_SUCCESS;
 }
