@@ -50,6 +50,14 @@ void levels__read_errors(struct attach *a, levels_error_fn fn, void *ctx);
 void levels__take_errors(struct attach *a, pid_t pid, ct_life life, levels_error_fn fn, void *ctx);
 /* A program whose counts and errors were taken: it holds no room any more. life 0: as above. */
 void levels__forget_rows(struct attach *a, pid_t pid, ct_life life);
+/* A thread as its producer sees it in this moment. */
+struct seen_thread {
+	uint32_t pid, tid;
+	uint64_t spent_ns;	       /* on being traced, so far */
+	const struct ct_frame *frames; /* the calls that it is in, the outermost first */
+	unsigned depth;
+};
+typedef void (*thread_fn)(void *ctx, const struct seen_thread *t);
 /* After attach__detach(): counted calls that have not returned, one at a time. */
 void levels__unfinished(struct attach *a, levels_fn fn, void *ctx);
 

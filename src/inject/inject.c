@@ -336,11 +336,25 @@ void inject__unfinished(struct inject *in)
 	give_made(in);
 }
 
-void inject__each_thread(struct inject *in, void (*fn)(void *ctx, uint32_t tid, uint64_t spent_ns),
-			 void *ctx)
+static void give_thread(const struct peer *p, unsigned slot, thread_fn fn, void *ctx)
+{
+	const struct ct_shm_slot *s = shm__slot(&p->shm, slot);
+	struct ct_frame frames[CT_MAX_DEPTH];
+	const struct seen_thread seen = {
+		.pid = p->pid,
+		.tid = p->shm.slots[slot].tid,
+		.spent_ns = s->cost_ns,
+		.frames = frames,
+		.depth = p->pidfd >= 0 ? shm__depth(&p->shm, slot) : 0,
+	};
+
+	shm_copy(frames, s->frames, seen.depth * sizeof(frames[0]));
+	fn(ctx, &seen);
+}
+
+void inject__each_thread(struct inject *in, thread_fn fn, void *ctx)
 {
 	for (unsigned i = 0; i < in->peer_cnt; i++)
 		for (unsigned k = 0; k < in->peers[i]->shm.slot_cnt; k++)
-			fn(ctx, in->peers[i]->shm.slots[k].tid,
-			   shm__slot(&in->peers[i]->shm, k)->cost_ns);
+			give_thread(in->peers[i], k, fn, ctx);
 }

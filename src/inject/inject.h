@@ -101,9 +101,8 @@ void inject__read_counts(struct inject *in, levels_fn fn, levels_error_fn error_
 void inject__take_counts(struct inject *in, pid_t pid, ct_life life, levels_fn fn,
 			 levels_error_fn error_fn, void *ctx);
 void inject__unfinished_counts(struct inject *in, levels_fn fn, void *ctx);
-/* Calls fn for each thread that has a ring, with what recording has cost it so far. */
-void inject__each_thread(struct inject *in, void (*fn)(void *ctx, uint32_t tid, uint64_t spent_ns),
-			 void *ctx);
+/* Gives each thread that has a ring. */
+void inject__each_thread(struct inject *in, thread_fn fn, void *ctx);
 void inject__free(struct inject *in);
 
 #endif /* INJECT_INJECT_H */

@@ -3,13 +3,12 @@
 
 #include "decode/value.h"
 #include "util/log.h"
+#include "spent.h"
 #include "tracer.h"
 
-#define HASH_NONFATAL_OOM 1
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <uthash.h>
 
 /* How often spending is looked at. */
 #define PERIOD_NS 250000000ull
@@ -18,13 +17,6 @@
 /* ...and it has been down this long; each fall doubles it. */
 #define HOLD_NS	    1000000000ull
 #define HOLD_NS_MAX 32000000000ull
-
-struct thread_use {
-	uint32_t tid;
-	double spent_ns; /* so far */
-	bool seen;
-	UT_hash_handle hh;
-};
 
 /* From dear to cheap. */
 enum step { STEP_TRACE, STEP_SAMPLE_10, STEP_SAMPLE_100, STEP_COUNT, STEP_ENTRIES, STEP_CNT };
@@ -51,7 +43,7 @@ struct fn_use {
 struct budget {
 	struct budget_opts o;
 	struct fn_use fns[CT_MAX_FUNCS];
-	struct thread_use *threads;
+	struct spent spent;
 	uint64_t last_ns, took_ns; /* the last period's end and length */
 	double share;		   /* of the busiest thread, in the last period */
 	double spent_ns;	   /* by all threads in that */
@@ -78,14 +70,9 @@ struct budget *budget__new(const struct budget_opts *o)
 
 void budget__free(struct budget *b)
 {
-	struct thread_use *t, *next;
-
 	if (!b)
 		return;
-	HASH_ITER (hh, b->threads, t, next) {
-		HASH_DEL(b->threads, t);
-		free(t);
-	}
+	spent__clear(&b->spent);
 	free(b);
 }
 
@@ -118,30 +105,16 @@ static double cost_at(const struct budget *b, enum step step)
 
 struct look {
 	struct budget *b;
-	double busiest_ns;
+	uint64_t busiest_ns;
 };
 
-static void look_at_thread(void *ctx, uint32_t tid, uint64_t spent_ns)
+static void look_at_thread(void *ctx, const struct seen_thread *t, uint64_t since_ns)
 {
-	double spent = spent_ns, now;
 	struct look *l = ctx;
-	struct thread_use *u;
 
-	HASH_FIND(hh, l->b->threads, &tid, sizeof(tid), u);
-	if (!u) {
-		u = calloc(1, sizeof(*u));
-		if (!u)
-			return;
-		u->tid = tid;
-		HASH_ADD(hh, l->b->threads, tid, sizeof(u->tid), u);
-	}
-	/* Less than before: another thread with the same number. */
-	now = spent >= u->spent_ns ? spent - u->spent_ns : spent;
-	u->spent_ns = spent;
-	u->seen = true;
-	l->b->spent_ns += now;
-	if (now > l->busiest_ns)
-		l->busiest_ns = now;
+	l->b->spent_ns += since_ns;
+	if (since_ns > l->busiest_ns)
+		l->busiest_ns = since_ns;
 }
 
 static void look_at_count(void *ctx, unsigned source, const struct ct_count_key *key,
@@ -157,19 +130,10 @@ static void look(struct budget *b)
 {
 	const struct count_reader counts = {.count = look_at_count, .ctx = b};
 	struct look l = {.b = b};
-	struct thread_use *t, *next;
 
 	b->spent_ns = 0;
-	sources__each_thread(b->o.sources, look_at_thread, &l);
-	HASH_ITER (hh, b->threads, t, next) {
-		if (!t->seen) {
-			HASH_DEL(b->threads, t);
-			free(t);
-			continue;
-		}
-		t->seen = false;
-	}
-	b->share = l.busiest_ns / b->took_ns;
+	spent__look(&b->spent, b->o.sources, look_at_thread, &l);
+	b->share = (double)l.busiest_ns / b->took_ns;
 	for (unsigned id = 0; id < fnset__cnt(b->o.fns); id++)
 		b->fns[id].counted = 0;
 	sources__read_counts(b->o.sources, &counts);

@@ -41,8 +41,6 @@ struct count_reader {
 	void *ctx;
 };
 
-typedef void (*thread_fn)(void *ctx, uint32_t tid, uint64_t spent_ns);
-
 /* What a source hands its counts to while it reads them. */
 struct source_reading {
 	const struct count_reader *r;
@@ -106,7 +104,7 @@ struct source_ops {
 	void (*prepare_child)(const struct source *s);
 	/* Processes that it follows by their ids and that still run. */
 	unsigned (*live)(struct source *s);
-	/* What each thread that it sees has spent on being traced so far, in nanoseconds. */
+	/* Gives the threads that it sees. */
 	void (*each_thread)(struct source *s, thread_fn fn, void *ctx);
 	/* Another source says that what a process ran before that life has ended: gives calls in
 	 * flight. */

@@ -151,8 +151,15 @@ struct thread_reading {
 static void on_thread(uint32_t tid, struct ct_thread *t, void *ctx)
 {
 	const struct thread_reading *r = ctx;
+	const struct seen_thread seen = {
+		.pid = t->pid,
+		.tid = tid,
+		.spent_ns = ct_cost_ns(t),
+		.frames = t->frames,
+		.depth = t->depth < CT_MAX_DEPTH ? t->depth : CT_MAX_DEPTH,
+	};
 
-	r->fn(r->ctx, tid, ct_cost_ns(t));
+	r->fn(r->ctx, &seen);
 }
 
 static void bpf_each_thread(struct source *s, thread_fn fn, void *ctx)
