@@ -6,31 +6,11 @@
 
 #include <string.h>
 
-/* Allocations, for live memory; what kernels are called, for bursts that come later. */
-static bool is_always(const struct daemon *d, const struct api_fn *fn)
-{
-	struct ct_spec spec;
-
-	/* Nothing could be learned from them. */
-	if (d->t.o.attach.hide == CT_HIDE_ARGS)
-		return false;
-	if (fn->class == CLASS_MODULE && fn->op == OP_LOOKUP)
-		return !d->t.o.attach.hide;
-	if (!d->cfg->metrics.memory)
-		return false;
-	/* What memory lives in, and goes with. Which thread has which context is not asked: those
-	 * calls are many, and few programs have two. */
-	if (fn->class == CLASS_INIT || fn->class == CLASS_CONTEXT)
-		return fn->op == OP_INIT || fn->op == OP_CREATE || fn->op == OP_RETAIN ||
-		       fn->op == OP_RELEASE || fn->op == OP_DESTROY;
-	api_fn_spec(fn, &spec);
-	return fn->class == CLASS_MEMORY && spec.flags & CT_SPEC_F_KEEP;
-}
-
 void daemon__set_always(struct daemon *d)
 {
 	for (unsigned id = 0; id < fnset__cnt(d->t.fns); id++) {
-		bool always = is_always(d, fnset__fn(d->t.fns, id));
+		bool always =
+			dprocs__is_always(&d->procs, d->t.o.attach.hide, fnset__fn(d->t.fns, id));
 
 		if (always != d->always[id] && !sources__set_always(&d->t.sources, id, always))
 			d->always[id] = always;
@@ -155,23 +135,10 @@ static void on_call(struct daemon *d, struct dproc *p, const struct trace_event 
 		daemon__caused(d, p, CAUSE_SYNC, event_duration_ns(ev));
 }
 
-/* Who it is about. A child's first event is its fork, which is its parent's. */
-static struct dproc *proc_of(struct daemon *d, const struct trace_event *ev)
-{
-	if (ev->kind == EVENT_LIBRARY && !ev->pid)
-		return NULL;
-	if (event_is(ev, NO_THREAD))
-		return dprocs__find(&d->procs, ev->pid);
-	if (ev->kind == EVENT_PROCESS)
-		return dprocs__find(&d->procs, ev->pid)
-			       ?: dprocs__find(&d->procs, ev->process.parent_pid);
-	return dprocs__get(&d->procs, ev->pid, ev->comm);
-}
-
 void daemon__event(void *ctx, const struct trace_event *ev)
 {
 	struct daemon *d = ctx;
-	struct dproc *p = proc_of(d, ev);
+	struct dproc *p = dprocs__of(&d->procs, ev);
 
 	metrics__event(d->metrics, p ? p->target : metrics__others(d->metrics), ev);
 	if (wants_line(d, p, ev)) {

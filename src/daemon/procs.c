@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 #include "procs_priv.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 
+#include "model/event_table.h"
 #include "rules.h"
 #include "text/json.h"
 #include "util/clock.h"
@@ -97,6 +99,27 @@ static void make_suffix(struct dproc *p)
 
 /* Levels */
 
+/* Allocations, for live memory; what kernels are called, for bursts that come later. */
+bool dprocs__is_always(const struct dprocs *ps, enum ct_hide hide, const struct api_fn *fn)
+{
+	struct ct_spec spec;
+
+	/* Nothing could be learned from them. */
+	if (hide == CT_HIDE_ARGS)
+		return false;
+	if (fn->class == CLASS_MODULE && fn->op == OP_LOOKUP)
+		return !hide;
+	if (!ps->cfg->metrics.memory)
+		return false;
+	/* What memory lives in, and goes with. Which thread has which context is not asked: those
+	 * calls are many, and few programs have two. */
+	if (fn->class == CLASS_INIT || fn->class == CLASS_CONTEXT)
+		return fn->op == OP_INIT || fn->op == OP_CREATE || fn->op == OP_RETAIN ||
+		       fn->op == OP_RELEASE || fn->op == OP_DESTROY;
+	api_fn_spec(fn, &spec);
+	return fn->class == CLASS_MEMORY && spec.flags & CT_SPEC_F_KEEP;
+}
+
 enum ct_proc_level dproc_kernel_level(enum proc_level level)
 {
 	static const enum ct_proc_level levels[LEVEL_CNT] = {
@@ -174,14 +197,26 @@ struct dproc *dprocs__find(const struct dprocs *ps, uint32_t pid)
 	return p;
 }
 
+static void find_target(struct dprocs *ps, struct dproc *p)
+{
+	static const struct labels none;
+	char number[24];
+
+	if (ps->by_process && p->target)
+		return;
+	if (p->target)
+		metrics__put(ps->metrics, p->target);
+	snprintf(number, sizeof(number), "%" PRIu64, ++ps->made);
+	p->target = ps->by_process ? metrics__get(ps->metrics, &none, number)
+				   : metrics__get(ps->metrics, &p->labels, p->comm);
+}
+
 static void identify(struct dprocs *ps, struct dproc *p, const char *comm)
 {
 	read_names(p, comm);
 	labels__read(&p->labels, p->pid, ps->root);
 	make_suffix(p);
-	if (p->target)
-		metrics__put(ps->metrics, p->target);
-	p->target = metrics__get(ps->metrics, &p->labels, p->comm);
+	find_target(ps, p);
 	level_by_rules(ps, p);
 	p->known_ns = now_ns();
 	dbg("process %u (%s): level %s", p->pid, p->comm, proc_level_name(p->level));
@@ -224,6 +259,18 @@ struct dproc *dprocs__get(struct dprocs *ps, uint32_t pid, const char *comm)
 	HASH_ADD(hh, ps->by_pid, pid, sizeof(p->pid), p);
 	identify(ps, p, comm);
 	return p;
+}
+
+/* A child's first event is its fork, which is its parent's. */
+struct dproc *dprocs__of(struct dprocs *ps, const struct trace_event *ev)
+{
+	if (ev->kind == EVENT_LIBRARY && !ev->pid)
+		return NULL;
+	if (event_is(ev, NO_THREAD))
+		return dprocs__find(ps, ev->pid);
+	if (ev->kind == EVENT_PROCESS)
+		return dprocs__find(ps, ev->pid) ?: dprocs__find(ps, ev->process.parent_pid);
+	return dprocs__get(ps, ev->pid, ev->comm);
 }
 
 void dproc__set_memory(struct dproc *p, const struct mem_totals *now)

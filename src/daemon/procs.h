@@ -63,16 +63,22 @@ struct dprocs {
 	struct metrics *metrics;
 	const struct config *cfg;
 	const char *root; /* where the machine's files are: see labels.h */
+	bool by_process;  /* each is a target by itself, not its container and command */
+	uint64_t made;	  /* so far */
 	uint64_t bursts;
 	/* Seen in counts, of a process at level metrics: ns is the length of a synchronisation. */
 	void (*caused)(void *ctx, struct dproc *p, enum cause why, uint64_t ns);
 	void *ctx;
 };
 
+/* Are a function's calls records at level metrics, too? What they teach cannot be counted. */
+bool dprocs__is_always(const struct dprocs *ps, enum ct_hide hide, const struct api_fn *fn);
 /* Makes it when it is new: reads its labels, finds its level. comm: for when it is gone already.
  * NULL: there is no room, or none for its user. */
 struct dproc *dprocs__get(struct dprocs *ps, uint32_t pid, const char *comm);
 struct dproc *dprocs__find(const struct dprocs *ps, uint32_t pid);
+/* Who an event is about; NULL: nobody, or nobody for whom there is room. */
+struct dproc *dprocs__of(struct dprocs *ps, const struct trace_event *ev);
 /* What a level means outside of bursts. */
 enum ct_proc_level dproc_kernel_level(enum proc_level level);
 /* Is every call of it a record now? */

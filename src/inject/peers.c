@@ -70,27 +70,6 @@ static void push_task(struct inject *in, enum ct_rec_kind kind, const struct pee
 	made__push(in, &m);
 }
 
-/* Of /proc/PID/stat: its parent, and when it began, in ticks since boot. */
-static bool read_stat(pid_t pid, pid_t *parent, unsigned long long *start)
-{
-	char path[40], buf[1024];
-	const char *at;
-	FILE *f;
-	size_t n;
-
-	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
-	f = fopen(path, "re");
-	n = f ? fread(buf, 1, sizeof(buf) - 1, f) : 0;
-	if (f)
-		fclose(f);
-	buf[n] = 0;
-	at = strrchr(buf, ')'); /* a name may have any character in it */
-	return at && sscanf(at + 1,
-			    " %*c %d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d "
-			    "%*d %*d %llu",
-			    parent, start) == 2;
-}
-
 /* A task's number in the namespace that it is in, from its status file; 0: it is gone. */
 static uint32_t innermost_id(const char *path)
 {
@@ -199,7 +178,7 @@ static bool connect_peer(struct inject *in, struct peer *p, const struct ct_shm_
 
 	/* Not of another process that has the number since. */
 	if (epoll_ctl(in->epoll_fd, EPOLL_CTL_ADD, p->pidfd, &ev) ||
-	    !read_stat(p->pid, &ppid, &start) || has_ended(p))
+	    !target_stat(p->pid, &ppid, &start) || has_ended(p))
 		return false;
 	p->life = in->o.probes ? in->o.probes->life(in->o.ctx, p->pid)
 			       : start * (1000000000ull / sysconf(_SC_CLK_TCK));

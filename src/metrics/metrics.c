@@ -249,6 +249,18 @@ static void add_error(struct metrics *m, struct metrics_target *t, const struct 
 	e->cnt += n;
 }
 
+static void add_call(struct metrics_fn *f, const struct trace_event *ev, uint64_t ns)
+{
+	f->calls++;
+	if (!event_returned(ev))
+		return;
+	f->timed++;
+	f->total_ns += ns;
+	f->errors += ev->is_error;
+	if (ns > f->max_ns)
+		f->max_ns = ns;
+}
+
 static void on_call(struct metrics *m, struct metrics_target *t, const struct trace_event *ev)
 {
 	struct fn_metrics *f = BY_PTR(m, t, fns, struct fn_metrics, fn, ev->fn);
@@ -256,7 +268,7 @@ static void on_call(struct metrics *m, struct metrics_target *t, const struct tr
 	struct hist *h;
 
 	if (f)
-		f->calls++;
+		add_call(&f->sums, ev, ns);
 	if (ev->unfinished || ev->abandoned)
 		return;
 	h = ev->entry_only ? NULL : duration_of(m, t, ev->fn);
@@ -327,6 +339,16 @@ void metrics__errors(struct metrics *m, struct metrics_target *t, const struct a
 	add_error(m, t, fn, result, cnt);
 }
 
+static void add_count(struct metrics_fn *f, uint64_t returned, const struct ct_count *delta)
+{
+	f->calls += returned + delta->entered + delta->unfinished + delta->abandoned;
+	f->timed += returned;
+	f->total_ns += delta->total_ns;
+	f->errors += delta->errors;
+	if (delta->max_ns > f->max_ns)
+		f->max_ns = delta->max_ns;
+}
+
 void metrics__counts(struct metrics *m, struct metrics_target *t, const struct api_fn *fn,
 		     const struct ct_count *delta)
 {
@@ -342,9 +364,9 @@ void metrics__counts(struct metrics *m, struct metrics_target *t, const struct a
 	}
 	if (h)
 		h->sum_ns += delta->total_ns;
-	calls += delta->entered + delta->unfinished + delta->abandoned;
 	if (f)
-		f->calls += calls;
+		add_count(&f->sums, calls, delta);
+	calls += delta->entered + delta->unfinished + delta->abandoned;
 	/* Of a counted copy there is only its function. */
 	if (op->does & DOES_COPY)
 		t->bytes[op->dir] += delta->bytes;
@@ -354,6 +376,36 @@ void metrics__counts(struct metrics *m, struct metrics_target *t, const struct a
 		t->launches += calls;
 	else if (op->does & DOES_LAUNCH_GRAPH)
 		t->graph_launches += calls;
+}
+
+void metrics__each_fn(const struct metrics_target *t,
+		      void (*fn)(void *ctx, const struct api_fn *api_fn,
+				 const struct metrics_fn *f),
+		      void *ctx)
+{
+	const struct fn_metrics *f, *next;
+
+	HASH_ITER (hh, t->fns, f, next)
+		fn(ctx, f->fn, &f->sums);
+}
+
+uint64_t metrics__launches(const struct metrics_target *t)
+{
+	return t->launches + t->graph_launches;
+}
+
+uint64_t metrics__copied(const struct metrics_target *t)
+{
+	uint64_t sum = 0;
+
+	for (int i = COPY_NONE; i <= COPY_DIR_PEER; i++)
+		sum += t->bytes[i];
+	return sum;
+}
+
+uint64_t metrics__left_out(const struct metrics *m)
+{
+	return m->left_out;
 }
 
 static void forget_fn(struct metrics *m, struct metrics_target *t, const struct api_fn *fn)

@@ -54,6 +54,13 @@ struct metrics_self {
 	struct gpu gpus[GPUS_MAX];
 };
 
+/* Calls of one function. */
+struct metrics_fn {
+	uint64_t calls;
+	uint64_t timed, total_ns, max_ns; /* of those that were seen to return */
+	uint64_t errors;
+};
+
 /* Of a result: its label. What has no name is one, however many there are. */
 const char *metrics_error_name(const struct api_fn *fn, int32_t code);
 
@@ -76,6 +83,15 @@ void metrics__errors(struct metrics *m, struct metrics_target *t, const struct a
 		     int32_t result, uint64_t cnt);
 void metrics__counts(struct metrics *m, struct metrics_target *t, const struct api_fn *fn,
 		     const struct ct_count *delta);
+/* What one target has so far, by function; and what the arguments say. */
+void metrics__each_fn(const struct metrics_target *t,
+		      void (*fn)(void *ctx, const struct api_fn *api_fn,
+				 const struct metrics_fn *f),
+		      void *ctx);
+uint64_t metrics__launches(const struct metrics_target *t);
+uint64_t metrics__copied(const struct metrics_target *t);
+/* Times that there was no room for a series. */
+uint64_t metrics__left_out(const struct metrics *m);
 /* The function will be no more: its series go. */
 void metrics__forget_fn(struct metrics *m, const struct api_fn *fn);
 /* Live memory of a process, before and now: the target's is the sum of its processes'. */

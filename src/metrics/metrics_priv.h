@@ -25,7 +25,7 @@ struct hist {
 
 struct fn_metrics {
 	const struct api_fn *fn;
-	uint64_t calls;
+	struct metrics_fn sums;
 	UT_hash_handle hh;
 };
 

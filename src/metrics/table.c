@@ -27,7 +27,7 @@ static void calls_points(POINTS)
 
 	HASH_ITER (hh, t->fns, f, next)
 		PUT({f->fn->symbol, api_class_name(f->fn->class), api_label(f->fn->api)},
-		    .number = f->calls);
+		    .number = f->sums.calls);
 }
 
 static void errors_points(POINTS)

@@ -96,6 +96,48 @@ static void events(void **state)
 
 #define X "namespace=\"\",pod=\"\",container=\"\",command=\"x\""
 
+static void add_up(void *ctx, const struct api_fn *fn, const struct metrics_fn *f)
+{
+	struct metrics_fn *sum = ctx;
+
+	assert_string_equal(fn->symbol, "cuMemcpyHtoD_v2");
+	*sum = *f;
+}
+
+/* What was recorded and what was counted of a function, as one. */
+static void by_function(void **state)
+{
+	const struct api_fn *fn = api_fn_by_symbol("cuMemcpyHtoD_v2");
+	struct metrics *m = metrics__new(1000);
+	struct metrics_target *t = metrics__get(m, &(struct labels){0}, "x");
+	struct trace_event ev = {.kind = EVENT_CALL, .fn = fn, .end_ns = 700};
+	struct ct_count c = {.errors = 1, .total_ns = 3000, .max_ns = 2000, .bytes = 64};
+	struct metrics_fn sum = {0};
+
+	ev.has = HAS_SIZE | HAS_DIR;
+	ev.dir = COPY_DIR_HTOD;
+	ev.size = 100;
+	metrics__event(m, t, &ev);
+	ev.is_error = true;
+	metrics__event(m, t, &ev);
+	ev.unfinished = true;
+	metrics__event(m, t, &ev);
+	c.hist[ct_hist_index(1000)] = 2;
+	c.entered = 4;
+	c.abandoned = 1;
+	metrics__counts(m, t, fn, &c);
+	metrics__each_fn(t, add_up, &sum);
+	assert_int_equal(sum.calls, 10);
+	assert_int_equal(sum.timed, 4);
+	assert_int_equal(sum.total_ns, 4400);
+	assert_int_equal(sum.max_ns, 2000);
+	assert_int_equal(sum.errors, 2);
+	assert_int_equal(metrics__copied(t), 164);
+	assert_int_equal(metrics__launches(t), 0);
+	assert_int_equal(metrics__left_out(m), 0);
+	metrics__free(m);
+}
+
 static void counts(void **state)
 {
 	const struct labels l = {0};
@@ -438,13 +480,14 @@ static void documented(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(events),    cmocka_unit_test(counts),
-		cmocka_unit_test(launches),  cmocka_unit_test(bytes),
-		cmocka_unit_test(memory),    cmocka_unit_test(forgotten),
-		cmocka_unit_test(bounded),   cmocka_unit_test(ended_make_room),
-		cmocka_unit_test(hostile),   cmocka_unit_test(share),
-		cmocka_unit_test(many_xids), cmocka_unit_test(histograms),
-		cmocka_unit_test(families),  cmocka_unit_test(documented),
+		cmocka_unit_test(events),	   cmocka_unit_test(counts),
+		cmocka_unit_test(by_function),	   cmocka_unit_test(launches),
+		cmocka_unit_test(bytes),	   cmocka_unit_test(memory),
+		cmocka_unit_test(forgotten),	   cmocka_unit_test(bounded),
+		cmocka_unit_test(ended_make_room), cmocka_unit_test(hostile),
+		cmocka_unit_test(share),	   cmocka_unit_test(many_xids),
+		cmocka_unit_test(histograms),	   cmocka_unit_test(families),
+		cmocka_unit_test(documented),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -486,3 +486,23 @@ char target_state(pid_t pid)
 	fclose(f);
 	return state;
 }
+
+bool target_stat(pid_t pid, pid_t *parent, unsigned long long *start)
+{
+	char path[40], buf[1024];
+	const char *at;
+	FILE *f;
+	size_t n;
+
+	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
+	f = fopen(path, "re");
+	n = f ? fread(buf, 1, sizeof(buf) - 1, f) : 0;
+	if (f)
+		fclose(f);
+	buf[n] = 0;
+	at = strrchr(buf, ')'); /* a name may have any character in it */
+	return at && sscanf(at + 1,
+			    " %*c %d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d "
+			    "%*d %*d %llu",
+			    parent, start) == 2;
+}
