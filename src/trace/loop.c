@@ -144,10 +144,20 @@ static void on_tick(struct session *s, uint64_t now, bool drained)
 		show_progress(s, now);
 		shown_ns = now;
 	}
+	if (s->o->view)
+		s->view_ns = s->o->view->tick(s->o->view, now);
 	if (!libs__tick(&s->t.libs, now, drained))
 		session__stop(s, "probes gone");
 	if (libs__is_waiting(&s->t.libs))
 		libs__follow_writes(&s->t.libs);
+}
+
+/* No longer than to that time, when there is one. */
+static int until(uint64_t due_ns, uint64_t now, int ms)
+{
+	uint64_t left = due_ns > now ? (due_ns - now) / 1000000 + 1 : 0;
+
+	return due_ns && left < (uint64_t)ms ? (int)left : ms;
 }
 
 static int timeout_ms(const struct session *s, bool busy, uint64_t now)
@@ -155,17 +165,19 @@ static int timeout_ms(const struct session *s, bool busy, uint64_t now)
 	int ms = busy || libs__is_waiting(&s->t.libs) || s->waiting_children ? TICK_BUSY_MS
 									     : TICK_IDLE_MS;
 
-	if (s->deadline_ns) {
-		uint64_t left = s->deadline_ns > now ? (s->deadline_ns - now) / 1000000 + 1 : 0;
-
-		if (left < (uint64_t)ms)
-			ms = left;
-	}
-	return ms;
+	ms = until(s->deadline_ns, now, ms);
+	return until(s->view_ns, now, ms);
 }
 
 /* What is polled; outputs are those whose readers are slow. */
-enum { FD_SIGNAL, FD_COMMAND, FD_WATCH, FD_OUTPUTS, FD_SOURCES = FD_OUTPUTS + SESSION_MAX_SINKS };
+enum {
+	FD_SIGNAL,
+	FD_COMMAND,
+	FD_WATCH,
+	FD_VIEW,
+	FD_OUTPUTS,
+	FD_SOURCES = FD_OUTPUTS + SESSION_MAX_SINKS
+};
 
 void session__loop(struct session *s)
 {
@@ -173,6 +185,7 @@ void session__loop(struct session *s)
 		[FD_SIGNAL] = {.fd = s->signal_fd, .events = POLLIN},
 		[FD_COMMAND] = {.fd = s->cmd.pid ? s->cmd.pidfd : -1, .events = POLLIN},
 		[FD_WATCH] = {.fd = attach__watch_fd(s->t.att), .events = POLLIN},
+		[FD_VIEW] = {.fd = s->o->view ? s->o->view->fd : -1, .events = POLLIN},
 		[FD_OUTPUTS... FD_SOURCES - 1] = {.fd = -1, .events = POLLOUT},
 	};
 	unsigned out_cnt = s->sink_cnt, source_cnt = s->t.sources.cnt;

@@ -39,6 +39,8 @@ void session__event(void *session, const struct trace_event *ev)
 		session__count_exit(s, ev->pid, ev->life);
 		tracer__exited(&s->t, ev);
 	}
+	if (s->o->view)
+		s->o->view->event(s->o->view, ev);
 	if (s->budget && ev->kind == EVENT_CALL)
 		budget__call(s->budget, ev);
 	if (s->o->max_events && s->end.event_cnt >= s->o->max_events)
@@ -72,6 +74,15 @@ static void on_reuse(void *session, unsigned func_id)
 
 	for (unsigned i = 0; i < s->sink_cnt; i++)
 		sink__flush(s->sinks[i]);
+	if (s->o->view)
+		s->o->view->reuse(s->o->view, func_id);
+}
+
+static void on_use(void *session, uint32_t pid, const char comm[16])
+{
+	struct session *s = session;
+
+	s->o->view->use(s->o->view, pid, comm);
 }
 
 static int check_targets(struct session *s)
@@ -125,11 +136,14 @@ static int open_attach(struct session *s)
 		.measure_entries = o->no_return.cnt || o->max_overhead,
 		.wait = o->wait,
 		.fn = session__event,
+		.on_use = o->view ? on_use : NULL,
 		.on_reuse = on_reuse,
 		.ctx = s,
 	};
 	int ret = tracer__open(&s->t, &to);
 
+	if (!ret && o->view)
+		ret = o->view->open(o->view, s);
 	return ret ? ret : session__open_budget(s);
 }
 
@@ -247,7 +261,7 @@ static int open_sinks(struct session *s)
 			ret = open_sink(s, id, o->collect ? collect_path(o, path) : path);
 		}
 	}
-	if (!ret && !s->sink_cnt)
+	if (!ret && !s->sink_cnt && !o->view)
 		ret = open_default_sink(s);
 	return ret;
 }
@@ -261,6 +275,8 @@ static bool wants_summary(const struct session_opts *o)
 
 static void make_summary(struct session *s)
 {
+	if (s->o->view)
+		return;
 	if (wants_summary(s->o) || (!s->o->quiet && isatty(STDERR_FILENO)))
 		s->summary = summary__new();
 	if (s->summary && !s->o->quiet)
@@ -375,7 +391,9 @@ static int start(struct session *s)
 	if (s->o->duration_ns)
 		s->deadline_ns = now_ns() + s->o->duration_ns;
 	if (s->o->sandbox)
-		sandbox__enter(&(struct sandbox_needs){.inject = s->probe != PROBE_UPROBE});
+		sandbox__enter(
+			&(struct sandbox_needs){.inject = s->probe != PROBE_UPROBE,
+						.screen = s->o->view && s->o->view->fd >= 0});
 	return s->cmd.pid ? command__go(&s->cmd, s->o->argv[0]) : 0;
 }
 
@@ -451,6 +469,8 @@ static bool finish(struct session *s)
 		sources__unfinished(&s->t.sources);
 	}
 	session__tell_lost(s, now_ns(), true);
+	if (s->o->view)
+		s->o->view->end(s->o->view);
 	/* Detaching takes its time, and calls are seen until it is done. */
 	if (s->end.end_ns < stop_ns)
 		s->end.end_ns = stop_ns;
@@ -464,8 +484,9 @@ static bool finish(struct session *s)
 	return ok;
 }
 
-/* The trace ended before the command did (--duration, --max-events, no output that can be written):
- * its status is still ours to pass on. A signal now ends us as any program. */
+/* The trace ended before the command did (--duration, --max-events, no output that can be written,
+ * no more to be shown): its status is still ours to pass on. A signal now ends us as any program.
+ */
 static void await_command(struct session *s)
 {
 	sigset_t none;
@@ -473,7 +494,7 @@ static void await_command(struct session *s)
 	if (!s->cmd.pid || command__ended(&s->cmd) || s->hurry)
 		return;
 	if (strcmp(s->end.reason, "duration") && strcmp(s->end.reason, "max-events") &&
-	    strcmp(s->end.reason, NO_OUTPUT))
+	    strcmp(s->end.reason, NO_OUTPUT) && strcmp(s->end.reason, ENOUGH))
 		return;
 	if (!s->o->quiet)
 		info("the trace has ended; waiting for %s, which goes on untraced", s->o->argv[0]);

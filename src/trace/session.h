@@ -17,6 +17,7 @@
 
 /* A reason to end the trace. */
 #define NO_OUTPUT "no output can be written"
+#define ENOUGH	  "enough was seen"
 
 struct session {
 	const struct session_opts *o;
@@ -41,6 +42,7 @@ struct session {
 	int signal_fd;
 	int quit_fd;	      /* readable when a signal to end is waiting in signal_fd */
 	uint64_t deadline_ns; /* --duration; 0: none */
+	uint64_t view_ns;     /* when the view is to be called next; 0: there is none */
 };
 
 /* Traces as asked; returns the exit status. */

@@ -24,6 +24,24 @@ struct strv {
 
 #define SESSION_MAX_PIDS 256
 
+struct session;
+struct trace_event;
+
+/* What is shown while a trace runs, instead of outputs and a summary. */
+struct session_view {
+	/* The tracer is open, nothing is attached. 0 or -errno after reporting. */
+	int (*open)(struct session_view *v, struct session *s);
+	void (*event)(struct session_view *v, const struct trace_event *ev);
+	/* As in struct tracer_opts. */
+	void (*use)(struct session_view *v, uint32_t pid, const char comm[16]);
+	void (*reuse)(struct session_view *v, unsigned func_id);
+	/* Called often: does what is due, and returns when it wants to be called at the latest. */
+	uint64_t (*tick)(struct session_view *v, uint64_t now);
+	/* The trace has ended, and all events were given. */
+	void (*end)(struct session_view *v);
+	int fd; /* tick() is called when it is readable; -1: none */
+};
+
 struct session_opts {
 	/* target */
 	pid_t pids[SESSION_MAX_PIDS];
@@ -63,8 +81,9 @@ struct session_opts {
 	pid_t collect_for;
 	enum mechanism mechanism;
 	enum nv_probe kernel_probe;
-	enum ct_hide hide; /* --no-strings, --no-args */
-	bool sandbox;	   /* give up what is not needed; default true, --no-sandbox */
+	enum ct_hide hide;	   /* --no-strings, --no-args */
+	bool sandbox;		   /* give up what is not needed; default true, --no-sandbox */
+	struct session_view *view; /* or NULL */
 };
 
 #endif /* TRACE_SESSION_OPTS_H */

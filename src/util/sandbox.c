@@ -298,6 +298,13 @@ static const uint32_t ioctls[] = {
 	TIOCGWINSZ,
 };
 
+/* How it takes what is typed, as it was before. */
+static const uint32_t screen_ioctls[] = {
+	TCSETS,
+	TCSETSW,
+	TCSETSF,
+};
+
 static int allow(scmp_filter_ctx ctx, const char *call)
 {
 	int nr = seccomp_syscall_resolve_name(call);
@@ -347,6 +354,15 @@ static int allow_for_inject(scmp_filter_ctx ctx)
 	return ret ?: allow_if(ctx, SCMP_SYS(ioctl), 1, 0xffff, 0xff0b);
 }
 
+static int allow_ioctls(scmp_filter_ctx ctx, const uint32_t *requests, size_t cnt)
+{
+	int ret = 0;
+
+	for (size_t i = 0; i < cnt && !ret; i++)
+		ret = allow_if(ctx, SCMP_SYS(ioctl), 1, UINT32_MAX, requests[i]);
+	return ret;
+}
+
 static int allow_in_part(scmp_filter_ctx ctx)
 {
 	int ret = allow_if(ctx, SCMP_SYS(openat), 2, WRITES, O_RDONLY);
@@ -354,9 +370,7 @@ static int allow_in_part(scmp_filter_ctx ctx)
 	/* Limits of this process only. */
 	if (!ret)
 		ret = allow_if(ctx, SCMP_SYS(prlimit64), 0, UINT32_MAX, 0);
-	for (size_t i = 0; i < COUNT(ioctls) && !ret; i++)
-		ret = allow_if(ctx, SCMP_SYS(ioctl), 1, UINT32_MAX, ioctls[i]);
-	return ret;
+	return ret ?: allow_ioctls(ctx, ioctls, COUNT(ioctls));
 }
 
 struct rule {
@@ -456,6 +470,8 @@ static int filter_calls(const struct sandbox_needs *needs)
 		ret = allow_for_inject(ctx);
 	if (!ret && needs->daemon)
 		ret = allow_for_daemon(ctx);
+	if (!ret && needs->screen)
+		ret = allow_ioctls(ctx, screen_ioctls, COUNT(screen_ioctls));
 	if (!ret)
 		ret = allow_in_part(ctx);
 	/* For the threads that there are, too. They have no capabilities by then. */

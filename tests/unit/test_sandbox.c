@@ -69,6 +69,8 @@ static int inside(void)
 		return __LINE__;
 	if (!refused(prlimit(getppid(), RLIMIT_NOFILE, NULL, &lim)))
 		return __LINE__;
+	if (!refused(ioctl(-1, TCSETS, &lim)) || !refused(ioctl(-1, TCSETSW, &lim)))
+		return __LINE__;
 	for (int cmd = BPF_PROG_LOAD; cmd <= BPF_OBJ_GET; cmd++)
 		if (!refused(try_bpf(cmd)))
 			return __LINE__;
@@ -85,6 +87,20 @@ static int inside(void)
 	/* The kernel's own answers. */
 	if (ioctl(fd, TIOCGWINSZ, &lim) != -1 || errno != ENOTTY)
 		return __LINE__;
+	return 0;
+}
+
+/* cudatrace top: the modes of its terminal, and still nothing is typed into it. */
+static int screen_inside(void)
+{
+	struct rlimit lim;
+
+	if (!refused(ioctl(-1, TIOCSTI, "x")) || !refused(open("/dev/null", O_WRONLY)) ||
+	    !refused(fork()))
+		return __LINE__;
+	for (int request = TCSETS; request <= TCSETSF; request++)
+		if (ioctl(-1, request, &lim) != -1 || errno != EBADF)
+			return __LINE__;
 	return 0;
 }
 
@@ -302,6 +318,16 @@ static void test_refused(void **state)
 	assert_int_equal(line_of(said, 0), 0);
 }
 
+static void test_screen(void **state)
+{
+	char said[256];
+
+	assert_int_equal(in_sandbox(&(struct sandbox_needs){.screen = true}, screen_inside, said,
+				    sizeof(said)),
+			 0);
+	assert_int_equal(line_of(said, 0), 0);
+}
+
 static void test_daemon(void **state)
 {
 	char said[256];
@@ -376,7 +402,7 @@ int main(void)
 		cmocka_unit_test(test_refused), cmocka_unit_test(test_daemon),
 		cmocka_unit_test(test_links),	cmocka_unit_test(test_says_it),
 		cmocka_unit_test(test_kills),	cmocka_unit_test(test_reader),
-		cmocka_unit_test(test_opener),
+		cmocka_unit_test(test_opener),	cmocka_unit_test(test_screen),
 	};
 
 	unsetenv("CUDATRACE_SANDBOX");
