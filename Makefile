@@ -40,7 +40,7 @@ CXXFLAGS_ALL = -std=c++17 -fno-exceptions -fno-rtti $(filter-out -std=%,$(CFLAGS
 LDFLAGS_ALL  = $(SANFL) $(LDFLAGS)
 LINK_PIE     = -pie -Wl,-z,now,-z,relro
 DEP          = -MMD -MP
-PKGS        := 'libbpf >= 1.3' libelf zlib libzstd yaml-0.1 libevent_extra libevent_core libseccomp
+PKGS        := 'libbpf >= 1.3' libelf zlib libzstd yaml-0.1 libevent_extra libevent_core libseccomp ncursesw
 # libiberty is no more than an archive, without a .pc file.
 LIBS         = $(shell $(PKG_CONFIG) --libs $(PKGS)) -l:libiberty.a -l:libstdc++.a -lm -lpthread -ldl
 STATIC_LIBS  = $(shell $(PKG_CONFIG) --static --libs $(PKGS)) -l:libiberty.a -l:libstdc++.a -lm
@@ -118,7 +118,7 @@ $(O)/tools-ok: | $(O)/version.h
 	@lack() { echo "cudatrace: $$1; run: make deps" >&2; exit 1; }; \
 	for t in $(firstword $(CC)) $(lastword $(CXX)) $(CLANG) $(BPFTOOL) $(PKG_CONFIG); do \
 		command -v $$t >/dev/null || lack "$$t is not installed"; done; \
-	$(PKG_CONFIG) --exists $(PKGS) || lack "libbpf >= 1.3, libelf, zlib and zstd are needed, with their headers"; touch $@
+	$(PKG_CONFIG) --exists $(PKGS) || lack "libbpf >= 1.3, libelf, zlib, zstd, libyaml, libevent, libseccomp and ncursesw are needed, with their headers"; touch $@
 
 # --- the BPF side ---
 $(O)/bpf/%.bpf.o: bpf/%.bpf.c | $(O)/tools-ok

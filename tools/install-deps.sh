@@ -78,6 +78,7 @@ need_file zstd.h libzstd-dev 'packed traces; libelf.a needs it'
 need_file rapidjson/reader.h rapidjson-dev 'reports read JSON with it'
 need_file yaml.h libyaml-dev 'reads the configuration of the daemon'
 need_file seccomp.h libseccomp-dev 'filters the system calls of the tracer'
+need_file curses.h libncurses-dev 'draws the screen of cudatrace top'
 need_file event2/http.h libevent-dev 'the loop of the daemon, and its HTTP'
 need_file uthash.h uthash-dev 'hash tables'
 if ! have pkg-config || ! pkg-config --atleast-version=1.3 libbpf 2>/dev/null; then
@@ -117,6 +118,7 @@ if [ "$set" = check ] || [ "$set" = check-all ]; then
 	"$(find_pytest || echo python3)" -c 'import jsonschema' 2>/dev/null ||
 		wanted+=('python3-jsonschema:holds traces against their schema')
 	have mandoc || wanted+=('mandoc:checks the man page')
+	have tmux || wanted+=('tmux:is the terminal that cudatrace top is tested on')
 	have qemu-system-x86_64 || wanted+=('qemu-system-x86:boots other kernels')
 	have busybox || wanted+=('busybox-static:what runs on those kernels')
 	have cpio || wanted+=('cpio:puts their file systems together')

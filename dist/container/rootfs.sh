@@ -9,7 +9,7 @@ root=${1:?usage: rootfs.sh DIR}
 build=${O:-build}
 
 # What is linked into the static binary, by its Debian packages.
-linked='libc6-dev libstdc++6 libbpf-dev libelf-dev zlib1g-dev libzstd-dev libyaml-dev libevent-dev libseccomp-dev libiberty-dev
+linked='libc6-dev libstdc++6 libbpf-dev libelf-dev zlib1g-dev libzstd-dev libyaml-dev libevent-dev libseccomp-dev libncurses-dev libiberty-dev
 	rapidjson-dev uthash-dev'
 
 mkdir "$root"

@@ -197,11 +197,11 @@ static void take_word(struct parse *p, struct argp_state *state, char *word)
 		strv_add(&p->o->files, word);
 		return;
 	}
-	if (p->o->verb)
+	if (p->o->verb && !(verb->flags & VERB_COMMAND))
 		opts__die("%s takes no arguments: '%s'; to run a program called %s: "
 			  "cudatrace -- %s",
 			  verb->name, word, verb->name, verb->name);
-	if (!state->quoted && (p->o->verb = verb_by_name(word)))
+	if (!state->quoted && !p->o->verb && (p->o->verb = verb_by_name(word)))
 		return;
 	if (!*word)
 		opts__die(
@@ -222,7 +222,8 @@ static error_t parse_one(int key, char *arg, struct argp_state *state)
 		take_word(p, state, arg);
 		return 0;
 	}
-	if (key == ARGP_KEY_END && state->quoted && !p->o->trace.argv && !p->o->verb)
+	if (key == ARGP_KEY_END && state->quoted && !p->o->trace.argv &&
+	    (!p->o->verb || verb_row(p->o->verb)->flags & VERB_COMMAND))
 		opts__die("COMMAND is missing after --; give a program to run, as in cudatrace -- "
 			  "python x.py");
 	row = key >= KEY_FIRST && key < KEY_FIRST + (int)cnt ? &rows[key - KEY_FIRST]
@@ -338,6 +339,7 @@ void opts__parse(struct opts *o, int argc, char **argv)
 	o->trace.writers = -1;
 	o->format = "ascii";
 	o->top = REPORT_TOP_DEFAULT;
+	o->top_opts.interval_ns = OPTS_INTERVAL_DEFAULT;
 	/* In order: what follows the first word that is no option belongs to the command. */
 	ret = argp_parse(&argp, argc, argv,
 			 ARGP_IN_ORDER | ARGP_NO_ERRS | ARGP_NO_HELP | ARGP_NO_EXIT, NULL, &p);

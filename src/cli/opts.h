@@ -12,6 +12,7 @@
 #include <sys/types.h>
 
 #include "report/report.h"
+#include "top/top.h"
 #include "trace/session_opts.h"
 
 enum verb {
@@ -48,6 +49,7 @@ struct opts {
 	enum iter_mode iterations; /* how they are found */
 	const char *marker;	   /* ITER_MARKER: the function */
 	uint64_t gap_ns;	   /* ITER_GAP */
+	struct top_opts top_opts;
 	/* daemon, ctl */
 	const char *config; /* --config FILE */
 	bool check_config;
@@ -56,6 +58,10 @@ struct opts {
 
 /* report */
 #define OPTS_GAP_DEFAULT 1000000ull
+/* top */
+#define OPTS_INTERVAL_DEFAULT 1000000000ull
+#define OPTS_INTERVAL_MIN     100000000ull
+#define OPTS_INTERVAL_MAX     (86400ull * 1000000000)
 
 /*
  * Parses argv. On a usage error it prints one line that says what is wrong and what to do and exits

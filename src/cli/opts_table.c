@@ -321,6 +321,28 @@ static void set_top(struct opts *o, const struct opt_row *row, const char *arg)
 	o->top = n;
 }
 
+static void set_once(struct opts *o, const struct opt_row *row, const char *arg)
+{
+	o->top_opts.tables = 1;
+}
+
+static void set_tables(struct opts *o, const struct opt_row *row, const char *arg)
+{
+	int ret = opt_read_u64(arg, &o->top_opts.tables);
+
+	check_number(ret, o->top_opts.tables, row, arg, "5");
+}
+
+static void set_interval(struct opts *o, const struct opt_row *row, const char *arg)
+{
+	uint64_t *ns = &o->top_opts.interval_ns;
+	int ret = opt_read_time(arg, 1000000000, ns);
+
+	check_number(ret, *ns, row, arg, "2.5 (seconds) or 500ms");
+	if (*ns < OPTS_INTERVAL_MIN || *ns > OPTS_INTERVAL_MAX)
+		opts__die("--interval %s: give 0.1 seconds to a day", arg);
+}
+
 static void set_marker(struct opts *o, const struct opt_row *row, const char *arg)
 {
 	need_text(row, arg);
@@ -413,10 +435,15 @@ const struct opt_row *opt_rows(unsigned *cnt)
 const char *opt_group_name(enum opt_group g)
 {
 	static const char *const names[GROUP_CNT] = {
-		[GROUP_TARGET] = "Target",	 [GROUP_OUTPUT] = "Output",
-		[GROUP_TRACE] = "What to trace", [GROUP_LIMITS] = "Limits",
-		[GROUP_REPORT] = "Report",	 [GROUP_DAEMON] = "Daemon",
-		[GROUP_TUNING] = "Tuning",	 [GROUP_OTHER] = "Other",
+		[GROUP_TARGET] = "Target",
+		[GROUP_OUTPUT] = "Output",
+		[GROUP_TRACE] = "What to trace",
+		[GROUP_LIMITS] = "Limits",
+		[GROUP_TOP] = "Top",
+		[GROUP_REPORT] = "Report",
+		[GROUP_DAEMON] = "Daemon",
+		[GROUP_TUNING] = "Tuning",
+		[GROUP_OTHER] = "Other",
 	};
 
 	return names[g];

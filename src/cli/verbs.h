@@ -7,8 +7,9 @@
 
 #include "opts.h"
 
-#define VERB_RIGHTS (1u << 0)
-#define VERB_WORDS  (1u << 1)
+#define VERB_RIGHTS  (1u << 0)
+#define VERB_WORDS   (1u << 1)
+#define VERB_COMMAND (1u << 2)
 
 #define VERB_USAGES 6
 

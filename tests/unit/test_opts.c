@@ -166,6 +166,18 @@ static void test_verbs(void **state)
 	assert_int_equal(o.verb, VERB_CHECK);
 	assert_int_equal(o.verbose, 2);
 	assert_true(parse("list --names").names);
+	o = parse("top --interval 2.5 --tables 3 -p 7");
+	assert_int_equal(o.verb, VERB_TOP);
+	assert_int_equal(o.top_opts.interval_ns, 2500000000);
+	assert_int_equal(o.top_opts.tables, 3);
+	assert_int_equal(o.trace.pids[0], 7);
+	/* What follows is a command, whatever it is called. */
+	o = parse("top --once list -p 8");
+	assert_int_equal(o.verb, VERB_TOP);
+	assert_int_equal(o.top_opts.tables, 1);
+	assert_int_equal(o.trace.argc, 3);
+	assert_string_equal(o.trace.argv[0], "list");
+	assert_int_equal(parse("top").top_opts.interval_ns, OPTS_INTERVAL_DEFAULT);
 }
 
 static void test_values(void **state)
@@ -475,9 +487,9 @@ static void test_each_verb(void **state)
 	static const struct {
 		const char *shell, *mark;
 	} offers[] = {
-		{"bash", "\ttrace) mapfile"}, {"bash", "\tlist|"}, /* which words are verbs */
+		{"bash", "\ttrace) mapfile"}, {"bash", "\ttop|"}, /* which words are verbs */
 		{"zsh", "verbs:verb:("},      {"fish", "__cudatrace_at trace' -f -a"},
-		{"fish", "case list "},
+		{"fish", "case top "},
 	};
 	static char help[65536], man[131072], text[65536];
 	char want[128];

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* The screen: all processes, or the functions of one; help. By ncurses. */
+#ifndef TOP_SCREEN_H
+#define TOP_SCREEN_H
+
+#include "sheet.h"
+#include "tty.h"
+
+struct screen {
+	struct tty *tty;
+	void *curses; /* NULL: not drawn */
+	bool is_utf8, has_red;
+	bool paused, in_help;
+	const void
+		*dived; /* the target of a process whose functions are shown; NULL: all processes */
+	const void *picked;	     /* key of the line that is marked */
+	unsigned at, first;	     /* its place, and of the first line that is shown */
+	int above;		     /* lines above the table */
+	struct sheet_order order[2]; /* of processes; of functions */
+	struct sheet sheet;	     /* as it was drawn */
+};
+
+/* 0, or -errno after reporting. */
+int screen__open(struct screen *s, struct tty *t);
+void screen__close(struct screen *s);
+/* Takes the keys that were pressed. false: it is to be left. */
+bool screen__keys(struct screen *s, const struct top_rows *r);
+void screen__draw(struct screen *s, const struct top_rows *r);
+
+#endif /* TOP_SCREEN_H */

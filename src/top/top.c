@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#include "top.h"
+
+#include "plain.h"
+#include "rows.h"
+#include "screen.h"
+#include "util/clock.h"
+
+#include <string.h>
+#include <unistd.h>
+
+struct top {
+	struct session_view view;
+	const struct top_opts *o;
+	struct session *session;
+	struct top_rows rows;
+	bool is_screen;
+	struct tty tty;
+	struct screen screen;
+	uint64_t due_ns; /* 0: nothing was read yet */
+	uint64_t tables; /* that are still to be printed */
+};
+
+static int on_open(struct session_view *v, struct session *s)
+{
+	struct top *t = (struct top *)v;
+	int ret;
+
+	t->session = s;
+	ret = rows__open(&t->rows, s);
+	return ret || !t->is_screen ? ret : screen__open(&t->screen, &t->tty);
+}
+
+static void on_event(struct session_view *v, const struct trace_event *ev)
+{
+	rows__event(&((struct top *)v)->rows, ev);
+}
+
+static void on_use(struct session_view *v, uint32_t pid, const char comm[16])
+{
+	rows__use(&((struct top *)v)->rows, pid, comm);
+}
+
+static void on_reuse(struct session_view *v, unsigned func_id)
+{
+	rows__forget_fn(&((struct top *)v)->rows, func_id);
+}
+
+/* What processes that run did before is in no interval; a command does nothing before. */
+static void begin(struct top *t, uint64_t now)
+{
+	const struct session_opts *o = t->session->o;
+
+	for (unsigned i = 0; i < o->pid_cnt; i++)
+		rows__expect(&t->rows, o->pids[i]);
+	if (o->argv)
+		t->rows.to_ns = t->session->t.info.base_ns;
+	else
+		rows__read(&t->rows, now);
+	t->due_ns = t->rows.to_ns + t->o->interval_ns;
+	if (t->is_screen)
+		screen__draw(&t->screen, &t->rows);
+}
+
+static void print(struct top *t, uint64_t now)
+{
+	rows__read(&t->rows, now);
+	if (top_print(&t->rows, t->o->json))
+		session__stop(t->session, NO_OUTPUT);
+	else if (!--t->tables)
+		session__stop(t->session, ENOUGH);
+}
+
+static uint64_t on_tick(struct session_view *v, uint64_t now)
+{
+	struct top *t = (struct top *)v;
+
+	if (!t->due_ns)
+		begin(t, now);
+	if (t->is_screen && (tty__is_lost(&t->tty) || !screen__keys(&t->screen, &t->rows)))
+		session__stop(t->session, ENOUGH);
+	if (now < t->due_ns)
+		return t->due_ns;
+	/* Not all that were missed, where nobody had time for them. */
+	t->due_ns += t->o->interval_ns;
+	if (t->due_ns <= now)
+		t->due_ns = now + t->o->interval_ns;
+	if (!t->is_screen) {
+		print(t, now);
+	} else if (!t->screen.paused) {
+		rows__read(&t->rows, now);
+		screen__draw(&t->screen, &t->rows);
+	}
+	return t->due_ns;
+}
+
+/* What was traced has ended before the interval has: that is still told. */
+static void on_end(struct session_view *v)
+{
+	struct top *t = (struct top *)v;
+	const char *why = t->session->end.reason;
+
+	if (t->is_screen) {
+		screen__close(&t->screen);
+		tty__restore(&t->tty);
+		return;
+	}
+	if (t->tables && t->due_ns && why && strstr(why, "exited"))
+		print(t, now_ns());
+}
+
+int top_run(const struct session_opts *trace, const struct top_opts *o)
+{
+	static struct top t;
+	struct session_opts so = *trace;
+	int status = 1;
+
+	t.o = o;
+	t.view = (struct session_view){on_open, on_event, on_use, on_reuse, on_tick, on_end, -1};
+	t.tables = o->tables ?: 1;
+	t.is_screen = !o->tables && !o->json && isatty(STDIN_FILENO) && isatty(STDOUT_FILENO);
+	if (t.is_screen && tty__open(&t.tty))
+		return 1;
+	if (t.is_screen)
+		t.view.fd = fileno(t.tty.in);
+	so.view = &t.view;
+	status = session__run(&so);
+	rows__close(&t.rows);
+	if (t.is_screen) {
+		screen__close(&t.screen);
+		tty__close(&t.tty);
+	}
+	return status;
+}

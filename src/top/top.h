@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * cudatrace top: who uses CUDA now, and how much. A view of a tracing session (session_opts.h) that
+ * counts calls instead of recording them: on a terminal it is drawn anew each interval, else it is
+ * a table of text, or JSON, after each.
+ */
+#ifndef TOP_TOP_H
+#define TOP_TOP_H
+
+#include "trace/session_opts.h"
+
+struct top_opts {
+	uint64_t interval_ns;
+	uint64_t tables; /* so many as text; 0: on a terminal a screen, else one table */
+	bool json;
+};
+
+/* Returns the exit status. */
+int top_run(const struct session_opts *trace, const struct top_opts *o);
+
+#endif /* TOP_TOP_H */
