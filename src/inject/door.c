@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 /* Who says nothing for so long has gone astray. */
-#define CONN_MAX_NS 5000000000ull
+#define CONN_MAX_NS 10000000000ull
 /* So many wait for us; others' connect() waits for a place. */
 #define WAITING_MAX 1024
 
