@@ -313,3 +313,6 @@ def test_real_drivers(place):
     for lib in libs:
         seen = [normal(Traced(place, f"real-{probe}", ["-e", ALL], ["python3", "-c", code, lib], probe, as_user=False)) for probe in ("uprobe", "inject")]
         assert seen[0] == seen[1] and any(e.get("op") == "open" for e in seen[0][0]), lib
+    # cuInit of root makes it where it is not; where there is a driver, this test is skipped.
+    if os.path.exists("/dev/nvidiactl"):
+        os.unlink("/dev/nvidiactl")
