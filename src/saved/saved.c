@@ -26,9 +26,11 @@ enum head {
 	HEAD_CNT
 };
 
-static const char *const heads[HEAD_CNT] = {
-	[HEAD_TS] = "ts",	  [HEAD_TYPE] = "type", [HEAD_OP] = "op", [HEAD_NAME] = "name",
-	[HEAD_SYMBOL] = "symbol", [HEAD_PID] = "pid",	[HEAD_ID] = "id", [HEAD_DEVICE] = "device",
+/* A row of events.def that has the name. */
+static const uint8_t heads[HEAD_CNT] = {
+	[HEAD_TS] = F_line_ts,	       [HEAD_TYPE] = F_line_type,	[HEAD_OP] = F_line_op,
+	[HEAD_NAME] = F_line_name,     [HEAD_PID] = F_line_pid,		[HEAD_ID] = F_call_id,
+	[HEAD_SYMBOL] = F_call_symbol, [HEAD_DEVICE] = F_driver_device,
 };
 
 static void learn_row(struct saved *s, enum event_kind kind, const struct event_field *f)
@@ -55,7 +57,7 @@ static void learn_rows(struct saved *s)
 			s->kind_of[kind->type] = k;
 	}
 	for (unsigned h = HEAD_TS; h < HEAD_CNT; h++)
-		s->head_of[parse_key(heads[h])] = h;
+		s->head_of[parse_key(event_fields[heads[h]].name)] = h;
 }
 
 struct saved *saved__new(void)
