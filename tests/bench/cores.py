@@ -4,20 +4,29 @@
 
 tests/bench/cores.py FOLDER CUDATRACE... measures these programs in turn, on a machine with nothing installed but
 Python; FOLDER holds the programs cores and libcuda.so.1, as `make bench` builds them in build/bench/cores.
+
+TRACER_CPUS=4 keeps the tracer to that many processors, and what it traces to the others. OPTIONS are the tracer's.
 """
 import json
 import os
+import shlex
 import subprocess
 import sys
 import tempfile
 
 CALLS = 300000
 WAYS = {"recorded": [], "counted": ["--count=all"]}
+TRACER_CPUS = int(os.environ.get("TRACER_CPUS", "0"))
+
+
+def only_on(cpus):
+    """Before exec, and inherited by all that it starts."""
+    return ["taskset", "-c", ",".join(map(str, cpus))]
 
 
 def counts(cpus):
     """Two processors are the tracer's and the machine's."""
-    return [n for n in (1, 2, 4, 8, 16, 28, 56, 112) if n <= max(2, cpus - 2)]
+    return [n for n in (1, 2, 4, 8, 16, 28, 56, 112) if n <= max(2, cpus - (TRACER_CPUS or 2))]
 
 
 def end_line(path):
@@ -33,7 +42,11 @@ def run(folder, tracer, way, kind, cnt, calls=CALLS):
     with tempfile.TemporaryDirectory() as tmp:
         trace = os.path.join(tmp, "t.jsonl")
         if tracer:
-            argv = [tracer, "-q", "-e", "cuLaunchKernel", *WAYS[way], "--jsonl", trace, "--"] + argv
+            traced = [tracer, "-q", "-e", "cuLaunchKernel", *WAYS[way], *shlex.split(os.environ.get("OPTIONS", "")), "--jsonl", trace, "--"]
+            if TRACER_CPUS:
+                cpus = sorted(os.sched_getaffinity(0))
+                traced = only_on(cpus[:TRACER_CPUS]) + traced + only_on(cpus[TRACER_CPUS:])
+            argv = traced + argv
         r = subprocess.run(argv, capture_output=True, text=True, check=False)
         if r.returncode:
             raise OSError(f"{' '.join(argv)}: {r.stderr.strip()}")

@@ -3,19 +3,23 @@
 
 usage: inject.py CUDATRACE OUT_FOLDER [PROGRAM...]    PROGRAM: loop (of calls that do nothing), gpt2 (the cost, too), triton_add, cupy_mm, ... of this folder
 
-The cost: one process for each way of tracing and one that is not traced make tokens, a few at a time, in turn.
+The cost: three processes for each way of tracing and three that are not traced make tokens, a few at a time, one
+process after the other, in another order each turn. What a process takes differs from start to start by some percent
+(where its memory lies), so that one process for each way shows nothing of less.
 """
 import collections
 import json
 import os
+import random
 import shlex
 import statistics
 import subprocess
 import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-TOKENS, ROUNDS, TURNS = 50, 3, 16
-WAYS = ["", "--probe=inject", "--probe=inject --all", "--probe=inject --all --count=all", "--probe=uprobe", "--probe=uprobe --all"]
+TOKENS, ROUNDS, TURNS, PROCESSES = 50, 2, 12, 3
+# The second has the library in it, which records nothing: no program calls that function.
+WAYS = ["", "--probe=inject -e cuProfilerStart", "--probe=inject", "--probe=inject --all", "--probe=inject --all --count=all", "--probe=uprobe"]
 
 
 def calls(path):
@@ -80,7 +84,6 @@ class Server:
         trace = [tracer, "-q", *shlex.split(way), "--jsonl", self.path, "--"] if way else []
         self.proc = subprocess.Popen([*trace, sys.executable, os.path.join(HERE, "gpt2.py"), "--tokens", str(TOKENS), "--serve"],
                                      stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        assert self.proc.stdout.readline() == "ready\n", way
 
     def rounds(self):
         self.proc.stdin.write(f"{ROUNDS}\n")
@@ -89,20 +92,26 @@ class Server:
 
 
 def gpt2(tracer, out):
-    servers = [Server(tracer, out, i, way) for i, way in enumerate(WAYS)]
+    servers = [Server(tracer, out, i, way) for i, way in enumerate(WAYS * PROCESSES)]
+    for s in servers:
+        assert s.proc.stdout.readline() == "ready\n", s.way
     for s in servers:
         s.rounds()
-    rows = [[s.rounds() for s in servers] for _ in range(TURNS)]
+    turns = []
+    for _ in range(TURNS):
+        took = collections.defaultdict(list)
+        for s in random.sample(servers, len(servers)):
+            took[s.way].append(s.rounds())
+        turns.append(took)
     for s in servers:
         s.proc.stdin.close()
         s.proc.wait()
-    for i, s in enumerate(servers):
-        ratios = sorted(r[i] / r[0] for r in rows)
-        print(f"{s.way or 'untraced':34} {statistics.median(r[i] for r in rows):.3f} ms a token, {statistics.median(ratios):.3f} of untraced "
+    for way in WAYS:
+        ratios = sorted(statistics.mean(t[way]) / statistics.mean(t[""]) for t in turns)
+        print(f"{way or 'untraced':34} {statistics.median(statistics.mean(t[way]) for t in turns):.3f} ms a token, {statistics.median(ratios):.3f} of untraced "
               f"({ratios[len(ratios) // 4]:.3f} to {ratios[-len(ratios) // 4]:.3f})", flush=True)
-    for detail in ("", " --all"):
-        both = [s for s in servers if s.way in (f"--probe=inject{detail}", f"--probe=uprobe{detail}")]
-        compare("gpt2", {s.way: calls(s.path) for s in both})
+    both = [s for s in servers[:len(WAYS)] if s.way in ("--probe=inject", "--probe=uprobe")]
+    compare("gpt2", {s.way: calls(s.path) for s in both})
     for s in servers:
         if s.way:
             _, end = calls(s.path)
