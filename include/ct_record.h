@@ -114,6 +114,9 @@ _Static_assert(sizeof(struct ct_lib_map) == 120, "ct_lib_map is part of the ABI"
 /* With its NUL. A name of this length may have been cut. */
 #define CT_NAME_SZ_MAX 3072
 
+/* Not a handle, but what ct_gpu.name_id stands for. */
+#define CT_NAME_F_GPU 1
+
 /* Comes before the record of the call that was given the handle, or that gave it out. */
 struct ct_name {
 	struct ct_rec rec;
@@ -123,6 +126,24 @@ struct ct_name {
 	char name[];
 };
 _Static_assert(sizeof(struct ct_name) == 40, "ct_name is part of the ABI");
+
+/* What a GPU executed, as CUPTI's activity records say (inject/gpu.c). */
+enum ct_gpu_what { CT_GPU_KERNEL = 0, CT_GPU_COPY, CT_GPU_MEMSET, CT_GPU_GRAPH, CT_GPU_WHAT_CNT };
+
+struct ct_gpu {
+	struct ct_rec rec; /* tid: of the call; 0: not known */
+	__u64 end_ns;
+	__u64 sent_ns;
+	__u64 call_ns; /* a moment in the call that asked for it; 0: not known */
+	__u64 name_id; /* what a CT_REC_NAME with CT_NAME_F_GPU named; 0: none */
+	__u64 bytes;
+	__u64 graph_node; /* of a graph's node; 0: it is none */
+	__u32 correlation;
+	__u32 device, context, stream; /* CUPTI's numbers */
+	__u32 what;		       /* enum ct_gpu_what */
+	__u32 copy_kind;	       /* CUpti_ActivityMemcpyKind */
+};
+_Static_assert(sizeof(struct ct_gpu) == 96, "ct_gpu is part of the ABI");
 
 /* Why a record is missing; shown in the trace's end line. */
 enum ct_drop {

@@ -17,7 +17,7 @@
 #include "ct_nv_bpf.h"
 
 #define CT_SHM_MAGIC   0x63756474u /* "tduc" */
-#define CT_SHM_VERSION 2
+#define CT_SHM_VERSION 3
 
 /* Environment of a traced program. SOCKET: "@name" is in the abstract namespace, else a path. */
 #define CT_ENV_SOCKET "CUDATRACE_SOCKET"
@@ -86,6 +86,42 @@ struct ct_shm_nv {
 	struct ct_nv_params params[CT_NV_PARAMS_MAX];
 };
 
+/* --gpu-time: times of the GPU by CUPTI. */
+enum ct_gpu_time {
+	CT_GPU_TIME_OFF = 0,
+	CT_GPU_TIME_GRAPHS = 1, /* a graph's launch is one record */
+	CT_GPU_TIME_NODES = 2,	/* each of its nodes is */
+};
+
+/* What became of it in a process. */
+enum ct_gpu_state {
+	CT_GPU_NONE = 0, /* not asked for, or the driver has not been initialised */
+	CT_GPU_ON = 1,
+	CT_GPU_MISSING = 2, /* no libcupti was found, or it lacks a function */
+	CT_GPU_BAD = 3,	    /* a version that is known to be wrong */
+	CT_GPU_TAKEN = 4,   /* somebody else has subscribed: torch.profiler, nsys, ... */
+	CT_GPU_FAILED = 5,  /* code is a CUptiResult, or -errno */
+	CT_GPU_STATE_CNT
+};
+
+struct ct_shm_gpu {
+	__u32 state;   /* enum ct_gpu_state; stored last (release) */
+	__u32 version; /* CUPTI_API_VERSION of the library */
+	__s32 code;
+	__u32 reserved;
+	char who[64];	      /* TAKEN: as far as CUPTI says; FAILED: in what */
+	char path[256];	      /* of libcupti */
+	__u64 given;	      /* not 0: the trace has ended, and all that was there has been sent */
+	__u64 records;	      /* of CUPTI: all that was taken from buffers */
+	__u64 dropped;	      /* CUPTI had no room */
+	__u64 untimed;	      /* without a start or end that makes sense */
+	__u64 no_call;	      /* the call of its correlation id was not seen */
+	__u64 lost;	      /* no room in the ring, for too long */
+	__u64 discarded;      /* bytes of records that no buffer was there for */
+	__u64 clock_error_ns; /* of the conversion to CLOCK_MONOTONIC, at most so far */
+	__u64 clock_steps;    /* CLOCK_REALTIME, which CUPTI's times go by, was set */
+};
+
 /* The settings. What changes while programs run is written by single stores. */
 struct ct_shm_set {
 	__u32 magic, version;
@@ -99,7 +135,8 @@ struct ct_shm_set {
 	__u32 probed; /* 1: what has no dispatch pointer is seen by probes: the rest is left to them
 		       */
 	__u32 sample_seed;
-	__u32 reserved2;
+	__u32 gpu_time;	 /* enum ct_gpu_time */
+	char cupti[256]; /* --cupti: path of the library; "": it is looked for */
 	/* where each function's name begins in names; 0: there is no such function */
 	__u32 name_off[CT_MAX_FUNCS];
 	struct ct_spec specs[CT_MAX_FUNCS];
@@ -167,14 +204,15 @@ struct ct_shm {
 	__u64 ring_off, ring_sz, counts_off; /* from the slot's beginning; ring_sz a power of two */
 	/* The library's: calls that found no slot. */
 	__u64 no_slot_cnt;
+	struct ct_shm_gpu gpu;
 };
 
 /*
  * A record in a ring begins at a multiple of 8 and lies in one piece. rec.size says how long it is,
  * and is followed by so many bytes that the next begins at a multiple of 8. One of kind
  * CT_REC_NONE, which may be of 8 bytes only (size, kind, flags), fills the end of the ring. Records
- * are CT_REC_THREAD, the first after a thread has got the slot, CT_REC_NAME, CT_REC_CALL and
- * CT_REC_NV. pid, life, lib_id and an open file's name are 0: the tracer knows.
+ * are CT_REC_THREAD, the first after a thread has got the slot, CT_REC_NAME, CT_REC_CALL,
+ * CT_REC_NV and CT_REC_GPU. pid, life, lib_id and an open file's name are 0: the tracer knows.
  */
 #define CT_SHM_ALIGN 8
 #define CT_SHM_REC_MAX                                                                             \

@@ -279,6 +279,9 @@ extern struct nv_func nv_funcs[NV_FUNC_CNT];
 /* One in flight does not return. */
 void nv_unfinished(struct thread *t, uint64_t now);
 
+/* gpu.c: --gpu-time. Called where the driver lets tools in, in cuInit(). */
+void gpu_begin(void);
+
 /* elf.c: what is loaded. */
 struct object {
 	const char *path; /* lives as long as it is loaded */

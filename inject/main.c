@@ -106,5 +106,6 @@ EXPORT int InitializeInjection(void)
 	    ((object_of_address(__builtin_return_address(0), &lib) && object_is(&lib, STEM)) ||
 	     objects_each(is_libcuda, &lib)))
 		process_begin(CT_SHM_INJECTION, &lib);
+	gpu_begin();
 	return chain && *chain ? next_in_chain() : 1;
 }

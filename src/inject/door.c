@@ -244,6 +244,8 @@ static void on_hooked(struct inject *in, const struct conn *c, const struct ct_s
 		     c->pid, to.path);
 	}
 	c->peer->hooked = true;
+	if (in->o.only_gpu)
+		return;
 	in->o.on_lib(in->o.ctx, &to);
 	if (in->o.probes)
 		say_go(c);

@@ -134,16 +134,32 @@ static void look_outside(struct inject *in, uint64_t now)
 	peers__look(in, now);
 }
 
+bool inject__is_over(struct inject *in)
+{
+	uint64_t now = now_ns();
+
+	if (in->over || gpu__expects_more(in, now))
+		return in->over;
+	for (unsigned i = 0; i < in->peer_cnt; i++)
+		shm__end(&in->peers[i]->shm, now);
+	return in->over = true;
+}
+
 bool inject__look(struct inject *in, uint64_t now)
 {
 	bool whole = true, was_full = false;
 	uint64_t next = NONE;
 
 	look_outside(in, now);
+	/* Who goes on writing is not waited for. */
+	if (in->stopped)
+		inject__is_over(in);
 	for (unsigned i = 0; i < in->peer_cnt; i++) {
 		struct shm *m = &in->peers[i]->shm;
 
 		shm__find_slots(m);
+		if (in->o.gpu_time)
+			gpu__look(in, in->peers[i]);
 		for (unsigned k = 0; k < m->slot_cnt; k++) {
 			whole &= shm__look(m, k, now) || in->peers[i]->pidfd < 0;
 			if (m->slots[k].size && m->slots[k].key < next)
@@ -221,10 +237,10 @@ static void give(struct inject *in, const struct oldest *o)
 		return;
 	}
 	size = shm__take(&o->peer->shm, o->slot, &buf);
-	if (peers__own(in, o->peer, o->slot, &buf, size))
-		in->o.fn(in->o.ctx, &buf, size);
-	else
+	if (!peers__own(in, o->peer, o->slot, &buf, size))
 		o->peer->shm.bad_cnt++;
+	else if (!gpu__is_late(in, &buf.rec))
+		in->o.fn(in->o.ctx, &buf, size);
 }
 
 /* A thread's records come in one piece as a rule: one look at all others for each piece. */
@@ -281,6 +297,13 @@ uint64_t inject__bad_records(const struct inject *in)
 	return cnt;
 }
 
+void inject__gpu_totals(const struct inject *in, struct ct_shm_gpu *sum)
+{
+	*sum = in->gone_gpu;
+	for (unsigned i = 0; i < in->peer_cnt; i++)
+		gpu__add_totals(in->peers[i], sum);
+}
+
 /* A thread that has begun a record ends it; after that it sees that nothing is wanted any more. */
 static bool is_busy(const struct inject *in)
 {
@@ -299,14 +322,14 @@ void inject__stop(struct inject *in)
 	uint64_t begin = now_ns();
 
 	in->stopped = true;
+	in->stopped_ns = begin;
 	__atomic_store_n(&in->settings.set->ended, 1, __ATOMIC_SEQ_CST);
 	/* Once at least: what a processor has not written yet when it looks at it, it has by then.
 	 */
 	do
 		nanosleep(&ms, NULL);
 	while (is_busy(in) && now_ns() - begin < STOP_MAX_NS);
-	for (unsigned i = 0; i < in->peer_cnt; i++)
-		shm__end(&in->peers[i]->shm, now_ns());
+	inject__is_over(in);
 	/* Nobody is told anything any more, but who ended is still to be told of. */
 	door__close(in);
 }

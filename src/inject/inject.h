@@ -11,6 +11,8 @@
 #include "decode/nv/nv_decode.h"
 #include "record/check.h"
 
+#include "ct_shm.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -57,6 +59,13 @@ struct inject_opts {
 	inject_fn fn;
 	void (*on_lib)(void *ctx, const struct inject_lib *lib);
 	const struct inject_probes *probes; /* NULL: functions have none */
+	/* --gpu-time. only_gpu: functions have probes, and nothing else is wanted of the library;
+	 * cupti: path, or NULL */
+	enum ct_gpu_time gpu_time;
+	bool only_gpu;
+	const char *cupti;
+	/* What became of it in a process, once it is known. */
+	void (*on_gpu)(void *ctx, pid_t pid, const char *comm, const struct ct_shm_gpu *gpu);
 	void *ctx;
 };
 
@@ -75,6 +84,8 @@ bool inject__was_full(struct inject *in);
 void inject__totals(struct inject *in, struct ct_totals *sum);
 /* Times that the memory of a process made no sense. */
 uint64_t inject__bad_records(const struct inject *in);
+/* --gpu-time: adds up what all processes say of it. */
+void inject__gpu_totals(const struct inject *in, struct ct_shm_gpu *sum);
 /* Processes that are traced and still run. */
 unsigned inject__live(const struct inject *in);
 /* With probes: programs that the process ran before that life have ended. Gives calls that were in
@@ -89,6 +100,8 @@ void inject__around(struct inject *in, pid_t pid, uint32_t tid, uint64_t at_ns,
 		    struct inject_around *out);
 /* No calls from here on: those in flight stay unfinished. */
 void inject__stop(struct inject *in);
+/* After it: does nothing come any more? What was sent may still have to be taken. */
+bool inject__is_over(struct inject *in);
 /* After it: makes a record of each call in flight. */
 void inject__unfinished(struct inject *in);
 /* attach/levels.h has the same of the BPF side. */

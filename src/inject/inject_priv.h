@@ -15,6 +15,8 @@
 #define CONNS_OF_ONE_MAX 8
 /* Records that the tracer makes, and that wait to be given; more are dropped. */
 #define MADE_MAX 16384
+/* Threads whose numbers are remembered. */
+#define GPU_TIDS 64
 /* Library files. */
 #define FILES_MAX 64
 
@@ -25,6 +27,7 @@ struct settings {
 	struct ct_shm_set *set;
 	const struct fnset *fns;
 	enum ct_hide hide;
+	bool only_gpu;	   /* no function is told of */
 	unsigned fn_cnt;   /* of those that were told of */
 	unsigned names_sz; /* of set->names, in use */
 	unsigned wanted_cnt;
@@ -131,6 +134,8 @@ struct peer {
 	struct shm shm;
 	bool counts_taken;
 	bool hooked; /* it has said what it got hold of */
+	bool gpu_told;
+	uint32_t gpu_tids[GPU_TIDS][2]; /* threads of its calls: as it sees them, as we do */
 };
 
 /* A record that the tracer makes, and when. */
@@ -170,10 +175,13 @@ struct inject {
 	unsigned made_at, made_cnt, made_room;
 	struct ct_totals gone; /* of processes that are no more */
 	uint64_t gone_bad_cnt;
+	struct ct_shm_gpu gone_gpu;
 	uint32_t next_block;
 	uint64_t next_ns, refused_cnt;
 	unsigned timer_ms;
+	uint64_t stopped_ns;
 	bool stopped, said_no_nv;
+	bool over;    /* nothing is read any more that was not there then */
 	bool is_open; /* who comes is let in */
 };
 
@@ -191,6 +199,8 @@ void door__close(struct inject *in);
 struct peer *peers__add(struct inject *in, struct conn *c, const struct ct_shm_hello *hello);
 /* The one of a process that still runs; NULL. */
 struct peer *peers__living(struct inject *in, pid_t pid);
+/* Is it gone? */
+bool peers__has_ended(const struct peer *p);
 /* As inject__left(). */
 void peers__left(struct inject *in, pid_t pid, ct_life life, uint64_t now);
 /* Looks who has ended. */
@@ -203,6 +213,17 @@ bool peers__own(struct inject *in, struct peer *p, unsigned slot, void *rec, siz
 /* A call's number in the trace by that which the process gave it; 0: it makes no sense. */
 uint64_t peers__trace_id(struct inject *in, struct shm_slot *s, uint64_t id);
 void made__push(struct inject *in, const struct made *m);
+
+/* gpu.c */
+/* Has it been said what became of --gpu-time in this process? */
+void gpu__look(struct inject *in, struct peer *p);
+void gpu__add_totals(const struct peer *p, struct ct_shm_gpu *sum);
+/* Was it asked for when the trace had ended? */
+bool gpu__is_late(const struct inject *in, const struct ct_rec *rec);
+/* The trace has ended: for a moment processes still give what they have. */
+bool gpu__expects_more(const struct inject *in, uint64_t now);
+/* The thread of a call, by the number that the process has for it. */
+uint32_t gpu__tid(struct peer *p, uint32_t inner, uint32_t (*own)(struct peer *p, uint32_t inner));
 
 /* files.c */
 /* The library file that the process has at that path; functions that no row has become known. NULL:

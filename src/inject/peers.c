@@ -142,7 +142,7 @@ struct peer *peers__living(struct inject *in, pid_t pid)
 	return NULL;
 }
 
-static bool has_ended(const struct peer *p)
+bool peers__has_ended(const struct peer *p)
 {
 	struct pollfd fd = {.fd = p->pidfd, .events = POLLIN};
 
@@ -154,7 +154,7 @@ unsigned inject__live(const struct inject *in)
 	unsigned cnt = 0;
 
 	for (unsigned i = 0; i < in->peer_cnt; i++)
-		cnt += in->peers[i]->pidfd >= 0 && !has_ended(in->peers[i]);
+		cnt += in->peers[i]->pidfd >= 0 && !peers__has_ended(in->peers[i]);
 	return cnt;
 }
 
@@ -178,7 +178,7 @@ static bool connect_peer(struct inject *in, struct peer *p, const struct ct_shm_
 
 	/* Not of another process that has the number since. */
 	if (epoll_ctl(in->epoll_fd, EPOLL_CTL_ADD, p->pidfd, &ev) ||
-	    !target_stat(p->pid, &ppid, &start) || has_ended(p))
+	    !target_stat(p->pid, &ppid, &start) || peers__has_ended(p))
 		return false;
 	p->life = in->o.probes ? in->o.probes->life(in->o.ctx, p->pid)
 			       : start * (1000000000ull / sysconf(_SC_CLK_TCK));
@@ -223,7 +223,7 @@ struct peer *peers__add(struct inject *in, struct conn *c, const struct ct_shm_h
 	c->pidfd = -1;
 	p->shm.fd = -1;
 	if (shm__open(&p->shm, in->o.ring_sz) || !connect_peer(in, p, hello)) {
-		in->refused_cnt += !has_ended(p);
+		in->refused_cnt += !peers__has_ended(p);
 		close(p->pidfd);
 		shm__close(&p->shm);
 		free(p);
@@ -291,6 +291,11 @@ bool peers__own(struct inject *in, struct peer *p, unsigned slot, void *data, si
 	struct shm_slot *s = &p->shm.slots[slot];
 	struct ct_rec *rec = data;
 
+	if (rec->kind == CT_REC_GPU) {
+		rec->pid = p->pid;
+		rec->tid = rec->tid ? gpu__tid(p, rec->tid, own_tid) : 0;
+		return size >= sizeof(struct ct_gpu);
+	}
 	if (rec->tid != s->inner_tid) {
 		s->inner_tid = rec->tid;
 		s->tid = own_tid(p, rec->tid);
@@ -404,6 +409,10 @@ static void forget(struct inject *in, unsigned i)
 	door__forget(in, p);
 	shm__add_totals(&p->shm, &in->gone);
 	in->gone_bad_cnt += p->shm.bad_cnt;
+	if (in->o.gpu_time) {
+		gpu__look(in, p);
+		gpu__add_totals(p, &in->gone_gpu);
+	}
 	if (p->pidfd >= 0)
 		close(p->pidfd);
 	shm__close(&p->shm);
@@ -430,7 +439,7 @@ void peers__look(struct inject *in, uint64_t now)
 		struct peer *p = in->peers[i];
 		int code = 0;
 
-		if (p->pidfd >= 0 && has_ended(p)) {
+		if (p->pidfd >= 0 && peers__has_ended(p)) {
 			if (!p->ended_ns)
 				p->ended_ns = now;
 			if ((in->o.probes || exit_code(p, &code)) && now - p->ended_ns < max)

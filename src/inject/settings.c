@@ -47,7 +47,11 @@ int settings__open(struct settings *s, const struct inject_opts *o)
 	s->set->version = CT_SHM_VERSION;
 	s->set->others_level = CT_PROC_TRACE;
 	s->set->hide = o->hide;
-	s->set->probed = o->probes != NULL;
+	s->set->probed = o->probes && !o->only_gpu;
+	s->set->gpu_time = o->gpu_time;
+	if (o->cupti)
+		snprintf(s->set->cupti, sizeof(s->set->cupti), "%s", o->cupti);
+	s->only_gpu = o->only_gpu;
 	s->set->min_duration_ns = o->min_duration_ns;
 	s->set->stack_max = CT_STACK_MAX;
 	s->set->sample_seed = now_ns();
@@ -79,7 +83,7 @@ void settings__fill(struct settings *s)
 		const struct api_fn *fn = fnset__fn(s->fns, s->fn_cnt);
 		unsigned id = s->fn_cnt;
 
-		if (!fn || fn->api != API_CUDA || !fnset__wanted(s->fns, id))
+		if (s->only_gpu || !fn || fn->api != API_CUDA || !fnset__wanted(s->fns, id))
 			continue;
 		fnset__spec(s->fns, id, s->hide, &s->set->specs[id]);
 		if (tell_name(s, id, fn->symbol))
@@ -109,6 +113,8 @@ int inject__set_level(struct inject *in, unsigned func_id, const struct fn_level
 	struct ct_spec *spec = spec_of(in, func_id);
 	uint8_t flags;
 
+	if (in->o.only_gpu)
+		return 0;
 	if (!spec)
 		return -ENOENT;
 	flags = spec->flags & ~CT_SPEC_F_NO_RETURN;
@@ -124,6 +130,8 @@ int inject__set_always(struct inject *in, unsigned func_id, bool always)
 {
 	struct ct_spec *spec = spec_of(in, func_id);
 
+	if (in->o.only_gpu)
+		return 0;
 	if (!spec)
 		return -ENOENT;
 	if (always)

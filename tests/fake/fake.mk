@@ -8,6 +8,7 @@
 #   $(O)/fake535/libcuda.so.1  entry points as in drivers 470 to 555 (cmpl, je at +10, and a jump through a pointer)
 #   $(O)/fakeplain/libcuda.so.1  entry points without such pointers
 #   $(O)/fake*/libnccl.so.2    a stand-in for NCCL that calls them
+#   $(O)/cupti/libcupti.so.13  a stand-in for CUPTI, which the stand-in driver tells what it does
 #   $(O)/fake/sample           an inference-like program
 #   $(O)/cases/NAME            one program per file of tests/cases
 #   $(O)/hard/                 tests/inject: a library and a program that thunks could spoil
@@ -31,7 +32,7 @@ $(O)/api_includes.h: src/decode/apis.def
 		cmp -s $@.new $@ && rm $@.new || mv $@.new $@
 
 .PHONY: fake-all fake-clean
-fake-all: $(FAKE_LIBS) $(O)/fake/sample $(CASE_BINS) $(O)/hard/libcuda.so.1 $(O)/hard/hard
+fake-all: $(FAKE_LIBS) $(O)/cupti/libcupti.so.13 $(O)/fake/sample $(CASE_BINS) $(O)/hard/libcuda.so.1 $(O)/hard/hard
 
 $(O)/fake/obj/%.o: %.c | $(O)/api_includes.h
 	@mkdir -p $(@D)
@@ -66,6 +67,10 @@ $(O)/fake/libnccl.so.2 $(O)/fake535/libnccl.so.2: tests/fake/libnccl.c tests/fak
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(filter-out -MMD -MP,$(FAKE_FLAGS)) -fPIC -shared -o $@ -Wl,-soname,libnccl.so.2 -Wl,--build-id $(filter %.c,$^) -ldl
 
+$(O)/cupti/libcupti.so.13: tests/fake/libcupti.c tests/fake/tools.h inject/cupti.h inject/cupti_cbids.def
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(filter-out -MMD -MP,$(FAKE_FLAGS)) -Iinject -Itests/fake -fPIC -fvisibility=hidden -shared -o $@ -Wl,-soname,libcupti.so.13 -Wl,--build-id $< -ldl
+
 $(O)/fake/sample: tests/fake/sample.c
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(FAKE_FLAGS) -MF $(O)/fake/sample.d -o $@ $< -ldl -lpthread
@@ -82,7 +87,7 @@ $(O)/hard/hard: tests/inject/hard.c
 	$(Q)$(CC) $(filter-out -MMD -MP,$(FAKE_FLAGS)) -Wno-unused-parameter -o $@ $< -ldl -lpthread
 
 fake-clean:
-	rm -rf $(O)/fake $(O)/fake535 $(O)/fakeplain $(O)/hard $(O)/cases
+	rm -rf $(O)/fake $(O)/fake535 $(O)/fakeplain $(O)/cupti $(O)/hard $(O)/cases
 
 -include $(FAKE_OBJS:.o=.d) $(FAKE_ASM:%.S=$(O)/fake/obj/%.d) $(FAKE_ASM:%.S=$(O)/fake535/obj/%.d) $(FAKE_ASM:%.S=$(O)/fakeplain/obj/%.d)
 -include $(O)/fake/sample.d $(CASE_BINS:=.d)

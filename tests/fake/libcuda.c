@@ -14,6 +14,7 @@
  */
 #include "libcuda.h"
 #include "libcuda_tids.h"
+#include "tools.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -323,6 +324,53 @@ static int dispatch(unsigned id, const uint64_t *regs, const uint64_t *stack)
 	return err;
 }
 
+/* --- for libcupti --- */
+
+#pragma GCC visibility push(default)
+const struct fake_tools *fake_tools;
+#pragma GCC visibility pop
+static uint32_t last_correlation;
+static __thread uint32_t correlation; /* of the call that this thread is in */
+__thread uint64_t tools_node;
+
+static int tools_dispatch(unsigned id, const uint64_t *regs, const uint64_t *stack)
+{
+	const struct fake_tools *tools = __atomic_load_n(&fake_tools, __ATOMIC_ACQUIRE);
+	int err;
+
+	if (!tools || correlation)
+		return dispatch(id, regs, stack);
+	correlation = __atomic_add_fetch(&last_correlation, 1, __ATOMIC_RELAXED);
+	tools->enter(symbols[id], correlation);
+	err = dispatch(id, regs, stack);
+	tools->leave(correlation);
+	correlation = 0;
+	return err;
+}
+
+static uint8_t copy_kind(const struct work *w)
+{
+	bool to = !mem_is_host(w->dst), from = !mem_is_host(w->src);
+
+	return to && from ? 8 : to ? 1 : from ? 2 : 9;
+}
+
+void tools_work(const struct stream *s, const struct work *w, uint64_t duration_ns)
+{
+	const struct fake_tools *tools = __atomic_load_n(&fake_tools, __ATOMIC_ACQUIRE);
+	const struct func *f = w->kind == WORK_KERNEL ? func_get(w->func) : NULL;
+	uint64_t end = s->busy_until_ns;
+
+	if (!tools || !correlation)
+		return;
+	tools->work(f			     ? FAKE_KERNEL
+		    : w->kind == WORK_MEMSET ? FAKE_MEMSET
+					     : FAKE_COPY,
+		    f ? f->name : NULL, end - duration_ns, end, correlation, s->number,
+		    w->kind == WORK_MEMSET ? w->size * w->height : w->size,
+		    w->kind == WORK_COPY ? copy_kind(w) : 1, tools_node);
+}
+
 /* FAKE_NO_SEM, where the entry points must come here to be counted by thread. */
 static bool no_sem;
 
@@ -334,7 +382,7 @@ int fake_dispatch(unsigned id, const uint64_t *regs, const uint64_t *stack)
 
 	if (t)
 		t->entered++;
-	err = no_sem ? 0 : dispatch(id, regs, stack);
+	err = no_sem ? 0 : tools_dispatch(id, regs, stack);
 	if (t)
 		t->returned++;
 	return err;

@@ -166,6 +166,8 @@ struct array {
 
 /* Whole range in one live allocation. */
 bool mem_is_device(uint64_t ptr, size_t size);
+/* The GPU has a copy to or from it over its bus. */
+bool mem_is_host(uint64_t ptr);
 /* Neither freed nor never allocated device memory: host memory passes unseen. */
 bool mem_plausible(uint64_t ptr, size_t size);
 
@@ -217,6 +219,9 @@ struct graph *graph_new(void);
 void graph_free(struct graph *g);
 void capture_add(struct graph *g, const struct work *w);
 void copy2d_run(const uint64_t *params);
+/* For libcupti: where it was put on the timeline. */
+void tools_work(const struct stream *s, const struct work *w, uint64_t duration_ns);
+extern __thread uint64_t tools_node; /* the graph's node that runs; 0: none */
 void host_func_queue(struct stream *s, uint64_t fn, uint64_t data);
 
 #pragma GCC visibility pop

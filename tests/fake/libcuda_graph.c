@@ -110,8 +110,11 @@ static int run_launch(struct call *c)
 		s->capture_invalid = true;
 		return E_CAPTURE;
 	}
-	for (unsigned i = 0; i < g->cnt && !err; i++)
+	for (unsigned i = 0; i < g->cnt && !err; i++) {
+		tools_node = i + 1;
 		err = work_run(s, &g->nodes[i]->work);
+	}
+	tools_node = 0;
 	return err;
 }
 

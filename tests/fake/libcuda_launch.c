@@ -56,26 +56,32 @@ static int run_launch_host(struct call *c)
 	return work_submit(s, &w);
 }
 
+static void run_on_timeline(struct stream *s, const struct work *w, uint64_t duration_ns)
+{
+	stream_add(s, duration_ns);
+	tools_work(s, w, duration_ns);
+}
+
 int work_run(struct stream *s, const struct work *w)
 {
 	switch (w->kind) {
 	case WORK_KERNEL:
-		stream_add(s, kernel_ns());
+		run_on_timeline(s, w, kernel_ns());
 		break;
 	case WORK_COPY:
 		memmove((void *)(uintptr_t)w->dst, (void *)(uintptr_t)w->src, w->size);
-		stream_add(s, copy_ns(w->size));
+		run_on_timeline(s, w, copy_ns(w->size));
 		break;
 	case WORK_COPY2D:
 		copy2d_run(w->params);
-		stream_add(s, copy_ns(w->size));
+		run_on_timeline(s, w, copy_ns(w->size));
 		break;
 	case WORK_MEMSET:
 		for (unsigned y = 0; y < w->height; y++)
 			for (uint64_t x = 0; x < w->size; x += w->width)
 				memcpy((char *)(uintptr_t)w->dst + y * w->pitch + x, &w->value,
 				       w->width);
-		stream_add(s, copy_ns(w->size * w->height));
+		run_on_timeline(s, w, copy_ns(w->size * w->height));
 		break;
 	case WORK_HOST:
 		host_func_queue(s, w->func, w->src);

@@ -150,6 +150,13 @@ bool mem_is_device(uint64_t ptr, size_t size)
 	return r && r->size - (ptr - r->base) >= size;
 }
 
+bool mem_is_host(uint64_t ptr)
+{
+	struct range *r = range_of(ptr);
+
+	return !r || r->kind >= RANGE_HOST;
+}
+
 bool mem_plausible(uint64_t ptr, size_t size)
 {
 	if (arena && ptr >= arena && ptr < arena_end)

@@ -1,0 +1,537 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * --gpu-time: when a GPU executed what calls asked for, from CUPTI's activity records.
+ *
+ * CUPTI counts calls of the driver (its correlation ids) and has a callback at the beginning of
+ * each: that thread and moment are kept in a table. Its records, which come later in buffers of
+ * ours, have the same number. A thread of our own takes them from there, looks up the call, and
+ * sends one record each (struct ct_gpu) through a ring of its own. The program's threads only
+ * store 16 bytes a call.
+ */
+#include "cupti.h"
+#include "inject.h"
+
+#include <errno.h>
+#include <linux/futex.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+/* CUPTI delivers a buffer when it is full; what it is to hold no longer than that is asked for. */
+#define FLUSH_NS 100000000ull
+#define CLOCK_NS 1000000000ull
+/* How soon the end of the trace is noticed. */
+#define WAIT_NS 20000000ull
+/* Buffers: large enough that 500,000 kernels a second fill one in 10 ms. With CUPTI 13 each thread
+ * has one. */
+#define BUF_SZ	   (1u << 20)
+#define BUFS_BEGIN 8
+#define BUFS_MAX   64
+#define DISCARD_SZ (256u << 10)
+/* Calls whose records may still come, by the last bits of their numbers. */
+#define CALLS_LOG 18
+/* The tracer does not read: so long the records wait for it, and not the program. */
+#define ROOM_MAX_NS 2000000000ull
+/* What the program's end waits for the last of them. */
+#define END_MAX_NS 3000000000ull
+/* More than NTP corrects in a second: the clock was set. */
+#define STEP_NS 2000000
+/* CUPTI before 11.8 has no record of a graph's launch; that of 12.4 has no kernels (its Update 1).
+ */
+#define VERSION_MIN 18
+#define VERSION_BAD 22
+
+struct asked {
+	uint64_t ns;
+	uint32_t correlation, tid;
+};
+
+enum { RUNNING = 0, STOP = 1, STOPPED = 2 };
+
+static struct {
+	struct cupti cupti;
+	void *subscriber;
+	int pid;
+	struct asked *calls;
+	uint8_t *bufs[BUFS_MAX];
+	size_t valid[BUFS_MAX];
+	uint64_t free, full; /* a bit each */
+	uint32_t buf_cnt, requested, completed;
+	uint64_t discarded, dropped;
+	uint32_t bell, state;
+	int64_t offset;	     /* CUPTI's clock minus CLOCK_MONOTONIC */
+	uint64_t sent[4096]; /* names, by their hash */
+	uint32_t sent_cnt;
+} gpu;
+static uint8_t discard[DISCARD_SZ] __attribute__((aligned(64)));
+static __thread uint32_t own_tid;
+
+static struct ct_shm_gpu *told(void)
+{
+	return &inject_process->shm->gpu;
+}
+
+static void ring_bell(void)
+{
+	__atomic_fetch_add(&gpu.bell, 1, __ATOMIC_RELEASE);
+	syscall(SYS_futex, &gpu.bell, (long)FUTEX_WAKE_PRIVATE, 1l, NULL);
+}
+
+/* Returns when the bell has been rung since it was read, or after so long. */
+static void await_bell(uint32_t bell, uint64_t ns)
+{
+	struct timespec ts = {.tv_sec = ns / 1000000000, .tv_nsec = ns % 1000000000};
+
+	syscall(SYS_futex, &gpu.bell, (long)FUTEX_WAIT_PRIVATE, (long)bell, &ts);
+}
+
+/* --- what CUPTI calls, in any thread --- */
+
+static void on_call(void *user, int domain, uint32_t cbid, const struct cupti_call *c)
+{
+	struct asked *a;
+
+	if (c->site != CUPTI_API_ENTER)
+		return;
+	if (unlikely(!own_tid))
+		own_tid = syscall(SYS_gettid);
+	a = &gpu.calls[c->correlation & ((1u << CALLS_LOG) - 1)];
+	a->ns = inject_now();
+	a->tid = own_tid;
+	__atomic_store_n(&a->correlation, c->correlation, __ATOMIC_RELEASE);
+}
+
+static uint8_t *buf_map(int flags)
+{
+	void *p = mmap(NULL, BUF_SZ, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | flags,
+		       -1, 0);
+
+	return p == MAP_FAILED ? NULL : p;
+}
+
+static uint8_t *buf_new(void)
+{
+	uint32_t i = __atomic_load_n(&gpu.buf_cnt, __ATOMIC_RELAXED);
+
+	do
+		if (i == BUFS_MAX)
+			return NULL;
+	while (!__atomic_compare_exchange_n(&gpu.buf_cnt, &i, i + 1, false, __ATOMIC_ACQ_REL,
+					    __ATOMIC_RELAXED));
+	return gpu.bufs[i] = buf_map(0);
+}
+
+static void request(uint8_t **buf, size_t *size, size_t *max)
+{
+	uint64_t free = __atomic_load_n(&gpu.free, __ATOMIC_ACQUIRE);
+
+	__atomic_fetch_add(&gpu.requested, 1, __ATOMIC_RELAXED);
+	*max = 0;
+	*size = BUF_SZ;
+	while (free) {
+		int i = __builtin_ctzll(free);
+
+		if (!__atomic_compare_exchange_n(&gpu.free, &free, free & ~(1ull << i), false,
+						 __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
+			continue;
+		*buf = gpu.bufs[i];
+		return;
+	}
+	*buf = buf_new();
+	if (*buf)
+		return;
+	/* Never NULL: CUPTI before 12.9 crashed of it (Kineto). */
+	*buf = discard;
+	*size = sizeof(discard);
+}
+
+static void complete(void *ctx, uint32_t stream, uint8_t *buf, size_t size, size_t valid)
+{
+	size_t dropped = 0;
+
+	__atomic_fetch_add(&gpu.completed, 1, __ATOMIC_RELAXED);
+	if (gpu.cupti.ActivityGetNumDroppedRecords &&
+	    !gpu.cupti.ActivityGetNumDroppedRecords(ctx, stream, &dropped))
+		__atomic_fetch_add(&gpu.dropped, dropped, __ATOMIC_RELAXED);
+	if (buf == discard) {
+		__atomic_fetch_add(&gpu.discarded, valid, __ATOMIC_RELAXED);
+		return;
+	}
+	for (unsigned i = 0; i < BUFS_MAX; i++) {
+		if (gpu.bufs[i] != buf)
+			continue;
+		gpu.valid[i] = valid < size ? valid : size;
+		__atomic_fetch_or(&gpu.full, 1ull << i, __ATOMIC_RELEASE);
+		ring_bell();
+		return;
+	}
+}
+
+/* --- our thread: records --- */
+
+static void send(struct thread *t, const struct ct_rec *rec)
+{
+	uint64_t began = inject_now();
+	void *to;
+
+	for (;;) {
+		/* For whoever looks: it was sent now. */
+		busy_set(t, PLACE);
+		to = ring_room(t, rec->size);
+		if (to) {
+			memcpy(to, rec, rec->size);
+			if (rec->kind == CT_REC_GPU)
+				((struct ct_gpu *)to)->sent_ns = inject_now();
+			else
+				((struct ct_rec *)to)->ts_ns = inject_now();
+			ring_send(t, to);
+		}
+		busy_clear(t);
+		if (to || inject_now() - began > ROOM_MAX_NS)
+			break;
+		syscall(SYS_nanosleep, &(struct timespec){.tv_nsec = 1000000}, NULL);
+	}
+	told()->lost += !to;
+}
+
+static uint64_t hash_of(const char *s)
+{
+	uint64_t h = 14695981039346656037ull; /* FNV-1a */
+
+	for (; *s; s++)
+		h = (h ^ (uint8_t)*s) * 1099511628211ull;
+	return h ? h : 1;
+}
+
+/* Was it sent before? It counts as sent from now on. */
+static bool is_known(uint64_t id)
+{
+	const uint32_t mask = sizeof(gpu.sent) / sizeof(*gpu.sent) - 1;
+	uint32_t i = id & mask;
+
+	if (gpu.sent_cnt > mask / 2) {
+		memset(gpu.sent, 0, sizeof(gpu.sent));
+		gpu.sent_cnt = 0;
+	}
+	for (; gpu.sent[i]; i = (i + 1) & mask)
+		if (gpu.sent[i] == id)
+			return true;
+	gpu.sent[i] = id;
+	gpu.sent_cnt++;
+	return false;
+}
+
+static uint64_t send_name(struct thread *t, const char *name)
+{
+	static union {
+		struct ct_name name;
+		uint8_t bytes[sizeof(struct ct_name) + CT_NAME_SZ_MAX];
+	} buf;
+	uint64_t id = hash_of(name);
+	size_t len = strlen(name) + 1;
+
+	if (is_known(id))
+		return id;
+	memset(&buf, 0, sizeof(buf));
+	if (len > CT_NAME_SZ_MAX)
+		len = CT_NAME_SZ_MAX;
+	buf.name.rec.size = sizeof(buf.name) + len;
+	buf.name.rec.kind = CT_REC_NAME;
+	buf.name.rec.flags = CT_NAME_F_GPU;
+	buf.name.rec.tid = t->tid;
+	buf.name.handle = id;
+	buf.name.len = len;
+	memcpy(buf.name.name, name, len - 1);
+	send(t, &buf.name.rec);
+	return id;
+}
+
+static void on_record(struct thread *t, const struct cupti_record *r)
+{
+	const struct asked *a = &gpu.calls[r->correlation & ((1u << CALLS_LOG) - 1)];
+	uint32_t hide = inject_process->set->hide;
+	struct ct_gpu g = {
+		.rec = {.size = sizeof(g), .kind = CT_REC_GPU},
+		.correlation = r->correlation,
+		.device = r->device,
+		.context = r->context,
+		.stream = r->stream,
+		.what = r->what,
+		.copy_kind = r->copy_kind,
+		.graph_node = r->graph_node,
+	};
+
+	if (!r->start || r->end < r->start) {
+		told()->untimed++;
+		return;
+	}
+	g.rec.ts_ns = r->start - gpu.offset;
+	g.end_ns = r->end - gpu.offset;
+	if (__atomic_load_n(&a->correlation, __ATOMIC_ACQUIRE) == r->correlation) {
+		g.rec.tid = a->tid;
+		g.call_ns = a->ns;
+	} else {
+		told()->no_call++;
+	}
+	if (hide != CT_HIDE_ARGS)
+		g.bytes = r->bytes;
+	if (hide == CT_HIDE_NOTHING && r->name)
+		g.name_id = send_name(t, r->name);
+	send(t, &g.rec);
+}
+
+static void take(struct thread *t)
+{
+	uint64_t full = __atomic_exchange_n(&gpu.full, 0, __ATOMIC_ACQUIRE);
+
+	for (; full; full &= full - 1) {
+		int i = __builtin_ctzll(full);
+		struct cupti_record r;
+		uint8_t *at = NULL;
+
+		while (gpu.valid[i] &&
+		       !gpu.cupti.ActivityGetNextRecord(gpu.bufs[i], gpu.valid[i], &at)) {
+			if (!cupti_read(at, &r))
+				continue;
+			told()->records++;
+			on_record(t, &r);
+		}
+		__atomic_fetch_or(&gpu.free, 1ull << i, __ATOMIC_RELEASE);
+	}
+	told()->dropped = __atomic_load_n(&gpu.dropped, __ATOMIC_RELAXED);
+	told()->discarded = __atomic_load_n(&gpu.discarded, __ATOMIC_RELAXED);
+}
+
+/* CUPTI's clock is CLOCK_REALTIME, as long as nobody gives it another (13.0; seen on an H200). */
+static void clock_look(bool first)
+{
+	uint64_t best = UINT64_MAX, before, after, ts, error;
+	int64_t offset = 0, moved;
+
+	for (unsigned i = 0; i < 20; i++) {
+		before = inject_now();
+		if (gpu.cupti.GetTimestamp(&ts))
+			return;
+		after = inject_now();
+		if (after - before >= best)
+			continue;
+		best = after - before;
+		offset = (int64_t)(ts - before - best / 2);
+	}
+	moved = first ? 0 : offset - gpu.offset;
+	moved = moved < 0 ? -moved : moved;
+	gpu.offset = offset;
+	if (moved > STEP_NS) {
+		told()->clock_steps++;
+		return;
+	}
+	error = best / 2 + moved + 1;
+	if (error > told()->clock_error_ns)
+		told()->clock_error_ns = error;
+}
+
+/* --- beginning and end --- */
+
+static const int kinds[] = {CUPTI_ACTIVITY_KIND_GRAPH_TRACE, CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL,
+			    CUPTI_ACTIVITY_KIND_MEMCPY, CUPTI_ACTIVITY_KIND_MEMCPY2,
+			    CUPTI_ACTIVITY_KIND_MEMSET};
+#define KIND_CNT (sizeof(kinds) / sizeof(*kinds))
+
+static void let_go(void)
+{
+	for (unsigned i = 0; i < KIND_CNT; i++)
+		gpu.cupti.ActivityDisable(kinds[i]);
+	gpu.cupti.ActivityFlushAll(CUPTI_ACTIVITY_FLAG_FLUSH_FORCED);
+	gpu.cupti.Unsubscribe(gpu.subscriber);
+}
+
+static void tick(struct thread *t, uint64_t now, uint64_t *flushed)
+{
+	if (now - *flushed >= FLUSH_NS) {
+		if (gpu.requested != gpu.completed)
+			gpu.cupti.ActivityFlushAll(0);
+		*flushed = now;
+	}
+	take(t);
+	if ((int64_t)(now - inject_process->set->beat_ns) > (int64_t)CT_SHM_STALE_NS)
+		process_ask(inject_process, now);
+}
+
+static void *work(void *arg)
+{
+	uint64_t flushed = inject_now(), clocked = flushed, now;
+	struct process *p = inject_process;
+	uint32_t alive = p->alive;
+	struct thread *t;
+
+	prctl(PR_SET_NAME, "cudatrace-gpu");
+	t = thread_begin(PLACE);
+	while (t && p->alive == alive && !p->set->ended) {
+		uint32_t bell = __atomic_load_n(&gpu.bell, __ATOMIC_ACQUIRE);
+
+		if (__atomic_load_n(&gpu.state, __ATOMIC_ACQUIRE) == STOP) {
+			gpu.cupti.ActivityFlushAll(CUPTI_ACTIVITY_FLAG_FLUSH_FORCED);
+			take(t);
+			__atomic_store_n(&gpu.state, STOPPED, __ATOMIC_RELEASE);
+			return NULL;
+		}
+		now = inject_now();
+		tick(t, now, &flushed);
+		if (now - clocked >= CLOCK_NS) {
+			clock_look(false);
+			clocked = now;
+		}
+		await_bell(bell, WAIT_NS);
+	}
+	/* The trace is over, and the tracer waits a moment for what belongs to its calls. */
+	if (t && p->set->ended) {
+		gpu.cupti.ActivityFlushAll(0);
+		take(t);
+		__atomic_store_n(&told()->given, 1, __ATOMIC_RELEASE);
+	}
+	let_go();
+	__atomic_store_n(&gpu.state, STOPPED, __ATOMIC_RELEASE);
+	return NULL;
+}
+
+/* exit(): before the driver takes down what CUPTI needs. */
+static void at_end(void)
+{
+	uint64_t began = inject_now();
+	uint32_t running = RUNNING;
+
+	if (getpid() != gpu.pid || !__atomic_compare_exchange_n(&gpu.state, &running, STOP, false,
+								__ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
+		return;
+	ring_bell();
+	while (__atomic_load_n(&gpu.state, __ATOMIC_ACQUIRE) != STOPPED &&
+	       inject_now() - began < END_MAX_NS)
+		syscall(SYS_nanosleep, &(struct timespec){.tv_nsec = 200000}, NULL);
+}
+
+static int start_thread(void)
+{
+	int (*create)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *) =
+		libc_symbol("pthread_create");
+	pthread_t thread;
+	sigset_t all, old;
+	int err;
+
+	if (!create)
+		return -ENOSYS;
+	sigfillset(&all);
+	sigprocmask(SIG_SETMASK, &all, &old);
+	err = create(&thread, NULL, work, NULL);
+	sigprocmask(SIG_SETMASK, &old, NULL);
+	return -err;
+}
+
+static enum ct_gpu_state failed(const char *in, int code)
+{
+	strncpy(told()->who, in, sizeof(told()->who) - 1);
+	told()->code = code;
+	return CT_GPU_FAILED;
+}
+
+/* First of all: without it CUPTI takes our buffers from us in silence when somebody else comes, or
+ * crashes when somebody was there before (seen beside torch.profiler, CUPTI 13.0). */
+static enum ct_gpu_state subscribe(void)
+{
+	struct cupti_subscriber s = {sizeof(s), "cudatrace", told()->who, sizeof(told()->who)};
+	int err = gpu.cupti.Subscribe(&gpu.subscriber, on_call, NULL);
+
+	/* Only to learn who has it. */
+	if (err == CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED && gpu.cupti.Subscribe_v2)
+		err = gpu.cupti.Subscribe_v2(&gpu.subscriber, on_call, NULL, &s);
+	if (err == CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED)
+		return CT_GPU_TAKEN;
+	return err ? failed("cuptiSubscribe", err) : CT_GPU_ON;
+}
+
+static enum ct_gpu_state enable(uint32_t mode)
+{
+	static const uint16_t cbids[] = {
+#define CBID(name, number) number,
+#include "cupti_cbids.def"
+	};
+	int err = gpu.cupti.ActivityRegisterCallbacks(request, complete);
+
+	if (err)
+		return failed("cuptiActivityRegisterCallbacks", err);
+	/* An older driver may lack one of the others. */
+	for (unsigned i = mode == CT_GPU_TIME_GRAPHS ? 0 : 1; i < KIND_CNT; i++) {
+		err = gpu.cupti.ActivityEnable(kinds[i]);
+		if (err && kinds[i] == CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL)
+			return failed("cuptiActivityEnable", err);
+	}
+	/* Those that this version does not know yet are refused. */
+	for (unsigned i = 0; i < sizeof(cbids) / sizeof(*cbids); i++)
+		gpu.cupti.EnableCallback(1, gpu.subscriber, CUPTI_CB_DOMAIN_DRIVER_API, cbids[i]);
+	return CT_GPU_ON;
+}
+
+static bool memory(void)
+{
+	size_t size = sizeof(struct asked) << CALLS_LOG;
+	void *p = mmap(NULL, size, PROT_READ | PROT_WRITE,
+		       MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+
+	if (p == MAP_FAILED)
+		return false;
+	gpu.calls = p;
+	for (unsigned i = 0; i < BUFS_BEGIN; i++) {
+		gpu.bufs[i] = buf_map(MAP_POPULATE);
+		if (!gpu.bufs[i])
+			return false;
+		gpu.buf_cnt = i + 1;
+		gpu.free |= 1ull << i;
+	}
+	return true;
+}
+
+static enum ct_gpu_state start(const struct ct_shm_set *set)
+{
+	enum ct_gpu_state state;
+	int err;
+
+	if (!cupti_find(&gpu.cupti, set->cupti, told()->path, sizeof(told()->path)))
+		return CT_GPU_MISSING;
+	told()->version = gpu.cupti.version;
+	if (!*set->cupti && (gpu.cupti.version < VERSION_MIN || gpu.cupti.version == VERSION_BAD))
+		return CT_GPU_BAD;
+	if (!memory())
+		return failed("mmap", -ENOMEM);
+	state = subscribe();
+	if (state != CT_GPU_ON)
+		return state;
+	state = enable(set->gpu_time);
+	if (state == CT_GPU_ON) {
+		clock_look(true);
+		err = start_thread();
+		if (!err)
+			return state;
+		state = failed("pthread_create", err);
+	}
+	let_go();
+	return state;
+}
+
+void gpu_begin(void)
+{
+	struct process *p = inject_process;
+	enum ct_gpu_state state;
+
+	if (!p->alive || gpu.pid || p->set->gpu_time == CT_GPU_TIME_OFF)
+		return;
+	gpu.pid = p->pid;
+	state = start(p->set);
+	if (state == CT_GPU_ON)
+		atexit(at_end);
+	__atomic_store_n(&told()->state, state, __ATOMIC_RELEASE);
+}

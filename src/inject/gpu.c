@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* --gpu-time: what processes say of it. They may say anything. */
+#include "inject_priv.h"
+
+/* At the end of a trace each process has a moment for what CUPTI still holds. */
+#define GIVE_MAX_NS 500000000ull
+
+void gpu__look(struct inject *in, struct peer *p)
+{
+	struct ct_shm_gpu copy;
+	char comm[sizeof(p->comm) + 1] = {0};
+
+	if (p->gpu_told || __atomic_load_n(&p->shm.mem->gpu.state, __ATOMIC_ACQUIRE) == CT_GPU_NONE)
+		return;
+	p->gpu_told = true;
+	shm_copy(&copy, &p->shm.mem->gpu, sizeof(copy));
+	copy.who[sizeof(copy.who) - 1] = copy.path[sizeof(copy.path) - 1] = 0;
+	__builtin_memcpy(comm, p->comm, sizeof(p->comm));
+	in->o.on_gpu(in->o.ctx, p->pid, comm, &copy);
+}
+
+void gpu__add_totals(const struct peer *p, struct ct_shm_gpu *sum)
+{
+	struct ct_shm_gpu of;
+
+	shm_copy(&of, &p->shm.mem->gpu, sizeof(of));
+	sum->records += of.records;
+	sum->dropped += of.dropped;
+	sum->untimed += of.untimed;
+	sum->no_call += of.no_call;
+	sum->lost += of.lost;
+	sum->discarded += of.discarded;
+	sum->clock_steps += of.clock_steps;
+	if (of.clock_error_ns > sum->clock_error_ns)
+		sum->clock_error_ns = of.clock_error_ns;
+}
+
+static bool all_have_given(const struct inject *in)
+{
+	for (unsigned i = 0; i < in->peer_cnt; i++) {
+		const struct ct_shm_gpu *gpu = &in->peers[i]->shm.mem->gpu;
+
+		if (in->peers[i]->pidfd >= 0 && !peers__has_ended(in->peers[i]) &&
+		    __atomic_load_n(&gpu->state, __ATOMIC_RELAXED) == CT_GPU_ON &&
+		    !__atomic_load_n(&gpu->given, __ATOMIC_ACQUIRE))
+			return false;
+	}
+	return true;
+}
+
+bool gpu__is_late(const struct inject *in, const struct ct_rec *rec)
+{
+	return in->stopped && rec->kind == CT_REC_GPU &&
+	       ((const struct ct_gpu *)rec)->call_ns > in->stopped_ns;
+}
+
+bool gpu__expects_more(const struct inject *in, uint64_t now)
+{
+	return in->o.gpu_time && !all_have_given(in) && now - in->stopped_ns < GIVE_MAX_NS;
+}
+
+uint32_t gpu__tid(struct peer *p, uint32_t inner, uint32_t (*own)(struct peer *p, uint32_t inner))
+{
+	uint32_t *known = p->gpu_tids[inner % GPU_TIDS];
+
+	if (known[0] != inner) {
+		known[0] = inner;
+		known[1] = own(p, inner);
+	}
+	return known[1];
+}

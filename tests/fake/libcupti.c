@@ -1,0 +1,384 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Stand-in libcupti.so.13: activity records of what the stand-in libcuda does, in buffers, as CUPTI
+ * 12.9 and 13.0 give them; callbacks of calls; one subscriber.
+ *
+ * Environment, words with commas between:
+ *   FAKE_CUPTI=taken      somebody has subscribed already
+ *              old, bad   a version that is too old, or known to be wrong
+ *              fail       no activity can be enabled
+ *              untimed    each tenth record has no times
+ *              drop       each tenth record is dropped
+ *              nocall     there are no callbacks
+ *              junk       records of kinds that nobody asked for in between
+ *   FAKE_CUPTI_COUNTS=FILE  at exit: kernels, copies, memsets, graphs that were delivered
+ */
+#include "cupti.h"
+#include "tools.h"
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define EXPORT __attribute__((visibility("default")))
+#define KINDS  64
+
+enum { KERNEL, COPY, MEMSET, GRAPH, WHAT_CNT };
+
+/* Sizes of CUPTI 13.0's structs. */
+static const struct {
+	uint32_t kind, size;
+} forms[WHAT_CNT] = {
+	[KERNEL] = {CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL, 208},
+	[COPY] = {CUPTI_ACTIVITY_KIND_MEMCPY, 88},
+	[MEMSET] = {CUPTI_ACTIVITY_KIND_MEMSET, 88},
+	[GRAPH] = {CUPTI_ACTIVITY_KIND_GRAPH_TRACE, 56},
+};
+#define JUNK_KIND 38
+#define JUNK_SZ	  40
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static bool enabled[KINDS], asked[1024];
+static cupti_request_fn *request;
+static cupti_complete_fn *complete;
+static cupti_call_fn *callback;
+static uint8_t *buf;
+static size_t buf_sz, buf_len;
+static uint64_t made, dropped, delivered[WHAT_CNT];
+/* A graph's launch that goes on: one at a time is all that a thread has. */
+static __thread struct {
+	uint64_t start, end;
+	uint32_t stream;
+} graph;
+
+static bool wants(const char *word)
+{
+	const char *s = getenv("FAKE_CUPTI");
+	size_t len = strlen(word);
+
+	for (; s && *s; s += strcspn(s, ","), s += *s == ',')
+		if (!strncmp(s, word, len) && (!s[len] || s[len] == ','))
+			return true;
+	return false;
+}
+
+static uint64_t clock_ns(clockid_t id)
+{
+	struct timespec t;
+
+	clock_gettime(id, &t);
+	return t.tv_sec * 1000000000ull + t.tv_nsec;
+}
+
+/* CUPTI's clock, of the driver's. With the lock. */
+static uint64_t real(uint64_t ns)
+{
+	static uint64_t offset;
+	uint64_t best = UINT64_MAX, at_best = 0;
+
+	for (int i = 0; !offset && i < 100; i++) {
+		uint64_t before = clock_ns(CLOCK_MONOTONIC), ts = clock_ns(CLOCK_REALTIME);
+		uint64_t took = clock_ns(CLOCK_MONOTONIC) - before;
+
+		if (took >= best)
+			continue;
+		best = took;
+		at_best = ts - before - took / 2;
+	}
+	if (!offset)
+		offset = at_best;
+	return ns + offset;
+}
+
+/* With the lock, which the callback does without. */
+static void give_buf(void)
+{
+	uint8_t *b = buf;
+	size_t size = buf_sz, len = buf_len;
+
+	buf = NULL;
+	buf_len = 0;
+	if (!b)
+		return;
+	pthread_mutex_unlock(&lock);
+	complete(NULL, 0, b, size, len);
+	pthread_mutex_lock(&lock);
+}
+
+static void put(const uint8_t *rec, size_t size)
+{
+	size_t max = 0;
+
+	if (buf && buf_len + size > buf_sz)
+		give_buf();
+	if (!buf) {
+		request(&buf, &buf_sz, &max);
+		buf_len = 0;
+	}
+	if (!buf || size > buf_sz) {
+		dropped++;
+		return;
+	}
+	memcpy(buf + buf_len, rec, size);
+	buf_len += size;
+}
+
+/* With the lock. As CUPTI's, a name stays when its module goes. */
+static const char *kept(const char *name)
+{
+	static struct name {
+		struct name *next;
+		char text[];
+	} * names;
+	struct name *n;
+
+	for (n = names; n; n = n->next)
+		if (!strcmp(n->text, name))
+			return n->text;
+	n = malloc(sizeof(*n) + strlen(name) + 1);
+	strcpy(n->text, name);
+	n->next = names;
+	names = n;
+	return n->text;
+}
+
+static void put32(uint8_t *rec, size_t at, uint32_t v)
+{
+	memcpy(rec + at, &v, sizeof(v));
+}
+
+static void put64(uint8_t *rec, size_t at, uint64_t v)
+{
+	memcpy(rec + at, &v, sizeof(v));
+}
+
+static void deliver(int what, const char *name, uint64_t start, uint64_t end, uint32_t correlation,
+		    uint32_t stream, uint64_t bytes, uint8_t kind, uint64_t node)
+{
+	uint8_t rec[256] = {0}, junk[JUNK_SZ] = {JUNK_KIND};
+	bool is_graph = what == GRAPH;
+
+	pthread_mutex_lock(&lock);
+	made++;
+	if (wants("drop") && made % 10 == 0) {
+		dropped++;
+		goto out;
+	}
+	put32(rec, 0, forms[what].kind);
+	if (!(wants("untimed") && made % 10 == 0)) {
+		put64(rec, is_graph ? 8 : 16, real(start));
+		put64(rec, is_graph ? 16 : 24, real(end));
+	}
+	switch (what) {
+	case KERNEL:
+		put32(rec, 44, 1);
+		put32(rec, 48, stream);
+		put32(rec, 92, correlation);
+		put64(rec, 104, (uintptr_t)kept(name));
+		put64(rec, 144, node);
+		break;
+	case GRAPH:
+		put32(rec, 4, correlation);
+		put32(rec, 32, 1);
+		put32(rec, 36, stream);
+		break;
+	default:
+		rec[4] = kind;
+		put64(rec, 8, bytes);
+		put32(rec, 36, 1);
+		put32(rec, 40, stream);
+		put32(rec, 44, correlation);
+		put64(rec, 64, node);
+	}
+	if (wants("junk"))
+		put(junk, sizeof(junk));
+	put(rec, forms[what].size);
+	delivered[what]++;
+out:
+	pthread_mutex_unlock(&lock);
+}
+
+/* --- what the driver tells --- */
+
+static void on_enter(const char *symbol, uint32_t correlation)
+{
+	static const struct {
+		const char *name;
+		uint16_t id;
+	} cbids[] = {
+#define CBID(name, number) {#name, number},
+#include "cupti_cbids.def"
+	};
+	struct cupti_call c = {
+		.site = CUPTI_API_ENTER, .function = symbol, .correlation = correlation};
+
+	graph.start = 0;
+	for (size_t i = 0; callback && i < sizeof(cbids) / sizeof(*cbids); i++) {
+		if (!asked[cbids[i].id] || strcmp(cbids[i].name, symbol))
+			continue;
+		callback(NULL, CUPTI_CB_DOMAIN_DRIVER_API, cbids[i].id, &c);
+		c.site = !CUPTI_API_ENTER;
+		callback(NULL, CUPTI_CB_DOMAIN_DRIVER_API, cbids[i].id, &c);
+		return;
+	}
+}
+
+static void on_leave(uint32_t correlation)
+{
+	if (graph.start)
+		deliver(GRAPH, NULL, graph.start, graph.end, correlation, graph.stream, 0, 0, 0);
+	graph.start = 0;
+}
+
+static void on_work(enum fake_work what, const char *name, uint64_t start, uint64_t end,
+		    uint32_t correlation, uint32_t stream, uint64_t bytes, uint8_t kind,
+		    uint64_t node)
+{
+	if (node && enabled[CUPTI_ACTIVITY_KIND_GRAPH_TRACE]) {
+		if (!graph.start)
+			graph.start = start;
+		graph.end = end;
+		graph.stream = stream;
+		return;
+	}
+	if (enabled[forms[what].kind])
+		deliver(what, name, start, end, correlation, stream, bytes, kind, node);
+}
+
+static const struct fake_tools tools = {on_enter, on_leave, on_work};
+
+static void tell_driver(const struct fake_tools *t)
+{
+	void *lib = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
+	const struct fake_tools **at = lib ? dlsym(lib, "fake_tools") : NULL;
+
+	if (at)
+		__atomic_store_n(at, t, __ATOMIC_RELEASE);
+}
+
+/* --- CUPTI --- */
+
+EXPORT int cuptiGetVersion(uint32_t *version)
+{
+	*version = wants("old") ? 16 : wants("bad") ? 22 : 130000;
+	return CUPTI_SUCCESS;
+}
+
+EXPORT int cuptiGetTimestamp(uint64_t *ns)
+{
+	*ns = clock_ns(CLOCK_REALTIME);
+	return CUPTI_SUCCESS;
+}
+
+EXPORT int cuptiSubscribe(void **subscriber, cupti_call_fn *fn, void *user)
+{
+	(void)user;
+	if (wants("taken") || callback)
+		return CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED;
+	callback = fn;
+	*subscriber = &callback;
+	return CUPTI_SUCCESS;
+}
+
+EXPORT int cuptiSubscribe_v2(void **subscriber, cupti_call_fn *fn, void *user,
+			     struct cupti_subscriber *s)
+{
+	int err = cuptiSubscribe(subscriber, fn, user);
+
+	if (err && s->old_name)
+		snprintf(s->old_name, s->old_size, "a test");
+	return err;
+}
+
+EXPORT int cuptiUnsubscribe(void *subscriber)
+{
+	(void)subscriber;
+	callback = NULL;
+	tell_driver(NULL);
+	return CUPTI_SUCCESS;
+}
+
+EXPORT int cuptiEnableCallback(uint32_t on, void *subscriber, int domain, uint32_t cbid)
+{
+	(void)subscriber;
+	(void)domain;
+	if (cbid >= sizeof(asked) / sizeof(*asked))
+		return 1;
+	asked[cbid] = on && !wants("nocall");
+	return CUPTI_SUCCESS;
+}
+
+EXPORT int cuptiActivityRegisterCallbacks(cupti_request_fn *r, cupti_complete_fn *c)
+{
+	request = r;
+	complete = c;
+	return CUPTI_SUCCESS;
+}
+
+EXPORT int cuptiActivityEnable(int kind)
+{
+	if (wants("fail"))
+		return 10;
+	enabled[kind % KINDS] = true;
+	tell_driver(&tools);
+	return CUPTI_SUCCESS;
+}
+
+EXPORT int cuptiActivityDisable(int kind)
+{
+	enabled[kind % KINDS] = false;
+	return CUPTI_SUCCESS;
+}
+
+EXPORT int cuptiActivityFlushAll(uint32_t flag)
+{
+	(void)flag;
+	pthread_mutex_lock(&lock);
+	give_buf();
+	pthread_mutex_unlock(&lock);
+	return CUPTI_SUCCESS;
+}
+
+static size_t size_of(uint32_t kind)
+{
+	for (int i = 0; i < WHAT_CNT; i++)
+		if (forms[i].kind == kind)
+			return forms[i].size;
+	return JUNK_SZ;
+}
+
+EXPORT int cuptiActivityGetNextRecord(uint8_t *b, size_t valid, uint8_t **at)
+{
+	uint32_t kind;
+
+	if (!*at) {
+		*at = b;
+	} else {
+		memcpy(&kind, *at, sizeof(kind));
+		*at += size_of(kind);
+	}
+	return *at < b + valid ? CUPTI_SUCCESS : CUPTI_ERROR_MAX_LIMIT_REACHED;
+}
+
+EXPORT int cuptiActivityGetNumDroppedRecords(void *ctx, uint32_t stream, size_t *cnt)
+{
+	(void)ctx;
+	(void)stream;
+	*cnt = __atomic_exchange_n(&dropped, 0, __ATOMIC_RELAXED);
+	return CUPTI_SUCCESS;
+}
+
+__attribute__((destructor)) static void end(void)
+{
+	const char *name = getenv("FAKE_CUPTI_COUNTS");
+	FILE *f = name && *name && made ? fopen(name, "ae") : NULL;
+
+	if (!f)
+		return;
+	fprintf(f, "kernel %lu\ncopy %lu\nmemset %lu\ngraph %lu\n", delivered[KERNEL],
+		delivered[COPY], delivered[MEMSET], delivered[GRAPH]);
+	fclose(f);
+}
