@@ -3,6 +3,7 @@
 
 #include "driver.h"
 #include "event_table.h"
+#include "gpu.h"
 #include "meaning.h"
 
 #include "record/check.h"
@@ -10,6 +11,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
+
+/* What a GPU executed waits so long for its call. */
+#define GPU_WAIT_NS 1000000000ull
 
 struct model {
 	struct model_opts opts;
@@ -180,6 +184,145 @@ static void add_stack(struct model *m, struct proc *p, const struct raw_call *ra
 		m->opts.fn(m->opts.ctx, &def);
 }
 
+/* --- --gpu-time --- */
+
+/* Its call is there, or will not come any more. */
+static void give_gpu(struct model *m, const struct ct_gpu *g, struct proc *p, struct thread *t,
+		     struct gpu_call *call)
+{
+	const struct handle *h = p && g->name_id ? handles__get(&p->gpu_names, g->name_id) : NULL;
+	const struct kernel_name *name = h ? (h->name ? h->name : h->read) : NULL;
+	struct gpu_join *j = &m->procs.gpu;
+	struct trace_event ev;
+
+	gpu_event(&ev, g, name ? name->demangled : NULL,
+		  name && name->mangled != name->demangled ? name->mangled : NULL, call);
+	ev.comm = t ? t->comm : "";
+	if (!call) {
+		j->no_call_cnt++;
+	} else {
+		j->timed_cnt += call->is_launch && !call->timed;
+		call->timed = true;
+	}
+	m->opts.fn(m->opts.ctx, &ev);
+}
+
+static struct thread *find_thread(struct proc *p, uint32_t tid)
+{
+	struct thread *t = NULL;
+
+	if (p)
+		HASH_FIND(hh, p->threads, &tid, sizeof(tid), t);
+	return t;
+}
+
+static void give_alone(struct model *m, const struct ct_gpu *g)
+{
+	struct proc *p = procs__find(&m->procs, g->rec.pid);
+
+	give_gpu(m, g, p, find_thread(p, g->rec.tid), NULL);
+}
+
+static bool is_older(const struct ct_gpu *g, const void *ns)
+{
+	return g->sent_ns < *(const uint64_t *)ns;
+}
+
+static bool is_any(const struct ct_gpu *g, const void *none)
+{
+	return true;
+}
+
+static bool is_of_process(const struct ct_gpu *g, const void *pid)
+{
+	return g->rec.pid == *(const uint32_t *)pid;
+}
+
+/* In the call that has come. */
+static bool is_in_call(const struct ct_gpu *g, const void *arg)
+{
+	const struct trace_event *ev = arg;
+
+	return g->rec.pid == ev->pid && g->rec.tid == ev->tid && g->call_ns >= ev->start_ns &&
+	       g->call_ns <= ev->end_ns;
+}
+
+static void on_gpu(struct model *m, const void *data, const struct raw *raw)
+{
+	const struct ct_gpu *g = data;
+	struct proc *p = procs__find(&m->procs, g->rec.pid);
+	struct thread *t = find_thread(p, g->rec.tid);
+	uint64_t old = g->sent_ns - GPU_WAIT_NS;
+	struct gpu_call *call = NULL;
+	struct ct_gpu first;
+	bool later = true;
+
+	if (!m->opts.gpu_time || g->what >= CT_GPU_WHAT_CNT || g->end_ns < g->rec.ts_ns) {
+		m->bad_cnt++;
+		return;
+	}
+	while (gpu_join__take(&m->procs.gpu, is_older, &old, &first))
+		give_alone(m, &first);
+	if (g->call_ns && t && t->gpu_calls.room)
+		call = gpu_calls__find(&t->gpu_calls, g->call_ns, &later);
+	if (call || !g->call_ns || !later) {
+		give_gpu(m, g, p, t, call);
+		return;
+	}
+	if (gpu_join__wait(&m->procs.gpu, g))
+		return;
+	if (gpu_join__take(&m->procs.gpu, is_any, NULL, &first))
+		give_alone(m, &first);
+	if (!gpu_join__wait(&m->procs.gpu, g))
+		give_alone(m, g);
+}
+
+/* is_line: it is in the trace. */
+static void add_gpu_call(struct model *m, struct proc *p, struct thread *t,
+			 const struct trace_event *ev, bool is_line)
+{
+	struct ct_gpu g;
+	bool later;
+
+	if (!m->opts.gpu_time || !gpu_is_wanted(ev))
+		return;
+	gpu_calls__add(&m->procs.gpu, &t->gpu_calls, ev, is_line);
+	while (m->procs.gpu.waiting_cnt && gpu_join__take(&m->procs.gpu, is_in_call, ev, &g))
+		give_gpu(m, &g, p, t, gpu_calls__find(&t->gpu_calls, g.call_ns, &later));
+}
+
+static void end_gpu(struct model *m, uint32_t pid)
+{
+	struct ct_gpu g;
+
+	while (gpu_join__take(&m->procs.gpu, is_of_process, &pid, &g))
+		give_alone(m, &g);
+}
+
+void model__flush(struct model *m)
+{
+	struct ct_gpu g;
+
+	while (gpu_join__take(&m->procs.gpu, is_any, NULL, &g))
+		give_alone(m, &g);
+}
+
+void model__gpu(const struct model *m, struct trace_end *end)
+{
+	const struct gpu_join *j = &m->procs.gpu;
+	const struct proc *p;
+	const struct thread *t;
+
+	if (!m->opts.gpu_time)
+		return;
+	end->gpu.launches_timed = j->timed_cnt;
+	end->gpu.launches_untimed = j->missing_cnt;
+	end->gpu.no_call = j->no_call_cnt;
+	for (p = m->procs.by_pid; p; p = p->hh.next)
+		for (t = p->threads; t; t = t->hh.next)
+			end->gpu.launches_untimed += gpu_calls__missing(&t->gpu_calls);
+}
+
 /* How each record of ct_rec.def is taken: raw->rec is the first of the two. */
 
 static void on_call(struct model *m, const void *rec, const struct raw *checked)
@@ -207,11 +350,13 @@ static void on_call(struct model *m, const void *rec, const struct raw *checked)
 	meaning__apply(meaning, &ev, p);
 	if (!ev.entry_only && event_duration_ns(&ev) < m->opts.min_duration_ns) {
 		m->filtered_cnt++;
+		add_gpu_call(m, p, t, &ev, false);
 		return;
 	}
 	if (raw->stack_cnt)
 		add_stack(m, p, raw, &ev);
 	m->opts.fn(m->opts.ctx, &ev);
+	add_gpu_call(m, p, t, &ev, true);
 }
 
 static void on_thread(struct model *m, const void *data, const struct raw *raw)
@@ -236,7 +381,8 @@ static void on_name(struct model *m, const void *data, const struct raw *raw)
 	struct proc *p = procs__get(&m->procs, rec->rec.pid);
 
 	if (p)
-		handles__told(&p->handles, rec->handle, rec->name, rec->len);
+		handles__told(rec->rec.flags & CT_NAME_F_GPU ? &p->gpu_names : &p->handles,
+			      rec->handle, rec->name, rec->len);
 }
 
 static void on_process(struct model *m, const struct ct_task *rec, const char *op)
@@ -253,6 +399,7 @@ static void on_process(struct model *m, const struct ct_task *rec, const char *o
 	else
 		ev.process.exit_code = WEXITSTATUS(rec->exit_code);
 	memcpy(comm, rec->comm, sizeof(rec->comm));
+	end_gpu(m, rec->rec.pid);
 	/* A new process, too: its id may be one whose exit was lost. */
 	if (p && (rec->rec.kind == CT_REC_EXEC || rec->rec.kind == CT_REC_FORK))
 		procs__renew(&m->procs, p);

@@ -29,6 +29,7 @@ struct model_opts {
 	/* --kernel, --sched; abi: the running driver's version. */
 	bool kernel, sched;
 	bool stacks; /* --stack: look at new processes at once */
+	bool gpu_time;
 	const struct nv_abi *abi;
 	struct quotas *quotas; /* of its tables; NULL: no bounds */
 	/* Events shorter than this are not handed out, though the model learns from them. */
@@ -51,6 +52,9 @@ unsigned model__tidy(struct model *m);
 uint64_t model__filtered(const struct model *m);
 /* --kernel: fills in what became of the driver's objects. */
 void model__objects(const struct model *m, struct trace_end *end);
+/* --gpu-time: hands out what still waits for its call; what became of launches. */
+void model__flush(struct model *m);
+void model__gpu(const struct model *m, struct trace_end *end);
 /* Records of functions that there are not, or of what was not asked for. */
 uint64_t model__bad_records(const struct model *m);
 

@@ -62,7 +62,7 @@ static void make_room(struct procs *ps)
 static void init(struct procs *ps, struct proc *p, uint32_t pid)
 {
 	p->pid = pid;
-	p->handles.names = ps->names;
+	p->handles.names = p->gpu_names.names = ps->names;
 	p->mem.quota = quotas__get(ps->quotas, QUOTA_RANGES);
 	p->captures.quota = quotas__get(ps->quotas, QUOTA_CAPTURES);
 }
@@ -116,6 +116,7 @@ static void drop_thread(struct procs *ps, struct proc *p, struct thread *t)
 	HASH_DEL(p->threads, t);
 	if (p->last == t)
 		p->last = NULL;
+	gpu_calls__free(&ps->gpu, &t->gpu_calls);
 	free(t);
 	quota__give(thread_quota(ps), &p->threads_share, 1);
 }
@@ -182,6 +183,7 @@ void procs__renew(struct procs *ps, struct proc *p)
 	p->ended = p->tidied = false;
 	free_threads(ps, p);
 	handles__clear(&p->handles);
+	handles__clear(&p->gpu_names);
 	mem__clear(&p->mem);
 	capture_set__clear(&p->captures);
 	proc_stacks__free(p->stacks);
@@ -233,4 +235,5 @@ void procs__free(struct procs *ps)
 
 	HASH_ITER (hh, ps->by_pid, p, tmp)
 		procs__remove(ps, p);
+	gpu_join__free(&ps->gpu);
 }

@@ -4,6 +4,7 @@
 #define MODEL_PROC_H
 
 #include "capture.h"
+#include "gpu.h"
 #include "kernel.h"
 #include "mem.h"
 #include "stacks.h"
@@ -13,6 +14,7 @@
 struct thread {
 	uint32_t tid;
 	char comm[16 + 1];
+	struct gpu_calls gpu_calls;
 	UT_hash_handle hh;
 };
 
@@ -21,8 +23,9 @@ struct proc {
 	struct thread *threads; /* by tid */
 	struct thread *last;	/* the same thread calls again and again */
 	struct quota_share threads_share;
-	unsigned threads_look;	/* with so many it is time to look which of them are gone */
-	struct handles handles; /* kernel names */
+	unsigned threads_look;	  /* with so many it is time to look which of them are gone */
+	struct handles handles;	  /* kernel names */
+	struct handles gpu_names; /* the same, by the numbers of --gpu-time */
 	struct mem mem;
 	struct capture_set captures;
 	struct proc_stacks *stacks; /* NULL: none so far */
@@ -43,6 +46,7 @@ struct procs {
 	bool live;
 	struct quotas *quotas;
 	struct kernel_names *names;
+	struct gpu_join gpu;
 };
 
 /* NULL: not known. */

@@ -38,6 +38,7 @@ struct trace_info {
 	const char *stacks;		 /* the same, of --stack */
 	const char *mechanism;		 /* "uprobe.session", "uprobe.multi", "uprobe" */
 	const char *kernel_probe;	 /* --kernel: "kprobe.multi", "fentry", ...; else NULL */
+	const char *gpu_time;		 /* --gpu-time: "graphs", "nodes"; else NULL */
 	const char *hidden;		 /* "strings", "arguments": not read; NULL: nothing */
 	const char *const *degraded;	 /* missing capabilities: what is lost */
 	unsigned degraded_cnt;
@@ -66,6 +67,19 @@ struct trace_fn_cost {
 };
 #define TRACE_DEAR_MAX 5
 
+/* --gpu-time: what is known of what GPUs executed, and what is not. */
+struct trace_gpu {
+	bool on;
+	uint64_t launches_timed, launches_untimed;
+	uint64_t no_call;   /* executions whose call is not in the trace */
+	uint64_t records;   /* of CUPTI */
+	uint64_t dropped;   /* by CUPTI: no room */
+	uint64_t untimed;   /* records without a time that makes sense */
+	uint64_t lost;	    /* no room in our ring */
+	uint64_t discarded; /* bytes: no buffer for CUPTI */
+	uint64_t clock_error_ns, clock_steps;
+};
+
 /* Why a file ends that another follows. */
 #define TRACE_GOES_ON "max-file"
 
@@ -83,6 +97,7 @@ struct trace_end {
 	 * objects whose allocation was not seen */
 	bool has_objects;
 	uint64_t object_refused_cnt, object_unknown_cnt;
+	struct trace_gpu gpu;
 	uint64_t full[QUOTA_CNT]; /* what found a table of the tracer's full */
 	double probe_cost_ns;	  /* of a recorded call */
 	uint64_t cost_ns;	  /* of all calls together */

@@ -1,0 +1,246 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#include "gpu.h"
+
+#include "event_table.h"
+
+#include "ct_shm.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A thread's calls: those of half a second at 500,000 a second. All threads' together: 100 MB. */
+#define ROOM_MIN    256
+#define ROOM_MAX    (1u << 16)
+#define ROWS_MAX    (1u << 21)
+#define WAITING_MAX 8192
+
+static bool is_graph_launch(const struct trace_event *ev)
+{
+	return ev->type == TYPE_GRAPH && !strcmp(ev->name, "cuGraphLaunch");
+}
+
+bool gpu_is_wanted(const struct trace_event *ev)
+{
+	/* What is made inside another call of the driver has CUPTI's number of that one. */
+	return ev->fn->api == API_CUDA && !ev->api_depth &&
+	       (ev->type == TYPE_KERNEL || ev->type == TYPE_TRANSFER || is_graph_launch(ev));
+}
+
+static void drop_first(struct gpu_join *j, struct gpu_calls *c)
+{
+	const struct gpu_call *first = &c->v[c->known++ & (c->room - 1)];
+
+	j->missing_cnt += first->is_launch && !first->timed;
+}
+
+static void grow(struct gpu_join *j, struct gpu_calls *c)
+{
+	uint32_t room = c->room ? 2 * c->room : ROOM_MIN;
+	struct gpu_call *v;
+
+	if (room > ROOM_MAX || j->row_cnt + room - c->room > ROWS_MAX)
+		return;
+	v = malloc(room * sizeof(*v));
+	if (!v)
+		return;
+	for (uint64_t i = c->known; i < c->made; i++)
+		v[i & (room - 1)] = c->v[i & (c->room - 1)];
+	free(c->v);
+	j->row_cnt += room - c->room;
+	c->v = v;
+	c->room = room;
+}
+
+void gpu_calls__add(struct gpu_join *j, struct gpu_calls *c, const struct trace_event *ev,
+		    bool is_line)
+{
+	bool ran = event_returned(ev) && !ev->is_error && !ev->capturing;
+
+	if (c->made - c->known == c->room)
+		grow(j, c);
+	if (!c->room)
+		return;
+	if (c->made - c->known == c->room)
+		drop_first(j, c);
+	c->v[c->made++ & (c->room - 1)] = (struct gpu_call){
+		.start_ns = ev->start_ns,
+		/* When an entry is all that is seen, it may be in it until the next one. */
+		.end_ns = ev->entry_only ? UINT64_MAX : ev->end_ns,
+		.id = is_line ? ev->id : 0,
+		.name = ev->name,
+		.is_launch = ran && ((ev->has & HAS_LAUNCH) || is_graph_launch(ev)),
+	};
+}
+
+struct gpu_call *gpu_calls__find(const struct gpu_calls *c, uint64_t ns, bool *later)
+{
+	uint64_t lo = c->known, hi = c->made;
+	struct gpu_call *found;
+
+	/* The first that began after it. */
+	while (lo < hi) {
+		uint64_t mid = lo + (hi - lo) / 2;
+
+		if (c->v[mid & (c->room - 1)].start_ns <= ns)
+			lo = mid + 1;
+		else
+			hi = mid;
+	}
+	*later = lo == c->made;
+	if (lo == c->known)
+		return NULL;
+	found = &c->v[(lo - 1) & (c->room - 1)];
+	return ns <= found->end_ns ? found : NULL;
+}
+
+uint64_t gpu_calls__missing(const struct gpu_calls *c)
+{
+	uint64_t cnt = 0;
+
+	for (uint64_t i = c->known; i < c->made; i++) {
+		const struct gpu_call *call = &c->v[i & (c->room - 1)];
+
+		cnt += call->is_launch && !call->timed;
+	}
+	return cnt;
+}
+
+void gpu_calls__free(struct gpu_join *j, struct gpu_calls *c)
+{
+	j->missing_cnt += gpu_calls__missing(c);
+	j->row_cnt -= c->room;
+	free(c->v);
+	*c = (struct gpu_calls){0};
+}
+
+bool gpu_join__wait(struct gpu_join *j, const struct ct_gpu *g)
+{
+	if (!j->waiting)
+		j->waiting = malloc(WAITING_MAX * sizeof(*j->waiting));
+	if (!j->waiting || j->waiting_cnt == WAITING_MAX)
+		return false;
+	j->waiting[j->waiting_cnt++] = *g;
+	return true;
+}
+
+bool gpu_join__take(struct gpu_join *j, bool (*fn)(const struct ct_gpu *g, const void *arg),
+		    const void *arg, struct ct_gpu *to)
+{
+	for (unsigned i = 0; i < j->waiting_cnt; i++) {
+		if (!fn(&j->waiting[i], arg))
+			continue;
+		*to = j->waiting[i];
+		memmove(&j->waiting[i], &j->waiting[i + 1],
+			(--j->waiting_cnt - i) * sizeof(*j->waiting));
+		return true;
+	}
+	return false;
+}
+
+void gpu_join__free(struct gpu_join *j)
+{
+	free(j->waiting);
+}
+
+/* CUpti_ActivityMemcpyKind (CUDA 13.0): arrays lie on the device. */
+static enum copy_dir dir_of(uint32_t kind)
+{
+	static const uint8_t dirs[] = {
+		[1] = COPY_DIR_HTOD,  /* HTOD */
+		[2] = COPY_DIR_DTOH,  /* DTOH */
+		[3] = COPY_DIR_HTOD,  /* HTOA */
+		[4] = COPY_DIR_DTOH,  /* ATOH */
+		[5] = COPY_DIR_DTOD,  /* ATOA */
+		[6] = COPY_DIR_DTOD,  /* ATOD */
+		[7] = COPY_DIR_DTOD,  /* DTOA */
+		[8] = COPY_DIR_DTOD,  /* DTOD */
+		[9] = COPY_DIR_HTOH,  /* HTOH */
+		[10] = COPY_DIR_PEER, /* PTOP */
+	};
+
+	return kind < sizeof(dirs) ? dirs[kind] : COPY_NONE;
+}
+
+void gpu_event(struct trace_event *ev, const struct ct_gpu *g, const char *kernel,
+	       const char *mangled, const struct gpu_call *call)
+{
+	static const char *const ops[CT_GPU_WHAT_CNT] = {
+		[CT_GPU_KERNEL] = "kernel",
+		[CT_GPU_COPY] = "copy",
+		[CT_GPU_MEMSET] = "memset",
+		[CT_GPU_GRAPH] = "graph",
+	};
+
+	*ev = (struct trace_event){
+		.kind = EVENT_GPU,
+		.type = event_kinds[EVENT_GPU].type,
+		.op = ops[g->what],
+		.name = ops[g->what],
+		.pid = g->rec.pid,
+		.tid = g->rec.tid,
+		.comm = "",
+		.start_ns = g->rec.ts_ns,
+		.end_ns = g->end_ns,
+		.size = g->bytes,
+		.has = g->bytes ? HAS_SIZE : 0,
+		.gpu =
+			{
+				.device = g->device,
+				.context = g->context,
+				.gpu_stream = g->stream,
+				.correlation = g->correlation,
+				.graph_node = g->graph_node,
+				.kernel = kernel,
+				.kernel_mangled = mangled,
+			},
+	};
+	if (g->what == CT_GPU_COPY) {
+		ev->dir = dir_of(g->copy_kind);
+		ev->has |= ev->dir ? HAS_DIR : 0;
+	}
+	if (g->bytes && g->end_ns > g->rec.ts_ns) {
+		ev->has |= HAS_BANDWIDTH;
+		ev->bandwidth_gbps = (double)g->bytes / (g->end_ns - g->rec.ts_ns);
+	}
+	if (!call)
+		return;
+	ev->gpu.call_id = call->id;
+	ev->gpu.call = call->name;
+	ev->gpu.queue_us = ev->start_ns > call->start_ns ? ev->start_ns - call->start_ns : 0;
+}
+
+const char *gpu_time_name(int mode)
+{
+	static const char *const names[] = {
+		[CT_GPU_TIME_GRAPHS] = "graphs", [CT_GPU_TIME_NODES] = "nodes"};
+
+	return mode >= 0 && mode < (int)(sizeof(names) / sizeof(names[0])) ? names[mode] : NULL;
+}
+
+void gpu_state_text(const struct ct_shm_gpu *gpu, char *buf, size_t size)
+{
+	switch (gpu->state) {
+	case CT_GPU_ON:
+		snprintf(buf, size, "CUPTI %u, %s", gpu->version, gpu->path);
+		break;
+	case CT_GPU_MISSING:
+		snprintf(buf, size,
+			 gpu->path[0] ? "%s is not the libcupti that is needed"
+				      : "no libcupti was found: --cupti PATH names one%s",
+			 gpu->path);
+		break;
+	case CT_GPU_BAD:
+		snprintf(
+			buf, size,
+			"CUPTI %u (%s) is too old or known to lose kernels: --cupti PATH names another",
+			gpu->version, gpu->path);
+		break;
+	case CT_GPU_TAKEN:
+		snprintf(buf, size, "CUPTI is in use already%s%s%s, by a profiler",
+			 gpu->who[0] ? " (" : "", gpu->who, gpu->who[0] ? ")" : "");
+		break;
+	default:
+		snprintf(buf, size, "%s failed (%d)", gpu->who, gpu->code);
+	}
+}

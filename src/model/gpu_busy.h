@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * When a device was busy, from executions that come roughly in the order of their start: those of a
+ * stream are in order, but CUPTI delivers them by the buffer. So many are kept until it is known
+ * what lies between them.
+ */
+#ifndef MODEL_GPU_BUSY_H
+#define MODEL_GPU_BUSY_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* Kept, of one device: half a second at 500,000 a second. */
+#define GPU_KEPT (1u << 18)
+/* Pieces of the time, which grow with the trace. */
+#define GPU_BINS (1u << 15)
+
+enum gpu_part { GPU_COMPUTE, GPU_COPYING, GPU_ANY, GPU_PART_CNT };
+
+struct gpu_span {
+	uint64_t start, end;
+	bool copies;
+};
+
+/* Time covered so far, in order. */
+struct gpu_union {
+	uint64_t end, total;
+};
+
+/* Times between executions, of all parts together. */
+#define GPU_GAP_CLASSES 5
+extern const uint64_t gpu_gap_below[GPU_GAP_CLASSES]; /* ns; the last is UINT64_MAX */
+struct gpu_gap {
+	uint64_t cnt, ns;
+};
+
+struct gpu_busy {
+	struct gpu_span *kept;
+	unsigned cnt;
+	struct gpu_union parts[GPU_PART_CNT];
+	uint64_t first, last; /* start of the first, end of the last */
+	uint64_t settled;     /* what begins before it has its place */
+	uint64_t late_cnt; /* executions that came after that: only what nothing else covers counts
+			    */
+	struct gpu_gap gaps[GPU_GAP_CLASSES];
+	uint64_t longest_gap, longest_gap_at;
+	/* busy[i]: in the bin_ns from origin + i * bin_ns on */
+	uint64_t *busy, origin, bin_ns;
+};
+
+/* false: no memory. */
+bool gpu_busy__init(struct gpu_busy *b);
+void gpu_busy__add(struct gpu_busy *b, uint64_t start, uint64_t end, bool copies);
+/* No more comes: the totals are right. */
+void gpu_busy__finish(struct gpu_busy *b);
+/* Time that both computed and copied. */
+uint64_t gpu_busy__overlap(const struct gpu_busy *b);
+/* Of the time from from to to, about: bins that are cut count in part. */
+double gpu_busy__between(const struct gpu_busy *b, uint64_t from, uint64_t to);
+void gpu_busy__free(struct gpu_busy *b);
+
+#endif /* MODEL_GPU_BUSY_H */
