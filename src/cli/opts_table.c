@@ -2,6 +2,8 @@
 /* The option table, and what each option does with its value. */
 #include "opts_priv.h"
 
+#include "model/gpu.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -261,6 +263,17 @@ static void set_collect(struct opts *o, const struct opt_row *row, const char *a
 		opts__die("--collect '%s': libcudatrace-inject.so gives it, nobody else", arg);
 	o->trace.collect = end + 1;
 	o->trace.collect_for = pid;
+}
+
+static void set_gpu_time(struct opts *o, const struct opt_row *row, const char *arg)
+{
+	for (int i = CT_GPU_TIME_GRAPHS; gpu_time_name(i); i++) {
+		if (!arg || !strcmp(arg, gpu_time_name(i))) {
+			o->trace.gpu_time = i;
+			return;
+		}
+	}
+	opts__die("--gpu-time '%s': there is no such way; choose one of: graphs nodes", arg);
 }
 
 static void set_kernel_probe(struct opts *o, const struct opt_row *row, const char *arg)

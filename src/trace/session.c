@@ -112,6 +112,8 @@ static int open_attach(struct session *s)
 	struct tracer_opts to = {
 		.probe = s->probe,
 		.inject_name = o->collect,
+		.gpu_time = o->gpu_time,
+		.cupti = o->cupti,
 		.inject_uid = s->user.change ? s->user.uid : geteuid(),
 		.attach =
 			{
@@ -336,6 +338,11 @@ static int choose_probe(struct session *s)
 		if (missing)
 			info("tracing in the process (--probe=inject): uprobes need root");
 	}
+	if (o->gpu_time && !o->argv && !o->collect) {
+		err("--gpu-time needs a library in the program from its start: cudatrace --gpu-time -- "
+		    "COMMAND");
+		return EXIT_USAGE;
+	}
 	if (s->probe != PROBE_INJECT)
 		return 0;
 	if (!o->argv && !o->collect) {
@@ -391,9 +398,9 @@ static int start(struct session *s)
 	if (s->o->duration_ns)
 		s->deadline_ns = now_ns() + s->o->duration_ns;
 	if (s->o->sandbox)
-		sandbox__enter(
-			&(struct sandbox_needs){.inject = s->probe != PROBE_UPROBE,
-						.screen = s->o->view && s->o->view->fd >= 0});
+		sandbox__enter(&(struct sandbox_needs){
+			.inject = s->probe != PROBE_UPROBE || s->o->gpu_time,
+			.screen = s->o->view && s->o->view->fd >= 0});
 	return s->cmd.pid ? command__go(&s->cmd, s->o->argv[0]) : 0;
 }
 
@@ -464,10 +471,8 @@ static bool finish(struct session *s)
 	attach__detach(s->t.att);
 	sources__stop(&s->t.sources);
 	attach__go_on_all(s->t.att);
-	if (!s->hurry) {
-		tracer__drain(&s->t);
-		sources__unfinished(&s->t.sources);
-	}
+	if (!s->hurry)
+		tracer__finish(&s->t);
 	session__tell_lost(s, now_ns(), true);
 	if (s->o->view)
 		s->o->view->end(s->o->view);

@@ -68,6 +68,8 @@ struct session_opts {
 	double max_overhead;	      /* share of the busiest thread's time, 0.01 is 1 %; 0: none */
 	bool kernel;		      /* --kernel: system calls into the NVIDIA driver too */
 	bool sched;		      /* --sched: off-CPU time, GPU interrupts */
+	enum ct_gpu_time gpu_time;    /* --gpu-time */
+	const char *cupti;	      /* --cupti PATH */
 	uint64_t duration_ns;	      /* 0: none */
 	uint64_t max_events;	      /* 0: none */
 	uint64_t min_duration_ns;

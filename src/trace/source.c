@@ -179,6 +179,13 @@ size_t sources__drain(struct sources *ss, size_t max)
 	return cnt;
 }
 
+void sources__fill_end(const struct sources *ss, struct trace_end *end)
+{
+	for (unsigned k = 0; k < ss->cnt; k++)
+		if (ss->of[k]->ops->fill_end)
+			ss->of[k]->ops->fill_end(ss->of[k], end);
+}
+
 void sources__totals(const struct sources *ss, struct ct_totals *sum)
 {
 	struct ct_totals one;
@@ -271,6 +278,16 @@ void sources__around(struct sources *ss, pid_t pid, uint32_t tid, uint64_t at_ns
 void sources__stop(struct sources *ss)
 {
 	EACH(ss, stop);
+}
+
+bool sources__are_over(struct sources *ss)
+{
+	bool over = true;
+
+	for (unsigned k = 0; k < ss->cnt; k++)
+		if (ss->of[k]->ops->is_over)
+			over &= ss->of[k]->ops->is_over(ss->of[k]);
+	return over;
 }
 
 int sources__set_level(struct sources *ss, unsigned func_id, const struct fn_level *l)

@@ -19,6 +19,7 @@
 #include <stdbool.h>
 
 struct source;
+struct trace_end;
 struct tracer;
 
 /* Gets each record that is whole; it is valid during the call only. */
@@ -78,6 +79,8 @@ struct source_ops {
 	uint64_t (*bad_records)(const struct source *s);
 	/* What it saw and lost so far; *sum is all 0. */
 	void (*totals)(struct source *s, struct ct_totals *sum);
+	/* What only it knows of the end line. Or NULL. */
+	void (*fill_end)(const struct source *s, struct trace_end *end);
 	/* Nothing comes any more: gives the calls in flight, as CT_CALL_F_UNFINISHED. */
 	void (*unfinished)(struct source *s);
 	/* How much is kept of a function's calls from now on; what it is at first the tracer's fns
@@ -114,6 +117,8 @@ struct source_ops {
 		       struct inject_around *out);
 	/* No calls from here on; what was sent is still to be taken. */
 	void (*stop)(struct source *s);
+	/* After it: does nothing come any more? Or NULL: nothing does. */
+	bool (*is_over)(struct source *s);
 	/* Frees what open made, which may have failed. */
 	void (*close)(struct source *s);
 };
@@ -151,6 +156,7 @@ void sources__close(struct sources *ss);
 size_t sources__drain(struct sources *ss, size_t max);
 /* Adds up what all have counted; busiest is the largest. */
 void sources__totals(const struct sources *ss, struct ct_totals *sum);
+void sources__fill_end(const struct sources *ss, struct trace_end *end);
 uint64_t sources__lost(const struct sources *ss);
 uint64_t sources__bad_records(const struct sources *ss);
 void sources__unfinished(struct sources *ss);
@@ -162,6 +168,7 @@ void sources__left(struct sources *ss, pid_t pid, ct_life life, uint64_t now);
 void sources__around(struct sources *ss, pid_t pid, uint32_t tid, uint64_t at_ns,
 		     struct inject_around *out);
 void sources__stop(struct sources *ss);
+bool sources__are_over(struct sources *ss);
 /* Levels are told to all, and counts asked of all. 0, or what the first that could not said. */
 int sources__set_level(struct sources *ss, unsigned func_id, const struct fn_level *l);
 int sources__set_always(struct sources *ss, unsigned func_id, bool always);

@@ -56,7 +56,13 @@ static void on_lost(void *ctx, pid_t pid)
 {
 	const struct tracer *t = ((struct source *)ctx)->ctx;
 
-	both__lost(t->both, pid);
+	if (t->both)
+		both__lost(t->both, pid);
+}
+
+static void on_gpu(void *ctx, pid_t pid, const char *comm, const struct ct_shm_gpu *gpu)
+{
+	tracer__gpu_state(((struct source *)ctx)->ctx, pid, comm, gpu);
 }
 
 static const struct inject_probes probes = {
@@ -65,23 +71,28 @@ static const struct inject_probes probes = {
 static int inject_open(struct source *s, struct tracer *t)
 {
 	uint64_t ring_sz = t->o.attach.ring_sz / RING_PARTS;
+	bool only_gpu = t->o.probe == PROBE_UPROBE;
 	struct inject_opts o = {
 		.fns = t->fns,
 		.hide = t->o.attach.hide,
-		.kernel = tracer__sees_driver(t) ? &t->abi : NULL,
+		.kernel = !only_gpu && tracer__sees_driver(t) ? &t->abi : NULL,
 		.min_duration_ns = t->o.attach.min_duration_ns,
 		.ring_sz = ring_sz > RING_SZ_MIN ? ring_sz : RING_SZ_MIN,
 		.uid = t->o.inject_uid,
 		.name = t->o.inject_name,
 		.fn = on_record,
 		.on_lib = on_lib,
-		.probes = t->both ? &probes : NULL,
+		.probes = t->both || only_gpu ? &probes : NULL,
+		.gpu_time = t->o.gpu_time,
+		.only_gpu = only_gpu,
+		.cupti = t->o.cupti,
+		.on_gpu = on_gpu,
 		.ctx = s,
 	};
 
-	if (t->o.probe == PROBE_UPROBE)
+	if (only_gpu && !t->o.gpu_time)
 		return SOURCE_UNUSED;
-	if (t->o.attach.kernel && !o.kernel)
+	if (!only_gpu && t->o.attach.kernel && !o.kernel)
 		nv_devs__say_none();
 	((struct source_inject *)s)->in = inject__open(&o);
 	return of(s) ? 0 : -EIO;
@@ -121,6 +132,20 @@ static uint64_t inject_bad_records(const struct source *s)
 static void inject_totals(struct source *s, struct ct_totals *sum)
 {
 	inject__totals(of(s), sum);
+}
+
+static void inject_fill_end(const struct source *s, struct trace_end *end)
+{
+	struct ct_shm_gpu sum;
+
+	inject__gpu_totals(of(s), &sum);
+	end->gpu.records = sum.records;
+	end->gpu.dropped = sum.dropped;
+	end->gpu.untimed = sum.untimed;
+	end->gpu.lost = sum.lost;
+	end->gpu.discarded = sum.discarded;
+	end->gpu.clock_error_ns = sum.clock_error_ns;
+	end->gpu.clock_steps = sum.clock_steps;
 }
 
 static void inject_unfinished(struct source *s)
@@ -209,6 +234,11 @@ static void inject_stop(struct source *s)
 	inject__stop(of(s));
 }
 
+static bool inject_is_over(struct source *s)
+{
+	return inject__is_over(of(s));
+}
+
 static void inject_close(struct source *s)
 {
 	inject__free(of(s));
@@ -225,6 +255,7 @@ const struct source_ops inject_source_ops = {
 	.was_full = inject_was_full,
 	.bad_records = inject_bad_records,
 	.totals = inject_totals,
+	.fill_end = inject_fill_end,
 	.unfinished = inject_unfinished,
 	.set_level = inject_set_level,
 	.set_always = inject_set_always,
@@ -239,5 +270,6 @@ const struct source_ops inject_source_ops = {
 	.left = inject_left,
 	.around = inject_around,
 	.stop = inject_stop,
+	.is_over = inject_is_over,
 	.close = inject_close,
 };

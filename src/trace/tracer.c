@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 #include "tracer.h"
 
+#include "model/gpu.h"
+
 #include "attach/allow/caps.h"
 #include "attach/nv_devs.h"
 #include "util/clock.h"
@@ -12,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <time.h>
 #include <unistd.h>
 
 /* Between looks at whether there is more. */
@@ -100,6 +103,7 @@ static int open_model(struct tracer *t)
 		.kernel = t->o.attach.kernel,
 		.sched = t->o.attach.sched,
 		.stacks = t->o.attach.stacks,
+		.gpu_time = t->o.gpu_time,
 		.hide = t->o.attach.hide,
 		.abi = &t->abi,
 		.quotas = &t->quotas,
@@ -242,6 +246,7 @@ void tracer__fill_info(struct tracer *t)
 		t->o.probe == PROBE_UPROBE ? mechanism_name(attach__mechanism(t->att)) : "inject";
 	info->hidden = api_hide_name(t->o.attach.hide);
 	info->kernel_probe = kernel_probe(t);
+	info->gpu_time = gpu_time_name(t->o.gpu_time);
 	info->degraded = t->degraded;
 	info->degraded_cnt =
 		t->att ? caps__degraded(t->degraded, sizeof(t->degraded) / sizeof(t->degraded[0]))
@@ -256,6 +261,22 @@ void tracer__drain(struct tracer *t)
 {
 	while (sources__drain(&t->sources, DRAIN_BATCH) == DRAIN_BATCH)
 		;
+}
+
+void tracer__finish(struct tracer *t)
+{
+	const struct timespec ms = {0, 1000000};
+
+	for (;;) {
+		bool over = sources__are_over(&t->sources);
+
+		tracer__drain(t);
+		if (over)
+			break;
+		nanosleep(&ms, NULL);
+	}
+	sources__unfinished(&t->sources);
+	model__flush(t->model);
 }
 
 struct trace_event tracer_event(const char *op, const char *name, uint64_t now)
@@ -273,6 +294,22 @@ struct trace_event tracer_event(const char *op, const char *name, uint64_t now)
 	};
 }
 
+void tracer__gpu_state(struct tracer *t, pid_t pid, const char *comm, const struct ct_shm_gpu *gpu)
+{
+	struct trace_event ev =
+		tracer_event("gpu-time", gpu->state == CT_GPU_ON ? "on" : "off", now_ns());
+	char what[400], why[512];
+
+	gpu_state_text(gpu, what, sizeof(what));
+	snprintf(why, sizeof(why), "process %d (%s): %s", pid, comm, what);
+	ev.tracer.why = why;
+	if (gpu->state == CT_GPU_ON)
+		dbg("--gpu-time: %s", why);
+	else
+		warn("--gpu-time: %s: everything else is traced", why);
+	t->o.fn(t->o.ctx, &ev);
+}
+
 void tracer__fill_end(struct tracer *t, struct trace_end *end)
 {
 	struct ct_totals sum;
@@ -286,6 +323,9 @@ void tracer__fill_end(struct tracer *t, struct trace_end *end)
 	end->stats[CT_STAT_FILTERED] += model__filtered(t->model);
 	end->bad_record_cnt = sources__bad_records(&t->sources) + model__bad_records(t->model);
 	model__objects(t->model, end);
+	end->gpu.on = t->o.gpu_time;
+	model__gpu(t->model, end);
+	sources__fill_end(&t->sources, end);
 	for (int i = 0; i < QUOTA_CNT; i++)
 		end->full[i] = t->quotas.of[i].full_cnt;
 	end->left_out = t->left_out;

@@ -16,6 +16,8 @@
 #include "model/trace.h"
 #include "util/quota.h"
 
+#include "ct_shm.h"
+
 /* Where calls are seen. */
 enum probe {
 	PROBE_AUTO = 0,
@@ -29,9 +31,11 @@ struct tracer_opts {
 	uid_t inject_uid;	   /* PROBE_INJECT, PROBE_BOTH: processes of this user, */
 	const char *inject_name;   /* who find us by this name; NULL: the tracer chooses it */
 	struct attach_opts attach; /* fns and abi are the tracer's */
-	bool measure_entries;	   /* also what calls cost of which only the entry is seen */
-	bool wait;		   /* for libcuda to be loaded */
-	bool xids;		   /* from the kernel log if need be, without --kernel, too */
+	enum ct_gpu_time gpu_time;
+	const char *cupti;    /* path, or NULL */
+	bool measure_entries; /* also what calls cost of which only the entry is seen */
+	bool wait;	      /* for libcuda to be loaded */
+	bool xids;	      /* from the kernel log if need be, without --kernel, too */
 	model_event_fn fn;
 	void *ctx;
 	/* A thread makes its first call, or a process maps a libcuda: before its events. Or NULL.
@@ -70,8 +74,13 @@ void tracer__fill_info(struct tracer *t);
 void tracer__fill_libs(struct tracer *t);
 /* Takes everything that the sources have. */
 void tracer__drain(struct tracer *t);
+/* The same after sources__stop(), and calls in flight. */
+void tracer__finish(struct tracer *t);
 /* A process has ended: says it once when the way of attaching may have ended it. */
 void tracer__exited(struct tracer *t, const struct trace_event *ev);
+/* --gpu-time: what became of it in a process. */
+struct ct_shm_gpu;
+void tracer__gpu_state(struct tracer *t, pid_t pid, const char *comm, const struct ct_shm_gpu *gpu);
 /* What the tracer says of itself; op and name are constants. */
 struct trace_event tracer_event(const char *op, const char *name, uint64_t now);
 /* Counters of the end line. */
