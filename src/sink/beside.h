@@ -10,7 +10,7 @@
 #include "chrome_flow.h"
 #include "chrome_proc.h"
 
-#define BESIDE_NAME_SZ 16 /* of the kernel */
+#define BESIDE_NAME_SZ 32 /* threads have 16, rows of GPUs more */
 
 struct beside_counter {
 	uint32_t pid;

@@ -141,12 +141,12 @@ static void put_counters(struct chrome *c)
 		put_counter(c, &c->beside.counters[i]);
 }
 
-static void put_arrow_end(struct chrome *c, const char *ph, uint64_t ts_ns, uint32_t pid,
-			  uint32_t tid)
+static void put_arrow_end(struct chrome *c, const char *name, const char *ph, uint64_t ts_ns,
+			  uint32_t pid, uint32_t tid)
 {
 	struct out *o = c->sink.out;
 
-	put_head(c, "waited for", strlen("waited for"), "sync", ph, ts_ns);
+	put_head(c, name, strlen(name), "sync", ph, ts_ns);
 	out_lit(o, ",\"id\":");
 	out_u64(o, c->arrow_cnt);
 	put_ids(c, pid, tid);
@@ -154,13 +154,13 @@ static void put_arrow_end(struct chrome *c, const char *ph, uint64_t ts_ns, uint
 
 /* Both ends on one line, when the waiting call is known: an arrow is never half. They lie at the
  * very start of their calls, where no nested call can be taken for them. */
-static void put_arrow(struct chrome *c, const struct flow_launch *from,
+static void put_arrow(struct chrome *c, const char *name, const struct flow_launch *from,
 		      const struct trace_event *to)
 {
 	c->arrow_cnt++;
-	put_arrow_end(c, "s", from->start_ns, to->pid, from->tid);
+	put_arrow_end(c, name, "s", from->start_ns, to->pid, from->tid);
 	out_lit(c->sink.out, "},");
-	put_arrow_end(c, "f", to->start_ns, to->pid, to->tid);
+	put_arrow_end(c, name, "f", to->start_ns, to->pid, to->tid);
 	out_lit(c->sink.out, ",\"bp\":\"e\"}");
 	next_line(c);
 }
@@ -172,7 +172,7 @@ static void put_call_args(struct chrome *c, const struct trace_event *ev)
 	out_lit(c->sink.out, ",\"args\":");
 	json__init(&j, c->sink.out);
 	json_open(&j, NULL);
-	if (timeline_renamed(ev))
+	if (ev->kind == EVENT_CALL && timeline_kernel(ev))
 		json_str(&j, "call", ev->name);
 	if (ev->fn && strcmp(ev->fn->symbol, ev->name))
 		json_str(&j, "symbol", ev->fn->symbol);
@@ -186,6 +186,19 @@ static void put_call_args(struct chrome *c, const struct trace_event *ev)
 		json_close(&j);
 	}
 	json_close(&j);
+}
+
+/* In the colour of the call that asks for such. */
+static const char *cname_of_gpu(const struct trace_event *ev)
+{
+	switch (ev->op[0]) {
+	case 'k':
+		return type_cname[TYPE_KERNEL];
+	case 'g':
+		return type_cname[TYPE_GRAPH];
+	default:
+		return type_cname[TYPE_TRANSFER];
+	}
 }
 
 /* A complete event ("X") even when the call never returned: viewers draw a begin without an end
@@ -204,6 +217,8 @@ static void put_call(struct chrome *c, const struct trace_event *ev)
 	put_ids(c, ev->pid, ev->tid);
 	if (ev->kind == EVENT_DRIVER)
 		cname = "generic_work";
+	if (ev->kind == EVENT_GPU)
+		cname = cname_of_gpu(ev);
 	if (ev->is_error && event_returned(ev))
 		cname = "terrible";
 	if (cname) {
@@ -291,33 +306,40 @@ static int chrome_next_file(struct sink *s, const struct trace_info *info)
 	return begin_file(s, info);
 }
 
-static void put_event(struct chrome *c, const struct trace_event *ev)
+static void put_event(struct chrome *c, const struct trace_event *ev,
+		      const struct timeline_place *place)
 {
 	put_names(c, ev);
-	if (ev->kind == EVENT_CALL || ev->kind == EVENT_DRIVER)
+	if (timeline_is_slice(ev))
 		put_call(c, ev);
 	else if (ev->kind != EVENT_STACK)
 		put_instant(c, ev);
 	/* After the call: both viewers look for an arrow's end in what they have read. */
 	for (unsigned i = 0; i < c->beside.arrow_cnt; i++)
-		put_arrow(c, &c->beside.arrows[i], ev);
+		put_arrow(c, "waited for", &c->beside.arrows[i], ev);
+	if (place->has_call)
+		put_arrow(c, "asked for", &place->call, ev);
 	put_counters(c);
 }
 
 static void chrome_event(struct sink *s, const struct trace_event *ev)
 {
 	struct chrome *c = (struct chrome *)s;
+	struct timeline_place place;
 
+	ev = timeline_place(ev, &place);
 	beside__event(&c->beside, ev);
-	put_event(c, ev);
+	put_event(c, ev, &place);
 }
 
 static void chrome_again(struct sink *s, const struct trace_event *ev)
 {
 	struct chrome *c = (struct chrome *)s;
+	struct timeline_place place;
 
+	ev = timeline_place(ev, &place);
 	beside__again(&c->beside, ev);
-	put_event(c, ev);
+	put_event(c, ev, &place);
 }
 
 /* The last line: an event without a comma. */

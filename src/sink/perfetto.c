@@ -187,14 +187,14 @@ static void put_counters(struct perfetto *p)
 		put_counter(p, &p->beside.counters[i]);
 }
 
-static void put_arrow_end(struct perfetto *p, char phase, uint32_t pid, uint32_t tid,
-			  uint64_t ts_ns, bool with_next)
+static void put_arrow_end(struct perfetto *p, const char *name, char phase, uint32_t pid,
+			  uint32_t tid, uint64_t ts_ns, bool with_next)
 {
 	struct out *o = p->q.packet;
 	size_t at;
 
 	pseq__event(&p->q, ts_ns, 0, thread_track(p, pid, tid, NULL, ts_ns), with_next);
-	put_name(p, "waited for", strlen("waited for"), "sync");
+	put_name(p, name, strlen(name), "sync");
 	at = pb_open(o, EVENT_LEGACY);
 	pb_u64(o, LEGACY_PHASE, phase);
 	pb_u64(o, LEGACY_UNSCOPED_ID, p->arrow_cnt);
@@ -207,13 +207,13 @@ static void put_arrow_end(struct perfetto *p, char phase, uint32_t pid, uint32_t
 /* The launch was written long ago, so that it cannot have the arrow's number: an arrow's ends are
  * events of their own, which belong to the slices that are open then. The newer flow_ids would cost
  * ten bytes of each launch, waited for or not. */
-static void put_arrow(struct perfetto *p, const struct flow_launch *from,
+static void put_arrow(struct perfetto *p, const char *name, const struct flow_launch *from,
 		      const struct trace_event *to)
 {
 	p->arrow_cnt++;
 	thread_track(p, to->pid, from->tid, NULL, from->start_ns);
-	put_arrow_end(p, 's', to->pid, from->tid, from->start_ns, true);
-	put_arrow_end(p, 'f', to->pid, to->tid, to->start_ns, false);
+	put_arrow_end(p, name, 's', to->pid, from->tid, from->start_ns, true);
+	put_arrow_end(p, name, 'f', to->pid, to->tid, to->start_ns, false);
 	pseq__commit(&p->q);
 }
 
@@ -225,9 +225,9 @@ static void put_call(struct perfetto *p, const struct trace_event *ev)
 	struct pargs args;
 
 	pseq__event(&p->q, ev->start_ns, TYPE_SLICE_BEGIN, track, true);
-	if (timeline_renamed(ev))
-		kernel = pseq__text(&p->q, INTERNED_ANNOTATION_STRINGS, ev->launch.kernel,
-				    strlen(ev->launch.kernel));
+	if (timeline_kernel(ev))
+		kernel = pseq__text(&p->q, INTERNED_ANNOTATION_STRINGS, timeline_kernel(ev),
+				    strlen(timeline_kernel(ev)));
 	put_name_iid(p, name_iid(p, ev, kernel), event_type_name(ev->type));
 	pargs__init(&args, &p->q, p->scratch);
 	pargs__call(&args, ev, kernel);
@@ -331,34 +331,41 @@ static int perfetto_next_file(struct sink *s, const struct trace_info *info)
 	return begin_file(s, info);
 }
 
-static void put_event(struct perfetto *p, const struct trace_event *ev)
+static void put_event(struct perfetto *p, const struct trace_event *ev,
+		      const struct timeline_place *place)
 {
 	pseq__ready(&p->q);
 	put_names(p, ev);
-	if (ev->kind == EVENT_CALL || ev->kind == EVENT_DRIVER)
+	if (timeline_is_slice(ev))
 		put_call(p, ev);
 	else if (ev->kind != EVENT_STACK)
 		put_instant(p, ev);
 	/* After the call: an arrow's end belongs to the slice that began before it. */
 	for (unsigned i = 0; i < p->beside.arrow_cnt; i++)
-		put_arrow(p, &p->beside.arrows[i], ev);
+		put_arrow(p, "waited for", &p->beside.arrows[i], ev);
+	if (place->has_call)
+		put_arrow(p, "asked for", &place->call, ev);
 	put_counters(p);
 }
 
 static void perfetto_event(struct sink *s, const struct trace_event *ev)
 {
 	struct perfetto *p = (struct perfetto *)s;
+	struct timeline_place place;
 
+	ev = timeline_place(ev, &place);
 	beside__event(&p->beside, ev);
-	put_event(p, ev);
+	put_event(p, ev, &place);
 }
 
 static void perfetto_again(struct sink *s, const struct trace_event *ev)
 {
 	struct perfetto *p = (struct perfetto *)s;
+	struct timeline_place place;
 
+	ev = timeline_place(ev, &place);
 	beside__again(&p->beside, ev);
-	put_event(p, ev);
+	put_event(p, ev, &place);
 }
 
 static void put_closing(struct perfetto *p, const struct trace_end *end)

@@ -372,7 +372,7 @@ void pargs__call(struct pargs *a, const struct trace_event *ev, uint64_t kernel)
 	a->is_launch = has_config(ev);
 	if (a->is_launch)
 		put_launch(a, ev);
-	else if (timeline_renamed(ev))
+	else if (ev->kind == EVENT_CALL && timeline_kernel(ev))
 		put_string(a, "call", ev->name, strlen(ev->name));
 	if (kernel)
 		put_iid(a, "kernel", kernel);

@@ -37,6 +37,7 @@ void summary__free(struct summary *s)
 		free(p);
 	}
 	summary_driver_free(s);
+	summary_gpu_free(s);
 	free(s);
 }
 
@@ -398,6 +399,8 @@ void summary__event(struct summary *s, const struct trace_event *ev)
 		on_call(s, ev);
 	else if (ev->kind == EVENT_PROCESS)
 		on_process(s, ev);
+	else if (ev->kind == EVENT_GPU)
+		summary_gpu_event(s, ev, ev->gpu.kernel ? kernel_stat(s, ev->gpu.kernel) : NULL);
 	else
 		summary_driver_event(s, ev);
 }

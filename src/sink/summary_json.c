@@ -81,6 +81,10 @@ static void put_kernels(struct json *j, const struct summary *s)
 		json_u64(j, "captured", list[i]->node_cnt);
 		put_ms(j, "ms", list[i]->total_ns);
 		json_f64(j, "max_us", list[i]->max_ns / 1e3);
+		if (list[i]->gpu_cnt) {
+			json_u64(j, "gpu_executions", list[i]->gpu_cnt);
+			put_ms(j, "gpu_ms", list[i]->gpu_ns);
+		}
 		json_close(j);
 	}
 	json_close_array(j);
@@ -195,6 +199,7 @@ void summary__json(struct summary *s, struct out *out, const struct trace_info *
 {
 	struct json j;
 
+	summary_gpu_finish(s);
 	json__init(&j, out);
 	json_open(&j, NULL);
 	json_str(&j, "type", "summary");
@@ -214,6 +219,7 @@ void summary__json(struct summary *s, struct out *out, const struct trace_info *
 		put_memory(&j, s);
 		put_transfers(&j, s);
 	}
+	summary_gpu_json(&j, s, end);
 	json_open(&j, "waits");
 	json_u64(&j, "calls", s->wait_cnt);
 	put_ms(&j, "ms", s->wait_ns);

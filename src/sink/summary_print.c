@@ -191,8 +191,11 @@ static void print_kernels(const struct summary *s, const struct term *term)
 	term_section(term, "Kernels", "%s launch%s of %s kernels on %s stream%s, %s of host time",
 		     launches, plural_es(s->launch_cnt), kinds, streams, plural(s->stream_cnt),
 		     time);
-	table__init(&t, s->launch_node_cnt ? "launches|captured|time|mean|kernel"
-					   : "launches|time|mean|kernel");
+	table__init(&t, s->gpu_cnt && s->launch_node_cnt
+				? "launches|captured|time|mean|GPU time|GPU mean|kernel"
+			: s->gpu_cnt	     ? "launches|time|mean|GPU time|GPU mean|kernel"
+			: s->launch_node_cnt ? "launches|captured|time|mean|kernel"
+					     : "launches|time|mean|kernel");
 	for (i = 0; i < cnt && i < (size_t)summary_top(term); i++) {
 		unsigned c = 0;
 
@@ -201,10 +204,14 @@ static void print_kernels(const struct summary *s, const struct term *term)
 		human_count(r->cell[c++], k->cnt);
 		if (s->launch_node_cnt)
 			human_count(r->cell[c++], k->node_cnt);
-		if (k->cnt == k->untimed_cnt)
+		if (k->cnt != k->untimed_cnt) {
+			human_time(r->cell[c], k->total_ns);
+			human_time(r->cell[c + 1], (double)k->total_ns / (k->cnt - k->untimed_cnt));
+		}
+		if (!k->gpu_cnt)
 			continue;
-		human_time(r->cell[c++], k->total_ns);
-		human_time(r->cell[c], (double)k->total_ns / (k->cnt - k->untimed_cnt));
+		human_time(r->cell[c + 2], k->gpu_ns);
+		human_time(r->cell[c + 3], (double)k->gpu_ns / k->gpu_cnt);
 	}
 	table__print(&t, term);
 out:
@@ -447,6 +454,7 @@ void summary__print(struct summary *s, FILE *f, const struct trace_info *info,
 	size_t cnt;
 	struct fn_row *rows = summary_fns(s, &cnt);
 
+	summary_gpu_finish(s);
 	print_head(s, &term, info, end);
 	print_losses(&term, end);
 	print_full(&term, end);
@@ -464,6 +472,7 @@ void summary__print(struct summary *s, FILE *f, const struct trace_info *info,
 		print_memory(s, &term);
 		print_transfers(s, &term);
 	}
+	summary_print_gpu(s, &term, end);
 	print_waits(s, &term, rows, cnt, wall_ns);
 	print_functions(s, &term, rows, cnt);
 	summary_print_driver(s, &term, rows, cnt, info, end);

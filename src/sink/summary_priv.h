@@ -23,6 +23,7 @@
 #define SUMMARY_SLOWEST	     5
 #define SUMMARY_OPS_MAX	     64
 #define SUMMARY_XIDS_MAX     32
+#define SUMMARY_GPUS_MAX     32
 
 struct fn_stat {
 	const struct api_fn *fn; /* NULL: free */
@@ -37,6 +38,7 @@ struct kernel_stat {
 	uint64_t cnt, total_ns, max_ns; /* direct launches */
 	uint64_t node_cnt;		/* launches into a graph */
 	uint64_t untimed_cnt;		/* of cnt, seen at their entry only */
+	uint64_t gpu_cnt, gpu_ns;	/* --gpu-time: executions, nodes of graphs too */
 	const char *name;		/* cut to SUMMARY_NAME_MAX */
 	UT_hash_handle hh;
 };
@@ -155,7 +157,9 @@ struct summary {
 	unsigned stream_cnt;
 	uint64_t wait_cnt, wait_ns;
 
-	bool has_off_cpu; /* --sched */
+	bool has_off_cpu;			     /* --sched */
+	struct gpu_dev_stat *gpus[SUMMARY_GPUS_MAX]; /* --gpu-time */
+	unsigned gpu_cnt;
 	struct driver_stat driver;
 
 	struct class_stat classes[CLASS_CNT];
@@ -178,6 +182,16 @@ struct summary {
 	struct stream_id streams[SUMMARY_STREAMS_MAX];
 	struct kernel_slot kernel_slots[SUMMARY_KERNEL_SLOTS];
 };
+
+/* summary_gpu.c: --gpu-time. k: of the event's kernel, or NULL. */
+void summary_gpu_event(struct summary *s, const struct trace_event *ev, struct kernel_stat *k);
+void summary_gpu_finish(struct summary *s);
+void summary_gpu_free(struct summary *s);
+struct term;
+struct json;
+void summary_print_gpu(const struct summary *s, const struct term *term,
+		       const struct trace_end *end);
+void summary_gpu_json(struct json *j, const struct summary *s, const struct trace_end *end);
 
 extern const char *const mem_shown_name[MEM_KIND_CNT];
 const char *transfer_kind_name(unsigned kind);

@@ -115,7 +115,9 @@ const struct kernel_stat **summary_kernels(const struct summary *s, size_t *cnt)
 	if (!list)
 		return NULL;
 	HASH_ITER (hh, s->kernels, k, next)
-		list[n++] = k;
+		/* Others only ran in graphs that were made before the trace. */
+		if (k->cnt || k->node_cnt)
+			list[n++] = k;
 	if (s->other_kernels.cnt || s->other_kernels.node_cnt)
 		list[n++] = &s->other_kernels;
 	qsort(list, n, sizeof(*list), kernel_cmp);

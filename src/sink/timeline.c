@@ -12,8 +12,8 @@ const char *timeline_name(const struct trace_event *ev, char buf[TIMELINE_NAME_S
 {
 	const char *name = ev->name;
 
-	if (timeline_renamed(ev))
-		return kernel_short_name(ev->launch.kernel, len);
+	if (timeline_kernel(ev))
+		return kernel_short_name(timeline_kernel(ev), len);
 	if (ev->kind == EVENT_DRIVER && ev->drv->io && ev->drv->io->class) {
 		snprintf(buf, TIMELINE_NAME_SZ, "alloc %s", ev->drv->io->class->name);
 		name = buf;
@@ -23,6 +23,26 @@ const char *timeline_name(const struct trace_event *ev, char buf[TIMELINE_NAME_S
 	}
 	*len = strlen(name);
 	return name;
+}
+
+/* No thread has so high a number (PID_MAX_LIMIT is 2^22), and both formats have 31 bits for it. */
+#define ROW_TID (1u << 30)
+
+const struct trace_event *timeline_place(const struct trace_event *ev, struct timeline_place *to)
+{
+	to->has_call = false;
+	if (ev->kind != EVENT_GPU)
+		return ev;
+	to->ev = *ev;
+	to->ev.tid = ROW_TID | (ev->gpu.device & 15) << 26 | (ev->gpu.context & 1023) << 16 |
+		     (ev->gpu.gpu_stream & 65535);
+	snprintf(to->row, sizeof(to->row), "GPU %u ctx %u stream %u", ev->gpu.device,
+		 ev->gpu.context, ev->gpu.gpu_stream);
+	to->ev.comm = to->row;
+	to->has_call = ev->gpu.call && ev->tid;
+	to->call =
+		(struct flow_launch){.start_ns = ev->start_ns - ev->gpu.queue_us, .tid = ev->tid};
+	return &to->ev;
 }
 
 static void put_text(struct visitor *v, const char *name, const char *s)

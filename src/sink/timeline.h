@@ -3,6 +3,7 @@
 #ifndef SINK_TIMELINE_H
 #define SINK_TIMELINE_H
 
+#include "chrome_flow.h"
 #include "model/event.h"
 #include "model/trace.h"
 
@@ -11,11 +12,27 @@
 /* What a slice or an instant is called: a launch has its kernel's name. In buf, or where the event
  * has it. */
 const char *timeline_name(const struct trace_event *ev, char buf[TIMELINE_NAME_SZ], size_t *len);
-/* Is that the kernel's name and not the call's? */
-static inline bool timeline_renamed(const struct trace_event *ev)
+/* The kernel that it is called after; NULL: none. */
+static inline const char *timeline_kernel(const struct trace_event *ev)
 {
-	return ev->has & HAS_LAUNCH && ev->launch.kernel;
+	return ev->kind == EVENT_GPU  ? ev->gpu.kernel
+	       : ev->has & HAS_LAUNCH ? ev->launch.kernel
+				      : NULL;
 }
+/* Has it a beginning and an end? */
+static inline bool timeline_is_slice(const struct trace_event *ev)
+{
+	return ev->kind == EVENT_CALL || ev->kind == EVENT_DRIVER || ev->kind == EVENT_GPU;
+}
+/* What a GPU executed is drawn below the threads of its process: a row for each stream. */
+struct timeline_place {
+	struct trace_event ev;
+	char row[TIMELINE_NAME_SZ];
+	bool has_call;
+	struct flow_launch call; /* that asked for it */
+};
+/* The event as it is drawn: ev, or &to->ev. */
+const struct trace_event *timeline_place(const struct trace_event *ev, struct timeline_place *to);
 /* How a call ended: "unfinished", "result", "error". ok: also a result that says nothing. */
 void timeline_result(const struct trace_event *ev, struct visitor *v, bool ok);
 /* Members of "trace begins" and of "trace ends". */
