@@ -390,6 +390,7 @@ int saved_end(struct saved *s, const struct parsed *p)
 	end->end_ns = end->end_ns < SAVED_NS_MAX ? s->base_ns + end->end_ns : SAVED_NS_MAX;
 	end->reason = str_or(s, p, "reason", "?");
 	end->has_objects = parsed_find(p, "objects_refused");
+	end->gpu.on = parsed_find(p, "gpu_records");
 	if (object_of(s, p, "costs", &in))
 		for (unsigned i = 0; i < in.cnt && i < TRACE_DEAR_MAX; i++)
 			end->dear[end->dear_cnt++] =

@@ -8,6 +8,7 @@
 
 #include "report/collect.h"
 #include "report/work/driver_calls.h"
+#include "report/work/gpu.h"
 #include "report/time/idle.h"
 #include "report/iter/iter.h"
 #include "report/time/overview.h"
@@ -183,6 +184,26 @@ static void say_parts(struct answer *a, const struct stage_parts *p)
 		say(a, "%s%s %.1f %%", i ? ", " : "", names[i], 100 * stage_part_share(p, i));
 }
 
+/* What the GPU did with its time, if that is known. */
+static void say_gpu(const struct report *r, struct answer *a, struct cells *c)
+{
+	struct gpu_result g;
+
+	gpu_result(r, &g);
+	if (!g.executions) {
+		say(a, "How long the GPU computed is not seen by the host (--gpu-time). ");
+		return;
+	}
+	number(a, "gpu_compute_ns", g.compute_ns);
+	number(a, "gpu_copy_ns", g.copy_ns);
+	number(a, "gpu_idle_ns", g.span_ns - g.busy_ns);
+	say(a,
+	    "Of %s on %u GPU%s it computed for %s, copied for %s (%s of that while it computed), and was idle "
+	    "for %s. ",
+	    time_of(c, g.span_ns), g.device_cnt, plural(g.device_cnt), time_of(c, g.compute_ns),
+	    time_of(c, g.copy_ns), time_of(c, g.overlap_ns), time_of(c, g.span_ns - g.busy_ns));
+}
+
 static void answer_ratio(const struct report *r, struct answer *a)
 {
 	static const char *const names[STAGE_CNT] = {
@@ -204,7 +225,8 @@ static void answer_ratio(const struct report *r, struct answer *a)
 		number(a, names[i], s.stages[i].wall_ns);
 	say(a, "Of the host's time in CUDA calls: ");
 	say_parts(a, &s.all);
-	say(a, ". How long the GPU computed is not seen by the host. ");
+	say(a, ". ");
+	say_gpu(r, a, &c);
 	for (unsigned i = 0; i < STAGE_CNT; i++)
 		if (s.stages[i].wall_ns)
 			say(a, "%s%s %s", said++ ? ", " : "By stage: ", stage_name(i),
@@ -215,9 +237,21 @@ static void answer_ratio(const struct report *r, struct answer *a)
 static void answer_idle(const struct report *r, struct answer *a)
 {
 	struct idle_result d;
+	struct gpu_result g;
 	struct cells c = {0};
 
 	idle_result(r, &d);
+	gpu_result(r, &g);
+	if (g.executions) {
+		number(a, "gpu_idle_ns", g.span_ns - g.busy_ns);
+		number(a, "gpu_span_ns", g.span_ns);
+		say(a,
+		    "Measured on the GPU: %s of %s, %.1f %%; the longest time was %s. Of that the host "
+		    "knows: ",
+		    time_of(&c, g.span_ns - g.busy_ns), time_of(&c, g.span_ns),
+		    100 * ratio_of(g.span_ns - g.busy_ns, g.span_ns),
+		    time_of(&c, g.longest_gap_ns));
+	}
 	number(a, "total_ns", d.total_ns);
 	number(a, "count", d.count);
 	number(a, "span_ns", d.span_ns);

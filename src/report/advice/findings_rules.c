@@ -10,11 +10,59 @@
 #include "report/time/idle.h"
 #include "report/memory/memory.h"
 #include "report/time/overview.h"
+#include "report/work/gpu.h"
 #include "report/work/streams.h"
 #include "report/work/transfers.h"
 
 /* What PCIe 4.0 x16 moves from and to pinned memory, in bytes per nanosecond. */
 #define PINNED_GBPS 25.0
+
+static bool has_gpu_times(const struct findings *f)
+{
+	struct gpu_result g;
+
+	gpu_result(f->r, &g);
+	return g.executions;
+}
+
+/* Lost: the part of the iterations in which no device was busy. */
+static bool host_bound(const struct findings *f, struct finding *x)
+{
+	struct gpu_result g;
+
+	gpu_result(f->r, &g);
+	if (g.gpu_bound + g.host_bound < 3 || g.host_bound <= g.gpu_bound)
+		return false;
+	x->lost_ns = f->it.dist[ITS_TIME].total * (1 - g.iter_busy_median);
+	x->at_ns = f->it.steady_ns;
+	x->v.host_bound = (struct host_bound){
+		.n = g.host_bound,
+		.all = g.gpu_bound + g.host_bound,
+		.busy = g.iter_busy_median,
+		.queue = g.queue_p50_ns,
+	};
+	return true;
+}
+
+/* Lost: the time in which a device copied and did not compute. */
+static bool copies_alone(const struct findings *f, struct finding *x)
+{
+	struct gpu_result g;
+	uint64_t alone;
+
+	gpu_result(f->r, &g);
+	alone = g.copy_ns - g.overlap_ns;
+	if (!g.copy_ns || alone * 10 < g.span_ns)
+		return false;
+	x->lost_ns = alone;
+	x->at_ns = g.first_ns;
+	x->v.copies_alone = (struct copies_alone){
+		.copies = g.copy_ns,
+		.alone = alone,
+		.share = ratio_of(alone, g.span_ns),
+	};
+	return true;
+}
 
 /*
  * Iterations of many short launches, after which the GPU is not waited for: it was done as soon as
@@ -27,6 +75,9 @@ static bool launch_bound(const struct findings *f, struct finding *x)
 	uint64_t waits = d[ITS_SYNC].total + f->hot[HOT_MAY_WAIT].ns;
 	uint64_t time = d[ITS_TIME].total, launches = d[ITS_KERNELS].total + d[ITS_GRAPHS].total;
 
+	/* host_bound() knows better. */
+	if (has_gpu_times(f))
+		return false;
 	if (f->steady_cnt < 3 || d[ITS_KERNELS].mean < 10 || waits * 10 >= time ||
 	    d[ITS_LAUNCH].total >= launches * 20000)
 		return false;

@@ -403,6 +403,13 @@ void iter_result(const struct report *r, struct iter_result *res)
 		*res = it->res;
 }
 
+struct iter_span iter_at(const struct report *r, uint64_t i)
+{
+	const struct it_iter *at = &((const struct iter *)r->an[AN_ITER])->list[i];
+
+	return (struct iter_span){at->begin_ns, at->end_ns, at->warmup};
+}
+
 unsigned iter_round_at(const struct report *r, uint64_t ns)
 {
 	const struct iter *it = r->an[AN_ITER];

@@ -35,6 +35,12 @@ struct iter_result {
 };
 /* Zeroes when the analysis did not run. */
 void iter_result(const struct report *r, struct iter_result *res);
+/* Iteration i of iter_result()'s count. */
+struct iter_span {
+	uint64_t begin_ns, end_ns;
+	bool warmup;
+};
+struct iter_span iter_at(const struct report *r, uint64_t i);
 /* Number of the round that this moment lies in, from 1; 0: in none. */
 unsigned iter_round_at(const struct report *r, uint64_t ns);
 

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* What other analyses ask of the GPU's times (--gpu-time), from their finish on. */
+#ifndef REPORT_WORK_GPU_H
+#define REPORT_WORK_GPU_H
+
+#include "report/report.h"
+
+struct gpu_result {
+	uint64_t executions; /* 0: there are no times */
+	unsigned device_cnt;
+	/* Of all devices together. */
+	uint64_t span_ns, busy_ns, compute_ns, copy_ns, overlap_ns;
+	uint64_t first_ns; /* start of the first execution */
+	uint64_t longest_gap_ns, longest_gap_at_ns;
+	uint64_t queue_p50_ns, queue_p99_ns; /* from a call's start to the GPU's */
+	/* Iterations that are no warm-up, in which the GPU was busy for nine tenths of the time;
+	 * and others; and the share of the median one. */
+	uint64_t gpu_bound, host_bound;
+	double iter_busy_median;
+};
+void gpu_result(const struct report *r, struct gpu_result *res);
+
+#endif /* REPORT_WORK_GPU_H */
