@@ -48,6 +48,7 @@ LINES = {
     "call": head("memory", "free", symbol="cuMemFree_v2", id=7, duration_us=1.5, result=0, args={}),
     "driver": head("kernel", "open", duration_us=1.5, device="nvidiactl", result=0),
     "sched": head("scheduler", "timeslice", device="nvidiactl", meaning="m"),
+    "gpu": head("gpu", "kernel", duration_us=1.5, device=0, context=1, gpu_stream=7, correlation=3),
     "process": head("process", "exit", exit_code=0),
     "library": head("library", "missed", path=None, build_id=None, note="n"),
     "tracer": head("tracer", "lost", events=3, why="w"),
@@ -141,7 +142,7 @@ def fields_of(section):
 
 # Sections of the page, and whose lines they are of.
 SECTIONS = {"Header": "header", "Calls": "call", "System calls into the driver": "driver", "Scheduler": "sched", "Xids": "xid",
-            "Managed memory": "uvm", "Interrupts": "irq", "Tracer": "tracer", "Stacks": "stack_line", "Processes": "process",
+            "Managed memory": "uvm", "Interrupts": "irq", "GPU": "gpu", "Tracer": "tracer", "Stacks": "stack_line", "Processes": "process",
             "Libraries": "library", "End": "end"}
 
 

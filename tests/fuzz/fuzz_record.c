@@ -215,6 +215,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 						       .stub_func_id = CT_MAX_FUNCS - 1,
 						       .kernel = true,
 						       .sched = true,
+						       .gpu_time = true,
 						       .abi = &abi});
 	assert(m);
 	for (int n = 0; in.left && n < RECORDS_MAX; n++) {

@@ -221,7 +221,7 @@ for name; do
 	elf | symbols) len=65536 ;;
 	jsonl) [ -n "${FUZZ_RUNS-}" ] && len=4096 || len=16384 ;;
 	reader) len=32 ;;
-	maps | kmsg | labels | perf_map | ctl | http | otlp) len=512 ;;
+	maps | kmsg | labels | perf_map | ctl | http | otlp | cupti) len=512 ;;
 	kernel_name) len=1024 ;;
 	config) len=1024 ;;
 	saved) len=2048 ;;

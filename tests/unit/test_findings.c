@@ -97,6 +97,66 @@ static void test_not_launch_bound_copy(void **state)
 	finds_no("launch-bound");
 }
 
+/* On the GPU: of the given length, from so long after the last call's end on. */
+static void executed(const char *op, uint64_t after, uint64_t ns)
+{
+	struct trace_event ev = {.kind = EVENT_GPU, .type = TYPE_GPU, .op = op, .name = op};
+
+	ev.pid = ev.tid = f.pid;
+	ev.comm = "";
+	ev.start_ns = f.now_ns + after;
+	ev.end_ns = ev.start_ns + ns;
+	ev.gpu.kernel = *op == 'k' ? "even" : NULL;
+	send(&ev);
+}
+
+/* 10 iterations in which the GPU is busy for 41,000 of 102,500 ns (the first begins later): it is
+ * measured, so waits say nothing. */
+static void test_host_bound(void **state)
+{
+	for (int i = 0; i < 10; i++) {
+		launches(20);
+		executed("kernel", 1000, 41000);
+		wait_for(50000);
+	}
+	finish();
+	assert_non_null(found("launch-bound"));
+	says("launch-bound", "10 of 10 iterations");
+	says("launch-bound", "busy for 27");
+}
+
+static void test_gpu_bound(void **state)
+{
+	for (int i = 0; i < 10; i++) {
+		executed("kernel", 1000, 101000);
+		launches(20);
+		wait_for(2000);
+	}
+	finds_no("launch-bound");
+}
+
+/* 10 of 30 us, none while it computes. */
+static void test_copies_alone(void **state)
+{
+	for (int i = 0; i < 10; i++) {
+		executed("kernel", 0, 20000);
+		executed("copy", 20000, 10000);
+		call("cuCtxGetDevice", 20000, 10000);
+	}
+	loses("copies-alone", 100000);
+	says("copies-alone", "33.3 %");
+}
+
+static void test_copies_beside(void **state)
+{
+	for (int i = 0; i < 10; i++) {
+		executed("kernel", 0, 20000);
+		executed("copy", 5000, 10000);
+		call("cuCtxGetDevice", 10000, 10000);
+	}
+	finds_no("copies-alone");
+}
+
 /* From each of 29 waits to the next launch: 1000 ns. */
 static void test_small_syncs(void **state)
 {
@@ -464,6 +524,10 @@ int main(void)
 		TEST(test_launch_bound),
 		TEST(test_not_launch_bound),
 		TEST(test_not_launch_bound_copy),
+		TEST(test_copies_beside),
+		TEST(test_copies_alone),
+		TEST(test_gpu_bound),
+		TEST(test_host_bound),
 		TEST(test_small_syncs),
 		TEST(test_no_small_syncs),
 		TEST(test_no_small_syncs_large_copies),

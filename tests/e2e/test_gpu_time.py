@@ -1,0 +1,286 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+# timeout: 600
+# takes: 20
+"""--gpu-time: what the stand-in GPU executed is in the trace, once and with the call that asked for it, whoever sees the
+calls; and what is missing is said."""
+import collections
+import json
+import os
+import re
+import signal
+import subprocess
+import time
+
+import pytest
+from helpers.jsonl import Trace
+from helpers.run import CUDATRACE, FAKE, FAKE535, INSIDE, O, TESTS, Ran, cudatrace, needs_tracing, until
+
+CUPTI = O + "/cupti/libcupti.so.13"
+SAMPLE = FAKE + "/sample"
+ENDS = ("dropped", "untimed", "lost", "discarded", "no_call", "launches_untimed")
+
+
+def options(probe, fake=FAKE, **env):
+    if probe == "uprobe":
+        needs_tracing()
+    return {"env": {"LD_LIBRARY_PATH": f"{fake}:{O}/cupti", **env}}
+
+
+class Traced:
+    """A command that was traced: t its trace, gpu the executions, made what the stand-in delivered."""
+
+    def __init__(self, tmp_path, *args, probe="inject", command=(SAMPLE, "--quiet"), fake=FAKE, **env):
+        path, counts = tmp_path / "t.jsonl", tmp_path / "counts"
+        counts.unlink(missing_ok=True)
+        how = options(probe, fake, FAKE_CUPTI_COUNTS=str(counts), **env)
+        # As a user has it, the library is alone; for root uprobes see what it does not.
+        argv = [*(INSIDE if probe == "alone" else []), CUDATRACE, "-q", "--gpu-time", f"--probe={'inject' if probe == 'alone' else probe}",
+                *map(str, args), "--jsonl", str(path), "--", *command]
+        self.ran = Ran(argv, **how)
+        assert self.ran.status == 0, self.ran
+        self.t = Trace(path)
+        self.gpu = [e for e in self.t.ev if e["type"] == "gpu"]
+        self.made = collections.Counter()
+        for line in counts.read_text().splitlines() if counts.exists() else []:
+            self.made[line.split()[0]] += int(line.split()[1])
+        self.calls = {e["id"]: e for e in self.t.calls}
+
+    def end(self, name):
+        return self.t.end["gpu_" + name]
+
+    def whole(self):
+        """Each execution is there, once, with its call, and nothing is missing."""
+        assert collections.Counter(e["op"] for e in self.gpu) == {k: v for k, v in self.made.items() if v}
+        assert {k: self.end(k) for k in ENDS} == dict.fromkeys(ENDS, 0)
+        assert self.end("records") == len(self.gpu)
+        self.t.accounts(missed=("depth",))
+        for e in self.gpu:
+            call = self.calls[e["call_id"]]
+            assert (call["name"], call["pid"], call["tid"]) == (e["call"], e["pid"], e["tid"])
+            # The two clocks and their rounding.
+            assert e["queue_us"] == pytest.approx((e["ts"] - call["ts"]) * 1000, abs=2, rel=1e-4) or e["ts"] <= call["ts"]
+        return True
+
+
+@pytest.mark.parametrize("probe", ["alone", "inject", "uprobe"])
+@pytest.mark.parametrize("fake", [FAKE, FAKE535], ids=["580", "535"])
+def test_each_execution_has_its_call(tmp_path, probe, fake):
+    r = Traced(tmp_path, "--all" if probe == "alone" else "-e", *(() if probe == "alone" else ("all,!cu[FP]*[LI]*[de]",)), probe=probe, fake=fake)
+    assert r.whole()
+    assert r.made["kernel"] > 1000 and r.made["graph"] and r.made["copy"] and r.made["memset"]
+    assert r.t.head["gpu_time"] == "graphs"
+    launches = [e for e in r.t.calls if e["symbol"].startswith(("cuLaunchKernel", "cuGraphLaunch")) and not e.get("capturing") and not e["result"]]
+    assert r.end("launches_timed") == len(launches) == len({e["call_id"] for e in r.gpu if e["op"] in ("kernel", "graph")})
+    kernels = [e for e in r.gpu if e["op"] == "kernel"]
+    assert all(r.calls[e["call_id"]]["kernel"] == e["kernel"] for e in kernels)
+    assert all(e["duration_us"] == pytest.approx(5, abs=0.2) for e in kernels)
+    copies = [e for e in r.gpu if e["op"] == "copy"]
+    assert all(r.calls[e["call_id"]]["direction"] == e["direction"] and r.calls[e["call_id"]]["size"] == e["size"] for e in copies)
+    assert "on" in [e["name"] for e in r.t.ev if e.get("op") == "gpu-time"]
+
+
+def test_nodes_of_graphs(tmp_path):
+    r = Traced(tmp_path, "--gpu-time=nodes")
+    assert r.whole() and not r.made["graph"]
+    nodes = [e for e in r.gpu if "graph_node" in e]
+    graphs = [e for e in r.t.calls if e["name"] == "cuGraphLaunch"]
+    assert {e["call_id"] for e in nodes} == {e["id"] for e in graphs} and len(nodes) > len(graphs)
+    assert r.end("launches_timed") == len({e["call_id"] for e in r.gpu if e["op"] == "kernel"})
+
+
+def test_threads(tmp_path):
+    r = Traced(tmp_path, command=(SAMPLE, "--quiet", "--threads", "8", "--tokens", "40"))
+    assert r.whole() and len({e["tid"] for e in r.gpu}) > 4
+
+
+def test_processes_are_followed(tmp_path):
+    r = Traced(tmp_path, command=("sh", "-c", f"{SAMPLE} --quiet --tokens 2 & {SAMPLE} --quiet --tokens 2; wait"))
+    assert r.whole() and len({e["pid"] for e in r.gpu}) == 2
+
+
+@pytest.mark.parametrize("word,reason", [("taken", "in use already (a test)"), ("bad", "known to lose kernels"), ("old", "too old"),
+                                         ("fail", "cuptiActivityEnable failed (10)")])
+def test_refusals(tmp_path, word, reason):
+    r = Traced(tmp_path, FAKE_CUPTI=word)
+    assert not r.gpu and r.t.accounts(missed=("depth",))
+    (said,) = [e for e in r.t.ev if e.get("op") == "gpu-time"]
+    assert said["name"] == "off" and reason in said["why"] and said["why"] in r.ran.err
+    assert len(r.ran.err.splitlines()) == 1
+    assert r.end("launches_untimed") > 1000 and r.end("records") == 0
+
+
+def test_no_cupti(tmp_path):
+    r = Traced(tmp_path, "--cupti", "/nonexistent")
+    assert "no libcupti was found" in r.ran.err and not r.gpu and r.end("launches_timed") == 0
+
+
+def test_cupti_by_its_path(tmp_path):
+    r = Traced(tmp_path, "--cupti", CUPTI)
+    assert r.whole() and any(CUPTI in e.get("why", "") for e in r.t.ev)
+
+
+@pytest.mark.parametrize("word", ["untimed", "drop", "nocall", "junk"])
+def test_what_is_missing_is_counted(tmp_path, word):
+    r = Traced(tmp_path, "--summary", FAKE_CUPTI=word)
+    delivered = sum(r.made.values())
+    if word == "junk":
+        assert r.whole()
+    elif word == "untimed":
+        assert r.end("untimed") == sum(r.made.values()) // 10 and len(r.gpu) + r.end("untimed") == delivered
+    elif word == "drop":
+        assert r.end("dropped") == delivered // 9 and len(r.gpu) == delivered
+    else:
+        assert len(r.gpu) == delivered and not any("call_id" in e for e in r.gpu) and r.end("no_call") == delivered
+    # A launch is one of the two.
+    launches = [e for e in r.t.calls if e["symbol"].startswith(("cuLaunchKernel", "cuGraphLaunch")) and not e.get("capturing") and not e["result"]]
+    assert r.end("launches_timed") + r.end("launches_untimed") == len(launches)
+    said = re.sub(r"\s+", " ", r.ran.err)
+    assert f"GPU: {r.end('launches_timed'):,} of {len(launches):,} launches have a GPU time" in said
+    for what, words in (("dropped", "were dropped"), ("untimed", "have no times"), ("no_call", "have no call")):
+        assert f"{r.end(what)} {words}" in said
+
+
+def test_calls_that_are_left_out(tmp_path):
+    """Executions are there all the same, and say that their call is not."""
+    r = Traced(tmp_path, "-e", "memory")
+    assert sum(r.made.values()) == len(r.gpu) == r.end("no_call") and not any("call_id" in e for e in r.gpu)
+
+
+def test_entries_only(tmp_path):
+    r = Traced(tmp_path, "--no-return", "launch")
+    assert r.whole()
+
+
+@pytest.mark.parametrize("option", ["--no-strings", "--no-args"])
+def test_hidden(tmp_path, option):
+    r = Traced(tmp_path, option, "--chrome", tmp_path / "t.json", "--perfetto", tmp_path / "t.pftrace")
+    assert len(r.gpu) == sum(r.made.values()) and not any("kernel" in e for e in r.gpu)
+    assert option == "--no-strings" or not any("size" in e or "bandwidth_gbps" in e for e in r.gpu)
+    for name in ("t.jsonl", "t.json", "t.pftrace"):
+        assert b"matmul" not in (tmp_path / name).read_bytes()
+
+
+def test_a_trace_that_ends_first(tmp_path):
+    """What the GPU has executed until then is there, but for calls that are in flight at that moment."""
+    r = Traced(tmp_path, "--duration", "1", command=(SAMPLE, "--quiet", "--tokens", "4000"))
+    assert r.end("launches_timed") > 1000 and r.end("launches_untimed") <= 2, r.t.end
+    # Calls of the program go on: CUPTI's records of those that are not in the trace any more.
+    assert r.end("lost") == r.end("dropped") == 0 and r.end("no_call") < r.end("launches_timed") / 10
+
+
+@pytest.mark.parametrize("victim", ["program", "tracer"])
+def test_kills(tmp_path, victim):
+    """Either side dies: the trace is whole, the program goes on."""
+    path, done = tmp_path / "t.jsonl", tmp_path / "done"
+    how = options("inject")
+    command = f"{SAMPLE} --quiet --tokens {1000000 if victim == 'program' else 3000}; echo $? > {done}"
+    with subprocess.Popen([*INSIDE, CUDATRACE, "-q", "--probe=inject", "--gpu-time", "--jsonl", str(path), "--", "sh", "-c", command],
+                          env={**os.environ, **how["env"]}, start_new_session=True) as ct:
+        until(lambda: path.exists() and path.read_text(errors="replace").count('"type":"gpu"') > 1000)
+        if victim == "program":
+            pid = next(json.loads(line)["pid"] for line in path.read_text().splitlines() if '"type":"gpu"' in line)
+            os.kill(pid, signal.SIGKILL)
+            ct.wait(60)
+            t = Trace(path)
+            launches = [e for e in t.calls if e["symbol"].startswith(("cuLaunchKernel", "cuGraphLaunch")) and not e.get("capturing")
+                        and e.get("result") == 0]
+            assert t.end["gpu_launches_timed"] + t.end["gpu_launches_untimed"] == len(launches)
+            assert t.end["reason"] == "command exited"
+        else:
+            ct.kill()
+            ct.wait(60)
+        until(done.exists)
+        until(lambda: done.read_text().strip())
+    assert done.read_text().strip() == ("137" if victim == "program" else "0")
+
+
+def test_running_programs_are_refused():
+    r = cudatrace("--gpu-time", "-p", os.getpid())
+    assert r.status == 2 and "COMMAND" in r.err
+    assert cudatrace("--gpu-time=kernels", "--", "true").status == 2
+
+
+def test_pictures(tmp_path):
+    """A row for each stream below the process, and an arrow from each call to what it asked for."""
+    r = Traced(tmp_path, "--chrome", tmp_path / "t.json")
+    chrome = json.loads((tmp_path / "t.json").read_text())
+    slices = [e for e in chrome if e.get("cat") == "gpu" and e["ph"] == "X"]
+    names = {e["tid"]: e["args"]["name"] for e in chrome if e["name"] == "thread_name"}
+    assert len(slices) == len(r.gpu)
+    assert {names[e["tid"]] for e in slices} == {f"GPU {e['device']} ctx {e['context']} stream {e['gpu_stream']}" for e in r.gpu}
+    arrows = collections.defaultdict(dict)
+    for e in chrome:
+        if e["name"] == "asked for":
+            arrows[e["id"]][e["ph"]] = e
+    assert len(arrows) == len(r.gpu)
+    begins = {(e["tid"], e["ts"]) for e in chrome if e["ph"] == "X" and e["cat"] != "gpu"}
+    for a in arrows.values():
+        assert names[a["f"]["tid"]].startswith("GPU") and a["s"]["ts"] <= a["f"]["ts"]
+        # The start of the call, as well as microseconds with six digits in all tell.
+        assert any((a["s"]["tid"], round(a["s"]["ts"] + d / 1000, 3)) in begins for d in range(-600, 601)) or a["f"]["ts"] - a["s"]["ts"] > 1000
+
+
+def test_report(tmp_path):
+    """Sums of the report are those of the lines; what the GPU did is answered by measurement."""
+    r = Traced(tmp_path)
+    gpu = json.loads(cudatrace("report", "--format=json", "--top", "1000", tmp_path / "t.jsonl").out)["gpu"]
+    assert gpu["executions"] == len(r.gpu)
+    by_kernel = collections.Counter()
+    for e in r.gpu:
+        if e["op"] == "kernel":
+            by_kernel[e["kernel"]] += e["duration_us"] * 1000
+    assert {k["name"]: k["total_ns"] for k in gpu["kernels"]} == {k: pytest.approx(v, abs=1000) for k, v in by_kernel.items()}
+    (device,) = gpu["devices"]
+    spans = sorted((round(e["ts"] * 1e6), round(e["ts"] * 1e6 + e["duration_us"] * 1e3), e["op"] in ("copy", "memset")) for e in r.gpu)
+
+    def covered(which):
+        total, end = 0, 0
+        for a, b, copies in spans:
+            if which in (None, copies) and b > end:
+                total += b - max(a, end)
+                end = b
+        return total
+    assert device["busy_ns"] == pytest.approx(covered(None), abs=2000)
+    assert device["compute_ns"] == pytest.approx(covered(False), abs=2000)
+    assert device["copy_ns"] == pytest.approx(covered(True), abs=2000)
+    assert device["overlap_ns"] == device["compute_ns"] + device["copy_ns"] - device["busy_ns"]
+    assert device["span_ns"] == device["busy_ns"] + device["idle_ns"]
+    assert sum(g["total_ns"] for g in device["gaps"]) == device["idle_ns"] and device["late"] == 0
+    text = cudatrace("report", tmp_path / "t.jsonl").out
+    assert "On the GPU" in text and "Measured on the GPU" in text and "not seen by the host" not in text
+    assert f"Without a time: 0 of {r.end('launches_timed'):,} launches" in re.sub(r"\s+", " ", text)
+
+
+def test_declarations():
+    """Ours are CUPTI's, where its headers are."""
+    include = next((d for d in ("/usr/local/cuda/include", "/usr/local/cuda-13.0/include") if os.path.exists(d + "/cupti.h")), None)
+    if not include:
+        pytest.skip("no CUPTI headers")
+    source = """
+#include <cupti.h>
+#include <stddef.h>
+#define SAME(a, b) _Static_assert((a) == (b), #a)
+#define KERNEL CUpti_ActivityKernel9
+SAME(offsetof(CUpti_ActivityKernel9, start), 16); SAME(offsetof(CUpti_ActivityKernel9, end), 24);
+SAME(offsetof(CUpti_ActivityKernel9, deviceId), 40); SAME(offsetof(CUpti_ActivityKernel9, contextId), 44);
+SAME(offsetof(CUpti_ActivityKernel9, streamId), 48); SAME(offsetof(CUpti_ActivityKernel9, correlationId), 92);
+SAME(offsetof(CUpti_ActivityKernel9, name), 104); SAME(offsetof(CUpti_ActivityKernel9, graphNodeId), 144);
+SAME(offsetof(CUpti_ActivityMemcpy5, copyKind), 4); SAME(offsetof(CUpti_ActivityMemcpy5, bytes), 8);
+SAME(offsetof(CUpti_ActivityMemcpy5, start), 16); SAME(offsetof(CUpti_ActivityMemcpy5, deviceId), 32);
+SAME(offsetof(CUpti_ActivityMemcpy5, correlationId), 44); SAME(offsetof(CUpti_ActivityMemcpy5, graphNodeId), 64);
+SAME(offsetof(CUpti_ActivityMemcpyPtoP4, correlationId), 60); SAME(offsetof(CUpti_ActivityMemcpyPtoP4, graphNodeId), 72);
+SAME(offsetof(CUpti_ActivityMemset4, bytes), 8); SAME(offsetof(CUpti_ActivityMemset4, correlationId), 44);
+SAME(offsetof(CUpti_ActivityMemset4, graphNodeId), 64);
+SAME(offsetof(CUpti_ActivityGraphTrace, correlationId), 4); SAME(offsetof(CUpti_ActivityGraphTrace, start), 8);
+SAME(offsetof(CUpti_ActivityGraphTrace, deviceId), 24); SAME(offsetof(CUpti_ActivityGraphTrace, streamId), 36);
+SAME(offsetof(CUpti_CallbackData, correlationId), 64); SAME(CUPTI_API_ENTER, 0); SAME(CUPTI_CB_DOMAIN_DRIVER_API, 1);
+SAME(CUPTI_ACTIVITY_KIND_MEMCPY, 1); SAME(CUPTI_ACTIVITY_KIND_MEMSET, 2); SAME(CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL, 10);
+SAME(CUPTI_ACTIVITY_KIND_MEMCPY2, 22); SAME(CUPTI_ACTIVITY_KIND_GRAPH_TRACE, 51); SAME(CUPTI_ACTIVITY_FLAG_FLUSH_FORCED, 1);
+SAME(CUPTI_ERROR_MAX_LIMIT_REACHED, 12); SAME(CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED, 39);
+SAME(CUPTI_ACTIVITY_MEMCPY_KIND_HTOD, 1); SAME(CUPTI_ACTIVITY_MEMCPY_KIND_DTOH, 2); SAME(CUPTI_ACTIVITY_MEMCPY_KIND_PTOP, 10);
+#define CBID(name, number) SAME(CUPTI_DRIVER_TRACE_CBID_##name, number);
+#include "cupti_cbids.def"
+"""
+    inject = os.path.join(os.path.dirname(TESTS), "inject")
+    ran = subprocess.run(["gcc", "-fsyntax-only", "-I" + include, "-I" + inject, "-x", "c", "-"], input=source, text=True, capture_output=True, check=False)
+    assert ran.returncode == 0, ran.stderr[:2000]

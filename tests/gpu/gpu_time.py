@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""--gpu-time on a real GPU: every execution there, with its call? The times that torch.profiler has? And what it costs.
+
+usage: gpu_time.py CUDATRACE OUT_FOLDER [PART...]    PART: programs, sums, cost, beside; all if none is named
+"""
+import collections
+import json
+import os
+import random
+import shlex
+import statistics
+import subprocess
+import sys
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+KERNEL_TIMES = os.path.join(HERE, "kernel_times.py")
+ENDS = ("gpu_launches_timed", "gpu_launches_untimed", "gpu_no_call", "gpu_records", "gpu_dropped", "gpu_untimed",
+        "gpu_lost", "gpu_discarded", "gpu_clock_error_ns", "gpu_clock_steps")
+
+
+def lines(path):
+    with open(path, encoding="utf-8") as f:
+        for line in f:
+            yield json.loads(line)
+
+
+def trace(tracer, out, options, argv):
+    """Runs it; path of its trace and its output."""
+    path = os.path.join(out, "gpu_time.jsonl")
+    ran = subprocess.run([tracer, "-q", *shlex.split(options), "--jsonl", path, "--", sys.executable, *argv],
+                         stdout=subprocess.PIPE, text=True, check=False)
+    if ran.returncode:
+        print(f"{options} {argv}: ended with {ran.returncode}", flush=True)
+    return path, ran.stdout
+
+
+def programs(tracer, out):
+    """Each execution has its call, and each launch its time."""
+    for name in ("gpt2", "triton_add", "cupy_mm", "jax_mlp", "torch_mlp", "graph_replay"):
+        argv = [os.path.join(HERE, name + ".py")] + (["--tokens", "20", "--rounds", "1"] if name == "gpt2" else [])
+        for options in ("--gpu-time --probe=inject", "--gpu-time --probe=uprobe", "--gpu-time=nodes --probe=inject"):
+            path, _ = trace(tracer, out, options, argv)
+            ops, calls, said, end = collections.Counter(), 0, [], {}
+            for ev in lines(path):
+                if ev["type"] == "gpu":
+                    ops[ev["op"]] += 1
+                    calls += "call_id" in ev
+                elif ev["type"] == "tracer":
+                    said.append(ev["why"])
+                elif ev["type"] == "end":
+                    end = ev
+            print(f"{name:13} {options:32} {dict(ops)}, {calls} with their call; {[end.get(k) for k in ENDS]} {said[:1]}", flush=True)
+
+
+def in_region(path, region):
+    of = collections.defaultdict(lambda: [0, 0.0])
+    base = None
+    for ev in lines(path):
+        if base is None:
+            base = ev["clock_base_ns"]
+        if ev["type"] == "gpu" and region[0] <= base + ev["ts"] * 1e6 <= region[1]:
+            name = ev["kernel"] if ev["op"] == "kernel" else "copy" if ev["op"] == "copy" else ev["op"]
+            of[name][0] += 1
+            of[name][1] += ev["duration_us"]
+    return of
+
+
+def sums(tracer, out):
+    for what in ("gpt2", "graph", "compile", "overlap", "copies"):
+        ran = subprocess.run([sys.executable, KERNEL_TIMES, what, "--profile"], stdout=subprocess.PIPE, text=True, check=True)
+        theirs = collections.defaultdict(lambda: [0, 0.0])
+        for name, (cnt, us) in json.loads(ran.stdout.splitlines()[-1])["gpu"].items():
+            name = "copy" if name.startswith("Memcpy") else "memset" if name.startswith("Memset") else name
+            theirs[name][0] += cnt
+            theirs[name][1] += us
+        path, text = trace(tracer, out, "--gpu-time=nodes --probe=inject", [KERNEL_TIMES, what])
+        ours = in_region(path, json.loads(text.splitlines()[-1])["region_ns"])
+        off = [(abs(ours[k][1] / theirs[k][1] - 1), k[:60], ours[k], theirs[k]) for k in theirs if theirs[k][1] > 0.01 * sum(v[1] for v in theirs.values())]
+        print(f"{what:8} executions {sum(v[0] for v in ours.values())}, torch.profiler {sum(v[0] for v in theirs.values())}; "
+              f"microseconds {sum(v[1] for v in ours.values()):.0f}, {sum(v[1] for v in theirs.values()):.0f}: "
+              f"{sum(v[1] for v in ours.values()) / sum(v[1] for v in theirs.values()):.4f}; the kernel that differs most, of those with over 1 %: {max(off)}", flush=True)
+
+
+class Server:
+    def __init__(self, tracer, out, i, way, what):
+        self.way, self.path = way, os.path.join(out, f"gpu_time{i}.jsonl")
+        argv = [tracer, "-q", *shlex.split(way), "--jsonl", self.path, "--"] if way else []
+        self.proc = subprocess.Popen([*argv, sys.executable, KERNEL_TIMES, what, "--serve"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+    def rounds(self, n):
+        self.proc.stdin.write(f"{n}\n")
+        self.proc.stdin.flush()
+        return statistics.median(json.loads(self.proc.stdout.readline()))
+
+
+def cost(tracer, out):
+    """Processes side by side, which work in turn, in another order each time."""
+    ways = ["", "--probe=inject", "--probe=inject --gpu-time", "--probe=inject --gpu-time=nodes", "--probe=uprobe --gpu-time"]
+    for what in ("gpt2", "graph"):
+        servers = [Server(tracer, out, i, way, what) for i, way in enumerate(ways * 2)]
+        for s in servers:
+            assert s.proc.stdout.readline() == "ready\n", s.way
+        turns = []
+        for _ in range(12):
+            took = collections.defaultdict(list)
+            for s in random.sample(servers, len(servers)):
+                took[s.way].append(s.rounds(3))
+            turns.append(took)
+        for s in servers:
+            s.proc.stdin.close()
+            s.proc.wait()
+        for way in ways:
+            ratios = sorted(statistics.mean(t[way]) / statistics.mean(t[""]) for t in turns)
+            print(f"{what:6} {way or 'untraced':34} {statistics.median(statistics.mean(t[way]) for t in turns):8.2f} ms a round, "
+                  f"{statistics.median(ratios):.3f} of untraced ({ratios[len(ratios) // 4]:.3f} to {ratios[-len(ratios) // 4]:.3f})", flush=True)
+
+
+def beside(tracer, out):
+    """torch.profiler in a program that has --gpu-time: who gets what?"""
+    path, text = trace(tracer, out, "--gpu-time --probe=inject", [KERNEL_TIMES, "gpt2", "--profile"])
+    end = list(lines(path))[-1]
+    print("torch.profiler beside it: it has", sum(v[0] for v in json.loads(text.splitlines()[-1])["gpu"].values()),
+          "executions; we have", {k: end.get(k) for k in ENDS[:4]}, flush=True)
+
+
+def main():
+    tracer, out, *parts = sys.argv[1:]
+    for part in parts or ["programs", "sums", "cost", "beside"]:
+        globals()[part](tracer, out)
+
+
+if __name__ == "__main__":
+    main()
