@@ -13,8 +13,16 @@
 #define CUT_LEN	    1023
 #define NAME_MAX_SZ 4096
 
+/* Few kernels are launched again and again: handles that were asked for last, of any process. */
+#define RECENT_LOG 6
+struct recent {
+	const struct handles *of;
+	struct handle *e;
+};
+
 struct kernel_names {
 	struct kernel_name *by_text;
+	struct recent recent[1 << RECENT_LOG];
 	struct kernel_name *loose;
 	struct quotas *quotas;
 	/* What there was no room for. */
@@ -198,8 +206,17 @@ static void set_name(struct handles *h, const struct kernel_name **place,
 	*place = now;
 }
 
+static struct recent *recent_of(struct handles *h, uint64_t value)
+{
+	return &h->names->recent[value * 0x9e3779b97f4a7c15 >> (64 - RECENT_LOG)];
+}
+
 static void drop(struct handles *h, struct handle *e)
 {
+	struct recent *recent = recent_of(h, e->value);
+
+	if (recent->e == e)
+		*recent = (struct recent){0};
 	set_name(h, &e->name, NULL);
 	set_name(h, &e->read, NULL);
 	HASH_DEL(h->by_value, e);
@@ -291,9 +308,14 @@ void handles__derive(struct handles *h, uint64_t value, const struct handle *fro
 
 const struct handle *handles__get(struct handles *h, uint64_t value)
 {
-	struct handle *e;
+	struct recent *recent = recent_of(h, value);
+	struct handle *e = recent->e;
 
-	HASH_FIND(hh, h->by_value, &value, sizeof(value), e);
+	if (recent->of != h || e->value != value) {
+		HASH_FIND(hh, h->by_value, &value, sizeof(value), e);
+		if (e)
+			*recent = (struct recent){h, e};
+	}
 	/* What was guessed before the first contradiction is no longer believed. */
 	return e && e->name && !(e->guessed && h->checked_bad) ? e : NULL;
 }

@@ -69,11 +69,13 @@ static void init(struct procs *ps, struct proc *p, uint32_t pid)
 
 struct proc *procs__find(struct procs *ps, uint32_t pid)
 {
-	struct proc *p = ps->last;
+	struct proc **recent = &ps->recent[pid % PROCS_RECENT], *p = *recent;
 
 	if (p && p->pid == pid)
 		return p;
 	HASH_FIND(hh, ps->by_pid, &pid, sizeof(pid), p);
+	if (p)
+		*recent = p;
 	return p;
 }
 
@@ -89,7 +91,6 @@ struct proc *procs__get(struct procs *ps, uint32_t pid)
 		init(ps, p, pid);
 		HASH_ADD(hh, ps->by_pid, pid, sizeof(p->pid), p);
 	}
-	ps->last = p;
 	return p;
 }
 
@@ -111,11 +112,18 @@ static void read_comm(struct thread *t, uint32_t pid)
 	t->comm[n] = 0;
 }
 
+static struct recent_thread *recent_thread(struct procs *ps, uint32_t tid)
+{
+	return &ps->recent_threads[tid % PROCS_RECENT];
+}
+
 static void drop_thread(struct procs *ps, struct proc *p, struct thread *t)
 {
+	struct recent_thread *recent = recent_thread(ps, t->tid);
+
 	HASH_DEL(p->threads, t);
-	if (p->last == t)
-		p->last = NULL;
+	if (recent->t == t)
+		*recent = (struct recent_thread){0};
 	gpu_calls__free(&ps->gpu, &t->gpu_calls);
 	free(t);
 	quota__give(thread_quota(ps), &p->threads_share, 1);
@@ -140,9 +148,10 @@ static void make_thread_room(struct procs *ps, struct proc *p)
 
 struct thread *proc__thread(struct procs *ps, struct proc *p, uint32_t tid)
 {
-	struct thread *t = p->last;
+	struct recent_thread *recent = recent_thread(ps, tid);
+	struct thread *t = recent->t;
 
-	if (t && t->tid == tid)
+	if (recent->p == p && t->tid == tid)
 		return t;
 	HASH_FIND(hh, p->threads, &tid, sizeof(tid), t);
 	if (!t) {
@@ -155,7 +164,7 @@ struct thread *proc__thread(struct procs *ps, struct proc *p, uint32_t tid)
 			read_comm(t, p->pid);
 		HASH_ADD(hh, p->threads, tid, sizeof(t->tid), t);
 	}
-	p->last = t;
+	*recent = (struct recent_thread){p, t};
 	return t;
 }
 
@@ -222,8 +231,8 @@ unsigned procs__tidy(struct procs *ps)
 void procs__remove(struct procs *ps, struct proc *p)
 {
 	HASH_DEL(ps->by_pid, p);
-	if (ps->last == p)
-		ps->last = NULL;
+	if (ps->recent[p->pid % PROCS_RECENT] == p)
+		ps->recent[p->pid % PROCS_RECENT] = NULL;
 	procs__renew(ps, p);
 	free(p);
 	quota__give(proc_quota(ps), NULL, 1);

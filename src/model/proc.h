@@ -21,7 +21,6 @@ struct thread {
 struct proc {
 	uint32_t pid;
 	struct thread *threads; /* by tid */
-	struct thread *last;	/* the same thread calls again and again */
 	struct quota_share threads_share;
 	unsigned threads_look;	  /* with so many it is time to look which of them are gone */
 	struct handles handles;	  /* kernel names */
@@ -37,9 +36,17 @@ struct proc {
  * processors: so many are remembered. */
 #define PROCS_ENDED 16
 
+/* The same threads call again and again: those that did last, by the last bits of their ids. */
+#define PROCS_RECENT 64
+struct recent_thread {
+	struct proc *p;
+	struct thread *t;
+};
+
 struct procs {
 	struct proc *by_pid;
-	struct proc *last;
+	struct proc *recent[PROCS_RECENT];
+	struct recent_thread recent_threads[PROCS_RECENT];
 	struct proc *ended[PROCS_ENDED];
 	unsigned ended_next;
 	unsigned look; /* with so many it is time to look which of them are gone */

@@ -335,6 +335,28 @@ static void test_derive(void **state)
 	handles__clear(&h);
 }
 
+/* Processes have the same addresses. */
+static void test_same_value(void **state)
+{
+	struct handles a = {.names = names}, b = {.names = names};
+
+	for (int turn = 0; turn < 3; turn++) {
+		for (uint64_t v = 1; v <= 300; v++) {
+			handles__set(&a, v, intern(v % 2 ? "odd" : "even"));
+			assert_null(handles__get(&b, v));
+			assert_string_equal(handles__get(&a, v)->name->mangled,
+					    v % 2 ? "odd" : "even");
+		}
+		handles__set(&b, 1, intern("other"));
+		assert_string_equal(handles__get(&b, 1)->name->mangled, "other");
+		assert_string_equal(handles__get(&a, 1)->name->mangled, "odd");
+		handles__clear(&a);
+		for (uint64_t v = 1; v <= 300; v++)
+			assert_null(handles__get(&a, v));
+		handles__clear(&b);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -343,7 +365,7 @@ int main(void)
 		cmocka_unit_test(test_set_get),	    cmocka_unit_test(test_told),
 		cmocka_unit_test(test_told_bad),    cmocka_unit_test(test_contradiction),
 		cmocka_unit_test(test_check_limit), cmocka_unit_test(test_cut),
-		cmocka_unit_test(test_derive),
+		cmocka_unit_test(test_derive),	    cmocka_unit_test(test_same_value),
 	};
 
 	return cmocka_run_group_tests(tests, setup, teardown);
