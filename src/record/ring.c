@@ -20,7 +20,10 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#define HEADER_SZ 8
+#define HEADER_SZ     8
+#define CACHE_LINE_SZ 64
+/* What a call's record has but for its pointees and stack, and the next one's header. */
+#define FETCH_SZ 256
 /* No record is longer than a page. */
 #define RECORD_SZ_MAX 4096
 /* A record is incomplete while a program copies it, for less than a microsecond, unless that
@@ -156,6 +159,15 @@ static uint64_t sent_ns(const void *data, size_t size)
 	return rec->ts_ns;
 }
 
+/* Another processor has written it, and records of other rings come before it: by then it is here,
+ * and so is the start of the next. */
+static void fetch(const struct ring_part *p)
+{
+	for (size_t off = CACHE_LINE_SZ; off < p->size + CACHE_LINE_SZ && off <= FETCH_SZ;
+	     off += CACHE_LINE_SZ)
+		__builtin_prefetch(p->rec + off);
+}
+
 enum look { LOOK_EMPTY, LOOK_BUSY, LOOK_RECORD };
 
 static enum look look(const struct ring *r, struct ring_part *p)
@@ -171,6 +183,7 @@ static enum look look(const struct ring *r, struct ring_part *p)
 		p->size = len & ~BPF_RINGBUF_DISCARD_BIT;
 		if (!(len & BPF_RINGBUF_DISCARD_BIT)) {
 			p->key = sent_ns(p->rec, p->size);
+			fetch(p);
 			return LOOK_RECORD;
 		}
 		p->pos += (HEADER_SZ + p->size + 7) & ~7ul;
