@@ -148,8 +148,7 @@ struct trace_event {
 	bool capturing;	 /* a launch or transfer whose stream captures: a graph node, not a run */
 	const uint64_t *words;
 	unsigned word_cnt;
-	struct pointee caps[CT_MAX_CAPS];
-	unsigned cap_cnt;
+	unsigned cap_cnt; /* of caps */
 
 	/* meaning */
 	unsigned has; /* enum event_has */
@@ -173,6 +172,13 @@ struct trace_event {
 
 	/* EVENT_DRIVER, EVENT_SCHED */
 	const struct driver_info *drv;
+
+	const struct event_text *text; /* read from a file; NULL: live */
+
+	/* Calls have nothing behind those of their caps that are there: sink/crew.c copies no more.
+	 */
+	struct pointee caps[CT_MAX_CAPS];
+
 	uint64_t life; /* EVENT_PROCESS: which of those that had this process id: ct_life */
 
 	/* By kind. EVENT_UVM: processors are 0 for the CPU, GPUs from 1; address and bytes are ptr
@@ -183,8 +189,6 @@ struct trace_event {
 #include "events.def"
 	};
 	form_none nothing; /* place of what an event does not hold */
-
-	const struct event_text *text; /* read from a file; NULL: live */
 };
 
 /* A call that was seen to return: it has a duration and a result. */

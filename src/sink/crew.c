@@ -21,11 +21,17 @@
 /* One is filled, one is written, and two for each thread. */
 #define BATCHES_EACH 2
 
-/* What follows it: a copy of all that the event points to, or a line as it is. */
+/* What follows it: a line as it is; or an event, as far as calls have one, and copies of what it
+ * points to. */
 struct item {
-	size_t size;	 /* with what follows */
-	size_t text_len; /* not 0: a line */
-	struct trace_event ev;
+	uint32_t size;	   /* with what follows */
+	uint32_t text_len; /* not 0: a line */
+};
+
+/* Names that a batch has already: of kernels and threads there are few, and each call has some. */
+#define NAMES_LOG 6
+struct name {
+	const char *from, *copy; /* NULL: none; that pointer may have another text by now */
 };
 
 struct batch {
@@ -43,6 +49,7 @@ struct crew {
 	unsigned thread_cnt, ready_cnt, batch_cnt;
 	struct batch *batches;
 	struct batch *filling;
+	struct name names[1 << NAMES_LOG]; /* in filling */
 	pthread_mutex_t lock;
 	pthread_cond_t work, room;
 	/* Of batches, ever; a batch is its number modulo batch_cnt. */
@@ -90,7 +97,7 @@ static void word(struct batch *b)
 		if (it->text_len)
 			out_bytes(o, (const char *)(it + 1), it->text_len);
 		else
-			b->words->ops->event(b->words, &it->ev);
+			b->words->ops->event(b->words, (const struct trace_event *)(it + 1));
 	}
 }
 
@@ -101,8 +108,7 @@ static void write_batch(struct crew *c, struct batch *b)
 	if (to->failed) {
 		c->lost_cnt += b->item_cnt;
 	} else {
-		out_bytes(to, from->buf, from->len);
-		out__commit(to);
+		out__write_all_of(to, from);
 	}
 	from->len = from->mark = 0;
 	b->len = b->item_cnt = 0;
@@ -226,24 +232,32 @@ static void submit(struct crew *c)
 		pthread_cond_wait(&c->room, &c->lock);
 	pthread_mutex_unlock(&c->lock);
 	c->filling = &c->batches[c->filled % c->batch_cnt];
+	memset(c->names, 0, sizeof(c->names));
 }
 
-/* With so many bytes behind it. NULL: it is too large for any batch. */
-static struct item *new_item(struct crew *c, size_t extra)
+/* With so many bytes behind it. NULL: there is no room in this batch. */
+static struct item *item_in_batch(struct crew *c, size_t extra)
 {
 	size_t size = (sizeof(struct item) + extra + 7) & ~(size_t)7;
-	struct item *it;
+	struct batch *b = c->filling;
+	struct item *it = (struct item *)(b->items + b->len);
 
-	if (size > BATCH_SZ)
+	if (size > BATCH_SZ - b->len)
 		return NULL;
-	if (c->filling->len + size > BATCH_SZ)
-		submit(c);
-	it = (struct item *)(c->filling->items + c->filling->len);
 	it->size = size;
 	it->text_len = 0;
-	c->filling->len += size;
-	c->filling->item_cnt++;
+	b->len += size;
+	b->item_cnt++;
 	return it;
+}
+
+/* Another batch, for what the last one has no room for; false: nor has an empty one. */
+static bool next_batch(struct crew *c)
+{
+	if (!c->filling->len)
+		return false;
+	submit(c);
+	return true;
 }
 
 static bool put_text(struct crew *c, const struct trace_event *ev)
@@ -252,7 +266,9 @@ static bool put_text(struct crew *c, const struct trace_event *ev)
 	struct item *it;
 
 	c->own->ops->event(c->own, ev);
-	it = new_item(c, o->len);
+	do
+		it = item_in_batch(c, o->len);
+	while (!it && next_batch(c));
 	if (it) {
 		it->text_len = o->len;
 		memcpy(it + 1, o->buf, o->len);
@@ -261,50 +277,79 @@ static bool put_text(struct crew *c, const struct trace_event *ev)
 	return it;
 }
 
-static size_t room_of(const char *s)
+static struct name *name_of(struct crew *c, const char *s)
 {
-	return s ? strlen(s) + 1 : 0;
+	return &c->names[(uintptr_t)s * 0x9e3779b97f4a7c15 >> (64 - NAMES_LOG)];
 }
 
-static const char *put_string(char **p, const char *s, size_t size)
+/* A string that an event points to. */
+struct text {
+	const char *s;
+	const char *copy; /* in this batch; NULL: not yet */
+	size_t size;	  /* that it takes there */
+};
+
+static inline struct text look_up(struct crew *c, const char *s)
+{
+	const struct name *n = name_of(c, s);
+
+	if (!s)
+		return (struct text){0};
+	if (n->from == s && !strcmp(n->copy, s))
+		return (struct text){s, n->copy, 0};
+	return (struct text){s, NULL, strlen(s) + 1};
+}
+
+static inline const char *put_name(struct crew *c, const struct text *t, char **p)
 {
 	char *at = *p;
 
-	*p += size;
-	return size ? memcpy(at, s, size) : NULL;
+	if (!t->size)
+		return t->copy;
+	memcpy(at, t->s, t->size);
+	*name_of(c, t->s) = (struct name){t->s, at};
+	*p += t->size;
+	return at;
 }
 
 /* What JSON of a call shows. */
 static bool put_call(struct crew *c, const struct trace_event *ev)
 {
-	size_t comm = room_of(ev->comm), kernel = room_of(ev->launch.kernel);
-	size_t mangled = room_of(ev->launch.kernel_mangled),
-	       words = ev->word_cnt * sizeof(*ev->words);
-	size_t caps = 0, stack = ev->stack ? sizeof(*ev->stack) : 0;
+	size_t event = offsetof(struct trace_event, caps) + ev->cap_cnt * sizeof(*ev->caps);
+	size_t words = ev->word_cnt * sizeof(*ev->words), caps = 0;
+	size_t stack = ev->stack ? sizeof(*ev->stack) : 0;
+	struct text comm, kernel, mangled;
+	struct trace_event *to;
 	struct item *it;
 	char *p;
 
 	for (unsigned i = 0; i < ev->cap_cnt; i++)
 		caps += ev->caps[i].len > 0 ? (ev->caps[i].len + 7) & ~7 : 0;
-	it = new_item(c, words + caps + stack + comm + kernel + mangled);
+	do {
+		comm = look_up(c, ev->comm);
+		kernel = look_up(c, ev->launch.kernel);
+		mangled = look_up(c, ev->launch.kernel_mangled);
+		it = item_in_batch(c, event + words + caps + stack + comm.size + kernel.size +
+					      mangled.size);
+	} while (!it && next_batch(c));
 	if (!it)
 		return false;
-	it->ev = *ev;
-	p = (char *)(it + 1);
-	it->ev.words = words ? memcpy(p, ev->words, words) : NULL;
+	to = memcpy(it + 1, ev, event);
+	p = (char *)to + event;
+	to->words = words ? memcpy(p, ev->words, words) : NULL;
 	p += words;
 	for (unsigned i = 0; i < ev->cap_cnt; i++) {
 		if (ev->caps[i].len <= 0)
 			continue;
-		it->ev.caps[i].data = memcpy(p, ev->caps[i].data, ev->caps[i].len);
+		to->caps[i].data = memcpy(p, ev->caps[i].data, ev->caps[i].len);
 		p += (ev->caps[i].len + 7) & ~7;
 	}
 	/* Its id. */
-	it->ev.stack = stack ? memcpy(p, ev->stack, stack) : NULL;
+	to->stack = stack ? memcpy(p, ev->stack, stack) : NULL;
 	p += stack;
-	it->ev.comm = put_string(&p, ev->comm, comm);
-	it->ev.launch.kernel = put_string(&p, ev->launch.kernel, kernel);
-	it->ev.launch.kernel_mangled = put_string(&p, ev->launch.kernel_mangled, mangled);
+	to->comm = put_name(c, &comm, &p);
+	to->launch.kernel = put_name(c, &kernel, &p);
+	to->launch.kernel_mangled = put_name(c, &mangled, &p);
 	return true;
 }
 

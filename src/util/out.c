@@ -290,6 +290,26 @@ void out__commit(struct out *o)
 	o->mark = o->len;
 }
 
+/* The buffers are exchanged, where that spares a copy. */
+void out__write_all_of(struct out *o, struct out *from)
+{
+	struct out was;
+
+	out__flush(o);
+	if (o->len || o->unit_len) {
+		out_bytes(o, from->buf, from->len);
+		out__commit(o);
+		return;
+	}
+	was = *o;
+	o->buf = from->buf;
+	o->cap = from->cap;
+	o->len = o->mark = from->len;
+	from->buf = was.buf;
+	from->cap = was.cap;
+	out__flush(o);
+}
+
 const char *out__why(const struct out *o)
 {
 	return o->error ? strerror(o->error) : o->lost ? "the reader was too slow" : NULL;

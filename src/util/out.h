@@ -55,6 +55,8 @@ void out__fit(struct out *o);
 void out__commit(struct out *o);
 /* Forgets what was put since the last commit. */
 void out__rollback(struct out *o);
+/* Puts all of from, which is in memory and whole units, behind what is there, and writes it. */
+void out__write_all_of(struct out *o, struct out *from);
 /* Writes whole units; what a stuck reader does not take stays in the buffer. */
 void out__flush(struct out *o);
 /* After a failure: cut whole lines from the end of the file until n bytes fit, so that closing
