@@ -91,8 +91,8 @@ static void put_name(uint64_t handle)
 
 static bool put_call(unsigned i, uint32_t func_id, uint64_t handle)
 {
-	const uint64_t words[] = {
-		handle, 128, 16, 1, 256, 1, 1, 49152, 0x55d0c0ffee10, 0x7ffd12345678, 0};
+	const uint64_t words[] = {handle,	  128, 16, 1, 256, 1, 1, 49152, 0x55d0c0ffee10,
+				  0x7ffd12345678, 0};
 	struct ct_call c = {.rec = {.size = CT_CALL_FIXED_SZ + sizeof(words),
 				    .kind = CT_REC_CALL,
 				    .ts_ns = now_of_calls - 3000,
