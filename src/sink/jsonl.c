@@ -198,15 +198,19 @@ static inline char *put_ts(char *p, uint64_t ns, uint64_t base_ns)
 	return fmt_micro(p, base_ns - ns);
 }
 
-static inline char *put_head(char *p, const struct jsonl *l, const struct trace_event *ev)
+static inline char *put_what(char *p, const struct trace_event *ev)
 {
-	p = LIT(p, "{\"ts\":");
-	p = put_ts(p, ev->start_ns, l->base_ns);
 	p = LIT(p, ",\"type\":\"");
 	p = put_name(p, event_type_name(ev->type));
 	p = LIT(p, "\",\"op\":\"");
 	p = put_name(p, ev->op);
 	return LIT(p, "\",\"name\":");
+}
+
+static inline char *put_head(char *p, const struct jsonl *l, const struct trace_event *ev)
+{
+	p = LIT(p, "{\"ts\":");
+	return put_ts(p, ev->start_ns, l->base_ns);
 }
 
 static inline char *put_task(char *p, const struct trace_event *ev)
@@ -280,27 +284,94 @@ static inline char *put_call_names(char *p, const struct trace_event *ev)
 	return LIT(p, "\"");
 }
 
+static char *put_fn(char *p, const struct trace_event *ev)
+{
+	p = put_what(p, ev);
+	p = put_call_names(p, ev);
+	if (ev->fn->api == API_CUDA)
+		return p;
+	p = LIT(p, ",\"api\":\"");
+	p = put_name(p, api_at(ev->fn->api)->name);
+	return LIT(p, "\"");
+}
+
+/* What calls of a function have in common, and those of a thread, is put together once. */
+#define SAID_CNT 64
+/* Literals, type and family of a function. */
+#define FN_ROOM	 128
+#define COMM_MAX 16
+
+struct said_fn {
+	const struct api_fn *fn;
+	enum event_type type;
+	const char *op, *name;
+	unsigned len;
+	char text[256];
+};
+
+struct said_task {
+	uint32_t pid, tid;
+	unsigned len;
+	char comm[COMM_MAX + 1];
+	char text[64 + FMT_JSON_STR_MAX(COMM_MAX)];
+};
+
+static _Thread_local struct said_fn said_fns[SAID_CNT];
+static _Thread_local struct said_task said_tasks[SAID_CNT];
+
+/* NULL: it is to be put together each time. Rows of the table stay what they are, others do not. */
+static const struct said_fn *said_of_fn(const struct trace_event *ev)
+{
+	struct said_fn *s = &said_fns[(uintptr_t)ev->fn / sizeof(*ev->fn) % SAID_CNT];
+
+	if (s->fn == ev->fn && s->type == ev->type && s->op == ev->op && s->name == ev->name)
+		return s;
+	if (!ev->fn->known ||
+	    FN_ROOM + strlen(ev->op) + strlen(ev->name) + strlen(ev->fn->symbol) > sizeof(s->text))
+		return NULL;
+	*s = (struct said_fn){.fn = ev->fn, .type = ev->type, .op = ev->op, .name = ev->name};
+	s->len = put_fn(s->text, ev) - s->text;
+	return s;
+}
+
+static const struct said_task *said_of_task(const struct trace_event *ev)
+{
+	struct said_task *s = &said_tasks[ev->tid % SAID_CNT];
+
+	if (!ev->comm)
+		return NULL;
+	if (s->len && s->tid == ev->tid && s->pid == ev->pid && !strcmp(s->comm, ev->comm))
+		return s;
+	if (strlen(ev->comm) > COMM_MAX)
+		return NULL;
+	s->pid = ev->pid;
+	s->tid = ev->tid;
+	strcpy(s->comm, ev->comm);
+	s->len = put_task(s->text, ev) - s->text;
+	return s;
+}
+
 static void put_call(struct jsonl *l, const struct trace_event *ev)
 {
-	struct out *o = l->s.out;
-	char *p = out_reserve(o, COMMON_ROOM + strlen(ev->op) + text_room(ev->comm) +
-					 text_room(ev->name) + text_room(ev->fn->symbol));
+	const struct said_fn *fn = said_of_fn(ev);
+	const struct said_task *task = said_of_task(ev);
+	size_t room = COMMON_ROOM +
+		      (fn ? sizeof(fn->text)
+			  : strlen(ev->op) + text_room(ev->name) + text_room(ev->fn->symbol)) +
+		      (task ? sizeof(task->text) : text_room(ev->comm));
+	char *p = out_reserve(l->s.out, room);
 
 	p = put_head(p, l, ev);
-	p = put_call_names(p, ev);
-	if (ev->fn->api != API_CUDA) {
-		p = LIT(p, ",\"api\":\"");
-		p = put_name(p, api_at(ev->fn->api)->name);
-		p = LIT(p, "\"");
-	}
-	p = put_task(p, ev);
+	p = fn ? (char *)memcpy(p, fn->text, fn->len) + fn->len : put_fn(p, ev);
+	p = task ? (char *)memcpy(p, task->text, task->len) + task->len : put_task(p, ev);
 	p = put_heads(p, ev);
-	o->len = p - o->buf;
-	l->j.comma = true;
+	l->s.out->len = p - l->s.out->buf;
+	l->j.comma = l->j.fixed_names = true;
 	event_visit_fields(ev, &l->j.v);
 	json_open(&l->j, "args");
 	event_visit_args(ev, &l->j.v);
 	json_close(&l->j);
+	l->j.fixed_names = false;
 }
 
 /* A process, a library, something of the driver. */
@@ -312,6 +383,7 @@ static void put_other(struct jsonl *l, const struct trace_event *ev)
 					 text_room(ev->name));
 
 	p = put_head(p, l, ev);
+	p = put_what(p, ev);
 	p = put_text(p, ev->name);
 	p = put_task(p, ev);
 	p = put_heads(p, ev);

@@ -3,29 +3,78 @@
 
 #include <string.h>
 
-/* Comma and name, with room for `room` bytes of value behind them. Short names are copied byte by
- * byte: faster than two calls into libc. */
-static inline char *key(struct json *j, const char *name, size_t room)
-{
-	char *p;
+/* `,"name":` of names that are the same text as long as they are at the same address. */
+#define KEYS_LOG   8
+#define KEY_SZ_MAX (64 - sizeof(const char *) - 1)
+/* Nearly all are no longer: copied at once. */
+#define KEY_SZ 32
+struct fixed_key {
+	const char *name;
+	uint8_t len;
+	char text[KEY_SZ_MAX];
+};
 
-	if (!name) {
-		p = out_reserve(j->o, room + 1);
-		if (j->comma)
-			*p++ = ',';
-		j->comma = true;
-		return p;
-	}
-	p = out_reserve(j->o, strlen(name) + room + 4);
-	if (j->comma)
-		*p++ = ',';
-	j->comma = true;
+static _Thread_local struct fixed_key fixed_keys[1 << KEYS_LOG];
+
+static inline char *spell_key(char *p, const char *name)
+{
 	*p++ = '"';
 	while (*name)
 		*p++ = *name++;
 	*p++ = '"';
 	*p++ = ':';
 	return p;
+}
+
+/* NULL: it is too long. */
+static __attribute__((noinline)) const struct fixed_key *make_key(struct fixed_key *k,
+								  const char *name)
+{
+	if (strlen(name) + 4 > KEY_SZ_MAX)
+		return NULL;
+	k->name = name;
+	k->text[0] = ',';
+	k->len = spell_key(k->text + 1, name) - k->text;
+	return k;
+}
+
+static inline const struct fixed_key *fixed_key(const char *name)
+{
+	size_t hash = (uintptr_t)name * 0x9e3779b97f4a7c15 >> (64 - KEYS_LOG);
+	struct fixed_key *k = &fixed_keys[hash];
+
+	return k->name == name ? k : make_key(k, name);
+}
+
+/* Short names are copied byte by byte: faster than two calls into libc. */
+static __attribute__((noinline)) char *any_key(struct json *j, const char *name, size_t room)
+{
+	char *p = out_reserve(j->o, (name ? strlen(name) : 0) + room + 4);
+
+	if (j->comma)
+		*p++ = ',';
+	j->comma = true;
+	return name ? spell_key(p, name) : p;
+}
+
+/* Comma and name, with room for `room` bytes of value behind them. */
+static inline char *key(struct json *j, const char *name, size_t room)
+{
+	const struct fixed_key *k;
+	unsigned skip = !j->comma;
+	char *p;
+
+	if (!j->fixed_names || !name)
+		return any_key(j, name, room);
+	k = fixed_key(name);
+	if (!k)
+		return any_key(j, name, room);
+	j->comma = true;
+	p = out_reserve(j->o, KEY_SZ_MAX + room);
+	memcpy(p, k->text + skip, KEY_SZ);
+	if (k->len > KEY_SZ)
+		memcpy(p + KEY_SZ, k->text + skip + KEY_SZ, KEY_SZ_MAX - 1 - KEY_SZ);
+	return p + k->len - skip;
 }
 
 static inline void done(struct json *j, char *end)
@@ -194,7 +243,7 @@ static void v_text(struct visitor *v, const char *name, const char *s, size_t le
 	n = strnlen(name, sizeof(flag) - sizeof("_cut"));
 	memcpy(flag, name, n);
 	memcpy(flag + n, "_cut", sizeof("_cut"));
-	json_bool(json(v), flag, true);
+	done(json(v), (char *)memcpy(any_key(json(v), flag, 4), "true", 4) + 4);
 }
 
 static void v_bytes(struct visitor *v, const char *name, const uint8_t *s, size_t len)

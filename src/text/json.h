@@ -14,7 +14,8 @@
 struct json {
 	struct visitor v;
 	struct out *o;
-	bool comma; /* something stands before the next value */
+	bool comma;	  /* something stands before the next value */
+	bool fixed_names; /* the names that come are of our tables: they stay what they are */
 };
 
 extern const struct visitor_ops json_visitor_ops;
@@ -23,7 +24,7 @@ static inline void json__init(struct json *j, struct out *o)
 {
 	j->v.ops = &json_visitor_ops;
 	j->o = o;
-	j->comma = false;
+	j->comma = j->fixed_names = false;
 }
 
 /* name is NULL inside of arrays and at the top. */

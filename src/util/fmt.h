@@ -57,20 +57,38 @@ static inline char *fmt_i64(char *p, int64_t x)
 	return fmt_u64(p, 0 - (uint64_t)x);
 }
 
+/* The eight hexadecimal digits of x, the first in the lowest byte. */
+static inline uint64_t fmt_hex8(uint32_t x)
+{
+	const uint64_t ones = 0x0101010101010101ULL;
+	uint64_t w = x, letters;
+
+	w = (w & 0xffff) << 32 | w >> 16;
+	w = (w & 0xff000000ffULL) << 16 | (w >> 8 & 0xff000000ffULL);
+	w = (w & 0x000f000f000f000fULL) << 8 | (w >> 4 & 0x000f000f000f000fULL);
+	letters = (w + 6 * ones) >> 4 & ones;
+	return w + '0' * ones + letters * ('a' - '0' - 10);
+}
+
+static inline void fmt_put8(char *p, uint64_t w)
+{
+#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
+	w = __builtin_bswap64(w);
+#endif
+	memcpy(p, &w, sizeof(w));
+}
+
 static inline char *fmt_hex(char *p, uint64_t x)
 {
 	unsigned n = x ? (67 - __builtin_clzll(x)) / 4 : 1;
-	char *end = p + 2 + n, *q = end;
 
-	p[0] = '0';
-	p[1] = 'x';
-	for (; n >= 2; n -= 2, x >>= 8) {
-		q -= 2;
-		memcpy(q, fmt_hex2 + 2 * (x & 0xff), 2);
-	}
-	if (n)
-		q[-1] = fmt_hex2[2 * x + 1];
-	return end;
+	/* Those that count come first; behind them zeros, which are none. */
+	x <<= 64 - 4 * n;
+	memcpy(p, "0x", 2);
+	fmt_put8(p + 2, fmt_hex8(x >> 32));
+	if (n > 8)
+		fmt_put8(p + 10, fmt_hex8(x));
+	return p + 2 + n;
 }
 
 /* x / 1000 with three decimals. */

@@ -110,14 +110,17 @@ void out_f64(struct out *o, double x)
 	}
 }
 
-/* Not zero when one of the eight bytes needs more than a copy: below 0x20, a quote, a backslash, or
- * not ASCII. Standard tricks: (w - n) & ~w has the top bit of each byte set that is less than n. */
-static inline uint64_t not_plain(uint64_t w)
-{
-	const uint64_t ones = 0x0101010101010101ULL, tops = 0x8080808080808080ULL;
-	uint64_t quote = w ^ ones * '"', slash = w ^ ones * '\\';
+typedef int8_t bytes16 __attribute__((vector_size(16)));
 
-	return ((w - ones * 0x20) | (quote - ones) | (slash - ones) | w) & tops;
+/* Not zero when one of the sixteen bytes needs more than a copy: below 0x20, a quote, a backslash,
+ * or not ASCII. */
+static inline uint64_t not_plain(bytes16 b)
+{
+	bytes16 bad = (b < 0x20) | (b == '"') | (b == '\\');
+	uint64_t w[2];
+
+	memcpy(w, &bad, sizeof(w));
+	return w[0] | w[1];
 }
 
 static inline bool is_plain(unsigned char c)
@@ -168,17 +171,26 @@ static unsigned escape(char **out, const unsigned char *s, size_t left)
 
 char *fmt_json_str(char *p, const char *str, size_t len)
 {
-	const unsigned char *s = (const unsigned char *)str, *end = s + len;
+	const unsigned char *first = (const unsigned char *)str, *s = first, *end = s + len;
+	bytes16 b;
 
 	*p++ = '"';
 	for (;;) {
-		for (; end - s >= 8; s += 8, p += 8) {
-			uint64_t w;
-
-			memcpy(&w, s, 8);
-			if (not_plain(w))
+		for (; end - s >= (long)sizeof(b); s += sizeof(b), p += sizeof(b)) {
+			memcpy(&b, s, sizeof(b));
+			if (not_plain(b))
 				break;
-			memcpy(p, &w, 8);
+			memcpy(p, &b, sizeof(b));
+		}
+		/* The last ones once more, with the rest: they are copies if all of them are plain.
+		 */
+		if (s < end && end - s < (long)sizeof(b) && end - first >= (long)sizeof(b)) {
+			memcpy(&b, end - sizeof(b), sizeof(b));
+			if (!not_plain(b)) {
+				p += end - s;
+				memcpy(p - sizeof(b), &b, sizeof(b));
+				break;
+			}
 		}
 		while (s < end && is_plain(*s))
 			*p++ = *s++;

@@ -134,6 +134,29 @@ static void test_str(void **state)
 	out__close(o);
 }
 
+/* One that needs an escape, at each place of strings of each length. */
+static void test_str_places(void **state)
+{
+	static const char text[] = "abcdefghijklmnopqrstuvwxyz0123456789ABCDEFGHIJKLMN";
+	struct out *o = out__memory();
+	char s[64], want[80];
+
+	for (size_t n = 1; n < sizeof(text); n++) {
+		for (size_t at = 0; at <= n; at++) {
+			bool has = at < n;
+
+			memcpy(s, text, n);
+			if (has)
+				s[at] = '"';
+			snprintf(want, sizeof(want), "\"%.*s%s%.*s\"", (int)at, text,
+				 has ? "\\\"" : "", has ? (int)(n - at - 1) : 0, text + at + has);
+			out_json_str(o, s, n);
+			check(o, want);
+		}
+	}
+	out__close(o);
+}
+
 static void check_valid(struct out *o, const char *s, size_t n)
 {
 	out_json_str(o, s, n);
@@ -168,9 +191,8 @@ static void test_str_any(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_numbers),
-		cmocka_unit_test(test_f64),
-		cmocka_unit_test(test_str),
+		cmocka_unit_test(test_numbers), cmocka_unit_test(test_f64),
+		cmocka_unit_test(test_str),	cmocka_unit_test(test_str_places),
 		cmocka_unit_test(test_str_any),
 	};
 
