@@ -73,13 +73,16 @@ bool event_arg(const struct meaning *m, const struct trace_event *ev, int arg, u
 	size = a->type->size;
 	if (size > sizeof(*val))
 		return false;
-	*val = 0;
 	if (a->dir == DIR_IN) {
 		if (m->word[arg] < 0 || (unsigned)m->word[arg] >= ev->word_cnt)
 			return false;
-		memcpy(val, &ev->words[m->word[arg]], size);
+		*val = ev->words[m->word[arg]];
+		/* Bits above its size may be anything: the ABI leaves them open. */
+		if (size < sizeof(*val))
+			*val &= (1ULL << 8 * size) - 1;
 		return true;
 	}
+	*val = 0;
 	if (m->cap[arg] < 0 || (unsigned)m->cap[arg] >= ev->cap_cnt)
 		return false;
 	if (ev->caps[m->cap[arg]].len < (int)size)
