@@ -14,8 +14,9 @@
 struct plan {
 	bool ready;
 	uint8_t word_cnt, cap_cnt;
-	uint8_t word[CT_MAX_WORDS]; /* of each argument: first word, or PLAN_NO_WORD */
-	int8_t cap[CT_MAX_WORDS];   /* of each argument: pointee, or -1 */
+	uint8_t word[CT_MAX_WORDS];   /* of each argument: first word, or PLAN_NO_WORD */
+	int8_t cap[CT_MAX_WORDS];     /* of each argument: pointee, or -1 */
+	bool is_scalar[CT_MAX_WORDS]; /* each argument: its word is its value */
 	struct ct_cap caps[CT_MAX_CAPS];
 };
 

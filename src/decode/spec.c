@@ -132,6 +132,14 @@ static void plan_cap(struct plan *p, const struct api_fn *fn, unsigned i)
 					.count_off = LAUNCH_ATTRS_CNT_OFF});
 }
 
+static bool is_scalar(const struct api_arg *arg)
+{
+	const struct api_type *t = arg->type;
+
+	return arg->dir == DIR_IN && t->size && t->size <= sizeof(uint64_t) &&
+	       !(t->kind >= KIND_BYTES && t->kind <= KIND_STRUCT);
+}
+
 static void plan_make(struct plan *p, const struct api_fn *fn)
 {
 	unsigned cnt = fn->arg_cnt < CT_MAX_WORDS ? fn->arg_cnt : CT_MAX_WORDS;
@@ -140,8 +148,10 @@ static void plan_make(struct plan *p, const struct api_fn *fn)
 	memset(p, 0, sizeof(*p));
 	memset(p->cap, -1, sizeof(p->cap));
 	memset(p->word, PLAN_NO_WORD, sizeof(p->word));
-	for (unsigned i = 0; i < cnt; i++)
+	for (unsigned i = 0; i < cnt; i++) {
 		p->word[i] = place(&r, &fn->args[i]);
+		p->is_scalar[i] = is_scalar(&fn->args[i]);
+	}
 	/* Counts may follow the arrays that they count. */
 	for (unsigned i = 0; i < cnt; i++)
 		plan_cap(p, fn, i);

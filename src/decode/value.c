@@ -336,10 +336,8 @@ static void visit_in_arg(const struct visit *c, unsigned i)
 
 	if (word + cnt > c->word_cnt)
 		c->v->ops->none(c->v, arg->name);
-	else if (arg->type->kind >= KIND_BYTES && arg->type->kind <= KIND_STRUCT)
-		visit_value(arg->type, arg->name, (const uint8_t *)&c->words[word], 8 * cnt, c->v);
 	else
-		visit_scalar(arg->type, arg->name, c->words[word], c->v);
+		visit_value(arg->type, arg->name, (const uint8_t *)&c->words[word], 8 * cnt, c->v);
 }
 
 static void visit_arg(const struct visit *c, unsigned i)
@@ -386,6 +384,12 @@ void api_visit_args(const struct api_fn *fn, const uint64_t *words, unsigned wor
 		return;
 	}
 	c.plan = api_plan(fn, &tmp);
-	for (unsigned i = 0; i < fn->arg_cnt && i < CT_MAX_WORDS; i++)
-		visit_arg(&c, i);
+	for (unsigned i = 0; i < fn->arg_cnt && i < CT_MAX_WORDS; i++) {
+		unsigned word = c.plan->word[i];
+
+		if (c.plan->is_scalar[i] && word < c.word_cnt)
+			visit_scalar(fn->args[i].type, fn->args[i].name, words[word], v);
+		else
+			visit_arg(&c, i);
+	}
 }

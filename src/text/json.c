@@ -49,24 +49,29 @@ static inline const struct fixed_key *fixed_key(const char *name)
 /* Short names are copied byte by byte: faster than two calls into libc. */
 static __attribute__((noinline)) char *any_key(struct json *j, const char *name, size_t room)
 {
-	char *p = out_reserve(j->o, (name ? strlen(name) : 0) + room + 4);
+	char *p = out_reserve(j->o, strlen(name) + room + 4);
 
 	if (j->comma)
 		*p++ = ',';
 	j->comma = true;
-	return name ? spell_key(p, name) : p;
+	return spell_key(p, name);
 }
 
 /* Comma and name, with room for `room` bytes of value behind them. */
-static inline char *key(struct json *j, const char *name, size_t room)
+static inline __attribute__((always_inline)) char *key(struct json *j, const char *name,
+						       size_t room)
 {
 	const struct fixed_key *k;
 	unsigned skip = !j->comma;
 	char *p;
 
-	if (!j->fixed_names || !name)
-		return any_key(j, name, room);
-	k = fixed_key(name);
+	if (!name) {
+		p = out_reserve(j->o, room + 1);
+		*p = ',';
+		j->comma = true;
+		return p + 1 - skip;
+	}
+	k = j->fixed_names ? fixed_key(name) : NULL;
 	if (!k)
 		return any_key(j, name, room);
 	j->comma = true;
