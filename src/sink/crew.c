@@ -17,7 +17,7 @@
 
 #define THREADS_MAX 16
 /* Some hundred events, which stay in a processor's own cache. */
-#define BATCH_SZ (512 << 10)
+#define BATCH_SZ (256 << 10)
 /* One is filled, one is written, and two for each thread. */
 #define BATCHES_EACH 2
 
