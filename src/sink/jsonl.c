@@ -304,7 +304,6 @@ static char *put_fn(char *p, const struct trace_event *ev)
 struct said_fn {
 	const struct api_fn *fn;
 	enum event_type type;
-	const char *op, *name;
 	unsigned len;
 	char text[256];
 };
@@ -319,17 +318,21 @@ struct said_task {
 static _Thread_local struct said_fn said_fns[SAID_CNT];
 static _Thread_local struct said_task said_tasks[SAID_CNT];
 
-/* NULL: it is to be put together each time. Rows of the table stay what they are, others do not. */
+/* NULL: it is to be put together each time. Rows of the table stay what they are; other functions,
+ * and names that were read from a file, do not. */
 static const struct said_fn *said_of_fn(const struct trace_event *ev)
 {
-	struct said_fn *s = &said_fns[(uintptr_t)ev->fn / sizeof(*ev->fn) % SAID_CNT];
+	const struct api_fn *fn = ev->fn;
+	struct said_fn *s = &said_fns[(uintptr_t)fn / sizeof(*fn) % SAID_CNT];
 
-	if (s->fn == ev->fn && s->type == ev->type && s->op == ev->op && s->name == ev->name)
-		return s;
-	if (!ev->fn->known ||
-	    FN_ROOM + strlen(ev->op) + strlen(ev->name) + strlen(ev->fn->symbol) > sizeof(s->text))
+	if (!fn->known || ev->name != fn->name || ev->op != api_op_name(fn->op))
 		return NULL;
-	*s = (struct said_fn){.fn = ev->fn, .type = ev->type, .op = ev->op, .name = ev->name};
+	if (s->fn == fn && s->type == ev->type)
+		return s;
+	if (FN_ROOM + strlen(ev->op) + strlen(ev->name) + strlen(fn->symbol) > sizeof(s->text))
+		return NULL;
+	s->fn = fn;
+	s->type = ev->type;
 	s->len = put_fn(s->text, ev) - s->text;
 	return s;
 }

@@ -157,6 +157,34 @@ static void test_outcome(void **state)
 	check_event(&ev, INIT("0.000000", "\"duration_us\":0.000,\"result\":0"));
 }
 
+/* What was put together for the last call does not stay where this one differs: other texts at the
+ * same address, ids whose last bits are the same. */
+static void test_said_again(void **state)
+{
+	static const uint64_t words[] = {0};
+	struct trace_event ev = call("cuInit", TYPE_INIT, words);
+	char name[16] = "cuInit", comm[16], op[8] = "init";
+	char want[512];
+
+	for (int i = 0; i < 300; i++) {
+		name[5] = i % 3 ? 't' : 'x';
+		op[3] = i % 5 ? 't' : 'x';
+		ev.name = i % 2 ? name : ev.fn->name;
+		ev.op = i % 7 ? op : api_op_name(ev.fn->op);
+		ev.type = i % 11 ? TYPE_INIT : TYPE_MODULE;
+		ev.pid = 100 + i / 150;
+		ev.tid = 1 + i % 2 * 64;
+		ev.comm = comm;
+		snprintf(comm, sizeof(comm), "\"%d", i / 20);
+		snprintf(want, sizeof(want),
+			 "{\"ts\":1.234567,\"type\":\"%s\",\"op\":\"%s\",\"name\":\"%s\","
+			 "\"symbol\":\"cuInit\",\"pid\":%u,\"tid\":%u,\"comm\":\"\\\"%d\",\"id\":7,"
+			 "\"duration_us\":1.501,\"result\":0,\"args\":{\"Flags\":0}}",
+			 event_type_name(ev.type), ev.op, ev.name, ev.pid, ev.tid, i / 20);
+		check_event(&ev, want);
+	}
+}
+
 static struct trace_event launch(void)
 {
 	static const uint64_t words[] = {0xf00, 4, 2, 1, 128, 1, 1, 64, 0xabc, 0x7ffc0, 0};
@@ -480,12 +508,12 @@ static int teardown(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_alloc),	      cmocka_unit_test(test_outcome),
-		cmocka_unit_test(test_launch),	      cmocka_unit_test(test_copy),
-		cmocka_unit_test(test_hostile_names), cmocka_unit_test(test_process),
-		cmocka_unit_test(test_library),	      cmocka_unit_test(test_header),
-		cmocka_unit_test(test_end),	      cmocka_unit_test(test_full),
-		cmocka_unit_test(test_no_such_file),
+		cmocka_unit_test(test_alloc),	   cmocka_unit_test(test_outcome),
+		cmocka_unit_test(test_said_again), cmocka_unit_test(test_launch),
+		cmocka_unit_test(test_copy),	   cmocka_unit_test(test_hostile_names),
+		cmocka_unit_test(test_process),	   cmocka_unit_test(test_library),
+		cmocka_unit_test(test_header),	   cmocka_unit_test(test_end),
+		cmocka_unit_test(test_full),	   cmocka_unit_test(test_no_such_file),
 	};
 
 	return cmocka_run_group_tests(tests, setup, teardown);
