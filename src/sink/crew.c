@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Batches of events go round: the caller fills one, any thread words it, and whichever thread finds
- * the oldest unwritten batch worded writes it. All of that under one lock, which is taken three
- * times a batch.
+ * the oldest unwritten batch worded writes it: the caller, too, when it would have to wait. All of
+ * that under one lock, which is taken three times a batch.
  */
 #include "crew.h"
 
@@ -228,8 +228,11 @@ static void submit(struct crew *c)
 	pthread_mutex_lock(&c->lock);
 	c->filled++;
 	pthread_cond_signal(&c->work);
-	while (c->filled - c->written == c->batch_cnt)
-		pthread_cond_wait(&c->room, &c->lock);
+	/* Without room there is nothing better to do than the others' work. */
+	while (c->filled - c->written == c->batch_cnt) {
+		if (!do_something(c))
+			pthread_cond_wait(&c->room, &c->lock);
+	}
 	pthread_mutex_unlock(&c->lock);
 	c->filling = &c->batches[c->filled % c->batch_cnt];
 	memset(c->names, 0, sizeof(c->names));
@@ -369,8 +372,10 @@ void crew__wait(struct crew *c)
 	if (c->filling->len)
 		submit(c);
 	pthread_mutex_lock(&c->lock);
-	while (c->written != c->filled)
-		pthread_cond_wait(&c->room, &c->lock);
+	while (c->written != c->filled) {
+		if (!do_something(c))
+			pthread_cond_wait(&c->room, &c->lock);
+	}
 	c->s->lost_cnt += c->lost_cnt;
 	c->lost_cnt = 0;
 	pthread_mutex_unlock(&c->lock);
