@@ -70,6 +70,12 @@ PY
 	gzip -nc "$dir/seeds/jsonl/3" | seed jsonl gz
 	zstd -qc "$dir/seeds/jsonl/3" 2>/dev/null | seed jsonl zst
 	printf '6,1234,5678901,-;NVRM: Xid (PCI:0000:3b:00): 79, pid=1234, GPU has fallen off the bus.\n SUBSYSTEM=pci\n' | seed kmsg xid
+	python3 - <<'PY' | seed fecs slices
+import struct, sys
+sys.stdout.buffer.write(struct.pack("=Q", 1000))
+for i, tag in enumerate((7, 6, 7, 6, 254, 6, 6)):
+    sys.stdout.buffer.write(struct.pack("=HHIBBHIIHBBQ", 134, 0, 0, tag, 0, i, 70, 7, 0, 255, 255, 1000 + i))
+PY
 	printf '1000 40 py::train:model.py\n1040 10 _ZN1a1bEv\nfffffffffffffff0 f last\n' | seed perf_map map
 	mkdir -p "$dir/seeds/symbols" && cp "$dir/seeds/elf/small.so" /bin/true "$dir/seeds/symbols/"
 	make_daemon_seeds
