@@ -117,4 +117,20 @@ struct ct_uvm {
 	__u32 reserved;
 };
 
+/* It had the GPU still when the trace ended; it had it when the log began; it is the kernel's. */
+#define CT_CTXSW_F_UNFINISHED 1
+#define CT_CTXSW_F_BEFORE     2
+#define CT_CTXSW_F_KERNEL     4
+
+/* --gpu-ctxsw: a process had a GPU's graphics and compute engine. */
+struct ct_ctxsw {
+	struct ct_rec rec; /* pid 0: the kernel, or another user's */
+	__u64 end_ns;
+	__u64 missed;  /* records of the driver's log that are missing right before */
+	__u32 minor;   /* N of /dev/nvidiaN */
+	__u32 context; /* number of a channel; 0: hidden */
+	char gpu[16];  /* PCI address */
+	char comm[16]; /* of the process; empty: not known */
+};
+
 #endif /* CT_NV_H */

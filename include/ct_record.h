@@ -160,6 +160,8 @@ enum ct_drop {
 	CT_DROP_NV_SHARE = 9,
 	/* Table of processes full, or what its user may have of it: a call or child not seen */
 	CT_DROP_PROCESSES = 10,
+	/* of the driver's log of context switches: its ring was full, or it made no sense */
+	CT_DROP_CTXSW = 11,
 	CT_DROP_CNT
 };
 

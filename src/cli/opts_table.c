@@ -287,6 +287,14 @@ static void set_kernel_probe(struct opts *o, const struct opt_row *row, const ch
 	opts__die("--kernel-probe '%s': there is no such way; choose one of: %s", arg, row->words);
 }
 
+static void set_gpu_ctxsw(struct opts *o, const struct opt_row *row, const char *arg)
+{
+	if (arg && strcmp(arg, row->words))
+		opts__die("--gpu-ctxsw '%s': write --gpu-ctxsw, or --gpu-ctxsw=%s", arg,
+			  row->words);
+	o->trace.gpu_ctxsw = arg ? GPU_CTXSW_FORCE : GPU_CTXSW_ON;
+}
+
 static void set_no_strings(struct opts *o, const struct opt_row *row, const char *arg)
 {
 	if (o->trace.hide == CT_HIDE_NOTHING)

@@ -508,6 +508,27 @@ static void on_irq(struct model *m, const void *data, const struct raw *raw)
 	m->opts.fn(m->opts.ctx, &ev);
 }
 
+static void on_ctxsw(struct model *m, const void *data, const struct raw *raw)
+{
+	const struct ct_ctxsw *rec = data;
+	char gpu[sizeof(rec->gpu) + 1] = {0}, comm[sizeof(rec->comm) + 1] = {0};
+	struct trace_event ev = event_of(EVENT_CTXSW, &rec->rec, "slice");
+
+	memcpy(gpu, rec->gpu, sizeof(rec->gpu));
+	memcpy(comm, rec->comm, sizeof(rec->comm));
+	ev.comm = comm;
+	ev.end_ns = rec->end_ns;
+	ev.unfinished = rec->rec.flags & CT_CTXSW_F_UNFINISHED;
+	ev.ctxsw.minor = rec->minor;
+	ev.ctxsw.gpu = gpu;
+	ev.ctxsw.context = rec->context;
+	if (!rec->rec.pid)
+		ev.ctxsw.whose = rec->rec.flags & CT_CTXSW_F_KERNEL ? "kernel" : "other user";
+	ev.ctxsw.began_before = rec->rec.flags & CT_CTXSW_F_BEFORE;
+	ev.ctxsw.missed = rec->missed;
+	m->opts.fn(m->opts.ctx, &ev);
+}
+
 /* Who maps what is trace/libs.c's, what is made in what trace/both.c's. */
 static void on_lib(struct model *m, const void *rec, const struct raw *raw)
 {

@@ -25,6 +25,7 @@ static const char *const drop_names[CT_DROP_CNT] = {
 	[CT_DROP_THREADS_SHARE] = "threads_share",
 	[CT_DROP_NV_SHARE] = "driver_share",
 	[CT_DROP_PROCESSES] = "processes",
+	[CT_DROP_CTXSW] = "ctxsw",
 };
 
 const char *event_type_name(enum event_type t)

@@ -39,6 +39,7 @@ struct trace_info {
 	const char *mechanism;		 /* "uprobe.session", "uprobe.multi", "uprobe" */
 	const char *kernel_probe;	 /* --kernel: "kprobe.multi", "fentry", ...; else NULL */
 	const char *gpu_time;		 /* --gpu-time: "graphs", "nodes"; else NULL */
+	const char *gpu_ctxsw;		 /* --gpu-ctxsw: "on", or why not; else NULL */
 	const char *hidden;		 /* "strings", "arguments": not read; NULL: nothing */
 	const char *const *degraded;	 /* missing capabilities: what is lost */
 	unsigned degraded_cnt;

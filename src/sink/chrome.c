@@ -25,6 +25,7 @@ struct chrome {
 	struct sink sink;
 	struct beside beside;
 	uint64_t arrow_cnt;
+	uint64_t gpu_rows; /* that have a name in this file */
 };
 
 static const char *const type_cname[TYPE_CNT] = {
@@ -107,10 +108,32 @@ static void put_meta(struct chrome *c, const char *what, uint32_t pid, uint32_t 
 	next_line(c);
 }
 
+/* GPUs are threads of process 0. */
+static uint32_t gpu_tid(const struct trace_event *ev)
+{
+	return ev->ctxsw.minor + 1;
+}
+
+static void put_gpu_name(struct chrome *c, const struct trace_event *ev)
+{
+	uint64_t bit = 1ull << (ev->ctxsw.minor & 63);
+	char row[TIMELINE_NAME_SZ];
+
+	if (c->gpu_rows & bit)
+		return;
+	if (!c->gpu_rows)
+		put_meta(c, "process_name", 0, 0, "GPUs", 0);
+	c->gpu_rows |= bit;
+	timeline_gpu_row(ev, row);
+	put_meta(c, "thread_name", 0, gpu_tid(ev), row, 0);
+}
+
 static void put_names(struct chrome *c, const struct trace_event *ev)
 {
 	const struct beside *b = &c->beside;
 
+	if (ev->kind == EVENT_CTXSW)
+		put_gpu_name(c, ev);
 	if (b->new_process)
 		put_meta(c, "process_sort_index", ev->pid, ev->pid, NULL, b->index);
 	if (b->process[0])
@@ -177,7 +200,7 @@ static void put_call_args(struct chrome *c, const struct trace_event *ev)
 	if (ev->fn && strcmp(ev->fn->symbol, ev->name))
 		json_str(&j, "symbol", ev->fn->symbol);
 	event_visit_fields(ev, &j.v);
-	if (ev->kind == EVENT_CALL)
+	if (ev->kind == EVENT_CALL || ev->kind == EVENT_CTXSW)
 		timeline_result(ev, &j.v, true);
 	json_stack_names(&j, ev->stack);
 	if (ev->fn && event_has_args(ev)) {
@@ -214,7 +237,10 @@ static void put_call(struct chrome *c, const struct trace_event *ev)
 	put_head(c, name, len, event_type_name(ev->type), "X", ev->start_ns);
 	out_lit(o, ",\"dur\":");
 	out_milli(o, event_duration_ns(ev));
-	put_ids(c, ev->pid, ev->tid);
+	if (ev->kind == EVENT_CTXSW)
+		put_ids(c, 0, gpu_tid(ev));
+	else
+		put_ids(c, ev->pid, ev->tid);
 	if (ev->kind == EVENT_DRIVER)
 		cname = "generic_work";
 	if (ev->kind == EVENT_GPU)
@@ -303,6 +329,7 @@ static int chrome_open(struct sink *s, const struct trace_info *info)
 static int chrome_next_file(struct sink *s, const struct trace_info *info)
 {
 	beside__next_file(&((struct chrome *)s)->beside);
+	((struct chrome *)s)->gpu_rows = 0;
 	return begin_file(s, info);
 }
 

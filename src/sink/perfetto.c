@@ -217,11 +217,21 @@ static void put_arrow(struct perfetto *p, const char *name, const struct flow_la
 	pseq__commit(&p->q);
 }
 
+static uint64_t slice_track(struct perfetto *p, const struct trace_event *ev)
+{
+	char row[TIMELINE_NAME_SZ];
+
+	if (ev->kind != EVENT_CTXSW)
+		return thread_track(p, ev->pid, ev->tid, NULL, ev->start_ns);
+	timeline_gpu_row(ev, row);
+	return named_track(p, TRACK_OF_ROW, 0, row, NULL, ev->start_ns);
+}
+
 /* Two packets, which make one unit. The viewer sorts them by their times, and those of equal times
  * as they stand here: what was called is written before who called it. */
 static void put_call(struct perfetto *p, const struct trace_event *ev)
 {
-	uint64_t track = thread_track(p, ev->pid, ev->tid, NULL, ev->start_ns), kernel = 0;
+	uint64_t track = slice_track(p, ev), kernel = 0;
 	struct pargs args;
 
 	pseq__event(&p->q, ev->start_ns, TYPE_SLICE_BEGIN, track, true);

@@ -377,7 +377,7 @@ void pargs__call(struct pargs *a, const struct trace_event *ev, uint64_t kernel)
 	if (kernel)
 		put_iid(a, "kernel", kernel);
 	event_visit_fields(ev, &a->v);
-	if (ev->kind == EVENT_CALL)
+	if (ev->kind == EVENT_CALL || ev->kind == EVENT_CTXSW)
 		timeline_result(ev, &a->v, false);
 	if (ev->stack && ev->stack->frame_cnt)
 		put_stack(a, ev->stack);

@@ -38,6 +38,7 @@ void summary__free(struct summary *s)
 	}
 	summary_driver_free(s);
 	summary_gpu_free(s);
+	residency__free(&s->residency);
 	free(s);
 }
 
@@ -401,6 +402,8 @@ void summary__event(struct summary *s, const struct trace_event *ev)
 		on_process(s, ev);
 	else if (ev->kind == EVENT_GPU)
 		summary_gpu_event(s, ev, ev->gpu.kernel ? kernel_stat(s, ev->gpu.kernel) : NULL);
+	else if (ev->kind == EVENT_CTXSW)
+		residency__event(&s->residency, ev);
 	else
 		summary_driver_event(s, ev);
 }

@@ -225,6 +225,9 @@ void summary__json(struct summary *s, struct out *out, const struct trace_info *
 	put_ms(&j, "ms", s->wait_ns);
 	json_close(&j);
 	summary_json_driver(s, &j, end, info->kernel_probe);
+	residency__sort(&s->residency);
+	if (info->gpu_ctxsw)
+		residency__json(&s->residency, &j, info);
 	put_functions(&j, s);
 	json_u64(&j, "failed", s->error_cnt);
 	put_errors(&j, s);

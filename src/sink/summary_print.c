@@ -476,6 +476,8 @@ void summary__print(struct summary *s, FILE *f, const struct trace_info *info,
 	print_waits(s, &term, rows, cnt, wall_ns);
 	print_functions(s, &term, rows, cnt);
 	summary_print_driver(s, &term, rows, cnt, info, end);
+	residency__sort(&s->residency);
+	residency__print(&s->residency, &term, info);
 	print_errors(s, &term);
 	print_unfinished(s, &term);
 	summary_print_counted(&term, end);

@@ -5,6 +5,8 @@
 
 #include "summary.h"
 
+#include "report/work/residency.h"
+
 #include <string.h>
 
 #define HASH_NONFATAL_OOM 1
@@ -161,6 +163,7 @@ struct summary {
 	struct gpu_dev_stat *gpus[SUMMARY_GPUS_MAX]; /* --gpu-time */
 	unsigned gpu_cnt;
 	struct driver_stat driver;
+	struct residency residency; /* --gpu-ctxsw */
 
 	struct class_stat classes[CLASS_CNT];
 	struct mem_stat mem[MEM_KIND_CNT];

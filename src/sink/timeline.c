@@ -20,6 +20,11 @@ const char *timeline_name(const struct trace_event *ev, char buf[TIMELINE_NAME_S
 	} else if (ev->kind == EVENT_XID) {
 		snprintf(buf, TIMELINE_NAME_SZ, "Xid %u", ev->xid.xid);
 		name = buf;
+	} else if (ev->kind == EVENT_CTXSW && ev->pid) {
+		snprintf(buf, TIMELINE_NAME_SZ, "%.32s %u", ev->comm, ev->pid);
+		name = buf;
+	} else if (ev->kind == EVENT_CTXSW) {
+		name = ev->ctxsw.whose ?: name;
 	}
 	*len = strlen(name);
 	return name;
@@ -45,6 +50,11 @@ const struct trace_event *timeline_place(const struct trace_event *ev, struct ti
 	return &to->ev;
 }
 
+void timeline_gpu_row(const struct trace_event *ev, char buf[TIMELINE_NAME_SZ])
+{
+	snprintf(buf, TIMELINE_NAME_SZ, "GPU %u: contexts", ev->ctxsw.minor);
+}
+
 static void put_text(struct visitor *v, const char *name, const char *s)
 {
 	if (s)
@@ -63,7 +73,7 @@ void timeline_result(const struct trace_event *ev, struct visitor *v, bool ok)
 		visit_bool(v, "abandoned", true);
 	if (ev->entry_only)
 		visit_bool(v, "entry_only", true);
-	if (!event_returned(ev) || ev->fn->no_result)
+	if (!ev->fn || !event_returned(ev) || ev->fn->no_result)
 		return;
 	if (ok || ev->result)
 		v->ops->i64(v, "result", ev->result);
@@ -118,6 +128,8 @@ void timeline_begin(const struct trace_info *info, struct visitor *v)
 	put_text(v, "mechanism", info->mechanism);
 	if (info->kernel_probe)
 		put_text(v, "kernel_probe", info->kernel_probe);
+	if (info->gpu_ctxsw)
+		put_text(v, "gpu_ctxsw", info->gpu_ctxsw);
 	if (info->hidden)
 		put_text(v, "hidden", info->hidden);
 	v->ops->open_array(v, "degraded");

@@ -19,11 +19,6 @@ static inline const char *timeline_kernel(const struct trace_event *ev)
 	       : ev->has & HAS_LAUNCH ? ev->launch.kernel
 				      : NULL;
 }
-/* Has it a beginning and an end? */
-static inline bool timeline_is_slice(const struct trace_event *ev)
-{
-	return ev->kind == EVENT_CALL || ev->kind == EVENT_DRIVER || ev->kind == EVENT_GPU;
-}
 /* What a GPU executed is drawn below the threads of its process: a row for each stream. */
 struct timeline_place {
 	struct trace_event ev;
@@ -33,6 +28,14 @@ struct timeline_place {
 };
 /* The event as it is drawn: ev, or &to->ev. */
 const struct trace_event *timeline_place(const struct trace_event *ev, struct timeline_place *to);
+/* Does it take time: a slice, or is it an instant? */
+static inline bool timeline_is_slice(const struct trace_event *ev)
+{
+	return ev->kind == EVENT_CALL || ev->kind == EVENT_DRIVER || ev->kind == EVENT_GPU ||
+	       ev->kind == EVENT_CTXSW;
+}
+/* EVENT_CTXSW: the row that is a GPU's. */
+void timeline_gpu_row(const struct trace_event *ev, char buf[TIMELINE_NAME_SZ]);
 /* How a call ended: "unfinished", "result", "error". ok: also a result that says nothing. */
 void timeline_result(const struct trace_event *ev, struct visitor *v, bool ok);
 /* Members of "trace begins" and of "trace ends". */

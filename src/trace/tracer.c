@@ -247,6 +247,7 @@ void tracer__fill_info(struct tracer *t)
 	info->hidden = api_hide_name(t->o.attach.hide);
 	info->kernel_probe = kernel_probe(t);
 	info->gpu_time = gpu_time_name(t->o.gpu_time);
+	info->gpu_ctxsw = t->gpu_ctxsw[0] ? t->gpu_ctxsw : NULL;
 	info->degraded = t->degraded;
 	info->degraded_cnt =
 		t->att ? caps__degraded(t->degraded, sizeof(t->degraded) / sizeof(t->degraded[0]))

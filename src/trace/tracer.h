@@ -26,16 +26,19 @@ enum probe {
 	PROBE_BOTH,   /* so, and by the kernel what that does not reach */
 };
 
+enum gpu_ctxsw { GPU_CTXSW_OFF = 0, GPU_CTXSW_ON, GPU_CTXSW_FORCE };
+
 struct tracer_opts {
 	enum probe probe;	   /* not PROBE_AUTO */
 	uid_t inject_uid;	   /* PROBE_INJECT, PROBE_BOTH: processes of this user, */
 	const char *inject_name;   /* who find us by this name; NULL: the tracer chooses it */
 	struct attach_opts attach; /* fns and abi are the tracer's */
 	enum ct_gpu_time gpu_time;
-	const char *cupti;    /* path, or NULL */
-	bool measure_entries; /* also what calls cost of which only the entry is seen */
-	bool wait;	      /* for libcuda to be loaded */
-	bool xids;	      /* from the kernel log if need be, without --kernel, too */
+	const char *cupti; /* path, or NULL */
+	bool measure_entries;	   /* also what calls cost of which only the entry is seen */
+	bool wait;		   /* for libcuda to be loaded */
+	bool xids;		   /* from the kernel log if need be, without --kernel, too */
+	enum gpu_ctxsw gpu_ctxsw;  /* context switches of GPUs */
 	model_event_fn fn;
 	void *ctx;
 	/* A thread makes its first call, or a process maps a libcuda: before its events. Or NULL.
@@ -61,6 +64,7 @@ struct tracer {
 	struct trace_lib *info_libs;
 	const char *degraded[32];
 	char traced[512], left_out[512], counted[512], no_return[512], stacks[512];
+	char gpu_ctxsw[256]; /* as in info; "": not asked for */
 	bool said_sigill;
 };
 

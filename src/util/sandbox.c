@@ -305,6 +305,13 @@ static const uint32_t screen_ioctls[] = {
 	TCSETSF,
 };
 
+/* What gpu/rm.h does after the start: any RM control of a client of ours, for the filter does not
+ * see which. */
+static const uint32_t gpu_log_ioctls[] = {
+	0xc020462a, /* RM_REQUEST_CONTROL */
+	0xc0104629, /* RM_REQUEST_FREE */
+};
+
 static int allow(scmp_filter_ctx ctx, const char *call)
 {
 	int nr = seccomp_syscall_resolve_name(call);
@@ -470,6 +477,8 @@ static int filter_calls(const struct sandbox_needs *needs)
 		ret = allow_for_inject(ctx);
 	if (!ret && needs->daemon)
 		ret = allow_for_daemon(ctx);
+	if (!ret && needs->gpu_log)
+		ret = allow_ioctls(ctx, gpu_log_ioctls, COUNT(gpu_log_ioctls));
 	if (!ret && needs->screen)
 		ret = allow_ioctls(ctx, screen_ioctls, COUNT(screen_ioctls));
 	if (!ret)

@@ -14,6 +14,7 @@ struct sandbox_needs {
 	bool daemon;	  /* else a trace */
 	bool links;	  /* instead of either: the process that attaches (attach/probe/links.h) */
 	bool inject;	  /* a trace that programs connect to (inject/inject.h) */
+	bool gpu_log;	  /* reads the driver's log (gpu/ctxsw.h) */
 	bool screen;	  /* a trace that is shown on one (top/screen.h) */
 	bool perf_probes; /* with links, one perf event each: asks for CAP_SYS_ADMIN */
 };

@@ -45,6 +45,7 @@ LINES = {
     "xid": head("xid", "xid", xid=79, gpu="0000:18:00.0", meaning="GPU has fallen off the bus", message="m"),
     "uvm": head("uvm", "migration", ptr="0x10", size=4096, cause="prefetch", **{"from": "CPU", "to": "GPU0"}),
     "irq": head("interrupt", "interrupt", irq=130, cpu=3),
+    "ctxsw": head("ctxsw", "slice", duration_us=2047.52, minor=0, gpu="0000:3b:00.0", context=7),
     "call": head("memory", "free", symbol="cuMemFree_v2", id=7, duration_us=1.5, result=0, args={}),
     "driver": head("kernel", "open", duration_us=1.5, device="nvidiactl", result=0),
     "sched": head("scheduler", "timeslice", device="nvidiactl", meaning="m"),
@@ -142,7 +143,7 @@ def fields_of(section):
 
 # Sections of the page, and whose lines they are of.
 SECTIONS = {"Header": "header", "Calls": "call", "System calls into the driver": "driver", "Scheduler": "sched", "Xids": "xid",
-            "Managed memory": "uvm", "Interrupts": "irq", "GPU": "gpu", "Tracer": "tracer", "Stacks": "stack_line", "Processes": "process",
+            "Managed memory": "uvm", "Interrupts": "irq", "GPU": "gpu", "Context switches": "ctxsw", "Tracer": "tracer", "Stacks": "stack_line", "Processes": "process",
             "Libraries": "library", "End": "end"}
 
 

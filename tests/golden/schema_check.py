@@ -146,7 +146,7 @@ HEADER = {
     'driver_version': (or_null(word), True), 'cuda_version': (or_null(matches(re.compile(r'\d+\.\d+\Z'))), True),
     'libraries': (array(is_object), True), 'traced': (text, True), 'left_out': (text, True),
     'mechanism': (one_of({'uprobe.session', 'uprobe.multi', 'uprobe', 'inject'}), True),
-    'counted': (word, False), 'no_return': (word, False), 'hidden': (one_of({'strings', 'arguments'}), False), 'stacks': (word, False),
+    'gpu_ctxsw': (word, False), 'counted': (word, False), 'no_return': (word, False), 'hidden': (one_of({'strings', 'arguments'}), False), 'stacks': (word, False),
     'kernel_probe': (one_of({'kprobe.multi', 'fentry', 'kprobe', 'tracepoint', 'inject'}), False), 'degraded': (array(word), True),
     'probe_cost_ns': (lambda v: num(v) and v >= 0, True), 'clock': (one_of({'CLOCK_MONOTONIC'}), True),
     'clock_base_ns': (count, True), 'wall_time': (matches(WALL_TIME), True),
@@ -215,6 +215,11 @@ FRAME = {
     'ip': (hexa, True), 'module': (word, False), 'offset': (hexa, False), 'build_id': (matches(BUILD_ID), False),
     'symbol': (word, False),
 }
+CTXSW = dict(EVENT, **{
+    'op': (one_of({'slice'}), True), 'duration_us': (positive(micro), False), 'elapsed_us': (positive(micro), False), 'unfinished': (is_true, False),
+    'minor': (count, True), 'gpu': (word, True), 'context': (count, True), 'whose': (one_of({'kernel', 'other user'}), False),
+    'began_before': (is_true, False), 'missed': (some, False),
+})
 INTERRUPT = dict(EVENT, **{'op': (one_of({'interrupt'}), True), 'irq': (count, True), 'cpu': (count, True)})
 END = {
     'ts': (milli, True), 'type': (text, True), 'name': (one_of({'cudatrace'}), True), 'reason': (word, True),
@@ -305,6 +310,7 @@ class Trace:
             checks = {'process': self.check_process, 'library': self.check_library, 'uvm': self.check_uvm,
                       'scheduler': lambda o: members(o, SCHEDULER, o.get('name', kind)),
                       'xid': lambda o: members(o, XID, kind), 'interrupt': lambda o: members(o, INTERRUPT, kind),
+                      'ctxsw': lambda o: members(o, CTXSW, kind),
                       'tracer': self.check_tracer, 'stack': self.check_stack}
             if kind == 'kernel' and obj.get('op') in SYSTEM_CALLS:
                 checks[kind] = self.check_system_call

@@ -9,6 +9,7 @@
 #include "report/collect.h"
 #include "report/work/driver_calls.h"
 #include "report/work/gpu.h"
+#include "report/work/switches.h"
 #include "report/time/idle.h"
 #include "report/iter/iter.h"
 #include "report/time/overview.h"
@@ -331,6 +332,52 @@ static void answer_ioctls(const struct report *r, struct answer *a)
 	say(a, ".");
 }
 
+/* What the driver's log of context switches says of a GPU. */
+static void say_resident(struct answer *a, const struct resident_gpu *g)
+{
+	uint64_t span = resident_span_ns(g);
+	struct cells c = {0};
+	char name[64];
+
+	say(a, " GPU %u switched contexts %s times in %s", g->minor, count_of(&c, g->switch_cnt),
+	    time_of(&c, span));
+	if (span)
+		say(a, " (%.1f/s), %.1f %% of the time went into that", g->switch_cnt * 1e9 / span,
+		    100 * ratio_of(g->between_ns, span));
+	for (unsigned i = 0; i < g->proc_cnt && i < 4; i++) {
+		resident_name(&g->procs[i], name, sizeof(name));
+		say(a, "%s%s had it %.1f %% of it in slices of %s", i ? ", " : "; ", name,
+		    100 * ratio_of(g->procs[i].ns, span),
+		    time_of(&c, ratio_of(g->procs[i].ns, g->procs[i].cnt)));
+	}
+	say(a, ".");
+}
+
+static void say_switches(const struct report *r, struct answer *a)
+{
+	const struct residency *res = switches_result(r);
+	uint64_t cnt = 0, between = 0;
+
+	for (unsigned i = 0; res && i < res->cnt; i++) {
+		cnt += res->gpus[i]->switch_cnt;
+		between += res->gpus[i]->between_ns;
+	}
+	if (res && res->cnt) {
+		number(a, "switches", cnt);
+		number(a, "switching_ns", between);
+	}
+	for (unsigned i = 0; res && i < res->cnt && i < 2; i++)
+		say_resident(a, res->gpus[i]);
+	if (res && res->cnt)
+		return;
+	if (!r->info->gpu_ctxsw)
+		say(a, " When the GPU switches contexts no ioctl tells: --gpu-ctxsw shows it.");
+	else if (!strcmp(r->info->gpu_ctxsw, "on"))
+		say(a, " No switch of contexts was seen: nobody else wanted a GPU.");
+	else
+		say(a, " Switches of contexts are not seen: %s.", r->info->gpu_ctxsw);
+}
+
 static void answer_sched(const struct report *r, struct answer *a)
 {
 	struct driver_result d;
@@ -343,6 +390,7 @@ static void answer_sched(const struct report *r, struct answer *a)
 	number(a, "xids", d.xid_cnt);
 	if (!d.traced) {
 		say(a, "Not traced: --kernel shows what the driver is asked.");
+		say_switches(r, a);
 		return;
 	}
 	say(a, "%s times, as far as the kernel can know", count_of(&c, d.sched_total));
@@ -356,7 +404,8 @@ static void answer_sched(const struct report *r, struct answer *a)
 		if (it.count && d.sched_last_ns < it.steady_ns)
 			say(a, ", none in iterations after the warm-up");
 	}
-	say(a, ". A launch makes no ioctl, and when the GPU switches no ioctl tells.");
+	say(a, ". A launch makes no ioctl.");
+	say_switches(r, a);
 }
 
 static void answers_finish(void *p)
@@ -377,7 +426,8 @@ static void answers_finish(void *p)
 		 answer_wait, false},
 		{"ioctls", "Which ioctls reach the driver, from which CUDA calls?", answer_ioctls,
 		 false},
-		{"scheduler", "When is the GPU's scheduler invoked?", answer_sched, true},
+		{"scheduler", "When is the GPU's scheduler invoked, when are contexts switched?",
+		 answer_sched, true},
 	};
 	struct answers *a = p;
 
