@@ -34,6 +34,7 @@ static const struct key keys[] = {
 	KEY("trace.functions", KEY_TEXT, trace.functions, ""),
 	KEY("trace.detail", KEY_DETAIL, trace.detail, ""),
 	KEY("trace.kernel", KEY_BOOL, trace.kernel, "false"),
+	KEY("trace.gpu_ctxsw", KEY_BOOL, trace.gpu_ctxsw, "false"),
 	KEY("trace.hide", KEY_HIDE, trace.hide, "none"),
 	NUM("trace.buffer_size", KEY_SIZE, trace.buffer_size, "8M", 64 << 10, false),
 	KEY("files.directory", KEY_TEXT, files.directory, "/var/lib/cudatrace"),

@@ -40,7 +40,7 @@ struct config {
 	struct {
 		char *functions;
 		enum api_detail detail;
-		bool kernel;
+		bool kernel, gpu_ctxsw;
 		enum ct_hide hide;
 		uint64_t buffer_size;
 	} trace;

@@ -271,6 +271,7 @@ static int open_tracer(struct daemon *d)
 			},
 		.wait = true,
 		.xids = true,
+		.gpu_ctxsw = d->cfg->trace.gpu_ctxsw ? GPU_CTXSW_ON : GPU_CTXSW_OFF,
 		.fn = daemon__event,
 		.on_use = daemon__use,
 		.on_reuse = daemon__forget_fn,
@@ -353,7 +354,8 @@ static int start(struct daemon *d)
 		return ret;
 	ret = add_events(d);
 	if (!ret && d->o->sandbox)
-		sandbox__enter(&(struct sandbox_needs){.daemon = true});
+		sandbox__enter(&(struct sandbox_needs){.daemon = true,
+						       .gpu_log = d->cfg->trace.gpu_ctxsw});
 	return ret;
 }
 

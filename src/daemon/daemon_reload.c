@@ -56,6 +56,7 @@ static void tell_restart(const struct daemon *d, const struct config *was)
 		{"trace.functions", strcmp(was->trace.functions, c->trace.functions)},
 		{"trace.detail", was->trace.detail != c->trace.detail},
 		{"trace.kernel", was->trace.kernel != c->trace.kernel},
+		{"trace.gpu_ctxsw", was->trace.gpu_ctxsw != c->trace.gpu_ctxsw},
 		{"trace.buffer_size", was->trace.buffer_size != c->trace.buffer_size},
 		{"metrics.max_series", was->metrics.max_series != c->metrics.max_series},
 		{"metrics.max_counts", was->metrics.max_counts != c->metrics.max_counts},

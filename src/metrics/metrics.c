@@ -63,6 +63,7 @@ static void free_target(struct metrics_target *t)
 	struct fn_metrics *f, *f2;
 	struct error_metrics *e, *e2;
 	struct cmd_metrics *c, *c2;
+	struct gpu_metrics *g, *g2;
 
 	HASH_ITER (hh, t->fns, f, f2) {
 		HASH_DEL(t->fns, f);
@@ -75,6 +76,10 @@ static void free_target(struct metrics_target *t)
 	HASH_ITER (hh, t->cmds, c, c2) {
 		HASH_DEL(t->cmds, c);
 		free(c);
+	}
+	HASH_ITER (hh, t->gpus, g, g2) {
+		HASH_DEL(t->gpus, g);
+		free(g);
 	}
 	for (int api = 0; api < API_CNT; api++)
 		for (int class = 0; class < CLASS_CNT; class ++)
@@ -304,6 +309,21 @@ static void on_driver(struct metrics *m, struct metrics_target *t, const struct 
 	c->total_ns += event_duration_ns(ev);
 }
 
+static void on_ctxsw(struct metrics *m, struct metrics_target *t, const struct trace_event *ev)
+{
+	struct gpu_metrics *g;
+
+	HASH_FIND_STR(t->gpus, ev->ctxsw.gpu, g);
+	if (!g) {
+		if (!take_some(m, t, 2) || !(g = calloc(1, sizeof(*g))))
+			return;
+		strncpy(g->bus, ev->ctxsw.gpu, sizeof(g->bus) - 1);
+		HASH_ADD_STR(t->gpus, bus, g);
+	}
+	g->cnt += !ev->ctxsw.began_before;
+	g->total_ns += event_duration_ns(ev);
+}
+
 static void on_xid(struct metrics *m, const struct trace_event *ev)
 {
 	char gpu[sizeof(m->xids[0].gpu)];
@@ -331,6 +351,8 @@ void metrics__event(struct metrics *m, struct metrics_target *t, const struct tr
 		on_call(m, t, ev);
 	else if (t && ev->kind == EVENT_DRIVER)
 		on_driver(m, t, ev);
+	else if (t && ev->kind == EVENT_CTXSW)
+		on_ctxsw(m, t, ev);
 }
 
 void metrics__errors(struct metrics *m, struct metrics_target *t, const struct api_fn *fn,

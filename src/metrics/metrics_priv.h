@@ -46,6 +46,13 @@ struct cmd_metrics {
 	UT_hash_handle hh;
 };
 
+/* --gpu-ctxsw: how often, and for how long, contexts had a GPU. */
+struct gpu_metrics {
+	char bus[32];
+	uint64_t cnt, total_ns;
+	UT_hash_handle hh;
+};
+
 struct target_key {
 	const char *namespace, *pod, *container, *command;
 };
@@ -59,6 +66,7 @@ struct metrics_target {
 	struct fn_metrics *fns;
 	struct error_metrics *errors;
 	struct cmd_metrics *cmds;
+	struct gpu_metrics *gpus;
 	struct hist *durations[API_CNT][CLASS_CNT];
 	unsigned hist_cnt;
 	uint64_t launches, nodes, graph_launches;

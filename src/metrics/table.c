@@ -77,6 +77,15 @@ static void ioctls_points(POINTS)
 		PUT({c->name}, .number = c->cnt, .seconds = c->total_ns / 1e9);
 }
 
+/* Of two metrics. */
+static void residents_points(POINTS)
+{
+	const struct gpu_metrics *g, *next;
+
+	HASH_ITER (hh, t->gpus, g, next)
+		PUT({g->bus}, .number = g->cnt, .seconds = g->total_ns / 1e9);
+}
+
 static void build_points(POINTS)
 {
 	PUT({s->version, s->driver_version, api_hide_name(s->hide)}, .number = 1);
@@ -175,6 +184,6 @@ void metrics__each(const struct metrics *m, void (*fn)(void *ctx, const struct m
 
 	HASH_ITER (hh, m->targets, t, next)
 		fn(ctx, t);
-	if (m->others.fns || m->others.processes)
+	if (m->others.fns || m->others.gpus || m->others.processes)
 		fn(ctx, &m->others);
 }

@@ -5,13 +5,16 @@
 writes. What it is asked, what it refuses, what the records say and what of them is wrong."""
 import json
 import os
+import re
 import signal
+import socket
 import subprocess
 import tempfile
+import urllib.request
 
 import pytest
 from helpers.jsonl import Trace
-from helpers.run import CUDATRACE, INSIDE, TESTS, Ran, cudatrace, passes, until
+from helpers.run import CUDATRACE, INSIDE, TESTS, Ran, cudatrace, needs_tracing, passes, until
 
 START, END = 6, 7
 KERNEL = 0xffffffff
@@ -326,6 +329,44 @@ def test_killed(tmp_path):
         os.kill(command, signal.SIGKILL)
     t.read_asked()
     assert t.was_bound() and sorted(t.calls("free")) == sorted(t.calls("alloc")) and sorted(t.calls("close")) == sorted(t.calls("open"))
+
+
+def get(port, path):
+    try:
+        opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+        return opener.open(f"http://127.0.0.1:{port}/{path}", timeout=10).read().decode()
+    except OSError:
+        return None
+
+
+def test_daemon(tmp_path):
+    """Metrics: what is of no process that it knows is others'."""
+    needs_stand_in()
+    needs_tracing()
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        port = s.getsockname()[1]
+    (tmp_path / "c.yaml").write_text("trace: {gpu_ctxsw: true}\n")
+    (tmp_path / "scenario").write_text(json.dumps({"gpus": [gpu(run_of(INIT, 7, 0), [{"tag": END, "pid": INIT, "context": 7, "us": 10}], run_of(INIT, 7, 20, 500020))]}))
+    sets = {"files.directory": tmp_path / "files", "ctl.socket": tmp_path / "ctl", "metrics.listen": f"127.0.0.1:{port}"}
+    server = subprocess.Popen([TESTS + "/nvfuse/rm_driver.py", tmp_path / "scenario", tmp_path / "asked", CUDATRACE, "daemon", "--config", tmp_path / "c.yaml",
+                               *(w for k, v in sets.items() for w in ("--set", f"{k}={v}"))], stdin=subprocess.DEVNULL)
+
+    def value(name):
+        found = re.search("^" + name + r'[{].*command="\(others\)",gpu="0000:3b:00\.0"[}] ([0-9.]+)$', get(port, "metrics") or "", re.M)
+        return float(found[1]) if found else 0
+    try:
+        until(lambda: value("cudatrace_gpu_context_switches_total") == 2 or server.poll() is not None, 20)
+        assert 0.5 < value("cudatrace_gpu_resident_seconds_total")
+        [daemon] = children(server.pid)
+        os.kill(daemon, signal.SIGTERM)
+        assert server.wait(60) == 0
+    finally:
+        for pid in children(server.pid) if server.poll() is None else []:
+            os.kill(pid, signal.SIGKILL)
+        server.wait()
+    asked = [json.loads(line) for line in (tmp_path / "asked").read_text().splitlines()]
+    assert [a["what"] for a in asked if a.get("call") == "free"].count("client") == 1
 
 
 def test_option():
