@@ -10,8 +10,8 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Branches of the driver whose sources were compared, and that were tried. Before OLDEST the
- * parameters of memory have another size. */
+/* Branches of the driver whose sources were compared. Before OLDEST the parameters of memory have
+ * another size. */
 #define KNOWN_FIRST 580
 #define KNOWN_LAST  595
 #define OLDEST	    545
@@ -364,12 +364,13 @@ static int check_version(struct ctxsw *c, bool force, char *why)
 		return -ENOTSUP;
 	}
 	if (force) {
-		warn("--gpu-ctxsw=force: nobody has tried driver %u.%u", v.major, v.minor);
+		warn("--gpu-ctxsw=force: the calls of driver %u.%u are not known", v.major,
+		     v.minor);
 		return 0;
 	}
 	snprintf(why, CTXSW_WHY_SZ,
-		 "it was tried with drivers %d to %d, and this is %u.%u: what has changed could "
-		 "crash the kernel; --gpu-ctxsw=force tries",
+		 "its calls are known of drivers %d to %d, and this is %u.%u: what has changed "
+		 "could crash the kernel; --gpu-ctxsw=force tries",
 		 KNOWN_FIRST, KNOWN_LAST, v.major, v.minor);
 	return -ENOTSUP;
 }
