@@ -6,6 +6,7 @@ writes. What it is asked, what it refuses, what the records say and what of them
 import json
 import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -157,6 +158,18 @@ def test_pictures(turns, tmp_path):
     row = [e for e in events if e["ph"] == "X" and e.get("cat") == "ctxsw"]
     assert [(e["pid"], e["tid"]) for e in row] == [(0, 1)] * 6 and "GPU 0: contexts" in [e["args"].get("name") for e in events if e["ph"] == "M"]
     assert row[1]["name"].endswith(f" {os.getpid()}") and [e["name"] for e in row[3:5]] == ["kernel", "other user"]
+
+
+def test_page(turns, tmp_path):
+    browser = shutil.which("chromium") or shutil.which("chromium-browser")
+    if not browser:
+        pytest.skip("needs chromium")
+    assert cudatrace("report", "--format=html", "-o", tmp_path / "page.html", turns.path).status == 0
+    page = Ran([browser, "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path}/profile", "--dump-dom", f"file://{tmp_path}/page.html"],
+               timeout=120).out
+    [section] = re.findall(r'<section[^>]* id="switches".*?</section>', page, re.S)
+    assert "Who had the GPUs" in section and "GPU 0 · 0000:3b:00.0" in section
+    assert "(other user)" in section and "(kernel)" in section and f"({os.getpid()})" in section
 
 
 def test_two_gpus(tmp_path):

@@ -106,6 +106,7 @@ const app = {
 			['functions', 'Functions', sections.functions(r, tl), 'Functions'],
 			['stacks', 'Who calls CUDA', sections.stacks(r, tl), 'Stacks'],
 			['driver', 'The kernel driver', sections.driver(r, tl), 'Driver'],
+			['switches', 'Who had the GPUs', sections.switches(r), 'GPUs'],
 			['trace', 'This trace', sections.trace(r, tl), 'Trace'],
 		];
 		main.append(...[app.banner(r), app.hero(r)].filter(Boolean));

@@ -249,6 +249,20 @@ const sections = {
 		];
 	},
 
+	/* By the driver's log of context switches: --gpu-ctxsw. */
+	switches(r) {
+		const gpus = r.context_switches && r.context_switches.gpus;
+		if (!has(gpus))
+			return null;
+		const name = p => p.whose ? `(${p.whose})` : `${clean(p.comm) || '?'} (${p.pid})`;
+		return gpus.map(g => sub(`GPU ${g.minor} · ${clean(g.gpu)}`,
+			figures([['switches', fmt.count(g.switches)], ['observed', fmt.ns(g.span_ns)], ['between contexts', fmt.ns(g.between_ns), fmt.share(g.between_ns / (g.span_ns || 1))],
+				['nobody had it', g.empty_ns ? fmt.ns(g.empty_ns) : ''], ['records missing', g.missed ? fmt.count(g.missed) : '']]),
+			table.make([{label: 'process', get: name, name: true}, col.ns('time', 'resident_ns', {bar: x => x.share}), col.count('share', 'share', {show: fmt.share}), col.count('slices', 'slices'),
+				col.ns('mean', 'resident_ns', {get: x => x.slices ? x.resident_ns / x.slices : null, minor: true}), col.ns('longest', 'max_ns')],
+			g.processes, {label: `Processes on GPU ${g.minor}`, sort: 1})));
+	},
+
 	/* Who calls CUDA; only a trace of --stack knows. */
 	stacks(r, tl) {
 		const list = tl.meta.callers;
