@@ -46,6 +46,15 @@ enum event_type event_type_of(enum api_class c)
 	return types[c];
 }
 
+uint64_t trace_lost(const struct trace_end *end)
+{
+	uint64_t cnt = 0;
+
+	for (unsigned i = 0; i < CT_DROP_CNT; i++)
+		cnt += i == CT_DROP_CTXSW ? 0 : end->drops[i];
+	return cnt;
+}
+
 const char *drop_name(enum ct_drop d)
 {
 	return d < CT_DROP_CNT && drop_names[d] ? drop_names[d] : "other";

@@ -117,5 +117,8 @@ struct trace_end {
 };
 
 const char *drop_name(enum ct_drop d);
+/* All that is missing but context switches: where it is, numbers of calls are too low, and a larger
+ * --buffer-size helps. */
+uint64_t trace_lost(const struct trace_end *end);
 
 #endif /* MODEL_TRACE_H */

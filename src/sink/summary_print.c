@@ -63,7 +63,9 @@ static void print_losses(const struct term *term, const struct trace_end *end)
 		lost + end->bad_record_cnt == 1 ? " is" : "s are");
 	fputs("  ", term->f);
 	term_text(term, text, 2);
-	fputs("  what follows is too low; a larger --buffer-size or a smaller -e helps\n", term->f);
+	if (trace_lost(end) + end->bad_record_cnt)
+		fputs("  what follows is too low; a larger --buffer-size or a smaller -e helps\n",
+		      term->f);
 	fputs(term->color ? "\033[0m" : "", term->f);
 }
 

@@ -214,6 +214,9 @@ def test_missing(tmp_path):
     assert [s.get("missed") for s in t.slices] == [None, None, 4]
     assert t.end["drops"]["ctxsw"] == 4 and [e["events"] for e in t.lost] == [4]
     assert "4 records of the driver's log missing" in t.ran.err and "4 ctxsw" in t.ran.err
+    # Of calls nothing is.
+    report = cudatrace("report", t.path).out
+    assert "LOST: 4 events" in report and "The trace is incomplete" not in report and "--buffer-size" not in t.ran.err + report
 
 
 def test_full(tmp_path):

@@ -298,8 +298,7 @@ static bool dropped(const struct findings *f, struct finding *x)
 {
 	const struct trace_end *end = f->r->end;
 
-	for (unsigned i = 0; end && i < CT_DROP_CNT; i++)
-		x->v.dropped.n += end->drops[i];
+	x->v.dropped.n = end ? trace_lost(end) : 0;
 	return x->v.dropped.n > 0;
 }
 

@@ -112,11 +112,7 @@ static void put_info(struct json *j, const struct trace_info *info)
 
 static uint64_t dropped(const struct trace_end *end)
 {
-	uint64_t n = end->bad_record_cnt;
-
-	for (unsigned i = 0; i < CT_DROP_CNT; i++)
-		n += end->drops[i];
-	return n;
+	return end->bad_record_cnt + end->drops[CT_DROP_CTXSW] + trace_lost(end);
 }
 
 static void put_costs(const struct trace_end *end, struct json *j)
@@ -310,10 +306,12 @@ static void print_losses(const struct overview *o, const struct term *term)
 				"it has.");
 	} else if (dropped(end)) {
 		human_count(cell, dropped(end));
-		term_para(term,
-			  "LOST: %s event%s not in this trace, and what follows is too low; a "
-			  "larger --buffer-size or a smaller -e helps.",
-			  cell, dropped(end) == 1 ? " is" : "s are");
+		term_para(term, "LOST: %s event%s not in this trace%s.", cell,
+			  dropped(end) == 1 ? " is" : "s are",
+			  trace_lost(end) + end->bad_record_cnt
+				  ? ", and what follows is too low; a larger "
+				    "--buffer-size or a smaller -e helps"
+				  : "");
 	}
 }
 
