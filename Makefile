@@ -92,6 +92,8 @@ $(O)/%.o: %.c $(O)/flags | $(GEN)
 INJECT_LIB := $(SKEL_DIR)/libcudatrace-inject.so
 $(O)/src/inject/library.o: CPPFLAGS_ALL += -DINJECT_LIBRARY='"$(INJECT_LIB)"'
 $(O)/src/inject/library.o: $(INJECT_LIB)
+$(O)/src/trace/nvml_program.o: CPPFLAGS_ALL += -DNVML_PROGRAM='"$(SKEL_DIR)/cudatrace-nvml"'
+$(O)/src/trace/nvml_program.o: $(SKEL_DIR)/cudatrace-nvml
 # The assembler includes these files (.incbin): the compiler's list of dependencies does not have them.
 $(O)/src/report/page/html_assets.o: $(wildcard src/report/page/html/*.* src/report/page/html/vendor/*)
 
@@ -143,6 +145,8 @@ bpf-arm64: $(ARM64_OBJS) ## compile the BPF side for arm64 (any machine can)
 
 # --- the library in the traced process ---
 include inject/inject.mk
+# --- the process that asks NVML ---
+include nvml/nvml.mk
 
 # --- tests ---
 $(O)/unit/%: $(O)/tests/unit/%.o $(UNIT_OBJS) $(LIB)

@@ -114,7 +114,7 @@ _Static_assert(sizeof(struct ct_lib_map) == 120, "ct_lib_map is part of the ABI"
 /* With its NUL. A name of this length may have been cut. */
 #define CT_NAME_SZ_MAX 3072
 
-/* Not a handle, but what ct_gpu.name_id stands for. */
+/* Not a handle, but what ct_gpu_run.name_id stands for. */
 #define CT_NAME_F_GPU 1
 
 /* Comes before the record of the call that was given the handle, or that gave it out. */
@@ -128,9 +128,9 @@ struct ct_name {
 _Static_assert(sizeof(struct ct_name) == 40, "ct_name is part of the ABI");
 
 /* What a GPU executed, as CUPTI's activity records say (inject/gpu.c). */
-enum ct_gpu_what { CT_GPU_KERNEL = 0, CT_GPU_COPY, CT_GPU_MEMSET, CT_GPU_GRAPH, CT_GPU_WHAT_CNT };
+enum ct_run_what { CT_RUN_KERNEL = 0, CT_RUN_COPY, CT_RUN_MEMSET, CT_RUN_GRAPH, CT_RUN_WHAT_CNT };
 
-struct ct_gpu {
+struct ct_gpu_run {
 	struct ct_rec rec; /* tid: of the call; 0: not known */
 	__u64 end_ns;
 	__u64 sent_ns;
@@ -140,10 +140,10 @@ struct ct_gpu {
 	__u64 graph_node; /* of a graph's node; 0: it is none */
 	__u32 correlation;
 	__u32 device, context, stream; /* CUPTI's numbers */
-	__u32 what;		       /* enum ct_gpu_what */
+	__u32 what;		       /* enum ct_run_what */
 	__u32 copy_kind;	       /* CUpti_ActivityMemcpyKind */
 };
-_Static_assert(sizeof(struct ct_gpu) == 96, "ct_gpu is part of the ABI");
+_Static_assert(sizeof(struct ct_gpu_run) == 96, "ct_gpu_run is part of the ABI");
 
 /* Why a record is missing; shown in the trace's end line. */
 enum ct_drop {

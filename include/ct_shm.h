@@ -94,18 +94,18 @@ enum ct_gpu_time {
 };
 
 /* What became of it in a process. */
-enum ct_gpu_state {
-	CT_GPU_NONE = 0, /* not asked for, or the driver has not been initialised */
-	CT_GPU_ON = 1,
-	CT_GPU_MISSING = 2, /* no libcupti was found, or it lacks a function */
-	CT_GPU_BAD = 3,	    /* a version that is known to be wrong */
-	CT_GPU_TAKEN = 4,   /* somebody else has subscribed: torch.profiler, nsys, ... */
-	CT_GPU_FAILED = 5,  /* code is a CUptiResult, or -errno */
-	CT_GPU_STATE_CNT
+enum ct_cupti_state {
+	CT_CUPTI_NONE = 0, /* not asked for, or the driver has not been initialised */
+	CT_CUPTI_ON = 1,
+	CT_CUPTI_MISSING = 2, /* no libcupti was found, or it lacks a function */
+	CT_CUPTI_BAD = 3,     /* a version that is known to be wrong */
+	CT_CUPTI_TAKEN = 4,   /* somebody else has subscribed: torch.profiler, nsys, ... */
+	CT_CUPTI_FAILED = 5,  /* code is a CUptiResult, or -errno */
+	CT_CUPTI_STATE_CNT
 };
 
 struct ct_shm_gpu {
-	__u32 state;   /* enum ct_gpu_state; stored last (release) */
+	__u32 state;   /* enum ct_cupti_state; stored last (release) */
 	__u32 version; /* CUPTI_API_VERSION of the library */
 	__s32 code;
 	__u32 reserved;
@@ -212,7 +212,7 @@ struct ct_shm {
  * and is followed by so many bytes that the next begins at a multiple of 8. One of kind
  * CT_REC_NONE, which may be of 8 bytes only (size, kind, flags), fills the end of the ring. Records
  * are CT_REC_THREAD, the first after a thread has got the slot, CT_REC_NAME, CT_REC_CALL,
- * CT_REC_NV and CT_REC_GPU. pid, life, lib_id and an open file's name are 0: the tracer knows.
+ * CT_REC_NV and CT_REC_GPU_RUN. pid, life, lib_id and an open file's name are 0: the tracer knows.
  */
 #define CT_SHM_ALIGN 8
 #define CT_SHM_REC_MAX                                                                             \

@@ -86,7 +86,7 @@ bool cupti_find(struct cupti *c, const char *path, char *found, size_t found_sz)
 
 /* One record, if it is of a kind that is wanted. */
 struct cupti_record {
-	uint32_t what; /* enum ct_gpu_what */
+	uint32_t what; /* enum ct_run_what */
 	uint32_t correlation, device, context, stream;
 	uint32_t copy_kind;
 	uint64_t start, end; /* CUPTI's clock */

@@ -5,7 +5,7 @@
  * CUPTI counts calls of the driver (its correlation ids) and has a callback at the beginning of
  * each: that thread and moment are kept in a table. Its records, which come later in buffers of
  * ours, have the same number. A thread of our own takes them from there, looks up the call, and
- * sends one record each (struct ct_gpu) through a ring of its own. The program's threads only
+ * sends one record each (struct ct_gpu_run) through a ring of its own. The program's threads only
  * store 16 bytes a call.
  */
 #include "cupti.h"
@@ -186,8 +186,8 @@ static void send(struct thread *t, const struct ct_rec *rec)
 		to = ring_room(t, rec->size);
 		if (to) {
 			memcpy(to, rec, rec->size);
-			if (rec->kind == CT_REC_GPU)
-				((struct ct_gpu *)to)->sent_ns = inject_now();
+			if (rec->kind == CT_REC_GPU_RUN)
+				((struct ct_gpu_run *)to)->sent_ns = inject_now();
 			else
 				((struct ct_rec *)to)->ts_ns = inject_now();
 			ring_send(t, to);
@@ -256,8 +256,8 @@ static void on_record(struct thread *t, const struct cupti_record *r)
 {
 	const struct asked *a = &gpu.calls[r->correlation & ((1u << CALLS_LOG) - 1)];
 	uint32_t hide = inject_process->set->hide;
-	struct ct_gpu g = {
-		.rec = {.size = sizeof(g), .kind = CT_REC_GPU},
+	struct ct_gpu_run g = {
+		.rec = {.size = sizeof(g), .kind = CT_REC_GPU_RUN},
 		.correlation = r->correlation,
 		.device = r->device,
 		.context = r->context,
@@ -432,16 +432,16 @@ static int start_thread(void)
 	return -err;
 }
 
-static enum ct_gpu_state failed(const char *in, int code)
+static enum ct_cupti_state failed(const char *in, int code)
 {
 	strncpy(told()->who, in, sizeof(told()->who) - 1);
 	told()->code = code;
-	return CT_GPU_FAILED;
+	return CT_CUPTI_FAILED;
 }
 
 /* First of all: without it CUPTI takes our buffers from us in silence when somebody else comes, or
  * crashes when somebody was there before (seen beside torch.profiler, CUPTI 13.0). */
-static enum ct_gpu_state subscribe(void)
+static enum ct_cupti_state subscribe(void)
 {
 	struct cupti_subscriber s = {sizeof(s), "cudatrace", told()->who, sizeof(told()->who)};
 	int err = gpu.cupti.Subscribe(&gpu.subscriber, on_call, NULL);
@@ -450,11 +450,11 @@ static enum ct_gpu_state subscribe(void)
 	if (err == CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED && gpu.cupti.Subscribe_v2)
 		err = gpu.cupti.Subscribe_v2(&gpu.subscriber, on_call, NULL, &s);
 	if (err == CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED)
-		return CT_GPU_TAKEN;
-	return err ? failed("cuptiSubscribe", err) : CT_GPU_ON;
+		return CT_CUPTI_TAKEN;
+	return err ? failed("cuptiSubscribe", err) : CT_CUPTI_ON;
 }
 
-static enum ct_gpu_state enable(uint32_t mode)
+static enum ct_cupti_state enable(uint32_t mode)
 {
 	static const uint16_t cbids[] = {
 #define CBID(name, number) number,
@@ -473,7 +473,7 @@ static enum ct_gpu_state enable(uint32_t mode)
 	/* Those that this version does not know yet are refused. */
 	for (unsigned i = 0; i < sizeof(cbids) / sizeof(*cbids); i++)
 		gpu.cupti.EnableCallback(1, gpu.subscriber, CUPTI_CB_DOMAIN_DRIVER_API, cbids[i]);
-	return CT_GPU_ON;
+	return CT_CUPTI_ON;
 }
 
 static bool memory(void)
@@ -495,23 +495,23 @@ static bool memory(void)
 	return true;
 }
 
-static enum ct_gpu_state start(const struct ct_shm_set *set)
+static enum ct_cupti_state start(const struct ct_shm_set *set)
 {
-	enum ct_gpu_state state;
+	enum ct_cupti_state state;
 	int err;
 
 	if (!cupti_find(&gpu.cupti, set->cupti, told()->path, sizeof(told()->path)))
-		return CT_GPU_MISSING;
+		return CT_CUPTI_MISSING;
 	told()->version = gpu.cupti.version;
 	if (!*set->cupti && (gpu.cupti.version < VERSION_MIN || gpu.cupti.version == VERSION_BAD))
-		return CT_GPU_BAD;
+		return CT_CUPTI_BAD;
 	if (!memory())
 		return failed("mmap", -ENOMEM);
 	state = subscribe();
-	if (state != CT_GPU_ON)
+	if (state != CT_CUPTI_ON)
 		return state;
 	state = enable(set->gpu_time);
-	if (state == CT_GPU_ON) {
+	if (state == CT_CUPTI_ON) {
 		clock_look(true);
 		err = start_thread();
 		if (!err)
@@ -525,13 +525,13 @@ static enum ct_gpu_state start(const struct ct_shm_set *set)
 void gpu_begin(void)
 {
 	struct process *p = inject_process;
-	enum ct_gpu_state state;
+	enum ct_cupti_state state;
 
 	if (!p->alive || gpu.pid || p->set->gpu_time == CT_GPU_TIME_OFF)
 		return;
 	gpu.pid = p->pid;
 	state = start(p->set);
-	if (state == CT_GPU_ON)
+	if (state == CT_CUPTI_ON)
 		atexit(at_end);
 	__atomic_store_n(&told()->state, state, __ATOMIC_RELEASE);
 }

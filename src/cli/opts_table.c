@@ -121,6 +121,18 @@ static void set_stack(struct opts *o, const struct opt_row *row, const char *arg
 	strv_add(&o->trace.stack, arg ? arg : "all");
 }
 
+static void set_gpu_stats(struct opts *o, const struct opt_row *row, const char *arg)
+{
+	uint64_t ms = GPU_STATS_MS;
+
+	if (arg && (opt_read_u64(arg, &ms) || ms < GPU_STATS_MIN_MS || ms > GPU_STATS_MAX_MS))
+		opts__die(
+			"--gpu-stats=%s: not a time between samples; give milliseconds from %d to %d, "
+			"as in --gpu-stats=200",
+			arg, GPU_STATS_MIN_MS, GPU_STATS_MAX_MS);
+	o->trace.gpu_stats_ms = ms;
+}
+
 static void check_number(int ret, uint64_t val, const struct opt_row *row, const char *arg,
 			 const char *example)
 {

@@ -10,7 +10,8 @@ void gpu__look(struct inject *in, struct peer *p)
 	struct ct_shm_gpu copy;
 	char comm[sizeof(p->comm) + 1] = {0};
 
-	if (p->gpu_told || __atomic_load_n(&p->shm.mem->gpu.state, __ATOMIC_ACQUIRE) == CT_GPU_NONE)
+	if (p->gpu_told ||
+	    __atomic_load_n(&p->shm.mem->gpu.state, __ATOMIC_ACQUIRE) == CT_CUPTI_NONE)
 		return;
 	p->gpu_told = true;
 	shm_copy(&copy, &p->shm.mem->gpu, sizeof(copy));
@@ -41,7 +42,7 @@ static bool all_have_given(const struct inject *in)
 		const struct ct_shm_gpu *gpu = &in->peers[i]->shm.mem->gpu;
 
 		if (in->peers[i]->pidfd >= 0 && !peers__has_ended(in->peers[i]) &&
-		    __atomic_load_n(&gpu->state, __ATOMIC_RELAXED) == CT_GPU_ON &&
+		    __atomic_load_n(&gpu->state, __ATOMIC_RELAXED) == CT_CUPTI_ON &&
 		    !__atomic_load_n(&gpu->given, __ATOMIC_ACQUIRE))
 			return false;
 	}
@@ -50,8 +51,8 @@ static bool all_have_given(const struct inject *in)
 
 bool gpu__is_late(const struct inject *in, const struct ct_rec *rec)
 {
-	return in->stopped && rec->kind == CT_REC_GPU &&
-	       ((const struct ct_gpu *)rec)->call_ns > in->stopped_ns;
+	return in->stopped && rec->kind == CT_REC_GPU_RUN &&
+	       ((const struct ct_gpu_run *)rec)->call_ns > in->stopped_ns;
 }
 
 bool gpu__expects_more(const struct inject *in, uint64_t now)

@@ -291,10 +291,10 @@ bool peers__own(struct inject *in, struct peer *p, unsigned slot, void *data, si
 	struct shm_slot *s = &p->shm.slots[slot];
 	struct ct_rec *rec = data;
 
-	if (rec->kind == CT_REC_GPU) {
+	if (rec->kind == CT_REC_GPU_RUN) {
 		rec->pid = p->pid;
 		rec->tid = rec->tid ? gpu__tid(p, rec->tid, own_tid) : 0;
-		return size >= sizeof(struct ct_gpu);
+		return size >= sizeof(struct ct_gpu_run);
 	}
 	if (rec->tid != s->inner_tid) {
 		s->inner_tid = rec->tid;

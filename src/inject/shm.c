@@ -90,8 +90,8 @@ static uint64_t sent_ns(const uint8_t *at, uint16_t kind, uint32_t size)
 		memcpy(&ns, at + offsetof(struct ct_call, end_ns), sizeof(ns));
 	else if (kind == CT_REC_NV && size >= sizeof(struct ct_nv))
 		memcpy(&ns, at + offsetof(struct ct_nv, end_ns), sizeof(ns));
-	else if (kind == CT_REC_GPU && size >= sizeof(struct ct_gpu))
-		memcpy(&ns, at + offsetof(struct ct_gpu, sent_ns), sizeof(ns));
+	else if (kind == CT_REC_GPU_RUN && size >= sizeof(struct ct_gpu_run))
+		memcpy(&ns, at + offsetof(struct ct_gpu_run, sent_ns), sizeof(ns));
 	else
 		memcpy(&ns, at + offsetof(struct ct_rec, ts_ns), sizeof(ns));
 	return ns;

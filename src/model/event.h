@@ -109,6 +109,12 @@ struct event_text {
 	size_t args_len;
 };
 
+/* Of a value that may not be known. */
+struct maybe {
+	uint64_t v;
+	bool known;
+};
+
 /* form_u32, ...: what forms.def has for each form. */
 typedef uint32_t form_dim3[3];
 typedef struct {

@@ -63,6 +63,21 @@ static void visit_text_null(struct visitor *v, const char *name, const char *s)
 		v->ops->none(v, name);
 }
 
+static void visit_maybe_u64(struct visitor *v, const char *name, struct maybe x)
+{
+	v->ops->u64(v, name, x.v);
+}
+
+static void visit_maybe_milli(struct visitor *v, const char *name, struct maybe x)
+{
+	v->ops->f64(v, name, x.v / 1e3);
+}
+
+static void visit_maybe_hex(struct visitor *v, const char *name, struct maybe x)
+{
+	v->ops->hex(v, name, x.v);
+}
+
 #define visit_yes  visit_bool
 #define visit_flag visit_bool
 

@@ -114,7 +114,7 @@ void gpu_calls__free(struct gpu_join *j, struct gpu_calls *c)
 	*c = (struct gpu_calls){0};
 }
 
-bool gpu_join__wait(struct gpu_join *j, const struct ct_gpu *g)
+bool gpu_join__wait(struct gpu_join *j, const struct ct_gpu_run *g)
 {
 	if (!j->waiting)
 		j->waiting = malloc(WAITING_MAX * sizeof(*j->waiting));
@@ -124,8 +124,8 @@ bool gpu_join__wait(struct gpu_join *j, const struct ct_gpu *g)
 	return true;
 }
 
-bool gpu_join__take(struct gpu_join *j, bool (*fn)(const struct ct_gpu *g, const void *arg),
-		    const void *arg, struct ct_gpu *to)
+bool gpu_join__take(struct gpu_join *j, bool (*fn)(const struct ct_gpu_run *g, const void *arg),
+		    const void *arg, struct ct_gpu_run *to)
 {
 	for (unsigned i = 0; i < j->waiting_cnt; i++) {
 		if (!fn(&j->waiting[i], arg))
@@ -162,14 +162,14 @@ static enum copy_dir dir_of(uint32_t kind)
 	return kind < sizeof(dirs) ? dirs[kind] : COPY_NONE;
 }
 
-void gpu_event(struct trace_event *ev, const struct ct_gpu *g, const char *kernel,
+void gpu_event(struct trace_event *ev, const struct ct_gpu_run *g, const char *kernel,
 	       const char *mangled, const struct gpu_call *call)
 {
-	static const char *const ops[CT_GPU_WHAT_CNT] = {
-		[CT_GPU_KERNEL] = "kernel",
-		[CT_GPU_COPY] = "copy",
-		[CT_GPU_MEMSET] = "memset",
-		[CT_GPU_GRAPH] = "graph",
+	static const char *const ops[CT_RUN_WHAT_CNT] = {
+		[CT_RUN_KERNEL] = "kernel",
+		[CT_RUN_COPY] = "copy",
+		[CT_RUN_MEMSET] = "memset",
+		[CT_RUN_GRAPH] = "graph",
 	};
 
 	*ev = (struct trace_event){
@@ -195,7 +195,7 @@ void gpu_event(struct trace_event *ev, const struct ct_gpu *g, const char *kerne
 				.kernel_mangled = mangled,
 			},
 	};
-	if (g->what == CT_GPU_COPY) {
+	if (g->what == CT_RUN_COPY) {
 		ev->dir = dir_of(g->copy_kind);
 		ev->has |= ev->dir ? HAS_DIR : 0;
 	}
@@ -221,22 +221,22 @@ const char *gpu_time_name(int mode)
 void gpu_state_text(const struct ct_shm_gpu *gpu, char *buf, size_t size)
 {
 	switch (gpu->state) {
-	case CT_GPU_ON:
+	case CT_CUPTI_ON:
 		snprintf(buf, size, "CUPTI %u, %s", gpu->version, gpu->path);
 		break;
-	case CT_GPU_MISSING:
+	case CT_CUPTI_MISSING:
 		snprintf(buf, size,
 			 gpu->path[0] ? "%s is not the libcupti that is needed"
 				      : "no libcupti was found: --cupti PATH names one%s",
 			 gpu->path);
 		break;
-	case CT_GPU_BAD:
+	case CT_CUPTI_BAD:
 		snprintf(
 			buf, size,
 			"CUPTI %u (%s) is too old or known to lose kernels: --cupti PATH names another",
 			gpu->version, gpu->path);
 		break;
-	case CT_GPU_TAKEN:
+	case CT_CUPTI_TAKEN:
 		snprintf(buf, size, "CUPTI is in use already%s%s%s, by a profiler",
 			 gpu->who[0] ? " (" : "", gpu->who, gpu->who[0] ? ")" : "");
 		break;

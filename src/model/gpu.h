@@ -29,11 +29,11 @@ struct gpu_calls {
 
 /* Of a model. */
 struct gpu_join {
-	uint64_t row_cnt;	/* of all threads together */
-	uint64_t timed_cnt;	/* launches of which the GPU's time is known, */
-	uint64_t missing_cnt;	/* and of which it never came */
-	uint64_t no_call_cnt;	/* executions whose call is not in the trace */
-	struct ct_gpu *waiting; /* for their call, oldest first */
+	uint64_t row_cnt;	    /* of all threads together */
+	uint64_t timed_cnt;	    /* launches of which the GPU's time is known, */
+	uint64_t missing_cnt;	    /* and of which it never came */
+	uint64_t no_call_cnt;	    /* executions whose call is not in the trace */
+	struct ct_gpu_run *waiting; /* for their call, oldest first */
 	unsigned waiting_cnt;
 };
 
@@ -50,14 +50,14 @@ uint64_t gpu_calls__missing(const struct gpu_calls *c);
 void gpu_calls__free(struct gpu_join *j, struct gpu_calls *c);
 
 /* Its call may still come. False: too many wait; the first has to go before. */
-bool gpu_join__wait(struct gpu_join *j, const struct ct_gpu *g);
+bool gpu_join__wait(struct gpu_join *j, const struct ct_gpu_run *g);
 /* Takes the first that waits and for which fn is true; false: there is none. */
-bool gpu_join__take(struct gpu_join *j, bool (*fn)(const struct ct_gpu *g, const void *arg),
-		    const void *arg, struct ct_gpu *to);
+bool gpu_join__take(struct gpu_join *j, bool (*fn)(const struct ct_gpu_run *g, const void *arg),
+		    const void *arg, struct ct_gpu_run *to);
 void gpu_join__free(struct gpu_join *j);
 
 /* The event of an execution; name: of its kernel, or NULL; call: or NULL. */
-void gpu_event(struct trace_event *ev, const struct ct_gpu *g, const char *kernel,
+void gpu_event(struct trace_event *ev, const struct ct_gpu_run *g, const char *kernel,
 	       const char *mangled, const struct gpu_call *call);
 
 struct ct_shm_gpu;

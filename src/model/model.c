@@ -4,6 +4,7 @@
 #include "driver.h"
 #include "event_table.h"
 #include "gpu.h"
+#include "gpu_stats.h"
 #include "meaning.h"
 
 #include "record/check.h"
@@ -197,7 +198,7 @@ static void add_stack(struct model *m, struct proc *p, const struct raw_call *ra
 /* --- --gpu-time --- */
 
 /* Its call is there, or will not come any more. */
-static void give_gpu(struct model *m, const struct ct_gpu *g, struct proc *p, struct thread *t,
+static void give_gpu(struct model *m, const struct ct_gpu_run *g, struct proc *p, struct thread *t,
 		     struct gpu_call *call)
 {
 	const struct handle *h = p && g->name_id ? handles__get(&p->gpu_names, g->name_id) : NULL;
@@ -226,30 +227,30 @@ static struct thread *find_thread(struct proc *p, uint32_t tid)
 	return t;
 }
 
-static void give_alone(struct model *m, const struct ct_gpu *g)
+static void give_alone(struct model *m, const struct ct_gpu_run *g)
 {
 	struct proc *p = procs__find(&m->procs, g->rec.pid);
 
 	give_gpu(m, g, p, find_thread(p, g->rec.tid), NULL);
 }
 
-static bool is_older(const struct ct_gpu *g, const void *ns)
+static bool is_older(const struct ct_gpu_run *g, const void *ns)
 {
 	return g->sent_ns < *(const uint64_t *)ns;
 }
 
-static bool is_any(const struct ct_gpu *g, const void *none)
+static bool is_any(const struct ct_gpu_run *g, const void *none)
 {
 	return true;
 }
 
-static bool is_of_process(const struct ct_gpu *g, const void *pid)
+static bool is_of_process(const struct ct_gpu_run *g, const void *pid)
 {
 	return g->rec.pid == *(const uint32_t *)pid;
 }
 
 /* In the call that has come. */
-static bool is_in_call(const struct ct_gpu *g, const void *arg)
+static bool is_in_call(const struct ct_gpu_run *g, const void *arg)
 {
 	const struct trace_event *ev = arg;
 
@@ -257,17 +258,17 @@ static bool is_in_call(const struct ct_gpu *g, const void *arg)
 	       g->call_ns <= ev->end_ns;
 }
 
-static void on_gpu(struct model *m, const void *data, const struct raw *raw)
+static void on_gpu_run(struct model *m, const void *data, const struct raw *raw)
 {
-	const struct ct_gpu *g = data;
+	const struct ct_gpu_run *g = data;
 	struct proc *p = procs__find(&m->procs, g->rec.pid);
 	struct thread *t = find_thread(p, g->rec.tid);
 	uint64_t old = g->sent_ns - GPU_WAIT_NS;
 	struct gpu_call *call = NULL;
-	struct ct_gpu first;
+	struct ct_gpu_run first;
 	bool later = true;
 
-	if (!m->opts.gpu_time || g->what >= CT_GPU_WHAT_CNT || g->end_ns < g->rec.ts_ns) {
+	if (!m->opts.gpu_time || g->what >= CT_RUN_WHAT_CNT || g->end_ns < g->rec.ts_ns) {
 		m->bad_cnt++;
 		return;
 	}
@@ -291,7 +292,7 @@ static void on_gpu(struct model *m, const void *data, const struct raw *raw)
 static void add_gpu_call(struct model *m, struct proc *p, struct thread *t,
 			 const struct trace_event *ev, bool is_line)
 {
-	struct ct_gpu g;
+	struct ct_gpu_run g;
 	bool later;
 
 	if (!m->opts.gpu_time || !gpu_is_wanted(ev))
@@ -303,7 +304,7 @@ static void add_gpu_call(struct model *m, struct proc *p, struct thread *t,
 
 static void end_gpu(struct model *m, uint32_t pid)
 {
-	struct ct_gpu g;
+	struct ct_gpu_run g;
 
 	while (gpu_join__take(&m->procs.gpu, is_of_process, &pid, &g))
 		give_alone(m, &g);
@@ -311,7 +312,7 @@ static void end_gpu(struct model *m, uint32_t pid)
 
 void model__flush(struct model *m)
 {
-	struct ct_gpu g;
+	struct ct_gpu_run g;
 
 	while (gpu_join__take(&m->procs.gpu, is_any, NULL, &g))
 		give_alone(m, &g);
@@ -527,6 +528,17 @@ static void on_ctxsw(struct model *m, const void *data, const struct raw *raw)
 	ev.ctxsw.began_before = rec->rec.flags & CT_CTXSW_F_BEFORE;
 	ev.ctxsw.missed = rec->missed;
 	m->opts.fn(m->opts.ctx, &ev);
+}
+
+static void on_gpu(struct model *m, const void *data, const struct raw *raw)
+{
+	struct gpu_stats_texts texts;
+	struct trace_event ev;
+
+	if (gpu_stats__event(data, &texts, &ev))
+		m->bad_cnt++;
+	else
+		m->opts.fn(m->opts.ctx, &ev);
 }
 
 /* Who maps what is trace/libs.c's, what is made in what trace/both.c's. */

@@ -5,6 +5,7 @@
 #ifndef RECORD_CHECK_H
 #define RECORD_CHECK_H
 
+#include "ct_gpu.h"
 #include "ct_nv.h"
 #include "ct_record.h"
 

@@ -100,6 +100,13 @@ static inline void take(struct saved *s, struct trace_event *ev, const struct ev
 	case FORM_by_handle:
 		*(bool *)at = true;
 		break;
+	case FORM_maybe_u64:
+	case FORM_maybe_hex:
+		*(struct maybe *)at = (struct maybe){member_u64(m), true};
+		break;
+	case FORM_maybe_milli:
+		*(struct maybe *)at = (struct maybe){member_fixed(m, 3, NULL), true};
+		break;
 	case FORM_pid:
 		*(uint32_t *)at = member_u64(m) + s->pid_add;
 		break;

@@ -138,6 +138,7 @@ static int open_attach(struct session *s)
 		.measure_entries = o->no_return.cnt || o->max_overhead,
 		.wait = o->wait,
 		.gpu_ctxsw = o->gpu_ctxsw,
+		.gpu_stats_ms = o->gpu_stats_ms,
 		.fn = session__event,
 		.on_use = o->view ? on_use : NULL,
 		.on_reuse = on_reuse,
@@ -399,10 +400,10 @@ static int start(struct session *s)
 	if (s->o->duration_ns)
 		s->deadline_ns = now_ns() + s->o->duration_ns;
 	if (s->o->sandbox)
-		sandbox__enter(
-			&(struct sandbox_needs){.inject = s->probe != PROBE_UPROBE || s->o->gpu_time,
-						.gpu_log = s->o->gpu_ctxsw,
-						.screen = s->o->view && s->o->view->fd >= 0});
+		sandbox__enter(&(struct sandbox_needs){
+			.inject = s->probe != PROBE_UPROBE || s->o->gpu_time,
+			.gpu_log = s->o->gpu_ctxsw,
+			.screen = s->o->view && s->o->view->fd >= 0});
 	return s->cmd.pid ? command__go(&s->cmd, s->o->argv[0]) : 0;
 }
 

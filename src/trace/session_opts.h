@@ -71,6 +71,7 @@ struct session_opts {
 	bool sched;		      /* --sched: off-CPU time, GPU interrupts */
 	enum ct_gpu_time gpu_time;    /* --gpu-time */
 	const char *cupti;	      /* --cupti PATH */
+	unsigned gpu_stats_ms;	      /* --gpu-stats: between samples; 0: none */
 	uint64_t duration_ns;	      /* 0: none */
 	uint64_t max_events;	      /* 0: none */
 	uint64_t min_duration_ns;

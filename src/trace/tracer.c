@@ -298,13 +298,13 @@ struct trace_event tracer_event(const char *op, const char *name, uint64_t now)
 void tracer__gpu_state(struct tracer *t, pid_t pid, const char *comm, const struct ct_shm_gpu *gpu)
 {
 	struct trace_event ev =
-		tracer_event("gpu-time", gpu->state == CT_GPU_ON ? "on" : "off", now_ns());
+		tracer_event("gpu-time", gpu->state == CT_CUPTI_ON ? "on" : "off", now_ns());
 	char what[400], why[512];
 
 	gpu_state_text(gpu, what, sizeof(what));
 	snprintf(why, sizeof(why), "process %d (%s): %s", pid, comm, what);
 	ev.tracer.why = why;
-	if (gpu->state == CT_GPU_ON)
+	if (gpu->state == CT_CUPTI_ON)
 		dbg("--gpu-time: %s", why);
 	else
 		warn("--gpu-time: %s: everything else is traced", why);

@@ -27,6 +27,11 @@ enum probe {
 };
 
 enum gpu_ctxsw { GPU_CTXSW_OFF = 0, GPU_CTXSW_ON, GPU_CTXSW_FORCE };
+/* Between samples of --gpu-stats. The driver's own figures are of a sixth of a second to a second.
+ */
+#define GPU_STATS_MS	 1000
+#define GPU_STATS_MIN_MS 50
+#define GPU_STATS_MAX_MS 60000
 
 struct tracer_opts {
 	enum probe probe;	   /* not PROBE_AUTO */
@@ -34,11 +39,12 @@ struct tracer_opts {
 	const char *inject_name;   /* who find us by this name; NULL: the tracer chooses it */
 	struct attach_opts attach; /* fns and abi are the tracer's */
 	enum ct_gpu_time gpu_time;
-	const char *cupti; /* path, or NULL */
-	bool measure_entries;	   /* also what calls cost of which only the entry is seen */
-	bool wait;		   /* for libcuda to be loaded */
-	bool xids;		   /* from the kernel log if need be, without --kernel, too */
-	enum gpu_ctxsw gpu_ctxsw;  /* context switches of GPUs */
+	const char *cupti;	  /* path, or NULL */
+	bool measure_entries;	  /* also what calls cost of which only the entry is seen */
+	bool wait;		  /* for libcuda to be loaded */
+	bool xids;		  /* from the kernel log if need be, without --kernel, too */
+	enum gpu_ctxsw gpu_ctxsw; /* context switches of GPUs */
+	unsigned gpu_stats_ms;	  /* NVML is asked each so many; 0: it is not */
 	model_event_fn fn;
 	void *ctx;
 	/* A thread makes its first call, or a process maps a libcuda: before its events. Or NULL.

@@ -52,6 +52,7 @@ LINES = {
     "gpu": head("gpu", "kernel", duration_us=1.5, device=0, context=1, gpu_stream=7, correlation=3),
     "process": head("process", "exit", exit_code=0),
     "library": head("library", "missed", path=None, build_id=None, note="n"),
+    "gpu_stats": head("gpu_stats", "sample", gpu=0, util=50, power_w=1.5, clock_reasons="0x4"),
     "tracer": head("tracer", "lost", events=3, why="w"),
     "stack_line": head("stack", "stack", id=1, frames=[{"ip": "0x1"}]),
 }
@@ -143,8 +144,8 @@ def fields_of(section):
 
 # Sections of the page, and whose lines they are of.
 SECTIONS = {"Header": "header", "Calls": "call", "System calls into the driver": "driver", "Scheduler": "sched", "Xids": "xid",
-            "Managed memory": "uvm", "Interrupts": "irq", "GPU": "gpu", "Context switches": "ctxsw", "Tracer": "tracer", "Stacks": "stack_line", "Processes": "process",
-            "Libraries": "library", "End": "end"}
+            "Managed memory": "uvm", "Interrupts": "irq", "GPU": "gpu", "Context switches": "ctxsw", "GPU statistics": "gpu_stats", "Tracer": "tracer", "Stacks": "stack_line",
+            "Processes": "process", "Libraries": "library", "End": "end"}
 
 
 @pytest.mark.parametrize("title", ["Every line", *SECTIONS])

@@ -9,6 +9,7 @@
 #   $(O)/fakeplain/libcuda.so.1  entry points without such pointers
 #   $(O)/fake*/libnccl.so.2    a stand-in for NCCL that calls them
 #   $(O)/cupti/libcupti.so.13  a stand-in for CUPTI, which the stand-in driver tells what it does
+#   $(O)/fakenvml*/libnvidia-ml.so.1  a stand-in for NVML; an old one; a library that is none
 #   $(O)/fake/sample           an inference-like program
 #   $(O)/cases/NAME            one program per file of tests/cases
 #   $(O)/hard/                 tests/inject: a library and a program that thunks could spoil
@@ -31,8 +32,10 @@ $(O)/api_includes.h: src/decode/apis.def
 	@mkdir -p $(O); sed -n 's|^API(\([A-Z0-9_]*\), *"\([a-z0-9_]*\)".*|#define FAMILY \1\n#include "decode/api/\2.def"\n#undef FAMILY|p' $< >$@.new; \
 		cmp -s $@.new $@ && rm $@.new || mv $@.new $@
 
+NVML_LIBS  := $(O)/fakenvml/libnvidia-ml.so.1 $(O)/fakenvml-old/libnvidia-ml.so.1 $(O)/fakenvml-none/libnvidia-ml.so.1
+
 .PHONY: fake-all fake-clean
-fake-all: $(FAKE_LIBS) $(O)/cupti/libcupti.so.13 $(O)/fake/sample $(CASE_BINS) $(O)/hard/libcuda.so.1 $(O)/hard/hard
+fake-all: $(FAKE_LIBS) $(NVML_LIBS) $(O)/cupti/libcupti.so.13 $(O)/fake/sample $(CASE_BINS) $(O)/hard/libcuda.so.1 $(O)/hard/hard
 
 $(O)/fake/obj/%.o: %.c | $(O)/api_includes.h
 	@mkdir -p $(@D)
@@ -71,6 +74,11 @@ $(O)/cupti/libcupti.so.13: tests/fake/libcupti.c tests/fake/tools.h inject/cupti
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(filter-out -MMD -MP,$(FAKE_FLAGS)) -Iinject -Itests/fake -fPIC -fvisibility=hidden -shared -o $@ -Wl,-soname,libcupti.so.13 -Wl,--build-id $< -ldl
 
+$(O)/fakenvml/libnvidia-ml.so.1 $(O)/fakenvml-old/libnvidia-ml.so.1 $(O)/fakenvml-none/libnvidia-ml.so.1: tests/fake/libnvml.c
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(filter-out -MMD -MP,$(FAKE_FLAGS)) -Wno-unused-parameter $(if $(findstring -old,$@),-DOLD) -fPIC -shared -o $@ \
+		-Wl,-soname,libnvidia-ml.so.1 $(if $(findstring -none,$@),-x c /dev/null,$<)
+
 $(O)/fake/sample: tests/fake/sample.c
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(FAKE_FLAGS) -MF $(O)/fake/sample.d -o $@ $< -ldl -lpthread
@@ -87,7 +95,7 @@ $(O)/hard/hard: tests/inject/hard.c
 	$(Q)$(CC) $(filter-out -MMD -MP,$(FAKE_FLAGS)) -Wno-unused-parameter -o $@ $< -ldl -lpthread
 
 fake-clean:
-	rm -rf $(O)/fake $(O)/fake535 $(O)/fakeplain $(O)/cupti $(O)/hard $(O)/cases
+	rm -rf $(O)/fake $(O)/fake535 $(O)/fakeplain $(O)/cupti $(O)/fakenvml $(O)/fakenvml-old $(O)/fakenvml-none $(O)/hard $(O)/cases
 
 -include $(FAKE_OBJS:.o=.d) $(FAKE_ASM:%.S=$(O)/fake/obj/%.d) $(FAKE_ASM:%.S=$(O)/fake535/obj/%.d) $(FAKE_ASM:%.S=$(O)/fakeplain/obj/%.d)
 -include $(O)/fake/sample.d $(CASE_BINS:=.d)

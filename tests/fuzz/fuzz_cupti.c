@@ -40,7 +40,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	memcpy(rec, data, size < len ? size : len);
 	memcpy(rec, &kind, sizeof(kind));
 	if (cupti_read(rec, &r))
-		assert(len > sizeof(kind) && r.what < CT_GPU_WHAT_CNT);
+		assert(len > sizeof(kind) && r.what < CT_RUN_WHAT_CNT);
 	else
 		assert(len == sizeof(kind));
 	free(rec);

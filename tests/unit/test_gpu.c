@@ -95,14 +95,14 @@ static void test_room(void **state)
 	assert_int_equal(join.row_cnt, 0);
 }
 
-static bool is_of(const struct ct_gpu *g, const void *pid)
+static bool is_of(const struct ct_gpu_run *g, const void *pid)
 {
 	return g->rec.pid == *(const uint32_t *)pid;
 }
 
 static void test_wait(void **state)
 {
-	struct ct_gpu g = {0}, to;
+	struct ct_gpu_run g = {0}, to;
 	uint32_t pid = 2;
 	unsigned n = 0;
 

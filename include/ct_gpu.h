@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* Records of what NVIDIA's management library says of GPUs: made by nvml/, a program of its own. */
+#ifndef CT_GPU_H
+#define CT_GPU_H
+
+#include "ct_record.h"
+
+enum ct_gpu_value {
+#define VALUE(ID, id, form, unit, text) CT_GPU_##ID,
+#include "ct_gpu.def"
+	CT_GPU_VALUE_CNT
+};
+_Static_assert(CT_GPU_VALUE_CNT <= 64, "known is a word");
+
+enum ct_gpu_op {
+	CT_GPU_DEVICE = 1, /* what it is: comes once, first */
+	CT_GPU_SAMPLE,
+	CT_GPU_PROCESS, /* rec.pid: on that device at the time of the sample before */
+	CT_GPU_MISSING, /* name: what cannot be had, and why */
+};
+
+/* gpu_instance, compute_instance: the whole device. */
+#define CT_GPU_WHOLE (~0u)
+/* No device in particular. */
+#define CT_GPU_NONE (~0u)
+
+#define CT_GPU_NAME_SZ 192
+#define CT_GPU_UUID_SZ 96 /* NVML_DEVICE_UUID_V2_BUFFER_SIZE */
+#define CT_GPU_PCI_SZ  32 /* NVML_DEVICE_PCI_BUS_ID_BUFFER_SIZE */
+
+struct ct_gpu {
+	struct ct_rec rec;
+	__u32 op;  /* enum ct_gpu_op */
+	__u32 gpu; /* NVML's index, or CT_GPU_NONE */
+	__u32 gpu_instance, compute_instance;
+	__u32 minor;	/* DEVICE: /dev/nvidiaN; CT_GPU_NONE: not known */
+	__u32 lost_cnt; /* records that found no room, in all so far */
+	__u64 known;	/* bits: values that are there */
+	__u64 values[CT_GPU_VALUE_CNT];
+	char name[CT_GPU_NAME_SZ]; /* DEVICE: the model's; PROCESS: its command */
+	char uuid[CT_GPU_UUID_SZ];
+	char pci[CT_GPU_PCI_SZ]; /* DEVICE */
+};
+
+#endif /* CT_GPU_H */

@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * NVML as far as it is asked here: no header of it is needed to build. Each was compared with
+ * nvml.h of CUDA 12.9, 13.0 and 13.5 (NVIDIA's packages nvidia-nvml-dev of PyPI); structs that have
+ * a version have it with them. A function is of the driver that first had it; who lacks it lacks
+ * what it tells.
+ */
+#ifndef NVML_NVML_H
+#define NVML_NVML_H
+
+#include <dlfcn.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* start.c */
+void *lib_open(const char *path, int flags);
+void *lib_symbol(void *lib, const char *name);
+const char *lib_error(void);
+
+typedef void *nvml_device;
+
+enum {
+	NVML_SUCCESS = 0,
+	NVML_NOT_SUPPORTED = 3,
+	NVML_INSUFFICIENT_SIZE = 7,
+	NVML_TIMEOUT = 10,
+	NVML_GPU_IS_LOST = 15,
+};
+
+struct nvml_utilization {
+	unsigned gpu, memory;
+};
+
+struct nvml_memory {
+	unsigned long long total, free, used;
+};
+
+/* version: 2 << 24 | its size. used is without what the driver reserves for itself, as nvidia-smi
+ * has it; the first one counts that in. */
+struct nvml_memory_v2 {
+	unsigned version;
+	unsigned long long total, reserved, free, used;
+};
+
+struct nvml_pci {
+	char bus_id_legacy[16];
+	unsigned domain, bus, device, device_id, subsystem_id;
+	char bus_id[32];
+};
+
+/* Of _v2 and _v3 functions (drivers from 460 on). */
+struct nvml_process {
+	unsigned pid;
+	unsigned long long used; /* NVML_NO_VALUE: not known */
+	unsigned gpu_instance, compute_instance;
+};
+#define NVML_NO_VALUE (~0ull)
+
+struct nvml_process_util {
+	unsigned pid;
+	unsigned long long stamp; /* microseconds */
+	unsigned sm, memory, encoder, decoder;
+};
+
+struct nvml_field {
+	unsigned id, scope;
+	long long stamp, latency;
+	unsigned type;
+	int ret;
+	union {
+		double d;
+		int i;
+		unsigned u;
+		unsigned long ul;
+		unsigned long long ull;
+		long long ll;
+		unsigned short us;
+	} value;
+};
+/* NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_TX and _RX: KiB since the driver was loaded. Scope: a link, or
+ * all. */
+#define NVML_FIELD_NVLINK_TX 138
+#define NVML_FIELD_NVLINK_RX 139
+#define NVML_ALL_LINKS	     (~0u)
+
+struct nvml_event {
+	nvml_device device;
+	unsigned long long type, data;
+	unsigned gpu_instance, compute_instance;
+};
+#define NVML_EVENT_XID 8ull
+
+struct nvml_gpm_support {
+	unsigned version; /* 1 */
+	unsigned supported;
+};
+
+struct nvml_gpm_metric {
+	unsigned id;
+	int ret;
+	double value;
+	char *short_name, *long_name, *unit;
+};
+
+/* The library's own array is longer with each version (210 in CUDA 12.9 and 13.0, 477 in 13.5). */
+#define NVML_GPM_ROOM 512
+struct nvml_gpm_get {
+	unsigned version; /* 1 */
+	unsigned cnt;
+	void *older, *newer;
+	struct nvml_gpm_metric metrics[NVML_GPM_ROOM];
+};
+
+_Static_assert(sizeof(struct nvml_memory_v2) == 40 && sizeof(struct nvml_pci) == 68 &&
+		       sizeof(struct nvml_process) == 24 &&
+		       sizeof(struct nvml_process_util) == 32 && sizeof(struct nvml_field) == 40 &&
+		       sizeof(struct nvml_event) == 32 && sizeof(struct nvml_gpm_metric) == 40 &&
+		       offsetof(struct nvml_gpm_get, metrics) == 24,
+	       "as on any 64-bit machine");
+
+/* FN(name, symbol, older symbol of the same arguments or NULL, arguments). All return an int. */
+#define NVML_FUNCTIONS                                                                             \
+	FN(init, "nvmlInit_v2", "nvmlInit", (void))                                                \
+	FN(count, "nvmlDeviceGetCount_v2", "nvmlDeviceGetCount", (unsigned *))                     \
+	FN(handle, "nvmlDeviceGetHandleByIndex_v2", NULL, (unsigned, nvml_device *))               \
+	FN(name, "nvmlDeviceGetName", NULL, (nvml_device, char *, unsigned))                       \
+	FN(uuid, "nvmlDeviceGetUUID", NULL, (nvml_device, char *, unsigned))                       \
+	FN(minor, "nvmlDeviceGetMinorNumber", NULL, (nvml_device, unsigned *))                     \
+	FN(pci, "nvmlDeviceGetPciInfo_v3", NULL, (nvml_device, struct nvml_pci *))                 \
+	FN(util, "nvmlDeviceGetUtilizationRates", NULL, (nvml_device, struct nvml_utilization *))  \
+	FN(memory, "nvmlDeviceGetMemoryInfo", NULL, (nvml_device, struct nvml_memory *))           \
+	FN(memory_v2, "nvmlDeviceGetMemoryInfo_v2", NULL, (nvml_device, struct nvml_memory_v2 *))  \
+	FN(clock, "nvmlDeviceGetClockInfo", NULL, (nvml_device, unsigned, unsigned *))             \
+	FN(reasons, "nvmlDeviceGetCurrentClocksEventReasons",                                      \
+	   "nvmlDeviceGetCurrentClocksThrottleReasons", (nvml_device, unsigned long long *))       \
+	FN(power, "nvmlDeviceGetPowerUsage", NULL, (nvml_device, unsigned *))                      \
+	FN(temperature, "nvmlDeviceGetTemperature", NULL, (nvml_device, unsigned, unsigned *))     \
+	FN(pcie, "nvmlDeviceGetPcieThroughput", NULL, (nvml_device, unsigned, unsigned *))         \
+	FN(fields, "nvmlDeviceGetFieldValues", NULL, (nvml_device, int, struct nvml_field *))      \
+	FN(ecc, "nvmlDeviceGetTotalEccErrors", NULL,                                               \
+	   (nvml_device, unsigned, unsigned, unsigned long long *))                                \
+	FN(processes, "nvmlDeviceGetComputeRunningProcesses_v3",                                   \
+	   "nvmlDeviceGetComputeRunningProcesses_v2",                                              \
+	   (nvml_device, unsigned *, struct nvml_process *))                                       \
+	FN(graphics, "nvmlDeviceGetGraphicsRunningProcesses_v3",                                   \
+	   "nvmlDeviceGetGraphicsRunningProcesses_v2",                                             \
+	   (nvml_device, unsigned *, struct nvml_process *))                                       \
+	FN(process_util, "nvmlDeviceGetProcessUtilization", NULL,                                  \
+	   (nvml_device, struct nvml_process_util *, unsigned *, unsigned long long))              \
+	FN(event_set, "nvmlEventSetCreate", NULL, (void **))                                       \
+	FN(register_events, "nvmlDeviceRegisterEvents", NULL,                                      \
+	   (nvml_device, unsigned long long, void *))                                              \
+	FN(event, "nvmlEventSetWait_v2", NULL, (void *, struct nvml_event *, unsigned))            \
+	FN(mig_mode, "nvmlDeviceGetMigMode", NULL, (nvml_device, unsigned *, unsigned *))          \
+	FN(mig_max, "nvmlDeviceGetMaxMigDeviceCount", NULL, (nvml_device, unsigned *))             \
+	FN(mig_device, "nvmlDeviceGetMigDeviceHandleByIndex", NULL,                                \
+	   (nvml_device, unsigned, nvml_device *))                                                 \
+	FN(gpu_instance, "nvmlDeviceGetGpuInstanceId", NULL, (nvml_device, unsigned *))            \
+	FN(compute_instance, "nvmlDeviceGetComputeInstanceId", NULL, (nvml_device, unsigned *))    \
+	FN(gpm_support, "nvmlGpmQueryDeviceSupport", NULL,                                         \
+	   (nvml_device, struct nvml_gpm_support *))                                               \
+	FN(gpm_alloc, "nvmlGpmSampleAlloc", NULL, (void **))                                       \
+	FN(gpm_sample, "nvmlGpmSampleGet", NULL, (nvml_device, void *))                            \
+	FN(gpm_mig_sample, "nvmlGpmMigSampleGet", NULL, (nvml_device, unsigned, void *))           \
+	FN(gpm_get, "nvmlGpmMetricsGet", NULL, (struct nvml_gpm_get *))
+
+/* NULL: this library does not have it. */
+struct nvml {
+#define FN(id, symbol, older, args) int(*id) args;
+	NVML_FUNCTIONS
+#undef FN
+	const char *(*error_string)(int ret);
+};
+
+/* Calls a function of struct nvml; one that is not there is not supported. */
+#define ASK(n, id, ...) ((n)->id ? (n)->id(__VA_ARGS__) : NVML_NOT_SUPPORTED)
+
+#endif /* NVML_NVML_H */

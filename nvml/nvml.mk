@@ -1,0 +1,19 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#
+# cudatrace-nvml, the process that asks NVIDIA's management library (--gpu-stats). Included by the main Makefile. The
+# tracer carries it and starts it from memory. A program of its own, dynamically linked, for a static one cannot load a
+# library that wants the machine's libc. No SAN: it shares a process with that library. -nostartfiles: what a compiler
+# links in front of main() wants the libc of the machine it was built on (nvml/start.c).
+
+NVML_OBJS  := $(patsubst %.c,$(O)/%.o,$(wildcard nvml/*.c))
+NVML       := $(O)/cudatrace-nvml
+NVML_FLAGS  = -D_GNU_SOURCE= -Iinclude -std=gnu11 -O2 -g -Wall -Wextra -Wno-unused-parameter $(if $(WERROR),-Werror) \
+              -fPIE -fno-stack-protector $(DEP)
+
+$(O)/nvml/%.o: nvml/%.c $(O)/flags
+	$(call say,CC,$<)mkdir -p $(@D); $(CC) $(NVML_FLAGS) -c $< -o $@
+$(NVML): $(NVML_OBJS)
+	$(call say,LINK,$@)$(CC) -pie -nostartfiles -o $@ -Wl,--build-id -Wl,-z,now,-z,relro,-z,noexecstack \
+		-Wl,--no-as-needed -ldl -Wl,--as-needed $(NVML_OBJS)
+
+-include $(NVML_OBJS:.o=.d)

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* The devices that are sampled, and where records go. */
+#ifndef NVML_SAMPLER_H
+#define NVML_SAMPLER_H
+
+#include "nvml.h"
+
+#include "ct_gpu.h"
+
+#define DEVICES_MAX   256 /* MIG devices, too */
+#define PROCESSES_MAX 256 /* of one device */
+
+struct device {
+	nvml_device handle;
+	nvml_device parent; /* of a MIG device; else NULL */
+	unsigned index;
+	unsigned gpu_instance, compute_instance; /* CT_GPU_WHOLE */
+	bool is_split;				 /* into MIG devices */
+	unsigned minor;
+	char name[CT_GPU_NAME_SZ], uuid[CT_GPU_UUID_SZ], pci[CT_GPU_PCI_SZ];
+	unsigned refused; /* bits of errors that were told */
+	bool gpm_off;	  /* it has none */
+	void *gpm[2];	  /* this sample and the one before, which is the one at gpm_at */
+	int gpm_at;
+	bool gpm_has;
+	unsigned long long util_stamp; /* newest of process_util, */
+	bool util_read;		       /* which was asked */
+	unsigned long long link_kib[2];
+	uint64_t link_ns; /* 0: not read yet */
+	unsigned long long xid_cnt, last_xid;
+};
+
+struct sampler {
+	struct nvml n;
+	int sock;
+	struct device devices[DEVICES_MAX];
+	unsigned device_cnt;
+	void *events; /* NULL: none are told */
+	unsigned lost_cnt;
+	struct nvml_gpm_get get;
+};
+
+/* CLOCK_MONOTONIC. */
+uint64_t clock_ns(void);
+/* Fills in size, kind, time and loss, and sends it; nobody waits for who reads. */
+void send_record(struct sampler *s, struct ct_gpu *rec);
+/* What cannot be had, in words; d NULL: of no device in particular. */
+__attribute__((format(printf, 3, 4))) void send_missing(struct sampler *s, const struct device *d,
+							const char *fmt, ...);
+/* The library's word for an error. */
+const char *error_text(const struct sampler *s, int ret);
+/* Is it an answer? What a device does not support is left out without a word, another error is told
+ * once a device. */
+bool answered(struct sampler *s, struct device *d, int ret);
+void put(struct ct_gpu *rec, enum ct_gpu_value id, uint64_t value);
+/* A record about a device. */
+struct ct_gpu record_of(const struct device *d, enum ct_gpu_op op);
+
+/* device.c: finds devices and tells what they are. */
+void find_devices(struct sampler *s);
+/* sample.c */
+void sample_device(struct sampler *s, struct device *d);
+/* process.c: who is on it. */
+void sample_processes(struct sampler *s, struct device *d);
+
+#endif /* NVML_SAMPLER_H */

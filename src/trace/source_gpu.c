@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * What NVML says of the GPUs (--gpu-stats), by a process of its own: the library may hang or crash,
+ * and a static program cannot load it. What it cannot tell is one line, and the trace goes on.
+ */
+#include "source.h"
+#include "tracer.h"
+
+#include "nvml_program.h"
+
+#include "util/clock.h"
+#include "util/log.h"
+#include "util/plain.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* For the first answer, so that a trace begins with what there is: drivers that nothing keeps awake
+ * take seconds. */
+#define PATIENCE_MS 5000
+#define STEP_MS	    50
+/* Between looks whether it is there. */
+#define ALIVE_NS 500000000ull
+/* Lines for people; the trace has all. */
+#define WARNINGS_MAX 8
+
+struct source_gpu {
+	struct source s;
+	int socks[2]; /* ours and its; -1: none */
+	pid_t pid;    /* 0: it has ended */
+	uint64_t looked_ns, alive_ns;
+	struct ct_gpu rec; /* the next, unless there is none */
+	unsigned lost_cnt, told_cnt;
+	unsigned warned_cnt;
+	bool saw_any;
+};
+
+static void say_missing(struct source_gpu *g, const struct ct_gpu *rec)
+{
+	char gpu[32] = "", text[sizeof(rec->name) + 1];
+
+	if (g->warned_cnt++ >= WARNINGS_MAX)
+		return;
+	snprintf(text, sizeof(text), "%.*s", (int)sizeof(rec->name), rec->name);
+	if (rec->gpu != CT_GPU_NONE)
+		snprintf(gpu, sizeof(gpu), "GPU %u: ", rec->gpu);
+	plain_text(text, strlen(text));
+	warn("--gpu-stats: %s%s: what it would tell is left out", gpu, text);
+}
+
+/* When it ends by itself it has said why, unless it could not be started or crashed. */
+static void look_whether_ended(struct source_gpu *g)
+{
+	int status = 0;
+
+	g->alive_ns = g->looked_ns;
+	if (waitpid(g->pid, &status, WNOHANG) != g->pid)
+		return;
+	g->pid = 0;
+	if (WIFSIGNALED(status))
+		warn("--gpu-stats: cudatrace-nvml was ended by signal %d: no more samples",
+		     WTERMSIG(status));
+	else if (WEXITSTATUS(status) == 127 || (!g->saw_any && !g->warned_cnt))
+		warn("--gpu-stats: cudatrace-nvml cannot run here (it needs the machine's glibc): "
+		     "no samples");
+	else if (!WEXITSTATUS(status))
+		warn("--gpu-stats: cudatrace-nvml has ended: no more samples");
+}
+
+/* A record is given the place of the time at which it is read; it says itself when it was made. */
+static void read_next(struct source_gpu *g)
+{
+	ssize_t n;
+
+	g->s.next_ns = SOURCE_NONE;
+	while ((n = recv(g->socks[0], &g->rec, sizeof(g->rec), MSG_DONTWAIT)) < 0 && errno == EINTR)
+		;
+	/* Nothing: is it there still? */
+	if (n < 0 && g->pid && g->looked_ns - g->alive_ns > ALIVE_NS)
+		look_whether_ended(g);
+	if (n < 0)
+		return;
+	if ((size_t)n != sizeof(g->rec)) {
+		memset(&g->rec, 0, sizeof(g->rec));
+	} else {
+		g->saw_any = true;
+		g->lost_cnt = g->rec.lost_cnt;
+		if (g->rec.op == CT_GPU_MISSING)
+			say_missing(g, &g->rec);
+	}
+	g->s.next_ns = g->looked_ns;
+}
+
+static int gpu_open(struct source *s, struct tracer *t)
+{
+	struct source_gpu *g = (void *)s;
+	struct pollfd p = {.events = POLLIN};
+	int ret;
+
+	g->socks[0] = g->socks[1] = -1;
+	if (!t->o.gpu_stats_ms)
+		return SOURCE_UNUSED;
+	ret = nvml_program__start(t->o.gpu_stats_ms, &g->pid, g->socks);
+	if (ret) {
+		warn("--gpu-stats: cannot start cudatrace-nvml: %s: no samples", strerror(-ret));
+		return SOURCE_UNUSED;
+	}
+	p.fd = g->socks[0];
+	for (int ms = 0; ms < PATIENCE_MS && g->pid && !p.revents; ms += STEP_MS) {
+		poll(&p, 1, STEP_MS);
+		if (!p.revents)
+			look_whether_ended(g);
+	}
+	if (g->pid && !p.revents)
+		warn("--gpu-stats: NVML has not answered in %d s: samples come when it does",
+		     PATIENCE_MS / 1000);
+	return 0;
+}
+
+static int gpu_fd(const struct source *s)
+{
+	return ((const struct source_gpu *)s)->socks[0];
+}
+
+static bool gpu_look(struct source *s, uint64_t now)
+{
+	struct source_gpu *g = (void *)s;
+
+	g->looked_ns = now;
+	if (s->next_ns == SOURCE_NONE)
+		read_next(g);
+	return true;
+}
+
+static size_t gpu_take(struct source *s, size_t max, uint64_t until)
+{
+	struct source_gpu *g = (void *)s;
+	size_t cnt = 0;
+
+	for (; cnt < max && s->next_ns <= until; cnt++) {
+		source__give(s, &g->rec, sizeof(g->rec));
+		read_next(g);
+	}
+	return cnt;
+}
+
+static bool gpu_was_full(struct source *s)
+{
+	struct source_gpu *g = (void *)s;
+	bool was = g->lost_cnt != g->told_cnt;
+
+	g->told_cnt = g->lost_cnt;
+	return was;
+}
+
+static void gpu_totals(struct source *s, struct ct_totals *sum)
+{
+	sum->drops[CT_DROP_NV] = ((struct source_gpu *)s)->lost_cnt;
+}
+
+static void gpu_close(struct source *s)
+{
+	struct source_gpu *g = (void *)s;
+
+	for (int i = 0; i < 2; i++)
+		if (g->socks[i] >= 0)
+			close(g->socks[i]);
+	/* One that hangs does not see that. In the driver it cannot be waited for: it is init's in
+	 * a moment. */
+	if (g->pid > 0) {
+		kill(g->pid, SIGKILL);
+		waitpid(g->pid, NULL, WNOHANG);
+	}
+}
+
+const struct source_ops gpu_source_ops = {
+	.size = sizeof(struct source_gpu),
+	.name = "NVML",
+	.why = "its records came faster than they were read",
+	.open = gpu_open,
+	.fd = gpu_fd,
+	.look = gpu_look,
+	.take = gpu_take,
+	.was_full = gpu_was_full,
+	.totals = gpu_totals,
+	.close = gpu_close,
+};

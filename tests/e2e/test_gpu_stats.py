@@ -1,0 +1,214 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+# takes: 15
+"""--gpu-stats with a stand-in for NVML: what it tells, what it refuses, and what a bad one can do (nothing)."""
+import json
+import os
+import re
+import subprocess
+
+import pytest
+from helpers.jsonl import Trace
+from helpers.run import CUDATRACE, FAKE, O, cudatrace, inside
+
+# Goes on until NVML was asked so often; a minute at most.
+WAITS = """import json, sys, time
+path, op, wanted, end = sys.argv[1], sys.argv[2], int(sys.argv[3]), time.monotonic() + 60
+while time.monotonic() < end:
+    with open(path, encoding="utf-8") as f:
+        if sum('"op":"%s"' % op in line for line in f) >= wanted:
+            break
+    time.sleep(0.01)
+"""
+VALUES = {"util": 50, "memory_util": 20, "sm_clock_mhz": 1755, "memory_clock_mhz": 2619, "power_w": 345.678, "temperature_c": 51,
+          "ecc_corrected": 3, "ecc_uncorrected": 0, "xids": 0}
+GPM = {"graphics_active": 1.5, "sm_active": 2.5, "sm_occupancy": 3.5, "tensor_active": 5.5, "dram_active": 10.5,
+       "fp64_active": 11.5, "fp16_active": 13.5, "pcie_tx": int(20.5 * 2**20), "pcie_rx": int(21.5 * 2**20),
+       "nvlink_rx": int(60.5 * 2**20), "nvlink_tx": int(61.5 * 2**20)}
+
+
+class Sampled:
+    """A trace of a command that lasts until there are enough lines."""
+
+    def __init__(self, tmp_path, says, *args, op="sample", wanted=3, lib="fakenvml", stats="--gpu-stats=50", program=None):
+        path = tmp_path / "trace.jsonl"
+        env = {"LD_LIBRARY_PATH": f"{FAKE}:{O}/{lib}", "FAKE_NVML": says}
+        self.ran = inside("-q", "--jsonl", path, stats, *args, "--", "python3", "-c", WAITS, path, op, str(wanted), env=env)
+        assert self.ran.status == 0, self.ran
+        self.path, self.trace = path, Trace(path)
+        self.lines = [e for e in self.trace.ev if e["type"] == "gpu_stats"]
+        self.of = {op: [e for e in self.lines if e["op"] == op] for op in ("device", "sample", "process", "missing")}
+
+
+def known(line, names):
+    return {k: line[k] for k in names if k in line}
+
+
+def test_values(tmp_path):
+    """Each as NVML has it, and whose; a device comes once."""
+    me = os.getpid()
+    t = Sampled(tmp_path, f"devices=2 pids=1,{me}", wanted=6)
+    assert [(d["gpu"], d["minor"], d["pci"], d["memory_total"]) for d in t.of["device"]] == \
+        [(0, 0, "00000000:3B:00.0", 80 << 30), (1, 1, "00000000:3C:00.0", 80 << 30)]
+    for s in t.of["sample"]:
+        assert known(s, VALUES) == VALUES
+        assert s["uuid"] == f"GPU-0000000{s['gpu']}-1111-2222-3333-444444444444"
+        assert s["pcie_tx"] == 1000 << 10 and s["pcie_rx"] == 2000 << 10
+        assert "sm_active" not in s and "throttle" not in s and s["cost_us"] > 0
+        assert s["memory_used"] + s["memory_free"] == (80 << 30) - (600 << 20)
+    first, second = [s for s in t.of["sample"] if s["gpu"] == 0][:2]
+    assert "nvlink_tx" not in first and second["nvlink_tx"] > 0
+    assert second["memory_used"] - first["memory_used"] == 64 << 20
+    procs = t.of["process"]
+    assert {(p["pid"], p["gpu"]) for p in procs} == {(1, 0), (me, 0)}
+    assert {p["memory_used"] for p in procs} == {700 << 20}
+    assert open("/proc/self/comm", encoding="utf-8").read().strip() in {p["comm"] for p in procs if p["pid"] == me}
+    # What the driver had kept of before is left out; the rest is a mean.
+    assert not any("sm_util" in p for p in procs[:2])
+    assert {(p["sm_util"], p["memory_util"], p["encoder_util"], p["decoder_util"]) for p in procs[2:]} == {(50, 15, 0, 1)}
+    assert not t.of["missing"] and t.trace.accounts()
+
+
+def test_gpm(tmp_path):
+    """From the second sample on; what it refuses is left out."""
+    t = Sampled(tmp_path, "gpm=1")
+    assert not set(known(t.of["sample"][0], GPM))
+    for s in t.of["sample"][1:]:
+        assert known(s, GPM) == GPM and "fp32_active" not in s
+
+
+def test_throttle(tmp_path):
+    t = Sampled(tmp_path, "reasons=0x6d")
+    assert {(s["throttle"], s["clock_reasons"]) for s in t.of["sample"]} == \
+        {("sw_power_cap hw_slowdown sw_thermal_slowdown hw_thermal_slowdown", "0x6d")}
+    t = Sampled(tmp_path, "reasons=0x103")
+    assert {("throttle" in s, s["clock_reasons"]) for s in t.of["sample"]} == {(False, "0x103")}
+
+
+def test_xid(tmp_path):
+    t = Sampled(tmp_path, "xid=79", wanted=5)
+    assert t.of["sample"][0]["xids"] == 0 and "last_xid" not in t.of["sample"][0]
+    assert (t.of["sample"][-1]["xids"], t.of["sample"][-1]["last_xid"]) == (1, 79)
+
+
+def test_mig(tmp_path):
+    """Parts of a device are devices; what only the whole has is the whole's."""
+    t = Sampled(tmp_path, "mig=2 gpm=1 pids=1", wanted=9)
+    assert [(d["gpu"], d.get("gpu_instance"), d.get("compute_instance"), d["model"], d["uuid"][:4]) for d in t.of["device"]] == \
+        [(0, None, None, "NVIDIA Fake H100", "GPU-"), (0, 7, 0, "NVIDIA Fake H100 MIG 1g.10gb", "MIG-"),
+         (0, 8, 0, "NVIDIA Fake H100 MIG 1g.10gb", "MIG-")]
+    parts = [s for s in t.of["sample"] if "gpu_instance" in s]
+    assert parts and not any("util" in s or "power_w" in s for s in parts)
+    assert all(s["sm_active"] == 2.5 for s in parts[2:])
+    assert {p.get("gpu_instance") for p in t.of["process"]} == {7}
+
+
+@pytest.mark.parametrize("function,member", [
+    ("nvmlDeviceGetUtilizationRates", "util"), ("nvmlDeviceGetPowerUsage", "power_w"), ("nvmlDeviceGetClockInfo", "sm_clock_mhz"),
+    ("nvmlDeviceGetTemperature", "temperature_c"), ("nvmlDeviceGetTotalEccErrors", "ecc_corrected"),
+    ("nvmlDeviceGetPcieThroughput", "pcie_tx"), ("nvmlEventSetCreate", "xids"), ("nvmlDeviceGetFieldValues", "nvlink_tx"),
+    ("nvmlDeviceGetUUID", "uuid"), ("nvmlDeviceGetCurrentClocksEventReasons", "clock_reasons")])
+def test_not_supported(tmp_path, function, member):
+    """Left out, and neither 0 nor worth a line."""
+    t = Sampled(tmp_path, f"{function}=3", wanted=2)
+    assert not any(member in s for s in t.of["sample"]) and not t.of["missing"] and not t.ran.err
+    assert len(t.of["sample"][-1]) > 15
+
+
+def test_refused(tmp_path):
+    """An error is one line, however often it comes; the rest goes on."""
+    t = Sampled(tmp_path, "nvmlDeviceGetPowerUsage=15 nvmlDeviceGetTemperature=15", wanted=4)
+    assert [m["why"] for m in t.of["missing"]] == ["NVML answers GPU is lost (15)"]
+    assert t.ran.err.count("\n") == 1 and "GPU 0: NVML answers GPU is lost (15)" in t.ran.err
+    assert all("power_w" not in s and s["util"] == 50 for s in t.of["sample"])
+
+
+@pytest.mark.parametrize("says,why", [
+    ("nvmlInit_v2=9", "NVML cannot be used: Driver Not Loaded (9)"), ("devices=0", "NVML shows no GPU"),
+    ("nvmlDeviceGetCount_v2=999", "NVML shows no GPU: Unknown Error"),
+    ("nvmlDeviceGetHandleByIndex_v2=15", "GPU 0 cannot be used: GPU is lost (15)")])
+def test_no_gpu(tmp_path, says, why):
+    """One line, and the trace is the same without it."""
+    t = Sampled(tmp_path, says, op="missing", wanted=1)
+    assert [m["why"] for m in t.of["missing"]] == [why] and len(t.lines) == 1
+    assert t.ran.err == f"cudatrace: warning: --gpu-stats: {why}: what it would tell is left out\n"
+
+
+def test_no_nvml(tmp_path):
+    t = Sampled(tmp_path, "", op="missing", wanted=1, lib="nowhere")
+    if not t.of["device"]:
+        assert "there is no NVML: libnvidia-ml.so.1: cannot open shared object file" in t.of["missing"][0]["why"]
+
+
+def test_is_not_nvml(tmp_path):
+    t = Sampled(tmp_path, "", op="missing", wanted=1, lib="fakenvml-none")
+    assert [m["why"] for m in t.of["missing"]] == ["libnvidia-ml.so.1 is not NVML: it lacks functions"]
+
+
+def test_old(tmp_path):
+    """A library that lacks most functions: what it has."""
+    t = Sampled(tmp_path, "gpm=1 mig=1 pids=1 reasons=4", lib="fakenvml-old")
+    for s in t.of["sample"]:
+        assert s["util"] == 50 and s["memory_used"] == 1000 << 20 and s["throttle"] == "sw_power_cap"
+        assert not {"xids", "sm_active", "nvlink_tx"} & set(s)
+    assert not t.of["missing"]
+
+
+def test_hostile(tmp_path):
+    """Names without an end, bytes that are no text, numbers that cannot be."""
+    t = Sampled(tmp_path, "hostile=1 gpm=1 pids=1 mig=1 nvmlDeviceGetPowerUsage=7", wanted=4)
+    assert not any(known(s, {k for k in [*GPM, "util"] if k[:3] != "nvl"}) for s in t.of["sample"])
+    assert {len(d["model"]) for d in t.of["device"]} == {96} and t.trace.end["bad_records"] == 0
+    assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f]", t.ran.err)
+
+
+@pytest.mark.parametrize("when", ["nvmlInit_v2", "nvmlDeviceGetPowerUsage"])
+def test_crash(tmp_path, when):
+    """The process that asks is ended by it, and the trace goes on."""
+    path = tmp_path / "trace.jsonl"
+    ran = inside("-q", "--jsonl", path, "--gpu-stats=50", "--duration", "3", "--", f"{FAKE}/sample", "--tokens", "1", "--quiet",
+                 env={"LD_LIBRARY_PATH": f"{FAKE}:{O}/fakenvml", "FAKE_NVML": f"crash={when}"})
+    assert ran.status == 0 and Trace(path).accounts() and Trace(path).calls
+    if when == "nvmlInit_v2":
+        assert "cudatrace-nvml was ended by signal 11: no more samples" in ran.err
+
+
+def test_hang(tmp_path):
+    """NVML that never answers is waited for at the start, once, and at the end not at all."""
+    path = tmp_path / "trace.jsonl"
+    ran = inside("-q", "--jsonl", path, "--gpu-stats", "--", f"{FAKE}/sample", "--tokens", "1", "--quiet",
+                 env={"LD_LIBRARY_PATH": f"{FAKE}:{O}/fakenvml", "FAKE_NVML": "hang=nvmlInit_v2"})
+    assert ran.status == 0 and Trace(path).accounts()
+    assert "NVML has not answered in 5 s: samples come when it does" in ran.err
+
+
+def test_nothing_stays(tmp_path):
+    """The process that asks ends with the tracer, and has nothing of its descriptors."""
+    t = Sampled(tmp_path, "hang=nvmlShutdown")
+    ps = subprocess.run(["ps", "-eo", "pid,comm,args"], capture_output=True, text=True, check=True).stdout
+    assert str(t.path) not in ps
+
+
+@pytest.mark.parametrize("ms", ["0", "49", "60001", "1s", "", "-1", "18446744073709551616"])
+def test_bad_period(ms):
+    ran = cudatrace(f"--gpu-stats={ms}", "--", "true")
+    assert ran.status == 2
+    assert f"--gpu-stats={ms}: not a time between samples; give milliseconds from 50 to 60000" in ran.err
+
+
+def test_static(tmp_path):
+    """The static program cannot load a library; the process that it carries does."""
+    static = O + "/cudatrace-static"
+    if not os.path.exists(static):
+        pytest.skip("no static program was built")
+    path = tmp_path / "trace.jsonl"
+    ran = subprocess.run([static, "--probe=inject", "-q", "--jsonl", path, "--gpu-stats=50", "--", "python3", "-c", WAITS, path,
+                          "sample", "2"], env={**os.environ, "LD_LIBRARY_PATH": f"{O}/fakenvml", "FAKE_NVML": ""},
+                         capture_output=True, text=True, check=True, timeout=60)
+    assert sum('"op":"sample"' in line for line in path.read_text().splitlines()) >= 2 and not ran.stderr
+
+
+def test_old_glibc():
+    """What the process wants of libc is as old as what the driver's libraries do."""
+    out = subprocess.run(["objdump", "-T", O + "/cudatrace-nvml"], capture_output=True, text=True, check=True).stdout
+    versions = {tuple(map(int, v.split("."))) for v in re.findall(r"GLIBC_([0-9.]+)", out)}
+    assert versions and max(versions) <= (2, 17)
