@@ -11,13 +11,15 @@ int beside__init(struct beside *b)
 {
 	b->flows = flows__new();
 	b->procs = chrome_procs__new();
-	return b->flows && b->procs ? 0 : -ENOMEM;
+	b->gpus = gpu_counters__new();
+	return b->flows && b->procs && b->gpus ? 0 : -ENOMEM;
 }
 
 void beside__free(struct beside *b)
 {
 	flows__free(b->flows);
 	chrome_procs__free(b->procs);
+	gpu_counters__free(b->gpus);
 	free(b->arrows);
 	free(b->counters);
 }
@@ -95,6 +97,8 @@ void beside__event(struct beside *b, const struct trace_event *ev)
 	find_names(b, ev);
 	flows__event(b->flows, ev, add_arrow, b);
 	chrome_procs__counters(b->procs, ev, add_counter, b);
+	if (ev->kind == EVENT_GPU_STATS)
+		gpu_counters__event(b->gpus, ev, add_counter, b);
 }
 
 void beside__next_file(struct beside *b)

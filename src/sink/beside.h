@@ -9,6 +9,7 @@
 
 #include "chrome_flow.h"
 #include "chrome_proc.h"
+#include "gpu_counters.h"
 
 #define BESIDE_NAME_SZ 32 /* threads have 16, rows of GPUs more */
 
@@ -21,6 +22,7 @@ struct beside_counter {
 struct beside {
 	struct flows *flows;
 	struct chrome_procs *procs;
+	struct gpu_counters *gpus;
 	uint64_t seq_before; /* launches before the event */
 	uint64_t seq_files;  /* launches in files that are ended: no arrow begins there */
 	/* Of the event at hand. Names are "" when they are no news. */

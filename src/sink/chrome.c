@@ -339,7 +339,7 @@ static void put_event(struct chrome *c, const struct trace_event *ev,
 	put_names(c, ev);
 	if (timeline_is_slice(ev))
 		put_call(c, ev);
-	else if (ev->kind != EVENT_STACK)
+	else if (timeline_is_instant(ev))
 		put_instant(c, ev);
 	/* After the call: both viewers look for an arrow's end in what they have read. */
 	for (unsigned i = 0; i < c->beside.arrow_cnt; i++)

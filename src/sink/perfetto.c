@@ -256,6 +256,8 @@ static uint64_t instant_track(struct perfetto *p, const struct trace_event *ev)
 	case EVENT_XID:
 		snprintf(name, sizeof(name), "GPU %s", ev->xid.gpu ?: "errors");
 		return named_track(p, TRACK_OF_ROW, 0, name, NULL, ev->start_ns);
+	case EVENT_GPU_STATS:
+		return named_track(p, TRACK_OF_ROW, 0, "NVML", NULL, ev->start_ns);
 	case EVENT_IRQ:
 		return named_track(p, TRACK_OF_ROW, 0, "GPU interrupts", NULL, ev->start_ns);
 	case EVENT_SCHED:
@@ -348,7 +350,7 @@ static void put_event(struct perfetto *p, const struct trace_event *ev,
 	put_names(p, ev);
 	if (timeline_is_slice(ev))
 		put_call(p, ev);
-	else if (ev->kind != EVENT_STACK)
+	else if (timeline_is_instant(ev))
 		put_instant(p, ev);
 	/* After the call: an arrow's end belongs to the slice that began before it. */
 	for (unsigned i = 0; i < p->beside.arrow_cnt; i++)

@@ -39,6 +39,7 @@ void summary__free(struct summary *s)
 	summary_driver_free(s);
 	summary_gpu_free(s);
 	residency__free(&s->residency);
+	gpu_sums__free(s->gpus);
 	free(s);
 }
 
@@ -391,6 +392,14 @@ static void on_call(struct summary *s, const struct trace_event *ev)
 	on_meaning(s, p, st, ev, ns);
 }
 
+static void on_gpu_stats(struct summary *s, const struct trace_event *ev)
+{
+	if (!s->gpus)
+		s->gpus = gpu_sums__new();
+	if (s->gpus)
+		gpu_sums__event(s->gpus, ev);
+}
+
 void summary__event(struct summary *s, const struct trace_event *ev)
 {
 	if (ev->kind == EVENT_TRACER || ev->kind == EVENT_STACK)
@@ -404,6 +413,8 @@ void summary__event(struct summary *s, const struct trace_event *ev)
 		summary_gpu_event(s, ev, ev->gpu.kernel ? kernel_stat(s, ev->gpu.kernel) : NULL);
 	else if (ev->kind == EVENT_CTXSW)
 		residency__event(&s->residency, ev);
+	else if (ev->kind == EVENT_GPU_STATS)
+		on_gpu_stats(s, ev);
 	else
 		summary_driver_event(s, ev);
 }

@@ -20,10 +20,10 @@ static struct gpu_dev_stat *device_of(struct summary *s, uint32_t number)
 {
 	struct gpu_dev_stat *d;
 
-	for (unsigned i = 0; i < s->gpu_cnt; i++)
-		if (s->gpus[i]->number == number)
-			return s->gpus[i];
-	d = s->gpu_cnt < SUMMARY_GPUS_MAX ? calloc(1, sizeof(*d)) : NULL;
+	for (unsigned i = 0; i < s->run_gpu_cnt; i++)
+		if (s->run_gpus[i]->number == number)
+			return s->run_gpus[i];
+	d = s->run_gpu_cnt < SUMMARY_GPUS_MAX ? calloc(1, sizeof(*d)) : NULL;
 	if (!d)
 		return NULL;
 	d->number = number;
@@ -32,7 +32,7 @@ static struct gpu_dev_stat *device_of(struct summary *s, uint32_t number)
 		free(d);
 		return NULL;
 	}
-	return s->gpus[s->gpu_cnt++] = d;
+	return s->run_gpus[s->run_gpu_cnt++] = d;
 }
 
 void summary_gpu_event(struct summary *s, const struct trace_event *ev, struct kernel_stat *k)
@@ -52,15 +52,15 @@ void summary_gpu_event(struct summary *s, const struct trace_event *ev, struct k
 
 void summary_gpu_finish(struct summary *s)
 {
-	for (unsigned i = 0; i < s->gpu_cnt; i++)
-		gpu_busy__finish(&s->gpus[i]->busy);
+	for (unsigned i = 0; i < s->run_gpu_cnt; i++)
+		gpu_busy__finish(&s->run_gpus[i]->busy);
 }
 
 void summary_gpu_free(struct summary *s)
 {
-	for (unsigned i = 0; i < s->gpu_cnt; i++) {
-		gpu_busy__free(&s->gpus[i]->busy);
-		free(s->gpus[i]);
+	for (unsigned i = 0; i < s->run_gpu_cnt; i++) {
+		gpu_busy__free(&s->run_gpus[i]->busy);
+		free(s->run_gpus[i]);
 	}
 }
 
@@ -94,8 +94,8 @@ void summary_print_gpu(const struct summary *s, const struct term *term,
 		(unsigned long long)g->dropped, (unsigned long long)g->untimed,
 		(unsigned long long)g->lost, (unsigned long long)g->no_call);
 	table__init(&t, "executions|span|compute|copy|both|idle|idle share|device");
-	for (unsigned i = 0; i < s->gpu_cnt; i++) {
-		const struct gpu_dev_stat *d = s->gpus[i];
+	for (unsigned i = 0; i < s->run_gpu_cnt; i++) {
+		const struct gpu_dev_stat *d = s->run_gpus[i];
 		struct table_row *r;
 
 		snprintf(name[i], sizeof(name[i]), "GPU %u", d->number);
@@ -119,8 +119,8 @@ void summary_gpu_json(struct json *j, const struct summary *s, const struct trac
 	if (!end->gpu.on)
 		return;
 	json_open_array(j, "gpus");
-	for (unsigned i = 0; i < s->gpu_cnt; i++) {
-		const struct gpu_dev_stat *d = s->gpus[i];
+	for (unsigned i = 0; i < s->run_gpu_cnt; i++) {
+		const struct gpu_dev_stat *d = s->run_gpus[i];
 
 		json_open(j, NULL);
 		json_u64(j, "device", d->number);

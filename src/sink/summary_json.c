@@ -228,6 +228,7 @@ void summary__json(struct summary *s, struct out *out, const struct trace_info *
 	residency__sort(&s->residency);
 	if (info->gpu_ctxsw)
 		residency__json(&s->residency, &j, info);
+	gpu_sums__json(s->gpus, &j, "gpu_stats");
 	put_functions(&j, s);
 	json_u64(&j, "failed", s->error_cnt);
 	put_errors(&j, s);

@@ -193,9 +193,9 @@ static void print_kernels(const struct summary *s, const struct term *term)
 	term_section(term, "Kernels", "%s launch%s of %s kernels on %s stream%s, %s of host time",
 		     launches, plural_es(s->launch_cnt), kinds, streams, plural(s->stream_cnt),
 		     time);
-	table__init(&t, s->gpu_cnt && s->launch_node_cnt
+	table__init(&t, s->run_gpu_cnt && s->launch_node_cnt
 				? "launches|captured|time|mean|GPU time|GPU mean|kernel"
-			: s->gpu_cnt	     ? "launches|time|mean|GPU time|GPU mean|kernel"
+			: s->run_gpu_cnt     ? "launches|time|mean|GPU time|GPU mean|kernel"
 			: s->launch_node_cnt ? "launches|captured|time|mean|kernel"
 					     : "launches|time|mean|kernel");
 	for (i = 0; i < cnt && i < (size_t)summary_top(term); i++) {
@@ -480,6 +480,7 @@ void summary__print(struct summary *s, FILE *f, const struct trace_info *info,
 	summary_print_driver(s, &term, rows, cnt, info, end);
 	residency__sort(&s->residency);
 	residency__print(&s->residency, &term, info);
+	gpu_sums__print(s->gpus, &term);
 	print_errors(s, &term);
 	print_unfinished(s, &term);
 	summary_print_counted(&term, end);

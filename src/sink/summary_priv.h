@@ -6,6 +6,7 @@
 #include "summary.h"
 
 #include "report/work/residency.h"
+#include "report/work/gpu_sums.h"
 
 #include <string.h>
 
@@ -159,11 +160,12 @@ struct summary {
 	unsigned stream_cnt;
 	uint64_t wait_cnt, wait_ns;
 
-	bool has_off_cpu;			     /* --sched */
-	struct gpu_dev_stat *gpus[SUMMARY_GPUS_MAX]; /* --gpu-time */
-	unsigned gpu_cnt;
+	bool has_off_cpu;				 /* --sched */
+	struct gpu_dev_stat *run_gpus[SUMMARY_GPUS_MAX]; /* --gpu-time */
+	unsigned run_gpu_cnt;
 	struct driver_stat driver;
 	struct residency residency; /* --gpu-ctxsw */
+	struct gpu_sums *gpus;	    /* --gpu-stats; NULL: none */
 
 	struct class_stat classes[CLASS_CNT];
 	struct mem_stat mem[MEM_KIND_CNT];

@@ -55,6 +55,13 @@ void timeline_gpu_row(const struct trace_event *ev, char buf[TIMELINE_NAME_SZ])
 	snprintf(buf, TIMELINE_NAME_SZ, "GPU %u: contexts", ev->ctxsw.minor);
 }
 
+bool timeline_is_instant(const struct trace_event *ev)
+{
+	if (ev->kind == EVENT_GPU_STATS)
+		return strcmp(ev->op, "sample") && strcmp(ev->op, "process");
+	return ev->kind != EVENT_STACK && !timeline_is_slice(ev);
+}
+
 static void put_text(struct visitor *v, const char *name, const char *s)
 {
 	if (s)

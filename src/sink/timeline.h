@@ -9,6 +9,8 @@
 
 #define TIMELINE_NAME_SZ 96
 
+/* Is it shown without a duration? Samples of GPUs are counters. */
+bool timeline_is_instant(const struct trace_event *ev);
 /* What a slice or an instant is called: a launch has its kernel's name. In buf, or where the event
  * has it. */
 const char *timeline_name(const struct trace_event *ev, char buf[TIMELINE_NAME_SZ], size_t *len);

@@ -8,11 +8,12 @@ import subprocess
 
 import pytest
 from helpers.jsonl import Trace
+from helpers.pftrace import decoded
 from helpers.run import CUDATRACE, FAKE, O, cudatrace, inside
 
-# Goes on until NVML was asked so often; a minute at most.
+# Goes on until NVML was asked so often; a quarter of a minute at most.
 WAITS = """import json, sys, time
-path, op, wanted, end = sys.argv[1], sys.argv[2], int(sys.argv[3]), time.monotonic() + 60
+path, op, wanted, end = sys.argv[1], sys.argv[2], int(sys.argv[3]), time.monotonic() + 15
 while time.monotonic() < end:
     with open(path, encoding="utf-8") as f:
         if sum('"op":"%s"' % op in line for line in f) >= wanted:
@@ -193,6 +194,97 @@ def test_bad_period(ms):
     ran = cudatrace(f"--gpu-stats={ms}", "--", "true")
     assert ran.status == 2
     assert f"--gpu-stats={ms}: not a time between samples; give milliseconds from 50 to 60000" in ran.err
+
+
+SAYS = "devices=2 gpm=1 reasons=0x24 xid=31 mig=0 nvmlDeviceGetTemperature=15 pids=1"
+
+
+@pytest.fixture(scope="module")
+def outputs(tmp_path_factory):
+    """One trace in all outputs, and its summary."""
+    folder = tmp_path_factory.mktemp("outputs")
+    t = Sampled(folder, SAYS, "--chrome", folder / "c.json", "--perfetto", folder / "p.pftrace", "--summary", "--json", wanted=8)
+    return t, folder
+
+
+def test_chrome(outputs):
+    t, folder = outputs
+    with open(folder / "c.json", encoding="utf-8") as f:
+        events = json.load(f)
+    counters = {}
+    for e in events:
+        if e["ph"] == "C" and e["cat"] == "gpu":
+            counters.setdefault((e["pid"], e["name"]), []).append(e["args"])
+    of = [s for s in t.of["sample"] if s["gpu"] == 0]
+    assert counters[0, "GPU 0 busy"] == [{"%": 50}] * len(of)
+    assert counters[0, "GPU 0 memory used"] == [{"bytes": s["memory_used"]} for s in of]
+    assert counters[0, "GPU 1 power"][0] == {"W": 346} and counters[0, "GPU 0 kept slow"][0] == {"yes": 1}
+    assert counters[0, "GPU 0 SMs active"] == [{"%": 3}] * (len(of) - 1)
+    assert {n for p, n in counters if p == 1} == {"GPU 0 memory used", "GPU 0 busy"}
+    instants = [e["args"]["op"] for e in events if e.get("cat") == "gpu_stats"]
+    assert sorted(instants) == ["device", "device", "missing", "missing"]
+
+
+def test_perfetto(outputs):
+    """The same counters."""
+    t, folder = outputs
+    p = decoded(str(folder / "p.pftrace"))
+    with open(folder / "c.json", encoding="utf-8") as f:
+        chrome = [e for e in json.load(f) if e["ph"] == "C"]
+    assert sorted((pid, name, value) for pid, name, _, value in p.counters) == \
+        sorted((e["pid"], e["name"], *e["args"].values()) for e in chrome)
+
+
+def test_summary(outputs):
+    t, _ = outputs
+    s = json.loads(t.ran.err[t.ran.err.index("{"):])["gpu_stats"]
+    check_sums(s, t)
+
+
+def check_sums(s, t):
+    zero, one = s["devices"]
+    of = [x for x in t.of["sample"] if x["gpu"] == 0]
+    assert (zero["gpu"], one["gpu"], zero["samples"], zero["model"]) == (0, 1, len(of), "NVIDIA Fake H100")
+    assert zero["uuid"] == "GPU-00000000-1111-2222-3333-444444444444" and zero["memory_total"] == 80 << 30
+    v = zero["values"]
+    assert v["util"] == {"mean": 50, "max": 50, "last": 50} and v["power_w"]["max"] == 345.678
+    assert v["memory_used"]["max"] == max(x["memory_used"] for x in of)
+    assert v["memory_used"]["mean"] == pytest.approx(sum(x["memory_used"] for x in of) / len(of))
+    assert v["tensor_active"]["mean"] == 5.5 and "temperature_c" not in v and "clock_reasons" not in v
+    assert v["cost_us"]["mean"] == pytest.approx(sum(x["cost_us"] for x in of) / len(of), rel=1e-4)
+    assert zero["throttled_ns"] == zero["sampled_ns"] == pytest.approx((of[-1]["ts"] - of[0]["ts"]) * 1e6, abs=2)
+    assert zero["throttle"] == "sw_power_cap sw_thermal_slowdown"
+    assert [p["pid"] for p in zero["processes"]] == [1] and not one["processes"]
+    assert zero["processes"][0]["sm_util"] == {"mean": 50, "max": 50, "last": 50}
+    assert s["missing"] == ["GPU 0: NVML answers GPU is lost (15)", "GPU 1: NVML answers GPU is lost (15)"]
+
+
+def test_report(outputs):
+    """The same of a saved trace; as text, JSON and a page."""
+    t, folder = outputs
+    ran = cudatrace("report", t.path, "--format=json")
+    assert ran.status == 0
+    check_sums(json.loads(ran.out)["gpu_stats"], t)
+    text = cudatrace("report", t.path).out
+    section = text[text.index("GPUs by NVML"):]
+    for what in ["samples, each ", "50.0 %", "NVIDIA Fake H100", "346 W", "GPU 0 was kept slow for ", "sw_power_cap sw_thermal_slowdown",
+                 "GPU 0: 1 Xids, the last was 31", "not there: GPU 1: NVML answers GPU is lost (15)"]:
+        assert what in section, what
+    assert cudatrace("report", t.path, "-o", folder / "r.html").status == 0
+    # Read back, it is the same trace.
+    again = cudatrace("report", t.path, "--format=chrome", "-o", folder / "again.json")
+    assert again.status == 0
+
+    def counters(path):
+        with open(path, encoding="utf-8") as f:
+            return [e for e in json.load(f) if e["ph"] == "C" and e["cat"] == "gpu"]
+    assert counters(folder / "again.json") == counters(folder / "c.json")
+
+
+def test_no_samples_no_section(tmp_path):
+    t = Sampled(tmp_path, "", "--duration", "1", op="header", wanted=0, stats="--no-summary")
+    assert not t.lines and "NVML" not in cudatrace("report", t.path).out
+    assert "gpu_stats" not in json.loads(cudatrace("report", t.path, "--format=json").out)
 
 
 def test_static(tmp_path):

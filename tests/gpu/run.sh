@@ -3,7 +3,7 @@
 # On a machine with an NVIDIA GPU, PyTorch with transformers, Triton, CuPy and JAX (as root):
 #   tests/gpu/run.sh CUDATRACE OUT_FOLDER [STEP...]
 # Traces real programs and prints what docs/GPU.md and docs/IOCTLS.md quote. Steps: launch attach frameworks
-# counts kernel report time daemon cases nccl cost inject gputime ctxsw
+# counts kernel report time daemon cases nccl cost inject gputime ctxsw stats
 set -u
 ct=$(realpath "$1")
 out=$2
@@ -192,4 +192,8 @@ fi
 if want ctxsw; then
 	title "14 context switches of two processes, against what each did; as root and as nobody"
 	python3 "$here/ctxsw.py" "$ct" "$out"
+fi
+if want stats; then
+	title "15 the device, by NVML: a program of known load, beside nvidia-smi"
+	python3 "$here/stats.py" "$ct" "$out"
 fi

@@ -105,6 +105,7 @@ const app = {
 			['transfers', 'Transfers', sections.transfers(r, tl), 'Transfers'],
 			['functions', 'Functions', sections.functions(r, tl), 'Functions'],
 			['stacks', 'Who calls CUDA', sections.stacks(r, tl), 'Stacks'],
+			['gpus', 'GPUs by NVML', sections.gpus(r), 'GPUs'],
 			['driver', 'The kernel driver', sections.driver(r, tl), 'Driver'],
 			['switches', 'Who had the GPUs', sections.switches(r), 'GPUs'],
 			['trace', 'This trace', sections.trace(r, tl), 'Trace'],

@@ -125,6 +125,30 @@ const sections = {
 		];
 	},
 
+	gpus(r) {
+		const g = r.gpu_stats;
+		if (!g)
+			return null;
+		const of = (x, name, what) => x.values[name] ? x.values[name][what] : null;
+		const number = (label, name, what, show) => ({label, get: x => of(x, name, what), show: v => v === null ? '' : show(v), num: true});
+		const percent = v => fmt.share(v / 100), whole = unit => v => `${fmt.count(Math.round(v))}${NBSP}${unit}`;
+		const some = name => g.devices.some(x => x.values[name]);
+		const processes = g.devices.flatMap(d => d.processes.map(p => ({pid: p.pid, comm: p.comm, gpu: d.gpu, values: p})));
+		return [
+			has(g.devices) ? table.make([
+				{label: 'GPU', get: x => x.gpu, show: (v, x) => x.gpu_instance === undefined ? String(v) : `${v}/${x.gpu_instance}/${x.compute_instance}`, num: true},
+				col.text('model', 'model', {name: true}), col.count('samples', 'samples', {minor: true}),
+				number('busy', 'util', 'mean', percent), number('at most', 'util', 'max', percent),
+				...(some('sm_active') ? [number('SMs active', 'sm_active', 'mean', percent), number('tensor', 'tensor_active', 'mean', percent), number('DRAM', 'dram_active', 'mean', percent)] : []),
+				number('memory, most', 'memory_used', 'max', fmt.bytes), number('SM clock', 'sm_clock_mhz', 'mean', whole('MHz')), number('power', 'power_w', 'mean', whole('W')),
+				col.ns('kept slow', 'throttled_ns'), col.text('by', 'throttle', {minor: true}),
+			], g.devices, {label: 'GPUs'}) : null,
+			has(processes) ? sub('Who is on them', table.make([col.text('process', 'comm', {name: true}), col.count('id', 'pid', {show: String}), col.count('GPU', 'gpu', {show: String}),
+				number('busy', 'sm_util', 'mean', percent), number('at most', 'sm_util', 'max', percent), number('memory, most', 'memory_used', 'max', fmt.bytes)], processes, {label: 'Processes on the GPUs'})) : null,
+			has(g.missing) ? el('p', {class: 'muted'}, 'Not there: ' + g.missing.join('; ') + '.') : null,
+		];
+	},
+
 	find(tl, text) {
 		tl.query.value = text;
 		timeline.find(tl, text);
