@@ -11,7 +11,7 @@
 #include "numbers.h"
 #include "term.h"
 
-#define TABLE_COLS 7
+#define TABLE_COLS 9
 #define TABLE_ROWS 32
 
 struct table_row {

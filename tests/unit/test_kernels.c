@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* The report's analysis of launches, and occupancy. */
 #include "memory_check.h"
+#include "report/work/ncu.h"
 #include "report/work/occupancy.h"
 
 static struct trace_event launch(const char *kernel, uint32_t grid, uint32_t block)
@@ -43,7 +44,8 @@ static void test_launches(void **state)
 	check_json("{'name':'fill<float>(float*)','count':2,'nodes':1,'total_ns':10000,"
 		   "'mean_ns':5000,'max_ns':6000,'grid_min':[10,1,1],'grid_max':[30,1,1],"
 		   "'block':[128,1,1],'block_min':[64,1,1],'shared_mem':512,'threads':3200,"
-		   "'blocks':40,'streams':2,'errors':1}");
+		   "'blocks':40,'streams':2,'errors':1,'ncu':'ncu --target-processes all "
+		   "--kernel-name fill --launch-skip 1 --launch-count 1 python3 infer.py'}");
 	check_json("{'name':null,'function':'0x99','count':1,'nodes':0,'total_ns':4000,"
 		   "'mean_ns':4000,'max_ns':4000,'grid_min':[1,1,1],'grid_max':[1,1,1],"
 		   "'block':[1,1,1],'shared_mem':0,'cluster':[2,1,1],'threads':1,'blocks':1,");
@@ -124,6 +126,109 @@ static void test_occupancy_asked(void **state)
 	check_json("'blocks':10,'streams'"); /* another block than was asked for */
 }
 
+static void multiprocessors(int cnt)
+{
+	struct trace_event ev = begin("cuDeviceGetAttribute");
+
+	call_args(&ev, "'pi':%d,'attrib':'CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT','dev':0", cnt);
+}
+
+/* 3 blocks on each of 100 multiprocessors: 330 blocks are 1.1 waves, the second has 30 of 300: of
+ * the room for 600, 270 stay empty. The largest grid counts. */
+static void test_waves(void **state)
+{
+	struct trace_event ev;
+
+	capability(8, 6);
+	multiprocessors(100);
+	ask("cuOccupancyMaxActiveBlocksPerMultiprocessor",
+	    "'numBlocks':3,'func':'0x30','blockSize':256,'dynamicSMemSize':0");
+	ev = launch("k", 330, 256);
+	ev.launch.func = 0x30;
+	send(&ev);
+	ev = launch("k", 300, 256);
+	ev.launch.func = 0x30;
+	send(&ev);
+	ev = launch("other", 330, 256);
+	ev.launch.func = 0x31;
+	send(&ev);
+	finish();
+	check_json("'multiprocessors':100,");
+	check_json("'blocks':630,'occupancy':0.5,'waves':1.1,'tail_share':0.45,'streams'");
+	check_json("'blocks':330,'streams'");
+}
+
+/* By registers: 2 blocks on each of 132; 10 blocks fill 3.8 % of one wave. */
+static void test_waves_of_small(void **state)
+{
+	struct trace_event ev;
+
+	capability(9, 0);
+	multiprocessors(132);
+	ev = launch("k", 10, 256);
+	ev.launch.func = 0x10;
+	send(&ev);
+	ask("cuFuncGetAttribute", "'pi':96,'attrib':'CU_FUNC_ATTRIBUTE_NUM_REGS','hfunc':'0x10'");
+	ask("cuFuncGetAttribute",
+	    "'pi':0,'attrib':'CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES','hfunc':'0x10'");
+	finish();
+	check_json("'occupancy':0.25,'waves':0.0378788,'tail_share':0.962121,");
+}
+
+static void test_waves_mixed(void **state)
+{
+	struct trace_event ev;
+
+	capability(8, 6);
+	multiprocessors(100);
+	multiprocessors(82);
+	ask("cuOccupancyMaxActiveBlocksPerMultiprocessor",
+	    "'numBlocks':3,'func':'0x30','blockSize':256,'dynamicSMemSize':0");
+	ev = launch("k", 330, 256);
+	ev.launch.func = 0x30;
+	send(&ev);
+	finish();
+	check_json("'compute_capability':'8.6','list':");
+	check_json("'occupancy':0.5,'streams'");
+}
+
+static void ncu(const char *name, const char *mangled, const char *const *argv, unsigned argc,
+		const char *want)
+{
+	const struct trace_info of = {.argv = argv, .argc = argc};
+	char buf[NCU_SZ];
+
+	if (!want) {
+		assert_false(ncu_command(&of, name, mangled, 10, buf));
+		return;
+	}
+	assert_true(ncu_command(&of, name, mangled, 10, buf));
+	assert_string_equal(buf, want);
+}
+
+static void test_ncu(void **state)
+{
+	static const char *const words[] = {"./a b", "it's", "", "$(rm x)", "--lr=0.1"};
+	static char huge[NCU_SZ + 1];
+	const char *const one[] = {huge};
+
+	ncu("void at::native::fill<4, float>(int)", "_ZN2at6native4fillILi4EfEEvi", NULL, 0,
+	    "ncu --target-processes all --kernel-name-base mangled --kernel-name "
+	    "_ZN2at6native4fillILi4EfEEvi --launch-skip 5 --launch-count 1 COMMAND");
+	ncu("void at::native::fill<4, float>(int)", NULL, NULL, 0,
+	    "ncu --target-processes all --kernel-name fill --launch-skip 5 --launch-count 1 COMMAND");
+	ncu("add_kernel", "add_kernel", words, 5,
+	    "ncu --target-processes all --kernel-name add_kernel --launch-skip 5 --launch-count 1 "
+	    "'./a b' 'it'\\''s' '' '$(rm x)' --lr=0.1");
+	/* Names that are no names, and what does not fit. */
+	ncu(NULL, NULL, NULL, 0, NULL);
+	ncu("k;rm", NULL, NULL, 0, NULL);
+	ncu("k", "_Z;rm x", NULL, 0,
+	    "ncu --target-processes all --kernel-name k --launch-skip 5 --launch-count 1 COMMAND");
+	memset(huge, 'x', NCU_SZ);
+	ncu("k", NULL, one, 1, NULL);
+}
+
 static void test_occupancy_mixed(void **state)
 {
 	struct trace_event ev;
@@ -174,9 +279,16 @@ static void test_limits(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(test_launches),	      TEST(test_occupancy_of_kernel),
-		TEST(test_occupancy_by_name), TEST(test_occupancy_asked),
-		TEST(test_occupancy_mixed),   TEST(test_limits),
+		TEST(test_launches),
+		TEST(test_occupancy_of_kernel),
+		TEST(test_occupancy_by_name),
+		TEST(test_occupancy_asked),
+		TEST(test_waves),
+		TEST(test_waves_of_small),
+		TEST(test_waves_mixed),
+		TEST(test_ncu),
+		TEST(test_occupancy_mixed),
+		TEST(test_limits),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -151,6 +151,8 @@ static void on_launch(struct kernels *k, const struct trace_event *ev)
 	}
 	if (ev->is_error)
 		return;
+	if (row && l->kernel_mangled)
+		row->mangled = l->kernel_mangled;
 	if (l->has_config) {
 		blocks = volume(l->grid);
 		threads = volume(l->block);

@@ -3,6 +3,8 @@
 #include <string.h>
 
 #include "kernels_priv.h"
+#include "ncu.h"
+#include "util/plain.h"
 
 static void put_dim(struct json *j, const char *name, const uint32_t d[3])
 {
@@ -24,8 +26,10 @@ static void put_config(const struct kernel *row, struct json *j)
 		put_dim(j, "cluster", row->cluster);
 }
 
-static void put_kernel(const struct kernel *row, struct json *j)
+static void put_kernel(const struct kernels *k, const struct kernel *row, struct json *j)
 {
+	char ncu[NCU_SZ];
+
 	json_open(j, NULL);
 	json_str(j, "name", row->name);
 	if (!row->name)
@@ -43,8 +47,14 @@ static void put_kernel(const struct kernel *row, struct json *j)
 		json_u64(j, "registers", row->registers);
 	if (row->has_occupancy)
 		json_f64(j, "occupancy", row->occupancy);
+	if (row->has_waves) {
+		json_f64(j, "waves", row->waves);
+		json_f64(j, "tail_share", row->tail_share);
+	}
 	json_u64(j, "streams", row->stream_cnt);
 	json_u64(j, "errors", row->error_cnt);
+	if (ncu_command(k->r->info, row->name, row->mangled, row->cnt, ncu))
+		json_str(j, "ncu", ncu);
 	json_close(j);
 }
 
@@ -65,9 +75,11 @@ void kernels_json(const void *a, struct json *j)
 		snprintf(text, sizeof(text), "%u.%u", cc / 10, cc % 10);
 		json_sym(j, "compute_capability", text);
 	}
+	if (k->has_sms && !k->mixed_sms)
+		json_u64(j, "multiprocessors", k->sm_cnt);
 	json_open_array(j, "list");
 	for (unsigned i = 0; k->sorted && i < k->keys.cnt; i++)
-		put_kernel(k->sorted[i], j);
+		put_kernel(k, k->sorted[i], j);
 	json_close_array(j);
 	json_close(j);
 }
@@ -87,14 +99,17 @@ static void dim_cell(char cell[CELL_SZ], const uint32_t d[3])
 static void print_list(const struct kernels *k, const struct term *term)
 {
 	unsigned top = report_rows(term, k->r->opts.top);
-	bool any_nodes = k->node_cnt, any_occupancy = false;
-	char func[TABLE_ROWS][32], heads[96];
+	bool any_nodes = k->node_cnt, any_occupancy = false, any_waves = false;
+	char func[TABLE_ROWS][32], heads[128];
 	struct table t;
 
-	for (unsigned i = 0; k->sorted && i < k->keys.cnt && i < top; i++)
+	for (unsigned i = 0; k->sorted && i < k->keys.cnt && i < top; i++) {
 		any_occupancy |= k->sorted[i]->has_occupancy;
-	snprintf(heads, sizeof(heads), "launches|time|mean|grid|block%s%s|kernel",
-		 any_nodes ? "|nodes" : "", any_occupancy ? "|occup." : "");
+		any_waves |= k->sorted[i]->has_waves;
+	}
+	snprintf(heads, sizeof(heads), "launches|time|mean|grid|block%s%s%s|kernel",
+		 any_nodes ? "|nodes" : "", any_occupancy ? "|occup." : "",
+		 any_waves ? "|waves|tail" : "");
 	table__init(&t, heads);
 	for (unsigned i = 0; k->sorted && i < k->keys.cnt && i < top; i++) {
 		const struct kernel *x = k->sorted[i];
@@ -116,9 +131,54 @@ static void print_list(const struct kernels *k, const struct term *term)
 			human_count(row->cell[5], x->node_cnt);
 		if (x->has_occupancy)
 			human_share(row->cell[5 + any_nodes], x->occupancy, 1);
+		if (x->has_waves) {
+			snprintf(row->cell[6 + any_nodes], CELL_SZ, "%.2f", x->waves);
+			human_share(row->cell[7 + any_nodes], x->tail_share, 1);
+		}
 		row->red = x->error_cnt;
 	}
 	table__print(&t, term);
+}
+
+/* Bytes up to the end of the shell's word at s. */
+static size_t word_len(const char *s)
+{
+	bool quoted = false;
+	size_t i = 0;
+
+	for (; s[i] && (quoted || s[i] != ' '); i++)
+		quoted ^= s[i] == '\'';
+	return i;
+}
+
+/* Lines to be copied: a shell takes them for one. */
+static void print_command(const char *s, const struct term *term)
+{
+	int at = 0;
+
+	for (size_t len; *s; s += len + (s[len] == ' ')) {
+		len = word_len(s);
+		if (at && at + 1 + (int)len > term->width - 2) {
+			fputs(" \\\n", term->f);
+			at = 0;
+		}
+		at += fprintf(term->f, at ? " " : "    ");
+		plain_print(term->f, s, len);
+		at += term_columns(s, len);
+	}
+	putc('\n', term->f);
+}
+
+static void print_ncu(const struct kernels *k, const struct term *term)
+{
+	const struct kernel *x = k->sorted ? k->sorted[0] : NULL;
+	char ncu[NCU_SZ];
+
+	if (!x || !ncu_command(k->r->info, x->name, x->mangled, x->cnt, ncu))
+		return;
+	term_para(term, "What the first does on the GPU (caches, bank conflicts, stalls), Nsight "
+			"Compute sees:");
+	print_command(ncu, term);
 }
 
 void kernels_print(const void *a, const struct term *term)
@@ -142,4 +202,5 @@ void kernels_print(const void *a, const struct term *term)
 		term_section(term, "Kernels", "%s launch%s of %s kernel%s, %s of the host's time",
 			     cnt, plural_es(k->cnt), kernels, plural(k->keys.cnt), total);
 	print_list(k, term);
+	print_ncu(k, term);
 }

@@ -9,7 +9,8 @@
 
 /* One kernel: all of its name, or, when it has none, of its handle in a process. */
 struct kernel {
-	const char *name; /* NULL: not known */
+	const char *name;    /* NULL: not known */
+	const char *mangled; /* of one of its launches; NULL: not known */
 	uint64_t func;
 	uint64_t cnt, node_cnt, error_cnt;
 	uint64_t total_ns, max_ns, threads, blocks;
@@ -19,9 +20,13 @@ struct kernel {
 	uint64_t last_stream, last_func;
 	bool has_config;
 	/* from the finish on */
-	bool has_registers, has_occupancy;
+	bool has_registers, has_occupancy, has_waves;
 	uint64_t registers;
 	double occupancy;
+	uint64_t resident; /* with has_occupancy: blocks of it that a multiprocessor holds */
+	/* Of the largest grid: blocks to those that the GPU holds at once; and the part of the
+	 * room for blocks, over all waves, that the last one leaves empty. */
+	double waves, tail_share;
 };
 
 /* What a program asked of a function, by handle and process. */
@@ -43,7 +48,9 @@ struct kernels {
 	struct kernel_func *funcs;
 	unsigned cap, func_cap;
 	uint64_t cc_major, cc_minor;
+	uint64_t sm_cnt;
 	bool has_major, has_minor, mixed; /* mixed: devices of more than one capability */
+	bool has_sms, mixed_sms;	  /* the same of how many multiprocessors they have */
 	struct kernel **sorted;		  /* from the finish on: most time first */
 };
 

@@ -17,6 +17,13 @@ static void note_cc(struct kernels *k, uint64_t *to, bool *has, uint64_t val)
 	*has = true;
 }
 
+static void note_sms(struct kernels *k, uint64_t val)
+{
+	k->mixed_sms |= k->has_sms && k->sm_cnt != val;
+	k->sm_cnt = val;
+	k->has_sms = true;
+}
+
 static void on_device(struct kernels *k, const struct trace_event *ev)
 {
 	uint64_t attr, val;
@@ -30,6 +37,8 @@ static void on_device(struct kernels *k, const struct trace_event *ev)
 			note_cc(k, &k->cc_major, &k->has_major, val);
 		else if (attr == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)
 			note_cc(k, &k->cc_minor, &k->has_minor, val);
+		else if (attr == CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)
+			note_sms(k, val);
 	}
 }
 
@@ -150,9 +159,28 @@ static void say_occupancy(struct kernels *k, struct kernel *row, const struct ke
 
 		row->has_occupancy = warps <= most / 32;
 		row->occupancy = warps / (most / 32.0);
+		row->resident = f->resident;
 	} else if (f->has_registers && f->has_shared && !row->has_occupancy) {
-		row->has_occupancy = occupancy_share(cc, &use, &row->occupancy);
+		row->has_occupancy = occupancy_share(cc, &use, &row->occupancy) &&
+				     occupancy_blocks(cc, &use, &row->resident);
 	}
+}
+
+/* Blocks that take equally long run in waves, each as large as the GPU has room for. */
+static void say_waves(const struct kernels *k, struct kernel *row)
+{
+	uint64_t room, whole;
+
+	if (!row->has_occupancy || !row->resident || !k->has_sms || k->mixed_sms || !k->sm_cnt ||
+	    k->sm_cnt > UINT16_MAX || row->grid_blocks_max > UINT64_MAX / 2)
+		return;
+	room = row->resident * k->sm_cnt;
+	whole = (row->grid_blocks_max + room - 1) / room;
+	if (!whole)
+		return;
+	row->has_waves = true;
+	row->waves = (double)row->grid_blocks_max / room;
+	row->tail_share = 1 - row->waves / whole;
 }
 
 void kernels_occupancy(struct kernels *k)
@@ -172,5 +200,6 @@ void kernels_occupancy(struct kernels *k)
 
 		if (row->has_registers && row->registers == UINT64_MAX)
 			row->has_registers = row->has_occupancy = false;
+		say_waves(k, row);
 	}
 }

@@ -46,7 +46,7 @@ static uint64_t round_up(uint64_t n, uint64_t unit)
 	return (n + unit - 1) / unit * unit;
 }
 
-bool occupancy_share(unsigned cc, const struct occupancy_use *use, double *share)
+bool occupancy_blocks(unsigned cc, const struct occupancy_use *use, uint64_t *resident)
 {
 	const struct limits *l = limits_of(cc);
 	uint64_t warps, blocks, by_registers, shared;
@@ -67,6 +67,16 @@ bool occupancy_share(unsigned cc, const struct occupancy_use *use, double *share
 	shared = round_up(use->shared_mem + (cc >= 80 ? 1024 : 0), cc >= 80 ? 128 : 256);
 	if (shared && l->shared_kib * 1024ull / shared < blocks)
 		blocks = l->shared_kib * 1024ull / shared;
-	*share = (double)(blocks * warps) / l->warps;
+	*resident = blocks;
+	return true;
+}
+
+bool occupancy_share(unsigned cc, const struct occupancy_use *use, double *share)
+{
+	uint64_t blocks;
+
+	if (!occupancy_blocks(cc, use, &blocks))
+		return false;
+	*share = (double)(blocks * (round_up(use->threads, WARP) / WARP)) / limits_of(cc)->warps;
 	return true;
 }

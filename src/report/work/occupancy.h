@@ -15,6 +15,8 @@ struct occupancy_use {
 /* Threads that one multiprocessor holds at most; 0: the compute capability (major * 10 + minor) is
  * not known here. */
 unsigned occupancy_max_threads(unsigned cc);
+/* Blocks that one multiprocessor holds at once; false when that cannot be told. */
+bool occupancy_blocks(unsigned cc, const struct occupancy_use *use, uint64_t *blocks);
 /* The part (0..1) of the warps that can be resident; false when that cannot be told. */
 bool occupancy_share(unsigned cc, const struct occupancy_use *use, double *share);
 

@@ -101,10 +101,19 @@ static enum host_place place_of(const struct transfers *t, const struct trace_ev
 	return src < dst ? src : dst;
 }
 
+/* How long the copy itself took; false: that is not known. The host saw it from the call's start to
+ * its return, where that was when the copy was done. Whoever measures on the GPU puts it here. */
+static bool copy_ns(const struct trace_event *ev, uint64_t *ns)
+{
+	*ns = event_duration_ns(ev);
+	return ev->has & HAS_BANDWIDTH;
+}
+
 static void count(struct sum *s, const struct trace_event *ev)
 {
 	uint64_t size = ev->has & HAS_SIZE ? ev->size : 0;
 	unsigned below = size ? 64 - __builtin_clzll(size) : 0;
+	uint64_t ns;
 
 	s->cnt++;
 	s->bytes += size;
@@ -119,10 +128,10 @@ static void count(struct sum *s, const struct trace_event *ev)
 	s->small_cnt += size < SMALL;
 	s->sizes[below].cnt++;
 	s->sizes[below].bytes += size;
-	if (!(ev->has & HAS_BANDWIDTH))
+	if (!copy_ns(ev, &ns))
 		return;
 	s->done_bytes += size;
-	s->done_ns += event_duration_ns(ev);
+	s->done_ns += ns;
 	if (ev->bandwidth_gbps > s->max_gbps)
 		s->max_gbps = ev->bandwidth_gbps;
 }
@@ -302,6 +311,15 @@ static void print_row(struct table *tab, const char *name, const struct sum *s)
 	human_rate(r->cell[6], s->done_bytes, s->done_ns);
 }
 
+static bool has_bandwidth(const struct transfers *t)
+{
+	uint64_t ns = t->memset.done_ns + t->prefetch.done_ns;
+
+	for (unsigned i = 0; i < DIR_CNT; i++)
+		ns += t->dirs[i].done_ns;
+	return ns;
+}
+
 static void transfers__print(const void *a, const struct term *term)
 {
 	char cnt[CELL_SZ], bytes[CELL_SZ], rate[CELL_SZ], text[256];
@@ -318,6 +336,9 @@ static void transfers__print(const void *a, const struct term *term)
 	putc('\n', term->f);
 	term_bold(term, "Transfers\n");
 	table__print(&tab, term);
+	if (has_bandwidth(t))
+		term_para(term, "Bandwidth: of those that were done when the call returned, by the "
+				"host's time in it.");
 	if (!t->pageable_cnt)
 		return;
 	human_count(cnt, t->pageable_cnt);

@@ -121,7 +121,9 @@ const sections = {
 				col.bytes('shared', 'shared_mem', {minor: true}),
 				...(k.list.some(x => x.registers !== undefined) ? [col.count('registers', 'registers', {minor: true})] : []),
 				...(k.list.some(x => x.occupancy !== undefined) ? [col.share('occupancy', 'occupancy', {minor: true})] : []),
+				...(k.list.some(x => x.waves !== undefined) ? [{label: 'waves', get: x => x.waves === undefined ? null : x.waves, show: v => v === null ? '' : fmt.num(v), num: true}, col.share('last wave empty', 'tail_share', {minor: true})] : []),
 			], k.list, {label: 'Kernels', sort: 1, can: () => true, pick: x => sections.find(tl, x.name)}),
+			k.list[0].ncu ? [el('p', {class: 'muted'}, 'What the first does on the GPU (caches, bank conflicts, stalls), Nsight Compute sees:'), el('pre', {class: 'command'}, k.list[0].ncu)] : null,
 		];
 	},
 
@@ -210,7 +212,7 @@ const sections = {
 			return null;
 		return [
 			table.make([col.text('direction', 'direction'), col.count('copies', 'count'), col.bytes('moved', 'bytes'), col.ns('time', 'total_ns'), col.bytes('mean', 'mean_size'),
-				{label: 'GB/s', get: x => x.gbps, show: (v, x) => v === undefined || v === null ? '' : fmt.num(v) + (x.max_gbps ? ` (${fmt.num(x.max_gbps)})` : ''), num: true},
+				{label: 'GB/s by the host', get: x => x.gbps, show: (v, x) => v === undefined || v === null ? '' : fmt.num(v) + (x.max_gbps ? ` (${fmt.num(x.max_gbps)})` : ''), num: true},
 				col.count('async', 'async', {minor: true}), col.count('pinned', 'pinned', {minor: true}), col.count('pageable', 'pageable', {minor: true}), col.count('managed', 'managed', {minor: true}), col.count('small', 'small', {minor: true})],
 			t.directions, {label: 'Transfers by direction', sort: 2}),
 			figures([t.memset && t.memset.count ? ['memset', fmt.count(t.memset.count), `${fmt.bytes(t.memset.bytes)} in ${fmt.ns(t.memset.total_ns)}`] : null,
