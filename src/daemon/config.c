@@ -10,6 +10,7 @@
 
 #include "otlp/otlp.h"
 #include "rotate.h"
+#include "trace/tracer.h"
 #include "util/strdist.h"
 #include "text/units.h"
 
@@ -55,6 +56,9 @@ static const struct key keys[] = {
 	NUM("metrics.max_series", KEY_COUNT, metrics.max_series, "20000", 100, false),
 	NUM("metrics.max_counts", KEY_COUNT, metrics.max_counts, "32768", 1024, false),
 	NUM("metrics.max_tasks", KEY_COUNT, metrics.max_tasks, "8192", 256, false),
+	NUM("gpu_stats.interval", KEY_TIME, gpu_stats.interval_ns, "0",
+	    GPU_STATS_MIN_MS * 1000000ull, true),
+	KEY("gpu_stats.dcgm", KEY_BOOL, gpu_stats.dcgm, "true"),
 	KEY("otlp.endpoint", KEY_TEXT, otlp.endpoint, ""),
 	KEY("otlp.headers_file", KEY_TEXT, otlp.headers_file, ""),
 	KEY("otlp.gzip", KEY_BOOL, otlp.gzip, "false"),
@@ -288,6 +292,9 @@ bool config__set(struct config *c, const char *assignment, struct config_errors 
 		config_set_value(c, config_find_key(path), eq + 1, &at);
 	else
 		config_unknown_key(path, &at);
+	if (c->gpu_stats.interval_ns > GPU_STATS_MAX_MS * 1000000ull)
+		config_wrong(&at, "gpu_stats.interval must be at most %ds",
+			     GPU_STATS_MAX_MS / 1000);
 	return errors->cnt == before;
 }
 

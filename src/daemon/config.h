@@ -59,6 +59,10 @@ struct config {
 		uint64_t max_series, max_counts, max_tasks;
 	} metrics;
 	struct {
+		uint64_t interval_ns; /* 0: none */
+		bool dcgm;
+	} gpu_stats;
+	struct {
 		char *endpoint, *headers_file, *iterations;
 		bool gzip;
 		uint64_t slow_call_ns, interval_ns, queue;

@@ -272,6 +272,7 @@ static int open_tracer(struct daemon *d)
 		.wait = true,
 		.xids = true,
 		.gpu_ctxsw = d->cfg->trace.gpu_ctxsw ? GPU_CTXSW_ON : GPU_CTXSW_OFF,
+		.gpu_stats_ms = d->cfg->gpu_stats.interval_ns / 1000000,
 		.fn = daemon__event,
 		.on_use = daemon__use,
 		.on_reuse = daemon__forget_fn,

@@ -25,6 +25,14 @@ void daemon__forget_fn(void *ctx, unsigned func_id)
 	metrics__forget_fn(d->metrics, fnset__fn(d->t.fns, func_id));
 }
 
+static bool is_any_traced(const struct daemon *d)
+{
+	for (const struct dproc *p = d->procs.by_pid; p; p = p->hh.next)
+		if (dproc_is_traced(p))
+			return true;
+	return false;
+}
+
 /* Of a process that is not traced some calls are records: those of some functions, and those that
  * began before its level was known. Others are of calls that began while it was traced. */
 static bool wants_line(const struct daemon *d, const struct dproc *p, const struct trace_event *ev)
@@ -33,6 +41,8 @@ static bool wants_line(const struct daemon *d, const struct dproc *p, const stru
 
 	if (ev->kind == EVENT_XID || (ev->kind == EVENT_LIBRARY && !ev->pid))
 		return true;
+	if (ev->kind == EVENT_GPU_STATS && !ev->pid)
+		return is_any_traced(d);
 	if (!p)
 		return false;
 	if (dproc_is_traced(p) || ev->kind != EVENT_CALL)

@@ -68,6 +68,9 @@ void daemon__fill_self(struct daemon *d, struct metrics_self *self)
 	*self = (struct metrics_self){
 		.version = CUDATRACE_VERSION,
 		.driver_version = d->t.facts.driver,
+		.hostname = d->t.facts.uts.nodename,
+		.now_ns = now_ns(),
+		.dcgm = d->cfg->gpu_stats.interval_ns && d->cfg->gpu_stats.dcgm,
 		.hide = d->t.o.attach.hide,
 		.cpu_seconds = cpu_seconds(),
 		.start_time = ((int64_t)d->started_ns + daemon__epoch(d)) / 1e9,

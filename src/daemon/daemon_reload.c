@@ -61,6 +61,7 @@ static void tell_restart(const struct daemon *d, const struct config *was)
 		{"metrics.max_series", was->metrics.max_series != c->metrics.max_series},
 		{"metrics.max_counts", was->metrics.max_counts != c->metrics.max_counts},
 		{"metrics.max_tasks", was->metrics.max_tasks != c->metrics.max_tasks},
+		{"gpu_stats.interval", was->gpu_stats.interval_ns != c->gpu_stats.interval_ns},
 		{"otlp.endpoint", strcmp(was->otlp.endpoint, c->otlp.endpoint)},
 		{"otlp.headers_file", strcmp(was->otlp.headers_file, c->otlp.headers_file)},
 		{"otlp.gzip", was->otlp.gzip != c->otlp.gzip},

@@ -77,13 +77,14 @@ static void free_target(struct metrics_target *t)
 		HASH_DEL(t->cmds, c);
 		free(c);
 	}
-	HASH_ITER (hh, t->gpus, g, g2) {
-		HASH_DEL(t->gpus, g);
+	HASH_ITER (hh, t->resident_on, g, g2) {
+		HASH_DEL(t->resident_on, g);
 		free(g);
 	}
 	for (int api = 0; api < API_CNT; api++)
 		for (int class = 0; class < CLASS_CNT; class ++)
 			free(t->durations[api][class]);
+	free(t->gpus);
 }
 
 void metrics__free(struct metrics *m)
@@ -313,12 +314,12 @@ static void on_ctxsw(struct metrics *m, struct metrics_target *t, const struct t
 {
 	struct gpu_metrics *g;
 
-	HASH_FIND_STR(t->gpus, ev->ctxsw.gpu, g);
+	HASH_FIND_STR(t->resident_on, ev->ctxsw.gpu, g);
 	if (!g) {
 		if (!take_some(m, t, 2) || !(g = calloc(1, sizeof(*g))))
 			return;
 		strncpy(g->bus, ev->ctxsw.gpu, sizeof(g->bus) - 1);
-		HASH_ADD_STR(t->gpus, bus, g);
+		HASH_ADD_STR(t->resident_on, bus, g);
 	}
 	g->cnt += !ev->ctxsw.began_before;
 	g->total_ns += event_duration_ns(ev);
@@ -343,10 +344,59 @@ static void on_xid(struct metrics *m, const struct trace_event *ev)
 	m->xids[i].cnt++;
 }
 
+/* Processes come before the sample that they are of. */
+static void on_gpu_process(struct metrics *m, struct metrics_target *t, unsigned gpu,
+			   const struct event_gpu_stats *x)
+{
+	struct target_gpu *g = NULL;
+
+	for (unsigned i = 0; i < t->gpu_cnt; i++)
+		if (t->gpus[i].gpu == gpu)
+			g = &t->gpus[i];
+	if (!t->gpus)
+		t->gpus = calloc(TARGET_GPUS_MAX, sizeof(*t->gpus));
+	if (!g && t->gpus && t->gpu_cnt < TARGET_GPUS_MAX && take_series(m, t) &&
+	    take_series(m, t)) {
+		g = &t->gpus[t->gpu_cnt++];
+		g->gpu = gpu;
+	}
+	if (!g)
+		return;
+	g->next_memory += x->memory_used.v;
+	g->next_util += x->sm_util.v;
+}
+
+static void end_round(struct metrics_target *t, unsigned gpu)
+{
+	for (struct target_gpu *g = t->gpus; g < t->gpus + t->gpu_cnt; g++) {
+		if (g->gpu != gpu)
+			continue;
+		g->memory = g->next_memory;
+		g->util = g->next_util;
+		g->next_memory = g->next_util = 0;
+	}
+}
+
+static void on_gpu_stats(struct metrics *m, struct metrics_target *t, const struct trace_event *ev)
+{
+	const struct gpu_sample *g = gpu_samples__event(&m->gpus, ev);
+	struct metrics_target *x, *next;
+
+	if (g && t && !strcmp(ev->op, "process"))
+		on_gpu_process(m, t, g - m->gpus.of, &ev->gpu_stats);
+	if (!g || strcmp(ev->op, "sample"))
+		return;
+	HASH_ITER (hh, m->targets, x, next)
+		end_round(x, g - m->gpus.of);
+	end_round(&m->others, g - m->gpus.of);
+}
+
 void metrics__event(struct metrics *m, struct metrics_target *t, const struct trace_event *ev)
 {
 	if (ev->kind == EVENT_XID)
 		on_xid(m, ev);
+	else if (ev->kind == EVENT_GPU_STATS)
+		on_gpu_stats(m, t, ev);
 	else if (t && ev->kind == EVENT_CALL && ev->fn)
 		on_call(m, t, ev);
 	else if (t && ev->kind == EVENT_DRIVER)

@@ -34,7 +34,9 @@ struct metrics_files {
 
 /* What belongs to no target. */
 struct metrics_self {
-	const char *version, *driver_version;
+	const char *version, *driver_version, *hostname;
+	uint64_t now_ns;
+	bool dcgm;			/* what DCGM has, under its names */
 	enum ct_hide hide;		/* what has no metrics: sizes are not read */
 	double cpu_seconds, start_time; /* of the daemon; since the epoch */
 	double cost_seconds;		/* of calls: what they took longer for being traced */

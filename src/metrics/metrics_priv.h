@@ -3,6 +3,7 @@
 #ifndef METRICS_METRICS_PRIV_H
 #define METRICS_METRICS_PRIV_H
 
+#include "gpu_samples.h"
 #include "metrics.h"
 
 #include <uthash.h>
@@ -66,12 +67,14 @@ struct metrics_target {
 	struct fn_metrics *fns;
 	struct error_metrics *errors;
 	struct cmd_metrics *cmds;
-	struct gpu_metrics *gpus;
+	struct gpu_metrics *resident_on;
 	struct hist *durations[API_CNT][CLASS_CNT];
 	unsigned hist_cnt;
 	uint64_t launches, nodes, graph_launches;
 	uint64_t bytes[COPY_DIR_PEER + 1];
 	uint64_t mem[3], peak[3]; /* device, host, managed */
+	struct target_gpu *gpus;  /* NULL: none */
+	unsigned gpu_cnt;
 	UT_hash_handle hh;
 };
 
@@ -86,6 +89,7 @@ struct metrics {
 		uint64_t cnt;
 	} xids[METRICS_XIDS];
 	unsigned xid_cnt;
+	struct gpu_samples gpus;
 };
 
 #endif /* METRICS_METRICS_PRIV_H */

@@ -28,11 +28,11 @@ static void put_head(const struct family *f)
 		[METRIC_INFO] = "gauge",
 	};
 
-	out_lit(f->o, "# HELP cudatrace_");
+	out_lit(f->o, "# HELP ");
 	out_str(f->o, f->name);
 	out_char(f->o, ' ');
 	out_str(f->o, f->metric->help);
-	out_lit(f->o, "\n# TYPE cudatrace_");
+	out_lit(f->o, "\n# TYPE ");
 	out_str(f->o, f->name);
 	out_char(f->o, ' ');
 	out_str(f->o, types[f->metric->kind]);
@@ -62,7 +62,6 @@ static void put_sample(const struct family *f, const char *suffix, const struct 
 {
 	char before = '{';
 
-	out_lit(f->o, "cudatrace_");
 	out_str(f->o, f->name);
 	out_str(f->o, suffix);
 	if (f->t) {
@@ -90,7 +89,7 @@ static void value_f64(const struct family *f, double x)
 {
 	char buf[40];
 
-	snprintf(buf, sizeof(buf), f->t ? "%.9g\n" : "%.17g\n", x);
+	snprintf(buf, sizeof(buf), f->t || f->metric->as_is ? "%.9g\n" : "%.17g\n", x);
 	out_str(f->o, buf);
 }
 
@@ -121,7 +120,7 @@ static void put_point(void *ctx, const struct metric_point *p)
 		return;
 	}
 	put_sample(f, "", p, NULL);
-	if (metric_is_seconds(f->metric))
+	if (metric_is_real(f->metric))
 		value_f64(f, p->seconds);
 	else
 		value_u64(f, p->number);

@@ -82,7 +82,7 @@ static void residents_points(POINTS)
 {
 	const struct gpu_metrics *g, *next;
 
-	HASH_ITER (hh, t->gpus, g, next)
+	HASH_ITER (hh, t->resident_on, g, next)
 		PUT({g->bus}, .number = g->cnt, .seconds = g->total_ns / 1e9);
 }
 
@@ -125,13 +125,63 @@ static void gpus_points(POINTS)
 		PUT({g->bus, g->uuid, g->model, g->minor}, .number = 1);
 }
 
+/* As dcgm-exporter has them, so that its series and ours join. */
+#define GPU_LABELS_OF(g, s)                                                                        \
+	{                                                                                          \
+		(g)->gpu, (g)->uuid, (g)->pci, (g)->device, (g)->model,                            \
+			*(g)->instance ? (g)->instance : NULL, (s)->hostname                       \
+	}
+
+static void put_gpus(POINTS, int id, double scale)
+{
+	for (const struct gpu_sample *g = m->gpus.of; g < m->gpus.of + m->gpus.cnt; g++)
+		if (gpu_sample_is_fresh(g, s->now_ns) && g->known >> id & 1)
+			PUT(GPU_LABELS_OF(g, s), .seconds = g->values[id] / scale);
+}
+
+static void gpu_throttled_points(POINTS)
+{
+	for (const struct gpu_sample *g = m->gpus.of; g < m->gpus.of + m->gpus.cnt; g++)
+		if (g->cnt)
+			PUT(GPU_LABELS_OF(g, s), .seconds = g->throttled_ns / 1e9);
+}
+
+static void gpu_sampling_points(POINTS)
+{
+	for (const struct gpu_sample *g = m->gpus.of; g < m->gpus.of + m->gpus.cnt; g++)
+		if (g->cnt)
+			PUT(GPU_LABELS_OF(g, s), .seconds = g->cost_ns / 1e9, .number = g->cnt);
+}
+#define gpu_samples_points gpu_sampling_points
+
+static void gpu_memory_used_points(POINTS)
+{
+	for (const struct target_gpu *x = t->gpus; x < t->gpus + t->gpu_cnt; x++)
+		if (x->memory && gpu_sample_is_fresh(&m->gpus.of[x->gpu], s->now_ns))
+			PUT(GPU_LABELS_OF(&m->gpus.of[x->gpu], s), .number = x->memory);
+}
+
+static void gpu_utilization_points(POINTS)
+{
+	for (const struct target_gpu *x = t->gpus; x < t->gpus + t->gpu_cnt; x++)
+		if (x->memory && gpu_sample_is_fresh(&m->gpus.of[x->gpu], s->now_ns))
+			PUT(GPU_LABELS_OF(&m->gpus.of[x->gpu], s),
+			    .number = (x->util + 500) / 1000);
+}
+
 static void processes_points(POINTS)
 {
 	for (int i = 0; i < LEVEL_CNT; i++)
 		PUT({proc_level_name(i)}, .number = s->processes[i]);
 }
 
+#define GPU_LABELS
 #define METRIC(of, name, kind, unit, labels, points, help)
+#define DCGM(name, kind, unit, value, scale, help)                                                 \
+	static void name##_points(POINTS)                                                          \
+	{                                                                                          \
+		put_gpus(m, s, t, put, ctx, CT_GPU_##value, scale);                                \
+	}
 #define NUMBER(of, name, kind, unit, value, help)                                                  \
 	static void name##_number(POINTS)                                                          \
 	{                                                                                          \
@@ -140,12 +190,18 @@ static void processes_points(POINTS)
 #include "metrics.def"
 #undef METRIC
 #undef NUMBER
+#undef DCGM
+#undef GPU_LABELS
 
 #define LABELS(...) __VA_ARGS__
+#define GPU_LABELS                                                                                 \
+	LABELS("gpu", "UUID", "pci_bus_id", "device", "modelName", "GPU_I_ID", "Hostname")
+#define DCGM(name, kind, unit, value, scale, help)                                                 \
+	{METRIC_NODE, METRIC_##kind, #name, unit, help, {GPU_LABELS}, true, name##_points},
 #define METRIC(of, name, kind, unit, labels, points, help)                                         \
-	{METRIC_##of, METRIC_##kind, #name, unit, help, {labels}, points##_points},
+	{METRIC_##of, METRIC_##kind, #name, unit, help, {labels}, false, points##_points},
 #define NUMBER(of, name, kind, unit, value, help)                                                  \
-	{METRIC_##of, METRIC_##kind, #name, unit, help, {NULL}, name##_number},
+	{METRIC_##of, METRIC_##kind, #name, unit, help, {NULL}, false, name##_number},
 static const struct metric table[] = {
 #include "metrics.def"
 };
@@ -161,9 +217,18 @@ bool metric_is_seconds(const struct metric *metric)
 	return !strcmp(metric->unit, "s");
 }
 
+bool metric_is_real(const struct metric *metric)
+{
+	return metric->as_is || metric_is_seconds(metric);
+}
+
 void metric_full_name(const struct metric *metric, char *buf, size_t size)
 {
-	snprintf(buf, size, "%s%s%s", metric->name,
+	if (metric->as_is) {
+		snprintf(buf, size, "%s", metric->name);
+		return;
+	}
+	snprintf(buf, size, "cudatrace_%s%s%s", metric->name,
 		 metric_is_seconds(metric)     ? "_seconds"
 		 : !strcmp(metric->unit, "By") ? "_bytes"
 					       : "",
@@ -174,6 +239,8 @@ void metric_full_name(const struct metric *metric, char *buf, size_t size)
 
 bool metric_is_shown(const struct metric *metric, const struct metrics_self *s)
 {
+	if (metric->as_is)
+		return s->dcgm;
 	return metric->of != METRIC_ARGS || s->hide != CT_HIDE_ARGS;
 }
 
@@ -184,6 +251,6 @@ void metrics__each(const struct metrics *m, void (*fn)(void *ctx, const struct m
 
 	HASH_ITER (hh, m->targets, t, next)
 		fn(ctx, t);
-	if (m->others.fns || m->others.gpus || m->others.processes)
+	if (m->others.fns || m->others.resident_on || m->others.processes || m->others.gpu_cnt)
 		fn(ctx, &m->others);
 }

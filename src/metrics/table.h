@@ -5,7 +5,7 @@
 
 #include "metrics.h"
 
-#define METRIC_LABELS 4
+#define METRIC_LABELS 7
 
 struct hist;
 
@@ -15,7 +15,7 @@ enum metric_kind { METRIC_SUM, METRIC_GAUGE, METRIC_HISTOGRAM, METRIC_INFO };
 struct metric_point {
 	const char *labels[METRIC_LABELS]; /* their values; NULL: it lacks that one */
 	uint64_t number;
-	double seconds; /* instead of number, when that is the unit */
+	double seconds; /* instead of number, when that is the unit; or what is as it is */
 	const struct hist *hist;
 };
 
@@ -26,14 +26,17 @@ struct metric {
 	enum metric_kind kind;
 	const char *name, *unit, *help;
 	const char *labels[METRIC_LABELS + 1];
+	bool as_is; /* another exporter's: the whole name, and numbers with decimals */
 	/* t: NULL of METRIC_NODE */
 	void (*points)(const struct metrics *m, const struct metrics_self *s,
 		       const struct metrics_target *t, metric_point_fn put, void *ctx);
 };
 
 const struct metric *metrics_table(unsigned *cnt);
-/* Prometheus': calls_total, without "cudatrace_". */
+/* Prometheus': cudatrace_calls_total. */
 void metric_full_name(const struct metric *metric, char *buf, size_t size);
+/* Has it decimals? */
+bool metric_is_real(const struct metric *metric);
 bool metric_is_seconds(const struct metric *metric);
 /* Not what trace.hide hides. */
 bool metric_is_shown(const struct metric *metric, const struct metrics_self *s);

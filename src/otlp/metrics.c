@@ -70,7 +70,7 @@ static void put_point(void *ctx, const struct metric_point *p)
 	put_head(e, p);
 	if (p->hist)
 		put_hist(e, p->hist);
-	else if (metric_is_seconds(e->metric))
+	else if (metric_is_real(e->metric))
 		put_f64(e, "asDouble", p->seconds);
 	else
 		otlp_put_u64(e->o, "asInt", p->number);
@@ -89,7 +89,7 @@ static void put_metric(struct enc *e, const struct metrics_target *t)
 	uint64_t points = e->points;
 
 	otlp_comma(e->o);
-	out_lit(e->o, "{\"name\":\"cudatrace.");
+	out_str(e->o, e->metric->as_is ? "{\"name\":\"" : "{\"name\":\"cudatrace.");
 	out_str(e->o, e->metric->name);
 	out_lit(e->o, "\",\"unit\":\"");
 	out_str(e->o, e->metric->unit);

@@ -4,12 +4,14 @@
 import json
 import os
 import re
+import socket
 import subprocess
+import urllib.request
 
 import pytest
 from helpers.jsonl import Trace
 from helpers.pftrace import decoded
-from helpers.run import CUDATRACE, FAKE, O, cudatrace, inside
+from helpers.run import CUDATRACE, FAKE, O, cudatrace, inside, needs_tracing, until
 
 # Goes on until NVML was asked so often; a quarter of a minute at most.
 WAITS = """import json, sys, time
@@ -285,6 +287,50 @@ def test_no_samples_no_section(tmp_path):
     t = Sampled(tmp_path, "", "--duration", "1", op="header", wanted=0, stats="--no-summary")
     assert not t.lines and "NVML" not in cudatrace("report", t.path).out
     assert "gpu_stats" not in json.loads(cudatrace("report", t.path, "--format=json").out)
+
+
+def test_daemon(tmp_path):
+    """The last sample is in its metrics, and what containers and commands have of it."""
+    needs_tracing()
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        at = "127.0.0.1:%d" % s.getsockname()[1]
+    (tmp_path / "d.yaml").write_text("level: metrics\n")
+    sets = {"files.directory": tmp_path / "files", "ctl.socket": tmp_path / "sock", "metrics.listen": at, "gpu_stats.interval": "50ms"}
+    p = subprocess.Popen([CUDATRACE, "daemon", "--config", tmp_path / "d.yaml", "--libcuda", FAKE + "/libcuda.so.1",
+                          *(w for k, v in sets.items() for w in ("--set", f"{k}={v}"))], stderr=subprocess.PIPE, text=True,
+                         env={**os.environ, "LD_LIBRARY_PATH": O + "/fakenvml", "FAKE_NVML": f"gpm=1 reasons=4 pids={os.getpid()}"})
+
+    def metrics():
+        try:
+            with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(f"http://{at}/metrics", timeout=5) as f:
+                return f.read().decode()
+        except OSError:
+            return ""
+    try:
+        until(lambda: 'DCGM_FI_PROF_SM_ACTIVE{' in metrics() and "cudatrace_gpu_memory_used_bytes{" in metrics(), 20)
+        text = metrics()
+        labels = ('gpu="0",UUID="GPU-00000000-1111-2222-3333-444444444444",pci_bus_id="00000000:3B:00.0",device="nvidia0",'
+                  f'modelName="NVIDIA Fake H100",Hostname="{os.uname().nodename}"')
+        values = {"DCGM_FI_DEV_GPU_UTIL": "50", "DCGM_FI_DEV_POWER_USAGE": "345.678", "DCGM_FI_PROF_SM_ACTIVE": "0.025",
+                  "DCGM_FI_DEV_CLOCK_THROTTLE_REASONS": "4"}
+        for name, value in values.items():
+            assert f"{name}{{{labels}}} {value}\n" in text, name
+        assert re.search(rf'cudatrace_gpu_memory_used_bytes{{[^}}]*command="\(others\)",{labels}}} {700 << 20}\n', text)
+        assert "# TYPE DCGM_FI_DEV_ECC_SBE_VOL_TOTAL counter" in text
+        # A trace's clock is not of use to Prometheus; that it goes on is.
+        before = float(re.search(r"cudatrace_gpu_samples_total{.*} (.*)", text)[1])
+        until(lambda: float(re.search(r"cudatrace_gpu_samples_total{.*} (.*)", metrics())[1]) > before, 10)
+    finally:
+        p.terminate()
+        said = p.communicate(timeout=20)[1]
+    assert p.returncode == 0, said
+
+
+def test_daemon_config():
+    for value, why in [("10ms", "gpu_stats.interval"), ("2m", "gpu_stats.interval must be at most 60s")]:
+        ran = cudatrace("daemon", "--check-config", "--config", "/dev/null", "--set", f"gpu_stats.interval={value}")
+        assert ran.status and why in ran.err + ran.out
 
 
 def test_static(tmp_path):

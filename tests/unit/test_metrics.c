@@ -15,7 +15,8 @@
 #include "factory.h"
 #include "util/out.h"
 
-static const struct metrics_self self = {.version = "1", .driver_version = "580.1"};
+static const struct metrics_self self = {
+	.version = "1", .driver_version = "580.1", .hostname = "node", .dcgm = true};
 
 static char *print(const struct metrics *m)
 {
@@ -247,6 +248,76 @@ static void many_xids(void **state)
 	metrics__free(m);
 }
 
+static struct trace_event gpu_event(const char *op, uint64_t ns)
+{
+	return (struct trace_event){
+		.kind = EVENT_GPU_STATS,
+		.op = op,
+		.start_ns = ns,
+		.gpu_stats = {.gpu = {0, true}, .uuid = "GPU-1"},
+	};
+}
+
+/* The last sample, under DCGM's names; what a target has are sums of its processes'. */
+static void gpus(void **state)
+{
+	static const char labels[] =
+		"gpu=\"0\",UUID=\"GPU-1\",pci_bus_id=\"0:3b\",device=\"nvidia2\","
+		"modelName=\"H100\",Hostname=\"node\"} ";
+	struct metrics *m = metrics__new(1000);
+	struct labels none = {0};
+	struct metrics_target *t = metrics__get(m, &none, "train");
+	struct trace_event ev = gpu_event("device", 1);
+	char line[512];
+
+	ev.gpu_stats.pci = "0:3b";
+	ev.gpu_stats.model = "H100";
+	ev.gpu_stats.minor = (struct maybe){2, true};
+	metrics__event(m, NULL, &ev);
+	lacks(m, "DCGM_FI_DEV_GPU_UTIL{");
+	for (int round = 0; round < 2; round++) {
+		for (int i = 0; i < 2; i++) {
+			ev = gpu_event("process", 1000);
+			ev.gpu_stats.memory_used = (struct maybe){1 << 20, true};
+			ev.gpu_stats.sm_util = (struct maybe){20000, true};
+			metrics__event(m, t, &ev);
+		}
+		ev = gpu_event("sample", 1000 + round * 2000000000ull);
+		ev.gpu_stats.util = (struct maybe){57000, true};
+		ev.gpu_stats.memory_used = (struct maybe){3 << 19, true};
+		ev.gpu_stats.tensor_active = (struct maybe){12500, true};
+		ev.gpu_stats.throttle = "sw_power_cap";
+		ev.gpu_stats.cost_us = (struct maybe){250000000, true};
+		metrics__event(m, NULL, &ev);
+	}
+#define HAS(name, value)                                                                           \
+	snprintf(line, sizeof(line), "%s{%s%s", name, labels, value);                              \
+	has(m, line)
+	HAS("DCGM_FI_DEV_GPU_UTIL", "57");
+	HAS("DCGM_FI_DEV_FB_USED", "1.5");
+	HAS("DCGM_FI_PROF_PIPE_TENSOR_ACTIVE", "0.125");
+	HAS("cudatrace_gpu_throttled_seconds_total", "2");
+	HAS("cudatrace_gpu_samples_total", "2");
+	HAS("cudatrace_gpu_sampling_seconds_total", "0.5");
+	lacks(m, "DCGM_FI_DEV_POWER_USAGE{");
+	snprintf(line, sizeof(line),
+		 "cudatrace_gpu_memory_used_bytes{namespace=\"\",pod=\"\",container=\"\","
+		 "command=\"train\",%s2097152",
+		 labels);
+	has(m, line);
+	snprintf(line, sizeof(line),
+		 "cudatrace_gpu_utilization{namespace=\"\",pod=\"\",container=\"\","
+		 "command=\"train\",%s40",
+		 labels);
+	has(m, line);
+	/* It has ended: the next sample has none of its. */
+	ev = gpu_event("sample", 5000000000ull);
+	metrics__event(m, NULL, &ev);
+	lacks(m, "command=\"train\",gpu=");
+	lacks(m, "DCGM_FI_DEV_GPU_UTIL{");
+	metrics__free(m);
+}
+
 static void bytes(void **state)
 {
 	const struct labels l = {0};
@@ -419,7 +490,7 @@ static void put_row(struct out *o, const struct metric *metric)
 	char name[64];
 
 	metric_full_name(metric, name, sizeof(name));
-	out_lit(o, "| `cudatrace_");
+	out_lit(o, "| `");
 	out_str(o, name);
 	out_lit(o, "` | ");
 	out_str(o, kinds[metric->kind]);
@@ -480,13 +551,21 @@ static void documented(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(events),	   cmocka_unit_test(counts),
-		cmocka_unit_test(by_function),	   cmocka_unit_test(launches),
-		cmocka_unit_test(bytes),	   cmocka_unit_test(memory),
-		cmocka_unit_test(forgotten),	   cmocka_unit_test(bounded),
-		cmocka_unit_test(ended_make_room), cmocka_unit_test(hostile),
-		cmocka_unit_test(share),	   cmocka_unit_test(many_xids),
-		cmocka_unit_test(histograms),	   cmocka_unit_test(families),
+		cmocka_unit_test(events),
+		cmocka_unit_test(counts),
+		cmocka_unit_test(by_function),
+		cmocka_unit_test(launches),
+		cmocka_unit_test(bytes),
+		cmocka_unit_test(memory),
+		cmocka_unit_test(forgotten),
+		cmocka_unit_test(bounded),
+		cmocka_unit_test(ended_make_room),
+		cmocka_unit_test(hostile),
+		cmocka_unit_test(share),
+		cmocka_unit_test(many_xids),
+		cmocka_unit_test(gpus),
+		cmocka_unit_test(histograms),
+		cmocka_unit_test(families),
 		cmocka_unit_test(documented),
 	};
 
