@@ -153,7 +153,10 @@ static void put_counter(struct chrome *c, const struct beside_counter *value)
 	out_lit(o, ",\"args\":{\"");
 	out_str(o, counter->unit);
 	out_lit(o, "\":");
-	out_u64(o, value->value);
+	if (counter->is_milli)
+		out_milli(o, value->value);
+	else
+		out_u64(o, value->value);
 	out_lit(o, "}}");
 	next_line(c);
 }

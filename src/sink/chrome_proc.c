@@ -14,12 +14,12 @@
 #define COMM_SZ 32 /* threads have 16, rows of GPUs more */
 
 static const struct chrome_counter mem_counter[MEM_KIND_CNT] = {
-	[MEM_DEVICE] = {"device memory", "memory", "bytes"},
-	[MEM_HOST] = {"pinned host memory", "memory", "bytes"},
-	[MEM_MANAGED] = {"managed memory", "memory", "bytes"},
+	[MEM_DEVICE] = {"device memory", "memory", "bytes", false},
+	[MEM_HOST] = {"pinned host memory", "memory", "bytes", false},
+	[MEM_MANAGED] = {"managed memory", "memory", "bytes", false},
 };
 
-static const struct chrome_counter rate_counter = {"ioctls/s", "kernel", "ioctls/s"};
+static const struct chrome_counter rate_counter = {"ioctls/s", "kernel", "ioctls/s", false};
 
 struct thread_key {
 	uint32_t pid, tid;

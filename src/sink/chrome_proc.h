@@ -22,6 +22,7 @@ struct chrome_names {
 
 struct chrome_counter {
 	const char *name, *cat, *unit;
+	bool is_milli; /* values are in thousandths */
 };
 
 typedef void (*chrome_counter_fn)(void *ctx, uint32_t pid, const struct chrome_counter *counter,

@@ -57,6 +57,14 @@ void gpu_counters__free(struct gpu_counters *g)
 	free(g);
 }
 
+#define maybe_u64   false
+#define maybe_hex   false
+#define maybe_milli true
+static const bool is_milli[CT_GPU_VALUE_CNT + 1] = {
+#define VALUE(ID, id, form, unit, text) [CT_GPU_##ID] = form,
+#include "ct_gpu.def"
+};
+
 static void make_counter(struct device *d, unsigned i, const char *what, const char *unit)
 {
 	char part[48] = "";
@@ -66,7 +74,7 @@ static void make_counter(struct device *d, unsigned i, const char *what, const c
 		snprintf(part, sizeof(part), " MIG %u/%u", (unsigned)d->gpu_instance,
 			 (unsigned)d->compute_instance);
 	snprintf(d->names[i], NAME_SZ, "GPU %u%s %s", (unsigned)d->gpu, part, what);
-	d->counters[i] = (struct chrome_counter){d->names[i], "gpu", unit};
+	d->counters[i] = (struct chrome_counter){d->names[i], "gpu", unit, is_milli[i]};
 }
 
 static struct device *new_device(struct gpu_counters *g)
@@ -102,16 +110,6 @@ static struct device *device_of(struct gpu_counters *g, const struct event_gpu_s
 	return d;
 }
 
-/* Whole numbers of the unit; what is kept in thousandths is rounded. */
-static uint64_t whole(struct maybe x, bool is_milli)
-{
-	return is_milli ? (x.v + 500) / 1000 : x.v;
-}
-
-#define maybe_u64   false
-#define maybe_hex   false
-#define maybe_milli true
-
 void gpu_counters__event(struct gpu_counters *g, const struct trace_event *ev, chrome_counter_fn fn,
 			 void *ctx)
 {
@@ -127,7 +125,7 @@ void gpu_counters__event(struct gpu_counters *g, const struct trace_event *ev, c
 #define VALUE(ID, id, form, unit_, text)                                                           \
 	if (x->id.known &&                                                                         \
 	    (of_process ? rows[CT_GPU_##ID].of_process : rows[CT_GPU_##ID].of_device))             \
-		fn(ctx, ev->pid, &d->counters[CT_GPU_##ID], ev->start_ns, whole(x->id, form));
+		fn(ctx, ev->pid, &d->counters[CT_GPU_##ID], ev->start_ns, x->id.v);
 #include "ct_gpu.def"
 	if (!of_process && x->clock_reasons.known)
 		fn(ctx, ev->pid, &d->counters[THROTTLE], ev->start_ns, x->throttle != NULL);

@@ -176,7 +176,10 @@ static void put_counter(struct perfetto *p, const struct beside_counter *value)
 				     value->ts_ns);
 
 	pseq__event(&p->q, value->ts_ns, TYPE_COUNTER, track, false);
-	pb_u64(p->q.packet, EVENT_COUNTER_VALUE, value->value);
+	if (counter->is_milli)
+		pb_f64(p->q.packet, EVENT_DOUBLE_COUNTER_VALUE, value->value / 1e3);
+	else
+		pb_u64(p->q.packet, EVENT_COUNTER_VALUE, value->value);
 	pseq__close(&p->q);
 	pseq__commit(&p->q);
 }

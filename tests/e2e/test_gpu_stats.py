@@ -220,8 +220,8 @@ def test_chrome(outputs):
     of = [s for s in t.of["sample"] if s["gpu"] == 0]
     assert counters[0, "GPU 0 busy"] == [{"%": 50}] * len(of)
     assert counters[0, "GPU 0 memory used"] == [{"bytes": s["memory_used"]} for s in of]
-    assert counters[0, "GPU 1 power"][0] == {"W": 346} and counters[0, "GPU 0 kept slow"][0] == {"yes": 1}
-    assert counters[0, "GPU 0 SMs active"] == [{"%": 3}] * (len(of) - 1)
+    assert counters[0, "GPU 1 power"][0] == {"W": 345.678} and counters[0, "GPU 0 kept slow"][0] == {"yes": 1}
+    assert counters[0, "GPU 0 SMs active"] == [{"%": 2.5}] * (len(of) - 1)
     assert {n for p, n in counters if p == 1} == {"GPU 0 memory used", "GPU 0 busy"}
     instants = [e["args"]["op"] for e in events if e.get("cat") == "gpu_stats"]
     assert sorted(instants) == ["device", "device", "missing", "missing"]

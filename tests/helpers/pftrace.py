@@ -161,7 +161,8 @@ class Decoded:
                 self.instants.append(Instant(d.name, self.pid_of(ev.track_uuid), name, cat, ns, args))
             elif ev.type == types.TYPE_COUNTER:
                 assert d.HasField("counter")
-                self.counters.append((self.pid_of(ev.track_uuid), d.name, ns, ev.counter_value))
+                value = ev.double_counter_value if ev.HasField("double_counter_value") else ev.counter_value
+                self.counters.append((self.pid_of(ev.track_uuid), d.name, ns, value))
             else:
                 # An arrow's end belongs to the slice that is open.
                 assert name == "waited for" and cat == "sync" and stack
