@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 /* Some hundred samples of a device with some processes. */
@@ -41,20 +42,44 @@ static void __attribute__((noreturn)) become(int sock, unsigned period_ms)
 	_exit(127);
 }
 
-int nvml_program__start(unsigned period_ms, pid_t *pid, int socks[2])
+void nvml_program__start(struct nvml_program *p, unsigned period_ms)
 {
-	int ret, room = ROOM_SZ;
+	int room = ROOM_SZ;
 
-	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, socks))
-		return -errno;
-	setsockopt(socks[1], SOL_SOCKET, SO_SNDBUF, &room, sizeof(room));
-	*pid = fork();
-	if (!*pid)
-		become(socks[1], period_ms);
-	if (*pid > 0)
-		return 0;
-	ret = -errno;
-	close(socks[0]);
-	close(socks[1]);
-	return ret;
+	*p = (struct nvml_program){0};
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, p->socks)) {
+		p->error = -errno;
+		return;
+	}
+	p->has_socks = true;
+	setsockopt(p->socks[1], SOL_SOCKET, SO_SNDBUF, &room, sizeof(room));
+	p->pid = fork();
+	if (!p->pid)
+		become(p->socks[1], period_ms);
+	if (p->pid > 0)
+		return;
+	p->error = -errno;
+	nvml_program__end(p);
+}
+
+bool nvml_program__has_ended(struct nvml_program *p, int *status)
+{
+	if (p->pid <= 0 || waitpid(p->pid, status, WNOHANG) != p->pid)
+		return false;
+	p->pid = 0;
+	return true;
+}
+
+void nvml_program__end(struct nvml_program *p)
+{
+	for (int i = 0; i < 2 && p->has_socks; i++)
+		close(p->socks[i]);
+	p->has_socks = false;
+	/* One that hangs does not see that. In the driver it cannot be waited for: it is init's in
+	 * a moment. */
+	if (p->pid > 0) {
+		kill(p->pid, SIGKILL);
+		waitpid(p->pid, NULL, WNOHANG);
+	}
+	p->pid = 0;
 }

@@ -6,20 +6,16 @@
 #include "source.h"
 #include "tracer.h"
 
-#include "nvml_program.h"
-
 #include "util/clock.h"
 #include "util/log.h"
 #include "util/plain.h"
 
 #include <errno.h>
 #include <poll.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 /* For the first answer, so that a trace begins with what there is: drivers that nothing keeps awake
  * take seconds. */
@@ -32,8 +28,7 @@
 
 struct source_gpu {
 	struct source s;
-	int socks[2]; /* ours and its; -1: none */
-	pid_t pid;    /* 0: it has ended */
+	struct nvml_program *program;
 	uint64_t looked_ns, alive_ns;
 	struct ct_gpu rec; /* the next, unless there is none */
 	unsigned lost_cnt, told_cnt;
@@ -60,9 +55,8 @@ static void look_whether_ended(struct source_gpu *g)
 	int status = 0;
 
 	g->alive_ns = g->looked_ns;
-	if (waitpid(g->pid, &status, WNOHANG) != g->pid)
+	if (!nvml_program__has_ended(g->program, &status))
 		return;
-	g->pid = 0;
 	if (WIFSIGNALED(status))
 		warn("--gpu-stats: cudatrace-nvml was ended by signal %d: no more samples",
 		     WTERMSIG(status));
@@ -79,10 +73,11 @@ static void read_next(struct source_gpu *g)
 	ssize_t n;
 
 	g->s.next_ns = SOURCE_NONE;
-	while ((n = recv(g->socks[0], &g->rec, sizeof(g->rec), MSG_DONTWAIT)) < 0 && errno == EINTR)
+	while ((n = recv(g->program->socks[0], &g->rec, sizeof(g->rec), MSG_DONTWAIT)) < 0 &&
+	       errno == EINTR)
 		;
 	/* Nothing: is it there still? */
-	if (n < 0 && g->pid && g->looked_ns - g->alive_ns > ALIVE_NS)
+	if (n < 0 && g->program->pid && g->looked_ns - g->alive_ns > ALIVE_NS)
 		look_whether_ended(g);
 	if (n < 0)
 		return;
@@ -97,27 +92,35 @@ static void read_next(struct source_gpu *g)
 	g->s.next_ns = g->looked_ns;
 }
 
+/* With what it has to tell first, or its end. */
+static bool await_first(struct source_gpu *g)
+{
+	struct pollfd p = {.fd = g->program->socks[0], .events = POLLIN};
+
+	for (int ms = 0; ms < PATIENCE_MS && g->program->pid; ms += STEP_MS) {
+		if (poll(&p, 1, STEP_MS) > 0)
+			return true;
+		look_whether_ended(g);
+	}
+	return !g->program->pid;
+}
+
 static int gpu_open(struct source *s, struct tracer *t)
 {
 	struct source_gpu *g = (void *)s;
-	struct pollfd p = {.events = POLLIN};
-	int ret;
 
-	g->socks[0] = g->socks[1] = -1;
 	if (!t->o.gpu_stats_ms)
 		return SOURCE_UNUSED;
-	ret = nvml_program__start(t->o.gpu_stats_ms, &g->pid, g->socks);
-	if (ret) {
-		warn("--gpu-stats: cannot start cudatrace-nvml: %s: no samples", strerror(-ret));
+	g->program = &t->nvml;
+	if (t->nvml.error) {
+		warn("--gpu-stats: cannot start cudatrace-nvml: %s: no samples",
+		     strerror(-t->nvml.error));
 		return SOURCE_UNUSED;
 	}
-	p.fd = g->socks[0];
-	for (int ms = 0; ms < PATIENCE_MS && g->pid && !p.revents; ms += STEP_MS) {
-		poll(&p, 1, STEP_MS);
-		if (!p.revents)
-			look_whether_ended(g);
-	}
-	if (g->pid && !p.revents)
+	/* Its own system calls are no part of a trace of all processes. */
+	if (!t->o.attach.filter_pids)
+		sources__set_proc(&t->sources, t->nvml.pid, CT_PROC_OFF);
+	if (!await_first(g))
 		warn("--gpu-stats: NVML has not answered in %d s: samples come when it does",
 		     PATIENCE_MS / 1000);
 	return 0;
@@ -125,7 +128,7 @@ static int gpu_open(struct source *s, struct tracer *t)
 
 static int gpu_fd(const struct source *s)
 {
-	return ((const struct source_gpu *)s)->socks[0];
+	return ((const struct source_gpu *)s)->program->socks[0];
 }
 
 static bool gpu_look(struct source *s, uint64_t now)
@@ -164,21 +167,6 @@ static void gpu_totals(struct source *s, struct ct_totals *sum)
 	sum->drops[CT_DROP_NV] = ((struct source_gpu *)s)->lost_cnt;
 }
 
-static void gpu_close(struct source *s)
-{
-	struct source_gpu *g = (void *)s;
-
-	for (int i = 0; i < 2; i++)
-		if (g->socks[i] >= 0)
-			close(g->socks[i]);
-	/* One that hangs does not see that. In the driver it cannot be waited for: it is init's in
-	 * a moment. */
-	if (g->pid > 0) {
-		kill(g->pid, SIGKILL);
-		waitpid(g->pid, NULL, WNOHANG);
-	}
-}
-
 const struct source_ops gpu_source_ops = {
 	.size = sizeof(struct source_gpu),
 	.name = "NVML",
@@ -189,5 +177,4 @@ const struct source_ops gpu_source_ops = {
 	.take = gpu_take,
 	.was_full = gpu_was_full,
 	.totals = gpu_totals,
-	.close = gpu_close,
 };

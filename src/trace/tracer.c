@@ -157,6 +157,8 @@ int tracer__open(struct tracer *t, const struct tracer_opts *o)
 	int ret;
 
 	t->o = *o;
+	if (o->gpu_stats_ms)
+		nvml_program__start(&t->nvml, o->gpu_stats_ms);
 	t->o.attach.fns = t->fns;
 	t->o.attach.inside = o->probe == PROBE_BOTH;
 	t->o.attach.abi = &t->abi;
@@ -335,6 +337,7 @@ void tracer__fill_end(struct tracer *t, struct trace_end *end)
 void tracer__close(struct tracer *t)
 {
 	sources__close(&t->sources);
+	nvml_program__end(&t->nvml);
 	attach__free(t->att);
 	both__free(t->both);
 	model__free(t->model);

@@ -9,6 +9,7 @@
 #include "both.h"
 #include "facts.h"
 #include "libs.h"
+#include "nvml_program.h"
 #include "source.h"
 
 #include "attach/attach.h"
@@ -64,7 +65,8 @@ struct tracer {
 	struct libs libs;
 	struct both *both; /* PROBE_BOTH */
 	struct facts facts;
-	struct nv_abi abi; /* the driver's version */
+	struct nv_abi abi;	  /* the driver's version */
+	struct nvml_program nvml; /* gpu_stats_ms */
 	struct attach_cost cost;
 	struct trace_info info;
 	struct trace_lib *info_libs;

@@ -289,6 +289,17 @@ def test_no_samples_no_section(tmp_path):
     assert "gpu_stats" not in json.loads(cudatrace("report", t.path, "--format=json").out)
 
 
+def test_is_not_traced(tmp_path):
+    """The process that asks is none of those that a trace of all is of."""
+    needs_tracing()
+    path = tmp_path / "all.jsonl"
+    ran = cudatrace("-q", "--jsonl", path, "--gpu-stats=50", "--libcuda", FAKE + "/libcuda.so.1", "--duration", "1",
+                    env={"LD_LIBRARY_PATH": O + "/fakenvml", "FAKE_NVML": "crash=nvmlDeviceGetPowerUsage"})
+    assert ran.status == 0 and "cudatrace-nvml was ended by signal 11" in ran.err, ran
+    lines = [e for e in Trace(path).ev[1:-1] if e["type"] not in ("gpu_stats", "library")]
+    assert not [e for e in lines if "cudatrace" in e.get("comm", "")]
+
+
 def test_daemon(tmp_path):
     """The last sample is in its metrics, and what containers and commands have of it."""
     needs_tracing()
