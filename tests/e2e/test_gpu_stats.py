@@ -11,7 +11,7 @@ import urllib.request
 import pytest
 from helpers.jsonl import Trace
 from helpers.pftrace import decoded
-from helpers.run import CUDATRACE, FAKE, O, cudatrace, inside, needs_tracing, until
+from helpers.run import CUDATRACE, FAKE, INSIDE, O, cudatrace, inside, needs_tracing, until
 
 # Goes on until NVML was asked so often; a quarter of a minute at most.
 WAITS = """import json, sys, time
@@ -184,11 +184,59 @@ def test_hang(tmp_path):
     assert "NVML has not answered in 5 s: samples come when it does" in ran.err
 
 
+def helpers_of(pid):
+    """Processes called cudatrace-nvml that it has made."""
+    found = []
+    for p in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{p}/stat", encoding="utf-8", errors="replace") as f:
+                name, rest = f.read().rsplit(")", 1)
+            if name.endswith("(cudatrace-nvml") and int(rest.split()[1]) == pid and rest.split()[0] != "Z":
+                found.append(int(p))
+        except OSError:
+            pass
+    return found
+
+
+@pytest.mark.parametrize("says", ["", "hang=nvmlInit_v2"])
+def test_killed(says):
+    """Nothing is left of it when the tracer is killed, also where NVML hangs."""
+    p = subprocess.Popen([*INSIDE, CUDATRACE, "--probe=inject", "-q", "--jsonl", "/dev/null", "--gpu-stats=50", "--", "sleep", "60"],
+                         env={**os.environ, "LD_LIBRARY_PATH": O + "/fakenvml", "FAKE_NVML": says})
+    until(lambda: helpers_of(p.pid))
+    helper = helpers_of(p.pid)[0]
+    commands = subprocess.run(["pgrep", "-P", str(p.pid), "-x", "sleep"], capture_output=True, text=True, check=False).stdout.split()
+    p.kill()
+    p.wait()
+
+    def is_gone():
+        try:
+            with open(f"/proc/{helper}/stat", encoding="utf-8") as f:
+                return f.read().rsplit(")", 1)[1].split()[0] == "Z"
+        except OSError:
+            return True
+    until(is_gone)
+    for c in commands:
+        os.kill(int(c), 15)
+
+
 def test_nothing_stays(tmp_path):
-    """The process that asks ends with the tracer, and has nothing of its descriptors."""
-    t = Sampled(tmp_path, "hang=nvmlShutdown")
-    ps = subprocess.run(["ps", "-eo", "pid,comm,args"], capture_output=True, text=True, check=True).stdout
-    assert str(t.path) not in ps
+    """The process that asks ends with the tracer; it has none of its descriptors but the socket, and no other name."""
+    mark = f"mark={os.getpid()}"
+    look = ("import os, subprocess, sys; mark, out = sys.argv[1:]; f = open(out, 'w')\n"
+            "for p in filter(str.isdigit, os.listdir('/proc')):\n"
+            "    try:\n"
+            "        if open(f'/proc/{p}/comm').read() == 'cudatrace-nvml\\n' and mark in open(f'/proc/{p}/environ').read():\n"
+            "            f.write(p + ' ' + ' '.join(os.readlink(f'/proc/{p}/fd/{n}') for n in sorted(os.listdir(f'/proc/{p}/fd'))))\n"
+            "    except OSError:\n"
+            "        pass\n")
+    path, seen = tmp_path / "trace.jsonl", tmp_path / "seen"
+    ran = inside("-q", "--jsonl", path, "--gpu-stats=50", "--", "python3", "-c", look, mark, seen,
+                 env={"LD_LIBRARY_PATH": f"{FAKE}:{O}/fakenvml", "FAKE_NVML": mark})
+    assert ran.status == 0, ran
+    pid, *files = seen.read_text().split()
+    assert files[:3] == ["/dev/null"] * 3 and files[3].startswith("socket:") and len(files) == 4, files
+    until(lambda: not os.path.exists(f"/proc/{pid}") or "\nState:\tZ" in open(f"/proc/{pid}/status", encoding="utf-8").read())
 
 
 @pytest.mark.parametrize("ms", ["0", "49", "60001", "1s", "", "-1", "18446744073709551616"])
