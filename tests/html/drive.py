@@ -216,6 +216,9 @@ def sorting(p):
 def stacks(p):
     """The tables of --stack and of refused commands, where the trace has them."""
     callers, refused = p.js("return [cudatrace.meta.callers || [], cudatrace.meta.refused]")
+    gpus = p.js("return document.querySelector('#gpus') && document.querySelector('#gpus').textContent")
+    check("GPUs have a section only if they were sampled", ("57" in gpus and "12.5" in gpus) if p.js("return !!cudatrace.report.gpu_stats")
+          else gpus is None, gpus)
     check("stacks have a section only if there are any", bool(callers) == p.js("return !!document.getElementById('stacks')"))
     if callers:
         row = p.js("return [...document.querySelector('#stacks tbody tr').cells].map(c => c.innerText)")

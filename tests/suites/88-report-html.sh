@@ -74,7 +74,7 @@ for page in golden hostile; do
 	n=$(jq -s '[.[] | select(.type != "header" and .type != "end")] | length' "$trace")
 	has "html: $page: all $n events" "$TMP/$page.html" "m['events'] == $n and r['overview']['calls'] > 0"
 done
-# --stack and --kernel: who called, and why the driver refused; names are hostile here, too.
+# --stack, --kernel and --gpu-stats: who called, and why the driver refused; names are hostile here, too.
 python3 - tests/golden/h200-triton.jsonl "$TMP/stacks.jsonl" >"$TMP/callers.json" <<'END'
 import json, sys
 bad = '</script><img src=x onerror="window.hacked=1"><!--<script>\x1b[31m\u202egnitteg\u2066'
@@ -97,6 +97,11 @@ with open(sys.argv[1]) as f, open(sys.argv[2], "w") as out:
                 for name, device, result, status in refused:
                     put(**who, type="kernel", op="ioctl", name=name, duration_us=2.5, device=device, fd=8, cmd="0xc020462b",
                         escape=name, status=status, result=result)
+                gpu = {**who, "type": "gpu_stats", "name": "NVML", "gpu": 0, "uuid": "GPU-" + bad}
+                put(**gpu, op="device", model=bad, memory_total=1 << 36)
+                put(**{**gpu, "comm": bad}, op="process", memory_used=1 << 30, sm_util=40)
+                put(**gpu, op="sample", util=57, sm_active=12.5, power_w=345.6, throttle=bad)
+                put(**gpu, op="missing", why=bad)
             if calls % 5:  # some have none
                 e["stack"] = 1 + calls % 2
                 key = json.dumps([e["name"], 4 if calls % 2 else 1])
@@ -113,6 +118,8 @@ has 'html: most time first' "$TMP/stacks.html" \
 has 'html: refused commands by device and status' "$TMP/stacks.html" \
 	'sorted((x["device"], x["status"][:20], x["count"]) for x in m["refused"]) == [("nvidia-uvm", "</script><img src=x ", 1),
 	("nvidia0", "EINVAL", 1), ("nvidiactl", "0xdead", 1), ("nvidiactl", "NV_ERR_NOT_SUPPORTED", 2)] and r["driver"]["errors"] == 5'
+has 'html: what NVML said of the GPUs is in the report' "$TMP/stacks.html" \
+	'r["gpu_stats"]["devices"][0]["values"]["sm_active"]["mean"] == 12.5 and r["gpu_stats"]["devices"][0]["processes"][0]["sm_util"]["max"] == 40'
 has 'html: without --stack and --kernel: neither' "$TMP/golden.html" '"callers" not in m and m["refused"] == []'
 has 'html: hostile frames are text' "$TMP/stacks.html" '"<img" not in s and "window.hacked" in s'
 has 'html: a hostile trace stays text' "$TMP/hostile.html" '"<img" not in s and "window.hacked" in s'
