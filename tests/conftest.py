@@ -50,3 +50,12 @@ def pytest_runtestloop(session):
 def tmp_path():
     """In the suite's own folder, which is removed after it."""
     return pathlib.Path(tempfile.mkdtemp(dir=os.environ["TMP"]))
+
+
+@pytest.fixture
+def running(tmp_path):
+    """What a test starts."""
+    from helpers.live import Running  # when the environment has $O
+    r = Running(tmp_path)
+    yield r
+    r.end()

@@ -38,22 +38,11 @@ until_ok()
 	done
 }
 
-# Ends the suite with one skip where nothing can be traced. Asks the kernel, not cudatrace: a broken cudatrace
-# must not look like a machine without BPF.
+# Ends the suite with one skip where nothing can be traced.
 needs_tracing()
 {
 	local why
-	[ "$(id -u)" = 0 ] || { skip "$1" 'needs root'; exit 0; }
-	[ -e /sys/bus/event_source/devices/uprobe ] || { skip "$1" 'this kernel has no uprobes'; exit 0; }
-	[ -e /sys/kernel/btf/vmlinux ] || { skip "$1" 'this kernel has no BTF'; exit 0; }
-	# BPF_MAP_CREATE of an array of one element
-	why=$(python3 -c '
-import ctypes, os, platform
-libc = ctypes.CDLL(None, use_errno=True)
-attr = (ctypes.c_uint32 * 18)(2, 4, 8, 1)
-number = {"x86_64": 321, "aarch64": 280}[platform.machine()]
-if libc.syscall(number, 0, attr, ctypes.sizeof(attr)) < 0:
-    print("bpf(): " + os.strerror(ctypes.get_errno()))') && [ -z "$why" ] && return 0
+	why=$(python3 tests/helpers/tracing.py) && [ -z "$why" ] && return 0
 	skip "$1" "${why:-needs python3}"
 	exit 0
 }
@@ -141,48 +130,8 @@ quit()
 	ended "${!1}"
 }
 
-# probed PID LIBRARY: compares the library's code in a process with the file; prints how many bytes differ and at
-# which distances from the start of an exported function, as in "676 at 0x0".
-probed()
-{
-	python3 - "$1" "$2" <<'END'
-import collections, struct, sys
-pid, path = sys.argv[1:]
-data = open(path, "rb").read()
-starts = set()
-phoff, = struct.unpack_from("<Q", data, 32)
-size, num = struct.unpack_from("<HH", data, 54)
-for i in range(num):
-    kind, flags, off, vaddr, _, length = struct.unpack_from("<IIQQQQ", data, phoff + i * size)
-    if kind == 1 and flags & 1:
-        code_off, code_vaddr = off, vaddr
-shoff, = struct.unpack_from("<Q", data, 40)
-size, num = struct.unpack_from("<HH", data, 58)
-for i in range(num):
-    kind, _, _, off, length = struct.unpack_from("<IQQQQ", data, shoff + i * size + 4)
-    if kind == 11:
-        for at in range(off, off + length, 24):
-            _, info, _, shndx, value = struct.unpack_from("<IBBHQ", data, at)
-            if info & 15 == 2 and shndx:
-                starts.add(value - code_vaddr + code_off)
-changed = collections.Counter()
-for line in open(f"/proc/{pid}/maps"):
-    span, perms, off, _, _, *name = line.split()
-    if not name or name[0] != path or "x" not in perms:
-        continue
-    lo, hi = (int(x, 16) for x in span.split("-"))
-    with open(f"/proc/{pid}/mem", "rb") as f:
-        f.seek(lo)
-        mem = f.read(hi - lo)
-    off = int(off, 16)
-    for i, (a, b) in enumerate(zip(mem, data[off:off + len(mem)])):
-        if a != b:
-            at = off + i
-            near = [d for d in range(16) if at - d in starts]
-            changed[f"{near[0]:#x}" if near and a == 0xcc else f"elsewhere: {a:#x}"] += 1
-print(", ".join(f"{n} at {k}" for k, n in sorted(changed.items())) or "none")
-END
-}
+# probed PID LIBRARY: see there
+probed() { python3 tests/helpers/probed.py "$@"; }
 
 # reports_of_cases KIND: the programs tests/cases/KIND_* say what the report must say of them.
 reports_of_cases()

@@ -187,7 +187,7 @@ def test_other_forms(traced, mech, name, driver):
 def test_header(traced, mech, name):
     needs_mechanism(mech)
     assert traced(mech, name, "fake").trace.head["mechanism"] == "uprobe." + mech
-    # Did the second really sit at +10? Its first instruction is then as in the file. 35-detach looks at the bytes.
+    # Did the second really sit at +10? Its first instruction is then as in the file. test_detach looks at the bytes.
     libraries = traced(mech, name, "fake535").trace.head["libraries"]
     assert [lib["path"] for lib in libraries] == [FAKE535 + "/libcuda.so.1"] and len(libraries[0]["build_id"]) == 40
 

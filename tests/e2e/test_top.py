@@ -10,10 +10,11 @@ import signal
 import subprocess
 
 import pytest
+from helpers.live import Caller, compiled
 from helpers.run import CUDATRACE, FAKE, INSIDE, TESTS, Ran, needs_tracing, until
 
-CC = os.environ.get("CC", "gcc").split()
 ENV = {"LD_LIBRARY_PATH": FAKE}
+LIB = FAKE + "/libcuda.so.1"
 SAMPLE = [FAKE + "/sample", "--tokens", "2", "--quiet"]
 EVIL = "\033]2;title\007\033[2Jevil\x9b5m\u202e\n"
 
@@ -74,30 +75,10 @@ def test_status_is_the_commands():
     assert ran.status == 7 and "0 processes, 0 calls" in ran.out, ran
 
 
-class Caller:
-    """tests/caller.c, which does what it is told."""
-
-    def __init__(self, program, name="caller"):
-        self.p = subprocess.Popen([name], executable=program, env={**os.environ, **ENV}, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        self.pid = self.p.pid
-        assert self.tell("open " + FAKE + "/libcuda.so.1") == 1 and self.tell("init") == 0
-
-    def tell(self, what):
-        self.p.stdin.write(what + "\n")
-        self.p.stdin.flush()
-        return int(self.p.stdout.readline())
-
-    def end(self):
-        self.p.stdin.close()
-        self.p.wait()
-
-
 @pytest.fixture(scope="module")
 def program():
     needs_tracing()
-    path = os.environ["TMP"] + "/caller"
-    subprocess.run([*CC, "-O1", "-o", path, TESTS + "/caller.c", "-ldl", "-lpthread"], check=True)
-    return path
+    return compiled(os.environ["TMP"] + "/caller", TESTS + "/caller.c")
 
 
 def test_no_calls(program):
@@ -109,7 +90,7 @@ def test_no_calls(program):
 
 @pytest.fixture
 def caller(program):
-    c = Caller(program)
+    c = Caller(program).ready(LIB)
     yield c
     c.end()
 
@@ -202,7 +183,7 @@ def top(*args):
 
 def test_screen(screen, program, caller):
     """Rows and rates of two processes; sort, dive, pause, resize, quit."""
-    other = Caller(program, EVIL)
+    other = Caller(program, EVIL).ready(LIB)
     screen.start(*top("-p", f"{caller.pid},{other.pid}"))
     title = screen.run("display", "-p", "#{pane_title}")
     text = screen.until(rf"^ *{caller.pid} root ")

@@ -4,7 +4,7 @@
 process 2, a small program, makes its first call; on stdout. No event of it is another's: `grep -v '"pid":1,'` is process 2 alone.
 
 first_process.py --same ALONE BOTH: what the report ALONE has as rows, the report BOTH must have, too (of --format=json).
-first_process.py --page ALONE BOTH: the same of the lanes, names and details of pages.
+first_process.py --page ALONE BOTH: the same of pages: of the report in them, and of lanes, names and details.
 """
 import collections, json, sys
 
@@ -161,6 +161,7 @@ def rows(r):
 
 def page_rows(path):
     page = Page(path)
+    yield from rows(page.report)
     meta, (_, _, what, detail, _) = page.meta, page.columns()
     first = 0
     for lane in meta['lanes']:

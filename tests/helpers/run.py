@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 """What tests of traces have in common: where things are, whether this machine can trace, and running commands."""
 import contextlib
-import ctypes
-import functools
 import io
 import os
 import platform
@@ -13,6 +11,9 @@ import time
 
 import pytest
 
+from .tracing import why_not
+
+CC = os.environ.get("CC", "gcc").split()
 O = os.environ["O"]
 CUDATRACE = os.environ["CUDATRACE"]
 FAKE, FAKE535, CASES = O + "/fake", O + "/fake535", O + "/cases"
@@ -24,28 +25,9 @@ SINCE = {"session": (6, 13), "multi": (6, 6), "perf": (5, 15)}
 MECHANISMS = list(SINCE)
 
 
-@functools.lru_cache(maxsize=None)
-def why_no_tracing():
-    """Asks the kernel, not cudatrace: a broken cudatrace must not look like a machine without BPF."""
-    if os.geteuid():
-        return "needs root"
-    if not os.path.exists("/sys/bus/event_source/devices/uprobe"):
-        return "this kernel has no uprobes"
-    if not os.path.exists("/sys/kernel/btf/vmlinux"):
-        return "this kernel has no BTF"
-    # BPF_MAP_CREATE of an array of one element
-    libc = ctypes.CDLL(None, use_errno=True)
-    attr = (ctypes.c_uint32 * 18)(2, 4, 8, 1)
-    fd = libc.syscall({"x86_64": 321, "aarch64": 280}[platform.machine()], 0, attr, ctypes.sizeof(attr))
-    if fd < 0:
-        return "bpf(): " + os.strerror(ctypes.get_errno())
-    os.close(fd)
-    return None
-
-
 def needs_tracing():
-    if why_no_tracing():
-        pytest.skip(why_no_tracing())
+    if why_not():
+        pytest.skip(why_not())
 
 
 def needs_mechanism(name):
