@@ -31,7 +31,7 @@ def one(tmp, mechanism, frames, options):
 
 
 with tempfile.TemporaryDirectory() as tmp:
-    subprocess.run(['gcc', '-O2', '-w', '-fno-omit-frame-pointer', '-o', f'{tmp}/stacks', 'tests/stacks.c', '-ldl', '-lpthread'],
+    subprocess.run(['gcc', '-O2', '-w', '-fno-omit-frame-pointer', '-o', f'{tmp}/stacks', 'tests/stack/stacks.c', '-ldl', '-lpthread'],
                    check=True)
     for frames in 1, 4, 16:
         for mechanism in 'session', 'multi', 'perf':

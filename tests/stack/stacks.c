@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * stacks: a target whose calls come from known places. Built with frame pointers and without,
- * static and stripped by tests/suites/77-stack.sh.
+ * static and stripped by tests/e2e/test_stack.py.
  *
  *   stacks LIBCUDA [PLUGIN]   calls from main, from a thread, from PLUGIN's plugin_alloc()
  *   stacks LIBCUDA nest       a call that makes another

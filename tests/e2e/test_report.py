@@ -1,0 +1,265 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+# takes: 25
+"""cudatrace report: a saved trace says what the live one said. The sample program is traced into JSONL and a Chrome trace at
+once; the Chrome trace made from the JSONL must be the live one, byte for byte (so is that of each of tests/cases,
+test_cases.py). Then files that are no traces, or not whole."""
+import filecmp
+import glob
+import gzip
+import json
+import os
+import re
+import shutil
+import subprocess
+
+import pytest
+from helpers.jsonl import Trace
+from helpers.live import compiled, kilobytes
+from helpers.run import ALL, CUDATRACE, FAKE, TESTS, Ran, cudatrace, needs_tracing, passes, until
+
+SAVED = sorted(glob.glob(TESTS + "/golden/*.jsonl"))
+GOLDEN = TESTS + "/golden/h200-triton.jsonl"
+with open(GOLDEN, "rb") as golden:
+    LINES = golden.read().splitlines(keepends=True)
+WHOLE = b"".join(LINES)
+ENV = {"LD_LIBRARY_PATH": FAKE}
+
+
+def report(form, *args, **how):
+    """What it says of traces, in this form."""
+    ran = cudatrace("report", "-q", f"--format={form}", *args, **how)
+    assert ran.status == 0, ran
+    return ran.out
+
+
+def same_counts(path):
+    """What the report counted is what the trace's own end says."""
+    lines = Trace(path).ev
+    head, end, r = lines[0], lines[-1], json.loads(report("json", path))
+    assert [r["files"][0][k] for k in ("events", "lines", "bad_lines")] == [sum(end["events"].values()), len(lines), 0]
+    if "overview" in r:
+        o = r["overview"]
+        assert (o["calls"], {k: v for k, v in o["events"].items() if v}, o["version"]) == (end["calls"], end["events"], head["version"])
+
+
+@pytest.mark.parametrize("path", SAVED, ids=os.path.basename)
+def test_saved_counts(path):
+    """Older traces: the report counts what is there."""
+    same_counts(path)
+
+
+# --- inputs ---
+
+@pytest.fixture(scope="module")
+def plain():
+    return report("chrome", GOLDEN)
+
+
+@pytest.mark.parametrize("what", ["gzip", "gzip in two parts", "zstd", "stdin", "a line at a time"])
+def test_input(tmp_path, plain, what):
+    """Packed ones, whatever they are called."""
+    path = tmp_path / "trace.jsonl"
+    if what == "stdin":
+        with open(GOLDEN, "rb") as f:
+            got = subprocess.check_output([CUDATRACE, "report", "--format=chrome", "-"], stdin=f)
+    elif what == "a line at a time":
+        with subprocess.Popen([CUDATRACE, "report", "--format=chrome", "-"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0) as p:
+            for line in LINES:
+                p.stdin.write(line)
+            got = p.communicate()[0]
+    else:
+        if what == "zstd":
+            if not shutil.which("zstd"):
+                pytest.skip("needs zstd")
+            path.write_bytes(subprocess.check_output(["zstd", "-qc", GOLDEN]))
+        elif what == "gzip":
+            path.write_bytes(gzip.compress(WHOLE))
+        else:
+            path.write_bytes(gzip.compress(b"".join(LINES[:60])) + gzip.compress(b"".join(LINES[60:])))
+        got = report("chrome", path).encode()
+    assert got.decode() == plain
+
+
+def test_several(tmp_path, plain):
+    """Several traces in one file, and several files."""
+    path = tmp_path / "twice.jsonl"
+    path.write_bytes(WHOLE + WHOLE)
+    got = report("chrome", path)
+    assert got.count('"cat":"kernel"') == 2 * plain.count('"cat":"kernel"') > 0
+    assert got == report("chrome", GOLDEN, GOLDEN)
+
+
+def test_scale(tmp_path):
+    """As many processes, streams and kernels as calls: time that grows with their square would be minutes. Processor time, for
+    the machine may be busy."""
+    ev = [json.loads(line) for line in LINES]
+
+    def first(what, *without):
+        e = next(e for e in ev if what.items() <= e.items())
+        return {k: v for k, v in e.items() if k not in ("args", "parent", "depth", *without)}
+    launch = json.dumps({**first({"symbol": "cuLaunchKernel"}), "id": -1, "ts": -2, "pid": -3, "tid": -3, "comm": "-C", "kernel": "-K", "stream": "-S"})
+    sync = json.dumps({**first({"op": "sync"}, "stream", "event"), "id": -1, "ts": -2, "pid": -3, "tid": -3, "name": "cuCtxSynchronize", "symbol": "cuCtxSynchronize"})
+
+    def form(text):
+        text = text.replace("%", "%%").replace('"-C"', '"c%(i)d"').replace('"-K"', '"k%(k)d"').replace('"-S"', '"0x%(s)x"')
+        return re.sub(r": -([123])\b", lambda m: (": %(id)d", ": %(ts).4f", ": %(p)d")[int(m[1]) - 1], text) + "\n"
+    launch, sync, path = form(launch), form(sync), tmp_path / "scale.jsonl"
+    with open(path, "w", encoding="utf-8") as f:
+        f.write(LINES[0].decode())
+        for i in range(200000):
+            f.write(launch % {"id": 2 * i + 1, "ts": i / 1000, "p": i + 1, "i": i, "k": i % 50000, "s": 4096 * i + 4096})
+            if i % 2:
+                f.write(sync % {"id": 2 * i + 2, "ts": i / 1000 + 0.0005, "p": i})
+        f.write(LINES[-1].decode())
+    ran = Ran(["prlimit", "--cpu=12", CUDATRACE, "report", "-q", "--format=json", path])
+    assert ran.status == 0 and len(json.loads(ran.out)["overview"]["processes"]) > 10, ran
+
+
+# --- what is no trace, or not whole ---
+
+def cut(line, last=None):
+    """Lines without their last 40 bytes, from 1."""
+    return b"".join(b[:-41] + b"\n" if line <= n <= (last or line) else b for n, b in enumerate(LINES, 1))
+
+
+def in_30(old, new):
+    return b"".join(LINES[:29]) + re.sub(old, new, LINES[29], count=1) + b"".join(LINES[30:])
+
+
+BAD = {
+    "empty": (1, "is empty", lambda: b""),
+    "numbers": (1, ":1: this is no line of JSON .*it is no object", lambda: b"".join(b"%d\n" % i for i in range(1, 100001))),
+    "noise": (1, ":1: .*left out", lambda: os.urandom(3000000)),
+    "JSON of others": (1, ':1: it has no "ts" and "type"', lambda: b'{"name":"x"}\n'),
+    "a Chrome trace": (1, ":1: this is a JSON array, such as a Chrome trace", lambda: b'[{"name":"x","ph":"X"}]\n'),
+    "a newer schema": (1, "line 1: the trace has schema 2, .*get a newer cudatrace", lambda: WHOLE.replace(b'"schema":1', b'"schema":2', 1)),
+    "no header": (0, ":1: there is no header", lambda: b"".join(LINES[1:])),
+    "no end": (0, "has no end line", lambda: b"".join(LINES[:50])),
+    "breaks off": (0, f"t.jsonl:{WHOLE[:20000].count(10) + 1}: the file breaks off in this line", lambda: WHOLE[:20000]),
+    "a line is cut": (0, ":30: this is no line of JSON", lambda: cut(30)),
+    "many lines are cut": (0, ": 65 more lines like these", lambda: cut(30, 99)),
+    "unknown types": (0, ":30: a type of event that this cudatrace does not know", lambda: in_30(b'"type":"[a-z]*"', b'"type":"from the future"')),
+    "times go back": (0, ":[0-9]*: the time goes back by .* s here", lambda: LINES[0] + b"".join(reversed(LINES[1:]))),
+    "a NUL": (0, ":30: .*a byte 0", lambda: in_30(b'"type"', b'"ty\0pe"')),
+    "deep nesting": (0, ":31: .*nested too deeply|:31: this is no line", lambda: b"".join([*LINES[:30], b"[" * 500000, b"\n", *LINES[30:]])),
+    "gzip breaks off": (0, "line [0-9]*: the packed data breaks off here", lambda: gzip.compress(WHOLE)[:4000]),
+    "the end of gzip": (1, ":1: ", lambda: gzip.compress(WHOLE)[3999:]),
+    "zstd breaks off": (1, "line [0-9]*: the packed data breaks off here", lambda: subprocess.check_output(["zstd", "-qc", GOLDEN])[:4000]),
+}
+
+
+def judged(status, says, *args):
+    """Its status, what it says, which is never more than a handful of messages, and that it reports the rest."""
+    ran = cudatrace("report", "--format=json", *args)
+    assert ran.status == status and re.search(says, ran.err) and ran.err.count("\n") <= 8, ran
+    if status == 0:
+        json.loads(ran.out)
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_bad_input(tmp_path, name):
+    if name.startswith("zstd") and not shutil.which("zstd"):
+        pytest.skip("needs zstd")
+    status, says, made = BAD[name]
+    path = tmp_path / "t.jsonl"
+    path.write_bytes(made())
+    judged(status, says, path)
+
+
+def test_bad_paths(tmp_path):
+    judged(1, "cannot read .*nowhere: there is no such file", tmp_path / "nowhere")
+    judged(1, "it is a folder", tmp_path)
+    judged(0, "nowhere: there is no such file", GOLDEN, tmp_path / "nowhere")
+    path = shutil.copy(GOLDEN, tmp_path)
+    judged(1, "is the trace itself", "-o", path, path)
+    # It is left alone.
+    assert filecmp.cmp(path, GOLDEN, shallow=False)
+
+
+def test_a_long_line(tmp_path):
+    """100 MB: it is passed by, not kept."""
+    path = tmp_path / "t.jsonl"
+    path.write_bytes(b"".join([*LINES[:30], b"x" * 100000000, b"\n", *LINES[30:]]))
+    judged(0, ":31: a line of more than 16 MiB", path)
+    status, kb = kilobytes(CUDATRACE, "report", "--format=chrome", path)
+    assert status == 0 and kb < 100000
+
+
+# --- of traces that are made here ---
+
+class Both:
+    """A trace, its Chrome trace, its summary."""
+
+    def __init__(self, folder, *args, env=None):
+        needs_tracing()
+        self.jsonl, self.chrome, self.summary = (f"{folder}/t.{x}" for x in ("jsonl", "json", "err"))
+        ran = cudatrace("-q", "-e", ALL, "--summary", "--json", "--jsonl", self.jsonl, "--chrome", self.chrome, *args, env={**ENV, **(env or {})})
+        assert ran.status == 0, ran
+        with open(self.summary, "w", encoding="utf-8") as f:
+            f.write(ran.err)
+
+    def parity(self):
+        """The Chrome trace is the live one, counts and numbers agree."""
+        assert cudatrace("report", "-q", "--format=chrome", "-o", self.chrome + ".again", self.jsonl).err == ""
+        assert filecmp.cmp(self.chrome + ".again", self.chrome, shallow=False)
+        same_counts(self.jsonl)
+        report("json", "--top", 100000, "-o", self.jsonl + ".report", self.jsonl)
+        passes("cases/agree.py", self.jsonl, self.chrome, self.jsonl + ".report", self.summary)
+
+
+def test_sample(tmp_path):
+    t = Both(tmp_path, "--", FAKE + "/sample")
+    t.parity()
+    # What tracing cost: the text has what the end line says of it.
+    end, text = Trace(t.jsonl).end, cudatrace("report", "-q", t.jsonl).out
+    section = text[text.index("\nCost of tracing: "):].split("\n\n")[0]
+    assert f'of the busiest second, of thread {end["busiest_tid"]}' in " ".join(section.split())
+    names = [line.split()[-1] for line in section.splitlines() if line.endswith(tuple(end["costs"]) + ("--detail=low",))]
+    assert [n for n in names if n != "--detail=low"] == list(end["costs"])
+    assert ("--detail=low" in names) == (end.get("low_saves_ms", 0) > max(end["costs"].values()))
+
+
+def test_counted(tmp_path):
+    Both(tmp_path, "--count", "query,event", "--no-return", "context", "--", FAKE + "/sample").parity()
+
+
+def test_filtered(tmp_path):
+    same_counts(Both(tmp_path, "--min-duration", 1, "--sched", "--", FAKE + "/sample").jsonl)
+
+
+def test_kernel(running, tmp_path):
+    """Through the stand-in devices of tests/nvfuse: ioctls, scheduler events, mappings."""
+    if os.path.exists("/sys/module/nvidia"):
+        pytest.skip("the NVIDIA driver is loaded")
+    needs_tracing()
+    server, drive = (compiled(tmp_path / name, f"{TESTS}/nvfuse/{name}.c") for name in ("server", "drive"))
+    devices, said = tmp_path / "nv", tmp_path / "server.out"
+    devices.mkdir()
+    with open(said, "wb") as out:
+        p = running.start(server, devices, stdout=out, stderr=subprocess.STDOUT)
+    until(lambda: p.poll() is not None or "ready" in said.read_text())
+    if p.poll() is not None:
+        pytest.skip(f"no stand-in device: {said.read_text().strip()[:100]}")
+    t = Both(tmp_path, "--kernel", "--sched", "--", drive, devices, env={"CUDATRACE_TEST_NV_BY_NAME": "1"})
+    t.parity()
+    assert {"scheduler", "kernel"} <= {e["type"] for e in Trace(t.jsonl).ev}
+    p.terminate()
+    p.wait()
+
+
+def test_live(tmp_path):
+    """--report FILE says what cudatrace report says of the JSONL of the same run."""
+    needs_tracing()
+    jsonl, live, text = (tmp_path / f"live.{x}" for x in ("jsonl", "json", "txt"))
+    ran = cudatrace("-q", "-e", ALL, "--jsonl", jsonl, "--report", live, "--report", text, "--", FAKE + "/sample", env=ENV)
+    assert (ran.status, ran.err) == (0, "")
+    a, b = json.loads(live.read_text()), json.loads(report("json", jsonl))
+    a.pop("files"), b.pop("files")
+    assert a == b and text.read_text() == cudatrace("report", "-q", jsonl).out
+
+
+def test_live_alone(tmp_path):
+    """Without another output it writes no other file."""
+    needs_tracing()
+    ran = cudatrace("-q", "-e", "init", "--report", "-", "--", "true", env=ENV, cwd=tmp_path)
+    assert (ran.status, ran.err, os.listdir(tmp_path)) == (0, "", []) and ran.out

@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+# takes: 40
+"""What a report keeps has a bound, in all and by table, and it says what found no place: traces that are made to be a burden
+(tests/helpers/hostile_trace.py), read from a pipe, stay below what docs/REPORT.md says. A process that fills every table
+leaves room for one that comes after it (tests/helpers/first_process.py)."""
+import json
+import os
+import re
+import subprocess
+import sys
+
+import pytest
+from helpers.live import kilobytes
+from helpers.page import Page
+from helpers.run import CUDATRACE, TESTS, Ran, cudatrace
+
+LIMIT_KB = 1000000
+FIRST = [sys.executable, TESTS + "/helpers/first_process.py"]
+
+
+def left_out(path):
+    with open(path, encoding="utf-8") as f:
+        return json.load(f).get("left_out", {})
+
+
+def hostile(*args):
+    return [sys.executable, TESTS + "/helpers/hostile_trace.py", *map(str, args)]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("form,rounds,name_length,tables", [
+    ("json", 150000, 200, {"texts", "traces", "processes", "threads", "kernels", "streams", "events", "graphs", "captures", "devices", "driver_commands", "flame"}),
+    ("html", 30000, 9000, None)])
+def test_burden(tmp_path, form, rounds, name_length, tables):
+    """The report of it is whole, takes less than LIMIT_KB, and says of each table what found no place."""
+    out = tmp_path / "burden"
+    with subprocess.Popen(hostile(rounds, name_length), stdout=subprocess.PIPE) as made:
+        status, kb = kilobytes(CUDATRACE, "report", "-q", f"--format={form}", "-o", out, "-", stdin=made.stdout)
+    print(f"{form}, {rounds} rounds, names of {name_length}: {kb} kB, {out.stat().st_size} bytes")
+    assert status == 0 and kb < LIMIT_KB
+    if tables:
+        assert tables <= left_out(out).keys()
+
+
+def test_burden_diff(tmp_path):
+    """Its functions and kernels are compared."""
+    path = tmp_path / "a.jsonl"
+    with open(path, "wb") as f:
+        subprocess.run(hostile(5000, 100), stdout=f, check=True)
+    ran = cudatrace("diff", "--json", path, path)
+    found = json.loads(ran.out)
+    assert ran.status == 0 and "devices" in found["left_out"] and found["changed"] == 0
+
+
+@pytest.fixture(scope="module")
+def first():
+    """Two traces: of process 2 behind process 1, and of it alone."""
+    folder = os.environ["TMP"]
+    with open(folder + "/both.jsonl", "wb") as f:
+        subprocess.run([*FIRST, "70000"], stdout=f, check=True)
+    with open(folder + "/both.jsonl", encoding="utf-8") as both, open(folder + "/alone.jsonl", "w", encoding="utf-8") as alone:
+        alone.writelines(line for line in both if '"pid":1,' not in line)
+    yield folder
+    os.unlink(folder + "/both.jsonl")
+
+
+TABLES = {"texts", "stacks", "functions", "threads", "segments", "kernels", "kernel_handles", "streams", "edges", "events", "graphs", "captures", "allocations",
+          "pools", "devices", "waits", "calls", "driver_commands", "flame", "errors"}
+
+
+@pytest.mark.parametrize("form,rows", [pytest.param("json", "--same", marks=pytest.mark.long), ("html", "--page")])
+def test_behind(first, tmp_path, form, rows):
+    """What process 2 has in a report of its own, rows, lanes and events, it has behind process 1, too; what that lost is counted."""
+    for name in "alone", "both":
+        ran = cudatrace("report", "-q", "--top", 1000, f"--format={form}", "-o", tmp_path / name, f"{first}/{name}.jsonl", timeout=300)
+        assert ran.status == 0, ran
+    ran = Ran([*FIRST, rows, str(tmp_path / "alone"), str(tmp_path / "both")], timeout=300)
+    assert ran.status == 0, ran.out
+    lost = Page(tmp_path / "both").report["left_out"] if form == "html" else left_out(tmp_path / "both")
+    assert TABLES <= lost.keys()
+
+
+@pytest.mark.long
+def test_behind_diff(first):
+    """Finds its kernels the same."""
+    ran = cudatrace("diff", "--json", first + "/both.jsonl", first + "/alone.jsonl", timeout=300)
+    assert '"name":"small_first","changed":false,"count_before":50,"count_after":50' in ran.out
+
+
+def test_pools(tmp_path):
+    """A program that makes more pools than are kept of one: 4,096."""
+    path = tmp_path / "pools.jsonl"
+    lines = ['{"ts":0,"type":"header","name":"cudatrace","schema":1}']
+    for i in range(1, 5001):
+        lines.append('{"ts":%d,"type":"memory","op":"create","name":"cuMemPoolCreate","symbol":"cuMemPoolCreate","pid":1,"tid":1,"comm":"x","id":%d,'
+                     '"duration_us":1,"result":0,"args":{"pool":"0x%x","poolProps":{"location":{"type":"CU_MEM_LOCATION_TYPE_DEVICE","id":0}}}}' % (i, i, i << 12))
+    path.write_text("\n".join(lines) + '\n{"ts":6000,"type":"end","name":"cudatrace","reason":"x"}\n')
+    assert json.loads(cudatrace("report", "-q", "--format=json", path).out)["left_out"] == {"pools": 904}
+    text = cudatrace("report", "-q", path).out
+    assert re.search(r"^Left out(.*\n){0,2}.*memory pools: no place for one more, 904 times", text, re.M)
+    # Fewer: nothing is left out.
+    path.write_text("\n".join(lines[:4000]) + "\n")
+    assert "left_out" not in json.loads(cudatrace("report", "-q", "--format=json", path).out)
+    assert not re.search("^Left out", cudatrace("report", "-q", path).out, re.M)

@@ -1,0 +1,225 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+# takes: 40
+"""--stack: who made a call, by each mechanism, with and without frame pointers, symbols, a process that still lives; how
+much memory many stacks take; what the report makes of them."""
+import json
+import os
+import platform
+import subprocess
+import sys
+
+import pytest
+from helpers.jsonl import Trace
+from helpers.live import kilobytes
+from helpers.run import CC, CUDATRACE, FAKE, KERNEL, MECHANISMS, TESTS, Ran, cudatrace, needs_mechanism, needs_tracing
+
+LIB, ENV = FAKE + "/libcuda.so.1", {"LD_LIBRARY_PATH": FAKE}
+FEW = "cuInit,cuMemAlloc,cuLaunchKernel"
+HERE = TESTS + "/stack/"
+EXPECTED = """cuInit main
+cuMemAlloc inner outer main
+cuLaunchKernel inner outer main
+cuMemAlloc inner outer thread
+cuMemAlloc app::pool::grow(int (*)(unsigned long*, unsigned long)) _Z1fDTsr1aC plugin_alloc main"""
+
+
+class Built:
+    """Targets, of tests/stack/stacks.c, a plugin of theirs, and a stand-in driver with frame pointers: without those a stack of a call
+    within a call ends in it."""
+
+    def __init__(self, folder):
+        def stacks(name, *args):
+            subprocess.run([*CC, "-O2", "-w", "-o", f"{folder}/{name}", *args, HERE + "stacks.c", "-ldl", "-lpthread"], check=True)
+            return f"{folder}/{name}"
+        self.fp = stacks("fp", "-g", "-fno-omit-frame-pointer", "-fno-optimize-sibling-calls")
+        self.nofp = stacks("nofp", "-fomit-frame-pointer")
+        self.exec = stacks("exec", "-g", "-fno-omit-frame-pointer", "-no-pie")
+        self.stripped, self.plugin, self.driver = folder + "/stripped", folder + "/plugin.so", folder + "/b/fake"
+        subprocess.run(["strip", "-o", self.stripped, self.fp], check=True)
+        subprocess.run([*os.environ.get("CXX", "g++").split(), "-O2", "-w", "-shared", "-fPIC", "-fno-omit-frame-pointer", "-Wl,--build-id", "-o", self.plugin,
+                        HERE + "plugin.cc"], check=True)
+        subprocess.run(["make", "-s", "-f", "tests/fake/fake.mk", f"O={folder}/b", "FAKE_CFLAGS=-O1 -fno-omit-frame-pointer", self.driver + "/libcuda.so.1"], check=True)
+
+
+@pytest.fixture(scope="module")
+def built():
+    needs_tracing()
+    return Built(os.environ["TMP"])
+
+
+@pytest.fixture
+def traced(tmp_path):
+    """traced(OPTION... -- COMMAND...): the trace"""
+    def run(*args, env=None):
+        path = tmp_path / "t.jsonl"
+        ran = cudatrace("-q", "--jsonl", path, *args, env={**ENV, **(env or {})})
+        assert ran.status == 0, ran
+        return Trace(path)
+    return run
+
+
+def frames_of(trace):
+    return [e["frames"] for e in trace.ev if e["type"] == "stack"]
+
+
+def stacks(trace):
+    """Of each call its function and the functions of its stack, one call a line; what is not the target's own (libc) is left out,
+    and so are the offsets."""
+    known, out = {}, []
+    for e in trace.ev:
+        if e["type"] == "stack":
+            # Each is defined once.
+            assert e["id"] not in known
+            known[e["id"]] = e["frames"]
+        elif "symbol" in e:
+            own = [f for f in (known[e["stack"]] if "stack" in e else []) if "libc.so" not in f.get("module", "")]
+            out.append(" ".join([e["name"], *[f.get("symbol", "?").split("+0x")[0] for f in own]]))
+    return "\n".join(out)
+
+
+@pytest.mark.parametrize("mech", MECHANISMS)
+def test_mechanism(built, traced, mech):
+    """Stacks of main, a thread, a plugin; the same at the entry."""
+    needs_mechanism(mech)
+    t = traced(f"--mechanism={mech}", "-e", FEW, "--stack", "--", built.fp, LIB, built.plugin)
+    assert stacks(t) == EXPECTED and t.accounts() and t.end["events"]["stack"] == 5 and t.head["stacks"]
+    t = traced(f"--mechanism={mech}", "-e", FEW, "--stack", "--no-return", "all", "--", built.fp, LIB, built.plugin)
+    assert stacks(t) == EXPECTED
+
+
+@pytest.mark.skipif(KERNEL < (6, 11), reason="this kernel shows its own address in the place of the outer one's return address")
+@pytest.mark.parametrize("mech", MECHANISMS)
+def test_nested_calls(built, traced, mech):
+    """A call in a call: the kernel has put its own address in the place of the outer one's return address."""
+    needs_mechanism(mech)
+    t = traced(f"--mechanism={mech}", "-e", "cuMemAlloc,cuMemAllocPitch", "--stack", "--", built.fp, built.driver + "/libcuda.so.1", "nest",
+               env={"LD_LIBRARY_PATH": built.driver})
+    assert stacks(t) == ("cuMemAlloc run_alloc_pitch fake_dispatch ? cuMemAllocPitch_v2 nest outer main\n"
+                         "cuMemAllocPitch nest outer main")
+
+
+def test_of_a_set(built, traced):
+    """--stack=memory: no stacks of others."""
+    assert stacks(traced("-e", FEW, "--stack=memory", "--", built.fp, LIB)) == (
+        "cuInit\ncuMemAlloc inner outer main\ncuLaunchKernel\ncuMemAlloc inner outer thread")
+
+
+def test_none(built, traced):
+    t = traced("-e", FEW, "--", built.fp, LIB)
+    assert t.accounts() and "stack" not in t.end["events"] and "stacks" not in t.head and not any("stack" in e for e in t.calls)
+
+
+@pytest.mark.parametrize("exe", ["fp", "exec"])
+def test_addresses(built, traced, exe):
+    """The address is the one that addr2line takes; the build id is the file's."""
+    path = getattr(built, exe)
+    outer = next(f for frames in frames_of(traced("-e", FEW, "--stack", "--", path, LIB)) for f in frames if f.get("symbol", "").startswith("outer+"))
+    assert Ran(["addr2line", "-f", "-e", path, outer["offset"]]).out.split("\n")[0] == "outer"
+    assert f'Build ID: {outer["build_id"]}\n' in Ran(["readelf", "-n", path]).out
+
+
+def test_without_frame_pointers(built, traced):
+    """The caller is right."""
+    said = stacks(traced("-e", FEW, "--stack", "--", built.nofp, LIB)).split("\n")
+    assert [line.split()[:2] for line in said] == [["cuInit", "main"], ["cuMemAlloc", "inner"], ["cuLaunchKernel", "inner"], ["cuMemAlloc", "inner"]]
+
+
+def test_stripped(built, traced):
+    """Modules and addresses"""
+    t = traced("-e", FEW, "--stack", "--", built.stripped, LIB)
+    assert t.accounts() and next(e for e in t.ev if e["type"] == "stack" and e["id"] == 2)["frames"][2]["module"].endswith("/stripped")
+    assert all("offset" in f and "build_id" in f for frames in frames_of(t) for f in frames)
+
+
+def test_many(built, tmp_path):
+    """40,000 stacks of 20 frames: all are there, and memory is bounded."""
+    path = tmp_path / "many.jsonl"
+    status, kb = kilobytes(CUDATRACE, "-q", "--buffer", "64M", "--jsonl", path, "-e", "cuMemAlloc", "--stack", "--", built.fp, LIB, "deep", 40000,
+                           env={**os.environ, **ENV})
+    t = Trace(path)
+    assert status == 0 and t.accounts() and len({e.get("stack") for e in t.calls}) == 40000 and kb < 250000
+
+
+# What is named by the program itself, as Python's -X perf does: only its own user is believed.
+perf_map = pytest.mark.skipif(platform.machine() != "x86_64", reason="its code is x86-64")
+
+
+def jit(traced, *args, name=None):
+    return traced("-e", "cuMemAlloc", "--stack", "--", sys.executable, HERE + "jit.py", LIB, *args, env={"JIT_NAME": name} if name else None)
+
+
+@perf_map
+def test_perf_map(built, traced):
+    """The name of code that was made"""
+    frame = frames_of(jit(traced))[0][0]
+    assert (frame["symbol"], frame["module"]) == ("py::train:model.py+0x10", "[anon]")
+
+
+@perf_map
+def test_perf_map_endless(built, traced):
+    """A name that no demangler ends"""
+    t = jit(traced, name="_Z1fDTsr1aC")
+    assert t.accounts() and frames_of(t)[0][0]["symbol"] == "_Z1fDTsr1aC+0x10"
+
+
+@perf_map
+def test_perf_map_of_another_user(built, traced):
+    """It is not believed."""
+    frame = frames_of(jit(traced, "other"))[0][0]
+    assert "symbol" not in frame and frame["module"] == "[anon]"
+
+
+@perf_map
+def test_perf_map_in_another_root(built, traced, tmp_path):
+    """A program in a root of its own, whose /tmp is a link to where there is a file of ours: what is in it is none of its names."""
+    if Ran(["unshare", "-m", "mount", "-t", "tmpfs", "tmpfs", "/mnt"]).status:
+        pytest.skip("needs a mount namespace")
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    with open(HERE + "jit.py", encoding="utf-8") as f:
+        (outside / "jit.py").write_text(f.read())
+    t = traced("-e", "cuMemAlloc", "--stack", "--", "unshare", "-m", "bash", HERE + "other_root.sh", tmp_path, FAKE, sys.executable,
+               env={"JIT_NAME": "s3cr3t", "JIT_FOLDER": "/w"})
+    frame = frames_of(t)[0][0]
+    assert "symbol" not in frame and frame["module"] == "[anon]"
+
+
+# --- what is made of them ---
+
+def first_three(frames):
+    return [f.split("+0x")[0] for f in frames[:3]]
+
+
+def test_leak(built, traced, tmp_path):
+    """In the report, in words and in Chrome's trace"""
+    traced("-e", "all,!other", "--stack", "--chrome", tmp_path / "leak.json", "--", built.fp, LIB)
+    (leak,) = json.loads(cudatrace("report", "--format=json", tmp_path / "t.jsonl").out)["memory"]["leaks"]
+    assert first_three(leak["stack"]) == ["inner", "outer", "main"]
+    assert "was allocated by inner < outer < main" in cudatrace("report", tmp_path / "t.jsonl").out
+    chrome = json.loads((tmp_path / "leak.json").read_text())
+    assert first_three(next(e for e in chrome if e["name"] == "cuMemAlloc")["args"]["stack"]) == ["inner", "outer", "main"]
+    assert not any(e["name"] == "stack" for e in chrome)
+
+
+def test_live(built, traced, tmp_path):
+    """What the report needs of a process is gone when the process is: it says what that of the saved trace says."""
+    live, page = tmp_path / "live.json", tmp_path / "live.html"
+    traced("--all", "--stack", "--report", live, "--report", page, "--", FAKE + "/sample")
+    assert '"callers":[{"' in page.read_text()
+    a, b = json.loads(live.read_text()), json.loads(cudatrace("report", "-q", "--format=json", tmp_path / "t.jsonl").out)
+    a.pop("files"), b.pop("files")
+    assert a["waits"]["callers"] and a == b
+
+
+def test_who_waits(built, traced, tmp_path):
+    traced("-e", "all,!other", "--stack", "--", built.fp, LIB, "sync")
+    waits = json.loads(cudatrace("report", "--format=json", tmp_path / "t.jsonl").out)["waits"]
+    callers = waits["callers"]
+    assert sorted((c["count"], c["name"], c["stack"][0].split("+")[0]) for c in callers) == [(1, "cuCtxSynchronize", "main"), (3, "cuCtxSynchronize", "waiter")]
+    assert sum(c["total_ns"] for c in callers) == waits["total_ns"]
+
+
+@pytest.mark.parametrize("bad", ["--stack=nosuch", "--stack=", "--stack=,"])
+def test_usage(bad):
+    ran = cudatrace(bad, "--", "true")
+    assert ran.status == 2 and ran.err.count("\n") == 1, ran
