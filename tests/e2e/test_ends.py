@@ -1,0 +1,232 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+# takes: 30
+"""What is left of a trace of the sample program when something goes wrong meanwhile: signals, closed pipes, full disks."""
+import json
+import os
+import pty
+import re
+import resource
+import signal
+import subprocess
+import time
+
+import pytest
+from helpers.jsonl import Trace
+from helpers.live import Tracer
+from helpers.outputs import DEFAULT, ENDLESS, ENV, SAMPLE, chrome, ct, schema
+from helpers.run import CUDATRACE, Ran, needs_tracing, until
+
+
+@pytest.fixture(autouse=True, scope="module")
+def can_trace():
+    needs_tracing()
+
+
+class Both(Tracer):
+    """A trace of something that makes calls, with both outputs."""
+
+    def __init__(self, running, *args):
+        self.chrome = running.folder + "/a.json"
+        # Python ignores no SIGINT, but who runs it may.
+        super().__init__(running.folder, "a", "-e", DEFAULT, "--chrome", self.chrome, *args, before=["env", "--default-signal=INT"], env=ENV)
+        running.all.append(self.p)
+        until(lambda: b"cuLaunchKernel" in open(self.path, "rb").read())
+
+    def whole(self, reason):
+        """Both files"""
+        assert self.trace.end["reason"] == reason and self.trace.accounts()
+        schema(self.path)
+        assert chrome(self.chrome)[1]["reason"] == reason
+
+
+@pytest.mark.parametrize("sig,status,reason", [(signal.SIGINT, 130, "interrupted"), (signal.SIGTERM, 143, "terminated"), (signal.SIGHUP, 129, "hangup")])
+def test_signal(running, sig, status, reason):
+    """It goes to the command too, whose status is passed on."""
+    t = Both(running, "--", *ENDLESS)
+    assert t.stop(sig) == status and t.err == ""
+    t.whole(reason)
+
+
+def test_signal_with_a_process(running):
+    """It runs on."""
+    target = running.start(*ENDLESS, env=ENV)
+    t = Both(running, "-p", target.pid)
+    assert t.stop() == 0 and target.poll() is None
+    t.whole("interrupted")
+
+
+@pytest.fixture
+def deaf(running, tmp_path):
+    """A command that does not care: two seconds for it to end, or a second signal."""
+    pid = tmp_path / "deaf.pid"
+    t = Both(running, "--", "sh", "-c", 'trap "" INT; "$@"; echo $$ >"$0"; exec sleep 20', pid, *SAMPLE)
+    until(lambda: pid.exists() and pid.read_text())
+    yield t
+    os.kill(int(pid.read_text()), signal.SIGKILL)
+
+
+def test_twice(deaf):
+    """At once, and the command is left alone."""
+    begun = time.monotonic()
+    deaf.p.send_signal(signal.SIGINT)
+    time.sleep(0.3)
+    # It goes on after the first.
+    assert deaf.p.poll() is None
+    assert deaf.stop() == 0 and time.monotonic() - begun < 1.9
+    assert deaf.trace.end["reason"] == chrome(deaf.chrome)[1]["reason"] == "interrupted"
+
+
+def test_not_heard(deaf):
+    """Two seconds for the command"""
+    begun = time.monotonic()
+    deaf.stop()
+    assert 1.9 < time.monotonic() - begun < 4
+    deaf.whole("interrupted")
+
+
+def test_ctrl_c(tmp_path):
+    """On a terminal: the command has it from there, once, and its status is passed on."""
+    ints, path = tmp_path / "ints", tmp_path / "a.jsonl"
+    command = ["sh", "-c", 'trap "n=x\\$n; echo \\$n >>\\"$0\\"" INT; echo >"$0"; sleep 0.5; sleep 0.5; exit 5', str(ints)]
+    pid, fd = pty.fork()
+    if not pid:
+        os.execv(CUDATRACE, [CUDATRACE, "-q", "-e", "launch", "--jsonl", str(path), "--", *command])
+    until(ints.exists)
+    time.sleep(0.1)
+    os.write(fd, b"\x03")
+    try:
+        while os.read(fd, 4096):
+            pass
+    except OSError:
+        pass
+    status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    os.close(fd)
+    assert (status, ints.read_text().split()) == (5, ["x"]) and Trace(path).end["reason"] == "interrupted"
+
+
+def test_signal_while_attaching(running, tmp_path):
+    """A signal before the trace begins must not be lost."""
+    path = tmp_path / "a.jsonl"
+    p = running.start(CUDATRACE, "-q", "--jsonl", path, "--", "sleep", "20", stderr=subprocess.DEVNULL)
+    until(lambda: re.search("^SigBlk:.*[1-9a-f]", open(f"/proc/{p.pid}/status", encoding="utf-8").read(), re.M))
+    p.terminate()
+    assert p.wait() == 143 and Trace(path).end["reason"] == "terminated"
+
+
+def head(n, *args):
+    """What the first n lines are, and the tracer's status; its standard output is closed behind them."""
+    with subprocess.Popen([CUDATRACE, *map(str, args)], env={**os.environ, **ENV}, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                          text=True, errors="replace") as p:
+        lines = [p.stdout.readline() for _ in range(n)]
+        p.stdout.close()
+        err = p.stderr.read()
+    return lines, p.returncode, err
+
+
+@pytest.mark.parametrize("end,status", [("true", 1), ("exit 7", 7)])
+def test_closed_pipe(tmp_path, end, status):
+    """The other output is whole; said in one line; the command's status counts."""
+    (line,), got, err = head(1, "-q", "-e", DEFAULT, "--jsonl", "-", "--chrome", tmp_path / "a.json", "--",
+                             "sh", "-c", f'"$@" >/dev/null; sleep 0.7; {end}', "sh", *SAMPLE)
+    assert json.loads(line)["type"] == "header" and got == status
+    assert re.fullmatch("cudatrace: cannot write standard output: Broken pipe: its reader is gone.*\n", err)
+    calls, last = chrome(tmp_path / "a.json")
+    assert len(calls) > 100 and last["not_written"] == 0 and last["reason"] == "command exited"
+
+
+def test_closed_pipe_alone(tmp_path):
+    """Nobody is left to write for: says that the command goes on, and has its status."""
+    _, status, err = head(1, "-e", DEFAULT, "--jsonl", "-", "--", "sh", "-c", '"$@" >/dev/null; sleep 4; exit 7', "sh", *SAMPLE)
+    assert status == 7 and "the trace has ended; waiting for sh" in err
+
+
+def test_closed_pipe_of_a_process(running):
+    """It ends; the target runs on."""
+    target = running.start(*ENDLESS, env=ENV)
+    until(lambda: "libcuda" in open(f"/proc/{target.pid}/maps", encoding="utf-8").read())
+    lines, status, _ = head(3, "-q", "-e", DEFAULT, "--jsonl", "-", "-p", target.pid)
+    assert status == 1 and all(lines) and target.poll() is None
+
+
+def cut_short(folder, why, reasons=("command exited",)):
+    """An output that cannot take everything: what is in it is valid, and it says how much is not."""
+    t = Trace(folder / "a.jsonl")
+    assert t.end["write_error"] == why and t.end["lines_lost"] == sum(t.end["events"].values()) - (len(t.ev) - 2) > 0
+    assert t.end["reason"] in reasons and len(t.ev) > 20
+    schema(folder / "a.jsonl")
+    # The last line is whole.
+    assert (folder / "a.jsonl").read_bytes().endswith(b"}\n")
+    calls, end = chrome(folder / "a.json")
+    assert end["not_written"] > 0 and end["calls"] > len(calls) > 20
+
+
+# In a mount namespace with a file system of that size; what is written there is moved out of it.
+SMALL = """folder=$1 size=$2; shift 2
+mkdir -p "$folder/small" && mount -t tmpfs -o size=$size none "$folder/small" || exit 99
+"$@"; rc=$?
+mv "$folder"/small/a.* "$folder/"
+exit $rc"""
+
+
+def small(folder, size, *args):
+    ran = Ran(["unshare", "-m", "sh", "-c", SMALL, "sh", folder, size, *map(str, args)], env=ENV)
+    assert ran.status != 99, ran
+    return ran
+
+
+@pytest.mark.parametrize("status", [0, 5])
+def test_full_disk(tmp_path, status):
+    """64 KiB: said once, the other output is whole; the command's status counts."""
+    ran = small(tmp_path, "64k", CUDATRACE, "-q", "-e", DEFAULT, "--jsonl", tmp_path / "small/a.jsonl", "--chrome", tmp_path / "whole.json", "--",
+                "sh", "-c", f'"$@"; exit {status}', "sh", *SAMPLE)
+    assert ran.status == (status or 1)
+    assert re.fullmatch(".*small/a.jsonl: No space left on device: the trace up to here is kept.*\n", ran.err)
+    small(tmp_path, "64k", CUDATRACE, "-q", "-e", DEFAULT, "--chrome", tmp_path / "small/a.json", "--", *SAMPLE)
+    cut_short(tmp_path, "No space left on device")
+    calls, end = chrome(tmp_path / "whole.json")
+    assert end["not_written"] == 0 and len(calls) == end["calls"]
+
+
+def test_full_disk_from_the_start(tmp_path):
+    """No room for even the header: the command is not run."""
+    ran = small(tmp_path, "4k", "sh", "-c", 'dd if=/dev/zero of="$0" bs=4k count=2 2>/dev/null; "$@"', tmp_path / "small/fill",
+                CUDATRACE, "-q", "-e", "launch", "--jsonl", tmp_path / "small/a.jsonl", "--", "sh", "-c", "echo runs")
+    assert (ran.status, ran.out) == (1, "") and ran.err.count("free some space") == 1
+
+
+def limited():
+    """ulimit -f 40"""
+    resource.setrlimit(resource.RLIMIT_FSIZE, (40 * 1024, 40 * 1024))
+
+
+def test_file_size_limit(tmp_path):
+    """Said once for each"""
+    ran = ct("-q", "-e", DEFAULT, "--jsonl", tmp_path / "a.jsonl", "--chrome", tmp_path / "a.json", "--", *SAMPLE, preexec_fn=limited)
+    assert ran.status == 1
+    # Both outputs are at their ends: the trace may be over before the command is.
+    cut_short(tmp_path, "File too large", ("command exited", "no output can be written"))
+    assert len(re.findall("^.*File too large: .*ulimit -f.*$", ran.err, re.M)) == ran.err.count("\n") == 2
+
+
+def test_file_size_limit_of_the_command(tmp_path):
+    """Whoever runs this may ignore signals: the command must see what it would see without us."""
+    command = ["bash", "-c", 'ulimit -f; grep -E "^Sig(Ign|Blk)" /proc/self/status']
+    plain = Ran(command, preexec_fn=limited).out
+    assert plain.startswith("40\n") and ct("-q", "-e", DEFAULT, "--jsonl", tmp_path / "a.jsonl", "--", *command, preexec_fn=limited).out == plain
+
+
+def test_killed(running, tmp_path):
+    """What was written, twice a second, is there: all lines but the last are whole; the Chrome trace loads when it is cut after a line."""
+    target = running.start(*ENDLESS, env=ENV)
+    t = Both(running, "-p", target.pid)
+    until(lambda: all(sum(1 for _ in open(path, "rb")) > 1500 for path in (t.path, t.chrome)))
+    t.stop(signal.SIGKILL)
+    cut = tmp_path / "cut.jsonl"
+    with open(t.path, "rb") as f:
+        cut.write_bytes(b"".join(line for line in f if line.endswith(b"\n")))
+    schema("--cut", cut)
+    ev = [json.loads(line) for line in cut.read_text().splitlines()]
+    assert ev[0]["type"] == "header" and len(ev) > 1000
+    with open(t.chrome, encoding="utf-8") as f:
+        text = f.read().rpartition("\n")[0]
+    assert text.endswith(",") and len(json.loads(text[:-1] + "]")) > 1000

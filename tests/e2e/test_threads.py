@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+# takes: 40
+"""Nothing is lost in any thread: what the stand-in driver counted in each (FAKE_TID_COUNTS) is what the trace has of it,
+under every kind of load and every way in which a call can end."""
+import collections
+import json
+import os
+import sys
+
+import pytest
+from helpers.jsonl import Trace
+from helpers.live import compiled
+from helpers.run import ALL, CASES, FAKE, FAKE535, MECHANISMS, TESTS, cudatrace, needs_mechanism, needs_tracing, passes, script
+
+LIB = FAKE + "/libcuda.so.1"
+PER_THREAD = TESTS + "/cases/per_thread.py"
+# Hundreds of single perf events take long to attach.
+FEW = "cuInit,cuDeviceGet,cuDevicePrimaryCtxRetain,cuCtxSetCurrent,cuMemAlloc,cuMemsetD8,cuMemFree"
+
+
+@pytest.fixture(autouse=True, scope="module")
+def can_trace():
+    needs_tracing()
+
+
+class Traced:
+    def __init__(self, folder, *program, options=(), env=None):
+        self.path, self.tids = folder / "t.jsonl", folder / "tids"
+        cudatrace("-q", "-e", ALL, "--buffer-size", "64M", *options, "--jsonl", self.path, "--", *program,
+                  env={"LD_LIBRARY_PATH": FAKE, "FAKE_TID_COUNTS": str(self.tids), **(env or {})})
+
+    def agrees(self, *flag):
+        """With the driver, in each thread; and as a whole."""
+        print(passes("cases/per_thread.py", *flag, self.path, self.tids))
+        trace = Trace(self.path)
+        assert trace.accounts(drops=flag in (("--drops",), ("--killed",)))
+        return trace
+
+
+@pytest.mark.parametrize("mech", MECHANISMS)
+def test_eight_threads(tmp_path, mech):
+    needs_mechanism(mech)
+    Traced(tmp_path, CASES + "/threads", options=[f"--mechanism={mech}", *(["-e", FEW] if mech == "perf" else [])]).agrees()
+
+
+def test_entry_points_of_535(tmp_path):
+    Traced(tmp_path, CASES + "/threads", env={"LD_LIBRARY_PATH": FAKE535}).agrees()
+
+
+@pytest.mark.parametrize("case", ["streams_events", "fork", "exec", "exit_in_call", "longjmp", "nested"])
+def test_case(tmp_path, case):
+    Traced(tmp_path, f"{CASES}/{case}").agrees()
+
+
+def test_inference(tmp_path):
+    Traced(tmp_path, FAKE + "/sample", "--threads", 8, "--tokens", 20, "--quiet").agrees()
+
+
+@pytest.fixture(scope="module")
+def life():
+    return compiled(os.environ["TMP"] + "/life", TESTS + "/faults/life.c")
+
+
+# siglongjmp out of calls; processes killed in a call ...
+@pytest.mark.parametrize("flag,what", [([], ["threads", 1000]), ([], ["procs", 500]), ([], ["vfork", 20]), ([], ["cancel", 10]), (["--left"], ["jump", 30]),
+                                       ([], ["kill", 10]), ([], ["crash"]), ([], ["exec"])], ids=lambda x: " ".join(map(str, x)))
+def test_life(tmp_path, life, flag, what):
+    Traced(tmp_path, life, LIB, *what).agrees(*flag)
+
+
+@pytest.mark.parametrize("old", ['"symbol":', '"result":0'], ids=["less", "left"])
+def test_wrong_by_one_call(tmp_path, life, old):
+    """The check can fail: one call less, and one that did not return."""
+    t = Traced(tmp_path, life, LIB, "exec")
+    t.agrees()
+    lines = t.path.read_text().splitlines(keepends=True)
+    i = next(i for i, line in enumerate(lines) if old in line)
+    lines[i] = "" if old == '"symbol":' else lines[i].replace(old, "", 1).replace(",,", ",").replace(",}", "}")
+    t.path.write_text("".join(lines))
+    assert script(PER_THREAD, t.path, t.tids)[0] == 1
+
+
+NO_SEM = {"FAKE_NO_SEM": "1"}
+
+
+def test_full_speed(tmp_path):
+    Traced(tmp_path, CASES + "/many", "cuMemFree_v2", 50000, 4, options=["--buffer-size", "256M"], env=NO_SEM).agrees()
+
+
+def test_full_speed_in_a_small_ring(tmp_path):
+    t = Traced(tmp_path, CASES + "/many", "cuMemFree_v2", 50000, 4, options=["--buffer-size", "64K"], env=NO_SEM)
+    assert t.agrees("--drops").end["drops"]["calls"] > 0
+
+
+def test_killed_at_full_speed(tmp_path):
+    Traced(tmp_path, "sh", "-c", 'for i in 1 2 3 4; do timeout -s KILL 0.08 "$@"; done; :', "sh", CASES + "/many", "cuMemFree_v2", 100000000, 2,
+           options=["--buffer-size", "256M"], env=NO_SEM).agrees("--killed")
+
+
+def test_reused_addresses(running, tmp_path):
+    """One thread frees an address, another has it before the first one's record comes: live memory of twenty programs, to the byte."""
+    jsonl, chrome = tmp_path / "reuse.jsonl", tmp_path / "reuse.json"
+    running.caller()
+    cudatrace("-q", "-e", "memory,init", "--buffer-size", "64M", "--jsonl", jsonl, "--chrome", chrome, "--",
+              "sh", "-c", 'for i in $(seq 20); do printf "open libcuda.so.1\\ninit\\nthreads 48 100\\n" | "$0"; done', running.program, env={"LD_LIBRARY_PATH": FAKE})
+    trace = Trace(jsonl)
+    assert trace.sym["cuMemFree_v2"] == 20 * 4800 and trace.accounts()
+    seen = collections.defaultdict(list)
+    for e in json.loads(chrome.read_text()):
+        if e["ph"] == "C" and e["name"] == "device memory":
+            seen[e["pid"]].append(e["args"]["bytes"])
+    assert len(seen) == 20 and not {p: v[-3:] for p, v in seen.items() if v[-1] != 0 or max(v) > 48 * 4096}
+
+
+def test_destroyed_contexts(tmp_path):
+    """What lived in a context goes with it: destroyed, and a primary one released for the last time."""
+    ran = cudatrace("-q", "-e", "init,context,memory", "--libcuda", LIB, "--jsonl", tmp_path / "t.jsonl", "--summary", "--json", "--",
+                    sys.executable, TESTS + "/faults/contexts.py", LIB)
+    device = json.loads(ran.err)["memory"][0]
+    assert (device["allocated"], device["peak"], device["at_end"]) == (1052672, 1048576, 0)
