@@ -133,38 +133,5 @@ quit()
 # probed PID LIBRARY: see there
 probed() { python3 tests/helpers/probed.py "$@"; }
 
-# reports_of_cases KIND: the programs tests/cases/KIND_* say what the report must say of them.
-reports_of_cases()
-{
-	local bin name
-	for bin in "$CASES/$1"_*; do
-		name=${bin##*/}
-		[ -x "$bin" ] && [[ $name != *.* ]] || continue
-		if ! LD_LIBRARY_PATH=$FAKE "$CUDATRACE" -q --jsonl "$TMP/trace" -- "$bin" >"$TMP/expected" 2>"$TMP/err"; then
-			fail "report: $name" "the trace failed: $(head -1 "$TMP/err")"
-			continue
-		fi
-		if ! "$CUDATRACE" report --format=json "$TMP/trace" >"$TMP/report" 2>"$TMP/err"; then
-			fail "report: $name" "no report: $(head -1 "$TMP/err")"
-			continue
-		fi
-		check "report: $name" tests/cases/expect_report.py "$TMP/report" "$TMP/expected"
-	done
-}
-
-# Prints two free ports, not of those that outgoing connections get. For $(...): they are free when it has ended.
-two_ports()
-{
-	python3 -c '
-import random, socket
-def free():
-    while True:
-        s, n = socket.socket(), random.randrange(20000, 32000)
-        try:
-            s.bind(("127.0.0.1", n))
-            return s
-        except OSError:
-            pass
-a, b = free(), free()
-print(a.getsockname()[1], b.getsockname()[1])'
-}
+# Prints two free ports
+two_ports() { python3 tests/helpers/ports.py 2; }

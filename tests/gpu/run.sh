@@ -17,24 +17,8 @@ want() { [[ " $steps " == *" $1 "* ]]; }
 title() { printf '\n=== %s\n' "$*"; }
 # What a trace says of itself, and its launches.
 facts() {
-	tail -n 1 "$1" | python3 -c '
-import json, sys
-e = json.loads(sys.stdin.readline())
-print({k: e[k] for k in ("calls", "events", "drops", "unfinished", "cost_ms", "cost_share")})'
-	python3 - "$1" <<'PY'
-import collections, json, sys
-names, funcs, unnamed, guessed = collections.Counter(), collections.Counter(), 0, 0
-for line in open(sys.argv[1], encoding="utf-8"):
-    ev = json.loads(line)
-    if ev["type"] == "kernel" and ev.get("op") == "launch":
-        funcs[ev["name"]] += 1
-        unnamed += "kernel" not in ev
-        guessed += ev.get("kernel_source") == "handle"
-        names[ev.get("kernel", "?")[:70]] += 1
-print("launches", dict(funcs), "without name", unnamed, "named through the handle", guessed)
-for name, cnt in names.most_common(4):
-    print(f"  {cnt:6} {name}")
-PY
+	tail -n 1 "$1" | python3 tests/gpu/says.py
+	python3 tests/gpu/launches.py "$1"
 }
 
 if want launch; then
@@ -113,10 +97,7 @@ one() {
 		rm -f "$out/wait"
 	fi
 	wait
-	python3 -c '
-import json, sys
-r = json.loads(open(sys.argv[2]).readlines()[-1])["ms_per_token"]
-print(sys.argv[1].ljust(13), "ms per token", sorted(r)[len(r) // 2], r)' "$1" "$out/time.out"
+	python3 tests/gpu/median.py "$1" "$out/time.out"
 }
 if want time; then
 	title "5 milliseconds per token, each in its own process, in turn"

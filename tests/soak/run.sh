@@ -30,7 +30,7 @@ cp "$O/fake/libcuda.so.1" "$tmp/lib/"
 # Names that nobody else on the machine has.
 brief=brief$$
 for name in worker "$brief"; do cp "$O/fake/sample" "$tmp/$name"; done
-port=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
+port=$(python3 tests/helpers/ports.py 1)
 config() { printf 'level: off\nrules:\n  - match: {command: "%s/*"}\n    level: %s\nsample: {trace: 1s, every: 7s, cooldown: 5s}\n' "$tmp" "$1"; }
 config sampled >"$tmp/c.yaml"
 "$O/cudatrace" daemon --config "$tmp/c.yaml" --libcuda "$tmp/lib/libcuda.so.1" --set files.directory="$tmp/files" \
@@ -83,46 +83,4 @@ wait "${children[@]}" "$stream" 2>/dev/null
 children=()
 sleep 2
 metrics >"$tmp/metrics"
-python3 - "$tmp/curve" "$tmp/metrics" "$(cat "$tmp/n")" "$tmp/own" "$brief" <<'END'
-import collections, re, statistics, sys
-curve = [list(map(int, l.split())) for l in open(sys.argv[1])]
-text, n = open(sys.argv[2]).read(), int(sys.argv[3])
-def total(name, *labels):
-    return sum(float(l.split()[-1]) for l in text.splitlines() if re.match(rf"cudatrace_{name}[{{ ]", l) and all(x in l for x in labels))
-bad = []
-# The recorder and the compressors' memory fill up first: the second quarter against the last.
-q = max(1, len(curve) // 4)
-def ends(column):
-    return [statistics.median(r[column] for r in part) for part in (curve[q:2 * q] or curve[:1], curve[-q:])]
-rss, fds, targets, libs = ends(1), ends(2), ends(3), ends(4)
-if rss[1] - rss[0] > (2 << 20) + (targets[1] - targets[0]) * (128 << 10):
-    bad.append(f"memory grows: {rss[0]:.0f}, then {rss[1]:.0f} bytes")
-if fds[1] - fds[0] > 4 + 2 * max(0, libs[1] - libs[0]):
-    bad.append(f"descriptors grow: {fds[0]:.0f}, then {fds[1]:.0f}")
-# What it grows in an hour, by least squares over the second half.
-def slope(column):
-    half = curve[len(curve) // 2:]
-    if len(half) < 3:
-        return 0
-    return statistics.linear_regression([r[0] for r in half], [r[column] for r in half]).slope * 3600
-brief = f'command="{sys.argv[5]}"'
-drops = total("dropped_total")
-own = collections.Counter()
-for l in open(sys.argv[4]):
-    own[l.split()[0]] += int(l.split()[1])
-got = collections.Counter()
-for l in text.splitlines():
-    m = re.match(r'cudatrace_calls_total\{.*command="%s".*function="(\w+)".*\} (\S+)' % sys.argv[5], l)
-    if m:
-        got[m[1]] += int(float(m[2]))
-wrong = {k: (v, own[k]) for k, v in got.items() if v > own[k] or (v < own[k] and not drops)}
-calls = sum(own[k] for k in got)
-if wrong or not {"cuInit", "cuLaunchKernel", "cuMemAlloc_v2"} <= got.keys() or sum(got.values()) + drops < calls:
-    bad.append(f"calls of the short processes: counted, and the driver's own: {wrong or got}; {drops:.0f} dropped")
-if total("target_processes", brief) or total("memory_bytes", brief):
-    bad.append("ended processes are still there")
-print("\n".join("soak: " + b for b in bad) or f"soak: flat: {rss[0] / 1048576:.1f} and {rss[1] / 1048576:.1f} MiB, {fds[0]:.0f} and {fds[1]:.0f} descriptors ({targets[0]:.0f} and {targets[1]:.0f} names, {libs[0]:.0f} and {libs[1]:.0f} libraries); "
-      f"by the slope of the second half {slope(1) / 1048576:+.2f} MiB and {slope(2):+.1f} descriptors in an hour; "
-      f"{n} short processes: {sum(got.values())} calls counted, {calls} made; {drops:.0f} records dropped")
-sys.exit(bool(bad))
-END
+python3 tests/soak/judge.py "$tmp/curve" "$tmp/metrics" "$(cat "$tmp/n")" "$tmp/own" "$brief"

@@ -386,28 +386,12 @@ refused()
 # damaged OUT OFFSET FORMAT VALUE: the stand-in with a number changed
 damaged()
 {
-	python3 - "$FAKE/libcuda.so.1" "$@" <<'END'
-import struct, sys
-data = bytearray(open(sys.argv[1], "rb").read())
-struct.pack_into(sys.argv[4], data, int(sys.argv[3], 0), int(sys.argv[5], 0))
-open(sys.argv[2], "wb").write(data)
-END
+	cp "$FAKE/libcuda.so.1" "$1" && python3 tests/helpers/put_number.py "$@"
 }
 # Where things are in the stand-in: dyn TAG prints the offset of that dynamic entry's value
 dyn()
 {
-	python3 - "$FAKE/libcuda.so.1" "$1" <<'END'
-import struct, sys
-d = open(sys.argv[1], "rb").read()
-phoff, = struct.unpack_from("<Q", d, 32)
-size, num = struct.unpack_from("<HH", d, 54)
-for i in range(num):
-    kind, _, off, _, _, length = struct.unpack_from("<IIQQQQ", d, phoff + i * size)
-    if kind == 2:
-        for at in range(off, off + length, 16):
-            if struct.unpack_from("<Q", d, at)[0] == int(sys.argv[2], 0):
-                print(at + 8)
-END
+	python3 tests/helpers/elf_dynamic.py "$FAKE/libcuda.so.1" "$1"
 }
 no_libcuda()
 {
@@ -448,14 +432,7 @@ mutate()
 {
 	local f=$TMP/mutant.so seed bad=0 refused=0
 	for seed in $(seq 24); do
-		python3 - "$FAKE/libcuda.so.1" "$f" "$seed" <<'END'
-import random, sys
-data = bytearray(open(sys.argv[1], "rb").read())
-r = random.Random(int(sys.argv[3]))
-for _ in range(r.choice((1, 4, 40))):
-    data[r.randrange(r.choice((64, 1024, 65536)))] = r.choice((0, 1, 0x7f, 0x80, 0xff, r.randrange(256)))
-open(sys.argv[2], "wb").write(data)
-END
+		python3 tests/helpers/mutant.py "$FAKE/libcuda.so.1" "$f" "$seed"
 		timeout -k 1 10 "$CUDATRACE" -q -e cuInit --jsonl "$TMP/mutant.jsonl" --libcuda "$f" -- true >/dev/null 2>"$TMP/mutant.err"
 		status=$?
 		[ $status = 1 ] && refused=$((refused + 1)) && [ "$(wc -l <"$TMP/mutant.err")" = 1 ] && continue
@@ -471,11 +448,8 @@ hostile_mapped()
 {
 	mkdir -p "$TMP/h"
 	head -c 8192 /dev/zero | tr '\0' 'x' >"$TMP/h/libcuda.so.1"
-	trace hostile -e "$ALL" -- sh -c 'python3 -c "
-import mmap, sys
-f = open(sys.argv[1], \"rb\")
-mmap.mmap(f.fileno(), 4096, flags=mmap.MAP_PRIVATE, prot=mmap.PROT_READ | mmap.PROT_EXEC)" "$1"; "$2" "$3" 20' \
-		sh "$TMP/h/libcuda.so.1" "$CASES/dlopen_late" "$TMP/c/libcuda.so.1"
+	trace hostile -e "$ALL" -- sh -c 'python3 "$0" "$1"; "$2" "$3" 20' tests/helpers/map_code.py \
+		"$TMP/h/libcuda.so.1" "$CASES/dlopen_late" "$TMP/c/libcuda.so.1"
 	check 'no libcuda, but named and mapped so: goes on' is $status 0
 	check 'no libcuda, but named and mapped so: said once' is "$(grep -c . "$TMP/hostile.err") $(grep -c 'not an ELF file' "$TMP/hostile.err")" '1 1'
 	check 'no libcuda, but named and mapped so: the rest is traced' as_expected hostile

@@ -296,13 +296,7 @@ daemon()
 	check 'daemon, arguments: no sums of what is hidden' is "$(grep -cE '^cudatrace_(transfer|memory)_' "$TMP/arguments-d.metrics")" 0
 	check 'daemon, arguments: calls are counted' grep -q '^cudatrace_launches_total{.*command="marked"} 21$' "$TMP/arguments-d.metrics"
 	check 'daemon, arguments: status says so' is "$(jq -r '.hidden, (.processes[0] | has("device_bytes"))' "$TMP/arguments-d.status" | xargs)" 'arguments false'
-	check 'daemon, arguments: spans and metrics say so' python3 -c '
-import base64, json, sys
-bodies = [json.loads(base64.b64decode(json.loads(line)["body"])) for line in open(sys.argv[1])]
-for kind in ("resourceSpans", "resourceMetrics"):
-    assert any(b.get(kind) for b in bodies), kind
-    for r in (r for b in bodies for r in b.get(kind, [])):
-        assert {"key": "cudatrace.hidden", "value": {"stringValue": "arguments"}} in r["resource"]["attributes"], r["resource"]' "$TMP/arguments-d.got"
+	check 'daemon, arguments: spans and metrics say so' python3 tests/helpers/hidden_attribute.py "$TMP/arguments-d.got"
 }
 
 # A change of what is hidden is not half done.

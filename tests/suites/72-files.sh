@@ -53,14 +53,7 @@ check 'a link of ours is followed' writes "$dir/ours"
 check 'to its target' is_header "$dir/own"
 check 'mode 0600' same "$(stat -c %a "$dir/own")" 600
 check 'our own file is emptied and written' writes "$dir/own"
-python3 -c '
-import fcntl, os, signal, sys, time
-fd = os.open(sys.argv[1], os.O_RDONLY)
-signal.signal(signal.SIGIO, lambda *_: (time.sleep(0.2), fcntl.fcntl(fd, fcntl.F_SETLEASE, fcntl.F_UNLCK), sys.exit(0)))
-fcntl.fcntl(fd, fcntl.F_SETLEASE, fcntl.F_RDLCK)
-print("held", flush=True)
-time.sleep(20)
-sys.exit(1)' "$dir/own" >"$TMP/lease" &
+python3 tests/helpers/lease.py "$dir/own" >"$TMP/lease" &
 until_ok 5 grep -q held "$TMP/lease"
 check 'a file with a lease on it: waits for the holder' writes "$dir/own"
 check 'who was asked for it' wait $!

@@ -374,42 +374,10 @@ hardened()
 	check "hardening: $what: fortified functions" grep -qE '__(mem|str|snprintf|vsnprintf|read)[a-z]*_chk' <<<"$s"
 }
 
-# Calls with a string and a number that nobody else has; then it waits.
-secret_calls()
-{
-	cat >"$TMP/secret.py" <<-'END'
-	import ctypes, sys
-	cu = ctypes.CDLL("libcuda.so.1")
-	out = ctypes.c_void_p()
-	cu.cuInit(0)
-	for n in range(60, 8, -1):
-	    cu.cuModuleGetFunction(ctypes.byref(out), None, ("s3cr3t" + "x" * n).encode())
-	    cu.cuDeviceGetCount(ctypes.byref(out))  # 4 bytes
-	cu.cuStreamSynchronize(ctypes.c_void_p(0x5EC4E75EC4E75EC4))
-	open(sys.argv[1], "w").close()
-	sys.stdin.read()
-	END
-}
 # How often the string and the number are in the tracer's memory, the ring included: 0 or more.
 in_memory()
 {
-	python3 - "$1" <<-'END'
-	import re, struct, sys
-	found = [0, 0]
-	with open(f"/proc/{sys.argv[1]}/mem", "rb", 0) as mem:
-	    for line in open(f"/proc/{sys.argv[1]}/maps"):
-	        lo, hi = (int(x, 16) for x in line.split()[0].split("-"))
-	        if " r" not in line or "[v" in line:
-	            continue
-	        try:
-	            mem.seek(lo)
-	            data = mem.read(hi - lo)
-	        except OSError:
-	            continue
-	        found[0] += data.count(b"s3cr3t" + b"x" * 9)
-	        found[1] += data.count(struct.pack("<Q", 0x5EC4E75EC4E75EC4))
-	print(*("some" if n else "none" for n in found))
-	END
+	python3 tests/helpers/secret_in_memory.py "$1"
 }
 # leak WANT OPTION...
 leak()
@@ -418,7 +386,7 @@ leak()
 	shift
 	rm -f "$TMP/called" "$TMP/stay"
 	mkfifo "$TMP/stay"
-	"$CUDATRACE" -q --all --jsonl "$TMP/a.jsonl" "$@" -- python3 "$TMP/secret.py" "$TMP/called" <"$TMP/stay" 2>"$TMP/err" &
+	"$CUDATRACE" -q --all --jsonl "$TMP/a.jsonl" "$@" -- python3 tests/helpers/secret.py "$TMP/called" <"$TMP/stay" 2>"$TMP/err" &
 	tracer=$!
 	exec 9>"$TMP/stay"
 	until_ok 20 test -e "$TMP/called"
@@ -432,38 +400,10 @@ leak()
 # Bytes in the ring that belong to no record of its own: what fills up a capture to a multiple of 8.
 filling()
 {
-	python3 - "$1" <<-'END'
-	import struct, sys
-	records = stale = 0
-	with open(f"/proc/{sys.argv[1]}/mem", "rb", 0) as mem:
-	    for line in open(f"/proc/{sys.argv[1]}/maps"):
-	        lo, hi = (int(x, 16) for x in line.split()[0].split("-"))
-	        ring = (hi - lo - 4096) // 2  # mapped twice, behind where it is written to
-	        if "bpf-map" not in line or ring < 1 << 20 or ring & (ring - 1):
-	            continue
-	        mem.seek(lo)
-	        data = mem.read(4096 + ring)
-	        end, = struct.unpack_from("<Q", data)
-	        at = 0
-	        assert end <= ring, "it is written to for the second time"
-	        while at < end:
-	            size, = struct.unpack_from("<I", data, 4096 + at)
-	            rec = data[4096 + at + 8:][:size & 0x3FFFFFFF]
-	            at += (len(rec) + 8 + 7) & ~7
-	            if struct.unpack_from("<H", rec, 4)[0] != 1:
-	                continue
-	            pos = 104 + 8 * rec[61]
-	            records += 1
-	            for n in struct.unpack_from("<8h", rec, 88):
-	                if n > 0:
-	                    stale += any(rec[pos + n:pos + (n + 7 & ~7)])
-	                    pos += n + 7 & ~7
-	print(records > 50, stale)
-	END
+	python3 tests/helpers/ring_filling.py "$1"
 }
 leaks()
 {
-	secret_calls
 	LOOK=in_memory
 	check 'memory: strings and arguments are there' leak 'some some'
 	check 'memory: --no-strings: no string ever gets there' leak 'none some' --no-strings
@@ -477,18 +417,7 @@ messages()
 	"$CUDATRACE" --jsonl $'/nowhere/\e[2J\a\n\xc2\x9b' -- true 2>"$TMP/err"
 	check 'messages hold no control characters' same "$(controls "$TMP/err") $(grep -c '?' "$TMP/err")" '0 1'
 	# Every string of a trace that no table of ours gave: names, commands, hosts, kernels.
-	python3 - >"$TMP/h.jsonl" <<-'END'
-	import json
-	OURS = {"type", "op", "class", "name", "symbol", "dir", "kind", "error", "mechanism", "reason"}
-	def spoil(v, key=None):
-	    if isinstance(v, dict):
-	        return {k: spoil(w, k) for k, w in v.items()}
-	    if isinstance(v, list):
-	        return [spoil(w, key) for w in v]
-	    return "\x1b[2J\x9b\r" + v + "\x07" if isinstance(v, str) and key not in OURS else v
-	for line in open("tests/golden/h200-triton.jsonl"):
-	    print(json.dumps(spoil(json.loads(line))))
-	END
+	python3 tests/helpers/spoilt_trace.py >"$TMP/h.jsonl"
 	"$CUDATRACE" report "$TMP/h.jsonl" >"$TMP/out" 2>"$TMP/err"
 	check 'report: a hostile trace' same "$? $(grep -c . "$TMP/err")" '0 0'
 	check 'report: what it says of it holds no control characters' same "$(controls "$TMP/out") $(grep -ac '?\[2J' "$TMP/out" | sed 's/[1-9].*/some/')" '0 some'

@@ -59,19 +59,7 @@ guards_are_gone() { local p; [ $# = 2 ] || { echo "$# guards"; return 1; }; for 
 reader()
 {
 	rm -f "$TMP/go" "$2"
-	python3 - "$1" "$2" "$TMP/go" <<'END' &
-import os, sys, time
-with open(sys.argv[1], "rb", buffering=0) as f, open(sys.argv[2], "wb") as out:
-    line = b""
-    while not line.endswith(b"\n"):
-        line += f.read(1)
-    out.write(line)
-    out.flush()
-    while not os.path.exists(sys.argv[3]):
-        time.sleep(0.02)
-    while part := f.read(1 << 16):
-        out.write(part)
-END
+	python3 tests/helpers/slow_reader.py "$1" "$2" "$TMP/go" &
 	reader=$!
 }
 has_end() { tail -n 1 "$1" | grep -q '"type":"end"'; }
@@ -413,32 +401,7 @@ others()
 cuts()
 {
 	"$CUDATRACE" -q -e "$ALL" --libcuda "$TMP/driver.bin" --jsonl "$TMP/cut.jsonl" --chrome "$TMP/cut.json" -- "$TMP/life" "$TMP/driver.bin" threads 2 >/dev/null
-	check 'cut at each byte' python3 - "$TMP/cut.jsonl" "$TMP/cut.json" <<'END'
-import json, sys
-text = open(sys.argv[1], "rb").read()
-lines = text.split(b"\n")[:-1]
-for line in lines:
-    json.loads(line)
-for i in range(len(text)):
-    got = text[:i].split(b"\n")[:-1]
-    assert got == lines[:len(got)] and len(got) == text[:i].count(b"\n"), i
-# Both viewers take an array without an end, and leave out what is no whole object at its end.
-text = open(sys.argv[2], "rb").read()
-whole = json.loads(text)
-decode = json.JSONDecoder().raw_decode
-seen, last = 0, -1
-for i in range(1, len(text)):
-    cut = text[:i].rfind(b"}")
-    end = text[:i].rfind(b",\n")
-    if end == last:
-        continue
-    last = end
-    got = json.loads(text[:end] + b"]") if end > 0 else []
-    assert got == whole[:len(got)], i
-    assert len(got) == text[:i].count(b",\n"), i
-    seen += 1
-assert seen >= len(whole) - 1, (seen, len(whole))
-END
+	check 'cut at each byte' python3 tests/helpers/cut_anywhere.py "$TMP/cut.jsonl" "$TMP/cut.json"
 }
 
 rings()

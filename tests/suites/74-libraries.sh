@@ -110,13 +110,7 @@ write_by()
 	cp) cp "$2" "$3" ;;
 	# What the old one had more stays behind it: truncate(1) would be a second writer, who does not wait.
 	dd) dd if="$2" of="$3" bs=1M conv=notrunc 2>/dev/null ;;
-	mmap) python3 -c '
-import mmap, os, sys
-new = open(sys.argv[1], "rb").read()
-with open(sys.argv[2], "r+b") as f:
-    f.truncate(len(new))
-    with mmap.mmap(f.fileno(), len(new)) as m:
-        m[:] = new' "$2" "$3" ;;
+	mmap) python3 tests/helpers/write_mapped.py "$2" "$3" ;;
 	esac
 }
 
@@ -218,11 +212,7 @@ again_and_again()
 	local ticks
 	cp "$FAKE/libcuda.so.1" "$LIB"
 	caller idle && tracer often -e "$ALL" --libcuda "$LIB" -p "$idle" || { fail 'written all the time' 'no tracer'; return; }
-	python3 -c '
-import sys, time
-end = time.monotonic() + 3
-while time.monotonic() < end:
-    open(sys.argv[1], "ab").close()' "$LIB"
+	python3 tests/helpers/open_often.py "$LIB"
 	ticks=$(awk '{print $14 + $15}' /proc/$tracer/stat)
 	check "opened for writing for 3 s: the tracer's time ($ticks ticks)" test "$ticks" -lt 150
 	check 'opened for writing for 3 s: attached a few times' holds <(cat "$TMP/often.jsonl" && echo '{"type":"end"}') \
@@ -245,16 +235,7 @@ daemon_overwritten()
 	two_pid=$two
 	quit two
 	finish
-	check 'daemon, overwritten: said, and the calls of the new contents' python3 -c '
-import glob, json, subprocess, sys
-ev = []
-for f in glob.glob(sys.argv[1] + "/*.jsonl*"):
-    ev += [json.loads(l) for l in subprocess.run(["zstd", "-dcqf", f], capture_output=True).stdout.decode().splitlines()]
-n = sum(e.get("symbol") == "cuMemAlloc_v2" for e in ev if e.get("pid") == int(sys.argv[2]))
-said = [e["op"] for e in ev if e["type"] == "library" and e["op"] in ("detach", "attach")]
-# By us, or because somebody mapped it meanwhile.
-again = said[said.index("detach"):].count("attach") if "detach" in said else 0
-sys.exit((n, again) != (4, 1) and f"{n} {said}")' "$files" "$two_pid"
+	check 'daemon, overwritten: said, and the calls of the new contents' python3 tests/helpers/overwritten_files.py "$files" "$two_pid"
 }
 
 beforehand

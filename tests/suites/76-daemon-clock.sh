@@ -8,7 +8,8 @@ needs_tracing clock
 . tests/daemon.sh
 
 ${CC:-gcc} -shared -fPIC -O1 -o "$TMP/clock.so" tests/clock.c -ldl || { echo 'not ok clock: build'; exit; }
-set_clock() { python3 -c 'import struct, sys; sys.stdout.buffer.write(struct.pack("q", int(sys.argv[1])))' "$1" 1<>"$TMP/off"; }
+set_clock() { python3 tests/helpers/put_number.py "$TMP/off" 0 q "$1"; }
+: >"$TMP/off"
 set_clock 0
 export CLOCK_OFF=$TMP/off
 echo '#!/bin/sh
@@ -60,49 +61,9 @@ kill $collector
 wait $collector 2>/dev/null
 
 # Names go up with time, dumps among them; each header says what the clock said, so each line's time can be told.
-check 'files: times and names' python3 - "$files" 0 $back $forth $back <<'END'
-import datetime, glob, json, os, re, subprocess, sys, time
-boot = time.time() - time.monotonic()
-bad, traces, stamps = [], [], []
-for path in sorted(glob.glob(sys.argv[1] + "/*"), key=lambda p: re.sub(r"^[a-z]*-", "", os.path.basename(p))):
-    text = subprocess.run(["zstd", "-dcqf", path], capture_output=True).stdout if path.endswith(".zst") else open(path, "rb").read()
-    lines = [json.loads(l) for l in text.splitlines()]
-    wall = datetime.datetime.fromisoformat(lines[0]["wall_time"][:26]).replace(tzinfo=datetime.timezone.utc).timestamp()
-    # When it was begun; of a dump, when it was made.
-    stamps.append((os.path.basename(path), lines[1 if "/trace-" in path else -1]["ts"]))
-    if "/trace-" in path:
-        traces.append(round(wall - lines[0]["clock_base_ns"] / 1e9 - boot))
-if [t for _, t in stamps] != sorted(t for _, t in stamps):
-    bad.append(f"by name they are not in order: {stamps}")
-want = [int(x) for x in sys.argv[2:]][:len(traces)]
-if len(traces) < 3 or any(abs(a - b) > 2 for a, b in zip(traces, want)):
-    bad.append(f"headers are off by {traces}, not {want}")
-sys.exit("; ".join(bad) or None)
-END
+check 'files: times and names' python3 tests/helpers/clock_files.py "$files" 0 $back $forth $back
 check 'files: all calls, once' shows_now 'sum(c["symbol"] == "cuMemAlloc_v2" for l in [[json.loads(x) for p in glob.glob(files + "/trace-*") for x in open(p)]] for c in l if "symbol" in c) == 300' files="$files"
-check 'collector: times are of the clock, and none ends before it begins' python3 - "$TMP/got" 0 $back $forth <<'END'
-import base64, json, sys, time
-offs, bad, points, spans = [int(x) for x in sys.argv[2:]], [], 0, 0
-def walk(x):
-    if isinstance(x, dict):
-        yield x
-        x = list(x.values())
-    for y in x if isinstance(x, list) else []:
-        yield from walk(y)
-for line in open(sys.argv[1]):
-    r = json.loads(line)
-    def far(ns):
-        return min(abs(int(ns) / 1e9 - r["time"] - o) for o in offs) > 20
-    for x in walk(json.loads(base64.b64decode(r["body"]))):
-        if "startTimeUnixNano" not in x:
-            continue
-        end = x.get("endTimeUnixNano") or x.get("timeUnixNano")
-        points += "timeUnixNano" in x
-        spans += "endTimeUnixNano" in x
-        if int(x["startTimeUnixNano"]) > int(end) or far(end):
-            bad.append(str(x)[:200])
-sys.exit("\n".join(bad[:5]) or (None if points > 100 and spans > 100 else f"{points} points, {spans} spans"))
-END
+check 'collector: times are of the clock, and none ends before it begins' python3 tests/helpers/clock_collector.py "$TMP/got" 0 $back $forth
 
 # The tracer: its duration is not the clock's, and its header says what the clock said at the start.
 set_clock 0

@@ -38,9 +38,7 @@ life()
 	local first out
 	rules metrics >"$TMP/life.yaml"
 	# What systemd would be told.
-	python3 -c 'import socket, sys
-s = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM); s.bind(sys.argv[1])
-while 1: print(s.recv(4096).decode(), flush=True)' "$TMP/notify" >"$TMP/notified" &
+	python3 tests/helpers/notified.py "$TMP/notify" >"$TMP/notified" &
 	local listener=$!
 	until_ok 5 test -S "$TMP/notify"
 	NOTIFY_SOCKET=$TMP/notify start life || return

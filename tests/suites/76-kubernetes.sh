@@ -8,7 +8,7 @@ set -u
 . tests/lib.sh
 . tests/containers.sh
 
-python3 -c 'import yaml' 2>/dev/null || { skip kubernetes 'needs python3-yaml'; exit 0; }
+python3 tests/helpers/imports.py yaml 2>/dev/null || { skip kubernetes 'needs python3-yaml'; exit 0; }
 same() { [ "$1" = "$2" ] || { printf '%s\n' "not as expected" "$1" "not:" "$2"; return 1; }; }
 field() { python3 tests/kubernetes/manifests.py field "$1"; }
 
@@ -69,7 +69,7 @@ pod()
 }
 end_pod() { kill -TERM $pod; ended $pod; }
 # What the kubelet and Prometheus see of it, in its network namespace.
-scrape() { nsenter --net --target $pod python3 -c 'import sys, urllib.request; sys.stdout.write(urllib.request.urlopen(sys.argv[1], timeout=10).read().decode())' "http://127.0.0.1:9464/$1"; }
+scrape() { nsenter --net --target $pod python3 tests/helpers/fetch.py "http://127.0.0.1:9464/$1"; }
 # As kubectl exec would.
 ctl() { nsenter --all --root --wd=/ --target $pod /cudatrace ctl "$@" 2>&1; }
 # seen: which containers' allocations are counted, and all of them

@@ -68,17 +68,7 @@ levels()
 	check 'ctl: a process that is none' fails_with 'uses no CUDA' ctl level 1 trace
 	check 'ctl: a wrong verb' fails_with 'there is no dance' ctl dance
 	# Each is a rule that every new process is compared with: asked for again it takes no more room.
-	check 'ctl: patterns are kept up to a bound' python3 - "$sock" <<-'END'
-		import collections, json, socket, sys
-		def ask(pattern):
-		    with socket.socket(socket.AF_UNIX) as s:
-		        s.connect(sys.argv[1])
-		        s.sendall(f"level\t{pattern}\toff\n".encode())
-		        return json.loads(s.makefile().readline()).get("error", "")
-		got = [ask(f"none-{i % 256}") for i in range(600)] + [ask("none-256"), ask("none-7")]
-		sys.exit(None if not any(got[:600]) and "256 patterns" in got[600] and not got[601] else
-		         f"{collections.Counter(got[:600])} {got[600:]}")
-	END
+	check 'ctl: patterns are kept up to a bound' python3 tests/helpers/ctl_patterns_again.py "$sock"
 	ctl reload >/dev/null
 	check 'ctl: a reload makes room for patterns' is "$(ctl level none-256 off | jq .processes)" 0
 	ctl reload >/dev/null

@@ -12,11 +12,11 @@ needs_tracing containers
 make_containers || { skip containers "$why"; exit 0; }
 
 same() { [ "$1" = "$2" ] || { printf '%s\n' "not as expected" "$1" "not:" "$2"; return 1; }; }
-port=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
+port=$(python3 tests/helpers/ports.py 1)
 sock=$TMP/ctl.sock files=$TMP/files
 ctl() { timeout 10 "$CUDATRACE" ctl --set ctl.socket="$sock" "$@" </dev/null; }
 # scrape PATH
-scrape() { python3 -c 'import sys, urllib.request; sys.stdout.write(urllib.request.urlopen(sys.argv[1], timeout=10).read().decode())' "http://127.0.0.1:$port/$1"; }
+scrape() { python3 tests/helpers/fetch.py "http://127.0.0.1:$port/$1"; }
 # Others may trace and be traced on this machine.
 libraries() { ctl status | jq --arg tmp "$TMP/" '[.libraries[].path | select(startswith($tmp) or . == "/lib/libcuda.so.1")] | length'; }
 # of NAME FILTER: jq on the process of a container in ctl's answer
@@ -157,13 +157,7 @@ removed()
 
 	# What its library is mapped from is unmounted, and then the whole root.
 	again k3s || { fail 'unmounted: a process'; return; }
-	check 'unmounted: it is' python3 - "$again" <<-'END'
-		import ctypes, os, sys
-		libc = ctypes.CDLL(None, use_errno=True)
-		fd = os.open(f"/proc/{sys.argv[1]}/ns/mnt", os.O_RDONLY)
-		if libc.setns(fd, 0x20000) or libc.umount2(b"/lib/libcuda.so.1", 2) or libc.umount2(b"/", 2):
-		    sys.exit(os.strerror(ctypes.get_errno()))
-	END
+	check 'unmounted: it is' python3 tests/helpers/unmount_in.py "$again"
 	check 'unmounted: calls go on' same "$(ask r_k3s alloc 70)" 70
 	check 'unmounted: as before' same "$(ctl status | jq -r ".processes[] | select(.pid == $again) | .level")" trace
 

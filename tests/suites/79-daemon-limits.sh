@@ -15,8 +15,8 @@ below() { awk -v a="$1" -v b="$2" 'BEGIN { exit !(a < b) }' || { echo "$1, at mo
 mkdir "$TMP/lib"
 cp "$FAKE/libcuda.so.1" "$TMP/lib/"
 ${CC:-gcc} -std=gnu11 -D_GNU_SOURCE= -O1 -w -o "$TMP/load" tests/bench/load.c -ldl -lpthread || { fail 'daemon limits' 'tests/bench/load.c does not build'; exit; }
-port=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
-metrics() { python3 -c 'import sys, urllib.request; sys.stdout.write(urllib.request.urlopen(sys.argv[1], timeout=40).read().decode())' "http://127.0.0.1:$port/metrics"; }
+port=$(python3 tests/helpers/ports.py 1)
+metrics() { python3 tests/helpers/fetch.py "http://127.0.0.1:$port/metrics"; }
 status_kb() { awk -v f="$1:" '$1 == f { print $2 }' "/proc/$daemon/status"; }
 cpu_ns() { awk '{ n += $1 } END { printf "%d\n", n }' "/proc/$daemon"/task/*/schedstat; }
 # calls COMMAND: launches of all processes whose name begins so

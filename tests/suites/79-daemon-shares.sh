@@ -198,28 +198,17 @@ processes
 # Patterns of cudatrace ctl level: asks N times, says how many were taken and what the next was told.
 patterns()
 {
-	python3 - "$sock" "$@" <<'END'
-import json, socket, sys
-path, who, n = sys.argv[1:]
-taken, why = 0, ""
-for i in range(int(n)):
-    with socket.socket(socket.AF_UNIX) as s:
-        s.settimeout(20)
-        s.connect(path)
-        s.sendall(f"level\t{who}-{i}\toff\n".encode())
-        answer = json.loads(b"".join(iter(lambda: s.recv(4096), b"")))
-        why = answer.get("error", why)
-        taken += "error" not in answer
-print(taken, why.split(":")[0])
-END
+	python3 "$TMP/ctl_patterns.py" "$sock" "$@"
 }
 
 ctl_patterns()
 {
 	rules metrics >"$TMP/patterns.yaml"
+	# For others than root, who may not come to where the tests are.
+	cp tests/helpers/ctl_patterns.py "$TMP/"
 	start patterns --set ctl.group="$(id -gn nobody)" || return
 	check 'patterns: members of the group have half of them' is \
-		"$(setpriv --reuid=65534 --regid="$(id -g nobody)" --clear-groups bash -c "$(declare -p sock); $(declare -f patterns); patterns member 140")" '128 there are 128 patterns already'
+		"$(setpriv --reuid=65534 --regid="$(id -g nobody)" --clear-groups bash -c "$(declare -p sock TMP); $(declare -f patterns); patterns member 140")" '128 there are 128 patterns already'
 	check 'patterns: root has the others' is "$(patterns root 140)" '128 there are 256 patterns already'
 	check 'patterns: the same again is none more' is "$(patterns root 20)" '20 '
 	check 'patterns: rules go on' is "$(worker late && ctl status | jq -r '.processes[] | select(.comm == "w-late") | .level')" metrics

@@ -25,7 +25,7 @@ mkdir "$lib"
 cp "$FAKE/libcuda.so.1" "$FAKE/sample" "$lib/"
 ports=$(two_ports)
 port=${ports% *} server=${ports#* }
-get() { python3 -c 'import sys, urllib.request; sys.stdout.write(urllib.request.urlopen(sys.argv[1], timeout=10).read().decode())' "http://127.0.0.1:$1"; }
+get() { python3 tests/helpers/fetch.py "http://127.0.0.1:$1"; }
 run_sample() { LD_LIBRARY_PATH=$lib "$lib/sample" --tokens 20 --layers 2 </dev/null >/dev/null; }
 printf 'level: off\nrules:\n  - match: {command: "%s/*"}\n    level: metrics\n' "$TMP" >"$TMP/c.yaml"
 "$CUDATRACE" daemon --config "$TMP/c.yaml" --libcuda "$lib/libcuda.so.1" --set files.directory="$TMP/files" --set ctl.socket="$TMP/ctl.sock" \

@@ -23,7 +23,7 @@ ports=$(two_ports)
 port=${ports% *} listen=${ports#* }
 collector=
 collector() { python3 tests/otlp/receiver.py "$port" "$TMP/mode" "$TMP/$1.got" & collector=$!; }
-metric() { python3 -c 'import sys, urllib.request; sys.stdout.write(urllib.request.urlopen(sys.argv[1], timeout=10).read().decode())' "http://127.0.0.1:$listen/${1:-metrics}"; }
+metric() { python3 tests/helpers/fetch.py "http://127.0.0.1:$listen/${1:-metrics}"; }
 value() { metric | awk -v name="cudatrace_$1" '$1 == name { print $2 }'; }
 got() { python3 tests/otlp/otlp.py "$TMP/$1.got" "$2"; }
 # start NAME LEVEL OPTION...
@@ -58,7 +58,7 @@ metric >"$TMP/all.metrics"
 end 'ends soon, with the last spans and metrics'
 kill $collector
 check 'form: fields, numbers, ids, times' got all 'problems()'
-if /usr/bin/python3 -c 'import google.protobuf.json_format, opentelemetry.proto.collector.trace.v1.trace_service_pb2' 2>/dev/null; then
+if /usr/bin/python3 tests/helpers/imports.py google.protobuf.json_format opentelemetry.proto.collector.trace.v1.trace_service_pb2 2>/dev/null; then
 	check 'form: protobuf with the published descriptors takes it' /usr/bin/python3 tests/otlp/otlp.py "$TMP/all.got" 'parsed_by_protobuf()'
 else
 	skip 'form: protobuf with the published descriptors takes it' 'needs python3-opentelemetry-proto'

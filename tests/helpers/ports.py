@@ -1,0 +1,18 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""ports.py N: so many free ports, not of those that outgoing connections get. They are free when it has ended."""
+import random
+import socket
+import sys
+
+
+def free():
+    while True:
+        s, n = socket.socket(), random.randrange(20000, 32000)
+        try:
+            s.bind(("127.0.0.1", n))
+            return s
+        except OSError:
+            s.close()
+
+
+print(*(s.getsockname()[1] for s in [free() for _ in range(int(sys.argv[1]))]))

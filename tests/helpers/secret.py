@@ -1,0 +1,12 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""secret.py FILE: calls with a string and a number that are secrets; then FILE is there, and it waits for its stdin."""
+import ctypes, sys
+cu = ctypes.CDLL("libcuda.so.1")
+out = ctypes.c_void_p()
+cu.cuInit(0)
+for n in range(60, 8, -1):
+    cu.cuModuleGetFunction(ctypes.byref(out), None, ("s3cr3t" + "x" * n).encode())
+    cu.cuDeviceGetCount(ctypes.byref(out))  # 4 bytes
+cu.cuStreamSynchronize(ctypes.c_void_p(0x5EC4E75EC4E75EC4))
+open(sys.argv[1], "w").close()
+sys.stdin.read()
