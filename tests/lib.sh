@@ -27,14 +27,14 @@ check()
 	if out=$("$@" 2>&1); then pass "$name"; else fail "$name" "${out:-failed: $*}"; fi
 }
 
-# until_ok SECONDS COMMAND...: SECONDS is for a quiet machine; six times that is given.
+# until_ok SECONDS COMMAND...: SECONDS is for a quiet machine; six times that is given. Asks less often what takes long.
 until_ok()
 {
-	local end=$((${EPOCHREALTIME/./} + $1 * 6000000))
+	local n=0 end=$((${EPOCHREALTIME/./} + $1 * 6000000))
 	shift
 	until "$@" >/dev/null 2>&1; do
 		[ "${EPOCHREALTIME/./}" -lt $end ] || return 1
-		sleep 0.02
+		if [ $((n += 1)) -lt 20 ]; then sleep 0.02; else sleep 0.15; fi
 	done
 }
 

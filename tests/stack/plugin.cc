@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* Of tests/e2e/test_stack.py: a caller in a shared object, with C++ names. */
-namespace app {
+namespace app
+{
 struct pool {
 	__attribute__((noipa)) int grow(int (*alloc)(unsigned long *, unsigned long))
 	{
@@ -11,9 +12,10 @@ struct pool {
 		return r;
 	}
 };
-}
+} // namespace app
 // Demanglers have taken for ever over this one.
-extern "C" __attribute__((noipa)) int endless(app::pool *pool, int (*alloc)(unsigned long *, unsigned long)) __asm__("_Z1fDTsr1aC");
+extern "C" __attribute__((noipa)) int
+endless(app::pool *pool, int (*alloc)(unsigned long *, unsigned long)) __asm__("_Z1fDTsr1aC");
 int endless(app::pool *pool, int (*alloc)(unsigned long *, unsigned long))
 {
 	int r = pool->grow(alloc);

@@ -86,6 +86,13 @@ by_valgrind()
 {
 	command -v valgrind >/dev/null || { skip valgrind 'not installed'; return; }
 	if [ "$LONG" = 1 ]; then
+		checked list 0 list
+		checked 'list --json' 0 list --json --libcuda "$FAKE/libcuda.so.1"
+		checked --help 0 --help
+		checked --man 0 --man
+		checked 'a wrong option' 2 --jsnl x
+		checked 'a wrong -e' 2 -e memry -- true
+		checked 'no libcuda' 1 list --libcuda tests/lib.sh
 		needs_tracing 'valgrind: traces'
 		under_load
 		by_daemon
@@ -93,14 +100,8 @@ by_valgrind()
 		checked 'a command that cannot be run' 1 -q -e launch --jsonl "$TMP/b.jsonl" -- tests/lib.sh
 		return
 	fi
-	checked list 0 list
-	checked 'list --json' 0 list --json --libcuda "$FAKE/libcuda.so.1"
+	# The others are for the sanitizers, and for check-all.
 	checked 'list -e' 0 list -e 'memory,!cuMemGet*'
-	checked --help 0 --help
-	checked --man 0 --man
-	checked 'a wrong option' 2 --jsnl x
-	checked 'a wrong -e' 2 -e memry -- true
-	checked 'no libcuda' 1 list --libcuda tests/lib.sh
 	(
 		needs_tracing 'valgrind: traces'
 		checked 'check' 0 check --json

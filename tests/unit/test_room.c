@@ -183,12 +183,28 @@ static void on_event(void *ctx, const struct trace_event *ev)
 	run->most = room_used() > run->most ? room_used() : run->most;
 }
 
-/* Of a trace in which nothing comes twice, in a room of so many bytes. The JSON form of the report
- * is the caller's. */
+/* A trace in which nothing comes twice. */
+static char hostile[] = "/tmp/cudatrace-room.XXXXXX";
+
+static int make_hostile(void **state)
+{
+	char cmd[128];
+
+	close(mkstemp(hostile));
+	snprintf(cmd, sizeof(cmd), "python3 tests/helpers/hostile_trace.py 3000 300 >%s", hostile);
+	return system(cmd);
+}
+
+static int unlink_hostile(void **state)
+{
+	return unlink(hostile);
+}
+
+/* Of it, in a room of so many bytes. The JSON form of the report is the caller's. */
 static char *report_of(uint64_t room, uint64_t *most)
 {
 	static const struct reader_ops ops = {.begin = on_begin, .event = on_event};
-	char path[] = "/tmp/cudatrace-room.XXXXXX", cmd[128], *text;
+	char *text;
 	struct out *out = out__memory();
 	struct term term = {.width = 80};
 	struct run run = {0};
@@ -197,12 +213,8 @@ static char *report_of(uint64_t room, uint64_t *most)
 	struct json j;
 
 	room_set(room);
-	close(mkstemp(path));
-	snprintf(cmd, sizeof(cmd), "python3 tests/helpers/hostile_trace.py 3000 300 >%s", path);
-	assert_int_equal(system(cmd), 0);
 	r = reader__new(&ops, &run);
-	assert_int_equal(reader__file(r, path, &f), 0);
-	unlink(path);
+	assert_int_equal(reader__file(r, hostile, &f), 0);
 	assert_int_equal(f.bad_lines, 0);
 	report__finish(run.report, NULL, &f, 1);
 	json__init(&j, out);
@@ -257,5 +269,5 @@ int main(void)
 		cmocka_unit_test(test_small),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return cmocka_run_group_tests(tests, make_hostile, unlink_hostile);
 }

@@ -257,14 +257,13 @@ static void empty(void **state)
 
 static void json_is_json(void **state)
 {
-	static const char check[] =
-		"python3 -c 'import json,sys;d=json.load(sys.stdin);"
-		"sys.exit(not (d[\"launches\"][\"total\"]==4401 and d[\"failed\"]==4 and "
-		"d[\"memory\"][0][\"at_end\"]==99*(20<<20) and "
-		"sum(c[\"calls\"] for c in d[\"classes\"])==d[\"calls\"] and "
-		"sum(f[\"calls\"] for f in d[\"functions\"])==d[\"calls\"] and "
-		"d[\"errors\"][1][\"error\"]==\"CUDA_ERROR_NOT_FOUND\" and "
-		"d[\"errors\"][2][\"error\"] is None))'";
+	static const char check[] = "python3 tests/helpers/says.py - '"
+				    "(d[\"launches\"][\"total\"]==4401 and d[\"failed\"]==4 and "
+				    "d[\"memory\"][0][\"at_end\"]==99*(20<<20) and "
+				    "sum(c[\"calls\"] for c in d[\"classes\"])==d[\"calls\"] and "
+				    "sum(f[\"calls\"] for f in d[\"functions\"])==d[\"calls\"] and "
+				    "d[\"errors\"][1][\"error\"]==\"CUDA_ERROR_NOT_FOUND\" and "
+				    "d[\"errors\"][2][\"error\"] is None)'";
 	struct run *r = *state;
 	struct out *o = out__memory();
 	FILE *p;
