@@ -183,7 +183,7 @@ check-all: ## what takes long and check leaves out: other kernels, fuzzing, ever
 check-unit: check-build ## only the unit tests, plain and under ASan and UBSan
 	$(Q)$(run) unit
 check-fake: check-build ## only the tests that trace the stand-in driver (root)
-	$(Q)$(run) -k 'not 05-layers and not 06-format and not 10-unit and not schema and not runner'
+	$(Q)$(run) -k 'not layers.sh and not format.sh and not unit.sh and not schema and not runner'
 
 bench: ## measure what tracing costs; installs what it needs (root)
 	$(Q)tools/install-deps.sh bench

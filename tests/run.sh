@@ -3,9 +3,9 @@
 #
 # Runs the test suites, several at a time, and sums up.
 #
-#   tests/run.sh [-l] [OPTION...] [NAME...]   all suites, or those of these names: bash suites of tests/suites by
-#                                     number and name ("10-unit"), name ("unit") or a glob of either ("2?-*"), modules
-#                                     of tests/e2e without test_ ("queries"); -l only lists them
+#   tests/run.sh [-l] [OPTION...] [NAME...]   all suites, or those of these names: bash suites of tests/suites
+#                                     ("unit"), modules of tests/e2e without test_ ("outputs"), or a glob of them
+#                                     ("daemon-*"); -l only lists them
 #   --long                            what make check leaves out because it takes long
 #   --jobs N                          so many at a time (CHECK_JOBS; twice the processors and one)
 #   --again                           suites that fail, four at most, are run once more, one at a time: that counts, and what
@@ -27,8 +27,7 @@
 #
 # for 600 seconds at most. Comments in its head say otherwise, and with what it may run (tests/runner/collect.py):
 # "timeout: SECONDS", "takes: SECONDS", "cpus: N", "own processes", "alone", "uses: NAME", "long", "longer". What it leaves is ended,
-# unmounted and removed; what it leaves running is a failure. By number: 0x static checks, 1x unit tests, 2x to 7x
-# traces of the stand-in driver and what needs root, 8x what shows traces and counts, 90 fuzzing.
+# unmounted and removed; what it leaves running is a failure.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 export LC_ALL=C.UTF-8 PYTHONDONTWRITEBYTECODE=1

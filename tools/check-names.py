@@ -7,7 +7,7 @@
 A name is one of our top folders with a path behind it (src/sink/, tools/demo.sh), a C file with or without folders (stage.c,
 time/stage.c: the end of the path of a file that is there), the target of a link in a document, or a function of C that is
 called as in fnset__new(). NAME and * stand for anything; what "The new file `...`" names is yet to be.
-Prints FILE:LINE: what is wrong. Exit status 1 when something is. tests/suites/05-layers.sh runs it."""
+Prints FILE:LINE: what is wrong. Exit status 1 when something is. tests/suites/layers.sh runs it."""
 import fnmatch
 import os
 import re

@@ -6,11 +6,11 @@
 
 Rows of tables whose last column is called "held by" name tests there, in backticks:
 
-    `72-files: mode 0600`      tests/suites/72-files.sh (or what it runs, in tests/vm/guest) or tests/e2e/test_SUITE.py has
+    `files: mode 0600`      tests/suites/files.sh (or what it runs, in tests/vm/guest) or tests/e2e/test_SUITE.py has
                                   a check of which these words are a part of the name
     `test_reader_file: test_proc` tests/unit/test_reader_file.c has that test among those that it runs
 
-Prints FILE:LINE: what is wrong. Exit status 1 when something is. tests/suites/05-layers.sh runs it."""
+Prints FILE:LINE: what is wrong. Exit status 1 when something is. tests/suites/layers.sh runs it."""
 import os
 import re
 import sys
@@ -39,7 +39,7 @@ def wrong_with(ref):
         if not re.search(r"\(\s*" + re.escape(name) + r"[,)]", text[text.find("struct CMUnitTest"):]):
             return f"`{ref}`: tests/unit/{where}.c runs no {name}"
         return None
-    places = f"tests/suites/{where}.sh", f"tests/e2e/test_{where}.py", "tests/vm/guest/" + re.sub(r"^[0-9]+-", "", where) + ".sh"
+    places = f"tests/suites/{where}.sh", f"tests/e2e/test_{where}.py", f"tests/vm/guest/{where}.sh"
     text = "\n".join(filter(None, map(read, places)))
     if not text:
         return f"`{ref}`: there is no {places[0]}"

@@ -17,7 +17,7 @@ import pytest
 from helpers.jsonl import Trace
 from helpers.run import CASES, FAKE, FAKE535, O, ALL, TESTS, cudatrace, needs_mechanism, needs_tracing, passes
 
-# Cases that stand still until somebody attaches are in 25-finding; many has no expectations.
+# Cases that stand still until somebody attaches are in finding; many has no expectations.
 NAMES = sorted({os.path.basename(p)[:-2] for p in glob.glob(TESTS + "/cases/*.c")} - {"inflight", "late_names", "many"})
 # Its counts are lost with the program that exec replaces.
 NO_COUNTS = {"exec"}

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # timeout: 600
 # takes: 60
-"""--kernel in the process: the driver's system calls as the tracepoints have them, without root. What tests/suites/65-kernel.sh
+"""--kernel in the process: the driver's system calls as the tracepoints have them, without root. What tests/suites/kernel.sh
 asks of the kernel's way is asked here, of a program whose system calls a library of the driver's name makes."""
 import collections
 import json

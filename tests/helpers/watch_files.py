@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""watch_files.py SECONDS FOLDER: see 79-daemon-files."""
+"""watch_files.py SECONDS FOLDER: see daemon-files."""
 import gzip, json, os, subprocess, sys, time
 end, folder, most, seen, bad = time.time() + float(sys.argv[1]), sys.argv[2], 0, set(), 0
 def whole(path):

@@ -76,18 +76,13 @@ class Needs:
 
 
 def matches(name, patterns):
-    """40-cli and cli are both names of 40-cli; a module has no number, and is found by the one that it had."""
-    bare = re.sub(r"^\d\d-", "", name)
-    names = {(name, p) for p in patterns} | {(bare, p) for p in patterns}
-    if bare == name:
-        names |= {(name, re.sub(r"^\d\d-", "", p)) for p in patterns}
-    return not patterns or any(fnmatch.fnmatchcase(n, p) for n, p in names)
+    return not patterns or any(fnmatch.fnmatchcase(name, p) for p in patterns)
 
 
 def is_suite(path):
     path = str(path)
     if path.startswith(TESTS + "/suites/"):
-        return re.match(r"\d\d-", os.path.basename(path)) is not None and os.access(path, os.X_OK)
+        return path.endswith(".sh") and os.access(path, os.X_OK)
     return re.match(r"test_.*\.py$", os.path.basename(path)) is not None
 
 

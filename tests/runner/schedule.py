@@ -201,6 +201,9 @@ def run(session):
         print("\n".join(collect.name_of(str(path)) for path in by_path))
         return True
     waiting = sorted(map(Job, by_path.values()), key=lambda j: (j.needs.alone, -j.needs.takes))
+    # Their logs are called as they are.
+    if len({job.name for job in waiting}) < len(waiting):
+        raise session.Interrupted("two suites have the same name")
     failed, may_again = [], config.option.again and len(waiting) > 1
     logs = os.path.join(os.environ["O"], "check")
     os.makedirs(logs, exist_ok=True)

@@ -12,7 +12,7 @@
 #include "attach/attach.h"
 #include "daemon/memory.h"
 
-/* What malloc() leaves between its blocks: measured, 79-daemon-memory. */
+/* What malloc() leaves between its blocks: measured, daemon-memory. */
 #define RESERVE (24ull << 20)
 
 static void put(void *ctx, const char *what, uint64_t bytes)

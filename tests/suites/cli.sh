@@ -495,7 +495,7 @@ listing()
 checking()
 {
 	ct check
-	# It looks at all processes, those of 79-blocking too.
+	# It looks at all processes, those of blocking too.
 	check 'check: status' is "$rc $(grep -v '(FUSE)' "$TMP/err")" '0 '
 	check 'check: sums up' grep -q '^Tracing is possible, with uprobe' "$TMP/out"
 	ct check --json

@@ -192,7 +192,7 @@ here_many()
 }
 
 # In an ioctl, made in a CUDA call, when the trace ends; and when it is killed: the kernel brings the system call to its
-# end. By tracepoint: 65-kernel.sh.
+# end. By tracepoint: kernel.sh.
 in_guest_cut()
 {
 	local how

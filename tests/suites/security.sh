@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-# No way in: what a running tracer can still do, what it can do without root, what its records hold. 72-files has what
+# No way in: what a running tracer can still do, what it can do without root, what its records hold. files has what
 # others may lay in the way of its files.
 # takes: 50
 # own processes

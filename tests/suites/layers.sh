@@ -19,7 +19,7 @@ else
 	echo "not ok promises # $(grep -c . <<<"$out") without a test that is there"
 fi
 # It can fail: a row that names none, a check, a suite and a unit test that are not there.
-printf '| promise | held by |\n|---|---|\n| a | by hand |\n| b | `06-format: no such check`, `99-none: x` |\n| c | `test_quota: none` |\n' >"$TMP/bad.md"
+printf '| promise | held by |\n|---|---|\n| a | by hand |\n| b | `format: no such check`, `99-none: x` |\n| c | `test_quota: none` |\n' >"$TMP/bad.md"
 if [ "$(tools/check-promises.py "$TMP/bad.md" | grep -c "$TMP/bad.md:[345]: ")" = 4 ]; then
 	echo 'ok promises: what is missing is found'
 else
