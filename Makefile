@@ -152,6 +152,8 @@ include nvml/nvml.mk
 $(O)/unit/%: $(O)/tests/unit/%.o $(UNIT_OBJS) $(LIB)
 	$(call say,LINK,$@)mkdir -p $(@D); $(CC) $(CFLAGS_ALL) $(LINK_PIE) $(LDFLAGS_ALL) $^ -lcmocka $(LIBS) -o $@
 $(O)/tests/unit/%.o: CPPFLAGS += -Itests/unit -Isrc/decode
+# Of the code under test alone it matters how fast it is; at -O0 its tests are compiled in a third of the time.
+$(O)/tests/unit/%.o: CFLAGS += -O0 -U_FORTIFY_SOURCE
 
 # The stand-in driver, the sample program and the cases.
 include tests/fake/fake.mk
