@@ -274,8 +274,8 @@ static void on_gpu_run(struct model *m, const void *data, const struct raw *raw)
 	}
 	while (gpu_join__take(&m->procs.gpu, is_older, &old, &first))
 		give_alone(m, &first);
-	if (g->call_ns && t && t->gpu_calls.room)
-		call = gpu_calls__find(&t->gpu_calls, g->call_ns, &later);
+	if (g->call_ns && t && t->gpu_calls)
+		call = gpu_calls__find(t->gpu_calls, g->call_ns, &later);
 	if (call || !g->call_ns || !later) {
 		give_gpu(m, g, p, t, call);
 		return;
@@ -297,9 +297,13 @@ static void add_gpu_call(struct model *m, struct proc *p, struct thread *t,
 
 	if (!m->opts.gpu_time || !gpu_is_wanted(ev))
 		return;
-	gpu_calls__add(&m->procs.gpu, &t->gpu_calls, ev, is_line);
+	if (!t->gpu_calls)
+		t->gpu_calls = calloc(1, sizeof(*t->gpu_calls));
+	if (!t->gpu_calls)
+		return;
+	gpu_calls__add(&m->procs.gpu, t->gpu_calls, ev, is_line);
 	while (m->procs.gpu.waiting_cnt && gpu_join__take(&m->procs.gpu, is_in_call, ev, &g))
-		give_gpu(m, &g, p, t, gpu_calls__find(&t->gpu_calls, g.call_ns, &later));
+		give_gpu(m, &g, p, t, gpu_calls__find(t->gpu_calls, g.call_ns, &later));
 }
 
 static void end_gpu(struct model *m, uint32_t pid)
@@ -331,7 +335,8 @@ void model__gpu(const struct model *m, struct trace_end *end)
 	end->gpu.no_call = j->no_call_cnt;
 	for (p = m->procs.by_pid; p; p = p->hh.next)
 		for (t = p->threads; t; t = t->hh.next)
-			end->gpu.launches_untimed += gpu_calls__missing(&t->gpu_calls);
+			if (t->gpu_calls)
+				end->gpu.launches_untimed += gpu_calls__missing(t->gpu_calls);
 }
 
 /* How each record of ct_rec.def is taken: raw->rec is the first of the two. */

@@ -124,7 +124,9 @@ static void drop_thread(struct procs *ps, struct proc *p, struct thread *t)
 	HASH_DEL(p->threads, t);
 	if (recent->t == t)
 		*recent = (struct recent_thread){0};
-	gpu_calls__free(&ps->gpu, &t->gpu_calls);
+	if (t->gpu_calls)
+		gpu_calls__free(&ps->gpu, t->gpu_calls);
+	free(t->gpu_calls);
 	free(t);
 	quota__give(thread_quota(ps), &p->threads_share, 1);
 }

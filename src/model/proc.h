@@ -14,7 +14,7 @@
 struct thread {
 	uint32_t tid;
 	char comm[16 + 1];
-	struct gpu_calls gpu_calls;
+	struct gpu_calls *gpu_calls; /* --gpu-time; NULL: none so far */
 	UT_hash_handle hh;
 };
 
