@@ -241,6 +241,6 @@ void gpu_state_text(const struct ct_shm_gpu *gpu, char *buf, size_t size)
 			 gpu->who[0] ? " (" : "", gpu->who, gpu->who[0] ? ")" : "");
 		break;
 	default:
-		snprintf(buf, size, "%s failed (%d)", gpu->who, gpu->code);
+		snprintf(buf, size, "%s failed (%d)", gpu->who[0] ? gpu->who : "CUPTI", gpu->code);
 	}
 }

@@ -301,9 +301,15 @@ void tracer__gpu_state(struct tracer *t, pid_t pid, const char *comm, const stru
 {
 	struct trace_event ev =
 		tracer_event("gpu-time", gpu->state == CT_CUPTI_ON ? "on" : "off", now_ns());
+	struct ct_shm_gpu told = *gpu;
 	char what[400], why[512];
 
-	gpu_state_text(gpu, what, sizeof(what));
+	/* As the program says them. */
+	if (t->o.attach.hide) {
+		strcpy(told.path, told.path[0] ? "[file]" : "");
+		told.who[0] = 0;
+	}
+	gpu_state_text(&told, what, sizeof(what));
 	snprintf(why, sizeof(why), "process %d (%s): %s", pid, comm, what);
 	ev.tracer.why = why;
 	if (gpu->state == CT_CUPTI_ON)
