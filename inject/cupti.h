@@ -82,7 +82,7 @@ struct cupti {
 
 /* cupti_find.c: looks for the library, and for its functions. path: the only one to be tried, or
  * "". The path it was found at is put into found. False: it is not there. */
-bool cupti_find(struct cupti *c, const char *path, char *found, size_t found_sz);
+bool gpu_find_cupti(struct cupti *c, const char *path, char *found, size_t found_sz);
 
 /* One record, if it is of a kind that is wanted. */
 struct cupti_record {
@@ -94,6 +94,6 @@ struct cupti_record {
 	const char *name; /* of a kernel */
 };
 /* cupti_record.c: False: it is of another kind. */
-bool cupti_read(const uint8_t *at, struct cupti_record *r);
+bool gpu_read(const uint8_t *at, struct cupti_record *r);
 
 #endif /* INJECT_CUPTI_H */

@@ -90,7 +90,7 @@ static void look_everywhere(struct search *s)
 		try_folder(s, folders[i], strlen(folders[i]), "");
 }
 
-bool cupti_find(struct cupti *c, const char *path, char *found, size_t found_sz)
+bool gpu_find_cupti(struct cupti *c, const char *path, char *found, size_t found_sz)
 {
 	void *(*symbol)(void *, const char *) = libc_symbol("dlsym");
 	struct search s = {.open = libc_symbol("dlopen")};

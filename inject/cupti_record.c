@@ -42,7 +42,7 @@ static uint64_t u64(const uint8_t *at, uint8_t place)
 	return v;
 }
 
-bool cupti_read(const uint8_t *at, struct cupti_record *r)
+bool gpu_read(const uint8_t *at, struct cupti_record *r)
 {
 	uint32_t kind = u32(at, 0);
 

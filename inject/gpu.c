@@ -70,7 +70,6 @@ static struct {
 	uint32_t sent_cnt;
 } gpu;
 static uint8_t discard[DISCARD_SZ] __attribute__((aligned(64)));
-static __thread uint32_t own_tid;
 
 static struct ct_shm_gpu *told(void)
 {
@@ -93,17 +92,26 @@ static void await_bell(uint32_t bell, uint64_t ns)
 
 /* --- what CUPTI calls, in any thread --- */
 
+/* A moment in the call: where the library sees it, its start, by the clock that its record has. */
+static uint64_t call_now(void)
+{
+	const struct thread *t = inject_me.t;
+	uint32_t depth = t && inject_me.gen == inject_process->alive ? t->slot->depth : 0;
+
+	return depth && depth <= CT_MAX_DEPTH ? t->slot->frames[depth - 1].start_ns : inject_now();
+}
+
 static void on_call(void *user, int domain, uint32_t cbid, const struct cupti_call *c)
 {
 	struct asked *a;
 
 	if (c->site != CUPTI_API_ENTER)
 		return;
-	if (unlikely(!own_tid))
-		own_tid = syscall(SYS_gettid);
+	if (unlikely(!inject_me.tid))
+		inject_me.tid = syscall(SYS_gettid);
 	a = &gpu.calls[c->correlation & ((1u << CALLS_LOG) - 1)];
-	a->ns = inject_now();
-	a->tid = own_tid;
+	a->ns = call_now();
+	a->tid = inject_me.tid;
 	__atomic_store_n(&a->correlation, c->correlation, __ATOMIC_RELEASE);
 }
 
@@ -297,7 +305,7 @@ static void take(struct thread *t)
 
 		while (gpu.valid[i] &&
 		       !gpu.cupti.ActivityGetNextRecord(gpu.bufs[i], gpu.valid[i], &at)) {
-			if (!cupti_read(at, &r))
+			if (!gpu_read(at, &r))
 				continue;
 			told()->records++;
 			on_record(t, &r);
@@ -500,7 +508,7 @@ static enum ct_cupti_state start(const struct ct_shm_set *set)
 	enum ct_cupti_state state;
 	int err;
 
-	if (!cupti_find(&gpu.cupti, set->cupti, told()->path, sizeof(told()->path)))
+	if (!gpu_find_cupti(&gpu.cupti, set->cupti, told()->path, sizeof(told()->path)))
 		return CT_CUPTI_MISSING;
 	told()->version = gpu.cupti.version;
 	if (!*set->cupti && (gpu.cupti.version < VERSION_MIN || gpu.cupti.version == VERSION_BAD))

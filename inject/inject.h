@@ -104,6 +104,7 @@ struct me {
 	const struct ct_shm_set *set;
 	const struct ct_shm *shm;
 	const uint8_t *next; /* the next record */
+	uint32_t tid;	     /* as the kernel has it; 0: not asked yet (gpu.c) */
 } __attribute__((aligned(64)));
 extern __thread struct me inject_me;
 struct hook {
