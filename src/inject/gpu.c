@@ -3,7 +3,7 @@
 #include "inject_priv.h"
 
 /* At the end of a trace each process has a moment for what CUPTI still holds. */
-#define GIVE_MAX_NS 500000000ull
+#define GIVE_MAX_NS 1500000000ull
 
 void gpu__look(struct inject *in, struct peer *p)
 {

@@ -333,18 +333,22 @@ static uint32_t last_correlation;
 static __thread uint32_t correlation; /* of the call that this thread is in */
 __thread uint64_t tools_node;
 
-static int tools_dispatch(unsigned id, const uint64_t *regs, const uint64_t *stack)
+/* With one place that calls dispatch(), which so has no frame of its own in stacks. */
+static inline int tools_dispatch(unsigned id, const uint64_t *regs, const uint64_t *stack)
 {
 	const struct fake_tools *tools = __atomic_load_n(&fake_tools, __ATOMIC_ACQUIRE);
+	bool outer = tools && !correlation;
 	int err;
 
-	if (!tools || correlation)
-		return dispatch(id, regs, stack);
-	correlation = __atomic_add_fetch(&last_correlation, 1, __ATOMIC_RELAXED);
-	tools->enter(symbols[id], correlation);
+	if (outer) {
+		correlation = __atomic_add_fetch(&last_correlation, 1, __ATOMIC_RELAXED);
+		tools->enter(symbols[id], correlation);
+	}
 	err = dispatch(id, regs, stack);
-	tools->leave(correlation);
-	correlation = 0;
+	if (outer) {
+		tools->leave(correlation);
+		correlation = 0;
+	}
 	return err;
 }
 

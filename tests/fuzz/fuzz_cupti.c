@@ -39,7 +39,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	assert(rec);
 	memcpy(rec, data, size < len ? size : len);
 	memcpy(rec, &kind, sizeof(kind));
-	if (cupti_read(rec, &r))
+	if (gpu_read(rec, &r))
 		assert(len > sizeof(kind) && r.what < CT_RUN_WHAT_CNT);
 	else
 		assert(len == sizeof(kind));
