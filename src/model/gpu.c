@@ -13,7 +13,7 @@
 #define ROOM_MIN    256
 #define ROOM_MAX    (1u << 16)
 #define ROWS_MAX    (1u << 21)
-#define WAITING_MAX 8192
+#define WAITING_MAX 1024
 
 static bool is_graph_launch(const struct trace_event *ev)
 {
@@ -120,22 +120,33 @@ bool gpu_join__wait(struct gpu_join *j, const struct ct_gpu_run *g)
 		j->waiting = malloc(WAITING_MAX * sizeof(*j->waiting));
 	if (!j->waiting || j->waiting_cnt == WAITING_MAX)
 		return false;
-	j->waiting[j->waiting_cnt++] = *g;
+	j->waiting[(j->waiting_at + j->waiting_cnt++) % WAITING_MAX] = *g;
 	return true;
 }
 
-bool gpu_join__take(struct gpu_join *j, bool (*fn)(const struct ct_gpu_run *g, const void *arg),
-		    const void *arg, struct ct_gpu_run *to)
+const struct ct_gpu_run *gpu_join__first(const struct gpu_join *j)
 {
-	for (unsigned i = 0; i < j->waiting_cnt; i++) {
-		if (!fn(&j->waiting[i], arg))
-			continue;
-		*to = j->waiting[i];
-		memmove(&j->waiting[i], &j->waiting[i + 1],
-			(--j->waiting_cnt - i) * sizeof(*j->waiting));
-		return true;
+	return j->waiting_cnt ? &j->waiting[j->waiting_at] : NULL;
+}
+
+void gpu_join__drop_first(struct gpu_join *j)
+{
+	j->waiting_at = (j->waiting_at + 1) % WAITING_MAX;
+	j->waiting_cnt--;
+}
+
+void gpu_join__take(struct gpu_join *j, bool (*fn)(const struct ct_gpu_run *g, void *arg),
+		    void *arg)
+{
+	unsigned cnt = j->waiting_cnt, kept = 0;
+
+	for (unsigned i = 0; i < cnt; i++) {
+		const struct ct_gpu_run *g = &j->waiting[(j->waiting_at + i) % WAITING_MAX];
+
+		if (!fn(g, arg))
+			j->waiting[(j->waiting_at + kept++) % WAITING_MAX] = *g;
 	}
-	return false;
+	j->waiting_cnt = kept;
 }
 
 void gpu_join__free(struct gpu_join *j)

@@ -34,7 +34,7 @@ struct gpu_join {
 	uint64_t missing_cnt;	    /* and of which it never came */
 	uint64_t no_call_cnt;	    /* executions whose call is not in the trace */
 	struct ct_gpu_run *waiting; /* for their call, oldest first */
-	unsigned waiting_cnt;
+	unsigned waiting_at, waiting_cnt;
 };
 
 /* Can a GPU execute something for this call? */
@@ -51,9 +51,12 @@ void gpu_calls__free(struct gpu_join *j, struct gpu_calls *c);
 
 /* Its call may still come. False: too many wait; the first has to go before. */
 bool gpu_join__wait(struct gpu_join *j, const struct ct_gpu_run *g);
-/* Takes the first that waits and for which fn is true; false: there is none. */
-bool gpu_join__take(struct gpu_join *j, bool (*fn)(const struct ct_gpu_run *g, const void *arg),
-		    const void *arg, struct ct_gpu_run *to);
+/* The first that waits, or NULL; it waits no longer. */
+const struct ct_gpu_run *gpu_join__first(const struct gpu_join *j);
+void gpu_join__drop_first(struct gpu_join *j);
+/* Each that fn is true for waits no longer. */
+void gpu_join__take(struct gpu_join *j, bool (*fn)(const struct ct_gpu_run *g, void *arg),
+		    void *arg);
 void gpu_join__free(struct gpu_join *j);
 
 /* The event of an execution; name: of its kernel, or NULL; call: or NULL. */

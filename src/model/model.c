@@ -234,28 +234,10 @@ static void give_alone(struct model *m, const struct ct_gpu_run *g)
 	give_gpu(m, g, p, find_thread(p, g->rec.tid), NULL);
 }
 
-static bool is_older(const struct ct_gpu_run *g, const void *ns)
+static void give_first(struct model *m)
 {
-	return g->sent_ns < *(const uint64_t *)ns;
-}
-
-static bool is_any(const struct ct_gpu_run *g, const void *none)
-{
-	return true;
-}
-
-static bool is_of_process(const struct ct_gpu_run *g, const void *pid)
-{
-	return g->rec.pid == *(const uint32_t *)pid;
-}
-
-/* In the call that has come. */
-static bool is_in_call(const struct ct_gpu_run *g, const void *arg)
-{
-	const struct trace_event *ev = arg;
-
-	return g->rec.pid == ev->pid && g->rec.tid == ev->tid && g->call_ns >= ev->start_ns &&
-	       g->call_ns <= ev->end_ns;
+	give_alone(m, gpu_join__first(&m->procs.gpu));
+	gpu_join__drop_first(&m->procs.gpu);
 }
 
 static void on_gpu_run(struct model *m, const void *data, const struct raw *raw)
@@ -263,17 +245,17 @@ static void on_gpu_run(struct model *m, const void *data, const struct raw *raw)
 	const struct ct_gpu_run *g = data;
 	struct proc *p = procs__find(&m->procs, g->rec.pid);
 	struct thread *t = find_thread(p, g->rec.tid);
-	uint64_t old = g->sent_ns - GPU_WAIT_NS;
+	const struct ct_gpu_run *first;
 	struct gpu_call *call = NULL;
-	struct ct_gpu_run first;
 	bool later = true;
 
 	if (!m->opts.gpu_time || g->what >= CT_RUN_WHAT_CNT || g->end_ns < g->rec.ts_ns) {
 		m->bad_cnt++;
 		return;
 	}
-	while (gpu_join__take(&m->procs.gpu, is_older, &old, &first))
-		give_alone(m, &first);
+	while ((first = gpu_join__first(&m->procs.gpu)) &&
+	       first->sent_ns + GPU_WAIT_NS < g->sent_ns)
+		give_first(m);
 	if (g->call_ns && t && t->gpu_calls)
 		call = gpu_calls__find(t->gpu_calls, g->call_ns, &later);
 	if (call || !g->call_ns || !later) {
@@ -282,18 +264,48 @@ static void on_gpu_run(struct model *m, const void *data, const struct raw *raw)
 	}
 	if (gpu_join__wait(&m->procs.gpu, g))
 		return;
-	if (gpu_join__take(&m->procs.gpu, is_any, NULL, &first))
-		give_alone(m, &first);
+	if (gpu_join__first(&m->procs.gpu))
+		give_first(m);
 	if (!gpu_join__wait(&m->procs.gpu, g))
 		give_alone(m, g);
+}
+
+struct given {
+	struct model *m;
+	struct proc *p;
+	struct thread *t;
+	const struct trace_event *ev;
+	uint32_t pid;
+};
+
+/* In the call that has come. */
+static bool give_in_call(const struct ct_gpu_run *g, void *arg)
+{
+	const struct given *to = arg;
+	bool later;
+
+	if (g->rec.pid != to->ev->pid || g->rec.tid != to->ev->tid ||
+	    g->call_ns < to->ev->start_ns || g->call_ns > to->ev->end_ns)
+		return false;
+	give_gpu(to->m, g, to->p, to->t, gpu_calls__find(to->t->gpu_calls, g->call_ns, &later));
+	return true;
+}
+
+static bool give_of_process(const struct ct_gpu_run *g, void *arg)
+{
+	const struct given *to = arg;
+
+	if (g->rec.pid != to->pid)
+		return false;
+	give_alone(to->m, g);
+	return true;
 }
 
 /* is_line: it is in the trace. */
 static void add_gpu_call(struct model *m, struct proc *p, struct thread *t,
 			 const struct trace_event *ev, bool is_line)
 {
-	struct ct_gpu_run g;
-	bool later;
+	struct given to = {.m = m, .p = p, .t = t, .ev = ev};
 
 	if (!m->opts.gpu_time || !gpu_is_wanted(ev))
 		return;
@@ -302,24 +314,21 @@ static void add_gpu_call(struct model *m, struct proc *p, struct thread *t,
 	if (!t->gpu_calls)
 		return;
 	gpu_calls__add(&m->procs.gpu, t->gpu_calls, ev, is_line);
-	while (m->procs.gpu.waiting_cnt && gpu_join__take(&m->procs.gpu, is_in_call, ev, &g))
-		give_gpu(m, &g, p, t, gpu_calls__find(t->gpu_calls, g.call_ns, &later));
+	if (m->procs.gpu.waiting_cnt)
+		gpu_join__take(&m->procs.gpu, give_in_call, &to);
 }
 
 static void end_gpu(struct model *m, uint32_t pid)
 {
-	struct ct_gpu_run g;
+	struct given to = {.m = m, .pid = pid};
 
-	while (gpu_join__take(&m->procs.gpu, is_of_process, &pid, &g))
-		give_alone(m, &g);
+	gpu_join__take(&m->procs.gpu, give_of_process, &to);
 }
 
 void model__flush(struct model *m)
 {
-	struct ct_gpu_run g;
-
-	while (gpu_join__take(&m->procs.gpu, is_any, NULL, &g))
-		give_alone(m, &g);
+	while (gpu_join__first(&m->procs.gpu))
+		give_first(m);
 }
 
 void model__gpu(const struct model *m, struct trace_end *end)

@@ -95,26 +95,31 @@ static void test_room(void **state)
 	assert_int_equal(join.row_cnt, 0);
 }
 
-static bool is_of(const struct ct_gpu_run *g, const void *pid)
+static bool is_of(const struct ct_gpu_run *g, void *pid)
 {
-	return g->rec.pid == *(const uint32_t *)pid;
+	return g->rec.pid == *(uint32_t *)pid;
 }
 
+/* In the order in which they came, whichever were taken from among them. */
 static void test_wait(void **state)
 {
-	struct ct_gpu_run g = {0}, to;
-	uint32_t pid = 2;
-	unsigned n = 0;
+	struct ct_gpu_run g = {0};
+	uint32_t pid = 2, n;
 
-	for (g.rec.pid = 1; g.rec.pid <= 3; g.rec.pid++)
-		assert_true(gpu_join__wait(&join, &g));
-	assert_true(gpu_join__take(&join, is_of, &pid, &to));
-	assert_int_equal(to.rec.pid, 2);
-	assert_false(gpu_join__take(&join, is_of, &pid, &to));
-	assert_int_equal(join.waiting_cnt, 2);
-	while (gpu_join__wait(&join, &g))
-		n++;
-	assert_true(n > 1000);
+	for (int round = 0; round < 3000; round++) {
+		for (g.rec.pid = 1; g.rec.pid <= 3; g.rec.pid++)
+			assert_true(gpu_join__wait(&join, &g));
+		gpu_join__take(&join, is_of, &pid);
+		gpu_join__take(&join, is_of, &pid);
+		for (n = 1; gpu_join__first(&join); n += 2) {
+			assert_int_equal(gpu_join__first(&join)->rec.pid, n);
+			gpu_join__drop_first(&join);
+		}
+		assert_int_equal(n, 5);
+	}
+	for (n = 0; gpu_join__wait(&join, &g); n++)
+		;
+	assert_true(n >= 1000);
 }
 
 static void busy_is(struct gpu_busy *b, uint64_t compute, uint64_t copying, uint64_t any)
