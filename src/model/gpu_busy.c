@@ -36,11 +36,13 @@ static void stretch(struct gpu_busy *b, uint64_t ns)
 static void fill(struct gpu_busy *b, uint64_t from, uint64_t to)
 {
 	stretch(b, to);
+	from -= b->origin;
+	to -= b->origin;
 	while (from < to) {
-		uint64_t i = (from - b->origin) / b->bin_ns;
-		uint64_t next = b->origin + (i + 1) * b->bin_ns;
+		uint64_t i = from / b->bin_ns, next = (i + 1) * b->bin_ns;
 
-		if (next > to)
+		/* The last bin may end where 64 bits do. */
+		if (next > to || next <= from)
 			next = to;
 		b->busy[i] += next - from;
 		from = next;
@@ -132,10 +134,10 @@ double gpu_busy__between(const struct gpu_busy *b, uint64_t from, uint64_t to)
 	from = from > b->origin ? from - b->origin : 0;
 	to = to > b->origin ? to - b->origin : 0;
 	for (uint64_t i = from / b->bin_ns; i < GPU_BINS && i * b->bin_ns < to; i++) {
-		uint64_t lo = i * b->bin_ns, hi = lo + b->bin_ns;
-		uint64_t cut_lo = from > lo ? from : lo, cut_hi = to < hi ? to : hi;
+		uint64_t lo = i * b->bin_ns, hi = lo + (b->bin_ns - 1);
+		uint64_t cut_lo = from > lo ? from : lo, cut_hi = to - 1 < hi ? to - 1 : hi;
 
-		sum += (double)b->busy[i] * (cut_hi - cut_lo) / b->bin_ns;
+		sum += (double)b->busy[i] * (cut_hi - cut_lo + 1.0) / b->bin_ns;
 	}
 	return sum;
 }

@@ -194,6 +194,21 @@ static void test_late(void **state)
 	gpu_busy__free(&b);
 }
 
+/* A process may say any time. */
+static void test_absurd(void **state)
+{
+	struct gpu_busy b = {0};
+
+	assert_true(gpu_busy__init(&b));
+	gpu_busy__add(&b, 1, 2, false);
+	gpu_busy__add(&b, UINT64_MAX - 5, UINT64_MAX, true);
+	gpu_busy__add(&b, 10, UINT64_MAX - 1, false);
+	gpu_busy__finish(&b);
+	busy_is(&b, UINT64_MAX - 10, 5, UINT64_MAX - 9);
+	assert_true(gpu_busy__between(&b, 0, UINT64_MAX) > 1e19);
+	gpu_busy__free(&b);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -204,6 +219,7 @@ int main(void)
 		cmocka_unit_test(test_busy),
 		cmocka_unit_test(test_many),
 		cmocka_unit_test(test_late),
+		cmocka_unit_test(test_absurd),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -169,6 +169,12 @@ static const struct value_row rows[CT_GPU_VALUE_CNT] = {
 #include "ct_gpu.def"
 };
 
+/* Of values near the end of 64 bits, too, which a saved trace may have. */
+static uint64_t rounded(double mean)
+{
+	return mean < 0x1p64 - 0x1p12 ? (uint64_t)(mean + 0.5) : UINT64_MAX;
+}
+
 static void put_values(const struct gpu_value *values, struct json *j)
 {
 	for (unsigned i = 0; i < CT_GPU_VALUE_CNT; i++) {
@@ -180,7 +186,7 @@ static void put_values(const struct gpu_value *values, struct json *j)
 		if (!v->cnt || i == CT_GPU_CLOCK_REASONS)
 			continue;
 		json_open(j, rows[i].name);
-		put(j, "mean", (uint64_t)(mean_of(v) + 0.5));
+		put(j, "mean", rounded(mean_of(v)));
 		put(j, "max", v->max);
 		put(j, "last", v->last);
 		json_close(j);
