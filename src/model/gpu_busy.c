@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 #include "gpu_busy.h"
 
+#include "event.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -140,4 +142,59 @@ double gpu_busy__between(const struct gpu_busy *b, uint64_t from, uint64_t to)
 		sum += (double)b->busy[i] * (cut_hi - cut_lo + 1.0) / b->bin_ns;
 	}
 	return sum;
+}
+
+/* NULL: there are too many, or there is no memory. */
+static struct gpu_device *device_of(struct gpu_devices *ds, uint32_t number)
+{
+	struct gpu_device *d;
+
+	for (unsigned i = 0; i < ds->cnt; i++)
+		if (ds->of[i]->number == number)
+			return ds->of[i];
+	d = ds->cnt < GPU_DEVICES_MAX ? calloc(1, sizeof(*d)) : NULL;
+	if (!d)
+		return NULL;
+	d->number = number;
+	if (!gpu_busy__init(&d->busy)) {
+		gpu_busy__free(&d->busy);
+		free(d);
+		return NULL;
+	}
+	return ds->of[ds->cnt++] = d;
+}
+
+bool gpu_devices__event(struct gpu_devices *ds, const struct trace_event *ev)
+{
+	struct gpu_device *d = device_of(ds, ev->gpu.device);
+
+	if (!d)
+		return false;
+	d->executions++;
+	gpu_busy__add(&d->busy, ev->start_ns, ev->end_ns, ev->op[0] == 'c' || ev->op[0] == 'm');
+	return true;
+}
+
+void gpu_devices__finish(struct gpu_devices *ds)
+{
+	for (unsigned i = 0; i < ds->cnt; i++)
+		gpu_busy__finish(&ds->of[i]->busy);
+}
+
+void gpu_devices__free(struct gpu_devices *ds)
+{
+	for (unsigned i = 0; i < ds->cnt; i++) {
+		gpu_busy__free(&ds->of[i]->busy);
+		free(ds->of[i]);
+	}
+}
+
+uint64_t gpu_device__span(const struct gpu_device *d)
+{
+	return d->busy.last - d->busy.first;
+}
+
+uint64_t gpu_device__idle(const struct gpu_device *d)
+{
+	return gpu_device__span(d) - d->busy.parts[GPU_ANY].total;
 }

@@ -59,4 +59,24 @@ uint64_t gpu_busy__overlap(const struct gpu_busy *b);
 double gpu_busy__between(const struct gpu_busy *b, uint64_t from, uint64_t to);
 void gpu_busy__free(struct gpu_busy *b);
 
+/* Each device that executed something. */
+#define GPU_DEVICES_MAX 64
+struct gpu_device {
+	uint32_t number;
+	uint64_t executions;
+	struct gpu_busy busy;
+};
+struct gpu_devices {
+	struct gpu_device *of[GPU_DEVICES_MAX];
+	unsigned cnt;
+};
+/* From EVENT_GPU. false: there are too many devices, or there is no memory. */
+struct trace_event;
+bool gpu_devices__event(struct gpu_devices *ds, const struct trace_event *ev);
+void gpu_devices__finish(struct gpu_devices *ds);
+void gpu_devices__free(struct gpu_devices *ds);
+/* From the first start to the last end; of that, without anything. */
+uint64_t gpu_device__span(const struct gpu_device *d);
+uint64_t gpu_device__idle(const struct gpu_device *d);
+
 #endif /* MODEL_GPU_BUSY_H */

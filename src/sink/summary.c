@@ -37,7 +37,7 @@ void summary__free(struct summary *s)
 		free(p);
 	}
 	summary_driver_free(s);
-	summary_gpu_free(s);
+	gpu_devices__free(&s->run_gpus);
 	residency__free(&s->residency);
 	gpu_sums__free(s->gpus);
 	free(s);

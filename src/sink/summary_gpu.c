@@ -3,81 +3,23 @@
 #include "summary_priv.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 
-#include "model/gpu_busy.h"
 #include "text/json.h"
 #include "text/table.h"
 
-struct gpu_dev_stat {
-	uint32_t number;
-	uint64_t executions;
-	struct gpu_busy busy;
-};
-
-/* NULL: there are too many, or there is no memory. */
-static struct gpu_dev_stat *device_of(struct summary *s, uint32_t number)
-{
-	struct gpu_dev_stat *d;
-
-	for (unsigned i = 0; i < s->run_gpu_cnt; i++)
-		if (s->run_gpus[i]->number == number)
-			return s->run_gpus[i];
-	d = s->run_gpu_cnt < SUMMARY_GPUS_MAX ? calloc(1, sizeof(*d)) : NULL;
-	if (!d)
-		return NULL;
-	d->number = number;
-	if (!gpu_busy__init(&d->busy)) {
-		gpu_busy__free(&d->busy);
-		free(d);
-		return NULL;
-	}
-	return s->run_gpus[s->run_gpu_cnt++] = d;
-}
-
 void summary_gpu_event(struct summary *s, const struct trace_event *ev, struct kernel_stat *k)
 {
-	struct gpu_dev_stat *d = device_of(s, ev->gpu.device);
-	uint64_t ns = event_duration_ns(ev);
-
 	if (k) {
 		k->gpu_cnt++;
-		k->gpu_ns += ns;
+		k->gpu_ns += event_duration_ns(ev);
 	}
-	if (!d)
-		return;
-	d->executions++;
-	gpu_busy__add(&d->busy, ev->start_ns, ev->end_ns, ev->op[0] == 'c' || ev->op[0] == 'm');
-}
-
-void summary_gpu_finish(struct summary *s)
-{
-	for (unsigned i = 0; i < s->run_gpu_cnt; i++)
-		gpu_busy__finish(&s->run_gpus[i]->busy);
-}
-
-void summary_gpu_free(struct summary *s)
-{
-	for (unsigned i = 0; i < s->run_gpu_cnt; i++) {
-		gpu_busy__free(&s->run_gpus[i]->busy);
-		free(s->run_gpus[i]);
-	}
-}
-
-static uint64_t span_of(const struct gpu_dev_stat *d)
-{
-	return d->busy.last - d->busy.first;
-}
-
-static uint64_t idle_of(const struct gpu_dev_stat *d)
-{
-	return span_of(d) - d->busy.parts[GPU_ANY].total;
+	gpu_devices__event(&s->run_gpus, ev);
 }
 
 void summary_print_gpu(const struct summary *s, const struct term *term,
 		       const struct trace_end *end)
 {
-	char name[SUMMARY_GPUS_MAX][16], timed[CELL_SZ], all[CELL_SZ], records[CELL_SZ];
+	char name[GPU_DEVICES_MAX][16], timed[CELL_SZ], all[CELL_SZ], records[CELL_SZ];
 	const struct trace_gpu *g = &end->gpu;
 	struct table t;
 
@@ -94,8 +36,8 @@ void summary_print_gpu(const struct summary *s, const struct term *term,
 		(unsigned long long)g->dropped, (unsigned long long)g->untimed,
 		(unsigned long long)g->lost, (unsigned long long)g->no_call);
 	table__init(&t, "executions|span|compute|copy|both|idle|idle share|device");
-	for (unsigned i = 0; i < s->run_gpu_cnt; i++) {
-		const struct gpu_dev_stat *d = s->run_gpus[i];
+	for (unsigned i = 0; i < s->run_gpus.cnt; i++) {
+		const struct gpu_device *d = s->run_gpus.of[i];
 		struct table_row *r;
 
 		snprintf(name[i], sizeof(name[i]), "GPU %u", d->number);
@@ -103,12 +45,12 @@ void summary_print_gpu(const struct summary *s, const struct term *term,
 		if (!r)
 			break;
 		human_count(r->cell[0], d->executions);
-		human_time(r->cell[1], span_of(d));
+		human_time(r->cell[1], gpu_device__span(d));
 		human_time(r->cell[2], d->busy.parts[GPU_COMPUTE].total);
 		human_time(r->cell[3], d->busy.parts[GPU_COPYING].total);
 		human_time(r->cell[4], gpu_busy__overlap(&d->busy));
-		human_time(r->cell[5], idle_of(d));
-		human_share(r->cell[6], idle_of(d), span_of(d));
+		human_time(r->cell[5], gpu_device__idle(d));
+		human_share(r->cell[6], gpu_device__idle(d), gpu_device__span(d));
 	}
 	if (t.row_cnt)
 		table__print(&t, term);
@@ -119,17 +61,17 @@ void summary_gpu_json(struct json *j, const struct summary *s, const struct trac
 	if (!end->gpu.on)
 		return;
 	json_open_array(j, "gpus");
-	for (unsigned i = 0; i < s->run_gpu_cnt; i++) {
-		const struct gpu_dev_stat *d = s->run_gpus[i];
+	for (unsigned i = 0; i < s->run_gpus.cnt; i++) {
+		const struct gpu_device *d = s->run_gpus.of[i];
 
 		json_open(j, NULL);
 		json_u64(j, "device", d->number);
 		json_u64(j, "executions", d->executions);
-		json_u64(j, "span_ns", span_of(d));
+		json_u64(j, "span_ns", gpu_device__span(d));
 		json_u64(j, "compute_ns", d->busy.parts[GPU_COMPUTE].total);
 		json_u64(j, "copy_ns", d->busy.parts[GPU_COPYING].total);
 		json_u64(j, "overlap_ns", gpu_busy__overlap(&d->busy));
-		json_u64(j, "idle_ns", idle_of(d));
+		json_u64(j, "idle_ns", gpu_device__idle(d));
 		json_close(j);
 	}
 	json_close_array(j);

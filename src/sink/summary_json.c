@@ -199,7 +199,7 @@ void summary__json(struct summary *s, struct out *out, const struct trace_info *
 {
 	struct json j;
 
-	summary_gpu_finish(s);
+	gpu_devices__finish(&s->run_gpus);
 	json__init(&j, out);
 	json_open(&j, NULL);
 	json_str(&j, "type", "summary");

@@ -193,9 +193,9 @@ static void print_kernels(const struct summary *s, const struct term *term)
 	term_section(term, "Kernels", "%s launch%s of %s kernels on %s stream%s, %s of host time",
 		     launches, plural_es(s->launch_cnt), kinds, streams, plural(s->stream_cnt),
 		     time);
-	table__init(&t, s->run_gpu_cnt && s->launch_node_cnt
+	table__init(&t, s->run_gpus.cnt && s->launch_node_cnt
 				? "launches|captured|time|mean|GPU time|GPU mean|kernel"
-			: s->run_gpu_cnt     ? "launches|time|mean|GPU time|GPU mean|kernel"
+			: s->run_gpus.cnt    ? "launches|time|mean|GPU time|GPU mean|kernel"
 			: s->launch_node_cnt ? "launches|captured|time|mean|kernel"
 					     : "launches|time|mean|kernel");
 	for (i = 0; i < cnt && i < (size_t)summary_top(term); i++) {
@@ -456,7 +456,7 @@ void summary__print(struct summary *s, FILE *f, const struct trace_info *info,
 	size_t cnt;
 	struct fn_row *rows = summary_fns(s, &cnt);
 
-	summary_gpu_finish(s);
+	gpu_devices__finish(&s->run_gpus);
 	print_head(s, &term, info, end);
 	print_losses(&term, end);
 	print_full(&term, end);

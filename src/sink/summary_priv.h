@@ -5,6 +5,8 @@
 
 #include "summary.h"
 
+#include "model/gpu_busy.h"
+
 #include "report/work/residency.h"
 #include "report/work/gpu_sums.h"
 
@@ -26,7 +28,6 @@
 #define SUMMARY_SLOWEST	     5
 #define SUMMARY_OPS_MAX	     64
 #define SUMMARY_XIDS_MAX     32
-#define SUMMARY_GPUS_MAX     32
 
 struct fn_stat {
 	const struct api_fn *fn; /* NULL: free */
@@ -160,9 +161,8 @@ struct summary {
 	unsigned stream_cnt;
 	uint64_t wait_cnt, wait_ns;
 
-	bool has_off_cpu;				 /* --sched */
-	struct gpu_dev_stat *run_gpus[SUMMARY_GPUS_MAX]; /* --gpu-time */
-	unsigned run_gpu_cnt;
+	bool has_off_cpu;	     /* --sched */
+	struct gpu_devices run_gpus; /* --gpu-time */
 	struct driver_stat driver;
 	struct residency residency; /* --gpu-ctxsw */
 	struct gpu_sums *gpus;	    /* --gpu-stats; NULL: none */
@@ -190,8 +190,6 @@ struct summary {
 
 /* summary_gpu.c: --gpu-time. k: of the event's kernel, or NULL. */
 void summary_gpu_event(struct summary *s, const struct trace_event *ev, struct kernel_stat *k);
-void summary_gpu_finish(struct summary *s);
-void summary_gpu_free(struct summary *s);
 struct term;
 struct json;
 void summary_print_gpu(const struct summary *s, const struct term *term,

@@ -27,34 +27,11 @@ static void gpu__free(void *a)
 {
 	struct gpu *g = a;
 
-	for (unsigned i = 0; i < g->device_cnt; i++) {
-		gpu_busy__free(&g->devices[i]->busy);
-		free(g->devices[i]);
-	}
+	gpu_devices__free(&g->devices);
 	keys__free(&g->keys);
 	room_free(g->kernels);
 	free(g->sorted);
 	free(g);
-}
-
-/* NULL: there are too many. */
-static struct gpu_device *device_of(struct gpu *g, uint32_t number)
-{
-	struct gpu_device *d;
-
-	for (unsigned i = 0; i < g->device_cnt; i++)
-		if (g->devices[i]->number == number)
-			return g->devices[i];
-	d = g->device_cnt < GPU_DEVICES_MAX ? calloc(1, sizeof(*d)) : NULL;
-	if (!d)
-		return NULL;
-	d->number = number;
-	if (!gpu_busy__init(&d->busy)) {
-		gpu_busy__free(&d->busy);
-		free(d);
-		return NULL;
-	}
-	return g->devices[g->device_cnt++] = d;
 }
 
 static struct gpu_sum *kernel_of(struct gpu *g, const char *name)
@@ -95,17 +72,14 @@ static void add(struct gpu_sum *s, const struct trace_event *ev)
 static void gpu_event_seen(void *a, const struct trace_event *ev)
 {
 	struct gpu *g = a;
-	struct gpu_device *d;
 	struct gpu_sum *s;
 
 	if (ev->kind != EVENT_GPU)
 		return;
-	d = device_of(g, ev->gpu.device);
-	if (!d) {
+	if (!gpu_devices__event(&g->devices, ev)) {
 		g->lost_cnt++;
 		return;
 	}
-	d->executions++;
 	add(&g->all, ev);
 	/* A node waits for those before it, too. */
 	if (ev->gpu.call && !ev->gpu.graph_node)
@@ -125,7 +99,6 @@ static void gpu_event_seen(void *a, const struct trace_event *ev)
 	}
 	if (s)
 		add(s, ev);
-	gpu_busy__add(&d->busy, ev->start_ns, ev->end_ns, ev->op[0] == 'c' || ev->op[0] == 'm');
 }
 
 static int by_time(const void *a, const void *b)
@@ -148,10 +121,10 @@ static void sum_devices(struct gpu *g)
 {
 	struct gpu_result *res = &g->res;
 
-	for (unsigned i = 0; i < g->device_cnt; i++) {
-		struct gpu_busy *b = &g->devices[i]->busy;
+	gpu_devices__finish(&g->devices);
+	for (unsigned i = 0; i < g->devices.cnt; i++) {
+		struct gpu_busy *b = &g->devices.of[i]->busy;
 
-		gpu_busy__finish(b);
 		res->span_ns += b->last - b->first;
 		res->busy_ns += b->parts[GPU_ANY].total;
 		res->compute_ns += b->parts[GPU_COMPUTE].total;
@@ -178,9 +151,10 @@ static double busy_share(const struct gpu *g, const struct iter_span *it)
 {
 	double most = 0, share;
 
-	for (unsigned i = 0; i < g->device_cnt; i++) {
-		share = ratio_of(gpu_busy__between(&g->devices[i]->busy, it->begin_ns, it->end_ns),
-				 it->end_ns - it->begin_ns);
+	for (unsigned i = 0; i < g->devices.cnt; i++) {
+		share = ratio_of(
+			gpu_busy__between(&g->devices.of[i]->busy, it->begin_ns, it->end_ns),
+			it->end_ns - it->begin_ns);
 		if (share > most)
 			most = share;
 	}
@@ -217,7 +191,7 @@ static void gpu__finish(void *a)
 	struct gpu *g = a;
 
 	g->res.executions = g->all.cnt;
-	g->res.device_cnt = g->device_cnt;
+	g->res.device_cnt = g->devices.cnt;
 	if (!g->all.cnt)
 		return;
 	sort_kernels(g);

@@ -40,18 +40,17 @@ static void put_gaps(const struct gpu *g, struct json *j, const struct gpu_busy 
 static void put_device(const struct gpu *g, struct json *j, const struct gpu_device *d)
 {
 	const struct gpu_busy *b = &d->busy;
-	uint64_t span = b->last - b->first;
 
 	json_open(j, NULL);
 	json_u64(j, "device", d->number);
 	json_u64(j, "executions", d->executions);
 	report_json_ts(g->r, j, "first_ts", b->first);
-	json_u64(j, "span_ns", span);
+	json_u64(j, "span_ns", gpu_device__span(d));
 	json_u64(j, "busy_ns", b->parts[GPU_ANY].total);
 	json_u64(j, "compute_ns", b->parts[GPU_COMPUTE].total);
 	json_u64(j, "copy_ns", b->parts[GPU_COPYING].total);
 	json_u64(j, "overlap_ns", gpu_busy__overlap(b));
-	json_u64(j, "idle_ns", span - b->parts[GPU_ANY].total);
+	json_u64(j, "idle_ns", gpu_device__idle(d));
 	json_u64(j, "late", b->late_cnt);
 	put_gaps(g, j, b);
 	json_close(j);
@@ -98,8 +97,8 @@ void gpu_json(const void *a, struct json *j)
 	json_u64(j, "executions", res->executions);
 	json_u64(j, "left_out", g->lost_cnt);
 	json_open_array(j, "devices");
-	for (unsigned i = 0; i < g->device_cnt; i++)
-		put_device(g, j, g->devices[i]);
+	for (unsigned i = 0; i < g->devices.cnt; i++)
+		put_device(g, j, g->devices.of[i]);
 	json_close_array(j);
 	json_open_array(j, "kernels");
 	for (unsigned i = 0; i < g->sorted_cnt && i < g->r->opts.top; i++) {
@@ -138,16 +137,17 @@ static void print_devices(const struct gpu *g, const struct term *term)
 	struct table tab;
 
 	table__init(&tab, "executions|span|compute|copy|both|idle|idle share|device");
-	for (unsigned i = 0; i < g->device_cnt; i++) {
-		const struct gpu_busy *b = &g->devices[i]->busy;
-		uint64_t span = b->last - b->first, idle = span - b->parts[GPU_ANY].total;
+	for (unsigned i = 0; i < g->devices.cnt; i++) {
+		const struct gpu_busy *b = &g->devices.of[i]->busy;
+		uint64_t span = gpu_device__span(g->devices.of[i]);
+		uint64_t idle = gpu_device__idle(g->devices.of[i]);
 		struct table_row *r;
 
-		snprintf(name[i], sizeof(name[i]), "GPU %u", g->devices[i]->number);
+		snprintf(name[i], sizeof(name[i]), "GPU %u", g->devices.of[i]->number);
 		r = table__row(&tab, name[i]);
 		if (!r)
 			break;
-		human_count(r->cell[0], g->devices[i]->executions);
+		human_count(r->cell[0], g->devices.of[i]->executions);
 		human_time(r->cell[1], span);
 		human_time(r->cell[2], b->parts[GPU_COMPUTE].total);
 		human_time(r->cell[3], b->parts[GPU_COPYING].total);

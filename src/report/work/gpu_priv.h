@@ -7,8 +7,7 @@
 #include "model/gpu_busy.h"
 #include "report/collect.h"
 
-#define GPU_DEVICES_MAX 64
-#define GPU_DIR_CNT	(COPY_DIR_PEER + 1)
+#define GPU_DIR_CNT (COPY_DIR_PEER + 1)
 
 /* Executions of one kind. */
 struct gpu_sum {
@@ -18,16 +17,9 @@ struct gpu_sum {
 	bool of_graph;		      /* nodes of graphs are among them */
 };
 
-struct gpu_device {
-	uint32_t number;
-	uint64_t executions;
-	struct gpu_busy busy;
-};
-
 struct gpu {
 	struct report *r;
-	struct gpu_device *devices[GPU_DEVICES_MAX];
-	unsigned device_cnt;
+	struct gpu_devices devices;
 	struct keys keys;
 	struct gpu_sum *kernels;
 	unsigned cap;
