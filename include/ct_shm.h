@@ -115,7 +115,6 @@ struct ct_shm_gpu {
 	__u64 records;	      /* of CUPTI: all that was taken from buffers */
 	__u64 dropped;	      /* CUPTI had no room */
 	__u64 untimed;	      /* without a start or end that makes sense */
-	__u64 no_call;	      /* the call of its correlation id was not seen */
 	__u64 lost;	      /* no room in the ring, for too long */
 	__u64 discarded;      /* bytes of records that no buffer was there for */
 	__u64 clock_error_ns; /* of the conversion to CLOCK_MONOTONIC, at most so far */

@@ -110,9 +110,25 @@ static void on_call(void *user, int domain, uint32_t cbid, const struct cupti_ca
 	if (unlikely(!inject_me.tid))
 		inject_me.tid = syscall(SYS_gettid);
 	a = &gpu.calls[c->correlation & ((1u << CALLS_LOG) - 1)];
-	a->ns = call_now();
-	a->tid = inject_me.tid;
+	/* While it is written it is nobody's. CUPTI counts from 1. */
+	__atomic_store_n(&a->correlation, 0, __ATOMIC_RELAXED);
+	__atomic_thread_fence(__ATOMIC_RELEASE);
+	__atomic_store_n(&a->ns, call_now(), __ATOMIC_RELAXED);
+	__atomic_store_n(&a->tid, inject_me.tid, __ATOMIC_RELAXED);
 	__atomic_store_n(&a->correlation, c->correlation, __ATOMIC_RELEASE);
+}
+
+/* The call of that number, if it has not made room for another. */
+static bool call_of(uint32_t correlation, uint64_t *ns, uint32_t *tid)
+{
+	const struct asked *a = &gpu.calls[correlation & ((1u << CALLS_LOG) - 1)];
+
+	if (__atomic_load_n(&a->correlation, __ATOMIC_ACQUIRE) != correlation)
+		return false;
+	*ns = __atomic_load_n(&a->ns, __ATOMIC_RELAXED);
+	*tid = __atomic_load_n(&a->tid, __ATOMIC_RELAXED);
+	__atomic_thread_fence(__ATOMIC_ACQUIRE);
+	return __atomic_load_n(&a->correlation, __ATOMIC_RELAXED) == correlation;
 }
 
 static uint8_t *buf_map(int flags)
@@ -138,6 +154,7 @@ static uint8_t *buf_new(void)
 static void request(uint8_t **buf, size_t *size, size_t *max)
 {
 	uint64_t free = __atomic_load_n(&gpu.free, __ATOMIC_ACQUIRE);
+	int err = errno;
 
 	__atomic_fetch_add(&gpu.requested, 1, __ATOMIC_RELAXED);
 	*max = 0;
@@ -152,6 +169,7 @@ static void request(uint8_t **buf, size_t *size, size_t *max)
 		return;
 	}
 	*buf = buf_new();
+	errno = err;
 	if (*buf)
 		return;
 	/* Never NULL: CUPTI before 12.9 crashed of it (Kineto). */
@@ -183,7 +201,8 @@ static void complete(void *ctx, uint32_t stream, uint8_t *buf, size_t size, size
 
 /* --- our thread: records --- */
 
-static void send(struct thread *t, const struct ct_rec *rec)
+/* False: there was no room for too long. */
+static bool send(struct thread *t, const struct ct_rec *rec)
 {
 	uint64_t began = inject_now();
 	void *to;
@@ -206,6 +225,7 @@ static void send(struct thread *t, const struct ct_rec *rec)
 		syscall(SYS_nanosleep, &(struct timespec){.tv_nsec = 1000000}, NULL);
 	}
 	told()->lost += !to;
+	return to;
 }
 
 static uint64_t hash_of(const char *s)
@@ -217,16 +237,20 @@ static uint64_t hash_of(const char *s)
 	return h ? h : 1;
 }
 
+static void forget_names(void)
+{
+	memset(gpu.sent, 0, sizeof(gpu.sent));
+	gpu.sent_cnt = 0;
+}
+
 /* Was it sent before? It counts as sent from now on. */
 static bool is_known(uint64_t id)
 {
 	const uint32_t mask = sizeof(gpu.sent) / sizeof(*gpu.sent) - 1;
 	uint32_t i = id & mask;
 
-	if (gpu.sent_cnt > mask / 2) {
-		memset(gpu.sent, 0, sizeof(gpu.sent));
-		gpu.sent_cnt = 0;
-	}
+	if (gpu.sent_cnt > mask / 2)
+		forget_names();
 	for (; gpu.sent[i]; i = (i + 1) & mask)
 		if (gpu.sent[i] == id)
 			return true;
@@ -256,13 +280,14 @@ static uint64_t send_name(struct thread *t, const char *name)
 	buf.name.handle = id;
 	buf.name.len = len;
 	memcpy(buf.name.name, name, len - 1);
-	send(t, &buf.name.rec);
+	/* It is sent again with the next one. */
+	if (!send(t, &buf.name.rec))
+		forget_names();
 	return id;
 }
 
 static void on_record(struct thread *t, const struct cupti_record *r)
 {
-	const struct asked *a = &gpu.calls[r->correlation & ((1u << CALLS_LOG) - 1)];
 	uint32_t hide = inject_process->set->hide;
 	struct ct_gpu_run g = {
 		.rec = {.size = sizeof(g), .kind = CT_REC_GPU_RUN},
@@ -274,6 +299,8 @@ static void on_record(struct thread *t, const struct cupti_record *r)
 		.copy_kind = r->copy_kind,
 		.graph_node = r->graph_node,
 	};
+	uint64_t call_ns;
+	uint32_t tid;
 
 	if (!r->start || r->end < r->start) {
 		told()->untimed++;
@@ -281,11 +308,9 @@ static void on_record(struct thread *t, const struct cupti_record *r)
 	}
 	g.rec.ts_ns = r->start - gpu.offset;
 	g.end_ns = r->end - gpu.offset;
-	if (__atomic_load_n(&a->correlation, __ATOMIC_ACQUIRE) == r->correlation) {
-		g.rec.tid = a->tid;
-		g.call_ns = a->ns;
-	} else {
-		told()->no_call++;
+	if (call_of(r->correlation, &call_ns, &tid)) {
+		g.rec.tid = tid;
+		g.call_ns = call_ns;
 	}
 	if (hide != CT_HIDE_ARGS)
 		g.bytes = r->bytes;

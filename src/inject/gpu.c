@@ -28,7 +28,6 @@ void gpu__add_totals(const struct peer *p, struct ct_shm_gpu *sum)
 	sum->records += of.records;
 	sum->dropped += of.dropped;
 	sum->untimed += of.untimed;
-	sum->no_call += of.no_call;
 	sum->lost += of.lost;
 	sum->discarded += of.discarded;
 	sum->clock_steps += of.clock_steps;

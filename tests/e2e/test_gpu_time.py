@@ -7,6 +7,7 @@ import collections
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import time
@@ -249,6 +250,20 @@ def test_report(tmp_path):
     text = cudatrace("report", tmp_path / "t.jsonl").out
     assert "On the GPU" in text and "Measured on the GPU" in text and "not seen by the host" not in text
     assert f"Without a time: 0 of {r.end('launches_timed'):,} launches" in re.sub(r"\s+", " ", text)
+
+
+def test_page(tmp_path):
+    browser = shutil.which("chromium") or shutil.which("chromium-browser")
+    if not browser:
+        pytest.skip("needs chromium")
+    r = Traced(tmp_path)
+    assert cudatrace("report", "--format=html", "-o", tmp_path / "page.html", tmp_path / "t.jsonl").status == 0
+    page = Ran([browser, "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path}/profile", "--dump-dom", f"file://{tmp_path}/page.html"],
+               timeout=120).out
+    [section] = re.findall(r'<section[^>]* id="executed".*?</section>', page, re.S)
+    text = re.sub(r"\s+", " ", re.sub(r"<[^>]*>", " ", section))
+    assert f"{len(r.gpu):,}" in text.replace("\u202f", ",").replace("\u00a0", " ") and "matmul" in text and "copies HtoD" in text and "graphs" in text
+    assert "is in the next table" in page
 
 
 def test_declarations():

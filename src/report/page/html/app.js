@@ -99,6 +99,7 @@ const app = {
 			['idle', 'When the GPU is idle', sections.idle(r, tl), 'Idle'],
 			['waits', 'Calls that block', sections.waits(r, tl), 'Waits'],
 			['kernels', 'Kernels', sections.kernels(r, tl), 'Kernels'],
+			['executed', 'On the GPU', sections.executed(r, tl), 'On the GPU'],
 			['graphs', 'CUDA graphs', sections.graphs(r, tl), 'Graphs'],
 			['streams', 'Streams', sections.streams(r, tl), ''],
 			['memory', 'Memory', sections.memory(r, tl), 'Memory'],
@@ -107,7 +108,7 @@ const app = {
 			['stacks', 'Who calls CUDA', sections.stacks(r, tl), 'Stacks'],
 			['gpus', 'GPUs by NVML', sections.gpus(r), 'GPUs'],
 			['driver', 'The kernel driver', sections.driver(r, tl), 'Driver'],
-			['switches', 'Who had the GPUs', sections.switches(r), 'GPUs'],
+			['switches', 'Who had the GPUs', sections.switches(r), 'Contexts'],
 			['trace', 'This trace', sections.trace(r, tl), 'Trace'],
 		];
 		main.append(...[app.banner(r), app.hero(r)].filter(Boolean));

@@ -111,7 +111,7 @@ const sections = {
 		return [
 			figures([['launches', fmt.count(k.launches)], ['kernels', fmt.count(k.list.length)], ['in graphs', k.nodes ? fmt.count(k.nodes) : ''],
 				['time in launches', fmt.ns(k.total_ns)], ['unnamed', k.unnamed ? fmt.count(k.unnamed) : '']]),
-			el('p', {class: 'muted'}, 'Times are those of the launches on the CPU: how long a kernel runs on the GPU is not seen. A click on a name finds it on the timeline.'),
+			el('p', {class: 'muted'}, `Times are those of the launches on the CPU: how long a kernel runs on the GPU ${r.gpu && r.gpu.executions ? 'is in the next table' : 'is not seen'}. A click on a name finds it on the timeline.`),
 			table.make([
 				col.kernel('kernel', 'name'), col.count('launches', 'count', {bar: x => x.count / (k.launches || 1)}),
 				...(k.nodes ? [col.count('nodes', 'nodes')] : []),
@@ -124,6 +124,26 @@ const sections = {
 				...(k.list.some(x => x.waves !== undefined) ? [{label: 'waves', get: x => x.waves === undefined ? null : x.waves, show: v => v === null ? '' : fmt.num(v), num: true}, col.share('last wave empty', 'tail_share', {minor: true})] : []),
 			], k.list, {label: 'Kernels', sort: 1, can: () => true, pick: x => sections.find(tl, x.name)}),
 			k.list[0].ncu ? [el('p', {class: 'muted'}, 'What the first does on the GPU (caches, bank conflicts, stalls), Nsight Compute sees:'), el('pre', {class: 'command'}, k.list[0].ncu)] : null,
+		];
+	},
+
+	/* By CUPTI: --gpu-time. */
+	executed(r, tl) {
+		const g = r.gpu;
+		if (!g || !g.executions)
+			return null;
+		const all = g.kernels.concat(g.copies, g.graphs || [], g.memset || []).reduce((sum, x) => sum + x.total_ns, 0) || 1;
+		const others = g.copies.map(x => ({...x, what: `copies ${x.direction}`})).concat(g.graphs ? {...g.graphs, what: 'graphs'} : [], g.memset ? {...g.memset, what: 'memsets'} : []);
+		const its = g.iterations;
+		return [
+			figures([['executions', fmt.count(g.executions)], ['from call to start', g.queue ? fmt.ns(g.queue.p50_ns) : '', g.queue ? `99 % below ${fmt.ns(g.queue.p99_ns)}` : ''],
+				['iterations that wait for the GPU', its ? `${fmt.count(its.gpu_bound)} of ${fmt.count(its.gpu_bound + its.host_bound)}` : '', its ? `busy for ${fmt.share(its.busy_share_median)} of the median one` : '']]),
+			table.make([col.count('GPU', 'device', {show: String}), col.count('executions', 'executions'), col.ns('observed', 'span_ns'), col.ns('computes', 'compute_ns'), col.ns('copies', 'copy_ns'),
+				col.ns('both at once', 'overlap_ns'), col.ns('idle', 'idle_ns', {bar: x => x.idle_ns / (x.span_ns || 1)}), col.ns('longest pause', 'longest_gap_ns', {minor: true})], g.devices, {label: 'Devices'}),
+			has(g.kernels) ? sub('Kernels by their time', table.make([col.kernel('kernel', 'name'), col.count('executions', 'count'), col.ns('total', 'total_ns', {bar: x => x.total_ns / all}), col.ns('mean', 'mean_ns'),
+				col.ns('longest', 'max_ns', {minor: true}), col.ns('queued', 'queue_ns', {minor: true})], g.kernels, {label: 'Kernels on the GPU', sort: 2, can: x => !!x.name, pick: x => sections.find(tl, x.name)})) : null,
+			has(others) ? sub('All else', table.make([col.text('what', 'what', {name: true}), col.count('executions', 'count'), col.ns('total', 'total_ns', {bar: x => x.total_ns / all}), col.ns('mean', 'mean_ns'), col.ns('longest', 'max_ns', {minor: true}),
+				col.bytes('bytes', 'bytes'), {label: 'GB/s', get: x => x.gbps === undefined ? null : x.gbps, show: v => v === null ? '' : fmt.num(v), num: true}], others, {label: 'Copies, graphs and memsets on the GPU', sort: 2})) : null,
 		];
 	},
 
