@@ -255,3 +255,18 @@ void gpu_state_text(const struct ct_shm_gpu *gpu, char *buf, size_t size)
 		snprintf(buf, size, "%s failed (%d)", gpu->who[0] ? gpu->who : "CUPTI", gpu->code);
 	}
 }
+
+/* No thread has so high a number (PID_MAX_LIMIT is 2^22), and all pictures have 31 bits for it. */
+#define ROW_TID (1u << 30)
+
+uint32_t gpu_row_tid(const struct trace_event *ev)
+{
+	return ROW_TID | (ev->gpu.device & 15) << 26 | (ev->gpu.context & 1023) << 16 |
+	       (ev->gpu.gpu_stream & 65535);
+}
+
+void gpu_row_name(const struct trace_event *ev, char buf[GPU_ROW_NAME_SZ])
+{
+	snprintf(buf, GPU_ROW_NAME_SZ, "GPU %u ctx %u stream %u", ev->gpu.device, ev->gpu.context,
+		 ev->gpu.gpu_stream);
+}

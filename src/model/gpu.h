@@ -63,6 +63,12 @@ void gpu_join__free(struct gpu_join *j);
 void gpu_event(struct trace_event *ev, const struct ct_gpu_run *g, const char *kernel,
 	       const char *mangled, const struct gpu_call *call);
 
+/* Pictures have a row for each stream of a device, below the threads of its process: a thread id
+ * that no thread has, and what it is called. */
+#define GPU_ROW_NAME_SZ 48
+uint32_t gpu_row_tid(const struct trace_event *ev);
+void gpu_row_name(const struct trace_event *ev, char buf[GPU_ROW_NAME_SZ]);
+
 struct ct_shm_gpu;
 /* "graphs", "nodes"; NULL. */
 const char *gpu_time_name(int mode);

@@ -30,19 +30,14 @@ const char *timeline_name(const struct trace_event *ev, char buf[TIMELINE_NAME_S
 	return name;
 }
 
-/* No thread has so high a number (PID_MAX_LIMIT is 2^22), and both formats have 31 bits for it. */
-#define ROW_TID (1u << 30)
-
 const struct trace_event *timeline_place(const struct trace_event *ev, struct timeline_place *to)
 {
 	to->has_call = false;
 	if (ev->kind != EVENT_GPU)
 		return ev;
 	to->ev = *ev;
-	to->ev.tid = ROW_TID | (ev->gpu.device & 15) << 26 | (ev->gpu.context & 1023) << 16 |
-		     (ev->gpu.gpu_stream & 65535);
-	snprintf(to->row, sizeof(to->row), "GPU %u ctx %u stream %u", ev->gpu.device,
-		 ev->gpu.context, ev->gpu.gpu_stream);
+	to->ev.tid = gpu_row_tid(ev);
+	gpu_row_name(ev, to->row);
 	to->ev.comm = to->row;
 	to->has_call = ev->gpu.call && ev->tid;
 	to->call =

@@ -5,6 +5,7 @@
 
 #include "chrome_flow.h"
 #include "model/event.h"
+#include "model/gpu.h"
 #include "model/trace.h"
 
 #define TIMELINE_NAME_SZ 96
@@ -24,7 +25,7 @@ static inline const char *timeline_kernel(const struct trace_event *ev)
 /* What a GPU executed is drawn below the threads of its process: a row for each stream. */
 struct timeline_place {
 	struct trace_event ev;
-	char row[TIMELINE_NAME_SZ];
+	char row[GPU_ROW_NAME_SZ];
 	bool has_call;
 	struct flow_launch call; /* that asked for it */
 };

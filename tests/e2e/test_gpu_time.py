@@ -14,6 +14,7 @@ import time
 
 import pytest
 from helpers.jsonl import Trace
+from helpers.page import Page
 from helpers.run import CUDATRACE, FAKE, FAKE535, INSIDE, O, TESTS, Ran, cudatrace, needs_tracing, until
 
 CUPTI = O + "/cupti/libcupti.so.13"
@@ -263,7 +264,11 @@ def test_page(tmp_path):
     [section] = re.findall(r'<section[^>]* id="executed".*?</section>', page, re.S)
     text = re.sub(r"\s+", " ", re.sub(r"<[^>]*>", " ", section))
     assert f"{len(r.gpu):,}" in text.replace("\u202f", ",").replace("\u00a0", " ") and "matmul" in text and "copies HtoD" in text and "graphs" in text
-    assert "is in the next table" in page
+    assert "is in the next table" in page and "GPU idle" in page
+    # A row for each stream, which is no driver's.
+    lanes = Page(tmp_path / "page.html").meta["lanes"]
+    rows = {f"GPU {e['device']} ctx {e['context']} stream {e['gpu_stream']}": e["gpu_stream"] for e in r.gpu}
+    assert {x["comm"] for x in lanes if x["comm"].startswith("GPU")} == set(rows) and not any(x["driver"] for x in lanes)
 
 
 def test_declarations():

@@ -6,9 +6,11 @@
 #include "html_events.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "decode/nv/nv_decode.h"
+#include "model/gpu.h"
 #include "util/room.h"
 
 struct html_events *html_events__new(uint64_t base_ns, size_t max)
@@ -50,9 +52,11 @@ static struct lane *others(struct html_events *h)
 
 static struct lane *find_lane(struct html_events *h, const struct trace_event *ev)
 {
-	bool driver =
-		ev->kind != EVENT_CALL && ev->kind != EVENT_PROCESS && ev->kind != EVENT_LIBRARY;
-	struct lane_key key = {ev->pid, ev->tid, driver};
+	bool gpu = ev->kind == EVENT_GPU;
+	bool driver = ev->kind != EVENT_CALL && ev->kind != EVENT_PROCESS &&
+		      ev->kind != EVENT_LIBRARY && ev->kind != EVENT_TRACER && !gpu;
+	struct lane_key key = {ev->pid, gpu ? gpu_row_tid(ev) : ev->tid, driver};
+	char row[GPU_ROW_NAME_SZ];
 	struct lane *l;
 
 	HASH_FIND(hh, h->lanes, &key, sizeof(key), l);
@@ -63,8 +67,11 @@ static struct lane *find_lane(struct html_events *h, const struct trace_event *e
 		return others(h);
 	l->key = key;
 	l->idx = h->lane_cnt;
-	if (ev->comm)
-		strncpy(l->comm, ev->comm, sizeof(l->comm) - 1);
+	if (gpu)
+		gpu_row_name(ev, row);
+	if (gpu || ev->comm)
+		snprintf(l->comm, sizeof(l->comm), "%.*s", (int)sizeof(l->comm) - 1,
+			 gpu ? row : ev->comm);
 	h->lane_at[h->lane_cnt++] = l;
 	HASH_ADD(hh, h->lanes, key, sizeof(key), l);
 	return l;
@@ -76,7 +83,9 @@ static struct what *find_what(struct html_events *h, const struct trace_event *e
 	struct what *w;
 
 	key.name = ev->name;
-	key.kernel = ev->has & (HAS_LAUNCH | HAS_KERNEL) ? ev->launch.kernel : NULL;
+	key.kernel = ev->kind == EVENT_GPU		   ? ev->gpu.kernel
+		     : ev->has & (HAS_LAUNCH | HAS_KERNEL) ? ev->launch.kernel
+							   : NULL;
 	key.type = ev->type;
 	key.kind = ev->kind;
 	HASH_FIND(hh, h->whats, &key, sizeof(key), w);

@@ -44,6 +44,12 @@ const app = {
 		return el('section', {class: 'hero'}, el('h1', {}, title), el('p', {class: 'muted'}, facts.join('  ·  ')), app.cards(r));
 	},
 
+	/* Measured (--gpu-time), instead of what the host can prove. */
+	gpuIdle(r) {
+		const sum = name => r.gpu.devices.reduce((all, d) => all + d[name], 0);
+		return r.gpu && r.gpu.executions ? ['GPU idle', fmt.share(sum('idle_ns') / (sum('span_ns') || 1)), fmt.ns(sum('idle_ns'))] : null;
+	},
+
 	cards(r) {
 		const o = r.overview || {}, it = r.iterations, m = r.memory, idle = r.idle, w = r.waits;
 		const cards = [
@@ -51,7 +57,7 @@ const app = {
 			['Launches', fmt.count(o.launches), r.kernels && has(r.kernels.list) ? `${fmt.count(r.kernels.list.length)} kernels` : ''],
 			it && it.count ? ['Iteration', it.time_ns ? fmt.ns(it.time_ns.median) : '', `${fmt.count(it.count)} × ${it.kernels ? fmt.count(it.kernels.median) : '?'} kernels`] : null,
 			m && m.peak_bytes ? ['Peak memory', fmt.bytes(m.peak_bytes), m.leak_count ? `${fmt.bytes(m.leak_bytes)} never freed` : 'all freed'] : null,
-			idle && idle.count ? ['Idle', fmt.share(idle.share), fmt.ns(idle.total_ns)] : null,
+			app.gpuIdle(r) || (idle && idle.count ? ['Idle', fmt.share(idle.share), fmt.ns(idle.total_ns)] : null),
 			w && w.count ? ['Waiting', fmt.share(w.share), fmt.ns(w.total_ns)] : null,
 			['Errors', fmt.count(o.errors), o.errors && has(o.error_codes) ? o.error_codes[0].error.replace('CUDA_ERROR_', '').toLowerCase().replaceAll('_', ' ') : 'failed calls', o.errors > 0],
 		];

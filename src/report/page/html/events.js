@@ -158,8 +158,9 @@ const events = {
 				rows.push(events.row(ev, Uint32Array.from(list)));
 				await nextTask();
 			}
+			/* Rows of GPUs have thread ids that no thread has (src/model/gpu.c). */
 			if (m.events || (m.cells && m.cells.length))
-				lanes.push({...m, rows, cells: events.cells(m, meta)});
+				lanes.push({...m, gpu: m.tid >= 2 ** 30, rows, cells: events.cells(m, meta)});
 		}
 		return lanes.sort((a, b) => a.pid - b.pid || (a.tid !== a.pid) - (b.tid !== b.pid) || a.tid - b.tid || a.driver - b.driver);
 	},
@@ -187,9 +188,9 @@ const events = {
 		};
 		for (const lane of lanes) {
 			const row = lane.rows[0];
-			for (const c of lane.driver ? [] : lane.cells)
+			for (const c of lane.driver || lane.gpu ? [] : lane.cells)
 				add(c.type, c.start, c.start, c.busy);
-			if (lane.driver || !row)
+			if (lane.driver || lane.gpu || !row)
 				continue;
 			for (let i = 0; i < row.n; i++) {
 				add(ev.type[row.idx[i]], row.S[i], row.E[i], row.E[i] - row.S[i]);

@@ -113,7 +113,7 @@ const timeline = {
 	firstView(tl) {
 		let lo = tl.max, hi = tl.min;
 		for (const lane of tl.lanes) {
-			for (const row of lane.driver ? [] : lane.rows) {
+			for (const row of lane.driver || lane.gpu ? [] : lane.rows) {
 				let a = 0, b = row.n - 1;
 				const quiet = e => ['process', 'library'].includes(tl.meta.types[tl.ev.type[row.idx[e]]]);
 				while (a < b && quiet(a))
@@ -142,7 +142,7 @@ const timeline = {
 			lane.y = y;
 			lane.height = LABEL + Math.max(1, lane.rows.length) * ROW + GAP;
 			const n = lane.events + lane.cells.reduce((a, c) => a + c.count, 0), what = lane.driver ? 'driver call' : 'event';
-			lane.title = clean(`${lane.comm || 'thread'}  ${lane.pid === lane.tid ? 'pid ' + lane.pid : `pid ${lane.pid} · tid ${lane.tid}`}  ·  ` +
+			lane.title = clean(`${lane.comm || 'thread'}  ${lane.pid === lane.tid || lane.gpu ? 'pid ' + lane.pid : `pid ${lane.pid} · tid ${lane.tid}`}  ·  ` +
 				`${fmt.count(n)} ${what}${n === 1 ? '' : 's'}`);
 			y += lane.height;
 		}

@@ -85,7 +85,7 @@ const CLASSES = {
 	transfer: '#e67e36', kernel: '#45ab63', graph: '#4480d8', stream: '#66b3dd', event: '#cfbb3f',
 	sync: '#c98b12', collective: '#5b5fc7', occupancy: '#bda27e', texture: '#8f9440', interop: '#6ecf57', profiler: '#2f9e9e',
 	other: '#8a93a0', process: '#7d8794', library: '#7d8794', scheduler: '#7c6fd0', xid: '#e5484d',
-	interrupt: '#9a8fdc', uvm: '#c26bd0', driver: '#7d8794',
+	interrupt: '#9a8fdc', uvm: '#c26bd0', driver: '#7d8794', gpu: '#2fa8a0',
 };
 const FAILED = '#e5484d';
 const STAGES = {
