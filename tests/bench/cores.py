@@ -6,6 +6,7 @@ tests/bench/cores.py FOLDER CUDATRACE... measures these programs in turn, on a m
 Python; FOLDER holds the programs cores and libcuda.so.1, as `make bench` builds them in build/bench/cores.
 
 TRACER_CPUS=4 keeps the tracer to that many processors, and what it traces to the others. OPTIONS are the tracer's.
+CALLS=3000000 makes each thread or process call so often: what is written a second is only shown by calls that no buffer holds. COUNTS=8,12 measures so many.
 """
 import json
 import os
@@ -14,7 +15,7 @@ import subprocess
 import sys
 import tempfile
 
-CALLS = 300000
+CALLS = int(os.environ.get("CALLS", "300000"))
 WAYS = {"recorded": [], "counted": ["--count=all"]}
 TRACER_CPUS = int(os.environ.get("TRACER_CPUS", "0"))
 
@@ -26,7 +27,9 @@ def only_on(cpus):
 
 def counts(cpus):
     """Two processors are the tracer's and the machine's."""
-    return [n for n in (1, 2, 4, 8, 16, 28, 56, 112) if n <= max(2, cpus - (TRACER_CPUS or 2))]
+    if os.environ.get("COUNTS"):
+        return [int(n) for n in os.environ["COUNTS"].split(",")]
+    return [n for n in (1, 2, 4, 8, 12, 16, 28, 56, 112) if n <= max(2, cpus - (TRACER_CPUS or 2))]
 
 
 def end_line(path):

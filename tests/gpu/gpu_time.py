@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 """--gpu-time on a real GPU: every execution there, with its call? The times that torch.profiler has? And what it costs.
 
-usage: gpu_time.py CUDATRACE OUT_FOLDER [PART...]    PART: programs, sums, cost, beside; all if none is named
+usage: gpu_time.py CUDATRACE OUT_FOLDER [PART[:PROGRAM]...]    PART: programs, sums, cost, beside; all if none is named
 """
 import collections
 import json
@@ -34,9 +34,9 @@ def trace(tracer, out, options, argv):
     return path, ran.stdout
 
 
-def programs(tracer, out):
+def programs(tracer, out, *only):
     """Each execution has its call, and each launch its time."""
-    for name in ("gpt2", "triton_add", "cupy_mm", "jax_mlp", "torch_mlp", "graph_replay"):
+    for name in only or ("gpt2", "triton_add", "cupy_mm", "jax_mlp", "torch_mlp", "graph_replay"):
         argv = [os.path.join(HERE, name + ".py")] + (["--tokens", "20", "--rounds", "1"] if name == "gpt2" else [])
         for options in ("--gpu-time --probe=inject", "--gpu-time --probe=uprobe", "--gpu-time=nodes --probe=inject"):
             path, _ = trace(tracer, out, options, argv)
@@ -65,20 +65,40 @@ def in_region(path, region):
     return of
 
 
-def sums(tracer, out):
-    for what in ("gpt2", "graph", "compile", "overlap", "copies"):
-        ran = subprocess.run([sys.executable, KERNEL_TIMES, what, "--profile"], stdout=subprocess.PIPE, text=True, check=True)
-        theirs = collections.defaultdict(lambda: [0, 0.0])
-        for name, (cnt, us) in json.loads(ran.stdout.splitlines()[-1])["gpu"].items():
-            name = "copy" if name.startswith("Memcpy") else "memset" if name.startswith("Memset") else name
-            theirs[name][0] += cnt
-            theirs[name][1] += us
-        path, text = trace(tracer, out, "--gpu-time=nodes --probe=inject", [KERNEL_TIMES, what])
-        ours = in_region(path, json.loads(text.splitlines()[-1])["region_ns"])
-        off = [(abs(ours[k][1] / theirs[k][1] - 1), k[:60], ours[k], theirs[k]) for k in theirs if theirs[k][1] > 0.01 * sum(v[1] for v in theirs.values())]
-        print(f"{what:8} executions {sum(v[0] for v in ours.values())}, torch.profiler {sum(v[0] for v in theirs.values())}; "
-              f"microseconds {sum(v[1] for v in ours.values()):.0f}, {sum(v[1] for v in theirs.values()):.0f}: "
-              f"{sum(v[1] for v in ours.values()) / sum(v[1] for v in theirs.values()):.4f}; the kernel that differs most, of those with over 1 %: {max(off)}", flush=True)
+def profiled(what):
+    """{kernel: [executions, microseconds]} by torch.profiler."""
+    ran = subprocess.run([sys.executable, KERNEL_TIMES, what, "--profile"], stdout=subprocess.PIPE, text=True, check=True)
+    of = collections.defaultdict(lambda: [0, 0.0])
+    for name, (cnt, us) in json.loads(ran.stdout.splitlines()[-1])["gpu"].items():
+        name = "copy" if name.startswith("Memcpy") else "memset" if name.startswith("Memset") else name
+        of[name][0] += cnt
+        of[name][1] += us
+    return of
+
+
+def traced(tracer, out, what):
+    path, text = trace(tracer, out, "--gpu-time=nodes --probe=inject", [KERNEL_TIMES, what])
+    return in_region(path, json.loads(text.splitlines()[-1])["region_ns"])
+
+
+def sums(tracer, out, *only):
+    """Times of a run differ with the GPU's clocks: three of each, in turn, and how far those of one profiler are apart."""
+    for what in only or ("gpt2", "graph", "compile", "overlap", "copies"):
+        runs = [(profiled(what), traced(tracer, out, what)) for _ in range(3)]
+        theirs, ours = zip(*runs)
+
+        def middle(of, name):
+            return statistics.median(r[name][1] if name else sum(v[1] for v in r.values()) for r in of)
+
+        def apart(of):
+            total = sorted(sum(v[1] for v in r.values()) for r in of)
+            return total[-1] / total[0]
+
+        large = [k for k in theirs[0] if theirs[0][k][1] > 0.01 * sum(v[1] for v in theirs[0].values())]
+        off = max((abs(middle(ours, k) / middle(theirs, k) - 1), k[:60]) for k in large)
+        print(f"{what:8} executions {[sum(v[0] for v in r.values()) for r in ours]}, torch.profiler {[sum(v[0] for v in r.values()) for r in theirs]}; "
+              f"microseconds {middle(ours, None):.0f}, {middle(theirs, None):.0f}: {middle(ours, None) / middle(theirs, None):.4f}; runs of ours differ by "
+              f"{apart(ours):.3f}, of torch.profiler's by {apart(theirs):.3f}; the kernel that differs most, of those with over 1 %: {off}", flush=True)
 
 
 class Server:
@@ -93,18 +113,18 @@ class Server:
         return statistics.median(json.loads(self.proc.stdout.readline()))
 
 
-def cost(tracer, out):
+def cost(tracer, out, *only):
     """Processes side by side, which work in turn, in another order each time."""
     ways = ["", "--probe=inject", "--probe=inject --gpu-time", "--probe=inject --gpu-time=nodes", "--probe=uprobe --gpu-time"]
-    for what in ("gpt2", "graph"):
+    for what in only or ("gpt2", "graph"):
         servers = [Server(tracer, out, i, way, what) for i, way in enumerate(ways * 2)]
         for s in servers:
             assert s.proc.stdout.readline() == "ready\n", s.way
         turns = []
-        for _ in range(12):
+        for _ in range(36):
             took = collections.defaultdict(list)
             for s in random.sample(servers, len(servers)):
-                took[s.way].append(s.rounds(3))
+                took[s.way].append(s.rounds(1))
             turns.append(took)
         for s in servers:
             s.proc.stdin.close()
@@ -126,7 +146,8 @@ def beside(tracer, out):
 def main():
     tracer, out, *parts = sys.argv[1:]
     for part in parts or ["programs", "sums", "cost", "beside"]:
-        globals()[part](tracer, out)
+        name, *only = part.split(":")
+        globals()[name](tracer, out, *only)
 
 
 if __name__ == "__main__":
