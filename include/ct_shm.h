@@ -21,6 +21,8 @@
 
 /* Environment of a traced program. SOCKET: "@name" is in the abstract namespace, else a path. */
 #define CT_ENV_SOCKET "CUDATRACE_SOCKET"
+/* Beside the library, where a daemon has put both (trace.gpu_time). */
+#define CT_SHM_SOCKET "socket"
 /* What CUDA_INJECTION64_PATH was before: the library loads it. */
 #define CT_ENV_CHAIN "CUDATRACE_CHAIN"
 /* Without a tracer: where the trace goes. */

@@ -8,6 +8,7 @@
 #include "inject.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -68,6 +69,32 @@ bool process_is_forked(void)
 	return forked;
 }
 
+/* Where the library's file lies; a daemon listens there if there is a socket. */
+static bool find_beside(const struct object *o, void *arg)
+{
+	const char *slash;
+	char *path = arg;
+	size_t len;
+
+	if (!object_has(o, inject_thunks, false, false))
+		return false;
+	slash = strrchr(o->path, '/');
+	len = slash ? slash + 1 - o->path : 0;
+	if (len && len + sizeof(CT_SHM_SOCKET) <= sizeof(addr.sun_path)) {
+		memcpy(path, o->path, len);
+		strcpy(path + len, CT_SHM_SOCKET);
+	}
+	return true;
+}
+
+static const char *socket_beside(void)
+{
+	static char path[sizeof(addr.sun_path)];
+
+	objects_each(find_beside, path);
+	return path[0] && !syscall(SYS_faccessat, (long)AT_FDCWD, path, (long)F_OK) ? path : NULL;
+}
+
 bool process_setup(void)
 {
 	const char *name = getenv(CT_ENV_SOCKET);
@@ -75,6 +102,8 @@ bool process_setup(void)
 
 	verbose = getenv("CUDATRACE_VERBOSE");
 	if (!name || !*name)
+		name = socket_beside();
+	if (!name)
 		name = collector_name();
 	if (!name)
 		return false;

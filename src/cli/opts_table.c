@@ -279,13 +279,12 @@ static void set_collect(struct opts *o, const struct opt_row *row, const char *a
 
 static void set_gpu_time(struct opts *o, const struct opt_row *row, const char *arg)
 {
-	for (int i = CT_GPU_TIME_GRAPHS; gpu_time_name(i); i++) {
-		if (!arg || !strcmp(arg, gpu_time_name(i))) {
-			o->trace.gpu_time = i;
-			return;
-		}
-	}
-	opts__die("--gpu-time '%s': there is no such way; choose one of: graphs nodes", arg);
+	int mode = arg ? gpu_time_by_name(arg) : CT_GPU_TIME_GRAPHS;
+
+	if (mode < 0)
+		opts__die("--gpu-time '%s': there is no such way; choose one of: graphs nodes",
+			  arg);
+	o->trace.gpu_time = mode;
 }
 
 static void set_kernel_probe(struct opts *o, const struct opt_row *row, const char *arg)

@@ -8,6 +8,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "inject/inject.h"
+#include "model/gpu.h"
 #include "otlp/otlp.h"
 #include "rotate.h"
 #include "trace/tracer.h"
@@ -36,6 +38,9 @@ static const struct key keys[] = {
 	KEY("trace.detail", KEY_DETAIL, trace.detail, ""),
 	KEY("trace.kernel", KEY_BOOL, trace.kernel, "false"),
 	KEY("trace.gpu_ctxsw", KEY_BOOL, trace.gpu_ctxsw, "false"),
+	KEY("trace.gpu_time", KEY_GPU_TIME, trace.gpu_time, "off"),
+	KEY("trace.inject_folder", KEY_TEXT, trace.inject_folder, "/run/cudatrace/inject"),
+	KEY("trace.cupti", KEY_TEXT, trace.cupti, ""),
 	KEY("trace.hide", KEY_HIDE, trace.hide, "none"),
 	NUM("trace.buffer_size", KEY_SIZE, trace.buffer_size, "8M", 64 << 10, false),
 	KEY("files.directory", KEY_TEXT, files.directory, "/var/lib/cudatrace"),
@@ -164,6 +169,16 @@ static int read_detail(const char *text, enum api_detail *x)
 	return 0;
 }
 
+static int read_gpu_time(const char *text, enum ct_gpu_time *x)
+{
+	int mode = strcmp(text, "off") ? gpu_time_by_name(text) : CT_GPU_TIME_OFF;
+
+	if (mode < 0)
+		return -EINVAL;
+	*x = mode;
+	return 0;
+}
+
 /* How a value of the type is written. */
 static const char *const how_to[] = {
 	[KEY_BOOL] = "true or false",
@@ -175,6 +190,7 @@ static const char *const how_to[] = {
 	[KEY_COMPRESS] = "one of none, gzip, zstd",
 	[KEY_HIDE] = "one of none, strings, arguments",
 	[KEY_DETAIL] = "one of low, normal, high, all",
+	[KEY_GPU_TIME] = "one of off, graphs, nodes",
 };
 
 const char *config_how_to(enum key_type type)
@@ -206,6 +222,8 @@ static int read_value(const struct key *k, void *to, const char *text, uint64_t 
 		return read_hide(text, to);
 	case KEY_DETAIL:
 		return read_detail(text, to);
+	case KEY_GPU_TIME:
+		return read_gpu_time(text, to);
 	}
 	return -EINVAL;
 }
@@ -337,6 +355,12 @@ bool config__check(const struct config *c, const char *name, struct config_error
 		check_dump_fits(c, &at);
 	if (c->trace.buffer_size & (c->trace.buffer_size - 1))
 		config_wrong(&at, "trace.buffer_size must be a power of two, as in 8M");
+	if (c->trace.gpu_time && (c->trace.inject_folder[0] != '/' ||
+				  strlen(c->trace.inject_folder) > INJECT_FOLDER_MAX))
+		config_wrong(&at,
+			     "trace.inject_folder: '%s' must be a path from / of at most %d bytes: "
+			     "programs load the library from there",
+			     c->trace.inject_folder, INJECT_FOLDER_MAX);
 	if (c->trace.hide == CT_HIDE_ARGS &&
 	    (c->sample.on.memory_above || c->recorder.on.memory_above))
 		config_wrong(&at,
@@ -385,6 +409,10 @@ void config__print(const struct config *c,
 			break;
 		case KEY_DETAIL:
 			line(ctx, keys[i].path, detail_name(*(const enum api_detail *)p) ?: "");
+			break;
+		case KEY_GPU_TIME:
+			line(ctx, keys[i].path,
+			     gpu_time_name(*(const enum ct_gpu_time *)p) ?: "off");
 			break;
 		}
 	}

@@ -8,6 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "ct_shm.h"
 #include "ct_spec.h"
 #include "decode/cuda.h"
 #include "metrics/level.h"
@@ -41,6 +42,8 @@ struct config {
 		char *functions;
 		enum api_detail detail;
 		bool kernel, gpu_ctxsw;
+		enum ct_gpu_time gpu_time;
+		char *inject_folder, *cupti; /* cupti "": it is looked for */
 		enum ct_hide hide;
 		uint64_t buffer_size;
 	} trace;

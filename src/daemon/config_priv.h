@@ -14,7 +14,8 @@ enum key_type {
 	KEY_LEVEL,
 	KEY_COMPRESS,
 	KEY_HIDE,
-	KEY_DETAIL
+	KEY_DETAIL,
+	KEY_GPU_TIME
 };
 
 struct key {

@@ -271,6 +271,10 @@ static int open_tracer(struct daemon *d)
 			},
 		.wait = true,
 		.xids = true,
+		/* Functions have probes, of all processes: the library is there for that alone. */
+		.gpu_time = d->cfg->trace.gpu_time,
+		.inject_folder = d->cfg->trace.inject_folder,
+		.cupti = *d->cfg->trace.cupti ? d->cfg->trace.cupti : NULL,
 		.gpu_ctxsw = d->cfg->trace.gpu_ctxsw ? GPU_CTXSW_ON : GPU_CTXSW_OFF,
 		.gpu_stats_ms = d->cfg->gpu_stats.interval_ns / 1000000,
 		.fn = daemon__event,
@@ -356,6 +360,7 @@ static int start(struct daemon *d)
 	ret = add_events(d);
 	if (!ret && d->o->sandbox)
 		sandbox__enter(&(struct sandbox_needs){.daemon = true,
+						       .inject = d->cfg->trace.gpu_time,
 						       .gpu_log = d->cfg->trace.gpu_ctxsw});
 	return ret;
 }

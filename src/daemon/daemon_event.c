@@ -150,6 +150,9 @@ void daemon__event(void *ctx, const struct trace_event *ev)
 	struct daemon *d = ctx;
 	struct dproc *p = dprocs__of(&d->procs, ev);
 
+	/* Its library does not know the level. */
+	if (ev->kind == EVENT_GPU && (!p || p->level == LEVEL_OFF))
+		return;
 	metrics__event(d->metrics, p ? p->target : metrics__others(d->metrics), ev);
 	if (wants_line(d, p, ev)) {
 		write_line(d, p, ev);

@@ -63,6 +63,7 @@ void daemon__fill_self(struct daemon *d, struct metrics_self *self)
 	struct recorder_stats r = {0};
 	struct reader_stats reads;
 	struct otlp_stats ot = {0};
+	struct trace_end end = {0};
 	struct ct_totals sum;
 
 	*self = (struct metrics_self){
@@ -87,6 +88,11 @@ void daemon__fill_self(struct daemon *d, struct metrics_self *self)
 	self->reads_refused = reads.refused;
 	self->gpu_cnt = gpus__read(GPUS_DIR, self->gpus);
 	sources__totals(&d->t.sources, &sum);
+	sources__fill_end(&d->t.sources, &end);
+	self->gpu_lost[0] = end.gpu.dropped;
+	self->gpu_lost[1] = end.gpu.untimed;
+	self->gpu_lost[2] = end.gpu.lost;
+	self->gpu_discarded_bytes = end.gpu.discarded;
 	self->names_given_up = demangle_given_up();
 	memcpy(self->drops, sum.drops, sizeof(self->drops));
 	self->cost_seconds = sum.cost_ns / 1e9;

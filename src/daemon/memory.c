@@ -3,6 +3,7 @@
 
 #include "attach/attach.h"
 #include "http.h"
+#include "inject/inject.h"
 #include "otlp/queue.h"
 #include "pages.h"
 #include "procs.h"
@@ -90,6 +91,7 @@ uint64_t memory__most(const struct config *c, const struct quotas *q, unsigned c
 	if (*c->otlp.endpoint)
 		add(&s, "collector",
 		    c->otlp.queue * OTLP_SPAN_SZ + 2 * MIB + 2 * c->metrics.max_series * POINT_SZ);
+	add(&s, "processes with the library", c->trace.gpu_time ? inject__most() : 0);
 	add(&s, "control", CTL_SZ);
 	add(&s, "the rest", REST_SZ);
 	return s.bytes;

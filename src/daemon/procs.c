@@ -266,7 +266,8 @@ struct dproc *dprocs__of(struct dprocs *ps, const struct trace_event *ev)
 {
 	if (ev->kind == EVENT_LIBRARY && !ev->pid)
 		return NULL;
-	if (event_is(ev, NO_THREAD))
+	/* What a GPU executed is told of when the process may be gone. */
+	if (event_is(ev, NO_THREAD) || ev->kind == EVENT_GPU)
 		return dprocs__find(ps, ev->pid);
 	if (ev->kind == EVENT_PROCESS)
 		return dprocs__find(ps, ev->pid) ?: dprocs__find(ps, ev->process.parent_pid);

@@ -12,6 +12,7 @@
 #include <sys/epoll.h>
 #include <sys/random.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -32,7 +33,10 @@ static socklen_t address(const struct inject *in, struct sockaddr_un *sa)
 
 	*sa = (struct sockaddr_un){.sun_family = AF_UNIX};
 	memcpy(sa->sun_path, in->socket_name, len);
-	sa->sun_path[0] = 0;
+	if (in->o.folder)
+		len++;
+	else
+		sa->sun_path[0] = 0;
 	return offsetof(struct sockaddr_un, sun_path) + len;
 }
 
@@ -59,15 +63,21 @@ int door__open(struct inject *in)
 	if (getrandom(&secret, sizeof(secret), 0) != sizeof(secret))
 		return -EIO;
 	/* Nobody who is not told the name finds it by guessing, or has it already. */
-	if (in->o.name)
+	if (in->o.folder)
+		snprintf(in->socket_name, sizeof(in->socket_name), "%s/" CT_SHM_SOCKET,
+			 in->o.folder);
+	else if (in->o.name)
 		snprintf(in->socket_name, sizeof(in->socket_name), "%s", in->o.name);
 	else
 		snprintf(in->socket_name, sizeof(in->socket_name), "@cudatrace-%d-%016llx",
 			 getpid(), (unsigned long long)secret);
 	len = address(in, &sa);
 	in->listen_fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	/* The one before has ended without taking it away. */
+	if (in->o.folder)
+		unlink(in->socket_name);
 	if (in->listen_fd < 0 || bind(in->listen_fd, (void *)&sa, len) ||
-	    listen(in->listen_fd, WAITING_MAX))
+	    (in->o.folder && chmod(in->socket_name, 0666)) || listen(in->listen_fd, WAITING_MAX))
 		return -errno;
 	return open_or_shut(in);
 }
@@ -125,7 +135,7 @@ static bool let_in(struct inject *in, int fd)
 
 	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &len) || who.pid <= 0)
 		return false;
-	if (who.uid != in->o.uid) {
+	if (!in->o.folder && who.uid != in->o.uid) {
 		/* Not by the library, then: also not the child of one whom it sees. */
 		if (in->o.probes && !peers__living(in, who.pid))
 			in->o.probes->on_lost(in->o.ctx, who.pid);
@@ -288,7 +298,10 @@ void door__close(struct inject *in)
 {
 	while (in->conn_cnt)
 		drop(in, in->conn_cnt - 1);
-	if (in->listen_fd >= 0)
-		close(in->listen_fd);
+	if (in->listen_fd < 0)
+		return;
+	close(in->listen_fd);
 	in->listen_fd = -1;
+	if (in->o.folder)
+		unlink(in->socket_name);
 }

@@ -52,7 +52,7 @@ struct inject *inject__open(const struct inject_opts *o)
 	in->o = *o;
 	in->settings.fd = in->listen_fd = in->epoll_fd = in->timer_fd = -1;
 	in->next_ns = NONE;
-	in->library = o->name ? NULL : library__put();
+	in->library = o->name ? NULL : library__put(o->folder);
 	ret = in->library || o->name ? open_all(in) : -EACCES;
 	if (!ret)
 		return in;

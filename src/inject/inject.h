@@ -21,6 +21,8 @@ struct inject;
 
 /* Of a name in the abstract namespace of sockets. */
 #define INJECT_NAME_MAX 100
+/* Of the folder: a socket in it must have a name of at most 107 bytes. */
+#define INJECT_FOLDER_MAX 96
 
 /* Gets a record; it is valid during the call only, and its sizes are not checked yet. */
 typedef void (*inject_fn)(void *ctx, const void *rec, size_t size);
@@ -56,6 +58,9 @@ struct inject_opts {
 	uint64_t ring_sz; /* bytes of one thread's ring: a power of two */
 	const char *name; /* "@NAME" that they find us by; NULL: one that nobody can guess */
 	uid_t uid;	  /* processes of no other user */
+	/* Not NULL: the library and a socket beside it are put there, name and uid mean nothing:
+	 * whoever loads that library, of any user, finds us. */
+	const char *folder;
 	inject_fn fn;
 	void (*on_lib)(void *ctx, const struct inject_lib *lib);
 	const struct inject_probes *probes; /* NULL: functions have none */
@@ -86,6 +91,8 @@ void inject__totals(struct inject *in, struct ct_totals *sum);
 uint64_t inject__bad_records(const struct inject *in);
 /* --gpu-time: adds up what all processes say of it. */
 void inject__gpu_totals(const struct inject *in, struct ct_shm_gpu *sum);
+/* The most memory that it takes here, of what processes say. */
+uint64_t inject__most(void);
 /* Processes that are traced and still run. */
 unsigned inject__live(const struct inject *in);
 /* With probes: programs that the process ran before that life have ended. Gives calls that were in

@@ -163,7 +163,7 @@ struct inject {
 	struct inject_opts o;
 	struct settings settings;
 	int listen_fd, epoll_fd, timer_fd;
-	char socket_name[108]; /* "@..." */
+	char socket_name[108]; /* "@...", or a path */
 	char *library;	       /* path of the library's file */
 	struct conn conns[CONNS_MAX];
 	unsigned conn_cnt;
@@ -232,6 +232,6 @@ struct lib_file *files__of(struct inject *in, pid_t pid, const char *path);
 
 /* library.c */
 /* Puts the library where programs can load it; its path, or NULL after reporting. */
-char *library__put(void);
+char *library__put(const char *folder);
 
 #endif /* INJECT_PRIV_H */

@@ -46,7 +46,8 @@ static bool make_folder(const char *path)
 {
 	struct stat st;
 
-	if (mkdir(path, 0755) && errno != EEXIST)
+	/* The daemon's files are nobody else's by default. */
+	if (mkdir(path, 0755) ? errno != EEXIST : chmod(path, 0755))
 		return false;
 	return !lstat(path, &st) && S_ISDIR(st.st_mode) && st.st_uid == geteuid() &&
 	       !(st.st_mode & 022);
@@ -98,12 +99,27 @@ static bool write_file(const char *path)
 	return ok;
 }
 
-char *library__put(void)
+/* NULL: it cannot be. */
+static char *put(const char *path)
+{
+	return is_there(path) || (write_file(path) && is_there(path)) ? strdup(path) : NULL;
+}
+
+char *library__put(const char *folder)
 {
 	const char *runtime = getenv("XDG_RUNTIME_DIR");
 	char folders[3][4000] = {"/run/cudatrace"};
-	char path[4096];
+	char path[4096], *put_at;
 
+	if (folder) {
+		snprintf(path, sizeof(path), "%s/libcudatrace-inject.so", folder);
+		put_at = make_folder(folder) ? put(path) : NULL;
+		if (!put_at)
+			err("cannot put libcudatrace-inject.so into %s: it must be a folder of yours on a "
+			    "file system without noexec",
+			    folder);
+		return put_at;
+	}
 	if (geteuid() && runtime && runtime[0] == '/')
 		snprintf(folders[0], sizeof(folders[0]), "%s/cudatrace", runtime);
 	else if (geteuid())
@@ -115,8 +131,9 @@ char *library__put(void)
 			continue;
 		snprintf(path, sizeof(path), "%.4000s/libcudatrace-inject-%016llx.so", folders[i],
 			 (unsigned long long)hash());
-		if (is_there(path) || (write_file(path) && is_there(path)))
-			return strdup(path);
+		put_at = put(path);
+		if (put_at)
+			return put_at;
 	}
 	err("cannot put libcudatrace-inject.so anywhere that programs could load it from: %s, %s or "
 	    "%s must be a folder of yours on a file system without noexec",

@@ -149,6 +149,11 @@ bool peers__has_ended(const struct peer *p)
 	return poll(&fd, 1, 0) > 0;
 }
 
+uint64_t inject__most(void)
+{
+	return PEERS_MAX * (sizeof(struct peer) + CT_SHM_SLOTS * sizeof(struct shm_slot));
+}
+
 unsigned inject__live(const struct inject *in)
 {
 	unsigned cnt = 0;

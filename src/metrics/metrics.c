@@ -40,6 +40,8 @@ static bool take_some(struct metrics *m, struct metrics_target *t, unsigned n)
 	return true;
 }
 
+const char *const metrics_gpu_lost[METRICS_GPU_LOST] = {"dropped", "untimed", "lost"};
+
 static bool take_series(struct metrics *m, struct metrics_target *t)
 {
 	return take_some(m, t, 1);
@@ -64,6 +66,7 @@ static void free_target(struct metrics_target *t)
 	struct error_metrics *e, *e2;
 	struct cmd_metrics *c, *c2;
 	struct gpu_metrics *g, *g2;
+	struct run_metrics *r, *r2;
 
 	HASH_ITER (hh, t->fns, f, f2) {
 		HASH_DEL(t->fns, f);
@@ -80,6 +83,10 @@ static void free_target(struct metrics_target *t)
 	HASH_ITER (hh, t->resident_on, g, g2) {
 		HASH_DEL(t->resident_on, g);
 		free(g);
+	}
+	HASH_ITER (hh, t->runs, r, r2) {
+		HASH_DEL(t->runs, r);
+		free(r);
 	}
 	for (int api = 0; api < API_CNT; api++)
 		for (int class = 0; class < CLASS_CNT; class ++)
@@ -325,6 +332,22 @@ static void on_ctxsw(struct metrics *m, struct metrics_target *t, const struct t
 	g->total_ns += event_duration_ns(ev);
 }
 
+static void on_run(struct metrics *m, struct metrics_target *t, const struct trace_event *ev)
+{
+	struct run_metrics *r, like = {.key.device = ev->gpu.device};
+
+	strncpy(like.key.op, ev->op, sizeof(like.key.op) - 1);
+	HASH_FIND(hh, t->runs, &like.key, sizeof(like.key), r);
+	if (!r) {
+		if (!take_some(m, t, 2) || !(r = calloc(1, sizeof(*r))))
+			return;
+		r->key = like.key;
+		HASH_ADD(hh, t->runs, key, sizeof(r->key), r);
+	}
+	r->cnt++;
+	r->total_ns += event_duration_ns(ev);
+}
+
 static void on_xid(struct metrics *m, const struct trace_event *ev)
 {
 	char gpu[sizeof(m->xids[0].gpu)];
@@ -403,6 +426,8 @@ void metrics__event(struct metrics *m, struct metrics_target *t, const struct tr
 		on_driver(m, t, ev);
 	else if (t && ev->kind == EVENT_CTXSW)
 		on_ctxsw(m, t, ev);
+	else if (t && ev->kind == EVENT_GPU)
+		on_run(m, t, ev);
 }
 
 void metrics__errors(struct metrics *m, struct metrics_target *t, const struct api_fn *fn,

@@ -32,10 +32,15 @@ struct metrics_files {
 	const char *error;	/* why nothing is written now, or NULL */
 };
 
+#define METRICS_GPU_LOST 3
+extern const char *const metrics_gpu_lost[METRICS_GPU_LOST];
+
 /* What belongs to no target. */
 struct metrics_self {
 	const char *version, *driver_version, *hostname;
 	uint64_t now_ns;
+	/* of executions on GPUs (trace.gpu_time), by metrics_gpu_lost[] */
+	uint64_t gpu_lost[METRICS_GPU_LOST], gpu_discarded_bytes;
 	bool dcgm;			/* what DCGM has, under its names */
 	enum ct_hide hide;		/* what has no metrics: sizes are not read */
 	double cpu_seconds, start_time; /* of the daemon; since the epoch */

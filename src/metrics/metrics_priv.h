@@ -54,6 +54,16 @@ struct gpu_metrics {
 	UT_hash_handle hh;
 };
 
+/* What a device of the process executed, by operation. */
+struct run_metrics {
+	struct {
+		uint32_t device;
+		char op[12];
+	} key;
+	uint64_t cnt, total_ns;
+	UT_hash_handle hh;
+};
+
 struct target_key {
 	const char *namespace, *pod, *container, *command;
 };
@@ -68,6 +78,7 @@ struct metrics_target {
 	struct error_metrics *errors;
 	struct cmd_metrics *cmds;
 	struct gpu_metrics *resident_on;
+	struct run_metrics *runs;
 	struct hist *durations[API_CNT][CLASS_CNT];
 	unsigned hist_cnt;
 	uint64_t launches, nodes, graph_launches;

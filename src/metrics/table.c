@@ -86,6 +86,23 @@ static void residents_points(POINTS)
 		PUT({g->bus}, .number = g->cnt, .seconds = g->total_ns / 1e9);
 }
 
+static void runs_points(POINTS)
+{
+	const struct run_metrics *r, *next;
+	char device[16];
+
+	HASH_ITER (hh, t->runs, r, next) {
+		snprintf(device, sizeof(device), "%u", r->key.device);
+		PUT({device, r->key.op}, .number = r->cnt, .seconds = r->total_ns / 1e9);
+	}
+}
+
+static void gpu_lost_points(POINTS)
+{
+	for (unsigned i = 0; i < METRICS_GPU_LOST; i++)
+		PUT({metrics_gpu_lost[i]}, .number = s->gpu_lost[i]);
+}
+
 static void build_points(POINTS)
 {
 	PUT({s->version, s->driver_version, api_hide_name(s->hide)}, .number = 1);

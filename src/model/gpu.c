@@ -229,6 +229,14 @@ const char *gpu_time_name(int mode)
 	return mode >= 0 && mode < (int)(sizeof(names) / sizeof(names[0])) ? names[mode] : NULL;
 }
 
+int gpu_time_by_name(const char *name)
+{
+	for (int i = CT_GPU_TIME_GRAPHS; gpu_time_name(i); i++)
+		if (!strcmp(name, gpu_time_name(i)))
+			return i;
+	return -1;
+}
+
 void gpu_state_text(const struct ct_shm_gpu *gpu, char *buf, size_t size)
 {
 	switch (gpu->state) {

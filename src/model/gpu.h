@@ -72,6 +72,8 @@ void gpu_row_name(const struct trace_event *ev, char buf[GPU_ROW_NAME_SZ]);
 struct ct_shm_gpu;
 /* "graphs", "nodes"; NULL. */
 const char *gpu_time_name(int mode);
+/* CT_GPU_TIME_*; negative: there is none of that name. */
+int gpu_time_by_name(const char *name);
 /* What became of it in a process, for people. */
 void gpu_state_text(const struct ct_shm_gpu *gpu, char *buf, size_t size);
 

@@ -80,6 +80,7 @@ static int inject_open(struct source *s, struct tracer *t)
 		.ring_sz = ring_sz > RING_SZ_MIN ? ring_sz : RING_SZ_MIN,
 		.uid = t->o.inject_uid,
 		.name = t->o.inject_name,
+		.folder = t->o.inject_folder,
 		.fn = on_record,
 		.on_lib = on_lib,
 		.probes = t->both || only_gpu ? &probes : NULL,

@@ -38,6 +38,7 @@ struct tracer_opts {
 	enum probe probe;	   /* not PROBE_AUTO */
 	uid_t inject_uid;	   /* PROBE_INJECT, PROBE_BOTH: processes of this user, */
 	const char *inject_name;   /* who find us by this name; NULL: the tracer chooses it */
+	const char *inject_folder; /* as inject_opts has it; or NULL */
 	struct attach_opts attach; /* fns and abi are the tracer's */
 	enum ct_gpu_time gpu_time;
 	const char *cupti;	  /* path, or NULL */

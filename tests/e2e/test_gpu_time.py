@@ -6,11 +6,15 @@ calls; and what is missing is said."""
 import collections
 import json
 import os
+import pathlib
 import re
 import shutil
 import signal
+import socket
 import subprocess
+import tempfile
 import time
+import urllib.request
 
 import pytest
 from helpers.jsonl import Trace
@@ -304,3 +308,106 @@ SAME(CUPTI_ACTIVITY_MEMCPY_KIND_HTOD, 1); SAME(CUPTI_ACTIVITY_MEMCPY_KIND_DTOH, 
     inject = os.path.join(os.path.dirname(TESTS), "inject")
     ran = subprocess.run(["gcc", "-fsyntax-only", "-I" + include, "-I" + inject, "-x", "c", "-"], input=source, text=True, capture_output=True, check=False)
     assert ran.returncode == 0, ran.stderr[:2000]
+
+
+class Daemon:
+    """One that has the library at hand, in a folder of its own."""
+
+    def __init__(self, folder, *args):
+        self.folder, self.log = folder / "inject", folder / "log"
+        conf = folder / "d.yaml"
+        with socket.socket() as s:
+            s.bind(("127.0.0.1", 0))
+            self.at = "127.0.0.1:%d" % s.getsockname()[1]
+        conf.write_text(f"level: trace\ntrace: {{gpu_time: graphs, inject_folder: {self.folder}}}\n"
+                        f"metrics: {{listen: '{self.at}'}}\nctl: {{socket: {folder}/ctl.sock}}\n"
+                        f"files: {{directory: {folder}/files, compress: none}}\nrecorder: {{seconds: 0}}\n")
+        with open(self.log, "wb") as log:
+            self.p = subprocess.Popen([CUDATRACE, "daemon", "--config", conf, "--libcuda", FAKE + "/libcuda.so.1", *args],
+                                      stdout=log, stderr=subprocess.STDOUT)
+        until(lambda: self.p.poll() is not None or "metrics on" in self.log.read_text(), 60)
+        assert self.p.poll() is None, self.log.read_text()
+
+    def metric(self, name, **labels):
+        """The sum of those that have these labels."""
+        with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(f"http://{self.at}/metrics", timeout=20) as f:
+            lines = [line for line in f.read().decode().splitlines() if line.startswith(name + "{")]
+        return sum(float(line.split()[-1]) for line in lines if all(f'{k}="{v}"' in line for k, v in labels.items()))
+
+    def stop(self):
+        self.p.send_signal(signal.SIGTERM)
+        assert self.p.wait(30) == 0, self.log.read_text()
+
+
+@pytest.fixture
+def for_all():
+    """A folder that every user can look into, and a file there that all can write."""
+    with tempfile.TemporaryDirectory() as path:
+        folder = pathlib.Path(path)
+        folder.chmod(0o755)
+        (folder / "counts").touch()
+        (folder / "counts").chmod(0o666)
+        yield folder
+
+
+def opted_in(d, counts, *argv, **kwargs):
+    """A program that loads the daemon's library, as in a pod: in another network namespace, and of another user."""
+    env = {**os.environ, "LD_LIBRARY_PATH": f"{FAKE}:{O}/cupti", "CUDA_INJECTION64_PATH": f"{d.folder}/libcudatrace-inject.so",
+           "FAKE_CUPTI_COUNTS": str(counts)}
+    return subprocess.run(["unshare", "--net", "setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", *argv], env=env, check=True, **kwargs)
+
+
+def test_daemon(for_all):
+    needs_tracing()
+    counts = for_all / "counts"
+    d = Daemon(for_all)
+    opted_in(d, counts, SAMPLE, "--quiet", "--tokens", "10")
+    # One that did not ask for it.
+    subprocess.run([SAMPLE, "--quiet", "--tokens", "10"], env={**os.environ, "LD_LIBRARY_PATH": f"{FAKE}:{O}/cupti"}, check=True)
+    made = collections.Counter()
+    for line in counts.read_text().splitlines():
+        made[line.split()[0]] += int(line.split()[1])
+    assert made["kernel"] > 100 and made["graph"]
+    until(lambda: d.metric("cudatrace_gpu_executions_total") >= sum(made.values()), 20)
+    for op, cnt in made.items():
+        assert d.metric("cudatrace_gpu_executions_total", op=op, command="sample", device="0") == cnt
+    assert d.metric("cudatrace_gpu_execution_seconds_total", op="kernel") == pytest.approx(made["kernel"] * 5e-6, rel=0.05)
+    assert d.metric("cudatrace_gpu_executions_lost_total") == 0
+    d.stop()
+    assert not (d.folder / "socket").exists()
+    lines = [json.loads(line) for f in (for_all / "files").iterdir() for line in f.read_text().splitlines() if line.startswith("{")]
+    gpu = [e for e in lines if e["type"] == "gpu"]
+    assert len(gpu) == sum(made.values()) and len({e["pid"] for e in gpu}) == 1
+    calls = {e["id"]: e for e in lines if "symbol" in e}
+    assert all(calls[e["call_id"]]["name"] == e["call"] for e in gpu)
+
+
+def test_daemon_is_killed_and_comes_back(for_all):
+    needs_tracing()
+    counts = for_all / "counts"
+    d = Daemon(for_all)
+    d.p.kill()
+    d.p.wait()
+    # Nobody answers: the program runs, untraced.
+    opted_in(d, counts, SAMPLE, "--quiet", "--tokens", "2")
+    assert not counts.read_text()
+    d = Daemon(for_all)
+    opted_in(d, counts, SAMPLE, "--quiet", "--tokens", "2")
+    until(lambda: d.metric("cudatrace_gpu_executions_total", op="kernel") > 10, 20)
+    d.stop()
+
+
+def test_daemon_of_a_process_that_is_off(for_all):
+    needs_tracing()
+    counts = for_all / "counts"
+    d = Daemon(for_all, "--set", "level=off")
+    opted_in(d, counts, SAMPLE, "--quiet", "--tokens", "2")
+    assert counts.read_text() and d.metric("cudatrace_gpu_executions_total") == 0
+    d.stop()
+    assert not [line for f in (for_all / "files").iterdir() for line in f.read_text().splitlines() if '"type":"gpu"' in line]
+
+
+@pytest.mark.parametrize("value", ["trace.gpu_time=yes", "trace.inject_folder=here"])
+def test_daemon_config(value):
+    ran = cudatrace("daemon", "--check-config", "--config", "/dev/null", "--set", "trace.gpu_time=nodes", "--set", value)
+    assert ran.status and value.split("=")[0] in ran.err
