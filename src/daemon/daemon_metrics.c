@@ -71,6 +71,7 @@ void daemon__fill_self(struct daemon *d, struct metrics_self *self)
 		.driver_version = d->t.facts.driver,
 		.hostname = d->t.facts.uts.nodename,
 		.now_ns = now_ns(),
+		.gpu_time = d->cfg->trace.gpu_time,
 		.dcgm = d->cfg->gpu_stats.interval_ns && d->cfg->gpu_stats.dcgm,
 		.hide = d->t.o.attach.hide,
 		.cpu_seconds = cpu_seconds(),

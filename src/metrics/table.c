@@ -99,8 +99,14 @@ static void runs_points(POINTS)
 
 static void gpu_lost_points(POINTS)
 {
-	for (unsigned i = 0; i < METRICS_GPU_LOST; i++)
+	for (unsigned i = 0; s->gpu_time && i < METRICS_GPU_LOST; i++)
 		PUT({metrics_gpu_lost[i]}, .number = s->gpu_lost[i]);
+}
+
+static void gpu_discarded_points(POINTS)
+{
+	if (s->gpu_time)
+		PUT({0}, .number = s->gpu_discarded_bytes);
 }
 
 static void build_points(POINTS)
