@@ -18,13 +18,14 @@
 #include "collect.h"
 #include "left_out.h"
 #include "report/work/driver_calls.h"
+#include "report/work/gpu.h"
 #include "report/time/idle.h"
 #include "report/iter/iter.h"
 #include "report/memory/memory.h"
 #include "report/time/stage.h"
 #include "report/time/wait.h"
 
-enum thing_kind { THING_WHOLE, THING_FUNCTION, THING_KERNEL, THING_KIND_CNT };
+enum thing_kind { THING_WHOLE, THING_FUNCTION, THING_KERNEL, THING_EXECUTION, THING_KIND_CNT };
 
 struct value {
 	uint64_t cnt, ns;
@@ -42,9 +43,11 @@ struct diff {
 	struct report_opts opts;
 	struct trace_info info[2];
 	struct report *report[2];
-	struct thing *functions, *kernels; /* by name's address, which is its text */
+	/* By name's address, which is its text. executions: of GPUs (--gpu-time) */
+	struct thing *functions, *kernels, *executions;
 	struct value calls[2], launches[2], errors[2], copied[2][COPY_DIR_PEER + 1];
 	uint64_t lost[2];
+	bool has_gpu[2];
 	struct thing **things; /* all, ordered */
 	unsigned cnt, differ_cnt;
 };
@@ -88,11 +91,20 @@ static void count(struct thing **table, enum thing_kind kind, int side, const ch
 	t->v[side].ns += ns;
 }
 
+static void on_execution(struct diff *d, int side, const struct trace_event *ev)
+{
+	d->has_gpu[side] = true;
+	count(&d->executions, THING_EXECUTION, side, ev->gpu.kernel ?: ev->name,
+	      event_duration_ns(ev));
+}
+
 void diff__event(struct diff *d, int side, const struct trace_event *ev)
 {
 	uint64_t ns;
 
 	report__event(d->report[side], ev);
+	if (ev->kind == EVENT_GPU)
+		on_execution(d, side, ev);
 	if (ev->kind != EVENT_CALL || !ev->fn)
 		return;
 	ns = event_returned(ev) ? event_duration_ns(ev) : 0;
@@ -152,6 +164,7 @@ static void add_whole(struct diff *d)
 	struct wait_result wait[2];
 	struct stage_result stage[2];
 	struct driver_result drv[2];
+	struct gpu_result gpu[2];
 	bool hidden = d->report[0]->args_hidden || d->report[1]->args_hidden;
 	struct value load[2], blocked[2], drivers[2];
 	char name[32];
@@ -165,6 +178,7 @@ static void add_whole(struct diff *d)
 		wait_result(d->report[i], &wait[i]);
 		stage_result(d->report[i], &stage[i]);
 		driver_result(d->report[i], &drv[i]);
+		gpu_result(d->report[i], &gpu[i]);
 		load[i] = BOTH(l->call_cnt, l->wall_ns);
 		blocked[i] = BOTH(wait[i].count, wait[i].total_ns);
 		drivers[i] = BOTH(drv[i].ioctl_cnt, drv[i].total_ns);
@@ -192,6 +206,19 @@ static void add_whole(struct diff *d)
 	for (int dir = COPY_NONE + 1; !hidden && dir <= COPY_DIR_PEER; dir++) {
 		snprintf(name, sizeof(name), "copied %s", copy_dir_name(dir));
 		add(d, name, true, true, true, d->copied[0][dir], d->copied[1][dir]);
+	}
+	/* In a trace without GPU times the GPU was not idle. */
+	if (gpu[0].executions && gpu[1].executions) {
+		add(d, "GPU computed", false, false, true, TIME(gpu[0].compute_ns),
+		    TIME(gpu[1].compute_ns));
+		add(d, "GPU copied", false, false, true, TIME(gpu[0].copy_ns),
+		    TIME(gpu[1].copy_ns));
+		add(d, "GPU did both", false, false, true, TIME(gpu[0].overlap_ns),
+		    TIME(gpu[1].overlap_ns));
+		add(d, "GPU idle, measured", false, false, true,
+		    TIME(gpu[0].span_ns - gpu[0].busy_ns), TIME(gpu[1].span_ns - gpu[1].busy_ns));
+		add(d, "wait for the GPU (median)", false, false, true, TIME(gpu[0].queue_p50_ns),
+		    TIME(gpu[1].queue_p50_ns));
 	}
 	if (drv[0].traced || drv[1].traced)
 		add(d, "ioctls", false, true, true, SIDES(drivers));
@@ -264,7 +291,8 @@ static const char *what_is_hidden(const struct diff *d)
 
 unsigned diff__finish(struct diff *d)
 {
-	size_t max = WHOLE_MAX + HASH_COUNT(d->functions) + HASH_COUNT(d->kernels);
+	size_t max = WHOLE_MAX + HASH_COUNT(d->functions) + HASH_COUNT(d->kernels) +
+		     HASH_COUNT(d->executions);
 	unsigned whole;
 
 	for (int i = 0; i < 2; i++)
@@ -278,6 +306,8 @@ unsigned diff__finish(struct diff *d)
 	/* One that has no names has lost none. */
 	if (!what_is_hidden(d))
 		take_all(d, &d->kernels);
+	if (!what_is_hidden(d) && d->has_gpu[0] && d->has_gpu[1])
+		take_all(d, &d->executions);
 	qsort(d->things + whole, d->cnt - whole, sizeof(*d->things), by_change);
 	for (unsigned i = 0; i < d->cnt; i++)
 		d->differ_cnt += differs(d->things[i]);
@@ -343,6 +373,10 @@ void diff__print(const struct diff *d, const struct term *term, unsigned top)
 	if (what_is_hidden(d))
 		term_para(term, "Hidden: %s: what is known from them is not compared.",
 			  what_is_hidden(d));
+	if (d->has_gpu[0] != d->has_gpu[1])
+		term_para(term,
+			  "Only the trace %s has GPU times (--gpu-time): they are not compared.",
+			  d->has_gpu[0] ? "before" : "after");
 	left_out_print(term);
 	if (!d->differ_cnt) {
 		term_para(term,
@@ -358,11 +392,12 @@ void diff__print(const struct diff *d, const struct term *term, unsigned top)
 	print_kind(d, term, THING_WHOLE, "before|after|time|time|ratio|in all", TABLE_ROWS);
 	print_kind(d, term, THING_FUNCTION, "before|after|time|time|ratio|function", top);
 	print_kind(d, term, THING_KERNEL, "before|after|time|time|ratio|kernel", top);
+	print_kind(d, term, THING_EXECUTION, "before|after|time|time|ratio|on the GPU", top);
 }
 
 void diff__json(const struct diff *d, struct json *j)
 {
-	static const char *const kinds[THING_KIND_CNT] = {"all", "functions", "kernels"};
+	static const char *const kinds[THING_KIND_CNT] = {"all", "functions", "kernels", "gpu"};
 
 	json_open(j, NULL);
 	json_u64(j, "diff", 1);
@@ -418,6 +453,10 @@ void diff__free(struct diff *d)
 	}
 	HASH_ITER (hh, d->kernels, t, next) {
 		HASH_DEL(d->kernels, t);
+		free_thing(t);
+	}
+	HASH_ITER (hh, d->executions, t, next) {
+		HASH_DEL(d->executions, t);
 		free_thing(t);
 	}
 	for (unsigned i = 0; i < d->cnt; i++)

@@ -310,6 +310,29 @@ SAME(CUPTI_ACTIVITY_MEMCPY_KIND_HTOD, 1); SAME(CUPTI_ACTIVITY_MEMCPY_KIND_DTOH, 
     assert ran.returncode == 0, ran.stderr[:2000]
 
 
+def test_diff(tmp_path):
+    """What GPUs executed is compared where both traces have it."""
+    few, many = tmp_path / "few.jsonl", tmp_path / "many.jsonl"
+    for path, tokens in (few, "4"), (many, "8"):
+        cudatrace("-q", "--gpu-time", "--probe=inject", "--jsonl", path, "--", SAMPLE, "--quiet", "--tokens", tokens,
+                  env={"LD_LIBRARY_PATH": f"{FAKE}:{O}/cupti"})
+    d = json.loads(cudatrace("diff", "--json", few, many).out)
+    ran = {x["name"]: x for x in d["gpu"]}
+    for path, when in (few, "before"), (many, "after"):
+        per = collections.Counter()
+        for e in Trace(path).ev:
+            if e["type"] == "gpu":
+                per[e.get("kernel", e["name"])] += 1
+        assert {k: v["count_" + when] for k, v in ran.items() if v["count_" + when]} == per
+    computed = {x["name"]: x for x in d["all"]}["GPU computed"]
+    assert computed["changed"] and computed["before_ns"] < computed["after_ns"]
+    assert "on the GPU" in cudatrace("diff", few, many).out
+    plain = tmp_path / "plain.jsonl"
+    cudatrace("-q", "--probe=inject", "--jsonl", plain, "--", SAMPLE, "--quiet", "--tokens", "8", env={"LD_LIBRARY_PATH": FAKE})
+    said = cudatrace("diff", plain, many).out
+    assert "Only the trace after has GPU times" in said and "on the GPU" not in said and "GPU computed" not in said
+
+
 class Daemon:
     """One that has the library at hand, in a folder of its own."""
 
