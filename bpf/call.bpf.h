@@ -59,6 +59,8 @@ static __always_inline __u32 call_begin(struct ct_thread *t, const struct ct_fra
 	c->word_cnt = word_cnt;
 	c->cap_cnt = 0;
 	c->stack_cnt = 0;
+	c->python_cnt = 0;
+	c->python = 0;
 	c->ioctl_cnt = f->ioctl_cnt;
 	c->ioctl_ns = f->ioctl_ns;
 	c->off_cpu_ns = t->off_cpu_ns - f->off_cpu_ns;
@@ -225,6 +227,8 @@ static __always_inline void call_send_entry(struct pt_regs *ctx, struct ct_threa
 	size = call_capture(t, f, spec, false, size);
 	if (spec->flags & CT_SPEC_F_STACK)
 		size += stack_of_entry(ctx, t, size);
+	if (spec->flags & CT_SPEC_F_PYTHON)
+		size += python_of(t, size);
 	thread_send(t, size);
 }
 
@@ -465,6 +469,8 @@ static __always_inline void call_end(struct pt_regs *ctx, struct ct_thread *t, s
 	size = call_capture(t, f, spec, ok, size);
 	if (spec->flags & CT_SPEC_F_STACK)
 		size += stack_of_return(ctx, t, size);
+	if (spec->flags & CT_SPEC_F_PYTHON)
+		size += python_of(t, size);
 	thread_send(t, size);
 	/* Not before: names that are told from here on must come behind this record. */
 	if (spec->flags & CT_SPEC_F_UNLOADS)

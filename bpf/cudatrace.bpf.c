@@ -10,6 +10,7 @@
  *   pointee.bpf.h the memory that their arguments point to
  *   name.bpf.h   kernel names, through their handles
  *   stack.bpf.h  --stack: who made the call
+ *   python.bpf.h --python: which Python code made the call
  *   count.bpf.h  calls that are counted, levels of functions and processes
  *   cost.bpf.h   what all that costs who makes the calls
  *   proc.bpf.h   processes that come and go, libraries that are mapped
@@ -36,6 +37,7 @@
 #include "cost.bpf.h"
 #include "pointee.bpf.h"
 #include "stack.bpf.h"
+#include "python.bpf.h"
 #include "place.bpf.h"
 #include "inside.bpf.h"
 #include "thread.bpf.h"

@@ -47,6 +47,7 @@ static __always_inline int proc_fork(struct task_struct *parent, struct task_str
 		return 0;
 	}
 	inside_fork(ppid, pid);
+	python_fork(ppid, pid);
 	send_task(CT_REC_FORK, child, pid, pid, ppid, 0, child->comm);
 	return 0;
 }
@@ -64,6 +65,7 @@ static __always_inline int proc_exec(struct task_struct *task, __u32 old_tid)
 	p->level = CT_PROC_DEFAULT;
 	p->life = task_life(task);
 	inside_end(pid);
+	python_end(pid);
 	names_forget(pid);
 	if (!cfg.pidns)
 		thread_end(old_tid);
@@ -84,6 +86,7 @@ static __always_inline int proc_exit(struct task_struct *task)
 		return 0;
 	bpf_map_delete_elem(&held, &pid);
 	inside_end(pid);
+	python_end(pid);
 	p = bpf_map_lookup_elem(&pids, &pid);
 	if (!p)
 		return 0;
@@ -248,7 +251,8 @@ static __always_inline int proc_mmap(void)
 		total_drop(CT_DROP_LIB);
 		return 0;
 	}
-	if (p && p->flags & CT_PID_F_STOP_ON_LIB && !call.compat && !known) {
+	if (p && p->flags & CT_PID_F_STOP_ON_LIB && !call.compat &&
+	    (!known || !python_is_known(pid))) {
 		/* First: should the tracer die now, its guard must know (src/attach/guard.h). */
 		p->flags |= CT_PID_F_STOPPED;
 		if (!bpf_send_signal(SIGSTOP))

@@ -9,7 +9,7 @@
 /* Bytes of addresses from the first on, which is the instruction pointer; 0: none. */
 static __noinline long stack_read(void *ctx, struct ct_thread *t, __u32 off)
 {
-	if (off > CT_OUT_SZ_MAX + CT_CAP_SZ_MAX)
+	if (off > CT_OUT_STACK_OFF_MAX)
 		return 0;
 	return bpf_get_stack(ctx, t->out + off, CT_STACK_MAX * 8, BPF_F_USER_STACK);
 }
@@ -47,7 +47,7 @@ static __always_inline __u32 stack_of_entry(struct pt_regs *ctx, struct ct_threa
 	ret = PT_REGS_RET(ctx);
 #endif
 	barrier_var(off);
-	if (off > CT_OUT_SZ_MAX + CT_CAP_SZ_MAX)
+	if (off > CT_OUT_STACK_OFF_MAX)
 		return 0;
 	__builtin_memcpy(t->out + off, &ret, sizeof(ret));
 	return stack_took(t, n);

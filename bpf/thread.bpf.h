@@ -64,8 +64,9 @@ static __always_inline void thread_send(struct ct_thread *t, __u32 size)
 	if (size > sizeof(t->out))
 		size = sizeof(t->out);
 	c->rec.size = size;
-	if (!rec_send(t->out, size, false))
+	if (!rec_send(t->out, size, t->wake))
 		t->drops[CT_DROP_CALL]++;
+	t->wake = 0;
 }
 
 #endif /* CT_THREAD_BPF_H */

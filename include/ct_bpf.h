@@ -39,9 +39,12 @@ _Static_assert(sizeof(struct ct_frame) == 64 + 8 * CT_MAX_WORDS, "ct_frame is pa
 
 /* Longest record: pointees stop when the next one would begin behind CT_OUT_SZ_MAX. */
 #define CT_OUT_SZ_MAX 2048
+/* Behind them: the last one, a stack, frames of Python. */
+#define CT_OUT_STACK_OFF_MAX  (CT_OUT_SZ_MAX + CT_CAP_SZ_MAX)
+#define CT_OUT_PYTHON_OFF_MAX (CT_OUT_STACK_OFF_MAX + CT_STACK_MAX * 8)
+#define CT_OUT_SZ	      (CT_OUT_PYTHON_OFF_MAX + CT_PYTHON_MAX * sizeof(struct ct_python_frame))
 
-_Static_assert(sizeof(struct ct_name) + CT_NAME_SZ_MAX <=
-		       CT_OUT_SZ_MAX + CT_CAP_SZ_MAX + CT_STACK_MAX * 8,
+_Static_assert(sizeof(struct ct_name) + CT_NAME_SZ_MAX <= CT_OUT_SZ,
 	       "a name is put together in ct_thread.out, too");
 
 /* Each processor's own, in a cache line of its own; those of more share. No atomics: what gets lost
@@ -119,6 +122,26 @@ struct ct_fn_cost {
 	__u64 found_ns;
 };
 
+/* Bytes of a Python frame that are read at most. */
+#define CT_PYTHON_FRAME_SZ_MAX 128
+
+/*
+ * Value of the `pythons` map, keyed by process id: where its Python keeps what its threads run.
+ * What is in a frame is counted from the first byte that is read of it.
+ */
+struct ct_python {
+	__u64 runtime; /* address of _PyRuntime; 0: there is no Python that is known */
+	__u32 interpreters, interpreter_next, threads; /* of the runtime, of an interpreter */
+	__u16 thread_next, thread_id, thread_frame;    /* of a thread state */
+	__u16 cframe_frame;			       /* CT_PYTHON_NONE: it has no such thing */
+	__u16 frame_off, frame_sz;		       /* what of a frame is read */
+	__u16 frame_code, frame_back, frame_ip, frame_owner;
+	__u16 owner_min; /* those of such owners are no code; CT_PYTHON_NONE: all are */
+	__u16 pad;
+};
+_Static_assert(sizeof(struct ct_python) == 48, "ct_python is part of the ABI");
+#define CT_PYTHON_NONE 0xffff
+
 /* State of one thread; value of the `threads` map, keyed by thread id. Only the thread itself
  * writes it, so the counters need no atomics and exact accounting costs nothing; out is where a
  * record is put together, for the same reason: preemption cannot mix two. */
@@ -138,7 +161,12 @@ struct ct_thread {
 	__u64 stats[CT_STAT_CNT];
 	__u64 drops[CT_DROP_CNT];
 	struct ct_frame frames[CT_MAX_DEPTH];
-	__u8 out[CT_OUT_SZ_MAX + CT_CAP_SZ_MAX + CT_STACK_MAX * 8];
+	/* --python: its thread state, and the first of all states when it was looked for in vain */
+	__u64 python, python_head;
+	__u64 python_key;     /* of the frames of the record that is put together */
+	__u32 wake, reserved; /* 1: the reader is woken for it */
+	__u8 python_frame[CT_PYTHON_FRAME_SZ_MAX];
+	__u8 out[CT_OUT_SZ];
 };
 
 /* Call ids that a thread takes at a time. */
@@ -225,6 +253,7 @@ struct ct_cfg {
 	__u32 uvm_off[10];
 	/* nvidia:nvidia_dev_xid: where its fields are */
 	__u32 xid_dev_off, xid_code_off, xid_msg_off;
+	__u32 python; /* --python */
 	__u32 inside; /* 1: libraries in the processes record calls, too */
 	__u32 fair;   /* 1: programs of all users are traced, and share the tables */
 	__u32 rows_max[CT_TABLE_CNT];		     /* sizes of the tables; 0: not filled */

@@ -45,6 +45,22 @@ _Static_assert(sizeof(struct ct_rec) == 24, "ct_rec is part of the ABI");
 /* Frames of a user stack; the outer ones of a deeper stack are cut off. */
 #define CT_STACK_MAX 64
 
+/* Frames of Python code; the outer ones of a deeper stack are cut off. */
+#define CT_PYTHON_MAX 128
+
+/* What its code object and the instruction in it stand for is in the process (model/python.h). */
+struct ct_python_frame {
+	__u64 code, ip;
+};
+
+/* Of a call whose Python frames were asked for (ct_call.python). The process is known: it has a
+ * Python, or none. */
+#define CT_PYTHON_F_KNOWN 1
+/* There are more frames than these. */
+#define CT_PYTHON_F_CUT 2
+/* One could not be read, and so those behind it. */
+#define CT_PYTHON_F_BROKEN 4
+
 /* Bytes that could not be read: cap_len of a pointee is -errno then. 0: not tried. */
 struct ct_call {
 	struct ct_rec rec;
@@ -60,13 +76,16 @@ struct ct_call {
 	__u8 stack_cnt; /* --stack: frames, behind the pointees */
 	/* --kernel: ioctls of the NVIDIA driver, those of nested calls too */
 	__u32 ioctl_cnt;
-	__u8 api_depth; /* as depth, of calls of the same family alone */
-	__u8 reserved2[3];
+	__u8 api_depth;	 /* as depth, of calls of the same family alone */
+	__u8 python_cnt; /* --python: frames, behind those of the stack */
+	__u8 python;	 /* CT_PYTHON_F_* */
+	__u8 reserved2;
 	__u64 ioctl_ns;
 	__u64 off_cpu_ns; /* --sched: its thread was not running */
 	__s16 cap_len[CT_MAX_CAPS];
 	/* word_cnt are sent; pointees follow at words[word_cnt], then return addresses, from the
-	 * call's own on; of an entry, that may be there twice */
+	 * call's own on; of an entry, that may be there twice; then struct ct_python_frame,
+	 * innermost first */
 	__u64 words[CT_MAX_WORDS];
 };
 _Static_assert(sizeof(struct ct_call) == CT_CALL_FIXED_SZ + 8 * CT_MAX_WORDS,

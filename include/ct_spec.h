@@ -88,13 +88,15 @@ _Static_assert(sizeof(struct ct_cap) == 8, "ct_cap is part of the ABI");
 #define CT_SPEC_F_UNLOADS 64
 /* What it returns is no result: it does not fail. */
 #define CT_SPEC_F_NO_RESULT 128
+/* --python: the record has the call's Python frames. */
+#define CT_SPEC_F_PYTHON 256
 
 struct ct_spec {
 	__u8 word_cnt;
 	__u8 cap_cnt;
-	__u8 flags;
-	__u8 level;	    /* enum ct_level */
+	__u16 flags;
 	__u32 sample_below; /* CT_LEVEL_SAMPLE: of 2^32 */
+	__u32 level;	    /* enum ct_level */
 	__u8 bytes_word;  /* 1 and up: the argument word before is a number of bytes; 0: none is */
 	__u8 handle_word; /* the same for a kernel's handle, whose name is wanted */
 	__u8 api;	  /* which family's results: ct_cfg.results */
@@ -102,7 +104,7 @@ struct ct_spec {
 	__s32 pending;	  /* and of one that is no failure either */
 	struct ct_cap caps[CT_MAX_CAPS];
 };
-_Static_assert(sizeof(struct ct_spec) == 80, "ct_spec is part of the ABI");
+_Static_assert(sizeof(struct ct_spec) == 84, "ct_spec is part of the ABI");
 
 /* What became of a call. */
 static inline int ct_result_is_ok(const struct ct_spec *spec, __s32 result)

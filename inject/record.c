@@ -79,7 +79,9 @@ static inline uint32_t call_fill(struct ct_call *c, const struct thread *t, uint
 	c->stack_cnt = 0;
 	c->ioctl_cnt = f->ioctl_cnt;
 	c->api_depth = f->api_depth;
-	memset(c->reserved2, 0, sizeof(c->reserved2));
+	c->python_cnt = 0;
+	c->python = 0;
+	c->reserved2 = 0;
 	c->ioctl_ns = f->ioctl_ns;
 	c->off_cpu_ns = 0;
 	memset(c->cap_len, 0, sizeof(c->cap_len));

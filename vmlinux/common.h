@@ -222,6 +222,7 @@ struct signal_struct {
 
 struct task_struct {
 	struct thread_info thread_info;
+	struct thread_struct thread;
 	unsigned int flags;
 	struct mm_struct *mm;
 	int exit_code;

@@ -28,6 +28,7 @@ struct attach_opts {
 	bool sched;  /* --sched */
 	bool inside; /* libraries in the processes record calls, too: attach__set_inside() */
 	bool stacks; /* functions marked FNSET_STACK have stacks */
+	bool python; /* those marked FNSET_PYTHON have Python frames: attach__set_python() */
 	enum nv_probe kernel_probe;
 	const struct nv_abi *abi; /* with kernel: the driver's version */
 	enum ct_hide hide;
@@ -68,6 +69,10 @@ ct_life attach__life(struct attach *a, pid_t pid);
 /* What a library in the process records no program here does, as long as the word at the process's
  * address alive is not 0, or until another program runs there. in NULL: nothing any more. */
 void attach__set_inside(struct attach *a, pid_t pid, const struct ct_inside *in);
+
+/* Where the process's Python keeps its frames. Forgotten with its program; children have it, too.
+ */
+void attach__set_python(struct attach *a, pid_t pid, const struct ct_python *py);
 
 struct attach_lib {
 	unsigned id; /* lib_id of records */

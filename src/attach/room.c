@@ -30,6 +30,8 @@ void room__prepare(struct cudatrace_bpf *skel, struct ct_cfg *cfg, const struct 
 	bpf_map__set_max_entries(skel->maps.pids, cfg->rows_max[CT_TABLE_PROCESSES]);
 	bpf_map__set_max_entries(skel->maps.inside,
 				 o->inside ? cfg->rows_max[CT_TABLE_PROCESSES] : 1);
+	bpf_map__set_max_entries(skel->maps.pythons,
+				 o->python ? cfg->rows_max[CT_TABLE_PROCESSES] : 1);
 }
 
 static uint32_t *of_user(struct attach *a, enum ct_table table, uid_t uid)

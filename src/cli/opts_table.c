@@ -121,6 +121,12 @@ static void set_stack(struct opts *o, const struct opt_row *row, const char *arg
 	strv_add(&o->trace.stack, arg ? arg : "all");
 }
 
+static void set_python(struct opts *o, const struct opt_row *row, const char *arg)
+{
+	need_set(row, arg ? arg : "all", "--python=launch,memory");
+	strv_add(&o->trace.python, arg ? arg : "all");
+}
+
 static void set_gpu_stats(struct opts *o, const struct opt_row *row, const char *arg)
 {
 	uint64_t ms = GPU_STATS_MS;

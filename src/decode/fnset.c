@@ -433,4 +433,6 @@ void fnset__spec(const struct fnset *set, unsigned id, enum ct_hide hide, struct
 		spec->flags |= CT_SPEC_F_NO_RETURN;
 	if (fnset__is_marked(set, FNSET_STACK, id))
 		spec->flags |= CT_SPEC_F_STACK;
+	if (fnset__is_marked(set, FNSET_PYTHON, id))
+		spec->flags |= CT_SPEC_F_PYTHON;
 }

@@ -52,6 +52,7 @@ enum fnset_mark {
 	FNSET_COUNT,	 /* counted instead of recorded; wanted by that alone */
 	FNSET_NO_RETURN, /* seen at their entry only */
 	FNSET_STACK,	 /* with their user stack */
+	FNSET_PYTHON,	 /* with the frames of Python code */
 	FNSET_MARK_CNT
 };
 int fnset__mark(struct fnset *set, enum fnset_mark mark, const char *expr, char *err,

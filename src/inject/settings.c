@@ -111,7 +111,7 @@ static struct ct_spec *spec_of(struct inject *in, unsigned func_id)
 int inject__set_level(struct inject *in, unsigned func_id, const struct fn_level *l)
 {
 	struct ct_spec *spec = spec_of(in, func_id);
-	uint8_t flags;
+	uint16_t flags;
 
 	if (in->o.only_gpu)
 		return 0;

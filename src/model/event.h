@@ -84,13 +84,16 @@ struct driver_info {
 	uint64_t address, length; /* mmap */
 };
 
-/* A return address. */
+/* A return address, or a frame of Python code: then module is its file, and symbol its function;
+ * with neither, ip is the code object, whose names could not be read. */
 struct stack_frame {
 	uint64_t ip;
 	uint64_t offset;      /* the address in its module, as addr2line wants it */
 	const char *module;   /* path, "[anon]", ...; NULL: nothing is known to be there */
 	const char *build_id; /* NULL: none */
 	const char *symbol;   /* "name+0x12"; NULL: not known */
+	uint32_t python;      /* 1: it is one of Python code */
+	uint32_t line;	      /* of it; 0: not known */
 };
 
 /* Who made a call, and who called them. One per process and content. */

@@ -8,6 +8,7 @@
 #include "meaning.h"
 
 #include "record/check.h"
+#include "util/clock.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -178,21 +179,41 @@ static void add_stack(struct model *m, struct proc *p, const struct raw_call *ra
 		      struct trace_event *ev)
 {
 	struct trace_event def = event_of(EVENT_STACK, &raw->call->rec, "stack");
-	const uint64_t *ips = raw->stack;
-	unsigned cnt = raw->stack_cnt;
+	struct stack_source from = {raw->stack, raw->stack_cnt, raw->python, raw->python_cnt};
 	bool is_new;
 
 	/* At an entry the return address may have been found twice. */
-	if (ev->entry_only && cnt > 1 && ips[0] == ips[1]) {
-		ips++;
-		cnt--;
+	if (ev->entry_only && from.cnt > 1 && from.ips[0] == from.ips[1]) {
+		from.ips++;
+		from.cnt--;
 	}
-	ev->stack = proc_stacks__get(m->stacks, &p->stacks, m->opts.live ? p->pid : 0, ips, cnt,
+	ev->stack = proc_stacks__get(m->stacks, &p->stacks, m->opts.live ? p->pid : 0, &from,
 				     ev->end_ns, &is_new);
 	def.comm = ev->comm;
 	def.stack = ev->stack;
 	if (ev->stack && is_new)
 		m->opts.fn(m->opts.ctx, &def);
+}
+
+bool model__wants_python(struct model *m, uint32_t pid)
+{
+	struct proc *p = procs__find(&m->procs, pid);
+
+	return m->opts.python && (!p || proc_stacks__wants_python(p->stacks, now_ns()));
+}
+
+void model__set_python(struct model *m, uint32_t pid, const struct python_place *py)
+{
+	struct proc *p = procs__get(&m->procs, pid);
+
+	if (p)
+		proc_stacks__set_python(m->stacks, &p->stacks, pid, py, now_ns());
+}
+
+void model__python(const struct model *m, struct trace_end *end)
+{
+	stacks__python(m->stacks, &end->python);
+	end->python.on = m->opts.python;
 }
 
 /* --- --gpu-time --- */
@@ -379,7 +400,11 @@ static void on_call(struct model *m, const void *rec, const struct raw *checked)
 		add_gpu_call(m, p, t, &ev, false);
 		return;
 	}
-	if (raw->stack_cnt)
+	if (m->opts.python)
+		stacks__count_python(
+			m->stacks, raw->call,
+			fnset__is_marked(m->opts.fns, FNSET_PYTHON, raw->call->func_id));
+	if (raw->stack_cnt || raw->python_cnt)
 		add_stack(m, p, raw, &ev);
 	m->opts.fn(m->opts.ctx, &ev);
 	add_gpu_call(m, p, t, &ev, true);

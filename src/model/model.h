@@ -29,6 +29,7 @@ struct model_opts {
 	/* --kernel, --sched; abi: the running driver's version. */
 	bool kernel, sched;
 	bool stacks; /* --stack: look at new processes at once */
+	bool python; /* --python */
 	bool gpu_time;
 	const struct nv_abi *abi;
 	struct quotas *quotas; /* of its tables; NULL: no bounds */
@@ -55,6 +56,12 @@ void model__objects(const struct model *m, struct trace_end *end);
 /* --gpu-time: hands out what still waits for its call; what became of launches. */
 void model__flush(struct model *m);
 void model__gpu(const struct model *m, struct trace_end *end);
+/* --python: is there to be looked for a Python in the process? Its frames' names are found by what
+ * is set; NULL: it has none that is known. */
+bool model__wants_python(struct model *m, uint32_t pid);
+struct python_place;
+void model__set_python(struct model *m, uint32_t pid, const struct python_place *py);
+void model__python(const struct model *m, struct trace_end *end);
 /* Records of functions that there are not, or of what was not asked for. */
 uint64_t model__bad_records(const struct model *m);
 

@@ -2,6 +2,8 @@
 #include "stacks.h"
 
 #include "modules.h"
+#include "python.h"
+#include "trace.h"
 #include "util/quota.h"
 
 #include <stdlib.h>
@@ -18,20 +20,34 @@ struct frame_row {
 	UT_hash_handle hh;
 };
 
+/* Names of Python code are looked at again after so long: it may be other code by then. */
+#define PYTHON_AGAIN_NS 1000000000ull
+
+/* How many addresses there are, these, and words of struct ct_python_frame. */
+#define KEY_MAX (1 + CT_STACK_MAX + CT_PYTHON_MAX * 2)
+
 struct stack_row {
 	UT_hash_handle hh;
-	uint64_t ips[CT_STACK_MAX]; /* the key; those that there are */
-	struct stack stack;	    /* last: frames follow */
+	uint64_t *key;	    /* behind the frames */
+	uint64_t looked_ns; /* at its Python code */
+	bool unread;	    /* names of that are missing */
+	struct stack stack; /* last: frames follow */
 };
 
 struct stacks {
+	enum ct_hide hide;
+	struct trace_python python;
 	struct module_files *files;
 	uint64_t last_id;
 	struct quotas *quotas;
 };
 
 struct proc_stacks {
+	uint32_t pid;
 	struct modules *modules;
+	struct python_codes *python; /* NULL: there is none */
+	size_t python_sz;	     /* of it, in the quota */
+	uint64_t python_ns;	     /* when it was looked for; 0: never */
 	struct stack_row *stacks;
 	struct frame_row *frames;
 	struct quota *quota; /* of bytes */
@@ -45,6 +61,7 @@ struct stacks *stacks__new(struct quotas *q, enum ct_hide hide)
 	if (!s)
 		return NULL;
 	s->quotas = q;
+	s->hide = hide;
 	s->files = module_files__new(q, hide);
 	if (!s->files) {
 		free(s);
@@ -75,6 +92,9 @@ static void drop_all(struct proc_stacks *p)
 		free(frame->symbol);
 		free(frame);
 	}
+	if (p->python)
+		python_codes__clear(p->python);
+	p->python_sz = 0;
 	quota__give(p->quota, &p->share, p->share.used);
 }
 
@@ -84,6 +104,7 @@ void proc_stacks__free(struct proc_stacks *p)
 		return;
 	drop_all(p);
 	modules__free(p->modules);
+	python_codes__free(p->python);
 	free(p);
 }
 
@@ -94,6 +115,7 @@ static struct proc_stacks *make(struct stacks *s, struct proc_stacks **p, uint32
 	*p = calloc(1, sizeof(**p));
 	if (!*p)
 		return NULL;
+	(*p)->pid = pid;
 	(*p)->quota = quotas__get(s->quotas, QUOTA_STACKS);
 	(*p)->modules = modules__new(s->files, pid);
 	if (!(*p)->modules) {
@@ -140,45 +162,161 @@ static unsigned count_addresses(const uint64_t *ips, unsigned cnt)
 	return n;
 }
 
-const struct stack *proc_stacks__get(struct stacks *s, struct proc_stacks **ps, uint32_t pid,
-				     const uint64_t *ips, unsigned cnt, uint64_t ns, bool *is_new)
+bool proc_stacks__wants_python(const struct proc_stacks *p, uint64_t now)
+{
+	return !p || !p->python_ns || (!p->python && now - p->python_ns >= PYTHON_AGAIN_NS);
+}
+
+void proc_stacks__set_python(struct stacks *s, struct proc_stacks **ps, uint32_t pid,
+			     const struct python_place *place, uint64_t now)
 {
 	struct proc_stacks *p = make(s, ps, pid);
+
+	if (!p)
+		return;
+	p->python_ns = now;
+	if (!place)
+		return;
+	drop_all(p);
+	python_codes__free(p->python);
+	p->python = python_codes__new(pid, place, s->hide);
+}
+
+void stacks__count_python(struct stacks *s, const struct ct_call *c, bool is_asked)
+{
+	bool has_ended = !(c->rec.flags & (CT_CALL_F_UNFINISHED | CT_CALL_F_ABANDONED));
+
+	s->python.early += is_asked && has_ended && !(c->python & CT_PYTHON_F_KNOWN);
+	s->python.calls += c->python_cnt > 0;
+	s->python.cut += !!(c->python & CT_PYTHON_F_CUT);
+	s->python.broken += !!(c->python & CT_PYTHON_F_BROKEN);
+}
+
+void stacks__python(const struct stacks *s, struct trace_python *sum)
+{
+	*sum = s->python;
+}
+
+static unsigned make_key(const struct stack_source *from, uint64_t *key)
+{
+	unsigned n = 0;
+
+	key[n++] = from->cnt;
+	memcpy(key + n, from->ips, from->cnt * sizeof(*key));
+	n += from->cnt;
+	memcpy(key + n, from->python, from->python_cnt * sizeof(*from->python));
+	return n + 2 * from->python_cnt;
+}
+
+/* Whether what is called as it was is that still; if not, all is forgotten. */
+static bool is_current(struct proc_stacks *p, struct stack_row *row,
+		       const struct stack_source *from, uint64_t ns)
+{
+	if (!from->python_cnt || ns < row->looked_ns + PYTHON_AGAIN_NS)
+		return true;
+	row->looked_ns = ns;
+	if (!p->python || python_codes__read(p->python, from->python, from->python_cnt))
+		return true;
+	drop_all(p);
+	return false;
+}
+
+/* Of the addresses those that called into the interpreter, which runs the Python code. */
+static unsigned count_native(const struct proc_stacks *p, const struct stack_source *from)
+{
+	unsigned n = 0;
+
+	if (!from->python_cnt || !p->python)
+		return from->cnt;
+	while (n < from->cnt && !python_codes__is_interpreter(p->python, from->ips[n] - 1))
+		n++;
+	return n;
+}
+
+static bool fill(struct proc_stacks *p, struct stack_row *row, const struct stack_source *from,
+		 uint64_t ns)
+{
+	unsigned native = count_native(p, from), n = 0;
+
+	for (unsigned i = 0; i < native; i++) {
+		const struct stack_frame *frame = frame_of(p, from->ips[i], ns);
+
+		if (!frame)
+			return false;
+		row->stack.frames[n++] = *frame;
+	}
+	for (unsigned i = 0; i < from->python_cnt && p->python; i++)
+		row->unread |=
+			!python_codes__frame(p->python, &from->python[i], &row->stack.frames[n++]);
+	row->stack.frame_cnt = n;
+	return true;
+}
+
+/* Room for so many bytes, and what its code's names take. */
+static bool take_room(struct proc_stacks *p, size_t size)
+{
+	size_t python = p->python ? python_codes__size(p->python) : 0;
+
+	if (!quota__take(p->quota, &p->share, size + python - p->python_sz))
+		return false;
+	p->python_sz = python;
+	return true;
+}
+
+static void read_python(struct proc_stacks *p, const struct stack_source *from)
+{
+	if (!p->python || !from->python_cnt ||
+	    python_codes__read(p->python, from->python, from->python_cnt))
+		return;
+	drop_all(p);
+	python_codes__read(p->python, from->python, from->python_cnt);
+}
+
+const struct stack *proc_stacks__get(struct stacks *s, struct proc_stacks **ps, uint32_t pid,
+				     const struct stack_source *source, uint64_t ns, bool *is_new)
+{
+	struct proc_stacks *p = make(s, ps, pid);
+	struct stack_source from = *source;
+	uint64_t key[KEY_MAX];
 	struct stack_row *row;
-	size_t key_sz, size;
+	size_t key_sz, frames_sz, size;
 
 	*is_new = false;
-	cnt = count_addresses(ips, cnt);
-	key_sz = cnt * sizeof(*ips);
-	if (!p || !cnt)
+	from.cnt = count_addresses(from.ips, from.cnt);
+	if (from.python_cnt > CT_PYTHON_MAX || (p && !p->python))
+		from.python_cnt = 0;
+	if (!p || !(from.cnt + from.python_cnt))
 		return NULL;
-	HASH_FIND(hh, p->stacks, ips, key_sz, row);
-	if (row)
+	key_sz = make_key(&from, key) * sizeof(*key);
+	HASH_FIND(hh, p->stacks, key, key_sz, row);
+	if (row && is_current(p, row, &from, ns)) {
+		s->python.unread += row->unread;
 		return &row->stack;
+	}
 	if (HASH_COUNT(p->stacks) >= STACKS_MAX || HASH_COUNT(p->frames) >= FRAMES_MAX)
 		drop_all(p);
-	size = sizeof(*row) + cnt * sizeof(row->stack.frames[0]);
-	if (!quota__take(p->quota, &p->share, size)) {
+	frames_sz = (from.cnt + from.python_cnt) * sizeof(row->stack.frames[0]);
+	size = sizeof(*row) + frames_sz + key_sz;
+	read_python(p, &from);
+	if (!take_room(p, size)) {
 		drop_all(p);
-		if (!quota__take(p->quota, &p->share, size))
+		read_python(p, &from);
+		if (!take_room(p, size))
 			return NULL;
 	}
 	row = calloc(1, size);
 	if (!row)
 		return NULL;
-	memcpy(row->ips, ips, key_sz);
-	for (unsigned i = 0; i < cnt; i++) {
-		const struct stack_frame *frame = frame_of(p, ips[i], ns);
-
-		if (!frame) {
-			free(row);
-			return NULL;
-		}
-		row->stack.frames[i] = *frame;
+	row->key = (uint64_t *)((char *)(row + 1) + frames_sz);
+	row->looked_ns = ns;
+	memcpy(row->key, key, key_sz);
+	if (!fill(p, row, &from, ns)) {
+		free(row);
+		return NULL;
 	}
 	row->stack.id = ++s->last_id;
-	row->stack.frame_cnt = cnt;
-	HASH_ADD_KEYPTR(hh, p->stacks, row->ips, key_sz, row);
+	s->python.unread += row->unread;
+	HASH_ADD_KEYPTR(hh, p->stacks, row->key, key_sz, row);
 	*is_new = true;
 	return &row->stack;
 }

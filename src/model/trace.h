@@ -36,6 +36,7 @@ struct trace_info {
 	const char *traced, *left_out;	 /* fnset__describe() */
 	const char *counted, *no_return; /* fnset__describe_mark(); "": none */
 	const char *stacks;		 /* the same, of --stack */
+	const char *python;		 /* and of --python */
 	const char *mechanism;		 /* "uprobe.session", "uprobe.multi", "uprobe" */
 	const char *kernel_probe;	 /* --kernel: "kprobe.multi", "fentry", ...; else NULL */
 	const char *gpu_time;		 /* --gpu-time: "graphs", "nodes"; else NULL */
@@ -81,6 +82,16 @@ struct trace_gpu {
 	uint64_t clock_error_ns, clock_steps;
 };
 
+/* --python: calls whose frames were asked for. */
+struct trace_python {
+	bool on;
+	uint64_t calls;	 /* that have frames */
+	uint64_t early;	 /* before it was known whether their process has a Python */
+	uint64_t cut;	 /* there were more frames */
+	uint64_t broken; /* frames behind one that could not be read are missing */
+	uint64_t unread; /* there is one whose names could not be read */
+};
+
 /* Why a file ends that another follows. */
 #define TRACE_GOES_ON "max-file"
 
@@ -99,6 +110,7 @@ struct trace_end {
 	bool has_objects;
 	uint64_t object_refused_cnt, object_unknown_cnt;
 	struct trace_gpu gpu;
+	struct trace_python python;
 	uint64_t full[QUOTA_CNT]; /* what found a table of the tracer's full */
 	double probe_cost_ns;	  /* of a recorded call */
 	uint64_t cost_ns;	  /* of all calls together */

@@ -39,9 +39,13 @@ static int check_call(const struct ct_call *c, size_t size, unsigned producer, s
 	}
 	out->stack_cnt = c->stack_cnt;
 	out->stack = c->stack_cnt ? (const uint64_t *)((const uint8_t *)c + off) : NULL;
-	if (!c->stack_cnt)
-		return 0;
-	if (c->stack_cnt > CT_STACK_MAX || off + c->stack_cnt * sizeof(*out->stack) > size)
+	off += c->stack_cnt * sizeof(*out->stack);
+	out->python_cnt = c->python_cnt;
+	out->python =
+		c->python_cnt ? (const struct ct_python_frame *)((const uint8_t *)c + off) : NULL;
+	off += c->python_cnt * sizeof(*out->python);
+	if (c->stack_cnt > CT_STACK_MAX || c->python_cnt > CT_PYTHON_MAX ||
+	    ((c->stack_cnt || c->python_cnt) && off > size))
 		return -EINVAL;
 	return 0;
 }

@@ -30,6 +30,8 @@ struct raw_call {
 	} caps[CT_MAX_CAPS];
 	const uint64_t *stack; /* return addresses, the call's own first; NULL: none */
 	unsigned stack_cnt;
+	const struct ct_python_frame *python; /* innermost first; NULL: none */
+	unsigned python_cnt;
 };
 
 /* A struct ct_nv whose blocks have been found. */

@@ -80,7 +80,9 @@ void stack_line(const struct stack *s, char *buf, size_t size)
 		const char *plus = strrchr(text, '+');
 
 		n += snprintf(buf + n, size - n, "%s%.*s", i ? " < " : "",
-			      s->frames[i].symbol && plus ? (int)(plus - text) : (int)strlen(text),
+			      s->frames[i].symbol && !s->frames[i].python && plus
+				      ? (int)(plus - text)
+				      : (int)strlen(text),
 			      text);
 	}
 	if (n >= size && size > 4)

@@ -34,11 +34,41 @@ static void read_frame(struct saved *s, const struct parsed *p, struct stack_fra
 		*(f->module ? &f->offset : &f->ip) = member_u64(m);
 }
 
+static void read_python(struct saved *s, const struct parsed *p, struct stack_frame *f)
+{
+	const struct member *m;
+
+	f->python = 1;
+	m = parsed_find(p, "file");
+	f->module = m ? member_str(s, m) : NULL;
+	m = parsed_find(p, "function");
+	f->symbol = m ? member_str(s, m) : NULL;
+	m = parsed_find(p, f->module ? "line" : "code");
+	if (m && f->module)
+		f->line = (uint32_t)member_u64(m);
+	else if (m)
+		f->ip = member_u64(m);
+}
+
+/* Those of one list. */
+static void read_frames(struct saved *s, const struct parsed *all, struct stack *st, unsigned max,
+			void (*read)(struct saved *s, const struct parsed *p,
+				     struct stack_frame *f))
+{
+	struct parsed one;
+
+	for (unsigned i = 0; i < all->cnt && st->frame_cnt < max; i++)
+		if (all->m[i].val == VAL_OBJECT && !parser__slice(s->inner, &all->m[i], &one))
+			read(s, &one, &st->frames[st->frame_cnt++]);
+}
+
 int saved_stack(struct saved *s, const struct parsed *p, const char **why)
 {
 	const struct member *id = parsed_find(p, "id"), *frames = parsed_find(p, "frames");
-	struct parsed all, one;
+	const struct member *python = parsed_find(p, "python");
 	struct stack *st;
+	struct parsed all;
+	unsigned max;
 
 	*why = "a stack without frames: was it changed?";
 	if (!id || !frames || frames->val != VAL_ARRAY)
@@ -50,15 +80,20 @@ int saved_stack(struct saved *s, const struct parsed *p, const char **why)
 		s->stacks = stack_pool__new();
 	if (!s->list || !s->stacks || parser__slice(s->list, frames, &all))
 		return -EINVAL;
-	if (all.cnt > FRAMES_MAX)
-		all.cnt = FRAMES_MAX;
-	st = stack_pool__make(s->stacks, all.cnt);
+	max = all.cnt;
+	if (python && (python->val != VAL_ARRAY || parser__slice(s->list, python, &all)))
+		python = NULL;
+	max += python ? all.cnt : 0;
+	if (max > FRAMES_MAX)
+		max = FRAMES_MAX;
+	st = stack_pool__make(s->stacks, max);
 	if (!st)
 		return SAVED_STACK;
 	st->id = member_u64(id);
-	for (unsigned i = 0; i < all.cnt; i++)
-		if (all.m[i].val == VAL_OBJECT && !parser__slice(s->inner, &all.m[i], &one))
-			read_frame(s, &one, &st->frames[st->frame_cnt++]);
+	if (!parser__slice(s->list, frames, &all))
+		read_frames(s, &all, st, max, read_frame);
+	if (python && !parser__slice(s->list, python, &all))
+		read_frames(s, &all, st, max, read_python);
 	stack_pool__put(s->stacks, st);
 	return SAVED_STACK;
 }

@@ -28,7 +28,7 @@ struct stack_pool {
 };
 
 /* They are keys: no padding. */
-_Static_assert(sizeof(struct stack_frame) == 2 * 8 + 3 * sizeof(void *), "frames are compared");
+_Static_assert(sizeof(struct stack_frame) == 3 * 8 + 3 * sizeof(void *), "frames are compared");
 
 struct stack_pool *stack_pool__new(void)
 {

@@ -82,6 +82,8 @@ static const struct stack *intern_stack(struct live *l, const struct stack *stac
 			.module = intern(l, f->module),
 			.build_id = intern(l, f->build_id),
 			.symbol = intern(l, f->symbol),
+			.python = f->python,
+			.line = f->line,
 		};
 	}
 	return stack_pool__put(l->stacks, copy);

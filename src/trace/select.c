@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* What is traced, what is counted, what is seen at its entry only, what has stacks. */
+/* What is traced, what is counted, what is seen at its entry only, what has stacks
+ * and Python frames. */
 #include "session.h"
 
 #include "attach/find/elf.h"
@@ -34,7 +35,8 @@ static int choose(struct session *s, struct wrong *wrong)
 		ret = fnset__select(s->t.fns, s->o->select.v[i], wrong->why, sizeof(wrong->why));
 	ret = ret ?: mark_functions(s, &s->o->count, FNSET_COUNT, "--count", wrong);
 	ret = ret ?: mark_functions(s, &s->o->no_return, FNSET_NO_RETURN, "--no-return", wrong);
-	return ret ?: mark_functions(s, &s->o->stack, FNSET_STACK, "--stack", wrong);
+	ret = ret ?: mark_functions(s, &s->o->stack, FNSET_STACK, "--stack", wrong);
+	return ret ?: mark_functions(s, &s->o->python, FNSET_PYTHON, "--python", wrong);
 }
 
 static void learn_lib(struct session *s, const struct target_lib *t)

@@ -127,6 +127,7 @@ static int open_attach(struct session *s)
 				.kernel = o->kernel,
 				.sched = o->sched,
 				.stacks = o->stack.cnt,
+				.python = o->python.cnt,
 				.hide = o->hide,
 				.force = o->force,
 				.sandbox = o->sandbox,
@@ -181,6 +182,8 @@ static int attach_libs(struct session *s)
 
 	if (ret)
 		return ret;
+	for (unsigned i = 0; i < o->pid_cnt; i++)
+		tracer__find_python(&s->t, o->pids[i]);
 	return o->pid_cnt ? libs__attach_pids(&s->t.libs, o->pids, o->pid_cnt)
 			  : libs__attach_system(&s->t.libs, !o->argv);
 }

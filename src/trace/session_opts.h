@@ -64,7 +64,7 @@ struct session_opts {
 	struct strv select;	      /* each -e, in order */
 	enum api_detail detail;	      /* the last of --detail and --all */
 	struct strv count, no_return; /* sets, in order: the last counts */
-	struct strv stack;	      /* --stack: the same */
+	struct strv stack, python;    /* --stack, --python: the same */
 	double max_overhead;	      /* share of the busiest thread's time, 0.01 is 1 %; 0: none */
 	bool kernel;		      /* --kernel: system calls into the NVIDIA driver too */
 	enum gpu_ctxsw gpu_ctxsw;     /* --gpu-ctxsw */

@@ -4,6 +4,7 @@
 #include "model/gpu.h"
 
 #include "attach/allow/caps.h"
+#include "attach/find/python.h"
 #include "attach/nv_devs.h"
 #include "util/clock.h"
 #include "util/log.h"
@@ -30,8 +31,29 @@ static const struct source_ops *const sources[SOURCE_CNT] = {
 #undef SOURCE
 };
 
+void tracer__find_python(struct tracer *t, pid_t pid)
+{
+	struct python_place place;
+	char why[128];
+	int ret;
+
+	if (!t->att || !model__wants_python(t->model, pid))
+		return;
+	ret = python__find(pid, &place, why, sizeof(why));
+	if (ret == -EINVAL && !t->said_python) {
+		t->said_python = true;
+		warn("--python: process %d: %s: its calls have no Python frames", pid, why);
+	}
+	if (ret)
+		memset(&place, 0, sizeof(place));
+	model__set_python(t->model, pid, ret ? NULL : &place);
+	attach__set_python(t->att, pid, &place.layout.bpf);
+}
+
 static void on_map(struct tracer *t, const struct ct_lib_map *rec)
 {
+	/* It may stand still until its library is attached. */
+	tracer__find_python(t, rec->rec.pid);
 	if (t->o.on_use)
 		t->o.on_use(t->o.ctx, rec->rec.pid, rec->comm);
 	libs__on_map(&t->libs, rec);
@@ -65,6 +87,8 @@ static void on_record(void *ctx, const struct raw *raw)
 		on_map(t, (const void *)rec);
 	else
 		model__record(t->model, raw);
+	if (rec->kind == CT_REC_THREAD)
+		tracer__find_python(t, rec->pid);
 }
 
 /* Before 5.11 BPF memory counted as locked; one perf event each needs many descriptors. */
@@ -103,6 +127,7 @@ static int open_model(struct tracer *t)
 		.kernel = t->o.attach.kernel,
 		.sched = t->o.attach.sched,
 		.stacks = t->o.attach.stacks,
+		.python = t->o.attach.python,
 		.gpu_time = t->o.gpu_time,
 		.hide = t->o.attach.hide,
 		.abi = &t->abi,
@@ -163,7 +188,7 @@ int tracer__open(struct tracer *t, const struct tracer_opts *o)
 	t->o.attach.inside = o->probe == PROBE_BOTH;
 	t->o.attach.abi = &t->abi;
 	t->o.attach.quotas = &t->quotas;
-	quotas__init(&t->quotas, o->attach.stacks, o->attach.kernel);
+	quotas__init(&t->quotas, o->attach.stacks || o->attach.python, o->attach.kernel);
 	fnset__on_reuse(t->fns, on_reuse, t);
 	t->libs = (struct libs){
 		.fns = t->fns,
@@ -226,11 +251,13 @@ static void describe_selection(struct tracer *t)
 	fnset__describe_mark(t->fns, FNSET_COUNT, t->counted, sizeof(t->counted));
 	fnset__describe_mark(t->fns, FNSET_NO_RETURN, t->no_return, sizeof(t->no_return));
 	fnset__describe_mark(t->fns, FNSET_STACK, t->stacks, sizeof(t->stacks));
+	fnset__describe_mark(t->fns, FNSET_PYTHON, t->python, sizeof(t->python));
 	info->traced = t->traced;
 	info->left_out = t->left_out;
 	info->counted = t->counted;
 	info->no_return = t->no_return;
 	info->stacks = t->stacks;
+	info->python = t->python;
 }
 
 void tracer__fill_info(struct tracer *t)
@@ -332,6 +359,7 @@ void tracer__fill_end(struct tracer *t, struct trace_end *end)
 	end->stats[CT_STAT_FILTERED] += model__filtered(t->model);
 	end->bad_record_cnt = sources__bad_records(&t->sources) + model__bad_records(t->model);
 	model__objects(t->model, end);
+	model__python(t->model, end);
 	end->gpu.on = t->o.gpu_time;
 	model__gpu(t->model, end);
 	sources__fill_end(&t->sources, end);

@@ -72,7 +72,8 @@ struct tracer {
 	struct trace_info info;
 	struct trace_lib *info_libs;
 	const char *degraded[32];
-	char traced[512], left_out[512], counted[512], no_return[512], stacks[512];
+	char traced[512], left_out[512], counted[512], no_return[512], stacks[512], python[512];
+	bool said_python;    /* that one is not known */
 	char gpu_ctxsw[256]; /* as in info; "": not asked for */
 	bool said_sigill;
 };
@@ -81,6 +82,8 @@ struct tracer {
 int tracer__open(struct tracer *t, const struct tracer_opts *o);
 /* Are system calls into the driver seen, by whomever? */
 bool tracer__sees_driver(const struct tracer *t);
+/* --python: looks for a Python in the process, if that was not done. */
+void tracer__find_python(struct tracer *t, pid_t pid);
 /* What a header says, with ts 0 now; the command or the processes are the caller's. */
 void tracer__fill_info(struct tracer *t);
 /* The files that are attached by now go to info. */

@@ -285,7 +285,7 @@ static int ask(const struct reader_request *r)
 			return ret;
 		if (send(reader.fd, r, sizeof(*r), MSG_NOSIGNAL) == sizeof(*r)) {
 			if (!await(reader.fd, PATIENCE_MS))
-				return lose(r->pid, r->path);
+				return lose(r->pid, r->range_cnt ? "memory" : r->path);
 			if (pass_fd__take(reader.fd, S_IFREG, &fd))
 				return fd;
 		}
@@ -307,6 +307,32 @@ int reader__copy(pid_t pid, const char *name, size_t max)
 
 	snprintf(r.path, sizeof(r.path), "%s", name);
 	return count(ask(&r));
+}
+
+int reader__memory(pid_t pid, struct reader_range *ranges, unsigned cnt, uint8_t *buf)
+{
+	struct reader_request r = {.pid = pid, .range_cnt = cnt};
+	size_t sum = 0, size = cnt * sizeof(*ranges);
+	int fd;
+
+	if (!cnt || cnt > READER_RANGES_MAX)
+		return -EINVAL;
+	memcpy(r.ranges, ranges, size);
+	for (unsigned i = 0; i < cnt; i++)
+		sum += ranges[i].len;
+	fd = count(ask(&r));
+	if (fd < 0)
+		return fd;
+	/* What it has read, then as much of each. */
+	memset(buf, 0, sum);
+	if (read(fd, r.ranges, size) != (ssize_t)size || read(fd, buf, sum) < 0) {
+		close(fd);
+		return -EIO;
+	}
+	close(fd);
+	for (unsigned i = 0; i < cnt; i++)
+		ranges[i].got = r.ranges[i].got < ranges[i].len ? r.ranges[i].got : ranges[i].len;
+	return 0;
 }
 
 int reader__open(pid_t pid, const char *path, int flags)

@@ -31,6 +31,14 @@ int reader__copy(pid_t pid, const char *name, size_t max);
 /* A regular file, for reading; pid: whose path it is (0: ours). Below /proc/PID/root/ links lead
  * nowhere else. flags: 0 or O_NOFOLLOW. */
 int reader__open(pid_t pid, const char *path, int flags);
+/* Parts of its memory, one after the other in buf: *got bytes each, the rest is 0. 0 or -errno. */
+#define READER_RANGES_MAX 256
+#define READER_MEMORY_MAX (1u << 20) /* bytes, of all of them */
+struct reader_range {
+	uint64_t addr;
+	uint32_t len, got;
+};
+int reader__memory(pid_t pid, struct reader_range *ranges, unsigned cnt, uint8_t *buf);
 /* Up to size bytes of such a file or copy, which is closed; how many, or -errno. */
 ssize_t reader__take(int fd, void *buf, size_t size);
 

@@ -226,7 +226,50 @@ static int copy_file(const struct reader_request *r)
 	return ret;
 }
 
+/* Waits for what the process has mapped there. */
+static int copy_memory(const struct reader_request *r)
+{
+	static uint8_t buf[READER_MEMORY_MAX];
+	struct reader_range ranges[READER_RANGES_MAX];
+	size_t at = 0, size = r->range_cnt * sizeof(ranges[0]);
+	char path[64];
+	int from, to;
+
+	if (r->range_cnt > READER_RANGES_MAX)
+		return -EINVAL;
+	snprintf(path, sizeof(path), "/proc/%d/mem", (int)r->pid);
+	from = open(path, O_RDONLY | O_CLOEXEC);
+	if (from < 0)
+		return -errno;
+	memcpy(ranges, r->ranges, size);
+	for (unsigned i = 0; i < r->range_cnt; i++) {
+		struct reader_range *m = &ranges[i];
+		ssize_t n = 0;
+
+		m->got = 0;
+		if (m->len > sizeof(buf) - at)
+			m->len = sizeof(buf) - at;
+		memset(buf + at, 0, m->len);
+		while (m->got < m->len && m->addr + m->got <= INT64_MAX &&
+		       (n = pread(from, buf + at + m->got, m->len - m->got,
+				  (off_t)(m->addr + m->got))) > 0)
+			m->got += n;
+		at += m->len;
+	}
+	close(from);
+	to = memfd_create("cudatrace-read", MFD_CLOEXEC);
+	if (to < 0)
+		return -errno;
+	if (write(to, ranges, size) == (ssize_t)size && write(to, buf, at) == (ssize_t)at &&
+	    !lseek(to, 0, SEEK_SET))
+		return to;
+	close(to);
+	return -ENOMEM;
+}
+
 int reader_serve(const struct reader_request *r)
 {
+	if (r->range_cnt)
+		return copy_memory(r);
 	return r->copy ? copy_file(r) : open_file(r);
 }

@@ -11,8 +11,12 @@ struct reader_request {
 	pid_t pid;
 	int flags;
 	bool copy;
+	unsigned range_cnt; /* not 0: of memory; there is no path */
 	size_t max;
-	char path[4096 + 64];
+	union {
+		char path[4096 + 64];
+		struct reader_range ranges[READER_RANGES_MAX];
+	};
 };
 
 /* A descriptor or -errno. */

@@ -215,6 +215,7 @@ static const char *const reader_calls[] = {
 	"futex",
 	/* files; nothing can be opened for writing but what memfd_create() makes */
 	"read",
+	"pread64",
 	"write",
 	"lseek",
 	"close",

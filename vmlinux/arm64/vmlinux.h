@@ -37,6 +37,10 @@ struct thread_info {
 	unsigned long flags;
 };
 
+struct thread_struct {
+	unsigned long fault_address;
+};
+
 typedef struct {
 	unsigned long flags;
 } mm_context_t;

@@ -42,6 +42,10 @@ struct thread_info {
 };
 #define TS_COMPAT 0x0002
 
+struct thread_struct {
+	unsigned long fsbase; /* where user code's thread-local storage is */
+};
+
 typedef struct {
 	/* Since 5.11. 16 bits at first, 64 later; the bit below is in the low 16 of both. */
 	unsigned short flags;

@@ -94,7 +94,7 @@ static int check_machine(struct elf_file *f)
 				     id[EI_VERSION]);
 	if (id[EI_DATA] != ELFDATA2LSB)
 		return elf_file_fail(f, "not a little-endian library");
-	if (f->eh.e_type != ET_DYN)
+	if (f->eh.e_type != ET_DYN && !(f->program && f->eh.e_type == ET_EXEC))
 		return elf_file_fail(f, "not a shared library (ELF type %u)", f->eh.e_type);
 	if (f->eh.e_machine != OUR_MACHINE)
 		return elf_file_fail(

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* An ELF shared object as the dynamic linker sees it; used by elf.c only. */
+/* An ELF shared object as the dynamic linker sees it; used by elf.c and python.c. */
 #ifndef ATTACH_FIND_ELF_FILE_H
 #define ATTACH_FIND_ELF_FILE_H
 
 #include <elf.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -11,6 +12,7 @@
 
 struct elf_file {
 	int fd;
+	bool program; /* may also be one that is no shared object */
 	uint64_t size;
 	Elf64_Ehdr eh;
 	Elf64_Phdr ph[ELF_PHDR_MAX];
@@ -25,7 +27,8 @@ struct elf_file {
 
 /* Functions return 0, or -EINVAL after writing to err. */
 
-/* Fills everything from fd, err and err_size on, and checks that it does not contradict itself. */
+/* Fills everything from fd, program, err and err_size on, and checks that it does not contradict
+ * itself. */
 int elf_file__read(struct elf_file *f);
 void elf_file__free(struct elf_file *f);
 

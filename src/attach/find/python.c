@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#include "python.h"
+
+#include "elf_file.h"
+
+#include "util/reader.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define MAPS_SZ_MAX (64u << 20)
+#define PAGE	    4095ull
+/* Files of a process that may be it. */
+#define FILES_MAX 4
+#define DELETED	  " (deleted)"
+
+int python_parse_map_line(char *line, const char *program, struct python_map *m)
+{
+	size_t len, suffix = strlen(DELETED);
+	char perms[5], *path;
+	int at = 0;
+
+	line[strcspn(line, "\n")] = '\0';
+	if (sscanf(line, "%" SCNx64 "-%" SCNx64 " %4s %" SCNx64 " %*x:%*x %*u %n", &m->start,
+		   &m->end, perms, &m->off, &at) != 4)
+		return 0;
+	if (!at || m->start >= m->end || line[at] != '/')
+		return 0;
+	path = line + at;
+	len = strlen(path);
+	if (len > suffix && !strcmp(path + len - suffix, DELETED))
+		path[len - suffix] = '\0';
+	m->path = path;
+	return python_minor_of_file(path) >= 0 || !strcmp(path, program);
+}
+
+/* A file that may be it, and where it lies. */
+struct candidate {
+	struct python_map first;
+	uint64_t end;
+	char path[4096];
+};
+
+static void take_line(char *line, const char *program, struct candidate *c, unsigned *cnt)
+{
+	struct python_map m;
+	unsigned i = 0;
+
+	if (!python_parse_map_line(line, program, &m) || strlen(m.path) >= sizeof(c->path))
+		return;
+	while (i < *cnt && strcmp(c[i].path, m.path))
+		i++;
+	if (i == FILES_MAX)
+		return;
+	if (i == *cnt) {
+		c[i].first = m;
+		strcpy(c[i].path, m.path);
+		(*cnt)++;
+	}
+	c[i].end = m.end;
+}
+
+static unsigned find_candidates(pid_t pid, struct candidate *c)
+{
+	int fd = reader__copy(pid, "maps", MAPS_SZ_MAX);
+	FILE *f = fd >= 0 ? fdopen(fd, "r") : NULL;
+	char *line = NULL, path[64], program[4096];
+	size_t size = 0, suffix = strlen(DELETED);
+	unsigned cnt = 0;
+	ssize_t n;
+
+	if (!f)
+		return 0;
+	snprintf(path, sizeof(path), "/proc/%d/exe", (int)pid);
+	n = readlink(path, program, sizeof(program) - 1);
+	program[n > 0 ? n : 0] = '\0';
+	if (n > (ssize_t)suffix && !strcmp(program + n - suffix, DELETED))
+		program[n - suffix] = '\0';
+	while (getline(&line, &size, f) >= 0)
+		take_line(line, program, c, &cnt);
+	free(line);
+	fclose(f);
+	return cnt;
+}
+
+static const Elf64_Sym *find_symbol(const struct elf_file *f, const char *name)
+{
+	for (unsigned i = 0; i < f->sym_cnt; i++) {
+		const Elf64_Sym *s = &f->syms[i];
+
+		if (s->st_shndx != SHN_UNDEF && s->st_name < f->str_sz &&
+		    !strcmp(f->strings + s->st_name, name))
+			return s;
+	}
+	return NULL;
+}
+
+/* What the file has at an address; false: nothing. */
+static bool read_at(struct elf_file *f, uint64_t vaddr, void *buf, size_t len)
+{
+	const Elf64_Phdr *p = elf_file_segment(f, vaddr, len, 0);
+
+	return p && !elf_file_read_at(f, vaddr - p->p_vaddr + p->p_offset, buf, len, "Python");
+}
+
+/* From 3.13 on the runtime says it itself, from 3.11 on there is the version; before there is what
+ * the file is called. */
+static int read_layout(struct elf_file *f, const Elf64_Sym *runtime, const char *path,
+		       struct python_layout *l, char *why, size_t why_size)
+{
+	const Elf64_Sym *sym = find_symbol(f, "Py_Version");
+	uint8_t debug[PYTHON_DEBUG_SZ];
+	uint64_t version = 0;
+	int minor;
+
+	if (read_at(f, runtime->st_value, debug, sizeof(debug)) && !memcmp(debug, "xdebugpy", 8))
+		return python_layout_read(debug, sizeof(debug), l, why, why_size);
+	if (sym && read_at(f, sym->st_value, &version, sizeof(version))) {
+		minor = version >> 24 == 3 ? (int)(version >> 16 & 255) : -1;
+		if ((version & 0xff) < 0xc0)
+			minor = -1;
+	} else {
+		minor = python_minor_of_file(path);
+		if (minor > 10)
+			minor = -1;
+	}
+	if (minor >= 0 && python_layout_of(minor, l))
+		return 0;
+	if (minor >= 0)
+		snprintf(why, why_size, "Python 3.%d is not known (3.8 to 3.14 are)", minor);
+	else
+		snprintf(why, why_size, "which version of Python it has cannot be told");
+	return -EINVAL;
+}
+
+/* What an address as linked is more where the file is mapped so. */
+static bool find_bias(const struct elf_file *f, uint64_t start, uint64_t off, uint64_t *bias)
+{
+	*bias = 0;
+	if (f->eh.e_type == ET_EXEC)
+		return true;
+	for (const Elf64_Phdr *p = f->ph; p < f->ph + f->eh.e_phnum; p++) {
+		if (p->p_type != PT_LOAD || off < (p->p_offset & ~PAGE) ||
+		    off >= p->p_offset + p->p_filesz)
+			continue;
+		*bias = start - (p->p_vaddr - p->p_offset + off);
+		return true;
+	}
+	return false;
+}
+
+int python_file_read(int fd, const char *path, uint64_t start, uint64_t off,
+		     struct python_layout *l, char *why, size_t why_size)
+{
+	struct elf_file *f = calloc(1, sizeof(*f));
+	const Elf64_Sym *runtime;
+	char said[256];
+	uint64_t bias;
+	int ret = -ENOENT;
+
+	if (!f) {
+		close(fd);
+		return -ENOENT;
+	}
+	*f = (struct elf_file){.fd = fd, .program = true, .err = said, .err_size = sizeof(said)};
+	if (!elf_file__read(f)) {
+		runtime = find_symbol(f, "_PyRuntime");
+		if (runtime && find_bias(f, start, off, &bias)) {
+			ret = read_layout(f, runtime, path, l, why, why_size);
+			l->bpf.runtime = bias + runtime->st_value;
+		}
+	}
+	elf_file__free(f);
+	close(fd);
+	return ret;
+}
+
+static int open_candidate(pid_t pid, const struct candidate *c)
+{
+	char path[sizeof(c->path) + 64];
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/%d/map_files/%" PRIx64 "-%" PRIx64, (int)pid,
+		 c->first.start, c->first.end);
+	fd = reader__open(pid, path, 0);
+	if (fd >= 0)
+		return fd;
+	snprintf(path, sizeof(path), "/proc/%d/root%s", (int)pid, c->path);
+	return reader__open(pid, path, 0);
+}
+
+int python__find(pid_t pid, struct python_place *place, char *why, size_t why_size)
+{
+	struct candidate *c = calloc(FILES_MAX, sizeof(*c));
+	unsigned cnt = c ? find_candidates(pid, c) : 0;
+	int ret = -ENOENT, fd;
+
+	memset(place, 0, sizeof(*place));
+	for (unsigned i = 0; i < cnt && ret == -ENOENT; i++) {
+		fd = open_candidate(pid, &c[i]);
+		if (fd < 0)
+			continue;
+		ret = python_file_read(fd, c[i].path, c[i].first.start, c[i].first.off,
+				       &place->layout, why, why_size);
+		place->start = c[i].first.start;
+		place->end = c[i].end;
+	}
+	free(c);
+	return ret;
+}
