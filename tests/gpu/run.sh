@@ -3,7 +3,7 @@
 # On a machine with an NVIDIA GPU, PyTorch with transformers, Triton, CuPy and JAX (as root):
 #   tests/gpu/run.sh CUDATRACE OUT_FOLDER [STEP...]
 # Traces real programs and prints what docs/GPU.md and docs/IOCTLS.md quote. Steps: launch attach frameworks
-# counts kernel report time daemon cases nccl cost inject gputime ctxsw stats
+# counts kernel report time daemon cases nccl cost inject gputime python ctxsw stats
 set -u
 ct=$(realpath "$1")
 out=$2
@@ -169,6 +169,10 @@ fi
 if want gputime; then
 	title "13 --gpu-time: each execution with its call, times against torch.profiler's, and what it costs"
 	python3 "$here/gpu_time.py" "$ct" "$out"
+fi
+if want python; then
+	title "the Python functions that launch, against torch.profiler"
+	python3 "$here/python.py" "$ct" "$out"
 fi
 if want ctxsw; then
 	title "14 context switches of two processes, against what each did; as root and as nobody"
