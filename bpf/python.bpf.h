@@ -127,7 +127,27 @@ static __always_inline __u64 python_frame(struct ct_thread *t, struct ct_python 
 	return t->python ? python_top(p, t->python) : 0;
 }
 
-#define FRAME_WORD(t, off) (*(__u64 *)((t)->python_frame + ((off) & (CT_PYTHON_FRAME_SZ_MAX - 8))))
+#define WINDOW(t)	   ((t)->out + CT_OUT_SZ - CT_PYTHON_WINDOW_SZ)
+#define FRAME_WORD(f, off) (*(__u64 *)((f) + ((off) & (CT_PYTHON_FRAME_SZ_MAX - 8))))
+
+/* Has the wanted part of a frame, from lo on, in the window. 0: it cannot be read. */
+static __always_inline int python_fill(struct ct_thread *t, const struct ct_python *p, __u64 lo)
+{
+	__u64 hi = lo + (p->frame_sz & (CT_PYTHON_FRAME_SZ_MAX - 1)), page = lo & ~4095ull, len;
+
+	if (lo >= t->python_lo && hi <= t->python_hi)
+		return 1;
+	/* Not from another page: that may not be there. */
+	if (p->side_by_side)
+		lo = hi - page > CT_PYTHON_WINDOW ? hi - CT_PYTHON_WINDOW : page;
+	len = hi - lo;
+	barrier_var(len);
+	if (len > CT_PYTHON_WINDOW || bpf_probe_read_user(WINDOW(t), len, (void *)lo))
+		return 0;
+	t->python_lo = lo;
+	t->python_hi = hi;
+	return 1;
+}
 
 /* Adds a frame to the record's; they begin at out + off. Returns the one that it was called from, 0
  * after the last. Their number is in the record, for the verifier would try all that it may be. */
@@ -135,33 +155,35 @@ __noinline __u64 python_step(struct ct_thread *t, struct ct_python *p, __u64 fra
 {
 	struct ct_python_frame *to;
 	struct ct_call *c;
-	__u32 at, size;
-	__u64 back;
+	__u8 *from;
+	__u64 in;
+	__u32 at;
 
 	if (!t || !p)
 		return 0;
 	c = (struct ct_call *)t->out;
 	at = off + c->python_cnt * sizeof(*to);
 	barrier_var(at);
-	if (c->python_cnt >= CT_PYTHON_MAX || at > CT_OUT_SZ - sizeof(*to)) {
+	if (c->python_cnt >= CT_PYTHON_MAX || at > CT_OUT_SZ - CT_PYTHON_WINDOW_SZ - sizeof(*to)) {
 		c->python |= CT_PYTHON_F_CUT;
 		return 0;
 	}
-	size = p->frame_sz & (CT_PYTHON_FRAME_SZ_MAX - 1);
-	if (bpf_probe_read_user(t->python_frame, size, (void *)(frame + p->frame_off))) {
+	if (!python_fill(t, p, frame + p->frame_off)) {
 		c->python |= CT_PYTHON_F_BROKEN;
 		return 0;
 	}
-	back = FRAME_WORD(t, p->frame_back);
-	if (t->python_frame[p->frame_owner & (CT_PYTHON_FRAME_SZ_MAX - 1)] >= p->owner_min)
-		return back;
+	in = frame + p->frame_off - t->python_lo;
+	barrier_var(in);
+	from = WINDOW(t) + (in & (CT_PYTHON_WINDOW - 1));
+	if (from[p->frame_owner & (CT_PYTHON_FRAME_SZ_MAX - 1)] >= p->owner_min)
+		return FRAME_WORD(from, p->frame_back);
 	to = (struct ct_python_frame *)(t->out + at);
 	/* From 3.14 on the last bits say how it is referred to. */
-	to->code = FRAME_WORD(t, p->frame_code) & ~7ull;
-	to->ip = FRAME_WORD(t, p->frame_ip);
+	to->code = FRAME_WORD(from, p->frame_code) & ~7ull;
+	to->ip = FRAME_WORD(from, p->frame_ip);
 	t->python_key = (t->python_key + to->code + to->ip) * cfg.name_secret[0];
 	c->python_cnt++;
-	return back;
+	return FRAME_WORD(from, p->frame_back);
 }
 
 /* Reads the frames to out + off; how many. */
@@ -183,6 +205,7 @@ __noinline int python_read(struct ct_thread *t, __u32 off)
 	if (!p->runtime)
 		return 0;
 	t->python_key = pid;
+	t->python_lo = t->python_hi = 0;
 	frame = python_frame(t, p, c);
 	for (int i = 0; i < CT_PYTHON_MAX + PYTHON_NO_CODE_MAX && frame; i++)
 		frame = python_step(t, p, frame, off);

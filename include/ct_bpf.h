@@ -122,8 +122,13 @@ struct ct_fn_cost {
 	__u64 found_ns;
 };
 
-/* Bytes of a Python frame that are read at most. */
+/* Bytes of a Python frame that are read at most. From 3.11 on frames lie side by side, each above
+ * the one that called it: what lies below is read with it, as the next ones. A power of two. The
+ * window is the end of ct_thread.out: so many frames fewer has a record that is long without them.
+ */
 #define CT_PYTHON_FRAME_SZ_MAX 128
+#define CT_PYTHON_WINDOW       1024
+#define CT_PYTHON_WINDOW_SZ    (CT_PYTHON_WINDOW + CT_PYTHON_FRAME_SZ_MAX)
 
 /*
  * Value of the `pythons` map, keyed by process id: where its Python keeps what its threads run.
@@ -136,8 +141,8 @@ struct ct_python {
 	__u16 cframe_frame;			       /* CT_PYTHON_NONE: it has no such thing */
 	__u16 frame_off, frame_sz;		       /* what of a frame is read */
 	__u16 frame_code, frame_back, frame_ip, frame_owner;
-	__u16 owner_min; /* those of such owners are no code; CT_PYTHON_NONE: all are */
-	__u16 pad;
+	__u16 owner_min;    /* those of such owners are no code; CT_PYTHON_NONE: all are */
+	__u16 side_by_side; /* 1: frames are, see CT_PYTHON_WINDOW */
 };
 _Static_assert(sizeof(struct ct_python) == 48, "ct_python is part of the ABI");
 #define CT_PYTHON_NONE 0xffff
@@ -163,9 +168,9 @@ struct ct_thread {
 	struct ct_frame frames[CT_MAX_DEPTH];
 	/* --python: its thread state, and the first of all states when it was looked for in vain */
 	__u64 python, python_head;
-	__u64 python_key;     /* of the frames of the record that is put together */
-	__u32 wake, reserved; /* 1: the reader is woken for it */
-	__u8 python_frame[CT_PYTHON_FRAME_SZ_MAX];
+	__u64 python_key;	    /* of the frames of the record that is put together */
+	__u32 wake, reserved;	    /* 1: the reader is woken for it */
+	__u64 python_lo, python_hi; /* what of the process is in the window */
 	__u8 out[CT_OUT_SZ];
 };
 

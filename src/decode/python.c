@@ -78,6 +78,7 @@ bool python_layout_of(unsigned minor, struct python_layout *l)
 				.frame_ip = v->frame_ip,
 				.frame_owner = v->frame_owner,
 				.owner_min = v->owner_min,
+				.side_by_side = v->minor >= 11,
 			},
 		.filename = v->filename,
 		.name = v->name,
@@ -171,6 +172,7 @@ int python_layout_read(const uint8_t *d, size_t size, struct python_layout *l, c
 	b->frame_ip = word(d, fr + 3);
 	b->frame_owner = word(d, fr + 5);
 	b->owner_min = OWNER_MIN;
+	b->side_by_side = 1;
 	end = b->frame_owner + 1u;
 	end = b->frame_back + 8u > end ? b->frame_back + 8u : end;
 	end = b->frame_code + 8u > end ? b->frame_code + 8u : end;
