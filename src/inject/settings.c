@@ -83,6 +83,9 @@ void settings__fill(struct settings *s)
 		const struct api_fn *fn = fnset__fn(s->fns, s->fn_cnt);
 		unsigned id = s->fn_cnt;
 
+		/* The library sees no Python frames: those calls are left to probes. */
+		if (s->set->probed && fnset__is_marked(s->fns, FNSET_PYTHON, id))
+			continue;
 		if (s->only_gpu || !fn || fn->api != API_CUDA || !fnset__wanted(s->fns, id))
 			continue;
 		fnset__spec(s->fns, id, s->hide, &s->set->specs[id]);

@@ -213,7 +213,6 @@ void model__set_python(struct model *m, uint32_t pid, const struct python_place 
 void model__python(const struct model *m, struct trace_end *end)
 {
 	stacks__python(m->stacks, &end->python);
-	end->python.on = m->opts.python;
 }
 
 /* --- --gpu-time --- */

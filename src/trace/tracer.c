@@ -360,6 +360,7 @@ void tracer__fill_end(struct tracer *t, struct trace_end *end)
 	end->bad_record_cnt = sources__bad_records(&t->sources) + model__bad_records(t->model);
 	model__objects(t->model, end);
 	model__python(t->model, end);
+	end->python.on = t->o.attach.python;
 	end->gpu.on = t->o.gpu_time;
 	model__gpu(t->model, end);
 	sources__fill_end(&t->sources, end);
