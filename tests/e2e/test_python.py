@@ -1,0 +1,263 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+# takes: 60
+"""--python: the Python frames of calls are those that Python itself has, in every version at hand; in threads, deep down, in code
+with any names, late, in containers; a process that spoils its own memory harms nobody."""
+import glob
+import json
+import os
+import re
+import subprocess
+import sys
+
+import pytest
+from helpers.jsonl import Trace
+from helpers.run import CUDATRACE, FAKE, MECHANISMS, TESTS, Ran, cudatrace, needs_mechanism, needs_tracing, until
+
+LIB = FAKE + "/libcuda.so.1"
+ENV = {**os.environ, "LD_LIBRARY_PATH": FAKE}
+CALLS, HOSTILE = TESTS + "/stack/python_calls.py", TESTS + "/stack/python_hostile.py"
+KNOWN = [f"3.{n}" for n in range(8, 15)]
+FRAMES_MAX = 128
+
+
+def pythons():
+    """A Python of each version: this one's folder, the system's, pyenv's, with a shared library and without."""
+    found = {}
+    for path in (*glob.glob(os.path.expanduser("~/.pyenv/versions/3.*/bin/python3")), *glob.glob("/usr/local/bin/python3.*"), *glob.glob("/usr/bin/python3.*")):
+        if re.search(r"python3(\.\d+)?t?$", path):
+            ran = subprocess.run([path, "-c", "import ctypes, sys, sysconfig; print('%d.%d' % sys.version_info[:2], sysconfig.get_config_var('Py_GIL_DISABLED') or 0, "
+                                              "sysconfig.get_config_var('Py_ENABLE_SHARED'))"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, check=False)
+            if not ran.returncode:
+                version, free, shared = ran.stdout.split()
+                found.setdefault((version + "t" * int(free), shared == "1"), path)
+    return found
+
+
+FOUND = pythons()
+HERE = [pytest.param(path, id=f"{version}{'-shared' if shared else ''}") for (version, shared), path in sorted(FOUND.items()) if version in KNOWN]
+HERE += [pytest.param(None, id=v) for v in KNOWN if v not in {version for version, _ in FOUND}]
+ONE = next((p for (v, _), p in sorted(FOUND.items(), reverse=True) if v in ("3.11", "3.12", "3.13")), None)
+
+
+def lines_of(path, text):
+    try:
+        with open(path, encoding="utf-8") as f:
+            return f.read().count(text)
+    except FileNotFoundError:
+        return 0
+
+
+class Program:
+    """A program under a tracer that began it or came later; ends when it is told to."""
+
+    def __init__(self, argv, trace, *options, late=False, **how):
+        tracer = [CUDATRACE, "-q", *options, "--jsonl", str(trace)]
+        self.trace = trace
+        self.proc = subprocess.Popen([*([] if late else [*tracer, "--"]), *argv], env=ENV, stdin=subprocess.PIPE, **how)
+
+    def end(self):
+        self.proc.stdin.close()
+        return self.proc.wait(60)
+
+
+@pytest.fixture
+def calls(tmp_path):
+    """calls(PYTHON, OPTION..., parts=...): the trace, and what Python had"""
+    needs_tracing()
+
+    def run(python, *options, parts=("nested",)):
+        if not python:
+            pytest.skip("this version is not here")
+        trace, log = tmp_path / "t.jsonl", tmp_path / "log.json"
+        program = Program([python, CALLS, LIB, str(log), *parts], trace, "-e", "cuMemAlloc", *options)
+        until(lambda: lines_of(log, "]]]"), 60)
+        with open(log, encoding="utf-8") as f:
+            want = json.load(f)
+        # What its code is called is read from the process: it lives until it has been.
+        until(lambda: lines_of(trace, '"symbol":"cuMemAlloc_v2"') == len(want), 60)
+        assert program.end() == 0
+        return Trace(trace), want
+    return run
+
+
+def frames(trace):
+    """Of each call, innermost first: (function, file, line)."""
+    known = {}
+    for e in trace.ev:
+        if e["type"] == "stack":
+            assert e["id"] not in known
+            known[e["id"]] = [(f.get("function"), f.get("file"), f.get("line")) for f in e.get("python", [])]
+        elif e.get("symbol") == "cuMemAlloc_v2":
+            yield known.get(e.get("stack"), [])
+
+
+def same(trace, want, python):
+    """Names are qualified from 3.11 on. Lone surrogates are no text; what is very long is cut."""
+    def text(s, size):
+        return s.encode("utf-8", "replace" if False else "surrogatepass").decode("utf-8", "replace").replace("\ufffd" * 3, "\ufffd")[:size]
+    got = list(frames(trace))
+    assert len(got) == len(want)
+    for g, w in zip(got, want):
+        assert [(f.split(".")[-1], p, n) for f, p, n in g] == [(text(f, 1024), text(p, 4096), n) for f, p, n in w][:FRAMES_MAX], python
+
+
+def counts(trace):
+    return {k[len("python_"):]: v for k, v in trace.end.items() if k.startswith("python_")}
+
+
+@pytest.mark.parametrize("python", HERE)
+def test_version(calls, python):
+    t, want = calls(python, "--python", parts=("nested", "threads"))
+    same(t, want, python)
+    assert t.accounts() and t.head["python"] and counts(t) == {"calls": len(want), "early": 0, "cut": 0, "broken": 0, "unread": 0}
+
+
+@pytest.mark.parametrize("python", HERE)
+def test_names(calls, python):
+    t, want = calls(python, "--python", parts=("names",))
+    same(t, want, python)
+
+
+@pytest.mark.parametrize("python", HERE)
+def test_deep(calls, python):
+    """The outer frames are cut off, and that is said."""
+    t, want = calls(python, "--python", parts=("deep",))
+    same(t, want, python)
+    assert len(want[0]) > FRAMES_MAX and counts(t)["cut"] == 1
+
+
+@pytest.mark.parametrize("mech", MECHANISMS)
+def test_mechanism(calls, mech):
+    needs_mechanism(mech)
+    t, want = calls(ONE, "--python", f"--mechanism={mech}")
+    same(t, want, mech)
+    t, want = calls(ONE, "--python", f"--mechanism={mech}", "--no-return", "all")
+    same(t, want, mech)
+
+
+def test_from_inside(calls):
+    """--probe=inject leaves those calls to probes."""
+    t, want = calls(ONE, "--python", "--probe=inject")
+    same(t, want, "inject")
+
+
+def test_refused():
+    ran = cudatrace("--python", "--probe=inject", "--kernel", "--", "true")
+    assert ran.status == 2 and "--python is not seen from within a process" in ran.err
+
+
+def test_of_a_set(calls):
+    t, _ = calls(ONE, "--python=launch")
+    assert not any(frames(t)) and counts(t)["calls"] == 0
+    t, _ = calls(ONE)
+    assert "python" not in t.head and not counts(t)
+
+
+def test_with_native_stacks(calls):
+    """Native frames end where the interpreter begins."""
+    t, want = calls(ONE, "--python", "--stack")
+    same(t, want, ONE)
+    for e in t.ev:
+        if e["type"] == "stack":
+            assert e["frames"] and e["python"] and not any("python3" in os.path.basename(f.get("module", "")) for f in e["frames"][1:])
+
+
+@pytest.mark.parametrize("option", ["--no-strings", "--no-args"])
+def test_hidden(calls, option):
+    t, want = calls(ONE, "--python", option)
+    assert [[f[2] for f in g] for g in frames(t)] == [[f[2] for f in w] for w in want]
+    text = open(t.path if hasattr(t, "path") else os.devnull, encoding="utf-8").read()
+    assert "forward" not in json.dumps([e for e in t.ev if e["type"] == "stack"]) + text
+    assert all(f[:2] == (None, "[file]") for g in frames(t) for f in g)
+
+
+def test_late(tmp_path):
+    """A process that runs already."""
+    needs_tracing()
+    if not ONE:
+        pytest.skip("no Python of 3.11 to 3.13 is here")
+    code = "import ctypes, sys\nlib = ctypes.CDLL(sys.argv[1])\nlib.cuInit(0)\np = ctypes.c_void_p()\n" \
+           "def late():\n    lib.cuMemAlloc_v2(ctypes.byref(p), 4096)\nprint('ready', flush=True)\nfor _ in sys.stdin:\n    late()\n    print('did', flush=True)\n"
+    with subprocess.Popen([ONE, "-c", code, LIB], env=ENV, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as program:
+        assert program.stdout.readline() == "ready\n"
+        trace = tmp_path / "t.jsonl"
+        with subprocess.Popen([CUDATRACE, "-q", "--python", "-e", "cuMemAlloc", "--jsonl", str(trace), "-p", str(program.pid)]) as tracer:
+            until(lambda: lines_of(trace, '"header"'), 60)
+
+            def calls_once():
+                program.stdin.write("\n")
+                program.stdin.flush()
+                assert program.stdout.readline() == "did\n"
+                return lines_of(trace, '"stack"')
+            until(calls_once, 60)
+            program.stdin.close()
+            program.wait(60)
+            assert tracer.wait(60) == 0
+    t = Trace(trace)
+    assert [("late", "<string>", 6), ("<module>", "<string>", 9)] in list(frames(t)) and counts(t)["early"] == 0
+
+
+def test_another_root_and_namespace(calls, tmp_path):
+    """In a mount and PID namespace of its own, where its files lie elsewhere."""
+    static = next((p for (v, shared), p in FOUND.items() if v in KNOWN and not shared), None)
+    if not static or Ran(["unshare", "-mpf", "true"]).status:
+        pytest.skip("no static Python, or no namespaces")
+    script = tmp_path / "python"
+    script.write_text(f"#!/bin/sh\nexec unshare -mpf --mount-proc {static} \"$@\"\n")
+    script.chmod(0o755)
+    t, want = calls(str(script), "--python", parts=("nested", "threads"))
+    same(t, want, static)
+
+
+def test_code_that_replaces_code(calls):
+    """What is new is looked at: a code object may lie where another was."""
+    t, want = calls(ONE, "--python", parts=("again",))
+    right = sum([(f.split(".")[-1], p, n) for f, p, n in g] == [tuple(x) for x in w] for g, w in zip(frames(t), want))
+    # At once in the same place with the same instructions it is seen after a second only.
+    assert right >= 1 and len(want) == 20
+
+
+@pytest.mark.parametrize("version", ["3.12", "3.13"])
+def test_hostile(tmp_path, version):
+    """Rings, wild pointers, strings of any length: the trace is whole, and says what could not be read."""
+    needs_tracing()
+    python = next((p for (v, _), p in FOUND.items() if v == version), None)
+    if not python:
+        pytest.skip("this version is not here")
+    trace = tmp_path / "t.jsonl"
+    program = Program([python, HOSTILE, LIB], trace, "--python", "-e", "cuMemAlloc")
+    until(lambda: lines_of(trace, '"symbol":"cuMemAlloc_v2"') == 28, 60)
+    assert program.end() == 0
+    t = Trace(trace)
+    end = counts(t)
+    assert t.accounts() and len(t.calls) == 28 and end["cut"] >= 1 and end["broken"] >= 2 and end["unread"] >= 4, end
+    assert all(len(g) <= FRAMES_MAX and all(len(f[0] or "") <= 1024 for f in g) for g in frames(t))
+
+
+def test_unknown_is_said(tmp_path):
+    """A free-threaded build, and one that is older, is named, and nothing is guessed."""
+    needs_tracing()
+    python = next((p for p in glob.glob(os.path.expanduser("~/.pyenv/versions/3.7.*/bin/python3.7")) + [p for (v, _), p in FOUND.items() if v.endswith("t")]), None)
+    if not python:
+        pytest.skip("there is no Python that is not known")
+    trace = tmp_path / "t.jsonl"
+    ran = cudatrace("--python", "-e", "cuInit", "--no-summary", "--jsonl", trace, "--", python, "-c", "import ctypes, sys; ctypes.CDLL(sys.argv[1]).cuInit(0)", LIB,
+                    env={"LD_LIBRARY_PATH": FAKE})
+    assert ran.status == 0 and len(re.findall("--python: process .*: its calls have no Python frames", ran.err)) == 1, ran
+    t = Trace(trace)
+    assert counts(t)["calls"] == 0 and not any(e["type"] == "stack" for e in t.ev)
+
+
+def test_report(calls, tmp_path):
+    """Outputs that name stacks name Python's functions, live and from a file."""
+    chrome, live = tmp_path / "c.json", tmp_path / "r.json"
+    calls(ONE, "--python", "--chrome", str(chrome), "--report", str(live))
+    with open(chrome, encoding="utf-8") as f:
+        stacks = [e["args"]["stack"] for e in json.load(f) if "stack" in e.get("args", {})]
+    assert any(s[0].startswith("alloc (python_calls.py:") for s in stacks)
+    report = Ran([CUDATRACE, "report", "--format=json", str(tmp_path / "t.jsonl")])
+    assert report.status == 0 and "Block.forward (python_calls.py:" in report.out
+
+
+if __name__ == "__main__":
+    sys.exit(pytest.main([__file__]))
