@@ -88,10 +88,11 @@ $(LIB): $(OBJS) $(O)/sources
 $(O)/%.o: %.c $(O)/flags | $(GEN)
 	$(call say,CC,$<)mkdir -p $(@D); $(CC) $(CPPFLAGS_ALL) $(CFLAGS_ALL) $(DEP) -c $< -o $@
 
-# The program carries the library.
+# The program carries the libraries.
 INJECT_LIB := $(SKEL_DIR)/libcudatrace-inject.so
-$(O)/src/inject/library.o: CPPFLAGS_ALL += -DINJECT_LIBRARY='"$(INJECT_LIB)"'
-$(O)/src/inject/library.o: $(INJECT_LIB)
+NVTX_LIB   := $(SKEL_DIR)/libcudatrace-nvtx.so
+$(O)/src/inject/library.o: CPPFLAGS_ALL += -DINJECT_LIBRARY='"$(INJECT_LIB)"' -DNVTX_LIBRARY='"$(NVTX_LIB)"'
+$(O)/src/inject/library.o: $(INJECT_LIB) $(NVTX_LIB)
 $(O)/src/trace/nvml_program.o: CPPFLAGS_ALL += -DNVML_PROGRAM='"$(SKEL_DIR)/cudatrace-nvml"'
 $(O)/src/trace/nvml_program.o: $(SKEL_DIR)/cudatrace-nvml
 # The assembler includes these files (.incbin): the compiler's list of dependencies does not have them.
@@ -145,6 +146,8 @@ bpf-arm64: $(ARM64_OBJS) ## compile the BPF side for arm64 (any machine can)
 
 # --- the library in the traced process ---
 include inject/inject.mk
+# --- the library that programs with NVTX load ---
+include nvtx/nvtx.mk
 # --- the process that asks NVML ---
 include nvml/nvml.mk
 

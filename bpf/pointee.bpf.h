@@ -34,6 +34,14 @@ static __always_inline long cap_locate(const struct ct_cap *cap, const __u64 *wo
 		if (bpf_probe_read_user(&p, sizeof(p), (void *)(p + cap->off)))
 			return -14;
 		break;
+	case CT_CAP_FSTR:
+	case CT_CAP_FMEM:
+		if (bpf_probe_read_user(&p, sizeof(p), (void *)(p + cap->off)))
+			return -14;
+		if (cap->count_off &&
+		    bpf_probe_read_user(&p, sizeof(p), (void *)(p + cap->count_off)))
+			return -14;
+		break;
 	}
 	if (count > CT_CAP_SZ_MAX)
 		count = CT_CAP_SZ_MAX;
@@ -59,7 +67,7 @@ __noinline long cap_read(struct ct_thread *t, const struct ct_frame *f, const st
 		return n;
 	if (len > CT_CAP_SZ_MAX)
 		len = CT_CAP_SZ_MAX;
-	if (cap->kind == CT_CAP_STR || cap->kind == CT_CAP_PSTR) {
+	if (cap->kind == CT_CAP_STR || cap->kind == CT_CAP_PSTR || cap->kind == CT_CAP_FSTR) {
 		n = bpf_probe_read_user_str(t->out + off, len, (void *)addr);
 	} else {
 		n = bpf_probe_read_user(t->out + off, len, (void *)addr);

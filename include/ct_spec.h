@@ -53,6 +53,10 @@ enum ct_cap_kind {
 	/* array behind a struct: pointer at args[arg] + off, count (u32) at args[arg] + count_off,
 	 * elements of size bytes. For CUlaunchConfig.attrs. */
 	CT_CAP_PARR = 5,
+	/* NUL-terminated string whose address is at args[arg] + off */
+	CT_CAP_FSTR = 6,
+	/* size bytes whose address is at args[arg] + off; with count_off: at that + count_off */
+	CT_CAP_FMEM = 7,
 };
 
 /* Only read when the call went well: out-parameters of a failed call are not written. */
@@ -66,8 +70,8 @@ struct ct_cap {
 	__u8 flags;
 	__u8 count_arg; /* CT_CAP_ARR */
 	__u16 size;
-	__u8 off;	/* CT_CAP_PARR */
-	__u8 count_off; /* CT_CAP_PARR */
+	__u8 off;	/* CT_CAP_PARR, _FSTR, _FMEM */
+	__u8 count_off; /* CT_CAP_PARR, _FMEM */
 };
 _Static_assert(sizeof(struct ct_cap) == 8, "ct_cap is part of the ABI");
 

@@ -195,6 +195,22 @@ static void hook_slot(uint32_t id, struct hooked_cnt *cnt)
 	__atomic_store_n(f->slot, thunk_of(id), __ATOMIC_RELEASE);
 }
 
+void hook_place(const struct ct_shm_set *set, const char *name, void **at, void *real)
+{
+	uint32_t max = set->fn_cnt < CT_MAX_FUNCS ? set->fn_cnt : CT_MAX_FUNCS;
+
+	for (uint32_t id = 0; id < max; id++) {
+		const char *known = name_of(set, id);
+
+		if (!known || inject_hooks[id].real || strcmp(known, name))
+			continue;
+		funcs[id].name = name_hash(name);
+		funcs[id].slot = at;
+		inject_hooks[id].real = real;
+		__atomic_store_n(at, thunk_of(id), __ATOMIC_RELEASE);
+	}
+}
+
 /* Whoever came after us has kept our pointer, and it goes on to the real function. */
 void unhook_all(void)
 {

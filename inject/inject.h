@@ -326,6 +326,10 @@ extern uint64_t inject_is_hooked[CT_MAX_FUNCS / 64];
  * pointers that the program asks for. */
 void hook_all(const struct ct_shm_set *set, bool answers, struct hooked_cnt *cnt);
 void unhook_all(void);
+/* What nvtx/ has offered, if anything: its pointers lead here from now on. */
+void nvtx_hook(const struct ct_shm_set *set);
+/* Calls that go through a pointer of that name, which is not the driver's. */
+void hook_place(const struct ct_shm_set *set, const char *name, void **at, void *real);
 /* Do the ids still stand for the functions that are hooked? */
 bool hooks_match(const struct ct_shm_set *set);
 /* Does an address lie in the export itself? */

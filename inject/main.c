@@ -5,6 +5,8 @@
  */
 #include "inject.h"
 
+#include "ct_nvtx.h"
+
 #include <stdlib.h>
 #include <sys/auxv.h>
 
@@ -94,6 +96,31 @@ static int next_in_chain(void)
 	if (!init)
 		say("the library of " CT_ENV_CHAIN " cannot be loaded", 0);
 	return init ? init() : 1;
+}
+
+static const struct ct_nvtx_table *nvtx;
+
+void nvtx_hook(const struct ct_shm_set *set)
+{
+	for (unsigned i = 0; nvtx && i < nvtx->cnt; i++)
+		hook_place(set, nvtx->funcs[i].name, nvtx->funcs[i].at, nvtx->funcs[i].quiet);
+}
+
+/* Called by nvtx/. A program may begin ranges before it loads the driver, which is loaded then:
+ * what is seen of a process begins with it. */
+EXPORT void cudatrace_nvtx_offer(const struct ct_nvtx_table *table);
+EXPORT void cudatrace_nvtx_offer(const struct ct_nvtx_table *table)
+{
+	void *(*open)(const char *, int) = libc_symbol("dlopen");
+	struct object lib;
+
+	if (!wanted)
+		return;
+	nvtx = table;
+	if (inject_process->alive)
+		nvtx_hook(inject_process->set);
+	else if (!inject_lib.dyn && open && open(STEM ".1", 0x1) && objects_each(is_libcuda, &lib))
+		process_begin(CT_SHM_PRELOAD, &lib);
 }
 
 /* Called by the driver, in cuInit(). */

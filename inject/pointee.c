@@ -142,6 +142,13 @@ static int locate(const struct thread *t, const struct call *call, const struct 
 		    read_mem(t, call, &p, p + cap->off, sizeof(p), TRUST_NOTHING))
 			return -EFAULT;
 		break;
+	case CT_CAP_FSTR:
+	case CT_CAP_FMEM:
+		if (read_mem(t, call, &p, p + cap->off, sizeof(p), TRUST_NOTHING) ||
+		    (cap->count_off &&
+		     read_mem(t, call, &p, p + cap->count_off, sizeof(p), TRUST_NOTHING)))
+			return -EFAULT;
+		break;
 	}
 	if (count > CT_CAP_SZ_MAX)
 		count = CT_CAP_SZ_MAX;
@@ -164,7 +171,7 @@ static int pointee(const struct thread *t, const struct call *call, const struct
 		return -EFAULT;
 	if (cap->kind == CT_CAP_STR)
 		return read_str(t, call, (char *)to, addr, len, trust);
-	if (cap->kind == CT_CAP_PSTR)
+	if (cap->kind == CT_CAP_PSTR || cap->kind == CT_CAP_FSTR)
 		return read_str(t, call, (char *)to, addr, len, TRUST_NOTHING);
 	n = read_mem(t, call, to, addr, len, cap->kind == CT_CAP_MEM ? trust : TRUST_NOTHING);
 	return n ? n : (int)len;

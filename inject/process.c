@@ -314,6 +314,8 @@ static int connect_and_hook(struct process *p, uint32_t how, bool first)
 			__atomic_store_n(&p->alive, ++generation, __ATOMIC_RELEASE);
 		if (first)
 			hook_all(p->set, how == CT_SHM_PRELOAD && !p->set->probed, &cnt);
+		if (first)
+			nvtx_hook(p->set);
 		if (p->set->nv.wanted)
 			cnt.nv = nv_hook();
 		err = hooked(fd, &cnt);

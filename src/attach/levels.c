@@ -27,7 +27,8 @@ static unsigned add_stems(struct ct_cfg *cfg, const struct api *api, unsigned cn
 		char stem[CT_STEM_SZ] = {0};
 		unsigned k = 0;
 
-		snprintf(stem, sizeof(stem), "%.*s.so", (int)api_stem_len(file), file);
+		snprintf(stem, sizeof(stem), "%.*s%s", (int)api_stem_len(file), file,
+			 file[api_stem_len(file)] == '*' ? "" : ".so");
 		while (k < cnt && memcmp(cfg->stems[k], stem, sizeof(stem)))
 			k++;
 		if (k == cnt && cnt < CT_STEMS_MAX)

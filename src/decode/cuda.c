@@ -74,7 +74,9 @@ static const struct api_struct *const all_structs[] = {
 
 static const struct api apis[API_CNT] = {
 #define API(id, name, files, prefix, results, ok, pending)                                         \
-	[API_##id] = {API_##id, name, files, prefix, &enum_##results, ok, pending},
+	[API_##id] = {API_##id, name, files, prefix, &enum_##results, ok, pending, false},
+#define API_ASKED(id, name, files, prefix, results, ok, pending)                                   \
+	[API_##id] = {API_##id, name, files, prefix, &enum_##results, ok, pending, true},
 #include "apis.def"
 #undef API
 };
@@ -213,7 +215,7 @@ const char *api_any_file(unsigned i, const struct api **api, size_t *len)
 
 	for (int a = 0; a < API_CNT; a++)
 		for (unsigned k = 0; (file = api_file(&apis[a], k, len)); k++)
-			if (!i--) {
+			if (!memchr(file, '*', *len) && !i--) {
 				*api = &apis[a];
 				return file;
 			}
@@ -227,7 +229,9 @@ const char *api_lib_name(const struct api *api)
 
 size_t api_stem_len(const char *file)
 {
-	return strstr(file, ".so") - file;
+	size_t star = strcspn(file, "* ");
+
+	return file[star] == '*' ? star : (size_t)(strstr(file, ".so") - file);
 }
 
 const struct api *api_of_file(const char *basename)
@@ -237,9 +241,12 @@ const struct api *api_of_file(const char *basename)
 
 	for (int i = 0; i < API_CNT; i++)
 		for (unsigned k = 0; (file = api_file(&apis[i], k, &len)); k++) {
-			size_t stem = api_stem_len(file);
+			size_t stem = api_stem_len(file), name_len = strlen(basename);
 
-			if (!strncmp(basename, file, stem) && is_so(basename + stem))
+			if (strncmp(basename, file, stem) != 0)
+				continue;
+			if (file[stem] == '*' ? ends_with(basename, name_len, ".so")
+					      : is_so(basename + stem))
 				return &apis[i];
 		}
 	return NULL;

@@ -122,6 +122,7 @@ struct api {
 	const char *prefix;
 	const struct api_enum *results;
 	int32_t ok, pending;
+	bool is_asked; /* traced only when it is named */
 };
 
 struct api_fn {
@@ -153,7 +154,7 @@ const char *api_file(const struct api *api, unsigned i, size_t *len);
 const char *api_any_file(unsigned i, const struct api **api, size_t *len);
 /* "libcuda": for people. */
 const char *api_lib_name(const struct api *api);
-/* How much of one of them is in the names of all versions: up to ".so". */
+/* How much of one of them is in the names of all versions: up to ".so", or a star. */
 size_t api_stem_len(const char *file);
 
 /* Rows in the order of the tables; ids are indexes and are not stable between builds. */

@@ -40,6 +40,7 @@ struct fnset {
 	void *ctx;
 	enum api_detail detail;
 	struct expr expr, marks[FNSET_MARK_CNT];
+	bool added[API_CNT]; /* asked families */
 	bool wanted[CT_MAX_FUNCS];
 };
 
@@ -50,16 +51,29 @@ static void expr__free(struct expr *e)
 	free(e->items);
 }
 
+static bool is_asked(const struct api_fn *fn)
+{
+	return api_at(fn->api)->is_asked;
+}
+
 static bool in_class(const struct api_fn *fn, int class)
 {
-	return fn->class == class || (class == CLASS_QUERY && api_fn_is_query(fn));
+	return fn->class == class || (class == CLASS_QUERY && api_fn_is_query(fn) && !is_asked(fn));
+}
+
+/* A glob that is of others, too, means them. */
+static bool names_family(const char *glob, const struct api_fn *fn)
+{
+	const char *prefix = api_at(fn->api)->prefix;
+
+	return !strncmp(glob, prefix, strlen(prefix));
 }
 
 static bool item_matches(const struct item *it, const struct api_fn *fn)
 {
 	switch (it->kind) {
 	case ITEM_ALL:
-		return true;
+		return it->remove || !is_asked(fn);
 	case ITEM_API:
 		return fn->api == it->api;
 	case ITEM_CLASS:
@@ -67,13 +81,20 @@ static bool item_matches(const struct item *it, const struct api_fn *fn)
 	case ITEM_NAME:
 		return !strcmp(it->text, fn->name) || !strcmp(it->text, fn->symbol);
 	default:
-		return !fnmatch(it->text, fn->name, 0) || !fnmatch(it->text, fn->symbol, 0);
+		return (!is_asked(fn) || names_family(it->text, fn)) &&
+		       (!fnmatch(it->text, fn->name, 0) || !fnmatch(it->text, fn->symbol, 0));
 	}
 }
 
 static bool in_detail(const struct fnset *set, const struct api_fn *fn)
 {
-	return api_fn_detail(fn) <= (set->detail ?: DETAIL_NORMAL);
+	return !is_asked(fn) && api_fn_detail(fn) <= (set->detail ?: DETAIL_NORMAL);
+}
+
+/* What exports have that no row is of is not meant. */
+static bool is_added(const struct fnset *set, const struct api_fn *fn)
+{
+	return set->added[fn->api] && fn->known;
 }
 
 /* wanted: before the items are looked at. */
@@ -94,7 +115,8 @@ static bool is_marked(const struct fnset *set, enum fnset_mark mark, const struc
 
 static bool is_wanted(const struct fnset *set, const struct api_fn *fn)
 {
-	bool begin = (set->expr.is_rest || set->detail) && in_detail(set, fn);
+	bool begin =
+		((set->expr.is_rest || set->detail) && in_detail(set, fn)) || is_added(set, fn);
 
 	return expr_wants(&set->expr, fn, begin) || is_marked(set, FNSET_COUNT, fn);
 }
@@ -272,8 +294,10 @@ bool fnset__wanted_at(const struct fnset *set, enum api_detail detail, unsigned 
 {
 	const struct api_fn *fn = fnset__fn(set, id);
 
-	return fn && (expr_wants(&set->expr, fn, api_fn_detail(fn) <= detail) ||
-		      is_marked(set, FNSET_COUNT, fn));
+	return fn &&
+	       (expr_wants(&set->expr, fn,
+			   is_added(set, fn) || (!is_asked(fn) && api_fn_detail(fn) <= detail)) ||
+		is_marked(set, FNSET_COUNT, fn));
 }
 
 /* A name or a glob may mean a symbol that the table does not have. */
@@ -421,6 +445,12 @@ bool fnset__is_marked(const struct fnset *set, enum fnset_mark mark, unsigned id
 void fnset__set_detail(struct fnset *set, enum api_detail detail)
 {
 	set->detail = detail;
+	apply(set);
+}
+
+void fnset__add(struct fnset *set, enum api_id api)
+{
+	set->added[api] = true;
 	apply(set);
 }
 

@@ -35,6 +35,8 @@ unsigned fnset__cnt(const struct fnset *set);
 
 /* What is traced when nothing else is said, and what a leading ! takes from: NORMAL unless set. */
 void fnset__set_detail(struct fnset *set, enum api_detail detail);
+/* Also all of a family that is traced only when it is asked for. */
+void fnset__add(struct fnset *set, enum api_id api);
 /*
  * Chooses what is traced, in the manner of strace -e:
  *   expr = [!]item[,item...]   item = function name | glob | class | all | none

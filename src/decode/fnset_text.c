@@ -39,6 +39,9 @@ static void count(const struct fnset *set, int class, unsigned *wanted, unsigned
 
 		if (class_of(fn) != class)
 			continue;
+		/* Nobody misses what was not asked for. */
+		if (api_at(fn->api)->is_asked && !fnset__wanted(set, id))
+			continue;
 		++*all;
 		*wanted += fnset__wanted(set, id);
 	}

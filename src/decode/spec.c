@@ -30,6 +30,30 @@ static struct plan plans[ROW_CNT];
 #define OUT_STR_SZ  256	 /* device names, PCI ids, error texts */
 #define OUT_PSTR_SZ 1024
 
+/* nvtxEventAttributes_t: its text behind a pointer; of a payload of the extension the first
+ * nvtxPayloadData_t, and what that points to. */
+#define NVTX_MESSAGE_OFF 40
+#define NVTX_PAYLOAD_OFF 24
+#define NVTX_ENTRY_SZ	 24
+#define NVTX_ENTRY_PTR	 16
+#define NVTX_PAYLOAD_SZ	 32
+
+static void add_cap(struct plan *p, unsigned arg, struct ct_cap cap);
+
+static void add_message(struct plan *p, unsigned arg)
+{
+	add_cap(p, arg,
+		(struct ct_cap){.kind = CT_CAP_FSTR, .size = STR_SZ, .off = NVTX_MESSAGE_OFF});
+	add_cap(p, arg,
+		(struct ct_cap){
+			.kind = CT_CAP_FMEM, .size = NVTX_ENTRY_SZ, .off = NVTX_PAYLOAD_OFF});
+	add_cap(p, arg,
+		(struct ct_cap){.kind = CT_CAP_FMEM,
+				.size = NVTX_PAYLOAD_SZ,
+				.off = NVTX_PAYLOAD_OFF,
+				.count_off = NVTX_ENTRY_PTR});
+}
+
 bool api_type_has_attrs(const struct api_type *type)
 {
 	return type->kind == KIND_STRUCT && type->st && !strcmp(type->st->name, "CUlaunchConfig");
@@ -130,6 +154,8 @@ static void plan_cap(struct plan *p, const struct api_fn *fn, unsigned i)
 					.size = LAUNCH_ATTR_SZ,
 					.off = LAUNCH_ATTRS_OFF,
 					.count_off = LAUNCH_ATTRS_CNT_OFF});
+	if (arg->dir == DIR_IN_PTR && !strcmp(arg->type->name, "nvtxEventAttributes_t"))
+		add_message(p, i);
 }
 
 static bool is_scalar(const struct api_arg *arg)
@@ -252,7 +278,8 @@ void api_fn_spec_hiding(const struct api_fn *fn, enum ct_hide hide, struct ct_sp
 	if (hide != CT_HIDE_NOTHING)
 		spec->handle_word = 0;
 	for (unsigned i = 0; hide == CT_HIDE_STRINGS && i < spec->cap_cnt; i++) {
-		if (spec->caps[i].kind == CT_CAP_STR || spec->caps[i].kind == CT_CAP_PSTR)
+		if (spec->caps[i].kind == CT_CAP_STR || spec->caps[i].kind == CT_CAP_PSTR ||
+		    spec->caps[i].kind == CT_CAP_FSTR)
 			spec->caps[i].size = 0;
 	}
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 #include "inject_priv.h"
+#include "library.h"
 
 #include "util/clock.h"
 #include "util/log.h"
@@ -52,7 +53,7 @@ struct inject *inject__open(const struct inject_opts *o)
 	in->o = *o;
 	in->settings.fd = in->listen_fd = in->epoll_fd = in->timer_fd = -1;
 	in->next_ns = NONE;
-	in->library = o->name ? NULL : library__put(o->folder);
+	in->library = o->name ? NULL : library__put(LIBRARY_INJECT, o->folder);
 	ret = in->library || o->name ? open_all(in) : -EACCES;
 	if (!ret)
 		return in;

@@ -230,8 +230,4 @@ uint32_t gpu__tid(struct peer *p, uint32_t inner, uint32_t (*own)(struct peer *p
  * it is no libcuda that can be read. */
 struct lib_file *files__of(struct inject *in, pid_t pid, const char *path);
 
-/* library.c */
-/* Puts the library where programs can load it; its path, or NULL after reporting. */
-char *library__put(const char *folder);
-
 #endif /* INJECT_PRIV_H */

@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The library's file. The program carries it, so that one file is all there is to copy, and puts it
- * where programs can load it. It stays there: a child that outlives the trace and starts another
- * program would be told of a library that is missing.
+ * Files of libraries. The program carries them, so that one file is all there is to copy, and puts
+ * them where programs can load them. They stay there: a child that outlives the trace and starts
+ * another program would be told of a library that is missing.
  */
-#include "inject_priv.h"
+#include "library.h"
 
 #include "util/log.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,27 +19,39 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* The Makefile knows that this depends on it. */
-__asm__(".pushsection .rodata\n"
-	".balign 8\n"
-	"library_bytes: .incbin \"" INJECT_LIBRARY "\"\n"
-	"library_end:\n"
-	".popsection\n");
-extern const char library_bytes[] __attribute__((visibility("hidden")));
-extern const char library_end[] __attribute__((visibility("hidden")));
+/* The Makefile knows that this depends on them. */
+#define CARRY(name, file)                                                                          \
+	__asm__(".pushsection .rodata\n"                                                           \
+		".balign 8\n" #name "_bytes: .incbin \"" file "\"\n" #name "_end:\n"               \
+		".popsection\n");                                                                  \
+	extern const char name##_bytes[] __attribute__((visibility("hidden")));                    \
+	extern const char name##_end[] __attribute__((visibility("hidden")))
+CARRY(inject, INJECT_LIBRARY);
+CARRY(nvtx, NVTX_LIBRARY);
 
-static size_t library_sz(void)
+static const struct library {
+	const char *name, *file; /* with a number in it: versions lie side by side */
+	const char *bytes, *end;
+} libraries[] = {
+	[LIBRARY_INJECT] = {"libcudatrace-inject.so", "libcudatrace-inject-%016llx.so",
+			    inject_bytes, inject_end},
+	/* As a version, so that it is known by its name: decode/apis.def. */
+	[LIBRARY_NVTX] = {"libcudatrace-nvtx.so", "libcudatrace-nvtx.so.%llu", nvtx_bytes,
+			  nvtx_end},
+};
+
+static size_t library_sz(const struct library *l)
 {
-	return library_end - library_bytes;
+	return l->end - l->bytes;
 }
 
-/* FNV-1a: versions lie side by side. */
-static uint64_t hash(void)
+/* FNV-1a */
+static uint64_t hash(const struct library *l)
 {
 	uint64_t h = 0xcbf29ce484222325;
 
-	for (size_t i = 0; i < library_sz(); i++)
-		h = (h ^ (uint8_t)library_bytes[i]) * 0x100000001b3;
+	for (size_t i = 0; i < library_sz(l); i++)
+		h = (h ^ (uint8_t)l->bytes[i]) * 0x100000001b3;
 	return h;
 }
 
@@ -53,9 +67,9 @@ static bool make_folder(const char *path)
 	       !(st.st_mode & 022);
 }
 
-static bool is_whole(int fd)
+static bool is_whole(const struct library *l, int fd)
 {
-	size_t size = library_sz();
+	size_t size = library_sz(l);
 	struct stat st;
 	char *mem;
 	bool same;
@@ -66,22 +80,22 @@ static bool is_whole(int fd)
 	mem = mmap(NULL, size, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, 0);
 	if (mem == MAP_FAILED)
 		return false;
-	same = !memcmp(mem, library_bytes, size);
+	same = !memcmp(mem, l->bytes, size);
 	munmap(mem, size);
 	return same;
 }
 
-static bool is_there(const char *path)
+static bool is_there(const struct library *l, const char *path)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-	bool whole = fd >= 0 && is_whole(fd);
+	bool whole = fd >= 0 && is_whole(l, fd);
 
 	if (fd >= 0)
 		close(fd);
 	return whole;
 }
 
-static bool write_file(const char *path)
+static bool write_file(const struct library *l, const char *path)
 {
 	char tmp[4096 + 16];
 	bool ok;
@@ -92,7 +106,7 @@ static bool write_file(const char *path)
 	fd = open(tmp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0755);
 	if (fd < 0)
 		return false;
-	ok = write(fd, library_bytes, library_sz()) == (ssize_t)library_sz() && !fchmod(fd, 0755);
+	ok = write(fd, l->bytes, library_sz(l)) == (ssize_t)library_sz(l) && !fchmod(fd, 0755);
 	ok = !close(fd) && ok && !rename(tmp, path);
 	if (!ok)
 		unlink(tmp);
@@ -100,26 +114,29 @@ static bool write_file(const char *path)
 }
 
 /* NULL: it cannot be. */
-static char *put(const char *path)
+static char *put(const struct library *l, const char *path)
 {
-	return is_there(path) || (write_file(path) && is_there(path)) ? strdup(path) : NULL;
+	return is_there(l, path) || (write_file(l, path) && is_there(l, path)) ? strdup(path)
+									       : NULL;
 }
 
-char *library__put(const char *folder)
+char *library__put(enum library_id id, const char *folder)
 {
+	const struct library *l = &libraries[id];
 	const char *runtime = getenv("XDG_RUNTIME_DIR");
 	char folders[3][4000] = {"/run/cudatrace"};
-	char path[4096], *put_at;
+	char path[4096], file[64], *put_at;
 
 	if (folder) {
-		snprintf(path, sizeof(path), "%s/libcudatrace-inject.so", folder);
-		put_at = make_folder(folder) ? put(path) : NULL;
+		snprintf(path, sizeof(path), "%s/%s", folder, l->name);
+		put_at = make_folder(folder) ? put(l, path) : NULL;
 		if (!put_at)
-			err("cannot put libcudatrace-inject.so into %s: it must be a folder of yours on a "
-			    "file system without noexec",
-			    folder);
+			err("cannot put %s into %s: it must be a folder of yours on a file system without "
+			    "noexec",
+			    l->name, folder);
 		return put_at;
 	}
+	snprintf(file, sizeof(file), l->file, (unsigned long long)hash(l));
 	if (geteuid() && runtime && runtime[0] == '/')
 		snprintf(folders[0], sizeof(folders[0]), "%s/cudatrace", runtime);
 	else if (geteuid())
@@ -129,14 +146,13 @@ char *library__put(const char *folder)
 	for (int i = 0; i < 3; i++) {
 		if (!make_folder(folders[i]))
 			continue;
-		snprintf(path, sizeof(path), "%.4000s/libcudatrace-inject-%016llx.so", folders[i],
-			 (unsigned long long)hash());
-		put_at = put(path);
+		snprintf(path, sizeof(path), "%.4000s/%s", folders[i], file);
+		put_at = put(l, path);
 		if (put_at)
 			return put_at;
 	}
-	err("cannot put libcudatrace-inject.so anywhere that programs could load it from: %s, %s or "
-	    "%s must be a folder of yours on a file system without noexec",
-	    folders[0], folders[1], folders[2]);
+	err("cannot put %s anywhere that programs could load it from: %s, %s or %s must be a "
+	    "folder of yours on a file system without noexec",
+	    l->name, folders[0], folders[1], folders[2]);
 	return NULL;
 }

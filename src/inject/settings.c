@@ -77,6 +77,12 @@ static bool tell_name(struct settings *s, unsigned id, const char *symbol)
 	return true;
 }
 
+/* By the library in the process. */
+static bool is_reached(const struct api_fn *fn)
+{
+	return fn->api == API_CUDA || fn->api == API_NVTX;
+}
+
 void settings__fill(struct settings *s)
 {
 	for (; s->fn_cnt < fnset__cnt(s->fns) && s->fn_cnt < CT_MAX_FUNCS; s->fn_cnt++) {
@@ -86,11 +92,11 @@ void settings__fill(struct settings *s)
 		/* The library sees no Python frames: those calls are left to probes. */
 		if (s->set->probed && fnset__is_marked(s->fns, FNSET_PYTHON, id))
 			continue;
-		if (s->only_gpu || !fn || fn->api != API_CUDA || !fnset__wanted(s->fns, id))
+		if (s->only_gpu || !fn || !is_reached(fn) || !fnset__wanted(s->fns, id))
 			continue;
 		fnset__spec(s->fns, id, s->hide, &s->set->specs[id]);
 		if (tell_name(s, id, fn->symbol))
-			s->wanted_cnt++;
+			s->wanted_cnt += fn->api == API_CUDA;
 		else
 			warn("%s is not traced: too many functions", fn->symbol);
 	}

@@ -179,6 +179,11 @@ struct trace_event {
 	 * the call of the sink; read from a file, as long as the reader. */
 	const struct stack *stack;
 
+	/* EVENT_CALL: the NVTX range that it was made in; 0: none. text NULL: it has none, or is
+	 * hidden. */
+	uint64_t range_id;
+	const char *range_text;
+
 	/* EVENT_DRIVER, EVENT_SCHED */
 	const struct driver_info *drv;
 

@@ -68,6 +68,7 @@ void gpu_calls__add(struct gpu_join *j, struct gpu_calls *c, const struct trace_
 		/* When an entry is all that is seen, it may be in it until the next one. */
 		.end_ns = ev->entry_only ? UINT64_MAX : ev->end_ns,
 		.id = is_line ? ev->id : 0,
+		.range_id = ev->range_id,
 		.name = ev->name,
 		.is_launch = ran && ((ev->has & HAS_LAUNCH) || is_graph_launch(ev)),
 	};
@@ -218,6 +219,7 @@ void gpu_event(struct trace_event *ev, const struct ct_gpu_run *g, const char *k
 		return;
 	ev->gpu.call_id = call->id;
 	ev->gpu.call = call->name;
+	ev->gpu.range_id = call->range_id;
 	ev->gpu.queue_us = ev->start_ns > call->start_ns ? ev->start_ns - call->start_ns : 0;
 }
 
@@ -264,7 +266,8 @@ void gpu_state_text(const struct ct_shm_gpu *gpu, char *buf, size_t size)
 	}
 }
 
-/* No thread has so high a number (PID_MAX_LIMIT is 2^22), and all pictures have 31 bits for it. */
+/* No thread has so high a number (PID_MAX_LIMIT is 2^22), and all pictures have 31 bits for it;
+ * RANGE_ROW_TID is the other kind of such rows. */
 #define ROW_TID (1u << 30)
 
 uint32_t gpu_row_tid(const struct trace_event *ev)

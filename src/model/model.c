@@ -23,6 +23,7 @@ struct model {
 	struct kernel_names *names;
 	struct driver driver;
 	struct stacks *stacks;
+	struct ranges ranges;
 	struct meaning meanings[CT_MAX_FUNCS];
 	uint64_t bad_cnt;
 	uint64_t filtered_cnt;
@@ -37,6 +38,13 @@ struct model *model__new(const struct model_opts *opts)
 	m->opts = *opts;
 	m->stacks = stacks__new(opts->quotas, opts->hide);
 	m->names = kernel_names__new(opts->quotas);
+	m->ranges = (struct ranges){
+		.fn = opts->fn,
+		.ctx = opts->ctx,
+		.quotas = opts->quotas,
+		.min_duration_ns = opts->min_duration_ns,
+		.no_texts = opts->hide != CT_HIDE_NOTHING,
+	};
 	m->procs = (struct procs){
 		.live = opts->live,
 		.quotas = opts->quotas,
@@ -347,6 +355,8 @@ static void end_gpu(struct model *m, uint32_t pid)
 
 void model__flush(struct model *m)
 {
+	for (struct proc *p = m->procs.by_pid; p; p = p->hh.next)
+		ranges__unfinished(&m->ranges, p, 0);
 	while (gpu_join__first(&m->procs.gpu))
 		give_first(m);
 }
@@ -366,6 +376,24 @@ void model__gpu(const struct model *m, struct trace_end *end)
 		for (t = p->threads; t; t = t->hh.next)
 			if (t->gpu_calls)
 				end->gpu.launches_untimed += gpu_calls__missing(t->gpu_calls);
+}
+
+/* --- --nvtx --- */
+
+static void add_range(const struct thread *t, struct trace_event *ev)
+{
+	const struct range *r = thread_range_at(t, ev->start_ns);
+
+	if (!r)
+		return;
+	ev->range_id = r->id;
+	ev->range_text = range__text(r);
+}
+
+void model__nvtx(const struct model *m, struct trace_end *end)
+{
+	end->nvtx = m->ranges.cnt;
+	end->nvtx.on = fnset__wants_api(m->opts.fns, api_at(API_NVTX));
 }
 
 /* How each record of ct_rec.def is taken: raw->rec is the first of the two. */
@@ -392,6 +420,11 @@ static void on_call(struct model *m, const void *rec, const struct raw *checked)
 	clear_call(&ev);
 	fill_call(&ev, raw, meaning->fn);
 	ev.comm = t->comm;
+	if (meaning->fn->api == API_NVTX) {
+		ranges__call(&m->ranges, meaning, &ev, p, t, raw->call->result);
+		return;
+	}
+	add_range(t, &ev);
 	ev.has |= (m->opts.kernel ? HAS_IOCTLS : 0) | (m->opts.sched ? HAS_OFF_CPU : 0);
 	meaning__apply(meaning, &ev, p);
 	if (!ev.entry_only && event_duration_ns(&ev) < m->opts.min_duration_ns) {
@@ -449,6 +482,8 @@ static void on_process(struct model *m, const struct ct_task *rec, const char *o
 	else
 		ev.process.exit_code = WEXITSTATUS(rec->exit_code);
 	memcpy(comm, rec->comm, sizeof(rec->comm));
+	if (p && rec->rec.kind != CT_REC_FORK)
+		ranges__unfinished(&m->ranges, p, rec->rec.ts_ns);
 	end_gpu(m, rec->rec.pid);
 	/* A new process, too: its id may be one whose exit was lost. */
 	if (p && (rec->rec.kind == CT_REC_EXEC || rec->rec.kind == CT_REC_FORK))

@@ -53,7 +53,8 @@ unsigned model__tidy(struct model *m);
 uint64_t model__filtered(const struct model *m);
 /* --kernel: fills in what became of the driver's objects. */
 void model__objects(const struct model *m, struct trace_end *end);
-/* --gpu-time: hands out what still waits for its call; what became of launches. */
+/* Hands out what has not ended: ranges of --nvtx, and what still waits for its call (--gpu-time);
+ * what became of launches, and of ranges. */
 void model__flush(struct model *m);
 void model__gpu(const struct model *m, struct trace_end *end);
 /* --python: is there to be looked for a Python in the process? Its frames' names are found by what
@@ -62,6 +63,7 @@ bool model__wants_python(struct model *m, uint32_t pid);
 struct python_place;
 void model__set_python(struct model *m, uint32_t pid, const struct python_place *py);
 void model__python(const struct model *m, struct trace_end *end);
+void model__nvtx(const struct model *m, struct trace_end *end);
 /* Records of functions that there are not, or of what was not asked for. */
 uint64_t model__bad_records(const struct model *m);
 

@@ -121,6 +121,7 @@ static void drop_thread(struct procs *ps, struct proc *p, struct thread *t)
 {
 	struct recent_thread *recent = recent_thread(ps, t->tid);
 
+	thread_ranges__free(ps->quotas, p, t);
 	HASH_DEL(p->threads, t);
 	if (recent->t == t)
 		*recent = (struct recent_thread){0};
@@ -197,6 +198,7 @@ void procs__renew(struct procs *ps, struct proc *p)
 	handles__clear(&p->gpu_names);
 	mem__clear(&p->mem);
 	capture_set__clear(&p->captures);
+	proc_ranges__free(ps->quotas, p);
 	proc_stacks__free(p->stacks);
 	p->stacks = NULL;
 }

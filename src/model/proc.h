@@ -7,6 +7,7 @@
 #include "gpu.h"
 #include "kernel.h"
 #include "mem.h"
+#include "ranges.h"
 #include "stacks.h"
 
 #include <uthash.h>
@@ -14,6 +15,7 @@
 struct thread {
 	uint32_t tid;
 	char comm[16 + 1];
+	struct range *range;	     /* --nvtx: the innermost; NULL: none */
 	struct gpu_calls *gpu_calls; /* --gpu-time; NULL: none so far */
 	UT_hash_handle hh;
 };
@@ -27,6 +29,7 @@ struct proc {
 	struct handles gpu_names; /* the same, by the numbers of --gpu-time */
 	struct mem mem;
 	struct capture_set captures;
+	struct proc_ranges *ranges; /* --nvtx; NULL: none so far */
 	struct proc_stacks *stacks; /* NULL: none so far */
 	bool ended, tidied;
 	UT_hash_handle hh;

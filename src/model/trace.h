@@ -92,6 +92,17 @@ struct trace_python {
 	uint64_t unread; /* there is one whose names could not be read */
 };
 
+/* --nvtx: what became of calls of NVTX, which are no lines. */
+struct trace_nvtx {
+	bool on;
+	uint64_t calls;
+	uint64_t ranges, marks; /* those shorter than --min-duration, too */
+	uint64_t unfinished;	/* of the ranges */
+	uint64_t unbalanced;	/* ends without a beginning */
+	uint64_t unnamed;	/* beginnings and marks whose text is not known */
+	uint64_t too_many;	/* beginnings that there was no room for */
+};
+
 /* Why a file ends that another follows. */
 #define TRACE_GOES_ON "max-file"
 
@@ -99,7 +110,7 @@ struct trace_end {
 	bool goes_on;	       /* in another file: what is said is of this one */
 	uint64_t end_ns;       /* CLOCK_MONOTONIC */
 	const char *reason;    /* "command exited", "interrupted", "duration", ... */
-	uint64_t type_cnt[32]; /* events written by enum event_type */
+	uint64_t type_cnt[48]; /* events written by enum event_type */
 	uint64_t event_cnt;
 	uint64_t call_cnt; /* EVENT_CALL among them */
 	uint64_t drops[CT_DROP_CNT];
@@ -111,6 +122,7 @@ struct trace_end {
 	uint64_t object_refused_cnt, object_unknown_cnt;
 	struct trace_gpu gpu;
 	struct trace_python python;
+	struct trace_nvtx nvtx;
 	uint64_t full[QUOTA_CNT]; /* what found a table of the tracer's full */
 	double probe_cost_ns;	  /* of a recorded call */
 	uint64_t cost_ns;	  /* of all calls together */

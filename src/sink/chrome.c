@@ -89,7 +89,7 @@ static void next_line(struct chrome *c)
 
 /* Names of processes and threads, and their order on the screen. */
 static void put_meta(struct chrome *c, const char *what, uint32_t pid, uint32_t tid,
-		     const char *name, unsigned index)
+		     const char *name, int index)
 {
 	struct out *o = c->sink.out;
 
@@ -102,7 +102,9 @@ static void put_meta(struct chrome *c, const char *what, uint32_t pid, uint32_t 
 		put_str(o, name);
 	} else {
 		out_lit(o, ",\"args\":{\"sort_index\":");
-		out_u64(o, index);
+		if (index < 0)
+			out_char(o, '-');
+		out_u64(o, index < 0 ? -index : index);
 	}
 	out_lit(o, "}}");
 	next_line(c);
@@ -140,6 +142,8 @@ static void put_names(struct chrome *c, const struct trace_event *ev)
 		put_meta(c, "process_name", ev->pid, ev->pid, b->process, 0);
 	if (b->thread[0])
 		put_meta(c, "thread_name", ev->pid, ev->tid, b->thread, 0);
+	if (b->thread[0] && ev->kind == EVENT_RANGE)
+		put_meta(c, "thread_sort_index", ev->pid, ev->tid, NULL, -1);
 }
 
 static void put_counter(struct chrome *c, const struct beside_counter *value)
@@ -203,7 +207,7 @@ static void put_call_args(struct chrome *c, const struct trace_event *ev)
 	if (ev->fn && strcmp(ev->fn->symbol, ev->name))
 		json_str(&j, "symbol", ev->fn->symbol);
 	event_visit_fields(ev, &j.v);
-	if (ev->kind == EVENT_CALL || ev->kind == EVENT_CTXSW)
+	if (ev->kind == EVENT_CALL || ev->kind == EVENT_CTXSW || ev->kind == EVENT_RANGE)
 		timeline_result(ev, &j.v, true);
 	json_stack_names(&j, ev->stack);
 	if (ev->fn && event_has_args(ev)) {
@@ -272,7 +276,9 @@ static void put_instant(struct chrome *c, const struct trace_event *ev)
 
 	name = timeline_name(ev, buf, &len);
 	put_head(c, name, len, event_type_name(ev->type), "i", ev->start_ns);
-	out_str(c->sink.out, is_global ? ",\"s\":\"g\"" : ",\"s\":\"p\"");
+	out_str(c->sink.out, is_global		       ? ",\"s\":\"g\""
+			     : ev->kind == EVENT_RANGE ? ",\"s\":\"t\""
+						       : ",\"s\":\"p\"");
 	put_ids(c, ev->pid, ev->tid);
 	out_lit(c->sink.out, ",\"args\":");
 	json__init(&j, c->sink.out);

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 #include "chrome_proc.h"
 
+#include "model/ranges.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -223,7 +225,9 @@ bool chrome_procs__names(struct chrome_procs *ps, const struct trace_event *ev,
 	t = thread_find(ps, ev->pid, ev->tid);
 	if (t && t->file == ps->file && !strncmp(t->comm, ev->comm, COMM_SZ - 1))
 		return false;
-	name_process(ps, ev, n);
+	/* Rows of pictures: no thread has so high a number. */
+	if (ev->tid < RANGE_ROW_TID)
+		name_process(ps, ev, n);
 	if (!t)
 		t = thread_add(ps, ev->pid, ev->tid);
 	if (t) {

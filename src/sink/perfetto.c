@@ -165,7 +165,7 @@ static void put_names(struct perfetto *p, const struct trace_event *ev)
 
 	if (b->process[0])
 		process_track(p, ev->pid, b->process, ev->start_ns);
-	if (b->thread[0])
+	if (b->thread[0] && ev->kind != EVENT_RANGE)
 		thread_track(p, ev->pid, ev->tid, b->thread, ev->start_ns);
 }
 
@@ -224,6 +224,9 @@ static uint64_t slice_track(struct perfetto *p, const struct trace_event *ev)
 {
 	char row[TIMELINE_NAME_SZ];
 
+	/* Rows of a process are above its threads. */
+	if (ev->kind == EVENT_RANGE)
+		return named_track(p, TRACK_OF_ROW, ev->pid, ev->comm, NULL, ev->start_ns);
 	if (ev->kind != EVENT_CTXSW)
 		return thread_track(p, ev->pid, ev->tid, NULL, ev->start_ns);
 	timeline_gpu_row(ev, row);
@@ -263,6 +266,8 @@ static uint64_t instant_track(struct perfetto *p, const struct trace_event *ev)
 		return named_track(p, TRACK_OF_ROW, 0, "NVML", NULL, ev->start_ns);
 	case EVENT_IRQ:
 		return named_track(p, TRACK_OF_ROW, 0, "GPU interrupts", NULL, ev->start_ns);
+	case EVENT_RANGE:
+		return slice_track(p, ev);
 	case EVENT_SCHED:
 		return named_track(p, TRACK_OF_ROW, ev->pid, "GPU scheduler", NULL, ev->start_ns);
 	case EVENT_UVM:

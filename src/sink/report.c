@@ -118,6 +118,7 @@ static void live_event(struct sink *s, const struct trace_event *ev)
 	if (ev->kind == EVENT_CALL) {
 		copy.launch.kernel = intern_name(l, ev->launch.kernel);
 		copy.launch.kernel_mangled = intern_name(l, ev->launch.kernel_mangled);
+		copy.range_text = intern_name(l, ev->range_text);
 	} else {
 		copy.name = intern(l, ev->name);
 		copy.op = intern(l, ev->op);

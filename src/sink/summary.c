@@ -40,6 +40,7 @@ void summary__free(struct summary *s)
 	gpu_devices__free(&s->run_gpus);
 	residency__free(&s->residency);
 	gpu_sums__free(s->gpus);
+	range_sums__free(s->ranges);
 	free(s);
 }
 
@@ -400,11 +401,27 @@ static void on_gpu_stats(struct summary *s, const struct trace_event *ev)
 		gpu_sums__event(s->gpus, ev);
 }
 
+static bool is_of_ranges(const struct trace_event *ev)
+{
+	return ev->kind == EVENT_RANGE || (ev->kind == EVENT_CALL && ev->range_id) ||
+	       (ev->kind == EVENT_GPU && ev->gpu.range_id);
+}
+
+static void on_range(struct summary *s, const struct trace_event *ev)
+{
+	if (!s->ranges)
+		s->ranges = range_sums__new();
+	if (s->ranges)
+		range_sums__event(s->ranges, ev);
+}
+
 void summary__event(struct summary *s, const struct trace_event *ev)
 {
 	if (ev->kind == EVENT_TRACER || ev->kind == EVENT_STACK)
 		return;
 	s->event_cnt++;
+	if (is_of_ranges(ev))
+		on_range(s, ev);
 	if (ev->kind == EVENT_CALL && ev->fn)
 		on_call(s, ev);
 	else if (ev->kind == EVENT_PROCESS)
@@ -415,7 +432,7 @@ void summary__event(struct summary *s, const struct trace_event *ev)
 		residency__event(&s->residency, ev);
 	else if (ev->kind == EVENT_GPU_STATS)
 		on_gpu_stats(s, ev);
-	else
+	else if (ev->kind != EVENT_RANGE)
 		summary_driver_event(s, ev);
 }
 

@@ -220,6 +220,7 @@ void summary__json(struct summary *s, struct out *out, const struct trace_info *
 		put_transfers(&j, s);
 	}
 	summary_gpu_json(&j, s, end);
+	range_sums__json(s->ranges, &j, "ranges");
 	json_open(&j, "waits");
 	json_u64(&j, "calls", s->wait_cnt);
 	put_ms(&j, "ms", s->wait_ns);

@@ -9,6 +9,7 @@
 
 #include "report/work/residency.h"
 #include "report/work/gpu_sums.h"
+#include "report/work/range_sums.h"
 
 #include <string.h>
 
@@ -166,6 +167,7 @@ struct summary {
 	struct driver_stat driver;
 	struct residency residency; /* --gpu-ctxsw */
 	struct gpu_sums *gpus;	    /* --gpu-stats; NULL: none */
+	struct range_sums *ranges;  /* --nvtx; NULL: none */
 
 	struct class_stat classes[CLASS_CNT];
 	struct mem_stat mem[MEM_KIND_CNT];

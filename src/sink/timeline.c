@@ -17,6 +17,8 @@ const char *timeline_name(const struct trace_event *ev, char buf[TIMELINE_NAME_S
 	if (ev->kind == EVENT_DRIVER && ev->drv->io && ev->drv->io->class) {
 		snprintf(buf, TIMELINE_NAME_SZ, "alloc %s", ev->drv->io->class->name);
 		name = buf;
+	} else if (ev->kind == EVENT_RANGE) {
+		name = ev->range.text ?: name;
 	} else if (ev->kind == EVENT_XID) {
 		snprintf(buf, TIMELINE_NAME_SZ, "Xid %u", ev->xid.xid);
 		name = buf;
@@ -33,9 +35,15 @@ const char *timeline_name(const struct trace_event *ev, char buf[TIMELINE_NAME_S
 const struct trace_event *timeline_place(const struct trace_event *ev, struct timeline_place *to)
 {
 	to->has_call = false;
-	if (ev->kind != EVENT_GPU)
+	if (ev->kind != EVENT_GPU && ev->kind != EVENT_RANGE)
 		return ev;
 	to->ev = *ev;
+	if (ev->kind == EVENT_RANGE) {
+		to->ev.tid = range_row_tid(ev);
+		range_row_name(ev, to->row);
+		to->ev.comm = to->row;
+		return &to->ev;
+	}
 	to->ev.tid = gpu_row_tid(ev);
 	gpu_row_name(ev, to->row);
 	to->ev.comm = to->row;

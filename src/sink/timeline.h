@@ -6,7 +6,10 @@
 #include "chrome_flow.h"
 #include "model/event.h"
 #include "model/gpu.h"
+#include "model/ranges.h"
 #include "model/trace.h"
+
+#include <string.h>
 
 #define TIMELINE_NAME_SZ 96
 
@@ -22,10 +25,11 @@ static inline const char *timeline_kernel(const struct trace_event *ev)
 	       : ev->has & HAS_LAUNCH ? ev->launch.kernel
 				      : NULL;
 }
-/* What a GPU executed is drawn below the threads of its process: a row for each stream. */
+/* What a GPU executed is drawn below the threads of its process: a row for each stream. NVTX's
+ * ranges are drawn above them. */
 struct timeline_place {
 	struct trace_event ev;
-	char row[GPU_ROW_NAME_SZ];
+	char row[GPU_ROW_NAME_SZ > RANGE_ROW_NAME_SZ ? GPU_ROW_NAME_SZ : RANGE_ROW_NAME_SZ];
 	bool has_call;
 	struct flow_launch call; /* that asked for it */
 };
@@ -35,7 +39,7 @@ const struct trace_event *timeline_place(const struct trace_event *ev, struct ti
 static inline bool timeline_is_slice(const struct trace_event *ev)
 {
 	return ev->kind == EVENT_CALL || ev->kind == EVENT_DRIVER || ev->kind == EVENT_GPU ||
-	       ev->kind == EVENT_CTXSW;
+	       ev->kind == EVENT_CTXSW || (ev->kind == EVENT_RANGE && strcmp(ev->op, "mark") != 0);
 }
 /* EVENT_CTXSW: the row that is a GPU's. */
 void timeline_gpu_row(const struct trace_event *ev, char buf[TIMELINE_NAME_SZ]);

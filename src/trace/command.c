@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 #include "command.h"
 
+#include "ct_nvtx.h"
+
 #include "util/inherited.h"
 #include "util/log.h"
 #include "util/rights.h"
@@ -239,14 +241,27 @@ static int exec_command(char **argv)
 	return ret;
 }
 
+/* Another tool's is loaded by ours. */
+static void set_nvtx(const char *library)
+{
+	static const char env[] = "NVTX_INJECTION64_PATH";
+	const char *other = getenv(env);
+
+	if (other && *other && !strstr(other, "libcudatrace-nvtx"))
+		setenv(CT_ENV_NVTX_CHAIN, other, 1);
+	setenv(env, library, 1);
+}
+
 static void run_child(char **argv, const struct command_user *u, const struct sources *ss,
-		      int go_fd, int err_fd)
+		      const char *nvtx, int go_fd, int err_fd)
 {
 	char byte;
 	int ret;
 
 	inherited_restore();
 	sources__prepare_child(ss);
+	if (nvtx)
+		set_nvtx(nvtx);
 	/* A byte: go. End of file without one: the tracer gave up. */
 	if (read(go_fd, &byte, 1) != 1)
 		_exit(1);
@@ -261,7 +276,7 @@ static void run_child(char **argv, const struct command_user *u, const struct so
 }
 
 int command__fork(struct command *c, char **argv, const struct command_user *u,
-		  const struct sources *ss)
+		  const struct sources *ss, const char *nvtx)
 {
 	int go[2] = {-1, -1}, why[2] = {-1, -1};
 
@@ -274,7 +289,7 @@ int command__fork(struct command *c, char **argv, const struct command_user *u,
 		goto fail;
 	if (!c->pid) {
 		close(go[1]);
-		run_child(argv, u, ss, go[0], why[1]);
+		run_child(argv, u, ss, nvtx, go[0], why[1]);
 	}
 	close(go[0]);
 	close(why[1]);

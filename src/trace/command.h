@@ -35,9 +35,10 @@ void command_user__free(struct command_user *u);
 
 /* Says what is wrong with a command before anything is set up for it. */
 int command__check(char **argv);
-/* Forks; the child waits, and is prepared to be seen by the sources. Reports its own errors. */
+/* Forks; the child waits, and is prepared to be seen by the sources. nvtx: what it is to load when
+ * it uses NVTX; NULL: nothing. Reports its own errors. */
 int command__fork(struct command *c, char **argv, const struct command_user *u,
-		  const struct sources *ss);
+		  const struct sources *ss, const char *nvtx);
 /* Lets it exec. Reports a failed exec; the child is gone then. */
 int command__go(struct command *c, const char *name);
 /* Has it ended? Collects its status. */

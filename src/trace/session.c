@@ -8,6 +8,7 @@
 #include "session.h"
 
 #include "attach/allow/caps.h"
+#include "inject/library.h"
 #include "sink/crew.h"
 #include "util/clock.h"
 #include "util/log.h"
@@ -159,15 +160,20 @@ static int add_targets(struct session *s)
 
 	if (s->probe == PROBE_INJECT && !s->o->argv)
 		return 0;
+	if (s->o->argv && fnset__wants_api(s->t.fns, api_at(API_NVTX))) {
+		s->nvtx = library__put(LIBRARY_NVTX, NULL);
+		if (!s->nvtx)
+			return -EACCES;
+	}
 	if (s->probe == PROBE_INJECT)
-		return command__fork(&s->cmd, s->o->argv, &s->user, &s->t.sources);
+		return command__fork(&s->cmd, s->o->argv, &s->user, &s->t.sources, s->nvtx);
 	ret = stop ? guard__start(&s->guard, s->t.att) : 0;
 
 	for (unsigned i = 0; i < s->o->pid_cnt && !ret; i++)
 		ret = attach__add_pid(s->t.att, s->o->pids[i], stop ? CT_PID_F_STOP_ON_LIB : 0);
 	if (!s->o->argv || ret)
 		return ret;
-	ret = command__fork(&s->cmd, s->o->argv, &s->user, &s->t.sources);
+	ret = command__fork(&s->cmd, s->o->argv, &s->user, &s->t.sources, s->nvtx);
 	return ret ? ret : attach__add_pid(s->t.att, s->cmd.pid, CT_PID_F_STOP_ON_LIB);
 }
 
@@ -532,6 +538,7 @@ static void release(struct session *s)
 	}
 	guard__end(&s->guard);
 	command_user__free(&s->user);
+	free(s->nvtx);
 	summary__free(s->summary);
 	budget__free(s->budget);
 	tracer__close(&s->t);

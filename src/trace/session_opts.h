@@ -67,6 +67,7 @@ struct session_opts {
 	struct strv stack, python;    /* --stack, --python: the same */
 	double max_overhead;	      /* share of the busiest thread's time, 0.01 is 1 %; 0: none */
 	bool kernel;		      /* --kernel: system calls into the NVIDIA driver too */
+	bool nvtx;		      /* --nvtx: ranges and marks */
 	enum gpu_ctxsw gpu_ctxsw;     /* --gpu-ctxsw */
 	bool sched;		      /* --sched: off-CPU time, GPU interrupts */
 	enum ct_gpu_time gpu_time;    /* --gpu-time */

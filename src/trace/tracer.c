@@ -189,6 +189,8 @@ int tracer__open(struct tracer *t, const struct tracer_opts *o)
 	t->o.attach.abi = &t->abi;
 	t->o.attach.quotas = &t->quotas;
 	quotas__init(&t->quotas, o->attach.stacks || o->attach.python, o->attach.kernel);
+	if (fnset__wants_api(t->fns, api_at(API_NVTX)))
+		quotas__with_nvtx(&t->quotas);
 	fnset__on_reuse(t->fns, on_reuse, t);
 	t->libs = (struct libs){
 		.fns = t->fns,
@@ -363,6 +365,7 @@ void tracer__fill_end(struct tracer *t, struct trace_end *end)
 	end->python.on = t->o.attach.python;
 	end->gpu.on = t->o.gpu_time;
 	model__gpu(t->model, end);
+	model__nvtx(t->model, end);
 	sources__fill_end(&t->sources, end);
 	for (int i = 0; i < QUOTA_CNT; i++)
 		end->full[i] = t->quotas.of[i].full_cnt;

@@ -13,7 +13,8 @@
 
 /* What a row takes: measured by tests/unit/test_quota.c, where it can be filled there. */
 #define ROW_SZ	    112
-#define PROC_SZ	    448
+#define PROC_SZ	    464
+#define THREAD_SZ   128
 #define CAPTURE_SZ  32
 #define LIBRARY_SZ  98304 /* when the kernel has refused 2,000 of its functions */
 #define FUNCTION_SZ 512	  /* with its name */
@@ -25,12 +26,12 @@ static const struct {
 	const char *name, *what, *beyond;
 	uint64_t max, share;
 	unsigned row_sz;
-	enum { OF_ALL, OF_STACKS, OF_DRIVER } of;
+	enum { OF_ALL, OF_STACKS, OF_DRIVER, OF_NVTX } of;
 } tables[QUOTA_CNT] = {
 	[QUOTA_PROCESSES] = {"processes", "processes", "what is known of the oldest is forgotten",
 			     65536, 65536, PROC_SZ, OF_ALL},
 	[QUOTA_THREADS] = {"threads", "names of threads", "the oldest is forgotten, and read anew",
-			   65536, 16384, ROW_SZ, OF_ALL},
+			   65536, 16384, THREAD_SZ, OF_ALL},
 	[QUOTA_NAMES] = {"kernel_names", "names of kernels",
 			 "lookups have mangled names, launches only handles", 32 * MIB, 16 * MIB, 1,
 			 OF_ALL},
@@ -66,6 +67,9 @@ static const struct {
 	[QUOTA_ITERATIONS] = {"iterations", "threads that have iterations",
 			      "the oldest of the process has none until its next", 4096, 1024,
 			      2 * ROW_SZ, OF_ALL},
+	[QUOTA_NVTX] = {"nvtx", "texts and open ranges of NVTX",
+			"further ranges have no names, or are left out", 8 * MIB, 4 * MIB, 1,
+			OF_NVTX},
 };
 
 void quotas__init(struct quotas *q, bool stacks, bool driver)
@@ -74,9 +78,14 @@ void quotas__init(struct quotas *q, bool stacks, bool driver)
 		q->of[i] =
 			(struct quota){.table = i, .max = tables[i].max, .share = tables[i].share};
 		if ((tables[i].of == OF_STACKS && !stacks) ||
-		    (tables[i].of == OF_DRIVER && !driver))
+		    (tables[i].of == OF_DRIVER && !driver) || tables[i].of == OF_NVTX)
 			q->of[i].max = 0;
 	}
+}
+
+void quotas__with_nvtx(struct quotas *q)
+{
+	q->of[QUOTA_NVTX].max = tables[QUOTA_NVTX].max;
 }
 
 uint64_t quota_row_sz(enum quota_table t)

@@ -29,6 +29,7 @@ enum quota_table {
 	QUOTA_LABELS,  /* of processes; its bound is the caller's */
 	QUOTA_OBJECTS, /* of the driver */
 	QUOTA_ITERATIONS,
+	QUOTA_NVTX, /* bytes */
 	QUOTA_CNT
 };
 
@@ -58,6 +59,8 @@ struct quotas {
 
 /* Whether there are stacks, and the driver's objects: else their tables have no room. */
 void quotas__init(struct quotas *q, bool stacks, bool driver);
+/* NVTX's has room, too. */
+void quotas__with_nvtx(struct quotas *q);
 const char *quota_name(enum quota_table t);
 /* Bytes that a row takes, or a byte with what lies around it. */
 uint64_t quota_row_sz(enum quota_table t);

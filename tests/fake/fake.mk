@@ -29,7 +29,7 @@ FAKE_LIBS  := $(O)/fake/libcuda.so.1 $(O)/fake535/libcuda.so.1 $(O)/fakeplain/li
 
 # Each row of apis.def brings its family's tables. Here, because this file works alone.
 $(O)/api_includes.h: src/decode/apis.def
-	@mkdir -p $(O); sed -n 's|^API(\([A-Z0-9_]*\), *"\([a-z0-9_]*\)".*|#define FAMILY \1\n#include "decode/api/\2.def"\n#undef FAMILY|p' $< >$@.new; \
+	@mkdir -p $(O); sed -n 's|^API[_A-Z]*(\([A-Z0-9_]*\), *"\([a-z0-9_]*\)".*|#define FAMILY \1\n#include "decode/api/\2.def"\n#undef FAMILY|p' $< >$@.new; \
 		cmp -s $@.new $@ && rm $@.new || mv $@.new $@
 
 NVML_LIBS  := $(O)/fakenvml/libnvidia-ml.so.1 $(O)/fakenvml-old/libnvidia-ml.so.1 $(O)/fakenvml-none/libnvidia-ml.so.1

@@ -38,6 +38,16 @@ static unsigned wanted_cnt(void)
 	return n;
 }
 
+/* Of families that are traced without being named. */
+static unsigned usual_cnt(void)
+{
+	unsigned n = 0;
+
+	for (unsigned id = 0; id < fnset__cnt(set); id++)
+		n += !api_at(fnset__fn(set, id)->api)->is_asked;
+	return n;
+}
+
 static void test_default(void **state)
 {
 	assert_true(wanted("cuInit"));
@@ -45,7 +55,38 @@ static void test_default(void **state)
 	assert_false(wanted("cuCtxGetDevice"));
 	fnset__set_detail(set, DETAIL_ALL);
 	assert_true(wanted("cuCtxGetDevice"));
-	assert_int_equal(wanted_cnt(), fnset__cnt(set));
+	assert_int_equal(wanted_cnt(), usual_cnt());
+}
+
+static void test_asked(void **state)
+{
+	const struct api *nvtx = api_at(API_NVTX);
+	char traced[512], left_out[512];
+
+	assert_true(nvtx->is_asked);
+	assert_false(fnset__wants_api(set, nvtx));
+	select_ok("all,query");
+	assert_false(fnset__wants_api(set, nvtx));
+	fnset__describe(set, traced, sizeof(traced), left_out, sizeof(left_out));
+	assert_string_equal(left_out, "nothing");
+	select_ok("*,cu*,n*");
+	assert_true(wanted("cuLaunchKernel"));
+	assert_false(wanted("nvtxMarkA"));
+	select_ok("launch,nvtxMark*");
+	assert_true(wanted("nvtxMarkA"));
+	assert_false(wanted("nvtxRangePop"));
+	select_ok("launch");
+	fnset__add(set, API_NVTX);
+	assert_true(wanted("nvtxRangePop"));
+	assert_true(wanted("cuLaunchKernel"));
+	assert_false(wanted("cuInit"));
+	assert_false(wanted("nvtxWhatever"));
+	select_ok("!nvtxMark*");
+	assert_true(wanted("cuInit"));
+	assert_true(wanted("nvtxRangePop"));
+	assert_false(wanted("nvtxMarkA"));
+	select_ok("none");
+	assert_false(fnset__wants_api(set, nvtx));
 }
 
 static void test_ids(void **state)
@@ -177,7 +218,7 @@ static void test_classes(void **state)
 	assert_true(wanted("cuCtxGetDevice"));
 	assert_false(wanted("cuInit"));
 	select_ok("all");
-	assert_int_equal(wanted_cnt(), fnset__cnt(set));
+	assert_int_equal(wanted_cnt(), usual_cnt());
 	select_ok("none");
 	assert_int_equal(wanted_cnt(), 0);
 	select_ok("all,none,launch");
@@ -268,12 +309,14 @@ static void test_details(void **state)
 		cnt = wanted_cnt();
 		assert_int_equal(detail_by_name(detail_name(d)), d);
 	}
-	assert_int_equal(cnt, fnset__cnt(set));
+	assert_int_equal(cnt, usual_cnt());
 	assert_int_equal(detail_by_name(""), -1);
 	/* Everything but queries: what is traced when nothing is said. */
 	fnset__set_detail(set, DETAIL_NORMAL);
 	for (unsigned id = 0; id < fnset__cnt(set); id++)
-		assert_int_equal(fnset__wanted(set, id), !api_fn_is_query(fnset__fn(set, id)));
+		assert_int_equal(fnset__wanted(set, id),
+				 !api_fn_is_query(fnset__fn(set, id)) &&
+					 !api_at(fnset__fn(set, id)->api)->is_asked);
 }
 
 static void test_detail_and_expr(void **state)
@@ -442,11 +485,12 @@ static int teardown(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(test_default),   TEST(test_ids),	       TEST(test_id_limit),
-		TEST(test_give_back), TEST(test_names),	       TEST(test_globs),
-		TEST(test_classes),   TEST(test_negation),     TEST(test_errors),
-		TEST(test_describe),  TEST(test_error_bounds), TEST(test_marks),
-		TEST(test_hist),      TEST(test_details),      TEST(test_detail_and_expr),
+		TEST(test_default),	    TEST(test_ids),	  TEST(test_asked),
+		TEST(test_id_limit),	    TEST(test_give_back), TEST(test_names),
+		TEST(test_globs),	    TEST(test_classes),	  TEST(test_negation),
+		TEST(test_errors),	    TEST(test_describe),  TEST(test_error_bounds),
+		TEST(test_marks),	    TEST(test_hist),	  TEST(test_details),
+		TEST(test_detail_and_expr),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

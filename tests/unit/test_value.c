@@ -26,7 +26,7 @@ static const struct api_fn *fn(const char *symbol)
 
 static void check_cap(const struct api_fn *f, const struct ct_spec *spec, const struct ct_cap *cap)
 {
-	if (cap->kind == CT_CAP_NONE || cap->kind > CT_CAP_PARR || !cap->size ||
+	if (cap->kind == CT_CAP_NONE || cap->kind > CT_CAP_FMEM || !cap->size ||
 	    cap->size > CT_CAP_SZ_MAX || cap->arg >= spec->word_cnt ||
 	    (cap->kind == CT_CAP_ARR && cap->count_arg >= spec->word_cnt))
 		fail_msg("%s: a capture that makes no sense", f->symbol);
@@ -138,7 +138,8 @@ static void test_spec_hiding(void **state)
 		assert_int_equal(s.cap_cnt, all.cap_cnt);
 		assert_int_equal(s.handle_word, 0);
 		for (unsigned n = 0; n < s.cap_cnt; n++) {
-			bool text = s.caps[n].kind == CT_CAP_STR || s.caps[n].kind == CT_CAP_PSTR;
+			bool text = s.caps[n].kind == CT_CAP_STR || s.caps[n].kind == CT_CAP_PSTR ||
+				    s.caps[n].kind == CT_CAP_FSTR;
 
 			assert_int_equal(s.caps[n].size, text ? 0 : all.caps[n].size);
 			texts += text;

@@ -11,6 +11,7 @@
 
 #include "decode/nv/nv_decode.h"
 #include "model/gpu.h"
+#include "model/ranges.h"
 #include "util/room.h"
 
 struct html_events *html_events__new(uint64_t base_ns, size_t max)
@@ -52,11 +53,15 @@ static struct lane *others(struct html_events *h)
 
 static struct lane *find_lane(struct html_events *h, const struct trace_event *ev)
 {
-	bool gpu = ev->kind == EVENT_GPU;
+	bool gpu = ev->kind == EVENT_GPU, range = ev->kind == EVENT_RANGE;
 	bool driver = ev->kind != EVENT_CALL && ev->kind != EVENT_PROCESS &&
-		      ev->kind != EVENT_LIBRARY && ev->kind != EVENT_TRACER && !gpu;
-	struct lane_key key = {ev->pid, gpu ? gpu_row_tid(ev) : ev->tid, driver};
-	char row[GPU_ROW_NAME_SZ];
+		      ev->kind != EVENT_LIBRARY && ev->kind != EVENT_TRACER && !gpu && !range;
+	struct lane_key key = {ev->pid,
+			       gpu     ? gpu_row_tid(ev)
+			       : range ? range_row_tid(ev)
+				       : ev->tid,
+			       driver};
+	char row[GPU_ROW_NAME_SZ + RANGE_ROW_NAME_SZ];
 	struct lane *l;
 
 	HASH_FIND(hh, h->lanes, &key, sizeof(key), l);
@@ -69,9 +74,11 @@ static struct lane *find_lane(struct html_events *h, const struct trace_event *e
 	l->idx = h->lane_cnt;
 	if (gpu)
 		gpu_row_name(ev, row);
-	if (gpu || ev->comm)
+	if (range)
+		range_row_name(ev, row);
+	if (gpu || range || ev->comm)
 		snprintf(l->comm, sizeof(l->comm), "%.*s", (int)sizeof(l->comm) - 1,
-			 gpu ? row : ev->comm);
+			 gpu || range ? row : ev->comm);
 	h->lane_at[h->lane_cnt++] = l;
 	HASH_ADD(hh, h->lanes, key, sizeof(key), l);
 	return l;
@@ -84,6 +91,7 @@ static struct what *find_what(struct html_events *h, const struct trace_event *e
 
 	key.name = ev->name;
 	key.kernel = ev->kind == EVENT_GPU		   ? ev->gpu.kernel
+		     : ev->kind == EVENT_RANGE		   ? ev->range.text
 		     : ev->has & (HAS_LAUNCH | HAS_KERNEL) ? ev->launch.kernel
 							   : NULL;
 	key.type = ev->type;

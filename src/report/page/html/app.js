@@ -104,6 +104,7 @@ const app = {
 			['stages', 'Where the time goes', sections.stages(r, tl), 'Stages'],
 			['idle', 'When the GPU is idle', sections.idle(r, tl), 'Idle'],
 			['waits', 'Calls that block', sections.waits(r, tl), 'Waits'],
+			['ranges', 'NVTX ranges', sections.ranges(r, tl), 'Ranges'],
 			['kernels', 'Kernels', sections.kernels(r, tl), 'Kernels'],
 			['executed', 'On the GPU', sections.executed(r, tl), 'On the GPU'],
 			['graphs', 'CUDA graphs', sections.graphs(r, tl), 'Graphs'],

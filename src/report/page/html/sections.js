@@ -171,6 +171,21 @@ const sections = {
 		];
 	},
 
+	/* NVTX: --nvtx. */
+	ranges(r, tl) {
+		const list = r.ranges && r.ranges.list.filter(x => x.count);
+		if (!has(list))
+			return null;
+		const all = Math.max(...list.map(x => x.total_ns)) || 1;
+		return [
+			el('p', {class: 'muted'}, 'A range has what ranges in it have, too. A click on a name finds it on the timeline.'),
+			table.make([col.text('range', 'text', {name: true}), ...(list.some(x => x.domain) ? [col.text('domain', 'domain')] : []),
+				col.count('times', 'count'), col.ns('time', 'total_ns', {bar: x => x.total_ns / all}), col.ns('longest', 'max_ns', {minor: true}), col.count('calls', 'calls'), col.ns('in calls', 'call_ns', {minor: true}),
+				col.count('launches', 'launches'), col.bytes('bytes', 'bytes'), ...(list.some(x => x.gpu_executions) ? [col.ns('GPU time', 'gpu_ns')] : [])],
+			list, {label: 'Ranges', sort: 2, can: x => !!x.text, pick: x => sections.find(tl, x.text)}),
+		];
+	},
+
 	find(tl, text) {
 		tl.query.value = text;
 		timeline.find(tl, text);
