@@ -8,7 +8,8 @@ enum library_id {
 	LIBRARY_NVTX,	/* nvtx/ */
 };
 
-/* Its path, where it is put now if it is not there yet; NULL after reporting why. */
+/* Its path, where it is put now if it is not there yet; NULL after reporting why. folder: there,
+ * under its plain name; NULL: in one of ours. */
 char *library__put(enum library_id id, const char *folder);
 
 #endif /* INJECT_LIBRARY_H */

@@ -183,8 +183,7 @@ static uint64_t arg_of(const struct meaning *m, const struct trace_event *ev, co
 	return event_arg_by_name(m, ev, name, &val) ? val : 0;
 }
 
-/* Ids of schemas that NCCL registers, and what its payloads begin with: init.cc, collectives.cc of
- * 2.28. */
+/* Ids of schemas that NCCL 2.28 registers; collectives' payloads begin with hash and bytes. */
 #define NCCL_SCHEMA 0x1000000u
 static bool is_nccl(const struct range *r)
 {

@@ -50,6 +50,7 @@ LINES = {
     "driver": head("kernel", "open", duration_us=1.5, device="nvidiactl", result=0),
     "sched": head("scheduler", "timeslice", device="nvidiactl", meaning="m"),
     "gpu": head("gpu", "kernel", duration_us=1.5, device=0, context=1, gpu_stream=7, correlation=3),
+    "range": head("range", "push", duration_us=1.5, id=1, level=0),
     "process": head("process", "exit", exit_code=0),
     "library": head("library", "missed", path=None, build_id=None, note="n"),
     "gpu_stats": head("gpu_stats", "sample", gpu=0, util=50, power_w=1.5, clock_reasons="0x4"),
@@ -144,7 +145,7 @@ def fields_of(section):
 
 # Sections of the page, and whose lines they are of.
 SECTIONS = {"Header": "header", "Calls": "call", "System calls into the driver": "driver", "Scheduler": "sched", "Xids": "xid",
-            "Managed memory": "uvm", "Interrupts": "irq", "GPU": "gpu", "Context switches": "ctxsw", "GPU statistics": "gpu_stats", "Tracer": "tracer", "Stacks": "stack_line",
+            "Managed memory": "uvm", "Interrupts": "irq", "GPU": "gpu", "Ranges": "range", "Context switches": "ctxsw", "GPU statistics": "gpu_stats", "Tracer": "tracer", "Stacks": "stack_line",
             "Processes": "process", "Libraries": "library", "End": "end"}
 
 

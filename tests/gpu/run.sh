@@ -3,7 +3,7 @@
 # On a machine with an NVIDIA GPU, PyTorch with transformers, Triton, CuPy and JAX (as root):
 #   tests/gpu/run.sh CUDATRACE OUT_FOLDER [STEP...]
 # Traces real programs and prints what docs/GPU.md and docs/IOCTLS.md quote. Steps: launch attach frameworks
-# counts kernel report time daemon cases nccl cost inject gputime python ctxsw stats
+# counts kernel report time daemon cases nccl cost inject gputime python ctxsw stats nvtx
 set -u
 ct=$(realpath "$1")
 out=$2
@@ -171,7 +171,7 @@ if want gputime; then
 	python3 "$here/gpu_time.py" "$ct" "$out"
 fi
 if want python; then
-	title "the Python functions that launch, against torch.profiler"
+	title "17 the Python functions that launch, against torch.profiler"
 	python3 "$here/python.py" "$ct" "$out"
 fi
 if want ctxsw; then
@@ -181,4 +181,8 @@ fi
 if want stats; then
 	title "15 the device, by NVML: a program of known load, beside nvidia-smi"
 	python3 "$here/stats.py" "$ct" "$out"
+fi
+if want nvtx; then
+	title "16 ranges of NVTX: PyTorch, emit_nvtx, JAX's thunks, CuPy, and what they cost"
+	python3 "$here/nvtx.py" "$ct" "$out"
 fi

@@ -224,6 +224,8 @@ int main(int argc, char **argv)
 		hostile();
 	if (all || !strcmp(what, "wide"))
 		wide();
+	if (!strcmp(what, "thread"))
+		nvtxNameOsThreadA(1, "a thread");
 	if (!strcmp(what, "many"))
 		many(cnt);
 	if (!strcmp(what, "early"))
