@@ -94,7 +94,7 @@ def frames(trace):
 def same(trace, want, python):
     """Names are qualified from 3.11 on. Lone surrogates are no text; what is very long is cut."""
     def text(s, size):
-        return s.encode("utf-8", "replace" if False else "surrogatepass").decode("utf-8", "replace").replace("\ufffd" * 3, "\ufffd")[:size]
+        return re.sub("[\ud800-\udfff]", "\ufffd", s)[:size]
     got = list(frames(trace))
     assert len(got) == len(want)
     for g, w in zip(got, want):
@@ -166,8 +166,7 @@ def test_with_native_stacks(calls):
 def test_hidden(calls, option):
     t, want = calls(ONE, "--python", option)
     assert [[f[2] for f in g] for g in frames(t)] == [[f[2] for f in w] for w in want]
-    text = open(t.path if hasattr(t, "path") else os.devnull, encoding="utf-8").read()
-    assert "forward" not in json.dumps([e for e in t.ev if e["type"] == "stack"]) + text
+    assert "forward" not in json.dumps(t.ev)
     assert all(f[:2] == (None, "[file]") for g in frames(t) for f in g)
 
 

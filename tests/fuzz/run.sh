@@ -53,6 +53,7 @@ for i, tag in enumerate((7, 6, 7, 6, 254, 6, 6)):
     sys.stdout.buffer.write(struct.pack("=HHIBBHIIHBBQ", 134, 0, 0, tag, 0, i, 70, 7, 0, 255, 255, 1000 + i))
 PY
 	printf '1000 40 py::train:model.py\n1040 10 _ZN1a1bEv\nfffffffffffffff0 f last\n' | seed perf_map map
+	python3 tests/fuzz/seeds.py python "$dir/seeds"
 	mkdir -p "$dir/seeds/symbols" && cp "$dir/seeds/elf/small.so" /bin/true "$dir/seeds/symbols/"
 	make_daemon_seeds
 	make_dicts
@@ -203,6 +204,7 @@ for name; do
 	elf | symbols) len=65536 ;;
 	jsonl) [ -n "${FUZZ_RUNS-}" ] && len=4096 || len=16384 ;;
 	reader) len=32 ;;
+	python) len=2048 ;;
 	maps | kmsg | labels | perf_map | ctl | http | otlp | cupti) len=512 ;;
 	kernel_name) len=1024 ;;
 	config) len=1024 ;;

@@ -1,6 +1,38 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""seeds.py FOLDER: inputs to begin with, of saved traces and the documents."""
-import json, os, sys
+"""seeds.py [python] FOLDER: inputs to begin with, of saved traces and the documents; python: memory of a CPython."""
+import json, os, struct, sys
+
+
+def python(folder):
+    """A code object at 0 and what it leads to, as 3.8, 3.10, 3.11 and 3.12 have it; a debug header."""
+    os.makedirs(folder, exist_ok=True)
+    for minor, file, name, table, first, asc in ((8, 104, 112, 120, 40, 48), (10, 104, 112, 120, 40, 48), (11, 112, 128, 136, 72, 48), (12, 112, 128, 136, 68, 40)):
+        m = bytearray(1024)
+
+        def put(at, *words):
+            struct.pack_into(f"<{len(words)}Q", m, at, *words)
+        put(0, minor - 8)
+        put(file, 256)
+        put(name, 400)
+        put(table, 544)
+        struct.pack_into("<i", m, first, 7)
+        for at, text, state in ((256, b"model.py", 0x64), (400, "f\u00fc".encode("latin-1"), 0x24)):
+            put(at, 1, 0, len(text), 0, state)
+            off = at + (asc if state & 0x40 else {48: 72, 40: 56}[asc])
+            m[off:off + len(text)] = text
+        lines = bytes((6, 1, 4, 255, 10, 128)) if minor < 11 else bytes((0x80 | 11 << 3 | 1, 0, 4, 0x80 | 14 << 3, 0x44, 1, 1, 2, 0x80 | 15 << 3 | 7))
+        put(544, 1, 0, len(lines), 0)
+        m[576:576 + len(lines)] = lines
+        open(f"{folder}/{minor}", "wb").write(m)
+    for minor, words in ((13, 13), (14, 16)):
+        d = [int.from_bytes(b"xdebugpy", "little"), 0x030000f0 | minor << 16, 0, 800, 600, 632]
+        d += [9000, 8, 16, 7344] + [24] * (words - 4) + [300, 0, 8, 16, 72, 152, 160, 168, 32]
+        d += [88, 8, 0, 56, 80, 70] + [64, 80] * (minor - 13) + [216, 112, 120, 128, 136, 68, 52, 96, 104, 208]
+        open(f"{folder}/{minor}", "wb").write(struct.pack(f"<{len(d)}Q", *d).ljust(1024, b"\0"))
+
+
+if sys.argv[1] == "python":
+    sys.exit(python(sys.argv[2] + "/python"))
 names, lines = set(), []
 for line in open("tests/golden/h200-triton.jsonl", encoding="utf-8"):
     lines.append(line)

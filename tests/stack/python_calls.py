@@ -94,6 +94,7 @@ def deep():
     alloc()
 
 
+kept = []
 NAMES = ["plain.py", "über.py", "日本.py", "\U0001f600.py", 'quo"te\\.py', "li\nne.py", "a;b+c.py", "x" * 3000 + ".py", "\udcff.py", ""]
 
 
@@ -103,6 +104,7 @@ def names():
         func = ["f", "ü", "函数", "f" * 900][i % 4]
         space = {"alloc": alloc}
         exec(compile("\n" * (i * 400) + f"def {func}():\n" + "    x = 1\n" * 300 + "    alloc()\n", name, "exec"), space)
+        kept.append(space)
         space[func]()
 
 
