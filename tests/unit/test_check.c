@@ -52,6 +52,8 @@ static int check_copy(const void *data, size_t size, struct raw_call *raw)
 		}
 		for (unsigned i = 0; i < raw->stack_cnt; i++)
 			sum += raw->stack[i];
+		for (unsigned i = 0; i < raw->python_cnt; i++)
+			sum += raw->python[i].code + raw->python[i].ip;
 	}
 	free(copy);
 	return ret;
@@ -134,6 +136,30 @@ static void test_stack(void **state)
 	c->stack_cnt = 255;
 	c->rec.size = size;
 	assert_int_equal(check_copy(buf, size, &raw), -EINVAL);
+}
+
+/* Behind the stack. */
+static void test_python(void **state)
+{
+	_Alignas(8) uint8_t buf[BUF_SZ];
+	size_t size = make_call(buf, 2, NULL, 0);
+	struct ct_call *c = (struct ct_call *)buf;
+	struct raw_call raw;
+
+	assert_int_equal(checked(buf, size, &raw), CT_REC_CALL);
+	assert_null(raw.python);
+	c->stack_cnt = 1;
+	c->python_cnt = 2;
+	c->rec.size = size + 8 + 32;
+	assert_int_equal(checked(buf, size + 40, &raw), CT_REC_CALL);
+	assert_ptr_equal(raw.python, buf + size + 8);
+	assert_int_equal(raw.python_cnt, 2);
+	assert_int_equal(check_copy(buf, size + 40, &raw), CT_REC_CALL);
+	c->rec.size = size + 39;
+	assert_int_equal(check_copy(buf, size + 39, &raw), -EINVAL);
+	c->python_cnt = CT_PYTHON_MAX + 1;
+	c->rec.size = size + 8 + 16 * (CT_PYTHON_MAX + 1);
+	assert_int_equal(check_copy(buf, c->rec.size, &raw), -EINVAL);
 }
 
 /* Cut anywhere, with a size that says so and one that does not. */
@@ -289,6 +315,7 @@ static void test_random(void **state)
 			c->parent_id >>= 64 - RAW_ID_BITS;
 			c->word_cnt = rnd() % (CT_MAX_WORDS + 2);
 			c->cap_cnt = rnd() % (CT_MAX_CAPS + 2);
+			c->python_cnt = round % 8 ? 0 : rnd() % 8;
 			for (int i = 0; i < CT_MAX_CAPS; i++)
 				c->cap_len[i] = (int)(rnd() % 160) - 40;
 		}
@@ -298,6 +325,9 @@ static void test_random(void **state)
 		for (unsigned i = 0; i < raw.word_cnt; i++)
 			assert_in_range((uintptr_t)&raw.words[i], (uintptr_t)buf,
 					(uintptr_t)block + MAX - 8);
+		for (unsigned i = 0; i < raw.python_cnt; i++)
+			assert_in_range((uintptr_t)&raw.python[i], (uintptr_t)buf,
+					(uintptr_t)block + MAX - sizeof(raw.python[i]));
 		for (unsigned i = 0; i < raw.cap_cnt; i++)
 			if (raw.caps[i].len > 0)
 				assert_in_range((uintptr_t)raw.caps[i].data + raw.caps[i].len,
@@ -378,7 +408,7 @@ int main(void)
 		cmocka_unit_test(test_truncated), cmocka_unit_test(test_kinds),
 		cmocka_unit_test(test_counts),	  cmocka_unit_test(test_lengths),
 		cmocka_unit_test(test_random),	  cmocka_unit_test(test_name),
-		cmocka_unit_test(test_ids),
+		cmocka_unit_test(test_ids),	  cmocka_unit_test(test_python),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
