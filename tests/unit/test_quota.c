@@ -370,13 +370,14 @@ static void test_stacks(void **state)
 	struct proc_stacks *a = NULL, *b = NULL;
 	const struct stack *stack;
 	uint64_t ips[20], last = 0;
+	const struct stack_source from = {.ips = ips, .cnt = 20};
 	bool is_new;
 
 	t->share = 100000;
 	for (uint64_t i = 0; i < 1000; i++) {
 		for (unsigned k = 0; k < 20; k++)
 			ips[k] = 0x10000 + 0x1000 * i + k;
-		stack = proc_stacks__get(s, &a, 0, ips, 20, 1, &is_new);
+		stack = proc_stacks__get(s, &a, 0, &from, 1, &is_new);
 		assert_non_null(stack);
 		assert_true(is_new && stack->id == last + 1);
 		assert_int_equal(stack->frames[19].ip, ips[19]);
@@ -384,8 +385,8 @@ static void test_stacks(void **state)
 		assert_true(t->used <= 110000);
 	}
 	assert_true(t->full_cnt > 10);
-	assert_ptr_equal(proc_stacks__get(s, &a, 0, ips, 20, 1, &is_new), stack);
-	assert_non_null(proc_stacks__get(s, &b, 0, ips, 20, 1, &is_new));
+	assert_ptr_equal(proc_stacks__get(s, &a, 0, &from, 1, &is_new), stack);
+	assert_non_null(proc_stacks__get(s, &b, 0, &from, 1, &is_new));
 	proc_stacks__free(a);
 	proc_stacks__free(b);
 	stacks__free(s);
