@@ -100,6 +100,14 @@ struct {
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, CT_COMM_PLACES);
+	__type(key, __u32); /* lib_id */
+	__type(value, struct ct_comm_place);
+} comm_places SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__uint(max_entries, 1); /* set before load: a row is 1 KB */
 	__type(key, struct ct_count_key);
 	__type(value, struct ct_count);

@@ -52,6 +52,36 @@ static __always_inline long cap_locate(const struct ct_cap *cap, const __u64 *wo
 	return p ? 0 : -14;
 }
 
+/* A communicator's own words to t->out + off, from where they are in this version of its library.
+ */
+__noinline long comm_read(struct ct_thread *t, const struct ct_frame *f, const struct ct_cap *cap,
+			  __u32 off)
+{
+	struct ct_comm c = {0};
+	struct ct_comm_place *place;
+	__u32 lib;
+
+	if (!t || !f || !cap || off >= CT_OUT_SZ_MAX)
+		return -28;
+	lib = CT_LIB_ID(f->lib_id);
+	place = bpf_map_lookup_elem(&comm_places, &lib);
+	if (!place)
+		return -2;
+	c.handle = f->words[cap->arg & (CT_MAX_WORDS - 1)];
+	if (cap->flags & CT_CAP_F_DEREF &&
+	    bpf_probe_read_user(&c.handle, sizeof(c.handle), (void *)c.handle))
+		return -14;
+	if (!c.handle || bpf_probe_read_user(&c.magic, sizeof(c.magic), (void *)c.handle) ||
+	    bpf_probe_read_user(&c.hash,
+				offsetof(struct ct_comm, version) - offsetof(struct ct_comm, hash),
+				(void *)(c.handle + place->off)))
+		return -14;
+	c.version = place->version;
+	if (bpf_probe_read_kernel(t->out + off, sizeof(c), &c))
+		return -14;
+	return sizeof(c);
+}
+
 /* Reads one pointee to t->out + off; returns its length or -errno. */
 __noinline long cap_read(struct ct_thread *t, const struct ct_frame *f, const struct ct_cap *cap,
 			 __u32 off)
@@ -62,6 +92,8 @@ __noinline long cap_read(struct ct_thread *t, const struct ct_frame *f, const st
 
 	if (!t || !f || !cap || off >= CT_OUT_SZ_MAX)
 		return -28;
+	if (cap->kind == CT_CAP_COMM)
+		return comm_read(t, f, cap, off);
 	n = cap_locate(cap, f->words, &addr, &len);
 	if (n)
 		return n;

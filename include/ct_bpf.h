@@ -231,6 +231,14 @@ struct ct_lib_key {
 };
 _Static_assert(sizeof(struct ct_lib_key) == 16, "ct_lib_key is part of the ABI");
 
+/* Value of the `comm_places` map, keyed by library id: where in this libnccl's communicators hash
+ * and ranks are. */
+struct ct_comm_place {
+	__u32 off; /* of the hash */
+	__u32 version;
+};
+#define CT_COMM_PLACES 256
+
 /* Names that libraries' files begin with, of all families, with the NUL. */
 #define CT_STEMS_MAX 16
 #define CT_STEM_SZ   24

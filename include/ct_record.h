@@ -91,6 +91,20 @@ struct ct_call {
 _Static_assert(sizeof(struct ct_call) == CT_CALL_FIXED_SZ + 8 * CT_MAX_WORDS,
 	       "ct_call is part of the ABI");
 
+/* What begins a communicator of NCCL 2.21 and later (ncclComm.startMagic). */
+#define CT_COMM_MAGIC 0x0280028002800280ull
+
+/* The pointee CT_CAP_COMM: what lies in a communicator, from hash to nvml_device in this order,
+ * where struct ct_comm_place says. */
+struct ct_comm {
+	__u64 handle, magic;
+	__u64 hash; /* the same in all of its ranks */
+	__s32 rank, nranks, device, nvml_device;
+	__u32 version; /* of the library, as ncclGetVersion has it */
+	__u32 reserved;
+};
+_Static_assert(sizeof(struct ct_comm) == 48, "ct_comm is part of the ABI");
+
 struct ct_task {
 	struct ct_rec rec;
 	__u32 parent_pid; /* CT_REC_FORK: who made it (rec.pid is the child) */

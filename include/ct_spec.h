@@ -57,12 +57,16 @@ enum ct_cap_kind {
 	CT_CAP_FSTR = 6,
 	/* size bytes whose address is at args[arg] + off; with count_off: at that + count_off */
 	CT_CAP_FMEM = 7,
+	/* struct ct_comm of the communicator that args[arg] is, or leads to (CT_CAP_F_DEREF) */
+	CT_CAP_COMM = 8,
 };
 
 /* Only read when the call went well: out-parameters of a failed call are not written. */
 #define CT_CAP_F_ON_SUCCESS 1
 /* CT_CAP_ARR: count_arg is a pointer to the number (cuGraphGetNodes). */
 #define CT_CAP_F_COUNT_PTR 2
+/* CT_CAP_COMM: args[arg] is where the handle was written to. */
+#define CT_CAP_F_DEREF 4
 
 struct ct_cap {
 	__u8 kind; /* enum ct_cap_kind */

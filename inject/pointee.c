@@ -126,6 +126,8 @@ static int locate(const struct thread *t, const struct call *call, const struct 
 	if (!p)
 		return -EFAULT;
 	switch (cap->kind) {
+	case CT_CAP_COMM: /* libnccl has no dispatch pointers: probes see its calls */
+		return -EFAULT;
 	case CT_CAP_PSTR:
 		if (read_mem(t, call, &p, p, sizeof(p), trust))
 			return -EFAULT;

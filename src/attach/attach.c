@@ -103,6 +103,26 @@ int attach__add_pid(struct attach *a, pid_t pid, uint32_t flags)
 	return ret;
 }
 
+/* Of a libnccl: what collectives say of their communicator without it is no more than its address.
+ */
+static void tell_comm_place(struct attach *a, const struct lib_entry *e, const struct elf_lib *elf)
+{
+	uint32_t id = e->lib.id;
+
+	if (e->lib.api->id != API_NCCL)
+		return;
+	if (!elf->comm.off)
+		info("%s: where its communicators have their ranks cannot be told: collectives of "
+		     "different processes are not joined",
+		     e->lib.path);
+	else if (bpf_map__update_elem(a->skel->maps.comm_places, &id, sizeof(id), &elf->comm,
+				      sizeof(elf->comm), BPF_ANY))
+		info("%s: too many of its kind: its communicators are not looked at", e->lib.path);
+	else
+		dbg("%s: NCCL %u, hash of communicators at 0x%x", e->lib.path, elf->comm.version,
+		    elf->comm.off);
+}
+
 int attach_lib__put_on(struct attach *a, struct lib_entry *e)
 {
 	int fd = e->watch.fd;
@@ -126,6 +146,7 @@ int attach_lib__put_on(struct attach *a, struct lib_entry *e)
 		ret = 0;
 	} else {
 		attach_lib__take_ids(a, e, elf);
+		tell_comm_place(a, e, elf);
 		e->owner = ++a->newest_owner;
 		e->places = places__new(a, elf, &e->lib, e->owner, NULL);
 		ret = e->places ? levels__fill(a) : -ENOMEM;

@@ -229,6 +229,7 @@ static void drop_lib(struct attach *a, unsigned i)
 	/* While its probes are there its inode's number is not given to another file. */
 	attach_lib__forget_keys(a, e);
 	attach_lib__take_off_soon(a, e);
+	bpf_map__delete_elem(a->skel->maps.comm_places, &e->lib.id, sizeof(e->lib.id), 0);
 	dbg("%s: nobody uses it any more: taken off", e->lib.path);
 	attach_lib__give_ids(a, e);
 	attach_lib__free(a, e);

@@ -13,6 +13,8 @@ enum {
 	PTR = HAS_PTR_ARG,
 	KEPT = IS_KEPT,
 	STATE = SETS_STATE,
+	COLLECTIVE = DOES_COLLECTIVE,
+	PEER = DOES_PEER,
 };
 #define MAKES(kind) 1, BLOCK_##kind
 #define FREES(kind) -1, BLOCK_##kind

@@ -19,12 +19,14 @@ enum op_does {
 	DOES_LAUNCH = 1 << 0,	    /* a kernel */
 	DOES_LAUNCH_GRAPH = 1 << 1, /* a graph */
 	DOES_COPY = 1 << 2,
-	DOES_SUBMIT = 1 << 3, /* gives the GPU something to do */
-	DOES_WAIT = 1 << 4,   /* by its nature */
-	MAY_WAIT = 1 << 5,    /* until what goes is no longer in use */
-	HAS_PTR_ARG = 1 << 6, /* its first argument says where */
-	IS_KEPT = 1 << 7,     /* the model needs it, however short it is */
-	SETS_STATE = 1 << 8,  /* again and again */
+	DOES_SUBMIT = 1 << 3,	  /* gives the GPU something to do */
+	DOES_WAIT = 1 << 4,	  /* by its nature */
+	MAY_WAIT = 1 << 5,	  /* until what goes is no longer in use */
+	HAS_PTR_ARG = 1 << 6,	  /* its first argument says where */
+	IS_KEPT = 1 << 7,	  /* the model needs it, however short it is */
+	SETS_STATE = 1 << 8,	  /* again and again */
+	DOES_COLLECTIVE = 1 << 9, /* with all ranks of a communicator */
+	DOES_PEER = 1 << 10,	  /* with one of them */
 };
 
 enum copy_dir {

@@ -9,6 +9,8 @@
  */
 #include "plan.h"
 
+#include "ct_record.h"
+
 #include <string.h>
 
 /* Rows of the table, counted by the preprocessor. */
@@ -105,6 +107,18 @@ static void add_cap(struct plan *p, unsigned arg, struct ct_cap cap)
 	p->caps[p->cap_cnt++] = cap;
 }
 
+static bool is_comm(const struct api_type *type)
+{
+	return !strcmp(type->name, "ncclComm_t");
+}
+
+/* Its place among the pointees is behind that of the arguments before it. */
+static void plan_comm(struct plan *p, const struct api_fn *fn, unsigned i)
+{
+	if (op_does(fn->op, DOES_COLLECTIVE | DOES_PEER) && is_comm(fn->args[i].type))
+		add_cap(p, i, (struct ct_cap){.kind = CT_CAP_COMM, .size = sizeof(struct ct_comm)});
+}
+
 static void plan_cap(struct plan *p, const struct api_fn *fn, unsigned i)
 {
 	const struct api_arg *arg = &fn->args[i];
@@ -136,6 +150,9 @@ static void plan_cap(struct plan *p, const struct api_fn *fn, unsigned i)
 		cap.flags = CT_CAP_F_ON_SUCCESS;
 		cap.size = OUT_PSTR_SZ;
 		break;
+	case DIR_IN:
+		plan_comm(p, fn, i);
+		return;
 	default:
 		return;
 	}
@@ -148,6 +165,11 @@ static void plan_cap(struct plan *p, const struct api_fn *fn, unsigned i)
 		cap.count_arg = p->word[arg->count_arg];
 	}
 	add_cap(p, i, cap);
+	if (fn->op == OP_INIT && arg->dir == DIR_OUT && is_comm(arg->type))
+		add_cap(p, i,
+			(struct ct_cap){.kind = CT_CAP_COMM,
+					.size = sizeof(struct ct_comm),
+					.flags = CT_CAP_F_DEREF});
 	if (arg->dir == DIR_IN_PTR && api_type_has_attrs(arg->type))
 		add_cap(p, i,
 			(struct ct_cap){.kind = CT_CAP_PARR,

@@ -46,6 +46,21 @@ struct launch_info {
 	bool kernel_guessed; /* read through the handle, not seen in a lookup call */
 };
 
+/* A call of NCCL. */
+struct collective_info {
+	uint64_t count;
+	uint64_t bytes;	       /* S of nccl-tests */
+	uint64_t hash;	       /* of the communicator, in all of its ranks the same */
+	uint32_t rank, nranks; /* nranks 0: not known */
+	uint64_t seq; /* from 1: of the communicator's collectives in this rank; 0: it is none */
+	bool seq_partial; /* it was there before the trace: those before are not counted */
+	const char *datatype, *redop;	  /* NULL: none */
+	const char *algorithm, *protocol; /* NULL: not known */
+	int32_t peer;			  /* or root */
+	uint64_t group;	  /* id of the call that begins its group; 0: it is in none */
+	uint32_t grouped; /* the end of a group: calls that it was the end of */
+};
+
 /* Which optional members of struct trace_event hold something. */
 enum event_has {
 	HAS_SIZE = 1 << 0,
@@ -59,6 +74,11 @@ enum event_has {
 	HAS_IOCTLS = 1 << 8,  /* --kernel: ioctl_cnt and ioctl_ns are counted */
 	HAS_OFF_CPU = 1 << 9, /* --sched */
 	HAS_GRID = 1 << 10,   /* read from a file: launch.has_config */
+	HAS_COUNT = 1 << 11,  /* of collective_info */
+	HAS_BYTES = 1 << 12,
+	HAS_COMM = 1 << 13, /* hash */
+	HAS_ROOT = 1 << 14, /* peer is the root */
+	HAS_PEER = 1 << 15,
 };
 
 /* Live memory of a process after the event (EVENT_CALL of type memory). */
@@ -168,6 +188,7 @@ struct trace_event {
 	enum copy_dir dir;
 	double bandwidth_gbps; /* 1e9 bytes per second */
 	struct launch_info launch;
+	struct collective_info coll;
 	bool has_mem; /* mem changed with this event */
 	struct mem_totals mem;
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 #include "meaning.h"
 
+#include "collective.h"
 #include "meaning_priv.h"
 
 #include <string.h>
@@ -58,6 +59,8 @@ void meaning__init(struct meaning *m, const struct api_fn *fn)
 		if (m->func < 0 && arg->dir == DIR_IN && type_is(arg, "CUfunction"))
 			m->func = i;
 	}
+	if (fn->class == CLASS_COLLECTIVE)
+		collective__init(m);
 	if (has_ptr_arg(fn) && (fn->args[0].dir == DIR_IN || fn->args[0].dir == DIR_OUT))
 		m->ptr = 0;
 }

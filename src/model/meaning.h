@@ -25,6 +25,8 @@ struct meaning {
 	int8_t size, ptr, stream, cu_event, func;
 	int8_t cap[CT_MAX_WORDS];  /* pointee of each argument */
 	int8_t word[CT_MAX_WORDS]; /* first argument word of each argument */
+	/* collectives */
+	int8_t comm, count, datatype, redop, peer;
 };
 
 void meaning__init(struct meaning *m, const struct api_fn *fn);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 #include "model.h"
 
+#include "collective.h"
 #include "driver.h"
 #include "event_table.h"
 #include "gpu.h"
@@ -427,6 +428,8 @@ static void on_call(struct model *m, const void *rec, const struct raw *checked)
 	add_range(t, &ev);
 	ev.has |= (m->opts.kernel ? HAS_IOCTLS : 0) | (m->opts.sched ? HAS_OFF_CPU : 0);
 	meaning__apply(meaning, &ev, p);
+	if (meaning->fn->class == CLASS_COLLECTIVE)
+		collective__apply(meaning, &ev, p, t);
 	if (!ev.entry_only && event_duration_ns(&ev) < m->opts.min_duration_ns) {
 		m->filtered_cnt++;
 		add_gpu_call(m, p, t, &ev, false);

@@ -65,6 +65,7 @@ static void init(struct procs *ps, struct proc *p, uint32_t pid)
 	p->handles.names = p->gpu_names.names = ps->names;
 	p->mem.quota = quotas__get(ps->quotas, QUOTA_RANGES);
 	p->captures.quota = quotas__get(ps->quotas, QUOTA_CAPTURES);
+	p->comms.quota = quotas__get(ps->quotas, QUOTA_COMMS);
 }
 
 struct proc *procs__find(struct procs *ps, uint32_t pid)
@@ -128,6 +129,7 @@ static void drop_thread(struct procs *ps, struct proc *p, struct thread *t)
 	if (t->gpu_calls)
 		gpu_calls__free(&ps->gpu, t->gpu_calls);
 	free(t->gpu_calls);
+	free(t->nccl);
 	free(t);
 	quota__give(thread_quota(ps), &p->threads_share, 1);
 }
@@ -199,6 +201,7 @@ void procs__renew(struct procs *ps, struct proc *p)
 	mem__clear(&p->mem);
 	capture_set__clear(&p->captures);
 	proc_ranges__free(ps->quotas, p);
+	comms__clear(&p->comms);
 	proc_stacks__free(p->stacks);
 	p->stacks = NULL;
 }

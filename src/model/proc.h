@@ -4,6 +4,7 @@
 #define MODEL_PROC_H
 
 #include "capture.h"
+#include "comms.h"
 #include "gpu.h"
 #include "kernel.h"
 #include "mem.h"
@@ -17,6 +18,7 @@ struct thread {
 	char comm[16 + 1];
 	struct range *range;	     /* --nvtx: the innermost; NULL: none */
 	struct gpu_calls *gpu_calls; /* --gpu-time; NULL: none so far */
+	struct nccl_group *nccl;     /* NULL: it is in none */
 	UT_hash_handle hh;
 };
 
@@ -30,6 +32,7 @@ struct proc {
 	struct mem mem;
 	struct capture_set captures;
 	struct proc_ranges *ranges; /* --nvtx; NULL: none so far */
+	struct comms comms;
 	struct proc_stacks *stacks; /* NULL: none so far */
 	bool ended, tidied;
 	UT_hash_handle hh;

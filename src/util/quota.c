@@ -13,8 +13,8 @@
 
 /* What a row takes: measured by tests/unit/test_quota.c, where it can be filled there. */
 #define ROW_SZ	    112
-#define PROC_SZ	    464
-#define THREAD_SZ   128
+#define PROC_SZ	    512
+#define THREAD_SZ   144
 #define CAPTURE_SZ  32
 #define LIBRARY_SZ  98304 /* when the kernel has refused 2,000 of its functions */
 #define FUNCTION_SZ 512	  /* with its name */
@@ -43,6 +43,9 @@ static const struct {
 	[QUOTA_CAPTURES] = {"captures", "streams and events of graph captures",
 			    "what others capture looks as if it ran", 131072, 4096, CAPTURE_SZ,
 			    OF_ALL},
+	[QUOTA_COMMS] = {"communicators", "communicators of NCCL",
+			 "collectives on further ones have neither rank nor number", 16384, 4096,
+			 THREAD_SZ, OF_ALL},
 	[QUOTA_STACKS] = {"stacks", "stacks", "they are defined anew, or left out", 128 * MIB,
 			  32 * MIB, STACK_SZ, OF_STACKS},
 	[QUOTA_PERF_MAPS] = {"perf_maps", "names of generated code", "further code has no names",

@@ -19,6 +19,7 @@ enum quota_table {
 	QUOTA_HANDLES,
 	QUOTA_RANGES,
 	QUOTA_CAPTURES,
+	QUOTA_COMMS,
 	QUOTA_STACKS,	 /* bytes */
 	QUOTA_PERF_MAPS, /* bytes */
 	QUOTA_PATHS,	 /* bytes */

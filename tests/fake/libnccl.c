@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/*
- * The functions of the stand-in libnccl.so.2 that do something (libnccl.h): communicators take
- * memory and load a module, a collective launches a kernel, in a group the end of the group does,
- * one for all of the group (group.cc of 2.28.9).
- */
+/* The stand-in's communicators: they take memory and load a module, in a group at its end. */
 #include "libnccl.h"
 
 #include <dlfcn.h>
@@ -13,18 +9,10 @@
 #include <string.h>
 #include <unistd.h>
 
-/* ncclResult_t */
-enum { SUCCESS = 0, CUDA_ERROR = 1, INVALID_ARGUMENT = 4, INVALID_USAGE = 5, IN_PROGRESS = 7 };
-
-#define KERNEL "ncclDevKernel_AllReduce_Sum_f32_RING_LL"
+#define MAGIC 0x0280028002800280ull
 
 struct unique_id {
 	char internal[128];
-};
-
-struct comm {
-	uint64_t buffer;
-	void *module, *function;
 };
 
 /* ncclConfig_t, as far as it is looked at */
@@ -34,12 +22,7 @@ struct config {
 	int blocking;
 };
 
-static __thread int group_depth, group_cnt;
-static __thread struct comm *group_comm;
-static __thread void *group_stream;
-
-/* A driver function without prototype, looked up as NCCL does: by name, in what is loaded. */
-static int (*driver(const char *sym))()
+int (*fake_driver(const char *sym))()
 {
 	void *lib = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD), *p = lib ? dlsym(lib, sym) : 0;
 
@@ -51,33 +34,55 @@ static int (*driver(const char *sym))()
 	return (int (*)())p;
 }
 
-#define ALSO(sym) extern __typeof__(sym) p##sym __attribute__((alias(#sym)))
+/* The same for the same bytes, in every process. */
+static uint64_t hash_of(uint64_t from, const void *data, size_t len)
+{
+	for (size_t i = 0; i < len; i++)
+		from = from * 33 ^ ((const uint8_t *)data)[i];
+	return from;
+}
 
-static int comm_init(struct comm **out, int nranks, int rank)
+int comm_make(const struct comm_job *job)
 {
 	static const char image[] = ".version 6.0\n.target sm_60\n.address_size 64\n"
 				    ".visible .entry " KERNEL "()\n{\n\tret;\n}\n";
-	struct comm *c;
+	struct comm *c = calloc(1, sizeof(*c));
 
-	if (!out || nranks < 1 || rank < 0 || rank >= nranks)
-		return INVALID_ARGUMENT;
-	c = calloc(1, sizeof(*c));
-	if (!c || driver("cuMemAlloc_v2")(&c->buffer, (size_t)8192) ||
-	    driver("cuModuleLoadData")(&c->module, image) ||
-	    driver("cuModuleGetFunction")(&c->function, c->module, KERNEL)) {
+	if (!c || fake_driver("cuMemAlloc_v2")(&c->buffer, (size_t)8192) ||
+	    fake_driver("cuModuleLoadData")(&c->module, image) ||
+	    fake_driver("cuModuleGetFunction")(&c->function, c->module, KERNEL)) {
 		free(c);
 		return CUDA_ERROR;
 	}
-	*out = c;
-	return SUCCESS;
+	c->magic = MAGIC;
+	c->hash = job->hash;
+	c->rank = job->rank;
+	c->nranks = job->nranks;
+	c->blocking = job->blocking;
+	*job->out = c;
+	return job->blocking ? SUCCESS : IN_PROGRESS;
+}
+
+static int init(struct comm **out, int nranks, uint64_t hash, int rank, int blocking)
+{
+	struct comm_job job = {out, hash, rank, nranks, blocking};
+
+	if (!out || nranks < 1 || rank < 0 || rank >= nranks)
+		return INVALID_ARGUMENT;
+	*out = NULL;
+	return group_takes(&job) ? SUCCESS : comm_make(&job);
 }
 
 int ncclGetVersion(int *version)
 {
+	const char *said = getenv("FAKE_NCCL_VERSION");
+
 	COUNT(ncclGetVersion);
 	if (!version)
 		return INVALID_ARGUMENT;
 	*version = 22809;
+	if (said)
+		*version = atoi(said);
 	return SUCCESS;
 }
 ALSO(ncclGetVersion);
@@ -92,19 +97,45 @@ ALSO(ncclGetErrorString);
 int ncclCommInitRank(struct comm **comm, int nranks, struct unique_id id, int rank)
 {
 	COUNT(ncclCommInitRank);
-	return id.internal[0] ? comm_init(comm, nranks, rank) : INVALID_ARGUMENT;
+	return id.internal[0] ? init(comm, nranks, hash_of(5381, &id, sizeof(id)), rank, 1)
+			      : INVALID_ARGUMENT;
 }
 ALSO(ncclCommInitRank);
 
 int ncclCommInitRankConfig(struct comm **comm, int nranks, struct unique_id id, int rank,
 			   const struct config *config)
 {
-	int err = id.internal[0] ? comm_init(comm, nranks, rank) : INVALID_ARGUMENT;
-
 	COUNT(ncclCommInitRankConfig);
-	return !err && config && !config->blocking ? IN_PROGRESS : err;
+	return id.internal[0] ? init(comm, nranks, hash_of(5381, &id, sizeof(id)), rank,
+				     !config || config->blocking)
+			      : INVALID_ARGUMENT;
 }
 ALSO(ncclCommInitRankConfig);
+
+int ncclCommInitAll(struct comm **comms, int cnt, const int *devices)
+{
+	int err = comms && cnt > 0 ? SUCCESS : INVALID_ARGUMENT;
+
+	(void)devices;
+	COUNT(ncclCommInitAll);
+	for (int i = 0; i < cnt && !err; i++)
+		err = init(&comms[i], cnt, 0xa11, i, 1);
+	return err;
+}
+ALSO(ncclCommInitAll);
+
+/* Who has the same color and which rank it has there NCCL's ranks tell each other: here the color
+ * is the new communicator, and the key the rank in it, of two. */
+int ncclCommSplit(struct comm *comm, int color, int key, struct comm **out,
+		  const struct config *config)
+{
+	COUNT(ncclCommSplit);
+	if (!comm)
+		return INVALID_ARGUMENT;
+	return init(out, 2, hash_of(comm->hash, &color, sizeof(color)), key,
+		    !config || config->blocking);
+}
+ALSO(ncclCommSplit);
 
 int ncclCommGetAsyncError(struct comm *comm, int *error)
 {
@@ -116,6 +147,37 @@ int ncclCommGetAsyncError(struct comm *comm, int *error)
 }
 ALSO(ncclCommGetAsyncError);
 
+/* Loads with a displacement each, as in NCCL. */
+int ncclCommUserRank(const struct comm *comm, int *rank)
+{
+	COUNT(ncclCommUserRank);
+	if (!comm || !rank)
+		return INVALID_ARGUMENT;
+	*rank = comm->rank;
+	return SUCCESS;
+}
+ALSO(ncclCommUserRank);
+
+int ncclCommCount(const struct comm *comm, int *count)
+{
+	COUNT(ncclCommCount);
+	if (!comm || !count)
+		return INVALID_ARGUMENT;
+	*count = comm->nranks;
+	return SUCCESS;
+}
+ALSO(ncclCommCount);
+
+int ncclCommCuDevice(const struct comm *comm, int *device)
+{
+	COUNT(ncclCommCuDevice);
+	if (!comm || !device)
+		return INVALID_ARGUMENT;
+	*device = comm->device;
+	return SUCCESS;
+}
+ALSO(ncclCommCuDevice);
+
 int ncclCommDestroy(struct comm *comm)
 {
 	int err;
@@ -123,54 +185,13 @@ int ncclCommDestroy(struct comm *comm)
 	COUNT(ncclCommDestroy);
 	if (!comm)
 		return INVALID_ARGUMENT;
-	err = driver("cuModuleUnload")(comm->module) || driver("cuMemFree_v2")(comm->buffer);
+	err = fake_driver("cuModuleUnload")(comm->module) ||
+	      fake_driver("cuMemFree_v2")(comm->buffer);
+	comm->magic = 0;
 	free(comm);
 	return err ? CUDA_ERROR : SUCCESS;
 }
 ALSO(ncclCommDestroy);
-
-static int launch(struct comm *comm, void *stream)
-{
-	return driver("cuLaunchKernel")(comm->function, 2, 1, 1, 512, 1, 1, 0, stream, NULL, NULL)
-		       ? CUDA_ERROR
-		       : SUCCESS;
-}
-
-int ncclAllReduce(const void *send, void *recv, size_t count, int datatype, int op,
-		  struct comm *comm, void *stream)
-{
-	(void)op;
-	COUNT(ncclAllReduce);
-	if (!comm || !send || !recv || !count || datatype > 11)
-		return INVALID_ARGUMENT;
-	if (!group_depth)
-		return launch(comm, stream);
-	group_cnt++;
-	group_comm = comm;
-	group_stream = stream;
-	return SUCCESS;
-}
-ALSO(ncclAllReduce);
-
-int ncclGroupStart(void)
-{
-	COUNT(ncclGroupStart);
-	group_depth++;
-	return SUCCESS;
-}
-ALSO(ncclGroupStart);
-
-int ncclGroupEnd(void)
-{
-	COUNT(ncclGroupEnd);
-	if (!group_depth)
-		return INVALID_USAGE;
-	if (--group_depth || !group_cnt)
-		return SUCCESS;
-	group_cnt = 0;
-	return launch(group_comm, group_stream);
-}
-ALSO(ncclGroupEnd);
 
 __attribute__((destructor)) static void write_counts(void)
 {

@@ -1,13 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The stand-in libnccl.so.2: every function of the table. Those of libnccl.c do something; the
- * others count their calls and return 0. Each is exported as pnccl*, too, at the same address.
+ * The stand-in libnccl.so.2: every function of the table. Those of libnccl.c and libnccl_calls.c do
+ * something; the others count their calls and return 0. Each is exported as pnccl*, too, at the
+ * same address.
  *
  *   FAKE_CUDA_COUNTS=FILE  at exit, append "SYMBOL COUNT" lines, as the stand-in libcuda does
+ *   FAKE_NCCL_VERSION=N    what ncclGetVersion says; what is in its code stays 22809
  */
 #ifndef FAKE_LIBNCCL_H
 #define FAKE_LIBNCCL_H
 
+#include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 enum {
@@ -19,5 +23,40 @@ enum {
 extern uint64_t fake_nccl_counts[FN_CNT];
 
 #define COUNT(sym) __atomic_add_fetch(&fake_nccl_counts[N_##sym], 1, __ATOMIC_RELAXED)
+#define ALSO(sym)  extern __typeof__(sym) p##sym __attribute__((alias(#sym)))
+
+/* ncclResult_t */
+enum {
+	SUCCESS = 0,
+	CUDA_ERROR = 1,
+	INVALID_ARGUMENT = 4,
+	INVALID_USAGE = 5,
+	IN_PROGRESS = 7,
+};
+
+#define KERNEL "ncclDevKernel_AllReduce_Sum_f32_RING_LL"
+
+/* As NCCL's own: a number first, and far behind it who it is (attach/find/comm_place.h). */
+struct comm {
+	uint64_t magic;
+	uint64_t buffer;
+	void *module, *function;
+	int blocking;
+	char tables[0x3000];
+	uint64_t hash;
+	int rank, nranks, device, nvml_device;
+};
+
+/* A driver function without prototype, looked up as NCCL does: by name, in what is loaded. */
+int (*fake_driver(const char *sym))();
+
+/* libnccl_calls.c: communicators that are being made when the group ends are there then. */
+struct comm_job {
+	struct comm **out;
+	uint64_t hash;
+	int rank, nranks, blocking;
+};
+int comm_make(const struct comm_job *job);
+bool group_takes(const struct comm_job *job);
 
 #endif /* FAKE_LIBNCCL_H */

@@ -561,6 +561,13 @@ static void test_row_sizes(void **state)
 	procs__free(&procs);
 	procs = (struct procs){.quotas = &q, .names = names};
 
+	before = heap();
+	for (uint32_t i = 1; i <= 16000; i++)
+		comms__get(&procs__get(&procs, 1 + i % 4)->comms, i);
+	holds_row_sz(QUOTA_COMMS, before);
+	procs__free(&procs);
+	procs = (struct procs){.quotas = &q, .names = names};
+
 	/* Short names and long ones, with handles. */
 	for (size_t len = 8; len <= 1000; len += 992) {
 		before = heap();

@@ -26,7 +26,7 @@ static const struct api_fn *fn(const char *symbol)
 
 static void check_cap(const struct api_fn *f, const struct ct_spec *spec, const struct ct_cap *cap)
 {
-	if (cap->kind == CT_CAP_NONE || cap->kind > CT_CAP_FMEM || !cap->size ||
+	if (cap->kind == CT_CAP_NONE || cap->kind > CT_CAP_COMM || !cap->size ||
 	    cap->size > CT_CAP_SZ_MAX || cap->arg >= spec->word_cnt ||
 	    (cap->kind == CT_CAP_ARR && cap->count_arg >= spec->word_cnt))
 		fail_msg("%s: a capture that makes no sense", f->symbol);

@@ -2,6 +2,7 @@
 /* Which functions a libcuda has, and where to probe them. */
 #include "elf.h"
 #include "code.h"
+#include "comm_place.h"
 #include "elf_file.h"
 
 #include <errno.h>
@@ -222,6 +223,8 @@ struct elf_lib *elf_lib__read(int fd, const struct api *api, char *err, size_t e
 	copy_soname(f, lib);
 	ret = look_at_code(f, lib);
 	ret = ret ?: read_notes(f, lib);
+	if (!ret && api->id == API_NCCL)
+		comm_place__find(f, lib, &lib->comm);
 	lib->strings = f->strings;
 	f->strings = NULL;
 out:

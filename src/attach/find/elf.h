@@ -8,6 +8,8 @@
 
 #include "decode/cuda.h"
 
+#include "ct_bpf.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -28,8 +30,9 @@ struct elf_lib {
 	char build_id[41];  /* hexadecimal; "" when there is none */
 	char soname[64];
 	bool is_stub; /* NVIDIA's link-time stub (CUDA toolkit's lib64/stubs): nothing runs in it */
-	uint16_t machine; /* EM_X86_64, EM_AARCH64 */
-	char *strings;	  /* owner of the names */
+	uint16_t machine;	   /* EM_X86_64, EM_AARCH64 */
+	struct ct_comm_place comm; /* libnccl: comm_place__find(); off 0: not known */
+	char *strings;		   /* owner of the names */
 };
 
 /*

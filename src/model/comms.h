@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Communicators of NCCL of a process: who is it in them, and how many collectives it has made. What
+ * lies in their memory comes with each call (struct ct_comm) and is the target's: a communicator is
+ * believed when it contradicts neither itself nor the call that made it.
+ */
+#ifndef MODEL_COMMS_H
+#define MODEL_COMMS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <uthash.h>
+
+#include "util/quota.h"
+
+#include "ct_record.h"
+
+struct comm {
+	uint64_t handle;
+	uint64_t hash;	       /* 0: not known */
+	uint32_t rank, nranks; /* nranks 0: not known */
+	uint32_t version;      /* of the library; 0: not known */
+	uint64_t seq;
+	bool partial; /* it was there before the trace */
+	UT_hash_handle hh;
+};
+
+/* Of a process. */
+struct comms {
+	struct comm *by_handle;
+	struct quota *quota;
+	struct quota_share share;
+	uint32_t unnamed_cnt; /* that were begun, in a group, and whose handles were not seen yet */
+};
+
+/* Of a thread that is in a group of calls. */
+struct nccl_group {
+	unsigned depth;
+	uint64_t id; /* of the call that began it */
+	uint32_t calls;
+};
+
+/* Does it look like one, and can its hash and ranks be taken for true? */
+bool comm_is_sound(const struct ct_comm *c);
+
+/* One that has just been made, whatever had its handle before. NULL: there is no room. */
+struct comm *comms__made(struct comms *cs, uint64_t handle);
+/* One that a call names; what is not known was there before the trace. NULL: no room. */
+struct comm *comms__get(struct comms *cs, uint64_t handle);
+/* What its memory says. Another hash: it is another communicator at the same address. */
+void comm__learn(struct comms *cs, struct comm *c, const struct ct_comm *mem);
+void comms__drop(struct comms *cs, uint64_t handle);
+void comms__clear(struct comms *cs);
+
+#endif /* MODEL_COMMS_H */

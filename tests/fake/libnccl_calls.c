@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * The stand-in's collectives: each launches a kernel; in a group the outermost end does, one for
+ * each communicator (group.cc of 2.28.9). With one rank there is nothing to launch. The kernel's
+ * arguments are NCCL's as far as cudatrace reads them: the number of the device function, as 2.24
+ * to 2.28 have them of float32. What is below 64 KiB goes by LL, else by SIMPLE.
+ */
+#include "libnccl.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define MANY	   64
+#define SMALL_SZ   65536
+#define TYPE_CNT   12
+#define FUNC_SHIFT 17
+
+/* Of LL; ring and SIMPLE is two further. */
+enum {
+	ALL_GATHER = 3,
+	ALL_REDUCE = 258,
+	BROADCAST = 342,
+	REDUCE = 432,
+	REDUCE_SCATTER = 618,
+	SEND_RECV = 669,
+};
+
+struct part {
+	struct comm *comm;
+	void *stream;
+	unsigned func;
+};
+
+static __thread struct {
+	int depth;
+	unsigned part_cnt, job_cnt;
+	struct part parts[MANY];
+	struct comm_job jobs[MANY];
+} group;
+
+/* ncclDevKernelArgs, as far as it is looked at */
+struct kernel_args {
+	void *dev_comm;
+	uint64_t channel_mask;
+	uint32_t storage_type, work_mask;
+	void *work_buf;
+	uint32_t batch;
+};
+_Static_assert(offsetof(struct kernel_args, batch) == 32, "NCCL's");
+
+static int launch(const struct part *p)
+{
+	struct kernel_args args = {.channel_mask = 3, .batch = p->func << FUNC_SHIFT};
+	size_t size = sizeof(args);
+	void *extra[] = {(void *)1, &args, (void *)2, &size, NULL};
+
+	if (p->comm->nranks == 1)
+		return SUCCESS;
+	return fake_driver("cuLaunchKernel")(p->comm->function, 2, 1, 1, 512, 1, 1, 0, p->stream,
+					     NULL, extra)
+		       ? CUDA_ERROR
+		       : SUCCESS;
+}
+
+/* In a group one launch does for all that a communicator is asked for: that of the first. */
+static int add(const struct part *p)
+{
+	if (!group.depth)
+		return launch(p);
+	for (unsigned i = 0; i < group.part_cnt; i++)
+		if (group.parts[i].comm == p->comm)
+			return SUCCESS;
+	if (group.part_cnt == MANY)
+		return INVALID_USAGE;
+	group.parts[group.part_cnt++] = *p;
+	return SUCCESS;
+}
+
+static int collective(unsigned func, const void *buff, size_t count, int type, int rank,
+		      struct comm *comm, void *stream)
+{
+	static const unsigned char sizes[TYPE_CNT] = {1, 1, 4, 4, 8, 8, 2, 4, 8, 2, 1, 1};
+	int err;
+
+	if (!comm || !buff || !count || type < 0 || type >= TYPE_CNT || rank < 0 ||
+	    rank >= comm->nranks)
+		return INVALID_ARGUMENT;
+	if (func != SEND_RECV && count * sizes[type] >= SMALL_SZ)
+		func += 2;
+	err = add(&(struct part){comm, stream, func});
+	return err || comm->blocking ? err : IN_PROGRESS;
+}
+
+#define REDUCES(name, func, root, ...)                                                             \
+	int name(const void *send, void *recv, size_t count, int type, int op, ##__VA_ARGS__,      \
+		 struct comm *comm, void *stream)                                                  \
+	{                                                                                          \
+		(void)send, (void)op;                                                              \
+		COUNT(name);                                                                       \
+		return collective(func, recv, count, type, root, comm, stream);                    \
+	}                                                                                          \
+	ALSO(name);
+#define MOVES(name, func, root, ...)                                                               \
+	int name(const void *send, void *recv, size_t count, int type, ##__VA_ARGS__,              \
+		 struct comm *comm, void *stream)                                                  \
+	{                                                                                          \
+		(void)send;                                                                        \
+		COUNT(name);                                                                       \
+		return collective(func, recv, count, type, root, comm, stream);                    \
+	}                                                                                          \
+	ALSO(name);
+#define GOES(name)                                                                                 \
+	int name(void *buff, size_t count, int type, int peer, struct comm *comm, void *stream)    \
+	{                                                                                          \
+		COUNT(name);                                                                       \
+		return collective(SEND_RECV, buff, count, type, peer, comm, stream);               \
+	}                                                                                          \
+	ALSO(name);
+
+REDUCES(ncclAllReduce, ALL_REDUCE, 0)
+REDUCES(ncclReduceScatter, REDUCE_SCATTER, 0)
+REDUCES(ncclReduce, REDUCE, root, int root)
+MOVES(ncclAllGather, ALL_GATHER, 0)
+MOVES(ncclAlltoAll, SEND_RECV, 0)
+MOVES(ncclBroadcast, BROADCAST, root, int root)
+MOVES(ncclGather, SEND_RECV, root, int root)
+MOVES(ncclScatter, SEND_RECV, root, int root)
+GOES(ncclSend)
+GOES(ncclRecv)
+
+bool group_takes(const struct comm_job *job)
+{
+	if (!group.depth || group.job_cnt == MANY)
+		return false;
+	group.jobs[group.job_cnt++] = *job;
+	return true;
+}
+
+int ncclGroupStart(void)
+{
+	COUNT(ncclGroupStart);
+	group.depth++;
+	return SUCCESS;
+}
+ALSO(ncclGroupStart);
+
+int ncclGroupEnd(void)
+{
+	int ret = SUCCESS, err;
+
+	COUNT(ncclGroupEnd);
+	if (!group.depth)
+		return INVALID_USAGE;
+	if (--group.depth)
+		return SUCCESS;
+	for (unsigned i = 0; i < group.job_cnt; i++) {
+		err = comm_make(&group.jobs[i]);
+		ret = ret ? ret : err;
+	}
+	for (unsigned i = 0; i < group.part_cnt; i++) {
+		err = launch(&group.parts[i]);
+		ret = ret ? ret : err ? err : group.parts[i].comm->blocking ? SUCCESS : IN_PROGRESS;
+	}
+	group.job_cnt = group.part_cnt = 0;
+	return ret;
+}
+ALSO(ncclGroupEnd);
