@@ -10,6 +10,7 @@
 #include "report/time/idle.h"
 #include "report/memory/memory.h"
 #include "report/time/overview.h"
+#include "report/work/communication.h"
 #include "report/work/gpu.h"
 #include "report/work/streams.h"
 #include "report/work/transfers.h"
@@ -93,6 +94,63 @@ static bool launch_bound(const struct findings *f, struct finding *x)
 	};
 	if (!d[ITS_SYNC].total)
 		x->sure = 0.4;
+	return true;
+}
+
+/* Lost: from its first rank to the end. */
+static bool hanging(const struct findings *f, struct finding *x)
+{
+	struct communication_result c;
+
+	communication_result(f->r, &c);
+	if (!c.open_seq)
+		return false;
+	x->lost_ns = c.open_ns;
+	x->at_ns = c.open_at_ns;
+	x->v.hanging = (struct hanging){
+		.seq = c.open_seq,
+		.time = c.open_ns,
+		.in = c.open_in_cnt,
+		.rank = c.open_rank,
+	};
+	return true;
+}
+
+/* 10 ms, and a hundredth of the trace. Lost: that. */
+static bool late_rank(const struct findings *f, struct finding *x)
+{
+	struct communication_result c;
+
+	communication_result(f->r, &c);
+	if (c.late_ns < 10000000 || c.late_ns * 100 < report_wall_ns(f->r))
+		return false;
+	x->lost_ns = c.late_ns;
+	x->at_ns = c.late_at_ns;
+	x->v.late_rank = (struct late_rank){
+		.n = c.late_cnt,
+		.all = c.joined_cnt,
+		.time = c.late_ns,
+		.most = c.late_max_ns,
+		.rank = c.late_rank,
+	};
+	return true;
+}
+
+/* Half of all, and 100. Lost: the time in these calls. */
+static bool small_collectives(const struct findings *f, struct finding *x)
+{
+	struct communication_result c;
+
+	communication_result(f->r, &c);
+	if (c.small_cnt < 100 || c.small_cnt * 2 < c.call_cnt)
+		return false;
+	x->lost_ns = c.small_ns;
+	x->at_ns = c.small_at_ns;
+	x->v.small_collectives = (struct small_collectives){
+		.n = c.small_cnt,
+		.all = c.call_cnt,
+		.time = c.small_ns,
+	};
 	return true;
 }
 

@@ -27,7 +27,7 @@ const app = {
 		if (o.complete === false && !(r.files || []).some(f => f.cut_line))
 			bad('The trace has no end: the tracer was stopped before it could write one.');
 		if (o.hidden)
-			note(o.hidden === 'arguments' ? 'Arguments were hidden: what is known from them (iterations, stages, idle times, kernels, graphs, streams, memory, bytes, findings) is not here.' : `Hidden: ${o.hidden}.`);
+			note(o.hidden === 'arguments' ? 'Arguments were hidden: what is known from them (iterations, stages, idle times, kernels, graphs, streams, collectives, memory, bytes, findings) is not here.' : `Hidden: ${o.hidden}.`);
 		if (o.unfinished)
 			note(`${fmt.count(o.unfinished)} calls had not returned at the end.`);
 		for (const d of o.degraded || [])
@@ -109,6 +109,7 @@ const app = {
 			['executed', 'On the GPU', sections.executed(r, tl), 'On the GPU'],
 			['graphs', 'CUDA graphs', sections.graphs(r, tl), 'Graphs'],
 			['streams', 'Streams', sections.streams(r, tl), ''],
+			['communication', 'Communication', sections.communication(r, tl), ''],
 			['memory', 'Memory', sections.memory(r, tl), 'Memory'],
 			['transfers', 'Transfers', sections.transfers(r, tl), 'Transfers'],
 			['functions', 'Functions', sections.functions(r, tl), 'Functions'],

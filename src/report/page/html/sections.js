@@ -282,6 +282,22 @@ const sections = {
 		];
 	},
 
+	communication(r, tl) {
+		const list = r.communication && r.communication.communicators.filter(c => has(c.operations));
+		if (!has(list))
+			return null;
+		const said = c => c.partial ? 'it was there before the trace: not joined' : '';
+		return list.map(c => sub(c.communicator ? `Communicator ${c.communicator}` : 'Communicator not known',
+			figures([['ranks', fmt.count(c.nranks), `${fmt.count(c.ranks.length)} in this trace`], ['joined', fmt.count(c.joined), said(c)], ['with a late rank', fmt.count(c.late)],
+				['not the same', c.different ? fmt.count(c.different) : ''], ['not in all ranks', c.incomplete ? fmt.count(c.incomplete) : '']]),
+			c.open ? el('p', {}, `Collective ${c.open.seq} (${c.open.op}) was begun ${fmt.ns(c.open.waiting_ns)} before the end by rank ${c.open.in.join(', ')}; not in it: ${c.open.missing.join(', ')}.`) : null,
+			table.make([col.text('operation', 'op'), col.count('calls', 'count'), col.bytes('bytes', 'bytes'), col.count('in groups', 'grouped', {minor: true}), col.ns('host', 'host_ns'), col.ns('longest', 'host_max_ns', {minor: true}),
+				col.ns('GPU', 'gpu_ns'), {label: 'bus GB/s', get: x => x.busbw_gbps === undefined ? null : x.busbw_gbps, show: v => v === null ? '' : fmt.num(v), num: true},
+				{label: 'sizes', get: x => x.sizes.map(s => `${s.below ? '< ' + fmt.bytes(s.below) : 'more'}: ${fmt.count(s.count)}`).join(', '), minor: true}], c.operations, {label: 'Collectives', sort: 2}),
+			c.joined || c.open ? table.make([col.count('rank', 'rank', {show: String}), col.count('process', 'pid', {show: String}), col.count('collectives', 'collectives'), col.count('last', 'last'),
+				col.count('late', 'late'), col.ns('in all', 'late_ns'), col.ns('at most', 'late_max_ns')], c.ranks, {label: 'Ranks', sort: 5}) : null));
+	},
+
 	driver(r, tl) {
 		const d = r.driver;
 		if (!d || !d.traced)

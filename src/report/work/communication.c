@@ -1,0 +1,399 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#include "communication_priv.h"
+
+#include "model/call.h"
+#include "model/collective.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static void *communication__new(struct report *r)
+{
+	struct communication *x = calloc(1, sizeof(*x));
+
+	if (x)
+		x->r = r;
+	return x;
+}
+
+static struct coll_comm *comm_of(struct communication *x, const struct trace_event *ev)
+{
+	uint64_t hash = ev->has & HAS_COMM ? ev->coll.hash : 0;
+	uint32_t i = keys_get(&x->keys, hash, COMMS_MAX, ROOM_COMMUNICATORS);
+	struct coll_comm **comms;
+
+	if (i == KEYS_NONE)
+		return NULL;
+	comms = grow(x->comms, &x->cap, i + 1, sizeof(*comms), ROOM_COMMUNICATORS);
+	if (comms)
+		x->comms = comms;
+	if (comms && !comms[i]) {
+		comms[i] = room_new(ROOM_COMMUNICATORS, sizeof(**comms));
+		if (comms[i])
+			comms[i]->hash = hash;
+	}
+	if (!comms || !comms[i]) {
+		keys__undo(&x->keys, i);
+		return NULL;
+	}
+	if (ev->coll.nranks)
+		comms[i]->nranks = ev->coll.nranks;
+	return comms[i];
+}
+
+/* NULL: too many. A rank is one process's: those of two programs that were traced one after the
+ * other have other hashes. */
+static struct coll_rank *rank_of(struct coll_comm *c, const struct trace_event *ev)
+{
+	struct coll_rank *k = c->ranks;
+
+	if (!c->hash || !ev->coll.nranks)
+		return NULL;
+	for (; k < c->ranks + c->rank_cnt; k++)
+		if (k->rank == ev->coll.rank && k->pid == ev->pid)
+			return k;
+	if (c->rank_cnt == RANKS_MAX) {
+		c->ranks_left_out++;
+		return NULL;
+	}
+	c->rank_cnt++;
+	k->rank = ev->coll.rank;
+	k->pid = ev->pid;
+	return k;
+}
+
+static struct coll_op *op_of(struct coll_comm *c, uint8_t op)
+{
+	struct coll_op *o = c->ops;
+
+	while (o < c->ops + c->op_cnt && o->op != op)
+		o++;
+	if (o == c->ops + OPS_MAX)
+		return NULL;
+	c->op_cnt += o == c->ops + c->op_cnt;
+	o->op = op;
+	return o;
+}
+
+bool comm_is_partial(const struct coll_comm *c)
+{
+	for (unsigned i = 0; i < c->rank_cnt; i++)
+		if (c->ranks[i].partial)
+			return true;
+	return false;
+}
+
+static uint64_t all_ranks(const struct coll_comm *c)
+{
+	return c->rank_cnt < 64 ? (1ull << c->rank_cnt) - 1 : UINT64_MAX;
+}
+
+/* All that will come has come. */
+static void settle(struct coll_comm *c, struct coll_slot *s)
+{
+	struct coll_rank *last = &c->ranks[s->last_rank];
+	uint64_t late = s->last_ns - s->first_ns;
+
+	if (!s->seq || c->rank_cnt < 2)
+		return;
+	if (s->differs) {
+		c->differ_cnt++;
+	} else if (s->who != all_ranks(c)) {
+		c->missed_cnt++;
+	} else {
+		c->joined_cnt++;
+		last->last_cnt++;
+		if (late < LATE_NS)
+			return;
+		c->late_cnt++;
+		last->late_cnt++;
+		last->late_ns += late;
+		if (late > last->late_max_ns) {
+			last->late_max_ns = late;
+			last->late_max_at = s->last_ns;
+		}
+	}
+}
+
+static void arrive(struct coll_comm *c, struct coll_rank *k, const struct trace_event *ev)
+{
+	unsigned i = k - c->ranks;
+	struct coll_slot *s;
+
+	if (!c->slots)
+		c->slots = room_new(ROOM_COMMUNICATORS, SLOTS * sizeof(*c->slots));
+	if (!c->slots || ev->coll.seq < k->seq)
+		return;
+	k->seq = ev->coll.seq;
+	s = &c->slots[ev->coll.seq % SLOTS];
+	if (s->seq > ev->coll.seq) {
+		c->missed_cnt++;
+		return;
+	}
+	if (s->seq != ev->coll.seq) {
+		settle(c, s);
+		*s = (struct coll_slot){
+			.seq = ev->coll.seq,
+			.first_ns = ev->start_ns,
+			.last_ns = ev->start_ns,
+			.op = ev->fn->op,
+			.bytes = ev->coll.bytes,
+			.last_rank = i,
+		};
+	}
+	s->differs |= s->op != ev->fn->op || s->bytes != ev->coll.bytes;
+	s->who |= 1ull << i;
+	if (ev->start_ns < s->first_ns)
+		s->first_ns = ev->start_ns;
+	if (ev->start_ns > s->last_ns) {
+		s->last_ns = ev->start_ns;
+		s->last_rank = i;
+	}
+}
+
+static void note_small(struct communication *x, const struct trace_event *ev)
+{
+	if (ev->coll.group || !(ev->has & HAS_BYTES) || ev->coll.bytes >= SMALL_SZ)
+		return;
+	x->res.small_ns += event_duration_ns(ev);
+	if (!x->res.small_cnt++)
+		x->res.small_at_ns = ev->start_ns;
+}
+
+static struct coll_call *call_at(struct communication *x, uint64_t id)
+{
+	return &x->calls[id & (JOINS - 1)];
+}
+
+/* Its launches have come before it, their times on the GPU come later. */
+static void await_gpu(struct communication *x, const struct trace_event *ev, struct coll_comm *c,
+		      unsigned op)
+{
+	struct coll_call *call = call_at(x, ev->id), *group;
+
+	if (!ev->coll.group) {
+		*call = (struct coll_call){ev->id, c, op, ev->coll.bytes, false};
+		return;
+	}
+	/* The end of the group takes it over. */
+	group = call_at(x, ev->coll.group);
+	if (group->id != ev->coll.group)
+		*group = (struct coll_call){ev->coll.group, c, op, 0, false};
+	if (group->comm != c || group->op != op)
+		group->comm = NULL;
+	group->bytes += ev->coll.bytes;
+}
+
+static void on_call(struct communication *x, const struct trace_event *ev)
+{
+	struct coll_comm *c = comm_of(x, ev);
+	struct coll_op *o = c ? op_of(c, ev->fn->op) : NULL;
+	struct coll_rank *k = c ? rank_of(c, ev) : NULL;
+	unsigned i = 0;
+
+	if (!o)
+		return;
+	x->res.call_cnt++;
+	o->cnt++;
+	o->grouped_cnt += ev->coll.group != 0;
+	o->error_cnt += ev->is_error;
+	o->unfinished_cnt += ev->unfinished;
+	o->host_ns += event_duration_ns(ev);
+	if (event_duration_ns(ev) > o->host_max_ns)
+		o->host_max_ns = event_duration_ns(ev);
+	if (ev->is_error)
+		return;
+	while (i + 1 < SIZES && ev->coll.bytes >= size_below(i))
+		i++;
+	o->sizes[i] += (ev->has & HAS_BYTES) != 0;
+	o->bytes += ev->coll.bytes;
+	note_small(x, ev);
+	await_gpu(x, ev, c, o - c->ops);
+	if (!k || !ev->coll.seq)
+		return;
+	k->partial |= ev->coll.seq_partial;
+	arrive(c, k, ev);
+}
+
+static bool has_room(struct communication *x)
+{
+	if (!x->calls)
+		x->calls = room_new(ROOM_COMMUNICATORS, JOINS * sizeof(*x->calls));
+	if (!x->launches)
+		x->launches = room_new(ROOM_COMMUNICATORS, JOINS * sizeof(*x->launches));
+	return x->calls && x->launches;
+}
+
+static void on_group_end(struct communication *x, const struct trace_event *ev)
+{
+	struct coll_call *group = call_at(x, ev->coll.group);
+
+	if (!ev->coll.grouped || group->id != ev->coll.group)
+		return;
+	*call_at(x, ev->id) =
+		(struct coll_call){ev->id, group->comm, group->op, group->bytes, false};
+}
+
+/* A launch in a call of NCCL. Its parent is not there yet: it returns later. */
+static void on_launch(struct communication *x, const struct trace_event *ev)
+{
+	if (ev->parent_id && ev->depth && !ev->api_depth && x->launches)
+		x->launches[ev->id & (JOINS - 1)] = (struct coll_join){ev->id, ev->parent_id};
+}
+
+static void on_gpu(struct communication *x, const struct trace_event *ev)
+{
+	const struct coll_join *launch;
+	struct coll_call *call;
+	struct coll_op *o;
+
+	if (!ev->gpu.call_id || !x->launches)
+		return;
+	launch = &x->launches[ev->gpu.call_id & (JOINS - 1)];
+	if (launch->id != ev->gpu.call_id)
+		return;
+	call = call_at(x, launch->parent);
+	if (call->id != launch->parent)
+		return;
+	x->gpu_cnt++;
+	x->gpu_ns += event_duration_ns(ev);
+	if (!call->comm)
+		return;
+	o = &call->comm->ops[call->op];
+	o->gpu_ns += event_duration_ns(ev);
+	o->gpu_cnt += !call->timed;
+	o->gpu_bytes += call->timed ? 0 : call->bytes;
+	call->timed = true;
+}
+
+static void communication_event(void *a, const struct trace_event *ev)
+{
+	struct communication *x = a;
+
+	if (ev->kind == EVENT_GPU) {
+		on_gpu(x, ev);
+		return;
+	}
+	if (ev->kind != EVENT_CALL || !ev->fn || ev->abandoned)
+		return;
+	if (call_does(ev, DOES_LAUNCH)) {
+		on_launch(x, ev);
+		return;
+	}
+	if (ev->type != TYPE_COLLECTIVE || !call_is_outer(ev) || !has_room(x))
+		return;
+	if (call_does(ev, DOES_COLLECTIVE | DOES_PEER)) {
+		on_call(x, ev);
+	} else if (ev->fn->op == OP_GROUP_END) {
+		on_group_end(x, ev);
+	} else if (ev->fn->op == OP_INIT && ev->has & HAS_COMM) {
+		/* From now on it is one that may come late. */
+		struct coll_comm *c = comm_of(x, ev);
+
+		if (c)
+			rank_of(c, ev);
+	}
+}
+
+/* The first collective that some are in and some are not. */
+static void find_open(struct communication *x, struct coll_comm *c)
+{
+	uint64_t all = all_ranks(c);
+	struct communication_result *res = &x->res;
+	uint64_t waits;
+
+	for (unsigned i = 0; c->slots && i < SLOTS; i++) {
+		const struct coll_slot *s = &c->slots[i];
+
+		if (s->seq && s->who != all && (!c->open.seq || s->seq < c->open.seq))
+			c->open = *s;
+	}
+	if (!c->open.seq)
+		return;
+	waits = x->r->last_ns > c->open.first_ns ? x->r->last_ns - c->open.first_ns : 0;
+	if (waits < OPEN_NS) {
+		c->open.seq = 0;
+		return;
+	}
+	if (waits <= res->open_ns)
+		return;
+	res->open_seq = c->open.seq;
+	res->open_ns = waits;
+	res->open_at_ns = c->open.first_ns;
+	res->open_in_cnt = __builtin_popcountll(c->open.who);
+	res->open_rank = c->ranks[__builtin_ctzll(~c->open.who)].rank;
+}
+
+static void communication_finish(void *a)
+{
+	struct communication *x = a;
+	struct communication_result *res = &x->res;
+
+	for (unsigned n = 0; n < x->keys.cnt; n++) {
+		struct coll_comm *c = x->comms[n];
+		bool joined = c->rank_cnt > 1 && !comm_is_partial(c);
+
+		if (joined)
+			find_open(x, c);
+		for (unsigned i = 0; c->slots && i < SLOTS; i++)
+			if (!c->open.seq || c->slots[i].seq < c->open.seq)
+				settle(c, &c->slots[i]);
+		/* What is not the same collective is neither joined nor late. */
+		if (!joined) {
+			c->joined_cnt = c->late_cnt = c->differ_cnt = c->missed_cnt = 0;
+			for (unsigned i = 0; i < c->rank_cnt; i++)
+				c->ranks[i].late_cnt = c->ranks[i].late_ns =
+					c->ranks[i].late_max_ns = c->ranks[i].last_cnt = 0;
+		}
+		for (unsigned i = 0; i < c->rank_cnt; i++) {
+			const struct coll_rank *k = &c->ranks[i];
+
+			if (k->late_ns <= res->late_ns)
+				continue;
+			res->joined_cnt = c->joined_cnt;
+			res->late_cnt = k->late_cnt;
+			res->late_ns = k->late_ns;
+			res->late_max_ns = k->late_max_ns;
+			res->late_at_ns = k->late_max_at;
+			res->late_rank = k->rank;
+		}
+	}
+}
+
+double coll_busbw(const struct coll_comm *c, const struct coll_op *o)
+{
+	return ratio_of(o->gpu_bytes * nccl_bus_factor(o->op, c->nranks), o->gpu_ns);
+}
+
+void communication_result(const struct report *r, struct communication_result *res)
+{
+	const struct communication *x = r->an[AN_COMMUNICATION];
+
+	*res = x ? x->res : (struct communication_result){0};
+}
+
+static void communication__free(void *a)
+{
+	struct communication *x = a;
+
+	for (unsigned i = 0; i < x->keys.cnt; i++) {
+		room_free(x->comms[i]->slots);
+		room_free(x->comms[i]);
+	}
+	keys__free(&x->keys);
+	room_free(x->comms);
+	room_free(x->calls);
+	room_free(x->launches);
+	free(x);
+}
+
+const struct analysis_ops communication_ops = {
+	.name = "communication",
+	.new = communication__new,
+	.event = communication_event,
+	.finish = communication_finish,
+	.json = communication_json,
+	.print = communication_print,
+	.free = communication__free,
+	.of_args = true,
+};

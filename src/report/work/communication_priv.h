@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Collectives of NCCL by communicator. Those of the ranks that the trace has are joined: the same
+ * communicator and number is the same collective. Of each communicator the last SLOTS are kept
+ * until their place is another's; a rank that is further behind than that is behind.
+ */
+#ifndef REPORT_WORK_COMMUNICATION_PRIV_H
+#define REPORT_WORK_COMMUNICATION_PRIV_H
+
+#include "communication.h"
+
+#include "report/collect.h"
+
+#define COMMS_MAX 4096
+#define RANKS_MAX 64 /* of a communicator, in one trace */
+#define OPS_MAX	  16
+#define SLOTS	  1024
+/* Later than the first by so much is late: below it is what programs differ by anyway. */
+#define LATE_NS 1000000ull
+/* Alone for so long at the end is waiting. */
+#define OPEN_NS 1000000000ull
+/* A call below this is small. */
+#define SMALL_SZ 65536
+
+/* Calls by size: below 1 KiB, 16 KiB, ..., 256 MiB, and the rest. */
+#define SIZES 6
+static inline uint64_t size_below(unsigned i)
+{
+	return i + 1 < SIZES ? 1024ull << 4 * i : 0;
+}
+
+struct coll_op {
+	uint8_t op; /* enum api_op */
+	uint64_t cnt, grouped_cnt, error_cnt, unfinished_cnt;
+	uint64_t bytes, host_ns, host_max_ns;
+	uint64_t sizes[SIZES];
+	uint64_t gpu_cnt, gpu_bytes, gpu_ns; /* of those whose time on the GPU is known */
+};
+
+struct coll_rank {
+	uint32_t rank, pid;
+	uint64_t seq; /* the last */
+	bool partial;
+	uint64_t last_cnt; /* came last, with or without being late */
+	uint64_t late_cnt, late_ns, late_max_ns, late_max_at;
+};
+
+struct coll_slot {
+	uint64_t seq; /* 0: free */
+	uint64_t who; /* a bit for each of ranks */
+	uint64_t first_ns, last_ns, bytes;
+	uint8_t op, last_rank;
+	bool differs;
+};
+
+struct coll_comm {
+	uint64_t hash; /* 0: those whose communicator is not known */
+	uint32_t nranks;
+	struct coll_op ops[OPS_MAX];
+	unsigned op_cnt;
+	struct coll_rank ranks[RANKS_MAX];
+	unsigned rank_cnt;
+	uint64_t ranks_left_out;
+	struct coll_slot *slots;
+	uint64_t joined_cnt, late_cnt, differ_cnt, missed_cnt;
+	struct coll_slot open; /* at the end: the first that not all are in */
+};
+
+/* Where the GPU's time of a launch belongs: by id of the launch, and of the call that it was made
+ * in. */
+#define JOINS (1u << 16)
+struct coll_join {
+	uint64_t id, parent;
+};
+struct coll_call {
+	uint64_t id;
+	struct coll_comm *comm; /* NULL: of several kinds */
+	uint32_t op;		/* index */
+	uint64_t bytes;
+	bool timed;
+};
+
+struct communication {
+	struct report *r;
+	struct keys keys;
+	struct coll_comm **comms;
+	unsigned cap;
+	struct coll_join *launches; /* JOINS of them, by the last bits of the id */
+	struct coll_call *calls;
+	struct communication_result res;
+	uint64_t gpu_cnt, gpu_ns;
+};
+
+/* Is it partial, so that its numbers are those of no other rank? */
+bool comm_is_partial(const struct coll_comm *c);
+double coll_busbw(const struct coll_comm *c, const struct coll_op *o);
+
+void communication_json(const void *a, struct json *j);
+void communication_print(const void *a, const struct term *term);
+
+#endif /* REPORT_WORK_COMMUNICATION_PRIV_H */

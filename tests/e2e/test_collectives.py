@@ -1,0 +1,168 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+# takes: 30
+"""Ranks of a stand-in NCCL, one process each: collectives are joined, who comes late or never is named. Case nccl of
+test_cases.py has the calls themselves."""
+import collections
+import json
+import os
+import re
+import subprocess
+
+import pytest
+from helpers.jsonl import Trace
+from helpers.live import Running, compiled
+from helpers.run import FAKE, O, TESTS, cudatrace, needs_tracing, until
+
+ENV = {"LD_LIBRARY_PATH": f"{FAKE}:{O}/cupti"}
+
+
+@pytest.fixture(scope="module")
+def ranks():
+    needs_tracing()
+    return compiled(os.environ["TMP"] + "/ranks", TESTS + "/nccl/ranks.c")
+
+
+@pytest.fixture
+def run(tmp_path):
+    r = Running(tmp_path)
+    yield r
+    r.end()
+
+
+def traced(tmp_path, ranks, *args, before=()):
+    path = str(tmp_path / "t.jsonl")
+    ran = cudatrace("-q", *before, "--jsonl", path, "--", ranks, *args, env=ENV)
+    assert ran.status == 0, ran
+    return path
+
+
+def report(path, form="json"):
+    ran = cudatrace("report", f"--format={form}", path)
+    assert ran.status == 0, ran
+    return json.loads(ran.out) if form == "json" else " ".join(ran.out.split())
+
+
+def collectives(path):
+    return [e for e in Trace(path).calls if e.get("seq")]
+
+
+def finding(said, name):
+    return [f for f in said["findings"] if f["id"] == name]
+
+
+def test_joined(ranks, tmp_path):
+    """The same communicator and number in all ranks, each once; what is split is another."""
+    path = traced(tmp_path, ranks, 4, 5, "split")
+    made = collections.defaultdict(list)
+    for e in collectives(path):
+        made[e["communicator"], e["seq"]].append((e["rank"], e["op"], e["bytes"], e["nranks"]))
+    whole = {k: v for k, v in made.items() if v[0][3] == 4}
+    assert len({k[0] for k in whole}) == 1 and {k[1] for k in whole} == {1, 2, 3, 4, 5}
+    assert all(sorted(v) == [(r, "all_reduce", 4096, 4) for r in range(4)] for v in whole.values())
+    pairs = {k: v for k, v in made.items() if v[0][3] == 2}
+    assert len({k[0] for k in pairs}) == 2 and len(pairs) == 4
+    assert all(sorted(v) == [(r, "broadcast", 64, 2) for r in range(2)] for v in pairs.values())
+
+    said = report(path)["communication"]
+    assert said["calls"] == 4 * 5 + 4 * 2
+    comms = {c["nranks"]: c for c in said["communicators"]}
+    assert len(said["communicators"]) == 3 and not any(c["partial"] for c in said["communicators"])
+    assert comms[4]["joined"] == 5 and comms[2]["joined"] == 2
+    assert [c["different"] + c["incomplete"] + c["ranks_left_out"] for c in said["communicators"]] == [0, 0, 0]
+    op = comms[4]["operations"][0]
+    assert (op["op"], op["count"], op["bytes"], op["sizes"]) == ("all_reduce", 20, 20 * 4096, [{"below": 16384, "count": 20}])
+    assert sorted(r["collectives"] for r in comms[4]["ranks"]) == [5] * 4
+    assert sum(r["last"] for r in comms[4]["ranks"]) == 5
+    text = report(path, "ascii")
+    assert "4 ranks, 4 of them here; 5 collectives joined" in text and "broadcast" in text
+    assert not finding(report(path), "hanging-collective")
+
+
+def test_late(ranks, tmp_path):
+    """A rank that is 30 ms late to each of five collectives is the last, by that; nobody else is named."""
+    path = traced(tmp_path, ranks, 3, 5, "late=1:30")
+    said = report(path)
+    comm, = said["communication"]["communicators"]
+    late = {r["rank"]: r for r in comm["ranks"]}
+    assert late[1]["late"] == late[1]["last"] == 5 and late[1]["late_ns"] >= 5 * 29_000_000
+    assert late[1]["late_max_ns"] * 5 >= late[1]["late_ns"]
+    assert late[0]["late"] == late[2]["late"] == 0
+    found, = finding(said, "late-rank")
+    assert "Rank 1 was the last to begin 5 of 5 collectives" in found["text"], found
+    # What each was late by is what the lines say.
+    starts = collections.defaultdict(list)
+    for e in collectives(path):
+        starts[e["seq"]].append(e["ts"])
+    assert sum(max(v) - min(v) for v in starts.values()) * 1e6 == pytest.approx(late[1]["late_ns"], abs=10)
+
+
+def test_not_late(ranks, tmp_path):
+    """Without anybody who is late by much nobody is said to be."""
+    said = report(traced(tmp_path, ranks, 2, 1))
+    assert not finding(said, "hanging-collective")
+    assert [c["joined"] for c in said["communication"]["communicators"]] == [1]
+
+
+def test_hang(ranks, tmp_path):
+    """A rank that stays away: the collective, who is in it and who is not."""
+    path = traced(tmp_path, ranks, 3, 9, "stop=2:4")
+    said = report(path)
+    comm, = said["communication"]["communicators"]
+    assert comm["joined"] == 3 and comm["incomplete"] == 0
+    assert comm["open"]["seq"] == 4 and comm["open"]["op"] == "all_reduce"
+    assert sorted(comm["open"]["in"]) == [0, 1] and comm["open"]["missing"] == [2]
+    assert comm["open"]["waiting_ns"] >= 1_000_000_000
+    found, = finding(said, "hanging-collective")
+    assert "2 ranks have been in collective 4" in found["text"] and "rank 2 has not begun it" in found["text"]
+    assert re.search("by rank (0, 1|1, 0); not in it: 2", report(path, "ascii"))
+
+
+def test_different(ranks, tmp_path):
+    """What has the same number and is another collective is not joined."""
+    comm, = report(traced(tmp_path, ranks, 2, 5, "other=1"))["communication"]["communicators"]
+    assert comm["joined"] == 4 and comm["different"] == 1
+
+
+def test_attached_late(ranks, tmp_path, run):
+    """Of communicators that were there before the trace memory says who it is; which collectives are the same is not known."""
+    p = run.start(ranks, 2, 6, "wait", env=ENV, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert p.stdout.readline() == b"ready\n"
+    with open(f"/proc/{p.pid}/task/{p.pid}/children", encoding="utf-8") as f:
+        pids = f.read().split()
+    tracer = run.tracer("t", *[a for pid in pids for a in ("-p", pid)])
+    p.stdin.close()
+    assert p.wait(60) == 0 and tracer.ended() == 0, tracer.err
+    made = collectives(tracer.path)
+    assert {(e["rank"], e["nranks"], e["seq_partial"]) for e in made} == {(0, 2, True), (1, 2, True)}
+    assert len({e["communicator"] for e in made}) == 1 and len(made) == 12
+    comm, = report(tracer.path)["communication"]["communicators"]
+    assert comm["partial"] and comm["joined"] == 0 and sorted(r["rank"] for r in comm["ranks"]) == [0, 1]
+    assert "it was there before the trace" in report(tracer.path, "ascii")
+
+
+def test_hidden(ranks, tmp_path):
+    """--no-args: nothing of it is read, and nothing is said of it."""
+    path = traced(tmp_path, ranks, 2, 2, before=("--no-args",))
+    calls = [e for e in Trace(path).calls if e["type"] == "collective"]
+    assert calls and not {k for e in calls for k in e} & {"communicator", "rank", "count", "bytes", "seq", "datatype"}
+    assert report(path)["communication"] is None
+
+
+def test_short(ranks, tmp_path):
+    """--min-duration leaves no gap in the numbers."""
+    path = traced(tmp_path, ranks, 2, 4, before=("--min-duration", "1s"))
+    assert not collectives(path) and Trace(path).end["filtered"] >= 8
+
+
+def test_gpu_time(ranks, tmp_path):
+    """The GPU's time of a collective's kernel is the collective's, and makes its bus bandwidth."""
+    path = traced(tmp_path, ranks, 2, 5, before=("--gpu-time",))
+    trace = Trace(path)
+    gpu = [e for e in trace.ev if e["type"] == "gpu" and e["op"] == "kernel"]
+    assert len(gpu) == 10
+    said = report(path)["communication"]
+    op, = said["communicators"][0]["operations"]
+    gpu_ns = sum(round(e["duration_us"] * 1000) for e in gpu)
+    assert (op["gpu_count"], op["gpu_bytes"], op["gpu_ns"]) == (10, 40960, gpu_ns) and said["gpu_ns"] == gpu_ns
+    assert op["busbw_gbps"] == pytest.approx(40960 * 1 / gpu_ns, rel=1e-4)
+    assert "GB/s" in report(path, "ascii")
