@@ -26,11 +26,12 @@
 #   LONG=0|1         1: what takes long and nothing else (see "longer")
 #
 # for 600 seconds at most. Comments in its head say otherwise, and with what it may run (tests/runner/collect.py):
-# "timeout: SECONDS", "takes: SECONDS", "cpus: N", "own processes", "alone", "uses: NAME", "long", "longer". What it leaves is ended,
+# "timeout: SECONDS", "takes: SECONDS", "cpus: N", "own processes", "alone", "no tracers",
+# "traces nothing", "uses: NAME", "long", "longer". What it leaves is ended,
 # unmounted and removed; what it leaves running is a failure.
 set -u
 cd "$(dirname "$0")/.." || exit 1
-export LC_ALL=C.UTF-8 PYTHONDONTWRITEBYTECODE=1
+export LC_ALL=C.UTF-8 PYTHONPYCACHEPREFIX=${O:-$PWD/build}/check/pycache
 
 python=$(tools/install-deps.sh python) || { echo 'tests/run.sh: pytest is not installed; run: make deps' >&2; exit 2; }
 args=()

@@ -3,7 +3,8 @@
 #
 # Installs what is missing to build, test or measure cudatrace on Debian 12 and Ubuntu 24.04:
 #
-#   tools/install-deps.sh [build|check|check-all|bench|deb]  install the set (each holds the one before it)
+#   tools/install-deps.sh [build|tests|check|check-all|bench|deb]  install the set: what compiles the tracer, and its tests;
+#                                                what the tests use, and those of check-all, bench, deb
 #   tools/install-deps.sh -n [build|...]         only say what would be done
 #   tools/install-deps.sh bpftool                print the path of a bpftool that runs (for the Makefile)
 #   tools/install-deps.sh python                 print the path of a python3 that has pytest (for tests/run.sh)
@@ -47,8 +48,8 @@ set=${1:-build}
 case $set in
 bpftool) find_bpftool || echo bpftool; exit 0 ;;
 python) find_pytest; exit ;;
-build|check|check-all|bench|deb) ;;
-*) die "usage: $0 [-n] [build|check|check-all|bench|deb]" ;;
+build|tests|check|check-all|bench|deb) ;;
+*) die "usage: $0 [-n] [build|tests|check|check-all|bench|deb]" ;;
 esac
 
 # --- what is missing: WHAT:PACKAGE:WHY -----------------------------------------------------------------
@@ -92,6 +93,8 @@ if [ "$set" = deb ]; then
 	need_cmd lintian lintian 'checks it'
 elif [ "$set" != build ]; then
 	need_file cmocka.h libcmocka-dev 'unit tests'
+fi
+case $set in check | check-all | bench)
 	need_cmd clang-format clang-format 'checks the C style'
 	need_cmd jq jq 'tests read JSON lines with it'
 	need_cmd zstd zstd 'tests unpack the files of the daemon'
@@ -99,7 +102,7 @@ elif [ "$set" != build ]; then
 	find_pytest >/dev/null || missing+=('python3-pytest:runs the tests')
 	need_cmd pgrep procps 'tests look for processes'
 	need_cmd valgrind valgrind 'runs the tracer under memcheck'
-fi
+esac
 if [ "$set" = bench ]; then
 	need_cmd bpftrace bpftrace 'what the cost of a traced call is compared with'
 fi
@@ -286,15 +289,20 @@ if [ ${#pkgs[@]} -gt 0 ]; then
 	apt install --no-install-recommends "${pkgs[@]}" || die "apt could not install ${pkgs[*]}"
 fi
 
-for m in "${wanted[@]}"; do
-	p=${m%%:*}
-	say "installing $p, which some tests use: ${m#*:}"
+if [ ${#wanted[@]} -gt 0 ]; then
+	say 'installing what some tests use:'
+	for m in "${wanted[@]}"; do printf '  %-16s %s\n' "${m%%:*}" "${m#*:}" >&2; done
 	update
-	apt install --no-install-recommends "$p" || {
-		say "could not install $p: tests that need it are skipped"
-		[ $dry = 1 ] || { mkdir -p "${mark%/*}" && touch "$mark"; } 2>/dev/null
-	}
-done
+	# All at once takes apt a fraction of the time. Where one of them cannot be had: the others.
+	[ ${#wanted[@]} -gt 1 ] && apt install --no-install-recommends "${wanted[@]%%:*}" 2>/dev/null ||
+		for m in "${wanted[@]}"; do
+			p=${m%%:*}
+			apt install --no-install-recommends "$p" || {
+				say "could not install $p: tests that need it are skipped"
+				[ $dry = 1 ] || { mkdir -p "${mark%/*}" && touch "$mark"; } 2>/dev/null
+			}
+		done
+fi
 
 [ $dry = 1 ] && exit 0
 if ! find_bpftool >/dev/null; then

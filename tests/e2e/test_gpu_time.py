@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # timeout: 600
-# takes: 20
+# takes: 60
 """--gpu-time: what the stand-in GPU executed is in the trace, once and with the call that asked for it, whoever sees the
 calls; and what is missing is said."""
 import collections

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # takes: 5
+# traces nothing
 """cudatrace report: folded stacks, flame graph, timeline; cudatrace diff. All against sums made of the traces' lines."""
 import collections
 import json

@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+# traces nothing
 """The report's memory and transfers: of traces from an H200, against numbers worked out by another program and by hand; and
 of programs that say what the report must say of them."""
 import glob

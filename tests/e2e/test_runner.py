@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-# takes: 20
+# takes: 60
 """The runner of the tests itself: what it counts, what runs beside what, and that nothing stays of a run, however it
 ends. On a copy of it with suites of its own."""
 import os
@@ -135,6 +135,21 @@ def test_not_side_by_side(tree, head, together):
     for name in together:
         tree.suite(name + "-x", text, head)
     assert sums(tree.run("--jobs", "3")[1]) == (2, 0, 0)
+
+
+def test_no_tracers(tree):
+    """What wants none runs first, beside those that trace nothing; the others wait."""
+    for name, head in (("a-traces", "# takes: 90"), ("b-still", "# traces nothing"), ("c-wants", "# no tracers")):
+        tree.suite(name, """here=${0%%/*} me=${0##*/}
+: >"$here/$me.begun"
+case $me in
+a-*) [ ! -e "$here/c-wants.sh.ended" ] && echo "not ok beside a tracer" || echo "ok waits" ;;
+*) other=$([ $me = b-still.sh ] && echo c-wants || echo b-still)
+	for i in {1..500}; do [ -e "$here/$other.sh.begun" ] && break; sleep 0.02; done
+	[ -e "$here/$other.sh.begun" ] && [ ! -e "$here/a-traces.sh.begun" ] && echo ok met || echo "not ok met"
+	: >"$here/$me.ended" ;;
+esac""".replace("%%", "%"), head)
+    assert sums(tree.run("--jobs", "3")[1]) == (3, 0, 0)
 
 
 def test_long(tree):

@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+# traces nothing
 """A trace recorded on an H200 (tests/gpu/triton_add.py, driver 580): keeps to docs/SCHEMA.md, answers the questions that the
 page asks with jq; and the checker of that page finds what is wrong."""
 import collections

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # timeout: 300
-# takes: 10
+# takes: 30
 """--max-file: no file is larger, each is a trace by itself, and together they are what one file would have been."""
 import collections
 import glob

@@ -19,7 +19,7 @@ def environment(config):
     """What each suite finds in its environment, but for $TMP."""
     os.chdir(TOP)
     out = os.path.abspath(os.environ.get("O") or os.path.join(TOP, "build"))
-    os.environ.update(O=out, CUDATRACE=out + "/cudatrace", LC_ALL="C.UTF-8", PYTHONDONTWRITEBYTECODE="1")
+    os.environ.update(O=out, CUDATRACE=out + "/cudatrace", LC_ALL="C.UTF-8", PYTHONPYCACHEPREFIX=out + "/check/pycache")
     # A system call that the sandbox does not know ends the tracer: a test sees it then.
     os.environ["CUDATRACE_SANDBOX"] = "kill"
     os.environ["LONG"] = "1" if config.option.long else "0"
@@ -50,6 +50,8 @@ class Needs:
     own processes      it sees no others: a PID namespace of its own (and a mount namespace), where these can be made.
                        For daemons, which look at all programs of the machine, and probe what they find
     alone              nothing else may run: it counts what is on the machine, or measures times
+    no tracers         only those may run beside it of which is said, in the same way:
+    traces nothing     it starts no tracer that could meet what another suite does
     uses: NAME...      not together with others that use that: names of cgroups, say
     long               make check leaves it out, make check-all runs it
     longer             make check runs a part of it, make check-all the rest: $LONG is 1 then. Of a module these are the
@@ -71,6 +73,8 @@ class Needs:
         self.uses = set(value("uses", "").split())
         self.own = re.search(r"^# own processes$", head, re.M) is not None
         self.alone = re.search(r"^# alone$", head, re.M) is not None
+        self.no_tracers = re.search(r"^# no tracers$", head, re.M) is not None
+        self.traces = re.search(r"^# traces nothing$", head, re.M) is None
         self.long = re.search(r"^# long$", head, re.M) is not None
         self.longer = re.search(r"^# longer$", head, re.M) is not None
 

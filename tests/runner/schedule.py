@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""Which suite runs when: several at a time, the longest first, those that must be alone last; and their results.
+"""Which suite runs when: several at a time, those that want no tracers first, then the longest first, those that must be alone last; and their results.
 
 Each suite is run by a process of its own (contain.py), prints into $O/check/NAME.log, and has an empty folder $TMP. A
 module's tests report to $O/check/NAME.reports instead of printing `ok`.
@@ -184,6 +184,8 @@ def fits(job, running, slots):
         return not running
     if any(r.needs.alone or r.needs.uses & job.needs.uses for r in running):
         return False
+    if any(r.needs.no_tracers and job.needs.traces or r.needs.traces and job.needs.no_tracers for r in running):
+        return False
     # One that is larger than all there is runs, too.
     return not running or sum(r.needs.cpus for r in running) + job.needs.cpus <= slots
 
@@ -200,7 +202,7 @@ def run(session):
     if config.option.list:
         print("\n".join(collect.name_of(str(path)) for path in by_path))
         return True
-    waiting = sorted(map(Job, by_path.values()), key=lambda j: (j.needs.alone, -j.needs.takes))
+    waiting = sorted(map(Job, by_path.values()), key=lambda j: (j.needs.alone, not j.needs.no_tracers, -j.needs.takes))
     # Their logs are called as they are.
     if len({job.name for job in waiting}) < len(waiting):
         raise session.Interrupted("two suites have the same name")

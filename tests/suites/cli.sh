@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # The command line: what is wrong is said in one line that also says what to do; exit statuses; list, check, help,
 # man page, completion.
-# takes: 40
+# takes: 60
 set -u
 . tests/lib.sh
 unset LD_LIBRARY_PATH SUDO_UID SUDO_GID

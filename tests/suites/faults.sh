@@ -4,7 +4,7 @@
 # target runs on with right results, nobody stays stopped, nothing of ours stays behind, and what is lost is counted.
 #
 # FAULTS_KILLS=N   how many tracers are killed (10; make check-all: 100; make faults: 200)
-# takes: 60
+# takes: 110
 # longer
 set -u
 . tests/lib.sh

@@ -1,6 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # The C style (.clang-format), scripts that parse, licence tags.
+# takes: 20
+# traces nothing
 set -u
 
 tools/check-format.sh

@@ -3,6 +3,8 @@
 # What the documents say of this tree: a folder of src/ uses only those that the table in docs/ARCHITECTURE.md allows it, and
 # the tests that tables of promises name are there, as are files and functions that documents and comments name. Every header
 # compiles alone, so that the order of includes never matters.
+# takes: 20
+# traces nothing
 set -u
 
 if out=$(tools/check-layers.sh 2>&1); then

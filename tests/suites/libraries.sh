@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # The files of libcuda: attached before anybody has loaded them, and written to in place while they are probed.
+# takes: 40
 # timeout: 240
 set -u
 . tests/lib.sh

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # The process that makes and closes links (cudatrace-links): it may hang, be killed, or take a minute; the tracer
 # does not wait for it, and it leaves nothing behind. Who really holds a memory lock: blocking.
+# takes: 40
 # timeout: 300
 set -u
 . tests/lib.sh

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # Each block of docs/QUERIES.md says of the recorded traces, and of a made one, what the report says, and Python.
 # takes: 60
+# traces nothing
 set -u
 . tests/lib.sh
 

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # The numbers of a report on a recorded trace of GPT-2 (an H200; cut to 5 warm-up tokens and two rounds of 10, 18
 # launches each) are those that tests/golden/report_check.py works out by itself; and that script finds what is wrong.
+# traces nothing
 set -u
 . tests/lib.sh
 

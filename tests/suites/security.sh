@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # No way in: what a running tracer can still do, what it can do without root, what its records hold. files has what
 # others may lay in the way of its files.
-# takes: 50
+# takes: 70
 # own processes
 set -u
 . tests/lib.sh
