@@ -426,7 +426,7 @@ static void test_errors(void **state)
 	launches(1);
 	loses("ignored-errors", 0);
 	says("ignored-errors",
-	     "2 calls failed and the program went on; the first is cuMemAlloc with "
+	     "2 calls failed and the program went on. The first is cuMemAlloc with "
 	     "error 2.");
 }
 
@@ -455,7 +455,7 @@ static void test_leak_of_context(void **state)
 	ev = begin("cuCtxDestroy_v2");
 	call_args(&ev, "'ctx':'0xc1'");
 	loses("leaks", 0);
-	says("leaks", "1 allocation with 4.00 KiB never freed. Their context was destroyed");
+	says("leaks", "1 allocation with 4.00 KiB was never freed. Their context was destroyed");
 }
 
 static void test_leak_of_few(void **state)
@@ -468,7 +468,8 @@ static void test_leak_of_few(void **state)
 	alloc("cuMemAlloc_v2", 0x10000, 4096);
 	process("exit");
 	loses("leaks", 0);
-	says("leaks", "1 allocation with 4.00 KiB never freed. The program freed everything else.");
+	says("leaks",
+	     "1 allocation with 4.00 KiB was never freed. The program freed everything else.");
 }
 
 /* Each of 9 iterations after the warm-up leaves one. */
@@ -481,7 +482,7 @@ static void test_leak_of_iterations(void **state)
 		wait_for(2000);
 	}
 	loses("leaks", 0);
-	says("leaks", " more allocations than frees in the iterations.");
+	says("leaks", " more allocations than frees.");
 }
 
 /* All is left to the exit: on purpose. */

@@ -144,7 +144,7 @@ void findings_print(const void *a, const struct term *term)
 				  lost, share);
 		else
 			term_para(term, "%u. %s", i + 1, x->rule->title);
-		term_para(term, "%s %s Sure: %.0f %%. %s", x->text, x->rule->advice, 100 * x->sure,
-			  x->how_sure);
+		term_para(term, "%s %s Confidence: %.0f %%. %s", x->text, x->rule->advice,
+			  100 * x->sure, x->how_sure);
 	}
 }

@@ -85,7 +85,7 @@ const app = {
 				el('div', {class: 'finding'},
 					el('h3', {}, f.title), el('p', {}, f.text), el('p', {class: 'advice'}, f.advice),
 					has(f.evidence) ? el('dl', {class: 'evidence'}, f.evidence.map(e => el('div', {}, el('dt', {}, e.what), el('dd', {}, e.value)))) : null,
-					el('p', {class: 'muted small'}, f.sure !== undefined ? `Sure: ${Math.round(100 * f.sure)}${NBSP}%` : '', f.how_sure ? ` – ${f.how_sure}` : '',
+					el('p', {class: 'muted small'}, f.sure !== undefined ? `Confidence: ${Math.round(100 * f.sure)}${NBSP}%` : '', f.how_sure ? ` – ${f.how_sure}` : '',
 						typeof f.ts === 'number' ? ['  ', el('button', {type: 'button', class: 'link', onclick: () => timeline.goTime(tl, f.ts)}, 'Show on the timeline')] : null)));
 		}));
 	},
