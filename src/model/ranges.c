@@ -517,7 +517,8 @@ void ranges__call(struct ranges *r, const struct meaning *m, const struct trace_
 	r->cnt.calls++;
 	if (ev->end_ns > r->last_ns)
 		r->last_ns = ev->end_ns;
-	if (ev->unfinished || ev->abandoned)
+	/* An export that passes it on to a tool is one call. */
+	if (ev->unfinished || ev->abandoned || ev->api_depth)
 		return;
 	if (!p->ranges)
 		p->ranges = calloc(1, sizeof(*p->ranges));

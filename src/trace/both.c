@@ -341,6 +341,7 @@ static struct ct_call *copy(struct raw *raw, struct ct_call *room)
 static void place(const struct both *b, struct raw *raw, struct ct_call *room)
 {
 	const struct ct_call *c = raw->call.call;
+	const struct api_fn *fn = fnset__fn(b->fns, c->func_id);
 	const struct open_call *in = NULL, *same = NULL;
 	struct inject_around outer = {0};
 
@@ -350,7 +351,7 @@ static void place(const struct both *b, struct raw *raw, struct ct_call *room)
 		if (o->tid != c->rec.tid || o->start_ns > c->rec.ts_ns)
 			continue;
 		in = o;
-		if (o->api == API_CUDA)
+		if (fn && o->api == fn->api)
 			same = o;
 	}
 	if (!in)

@@ -52,9 +52,11 @@ int main(void)
 def built():
     """The program with the tests' own client; stand-ins for libnvToolsExt and for another tool."""
     folder = os.environ["TMP"] + "/nvtx"
-    os.makedirs(folder, exist_ok=True)
+    os.makedirs(folder + "/asks", exist_ok=True)
     subprocess.run([*CC, "-O1", "-o", folder + "/ranges", SOURCES + "ranges.c", "-ldl", "-lpthread"], check=True)
     subprocess.run([*CC, "-O1", "-fPIC", "-shared", "-Wl,-soname,libnvToolsExt.so.1", "-o", folder + "/libnvToolsExt.so.1", SOURCES + "exports.c"], check=True)
+    subprocess.run([*CC, "-O1", "-fPIC", "-shared", "-Wl,-soname,libnvToolsExt.so.1", "-DCLIENT_API=", "-o", folder + "/asks/libnvToolsExt.so.1",
+                    "-x", "c", SOURCES + "client.h", "-ldl"], check=True)
     subprocess.run([*CC, "-O1", "-fPIC", "-shared", "-o", folder + "/tool.so", SOURCES + "tool.c"], check=True)
     return folder
 
@@ -156,6 +158,16 @@ def test_real_exports(tmp_path, built):
     # Wide text is not read there, nor is what a handle stands for.
     assert "wide, too" not in r.by_text and r.count("unnamed") == 3 + 2 + 2
     assert r.by_text["never"]["unfinished"]
+
+
+@pytest.mark.parametrize("probe", HOW)
+def test_exports_that_ask_for_a_tool(tmp_path, built, probe):
+    """CuPy's: a call is made of its export, and then of the tool's function. It is one."""
+    r = Traced(tmp_path, [built + "/ranges"], probe=probe, NVTX_EXPORTS=built + "/asks/libnvToolsExt.so.1")
+    counts = [r.count(name) for name in ("ranges", "marks", "unbalanced", "unfinished", "too_many")]
+    assert r.plain() and len(r.ranges) == counts[0] + counts[1]
+    direct = Traced(tmp_path, [built + "/ranges"])
+    assert counts == [direct.count(name) for name in ("ranges", "marks", "unbalanced", "unfinished", "too_many")]
 
 
 def test_late(tmp_path, built, running):

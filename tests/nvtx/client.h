@@ -2,7 +2,8 @@
 /*
  * As much of an NVTX 3 client as the tests need, where NVIDIA's headers are not there: it looks for
  * a tool at the first call, as those do, and does nothing for good when there is none. With
- * NVTX_EXPORTS functions are those of a library of that name instead, as with NVTX 2.
+ * NVTX_EXPORTS functions are those of a library of that name instead, as with NVTX 2. With
+ * -DCLIENT_API= it is such a library itself, which looks for a tool, as CuPy's is.
  */
 #ifndef TESTS_NVTX_CLIENT_H
 #define TESTS_NVTX_CLIENT_H
@@ -13,6 +14,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <wchar.h>
+
+#ifdef CLIENT_API
+#define CLIENT_EXPORTS NULL
+#else
+#define CLIENT_API     static __attribute__((unused))
+#define CLIENT_EXPORTS getenv("NVTX_EXPORTS")
+#endif
 
 typedef uint64_t nvtxRangeId_t;
 typedef void *nvtxDomainHandle_t;
@@ -77,7 +85,7 @@ static void client_init(void);
 	static ret(*client_##name) params = client_first_##name;
 CLIENT(POINTER)
 #define FIRST(ret, name, table, n, params, args, alone)                                            \
-	static __attribute__((unused)) ret name params                                             \
+	CLIENT_API ret name params                                                                 \
 	{                                                                                          \
 		if (!client_##name)                                                                \
 			return alone;                                                              \
@@ -116,7 +124,7 @@ static const void *client_table(uint32_t id)
 
 static void client_init(void)
 {
-	const char *exports = getenv("NVTX_EXPORTS"), *path = getenv("NVTX_INJECTION64_PATH");
+	const char *exports = CLIENT_EXPORTS, *path = getenv("NVTX_INJECTION64_PATH");
 	void *lib = exports ? dlopen(exports, RTLD_NOW) : path ? dlopen(path, RTLD_LAZY) : NULL;
 	int (*init)(const void *(*)(uint32_t)) =
 		lib && !exports
