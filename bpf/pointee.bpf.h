@@ -82,6 +82,37 @@ __noinline long comm_read(struct ct_thread *t, const struct ct_frame *f, const s
 	return sizeof(c);
 }
 
+/* CU_LAUNCH_PARAM_BUFFER_POINTER, its value, CU_LAUNCH_PARAM_BUFFER_SIZE, its value */
+struct launch_extra {
+	__u64 is_buffer, buffer, is_size, size;
+};
+
+/* From a kernel's arguments to t->out + off, as CT_CAP_EXTRA says. */
+__noinline long extra_read(struct ct_thread *t, const struct ct_frame *f, const struct ct_cap *cap,
+			   __u32 off)
+{
+	struct launch_extra e;
+	__u64 size = 0;
+	__u32 word;
+
+	if (!t || !f || !cap || off >= CT_OUT_SZ_MAX)
+		return -28;
+	if (!f->depth || f->api_depth)
+		return -2;
+	if (!f->words[cap->arg & (CT_MAX_WORDS - 1)] ||
+	    bpf_probe_read_user(&e, sizeof(e), (void *)f->words[cap->arg & (CT_MAX_WORDS - 1)]))
+		return -14;
+	if (e.is_buffer != 1 || e.is_size != 2 ||
+	    bpf_probe_read_user(&size, sizeof(size), (void *)e.size) ||
+	    size < cap->off + sizeof(word))
+		return -22;
+	if (bpf_probe_read_user(&word, sizeof(word), (void *)(e.buffer + cap->off)) ||
+	    bpf_probe_read_kernel(t->out + off, sizeof(word), &word))
+		return -14;
+	__builtin_memset(t->out + off + sizeof(word), 0, 4);
+	return sizeof(word);
+}
+
 /* Reads one pointee to t->out + off; returns its length or -errno. */
 __noinline long cap_read(struct ct_thread *t, const struct ct_frame *f, const struct ct_cap *cap,
 			 __u32 off)
@@ -94,6 +125,8 @@ __noinline long cap_read(struct ct_thread *t, const struct ct_frame *f, const st
 		return -28;
 	if (cap->kind == CT_CAP_COMM)
 		return comm_read(t, f, cap, off);
+	if (cap->kind == CT_CAP_EXTRA)
+		return extra_read(t, f, cap, off);
 	n = cap_locate(cap, f->words, &addr, &len);
 	if (n)
 		return n;

@@ -59,6 +59,9 @@ enum ct_cap_kind {
 	CT_CAP_FMEM = 7,
 	/* struct ct_comm of the communicator that args[arg] is, or leads to (CT_CAP_F_DEREF) */
 	CT_CAP_COMM = 8,
+	/* size bytes at off of the buffer with a kernel's arguments: args[arg] is cuLaunchKernel's
+	 * extra. Only in a call of another family: no program's own arguments are read. */
+	CT_CAP_EXTRA = 9,
 };
 
 /* Only read when the call went well: out-parameters of a failed call are not written. */

@@ -126,7 +126,8 @@ static int locate(const struct thread *t, const struct call *call, const struct 
 	if (!p)
 		return -EFAULT;
 	switch (cap->kind) {
-	case CT_CAP_COMM: /* libnccl has no dispatch pointers: probes see its calls */
+	case CT_CAP_COMM:  /* libnccl has no dispatch pointers: probes see its calls, */
+	case CT_CAP_EXTRA: /* and who calls the driver is not known here */
 		return -EFAULT;
 	case CT_CAP_PSTR:
 		if (read_mem(t, call, &p, p, sizeof(p), trust))

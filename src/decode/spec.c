@@ -7,6 +7,7 @@
  * (CUipcMemHandle) lies on the stack and takes no register on x86-64, and is a pointer on arm64; a
  * float is in a vector register, which no probe can read.
  */
+#include "nccl_kernels.h"
 #include "plan.h"
 
 #include "ct_record.h"
@@ -119,6 +120,16 @@ static void plan_comm(struct plan *p, const struct api_fn *fn, unsigned i)
 		add_cap(p, i, (struct ct_cap){.kind = CT_CAP_COMM, .size = sizeof(struct ct_comm)});
 }
 
+/* What a kernel of NCCL runs is in its arguments. */
+static void plan_extra(struct plan *p, const struct api_fn *fn, unsigned i)
+{
+	if (op_does(fn->op, DOES_LAUNCH) && !strcmp(fn->args[i].name, "extra"))
+		add_cap(p, i,
+			(struct ct_cap){.kind = CT_CAP_EXTRA,
+					.size = sizeof(uint32_t),
+					.off = NCCL_BATCH_OFF});
+}
+
 static void plan_cap(struct plan *p, const struct api_fn *fn, unsigned i)
 {
 	const struct api_arg *arg = &fn->args[i];
@@ -152,6 +163,7 @@ static void plan_cap(struct plan *p, const struct api_fn *fn, unsigned i)
 		break;
 	case DIR_IN:
 		plan_comm(p, fn, i);
+		plan_extra(p, fn, i);
 		return;
 	default:
 		return;

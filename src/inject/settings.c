@@ -83,6 +83,13 @@ static bool is_reached(const struct api_fn *fn)
 	return fn->api == API_CUDA || fn->api == API_NVTX;
 }
 
+/* In the process nobody knows that a launch is made by NCCL; it is the last of its pointees. */
+static void without_extra(struct ct_spec *spec)
+{
+	if (spec->cap_cnt && spec->caps[spec->cap_cnt - 1].kind == CT_CAP_EXTRA)
+		spec->cap_cnt--;
+}
+
 void settings__fill(struct settings *s)
 {
 	for (; s->fn_cnt < fnset__cnt(s->fns) && s->fn_cnt < CT_MAX_FUNCS; s->fn_cnt++) {
@@ -95,6 +102,7 @@ void settings__fill(struct settings *s)
 		if (s->only_gpu || !fn || !is_reached(fn) || !fnset__wanted(s->fns, id))
 			continue;
 		fnset__spec(s->fns, id, s->hide, &s->set->specs[id]);
+		without_extra(&s->set->specs[id]);
 		if (tell_name(s, id, fn->symbol))
 			s->wanted_cnt += fn->api == API_CUDA;
 		else

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "decode/api_values.h"
+#include "decode/nccl_kernels.h"
 
 const char *nccl_type_name(uint64_t type, unsigned *size)
 {
@@ -209,6 +210,29 @@ static void show_data(const struct meaning *m, struct trace_event *ev)
 	ev->has |= HAS_BYTES;
 }
 
+static struct nccl_thread *nccl_thread(struct thread *t)
+{
+	if (!t->nccl)
+		t->nccl = calloc(1, sizeof(*t->nccl));
+	return t->nccl;
+}
+
+/* What was launched in this call. A number that is for another collective is none of this version.
+ */
+static void show_kernel(const struct meaning *m, struct trace_event *ev, const struct thread *t,
+			uint32_t version)
+{
+	const struct nccl_thread *n = t->nccl;
+	struct nccl_kernel k;
+
+	if (!n || n->launched_in != ev->id || n->differs ||
+	    !nccl_kernel_by_func(version, n->func, &k) ||
+	    (m->fn->op != OP_GROUP_END && m->fn->op != k.op))
+		return;
+	ev->coll.algorithm = k.algorithm;
+	ev->coll.protocol = k.protocol;
+}
+
 /* A collective, or what goes to one rank. */
 static void used(const struct meaning *m, struct trace_event *ev, struct proc *p, struct thread *t)
 {
@@ -228,34 +252,55 @@ static void used(const struct meaning *m, struct trace_event *ev, struct proc *p
 		ev->coll.seq = ++c->seq;
 		ev->coll.seq_partial = c->partial;
 	}
-	if (!t->nccl)
+	if (c)
+		show_kernel(m, ev, t, c->version);
+	if (!t->nccl || !t->nccl->depth)
 		return;
 	ev->coll.group = t->nccl->id;
 	t->nccl->calls += counts && !ev->api_depth;
+	t->nccl->version = c ? c->version : 0;
 }
 
 static void begin_group(struct trace_event *ev, struct thread *t)
 {
-	if (ev->is_error || ev->api_depth)
+	struct nccl_thread *n = nccl_thread(t);
+
+	if (!n || ev->is_error || ev->api_depth)
 		return;
-	if (!t->nccl && (t->nccl = calloc(1, sizeof(*t->nccl))))
-		t->nccl->id = ev->id;
-	if (!t->nccl)
-		return;
-	t->nccl->depth++;
-	ev->coll.group = t->nccl->id;
+	if (!n->depth++) {
+		n->id = ev->id;
+		n->calls = n->version = 0;
+	}
+	ev->coll.group = n->id;
 }
 
-static void end_group(struct trace_event *ev, struct thread *t)
+static void end_group(const struct meaning *m, struct trace_event *ev, struct thread *t)
 {
-	if (!t->nccl || ev->api_depth)
+	if (!t->nccl || !t->nccl->depth || ev->api_depth)
 		return;
 	ev->coll.group = t->nccl->id;
 	if (--t->nccl->depth)
 		return;
 	ev->coll.grouped = t->nccl->calls;
-	free(t->nccl);
-	t->nccl = NULL;
+	show_kernel(m, ev, t, t->nccl->version);
+}
+
+void collective__launched(const struct meaning *m, const struct trace_event *ev, struct thread *t)
+{
+	int arg = api_arg_by_name(m->fn, "extra"), cap = arg < 0 ? -1 : m->cap[arg];
+	struct nccl_thread *n;
+	uint32_t batch;
+
+	if (cap < 0 || (unsigned)cap >= ev->cap_cnt || ev->caps[cap].len != sizeof(batch))
+		return;
+	n = nccl_thread(t);
+	if (!n)
+		return;
+	memcpy(&batch, ev->caps[cap].data, sizeof(batch));
+	n->differs =
+		n->launched_in == ev->parent_id && (n->differs || n->func != nccl_func_of(batch));
+	n->launched_in = ev->parent_id;
+	n->func = nccl_func_of(batch);
 }
 
 void collective__apply(const struct meaning *m, struct trace_event *ev, struct proc *p,
@@ -265,7 +310,7 @@ void collective__apply(const struct meaning *m, struct trace_event *ev, struct p
 
 	switch (m->fn->op) {
 	case OP_INIT:
-		made(m, ev, p, t->nccl);
+		made(m, ev, p, t->nccl && t->nccl->depth);
 		break;
 	case OP_DESTROY:
 		/* ncclRedOpDestroy() and the like have a communicator, too. */
@@ -277,7 +322,7 @@ void collective__apply(const struct meaning *m, struct trace_event *ev, struct p
 		begin_group(ev, t);
 		break;
 	case OP_GROUP_END:
-		end_group(ev, t);
+		end_group(m, ev, t);
 		break;
 	default:
 		if (op_does(m->fn->op, DOES_COLLECTIVE | DOES_PEER))

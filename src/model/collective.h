@@ -10,6 +10,9 @@ void collective__init(struct meaning *m);
 void collective__apply(const struct meaning *m, struct trace_event *ev, struct proc *p,
 		       struct thread *t);
 
+/* A kernel, maybe of NCCL: what it runs is its caller's algorithm. */
+void collective__launched(const struct meaning *m, const struct trace_event *ev, struct thread *t);
+
 /* "float32" and its size in bytes; NULL, 0: not known. */
 const char *nccl_type_name(uint64_t type, unsigned *size);
 /* "sum"; NULL: not known. */

@@ -34,11 +34,15 @@ struct comms {
 	uint32_t unnamed_cnt; /* that were begun, in a group, and whose handles were not seen yet */
 };
 
-/* Of a thread that is in a group of calls. */
-struct nccl_group {
+/* Of a thread that calls NCCL: its group of calls, and what was launched in a call of it. */
+struct nccl_thread {
 	unsigned depth;
 	uint64_t id; /* of the call that began it */
 	uint32_t calls;
+	uint32_t version;     /* of the library that its communicators are of */
+	uint64_t launched_in; /* id of the call; 0: of none */
+	uint32_t func;	      /* NCCL's number of what the kernel runs */
+	bool differs;	      /* kernels of this call run different ones */
 };
 
 /* Does it look like one, and can its hash and ranks be taken for true? */

@@ -430,6 +430,8 @@ static void on_call(struct model *m, const void *rec, const struct raw *checked)
 	meaning__apply(meaning, &ev, p);
 	if (meaning->fn->class == CLASS_COLLECTIVE)
 		collective__apply(meaning, &ev, p, t);
+	else if (meaning->fn->class == CLASS_LAUNCH && ev.depth)
+		collective__launched(meaning, &ev, t);
 	if (!ev.entry_only && event_duration_ns(&ev) < m->opts.min_duration_ns) {
 		m->filtered_cnt++;
 		add_gpu_call(m, p, t, &ev, false);

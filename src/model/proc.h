@@ -18,7 +18,7 @@ struct thread {
 	char comm[16 + 1];
 	struct range *range;	     /* --nvtx: the innermost; NULL: none */
 	struct gpu_calls *gpu_calls; /* --gpu-time; NULL: none so far */
-	struct nccl_group *nccl;     /* NULL: it is in none */
+	struct nccl_thread *nccl;    /* NULL: it calls nothing of NCCL */
 	UT_hash_handle hh;
 };
 

@@ -138,7 +138,8 @@ static void reduce(handle comm, dptr p, handle stream)
 	expect("ncclAllReduce", r,
 	       NCCL
 	       ",'op':'all_reduce','$id':'one','count':1024,'datatype':'float32','redop':'sum',"
-	       "'bytes':4096,'communicator':" HEX ",'rank':1,'nranks':2,'seq':1,'seq_partial':null,"
+	       "'bytes':4096,'algorithm':'RING','protocol':'LL','communicator':" HEX
+	       ",'rank':1,'nranks':2,'seq':1,'seq_partial':null,"
 	       "'root':null,'peer':null,'group':null,'stream':" HEX ",'args':{'sendbuff':" HEX
 	       ",'recvbuff':" HEX
 	       ",'count':1024,'datatype':'ncclFloat32','op':'ncclSum','comm':" HEX ",'stream':" HEX
@@ -160,7 +161,9 @@ static void reduce(handle comm, dptr p, handle stream)
 		       2 * (i + 1), i + 2, i + 1);
 	}
 	must("ncclGroupEnd", N(ncclGroupEnd)(), 0);
-	expect("ncclGroupEnd", 0, NCCL ",'op':'group_end','$id':'group','grouped':3");
+	expect("ncclGroupEnd", 0,
+	       NCCL ",'op':'group_end','$id':'group','grouped':3,"
+		    "'algorithm':'RING','protocol':'LL'");
 	expect_launch("group", stream);
 
 	r = N(ncclAllReduce)(p, p, (size_t)8, FLOAT32, 0, NULL, stream);
@@ -179,11 +182,13 @@ static void others(handle comm, dptr p, handle stream)
 	int r = N(ncclAllGather)(p, p, (size_t)10, FLOAT32, comm, stream);
 
 	expect("ncclAllGather", r,
-	       NCCL ",'op':'all_gather','count':10,'bytes':80,'seq':5,'redop':null,'$id':'ag'");
+	       NCCL
+	       ",'op':'all_gather','algorithm':'RING','protocol':'LL','count':10,'bytes':80,'seq':5,'redop':null,'$id':'ag'");
 	expect_launch("ag", stream);
 	r = N(ncclReduceScatter)(p, p, (size_t)20000, FLOAT32, 2, comm, stream);
 	expect("ncclReduceScatter", r,
-	       NCCL ",'op':'reduce_scatter','bytes':160000,'seq':6,'redop':'max','$id':'rs'");
+	       NCCL
+	       ",'op':'reduce_scatter','algorithm':'RING','protocol':'SIMPLE','bytes':160000,'seq':6,'redop':'max','$id':'rs'");
 	expect_launch("rs", stream);
 	r = N(ncclBroadcast)(p, p, (size_t)3, FLOAT32, 1, comm, stream);
 	expect("ncclBroadcast", r,
@@ -192,8 +197,9 @@ static void others(handle comm, dptr p, handle stream)
 	/* No collective: it has no number. */
 	r = N(ncclSend)(p, (size_t)5, FLOAT32, 0, comm, stream);
 	expect("ncclSend", r,
-	       NCCL ",'op':'send','bytes':20,'peer':0,'root':null,'seq':null,'communicator':" HEX
-		    ",'$id':'send'",
+	       NCCL
+	       ",'op':'send','algorithm':null,'protocol':null,'bytes':20,'peer':0,'root':null,'seq':null,'communicator':" HEX
+	       ",'$id':'send'",
 	       hash_of_id('x'));
 	expect_launch("send", stream);
 	r = N(ncclReduce)(p, p, (size_t)5, FLOAT32, 7, 0, comm, stream);

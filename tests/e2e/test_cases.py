@@ -138,8 +138,9 @@ def normal(calls):
         seen, text = {}, []
         place = {e["id"]: i for i, e in enumerate(events)}
         for e in events:
-            if "parent" in e:
-                e["parent"] = place.get(e["parent"])
+            for k in ("parent", "group"):
+                if k in e:
+                    e[k] = place.get(e[k])
             # Whether work is still pending depends on the speed of the machine.
             if e.get("op") == "query" and e.get("result") in (0, 600):
                 e.pop("result")

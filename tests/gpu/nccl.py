@@ -1,24 +1,33 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 """Collectives of two GPUs through PyTorch and NCCL, one process a GPU, and whether a trace has them.
 
-usage: nccl.py [--rounds N] [--out FILE]    run them; FILE.RANK says what rank RANK did
+usage: nccl.py [--rounds N] [--out FILE]    run them; FILE.RANK says what rank RANK did, FILE.log.PID what NCCL said
+               [--late RANK:MS] [--times N] before each of N all-reduces that rank sleeps; --rounds 0 leaves out the others
        nccl.py --check TRACE FILE           compare: exit status 1 where they differ
+       nccl.py --check-report REPORT FILE   the same of `cudatrace report --format=json`: late ranks, bus bandwidth
 
 Prints how long small all-reduces take: microseconds each, the median of batches.
 """
 import argparse
 import collections
+import glob
 import json
 import os
+import re
 import statistics
 import sys
 import time
 
 WORLD = 2
+# Older versions print numbers.
+ALGORITHMS = ["TREE", "RING", "COLLNET_DIRECT", "COLLNET_CHAIN", "NVLS", "NVLS_TREE", "PAT"]
+PROTOCOLS = ["LL", "LL128", "SIMPLE"]
 
 
-def rank_main(rank, rounds, out):
-    """What one process does; done: its NCCL calls by name."""
+def rank_main(rank, rounds, out, late, times):
+    """What one process does; done: its NCCL calls by name; made: its collectives in order."""
+    if out:
+        os.environ.update(NCCL_DEBUG="INFO", NCCL_DEBUG_SUBSYS="INIT,COLL,TUNING", NCCL_DEBUG_FILE=out + ".log.%p")
     import torch
     import torch.distributed as dist
 
@@ -26,7 +35,7 @@ def rank_main(rank, rounds, out):
     os.environ.setdefault("MASTER_PORT", "29511")
     torch.cuda.set_device(rank)
     dist.init_process_group("nccl", rank=rank, world_size=WORLD, device_id=torch.device("cuda", rank))
-    done = collections.Counter()
+    done, made, late_rank, late_ms = collections.Counter(), [], *late
     small = torch.ones(256, device="cuda")
     large = torch.ones(1 << 20, device="cuda", dtype=torch.bfloat16)
     parts = torch.empty(WORLD << 20, device="cuda", dtype=torch.bfloat16)
@@ -35,6 +44,8 @@ def rank_main(rank, rounds, out):
         dist.all_gather_into_tensor(parts, large)
         dist.reduce_scatter_tensor(large, parts)
         dist.broadcast(small, 0)
+        made += [["all_reduce", 1 << 20, "bfloat16", 2 << 20], ["all_gather", 1 << 20, "bfloat16", WORLD << 21],
+                 ["reduce_scatter", 1 << 20, "bfloat16", WORLD << 21], ["broadcast", 256, "float32", 1024]]
         done.update(["ncclAllReduce", "ncclAllGather", "ncclReduceScatter", "ncclBroadcast"])
         # one way, in a group of PyTorch's
         if rank == 0:
@@ -43,59 +54,146 @@ def rank_main(rank, rounds, out):
         else:
             dist.recv(small, 0)
             done["ncclRecv"] += 1
+    for _ in range(times):
+        torch.cuda.synchronize()
+        if rank == late_rank:
+            time.sleep(late_ms / 1e3)
+        dist.all_reduce(large)
+        made.append(["all_reduce", 1 << 20, "bfloat16", 2 << 20])
+        done["ncclAllReduce"] += 1
     torch.cuda.synchronize()
+    # As nccl-tests do: many of one size, by the GPU's clock.
+    big = torch.ones(64 << 20, device="cuda")
+    begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    dist.all_reduce(big)
+    begin.record()
+    for _ in range(20):
+        dist.all_reduce(big)
+    end.record()
+    torch.cuda.synchronize()
+    bus = 20 * big.nbytes / begin.elapsed_time(end) / 1e6 * 2 * (WORLD - 1) / WORLD
+    made += [["all_reduce", 64 << 20, "float32", 256 << 20]] * 21
+    done["ncclAllReduce"] += 21
     batches = []
-    for _ in range(30):
+    for _ in range(30 if rounds else 0):
         start = time.perf_counter()
         for _ in range(100):
             dist.all_reduce(small)
         torch.cuda.synchronize()
         batches.append((time.perf_counter() - start) * 1e4)
         done["ncclAllReduce"] += 100
-    if rank == 0:
+        made += [["all_reduce", 256, "float32", 1024]] * 100
+    if rank == 0 and batches:
         print(f"small all-reduce: {statistics.median(batches):.2f} us", flush=True)
     if out:
         with open(f"{out}.{rank}", "w", encoding="utf-8") as f:
-            json.dump({"pid": os.getpid(), "calls": done, "nccl": torch.cuda.nccl.version()}, f)
+            json.dump({"pid": os.getpid(), "calls": done, "made": made, "nccl": torch.cuda.nccl.version(), "bus": bus, "late": late, "times": times}, f)
     dist.destroy_process_group()
 
 
+def said_by_nccl(out, pid):
+    """(algorithm, protocol) of each collective, as NCCL's tuning log has them; its communicators' hashes."""
+    ways, hashes = [], set()
+    for path in glob.glob(f"{out}.log.{pid}*"):
+        with open(path, encoding="utf-8", errors="replace") as f:
+            for line in f:
+                hashes.update(int(h, 16) for h in re.findall(r"commId 0x([0-9a-f]+)", line))
+                m = re.search(r"(\w+): \d+ Bytes -> Algo (\w+) proto (\w+)", line)
+                if m:
+                    algorithm, protocol = m[2], m[3]
+                    ways.append((ALGORITHMS[int(algorithm)] if algorithm.isdigit() else algorithm.upper(),
+                                 PROTOCOLS[int(protocol)] if protocol.isdigit() else protocol.upper()))
+    return ways, hashes
+
+
+def check_rank(rank, said, calls, out):
+    """How many things differ; prints them."""
+    wrong = []
+    made = [[e["op"], e["count"], e["datatype"], e["bytes"]] for e in calls if e.get("seq") and e["nranks"] == WORLD]
+    # PyTorch makes some of its own (barriers): what the program made is there, in its order.
+    at = iter(made)
+    missing = [m for m in said["made"] if m not in at]
+    if missing:
+        wrong.append(f"not in the trace, or not in this order: {missing[:3]}")
+    if {e["rank"] for e in calls if "rank" in e} != {rank}:
+        wrong.append("ranks " + str({e["rank"] for e in calls if "rank" in e}))
+    for name, cnt in said["calls"].items():
+        has = sum(e["name"] == name for e in calls)
+        if has < cnt:
+            wrong.append(f"{name}: {cnt} made, {has} in the trace")
+    ways, hashes = said_by_nccl(out, said["pid"])
+    seen = [(e["algorithm"], e["protocol"]) for e in calls if "algorithm" in e and e.get("seq")]
+    print(f"rank {rank}: algorithm and protocol of {len(seen)} collectives; NCCL says {len(ways)}: {collections.Counter(ways).most_common(4)}")
+    if ways and collections.Counter(seen) - collections.Counter(ways):
+        wrong.append(f"algorithms: {collections.Counter(seen)}, by NCCL {collections.Counter(ways)}")
+    if hashes and not {int(e["communicator"], 16) for e in calls if "communicator" in e} <= hashes:
+        wrong.append("communicators that NCCL does not name")
+    for line in wrong:
+        print(f"rank {rank}: {line}")
+    return len(wrong)
+
+
 def check(trace, out):
-    seen = collections.defaultdict(collections.Counter)
-    kinds, end = collections.Counter(), None
+    calls = collections.defaultdict(list)
+    numbers = collections.defaultdict(list)
+    end, differ = None, 0
     with open(trace, encoding="utf-8") as f:
         for line in f:
             ev = json.loads(line)
             if ev["type"] == "end":
                 end = ev
-            if ev.get("name", "").startswith("nccl"):
-                seen[ev["pid"]][ev["name"]] += 1
-                kinds[ev["type"]] += 1
-    differ = 0
+            if ev.get("api") == "nccl":
+                calls[ev["pid"]].append(ev)
+                if "seq" in ev:
+                    numbers[ev.get("communicator"), ev["seq"]].append((ev["op"], ev.get("bytes")))
     for rank in range(WORLD):
         with open(f"{out}.{rank}", encoding="utf-8") as f:
             said = json.load(f)
-        has = seen[said["pid"]]
-        print(f"rank {rank}, NCCL {said['nccl']}: {dict(sorted(has.items()))}")
-        for name, cnt in said["calls"].items():
-            if has[name] != cnt:
-                differ += 1
-                print(f"rank {rank}: {name}: {cnt} made, {has[name]} in the trace")
-    print("kinds", dict(kinds), "drops", {k: v for k, v in end["drops"].items() if v}, "unfinished", end["unfinished"])
-    return 1 if differ or any(end["drops"].values()) else 0
+        print(f"rank {rank}, NCCL {said['nccl']}: {dict(collections.Counter(e['name'] for e in calls[said['pid']]))}")
+        differ += check_rank(rank, said, calls[said["pid"]], out)
+    alone = [k for k, v in numbers.items() if len(v) != WORLD or len(set(v)) != 1]
+    print(f"{len(numbers)} collectives, {len(alone)} not the same in both ranks: {alone[:3]}")
+    print("drops", {k: v for k, v in end["drops"].items() if v}, "unfinished", end["unfinished"])
+    return 1 if differ or alone or None in {k[0] for k in numbers} or any(end["drops"].values()) else 0
+
+
+def check_report(report, out):
+    """The rank that was told to be late is, by that; the bus bandwidth is what the program measured, within 5 %."""
+    with open(report, encoding="utf-8") as f:
+        comms = json.load(f)["communication"]["communicators"]
+    with open(f"{out}.0", encoding="utf-8") as f:
+        said = json.load(f)
+    comm = max(comms, key=lambda c: c["joined"])
+    rank, ms = said["late"]
+    late = {r["rank"]: r for r in comm["ranks"]}
+    op = next(o for o in comm["operations"] if o["op"] == "all_reduce")
+    print(f"joined {comm['joined']}, late {comm['late']}, different {comm['different']}, incomplete {comm['incomplete']}")
+    print("ranks", comm["ranks"])
+    print(f"bus bandwidth {op.get('busbw_gbps')} GB/s of all, by the program {said['bus']:.1f} of those of 256 MiB")
+    wrong = comm["different"] or comm["incomplete"]
+    if said["times"]:
+        wrong |= late[rank]["late"] < said["times"] or late[rank]["late_ns"] < said["times"] * ms * 0.9e6
+    elif "busbw_gbps" in op:
+        wrong |= abs(op["busbw_gbps"] / said["bus"] - 1) > 0.05
+    return 1 if wrong else 0
 
 
 def main():
     ap = argparse.ArgumentParser()
     ap.add_argument("--rounds", type=int, default=20)
     ap.add_argument("--out")
+    ap.add_argument("--late", type=lambda s: [int(x) for x in s.split(":")], default=[-1, 0])
+    ap.add_argument("--times", type=int, default=0)
     ap.add_argument("--check", nargs=2)
+    ap.add_argument("--check-report", nargs=2)
     args = ap.parse_args()
     if args.check:
         return check(*args.check)
+    if args.check_report:
+        return check_report(*args.check_report)
     import torch.multiprocessing as mp
 
-    mp.spawn(rank_main, args=(args.rounds, args.out), nprocs=WORLD)
+    mp.spawn(rank_main, args=(args.rounds, args.out, args.late, args.times), nprocs=WORLD)
     return 0
 
 

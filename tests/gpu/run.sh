@@ -144,6 +144,18 @@ if want nccl; then
 	title "10 collectives of two GPUs: all in the trace? And what small ones cost"
 	"$ct" -q --jsonl "$out/nccl.jsonl" --chrome "$out/nccl.json" --no-summary -- python3 "$here/nccl.py" --out "$out/nccl.out"
 	python3 "$here/nccl.py" --check "$out/nccl.jsonl" "$out/nccl.out"
+	for late in 1:5 1:300; do
+		"$ct" -q --jsonl "$out/nccl_late.jsonl" --no-summary -- python3 "$here/nccl.py" --rounds 0 --late $late --times 20 --out "$out/nccl_late.out"
+		"$ct" report -q --format=json -o "$out/nccl_late.json" "$out/nccl_late.jsonl"
+		echo "late by $late:" && python3 "$here/nccl.py" --check-report "$out/nccl_late.json" "$out/nccl_late.out"
+	done
+	# ten seconds that a rank is not there
+	"$ct" -q --jsonl "$out/nccl_stop.jsonl" --no-summary -- python3 "$here/nccl.py" --rounds 0 --late 1:10000 --times 1 --out "$out/nccl_stop.out"
+	"$ct" report "$out/nccl_stop.jsonl" | grep -A12 '^Communication'
+	# the bus bandwidth of large ones
+	"$ct" -q --gpu-time --jsonl "$out/nccl_bus.jsonl" --no-summary -- python3 "$here/nccl.py" --rounds 0 --out "$out/nccl_bus.out"
+	"$ct" report -q --format=json -o "$out/nccl_bus.json" "$out/nccl_bus.jsonl"
+	python3 "$here/nccl.py" --check-report "$out/nccl_bus.json" "$out/nccl_bus.out"
 	for round in 1 2 3; do
 		for how in untraced defaults '-e launch' '-e collective'; do
 			read -ra options <<<"$how"

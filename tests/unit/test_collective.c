@@ -9,6 +9,7 @@
 #include "test_model.h"
 
 #include "decode/api_values.h"
+#include "decode/nccl_kernels.h"
 #include "model/collective.h"
 #include "random.h"
 
@@ -236,6 +237,84 @@ static void test_made_in_group(void **state)
 	assert_true(r.ev.coll.seq_partial);
 }
 
+/* A launch in the call that has the next id but one, with this number of NCCL's. */
+static void launch_of(uint32_t func, bool in_nccl)
+{
+	const struct api_fn *fn = api_fn_by_symbol("cuLaunchKernelEx");
+	int cap = api_arg_cap(fn, api_arg_by_name(fn, "extra"));
+	uint32_t batch = func << 17 | 5;
+	struct rig_layout l = {0};
+
+	assert_true(cap >= 0);
+	l.data[cap] = &batch;
+	l.len[cap] = sizeof(batch);
+	r.depth = in_nccl;
+	r.parent = r.next_id + 1;
+	rig_send(&r, "cuLaunchKernelEx", &l);
+}
+
+static void runs(const struct trace_event *ev, const char *algorithm, const char *protocol)
+{
+	if (!algorithm) {
+		assert_null(ev->coll.algorithm);
+		return;
+	}
+	assert_string_equal(ev->coll.algorithm, algorithm);
+	assert_string_equal(ev->coll.protocol, protocol);
+}
+
+/* By the numbers of the version that the communicator is of; another collective's are none. */
+static void test_algorithm(void **state)
+{
+	struct ct_comm mem = comm_of(0x1000, 0xabc, 1, 2);
+
+	launch_of(258, true);
+	runs(reduce(0x1000, &mem), "RING", "LL");
+	runs(reduce(0x1000, &mem), NULL, NULL);
+	launch_of(257, true);
+	runs(reduce(0x1000, &mem), "NVLS_TREE", "SIMPLE");
+	launch_of(3, true); /* AllGather's */
+	runs(reduce(0x1000, &mem), NULL, NULL);
+	launch_of(9999, true);
+	runs(reduce(0x1000, &mem), NULL, NULL);
+	launch_of(258, false); /* the program's own */
+	runs(reduce(0x1000, &mem), NULL, NULL);
+	mem.version = 23100;
+	launch_of(258, true);
+	runs(reduce(0x1000, &mem), NULL, NULL);
+	mem.version = 22809;
+	CALL0(&r, "ncclGroupStart");
+	reduce(0x1000, &mem);
+	launch_of(261, true);
+	CALL0(&r, "ncclGroupEnd");
+	runs(&r.ev, "TREE", "LL");
+}
+
+/* How many numbers each version has, and some of them. */
+static void test_numbers(void **state)
+{
+	static const struct {
+		uint32_t version, cnt;
+	} versions[] = {{22100, 0},   {22203, 555}, {22304, 590}, {22400, 670},
+			{22809, 670}, {22900, 673}, {23007, 673}, {23100, 0}};
+	struct nccl_kernel k;
+
+	for (size_t i = 0; i < sizeof(versions) / sizeof(versions[0]); i++) {
+		uint32_t cnt = 0;
+
+		while (nccl_kernel_by_func(versions[i].version, cnt, &k))
+			cnt++;
+		assert_int_equal(cnt, versions[i].cnt);
+	}
+	assert_true(nccl_kernel_by_func(22809, 620, &k));
+	assert_int_equal(k.op, OP_REDUCE_SCATTER);
+	assert_string_equal(k.protocol, "SIMPLE");
+	assert_true(nccl_kernel_by_func(23000, 671, &k) && !strcmp(k.algorithm, "RING"));
+	assert_true(nccl_kernel_by_func(22809, 669, &k) && !k.algorithm);
+	assert_true(nccl_kernel_by_func(22203, 2, &k) && !strcmp(k.algorithm, "RING"));
+	assert_true(nccl_kernel_by_func(22304, 2, &k) && !strcmp(k.algorithm, "PAT"));
+}
+
 static void test_all_ranks(void **state)
 {
 	uint64_t handles[2] = {0x1000, 0x2000};
@@ -298,9 +377,10 @@ static void test_random(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(test_bytes),     TEST(test_made),	     TEST(test_late),
-		TEST(test_unsound),   TEST(test_groups),     TEST(test_made_in_group),
-		TEST(test_all_ranks), TEST(test_bus_factor), TEST(test_random),
+		TEST(test_bytes),      TEST(test_made),	     TEST(test_late),
+		TEST(test_unsound),    TEST(test_groups),    TEST(test_made_in_group),
+		TEST(test_all_ranks),  TEST(test_algorithm), TEST(test_numbers),
+		TEST(test_bus_factor), TEST(test_random),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -26,7 +26,7 @@ static const struct api_fn *fn(const char *symbol)
 
 static void check_cap(const struct api_fn *f, const struct ct_spec *spec, const struct ct_cap *cap)
 {
-	if (cap->kind == CT_CAP_NONE || cap->kind > CT_CAP_COMM || !cap->size ||
+	if (cap->kind == CT_CAP_NONE || cap->kind > CT_CAP_EXTRA || !cap->size ||
 	    cap->size > CT_CAP_SZ_MAX || cap->arg >= spec->word_cnt ||
 	    (cap->kind == CT_CAP_ARR && cap->count_arg >= spec->word_cnt))
 		fail_msg("%s: a capture that makes no sense", f->symbol);
@@ -159,12 +159,22 @@ static void test_spec_rows(void **state)
 
 	s = spec_of("cuLaunchKernel");
 	assert_int_equal(s.word_cnt, 11);
-	assert_int_equal(s.cap_cnt, 0);
+	assert_int_equal(s.cap_cnt, 1);
+	check_one(s.caps[0], CT_CAP_EXTRA, 10, 0, 4);
+	assert_int_equal(s.caps[0].off, 32);
 	assert_int_equal(s.flags, 0);
+
+	s = spec_of("ncclAllReduce");
+	assert_int_equal(s.cap_cnt, 1);
+	check_one(s.caps[0], CT_CAP_COMM, 5, 0, sizeof(struct ct_comm));
+	s = spec_of("ncclCommInitRank");
+	assert_int_equal(s.cap_cnt, 2);
+	check_one(s.caps[0], CT_CAP_MEM, 0, CT_CAP_F_ON_SUCCESS, 8);
+	check_one(s.caps[1], CT_CAP_COMM, 0, CT_CAP_F_DEREF, sizeof(struct ct_comm));
 
 	s = spec_of("cuLaunchKernelEx");
 	assert_int_equal(s.word_cnt, 4);
-	assert_int_equal(s.cap_cnt, 2);
+	assert_int_equal(s.cap_cnt, 3);
 	check_one(s.caps[0], CT_CAP_MEM, 0, 0, 56);
 	check_one(s.caps[1], CT_CAP_PARR, 0, 0, 72);
 	assert_int_equal(s.caps[1].off, 40);
