@@ -145,6 +145,7 @@ static void on_tick(evutil_socket_t fd, short what, void *ctx)
 		if (model__tidy(d->t.model))
 			malloc_trim(0);
 	}
+	tracer__look_at_ranks(&d->t, d->now);
 	if (d->now - d->libs_ns >= LIBS_NS)
 		daemon__drop_libs(d);
 	daemon__follow_clock(d);

@@ -7,6 +7,7 @@
 #include "gpu.h"
 #include "gpu_stats.h"
 #include "meaning.h"
+#include "ranks.h"
 
 #include "record/check.h"
 #include "util/clock.h"
@@ -25,6 +26,7 @@ struct model {
 	struct driver driver;
 	struct stacks *stacks;
 	struct ranges ranges;
+	struct ranks ranks;
 	struct meaning meanings[CT_MAX_FUNCS];
 	uint64_t bad_cnt;
 	uint64_t filtered_cnt;
@@ -65,6 +67,7 @@ void model__free(struct model *m)
 		return;
 	procs__free(&m->procs);
 	stacks__free(m->stacks);
+	ranks__free(&m->ranks);
 	driver__close(&m->driver);
 	kernel_names__free(m->names);
 	free(m);
@@ -74,6 +77,7 @@ void model__forget(struct model *m, uint32_t pid)
 {
 	struct proc *p = procs__find(&m->procs, pid);
 
+	ranks__ended(&m->ranks, pid);
 	if (p)
 		procs__remove(&m->procs, p);
 }
@@ -91,6 +95,12 @@ unsigned model__tidy(struct model *m)
 uint64_t model__filtered(const struct model *m)
 {
 	return m->filtered_cnt;
+}
+
+void model__look_at_ranks(struct model *m, uint64_t now,
+			  void (*fn)(void *ctx, const struct rank_wait *w), void *ctx)
+{
+	ranks__look(&m->ranks, now, fn, ctx);
 }
 
 void model__objects(const struct model *m, struct trace_end *end)
@@ -428,10 +438,13 @@ static void on_call(struct model *m, const void *rec, const struct raw *checked)
 	add_range(t, &ev);
 	ev.has |= (m->opts.kernel ? HAS_IOCTLS : 0) | (m->opts.sched ? HAS_OFF_CPU : 0);
 	meaning__apply(meaning, &ev, p);
-	if (meaning->fn->class == CLASS_COLLECTIVE)
+	if (meaning->fn->class == CLASS_COLLECTIVE) {
 		collective__apply(meaning, &ev, p, t);
-	else if (meaning->fn->class == CLASS_LAUNCH && ev.depth)
+		if (m->opts.live)
+			ranks__event(&m->ranks, &ev);
+	} else if (meaning->fn->class == CLASS_LAUNCH && ev.depth) {
 		collective__launched(meaning, &ev, t);
+	}
 	if (!ev.entry_only && event_duration_ns(&ev) < m->opts.min_duration_ns) {
 		m->filtered_cnt++;
 		add_gpu_call(m, p, t, &ev, false);
@@ -490,6 +503,8 @@ static void on_process(struct model *m, const struct ct_task *rec, const char *o
 	if (p && rec->rec.kind != CT_REC_FORK)
 		ranges__unfinished(&m->ranges, p, rec->rec.ts_ns);
 	end_gpu(m, rec->rec.pid);
+	if (rec->rec.kind != CT_REC_FORK)
+		ranks__ended(&m->ranks, rec->rec.pid);
 	/* A new process, too: its id may be one whose exit was lost. */
 	if (p && (rec->rec.kind == CT_REC_EXEC || rec->rec.kind == CT_REC_FORK))
 		procs__renew(&m->procs, p);

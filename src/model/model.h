@@ -49,6 +49,10 @@ void model__forget_fn(struct model *m, unsigned func_id);
 /* To be called now and then: what was known of processes that have ended goes. Returns of how many.
  */
 unsigned model__tidy(struct model *m);
+struct rank_wait;
+/* The same: ranks that wait for one another (ranks.h). */
+void model__look_at_ranks(struct model *m, uint64_t now,
+			  void (*fn)(void *ctx, const struct rank_wait *w), void *ctx);
 /* Calls shorter than min_duration_ns; the kernel side leaves out others, and counts those. */
 uint64_t model__filtered(const struct model *m);
 /* --kernel: fills in what became of the driver's objects. */

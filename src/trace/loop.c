@@ -133,6 +133,7 @@ static void on_tick(struct session *s, uint64_t now, bool drained)
 			sink__flush(s->sinks[i]);
 		flushed_ns = now;
 		session__tell_lost(s, now, false);
+		tracer__look_at_ranks(&s->t, now);
 		if (all_sinks_failed(s))
 			session__stop(s, NO_OUTPUT);
 	}

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 #include "tracer.h"
 
+#include "model/ranks.h"
+
 #include "model/gpu.h"
 
 #include "attach/allow/caps.h"
@@ -346,6 +348,26 @@ void tracer__gpu_state(struct tracer *t, pid_t pid, const char *comm, const stru
 	else
 		warn("--gpu-time: %s: everything else is traced", why);
 	t->o.fn(t->o.ctx, &ev);
+}
+
+static void tell_wait(void *ctx, const struct rank_wait *w)
+{
+	struct tracer *t = ctx;
+	struct trace_event ev = tracer_event("hang", "nccl", now_ns());
+	char why[640];
+
+	rank_wait_text(w, why, sizeof(why));
+	ev.tracer.why = why;
+	if (w->over)
+		info("%s", why);
+	else
+		warn("%s", why);
+	t->o.fn(t->o.ctx, &ev);
+}
+
+void tracer__look_at_ranks(struct tracer *t, uint64_t now)
+{
+	model__look_at_ranks(t->model, now, tell_wait, t);
 }
 
 void tracer__fill_end(struct tracer *t, struct trace_end *end)

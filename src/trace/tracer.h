@@ -98,6 +98,8 @@ void tracer__exited(struct tracer *t, const struct trace_event *ev);
 struct ct_shm_gpu;
 void tracer__gpu_state(struct tracer *t, pid_t pid, const char *comm, const struct ct_shm_gpu *gpu);
 /* What the tracer says of itself; op and name are constants. */
+/* Says so, now and in the trace, when ranks wait for one that does not come (model/ranks.h). */
+void tracer__look_at_ranks(struct tracer *t, uint64_t now);
 struct trace_event tracer_event(const char *op, const char *name, uint64_t now);
 /* Counters of the end line. */
 void tracer__fill_end(struct tracer *t, struct trace_end *end);

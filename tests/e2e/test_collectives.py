@@ -117,6 +117,17 @@ def test_hang(ranks, tmp_path):
     assert re.search("by rank (0, 1|1, 0); not in it: 2", report(path, "ascii"))
 
 
+def test_hang_is_said(ranks, tmp_path):
+    """While it hangs: once, with who is in it and who is not. Seven seconds, for it is said after five."""
+    path = str(tmp_path / "t.jsonl")
+    ran = cudatrace("--jsonl", path, "--no-summary", "--", ranks, 3, 9, "stop=2:4:7000", env=ENV)
+    assert ran.status == 0, ran
+    said, = [e for e in Trace(path).ev if e["type"] == "tracer" and e["op"] == "hang"]
+    pattern = r"collective 4 \(all_reduce\) of communicator 0x[0-9a-f]+ waits for [567]\.\d s: rank (0, 1|1, 0) in it, not begun by 2"
+    assert said["name"] == "nccl" and re.search(pattern, said["why"]), said
+    assert len(re.findall(pattern, ran.err)) == 1, ran
+
+
 def test_different(ranks, tmp_path):
     """What has the same number and is another collective is not joined."""
     comm, = report(traced(tmp_path, ranks, 2, 5, "other=1"))["communication"]["communicators"]

@@ -7,9 +7,10 @@
  *                  after so long (1500)
  *   split          another communicator of each two ranks, with two broadcasts
  *   wait           print "ready" and wait for the end of stdin before the first collective
- *   other=RANK     its third collective is another one than the others'
- * The real library's kernels wait for each other. Here the processes do, before each collective, so
- * that a rank is late by what it was told and not by what it was before.
+ *   begin          each rank prints its process id when it has a context, and waits for the end of
+ * stdin other=RANK     its third collective is another one than the others' The real library's
+ * kernels wait for each other. Here the processes do, before each collective, so that a rank is
+ * late by what it was told and not by what it was before.
  */
 #include "../cases/case.h"
 
@@ -30,7 +31,7 @@ static unsigned rank_cnt;
 static void *lib;
 static unsigned late_rank = -1, late_ms, stop_rank = -1, stop_seq, other_rank = -1;
 static unsigned stop_ms = 1500;
-static bool split, waits;
+static bool split, waits, begins;
 
 static void *nccl(const char *name)
 {
@@ -82,6 +83,13 @@ static int be_rank(unsigned rank, unsigned rounds)
 	case_context();
 	stream = case_stream(0);
 	p = case_alloc(1 << 20);
+	if (begins) {
+		char line[32];
+
+		expect_line(line, snprintf(line, sizeof(line), "%d\n", getpid()));
+		while (!__atomic_load_n(&shared->go, __ATOMIC_SEQ_CST))
+			case_sleep_ms(1);
+	}
 	init = nccl("ncclCommInitRank");
 	must("ncclCommInitRank", init(&comm, rank_cnt, id, rank), 0);
 	if (waits) {
@@ -120,6 +128,7 @@ static void what(const char *arg)
 		return;
 	split |= !strcmp(arg, "split");
 	waits |= !strcmp(arg, "wait");
+	begins |= !strcmp(arg, "begin");
 }
 
 int main(int argc, char **argv)
@@ -144,7 +153,7 @@ int main(int argc, char **argv)
 	for (unsigned i = 0; i < rank_cnt; i++)
 		if (!(pids[i] = fork()))
 			return be_rank(i, rounds);
-	if (waits)
+	if (waits || begins)
 		(void)!read(STDIN_FILENO, &c, 1);
 	__atomic_store_n(&shared->go, 1, __ATOMIC_SEQ_CST);
 	while (stop_seq && __atomic_load_n(&shared->stopped, __ATOMIC_SEQ_CST) < rank_cnt)

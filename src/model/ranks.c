@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#include "ranks.h"
+
+#include "call.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <uthash.h>
+
+#define COMMS_MAX 256
+#define RANKS_MAX 64
+/* How far the first rank may be ahead for the time to be its own. */
+#define AHEAD 64
+
+struct rank {
+	uint32_t rank, pid;
+	uint64_t seq; /* the last that it has begun */
+	bool ended;   /* its process: whoever waits for it does so for ever */
+};
+
+struct rank_comm {
+	uint64_t hash;
+	struct rank ranks[RANKS_MAX];
+	unsigned rank_cnt;
+	bool partial, told;
+	uint64_t told_seq;
+	struct {
+		uint64_t seq, first_ns;
+		const char *op;
+	} begun[AHEAD]; /* by the first rank */
+	UT_hash_handle hh;
+};
+
+static struct rank_comm *comm_of(struct ranks *rs, uint64_t hash)
+{
+	struct rank_comm *c;
+
+	HASH_FIND(hh, rs->by_hash, &hash, sizeof(hash), c);
+	if (c)
+		return c;
+	/* The oldest goes: it may be of a process whose end was not seen. */
+	if (HASH_COUNT(rs->by_hash) == COMMS_MAX) {
+		c = rs->by_hash;
+		HASH_DEL(rs->by_hash, c);
+		memset(c, 0, sizeof(*c));
+	} else {
+		c = calloc(1, sizeof(*c));
+	}
+	if (!c)
+		return NULL;
+	c->hash = hash;
+	HASH_ADD(hh, rs->by_hash, hash, sizeof(c->hash), c);
+	return c;
+}
+
+static struct rank *rank_of(struct rank_comm *c, const struct trace_event *ev)
+{
+	struct rank *k = c->ranks;
+
+	for (; k < c->ranks + c->rank_cnt; k++)
+		if (k->rank == ev->coll.rank && k->pid == ev->pid && !k->ended)
+			return k;
+	if (c->rank_cnt == RANKS_MAX)
+		return NULL;
+	c->rank_cnt++;
+	*k = (struct rank){.rank = ev->coll.rank, .pid = ev->pid};
+	return k;
+}
+
+void ranks__event(struct ranks *rs, const struct trace_event *ev)
+{
+	bool counts = ev->coll.seq, made = ev->fn->op == OP_INIT;
+	struct rank_comm *c;
+	struct rank *k;
+	unsigned i = ev->coll.seq % AHEAD;
+
+	if (!(ev->has & HAS_COMM) || !ev->coll.nranks || (!counts && !made))
+		return;
+	c = comm_of(rs, ev->coll.hash);
+	k = c ? rank_of(c, ev) : NULL;
+	if (!k)
+		return;
+	c->partial |= ev->coll.seq_partial;
+	if (!counts || ev->coll.seq <= k->seq)
+		return;
+	k->seq = ev->coll.seq;
+	if (c->begun[i].seq >= ev->coll.seq)
+		return;
+	c->begun[i].seq = ev->coll.seq;
+	c->begun[i].first_ns = ev->start_ns;
+	c->begun[i].op = ev->op;
+}
+
+static void drop(struct ranks *rs, struct rank_comm *c)
+{
+	HASH_DEL(rs->by_hash, c);
+	free(c);
+}
+
+void ranks__ended(struct ranks *rs, uint32_t pid)
+{
+	struct rank_comm *c, *tmp;
+
+	HASH_ITER (hh, rs->by_hash, c, tmp) {
+		unsigned alive = 0;
+
+		for (unsigned i = 0; i < c->rank_cnt; i++) {
+			c->ranks[i].ended |= c->ranks[i].pid == pid;
+			alive += !c->ranks[i].ended;
+		}
+		if (!alive)
+			drop(rs, c);
+	}
+}
+
+static void list(const struct rank_comm *c, uint64_t seq, bool in, char *buf, size_t size)
+{
+	size_t len = 0;
+
+	buf[0] = 0;
+	for (unsigned i = 0; i < c->rank_cnt && len + 24 < size; i++)
+		if ((c->ranks[i].seq >= seq) == in)
+			len += snprintf(buf + len, size - len, "%s%u%s", len ? ", " : "",
+					c->ranks[i].rank, c->ranks[i].ended ? " (ended)" : "");
+}
+
+/* The first collective that not all have begun, and when the first did; false: there is none. */
+static bool find_open(const struct rank_comm *c, struct rank_wait *w)
+{
+	uint64_t least = UINT64_MAX, most = 0, seq;
+
+	for (unsigned i = 0; i < c->rank_cnt; i++) {
+		if (c->ranks[i].seq < least)
+			least = c->ranks[i].seq;
+		if (c->ranks[i].seq > most)
+			most = c->ranks[i].seq;
+	}
+	if (c->rank_cnt < 2 || least == most)
+		return false;
+	/* Of those that are remembered the oldest: it began no later. */
+	seq = most - least >= AHEAD ? most - AHEAD + 1 : least + 1;
+	w->seq = least + 1;
+	w->since_ns = c->begun[seq % AHEAD].first_ns;
+	w->op = c->begun[seq % AHEAD].op;
+	return c->begun[seq % AHEAD].seq == seq;
+}
+
+void ranks__look(struct ranks *rs, uint64_t now, void (*fn)(void *ctx, const struct rank_wait *w),
+		 void *ctx)
+{
+	struct rank_comm *c, *tmp;
+
+	HASH_ITER (hh, rs->by_hash, c, tmp) {
+		struct rank_wait w = {.hash = c->hash};
+		bool open = !c->partial && find_open(c, &w);
+
+		if (c->told && (!open || w.seq != c->told_seq)) {
+			struct rank_wait over = {.hash = c->hash, .seq = c->told_seq, .over = true};
+
+			c->told = false;
+			fn(ctx, &over);
+		}
+		if (!open || c->told || now < w.since_ns + RANKS_HANG_NS)
+			continue;
+		c->told = true;
+		c->told_seq = w.seq;
+		w.ns = now - w.since_ns;
+		list(c, w.seq, true, w.in, sizeof(w.in));
+		list(c, w.seq, false, w.missing, sizeof(w.missing));
+		fn(ctx, &w);
+	}
+}
+
+void rank_wait_text(const struct rank_wait *w, char *buf, size_t size)
+{
+	if (w->over)
+		snprintf(buf, size,
+			 "collective %" PRIu64 " of communicator 0x%" PRIx64
+			 " goes on: nobody is waited for any more",
+			 w->seq, w->hash);
+	else
+		snprintf(buf, size,
+			 "collective %" PRIu64 " (%s) of communicator 0x%" PRIx64
+			 " waits for %.1f s: rank %s in it, not begun by %s",
+			 w->seq, w->op, w->hash, w->ns / 1e9, w->in, w->missing);
+}
+
+void ranks__free(struct ranks *rs)
+{
+	struct rank_comm *c, *tmp;
+
+	HASH_ITER (hh, rs->by_hash, c, tmp)
+		drop(rs, c);
+}

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Live: which rank of this machine is in which collective, to say so while one waits for another.
+ * Ranks are joined by communicator and number, as the report does it afterwards; what was there
+ * before the trace (seq_partial) is not.
+ */
+#ifndef MODEL_RANKS_H
+#define MODEL_RANKS_H
+
+#include "event.h"
+
+/* A rank is waited for from then on. */
+#define RANKS_HANG_NS 5000000000ull
+
+struct rank_comm;
+struct ranks {
+	struct rank_comm *by_hash;
+};
+
+/* A collective that some ranks have begun and others have not; over: all have now. */
+struct rank_wait {
+	uint64_t hash, seq;
+	const char *op;
+	uint64_t since_ns, ns;
+	char in[192], missing[192]; /* "0, 2 (ended)" */
+	bool over;
+};
+
+/* Of a call on a communicator, or one that made it. */
+void ranks__event(struct ranks *rs, const struct trace_event *ev);
+/* Its ranks come to no collective any more: they are waited for all the same, by those that live.
+ */
+void ranks__ended(struct ranks *rs, uint32_t pid);
+/* Each wait that is RANKS_HANG_NS old is given once, and once when it is over. */
+void ranks__look(struct ranks *rs, uint64_t now, void (*fn)(void *ctx, const struct rank_wait *w),
+		 void *ctx);
+/* For people: "collective 4 (all_reduce) of communicator 0xabc: ..." */
+void rank_wait_text(const struct rank_wait *w, char *buf, size_t size);
+void ranks__free(struct ranks *rs);
+
+#endif /* MODEL_RANKS_H */

@@ -1,0 +1,31 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+# The daemon says so while a rank of NCCL does not come to a collective, and when it goes on.
+# takes: 20
+set -u
+. tests/lib.sh
+needs_tracing daemon-ranks
+command -v curl >/dev/null || { skip daemon-ranks 'needs curl'; exit 0; }
+. tests/daemon.sh
+
+cp "$FAKE/libnccl.so.2" "$lib/"
+${CC:-gcc} -O1 -w -D_GNU_SOURCE -o "$TMP/ranks" tests/nccl/ranks.c -ldl
+rules trace >"$TMP/ranks.yaml"
+start ranks || exit 0
+mkfifo "$TMP/go"
+LD_LIBRARY_PATH=$lib "$TMP/ranks" 2 5 late=1:7000 begin <"$TMP/go" >"$TMP/pids" &
+ranks=$!
+exec 5>"$TMP/go"
+# What a process calls before its level is known is counted, and no line.
+both() { [ "$(wc -l <"$TMP/pids")" = 2 ] && while read -r pid; do knows "$pid" || return; done <"$TMP/pids"; }
+check 'the daemon knows the ranks' until_ok 20 both
+exec 5>&-
+waits='collective 1 (all_reduce) of communicator 0x[0-9a-f]* waits for [0-9.]* s: rank 0 in it, not begun by 1'
+check 'a hanging collective is said, with who is in it and who is not' until_ok 15 grep -q "$waits" "$log"
+check 'while it hangs' kill -0 $ranks
+check 'and that it goes on' until_ok 15 grep -q 'collective 1 of communicator 0x[0-9a-f]* goes on' "$log"
+kill -KILL $ranks
+wait $ranks 2>/dev/null
+finish
+written() { zstd -qdc "$files"/*.zst | grep -q '"type":"tracer","op":"hang","name":"nccl"'; }
+check 'it is in the files, too' written

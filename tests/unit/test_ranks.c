@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* Which rank waits for which, while it does. */
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "factory.h"
+#include "model/ranks.h"
+
+#define SEC 1000000000ull
+
+static struct ranks rs;
+static struct rank_wait last;
+static unsigned said_cnt;
+
+static int clear(void **state)
+{
+	ranks__free(&rs);
+	rs = (struct ranks){0};
+	said_cnt = 0;
+	return 0;
+}
+
+static void on_wait(void *ctx, const struct rank_wait *w)
+{
+	last = *w;
+	said_cnt++;
+}
+
+/* How many are said at this second. */
+static unsigned look(uint64_t sec)
+{
+	unsigned before = said_cnt;
+
+	ranks__look(&rs, FACTORY_BASE_NS + sec * SEC, on_wait, NULL);
+	return said_cnt - before;
+}
+
+static void call(const char *symbol, uint64_t hash, uint32_t rank, uint64_t seq, uint64_t sec)
+{
+	struct factory f = factory(100 + rank);
+	struct trace_event ev = factory_call(&f, symbol, sec * SEC, 1000);
+
+	ev.has = HAS_COMM;
+	ev.coll = (struct collective_info){.hash = hash, .rank = rank, .nranks = 3, .seq = seq};
+	ranks__event(&rs, &ev);
+}
+
+static void reduce(uint32_t rank, uint64_t seq, uint64_t sec)
+{
+	call("ncclAllReduce", 0xabc, rank, seq, sec);
+}
+
+static void test_waits(void **state)
+{
+	char text[256];
+
+	for (uint32_t i = 0; i < 3; i++)
+		reduce(i, 1, 0);
+	assert_int_equal(look(100), 0);
+	reduce(0, 2, 101);
+	reduce(2, 2, 103);
+	assert_int_equal(look(105), 0);
+	assert_int_equal(look(106), 1);
+	assert_int_equal(last.seq, 2);
+	assert_string_equal(last.in, "0, 2");
+	assert_string_equal(last.missing, "1");
+	rank_wait_text(&last, text, sizeof(text));
+	assert_string_equal(text,
+			    "collective 2 (all_reduce) of communicator 0xabc waits for 5.0 s: rank "
+			    "0, 2 in it, not begun by 1");
+	/* Once; and when it is over. */
+	assert_int_equal(look(200), 0);
+	reduce(1, 2, 200);
+	assert_int_equal(look(201), 1);
+	assert_true(last.over && last.seq == 2);
+	assert_int_equal(look(300), 0);
+}
+
+/* Who has made the communicator and no collective yet is waited for, too. */
+static void test_first(void **state)
+{
+	call("ncclCommInitRank", 0xabc, 1, 0, 0);
+	reduce(0, 1, 0);
+	assert_int_equal(look(10), 1);
+	assert_string_equal(last.missing, "1");
+	/* Its process ends: it is waited for all the same, until nobody is left. */
+	ranks__ended(&rs, 101);
+	assert_int_equal(look(11), 0);
+	ranks__ended(&rs, 100);
+	assert_null(rs.by_hash);
+}
+
+/* One that ended too soon. */
+static void test_ended(void **state)
+{
+	reduce(0, 1, 0);
+	reduce(1, 1, 0);
+	ranks__ended(&rs, 101);
+	assert_int_equal(look(10), 0);
+	reduce(0, 2, 10);
+	assert_int_equal(look(20), 1);
+	assert_string_equal(last.missing, "1 (ended)");
+}
+
+/* A rank that is far ahead: since when is not known exactly, but no later. */
+static void test_ahead(void **state)
+{
+	reduce(1, 1, 0);
+	for (uint64_t i = 1; i <= 1000; i++)
+		reduce(0, i, i);
+	assert_int_equal(look(1001), 1);
+	assert_int_equal(last.seq, 2);
+	assert_true(last.since_ns <= FACTORY_BASE_NS + 940 * SEC);
+}
+
+/* What was there before the trace has other numbers in each rank; one rank waits for nobody. */
+static void test_not_joined(void **state)
+{
+	struct factory f = factory(100);
+	struct trace_event ev = factory_call(&f, "ncclAllReduce", 0, 1000);
+
+	ev.has = HAS_COMM;
+	ev.coll = (struct collective_info){.hash = 7, .nranks = 2, .seq = 5, .seq_partial = true};
+	ranks__event(&rs, &ev);
+	call("ncclAllReduce", 7, 1, 1, 0);
+	call("ncclAllReduce", 8, 0, 1, 0);
+	assert_int_equal(look(1000), 0);
+}
+
+/* More than there is room for. */
+static void test_many(void **state)
+{
+	for (uint64_t i = 1; i <= 2000; i++)
+		call("ncclAllReduce", i, i % 70, i, 0);
+	for (uint32_t i = 0; i < 100; i++)
+		reduce(i, i, 0);
+	look(100);
+	assert_true(said_cnt <= 257);
+}
+
+#define TEST(fn) cmocka_unit_test_setup_teardown(fn, clear, clear)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(test_waits), TEST(test_first),	 TEST(test_ended),
+		TEST(test_ahead), TEST(test_not_joined), TEST(test_many),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
