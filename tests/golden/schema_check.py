@@ -146,7 +146,7 @@ HEADER = {
     'driver_version': (or_null(word), True), 'cuda_version': (or_null(matches(re.compile(r'\d+\.\d+\Z'))), True),
     'libraries': (array(is_object), True), 'traced': (text, True), 'left_out': (text, True),
     'mechanism': (one_of({'uprobe.session', 'uprobe.multi', 'uprobe', 'inject'}), True),
-    'gpu_ctxsw': (word, False), 'counted': (word, False), 'no_return': (word, False), 'hidden': (one_of({'strings', 'arguments'}), False), 'stacks': (word, False),
+    'gpu_ctxsw': (word, False), 'counted': (word, False), 'no_return': (word, False), 'hidden': (one_of({'strings', 'arguments'}), False), 'stacks': (word, False), 'python': (word, False),
     'kernel_probe': (one_of({'kprobe.multi', 'fentry', 'kprobe', 'tracepoint', 'inject'}), False), 'degraded': (array(word), True),
     'probe_cost_ns': (lambda v: num(v) and v >= 0, True), 'clock': (one_of({'CLOCK_MONOTONIC'}), True),
     'clock_base_ns': (count, True), 'wall_time': (matches(WALL_TIME), True),
@@ -210,11 +210,12 @@ UVM = dict(EVENT, **{
 LEVEL = matches(re.compile(r'(trace|sample 1/\d+|count|count entries)\Z'))
 TRACER = dict(EVENT, **{'op': (one_of({'level', 'lost'}), True), 'from': (LEVEL, False), 'to': (LEVEL, False), 'events': (some, False),
                         'why': (word, True)})
-STACK = dict(EVENT, **{'op': (one_of({'stack'}), True), 'id': (some, True), 'frames': (array(is_object), True)})
+STACK = dict(EVENT, **{'op': (one_of({'stack'}), True), 'id': (some, True), 'frames': (array(is_object), True), 'python': (array(is_object), False)})
 FRAME = {
     'ip': (hexa, True), 'module': (word, False), 'offset': (hexa, False), 'build_id': (matches(BUILD_ID), False),
     'symbol': (word, False),
 }
+PYTHON_FRAME = {'function': (word, False), 'file': (text, False), 'line': (some, False), 'code': (hexa, False)}
 CTXSW = dict(EVENT, **{
     'op': (one_of({'slice'}), True), 'duration_us': (positive(micro), False), 'elapsed_us': (positive(micro), False), 'unfinished': (is_true, False),
     'minor': (count, True), 'gpu': (word, True), 'context': (count, True), 'whose': (one_of({'kernel', 'other user'}), False),
@@ -231,7 +232,7 @@ END = {
     'cost_share': (lambda v: num(v) and v >= 0, True), 'busiest_share': (lambda v: num(v) and v >= 0, False),
     'busiest_tid': (count, False), 'costs': (is_object, False), 'low_saves_ms': (positive(milli), False), 'left_out': (text, True), 'write_error': (word, False),
     'lines_lost': (count, False), 'objects_refused': (count, False), 'objects_unknown': (count, False),
-    'tables_full': (is_object, False),
+    'tables_full': (is_object, False), **{f'python_{k}': (count, False) for k in ('calls', 'early', 'cut', 'broken', 'unread')},
 }
 
 COUNTED = {
@@ -323,6 +324,9 @@ class Trace:
         for f in s['frames']:
             members(f, FRAME, 'frame')
             together(f, 'module', 'offset')
+        for f in s.get('python', []):
+            members(f, PYTHON_FRAME, 'frame of Python')
+            need(('file' in f) != ('code' in f), 'a frame of Python has a file, or its names were not read')
 
     @staticmethod
     def check_tracer(o):
