@@ -92,7 +92,7 @@ bool python_layout_of(unsigned minor, struct python_layout *l)
 	return true;
 }
 
-/* Words of the debug header (pycore_debug_offsets.h): cookie, version, free-threaded, then the
+/* Words of the debug header: cookie, version, free-threaded, then the
  * runtime's, the interpreter's, the thread state's, the frame's and the code's offsets. 3.14 has
  * three more of the interpreter's. */
 enum { D_COOKIE, D_VERSION, D_FREE_THREADED, D_RUNTIME, D_INTERPRETER = 6 };
