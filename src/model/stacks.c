@@ -202,10 +202,13 @@ static unsigned make_key(const struct stack_source *from, uint64_t *key)
 	unsigned n = 0;
 
 	key[n++] = from->cnt;
-	memcpy(key + n, from->ips, from->cnt * sizeof(*key));
-	n += from->cnt;
-	memcpy(key + n, from->python, from->python_cnt * sizeof(*from->python));
-	return n + 2 * from->python_cnt;
+	for (unsigned i = 0; i < from->cnt; i++)
+		key[n++] = from->ips[i];
+	for (unsigned i = 0; i < from->python_cnt; i++) {
+		key[n++] = from->python[i].code;
+		key[n++] = from->python[i].ip;
+	}
+	return n;
 }
 
 /* Whether what is called as it was is that still; if not, all is forgotten. */
