@@ -2,7 +2,7 @@
 # cudatrace. `make help` lists the targets, docs/BUILDING.md has the details.
 #
 #   V=1 show commands   O=DIR build folder   DEBUG=1   SAN=address,undefined   WERROR=1
-#   ARCH=x86|arm64 of the BPF side   PREFIX= DESTDIR= for install
+#   ARCH=x86|arm64 of the BPF side   PREFIX= DESTDIR= for install   REPRODUCIBLE=1 without paths (make dist)
 
 VERSION := 0.1.0
 O       ?= build
@@ -28,13 +28,15 @@ endif
 # --- flags ---
 # With sanitizers -O2 takes gcc twice as long as -Og, and -O1 a quarter longer.
 OPT    := $(if $(DEBUG),-O0 -DDEBUG,$(if $(findstring address,$(SAN)),$(if $(findstring fuzzer,$(SAN)),-O2,-Og),-O2))
+# Wherever it is built. In the BPF side always: its type information says where each line is from.
+MAP    := -ffile-prefix-map=$(CURDIR)=.
 # _FORTIFY_SOURCE needs optimisation, and hides bugs from AddressSanitizer.
 HARDEN := -fstack-protector-strong $(if $(DEBUG)$(SAN),,-U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=3)
 SANFL  := $(if $(SAN),-fsanitize=$(SAN) -fno-sanitize-recover=all -fno-omit-frame-pointer)
 # "-D_GNU_SOURCE=" rather than "-D_GNU_SOURCE": no clash with a file that defines it too.
 CPPFLAGS_ALL = -D_GNU_SOURCE= -Isrc -Iinclude -I$(O) $(CPPFLAGS)
 CFLAGS_ALL   = -std=gnu11 -fno-strict-aliasing $(OPT) -g -Wall -Wextra -Wno-unused-parameter -fPIE $(HARDEN) $(SANFL) \
-               $(if $(WERROR),-Werror) $(CFLAGS)
+               $(if $(WERROR),-Werror) $(if $(REPRODUCIBLE),$(MAP)) $(CFLAGS)
 CXX          := $(if $(filter default,$(origin CXX)),$(patsubst %gcc,%g++,$(CC)),$(CXX))
 CXXFLAGS_ALL = -std=c++17 -fno-exceptions -fno-rtti $(filter-out -std=%,$(CFLAGS_ALL))
 LDFLAGS_ALL  = $(SANFL) $(LDFLAGS)
@@ -49,7 +51,7 @@ STATIC_LIBS  = $(shell $(PKG_CONFIG) --static --libs $(PKGS)) -l:libiberty.a -l:
 BPF_SYS    = $(shell $(CLANG) -v -E -xc /dev/null 2>&1 | \
                sed -n '/<...> search starts here/,/^End of search list/s|^ \(/.*\)|-idirafter \1|p')
 BPF_CFLAGS = -g -O2 -target bpf -mcpu=v3 -D__TARGET_ARCH_$(1) -Ivmlinux/$(1) -Iinclude -Wall -Werror \
-             $(BPF_SYS)
+             $(MAP) $(BPF_SYS)
 
 # --- files: by wildcard, so a new one needs no edit here ---
 SRCS       := $(wildcard src/*/*.c src/*/*/*.c src/*/*.cc)
@@ -69,7 +71,7 @@ UNIT_OBJS  := $(patsubst %.c,$(O)/%.o,$(filter-out tests/unit/test_%,$(wildcard 
 .DELETE_ON_ERROR:
 .SECONDARY:
 .SUFFIXES:
-.PHONY: all static deb demo check check-all check-build check-unit check-fake bench faults soak fuzz deps bpf-arm64 install \
+.PHONY: all static deb dist demo check check-all check-build check-unit check-fake bench faults soak fuzz deps bpf-arm64 install \
         uninstall clean format check-format help san-unit FORCE
 
 all: $(O)/cudatrace $(O)/libcudatrace-inject.so ## build the tracer: build/cudatrace (the default)
@@ -219,9 +221,12 @@ check-format: ## say which C files clang-format would change
 deps: ## install what the build needs (Debian 12, Ubuntu 24.04)
 	$(Q)tools/install-deps.sh build
 
-$(O)/cudatrace.1: $(O)/cudatrace
+# What is installed, and what prints its documents.
+PROGRAM      ?= $(O)/cudatrace
+DOCUMENTS_BY ?= $(PROGRAM)
+$(O)/cudatrace.1: $(DOCUMENTS_BY)
 	$(Q)$< --man > $@
-$(O)/completion.%: $(O)/cudatrace
+$(O)/completion.%: $(DOCUMENTS_BY)
 	$(Q)$< --completion=$* > $@
 
 $(O)/cudatrace.service: dist/cudatrace.service.in FORCE
@@ -229,7 +234,7 @@ $(O)/cudatrace.service: dist/cudatrace.service.in FORCE
 
 # WHAT:WHERE:MODE
 SHARE     := $(PREFIX)/share
-INSTALLED := $(O)/cudatrace:$(PREFIX)/bin/cudatrace:755 \
+INSTALLED := $(PROGRAM):$(PREFIX)/bin/cudatrace:755 \
   $(INJECT):$(PREFIX)/lib/cudatrace/libcudatrace-inject.so:755 \
   $(O)/cudatrace.1:$(SHARE)/man/man1/cudatrace.1:644 \
   $(O)/completion.bash:$(SHARE)/bash-completion/completions/cudatrace:644 \
@@ -250,10 +255,15 @@ deb: ## a package: build/deb/*.deb; DEBFULLNAME and DEBEMAIL say whose
 	$(Q)cd $(DEB_TREE) && dpkg-buildpackage -b -us -uc $(if $(Q),>../log 2>&1 || { tail -20 ../log; exit 1; })
 	$(Q)ls $(O)/deb/*.deb
 
+dist: ## archives of the static program, x86-64 and arm64: build/dist/*.tar.gz
+	$(Q)tools/install-deps.sh dist
+	$(again) dist-archives
+include dist/dist.mk
+
 part       = $(word $(2),$(subst :, ,$(1)))
 
 install: $(foreach i,$(INSTALLED),$(call part,$i,1)) ## install below PREFIX (/usr/local), DESTDIR before it
-	$(Q)$(foreach i,$(INSTALLED),$(INSTALL) -D -m $(call part,$i,3) $(call part,$i,1) '$(DESTDIR)$(call part,$i,2)' &&) :
+	$(Q)$(foreach i,$(INSTALLED),$(INSTALL) -D -m $(call part,$i,3) $(if $(filter 755,$(call part,$i,3)),$(STRIPPED)) $(call part,$i,1) '$(DESTDIR)$(call part,$i,2)' &&) :
 uninstall: ## remove what install put there
 	$(Q)rm -f $(foreach i,$(INSTALLED),'$(DESTDIR)$(call part,$i,2)')
 	$(Q)rmdir '$(DESTDIR)$(SHARE)/doc/cudatrace' '$(DESTDIR)$(SHARE)/cudatrace' 2>/dev/null || :

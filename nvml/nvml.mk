@@ -7,7 +7,7 @@
 
 NVML_OBJS  := $(patsubst %.c,$(O)/%.o,$(wildcard nvml/*.c))
 NVML       := $(O)/cudatrace-nvml
-NVML_FLAGS  = -D_GNU_SOURCE= -Iinclude -std=gnu11 -O2 -g -Wall -Wextra -Wno-unused-parameter $(if $(WERROR),-Werror) \
+NVML_FLAGS  = -D_GNU_SOURCE= -Iinclude -std=gnu11 -O2 -g -Wall -Wextra -Wno-unused-parameter $(if $(WERROR),-Werror) $(if $(REPRODUCIBLE),$(MAP)) \
               -fPIE -fno-stack-protector $(DEP)
 
 $(O)/nvml/%.o: nvml/%.c $(O)/flags

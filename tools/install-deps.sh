@@ -3,8 +3,8 @@
 #
 # Installs what is missing to build, test or measure cudatrace on Debian 12 and Ubuntu 24.04:
 #
-#   tools/install-deps.sh [build|tests|check|check-all|bench|deb]  install the set: what compiles the tracer, and its tests;
-#                                                what the tests use, and those of check-all, bench, deb
+#   tools/install-deps.sh [build|tests|check|check-all|bench|deb|dist]  install the set: what compiles the tracer, and its tests;
+#                                                what the tests use, and those of check-all, bench, deb, dist
 #   tools/install-deps.sh -n [build|...]         only say what would be done
 #   tools/install-deps.sh bpftool                print the path of a bpftool that runs (for the Makefile)
 #   tools/install-deps.sh python                 print the path of a python3 that has pytest (for tests/run.sh)
@@ -48,8 +48,8 @@ set=${1:-build}
 case $set in
 bpftool) find_bpftool || echo bpftool; exit 0 ;;
 python) find_pytest; exit ;;
-build|tests|check|check-all|bench|deb) ;;
-*) die "usage: $0 [-n] [build|tests|check|check-all|bench|deb]" ;;
+build|tests|check|check-all|bench|deb|dist) ;;
+*) die "usage: $0 [-n] [build|tests|check|check-all|bench|deb|dist]" ;;
 esac
 
 # --- what is missing: WHAT:PACKAGE:WHY -----------------------------------------------------------------
@@ -91,6 +91,11 @@ if [ "$set" = deb ]; then
 	need_cmd dpkg-buildpackage dpkg-dev 'makes a package'
 	need_cmd dh debhelper 'what it is made with'
 	need_cmd lintian lintian 'checks it'
+elif [ "$set" = dist ]; then
+	if [ "$(uname -m)" = x86_64 ]; then
+		need_cmd aarch64-linux-gnu-gcc gcc-aarch64-linux-gnu 'compiles for arm64'
+		need_cmd aarch64-linux-gnu-g++ g++-aarch64-linux-gnu 'compiles the reader of saved traces for arm64'
+	fi
 elif [ "$set" != build ]; then
 	need_file cmocka.h libcmocka-dev 'unit tests'
 fi
@@ -138,6 +143,7 @@ if [ "$set" = check-all ]; then
 fi
 if [ "$set" = check-all ] && [ "$(uname -m)" = x86_64 ]; then
 	have aarch64-linux-gnu-gcc || wanted+=('gcc-aarch64-linux-gnu:compiles for arm64')
+	have aarch64-linux-gnu-g++ || wanted+=('g++-aarch64-linux-gnu:compiles the reader of saved traces for arm64')
 	[ -e /usr/aarch64-linux-gnu/include/dlfcn.h ] || wanted+=('libc6-dev-arm64-cross:what is linked and run there')
 	have qemu-aarch64 || wanted+=('qemu-user:runs programs for arm64')
 fi
