@@ -240,7 +240,7 @@ INSTALLED := $(PROGRAM):$(PREFIX)/bin/cudatrace:755 \
   $(O)/completion.bash:$(SHARE)/bash-completion/completions/cudatrace:644 \
   $(O)/completion.zsh:$(SHARE)/zsh/site-functions/_cudatrace:644 \
   $(O)/completion.fish:$(SHARE)/fish/vendor_completions.d/cudatrace.fish:644 \
-  $(foreach f,$(wildcard LICENSE README.md docs/*.md),$f:$(SHARE)/doc/cudatrace/$(notdir $f):644) \
+  $(foreach f,LICENSE README.md $(filter-out docs/README.md,$(wildcard docs/*.md)),$f:$(SHARE)/doc/cudatrace/$(notdir $f):644) \
   $(O)/cudatrace.service:$(PREFIX)/lib/systemd/system/cudatrace.service:644 \
   dist/daemon.yaml:$(SHARE)/doc/cudatrace/daemon.yaml:644 \
   dist/prometheus/alerts.yaml:$(SHARE)/cudatrace/alerts.yaml:644 \

@@ -1,0 +1,156 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+# takes: 30
+"""What README and docs tell people to type: each command of README.md and docs/USE.md runs as it is written, in a world where
+`python train.py` is the sample program and process 4242 one that uses CUDA; in all pages cudatrace has the options that commands
+name, and make the targets."""
+import contextlib
+import glob
+import os
+import pathlib
+import re
+import shutil
+import signal
+import subprocess
+
+import pytest
+from helpers.run import CUDATRACE, FAKE, O, TESTS, Ran, needs_tracing, until
+
+TOP = pathlib.Path(TESTS).parent
+PAGES = [TOP / "README.md", *sorted(map(pathlib.Path, glob.glob(f"{TOP}/docs/*.md")))]
+# Not run here, and why.
+NOT_HERE = {
+    "sudo cudatrace --gpu-ctxsw --summary -p 4242": "needs a GPU",
+    "sudo cudatrace --gpu-stats --summary -p 4242": "needs a GPU",
+    "sudo cudatrace daemon": "takes the machine's own port and folders: tests/suites/daemon.sh",
+    "curl -s 127.0.0.1:9464/metrics | grep launches_total": "needs that daemon",
+    "sudo cudatrace ctl burst 4242 5s": "needs that daemon",
+    "sudo cudatrace ctl dump": "needs that daemon",
+    "make demo": "tests/suites/install.sh",
+    "make check": "this is it",
+}
+COMMAND = re.compile(r"(?:sudo )?cudatrace\b(?! (?:records|shows)\b)|make [a-z]|jq |curl ")
+
+
+def blocks(page):
+    """Lines of indented blocks, without their remarks."""
+    fenced = False
+    for line in page.read_text(encoding="utf-8").splitlines():
+        fenced ^= line.lstrip().startswith("```")
+        if line.startswith("    ") and not fenced:
+            yield re.sub(r"\s+# .*", "", line[4:]).strip()
+
+
+def commands(page):
+    cells = (c.replace("\\|", "|") for row in re.findall(r"^\|.*", page.read_text(encoding="utf-8"), re.M) for c in re.findall(r"`([^`]*)`", row))
+    return [c for c in dict.fromkeys([*blocks(page), *cells]) if COMMAND.match(c)]
+
+
+@pytest.fixture
+def world(tmp_path):
+    """A folder with what the commands name, and an environment in which they find it."""
+    home, tools = tmp_path / "home", tmp_path / "bin"
+    home.mkdir()
+    tools.mkdir()
+    (tools / "cudatrace").symlink_to(CUDATRACE)
+    for name, text in (("sudo", 'exec "$@"'), ("python", f"exec {FAKE}/sample --tokens 2 --quiet")):
+        (tools / name).write_text(f"#!/bin/sh\n{text}\n")
+        (tools / name).chmod(0o755)
+    for name in ("trace", "before", "after", "out"):
+        shutil.copy(TESTS + "/golden/h200-gpt2-tokens.jsonl", home / f"{name}.jsonl")
+    env = {**os.environ, "PATH": f"{tools}:{os.environ['PATH']}", "LD_LIBRARY_PATH": f"{FAKE}:{O}/cupti", "USER": "root"}
+    return home, env
+
+
+# In a PID namespace of its own, so that there is a process 4242, and no other suite's. The command is the second process.
+INIT = """
+echo 4241 >/proc/sys/kernel/ns_last_pid
+"$FAKE/sample" --tokens 1000000 --quiet & server=$!
+[ $server = 4242 ] || { echo "not 4242: $server"; exit 99; }
+bash -c "$1" & command=$!
+# All that is called so, for this namespace has nobody else's.
+trap 'pkill -INT -x cudatrace; kill $server' INT
+while :; do
+	wait $command
+	rc=$?
+	[ -e /proc/$command ] || exit $rc
+done
+"""
+
+
+def written(home, before):
+    return any(p.is_file() and p.stat().st_size > 0 and p.stat() != before.get(p) for p in home.rglob("*"))
+
+
+def seen(out, command):
+    """What comes on the screen when it has begun: a table, a summary, what a pipe lets through"""
+    text = out.read_bytes()
+    return b"calls/s" in text or "|" in command and text.count(b"\n") > 3
+
+
+def goes_on(command):
+    """Until Ctrl-C, or until its process ends"""
+    tracer = re.match(r"sudo cudatrace\b(?! (?:list|check|report|diff))", command)
+    return tracer and " -- " not in command and "--duration" not in command
+
+
+@pytest.mark.parametrize("command", [pytest.param(c, marks=[] if p.name == "README.md" else pytest.mark.long)
+                                     for p in (TOP / "README.md", TOP / "docs/USE.md") for c in commands(p)
+                                     if p.name == "README.md" or c not in commands(TOP / "README.md")])
+def test_runs(world, command):
+    if command in NOT_HERE:
+        pytest.skip(NOT_HERE[command])
+    home, env = world
+    if command.startswith("make "):
+        assert Ran(["make", "-n", *command.split()[1:], "O=" + O], cwd=TOP).status == 0
+        return
+    needs_tracing()
+    before = {p: p.stat() for p in home.rglob("*")}
+    with open(home.parent / "out", "w+b") as out, contextlib.ExitStack() as stack:
+        p = stack.enter_context(subprocess.Popen(["unshare", "--pid", "--fork", "--kill-child", "--mount-proc", "bash", "-c", INIT, "sh", command], cwd=home,
+                                                 env={**env, "FAKE": FAKE}, stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT, start_new_session=True))
+        stack.callback(p.kill)
+        if goes_on(command):
+            until(lambda: p.poll() is not None or written(home, before) or seen(home.parent / "out", command), 60)
+            with contextlib.suppress(FileNotFoundError, IndexError):
+                os.kill(int(pathlib.Path(f"/proc/{p.pid}/task/{p.pid}/children").read_text().split()[0]), signal.SIGINT)
+        status = p.wait(120)
+        out.seek(0)
+        text = out.read().decode(errors="replace")
+    # grep found nothing, a signal that we sent.
+    assert status == 0, (status, text[-1500:])
+    assert "cudatrace: error" not in text
+
+
+def test_options_are_there():
+    known = set(re.findall(r"--[a-z][a-z-]*", Ran([CUDATRACE, "--help"]).out + Ran([CUDATRACE, "--man"]).out.replace("\\-", "-")))
+    assert "--jsonl" in known
+    wrong = []
+    for page in PAGES:
+        for line in blocks(page):
+            ours = re.match(r"(?:sudo )?cudatrace (.*?)(?: -- .*)?$", line)
+            wrong += [f"{page.name}: {o}: {line}" for o in re.findall(r"(?<!\S)--[a-z][a-z-]*", ours[1] if ours else "") if o not in known]
+    assert wrong == []
+
+
+def test_targets_are_there():
+    made = (TOP / "Makefile").read_text(encoding="utf-8") + "".join(p.read_text(encoding="utf-8") for p in TOP.glob("*/*.mk")) \
+        + "".join(p.read_text(encoding="utf-8") for p in TOP.glob("tests/*/*.mk"))
+    targets = set(re.findall(r"^([a-z0-9-]+):(?!=)", made, re.M)) | {"bpf-arm64"}
+    wrong = [f"{page.name}: {line}" for page in PAGES for line in blocks(page)
+             for m in [re.match(r"(?:sudo )?make((?: [a-z0-9/_-]+)+)", line)] if m for t in m[1].split() if t not in targets and "/" not in t]
+    assert wrong == []
+
+
+def test_what_is_not_there_is_found(tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text("x\n\n    sudo cudatrace --no-such -p 1    # remark\n\n| a | `cudatrace list \\| wc` |\n")
+    assert commands(page) == ["sudo cudatrace --no-such -p 1", "cudatrace list | wc"]
+
+
+def test_readme_is_short():
+    assert len((TOP / "README.md").read_text(encoding="utf-8").splitlines()) <= 150
+
+
+def test_index_has_every_page():
+    text = (TOP / "docs/README.md").read_text(encoding="utf-8")
+    assert [p.name for p in PAGES if p.parent.name == "docs" and p.name != "README.md" and f"]({p.name})" not in text] == []
