@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # `make dist`: what is in the archives works without anything else, and built again, elsewhere, they are the same, byte by byte.
 # long
-# timeout: 1200
+# timeout: 2400
 # takes: 300
 # cpus: 2
 set -u
