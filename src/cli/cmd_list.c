@@ -146,15 +146,23 @@ static int choose(struct list *l)
 	if (!l->ids)
 		return -ENOMEM;
 	for (unsigned id = 0; id < cnt; id++) {
-		if ((!sel->cnt && !l->o->trace.detail) || fnset__wanted(l->set, id))
+		const struct api_fn *fn = fnset__fn(l->set, id);
+
+		if ((!sel->cnt && !l->o->trace.detail && !api_at(fn->api)->is_asked) ||
+		    fnset__wanted(l->set, id))
 			l->ids[l->id_cnt++] = id;
 	}
 	return 0;
 }
 
+static bool is_in(const struct api_fn *fn, enum api_detail d)
+{
+	return !api_at(fn->api)->is_asked && api_fn_detail(fn) <= d;
+}
+
 static bool is_default(const struct api_fn *fn)
 {
-	return api_fn_detail(fn) <= DETAIL_NORMAL;
+	return is_in(fn, DETAIL_NORMAL);
 }
 
 /* JSON */
@@ -426,7 +434,7 @@ static void print_details(const struct list *l)
 		unsigned cnt = 0;
 
 		for (unsigned i = 0; i < l->id_cnt; i++)
-			cnt += api_fn_detail(fnset__fn(l->set, l->ids[i])) <= d;
+			cnt += is_in(fnset__fn(l->set, l->ids[i]), d);
 		snprintf(text, sizeof(text), "--detail=%-7s %4u  %s\n", detail_name(d), cnt,
 			 detail_text(d));
 		out_str(l->out, text);

@@ -467,7 +467,11 @@ static void test_random(void **state)
 			unsigned before = r.cnt;
 
 			send_random(id);
-			assert_int_equal(r.cnt, before + 1);
+			/* Calls of NVTX are no events: ranges and marks are. */
+			if (fnset__fn(r.fns, id)->api == API_NVTX)
+				assert_true(r.cnt <= before + 1);
+			else
+				assert_int_equal(r.cnt, before + 1);
 		}
 	assert_int_equal(model__bad_records(r.m), 0);
 }

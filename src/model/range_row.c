@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#include "ranges.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+/* Behind RANGE_ROW_TID, in front of the thread's or process's number. */
+enum { ROW_DEFAULT, ROW_DOMAIN, ROW_LANE = 96, ROW_KINDS = 128 };
+#define ROW_KIND_AT 22
+
+static uint32_t domain_row(const char *domain)
+{
+	uint32_t h = 2166136261u;
+
+	if (!domain)
+		return ROW_DEFAULT;
+	for (; *domain; domain++)
+		h = (h ^ (uint8_t)*domain) * 16777619u;
+	return ROW_DOMAIN + h % (ROW_LANE - ROW_DOMAIN);
+}
+
+uint32_t range_row_tid(const struct trace_event *ev)
+{
+	bool is_started = ev->op[0] == 's';
+	uint32_t kind = is_started ? ROW_LANE + ev->range.lane % (ROW_KINDS - ROW_LANE)
+				   : domain_row(ev->range.domain);
+
+	return RANGE_ROW_TID | kind << ROW_KIND_AT |
+	       ((is_started ? ev->pid : ev->tid) & ((1u << ROW_KIND_AT) - 1));
+}
+
+void range_row_name(const struct trace_event *ev, char buf[RANGE_ROW_NAME_SZ])
+{
+	if (ev->op[0] == 's')
+		snprintf(buf, RANGE_ROW_NAME_SZ, "NVTX started %" PRIu32, ev->range.lane);
+	else
+		snprintf(buf, RANGE_ROW_NAME_SZ, "NVTX %" PRIu32 " %.30s", ev->tid,
+			 ev->range.domain ?: "");
+}
