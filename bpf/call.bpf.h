@@ -147,7 +147,8 @@ __noinline int call_settle(struct ct_thread *t, __u64 sp, __u32 func_id, __u32 l
 	return t->depth;
 }
 
-static __always_inline void read_words(struct pt_regs *ctx, struct ct_frame *f, __u32 word_cnt)
+static __always_inline void read_words(struct pt_regs *ctx, struct ct_frame *f, __u32 word_cnt,
+				       __u32 skip)
 {
 	__u32 size;
 
@@ -169,7 +170,7 @@ static __always_inline void read_words(struct pt_regs *ctx, struct ct_frame *f, 
 	barrier_var(size);
 	if (size <= (CT_MAX_WORDS - REG_WORDS) * 8)
 		bpf_probe_read_user(&f->words[REG_WORDS], size,
-				    (void *)(PT_REGS_SP(ctx) + STACK_ARGS_OFF));
+				    (void *)(PT_REGS_SP(ctx) + STACK_ARGS_OFF + skip * 8));
 }
 
 /* Is this process traced? Asked once for each thread: the answer is the thread's state. */
@@ -352,7 +353,7 @@ static __always_inline int call_enter(struct pt_regs *ctx, __u64 cookie, bool ma
 	}
 	/* None: arguments are hidden, or there are none. */
 	if (spec->word_cnt && (level != CT_LEVEL_COUNT || spec->bytes_word))
-		read_words(ctx, f, spec->word_cnt);
+		read_words(ctx, f, spec->word_cnt, spec->word_skip);
 	f->ioctl_cnt = 0;
 	f->ioctl_ns = 0;
 	f->off_cpu_ns = t->off_cpu_ns;

@@ -107,9 +107,11 @@ static __always_inline int proc_rename(struct task_struct *task, const char *com
 
 #define MAP_ANONYMOUS 0x20
 #define SIGSTOP	      19
-/* Any libcuda has more (450: 20 MB), a thread's stack usually less. Libraries that are smaller are
- * not so aligned. */
-#define RESERVE_SZ_MIN (16 << 20)
+/* The alignment alone: libcudart 13 has 3 MB. Room for a thread's stack or for a heap is told by
+ * its flags. */
+#define RESERVE_SZ_MIN (2 << 20)
+#define MAP_NORESERVE  0x4000
+#define MAP_STACK      0x20000
 /* What an mmap call is about. */
 struct mmap_call {
 	int fd;	      /* -1: no file */
@@ -145,7 +147,8 @@ static __always_inline struct mmap_call mmap_call(struct task_struct *task)
 	if (!(flags & MAP_ANONYMOUS))
 		c.fd = fd;
 	else
-		c.reserve = !prot && len >= RESERVE_SZ_MIN;
+		c.reserve =
+			!prot && len >= RESERVE_SZ_MIN && !(flags & (MAP_NORESERVE | MAP_STACK));
 	return c;
 }
 

@@ -30,7 +30,7 @@
 /* Families of libraries. */
 #define CT_APIS_MAX 16
 /* Functions that one trace can tell apart: rows of the table and symbols that it does not know. */
-#define CT_MAX_FUNCS 2048
+#define CT_MAX_FUNCS 4096
 
 /* What is not even read, so that it can be in no output: ct_cfg.hide, and specs that ask for less.
  */
@@ -113,9 +113,11 @@ struct ct_spec {
 	__u8 api;	  /* which family's results: ct_cfg.results */
 	__s8 ok;	  /* the result of a call that did what it was asked to, */
 	__s32 pending;	  /* and of one that is no failure either */
+	__u8 word_skip;	  /* of the words on the stack the first so many are left out */
+	__u8 reserved[3];
 	struct ct_cap caps[CT_MAX_CAPS];
 };
-_Static_assert(sizeof(struct ct_spec) == 84, "ct_spec is part of the ABI");
+_Static_assert(sizeof(struct ct_spec) == 88, "ct_spec is part of the ABI");
 
 /* What became of a call. */
 static inline int ct_result_is_ok(const struct ct_spec *spec, __s32 result)

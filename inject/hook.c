@@ -42,7 +42,7 @@ static struct func {
 } funcs[CT_MAX_FUNCS];
 
 /* Exports without a slot, by address: ids, of which 0 is none. */
-#define TABLE_LOG 12
+#define TABLE_LOG 13
 static struct {
 	void *entry;
 	uint32_t func_id;

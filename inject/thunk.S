@@ -27,7 +27,7 @@
 	.type	inject_thunks, @function
 inject_thunks:
 	.set	id, 0
-	.rept	2048	/* CT_MAX_FUNCS */
+	.rept	4096	/* CT_MAX_FUNCS */
 	.p2align 4
 	_CET_ENDBR
 	mov	$id, %r11d
@@ -184,7 +184,7 @@ dlsym:
 	.type	inject_thunks, %function
 inject_thunks:
 	.set	id, 0
-	.rept	2048	/* CT_MAX_FUNCS */
+	.rept	4096	/* CT_MAX_FUNCS */
 	hint	#34	/* bti c */
 	mov	w16, #id
 	b	common

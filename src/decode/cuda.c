@@ -173,6 +173,9 @@ const struct api *api_of_symbol(const char *symbol)
 {
 	const struct api *best = NULL;
 
+	/* What compilers call: __cudaLaunchKernel. */
+	if (!strncmp(symbol, "__", 2))
+		symbol += 2;
 	for (int i = 0; i < API_CNT; i++) {
 		size_t len = strlen(apis[i].prefix);
 
@@ -241,11 +244,11 @@ const struct api *api_of_file(const char *basename)
 
 	for (int i = 0; i < API_CNT; i++)
 		for (unsigned k = 0; (file = api_file(&apis[i], k, &len)); k++) {
-			size_t stem = api_stem_len(file), name_len = strlen(basename);
+			size_t stem = api_stem_len(file);
 
 			if (strncmp(basename, file, stem) != 0)
 				continue;
-			if (file[stem] == '*' ? ends_with(basename, name_len, ".so")
+			if (file[stem] == '*' ? strstr(basename + stem, ".so") != NULL
 					      : is_so(basename + stem))
 				return &apis[i];
 		}

@@ -96,6 +96,9 @@ enum cuda_dir {
 	DIR_OUT_ARR,  /* pointer to elements that the callee writes, number in another argument */
 };
 
+/* No function has more. */
+#define API_ARGS_MAX 32
+
 struct api_arg {
 	uint8_t dir;	   /* enum cuda_dir */
 	uint8_t count_arg; /* DIR_*_ARR: index of the argument that holds the number */

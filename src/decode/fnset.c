@@ -58,7 +58,7 @@ static bool is_asked(const struct api_fn *fn)
 
 static bool in_class(const struct api_fn *fn, int class)
 {
-	return fn->class == class || (class == CLASS_QUERY && api_fn_is_query(fn) && !is_asked(fn));
+	return fn->class == class || (class == CLASS_QUERY && api_fn_is_query(fn));
 }
 
 /* A glob that is of others, too, means them. */
@@ -77,7 +77,8 @@ static bool item_matches(const struct item *it, const struct api_fn *fn)
 	case ITEM_API:
 		return fn->api == it->api;
 	case ITEM_CLASS:
-		return in_class(fn, it->class);
+		return in_class(fn, it->class) &&
+		       (it->remove || it->class != CLASS_QUERY || !is_asked(fn));
 	case ITEM_NAME:
 		return !strcmp(it->text, fn->name) || !strcmp(it->text, fn->symbol);
 	default:

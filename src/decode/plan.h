@@ -8,15 +8,18 @@
 
 #include "value.h"
 
+/* Arguments of a function that are looked at: cublasGemmStridedBatchedEx has 23. */
+#define PLAN_ARGS API_ARGS_MAX
+
 /* Not in the argument words: a float (vector register), or beyond the words that are kept. */
 #define PLAN_NO_WORD 0xff
 
 struct plan {
 	bool ready;
-	uint8_t word_cnt, cap_cnt;
-	uint8_t word[CT_MAX_WORDS];   /* of each argument: first word, or PLAN_NO_WORD */
-	int8_t cap[CT_MAX_WORDS];     /* of each argument: pointee, or -1 */
-	bool is_scalar[CT_MAX_WORDS]; /* each argument: its word is its value */
+	uint8_t word_cnt, cap_cnt, skip;
+	uint8_t word[PLAN_ARGS];   /* of each argument: first word, or PLAN_NO_WORD */
+	int8_t cap[PLAN_ARGS];	   /* of each argument: pointee, or -1 */
+	bool is_scalar[PLAN_ARGS]; /* each argument: its word is its value */
 	struct ct_cap caps[CT_MAX_CAPS];
 };
 

@@ -69,7 +69,7 @@ static bool is_known(const struct api_type *type)
 }
 
 struct regs {
-	unsigned reg, stack;
+	unsigned reg, stack, skip;
 };
 
 /* First word of an argument, as the calling convention places it. */
@@ -91,10 +91,14 @@ static unsigned place(struct regs *r, const struct api_arg *arg)
 #endif
 	}
 	at = in_regs ? r->reg : r->stack;
-	if (in_regs)
+	if (in_regs) {
 		r->reg += cnt;
-	else
+	} else {
 		r->stack += cnt;
+		if (at < REG_WORDS + r->skip)
+			return PLAN_NO_WORD;
+		at -= r->skip;
+	}
 	return at + cnt <= CT_MAX_WORDS ? at : PLAN_NO_WORD;
 }
 
@@ -200,12 +204,31 @@ static bool is_scalar(const struct api_arg *arg)
 	       !(t->kind >= KIND_BYTES && t->kind <= KIND_STRUCT);
 }
 
+/* Products of matrices have up to 23 arguments. How many words on the stack are to be left out,
+ * that the last of those that say how large one is are among those that are kept. */
+static unsigned words_to_skip(const struct api_fn *fn)
+{
+	struct regs r = {0, REG_WORDS, 0};
+	unsigned last = 0;
+
+	for (unsigned i = 0; fn->arg_cnt > CT_MAX_WORDS && i < fn->arg_cnt; i++) {
+		const struct api_arg *arg = &fn->args[i];
+
+		place(&r, arg);
+		if (!strcmp(arg->name, "batchCount") || !strcmp(arg->name, "computeType"))
+			last = r.stack;
+	}
+	return last > CT_MAX_WORDS ? last - CT_MAX_WORDS : 0;
+}
+
 static void plan_make(struct plan *p, const struct api_fn *fn)
 {
-	unsigned cnt = fn->arg_cnt < CT_MAX_WORDS ? fn->arg_cnt : CT_MAX_WORDS;
-	struct regs r = {0, REG_WORDS};
+	unsigned cnt = fn->arg_cnt < PLAN_ARGS ? fn->arg_cnt : PLAN_ARGS;
+	unsigned skip = words_to_skip(fn);
+	struct regs r = {0, REG_WORDS, skip};
 
 	memset(p, 0, sizeof(*p));
+	p->skip = skip;
 	memset(p->cap, -1, sizeof(p->cap));
 	memset(p->word, PLAN_NO_WORD, sizeof(p->word));
 	for (unsigned i = 0; i < cnt; i++) {
@@ -215,7 +238,7 @@ static void plan_make(struct plan *p, const struct api_fn *fn)
 	/* Counts may follow the arrays that they count. */
 	for (unsigned i = 0; i < cnt; i++)
 		plan_cap(p, fn, i);
-	p->word_cnt = r.stack > REG_WORDS ? r.stack : r.reg;
+	p->word_cnt = r.stack > REG_WORDS + skip ? r.stack - skip : r.reg;
 	if (p->word_cnt > CT_MAX_WORDS)
 		p->word_cnt = CT_MAX_WORDS;
 	p->ready = true;
@@ -294,6 +317,7 @@ void api_fn_spec(const struct api_fn *fn, struct ct_spec *spec)
 	spec->ok = api_at(fn->api)->ok;
 	spec->pending = api_at(fn->api)->pending;
 	spec->word_cnt = p->word_cnt;
+	spec->word_skip = p->skip;
 	spec->cap_cnt = p->cap_cnt;
 	if (op_does(fn->op, IS_KEPT))
 		spec->flags = CT_SPEC_F_KEEP;
@@ -334,7 +358,7 @@ int api_arg_cap(const struct api_fn *fn, unsigned arg)
 {
 	struct plan tmp;
 
-	return arg < CT_MAX_WORDS ? api_plan(fn, &tmp)->cap[arg] : -1;
+	return arg < PLAN_ARGS ? api_plan(fn, &tmp)->cap[arg] : -1;
 }
 
 int api_arg_word(const struct api_fn *fn, unsigned arg)
@@ -342,7 +366,7 @@ int api_arg_word(const struct api_fn *fn, unsigned arg)
 	struct plan tmp;
 	const struct plan *p = api_plan(fn, &tmp);
 
-	return arg < CT_MAX_WORDS && p->word[arg] != PLAN_NO_WORD ? p->word[arg] : -1;
+	return arg < PLAN_ARGS && p->word[arg] != PLAN_NO_WORD ? p->word[arg] : -1;
 }
 
 int api_arg_by_name(const struct api_fn *fn, const char *name)

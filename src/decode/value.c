@@ -229,7 +229,7 @@ static bool arg_count(const struct visit *c, unsigned i, uint64_t *cnt)
 	const struct pointee *cap;
 	unsigned word;
 
-	if (i >= c->fn->arg_cnt || i >= CT_MAX_WORDS)
+	if (i >= c->fn->arg_cnt || i >= PLAN_ARGS)
 		return false;
 	word = c->plan->word[i];
 	if (arg->dir == DIR_IN) {
@@ -384,7 +384,7 @@ void api_visit_args(const struct api_fn *fn, const uint64_t *words, unsigned wor
 		return;
 	}
 	c.plan = api_plan(fn, &tmp);
-	for (unsigned i = 0; i < fn->arg_cnt && i < CT_MAX_WORDS; i++) {
+	for (unsigned i = 0; i < fn->arg_cnt && i < PLAN_ARGS; i++) {
 		unsigned word = c.plan->word[i];
 
 		if (c.plan->is_scalar[i] && word < c.word_cnt)

@@ -61,6 +61,14 @@ struct collective_info {
 	uint32_t grouped; /* the end of a group: calls that it was the end of */
 };
 
+/* A product of matrices: C is m by n, k is between A and B. Types as cudaDataType names them; NULL:
+ * not known. */
+struct gemm_info {
+	uint64_t m, n, k, batch;
+	uint64_t flops; /* 0: none, or the call is in one that has them */
+	const char *a_type, *b_type, *c_type, *compute_type;
+};
+
 /* Which optional members of struct trace_event hold something. */
 enum event_has {
 	HAS_SIZE = 1 << 0,
@@ -79,6 +87,7 @@ enum event_has {
 	HAS_COMM = 1 << 13, /* hash */
 	HAS_ROOT = 1 << 14, /* peer is the root */
 	HAS_PEER = 1 << 15,
+	HAS_GEMM = 1 << 16,
 };
 
 /* Live memory of a process after the event (EVENT_CALL of type memory). */
@@ -204,6 +213,7 @@ struct trace_event {
 	 * hidden. */
 	uint64_t range_id;
 	const char *range_text;
+	struct gemm_info gemm; /* HAS_GEMM */
 
 	/* EVENT_DRIVER, EVENT_SCHED */
 	const struct driver_info *drv;

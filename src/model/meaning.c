@@ -46,7 +46,7 @@ void meaning__init(struct meaning *m, const struct api_fn *fn)
 	m->lookup = find_lookup(fn);
 	m->stream = m->cu_event = m->func = m->ptr = -1;
 	m->size = api_fn_bytes_arg(fn);
-	for (int i = 0; i < fn->arg_cnt && i < CT_MAX_WORDS; i++) {
+	for (int i = 0; i < fn->arg_cnt && i < API_ARGS_MAX; i++) {
 		const struct api_arg *arg = &fn->args[i];
 		bool one = arg->dir == DIR_IN || arg->dir == DIR_OUT;
 
@@ -70,7 +70,7 @@ bool event_arg(const struct meaning *m, const struct trace_event *ev, int arg, u
 	const struct api_arg *a;
 	unsigned size;
 
-	if (arg < 0 || arg >= m->fn->arg_cnt || arg >= CT_MAX_WORDS)
+	if (arg < 0 || arg >= m->fn->arg_cnt || arg >= API_ARGS_MAX)
 		return false;
 	a = &m->fn->args[arg];
 	size = a->type->size;
@@ -231,6 +231,10 @@ void meaning__apply(const struct meaning *m, struct trace_event *ev, struct proc
 		break;
 	case CLASS_MODULE:
 		learn_names(m, ev, p);
+		break;
+	case CLASS_BLAS:
+		if (m->fn->op == OP_GEMM || m->fn->op == OP_MATMUL)
+			meaning_gemm(m, ev);
 		break;
 	}
 	if (api_fn_unloads(m->fn))

@@ -23,8 +23,8 @@ struct meaning {
 	enum event_type type;
 	enum lookup lookup;
 	int8_t size, ptr, stream, cu_event, func;
-	int8_t cap[CT_MAX_WORDS];  /* pointee of each argument */
-	int8_t word[CT_MAX_WORDS]; /* first argument word of each argument */
+	int8_t cap[API_ARGS_MAX];  /* pointee of each argument */
+	int8_t word[API_ARGS_MAX]; /* first argument word of each argument */
 	/* collectives */
 	int8_t comm, count, datatype, redop, peer;
 };

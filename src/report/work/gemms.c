@@ -1,0 +1,271 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Products of matrices, by function, size and types: operations, host time, and with --gpu-time
+ * what the GPU took for them. An execution's call is a launch, which was made in the product's
+ * call, or in one that was: the numbers of calls lead there.
+ */
+#include "report/report.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "model/call.h"
+#include "report/collect.h"
+
+#define ROWS_MAX (1u << 14)
+/* Calls that are in others, or products: the last of them, by the last bits of their ids. */
+#define CALLS_MAX (1u << 16)
+#define NONE	  UINT32_MAX
+#define IN_MAX	  8
+
+struct gemm_row {
+	const char *name;
+	struct gemm_info g; /* of one */
+	uint64_t cnt, call_ns, gpu_cnt, gpu_ns, timed_flops;
+	uint64_t last_id; /* whose operations are in timed_flops */
+};
+
+struct gemm_call {
+	uint64_t key, parent;
+	uint32_t row; /* NONE: no product */
+};
+
+struct gemms {
+	struct report *r;
+	struct keys keys;
+	struct gemm_row *rows;
+	unsigned cap;
+	struct gemm_call *calls;
+	uint64_t flops, cnt;
+};
+
+static void *gemms__new(struct report *r)
+{
+	struct gemms *a = calloc(1, sizeof(*a));
+
+	if (a)
+		a->r = r;
+	return a;
+}
+
+static void gemms__free(void *a)
+{
+	struct gemms *s = a;
+
+	keys__free(&s->keys);
+	room_free(s->rows);
+	free(s->calls);
+	free(s);
+}
+
+static uint64_t text_key(uint64_t key, const char *s)
+{
+	for (; s && *s; s++)
+		key = pair_key(key, (uint8_t)*s);
+	return pair_key(key, 1);
+}
+
+static uint32_t row_of(struct gemms *s, const struct trace_event *ev)
+{
+	const struct gemm_info *g = &ev->gemm;
+	uint64_t key = text_key(0, ev->name);
+	struct gemm_row *rows;
+	uint32_t i;
+
+	key = pair_key(pair_key(pair_key(pair_key(key, g->m), g->n), g->k), g->batch);
+	key = text_key(text_key(text_key(key, g->a_type), g->b_type), g->c_type);
+	i = keys_get(&s->keys, key, ROWS_MAX, ROOM_KERNELS);
+	if (i == KEYS_NONE)
+		return NONE;
+	rows = grow(s->rows, &s->cap, i + 1, sizeof(*rows), ROOM_KERNELS);
+	if (!rows) {
+		keys__undo(&s->keys, i);
+		return NONE;
+	}
+	s->rows = rows;
+	rows[i].name = ev->name;
+	rows[i].g = *g;
+	return i;
+}
+
+static uint64_t call_key(const struct trace_event *ev, uint64_t id)
+{
+	return pair_key(id, ev->pid);
+}
+
+static void remember(struct gemms *s, const struct trace_event *ev, uint32_t row)
+{
+	uint64_t key = call_key(ev, ev->id);
+
+	if (!s->calls)
+		s->calls = calloc(CALLS_MAX, sizeof(*s->calls));
+	if (s->calls)
+		s->calls[key % CALLS_MAX] = (struct gemm_call){
+			key, ev->parent_id ? call_key(ev, ev->parent_id) : 0, row};
+}
+
+static void on_call(struct gemms *s, const struct trace_event *ev)
+{
+	struct gemm_row *row;
+	uint32_t i = NONE;
+
+	if ((ev->has & HAS_GEMM) && ev->gemm.flops && call_was_made(ev) && !ev->is_error) {
+		i = row_of(s, ev);
+		s->flops += ev->gemm.flops;
+		s->cnt++;
+	}
+	if (i != NONE) {
+		row = &s->rows[i];
+		row->cnt++;
+		row->call_ns += event_duration_ns(ev);
+	}
+	if (i != NONE || ev->parent_id)
+		remember(s, ev, i);
+}
+
+static void on_gpu(struct gemms *s, const struct trace_event *ev)
+{
+	uint64_t key = call_key(ev, ev->gpu.call_id);
+
+	for (unsigned n = 0; s->calls && key && n < IN_MAX; n++) {
+		const struct gemm_call *c = &s->calls[key % CALLS_MAX];
+		struct gemm_row *row;
+
+		if (c->key != key)
+			return;
+		if (c->row == NONE) {
+			key = c->parent;
+			continue;
+		}
+		row = &s->rows[c->row];
+		row->gpu_cnt++;
+		row->gpu_ns += event_duration_ns(ev);
+		/* A product may be more than one kernel. */
+		if (row->last_id != key)
+			row->timed_flops += row->g.flops;
+		row->last_id = key;
+		return;
+	}
+}
+
+static void gemms_event(void *a, const struct trace_event *ev)
+{
+	if (ev->kind == EVENT_CALL && ev->fn)
+		on_call(a, ev);
+	else if (ev->kind == EVENT_GPU && ev->gpu.call_id)
+		on_gpu(a, ev);
+}
+
+static int by_flops(const void *a, const void *b)
+{
+	const struct gemm_row *x = a, *y = b;
+	double fx = (double)x->cnt * x->g.flops, fy = (double)y->cnt * y->g.flops;
+
+	return fx > fy ? -1 : fx < fy;
+}
+
+static void gemms_finish(void *a)
+{
+	struct gemms *s = a;
+
+	if (s->keys.cnt)
+		qsort(s->rows, s->keys.cnt, sizeof(*s->rows), by_flops);
+}
+
+/* 10^12 a second; 0: not known. */
+static double tflops(const struct gemm_row *row)
+{
+	return row->gpu_ns ? row->timed_flops / (row->gpu_ns * 1e3) : 0;
+}
+
+static void gemms_json(const void *a, struct json *j)
+{
+	const struct gemms *s = a;
+
+	if (!s->cnt)
+		return;
+	json_open(j, "gemms");
+	json_u64(j, "count", s->cnt);
+	json_u64(j, "flops", s->flops);
+	json_open_array(j, "list");
+	for (unsigned i = 0; i < s->keys.cnt; i++) {
+		const struct gemm_row *row = &s->rows[i];
+
+		json_open(j, NULL);
+		json_str(j, "name", row->name);
+		json_u64(j, "m", row->g.m);
+		json_u64(j, "n", row->g.n);
+		json_u64(j, "k", row->g.k);
+		json_u64(j, "batch", row->g.batch);
+		json_str(j, "a_type", row->g.a_type);
+		json_str(j, "b_type", row->g.b_type);
+		json_str(j, "c_type", row->g.c_type);
+		json_u64(j, "count", row->cnt);
+		json_f64(j, "flops", (double)row->cnt * row->g.flops);
+		json_u64(j, "call_ns", row->call_ns);
+		json_u64(j, "gpu_executions", row->gpu_cnt);
+		json_u64(j, "gpu_ns", row->gpu_ns);
+		if (row->gpu_ns)
+			json_f64(j, "tflops", tflops(row));
+		json_close(j);
+	}
+	json_close_array(j);
+	json_close(j);
+}
+
+static void count_flops(char cell[CELL_SZ], double flops)
+{
+	static const char *const units[] = {"", " k", " M", " G", " T", " P"};
+	unsigned i = 0;
+
+	for (; flops >= 1000 && i < 5; i++)
+		flops /= 1000;
+	snprintf(cell, CELL_SZ, "%.3g%s", flops, units[i]);
+}
+
+static void gemms_print(const void *a, const struct term *term)
+{
+	const struct gemms *s = a;
+	unsigned top = report_rows(term, s->r->opts.top);
+	char names[TABLE_ROWS][160], all[CELL_SZ];
+	struct table t;
+
+	if (!s->cnt)
+		return;
+	count_flops(all, s->flops);
+	term_section(term, "Products of matrices", "%" PRIu64 ", %s operations", s->cnt, all);
+	table__init(&t, "times|operations|in calls|GPU time|TFLOP/s|m n k");
+	for (unsigned i = 0; i < s->keys.cnt && i < top && i < TABLE_ROWS; i++) {
+		const struct gemm_row *x = &s->rows[i];
+		struct table_row *row;
+		int len = snprintf(names[i], sizeof(names[i]), "%" PRIu64 " %" PRIu64 " %" PRIu64,
+				   x->g.m, x->g.n, x->g.k);
+
+		if (x->g.batch > 1)
+			len += snprintf(names[i] + len, sizeof(names[i]) - len, " x %" PRIu64,
+					x->g.batch);
+		snprintf(names[i] + len, sizeof(names[i]) - len, " %s %s",
+			 x->g.c_type ? x->g.c_type + strlen("CUDA_") : "", x->name);
+		row = table__row(&t, names[i]);
+		human_count(row->cell[0], x->cnt);
+		count_flops(row->cell[1], (double)x->cnt * x->g.flops);
+		human_time(row->cell[2], x->call_ns);
+		if (x->gpu_ns) {
+			human_time(row->cell[3], x->gpu_ns);
+			snprintf(row->cell[4], CELL_SZ, "%.3g", tflops(x));
+		}
+	}
+	table__print(&t, term);
+}
+
+const struct analysis_ops gemms_ops = {
+	.name = "gemms",
+	.new = gemms__new,
+	.event = gemms_event,
+	.finish = gemms_finish,
+	.json = gemms_json,
+	.print = gemms_print,
+	.free = gemms__free,
+	.of_args = true,
+};
