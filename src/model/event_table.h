@@ -29,7 +29,7 @@ struct event_field {
 	const char *name;
 	const char *unit, *text;
 	uint16_t offset, size; /* in struct trace_event; size 0: it is not there */
-	uint16_t has;	       /* enum event_has: set by a reader */
+	uint32_t has;	       /* enum event_has: set by a reader */
 	uint8_t form;	       /* enum form */
 	uint8_t where;	       /* enum field_where */
 	bool always;
