@@ -133,7 +133,7 @@ __noinline int call_settle(struct ct_thread *t, __u64 sp, __u32 func_id, __u32 l
 			t->stats[CT_STAT_DUPLICATES] += CT_LIB_ID(top->lib_id ^ lib_id) != 0;
 			return CALL_SEEN;
 		}
-		elsewhere = stacks && is_elsewhere(sp, top->sp);
+		elsewhere = stacks && is_elsewhere(sp, top->sp, top->flags & CT_FRAME_F_DEEP);
 		if (!same && (elsewhere || top->sp >= sp) && !call_was_left(top->sp, trampoline)) {
 			if (elsewhere)
 				return CALL_ELSEWHERE;
@@ -345,12 +345,11 @@ static __always_inline int call_enter(struct pt_regs *ctx, __u64 cookie, bool ma
 	f->api_depth = 0;
 	if (outer > 0)
 		call_nest(t, f, outer);
-	if (level == CT_LEVEL_COUNT) {
-		f->flags = CT_FRAME_F_COUNTED;
-	} else {
-		f->flags = 0;
+	f->flags = spec->flags & CT_SPEC_F_DEEP ? CT_FRAME_F_DEEP : 0;
+	if (level == CT_LEVEL_COUNT)
+		f->flags |= CT_FRAME_F_COUNTED;
+	else
 		call_number(t, f);
-	}
 	/* None: arguments are hidden, or there are none. */
 	if (spec->word_cnt && (level != CT_LEVEL_COUNT || spec->bytes_word))
 		read_words(ctx, f, spec->word_cnt, spec->word_skip);

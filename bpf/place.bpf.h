@@ -32,6 +32,8 @@ __noinline int call_was_left(__u64 sp, __u64 trampoline)
 /* Calls that are no farther from each other are on one stack: smaller ones than 16 KiB, the least
  * that a POSIX thread may have, do not lie side by side. */
 #define SAME_STACK_SZ (12 << 10)
+/* Where nobody can have gone to another. */
+#define DEEP_STACK_SZ (1 << 20)
 
 static __always_inline bool is_on_sigaltstack(__u64 sp)
 {
@@ -43,15 +45,15 @@ static __always_inline bool is_on_sigaltstack(__u64 sp)
 /*
  * Does a call begin on another stack than that of a call which the thread is in? One that lies far
  * off on the same stack is taken for such. A signal handler is through before what it interrupts
- * goes on: its stack may well lie below.
+ * goes on: its stack may well lie below. deep: CT_SPEC_F_DEEP of the outer one.
  */
-__noinline int is_elsewhere(__u64 sp, __u64 outer_sp)
+__noinline int is_elsewhere(__u64 sp, __u64 outer_sp, bool deep)
 {
 	bool is_handler;
 
 	if (sp > outer_sp && sp - outer_sp > SAME_STACK_SZ)
 		return true;
-	if (sp <= outer_sp && outer_sp - sp <= SAME_STACK_SZ)
+	if (sp <= outer_sp && outer_sp - sp <= (deep ? DEEP_STACK_SZ : SAME_STACK_SZ))
 		return false;
 	is_handler = is_on_sigaltstack(sp) && !is_on_sigaltstack(outer_sp);
 	return sp > outer_sp ? is_handler : !is_handler;

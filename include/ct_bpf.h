@@ -16,6 +16,8 @@
 #define CT_FRAME_F_COUNTED 1
 /* No frame, but the place above the last: what the newest call without a return looked like. */
 #define CT_FRAME_F_ENTRY_ONLY 2
+/* CT_SPEC_F_DEEP */
+#define CT_FRAME_F_DEEP 4
 
 /* A call in flight. */
 struct ct_frame {

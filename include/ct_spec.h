@@ -101,6 +101,9 @@ _Static_assert(sizeof(struct ct_cap) == 8, "ct_cap is part of the ABI");
 #define CT_SPEC_F_NO_RESULT 128
 /* --python: the record has the call's Python frames. */
 #define CT_SPEC_F_PYTHON 256
+/* It takes much of the stack, and calls nothing of the program's: a call in it is on its stack,
+ * however far below. */
+#define CT_SPEC_F_DEEP 512
 
 struct ct_spec {
 	__u8 word_cnt;

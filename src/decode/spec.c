@@ -323,6 +323,9 @@ void api_fn_spec(const struct api_fn *fn, struct ct_spec *spec)
 		spec->flags = CT_SPEC_F_KEEP;
 	if (fn->no_result)
 		spec->flags |= CT_SPEC_F_NO_RESULT;
+	/* More than 12 KiB lie between a product and its launch (cuBLAS 13.1, seen on an H100). */
+	if (fn->api == API_CUBLAS || fn->api == API_CUDNN)
+		spec->flags |= CT_SPEC_F_DEEP;
 	spec->bytes_word = bytes_word(fn, p);
 	set_handle(spec, fn, p);
 	memcpy(spec->caps, p->caps, sizeof(spec->caps));
