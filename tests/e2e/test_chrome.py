@@ -27,7 +27,7 @@ def made():
     """The trace, and what is in it."""
     folder = os.environ["TMP"]
     subprocess.run([*CC, "-std=gnu11", "-O1", "-D_GNU_SOURCE=", "-Isrc", "-Iinclude", "-Itests", TESTS + "/chrome/make_trace.c", O + "/libct.a",
-                    "-lz", "-lseccomp", "-l:libstdc++.a", "-lpthread", "-ldl", "-lm", "-o", folder + "/make_trace"], check=True)
+                    "-lz", "-lseccomp", "-l:libiberty.a", "-l:libstdc++.a", "-lpthread", "-ldl", "-lm", "-o", folder + "/make_trace"], check=True)
     wanted = json.loads(subprocess.check_output([folder + "/make_trace", folder + "/trace.json"]))
     return folder + "/trace.json", wanted
 
