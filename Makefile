@@ -225,9 +225,9 @@ deps: ## install what the build needs (Debian 12, Ubuntu 24.04)
 PROGRAM      ?= $(O)/cudatrace
 DOCUMENTS_BY ?= $(PROGRAM)
 $(O)/cudatrace.1: $(DOCUMENTS_BY)
-	$(Q)$< --man > $@
+	$(Q)mkdir -p $(@D) && $< --man > $@
 $(O)/completion.%: $(DOCUMENTS_BY)
-	$(Q)$< --completion=$* > $@
+	$(Q)mkdir -p $(@D) && $< --completion=$* > $@
 
 $(O)/cudatrace.service: dist/cudatrace.service.in FORCE
 	$(Q)sed "s|@PREFIX@|$(PREFIX)|" $< | $(put)

@@ -114,10 +114,10 @@ others_long()
 	src=$TMP/src
 	mkdir "$src"
 	if git rev-parse --git-dir >/dev/null 2>&1; then
-		git ls-files -z --cached --others --exclude-standard -- Makefile src include bpf inject nvml vmlinux tools tests/fake tests/cases tests/fuzz tests/inject |
+		git ls-files -z --cached --others --exclude-standard -- Makefile dist src include bpf inject nvml nvtx vmlinux tools tests/fake tests/cases tests/fuzz tests/inject |
 			while IFS= read -r -d '' t; do [ -e "$t" ] && printf '%s\0' "$t"; done | tar cf - --null -T - | tar xf - -C "$src"
 	else
-		cp -r Makefile src include bpf inject nvml vmlinux tools tests "$src/"
+		cp -r Makefile dist src include bpf inject nvml nvtx vmlinux tools tests "$src/"
 	fi
 	if (cd "$src" && env -u O GIT_CEILING_DIRECTORIES="$TMP" GIT_DIR=/nowhere make -j2 OPT=-O0 >"$TMP/make.log" 2>&1); then
 		pass 'without git: builds'
