@@ -99,7 +99,7 @@ def served(tree, tmp, name):
     try:
         until(lambda: get(port, "healthz") is not None or daemon.poll() is not None, 20)
         text = get(port, "metrics")
-        until(lambda: "/v1/metrics" in (tmp / "got").read_text() or daemon.poll() is not None, 10)
+        until(lambda: (tmp / "got").exists() and "/v1/metrics" in (tmp / "got").read_text() or daemon.poll() is not None, 10)
         daemon.send_signal(signal.SIGTERM)
         assert daemon.wait(60) == 0
     finally:
