@@ -2,12 +2,9 @@
 #include "model.h"
 
 #include "collective.h"
-#include "driver.h"
 #include "event_table.h"
-#include "gpu.h"
 #include "gpu_stats.h"
-#include "meaning.h"
-#include "ranks.h"
+#include "model_priv.h"
 
 #include "record/check.h"
 #include "util/clock.h"
@@ -15,22 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
-
-/* What a GPU executed waits so long for its call. */
-#define GPU_WAIT_NS 1000000000ull
-
-struct model {
-	struct model_opts opts;
-	struct procs procs;
-	struct kernel_names *names;
-	struct driver driver;
-	struct stacks *stacks;
-	struct ranges ranges;
-	struct ranks ranks;
-	struct meaning meanings[CT_MAX_FUNCS];
-	uint64_t bad_cnt;
-	uint64_t filtered_cnt;
-};
 
 struct model *model__new(const struct model_opts *opts)
 {
@@ -234,162 +215,14 @@ void model__python(const struct model *m, struct trace_end *end)
 	stacks__python(m->stacks, &end->python);
 }
 
-/* --- --gpu-time --- */
-
-/* Its call is there, or will not come any more. */
-static void give_gpu(struct model *m, const struct ct_gpu_run *g, struct proc *p, struct thread *t,
-		     struct gpu_call *call)
-{
-	const struct handle *h = p && g->name_id ? handles__get(&p->gpu_names, g->name_id) : NULL;
-	const struct kernel_name *name = h ? (h->name ? h->name : h->read) : NULL;
-	struct gpu_join *j = &m->procs.gpu;
-	struct trace_event ev;
-
-	gpu_event(&ev, g, name ? name->demangled : NULL,
-		  name && name->mangled != name->demangled ? name->mangled : NULL, call);
-	ev.comm = t ? t->comm : "";
-	if (!call) {
-		j->no_call_cnt++;
-	} else {
-		j->timed_cnt += call->is_launch && !call->timed;
-		call->timed = true;
-	}
-	m->opts.fn(m->opts.ctx, &ev);
-}
-
-static struct thread *find_thread(struct proc *p, uint32_t tid)
-{
-	struct thread *t = NULL;
-
-	if (p)
-		HASH_FIND(hh, p->threads, &tid, sizeof(tid), t);
-	return t;
-}
-
-static void give_alone(struct model *m, const struct ct_gpu_run *g)
-{
-	struct proc *p = procs__find(&m->procs, g->rec.pid);
-
-	give_gpu(m, g, p, find_thread(p, g->rec.tid), NULL);
-}
-
-static void give_first(struct model *m)
-{
-	give_alone(m, gpu_join__first(&m->procs.gpu));
-	gpu_join__drop_first(&m->procs.gpu);
-}
-
-static void on_gpu_run(struct model *m, const void *data, const struct raw *raw)
-{
-	const struct ct_gpu_run *g = data;
-	struct proc *p = procs__find(&m->procs, g->rec.pid);
-	struct thread *t = find_thread(p, g->rec.tid);
-	const struct ct_gpu_run *first;
-	struct gpu_call *call = NULL;
-	bool later = true;
-
-	if (!m->opts.gpu_time || g->what >= CT_RUN_WHAT_CNT || g->end_ns < g->rec.ts_ns) {
-		m->bad_cnt++;
-		return;
-	}
-	while ((first = gpu_join__first(&m->procs.gpu)) &&
-	       first->sent_ns + GPU_WAIT_NS < g->sent_ns)
-		give_first(m);
-	if (g->call_ns && t && t->gpu_calls)
-		call = gpu_calls__find(t->gpu_calls, g->call_ns, &later);
-	if (call || !g->call_ns || !later) {
-		give_gpu(m, g, p, t, call);
-		return;
-	}
-	if (gpu_join__wait(&m->procs.gpu, g))
-		return;
-	if (gpu_join__first(&m->procs.gpu))
-		give_first(m);
-	if (!gpu_join__wait(&m->procs.gpu, g))
-		give_alone(m, g);
-}
-
-struct given {
-	struct model *m;
-	struct proc *p;
-	struct thread *t;
-	const struct trace_event *ev;
-	uint32_t pid;
-};
-
-/* In the call that has come. */
-static bool give_in_call(const struct ct_gpu_run *g, void *arg)
-{
-	const struct given *to = arg;
-	bool later;
-
-	if (g->rec.pid != to->ev->pid || g->rec.tid != to->ev->tid ||
-	    g->call_ns < to->ev->start_ns || g->call_ns > to->ev->end_ns)
-		return false;
-	give_gpu(to->m, g, to->p, to->t, gpu_calls__find(to->t->gpu_calls, g->call_ns, &later));
-	return true;
-}
-
-static bool give_of_process(const struct ct_gpu_run *g, void *arg)
-{
-	const struct given *to = arg;
-
-	if (g->rec.pid != to->pid)
-		return false;
-	give_alone(to->m, g);
-	return true;
-}
-
-/* is_line: it is in the trace. */
-static void add_gpu_call(struct model *m, struct proc *p, struct thread *t,
-			 const struct trace_event *ev, bool is_line)
-{
-	struct given to = {.m = m, .p = p, .t = t, .ev = ev};
-
-	if (!m->opts.gpu_time || !gpu_is_wanted(ev))
-		return;
-	if (!t->gpu_calls)
-		t->gpu_calls = calloc(1, sizeof(*t->gpu_calls));
-	if (!t->gpu_calls)
-		return;
-	gpu_calls__add(&m->procs.gpu, t->gpu_calls, ev, is_line);
-	if (m->procs.gpu.waiting_cnt)
-		gpu_join__take(&m->procs.gpu, give_in_call, &to);
-}
-
-static void end_gpu(struct model *m, uint32_t pid)
-{
-	struct given to = {.m = m, .pid = pid};
-
-	gpu_join__take(&m->procs.gpu, give_of_process, &to);
-}
+/* --- --nvtx --- */
 
 void model__flush(struct model *m)
 {
 	for (struct proc *p = m->procs.by_pid; p; p = p->hh.next)
 		ranges__unfinished(&m->ranges, p, 0);
-	while (gpu_join__first(&m->procs.gpu))
-		give_first(m);
+	model__gpu_flush(m);
 }
-
-void model__gpu(const struct model *m, struct trace_end *end)
-{
-	const struct gpu_join *j = &m->procs.gpu;
-	const struct proc *p;
-	const struct thread *t;
-
-	if (!m->opts.gpu_time)
-		return;
-	end->gpu.launches_timed = j->timed_cnt;
-	end->gpu.launches_untimed = j->missing_cnt;
-	end->gpu.no_call = j->no_call_cnt;
-	for (p = m->procs.by_pid; p; p = p->hh.next)
-		for (t = p->threads; t; t = t->hh.next)
-			if (t->gpu_calls)
-				end->gpu.launches_untimed += gpu_calls__missing(t->gpu_calls);
-}
-
-/* --- --nvtx --- */
 
 static void add_range(const struct thread *t, struct trace_event *ev)
 {
@@ -447,7 +280,7 @@ static void on_call(struct model *m, const void *rec, const struct raw *checked)
 	}
 	if (!ev.entry_only && event_duration_ns(&ev) < m->opts.min_duration_ns) {
 		m->filtered_cnt++;
-		add_gpu_call(m, p, t, &ev, false);
+		model__gpu_call(m, p, t, &ev, false);
 		return;
 	}
 	if (m->opts.python)
@@ -457,7 +290,7 @@ static void on_call(struct model *m, const void *rec, const struct raw *checked)
 	if (raw->stack_cnt || raw->python_cnt)
 		add_stack(m, p, raw, &ev);
 	m->opts.fn(m->opts.ctx, &ev);
-	add_gpu_call(m, p, t, &ev, true);
+	model__gpu_call(m, p, t, &ev, true);
 }
 
 static void on_thread(struct model *m, const void *data, const struct raw *raw)
@@ -502,7 +335,7 @@ static void on_process(struct model *m, const struct ct_task *rec, const char *o
 	memcpy(comm, rec->comm, sizeof(rec->comm));
 	if (p && rec->rec.kind != CT_REC_FORK)
 		ranges__unfinished(&m->ranges, p, rec->rec.ts_ns);
-	end_gpu(m, rec->rec.pid);
+	model__gpu_end(m, rec->rec.pid);
 	if (rec->rec.kind != CT_REC_FORK)
 		ranks__ended(&m->ranks, rec->rec.pid);
 	/* A new process, too: its id may be one whose exit was lost. */
@@ -621,6 +454,11 @@ static void on_ctxsw(struct model *m, const void *data, const struct raw *raw)
 	ev.ctxsw.began_before = rec->rec.flags & CT_CTXSW_F_BEFORE;
 	ev.ctxsw.missed = rec->missed;
 	m->opts.fn(m->opts.ctx, &ev);
+}
+
+static void on_gpu_run(struct model *m, const void *data, const struct raw *raw)
+{
+	model__gpu_run(m, data);
 }
 
 static void on_gpu(struct model *m, const void *data, const struct raw *raw)

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#ifndef MODEL_PRIV_H
+#define MODEL_PRIV_H
+
+#include "driver.h"
+#include "meaning.h"
+#include "model.h"
+#include "ranks.h"
+
+struct model {
+	struct model_opts opts;
+	struct procs procs;
+	struct kernel_names *names;
+	struct driver driver;
+	struct stacks *stacks;
+	struct ranges ranges;
+	struct ranks ranks;
+	struct meaning meanings[CT_MAX_FUNCS];
+	uint64_t bad_cnt;
+	uint64_t filtered_cnt;
+};
+
+/* model_gpu.c: --gpu-time */
+/* What a GPU executed is handed out with its call, which may come later. */
+void model__gpu_run(struct model *m, const struct ct_gpu_run *g);
+/* A call that a GPU may execute something for. is_line: it is in the trace. */
+void model__gpu_call(struct model *m, struct proc *p, struct thread *t,
+		     const struct trace_event *ev, bool is_line);
+/* No call of the process comes any more; and none at all. */
+void model__gpu_end(struct model *m, uint32_t pid);
+void model__gpu_flush(struct model *m);
+
+#endif /* MODEL_PRIV_H */
