@@ -7,7 +7,7 @@
  *	cuMemAlloc_v2      memory    alloc   yes     3.2    yes
  *	    out CUdeviceptr *dptr, size_t bytesize
  */
-#include "cmd.h"
+#include "list_priv.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -17,33 +17,12 @@
 #include <unistd.h>
 
 #include "attach/find/elf.h"
-#include "attach/find/target.h"
-#include "decode/cuda.h"
-#include "decode/fnset.h"
 #include "list.h"
 #include "util/log.h"
-#include "util/out.h"
 #include "util/plain.h"
 
 #define LIST_COLUMNS 100
 #define ARGS_INDENT  4
-
-/* Everything that is printed is put together here first. */
-struct list {
-	const struct opts *o;
-	struct out *out;
-	struct fnset *set;
-	unsigned *ids; /* rows that are shown */
-	unsigned id_cnt;
-	/* The files that the rows are compared with, one of a family. */
-	struct target_libs found;
-	struct list_lib {
-		const char *path; /* NULL: none */
-		struct elf_lib *elf;
-	} libs[API_CNT];
-	bool any;	/* is there */
-	bool *exported; /* by id */
-};
 
 /* The file */
 
@@ -103,11 +82,6 @@ static void find_system_lib(struct list *l)
 	}
 }
 
-static const struct list_lib *lib_of(const struct list *l, const struct api_fn *fn)
-{
-	return &l->libs[fn->api];
-}
-
 /* Adds the rows of symbols that the table does not have. */
 static int match_lib(struct list *l)
 {
@@ -155,121 +129,6 @@ static int choose(struct list *l)
 	return 0;
 }
 
-static bool is_in(const struct api_fn *fn, enum api_detail d)
-{
-	return !api_at(fn->api)->is_asked && api_fn_detail(fn) <= d;
-}
-
-static bool is_default(const struct api_fn *fn)
-{
-	return is_in(fn, DETAIL_NORMAL);
-}
-
-/* JSON */
-
-static const char *dir_name(enum cuda_dir dir)
-{
-	static const char *const names[] = {
-		[DIR_IN] = "in",
-		[DIR_OUT] = "out",
-		[DIR_INOUT] = "inout",
-		[DIR_IN_PTR] = "in_pointer",
-		[DIR_IN_STR] = "in_string",
-		[DIR_OUT_STR] = "out_string",
-		[DIR_OUT_PSTR] = "out_string_pointer",
-		[DIR_IN_ARR] = "in_array",
-		[DIR_OUT_ARR] = "out_array",
-	};
-
-	return dir < sizeof(names) / sizeof(names[0]) && names[dir] ? names[dir] : "in";
-}
-
-static const char *type_name(const struct api_arg *arg)
-{
-	bool is_string =
-		arg->dir == DIR_IN_STR || arg->dir == DIR_OUT_STR || arg->dir == DIR_OUT_PSTR;
-
-	return is_string || !arg->type ? "char" : arg->type->name;
-}
-
-static void put_json_str(struct out *out, const char *s)
-{
-	out_json_str(out, s, strlen(s));
-}
-
-static void put_json_args(struct out *out, const struct api_fn *fn)
-{
-	out_lit(out, "\"args\":[");
-	for (unsigned i = 0; i < fn->arg_cnt; i++) {
-		const struct api_arg *arg = &fn->args[i];
-
-		out_str(out, i ? ",{\"name\":" : "{\"name\":");
-		put_json_str(out, arg->name);
-		out_lit(out, ",\"type\":");
-		put_json_str(out, type_name(arg));
-		out_lit(out, ",\"direction\":");
-		put_json_str(out, dir_name(arg->dir));
-		if ((arg->dir == DIR_IN_ARR || arg->dir == DIR_OUT_ARR) &&
-		    arg->count_arg < fn->arg_cnt) {
-			out_lit(out, ",\"count\":");
-			put_json_str(out, fn->args[arg->count_arg].name);
-		}
-		out_char(out, '}');
-	}
-	out_char(out, ']');
-}
-
-static void put_since(struct out *out, const struct api_fn *fn)
-{
-	out_u64(out, fn->since / 1000);
-	out_char(out, '.');
-	out_u64(out, fn->since % 1000 / 10);
-}
-
-static void put_json_row(const struct list *l, unsigned id)
-{
-	const struct api_fn *fn = fnset__fn(l->set, id);
-	struct out *out = l->out;
-
-	out_lit(out, "{\"symbol\":");
-	put_json_str(out, fn->symbol);
-	out_lit(out, ",\"name\":");
-	put_json_str(out, fn->name);
-	out_lit(out, ",\"api\":");
-	put_json_str(out, api_at(fn->api)->name);
-	out_lit(out, ",\"class\":");
-	put_json_str(out, api_class_name(fn->class));
-	out_lit(out, ",\"op\":");
-	put_json_str(out, api_op_name(fn->op));
-	out_str(out, is_default(fn) ? ",\"default\":true" : ",\"default\":false");
-	out_lit(out, ",\"detail\":");
-	put_json_str(out, detail_name(api_fn_detail(fn)));
-	out_str(out, fn->known ? ",\"known\":true" : ",\"known\":false");
-	out_lit(out, ",\"since\":");
-	if (fn->since) {
-		out_char(out, '"');
-		put_since(out, fn);
-		out_char(out, '"');
-	} else {
-		out_lit(out, "null");
-	}
-	out_lit(out, ",\"exported\":");
-	out_str(out, !lib_of(l, fn)->elf ? "null" : l->exported[id] ? "true" : "false");
-	out_char(out, ',');
-	put_json_args(out, fn);
-	out_char(out, '}');
-}
-
-static void print_json(const struct list *l)
-{
-	out_lit(l->out, "[\n");
-	for (unsigned i = 0; i < l->id_cnt; i++) {
-		put_json_row(l, l->ids[i]);
-		out_str(l->out, i + 1 < l->id_cnt ? ",\n" : "\n");
-	}
-	out_lit(l->out, "]\n");
-}
-
 /* Text */
 
 /* Names of an untrusted file end up on a terminal. */
@@ -298,7 +157,7 @@ static void format_arg(const struct api_fn *fn, const struct api_arg *arg, char 
 		[DIR_IN_ARR] = {"const ", " "},
 		[DIR_OUT_ARR] = {"out ", " "},
 	};
-	const char *type = type_name(arg), *after = forms[arg->dir].after;
+	const char *type = list_type_name(arg), *after = forms[arg->dir].after;
 	size_t len = strcspn(type, "[");
 	bool is_array = arg->dir == DIR_IN_ARR || arg->dir == DIR_OUT_ARR;
 	const char *count =
@@ -371,10 +230,10 @@ static void print_row(const struct list *l, const struct widths *w, unsigned id)
 	put_plain(out, fn->symbol, w->symbol + 2);
 	put_plain(out, api_class_name(fn->class), w->class + 2);
 	put_plain(out, api_op_name(fn->op), w->op + 2);
-	put_plain(out, is_default(fn) ? "yes" : "no", sizeof("TRACED  ") - 1);
+	put_plain(out, list_is_default(fn) ? "yes" : "no", sizeof("TRACED  ") - 1);
 	put_plain(out, since, l->any ? sizeof("SINCE  ") - 1 : 0);
 	if (l->any)
-		out_str(out, !lib_of(l, fn)->elf ? "-" : l->exported[id] ? "yes" : "no");
+		out_str(out, !list_lib_of(l, fn)->elf ? "-" : l->exported[id] ? "yes" : "no");
 	out_char(out, '\n');
 	print_args(out, fn);
 }
@@ -434,7 +293,7 @@ static void print_details(const struct list *l)
 		unsigned cnt = 0;
 
 		for (unsigned i = 0; i < l->id_cnt; i++)
-			cnt += is_in(fnset__fn(l->set, l->ids[i]), d);
+			cnt += list_is_in(fnset__fn(l->set, l->ids[i]), d);
 		snprintf(text, sizeof(text), "--detail=%-7s %4u  %s\n", detail_name(d), cnt,
 			 detail_text(d));
 		out_str(l->out, text);
@@ -447,7 +306,7 @@ static void print_counts(const struct list *l)
 	char text[256];
 
 	for (unsigned i = 0; i < l->id_cnt; i++)
-		on_cnt += is_default(fnset__fn(l->set, l->ids[i]));
+		on_cnt += list_is_default(fnset__fn(l->set, l->ids[i]));
 	snprintf(text, sizeof(text), "\n%u functions, %u of them traced by default.\n", l->id_cnt,
 		 on_cnt);
 	out_str(l->out, text);
@@ -580,7 +439,7 @@ static int list_api(const struct opts *o)
 	if (o->names)
 		print_names(&l);
 	else if (o->trace.json)
-		print_json(&l);
+		list_json(&l);
 	else
 		print_text(&l);
 	status = write_stdout(l.out) ? EXIT_FAILURE : EXIT_SUCCESS;
