@@ -6,11 +6,12 @@ usage: gpu_time.py CUDATRACE OUT_FOLDER [PART[:PROGRAM]...]    PART: programs, s
 import collections
 import json
 import os
-import random
 import shlex
 import statistics
 import subprocess
 import sys
+
+from turns import in_turn
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 KERNEL_TIMES = os.path.join(HERE, "kernel_times.py")
@@ -101,38 +102,10 @@ def sums(tracer, out, *only):
               f"{apart(ours):.3f}, of torch.profiler's by {apart(theirs):.3f}; the kernel that differs most, of those with over 1 %: {off}", flush=True)
 
 
-class Server:
-    def __init__(self, tracer, out, i, way, what):
-        self.way, self.path = way, os.path.join(out, f"gpu_time{i}.jsonl")
-        argv = [tracer, "-q", *shlex.split(way), "--jsonl", self.path, "--"] if way else []
-        self.proc = subprocess.Popen([*argv, sys.executable, KERNEL_TIMES, what, "--serve"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-
-    def rounds(self, n):
-        self.proc.stdin.write(f"{n}\n")
-        self.proc.stdin.flush()
-        return statistics.median(json.loads(self.proc.stdout.readline()))
-
-
 def cost(tracer, out, *only):
-    """Processes side by side, which work in turn, in another order each time."""
     ways = ["", "--probe=inject", "--probe=inject --gpu-time", "--probe=inject --gpu-time=nodes", "--probe=uprobe --gpu-time"]
     for what in only or ("gpt2", "graph"):
-        servers = [Server(tracer, out, i, way, what) for i, way in enumerate(ways * 2)]
-        for s in servers:
-            assert s.proc.stdout.readline() == "ready\n", s.way
-        turns = []
-        for _ in range(36):
-            took = collections.defaultdict(list)
-            for s in random.sample(servers, len(servers)):
-                took[s.way].append(s.rounds(1))
-            turns.append(took)
-        for s in servers:
-            s.proc.stdin.close()
-            s.proc.wait()
-        for way in ways:
-            ratios = sorted(statistics.mean(t[way]) / statistics.mean(t[""]) for t in turns)
-            print(f"{what:6} {way or 'untraced':34} {statistics.median(statistics.mean(t[way]) for t in turns):8.2f} ms a round, "
-                  f"{statistics.median(ratios):.3f} of untraced ({ratios[len(ratios) // 4]:.3f} to {ratios[-len(ratios) // 4]:.3f})", flush=True)
+        in_turn(tracer, out, ways, [KERNEL_TIMES, what], turns=36, name=what, unit="ms a round")
 
 
 def beside(tracer, out):

@@ -2,19 +2,16 @@
 """Traced by a library in the process, and by uprobes: the same calls? And what each costs.
 
 usage: inject.py CUDATRACE OUT_FOLDER [PROGRAM...]    PROGRAM: loop (of calls that do nothing), gpt2 (the cost, too), triton_add, cupy_mm, ... of this folder
-
-The cost: three processes for each way of tracing and three that are not traced make tokens, a few at a time, one
-process after the other, in another order each turn. What a process takes differs from start to start by some percent
-(where its memory lies), so that one process for each way shows nothing of less.
 """
 import collections
 import json
 import os
-import random
 import shlex
 import statistics
 import subprocess
 import sys
+
+from turns import in_turn
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 # Short turns, and many: how fast the machine is changes from second to second.
@@ -79,45 +76,15 @@ def loop(tracer, out):
         print(f"a call that does nothing: {way or 'untraced':28} {statistics.median(took[way]):7.1f} ns; tracing takes {cost:7.1f}", flush=True)
 
 
-class Server:
-    def __init__(self, tracer, out, i, way):
-        self.way, self.path = way, os.path.join(out, f"inject{i}.jsonl")
-        trace = [tracer, "-q", *shlex.split(way), "--jsonl", self.path, "--"] if way else []
-        self.proc = subprocess.Popen([*trace, sys.executable, os.path.join(HERE, "gpt2.py"), "--tokens", str(TOKENS), "--serve"],
-                                     stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-
-    def rounds(self):
-        self.proc.stdin.write(f"{ROUNDS}\n")
-        self.proc.stdin.flush()
-        return statistics.median(json.loads(self.proc.stdout.readline()))
-
-
 def gpt2(tracer, out):
-    servers = [Server(tracer, out, i, way) for i, way in enumerate(WAYS * PROCESSES)]
-    for s in servers:
-        assert s.proc.stdout.readline() == "ready\n", s.way
-    for s in servers:
-        s.rounds()
-    turns = []
-    for _ in range(TURNS):
-        took = collections.defaultdict(list)
-        for s in random.sample(servers, len(servers)):
-            took[s.way].append(s.rounds())
-        turns.append(took)
-    for s in servers:
-        s.proc.stdin.close()
-        s.proc.wait()
-    for way in WAYS:
-        ratios = sorted(statistics.mean(t[way]) / statistics.mean(t[""]) for t in turns)
-        print(f"{way or 'untraced':34} {statistics.median(statistics.mean(t[way]) for t in turns):.3f} ms a token, {statistics.median(ratios):.3f} of untraced "
-              f"({ratios[len(ratios) // 4]:.3f} to {ratios[-len(ratios) // 4]:.3f})", flush=True)
-    both = [s for s in servers[:len(WAYS)] if s.way in ("--probe=inject", "--probe=uprobe")]
-    compare("gpt2", {s.way: calls(s.path) for s in both})
-    for s in servers:
-        if s.way:
-            _, end = calls(s.path)
-            print(f"    {s.way:34} {account(end)}; it says {end['cost_ms']:.1f} ms", flush=True)
-            os.remove(s.path)
+    processes = in_turn(tracer, out, WAYS, [os.path.join(HERE, "gpt2.py"), "--tokens", str(TOKENS)], TURNS, ROUNDS, PROCESSES)
+    both = [p for p in processes[:len(WAYS)] if p.way in ("--probe=inject", "--probe=uprobe")]
+    compare("gpt2", {p.way: calls(p.path) for p in both})
+    for p in processes:
+        if p.way:
+            _, end = calls(p.path)
+            print(f"    {p.way:34} {account(end)}; it says {end['cost_ms']:.1f} ms", flush=True)
+            os.remove(p.path)
 
 
 def main():

@@ -8,13 +8,14 @@ import bisect
 import collections
 import json
 import os
-import random
 import re
 import shlex
 import statistics
 import subprocess
 import sys
 import time
+
+from turns import in_turn
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ENDS = ("python_calls", "python_early", "python_cut", "python_broken", "python_unread", "drops", "probe_cost_ns", "cost_share")
@@ -121,41 +122,12 @@ def modules(tracer, out):
               f"where not: {wrong.most_common(3)}", flush=True)
 
 
-class Server:
-    def __init__(self, tracer, out, i, way):
-        self.way = way
-        argv = [tracer, "-q", *shlex.split(way), "--jsonl", os.path.join(out, f"python{i}.jsonl"), "--"] if way else []
-        self.proc = subprocess.Popen([*argv, sys.executable, os.path.join(HERE, "gpt2.py"), "--serve"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-
-    def rounds(self, n):
-        self.proc.stdin.write(f"{n}\n")
-        self.proc.stdin.flush()
-        return statistics.median(json.loads(self.proc.stdout.readline()))
-
-
 def cost(tracer, out):
-    """Processes side by side, which work in turn, in another order each time."""
     ways = ["", "--probe=uprobe", "--probe=uprobe --python=launch", "--probe=uprobe --python"]
-    servers = [Server(tracer, out, i, way) for i, way in enumerate(ways * 2)]
-    for s in servers:
-        assert s.proc.stdout.readline() == "ready\n", s.way
-    turns = []
-    for _ in range(8):
-        took = collections.defaultdict(list)
-        for s in random.sample(servers, len(servers)):
-            took[s.way].append(s.rounds(3))
-        turns.append(took)
-    for s in servers:
-        s.proc.stdin.close()
-        s.proc.wait()
-    for i, way in enumerate(ways):
-        ratios = sorted(statistics.mean(t[way]) / statistics.mean(t[""]) for t in turns)
-        end = {}
-        if way:
-            with open(os.path.join(out, f"python{i}.jsonl"), encoding="utf-8") as f:
-                end = json.loads(collections.deque(f, 1)[0])
-        print(f"{way or 'untraced':34} {statistics.median(statistics.mean(t[way]) for t in turns):8.3f} ms a token, {statistics.median(ratios):.3f} of untraced "
-              f"({ratios[len(ratios) // 4]:.3f} to {ratios[-len(ratios) // 4]:.3f}) { {k: end[k] for k in ENDS if k in end} }", flush=True)
+    for p in in_turn(tracer, out, ways, [os.path.join(HERE, "gpt2.py"), "--tokens", "10"], turns=40)[1:len(ways)]:
+        with open(p.path, encoding="utf-8") as f:
+            end = json.loads(collections.deque(f, 1)[0])
+        print(f"    {p.way:34}", {k: end[k] for k in ENDS if k in end}, flush=True)
 
 
 def main():
