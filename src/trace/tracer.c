@@ -20,6 +20,8 @@
 #include <time.h>
 #include <unistd.h>
 
+/* Lines for people; the trace has all. */
+#define GPU_WARNINGS_MAX 16
 /* Between looks at whether there is more. */
 #define DRAIN_BATCH 16384
 
@@ -345,8 +347,11 @@ void tracer__gpu_state(struct tracer *t, pid_t pid, const char *comm, const stru
 	ev.tracer.why = why;
 	if (gpu->state == CT_CUPTI_ON)
 		dbg("--gpu-time: %s", why);
-	else
-		warn("--gpu-time: %s: everything else is traced", why);
+	else if (t->gpu_warned_cnt++ < GPU_WARNINGS_MAX)
+		warn("--gpu-time: %s: everything else is traced%s", why,
+		     t->gpu_warned_cnt < GPU_WARNINGS_MAX
+			     ? ""
+			     : "; of further processes it is not said");
 	t->o.fn(t->o.ctx, &ev);
 }
 

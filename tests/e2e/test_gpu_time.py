@@ -373,11 +373,11 @@ def for_all():
         yield folder
 
 
-def opted_in(d, counts, *argv, **kwargs):
+def opted_in(d, counts, *argv, **more):
     """A program that loads the daemon's library, as in a pod: in another network namespace, and of another user."""
     env = {**os.environ, "LD_LIBRARY_PATH": f"{FAKE}:{O}/cupti", "CUDA_INJECTION64_PATH": f"{d.folder}/libcudatrace-inject.so",
-           "FAKE_CUPTI_COUNTS": str(counts)}
-    return subprocess.run(["unshare", "--net", "setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", *argv], env=env, check=True, **kwargs)
+           "FAKE_CUPTI_COUNTS": str(counts), **more}
+    return subprocess.run(["unshare", "--net", "setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", *argv], env=env, check=True)
 
 
 def test_daemon(for_all):
@@ -428,6 +428,17 @@ def test_daemon_of_a_process_that_is_off(for_all):
     assert counts.read_text() and d.metric("cudatrace_gpu_executions_total") == 0
     d.stop()
     assert not [line for f in (for_all / "files").iterdir() for line in f.read_text().splitlines() if '"type":"gpu"' in line]
+
+
+def test_daemon_says_it_so_often(for_all):
+    """Whoever starts programs does not fill the log."""
+    needs_tracing()
+    d = Daemon(for_all)
+    for _ in range(18):
+        opted_in(d, for_all / "counts", SAMPLE, "--quiet", "--tokens", "1", "--layers", "1", FAKE_CUPTI="taken")
+    d.stop()
+    said = [line for line in d.log.read_text().splitlines() if "--gpu-time: process" in line]
+    assert len(said) == 16 and said[-1].endswith("of further processes it is not said"), said
 
 
 @pytest.mark.parametrize("value", ["trace.gpu_time=yes", "trace.inject_folder=here"])
