@@ -254,11 +254,33 @@ static void used(const struct meaning *m, struct trace_event *ev, struct proc *p
 	}
 	if (c)
 		show_kernel(m, ev, t, c->version);
+	/* ncclBcast() is ncclBroadcast() in itself. */
+	if (t->nccl && ev->api_depth && t->nccl->launched_in == ev->id)
+		t->nccl->launched_in = ev->parent_id;
 	if (!t->nccl || !t->nccl->depth)
 		return;
 	ev->coll.group = t->nccl->id;
 	t->nccl->calls += counts && !ev->api_depth;
 	t->nccl->version = c ? c->version : 0;
+}
+
+bool collective__in_flight(const struct meaning *m, struct proc *p, const __u64 words[CT_MAX_WORDS],
+			   struct rank_begun *b)
+{
+	const struct comm *c;
+
+	if (!op_does(m->fn->op, DOES_COLLECTIVE) || m->comm < 0 || m->word[m->comm] < 0)
+		return false;
+	c = comms__find(&p->comms, words[m->word[m->comm]]);
+	if (!c || !c->hash || !c->nranks)
+		return false;
+	*b = (struct rank_begun){.hash = c->hash,
+				 .seq = c->seq + 1,
+				 .rank = c->rank,
+				 .pid = p->pid,
+				 .op = api_op_name(m->fn->op),
+				 .partial = c->partial};
+	return true;
 }
 
 static void begin_group(struct trace_event *ev, struct thread *t)

@@ -5,10 +5,16 @@
 #define MODEL_COLLECTIVE_H
 
 #include "meaning.h"
+#include "ranks.h"
 
 void collective__init(struct meaning *m);
 void collective__apply(const struct meaning *m, struct trace_event *ev, struct proc *p,
 		       struct thread *t);
+
+/* A call that has not returned: which collective it is. false: it is none, or of a communicator of
+ * which too little is known. */
+bool collective__in_flight(const struct meaning *m, struct proc *p, const __u64 words[CT_MAX_WORDS],
+			   struct rank_begun *b);
 
 /* A kernel, maybe of NCCL: what it runs is its caller's algorithm. */
 void collective__launched(const struct meaning *m, const struct trace_event *ev, struct thread *t);

@@ -41,6 +41,11 @@ static struct comm *add(struct comms *cs, uint64_t handle)
 	return c;
 }
 
+const struct comm *comms__find(struct comms *cs, uint64_t handle)
+{
+	return find(cs, handle);
+}
+
 static void reset(struct comm *c)
 {
 	c->hash = c->seq = 0;
@@ -95,6 +100,14 @@ void comms__drop(struct comms *cs, uint64_t handle)
 	HASH_DEL(cs->by_handle, c);
 	free(c);
 	quota__give(cs->quota, &cs->share, 1);
+}
+
+void comms__lost(struct comms *cs)
+{
+	struct comm *c, *tmp;
+
+	HASH_ITER (hh, cs->by_handle, c, tmp)
+		c->partial = true;
 }
 
 void comms__clear(struct comms *cs)

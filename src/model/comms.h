@@ -22,7 +22,7 @@ struct comm {
 	uint32_t rank, nranks; /* nranks 0: not known */
 	uint32_t version;      /* of the library; 0: not known */
 	uint64_t seq;
-	bool partial; /* it was there before the trace */
+	bool partial; /* it was there before the trace, or calls were lost: seq is no other's */
 	UT_hash_handle hh;
 };
 
@@ -50,11 +50,15 @@ bool comm_is_sound(const struct ct_comm *c);
 
 /* One that has just been made, whatever had its handle before. NULL: there is no room. */
 struct comm *comms__made(struct comms *cs, uint64_t handle);
+/* One that is known; NULL: it is not. */
+const struct comm *comms__find(struct comms *cs, uint64_t handle);
 /* One that a call names; what is not known was there before the trace. NULL: no room. */
 struct comm *comms__get(struct comms *cs, uint64_t handle);
 /* What its memory says. Another hash: it is another communicator at the same address. */
 void comm__learn(struct comms *cs, struct comm *c, const struct ct_comm *mem);
 void comms__drop(struct comms *cs, uint64_t handle);
+/* Calls were lost: what was counted until now is counted no further. */
+void comms__lost(struct comms *cs);
 void comms__clear(struct comms *cs);
 
 #endif /* MODEL_COMMS_H */

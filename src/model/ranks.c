@@ -56,42 +56,58 @@ static struct rank_comm *comm_of(struct ranks *rs, uint64_t hash)
 	return c;
 }
 
-static struct rank *rank_of(struct rank_comm *c, const struct trace_event *ev)
+static struct rank *rank_of(struct rank_comm *c, const struct rank_begun *b)
 {
 	struct rank *k = c->ranks;
 
 	for (; k < c->ranks + c->rank_cnt; k++)
-		if (k->rank == ev->coll.rank && k->pid == ev->pid && !k->ended)
+		if (k->rank == b->rank && k->pid == b->pid && !k->ended)
 			return k;
 	if (c->rank_cnt == RANKS_MAX)
 		return NULL;
 	c->rank_cnt++;
-	*k = (struct rank){.rank = ev->coll.rank, .pid = ev->pid};
+	*k = (struct rank){.rank = b->rank, .pid = b->pid};
 	return k;
+}
+
+void ranks__begun(struct ranks *rs, const struct rank_begun *b)
+{
+	struct rank_comm *c = comm_of(rs, b->hash);
+	struct rank *k = c ? rank_of(c, b) : NULL;
+	unsigned i = b->seq % AHEAD;
+
+	if (!k)
+		return;
+	c->partial |= b->partial;
+	if (b->seq <= k->seq)
+		return;
+	k->seq = b->seq;
+	if (c->begun[i].seq >= b->seq)
+		return;
+	c->begun[i].seq = b->seq;
+	c->begun[i].first_ns = b->ns;
+	c->begun[i].op = b->op;
 }
 
 void ranks__event(struct ranks *rs, const struct trace_event *ev)
 {
-	bool counts = ev->coll.seq, made = ev->fn->op == OP_INIT;
-	struct rank_comm *c;
-	struct rank *k;
-	unsigned i = ev->coll.seq % AHEAD;
+	const struct rank_begun b = {
+		.hash = ev->coll.hash,
+		.seq = ev->coll.seq,
+		.rank = ev->coll.rank,
+		.pid = ev->pid,
+		.op = ev->op,
+		.ns = ev->start_ns,
+		.partial = ev->coll.seq_partial,
+	};
 
-	if (!(ev->has & HAS_COMM) || !ev->coll.nranks || (!counts && !made))
-		return;
-	c = comm_of(rs, ev->coll.hash);
-	k = c ? rank_of(c, ev) : NULL;
-	if (!k)
-		return;
-	c->partial |= ev->coll.seq_partial;
-	if (!counts || ev->coll.seq <= k->seq)
-		return;
-	k->seq = ev->coll.seq;
-	if (c->begun[i].seq >= ev->coll.seq)
-		return;
-	c->begun[i].seq = ev->coll.seq;
-	c->begun[i].first_ns = ev->start_ns;
-	c->begun[i].op = ev->op;
+	if (ev->has & HAS_COMM && ev->coll.nranks && (b.seq || ev->fn->op == OP_INIT))
+		ranks__begun(rs, &b);
+}
+
+bool ranks__any(const struct ranks *rs)
+{
+	return rs->by_hash;
 }
 
 static void drop(struct ranks *rs, struct rank_comm *c)
@@ -114,6 +130,14 @@ void ranks__ended(struct ranks *rs, uint32_t pid)
 		if (!alive)
 			drop(rs, c);
 	}
+}
+
+void ranks__lost(struct ranks *rs)
+{
+	struct rank_comm *c, *tmp;
+
+	HASH_ITER (hh, rs->by_hash, c, tmp)
+		c->partial = true;
 }
 
 static void list(const struct rank_comm *c, uint64_t seq, bool in, char *buf, size_t size)

@@ -26,11 +26,24 @@ struct rank_wait {
 	bool over;
 };
 
+/* A collective that a rank has begun; seq 0: it has made the communicator. */
+struct rank_begun {
+	uint64_t hash, seq;
+	uint32_t rank, pid;
+	const char *op;
+	uint64_t ns;
+	bool partial; /* seq is no other rank's */
+};
+void ranks__begun(struct ranks *rs, const struct rank_begun *b);
 /* Of a call on a communicator, or one that made it. */
 void ranks__event(struct ranks *rs, const struct trace_event *ev);
+/* Is there a communicator of which ranks could wait for each other? */
+bool ranks__any(const struct ranks *rs);
 /* Its ranks come to no collective any more: they are waited for all the same, by those that live.
  */
 void ranks__ended(struct ranks *rs, uint32_t pid);
+/* Calls were lost: those communicators are looked at no longer. */
+void ranks__lost(struct ranks *rs);
 /* Each wait that is RANKS_HANG_NS old is given once, and once when it is over. */
 void ranks__look(struct ranks *rs, uint64_t now, void (*fn)(void *ctx, const struct rank_wait *w),
 		 void *ctx);

@@ -21,6 +21,7 @@ static void tell_drops(struct session *s, uint64_t now, unsigned i)
 	if (cnt <= before)
 		return;
 	s->drops_told[i] = cnt;
+	model__calls_lost(s->t.model);
 	tell(s, now, source->ops->name, cnt - before, source->ops->why);
 }
 

@@ -128,6 +128,16 @@ def test_hang_is_said(ranks, tmp_path):
     assert len(re.findall(pattern, ran.err)) == 1, ran
 
 
+def test_hang_in_the_call(ranks, tmp_path):
+    """A rank that waits for the others in its call, as it does in the first one of a communicator: it has no record yet."""
+    path = str(tmp_path / "t.jsonl")
+    ran = cudatrace("--jsonl", path, "--no-summary", "--", ranks, 2, 1, "block=0:9000", "late=1:8000", env=ENV)
+    assert ran.status == 0, ran
+    said = [e["why"] for e in Trace(path).ev if e["type"] == "tracer" and e["op"] == "hang"]
+    assert len(said) == 2 and re.search(r"^collective 1 \(all_reduce\) .* waits for [56]\.\d s: rank 0 in it, not begun by 1$", said[0]), said
+    assert "goes on" in said[1], said
+
+
 def test_different(ranks, tmp_path):
     """What has the same number and is another collective is not joined."""
     comm, = report(traced(tmp_path, ranks, 2, 5, "other=1"))["communication"]["communicators"]

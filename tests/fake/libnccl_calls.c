@@ -9,6 +9,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define MANY	   64
 #define SMALL_SZ   65536
@@ -76,6 +77,15 @@ static int add(const struct part *p)
 	return SUCCESS;
 }
 
+/* As while ranks connect: FAKE_NCCL_BLOCK_MS in each collective. */
+static void block(void)
+{
+	const char *ms = getenv("FAKE_NCCL_BLOCK_MS");
+
+	if (ms)
+		usleep(atoi(ms) * 1000);
+}
+
 static int collective(unsigned func, const void *buff, size_t count, int type, int rank,
 		      struct comm *comm, void *stream)
 {
@@ -87,6 +97,7 @@ static int collective(unsigned func, const void *buff, size_t count, int type, i
 		return INVALID_ARGUMENT;
 	if (func != SEND_RECV && count * sizes[type] >= SMALL_SZ)
 		func += 2;
+	block();
 	err = add(&(struct part){comm, stream, func});
 	return err || comm->blocking ? err : IN_PROGRESS;
 }

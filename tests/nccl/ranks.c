@@ -5,12 +5,13 @@
  *   late=RANK:MS   it comes that much later to each collective
  *   stop=RANK:SEQ[:MS]  it makes none from that one on, and stays; so do the others; all are ended
  *                  after so long (1500)
+ *   block=RANK:MS  each of its collectives takes so long in its call
  *   split          another communicator of each two ranks, with two broadcasts
  *   wait           print "ready" and wait for the end of stdin before the first collective
- *   begin          each rank prints its process id when it has a context, and waits for the end of
- * stdin other=RANK     its third collective is another one than the others' The real library's
- * kernels wait for each other. Here the processes do, before each collective, so that a rank is
- * late by what it was told and not by what it was before.
+ *   begin          each rank prints its process id when it has a context, and waits for stdin's end
+ *   other=RANK     its third collective is another one than the others'
+ * The real library's kernels wait for each other. Here the processes do, before each collective, so
+ * that a rank is late by what it was told and not by what it was before.
  */
 #include "../cases/case.h"
 
@@ -30,6 +31,7 @@ static struct {
 static unsigned rank_cnt;
 static void *lib;
 static unsigned late_rank = -1, late_ms, stop_rank = -1, stop_seq, other_rank = -1;
+static unsigned block_rank = -1, block_ms;
 static unsigned stop_ms = 1500;
 static bool split, waits, begins;
 
@@ -76,6 +78,12 @@ static int be_rank(unsigned rank, unsigned rounds)
 	dptr p;
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (rank == block_rank) {
+		char ms[16];
+
+		snprintf(ms, sizeof(ms), "%u", block_ms);
+		setenv("FAKE_NCCL_BLOCK_MS", ms, 1);
+	}
 	case_open();
 	lib = dlopen("libnccl.so.2", RTLD_NOW);
 	if (!lib)
@@ -124,6 +132,7 @@ static void what(const char *arg)
 {
 	if (sscanf(arg, "late=%u:%u", &late_rank, &late_ms) == 2 ||
 	    sscanf(arg, "stop=%u:%u:%u", &stop_rank, &stop_seq, &stop_ms) >= 2 ||
+	    sscanf(arg, "block=%u:%u", &block_rank, &block_ms) == 2 ||
 	    sscanf(arg, "other=%u", &other_rank) == 1)
 		return;
 	split |= !strcmp(arg, "split");

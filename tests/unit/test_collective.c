@@ -279,6 +279,12 @@ static void test_algorithm(void **state)
 	runs(reduce(0x1000, &mem), NULL, NULL);
 	launch_of(258, false); /* the program's own */
 	runs(reduce(0x1000, &mem), NULL, NULL);
+	/* ncclBcast() calls ncclBroadcast(), which launches. */
+	launch_of(342, true);
+	r.depth = r.api_depth = 1;
+	r.parent = r.next_id + 1;
+	on_comm("ncclBroadcast", 0x1000, &mem, 8, ncclFloat32);
+	runs(on_comm("ncclBcast", 0x1000, &mem, 8, ncclFloat32), "RING", "LL");
 	mem.version = 23100;
 	launch_of(258, true);
 	runs(reduce(0x1000, &mem), NULL, NULL);

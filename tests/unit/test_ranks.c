@@ -79,6 +79,25 @@ static void test_waits(void **state)
 	assert_int_equal(look(300), 0);
 }
 
+/* A rank is behind because a call of its was lost: nothing is said of what there was then. */
+static void test_lost(void **state)
+{
+	for (uint32_t i = 0; i < 3; i++)
+		reduce(i, 1, 0);
+	reduce(0, 2, 1);
+	reduce(2, 2, 1);
+	assert_int_equal(look(10), 1);
+	ranks__lost(&rs);
+	assert_int_equal(look(11), 1);
+	assert_true(last.over);
+	assert_int_equal(look(100), 0);
+	/* Of another one it is. */
+	call("ncclCommInitRank", 0xdef, 1, 0, 100);
+	call("ncclAllReduce", 0xdef, 0, 1, 100);
+	assert_int_equal(look(110), 1);
+	assert_int_equal(last.hash, 0xdef);
+}
+
 /* Who has made the communicator and no collective yet is waited for, too. */
 static void test_first(void **state)
 {
@@ -146,7 +165,7 @@ static void test_many(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(test_waits), TEST(test_first),	 TEST(test_ended),
+		TEST(test_waits), TEST(test_lost),	 TEST(test_first), TEST(test_ended),
 		TEST(test_ahead), TEST(test_not_joined), TEST(test_many),
 	};
 

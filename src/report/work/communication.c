@@ -266,6 +266,14 @@ static void on_gpu(struct communication *x, const struct trace_event *ev)
 	call->timed = true;
 }
 
+/* A collective may have been among it: the numbers are no other rank's. */
+static void on_lost(struct communication *x)
+{
+	for (unsigned i = 0; i < x->keys.cnt; i++)
+		for (unsigned k = 0; x->comms[i] && k < x->comms[i]->rank_cnt; k++)
+			x->comms[i]->ranks[k].partial = true;
+}
+
 static void communication_event(void *a, const struct trace_event *ev)
 {
 	struct communication *x = a;
@@ -274,6 +282,8 @@ static void communication_event(void *a, const struct trace_event *ev)
 		on_gpu(x, ev);
 		return;
 	}
+	if (ev->kind == EVENT_TRACER && !strcmp(ev->op, "lost"))
+		on_lost(x);
 	if (ev->kind != EVENT_CALL || !ev->fn || ev->abandoned)
 		return;
 	if (call_does(ev, DOES_LAUNCH)) {
@@ -295,7 +305,17 @@ static void communication_event(void *a, const struct trace_event *ev)
 	}
 }
 
-/* The first collective that some are in and some are not. */
+/* Who has come to it: whoever is further has, though his line may have been left out or lost. */
+static uint64_t who_came(const struct coll_comm *c, const struct coll_slot *s)
+{
+	uint64_t who = s->who;
+
+	for (unsigned i = 0; i < c->rank_cnt; i++)
+		who |= (uint64_t)(c->ranks[i].seq > s->seq) << i;
+	return who;
+}
+
+/* The first collective that some have come to and some have not. */
 static void find_open(struct communication *x, struct coll_comm *c)
 {
 	uint64_t all = all_ranks(c);
@@ -305,11 +325,12 @@ static void find_open(struct communication *x, struct coll_comm *c)
 	for (unsigned i = 0; c->slots && i < SLOTS; i++) {
 		const struct coll_slot *s = &c->slots[i];
 
-		if (s->seq && s->who != all && (!c->open.seq || s->seq < c->open.seq))
+		if (s->seq && who_came(c, s) != all && (!c->open.seq || s->seq < c->open.seq))
 			c->open = *s;
 	}
 	if (!c->open.seq)
 		return;
+	c->open.who = who_came(c, &c->open);
 	waits = x->r->last_ns > c->open.first_ns ? x->r->last_ns - c->open.first_ns : 0;
 	if (waits < OPEN_NS) {
 		c->open.seq = 0;
