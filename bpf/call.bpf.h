@@ -64,6 +64,7 @@ static __always_inline __u32 call_begin(struct ct_thread *t, const struct ct_fra
 	c->ioctl_cnt = f->ioctl_cnt;
 	c->ioctl_ns = f->ioctl_ns;
 	c->off_cpu_ns = t->off_cpu_ns - f->off_cpu_ns;
+	c->operator_id = f->operator_id;
 	__builtin_memset(c->cap_len, 0, sizeof(c->cap_len));
 	__builtin_memcpy(c->words, f->words, REG_WORDS * 8);
 	if (word_cnt > REG_WORDS)
@@ -306,6 +307,8 @@ static __always_inline int call_enter(struct pt_regs *ctx, __u64 cookie, bool ma
 	level = call_level(t, spec);
 	if (level == CT_LEVEL_OFF)
 		return 1;
+	if (cfg.torch && spec->flags & CT_SPEC_F_TORCH && !torch_is_news(ctx, tid, spec->flags, sp))
+		return 1;
 	no_return = spec->flags & CT_SPEC_F_NO_RETURN;
 	depth = outer = t->depth;
 	/* Nothing hangs on the depth of a call that leaves no frame and no record. */
@@ -351,11 +354,13 @@ static __always_inline int call_enter(struct pt_regs *ctx, __u64 cookie, bool ma
 	else
 		call_number(t, f);
 	/* None: arguments are hidden, or there are none. */
-	if (spec->word_cnt && (level != CT_LEVEL_COUNT || spec->bytes_word))
+	if (spec->word_cnt && !(spec->flags & CT_SPEC_F_TORCH) &&
+	    (level != CT_LEVEL_COUNT || spec->bytes_word))
 		read_words(ctx, f, spec->word_cnt, spec->word_skip);
 	f->ioctl_cnt = 0;
 	f->ioctl_ns = 0;
 	f->off_cpu_ns = t->off_cpu_ns;
+	f->operator_id = torch_enter(ctx, t, f, spec, sp);
 	if (no_return) {
 		call_send_entry(ctx, t, f, outer, spec);
 		entry_cost(t, func_id, &timing, cookie, may_refuse, false);
@@ -529,6 +534,7 @@ static __always_inline void thread_end(__u32 tid)
 	__u32 pid, uid;
 	__u64 now;
 
+	operators_end(tid);
 	if (!t || !sum)
 		return;
 	if (t->depth) {

@@ -41,6 +41,7 @@
 #include "place.bpf.h"
 #include "inside.bpf.h"
 #include "thread.bpf.h"
+#include "torch.bpf.h"
 #include "call.bpf.h"
 #include "nv.bpf.h"
 #include "nv_sys.bpf.h"

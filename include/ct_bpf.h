@@ -27,9 +27,10 @@ struct ct_frame {
 	__u32 func_id;
 	__u32 lib_id;
 	__u64 ioctl_ns;
-	__u64 off_cpu_ns; /* of the thread when the call began */
-	__u32 timed_ns;	  /* what the program at the entry took; 0: the call is not timed */
-	__u32 found_ns;	  /* of that: see ct_cost_cfg */
+	__u64 off_cpu_ns;  /* of the thread when the call began */
+	__u64 operator_id; /* --torch */
+	__u32 timed_ns;	   /* what the program at the entry took; 0: the call is not timed */
+	__u32 found_ns;	   /* of that: see ct_cost_cfg */
 	__u32 ioctl_cnt;
 	__u8 flags;	/* CT_FRAME_F_* */
 	__u8 api;	/* the function's family */
@@ -37,7 +38,7 @@ struct ct_frame {
 	__u8 api_depth; /* and how many of those are of its family */
 	__u64 words[CT_MAX_WORDS];
 };
-_Static_assert(sizeof(struct ct_frame) == 64 + 8 * CT_MAX_WORDS, "ct_frame is part of the ABI");
+_Static_assert(sizeof(struct ct_frame) == 72 + 8 * CT_MAX_WORDS, "ct_frame is part of the ABI");
 
 /* Longest record: pointees stop when the next one would begin behind CT_OUT_SZ_MAX. */
 #define CT_OUT_SZ_MAX 2048
@@ -149,6 +150,49 @@ struct ct_python {
 _Static_assert(sizeof(struct ct_python) == 48, "ct_python is part of the ABI");
 #define CT_PYTHON_NONE 0xffff
 
+/*
+ * --torch. An operator that a thread is in, or was: it is over when another word lies where its
+ * return address did, or one of those of who called it, or when something begins above that place.
+ */
+#define CT_OPERATOR_CALLERS 4
+struct ct_operator {
+	__u64 place; /* of the return address; ret 0: stack pointer at its beginning */
+	__u64 ret;   /* 0: not known, and not looked at */
+	__u64 id;    /* call_id */
+	__u64 callers[CT_OPERATOR_CALLERS];  /* their return addresses; 0: no more */
+	__u8 caller_at[CT_OPERATOR_CALLERS]; /* so many words above the place */
+	__u32 pad;
+};
+#define CT_OPERATORS_MAX 64
+
+/* Words above an operator's return address among which those of its callers are looked for. */
+#define CT_OPERATOR_ABOVE 16
+struct ct_operator_above {
+	__u64 words[CT_OPERATOR_ABOVE];
+};
+
+/* Of a thread; value of the `operators` map, keyed by thread id. */
+struct ct_operators {
+	__u32 depth, pad;
+	struct ct_operator at[CT_OPERATORS_MAX];
+	struct ct_operator_above above; /* of the one that begins: too large for the BPF stack */
+};
+
+/* Key of the `torch_sites` map: a call of what each operator calls when it begins, by the distance
+ * of its return address from there, which is the same in all processes. */
+struct ct_site_key {
+	__u64 distance;
+	__u32 lib_id;
+	__u32 pad;
+};
+/* Where the operator's own return address is: so far above the stack pointer, or, when off is 0,
+ * right above what the frame pointer points to. */
+struct ct_site {
+	__u32 off;
+	__u32 arg_words; /* above the return address: arguments, and what aligns them */
+};
+#define CT_SITES_MAX 65536
+
 /* State of one thread; value of the `threads` map, keyed by thread id. Only the thread itself
  * writes it, so the counters need no atomics and exact accounting costs nothing; out is where a
  * record is put together, for the same reason: preemption cannot mix two. */
@@ -242,7 +286,7 @@ struct ct_comm_place {
 #define CT_COMM_PLACES 256
 
 /* Names that libraries' files begin with, of all families, with the NUL. */
-#define CT_STEMS_MAX 16
+#define CT_STEMS_MAX 20
 #define CT_STEM_SZ   24
 
 /* Set before load; constant for the verifier. */
@@ -269,6 +313,7 @@ struct ct_cfg {
 	/* nvidia:nvidia_dev_xid: where its fields are */
 	__u32 xid_dev_off, xid_code_off, xid_msg_off;
 	__u32 python; /* --python */
+	__u32 torch;  /* --torch */
 	__u32 inside; /* 1: libraries in the processes record calls, too */
 	__u32 fair;   /* 1: programs of all users are traced, and share the tables */
 	__u32 rows_max[CT_TABLE_CNT];		     /* sizes of the tables; 0: not filled */

@@ -40,7 +40,7 @@ _Static_assert(sizeof(struct ct_rec) == 24, "ct_rec is part of the ABI");
 /* Its return was not looked at (CT_SPEC_F_NO_RETURN): end_ns is its start. */
 #define CT_CALL_F_ENTRY_ONLY 4
 
-#define CT_CALL_FIXED_SZ 104
+#define CT_CALL_FIXED_SZ 112
 
 /* Frames of a user stack; the outer ones of a deeper stack are cut off. */
 #define CT_STACK_MAX 64
@@ -81,7 +81,8 @@ struct ct_call {
 	__u8 python;	 /* CT_PYTHON_F_* */
 	__u8 reserved2;
 	__u64 ioctl_ns;
-	__u64 off_cpu_ns; /* --sched: its thread was not running */
+	__u64 off_cpu_ns;  /* --sched: its thread was not running */
+	__u64 operator_id; /* --torch: call_id of the operator that it was made in, or 0 */
 	__s16 cap_len[CT_MAX_CAPS];
 	/* word_cnt are sent; pointees follow at words[word_cnt], then return addresses, from the
 	 * call's own on; of an entry, that may be there twice; then struct ct_python_frame,

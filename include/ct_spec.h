@@ -104,6 +104,13 @@ _Static_assert(sizeof(struct ct_cap) == 8, "ct_cap is part of the ABI");
 /* It takes much of the stack, and calls nothing of the program's: a call in it is on its stack,
  * however far below. */
 #define CT_SPEC_F_DEEP 512
+/* --torch: it says that an operator begins, or a node of autograd, or that none is there any more
+ * that began above it. Its words are those of bpf/torch.bpf.h. */
+#define CT_SPEC_F_OPERATOR 1024
+#define CT_SPEC_F_NODE	   2048
+#define CT_SPEC_F_AFTER	   4096
+#define CT_TORCH_WORDS	   2
+#define CT_SPEC_F_TORCH	   (CT_SPEC_F_OPERATOR | CT_SPEC_F_NODE | CT_SPEC_F_AFTER)
 
 struct ct_spec {
 	__u8 word_cnt;

@@ -84,6 +84,7 @@ static inline uint32_t call_fill(struct ct_call *c, const struct thread *t, uint
 	c->reserved2 = 0;
 	c->ioctl_ns = f->ioctl_ns;
 	c->off_cpu_ns = 0;
+	c->operator_id = 0;
 	memset(c->cap_len, 0, sizeof(c->cap_len));
 	/* Those of registers all, which is no branch: a frame has 0 where nothing is asked for. */
 #pragma GCC unroll 8

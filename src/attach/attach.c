@@ -147,6 +147,7 @@ int attach_lib__put_on(struct attach *a, struct lib_entry *e)
 	} else {
 		attach_lib__take_ids(a, e, elf);
 		tell_comm_place(a, e, elf);
+		attach_torch__take(a, e, elf);
 		e->owner = ++a->newest_owner;
 		e->places = places__new(a, elf, &e->lib, e->owner, NULL);
 		ret = e->places ? levels__fill(a) : -ENOMEM;
@@ -213,7 +214,7 @@ static void say_lingering(const struct attach *a)
 	pid_t holder = a->mech == MECH_PERF ? 0 : links__holder(&a->links);
 
 	if (holder)
-		warn("the probes stay, seeing nothing, until process %d lets go of its memory lock "
+		warn("the probes stay, doing nothing, until process %d releases its memory lock "
 		     "(it waits for something itself): cudatrace-links, process %d, takes them off "
 		     "then, and ends",
 		     (int)holder, (int)a->links.pid);
@@ -246,6 +247,7 @@ void attach__free(struct attach *a)
 	links__end(&a->links);
 	for (unsigned i = 0; i < a->lib_cnt; i++)
 		attach_lib__free(a, a->libs[i]);
+	attach_torch__free(a);
 	free(a->libs);
 	free(a->keys);
 	cudatrace_bpf__destroy(a->skel);

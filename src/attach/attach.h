@@ -14,6 +14,7 @@
 #include "decode/nv/nv_decode.h"
 
 struct attach;
+struct torch_lib;
 
 struct attach_opts {
 	enum mechanism mech; /* MECH_AUTO: the best that this kernel has */
@@ -73,6 +74,9 @@ void attach__set_inside(struct attach *a, pid_t pid, const struct ct_inside *in)
 /* Where the process's Python keeps its frames. Forgotten with its program; children have it, too.
  */
 void attach__set_python(struct attach *a, pid_t pid, const struct ct_python *py);
+
+/* --torch: what that libtorch_cpu calls its operators; NULL: it is none. Lives as long as a. */
+const struct torch_lib *attach__torch(const struct attach *a, unsigned lib_id);
 
 struct attach_lib {
 	unsigned id; /* lib_id of records */

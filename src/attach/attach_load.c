@@ -86,6 +86,7 @@ static int load_with(struct attach *a, const struct attach_opts *o, enum nv_prob
 		.wake_shift = wake_shift(a->ring_sz),
 		.wake_on_thread = o->stacks || o->python,
 		.python = o->python,
+		.torch = fnset__wants_api(o->fns, api_at(API_TORCH)),
 		.filter_uid = o->filter_uid,
 		.uid = o->uid,
 		.min_duration_ns = o->min_duration_ns,

@@ -78,12 +78,17 @@ struct attach {
 	struct lib_key *keys; /* oldest first */
 	unsigned key_cnt;
 	struct watch watch;
+	struct torch_file *torch_files; /* --torch: of each libtorch_cpu that was there */
+	unsigned torch_file_cnt;
 	bool force;
 	bool inside; /* attach_opts */
 	struct quotas *quotas;
 };
 
 struct elf_lib;
+/* attach_torch.c: what a libtorch_cpu has, for the programs and for attach__torch(). */
+void attach_torch__take(struct attach *a, const struct lib_entry *e, struct elf_lib *elf);
+void attach_torch__free(struct attach *a);
 /* attach_places.c. Takes elf over; functions in left_out (NULL: none) have no places. NULL: no
  * memory. */
 struct places *places__new(struct attach *a, struct elf_lib *elf, struct attach_lib *lib,

@@ -48,6 +48,7 @@ static void send_frame(struct unfinished *u, uint32_t tid, const struct ct_threa
 		return;
 	c.rec.kind = CT_REC_CALL;
 	c.rec.flags = CT_CALL_F_UNFINISHED;
+	c.operator_id = f->operator_id;
 	c.rec.size = CT_CALL_FIXED_SZ + spec.word_cnt * sizeof(c.words[0]);
 	c.rec.ts_ns = f->start_ns;
 	c.rec.pid = t->pid;

@@ -50,7 +50,7 @@ static uint64_t how_long(struct lib_entry *e, uint64_t now)
 static void take_off(struct attach *a, struct lib_entry *e)
 {
 	if (!e->off && e->writes < WRITES_FREE)
-		warn("%s is written to: it is not traced until that is done", e->lib.path);
+		warn("%s is being written: it will be traced once that is done", e->lib.path);
 	/* First: who maps it from now on is to be looked at. */
 	attach_lib__forget_keys(a, e);
 	/* The kernel may wait for somebody. */
@@ -113,7 +113,7 @@ int attach_lib__hold(struct attach *a, struct lib_entry *e, int fd)
 		    : file_watch__open(&e->watch, &a->watch, fd);
 	if (ret == -ETXTBSY) {
 		if (!again)
-			warn("%s is open for writing: it is traced when it has been closed",
+			warn("%s is open for writing: it will be traced once it is closed",
 			     e->lib.path);
 		set_off(a, e, true);
 		return ret;

@@ -7,7 +7,7 @@
 
 #include <errno.h>
 
-/* Rows by default; of processes and threads: see docs/DAEMON.md. */
+/* Rows by default; of processes and threads: see docs/LIMITS.md. */
 #define COUNTS_MAX 65536
 #define TASKS_MAX  65536
 
@@ -32,6 +32,9 @@ void room__prepare(struct cudatrace_bpf *skel, struct ct_cfg *cfg, const struct 
 				 o->inside ? cfg->rows_max[CT_TABLE_PROCESSES] : 1);
 	bpf_map__set_max_entries(skel->maps.pythons,
 				 o->python ? cfg->rows_max[CT_TABLE_PROCESSES] : 1);
+	bpf_map__set_max_entries(skel->maps.operators,
+				 cfg->torch ? cfg->rows_max[CT_TABLE_THREADS] : 1);
+	bpf_map__set_max_entries(skel->maps.torch_sites, cfg->torch ? CT_SITES_MAX : 1);
 }
 
 static uint32_t *of_user(struct attach *a, enum ct_table table, uid_t uid)

@@ -132,10 +132,33 @@ static bool ends_with(const char *s, size_t len, const char *suffix)
 	return len > n && !memcmp(s + len - n, suffix, n);
 }
 
+/* C++: the last of the names that follow each other with their lengths. */
+static bool mangled_name(const char *symbol, char *buf, size_t size)
+{
+	const char *name = NULL;
+	unsigned long len = 0;
+	char *end;
+
+	symbol += symbol[2] == 'N' ? 3 : 2;
+	while (isdigit((unsigned char)*symbol)) {
+		len = strtoul(symbol, &end, 10);
+		if (len > strlen(end))
+			return false;
+		name = end;
+		symbol = end + len;
+	}
+	if (!name)
+		return false;
+	snprintf(buf, size, "%.*s", (int)(len < size ? len : size - 1), name);
+	return true;
+}
+
 void api_public_name(const char *symbol, char *buf, size_t size)
 {
 	size_t len = strlen(symbol), end;
 
+	if (!strncmp(symbol, "_Z", 2) && mangled_name(symbol, buf, size))
+		return;
 	if (ends_with(symbol, len, "_ptsz") || ends_with(symbol, len, "_ptds"))
 		len -= 5;
 	for (end = len; end > 0 && isdigit((unsigned char)symbol[end - 1]); end--)
@@ -171,8 +194,12 @@ const struct api *api_by_name(const char *name, size_t len)
 
 const struct api *api_of_symbol(const char *symbol)
 {
+	const struct api_fn *row = !strncmp(symbol, "_Z", 2) ? api_fn_by_symbol(symbol) : NULL;
 	const struct api *best = NULL;
 
+	/* C++: whose is what has no row cannot be told. */
+	if (!strncmp(symbol, "_Z", 2))
+		return row ? &apis[row->api] : NULL;
 	/* What compilers call: __cudaLaunchKernel. */
 	if (!strncmp(symbol, "__", 2))
 		symbol += 2;

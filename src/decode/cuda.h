@@ -186,6 +186,9 @@ enum api_detail api_fn_detail(const struct api_fn *fn);
 /* Handles of kernels may be given to others after it: modules or contexts go. */
 bool api_fn_unloads(const struct api_fn *fn);
 
+/* Its return is never looked at. */
+bool api_fn_is_entry_only(const struct api_fn *fn);
+
 /* Index of the argument that is the number of bytes allocated, moved, mapped or registered (type
  * `bytes` or `bytes32` in the row), or -1. */
 int api_fn_bytes_arg(const struct api_fn *fn);

@@ -111,6 +111,8 @@ static bool is_marked(const struct fnset *set, enum fnset_mark mark, const struc
 {
 	const struct expr *e = &set->marks[mark];
 
+	if (mark == FNSET_NO_RETURN && api_fn_is_entry_only(fn))
+		return true;
 	return expr_wants(e, fn, e->is_rest && in_detail(set, fn));
 }
 

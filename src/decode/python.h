@@ -15,6 +15,9 @@
 /* Bytes that a debug header takes at the beginning of _PyRuntime, from 3.13 on. */
 #define PYTHON_DEBUG_SZ 512
 
+/* Of a code object no more is read. */
+#define PYTHON_CODE_SZ_MAX 4096
+
 struct python_layout {
 	unsigned minor;	      /* of 3.x */
 	struct ct_python bpf; /* without the runtime's address */
@@ -23,7 +26,7 @@ struct python_layout {
 	uint16_t table, first_line;
 	uint16_t code;	  /* its first instruction; 0: frames have an index, not an address */
 	uint16_t ascii;	  /* of a string, its text */
-	unsigned code_sz; /* bytes of a code object that hold all of this */
+	unsigned code_sz; /* bytes of a code object that hold all of this: PYTHON_CODE_SZ_MAX */
 };
 
 /* A process's Python: with the runtime's address in layout.bpf. */

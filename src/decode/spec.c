@@ -307,6 +307,27 @@ static void set_handle(struct ct_spec *spec, const struct api_fn *fn, const stru
 		spec->flags |= CT_SPEC_F_UNLOADS;
 }
 
+bool api_fn_is_entry_only(const struct api_fn *fn)
+{
+	return fn->api == API_TORCH && fn->op != OP_NUMBER;
+}
+
+#define TELLS_OPERATOR (CT_SPEC_F_OPERATOR | CT_SPEC_F_NODE)
+
+static void set_torch(struct ct_spec *spec, const struct api_fn *fn)
+{
+	if (api_fn_is_entry_only(fn))
+		spec->flags |= CT_SPEC_F_NO_RETURN;
+	if (fn->op == OP_FORWARD)
+		spec->flags |= CT_SPEC_F_OPERATOR;
+	if (fn->op == OP_BACKWARD)
+		spec->flags |= CT_SPEC_F_NODE;
+	if (fn->op == OP_AFTER)
+		spec->flags |= CT_SPEC_F_AFTER;
+	if (spec->flags & TELLS_OPERATOR)
+		spec->word_cnt = CT_TORCH_WORDS;
+}
+
 void api_fn_spec(const struct api_fn *fn, struct ct_spec *spec)
 {
 	struct plan tmp;
@@ -326,6 +347,8 @@ void api_fn_spec(const struct api_fn *fn, struct ct_spec *spec)
 	/* More than 12 KiB lie between a product and its launch (cuBLAS 13.1, seen on an H100). */
 	if (fn->api == API_CUBLAS || fn->api == API_CUDNN)
 		spec->flags |= CT_SPEC_F_DEEP;
+	if (fn->api == API_TORCH)
+		set_torch(spec, fn);
 	spec->bytes_word = bytes_word(fn, p);
 	set_handle(spec, fn, p);
 	memcpy(spec->caps, p->caps, sizeof(spec->caps));
@@ -334,8 +357,11 @@ void api_fn_spec(const struct api_fn *fn, struct ct_spec *spec)
 void api_fn_spec_hiding(const struct api_fn *fn, enum ct_hide hide, struct ct_spec *spec)
 {
 	api_fn_spec(fn, spec);
-	if (hide == CT_HIDE_ARGS)
-		spec->word_cnt = spec->cap_cnt = spec->bytes_word = 0;
+	if (hide == CT_HIDE_ARGS) {
+		/* An operator's words say which it is: they are no arguments. */
+		spec->word_cnt = spec->flags & TELLS_OPERATOR ? spec->word_cnt : 0;
+		spec->cap_cnt = spec->bytes_word = 0;
+	}
 	if (hide != CT_HIDE_NOTHING)
 		spec->handle_word = 0;
 	for (unsigned i = 0; hide == CT_HIDE_STRINGS && i < spec->cap_cnt; i++) {

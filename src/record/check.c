@@ -14,7 +14,7 @@ static int check_call(const struct ct_call *c, size_t size, unsigned producer, s
 	size_t off = CT_CALL_FIXED_SZ;
 
 	if (c->word_cnt > CT_MAX_WORDS || c->cap_cnt > CT_MAX_CAPS ||
-	    (c->call_id | c->parent_id) >> RAW_ID_BITS)
+	    (c->call_id | c->parent_id | c->operator_id) >> RAW_ID_BITS)
 		return -EINVAL;
 	off += c->word_cnt * sizeof(c->words[0]);
 	if (off > size)
@@ -22,6 +22,7 @@ static int check_call(const struct ct_call *c, size_t size, unsigned producer, s
 	out->call = c;
 	out->id = id_of(producer, c->call_id);
 	out->parent_id = id_of(producer, c->parent_id);
+	out->operator_id = id_of(producer, c->operator_id);
 	out->word_cnt = c->word_cnt;
 	out->cap_cnt = c->cap_cnt;
 	out->words = (const uint64_t *)c->words;

@@ -21,7 +21,8 @@
 /* A struct ct_call whose pointees have been found. */
 struct raw_call {
 	const struct ct_call *call;
-	uint64_t id, parent_id; /* call->call_id, call->parent_id, with the producer's number */
+	/* call->call_id, call->parent_id, call->operator_id, with the producer's number */
+	uint64_t id, parent_id, operator_id;
 	unsigned word_cnt, cap_cnt;
 	const uint64_t *words;
 	struct {

@@ -65,7 +65,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		read_codes(&place, data[0] & 128 ? CT_HIDE_STRINGS : CT_HIDE_NOTHING, size);
 	if (!python_layout_read(data, size, &place.layout, why, sizeof(why))) {
 		assert(place.layout.bpf.frame_sz < CT_PYTHON_FRAME_SZ_MAX &&
-		       place.layout.code_sz <= 4096 + 8);
+		       place.layout.code_sz <= PYTHON_CODE_SZ_MAX);
 		read_codes(&place, CT_HIDE_NOTHING, size);
 	}
 	return 0;

@@ -313,6 +313,7 @@ static void test_random(void **state)
 
 			c->call_id >>= 64 - RAW_ID_BITS;
 			c->parent_id >>= 64 - RAW_ID_BITS;
+			c->operator_id >>= 64 - RAW_ID_BITS;
 			c->word_cnt = rnd() % (CT_MAX_WORDS + 2);
 			c->cap_cnt = rnd() % (CT_MAX_CAPS + 2);
 			c->python_cnt = round % 8 ? 0 : rnd() % 8;

@@ -81,6 +81,7 @@ static void refuses(void **state)
 		{31, 56, "make no sense"}, /* a frame of 56 bytes */
 		{33, 3, "make no sense"},
 		{36, 200, "make no sense"},
+		{43, 4089, "make no sense"}, /* behind what is read of a code object */
 		{40, UINT64_MAX, "make no sense"},
 	};
 	uint8_t buf[PYTHON_DEBUG_SZ];

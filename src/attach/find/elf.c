@@ -4,6 +4,7 @@
 #include "code.h"
 #include "comm_place.h"
 #include "elf_file.h"
+#include "torch.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -11,7 +12,7 @@
 #include <string.h>
 
 #define NOTE_SZ_MAX 65536
-#define NAME_SZ_MAX 128
+#define NAME_SZ_MAX 256
 
 /* cu[A-Z][A-Za-z0-9_]* and the like: anything else is none of the family's functions
  * (cudbgApiInit), or no name that is fit to be printed. */
@@ -225,6 +226,8 @@ struct elf_lib *elf_lib__read(int fd, const struct api *api, char *err, size_t e
 	ret = ret ?: read_notes(f, lib);
 	if (!ret && api->id == API_NCCL)
 		comm_place__find(f, lib, &lib->comm);
+	if (!ret && api->id == API_TORCH)
+		lib->torch = torch_lib__find(f, lib);
 	lib->strings = f->strings;
 	f->strings = NULL;
 out:
@@ -239,6 +242,7 @@ void elf_lib__free(struct elf_lib *lib)
 {
 	if (!lib)
 		return;
+	torch_lib__free(lib->torch);
 	free(lib->syms);
 	free(lib->strings);
 	free(lib);

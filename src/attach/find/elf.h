@@ -32,6 +32,7 @@ struct elf_lib {
 	bool is_stub; /* NVIDIA's link-time stub (CUDA toolkit's lib64/stubs): nothing runs in it */
 	uint16_t machine;	   /* EM_X86_64, EM_AARCH64 */
 	struct ct_comm_place comm; /* libnccl: comm_place__find(); off 0: not known */
+	struct torch_lib *torch;   /* libtorch_cpu; NULL: it is none */
 	char *strings;		   /* owner of the names */
 };
 

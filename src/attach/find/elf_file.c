@@ -19,7 +19,7 @@
 #include <unistd.h>
 
 #define DYN_MAX	   4096
-#define SYM_MAX	   65536
+#define SYM_MAX	   262144
 #define BLOOM_MAX  (1 << 20)
 #define STR_SZ_MAX (16 << 20)
 
@@ -179,6 +179,12 @@ static void take_dyn(struct elf_file *f, const Elf64_Dyn *d)
 		break;
 	case DT_GNU_HASH:
 		f->gnu_hash = d->d_un.d_ptr;
+		break;
+	case DT_JMPREL:
+		f->jmprel = d->d_un.d_ptr;
+		break;
+	case DT_PLTRELSZ:
+		f->jmprel_sz = d->d_un.d_val;
 		break;
 	case DT_SONAME:
 		f->soname_off = d->d_un.d_val;

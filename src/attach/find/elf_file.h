@@ -17,7 +17,7 @@ struct elf_file {
 	Elf64_Ehdr eh;
 	Elf64_Phdr ph[ELF_PHDR_MAX];
 	/* from the dynamic section: addresses and sizes, 0 when absent */
-	uint64_t strtab, str_sz, symtab, hash, gnu_hash, soname_off;
+	uint64_t strtab, str_sz, symtab, hash, gnu_hash, soname_off, jmprel, jmprel_sz;
 	char *strings; /* str_sz bytes and a NUL of ours */
 	Elf64_Sym *syms;
 	unsigned sym_cnt;

@@ -1,0 +1,286 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#include "cfi.h"
+
+#include "elf_file.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Entries of .eh_frame_hdr; libtorch_cpu 2.11 has 350,000. */
+#define CNT_MAX	   (4u << 20)
+#define RECORD_MAX 2048 /* bytes of a CIE or FDE that are looked at */
+#define STATES_MAX 16
+#define OFF_MAX	   (1u << 20)
+
+/* DWARF numbers of registers, x86-64 */
+#define REG_FP 6
+#define REG_SP 7
+
+/* DW_EH_PE_* */
+#define PE_PCREL_SDATA4	  0x1b
+#define PE_UDATA4	  0x03
+#define PE_DATAREL_SDATA4 0x3b
+
+/* What is left to be read. bad: it was too short, or what it says is not understood. */
+struct bytes {
+	const uint8_t *p, *end;
+	bool bad;
+};
+
+static uint64_t take(struct bytes *b, size_t len)
+{
+	uint64_t x = 0;
+
+	if ((size_t)(b->end - b->p) < len) {
+		b->bad = true;
+		b->p = b->end;
+		return 0;
+	}
+	memcpy(&x, b->p, len);
+	b->p += len;
+	return x;
+}
+
+static uint64_t take_uleb(struct bytes *b)
+{
+	uint64_t x = 0;
+
+	for (unsigned shift = 0; shift < 63; shift += 7) {
+		uint8_t byte = take(b, 1);
+
+		x |= (uint64_t)(byte & 0x7f) << shift;
+		if (!(byte & 0x80))
+			return x;
+	}
+	b->bad = true;
+	return 0;
+}
+
+static void skip(struct bytes *b, uint64_t len)
+{
+	if (len > (uint64_t)(b->end - b->p)) {
+		b->bad = true;
+		len = b->end - b->p;
+	}
+	b->p += len;
+}
+
+static void set_reg(struct bytes *b, uint64_t reg, struct cfi_frame *frame)
+{
+	b->bad |= reg != REG_FP && reg != REG_SP;
+	frame->by_fp = reg == REG_FP;
+}
+
+/* One that does not move on. What is said of other registers is of no interest. */
+static void step(struct bytes *b, uint8_t op, struct cfi_frame *frame, struct cfi_frame *states,
+		 unsigned *state_cnt)
+{
+	switch (op) {
+	case 0x00: /* nop */
+		break;
+	case 0x05: /* offset_extended */
+	case 0x09: /* register */
+	case 0x11: /* offset_extended_sf */
+	case 0x14: /* val_offset */
+		take_uleb(b);
+		/* fall through */
+	case 0x06: /* restore_extended */
+	case 0x07: /* undefined */
+	case 0x08: /* same_value */
+	case 0x2e: /* GNU_args_size */
+		take_uleb(b);
+		break;
+	case 0x0a: /* remember_state */
+		if (*state_cnt < STATES_MAX)
+			states[(*state_cnt)++] = *frame;
+		else
+			b->bad = true;
+		break;
+	case 0x0b: /* restore_state */
+		if (*state_cnt)
+			*frame = states[--*state_cnt];
+		else
+			b->bad = true;
+		break;
+	case 0x0c: /* def_cfa */
+		set_reg(b, take_uleb(b), frame);
+		frame->off = take_uleb(b);
+		break;
+	case 0x0d: /* def_cfa_register */
+		set_reg(b, take_uleb(b), frame);
+		break;
+	case 0x0e: /* def_cfa_offset */
+		frame->off = take_uleb(b);
+		break;
+	case 0x10: /* expression */
+	case 0x16: /* val_expression */
+		take_uleb(b);
+		skip(b, take_uleb(b));
+		break;
+	default:
+		b->bad = true;
+	}
+}
+
+bool cfi_run(const uint8_t *code, size_t len, uint64_t code_align, uint64_t pc_off,
+	     struct cfi_frame *frame)
+{
+	struct bytes b = {code, code + len, false};
+	struct cfi_frame states[STATES_MAX];
+	unsigned state_cnt = 0;
+	uint64_t at = 0;
+
+	while (b.p < b.end && !b.bad) {
+		uint8_t op = take(&b, 1);
+
+		if (op >> 6 == 1) /* advance_loc */
+			at += (op & 0x3f) * code_align;
+		else if (op >= 0x02 && op <= 0x04) /* advance_loc1, 2, 4 */
+			at += take(&b, 1u << (op - 2)) * code_align;
+		else if (op >> 6 == 2) /* offset */
+			take_uleb(&b);
+		else if (op >> 6 == 0)
+			step(&b, op, frame, states, &state_cnt);
+		if (at > pc_off)
+			break;
+	}
+	return !b.bad && frame->off >= 8 && frame->off < OFF_MAX;
+}
+
+static bool read_vaddr(struct elf_file *f, uint64_t vaddr, void *buf, size_t len)
+{
+	const Elf64_Phdr *p = elf_file_segment(f, vaddr, len, 0);
+
+	return p && !elf_file_read_at(f, vaddr - p->p_vaddr + p->p_offset, buf, len,
+				      "call frame information");
+}
+
+bool cfi__open(struct cfi *c, struct elf_file *f)
+{
+	struct {
+		uint8_t version, frame_enc, cnt_enc, table_enc;
+		int32_t frame;
+		uint32_t cnt;
+	} head;
+	unsigned i = 0;
+
+	*c = (struct cfi){.f = f};
+	while (i < f->eh.e_phnum && f->ph[i].p_type != PT_GNU_EH_FRAME)
+		i++;
+	if (i == f->eh.e_phnum || f->eh.e_machine != EM_X86_64)
+		return false;
+	c->hdr = f->ph[i].p_vaddr;
+	if (!read_vaddr(f, c->hdr, &head, sizeof(head)) || head.version != 1 ||
+	    head.frame_enc != PE_PCREL_SDATA4 || head.cnt_enc != PE_UDATA4 ||
+	    head.table_enc != PE_DATAREL_SDATA4 || !head.cnt || head.cnt > CNT_MAX)
+		return false;
+	c->table = malloc(8ul * head.cnt);
+	c->cnt = head.cnt;
+	if (c->table && read_vaddr(f, c->hdr + sizeof(head), c->table, 8ul * head.cnt))
+		return true;
+	cfi__close(c);
+	return false;
+}
+
+void cfi__close(struct cfi *c)
+{
+	free(c->table);
+	c->table = NULL;
+	c->cnt = 0;
+}
+
+/* A record at address at, without its length; 0: it cannot be read. */
+static size_t read_record(const struct cfi *c, uint64_t at, uint8_t buf[RECORD_MAX])
+{
+	uint32_t len;
+
+	if (!read_vaddr(c->f, at, &len, sizeof(len)) || len < 8 || len > RECORD_MAX)
+		return 0;
+	return read_vaddr(c->f, at + 4, buf, len) ? len : 0;
+}
+
+/* What a CIE says of those that name it. */
+struct cie {
+	uint64_t code_align;
+	struct cfi_frame frame;
+};
+
+static bool read_cie(const struct cfi *c, uint64_t at, struct cie *cie)
+{
+	uint8_t buf[RECORD_MAX];
+	struct bytes b = {buf, buf + read_record(c, at, buf), false};
+	const char *aug;
+	uint8_t version;
+	bool has_enc = false;
+	const uint8_t *end;
+	uint64_t len;
+
+	if (b.p == b.end || take(&b, 4) != 0)
+		return false;
+	version = take(&b, 1);
+	aug = (const char *)b.p;
+	if ((version != 1 && version != 3) || !memchr(b.p, 0, b.end - b.p))
+		return false;
+	b.p += strlen(aug) + 1;
+	cie->code_align = take_uleb(&b);
+	take_uleb(&b); /* data alignment */
+	take_uleb(&b); /* register of the return address */
+	if (*aug != 'z')
+		return false;
+	len = take_uleb(&b);
+	if (b.bad || len > (uint64_t)(b.end - b.p))
+		return false;
+	end = b.p + len;
+	for (aug++; *aug && !b.bad; aug++) {
+		if (*aug == 'R') {
+			has_enc = take(&b, 1) == PE_PCREL_SDATA4;
+		} else if (*aug == 'L') {
+			take(&b, 1);
+		} else if (*aug == 'P') {
+			/* Its size is in bits 0 to 3: 4 bytes in all that is built for x86-64. */
+			if (((take(&b, 1) & 0x0f) | 8) != 0x0b)
+				return false;
+			take(&b, 4);
+		} else if (*aug != 'S') {
+			return false;
+		}
+	}
+	if (b.bad || !has_enc)
+		return false;
+	cie->frame = (struct cfi_frame){0};
+	return cfi_run(end, b.end - end, cie->code_align, 0, &cie->frame);
+}
+
+bool cfi__find(const struct cfi *c, uint64_t pc, struct cfi_frame *frame)
+{
+	uint32_t lo = 0, hi = c->cnt;
+	uint8_t buf[RECORD_MAX];
+	uint64_t at, begin;
+	struct bytes b;
+	struct cie cie;
+
+	/* The last that begins at or before. */
+	while (lo < hi) {
+		uint32_t mid = lo + (hi - lo) / 2;
+
+		if (c->hdr + c->table[2 * mid] <= pc)
+			lo = mid + 1;
+		else
+			hi = mid;
+	}
+	if (!lo)
+		return false;
+	at = c->hdr + c->table[2 * (lo - 1) + 1];
+	b = (struct bytes){buf, buf + read_record(c, at, buf), false};
+	if (b.p == b.end)
+		return false;
+	at += 4;
+	if (!read_cie(c, at - (uint32_t)take(&b, 4), &cie))
+		return false;
+	begin = at + 4 + (int32_t)take(&b, 4);
+	if (pc < begin || pc - begin >= take(&b, 4))
+		return false;
+	skip(&b, take_uleb(&b));
+	*frame = cie.frame;
+	return !b.bad && cfi_run(b.p, b.end - b.p, cie.code_align, pc - begin, frame);
+}

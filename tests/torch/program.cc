@@ -1,0 +1,303 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * What PyTorch's operators do to a thread: they are in each other, follow each other, throw, are
+ * left by longjmp(), run in threads. Driver calls (cuCtxGetLimit and the like would be many:
+ * allocations, whose sizes say which they are) are made in and between them. Argument: what to do.
+ */
+#include <csetjmp>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <dlfcn.h>
+#include <stdexcept>
+#include <sys/mman.h>
+#include <thread>
+#include <unistd.h>
+
+typedef void (*Work)(void *);
+#define NOINLINE __attribute__((noinline))
+
+namespace at
+{
+class TensorBase;
+namespace _ops
+{
+struct outer {
+	static void call(Work, void *);
+};
+struct inner_Tensor {
+	static void call(Work, void *);
+};
+struct add__Scalar {
+	static void call(Work, void *);
+};
+struct empty_memory_format {
+	static void call(Work, void *);
+};
+} // namespace _ops
+namespace sequence_number
+{
+uint64_t get_and_increment();
+}
+} // namespace at
+namespace c10
+{
+struct Device {
+	int8_t type, index;
+};
+void reportMemoryUsageToProfiler(void *, long, size_t, size_t, Device);
+void reportOutOfMemoryToProfiler(long, size_t, size_t, Device) __attribute__((weak));
+} // namespace c10
+void THPVariable_Wrap(const at::TensorBase &);
+extern "C" void run_node(uint64_t node, uint64_t seq, Work work, void *arg);
+
+using namespace at::_ops;
+
+static int (*mem_alloc)(uint64_t *, size_t);
+
+/* A driver call that is told by its number. */
+static NOINLINE void allocate(long n)
+{
+	uint64_t p;
+
+	mem_alloc(&p, 1000 + n);
+	__asm__ volatile("" ::"m"(p) : "memory");
+}
+
+/* What is called last is called, too, and not jumped to: then nothing tells that what was called
+ * before is over. */
+#define STAYS() __asm__ volatile("" ::: "memory")
+
+/* The same, far below, in a frame whose larger part is not written: where an operator was before.
+ */
+static NOINLINE void deep(long n)
+{
+	volatile char room[1024];
+
+	room[0] = 0;
+	allocate(n);
+	room[1] = 0;
+	STAYS();
+}
+
+static void wrap()
+{
+	THPVariable_Wrap(*(const at::TensorBase *)"");
+}
+
+static void start_driver()
+{
+	void *lib = dlopen("libcuda.so.1", RTLD_NOW), *ctx;
+
+	((int (*)(unsigned))dlsym(lib, "cuInit"))(0);
+	((int (*)(void **, int))dlsym(lib, "cuDevicePrimaryCtxRetain"))(&ctx, 0);
+	((int (*)(void *))dlsym(lib, "cuCtxSetCurrent"))(ctx);
+	mem_alloc = (int (*)(uint64_t *, size_t))dlsym(lib, "cuMemAlloc_v2");
+}
+
+/* outer { 1, inner { 2 }, inner { add_ { 3 } }, 4 }, 5 */
+static void nested()
+{
+	outer::call(
+		[](void *) {
+			allocate(1);
+			at::sequence_number::get_and_increment();
+			inner_Tensor::call(
+				[](void *) {
+					allocate(2);
+					STAYS();
+				},
+				nullptr);
+			inner_Tensor::call(
+				[](void *) {
+					add__Scalar::call(
+						[](void *) {
+							allocate(3);
+							STAYS();
+						},
+						nullptr);
+				},
+				nullptr);
+			allocate(4);
+			STAYS();
+		},
+		nullptr);
+	wrap();
+	allocate(5);
+	STAYS();
+}
+
+/* The same call site again and again; a call between them, and one behind, deeper than they were.
+ */
+static void siblings()
+{
+	outer::call(
+		[](void *) {
+			for (long i = 0; i < 10; i++) {
+				empty_memory_format::call(nullptr, nullptr);
+				deep(10 + i);
+			}
+		},
+		nullptr);
+	deep(20);
+	STAYS();
+}
+
+static void throws()
+{
+	for (long i = 0; i < 10; i++) {
+		try {
+			outer::call(
+				[](void *n) {
+					inner_Tensor::call(
+						[](void *n) {
+							allocate(30 + (long)n);
+							throw std::runtime_error("it broke");
+						},
+						n);
+				},
+				(void *)i);
+		} catch (const std::runtime_error &) {
+			deep(40 + i);
+		}
+	}
+}
+
+static jmp_buf back;
+
+static void jumps()
+{
+	if (!setjmp(back))
+		outer::call(
+			[](void *) {
+				inner_Tensor::call(
+					[](void *) {
+						allocate(50);
+						longjmp(back, 1);
+					},
+					nullptr);
+			},
+			nullptr);
+	deep(51);
+}
+
+static void backward()
+{
+	run_node(
+		0, 100,
+		[](void *) {
+			inner_Tensor::call(
+				[](void *) {
+					allocate(60);
+					STAYS();
+				},
+				nullptr);
+		},
+		nullptr);
+	run_node(
+		1, UINT64_MAX,
+		[](void *) {
+			allocate(61);
+			STAYS();
+		},
+		nullptr);
+	wrap();
+	/* Nodes that cannot be read, or are none. */
+	run_node(
+		0x10, 0,
+		[](void *) {
+			allocate(62);
+			STAYS();
+		},
+		nullptr);
+	run_node((uint64_t)mmap(nullptr, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0), 0,
+		 [](void *) {
+			 allocate(63);
+			 STAYS();
+		 },
+		 nullptr);
+	static uint64_t nonsense[4] = {0x4142434445464748, 1, 2, 3};
+	run_node((uint64_t)nonsense, 0,
+		 [](void *) {
+			 allocate(64);
+			 STAYS();
+		 },
+		 nullptr);
+	wrap();
+}
+
+static void threads()
+{
+	std::thread t[4];
+
+	for (long i = 0; i < 4; i++)
+		t[i] = std::thread([i] {
+			for (int n = 0; n < 50; n++)
+				outer::call(
+					[](void *n) {
+						inner_Tensor::call(
+							[](void *n) {
+								allocate(70 + (long)n);
+								STAYS();
+							},
+							n);
+					},
+					(void *)i);
+		});
+	for (auto &x : t)
+		x.join();
+}
+
+static void allocator()
+{
+	outer::call(
+		[](void *) {
+			c10::reportMemoryUsageToProfiler((void *)0x7000, 512, 512, 2 << 20, {1, 0});
+			c10::reportMemoryUsageToProfiler((void *)0x7200, 1024, 1536, 2 << 20,
+							 {1, 0});
+		},
+		nullptr);
+	wrap();
+	c10::reportMemoryUsageToProfiler((void *)0x7000, -512, 1024, 2 << 20, {1, 0});
+	c10::reportMemoryUsageToProfiler((void *)0x9000, 256, 256, 1 << 20, {1, 1});
+	if (c10::reportOutOfMemoryToProfiler)
+		c10::reportOutOfMemoryToProfiler(1L << 40, 1024, 2 << 20, {1, 0});
+}
+
+/* More in each other than are kept. */
+static void fall(void *n)
+{
+	if (n)
+		outer::call(fall, (void *)((long)n - 1));
+}
+
+static void too_deep()
+{
+	fall((void *)100);
+	wrap();
+	allocate(80);
+}
+
+int main(int argc, char **argv)
+{
+	static const struct {
+		const char *name;
+		void (*fn)();
+	} does[] = {{"nested", nested},	      {"siblings", siblings}, {"throws", throws},
+		    {"jumps", jumps},	      {"backward", backward}, {"threads", threads},
+		    {"allocator", allocator}, {"too_deep", too_deep}};
+
+	start_driver();
+	for (int i = 1; i < argc; i++) {
+		if (!strcmp(argv[i], "wait")) { /* until it is seen */
+			puts("ready");
+			fflush(stdout);
+			getchar();
+		}
+		for (const auto &d : does)
+			if (!strcmp(argv[i], d.name))
+				d.fn();
+	}
+	return 0;
+}
