@@ -265,11 +265,11 @@ static void iter_event(void *a, const struct trace_event *ev)
 	    ev->start_ns - t->cur.end_ns >= it->r->opts.gap_ns)
 		cut(it, t);
 	add(it, t, ev);
-	if (mode == ITER_GAP || !call_blocks(ev))
+	if (mode == ITER_GAP)
 		return;
-	if (t->cur.kernels + t->cur.graphs)
+	if (iter_ends_piece(ev, t->cur.kernels + t->cur.graphs))
 		cut(it, t);
-	else
+	else if (call_blocks(ev))
 		begin_anew(&t->cur);
 }
 

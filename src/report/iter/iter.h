@@ -3,6 +3,7 @@
 #ifndef REPORT_ITER_ITER_H
 #define REPORT_ITER_ITER_H
 
+#include "model/call.h"
 #include "report/report.h"
 
 /* What is measured of each iteration. */
@@ -33,6 +34,13 @@ struct iter_result {
 	uint64_t steady_ns;		/* begin of the first that is no warm-up */
 	struct iter_dist dist[ITS_CNT]; /* without warm-up */
 };
+/* Does this call end a piece of its thread's work: a wait for the GPU, after so many launches? Both
+ * iterations and steps of serving are made of such pieces. */
+static inline bool iter_ends_piece(const struct trace_event *ev, uint64_t launches)
+{
+	return launches && call_blocks(ev);
+}
+
 /* Zeroes when the analysis did not run. */
 void iter_result(const struct report *r, struct iter_result *res);
 /* Iteration i of iter_result()'s count. */

@@ -8,7 +8,7 @@
 #include "util/plain.h"
 
 /* A frame must hold no semicolon and no line end; names come from targets. */
-static void put_frame(struct out *o, const char *s)
+void flame_frame(struct out *o, const char *s)
 {
 	size_t len = strlen(s);
 
@@ -28,7 +28,7 @@ void flame_fold(const struct report *r, struct out *o)
 		for (int i = 0; i < STACK_DEPTH && f->frames[i]; i++) {
 			if (i)
 				out_char(o, ';');
-			put_frame(o, f->frames[i]);
+			flame_frame(o, f->frames[i]);
 		}
 		out_char(o, ' ');
 		out_u64(o, f->total_ns);

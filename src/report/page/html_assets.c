@@ -26,6 +26,8 @@
 	X(timeline, "timeline.js")                                                                 \
 	X(input, "input.js")                                                                       \
 	X(sections, "sections.js")                                                                 \
+	X(map, "map.js")                                                                           \
+	X(serving, "serving.js")                                                                   \
 	X(app, "app.js")
 
 ASSETS(ASSET)

@@ -53,7 +53,7 @@ static struct lane *others(struct html_events *h)
 
 static struct lane *find_lane(struct html_events *h, const struct trace_event *ev)
 {
-	bool gpu = ev->kind == EVENT_GPU, range = ev->kind == EVENT_RANGE;
+	bool gpu = ev->kind == EVENT_GPU, range = event_is_range(ev);
 	bool driver = ev->kind != EVENT_CALL && ev->kind != EVENT_PROCESS &&
 		      ev->kind != EVENT_LIBRARY && ev->kind != EVENT_TRACER && !gpu && !range;
 	struct lane_key key = {ev->pid,
@@ -135,6 +135,9 @@ static unsigned find_detail(struct html_events *h, const struct trace_event *ev)
 		key.result = (int32_t)ev->drv->ret;
 	if (ev->kind == EVENT_DRIVER && ev->is_error && ev->drv && ev->drv->io)
 		key.status = ev->drv->io->status_name;
+	if (ev->kind == EVENT_CALL && ev->stack && ev->stack->frame_cnt &&
+	    ev->stack->frames[ev->stack->frame_cnt - 1].python)
+		key.stack = ev->stack;
 	if (!memcmp(&key, &none, sizeof(key)))
 		return 0;
 	HASH_FIND(hh, h->details, &key, sizeof(key), d);

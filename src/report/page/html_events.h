@@ -71,7 +71,8 @@ enum detail_flag {
 struct detail {
 	struct detail_key {
 		uint64_t size, stream;
-		const char *error;  /* name of the result; NULL: none, or one without a name */
+		const char *error; /* name of the result; NULL: none, or one without a name */
+		const struct stack *stack; /* with Python frames; NULL: none */
 		const char *status; /* of a refused ioctl; NULL: none, or one without a name */
 		uint32_t grid[3], block[3], shared_mem;
 		uint32_t has, dir, flags;

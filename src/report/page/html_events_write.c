@@ -4,8 +4,13 @@
 #include <stdlib.h>
 
 #include "html_events.h"
+
+#include "report/map/map.h"
 #include "text/json.h"
 #include "text/kernel_name.h"
+#include "text/stack.h"
+
+#define PYTHON_SHOWN 3 /* functions above a call */
 
 /* By lane, then as they nest: what begins first, and of those the longest. */
 static int by_place(const void *a, const void *b)
@@ -125,6 +130,23 @@ static void put_dim(struct json *j, const char *name, const uint32_t dim[3])
 	json_close_array(j);
 }
 
+/* The functions that called it, innermost first. */
+static void put_python(struct json *j, const struct stack *s)
+{
+	char buf[256];
+
+	json_open_array(j, "python");
+	for (unsigned i = 0, n = 0; s && i < s->frame_cnt && n < PYTHON_SHOWN; i++) {
+		const struct stack_frame *f = &s->frames[i];
+
+		if (!f->python || map_is_noise(f))
+			continue;
+		json_str(j, NULL, stack_frame_name(f, buf, sizeof(buf)));
+		n++;
+	}
+	json_close_array(j);
+}
+
 static void put_details(const struct html_events *h, struct json *j)
 {
 	struct detail *d, *next;
@@ -150,6 +172,8 @@ static void put_details(const struct html_events *h, struct json *j)
 			if (k->error)
 				json_str(j, "error", k->error);
 		}
+		if (k->stack)
+			put_python(j, k->stack);
 		if (k->status)
 			json_str(j, "status", k->status);
 		if (k->flags & D_CAPTURING)

@@ -18,6 +18,7 @@ const struct folded_stack *stacks_folded(const struct report *r, unsigned *cnt);
 
 /* flame.c: lines "frame;frame;... nanoseconds", as the usual tools read them. */
 void flame_fold(const struct report *r, struct out *o);
+void flame_frame(struct out *o, const char *s);
 /* flame_svg.c: one self-contained picture: click to zoom, search. */
 void flame_svg(const struct report *r, struct out *o);
 

@@ -394,7 +394,7 @@ static void stages_finish(void *a)
 	s->tail.end_ns = s->cursor_ns;
 	if (!s->has_launch)
 		s->launch_ns = s->cursor_ns;
-	loaded_ns = load_end(s, &iter);
+	s->loaded_ns = loaded_ns = load_end(s, &iter);
 	for (unsigned i = 0; i < s->cell_cnt; i++)
 		give(s, &s->cells[i], phase_of(s, i, loaded_ns, &iter));
 	give(s, &s->tail, s->has_call ? PHASE_END : PHASE_BEFORE);
@@ -409,6 +409,28 @@ void stage_result(const struct report *r, struct stage_result *res)
 	memset(res, 0, sizeof(*res));
 	if (s)
 		*res = s->res;
+}
+
+enum stage stage_of_moment(const struct report *r, uint64_t ns)
+{
+	const struct stages *s = r->an[AN_STAGE];
+	struct iter_result iter;
+	unsigned lo = 0, hi, middle;
+
+	if (!s->has_call)
+		return STAGE_OTHER;
+	if (ns >= s->tail.begin_ns)
+		return STAGE_CLEANUP;
+	/* the last that begins before it */
+	for (hi = s->cell_cnt; hi - lo > 1;) {
+		middle = (lo + hi) / 2;
+		if (s->cells[middle].begin_ns <= ns)
+			lo = middle;
+		else
+			hi = middle;
+	}
+	iter_result(r, &iter);
+	return stage_of_time(phase_of(s, lo, s->loaded_ns, &iter));
 }
 
 const struct analysis_ops stage_ops = {

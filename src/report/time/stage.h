@@ -45,6 +45,8 @@ struct stage_result {
 };
 /* Zeroes when the analysis did not run. */
 void stage_result(const struct report *r, struct stage_result *res);
+/* What surrounds that moment: the stage that a time in no call would have. */
+enum stage stage_of_moment(const struct report *r, uint64_t ns);
 const char *stage_name(enum stage s);
 /* Of the time in calls. */
 double stage_part_share(const struct stage_parts *p, enum stage_part part);

@@ -39,6 +39,7 @@ struct stages {
 	uint64_t cursor_ns;	/* up to here each moment is someone's */
 	uint64_t context_ns;	/* the first context was made; 0: not seen */
 	uint64_t launch_ns;	/* the first launch; the end when there is none */
+	uint64_t loaded_ns;	/* the stage load ends */
 	bool has_call, has_launch;
 	struct stage_result res;
 	struct stage_fn *load; /* functions of the stage load, most time first */

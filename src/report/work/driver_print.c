@@ -146,8 +146,8 @@ void driver_print(const void *a, const struct term *term)
 	human_count(count, d->ioctl_cnt);
 	human_time(time, d->total_ns);
 	human_count(outside, d->outside_cnt);
-	term_section(term, "Kernel driver", "%s ioctl%s in %s, %s of them in no CUDA call", count,
-		     plural(d->ioctl_cnt), time, outside);
+	term_section(term, "Kernel driver", "%s ioctl%s in %s, %s of them outside of CUDA calls",
+		     count, plural(d->ioctl_cnt), time, outside);
 	print_rows(d, term, &d->commands, "count|time|mean|max|errors|ioctl", false);
 	print_rows(d, term, &d->calls, "ioctls|time|mean|max|in calls|CUDA call", true);
 	for (unsigned i = 0; i < d->sched.keys.cnt; i++) {

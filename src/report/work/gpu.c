@@ -11,8 +11,6 @@
 #include "report/iter/iter.h"
 
 #define KERNELS_MAX (1 << 16)
-/* An iteration in which the GPU was busy for so much of the time is bound by it. */
-#define BUSY_SHARE 0.9
 
 static void *gpu__new(struct report *r)
 {
@@ -175,8 +173,8 @@ static void judge_iterations(struct gpu *g)
 		if (it.warmup || it.end_ns <= it.begin_ns)
 			continue;
 		shares[cnt] = busy_share(g, &it);
-		g->res.gpu_bound += shares[cnt] >= BUSY_SHARE;
-		g->res.host_bound += shares[cnt] < BUSY_SHARE;
+		g->res.gpu_bound += shares[cnt] >= GPU_BOUND_SHARE;
+		g->res.host_bound += shares[cnt] < GPU_BOUND_SHARE;
 		cnt++;
 	}
 	if (cnt) {

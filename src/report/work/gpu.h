@@ -5,6 +5,9 @@
 
 #include "report/report.h"
 
+/* What the GPU was busy for so much of the time is bound by it. */
+#define GPU_BOUND_SHARE 0.9
+
 struct gpu_result {
 	uint64_t executions; /* 0: there are no times */
 	unsigned device_cnt;

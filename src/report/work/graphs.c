@@ -169,6 +169,7 @@ static void on_capture_end(struct graphs *g, const struct trace_event *ev)
 	/* When nodes were added by hand while it captured, its handle was known before it was. */
 	x->seen |= begun && !c.graph;
 	x->how = GRAPH_CAPTURED;
+	x->capture_id = ev->id;
 	nodes_add(&x->nodes, &c.nodes);
 	x->nodes.unknown |= !begun;
 }
@@ -273,7 +274,7 @@ static void on_create(struct graphs *g, const struct trace_event *ev)
 {
 	struct nodes nodes = {0};
 	const struct graph *from;
-	uint64_t handle;
+	uint64_t handle, capture_id;
 	struct graph *x;
 
 	if (event_arg_u64(ev, "phGraph", &handle)) {
@@ -285,9 +286,12 @@ static void on_create(struct graphs *g, const struct trace_event *ev)
 		if (!from)
 			return;
 		add_nodes_of(&nodes, from);
+		capture_id = from->capture_id;
 		x = graph_new(g, handle, ev->pid, GRAPH_CLONED);
-		if (x)
+		if (x) {
 			x->nodes = nodes;
+			x->capture_id = capture_id;
+		}
 	}
 }
 
@@ -311,6 +315,7 @@ static void on_instantiate(struct graphs *g, const struct trace_event *ev)
 			   .pid = ev->pid,
 			   .how = from->how,
 			   .instantiate_ns = event_duration_ns(ev),
+			   .capture_id = from->capture_id,
 			   .first_ns = ev->start_ns};
 	add_nodes_of(&x->nodes, from);
 	if (!live_set(&g->execs, handle, ev->pid, x))
@@ -447,6 +452,18 @@ static void graphs_finish(void *a)
 		if (g->execs.items[i])
 			keep(g, g->execs.items[i]);
 	qsort(g->list, g->list_cnt, sizeof(*g->list), by_launches);
+}
+
+uint64_t graphs_capture_of(const struct report *r, const struct trace_event *ev)
+{
+	struct graphs *g = r->an[AN_GRAPHS];
+	const struct exec *x;
+	uint64_t handle;
+
+	if (!g || !event_arg_u64(ev, "hGraphExec", &handle))
+		return 0;
+	x = live_get(&g->execs, handle, ev->pid);
+	return x ? x->capture_id : 0;
 }
 
 const struct analysis_ops graphs_ops = {

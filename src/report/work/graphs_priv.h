@@ -24,6 +24,7 @@ struct graph {
 	enum graph_how how;
 	bool seen; /* it was made, or its capture began, within the trace */
 	struct nodes nodes;
+	uint64_t capture_id; /* call that ended its capture; 0: not known */
 };
 
 struct exec {
@@ -32,6 +33,7 @@ struct exec {
 	enum graph_how how;
 	struct nodes nodes;
 	uint64_t launches, launch_ns, instantiate_ns, updates, first_ns;
+	uint64_t capture_id; /* of its graph */
 	bool destroyed;
 };
 

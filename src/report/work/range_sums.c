@@ -46,16 +46,19 @@ struct past {
 };
 
 struct range_sums {
+	bool of_operators; /* of PyTorch */
 	struct row *rows;
 	struct open *open;
 	struct past *past; /* PAST_MAX */
 	uint64_t left_out;
 };
 
-struct range_sums *range_sums__new(void)
+struct range_sums *range_sums__new(bool of_operators)
 {
 	struct range_sums *s = calloc(1, sizeof(*s));
 
+	if (s)
+		s->of_operators = of_operators;
 	if (s)
 		s->past = calloc(PAST_MAX, sizeof(*s->past));
 	if (s && !s->past) {
@@ -173,8 +176,11 @@ static void add_to(struct range_sums *s, uint64_t key, const struct sum *x)
 
 static void on_range(struct range_sums *s, const struct trace_event *ev)
 {
-	uint64_t key = key_of(ev, ev->range.id), ns = event_duration_ns(ev);
-	struct row *r = row_of(s, ev->range.domain, ev->range.text);
+	const bool op = s->of_operators;
+	uint64_t key = key_of(ev, op ? ev->torch_op.id : ev->range.id);
+	uint64_t parent = op ? ev->torch_op.parent : ev->range.parent, ns = event_duration_ns(ev);
+	struct row *r = op ? row_of(s, ev->op[0] == 'b' ? ev->op : NULL, ev->name)
+			   : row_of(s, ev->range.domain, ev->range.text);
 	struct sum sum = {0};
 	struct open *o;
 
@@ -196,8 +202,7 @@ static void on_range(struct range_sums *s, const struct trace_event *ev)
 	r->ns += ns;
 	r->max_ns = ns > r->max_ns ? ns : r->max_ns;
 	r->unfinished += ev->unfinished;
-	s->past[key % PAST_MAX] =
-		(struct past){key, ev->range.parent ? key_of(ev, ev->range.parent) : 0, r};
+	s->past[key % PAST_MAX] = (struct past){key, parent ? key_of(ev, parent) : 0, r};
 	add_to(s, key, &sum);
 }
 
@@ -213,17 +218,19 @@ static void on_call(struct range_sums *s, const struct trace_event *ev)
 	};
 
 	if (call_was_made(ev) && call_is_top(ev))
-		add_to(s, key_of(ev, ev->range_id), &sum);
+		add_to(s, key_of(ev, s->of_operators ? ev->operator_id : ev->range_id), &sum);
 }
 
 void range_sums__event(struct range_sums *s, const struct trace_event *ev)
 {
-	if (ev->kind == EVENT_RANGE)
+	const bool op = s->of_operators;
+
+	if (ev->kind == (op ? EVENT_OPERATOR : EVENT_RANGE))
 		on_range(s, ev);
-	else if (ev->kind == EVENT_CALL && ev->range_id && ev->fn)
+	else if (ev->kind == EVENT_CALL && (op ? ev->operator_id : ev->range_id) && ev->fn)
 		on_call(s, ev);
-	else if (ev->kind == EVENT_GPU && ev->gpu.range_id)
-		add_to(s, key_of(ev, ev->gpu.range_id),
+	else if (ev->kind == EVENT_GPU && (op ? ev->gpu.operator_id : ev->gpu.range_id))
+		add_to(s, key_of(ev, op ? ev->gpu.operator_id : ev->gpu.range_id),
 		       &(struct sum){.gpu_cnt = 1, .gpu_ns = event_duration_ns(ev)});
 }
 
@@ -251,11 +258,23 @@ static void print_notes(const struct trace_nvtx *n, const struct term *term)
 			  (unsigned long long)n->too_many);
 }
 
+static void print_torch_notes(const struct trace_torch *n, const struct term *term)
+{
+	if (n->unfinished)
+		term_para(term, "%llu after which nothing was seen in their thread",
+			  (unsigned long long)n->unfinished);
+	if (n->unnamed)
+		term_para(term, "%llu have no name that is known", (unsigned long long)n->unnamed);
+	if (n->too_many)
+		term_para(term, "%llu are left out, for they were in too many others",
+			  (unsigned long long)n->too_many);
+}
+
 void range_sums__print(struct range_sums *s, const struct term *term, const struct trace_end *end,
 		       unsigned top)
 {
 	uint64_t marks = 0, cnt = 0, gpu_cnt = 0;
-	char names[TABLE_ROWS][256];
+	char names[TABLE_ROWS][256], columns[128];
 	struct table t;
 
 	if (!s || !s->rows)
@@ -266,11 +285,18 @@ void range_sums__print(struct range_sums *s, const struct term *term, const stru
 		marks += r->marks;
 		gpu_cnt += r->sum.gpu_cnt;
 	}
-	term_section(term, "NVTX ranges",
-		     "%llu, and %llu mark%s; with what was done in ranges that are in them",
-		     (unsigned long long)cnt, (unsigned long long)marks, plural(marks));
-	table__init(&t, gpu_cnt ? "times|time|longest|calls|in calls|launches|bytes|GPU time|range"
-				: "times|time|longest|calls|in calls|launches|bytes|range");
+	if (s->of_operators)
+		term_section(term, "PyTorch operators",
+			     "%llu, nodes of the backward pass among them; with what was done in "
+			     "those that they call; a time ends with what came next",
+			     (unsigned long long)cnt);
+	else
+		term_section(term, "NVTX ranges",
+			     "%llu, and %llu mark%s; with what was done in ranges that are in them",
+			     (unsigned long long)cnt, (unsigned long long)marks, plural(marks));
+	snprintf(columns, sizeof(columns), "times|time|longest|calls|in calls|launches|bytes|%s%s",
+		 gpu_cnt ? "GPU time|" : "", s->of_operators ? "operator" : "range");
+	table__init(&t, columns);
 	for (const struct row *r = s->rows; r && t.row_cnt < top && t.row_cnt < TABLE_ROWS;
 	     r = r->hh.next) {
 		char *name = names[t.row_cnt];
@@ -294,9 +320,12 @@ void range_sums__print(struct range_sums *s, const struct term *term, const stru
 	if (t.row_cnt)
 		table__print(&t, term);
 	if (s->left_out)
-		term_para(term, "%llu ranges of more names, and calls in them, are left out",
-			  (unsigned long long)s->left_out);
-	if (end)
+		term_para(term, "%llu %s of more names, and calls in them, are left out",
+			  (unsigned long long)s->left_out,
+			  s->of_operators ? "operators" : "ranges");
+	if (end && s->of_operators)
+		print_torch_notes(&end->torch, term);
+	else if (end)
 		print_notes(&end->nvtx, term);
 }
 
@@ -309,9 +338,9 @@ void range_sums__json(struct range_sums *s, struct json *j, const char *name)
 	json_open_array(j, "list");
 	for (const struct row *r = s->rows; r; r = r->hh.next) {
 		json_open(j, NULL);
-		json_str(j, "text", r->text);
+		json_str(j, s->of_operators ? "name" : "text", r->text);
 		if (r->domain)
-			json_str(j, "domain", r->domain);
+			json_str(j, s->of_operators ? "op" : "domain", r->domain);
 		json_u64(j, "count", r->cnt);
 		json_u64(j, "total_ns", r->ns);
 		json_u64(j, "max_ns", r->max_ns);
@@ -339,19 +368,29 @@ struct ranges_an {
 	struct range_sums *sums;
 };
 
-static void *analysis_new(struct report *r)
+static void *an_new(struct report *r, bool of_operators)
 {
 	struct ranges_an *a = calloc(1, sizeof(*a));
 
 	if (!a)
 		return NULL;
 	a->r = r;
-	a->sums = range_sums__new();
+	a->sums = range_sums__new(of_operators);
 	if (!a->sums) {
 		free(a);
 		return NULL;
 	}
 	return a;
+}
+
+static void *ranges_new(struct report *r)
+{
+	return an_new(r, false);
+}
+
+static void *operators_new(struct report *r)
+{
+	return an_new(r, true);
 }
 
 static void analysis_event(void *a, const struct trace_event *ev)
@@ -361,7 +400,9 @@ static void analysis_event(void *a, const struct trace_event *ev)
 
 static void analysis_json(const void *a, struct json *j)
 {
-	range_sums__json(((const struct ranges_an *)a)->sums, j, "ranges");
+	const struct ranges_an *x = a;
+
+	range_sums__json(x->sums, j, x->sums->of_operators ? "operators" : "ranges");
 }
 
 static void analysis_print(const void *a, const struct term *term)
@@ -379,7 +420,16 @@ static void analysis_free(void *a)
 
 const struct analysis_ops ranges_ops = {
 	.name = "ranges",
-	.new = analysis_new,
+	.new = ranges_new,
+	.event = analysis_event,
+	.json = analysis_json,
+	.print = analysis_print,
+	.free = analysis_free,
+};
+
+const struct analysis_ops operators_ops = {
+	.name = "operators",
+	.new = operators_new,
 	.event = analysis_event,
 	.json = analysis_json,
 	.print = analysis_print,

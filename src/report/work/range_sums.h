@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* What ranges of NVTX took and what was done in them, by their names: for summaries and reports. A
- * range has what those in it have, too. */
+/* What ranges of NVTX, or operators of PyTorch, took and what was done in them, by their names: for
+ * summaries and reports. One has what those in it have, too. */
 #ifndef REPORT_WORK_RANGE_SUMS_H
 #define REPORT_WORK_RANGE_SUMS_H
 
@@ -12,9 +12,9 @@
 struct range_sums;
 
 /* NULL: no memory. */
-struct range_sums *range_sums__new(void);
+struct range_sums *range_sums__new(bool of_operators);
 void range_sums__free(struct range_sums *s);
-/* Of ranges, calls and executions. Nothing of it is kept but copies. */
+/* Of ranges or operators, calls and executions. Nothing of it is kept but copies. */
 void range_sums__event(struct range_sums *s, const struct trace_event *ev);
 /* top: rows at most; end: or NULL. Nothing when there was none. */
 void range_sums__print(struct range_sums *s, const struct term *term, const struct trace_end *end,

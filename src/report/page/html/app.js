@@ -100,6 +100,8 @@ const app = {
 			['answers', 'Seven answers', app.answers(r), ''],
 			['findings', 'What costs time', app.findings(r, tl), 'Findings'],
 			['timeline', 'Timeline', meta.events || meta.merged ? tl.box : null, 'Timeline'],
+			['map', 'The map', map.section(r), 'Map'],
+			['serving', 'Serving', serving.section(r, tl), 'Serving'],
 			['iterations', 'Iterations', sections.iterations(r, tl), 'Iterations'],
 			['stages', 'Where the time goes', sections.stages(r, tl), 'Stages'],
 			['idle', 'When the GPU is idle', sections.idle(r, tl), 'Idle'],

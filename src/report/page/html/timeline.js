@@ -297,6 +297,7 @@ const timeline = {
 		put('stream', d.stream, v => v === '0x0' ? 'default' : v);
 		put('error', d.error !== undefined ? d.error : d.result || undefined);
 		put('status', d.status);
+		put('Python', d.python, list => list.join(' ‹ '));
 		put('captured', d.capturing, () => 'into a graph');
 		put('abandoned', d.abandoned, () => 'yes');
 		put('id', ev.id[e] || undefined);

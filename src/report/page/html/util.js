@@ -84,7 +84,7 @@ const CLASSES = {
 	init: '#d9a521', device: '#a3acb8', context: '#b57f8d', module: '#2f8763', memory: '#b24aa0',
 	transfer: '#e67e36', kernel: '#45ab63', graph: '#4480d8', stream: '#66b3dd', event: '#cfbb3f',
 	sync: '#c98b12', collective: '#5b5fc7', occupancy: '#bda27e', texture: '#8f9440', interop: '#6ecf57', profiler: '#2f9e9e',
-	nvtx: '#e8a55c', range: '#e8a55c', blas: '#8f6fd6', dnn: '#a9744f', runtime: '#d8c93f',
+	nvtx: '#e8a55c', range: '#e8a55c', torch: '#ee4c2c', operator: '#ee4c2c', blas: '#8f6fd6', dnn: '#a9744f', runtime: '#d8c93f',
 	other: '#8a93a0', process: '#7d8794', library: '#7d8794', scheduler: '#7c6fd0', xid: '#e5484d',
 	interrupt: '#9a8fdc', uvm: '#c26bd0', driver: '#7d8794', gpu: '#2fa8a0',
 };

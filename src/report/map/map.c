@@ -1,0 +1,582 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * The pipeline map. A call's place is: process, thread, ranges of NVTX, functions of Python,
+ * operators, calls of libraries that it was made in, itself or its kernel. Lines come when what
+ * they tell of is over: what a call was made in comes after it. So each thread's calls are held, in
+ * their order, until all of that is known. What lasts longer than MAP_HELD calls is not waited for:
+ * a range gets a node without a name, which it brings at its end; calls in a call lose that.
+ */
+#include "map_priv.h"
+
+#include <stdlib.h>
+
+#include "model/call.h"
+
+#define THREADS_MAX  65536
+#define CUT_LAUNCHES 256 /* a slice where nobody waits */
+#define HELD_FIRST   16
+
+/* The GPU's time that no execution before had, and how long it had had nothing to do. */
+static void add_busy(void *ctx, struct gpu_owner of, uint64_t idle_ns, uint64_t busy_ns)
+{
+	struct map *m = ctx;
+	struct map_sums *sums = map_sums_of(m, of.node, of.slice);
+
+	if (!sums)
+		return;
+	sums->idle_ns += idle_ns;
+	sums->busy_ns += busy_ns;
+}
+
+static void *map__new(struct report *r)
+{
+	struct map *m = calloc(1, sizeof(*m));
+
+	if (!m)
+		return NULL;
+	m->r = r;
+	m->slice_cnt = 1;
+	m->slices[0].begin_ns = r->base_ns;
+	m->devices.settled_fn = add_busy;
+	m->devices.ctx = m;
+	m->scopes = calloc(MAP_SCOPES, sizeof(*m->scopes));
+	m->op_scopes = calloc(MAP_SCOPES, sizeof(*m->op_scopes));
+	m->places = calloc(MAP_CALLS, sizeof(*m->places));
+	if (m->scopes && m->op_scopes && m->places)
+		return m;
+	map_ops.free(m);
+	return NULL;
+}
+
+static void map__free(void *a)
+{
+	struct map *m = a;
+
+	for (uint32_t i = 0; i < m->thread_keys.cnt && i < m->thread_cap; i++) {
+		room_free(m->threads[i].held);
+		room_free(m->threads[i].python);
+	}
+	map_tree_free(m);
+	gpu_devices__free(&m->devices);
+	keys__free(&m->path_keys);
+	keys__free(&m->family_keys);
+	keys__free(&m->thread_keys);
+	keys__free(&m->noise_keys);
+	keys__free(&m->long_keys);
+	keys__free(&m->final_keys);
+	keys__free(&m->function_keys);
+	room_free(m->paths);
+	room_free(m->families);
+	room_free(m->noise);
+	room_free(m->threads);
+	room_free(m->finals);
+	room_free(m->functions);
+	free(m->scopes);
+	free(m->op_scopes);
+	free(m->places);
+	free(m);
+}
+
+/* Traces that are read together have other process ids. Never 0. */
+static uint64_t key_of(uint32_t pid, uint64_t id)
+{
+	return id ? pair_key(id, pid) ?: 1 : 0;
+}
+
+static uint32_t thread_of(struct map *m, const struct trace_event *ev)
+{
+	uint32_t i =
+		keys_get(&m->thread_keys, thread_key(ev->pid, ev->tid), THREADS_MAX, ROOM_THREADS);
+	struct map_thread *list;
+
+	if (i == KEYS_NONE)
+		return MAP_NONE;
+	list = grow(m->threads, &m->thread_cap, i + 1, sizeof(*list), ROOM_THREADS);
+	if (!list) {
+		keys__undo(&m->thread_keys, i);
+		return MAP_NONE;
+	}
+	m->threads = list;
+	if (list[i].next)
+		return i;
+	list[i] = (struct map_thread){.first = 1, .next = 1, .last = MAP_NONE, .pid = ev->pid};
+	list[i].root = map_node_of(m, 0, MAP_ROOT, NULL, NULL, 0);
+	list[i].root = map_node_of(m, list[i].root, MAP_PROCESS, NULL, NULL, ev->pid);
+	list[i].root = map_node_of(m, list[i].root, MAP_THREAD, ev->comm, NULL, 0);
+	return i;
+}
+
+/* --- what calls are made in --- */
+
+static struct map_scope *scope_of(struct map_scope *scopes, uint64_t key)
+{
+	struct map_scope *s = &scopes[key % MAP_SCOPES];
+
+	return key && s->key == key ? s : NULL;
+}
+
+static uint32_t *long_of(struct map *m, uint64_t key)
+{
+	uint32_t i = keys__find(&m->long_keys, key);
+
+	return i == KEYS_NONE ? NULL : &m->long_nodes[i];
+}
+
+/* Is all known that this is in? */
+static bool is_known(struct map *m, struct map_scope *scopes, uint64_t key)
+{
+	for (unsigned i = 0; key && i < MAP_DEPTH; i++) {
+		struct map_scope *s = scope_of(scopes, key);
+
+		if (!s)
+			return scopes == m->scopes && long_of(m, key);
+		key = s->parent;
+	}
+	return true;
+}
+
+/* The node of a range that has not ended yet: it gets its name, and its place, when it does. */
+static uint32_t long_node(struct map *m, uint32_t root, uint64_t key, const char *text)
+{
+	uint32_t *at = long_of(m, key), i, node;
+
+	if (at)
+		return *at;
+	/* All are open at a time, or were: who has more of them does not know them apart. */
+	if (m->long_keys.cnt >= MAP_LONG) {
+		m->early++;
+		return root;
+	}
+	node = map_node_of(m, root, MAP_RANGE, NULL, (const char *)(uintptr_t)key, 0);
+	i = node == MAP_NONE ? KEYS_NONE : keys__add(&m->long_keys, key, MAP_LONG, ROOM_MAP);
+	if (i == KEYS_NONE)
+		return root;
+	m->nodes[node].name = text;
+	m->nodes[node].file = NULL;
+	return m->long_nodes[i] = node;
+}
+
+static uint32_t range_node(struct map *m, uint32_t root, uint64_t key, const char *text)
+{
+	const char *names[MAP_DEPTH];
+	unsigned cnt = 0;
+
+	while (key && cnt < MAP_DEPTH) {
+		struct map_scope *s = scope_of(m->scopes, key);
+
+		if (!s) {
+			root = long_node(m, root, key, cnt ? NULL : text);
+			break;
+		}
+		names[cnt++] = s->name;
+		key = s->parent;
+	}
+	while (cnt--)
+		root = map_node_of(m, root, MAP_RANGE, names[cnt], NULL, 0);
+	return root;
+}
+
+static uint32_t operator_node(struct map *m, uint32_t node, uint64_t key, const char *name)
+{
+	const char *names[MAP_DEPTH];
+	unsigned cnt = 0;
+
+	while (key && cnt < MAP_DEPTH) {
+		struct map_scope *s = scope_of(m->op_scopes, key);
+
+		if (s)
+			names[cnt++] = s->name;
+		else if (!cnt)
+			names[cnt++] = name;
+		key = s ? s->parent : 0;
+	}
+	while (cnt--)
+		node = map_node_of(m, node, MAP_OPERATOR, names[cnt], NULL, 0);
+	return node;
+}
+
+/* Nodes of a path; new_cnt of its functions began a pass with this call. */
+static uint32_t path_node(struct map *m, uint32_t node, const struct map_held *h)
+{
+	uint32_t at[MAP_DEPTH], cnt = 0;
+	struct map_sums *sums;
+
+	for (uint32_t p = h->path; p && cnt < MAP_DEPTH; p = m->paths[p].parent)
+		at[cnt++] = p;
+	while (cnt--) {
+		const struct map_path *p = &m->paths[at[cnt]];
+
+		node = map_node_of(m, node, MAP_PYTHON, p->name, p->file, p->number);
+		sums = cnt < h->new_cnt ? map_sums_of(m, node, h->slice) : NULL;
+		if (sums)
+			sums->passes++;
+	}
+	return node;
+}
+
+/* --- calls that are held --- */
+
+static struct map_held *held_at(struct map_thread *t, uint64_t number)
+{
+	return &t->held[number % t->cap];
+}
+
+static struct map_held *call_around(struct map_thread *t, const struct map_held *h)
+{
+	return h->up ? held_at(t, h->up) : NULL;
+}
+
+/* A call that is in none ended the others' chances: what they were made in would have come. */
+static bool is_ready(struct map *m, struct map_thread *t, uint64_t number)
+{
+	const struct map_held *h = held_at(t, number);
+
+	while (h->parent && number > t->outer) {
+		if (!h->up)
+			return false;
+		number = h->up;
+		h = held_at(t, number);
+	}
+	return is_known(m, m->scopes, h->range) && is_known(m, m->op_scopes, h->op);
+}
+
+static uint32_t place_of_calls(struct map *m, struct map_thread *t, uint32_t node,
+			       const struct map_held *h)
+{
+	const char *names[MAP_DEPTH];
+	unsigned cnt = 0;
+
+	while ((h = call_around(t, h)) && cnt < MAP_DEPTH)
+		names[cnt++] = h->name;
+	while (cnt--)
+		node = map_node_of(m, node, MAP_CALL, names[cnt], NULL, 0);
+	return node;
+}
+
+/* Time between this call and the one before, where both were made; not of calls in calls. */
+static void add_gap(struct map *m, struct map_thread *t, const struct map_held *h, uint32_t parent)
+{
+	struct map_sums *sums;
+	uint64_t gap;
+
+	if (!h->path && t->python) {
+		t->aside_ns += h->end_ns - h->start_ns;
+		return;
+	}
+	if (t->last != MAP_NONE && h->start_ns > t->last_end) {
+		gap = h->start_ns - t->last_end;
+		sums = map_sums_of(m, map_common(m, t->last, parent), h->slice);
+		if (sums)
+			sums->gap_ns += gap > t->aside_ns ? gap - t->aside_ns : 0;
+	}
+	t->aside_ns = 0;
+	t->last = parent;
+	if (h->end_ns > t->last_end)
+		t->last_end = h->end_ns;
+}
+
+static void add_execution(struct map *m, uint32_t node, uint32_t slice, const struct map_held *h)
+{
+	struct map_sums *sums;
+	struct gpu_device *device;
+
+	/* What was in a graph is below its launch. */
+	if (h->kind == MAP_KERNEL && m->nodes[node].kind == MAP_CALL)
+		node = map_node_of(m, node, MAP_KERNEL, h->name, NULL, 0);
+	sums = map_sums_of(m, node, slice);
+	if (!sums) {
+		m->left_out++;
+		return;
+	}
+	sums->gpu_cnt++;
+	sums->gpu_ns += h->end_ns - h->start_ns;
+	device = gpu_devices__get(&m->devices, h->device);
+	if (device)
+		gpu_busy__add_of(&device->busy, h->start_ns, h->end_ns, h->is_copy,
+				 (struct gpu_owner){node, slice});
+}
+
+static void give_place(struct map *m, struct map_thread *t, const struct map_held *h)
+{
+	struct map_place *place = &m->places[h->key % MAP_CALLS];
+	struct map_sums *sums;
+	uint32_t parent, node;
+
+	if (h->is_gpu) {
+		if (place->key == h->key && place->node != MAP_NONE)
+			add_execution(m, place->node, place->slice, h);
+		else
+			m->unknown_gpu++;
+		return;
+	}
+	m->early += h->parent && !h->up;
+	parent = range_node(m, t->root, h->range, h->range_text);
+	parent = path_node(m, parent, h);
+	parent = operator_node(m, parent, h->op, h->op_name);
+	parent = place_of_calls(m, t, parent, h);
+	node = map_node_of(m, parent, h->kind, h->name, NULL, 0);
+	if (place->key == h->key) {
+		place->node = node;
+		if (node == MAP_NONE)
+			place->key = 0;
+	}
+	sums = map_sums_of(m, node, h->slice);
+	if (!sums) {
+		m->left_out++;
+		return;
+	}
+	sums->calls++;
+	sums->launches += h->is_launch;
+	sums->bytes += h->bytes;
+	sums->unfinished += h->is_cut;
+	if (!h->has_time)
+		return;
+	if (h->end_ns - h->start_ns > h->inner_ns)
+		sums->host_ns += h->end_ns - h->start_ns - h->inner_ns;
+	if (!h->up)
+		add_gap(m, t, h, parent);
+}
+
+/* What is ready from the first on; at_least: whether it is or not. */
+static void settle(struct map *m, struct map_thread *t, unsigned at_least)
+{
+	while (t->first < t->next) {
+		struct map_held *h = held_at(t, t->first);
+
+		if (!at_least && !is_ready(m, t, t->first))
+			return;
+		/* The call around it may still be held: it is found by its number. */
+		give_place(m, t, h);
+		t->first++;
+		at_least -= at_least > 0;
+	}
+}
+
+/* Calls since this one has begun were made in it. Whose parent is another one, whose line is
+ * missing, was too. */
+static void take_inner(struct map_thread *t, struct map_held *outer, uint64_t number)
+{
+	int64_t i = number - 1;
+
+	while (i >= (int64_t)t->first) {
+		struct map_held *h = held_at(t, i);
+
+		if (!h->is_gpu) {
+			if (!h->parent || h->start_ns < outer->start_ns)
+				break;
+			h->up = number;
+			outer->inner_ns += h->has_time ? h->end_ns - h->start_ns : 0;
+			if (!outer->path)
+				outer->path = h->path;
+			else if (!h->path)
+				h->path = outer->path;
+		}
+		i -= 1 + h->inner_cnt;
+	}
+	outer->inner_cnt = number - 1 - i;
+	if (!outer->parent)
+		t->outer = number;
+}
+
+/* Room for one more; what is ready or has waited for longest goes. */
+static struct map_held *hold(struct map *m, uint32_t thread)
+{
+	struct map_thread *t = &m->threads[thread];
+	unsigned cap = t->cap ? 2 * t->cap : HELD_FIRST;
+	struct map_held *list;
+
+	if (t->next - t->first == t->cap && t->cap < MAP_HELD) {
+		list = room_new(ROOM_MAP, cap * sizeof(*list));
+		for (uint64_t i = t->first; list && i < t->next; i++)
+			list[i % cap] = *held_at(t, i);
+		if (list) {
+			room_free(t->held);
+			t->held = list;
+			t->cap = cap;
+		}
+	}
+	if (t->cap && t->next - t->first == t->cap)
+		settle(m, t, t->cap / 4);
+	if (!t->cap) {
+		m->left_out++;
+		return NULL;
+	}
+	list = held_at(t, t->next);
+	*list = (struct map_held){0};
+	return list;
+}
+
+/* --- events --- */
+
+static void cut_slices(struct map *m, const struct trace_event *ev)
+{
+	bool makes_context = ev->fn->class == CLASS_CONTEXT && !ev->is_error &&
+			     (ev->fn->op == OP_RETAIN || ev->fn->op == OP_CREATE);
+
+	m->launches_since += call_launches(ev);
+	if (!call_was_made(ev) || !call_is_top(ev))
+		return;
+	if (!makes_context && !call_blocks(ev) && m->launches_since < CUT_LAUNCHES)
+		return;
+	map_slice_cut(m, ev->end_ns);
+	m->launches_since = 0;
+}
+
+static void on_call(struct map *m, const struct trace_event *ev)
+{
+	uint32_t thread = thread_of(m, ev), new_cnt;
+	struct map_thread *t;
+	struct map_held *h;
+
+	h = thread == MAP_NONE ? NULL : hold(m, thread);
+	if (!h) {
+		m->left_out += thread == MAP_NONE;
+		return;
+	}
+	t = &m->threads[thread];
+	*h = (struct map_held){
+		.key = key_of(ev->pid, ev->id),
+		.parent = key_of(ev->pid, ev->parent_id),
+		.range = key_of(ev->pid, ev->range_id),
+		.range_text = ev->range_text,
+		.op = key_of(ev->pid, ev->operator_id),
+		.op_name = ev->operator,
+		.name = ev->fn->name,
+		.kind = MAP_CALL,
+		.start_ns = ev->start_ns,
+		.end_ns = ev->end_ns > ev->start_ns ? ev->end_ns : ev->start_ns,
+		.slice = map_slice_at(m, ev->start_ns),
+		.is_launch = call_was_made(ev) && call_launches_any(ev),
+		.is_cut = ev->unfinished || ev->abandoned,
+		.has_time = event_returned(ev),
+	};
+	if (call_does(ev, DOES_LAUNCH) && ev->launch.kernel) {
+		h->kind = MAP_KERNEL;
+		h->name = ev->launch.kernel;
+	}
+	if ((ev->has & HAS_SIZE) && ev->type == TYPE_TRANSFER && call_ran(ev) && call_is_top(ev))
+		h->bytes = ev->size;
+	h->path = map_path_of(m, thread, ev->stack, &new_cnt);
+	h->new_cnt = new_cnt;
+	if (t->python && call_blocks(ev))
+		t->python->waits++;
+	m->places[h->key % MAP_CALLS] = (struct map_place){h->key, MAP_NONE, thread, h->slice};
+	take_inner(t, h, t->next);
+	t->next++;
+	cut_slices(m, ev);
+	settle(m, t, 0);
+}
+
+static void on_gpu(struct map *m, const struct trace_event *ev)
+{
+	uint64_t key = key_of(ev->pid, ev->gpu.call_id);
+	struct map_place *place = &m->places[key % MAP_CALLS];
+	struct map_held execution =
+				{
+					.is_gpu = true,
+					.key = key,
+					.kind = ev->op[0] == 'k' ? MAP_KERNEL : MAP_CALL,
+					.name = ev->gpu.kernel,
+					.start_ns = ev->start_ns,
+					.end_ns = ev->end_ns > ev->start_ns ? ev->end_ns
+									    : ev->start_ns,
+					.device = ev->gpu.device,
+					.is_copy = ev->op[0] == 'c' || ev->op[0] == 'm',
+				},
+			*h;
+
+	m->has_gpu = true;
+	if (!key || place->key != key) {
+		m->unknown_gpu++;
+		return;
+	}
+	if (place->node != MAP_NONE) {
+		add_execution(m, place->node, place->slice, &execution);
+		return;
+	}
+	h = hold(m, place->thread);
+	if (!h)
+		return;
+	*h = execution;
+	m->threads[place->thread].next++;
+}
+
+/* Is node a below b? What a hostile trace says may go round in circles. */
+static bool is_below(const struct map *m, uint32_t a, uint32_t b)
+{
+	for (unsigned i = 0; i < 4 * MAP_DEPTH && a; i++) {
+		if (a == b)
+			return true;
+		a = m->nodes[a].parent;
+	}
+	return a != 0;
+}
+
+static void on_range(struct map *m, const struct trace_event *ev)
+{
+	uint64_t key = key_of(ev->pid, ev->range.id), parent = key_of(ev->pid, ev->range.parent);
+	uint32_t thread = thread_of(m, ev), *at, to;
+
+	if (ev->op[0] == 'm')
+		return;
+	m->scopes[key % MAP_SCOPES] = (struct map_scope){key, parent, ev->range.text};
+	at = long_of(m, key);
+	if (at && thread != MAP_NONE) {
+		struct map_node *n;
+
+		to = range_node(m, m->threads[thread].root, parent, NULL);
+		n = &m->nodes[*at];
+		n->name = ev->range.text;
+		if (to != MAP_NONE && !is_below(m, to, *at)) {
+			n->parent = to;
+			n->depth = m->nodes[to].depth + 1;
+		}
+	}
+	if (thread != MAP_NONE)
+		settle(m, &m->threads[thread], 0);
+}
+
+static void on_operator(struct map *m, const struct trace_event *ev)
+{
+	uint64_t key = key_of(ev->pid, ev->torch_op.id);
+	uint32_t thread = thread_of(m, ev);
+
+	m->op_scopes[key % MAP_SCOPES] =
+		(struct map_scope){key, key_of(ev->pid, ev->torch_op.parent), ev->name};
+	if (thread != MAP_NONE)
+		settle(m, &m->threads[thread], 0);
+}
+
+static void map_event(void *a, const struct trace_event *ev)
+{
+	struct map *m = a;
+
+	if (ev->kind == EVENT_CALL && ev->fn)
+		on_call(m, ev);
+	else if (ev->kind == EVENT_GPU)
+		on_gpu(m, ev);
+	else if (ev->kind == EVENT_RANGE)
+		on_range(m, ev);
+	else if (ev->kind == EVENT_OPERATOR)
+		on_operator(m, ev);
+}
+
+static void map_finish(void *a)
+{
+	struct map *m = a;
+
+	for (uint32_t i = 0; i < m->thread_keys.cnt && i < m->thread_cap; i++)
+		settle(m, &m->threads[i], MAP_HELD);
+	gpu_devices__finish(&m->devices);
+	map_finish_tree(m);
+}
+
+const struct analysis_ops map_ops = {
+	.name = "map",
+	.new = map__new,
+	.event = map_event,
+	.finish = map_finish,
+	.json = map_json,
+	.print = map_print,
+	.free = map__free,
+};

@@ -1,0 +1,246 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * map.c takes calls in and finds what they were made in; python.c makes paths of frames; tree.c has
+ * the nodes and their sums; final.c puts stages and iterations on top when all is known; print.c
+ * and json.c show it.
+ */
+#ifndef REPORT_MAP_PRIV_H
+#define REPORT_MAP_PRIV_H
+
+#include "map.h"
+
+#include "model/gpu_busy.h"
+#include "report/collect.h"
+
+/* Of one process: nodes, sums of nodes and slices, and Python paths. */
+#define MAP_NODES  (1u << 18)
+#define MAP_SUMS   (1u << 18)
+#define MAP_SLICES 4096
+/* Frames of Python code, ranges and operators in each other; what is deeper is cut, counted. */
+#define MAP_DEPTH 64
+/* Passes of a function with a number; all further ones are one. */
+#define MAP_PASSES 128
+/* Calls of a thread that wait until it is known what they were made in. */
+#define MAP_HELD 4096
+#define MAP_NONE UINT32_MAX
+
+enum map_kind {
+	MAP_ROOT,
+	MAP_PROCESS,
+	MAP_STAGE,
+	MAP_ITERATIONS,
+	MAP_THREAD,
+	MAP_RANGE,
+	MAP_PYTHON,
+	MAP_OPERATOR,
+	MAP_CALL,
+	MAP_KERNEL,
+	MAP_KIND_CNT
+};
+
+struct map_sums {
+	uint64_t calls, launches, bytes, unfinished;
+	uint64_t host_ns; /* in these calls, but for calls that were made in them */
+	uint64_t gap_ns;  /* between calls that were made one after the other here */
+	uint64_t gpu_cnt, gpu_ns;
+	uint64_t busy_ns; /* of the GPU, that no execution before had */
+	uint64_t idle_ns; /* the GPU had nothing to do until this came */
+	uint64_t passes;  /* of a function */
+};
+
+/* Sums of a node in a piece of the trace. */
+struct map_part {
+	struct map_part *next; /* earlier */
+	uint32_t slice;
+	struct map_sums sums;
+};
+
+struct map_node {
+	const char *name, *file; /* interned; file: of Python code */
+	struct map_part *parts;	 /* latest first */
+	uint32_t parent, depth;
+	uint32_t number; /* of a pass; pid of a process; 0: none */
+	uint8_t kind;
+};
+
+/* A function in a path of Python code; its index is the path. 0 is none. */
+struct map_path {
+	const char *name, *file;
+	uint32_t parent, number, depth;
+};
+
+/* How many passes of a function there were in one of its caller's. */
+struct map_family {
+	uint64_t serial; /* of the caller's pass */
+	uint64_t calls;	 /* in the latest one that has ended */
+	uint32_t cnt;
+};
+
+struct map_frame {
+	const char *name, *file;
+	uint64_t serial; /* of this pass */
+	uint64_t calls;	 /* of the thread before it, or before its latest round */
+	uint64_t waits;	 /* the same */
+	uint32_t line, first_line, path, family;
+};
+
+/* What a thread executes, as far as its calls tell. */
+struct map_python {
+	const struct stack *stack; /* of the call before */
+	uint64_t calls, waits;	   /* so far */
+	struct map_frame frames[MAP_DEPTH];
+	unsigned cnt;
+};
+
+/* A call, or what a GPU executed of one, that is to get its place. */
+struct map_held {
+	uint64_t key;	    /* of the call; an execution: of the call that asked for it */
+	uint64_t parent;    /* the same, of the call that it was made in; 0: none */
+	uint64_t range, op; /* keys; 0: none */
+	const char *range_text, *op_name;
+	const char *name; /* of a kernel, else of the function */
+	uint64_t start_ns, end_ns;
+	uint64_t inner_ns; /* in calls that were made in it */
+	uint64_t bytes;
+	uint64_t up; /* number of the call that it was made in; 0: that has not ended yet */
+	uint32_t path, new_cnt; /* so many functions of the path began a pass */
+	uint32_t slice, inner_cnt;
+	uint32_t device;
+	uint8_t kind; /* MAP_CALL, MAP_KERNEL */
+	bool is_gpu, is_copy, is_launch, is_cut, has_time;
+};
+
+struct map_thread {
+	struct map_held *held; /* a ring of cap */
+	unsigned cap;
+	uint64_t first, next; /* numbers of the first that is held, and of the next; from 1 */
+	uint64_t outer;	      /* of the latest call that was made in no other */
+	struct map_python *python;
+	uint32_t root;	   /* its node */
+	uint32_t last;	   /* node that the last call was made in; MAP_NONE: none yet */
+	uint64_t last_end; /* of that call */
+	uint64_t aside_ns; /* in calls since, which have no frames while others have */
+	uint32_t pid;
+};
+
+/* Ranges and operators that have ended, by the last bits of their keys. */
+#define MAP_SCOPES (1u << 16)
+struct map_scope {
+	uint64_t key, parent;
+	const char *name;
+};
+
+/* Ranges that were open for so long that calls in them got their places: by key. */
+#define MAP_LONG 4096
+
+/* Where calls are in the tree, by the last bits of their keys. */
+#define MAP_CALLS (1u << 18)
+struct map_place {
+	uint64_t key;
+	uint32_t node;	 /* MAP_NONE: it is held */
+	uint32_t thread; /* by which */
+	uint32_t slice;
+};
+
+struct map_slice {
+	uint64_t begin_ns, first_ns, last_ns; /* the latter two: of calls that began in it */
+};
+
+struct map_final {
+	const char *name, *file;
+	struct map_sums sums, self;   /* sums: of all below it, too */
+	uint64_t per;		      /* iterations that it is part of; 0: of none */
+	uint32_t parent, first, next; /* first child, next of the parent's: heaviest first */
+	uint32_t number, cnt;	      /* cnt: children */
+	uint8_t kind;
+	bool is_numbered; /* there are others of its function beside it */
+};
+
+/* Python functions. */
+struct map_function {
+	const char *name, *file;
+	struct map_sums self, total;
+};
+
+struct map {
+	struct report *r;
+	struct keys node_keys, path_keys, family_keys, thread_keys, noise_keys;
+	struct map_node *nodes;
+	unsigned node_cap;
+	struct room_share part_rows;
+	struct map_path *paths;
+	unsigned path_cap;
+	struct map_family *families;
+	unsigned family_cap;
+	bool *noise;
+	unsigned noise_cap;
+	uint64_t serial;
+	struct map_thread *threads;
+	unsigned thread_cap;
+	struct map_scope *scopes; /* MAP_SCOPES each: ranges, operators */
+	struct map_scope *op_scopes;
+	struct keys long_keys;
+	uint32_t long_nodes[MAP_LONG];
+	struct map_place *places; /* MAP_CALLS */
+	struct gpu_devices devices;
+	struct map_slice slices[MAP_SLICES];
+	unsigned slice_cnt, shift;
+	uint64_t cut_cnt, launches_since;
+	/* What could not be told. */
+	uint64_t left_out, cut_frames, unnamed_frames, early, unknown_gpu;
+	/* In the end. */
+	struct keys final_keys;
+	struct map_final *finals;
+	unsigned final_cap;
+	struct keys function_keys;
+	struct map_function *functions;
+	unsigned function_cap;
+	bool has_gpu;
+};
+
+/* tree.c */
+/* MAP_NONE: there is no room. */
+uint32_t map_node_of(struct map *m, uint32_t parent, enum map_kind kind, const char *name,
+		     const char *file, uint32_t number);
+/* NULL: there is no room. */
+struct map_sums *map_sums_of(struct map *m, uint32_t node, uint32_t slice);
+/* slice: as map_slice_at() gave it, however long ago. */
+static inline uint32_t map_slice_now(const struct map *m, uint32_t slice)
+{
+	return slice >> m->shift;
+}
+uint32_t map_slice_at(struct map *m, uint64_t ns);
+void map_slice_cut(struct map *m, uint64_t ns);
+uint32_t map_common(const struct map *m, uint32_t a, uint32_t b);
+void map_tree_free(struct map *m);
+void map_sums_add(struct map_sums *to, const struct map_sums *x);
+void map_sums_sub(struct map_sums *from, const struct map_sums *x);
+
+/* python.c */
+/* The path of a call's Python frames, and how many functions at its end began a pass; 0: it has
+ * none. */
+uint32_t map_path_of(struct map *m, uint32_t thread, const struct stack *stack, uint32_t *new_cnt);
+
+/* final.c */
+void map_finish_tree(struct map *m);
+/* Time of its thread in a node. */
+static inline uint64_t map_wall(const struct map_sums *s)
+{
+	return s->host_ns + s->gap_ns;
+}
+/* By opts.map. */
+uint64_t map_weight(const struct map *m, const struct map_sums *s);
+/* How much of its time, with what came before it, the GPU had nothing to do; -1: that is not known.
+ */
+static inline double map_idle_share(const struct map_sums *s)
+{
+	return s->busy_ns + s->idle_ns ? ratio_of(s->idle_ns, s->busy_ns + s->idle_ns) : -1;
+}
+/* As it is shown; in buf or in the node. */
+const char *map_final_name(const struct map_final *f, char *buf, size_t size);
+
+/* print.c, json.c */
+void map_print(const void *a, const struct term *term);
+void map_json(const void *a, struct json *j);
+
+#endif /* REPORT_MAP_PRIV_H */

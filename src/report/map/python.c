@@ -1,0 +1,246 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Paths of Python functions, and passes through them. Twelve layers of a model are one function,
+ * called from one line of a loop: frames do not say which one it is. So passes are counted. A
+ * function begins a new pass
+ *
+ *   - when its caller has begun one, or calls it from another line than before;
+ *   - when another function was called from there in between;
+ *   - when it is back at the line that its pass began with, from another one.
+ *
+ * The first two are new calls of the function for sure. The third is one, or a round of a loop in
+ * it: lines do not tell which, and either begins the same work again. What cannot be seen: two
+ * calls in a row from one line that each have one line with calls of their own; they are one pass.
+ * Passes are numbered within one of the caller's. A function that goes back in its lines after its
+ * thread has waited for the GPU begins a round of a loop that iterates: what it calls is counted
+ * anew, and it has begun no pass.
+ */
+#include "map_priv.h"
+
+#include <string.h>
+
+/* What makes more calls than that in a pass is a whole iteration rather than a part of one: its
+ * next passes have the same number. */
+#define PASS_CALLS 512
+
+/* Frames that say nothing of the program: the end of a file's name, and a function without its
+ * class, or all of the file. */
+static const struct {
+	const char *file, *function;
+} noise[] = {
+	{"torch/nn/modules/module.py", "_call_impl"},
+	{"torch/nn/modules/module.py", "_wrapped_call_impl"},
+	{"torch/utils/_contextlib.py", NULL},
+	{"torch/amp/autocast_mode.py", "decorate_autocast"},
+	{"torch/_dynamo/external_utils.py", NULL},
+	{"torch/autograd/graph.py", "_engine_run_backward"},
+	{"accelerate/hooks.py", "new_forward"},
+	{"transformers/modeling_layers.py", "__call__"},
+	{"transformers/utils/generic.py", "wrapper"},
+	{"transformers/utils/output_capturing.py", "wrapper"},
+	{"transformers/utils/deprecation.py", "wrapped_func"},
+	{"contextlib.py", "inner"},
+	{"threading.py", "_bootstrap"},
+	{"threading.py", "_bootstrap_inner"},
+	{"threading.py", "run"},
+	{"concurrent/futures/thread.py", NULL},
+	{"runpy.py", NULL},
+	{"<frozen runpy>", NULL},
+	{"<frozen importlib._bootstrap>", NULL},
+	{"<frozen importlib._bootstrap_external>", NULL},
+	{"importlib/_bootstrap.py", NULL},
+	{"importlib/__init__.py", NULL},
+};
+
+static bool ends_in(const char *s, const char *end)
+{
+	size_t len = strlen(s), n = strlen(end);
+
+	return len >= n && !strcmp(s + len - n, end) && (len == n || s[len - n - 1] == '/');
+}
+
+bool map_is_noise(const struct stack_frame *f)
+{
+	const char *dot, *name;
+
+	if (!f->symbol || !f->module)
+		return false;
+	dot = strrchr(f->symbol, '.');
+	name = dot ? dot + 1 : f->symbol;
+
+	for (size_t i = 0; i < sizeof(noise) / sizeof(noise[0]); i++)
+		if (ends_in(f->module, noise[i].file) &&
+		    (!noise[i].function || !strcmp(noise[i].function, name)))
+			return true;
+	return false;
+}
+
+/* Asked of each frame of each stack: so the answer is kept. */
+static bool is_noise(struct map *m, const struct stack_frame *f)
+{
+	uint32_t cnt = m->noise_keys.cnt, i;
+	bool *list;
+
+	i = keys_get(&m->noise_keys, pair_key((uintptr_t)f->symbol, (uintptr_t)f->module),
+		     MAP_NODES, ROOM_MAP);
+	list = i == KEYS_NONE ? NULL
+			      : grow(m->noise, &m->noise_cap, i + 1, sizeof(*list), ROOM_MAP);
+	if (!list) {
+		keys__undo(&m->noise_keys, i);
+		return map_is_noise(f);
+	}
+	m->noise = list;
+	if (i == cnt)
+		list[i] = map_is_noise(f);
+	return list[i];
+}
+
+static uint32_t path_of(struct map *m, uint32_t parent, const char *name, const char *file,
+			uint32_t number)
+{
+	uint64_t key =
+		pair_key(pair_key(pair_key((uintptr_t)name, (uintptr_t)file), parent), number);
+	struct map_path *paths;
+	uint32_t i = keys_get(&m->path_keys, key, MAP_NODES, ROOM_MAP);
+
+	if (i == KEYS_NONE)
+		return 0;
+	/* The first is no path. */
+	paths = grow(m->paths, &m->path_cap, i + 2, sizeof(*paths), ROOM_MAP);
+	if (!paths) {
+		keys__undo(&m->path_keys, i);
+		return 0;
+	}
+	m->paths = paths;
+	paths[i + 1] = (struct map_path){name, file, parent, number, paths[parent].depth + 1};
+	return i + 1;
+}
+
+/* The number of a pass that begins in that one of the caller's. */
+static uint32_t next_number(struct map *m, uint32_t thread, const struct map_frame *caller,
+			    struct map_frame *f)
+{
+	uint64_t key = pair_key(pair_key((uintptr_t)f->name, (uintptr_t)f->file), thread);
+	struct map_family *list;
+	uint32_t i;
+
+	key = pair_key(key, caller ? caller->path : 0);
+	i = keys_get(&m->family_keys, key, MAP_NODES, ROOM_MAP);
+	list = i == KEYS_NONE ? NULL
+			      : grow(m->families, &m->family_cap, i + 1, sizeof(*list), ROOM_MAP);
+	if (!list) {
+		keys__undo(&m->family_keys, i);
+		return MAP_PASSES + 1;
+	}
+	m->families = list;
+	f->family = i;
+	/* The outermost function is called once, or its thread begins anew. */
+	if (!caller)
+		return 1;
+	if (list[i].serial != caller->serial)
+		list[i] = (struct map_family){.serial = caller->serial};
+	if (list[i].cnt <= MAP_PASSES && list[i].calls <= PASS_CALLS)
+		list[i].cnt++;
+	return list[i].cnt ?: 1;
+}
+
+/* The functions from at on are left, or called anew. */
+static void end_passes(struct map *m, const struct map_python *p, unsigned at)
+{
+	for (; at < p->cnt; at++) {
+		const struct map_frame *f = &p->frames[at];
+
+		if (f->family != MAP_NONE)
+			m->families[f->family].calls = p->calls - f->calls;
+	}
+}
+
+static void begin_pass(struct map *m, uint32_t thread, struct map_python *p, unsigned at,
+		       const struct stack_frame *f)
+{
+	struct map_frame *caller = at ? &p->frames[at - 1] : NULL, *to = &p->frames[at];
+	uint32_t number;
+
+	*to = (struct map_frame){.name = f->symbol,
+				 .file = f->module,
+				 .serial = ++m->serial,
+				 .line = f->line,
+				 .first_line = f->line,
+				 .calls = p->calls,
+				 .waits = p->waits,
+				 .family = MAP_NONE};
+	number = next_number(m, thread, caller, to);
+	to->path = path_of(m, caller ? caller->path : 0, f->symbol, f->module, number);
+}
+
+/* Of a loop that iterates: passes in it are counted anew, and it begins none by itself. */
+static void begin_round(struct map *m, const struct map_python *p, struct map_frame *f)
+{
+	f->serial = ++m->serial;
+	f->waits = p->waits;
+	f->calls = p->calls;
+}
+
+static bool is_same(const struct map_frame *a, const struct stack_frame *f)
+{
+	return a->name == f->symbol && a->file == f->module;
+}
+
+uint32_t map_path_of(struct map *m, uint32_t thread, const struct stack *stack, uint32_t *new_cnt)
+{
+	struct map_python *p = m->threads[thread].python;
+	unsigned n = 0, was = p ? p->cnt : 0, first_new = MAP_DEPTH;
+	bool same = true;
+
+	*new_cnt = 0;
+	if (p)
+		p->calls++;
+	if (!stack || !stack->frame_cnt || !stack->frames[stack->frame_cnt - 1].python)
+		return 0;
+	if (p && p->stack == stack && p->cnt)
+		return p->frames[p->cnt - 1].path;
+	if (!p) {
+		p = room_new(ROOM_MAP, sizeof(*p));
+		if (!p)
+			return 0;
+		m->threads[thread].python = p;
+	}
+	for (unsigned i = stack->frame_cnt; i-- && stack->frames[i].python;) {
+		const struct stack_frame *f = &stack->frames[i];
+		struct map_frame *at = &p->frames[n];
+		bool moved;
+
+		if (!f->symbol || !f->module) {
+			m->unnamed_frames++;
+			continue;
+		}
+		if (is_noise(m, f))
+			continue;
+		if (n == MAP_DEPTH) {
+			m->cut_frames++;
+			break;
+		}
+		same &= n < was && is_same(at, f);
+		moved = same && at->line != f->line;
+		if (moved && f->line < at->line && p->waits != at->waits)
+			begin_round(m, p, at);
+		if (same && (!moved || f->line != at->first_line || at->calls == p->calls)) {
+			at->line = f->line;
+		} else {
+			if (first_new > n) {
+				first_new = n;
+				end_passes(m, p, n);
+			}
+			begin_pass(m, thread, p, n, f);
+		}
+		/* What it calls from another line is called anew. */
+		same &= !moved;
+		n++;
+	}
+	if (first_new > n)
+		end_passes(m, p, n);
+	p->cnt = n;
+	p->stack = stack;
+	*new_cnt = n > first_new ? n - first_new : 0;
+	return n ? p->frames[n - 1].path : 0;
+}

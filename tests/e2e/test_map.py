@@ -1,0 +1,310 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+# takes: 20
+"""The report's map: each layer of a model that nobody prepared, with what was done in it. tests/map/make_trace.py makes a trace whose
+numbers are known; then the same program runs, with a stand-in, and is traced."""
+import collections
+import json
+import os
+import random
+import re
+import subprocess
+import sys
+
+import pytest
+from helpers.run import CUDATRACE, FAKE, TESTS, cudatrace, needs_tracing, until
+
+sys.path.insert(0, TESTS + "/map")
+import make_trace  # noqa: E402 (its folder is none of the path)
+
+SUMS = "calls", "launches", "host_ns", "wall_ns", "gpu_executions", "gpu_ns", "gpu_busy_ns", "gpu_idle_ns"
+
+
+class Map:
+    def __init__(self, path, *args):
+        ran = cudatrace("report", "-q", "--format=json", *args, path)
+        assert ran.status == 0, ran
+        self.report = json.loads(ran.out)
+        self.map = self.report["map"]
+        self.nodes = self.map["nodes"]
+        for i, n in enumerate(self.nodes):
+            n["below"] = []
+            if i:
+                assert n["parent"] < i
+                self.nodes[n["parent"]]["below"].append(n)
+        self.adds_up()
+
+    def adds_up(self):
+        """No node has less than those below it; all of it is what the overview counts."""
+        for n in self.nodes:
+            for k in SUMS:
+                assert n.get(k, 0) >= sum(b.get(k, 0) for b in n["below"]), (n["name"], k)
+            if n["kind"] == "kernel":
+                assert not n["below"]
+        if self.map["left_out"] == 0:
+            assert self.nodes[0]["calls"] == self.report["overview"]["calls"]
+            assert self.nodes[0]["launches"] == self.report["overview"]["launches"] + self.report["overview"]["graph_launches"]
+
+    def path(self, node):
+        out = []
+        while "parent" in node:
+            out.insert(0, node.get("name"))
+            node = self.nodes[node["parent"]]
+        return out
+
+    def named(self, name, kind=None):
+        return [n for n in self.nodes if n.get("name") == name and kind in (None, n["kind"])]
+
+    def one(self, *names):
+        """The node at the end of this path, whatever is in between."""
+        found = [n for n in self.named(names[-1]) if is_part(names, self.path(n))]
+        assert len(found) == 1, (names, [self.path(n) for n in found])
+        return found[0]
+
+
+def is_part(part, whole):
+    whole = iter(whole)
+    return all(p in whole for p in part)
+
+
+@pytest.fixture
+def made(tmp_path):
+    def make(**options):
+        path = tmp_path / "made.jsonl"
+        return path, make_trace.make(path, **options)
+    return make
+
+
+def check_layers(m, want, tokens):
+    blocks = sorted(m.named("Block.forward", "python"), key=lambda n: n["number"])
+    assert [n["number"] for n in blocks] == [int(k) for k in want["layers"] if k != "None"]
+    for n in blocks:
+        w = want["layers"][str(n["number"])]
+        assert {k: n.get(k, 0) for k in w} == w
+        assert n["passes"] == tokens and n["per_iteration"]["launches"] == w["launches"] / tokens
+        assert n["wall_ns"] > n["host_ns"]
+        attention = [b for b in n["below"] if b["name"] == "Attention.forward"]
+        assert len(attention) == 1 and "number" not in attention[0] and attention[0]["launches"] == 6 * tokens
+        assert [b["number"] for b in attention[0]["below"] if b["name"] == "Linear.forward"] == [0, 1]
+
+
+def test_layers(made):
+    """Layer for layer, to the nanosecond; its __call__ is no part of it. What libraries call is below them."""
+    path, want = made()
+    m = Map(path)
+    check_layers(m, want, want["tokens"])
+    root = m.nodes[0]
+    assert (root["calls"], root["launches"], root["gpu_ns"], root["gpu_busy_ns"], root["gpu_busy_ns"] + root["gpu_idle_ns"]) == \
+        (want["calls"], want["launches"], want["gpu_ns"], want["gpu_busy_ns"], want["gpu_span_ns"])
+    assert root["gpu_busy_ns"] == sum(d["busy_ns"] for d in m.report["gpu"]["devices"]) and root["bound"] == "gpu"
+    assert not m.named("Module._call_impl") and not m.named("_call_impl")
+    assert m.path(m.named("cublasSgemm")[0])[:6] == ["inference", "iterations", "generate", "Model.forward", "Block.forward", "Attention.forward"]
+    assert {b["kind"] for n in m.named("cublasSgemm") for b in n["below"]} == {"kernel"}
+    assert m.one("iterations")["iterations"] == want["tokens"] and m.map["left_out"] == m.map["early"] == m.map["unknown_executions"] == 0
+    # what iterates is one, however often it is called
+    assert "number" not in m.one("Model.forward") and m.one("Model.forward")["passes"] == want["tokens"]
+    assert "number" not in m.one("generate", "cuStreamSynchronize")
+
+
+def test_functions(made):
+    path, want = made()
+    functions = {f["name"]: f for f in Map(path).map["functions"]}
+    block, linear = functions["Block.forward"], functions["Linear.forward"]
+    layers = [v for k, v in want["layers"].items() if k != "None"]
+    assert block["total"]["launches"] == sum(v["launches"] for v in layers) and block["self"]["launches"] == 0
+    assert block["total"]["gpu_ns"] == sum(v["gpu_ns"] for v in layers)
+    assert linear["self"] == linear["total"] and linear["passes"] == 4 * len(layers) * want["tokens"]
+    assert sum(f["self"]["launches"] for f in functions.values()) == want["launches"]
+
+
+def test_many_tokens(made):
+    """More iterations than passes have numbers: nothing of it is told apart, and layers are."""
+    path, want = made(layer_cnt=3, tokens=400, gpu=0)
+    m = Map(path)
+    check_layers(m, {**want, "layers": {k: {"launches": v["launches"], "host_ns": v["host_ns"]} for k, v in want["layers"].items() if k != "None"}}, 400)
+
+
+def test_more_layers_than_numbers(made):
+    path, _ = made(layer_cnt=140, tokens=4, gpu=0)
+    m = Map(path)
+    blocks = m.named("Block.forward", "python")
+    assert sorted(n["number"] for n in blocks) == list(range(129))
+    assert max(blocks, key=lambda n: n["number"])["passes"] == 4 * 12
+
+
+def test_without_frames(made):
+    """Stages, iterations, libraries, kernels."""
+    path, want = made(python=0)
+    m = Map(path)
+    assert m.path(m.one("cublasSgemm", "gemm_kernel")) == ["inference", "iterations", "cublasSgemm", "gemm_kernel"]
+    assert m.one("gemm_kernel")["launches"] == 8 * 12 * want["tokens"] and m.map["functions"] == []
+
+
+@pytest.mark.parametrize("tokens", [10, 40])
+def test_ranges(made, tokens):
+    """A range's line comes at its end; the outermost one is open for longer than calls are held."""
+    path, want = made(ranges=1, tokens=tokens)
+    m = Map(path)
+    top = m.path(m.one("everything"))
+    assert top == ["inference", "iterations", "everything"]
+    assert m.path(m.one("token")) == [*top, "token"] and m.one("token")["launches"] == want["launches"]
+    check_layers(m, want, tokens)
+
+
+@pytest.mark.parametrize("python", [1, 0])
+def test_operators(made, python):
+    """Below the functions, in each other, around what libraries call."""
+    path, want = made(torch=1, python=python)
+    m = Map(path)
+    for n in m.named("cublasSgemm"):
+        assert m.path(n)[-3:-1] == ["aten::linear", "aten::addmm"] and [b["name"] for b in n["below"]] == ["gemm_kernel"]
+    assert {m.nodes[n["parent"]]["name"] for n in m.named("softmax", "kernel")} == {"aten::softmax"}
+    assert sum(n["launches"] for n in m.named("aten::addmm", "operator")) == 8 * 12 * want["tokens"] and not m.map["early"]
+    if python:
+        check_layers(m, want, want["tokens"])
+    else:
+        assert m.path(m.one("aten::softmax")) == ["inference", "iterations", "aten::softmax"]
+
+
+def test_text(made):
+    path, _ = made()
+    text = cudatrace("report", "-q", path).out
+    assert re.search(r"^Map: ", text, re.M) and re.search(r"^ +13 +157 µs +250 µs +GPU 100 % +Block\.forward #7$", text, re.M)
+    assert re.search(r"^Python functions: 7", text, re.M)
+    alone = cudatrace("report", "-q", "--map=launches", "--top", "3", path).out
+    assert "Overview" not in alone and "(1 more)" in alone and re.search(r"^ +6 .* Attention\.forward$", alone, re.M)
+    assert len([line for line in text[text.index("Map: "):].split("\nFindings")[0].splitlines() if len(line) > 80]) == 0
+    assert cudatrace("report", "--map=what", path).status == 2
+
+
+@pytest.mark.parametrize("by", ["wall", "host", "gpu", "launches", "calls"])
+def test_folded(made, by):
+    """Weights add up to the root's."""
+    path, _ = made()
+    root = Map(path).nodes[0]
+    folded = [line.rsplit(" ", 1) for line in cudatrace("report", "-q", "--format=flamegraph", f"--map={by}", path).out.splitlines()]
+    assert sum(int(n) for _, n in folded) == root[{"launches": "launches", "calls": "calls"}.get(by, f"{by}_ns")]
+    if by == "launches":
+        assert ["inference;iterations: 20, of each;generate;Model.forward;Block.forward #7;Attention.forward;softmax", "20"] in folded
+
+
+def lines_of(path):
+    with open(path, encoding="utf-8") as f:
+        return [json.loads(line) for line in f]
+
+
+def write(path, lines):
+    with open(path, "w", encoding="utf-8") as f:
+        f.writelines(json.dumps(e, separators=(",", ":")) + "\n" for e in lines)
+    return path
+
+
+def test_parts_missing(made, tmp_path):
+    """Lines that went missing leave what is known: calls without the one that they were made in, times without their calls."""
+    path, want = made(tokens=6)
+    lines = lines_of(path)
+    no_parents = Map(write(tmp_path / "a.jsonl", [e for e in lines if e.get("type") != "blas"]))
+    assert no_parents.nodes[0]["launches"] == want["launches"] and not no_parents.named("cublasSgemm") and no_parents.map["early"] > 0
+    assert len(no_parents.named("Block.forward")) == 12
+    gone = {e["id"] for e in lines if e.get("kernel") == "gelu" and e["type"] == "kernel"}
+    no_calls = Map(write(tmp_path / "b.jsonl", [e for e in lines if e.get("id") not in gone or e["type"] == "stack"]))
+    assert no_calls.map["unknown_executions"] == len(gone)
+    shuffled = sorted(lines[1:-1], key=lambda e: str(e.get("name")) + str(e["ts"]))
+    assert Map(write(tmp_path / "c.jsonl", [lines[0], *shuffled, lines[-1]])).nodes[0]["launches"] == want["launches"]
+
+
+def test_hidden(made, tmp_path):
+    """--no-strings: frames have no functions, kernels no names."""
+    path, want = made(tokens=6)
+    lines = lines_of(path)
+    lines[0]["hidden"] = "strings"
+    for e in lines:
+        for f in e.get("python", []):
+            del f["function"]
+            f["file"] = "[file]"
+        if e["type"] in ("kernel", "gpu"):
+            del e["kernel"]
+    m = Map(write(tmp_path / "hidden.jsonl", lines))
+    assert not m.map["functions"] and m.map["unnamed_frames"] > 0 and m.nodes[0]["launches"] == want["launches"]
+
+
+def test_processes_and_threads(made, tmp_path):
+    """Each process has a node of its own, and each thread where there are several."""
+    path, want = made(tokens=6)
+    lines = lines_of(path)
+    both = []
+    for e in lines[1:-1]:
+        both += [e, {**e, "pid": 5000, "tid": 5000, **({"id": e["id"] + 10**6} if "id" in e else {}), **({"stack": e["stack"] + 10**6} if "stack" in e else {}),
+                     **{k: e[k] + 10**6 for k in ("parent", "call_id") if k in e}}]
+    m = Map(write(tmp_path / "two.jsonl", [lines[0], *both, lines[-1]]))
+    processes = {n["pid"]: n for n in m.nodes if n["kind"] == "process"}
+    assert {n["launches"] for n in processes.values()} == {want["launches"]} and set(processes) == {4711, 5000}
+    for e in lines:
+        if e.get("kernel") == "softmax":
+            e.pop("stack", None)
+            e.update(tid=4712, comm="pt_autograd_0")
+    m = Map(write(tmp_path / "threads.jsonl", lines))
+    threads = {n["name"]: n for n in m.nodes if n["kind"] == "thread"}
+    assert threads["pt_autograd_0"]["launches"] == 12 * 6 and [b["name"] for b in threads["pt_autograd_0"]["below"]] == ["softmax"]
+
+
+def test_deep(tmp_path):
+    """Recursion without end: the outer functions are kept, and what is cut is counted; a function in itself has its time once."""
+    path = tmp_path / "deep.jsonl"
+    frames = [{"function": f"f{i % 2}", "file": "a.py", "line": 3} for i in range(128)]
+    write(path, [{"ts": 0, "type": "header", "name": "cudatrace", "schema": 1},
+                 {"ts": 1, "type": "stack", "op": "stack", "name": "stack", "pid": 1, "tid": 1, "comm": "c", "id": 1, "frames": [], "python": frames},
+                 *({"ts": i, "type": "kernel", "op": "launch", "name": "cuLaunchKernel", "symbol": "cuLaunchKernel", "pid": 1, "tid": 1, "comm": "c", "id": i,
+                    "duration_us": 5.0, "result": 0, "stack": 1, "kernel": "k", "grid": [1, 1, 1], "block": [1, 1, 1], "shared_mem": 0, "args": {}} for i in range(2, 10))])
+    m = Map(path)
+    assert len([n for n in m.nodes if n["kind"] == "python"]) == 64 and m.map["cut_frames"] > 0
+    assert [f["total"]["launches"] for f in m.map["functions"]] == [8, 8]
+    assert cudatrace("report", "-q", "--map", path).status == 0
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_hostile(tmp_path, seed):
+    """Whatever lines say: ranges and calls in themselves and in each other, times and ids without sense. It adds up, for what has room."""
+    rng = random.Random(seed)
+    few = rng.choice([3, 50, 100000])
+    at = lambda: {"ts": rng.choice([rng.uniform(0, 100), 0, 1e8]), "pid": rng.randint(1, 2), "tid": rng.randint(1, 3), "comm": rng.choice(["a", "b"])}  # noqa: E731
+    number = lambda: rng.randint(0, few)  # noqa: E731
+    lines = [{"ts": 0, "type": "header", "name": "cudatrace", "schema": 1}]
+    for i in range(1, 20):
+        lines.append({**at(), "type": "stack", "op": "stack", "name": "stack", "id": i, "frames": [],
+                      "python": [{"function": f"f{rng.randint(0, 3)}", "file": "a.py", "line": rng.randint(0, 3)} for _ in range(rng.randint(1, 90))]})
+    for i in range(10000):
+        what = rng.random()
+        if what < 0.1:
+            lines.append({**at(), "type": "range", "op": rng.choice(["push", "start"]), "name": "push", "duration_us": 1.0, "id": number(), "parent": number(), "level": 1, "text": f"r{rng.randint(0, 5)}"})
+        elif what < 0.3:
+            lines.append({**at(), "type": "gpu", "op": rng.choice(["kernel", "copy"]), "name": "kernel", "duration_us": rng.choice([1.0, 1e9]), "device": rng.randint(0, 80), "context": 1, "gpu_stream": 1,
+                          "kernel": f"k{number()}", "correlation": 1, "call_id": number(), "call": "cuLaunchKernel"})
+        else:
+            name, kind, op = rng.choice([("cuLaunchKernel", "kernel", "launch"), ("cuStreamSynchronize", "sync", "sync"), ("cuMemcpyHtoD_v2", "transfer", "copy"), ("cuDevicePrimaryCtxRetain", "context", "retain")])
+            how = {"duration_us": rng.choice([0.0, 5.0, 1e9])} if rng.random() < 0.9 else {"unfinished": True, "elapsed_us": 1.0}
+            lines.append({**at(), "type": kind, "op": op, "name": name.replace("_v2", ""), "symbol": name, "id": number() or i + 1, "parent": number(), "depth": rng.randint(0, 2), **how, "result": 0,
+                          "range_id": number(), "range": f"r{number()}", "stack": rng.randint(0, 22), "kernel": f"k{number()}", "size": rng.randint(0, 2**40), "args": {}})
+    m = Map(write(tmp_path / "hostile.jsonl", lines), "--iterations", rng.choice(["auto", "sync"]))
+    assert m.nodes[0]["calls"] > 0
+    for form in ("ascii", "html", "flamegraph"):
+        assert cudatrace("report", "-q", f"--format={form}", "--map", "-o", tmp_path / "x", tmp_path / "hostile.jsonl").status == 0
+
+
+def test_traced(tmp_path):
+    """The program itself, with a stand-in for libcuda, from probe to map."""
+    needs_tracing()
+    trace = tmp_path / "real.jsonl"
+    tracer = [CUDATRACE, "-q", "--python", "--jsonl", trace, "--"]
+    program = subprocess.Popen([*tracer, sys.executable, TESTS + "/map/run_layers.py", FAKE + "/libcuda.so.1", "4", "12"], env={**os.environ, "LD_LIBRARY_PATH": FAKE},
+                               stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    want = json.loads(program.stdout.readline())
+    # What its code is called is read from the process: it lives until it has been.
+    until(lambda: trace.read_text(encoding="utf-8").count('"symbol":"cuLaunchKernel"') == sum(want.values()), 60)
+    program.communicate(timeout=60)
+    assert program.returncode == 0
+    m = Map(trace)
+    got = collections.Counter()
+    for n in m.named("Block.forward", "python"):
+        got[str(n["number"])] += n["launches"]
+    assert got == {k: v for k, v in want.items() if k != "None"}
+    assert sum(n["passes"] for n in m.named("Model.forward")) == 12
