@@ -7,6 +7,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include "report/map/map.h"
 #include "report/page/html.h"
 #include "report/page/stacks.h"
 #include "util/log.h"
@@ -71,7 +72,10 @@ static int write_html(const struct report *r, struct out *o, const struct term *
 
 static int write_folded(const struct report *r, struct out *o, const struct term *term)
 {
-	flame_fold(r, o);
+	if (r->opts.map)
+		map_fold(r, o);
+	else
+		flame_fold(r, o);
 	return 0;
 }
 

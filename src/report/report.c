@@ -150,6 +150,11 @@ void report__print(const struct report *r, const struct term *term)
 	const unsigned first_cnt = sizeof(first) / sizeof(first[0]);
 
 	print_hidden(r, term);
+	if (r->opts.map) {
+		analyses[AN_MAP]->print(r->an[AN_MAP], term);
+		left_out_print(term);
+		return;
+	}
 	for (unsigned i = 0; i < first_cnt + AN_CNT; i++) {
 		unsigned id = i < first_cnt ? first[i] : i - first_cnt;
 		bool printed = false;

@@ -23,6 +23,16 @@ enum iter_mode {
 	ITER_GAP,    /* no call for opts.gap_ns ends one */
 };
 
+/* What --map is by: columns of map/json.c. */
+enum map_weight {
+	MAP_BY_NONE,
+	MAP_BY_HOST,
+	MAP_BY_WALL,
+	MAP_BY_GPU,
+	MAP_BY_LAUNCHES,
+	MAP_BY_CALLS
+};
+
 #define REPORT_TOP_DEFAULT 10
 
 struct report_opts {
@@ -30,7 +40,9 @@ struct report_opts {
 	enum iter_mode iter;
 	const char *marker;
 	uint64_t gap_ns;
-	bool html; /* keep the events for the page */
+	bool html;	     /* keep the events for the page */
+	enum map_weight map; /* --map: the map alone, by this */
+	bool serving;	     /* say of serving, too, why there is none */
 };
 
 enum analysis_id {

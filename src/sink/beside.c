@@ -12,7 +12,8 @@ int beside__init(struct beside *b)
 	b->flows = flows__new();
 	b->procs = chrome_procs__new();
 	b->gpus = gpu_counters__new();
-	return b->flows && b->procs && b->gpus ? 0 : -ENOMEM;
+	b->allocator = allocator_counters__new();
+	return b->flows && b->procs && b->gpus && b->allocator ? 0 : -ENOMEM;
 }
 
 void beside__free(struct beside *b)
@@ -20,6 +21,7 @@ void beside__free(struct beside *b)
 	flows__free(b->flows);
 	chrome_procs__free(b->procs);
 	gpu_counters__free(b->gpus);
+	allocator_counters__free(b->allocator);
 	free(b->arrows);
 	free(b->counters);
 }
@@ -99,6 +101,8 @@ void beside__event(struct beside *b, const struct trace_event *ev)
 	chrome_procs__counters(b->procs, ev, add_counter, b);
 	if (ev->kind == EVENT_GPU_STATS)
 		gpu_counters__event(b->gpus, ev, add_counter, b);
+	else if (ev->kind == EVENT_ALLOCATOR)
+		allocator_counters__event(b->allocator, ev, add_counter, b);
 }
 
 void beside__next_file(struct beside *b)

@@ -7,6 +7,7 @@
 #ifndef SINK_BESIDE_H
 #define SINK_BESIDE_H
 
+#include "allocator_counters.h"
 #include "chrome_flow.h"
 #include "chrome_proc.h"
 #include "gpu_counters.h"
@@ -23,6 +24,7 @@ struct beside {
 	struct flows *flows;
 	struct chrome_procs *procs;
 	struct gpu_counters *gpus;
+	struct allocator_counters *allocator;
 	uint64_t seq_before; /* launches before the event */
 	uint64_t seq_files;  /* launches in files that are ended: no arrow begins there */
 	/* Of the event at hand. Names are "" when they are no news. */

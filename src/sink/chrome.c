@@ -142,7 +142,7 @@ static void put_names(struct chrome *c, const struct trace_event *ev)
 		put_meta(c, "process_name", ev->pid, ev->pid, b->process, 0);
 	if (b->thread[0])
 		put_meta(c, "thread_name", ev->pid, ev->tid, b->thread, 0);
-	if (b->thread[0] && ev->kind == EVENT_RANGE)
+	if (b->thread[0] && event_is_range(ev))
 		put_meta(c, "thread_sort_index", ev->pid, ev->tid, NULL, -1);
 }
 
@@ -207,7 +207,7 @@ static void put_call_args(struct chrome *c, const struct trace_event *ev)
 	if (ev->fn && strcmp(ev->fn->symbol, ev->name))
 		json_str(&j, "symbol", ev->fn->symbol);
 	event_visit_fields(ev, &j.v);
-	if (ev->kind == EVENT_CALL || ev->kind == EVENT_CTXSW || ev->kind == EVENT_RANGE)
+	if (ev->kind == EVENT_CALL || ev->kind == EVENT_CTXSW || event_is_range(ev))
 		timeline_result(ev, &j.v, true);
 	json_stack_names(&j, ev->stack);
 	if (ev->fn && event_has_args(ev)) {

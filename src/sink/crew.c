@@ -321,7 +321,7 @@ static bool put_call(struct crew *c, const struct trace_event *ev)
 	size_t event = offsetof(struct trace_event, caps) + ev->cap_cnt * sizeof(*ev->caps);
 	size_t words = ev->word_cnt * sizeof(*ev->words), caps = 0;
 	size_t stack = ev->stack ? sizeof(*ev->stack) : 0;
-	struct text comm, kernel, mangled, range;
+	struct text comm, kernel, mangled, range, operator;
 	struct trace_event *to;
 	struct item *it;
 	char *p;
@@ -333,8 +333,9 @@ static bool put_call(struct crew *c, const struct trace_event *ev)
 		kernel = look_up(c, ev->launch.kernel);
 		mangled = look_up(c, ev->launch.kernel_mangled);
 		range = look_up(c, ev->range_text);
+		operator= look_up(c, ev->operator);
 		it = item_in_batch(c, event + words + caps + stack + comm.size + kernel.size +
-					      mangled.size + range.size);
+					      mangled.size + range.size + operator.size);
 	} while (!it && next_batch(c));
 	if (!it)
 		return false;
@@ -355,6 +356,7 @@ static bool put_call(struct crew *c, const struct trace_event *ev)
 	to->launch.kernel = put_name(c, &kernel, &p);
 	to->launch.kernel_mangled = put_name(c, &mangled, &p);
 	to->range_text = put_name(c, &range, &p);
+	to->operator= put_name(c, &operator, & p);
 	return true;
 }
 

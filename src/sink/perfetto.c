@@ -165,7 +165,7 @@ static void put_names(struct perfetto *p, const struct trace_event *ev)
 
 	if (b->process[0])
 		process_track(p, ev->pid, b->process, ev->start_ns);
-	if (b->thread[0] && ev->kind != EVENT_RANGE)
+	if (b->thread[0] && !event_is_range(ev))
 		thread_track(p, ev->pid, ev->tid, b->thread, ev->start_ns);
 }
 
@@ -225,7 +225,7 @@ static uint64_t slice_track(struct perfetto *p, const struct trace_event *ev)
 	char row[TIMELINE_NAME_SZ];
 
 	/* Rows of a process are above its threads. */
-	if (ev->kind == EVENT_RANGE)
+	if (event_is_range(ev))
 		return named_track(p, TRACK_OF_ROW, ev->pid, ev->comm, NULL, ev->start_ns);
 	if (ev->kind != EVENT_CTXSW)
 		return thread_track(p, ev->pid, ev->tid, NULL, ev->start_ns);

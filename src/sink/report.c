@@ -119,6 +119,7 @@ static void live_event(struct sink *s, const struct trace_event *ev)
 		copy.launch.kernel = intern_name(l, ev->launch.kernel);
 		copy.launch.kernel_mangled = intern_name(l, ev->launch.kernel_mangled);
 		copy.range_text = intern_name(l, ev->range_text);
+		copy.operator= intern_name(l, ev->operator);
 	} else {
 		copy.name = intern(l, ev->name);
 		copy.op = intern(l, ev->op);

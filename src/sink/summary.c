@@ -2,6 +2,7 @@
 #include "summary_priv.h"
 
 #include "model/call.h"
+#include "model/ranges.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -41,6 +42,8 @@ void summary__free(struct summary *s)
 	residency__free(&s->residency);
 	gpu_sums__free(s->gpus);
 	range_sums__free(s->ranges);
+	range_sums__free(s->operators);
+	allocator_sums__free(s->allocator);
 	free(s);
 }
 
@@ -407,12 +410,26 @@ static bool is_of_ranges(const struct trace_event *ev)
 	       (ev->kind == EVENT_GPU && ev->gpu.range_id);
 }
 
-static void on_range(struct summary *s, const struct trace_event *ev)
+static void on_range(struct range_sums **sums, bool of_operators, const struct trace_event *ev)
 {
-	if (!s->ranges)
-		s->ranges = range_sums__new();
-	if (s->ranges)
-		range_sums__event(s->ranges, ev);
+	if (!*sums)
+		*sums = range_sums__new(of_operators);
+	if (*sums)
+		range_sums__event(*sums, ev);
+}
+
+static bool is_of_operators(const struct trace_event *ev)
+{
+	return ev->kind == EVENT_OPERATOR || (ev->kind == EVENT_CALL && ev->operator_id) ||
+	       (ev->kind == EVENT_GPU && ev->gpu.operator_id);
+}
+
+static void on_allocator(struct summary *s, const struct trace_event *ev)
+{
+	if (!s->allocator)
+		s->allocator = allocator_sums__new();
+	if (s->allocator)
+		allocator_sums__event(s->allocator, ev);
 }
 
 void summary__event(struct summary *s, const struct trace_event *ev)
@@ -421,7 +438,11 @@ void summary__event(struct summary *s, const struct trace_event *ev)
 		return;
 	s->event_cnt++;
 	if (is_of_ranges(ev))
-		on_range(s, ev);
+		on_range(&s->ranges, false, ev);
+	if (is_of_operators(ev))
+		on_range(&s->operators, true, ev);
+	if (ev->kind == EVENT_ALLOCATOR || (ev->has_mem && ev->kind == EVENT_CALL))
+		on_allocator(s, ev);
 	if (ev->kind == EVENT_CALL && ev->fn)
 		on_call(s, ev);
 	else if (ev->kind == EVENT_PROCESS)
@@ -432,7 +453,7 @@ void summary__event(struct summary *s, const struct trace_event *ev)
 		residency__event(&s->residency, ev);
 	else if (ev->kind == EVENT_GPU_STATS)
 		on_gpu_stats(s, ev);
-	else if (ev->kind != EVENT_RANGE)
+	else if (!event_is_range(ev) && ev->kind != EVENT_ALLOCATOR)
 		summary_driver_event(s, ev);
 }
 

@@ -221,6 +221,8 @@ void summary__json(struct summary *s, struct out *out, const struct trace_info *
 	}
 	summary_gpu_json(&j, s, end);
 	range_sums__json(s->ranges, &j, "ranges");
+	range_sums__json(s->operators, &j, "operators");
+	allocator_sums__json(s->allocator, &j, "allocator");
 	json_open(&j, "waits");
 	json_u64(&j, "calls", s->wait_cnt);
 	put_ms(&j, "ms", s->wait_ns);

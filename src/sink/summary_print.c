@@ -476,6 +476,8 @@ void summary__print(struct summary *s, FILE *f, const struct trace_info *info,
 	}
 	summary_print_gpu(s, &term, end);
 	range_sums__print(s->ranges, &term, end, term.width < 100 ? TOP_NARROW : TOP_WIDE);
+	range_sums__print(s->operators, &term, end, term.width < 100 ? TOP_NARROW : TOP_WIDE);
+	allocator_sums__print(s->allocator, &term);
 	print_waits(s, &term, rows, cnt, wall_ns);
 	print_functions(s, &term, rows, cnt);
 	summary_print_driver(s, &term, rows, cnt, info, end);

@@ -9,6 +9,7 @@
 
 #include "report/work/residency.h"
 #include "report/work/gpu_sums.h"
+#include "report/work/allocator_sums.h"
 #include "report/work/range_sums.h"
 
 #include <string.h>
@@ -165,9 +166,11 @@ struct summary {
 	bool has_off_cpu;	     /* --sched */
 	struct gpu_devices run_gpus; /* --gpu-time */
 	struct driver_stat driver;
-	struct residency residency; /* --gpu-ctxsw */
-	struct gpu_sums *gpus;	    /* --gpu-stats; NULL: none */
-	struct range_sums *ranges;  /* --nvtx; NULL: none */
+	struct residency residency;   /* --gpu-ctxsw */
+	struct gpu_sums *gpus;	      /* --gpu-stats; NULL: none */
+	struct range_sums *ranges;    /* --nvtx; NULL: none */
+	struct range_sums *operators; /* --torch; NULL: none */
+	struct allocator_sums *allocator;
 
 	struct class_stat classes[CLASS_CNT];
 	struct mem_stat mem[MEM_KIND_CNT];

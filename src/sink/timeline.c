@@ -35,10 +35,10 @@ const char *timeline_name(const struct trace_event *ev, char buf[TIMELINE_NAME_S
 const struct trace_event *timeline_place(const struct trace_event *ev, struct timeline_place *to)
 {
 	to->has_call = false;
-	if (ev->kind != EVENT_GPU && ev->kind != EVENT_RANGE)
+	if (ev->kind != EVENT_GPU && !event_is_range(ev))
 		return ev;
 	to->ev = *ev;
-	if (ev->kind == EVENT_RANGE) {
+	if (event_is_range(ev)) {
 		to->ev.tid = range_row_tid(ev);
 		range_row_name(ev, to->row);
 		to->ev.comm = to->row;
@@ -62,6 +62,8 @@ bool timeline_is_instant(const struct trace_event *ev)
 {
 	if (ev->kind == EVENT_GPU_STATS)
 		return strcmp(ev->op, "sample") && strcmp(ev->op, "process");
+	if (ev->kind == EVENT_ALLOCATOR)
+		return !strcmp(ev->op, "oom");
 	return ev->kind != EVENT_STACK && !timeline_is_slice(ev);
 }
 

@@ -39,7 +39,8 @@ const struct trace_event *timeline_place(const struct trace_event *ev, struct ti
 static inline bool timeline_is_slice(const struct trace_event *ev)
 {
 	return ev->kind == EVENT_CALL || ev->kind == EVENT_DRIVER || ev->kind == EVENT_GPU ||
-	       ev->kind == EVENT_CTXSW || (ev->kind == EVENT_RANGE && strcmp(ev->op, "mark") != 0);
+	       ev->kind == EVENT_CTXSW || ev->kind == EVENT_OPERATOR ||
+	       (ev->kind == EVENT_RANGE && strcmp(ev->op, "mark") != 0);
 }
 /* EVENT_CTXSW: the row that is a GPU's. */
 void timeline_gpu_row(const struct trace_event *ev, char buf[TIMELINE_NAME_SZ]);

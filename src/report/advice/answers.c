@@ -192,7 +192,7 @@ static void say_gpu(const struct report *r, struct answer *a, struct cells *c)
 
 	gpu_result(r, &g);
 	if (!g.executions) {
-		say(a, "How long the GPU computed is not seen by the host (--gpu-time). ");
+		say(a, "The host does not see how long the GPU computed; --gpu-time does. ");
 		return;
 	}
 	number(a, "gpu_compute_ns", g.compute_ns);
@@ -247,7 +247,7 @@ static void answer_idle(const struct report *r, struct answer *a)
 		number(a, "gpu_idle_ns", g.span_ns - g.busy_ns);
 		number(a, "gpu_span_ns", g.span_ns);
 		say(a,
-		    "Measured on the GPU: %s of %s, %.1f %%; the longest time was %s. Of that the host "
+		    "Measured on the GPU: %s of %s, %.1f %%; the longest period was %s. The host alone "
 		    "knows: ",
 		    time_of(&c, g.span_ns - g.busy_ns), time_of(&c, g.span_ns),
 		    100 * ratio_of(g.span_ns - g.busy_ns, g.span_ns),
@@ -261,9 +261,8 @@ static void answer_idle(const struct report *r, struct answer *a)
 	number(a, "stream_ns", d.stream_ns);
 	number(a, "stream_count", d.stream_cnt);
 	if (!d.count) {
-		say(a, "The host can prove none for the whole process: there was no moment at "
-		       "which all that had been submitted was known to be done and more came "
-		       "later.");
+		say(a, "No idle time can be proven for the whole process: there was no moment at "
+		       "which all submitted work was known to be done and more came later.");
 		if (d.stream_cnt)
 			say(a, " Stream 0x%llx alone was idle at least %s in %s periods.",
 			    (unsigned long long)d.stream, time_of(&c, d.stream_ns),
@@ -292,7 +291,7 @@ static void answer_wait(const struct report *r, struct answer *a)
 	number(a, "total_ns", w.total_ns);
 	number(a, "threads", w.thread_cnt);
 	if (!w.count)
-		say(a, "No call that blocks was made.");
+		say(a, "No blocking call was made.");
 	else
 		say(a, "%s in %s blocking calls: ", time_of(&c, w.total_ns), count_of(&c, w.count));
 	for (unsigned i = 0; i < w.fn_cnt && i < 4; i++)
@@ -321,8 +320,9 @@ static void answer_ioctls(const struct report *r, struct answer *a)
 		say(a, "Not traced: --kernel shows the ioctls.");
 		return;
 	}
-	say(a, "%s ioctls of %u kinds in %s, %s of them in no CUDA call", count_of(&c, d.ioctl_cnt),
-	    d.command_cnt, time_of(&c, d.total_ns), count_of(&c, d.outside_cnt));
+	say(a, "%s ioctls of %u kinds in %s, %s of them outside of CUDA calls",
+	    count_of(&c, d.ioctl_cnt), d.command_cnt, time_of(&c, d.total_ns),
+	    count_of(&c, d.outside_cnt));
 	for (unsigned i = 0; i < d.call_cnt; i++)
 		say(a, "%s%s %s", i ? ", " : "; from ", d.calls[i].name,
 		    count_of(&c, d.calls[i].cnt));
@@ -371,11 +371,11 @@ static void say_switches(const struct report *r, struct answer *a)
 	if (res && res->cnt)
 		return;
 	if (!r->info->gpu_ctxsw)
-		say(a, " When the GPU switches contexts no ioctl tells: --gpu-ctxsw shows it.");
+		say(a, " No ioctl tells when the GPU switches contexts; --gpu-ctxsw shows it.");
 	else if (!strcmp(r->info->gpu_ctxsw, "on"))
-		say(a, " No switch of contexts was seen: nobody else wanted a GPU.");
+		say(a, " No context switch was seen: no other process wanted a GPU.");
 	else
-		say(a, " Switches of contexts are not seen: %s.", r->info->gpu_ctxsw);
+		say(a, " Context switches cannot be seen: %s.", r->info->gpu_ctxsw);
 }
 
 static void answer_sched(const struct report *r, struct answer *a)

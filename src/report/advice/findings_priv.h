@@ -121,6 +121,13 @@ enum {
 };
 extern const struct rule finding_rules[FINDING_CNT];
 
+/* findings_serving.c */
+bool decode_host(const struct findings *f, struct finding *x);
+bool prefill_blocks(const struct findings *f, struct finding *x);
+bool cache_small(const struct findings *f, struct finding *x);
+bool graphs_unused(const struct findings *f, struct finding *x);
+bool graphs_padded(const struct findings *f, struct finding *x);
+
 /* A value as people read it. */
 void finding_value(enum value_kind kind, double v, char cell[CELL_SZ]);
 /* A template of the rule with the finding's values. false: it is not well-formed. */

@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* What the rows of findings.def on serving measure (report/serving/): see findings_rules.c. */
+#include <math.h>
+
+#include "findings_priv.h"
+#include "report/serving/serving.h"
+
+#define STEPS_MIN 8
+
+static bool serves(const struct findings *f, struct serving_result *s)
+{
+	serving_result(f->r, s);
+	return s->found && s->decode.cnt >= STEPS_MIN;
+}
+
+/* Lost: the time from step to step in which the GPU did nothing; without the GPU's times, in which
+ * it was not waited for. */
+bool decode_host(const struct findings *f, struct finding *x)
+{
+	struct serving_result s;
+	uint64_t all, gpu;
+
+	if (!serves(f, &s))
+		return false;
+	all = s.decode.ns + s.between_ns;
+	gpu = s.has_gpu_times ? s.decode.gpu_ns : s.decode.sync_ns;
+	if (gpu >= all || gpu * 10 >= all * (s.has_gpu_times ? 8 : 1))
+		return false;
+	x->lost_ns = all - gpu;
+	x->at_ns = s.first_ns;
+	if (!s.has_gpu_times)
+		x->sure = 0.5;
+	x->v.decode_host = (struct decode_host){
+		.n = s.decode.cnt,
+		.each = ratio_of(all, s.decode.cnt),
+		.gpu = ratio_of(gpu, s.decode.cnt),
+		.launches = llround(ratio_of(s.decode.launches, s.decode.cnt)),
+		.between = ratio_of(s.between_ns, s.decode.cnt),
+		.measured = s.has_gpu_times,
+	};
+	return true;
+}
+
+/* A twentieth of the time. Lost: by how much these steps were longer than one of decoding. */
+bool prefill_blocks(const struct findings *f, struct finding *x)
+{
+	struct serving_result s;
+
+	if (!serves(f, &s) || !s.block_cnt || s.block_ns * 20 < s.last_ns - s.first_ns)
+		return false;
+	x->lost_ns = s.block_ns;
+	x->at_ns = s.block_at_ns;
+	x->v.prefill_blocks = (struct prefill_blocks){
+		.n = s.block_cnt,
+		.time = s.block_ns,
+		.most = s.block_max_ns,
+		.usual = s.decode.median_ns,
+		.share = ratio_of(s.block_ns, s.last_ns - s.first_ns),
+	};
+	return true;
+}
+
+/* Nearly all prompts come in for others, and the batch that this makes varies: a fixed number of
+ * places would be the same each time. Lost: not known. */
+bool cache_small(const struct findings *f, struct finding *x)
+{
+	struct serving_result s;
+
+	if (!serves(f, &s) || s.refill_cnt < STEPS_MIN || s.refill_cnt * 10 < s.admit_cnt * 8 ||
+	    s.level_max < s.level_min + 2 || s.level_max * 2 < s.batch_max)
+		return false;
+	x->at_ns = s.first_ns;
+	if (s.failed_alloc_cnt)
+		x->sure = 0.7;
+	x->v.cache_small = (struct cache_small){
+		.n = s.refill_cnt,
+		.all = s.admit_cnt,
+		.low = s.level_min,
+		.high = s.level_max,
+		.failed = s.failed_alloc_cnt,
+	};
+	return true;
+}
+
+/* A tenth of the steps, and slower by a fifth. Lost: by how much they are slower. */
+bool graphs_unused(const struct findings *f, struct finding *x)
+{
+	struct serving_result s;
+
+	if (!serves(f, &s) || s.eager_cnt * 10 < s.decode.cnt || s.eager_cnt < STEPS_MIN ||
+	    s.eager_median_ns * 5 < s.replay_median_ns * 6)
+		return false;
+	x->lost_ns = s.eager_cnt * (s.eager_median_ns - s.replay_median_ns);
+	x->at_ns = s.eager_at_ns;
+	x->v.graphs_unused = (struct graphs_unused){
+		.n = s.eager_cnt,
+		.eager = s.eager_median_ns,
+		.replay = s.replay_median_ns,
+		.most = s.eager_batch_max,
+		.graph = s.graph_batch_max,
+		.larger = s.graph_batch_max && s.eager_batch_max > s.graph_batch_max,
+	};
+	return true;
+}
+
+/* A fifth of the places. Lost: not known. */
+bool graphs_padded(const struct findings *f, struct finding *x)
+{
+	struct serving_result s;
+	uint64_t empty;
+
+	if (!serves(f, &s) || s.padded_known_cnt < STEPS_MIN)
+		return false;
+	empty = s.padded_rows - s.padded_real_rows;
+	if (empty * 5 < s.padded_rows)
+		return false;
+	x->at_ns = s.padded_at_ns;
+	x->v.graphs_padded = (struct graphs_padded){
+		.n = s.padded_cnt,
+		.all = s.padded_known_cnt,
+		.places = s.padded_rows,
+		.rows = s.padded_real_rows,
+		.share = ratio_of(empty, s.padded_rows),
+	};
+	return true;
+}

@@ -1,0 +1,469 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Which thread serves; which dimension of its products is the tokens: the one that stays the same
+ * from product to product of a pass, and changes from pass to pass; and which steps are prefill:
+ * they have more tokens than sequences.
+ */
+#include "serving_priv.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* So sure must the tokens' dimension be. Of training it is some 0.6: a third of its products has
+ * the tokens inside. */
+#define AXIS_SURE 0.8
+/* So many threads are tried one by one. */
+#define JOINS_MAX 32
+/* Steps that say themselves what they are. */
+#define MARKED 0.9
+
+const char *const serving_engine_names[ENGINE_CNT] = {
+#define ENGINE(ID, name, file, kernel) [ENGINE_##ID] = name,
+#include "engines.def"
+};
+
+const char *serving_phase_name(enum serving_phase p)
+{
+	static const char *const names[PHASE_CNT] = {"unknown", "prefill", "decode"};
+
+	return names[p];
+}
+
+static int by_value(const void *a, const void *b)
+{
+	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+
+	return (x > y) - (x < y);
+}
+
+/* Where no product was seen, pieces that launch little are none (sampling, copies). */
+static uint32_t launches_of_a_step(const struct serving_thread *t)
+{
+	uint64_t *v = calloc(t->cnt + 1, sizeof(*v)), usual = 0;
+
+	for (unsigned i = 0; v && i < t->cnt; i++)
+		v[i] = t->steps[i].launches;
+	if (v && t->cnt) {
+		qsort(v, t->cnt, sizeof(*v), by_value);
+		usual = sorted_percentile(v, t->cnt, 0.5);
+	}
+	free(v);
+	return usual / 4;
+}
+
+static void keep_steps(struct serving_thread *t)
+{
+	uint32_t least = t->product_cnt ? 0 : launches_of_a_step(t);
+	unsigned n = 0;
+
+	for (unsigned i = 0; i < t->cnt; i++) {
+		struct step *x = &t->steps[i];
+
+		if (x->graphs || x->products || (!t->product_cnt && x->launches >= least))
+			t->steps[n++] = *x;
+	}
+	t->cnt = n;
+}
+
+static void find_main(struct serving *s)
+{
+	unsigned most = 0;
+	bool has_products = false;
+
+	for (unsigned i = 0; i < s->thread_keys.cnt && i < s->thread_cap; i++) {
+		struct serving_thread *t = &s->threads[i];
+
+		keep_steps(t);
+		if (!t->cnt || (has_products && !t->product_cnt))
+			continue;
+		if (t->cnt <= most && (has_products || !t->product_cnt))
+			continue;
+		s->main = i;
+		most = t->cnt;
+		has_products = t->product_cnt;
+	}
+}
+
+static int by_begin(const void *a, const void *b)
+{
+	const struct step *x = a, *y = b;
+
+	return (x->begin_ns > y->begin_ns) - (x->begin_ns < y->begin_ns);
+}
+
+/* How many of these, in their order, begin before the one before has ended. */
+static unsigned overlaps(const struct step *steps, unsigned cnt)
+{
+	unsigned n = 0;
+
+	for (unsigned i = 1; i < cnt; i++)
+		n += steps[i].begin_ns < steps[i - 1].end_ns;
+	return n;
+}
+
+/* b's steps are a's, too. */
+static void join(struct serving_thread *a, struct serving_thread *b)
+{
+	for (int i = 0; i < AXIS_CNT; i++) {
+		a->same[i] += b->same[i];
+		a->changed[i] += b->changed[i];
+	}
+	a->pairs += b->pairs;
+	a->product_cnt += b->product_cnt;
+	a->weight_cnt += b->weight_cnt;
+	a->weight_bytes += b->weight_bytes;
+	a->pass_bytes = a->pass_bytes > b->pass_bytes ? a->pass_bytes : b->pass_bytes;
+	b->is_joined = true;
+	b->cnt = 0;
+}
+
+static bool may_join(const struct serving_thread *t, const struct serving_thread *u)
+{
+	return u != t && u->pid == t->pid && u->cnt && !u->product_cnt == !t->product_cnt;
+}
+
+/* Those of these threads that are of t's process, if they work in turn with t and each other. */
+static bool join_range(struct serving *s, struct serving_thread *t, unsigned from, unsigned to)
+{
+	unsigned all = t->cnt, n = t->cnt;
+	struct step *steps;
+
+	for (unsigned i = from; i < to; i++)
+		all += may_join(t, &s->threads[i]) ? s->threads[i].cnt : 0;
+	steps = all > n ? room_new(ROOM_SEGMENTS, all * sizeof(*steps)) : NULL;
+	if (!steps)
+		return all == n;
+	memcpy(steps, t->steps, n * sizeof(*steps));
+	for (unsigned i = from; i < to; i++) {
+		const struct serving_thread *u = &s->threads[i];
+
+		if (!may_join(t, u))
+			continue;
+		memcpy(steps + n, u->steps, u->cnt * sizeof(*steps));
+		n += u->cnt;
+	}
+	qsort(steps, all, sizeof(*steps), by_begin);
+	if (overlaps(steps, all) * 20 > all) {
+		room_free(steps);
+		return false;
+	}
+	room_free(t->steps);
+	t->steps = steps;
+	t->cap = t->cnt = all;
+	for (unsigned i = from; i < to; i++)
+		if (may_join(t, &s->threads[i]))
+			join(t, &s->threads[i]);
+	return true;
+}
+
+/* An engine may have a thread for each round, a server one for each request: threads of a process
+ * that work in turn are one engine. All of them, or the first that do. */
+static void join_threads(struct serving *s)
+{
+	unsigned n = s->thread_keys.cnt < s->thread_cap ? s->thread_keys.cnt : s->thread_cap;
+	struct serving_thread *t = serving_main(s);
+	uint64_t last_ns;
+
+	if (!t || !t->cnt)
+		return;
+	if (!join_range(s, t, 0, n))
+		for (unsigned i = 0; i < n && i < JOINS_MAX; i++)
+			join_range(s, t, i, i + 1);
+	last_ns = t->steps[0].end_ns;
+	for (unsigned i = 1; i < t->cnt; i++) {
+		struct step *x = &t->steps[i];
+
+		x->between_ns = x->begin_ns > last_ns ? x->begin_ns - last_ns : 0;
+		last_ns = x->end_ns;
+	}
+}
+
+static void find_axis(struct serving *s, const struct serving_thread *t)
+{
+	for (int a = 0; a < AXIS_CNT; a++) {
+		/* One that never changes may be any number of the model's. */
+		double sure = ratio_of(t->same[a], t->pairs) * (t->changed[a] ? 1 : 0.6);
+
+		if (sure <= s->axis_sure)
+			continue;
+		s->axis = a;
+		s->axis_sure = sure;
+	}
+}
+
+/* Of most eager steps: the weights that make the logits. */
+static uint32_t find_head(const struct serving_thread *t)
+{
+	struct vote v = {0};
+
+	for (unsigned i = 0; i < t->cnt; i++)
+		if (t->steps[i].products > 1)
+			vote_add(&v, t->steps[i].head);
+	return v.value;
+}
+
+/* Its tokens; and of how many sequences it made logits: in batch, 0 when that is not known. */
+static void set_tokens(const struct serving *s, struct step *x, uint32_t head)
+{
+	bool has_head = x->products && x->head == head;
+
+	x->tokens = x->graphs ? x->padded_of[s->axis] : x->tokens_of[s->axis];
+	x->at_most = x->graphs;
+	if (!x->graphs)
+		x->batch = has_head && x->products > 1 ? x->rows_of[s->axis] : 0;
+	else
+		x->batch = x->products ? x->rows_of[s->axis] : x->padded_rows_of[s->axis];
+}
+
+static int by_size(const void *a, const void *b)
+{
+	const struct size_row *x = a, *y = b;
+
+	return (x->size > y->size) - (x->size < y->size);
+}
+
+/* The sizes that graphs were captured for. */
+static void find_sizes(struct serving *s, const struct serving_thread *t)
+{
+	for (unsigned i = 0, n; i < t->cnt; i++) {
+		uint32_t size = t->steps[i].padded_of[s->axis];
+
+		if (!t->steps[i].graphs || !size)
+			continue;
+		for (n = 0; n < s->size_cnt && s->sizes[n].size != size;)
+			n++;
+		if (n == SERVING_PADS_MAX)
+			continue;
+		s->size_cnt += n == s->size_cnt;
+		s->sizes[n].size = size;
+		s->sizes[n].cnt++;
+	}
+	qsort(s->sizes, s->size_cnt, sizeof(*s->sizes), by_size);
+}
+
+static uint32_t size_for(const struct serving *s, uint32_t rows)
+{
+	for (unsigned i = 0; i < s->size_cnt; i++)
+		if (s->sizes[i].size >= rows)
+			return s->sizes[i].size;
+	return 0;
+}
+
+static bool by_marks(struct serving *s, struct serving_thread *t)
+{
+	unsigned cnt = 0;
+
+	for (unsigned i = 0; i < t->cnt; i++)
+		cnt += t->steps[i].mark != PHASE_UNKNOWN;
+	if (cnt < MARKED * t->cnt)
+		return false;
+	for (unsigned i = 0; i < t->cnt; i++)
+		t->steps[i].phase = t->steps[i].mark;
+	s->phase_by = "ranges";
+	s->phase_sure = ratio_of(cnt, t->cnt);
+	return true;
+}
+
+/* A graph whose size is the next one for its sequences ran a token of each. */
+static enum serving_phase phase_by_rows(const struct serving *s, const struct step *x)
+{
+	if (!x->tokens)
+		return PHASE_UNKNOWN;
+	if (!x->batch)
+		return x->graphs ? PHASE_UNKNOWN : PHASE_PREFILL; /* of which no token comes */
+	if (x->graphs && x->products)
+		return size_for(s, x->batch) == x->tokens ? PHASE_DECODE : PHASE_PREFILL;
+	return x->tokens > x->batch ? PHASE_PREFILL : PHASE_DECODE;
+}
+
+/* The last product makes logits for the last token of each sequence only: then it says how many
+ * sequences there are. That it does is seen where it has fewer rows than the others. */
+static bool by_rows(struct serving *s, struct serving_thread *t)
+{
+	unsigned fewer = 0;
+
+	for (unsigned i = 0; i < t->cnt; i++) {
+		const struct step *x = &t->steps[i];
+
+		fewer += x->batch && x->batch < x->tokens && !(x->graphs && x->products);
+	}
+	if (!fewer)
+		return false;
+	for (unsigned i = 0; i < t->cnt; i++)
+		t->steps[i].phase = phase_by_rows(s, &t->steps[i]);
+	s->phase_by = "logits";
+	s->phase_sure = 0.95 * s->axis_sure;
+	return true;
+}
+
+/* More tokens than in the step before: a prompt came in. Graphs are for sizes, so only steps of one
+ * kind are compared. */
+static bool grew(const struct serving_thread *t, unsigned i)
+{
+	const struct step *x = &t->steps[i], *before = i ? x - 1 : NULL;
+
+	return before && before->tokens && !before->graphs == !x->graphs &&
+	       x->tokens > before->tokens;
+}
+
+/* It may be the rest of a prompt: it comes after one, or is the first, and what follows has half as
+ * many tokens or less. */
+static bool may_be_rest(const struct serving_thread *t, unsigned i, bool after)
+{
+	return !i ||
+	       (after && i + 1 < t->cnt && t->steps[i + 1].tokens * 2ull <= t->steps[i].tokens);
+}
+
+struct grown {
+	uint32_t tokens;
+	bool grew;
+};
+
+static int by_tokens(const void *a, const void *b)
+{
+	const struct grown *x = a, *y = b;
+
+	return (x->tokens > y->tokens) - (x->tokens < y->tokens);
+}
+
+/* The number of tokens that best tells steps which grew from the others. */
+static void find_threshold(struct serving *s, const struct serving_thread *t)
+{
+	struct grown *v = calloc(t->cnt + 1, sizeof(*v));
+	uint64_t all = 0, cnt = 0, above, best_missed = 0;
+	double best = -1, score;
+	bool prompt = false, more;
+
+	for (unsigned i = 0; v && i < t->cnt; i++) {
+		if (!t->steps[i].tokens)
+			continue;
+		more = grew(t, i);
+		prompt = more || may_be_rest(t, i, prompt);
+		if (prompt && !more)
+			continue;
+		v[cnt++] = (struct grown){t->steps[i].tokens, more};
+		all += more;
+	}
+	if (cnt)
+		qsort(v, cnt, sizeof(*v), by_tokens);
+	above = all;
+	for (uint64_t i = 0; i < cnt; i++) {
+		above -= v[i].grew;
+		if (i + 1 < cnt && v[i + 1].tokens == v[i].tokens)
+			continue;
+		/* of those that grew, the part above; of the others, the part at or below */
+		score = (all ? ratio_of(above, all) : 0) +
+			ratio_of(i + 1 - (all - above), cnt - all);
+		if (score <= best)
+			continue;
+		best = score;
+		s->threshold = v[i].tokens;
+		best_missed = (all - above) + (cnt - all) - (i + 1 - (all - above));
+	}
+	s->phase_sure = all ? 0.9 * s->axis_sure * (1 - ratio_of(best_missed, cnt)) : 0.5;
+	free(v);
+}
+
+static void by_tokens_alone(struct serving *s, struct serving_thread *t)
+{
+	find_threshold(s, t);
+	for (unsigned i = 0; i < t->cnt; i++) {
+		struct step *x = &t->steps[i];
+
+		x->batch = 0;
+		if (!x->tokens)
+			continue;
+		x->phase = x->tokens > s->threshold || grew(t, i) ? PHASE_PREFILL : PHASE_DECODE;
+	}
+	s->phase_by = "tokens";
+}
+
+/* A sequence has a token in each step of decoding. */
+static void set_batches(const struct serving *s, struct serving_thread *t)
+{
+	for (unsigned i = 0; i < t->cnt; i++) {
+		struct step *x = &t->steps[i];
+
+		if (x->phase != PHASE_DECODE)
+			continue;
+		if (x->graphs && x->products && x->batch) {
+			x->tokens = x->batch;
+			x->at_most = false;
+			continue;
+		}
+		/* Before an engine captures a graph, it runs the step as large as that. */
+		x->at_most |= !x->batch && x->tokens && size_for(s, x->tokens) == x->tokens;
+		x->batch = x->tokens;
+	}
+}
+
+static void find_phases(struct serving *s, struct serving_thread *t)
+{
+	uint32_t head = find_head(t);
+	bool any = false;
+
+	for (unsigned i = 0; i < t->cnt; i++) {
+		set_tokens(s, &t->steps[i], head);
+		any |= t->steps[i].tokens != 0;
+	}
+	find_sizes(s, t);
+	if (!by_marks(s, t) && any && !by_rows(s, t))
+		by_tokens_alone(s, t);
+	if (any)
+		set_batches(s, t);
+}
+
+static void say_why(struct serving *s, const struct serving_thread *t)
+{
+	int n = 0;
+
+	s->why[0] = '\0';
+	for (int e = 0; e < ENGINE_CNT; e++)
+		if (s->engines[e])
+			n += snprintf(s->why + n, sizeof(s->why) - n, "%s%s", n ? ", " : "",
+				      serving_engine_names[e]);
+	if (n)
+		n += snprintf(s->why + n, sizeof(s->why) - n, ", by files or kernels; ");
+	if (!t->product_cnt)
+		snprintf(s->why + n, sizeof(s->why) - n,
+			 "no products of matrices were traced, so the tokens of a step are not "
+			 "known: trace with --detail=normal -e cublas");
+	else
+		snprintf(
+			s->why + n, sizeof(s->why) - n,
+			"%s of the products is the number of tokens (confidence %.0f %%): it is the "
+			"same in %.0f %% of products that follow each other, and %s",
+			s->axis == AXIS_N ? "n" : "m", 100 * s->axis_sure,
+			100 * ratio_of(t->same[s->axis], t->pairs),
+			t->changed[s->axis] ? "changes from step to step" : "never changes");
+}
+
+void serving_find(struct serving *s)
+{
+	bool known = false, varies;
+	struct serving_thread *t;
+
+	find_main(s);
+	join_threads(s);
+	t = serving_main(s);
+	for (int e = 0; e < ENGINE_CNT; e++)
+		known |= s->engines[e];
+	if (!t || t->cnt < SERVING_STEPS_MIN) {
+		snprintf(s->why, sizeof(s->why),
+			 "no thread has %d steps: launches with a wait for the GPU behind them",
+			 SERVING_STEPS_MIN);
+		if (!s->r->opts.serving)
+			s->main = KEYS_NONE;
+		return;
+	}
+	find_axis(s, t);
+	varies = t->pairs >= SERVING_STEPS_MIN && t->changed[s->axis] && s->axis_sure >= AXIS_SURE;
+	s->res.found = varies || known;
+	say_why(s, t);
+	if (!s->res.found && !s->r->opts.serving) {
+		s->main = KEYS_NONE;
+		return;
+	}
+	find_phases(s, t);
+}

@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * serving.c, passes.c: from calls to steps, while the trace is read; find.c: which thread serves,
+ * which dimension of its products is the tokens, which steps are prefill; sum.c: what comes of
+ * them; blocks.c: what memory is for; pauses.c: what Python did between steps; json.c, print.c.
+ */
+#ifndef REPORT_SERVING_SERVING_PRIV_H
+#define REPORT_SERVING_SERVING_PRIV_H
+
+#include "report/collect.h"
+#include "serving.h"
+
+#define SERVING_THREADS_MAX  4096
+#define SERVING_STEPS_MAX    (1u << 17) /* of a process */
+#define SERVING_PIECES_MAX   (1u << 14) /* of a thread, where no product says which are steps */
+#define SERVING_WEIGHTS_MAX  (1u << 16)
+#define SERVING_BLOCKS_MAX   8192
+#define SERVING_CAPTURES_MAX (1u << 14)
+#define SERVING_SEEN_MAX     (1u << 16)
+#define SERVING_PAUSES_MAX   1024
+#define SERVING_LIST_MAX     10000 /* steps in the JSON form */
+#define SERVING_STEPS_MIN    8	   /* fewer are none that one could say much about */
+#define SERVING_PADS_MAX     64	   /* sizes of graphs that are listed */
+
+/* The dimension of C that is the tokens: its columns in the order of Fortran, or its rows. */
+enum serving_axis { AXIS_N, AXIS_M, AXIS_CNT };
+
+/* The value that most have (Boyer and Moore), were there one for more than half. */
+struct vote {
+	uint64_t value;
+	uint32_t weight;
+};
+
+/* Of a product: where they are, or, when that is not known, a number made of their sizes. */
+struct weights {
+	uint64_t id, bytes;
+	bool by_size;
+};
+
+/* Products with weights, of a step or of a capture. */
+struct products {
+	uint32_t cnt;
+	bool by_size;
+	uint64_t first, last, bytes; /* ids of weights; bytes of all */
+	struct vote vote[AXIS_CNT];
+	uint64_t rows[AXIS_CNT]; /* of the last one, which makes the logits */
+};
+
+enum serving_phase { PHASE_UNKNOWN, PHASE_PREFILL, PHASE_DECODE, PHASE_CNT };
+
+/* What may become a step: a thread's work up to a wait. */
+struct pass {
+	uint64_t begin_ns, end_ns;
+	uint64_t call_ns, launch_ns, sync_ns, gpu_ns;
+	uint32_t launches, graphs;
+	struct products products;
+	uint64_t first_graph;
+	uint64_t padded[AXIS_CNT], padded_rows[AXIS_CNT]; /* of the graph with most tokens */
+	uint8_t mark;					  /* enum serving_phase, by an NVTX range */
+};
+
+struct step {
+	uint64_t begin_ns, end_ns, between_ns;
+	uint64_t call_ns, launch_ns, sync_ns, gpu_ns;
+	uint32_t launches, graphs, products;
+	uint32_t tokens_of[AXIS_CNT], rows_of[AXIS_CNT];
+	uint32_t padded_of[AXIS_CNT], padded_rows_of[AXIS_CNT];
+	uint32_t head; /* of the last weights' id: its low bits, mixed */
+	uint8_t mark, phase;
+	bool at_most;	 /* tokens: what the graph is for */
+	uint32_t tokens; /* 0: not known */
+	uint32_t batch;	 /* sequences; 0: not known */
+};
+
+struct serving_thread {
+	uint32_t pid, tid;
+	const char *comm;
+	struct pass cur, held; /* held: it may go on after its wait */
+	bool has_held, held_is_cut;
+	bool is_joined;	   /* its steps are the main thread's */
+	bool is_late;	   /* weights were there before the trace */
+	uint64_t tail;	   /* weights that a pass ends with */
+	uint64_t ended_ns; /* of the last step; 0: none */
+	uint64_t call_end_ns;
+	const struct stack *stack; /* of the last call that has Python's frames */
+	const struct api_fn *fn;   /* the last call */
+	uint64_t captured_ns;	   /* start of the last launch that became a node */
+	struct products capture;   /* of the graph that is captured */
+	uint64_t prev[AXIS_CNT];   /* of the product before */
+	uint64_t before[AXIS_CNT]; /* of the pass before */
+	uint64_t pairs, same[AXIS_CNT], changed[AXIS_CNT];
+	uint64_t product_cnt, weight_bytes, weight_cnt;
+	uint64_t pass_bytes; /* of the weights of the pass that has most */
+	uint32_t pass_cnt;   /* products in the pass or graph that has most */
+	const char *range;   /* whose mark is known */
+	uint8_t range_mark;
+	struct step *steps;
+	unsigned cnt, cap;
+};
+
+struct serving_capture {
+	struct products p;
+};
+
+struct memory_piece {
+	uint64_t ptr, size, start_ns, end_ns; /* end 0: it lives */
+	uint32_t pid;
+	bool weights;
+};
+
+/* What was between two calls between two steps. */
+struct pause {
+	const char *in, *in_file, *from, *to; /* Python's functions, or calls when in is NULL */
+	uint64_t cnt, ns, max_ns, at_ns;
+	uint32_t thread;
+};
+
+/* Engines that are known by name. */
+enum serving_engine {
+#define ENGINE(ID, name, file, kernel) ENGINE_##ID,
+#include "engines.def"
+	ENGINE_CNT
+};
+
+struct size_row {
+	uint32_t size;
+	uint64_t cnt;
+};
+
+struct serving {
+	struct report *r;
+	struct keys thread_keys, capture_keys, weight_keys, block_keys, seen_keys, pause_keys;
+	struct serving_thread *threads;
+	struct serving_capture *captures;
+	struct memory_piece *blocks;
+	struct pause *pauses;
+	unsigned thread_cap, capture_cap, block_cap, pause_cap;
+	struct room_share step_rows;
+	uint64_t lost_steps, lost_calls, lost_blocks, lost_pauses; /* for which there was no room */
+	bool engines[ENGINE_CNT];
+	uint64_t request_cnt, request_ns; /* ranges that are called so */
+	uint64_t gpu_cnt, failed_alloc_cnt, failed_alloc_ns;
+	/* from the finish on */
+	uint32_t main; /* thread; KEYS_NONE: none makes steps */
+	enum serving_axis axis;
+	double axis_sure, phase_sure;
+	const char *phase_by;
+	uint64_t threshold; /* phases by size: more tokens are prefill */
+	char why[512];
+	struct serving_result res;
+	struct serving_sum all;
+	uint64_t replay_cnt, requests_min, rows_made;
+	bool rows_at_most;	      /* graphs may be for more sequences than there were */
+	uint64_t pause_cnt, pause_ns; /* between steps: so long that there was nothing to do */
+	uint64_t between_ns, between_median_ns, between_p95_ns;
+	uint64_t batch_min;
+	struct size_row sizes[SERVING_PADS_MAX];
+	unsigned size_cnt;
+	uint64_t weights_in_blocks, kv_bytes, other_bytes, stay_bytes, kv_cnt;
+};
+
+static inline void vote_add(struct vote *v, uint64_t value)
+{
+	if (v->weight && v->value != value) {
+		v->weight--;
+		return;
+	}
+	v->value = value;
+	v->weight++;
+}
+
+/* As keys_get(), but what finds no place is not counted. */
+uint32_t serving_key(struct keys *k, uint64_t key, uint32_t max, enum room_table t);
+
+/* passes.c */
+/* A product of matrices that ran, or became part of a graph. */
+void serving_product(struct serving *s, struct serving_thread *t, const struct trace_event *ev);
+void serving_capture_end(struct serving *s, struct serving_thread *t, const struct trace_event *ev);
+void serving_graph(struct serving *s, struct serving_thread *t, const struct trace_event *ev);
+/* A wait ends the piece. */
+void serving_end_piece(struct serving *s, struct serving_thread *t);
+void serving_end_thread(struct serving *s, struct serving_thread *t);
+
+/* blocks.c */
+void serving_memory(struct serving *s, const struct trace_event *ev);
+/* The address of weights was seen for the first time. false: their allocation was not seen. */
+bool serving_block_is_weights(struct serving *s, uint32_t pid, uint64_t ptr);
+void serving_sum_memory(struct serving *s);
+
+/* pauses.c */
+/* From the thread's last call to this one it was between two steps. */
+void serving_pause(struct serving *s, struct serving_thread *t, const struct trace_event *ev);
+void serving_sort_pauses(struct serving *s);
+
+/* find.c */
+void serving_find(struct serving *s);
+/* sum.c */
+void serving_sum(struct serving *s);
+static inline struct serving_thread *serving_main(const struct serving *s)
+{
+	return s->main == KEYS_NONE ? NULL : &s->threads[s->main];
+}
+const char *serving_phase_name(enum serving_phase p);
+extern const char *const serving_engine_names[ENGINE_CNT];
+static inline uint64_t step_ns(const struct step *x)
+{
+	return x->end_ns > x->begin_ns ? x->end_ns - x->begin_ns : 0;
+}
+/* Nobody would say that so long a time between two steps is part of the engine's loop. */
+bool serving_is_pause(const struct serving *s, const struct step *x);
+
+void serving_json(const void *a, struct json *j);
+void serving_print(const void *a, const struct term *term);
+
+#endif /* REPORT_SERVING_SERVING_PRIV_H */

@@ -1,0 +1,205 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+# timeout: 600
+# takes: 40
+"""report --serving on an engine with continuous batching (tests/serving/engine.py) that is really traced: each step has the
+tokens, sequences, launches and graph that the engine says, however it launches, waits and makes logits; late, without arguments, too."""
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+
+import pytest
+from helpers.jsonl import Trace
+from helpers.live import Running
+from helpers.run import CC, CUDATRACE, FAKE, O, TESTS, Ran, cudatrace, needs_tracing, until
+
+ENGINE = TESTS + "/serving/engine.py"
+CUBLAS = ["--detail=normal", "-e", "cublas"]
+
+
+@pytest.fixture(scope="module")
+def libraries():
+    """A libcuda of its own: others are traced meanwhile."""
+    folder = os.environ["TMP"] + "/serving"
+    os.makedirs(folder, exist_ok=True)
+    shutil.copy(FAKE + "/libcuda.so.1", folder)
+    subprocess.run([*CC, "-O1", "-w", "-fPIC", "-shared", "-Wl,-soname,libcublas.so.13", f"-L{FAKE}", "-o", folder + "/libcublas.so.13", TESTS + "/serving/libcublas.c", "-lcuda"], check=True)
+    return folder
+
+
+def command(folder, *args):
+    return [sys.executable, ENGINE, folder + "/libcuda.so.1", folder + "/libcublas.so.13", *args]
+
+
+def environment(folder, **more):
+    return {"LD_LIBRARY_PATH": f"{folder}:{O}/cupti", "FAKE_KERNEL_US": "2", **more}
+
+
+class Served:
+    def __init__(self, tmp_path, folder, *args, options=CUBLAS, **env):
+        needs_tracing()
+        self.trace = str(tmp_path / "t.jsonl")
+        ran = Ran([CUDATRACE, "-q", "--probe=uprobe", *options, "--jsonl", self.trace, "--", *command(folder, *args)], timeout=120, env=environment(folder, **env))
+        assert ran.status == 0, ran
+        self.truth = json.loads(ran.out)
+
+    def report(self, *args):
+        ran = cudatrace("report", "--format=json", *args, self.trace)
+        assert ran.status == 0, ran
+        return json.loads(ran.out)
+
+    def text(self, *args):
+        ran = cudatrace("report", *args, self.trace)
+        assert ran.status == 0, ran
+        return re.sub(r"\s+", " ", ran.out)
+
+
+def rows(serving):
+    return [(x["phase"], x.get("tokens"), x.get("batch"), bool(x["graphs"]), x["launches"]) for x in serving["list"]]
+
+
+def wanted(truth, all_logits=False):
+    return [(x["phase"], x["tokens"], None if all_logits and x["phase"] == "prefill" else x["batch"], bool(x["graph"]), x["launches"]) for x in truth["steps"]]
+
+
+@pytest.mark.parametrize("args", [
+    [], ["--f32"], ["--graphs", "1,2,4,8"], ["--f32", "--graphs", "2,4"], ["--async"], ["--async", "--f32"], ["--async", "--graphs", "1,2,4,8"],
+    ["--async", "--f32", "--graphs", "1,2,4,8"], ["--waits"], ["--all-logits"],
+], ids=lambda a: " ".join(a) or "plain")
+def test_steps(tmp_path, libraries, args):
+    """Every step, as the engine had it."""
+    if "--waits" in args:
+        args = ["--waits", "--f32"]
+    s = Served(tmp_path, libraries, *args)
+    r = s.report()["serving"]
+    assert rows(r) == wanted(s.truth, "--all-logits" in args)
+    assert r["found"] and r["tokens_are"] == "n" and r["tokens_confidence"] > 0.9
+    assert r["phases_by"] == ("tokens" if "--all-logits" in args else "logits") and r["phases_confidence"] > 0.8
+    steps = s.truth["steps"]
+    assert (r["steps"], r["prefill"]["count"], r["decode"]["count"]) == (len(steps), 4, len(steps) - 4)
+    assert r["all"]["tokens"] == sum(x["tokens"] for x in steps) and r["requests"]["at_least"] <= s.truth["requests"] == 8
+    decode = sorted(x["batch"] for x in steps if x["phase"] == "decode")
+    assert r["batch"] == {"min": decode[0], "median": decode[(len(decode) - 1) // 2], "max": decode[-1]}
+    m = r["memory"]
+    assert m["weights_bytes"] == s.truth["weight_bytes"] and m["stays_bytes"] == s.truth["weight_bytes"] + s.truth["cache"] + (1 << 20)
+    if "--f32" in args:
+        assert (m["weights"], m["weights_blocks_bytes"], m["cache_bytes"], m["cache_blocks"], m["other_bytes"]) == (
+            s.truth["weights"], s.truth["weight_bytes"], s.truth["cache"], 1, 1 << 20)
+    else:
+        # Where A lies is no argument that is kept of cublasGemmEx.
+        assert "cache_bytes" not in m
+    sizes = {}
+    for x in steps:
+        if x["graph"]:
+            sizes[x["graph"]] = sizes.get(x["graph"], 0) + 1
+    assert {x["tokens"]: x["replays"] for x in r["graphs"]["sizes"]} == sizes
+    assert r["graphs"]["padded"] == sum(bool(x["graph"]) and x["graph"] > x["batch"] for x in steps)
+    text = s.text()
+    assert f"Serving: {len(steps)} steps of the model" in text and "n of the products is the number of tokens" in text
+
+
+def test_logits_in_the_graph(tmp_path, libraries):
+    """A replay has as many tokens as its graph is for; how many sequences there were is not seen, and that is said."""
+    s = Served(tmp_path, libraries, "--graphs", "1,2,4,8", "--head", "in")
+    got = s.report()["serving"]["list"]
+    assert [(x["phase"], x["tokens"], x.get("at_most", False)) for x in got] == [(x["phase"], x["graph"] or x["tokens"], bool(x["graph"])) for x in s.truth["steps"]]
+    assert "padded" not in s.text() or not s.report()["serving"]["graphs"]["padded_known"]
+
+
+def test_late(tmp_path, libraries):
+    """Attached when graphs had been captured: replays are seen, for how many tokens they are by the product for the logits."""
+    needs_tracing()
+    running, wait, trace = Running(tmp_path), str(tmp_path / "wait"), str(tmp_path / "late.jsonl")
+    try:
+        p = subprocess.Popen(command(libraries, "--graphs", "1,2,4,8", "--wait", wait), env={**os.environ, **environment(libraries)}, stdout=subprocess.PIPE, text=True)
+        until(lambda: os.path.exists(wait), 60)
+        tracer = subprocess.Popen([CUDATRACE, "-q", "--probe=uprobe", *CUBLAS, "--jsonl", trace, "-p", str(p.pid)])
+        until(lambda: os.path.exists(trace) and os.path.getsize(trace), 60)
+        os.remove(wait)
+        truth = json.loads(p.communicate(timeout=60)[0])
+        assert tracer.wait(60) == 0
+    finally:
+        running.end()
+    r = json.loads(cudatrace("report", "--format=json", trace).out)["serving"]
+    assert [(bool(x["graphs"]), x["launches"]) for x in r["list"]] == [(bool(x["graph"]), x["launches"]) for x in truth["steps"]]
+    eager = [(x["phase"], x.get("tokens"), x.get("batch")) for x in r["list"] if not x["graphs"]]
+    assert eager == [(x["phase"], x["tokens"], x["batch"]) for x in truth["steps"] if not x["graph"]]
+    assert [x.get("batch") for x in r["list"] if x["graphs"]] == [x["batch"] for x in truth["steps"] if x["graph"]]
+
+
+def test_python(tmp_path, libraries):
+    """Between steps: in which function the host was."""
+    s = Served(tmp_path, libraries, options=[*CUBLAS, "--python=launch,transfer,sync"])
+    between = s.report("--top", "20")["serving"]["between"]
+    first = between["functions"][0]
+    assert (first["in"], first["from"], first["to"]) == ("Engine.step", "Engine.detokenise", "Engine.forward") or sys.version_info < (3, 11)
+    assert first["file"].endswith("engine.py") and first["count"] == len(s.truth["steps"]) - 1
+    # It sleeps for 0.7 ms between two steps.
+    assert first["total_ns"] >= 0.7e6 * first["count"] and between["median_ns"] >= 0.7e6
+
+
+def test_gpu_time(tmp_path, libraries):
+    s = Served(tmp_path, libraries, "--graphs", "4", options=[*CUBLAS, "--gpu-time"])
+    report = s.report()
+    kernels = sum(e["duration_us"] for e in Trace(s.trace).ev if e["type"] == "gpu" and e["op"] in ("kernel", "graph")) * 1e3
+    r = report["serving"]
+    assert all(x["gpu_ns"] for x in r["list"]) and 0.9 * kernels <= r["all"]["gpu_ns"] <= 1.3 * kernels
+
+
+def test_findings(tmp_path, libraries):
+    def found(*args, **env):
+        return {f["id"]: f for f in Served(tmp_path, libraries, *args, **env).report()["findings"]}
+    eager = found()
+    assert "decode-host-bound" in eager and not {"graphs-not-used", "graphs-padded", "cache-too-small"} & set(eager)
+    # A GPU that is what the steps wait for.
+    assert "decode-host-bound" not in found(FAKE_KERNEL_US="1000")
+    few = found("--graphs", "1")
+    assert few["graphs-not-used"]["lost_ns"] > 0 and "graphs-padded" not in few
+    large = found("--graphs", "8")
+    assert "graphs-padded" in large and "graphs-not-used" not in large
+
+
+def test_page(tmp_path, libraries):
+    """As a person uses it (tests/html/drive.py); the engine's functions are called what they like."""
+    bad = '</script><img src=x onerror="window.hacked=1"><!--<script>'
+    s = Served(tmp_path, libraries, "--graphs", "2,4", options=[*CUBLAS, "--python=launch,transfer,sync"])
+    with open(s.trace, encoding="utf-8") as f:
+        text = f.read().replace('Engine.detokenise"', json.dumps(bad)[1:])
+    with open(s.trace, "w", encoding="utf-8") as f:
+        f.write(text)
+    page = str(tmp_path / "t.html")
+    assert cudatrace("-q", "report", "--format=html", "-o", page, s.trace).status == 0
+    ran = Ran([sys.executable, TESTS + "/html/drive.py", page], timeout=300)
+    if ran.status == 77:
+        pytest.skip("no Chromium")
+    passed = {line[3:].split(" #")[0] for line in ran.out.splitlines() if line.startswith("ok ")}
+    assert passed >= {"serving has a section only if there are steps", "nothing ran that the trace brought", "no element from a name"}, ran.out
+    assert bad in json.dumps(s.report()["serving"]["between"]).replace('\\"', '"') or sys.version_info < (3, 11)
+
+
+def test_no_products(tmp_path, libraries):
+    """Without cuBLAS: nothing is claimed; asked for, steps and what is missing."""
+    s = Served(tmp_path, libraries, options=[])
+    assert "serving" not in s.report()
+    r = s.report("--serving")["serving"]
+    assert not r["found"] and r["steps"] == len(s.truth["steps"]) and not any("tokens" in x for x in r["list"])
+    assert "trace with --detail=normal -e cublas" in s.text("--serving") and "Serving" not in s.text()
+
+
+def test_hidden(tmp_path, libraries):
+    s = Served(tmp_path, libraries, options=[*CUBLAS, "--no-args"])
+    assert s.report("--serving")["serving"] is None and "Serving:" not in s.text("--serving")
+    s = Served(tmp_path, libraries, options=[*CUBLAS, "--no-strings", "--python"])
+    r = s.report()["serving"]
+    assert rows(r) == wanted(s.truth) and not any("in" in x for x in r["between"]["functions"])
+
+
+def test_not_serving(tmp_path):
+    """The golden traces are of other programs."""
+    for name in ("h200-gpt2-tokens", "h200-triton"):
+        ran = cudatrace("report", "--format=json", f"{TESTS}/golden/{name}.jsonl")
+        assert ran.status == 0 and "serving" not in json.loads(ran.out)
+    ran = cudatrace("report", "--serving", f"{TESTS}/golden/h200-triton.jsonl")
+    assert ran.status == 0 and "Serving: " in ran.out

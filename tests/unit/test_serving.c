@@ -1,0 +1,567 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Serving: steps made by hand. A step's products are launched 1000 ns after the call before and
+ * take 4000 ns each; its wait comes 500 ns later.
+ */
+#include "memory_check.h"
+#include "report/advice/findings_priv.h"
+#include "report/serving/serving_priv.h"
+
+#include <stdlib.h>
+
+#define LAYERS 3
+#define HIDDEN 64
+#define VOCAB  1000
+#define HEAD   0x9000
+
+static const struct serving *serving(void)
+{
+	return r->an[AN_SERVING];
+}
+
+static bool by_rows; /* the other way round */
+static uint64_t prev_end_ns;
+
+static void gemm(uint64_t weights, uint64_t m, uint64_t n, uint64_t k, bool capturing)
+{
+	struct trace_event launch = factory_launch(&f, "gemm", 0), ev;
+
+	ev = factory_call(&f, "cublasSgemm_v2", 0, 0);
+	ev.start_ns = launch.start_ns;
+	launch.capturing = capturing;
+	launch.parent_id = ev.id;
+	send(&launch);
+	ev.has = HAS_GEMM;
+	ev.gemm = (struct gemm_info){.m = by_rows ? n : m,
+				     .n = by_rows ? m : n,
+				     .k = k,
+				     .batch = 1,
+				     .flops = 1,
+				     .a_type = "CUDA_R_32F",
+				     .b_type = "CUDA_R_32F",
+				     .c_type = "CUDA_R_32F"};
+	if (by_rows)
+		call_args(&ev, "'A':'0x77','B':'0x%llx'", (unsigned long long)weights);
+	else
+		call_args(&ev, "'A':'0x%llx','B':'0x77'", (unsigned long long)weights);
+}
+
+static void layers(uint64_t tokens, bool capturing)
+{
+	for (int i = 0; i < LAYERS; i++) {
+		gemm(0x1000 + i * 0x100, 3 * HIDDEN, tokens, HIDDEN, capturing);
+		gemm(0x2000 + i * 0x100, HIDDEN, tokens, 3 * HIDDEN, capturing);
+	}
+}
+
+static void wait_ns(uint64_t ns)
+{
+	struct trace_event ev = factory_on_stream(&f, "cuStreamSynchronize", 0, ns);
+
+	send(&ev);
+	prev_end_ns = ev.end_ns;
+}
+
+/* 7 launches: 7 * 5000 - 1000 and 500 ns, and the wait. */
+static void step(uint64_t tokens, uint64_t rows, uint64_t ns)
+{
+	layers(tokens, false);
+	gemm(HEAD, VOCAB, rows, HIDDEN, false);
+	wait_ns(ns);
+}
+#define STEP_NS (7 * 5000 - 1000 + 500)
+
+static void decode(unsigned cnt, uint64_t rows, uint64_t ns)
+{
+	for (unsigned i = 0; i < cnt; i++)
+		step(rows, rows, ns);
+}
+
+static void capture(uint64_t graph, uint64_t tokens)
+{
+	struct trace_event ev = factory_on_stream(&f, "cuStreamBeginCapture_v2", 0, 1000);
+
+	send(&ev);
+	layers(tokens, true);
+	ev = factory_on_stream(&f, "cuStreamEndCapture", 0, 1000);
+	call_args(&ev, "'phGraph':'0x%llx'", (unsigned long long)graph);
+	ev = factory_call(&f, "cuGraphInstantiateWithFlags", 0, 1000);
+	call_args(&ev, "'phGraphExec':'0x%llx','hGraph':'0x%llx'", (unsigned long long)graph + 1,
+		  (unsigned long long)graph);
+}
+
+/* Two launches: 4000, 5000 and 500 ns, and the wait. */
+static void replay(uint64_t graph, uint64_t rows, uint64_t ns)
+{
+	struct trace_event ev = factory_on_stream(&f, "cuGraphLaunch", 0, 4000);
+
+	call_args(&ev, "'hGraphExec':'0x%llx'", (unsigned long long)graph + 1);
+	gemm(HEAD, VOCAB, rows, HIDDEN, false);
+	wait_ns(ns);
+}
+#define REPLAY_NS (4000 + 5000 + 500)
+
+static void check_steps(const char *phases)
+{
+	const struct serving_thread *t = serving_main(serving());
+	char got[256] = "";
+
+	assert_non_null(t);
+	for (unsigned i = 0; i < t->cnt && i < sizeof(got) - 1; i++)
+		got[i] = ".pd"[t->steps[i].phase];
+	assert_string_equal(got, phases);
+}
+
+static void test_steps(void **state)
+{
+	const struct serving_result *res = &serving()->res;
+	const struct serving_thread *t;
+
+	step(30, 3, 1000);
+	decode(4, 3, 1000);
+	step(202, 4, 91000);
+	decode(5, 4, 1000);
+	finish();
+	check_steps("pddddpddddd");
+	t = serving_main(serving());
+	assert_true(res->found);
+	assert_int_equal(serving()->axis, AXIS_N);
+	assert_true(serving()->axis_sure > 0.9);
+	assert_int_equal(res->prefill.cnt, 2);
+	assert_int_equal(res->prefill.tokens, 232);
+	assert_int_equal(res->prefill.max_ns, STEP_NS + 91000);
+	assert_int_equal(res->decode.cnt, 9);
+	assert_int_equal(res->decode.tokens, 4 * 3 + 5 * 4);
+	assert_int_equal(res->decode.ns, 9 * (STEP_NS + 1000));
+	assert_int_equal(res->decode.sync_ns, 9 * 1000);
+	assert_int_equal(res->decode.launches, 9 * 7);
+	assert_int_equal(res->decode.launch_ns, 9 * 7 * 4000);
+	assert_int_equal(res->batch_median, 4);
+	assert_int_equal(serving()->requests_min, 4);
+	assert_int_equal(serving()->rows_made, 3 + 12 + 4 + 20);
+	assert_int_equal(t->weight_cnt, 2 * LAYERS + 1);
+	assert_int_equal(t->weight_bytes, 4 * (LAYERS * 2 * 3 * HIDDEN * HIDDEN + VOCAB * HIDDEN));
+	/* A step begins 1000 ns after the one before. */
+	assert_int_equal(serving()->between_ns, 10 * 1000);
+	check_json("'tokens_are':'n'");
+}
+
+static void test_rows(void **state)
+{
+	by_rows = true;
+	step(30, 3, 1000);
+	decode(9, 3, 1000);
+	step(11, 4, 1000);
+	decode(9, 4, 1000);
+	finish();
+	by_rows = false;
+	assert_true(serving()->res.found);
+	assert_int_equal(serving()->axis, AXIS_M);
+	assert_int_equal(serving()->res.prefill.tokens, 41);
+	check_json("'tokens_are':'m'");
+}
+
+/* A wait in the middle, and none at the end. */
+static void test_waits(void **state)
+{
+	alloc("cuMemAlloc_v2", 0x1000, 0x8000 + HEAD);
+	for (int i = 0; i < 12; i++) {
+		layers(i % 4 ? 3 : 20, false);
+		if (i % 3)
+			wait_ns(2000);
+		gemm(HEAD, VOCAB, 3, HIDDEN, false);
+		if (i % 2)
+			wait_ns(1000);
+	}
+	finish();
+	check_steps("pdddpdddpddd");
+}
+
+/* Backward passes have the tokens inside. */
+static void test_training(void **state)
+{
+	for (int i = 0; i < 40; i++) {
+		uint64_t tokens = 100 + i % 3;
+
+		layers(tokens, false);
+		for (int l = 0; l < 2 * LAYERS; l++) {
+			gemm(0x1000 + l * 0x100, HIDDEN, tokens, 3 * HIDDEN, false);
+			gemm(0x77777, HIDDEN, 3 * HIDDEN, tokens, false);
+		}
+		wait_ns(1000);
+	}
+	finish();
+	assert_false(serving()->res.found);
+	assert_null(serving_main(serving()));
+}
+
+/* The same number of tokens each time may be anything. */
+static void test_same_tokens(void **state)
+{
+	decode(40, 8, 1000);
+	finish();
+	assert_false(serving()->res.found);
+}
+
+/* Logits of all tokens: more than the step before, then pieces of a long prompt. */
+static void test_by_tokens(void **state)
+{
+	step(30, 30, 1000);
+	decode(6, 3, 1000);
+	step(512, 512, 1000);
+	step(512, 512, 1000);
+	step(300, 300, 1000);
+	decode(6, 4, 1000);
+	step(6, 6, 1000);
+	decode(3, 5, 1000);
+	finish();
+	check_steps("pddddddpppddddddpddd");
+	assert_string_equal(serving()->phase_by, "tokens");
+}
+
+/* The first is the first part of long prompts; what follows it is their rest. */
+static void test_rest_of_prompts(void **state)
+{
+	step(256, 256, 1000);
+	step(106, 106, 1000);
+	decode(8, 8, 1000);
+	step(107, 107, 1000);
+	decode(8, 4, 1000);
+	finish();
+	check_steps("ppddddddddpdddddddd");
+}
+
+/* What an engine with graphs runs before it captures one is as large as the graph. Rotary angles
+ * are no layer. */
+static void test_padded_engine(void **state)
+{
+	const struct serving_thread *t;
+
+	step(256, 256, 1000);
+	for (unsigned i = 0; i < 2; i++) {
+		gemm(0x5000, 8, 32, 1, false);
+		step(64, 64, 1000);
+	}
+	capture(0xa0, 64);
+	for (unsigned i = 0; i < 8; i++) {
+		struct trace_event ev = factory_on_stream(&f, "cuGraphLaunch", 0, 4000);
+
+		call_args(&ev, "'hGraphExec':'0xa1'");
+		wait_ns(1000);
+	}
+	finish();
+	check_steps("pdddddddddd");
+	t = serving_main(serving());
+	assert_true(t->steps[1].at_most && t->steps[5].at_most && !t->steps[0].at_most);
+	assert_int_equal(serving()->requests_min, 0);
+	assert_true(serving()->rows_at_most);
+	assert_int_equal(t->weight_cnt, 2 * LAYERS + 1);
+}
+
+static void test_marks(void **state)
+{
+	for (int i = 0; i < 10; i++) {
+		struct trace_event ev = factory_launch(&f, "k", 0);
+
+		ev.range_text = i % 5 ? "a Decode step" : "PREFILL";
+		send(&ev);
+		step(i % 5 ? 2 : 40, i % 5 ? 2 : 40, 1000);
+	}
+	finish();
+	check_steps("pddddpdddd");
+	assert_string_equal(serving()->phase_by, "ranges");
+}
+
+static void test_graphs(void **state)
+{
+	const struct serving_result *res = &serving()->res;
+	const struct serving_thread *t;
+
+	capture(0xa0, 4);
+	capture(0xb0, 8);
+	step(30, 3, 1000);
+	for (int i = 0; i < 5; i++)
+		replay(0xa0, 3, 1000);
+	for (int i = 0; i < 5; i++)
+		replay(0xb0, 5, 1000);
+	decode(2, 9, 1000);
+	finish();
+	check_steps("pdddddddddddd");
+	t = serving_main(serving());
+	assert_int_equal(t->steps[1].tokens, 3);
+	assert_int_equal(t->steps[1].padded_of[AXIS_N], 4);
+	assert_int_equal(serving()->replay_cnt, 10);
+	assert_int_equal(res->padded_rows, 20 + 40);
+	assert_int_equal(res->padded_real_rows, 15 + 25);
+	assert_int_equal(res->eager_cnt, 2);
+	assert_int_equal(res->eager_batch_max, 9);
+	assert_int_equal(res->graph_batch_max, 8);
+	check_json("'sizes':[{'tokens':4,'replays':5},{'tokens':8,'replays':5}]");
+}
+
+/* A thread for each round; and one that works at the same time. */
+static void test_threads(void **state)
+{
+	struct factory round;
+
+	for (unsigned i = 0; i < 3; i++) {
+		f.tid = 101 + i;
+		step(30, 3, 1000);
+		decode(9, 3, 1000);
+	}
+	round = f;
+	f.now_ns = FACTORY_BASE_NS;
+	f.tid = 200;
+	for (unsigned i = 0; i < 5; i++)
+		step(30 - i, 3, 1000);
+	step(30, 3, 1000);
+	decode(3, 3, 1000);
+	f = round;
+	finish();
+	check_steps("pdddddddddpdddddddddpddddddddd");
+	assert_int_equal(serving()->between_ns, 29 * 1000);
+	check_json("'others':[{'pid':100,'tid':200,'steps':9}]");
+}
+
+/* Two processes, of which one makes more steps. */
+static void test_ranks(void **state)
+{
+	struct factory other;
+
+	step(30, 3, 1000);
+	decode(20, 3, 1000);
+	other = f;
+	f.pid = f.tid = 200;
+	step(30, 3, 1000);
+	decode(10, 3, 1000);
+	f.pid = f.tid = other.pid;
+	finish();
+	assert_int_equal(serving_main(serving())->pid, 100);
+	check_json("'others':[{'pid':200,'tid':200,'steps':11}]");
+}
+
+/* Numbers that make no sense, more steps than there is room for, more threads. */
+static void test_hostile(void **state)
+{
+	const uint64_t odd[] = {0, 1, UINT64_MAX, 1ull << 63, UINT32_MAX, 7};
+	struct serving *s = r->an[AN_SERVING];
+
+	for (unsigned i = 0; i < 200; i++)
+		gemm(odd[i % 6], odd[i % 5], odd[i % 6], odd[i % 4], i % 7 == 0);
+	for (unsigned i = 0; i < 5000; i++) {
+		f.tid = 1000 + i;
+		step(odd[i % 6], odd[i % 5], 1);
+	}
+	f.tid = 100;
+	for (unsigned i = 0; i < SERVING_STEPS_MAX; i++) {
+		struct trace_event ev = factory_call(&f, "cublasSgemm_v2", 0, 10);
+
+		ev.has = HAS_GEMM;
+		ev.gemm = (struct gemm_info){
+			.m = 5, .n = i % 9 + 1, .k = 5, .batch = 1, .flops = 1, .a_type = "x"};
+		call_args(&ev, "'A':'0x1'");
+		gemm(2, 9, i % 9 + 1, 9, false);
+		wait_ns(1);
+	}
+	finish();
+	assert_true(s->lost_calls > 0);
+	assert_true(s->thread_keys.cnt <= SERVING_THREADS_MAX);
+	assert_true(s->step_rows.used <= 2 * SERVING_STEPS_MAX);
+	assert_true(s->lost_steps > 0);
+	check_json("'serving':");
+}
+
+static const struct finding *found(const char *id)
+{
+	const struct findings *x = r->an[AN_FINDINGS];
+
+	for (unsigned i = 0; i < x->list_cnt; i++)
+		if (!strcmp(x->list[i].rule->id, id))
+			return &x->list[i];
+	return NULL;
+}
+
+/* What is lost; -1: there is no such finding. */
+static int64_t lost(const char *id)
+{
+	const struct finding *x = found(id);
+
+	return x ? (int64_t)x->lost_ns : -1;
+}
+
+static void test_host_bound(void **state)
+{
+	step(30, 3, 1000);
+	decode(10, 3, 1000);
+	finish();
+	/* Nothing follows the last step. */
+	assert_int_equal(lost("decode-host-bound"), 10 * STEP_NS + 9 * 1000);
+	assert_int_equal(lost("prefill-blocks-decode"), -1);
+	assert_int_equal(lost("graphs-not-used"), -1);
+}
+
+static void test_waits_for_gpu(void **state)
+{
+	step(30, 3, 1000);
+	decode(10, 3, 40000);
+	finish();
+	assert_int_equal(lost("decode-host-bound"), -1);
+}
+
+static void gpu_work(uint64_t ns)
+{
+	struct trace_event ev = {
+		.kind = EVENT_GPU, .type = TYPE_GPU, .op = "kernel", .pid = 100, .tid = 100};
+
+	ev.name = "kernel";
+	ev.gpu.call = "cuLaunchKernel";
+	ev.gpu.kernel = "gemm";
+	/* in the step's wait, of a call in the step */
+	ev.start_ns = prev_end_ns - 900;
+	ev.end_ns = ev.start_ns + ns;
+	ev.gpu.queue_us = 1000;
+	send(&ev);
+}
+
+/* Measured: three quarters of the time, and nearly all. */
+static void test_measured(void **state)
+{
+	step(30, 3, 1000);
+	for (int i = 0; i < 12; i++) {
+		step(3, 3, 1000);
+		gpu_work(27000);
+	}
+	finish();
+	assert_int_equal(serving()->res.decode.gpu_ns, 12 * 27000);
+	assert_int_equal(lost("decode-host-bound"), 12 * (STEP_NS + 1000) + 11 * 1000 - 12 * 27000);
+}
+
+static void test_measured_busy(void **state)
+{
+	step(30, 3, 1000);
+	for (int i = 0; i < 12; i++) {
+		step(3, 3, 1000);
+		gpu_work(34000);
+	}
+	finish();
+	assert_int_equal(lost("decode-host-bound"), -1);
+}
+
+static void prefill_between(uint64_t ns)
+{
+	step(30, 3, 1000);
+	decode(10, 3, 1000);
+	step(900, 4, ns);
+	decode(10, 4, 1000);
+	finish();
+}
+
+static void test_blocks(void **state)
+{
+	prefill_between(1000000);
+	assert_int_equal(lost("prefill-blocks-decode"), 999000);
+}
+
+static void test_blocks_not(void **state)
+{
+	prefill_between(100000);
+	assert_int_equal(lost("prefill-blocks-decode"), -1);
+}
+
+/* Ten times one ends and another comes: at a limit that varies, and at a fixed one. */
+static void refill(unsigned vary)
+{
+	step(30, 6, 1000);
+	for (unsigned i = 0; i < 10; i++) {
+		decode(3, 6 + i % 3 * vary, 1000);
+		step(40, 6, 1000);
+	}
+	decode(3, 6, 1000);
+	finish();
+}
+
+static void test_cache(void **state)
+{
+	refill(1);
+	assert_int_equal(lost("cache-too-small"), -1);
+	assert_int_equal(serving()->res.admit_cnt, 10);
+}
+
+static void test_cache_small(void **state)
+{
+	const unsigned levels[] = {9, 9, 8, 8, 7, 7, 9, 9, 8, 8, 7, 7, 9, 9};
+
+	step(30, 9, 1000);
+	for (unsigned i = 0; i < 12; i++) {
+		decode(2, levels[i], 1000);
+		decode(1, levels[i + 1], 1000);
+		step(60, levels[i + 1], 1000);
+	}
+	decode(3, 9, 1000);
+	finish();
+	assert_int_equal(lost("cache-too-small"), 0);
+	assert_int_equal(found("cache-too-small")->v.cache_small.low, 7);
+	assert_int_equal(found("cache-too-small")->v.cache_small.high, 9);
+}
+
+static void test_cache_fixed(void **state)
+{
+	refill(0);
+	assert_int_equal(lost("cache-too-small"), -1);
+	assert_int_equal(serving()->res.refill_cnt, 10);
+}
+
+static void test_graphs_unused(void **state)
+{
+	capture(0xa0, 4);
+	step(30, 3, 1000);
+	for (int i = 0; i < 20; i++)
+		replay(0xa0, 4, 1000);
+	decode(10, 9, 1000);
+	finish();
+	assert_int_equal(lost("graphs-not-used"), 10 * (STEP_NS - REPLAY_NS));
+	assert_non_null(strstr(found("graphs-not-used")->text, "more sequences"));
+	assert_int_equal(lost("graphs-padded"), -1);
+}
+
+static void test_graphs_used(void **state)
+{
+	capture(0xa0, 4);
+	step(30, 3, 1000);
+	for (int i = 0; i < 20; i++)
+		replay(0xa0, 4, 1000);
+	decode(1, 9, 1000);
+	finish();
+	assert_int_equal(lost("graphs-not-used"), -1);
+}
+
+static void test_padded(void **state)
+{
+	capture(0xa0, 8);
+	step(30, 3, 1000);
+	for (int i = 0; i < 20; i++)
+		replay(0xa0, 5, 1000);
+	finish();
+	assert_int_equal(lost("graphs-padded"), 0);
+	assert_non_null(strstr(found("graphs-padded")->text, "20 of 20"));
+	assert_non_null(strstr(found("graphs-padded")->text, "37.5 %"));
+}
+
+#define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		T(test_steps),		 T(test_rows),		T(test_waits),
+		T(test_training),	 T(test_same_tokens),	T(test_by_tokens),
+		T(test_rest_of_prompts), T(test_padded_engine), T(test_marks),
+		T(test_graphs),		 T(test_ranks),		T(test_threads),
+		T(test_hostile),	 T(test_host_bound),	T(test_waits_for_gpu),
+		T(test_measured),	 T(test_measured_busy), T(test_blocks),
+		T(test_blocks_not),	 T(test_cache),		T(test_cache_small),
+		T(test_cache_fixed),	 T(test_graphs_unused), T(test_graphs_used),
+		T(test_padded),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
