@@ -72,7 +72,7 @@ UNIT_OBJS  := $(patsubst %.c,$(O)/%.o,$(filter-out tests/unit/test_%,$(wildcard 
 .SECONDARY:
 .SUFFIXES:
 .PHONY: all static deb dist demo check check-all check-build check-unit check-fake bench faults soak fuzz deps bpf-arm64 install \
-        uninstall clean format check-format help san-unit FORCE
+        uninstall clean tables format check-format help san-unit FORCE
 
 all: $(O)/cudatrace $(O)/libcudatrace-inject.so ## build the tracer: build/cudatrace (the default)
 static: $(O)/cudatrace-static ## one static binary to copy to any machine: build/cudatrace-static
@@ -212,6 +212,10 @@ include tests/fuzz/fuzz.mk
 fuzz: fuzz-build ## fuzz what reads hostile data, FUZZ_SECONDS=60 each
 	$(Q)O='$(abspath $(O))' tests/fuzz/run.sh
 
+tables: all $(O)/unit/test_metrics ## write the tables of docs/ that the program knows
+	$(Q)tools/doc-tables.py $(O)/cudatrace
+	$(Q)UPDATE_GOLDEN=1 $(O)/unit/test_metrics >/dev/null
+
 format: ## clang-format all C files
 	$(Q)tools/check-format.sh --fix
 check-format: ## say which C files clang-format would change
@@ -241,6 +245,7 @@ INSTALLED := $(PROGRAM):$(PREFIX)/bin/cudatrace:755 \
   $(O)/completion.zsh:$(SHARE)/zsh/site-functions/_cudatrace:644 \
   $(O)/completion.fish:$(SHARE)/fish/vendor_completions.d/cudatrace.fish:644 \
   $(foreach f,LICENSE README.md $(filter-out docs/README.md,$(wildcard docs/*.md)),$f:$(SHARE)/doc/cudatrace/$(notdir $f):644) \
+  $(foreach f,$(wildcard docs/measured/*.md),$f:$(SHARE)/doc/cudatrace/measured/$(notdir $f):644) \
   $(O)/cudatrace.service:$(PREFIX)/lib/systemd/system/cudatrace.service:644 \
   dist/daemon.yaml:$(SHARE)/doc/cudatrace/daemon.yaml:644 \
   dist/prometheus/alerts.yaml:$(SHARE)/cudatrace/alerts.yaml:644 \
@@ -266,7 +271,7 @@ install: $(foreach i,$(INSTALLED),$(call part,$i,1)) ## install below PREFIX (/u
 	$(Q)$(foreach i,$(INSTALLED),$(INSTALL) -D -m $(call part,$i,3) $(if $(filter 755,$(call part,$i,3)),$(STRIPPED)) $(call part,$i,1) '$(DESTDIR)$(call part,$i,2)' &&) :
 uninstall: ## remove what install put there
 	$(Q)rm -f $(foreach i,$(INSTALLED),'$(DESTDIR)$(call part,$i,2)')
-	$(Q)rmdir '$(DESTDIR)$(SHARE)/doc/cudatrace' '$(DESTDIR)$(SHARE)/cudatrace' 2>/dev/null || :
+	$(Q)rmdir '$(DESTDIR)$(SHARE)/doc/cudatrace/measured' '$(DESTDIR)$(SHARE)/doc/cudatrace' '$(DESTDIR)$(SHARE)/cudatrace' 2>/dev/null || :
 
 clean: ## remove the build folder
 	$(Q)rm -rf $(O)

@@ -4,11 +4,12 @@
 
     tools/check-names.py [FILE...]    all documents, C files, Python and shell scripts of the tree
 
-A name is one of our top folders with a path behind it (src/sink/, tools/demo.sh), a C file with or without folders (stage.c,
-time/stage.c: the end of the path of a file that is there), the target of a link in a document, or a function of C that is
+A name is one of our top folders with a path behind it (src/sink/, tools/demo.sh), a page (USE.md), a C file with or without folders (stage.c,
+time/stage.c: the end of the path of a file that is there), the target of a link in a document and its section, or a function of C that is
 called as in fnset__new(). NAME and * stand for anything; what "The new file `...`" names is yet to be.
 Prints FILE:LINE: what is wrong. Exit status 1 when something is. tests/suites/layers.sh runs it."""
 import fnmatch
+import functools
 import os
 import re
 import subprocess
@@ -21,9 +22,11 @@ FOREIGN = set("""
     cudaEGL.h cudaGL.h cudaProfiler.h cudaTypedefs.h cudaVDPAU.h cuda_occupancy.h nccl.h group.cc uvm_gpu.h uvm_perf_events.h
 """.split())
 TOPS = "src|bpf|include|vmlinux|tests|tools|docs|dist"
-NAME = re.compile(rf"(?<![\w./*<-])(?:(?:{TOPS})/[\w./*-]*[\w/*]|[\w/*-]+(?:\.bpf)?\.(?:c|h|cc|def)\b)(?![\w/*({{$])")
+NAME = re.compile(rf"(?<![\w./*<-])(?:(?:{TOPS})/[\w./*-]*[\w/*]|[\w/*-]+(?:\.bpf)?\.(?:c|h|cc|def)\b|[A-Z][A-Z_]+\.md\b)(?![\w/*({{$])")
+# In a document's words, outside of backticks too, a path below one of the folders, and a page.
+PATH = re.compile(rf"(?<![\w./*<`-])(?:(?:{TOPS})/[\w./*-]*[\w/*]|[A-Z][A-Z_]+\.md\b)(?![\w({{$-])")
 CALL = re.compile(r"\b(\w+[a-z]__[a-z]\w*)\(\)")
-LINK = re.compile(r"\]\(([\w./-]+)(?:#[\w-]*)?\)")
+LINK = re.compile(r"\]\(([\w./-]*)(?:#([\w-]*))?\)")
 COMMENTS = {
     ".c": re.compile(r"/\*.*?\*/|//[^\n]*", re.S),
     ".py": re.compile(r'(?<!["\'])#[^\n]*|"""(?:.*?)"""', re.S),
@@ -50,6 +53,14 @@ def words(known):
     return found
 
 
+@functools.lru_cache(maxsize=None)
+def sections(path):
+    """What links call the sections of a document."""
+    with open(path, encoding="utf-8") as f:
+        titles = re.findall(r"^#+ (.*)$", f.read(), re.M)
+    return {re.sub(r"[^\w -]", "", title.strip().lower()).replace(" ", "-") for title in titles}
+
+
 def exists(name, known, ends):
     name = name.rstrip("/")
     if os.path.basename(name) in FOREIGN:
@@ -67,9 +78,13 @@ def check(path, known, ends, functions):
     ext = os.path.splitext(path)[1]
     if ext == ".md":
         parts = [(m.start(), m.group(1)) for m in re.finditer(r"`([^`\n]+)`", text)]
+        parts += [(m.start(), m.group()) for m in PATH.finditer(text)]
         for m in LINK.finditer(text):
-            if not os.path.exists(os.path.join(TOP, os.path.dirname(path), m.group(1))):
+            target = os.path.join(TOP, os.path.dirname(path), m.group(1)) if m.group(1) else os.path.join(TOP, path)
+            if not os.path.exists(target):
                 yield text.count("\n", 0, m.start()) + 1, m.group(1)
+            elif m.group(2) and target.endswith(".md") and m.group(2) not in sections(target):
+                yield text.count("\n", 0, m.start()) + 1, f"section {m.group(1)}#{m.group(2)}"
     else:
         parts = [(m.start(), m.group()) for m in COMMENTS[ext].finditer(text)]
     for at, part in parts:

@@ -134,10 +134,12 @@ static int on_begin(void *ctx, const struct trace_info *info)
 	const struct opts *o = c->o;
 	struct report_opts ro = {
 		.top = o->top,
+		.map = o->map,
 		.iter = o->iterations,
 		.marker = o->marker,
 		.gap_ns = o->gap_ns,
 		.html = wants(o, "html"),
+		.serving = o->serving,
 	};
 
 	/* The first says what the report is of; others are more of the same. */

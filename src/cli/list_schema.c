@@ -114,7 +114,7 @@ static void put_op(struct out *out, const struct line *l)
 
 static void put_property(struct out *out, const struct line *l, const struct event_field *f)
 {
-	char text[256];
+	char text[1024];
 
 	snprintf(text, sizeof(text), *f->unit ? "%s (%s)" : "%s", f->text, f->unit);
 	put_str(out, f->name);

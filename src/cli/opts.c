@@ -22,7 +22,8 @@
 
 struct parse {
 	struct opts *o;
-	uint64_t seen; /* rows, by index: an option may stand before the verb that refuses it */
+	bool seen[OPTS_MAX]; /* rows, by index: an option may stand before the verb that refuses it
+			      */
 };
 
 void opts__die(const char *fmt, ...)
@@ -233,7 +234,7 @@ static error_t parse_one(int key, char *arg, struct argp_state *state)
 		return ARGP_ERR_UNKNOWN;
 	if (arg)
 		check_value(row, arg);
-	p->seen |= 1ull << (row - rows);
+	p->seen[row - rows] = true;
 	row->set(p->o, row, arg);
 	return 0;
 }
@@ -270,7 +271,7 @@ static void check_whole(const struct parse *p)
 
 	rows = opt_rows(&cnt);
 	for (unsigned i = 0; i < cnt; i++) {
-		if (!(p->seen >> i & 1) || rows[i].verbs >> o->verb & 1)
+		if (!p->seen[i] || rows[i].verbs >> o->verb & 1)
 			continue;
 		if (o->verb == VERB_TRACE)
 			opts__die("--%s belongs to cudatrace %s; leave it out", rows[i].name,
@@ -301,6 +302,19 @@ static void check_whole(const struct parse *p)
 			"ctl: what is to be done? Give status, level, burst, dump or reload, as in "
 			"cudatrace ctl status");
 	check_outputs(o);
+}
+
+/* What was asked for besides is not changed by it. NCCL's calls are on by default. */
+static void take_all_layers(struct session_opts *t)
+{
+	t->nvtx = t->torch = true;
+	if (!t->python.cnt)
+		strv_add(&t->python, "launch");
+	if (t->select.cnt)
+		return;
+	if (!t->detail)
+		t->detail = DETAIL_NORMAL;
+	strv_add(&t->select, "cublas,cudnn");
 }
 
 /* argp wants an array of its own. Letters of options double as keys. */
@@ -346,6 +360,8 @@ void opts__parse(struct opts *o, int argc, char **argv)
 	if (ret)
 		explain(argc, argv);
 	check_whole(&p);
+	if (o->all_layers)
+		take_all_layers(&o->trace);
 	if (!o->trace.buffer_sz)
 		o->trace.buffer_sz =
 			o->trace.pid_cnt || o->trace.argv ? OPTS_BUFFER_DEFAULT : OPTS_BUFFER_ALL;

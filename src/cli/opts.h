@@ -37,6 +37,7 @@ struct opts {
 	enum verb verb;
 	bool bare;		   /* nothing was given */
 	struct session_opts trace; /* and what other verbs have in common with it */
+	bool all_layers;	   /* --all-layers: what it stands for is in trace, too */
 	int verbose;
 	bool ioctls; /* list: the driver's tables instead of the API's */
 	bool schema; /* list: what a line of JSONL can be */
@@ -46,9 +47,11 @@ struct opts {
 	const char *format;	   /* a name of report_formats(), "chrome", "perfetto" or "all" */
 	const char *output;	   /* -o; NULL: none */
 	unsigned top;		   /* rows of long tables */
+	enum map_weight map;	   /* --map; MAP_BY_NONE: without */
 	enum iter_mode iterations; /* how they are found */
 	const char *marker;	   /* ITER_MARKER: the function */
 	uint64_t gap_ns;	   /* ITER_GAP */
+	bool serving;		   /* say why there is nothing on serving, too */
 	struct top_opts top_opts;
 	/* daemon, ctl */
 	const char *config; /* --config FILE */

@@ -34,7 +34,7 @@ enum {
 /* What a shell offers for an option's value. */
 enum opt_complete { COMP_NONE, COMP_FILE, COMP_PID, COMP_USER, COMP_SET, COMP_WORDS };
 
-#define OPTS_MAX 64
+#define OPTS_MAX 96
 
 /* One option. Help, man page, completion and argp's own table are made from these rows. */
 struct opt_row {

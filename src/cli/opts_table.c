@@ -93,8 +93,7 @@ static void set_detail(struct opts *o, const struct opt_row *row, const char *ar
 	int d = detail_by_name(arg);
 
 	if (d < 0)
-		opts__die("--detail '%s': there is no such level; choose one of: %s", arg,
-			  row->words);
+		opts__die("--detail '%s': unknown; choose one of: %s", arg, row->words);
 	o->trace.detail = d;
 }
 
@@ -254,8 +253,7 @@ static void set_mechanism(struct opts *o, const struct opt_row *row, const char 
 			return;
 		}
 	}
-	opts__die("--mechanism '%s': there is no such mechanism; choose one of: %s", arg,
-		  row->words);
+	opts__die("--mechanism '%s': unknown; choose one of: %s", arg, row->words);
 }
 
 static void set_probe(struct opts *o, const struct opt_row *row, const char *arg)
@@ -269,7 +267,7 @@ static void set_probe(struct opts *o, const struct opt_row *row, const char *arg
 			return;
 		}
 	}
-	opts__die("--probe '%s': there is no such way; choose one of: %s", arg, row->words);
+	opts__die("--probe '%s': unknown; choose one of: %s", arg, row->words);
 }
 
 static void set_collect(struct opts *o, const struct opt_row *row, const char *arg)
@@ -278,7 +276,7 @@ static void set_collect(struct opts *o, const struct opt_row *row, const char *a
 	long pid = strtol(arg, &end, 10);
 
 	if (pid <= 0 || *end != ':' || end[1] != '@' || strlen(end + 1) > INJECT_NAME_MAX)
-		opts__die("--collect '%s': libcudatrace-inject.so gives it, nobody else", arg);
+		opts__die("--collect '%s': only libcudatrace-inject.so may use this option", arg);
 	o->trace.collect = end + 1;
 	o->trace.collect_for = pid;
 }
@@ -288,8 +286,7 @@ static void set_gpu_time(struct opts *o, const struct opt_row *row, const char *
 	int mode = arg ? gpu_time_by_name(arg) : CT_GPU_TIME_GRAPHS;
 
 	if (mode < 0)
-		opts__die("--gpu-time '%s': there is no such way; choose one of: graphs nodes",
-			  arg);
+		opts__die("--gpu-time '%s': unknown; choose one of: graphs nodes", arg);
 	o->trace.gpu_time = mode;
 }
 
@@ -301,7 +298,7 @@ static void set_kernel_probe(struct opts *o, const struct opt_row *row, const ch
 			return;
 		}
 	}
-	opts__die("--kernel-probe '%s': there is no such way; choose one of: %s", arg, row->words);
+	opts__die("--kernel-probe '%s': unknown; choose one of: %s", arg, row->words);
 }
 
 static void set_gpu_ctxsw(struct opts *o, const struct opt_row *row, const char *arg)
@@ -357,6 +354,21 @@ static void set_top(struct opts *o, const struct opt_row *row, const char *arg)
 	if (opt_read_u64(arg, &n) || !n || n > 100000)
 		opts__die("--top '%s': not a number of rows; give 1 to 100000", arg);
 	o->top = n;
+}
+
+static void set_map(struct opts *o, const struct opt_row *row, const char *arg)
+{
+	static const char *const words[] = {
+		[MAP_BY_WALL] = "wall",		[MAP_BY_HOST] = "host",	  [MAP_BY_GPU] = "gpu",
+		[MAP_BY_LAUNCHES] = "launches", [MAP_BY_CALLS] = "calls",
+	};
+
+	o->map = arg ? MAP_BY_NONE : MAP_BY_WALL;
+	for (unsigned i = 1; arg && i < sizeof(words) / sizeof(words[0]); i++)
+		if (!strcmp(words[i], arg))
+			o->map = i;
+	if (!o->map)
+		opts__die("--map=%s: unknown; choose one of: %s", arg, row->words);
 }
 
 static void set_once(struct opts *o, const struct opt_row *row, const char *arg)
@@ -431,6 +443,7 @@ static void set_completion(struct opts *o, const struct opt_row *row, const char
 }
 
 /* Those of report_formats(), and three that are no rows there. */
+#define MAP_WEIGHTS    "wall host gpu launches calls"
 #define REPORT_FORMATS "ascii json html chrome perfetto flamegraph svg all"
 
 static void set_flag(struct opts *o, const struct opt_row *row, const char *arg)
@@ -461,8 +474,7 @@ static const struct opt_row rows[] = {
 #include "options.def"
 };
 
-/* Which were given is a mask. */
-_Static_assert(sizeof(rows) / sizeof(rows[0]) <= OPTS_MAX, "more options than a mask has bits");
+_Static_assert(sizeof(rows) / sizeof(rows[0]) <= OPTS_MAX, "make OPTS_MAX larger");
 
 const struct opt_row *opt_rows(unsigned *cnt)
 {

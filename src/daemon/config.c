@@ -290,7 +290,10 @@ void config_unknown_key(const char *path, const struct place *at)
 	if (near)
 		config_wrong(at, "%s: there is no such key; did you mean %s?", path, near);
 	else
-		config_wrong(at, "%s: there is no such key; docs/DAEMON.md has all of them", path);
+		config_wrong(
+			at,
+			"%s: there is no such key; cudatrace daemon --check-config --config /dev/null lists all",
+			path);
 }
 
 bool config__set(struct config *c, const char *assignment, struct config_errors *errors)

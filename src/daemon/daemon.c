@@ -131,6 +131,22 @@ static void on_gone(void *ctx, uint32_t pid)
 	otlp_iters__forget(d->iters, pid);
 }
 
+/* To add up the counters of all threads takes time: only when there may be something. */
+static void look_for_losses(struct daemon *d)
+{
+	struct sources *ss = &d->t.sources;
+	bool was_full = false;
+	uint64_t lost;
+
+	for (unsigned i = 0; i < ss->cnt; i++)
+		was_full |= source__was_full(ss->of[i]);
+	lost = was_full ? sources__lost(ss) : 0;
+	if (lost <= d->lost_told)
+		return;
+	d->lost_told = lost;
+	model__calls_lost(d->t.model);
+}
+
 static void on_tick(evutil_socket_t fd, short what, void *ctx)
 {
 	struct daemon *d = ctx;
@@ -145,6 +161,7 @@ static void on_tick(evutil_socket_t fd, short what, void *ctx)
 		if (model__tidy(d->t.model))
 			malloc_trim(0);
 	}
+	look_for_losses(d);
 	tracer__look_at_ranks(&d->t, d->now);
 	if (d->now - d->libs_ns >= LIBS_NS)
 		daemon__drop_libs(d);

@@ -148,7 +148,8 @@ static struct dproc *find_pid(struct daemon *d, uint32_t pid, struct json *j)
 	tracer__drain(&d->t);
 	p = dprocs__find(&d->procs, pid);
 	if (!p)
-		fail(j, "process %u uses no CUDA, or is not there: cudatrace ctl status has them",
+		fail(j,
+		     "process %u does not use CUDA, or does not exist; cudatrace ctl status lists those that do",
 		     pid);
 	return p;
 }

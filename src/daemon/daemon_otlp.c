@@ -76,7 +76,8 @@ void daemon__set_markers(struct daemon *d)
 		any |= d->markers[id];
 	}
 	if (!any)
-		warn("otlp.iterations: no function is called '%s': cudatrace list has them", glob);
+		warn("otlp.iterations: no function is called '%s'; cudatrace list shows them all",
+		     glob);
 }
 
 static void call_span(struct daemon *d, const struct dproc *p, const struct trace_event *ev,

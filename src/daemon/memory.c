@@ -11,9 +11,8 @@
 #define KIB 1024ull
 #define MIB (1024 * KIB)
 
-/* What a row takes in the kernel (6.18, by the charge of a memory cgroup: docs/DAEMON.md says how
- * it was measured) with its place in the table. What malloc() there gives is the next power of two.
- */
+/* What a row takes in the kernel (6.18, by the charge of a memory cgroup: docs/measured/daemon.md)
+ * with its place in the table. What malloc() there gives is the next power of two. */
 #define COUNT_KERNEL_SZ	 (1024 + 48)
 #define THREAD_KERNEL_SZ (8192 + 96)
 #define DRIVER_KERNEL_SZ (4096 + 64)

@@ -55,7 +55,7 @@ static void set_error(struct rotate *r, const char *what, int error, uint64_t no
 	const char *why = strerror(error);
 
 	if (!r->s.error || strcmp(r->s.error, why))
-		warn("%s %s: %s: nothing is written there until that is better; tried again every "
+		warn("%s %s: %s: nothing is written there for now; trying again every "
 		     "10 s",
 		     what, r->o.dir, why);
 	r->s.error = why;

@@ -96,8 +96,10 @@ void settings__fill(struct settings *s)
 		const struct api_fn *fn = fnset__fn(s->fns, s->fn_cnt);
 		unsigned id = s->fn_cnt;
 
-		/* The library sees no Python frames: those calls are left to probes. */
-		if (s->set->probed && fnset__is_marked(s->fns, FNSET_PYTHON, id))
+		/* The library sees no Python frames and no operators of PyTorch: those calls are
+		 * left to probes. */
+		if (s->set->probed && (fnset__is_marked(s->fns, FNSET_PYTHON, id) ||
+				       fnset__wants_api(s->fns, api_at(API_TORCH))))
 			continue;
 		if (s->only_gpu || !fn || !is_reached(fn) || !fnset__wanted(s->fns, id))
 			continue;

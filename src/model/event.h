@@ -53,7 +53,8 @@ struct collective_info {
 	uint64_t hash;	       /* of the communicator, in all of its ranks the same */
 	uint32_t rank, nranks; /* nranks 0: not known */
 	uint64_t seq; /* from 1: of the communicator's collectives in this rank; 0: it is none */
-	bool seq_partial; /* it was there before the trace: those before are not counted */
+	bool seq_partial; /* it was there before the trace, or calls were lost: some are not counted
+			   */
 	const char *datatype, *redop;	  /* NULL: none */
 	const char *algorithm, *protocol; /* NULL: not known */
 	int32_t peer;			  /* or root */
@@ -213,6 +214,10 @@ struct trace_event {
 	 * hidden. */
 	uint64_t range_id;
 	const char *range_text;
+	/* EVENT_CALL, EVENT_ALLOCATOR: PyTorch's operator that it was made in; 0: none. NULL: its
+	 * name is not known. */
+	uint64_t operator_id;
+	const char *operator;
 	struct gemm_info gemm; /* HAS_GEMM */
 
 	/* EVENT_DRIVER, EVENT_SCHED */

@@ -69,6 +69,7 @@ void gpu_calls__add(struct gpu_join *j, struct gpu_calls *c, const struct trace_
 		.end_ns = ev->entry_only ? UINT64_MAX : ev->end_ns,
 		.id = is_line ? ev->id : 0,
 		.range_id = ev->range_id,
+		.operator_id = ev->operator_id,
 		.name = ev->name,
 		.is_launch = ran && ((ev->has & HAS_LAUNCH) || is_graph_launch(ev)),
 	};
@@ -220,6 +221,7 @@ void gpu_event(struct trace_event *ev, const struct ct_gpu_run *g, const char *k
 	ev->gpu.call_id = call->id;
 	ev->gpu.call = call->name;
 	ev->gpu.range_id = call->range_id;
+	ev->gpu.operator_id = call->operator_id;
 	ev->gpu.queue_us = ev->start_ns > call->start_ns ? ev->start_ns - call->start_ns : 0;
 }
 

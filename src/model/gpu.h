@@ -14,7 +14,7 @@
 struct gpu_call {
 	uint64_t start_ns, end_ns;
 	uint64_t id; /* 0: it is no line of the trace */
-	uint64_t range_id;
+	uint64_t range_id, operator_id;
 	const char *name;
 	bool is_launch; /* of something that the GPU executes, for certain */
 	bool timed;

@@ -79,16 +79,20 @@ static uint64_t cover(struct gpu_union *u, uint64_t start, uint64_t end, uint64_
 static void settle(struct gpu_busy *b, const struct gpu_span *s)
 {
 	struct gpu_union *any = &b->parts[GPU_ANY];
-	uint64_t before = any->end, from, ns;
+	uint64_t before = any->end, idle = 0, from, ns;
 
 	cover(&b->parts[s->copies ? GPU_COPYING : GPU_COMPUTE], s->start, s->end, &from);
 	if (!before)
 		b->first = b->origin = s->start;
 	else if (s->start > before)
-		note_gap(b, before, s->start - before);
+		idle = s->start - before;
+	if (idle)
+		note_gap(b, before, idle);
 	ns = cover(any, s->start, s->end, &from);
 	if (ns)
 		fill(b, from, from + ns);
+	if (b->settled_fn)
+		b->settled_fn(b->ctx, s->owner, idle, ns);
 }
 
 static int by_start(const void *a, const void *b)
@@ -109,12 +113,13 @@ static void settle_first(struct gpu_busy *b, unsigned cnt)
 	memmove(b->kept, b->kept + cnt, b->cnt * sizeof(*b->kept));
 }
 
-void gpu_busy__add(struct gpu_busy *b, uint64_t start, uint64_t end, bool copies)
+void gpu_busy__add_of(struct gpu_busy *b, uint64_t start, uint64_t end, bool copies,
+		      struct gpu_owner owner)
 {
 	b->late_cnt += start < b->settled;
 	if (end > b->last)
 		b->last = end;
-	b->kept[b->cnt++] = (struct gpu_span){start, end, copies};
+	b->kept[b->cnt++] = (struct gpu_span){start, end, owner, copies};
 	if (b->cnt == GPU_KEPT)
 		settle_first(b, GPU_KEPT / 2);
 }
@@ -144,8 +149,7 @@ double gpu_busy__between(const struct gpu_busy *b, uint64_t from, uint64_t to)
 	return sum;
 }
 
-/* NULL: there are too many, or there is no memory. */
-static struct gpu_device *device_of(struct gpu_devices *ds, uint32_t number)
+struct gpu_device *gpu_devices__get(struct gpu_devices *ds, uint32_t number)
 {
 	struct gpu_device *d;
 
@@ -161,12 +165,14 @@ static struct gpu_device *device_of(struct gpu_devices *ds, uint32_t number)
 		free(d);
 		return NULL;
 	}
+	d->busy.settled_fn = ds->settled_fn;
+	d->busy.ctx = ds->ctx;
 	return ds->of[ds->cnt++] = d;
 }
 
 bool gpu_devices__event(struct gpu_devices *ds, const struct trace_event *ev)
 {
-	struct gpu_device *d = device_of(ds, ev->gpu.device);
+	struct gpu_device *d = gpu_devices__get(ds, ev->gpu.device);
 
 	if (!d)
 		return false;

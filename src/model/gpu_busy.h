@@ -17,10 +17,20 @@
 
 enum gpu_part { GPU_COMPUTE, GPU_COPYING, GPU_ANY, GPU_PART_CNT };
 
+/* For whom an execution is: two numbers that whoever asks knows the meaning of. */
+struct gpu_owner {
+	uint32_t node, slice;
+};
+
 struct gpu_span {
 	uint64_t start, end;
+	struct gpu_owner owner;
 	bool copies;
 };
+
+/* In the order of their start: how long the device had had nothing to do until this one began, and
+ * how much of its time none before it had covered. */
+typedef void gpu_settled_fn(void *ctx, struct gpu_owner owner, uint64_t idle_ns, uint64_t busy_ns);
 
 /* Time covered so far, in order. */
 struct gpu_union {
@@ -46,11 +56,18 @@ struct gpu_busy {
 	uint64_t longest_gap, longest_gap_at;
 	/* busy[i]: in the bin_ns from origin + i * bin_ns on */
 	uint64_t *busy, origin, bin_ns;
+	gpu_settled_fn *settled_fn; /* or NULL */
+	void *ctx;
 };
 
 /* false: no memory. */
 bool gpu_busy__init(struct gpu_busy *b);
-void gpu_busy__add(struct gpu_busy *b, uint64_t start, uint64_t end, bool copies);
+void gpu_busy__add_of(struct gpu_busy *b, uint64_t start, uint64_t end, bool copies,
+		      struct gpu_owner owner);
+static inline void gpu_busy__add(struct gpu_busy *b, uint64_t start, uint64_t end, bool copies)
+{
+	gpu_busy__add_of(b, start, end, copies, (struct gpu_owner){0});
+}
 /* No more comes: the totals are right. */
 void gpu_busy__finish(struct gpu_busy *b);
 /* Time that both computed and copied. */
@@ -69,7 +86,11 @@ struct gpu_device {
 struct gpu_devices {
 	struct gpu_device *of[GPU_DEVICES_MAX];
 	unsigned cnt;
+	gpu_settled_fn *settled_fn; /* of devices that are to come; or NULL */
+	void *ctx;
 };
+/* The device of that number; NULL: there are too many, or there is no memory. */
+struct gpu_device *gpu_devices__get(struct gpu_devices *ds, uint32_t number);
 /* From EVENT_GPU. false: there are too many devices, or there is no memory. */
 struct trace_event;
 bool gpu_devices__event(struct gpu_devices *ds, const struct trace_event *ev);

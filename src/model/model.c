@@ -29,6 +29,14 @@ struct model *model__new(const struct model_opts *opts)
 		.min_duration_ns = opts->min_duration_ns,
 		.no_texts = opts->hide != CT_HIDE_NOTHING,
 	};
+	m->operators = (struct operators){
+		.fn = opts->fn,
+		.ctx = opts->ctx,
+		.on = opts->fns && fnset__wants_api(opts->fns, api_at(API_TORCH)),
+		.min_duration_ns = opts->min_duration_ns,
+		.lib = opts->torch_lib,
+		.lib_ctx = opts->torch_ctx,
+	};
 	m->procs = (struct procs){
 		.live = opts->live,
 		.quotas = opts->quotas,
@@ -76,6 +84,20 @@ unsigned model__tidy(struct model *m)
 uint64_t model__filtered(const struct model *m)
 {
 	return m->filtered_cnt;
+}
+
+void model__calls_lost(struct model *m)
+{
+	struct proc *p, *tmp;
+
+	HASH_ITER (hh, m->procs.by_pid, p, tmp)
+		comms__lost(&p->comms);
+	ranks__lost(&m->ranks);
+}
+
+bool model__wants_in_flight(const struct model *m)
+{
+	return ranks__any(&m->ranks);
 }
 
 void model__look_at_ranks(struct model *m, uint64_t now,
@@ -219,8 +241,10 @@ void model__python(const struct model *m, struct trace_end *end)
 
 void model__flush(struct model *m)
 {
-	for (struct proc *p = m->procs.by_pid; p; p = p->hh.next)
+	for (struct proc *p = m->procs.by_pid; p; p = p->hh.next) {
 		ranges__unfinished(&m->ranges, p, 0);
+		operators__unfinished(&m->operators, p);
+	}
 	model__gpu_flush(m);
 }
 
@@ -238,6 +262,25 @@ void model__nvtx(const struct model *m, struct trace_end *end)
 {
 	end->nvtx = m->ranges.cnt;
 	end->nvtx.on = fnset__wants_api(m->opts.fns, api_at(API_NVTX));
+}
+
+void model__torch(const struct model *m, struct trace_end *end)
+{
+	end->torch = m->operators.cnt;
+	end->torch.on = m->operators.on;
+}
+
+void model__in_flight(struct model *m, uint32_t pid, uint32_t func_id,
+		      const __u64 words[CT_MAX_WORDS], uint64_t start_ns)
+{
+	const struct meaning *meaning = get_meaning(m, func_id);
+	struct proc *p = procs__find(&m->procs, pid);
+	struct rank_begun b;
+
+	if (!meaning || !p || !collective__in_flight(meaning, p, words, &b))
+		return;
+	b.ns = start_ns;
+	ranks__begun(&m->ranks, &b);
 }
 
 /* How each record of ct_rec.def is taken: raw->rec is the first of the two. */
@@ -264,6 +307,11 @@ static void on_call(struct model *m, const void *rec, const struct raw *checked)
 	clear_call(&ev);
 	fill_call(&ev, raw, meaning->fn);
 	ev.comm = t->comm;
+	operators__enter(&m->operators, raw, p, t, &ev);
+	if (meaning->fn->api == API_TORCH) {
+		operators__call(&m->operators, meaning, raw, &ev, p, t);
+		return;
+	}
 	if (meaning->fn->api == API_NVTX) {
 		ranges__call(&m->ranges, meaning, &ev, p, t, raw->call->result);
 		return;
@@ -333,8 +381,10 @@ static void on_process(struct model *m, const struct ct_task *rec, const char *o
 	else
 		ev.process.exit_code = WEXITSTATUS(rec->exit_code);
 	memcpy(comm, rec->comm, sizeof(rec->comm));
-	if (p && rec->rec.kind != CT_REC_FORK)
+	if (p && rec->rec.kind != CT_REC_FORK) {
 		ranges__unfinished(&m->ranges, p, rec->rec.ts_ns);
+		operators__unfinished(&m->operators, p);
+	}
 	model__gpu_end(m, rec->rec.pid);
 	if (rec->rec.kind != CT_REC_FORK)
 		ranks__ended(&m->ranks, rec->rec.pid);

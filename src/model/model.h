@@ -12,6 +12,7 @@
 #include "decode/fnset.h"
 
 struct model;
+struct torch_lib;
 struct quotas;
 struct raw;
 
@@ -30,6 +31,9 @@ struct model_opts {
 	bool kernel, sched;
 	bool stacks; /* --stack: look at new processes at once */
 	bool python; /* --python */
+	/* --torch: see struct operators */
+	const struct torch_lib *(*torch_lib)(void *ctx, unsigned lib_id);
+	void *torch_ctx;
 	bool gpu_time;
 	const struct nv_abi *abi;
 	struct quotas *quotas; /* of its tables; NULL: no bounds */
@@ -50,6 +54,14 @@ void model__forget_fn(struct model *m, unsigned func_id);
  */
 unsigned model__tidy(struct model *m);
 struct rank_wait;
+/* Calls were lost, and whose they were is not known: the numbers of collectives are of no use then,
+ * but of communicators that are made later. */
+void model__calls_lost(struct model *m);
+/* Calls in flight are of use to know who waits for whom; asked before they are looked for. */
+bool model__wants_in_flight(const struct model *m);
+/* One of them, the outermost of its family, with its words. Its record may come at any time. */
+void model__in_flight(struct model *m, uint32_t pid, uint32_t func_id,
+		      const __u64 words[CT_MAX_WORDS], uint64_t start_ns);
 /* The same: ranks that wait for one another (ranks.h). */
 void model__look_at_ranks(struct model *m, uint64_t now,
 			  void (*fn)(void *ctx, const struct rank_wait *w), void *ctx);
@@ -68,6 +80,7 @@ struct python_place;
 void model__set_python(struct model *m, uint32_t pid, const struct python_place *py);
 void model__python(const struct model *m, struct trace_end *end);
 void model__nvtx(const struct model *m, struct trace_end *end);
+void model__torch(const struct model *m, struct trace_end *end);
 /* Records of functions that there are not, or of what was not asked for. */
 uint64_t model__bad_records(const struct model *m);
 

@@ -14,6 +14,7 @@ struct model {
 	struct driver driver;
 	struct stacks *stacks;
 	struct ranges ranges;
+	struct operators operators;
 	struct ranks ranks;
 	struct meaning meanings[CT_MAX_FUNCS];
 	uint64_t bad_cnt;

@@ -123,6 +123,7 @@ static void drop_thread(struct procs *ps, struct proc *p, struct thread *t)
 	struct recent_thread *recent = recent_thread(ps, t->tid);
 
 	thread_ranges__free(ps->quotas, p, t);
+	thread_operators__free(t);
 	HASH_DEL(p->threads, t);
 	if (recent->t == t)
 		*recent = (struct recent_thread){0};

@@ -8,6 +8,7 @@
 #include "gpu.h"
 #include "kernel.h"
 #include "mem.h"
+#include "operators.h"
 #include "ranges.h"
 #include "stacks.h"
 
@@ -16,9 +17,10 @@
 struct thread {
 	uint32_t tid;
 	char comm[16 + 1];
-	struct range *range;	     /* --nvtx: the innermost; NULL: none */
-	struct gpu_calls *gpu_calls; /* --gpu-time; NULL: none so far */
-	struct nccl_thread *nccl;    /* NULL: it calls nothing of NCCL */
+	struct range *range;		   /* --nvtx: the innermost; NULL: none */
+	struct thread_operators operators; /* --torch */
+	struct gpu_calls *gpu_calls;	   /* --gpu-time; NULL: none so far */
+	struct nccl_thread *nccl;	   /* NULL: it calls nothing of NCCL */
 	UT_hash_handle hh;
 };
 

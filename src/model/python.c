@@ -245,7 +245,7 @@ static unsigned distinct(const struct ct_python_frame *frames, unsigned cnt,
 bool python_codes__read(struct python_codes *c, const struct ct_python_frame *frames, unsigned cnt)
 {
 	uint32_t size = c->place.layout.code_sz;
-	static uint8_t buf[CT_PYTHON_MAX * 4096];
+	static uint8_t buf[CT_PYTHON_MAX * PYTHON_CODE_SZ_MAX];
 	struct reader_range ranges[CT_PYTHON_MAX];
 	struct code_row *fresh[AT_ONCE];
 	unsigned n, fresh_cnt = 0;

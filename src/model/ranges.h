@@ -64,6 +64,12 @@ void thread_ranges__free(struct quotas *q, struct proc *p, struct thread *t);
 /* After its threads. */
 void proc_ranges__free(struct quotas *q, struct proc *p);
 
+/* Ranges, and operators of PyTorch: what is drawn above the threads. */
+static inline bool event_is_range(const struct trace_event *ev)
+{
+	return ev->kind == EVENT_RANGE || ev->kind == EVENT_OPERATOR;
+}
+
 /* Pictures have rows of them above the threads of their process: one for the ranges of a thread in
  * a domain, which are in each other, and one for each lane of those that are not. A thread id that
  * no thread has, and what it is called. */

@@ -103,6 +103,17 @@ struct trace_nvtx {
 	uint64_t too_many;	/* beginnings that there was no room for */
 };
 
+/* --torch: what became of calls that say what PyTorch does, which are no lines. */
+struct trace_torch {
+	bool on;
+	uint64_t calls;
+	uint64_t operators, nodes; /* those shorter than --min-duration, too */
+	uint64_t unfinished;	   /* of both: nothing was seen after them in their thread */
+	uint64_t unnamed;	   /* of both: what they are called is not known */
+	uint64_t too_many;	   /* in each other: no lines */
+	uint64_t allocs, frees, ooms;
+};
+
 /* Why a file ends that another follows. */
 #define TRACE_GOES_ON "max-file"
 
@@ -123,6 +134,7 @@ struct trace_end {
 	struct trace_gpu gpu;
 	struct trace_python python;
 	struct trace_nvtx nvtx;
+	struct trace_torch torch;
 	uint64_t full[QUOTA_CNT]; /* what found a table of the tracer's full */
 	double probe_cost_ns;	  /* of a recorded call */
 	uint64_t cost_ns;	  /* of all calls together */

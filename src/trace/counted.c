@@ -5,8 +5,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
-/* In the process, about, in a loop on the stand-in driver (docs/OVERHEAD.md). What is spent is
- * measured there; this says what a step down is worth. */
+/* In the process, about, in a loop on the stand-in driver (docs/measured/calls.md). What is spent
+ * is measured there; this says what a step down is worth. */
 static const struct attach_cost inject_cost = {
 	.record = 45, .count = 40, .entry_record = 40, .entry_count = 15};
 

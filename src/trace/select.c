@@ -83,6 +83,8 @@ int session__select(struct session *s)
 	fnset__set_detail(s->t.fns, s->o->detail);
 	if (s->o->nvtx)
 		fnset__add(s->t.fns, API_NVTX);
+	if (s->o->torch)
+		fnset__add(s->t.fns, API_TORCH);
 	if (!choose(s, &wrong))
 		return 0;
 	/* It may name what only this machine's libraries have. */

@@ -342,7 +342,8 @@ static int choose_probe(struct session *s)
 
 	s->probe = o->collect ? PROBE_INJECT : o->probe;
 	if (s->probe == PROBE_AUTO) {
-		missing = o->argv && !o->sched && !o->python.cnt && o->kernel_probe == NV_PROBE_AUTO
+		missing = o->argv && !o->sched && !o->python.cnt && !o->torch &&
+					  o->kernel_probe == NV_PROBE_AUTO
 				  ? caps__missing_privilege()
 				  : NULL;
 		s->probe = missing ? PROBE_INJECT : PROBE_UPROBE;
@@ -370,9 +371,9 @@ static int choose_probe(struct session *s)
 	 * calls that the library sees are to be in calls that it sees. */
 	if (o->argv && !o->kernel && caps__can_trace())
 		s->probe = PROBE_BOTH;
-	if (o->python.cnt && s->probe == PROBE_INJECT) {
-		err("--python is not seen from within a process%s: use --probe=uprobe, as root",
-		    o->kernel ? " with --kernel" : "");
+	if ((o->python.cnt || o->torch) && s->probe == PROBE_INJECT) {
+		err("%s is not seen from within a process%s: use --probe=uprobe, as root",
+		    o->python.cnt ? "--python" : "--torch", o->kernel ? " with --kernel" : "");
 		return EXIT_USAGE;
 	}
 	return 0;

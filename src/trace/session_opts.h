@@ -68,6 +68,7 @@ struct session_opts {
 	double max_overhead;	      /* share of the busiest thread's time, 0.01 is 1 %; 0: none */
 	bool kernel;		      /* --kernel: system calls into the NVIDIA driver too */
 	bool nvtx;		      /* --nvtx: ranges and marks */
+	bool torch;		      /* --torch: operators, nodes and the allocator of PyTorch */
 	enum gpu_ctxsw gpu_ctxsw;     /* --gpu-ctxsw */
 	bool sched;		      /* --sched: off-CPU time, GPU interrupts */
 	enum ct_gpu_time gpu_time;    /* --gpu-time */

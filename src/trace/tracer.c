@@ -120,6 +120,13 @@ static void read_driver(struct tracer *t)
 		warn("--kernel: %s", caveat);
 }
 
+static const struct torch_lib *torch_lib_of(void *ctx, unsigned lib_id)
+{
+	const struct tracer *t = ctx;
+
+	return attach__torch(t->att, lib_id);
+}
+
 static int open_model(struct tracer *t)
 {
 	struct model_opts mo = {
@@ -132,6 +139,8 @@ static int open_model(struct tracer *t)
 		.sched = t->o.attach.sched,
 		.stacks = t->o.attach.stacks,
 		.python = t->o.attach.python,
+		.torch_lib = torch_lib_of,
+		.torch_ctx = t,
 		.gpu_time = t->o.gpu_time,
 		.hide = t->o.attach.hide,
 		.abi = &t->abi,
@@ -370,8 +379,26 @@ static void tell_wait(void *ctx, const struct rank_wait *w)
 	t->o.fn(t->o.ctx, &ev);
 }
 
+#define RANKS_LOOK_NS 1000000000ull
+
+/* One that has begun just now may have returned meanwhile, and its record have been counted. */
+static void look_at_calls(void *ctx, const struct seen_thread *seen)
+{
+	struct tracer *t = ctx;
+
+	for (const struct ct_frame *f = seen->frames; f < seen->frames + seen->depth; f++)
+		if (f->api == API_NCCL && !f->api_depth &&
+		    f->start_ns + RANKS_LOOK_NS < t->ranks_looked_ns)
+			model__in_flight(t->model, seen->pid, f->func_id, f->words, f->start_ns);
+}
+
 void tracer__look_at_ranks(struct tracer *t, uint64_t now)
 {
+	/* A collective that waits in its call has no record yet. */
+	if (model__wants_in_flight(t->model) && now - t->ranks_looked_ns >= RANKS_LOOK_NS) {
+		t->ranks_looked_ns = now;
+		sources__each_thread(&t->sources, look_at_calls, t);
+	}
 	model__look_at_ranks(t->model, now, tell_wait, t);
 }
 
@@ -393,6 +420,7 @@ void tracer__fill_end(struct tracer *t, struct trace_end *end)
 	end->gpu.on = t->o.gpu_time;
 	model__gpu(t->model, end);
 	model__nvtx(t->model, end);
+	model__torch(t->model, end);
 	sources__fill_end(&t->sources, end);
 	for (int i = 0; i < QUOTA_CNT; i++)
 		end->full[i] = t->quotas.of[i].full_cnt;

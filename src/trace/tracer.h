@@ -73,9 +73,10 @@ struct tracer {
 	struct trace_lib *info_libs;
 	const char *degraded[32];
 	char traced[512], left_out[512], counted[512], no_return[512], stacks[512], python[512];
-	bool said_python;	 /* that one is not known */
-	char gpu_ctxsw[256];	 /* as in info; "": not asked for */
-	unsigned gpu_warned_cnt; /* processes that have no GPU times */
+	bool said_python;	  /* that one is not known */
+	char gpu_ctxsw[256];	  /* as in info; "": not asked for */
+	uint64_t ranks_looked_ns; /* when calls in flight were last looked at */
+	unsigned gpu_warned_cnt;  /* processes that have no GPU times */
 	bool said_sigill;
 };
 

@@ -20,7 +20,7 @@
 #define FUNCTION_SZ 512	  /* with its name */
 #define STACK_SZ    2	  /* its frames' and its own places in hash tables */
 
-/* All bounds: docs/DAEMON.md says them again for people. A PyTorch process has some 10,000 kernels
+/* All bounds: docs/LIMITS.md says them again for people. A PyTorch process has some 10,000 kernels
  * (names of 1 KiB), 5,000 ranges, 100 threads. */
 static const struct {
 	const char *name, *what, *beyond;

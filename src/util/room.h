@@ -25,7 +25,7 @@ enum room_table {
 };
 
 /* Bytes that may be in use; one process has half of them at most. What else a report takes (a line
- * of the trace, its text when it is written) is docs/REPORT.md's. */
+ * of the trace, its text when it is written) is docs/LIMITS.md's. */
 #define ROOM_SZ (384ull << 20)
 
 /* Whose it is what is kept from now on: a process of the trace that at reads, or what is said of

@@ -64,7 +64,7 @@ class Trace:
         same("negative durations", [e for e in calls if e.get("duration_us", 0) < 0], [])
         same("calls that end after the trace", [e for e in ended if e["ts"] + e["duration_us"] / 1000 > end["ts"] + 1e-3], [])
         same("entries", end["entries"], len(calls) + end["drops"]["calls"] + end["drops"]["counts"] + end["filtered"]
-             + count("calls") + count("unfinished") + count("abandoned") + end.get("nvtx_calls", 0))
+             + count("calls") + count("unfinished") + count("abandoned") + end.get("nvtx_calls", 0) + end.get("torch_calls", 0))
         # Without entries it is of --kernel alone.
         if end["entries"] and not counted and not entry_only:
             # Both are written with six digits.

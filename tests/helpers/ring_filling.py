@@ -19,9 +19,9 @@ with open(f"/proc/{sys.argv[1]}/mem", "rb", 0) as mem:
             at += (len(rec) + 8 + 7) & ~7
             if struct.unpack_from("<H", rec, 4)[0] != 1:
                 continue
-            pos = 104 + 8 * rec[61]
+            pos = 112 + 8 * rec[61]
             records += 1
-            for n in struct.unpack_from("<8h", rec, 88):
+            for n in struct.unpack_from("<8h", rec, 96):
                 if n > 0:
                     stale += any(rec[pos + n:pos + (n + 7 & ~7)])
                     pos += n + 7 & ~7

@@ -219,6 +219,9 @@ def stacks(p):
     gpus = p.js("return document.querySelector('#gpus') && document.querySelector('#gpus').textContent")
     check("GPUs have a section only if they were sampled", ("57" in gpus and "12.5" in gpus) if p.js("return !!cudatrace.report.gpu_stats")
           else gpus is None, gpus)
+    serving = p.js("const s = document.getElementById('serving'); return s && s.textContent.replaceAll('\\u00a0', ' ')")
+    check("serving has a section only if there are steps", ("decode" in serving and "Between steps" in serving and p.js("return document.querySelectorAll('#serving .plot canvas').length") == 1)
+          if p.js("return !!(cudatrace.report.serving && cudatrace.report.serving.steps)") else serving is None, serving)
     check("stacks have a section only if there are any", bool(callers) == p.js("return !!document.getElementById('stacks')"))
     if callers:
         row = p.js("return [...document.querySelector('#stacks tbody tr').cells].map(c => c.innerText)")
@@ -237,6 +240,43 @@ def stacks(p):
             check(f"status {x['status'][:20]!a} is shown", any(x["name"] in t and x["status"] in t for t in texts), texts)
         failed = p.js("return cudatrace.timeline.ev.failed.reduce((n, x, i, all) => n + (x && cudatrace.meta.types[cudatrace.timeline.ev.type[i]] === 'driver'), 0)")
         check("refused commands are marked on the timeline", failed == sum(x["count"] for x in refused), failed)
+
+
+def the_map(p):
+    """Zooms by click and keys, searches; what it says is what the report has."""
+    nodes = p.js("return cudatrace.report.map ? cudatrace.report.map.nodes : []")
+    if len(nodes) < 3:
+        return
+    check("map: drawn", p.js(PAINTED, ".pmap canvas") > 1000)
+    x, y = p.middle(".pmap canvas")
+    box = p.js("""const b = map.shown.boxes.filter(b => b.i).sort((a, b) => b.row - a.row || b.w - a.w)[0], r = map.shown.canvas.getBoundingClientRect();
+        return [b.i, r.x + b.x + b.w / 2, r.y + (b.row + 0.5) * MAP_ROW]""")
+    p.js("scrollBy(0, arguments[0] - innerHeight / 2)", box[2])
+    at = p.js("const m = map.shown, b = m.boxes.find(b => b.i === arguments[0]), r = m.canvas.getBoundingClientRect(); return [r.x + b.x + b.w / 2, r.y + (b.row + 0.5) * MAP_ROW]", box[0])
+    for kind in ("mouseMoved", "mousePressed", "mouseReleased"):
+        p.mouse(kind, *at, **({} if kind == "mouseMoved" else {"button": "left", "clickCount": 1}))
+    p.settle()
+    state = "const m = map.shown, b = m.boxes.find(b => b.i === m.at); return [m.at, b.w / m.canvas.parentNode.clientWidth]"
+    check("map: a click zooms", p.js(state) == [box[0], 1], f"{p.js(state)}, wanted {box}")
+    calls = p.js("return document.querySelector('.pmap-facts dd').textContent")
+    check("map: figures of the node", calls.split("\u00a0")[0].split(" ")[0] == f"{nodes[box[0]]['calls']:,}", calls)
+    p.js("map.shown.canvas.focus({preventScroll: true})")
+    p.key("Escape")
+    check("map: Escape goes back", p.js(state)[0] == nodes[box[0]]["parent"], p.js(state))
+    p.js("map.zoom(map.shown, 0)")
+    p.key("ArrowDown")
+    p.key("Enter", text="\r")
+    check("map: down and Enter zoom to the heaviest", p.js(state)[0] == next(i for i, n in enumerate(nodes) if n.get("parent") == 0 and i), p.js(state))
+    p.js("map.zoom(map.shown, 0)")
+    name = p.js("return map.name(map.shown.nodes[arguments[0]])", box[0])
+    p.js("const s = document.querySelector('.pmap [type=search]'); s.value = arguments[0]; s.dispatchEvent(new Event('input'))", name)
+    wanted = p.js("return map.shown.nodes.filter((n, i) => i && (map.name(n) + ' ' + (n.name || '')).toLowerCase().includes(arguments[0].toLowerCase())).length", name)
+    found = p.js("return document.querySelector('.pmap .table-tools [role=status]').textContent")
+    check("map: a search counts what it finds", found.startswith(f"{wanted:,} found") and wanted > 0, found)
+    p.js("const s = document.querySelector('.pmap [type=search]'); s.value = ''; s.dispatchEvent(new Event('input'))")
+    before = p.js("return map.shown.boxes.length")
+    p.js("const s = document.querySelector('.pmap select'); s.value = '3'; s.dispatchEvent(new Event('change'))")
+    check("map: widths by launches", p.js("return map.shown.by === 3 && map.shown.boxes.length > 1") and before > 1, before)
 
 
 def themes(p, pictures):
@@ -311,6 +351,7 @@ def drive(p, pictures):
     costs(p)
     sorting(p)
     stacks(p)
+    the_map(p)
     themes(p, pictures)
     phone(p, pictures)
     asked = p.collect()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""The dashboard and the alert rules against what the daemon serves: the table of metrics in DOC, docs/DAEMON.md, which a unit
+"""The dashboard and the alert rules against what the daemon serves: the table of metrics in DOC, docs/METRICS.md, which a unit
 test holds against src/metrics/metrics.def.
   form                    the dashboard as Grafana wants it
   rules                   its expressions as a file of rules, for promtool (JSON is YAML)

@@ -111,8 +111,9 @@ static void what_is_wrong(void **state)
 {
 	bad("sample:\n  evry: 5m\n",
 	    "c.yaml:2: sample.evry: there is no such key; did you mean sample.every?\n");
-	bad("qqqqqqqqqqqqqqqqqq: 1\n", "c.yaml:1: qqqqqqqqqqqqqqqqqq: there is no such key; "
-				       "docs/DAEMON.md has all of them\n");
+	bad("qqqqqqqqqqqqqqqqqq: 1\n",
+	    "c.yaml:1: qqqqqqqqqqqqqqqqqq: there is no such key; "
+	    "cudatrace daemon --check-config --config /dev/null lists all\n");
 	bad("\nlevel: all\n",
 	    "c.yaml:2: level: 'all' is not understood; write one of off, metrics, "
 	    "trace, sampled\n");

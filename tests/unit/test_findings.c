@@ -216,6 +216,31 @@ static void test_not_hanging(void **state)
 	finds_no("hanging-collective");
 }
 
+/* A line that --min-duration left out: its rank has gone on. */
+static void test_gap_is_no_hang(void **state)
+{
+	for (int i = 0; i < 4; i++) {
+		collective(0, i + 1, i * 1000000000ull, 1 << 20);
+		if (i != 1)
+			collective(1, i + 1, i * 1000000000ull, 1 << 20);
+	}
+	finds_no("hanging-collective");
+}
+
+/* Rank 1 began it, and the call was lost. */
+static void test_lost_is_no_hang(void **state)
+{
+	struct trace_event lost = {
+		.kind = EVENT_TRACER, .op = "lost", .start_ns = FACTORY_BASE_NS + 900000};
+
+	collective(0, 1, 0, 1 << 20);
+	collective(1, 1, 10, 1 << 20);
+	collective(0, 2, 1000000, 1 << 20);
+	collective(0, 3, 1500001000, 1 << 20);
+	send(&lost);
+	finds_no("hanging-collective");
+}
+
 static void test_small_collectives(void **state)
 {
 	for (int i = 0; i < 100; i++)
@@ -605,6 +630,8 @@ int main(void)
 		TEST(test_no_late_rank),
 		TEST(test_hanging),
 		TEST(test_not_hanging),
+		TEST(test_gap_is_no_hang),
+		TEST(test_lost_is_no_hang),
 		TEST(test_small_collectives),
 		TEST(test_no_small_collectives),
 		TEST(test_small_syncs),

@@ -512,7 +512,7 @@ static void put_row(struct out *o, const struct metric *metric)
 /* The documents' table. UPDATE_GOLDEN=1 writes it. */
 static void documented(void **state)
 {
-	static const char path[] = "docs/DAEMON.md";
+	static const char path[] = "docs/METRICS.md";
 	struct out *o = out__memory();
 	FILE *f = fopen(path, "r+");
 	static char doc[1 << 17];

@@ -29,7 +29,8 @@ struct rig {
 	int32_t result;
 	uint16_t flags;
 	uint64_t dur_ns;
-	uint32_t depth; /* in calls of other families: that of id parent is the innermost */
+	uint32_t depth;	    /* in calls that are records: that of id parent is the innermost */
+	uint32_t api_depth; /* and in how many of those of its family */
 	uint64_t parent;
 	/* the last event and how many there were */
 	struct trace_event ev;
@@ -75,7 +76,7 @@ static inline void rig_defaults(struct rig *r)
 	r->result = 0;
 	r->flags = 0;
 	r->dur_ns = 1000;
-	r->depth = r->parent = 0;
+	r->depth = r->api_depth = r->parent = 0;
 }
 
 static inline void rig_open(struct rig *r, bool live, uint64_t min_duration_ns)
@@ -177,6 +178,7 @@ static inline const struct trace_event *rig_send(struct rig *r, const char *symb
 	c->func_id = id;
 	c->lib_id = 1;
 	c->depth = r->depth;
+	c->api_depth = r->api_depth;
 	c->parent_id = r->parent;
 	c->result = r->result;
 	c->word_cnt = spec.word_cnt;

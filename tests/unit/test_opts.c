@@ -113,6 +113,28 @@ static void test_stack(void **state)
 	assert_string_equal(o.trace.argv[0], "prog");
 }
 
+static void test_all_layers(void **state)
+{
+	struct opts o = parse("--all-layers -- prog");
+
+	assert_true(o.trace.nvtx && o.trace.torch);
+	assert_int_equal(o.trace.python.cnt, 1);
+	assert_string_equal(o.trace.python.v[0], "launch");
+	assert_int_equal(o.trace.detail, DETAIL_NORMAL);
+	assert_int_equal(o.trace.select.cnt, 1);
+	assert_string_equal(o.trace.select.v[0], "cublas,cudnn");
+	/* What is said besides stays. */
+	o = parse("--python -e launch --all-layers -- prog");
+	assert_true(o.trace.nvtx);
+	assert_int_equal(o.trace.python.cnt, 1);
+	assert_string_equal(o.trace.python.v[0], "all");
+	assert_int_equal(o.trace.detail, DETAIL_UNSET);
+	assert_int_equal(o.trace.select.cnt, 1);
+	o = parse("--all-layers --all -- prog");
+	assert_int_equal(o.trace.detail, DETAIL_ALL);
+	assert_int_equal(o.trace.select.cnt, 1);
+}
+
 static void test_pids(void **state)
 {
 	struct opts o = parse("-p 1,22 --pid=333 -p22");
@@ -306,9 +328,8 @@ static const struct {
 	{"--xyzzyxyzzy", "cudatrace --help"},
 	{"-Z", "unknown option -Z"},
 	{"-qZ", "unknown option -Z"},
-	{"--m 3",
-	 "could be any of: --max-file, --max-events, --min-duration, --marker, --max-overhead, "
-	 "--mechanism"},
+	{"--m 3", "could be any of: --max-file, --max-events, --min-duration, --map, --marker, "
+		  "--max-overhead, --mechanism"},
 	{"--all=yes", "--all takes no value"},
 	{"--", "COMMAND is missing after --"},
 	{"-q --", "COMMAND is missing after --"},
@@ -533,7 +554,7 @@ static void test_table(void **state)
 	unsigned cnt;
 
 	rows = opt_rows(&cnt);
-	assert_true(cnt <= 64);
+	assert_true(cnt <= OPTS_MAX);
 	for (unsigned i = 0; i < cnt; i++) {
 		const char *help = rows[i].help;
 
@@ -556,14 +577,14 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_defaults),   cmocka_unit_test(test_stack),
-		cmocka_unit_test(test_pids),	   cmocka_unit_test(test_command),
-		cmocka_unit_test(test_verbs),	   cmocka_unit_test(test_values),
-		cmocka_unit_test(test_times),	   cmocka_unit_test(test_sizes),
-		cmocka_unit_test(test_outputs),	   cmocka_unit_test(test_wrong),
-		cmocka_unit_test(test_most_pids),  cmocka_unit_test(test_help),
-		cmocka_unit_test(test_verb_help),  cmocka_unit_test(test_man),
-		cmocka_unit_test(test_completion), cmocka_unit_test(test_table),
-		cmocka_unit_test(test_each_verb),
+		cmocka_unit_test(test_all_layers), cmocka_unit_test(test_pids),
+		cmocka_unit_test(test_command),	   cmocka_unit_test(test_verbs),
+		cmocka_unit_test(test_values),	   cmocka_unit_test(test_times),
+		cmocka_unit_test(test_sizes),	   cmocka_unit_test(test_outputs),
+		cmocka_unit_test(test_wrong),	   cmocka_unit_test(test_most_pids),
+		cmocka_unit_test(test_help),	   cmocka_unit_test(test_verb_help),
+		cmocka_unit_test(test_man),	   cmocka_unit_test(test_completion),
+		cmocka_unit_test(test_table),	   cmocka_unit_test(test_each_verb),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,106 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""Tables of the documents that the program itself knows.
+
+    tools/doc-tables.py [--check] PROGRAM      docs/FIELDS.md, from PROGRAM list --schema
+
+Writes them where they are not up to date; with --check it says so instead, exit status 1. `make tables` runs it, and the
+test suite json_schema does with --check."""
+import json
+import os
+import subprocess
+import sys
+
+DOCS = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "docs")
+NOTICE = "<!-- SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause -->\n<!-- made by `make tables`: do not edit -->\n"
+# Kinds of lines, in the order and with the titles of docs/SCHEMA.md. What is in no row here comes behind, by its own name.
+TITLES = {
+    "header": "Header", "call": "Calls", "driver": "System calls into the driver", "sched": "Scheduler", "xid": "Xids",
+    "ctxsw": "Context switches", "uvm": "Managed memory", "irq": "Interrupts", "gpu": "GPU", "range": "Ranges",
+    "torch_op": "Operators", "allocator": "Allocator",
+    "gpu_stats": "GPU statistics", "tracer": "Tracer", "stack_line": "Stacks", "process": "Processes", "library": "Libraries",
+    "end": "End",
+}
+
+
+def form(schema):
+    """The type of a member, for people."""
+    if "const" in schema:
+        return f"`{json.dumps(schema['const'])}`"
+    if schema.get("pattern", "").startswith("^0x("):
+        return "hex"
+    kinds = schema.get("type", "string")
+    kinds = [kinds] if isinstance(kinds, str) else kinds
+    if kinds == ["array"]:
+        of = form(schema["items"])
+        return f"array of {schema['minItems']} {of}s" if schema.get("minItems") == schema.get("maxItems", 0) else f"array of {of}s"
+    return " or ".join("number" if kind == "integer" else kind for kind in kinds)
+
+
+def cell(text):
+    return text.replace("|", "\\|").replace("*", "\\*").replace("<", "&lt;")
+
+
+def rows(schema, without=(), before=""):
+    for name, member in schema["properties"].items():
+        if name in without:
+            continue
+        always = "yes" if name in schema.get("required", ()) else ""
+        yield f"| `{before}{name}` | {form(member)} | {always} | {cell(member.get('description', ''))} |"
+        inner = member.get("items", {})
+        if "properties" in inner:
+            yield from rows(inner, before=f"{before}{name}[].")
+
+
+def table(schema, without=()):
+    return "\n".join(["| field | type | always | meaning |", "|---|---|---|---|", *rows(schema, without)]) + "\n"
+
+
+def fields(program):
+    ran = subprocess.run([program, "list", "--schema"], stdout=subprocess.PIPE, text=True, check=True)
+    kinds = json.loads(ran.stdout)["$defs"]
+    # Members of all lines but the first and the last are said once.
+    line = kinds["process"]
+    every = [name for name in line["properties"] if all(name in k["properties"] for n, k in kinds.items() if n not in ("header", "end"))]
+    parts = [NOTICE + """# Fields of the JSONL trace
+
+[SCHEMA](SCHEMA.md) explains the lines; these are all members of each, from the tables that the program writes them by
+(`cudatrace list --schema`). "always": the member is in every line of its kind; the others are left out where they do not apply. A
+name before a colon says which ops or types a member is of.
+
+## Every line
+
+All lines but the header and the end have these, besides `type` and `op`.
+
+""" + table({**line, "properties": {n: line["properties"][n] for n in every if n not in ("type", "op")}})]
+    for kind in [*TITLES, *(k for k in kinds if k not in TITLES)]:
+        schema = kinds[kind]
+        own = table(schema, ("type",) if kind in ("header", "end") else every)
+        of = schema["properties"]["type"]
+        words = f"Type `{of['const']}`" if "const" in of else "Type `kernel`" if kind == "driver" else "The type is the class of the function"
+        if "enum" in schema["properties"].get("op", {}) and kind != "call":
+            words += f"; op {', '.join(f'`{op}`' for op in schema['properties']['op']['enum'])}"
+        parts.append(f"## {TITLES.get(kind, kind)}\n\n{cell(schema['description'][0].upper() + schema['description'][1:])}. {words}.\n\n{own}")
+    return "\n".join(parts)
+
+
+def main(args):
+    is_check = args[:1] == ["--check"]
+    if len(args) != 1 + is_check:
+        sys.exit(__doc__)
+    bad = 0
+    for name, text in {"FIELDS.md": fields(args[-1])}.items():
+        path = os.path.join(DOCS, name)
+        old = open(path, encoding="utf-8").read() if os.path.exists(path) else None
+        if old == text:
+            continue
+        if is_check:
+            print(f"docs/{name} is not what the program's tables say: `make tables` writes it")
+            bad = 1
+            continue
+        with open(path, "w", encoding="utf-8") as f:
+            f.write(text)
+    return bad
+
+
+sys.exit(main(sys.argv[1:]))
