@@ -253,7 +253,7 @@ def test_report(tmp_path):
     assert device["span_ns"] == device["busy_ns"] + device["idle_ns"]
     assert sum(g["total_ns"] for g in device["gaps"]) == device["idle_ns"] and device["late"] == 0
     text = cudatrace("report", tmp_path / "t.jsonl").out
-    assert "On the GPU" in text and "Measured on the GPU" in text and "not seen by the host" not in text
+    assert "On the GPU" in text and "Measured on the GPU" in text and "does not see how long" not in text
     assert f"Without a time: 0 of {r.end('launches_timed'):,} launches" in re.sub(r"\s+", " ", text)
 
 

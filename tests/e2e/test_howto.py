@@ -120,7 +120,7 @@ def test_metric(tmp_path):
     ran, said = sh(tree, build + " WERROR=1")
     assert not ran.status, said[-3000:]
 
-    name, doc = "cudatrace_self_uptime_seconds", tree + "/docs/DAEMON.md"
+    name, doc = "cudatrace_self_uptime_seconds", tree + "/docs/METRICS.md"
     assert name in howto
     # The documents lack it: that is said, and how it is put right.
     ran, said = sh(tree, "build/unit/test_metrics")
@@ -142,7 +142,7 @@ def test_metric(tmp_path):
     knows = "python3 tests/prometheus/dashboard.py names "
     ran, said = sh(tree, knows + doc)
     assert not ran.status, said
-    ran, said = sh(tree, f"{knows} {TOP}/docs/DAEMON.md")
+    ran, said = sh(tree, f"{knows} {TOP}/docs/METRICS.md")
     assert ran.status and name in said
 
     text = served(tree, tmp_path, name)

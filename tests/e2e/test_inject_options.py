@@ -193,7 +193,7 @@ def test_exports_that_no_table_knows(tmp_path):
     (["--kernel", "--kernel-probe=fentry", "--", "true"], "--kernel-probe is not for what is seen from within a process: use --probe=uprobe, as root"),
     (["--sched", "--", "true"], "--sched is not seen from within a process: use --probe=uprobe, as root"),
     (["-p", "1", "--", "true"], "both -p and a command"),
-    (["--probe=nosuch", "--", "true"], "--probe 'nosuch': there is no such way; choose one of: auto uprobe inject"),
+    (["--probe=nosuch", "--", "true"], "--probe 'nosuch': unknown; choose one of: auto uprobe inject"),
 ])
 def test_not_with(tmp_path, args, said):
     ran = cudatrace("-q", "--probe=inject", "--jsonl", tmp_path / "trace", *args)

@@ -13,6 +13,9 @@ import pytest
 from helpers.page import Page
 from helpers.run import CC, O, TESTS, Ran, cudatrace
 
+sys.path.insert(0, TESTS + "/map")
+import make_trace  # noqa: E402 (its folder is none of the path)
+
 GOLDEN, SAMPLE = TESTS + "/golden/h200-triton.jsonl", TESTS + "/html/sample.json"
 BAD = '</script><img src=x onerror="window.hacked=1"><!--<script>\x1b[31m\u202egnitteg\u2066'
 
@@ -51,6 +54,7 @@ def pages():
         "million": lambda path: by_maker(path, 1000000),
         "golden": lambda path: by_report(path, GOLDEN),
         "hostile": lambda path: by_report(path, hostile(folder + "/hostile.jsonl")),
+        "map": lambda path: by_report(path, layers(folder + "/layers.jsonl")),
         "stacks": lambda path: by_report(path, with_stacks(folder + "/stacks.jsonl")[0]),
     }
 
@@ -60,6 +64,16 @@ def pages():
             ways[name](made[name])
         return made[name]
     return get
+
+
+def layers(path):
+    """Of a model's layers, with frames, libraries and times of a GPU; a kernel and a function have hostile names."""
+    make_trace.make(path)
+    with open(path, encoding="utf-8") as f:
+        text = f.read()
+    with open(path, "w", encoding="utf-8") as f:
+        f.write(text.replace('"gelu"', json.dumps(BAD)).replace('"MLP.forward"', json.dumps("MLP." + BAD)))
+    return path
 
 
 def hostile(path):
@@ -143,6 +157,13 @@ def test_of_a_trace(pages, name):
     assert "<img" not in page.text and ("window.hacked" in page.text) == (name == "hostile")
 
 
+def test_python_above_a_call(pages):
+    """The three innermost functions of the program; what calls modules is left out."""
+    shown = [d["python"] for d in Page(pages("map")).meta["details"] if "python" in d]
+    assert ["Attention.forward", "Block.forward", "Model.forward"] in [[f.split(" ")[0] for f in s] for s in shown]
+    assert all(len(s) <= 3 and "_call_impl" not in "".join(s) for s in shown)
+
+
 def test_stacks(pages, tmp_path):
     """Calls and time of each function and stack, most time first; refused commands by device and status."""
     page = Page(pages("stacks"))
@@ -156,7 +177,7 @@ def test_stacks(pages, tmp_path):
     assert page.report["driver"]["errors"] == 5 and "<img" not in page.text and "window.hacked" in page.text
 
 
-@pytest.mark.parametrize("name", ["golden", "hostile", "stacks", "merged", pytest.param("million", marks=pytest.mark.long)])
+@pytest.mark.parametrize("name", ["golden", "hostile", "stacks", "map", "merged", pytest.param("million", marks=pytest.mark.long)])
 def test_used(pages, name):
     """By a person: each line `ok` is a check of drive.py."""
     ran = Ran([sys.executable, TESTS + "/html/drive.py", pages(name)], timeout=300)

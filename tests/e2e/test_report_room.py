@@ -2,7 +2,7 @@
 # takes: 40
 # traces nothing
 """What a report keeps has a bound, in all and by table, and it says what found no place: traces that are made to be a burden
-(tests/helpers/hostile_trace.py), read from a pipe, stay below what docs/REPORT.md says. A process that fills every table
+(tests/helpers/hostile_trace.py), read from a pipe, stay below what docs/LIMITS.md says. A process that fills every table
 leaves room for one that comes after it (tests/helpers/first_process.py)."""
 import json
 import os

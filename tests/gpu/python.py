@@ -58,9 +58,9 @@ class Frames:
             rows.sort(key=lambda r: (r[0], -r[1]))
         self.starts = {tid: [r[0] for r in rows] for tid, rows in self.python.items()}
 
-    def around(self):
-        """For each launch: names of modules, (file, function) of Python's functions."""
-        stacks, at, open_rows = [], collections.Counter(), collections.defaultdict(list)
+    def enclosing(self):
+        """For each launch: the names of what it is in."""
+        at, open_rows = collections.Counter(), collections.defaultdict(list)
         for ts, tid in self.launches:
             rows, stack = self.python[tid], open_rows[tid]
             end = bisect.bisect_right(self.starts.get(tid, []), ts)
@@ -71,7 +71,12 @@ class Frames:
             at[tid] = end
             while stack and stack[-1][1] < ts:
                 stack.pop()
-            names = [r[2] for r in stack]
+            yield [r[2] for r in stack]
+
+    def around(self):
+        """For each launch: names of modules, (file, function) of Python's functions."""
+        stacks = []
+        for names in self.enclosing():
             modules = [re.sub(r"_\d+$", "", n[len("nn.Module: "):]) for n in names if n.startswith("nn.Module: ")]
             # A module's event stands for the function by which it is called.
             names = ["torch/nn/modules/module.py(0): _wrapped_call_impl" if n.startswith("nn.Module: ") else n for n in names]

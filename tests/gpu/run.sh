@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # On a machine with an NVIDIA GPU, PyTorch with transformers, Triton, CuPy and JAX (as root):
 #   tests/gpu/run.sh CUDATRACE OUT_FOLDER [STEP...]
-# Traces real programs and prints what docs/GPU.md and docs/IOCTLS.md quote. Steps: launch attach frameworks
-# counts kernel report time daemon cases nccl cost inject gputime python ctxsw stats nvtx
+# Traces real programs and prints what docs/measured/gpu.md and docs/measured/ioctls.md quote. Steps: launch attach frameworks
+# counts kernel report time daemon cases nccl cost inject gputime python map ctxsw stats nvtx serving torch
 set -u
 ct=$(realpath "$1")
 out=$2
@@ -150,13 +150,15 @@ if want nccl; then
 		echo "late by $late:" && python3 "$here/nccl.py" --check-report "$out/nccl_late.json" "$out/nccl_late.out"
 	done
 	# ten seconds that a rank is not there
-	"$ct" -q --jsonl "$out/nccl_stop.jsonl" --no-summary -- python3 "$here/nccl.py" --rounds 0 --late 1:10000 --times 1 --out "$out/nccl_stop.out"
+	"$ct" -q --jsonl "$out/nccl_stop.jsonl" --no-summary -- python3 "$here/nccl.py" --rounds 0 --late 1:10000 --times 2 --out "$out/nccl_stop.out"
 	"$ct" report "$out/nccl_stop.jsonl" | grep -A12 '^Communication'
+	grep '"op":"hang"' "$out/nccl_stop.jsonl"
 	# the bus bandwidth of large ones
 	"$ct" -q --gpu-time --jsonl "$out/nccl_bus.jsonl" --no-summary -- python3 "$here/nccl.py" --rounds 0 --out "$out/nccl_bus.out"
 	"$ct" report -q --format=json -o "$out/nccl_bus.json" "$out/nccl_bus.jsonl"
 	python3 "$here/nccl.py" --check-report "$out/nccl_bus.json" "$out/nccl_bus.out"
-	for round in 1 2 3; do
+	# On one GPU these are the times of its turns.
+	for round in $([ "$(nvidia-smi -L | wc -l)" -gt 1 ] && echo 1 2 3); do
 		for how in untraced defaults '-e launch' '-e collective'; do
 			read -ra options <<<"$how"
 			case $how in
@@ -186,6 +188,10 @@ if want python; then
 	title "17 the Python functions that launch, against torch.profiler"
 	python3 "$here/python.py" "$ct" "$out"
 fi
+if want map; then
+	title "the map: launches under the layers that torch.profiler has them under; sums are the trace's"
+	python3 "$here/map.py" "$ct" "$out"
+fi
 if want ctxsw; then
 	title "14 context switches of two processes, against what each did; as root and as nobody"
 	python3 "$here/ctxsw.py" "$ct" "$out"
@@ -197,4 +203,12 @@ fi
 if want nvtx; then
 	title "16 ranges of NVTX: PyTorch, emit_nvtx, JAX's thunks, CuPy, and what they cost"
 	python3 "$here/nvtx.py" "$ct" "$out"
+fi
+if want serving; then
+	title "18 serving: continuous batching of transformers: steps and tokens against the engine's own, and what tracing costs"
+	python3 "$here/serving.py" "$ct" "$out"
+fi
+if want torch; then
+	title "17 operators of PyTorch, its backward nodes and its allocator, as torch.profiler and memory_stats() have them"
+	python3 "$here/operators.py" "$ct" "$out"
 fi

@@ -58,7 +58,18 @@ def smi(done):
 def lines_of(path):
     with open(path, encoding="utf-8") as f:
         ev = [json.loads(line) for line in f]
-    return ev[0], [e for e in ev if e["type"] == "gpu_stats"]
+    return ev[0], [e for e in ev if e["type"] == "gpu_stats"], [e for e in ev if e["type"] == "gpu"]
+
+
+def busy_share(executions, first_ms, last_ms):
+    """Percent of the time in which the GPU executed something, by --gpu-time."""
+    at, ran = first_ms, 0.0
+    for begin, end in sorted((e["ts"], e["ts"] + e["duration_us"] / 1e3) for e in executions):
+        begin, end = max(begin, at), min(end, last_ms)
+        if end > begin:
+            ran += end - begin
+            at = end
+    return 100 * ran / (last_ms - first_ms)
 
 
 def mean(values):
@@ -72,13 +83,13 @@ def show(v):
 def one(ct, out, busy, seconds, period):
     path = f"{out}/stats_{int(busy * 100)}.jsonl"
     print(f"\n=== busy {busy:.2f} of the time for {seconds} s, a sample each {period} ms")
-    p = subprocess.Popen([ct, "-q", f"--gpu-stats={period}", "--jsonl", path, "-e", "launch", "--", sys.executable, os.path.abspath(__file__),
+    p = subprocess.Popen([ct, "-q", f"--gpu-stats={period}", "--gpu-time", "--jsonl", path, "-e", "launch", "--", sys.executable, os.path.abspath(__file__),
                           "--load", str(busy), str(seconds)])
     rows = smi(lambda: p.poll() is not None)
     if p.returncode:
         print("the trace failed:", p.returncode)
         return False
-    head, lines = lines_of(path)
+    head, lines, executions = lines_of(path)
     base = head["clock_base_ns"]
     for e in lines:
         if e["op"] in ("device", "missing"):
@@ -105,6 +116,12 @@ def one(ct, out, busy, seconds, period):
         values = [e[name] for e in with_load if name in e]
         print(f"{name:>18} {show(mean(values)):>12}" + (f"   least {show(min(values))}, most {show(max(values))}" if values else ""))
     active = mean([e["graphics_active"] for e in with_load if "graphics_active" in e])
+    ours = busy_share(executions, with_load[0]["ts"], with_load[-1]["ts"])
+    print(f"{'by --gpu-time':>18} {show(ours):>12}   {len(executions)} executions")
+    others = [v for v in (active, mean([e["util"] for e in with_load if "util" in e])) if v is not None]
+    if not executions or any(abs(ours - v) > 12 for v in others):
+        print(f"executions fill {ours:.1f} % of the time, NVML says {others}")
+        ok = False
     if active is not None and abs(active / 100 - busy) > 0.15:
         print(f"graphics_active {active:.1f} % is not the load of {busy:.0%}")
         ok = False

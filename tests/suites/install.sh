@@ -21,7 +21,8 @@ install_it()
 	check 'install: the program' is "$(stat -c %a "$root/usr/bin/cudatrace") $("$root/usr/bin/cudatrace" --version)" "755 $("$CUDATRACE" --version)"
 	check 'install: the program works' is "$("$root/usr/bin/cudatrace" list --json -e cuInit | jq -r '.[].symbol')" cuInit
 	for f in man/man1/cudatrace.1 bash-completion/completions/cudatrace zsh/site-functions/_cudatrace \
-		fish/vendor_completions.d/cudatrace.fish doc/cudatrace/LICENSE doc/cudatrace/README.md doc/cudatrace/SCHEMA.md; do
+		fish/vendor_completions.d/cudatrace.fish doc/cudatrace/LICENSE doc/cudatrace/README.md doc/cudatrace/SCHEMA.md \
+		doc/cudatrace/measured/calls.md; do
 		check "install: $f" is "$(stat -c '%a %F' "$share/$f")" '644 regular file'
 	done
 	check 'install: the man page is of this version' grep -q "^\.TH CUDATRACE 1 .*$("$CUDATRACE" --version)" "$share/man/man1/cudatrace.1"

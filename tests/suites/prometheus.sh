@@ -8,8 +8,8 @@ set -u
 
 dashboard() { python3 tests/prometheus/dashboard.py "$@"; }
 check 'dashboard: panels, ids, places, variables' dashboard form
-check 'alerts and dashboard name only what there is' dashboard names docs/DAEMON.md
-check 'dashboard: each counter of what was lost' dashboard losses docs/DAEMON.md
+check 'alerts and dashboard name only what there is' dashboard names docs/METRICS.md
+check 'dashboard: each counter of what was lost' dashboard losses docs/METRICS.md
 if command -v promtool >/dev/null; then
 	check 'alerts: promtool takes the rules' promtool check rules dist/prometheus/alerts.yaml
 	check 'alerts: fire when they should, and not otherwise' promtool test rules dist/prometheus/alerts_test.yaml
@@ -36,7 +36,7 @@ trap 'kill $daemon $prometheus 2>/dev/null; wait' EXIT
 until_ok 20 get "$port/healthz" || { fail 'the daemon starts' "$(tail -3 "$TMP/log")"; exit; }
 run_sample
 get "$port/metrics" >"$TMP/metrics"
-check 'the daemon serves what the documentation says' dashboard served "$TMP/metrics" docs/DAEMON.md
+check 'the daemon serves what the documentation says' dashboard served "$TMP/metrics" docs/METRICS.md
 
 command -v prometheus >/dev/null || { skip 'a Prometheus that scrapes it' 'prometheus is not installed'; exit; }
 cat >"$TMP/prometheus.yml" <<END
