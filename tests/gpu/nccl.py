@@ -5,6 +5,7 @@ that they talk through a socket. Times are no use then: the GPU runs one of them
 
 usage: nccl.py [--rounds N] [--out FILE]    run them; FILE.RANK says what rank RANK did, FILE.log.PID what NCCL said
                [--late RANK:MS] [--times N] before each of N all-reduces that rank sleeps; --rounds 0 leaves out the others
+       nccl.py --small BATCHES --out FILE   small all-reduces alone: FILE.small has a line for each batch: when, microseconds each
        nccl.py --check TRACE FILE           compare: exit status 1 where they differ
        nccl.py --check-report REPORT FILE   the same of `cudatrace report --format=json`: late ranks, bus bandwidth
 
@@ -26,9 +27,21 @@ ALGORITHMS = ["TREE", "RING", "COLLNET_DIRECT", "COLLNET_CHAIN", "NVLS", "NVLS_T
 PROTOCOLS = ["LL", "LL128", "SIMPLE"]
 
 
-def rank_main(rank, rounds, out, late, times):
+def small_ones(torch, dist, rank, batches, path):
+    """Batches of 100 all-reduces of 1 KiB, each by the host's clock until the GPU is done with them."""
+    small = torch.ones(256, device="cuda")
+    with open(path if rank == 0 else os.devnull, "w", encoding="utf-8", buffering=1) as f:
+        for _ in range(batches):
+            start = time.perf_counter()
+            for _ in range(100):
+                dist.all_reduce(small)
+            torch.cuda.synchronize()
+            f.write(f"{time.time():.3f} {(time.perf_counter() - start) * 1e4:.2f}\n")
+
+
+def rank_main(rank, rounds, out, late, times, batches):
     """What one process does; done: its NCCL calls by name; made: its collectives in order."""
-    if out:
+    if out and not batches:
         os.environ.update(NCCL_DEBUG="INFO", NCCL_DEBUG_SUBSYS="INIT,COLL,TUNING", NCCL_DEBUG_FILE=out + ".log.%p")
     import torch
     import torch.distributed as dist
@@ -41,6 +54,9 @@ def rank_main(rank, rounds, out, late, times):
     device = torch.device("cuda", 0 if one_gpu else rank)
     torch.cuda.set_device(device)
     dist.init_process_group("nccl", rank=rank, world_size=WORLD, device_id=device)
+    if batches:
+        small_ones(torch, dist, rank, batches, out + ".small")
+        return
     done, made, late_rank, late_ms = collections.Counter(), [], *late
     small = torch.ones(256, device="cuda")
     large = torch.ones(1 << 20, device="cuda", dtype=torch.bfloat16)
@@ -219,6 +235,7 @@ def main():
     ap.add_argument("--out")
     ap.add_argument("--late", type=lambda s: [int(x) for x in s.split(":")], default=[-1, 0])
     ap.add_argument("--times", type=int, default=0)
+    ap.add_argument("--small", type=int, default=0)
     ap.add_argument("--check", nargs=2)
     ap.add_argument("--check-report", nargs=2)
     args = ap.parse_args()
@@ -228,7 +245,7 @@ def main():
         return check_report(*args.check_report)
     import torch.multiprocessing as mp
 
-    mp.spawn(rank_main, args=(args.rounds, args.out, args.late, args.times), nprocs=WORLD)
+    mp.spawn(rank_main, args=(args.rounds, args.out, args.late, args.times, args.small), nprocs=WORLD)
     return 0
 
 

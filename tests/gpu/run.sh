@@ -157,20 +157,13 @@ if want nccl; then
 	"$ct" -q --gpu-time --jsonl "$out/nccl_bus.jsonl" --no-summary -- python3 "$here/nccl.py" --rounds 0 --out "$out/nccl_bus.out"
 	"$ct" report -q --format=json -o "$out/nccl_bus.json" "$out/nccl_bus.jsonl"
 	python3 "$here/nccl.py" --check-report "$out/nccl_bus.json" "$out/nccl_bus.out"
-	# On one GPU these are the times of its turns.
-	for round in $([ "$(nvidia-smi -L | wc -l)" -gt 1 ] && echo 1 2 3); do
-		for how in untraced defaults '-e launch' '-e collective'; do
-			read -ra options <<<"$how"
-			case $how in
-			untraced) options=() ;;
-			defaults) options=("$ct" -q --no-summary --jsonl "$out/nccl_time.jsonl" --) ;;
-			*) options=("$ct" -q --no-summary --jsonl "$out/nccl_time.jsonl" "${options[@]}" --) ;;
-			esac
-			printf '%d %-14s' "$round" "$how"
-			"${options[@]}" python3 "$here/nccl.py" --rounds 1
-		done
-	done
-	rm -f "$out/nccl_time.jsonl"
+	# On one GPU there are no two to wait for each other.
+	if [ "$(nvidia-smi -L | wc -l)" -gt 1 ]; then
+		"$ct" -q --gpu-time --jsonl "$out/nccl_ddp.jsonl" --no-summary -- torchrun --nproc-per-node 2 "$here/ddp.py"
+		python3 "$here/ddp.py" --overlap "$out/nccl_ddp.jsonl"
+		"$ct" report "$out/nccl_ddp.jsonl" | grep -A6 -e '^Processes' -e 'beside other work' -e "NCCL's kernels"
+		python3 "$here/nccl_cost.py" "$ct" "$out"
+	fi
 fi
 if want cost; then
 	title "11 what a trace says that it cost, against what it did"

@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""What a small all-reduce between two GPUs costs while it is traced: one pair of processes, which cudatrace attaches
+to and leaves, in turn, so that all ways are compared in the same processes; then pairs that have the library in them.
+
+usage: nccl_cost.py CUDATRACE OUT_FOLDER
+"""
+import collections
+import os
+import shlex
+import signal
+import statistics
+import subprocess
+import sys
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+WAYS = ["", "-e collective", "--detail=low", "-e launch", "--detail=normal", "--all"]
+INJECT = ["", "--probe=inject", "--probe=inject --all"]
+ROUNDS, SECONDS = 3, 1.0
+
+
+def start(out, before=()):
+    """The pair, in a process group of its own; returns when it measures."""
+    small = out + ".small"
+    if os.path.exists(small):
+        os.remove(small)
+    pair = subprocess.Popen([*before, sys.executable, os.path.join(HERE, "nccl.py"), "--small", "1000000", "--out", out],
+                            start_new_session=True, stderr=subprocess.DEVNULL)
+    until = time.time() + 60
+    while not (os.path.exists(small) and os.path.getsize(small) > 1000):
+        if pair.poll() is not None or time.time() > until:
+            raise SystemExit(f"the program did not begin: {pair.poll()}")
+        time.sleep(0.05)
+    return pair
+
+
+def stop(pair):
+    os.killpg(pair.pid, signal.SIGKILL)
+    pair.wait()
+
+
+def between(out, begin, end):
+    with open(out + ".small", encoding="utf-8") as f:
+        pairs = [line.split() for line in f if line.endswith("\n")]
+    return [float(us) for when, us in pairs if begin <= float(when) <= end]
+
+
+def ranks(pair):
+    """The processes that mp.spawn made: those whose command line says so."""
+    found = []
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{pid}/stat", encoding="utf-8") as f:
+                session = int(f.read().rsplit(")", 1)[1].split()[3])
+            with open(f"/proc/{pid}/cmdline", encoding="utf-8") as f:
+                if session == pair.pid and "spawn_main" in f.read():
+                    found.append(pid)
+        except OSError:
+            pass
+    return found
+
+
+def show(took):
+    base = statistics.median(took[""])
+    for way, values in took.items():
+        q = statistics.quantiles(values, n=4)
+        print(f"{way or 'untraced':24} {statistics.median(values):7.2f} us, {statistics.median(values) / base:.3f} of untraced; middle half {q[0]:.2f} to {q[2]:.2f}, {len(values)} batches", flush=True)
+
+
+def attached(tracer, out):
+    took = collections.defaultdict(list)
+    pair = start(out)
+    pids = ",".join(ranks(pair))
+    for _ in range(ROUNDS):
+        for way in WAYS:
+            tracing = way and subprocess.Popen([tracer, "-q", "--no-summary", *shlex.split(way), "--jsonl", out + ".jsonl", "-p", pids])
+            time.sleep(1 if way else 0.3)
+            begin = time.time()
+            time.sleep(SECONDS)
+            took[way] += between(out, begin, time.time())
+            if way:
+                tracing.send_signal(signal.SIGINT)
+                tracing.wait()
+    stop(pair)
+    print("attached in turn to the same two processes:")
+    show(took)
+
+
+def injected(tracer, out):
+    took = collections.defaultdict(list)
+    for _ in range(2):
+        for way in INJECT:
+            pair = start(out, [tracer, "-q", "--no-summary", *shlex.split(way), "--jsonl", out + ".jsonl", "--"] if way else [])
+            begin = time.time()
+            time.sleep(2)
+            took[way] += between(out, begin, time.time())
+            stop(pair)
+    print("in processes of their own, two each:")
+    show(took)
+
+
+def main():
+    tracer, out = os.path.realpath(sys.argv[1]), os.path.join(sys.argv[2], "nccl_cost")
+    attached(tracer, out)
+    injected(tracer, out)
+    os.remove(out + ".jsonl")
+
+
+if __name__ == "__main__":
+    main()
