@@ -13,30 +13,47 @@ const uint64_t gpu_gap_below[GPU_GAP_CLASSES] = {10000, 100000, 1000000, 1000000
 bool gpu_busy__init(struct gpu_busy *b)
 {
 	b->kept = malloc(GPU_KEPT * sizeof(*b->kept));
-	b->busy = calloc(GPU_BINS, sizeof(*b->busy));
 	b->bin_ns = BIN_NS;
-	return b->kept && b->busy;
+	for (unsigned i = GPU_COMMUNICATING; i < GPU_PART_CNT; i++) {
+		b->parts[i].bins = calloc(GPU_BINS, sizeof(*b->parts[i].bins));
+		if (!b->parts[i].bins)
+			return false;
+	}
+	return b->kept;
 }
 
 void gpu_busy__free(struct gpu_busy *b)
 {
 	free(b->kept);
-	free(b->busy);
+	for (unsigned i = 0; i < GPU_PART_CNT; i++)
+		free(b->parts[i].bins);
+}
+
+static void halve(uint64_t *bins)
+{
+	for (unsigned i = 0; i < GPU_BINS / 2; i++)
+		bins[i] = bins[2 * i] + bins[2 * i + 1];
+	memset(bins + GPU_BINS / 2, 0, GPU_BINS / 2 * sizeof(*bins));
 }
 
 /* Twice as long, half as many, until that moment has one. */
 static void stretch(struct gpu_busy *b, uint64_t ns)
 {
 	while ((ns - b->origin) / b->bin_ns >= GPU_BINS) {
-		for (unsigned i = 0; i < GPU_BINS / 2; i++)
-			b->busy[i] = b->busy[2 * i] + b->busy[2 * i + 1];
-		memset(b->busy + GPU_BINS / 2, 0, GPU_BINS / 2 * sizeof(*b->busy));
+		for (unsigned i = 0; i < GPU_PART_CNT; i++)
+			if (b->parts[i].bins)
+				halve(b->parts[i].bins);
 		b->bin_ns *= 2;
 	}
 }
 
-static void fill(struct gpu_busy *b, uint64_t from, uint64_t to)
+static void fill(struct gpu_busy *b, uint64_t *bins, uint64_t from, uint64_t to)
 {
+	/* One that comes late may be the first of its part, and begin before all bins. */
+	if (from < b->origin)
+		from = b->origin;
+	if (to <= from)
+		return;
 	stretch(b, to);
 	from -= b->origin;
 	to -= b->origin;
@@ -46,7 +63,7 @@ static void fill(struct gpu_busy *b, uint64_t from, uint64_t to)
 		/* The last bin may end where 64 bits do. */
 		if (next > to || next <= from)
 			next = to;
-		b->busy[i] += next - from;
+		bins[i] += next - from;
 		from = next;
 	}
 }
@@ -65,32 +82,34 @@ static void note_gap(struct gpu_busy *b, uint64_t from, uint64_t ns)
 	b->longest_gap_at = from;
 }
 
-/* Covers it, after all that began before; how much of it was not covered, from which moment on. */
-static uint64_t cover(struct gpu_union *u, uint64_t start, uint64_t end, uint64_t *from)
+/* Covers it, after all that began before; how much of it was not covered. */
+static uint64_t cover(struct gpu_busy *b, enum gpu_part part, const struct gpu_span *s)
 {
-	*from = start > u->end ? start : u->end;
-	if (end <= *from)
+	struct gpu_union *u = &b->parts[part];
+	uint64_t from = s->start > u->end ? s->start : u->end;
+
+	if (s->end <= from)
 		return 0;
-	u->total += end - *from;
-	u->end = end;
-	return end - *from;
+	u->total += s->end - from;
+	u->end = s->end;
+	if (u->bins)
+		fill(b, u->bins, from, s->end);
+	return s->end - from;
 }
 
 static void settle(struct gpu_busy *b, const struct gpu_span *s)
 {
-	struct gpu_union *any = &b->parts[GPU_ANY];
-	uint64_t before = any->end, idle = 0, from, ns;
+	uint64_t before = b->parts[GPU_ANY].end, idle = 0, ns;
 
-	cover(&b->parts[s->copies ? GPU_COPYING : GPU_COMPUTE], s->start, s->end, &from);
 	if (!before)
 		b->first = b->origin = s->start;
 	else if (s->start > before)
 		idle = s->start - before;
 	if (idle)
 		note_gap(b, before, idle);
-	ns = cover(any, s->start, s->end, &from);
-	if (ns)
-		fill(b, from, from + ns);
+	cover(b, s->work == GPU_COPY ? GPU_COPYING : GPU_COMPUTE, s);
+	cover(b, s->work == GPU_COLLECTIVE ? GPU_COMMUNICATING : GPU_ELSE, s);
+	ns = cover(b, GPU_ANY, s);
 	if (b->settled_fn)
 		b->settled_fn(b->ctx, s->owner, idle, ns);
 }
@@ -113,13 +132,13 @@ static void settle_first(struct gpu_busy *b, unsigned cnt)
 	memmove(b->kept, b->kept + cnt, b->cnt * sizeof(*b->kept));
 }
 
-void gpu_busy__add_of(struct gpu_busy *b, uint64_t start, uint64_t end, bool copies,
+void gpu_busy__add_of(struct gpu_busy *b, uint64_t start, uint64_t end, enum gpu_work work,
 		      struct gpu_owner owner)
 {
 	b->late_cnt += start < b->settled;
 	if (end > b->last)
 		b->last = end;
-	b->kept[b->cnt++] = (struct gpu_span){start, end, owner, copies};
+	b->kept[b->cnt++] = (struct gpu_span){start, end, owner, work};
 	if (b->cnt == GPU_KEPT)
 		settle_first(b, GPU_KEPT / 2);
 }
@@ -134,8 +153,17 @@ uint64_t gpu_busy__overlap(const struct gpu_busy *b)
 	return b->parts[GPU_COMPUTE].total + b->parts[GPU_COPYING].total - b->parts[GPU_ANY].total;
 }
 
-double gpu_busy__between(const struct gpu_busy *b, uint64_t from, uint64_t to)
+uint64_t gpu_busy__alone(const struct gpu_busy *b)
 {
+	uint64_t any = b->parts[GPU_ANY].total, other = b->parts[GPU_ELSE].total;
+
+	/* Those that came late are in one and not in the other. */
+	return any > other ? any - other : 0;
+}
+
+double gpu_busy__between(const struct gpu_busy *b, enum gpu_part part, uint64_t from, uint64_t to)
+{
+	const uint64_t *bins = b->parts[part].bins;
 	double sum = 0;
 
 	from = from > b->origin ? from - b->origin : 0;
@@ -144,7 +172,7 @@ double gpu_busy__between(const struct gpu_busy *b, uint64_t from, uint64_t to)
 		uint64_t lo = i * b->bin_ns, hi = lo + (b->bin_ns - 1);
 		uint64_t cut_lo = from > lo ? from : lo, cut_hi = to - 1 < hi ? to - 1 : hi;
 
-		sum += (double)b->busy[i] * (cut_hi - cut_lo + 1.0) / b->bin_ns;
+		sum += (double)bins[i] * (cut_hi - cut_lo + 1.0) / b->bin_ns;
 	}
 	return sum;
 }
@@ -170,14 +198,24 @@ struct gpu_device *gpu_devices__get(struct gpu_devices *ds, uint32_t number)
 	return ds->of[ds->cnt++] = d;
 }
 
+/* By the names of all kernels of NCCL: ncclDevKernel_*, ncclSymkDevKernel_* (2.27 and later),
+ * ncclKernel_* (until 2.18). */
+static enum gpu_work work_of(const struct trace_event *ev)
+{
+	if (ev->op[0] == 'c' || ev->op[0] == 'm')
+		return GPU_COPY;
+	return ev->gpu.kernel && !strncmp(ev->gpu.kernel, "nccl", 4) ? GPU_COLLECTIVE : GPU_KERNEL;
+}
+
 bool gpu_devices__event(struct gpu_devices *ds, const struct trace_event *ev)
 {
 	struct gpu_device *d = gpu_devices__get(ds, ev->gpu.device);
 
 	if (!d)
 		return false;
-	d->executions++;
-	gpu_busy__add(&d->busy, ev->start_ns, ev->end_ns, ev->op[0] == 'c' || ev->op[0] == 'm');
+	d->is_shared |= d->executions++ && d->pid != ev->pid;
+	d->pid = ev->pid;
+	gpu_busy__add(&d->busy, ev->start_ns, ev->end_ns, work_of(ev));
 	return true;
 }
 

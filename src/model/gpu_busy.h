@@ -15,7 +15,12 @@
 /* Pieces of the time, which grow with the trace. */
 #define GPU_BINS (1u << 15)
 
-enum gpu_part { GPU_COMPUTE, GPU_COPYING, GPU_ANY, GPU_PART_CNT };
+/* What a device was busy with at a moment: any kernel, a copy, a kernel of NCCL, anything but that,
+ * anything. */
+enum gpu_part { GPU_COMPUTE, GPU_COPYING, GPU_COMMUNICATING, GPU_ELSE, GPU_ANY, GPU_PART_CNT };
+
+/* What an execution is. */
+enum gpu_work { GPU_KERNEL, GPU_COPY, GPU_COLLECTIVE };
 
 /* For whom an execution is: two numbers that whoever asks knows the meaning of. */
 struct gpu_owner {
@@ -25,7 +30,7 @@ struct gpu_owner {
 struct gpu_span {
 	uint64_t start, end;
 	struct gpu_owner owner;
-	bool copies;
+	uint8_t work; /* enum gpu_work */
 };
 
 /* In the order of their start: how long the device had had nothing to do until this one began, and
@@ -35,6 +40,7 @@ typedef void gpu_settled_fn(void *ctx, struct gpu_owner owner, uint64_t idle_ns,
 /* Time covered so far, in order. */
 struct gpu_union {
 	uint64_t end, total;
+	uint64_t *bins; /* bins[i]: in the bin_ns from origin + i * bin_ns on; or NULL */
 };
 
 /* Times between executions, of all parts together. */
@@ -54,32 +60,37 @@ struct gpu_busy {
 			    */
 	struct gpu_gap gaps[GPU_GAP_CLASSES];
 	uint64_t longest_gap, longest_gap_at;
-	/* busy[i]: in the bin_ns from origin + i * bin_ns on */
-	uint64_t *busy, origin, bin_ns;
+	uint64_t origin, bin_ns;
 	gpu_settled_fn *settled_fn; /* or NULL */
 	void *ctx;
 };
 
 /* false: no memory. */
 bool gpu_busy__init(struct gpu_busy *b);
-void gpu_busy__add_of(struct gpu_busy *b, uint64_t start, uint64_t end, bool copies,
+void gpu_busy__add_of(struct gpu_busy *b, uint64_t start, uint64_t end, enum gpu_work work,
 		      struct gpu_owner owner);
-static inline void gpu_busy__add(struct gpu_busy *b, uint64_t start, uint64_t end, bool copies)
+static inline void gpu_busy__add(struct gpu_busy *b, uint64_t start, uint64_t end,
+				 enum gpu_work work)
 {
-	gpu_busy__add_of(b, start, end, copies, (struct gpu_owner){0});
+	gpu_busy__add_of(b, start, end, work, (struct gpu_owner){0});
 }
 /* No more comes: the totals are right. */
 void gpu_busy__finish(struct gpu_busy *b);
 /* Time that both computed and copied. */
 uint64_t gpu_busy__overlap(const struct gpu_busy *b);
-/* Of the time from from to to, about: bins that are cut count in part. */
-double gpu_busy__between(const struct gpu_busy *b, uint64_t from, uint64_t to);
+/* Time that it did nothing but communicate. */
+uint64_t gpu_busy__alone(const struct gpu_busy *b);
+/* Of the time from from to to, about: bins that are cut count in part. part: GPU_COMMUNICATING,
+ * GPU_ELSE or GPU_ANY. */
+double gpu_busy__between(const struct gpu_busy *b, enum gpu_part part, uint64_t from, uint64_t to);
 void gpu_busy__free(struct gpu_busy *b);
 
 /* Each device that executed something. */
 #define GPU_DEVICES_MAX 64
 struct gpu_device {
 	uint32_t number;
+	uint32_t pid;	/* whose it is */
+	bool is_shared; /* by other processes, too */
 	uint64_t executions;
 	struct gpu_busy busy;
 };

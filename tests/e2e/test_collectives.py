@@ -186,4 +186,21 @@ def test_gpu_time(ranks, tmp_path):
     gpu_ns = sum(round(e["duration_us"] * 1000) for e in gpu)
     assert (op["gpu_count"], op["gpu_bytes"], op["gpu_ns"]) == (10, 40960, gpu_ns) and said["gpu_ns"] == gpu_ns
     assert op["busbw_gbps"] == pytest.approx(40960 * 1 / gpu_ns, rel=1e-4)
-    assert "GB/s" in report(path, "ascii")
+    text = report(path, "ascii")
+    assert "GB/s" in text
+    # Nothing but collectives was executed: all of it alone.
+    device, = report(path)["gpu"]["devices"]
+    assert device["communicating_ns"] == device["alone_ns"] == device["busy_ns"] <= gpu_ns
+    assert "communicates beside other work alone" in text
+
+
+def test_compared(ranks, tmp_path):
+    """Each rank beside the others: its launches, and how long its iterations are; one process is beside nobody."""
+    path = traced(tmp_path, ranks, 3, 5)
+    rows = report(path)["compared"]
+    launches = collections.Counter(e["pid"] for e in Trace(path).calls if e["name"] == "cuLaunchKernel")
+    assert sorted((r["rank"], r["launches"]) for r in rows) == [(i, 5) for i in range(3)]
+    assert {r["pid"]: r["launches"] for r in rows} == launches
+    assert "3 that launch, beside each other" in report(path, "ascii")
+    alone = traced(tmp_path, ranks, 1, 5)
+    assert report(alone)["compared"] == [] and "beside each other" not in report(alone, "ascii")

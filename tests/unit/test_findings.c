@@ -98,7 +98,7 @@ static void test_not_launch_bound_copy(void **state)
 }
 
 /* On the GPU: of the given length, from so long after the last call's end on. */
-static void executed(const char *op, uint64_t after, uint64_t ns)
+static void executed_as(const char *op, const char *kernel, uint64_t after, uint64_t ns)
 {
 	struct trace_event ev = {.kind = EVENT_GPU, .type = TYPE_GPU, .op = op, .name = op};
 
@@ -106,8 +106,18 @@ static void executed(const char *op, uint64_t after, uint64_t ns)
 	ev.comm = "";
 	ev.start_ns = f.now_ns + after;
 	ev.end_ns = ev.start_ns + ns;
-	ev.gpu.kernel = *op == 'k' ? "even" : NULL;
+	ev.gpu.kernel = kernel;
 	send(&ev);
+}
+
+static void executed(const char *op, uint64_t after, uint64_t ns)
+{
+	executed_as(op, *op == 'k' ? "even" : NULL, after, ns);
+}
+
+static void executed_kernel(const char *kernel, uint64_t after, uint64_t ns)
+{
+	executed_as("kernel", kernel, after, ns);
 }
 
 /* 10 iterations in which the GPU is busy for 41,000 of 102,500 ns (the first begins later): it is
@@ -157,7 +167,32 @@ static void test_copies_beside(void **state)
 	finds_no("copies-alone");
 }
 
-/* From each of 29 waits to the next launch: 1000 ns. */
+/* In 10 of 51 us of each iteration a kernel of NCCL runs alone. */
+static void test_comm_alone(void **state)
+{
+	for (int i = 0; i < 10; i++) {
+		launches(20);
+		executed("kernel", 0, 20000);
+		executed_kernel("ncclDevKernel_AllReduce_Sum_f32_RING_LL", 10000, 20000);
+		wait_for(41000);
+	}
+	finish();
+	assert_non_null(found("communication-alone"));
+	says("communication-alone", "ran for 200 µs, 100 µs of it alone");
+}
+
+/* All of it beside other work. */
+static void test_comm_beside(void **state)
+{
+	for (int i = 0; i < 10; i++) {
+		launches(20);
+		executed("kernel", 0, 30000);
+		executed_kernel("ncclDevKernel_AllReduce_Sum_f32_RING_LL", 10000, 20000);
+		wait_for(41000);
+	}
+	finds_no("communication-alone");
+}
+
 /* A collective of a rank, which is a process, on a communicator of two. */
 static void collective(uint32_t rank, uint64_t seq, uint64_t start_ns, uint64_t bytes)
 {
@@ -624,6 +659,8 @@ int main(void)
 		TEST(test_not_launch_bound_copy),
 		TEST(test_copies_beside),
 		TEST(test_copies_alone),
+		TEST(test_comm_alone),
+		TEST(test_comm_beside),
 		TEST(test_gpu_bound),
 		TEST(test_host_bound),
 		TEST(test_late_rank),

@@ -137,11 +137,11 @@ static void test_busy(void **state)
 	struct gpu_busy b = {0};
 
 	assert_true(gpu_busy__init(&b));
-	gpu_busy__add(&b, o + 70000, o + 90000, true);
-	gpu_busy__add(&b, o + 10000, o + 30000, false);
-	gpu_busy__add(&b, o, o + 20000, false);
-	gpu_busy__add(&b, o + 25000, o + 40000, true);
-	gpu_busy__add(&b, o + 26000, o + 27000, true);
+	gpu_busy__add(&b, o + 70000, o + 90000, GPU_COPY);
+	gpu_busy__add(&b, o + 10000, o + 30000, GPU_KERNEL);
+	gpu_busy__add(&b, o, o + 20000, GPU_KERNEL);
+	gpu_busy__add(&b, o + 25000, o + 40000, GPU_COPY);
+	gpu_busy__add(&b, o + 26000, o + 27000, GPU_COPY);
 	gpu_busy__finish(&b);
 	busy_is(&b, 30000, 35000, 60000);
 	assert_int_equal(b.first, o);
@@ -150,8 +150,47 @@ static void test_busy(void **state)
 	assert_int_equal(b.gaps[1].ns, 30000);
 	assert_int_equal(b.longest_gap_at, o + 40000);
 	assert_int_equal(b.late_cnt, 0);
-	assert_int_equal((uint64_t)gpu_busy__between(&b, o, o + 90000), 60000);
-	assert_int_equal((uint64_t)gpu_busy__between(&b, o + 40000, o + 70000), 0);
+	assert_int_equal((uint64_t)gpu_busy__between(&b, GPU_ANY, o, o + 90000), 60000);
+	assert_int_equal((uint64_t)gpu_busy__between(&b, GPU_ANY, o + 40000, o + 70000), 0);
+	gpu_busy__free(&b);
+}
+
+/* A kernel of NCCL is computing, too; alone is what neither a kernel nor a copy is beside. */
+static void test_communicating(void **state)
+{
+	const uint64_t o = 1000000000;
+	struct gpu_busy b = {0};
+
+	assert_true(gpu_busy__init(&b));
+	gpu_busy__add(&b, o, o + 10000, GPU_KERNEL);
+	gpu_busy__add(&b, o + 5000, o + 40000, GPU_COLLECTIVE);
+	gpu_busy__add(&b, o + 20000, o + 25000, GPU_COPY);
+	gpu_busy__add(&b, o + 30000, o + 50000, GPU_KERNEL);
+	gpu_busy__add(&b, o + 60000, o + 70000, GPU_COLLECTIVE);
+	gpu_busy__finish(&b);
+	busy_is(&b, 60000, 5000, 60000);
+	assert_int_equal(b.parts[GPU_COMMUNICATING].total, 45000);
+	assert_int_equal(b.parts[GPU_ELSE].total, 35000);
+	/* 10,000 to 20,000, 25,000 to 30,000, and the last */
+	assert_int_equal(gpu_busy__alone(&b), 25000);
+	assert_int_equal((uint64_t)gpu_busy__between(&b, GPU_COMMUNICATING, o, o + 30000), 25000);
+	assert_int_equal((uint64_t)gpu_busy__between(&b, GPU_ELSE, o + 60000, o + 70000), 0);
+	gpu_busy__free(&b);
+}
+
+/* Late ones take nothing from it. */
+static void test_alone_late(void **state)
+{
+	struct gpu_busy b = {0};
+
+	assert_true(gpu_busy__init(&b));
+	for (uint64_t i = 0; i < GPU_KEPT; i++)
+		gpu_busy__add(&b, 1000000 + i * 1000, 1000000 + i * 1000 + 500, GPU_COLLECTIVE);
+	gpu_busy__finish(&b);
+	gpu_busy__add(&b, 1000600, UINT64_MAX / 2, GPU_KERNEL);
+	gpu_busy__add(&b, 5, 1000, GPU_COPY);
+	gpu_busy__finish(&b);
+	assert_true(gpu_busy__alone(&b) <= b.parts[GPU_COMMUNICATING].total);
 	gpu_busy__free(&b);
 }
 
@@ -167,7 +206,8 @@ static void test_many(void **state)
 		uint64_t at = (i | 8191) - (i & 8191);
 
 		at = at < cnt ? at : i;
-		gpu_busy__add(&b, o + at * 1000, o + at * 1000 + 600, at % 4 == 0);
+		gpu_busy__add(&b, o + at * 1000, o + at * 1000 + 600,
+			      at % 4 ? GPU_KERNEL : GPU_COPY);
 	}
 	gpu_busy__finish(&b);
 	assert_int_equal(b.late_cnt, 0);
@@ -175,7 +215,7 @@ static void test_many(void **state)
 	assert_int_equal(b.gaps[0].cnt, cnt - 1);
 	/* Pieces are larger by now. */
 	assert_true(b.bin_ns > 10000);
-	assert_int_equal((uint64_t)gpu_busy__between(&b, 0, UINT64_MAX / 2), cnt * 600);
+	assert_int_equal((uint64_t)gpu_busy__between(&b, GPU_ANY, 0, UINT64_MAX / 2), cnt * 600);
 	gpu_busy__free(&b);
 }
 
@@ -186,8 +226,8 @@ static void test_late(void **state)
 
 	assert_true(gpu_busy__init(&b));
 	for (uint64_t i = 0; i < GPU_KEPT; i++)
-		gpu_busy__add(&b, 1000000 + i * 1000, 1000000 + i * 1000 + 500, false);
-	gpu_busy__add(&b, 1000600, 1000700, false);
+		gpu_busy__add(&b, 1000000 + i * 1000, 1000000 + i * 1000 + 500, GPU_KERNEL);
+	gpu_busy__add(&b, 1000600, 1000700, GPU_KERNEL);
 	gpu_busy__finish(&b);
 	assert_int_equal(b.late_cnt, 1);
 	busy_is(&b, GPU_KEPT * 500ull, 0, GPU_KEPT * 500ull);
@@ -200,12 +240,12 @@ static void test_absurd(void **state)
 	struct gpu_busy b = {0};
 
 	assert_true(gpu_busy__init(&b));
-	gpu_busy__add(&b, 1, 2, false);
-	gpu_busy__add(&b, UINT64_MAX - 5, UINT64_MAX, true);
-	gpu_busy__add(&b, 10, UINT64_MAX - 1, false);
+	gpu_busy__add(&b, 1, 2, GPU_KERNEL);
+	gpu_busy__add(&b, UINT64_MAX - 5, UINT64_MAX, GPU_COPY);
+	gpu_busy__add(&b, 10, UINT64_MAX - 1, GPU_KERNEL);
 	gpu_busy__finish(&b);
 	busy_is(&b, UINT64_MAX - 10, 5, UINT64_MAX - 9);
-	assert_true(gpu_busy__between(&b, 0, UINT64_MAX) > 1e19);
+	assert_true(gpu_busy__between(&b, GPU_ANY, 0, UINT64_MAX) > 1e19);
 	gpu_busy__free(&b);
 }
 
@@ -217,6 +257,8 @@ int main(void)
 		cmocka_unit_test_teardown(test_room, clear),
 		cmocka_unit_test_teardown(test_wait, clear),
 		cmocka_unit_test(test_busy),
+		cmocka_unit_test(test_communicating),
+		cmocka_unit_test(test_alone_late),
 		cmocka_unit_test(test_many),
 		cmocka_unit_test(test_late),
 		cmocka_unit_test(test_absurd),

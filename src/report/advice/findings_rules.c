@@ -65,6 +65,31 @@ static bool copies_alone(const struct findings *f, struct finding *x)
 	return true;
 }
 
+/* A share of a step below this is not worth a word. */
+#define ALONE_SHARE 0.05
+
+/* Lost: the time in which a device communicated and did nothing else. */
+static bool comm_alone(const struct findings *f, struct finding *x)
+{
+	bool steps = f->it.count > f->it.warmup;
+	struct gpu_result g;
+	double share;
+
+	gpu_result(f->r, &g);
+	share = steps ? g.iter_alone_median : ratio_of(g.alone_ns, g.span_ns);
+	if (share < ALONE_SHARE)
+		return false;
+	x->lost_ns = g.alone_ns;
+	x->at_ns = g.first_ns;
+	x->v.comm_alone = (struct comm_alone){
+		.comm = g.comm_ns,
+		.alone = g.alone_ns,
+		.share = share,
+		.step = steps,
+	};
+	return true;
+}
+
 /*
  * Iterations of many short launches, after which the GPU is not waited for: it was done as soon as
  * the host was. Lost: the time of the iterations outside of waits and of copies that may have

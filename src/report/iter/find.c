@@ -280,6 +280,8 @@ uint64_t iter_find_segments(struct iter *it)
 	for (unsigned i = 0; i < it->thread_keys.cnt && i < it->thread_cap; i++) {
 		const struct it_thread *t = &it->threads[i];
 
+		if (it->only && t->pid != it->only)
+			continue;
 		f = is_auto ? best_of_thread(t) : (struct found){t, 1, 0, t->work + t->seg_cnt};
 		if (f.work > best.work)
 			best = f;

@@ -364,20 +364,14 @@ static void mark_warmup(struct iter *it, uint64_t *v)
 		it->list[--n].warmup = true;
 }
 
-static void iter_finish(void *a)
+/* work: launches of all threads that are looked at. */
+static void find(struct iter *it, uint64_t work)
 {
-	struct iter *it = a;
 	struct iter_result *res = &it->res;
-	uint64_t work = 0, found, *v;
+	uint64_t found = iter_find_segments(it), *v;
 
-	for (unsigned i = 0; i < it->thread_keys.cnt && i < it->thread_cap; i++) {
-		cut(it, &it->threads[i]);
-		work += it->threads[i].work;
-	}
-	found = iter_find_segments(it);
 	if (it->r->opts.iter == ITER_AUTO && found * 2 < work)
 		found = iter_find_periods(it, found) ?: found;
-	res->why = it->why;
 	v = calloc(it->cnt + 1, sizeof(*v));
 	if (!it->cnt || !v)
 		goto out;
@@ -392,6 +386,78 @@ static void iter_finish(void *a)
 		measure(it, i, v);
 out:
 	free(v);
+}
+
+/* In the calls of one process, as if it were alone. */
+static void find_of(const struct iter *all, uint32_t pid, struct iter_result *res)
+{
+	struct iter it = {
+		.r = all->r,
+		.thread_keys = all->thread_keys,
+		.threads = all->threads,
+		.thread_cap = all->thread_cap,
+		.only = pid,
+	};
+	uint64_t work = 0;
+
+	if (all->longest_cnt && all->threads[all->longest_thread].pid == pid) {
+		it.longest = all->longest;
+		it.longest_cnt = all->longest_cnt;
+		it.longest_thread = all->longest_thread;
+	}
+	for (unsigned i = 0; i < it.thread_keys.cnt && i < it.thread_cap; i++)
+		work += it.threads[i].pid == pid ? it.threads[i].work : 0;
+	find(&it, work);
+	*res = it.res;
+	res->pid = pid;
+	free(it.longest_sample);
+	room_free(it.list);
+}
+
+static bool is_listed(const struct iter *it, uint32_t pid)
+{
+	for (unsigned i = 0; i < it->each_cnt; i++)
+		if (it->each[i].pid == pid)
+			return true;
+	return false;
+}
+
+static void find_each(struct iter *it)
+{
+	for (unsigned i = 0; i < it->thread_keys.cnt && i < it->thread_cap; i++) {
+		const struct it_thread *t = &it->threads[i];
+
+		if (t->work && !is_listed(it, t->pid) && it->each_cnt < IT_PROCS_MAX)
+			it->each[it->each_cnt++].pid = t->pid;
+	}
+	if (it->each_cnt < 2)
+		return;
+	for (unsigned i = 0; i < it->each_cnt; i++)
+		find_of(it, it->each[i].pid, &it->each[i]);
+}
+
+static void iter_finish(void *a)
+{
+	struct iter *it = a;
+	uint64_t work = 0;
+
+	for (unsigned i = 0; i < it->thread_keys.cnt && i < it->thread_cap; i++) {
+		cut(it, &it->threads[i]);
+		work += it->threads[i].work;
+	}
+	find(it, work);
+	it->res.why = it->why;
+	find_each(it);
+}
+
+void iter_of_process(const struct report *r, uint32_t pid, struct iter_result *res)
+{
+	const struct iter *it = r->an[AN_ITER];
+
+	memset(res, 0, sizeof(*res));
+	for (unsigned i = 0; it && i < it->each_cnt; i++)
+		if (it->each[i].pid == pid)
+			*res = it->each[i];
 }
 
 void iter_result(const struct report *r, struct iter_result *res)

@@ -43,6 +43,9 @@ static inline bool iter_ends_piece(const struct trace_event *ev, uint64_t launch
 
 /* Zeroes when the analysis did not run. */
 void iter_result(const struct report *r, struct iter_result *res);
+/* The iterations of that process alone, found in its own threads; zeroes where it has none. The
+ * first IT_PROCS_MAX processes that launch have them, when there are two or more. */
+void iter_of_process(const struct report *r, uint32_t pid, struct iter_result *res);
 /* Iteration i of iter_result()'s count. */
 struct iter_span {
 	uint64_t begin_ns, end_ns;

@@ -15,6 +15,7 @@
 #define IT_PATTERNS   64	/* kinds of segments, per thread */
 #define IT_PERIOD_MAX 16	/* segments in one iteration */
 #define IT_LIST_MAX   10000	/* iterations in the JSON form */
+#define IT_PROCS_MAX  64
 #define IT_NONE	      UINT32_MAX
 
 struct it_sums {
@@ -91,6 +92,10 @@ struct iter {
 	uint32_t *longest_sample;
 	struct iter_result res;
 	char why[512];
+	uint32_t only; /* process whose threads are looked at; 0: all */
+	/* of each process, when several launch */
+	struct iter_result each[IT_PROCS_MAX];
+	unsigned each_cnt;
 };
 
 /* Each adds to the list and says in why what it did; the number of launches in them. */

@@ -292,7 +292,8 @@ static void add_execution(struct map *m, uint32_t node, uint32_t slice, const st
 	sums->gpu_ns += h->end_ns - h->start_ns;
 	device = gpu_devices__get(&m->devices, h->device);
 	if (device)
-		gpu_busy__add_of(&device->busy, h->start_ns, h->end_ns, h->is_copy,
+		gpu_busy__add_of(&device->busy, h->start_ns, h->end_ns,
+				 h->is_copy ? GPU_COPY : GPU_KERNEL,
 				 (struct gpu_owner){node, slice});
 }
 

@@ -141,3 +141,14 @@ void memory_result(const struct report *r, struct memory_result *res)
 	res->leak_bytes = m->leak_bytes;
 	res->left_behind_cnt = m->leak_ends[LEAK_EXEC].cnt + m->leak_ends[LEAK_CONTEXT].cnt;
 }
+
+uint64_t memory_peak_of_process(const struct report *r, uint32_t pid)
+{
+	const struct memory *m = r->an[AN_MEMORY];
+	uint64_t most = 0;
+
+	for (unsigned i = 0; m && i < m->dev_row_cnt; i++)
+		if (m->dev_rows[i]->pid == pid && m->dev_rows[i]->peak > most)
+			most = m->dev_rows[i]->peak;
+	return most;
+}

@@ -23,5 +23,7 @@ struct memory_result {
 };
 /* Zeroes when the analysis did not run. */
 void memory_result(const struct report *r, struct memory_result *res);
+/* The most that the process had of one device, in bytes. */
+uint64_t memory_peak_of_process(const struct report *r, uint32_t pid);
 
 #endif /* REPORT_MEMORY_MEMORY_H */

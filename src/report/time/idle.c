@@ -182,6 +182,7 @@ static void end_period(struct idle *d, struct idle_proc *p, const struct trace_e
 	d->res.cause_ns[cause] += period.dur_ns;
 	d->res.count++;
 	d->res.total_ns += period.dur_ns;
+	p->total_ns += period.dur_ns;
 	if (period.dur_ns > d->res.longest_ns) {
 		d->res.longest_ns = period.dur_ns;
 		d->res.longest_at_ns = period.begin_ns;
@@ -372,6 +373,16 @@ void idle_result(const struct report *r, struct idle_result *res)
 	memset(res, 0, sizeof(*res));
 	if (d)
 		*res = d->res;
+}
+
+uint64_t idle_of_process(const struct report *r, uint32_t pid)
+{
+	const struct idle *d = r->an[AN_IDLE];
+
+	for (unsigned i = 0; d && i < d->proc_keys.cnt && i < d->proc_cap; i++)
+		if (d->procs[i].pid == pid)
+			return d->procs[i].total_ns;
+	return 0;
 }
 
 const struct analysis_ops idle_ops = {

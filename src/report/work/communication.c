@@ -393,6 +393,24 @@ void communication_result(const struct report *r, struct communication_result *r
 	*res = x ? x->res : (struct communication_result){0};
 }
 
+bool communication_rank(const struct report *r, uint32_t pid, uint32_t *rank)
+{
+	const struct communication *x = r->an[AN_COMMUNICATION];
+	uint32_t most = 0;
+
+	for (unsigned i = 0; x && i < x->keys.cnt; i++) {
+		const struct coll_comm *c = x->comms[i];
+
+		for (unsigned k = 0; k < c->rank_cnt && c->nranks > most; k++) {
+			if (c->ranks[k].pid != pid)
+				continue;
+			*rank = c->ranks[k].rank;
+			most = c->nranks;
+		}
+	}
+	return most;
+}
+
 static void communication__free(void *a)
 {
 	struct communication *x = a;

@@ -17,6 +17,8 @@ struct communication_result {
 	uint32_t open_in_cnt, open_rank; /* ranks in it; the first that is not */
 };
 
+/* The rank of that process in the communicator of most ranks; false: it is in none. */
+bool communication_rank(const struct report *r, uint32_t pid, uint32_t *rank);
 void communication_result(const struct report *r, struct communication_result *res);
 
 #endif /* REPORT_WORK_COMMUNICATION_H */

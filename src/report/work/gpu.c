@@ -128,6 +128,8 @@ static void sum_devices(struct gpu *g)
 		res->compute_ns += b->parts[GPU_COMPUTE].total;
 		res->copy_ns += b->parts[GPU_COPYING].total;
 		res->overlap_ns += gpu_busy__overlap(b);
+		res->comm_ns += b->parts[GPU_COMMUNICATING].total;
+		res->alone_ns += gpu_busy__alone(b);
 		if (!i || b->first < res->first_ns)
 			res->first_ns = b->first;
 		if (b->longest_gap <= res->longest_gap_ns)
@@ -144,44 +146,70 @@ static int by_value(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-/* Of the device that was busiest in it: a program's others may be idle for good reasons. */
-static double busy_share(const struct gpu *g, const struct iter_span *it)
+static double share_of(const struct gpu_busy *b, enum gpu_part part, const struct iter_span *it)
 {
-	double most = 0, share;
+	double share = ratio_of(gpu_busy__between(b, part, it->begin_ns, it->end_ns),
+				it->end_ns - it->begin_ns);
+
+	return share < 1 ? share : 1;
+}
+
+/* The device that was busiest in it: a program's others may be idle for good reasons. Not another
+ * process's. */
+static const struct gpu_busy *device_of(const struct gpu *g, uint32_t pid,
+					const struct iter_span *it)
+{
+	const struct gpu_busy *best = NULL;
+	double most = -1, share;
 
 	for (unsigned i = 0; i < g->devices.cnt; i++) {
-		share = ratio_of(
-			gpu_busy__between(&g->devices.of[i]->busy, it->begin_ns, it->end_ns),
-			it->end_ns - it->begin_ns);
-		if (share > most)
-			most = share;
+		const struct gpu_device *d = g->devices.of[i];
+
+		share = share_of(&d->busy, GPU_ANY, it);
+		if ((d->pid != pid && !d->is_shared) || share <= most)
+			continue;
+		most = share;
+		best = &d->busy;
 	}
-	return most < 1 ? most : 1;
+	return best;
+}
+
+static double median_of(double *values, size_t cnt)
+{
+	qsort(values, cnt, sizeof(*values), by_value);
+	return cnt ? values[cnt / 2] : 0;
 }
 
 static void judge_iterations(struct gpu *g)
 {
 	struct iter_result its;
-	double *shares;
+	double *busy, *comm, *alone;
 	size_t cnt = 0;
 
 	iter_result(g->r, &its);
-	shares = its.count ? malloc(its.count * sizeof(*shares)) : NULL;
-	for (uint64_t i = 0; shares && i < its.count; i++) {
+	busy = its.count ? calloc(3 * its.count, sizeof(*busy)) : NULL;
+	if (!busy)
+		return;
+	comm = busy + its.count;
+	alone = comm + its.count;
+	for (uint64_t i = 0; i < its.count; i++) {
 		struct iter_span it = iter_at(g->r, i);
+		const struct gpu_busy *b;
 
-		if (it.warmup || it.end_ns <= it.begin_ns)
+		b = it.warmup || it.end_ns <= it.begin_ns ? NULL : device_of(g, its.pid, &it);
+		if (!b)
 			continue;
-		shares[cnt] = busy_share(g, &it);
-		g->res.gpu_bound += shares[cnt] >= GPU_BOUND_SHARE;
-		g->res.host_bound += shares[cnt] < GPU_BOUND_SHARE;
+		busy[cnt] = share_of(b, GPU_ANY, &it);
+		comm[cnt] = share_of(b, GPU_COMMUNICATING, &it);
+		alone[cnt] = busy[cnt] - share_of(b, GPU_ELSE, &it);
+		g->res.gpu_bound += busy[cnt] >= GPU_BOUND_SHARE;
+		g->res.host_bound += busy[cnt] < GPU_BOUND_SHARE;
 		cnt++;
 	}
-	if (cnt) {
-		qsort(shares, cnt, sizeof(*shares), by_value);
-		g->res.iter_busy_median = shares[cnt / 2];
-	}
-	free(shares);
+	g->res.iter_busy_median = median_of(busy, cnt);
+	g->res.iter_comm_median = median_of(comm, cnt);
+	g->res.iter_alone_median = median_of(alone, cnt);
+	free(busy);
 }
 
 static void gpu__finish(void *a)
@@ -204,6 +232,26 @@ void gpu_result(const struct report *r, struct gpu_result *res)
 	const struct gpu *g = r->an[AN_GPU];
 
 	*res = g ? g->res : (struct gpu_result){0};
+}
+
+bool gpu_of_process(const struct report *r, uint32_t pid, struct gpu_of_process *res)
+{
+	const struct gpu *g = r->an[AN_GPU];
+	bool found = false;
+
+	*res = (struct gpu_of_process){0};
+	for (unsigned i = 0; g && i < g->devices.cnt; i++) {
+		const struct gpu_device *d = g->devices.of[i];
+
+		if (d->is_shared || d->pid != pid)
+			continue;
+		found = true;
+		res->busy_ns += d->busy.parts[GPU_ANY].total;
+		res->idle_ns += gpu_device__idle(d);
+		res->comm_ns += d->busy.parts[GPU_COMMUNICATING].total;
+		res->alone_ns += gpu_busy__alone(&d->busy);
+	}
+	return found;
 }
 
 const struct analysis_ops gpu_ops = {

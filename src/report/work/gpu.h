@@ -13,14 +13,24 @@ struct gpu_result {
 	unsigned device_cnt;
 	/* Of all devices together. */
 	uint64_t span_ns, busy_ns, compute_ns, copy_ns, overlap_ns;
+	/* With a kernel of NCCL, and with nothing else. */
+	uint64_t comm_ns, alone_ns;
 	uint64_t first_ns; /* start of the first execution */
 	uint64_t longest_gap_ns, longest_gap_at_ns;
 	uint64_t queue_p50_ns, queue_p99_ns; /* from a call's start to the GPU's */
 	/* Iterations that are no warm-up, in which the GPU was busy for nine tenths of the time;
-	 * and others; and the share of the median one. */
+	 * and others. Of the median one, the share that it was busy, communicated, did only that.
+	 */
 	uint64_t gpu_bound, host_bound;
-	double iter_busy_median;
+	double iter_busy_median, iter_comm_median, iter_alone_median;
 };
 void gpu_result(const struct report *r, struct gpu_result *res);
+
+/* Of the devices that the process has for itself. */
+struct gpu_of_process {
+	uint64_t busy_ns, idle_ns, comm_ns, alone_ns;
+};
+/* false: it has none. */
+bool gpu_of_process(const struct report *r, uint32_t pid, struct gpu_of_process *res);
 
 #endif /* REPORT_WORK_GPU_H */

@@ -50,6 +50,8 @@ static void put_device(const struct gpu *g, struct json *j, const struct gpu_dev
 	json_u64(j, "compute_ns", b->parts[GPU_COMPUTE].total);
 	json_u64(j, "copy_ns", b->parts[GPU_COPYING].total);
 	json_u64(j, "overlap_ns", gpu_busy__overlap(b));
+	json_u64(j, "communicating_ns", b->parts[GPU_COMMUNICATING].total);
+	json_u64(j, "alone_ns", gpu_busy__alone(b));
 	json_u64(j, "idle_ns", gpu_device__idle(d));
 	json_u64(j, "late", b->late_cnt);
 	put_gaps(g, j, b);
@@ -124,6 +126,8 @@ void gpu_json(const void *a, struct json *j)
 		json_u64(j, "gpu_bound", res->gpu_bound);
 		json_u64(j, "host_bound", res->host_bound);
 		json_f64(j, "busy_share_median", res->iter_busy_median);
+		json_f64(j, "communicating_share_median", res->iter_comm_median);
+		json_f64(j, "alone_share_median", res->iter_alone_median);
 		json_close(j);
 	}
 	json_close(j);
@@ -156,6 +160,34 @@ static void print_devices(const struct gpu *g, const struct term *term)
 		human_share(r->cell[6], idle, span);
 	}
 	table__print(&tab, term);
+}
+
+/* How much of the communication has other work beside it. */
+static void print_communication(const struct gpu *g, const struct term *term)
+{
+	char name[GPU_DEVICES_MAX][32];
+	struct table tab;
+
+	if (!g->res.comm_ns)
+		return;
+	table__init(&tab, "communicates|beside other work|alone|of span|device");
+	for (unsigned i = 0; i < g->devices.cnt; i++) {
+		const struct gpu_device *d = g->devices.of[i];
+		uint64_t comm = d->busy.parts[GPU_COMMUNICATING].total;
+		uint64_t alone = gpu_busy__alone(&d->busy);
+		struct table_row *r;
+
+		snprintf(name[i], sizeof(name[i]), "GPU %u", d->number);
+		r = table__row(&tab, name[i]);
+		if (!r)
+			break;
+		human_time(r->cell[0], comm);
+		human_time(r->cell[1], comm > alone ? comm - alone : 0);
+		human_time(r->cell[2], alone);
+		human_share(r->cell[3], alone, gpu_device__span(d));
+	}
+	table__print(&tab, term);
+	putc('\n', term->f);
 }
 
 static void put_sum_row(struct table_row *r, const struct gpu *g, const struct gpu_sum *s)
@@ -259,6 +291,14 @@ static void print_words(const struct gpu *g, const struct term *term)
 			a, b, 100 * res->iter_busy_median);
 		print_line(term, text);
 	}
+	if (res->iter_comm_median > 0) {
+		snprintf(
+			text, sizeof(text),
+			"NCCL's kernels run for %.1f %% of the median iteration, for %.1f %% with nothing "
+			"beside them",
+			100 * res->iter_comm_median, 100 * res->iter_alone_median);
+		print_line(term, text);
+	}
 	if (!end || !end->gpu.on)
 		return;
 	human_count(a, end->gpu.launches_untimed);
@@ -283,6 +323,7 @@ void gpu_print(const void *a, const struct term *term)
 	term_bold(term, "On the GPU\n");
 	print_devices(g, term);
 	putc('\n', term->f);
+	print_communication(g, term);
 	print_others(g, term);
 	print_kernels(g, term);
 	print_words(g, term);

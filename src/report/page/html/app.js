@@ -112,6 +112,7 @@ const app = {
 			['graphs', 'CUDA graphs', sections.graphs(r, tl), 'Graphs'],
 			['streams', 'Streams', sections.streams(r, tl), ''],
 			['communication', 'Communication', sections.communication(r, tl), ''],
+			['compared', 'Processes beside each other', sections.compared(r), ''],
 			['memory', 'Memory', sections.memory(r, tl), 'Memory'],
 			['transfers', 'Transfers', sections.transfers(r, tl), 'Transfers'],
 			['functions', 'Functions', sections.functions(r, tl), 'Functions'],

@@ -139,7 +139,7 @@ const sections = {
 			figures([['executions', fmt.count(g.executions)], ['from call to start', g.queue ? fmt.ns(g.queue.p50_ns) : '', g.queue ? `99 % below ${fmt.ns(g.queue.p99_ns)}` : ''],
 				['iterations that wait for the GPU', its ? `${fmt.count(its.gpu_bound)} of ${fmt.count(its.gpu_bound + its.host_bound)}` : '', its ? `busy for ${fmt.share(its.busy_share_median)} of the median one` : '']]),
 			table.make([col.count('GPU', 'device', {show: String}), col.count('executions', 'executions'), col.ns('observed', 'span_ns'), col.ns('computes', 'compute_ns'), col.ns('copies', 'copy_ns'),
-				col.ns('both at once', 'overlap_ns'), col.ns('idle', 'idle_ns', {bar: x => x.idle_ns / (x.span_ns || 1)}), col.ns('longest pause', 'longest_gap_ns', {minor: true})], g.devices, {label: 'Devices'}),
+				col.ns('both at once', 'overlap_ns'), ...(g.devices.some(x => x.communicating_ns) ? [col.ns('communicates', 'communicating_ns'), col.ns('does only that', 'alone_ns')] : []), col.ns('idle', 'idle_ns', {bar: x => x.idle_ns / (x.span_ns || 1)}), col.ns('longest pause', 'longest_gap_ns', {minor: true})], g.devices, {label: 'Devices'}),
 			has(g.kernels) ? sub('Kernels by their time', table.make([col.kernel('kernel', 'name'), col.count('executions', 'count'), col.ns('total', 'total_ns', {bar: x => x.total_ns / all}), col.ns('mean', 'mean_ns'),
 				col.ns('longest', 'max_ns', {minor: true}), col.ns('queued', 'queue_ns', {minor: true})], g.kernels, {label: 'Kernels on the GPU', sort: 2, can: x => !!x.name, pick: x => sections.find(tl, x.name)})) : null,
 			has(others) ? sub('All else', table.make([col.text('what', 'what', {name: true}), col.count('executions', 'count'), col.ns('total', 'total_ns', {bar: x => x.total_ns / all}), col.ns('mean', 'mean_ns'), col.ns('longest', 'max_ns', {minor: true}),
@@ -280,6 +280,20 @@ const sections = {
 				col.count('events', 'events_recorded', {minor: true}), col.count('process', 'pid', {show: String, minor: true})], s.list, {label: 'Streams', sort: 1}),
 			has(s.edges) ? sub('Who waits for whom', table.make([col.text('stream', 'to'), col.text('waits for', 'from'), col.count('times', 'count')], s.edges, {label: 'Waits between streams', sort: 2, first: 6})) : null,
 		];
+	},
+
+	/* Ranks, and others that launch, beside each other. */
+	compared(r) {
+		const list = r.compared;
+		if (!has(list))
+			return null;
+		return [table.make([
+			...(list.some(x => x.rank !== undefined) ? [col.count('rank', 'rank', {show: String})] : []),
+			col.count('process', 'pid', {show: String}), col.text('name', 'comm', {name: true}), col.count('launches', 'launches'), col.count('iterations', 'iterations'),
+			col.ns('median', 'iteration_ns'), col.ns('of it in waits', 'iteration_sync_ns', {minor: true}), col.ns('idle, as the host knows', 'idle_ns', {minor: true}),
+			...(list.some(x => x.gpu_busy_ns !== undefined) ? [col.ns('GPU busy', 'gpu_busy_ns'), col.ns('communicates', 'gpu_communicating_ns'), col.ns('does only that', 'gpu_alone_ns')] : []),
+			col.bytes('memory of a GPU, most', 'device_peak_bytes'),
+		], list, {label: 'Processes beside each other'})];
 	},
 
 	communication(r, tl) {
