@@ -151,6 +151,16 @@ static void list(const struct rank_comm *c, uint64_t seq, bool in, char *buf, si
 					c->ranks[i].rank, c->ranks[i].ended ? " (ended)" : "");
 }
 
+static void add_who(const struct rank_comm *c, struct rank_wait *w, bool in)
+{
+	for (unsigned i = 0; i < c->rank_cnt && w->who_cnt < RANKS_WHO_MAX; i++) {
+		const struct rank *k = &c->ranks[i];
+
+		if ((k->seq >= w->seq) == in && !k->ended)
+			w->who[w->who_cnt++] = (struct rank_who){k->rank, k->pid};
+	}
+}
+
 /* The first collective that not all have begun, and when the first did; false: there is none. */
 static bool find_open(const struct rank_comm *c, struct rank_wait *w)
 {
@@ -194,6 +204,8 @@ void ranks__look(struct ranks *rs, uint64_t now, void (*fn)(void *ctx, const str
 		w.ns = now - w.since_ns;
 		list(c, w.seq, true, w.in, sizeof(w.in));
 		list(c, w.seq, false, w.missing, sizeof(w.missing));
+		add_who(c, &w, false);
+		add_who(c, &w, true);
 		fn(ctx, &w);
 	}
 }

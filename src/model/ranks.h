@@ -17,12 +17,20 @@ struct ranks {
 	struct rank_comm *by_hash;
 };
 
+/* A rank whose process lives. */
+struct rank_who {
+	uint32_t rank, pid;
+};
+#define RANKS_WHO_MAX 8
+
 /* A collective that some ranks have begun and others have not; over: all have now. */
 struct rank_wait {
 	uint64_t hash, seq;
 	const char *op;
 	uint64_t since_ns, ns;
-	char in[192], missing[192]; /* "0, 2 (ended)" */
+	char in[192], missing[192];	    /* "0, 2 (ended)" */
+	struct rank_who who[RANKS_WHO_MAX]; /* those that are missing first */
+	unsigned who_cnt;
 	bool over;
 };
 

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 #include "tracer.h"
 
-#include "model/ranks.h"
-
 #include "model/gpu.h"
 
 #include "attach/allow/caps.h"
@@ -362,44 +360,6 @@ void tracer__gpu_state(struct tracer *t, pid_t pid, const char *comm, const stru
 			     ? ""
 			     : "; of further processes it is not said");
 	t->o.fn(t->o.ctx, &ev);
-}
-
-static void tell_wait(void *ctx, const struct rank_wait *w)
-{
-	struct tracer *t = ctx;
-	struct trace_event ev = tracer_event("hang", "nccl", now_ns());
-	char why[640];
-
-	rank_wait_text(w, why, sizeof(why));
-	ev.tracer.why = why;
-	if (w->over)
-		info("%s", why);
-	else
-		warn("%s", why);
-	t->o.fn(t->o.ctx, &ev);
-}
-
-#define RANKS_LOOK_NS 1000000000ull
-
-/* One that has begun just now may have returned meanwhile, and its record have been counted. */
-static void look_at_calls(void *ctx, const struct seen_thread *seen)
-{
-	struct tracer *t = ctx;
-
-	for (const struct ct_frame *f = seen->frames; f < seen->frames + seen->depth; f++)
-		if (f->api == API_NCCL && !f->api_depth &&
-		    f->start_ns + RANKS_LOOK_NS < t->ranks_looked_ns)
-			model__in_flight(t->model, seen->pid, f->func_id, f->words, f->start_ns);
-}
-
-void tracer__look_at_ranks(struct tracer *t, uint64_t now)
-{
-	/* A collective that waits in its call has no record yet. */
-	if (model__wants_in_flight(t->model) && now - t->ranks_looked_ns >= RANKS_LOOK_NS) {
-		t->ranks_looked_ns = now;
-		sources__each_thread(&t->sources, look_at_calls, t);
-	}
-	model__look_at_ranks(t->model, now, tell_wait, t);
 }
 
 void tracer__fill_end(struct tracer *t, struct trace_end *end)

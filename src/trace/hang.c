@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* While it happens: a collective that a rank of this machine does not come to, and what each rank
+ * does meanwhile. */
+#include "tracer.h"
+
+#include "attach/find/target.h"
+#include "decode/fnset.h"
+#include "model/ranks.h"
+#include "util/clock.h"
+#include "util/log.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#define RANKS_LOOK_NS 1000000000ull
+
+/* The calls that a process is in; one that has begun a moment ago is none it hangs in. */
+struct calls_of {
+	const struct tracer *t;
+	uint32_t pid;
+	uint64_t now;
+	char text[256];
+	size_t len;
+};
+
+static void add_call(void *ctx, const struct seen_thread *seen)
+{
+	const struct api_fn *fn;
+	struct calls_of *c = ctx;
+	uint64_t ns;
+
+	if (seen->pid != c->pid || !seen->depth || seen->frames->start_ns >= c->now)
+		return;
+	fn = fnset__fn(c->t->fns, seen->frames->func_id);
+	ns = c->now - seen->frames->start_ns;
+	if (fn && ns >= RANKS_LOOK_NS && c->len + 1 < sizeof(c->text))
+		c->len += snprintf(c->text + c->len, sizeof(c->text) - c->len,
+				   "%sthread %u is in %s for %.1f s", c->len ? ", " : "", seen->tid,
+				   fn->name, ns / 1e9);
+}
+
+/* What the main thread does: where in the kernel it sleeps (proc(5), wchan: for whoever may trace
+ * the process), else its state. */
+static void add_state(struct calls_of *c)
+{
+	char path[40], asleep_in[64] = "";
+	const char *what = "sleeps";
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/%u/wchan", c->pid);
+	f = fopen(path, "re");
+	if (f) {
+		asleep_in[fread(asleep_in, 1, sizeof(asleep_in) - 1, f)] = 0;
+		fclose(f);
+	}
+	switch (target_state(c->pid)) {
+	case 0:
+		return;
+	case 'R':
+		what = "runs";
+		break;
+	case 'T':
+	case 't':
+		what = "is stopped";
+		break;
+	}
+	if (!strcmp(what, "sleeps") && *asleep_in && strcmp(asleep_in, "0"))
+		snprintf(c->text + c->len, sizeof(c->text) - c->len,
+			 "; the main thread sleeps in %s", asleep_in);
+	else
+		snprintf(c->text + c->len, sizeof(c->text) - c->len, "; the main thread %s", what);
+}
+
+static void tell(struct tracer *t, const char *why, bool is_warning)
+{
+	struct trace_event ev = tracer_event("hang", "nccl", now_ns());
+
+	ev.tracer.why = why;
+	if (is_warning)
+		warn("%s", why);
+	else
+		info("%s", why);
+	t->o.fn(t->o.ctx, &ev);
+}
+
+static void tell_wait(void *ctx, const struct rank_wait *w)
+{
+	struct tracer *t = ctx;
+	char why[640];
+
+	rank_wait_text(w, why, sizeof(why));
+	tell(t, why, !w->over);
+	for (unsigned i = 0; i < w->who_cnt; i++) {
+		struct calls_of c = {.t = t, .pid = w->who[i].pid, .now = now_ns()};
+
+		sources__each_thread(&t->sources, add_call, &c);
+		if (c.len >= sizeof(c.text))
+			c.len = sizeof(c.text) - 1;
+		if (!c.len)
+			c.len = snprintf(c.text, sizeof(c.text), "in no call");
+		add_state(&c);
+		snprintf(why, sizeof(why), "rank %u of 0x%" PRIx64 " (process %u): %s",
+			 w->who[i].rank, w->hash, c.pid, c.text);
+		tell(t, why, true);
+	}
+}
+
+/* One that has begun just now may have returned meanwhile, and its record have been counted. */
+static void look_at_calls(void *ctx, const struct seen_thread *seen)
+{
+	struct tracer *t = ctx;
+
+	for (const struct ct_frame *f = seen->frames; f < seen->frames + seen->depth; f++)
+		if (f->api == API_NCCL && !f->api_depth &&
+		    f->start_ns + RANKS_LOOK_NS < t->ranks_looked_ns)
+			model__in_flight(t->model, seen->pid, f->func_id, f->words, f->start_ns);
+}
+
+void tracer__look_at_ranks(struct tracer *t, uint64_t now)
+{
+	/* A collective that waits in its call has no record yet. */
+	if (model__wants_in_flight(t->model) && now - t->ranks_looked_ns >= RANKS_LOOK_NS) {
+		t->ranks_looked_ns = now;
+		sources__each_thread(&t->sources, look_at_calls, t);
+	}
+	model__look_at_ranks(t->model, now, tell_wait, t);
+}
