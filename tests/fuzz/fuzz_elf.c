@@ -1,25 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* The file that claims to be libcuda: another user's container may hold it. */
-#include "fuzz.h"
-
-#include <sys/mman.h>
-#include <unistd.h>
-
-#include "attach/find/elf.h"
+/* The file that claims to be libcuda. */
+#include "elf_input.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	static int fd = -1;
-	struct elf_lib *lib;
-	char err[256];
+	struct elf_lib *lib = library_of(data, size, "libcuda.so.1", API_CUDA);
 
-	if (fd < 0)
-		fd = memfd_create("libcuda.so.1", MFD_CLOEXEC);
-	if (fd < 0 || ftruncate(fd, 0) || pwrite(fd, data, size, 0) != (ssize_t)size)
-		abort();
-	lib = elf_lib__read(fd, api_at(API_CUDA), err, sizeof(err));
-	if (!lib && !err[0])
-		abort(); /* a refusal says why */
 	for (unsigned i = 0; lib && i < lib->sym_cnt; i++) {
 		if (lib->syms[i].off >= size || strncmp(lib->syms[i].name, "cu", 2))
 			abort();

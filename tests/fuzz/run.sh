@@ -24,6 +24,15 @@ make_seeds()
 	printf 'int cuInit(int f){return f;}\nint cuMemAlloc_v2(int f){return f+1;}\n' |
 		gcc -shared -nostdlib -Wl,-soname,libcuda.so.1,-z,noseparate-code,--build-id -s -x c - \
 			-o "$dir/seeds/elf/small.so" || return 1
+	# Three that load what lies together, and a version.
+	mkdir -p "$dir/seeds/nccl"
+	gcc -O2 -shared -nostdlib -Wl,-soname,libnccl.so.2,-z,noseparate-code -s -x c - -o "$dir/seeds/nccl/small.so" <<-'C' || return 1
+		struct comm { char state[1024]; unsigned long hash; int rank, ranks, device; };
+		int ncclCommUserRank(struct comm *c, int *x) { *x = c->rank; return 0; }
+		int ncclCommCount(struct comm *c, int *x) { *x = c->ranks; return 0; }
+		int ncclCommCuDevice(struct comm *c, int *x) { *x = c->device; return 0; }
+		int ncclGetVersion(int *x) { *x = 22809; return 0; }
+	C
 	mkdir -p "$dir/seeds/torch"
 	g++ -std=c++17 -O2 -fPIC -shared -DTORCH_CPU -Wl,-soname,libtorch_cpu.so,-z,noseparate-code -s -o "$dir/seeds/torch/small.so" \
 		tests/torch/torch.cc || return 1
@@ -116,8 +125,8 @@ make_dicts()
 		3c1c8f5e_6b0c_4c6d_9a5e_0123456789ab 3c1c8f5e-6b0c-4c6d-9a5e-0123456789ab "$(printf %064d 7)" init.scope /.. // | words labels
 	printf '%s\n' 'NVRM: ' 'Xid (' 'PCI:' '0000:3b:00' '): ' ', ' ';' '6,1,2,-' 4294967295 18446744073709551615 $'\t' | words kmsg
 	printf '%s\n' '1000 ' '0 ' 'ffffffffffffffff ' '10000000000000000 ' 0x1000 ' 1 f' _Z1fDTsr1aC ' -1 ' | words perf_map
-	for name in elf symbols torch; do
-		printf '%s\n' .dynsym .dynstr .symtab .gnu_debugdata libcuda.so.1 cuInit GNU >"$dir/$name.words"
+	for name in elf symbols torch nccl; do
+		printf '%s\n' .dynsym .dynstr .symtab .gnu_debugdata libcuda.so.1 cuInit libnccl.so.2 ncclCommCount ncclGetVersion GNU >"$dir/$name.words"
 		{ sed 's/.*/"&"/' "$dir/$name.words"; printf '"%s"\n' '\x7fELF\x02\x01\x01' '\x3e\x00' '\xb7\x00' '\x40\x00' '\x38\x00' '\x18\x00\x00\x00\x00\x00\x00\x00' '\xff\xff\xff\xff\xff\xff\xff\xff' '\xff\xff\xff\x7f'; } >"$dir/$name.dict"
 		rm "$dir/$name.words"
 	done
@@ -204,7 +213,7 @@ fi
 for name; do
 	case $name in
 	names) names || bad=1; continue ;;
-	elf | symbols | torch) len=65536 ;;
+	elf | symbols | torch | nccl) len=65536 ;;
 	jsonl) [ -n "${FUZZ_RUNS-}" ] && len=4096 || len=16384 ;;
 	reader) len=32 ;;
 	python) len=2048 ;;
