@@ -199,6 +199,13 @@ def test_gpu_time(ranks, tmp_path):
     assert "communicates beside other work alone" in text
 
 
+def test_gpu_time_of_a_call_in_a_call(ranks, tmp_path):
+    """ncclBcast calls ncclBroadcast, which launches: the time is the outer one's, which is what is counted."""
+    said = report(traced(tmp_path, ranks, 2, 1, "split", before=("--gpu-time",)))["communication"]
+    ops = {o["op"]: o for c in said["communicators"] for o in c["operations"]}
+    assert ops["broadcast"]["gpu_count"] == ops["broadcast"]["count"] and ops["broadcast"]["gpu_ns"] > 0
+
+
 def test_compared(ranks, tmp_path):
     """Each rank beside the others: its launches, and how long its iterations are; one process is beside nobody."""
     path = traced(tmp_path, ranks, 3, 5)

@@ -136,6 +136,13 @@ MOVES(ncclAlltoAll, SEND_RECV, 0)
 MOVES(ncclBroadcast, BROADCAST, root, int root)
 MOVES(ncclGather, SEND_RECV, root, int root)
 MOVES(ncclScatter, SEND_RECV, root, int root)
+/* As the real one is. */
+int ncclBcast(void *buff, size_t count, int type, int root, struct comm *comm, void *stream)
+{
+	COUNT(ncclBcast);
+	return ncclBroadcast(buff, buff, count, type, root, comm, stream);
+}
+ALSO(ncclBcast);
 GOES(ncclSend)
 GOES(ncclRecv)
 

@@ -66,7 +66,7 @@ static void two_by_two(handle comm, dptr p, handle stream, unsigned rank)
 
 	must("ncclCommSplit", N(ncclCommSplit)(comm, (int)rank / 2, (int)rank % 2, &pair, NULL), 0);
 	for (int i = 0; i < 2; i++)
-		must("ncclBroadcast", N(ncclBroadcast)(p, p, (size_t)16, 7, 0, pair, stream), 0);
+		must("ncclBcast", N(ncclBcast)(p, (size_t)16, 7, 0, pair, stream), 0);
 }
 
 static int be_rank(unsigned rank, unsigned rounds)

@@ -172,13 +172,14 @@ static void await_gpu(struct communication *x, const struct trace_event *ev, str
 	struct coll_call *call = call_at(x, ev->id), *group;
 
 	if (!ev->coll.group) {
-		*call = (struct coll_call){ev->id, c, op, ev->coll.bytes, false};
+		*call = (struct coll_call){
+			.id = ev->id, .comm = c, .op = op, .bytes = ev->coll.bytes};
 		return;
 	}
 	/* The end of the group takes it over. */
 	group = call_at(x, ev->coll.group);
 	if (group->id != ev->coll.group)
-		*group = (struct coll_call){ev->coll.group, c, op, 0, false};
+		*group = (struct coll_call){.id = ev->coll.group, .comm = c, .op = op};
 	if (group->comm != c || group->op != op)
 		group->comm = NULL;
 	group->bytes += ev->coll.bytes;
@@ -230,8 +231,8 @@ static void on_group_end(struct communication *x, const struct trace_event *ev)
 
 	if (!ev->coll.grouped || group->id != ev->coll.group)
 		return;
-	*call_at(x, ev->id) =
-		(struct coll_call){ev->id, group->comm, group->op, group->bytes, false};
+	*call_at(x, ev->id) = (struct coll_call){
+		.id = ev->id, .comm = group->comm, .op = group->op, .bytes = group->bytes};
 }
 
 /* A launch in a call of NCCL. Its parent is not there yet: it returns later. */
@@ -246,14 +247,18 @@ static void on_gpu(struct communication *x, const struct trace_event *ev)
 	const struct coll_join *launch;
 	struct coll_call *call;
 	struct coll_op *o;
+	uint64_t outer;
 
 	if (!ev->gpu.call_id || !x->launches)
 		return;
 	launch = &x->launches[ev->gpu.call_id & (JOINS - 1)];
 	if (launch->id != ev->gpu.call_id)
 		return;
+	outer = launch->parent;
 	call = call_at(x, launch->parent);
-	if (call->id != launch->parent)
+	if (call->id == launch->parent && call->outer)
+		call = call_at(x, outer = call->outer);
+	if (call->id != outer)
 		return;
 	x->gpu_cnt++;
 	x->gpu_ns += event_duration_ns(ev);
@@ -290,8 +295,13 @@ static void communication_event(void *a, const struct trace_event *ev)
 		on_launch(x, ev);
 		return;
 	}
-	if (ev->type != TYPE_COLLECTIVE || !call_is_outer(ev) || !has_room(x))
+	if (ev->type != TYPE_COLLECTIVE || !has_room(x))
 		return;
+	/* ncclBroadcast() in ncclBcast() launches, and the outer one is what is counted. */
+	if (!call_is_outer(ev)) {
+		*call_at(x, ev->id) = (struct coll_call){.id = ev->id, .outer = ev->parent_id};
+		return;
+	}
 	if (call_does(ev, DOES_COLLECTIVE | DOES_PEER)) {
 		on_call(x, ev);
 	} else if (ev->fn->op == OP_GROUP_END) {

@@ -77,6 +77,7 @@ struct coll_call {
 	struct coll_comm *comm; /* NULL: of several kinds */
 	uint32_t op;		/* index */
 	uint64_t bytes;
+	uint64_t outer; /* id of the call of NCCL that this one was made in; 0: none */
 	bool timed;
 };
 

@@ -287,12 +287,12 @@ const sections = {
 		const list = r.compared;
 		if (!has(list))
 			return null;
-		return [table.make([
+		return [el('p', {class: 'muted'}, 'Iterations are those of each process alone, with the median one and what it waits. Idle is what the host knows of; memory is the most of one GPU.'), table.make([
 			...(list.some(x => x.rank !== undefined) ? [col.count('rank', 'rank', {show: String})] : []),
 			col.count('process', 'pid', {show: String}), col.text('name', 'comm', {name: true}), col.count('launches', 'launches'), col.count('iterations', 'iterations'),
-			col.ns('median', 'iteration_ns'), col.ns('of it in waits', 'iteration_sync_ns', {minor: true}), col.ns('idle, as the host knows', 'idle_ns', {minor: true}),
+			col.ns('median', 'iteration_ns'), col.ns('waits', 'iteration_sync_ns', {minor: true}), col.ns('idle', 'idle_ns', {minor: true}),
 			...(list.some(x => x.gpu_busy_ns !== undefined) ? [col.ns('GPU busy', 'gpu_busy_ns'), col.ns('communicates', 'gpu_communicating_ns'), col.ns('does only that', 'gpu_alone_ns')] : []),
-			col.bytes('memory of a GPU, most', 'device_peak_bytes'),
+			col.bytes('memory', 'device_peak_bytes'),
 		], list, {label: 'Processes beside each other'})];
 	},
 
