@@ -334,6 +334,14 @@ static int start_reader(bool sandbox)
 	return ret;
 }
 
+/* What of these only the kernel's probes see. */
+static const char *layers(const struct session_opts *o)
+{
+	return !o->torch	? "--python is"
+	       : !o->python.cnt ? "--torch is"
+				: "--python and --torch (--all-layers) are";
+}
+
 /* Where calls are seen: by the kernel, if it lets us; else in the process, if we start it. */
 static int choose_probe(struct session *s)
 {
@@ -349,6 +357,9 @@ static int choose_probe(struct session *s)
 		s->probe = missing ? PROBE_INJECT : PROBE_UPROBE;
 		if (missing)
 			info("tracing in the process (--probe=inject): uprobes need root");
+		else if (o->argv && (o->python.cnt || o->torch) && caps__missing_privilege())
+			info("%s seen by root alone; without, a command is traced from inside",
+			     layers(o));
 	}
 	if (o->gpu_time && !o->argv && !o->collect) {
 		err("--gpu-time needs a library in the program from its start: cudatrace --gpu-time -- "
@@ -372,8 +383,8 @@ static int choose_probe(struct session *s)
 	if (o->argv && !o->kernel && caps__can_trace())
 		s->probe = PROBE_BOTH;
 	if ((o->python.cnt || o->torch) && s->probe == PROBE_INJECT) {
-		err("%s is not seen from within a process%s: use --probe=uprobe, as root",
-		    o->python.cnt ? "--python" : "--torch", o->kernel ? " with --kernel" : "");
+		err("%s not seen from within a process%s: use --probe=uprobe, as root", layers(o),
+		    o->kernel ? " with --kernel" : "");
 		return EXIT_USAGE;
 	}
 	return 0;

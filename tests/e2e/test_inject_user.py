@@ -211,3 +211,11 @@ def test_alone(place):
     until(lambda: os.path.exists(path) and Ran(["tail", "-1", path]).out.find('"type":"end"') > 0)
     t = Trace(path)
     assert t.accounts() and t.sym["cuLaunchKernel"] > 50 and os.stat(path).st_uid == UID
+
+
+@pytest.mark.parametrize("option,what", [("--all-layers", "--python and --torch (--all-layers) are"), ("--python", "--python is"), ("--torch", "--torch is")])
+def test_seen_by_root_alone(place, option, what):
+    ran = user(place, "-q", option, "--", "true")
+    assert ran.status == 1 and PRIVILEGE in ran.err, ran
+    ran = user(place, option, "--", "true")
+    assert f"cudatrace: {what} seen by root alone; without, a command is traced from inside\n" in ran.err and PRIVILEGE in ran.err, ran
