@@ -244,7 +244,7 @@ static void test_random(void **state)
  * differ. */
 static void test_cost(void **state)
 {
-	const unsigned cnt = 1000000, live = 1000;
+	const unsigned cnt = 100000, live = 1000;
 	struct trace_event a = begin("cuMemAlloc_v2"), b = begin("cuMemFree_v2");
 	uint64_t from;
 	double ns;

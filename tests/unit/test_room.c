@@ -248,7 +248,7 @@ static void test_enough(void **state)
 /* Small ones, so that each table is the one that finds none. */
 static void test_small(void **state)
 {
-	for (uint64_t size = 256 * KIB; size <= 8 * MIB; size += size / 4) {
+	for (uint64_t size = 256 * KIB; size <= 8 * MIB; size += size / 2) {
 		uint64_t most;
 		char *text = report_of(size, &most);
 

@@ -450,7 +450,7 @@ static void test_random(void **state)
 	const struct api_fn *fns = api_fns(&cnt);
 
 	for (unsigned i = 0; i < cnt; i++)
-		for (int k = 0; k < 20; k++)
+		for (int k = 0; k < 5; k++)
 			visit_random(&fns[i]);
 }
 
