@@ -4,41 +4,7 @@
  * hand, and one that is much the same and that it must not fire for. Calls of the factory: a launch
  * is 1000 ns after the call before and takes 4000.
  */
-#include "memory_check.h"
-#include "report/advice/findings_priv.h"
-
-static const struct finding *found(const char *id)
-{
-	const struct findings *x = r->an[AN_FINDINGS];
-
-	for (unsigned i = 0; i < x->list_cnt; i++)
-		if (!strcmp(x->list[i].rule->id, id))
-			return &x->list[i];
-	return NULL;
-}
-
-static void loses(const char *id, uint64_t ns)
-{
-	const struct finding *x;
-
-	finish();
-	x = found(id);
-	assert_non_null(x);
-	assert_int_equal(x->lost_ns, ns);
-}
-
-static void says(const char *id, const char *part)
-{
-	assert_non_null(found(id));
-	if (!strstr(found(id)->text, part))
-		fail_msg("no \"%s\" in \"%s\"", part, found(id)->text);
-}
-
-static void finds_no(const char *id)
-{
-	finish();
-	assert_null(found(id));
-}
+#include "findings_check.h"
 
 static void wait_for(uint64_t ns)
 {
@@ -193,103 +159,7 @@ static void test_comm_beside(void **state)
 	finds_no("communication-alone");
 }
 
-/* A collective of a rank, which is a process, on a communicator of two. */
-static void collective(uint32_t rank, uint64_t seq, uint64_t start_ns, uint64_t bytes)
-{
-	struct trace_event ev = factory_call(&f, "ncclAllReduce", 0, 1000);
-
-	ev.pid = 100 + rank;
-	ev.start_ns = FACTORY_BASE_NS + start_ns;
-	ev.end_ns = ev.start_ns + 1000;
-	ev.has = HAS_COMM | HAS_BYTES;
-	ev.coll = (struct collective_info){
-		.hash = 0xabc, .rank = rank, .nranks = 2, .seq = seq, .bytes = bytes};
-	send(&ev);
-}
-
-static void test_late_rank(void **state)
-{
-	for (int i = 0; i < 4; i++) {
-		collective(0, i + 1, i * 10000000ull, 1 << 20);
-		collective(1, i + 1, i * 10000000ull + 4000000, 1 << 20);
-	}
-	loses("late-rank", 16000000);
-	says("late-rank",
-	     "Rank 1 was the last to begin 4 of 4 collectives, by 16.0 ms in all and 4.00 ms");
-	assert_null(found("hanging-collective"));
-	assert_null(found("small-collectives"));
-}
-
-/* Less than a millisecond is what any two differ by; what is not the same is not joined. */
-static void test_no_late_rank(void **state)
-{
-	for (int i = 0; i < 100; i++) {
-		collective(0, i + 1, i * 10000000ull, 1 << 20);
-		collective(1, i + 1, i * 10000000ull + (i % 2 ? 900000 : 5000000),
-			   i % 2 ? 1 << 20 : 1);
-	}
-	finds_no("late-rank");
-}
-
-static void test_hanging(void **state)
-{
-	collective(0, 1, 0, 1 << 20);
-	collective(1, 1, 10, 1 << 20);
-	collective(0, 2, 1000000, 1 << 20);
-	collective(0, 3, 1500001000000 / 1000, 1 << 20);
-	loses("hanging-collective", 1500002000 - 1000000);
-	says("hanging-collective",
-	     "1 rank has been in collective 2 of a communicator for 1.50 s, and rank 1");
-}
-
-/* One that is only a little behind will come. */
-static void test_not_hanging(void **state)
-{
-	collective(0, 1, 0, 1 << 20);
-	collective(1, 1, 10, 1 << 20);
-	collective(0, 2, 1000000, 1 << 20);
-	finds_no("hanging-collective");
-}
-
-/* A line that --min-duration left out: its rank has gone on. */
-static void test_gap_is_no_hang(void **state)
-{
-	for (int i = 0; i < 4; i++) {
-		collective(0, i + 1, i * 1000000000ull, 1 << 20);
-		if (i != 1)
-			collective(1, i + 1, i * 1000000000ull, 1 << 20);
-	}
-	finds_no("hanging-collective");
-}
-
-/* Rank 1 began it, and the call was lost. */
-static void test_lost_is_no_hang(void **state)
-{
-	struct trace_event lost = {
-		.kind = EVENT_TRACER, .op = "lost", .start_ns = FACTORY_BASE_NS + 900000};
-
-	collective(0, 1, 0, 1 << 20);
-	collective(1, 1, 10, 1 << 20);
-	collective(0, 2, 1000000, 1 << 20);
-	collective(0, 3, 1500001000, 1 << 20);
-	send(&lost);
-	finds_no("hanging-collective");
-}
-
-static void test_small_collectives(void **state)
-{
-	for (int i = 0; i < 100; i++)
-		collective(0, i + 1, i * 2000, 65535);
-	loses("small-collectives", 100 * 1000);
-}
-
-static void test_no_small_collectives(void **state)
-{
-	for (int i = 0; i < 100; i++)
-		collective(0, i + 1, i * 2000, i < 99 ? 65535 : 65536);
-	finds_no("small-collectives");
-}
-
+/* From each of 29 waits to the next launch: 1000 ns. */
 static void test_small_syncs(void **state)
 {
 	for (int i = 0; i < 30; i++) {
@@ -663,14 +533,6 @@ int main(void)
 		TEST(test_comm_beside),
 		TEST(test_gpu_bound),
 		TEST(test_host_bound),
-		TEST(test_late_rank),
-		TEST(test_no_late_rank),
-		TEST(test_hanging),
-		TEST(test_not_hanging),
-		TEST(test_gap_is_no_hang),
-		TEST(test_lost_is_no_hang),
-		TEST(test_small_collectives),
-		TEST(test_no_small_collectives),
 		TEST(test_small_syncs),
 		TEST(test_no_small_syncs),
 		TEST(test_no_small_syncs_large_copies),

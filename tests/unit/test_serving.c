@@ -3,8 +3,7 @@
  * Serving: steps made by hand. A step's products are launched 1000 ns after the call before and
  * take 4000 ns each; its wait comes 500 ns later.
  */
-#include "memory_check.h"
-#include "report/advice/findings_priv.h"
+#include "findings_check.h"
 #include "report/serving/serving_priv.h"
 
 #include <stdlib.h>
@@ -369,16 +368,6 @@ static void test_hostile(void **state)
 	assert_true(s->step_rows.used <= 2 * SERVING_STEPS_MAX);
 	assert_true(s->lost_steps > 0);
 	check_json("'serving':");
-}
-
-static const struct finding *found(const char *id)
-{
-	const struct findings *x = r->an[AN_FINDINGS];
-
-	for (unsigned i = 0; i < x->list_cnt; i++)
-		if (!strcmp(x->list[i].rule->id, id))
-			return &x->list[i];
-	return NULL;
 }
 
 /* What is lost; -1: there is no such finding. */
