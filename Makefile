@@ -174,7 +174,7 @@ run   = O='$(abspath $(O))' tests/run.sh
 san-unit:
 	$(again) O=$(O)/san SKEL_DIR=$(O) SAN=address,undefined $(UNIT:$(O)/%=$(O)/san/%) $(O)/san/cudatrace
 # What suites build is built before: they run side by side.
-check-build: all static $(UNIT) fake-all
+check-build: all static fake-all
 	$(if $(UNIT),+$(Q)$(MAKE) san-unit)
 
 demo: ## trace a sample program: on the real driver if there is one, else on a stand-in
@@ -188,11 +188,11 @@ check: ## run the tests; installs what they need, ends with "N passed, N failed,
 	$(Q)$(run) --again
 check-all: ## what takes long and check leaves out: other kernels, fuzzing, every mechanism
 	$(Q)tools/install-deps.sh tests
-	$(again) tools-check-all check-build || { echo 'not ok build'; echo '0 passed, 1 failed, 0 skipped'; exit 1; }
+	$(again) tools-check-all check-build $(UNIT) || { echo 'not ok build'; echo '0 passed, 1 failed, 0 skipped'; exit 1; }
 	$(Q)$(run) --long --again
 
-check-unit: check-build ## only the unit tests, plain and under ASan and UBSan
-	$(Q)$(run) unit
+check-unit: check-build $(UNIT) ## only the unit tests, under ASan and UBSan and plain
+	$(Q)$(run) unit && $(run) --long unit
 check-fake: check-build ## only the tests that trace the stand-in driver (root)
 	$(Q)$(run) -k 'not layers.sh and not format.sh and not unit.sh and not schema and not runner'
 

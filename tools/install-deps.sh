@@ -106,8 +106,8 @@ case $set in check | check-all | bench)
 	need_cmd python3 python3 'tests check traces with it'
 	find_pytest >/dev/null || missing+=('python3-pytest:runs the tests')
 	need_cmd pgrep procps 'tests look for processes'
-	need_cmd valgrind valgrind 'runs the tracer under memcheck'
 esac
+[ "$set" != check-all ] || need_cmd valgrind valgrind 'runs the tracer under memcheck'
 if [ "$set" = bench ]; then
 	need_cmd bpftrace bpftrace 'what the cost of a traced call is compared with'
 fi
@@ -127,19 +127,19 @@ if [ "$set" = check ] || [ "$set" = check-all ]; then
 		wanted+=('python3-jsonschema:holds traces against their schema')
 	have mandoc || wanted+=('mandoc:checks the man page')
 	have tmux || wanted+=('tmux:is the terminal that cudatrace top is tested on')
-	have qemu-system-x86_64 || wanted+=('qemu-system-x86:boots other kernels')
-	have busybox || wanted+=('busybox-static:what runs on those kernels')
-	have cpio || wanted+=('cpio:puts their file systems together')
 	compgen -G '/usr/lib/llvm-*/lib/clang/*/lib/linux/libclang_rt.fuzzer-*.a' >/dev/null ||
 		wanted+=("libclang-rt-$(clang -dumpversion 2>/dev/null | cut -d. -f1)-dev:the runtime of libFuzzer")
 	[ -d /usr/lib/python3/dist-packages/opentelemetry/proto ] ||
 		wanted+=('python3-opentelemetry-proto:parses what a collector gets')
-	have pahole || wanted+=('pahole:type information for the stand-in kernel modules')
 fi
 if [ "$set" = check-all ]; then
 	have dpkg-buildpackage || wanted+=('dpkg-dev:makes a package')
 	have dh || wanted+=('debhelper:what it is made with')
 	have lintian || wanted+=('lintian:checks it')
+	have qemu-system-x86_64 || wanted+=('qemu-system-x86:boots other kernels')
+	have busybox || wanted+=('busybox-static:what runs on those kernels')
+	have cpio || wanted+=('cpio:puts their file systems together')
+	have pahole || wanted+=('pahole:type information for the stand-in kernel modules')
 fi
 if [ "$set" = check-all ] && [ "$(uname -m)" = x86_64 ]; then
 	have aarch64-linux-gnu-gcc || wanted+=('gcc-aarch64-linux-gnu:compiles for arm64')

@@ -1,12 +1,11 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-# No errors and no leaks: the program under valgrind, traces too; and built with ASan and UBSan, what valgrind is too
-# slow for.
+# No errors and no leaks: the program built with ASan and UBSan, traces too; in make check-all under valgrind.
 #
 # Not counted as errors: what valgrind says of bpf()'s arguments. It wants bytes of the attribute initialised that
 # the kernel does not look at, and knows not all commands.
 # timeout: 900
-# takes: 120
+# takes: 60
 # longer
 set -u
 . tests/lib.sh
@@ -85,30 +84,23 @@ by_daemon()
 by_valgrind()
 {
 	command -v valgrind >/dev/null || { skip valgrind 'not installed'; return; }
-	if [ "$LONG" = 1 ]; then
-		checked list 0 list
-		checked 'list --json' 0 list --json --libcuda "$FAKE/libcuda.so.1"
-		checked --help 0 --help
-		checked --man 0 --man
-		checked 'a wrong option' 2 --jsnl x
-		checked 'a wrong -e' 2 -e memry -- true
-		checked 'no libcuda' 1 list --libcuda tests/lib.sh
-		needs_tracing 'valgrind: traces'
-		under_load
-		by_daemon
-		checked 'a trace that cannot be written' 1 -q -e launch --jsonl /dev/full -- true
-		checked 'a command that cannot be run' 1 -q -e launch --jsonl "$TMP/b.jsonl" -- tests/lib.sh
-		return
-	fi
-	# The others are for the sanitizers, and for check-all.
+	checked list 0 list
 	checked 'list -e' 0 list -e 'memory,!cuMemGet*'
-	(
-		needs_tracing 'valgrind: traces'
-		checked 'check' 0 check --json
-		checked 'a trace' 0 --json -e "$DEFAULT" --jsonl "$TMP/a.jsonl" --chrome "$TMP/a.json" -- "${SAMPLE[@]}"
-		# Not accounts(): the cost of a probe, measured under valgrind, is no number to count with.
-		check 'valgrind: a trace: it is one' holds "$TMP/a.jsonl" 'end["calls"] == len(calls) > 100 and end["reason"] == "command exited"'
-	)
+	checked 'list --json' 0 list --json --libcuda "$FAKE/libcuda.so.1"
+	checked --help 0 --help
+	checked --man 0 --man
+	checked 'a wrong option' 2 --jsnl x
+	checked 'a wrong -e' 2 -e memry -- true
+	checked 'no libcuda' 1 list --libcuda tests/lib.sh
+	needs_tracing 'valgrind: traces'
+	checked 'check' 0 check --json
+	checked 'a trace' 0 --json -e "$DEFAULT" --jsonl "$TMP/a.jsonl" --chrome "$TMP/a.json" -- "${SAMPLE[@]}"
+	# Not accounts(): the cost of a probe, measured under valgrind, is no number to count with.
+	check 'valgrind: a trace: it is one' holds "$TMP/a.jsonl" 'end["calls"] == len(calls) > 100 and end["reason"] == "command exited"'
+	under_load
+	by_daemon
+	checked 'a trace that cannot be written' 1 -q -e launch --jsonl /dev/full -- true
+	checked 'a command that cannot be run' 1 -q -e launch --jsonl "$TMP/b.jsonl" -- tests/lib.sh
 }
 
 # sane NAME STATUS COMMAND...: by the sanitizers; $san is the program
@@ -180,5 +172,4 @@ by_sanitizers()
 	)
 }
 
-by_valgrind
-[ "$LONG" = 1 ] || by_sanitizers
+if [ "$LONG" = 1 ]; then by_valgrind; else by_sanitizers; fi
