@@ -19,7 +19,7 @@ def pytest_addoption(parser):
     group.addoption("--long", action="store_true", help="what takes long and make check leaves out: make check-all")
     group.addoption("--again", action="store_true", help="suites that fail, four at most, are run once more, by themselves")
     group.addoption("--list", action="store_true", help="only say which suites there are")
-    group.addoption("--jobs", type=int, default=0, help="suites at a time (twice the processors and one)")
+    group.addoption("--jobs", type=int, default=0, help="suites at a time (twice the processors and two)")
 
 
 @pytest.hookimpl(trylast=True)

@@ -7,7 +7,7 @@
 #                                     ("unit"), modules of tests/e2e without test_ ("outputs"), or a glob of them
 #                                     ("daemon-*"); -l only lists them
 #   --long                            what make check leaves out because it takes long
-#   --jobs N                          so many at a time (CHECK_JOBS; twice the processors and one)
+#   --jobs N                          so many at a time (CHECK_JOBS; twice the processors and two)
 #   --again                           suites that fail, four at most, are run once more, one at a time: that counts, and what
 #                                     failed before is said at the end (make check and check-all)
 #

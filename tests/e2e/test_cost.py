@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-# takes: 90
+# takes: 40
 """What a trace says that it cost the program, against what it did: CPU time of the program's threads with probes and
 without, in turns, in one process (tests/cost.c)."""
 import os
@@ -59,8 +59,9 @@ def near(share, *args):
     raise AssertionError(f"says so many times what it cost: {tries}")
 
 
-# To take a perf event off takes 0.1 s.
-@pytest.mark.parametrize("mech,kind", [(m, k) for m in MECHANISMS for k in KINDS if m != "perf" or k in ("recorded", "single-stepped")])
+# All kinds by the best mechanism; by the others one, the rest in check-all. To take a perf event off takes 0.1 s.
+@pytest.mark.parametrize("mech,kind", [pytest.param(m, k, marks=pytest.mark.long) if m != MECHANISMS[0] and k != "recorded" else (m, k)
+                                       for m in MECHANISMS for k in KINDS if m != "perf" or k in ("recorded", "single-stepped")])
 def test_cost(built, tmp_path, mech, kind):
     needs_mechanism(mech)
     options, args = KINDS[kind]

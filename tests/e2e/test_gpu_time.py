@@ -35,7 +35,7 @@ def options(probe, fake=FAKE, **env):
 class Traced:
     """A command that was traced: t its trace, gpu the executions, made what the stand-in delivered."""
 
-    def __init__(self, tmp_path, *args, probe="inject", command=(SAMPLE, "--quiet"), fake=FAKE, **env):
+    def __init__(self, tmp_path, *args, probe="inject", command=(SAMPLE, "--quiet", "--tokens", "8"), fake=FAKE, **env):
         path, counts = tmp_path / "t.jsonl", tmp_path / "counts"
         counts.unlink(missing_ok=True)
         how = options(probe, fake, FAKE_CUPTI_COUNTS=str(counts), **env)
@@ -73,7 +73,7 @@ class Traced:
 def test_each_execution_has_its_call(tmp_path, probe, fake):
     r = Traced(tmp_path, "--all" if probe == "alone" else "-e", *(() if probe == "alone" else ("all,!cu[FP]*[LI]*[de]",)), probe=probe, fake=fake)
     assert r.whole()
-    assert r.made["kernel"] > 1000 and r.made["graph"] and r.made["copy"] and r.made["memset"]
+    assert r.made["kernel"] > 400 and r.made["graph"] and r.made["copy"] and r.made["memset"]
     assert r.t.head["gpu_time"] == "graphs"
     launches = [e for e in r.t.calls if e["symbol"].startswith(("cuLaunchKernel", "cuGraphLaunch")) and not e.get("capturing") and not e["result"]]
     assert r.end("launches_timed") == len(launches) == len({e["call_id"] for e in r.gpu if e["op"] in ("kernel", "graph")})
@@ -112,7 +112,7 @@ def test_refusals(tmp_path, word, reason):
     (said,) = [e for e in r.t.ev if e.get("op") == "gpu-time"]
     assert said["name"] == "off" and reason in said["why"] and said["why"] in r.ran.err
     assert len(r.ran.err.splitlines()) == 1
-    assert r.end("launches_untimed") > 1000 and r.end("records") == 0
+    assert r.end("launches_untimed") > 400 and r.end("records") == 0
 
 
 def test_no_cupti(tmp_path):

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # timeout: 1200
 # takes: 30
-# cpus: 2
 """SIGKILL of the tracer or of the program at any moment of a trace by --probe=inject: the program's own results stay right,
 and what it had committed is in the trace."""
 import collections

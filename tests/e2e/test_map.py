@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-# takes: 20
+# takes: 60
 """The report's map: each layer of a model that nobody prepared, with what was done in it. tests/map/make_trace.py makes a trace whose
 numbers are known; then the same program runs, with a stand-in, and is traced."""
 import collections
@@ -176,7 +176,7 @@ def test_text(made):
     assert cudatrace("report", "--map=what", path).status == 2
 
 
-@pytest.mark.parametrize("by", ["wall", "host", "gpu", "launches", "calls"])
+@pytest.mark.parametrize("by", ["wall", "launches", *(pytest.param(b, marks=pytest.mark.long) for b in ("host", "gpu", "calls"))])
 def test_folded(made, by):
     """Weights add up to the root's."""
     path, _ = made()
@@ -261,7 +261,7 @@ def test_deep(tmp_path):
     assert cudatrace("report", "-q", "--map", path).status == 0
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", [0, 1, *(pytest.param(s, marks=pytest.mark.long) for s in range(2, 12))])
 def test_hostile(tmp_path, seed):
     """Whatever lines say: ranges and calls in themselves and in each other, times and ids without sense. It adds up, for what has room."""
     rng = random.Random(seed)

@@ -177,7 +177,7 @@ def test_stacks(pages, tmp_path):
     assert page.report["driver"]["errors"] == 5 and "<img" not in page.text and "window.hacked" in page.text
 
 
-@pytest.mark.parametrize("name", ["golden", "hostile", "stacks", "map", "merged", pytest.param("million", marks=pytest.mark.long)])
+@pytest.mark.parametrize("name", ["hostile", "stacks", "map", "merged", *(pytest.param(n, marks=pytest.mark.long) for n in ("golden", "million"))])
 def test_used(pages, name):
     """By a person: each line `ok` is a check of drive.py."""
     ran = Ran([sys.executable, TESTS + "/html/drive.py", pages(name)], timeout=300)

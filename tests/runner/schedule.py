@@ -61,7 +61,7 @@ def configure(config):
         raise Interrupted(signum)
     for sig in contain.ENDS:
         signal.signal(sig, interrupted)
-    config.stash[JOBS] = config.option.jobs or int(os.environ.get("CHECK_JOBS") or 2 * (os.cpu_count() or 1) + 1)
+    config.stash[JOBS] = config.option.jobs or int(os.environ.get("CHECK_JOBS") or 2 * (os.cpu_count() or 1) + 2)
 
 
 JOBS = pytest.StashKey()

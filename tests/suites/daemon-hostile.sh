@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # Clients and collectors that mean ill (tests/hostile.py): the daemon's memory has a bound, others are answered, and every
 # call of a traced program is counted meanwhile.
-# takes: 82
+# takes: 90
 # own processes
 set -u
 . tests/lib.sh

@@ -268,7 +268,7 @@ exceptions()
 
 short_lived()
 {
-	local n=$((LONG ? 10000 : 2000)) took
+	local n=$((LONG ? 10000 : 500)) took
 	tracer sys -e cuDriverGetVersion --buffer-size 64M --libcuda "$TMP/driver.bin" || { fail 'short-lived processes' 'see above'; return; }
 	took=${EPOCHREALTIME/./}
 	"$TMP/life" "$TMP/driver.bin" procs $n >"$TMP/life.out"

@@ -261,7 +261,7 @@ several()
 # A process that is not ours has closed its file in less than a millisecond: it may be gone while the tracer looks.
 loaded_at_once()
 {
-	local i n=5 found=0
+	local i n=3 found=0
 	mkdir -p "$TMP/once"
 	cp "$FAKE535/libcuda.so.1" "$TMP/once/"
 	: >"$TMP/once.said"
@@ -276,7 +276,7 @@ loaded_at_once()
 		ended $tracer
 		cat "$TMP/once.err" >>"$TMP/once.said"
 	done
-	check 'loaded as the trace begins, five times: found each time' is "$found" $n
+	check 'loaded as the trace begins, three times: found each time' is "$found" $n
 	check 'loaded as the trace begins: nothing is said' is "$(cat "$TMP/once.said")" ''
 }
 
@@ -431,7 +431,7 @@ no_libcuda()
 mutate()
 {
 	local f=$TMP/mutant.so seed bad=0 refused=0
-	for seed in $(seq 24); do
+	for seed in $(seq 8); do
 		python3 tests/helpers/mutant.py "$FAKE/libcuda.so.1" "$f" "$seed"
 		timeout -k 1 10 "$CUDATRACE" -q -e cuInit --jsonl "$TMP/mutant.jsonl" --libcuda "$f" -- true >/dev/null 2>"$TMP/mutant.err"
 		status=$?
@@ -440,7 +440,7 @@ mutate()
 		bad=$((bad + 1))
 		echo "# seed $seed: status $status: $(head -3 "$TMP/mutant.err")"
 	done
-	check "--libcuda with random damage ($refused of 24 refused)" is $bad 0
+	check "--libcuda with random damage ($refused of 8 refused)" is $bad 0
 }
 
 # What a process maps may be hostile too: then that one is not traced, and all else is.
