@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Through real overlays: suite 79. */
+/* Through real overlays: suite containers. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
