@@ -148,10 +148,10 @@ __noinline int call_settle(struct ct_thread *t, __u64 sp, __u32 func_id, __u32 l
 	return t->depth;
 }
 
-static __always_inline void read_words(struct pt_regs *ctx, struct ct_frame *f, __u32 word_cnt,
-				       __u32 skip)
+static __always_inline void read_words(struct pt_regs *ctx, struct ct_frame *f,
+				       const struct ct_spec *spec)
 {
-	__u32 size;
+	__u32 word_cnt = spec->word_cnt, size;
 
 	f->words[0] = PT_REGS_PARM1(ctx);
 	f->words[1] = PT_REGS_PARM2(ctx);
@@ -170,8 +170,17 @@ static __always_inline void read_words(struct pt_regs *ctx, struct ct_frame *f, 
 	size = (word_cnt - REG_WORDS) * 8;
 	barrier_var(size);
 	if (size <= (CT_MAX_WORDS - REG_WORDS) * 8)
+		bpf_probe_read_user(
+			&f->words[REG_WORDS], size,
+			(void *)(PT_REGS_SP(ctx) + STACK_ARGS_OFF + spec->word_skip * 8));
+	/* Those before what is left out lie where the first of these were put. */
+	size = spec->skip_at * 8;
+	if (!size)
+		return;
+	barrier_var(size);
+	if (size <= (CT_MAX_WORDS - REG_WORDS) * 8)
 		bpf_probe_read_user(&f->words[REG_WORDS], size,
-				    (void *)(PT_REGS_SP(ctx) + STACK_ARGS_OFF + skip * 8));
+				    (void *)(PT_REGS_SP(ctx) + STACK_ARGS_OFF));
 }
 
 /* Is this process traced? Asked once for each thread: the answer is the thread's state. */
@@ -356,7 +365,7 @@ static __always_inline int call_enter(struct pt_regs *ctx, __u64 cookie, bool ma
 	/* None: arguments are hidden, or there are none. */
 	if (spec->word_cnt && !(spec->flags & CT_SPEC_F_TORCH) &&
 	    (level != CT_LEVEL_COUNT || spec->bytes_word))
-		read_words(ctx, f, spec->word_cnt, spec->word_skip);
+		read_words(ctx, f, spec);
 	f->ioctl_cnt = 0;
 	f->ioctl_ns = 0;
 	f->off_cpu_ns = t->off_cpu_ns;

@@ -123,8 +123,9 @@ struct ct_spec {
 	__u8 api;	  /* which family's results: ct_cfg.results */
 	__s8 ok;	  /* the result of a call that did what it was asked to, */
 	__s32 pending;	  /* and of one that is no failure either */
-	__u8 word_skip;	  /* of the words on the stack the first so many are left out */
-	__u8 reserved[3];
+	__u8 word_skip;	  /* of the words on the stack so many are left out, */
+	__u8 skip_at;	  /* behind so many of them */
+	__u8 reserved[2];
 	struct ct_cap caps[CT_MAX_CAPS];
 };
 _Static_assert(sizeof(struct ct_spec) == 88, "ct_spec is part of the ABI");

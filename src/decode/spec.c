@@ -69,7 +69,8 @@ static bool is_known(const struct api_type *type)
 }
 
 struct regs {
-	unsigned reg, stack, skip;
+	unsigned reg, stack;
+	unsigned skip, skip_at; /* words that are left out, from that one on */
 };
 
 /* First word of an argument, as the calling convention places it. */
@@ -95,9 +96,11 @@ static unsigned place(struct regs *r, const struct api_arg *arg)
 		r->reg += cnt;
 	} else {
 		r->stack += cnt;
-		if (at < REG_WORDS + r->skip)
-			return PLAN_NO_WORD;
-		at -= r->skip;
+		if (at + cnt > r->skip_at) {
+			if (at < r->skip_at + r->skip)
+				return PLAN_NO_WORD;
+			at -= r->skip;
+		}
 	}
 	return at + cnt <= CT_MAX_WORDS ? at : PLAN_NO_WORD;
 }
@@ -204,12 +207,13 @@ static bool is_scalar(const struct api_arg *arg)
 	       !(t->kind >= KIND_BYTES && t->kind <= KIND_STRUCT);
 }
 
-/* Products of matrices have up to 23 arguments. How many words on the stack are to be left out,
- * that the last of those that say how large one is are among those that are kept. */
-static unsigned words_to_skip(const struct api_fn *fn)
+/* Products of matrices have up to 23 arguments. Which words on the stack are left out, so that the
+ * last of those that say how large one is are among those that are kept: ldb and what follows, up
+ * to the type of C, says least; where that is not enough, the first. */
+static struct regs regs_of(const struct api_fn *fn)
 {
-	struct regs r = {0, REG_WORDS, 0};
-	unsigned last = 0;
+	struct regs r = {.stack = REG_WORDS};
+	unsigned last = 0, ldb = 0, end = 0, skip;
 
 	for (unsigned i = 0; fn->arg_cnt > CT_MAX_WORDS && i < fn->arg_cnt; i++) {
 		const struct api_arg *arg = &fn->args[i];
@@ -217,18 +221,27 @@ static unsigned words_to_skip(const struct api_fn *fn)
 		place(&r, arg);
 		if (!strcmp(arg->name, "batchCount") || !strcmp(arg->name, "computeType"))
 			last = r.stack;
+		else if (!strcmp(arg->name, "ldb"))
+			ldb = r.stack - 1;
+		if (!end && (last || !strcmp(arg->name, "Ctype")))
+			end = r.stack - 1;
 	}
-	return last > CT_MAX_WORDS ? last - CT_MAX_WORDS : 0;
+	skip = last > CT_MAX_WORDS ? last - CT_MAX_WORDS : 0;
+	return (struct regs){
+		.stack = REG_WORDS,
+		.skip = skip,
+		.skip_at = ldb >= REG_WORDS && ldb + skip <= end ? ldb : REG_WORDS,
+	};
 }
 
 static void plan_make(struct plan *p, const struct api_fn *fn)
 {
 	unsigned cnt = fn->arg_cnt < PLAN_ARGS ? fn->arg_cnt : PLAN_ARGS;
-	unsigned skip = words_to_skip(fn);
-	struct regs r = {0, REG_WORDS, skip};
+	struct regs r = regs_of(fn);
 
 	memset(p, 0, sizeof(*p));
-	p->skip = skip;
+	p->skip = r.skip;
+	p->skip_at = r.skip_at - REG_WORDS;
 	memset(p->cap, -1, sizeof(p->cap));
 	memset(p->word, PLAN_NO_WORD, sizeof(p->word));
 	for (unsigned i = 0; i < cnt; i++) {
@@ -238,7 +251,7 @@ static void plan_make(struct plan *p, const struct api_fn *fn)
 	/* Counts may follow the arrays that they count. */
 	for (unsigned i = 0; i < cnt; i++)
 		plan_cap(p, fn, i);
-	p->word_cnt = r.stack > REG_WORDS + skip ? r.stack - skip : r.reg;
+	p->word_cnt = r.stack > REG_WORDS + r.skip ? r.stack - r.skip : r.reg;
 	if (p->word_cnt > CT_MAX_WORDS)
 		p->word_cnt = CT_MAX_WORDS;
 	p->ready = true;
@@ -339,6 +352,7 @@ void api_fn_spec(const struct api_fn *fn, struct ct_spec *spec)
 	spec->pending = api_at(fn->api)->pending;
 	spec->word_cnt = p->word_cnt;
 	spec->word_skip = p->skip;
+	spec->skip_at = p->skip_at;
 	spec->cap_cnt = p->cap_cnt;
 	if (op_does(fn->op, IS_KEPT))
 		spec->flags = CT_SPEC_F_KEEP;

@@ -31,7 +31,8 @@ int main(void)
 	c = (void *)(uintptr_t)p;
 	for (int i = 0; i < 3; i++)
 		cublasSgemm_v2(handle, 0, 1, 100, 50, 25, &one, c, 100, c, 50, &zero, c, 100);
-	cublasGemmEx(handle, 0, 0, 10, 20, 30, &one, c, 2, 10, c, 2, 30, &zero, c, 0, 10, 68, -1);
+	cublasGemmEx(handle, 0, 0, 10, 20, 30, &one, (char *)c + 256, 2, 10, (char *)c + 512, 2, 30,
+		     &zero, c, 0, 10, 68, -1);
 	cublasGemmStridedBatchedEx(handle, 0, 0, 10, 20, 30, &one, c, 14, 10, 300, c, 14, 30, 600,
 				   &zero, c, 14, 10, 200, 7, 68, -1);
 	cublasCgemmStridedBatched(handle, 0, 0, 2, 3, 4, &one, c, 2, 8, c, 4, 12, &zero, c, 2, 6,

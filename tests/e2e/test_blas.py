@@ -63,8 +63,13 @@ def test_products(tmp_path, program):
     assert [e["error"] for e in failed] == ["CUBLAS_STATUS_NOT_INITIALIZED"]
     by_id = {e["id"]: e for e in t.calls}
     assert [by_id[e["parent"]]["name"] for e in t.calls if e["type"] == "transfer"][:3] == ["cublasSgemm"] * 3
-    args = next(e for e in t.calls if e["name"] == "cublasGemmStridedBatchedEx")["args"]
-    assert args["batchCount"] == 7 and args["ldb"] == 30 and args["transa"] == "CUBLAS_OP_N"
+    args = {e["name"]: e["args"] for e in t.calls if e.get("api") == "cublas" and not e.get("error")}
+    strided = args["cublasGemmStridedBatchedEx"]
+    assert strided["batchCount"] == 7 and strided["ldb"] == 30 and strided["transa"] == "CUBLAS_OP_N"
+    # Of 19 arguments two are left out in the middle, and the last.
+    ex, c = args["cublasGemmEx"], int(args["cublasSgemm"]["C"], 16)
+    assert [int(ex[x], 16) - c for x in "ABC"] == [256, 512, 0] and (ex["lda"], ex["ldc"]) == (10, 10)
+    assert {k for k, v in ex.items() if v is None} | {"ldb", "beta", "algo"} - set(ex) == {"ldb", "beta", "algo"}, ex
 
 
 def test_gpu_time(tmp_path, program):
