@@ -84,12 +84,8 @@ def test_steps(tmp_path, libraries, args):
     assert r["batch"] == {"min": decode[0], "median": decode[(len(decode) - 1) // 2], "max": decode[-1]}
     m = r["memory"]
     assert m["weights_bytes"] == s.truth["weight_bytes"] and m["stays_bytes"] == s.truth["weight_bytes"] + s.truth["cache"] + (1 << 20)
-    if "--f32" in args:
-        assert (m["weights"], m["weights_blocks_bytes"], m["cache_bytes"], m["cache_blocks"], m["other_bytes"]) == (
-            s.truth["weights"], s.truth["weight_bytes"], s.truth["cache"], 1, 1 << 20)
-    else:
-        # Where A lies is no argument that is kept of cublasGemmEx.
-        assert "cache_bytes" not in m
+    assert (m["weights"], m["weights_blocks_bytes"], m["cache_bytes"], m["cache_blocks"], m["other_bytes"]) == (
+        s.truth["weights"], s.truth["weight_bytes"], s.truth["cache"], 1, 1 << 20)
     sizes = {}
     for x in steps:
         if x["graph"]:

@@ -7,9 +7,8 @@ Prompts come in, each step decodes one token of every sequence, prompts that com
 decoding replays the graph of the next larger size, where there is one. Prints as JSON what it did: each step's phase, tokens,
 sequences, whether it was a replay and of which size, launches; weights and their bytes; bytes of the cache; requests.
 --head in: the product for the logits is in the graph. --all-logits: it is made for all tokens, not for the last ones.
---async: a step is launched before the one before it has been waited for. --f32: by cublasSgemm, of whose arguments all are kept,
-instead of cublasGemmEx. --waits: each layer waits for the GPU, too. --wait FILE: after the graphs were captured, writes FILE and
-waits until it is gone.
+--async: a step is launched before the one before it has been waited for. --f32: by cublasSgemm instead of cublasGemmEx.
+--waits: each layer waits for the GPU, too. --wait FILE: after the graphs were captured, writes FILE and waits until it is gone.
 """
 import argparse
 import ctypes

@@ -113,7 +113,6 @@ static void join(struct serving_thread *a, struct serving_thread *b)
 	a->product_cnt += b->product_cnt;
 	a->weight_cnt += b->weight_cnt;
 	a->weight_bytes += b->weight_bytes;
-	a->pass_bytes = a->pass_bytes > b->pass_bytes ? a->pass_bytes : b->pass_bytes;
 	b->is_joined = true;
 	b->cnt = 0;
 }

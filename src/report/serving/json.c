@@ -84,9 +84,9 @@ static void put_memory(const struct serving *s, const struct serving_thread *t, 
 		return;
 	json_open(j, "memory");
 	json_u64(j, "stays_bytes", s->stay_bytes);
-	json_u64(j, "weights_bytes", t->weight_cnt ? t->weight_bytes : t->pass_bytes);
 	if (t->weight_cnt) {
 		json_u64(j, "weights", t->weight_cnt);
+		json_u64(j, "weights_bytes", t->weight_bytes);
 		json_u64(j, "weights_blocks_bytes", s->weights_in_blocks);
 		json_u64(j, "cache_bytes", s->kv_bytes);
 		json_u64(j, "cache_blocks", s->kv_cnt);

@@ -6,9 +6,8 @@
  * Products with weights (one at a time, not batches: those are attention's) have three sizes, two
  * of which are the model's; the third is the number of tokens. Where the weights lie never changes:
  * a pass is over, whatever is waited for, when its first weights are used again; and not over,
- * though something was waited for, when others come than those that begin a pass. Where the address
- * is not among the arguments that were kept (cublasGemmEx), the sizes stand for it: then a wait
- * ends a pass, and so do the sizes that it ended with before when those that it began with follow.
+ * though something was waited for, when others come than those that begin a pass. Products whose
+ * weights' address is not known (cublasGemmStridedBatchedEx) are left out.
  *
  * A replayed graph makes no products: its tokens are those of the products when it was captured.
  */
@@ -55,8 +54,6 @@ static void note_change(struct serving_thread *t, const struct pass *p)
 
 static void note_size(struct serving_thread *t, const struct products *p)
 {
-	if (p->bytes > t->pass_bytes)
-		t->pass_bytes = p->bytes;
 	if (p->cnt > t->pass_cnt)
 		t->pass_cnt = p->cnt;
 }
@@ -128,7 +125,7 @@ void serving_end_piece(struct serving *s, struct serving_thread *t)
 		/* Where no product is traced it may be a step for all that is known. */
 		if (!t->product_cnt)
 			flush(s, t, p);
-	} else if (p->products.by_size || p->products.last == t->tail) {
+	} else if (p->products.last == t->tail) {
 		flush_held(s, t);
 		flush(s, t, p);
 		t->tail = p->products.last;
@@ -152,8 +149,7 @@ static void begin_products(struct serving *s, struct serving_thread *t, const st
 		return;
 	if (w->id == h->products.first) {
 		t->tail = h->products.last;
-	} else if (!t->held_is_cut && !w->by_size &&
-		   (w->id == t->tail || h->products.vote[AXIS_N].value == n)) {
+	} else if (!t->held_is_cut && (w->id == t->tail || h->products.vote[AXIS_N].value == n)) {
 		p = *h;
 		append(&p, &t->cur);
 		t->cur = p;
@@ -185,8 +181,6 @@ static void add_product(struct products *p, const struct weights *w, const uint6
 	if (!p->cnt++)
 		p->first = w->id;
 	p->last = w->id;
-	p->by_size |= w->by_size;
-	p->bytes += w->bytes;
 	for (int a = 0; a < AXIS_CNT; a++) {
 		vote_add(&p->vote[a], v[a]);
 		p->rows[a] = v[a];
@@ -203,27 +197,21 @@ static double type_size(const char *type)
 }
 
 /* The weights are A where n is the tokens, and B where m is. */
-static struct weights weights_of(const struct trace_event *ev, bool by_rows)
+static bool weights_of(const struct trace_event *ev, bool by_rows, struct weights *w)
 {
 	const struct gemm_info *g = &ev->gemm;
 	const char *type = by_rows ? g->b_type : g->a_type;
 	uint64_t size = by_rows ? g->n : g->m;
 	double bytes = (double)size * g->k * type_size(type);
-	struct weights w = {.bytes = bytes < 0x1p48 ? bytes : 0};
 
-	if (event_arg_u64(ev, by_rows ? "B" : "A", &w.id) && w.id)
-		return w;
-	w.by_size = true;
-	w.id = pair_key(pair_key(size, g->k), 1);
-	return w;
+	w->bytes = bytes < 0x1p48 ? bytes : 0;
+	return event_arg_u64(ev, by_rows ? "B" : "A", &w->id) && w->id;
 }
 
 static void note_weights(struct serving *s, struct serving_thread *t, const struct weights *w)
 {
 	uint32_t cnt = s->weight_keys.cnt, i;
 
-	if (w->by_size)
-		return;
 	i = serving_key(&s->weight_keys, pair_key(w->id, t->pid), SERVING_WEIGHTS_MAX,
 			ROOM_ALLOCATIONS);
 	if (i == KEYS_NONE || i < cnt)
@@ -233,14 +221,10 @@ static void note_weights(struct serving *s, struct serving_thread *t, const stru
 	t->is_late = !serving_block_is_weights(s, t->pid, w->id);
 }
 
-/* This product of n columns begins a pass although nothing was waited for. Layers are alike in
- * their sizes, but not passes in their tokens. */
-static bool begins_anew(const struct serving_thread *t, const struct weights *w, uint64_t n)
+/* This product begins a pass although nothing was waited for. */
+static bool begins_anew(const struct products *p, const struct weights *w)
 {
-	const struct products *p = &t->cur.products;
-
-	return p->cnt > 1 && w->id == p->first &&
-	       (!w->by_size || p->last == t->tail || p->vote[AXIS_N].value != n);
+	return p->cnt > 1 && w->id == p->first;
 }
 
 /* With the product before it, in the pass or the capture. */
@@ -261,7 +245,9 @@ void serving_product(struct serving *s, struct serving_thread *t, const struct t
 	/* Attention's come in batches; what is no sum is no layer (angles of positions). */
 	if (ev->gemm.batch != 1 || ev->gemm.k <= 1)
 		return;
-	w = weights_of(ev, t->same[AXIS_M] > t->same[AXIS_N]);
+	if (!weights_of(ev, t->same[AXIS_M] > t->same[AXIS_N], &w))
+		return;
+	note_weights(s, t, &w);
 	if (t->captured_ns >= ev->start_ns) {
 		compare(t, &t->capture, v);
 		add_product(&t->capture, &w, v);
@@ -270,7 +256,7 @@ void serving_product(struct serving *s, struct serving_thread *t, const struct t
 	p = &t->cur.products;
 	if (!p->cnt)
 		begin_products(s, t, &w, v[AXIS_N]);
-	else if (begins_anew(t, &w, v[AXIS_N]))
+	else if (begins_anew(p, &w))
 		split(s, t, ev);
 	compare(t, p, v);
 	if (!t->cur.begin_ns)
@@ -279,7 +265,6 @@ void serving_product(struct serving *s, struct serving_thread *t, const struct t
 		t->cur.end_ns = ev->end_ns;
 	add_product(p, &w, v);
 	t->product_cnt++;
-	note_weights(s, t, &w);
 }
 
 void serving_capture_end(struct serving *s, struct serving_thread *t, const struct trace_event *ev)

@@ -151,23 +151,16 @@ static void print_memory(const struct serving *s, const struct serving_thread *t
 {
 	char weights[CELL_SZ], blocks[CELL_SZ], cache[CELL_SZ], other[CELL_SZ];
 
-	if (!s->stay_bytes || !t->product_cnt)
+	if (!s->stay_bytes || !t->weight_cnt)
 		return;
-	human_bytes(weights, t->weight_cnt ? t->weight_bytes : t->pass_bytes);
+	human_bytes(weights, t->weight_bytes);
 	human_bytes(blocks, s->weights_in_blocks);
 	human_bytes(cache, s->kv_bytes);
-	human_bytes(other, t->weight_cnt ? s->other_bytes : s->stay_bytes);
-	if (t->weight_cnt)
-		term_para(term,
-			  "Memory that stays: %s of weights, in blocks of %s; %s in %" PRIu64
-			  " large block%s without weights: the cache, it seems; %s besides.",
-			  weights, blocks, cache, s->kv_cnt, plural(s->kv_cnt), other);
-	else
-		term_para(
-			term,
-			"Memory that stays: %s; weights of the products are %s of it. Where they "
-			"lie is not known (cublasGemmEx), so the cache is not told from the rest.",
-			other, weights);
+	human_bytes(other, s->other_bytes);
+	term_para(term,
+		  "Memory that stays: %s of weights, in blocks of %s; %s in %" PRIu64
+		  " large block%s without weights: the cache, it seems; %s besides.",
+		  weights, blocks, cache, s->kv_cnt, plural(s->kv_cnt), other);
 }
 
 static void print_others(const struct serving *s, const struct term *term)

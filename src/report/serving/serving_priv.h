@@ -31,17 +31,15 @@ struct vote {
 	uint32_t weight;
 };
 
-/* Of a product: where they are, or, when that is not known, a number made of their sizes. */
+/* Of a product: where they are. */
 struct weights {
 	uint64_t id, bytes;
-	bool by_size;
 };
 
 /* Products with weights, of a step or of a capture. */
 struct products {
 	uint32_t cnt;
-	bool by_size;
-	uint64_t first, last, bytes; /* ids of weights; bytes of all */
+	uint64_t first, last; /* ids of weights */
 	struct vote vote[AXIS_CNT];
 	uint64_t rows[AXIS_CNT]; /* of the last one, which makes the logits */
 };
@@ -90,9 +88,8 @@ struct serving_thread {
 	uint64_t before[AXIS_CNT]; /* of the pass before */
 	uint64_t pairs, same[AXIS_CNT], changed[AXIS_CNT];
 	uint64_t product_cnt, weight_bytes, weight_cnt;
-	uint64_t pass_bytes; /* of the weights of the pass that has most */
-	uint32_t pass_cnt;   /* products in the pass or graph that has most */
-	const char *range;   /* whose mark is known */
+	uint32_t pass_cnt; /* products in the pass or graph that has most */
+	const char *range; /* whose mark is known */
 	uint8_t range_mark;
 	struct step *steps;
 	unsigned cnt, cap;

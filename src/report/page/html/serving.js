@@ -42,10 +42,9 @@ const serving = {
 	},
 
 	memory(m) {
-		if (!m || !m.stays_bytes)
+		if (!m || !m.stays_bytes || !m.weights)
 			return null;
-		const parts = m.cache_bytes === undefined ? [['weights', m.weights_bytes, CLASSES.kernel], ['all else', Math.max(m.stays_bytes - m.weights_bytes, 0), CLASSES.other]]
-			: [['blocks with weights', m.weights_blocks_bytes, CLASSES.kernel], ['large blocks without: the cache, it seems', m.cache_bytes, CLASSES.memory], ['all else', m.other_bytes, CLASSES.other]];
+		const parts = [['blocks with weights', m.weights_blocks_bytes, CLASSES.kernel], ['large blocks without: the cache, it seems', m.cache_bytes, CLASSES.memory], ['all else', m.other_bytes, CLASSES.other]];
 		return sub('Memory that stays', charts.stack(parts.map(([label, value, colour]) => ({label, value, text: fmt.bytes(value), colour})), 'Memory by use'));
 	},
 
