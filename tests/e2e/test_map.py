@@ -165,6 +165,38 @@ def test_operators(made, python):
         assert m.path(m.one("aten::softmax")) == ["inference", "iterations", "aten::softmax"]
 
 
+@pytest.mark.parametrize("options", [{}, {"python": 0}, {"ranges": 1}, {"ranges": 1, "tokens": 60}], ids=str)
+def test_backward(made, options):
+    """A node of autograd is below the operator that it goes back from, in its layer, though another thread runs it and the forward
+    pass may still wait for the end of its range."""
+    path, want = made(backward=1, gpu=0, **{"tokens": 10, **options})
+    m = Map(path)
+    nodes = [n for n in m.nodes if n["kind"] == "backward"]
+    assert {(m.nodes[n["parent"]]["name"], n["name"]) for n in nodes} == {
+        ("aten::" + x, x.title() + "Backward0") for x in ("addmm", "softmax", "mask", "gelu", "layer_norm", "embedding", "argmax", "fill")}
+    assert {m.nodes[n["parent"]]["kind"] for n in nodes} == {"operator"} and {b["name"] for n in nodes for b in n["below"]} == {"aten::of_" + n["name"][:-9].lower() for n in nodes}
+    assert sum(n["launches"] for n in nodes) == sum(v.get("backward", 0) for v in want["layers"].values()) == want["launches"] / 2
+    if options.get("python", 1):
+        for b in m.named("Block.forward", "python"):
+            w = want["layers"][str(b["number"])]
+            assert (b["launches"], b["host_ns"]) == (w["launches"], w["host_ns"])
+    assert "backward: AddmmBackward0" in cudatrace("report", "-q", "--map", "--top", "30", path).out
+
+
+def test_backward_of_two_threads(made, tmp_path):
+    """Numbers are counted by threads: where two have the same, nodes stay in the thread that runs them."""
+    path, want = made(backward=1, gpu=0, tokens=6)
+    lines = []
+    for e in lines_of(path):
+        lines.append(e)
+        if e.get("type") in ("kernel", "blas", "operator") and e["tid"] == make_trace.PID:
+            lines.append({**e, "tid": 5000, **{k: e[k] + 10**6 for k in ("id", "parent", "operator_id") if k in e}})
+    m = Map(write(tmp_path / "two.jsonl", lines))
+    nodes = [n for n in m.nodes if n["kind"] == "backward"]
+    assert nodes and all("thread" in {m.nodes[n["parent"]]["kind"]} for n in nodes)
+    assert sum(n["launches"] for n in nodes) == want["launches"] / 2
+
+
 def test_text(made):
     path, _ = made()
     text = cudatrace("report", "-q", path).out

@@ -5,6 +5,7 @@
 usage: make_trace.py TRACE [OPTION...]     writes it, and to stdout what is true of it, as JSON
     python=0    no frames       gpu=0    no times of a GPU       ranges=1    an NVTX range for each token, in one for all
     torch=1     operators of PyTorch; a line comes when the next one begins
+    backward=1  operators, and in another thread a backward pass after each token: of each operator a node with as many launches
 """
 import collections
 import json
@@ -17,9 +18,9 @@ GPU_US = {"gemm_kernel": 30, "embedding": 5}
 
 
 class Maker:
-    def __init__(self, out, python=1, gpu=1, ranges=0, torch=0):
-        self.out, self.python, self.gpu, self.ranges, self.torch = out, python, gpu, ranges, torch
-        self.operators, self.open = [], []
+    def __init__(self, out, python=1, gpu=1, ranges=0, torch=0, backward=0):
+        self.out, self.python, self.gpu, self.ranges, self.torch, self.backward = out, python, gpu, ranges, torch or backward, backward
+        self.operators, self.open, self.tape, self.numbers = [], [], [], 0
         self.now, self.id, self.stacks = 1_000_000, 0, {}
         self.calls = self.launches = 0
         self.gpu_free, self.executed, self.ran = 0, [], []
@@ -52,7 +53,7 @@ class Maker:
 
     def kernel(self, name, us, layer, **fields):
         id = self.next_id()
-        self.call("cuLaunchKernel", us, "kernel", "launch", id=id, stream="0x0", kernel=name, grid=[1, 1, 1], block=[32, 1, 1], shared_mem=0, **self.in_range(), **fields)
+        self.call("cuLaunchKernel", us, "kernel", "launch", id=id, stream="0x0", kernel=name, grid=[1, 1, 1], block=[32, 1, 1], shared_mem=0, **fields if "tid" in fields else {**self.in_range(), **fields})
         begin, took = max(self.now + 3000, self.gpu_free), GPU_US.get(name, 2) * 1000
         self.gpu_free = begin + took
         self.ran.append((begin, took))
@@ -79,12 +80,34 @@ class Maker:
             self.event(o.pop("at"), "operator", "forward", o.pop("name"), duration_us=10.0, at_least_us=5.0, **o)
         self.operators, self.open = [], []
 
+    def forward(self, layer, *kernels):
+        """The operator that began last has a number, and a node for the backward pass."""
+        if self.backward:
+            self.operators[0]["seq"] = self.numbers
+            self.tape.append((self.numbers, self.open[-1][1], layer, kernels))
+            self.numbers += 1
+
+    def go_back(self):
+        self.begin_operators("aten::ones_like")
+        self.end_operators()
+        thread = {"tid": PID + 1, "comm": "pt_autograd_0"}
+        for number, name, layer, kernels in reversed(self.tape):
+            node, op, at = self.next_id(), self.next_id(), self.now
+            for k in kernels:
+                self.now += 2000
+                self.kernel(k, 4, layer, operator_id=op, operator="aten::of_" + name[6:], **thread)
+                self.layers[layer].update(host_ns=4000, backward=1)
+            for id, what, called, more in ((op, "forward", "aten::of_" + name[6:], {"parent": node}), (node, "backward", name[6:].title() + "Backward0", {"seq": number})):
+                self.event(at, "operator", what, called, duration_us=(self.now - at) / 1000, at_least_us=1.0, id=id, **more, **thread)
+        self.tape.clear()
+
     # what layers.py asks for
 
     def launch(self, name):
         self.now += 10_000
         self.begin_operators("aten::" + name)
         stack, layer = self.stack()
+        self.forward(layer, name)
         self.kernel(name, 5, layer, **stack)
         self.layers[layer]["host_ns"] += 5000
 
@@ -93,6 +116,7 @@ class Maker:
         self.now += 10_000
         self.begin_operators("aten::linear", "aten::addmm")
         stack, layer = self.stack()
+        self.forward(layer, name, name)
         start, id = self.now, self.next_id()
         for _ in range(2):
             self.now += 2000
@@ -102,6 +126,8 @@ class Maker:
         self.layers[layer]["host_ns"] += self.now - start
 
     def wait(self):
+        if self.backward:
+            self.go_back()
         self.now += 3000
         self.open = []  # it is over, and that is not known yet
         stack, _ = self.stack()

@@ -6,11 +6,12 @@
 #include "report/work/gpu.h"
 
 static const char *const kinds[MAP_KIND_CNT] = {
-	[MAP_ROOT] = "all",	 [MAP_PROCESS] = "process",
-	[MAP_STAGE] = "stage",	 [MAP_ITERATIONS] = "iterations",
-	[MAP_THREAD] = "thread", [MAP_RANGE] = "range",
-	[MAP_PYTHON] = "python", [MAP_OPERATOR] = "operator",
-	[MAP_CALL] = "call",	 [MAP_KERNEL] = "kernel",
+	[MAP_ROOT] = "all",	     [MAP_PROCESS] = "process",
+	[MAP_STAGE] = "stage",	     [MAP_ITERATIONS] = "iterations",
+	[MAP_THREAD] = "thread",     [MAP_RANGE] = "range",
+	[MAP_PYTHON] = "python",     [MAP_OPERATOR] = "operator",
+	[MAP_BACKWARD] = "backward", [MAP_CALL] = "call",
+	[MAP_KERNEL] = "kernel",
 };
 
 static void put_sums(struct json *j, const struct map_sums *s)

@@ -41,8 +41,9 @@ static void *map__new(struct report *r)
 	m->devices.ctx = m;
 	m->scopes = calloc(MAP_SCOPES, sizeof(*m->scopes));
 	m->op_scopes = calloc(MAP_SCOPES, sizeof(*m->op_scopes));
+	m->forwards = calloc(MAP_SCOPES, sizeof(*m->forwards));
 	m->places = calloc(MAP_CALLS, sizeof(*m->places));
-	if (m->scopes && m->op_scopes && m->places)
+	if (m->scopes && m->op_scopes && m->forwards && m->places)
 		return m;
 	map_ops.free(m);
 	return NULL;
@@ -73,14 +74,9 @@ static void map__free(void *a)
 	room_free(m->functions);
 	free(m->scopes);
 	free(m->op_scopes);
+	free(m->forwards);
 	free(m->places);
 	free(m);
-}
-
-/* Traces that are read together have other process ids. Never 0. */
-static uint64_t key_of(uint32_t pid, uint64_t id)
-{
-	return id ? pair_key(id, pid) ?: 1 : 0;
 }
 
 static uint32_t thread_of(struct map *m, const struct trace_event *ev)
@@ -104,95 +100,6 @@ static uint32_t thread_of(struct map *m, const struct trace_event *ev)
 	list[i].root = map_node_of(m, list[i].root, MAP_PROCESS, NULL, NULL, ev->pid);
 	list[i].root = map_node_of(m, list[i].root, MAP_THREAD, ev->comm, NULL, 0);
 	return i;
-}
-
-/* --- what calls are made in --- */
-
-static struct map_scope *scope_of(struct map_scope *scopes, uint64_t key)
-{
-	struct map_scope *s = &scopes[key % MAP_SCOPES];
-
-	return key && s->key == key ? s : NULL;
-}
-
-static uint32_t *long_of(struct map *m, uint64_t key)
-{
-	uint32_t i = keys__find(&m->long_keys, key);
-
-	return i == KEYS_NONE ? NULL : &m->long_nodes[i];
-}
-
-/* Is all known that this is in? */
-static bool is_known(struct map *m, struct map_scope *scopes, uint64_t key)
-{
-	for (unsigned i = 0; key && i < MAP_DEPTH; i++) {
-		struct map_scope *s = scope_of(scopes, key);
-
-		if (!s)
-			return scopes == m->scopes && long_of(m, key);
-		key = s->parent;
-	}
-	return true;
-}
-
-/* The node of a range that has not ended yet: it gets its name, and its place, when it does. */
-static uint32_t long_node(struct map *m, uint32_t root, uint64_t key, const char *text)
-{
-	uint32_t *at = long_of(m, key), i, node;
-
-	if (at)
-		return *at;
-	/* All are open at a time, or were: who has more of them does not know them apart. */
-	if (m->long_keys.cnt >= MAP_LONG) {
-		m->early++;
-		return root;
-	}
-	node = map_node_of(m, root, MAP_RANGE, NULL, (const char *)(uintptr_t)key, 0);
-	i = node == MAP_NONE ? KEYS_NONE : keys__add(&m->long_keys, key, MAP_LONG, ROOM_MAP);
-	if (i == KEYS_NONE)
-		return root;
-	m->nodes[node].name = text;
-	m->nodes[node].file = NULL;
-	return m->long_nodes[i] = node;
-}
-
-static uint32_t range_node(struct map *m, uint32_t root, uint64_t key, const char *text)
-{
-	const char *names[MAP_DEPTH];
-	unsigned cnt = 0;
-
-	while (key && cnt < MAP_DEPTH) {
-		struct map_scope *s = scope_of(m->scopes, key);
-
-		if (!s) {
-			root = long_node(m, root, key, cnt ? NULL : text);
-			break;
-		}
-		names[cnt++] = s->name;
-		key = s->parent;
-	}
-	while (cnt--)
-		root = map_node_of(m, root, MAP_RANGE, names[cnt], NULL, 0);
-	return root;
-}
-
-static uint32_t operator_node(struct map *m, uint32_t node, uint64_t key, const char *name)
-{
-	const char *names[MAP_DEPTH];
-	unsigned cnt = 0;
-
-	while (key && cnt < MAP_DEPTH) {
-		struct map_scope *s = scope_of(m->op_scopes, key);
-
-		if (s)
-			names[cnt++] = s->name;
-		else if (!cnt)
-			names[cnt++] = name;
-		key = s ? s->parent : 0;
-	}
-	while (cnt--)
-		node = map_node_of(m, node, MAP_OPERATOR, names[cnt], NULL, 0);
-	return node;
 }
 
 /* Nodes of a path; new_cnt of its functions began a pass with this call. */
@@ -237,7 +144,7 @@ static bool is_ready(struct map *m, struct map_thread *t, uint64_t number)
 		number = h->up;
 		h = held_at(t, number);
 	}
-	return is_known(m, m->scopes, h->range) && is_known(m, m->op_scopes, h->op);
+	return map_scopes_known(m, h);
 }
 
 static uint32_t place_of_calls(struct map *m, struct map_thread *t, uint32_t node,
@@ -300,6 +207,7 @@ static void add_execution(struct map *m, uint32_t node, uint32_t slice, const st
 static void give_place(struct map *m, struct map_thread *t, const struct map_held *h)
 {
 	struct map_place *place = &m->places[h->key % MAP_CALLS];
+	const struct map_forward *of;
 	struct map_sums *sums;
 	uint32_t parent, node;
 
@@ -311,9 +219,10 @@ static void give_place(struct map *m, struct map_thread *t, const struct map_hel
 		return;
 	}
 	m->early += h->parent && !h->up;
-	parent = range_node(m, t->root, h->range, h->range_text);
-	parent = path_node(m, parent, h);
-	parent = operator_node(m, parent, h->op, h->op_name);
+	of = map_forward_of(m, h);
+	parent = of ? of->node
+		    : path_node(m, map_range_node(m, t->root, h->range, h->range_text), h);
+	parent = map_operator_node(m, t, parent, of, h);
 	parent = place_of_calls(m, t, parent, h);
 	node = map_node_of(m, parent, h->kind, h->name, NULL, 0);
 	if (place->key == h->key) {
@@ -379,12 +288,14 @@ static void take_inner(struct map_thread *t, struct map_held *outer, uint64_t nu
 		t->outer = number;
 }
 
-/* Room for one more; what is ready or has waited for longest goes. */
+/* Room for one more; what is ready or has waited for longest goes, and before it what it waits for
+ * in another thread. */
 static struct map_held *hold(struct map *m, uint32_t thread)
 {
 	struct map_thread *t = &m->threads[thread];
 	unsigned cap = t->cap ? 2 * t->cap : HELD_FIRST;
 	struct map_held *list;
+	uint32_t ahead;
 
 	if (t->next - t->first == t->cap && t->cap < MAP_HELD) {
 		list = room_new(ROOM_MAP, cap * sizeof(*list));
@@ -396,8 +307,12 @@ static struct map_held *hold(struct map *m, uint32_t thread)
 			t->cap = cap;
 		}
 	}
-	if (t->cap && t->next - t->first == t->cap)
+	if (t->cap && t->next - t->first == t->cap) {
+		ahead = map_forward_ahead(m, held_at(t, t->first));
+		if (ahead != MAP_NONE)
+			settle(m, &m->threads[ahead], MAP_HELD);
 		settle(m, t, t->cap / 4);
+	}
 	if (!t->cap) {
 		m->left_out++;
 		return NULL;
@@ -436,11 +351,11 @@ static void on_call(struct map *m, const struct trace_event *ev)
 	}
 	t = &m->threads[thread];
 	*h = (struct map_held){
-		.key = key_of(ev->pid, ev->id),
-		.parent = key_of(ev->pid, ev->parent_id),
-		.range = key_of(ev->pid, ev->range_id),
+		.key = map_key(ev->pid, ev->id),
+		.parent = map_key(ev->pid, ev->parent_id),
+		.range = map_key(ev->pid, ev->range_id),
 		.range_text = ev->range_text,
-		.op = key_of(ev->pid, ev->operator_id),
+		.op = map_key(ev->pid, ev->operator_id),
 		.op_name = ev->operator,
 		.name = ev->fn->name,
 		.kind = MAP_CALL,
@@ -462,6 +377,7 @@ static void on_call(struct map *m, const struct trace_event *ev)
 	if (t->python && call_blocks(ev))
 		t->python->waits++;
 	m->places[h->key % MAP_CALLS] = (struct map_place){h->key, MAP_NONE, thread, h->slice};
+	map_operator_calls(m, h->op);
 	take_inner(t, h, t->next);
 	t->next++;
 	cut_slices(m, ev);
@@ -470,7 +386,7 @@ static void on_call(struct map *m, const struct trace_event *ev)
 
 static void on_gpu(struct map *m, const struct trace_event *ev)
 {
-	uint64_t key = key_of(ev->pid, ev->gpu.call_id);
+	uint64_t key = map_key(ev->pid, ev->gpu.call_id);
 	struct map_place *place = &m->places[key % MAP_CALLS];
 	struct map_held execution =
 				{
@@ -515,17 +431,18 @@ static bool is_below(const struct map *m, uint32_t a, uint32_t b)
 
 static void on_range(struct map *m, const struct trace_event *ev)
 {
-	uint64_t key = key_of(ev->pid, ev->range.id), parent = key_of(ev->pid, ev->range.parent);
+	uint64_t key = map_key(ev->pid, ev->range.id), parent = map_key(ev->pid, ev->range.parent);
 	uint32_t thread = thread_of(m, ev), *at, to;
 
 	if (ev->op[0] == 'm')
 		return;
-	m->scopes[key % MAP_SCOPES] = (struct map_scope){key, parent, ev->range.text};
-	at = long_of(m, key);
+	m->scopes[key % MAP_SCOPES] =
+		(struct map_scope){.key = key, .parent = parent, .name = ev->range.text};
+	at = map_long_of(m, key);
 	if (at && thread != MAP_NONE) {
 		struct map_node *n;
 
-		to = range_node(m, m->threads[thread].root, parent, NULL);
+		to = map_range_node(m, m->threads[thread].root, parent, NULL);
 		n = &m->nodes[*at];
 		n->name = ev->range.text;
 		if (to != MAP_NONE && !is_below(m, to, *at)) {
@@ -539,11 +456,9 @@ static void on_range(struct map *m, const struct trace_event *ev)
 
 static void on_operator(struct map *m, const struct trace_event *ev)
 {
-	uint64_t key = key_of(ev->pid, ev->torch_op.id);
 	uint32_t thread = thread_of(m, ev);
 
-	m->op_scopes[key % MAP_SCOPES] =
-		(struct map_scope){key, key_of(ev->pid, ev->torch_op.parent), ev->name};
+	map_operator_ended(m, ev, thread);
 	if (thread != MAP_NONE)
 		settle(m, &m->threads[thread], 0);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * map.c takes calls in and finds what they were made in; python.c makes paths of frames; tree.c has
- * the nodes and their sums; final.c puts stages and iterations on top when all is known; print.c
- * and json.c show it.
+ * map.c takes calls in and finds what they were made in; python.c makes paths of frames; scopes.c
+ * knows ranges and operators; tree.c has the nodes and their sums; final.c puts stages and
+ * iterations on top when all is known; print.c and json.c show it.
  */
 #ifndef REPORT_MAP_PRIV_H
 #define REPORT_MAP_PRIV_H
@@ -33,6 +33,7 @@ enum map_kind {
 	MAP_RANGE,
 	MAP_PYTHON,
 	MAP_OPERATOR,
+	MAP_BACKWARD, /* a node of autograd */
 	MAP_CALL,
 	MAP_KERNEL,
 	MAP_KIND_CNT
@@ -128,6 +129,17 @@ struct map_thread {
 struct map_scope {
 	uint64_t key, parent;
 	const char *name;
+	uint64_t seq; /* key of autograd's number; 0: it has none */
+	bool is_backward;
+	bool is_open; /* an operator that has not ended, but calls were made in it */
+};
+
+/* A forward operator that calls were made in, by the last bits of its number's key. */
+struct map_forward {
+	uint64_t seq;
+	uint32_t node;	 /* MAP_NONE: its calls have no place yet, or never get one */
+	uint32_t thread; /* MAP_NONE: several threads have operators with this number */
+	bool is_held, is_used;
 };
 
 /* Ranges that were open for so long that calls in them got their places: by key. */
@@ -179,6 +191,7 @@ struct map {
 	unsigned thread_cap;
 	struct map_scope *scopes; /* MAP_SCOPES each: ranges, operators */
 	struct map_scope *op_scopes;
+	struct map_forward *forwards;
 	struct keys long_keys;
 	uint32_t long_nodes[MAP_LONG];
 	struct map_place *places; /* MAP_CALLS */
@@ -215,6 +228,30 @@ uint32_t map_common(const struct map *m, uint32_t a, uint32_t b);
 void map_tree_free(struct map *m);
 void map_sums_add(struct map_sums *to, const struct map_sums *x);
 void map_sums_sub(struct map_sums *from, const struct map_sums *x);
+
+/* scopes.c */
+/* Traces that are read together have other process ids. 0 is that of no id alone. */
+static inline uint64_t map_key(uint32_t pid, uint64_t id)
+{
+	return id ? pair_key(id, pid) ?: 1 : 0;
+}
+/* Is all known that a call is in? Of the backward pass: and where its forward operator is. */
+bool map_scopes_known(struct map *m, const struct map_held *h);
+/* The thread that this waits for because a forward operator's calls have no place yet; or MAP_NONE.
+ */
+uint32_t map_forward_ahead(struct map *m, const struct map_held *h);
+/* The forward operator that a call is in the backward pass of; NULL: none that has a node. */
+const struct map_forward *map_forward_of(struct map *m, const struct map_held *h);
+/* The node below root of a range; text: its name, if it has not ended yet. */
+uint32_t map_range_node(struct map *m, uint32_t root, uint64_t key, const char *text);
+/* The node of a call's operators, below node: all, or from the backward pass of one on. */
+uint32_t map_operator_node(struct map *m, const struct map_thread *t, uint32_t node,
+			   const struct map_forward *of, const struct map_held *h);
+/* Calls are made in an operator. */
+void map_operator_calls(struct map *m, uint64_t op);
+void map_operator_ended(struct map *m, const struct trace_event *ev, uint32_t thread);
+/* The node of a range that calls had to be placed in before it ended; NULL: there is none. */
+uint32_t *map_long_of(struct map *m, uint64_t key);
 
 /* python.c */
 /* The path of a call's Python frames, and how many functions at its end began a pass; 0: it has

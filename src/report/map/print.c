@@ -34,6 +34,9 @@ const char *map_final_name(const struct map_final *f, char *buf, size_t size)
 	case MAP_RANGE:
 		snprintf(buf, size, "[%s]", f->name ?: "range without a name");
 		return buf;
+	case MAP_BACKWARD:
+		snprintf(buf, size, "backward: %.200s", name);
+		return buf;
 	case MAP_PYTHON:
 		if (!f->is_numbered)
 			return name;

@@ -8,7 +8,7 @@ const MAP_ROW = 21, MAP_MIN = 0.4, MAP_ROWS = 48;
 
 const map = {
 	BY: [['wall_ns', 'time', fmt.ns], ['host_ns', 'time in calls', fmt.ns], ['gpu_ns', 'GPU time', fmt.ns], ['launches', 'launches', fmt.count]],
-	KINDS: {process: CLASSES.process, iterations: CLASSES.graph, thread: CLASSES.device, range: CLASSES.range, python: '#5b8def', operator: '#8f6fd6', call: CLASSES.context, kernel: CLASSES.kernel},
+	KINDS: {process: CLASSES.process, iterations: CLASSES.graph, thread: CLASSES.device, range: CLASSES.range, python: '#5b8def', operator: '#8f6fd6', backward: '#b8569a', call: CLASSES.context, kernel: CLASSES.kernel},
 
 	make(nodes, functions) {
 		const classes = new Map((functions || []).map(f => [f.name, f.class]));
@@ -49,7 +49,7 @@ const map = {
 		const name = n.name === null ? '(no name)' : n.name;
 		if (n.kind === 'iterations')
 			return `${name} × ${fmt.count(n.iterations)}`;
-		return clean(n.kind === 'range' ? `[${name}]` : name) + (n.number === undefined ? '' : ` #${n.number}`);
+		return clean(n.kind === 'range' ? `[${name}]` : n.kind === 'backward' ? 'backward: ' + name : name) + (n.number === undefined ? '' : ` #${n.number}`);
 	},
 
 	weight: (m, i) => m.nodes[i][map.BY[m.by][0]] || 0,
