@@ -230,6 +230,34 @@ static void test_rest_of_prompts(void **state)
 	check_steps("ppddddddddpdddddddd");
 }
 
+/* As seen on an H100 (docs/measured/serving.md): prompts come in pieces of 256 tokens, the most
+ * that a step may have, and the rest. */
+static void test_full_pieces(void **state)
+{
+	for (int i = 0; i < 3; i++)
+		step(256, 256, 1000);
+	step(106, 106, 1000);
+	decode(20, 8, 1000);
+	step(256, 256, 1000);
+	step(200, 200, 1000);
+	decode(20, 8, 1000);
+	step(256, 256, 1000);
+	step(107, 107, 1000);
+	decode(5, 4, 1000);
+	decode(5, 3, 1000);
+	finish();
+	check_steps("ppppddddddddddddddddddddppddddddddddddddddddddppdddddddddd");
+}
+
+/* Attached when all prompts were in. */
+static void test_no_prompts(void **state)
+{
+	for (int i = 8; i > 2; i--)
+		decode(4, i, 1000);
+	finish();
+	check_steps("dddddddddddddddddddddddd");
+}
+
 /* What an engine with graphs runs before it captures one is as large as the graph. Rotary angles
  * are no layer. */
 static void test_padded_engine(void **state)
@@ -549,7 +577,7 @@ int main(void)
 		T(test_measured),	 T(test_measured_busy), T(test_blocks),
 		T(test_blocks_not),	 T(test_cache),		T(test_cache_small),
 		T(test_cache_fixed),	 T(test_graphs_unused), T(test_graphs_used),
-		T(test_padded),
+		T(test_padded),		 T(test_full_pieces),	T(test_no_prompts),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -306,18 +306,27 @@ static bool grew(const struct serving_thread *t, unsigned i)
 	       x->tokens > before->tokens;
 }
 
-/* It may be the rest of a prompt: it comes after one, or is the first, and what follows has half as
- * many tokens or less. */
-static bool may_be_rest(const struct serving_thread *t, unsigned i, bool after)
-{
-	return !i ||
-	       (after && i + 1 < t->cnt && t->steps[i + 1].tokens * 2ull <= t->steps[i].tokens);
-}
-
 struct grown {
 	uint32_t tokens;
-	bool grew;
+	bool grew, drops;
 };
+
+/* Marks the steps that may be part of a prompt, if they come after another: what follows has half
+ * as many tokens or less. After one with as many as any step has, which is the most that the engine
+ * takes in one, the next parts may come first. */
+static void find_drops(const struct serving_thread *t, struct grown *v)
+{
+	uint32_t most = 0;
+
+	for (unsigned i = 0; i < t->cnt; i++)
+		if (t->steps[i].tokens > most)
+			most = t->steps[i].tokens;
+	for (unsigned i = t->cnt; i-- > 1;) {
+		uint32_t now = t->steps[i - 1].tokens, next = t->steps[i].tokens;
+
+		v[i - 1].drops = next * 2ull <= now || (now == most && v[i].drops);
+	}
+}
 
 static int by_tokens(const void *a, const void *b)
 {
@@ -334,14 +343,16 @@ static void find_threshold(struct serving *s, const struct serving_thread *t)
 	double best = -1, score;
 	bool prompt = false, more;
 
+	if (v)
+		find_drops(t, v);
 	for (unsigned i = 0; v && i < t->cnt; i++) {
 		if (!t->steps[i].tokens)
 			continue;
 		more = grew(t, i);
-		prompt = more || may_be_rest(t, i, prompt);
+		prompt = more || !i || (prompt && v[i].drops);
 		if (prompt && !more)
 			continue;
-		v[cnt++] = (struct grown){t->steps[i].tokens, more};
+		v[cnt++] = (struct grown){.tokens = t->steps[i].tokens, .grew = more};
 		all += more;
 	}
 	if (cnt)
