@@ -132,6 +132,7 @@ def test_python(tmp_path, libraries):
     first = between["functions"][0]
     assert (first["in"], first["from"], first["to"]) == ("Engine.step", "Engine.detokenise", "Engine.forward") or sys.version_info < (3, 11)
     assert first["file"].endswith("engine.py") and first["count"] == len(s.truth["steps"]) - 1
+    assert "in step: Engine.detokenise, then Engine.forward" in s.text() or sys.version_info < (3, 11)
     # It sleeps for 0.7 ms between two steps.
     assert first["total_ns"] >= 0.7e6 * first["count"] and between["median_ns"] >= 0.7e6
 

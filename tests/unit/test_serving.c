@@ -348,6 +348,9 @@ static void test_threads(void **state)
 	check_steps("pdddddddddpdddddddddpddddddddd");
 	assert_int_equal(serving()->between_ns, 29 * 1000);
 	check_json("'others':[{'pid':100,'tid':200,'steps':9}]");
+	/* What comes in each of them is one row; between threads there is no call before. */
+	check_json("'functions':[{'from':'cuStreamSynchronize','to':'cuLaunchKernel','count':27,");
+	assert_int_equal(serving()->pause_keys.cnt, 1);
 }
 
 /* Two processes, of which one makes more steps. */

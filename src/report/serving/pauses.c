@@ -24,6 +24,11 @@ static bool is_same(const struct stack_frame *a, const struct stack_frame *b)
 	return a->symbol == b->symbol && a->module == b->module;
 }
 
+static bool is_alike(const struct pause *a, const struct pause *b)
+{
+	return a->in == b->in && a->in_file == b->in_file && a->from == b->from && a->to == b->to;
+}
+
 /* NULL: none, the function around it made the call itself. */
 static const char *name_of(const struct stack_frame *f)
 {
@@ -100,14 +105,32 @@ static bool is_mains(const struct serving *s, const struct pause *p)
 	return p->cnt && (p->thread == s->main || s->threads[p->thread].is_joined);
 }
 
-/* Those of the thread that serves, the longest first. */
+static void add(struct pause *to, const struct pause *x)
+{
+	to->cnt += x->cnt;
+	to->ns += x->ns;
+	if (x->max_ns <= to->max_ns)
+		return;
+	to->max_ns = x->max_ns;
+	to->at_ns = x->at_ns;
+}
+
+/* Those of the thread that serves, and of those that work in turn with it, the longest first. */
 void serving_sort_pauses(struct serving *s)
 {
-	unsigned n = 0;
+	struct pause *list = s->pauses;
+	unsigned n = 0, same;
 
-	for (unsigned i = 0; i < s->pause_keys.cnt && i < s->pause_cap; i++)
-		if (is_mains(s, &s->pauses[i]))
-			s->pauses[n++] = s->pauses[i];
+	for (unsigned i = 0; i < s->pause_keys.cnt && i < s->pause_cap; i++) {
+		if (!is_mains(s, &list[i]))
+			continue;
+		for (same = 0; same < n && !is_alike(&list[same], &list[i]);)
+			same++;
+		if (same < n)
+			add(&list[same], &list[i]);
+		else
+			list[n++] = list[i];
+	}
 	s->pause_keys.cnt = n;
 	if (n)
 		qsort(s->pauses, n, sizeof(*s->pauses), by_time);

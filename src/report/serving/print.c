@@ -104,7 +104,7 @@ static void print_graphs(const struct serving *s, const struct term *term)
 			  r->padded_cnt, r->padded_known_cnt, r->padded_rows, r->padded_real_rows);
 }
 
-/* Without the class: lines are short. */
+/* Without the class: lines are short. What it calls needs it: layers' functions have one name. */
 static const char *short_name(const char *function)
 {
 	const char *dot = strrchr(function, '.');
@@ -136,8 +136,7 @@ static void print_between(const struct serving *s, const struct term *term)
 			snprintf(names[i], sizeof(names[i]), "in %s", short_name(p->in));
 		else
 			snprintf(names[i], sizeof(names[i]), "in %s: %s, then %s",
-				 short_name(p->in), p->from ? short_name(p->from) : "itself",
-				 p->to ? short_name(p->to) : "itself");
+				 short_name(p->in), p->from ?: "itself", p->to ?: "itself");
 		row = table__row(&t, names[i]);
 		human_count(row->cell[0], p->cnt);
 		human_time(row->cell[1], p->ns);
