@@ -420,6 +420,23 @@ static void test_host_bound(void **state)
 	assert_int_equal(lost("graphs-not-used"), -1);
 }
 
+/* So many launches that it is launch-bound, too. */
+static void test_said_once(void **state)
+{
+	for (int i = 0; i < 12; i++) {
+		for (int n = 0; n < 5; n++) {
+			struct trace_event ev = factory_launch(&f, "k", 0);
+
+			send(&ev);
+		}
+		step(i ? 3 : 30, 3, 1000);
+	}
+	finish();
+	assert_true(lost("decode-host-bound") > 0);
+	assert_int_equal(lost("launch-bound"), -1);
+	assert_int_equal(lost("idle-between"), -1);
+}
+
 static void test_waits_for_gpu(void **state)
 {
 	step(30, 3, 1000);
@@ -577,10 +594,11 @@ int main(void)
 		T(test_rest_of_prompts), T(test_padded_engine), T(test_marks),
 		T(test_graphs),		 T(test_ranks),		T(test_threads),
 		T(test_hostile),	 T(test_host_bound),	T(test_waits_for_gpu),
-		T(test_measured),	 T(test_measured_busy), T(test_blocks),
-		T(test_blocks_not),	 T(test_cache),		T(test_cache_small),
-		T(test_cache_fixed),	 T(test_graphs_unused), T(test_graphs_used),
-		T(test_padded),		 T(test_full_pieces),	T(test_no_prompts),
+		T(test_said_once),	 T(test_measured),	T(test_measured_busy),
+		T(test_blocks),		 T(test_blocks_not),	T(test_cache),
+		T(test_cache_small),	 T(test_cache_fixed),	T(test_graphs_unused),
+		T(test_graphs_used),	 T(test_padded),	T(test_full_pieces),
+		T(test_no_prompts),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -249,6 +249,40 @@ static int by_loss(const void *a, const void *b)
 	return (x->rule > y->rule) - (x->rule < y->rule);
 }
 
+static struct finding *listed(struct findings *f, unsigned rule)
+{
+	for (unsigned i = 0; i < f->list_cnt; i++)
+		if (f->list[i].rule == &finding_rules[rule])
+			return &f->list[i];
+	return NULL;
+}
+
+static void drop(struct findings *f, unsigned rule)
+{
+	struct finding *x = listed(f, rule);
+
+	if (x)
+		*x = f->list[--f->list_cnt];
+}
+
+/* Several may say of a program that the GPU waits for the host. The one that tells most is kept:
+ * that decoding does; that the host is late between iterations, where half of the loss is there. */
+static void keep_one_of_host(struct findings *f)
+{
+	const struct finding *launch = listed(f, FINDING_launch_bound)
+					       ?: listed(f, FINDING_host_bound),
+			     *idle = listed(f, FINDING_idle_between);
+	bool decodes = listed(f, FINDING_decode_host) && decode_pid(f) == f->it.pid;
+	bool is_between = launch && idle && idle->lost_ns >= launch->lost_ns / 2;
+
+	if (decodes || (launch && idle && !is_between))
+		drop(f, FINDING_idle_between);
+	if (decodes || is_between) {
+		drop(f, FINDING_launch_bound);
+		drop(f, FINDING_host_bound);
+	}
+}
+
 static void findings_finish(void *a)
 {
 	struct findings *f = a;
@@ -269,6 +303,7 @@ static void findings_finish(void *a)
 		finding_fill(x, rule->how_sure, x->how_sure, sizeof(x->how_sure));
 		f->list_cnt++;
 	}
+	keep_one_of_host(f);
 	if (f->list_cnt)
 		qsort(f->list, f->list_cnt, sizeof(*f->list), by_loss);
 }

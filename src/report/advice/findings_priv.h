@@ -123,6 +123,8 @@ extern const struct rule finding_rules[FINDING_CNT];
 
 /* findings_serving.c */
 bool decode_host(const struct findings *f, struct finding *x);
+/* The process that serves. */
+uint32_t decode_pid(const struct findings *f);
 bool prefill_blocks(const struct findings *f, struct finding *x);
 bool cache_small(const struct findings *f, struct finding *x);
 bool graphs_unused(const struct findings *f, struct finding *x);

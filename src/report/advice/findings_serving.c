@@ -13,6 +13,14 @@ static bool serves(const struct findings *f, struct serving_result *s)
 	return s->found && s->decode.cnt >= STEPS_MIN;
 }
 
+uint32_t decode_pid(const struct findings *f)
+{
+	struct serving_result s;
+
+	serving_result(f->r, &s);
+	return s.pid;
+}
+
 /* Lost: the time from step to step in which the GPU did nothing; without the GPU's times, in which
  * it was not waited for. */
 bool decode_host(const struct findings *f, struct finding *x)

@@ -17,6 +17,7 @@ struct serving_sum {
 struct serving_result {
 	bool found;	    /* the trace looks like serving */
 	bool has_gpu_times; /* gpu_ns is known */
+	uint32_t pid;
 	uint64_t first_ns, last_ns;
 	struct serving_sum prefill, decode;
 	uint64_t batch_median, batch_max; /* of decode steps; 0: not known */

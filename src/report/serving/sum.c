@@ -213,6 +213,7 @@ void serving_sum(struct serving *s)
 	if (!v || !t->cnt)
 		goto out;
 	s->res.has_gpu_times = s->gpu_cnt;
+	s->res.pid = t->pid;
 	s->res.first_ns = t->steps[0].begin_ns;
 	s->res.last_ns = t->steps[t->cnt - 1].end_ns;
 	sum_up(t, is_any, &s->all, v);
