@@ -274,6 +274,11 @@ static __always_inline void call_nest(struct ct_thread *t, struct ct_frame *f, i
 	}
 }
 
+static __always_inline __u32 entry_kind(__u64 cookie, bool may_refuse, bool counted)
+{
+	return cost_kind(cookie, may_refuse || cookie & CT_COOKIE_F_ENTRY, counted);
+}
+
 static __always_inline void entry_cost(struct ct_thread *t, __u32 func_id,
 				       const struct timing *timing, __u64 cookie, bool may_refuse,
 				       bool counted)
@@ -281,8 +286,7 @@ static __always_inline void entry_cost(struct ct_thread *t, __u32 func_id,
 	__u32 ns = timing->ns ? timing_end(timing, bpf_ktime_get_ns()) : 0;
 
 	if (ns)
-		cost_add(t, func_id, ns, timing->found_ns,
-			 cost_kind(cookie, may_refuse || cookie & CT_COOKIE_F_ENTRY, counted));
+		cost_add(t, func_id, ns, timing->found_ns, entry_kind(cookie, may_refuse, counted));
 }
 
 /*
@@ -316,8 +320,13 @@ static __always_inline int call_enter(struct pt_regs *ctx, __u64 cookie, bool ma
 	level = call_level(t, spec);
 	if (level == CT_LEVEL_OFF)
 		return 1;
-	if (cfg.torch && spec->flags & CT_SPEC_F_TORCH && !torch_is_news(ctx, tid, spec->flags, sp))
+	if (cfg.torch && spec->flags & CT_SPEC_F_TORCH &&
+	    !torch_is_news(ctx, tid, spec->flags, sp)) {
+		cost_of_no_call(&timing, tid,
+				ct_cost_base(&cost_cfg, entry_kind(cookie, may_refuse, false),
+					     timing.found_ns));
 		return 1;
+	}
 	no_return = spec->flags & CT_SPEC_F_NO_RETURN;
 	depth = outer = t->depth;
 	/* Nothing hangs on the depth of a call that leaves no frame and no record. */

@@ -95,10 +95,10 @@ __noinline int cost_add(struct ct_thread *t, __u32 func_id, __u32 ns, __u32 foun
 }
 
 /*
- * --kernel and --sched: a program that is no call's was timed, and stands for those that were not.
- * outside: what the kernel adds.
+ * --kernel, --sched and --torch: a program that leaves no call was timed, and stands for those that
+ * were not. outside: what the kernel adds.
  */
-static __always_inline void cost_of_kernel(const struct timing *timing, __u32 tid, __u32 outside)
+static __always_inline void cost_of_no_call(const struct timing *timing, __u32 tid, __u32 outside)
 {
 	__u32 ns = timing->ns ? timing_end(timing, bpf_ktime_get_ns()) : 0;
 	struct ct_thread *t = ns ? bpf_map_lookup_elem(&threads, &tid) : NULL;

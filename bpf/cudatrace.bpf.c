@@ -125,7 +125,7 @@ int ct_nv_kprobe(struct pt_regs *ctx)
 	nv_count_lost_return();
 	nv_probe_enter(bpf_get_attach_cookie(ctx), PT_REGS_PARM1(ctx), PT_REGS_PARM2(ctx),
 		       PT_REGS_PARM3(ctx));
-	cost_of_kernel(&timing, current_id(), 0);
+	cost_of_no_call(&timing, current_id(), 0);
 	return 0;
 }
 
@@ -138,7 +138,7 @@ int ct_nv_kretprobe(struct pt_regs *ctx)
 
 	/* Only ioctl returns a long; the upper half of the others' register is not theirs. */
 	nv_probe_exit(op, op == CT_NV_IOCTL ? ret : (int)ret);
-	cost_of_kernel(&timing, current_id(), 0);
+	cost_of_no_call(&timing, current_id(), 0);
 	return 0;
 }
 
@@ -151,7 +151,7 @@ int ct_nv_kretprobe(struct pt_regs *ctx)
 		struct timing timing = timing_begin(&this_cpu()->kernel_left);                     \
                                                                                                    \
 		nv_probe_enter(op, ctx[0], ctx[1], arg_cnt > 2 ? ctx[2] : 0);                      \
-		cost_of_kernel(&timing, current_id(), 0);                                          \
+		cost_of_no_call(&timing, current_id(), 0);                                         \
 		return 0;                                                                          \
 	}                                                                                          \
 	SEC("?fexit/" #func)                                                                       \
@@ -163,7 +163,7 @@ int ct_nv_kretprobe(struct pt_regs *ctx)
 							  op == CT_NV_CLOSE || op == CT_NV_IOCTL   \
 						  ? (int)ctx[arg_cnt]                              \
 						  : ctx[arg_cnt]));                                \
-		cost_of_kernel(&timing, current_id(), 0);                                          \
+		cost_of_no_call(&timing, current_id(), 0);                                         \
 		return 0;                                                                          \
 	}
 #include "ct_nv_funcs.def"
@@ -189,7 +189,7 @@ int ct_nv_sys_enter(struct bpf_raw_tracepoint_args *ctx)
 	struct timing timing = timing_begin(&this_cpu()->kernel_left);
 
 	nv_sys_enter((struct pt_regs *)ctx->args[0], ctx->args[1]);
-	cost_of_kernel(&timing, current_id(), cost_cfg.syscall_ns);
+	cost_of_no_call(&timing, current_id(), cost_cfg.syscall_ns);
 	return 0;
 }
 
@@ -199,7 +199,7 @@ int ct_nv_sys_exit(struct bpf_raw_tracepoint_args *ctx)
 	struct timing timing = timing_begin(&this_cpu()->kernel_left);
 
 	nv_sys_exit((struct pt_regs *)ctx->args[0], ctx->args[1]);
-	cost_of_kernel(&timing, current_id(), cost_cfg.syscall_ns);
+	cost_of_no_call(&timing, current_id(), cost_cfg.syscall_ns);
 	return 0;
 }
 
@@ -219,7 +219,7 @@ int ct_sched_switch(struct bpf_raw_tracepoint_args *ctx)
 	sched_switch(prev, next);
 	/* Who comes waits for it. */
 	if (timing.ns)
-		cost_of_kernel(&timing, task_tid(next), 0);
+		cost_of_no_call(&timing, task_tid(next), 0);
 	return 0;
 }
 

@@ -37,7 +37,10 @@ static int bpf_open(struct source *s, struct tracer *t)
 	if (!b->ring)
 		return -ENOMEM;
 	b->measuring = true;
-	attach__measure_cost(b->att, t->o.measure_entries, &t->cost);
+	/* PyTorch's functions are probed at their entry alone. */
+	attach__measure_cost(b->att,
+			     t->o.measure_entries || fnset__wants_api(t->fns, api_at(API_TORCH)),
+			     &t->cost);
 	while (ring__drain(b->ring, SIZE_MAX))
 		;
 	b->measuring = false;
