@@ -84,7 +84,7 @@ def test_late(ranks, tmp_path):
     said = report(path)
     comm, = said["communication"]["communicators"]
     late = {r["rank"]: r for r in comm["ranks"]}
-    assert late[1]["late"] == late[1]["last"] == 5 and late[1]["late_ns"] >= 5 * 29_000_000
+    assert late[1]["late"] == late[1]["last"] == 5 and late[1]["late_ns"] >= 5 * 20_000_000  # the first may be late to begin, too
     assert late[1]["late_max_ns"] * 5 >= late[1]["late_ns"]
     assert late[0]["late"] == late[2]["late"] == 0
     found, = finding(said, "late-rank")
