@@ -22,6 +22,10 @@ struct trace_lib {
 	unsigned attached_cnt; /* functions */
 };
 
+/* What each trace of a report has added to its process ids when its times are not on the clock of
+ * the first, once more for each trace: above every process id that Linux gives. */
+#define TRACE_PID_STEP 10000000
+
 struct trace_info {
 	const char *version;	 /* of cudatrace */
 	const char *const *argv; /* traced command; NULL with -p or system-wide */

@@ -11,9 +11,6 @@
 
 #include "util/room.h"
 
-/* Above every process id that Linux gives. */
-#define PID_STEP 10000000
-
 /* Of traces that do not say in which boot they were made: clocks of one agree this well, for the
  * wall clock may have been set by little steps. */
 #define SAME_BOOT_NS 5000000000ll
@@ -229,7 +226,7 @@ static void place(struct saved *s)
 		return;
 	}
 	s->base_ns = s->last_ns + 1000000;
-	s->pid_add = (s->trace_cnt - 1) * PID_STEP;
+	s->pid_add = (s->trace_cnt - 1) * TRACE_PID_STEP;
 	saved_procs_clear(s);
 	snprintf(s->note, sizeof(s->note),
 		 "another trace begins: its clock is not that of the trace before, so it is shown "

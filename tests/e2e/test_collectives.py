@@ -166,6 +166,23 @@ def test_attached_late(ranks, tmp_path, run):
     assert "it was there before the trace" in report(tracer.path, "ascii")
 
 
+def test_two_traces(ranks, tmp_path):
+    """Ranks that were traced by themselves, at the same time: they are shown one behind the other, so nobody is late."""
+    path = traced(tmp_path, ranks, 2, 5)
+    whole = Trace(path)
+    pids = {e["pid"] for e in whole.calls if "rank" in e}
+    for i, pid in enumerate(sorted(pids)):
+        with open(tmp_path / f"{i}.jsonl", "w", encoding="utf-8") as f:
+            f.writelines(json.dumps(e) + "\n" for e in whole.ev if e["type"] in ("header", "end") or e["pid"] == pid)
+    ran = cudatrace("report", "--format=json", str(tmp_path / "0.jsonl"), str(tmp_path / "1.jsonl"))
+    said = json.loads(ran.out)
+    comm, = said["communication"]["communicators"]
+    assert comm["apart"] and len(comm["ranks"]) == 2 and comm["joined"] == comm["late"] == 0
+    assert not finding(said, "late-rank") and not finding(said, "hanging-collective")
+    text = cudatrace("report", str(tmp_path / "0.jsonl"), str(tmp_path / "1.jsonl")).out
+    assert "in traces that are not on one clock" in " ".join(text.split())
+
+
 def test_hidden(ranks, tmp_path):
     """--no-args: nothing of it is read, and nothing is said of it."""
     path = traced(tmp_path, ranks, 2, 2, before=("--no-args",))

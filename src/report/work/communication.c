@@ -59,6 +59,7 @@ static struct coll_rank *rank_of(struct coll_comm *c, const struct trace_event *
 	c->rank_cnt++;
 	k->rank = ev->coll.rank;
 	k->pid = ev->pid;
+	c->is_apart |= k->pid / TRACE_PID_STEP != c->ranks->pid / TRACE_PID_STEP;
 	return k;
 }
 
@@ -362,7 +363,7 @@ static void communication_finish(void *a)
 
 	for (unsigned n = 0; n < x->keys.cnt; n++) {
 		struct coll_comm *c = x->comms[n];
-		bool joined = c->rank_cnt > 1 && !comm_is_partial(c);
+		bool joined = c->rank_cnt > 1 && !comm_is_partial(c) && !c->is_apart;
 
 		if (joined)
 			find_open(x, c);

@@ -98,6 +98,7 @@ void communication_json(const void *a, struct json *j)
 			json_null(j, "communicator");
 		json_u64(j, "nranks", c->nranks);
 		json_bool(j, "partial", comm_is_partial(c));
+		json_bool(j, "apart", c->is_apart);
 		json_u64(j, "joined", c->joined_cnt);
 		json_u64(j, "late", c->late_cnt);
 		json_u64(j, "different", c->differ_cnt);
@@ -201,6 +202,11 @@ static void print_comm(const struct communication *x, const struct coll_comm *c,
 		snprintf(title, sizeof(title), "Communication, communicator not known");
 	if (c->rank_cnt < 2)
 		term_section(term, title, "%u ranks; this trace has one of them", c->nranks);
+	else if (c->is_apart)
+		term_section(term, title,
+			     "%u ranks, %u of them here, in traces that are not on one clock: who "
+			     "comes late is not known",
+			     c->nranks, c->rank_cnt);
 	else if (comm_is_partial(c))
 		term_section(term, title,
 			     "%u ranks, %u of them here; it was there before the trace: which "

@@ -63,6 +63,7 @@ struct coll_comm {
 	uint64_t ranks_left_out;
 	struct coll_slot *slots;
 	uint64_t joined_cnt, late_cnt, differ_cnt, missed_cnt;
+	bool is_apart;	       /* its ranks' times are not on one clock */
 	struct coll_slot open; /* at the end: the first that not all are in */
 };
 
@@ -92,7 +93,7 @@ struct communication {
 	uint64_t gpu_cnt, gpu_ns;
 };
 
-/* Is it partial, so that its numbers are those of no other rank? */
+/* Are its numbers those of no other rank, for one was there before the trace? */
 bool comm_is_partial(const struct coll_comm *c);
 double coll_busbw(const struct coll_comm *c, const struct coll_op *o);
 
