@@ -215,6 +215,12 @@ static void add_whole(struct diff *d)
 		    TIME(gpu[1].copy_ns));
 		add(d, "GPU did both", false, false, true, TIME(gpu[0].overlap_ns),
 		    TIME(gpu[1].overlap_ns));
+		if (gpu[0].comm_ns || gpu[1].comm_ns) {
+			add(d, "GPU communicated", false, false, true, TIME(gpu[0].comm_ns),
+			    TIME(gpu[1].comm_ns));
+			add(d, "GPU only communicated", false, false, true, TIME(gpu[0].alone_ns),
+			    TIME(gpu[1].alone_ns));
+		}
 		add(d, "GPU idle, measured", false, false, true,
 		    TIME(gpu[0].span_ns - gpu[0].busy_ns), TIME(gpu[1].span_ns - gpu[1].busy_ns));
 		add(d, "wait for the GPU (median)", false, false, true, TIME(gpu[0].queue_p50_ns),

@@ -71,6 +71,8 @@ void summary_gpu_json(struct json *j, const struct summary *s, const struct trac
 		json_u64(j, "compute_ns", d->busy.parts[GPU_COMPUTE].total);
 		json_u64(j, "copy_ns", d->busy.parts[GPU_COPYING].total);
 		json_u64(j, "overlap_ns", gpu_busy__overlap(&d->busy));
+		json_u64(j, "communicating_ns", d->busy.parts[GPU_COMMUNICATING].total);
+		json_u64(j, "alone_ns", gpu_busy__alone(&d->busy));
 		json_u64(j, "idle_ns", gpu_device__idle(d));
 		json_close(j);
 	}

@@ -214,6 +214,11 @@ def test_gpu_time(ranks, tmp_path):
     device, = report(path)["gpu"]["devices"]
     assert device["communicating_ns"] == device["alone_ns"] == device["busy_ns"] <= gpu_ns
     assert "communicates beside other work alone" in text
+    # The same in the summary and between two traces.
+    ran = cudatrace("-q", "--json", "--gpu-time", "--", ranks, 2, 5, env=ENV)
+    summed, = json.loads(ran.err.splitlines()[-1])["gpus"]
+    assert 0 < summed["alone_ns"] <= summed["communicating_ns"]
+    assert "GPU only communicated" in cudatrace("diff", "--json", path, path).out
 
 
 def test_gpu_time_of_a_call_in_a_call(ranks, tmp_path):
