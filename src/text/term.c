@@ -49,6 +49,9 @@ void term_text(const struct term *term, const char *s, int indent)
 
 	while (*s) {
 		len = strcspn(s, " ");
+		/* A number and its sign are one word. */
+		if (!strncmp(s + len, " %", 2))
+			len += 1 + strcspn(s + len + 1, " ");
 		n = term_columns(s, len);
 		if (col && col + 1 + n > term->width) {
 			fprintf(term->f, "\n%*s", indent, "");
