@@ -20,8 +20,9 @@ from helpers.run import CASES, FAKE, FAKE535, O, ALL, TESTS, cudatrace, needs_me
 NAMES = sorted({os.path.basename(p)[:-2] for p in glob.glob(TESTS + "/cases/*.c")} - {"inflight", "late_names", "many"})
 # Its counts are lost with the program that exec replaces.
 NO_COUNTS = {"exec"}
-# What differs between session, which all cases are traced with, and multi: nested and abandoned calls, threads, processes.
-MULTI = {"nested", "longjmp", "threads", "fork", "exec", "dlopen_late", "exit_in_call", "launch"}
+# What differs between session at +0, which all cases are traced with, and multi, or +10: nested and abandoned calls, threads,
+# processes. The others in check-all.
+DIFFERS = {"nested", "longjmp", "threads", "fork", "exec", "dlopen_late", "exit_in_call", "launch"}
 # One perf event each for entry and return: on kernel 6.18 each takes 0.1 s to go, so only few functions.
 PERF = {
     "longjmp": "cu*Callback,cuMemAlloc_v2",
@@ -34,12 +35,11 @@ DRIVERS = ["fake", "fake535"]
 ALL_FORMS = ("session", "fake")
 
 
-def multi(name):
-    return pytest.param("multi", name, marks=() if name in MULTI else pytest.mark.long)
+def param(name, *args):
+    return pytest.param(*args, name, marks=() if name in DIFFERS or args == ("session", "fake") else pytest.mark.long)
 
 
-WAYS = [("session", n) for n in NAMES] + [multi(n) for n in NAMES]
-each = pytest.mark.parametrize("mech,name", WAYS)
+WAYS = [param(n, m) for m in ("session", "multi") for n in NAMES]
 each_driver = pytest.mark.parametrize("driver", DRIVERS)
 
 
@@ -110,8 +110,7 @@ def judge(t, name, counts_of=()):
         passes("cases/expect.py", "--counts", t.folder + "/counts", *counts_of, t.folder + "/trace.jsonl")
 
 
-@each
-@each_driver
+@pytest.mark.parametrize("mech,driver,name", [param(n, m, d) for m in ("session", "multi") for d in DRIVERS for n in NAMES])
 def test_case(traced, mech, name, driver):
     needs_mechanism(mech)
     judge(traced(mech, name, driver), name)
@@ -154,7 +153,7 @@ def normal(calls):
     return sorted(texts)
 
 
-@each
+@pytest.mark.parametrize("mech,name", WAYS)
 def test_same_at_both_places(traced, mech, name):
     """Probed at +0 and at +10 of a function."""
     needs_mechanism(mech)

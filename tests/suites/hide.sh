@@ -321,7 +321,7 @@ reload()
 
 if [ "$LONG" = 1 ]; then
 	variants
-	exit
+	exit 0
 fi
 begin_copies
 outputs
