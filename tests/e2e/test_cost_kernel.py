@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # alone
-# takes: 15
+# takes: 8
 """What a trace with --kernel says that it cost, against what it did: the tracepoints of all system calls cost each system
 call of a program, whoever it is for. Alone: they do so as long as any tracer on the machine has them."""
 import collections
@@ -72,7 +72,8 @@ def says(folder, *args):
     return last(out)["cost_ms"] * 1e6 / (sum(traced) - len(traced) * statistics.median(bare))
 
 
-@pytest.mark.parametrize("ioctls, others", [(3000, 0), (0, 20000), (500, 5000)], ids=["ioctls", "others", "both"])
+@pytest.mark.parametrize("ioctls, others", [pytest.param(3000, 0, id="ioctls", marks=pytest.mark.long), pytest.param(0, 20000, id="others", marks=pytest.mark.long),
+                                            pytest.param(500, 5000, id="both")])
 def test_says_what_it_cost(folder, ioctls, others):
     """Within a quarter, as the median of three; others may have had the processors, but what is wrong by more is so each
     time."""
