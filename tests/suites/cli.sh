@@ -426,7 +426,7 @@ statuses()
 err'
 	ct "${to_x[@]}" -- sh -c 'grep -E "^(SigBlk|SigIgn)" /proc/self/status | tr -d "\t\n"; ls /proc/self/fd | wc -l'
 	check 'the command inherits no signal mask and no descriptors' is "$(cat "$TMP/out")" \
-		"$(sh -c 'grep -E "^(SigBlk|SigIgn)" /proc/self/status | tr -d "\t\n"; ls /proc/self/fd | wc -l' 2>/dev/null </dev/null | cat)"
+		"$(timeout -k 5 30 sh -c 'grep -E "^(SigBlk|SigIgn)" /proc/self/status | tr -d "\t\n"; ls /proc/self/fd | wc -l' 2>/dev/null </dev/null | cat)"
 	${CC:-gcc} -w -o "$TMP/ignores" tests/ignores.c
 	check 'the command ignores the signals that it would without us' is \
 		"$("$TMP/ignores" "$CUDATRACE" -q -e init --jsonl /dev/null -- grep SigIgn /proc/self/status)" "$("$TMP/ignores" grep SigIgn /proc/self/status)"
