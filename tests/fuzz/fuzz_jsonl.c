@@ -145,6 +145,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		reader = reader__new(&ops, &run);
 	run = (struct run){.opts = {.top = 1 + size % 20, .iter = size / 8 % (ITER_GAP + 1)}};
 	run.opts.html = size % HTML_EVERY == 0;
+	run.opts.map = size / 2 % 2 ? size % (MAP_BY_CALLS + 1) : MAP_BY_NONE;
+	run.opts.serving = size % 2;
 	run.opts.marker = "cuStreamSynchronize";
 	run.opts.gap_ns = 1000000;
 	in = (struct input){data, size};

@@ -43,6 +43,23 @@ for name in ("h200-gpt2-tokens", "h200-gpt2-memory", "h200-triton"):
     lines = open(f"tests/golden/{name}.jsonl", encoding="utf-8").readlines()
     cuts += ["".join(lines[i:i + n]) for i, n in ((1, 4), (30, 12), (90, 40), (len(lines) - 6, 6))]
     cuts.append(lines[0] + "".join(lines[-40:]))
+# What the map is made of: frames, ranges, operators with their backward pass; and serving: products and waits.
+sys.path.insert(0, "tests/map")
+import make_trace  # noqa: E402 (its folder is none of the path)
+os.makedirs(sys.argv[1], exist_ok=True)
+make_trace.make(sys.argv[1] + "/made", layer_cnt=1, tokens=2, ranges=1, backward=1)
+lines = open(sys.argv[1] + "/made", encoding="utf-8").readlines()
+cuts += ["".join(lines[:n]) for n in (40, len(lines))]
+os.remove(sys.argv[1] + "/made")
+lines = lines[:1]
+for i in range(40):
+    n, more = (30 if i % 16 < 4 else 3), {"pid": 1, "tid": 1, "comm": "c", "id": i + 1, "duration_us": 2.0, "result": 0}
+    what = {"type": "sync", "op": "sync", "name": "cuStreamSynchronize", "symbol": "cuStreamSynchronize", "args": {}}
+    if i % 4 < 3:
+        what = {"type": "blas", "op": "gemm", "api": "cublas", "name": "cublasSgemm", "symbol": "cublasSgemm_v2", "args": {"A": hex(4096 + i % 4)}, "m": 7, "n": n, "k": 9,
+                "batch": 1, "a_type": "CUDA_R_32F", "flops": 99}
+    lines.append(json.dumps({"ts": i, **what, **more}, separators=(",", ":")) + "\n")
+cuts.append("".join(lines))
 # One line of each kind of event that there is.
 kinds = {}
 for name in ("tests/golden/h200-gpt2-tokens.jsonl", "docs/SCHEMA.md"):
