@@ -7,6 +7,7 @@
 #include "collect.h"
 #include "left_out.h"
 #include "report/page/html.h"
+#include "report/time/overview.h"
 #include "saved/reader.h"
 
 /* Version of the JSON form (docs/REPORT.md). */
@@ -151,6 +152,7 @@ void report__print(const struct report *r, const struct term *term)
 
 	print_hidden(r, term);
 	if (r->opts.map) {
+		overview_print_losses(r, term);
 		analyses[AN_MAP]->print(r->an[AN_MAP], term);
 		left_out_print(term);
 		return;

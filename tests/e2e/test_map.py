@@ -244,6 +244,16 @@ def test_parts_missing(made, tmp_path):
     assert Map(write(tmp_path / "c.jsonl", [lines[0], *shuffled, lines[-1]])).nodes[0]["launches"] == want["launches"]
 
 
+def test_losses(made, tmp_path):
+    """What is said of a trace that is not whole, the map alone says, too."""
+    path, _ = made(tokens=6)
+    lines = lines_of(path)
+    assert "LOST" not in cudatrace("report", "-q", "--map", path).out
+    lines[-1]["drops"] = {"calls": 17}
+    assert "LOST: 17 events are not in this trace" in cudatrace("report", "-q", "--map", write(tmp_path / "lost.jsonl", lines)).out
+    assert "The trace has no end" in cudatrace("report", "-q", "--map", write(tmp_path / "cut.jsonl", lines[:len(lines) // 2])).out
+
+
 def test_hidden(made, tmp_path):
     """--no-strings: frames have no functions, kernels no names."""
     path, want = made(tokens=6)

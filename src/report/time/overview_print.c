@@ -296,9 +296,9 @@ void overview_json(const void *a, struct json *j)
 
 /* Text */
 
-static void print_losses(const struct overview *o, const struct term *term)
+void overview_print_losses(const struct report *r, const struct term *term)
 {
-	const struct trace_end *end = o->r->end;
+	const struct trace_end *end = r->end;
 	char cell[CELL_SZ];
 
 	if (!end) {
@@ -413,7 +413,7 @@ void overview_print(const void *a, const struct term *term)
 		     plural(o->t.call_cnt), wall, launches,
 		     plural_es(o->t.launch_cnt + o->t.graph_launch_cnt), procs,
 		     plural_es(o->proc_keys.cnt), threads, plural(o->thread_keys.cnt));
-	print_losses(o, term);
+	overview_print_losses(o->r, term);
 	print_classes(o, term);
 	print_fns(o, term);
 	print_errors(o, term);
