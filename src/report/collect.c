@@ -130,6 +130,18 @@ uint64_t spread_percentile(const struct spread *h, uint64_t cnt, double part, ui
 	return middle < max ? middle : max;
 }
 
+static int by_value(const void *a, const void *b)
+{
+	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+
+	return (x > y) - (x < y);
+}
+
+void sort_values(uint64_t *v, size_t cnt)
+{
+	qsort(v, cnt, sizeof(*v), by_value);
+}
+
 uint64_t sorted_percentile(const uint64_t *v, size_t cnt, double part)
 {
 	return cnt ? v[rank_of(cnt, part) - 1] : 0;

@@ -68,7 +68,9 @@ static inline void spread_add(struct spread *h, uint64_t v)
 /* The smallest value that at least this part (0..1) of cnt values does not exceed, and no more than
  * max. */
 uint64_t spread_percentile(const struct spread *h, uint64_t cnt, double part, uint64_t max);
-/* The same, exact, of sorted values. */
+/* The smallest first. */
+void sort_values(uint64_t *v, size_t cnt);
+/* spread_percentile(), exact, of sorted values. */
 uint64_t sorted_percentile(const uint64_t *v, size_t cnt, double part);
 
 static inline double ratio_of(double part, double whole)

@@ -309,13 +309,6 @@ uint64_t iter_value(const struct it_iter *i, enum iter_stat stat)
 	}
 }
 
-static int by_value(const void *a, const void *b)
-{
-	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-
-	return (x > y) - (x < y);
-}
-
 static void measure(struct iter *it, enum iter_stat stat, uint64_t *v)
 {
 	struct iter_dist *d = &it->res.dist[stat];
@@ -329,7 +322,7 @@ static void measure(struct iter *it, enum iter_stat stat, uint64_t *v)
 	}
 	if (!n)
 		return;
-	qsort(v, n, sizeof(*v), by_value);
+	sort_values(v, n);
 	d->min = v[0];
 	d->median = sorted_percentile(v, n, 0.5);
 	d->p95 = sorted_percentile(v, n, 0.95);
@@ -350,7 +343,7 @@ static void mark_warmup(struct iter *it, uint64_t *v)
 		if (it->list[i].round < 2)
 			sizes[it->list[i].round]++;
 	}
-	qsort(v, it->cnt, sizeof(*v), by_value);
+	sort_values(v, it->cnt);
 	usual = sorted_percentile(v, it->cnt, 0.5);
 	while (n < it->cnt && (it->list[n].loads || iter_value(&it->list[n], ITS_TIME) > 3 * usual))
 		n++;

@@ -30,13 +30,6 @@ const char *serving_phase_name(enum serving_phase p)
 	return names[p];
 }
 
-static int by_value(const void *a, const void *b)
-{
-	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-
-	return (x > y) - (x < y);
-}
-
 /* Where no product was seen, pieces that launch little are none (sampling, copies). */
 static uint32_t launches_of_a_step(const struct serving_thread *t)
 {
@@ -45,7 +38,7 @@ static uint32_t launches_of_a_step(const struct serving_thread *t)
 	for (unsigned i = 0; v && i < t->cnt; i++)
 		v[i] = t->steps[i].launches;
 	if (v && t->cnt) {
-		qsort(v, t->cnt, sizeof(*v), by_value);
+		sort_values(v, t->cnt);
 		usual = sorted_percentile(v, t->cnt, 0.5);
 	}
 	free(v);

@@ -7,13 +7,6 @@
 /* A prefill that takes so many times as long as a step of decoding holds others up. */
 #define BLOCKS 4
 
-static int by_value(const void *a, const void *b)
-{
-	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-
-	return (x > y) - (x < y);
-}
-
 typedef bool chosen(const struct step *x);
 
 static bool is_any(const struct step *x)
@@ -61,7 +54,7 @@ static void sum_up(const struct serving_thread *t, chosen *is, struct serving_su
 	}
 	if (!sum->cnt)
 		return;
-	qsort(v, sum->cnt, sizeof(*v), by_value);
+	sort_values(v, sum->cnt);
 	sum->median_ns = sorted_percentile(v, sum->cnt, 0.5);
 	sum->p95_ns = sorted_percentile(v, sum->cnt, 0.95);
 	sum->max_ns = v[sum->cnt - 1];
@@ -90,7 +83,7 @@ static void sum_between(struct serving *s, const struct serving_thread *t, uint6
 	}
 	if (!n)
 		return;
-	qsort(v, n, sizeof(*v), by_value);
+	sort_values(v, n);
 	s->between_median_ns = sorted_percentile(v, n, 0.5);
 	s->between_p95_ns = sorted_percentile(v, n, 0.95);
 }
@@ -116,7 +109,7 @@ static void sum_batches(struct serving *s, const struct serving_thread *t, uint6
 	}
 	if (!n)
 		return;
-	qsort(v, n, sizeof(*v), by_value);
+	sort_values(v, n);
 	s->batch_min = v[0];
 	s->res.batch_median = sorted_percentile(v, n, 0.5);
 	s->res.batch_max = v[n - 1];
