@@ -275,3 +275,23 @@ def test_real(tmp_path):
     # Backward nodes are under the number of the operator that made them.
     made = {e["seq"]: e["name"] for e in t.ops if e["op"] == "forward" and "seq" in e}
     assert {made.get(e["seq"]) for e in ours if e["name"] == "AddmmBackward0"} == {"aten::addmm"}
+
+
+def test_real_map(tmp_path):
+    """The backward pass of PyTorch itself, below the operators that it goes back from and the functions that called them."""
+    needs_tracing()
+    python = a_torch()
+    if not python:
+        pytest.skip("no Python here has PyTorch ($TORCH_PYTHON)")
+    trace = tmp_path / "t.jsonl"
+    ran = Ran([CUDATRACE, "-q", "--torch", "--python=launch,sync", "--jsonl", str(trace), "--", python, SOURCES + "launches.py", FAKE + "/libcuda.so.1", "6"], timeout=300)
+    assert ran.status == 0, ran
+    nodes = json.loads(cudatrace("report", "-q", "--format=json", trace).out)["map"]["nodes"]
+    launches = collections.Counter()
+    for n in nodes:
+        if n["kind"] == "backward":
+            launches[nodes[n["parent"]]["name"], n["name"]] += n["launches"]
+    # Six steps of three blocks, each with two layers: of each matrix a product, and of what comes in.
+    assert launches == {("aten::addmm", "AddmmBackward0"): 72, ("aten::native_layer_norm", "NativeLayerNormBackward0"): 18, ("aten::gelu", "GeluBackward0"): 18}
+    linear = [n for n in nodes if n["name"] == "Linear.forward"]
+    assert sum(n["launches"] for n in linear) == 36 + 72 or sys.version_info < (3, 11)
