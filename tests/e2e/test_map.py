@@ -180,6 +180,7 @@ def test_backward(made, options):
         for b in m.named("Block.forward", "python"):
             w = want["layers"][str(b["number"])]
             assert (b["launches"], b["host_ns"]) == (w["launches"], w["host_ns"])
+    assert not [n for n in m.nodes if n["kind"] == "thread"]
     assert "backward: AddmmBackward0" in cudatrace("report", "-q", "--map", "--top", "30", path).out
 
 

@@ -430,13 +430,20 @@ static void sum_functions(struct map *m)
 		qsort(m->functions, m->function_keys.cnt, sizeof(*m->functions), by_total);
 }
 
+/* Those that something is below: all that autograd's do may be below another. */
 static void count_threads(struct work *w)
 {
 	const struct map *m = w->m;
 
-	for (uint32_t i = 1; i < m->node_keys.cnt; i++)
-		if (m->nodes[i].kind == MAP_PROCESS || m->nodes[i].kind == MAP_THREAD)
-			w->threads[m->nodes[i].parent]++;
+	for (uint32_t i = 1; i < m->node_keys.cnt; i++) {
+		uint32_t n = m->nodes[i].parts ? i : 0;
+
+		for (unsigned d = 0; d < 8 * MAP_DEPTH && n && m->nodes[n].kind != MAP_THREAD; d++)
+			n = m->nodes[n].parent;
+		if (m->nodes[n].kind == MAP_THREAD && !w->threads[n]++ &&
+		    !w->threads[m->nodes[n].parent]++)
+			w->threads[0]++;
+	}
 }
 
 void map_finish_tree(struct map *m)
