@@ -125,6 +125,8 @@ static void print_between(const struct serving *s, const struct term *term)
 	if (s->pause_cnt)
 		term_para(term, "Besides, %" PRIu64 " long pause%s, %s: nothing to do, it seems.",
 			  s->pause_cnt, plural(s->pause_cnt), pauses);
+	if (!s->pause_keys.cnt)
+		return;
 	table__init(&t, "times|total|longest|between steps the host was");
 	for (unsigned i = 0; i < s->pause_keys.cnt && i < top && i < TABLE_ROWS; i++) {
 		const struct pause *p = &s->pauses[i];
