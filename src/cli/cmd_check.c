@@ -31,7 +31,7 @@
 #define WHAT_COLUMNS 44
 #define WHAT_INDENT  10
 #define TEXT_INDENT  12
-/* More than the places that elf_probe_shift() knows: +0, +4, +10, +14. */
+/* More than the places that elf_probe_shift() knows: +0, +4, +7, +10, +14. */
 #define MAX_SHIFTS 16
 
 /* One libcuda file. */

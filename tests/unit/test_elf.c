@@ -110,6 +110,11 @@ static void reads_prologues(void **state)
 	assert_int_equal(SHIFT("\xf3\x0f\x1e\xfa"), 0);
 	assert_int_equal(SHIFT("\xf3\x0f\x1e\xfa\x41"), 0);
 	assert_int_equal(SHIFT("\x55\x48\x89\xe5"), 0);
+	/* PyTorch's THPVariable_Wrap(), and what differs. */
+	assert_int_equal(SHIFT("\x48\x8b\x74\x24\xe8\x31\xd2\xe9"), 7);
+	assert_int_equal(SHIFT("\x48\x8b\x74\x24\xe8\x31\xd2\xff"), 0);
+	assert_int_equal(SHIFT("\x48\x8b\x34\x24\xe8\x31\xd2\xe9"), 0);
+	assert_int_equal(SHIFT("\x48\x8b\x74\x24\xe8\x31\xd2"), 0);
 }
 
 static bool stub_of(const char *init, const char *rest)
