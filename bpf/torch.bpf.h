@@ -55,7 +55,7 @@ struct {
  * most. */
 #define TORCH_NEAR (8ull << 30)
 /* A function that calls is not larger: between its beginning and a return address in it. */
-#define TORCH_FUNCTION_MAX 0x10000ull
+#define TORCH_FUNCTION_MAX 0x10000
 
 static __always_inline __u64 code_rel32(__u64 at, __u64 code)
 {
@@ -81,50 +81,80 @@ __noinline __u64 stub_target(__u64 at)
 	return (code & 0xffff) == 0x25ff ? user_word(code_rel32(at + 6, code >> 16)) : at;
 }
 
-/* Is word the return address of a call of the function that the address in it lies in? */
-__noinline int is_caller(__u64 word, __u64 in)
+/* What the instruction in front of a return address calls, through a stub or not; 0: it is no call.
+ */
+__noinline __u64 callee_of(__u64 ret)
 {
-	__u64 code, to;
+	__u64 code = user_word(ret - 5);
 
-	/* Most are no addresses of code: asked first, for a read takes longer. */
-	if (word < TORCH_CODE_MIN || word >> 47 || word - in + TORCH_NEAR > 2 * TORCH_NEAR)
-		return 0;
-	code = user_word(word - 5);
-	if ((code & 0xff) != 0xe8)
-		return 0;
-	to = code_rel32(word, code >> 8);
-	if (in - to - 1 < TORCH_FUNCTION_MAX)
-		return 1;
-	to = stub_target(to);
-	return in - to - 1 < TORCH_FUNCTION_MAX;
+	return (code & 0xff) == 0xe8 ? stub_target(code_rel32(ret, code >> 8)) : 0;
 }
 
-/* Fills in who called the operator, and first what is above its arguments: there others that its
- * caller calls have their return addresses. */
-__noinline int operator_callers(struct ct_operator *x, struct ct_operator_above *above,
-				__u32 arg_words)
+/*
+ * Is word the return address of a call of the function that the address in it lies in? What it
+ * calls is kept: operators come from the same places again and again, and to read code takes longer
+ * than all the rest. Where other code is put in its place a caller is not known.
+ */
+__noinline int is_caller(struct ct_operators *o, __u64 word, __u64 in)
+{
+	__u32 ret = word, i = ret * 0x9e3779b1u >> (33 - CT_CALLEES_BITS), to;
+	struct ct_callee *known;
+
+	if (!o)
+		return 0;
+	barrier_var(i);
+	known = o->callees[i & ((1 << (CT_CALLEES_BITS - 1)) - 1)];
+	if (known[0].ret == ret) {
+		to = known[0].to;
+	} else if (known[1].ret == ret) {
+		to = known[1].to;
+	} else {
+		to = callee_of(word);
+		known[1] = known[0];
+		known[0] = (struct ct_callee){ret, to};
+	}
+	return to && (__u32)in - to - 1 < TORCH_FUNCTION_MAX;
+}
+
+/* Reads what lies from a return address on; nothing lies above the end of a stack. */
+static __always_inline void operator_read(struct ct_operators *o, __u64 place)
+{
+	struct ct_operator_words *w = &o->words;
+
+	if (!bpf_probe_read_user(w, 8 * (1 + CT_OPERATOR_ABOVE), (void *)place))
+		return;
+	__builtin_memset(w, 0, sizeof(*w));
+	w->at[0] = user_word(place);
+}
+
+/* Fills in who called the operator whose words were read, and first what is above its arguments:
+ * there others that its caller calls have their return addresses. */
+__noinline int operator_callers(struct ct_operators *o, struct ct_operator *x, __u32 arg_words)
 {
 	__u32 cnt = 0;
-	__u64 in;
+	__u64 in, word;
 
-	if (!x || !above)
+	if (!o || !x)
 		return 0;
 	in = x->ret;
 	for (int i = 0; i < CT_OPERATOR_CALLERS; i++)
 		x->callers[i] = 0;
-	if (!x->ret || bpf_probe_read_user(above, sizeof(*above), (void *)(x->place + 8)))
+	if (!x->ret)
 		return 0;
 	if (arg_words) {
 		x->callers[0] = user_word(x->place + 8 * arg_words);
 		x->caller_at[0] = arg_words;
 		cnt = x->callers[0] != 0;
 	}
-	for (__u32 i = 0; i < CT_OPERATOR_ABOVE; i++) {
-		if (!is_caller(above->words[i], in))
+	for (__u32 i = 1; i <= CT_OPERATOR_ABOVE; i++) {
+		word = o->words.at[i];
+		/* Most are no addresses of code. */
+		if (word < TORCH_CODE_MIN || word >> 47 ||
+		    word - in + TORCH_NEAR > 2 * TORCH_NEAR || !is_caller(o, word, in))
 			continue;
-		in = above->words[i];
+		in = word;
 		x->callers[cnt & (CT_OPERATOR_CALLERS - 1)] = in;
-		x->caller_at[cnt & (CT_OPERATOR_CALLERS - 1)] = i + 1;
+		x->caller_at[cnt & (CT_OPERATOR_CALLERS - 1)] = i;
 		if (++cnt == CT_OPERATOR_CALLERS)
 			break;
 	}
@@ -132,18 +162,27 @@ __noinline int operator_callers(struct ct_operator *x, struct ct_operator_above 
 }
 
 /* Are the return addresses still where they were? */
-__noinline int operator_runs(struct ct_operator *x)
+__noinline int operator_runs(struct ct_operators *o, struct ct_operator *x)
 {
 	__u64 now;
 
-	if (!x)
+	if (!o || !x)
 		return 0;
 	if (!x->ret)
 		return 1;
-	if (user_word(x->place) != x->ret)
+	operator_read(o, x->place);
+	if (o->words.at[0] != x->ret)
 		return 0;
 	for (int i = 0; i < CT_OPERATOR_CALLERS && x->callers[i]; i++) {
-		now = user_word(x->place + 8 * x->caller_at[i]);
+		__u32 at = x->caller_at[i];
+
+		if (at > CT_OPERATOR_ABOVE) {
+			now = user_word(x->place + 8 * at);
+		} else {
+			/* Else the mask goes, as in call_nest(). */
+			barrier_var(at);
+			now = o->words.at[at & (2 * CT_OPERATOR_ABOVE - 1)];
+		}
 		if (now != x->callers[i])
 			return 0;
 	}
@@ -162,12 +201,12 @@ __noinline int operators_settle(struct ct_operators *o, __u64 sp)
 		if (!depth || depth > CT_OPERATORS_MAX)
 			break;
 		top = &o->at[(depth - 1) & (CT_OPERATORS_MAX - 1)];
-		if (top->place > sp && operator_runs(top))
+		if (top->place > sp && operator_runs(o, top))
 			break;
 		o->depth = depth - 1;
 	}
-	/* One that is over has taken all with it that were called in it. */
-	for (__u32 i = 0; i < CT_OPERATORS_MAX && i < o->depth; i++) {
+	/* One that is over has taken all with it that were called in it. The innermost is not. */
+	for (__u32 i = 0; i < CT_OPERATORS_MAX && i + 1 < o->depth; i++) {
 		const struct ct_operator *x = &o->at[i];
 
 		if (x->ret && user_word(x->place) != x->ret)
@@ -176,17 +215,24 @@ __noinline int operators_settle(struct ct_operators *o, __u64 sp)
 	return o->depth;
 }
 
-/* The innermost that runs when something begins with this stack pointer; 0: none. */
-__noinline __u64 operator_in(__u32 tid, __u64 sp)
+/* The innermost of so many; 0: none. */
+static __always_inline __u64 operator_at(struct ct_operators *o, __u32 depth)
+{
+	__u32 i = depth - 1;
+
+	barrier_var(i);
+	return depth && depth <= CT_OPERATORS_MAX ? o->at[i & (CT_OPERATORS_MAX - 1)].id : 0;
+}
+
+/* The innermost that runs when something begins with this stack pointer; 0: none. settled: those
+ * that are over have gone. */
+__noinline __u64 operator_in(__u32 tid, __u64 sp, bool settled)
 {
 	struct ct_operators *o = bpf_map_lookup_elem(&operators, &tid);
-	__u32 i;
 
-	if (!o || operators_settle(o, sp) <= 0)
+	if (!o)
 		return 0;
-	i = o->depth - 1;
-	barrier_var(i);
-	return o->at[i & (CT_OPERATORS_MAX - 1)].id;
+	return operator_at(o, settled ? o->depth : operators_settle(o, sp));
 }
 
 /* Is one over, of those that were there? */
@@ -229,7 +275,8 @@ static __always_inline struct ct_operators *operators_of(__u32 tid)
 __noinline __u64 operator_begin(struct ct_thread *t, __u64 sp, __u64 fp, __u64 ip, __u32 lib_id)
 {
 	struct ct_site_key key = {.lib_id = CT_LIB_ID(lib_id)};
-	__u64 node[TORCH_NODE_WORDS] = {}, ret = user_word(sp), place = sp, in = 0;
+	__u64 node[TORCH_NODE_WORDS] = {}, place = sp, in;
+	bool place_known = true;
 	struct ct_operators *o;
 	struct ct_operator *x;
 	struct ct_site *site;
@@ -241,19 +288,19 @@ __noinline __u64 operator_begin(struct ct_thread *t, __u64 sp, __u64 fp, __u64 i
 	i = t->depth;
 	barrier_var(i);
 	f = &t->frames[i & (CT_MAX_DEPTH - 1)];
-	key.distance = ret - ip;
 	if (f->words[0]) {
 		/* Nothing of an argument is read where arguments are hidden. */
 		if (cfg.hide != CT_HIDE_ARGS)
 			bpf_probe_read_user(node, sizeof(node), (void *)f->words[0]);
 		key.distance = node[0] ? node[0] - ip : 0;
 	} else {
+		key.distance = user_word(sp) - ip;
 		site = bpf_map_lookup_elem(&torch_sites, &key);
+		place_known = site;
 		if (site) {
 			place = site->off ? sp + site->off : fp + 8;
 			arg_words = site->arg_words & 0xff;
 		}
-		ret = site ? user_word(place) : 0;
 	}
 	f->words[0] = key.distance;
 	f->words[1] = node[TORCH_NODE_SEQ];
@@ -263,18 +310,18 @@ __noinline __u64 operator_begin(struct ct_thread *t, __u64 sp, __u64 fp, __u64 i
 		return 0;
 	}
 	i = operators_settle(o, place);
+	in = operator_at(o, i);
 	barrier_var(i);
-	if (i && i <= CT_OPERATORS_MAX)
-		in = o->at[(i - 1) & (CT_OPERATORS_MAX - 1)].id;
 	if (i >= CT_OPERATORS_MAX) {
 		t->drops[CT_DROP_DEPTH]++;
 		return in;
 	}
 	x = &o->at[i & (CT_OPERATORS_MAX - 1)];
+	operator_read(o, place);
 	x->place = place;
-	x->ret = ret;
+	x->ret = place_known ? o->words.at[0] : 0;
 	x->id = f->call_id;
-	operator_callers(x, &o->above, arg_words);
+	operator_callers(o, x, arg_words);
 	o->depth = i + 1;
 	return in;
 }
@@ -288,7 +335,7 @@ static __always_inline __u64 torch_enter(struct pt_regs *ctx, struct ct_thread *
 	if (!cfg.torch)
 		return 0;
 	if (!(spec->flags & (CT_SPEC_F_OPERATOR | CT_SPEC_F_NODE)))
-		return operator_in(t->tid, sp);
+		return operator_in(t->tid, sp, spec->flags & CT_SPEC_F_AFTER);
 	f->words[0] = spec->flags & CT_SPEC_F_NODE ? PT_REGS_PARM3(ctx) : 0;
 	return operator_begin(t, sp, PT_REGS_FP(ctx), PT_REGS_IP(ctx), lib_id);
 }

@@ -167,16 +167,26 @@ struct ct_operator {
 
 /* Words above an operator's return address among which those of its callers are looked for. */
 #define CT_OPERATOR_ABOVE 16
-struct ct_operator_above {
-	__u64 words[CT_OPERATOR_ABOVE];
+/* The return address and those, and room for an index that is masked. */
+struct ct_operator_words {
+	__u64 at[2 * CT_OPERATOR_ABOVE];
 };
+
+/* What the instruction in front of a return address calls; 0: it is no call. Lower halves: what is
+ * 4 GiB farther is not called from the same place. */
+struct ct_callee {
+	__u32 ret, to;
+};
+#define CT_CALLEES_BITS 8
 
 /* Of a thread; value of the `operators` map, keyed by thread id. */
 struct ct_operators {
 	__u32 depth, pad;
 	struct ct_operator at[CT_OPERATORS_MAX];
-	struct ct_operator_above above; /* of the one that begins: too large for the BPF stack */
+	struct ct_operator_words words; /* read last: too large for the BPF stack */
+	struct ct_callee callees[1 << (CT_CALLEES_BITS - 1)][2]; /* one place: the newer first */
 };
+_Static_assert(sizeof(struct ct_operators) < 8000, "8 KiB are taken for it");
 
 /* Key of the `torch_sites` map: a call of what each operator calls when it begins, by the distance
  * of its return address from there, which is the same in all processes. */
