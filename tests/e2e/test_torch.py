@@ -6,6 +6,7 @@ is one: the operators that torch.profiler has of the same program."""
 import collections
 import json
 import os
+import signal
 import subprocess
 import sys
 
@@ -42,9 +43,9 @@ class Traced:
         assert self.ran.status == 0, self.ran
         self.read()
 
-    def read(self, missed=()):
+    def read(self, missed=(), drops=False):
         self.t = Trace(self.path)
-        assert self.t.accounts(missed=missed)
+        assert self.t.accounts(drops=drops, missed=missed)
         self.ops = [e for e in self.t.ev if e["type"] == "operator"]
         self.by_id = {e["id"]: e for e in self.ops}
         assert len(self.by_id) == len(self.ops)
@@ -163,6 +164,69 @@ def test_too_deep(tmp_path, built):
     t.read(missed=("depth",))
     assert t.t.end["drops"]["depth"] == 100 - 64 and t.t.end["torch_operators"] == 100
     assert t.where(80) == [[]]
+
+
+def test_full_rings(tmp_path, built):
+    """28 threads, and nobody reads: records are lost and counted, no call is under an operator that it was not made in, and all is right
+    again when there is room."""
+    needs_tracing()
+    trace = tmp_path / "t.jsonl"
+    with subprocess.Popen([built + "/program", "wait", "flood", "wait", "nested"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+                          env={**os.environ, "LD_LIBRARY_PATH": FAKE}) as program:
+        assert program.stdout.readline() == "ready\n"
+        with subprocess.Popen([CUDATRACE, "-q", "--torch", "--buffer-size", "2M", "-e", "cuMemAlloc*", "-p", str(program.pid), "--jsonl", trace]) as tracer:
+            until(lambda: trace.exists() and '"type":"header"' in trace.read_text())
+            tracer.send_signal(signal.SIGSTOP)
+            program.stdin.write("\n")
+            program.stdin.flush()
+            assert program.stdout.readline() == "ready\n"
+            tracer.send_signal(signal.SIGCONT)
+            # What lies in the rings is read: then nothing comes any more.
+            sizes = []
+            until(lambda: sizes.append(trace.stat().st_size) or (len(sizes) > 20 and sizes[-20] == sizes[-1] > 1 << 20))
+            program.stdin.write("\n")
+            program.stdin.close()
+            assert tracer.wait(60) == 0
+    t = Traced.__new__(Traced)
+    t.path = trace
+    t.read(drops=True)
+    assert t.t.end["drops"]["calls"] > 1000 and t.t.end["torch_operators"] > 1000
+    within = {1: ["aten::inner", "aten::outer"], 2: ["aten::add_", "aten::outer"], 3: ["aten::outer"], 4: []}
+    cnt = collections.Counter()
+    for c in (c for c in t.t.calls if c.get("size", 0) - 1000 in within and c["tid"] != program.pid):
+        made_in = list(within[c["size"] - 1000])
+        assert ("operator_id" in c) == bool(made_in) and c.get("operator") in (None, *made_in[:1])
+        at = t.by_id.get(c.get("operator_id"))
+        while at:
+            assert at["name"] == made_in.pop(0) and at["tid"] == c["tid"]
+            at = t.by_id.get(at.get("parent"))
+        cnt[c["size"] - 1000] += 1
+    assert min(cnt[n] for n in within) > 100
+    assert t.where(1, 2, 3, 4, 5) == [["aten::outer"], ["aten::inner", "aten::outer"], ["aten::add_", "aten::inner", "aten::outer"], ["aten::outer"], []]
+
+
+def test_hostile(tmp_path, built):
+    """Callers that lead nowhere and change all the time: the program spoils what is said of it alone."""
+    t = Traced(tmp_path, built, "absurd", "nested")
+    assert t.names()["aten::outer"] == 20001 and t.names()["aten::inner"] == 20002
+    assert t.where(1, 2, 3, 4, 5) == [["aten::outer"], ["aten::inner", "aten::outer"], ["aten::add_", "aten::inner", "aten::outer"], ["aten::outer"], []]
+
+
+def test_killed(tmp_path, built):
+    """Those that it was in are in the trace, and have no end."""
+    needs_tracing()
+    trace = tmp_path / "t.jsonl"
+    ran = Ran([CUDATRACE, "-q", "--torch", "--jsonl", str(trace), "--chrome", str(tmp_path / "c.json"), "--", built + "/program", "dies"],
+              env={"LD_LIBRARY_PATH": FAKE})
+    assert ran.status == 128 + signal.SIGKILL, ran
+    t = Traced.__new__(Traced)
+    t.path = trace
+    t.read()
+    assert [(e["name"], "elapsed_us" in e, "duration_us" in e) for e in sorted(t.ops, key=lambda e: e["ts"])] == [
+        ("aten::outer", True, False), ("aten::inner", True, False)]
+    assert t.where(6) == [["aten::inner", "aten::outer"]]
+    with open(tmp_path / "c.json", encoding="utf-8") as f:
+        assert sorted(e["name"] for e in json.load(f) if e.get("cat") == "operator") == ["aten::inner", "aten::outer"]
 
 
 @pytest.mark.parametrize("option", ["--no-strings", "--no-args"])

@@ -4,7 +4,9 @@
  * left by longjmp(), run in threads. Driver calls (cuCtxGetLimit and the like would be many:
  * allocations, whose sizes say which they are) are made in and between them. Argument: what to do.
  */
+#include <atomic>
 #include <csetjmp>
+#include <csignal>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -279,6 +281,101 @@ static void too_deep()
 	allocate(80);
 }
 
+/* In operators. */
+static void dies()
+{
+	outer::call(
+		[](void *) {
+			inner_Tensor::call(
+				[](void *) {
+					allocate(6);
+					kill(getpid(), SIGKILL);
+				},
+				nullptr);
+		},
+		nullptr);
+}
+
+#define FLOOD_THREADS 28
+#define FLOOD_ROUNDS  300
+
+/* More than the rings hold while nobody reads them: 1 in inner, 2 in add_, 3 in outer, 4 in none.
+ */
+static void flood()
+{
+	std::thread t[FLOOD_THREADS];
+
+	for (auto &x : t)
+		x = std::thread([] {
+			for (int i = 0; i < FLOOD_ROUNDS; i++) {
+				outer::call(
+					[](void *) {
+						inner_Tensor::call(
+							[](void *) {
+								allocate(1);
+								STAYS();
+							},
+							nullptr);
+						add__Scalar::call(
+							[](void *) {
+								allocate(2);
+								STAYS();
+							},
+							nullptr);
+						allocate(3);
+						STAYS();
+					},
+					nullptr);
+				wrap();
+				allocate(4);
+			}
+		});
+	for (auto &x : t)
+		x.join();
+}
+
+/* What a caller of an operator may be made of: calls that lead through stubs to nowhere, to
+ * themselves, into the kernel, and to the caller itself; and another thread changes all of it. */
+static void absurd()
+{
+	unsigned char *code = (unsigned char *)mmap(nullptr, 1 << 16, PROT_READ | PROT_WRITE,
+						    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	std::atomic<bool> over{false};
+	volatile uint64_t words[32];
+	std::thread changer([&] {
+		unsigned seed = 1;
+
+		while (!over) {
+			for (unsigned at = 0; at < 1 << 16; at += 32) {
+				/* call; endbr64, bnd jmp *slot(%rip) */
+				static const unsigned char call[] = {
+					0xe8, 3,    0,	  0,	0,    0, 0, 0, 0xf3, 0x0f,
+					0x1e, 0xfa, 0xf2, 0xff, 0x25, 5, 0, 0, 0};
+				uint64_t slots[] = {0, (uint64_t)code + at, UINT64_MAX - 4095,
+						    (uint64_t)&outer::call, (uint64_t)words};
+
+				seed = seed * 1103515245 + 12345;
+				memcpy(code + at, call, sizeof(call));
+				memcpy(code + at + 24, &slots[(seed >> 16) % 5], 8);
+			}
+			for (auto &w : words)
+				w = (uint64_t)code +
+				    (seed = seed * 1103515245 + 12345) % (1 << 16) + 5;
+		}
+	});
+
+	for (int i = 0; i < 20000; i++)
+		outer::call(
+			[](void *) {
+				inner_Tensor::call(nullptr, nullptr);
+				STAYS();
+			},
+			nullptr);
+	over = true;
+	changer.join();
+	munmap(code, 1 << 16);
+}
+
 int main(int argc, char **argv)
 {
 	static const struct {
@@ -286,7 +383,8 @@ int main(int argc, char **argv)
 		void (*fn)();
 	} does[] = {{"nested", nested},	      {"siblings", siblings}, {"throws", throws},
 		    {"jumps", jumps},	      {"backward", backward}, {"threads", threads},
-		    {"allocator", allocator}, {"too_deep", too_deep}};
+		    {"allocator", allocator}, {"too_deep", too_deep}, {"flood", flood},
+		    {"absurd", absurd},	      {"dies", dies}};
 
 	start_driver();
 	for (int i = 1; i < argc; i++) {
