@@ -35,9 +35,9 @@ cc -o "$out/cores/cores" $tests/cores.c -ldl -lpthread &&
 	cc -O0 -shared -fPIC -Wl,-soname,libcuda.so.1 -o "$out/cores/libcuda.so.1" $tests/cores_lib.c &&
 	cc -o "$out/load" $tests/load.c -ldl -lpthread &&
 	cc -o "$out/empty" $tests/empty.c "$O/libct.a" "${libs[@]}" &&
-	cc -o "$out/writer" $tests/writer.c "$O/libct.a" "${libs[@]}" -l:libstdc++.a -lm &&
+	cc -o "$out/writer" $tests/writer.c "$O/libct.a" "${libs[@]}" -l:libiberty.a -l:libstdc++.a -lm &&
 	cc -o "$out/reader" $tests/reader.c "$O/libct.a" "${libs[@]}" -l:libiberty.a -l:libstdc++.a -lm &&
-	cc -o "$out/gen_trace" $tests/gen_trace.c "$O/libct.a" "${libs[@]}" -l:libstdc++.a -lm &&
+	cc -o "$out/gen_trace" $tests/gen_trace.c "$O/libct.a" "${libs[@]}" -l:libiberty.a -l:libstdc++.a -lm &&
 	${CLANG:-clang} -g -O2 -target bpf -mcpu=v3 -D__TARGET_ARCH_$arch -Ivmlinux/$arch -Wall "${sys[@]}" \
 		-c $tests/empty.bpf.c -o "$out/empty.bpf.o" || exit 1
 
