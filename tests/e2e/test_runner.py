@@ -41,6 +41,10 @@ class Tree:
         shutil.copytree(TESTS + "/runner", self.top + "/tests/runner", ignore=shutil.ignore_patterns("__pycache__"))
         os.makedirs(self.top + "/tools")
         shutil.copy(TESTS + "/../tools/install-deps.sh", self.top + "/tools/")
+        # What Python has compiled, pytest and all, serves the next tree, too: that takes longer than most of the runs here.
+        os.makedirs(self.top + "/build/check")
+        os.makedirs(os.environ["TMP"] + "/pycache", exist_ok=True)
+        os.symlink(os.environ["TMP"] + "/pycache", self.top + "/build/check/pycache")
         # Nothing of this run's; without HOME and with hardly anything else, as a service may be started.
         self.env = {"PATH": os.environ["PATH"], "TMPDIR": self.top + "/tmp"}
 
@@ -255,8 +259,11 @@ def test_own_processes(tree):
         sleeper.wait()
 
 
-@pytest.mark.parametrize("own", ["", "\n# own processes"], ids=["", "own"])
-@pytest.mark.parametrize("how", ["SIGINT", "SIGTERM", "SIGHUP", "SIGKILL", "timeout", "end"])
+ENDS = ["SIGINT", "SIGTERM", "SIGHUP", "SIGKILL", "timeout", "end"]
+
+
+@pytest.mark.parametrize("how,own", [pytest.param(how, own, id=how + own[-14:], marks=pytest.mark.long if own and how in ENDS[:3] else ())
+                                     for own in ("", "\n# own processes") for how in ENDS])
 def test_nothing_stays(tree, how, own):
     cgroup = f"{cgroup_root()}/cudatrace-runner-{os.getpid()}-{how}"
     mark = f"{os.getpid()}-{how}"
