@@ -32,7 +32,7 @@ if lib=$(real_libcuda); then
 else
 	lib=
 	run_env=("LD_LIBRARY_PATH=$(realpath "$O/fake")")
-	say 'demo: no NVIDIA driver here: the sample runs on the stand-in libcuda.so.1 (it computes nothing)'
+	say 'demo: no NVIDIA driver here: the sample runs on the stand-in libcuda.so.1 (it computes nothing, and one of its functions, cuFakeLocked, cannot be probed, so that tests see what is said of that)'
 fi
 
 as_root=()
@@ -66,4 +66,5 @@ Try:
   jq 'select(.type=="kernel" and .op=="launch")' $out/demo.jsonl | head -40
   jq 'select(.type=="memory" and .op=="alloc") | {ts, size}' $out/demo.jsonl
   jq 'select(.duration_us > 100) | {name, duration_us}' $out/demo.jsonl
+  $O/cudatrace report $out/demo.jsonl
 END
