@@ -14,12 +14,20 @@ bool gpu_busy__init(struct gpu_busy *b)
 {
 	b->kept = malloc(GPU_KEPT * sizeof(*b->kept));
 	b->bin_ns = BIN_NS;
-	for (unsigned i = GPU_COMMUNICATING; i < GPU_PART_CNT; i++) {
-		b->parts[i].bins = calloc(GPU_BINS, sizeof(*b->parts[i].bins));
-		if (!b->parts[i].bins)
-			return false;
-	}
-	return b->kept;
+	b->parts[GPU_ANY].bins = calloc(GPU_BINS, sizeof(uint64_t));
+	return b->kept && b->parts[GPU_ANY].bins;
+}
+
+/* Most devices never communicate: those two have bins from the first collective on. Until then all
+ * was something else. */
+static void begin_communicating(struct gpu_busy *b)
+{
+	struct gpu_union *comm = &b->parts[GPU_COMMUNICATING], *other = &b->parts[GPU_ELSE];
+
+	comm->bins = calloc(GPU_BINS, sizeof(*comm->bins));
+	other->bins = malloc(GPU_BINS * sizeof(*other->bins));
+	if (other->bins)
+		memcpy(other->bins, b->parts[GPU_ANY].bins, GPU_BINS * sizeof(*other->bins));
 }
 
 void gpu_busy__free(struct gpu_busy *b)
@@ -101,6 +109,8 @@ static void settle(struct gpu_busy *b, const struct gpu_span *s)
 {
 	uint64_t before = b->parts[GPU_ANY].end, idle = 0, ns;
 
+	if (s->work == GPU_COLLECTIVE && !b->parts[GPU_COMMUNICATING].bins)
+		begin_communicating(b);
 	if (!before)
 		b->first = b->origin = s->start;
 	else if (s->start > before)
@@ -166,6 +176,11 @@ double gpu_busy__between(const struct gpu_busy *b, enum gpu_part part, uint64_t 
 	const uint64_t *bins = b->parts[part].bins;
 	double sum = 0;
 
+	/* No collective was there. */
+	if (!bins && part == GPU_ELSE)
+		bins = b->parts[GPU_ANY].bins;
+	if (!bins)
+		return 0;
 	from = from > b->origin ? from - b->origin : 0;
 	to = to > b->origin ? to - b->origin : 0;
 	for (uint64_t i = from / b->bin_ns; i < GPU_BINS && i * b->bin_ns < to; i++) {

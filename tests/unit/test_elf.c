@@ -115,6 +115,8 @@ static void reads_prologues(void **state)
 	assert_int_equal(SHIFT("\x48\x8b\x74\x24\xe8\x31\xd2\xff"), 0);
 	assert_int_equal(SHIFT("\x48\x8b\x34\x24\xe8\x31\xd2\xe9"), 0);
 	assert_int_equal(SHIFT("\x48\x8b\x74\x24\xe8\x31\xd2"), 0);
+	/* What loads an argument has arguments. */
+	assert_int_equal(SHIFT("\x48\x8b\x74\x24\x08\x31\xd2\xe9"), 0);
 }
 
 static bool stub_of(const char *init, const char *rest)

@@ -24,6 +24,22 @@ static bool is_push_or_nop(const uint8_t *code, size_t len, size_t at)
 }
 
 /*
+ * THPVariable_Wrap() of PyTorch 2.11 begins with
+ *
+ *	48 8b 74 24 e8		mov -0x18(%rsp),%rsi
+ *	31 d2			xor %edx,%edx
+ *	e9 <rel32>		jmp ...
+ *
+ * and nothing jumps to the jmp (looked for in that version). An empty program costs 7 us a call at
+ * the mov, which 6.18 single-steps, and 1.6 at the jmp. Behind it the second and third arguments
+ * are gone; what loads from below its stack has none to lose.
+ */
+static bool is_wrap(const uint8_t *code, size_t len)
+{
+	return STARTS(code, len, 0, "\x48\x8b\x74\x24\xe8\x31\xd2\xe9");
+}
+
+/*
  * Drivers 470 to 555 begin with
  *
  *	81 3d <rel32> 00 ba 1c 32	cmpl $0x321cba00, x(%rip)
@@ -35,21 +51,6 @@ static bool is_push_or_nop(const uint8_t *code, size_t len, size_t at)
  * endbr64 comes from compilers with -fcf-protection; kernel 6.18 single-steps it: 3.9 us a call,
  * and 0.55 us on the push behind it.
  */
-/*
- * THPVariable_Wrap() of PyTorch 2.11 begins with
- *
- *	48 8b 74 24 <disp8>	mov x(%rsp),%rsi
- *	31 d2			xor %edx,%edx
- *	e9 <rel32>		jmp ...
- *
- * and nothing jumps to the jmp (looked for in that version). An empty program costs 7 us a call at
- * the mov, which 6.18 single-steps, and 1.6 at the jmp.
- */
-static bool is_wrap(const uint8_t *code, size_t len)
-{
-	return STARTS(code, len, 0, "\x48\x8b\x74\x24") && STARTS(code, len, 5, "\x31\xd2\xe9");
-}
-
 unsigned elf_probe_shift(const uint8_t *code, size_t len)
 {
 	size_t at = STARTS(code, len, 0, "\xf3\x0f\x1e\xfa") ? 4 : 0;
