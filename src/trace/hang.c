@@ -10,19 +10,37 @@
 #include "util/log.h"
 
 #include <inttypes.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
 #define RANKS_LOOK_NS 1000000000ull
+
+/* Threads of one rank that are named. */
+#define THREADS_MAX 3
 
 /* The calls that a process is in; one that has begun a moment ago is none it hangs in. */
 struct calls_of {
 	const struct tracer *t;
 	uint32_t pid;
 	uint64_t now;
-	char text[256];
+	unsigned cnt;
+	char text[512]; /* of THREADS_MAX calls and a state: names have CT_NAME_SZ_MAX at most */
 	size_t len;
 };
+
+static void __attribute__((format(printf, 2, 3))) say(struct calls_of *c, const char *fmt, ...)
+{
+	va_list ap;
+	int n;
+
+	va_start(ap, fmt);
+	n = vsnprintf(c->text + c->len, sizeof(c->text) - c->len, fmt, ap);
+	va_end(ap);
+	c->len += n;
+	if (c->len >= sizeof(c->text))
+		c->len = sizeof(c->text) - 1;
+}
 
 static void add_call(void *ctx, const struct seen_thread *seen)
 {
@@ -34,10 +52,9 @@ static void add_call(void *ctx, const struct seen_thread *seen)
 		return;
 	fn = fnset__fn(c->t->fns, seen->frames->func_id);
 	ns = c->now - seen->frames->start_ns;
-	if (fn && ns >= RANKS_LOOK_NS && c->len + 1 < sizeof(c->text))
-		c->len += snprintf(c->text + c->len, sizeof(c->text) - c->len,
-				   "%sthread %u is in %s for %.1f s", c->len ? ", " : "", seen->tid,
-				   fn->name, ns / 1e9);
+	if (fn && ns >= RANKS_LOOK_NS && c->cnt++ < THREADS_MAX)
+		say(c, "%sthread %u is in %s for %.1f s", c->len ? ", " : "", seen->tid, fn->name,
+		    ns / 1e9);
 }
 
 /* What the main thread does: where in the kernel it sleeps (proc(5), wchan: for whoever may trace
@@ -66,10 +83,9 @@ static void add_state(struct calls_of *c)
 		break;
 	}
 	if (!strcmp(what, "sleeps") && *asleep_in && strcmp(asleep_in, "0"))
-		snprintf(c->text + c->len, sizeof(c->text) - c->len,
-			 "; the main thread sleeps in %s", asleep_in);
+		say(c, "; the main thread sleeps in %s", asleep_in);
 	else
-		snprintf(c->text + c->len, sizeof(c->text) - c->len, "; the main thread %s", what);
+		say(c, "; the main thread %s", what);
 }
 
 static void tell(struct tracer *t, const char *why, bool is_warning)
@@ -87,7 +103,7 @@ static void tell(struct tracer *t, const char *why, bool is_warning)
 static void tell_wait(void *ctx, const struct rank_wait *w)
 {
 	struct tracer *t = ctx;
-	char why[640];
+	char why[768];
 
 	rank_wait_text(w, why, sizeof(why));
 	tell(t, why, !w->over);
@@ -95,10 +111,10 @@ static void tell_wait(void *ctx, const struct rank_wait *w)
 		struct calls_of c = {.t = t, .pid = w->who[i].pid, .now = now_ns()};
 
 		sources__each_thread(&t->sources, add_call, &c);
-		if (c.len >= sizeof(c.text))
-			c.len = sizeof(c.text) - 1;
-		if (!c.len)
-			c.len = snprintf(c.text, sizeof(c.text), "in no call");
+		if (!c.cnt)
+			say(&c, "in no call that takes a second or more");
+		else if (c.cnt > THREADS_MAX)
+			say(&c, ", and %u more threads are in such calls", c.cnt - THREADS_MAX);
 		add_state(&c);
 		snprintf(why, sizeof(why), "rank %u of 0x%" PRIx64 " (process %u): %s",
 			 w->who[i].rank, w->hash, c.pid, c.text);

@@ -127,7 +127,7 @@ def test_hang_is_said(ranks, tmp_path):
     assert said["name"] == "nccl" and re.search(pattern, said["why"]), said
     assert len(re.findall(pattern, ran.err)) == 1, ran
     # And what each does, the missing one first: all of them pause().
-    assert [re.sub(r"0x\w+ \(process \d+\)", "X", e["why"]) for e in ranks_said][0].startswith("rank 2 of X: in no call; the main thread sleeps")
+    assert [re.sub(r"0x\w+ \(process \d+\)", "X", e["why"]) for e in ranks_said][0].startswith("rank 2 of X: in no call that takes a second or more; the main thread sleeps")
     assert sorted(e["why"][:6] for e in ranks_said) == ["rank 0", "rank 1", "rank 2"] and all(e["why"] in ran.err for e in ranks_said)
 
 
@@ -138,7 +138,7 @@ def test_hang_in_the_call(ranks, tmp_path):
     assert ran.status == 0, ran
     said = [e["why"] for e in Trace(path).ev if e["type"] == "tracer" and e["op"] == "hang"]
     assert len(said) == 4 and re.search(r"^collective 1 \(all_reduce\) .* waits for [56]\.\d s: rank 0 in it, not begun by 1$", said[0]), said
-    assert re.search(r"^rank 1 .*: in no call; the main thread sleeps", said[1]), said
+    assert re.search(r"^rank 1 .*: in no call that takes a second or more; the main thread sleeps", said[1]), said
     assert re.search(r"^rank 0 .*: thread \d+ is in ncclAllReduce for [56]\.\d s; the main thread sleeps", said[2]), said
     assert "goes on" in said[3], said
 
