@@ -89,11 +89,17 @@ void gpu_busy__free(struct gpu_busy *b);
 #define GPU_DEVICES_MAX 64
 struct gpu_device {
 	uint32_t number;
-	uint32_t pid;	/* whose it is */
-	bool is_shared; /* by other processes, too */
+	uint32_t pid; /* whose it is */
+	/* Other processes have a device of that number, too. CUPTI numbers those that the process
+	 * sees: with CUDA_VISIBLE_DEVICES, or in containers, they may be several GPUs. */
+	bool is_shared;
 	uint64_t executions;
 	struct gpu_busy busy;
 };
+#define GPU_SHARED_WORDS                                                                           \
+	"Several processes have a GPU of the same number. Where each sees GPUs of its own "        \
+	"(CUDA_VISIBLE_DEVICES, containers), they are several GPUs in one row: trace each "        \
+	"process by itself."
 struct gpu_devices {
 	struct gpu_device *of[GPU_DEVICES_MAX];
 	unsigned cnt;

@@ -21,6 +21,7 @@ void summary_print_gpu(const struct summary *s, const struct term *term,
 {
 	char name[GPU_DEVICES_MAX][16], timed[CELL_SZ], all[CELL_SZ], records[CELL_SZ];
 	const struct trace_gpu *g = &end->gpu;
+	bool is_shared = false;
 	struct table t;
 
 	if (!g->on)
@@ -44,6 +45,7 @@ void summary_print_gpu(const struct summary *s, const struct term *term,
 		r = table__row(&t, name[i]);
 		if (!r)
 			break;
+		is_shared |= d->is_shared;
 		human_count(r->cell[0], d->executions);
 		human_time(r->cell[1], gpu_device__span(d));
 		human_time(r->cell[2], d->busy.parts[GPU_COMPUTE].total);
@@ -54,6 +56,8 @@ void summary_print_gpu(const struct summary *s, const struct term *term,
 	}
 	if (t.row_cnt)
 		table__print(&t, term);
+	if (is_shared)
+		term_para(term, GPU_SHARED_WORDS);
 }
 
 void summary_gpu_json(struct json *j, const struct summary *s, const struct trace_end *end)
@@ -66,6 +70,8 @@ void summary_gpu_json(struct json *j, const struct summary *s, const struct trac
 
 		json_open(j, NULL);
 		json_u64(j, "device", d->number);
+		if (d->is_shared)
+			json_bool(j, "shared", true);
 		json_u64(j, "executions", d->executions);
 		json_u64(j, "span_ns", gpu_device__span(d));
 		json_u64(j, "compute_ns", d->busy.parts[GPU_COMPUTE].total);

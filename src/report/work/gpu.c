@@ -65,6 +65,8 @@ static void add(struct gpu_sum *s, const struct trace_event *ev)
 		return;
 	s->queue_cnt++;
 	s->queue_ns += ev->gpu.queue_us;
+	if (ev->gpu.queue_us > s->queue_max)
+		s->queue_max = ev->gpu.queue_us;
 }
 
 static void gpu_event_seen(void *a, const struct trace_event *ev)
@@ -121,15 +123,19 @@ static void sum_devices(struct gpu *g)
 
 	gpu_devices__finish(&g->devices);
 	for (unsigned i = 0; i < g->devices.cnt; i++) {
-		struct gpu_busy *b = &g->devices.of[i]->busy;
+		struct gpu_device *d = g->devices.of[i];
+		struct gpu_busy *b = &d->busy;
 
 		res->span_ns += b->last - b->first;
 		res->busy_ns += b->parts[GPU_ANY].total;
 		res->compute_ns += b->parts[GPU_COMPUTE].total;
 		res->copy_ns += b->parts[GPU_COPYING].total;
 		res->overlap_ns += gpu_busy__overlap(b);
-		res->comm_ns += b->parts[GPU_COMMUNICATING].total;
-		res->alone_ns += gpu_busy__alone(b);
+		res->shared |= d->is_shared;
+		if (!d->is_shared) {
+			res->comm_ns += b->parts[GPU_COMMUNICATING].total;
+			res->alone_ns += gpu_busy__alone(b);
+		}
 		if (!i || b->first < res->first_ns)
 			res->first_ns = b->first;
 		if (b->longest_gap <= res->longest_gap_ns)
@@ -156,10 +162,10 @@ static double share_of(const struct gpu_busy *b, enum gpu_part part, const struc
 
 /* The device that was busiest in it: a program's others may be idle for good reasons. Not another
  * process's. */
-static const struct gpu_busy *device_of(const struct gpu *g, uint32_t pid,
-					const struct iter_span *it)
+static const struct gpu_device *device_of(const struct gpu *g, uint32_t pid,
+					  const struct iter_span *it)
 {
-	const struct gpu_busy *best = NULL;
+	const struct gpu_device *best = NULL;
 	double most = -1, share;
 
 	for (unsigned i = 0; i < g->devices.cnt; i++) {
@@ -169,7 +175,7 @@ static const struct gpu_busy *device_of(const struct gpu *g, uint32_t pid,
 		if ((d->pid != pid && !d->is_shared) || share <= most)
 			continue;
 		most = share;
-		best = &d->busy;
+		best = d;
 	}
 	return best;
 }
@@ -194,14 +200,16 @@ static void judge_iterations(struct gpu *g)
 	alone = comm + its.count;
 	for (uint64_t i = 0; i < its.count; i++) {
 		struct iter_span it = iter_at(g->r, i);
-		const struct gpu_busy *b;
+		const struct gpu_device *d;
 
-		b = it.warmup || it.end_ns <= it.begin_ns ? NULL : device_of(g, its.pid, &it);
-		if (!b)
+		d = it.warmup || it.end_ns <= it.begin_ns ? NULL : device_of(g, its.pid, &it);
+		if (!d)
 			continue;
-		busy[cnt] = share_of(b, GPU_ANY, &it);
-		comm[cnt] = share_of(b, GPU_COMMUNICATING, &it);
-		alone[cnt] = busy[cnt] - share_of(b, GPU_ELSE, &it);
+		busy[cnt] = share_of(&d->busy, GPU_ANY, &it);
+		if (!d->is_shared) {
+			comm[cnt] = share_of(&d->busy, GPU_COMMUNICATING, &it);
+			alone[cnt] = busy[cnt] - share_of(&d->busy, GPU_ELSE, &it);
+		}
 		g->res.gpu_bound += busy[cnt] >= GPU_BOUND_SHARE;
 		g->res.host_bound += busy[cnt] < GPU_BOUND_SHARE;
 		cnt++;
@@ -222,8 +230,9 @@ static void gpu__finish(void *a)
 		return;
 	sort_kernels(g);
 	sum_devices(g);
-	g->res.queue_p50_ns = spread_percentile(&g->queue, g->all.queue_cnt, 0.5, UINT64_MAX);
-	g->res.queue_p99_ns = spread_percentile(&g->queue, g->all.queue_cnt, 0.99, UINT64_MAX);
+	g->res.queue_p50_ns = spread_percentile(&g->queue, g->all.queue_cnt, 0.5, g->all.queue_max);
+	g->res.queue_p99_ns =
+		spread_percentile(&g->queue, g->all.queue_cnt, 0.99, g->all.queue_max);
 	judge_iterations(g);
 }
 

@@ -13,7 +13,8 @@ struct gpu_result {
 	unsigned device_cnt;
 	/* Of all devices together. */
 	uint64_t span_ns, busy_ns, compute_ns, copy_ns, overlap_ns;
-	/* With a kernel of NCCL, and with nothing else. */
+	bool shared; /* a device has a number that several processes use */
+	/* With a kernel of NCCL, and with nothing else; of devices that are not shared. */
 	uint64_t comm_ns, alone_ns;
 	uint64_t first_ns; /* start of the first execution */
 	uint64_t longest_gap_ns, longest_gap_at_ns;

@@ -43,6 +43,8 @@ static void put_device(const struct gpu *g, struct json *j, const struct gpu_dev
 
 	json_open(j, NULL);
 	json_u64(j, "device", d->number);
+	if (d->is_shared)
+		json_bool(j, "shared", true);
 	json_u64(j, "executions", d->executions);
 	report_json_ts(g->r, j, "first_ts", b->first);
 	json_u64(j, "span_ns", gpu_device__span(d));
@@ -177,6 +179,8 @@ static void print_communication(const struct gpu *g, const struct term *term)
 		uint64_t alone = gpu_busy__alone(&d->busy);
 		struct table_row *r;
 
+		if (d->is_shared)
+			continue;
 		snprintf(name[i], sizeof(name[i]), "GPU %u", d->number);
 		r = table__row(&tab, name[i]);
 		if (!r)
@@ -322,6 +326,8 @@ void gpu_print(const void *a, const struct term *term)
 	putc('\n', term->f);
 	term_bold(term, "On the GPU\n");
 	print_devices(g, term);
+	if (g->res.shared)
+		term_para(term, GPU_SHARED_WORDS);
 	putc('\n', term->f);
 	print_communication(g, term);
 	print_others(g, term);

@@ -13,8 +13,9 @@
 struct gpu_sum {
 	const char *name;
 	uint64_t cnt, ns, min, max, bytes;
-	uint64_t queue_ns, queue_cnt; /* from their calls' start; of those that have one */
-	bool of_graph;		      /* nodes of graphs are among them */
+	uint64_t queue_ns, queue_cnt,
+		queue_max; /* from their calls' start; of those that have one */
+	bool of_graph;	   /* nodes of graphs are among them */
 };
 
 struct gpu {
