@@ -144,7 +144,7 @@ static void test_comm_alone(void **state)
 	}
 	finish();
 	assert_non_null(found("communication-alone"));
-	says("communication-alone", "ran for 200 µs, 100 µs of it alone");
+	says("communication-alone", "ran for 200 µs in all, 100 µs of that with nothing beside");
 }
 
 /* All of it beside other work. */
