@@ -195,7 +195,7 @@ def supervise(body, timeout, folder):
             time.sleep(0.02)
     elif not result.why:
         # What is about to end is not left behind.
-        reap(0.5, lambda: not descendants(me))
+        reap(3, lambda: not descendants(me))
         # Takes probes off after its tracer has ended (src/attach/probe/links.h): with perf events that is slow.
         reap(60, lambda: "cudatrace-links" not in descendants(me).values())
         result.left = sorted(set(descendants(me).values()))

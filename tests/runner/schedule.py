@@ -32,7 +32,7 @@ for i in $(seq 600); do
 	done
 	[ "$left" ] || exit $rc
 	# Takes probes off after its tracer has ended; the others are about to end, or never do.
-	[ $i -lt 6 ] || [ "$(printf '%s\\n' $left | sort -u)" = cudatrace-links ] || break
+	[ $i -lt 31 ] || [ "$(printf '%s\\n' $left | sort -u)" = cudatrace-links ] || break
 	sleep 0.1
 done
 echo "not ok the suite # left running:$left"
