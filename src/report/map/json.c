@@ -2,6 +2,7 @@
 #include "map_priv.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "report/work/gpu.h"
 
@@ -48,6 +49,22 @@ static void put_mean(struct json *j, const struct map_final *f)
 	json_close(j);
 }
 
+/* Kernels and stacks have their names whole; here a name stands at each of its nodes. */
+#define NAME_SHOWN 512
+
+static void put_name(struct json *j, const char *member, const char *name)
+{
+	char cut[NAME_SHOWN + sizeof("...")];
+
+	if (!name || strlen(name) <= NAME_SHOWN) {
+		json_str(j, member, name);
+		return;
+	}
+	memcpy(cut, name, NAME_SHOWN);
+	strcpy(cut + NAME_SHOWN, "...");
+	json_str(j, member, cut);
+}
+
 static void put_node(const struct map *m, struct json *j, const struct map_final *f,
 		     uint32_t parent)
 {
@@ -60,9 +77,9 @@ static void put_node(const struct map *m, struct json *j, const struct map_final
 	if (f->kind == MAP_PROCESS)
 		json_u64(j, "pid", f->number);
 	else
-		json_str(j, "name", f->name);
+		put_name(j, "name", f->name);
 	if (f->file)
-		json_str(j, "file", f->file);
+		put_name(j, "file", f->file);
 	if (f->is_numbered)
 		json_u64(j, "number", f->number - 1);
 	if (f->sums.passes)
@@ -110,8 +127,8 @@ static void put_functions(const struct map *m, struct json *j)
 		const struct map_function *f = &m->functions[i];
 
 		json_open(j, NULL);
-		json_str(j, "name", f->name);
-		json_str(j, "file", f->file);
+		put_name(j, "name", f->name);
+		put_name(j, "file", f->file);
 		json_u64(j, "passes", f->total.passes);
 		json_open(j, "self");
 		put_sums(j, &f->self);
