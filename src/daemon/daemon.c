@@ -389,6 +389,7 @@ static void finish(struct daemon *d)
 	d->stopping = true;
 	notify("STOPPING=1");
 	d->now = now_ns();
+	model__calls_end(d->t.model, d->now);
 	attach__detach(d->t.att);
 	tracer__drain(&d->t);
 	sources__unfinished(&d->t.sources);

@@ -57,6 +57,9 @@ struct rank_wait;
 /* Calls were lost, and whose they were is not known: the numbers of collectives are of no use then,
  * but of communicators that are made later. */
 void model__calls_lost(struct model *m);
+/* Probes are about to go, at that time: what the GPU is asked for from then on is no more of this
+ * trace, unless its call is. */
+void model__calls_end(struct model *m, uint64_t now);
 /* Calls in flight are of use to know who waits for whom; asked before they are looked for. */
 bool model__wants_in_flight(const struct model *m);
 /* One of them, the outermost of its family, with its words. Its record may come at any time. */

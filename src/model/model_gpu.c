@@ -17,6 +17,8 @@ static void give_gpu(struct model *m, const struct ct_gpu_run *g, struct proc *p
 	struct gpu_join *j = &m->procs.gpu;
 	struct trace_event ev;
 
+	if (!call && m->calls_end_ns && g->call_ns >= m->calls_end_ns)
+		return;
 	gpu_event(&ev, g, name ? name->demangled : NULL,
 		  name && name->mangled != name->demangled ? name->mangled : NULL, call);
 	ev.comm = t ? t->comm : "";
@@ -138,6 +140,11 @@ void model__gpu_flush(struct model *m)
 {
 	while (gpu_join__first(&m->procs.gpu))
 		give_first(m);
+}
+
+void model__calls_end(struct model *m, uint64_t now)
+{
+	m->calls_end_ns = now;
 }
 
 void model__gpu(const struct model *m, struct trace_end *end)

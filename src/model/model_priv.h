@@ -19,6 +19,7 @@ struct model {
 	struct meaning meanings[CT_MAX_FUNCS];
 	uint64_t bad_cnt;
 	uint64_t filtered_cnt;
+	uint64_t calls_end_ns; /* 0: calls are traced */
 };
 
 /* model_gpu.c: --gpu-time */

@@ -497,6 +497,7 @@ static bool finish(struct session *s)
 	s->progress = NULL;
 	/* Before what may take its time; and who was stopped in that moment. */
 	attach__go_on_all(s->t.att);
+	model__calls_end(s->t.model, stop_ns);
 	attach__detach(s->t.att);
 	sources__stop(&s->t.sources);
 	attach__go_on_all(s->t.att);

@@ -170,8 +170,8 @@ def test_a_trace_that_ends_first(tmp_path):
     """What the GPU has executed until then is there, but for calls that are in flight at that moment."""
     r = Traced(tmp_path, "--duration", "1", command=(SAMPLE, "--quiet", "--tokens", "4000"))
     assert r.end("launches_timed") > 1000 and r.end("launches_untimed") <= 2, r.t.end
-    # Calls of the program go on: CUPTI's records of those that are not in the trace any more.
-    assert r.end("lost") == r.end("dropped") == 0 and r.end("no_call") < r.end("launches_timed") / 10
+    # The program's calls go on while probes go; what the GPU did for them is not of the trace.
+    assert r.end("lost") == r.end("dropped") == 0 and r.end("no_call") <= 2
 
 
 @pytest.mark.parametrize("victim", ["program", "tracer"])

@@ -214,14 +214,16 @@ static void on_enter(const char *symbol, uint32_t correlation)
 	};
 	struct cupti_call c = {
 		.site = CUPTI_API_ENTER, .function = symbol, .correlation = correlation};
+	/* Once: cuptiUnsubscribe() may come between the two. */
+	cupti_call_fn *fn = __atomic_load_n(&callback, __ATOMIC_ACQUIRE);
 
 	graph.start = 0;
-	for (size_t i = 0; callback && i < sizeof(cbids) / sizeof(*cbids); i++) {
+	for (size_t i = 0; fn && i < sizeof(cbids) / sizeof(*cbids); i++) {
 		if (!asked[cbids[i].id] || strcmp(cbids[i].name, symbol))
 			continue;
-		callback(NULL, CUPTI_CB_DOMAIN_DRIVER_API, cbids[i].id, &c);
+		fn(NULL, CUPTI_CB_DOMAIN_DRIVER_API, cbids[i].id, &c);
 		c.site = !CUPTI_API_ENTER;
-		callback(NULL, CUPTI_CB_DOMAIN_DRIVER_API, cbids[i].id, &c);
+		fn(NULL, CUPTI_CB_DOMAIN_DRIVER_API, cbids[i].id, &c);
 		return;
 	}
 }
