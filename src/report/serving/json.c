@@ -107,6 +107,8 @@ static void put_list(const struct serving *s, const struct serving_thread *t, st
 		json_u64(j, "duration_ns", step_ns(x));
 		json_u64(j, "between_ns", x->between_ns);
 		json_sym(j, "phase", serving_phase_name(x->phase));
+		if (x->is_setup)
+			json_bool(j, "setup", true);
 		if (x->tokens)
 			json_u64(j, "tokens", x->tokens);
 		if (x->tokens && x->at_most)
@@ -201,6 +203,7 @@ void serving_json(const void *a, struct json *j)
 	put_sum(s, j, "all", &s->all);
 	put_sum(s, j, "prefill", &s->res.prefill);
 	put_sum(s, j, "decode", &s->res.decode);
+	put_sum(s, j, "setup", &s->setup);
 	if (s->res.batch_max) {
 		json_open(j, "batch");
 		json_u64(j, "min", s->batch_min);

@@ -79,6 +79,7 @@ static void flush(struct serving *s, struct serving_thread *t, const struct pass
 			.products = p->products.cnt,
 			.head = p->products.last ^ p->products.last >> 32,
 			.mark = p->mark,
+			.is_setup = p->is_setup,
 		};
 	else
 		s->lost_steps++;
@@ -110,6 +111,7 @@ static void append(struct pass *a, const struct pass *b)
 	a->gpu_ns += b->gpu_ns;
 	a->launches += b->launches;
 	a->mark = a->mark ?: b->mark;
+	a->is_setup |= b->is_setup;
 }
 
 void serving_end_piece(struct serving *s, struct serving_thread *t)

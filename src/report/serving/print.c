@@ -32,13 +32,16 @@ static void print_steps(const struct serving *s, const struct term *term)
 	struct serving_sum rest = s->all;
 	struct table t;
 
-	rest.cnt -= s->res.prefill.cnt + s->res.decode.cnt;
+	rest.cnt -= s->res.prefill.cnt + s->res.decode.cnt + s->setup.cnt;
 	table__init(&t, "steps|median|p95|tokens|launches|host|waits|GPU|a token|each");
 	put_row(s, &t, "prefill", &s->res.prefill);
 	put_row(s, &t, "decode", &s->res.decode);
+	put_row(s, &t, "set-up", &s->setup);
 	if (rest.cnt)
 		put_row(s, &t, rest.cnt == s->all.cnt ? "steps" : "all", &s->all);
 	table__print(&t, term);
+	if (s->setup.cnt)
+		term_para(term, "Set-up: steps in which code was loaded or a graph captured.");
 }
 
 static void print_phases(const struct serving *s, const struct term *term)

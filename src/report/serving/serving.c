@@ -133,6 +133,13 @@ static void look_for_engine(struct serving *s, const struct trace_event *ev)
 	}
 }
 
+/* What steps do at first, and seldom later. */
+static bool sets_up(const struct trace_event *ev)
+{
+	return (ev->fn->class == CLASS_MODULE && ev->fn->op == OP_LOAD) ||
+	       ev->fn->op == OP_CAPTURE_BEGIN;
+}
+
 static void on_call(struct serving *s, const struct trace_event *ev)
 {
 	struct serving_thread *t = thread_get(s, ev);
@@ -165,6 +172,7 @@ static void on_call(struct serving *s, const struct trace_event *ev)
 		p->call_ns += ns;
 		p->end_ns = ev->end_ns > p->end_ns ? ev->end_ns : p->end_ns;
 		p->sync_ns += call_blocks(ev) ? ns : 0;
+		p->is_setup |= sets_up(ev);
 	}
 	if (iter_ends_piece(ev, p->launches))
 		serving_end_piece(s, t);

@@ -55,6 +55,7 @@ struct pass {
 	uint64_t first_graph;
 	uint64_t padded[AXIS_CNT], padded_rows[AXIS_CNT]; /* of the graph with most tokens */
 	uint8_t mark;					  /* enum serving_phase, by an NVTX range */
+	bool is_setup;					  /* code was loaded or a graph captured */
 };
 
 struct step {
@@ -65,6 +66,7 @@ struct step {
 	uint32_t padded_of[AXIS_CNT], padded_rows_of[AXIS_CNT];
 	uint32_t head; /* of the last weights' id: its low bits, mixed */
 	uint8_t mark, phase;
+	bool is_setup;
 	bool at_most;	 /* tokens: what the graph is for */
 	uint32_t tokens; /* 0: not known */
 	uint32_t batch;	 /* sequences; 0: not known */
@@ -145,7 +147,7 @@ struct serving {
 	uint64_t threshold; /* phases by size: more tokens are prefill */
 	char why[512];
 	struct serving_result res;
-	struct serving_sum all;
+	struct serving_sum all, setup;
 	uint64_t replay_cnt, requests_min, rows_made;
 	bool rows_at_most;	      /* graphs may be for more sequences than there were */
 	uint64_t pause_cnt, pause_ns; /* between steps: so long that there was nothing to do */

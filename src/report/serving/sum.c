@@ -24,6 +24,21 @@ static bool is_decode(const struct step *x)
 	return x->phase == PHASE_DECODE;
 }
 
+static bool is_setup(const struct step *x)
+{
+	return x->is_setup;
+}
+
+static bool is_usual_prefill(const struct step *x)
+{
+	return is_prefill(x) && !x->is_setup;
+}
+
+static bool is_usual_decode(const struct step *x)
+{
+	return is_decode(x) && !x->is_setup;
+}
+
 static bool is_eager_decode(const struct step *x)
 {
 	return is_decode(x) && !x->graphs;
@@ -79,7 +94,7 @@ static void sum_between(struct serving *s, const struct serving_thread *t, uint6
 		}
 		v[n++] = x->between_ns;
 		s->between_ns += x->between_ns;
-		s->res.between_ns += is_decode(&x[-1]) ? x->between_ns : 0;
+		s->res.between_ns += is_usual_decode(&x[-1]) ? x->between_ns : 0;
 	}
 	if (!n)
 		return;
@@ -210,8 +225,9 @@ void serving_sum(struct serving *s)
 	s->res.first_ns = t->steps[0].begin_ns;
 	s->res.last_ns = t->steps[t->cnt - 1].end_ns;
 	sum_up(t, is_any, &s->all, v);
-	sum_up(t, is_prefill, &s->res.prefill, v);
-	sum_up(t, is_decode, &s->res.decode, v);
+	sum_up(t, is_setup, &s->setup, v);
+	sum_up(t, is_usual_prefill, &s->res.prefill, v);
+	sum_up(t, is_usual_decode, &s->res.decode, v);
 	sum_between(s, t, v);
 	sum_batches(s, t, v);
 	sum_graphs(s, t, v);
