@@ -3,7 +3,7 @@
 # On a machine with an NVIDIA GPU, PyTorch with transformers, Triton, CuPy and JAX (as root):
 #   tests/gpu/run.sh CUDATRACE OUT_FOLDER [STEP...]
 # Traces real programs and prints what docs/measured/gpu.md and docs/measured/ioctls.md quote. Steps: launch attach frameworks
-# counts kernel report time daemon cases nccl cost inject gputime python map ctxsw stats nvtx serving torch
+# counts kernel report time daemon cases nccl cost inject gputime python map ctxsw stats nvtx serving vllm torch
 set -u
 ct=$(realpath "$1")
 out=$2
@@ -200,6 +200,10 @@ fi
 if want serving; then
 	title "18 serving: continuous batching of transformers: steps and tokens against the engine's own, and what tracing costs"
 	python3 "$here/serving.py" "$ct" "$out"
+fi
+if want vllm; then
+	title "19 vLLM: steps and tokens against its worker's own, and what tracing costs"
+	python3 "$here/vllm_serving.py" "$ct" "$out"
 fi
 if want torch; then
 	title "17 operators of PyTorch, its backward nodes and its allocator, as torch.profiler and memory_stats() have them"

@@ -326,14 +326,10 @@ def cost(tracer, out, turns=4):
                 os.remove(path)
 
 
-def daemon(tracer, out, turns=3):
-    e = Engine("sdpa", out)
-    if not e.ready:
-        return
-    e.rounds(2)
+def daemon_levels(tracer, out, e, turns):
+    """What each level of the daemon costs the engine `e`, which is ready."""
     folder = os.path.join(out, "serving.daemon")
     os.makedirs(folder, exist_ok=True)
-    print("--- the daemon, sdpa", flush=True)
     for level in ("metrics", "trace"):
         bare, rates, ended = [], [], None
         config = os.path.join(folder, "config.yaml")
@@ -350,9 +346,17 @@ def daemon(tracer, out, turns=3):
             ended = d.wait()
             bare.append((before + statistics.median(e.rounds(2))) / 2)
         ratio(f"daemon, level {level} (ended with {ended})", rates, bare)
-    e.end()
     with open(os.path.join(folder, "log"), encoding="utf-8") as f:
         print("  " + f.read()[-600:])
+
+
+def daemon(tracer, out, turns=3):
+    e = Engine("sdpa", out)
+    if e.ready:
+        e.rounds(2)
+        print("--- the daemon, sdpa", flush=True)
+        daemon_levels(tracer, out, e, turns)
+    e.end()
 
 
 def main():
