@@ -179,6 +179,25 @@ struct ct_gpu_run {
 };
 _Static_assert(sizeof(struct ct_gpu_run) == 96, "ct_gpu_run is part of the ABI");
 
+/* What the driver says of a device that a GPU time is of, when the library asks it
+ * (inject/device.c). A number is 0 and a text empty where it did not say. */
+#define CT_DEVICE_TEXT_SZ 64
+struct ct_device {
+	struct ct_rec rec;
+	__u32 device;	    /* as CUDA numbers it in that process */
+	__u32 has;	    /* CT_DEVICE_HAS_* */
+	__u8 uuid[16];	    /* of what the process computes on: the GPU, or its part (MIG) */
+	__u8 gpu_uuid[16];  /* of the GPU */
+	__u32 major, minor; /* compute capability */
+	__u32 sm_cnt;	    /* multiprocessors */
+	__u32 clock_khz;    /* of these, at most */
+	char name[CT_DEVICE_TEXT_SZ];
+	char pci[CT_DEVICE_TEXT_SZ];
+};
+#define CT_DEVICE_HAS_UUID     1
+#define CT_DEVICE_HAS_GPU_UUID 2
+_Static_assert(sizeof(struct ct_device) == 208, "ct_device is part of the ABI");
+
 /* Why a record is missing; shown in the trace's end line. */
 enum ct_drop {
 	CT_DROP_CALL = 0,    /* ring full: a finished call */

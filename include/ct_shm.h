@@ -17,7 +17,7 @@
 #include "ct_nv_bpf.h"
 
 #define CT_SHM_MAGIC   0x63756474u /* "tduc" */
-#define CT_SHM_VERSION 3
+#define CT_SHM_VERSION 4
 
 /* Environment of a traced program. SOCKET: "@name" is in the abstract namespace, else a path. */
 #define CT_ENV_SOCKET "CUDATRACE_SOCKET"
@@ -213,7 +213,8 @@ struct ct_shm {
  * and is followed by so many bytes that the next begins at a multiple of 8. One of kind
  * CT_REC_NONE, which may be of 8 bytes only (size, kind, flags), fills the end of the ring. Records
  * are CT_REC_THREAD, the first after a thread has got the slot, CT_REC_NAME, CT_REC_CALL,
- * CT_REC_NV and CT_REC_GPU_RUN. pid, life, lib_id and an open file's name are 0: the tracer knows.
+ * CT_REC_NV, CT_REC_GPU_RUN and CT_REC_DEVICE. pid, life, lib_id and an open file's name are 0: the
+ * tracer knows.
  */
 #define CT_SHM_ALIGN 8
 #define CT_SHM_REC_MAX                                                                             \

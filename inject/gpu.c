@@ -65,6 +65,7 @@ static struct {
 	uint32_t buf_cnt, requested, completed;
 	uint64_t discarded, dropped;
 	uint32_t bell, state;
+	uint64_t devices;    /* a bit each: what it is has been sent */
 	int64_t offset;	     /* CUPTI's clock minus CLOCK_MONOTONIC */
 	uint64_t sent[4096]; /* names, by their hash */
 	uint32_t sent_cnt;
@@ -286,6 +287,22 @@ static uint64_t send_name(struct thread *t, const char *name)
 	return id;
 }
 
+/* Once for each that something ran on; numbers are small. Before what ran on it. */
+static void send_device(struct thread *t, uint32_t device)
+{
+	uint32_t hide = inject_process->set->hide;
+	struct ct_device d;
+
+	if (device >= 64 || gpu.devices >> device & 1 || hide == CT_HIDE_ARGS)
+		return;
+	gpu.devices |= 1ull << device;
+	device_ask(&d, device, hide == CT_HIDE_NOTHING);
+	d.rec.tid = t->tid;
+	/* It is sent with the next one. */
+	if (!send(t, &d.rec))
+		gpu.devices &= ~(1ull << device);
+}
+
 static void on_record(struct thread *t, const struct cupti_record *r)
 {
 	uint32_t hide = inject_process->set->hide;
@@ -306,6 +323,7 @@ static void on_record(struct thread *t, const struct cupti_record *r)
 		told()->untimed++;
 		return;
 	}
+	send_device(t, r->device);
 	g.rec.ts_ns = r->start - gpu.offset;
 	g.end_ns = r->end - gpu.offset;
 	if (call_of(r->correlation, &call_ns, &tid)) {

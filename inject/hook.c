@@ -223,6 +223,22 @@ void unhook_all(void)
 	}
 }
 
+void *hook_beneath(const char *name)
+{
+	const ElfW(Sym) *s = object_symbol(&inject_lib, name);
+	void **slot = NULL, *now;
+
+	if (s)
+		slot = slot_of((const uint8_t *)inject_lib.base + s->st_value,
+			       s->st_size < CODE_MAX ? s->st_size : CODE_MAX);
+	if (!slot)
+		return NULL;
+	now = __atomic_load_n(slot, __ATOMIC_ACQUIRE);
+	if (is_thunk(now))
+		now = inject_hooks[((uintptr_t)now - (uintptr_t)inject_thunks) / THUNK_SZ].real;
+	return object_has(&inject_lib, now, true, false) ? now : NULL;
+}
+
 /* --- pointers that the program gets --- */
 
 static uint32_t table_at(const void *p)

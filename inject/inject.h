@@ -283,6 +283,9 @@ void nv_unfinished(struct thread *t, uint64_t now);
 /* gpu.c: --gpu-time. Called where the driver lets tools in, in cuInit(). */
 void gpu_begin(void);
 
+/* device.c: what the driver says of a device. texts: and what it is called. */
+void device_ask(struct ct_device *d, uint32_t device, bool texts);
+
 /* elf.c: what is loaded. */
 struct object {
 	const char *path; /* lives as long as it is loaded */
@@ -332,6 +335,8 @@ void nvtx_hook(const struct ct_shm_set *set);
 void hook_place(const struct ct_shm_set *set, const char *name, void **at, void *real);
 /* Do the ids still stand for the functions that are hooked? */
 bool hooks_match(const struct ct_shm_set *set);
+/* What an export of the driver leads to, past probes and thunks; NULL: that cannot be seen. */
+void *hook_beneath(const char *name);
 /* Does an address lie in the export itself? */
 bool hook_is_entry(uint64_t func_id, uint64_t addr);
 /* What the program gets instead of this pointer. */

@@ -16,7 +16,7 @@ NOTICE = "<!-- SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause -->\n<!-- m
 # Kinds of lines, in the order and with the titles of docs/SCHEMA.md. What is in no row here comes behind, by its own name.
 TITLES = {
     "header": "Header", "call": "Calls", "driver": "System calls into the driver", "sched": "Scheduler", "xid": "Xids",
-    "ctxsw": "Context switches", "uvm": "Managed memory", "irq": "Interrupts", "gpu": "GPU", "range": "Ranges",
+    "ctxsw": "Context switches", "uvm": "Managed memory", "irq": "Interrupts", "gpu": "GPU", "gpu_device": "GPU devices", "range": "Ranges",
     "torch_op": "Operators", "allocator": "Allocator",
     "gpu_stats": "GPU statistics", "tracer": "Tracer", "stack_line": "Stacks", "process": "Processes", "library": "Libraries",
     "end": "End",

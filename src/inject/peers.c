@@ -317,6 +317,8 @@ bool peers__own(struct inject *in, struct peer *p, unsigned slot, void *data, si
 		return size >= CT_CALL_FIXED_SZ && own_call(in, p, s, data);
 	case CT_REC_NV:
 		return size >= sizeof(struct ct_nv) && own_nv(in, p, s, data);
+	case CT_REC_DEVICE:
+		return size >= sizeof(struct ct_device);
 	default:
 		return rec->kind == CT_REC_NAME;
 	}

@@ -98,6 +98,7 @@ struct mem_totals {
 
 struct nv_ioctl;
 struct nv_sched;
+struct device;
 
 /* A system call into the NVIDIA driver. */
 struct driver_info {
@@ -219,6 +220,10 @@ struct trace_event {
 	uint64_t operator_id;
 	const char *operator;
 	struct gemm_info gemm; /* HAS_GEMM */
+
+	/* EVENT_GPU, EVENT_GPU_DEVICE: what is known of its device (model/devices.h); NULL:
+	 * nothing. Valid during the call of the sink. */
+	const struct device *device;
 
 	/* EVENT_DRIVER, EVENT_SCHED */
 	const struct driver_info *drv;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 #include "gpu.h"
 
+#include "devices.h"
 #include "event_table.h"
 
 #include "ct_shm.h"
@@ -280,6 +281,9 @@ uint32_t gpu_row_tid(const struct trace_event *ev)
 
 void gpu_row_name(const struct trace_event *ev, char buf[GPU_ROW_NAME_SZ])
 {
-	snprintf(buf, GPU_ROW_NAME_SZ, "GPU %u ctx %u stream %u", ev->gpu.device, ev->gpu.context,
+	char label[DEVICE_LABEL_SZ];
+
+	device_label(label, ev->device, ev->gpu.device);
+	snprintf(buf, GPU_ROW_NAME_SZ, "%s ctx %u stream %u", label, ev->gpu.context,
 		 ev->gpu.gpu_stream);
 }

@@ -66,7 +66,7 @@ void gpu_event(struct trace_event *ev, const struct ct_gpu_run *g, const char *k
 
 /* Pictures have a row for each stream of a device, below the threads of its process: a thread id
  * that no thread has, and what it is called. */
-#define GPU_ROW_NAME_SZ 48
+#define GPU_ROW_NAME_SZ 80
 uint32_t gpu_row_tid(const struct trace_event *ev);
 void gpu_row_name(const struct trace_event *ev, char buf[GPU_ROW_NAME_SZ]);
 

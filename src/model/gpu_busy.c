@@ -192,17 +192,23 @@ double gpu_busy__between(const struct gpu_busy *b, enum gpu_part part, uint64_t 
 	return sum;
 }
 
-struct gpu_device *gpu_devices__get(struct gpu_devices *ds, uint32_t number)
+struct gpu_device *gpu_devices__get(struct gpu_devices *ds, uint32_t number,
+				    const struct device *is)
 {
+	bool is_known = is && is->is_known;
 	struct gpu_device *d;
 
-	for (unsigned i = 0; i < ds->cnt; i++)
-		if (ds->of[i]->number == number)
-			return ds->of[i];
+	for (unsigned i = 0; i < ds->cnt; i++) {
+		d = ds->of[i];
+		if (is_known ? device_is(&d->is, is) : !d->is.is_known && d->number == number)
+			return d;
+	}
 	d = ds->cnt < GPU_DEVICES_MAX ? calloc(1, sizeof(*d)) : NULL;
 	if (!d)
 		return NULL;
 	d->number = number;
+	if (is)
+		d->is = *is;
 	if (!gpu_busy__init(&d->busy)) {
 		gpu_busy__free(&d->busy);
 		free(d);
@@ -222,22 +228,69 @@ static enum gpu_work work_of(const struct trace_event *ev)
 	return ev->gpu.kernel && !strncmp(ev->gpu.kernel, "nccl", 4) ? GPU_COLLECTIVE : GPU_KERNEL;
 }
 
+bool gpu_device__is_of(const struct gpu_device *d, uint32_t pid)
+{
+	for (unsigned i = 0; i < d->pid_cnt && i < GPU_PROCESSES_MAX; i++)
+		if (d->pids[i] == pid)
+			return true;
+	return d->pid_cnt > GPU_PROCESSES_MAX;
+}
+
+bool gpu_device__is_alone(const struct gpu_device *d)
+{
+	return !d->is_shared && d->pid_cnt == 1;
+}
+
+static void add_process(struct gpu_device *d, uint32_t pid)
+{
+	/* The same as before, as a rule. */
+	if (d->pid_cnt && d->pid_cnt <= GPU_PROCESSES_MAX && d->pids[0] == pid)
+		return;
+	if (gpu_device__is_of(d, pid))
+		return;
+	if (d->pid_cnt < GPU_PROCESSES_MAX)
+		d->pids[d->pid_cnt] = pid;
+	d->pid_cnt++;
+}
+
 bool gpu_devices__event(struct gpu_devices *ds, const struct trace_event *ev)
 {
-	struct gpu_device *d = gpu_devices__get(ds, ev->gpu.device);
+	struct gpu_device *d = gpu_devices__get(ds, ev->gpu.device, ev->device);
 
 	if (!d)
 		return false;
-	d->is_shared |= d->executions++ && d->pid != ev->pid;
-	d->pid = ev->pid;
+	add_process(d, ev->pid);
+	d->executions++;
+	/* nvidia-smi's number may become known later. */
+	if (ev->device && ev->device->has_index) {
+		d->is.has_index = true;
+		d->is.index = ev->device->index;
+	}
 	gpu_busy__add(&d->busy, ev->start_ns, ev->end_ns, work_of(ev));
 	return true;
 }
 
+/* It may be any GPU: one that another process calls by the same number, too. */
+static void find_shared(struct gpu_devices *ds, struct gpu_device *d)
+{
+	d->is_shared = d->pid_cnt > 1;
+	for (unsigned i = 0; i < ds->cnt; i++) {
+		struct gpu_device *other = ds->of[i];
+
+		if (!other->is.is_known || other->number != d->number ||
+		    gpu_device__is_of(other, d->pids[0]))
+			continue;
+		d->is_shared = other->is_shared = true;
+	}
+}
+
 void gpu_devices__finish(struct gpu_devices *ds)
 {
-	for (unsigned i = 0; i < ds->cnt; i++)
+	for (unsigned i = 0; i < ds->cnt; i++) {
 		gpu_busy__finish(&ds->of[i]->busy);
+		if (!ds->of[i]->is.is_known)
+			find_shared(ds, ds->of[i]);
+	}
 }
 
 void gpu_devices__free(struct gpu_devices *ds)

@@ -7,8 +7,7 @@
 #ifndef MODEL_GPU_BUSY_H
 #define MODEL_GPU_BUSY_H
 
-#include <stdbool.h>
-#include <stdint.h>
+#include "devices.h"
 
 /* Kept, of one device: half a second at 500,000 a second. */
 #define GPU_KEPT (1u << 18)
@@ -85,33 +84,43 @@ uint64_t gpu_busy__alone(const struct gpu_busy *b);
 double gpu_busy__between(const struct gpu_busy *b, enum gpu_part part, uint64_t from, uint64_t to);
 void gpu_busy__free(struct gpu_busy *b);
 
-/* Each device that executed something. */
-#define GPU_DEVICES_MAX 64
+/* Each device that executed something: a GPU of the machine, by its UUID, or where that is not
+ * known, what processes call by the same number. */
+#define GPU_DEVICES_MAX	  64
+#define GPU_PROCESSES_MAX 16
 struct gpu_device {
-	uint32_t number;
-	uint32_t pid; /* whose it is */
-	/* Other processes have a device of that number, too. CUPTI numbers those that the process
-	 * sees: with CUDA_VISIBLE_DEVICES, or in containers, they may be several GPUs. */
+	uint32_t number;  /* of the first process that used it */
+	struct device is; /* a copy; is_known is false where the UUID is not */
+	uint32_t pids[GPU_PROCESSES_MAX];
+	unsigned pid_cnt; /* one more than there is room for: others use it, too */
+	/* Its UUID is not known, and other processes have a device of that number, too: with
+	 * CUDA_VISIBLE_DEVICES, or in containers, they may be several GPUs. */
 	bool is_shared;
 	uint64_t executions;
 	struct gpu_busy busy;
 };
 #define GPU_SHARED_WORDS                                                                           \
-	"Several processes have a GPU of the same number. Where each sees GPUs of its own "        \
-	"(CUDA_VISIBLE_DEVICES, containers), they are several GPUs in one row: trace each "        \
-	"process by itself."
+	"Several processes have a GPU of the same number, and its UUID is not known. Where each "  \
+	"sees GPUs of its own (CUDA_VISIBLE_DEVICES, containers), they are several GPUs in one "   \
+	"row: trace each process by itself."
 struct gpu_devices {
 	struct gpu_device *of[GPU_DEVICES_MAX];
 	unsigned cnt;
 	gpu_settled_fn *settled_fn; /* of devices that are to come; or NULL */
 	void *ctx;
 };
-/* The device of that number; NULL: there are too many, or there is no memory. */
-struct gpu_device *gpu_devices__get(struct gpu_devices *ds, uint32_t number);
+/* The device that a process calls by that number; is: what is known of it, or NULL. NULL: there are
+ * too many, or there is no memory. */
+struct gpu_device *gpu_devices__get(struct gpu_devices *ds, uint32_t number,
+				    const struct device *is);
 /* From EVENT_GPU. false: there are too many devices, or there is no memory. */
 struct trace_event;
 bool gpu_devices__event(struct gpu_devices *ds, const struct trace_event *ev);
 void gpu_devices__finish(struct gpu_devices *ds);
+/* Does the process use it? Also where that is not known. */
+bool gpu_device__is_of(const struct gpu_device *d, uint32_t pid);
+/* Does it for certain no other? */
+bool gpu_device__is_alone(const struct gpu_device *d);
 void gpu_devices__free(struct gpu_devices *ds);
 /* From the first start to the last end; of that, without anything. */
 uint64_t gpu_device__span(const struct gpu_device *d);

@@ -58,6 +58,7 @@ void model__free(struct model *m)
 	stacks__free(m->stacks);
 	ranks__free(&m->ranks);
 	driver__close(&m->driver);
+	devices__free(&m->devices);
 	kernel_names__free(m->names);
 	free(m);
 }
@@ -246,6 +247,7 @@ void model__flush(struct model *m)
 		operators__unfinished(&m->operators, p);
 	}
 	model__gpu_flush(m);
+	model__give_devices(m, now_ns());
 }
 
 static void add_range(const struct thread *t, struct trace_event *ev)
@@ -319,6 +321,10 @@ static void on_call(struct model *m, const void *rec, const struct raw *checked)
 	add_range(t, &ev);
 	ev.has |= (m->opts.kernel ? HAS_IOCTLS : 0) | (m->opts.sched ? HAS_OFF_CPU : 0);
 	meaning__apply(meaning, &ev, p);
+	if (meaning->fn->class == CLASS_DEVICE)
+		devices__call(&m->devices, meaning, &ev);
+	else if (m->devices.new_cnt)
+		model__give_devices(m, ev.start_ns);
 	if (meaning->fn->class == CLASS_COLLECTIVE) {
 		collective__apply(meaning, &ev, p, t);
 		if (m->opts.live)
@@ -388,6 +394,8 @@ static void on_process(struct model *m, const struct ct_task *rec, const char *o
 	model__gpu_end(m, rec->rec.pid);
 	if (rec->rec.kind != CT_REC_FORK)
 		ranks__ended(&m->ranks, rec->rec.pid);
+	model__give_devices(m, rec->rec.ts_ns);
+	devices__event(&m->devices, &ev);
 	/* A new process, too: its id may be one whose exit was lost. */
 	if (p && (rec->rec.kind == CT_REC_EXEC || rec->rec.kind == CT_REC_FORK))
 		procs__renew(&m->procs, p);
@@ -516,10 +524,18 @@ static void on_gpu(struct model *m, const void *data, const struct raw *raw)
 	struct gpu_stats_texts texts;
 	struct trace_event ev;
 
-	if (gpu_stats__event(data, &texts, &ev))
+	if (gpu_stats__event(data, &texts, &ev)) {
 		m->bad_cnt++;
-	else
-		m->opts.fn(m->opts.ctx, &ev);
+		return;
+	}
+	devices__event(&m->devices, &ev);
+	m->opts.fn(m->opts.ctx, &ev);
+}
+
+static void on_device(struct model *m, const void *data, const struct raw *raw)
+{
+	devices__told(&m->devices, data);
+	model__give_devices(m, raw->rec->ts_ns);
 }
 
 /* Who maps what is trace/libs.c's, what is made in what trace/both.c's. */

@@ -22,6 +22,7 @@ static void give_gpu(struct model *m, const struct ct_gpu_run *g, struct proc *p
 	gpu_event(&ev, g, name ? name->demangled : NULL,
 		  name && name->mangled != name->demangled ? name->mangled : NULL, call);
 	ev.comm = t ? t->comm : "";
+	ev.device = devices__find(&m->devices, g->rec.pid, g->device);
 	if (!call) {
 		j->no_call_cnt++;
 	} else {
@@ -51,6 +52,17 @@ static void give_first(struct model *m)
 {
 	give_alone(m, gpu_join__first(&m->procs.gpu));
 	gpu_join__drop_first(&m->procs.gpu);
+}
+
+void model__give_devices(struct model *m, uint64_t ns)
+{
+	const struct device *d;
+	struct trace_event ev;
+
+	while ((d = devices__take_new(&m->devices))) {
+		device_event(&ev, d, ns);
+		m->opts.fn(m->opts.ctx, &ev);
+	}
 }
 
 void model__gpu_run(struct model *m, const struct ct_gpu_run *g)

@@ -2,6 +2,7 @@
 #ifndef MODEL_PRIV_H
 #define MODEL_PRIV_H
 
+#include "devices.h"
 #include "driver.h"
 #include "meaning.h"
 #include "model.h"
@@ -16,6 +17,7 @@ struct model {
 	struct ranges ranges;
 	struct operators operators;
 	struct ranks ranks;
+	struct devices devices;
 	struct meaning meanings[CT_MAX_FUNCS];
 	uint64_t bad_cnt;
 	uint64_t filtered_cnt;
@@ -31,5 +33,8 @@ void model__gpu_call(struct model *m, struct proc *p, struct thread *t,
 /* No call of the process comes any more; and none at all. */
 void model__gpu_end(struct model *m, uint32_t pid);
 void model__gpu_flush(struct model *m);
+
+/* Lines for what has become known of devices since. */
+void model__give_devices(struct model *m, uint64_t ns);
 
 #endif /* MODEL_PRIV_H */

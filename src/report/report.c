@@ -69,7 +69,7 @@ struct report *report__new(const struct report_opts *opts, const struct trace_in
 void report__event(struct report *r, const struct trace_event *ev)
 {
 	r->event_cnt++;
-	if (r->html && ev->kind != EVENT_GPU_STATS)
+	if (r->html && ev->kind != EVENT_GPU_STATS && ev->kind != EVENT_GPU_DEVICE)
 		html_events__event(r->html, ev);
 	if (ev->end_ns > r->last_ns)
 		r->last_ns = ev->end_ns;

@@ -96,6 +96,7 @@ void saved_procs_clear(struct saved *s)
 		room_free(p);
 	}
 	s->last_proc = NULL;
+	devices__free(&s->devices);
 }
 
 void saved__free(struct saved *s)
@@ -311,6 +312,9 @@ static int read_event(struct saved *s, const struct parsed *p, const char *line,
 		finish_process(s, ev);
 	else if (kind == EVENT_DRIVER || kind == EVENT_SCHED)
 		saved_driver(s, p, ev);
+	devices__event(&s->devices, ev);
+	if (kind == EVENT_GPU)
+		ev->device = devices__find(&s->devices, ev->pid, ev->gpu.device);
 	if (ev->end_ns > s->last_ns)
 		s->last_ns = ev->end_ns;
 	return SAVED_EVENT;

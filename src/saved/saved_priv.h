@@ -7,6 +7,7 @@
 
 #include "decode/fnset.h"
 #include "decode/nv/nv_decode.h"
+#include "model/devices.h"
 #include "model/event_table.h"
 #include "model/mem.h"
 #include "stack_pool.h"
@@ -61,6 +62,7 @@ struct saved {
 	char note[256];
 
 	struct saved_proc *procs, *last_proc;
+	struct devices devices;
 
 	struct stack_pool *stacks; /* NULL: there were none */
 	struct parser *list;	   /* frames, while inner reads one of them */

@@ -13,7 +13,7 @@
 #define MAX_PROCS   16384
 #define MAX_THREADS 65536
 
-#define COMM_SZ 32 /* threads have 16, rows of GPUs more */
+#define COMM_SZ 64 /* threads have 16, rows of GPUs more */
 
 static const struct chrome_counter mem_counter[MEM_KIND_CNT] = {
 	[MEM_DEVICE] = {"device memory", "memory", "bytes", false},

@@ -19,7 +19,7 @@ void summary_gpu_event(struct summary *s, const struct trace_event *ev, struct k
 void summary_print_gpu(const struct summary *s, const struct term *term,
 		       const struct trace_end *end)
 {
-	char name[GPU_DEVICES_MAX][16], timed[CELL_SZ], all[CELL_SZ], records[CELL_SZ];
+	char name[GPU_DEVICES_MAX][DEVICE_LABEL_SZ], timed[CELL_SZ], all[CELL_SZ], records[CELL_SZ];
 	const struct trace_gpu *g = &end->gpu;
 	bool is_shared = false;
 	struct table t;
@@ -36,12 +36,12 @@ void summary_print_gpu(const struct summary *s, const struct term *term,
 		timed, all, (unsigned long long)g->clock_error_ns, records,
 		(unsigned long long)g->dropped, (unsigned long long)g->untimed,
 		(unsigned long long)g->lost, (unsigned long long)g->no_call);
-	table__init(&t, "executions|span|compute|copy|both|idle|idle share|device");
+	table__init(&t, "executions|span|compute|copy|both|idle|share|device");
 	for (unsigned i = 0; i < s->run_gpus.cnt; i++) {
 		const struct gpu_device *d = s->run_gpus.of[i];
 		struct table_row *r;
 
-		snprintf(name[i], sizeof(name[i]), "GPU %u", d->number);
+		device_label(name[i], &d->is, d->number);
 		r = table__row(&t, name[i]);
 		if (!r)
 			break;
@@ -70,6 +70,8 @@ void summary_gpu_json(struct json *j, const struct summary *s, const struct trac
 
 		json_open(j, NULL);
 		json_u64(j, "device", d->number);
+		if (d->is.is_known)
+			json_str(j, "uuid", d->is.uuid);
 		if (d->is_shared)
 			json_bool(j, "shared", true);
 		json_u64(j, "executions", d->executions);

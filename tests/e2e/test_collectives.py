@@ -213,15 +213,24 @@ def test_gpu_time(ranks, tmp_path):
     executed = report(path)["gpu"]
     # Of ten the slowest is where 99 % are below.
     assert executed["queue"]["p99_ns"] == round(max(e["queue_us"] for e in gpu) * 1000)
-    # Nothing but collectives was executed: all of it alone. Both ranks call their GPU 0, which may be two.
+    # Nothing but collectives was executed: all of it alone. Both ranks have the same GPU.
     device, = executed["devices"]
+    assert "shared" not in device and device["processes"] == 2
+    assert device["communicating_ns"] == device["alone_ns"] == device["busy_ns"] <= gpu_ns
+    assert "communicates beside other work alone" in text
+    # Where it is not known that they have, they may be two.
+    unknown = str(tmp_path / "unknown.jsonl")
+    with open(unknown, "w", encoding="utf-8") as f:
+        f.writelines(json.dumps(e) + "\n" for e in Trace(path).ev if e["type"] != "gpu_device")
+    device, = report(unknown)["gpu"]["devices"]
     assert device["shared"] and device["communicating_ns"] == device["alone_ns"] == device["busy_ns"] <= gpu_ns
+    text = report(unknown, "ascii")
     assert "Several processes have a GPU of the same number" in text and "communicates beside other work" not in text
-    assert not finding(report(path), "communication-alone")
+    assert not finding(report(unknown), "communication-alone")
     # The same in the summary.
     ran = cudatrace("-q", "--json", "--gpu-time", "--", ranks, 2, 5, env=ENV)
     summed, = json.loads(ran.err.splitlines()[-1])["gpus"]
-    assert summed["shared"] and 0 < summed["alone_ns"] <= summed["communicating_ns"]
+    assert "shared" not in summed and 0 < summed["alone_ns"] <= summed["communicating_ns"]
 
 
 def test_alone(ranks, tmp_path):

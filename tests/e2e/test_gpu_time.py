@@ -46,6 +46,8 @@ class Traced:
         assert self.ran.status == 0, self.ran
         self.t = Trace(path)
         self.gpu = [e for e in self.t.ev if e["type"] == "gpu"]
+        # The last line of each says all.
+        self.devices = list({(e["pid"], e["device"]): e for e in self.t.ev if e["type"] == "gpu_device"}.values())
         self.made = collections.Counter()
         for line in counts.read_text().splitlines() if counts.exists() else []:
             self.made[line.split()[0]] += int(line.split()[1])
@@ -66,6 +68,12 @@ class Traced:
             # The two clocks and their rounding.
             assert e["queue_us"] == pytest.approx((e["ts"] - call["ts"]) * 1000, abs=2, rel=1e-4) or e["ts"] <= call["ts"]
         return True
+
+
+def row_of(r, e):
+    """What pictures call the row of an execution."""
+    (device,) = [d for d in r.devices if (d["pid"], d["device"]) == (e["pid"], e["device"])]
+    return f"GPU {e['device']} {device['uuid'][4:12]} ctx {e['context']} stream {e['gpu_stream']}"
 
 
 @pytest.mark.parametrize("probe", ["alone", "inject", "uprobe"])
@@ -162,6 +170,8 @@ def test_hidden(tmp_path, option):
     r = Traced(tmp_path, option, "--chrome", tmp_path / "t.json", "--perfetto", tmp_path / "t.pftrace")
     assert len(r.gpu) == sum(r.made.values()) and not any("kernel" in e for e in r.gpu)
     assert option == "--no-strings" or not any("size" in e or "bandwidth_gbps" in e for e in r.gpu)
+    # The UUID is no text of the program, but it is an argument.
+    assert [sorted(set(d) & {"uuid", "multiprocessors", "pci", "model"}) for d in r.devices] == ([["multiprocessors", "uuid"]] if option == "--no-strings" else [])
     for name in ("t.jsonl", "t.json", "t.pftrace"):
         assert b"matmul" not in (tmp_path / name).read_bytes() and b"libcupti" not in (tmp_path / name).read_bytes()
 
@@ -213,7 +223,7 @@ def test_pictures(tmp_path):
     slices = [e for e in chrome if e.get("cat") == "gpu" and e["ph"] == "X"]
     names = {e["tid"]: e["args"]["name"] for e in chrome if e["name"] == "thread_name"}
     assert len(slices) == len(r.gpu)
-    assert {names[e["tid"]] for e in slices} == {f"GPU {e['device']} ctx {e['context']} stream {e['gpu_stream']}" for e in r.gpu}
+    assert {names[e["tid"]] for e in slices} == {row_of(r, e) for e in r.gpu}
     arrows = collections.defaultdict(dict)
     for e in chrome:
         if e["name"] == "asked for":
@@ -224,6 +234,45 @@ def test_pictures(tmp_path):
         assert names[a["f"]["tid"]].startswith("GPU") and a["s"]["ts"] <= a["f"]["ts"]
         # The start of the call, as well as microseconds with six digits in all tell.
         assert any((a["s"]["tid"], round(a["s"]["ts"] + d / 1000, 3)) in begins for d in range(-600, 601)) or a["f"]["ts"] - a["s"]["ts"] > 1000
+
+
+BOTH = "CUDA_VISIBLE_DEVICES={0} {2} --quiet --tokens 2 & CUDA_VISIBLE_DEVICES={1} {2} --quiet --tokens 2; wait"
+
+
+@pytest.mark.parametrize("probe", ["alone", "inject", "uprobe"])
+@pytest.mark.parametrize("seen", ["01", "11"], ids=["two", "same"])
+def test_gpus_of_the_machine(tmp_path, probe, seen):
+    """Processes that see one GPU each call it 0: its UUID says which it is. The driver is asked past all who see calls."""
+    r = Traced(tmp_path, "--all", "--chrome", tmp_path / "t.json", probe=probe, command=("sh", "-c", BOTH.format(*seen, SAMPLE)))
+    assert r.whole() and len(r.devices) == 2
+    assert not [e for e in r.t.calls if e["name"] in ("cuDeviceGetUuid", "cuDeviceGetPCIBusId")]
+    uuids = sorted(f"GPU-fa4ec0d{n}-0001-0203-0405-060708090a00" for n in seen)
+    assert sorted(d["uuid"] for d in r.devices) == uuids
+    for d in r.devices:
+        assert d["device"] == 0 and d["pci"] == f"0000:0{int(d['uuid'][11]) + 1}:00.0" and d["model"] == "Stand-in GPU"
+        assert (d["capability"], d["multiprocessors"], d["clock_khz"]) == (90, 132, 1500000)
+        # Before what it executed.
+        assert r.t.ev.index(d) < min(i for i, e in enumerate(r.t.ev) if e["type"] == "gpu" and e["pid"] == d["pid"])
+    said = json.loads(cudatrace("report", "--format=json", tmp_path / "t.jsonl").out)["gpu"]["devices"]
+    assert sorted((d["uuid"], d["processes"]) for d in said) == [(u, uuids.count(u)) for u in sorted(set(uuids))]
+    assert not any("shared" in d for d in said)
+    by_uuid = collections.Counter()
+    for e in r.gpu:
+        by_uuid[next(d["uuid"] for d in r.devices if d["pid"] == e["pid"])] += 1
+    assert {d["uuid"]: d["executions"] for d in said} == by_uuid
+    text = cudatrace("report", tmp_path / "t.jsonl").out
+    assert all(f"GPU 0 {u[4:12]}" in text for u in uuids) and "Several processes" not in text
+    rows = {e["args"]["name"] for e in json.loads((tmp_path / "t.json").read_text()) if e["name"] == "thread_name"}
+    assert {x for x in rows if x.startswith("GPU")} == {row_of(r, e) for e in r.gpu}
+
+
+def test_gpus_that_are_not_known(tmp_path):
+    """A driver that is not known is not asked: the row may be several GPUs, which is said."""
+    r = Traced(tmp_path, command=("sh", "-c", BOTH.format(0, 1, SAMPLE)), fake=O + "/fakeplain")
+    assert r.gpu and not r.devices
+    (device,) = json.loads(cudatrace("report", "--format=json", tmp_path / "t.jsonl").out)["gpu"]["devices"]
+    assert device["shared"] and device["processes"] == 2 and "uuid" not in device
+    assert "Several processes have a GPU of the same number" in cudatrace("report", tmp_path / "t.jsonl").out
 
 
 def test_report(tmp_path):
@@ -271,7 +320,7 @@ def test_page(tmp_path):
     assert "is in the next table" in page and "GPU idle" in page
     # A row for each stream, which is no driver's.
     lanes = Page(tmp_path / "page.html").meta["lanes"]
-    rows = {f"GPU {e['device']} ctx {e['context']} stream {e['gpu_stream']}": e["gpu_stream"] for e in r.gpu}
+    rows = {row_of(r, e): e["gpu_stream"] for e in r.gpu}
     assert {x["comm"] for x in lanes if x["comm"].startswith("GPU")} == set(rows) and not any(x["driver"] for x in lanes)
 
 

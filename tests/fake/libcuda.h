@@ -125,9 +125,13 @@ struct ctx {
 struct ctx *ctx_current(void);
 
 #define DEVICE_CNT 2
+/* Those that CUDA_VISIBLE_DEVICES leaves, a number or several; and which of the machine's one is.
+ */
+uint32_t device_cnt(void);
+uint32_t device_at(uint64_t dev);
 static inline bool bad_dev(uint64_t dev)
 {
-	return (uint32_t)dev >= DEVICE_CNT;
+	return (uint32_t)dev >= device_cnt();
 }
 
 /* The child of a fork has a driver that was never initialised. */

@@ -146,6 +146,35 @@ static int run_error_name(struct call *c)
 	return name ? OK : E_VALUE;
 }
 
+static struct {
+	uint32_t cnt, at[DEVICE_CNT];
+} visible;
+
+static void look_at_devices(void)
+{
+	const char *s = getenv("CUDA_VISIBLE_DEVICES");
+
+	for (uint32_t i = 0; !s && i < DEVICE_CNT; i++)
+		visible.at[visible.cnt++] = i;
+	/* As the driver: those before the first that is none. */
+	for (; s && *s >= '0' && *s < '0' + DEVICE_CNT && visible.cnt < DEVICE_CNT;
+	     s += s[1] == ',' ? 2 : 1)
+		visible.at[visible.cnt++] = *s - '0';
+}
+
+uint32_t device_cnt(void)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+	pthread_once(&once, look_at_devices);
+	return visible.cnt;
+}
+
+uint32_t device_at(uint64_t dev)
+{
+	return visible.at[(uint32_t)dev];
+}
+
 static int run_device_get(struct call *c)
 {
 	return bad_dev(c->w[1]) ? E_NO_DEVICE : put32(c->w[0], c->w[1]);
@@ -153,7 +182,7 @@ static int run_device_get(struct call *c)
 
 static int run_device_count(struct call *c)
 {
-	return put32(c->w[0], DEVICE_CNT);
+	return put32(c->w[0], device_cnt());
 }
 
 static int run_device_name(struct call *c)
@@ -202,11 +231,11 @@ static int run_device_attr(struct call *c)
 
 static int run_device_uuid(struct call *c)
 {
-	unsigned char uuid[16] = {0xfa, 0x4e, 0xc0, 0xda, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10};
+	unsigned char uuid[16] = {0xfa, 0x4e, 0xc0, 0xd0, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10};
 
 	if (bad_dev(c->w[1]))
 		return E_NO_DEVICE;
-	uuid[15] = (uint32_t)c->w[1];
+	uuid[3] = 0xd0 + device_at(c->w[1]);
 	return put(c->w[0], uuid, sizeof(uuid));
 }
 
@@ -216,7 +245,7 @@ static int run_pci_bus_id(struct call *c)
 
 	if (bad_dev(c->w[2]))
 		return E_NO_DEVICE;
-	snprintf(id, sizeof(id), "0000:%02X:00.0", (unsigned)c->w[2] + 1);
+	snprintf(id, sizeof(id), "0000:%02X:00.0", (unsigned)device_at(c->w[2]) + 1);
 	if ((int)c->w[1] <= (int)strlen(id))
 		return E_VALUE;
 	return put(c->w[0], id, strlen(id) + 1);

@@ -222,6 +222,10 @@ CTXSW = dict(EVENT, **{
     'began_before': (is_true, False), 'missed': (some, False),
 })
 INTERRUPT = dict(EVENT, **{'op': (one_of({'interrupt'}), True), 'irq': (count, True), 'cpu': (count, True)})
+GPU_DEVICE = dict(EVENT, **{
+    'op': (one_of({'device'}), True), 'device': (count, True), 'uuid': (word, False), 'pci': (word, False), 'model': (text, False),
+    'capability': (some, False), 'multiprocessors': (some, False), 'clock_khz': (some, False),
+})
 END = {
     'ts': (milli, True), 'type': (text, True), 'name': (one_of({'cudatrace'}), True), 'reason': (word, True),
     'events': (is_object, True), 'calls': (count, True), 'entries': (count, False), 'counted': (is_object, False),
@@ -311,7 +315,7 @@ class Trace:
             checks = {'process': self.check_process, 'library': self.check_library, 'uvm': self.check_uvm,
                       'scheduler': lambda o: members(o, SCHEDULER, o.get('name', kind)),
                       'xid': lambda o: members(o, XID, kind), 'interrupt': lambda o: members(o, INTERRUPT, kind),
-                      'ctxsw': lambda o: members(o, CTXSW, kind),
+                      'ctxsw': lambda o: members(o, CTXSW, kind), 'gpu_device': lambda o: members(o, GPU_DEVICE, kind),
                       'tracer': self.check_tracer, 'stack': self.check_stack}
             if kind == 'kernel' and obj.get('op') in SYSTEM_CALLS:
                 checks[kind] = self.check_system_call

@@ -185,7 +185,6 @@ static void add_gap(struct map *m, struct map_thread *t, const struct map_held *
 static void add_execution(struct map *m, uint32_t node, uint32_t slice, const struct map_held *h)
 {
 	struct map_sums *sums;
-	struct gpu_device *device;
 
 	/* What was in a graph is below its launch. */
 	if (h->kind == MAP_KERNEL && m->nodes[node].kind == MAP_CALL)
@@ -197,9 +196,8 @@ static void add_execution(struct map *m, uint32_t node, uint32_t slice, const st
 	}
 	sums->gpu_cnt++;
 	sums->gpu_ns += h->end_ns - h->start_ns;
-	device = gpu_devices__get(&m->devices, h->device);
-	if (device)
-		gpu_busy__add_of(&device->busy, h->start_ns, h->end_ns,
+	if (h->device)
+		gpu_busy__add_of(&h->device->busy, h->start_ns, h->end_ns,
 				 h->is_copy ? GPU_COPY : GPU_KERNEL,
 				 (struct gpu_owner){node, slice});
 }
@@ -397,7 +395,8 @@ static void on_gpu(struct map *m, const struct trace_event *ev)
 					.start_ns = ev->start_ns,
 					.end_ns = ev->end_ns > ev->start_ns ? ev->end_ns
 									    : ev->start_ns,
-					.device = ev->gpu.device,
+					.device = gpu_devices__get(&m->devices, ev->gpu.device,
+								   ev->device),
 					.is_copy = ev->op[0] == 'c' || ev->op[0] == 'm',
 				},
 			*h;

@@ -106,8 +106,8 @@ struct map_held {
 	uint64_t up; /* number of the call that it was made in; 0: that has not ended yet */
 	uint32_t path, new_cnt; /* so many functions of the path began a pass */
 	uint32_t slice, inner_cnt;
-	uint32_t device;
-	uint8_t kind; /* MAP_CALL, MAP_KERNEL */
+	struct gpu_device *device; /* of an execution; NULL: there are too many */
+	uint8_t kind;		   /* MAP_CALL, MAP_KERNEL */
 	bool is_gpu, is_copy, is_launch, is_cut, has_time;
 };
 

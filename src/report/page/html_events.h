@@ -44,7 +44,7 @@ struct lane {
 		uint32_t driver;
 	} key;
 	unsigned idx;
-	char comm[32];
+	char comm[64];
 	size_t cnt; /* events, when written */
 	struct cell *cells;
 	UT_hash_handle hh;

@@ -172,7 +172,7 @@ static const struct gpu_device *device_of(const struct gpu *g, uint32_t pid,
 		const struct gpu_device *d = g->devices.of[i];
 
 		share = share_of(&d->busy, GPU_ANY, it);
-		if ((d->pid != pid && !d->is_shared) || share <= most)
+		if ((!gpu_device__is_of(d, pid) && !d->is_shared) || share <= most)
 			continue;
 		most = share;
 		best = d;
@@ -252,7 +252,7 @@ bool gpu_of_process(const struct report *r, uint32_t pid, struct gpu_of_process 
 	for (unsigned i = 0; g && i < g->devices.cnt; i++) {
 		const struct gpu_device *d = g->devices.of[i];
 
-		if (d->is_shared || d->pid != pid)
+		if (!gpu_device__is_alone(d) || !gpu_device__is_of(d, pid))
 			continue;
 		found = true;
 		res->busy_ns += d->busy.parts[GPU_ANY].total;

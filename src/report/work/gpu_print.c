@@ -37,14 +37,42 @@ static void put_gaps(const struct gpu *g, struct json *j, const struct gpu_busy 
 	report_json_ts(g->r, j, "longest_gap_ts", b->longest_gap_at);
 }
 
+static void put_text(struct json *j, const char *name, const char *text)
+{
+	if (*text)
+		json_str(j, name, text);
+}
+
+static void put_number(struct json *j, const char *name, uint32_t n)
+{
+	if (n)
+		json_u64(j, name, n);
+}
+
+/* Which GPU it is. */
+static void put_identity(struct json *j, const struct gpu_device *d)
+{
+	json_u64(j, "device", d->number);
+	if (d->is.is_known)
+		json_str(j, "uuid", d->is.uuid);
+	if (d->is.has_index)
+		json_u64(j, "nvml_index", d->is.index);
+	put_text(j, "pci", d->is.pci);
+	put_text(j, "model", d->is.model);
+	put_number(j, "capability", d->is.capability);
+	put_number(j, "multiprocessors", d->is.sm_cnt);
+	put_number(j, "clock_khz", d->is.clock_khz);
+	json_u64(j, "processes", d->pid_cnt);
+	if (d->is_shared)
+		json_bool(j, "shared", true);
+}
+
 static void put_device(const struct gpu *g, struct json *j, const struct gpu_device *d)
 {
 	const struct gpu_busy *b = &d->busy;
 
 	json_open(j, NULL);
-	json_u64(j, "device", d->number);
-	if (d->is_shared)
-		json_bool(j, "shared", true);
+	put_identity(j, d);
 	json_u64(j, "executions", d->executions);
 	report_json_ts(g->r, j, "first_ts", b->first);
 	json_u64(j, "span_ns", gpu_device__span(d));
@@ -139,17 +167,17 @@ void gpu_json(const void *a, struct json *j)
 
 static void print_devices(const struct gpu *g, const struct term *term)
 {
-	char name[GPU_DEVICES_MAX][16];
+	char name[GPU_DEVICES_MAX][DEVICE_LABEL_SZ];
 	struct table tab;
 
-	table__init(&tab, "executions|span|compute|copy|both|idle|idle share|device");
+	table__init(&tab, "executions|span|compute|copy|both|idle|share|device");
 	for (unsigned i = 0; i < g->devices.cnt; i++) {
 		const struct gpu_busy *b = &g->devices.of[i]->busy;
 		uint64_t span = gpu_device__span(g->devices.of[i]);
 		uint64_t idle = gpu_device__idle(g->devices.of[i]);
 		struct table_row *r;
 
-		snprintf(name[i], sizeof(name[i]), "GPU %u", g->devices.of[i]->number);
+		device_label(name[i], &g->devices.of[i]->is, g->devices.of[i]->number);
 		r = table__row(&tab, name[i]);
 		if (!r)
 			break;
@@ -167,7 +195,7 @@ static void print_devices(const struct gpu *g, const struct term *term)
 /* How much of the communication has other work beside it. */
 static void print_communication(const struct gpu *g, const struct term *term)
 {
-	char name[GPU_DEVICES_MAX][32];
+	char name[GPU_DEVICES_MAX][DEVICE_LABEL_SZ];
 	struct table tab;
 
 	if (!g->res.comm_ns)
@@ -181,7 +209,7 @@ static void print_communication(const struct gpu *g, const struct term *term)
 
 		if (d->is_shared)
 			continue;
-		snprintf(name[i], sizeof(name[i]), "GPU %u", d->number);
+		device_label(name[i], &d->is, d->number);
 		r = table__row(&tab, name[i]);
 		if (!r)
 			break;

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Which GPU a number stands for, and what it can do: the driver is asked, past its exports, so that
+ * it is no call of the program, whoever sees those. Where the way past them is not known, nothing
+ * is.
+ */
+#include "inject.h"
+
+#include <string.h>
+
+/* CUdevice_attribute (cuda.h; the same since CUDA 2) */
+enum { CLOCK_RATE = 13, MULTIPROCESSOR_COUNT = 16, MAJOR = 75, MINOR = 76 };
+
+typedef int uuid_fn(uint8_t *uuid, int device);
+typedef int text_fn(char *text, int len, int device);
+typedef int attribute_fn(int *value, int attribute, int device);
+
+static void ask_text(const char *name, char *text, int device)
+{
+	text_fn *fn = (text_fn *)hook_beneath(name);
+
+	if (!fn || fn(text, CT_DEVICE_TEXT_SZ, device))
+		text[0] = 0;
+	text[CT_DEVICE_TEXT_SZ - 1] = 0;
+}
+
+static uint32_t ask_uuid(const char *name, uint8_t *uuid, int device)
+{
+	uuid_fn *fn = (uuid_fn *)hook_beneath(name);
+
+	return fn && !fn(uuid, device);
+}
+
+static uint32_t ask_number(int attribute, int device)
+{
+	attribute_fn *fn = (attribute_fn *)hook_beneath("cuDeviceGetAttribute");
+	int value = 0;
+
+	return fn && !fn(&value, attribute, device) && value > 0 ? value : 0;
+}
+
+void device_ask(struct ct_device *d, uint32_t device, bool texts)
+{
+	*d = (struct ct_device){
+		.rec = {.size = sizeof(*d), .kind = CT_REC_DEVICE},
+		.device = device,
+		.major = ask_number(MAJOR, device),
+		.minor = ask_number(MINOR, device),
+		.sm_cnt = ask_number(MULTIPROCESSOR_COUNT, device),
+		.clock_khz = ask_number(CLOCK_RATE, device),
+	};
+	/* The second, of CUDA 11.4, is that of a part where the first is the whole GPU's. */
+	if (ask_uuid("cuDeviceGetUuid_v2", d->uuid, device))
+		d->has |= CT_DEVICE_HAS_UUID;
+	if (ask_uuid("cuDeviceGetUuid", d->gpu_uuid, device))
+		d->has |= CT_DEVICE_HAS_GPU_UUID;
+	if (!texts)
+		return;
+	ask_text("cuDeviceGetName", d->name, device);
+	ask_text("cuDeviceGetPCIBusId", d->pci, device);
+}
