@@ -3,7 +3,7 @@
 # On a machine with an NVIDIA GPU, PyTorch with transformers, Triton, CuPy and JAX (as root):
 #   tests/gpu/run.sh CUDATRACE OUT_FOLDER [STEP...]
 # Traces real programs and prints what docs/measured/gpu.md and docs/measured/ioctls.md quote. Steps: launch attach frameworks
-# counts kernel report time daemon cases nccl cost inject gputime python map ctxsw stats nvtx serving vllm torch
+# counts kernel report time daemon cases nccl cost inject gputime devices python map ctxsw stats nvtx serving vllm torch
 set -u
 ct=$(realpath "$1")
 out=$2
@@ -176,6 +176,10 @@ fi
 if want gputime; then
 	title "13 --gpu-time: each execution with its call, times against torch.profiler's, and what it costs"
 	python3 "$here/gpu_time.py" "$ct" "$out"
+fi
+if want devices; then
+	title "19 which GPU is whose: two processes that see one GPU each; TFLOP/s beside torch's events"
+	python3 "$here/devices.py" "$ct" "$out"
 fi
 if want python; then
 	title "17 the Python functions that launch, against torch.profiler"
