@@ -5,7 +5,8 @@
     tools/doc-words.py [FILE...]    README.md, docs/*.md and docs/measured/*.md
 
 Prose is what stands outside code blocks (fenced, or indented by four spaces behind an empty line), tables, HTML comments,
-pictures, and what `make tables` writes. Where a link goes to is no word. The pages together should stay near 20,000 words."""
+pictures, and what `make tables` writes. Where a link goes to is no word. The pages together should stay near 20,000 words without
+entries of lists, which are counted beside."""
 import glob
 import os
 import re
@@ -34,16 +35,25 @@ def prose(text):
 
 
 def words(path):
+    """Words of prose outside of lists, and in lists."""
+    count = [0, 0]
+    in_list = False
     with open(path, encoding="utf-8") as f:
-        return sum(bool(re.search(r"\w", w)) for line in prose(f.read()) for w in line.split())
+        for line in prose(f.read()):
+            # An entry goes on until a line that begins at the margin.
+            in_list = bool(re.match(r" *([-*]|\d+\.) ", line)) or in_list and not re.match(r"\S", line)
+            count[in_list] += sum(bool(re.search(r"\w", w)) for w in line.split())
+    return count
 
 
 def main(paths):
     paths = paths or [p for pattern in ("README.md", "docs/*.md", "docs/measured/*.md") for p in glob.glob(os.path.join(TOP, pattern))]
     counts = {os.path.relpath(p, TOP): words(p) for p in paths}
-    for path, n in sorted(counts.items(), key=lambda row: (-row[1], row[0])):
-        print(f"{n:7,}  {path}")
-    print(f"{sum(counts.values()):7,}  words of prose")
+    counts = dict(sorted(counts.items(), key=lambda row: (-sum(row[1]), row[0])))
+    counts["together"] = [sum(column) for column in zip(*counts.values())]
+    print("  prose  lists")
+    for path, (prose_cnt, list_cnt) in counts.items():
+        print(f"{prose_cnt:7,}{list_cnt:7,}  {path}")
 
 
 main(sys.argv[1:])
