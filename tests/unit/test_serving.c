@@ -47,6 +47,33 @@ static void test_steps(void **state)
 	check_json("'tokens_are':'n'");
 }
 
+static void load_code(void)
+{
+	struct trace_event ev = factory_call(&f, "cuModuleLoadData", 0, 9000000);
+
+	send(&ev);
+}
+
+/* Code that is loaded in a step makes it no usual one; loaded between two, neither of them. */
+static void test_setup_steps(void **state)
+{
+	step(30, 3, 1000);
+	layers(30, false);
+	load_code();
+	gemm(HEAD, VOCAB, 3, HIDDEN, false);
+	wait_ns(1000);
+	load_code();
+	decode(9, 3, 1000);
+	finish();
+	check_steps("ppddddddddd");
+	assert_int_equal(serving()->setup.cnt, 1);
+	assert_true(serving()->setup.ns > 9000000);
+	assert_int_equal(serving()->res.prefill.cnt, 1);
+	assert_int_equal(serving()->res.prefill.ns, STEP_NS + 1000);
+	assert_int_equal(serving()->res.decode.cnt, 9);
+	check_json("'setup':{'count':1");
+}
+
 static void test_rows(void **state)
 {
 	by_rows = true;
@@ -308,11 +335,12 @@ static void test_hostile(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		T(test_steps),		 T(test_rows),	      T(test_waits),
-		T(test_training),	 T(test_same_tokens), T(test_by_tokens),
-		T(test_rest_of_prompts), T(test_full_pieces), T(test_no_prompts),
-		T(test_padded_engine),	 T(test_marks),	      T(test_graphs),
-		T(test_threads),	 T(test_ranks),	      T(test_hostile),
+		T(test_setup_steps), T(test_steps),	      T(test_rows),
+		T(test_waits),	     T(test_training),	      T(test_same_tokens),
+		T(test_by_tokens),   T(test_rest_of_prompts), T(test_full_pieces),
+		T(test_no_prompts),  T(test_padded_engine),   T(test_marks),
+		T(test_graphs),	     T(test_threads),	      T(test_ranks),
+		T(test_hostile),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

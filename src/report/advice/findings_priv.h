@@ -11,7 +11,7 @@
 #include "report/iter/iter.h"
 #include "text/table.h"
 
-#define VALUES_MAX 6
+#define VALUES_MAX 7
 #define ERRORS_MAX 32 /* of one process */
 
 /* The values of each rule by their names, or by their places in its row. */

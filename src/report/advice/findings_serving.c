@@ -45,6 +45,7 @@ bool decode_host(const struct findings *f, struct finding *x)
 		.launches = llround(ratio_of(s.decode.launches, s.decode.cnt)),
 		.between = ratio_of(s.between_ns, s.decode.cnt),
 		.measured = s.has_gpu_times,
+		.replays = s.decode.graphs >= s.decode.cnt,
 	};
 	return true;
 }

@@ -257,9 +257,28 @@ static bool by_marks(struct serving *s, struct serving_thread *t)
 	return true;
 }
 
+/* Of a graph that was captured before the trace only the sequences are known. */
+static bool is_old_replay(const struct step *x)
+{
+	return x->graphs && !x->tokens && x->batch;
+}
+
+/* Steps of decoding are most. */
+static void find_old_graphs(struct serving *s, const struct serving_thread *t)
+{
+	struct vote v = {0};
+
+	for (unsigned i = 0; i < t->cnt; i++)
+		if (is_old_replay(&t->steps[i]))
+			vote_add(&v, t->steps[i].graphs);
+	s->old_graphs = v.value;
+}
+
 /* A graph whose size is the next one for its sequences ran a token of each. */
 static enum serving_phase phase_by_rows(const struct serving *s, const struct step *x)
 {
+	if (is_old_replay(x) && x->graphs == s->old_graphs)
+		return PHASE_DECODE;
 	if (!x->tokens)
 		return PHASE_UNKNOWN;
 	if (!x->batch)
@@ -282,10 +301,13 @@ static bool by_rows(struct serving *s, struct serving_thread *t)
 	}
 	if (!fewer)
 		return false;
+	find_old_graphs(s, t);
 	for (unsigned i = 0; i < t->cnt; i++)
 		t->steps[i].phase = phase_by_rows(s, &t->steps[i]);
 	s->phase_by = "logits";
-	s->phase_sure = 0.95 * s->axis_sure;
+	/* A part of a prompt may replay as many graphs as decoding, where these are for parts of
+	 * the model. */
+	s->phase_sure = s->axis_sure * (!s->old_graphs ? 0.95 : s->old_graphs == 1 ? 0.8 : 0.6);
 	return true;
 }
 

@@ -199,6 +199,8 @@ void serving_json(const void *a, struct json *j)
 	if (s->phase_by) {
 		json_sym(j, "phases_by", s->phase_by);
 		json_f64(j, "phases_confidence", s->phase_sure);
+		if (s->old_graphs)
+			json_u64(j, "old_graphs", s->old_graphs);
 	}
 	put_sum(s, j, "all", &s->all);
 	put_sum(s, j, "prefill", &s->res.prefill);

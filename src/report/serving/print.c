@@ -57,6 +57,11 @@ static void print_phases(const struct serving *s, const struct term *term)
 		if (s->phase_by == how[i])
 			term_para(term, "Prefill or decode: %s (confidence %.0f %%).", text[i],
 				  100 * s->phase_sure);
+	if (s->old_graphs)
+		term_para(term,
+			  "Graphs were captured before the trace: a step that replays %" PRIu32
+			  ", as most do, is taken for decoding.",
+			  s->old_graphs);
 }
 
 static void print_batches(const struct serving *s, const struct term *term)

@@ -144,7 +144,8 @@ struct serving {
 	enum serving_axis axis;
 	double axis_sure, phase_sure;
 	const char *phase_by;
-	uint64_t threshold; /* phases by size: more tokens are prefill */
+	uint64_t threshold;  /* phases by size: more tokens are prefill */
+	uint32_t old_graphs; /* that a step of decoding replays; 0: their capture was seen */
 	char why[512];
 	struct serving_result res;
 	struct serving_sum all, setup;
