@@ -5,6 +5,7 @@
 each once, and what the GPU took for them. By stand-ins, and by the real libraries beside nvcc."""
 import json
 import os
+import re
 import shutil
 import subprocess
 
@@ -87,8 +88,22 @@ def test_gpu_time(tmp_path, program):
         "cublasSgemm": 3, "cublasGemmStridedBatchedEx": 1, "cublasGemmEx": 1, "cublasCgemmStridedBatched": 0}
     s = rows["cublasSgemm"]
     assert s["tflops"] == pytest.approx(750000 / (s["gpu_ns"] * 1e3), rel=1e-3) and s["count"] == 3
+    # Of the stand-in: 132 multiprocessors of 9.0 at 1500 MHz. Of 32 bits the call does not say what it is computed with.
+    peak = 4096 * 132 * 1.5e9 / 1e12
+    for name, kind in (("cublasGemmEx", "FP16"), ("cublasGemmStridedBatchedEx", "BF16")):
+        x = rows[name]
+        assert (x["peak_type"], x["peak_clock_mhz"]) == (kind, 1500) and x["peak_tflops"] == pytest.approx(peak)
+        assert x["peak_share"] == pytest.approx(x["tflops"] / peak)
+    assert "peak_tflops" not in s and "peak_tflops" not in rows["cublasCgemmStridedBatched"]
+    # Not of a device that is not known.
+    with open(path, encoding="utf-8") as f:
+        lines = f.readlines()
+    unknown = tmp_path / "unknown.jsonl"
+    unknown.write_text("".join(line for line in lines if '"type":"gpu_device"' not in line))
+    assert '"tflops"' in (said := cudatrace("report", "--format=json", unknown).out) and "peak" not in json.dumps(json.loads(said)["gemms"])
     ran = cudatrace("report", path)
-    assert ran.status == 0 and "Products of matrices: 6" in ran.out and "100 50 25 R_32F cublasSgemm" in ran.out
+    assert "Peak of BF16: 811 TFLOP/s, dense: 132 multiprocessors at 1500 MHz, Stand-in GPU" in re.sub(r"\s+", " ", ran.out)
+    assert ran.status == 0 and "Products of matrices: 6" in ran.out and "100 50 25 R_32F Sgemm" in ran.out
 
 
 def beside_nvcc():

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Products of matrices, by function, size and types: operations, host time, and with --gpu-time
- * what the GPU took for them. An execution's call is a launch, which was made in the product's
- * call, or in one that was: the numbers of calls lead there.
+ * what the GPU took for them and how much of its peak that is. An execution's call is a launch,
+ * which was made in the product's call, or in one that was: the numbers of calls lead there.
  */
 #include "report/report.h"
 
@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "model/call.h"
+#include "peak.h"
 #include "report/collect.h"
 
 #define ROWS_MAX (1u << 14)
@@ -24,6 +25,10 @@ struct gemm_row {
 	struct gemm_info g; /* of one */
 	uint64_t cnt, call_ns, gpu_cnt, gpu_ns, timed_flops;
 	uint64_t last_id; /* whose operations are in timed_flops */
+	/* What its executions ran on, and with which units; differs: not all with the same. */
+	struct device device;
+	enum peak_type type;
+	bool differs;
 };
 
 struct gemm_call {
@@ -75,6 +80,7 @@ static uint32_t row_of(struct gemms *s, const struct trace_event *ev)
 
 	key = pair_key(pair_key(pair_key(pair_key(key, g->m), g->n), g->k), g->batch);
 	key = text_key(text_key(text_key(key, g->a_type), g->b_type), g->c_type);
+	key = text_key(key, g->compute_type);
 	i = keys_get(&s->keys, key, ROWS_MAX, ROOM_KERNELS);
 	if (i == KEYS_NONE)
 		return NONE;
@@ -124,6 +130,28 @@ static void on_call(struct gemms *s, const struct trace_event *ev)
 		remember(s, ev, i);
 }
 
+static bool is_alike(const struct device *a, const struct device *b)
+{
+	return a->capability == b->capability && a->sm_cnt == b->sm_cnt &&
+	       a->clock_khz == b->clock_khz && !strcmp(a->model, b->model);
+}
+
+static void add_execution(struct gemm_row *row, const struct trace_event *ev)
+{
+	enum peak_type type = peak_type_of(&row->g, ev->gpu.kernel);
+
+	if (type && row->type && type != row->type)
+		row->differs = true;
+	if (type)
+		row->type = type;
+	if (!row->gpu_cnt && ev->device)
+		row->device = *ev->device;
+	else if (!ev->device || !is_alike(&row->device, ev->device))
+		row->differs = true;
+	row->gpu_cnt++;
+	row->gpu_ns += event_duration_ns(ev);
+}
+
 static void on_gpu(struct gemms *s, const struct trace_event *ev)
 {
 	uint64_t key = call_key(ev, ev->gpu.call_id);
@@ -139,8 +167,7 @@ static void on_gpu(struct gemms *s, const struct trace_event *ev)
 			continue;
 		}
 		row = &s->rows[c->row];
-		row->gpu_cnt++;
-		row->gpu_ns += event_duration_ns(ev);
+		add_execution(row, ev);
 		/* A product may be more than one kernel. */
 		if (row->last_id != key)
 			row->timed_flops += row->g.flops;
@@ -179,6 +206,31 @@ static double tflops(const struct gemm_row *row)
 	return row->gpu_ns ? row->timed_flops / (row->gpu_ns * 1e3) : 0;
 }
 
+/* Impossible is what is above all that the GPU can do: then something of it is not as it is taken
+ * for. */
+#define POSSIBLE 1.02
+static struct peak peak(const struct gemm_row *row)
+{
+	bool half = row->g.compute_type ? !strcmp(row->g.compute_type, "CUBLAS_COMPUTE_16F") : true;
+	struct peak p = {0};
+
+	if (row->gpu_ns && row->type && !row->differs)
+		p = peak_of(&row->device, row->type, half);
+	return tflops(row) <= POSSIBLE * p.most ? p : (struct peak){0};
+}
+
+static void put_peak(struct json *j, const struct gemm_row *row)
+{
+	const struct peak p = peak(row);
+
+	if (!p.tflops)
+		return;
+	json_sym(j, "peak_type", peak_type_name(row->type));
+	json_f64(j, "peak_tflops", p.tflops);
+	json_f64(j, "peak_clock_mhz", p.clock_khz / 1e3);
+	json_f64(j, "peak_share", tflops(row) / p.tflops);
+}
+
 static void gemms_json(const void *a, struct json *j)
 {
 	const struct gemms *s = a;
@@ -201,6 +253,7 @@ static void gemms_json(const void *a, struct json *j)
 		json_str(j, "a_type", row->g.a_type);
 		json_str(j, "b_type", row->g.b_type);
 		json_str(j, "c_type", row->g.c_type);
+		json_str(j, "compute_type", row->g.compute_type);
 		json_u64(j, "count", row->cnt);
 		json_f64(j, "flops", (double)row->cnt * row->g.flops);
 		json_u64(j, "call_ns", row->call_ns);
@@ -208,6 +261,7 @@ static void gemms_json(const void *a, struct json *j)
 		json_u64(j, "gpu_ns", row->gpu_ns);
 		if (row->gpu_ns)
 			json_f64(j, "tflops", tflops(row));
+		put_peak(j, row);
 		json_close(j);
 	}
 	json_close_array(j);
@@ -224,6 +278,39 @@ static void count_flops(char cell[CELL_SZ], double flops)
 	snprintf(cell, CELL_SZ, "%.3g%s", flops, units[i]);
 }
 
+/* What the shares are of: each once. */
+#define PEAKS_SHOWN 4
+static void print_peaks(const struct gemms *s, unsigned rows, const struct term *term)
+{
+	const struct gemm_row *shown[PEAKS_SHOWN];
+	unsigned cnt = 0;
+
+	for (unsigned i = 0; i < rows && cnt < PEAKS_SHOWN; i++) {
+		const struct gemm_row *row = &s->rows[i];
+		const struct peak p = peak(row);
+		char text[256];
+		bool is_new = p.tflops > 0;
+
+		for (unsigned k = 0; k < cnt; k++)
+			is_new &= peak(shown[k]).tflops != p.tflops || shown[k]->type != row->type;
+		if (!is_new)
+			continue;
+		shown[cnt++] = row;
+		snprintf(text, sizeof(text),
+			 "Peak of %s: %.4g TFLOP/s, dense: %u multiprocessors at %u MHz%s%s",
+			 peak_type_name(row->type), p.tflops, row->device.sm_cnt,
+			 p.clock_khz / 1000, *row->device.model ? ", " : "", row->device.model);
+		fputs("  ", term->f);
+		term_text(term, text, 2);
+	}
+}
+
+/* Without what all of them begin with. */
+static const char *short_name(const char *name)
+{
+	return strncmp(name, "cublas", 6) ? name : name + 6;
+}
+
 static void gemms_print(const void *a, const struct term *term)
 {
 	const struct gemms *s = a;
@@ -235,7 +322,7 @@ static void gemms_print(const void *a, const struct term *term)
 		return;
 	count_flops(all, s->flops);
 	term_section(term, "Products of matrices", "%" PRIu64 ", %s operations", s->cnt, all);
-	table__init(&t, "times|operations|in calls|GPU time|TFLOP/s|m n k");
+	table__init(&t, "times|FLOP|in calls|GPU time|TFLOP/s|of peak|m n k");
 	for (unsigned i = 0; i < s->keys.cnt && i < top && i < TABLE_ROWS; i++) {
 		const struct gemm_row *x = &s->rows[i];
 		struct table_row *row;
@@ -246,7 +333,7 @@ static void gemms_print(const void *a, const struct term *term)
 			len += snprintf(names[i] + len, sizeof(names[i]) - len, " x %" PRIu64,
 					x->g.batch);
 		snprintf(names[i] + len, sizeof(names[i]) - len, " %s %s",
-			 x->g.c_type ? x->g.c_type + strlen("CUDA_") : "", x->name);
+			 x->g.c_type ? x->g.c_type + strlen("CUDA_") : "", short_name(x->name));
 		row = table__row(&t, names[i]);
 		human_count(row->cell[0], x->cnt);
 		count_flops(row->cell[1], (double)x->cnt * x->g.flops);
@@ -254,9 +341,12 @@ static void gemms_print(const void *a, const struct term *term)
 		if (x->gpu_ns) {
 			human_time(row->cell[3], x->gpu_ns);
 			snprintf(row->cell[4], CELL_SZ, "%.3g", tflops(x));
+			if (peak(x).tflops)
+				human_share(row->cell[5], tflops(x), peak(x).tflops);
 		}
 	}
 	table__print(&t, term);
+	print_peaks(s, t.row_cnt, term);
 }
 
 const struct analysis_ops gemms_ops = {

@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#include "peak.h"
+
+#include <string.h>
+
+/*
+ * Operations of a multiprocessor in a cycle, a product and a sum being two; the fastest of its
+ * units, without sparsity. From the tables of NVIDIA's white papers and data sheets: V100 125
+ * TFLOP/s of FP16 at 1530 MHz with 80 SMs, T4 65 at 1590 with 40, A100 312 at 1410 with 108 (FP64
+ * 19.5 and TF32 156, INT8 624), A10 125 at 1695 with 72 (FP32 31.2, TF32 62.5), L4 121 at 2040 with
+ * 58 (FP8 242), H100 SXM 989 at 1830 with 132 (TF32 495, FP8 1979; FP32 and FP64 67 at 1980). What
+ * is not here is not known: newer ones, and those of Jetson.
+ */
+static const struct rate {
+	uint32_t capability;
+	uint32_t ops[PEAK_TYPE_CNT];
+} rates[] = {
+	{70, {[PEAK_FP64] = 64, [PEAK_FP32] = 128, [PEAK_FP16] = 1024}},
+	{75, {[PEAK_FP64] = 4, [PEAK_FP32] = 128, [PEAK_FP16] = 1024, [PEAK_INT8] = 2048}},
+	{80,
+	 {[PEAK_FP64] = 128,
+	  [PEAK_FP32] = 128,
+	  [PEAK_TF32] = 1024,
+	  [PEAK_FP16] = 2048,
+	  [PEAK_BF16] = 2048,
+	  [PEAK_INT8] = 4096}},
+	{86,
+	 {[PEAK_FP64] = 4,
+	  [PEAK_FP32] = 256,
+	  [PEAK_TF32] = 512,
+	  [PEAK_FP16] = 1024,
+	  [PEAK_BF16] = 1024,
+	  [PEAK_INT8] = 2048}},
+	{89,
+	 {[PEAK_FP64] = 4,
+	  [PEAK_FP32] = 256,
+	  [PEAK_TF32] = 512,
+	  [PEAK_FP16] = 1024,
+	  [PEAK_BF16] = 1024,
+	  [PEAK_FP8] = 2048,
+	  [PEAK_INT8] = 2048}},
+	{90,
+	 {[PEAK_FP64] = 256,
+	  [PEAK_FP32] = 256,
+	  [PEAK_TF32] = 2048,
+	  [PEAK_FP16] = 4096,
+	  [PEAK_BF16] = 4096,
+	  [PEAK_FP8] = 8192,
+	  [PEAK_INT8] = 8192}},
+};
+
+/* Where NVIDIA's number for tensor cores is at a lower clock than the highest, which FP32 and FP64
+ * are at (H100's white paper, v1.04). GH200's name has its memory behind. */
+static const struct {
+	const char *model;
+	bool is_start;
+	uint32_t clock_khz;
+} clocks[] = {
+	{"NVIDIA H100 80GB HBM3", false, 1830000},
+	{"NVIDIA H200", false, 1830000},
+	{"NVIDIA GH200 ", true, 1830000},
+	{"NVIDIA H100 PCIe", false, 1620000},
+};
+
+static uint32_t tensor_clock(const struct device *d)
+{
+	for (size_t i = 0; i < sizeof(clocks) / sizeof(clocks[0]); i++) {
+		const char *model = clocks[i].model;
+
+		if ((clocks[i].is_start ? strncmp(d->model, model, strlen(model))
+					: strcmp(d->model, model)) == 0 &&
+		    clocks[i].clock_khz < d->clock_khz)
+			return clocks[i].clock_khz;
+	}
+	return d->clock_khz;
+}
+
+/* Chips of which GeForce has half of the sums of 32 bits: not known without the name. */
+static bool may_be_geforce(const struct device *d)
+{
+	return d->capability == 75 || d->capability == 86 || d->capability == 89;
+}
+
+struct peak peak_of(const struct device *d, enum peak_type type, bool half)
+{
+	bool is_tensor = type != PEAK_FP32 && type != PEAK_FP64;
+	struct peak peak = {0};
+	double ops = 0;
+
+	for (size_t i = 0; i < sizeof(rates) / sizeof(rates[0]); i++)
+		if (rates[i].capability == d->capability)
+			ops = rates[i].ops[type];
+	if (is_tensor && may_be_geforce(d)) {
+		if (!*d->model)
+			return peak;
+		if (strstr(d->model, "GeForce") && type != PEAK_INT8 && !half)
+			ops /= 2;
+	}
+	peak.clock_khz = is_tensor ? tensor_clock(d) : d->clock_khz;
+	peak.tflops = ops * d->sm_cnt * peak.clock_khz / 1e9;
+	peak.most = ops * d->sm_cnt * d->clock_khz / 1e9;
+	return peak;
+}
+
+const char *peak_type_name(enum peak_type type)
+{
+	static const char *const names[PEAK_TYPE_CNT] = {
+		[PEAK_FP64] = "FP64", [PEAK_FP32] = "FP32", [PEAK_TF32] = "TF32",
+		[PEAK_FP16] = "FP16", [PEAK_BF16] = "BF16", [PEAK_FP8] = "FP8",
+		[PEAK_INT8] = "INT8",
+	};
+
+	return names[type];
+}
+
+static bool is(const char *s, const char *t)
+{
+	return s && !strcmp(s, t);
+}
+
+static bool is_fp8(const char *type)
+{
+	return is(type, "CUDA_R_8F_E4M3") || is(type, "CUDA_R_8F_E5M2");
+}
+
+/* Of 32 bits: a mode of the handle (cublasSetMathMode) may have asked for TF32, which the call does
+ * not say. The kernel's name does: sm80_xmma_gemm_f32f32_tf32f32_..., ampere_sgemm_128x64_tn. */
+static enum peak_type type_by_kernel(const char *kernel)
+{
+	if (!kernel || strstr(kernel, "tensorop"))
+		return PEAK_NONE;
+	if (strstr(kernel, "tf32"))
+		return PEAK_TF32;
+	return strstr(kernel, "_sgemm_") ? PEAK_FP32 : PEAK_NONE;
+}
+
+enum peak_type peak_type_of(const struct gemm_info *g, const char *kernel)
+{
+	static const struct {
+		const char *type, *compute; /* compute NULL: the function has no such argument */
+		enum peak_type is;
+	} types[] = {
+		{"CUDA_R_64F", NULL, PEAK_FP64},
+		{"CUDA_R_64F", "CUBLAS_COMPUTE_64F", PEAK_FP64},
+		{"CUDA_R_64F", "CUBLAS_COMPUTE_64F_PEDANTIC", PEAK_FP64},
+		{"CUDA_R_32F", "CUBLAS_COMPUTE_32F_PEDANTIC", PEAK_FP32},
+		{"CUDA_R_32F", "CUBLAS_COMPUTE_32F_FAST_TF32", PEAK_TF32},
+		{"CUDA_R_32F", "CUBLAS_COMPUTE_32F_FAST_16F", PEAK_FP16},
+		{"CUDA_R_32F", "CUBLAS_COMPUTE_32F_FAST_16BF", PEAK_BF16},
+		{"CUDA_R_16F", NULL, PEAK_FP16},
+		{"CUDA_R_16F", "CUBLAS_COMPUTE_16F", PEAK_FP16},
+		{"CUDA_R_16F", "CUBLAS_COMPUTE_32F", PEAK_FP16},
+		{"CUDA_R_16F", "CUBLAS_COMPUTE_32F_FAST_16F", PEAK_FP16},
+		{"CUDA_R_16BF", "CUBLAS_COMPUTE_32F", PEAK_BF16},
+		{"CUDA_R_16BF", "CUBLAS_COMPUTE_32F_FAST_16BF", PEAK_BF16},
+		{"CUDA_R_8I", "CUBLAS_COMPUTE_32I", PEAK_INT8},
+	};
+
+	/* A's is beyond the arguments that are kept of the longest functions, which want B's. */
+	const char *type = g->a_type ?: g->b_type;
+
+	if (is_fp8(g->a_type) && is_fp8(g->b_type))
+		return is(g->compute_type, "CUBLAS_COMPUTE_32F") ? PEAK_FP8 : PEAK_NONE;
+	if (!is(g->b_type, type))
+		return PEAK_NONE;
+	for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++)
+		if (is(type, types[i].type) &&
+		    (types[i].compute ? is(g->compute_type, types[i].compute) : !g->compute_type))
+			return types[i].is;
+	if (is(type, "CUDA_R_32F") &&
+	    (!g->compute_type || is(g->compute_type, "CUBLAS_COMPUTE_32F")))
+		return type_by_kernel(kernel);
+	return PEAK_NONE;
+}

@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* What GPUs can compute: NVIDIA's numbers, and nothing where they are not known. */
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <string.h>
+
+#include "report/work/peak.h"
+
+static double tflops_of(uint32_t capability, uint32_t sm_cnt, uint32_t mhz, const char *model,
+			enum peak_type type, bool half)
+{
+	struct device d = {.capability = capability, .sm_cnt = sm_cnt, .clock_khz = 1000 * mhz};
+
+	strcpy(d.model, model);
+	return peak_of(&d, type, half).tflops;
+}
+
+/* Data sheets round. */
+static void is_about(double tflops, double said)
+{
+	assert_true(tflops > said * 0.985 && tflops < said * 1.015);
+}
+
+static void test_data_sheets(void **state)
+{
+	const char *h100 = "NVIDIA H100 80GB HBM3";
+
+	is_about(tflops_of(90, 132, 1980, h100, PEAK_BF16, false), 989.4);
+	is_about(tflops_of(90, 132, 1980, h100, PEAK_TF32, false), 494.7);
+	is_about(tflops_of(90, 132, 1980, h100, PEAK_FP8, false), 1978.9);
+	is_about(tflops_of(90, 132, 1980, h100, PEAK_FP64, false), 66.9);
+	is_about(tflops_of(90, 132, 1980, h100, PEAK_FP32, false), 66.9);
+	is_about(tflops_of(90, 132, 1980, "NVIDIA H200", PEAK_FP16, false), 989.4);
+	is_about(tflops_of(90, 114, 1755, "NVIDIA H100 PCIe", PEAK_FP16, false), 756.4);
+	is_about(tflops_of(90, 114, 1755, "NVIDIA H100 PCIe", PEAK_FP64, false), 51.2);
+	is_about(tflops_of(80, 108, 1410, "NVIDIA A100-SXM4-80GB", PEAK_BF16, false), 312);
+	is_about(tflops_of(80, 108, 1410, "NVIDIA A100-SXM4-80GB", PEAK_TF32, false), 156);
+	is_about(tflops_of(80, 108, 1410, "NVIDIA A100-SXM4-80GB", PEAK_FP64, false), 19.5);
+	is_about(tflops_of(80, 108, 1410, "NVIDIA A100-SXM4-80GB", PEAK_INT8, false), 624);
+	is_about(tflops_of(86, 72, 1695, "NVIDIA A10", PEAK_FP16, false), 125);
+	is_about(tflops_of(86, 72, 1695, "NVIDIA A10", PEAK_FP32, false), 31.2);
+	is_about(tflops_of(89, 58, 2040, "NVIDIA L4", PEAK_FP8, false), 242);
+	is_about(tflops_of(89, 58, 2040, "NVIDIA L4", PEAK_TF32, false), 60.5);
+	is_about(tflops_of(75, 40, 1590, "Tesla T4", PEAK_FP16, false), 65);
+	is_about(tflops_of(70, 80, 1530, "Tesla V100-SXM2-32GB", PEAK_FP16, false), 125);
+	is_about(tflops_of(70, 80, 1530, "Tesla V100-SXM2-32GB", PEAK_FP64, false), 7.8);
+}
+
+/* Sums of 32 bits take GeForce twice as long, and without a name it may be one. */
+static void test_geforce(void **state)
+{
+	const char *g = "NVIDIA GeForce RTX 3090";
+
+	is_about(tflops_of(86, 82, 1695, g, PEAK_BF16, false), 71);
+	is_about(tflops_of(86, 82, 1695, g, PEAK_FP16, false), 71);
+	is_about(tflops_of(86, 82, 1695, g, PEAK_FP16, true), 142);
+	is_about(tflops_of(86, 82, 1695, g, PEAK_FP32, false), 35.6);
+	is_about(tflops_of(86, 82, 1695, g, PEAK_INT8, false), 284);
+	assert_true(tflops_of(86, 82, 1695, "", PEAK_BF16, false) == 0);
+	is_about(tflops_of(86, 82, 1695, "", PEAK_FP32, false), 35.6);
+	is_about(tflops_of(90, 132, 1830, "", PEAK_BF16, false), 989.4);
+}
+
+static void test_not_known(void **state)
+{
+	assert_true(tflops_of(70, 80, 1530, "Tesla V100", PEAK_BF16, false) == 0);
+	assert_true(tflops_of(80, 108, 1410, "NVIDIA A100", PEAK_FP8, false) == 0);
+	assert_true(tflops_of(120, 170, 2407, "NVIDIA B300", PEAK_BF16, false) == 0);
+	assert_true(tflops_of(90, 132, 1830, "NVIDIA H200", PEAK_NONE, false) == 0);
+	assert_true(tflops_of(90, 0, 1830, "NVIDIA H200", PEAK_BF16, false) == 0);
+	assert_true(tflops_of(90, 132, 0, "NVIDIA H200", PEAK_BF16, false) == 0);
+	assert_true(tflops_of(0, 132, 1830, "NVIDIA H200", PEAK_BF16, false) == 0);
+}
+
+static enum peak_type type_of(const char *a, const char *b, const char *compute, const char *kernel)
+{
+	struct gemm_info g = {.a_type = a, .b_type = b, .compute_type = compute};
+
+	return peak_type_of(&g, kernel);
+}
+
+static void test_types(void **state)
+{
+	const char *f16 = "CUDA_R_16F", *bf16 = "CUDA_R_16BF", *f32 = "CUDA_R_32F",
+		   *f64 = "CUDA_R_64F", *e4 = "CUDA_R_8F_E4M3", *e5 = "CUDA_R_8F_E5M2",
+		   *c32 = "CUBLAS_COMPUTE_32F";
+
+	assert_int_equal(type_of(f16, f16, c32, NULL), PEAK_FP16);
+	assert_int_equal(type_of(bf16, bf16, c32, NULL), PEAK_BF16);
+	assert_int_equal(type_of(NULL, bf16, c32, NULL), PEAK_BF16);
+	assert_int_equal(type_of(e4, e5, c32, NULL), PEAK_FP8);
+	assert_int_equal(type_of(f64, f64, NULL, NULL), PEAK_FP64);
+	assert_int_equal(type_of(f32, f32, "CUBLAS_COMPUTE_32F_FAST_TF32", NULL), PEAK_TF32);
+	assert_int_equal(type_of(f32, f32, "CUBLAS_COMPUTE_32F_PEDANTIC", NULL), PEAK_FP32);
+	assert_int_equal(type_of("CUDA_R_8I", "CUDA_R_8I", "CUBLAS_COMPUTE_32I", NULL), PEAK_INT8);
+	/* The call does not say whether TF32 is allowed. */
+	assert_int_equal(type_of(f32, f32, c32, NULL), PEAK_NONE);
+	assert_int_equal(type_of(f32, f32, c32, "sm80_xmma_gemm_f32f32_tf32f32_f32_tn"), PEAK_TF32);
+	assert_int_equal(type_of(f32, f32, NULL, "ampere_sgemm_128x64_tn"), PEAK_FP32);
+	assert_int_equal(type_of(f32, f32, NULL, "splitKreduce_kernel"), PEAK_NONE);
+	/* Unknown ones, and what does not fit together. */
+	assert_int_equal(type_of(f16, bf16, c32, NULL), PEAK_NONE);
+	assert_int_equal(type_of(f16, f16, "CUBLAS_COMPUTE_64F", NULL), PEAK_NONE);
+	assert_int_equal(type_of(e4, f16, c32, NULL), PEAK_NONE);
+	assert_int_equal(type_of("CUDA_C_32F", "CUDA_C_32F", c32, NULL), PEAK_NONE);
+	assert_int_equal(type_of(NULL, NULL, c32, NULL), PEAK_NONE);
+	assert_int_equal(type_of(f16, NULL, c32, NULL), PEAK_NONE);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_data_sheets),
+		cmocka_unit_test(test_geforce),
+		cmocka_unit_test(test_not_known),
+		cmocka_unit_test(test_types),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
