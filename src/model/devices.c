@@ -2,7 +2,8 @@
 #include "devices.h"
 
 #include "event_table.h"
-#include "meaning_priv.h"
+
+#include "ct_record.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -155,18 +156,7 @@ static void settle_uuid(struct device *d)
 		d->is_known = false;
 }
 
-/* --- from calls --- */
-
-static bool bytes_of(const struct meaning *m, const struct trace_event *ev, const char *arg,
-		     const struct pointee **c)
-{
-	int i = api_arg_by_name(m->fn, arg), cap = i >= 0 ? m->cap[i] : -1;
-
-	if (cap < 0 || (unsigned)cap >= ev->cap_cnt || ev->caps[cap].len <= 0)
-		return false;
-	*c = &ev->caps[cap];
-	return true;
-}
+/* --- what is learned --- */
 
 static bool take_text(char to[DEVICE_TEXT_SZ], const struct pointee *c)
 {
@@ -240,36 +230,27 @@ static bool take_uuid(struct device *d, int form, const struct pointee *c)
 	return true;
 }
 
-void devices__call(struct devices *ds, const struct meaning *m, const struct trace_event *ev)
+void devices__learn(struct devices *ds, uint32_t pid, uint64_t number,
+		    const struct device_says *says)
 {
-	const char *symbol = m->fn->symbol;
-	uint64_t dev, attribute, value;
-	const struct pointee *c;
-	struct device *d;
+	struct device *d = get(ds, pid, number);
 	bool is_new = false;
 
-	if (m->fn->api != API_CUDA || ev->result || !event_returned(ev) ||
-	    !event_arg_by_name(m, ev, "dev", &dev) || !(d = get(ds, ev->pid, dev)))
+	if (!d)
 		return;
-	if (!strcmp(ev->name, "cuDeviceGetAttribute")) {
-		is_new = event_arg_by_name(m, ev, "attrib", &attribute) &&
-			 event_arg_by_name(m, ev, "pi", &value) &&
-			 take_attribute(d, attribute, value);
-	} else if (!strcmp(symbol, "cuDeviceGetUuid") || !strcmp(symbol, "cuDeviceGetUuid_v2")) {
-		is_new = bytes_of(m, ev, "uuid", &c) &&
-			 take_uuid(d, symbol[strlen("cuDeviceGetUuid")] == '_', c);
-	} else if (!strcmp(ev->name, "cuDeviceGetName")) {
-		is_new = bytes_of(m, ev, "name", &c) && take_text(d->model, c);
-	} else if (!strcmp(ev->name, "cuDeviceGetPCIBusId")) {
-		is_new = bytes_of(m, ev, "pciBusId", &c) && take_text(d->pci, c);
-	}
+	for (int form = 0; form < 2; form++)
+		if (says->uuids[form].len > 0)
+			is_new |= take_uuid(d, form, &says->uuids[form]);
+	if (says->model.len > 0)
+		is_new |= take_text(d->model, &says->model);
+	if (says->pci.len > 0)
+		is_new |= take_text(d->pci, &says->pci);
+	is_new |= take_attribute(d, says->attribute, says->value);
 	if (!is_new)
 		return;
 	settle_uuid(d);
 	make_new(ds, d);
 }
-
-/* --- from the library --- */
 
 static struct pointee bytes(const void *data, size_t size)
 {
@@ -278,30 +259,27 @@ static struct pointee bytes(const void *data, size_t size)
 
 void devices__told(struct devices *ds, const struct ct_device *rec)
 {
-	const struct pointee uuids[] = {bytes(rec->gpu_uuid, 16), bytes(rec->uuid, 16)};
-	const struct pointee name = bytes(rec->name, sizeof(rec->name));
-	const struct pointee pci = bytes(rec->pci, sizeof(rec->pci));
-	struct device *d = get(ds, rec->rec.pid, rec->device);
-	bool is_new = false;
+	const struct {
+		uint32_t attribute, value;
+	} numbers[] = {{75, rec->major}, {76, rec->minor}, {16, rec->sm_cnt}, {13, rec->clock_khz}};
+	struct device_says says = {
+		.model = bytes(rec->name, sizeof(rec->name)),
+		.pci = bytes(rec->pci, sizeof(rec->pci)),
+	};
 
-	if (!d)
-		return;
 	if (rec->has & CT_DEVICE_HAS_GPU_UUID)
-		is_new |= take_uuid(d, 0, &uuids[0]);
+		says.uuids[0] = bytes(rec->gpu_uuid, sizeof(rec->gpu_uuid));
 	if (rec->has & CT_DEVICE_HAS_UUID)
-		is_new |= take_uuid(d, 1, &uuids[1]);
-	is_new |= take_text(d->model, &name);
-	is_new |= take_text(d->pci, &pci);
-	if (rec->major) {
-		is_new |= take_part(d, DEVICE_MAJOR, rec->major);
-		is_new |= take_part(d, DEVICE_MINOR, rec->minor);
+		says.uuids[1] = bytes(rec->uuid, sizeof(rec->uuid));
+	devices__learn(ds, rec->rec.pid, rec->device, &says);
+	for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
+		/* 0 is not known, but of a minor number. */
+		if (!numbers[i].value && !(numbers[i].attribute == 76 && rec->major))
+			continue;
+		devices__learn(ds, rec->rec.pid, rec->device,
+			       &(struct device_says){.attribute = numbers[i].attribute,
+						     .value = numbers[i].value});
 	}
-	is_new |= take_number(&d->sm_cnt, rec->sm_cnt);
-	is_new |= take_number(&d->clock_khz, rec->clock_khz);
-	if (!is_new)
-		return;
-	settle_uuid(d);
-	make_new(ds, d);
 }
 
 /* --- events --- */

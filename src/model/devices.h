@@ -63,7 +63,15 @@ void devices__event(struct devices *ds, const struct trace_event *ev);
 const struct device *devices__find(struct devices *ds, uint32_t pid, uint32_t number);
 void devices__free(struct devices *ds);
 
-/* From a call of class device that went well. */
+/* What is said of a device: what is empty, or 0, is not. */
+struct device_says {
+	struct pointee uuids[2]; /* of the first and the second form of cuDeviceGetUuid() */
+	struct pointee model, pci;
+	uint64_t attribute, value; /* CUdevice_attribute */
+};
+void devices__learn(struct devices *ds, uint32_t pid, uint64_t number,
+		    const struct device_says *says);
+/* devices_call.c: from a call of class device. */
 struct meaning;
 void devices__call(struct devices *ds, const struct meaning *m, const struct trace_event *ev);
 /* From what the library in the process was told. */

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* What a program asks the driver of a device, and is told. */
+#include "devices.h"
+
+#include "meaning_priv.h"
+
+#include <string.h>
+
+static void take_bytes(const struct meaning *m, const struct trace_event *ev, const char *arg,
+		       struct pointee *to)
+{
+	int i = api_arg_by_name(m->fn, arg), cap = i >= 0 ? m->cap[i] : -1;
+
+	if (cap >= 0 && (unsigned)cap < ev->cap_cnt && ev->caps[cap].len > 0)
+		*to = ev->caps[cap];
+}
+
+void devices__call(struct devices *ds, const struct meaning *m, const struct trace_event *ev)
+{
+	struct device_says says = {0};
+	uint64_t dev;
+
+	if (m->fn->api != API_CUDA || ev->result || !event_returned(ev) ||
+	    !event_arg_by_name(m, ev, "dev", &dev))
+		return;
+	if (!strcmp(ev->name, "cuDeviceGetAttribute")) {
+		if (!event_arg_by_name(m, ev, "attrib", &says.attribute) ||
+		    !event_arg_by_name(m, ev, "pi", &says.value))
+			return;
+	} else if (!strcmp(m->fn->symbol, "cuDeviceGetUuid")) {
+		take_bytes(m, ev, "uuid", &says.uuids[0]);
+	} else if (!strcmp(m->fn->symbol, "cuDeviceGetUuid_v2")) {
+		take_bytes(m, ev, "uuid", &says.uuids[1]);
+	} else if (!strcmp(ev->name, "cuDeviceGetName")) {
+		take_bytes(m, ev, "name", &says.model);
+	} else if (!strcmp(ev->name, "cuDeviceGetPCIBusId")) {
+		take_bytes(m, ev, "pciBusId", &says.pci);
+	} else {
+		return;
+	}
+	devices__learn(ds, ev->pid, dev, &says);
+}
