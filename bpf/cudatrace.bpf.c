@@ -18,6 +18,7 @@
  *   nv_sys.bpf.h the same by the tracepoints of all system calls
  *   uvm.bpf.h    page faults and migrations of managed memory
  *   sched.bpf.h  --sched: off-CPU time of calls, GPU interrupts
+ *   regs.bpf.h   where threads are that wait
  * Only some are loaded: one of ct_session or the pair ct_entry and ct_return; for --kernel one of
  * the kprobe pair, the fentry and fexit programs, or the pair on all system calls.
  */
@@ -48,6 +49,7 @@
 #include "uvm.bpf.h"
 #include "proc.bpf.h"
 #include "sched.bpf.h"
+#include "regs.bpf.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
@@ -227,4 +229,16 @@ SEC("?raw_tp/irq_handler_entry")
 int ct_irq_entry(struct bpf_raw_tracepoint_args *ctx)
 {
 	return irq_entry(ctx->args[0], (struct irqaction *)ctx->args[1]);
+}
+
+/* Run by whoever reads from its link (attach__thread_regs()); all threads of the tracer's PID
+ * namespace. */
+SEC("?iter/task")
+int ct_regs(struct bpf_iter__task *ctx)
+{
+	struct task_struct *task = ctx->task;
+
+	if (task)
+		regs_read(task);
+	return 0;
 }

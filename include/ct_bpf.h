@@ -19,6 +19,22 @@
 /* CT_SPEC_F_DEEP */
 #define CT_FRAME_F_DEEP 4
 
+#define CT_REGS_RETS 32
+
+/* Where a thread is in its program; if it runs, where it was when it last came into the kernel. */
+struct ct_regs {
+	__u32 pid, tid; /* asked for */
+	__u64 ip, sp, fp;
+	__u32 seen, runs;
+	/* Return addresses that the kernel keeps for return probes: its own lie in their places. */
+	__u32 ret_cnt, pad;
+	struct ct_ret {
+		__u64 at, ip;
+	} rets[CT_REGS_RETS];
+};
+/* Threads that are looked at at once. */
+#define CT_REGS_MAX 16
+
 /* A call in flight. */
 struct ct_frame {
 	__u64 start_ns;

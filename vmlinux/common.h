@@ -220,10 +220,22 @@ struct signal_struct {
 };
 #define SIGNAL_GROUP_EXIT 0x00000004
 
+/* A call that a return probe waits for. */
+struct return_instance {
+	unsigned long stack; /* where its return address lies (x86), or lay */
+	unsigned long orig_ret_vaddr;
+	struct return_instance *next;
+};
+
+struct uprobe_task {
+	struct return_instance *return_instances; /* the innermost first */
+};
+
 struct task_struct {
 	struct thread_info thread_info;
 	struct thread_struct thread;
 	unsigned int flags;
+	unsigned int __state; /* since 5.14 */
 	struct mm_struct *mm;
 	int exit_code;
 	pid_t pid;
@@ -241,6 +253,7 @@ struct task_struct {
 	size_t sas_ss_size;
 	u64 self_exec_id;
 	unsigned long nvcsw, nivcsw;
+	struct uprobe_task *utask;
 };
 #define PF_EXITING 0x00000004
 #define PF_KTHREAD 0x00200000

@@ -28,6 +28,8 @@ static void choose_programs(struct attach *a)
 		bpf_program__set_expected_attach_type(used[i], probes_attach_type(a->mech));
 	}
 	bpf_program__set_autoload(s->progs.ct_mmap, caps__has(CAP_TP_UNMAPPED_AREA));
+	/* For stacks of ranks that wait. */
+	bpf_program__set_autoload(s->progs.ct_regs, fnset__wants_api(a->fns, api_at(API_NCCL)));
 }
 
 void attach__load_error(int ret)

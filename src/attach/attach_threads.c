@@ -9,6 +9,7 @@
 #include <bpf/bpf.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 void attach__each_thread(struct attach *a, void (*cb)(uint32_t tid, struct ct_thread *t, void *ctx),
 			 void *ctx)
@@ -27,6 +28,28 @@ void attach__each_thread(struct attach *a, void (*cb)(uint32_t tid, struct ct_th
 			cb(key, t, ctx);
 	}
 	free(t);
+}
+
+bool attach__thread_regs(struct attach *a, struct ct_regs *regs, unsigned cnt)
+{
+	struct bpf_link *link = a->skel->links.ct_regs;
+	int map = bpf_map__fd(a->skel->maps.regs);
+	int fd = link ? bpf_iter_create(bpf_link__fd(link)) : -1;
+	char none;
+	bool ran;
+
+	if (fd < 0)
+		return false;
+	for (unsigned i = 0; i < cnt; i++)
+		bpf_map_update_elem(map, &regs[i].tid, &regs[i], BPF_ANY);
+	/* The program writes nothing: the first read is the whole run. */
+	ran = !read(fd, &none, sizeof(none));
+	close(fd);
+	for (unsigned i = 0; i < cnt; i++) {
+		bpf_map_lookup_elem(map, &regs[i].tid, &regs[i]);
+		bpf_map_delete_elem(map, &regs[i].tid);
+	}
+	return ran;
 }
 
 struct unfinished {

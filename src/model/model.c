@@ -202,7 +202,12 @@ static void add_stack(struct model *m, struct proc *p, const struct raw_call *ra
 		      struct trace_event *ev)
 {
 	struct trace_event def = event_of(EVENT_STACK, &raw->call->rec, "stack");
-	struct stack_source from = {raw->stack, raw->stack_cnt, raw->python, raw->python_cnt};
+	struct stack_source from = {
+		.ips = raw->stack,
+		.cnt = raw->stack_cnt,
+		.python = raw->python,
+		.python_cnt = raw->python_cnt,
+	};
 	bool is_new;
 
 	/* At an entry the return address may have been found twice. */
@@ -216,6 +221,25 @@ static void add_stack(struct model *m, struct proc *p, const struct raw_call *ra
 	def.stack = ev->stack;
 	if (ev->stack && is_new)
 		m->opts.fn(m->opts.ctx, &def);
+}
+
+const struct stack *model__stack(struct model *m, uint32_t pid, uint32_t tid,
+				 const struct stack_source *from, uint64_t now)
+{
+	const struct ct_rec rec = {.pid = pid, .tid = tid, .ts_ns = now};
+	struct trace_event def = event_of(EVENT_STACK, &rec, "stack");
+	struct proc *p = procs__find(&m->procs, pid);
+	struct thread *t = p ? proc__thread(&m->procs, p, tid) : NULL;
+	bool is_new;
+
+	if (!t)
+		return NULL;
+	proc_stacks__forget(p->stacks);
+	def.comm = t->comm;
+	def.stack = proc_stacks__get(m->stacks, &p->stacks, pid, from, now, &is_new);
+	if (def.stack)
+		m->opts.fn(m->opts.ctx, &def);
+	return def.stack;
 }
 
 bool model__wants_python(struct model *m, uint32_t pid)
@@ -272,7 +296,7 @@ void model__torch(const struct model *m, struct trace_end *end)
 	end->torch.on = m->operators.on;
 }
 
-void model__in_flight(struct model *m, uint32_t pid, uint32_t func_id,
+void model__in_flight(struct model *m, uint32_t pid, uint32_t tid, uint32_t func_id,
 		      const __u64 words[CT_MAX_WORDS], uint64_t start_ns)
 {
 	const struct meaning *meaning = get_meaning(m, func_id);
@@ -281,6 +305,7 @@ void model__in_flight(struct model *m, uint32_t pid, uint32_t func_id,
 
 	if (!meaning || !p || !collective__in_flight(meaning, p, words, &b))
 		return;
+	b.tid = tid;
 	b.ns = start_ns;
 	ranks__begun(&m->ranks, &b);
 }

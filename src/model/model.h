@@ -63,11 +63,16 @@ void model__calls_end(struct model *m, uint64_t now);
 /* Calls in flight are of use to know who waits for whom; asked before they are looked for. */
 bool model__wants_in_flight(const struct model *m);
 /* One of them, the outermost of its family, with its words. Its record may come at any time. */
-void model__in_flight(struct model *m, uint32_t pid, uint32_t func_id,
+void model__in_flight(struct model *m, uint32_t pid, uint32_t tid, uint32_t func_id,
 		      const __u64 words[CT_MAX_WORDS], uint64_t start_ns);
 /* The same: ranks that wait for one another (ranks.h). */
 void model__look_at_ranks(struct model *m, uint64_t now,
 			  void (*fn)(void *ctx, const struct rank_wait *w), void *ctx);
+struct stack_source;
+/* The stack of a thread that is in no call that has a record. It is defined, also if it was before,
+ * in a file that may be gone. It lives until the next; NULL: it cannot be had. */
+const struct stack *model__stack(struct model *m, uint32_t pid, uint32_t tid,
+				 const struct stack_source *from, uint64_t now);
 /* Calls shorter than min_duration_ns; the kernel side leaves out others, and counts those. */
 uint64_t model__filtered(const struct model *m);
 /* --kernel: fills in what became of the driver's objects. */

@@ -444,10 +444,11 @@ static void put_symbol(struct modules *m, char **symbol, const char *name, uint6
 	free(clear);
 }
 
-void modules__resolve(struct modules *m, struct stack_frame *frame, uint64_t ns, char **symbol)
+void modules__resolve(struct modules *m, struct stack_frame *frame, bool is_return, uint64_t ns,
+		      char **symbol)
 {
 	/* The call before the return address: that may be the first byte of the next function. */
-	uint64_t call = frame->ip - 1, start, addr;
+	uint64_t call = frame->ip - is_return, start, addr;
 	const struct file *file;
 	char name[1024];
 	const char *made;
@@ -461,7 +462,7 @@ void modules__resolve(struct modules *m, struct stack_frame *frame, uint64_t ns,
 	frame->offset = frame->ip - map->start + map->off;
 	file = file_of(m, map);
 	if (file && symbols__address(file->symbols, call - map->start + map->off, &addr)) {
-		frame->offset = addr + 1;
+		frame->offset = addr + is_return;
 		if (symbols__build_id(file->symbols)[0])
 			frame->build_id = symbols__build_id(file->symbols);
 		if (symbols__find(file->symbols, addr, name, sizeof(name), &start))

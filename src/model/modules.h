@@ -19,8 +19,9 @@ struct modules *modules__new(struct module_files *files, uint32_t pid);
 void modules__free(struct modules *m);
 /* Reads the mappings. */
 void modules__read(struct modules *m);
-/* Fills what can be known of the return address frame->ip, at ns (CLOCK_MONOTONIC); the symbol is
- * the caller's to free, the other strings live as long as m. */
-void modules__resolve(struct modules *m, struct stack_frame *frame, uint64_t ns, char **symbol);
+/* Fills what can be known of the return address, or instruction, frame->ip, at ns
+ * (CLOCK_MONOTONIC); the symbol is the caller's to free, the other strings live as long as m. */
+void modules__resolve(struct modules *m, struct stack_frame *frame, bool is_return, uint64_t ns,
+		      char **symbol);
 
 #endif /* MODEL_MODULES_H */

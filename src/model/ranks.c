@@ -17,6 +17,7 @@
 
 struct rank {
 	uint32_t rank, pid;
+	uint32_t tid; /* who began that: */
 	uint64_t seq; /* the last that it has begun */
 	bool ended;   /* its process: whoever waits for it does so for ever */
 };
@@ -66,7 +67,7 @@ static struct rank *rank_of(struct rank_comm *c, const struct rank_begun *b)
 	if (c->rank_cnt == RANKS_MAX)
 		return NULL;
 	c->rank_cnt++;
-	*k = (struct rank){.rank = b->rank, .pid = b->pid};
+	*k = (struct rank){.rank = b->rank, .pid = b->pid, .tid = b->tid};
 	return k;
 }
 
@@ -82,6 +83,7 @@ void ranks__begun(struct ranks *rs, const struct rank_begun *b)
 	if (b->seq <= k->seq)
 		return;
 	k->seq = b->seq;
+	k->tid = b->tid;
 	if (c->begun[i].seq >= b->seq)
 		return;
 	c->begun[i].seq = b->seq;
@@ -96,6 +98,7 @@ void ranks__event(struct ranks *rs, const struct trace_event *ev)
 		.seq = ev->coll.seq,
 		.rank = ev->coll.rank,
 		.pid = ev->pid,
+		.tid = ev->tid,
 		.op = ev->op,
 		.ns = ev->start_ns,
 		.partial = ev->coll.seq_partial,
@@ -157,7 +160,7 @@ static void add_who(const struct rank_comm *c, struct rank_wait *w, bool in)
 		const struct rank *k = &c->ranks[i];
 
 		if ((k->seq >= w->seq) == in && !k->ended)
-			w->who[w->who_cnt++] = (struct rank_who){k->rank, k->pid};
+			w->who[w->who_cnt++] = (struct rank_who){k->rank, k->pid, k->tid};
 	}
 }
 

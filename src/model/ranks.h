@@ -17,9 +17,9 @@ struct ranks {
 	struct rank_comm *by_hash;
 };
 
-/* A rank whose process lives. */
+/* A rank whose process lives; tid: who began its last collective, or made the communicator. */
 struct rank_who {
-	uint32_t rank, pid;
+	uint32_t rank, pid, tid;
 };
 #define RANKS_WHO_MAX 8
 
@@ -37,7 +37,7 @@ struct rank_wait {
 /* A collective that a rank has begun; seq 0: it has made the communicator. */
 struct rank_begun {
 	uint64_t hash, seq;
-	uint32_t rank, pid;
+	uint32_t rank, pid, tid;
 	const char *op;
 	uint64_t ns;
 	bool partial; /* seq is no other rank's */

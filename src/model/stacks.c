@@ -98,6 +98,12 @@ static void drop_all(struct proc_stacks *p)
 	quota__give(p->quota, &p->share, p->share.used);
 }
 
+void proc_stacks__forget(struct proc_stacks *p)
+{
+	if (p)
+		drop_all(p);
+}
+
 void proc_stacks__free(struct proc_stacks *p)
 {
 	if (!p)
@@ -132,7 +138,7 @@ void proc_stacks__look(struct stacks *s, struct proc_stacks **p, uint32_t pid)
 		modules__read((*p)->modules);
 }
 
-static struct stack_frame *frame_of(struct proc_stacks *p, uint64_t ip, uint64_t ns)
+static struct stack_frame *frame_of(struct proc_stacks *p, uint64_t ip, bool is_return, uint64_t ns)
 {
 	struct frame_row *row;
 
@@ -143,7 +149,7 @@ static struct stack_frame *frame_of(struct proc_stacks *p, uint64_t ip, uint64_t
 	if (!row)
 		return NULL;
 	row->ip = row->frame.ip = ip;
-	modules__resolve(p->modules, &row->frame, ns, &row->symbol);
+	modules__resolve(p->modules, &row->frame, is_return, ns, &row->symbol);
 	row->frame.symbol = row->symbol;
 	/* It is there: the next stack finds that it was too much. */
 	quota__force(p->quota, &p->share, sizeof(*row) + (row->symbol ? strlen(row->symbol) : 0));
@@ -242,7 +248,7 @@ static bool fill(struct proc_stacks *p, struct stack_row *row, const struct stac
 	unsigned native = count_native(p, from), n = 0;
 
 	for (unsigned i = 0; i < native; i++) {
-		const struct stack_frame *frame = frame_of(p, from->ips[i], ns);
+		const struct stack_frame *frame = frame_of(p, from->ips[i], i || !from->inside, ns);
 
 		if (!frame)
 			return false;

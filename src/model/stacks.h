@@ -28,6 +28,8 @@ struct proc_stacks;
 void proc_stacks__free(struct proc_stacks *p);
 /* Makes *p, and reads what the process has mapped: it may not live when its stacks come. */
 void proc_stacks__look(struct stacks *s, struct proc_stacks **p, uint32_t pid);
+/* The next is a new one, whichever it is. */
+void proc_stacks__forget(struct proc_stacks *p);
 /* --python: is there to be looked for a Python in it, at this time? What was found; NULL: nothing
  * that is known. */
 struct python_place;
@@ -44,6 +46,7 @@ void stacks__python(const struct stacks *s, struct trace_python *sum);
 struct stack_source {
 	const uint64_t *ips; /* return addresses, the call's own first */
 	unsigned cnt;
+	bool inside; /* the first is an instruction instead; after proc_stacks__forget() */
 	const struct ct_python_frame *python; /* innermost first */
 	unsigned python_cnt;
 };

@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* While it happens: a collective that a rank of this machine does not come to, and what each rank
  * does meanwhile. */
+#include "thread_stacks.h"
 #include "tracer.h"
 
 #include "attach/find/target.h"
 #include "decode/fnset.h"
 #include "model/ranks.h"
+#include "model/stacks.h"
+#include "text/stack.h"
 #include "util/clock.h"
 #include "util/log.h"
 
@@ -18,6 +21,9 @@
 
 /* Threads of one rank that are named. */
 #define THREADS_MAX 3
+/* Frames, and of a name that much, for people: the stack's line has all. */
+#define FRAMES_SAID    16
+#define FRAME_NAME_MAX 80
 
 /* The calls that a process is in; one that has begun a moment ago is none it hangs in. */
 struct calls_of {
@@ -25,6 +31,7 @@ struct calls_of {
 	uint32_t pid;
 	uint64_t now;
 	unsigned cnt;
+	uint32_t tids[THREADS_MAX];
 	char text[512]; /* of THREADS_MAX calls and a state: names have CT_NAME_SZ_MAX at most */
 	size_t len;
 };
@@ -52,9 +59,11 @@ static void add_call(void *ctx, const struct seen_thread *seen)
 		return;
 	fn = fnset__fn(c->t->fns, seen->frames->func_id);
 	ns = c->now - seen->frames->start_ns;
-	if (fn && ns >= RANKS_LOOK_NS && c->cnt++ < THREADS_MAX)
-		say(c, "%sthread %u is in %s for %.1f s", c->len ? ", " : "", seen->tid, fn->name,
-		    ns / 1e9);
+	if (!fn || ns < RANKS_LOOK_NS || c->cnt++ >= THREADS_MAX)
+		return;
+	c->tids[c->cnt - 1] = seen->tid;
+	say(c, "%sthread %u is in %s for %.1f s", c->len ? ", " : "", seen->tid, fn->name,
+	    ns / 1e9);
 }
 
 /* What the main thread does: where in the kernel it sleeps (proc(5), wchan: for whoever may trace
@@ -88,16 +97,71 @@ static void add_state(struct calls_of *c)
 		say(c, "; the main thread %s", what);
 }
 
-static void tell(struct tracer *t, const char *why, bool is_warning)
+static void tell(struct tracer *t, const char *why, const struct stack *stack, bool is_warning)
 {
 	struct trace_event ev = tracer_event("hang", "nccl", now_ns());
 
 	ev.tracer.why = why;
+	ev.stack = stack;
 	if (is_warning)
 		warn("%s", why);
 	else
 		info("%s", why);
 	t->o.fn(t->o.ctx, &ev);
+}
+
+/* "thread 7 waits in pause < wait_for_all < main" */
+static void tell_stack(struct tracer *t, uint64_t hash, const struct rank_who *who,
+		       const struct thread_stack *s)
+{
+	const struct stack_source from = {
+		.ips = s->at.ips, .cnt = s->at.cnt, .inside = s->at.inside};
+	const struct stack *stack = model__stack(t->model, who->pid, s->tid, &from, now_ns());
+	char why[160 + FRAMES_SAID * (FRAME_NAME_MAX + 4)], name[256];
+	size_t len;
+
+	if (!stack)
+		return;
+	len = snprintf(why, sizeof(why), "rank %u of 0x%" PRIx64 " (process %u): thread %u %s in ",
+		       who->rank, hash, who->pid, s->tid, s->runs ? "runs" : "waits");
+	for (unsigned i = 0; i < stack->frame_cnt && i < FRAMES_SAID; i++)
+		len += snprintf(why + len, sizeof(why) - len, "%s%.*s", i ? " < " : "",
+				FRAME_NAME_MAX,
+				stack_frame_name(&stack->frames[i], name, sizeof(name)));
+	if (stack->frame_cnt > FRAMES_SAID)
+		snprintf(why + len, sizeof(why) - len, " < %u more",
+			 stack->frame_cnt - FRAMES_SAID);
+	else if (!s->at.whole)
+		snprintf(why + len, sizeof(why) - len, " < (callers cannot be told)");
+	tell(t, why, stack, true);
+}
+
+/* Of the threads that are in long calls; else of who made the last collective, and of the main
+ * thread. */
+static void tell_stacks(struct tracer *t, uint64_t hash, const struct rank_who *who,
+			const struct calls_of *c)
+{
+	struct thread_stack s[THREADS_MAX] = {0};
+	unsigned cnt = 0;
+	bool can_read;
+
+	for (unsigned i = 0; i < c->cnt && i < THREADS_MAX; i++)
+		s[cnt++].tid = c->tids[i];
+	if (!cnt) {
+		s[cnt++].tid = who->tid;
+		if (who->tid != who->pid)
+			s[cnt++].tid = who->pid;
+	}
+	can_read = thread_stacks__read(t->att, who->pid, s, cnt);
+	if (!can_read && !t->said_stacks && target_exists(who->pid)) {
+		t->said_stacks = true;
+		warn("stacks of waiting ranks cannot be read: that takes CAP_SYS_PTRACE, or to be their "
+		     "user");
+	}
+	quotas__with_stacks(&t->quotas);
+	for (unsigned i = 0; i < cnt; i++)
+		if (s[i].at.cnt)
+			tell_stack(t, hash, who, &s[i]);
 }
 
 static void tell_wait(void *ctx, const struct rank_wait *w)
@@ -106,7 +170,7 @@ static void tell_wait(void *ctx, const struct rank_wait *w)
 	char why[768];
 
 	rank_wait_text(w, why, sizeof(why));
-	tell(t, why, !w->over);
+	tell(t, why, NULL, !w->over);
 	for (unsigned i = 0; i < w->who_cnt; i++) {
 		struct calls_of c = {.t = t, .pid = w->who[i].pid, .now = now_ns()};
 
@@ -118,7 +182,8 @@ static void tell_wait(void *ctx, const struct rank_wait *w)
 		add_state(&c);
 		snprintf(why, sizeof(why), "rank %u of 0x%" PRIx64 " (process %u): %s",
 			 w->who[i].rank, w->hash, c.pid, c.text);
-		tell(t, why, true);
+		tell(t, why, NULL, true);
+		tell_stacks(t, w->hash, &w->who[i], &c);
 	}
 }
 
@@ -130,7 +195,8 @@ static void look_at_calls(void *ctx, const struct seen_thread *seen)
 	for (const struct ct_frame *f = seen->frames; f < seen->frames + seen->depth; f++)
 		if (f->api == API_NCCL && !f->api_depth &&
 		    f->start_ns + RANKS_LOOK_NS < t->ranks_looked_ns)
-			model__in_flight(t->model, seen->pid, f->func_id, f->words, f->start_ns);
+			model__in_flight(t->model, seen->pid, seen->tid, f->func_id, f->words,
+					 f->start_ns);
 }
 
 void tracer__look_at_ranks(struct tracer *t, uint64_t now)

@@ -74,6 +74,7 @@ struct tracer {
 	const char *degraded[32];
 	char traced[512], left_out[512], counted[512], no_return[512], stacks[512], python[512];
 	bool said_python;	  /* that one is not known */
+	bool said_stacks;	  /* that those of ranks cannot be read */
 	char gpu_ctxsw[256];	  /* as in info; "": not asked for */
 	uint64_t ranks_looked_ns; /* when calls in flight were last looked at */
 	unsigned gpu_warned_cnt;  /* processes that have no GPU times */

@@ -86,6 +86,13 @@ void quotas__init(struct quotas *q, bool stacks, bool driver)
 	}
 }
 
+void quotas__with_stacks(struct quotas *q)
+{
+	for (int i = 0; i < QUOTA_CNT; i++)
+		if (tables[i].of == OF_STACKS)
+			q->of[i].max = tables[i].max;
+}
+
 void quotas__with_nvtx(struct quotas *q)
 {
 	q->of[QUOTA_NVTX].max = tables[QUOTA_NVTX].max;

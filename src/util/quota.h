@@ -60,6 +60,8 @@ struct quotas {
 
 /* Whether there are stacks, and the driver's objects: else their tables have no room. */
 void quotas__init(struct quotas *q, bool stacks, bool driver);
+/* Those of stacks have room, too. */
+void quotas__with_stacks(struct quotas *q);
 /* NVTX's has room, too. */
 void quotas__with_nvtx(struct quotas *q);
 const char *quota_name(enum quota_table t);

@@ -289,7 +289,7 @@ static const uint32_t families[] = {AF_UNIX, AF_INET, AF_INET6};
 /* Our programs are loaded by now: no other may be, nor may objects of others be opened. */
 static const uint32_t bpf_commands[] = {
 	BPF_MAP_LOOKUP_ELEM,  BPF_MAP_UPDATE_ELEM, BPF_MAP_DELETE_ELEM,	   BPF_MAP_GET_NEXT_KEY,
-	BPF_MAP_LOOKUP_BATCH, BPF_LINK_DETACH,	   BPF_OBJ_GET_INFO_BY_FD,
+	BPF_MAP_LOOKUP_BATCH, BPF_LINK_DETACH,	   BPF_OBJ_GET_INFO_BY_FD, BPF_ITER_CREATE,
 };
 static const uint32_t links_bpf_commands[] = {BPF_LINK_CREATE};
 

@@ -46,6 +46,25 @@ def collectives(path):
     return [e for e in Trace(path).calls if e.get("seq")]
 
 
+def hangs(path):
+    return [e for e in Trace(path).ev if e["type"] == "tracer" and e["op"] == "hang"]
+
+
+def stacks(path):
+    """Of notices that name a thread: the rank, the text, the functions of the stack that is defined before it."""
+    found, defined = [], {}
+    for e in Trace(path).ev:
+        if e["type"] == "stack":
+            assert e["id"] not in defined
+            defined[e["id"]] = e
+        elif e["type"] == "tracer" and "stack" in e:
+            d = defined[e["stack"]]
+            rank, pid, tid = map(int, re.search(r"^rank (\d+) of \w+ \(process (\d+)\): thread (\d+) ", e["why"]).groups())
+            assert (d["pid"], d["tid"]) == (pid, tid)
+            found.append((rank, e["why"], [f.get("symbol", f.get("module", "")).split("+")[0] for f in d["frames"]]))
+    return found
+
+
 def finding(said, name):
     return [f for f in said["findings"] if f["id"] == name]
 
@@ -122,13 +141,61 @@ def test_hang_is_said(ranks, tmp_path):
     path = str(tmp_path / "t.jsonl")
     ran = cudatrace("--jsonl", path, "--no-summary", "--", ranks, 3, 9, "stop=2:4:7000", env=ENV)
     assert ran.status == 0, ran
-    said, *ranks_said = [e for e in Trace(path).ev if e["type"] == "tracer" and e["op"] == "hang"]
+    said, *ranks_said = hangs(path)
     pattern = r"collective 4 \(all_reduce\) of communicator 0x[0-9a-f]+ waits for [567]\.\d s: rank (0, 1|1, 0) in it, not begun by 2"
     assert said["name"] == "nccl" and re.search(pattern, said["why"]), said
     assert len(re.findall(pattern, ran.err)) == 1, ran
     # And what each does, the missing one first: all of them pause().
     assert [re.sub(r"0x\w+ \(process \d+\)", "X", e["why"]) for e in ranks_said][0].startswith("rank 2 of X: in no call that takes a second or more; the main thread sleeps")
-    assert sorted(e["why"][:6] for e in ranks_said) == ["rank 0", "rank 1", "rank 2"] and all(e["why"] in ran.err for e in ranks_said)
+    assert sorted(e["why"][:6] for e in ranks_said) == ["rank 0", "rank 0", "rank 1", "rank 1", "rank 2", "rank 2"]
+    assert all(e["why"] in ran.err for e in ranks_said)
+    # And where: the stack's line has all of it, those for people have its beginning.
+    found = stacks(path)
+    assert sorted(rank for rank, _, _ in found) == [0, 1, 2]
+    for _, why, names in found:
+        assert re.search(r"thread (\d+) waits in pause\+0x\w+ < stop\+0x\w+ < be_rank\+0x\w+ < ", why), why
+        assert names[:3] == ["pause", "stop", "be_rank"] and "main" in names and names[-1] == "_start", names
+
+
+def test_hang_running(ranks, tmp_path):
+    """A rank that is missing because it runs: the functions that it does not leave."""
+    path = str(tmp_path / "t.jsonl")
+    assert cudatrace("-q", "--jsonl", path, "--no-summary", "--", ranks, 2, 9, "stop=1:2:7000", "spin", env=ENV).status == 0
+    (rank, why, names), _ = stacks(path)
+    assert rank == 1 and "; the main thread runs" in hangs(path)[1]["why"]
+    assert re.search(r"thread \d+ runs in spin\+0x\w+ < stop\+0x", why), why
+    assert names[:3] == ["spin", "stop", "be_rank"] and names[-1] == "_start", names
+
+
+def test_hang_of_threads(ranks, tmp_path):
+    """Collectives that are not made by the main thread: who made the last, and the main thread."""
+    path = str(tmp_path / "t.jsonl")
+    assert cudatrace("-q", "--jsonl", path, "--no-summary", "--", ranks, 2, 9, "stop=1:2:7000", "threads", env=ENV).status == 0
+    found = stacks(path)
+    assert [rank for rank, _, _ in found] == [1, 1, 0, 0]
+    for _, _, names in found[::2]:
+        assert names[:3] == ["pause", "stop", "be_rank"] and "be_rank_in_thread" in names, names
+    for _, _, names in found[1::2]:
+        assert "stop" not in names and "start_rank" in names and "main" in names, names
+
+
+def test_hang_by_frame_pointers(tmp_path):
+    """Frame pointers or none: it is the same."""
+    needs_tracing()
+    path = str(tmp_path / "t.jsonl")
+    ranks = compiled(str(tmp_path / "ranks"), TESTS + "/nccl/ranks.c", "-fno-omit-frame-pointer")
+    assert cudatrace("-q", "--jsonl", path, "--no-summary", "--", ranks, 2, 9, "stop=1:2:7000", env=ENV).status == 0
+    for _, _, names in stacks(path):
+        assert names[:3] == ["pause", "stop", "be_rank"] and "main" in names and names[-1] == "_start", names
+
+
+def test_hang_hidden(ranks, tmp_path):
+    """--no-strings: places in files, and neither names nor paths."""
+    path = str(tmp_path / "t.jsonl")
+    ran = cudatrace("--no-strings", "--jsonl", path, "--no-summary", "--", ranks, 2, 9, "stop=1:2:7000", env=ENV)
+    frames = [f for e in Trace(path).ev if e["type"] == "stack" for f in e["frames"]]
+    assert ran.status == 0 and frames and all("symbol" not in f and f.get("module") == "[file]" and f["build_id"] for f in frames), frames
+    assert "[file]+0x" in ran.err and "be_rank" not in ran.err and "libc" not in ran.err.split("waits for")[1], ran.err
 
 
 def test_hang_in_the_call(ranks, tmp_path):
@@ -136,11 +203,17 @@ def test_hang_in_the_call(ranks, tmp_path):
     path = str(tmp_path / "t.jsonl")
     ran = cudatrace("--jsonl", path, "--no-summary", "--", ranks, 2, 1, "block=0:9000", "late=1:8000", env=ENV)
     assert ran.status == 0, ran
-    said = [e["why"] for e in Trace(path).ev if e["type"] == "tracer" and e["op"] == "hang"]
+    said = [e["why"] for e in hangs(path) if "stack" not in e]
     assert len(said) == 4 and re.search(r"^collective 1 \(all_reduce\) .* waits for [56]\.\d s: rank 0 in it, not begun by 1$", said[0]), said
     assert re.search(r"^rank 1 .*: in no call that takes a second or more; the main thread sleeps", said[1]), said
     assert re.search(r"^rank 0 .*: thread \d+ is in ncclAllReduce for [56]\.\d s; the main thread sleeps", said[2]), said
     assert "goes on" in said[3], said
+    # Through the call that waits: its return address is in the kernel, for our probe lies in its place.
+    (late, _, late_names), (rank, why, names) = stacks(path)
+    assert (late, rank) == (1, 0) and "case_sleep_ms" in late_names, late_names
+    thread = re.search(r"thread (\d+) is in ncclAllReduce", said[2]).group(1)
+    assert f": thread {thread} waits in " in why and names[-1] == "_start", why
+    assert names.index("usleep") < names.index("be_rank") < names.index("main"), names
 
 
 def test_different(ranks, tmp_path):

@@ -5,6 +5,8 @@
  *   late=RANK:MS   it comes that much later to each collective
  *   stop=RANK:SEQ[:MS]  it makes none from that one on, and stays; so do the others; all are ended
  *                  after so long (1500)
+ *   spin           that one runs meanwhile, and does not wait
+ *   threads        a rank's calls are made by a thread that is not its process's first
  *   block=RANK:MS  each of its collectives takes so long in its call
  *   split          another communicator of each two ranks, with two broadcasts
  *   wait           print "ready" and wait for the end of stdin before the first collective
@@ -15,6 +17,7 @@
  */
 #include "../cases/case.h"
 
+#include <pthread.h>
 #include <sched.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -33,7 +36,7 @@ static void *lib;
 static unsigned late_rank = -1, late_ms, stop_rank = -1, stop_seq, other_rank = -1;
 static unsigned block_rank = -1, block_ms;
 static unsigned stop_ms = 1500;
-static bool split, waits, begins;
+static bool split, waits, begins, spins, threads;
 
 static void *nccl(const char *name)
 {
@@ -53,9 +56,17 @@ static void meet(unsigned nth)
 		sched_yield();
 }
 
-static void stop(void)
+static __attribute__((noinline)) void spin(void)
+{
+	for (;;)
+		__atomic_load_n(&shared->go, __ATOMIC_SEQ_CST);
+}
+
+static __attribute__((noinline)) void stop(bool missing)
 {
 	__atomic_add_fetch(&shared->stopped, 1, __ATOMIC_SEQ_CST);
+	if (missing && spins)
+		spin();
 	for (;;)
 		pause();
 }
@@ -69,7 +80,7 @@ static void two_by_two(handle comm, dptr p, handle stream, unsigned rank)
 		must("ncclBcast", N(ncclBcast)(p, (size_t)16, 7, 0, pair, stream), 0);
 }
 
-static int be_rank(unsigned rank, unsigned rounds)
+static __attribute__((noinline)) int be_rank(unsigned rank, unsigned rounds)
 {
 	struct unique_id id = {"ranks"};
 	int (*init)(handle *, int, struct unique_id, int);
@@ -112,7 +123,7 @@ static int be_rank(unsigned rank, unsigned rounds)
 		if (rank == late_rank)
 			case_sleep_ms(late_ms);
 		if (rank == stop_rank && i == stop_seq)
-			stop();
+			stop(true);
 		if (rank == other_rank && i == 3)
 			must("ncclBroadcast",
 			     N(ncclBroadcast)(p, p, (size_t)16, 7, 0, comm, stream), 0);
@@ -120,12 +131,34 @@ static int be_rank(unsigned rank, unsigned rounds)
 			must("ncclAllReduce",
 			     N(ncclAllReduce)(p, p, (size_t)1024, 7, 0, comm, stream), 0);
 		if (i == stop_seq)
-			stop();
+			stop(false);
 	}
 	if (split)
 		two_by_two(comm, p, stream, rank);
 	case_stream_sync(stream);
 	return 0;
+}
+
+static unsigned thread_rank, thread_rounds;
+
+static void *be_rank_in_thread(void *arg)
+{
+	return (void *)(long)be_rank(thread_rank, thread_rounds);
+}
+
+static __attribute__((noinline)) int start_rank(unsigned rank, unsigned rounds)
+{
+	pthread_t thread;
+	void *ret;
+
+	if (!threads)
+		return be_rank(rank, rounds);
+	thread_rank = rank;
+	thread_rounds = rounds;
+	if (pthread_create(&thread, NULL, be_rank_in_thread, NULL))
+		die("pthread_create");
+	pthread_join(thread, &ret);
+	return (int)(long)ret;
 }
 
 static void what(const char *arg)
@@ -138,6 +171,8 @@ static void what(const char *arg)
 	split |= !strcmp(arg, "split");
 	waits |= !strcmp(arg, "wait");
 	begins |= !strcmp(arg, "begin");
+	spins |= !strcmp(arg, "spin");
+	threads |= !strcmp(arg, "threads");
 }
 
 int main(int argc, char **argv)
@@ -161,7 +196,7 @@ int main(int argc, char **argv)
 		die("mmap");
 	for (unsigned i = 0; i < rank_cnt; i++)
 		if (!(pids[i] = fork()))
-			return be_rank(i, rounds);
+			return start_rank(i, rounds);
 	if (waits || begins)
 		(void)!read(STDIN_FILENO, &c, 1);
 	__atomic_store_n(&shared->go, 1, __ATOMIC_SEQ_CST);

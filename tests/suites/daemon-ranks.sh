@@ -9,7 +9,7 @@ command -v curl >/dev/null || { skip daemon-ranks 'needs curl'; exit 0; }
 . tests/daemon.sh
 
 cp "$FAKE/libnccl.so.2" "$lib/"
-${CC:-gcc} -O1 -w -D_GNU_SOURCE -o "$TMP/ranks" tests/nccl/ranks.c -ldl
+${CC:-gcc} -O1 -w -D_GNU_SOURCE -o "$TMP/ranks" tests/nccl/ranks.c -ldl -lpthread
 rules trace >"$TMP/ranks.yaml"
 start ranks || exit 0
 mkfifo "$TMP/go"
@@ -22,6 +22,7 @@ check 'the daemon knows the ranks' until_ok 20 both
 exec 5>&-
 waits='collective 1 (all_reduce) of communicator 0x[0-9a-f]* waits for [0-9.]* s: rank 0 in it, not begun by 1'
 check 'a hanging collective is said, with who is in it and who is not' until_ok 15 grep -q "$waits" "$log"
+check 'and where each of them is' until_ok 5 grep -q 'rank 1 of 0x[0-9a-f]* (process [0-9]*): thread [0-9]* waits in .* < case_sleep_ms+0x[0-9a-f]* < be_rank+' "$log"
 check 'while it hangs' kill -0 $ranks
 check 'and that it goes on' until_ok 15 grep -q 'collective 1 of communicator 0x[0-9a-f]* goes on' "$log"
 kill -KILL $ranks
@@ -29,3 +30,5 @@ wait $ranks 2>/dev/null
 finish
 written() { zstd -qdc "$files"/*.zst | grep -q '"type":"tracer","op":"hang","name":"nccl"'; }
 check 'it is in the files, too' written
+in_files() { zstd -qdc "$files"/*.zst | grep '"type":"stack"' | grep -q '"symbol":"case_sleep_ms+'; }
+check 'so are the stacks' in_files

@@ -403,7 +403,7 @@ static void test_modules(void **state)
 	char *symbol = NULL;
 
 	modules__read(m);
-	modules__resolve(m, &own, 1, &symbol);
+	modules__resolve(m, &own, true, 1, &symbol);
 	assert_non_null(symbol);
 	assert_memory_equal(symbol, "test_stacks+", 12);
 	free(symbol);
@@ -413,7 +413,7 @@ static void test_modules(void **state)
 	symbols->max = symbols->used;
 	frame = (struct stack_frame){.ip = (uintptr_t)dlsym(RTLD_DEFAULT, "getppid") + 1};
 	symbol = NULL;
-	modules__resolve(m, &frame, 1, &symbol);
+	modules__resolve(m, &frame, true, 1, &symbol);
 	assert_null(symbol);
 	assert_int_equal(symbols->full_cnt, 1);
 	assert_int_equal(*frame.module, '/');
@@ -422,7 +422,7 @@ static void test_modules(void **state)
 	less = modules__new(files, getpid());
 	modules__read(less);
 	frame = (struct stack_frame){.ip = own.ip};
-	modules__resolve(less, &frame, 1, &symbol);
+	modules__resolve(less, &frame, true, 1, &symbol);
 	free(symbol);
 	/* Not even for its mappings. */
 	assert_true(!frame.module || *frame.module == '[');
@@ -441,7 +441,7 @@ static bool has_name(struct modules *m, const void *function)
 	char *symbol = NULL;
 
 	modules__read(m);
-	modules__resolve(m, &frame, 1, &symbol);
+	modules__resolve(m, &frame, true, 1, &symbol);
 	free(symbol);
 	return symbol;
 }

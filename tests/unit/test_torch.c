@@ -79,10 +79,12 @@ static void test_rows(void **state)
 	assert_null(api_of_file("libtorch_cuda.so"));
 }
 
+static const struct cfi_align align = {1, -8};
+
 static bool run(const char *code, size_t len, uint64_t at, struct cfi_frame *f)
 {
 	*f = (struct cfi_frame){.off = 8};
-	return cfi_run((const uint8_t *)code, len, 1, at, f);
+	return cfi_run((const uint8_t *)code, len, &align, at, f);
 }
 
 static void test_cfi(void **state)
@@ -105,8 +107,19 @@ static void test_cfi(void **state)
 	assert_true(!f.by_fp && f.off == 8);
 	assert_true(run(fp, sizeof(fp) - 1, 1000, &f));
 	assert_true(f.by_fp && f.off == 16);
+	assert_true(f.fp == CFI_SAVED && f.fp_off == -16 && !f.last);
 	assert_true(run(sp, sizeof(sp) - 1, 100, &f));
-	assert_true(!f.by_fp && f.off == 0x30);
+	assert_true(!f.by_fp && f.off == 0x30 && f.fp == CFI_SAME);
+	/* pop %rbp; nobody called it; in another register; by an expression */
+	assert_true(run("\x86\x02\x41\xc6", 4, 0, &f) && f.fp == CFI_SAVED);
+	assert_true(run("\x86\x02\x41\xc6", 4, 1, &f) && f.fp == CFI_SAME);
+	assert_true(run("\x11\x06\x7e", 3, 0, &f) && f.fp == CFI_SAVED && f.fp_off == 16);
+	assert_true(run("\x07\x10", 2, 0, &f) && f.last);
+	assert_true(run("\x09\x06\x03", 3, 0, &f) && f.fp == CFI_UNKNOWN);
+	assert_true(run("\x10\x06\x02\x76\x00", 5, 0, &f) && f.fp == CFI_UNKNOWN);
+	/* A return address that is elsewhere, as behind a signal. */
+	assert_false(run("\x90\x02", 2, 0, &f));
+	assert_false(run("\x10\x10\x02\x76\x00", 5, 0, &f));
 	/* another register, an expression, what is cut, what is not balanced, too far */
 	assert_false(run("\x0c\x0a\x08", 3, 100, &f));
 	assert_false(run("\x0f\x01\x30", 3, 100, &f));
@@ -129,7 +142,7 @@ static void test_any_cfi(void **state)
 		for (size_t i = 0; i < len; i++)
 			code[i] = rnd();
 		f = (struct cfi_frame){.off = 8};
-		cfi_run(code, len, 1, rnd() % 300, &f);
+		cfi_run(code, len, &align, rnd() % 300, &f);
 		code_arg_words(code, len);
 		for (size_t i = 0; i < len; i++)
 			code_called(code, len, i, 0x1000);

@@ -8,13 +8,14 @@
 
 /* Entries of .eh_frame_hdr; libtorch_cpu 2.11 has 350,000. */
 #define CNT_MAX	   (4u << 20)
-#define RECORD_MAX 2048 /* bytes of a CIE or FDE that are looked at */
+#define RECORD_MAX 8192 /* bytes of a CIE or FDE that are looked at */
 #define STATES_MAX 16
 #define OFF_MAX	   (1u << 20)
 
 /* DWARF numbers of registers, x86-64 */
 #define REG_FP 6
 #define REG_SP 7
+#define REG_IP 16 /* the return address */
 
 /* DW_EH_PE_* */
 #define PE_PCREL_SDATA4	  0x1b
@@ -56,6 +57,21 @@ static uint64_t take_uleb(struct bytes *b)
 	return 0;
 }
 
+static uint64_t take_sleb(struct bytes *b)
+{
+	uint64_t x = 0;
+
+	for (unsigned shift = 0; shift < 63; shift += 7) {
+		uint8_t byte = take(b, 1);
+
+		x |= (uint64_t)(byte & 0x7f) << shift;
+		if (!(byte & 0x80))
+			return byte & 0x40 ? x | ~0ull << (shift + 7) : x;
+	}
+	b->bad = true;
+	return 0;
+}
+
 static void skip(struct bytes *b, uint64_t len)
 {
 	if (len > (uint64_t)(b->end - b->p)) {
@@ -71,34 +87,88 @@ static void set_reg(struct bytes *b, uint64_t reg, struct cfi_frame *frame)
 	frame->by_fp = reg == REG_FP;
 }
 
-/* One that does not move on. What is said of other registers is of no interest. */
-static void step(struct bytes *b, uint8_t op, struct cfi_frame *frame, struct cfi_frame *states,
-		 unsigned *state_cnt)
+/* What the instructions of a function change. */
+struct run {
+	const struct cfi_align *align;
+	struct cfi_frame first; /* as the CIE has it */
+	struct cfi_frame states[STATES_MAX];
+	unsigned state_cnt;
+};
+
+/* Where the caller's value of a register is. What is said of other registers is of no interest. */
+static void set_place(struct bytes *b, uint64_t reg, enum cfi_place place, uint64_t off,
+		      struct cfi_frame *frame)
 {
+	if (reg == REG_FP) {
+		frame->fp = place;
+		frame->fp_off = (int64_t)off;
+	} else if (reg == REG_IP) {
+		frame->last = place == CFI_UNKNOWN;
+		/* A signal's frame, or one made by hand. */
+		b->bad |= place == CFI_SAME || (place == CFI_SAVED && (int64_t)off != -8);
+	}
+}
+
+static void restore(uint64_t reg, const struct cfi_frame *first, struct cfi_frame *frame)
+{
+	if (reg == REG_FP) {
+		frame->fp = first->fp;
+		frame->fp_off = first->fp_off;
+	} else if (reg == REG_IP) {
+		frame->last = first->last;
+	}
+}
+
+/* It is in another register, or what is computed. */
+static void set_elsewhere(struct bytes *b, struct cfi_frame *frame)
+{
+	uint64_t reg = take_uleb(b);
+
+	b->bad |= reg == REG_IP;
+	set_place(b, reg, CFI_UNKNOWN, 0, frame);
+}
+
+/* One that does not move on. */
+static void step(struct bytes *b, uint8_t op, struct run *r, struct cfi_frame *frame)
+{
+	uint64_t reg;
+
 	switch (op) {
 	case 0x00: /* nop */
 		break;
 	case 0x05: /* offset_extended */
-	case 0x09: /* register */
+		reg = take_uleb(b);
+		set_place(b, reg, CFI_SAVED, take_uleb(b) * r->align->data, frame);
+		break;
 	case 0x11: /* offset_extended_sf */
-	case 0x14: /* val_offset */
-		take_uleb(b);
-		/* fall through */
+		reg = take_uleb(b);
+		set_place(b, reg, CFI_SAVED, take_sleb(b) * r->align->data, frame);
+		break;
 	case 0x06: /* restore_extended */
+		restore(take_uleb(b), &r->first, frame);
+		break;
 	case 0x07: /* undefined */
+		set_place(b, take_uleb(b), CFI_UNKNOWN, 0, frame);
+		break;
 	case 0x08: /* same_value */
+		set_place(b, take_uleb(b), CFI_SAME, 0, frame);
+		break;
+	case 0x09: /* register */
+	case 0x14: /* val_offset */
+		set_elsewhere(b, frame);
+		/* fall through */
 	case 0x2e: /* GNU_args_size */
 		take_uleb(b);
 		break;
 	case 0x0a: /* remember_state */
-		if (*state_cnt < STATES_MAX)
-			states[(*state_cnt)++] = *frame;
+		if (r->state_cnt < STATES_MAX)
+			r->states[r->state_cnt++] = *frame;
 		else
 			b->bad = true;
 		break;
 	case 0x0b: /* restore_state */
-		if (*state_cnt)
-			*frame = states[--*state_cnt];
+		if (r->state_cnt)
+			*frame = r->states[--r->state_cnt];
 		else
 			b->bad = true;
 		break;
@@ -114,7 +184,7 @@ static void step(struct bytes *b, uint8_t op, struct cfi_frame *frame, struct cf
 		break;
 	case 0x10: /* expression */
 	case 0x16: /* val_expression */
-		take_uleb(b);
+		set_elsewhere(b, frame);
 		skip(b, take_uleb(b));
 		break;
 	default:
@@ -122,25 +192,26 @@ static void step(struct bytes *b, uint8_t op, struct cfi_frame *frame, struct cf
 	}
 }
 
-bool cfi_run(const uint8_t *code, size_t len, uint64_t code_align, uint64_t pc_off,
+bool cfi_run(const uint8_t *code, size_t len, const struct cfi_align *align, uint64_t pc_off,
 	     struct cfi_frame *frame)
 {
 	struct bytes b = {code, code + len, false};
-	struct cfi_frame states[STATES_MAX];
-	unsigned state_cnt = 0;
+	struct run r = {.align = align, .first = *frame};
 	uint64_t at = 0;
 
 	while (b.p < b.end && !b.bad) {
 		uint8_t op = take(&b, 1);
 
 		if (op >> 6 == 1) /* advance_loc */
-			at += (op & 0x3f) * code_align;
+			at += (op & 0x3f) * align->code;
 		else if (op >= 0x02 && op <= 0x04) /* advance_loc1, 2, 4 */
-			at += take(&b, 1u << (op - 2)) * code_align;
+			at += take(&b, 1u << (op - 2)) * align->code;
 		else if (op >> 6 == 2) /* offset */
-			take_uleb(&b);
-		else if (op >> 6 == 0)
-			step(&b, op, frame, states, &state_cnt);
+			set_place(&b, op & 0x3f, CFI_SAVED, take_uleb(&b) * align->data, frame);
+		else if (op >> 6 == 3) /* restore */
+			restore(op & 0x3f, &r.first, frame);
+		else
+			step(&b, op, &r, frame);
 		if (at > pc_off)
 			break;
 	}
@@ -201,7 +272,7 @@ static size_t read_record(const struct cfi *c, uint64_t at, uint8_t buf[RECORD_M
 
 /* What a CIE says of those that name it. */
 struct cie {
-	uint64_t code_align;
+	struct cfi_align align;
 	struct cfi_frame frame;
 };
 
@@ -222,8 +293,8 @@ static bool read_cie(const struct cfi *c, uint64_t at, struct cie *cie)
 	if ((version != 1 && version != 3) || !memchr(b.p, 0, b.end - b.p))
 		return false;
 	b.p += strlen(aug) + 1;
-	cie->code_align = take_uleb(&b);
-	take_uleb(&b); /* data alignment */
+	cie->align.code = take_uleb(&b);
+	cie->align.data = take_sleb(&b);
 	take_uleb(&b); /* register of the return address */
 	if (*aug != 'z')
 		return false;
@@ -248,7 +319,7 @@ static bool read_cie(const struct cfi *c, uint64_t at, struct cie *cie)
 	if (b.bad || !has_enc)
 		return false;
 	cie->frame = (struct cfi_frame){0};
-	return cfi_run(end, b.end - end, cie->code_align, 0, &cie->frame);
+	return cfi_run(end, b.end - end, &cie->align, 0, &cie->frame);
 }
 
 bool cfi__find(const struct cfi *c, uint64_t pc, struct cfi_frame *frame)
@@ -282,5 +353,5 @@ bool cfi__find(const struct cfi *c, uint64_t pc, struct cfi_frame *frame)
 		return false;
 	skip(&b, take_uleb(&b));
 	*frame = cie.frame;
-	return !b.bad && cfi_run(b.p, b.end - b.p, cie.code_align, pc - begin, frame);
+	return !b.bad && cfi_run(b.p, b.end - b.p, &cie.align, pc - begin, frame);
 }

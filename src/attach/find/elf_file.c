@@ -18,6 +18,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#define PAGE	   4095ull
 #define DYN_MAX	   4096
 #define SYM_MAX	   262144
 #define BLOOM_MAX  (1 << 20)
@@ -312,14 +313,35 @@ static int open_image(struct elf_file *f)
 	return 0;
 }
 
-int elf_file__read(struct elf_file *f)
+int elf_file__read_segments(struct elf_file *f)
 {
 	int ret = open_image(f);
 
 	ret = ret ?: read_header(f);
-	ret = ret ?: check_segments(f);
+	return ret ?: check_segments(f);
+}
+
+int elf_file__read(struct elf_file *f)
+{
+	int ret = elf_file__read_segments(f);
+
 	ret = ret ?: read_dynamic(f);
 	return ret ?: read_tables(f);
+}
+
+bool elf_file_bias(const struct elf_file *f, uint64_t start, uint64_t off, uint64_t *bias)
+{
+	*bias = 0;
+	if (f->eh.e_type == ET_EXEC)
+		return true;
+	for (const Elf64_Phdr *p = f->ph; p < f->ph + f->eh.e_phnum; p++) {
+		if (p->p_type != PT_LOAD || off < (p->p_offset & ~PAGE) ||
+		    off >= p->p_offset + p->p_filesz)
+			continue;
+		*bias = start - (p->p_vaddr - p->p_offset + off);
+		return true;
+	}
+	return false;
 }
 
 void elf_file__free(struct elf_file *f)

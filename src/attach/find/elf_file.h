@@ -30,6 +30,8 @@ struct elf_file {
 /* Fills everything from fd, program, err and err_size on, and checks that it does not contradict
  * itself. */
 int elf_file__read(struct elf_file *f);
+/* The same without what the dynamic section names. */
+int elf_file__read_segments(struct elf_file *f);
 void elf_file__free(struct elf_file *f);
 
 __attribute__((format(printf, 2, 3))) int elf_file_fail(struct elf_file *f, const char *fmt, ...);
@@ -38,5 +40,7 @@ int elf_file_read_at(struct elf_file *f, uint64_t off, void *buf, size_t len, co
 /* The segment, with all of flags (PF_X), whose bytes in the file hold [vaddr, vaddr + len). */
 const Elf64_Phdr *elf_file_segment(const struct elf_file *f, uint64_t vaddr, uint64_t len,
 				   uint32_t flags);
+/* What an address as linked is more where the byte at off of the file is mapped at start. */
+bool elf_file_bias(const struct elf_file *f, uint64_t start, uint64_t off, uint64_t *bias);
 
 #endif /* ATTACH_FIND_ELF_FILE_H */

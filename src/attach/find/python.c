@@ -13,7 +13,6 @@
 #include <unistd.h>
 
 #define MAPS_SZ_MAX (64u << 20)
-#define PAGE	    4095ull
 /* Files of a process that may be it. */
 #define FILES_MAX 4
 #define DELETED	  " (deleted)"
@@ -137,22 +136,6 @@ static int read_layout(struct elf_file *f, const Elf64_Sym *runtime, const char 
 	return -EINVAL;
 }
 
-/* What an address as linked is more where the file is mapped so. */
-static bool find_bias(const struct elf_file *f, uint64_t start, uint64_t off, uint64_t *bias)
-{
-	*bias = 0;
-	if (f->eh.e_type == ET_EXEC)
-		return true;
-	for (const Elf64_Phdr *p = f->ph; p < f->ph + f->eh.e_phnum; p++) {
-		if (p->p_type != PT_LOAD || off < (p->p_offset & ~PAGE) ||
-		    off >= p->p_offset + p->p_filesz)
-			continue;
-		*bias = start - (p->p_vaddr - p->p_offset + off);
-		return true;
-	}
-	return false;
-}
-
 int python_file_read(int fd, const char *path, uint64_t start, uint64_t off,
 		     struct python_layout *l, char *why, size_t why_size)
 {
@@ -169,7 +152,7 @@ int python_file_read(int fd, const char *path, uint64_t start, uint64_t off,
 	*f = (struct elf_file){.fd = fd, .program = true, .err = said, .err_size = sizeof(said)};
 	if (!elf_file__read(f)) {
 		runtime = find_symbol(f, "_PyRuntime");
-		if (runtime && find_bias(f, start, off, &bias)) {
+		if (runtime && elf_file_bias(f, start, off, &bias)) {
 			ret = read_layout(f, runtime, path, l, why, why_size);
 			l->bpf.runtime = bias + runtime->st_value;
 		}

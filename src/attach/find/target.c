@@ -71,11 +71,10 @@ static char *cut_deleted(char *path, bool *deleted)
 	return path;
 }
 
-/* Any line with a file behind it: start-end perms offset major:minor inode path. The device is
- * hexadecimal, the inode decimal. */
-static bool parse_file_line(char *line, struct map_line *out, bool *exec)
+/* The device is hexadecimal, the inode decimal. */
+bool target_parse_file_line(char *line, struct map_line *out)
 {
-	uint64_t offset, major, minor, ino;
+	uint64_t major, minor, ino;
 	char *p = line, *perms;
 
 	line[strcspn(line, "\n")] = '\0';
@@ -85,7 +84,7 @@ static bool parse_file_line(char *line, struct map_line *out, bool *exec)
 	if (strcspn(perms, " ") != 4 || !perms[4])
 		return false;
 	p += 5;
-	if (!take_num(&p, 16, ' ', &offset) || !take_num(&p, 16, ':', &major) ||
+	if (!take_num(&p, 16, ' ', &out->off) || !take_num(&p, 16, ':', &major) ||
 	    !take_num(&p, 16, ' ', &minor) || !take_num(&p, 10, ' ', &ino))
 		return false;
 	if (out->start >= out->end || major > UINT32_MAX || minor > UINT32_MAX)
@@ -93,20 +92,17 @@ static bool parse_file_line(char *line, struct map_line *out, bool *exec)
 	out->key.ino = ino;
 	out->key.dev_major = (__u32)major;
 	out->key.dev_minor = (__u32)minor;
-	*exec = perms[2] == 'x';
+	out->exec = perms[2] == 'x';
 	p += strspn(p, " ");
-	out->path = p;
+	out->path = cut_deleted(p, &out->deleted);
 	return *p == '/';
 }
 
 int target_parse_map_line(char *line, struct map_line *out)
 {
-	bool exec;
-
 	memset(out, 0, sizeof(*out));
-	if (!parse_file_line(line, out, &exec) || !exec)
+	if (!target_parse_file_line(line, out) || !out->exec)
 		return 0;
-	out->path = cut_deleted((char *)out->path, &out->deleted);
 	out->api = api_of_file(strrchr(out->path, '/') + 1);
 	return out->api != NULL;
 }
@@ -231,6 +227,17 @@ found:
 	return 0;
 }
 
+int target_open_mapped(const struct map_line *m, pid_t pid)
+{
+	char *path = NULL;
+	int ret = choose_path(m, pid, &path);
+
+	if (!ret)
+		ret = reader__open(pid, path, 0);
+	free(path);
+	return ret;
+}
+
 /* Once: it is seen again and again. */
 static void say_remote(const struct map_line *m, pid_t pid)
 {
@@ -346,7 +353,6 @@ static int key_of_fd(int fd, struct ct_lib_key *key)
 	struct map_line m = {0};
 	char *line = NULL;
 	size_t size = 0;
-	bool exec;
 
 	if (at == MAP_FAILED)
 		return -errno;
@@ -354,7 +360,7 @@ static int key_of_fd(int fd, struct ct_lib_key *key)
 	if (!f)
 		ret = -errno;
 	while (f && ret && getline(&line, &size, f) >= 0) {
-		if (!parse_file_line(line, &m, &exec) || m.start > (uintptr_t)at ||
+		if (!target_parse_file_line(line, &m) || m.start > (uintptr_t)at ||
 		    m.end <= (uintptr_t)at)
 			continue;
 		*key = m.key;

@@ -31,17 +31,23 @@ struct target_libs {
 void target_libs__clear(struct target_libs *list);
 
 /*
- * One line of /proc/PID/maps. Returns 1 and fills start, end, key, path (inside line, deleted
- * suffix cut off) when it is an executable mapping of such a library, 0 when it is not.
+ * One line of /proc/PID/maps: start-end perms offset major:minor inode path. Returns 1 and fills
+ * out (path: inside line, deleted suffix cut off) when it is an executable mapping of such a
+ * library, 0 when it is not.
  */
 struct map_line {
-	uint64_t start, end;
+	uint64_t start, end, off;
+	bool exec;
 	const struct api *api;
 	struct ct_lib_key key;
 	const char *path;
 	bool deleted;
 };
 int target_parse_map_line(char *line, struct map_line *out);
+/* The same for any mapping of a file, but for api. */
+bool target_parse_file_line(char *line, struct map_line *out);
+/* The file that pid maps there, to read; or -errno (util/reader.h). */
+int target_open_mapped(const struct map_line *m, pid_t pid);
 
 /*
  * A list holds each file (device and inode) once: the first process that is found to map it stands

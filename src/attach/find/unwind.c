@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#include "unwind.h"
+
+#include "cfi.h"
+#include "elf_file.h"
+#include "target.h"
+
+#include "util/reader.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define MAPS_SZ_MAX (64u << 20)
+#define PLACES_MAX  16384
+#define FILES_MAX   64 /* that are opened for one process */
+
+struct place {
+	uint64_t start, end, off;
+	struct ct_lib_key key;
+	char *path;
+	struct elf_file *f; /* NULL: not tried, or nothing can be known of it */
+	struct cfi cfi;
+	uint64_t bias;
+	bool tried;
+};
+
+struct unwinder {
+	pid_t pid;
+	struct place *places; /* executable mappings, as they lie */
+	unsigned cnt, file_cnt;
+	char why[128]; /* of the last file that makes no sense: not said */
+	bool unread;   /* what a stack has could not be read */
+};
+
+static bool add_place(struct unwinder *u, const struct map_line *m)
+{
+	struct place *grown;
+
+	if (u->cnt % 64 == 0) {
+		grown = reallocarray(u->places, u->cnt + 64, sizeof(*grown));
+		if (!grown)
+			return false;
+		u->places = grown;
+	}
+	u->places[u->cnt] = (struct place){
+		.start = m->start,
+		.end = m->end,
+		.off = m->off,
+		.key = m->key,
+		.path = strdup(m->path),
+	};
+	return u->places[u->cnt++].path && u->cnt < PLACES_MAX;
+}
+
+struct unwinder *unwinder__new(pid_t pid)
+{
+	struct unwinder *u = calloc(1, sizeof(*u));
+	int fd = u ? reader__copy(pid, "maps", MAPS_SZ_MAX) : -1;
+	FILE *f = fd >= 0 ? fdopen(fd, "r") : NULL;
+	struct map_line m;
+	char *line = NULL;
+	size_t size = 0;
+
+	if (!f) {
+		if (fd >= 0)
+			close(fd);
+		free(u);
+		return NULL;
+	}
+	u->pid = pid;
+	while (getline(&line, &size, f) >= 0)
+		if (target_parse_file_line(line, &m) && m.exec && !add_place(u, &m))
+			break;
+	free(line);
+	fclose(f);
+	return u;
+}
+
+static void close_file(struct place *p)
+{
+	if (!p->f)
+		return;
+	cfi__close(&p->cfi);
+	close(p->f->fd);
+	elf_file__free(p->f);
+	p->f = NULL;
+}
+
+void unwinder__free(struct unwinder *u)
+{
+	if (!u)
+		return;
+	for (unsigned i = 0; i < u->cnt; i++) {
+		close_file(&u->places[i]);
+		free(u->places[i].path);
+	}
+	free(u->places);
+	free(u);
+}
+
+static struct place *place_of(struct unwinder *u, uint64_t addr)
+{
+	unsigned lo = 0, hi = u->cnt;
+
+	while (lo < hi) {
+		unsigned mid = lo + (hi - lo) / 2;
+
+		if (u->places[mid].end <= addr)
+			lo = mid + 1;
+		else
+			hi = mid;
+	}
+	return lo < u->cnt && u->places[lo].start <= addr ? &u->places[lo] : NULL;
+}
+
+static void open_file(struct unwinder *u, struct place *p)
+{
+	const struct map_line m = {
+		.start = p->start, .end = p->end, .key = p->key, .path = p->path};
+	int fd;
+
+	p->tried = true;
+	if (u->file_cnt++ >= FILES_MAX)
+		return;
+	fd = target_open_mapped(&m, u->pid);
+	if (fd < 0)
+		return;
+	p->f = calloc(1, sizeof(*p->f));
+	if (!p->f) {
+		close(fd);
+		return;
+	}
+	*p->f = (struct elf_file){
+		.fd = fd, .program = true, .err = u->why, .err_size = sizeof(u->why)};
+	if (elf_file__read_segments(p->f) || !elf_file_bias(p->f, p->start, p->off, &p->bias) ||
+	    !cfi__open(&p->cfi, p->f))
+		close_file(p);
+}
+
+/* Two words of the stack: the return address, or what a return probe has put its own in place of,
+ * and another, or 0. */
+static bool read_words(struct unwinder *u, const struct unwind_at *at, uint64_t ret, uint64_t other,
+		       uint64_t *ip, uint64_t *word)
+{
+	struct reader_range ranges[] = {{.addr = ret, .len = 8}, {.addr = other, .len = 8}};
+	unsigned cnt = 1 + (other != 0);
+	uint64_t words[2];
+
+	if (reader__memory(u->pid, ranges, cnt, (uint8_t *)words) || ranges[0].got != 8 ||
+	    (other && ranges[1].got != 8)) {
+		u->unread = true;
+		return false;
+	}
+	*ip = words[0];
+	for (unsigned i = 0; i < at->ret_cnt; i++)
+		if (at->rets[i].at == ret)
+			*ip = at->rets[i].ip;
+	if (other)
+		*word = words[1];
+	return true;
+}
+
+/* To the caller's frame. false: who that is cannot be told, or there is none: out->whole. */
+static bool step(struct unwinder *u, struct unwind_at *at, bool innermost, struct unwound *out)
+{
+	/* The call before a return address: that may be the first byte of the next function. */
+	uint64_t ip = at->ip - !innermost, end, fp = at->fp;
+	struct place *p = place_of(u, ip);
+	struct cfi_frame frame;
+
+	if (!p)
+		return false;
+	if (!p->tried)
+		open_file(u, p);
+	if (!p->f || !cfi__find(&p->cfi, ip - p->bias, &frame))
+		return false;
+	if (frame.last) {
+		out->whole = true;
+		return false;
+	}
+	if (frame.by_fp && !at->has_fp)
+		return false;
+	end = (frame.by_fp ? at->fp : at->sp) + frame.off;
+	/* Stacks only grow, and words lie at multiples of eight. */
+	if (end <= at->sp || end % 8 ||
+	    !read_words(u, at, end - 8, frame.fp == CFI_SAVED ? end + (uint64_t)frame.fp_off : 0,
+			&at->ip, &fp))
+		return false;
+	at->has_fp = frame.fp == CFI_SAVED || (frame.fp == CFI_SAME && at->has_fp);
+	at->fp = fp;
+	at->sp = end;
+	out->ends[out->cnt - 1] = end;
+	/* As glibc before 2.26 and musl begin a program. */
+	out->whole = !at->ip;
+	return at->ip && place_of(u, at->ip - 1);
+}
+
+bool unwinder__follow(struct unwinder *u, const struct unwind_at *at, struct unwound *out)
+{
+	struct unwind_at now = *at;
+
+	*out = (struct unwound){.inside = true};
+	u->unread = false;
+	do
+		out->ips[out->cnt++] = now.ip;
+	while (step(u, &now, out->cnt == 1, out) && out->cnt < CT_STACK_MAX);
+	return out->cnt > 1 || !u->unread;
+}
+
+void unwound_common(struct unwound *first, const struct unwound *second)
+{
+	unsigned i = first->cnt, j = second->cnt, from = j;
+
+	if (!first->whole || !second->whole)
+		i = 0;
+	while (i && j && first->ends[i - 1] == second->ends[j - 1]) {
+		from = --j;
+		/* Called from the same place; further in it is not the same any more. */
+		if (first->ips[--i] != second->ips[j])
+			break;
+	}
+	first->cnt = second->cnt - from;
+	first->inside = !from && second->inside;
+	memcpy(first->ips, second->ips + from, first->cnt * sizeof(first->ips[0]));
+	memcpy(first->ends, second->ends + from, first->cnt * sizeof(first->ends[0]));
+	first->whole &= first->cnt > 0;
+}

@@ -1,0 +1,294 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* Stacks by call frame information: of threads of this program, which was built with nothing for
+ * it. */
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "trace/thread_stacks.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <ucontext.h>
+#include <unistd.h>
+
+#ifdef __x86_64__
+/* As short as they look. */
+#define PLAIN __attribute__((noinline, no_sanitize_address, no_sanitize_undefined))
+
+static struct unwound out;
+static bool has_fp = true, could_read;
+static struct ct_ret patch;
+
+/* From where it is called on: the caller's registers, as they are at the call. */
+static __attribute__((noinline)) void look(const ucontext_t *c)
+{
+	struct unwinder *u = unwinder__new(getpid());
+	const struct unwind_at at = {
+		.ip = (uint64_t)c->uc_mcontext.gregs[REG_RIP],
+		.sp = (uint64_t)c->uc_mcontext.gregs[REG_RSP],
+		.fp = (uint64_t)c->uc_mcontext.gregs[REG_RBP],
+		.has_fp = has_fp,
+		.rets = &patch,
+		.ret_cnt = patch.at != 0,
+	};
+
+	assert_non_null(u);
+	could_read = unwinder__follow(u, &at, &out);
+	unwinder__free(u);
+}
+
+/* The size of its frame is known only as it runs, so its frame pointer leads to the end of it. */
+static PLAIN int by_frame_pointer(volatile unsigned n)
+{
+	volatile char room[n + 1];
+	ucontext_t c;
+
+	room[n] = 1;
+	getcontext(&c);
+	look(&c);
+	return room[n];
+}
+
+static PLAIN __attribute__((optimize("O2", "omit-frame-pointer"))) int by_stack(unsigned n)
+{
+	volatile uint64_t much[32];
+
+	much[n % 32] = 1;
+	return by_frame_pointer(n) + (int)much[n % 32];
+}
+
+static PLAIN int outer(unsigned n)
+{
+	return by_stack(n) + 1;
+}
+
+static bool is_in(uint64_t ip, const void *fn)
+{
+	return ip > (uintptr_t)fn && ip - (uintptr_t)fn < 300;
+}
+
+static void assert_ours(void)
+{
+	assert_true(could_read && out.cnt > 4);
+	assert_true(is_in(out.ips[0], by_frame_pointer));
+	assert_true(is_in(out.ips[1], by_stack));
+	assert_true(is_in(out.ips[2], outer));
+	for (unsigned i = 1; i < out.cnt - 1; i++)
+		assert_true(out.ends[i] > out.ends[i - 1]);
+}
+
+static void test_main_thread(void **state)
+{
+	assert_int_equal(outer(100), 3);
+	assert_ours();
+	assert_true(out.whole);
+}
+
+static PLAIN void *in_thread(void *arg)
+{
+	return outer(10) == 3 ? arg : NULL;
+}
+
+static void test_thread(void **state)
+{
+	pthread_t t;
+	void *ret;
+
+	assert_int_equal(pthread_create(&t, NULL, in_thread, &out), 0);
+	assert_int_equal(pthread_join(t, &ret), 0);
+	assert_ptr_equal(ret, &out);
+	assert_ours();
+	assert_true(is_in(out.ips[3], in_thread));
+	assert_true(out.whole);
+}
+
+/* Without the register it ends at the function that needs it, and says so. */
+static void test_no_frame_pointer(void **state)
+{
+	has_fp = false;
+	outer(100);
+	has_fp = true;
+	assert_true(could_read && !out.whole);
+	assert_int_equal(out.cnt, 1);
+	assert_true(is_in(out.ips[0], by_frame_pointer));
+}
+
+/* A return probe has put its own address there: what the kernel keeps for it counts. */
+static void test_return_probe(void **state)
+{
+	patch = (struct ct_ret){0};
+	outer(100);
+	assert_ours();
+	/* The address is the same in the next call: the stack is as deep. */
+	patch = (struct ct_ret){.at = out.ends[1] - 8, .ip = (uintptr_t)in_thread + 1};
+	outer(100);
+	patch.at = 0;
+	assert_true(is_in(out.ips[1], by_stack));
+	assert_int_equal(out.ips[2], (uintptr_t)in_thread + 1);
+}
+
+static void follow(uint64_t ip, uint64_t sp)
+{
+	struct unwinder *u = unwinder__new(getpid());
+	const struct unwind_at at = {.ip = ip, .sp = sp, .fp = sp, .has_fp = true};
+
+	assert_non_null(u);
+	could_read = unwinder__follow(u, &at, &out);
+	unwinder__free(u);
+}
+
+/* A stack that is none: what is not certain is left out. */
+static void test_nonsense(void **state)
+{
+	static uint64_t words[64];
+
+	for (unsigned i = 0; i < 64; i++)
+		words[i] = i % 3 ? (uintptr_t)&words[i] : 0x1234;
+	follow((uintptr_t)outer + 8, (uintptr_t)words);
+	assert_true(could_read && out.cnt == 1 && !out.whole);
+	/* It calls itself, without an end. */
+	for (unsigned i = 0; i < 64; i++)
+		words[i] = (uintptr_t)outer + 8;
+	follow((uintptr_t)outer + 8, (uintptr_t)words);
+	assert_true(could_read && out.cnt <= CT_STACK_MAX && !out.whole);
+	/* No code there, and no stack. */
+	follow((uintptr_t)words, (uintptr_t)words);
+	assert_true(could_read && out.cnt == 1 && !out.whole);
+	follow((uintptr_t)outer, 16);
+	assert_false(could_read);
+	follow((uintptr_t)outer, UINT64_MAX - 8);
+	assert_true(could_read && out.cnt == 1 && !out.whole);
+	assert_null(unwinder__new(-1));
+}
+
+static pid_t tids[2];
+static int ends[2];
+
+static PLAIN ssize_t wait_here(void)
+{
+	char c;
+
+	/* No read(): sanitizers have their own, with a frame pointer. */
+	return syscall(SYS_read, ends[0], &c, 1) + 1;
+}
+
+static void *waits(void *arg)
+{
+	__atomic_store_n(&tids[0], gettid(), __ATOMIC_SEQ_CST);
+	return wait_here() == 1 ? arg : NULL;
+}
+
+static void *runs(void *arg)
+{
+	__atomic_store_n(&tids[1], gettid(), __ATOMIC_SEQ_CST);
+	while (__atomic_load_n(&tids[1], __ATOMIC_SEQ_CST))
+		;
+	return arg;
+}
+
+static bool has(const struct unwound *u, const void *fn)
+{
+	for (unsigned i = 0; i < u->cnt; i++)
+		if (is_in(u->ips[i], fn))
+			return true;
+	return false;
+}
+
+/* Without the BPF side: of a thread that waits what the kernel says of it, until a frame needs what
+ * that does not have; of others nothing, be they running, gone, or of another process. */
+static void test_without_bpf(void **state)
+{
+	struct thread_stack s[4] = {{.tid = 0}};
+	void *(*const fns[])(void *) = {waits, runs};
+	pthread_t t[2];
+	bool read_any = false;
+
+	assert_int_equal(pipe(ends), 0);
+	for (int i = 0; i < 2; i++) {
+		assert_int_equal(pthread_create(&t[i], NULL, fns[i], NULL), 0);
+		while (!__atomic_load_n(&tids[i], __ATOMIC_SEQ_CST))
+			;
+	}
+	/* It has said so, and is about to wait. */
+	while (!read_any || s[0].runs || !has(&s[0].at, wait_here)) {
+		for (int i = 0; i < 4; i++)
+			s[i] = (struct thread_stack){0};
+		s[0].tid = tids[0];
+		s[1].tid = tids[1];
+		s[2].tid = 0x3ffffff;
+		s[3].tid = getppid();
+		read_any = thread_stacks__read(NULL, getpid(), s, 4);
+		if (!read_any && access("/proc/thread-self/syscall", R_OK))
+			break;
+	}
+	assert_true(s[0].at.inside);
+	assert_int_equal(s[2].at.cnt, 0);
+	assert_int_equal(s[3].at.cnt, 0);
+	tids[1] = 0;
+	assert_int_equal(close(ends[1]), 0);
+	for (int i = 0; i < 2; i++)
+		assert_int_equal(pthread_join(t[i], NULL), 0);
+	close(ends[0]);
+	assert_false(thread_stacks__read(NULL, -1, s, 1));
+}
+#endif
+
+static struct unwound made(bool whole, unsigned cnt, const uint64_t *ips, const uint64_t *ends)
+{
+	struct unwound u = {.cnt = cnt, .inside = true, .whole = whole};
+
+	memcpy(u.ips, ips, cnt * sizeof(*ips));
+	memcpy(u.ends, ends, cnt * sizeof(*ends));
+	return u;
+}
+
+/* Of a thread that moves what it did not leave. */
+static void test_common(void **state)
+{
+	/* main, then loop: from there it calls two functions in turn. */
+	struct unwound first =
+		made(true, 4, (uint64_t[]){50, 40, 20, 10}, (uint64_t[]){100, 200, 300, 0});
+	struct unwound second = made(true, 3, (uint64_t[]){45, 20, 10}, (uint64_t[]){200, 300, 0});
+	struct unwound cut = made(false, 3, (uint64_t[]){45, 20, 10}, (uint64_t[]){200, 300, 0});
+	struct unwound other = made(true, 2, (uint64_t[]){7, 8}, (uint64_t[]){150, 160});
+	struct unwound a = first;
+
+	unwound_common(&a, &second);
+	assert_int_equal(a.cnt, 3);
+	assert_true(a.inside);
+	assert_true(a.whole && a.ips[0] == 45 && a.ips[1] == 20 && a.ips[2] == 10);
+	a = second;
+	unwound_common(&a, &first);
+	assert_int_equal(a.cnt, 3);
+	assert_true(a.ips[0] == 40 && !a.inside);
+	a = first;
+	unwound_common(&a, &first);
+	assert_int_equal(a.cnt, 4);
+	/* Not followed to the end, or nothing in common: no frame is certain. */
+	a = first;
+	unwound_common(&a, &cut);
+	assert_int_equal(a.cnt, 0);
+	a = first;
+	unwound_common(&a, &other);
+	assert_int_equal(a.cnt, 0);
+	assert_false(a.whole);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+#ifdef __x86_64__
+		cmocka_unit_test(test_main_thread),	 cmocka_unit_test(test_thread),
+		cmocka_unit_test(test_no_frame_pointer), cmocka_unit_test(test_return_probe),
+		cmocka_unit_test(test_nonsense),	 cmocka_unit_test(test_without_bpf),
+#endif
+		cmocka_unit_test(test_common),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
