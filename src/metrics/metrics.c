@@ -9,6 +9,7 @@
 
 #include "decode/nv/nv_decode.h"
 #include "model/call.h"
+#include "model/gpu_busy.h"
 #include "metrics_priv.h"
 
 /* Finds or makes the entry of a table that is keyed by a pointer; NULL when there is no room. */
@@ -67,6 +68,7 @@ static void free_target(struct metrics_target *t)
 	struct cmd_metrics *c, *c2;
 	struct gpu_metrics *g, *g2;
 	struct run_metrics *r, *r2;
+	struct coll_metrics *x, *x2;
 
 	HASH_ITER (hh, t->fns, f, f2) {
 		HASH_DEL(t->fns, f);
@@ -87,6 +89,10 @@ static void free_target(struct metrics_target *t)
 	HASH_ITER (hh, t->runs, r, r2) {
 		HASH_DEL(t->runs, r);
 		free(r);
+	}
+	HASH_ITER (hh, t->colls, x, x2) {
+		HASH_DEL(t->colls, x);
+		free(x);
 	}
 	for (int api = 0; api < API_CNT; api++)
 		for (int class = 0; class < CLASS_CNT; class ++)
@@ -274,6 +280,28 @@ static void add_call(struct metrics_fn *f, const struct trace_event *ev, uint64_
 		f->max_ns = ns;
 }
 
+/* Of a group the end has the time that its calls take, which only note what is to be done. */
+static void add_collectives(struct metrics *m, struct metrics_target *t, const struct api_fn *fn,
+			    uint64_t cnt, uint64_t ns, uint64_t bytes)
+{
+	struct coll_metrics *x, like = {.op = fn->op};
+
+	if (fn->class != CLASS_COLLECTIVE ||
+	    (!op_does(fn->op, DOES_COLLECTIVE | DOES_PEER) && fn->op != OP_GROUP_END))
+		return;
+	HASH_FIND(hh, t->colls, &like.op, sizeof(like.op), x);
+	if (!x) {
+		/* As many as it has lines. */
+		if (!cnt || !take_some(m, t, 3) || !(x = calloc(1, sizeof(*x))))
+			return;
+		x->op = like.op;
+		HASH_ADD(hh, t->colls, op, sizeof(x->op), x);
+	}
+	x->cnt += cnt;
+	x->total_ns += ns;
+	x->bytes += bytes;
+}
+
 static void on_call(struct metrics *m, struct metrics_target *t, const struct trace_event *ev)
 {
 	struct fn_metrics *f = BY_PTR(m, t, fns, struct fn_metrics, fn, ev->fn);
@@ -293,6 +321,9 @@ static void on_call(struct metrics *m, struct metrics_target *t, const struct tr
 		add_error(m, t, ev->fn, ev->result, 1);
 		return;
 	}
+	/* ncclBcast() is ncclBroadcast() in itself. */
+	if (!ev->api_depth && event_returned(ev))
+		add_collectives(m, t, ev->fn, 1, ns, ev->has & HAS_BYTES ? ev->coll.bytes : 0);
 	t->nodes += ev->capturing && call_does(ev, DOES_LAUNCH);
 	t->launches += call_launches(ev);
 	t->graph_launches += call_launches_graph(ev);
@@ -346,6 +377,8 @@ static void on_run(struct metrics *m, struct metrics_target *t, const struct tra
 	}
 	r->cnt++;
 	r->total_ns += event_duration_ns(ev);
+	if (gpu_is_collective(ev) && (r->collective_ns || take_series(m, t)))
+		r->collective_ns += event_duration_ns(ev);
 }
 
 static void on_xid(struct metrics *m, const struct trace_event *ev)
@@ -469,6 +502,7 @@ void metrics__counts(struct metrics *m, struct metrics_target *t, const struct a
 		t->bytes[op->dir] += delta->bytes;
 	/* A failed launch ran nothing. */
 	calls -= delta->errors < calls ? delta->errors : calls;
+	add_collectives(m, t, fn, calls, delta->total_ns, 0);
 	if (op->does & DOES_LAUNCH)
 		t->launches += calls;
 	else if (op->does & DOES_LAUNCH_GRAPH)

@@ -54,6 +54,13 @@ struct gpu_metrics {
 	UT_hash_handle hh;
 };
 
+/* Calls of NCCL that move data, or launch what does. */
+struct coll_metrics {
+	enum api_op op;
+	uint64_t cnt, bytes, total_ns;
+	UT_hash_handle hh;
+};
+
 /* What a device of the process executed, by operation. */
 struct run_metrics {
 	struct {
@@ -61,6 +68,7 @@ struct run_metrics {
 		char op[12];
 	} key;
 	uint64_t cnt, total_ns;
+	uint64_t collective_ns; /* of that, kernels of NCCL */
 	UT_hash_handle hh;
 };
 
@@ -79,6 +87,7 @@ struct metrics_target {
 	struct cmd_metrics *cmds;
 	struct gpu_metrics *resident_on;
 	struct run_metrics *runs;
+	struct coll_metrics *colls;
 	struct hist *durations[API_CNT][CLASS_CNT];
 	unsigned hist_cnt;
 	uint64_t launches, nodes, graph_launches;

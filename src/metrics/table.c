@@ -97,6 +97,35 @@ static void runs_points(POINTS)
 	}
 }
 
+static void communication_points(POINTS)
+{
+	const struct run_metrics *r, *next;
+	char device[16];
+
+	HASH_ITER (hh, t->runs, r, next) {
+		snprintf(device, sizeof(device), "%u", r->key.device);
+		if (r->collective_ns)
+			PUT({device}, .seconds = r->collective_ns / 1e9);
+	}
+}
+
+/* Of two metrics. */
+static void collectives_points(POINTS)
+{
+	const struct coll_metrics *x, *next;
+
+	HASH_ITER (hh, t->colls, x, next)
+		PUT({api_op_name(x->op)}, .number = x->cnt, .seconds = x->total_ns / 1e9);
+}
+
+static void collective_bytes_points(POINTS)
+{
+	const struct coll_metrics *x, *next;
+
+	HASH_ITER (hh, t->colls, x, next)
+		PUT({api_op_name(x->op)}, .number = x->bytes);
+}
+
 static void gpu_lost_points(POINTS)
 {
 	for (unsigned i = 0; s->gpu_time && i < METRICS_GPU_LOST; i++)

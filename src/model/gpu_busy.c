@@ -221,11 +221,16 @@ struct gpu_device *gpu_devices__get(struct gpu_devices *ds, uint32_t number,
 
 /* By the names of all kernels of NCCL: ncclDevKernel_*, ncclSymkDevKernel_* (2.27 and later),
  * ncclKernel_* (until 2.18). */
+bool gpu_is_collective(const struct trace_event *ev)
+{
+	return ev->gpu.kernel && !strncmp(ev->gpu.kernel, "nccl", 4);
+}
+
 static enum gpu_work work_of(const struct trace_event *ev)
 {
 	if (ev->op[0] == 'c' || ev->op[0] == 'm')
 		return GPU_COPY;
-	return ev->gpu.kernel && !strncmp(ev->gpu.kernel, "nccl", 4) ? GPU_COLLECTIVE : GPU_KERNEL;
+	return gpu_is_collective(ev) ? GPU_COLLECTIVE : GPU_KERNEL;
 }
 
 bool gpu_device__is_of(const struct gpu_device *d, uint32_t pid)

@@ -113,8 +113,10 @@ struct gpu_devices {
  * too many, or there is no memory. */
 struct gpu_device *gpu_devices__get(struct gpu_devices *ds, uint32_t number,
 				    const struct device *is);
-/* From EVENT_GPU. false: there are too many devices, or there is no memory. */
+/* Of EVENT_GPU: a kernel of NCCL. */
 struct trace_event;
+bool gpu_is_collective(const struct trace_event *ev);
+/* From EVENT_GPU. false: there are too many devices, or there is no memory. */
 bool gpu_devices__event(struct gpu_devices *ds, const struct trace_event *ev);
 void gpu_devices__finish(struct gpu_devices *ds);
 /* Does the process use it? Also where that is not known. */

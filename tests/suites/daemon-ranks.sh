@@ -25,6 +25,11 @@ check 'a hanging collective is said, with who is in it and who is not' until_ok 
 check 'and where each of them is' until_ok 5 grep -q 'rank 1 of 0x[0-9a-f]* (process [0-9]*): thread [0-9]* waits in .* < case_sleep_ms+0x[0-9a-f]* < be_rank+' "$log"
 check 'while it hangs' kill -0 $ranks
 check 'and that it goes on' until_ok 15 grep -q 'collective 1 of communicator 0x[0-9a-f]* goes on' "$log"
+# Of two ranks, which have made one each by now, or more.
+counted() { get "$url/metrics" >"$TMP/metrics" && grep -q "^cudatrace_collective$1{.*op=\"all_reduce\"} $2\$" "$TMP/metrics"; }
+check 'metrics: collectives by operation' until_ok 10 counted s_total '[2-9]'
+check 'metrics: their bytes' counted _bytes_total '[1-9][0-9]*'
+check 'metrics: the time in them' counted _host_seconds_total '[0-9.e-]*[1-9][0-9.e-]*'
 kill -KILL $ranks
 wait $ranks 2>/dev/null
 finish

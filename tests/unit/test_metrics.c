@@ -39,6 +39,15 @@ static void has(const struct metrics *m, const char *line)
 	free(text);
 }
 
+static void has_no(const struct metrics *m, const char *part)
+{
+	char *text = print(m);
+
+	if (strstr(text, part))
+		fail_msg("%s in\n%s", part, text);
+	free(text);
+}
+
 static void lacks(const struct metrics *m, const char *part)
 {
 	char *text = print(m);
@@ -548,24 +557,72 @@ static void documented(void **state)
 			 path);
 }
 
+/* What moves data between GPUs: calls, their bytes and time, kernels of NCCL. */
+static void communication(void **state)
+{
+	const struct api_fn *fn = api_fn_by_symbol("ncclAllReduce");
+	struct metrics *m = metrics__new(2000);
+	struct metrics_target *t = metrics__get(m, &(struct labels){0}, "x");
+	struct trace_event ev = {
+		.kind = EVENT_CALL, .fn = fn, .end_ns = 500000000, .has = HAS_BYTES};
+	struct trace_event gpu = {.kind = EVENT_GPU, .op = "kernel", .end_ns = 1500000000};
+	struct ct_count c = {.errors = 1, .total_ns = 250000000};
+
+	/* Of processes without any there is no line. */
+	has_no(m, "cudatrace_collectives_total{");
+	ev.coll.bytes = 4096;
+	metrics__event(m, t, &ev);
+	/* In another call of NCCL, failed, cut off. */
+	ev.api_depth = 1;
+	metrics__event(m, t, &ev);
+	ev.api_depth = 0;
+	ev.is_error = true;
+	metrics__event(m, t, &ev);
+	ev.is_error = false;
+	ev.unfinished = true;
+	metrics__event(m, t, &ev);
+	ev.unfinished = false;
+	/* It moves nothing; a group's end launches what does. */
+	ev.fn = api_fn_by_symbol("ncclCommCount");
+	metrics__event(m, t, &ev);
+	ev.has = 0;
+	ev.fn = api_fn_by_symbol("ncclGroupEnd");
+	metrics__event(m, t, &ev);
+	has(m, "cudatrace_collectives_total{" X ",op=\"all_reduce\"} 1");
+	has(m, "cudatrace_collectives_total{" X ",op=\"group_end\"} 1");
+	has(m, "cudatrace_collective_bytes_total{" X ",op=\"all_reduce\"} 4096");
+	has(m, "cudatrace_collective_host_seconds_total{" X ",op=\"all_reduce\"} 0.5");
+	/* Counted ones, of which one failed. */
+	c.hist[ct_hist_index(1000)] = 3;
+	metrics__counts(m, t, fn, &c);
+	has(m, "cudatrace_collectives_total{" X ",op=\"all_reduce\"} 3");
+	has(m, "cudatrace_collective_host_seconds_total{" X ",op=\"all_reduce\"} 0.75");
+	has_no(m, "op=\"none\"");
+	/* Of kernels those of NCCL. */
+	gpu.gpu.device = 3;
+	gpu.gpu.kernel = "gemm_nccl";
+	metrics__event(m, t, &gpu);
+	has_no(m, "cudatrace_gpu_communication_seconds_total{");
+	gpu.gpu.kernel = "ncclDevKernel_AllReduce_Sum_f32_RING_LL";
+	metrics__event(m, t, &gpu);
+	gpu.gpu.kernel = NULL;
+	metrics__event(m, t, &gpu);
+	has(m, "cudatrace_gpu_communication_seconds_total{" X ",device=\"3\"} 1.5");
+	has(m, "cudatrace_gpu_execution_seconds_total{" X ",device=\"3\",op=\"kernel\"} 4.5");
+	metrics__free(m);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(events),
-		cmocka_unit_test(counts),
-		cmocka_unit_test(by_function),
-		cmocka_unit_test(launches),
-		cmocka_unit_test(bytes),
-		cmocka_unit_test(memory),
-		cmocka_unit_test(forgotten),
-		cmocka_unit_test(bounded),
-		cmocka_unit_test(ended_make_room),
-		cmocka_unit_test(hostile),
-		cmocka_unit_test(share),
-		cmocka_unit_test(many_xids),
-		cmocka_unit_test(gpus),
-		cmocka_unit_test(histograms),
-		cmocka_unit_test(families),
+		cmocka_unit_test(events),	 cmocka_unit_test(counts),
+		cmocka_unit_test(by_function),	 cmocka_unit_test(launches),
+		cmocka_unit_test(bytes),	 cmocka_unit_test(memory),
+		cmocka_unit_test(communication), cmocka_unit_test(forgotten),
+		cmocka_unit_test(bounded),	 cmocka_unit_test(ended_make_room),
+		cmocka_unit_test(hostile),	 cmocka_unit_test(share),
+		cmocka_unit_test(many_xids),	 cmocka_unit_test(gpus),
+		cmocka_unit_test(histograms),	 cmocka_unit_test(families),
 		cmocka_unit_test(documented),
 	};
 
