@@ -37,6 +37,9 @@ static __always_inline void regs_read(struct task_struct *task)
 	r->ip = PT_REGS_IP_CORE(user);
 	r->sp = PT_REGS_SP_CORE(user);
 	r->fp = PT_REGS_FP_CORE(user);
+#if defined(__TARGET_ARCH_x86)
+	r->tls = BPF_CORE_READ(task, thread.fsbase);
+#endif
 	r->runs = !BPF_CORE_READ(task, __state);
 	regs_read_rets(task, r);
 	r->seen = 1;

@@ -25,6 +25,7 @@
 struct ct_regs {
 	__u32 pid, tid; /* asked for */
 	__u64 ip, sp, fp;
+	__u64 tls; /* x86: pthread_self() */
 	__u32 seen, runs;
 	/* Return addresses that the kernel keeps for return probes: its own lie in their places. */
 	__u32 ret_cnt, pad;

@@ -113,8 +113,8 @@ struct gpu_devices {
  * too many, or there is no memory. */
 struct gpu_device *gpu_devices__get(struct gpu_devices *ds, uint32_t number,
 				    const struct device *is);
-/* Of EVENT_GPU: a kernel of NCCL. */
 struct trace_event;
+/* Of EVENT_GPU: a kernel of NCCL. */
 bool gpu_is_collective(const struct trace_event *ev);
 /* From EVENT_GPU. false: there are too many devices, or there is no memory. */
 bool gpu_devices__event(struct gpu_devices *ds, const struct trace_event *ev);

@@ -4,6 +4,7 @@
 #include "thread_stacks.h"
 #include "tracer.h"
 
+#include "attach/find/python.h"
 #include "attach/find/target.h"
 #include "decode/fnset.h"
 #include "model/ranks.h"
@@ -24,6 +25,7 @@
 /* Frames, and of a name that much, for people: the stack's line has all. */
 #define FRAMES_SAID    16
 #define FRAME_NAME_MAX 80
+#define UNTOLD	       "(callers cannot be told)"
 
 /* The calls that a process is in; one that has begun a moment ago is none it hangs in. */
 struct calls_of {
@@ -115,25 +117,48 @@ static void tell_stack(struct tracer *t, uint64_t hash, const struct rank_who *w
 		       const struct thread_stack *s)
 {
 	const struct stack_source from = {
-		.ips = s->at.ips, .cnt = s->at.cnt, .inside = s->at.inside};
+		.ips = s->at.ips,
+		.cnt = s->at.cnt,
+		.inside = s->at.inside,
+		.python = s->python,
+		.python_cnt = s->python_cnt,
+	};
 	const struct stack *stack = model__stack(t->model, who->pid, s->tid, &from, now_ns());
-	char why[160 + FRAMES_SAID * (FRAME_NAME_MAX + 4)], name[256];
+	char why[200 + FRAMES_SAID * (FRAME_NAME_MAX + 4)], name[256];
 	size_t len;
 
 	if (!stack)
 		return;
 	len = snprintf(why, sizeof(why), "rank %u of 0x%" PRIx64 " (process %u): thread %u %s in ",
 		       who->rank, hash, who->pid, s->tid, s->runs ? "runs" : "waits");
-	for (unsigned i = 0; i < stack->frame_cnt && i < FRAMES_SAID; i++)
-		len += snprintf(why + len, sizeof(why) - len, "%s%.*s", i ? " < " : "",
-				FRAME_NAME_MAX,
+	for (unsigned i = 0; i < stack->frame_cnt && i < FRAMES_SAID; i++) {
+		/* Python's frames are not found by way of the others, which may end too soon. */
+		bool is_gap = i == s->at.cnt && !s->at.whole;
+
+		len += snprintf(why + len, sizeof(why) - len, "%s%s%.*s", i ? " < " : "",
+				is_gap ? UNTOLD " < " : "", FRAME_NAME_MAX,
 				stack_frame_name(&stack->frames[i], name, sizeof(name)));
+	}
 	if (stack->frame_cnt > FRAMES_SAID)
 		snprintf(why + len, sizeof(why) - len, " < %u more",
 			 stack->frame_cnt - FRAMES_SAID);
-	else if (!s->at.whole)
-		snprintf(why + len, sizeof(why) - len, " < (callers cannot be told)");
+	else if (!s->at.whole && !s->python_cnt)
+		snprintf(why + len, sizeof(why) - len, " < " UNTOLD);
 	tell(t, why, stack, true);
+}
+
+/* NULL: it runs none that is known. */
+static const struct ct_python *find_python(struct tracer *t, uint32_t pid)
+{
+	static struct python_place place;
+	char unsaid[128];
+
+	/* --python: for its calls, too. */
+	tracer__find_python(t, (pid_t)pid);
+	if (!t->att || python__find((pid_t)pid, &place, unsaid, sizeof(unsaid)))
+		return NULL;
+	model__set_python(t->model, pid, &place);
+	return &place.layout.bpf;
 }
 
 /* Of the threads that are in long calls; else of who made the last collective, and of the main
@@ -152,7 +177,7 @@ static void tell_stacks(struct tracer *t, uint64_t hash, const struct rank_who *
 		if (who->tid != who->pid)
 			s[cnt++].tid = who->pid;
 	}
-	can_read = thread_stacks__read(t->att, who->pid, s, cnt);
+	can_read = thread_stacks__read(t->att, (pid_t)who->pid, find_python(t, who->pid), s, cnt);
 	if (!can_read && !t->said_stacks && target_exists(who->pid)) {
 		t->said_stacks = true;
 		warn("stacks of waiting ranks cannot be read: that takes CAP_SYS_PTRACE, or to be their "

@@ -2,6 +2,7 @@
 #include "thread_stacks.h"
 
 #include "attach/attach.h"
+#include "attach/find/python_stack.h"
 #include "util/reader.h"
 
 #include <stdio.h>
@@ -66,12 +67,14 @@ static void look_again(struct unwinder *u, struct thread_stack *s, const struct 
 		  before->sp != behind->sp || before->fp != behind->fp;
 	if (!s->runs)
 		return;
+	s->python_cnt = 0;
 	if (!behind->seen || !unwinder__follow(u, &at, &again))
 		again = (struct unwound){0};
 	unwound_common(&s->at, &again);
 }
 
-bool thread_stacks__read(struct attach *a, pid_t pid, struct thread_stack *s, unsigned cnt)
+bool thread_stacks__read(struct attach *a, pid_t pid, const struct ct_python *python,
+			 struct thread_stack *s, unsigned cnt)
 {
 	struct ct_regs before[CT_REGS_MAX], behind[CT_REGS_MAX];
 	struct unwinder *u = unwinder__new(pid);
@@ -83,7 +86,12 @@ bool thread_stacks__read(struct attach *a, pid_t pid, struct thread_stack *s, un
 	for (unsigned i = 0; i < cnt; i++) {
 		const struct unwind_at at = place(&before[i], has_fp);
 
-		any |= before[i].seen && unwinder__follow(u, &at, &s[i].at);
+		if (!before[i].seen || !unwinder__follow(u, &at, &s[i].at))
+			continue;
+		any = true;
+		if (python && !before[i].runs)
+			s[i].python_cnt =
+				python_stack__read(pid, python, before[i].tls, s[i].python);
 	}
 	has_fp = any && read_regs(a, pid, s, behind, cnt) && has_fp;
 	for (unsigned i = 0; i < cnt && any; i++)

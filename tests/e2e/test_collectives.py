@@ -7,6 +7,7 @@ import json
 import os
 import re
 import subprocess
+import sys
 
 import pytest
 from helpers.jsonl import Trace
@@ -187,6 +188,26 @@ def test_hang_by_frame_pointers(tmp_path):
     assert cudatrace("-q", "--jsonl", path, "--no-summary", "--", ranks, 2, 9, "stop=1:2:7000", env=ENV).status == 0
     for _, _, names in stacks(path):
         assert names[:3] == ["pause", "stop", "be_rank"] and "main" in names and names[-1] == "_start", names
+
+
+def test_hang_of_python(tmp_path):
+    """Python's frames, in the place of its interpreter's, without --python."""
+    needs_tracing()
+    path = str(tmp_path / "t.jsonl")
+    ran = cudatrace("--jsonl", path, "--no-summary", "--", sys.executable, TESTS + "/nccl/ranks.py", "7", env=ENV)
+    assert ran.status == 0, ran
+    with open(TESTS + "/nccl/ranks.py", encoding="utf-8") as f:
+        lines = f.read().split("\n")
+    by_rank = {re.search(r"^rank (\d)", e["why"]).group(1): e for e in hangs(path) if "stack" in e}
+    defined = {e["id"]: e for e in Trace(path).ev if e["type"] == "stack"}
+    for rank, functions, calls in (("1", ["Trainer.load_batch", "Trainer.step", "<module>"], "time.sleep"),
+                                   ("0", ["Trainer.reduce_gradients", "Trainer.step", "<module>"], "ncclAllReduce")):
+        stack = defined[by_rank[rank]["stack"]]
+        assert [f["function"] for f in stack["python"]] == functions, stack
+        assert all(f["file"].endswith("/nccl/ranks.py") for f in stack["python"]) and calls in lines[stack["python"][0]["line"] - 1]
+        assert "nanosleep" in stack["frames"][0]["symbol"] and not any("PyEval" in f.get("symbol", "") for f in stack["frames"])
+        said = " < ".join(f"{f['function']} (ranks.py:{f['line']})" for f in stack["python"])
+        assert by_rank[rank]["why"].endswith(" < " + said) and said in ran.err, by_rank[rank]
 
 
 def test_hang_hidden(ranks, tmp_path):

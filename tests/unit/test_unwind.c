@@ -7,6 +7,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include "attach/find/python_stack.h"
 #include "trace/thread_stacks.h"
 
 #include <pthread.h>
@@ -222,7 +223,7 @@ static void test_without_bpf(void **state)
 		s[1].tid = tids[1];
 		s[2].tid = 0x3ffffff;
 		s[3].tid = getppid();
-		read_any = thread_stacks__read(NULL, getpid(), s, 4);
+		read_any = thread_stacks__read(NULL, getpid(), NULL, s, 4);
 		if (!read_any && access("/proc/thread-self/syscall", R_OK))
 			break;
 	}
@@ -234,9 +235,55 @@ static void test_without_bpf(void **state)
 	for (int i = 0; i < 2; i++)
 		assert_int_equal(pthread_join(t[i], NULL), 0);
 	close(ends[0]);
-	assert_false(thread_stacks__read(NULL, -1, s, 1));
+	assert_false(thread_stacks__read(NULL, -1, NULL, s, 1));
 }
 #endif
+
+/* Lists that are rings, and lead nowhere. */
+static void test_python(void **state)
+{
+	static uint64_t m[32];
+	const struct ct_python p = {
+		.runtime = (uintptr_t)m,
+		.interpreter_next = 8,
+		.threads = 16,
+		.thread_id = 8,
+		.thread_frame = 16,
+		.cframe_frame = CT_PYTHON_NONE,
+		.frame_sz = 32,
+		.frame_back = 8,
+		.frame_ip = 16,
+		.frame_owner = 24,
+		.owner_min = 3,
+	};
+	struct ct_python_frame f[CT_PYTHON_MAX];
+
+	m[0] = (uintptr_t)&m[8];   /* the interpreter */
+	m[10] = (uintptr_t)&m[16]; /* its first thread: next, id, frame */
+	m[16] = (uintptr_t)&m[16];
+	m[17] = 77;
+	m[18] = (uintptr_t)&m[24]; /* code, back, ip, owner */
+	m[24] = 0x1001;
+	m[26] = 0x2000;
+	assert_int_equal(python_stack__read(getpid(), &p, 77, f), 1);
+	assert_true(f[0].code == 0x1000 && f[0].ip == 0x2000);
+	/* Another thread's, and none's; a frame that is no code; two that call each other. */
+	assert_int_equal(python_stack__read(getpid(), &p, 78, f), 0);
+	assert_int_equal(python_stack__read(getpid(), &p, 0, f), 0);
+	m[27] = 3;
+	assert_int_equal(python_stack__read(getpid(), &p, 77, f), 0);
+	m[25] = (uintptr_t)&m[24];
+	assert_int_equal(python_stack__read(getpid(), &p, 77, f), 0);
+	m[27] = 0;
+	assert_int_equal(python_stack__read(getpid(), &p, 77, f), CT_PYTHON_MAX);
+	/* What cannot be read makes all of it uncertain. */
+	m[25] = 16;
+	assert_int_equal(python_stack__read(getpid(), &p, 77, f), 0);
+	m[18] = 16;
+	assert_int_equal(python_stack__read(getpid(), &p, 77, f), 0);
+	m[10] = 16;
+	assert_int_equal(python_stack__read(getpid(), &p, 77, f), 0);
+}
 
 static struct unwound made(bool whole, unsigned cnt, const uint64_t *ips, const uint64_t *ends)
 {
@@ -287,7 +334,7 @@ int main(void)
 		cmocka_unit_test(test_no_frame_pointer), cmocka_unit_test(test_return_probe),
 		cmocka_unit_test(test_nonsense),	 cmocka_unit_test(test_without_bpf),
 #endif
-		cmocka_unit_test(test_common),
+		cmocka_unit_test(test_common),		 cmocka_unit_test(test_python),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
