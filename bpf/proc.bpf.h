@@ -107,11 +107,15 @@ static __always_inline int proc_rename(struct task_struct *task, const char *com
 
 #define MAP_ANONYMOUS 0x20
 #define SIGSTOP	      19
-/* The alignment alone: libcudart 13 has 3 MB. Room for a thread's stack or for a heap is told by
- * its flags. */
+/* The alignment alone: libcudart 13 has 3 MB. arm64's linkers align all libraries to the largest
+ * page, 64 KiB. Room for a thread's stack or for a heap is told by its flags. */
+#if defined(__TARGET_ARCH_x86)
 #define RESERVE_SZ_MIN (2 << 20)
-#define MAP_NORESERVE  0x4000
-#define MAP_STACK      0x20000
+#else
+#define RESERVE_SZ_MIN (64 << 10)
+#endif
+#define MAP_NORESERVE 0x4000
+#define MAP_STACK     0x20000
 /* What an mmap call is about. */
 struct mmap_call {
 	int fd;	      /* -1: no file */
@@ -124,12 +128,12 @@ static __always_inline struct mmap_call mmap_call(struct task_struct *task)
 	struct pt_regs *regs = (struct pt_regs *)bpf_task_pt_regs(task);
 	struct mmap_call c = {.fd = -1};
 	__u64 len, prot, flags;
-	struct pt_regs r = {};
 	int fd;
+#if defined(__TARGET_ARCH_x86)
+	struct pt_regs r = {};
 
 	if (bpf_probe_read_kernel(&r, sizeof(r), regs))
 		return c;
-#if defined(__TARGET_ARCH_x86)
 	c.compat = BPF_CORE_READ(task, thread_info.status) & TS_COMPAT;
 	if (c.compat) { /* mmap2(ebx, ecx, edx, esi = flags, edi = fd) */
 		if (r.orig_ax == 192 && !(r.si & MAP_ANONYMOUS))
@@ -140,9 +144,12 @@ static __always_inline struct mmap_call mmap_call(struct task_struct *task)
 		return c;
 	len = r.si, prot = r.dx, flags = r.r10, fd = r.r8;
 #else
-	if (r.syscallno != 222)
+	__u64 r[5];
+
+	/* Not all of them: 6.1 refuses a program for so much on the stack. */
+	if (BPF_CORE_READ(regs, syscallno) != 222 || BPF_CORE_READ_INTO(&r, regs, regs))
 		return c;
-	len = r.regs[1], prot = r.regs[2], flags = r.regs[3], fd = r.regs[4];
+	len = r[1], prot = r[2], flags = r[3], fd = r[4];
 #endif
 	if (!(flags & MAP_ANONYMOUS))
 		c.fd = fd;
@@ -195,9 +202,9 @@ __noinline __u64 open_libraries(__u64 slots, __u32 cnt, struct ct_lib_map *rec)
 
 /*
  * The library that the current mmap call maps or is about to. glibc maps a library whose
- * segments are aligned to more than a page (2 MB: drivers up to 470) in two steps: it reserves room
- * without a file, then maps the file there with MAP_FIXED, which searches for no place and so does
- * not get here. The file is open in the first step already.
+ * segments are aligned to more than a page (2 MB: drivers up to 470; arm64: all) in two steps: it
+ * reserves room without a file, then maps the file there with MAP_FIXED, which searches for no
+ * place and so does not get here. The file is open in the first step already.
  */
 static __always_inline struct file *
 mmap_library(struct task_struct *task, const struct mmap_call *call, struct ct_lib_map *rec)
