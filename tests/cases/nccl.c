@@ -277,11 +277,13 @@ static void all_functions(void)
 #define FN_NO_RESULT(sym, cls, op, since, args) "N" #sym,
 #include "../fake/nccl_functions.def"
 	};
+	/* On arm64 the id that two of them take by value is the address of a copy. */
+	static struct unique_id id;
 
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
 		bool no_result = names[i][0] == 'N';
 		const char *name = names[i] + no_result;
-		int r = ((int (*)())sym(name))(NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
+		int r = ((int (*)())sym(name))(NULL, NULL, &id, NULL, NULL, NULL, NULL, NULL, NULL,
 					       NULL, NULL, NULL);
 
 		if (no_result)

@@ -141,7 +141,7 @@ static bool access_self(uint64_t ptr, void *buf, size_t size, bool write)
 	struct iovec here = {buf, size}, there = {(void *)(uintptr_t)ptr, size};
 	ssize_t n;
 
-	if (ptr < 4096 || ptr >> 47)
+	if (ptr < 4096 || ptr >> 48) /* 47 bits on x86-64, 48 on arm64 */
 		return false;
 	if (write && known_page(ptr, size)) {
 		memcpy((void *)(uintptr_t)ptr, buf, size);
