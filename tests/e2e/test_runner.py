@@ -126,6 +126,13 @@ def test_suite_as_a_whole(tree, text, head, why):
     assert rc == 1 and f"the suite # {why}" in out and sums(out)[1] == 1
 
 
+def test_a_tracer_may_take_its_time(tree):
+    """As on a busy machine: one that ends by itself is not left behind."""
+    tree.suite("slow", 'cp "$(command -v sleep)" "$TMP/cudatrace"; setsid "$TMP/cudatrace" 5 & echo ok one')
+    rc, out = tree.run()
+    assert rc == 0 and sums(out) == (1, 0, 0), out
+
+
 def test_side_by_side(tree):
     meet = ': >"$0.$1"; for i in {1..500}; do [ -e "${0%/*}/%s" ] && { echo ok met; exit; }; sleep 0.02; done; echo not ok met'
     for name, other in (("a", "b.sh."), ("b", "a.sh.")):

@@ -196,8 +196,9 @@ def supervise(body, timeout, folder):
     elif not result.why:
         # What is about to end is not left behind.
         reap(3, lambda: not descendants(me))
-        # Takes probes off after its tracer has ended (src/attach/probe/links.h): with perf events that is slow.
-        reap(60, lambda: "cudatrace-links" not in descendants(me).values())
+        # On a busy machine a tracer and what reads for it take longer. cudatrace-links takes probes off after its tracer has
+        # ended (src/attach/probe/links.h): with perf events that is slow.
+        reap(60, lambda: not any(name.startswith("cudatrace") for name in descendants(me).values()))
         result.left = sorted(set(descendants(me).values()))
     end_all(me)
     tidy(folder)
