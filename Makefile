@@ -72,7 +72,7 @@ UNIT_OBJS  := $(patsubst %.c,$(O)/%.o,$(filter-out tests/unit/test_%,$(wildcard 
 .DELETE_ON_ERROR:
 .SECONDARY:
 .SUFFIXES:
-.PHONY: all static deb dist demo check check-all check-build check-unit check-fake bench faults soak fuzz deps bpf-arm64 install \
+.PHONY: all static deb dist cross-arm64 demo check check-all check-build check-unit check-fake bench faults soak fuzz deps bpf-arm64 install \
         uninstall clean tables format check-format help san-unit FORCE
 
 all: $(O)/cudatrace $(O)/libcudatrace-inject.so ## build the tracer: build/cudatrace (the default)

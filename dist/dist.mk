@@ -31,5 +31,9 @@ dist-archive-%: $(O)/version.h
 	$(Q)tar -C $(DIST)/$* --sort=name --format=gnu --owner=0 --group=0 --numeric-owner --mtime=@$(DIST_EPOCH) \
 		-cf - $(call DIST_NAME,$*) | gzip -9n >$(DIST)/$(call DIST_NAME,$*).tar.gz
 	$(Q)rm -rf $(DIST)/$*
+# What tests/vm runs on kernels of arm64: the static program, the stand-ins and the programs that use them.
+cross-arm64: $(O)/version.h
+	$(Q)tools/cross-root.sh $(CROSS_ROOT)
+	+$(Q)$(call dist_build,arm64) $(DIST)/build-arm64/cudatrace-static fake-all
 # Man page and completions of another architecture need this one's program.
 $(patsubst %,dist-archive-%,$(filter-out $(HOST_ARCH),$(DIST_ARCHS))): dist-archive-$(HOST_ARCH)

@@ -146,6 +146,7 @@ if [ "$set" = check-all ] && [ "$(uname -m)" = x86_64 ]; then
 	have aarch64-linux-gnu-g++ || wanted+=('g++-aarch64-linux-gnu:compiles the reader of saved traces for arm64')
 	[ -e /usr/aarch64-linux-gnu/include/dlfcn.h ] || wanted+=('libc6-dev-arm64-cross:what is linked and run there')
 	have qemu-aarch64 || wanted+=('qemu-user:runs programs for arm64')
+	have qemu-system-aarch64 || wanted+=('qemu-system-arm:boots kernels for arm64')
 fi
 # Not asked for again at every run where it cannot be had.
 mark=${XDG_CACHE_HOME:-${HOME:-/tmp}/.cache}/cudatrace-no-optional

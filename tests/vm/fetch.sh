@@ -7,6 +7,7 @@
 #
 #   vmlinuz release packages     the kernel, its `uname -r`, what it was unpacked from
 #   build/                       its headers, as /lib/modules/RELEASE/build; not for all
+#   busybox                      for arm64: what this machine's own does not run on
 #
 # Nothing is installed; apt gets a configuration, lists and a cache of its own, so that suites that the machine
 # does not use can be had. What is there already is kept (-u: look for something newer). Exit status 77, with one
@@ -30,9 +31,10 @@ table() { sed 's/#.*//' tests/vm/kernels.txt | awk -v n="$1" 'NF && (n == "" || 
 
 # The mirror is where this machine's own packages come from; security updates have one of their own.
 targets() { apt-get indextargets --format '$(RELEASE) $(REPO_URI)' 'Created-By: Packages' 2>/dev/null; }
-sources() # SUITE...
+sources() # ARCHITECTURE SUITE...
 {
-	local s uri
+	local arch=$1 s uri
+	shift
 	for s; do
 		if [[ $s == *-security ]]; then
 			uri=$(targets | awk '$1 ~ /-security$/ { print $2; exit }')
@@ -40,19 +42,19 @@ sources() # SUITE...
 			uri=$(targets | awk '$1 !~ /-security$/ { print $2; exit }')
 		fi
 		[ -n "$uri" ] || return 1
-		echo "deb [arch=amd64 signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] $uri $s main"
+		echo "deb [arch=$arch signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] $uri $s main"
 	done
 }
 
 # One world for each set of suites: a newer suite must not change what is found in an older one.
-apt_world() # SUITES
+apt_world() # SUITES ARCHITECTURE
 {
-	local dir=$vm/apt/$1 age
+	local dir=$vm/apt/$2/$1 age
 	mkdir -p "$dir/lists/partial" "$dir/archives/partial"
 	: >"$dir/status"
 	# shellcheck disable=SC2086 # the suites are words
-	sources ${1//,/ } >"$dir/sources.list" || cannot "no Debian mirror for $1 in this machine's apt sources"
-	apt_opts=(-q -o Dir::Etc::sourcelist="$dir/sources.list" -o Dir::Etc::sourceparts=/dev/null
+	sources "$2" ${1//,/ } >"$dir/sources.list" || cannot "no Debian mirror for $1 in this machine's apt sources"
+	apt_opts=(-q -o APT::Architecture="$2" -o APT::Architectures="$2" -o Dir::Etc::sourcelist="$dir/sources.list" -o Dir::Etc::sourceparts=/dev/null
 		-o Dir::State::lists="$dir/lists" -o Dir::State::status="$dir/status" -o Dir::Cache="$dir"
 		-o Dir::Cache::archives="$dir/archives" -o Acquire::Languages=none -o APT::Sandbox::User=root
 		-o Dir::Etc::preferences=/dev/null -o Dir::Etc::preferencesparts=/dev/null -o Acquire::Retries=2
@@ -99,9 +101,9 @@ newest() # IMAGE HEADERS
 
 fetch() # NAME SUITES IMAGE HEADERS
 {
-	local dir=$vm/$1 new=$vm/$1.new image release p
+	local dir=$vm/$1 new=$vm/$1.new arch=${3##*-} image release p
 	[ -e "$dir/release" ] && [ $update = 0 ] && return
-	apt_world "$2"
+	apt_world "$2" "$arch"
 	read -r release image < <(newest "$3" "$4")
 	[ -n "$release" ] || cannot "$2 has no package $3"
 	[ -e "$dir/release" ] && [ "$(cat "$dir/release")" = "$release" ] && return
@@ -112,6 +114,11 @@ fetch() # NAME SUITES IMAGE HEADERS
 	unpack "$image" "$new/image" '*/vmlinuz*'
 	mv "$(find "$new/image" -type f)" "$new/vmlinuz" || die "$image holds no vmlinuz"
 	rm -rf "$new/image"
+	if [ "$arch" = arm64 ]; then
+		unpack busybox-static "$new/image" '*/bin/busybox'
+		mv "$(find "$new/image" -type f)" "$new/busybox" || die 'busybox-static holds no busybox'
+		rm -rf "$new/image"
+	fi
 	if [ "$4" = headers ]; then
 		for p in "linux-headers-$release" $(depends "linux-headers-$release" | grep -E '^linux-(headers|kbuild)'); do
 			unpack "$p" "$new/root"

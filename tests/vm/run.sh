@@ -17,7 +17,8 @@
 #
 # The script is run by busybox' sh with, in PATH: cudatrace, drive (static), drive-cuda, sample, all of busybox;
 # libcuda.so.1 (the stand-in) is where the linker looks. Shell functions: driver_load new|old|older|nobtf, driver_unload
-# (tests/vm/modules.sh says what these are). One CPU, no network, all emulated: no /dev/kvm is needed.
+# (tests/vm/modules.sh says what these are). One CPU, no network, all emulated: no /dev/kvm is needed. Kernels for arm64 have no
+# drivers; what they run is `make cross-arm64`'s, where this is another machine.
 #
 # Exit status: the script's, to 95; 77 where the kernel cannot be had or something is not installed; 124 after
 # the time; 125 when the machine did not come to an end of its own.
@@ -43,11 +44,20 @@ kernel=${1-}
 shift
 [ $# -gt 0 ] && script=$*
 
-for t in qemu-system-x86_64:qemu-system-x86 cpio:cpio busybox:busybox-static; do
-	command -v ${t%:*} >/dev/null || { echo "vm/run: ${t#*:} is not installed" >&2; exit 77; }
-done
-tests/vm/fetch.sh "$kernel" || exit
 vm=$O/vm dir=$O/vm/$kernel
+# What is run there, its compiler, and the libraries that it is linked to: of arm64 elsewhere they are the cross compiler's.
+qemu=qemu-system-x86_64:qemu-system-x86 built=$O guest=$vm/guest cc=${CC:-gcc} libraries=
+if [[ $kernel == arm64-* ]]; then
+	qemu=qemu-system-aarch64:qemu-system-arm
+	if [ "$(uname -m)" != aarch64 ]; then
+		built=$O/dist/build-arm64 guest=$vm/guest-arm64 cc=aarch64-linux-gnu-gcc libraries=/usr/aarch64-linux-gnu/lib
+	fi
+fi
+for t in $qemu cpio:cpio busybox:busybox-static ${libraries:+$cc:gcc-aarch64-linux-gnu}; do
+	command -v "${t%:*}" >/dev/null || { echo "vm/run: ${t#*:} is not installed" >&2; exit 77; }
+done
+[ -z "$libraries" ] || [ -e "$libraries/libc.so.6" ] || { echo 'vm/run: libc6-dev-arm64-cross is not installed' >&2; exit 77; }
+tests/vm/fetch.sh "$kernel" || exit
 out=$dir/$name
 rm -rf "$out"
 mkdir -p "$out" || exit 1
@@ -58,11 +68,11 @@ trap 'rm -rf "$tmp"' EXIT
 
 guest_build() # OUT FLAGS... SOURCE
 {
-	local to=$vm/guest/$1
+	local to=$guest/$1
 	shift
 	[ "$to" -nt "${!#}" ] && return
-	mkdir -p "$vm/guest"
-	${CC:-gcc} -std=gnu11 -D_GNU_SOURCE -O1 -Wall -Werror -o "$to.$$" "$@" -lpthread && mv "$to.$$" "$to"
+	mkdir -p "$guest"
+	$cc -std=gnu11 -D_GNU_SOURCE -O1 -Wall -Werror -o "$to.$$" "$@" -lpthread && mv "$to.$$" "$to"
 }
 # put FILE TO: with the libraries that it needs
 put()
@@ -70,6 +80,8 @@ put()
 	local lib
 	mkdir -p "$tmp/root${2%/*}"
 	cp -L "$1" "$tmp/root$2" || return
+	# Nothing in a foreign guest needs more than these: see base().
+	[ -z "$libraries" ] || return 0
 	ldd "$1" 2>/dev/null | grep -o '/[^ ]*' | while read -r lib; do
 		[ -e "$tmp/root$lib" ] && continue
 		mkdir -p "$tmp/root${lib%/*}"
@@ -80,22 +92,24 @@ pack() { (cd "$1" && find . | cpio -o -H newc --quiet -R 0:0); }
 
 base()
 {
-	local cudatrace=$O/cudatrace busybox
+	local cudatrace=$built/cudatrace busybox lib
 	# The static program, when there is one of this build: it is what one copies to other machines.
-	[ "$O/cudatrace-static" -nt "$O/libct.a" ] && cudatrace=$O/cudatrace-static
+	[ "$built/cudatrace-static" -nt "$built/libct.a" ] && cudatrace=$built/cudatrace-static
 	guest_build verdict -static tests/vm/guest/verdict.c &&
 		guest_build drive -static -DSTATIC tests/vm/guest/drive.c &&
 		guest_build drive-cuda tests/vm/guest/drive.c || return
 	busybox=$(command -v busybox)
-	mkdir -p "$tmp/root/"{bin,dev,etc,lib64,usr/lib,modules}
+	[ -e "$dir/busybox" ] && busybox=$dir/busybox
+	mkdir -p "$tmp/root/"{bin,dev,etc,lib,lib64,usr/lib,modules}
 	put "$busybox" /bin/busybox && put tests/vm/guest/init /init && put "$cudatrace" /bin/cudatrace &&
-		put "$vm/guest/verdict" /bin/verdict && put "$vm/guest/drive" /bin/drive &&
-		put "$vm/guest/drive-cuda" /bin/drive-cuda && put "$O/fake/sample" /bin/sample &&
-		put "$O/fake/libcuda.so.1" /usr/lib/libcuda.so.1 || return
+		put "$guest/verdict" /bin/verdict && put "$guest/drive" /bin/drive &&
+		put "$guest/drive-cuda" /bin/drive-cuda && put "$built/fake/sample" /bin/sample &&
+		put "$built/fake/libcuda.so.1" /usr/lib/libcuda.so.1 || return
+	for lib in ${libraries:+ld-linux-aarch64.so.1 libc.so.6}; do put "$libraries/$lib" "/lib/$lib" || return; done
 	for f in sh mount mkdir; do ln -s busybox "$tmp/root/bin/$f"; done
 	echo 'root:x:0:0:root:/root:/bin/sh' >"$tmp/root/etc/passwd"
 }
-base || { echo 'vm/run: cannot put the guest together; is all built? make all fake-all' >&2; exit 1; }
+base || { echo 'vm/run: cannot put the guest together; is all built? make all fake-all, or make cross-arm64' >&2; exit 1; }
 if [ -e "$dir/build" ]; then
 	(flock 9; tests/vm/modules.sh "$kernel") 9>"$dir/modules.lock" || exit
 	for m in "$dir"/modules/*/; do
@@ -115,9 +129,11 @@ pack "$tmp/root" >"$tmp/initrd" || exit 1
 # --- the machine ----------------------------------------------------------------------------------------
 
 truncate -s 512M "$tmp/disk"
-timeout -k 5 "$limit" qemu-system-x86_64 -accel tcg -smp 1 -m 768 -nodefaults -no-user-config -display none -no-reboot \
-	-kernel "$dir/vmlinuz" -initrd "$tmp/initrd" -append 'console=ttyS0 quiet panic=-1 rdinit=/init' \
-	-serial "file:$out/console.log" -device isa-debug-exit,iobase=0xf4,iosize=4 \
+boot=(-kernel "$dir/vmlinuz" -initrd "$tmp/initrd" -append 'console=ttyS0 quiet panic=-1 rdinit=/init' -device isa-debug-exit,iobase=0xf4,iosize=4)
+[[ $kernel == arm64-* ]] && boot=(-M virt -cpu cortex-a72 -kernel "$dir/vmlinuz" -initrd "$tmp/initrd" -append 'console=ttyAMA0 quiet panic=-1 rdinit=/init')
+# Ends with this shell, however that ends.
+setpriv --pdeathsig TERM timeout --foreground -k 5 "$limit" "${qemu%:*}" -accel tcg -smp 1 -m 768 -nodefaults -no-user-config \
+	-display none -no-reboot "${boot[@]}" -serial "file:$out/console.log" \
 	-drive "file=$tmp/disk,format=raw,if=none,id=d0,cache=unsafe" -device nvme,drive=d0,serial=results \
 	</dev/null >"$out/qemu.log" 2>&1
 rc=$?
