@@ -23,7 +23,7 @@ struct diff_cmd {
 	bool failed;
 };
 
-static int on_begin(void *ctx, const struct trace_info *info)
+static int on_begin(void *ctx, const char *path, const struct trace_info *info)
 {
 	struct diff_cmd *c = ctx;
 
@@ -41,7 +41,7 @@ static void on_event(void *ctx, const struct trace_event *ev)
 	diff__event(c->diff, c->side, ev);
 }
 
-static void on_end(void *ctx, const struct trace_end *end)
+static void on_end(void *ctx, const struct trace_info *info, const struct trace_end *end)
 {
 	struct diff_cmd *c = ctx;
 
@@ -80,7 +80,7 @@ int cmd_diff(const struct opts *o)
 	for (; c.side < 2; c.side++) {
 		readers[c.side] = reader__new(&ops, &c);
 		if (!readers[c.side] ||
-		    reader__pieces(readers[c.side], o->files.v[c.side], NULL, &file) || c.failed)
+		    reader__files(readers[c.side], &o->files.v[c.side], 1, &file) || c.failed)
 			goto out;
 	}
 	differ = diff__finish(c.diff);

@@ -128,7 +128,7 @@ static bool is_picture(const char *format)
 	return false;
 }
 
-static int on_begin(void *ctx, const struct trace_info *info)
+static int on_begin(void *ctx, const char *path, const struct trace_info *info)
 {
 	struct report_cmd *c = ctx;
 	const struct opts *o = c->o;
@@ -145,7 +145,7 @@ static int on_begin(void *ctx, const struct trace_info *info)
 	/* The first says what the report is of; others are more of the same. */
 	if (c->trace_cnt++) {
 		if (c->report)
-			report__also(c->report, info);
+			report__also(c->report, path, info);
 		return 0;
 	}
 	if (!is_picture(o->format)) {
@@ -155,6 +155,7 @@ static int on_begin(void *ctx, const struct trace_info *info)
 			c->failed = true;
 			return -ENOMEM;
 		}
+		report__also(c->report, path, info);
 	}
 	for (unsigned i = 0; i < PICTURE_CNT; i++) {
 		if (wants(o, pictures[i].name) && open_picture(c, i, info)) {
@@ -219,12 +220,14 @@ static void add_counts(struct report_cmd *c, struct trace_end *sum)
 	sum->count_cnt = cnt;
 }
 
-static void on_end(void *ctx, const struct trace_end *end)
+static void on_end(void *ctx, const struct trace_info *info, const struct trace_end *end)
 {
 	struct report_cmd *c = ctx;
 	struct trace_end sum = *end;
 
 	c->end_cnt++;
+	if (c->report)
+		report__ended(c->report, info, end->end_ns);
 	for (unsigned i = 0; i < TYPE_CNT; i++)
 		sum.type_cnt[i] += c->end.type_cnt[i];
 	for (unsigned i = 0; i < CT_DROP_CNT; i++)
@@ -268,15 +271,12 @@ static void on_progress(void *ctx, const char *path, uint64_t pos, uint64_t size
 static bool read_files(struct report_cmd *c)
 {
 	const struct strv *files = &c->o->files;
-	bool any = false;
+	bool any;
 
 	c->bar = isatty(STDERR_FILENO) && !c->o->trace.quiet;
-	for (unsigned i = 0; i < files->cnt && !c->failed; i++) {
-		any |= !reader__pieces(c->reader, files->v[i],
-				       i + 1 < files->cnt ? files->v[i + 1] : NULL, &c->files[i]);
-		if (c->bar)
-			fputs("\r\033[K", stderr);
-	}
+	any = !reader__files(c->reader, files->v, files->cnt, c->files);
+	if (c->bar)
+		fputs("\r\033[K", stderr);
 	return any && !c->failed;
 }
 

@@ -229,6 +229,7 @@ struct trace_event {
 	const struct driver_info *drv;
 
 	const struct event_text *text; /* read from a file; NULL: live */
+	unsigned trace, clock;	       /* number and clock of its trace_info; live: 0 */
 
 	/* Calls have nothing behind those of their caps that are there: sink/crew.c copies no more.
 	 */

@@ -192,23 +192,26 @@ double gpu_busy__between(const struct gpu_busy *b, enum gpu_part part, uint64_t 
 	return sum;
 }
 
-struct gpu_device *gpu_devices__get(struct gpu_devices *ds, uint32_t number,
-				    const struct device *is)
+struct gpu_device *gpu_devices__get(struct gpu_devices *ds, const struct trace_event *ev)
 {
+	const struct device *is = ev->device;
 	bool is_known = is && is->is_known;
 	struct gpu_device *d;
 
 	for (unsigned i = 0; i < ds->cnt; i++) {
 		d = ds->of[i];
-		if (is_known ? device_is(&d->is, is) : !d->is.is_known && d->number == number)
+		if (d->clock == ev->clock &&
+		    (is_known ? device_is(&d->is, is)
+			      : !d->is.is_known && d->number == ev->gpu.device))
 			return d;
 	}
 	d = ds->cnt < GPU_DEVICES_MAX ? calloc(1, sizeof(*d)) : NULL;
 	if (!d)
 		return NULL;
-	d->number = number;
+	d->number = ev->gpu.device;
 	if (is)
 		d->is = *is;
+	d->clock = ev->clock;
 	if (!gpu_busy__init(&d->busy)) {
 		gpu_busy__free(&d->busy);
 		free(d);
@@ -260,12 +263,13 @@ static void add_process(struct gpu_device *d, uint32_t pid)
 
 bool gpu_devices__event(struct gpu_devices *ds, const struct trace_event *ev)
 {
-	struct gpu_device *d = gpu_devices__get(ds, ev->gpu.device, ev->device);
+	struct gpu_device *d = gpu_devices__get(ds, ev);
 
 	if (!d)
 		return false;
 	add_process(d, ev->pid);
 	d->executions++;
+	d->trace = ev->trace;
 	/* nvidia-smi's number may become known later. */
 	if (ev->device && ev->device->has_index) {
 		d->is.has_index = true;

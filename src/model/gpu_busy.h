@@ -89,8 +89,9 @@ void gpu_busy__free(struct gpu_busy *b);
 #define GPU_DEVICES_MAX	  64
 #define GPU_PROCESSES_MAX 16
 struct gpu_device {
-	uint32_t number;  /* of the first process that used it */
-	struct device is; /* a copy; is_known is false where the UUID is not */
+	uint32_t number;       /* of the first process that used it */
+	uint32_t clock, trace; /* another machine has other devices */
+	struct device is;      /* a copy; is_known is false where the UUID is not */
 	uint32_t pids[GPU_PROCESSES_MAX];
 	unsigned pid_cnt; /* one more than there is room for: others use it, too */
 	/* Its UUID is not known, and other processes have a device of that number, too: with
@@ -109,11 +110,10 @@ struct gpu_devices {
 	gpu_settled_fn *settled_fn; /* of devices that are to come; or NULL */
 	void *ctx;
 };
-/* The device that a process calls by that number; is: what is known of it, or NULL. NULL: there are
- * too many, or there is no memory. */
-struct gpu_device *gpu_devices__get(struct gpu_devices *ds, uint32_t number,
-				    const struct device *is);
 struct trace_event;
+/* Of EVENT_GPU: the device that its process calls by that number. NULL: there are too many, or there
+ * is no memory. */
+struct gpu_device *gpu_devices__get(struct gpu_devices *ds, const struct trace_event *ev);
 /* Of EVENT_GPU: a kernel of NCCL. */
 bool gpu_is_collective(const struct trace_event *ev);
 /* From EVENT_GPU. false: there are too many devices, or there is no memory. */

@@ -22,9 +22,18 @@ struct trace_lib {
 	unsigned attached_cnt; /* functions */
 };
 
-/* What each trace of a report has added to its process ids when its times are not on the clock of
- * the first, once more for each trace: above every process id that Linux gives. */
+/* What a trace of a report that is not the first, or of the time of another, has added to its
+ * process ids, once more for each trace: above every process id that Linux gives. */
 #define TRACE_PID_STEP 10000000
+
+/* How the time of a saved trace became that of the first one that is read with it. */
+enum trace_place {
+	TRACE_FIRST,
+	TRACE_SAME_CLOCK, /* of the same boot: CLOCK_MONOTONIC is the same to the nanosecond */
+	TRACE_BY_WALL,	  /* of another machine or boot: as well as their wall clocks agree */
+	TRACE_BEHIND,	  /* it has nothing to do with it: right behind what came before */
+	TRACE_PLACE_CNT
+};
 
 struct trace_info {
 	const char *version;	 /* of cudatrace */
@@ -55,6 +64,11 @@ struct trace_info {
 	const char *boot_id; /* of the kernel that ran; NULL or "": not known */
 	unsigned piece;	     /* of a trace in several files: how many come before this one, */
 	uint64_t piece_ns;   /* and when the one before ended */
+	/* Of several that are read as one. */
+	unsigned number; /* from 0, in the order in which they begin */
+	unsigned clock;	 /* times of those that have the same may be compared */
+	enum trace_place place;
+	uint32_t pid_add; /* to its process and thread ids */
 };
 
 /* Calls of one function that were counted and not recorded. */

@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "collect.h"
 #include "left_out.h"
@@ -27,9 +28,19 @@ void report_json_ts(const struct report *r, struct json *j, const char *name, ui
 		json_f64(j, name, -(double)(r->base_ns - ns) / 1e6);
 }
 
-void report__also(struct report *r, const struct trace_info *info)
+void report_json_wall_time(struct json *j, uint64_t wall_ns)
 {
-	r->args_hidden |= info->hidden && !strcmp(info->hidden, "arguments");
+	time_t sec = (time_t)(wall_ns / 1000000000);
+	char day[32], text[64];
+	struct tm tm;
+
+	if (!wall_ns || !gmtime_r(&sec, &tm) ||
+	    !strftime(day, sizeof(day), "%Y-%m-%dT%H:%M:%S", &tm)) {
+		json_null(j, "wall_time");
+		return;
+	}
+	snprintf(text, sizeof(text), "%s.%09uZ", day, (unsigned)(wall_ns % 1000000000));
+	json_sym(j, "wall_time", text);
 }
 
 static bool is_silent(const struct report *r, unsigned id)
@@ -46,7 +57,7 @@ struct report *report__new(const struct report_opts *opts, const struct trace_in
 	r->opts = *opts;
 	r->info = info;
 	r->base_ns = r->last_ns = info->base_ns;
-	report__also(r, info);
+	report__also(r, NULL, info);
 	if (opts->html) {
 		r->html = html_events__new(r->base_ns, HTML_EVENTS_MAX);
 		if (!r->html) {
@@ -73,6 +84,7 @@ void report__event(struct report *r, const struct trace_event *ev)
 		html_events__event(r->html, ev);
 	if (ev->end_ns > r->last_ns)
 		r->last_ns = ev->end_ns;
+	report_traces_event(r, ev);
 	for (unsigned i = 0; i < AN_CNT; i++) {
 		if (analyses[i] && analyses[i]->event && !is_silent(r, i))
 			analyses[i]->event(r->an[i], ev);
@@ -86,6 +98,7 @@ void report__finish(struct report *r, const struct trace_end *end, const struct 
 	r->end = end;
 	r->files = files;
 	r->file_cnt = file_cnt;
+	r->is_over = true;
 	if (end && end->end_ns > r->last_ns)
 		r->last_ns = end->end_ns;
 	for (unsigned i = 0; i < AN_CNT; i++) {
@@ -118,6 +131,7 @@ void report__json(const struct report *r, struct json *j)
 	json_open(j, NULL);
 	json_u64(j, "report", REPORT_SCHEMA);
 	put_files(r, j);
+	report_traces_json(r, j);
 	left_out_json(j);
 	for (unsigned i = 0; i < AN_CNT; i++) {
 		if (analyses[i] && is_silent(r, i))
@@ -151,6 +165,7 @@ void report__print(const struct report *r, const struct term *term)
 	const unsigned first_cnt = sizeof(first) / sizeof(first[0]);
 
 	print_hidden(r, term);
+	report_traces_print(r, term);
 	if (r->opts.map) {
 		overview_print_losses(r, term);
 		analyses[AN_MAP]->print(r->an[AN_MAP], term);
@@ -178,5 +193,6 @@ void report__free(struct report *r)
 			analyses[i]->free(r->an[i]);
 	}
 	html_events__free(r->html);
+	room_free(r->traces);
 	free(r);
 }

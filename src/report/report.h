@@ -78,6 +78,16 @@ struct analysis_ops {
 
 struct html_events;
 
+/* One of several that are read as one. */
+struct report_trace {
+	const struct trace_info *info;
+	const char *path; /* of its first file; NULL: live */
+	uint64_t last_ns; /* the latest time of it */
+	bool has_ended;
+};
+/* Of more, times are not compared. */
+#define REPORT_TRACES_MAX 1024
+
 struct report {
 	struct report_opts opts;
 	const struct trace_info *info;
@@ -85,6 +95,10 @@ struct report {
 	uint64_t base_ns;	     /* of ts 0 */
 	uint64_t last_ns;	     /* latest time seen */
 	uint64_t event_cnt;
+	struct report_trace *traces; /* in the order of their numbers, from info's on */
+	unsigned trace_cnt, trace_cap;
+	uint64_t traces_left_out;
+	bool is_over; /* there are no more events */
 	const struct saved_file *files;
 	unsigned file_cnt;
 	void *an[AN_CNT];
@@ -94,8 +108,10 @@ struct report {
 
 /* info must live as long as the report. NULL when there is no memory. */
 struct report *report__new(const struct report_opts *opts, const struct trace_info *info);
-/* Of another trace in the same report. */
-void report__also(struct report *r, const struct trace_info *info);
+/* A trace of the report begins, of a file called path: another one, or the first. */
+void report__also(struct report *r, const char *path, const struct trace_info *info);
+/* It ended. */
+void report__ended(struct report *r, const struct trace_info *info, uint64_t end_ns);
 /* Strings of the event (names, kernels, comm) must live as long as the report: same text, same
  * address (interned). */
 void report__event(struct report *r, const struct trace_event *ev);
@@ -105,6 +121,13 @@ void report__json(const struct report *r, struct json *j);
 void report__print(const struct report *r, const struct term *term);
 void report__free(struct report *r);
 
+/* traces.c: until when that trace saw what was done; UINT64_MAX: it goes on. */
+uint64_t report_until(const struct report *r, unsigned trace);
+void report_traces_event(struct report *r, const struct trace_event *ev);
+/* "traces", when there are several, and their section. */
+void report_traces_json(const struct report *r, struct json *j);
+void report_traces_print(const struct report *r, const struct term *term);
+
 /* Length of the trace so far. */
 static inline uint64_t report_wall_ns(const struct report *r)
 {
@@ -113,5 +136,7 @@ static inline uint64_t report_wall_ns(const struct report *r)
 
 /* A time of the monotonic clock as "ts" of the trace: milliseconds with six decimals. */
 void report_json_ts(const struct report *r, struct json *j, const char *name, uint64_t ns);
+/* "wall_time": of a time since the epoch; null for 0. */
+void report_json_wall_time(struct json *j, uint64_t wall_ns);
 
 #endif /* REPORT_REPORT_H */

@@ -10,8 +10,11 @@
 #include <unistd.h>
 #include <zlib.h>
 #include <zstd.h>
+#include <zstd_errors.h>
 
 #define RAW_SZ (256 << 10)
+/* 8 MiB: what zstd asks for up to -19. */
+#define WINDOW_LOG_MANY 23
 
 enum packing { PLAIN, GZIP, ZSTD };
 
@@ -53,7 +56,7 @@ static int fill(struct input *in, const char **why)
 	return 0;
 }
 
-static int open_packing(struct input *in)
+static int open_packing(struct input *in, bool many)
 {
 	static const unsigned char gzip[] = {0x1f, 0x8b}, zstd[] = {0x28, 0xb5, 0x2f, 0xfd};
 
@@ -65,12 +68,16 @@ static int open_packing(struct input *in)
 	if (in->len >= sizeof(zstd) && !memcmp(in->raw, zstd, sizeof(zstd))) {
 		in->packing = ZSTD;
 		in->zstd = ZSTD_createDStream();
-		return in->zstd ? 0 : -1;
+		if (!in->zstd)
+			return -1;
+		if (many)
+			ZSTD_DCtx_setParameter(in->zstd, ZSTD_d_windowLogMax, WINDOW_LOG_MANY);
+		return 0;
 	}
 	return 0;
 }
 
-struct input *input__open(const char *path, const char **why)
+struct input *input__open(const char *path, bool many, const char **why)
 {
 	struct input *in = calloc(1, sizeof(*in));
 	struct stat st;
@@ -93,7 +100,7 @@ struct input *input__open(const char *path, const char **why)
 			return NULL;
 		}
 	}
-	if (open_packing(in)) {
+	if (open_packing(in, many)) {
 		input__close(in);
 		return NULL;
 	}
@@ -160,7 +167,10 @@ static ssize_t read_zstd(struct input *in, char *buf, size_t n, const char **why
 	in->inside = ret != 0;
 	if (!ZSTD_isError(ret))
 		return dst.pos;
-	*why = "the zstd data is damaged from here on";
+	*why = ZSTD_getErrorCode(ret) == ZSTD_error_frameParameter_windowTooLarge
+		       ? "zstd packed it with a window that is too large for one of several files: "
+			 "unpack it first"
+		       : "the zstd data is damaged from here on";
 	return -1;
 }
 

@@ -4,14 +4,16 @@
 #ifndef SAVED_INPUT_H
 #define SAVED_INPUT_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
 
 struct input;
 
-/* "-": stdin. NULL: *why says what is wrong and what to do. */
-struct input *input__open(const char *path, const char **why);
+/* "-": stdin. many: it is one of many, so it may not need a window of more than 8 MiB to unpack.
+ * NULL: *why says what is wrong and what to do. */
+struct input *input__open(const char *path, bool many, const char **why);
 /* At most n bytes; 0 at the end; -1: *why. What came before is good. */
 ssize_t input__read(struct input *in, char *buf, size_t n, const char **why);
 /* Bytes taken from the file so far, and its size; 0: not known (a pipe). */

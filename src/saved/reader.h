@@ -18,12 +18,13 @@ struct saved_file {
 
 /* Any of them may be NULL. */
 struct reader_ops {
-	/* A trace begins: before its events, also when it has no header. Not 0: read no further. */
-	int (*begin)(void *ctx, const struct trace_info *info);
+	/* A trace begins: before its events, also when it has no header. Not 0: read no further.
+	 * Files of the daemon begin their trace once more, after an end. */
+	int (*begin)(void *ctx, const char *path, const struct trace_info *info);
 	/* Strings are interned: the same text, the same address. The rest lives until the function
 	 * returns. */
 	void (*event)(void *ctx, const struct trace_event *ev);
-	void (*end)(void *ctx, const struct trace_end *end);
+	void (*end)(void *ctx, const struct trace_info *info, const struct trace_end *end);
 	/* From time to time: of a file of size bytes (0: not known) so many were taken. */
 	void (*progress)(void *ctx, const char *path, uint64_t pos, uint64_t size);
 };
@@ -36,11 +37,19 @@ struct reader;
 /* NULL when there is no memory. What the callbacks were given lives as long as the reader. */
 struct reader *reader__new(const struct reader_ops *ops, void *ctx);
 void reader__free(struct reader *r);
-/* Reads a whole file, "-" is stdin, and counts into *f. Says what is wrong with it. Returns 0 when
- * something of it could be read, else -errno. */
-int reader__file(struct reader *r, const char *path, struct saved_file *f);
-/* That, and the files behind it in which its trace goes on (util/piece.h), but for those from one
- * called next on, which is read by itself; NULL: all of them. *f counts them together. */
-int reader__pieces(struct reader *r, const char *path, const char *next, struct saved_file *f);
+/*
+ * Reads files, "-" is stdin, and those in which their traces go on (util/piece.h); counts into
+ * files, and says what is wrong with them. Traces of the same time, each in a file of its own, are
+ * read side by side, at most READER_SIDES of them: events and ends in the order of time, as far as
+ * the clock that they share or wall clocks say it; other traces one after the other. Returns 0
+ * when something could be read, else -errno.
+ */
+#define READER_SIDES 32
+int reader__files(struct reader *r, const char *const *paths, unsigned cnt,
+		  struct saved_file *files);
+static inline int reader__file(struct reader *r, const char *path, struct saved_file *f)
+{
+	return reader__files(r, &path, 1, f);
+}
 
 #endif /* SAVED_READER_H */

@@ -60,65 +60,96 @@ static void learn_rows(struct saved *s)
 		s->head_of[parse_key(event_fields[heads[h]].name)] = h;
 }
 
+static void all_drop(struct saved_all *all)
+{
+	if (!all || --all->users)
+		return;
+	saved_procs_clear(all);
+	fnset__free(all->fns[0]);
+	fnset__free(all->fns[1]);
+	room_share_free(&all->fn_rows);
+	strings__free(all->symbols);
+	strings__free(all->types);
+	strings__free(all->strings);
+	free(all);
+}
+
+static struct saved_all *all_new(void)
+{
+	struct saved_all *all = calloc(1, sizeof(*all));
+
+	if (!all)
+		return NULL;
+	all->users = 1;
+	all->strings = strings__new();
+	all->types = strings__new();
+	all->symbols = strings__new();
+	all->fns[0] = fnset__new();
+	all->fns[1] = fnset__new();
+	if (!all->strings || !all->types || !all->symbols || !all->fns[0] || !all->fns[1]) {
+		all_drop(all);
+		return NULL;
+	}
+	for (int t = 0; t < TYPE_CNT; t++) {
+		const char *name = event_type_name(t);
+
+		/* 0 is "no such type". */
+		strings__get(all->types, name, strlen(name))->tag = (void *)(uintptr_t)(t + 1);
+	}
+	return all;
+}
+
 struct saved *saved__new(void)
+{
+	return saved__beside(NULL);
+}
+
+struct saved *saved__beside(struct saved *other)
 {
 	struct saved *s = calloc(1, sizeof(*s));
 
 	if (!s)
 		return NULL;
-	s->strings = strings__new();
-	s->types = strings__new();
-	s->symbols = strings__new();
-	s->fns[0] = fnset__new();
-	s->fns[1] = fnset__new();
+	s->all = other ? other->all : all_new();
+	if (other)
+		s->all->users++;
 	s->inner = parser__new();
-	if (!s->strings || !s->types || !s->symbols || !s->fns[0] || !s->fns[1] || !s->inner) {
+	s->stacks = other ? stack_pool__beside(other->stacks) : stack_pool__new();
+	if (!s->all || !s->inner || !s->stacks) {
 		saved__free(s);
 		return NULL;
 	}
 	learn_rows(s);
-	for (int t = 0; t < TYPE_CNT; t++) {
-		const char *name = event_type_name(t);
-
-		/* 0 is "no such type". */
-		strings__get(s->types, name, strlen(name))->tag = (void *)(uintptr_t)(t + 1);
-	}
 	return s;
 }
 
-void saved_procs_clear(struct saved *s)
+void saved_procs_clear(struct saved_all *all)
 {
 	struct saved_proc *p, *next;
 
-	HASH_ITER (hh, s->procs, p, next) {
-		HASH_DEL(s->procs, p);
+	HASH_ITER (hh, all->procs, p, next) {
+		HASH_DEL(all->procs, p);
 		mem__clear(&p->mem);
 		room_free(p);
 	}
-	s->last_proc = NULL;
-	devices__free(&s->devices);
+	all->last_proc = NULL;
+	devices__free(&all->devices);
 }
 
 void saved__free(struct saved *s)
 {
 	if (!s)
 		return;
-	saved_procs_clear(s);
 	saved_traces_free(s);
 	saved_stacks_free(s);
 	parser__free(s->inner);
-	fnset__free(s->fns[0]);
-	fnset__free(s->fns[1]);
-	room_share_free(&s->fn_rows);
-	strings__free(s->symbols);
-	strings__free(s->types);
-	strings__free(s->strings);
+	all_drop(s->all);
 	free(s->joined);
 	free(s);
 }
 
 /* What the table has not gets a row in one of two sets: the first is what one process may fill. */
-static const struct api_fn *known_fn(struct saved *s, const char *symbol)
+static const struct api_fn *known_fn(struct saved_all *s, const char *symbol)
 {
 	int id = fnset__find(s->fns[0], symbol);
 	unsigned known;
@@ -140,9 +171,9 @@ const struct api_fn *saved_fn(struct saved *s, const char *name, size_t len)
 		.symbol = "?", .name = "?", .class = CLASS_OTHER, .op = OP_NONE};
 	struct string *symbol;
 
-	symbol = strings__get(s->symbols, name, len);
+	symbol = strings__get(s->all->symbols, name, len);
 	if (!symbol->tag)
-		symbol->tag = known_fn(s, symbol->text) ?: &none;
+		symbol->tag = known_fn(s->all, symbol->text) ?: &none;
 	return symbol->tag;
 }
 
@@ -194,7 +225,7 @@ static bool take_fields(struct saved *s, const struct parsed *p, const char *lin
 	return true;
 }
 
-static struct saved_proc *proc_get(struct saved *s, uint32_t pid)
+static struct saved_proc *proc_get(struct saved_all *s, uint32_t pid)
 {
 	struct saved_proc *p = s->last_proc;
 
@@ -233,12 +264,12 @@ static void finish_call(struct saved *s, struct trace_event *ev)
 		ev->name = ev->fn->name;
 	if (ev->type != TYPE_MEMORY && ev->type != TYPE_CONTEXT && ev->type != TYPE_INIT)
 		return;
-	p = proc_get(s, ev->pid);
+	p = proc_get(s->all, ev->pid);
 	if (p)
 		mem__event(&p->mem, ev);
 }
 
-static void finish_process(struct saved *s, struct trace_event *ev)
+static void finish_process(struct saved_all *s, struct trace_event *ev)
 {
 	struct saved_proc *p;
 
@@ -301,6 +332,8 @@ static int read_event(struct saved *s, const struct parsed *p, const char *line,
 		ev->start_ns = ev->start_ns < s->base_ns ? s->base_ns - ev->start_ns : 0;
 	ev->end_ns = ev->start_ns + duration;
 	ev->kind = kind;
+	ev->trace = s->cur ? s->cur->info.number : 0;
+	ev->clock = s->cur ? s->cur->info.clock : 0;
 	ev->text = &s->text;
 	if (!take_fields(s, p, line, kind)) {
 		*why = "out of memory: close other programs";
@@ -309,15 +342,20 @@ static int read_event(struct saved *s, const struct parsed *p, const char *line,
 	if (kind == EVENT_CALL)
 		finish_call(s, ev);
 	else if (kind == EVENT_PROCESS)
-		finish_process(s, ev);
+		finish_process(s->all, ev);
 	else if (kind == EVENT_DRIVER || kind == EVENT_SCHED)
 		saved_driver(s, p, ev);
-	devices__event(&s->devices, ev);
+	devices__event(&s->all->devices, ev);
 	if (kind == EVENT_GPU)
-		ev->device = devices__find(&s->devices, ev->pid, ev->gpu.device);
-	if (ev->end_ns > s->last_ns)
-		s->last_ns = ev->end_ns;
+		ev->device = devices__find(&s->all->devices, ev->pid, ev->gpu.device);
+	if (ev->end_ns > s->all->last_ns)
+		s->all->last_ns = ev->end_ns;
 	return SAVED_EVENT;
+}
+
+void saved__owner(const struct saved *s, const struct trace_event *ev)
+{
+	room_owner(s->all, ev ? ev->pid : ROOM_TRACE);
 }
 
 int saved__line(struct saved *s, const struct parsed *p, const char *line, struct trace_event *ev,
@@ -335,14 +373,14 @@ int saved__line(struct saved *s, const struct parsed *p, const char *line, struc
 	    head[HEAD_TYPE]->val != VAL_STRING)
 		return -EINVAL;
 	s->pid = head[HEAD_PID] ? member_u64(head[HEAD_PID]) + s->pid_add : 0;
-	room_owner(s, s->pid);
-	type = strings__get(s->types, head[HEAD_TYPE]->text, head[HEAD_TYPE]->len);
+	room_owner(s->all, s->pid);
+	type = strings__get(s->all->types, head[HEAD_TYPE]->text, head[HEAD_TYPE]->len);
 	if (!type->tag && !strcmp(type->text, "header")) {
-		room_owner(s, ROOM_TRACE);
+		room_owner(s->all, ROOM_TRACE);
 		return saved_header(s, p, why);
 	}
 	if (!type->tag && !strcmp(type->text, "end")) {
-		room_owner(s, ROOM_TRACE);
+		room_owner(s->all, ROOM_TRACE);
 		return saved_end(s, p);
 	}
 	if (!type->tag)

@@ -20,6 +20,9 @@ enum saved_line {
 
 struct saved;
 struct saved *saved__new(void);
+/* One that reads other files as part of the same: strings have one address, functions are one, and
+ * traces have one time. */
+struct saved *saved__beside(struct saved *other);
 void saved__free(struct saved *s);
 
 /*
@@ -36,6 +39,24 @@ bool saved__continues(struct saved *s, const struct parsed *p, unsigned *piece);
 unsigned saved__piece(const struct saved *s);
 /* For a trace without a header: times count from 0. */
 int saved__begin(struct saved *s);
+/*
+ * Where the trace at hand, which has just begun, lies in the time of the first: before its events.
+ * beside: others are being read that go on when it begins (saved__when()). Else it comes after all
+ * that was read: where its clock says when that is one of theirs, right behind them when not.
+ * Nothing when it has its place.
+ */
+void saved__place(struct saved *s, bool beside);
+bool saved__is_placed(const struct saved *s);
+/* When that trace began in the time of the first: by a clock that is known, else by wall time.
+ * UINT64_MAX: it is not known. info is as a header has it. */
+uint64_t saved__when(const struct saved *s, const struct trace_info *info);
+/* The same of two, before there is a first. */
+bool saved__earlier(const struct trace_info *a, const struct trace_info *b);
+/* What saved__when() needs of a header; false: it is none. */
+bool saved__peek(struct saved *s, const struct parsed *p, struct trace_info *info);
+/* Whose it is what is kept while this event is looked at, or, NULL, what is said of a trace:
+ * util/room.h. */
+void saved__owner(const struct saved *s, const struct trace_event *ev);
 /* Of the trace at hand; they live as long as s. NULL before a header, and before an end. */
 const struct trace_info *saved__info(const struct saved *s);
 const struct trace_end *saved__end(const struct saved *s);

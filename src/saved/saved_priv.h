@@ -25,11 +25,11 @@ struct saved_proc {
 	UT_hash_handle hh;
 };
 
-/* One of several traces that are read one after another. */
+/* One of several traces. */
 struct saved_trace {
 	struct trace_info info;
 	struct trace_end end;
-	bool has_end;
+	bool is_placed, has_end;
 	uint64_t clock_base_ns; /* as its header has it */
 	unsigned piece;		/* of the file at hand */
 	struct trace_end split; /* what the ends of files before the last one say */
@@ -38,9 +38,34 @@ struct saved_trace {
 	struct saved_trace *next;
 };
 
-struct saved {
+/* A boot of a machine: where its CLOCK_MONOTONIC lies in the time of the first trace. */
+struct saved_clock {
+	struct trace_info info; /* of its first trace, as its header has it */
+	uint64_t placed_ns;	/* what became of info.base_ns */
+	uint32_t pid_add;
+};
+/* Traces of more are behind one another. */
+#define CLOCKS_MAX 64
+
+/* What all that are read as one share. */
+struct saved_all {
+	unsigned users;
 	struct strings *strings;
-	struct strings *types, *symbols;		/* with tags */
+	struct strings *types, *symbols; /* with tags */
+	struct fnset *fns[2];
+	struct room_share fn_rows; /* in both, of functions that the table has not */
+	struct saved_proc *procs, *last_proc;
+	struct devices devices;
+
+	unsigned trace_cnt;
+	uint64_t first_ns, last_ns; /* where the first trace begins; the latest time so far */
+	struct saved_clock clocks[CLOCKS_MAX];
+	unsigned clock_cnt;
+	unsigned ref; /* the clock that wall times are compared with */
+};
+
+struct saved {
+	struct saved_all *all;
 	const struct string *last[EVENT_FIELD_CNT + 1]; /* what members said last, by key */
 	/* By kind and key: 1 + the row; 0: its events have no such member. */
 	uint8_t row_of[EVENT_KIND_CNT][EVENT_FIELD_CNT + 1];
@@ -49,23 +74,16 @@ struct saved {
 	bool is_body[EVENT_KIND_CNT][EVENT_FIELD_CNT + 1];
 	uint8_t head_of[EVENT_FIELD_CNT + 1]; /* by key: enum head of saved.c */
 	uint8_t kind_of[TYPE_CNT];	      /* of types that calls do not have */
-	struct fnset *fns[2];
-	struct room_share fn_rows; /* in both, of functions that the table has not */
-	struct parser *inner;	   /* for what lies in the header and the end */
+	struct parser *inner;		      /* for what lies in the header and the end */
 
 	struct saved_trace *traces, *cur; /* cur: the last of them */
-	unsigned trace_cnt;
 	uint64_t base_ns; /* of ts 0 in the trace at hand, in the time of the first */
 	uint32_t pid_add; /* keeps processes of different traces apart */
 	uint32_t pid;	  /* of the line at hand */
-	uint64_t last_ns; /* latest time so far */
 	char note[256];
 
-	struct saved_proc *procs, *last_proc;
-	struct devices devices;
-
-	struct stack_pool *stacks; /* NULL: there were none */
-	struct parser *list;	   /* frames, while inner reads one of them */
+	struct stack_pool *stacks;
+	struct parser *list; /* frames, while inner reads one of them */
 
 	/* of the event at hand */
 	struct event_text text;
@@ -83,7 +101,7 @@ const struct member *parsed_find(const struct parsed *p, const char *name);
 
 /* A row for every symbol, whatever it is: the table may be another cudatrace's. */
 const struct api_fn *saved_fn(struct saved *s, const char *name, size_t len);
-void saved_procs_clear(struct saved *s);
+void saved_procs_clear(struct saved_all *all);
 /* saved_stack.c */
 /* A line of type stack: SAVED_STACK or -EINVAL. */
 int saved_stack(struct saved *s, const struct parsed *p, const char **why);

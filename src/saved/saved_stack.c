@@ -9,8 +9,7 @@
 
 void saved_stack_ids_clear(struct saved *s)
 {
-	if (s->stacks)
-		stack_pool__forget_ids(s->stacks);
+	stack_pool__forget_ids(s->stacks);
 }
 
 void saved_stacks_free(struct saved *s)
@@ -76,9 +75,7 @@ int saved_stack(struct saved *s, const struct parsed *p, const char **why)
 	*why = "out of memory: close other programs";
 	if (!s->list)
 		s->list = parser__new();
-	if (!s->stacks)
-		s->stacks = stack_pool__new();
-	if (!s->list || !s->stacks || parser__slice(s->list, frames, &all))
+	if (!s->list || parser__slice(s->list, frames, &all))
 		return -EINVAL;
 	max = all.cnt;
 	if (python && (python->val != VAL_ARRAY || parser__slice(s->list, python, &all)))
@@ -100,5 +97,5 @@ int saved_stack(struct saved *s, const struct parsed *p, const char **why)
 
 const struct stack *saved_stack_of(const struct saved *s, uint64_t number)
 {
-	return s->stacks ? stack_pool__get(s->stacks, number) : NULL;
+	return stack_pool__get(s->stacks, number);
 }

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -204,35 +205,110 @@ static bool same_boot(const struct trace_info *a, const struct trace_info *b)
 	       diff < SAME_BOOT_NS && diff > -SAME_BOOT_NS;
 }
 
-/* The first trace gives the time. One that followed it on the same machine keeps its place;
- * clocks of others have nothing to do with one another: they come right after the one before. */
-static void place(struct saved *s)
+/* Number of the clock; -1: none. */
+static int clock_of(const struct saved_all *all, const struct trace_info *info)
 {
-	struct trace_info *info = &s->cur->info;
-	const struct trace_info *first = &s->traces->info;
+	for (unsigned i = 0; i < all->clock_cnt; i++)
+		if (same_boot(&all->clocks[i].info, info))
+			return (int)i;
+	return -1;
+}
 
-	s->cur->clock_base_ns = info->base_ns;
-	s->cur->piece = info->piece;
-	if (info->base_ns > SAVED_NS_MAX)
-		info->base_ns = SAVED_NS_MAX;
-	s->base_ns = info->base_ns;
+bool saved__is_placed(const struct saved *s)
+{
+	return s->cur && s->cur->is_placed;
+}
+
+uint64_t saved__when(const struct saved *s, const struct trace_info *info)
+{
+	const struct saved_all *all = s->all;
+	const struct saved_clock *ref = &all->clocks[all->ref];
+	int clock = clock_of(all, info);
+	uint64_t ns = UINT64_MAX;
+
+	if (clock >= 0)
+		ns = all->clocks[clock].placed_ns +
+		     (info->base_ns - all->clocks[clock].info.base_ns);
+	else if (all->clock_cnt && info->wall_ns && ref->info.wall_ns)
+		ns = ref->placed_ns + (info->wall_ns - ref->info.wall_ns);
+	return ns <= SAVED_NS_MAX ? ns : UINT64_MAX;
+}
+
+bool saved__earlier(const struct trace_info *a, const struct trace_info *b)
+{
+	if (same_boot(a, b))
+		return a->base_ns < b->base_ns;
+	return a->wall_ns && (!b->wall_ns || a->wall_ns < b->wall_ns);
+}
+
+/* What the trace at hand has a clock of its own for. */
+static int clock_add(struct saved_all *all, const struct trace_info *info, uint64_t placed_ns)
+{
+	if (all->clock_cnt == CLOCKS_MAX)
+		return -1;
+	all->clocks[all->clock_cnt] = (struct saved_clock){*info, placed_ns, info->pid_add};
+	return (int)all->clock_cnt++;
+}
+
+static void __attribute__((format(printf, 2, 3))) note(struct saved *s, const char *fmt, ...)
+{
+	va_list ap;
+	int len;
+
+	va_start(ap, fmt);
+	len = vsnprintf(s->note, sizeof(s->note), fmt, ap);
+	va_end(ap);
+	if (len >= 0 && (size_t)len < sizeof(s->note))
+		snprintf(s->note + len, sizeof(s->note) - len,
+			 ": its ts 0 is at ts %.6f, and its process ids are raised by %" PRIu32,
+			 (double)(int64_t)(s->base_ns - s->all->first_ns) / 1e6, s->pid_add);
+}
+
+void saved__place(struct saved *s, bool beside)
+{
+	struct saved_all *all = s->all;
+	struct trace_info *info = &s->cur->info;
+	uint64_t when = saved__when(s, info);
+	int clock = clock_of(all, info);
+
 	s->note[0] = 0;
-	if (s->cur == s->traces) {
-		s->last_ns = s->base_ns;
+	if (s->cur->is_placed)
 		return;
+	s->cur->is_placed = true;
+	info->number = all->trace_cnt++;
+	info->pid_add = info->number * TRACE_PID_STEP;
+	if (!info->number) {
+		info->place = TRACE_FIRST;
+		when = all->first_ns = all->last_ns = info->base_ns;
+		clock = clock_add(all, info, when);
+	} else if (clock >= 0 && when != UINT64_MAX && (beside || when >= all->last_ns)) {
+		info->place = TRACE_SAME_CLOCK;
+		/* Processes that went on. Containers have names of their own. */
+		if (!beside && !strcmp(all->clocks[clock].info.hostname, info->hostname))
+			info->pid_add = all->clocks[clock].pid_add;
+	} else if (beside && when != UINT64_MAX) {
+		info->place = TRACE_BY_WALL;
+		clock = clock_add(all, info, when);
+	} else {
+		info->place = TRACE_BEHIND;
+		when = all->last_ns + 1000000;
+		clock = clock_add(all, info, when);
+		saved_procs_clear(all);
 	}
-	if (same_boot(first, info) && info->base_ns >= s->last_ns) {
-		s->pid_add = 0;
-		return;
-	}
-	s->base_ns = s->last_ns + 1000000;
-	s->pid_add = (s->trace_cnt - 1) * TRACE_PID_STEP;
-	saved_procs_clear(s);
-	snprintf(s->note, sizeof(s->note),
-		 "another trace begins: its clock is not that of the trace before, so it is shown "
-		 "right behind that, at ts %.6f, and its process ids are raised by %" PRIu32,
-		 (double)(s->base_ns - first->base_ns) / 1e6, s->pid_add);
-	info->base_ns = s->base_ns;
+	if (!beside && clock >= 0)
+		all->ref = (unsigned)clock;
+	info->clock = clock >= 0 ? (unsigned)clock : CLOCKS_MAX + info->number;
+	info->base_ns = s->base_ns = when;
+	s->pid_add = info->pid_add;
+	if (info->place == TRACE_BEHIND)
+		note(s, "another trace begins, which is shown right behind the one before, for it "
+			"is not known when it was made, or it was given too late");
+	else if (beside && info->place == TRACE_BY_WALL)
+		note(s,
+		     "a trace of the same time, but another clock, begins: wall clocks say when, "
+		     "no more exactly than they agree");
+	else if (beside)
+		note(s, "a trace of the same time begins");
 }
 
 /* false: there is no room for one more. What comes is taken for more of the one before. */
@@ -246,8 +322,15 @@ static bool trace_add(struct saved *s)
 	*(s->cur ? &s->cur->next : &s->traces) = t;
 	s->cur = t;
 	saved_stack_ids_clear(s);
-	s->trace_cnt++;
 	return true;
+}
+
+static void keep_header(struct saved_trace *t)
+{
+	t->clock_base_ns = t->info.base_ns;
+	t->piece = t->info.piece;
+	if (t->info.base_ns > SAVED_NS_MAX)
+		t->info.base_ns = SAVED_NS_MAX;
 }
 
 int saved__begin(struct saved *s)
@@ -258,8 +341,25 @@ int saved__begin(struct saved *s)
 	if (!trace_add(s))
 		return s->cur ? 0 : -ENOMEM;
 	read_info(s, &none, &s->cur->info);
-	place(s);
+	keep_header(s->cur);
 	return 0;
+}
+
+bool saved__peek(struct saved *s, const struct parsed *p, struct trace_info *info)
+{
+	const struct member *type = parsed_find(p, "type");
+
+	*info = (struct trace_info){.hostname = ""};
+	if (!p->is_object || !type || type->len != strlen("header") ||
+	    memcmp(type->text, "header", type->len) != 0)
+		return false;
+	room_owner(s->all, ROOM_TRACE);
+	info->base_ns = u64_of(p, "clock_base_ns");
+	info->wall_ns = read_wall_time(s, p, "wall_time");
+	info->boot_id = str_of(s, p, "boot_id");
+	info->hostname = str_or(s, p, "host", "");
+	info->piece = u64_of(p, "piece");
+	return true;
 }
 
 bool saved__continues(struct saved *s, const struct parsed *p, unsigned *piece)
@@ -315,7 +415,7 @@ int saved_header(struct saved *s, const struct parsed *p, const char **why)
 	if (!trace_add(s))
 		return s->cur ? SAVED_HEADER : -EINVAL;
 	read_info(s, p, &s->cur->info);
-	place(s);
+	keep_header(s->cur);
 	return SAVED_HEADER;
 }
 
@@ -379,6 +479,8 @@ int saved_end(struct saved *s, const struct parsed *p)
 
 	if (!s->cur && saved__begin(s))
 		return -EINVAL;
+	if (!s->cur->is_placed)
+		saved__place(s, false);
 	end = &s->cur->end;
 	*end = (struct trace_end){0};
 #define END(form, name, place, when, unit, text) end->place = read_##form(s, p, #name);
@@ -408,8 +510,8 @@ int saved_end(struct saved *s, const struct parsed *p)
 	if (object_of(s, p, "drops", &in))
 		for (int i = 0; i < CT_DROP_CNT; i++)
 			end->drops[i] = u64_of(&in, drop_name(i));
-	if (end->end_ns > s->last_ns)
-		s->last_ns = end->end_ns;
+	if (end->end_ns > s->all->last_ns)
+		s->all->last_ns = end->end_ns;
 	end->goes_on = !strcmp(end->reason, TRACE_GOES_ON);
 	if (end->goes_on) {
 		add_own(&s->cur->split, end);

@@ -147,7 +147,7 @@ const char *member_str(struct saved *s, const struct member *m)
 		return NULL;
 	/* Many members say the same in line after line. */
 	if (!*last || (*last)->len != m->len || memcmp((*last)->text, m->text, m->len))
-		*last = strings__get(s->strings, m->text, m->len);
+		*last = strings__get(s->all->strings, m->text, m->len);
 	return (*last)->text;
 }
 

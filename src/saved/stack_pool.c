@@ -21,10 +21,16 @@ struct pooled_id {
 	UT_hash_handle hh;
 };
 
-struct stack_pool {
+/* Of all pools that were made beside each other. */
+struct content {
+	unsigned pools;
 	struct pooled *stacks; /* all that there were */
-	struct pooled_id *ids; /* those of the trace at hand */
 	struct room_share bytes;
+};
+
+struct stack_pool {
+	struct content *all;
+	struct pooled_id *ids; /* those of the trace at hand */
 };
 
 /* They are keys: no padding. */
@@ -32,7 +38,28 @@ _Static_assert(sizeof(struct stack_frame) == 3 * 8 + 3 * sizeof(void *), "frames
 
 struct stack_pool *stack_pool__new(void)
 {
-	return calloc(1, sizeof(struct stack_pool));
+	struct stack_pool *p = calloc(1, sizeof(*p));
+
+	if (!p)
+		return NULL;
+	p->all = calloc(1, sizeof(*p->all));
+	if (!p->all) {
+		free(p);
+		return NULL;
+	}
+	p->all->pools = 1;
+	return p;
+}
+
+struct stack_pool *stack_pool__beside(struct stack_pool *p)
+{
+	struct stack_pool *other = calloc(1, sizeof(*other));
+
+	if (!other)
+		return NULL;
+	other->all = p->all;
+	p->all->pools++;
+	return other;
 }
 
 void stack_pool__forget_ids(struct stack_pool *p)
@@ -41,7 +68,7 @@ void stack_pool__forget_ids(struct stack_pool *p)
 
 	HASH_ITER (hh, p->ids, id, next) {
 		HASH_DEL(p->ids, id);
-		room_give(&p->bytes, id, sizeof(*id));
+		room_give(&p->all->bytes, id, sizeof(*id));
 		room_free(id);
 	}
 }
@@ -49,16 +76,21 @@ void stack_pool__forget_ids(struct stack_pool *p)
 void stack_pool__free(struct stack_pool *p)
 {
 	struct pooled *st, *next;
+	struct content *all;
 
 	if (!p)
 		return;
 	stack_pool__forget_ids(p);
-	HASH_ITER (hh, p->stacks, st, next) {
-		HASH_DEL(p->stacks, st);
+	all = p->all;
+	free(p);
+	if (--all->pools)
+		return;
+	HASH_ITER (hh, all->stacks, st, next) {
+		HASH_DEL(all->stacks, st);
 		room_free(st);
 	}
-	room_share_free(&p->bytes);
-	free(p);
+	room_share_free(&all->bytes);
+	free(all);
 }
 
 struct stack *stack_pool__make(const struct stack_pool *p, unsigned frame_cnt)
@@ -66,7 +98,7 @@ struct stack *stack_pool__make(const struct stack_pool *p, unsigned frame_cnt)
 	size_t size = sizeof(struct pooled) + frame_cnt * sizeof(struct stack_frame);
 	struct pooled *st;
 
-	if (!room_has(&p->bytes, size, BYTES_MAX)) {
+	if (!room_has(&p->all->bytes, size, BYTES_MAX)) {
 		room_full(ROOM_STACKS);
 		return NULL;
 	}
@@ -81,11 +113,11 @@ static struct pooled_id *id_get(struct stack_pool *p, uint64_t number)
 	HASH_FIND(hh, p->ids, &number, sizeof(number), id);
 	if (id)
 		return id;
-	if (!room_take(&p->bytes, sizeof(*id), BYTES_MAX, ROOM_STACKS))
+	if (!room_take(&p->all->bytes, sizeof(*id), BYTES_MAX, ROOM_STACKS))
 		return NULL;
 	id = room_new(ROOM_STACKS, sizeof(*id));
 	if (!id) {
-		room_give(&p->bytes, NULL, sizeof(*id));
+		room_give(&p->all->bytes, NULL, sizeof(*id));
 		return NULL;
 	}
 	id->id = number;
@@ -101,16 +133,16 @@ const struct stack *stack_pool__put(struct stack_pool *p, struct stack *stack)
 	struct pooled *known;
 	struct pooled_id *id;
 
-	HASH_FIND(hh, p->stacks, stack->frames, key_sz, known);
+	HASH_FIND(hh, p->all->stacks, stack->frames, key_sz, known);
 	if (known) {
 		room_free(st);
 		st = known;
 	} else {
-		if (!room_take(&p->bytes, sizeof(*st) + key_sz, BYTES_MAX, ROOM_STACKS)) {
+		if (!room_take(&p->all->bytes, sizeof(*st) + key_sz, BYTES_MAX, ROOM_STACKS)) {
 			room_free(st);
 			return NULL;
 		}
-		HASH_ADD_KEYPTR(hh, p->stacks, stack->frames, key_sz, st);
+		HASH_ADD_KEYPTR(hh, p->all->stacks, stack->frames, key_sz, st);
 	}
 	id = id_get(p, number);
 	if (id)

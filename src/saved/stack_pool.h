@@ -9,6 +9,9 @@ struct stack_pool;
 
 /* NULL: out of memory. */
 struct stack_pool *stack_pool__new(void);
+/* One for another trace, with ids of its own: what has the same frames is the same stack in both.
+ * NULL: out of memory. */
+struct stack_pool *stack_pool__beside(struct stack_pool *p);
 void stack_pool__free(struct stack_pool *p);
 /* A stack for so many frames, none yet: to be filled and given to stack_pool__put(). NULL: out of
  * memory, or the pool is full (64 MiB of one process: only a file that is made to be a burden has
@@ -21,7 +24,7 @@ struct stack *stack_pool__make(const struct stack_pool *p, unsigned frame_cnt);
 const struct stack *stack_pool__put(struct stack_pool *p, struct stack *stack);
 /* By the id that it was put with; NULL: not known. */
 const struct stack *stack_pool__get(const struct stack_pool *p, uint64_t id);
-/* Another trace begins. */
+/* Another trace begins where the one before has ended. */
 void stack_pool__forget_ids(struct stack_pool *p);
 
 #endif /* SAVED_STACK_POOL_H */

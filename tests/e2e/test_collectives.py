@@ -3,6 +3,7 @@
 """Ranks of a stand-in NCCL, one process each: collectives are joined, who comes late or never is named. Case nccl of
 test_cases.py has the calls themselves."""
 import collections
+import datetime
 import json
 import os
 import re
@@ -260,21 +261,116 @@ def test_attached_late(ranks, tmp_path, run):
     assert "it was there before the trace" in report(tracer.path, "ascii")
 
 
-def test_two_traces(ranks, tmp_path):
-    """Ranks that were traced by themselves, at the same time: they are shown one behind the other, so nobody is late."""
-    path = traced(tmp_path, ranks, 2, 5)
-    whole = Trace(path)
-    pids = {e["pid"] for e in whole.calls if "rank" in e}
-    for i, pid in enumerate(sorted(pids)):
-        with open(tmp_path / f"{i}.jsonl", "w", encoding="utf-8") as f:
-            f.writelines(json.dumps(e) + "\n" for e in whole.ev if e["type"] in ("header", "end") or e["pid"] == pid)
-    ran = cudatrace("report", "--format=json", str(tmp_path / "0.jsonl"), str(tmp_path / "1.jsonl"))
-    said = json.loads(ran.out)
+def apart(run, ranks, *what):
+    """Two ranks, each traced by a cudatrace of its own, which has begun before they have a communicator: their process ids and
+    files, the program and its tracers."""
+    p = run.start(ranks, 2, 9, "begin", *what, env=ENV, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    pids = sorted(int(p.stdout.readline()) for _ in range(2))
+    tracers = [run.tracer(f"of{i}", "-p", pid) for i, pid in enumerate(pids)]
+    return pids, [t.path for t in tracers], p, tracers
+
+
+def of_both(*paths):
+    ran = cudatrace("report", "--format=json", *paths)
+    assert ran.status == 0, ran
+    return json.loads(ran.out)
+
+
+def another_boot(path, to, seconds):
+    """The trace as of a machine with another clock, whose wall clock is right but for so many seconds."""
+    ev = [json.loads(line) for line in open(path, encoding="utf-8")]
+    ev[0]["boot_id"], ev[0]["host"] = "11111111-2222-3333-4444-555555555555", "other"
+    ev[0]["clock_base_ns"] += 10 ** 15
+    text, rest = ev[0]["wall_time"].split(".")
+    ev[0]["wall_time"] = (datetime.datetime.fromisoformat(text) + datetime.timedelta(seconds=seconds)).isoformat() + "." + rest
+    with open(to, "w", encoding="utf-8") as f:
+        f.writelines(json.dumps(e) + "\n" for e in ev)
+    return str(to)
+
+
+def test_two_traces(ranks, tmp_path, run):
+    """Ranks that were traced each by itself are joined as those of one trace: who is late, and by how much, by the clock of the
+    machine. Then as of two machines: side by side, but nobody is late by two clocks."""
+    pids, paths, p, tracers = apart(run, ranks, "late=1:30")
+    p.stdin.close()
+    assert p.wait(60) == 0 and all(t.ended() == 0 for t in tracers), [t.err for t in tracers]
+    said = of_both(*reversed(paths))
     comm, = said["communication"]["communicators"]
-    assert comm["apart"] and len(comm["ranks"]) == 2 and comm["joined"] == comm["late"] == 0
-    assert not finding(said, "late-rank") and not finding(said, "hanging-collective")
-    text = cudatrace("report", str(tmp_path / "0.jsonl"), str(tmp_path / "1.jsonl")).out
-    assert "in traces that are not on one clock" in " ".join(text.split())
+    assert not comm["apart"] and comm["joined"] == 9 and comm["different"] == comm["incomplete"] == 0 and "open" not in comm
+    by_rank = {r["rank"]: r for r in comm["ranks"]}
+    late = max(by_rank.values(), key=lambda r: r["late_ns"])
+    assert late["rank"] == 1 and late["late"] == 9 and by_rank[0]["late"] == 0
+    assert finding(said, "late-rank") and not finding(said, "hanging-collective")
+    starts = collections.defaultdict(list)
+    bases = [Trace(path).ev[0]["clock_base_ns"] for path in paths]
+    for path, base in zip(paths, bases):
+        for e in collectives(path):
+            starts[e["seq"]].append(base + round(e["ts"] * 1e6))
+    assert sum(max(v) - min(v) for v in starts.values()) == pytest.approx(late["late_ns"], abs=10)
+    first, second = said["traces"]
+    assert [t["path"] for t in (first, second)] == [paths[i] for i in sorted((0, 1), key=bases.__getitem__)]
+    assert (first["clock"], first["first_ts"], first["pids_raised"]) == ("first", 0, 0)
+    assert (second["clock"], second["same_as"], second["pids_raised"]) == ("same", 0, 10_000_000)
+    assert second["first_ts"] * 1e6 == pytest.approx(max(bases) - min(bases), abs=1)
+    assert sorted(r["pid"] % 10_000_000 for r in said["compared"]) == pids
+    text = " ".join(cudatrace("report", *paths).out.split())
+    assert "of the same boot as that trace, so times of both compare to the nanosecond" in text and "9 collectives joined" in text
+    # All events, in the order of one clock.
+    chrome = cudatrace("report", "--format=chrome", *paths)
+    made = [e for e in json.loads(chrome.out) if e.get("name") == "ncclAllReduce" and e["ph"] in "XB"]
+    assert len(made) == 18 and len({e["pid"] for e in made}) == 2
+
+    there = another_boot(paths[1], tmp_path / "there.jsonl", 0)
+    said = of_both(paths[0], there)
+    comm, = said["communication"]["communicators"]
+    assert comm["apart"] and comm["joined"] == comm["late"] == 0 and not finding(said, "late-rank")
+    wall = {t["host"]: t for t in said["traces"]}
+    # By wall clocks: as far as that of this machine was not set between the two headers.
+    mine, = (t for t in said["traces"] if t["host"] != "other")
+    assert wall["other"]["first_ts"] - mine["first_ts"] == pytest.approx((bases[1] - bases[0]) / 1e6, abs=100)
+    assert sorted(t["clock"] for t in said["traces"]) == ["first", "wall"]
+    text = " ".join(cudatrace("report", paths[0], there).out.split())
+    assert "as right as the wall clocks agree" in text and "in traces that are not on one clock" in text
+    # A day later it has nothing to do with it.
+    later = another_boot(paths[1], tmp_path / "later.jsonl", 86400)
+    first, second = of_both(later, paths[0])["traces"]
+    assert (first["path"], second["clock"]) == (paths[0], "none") and second["first_ts"] == pytest.approx(first["last_ts"] + 1, abs=1e-5)
+
+
+def test_ended_early(ranks, tmp_path, run):
+    """A rank whose trace ended before the others' is not said to stay away; one that was killed is."""
+    _, paths, p, tracers = apart(run, ranks, "late=0:200")
+    p.stdin.write(b"x")
+    p.stdin.flush()
+    until(lambda: "ncclAllReduce" in open(paths[1], encoding="utf-8").read(), 60)
+    assert tracers[1].stop() == 0
+    assert p.wait(60) == 0 and tracers[0].ended() == 0
+    made = len(collectives(paths[1]))
+    assert 0 < made < 9 and len(collectives(paths[0])) == 9
+    said = of_both(*paths)
+    comm, = said["communication"]["communicators"]
+    assert comm["joined"] == made and "open" not in comm and comm["incomplete"] == 0 and not finding(said, "hanging-collective")
+
+
+def test_hang_of_two_traces(ranks, tmp_path, run):
+    """A rank that makes no collective any more while its trace goes on, and the same when its process had ended."""
+    _, paths, p, tracers = apart(run, ranks, "stop=1:4")
+    p.stdin.close()
+    assert p.wait(60) == 0 and all(t.ended() == 0 for t in tracers)
+    comm, = of_both(*paths)["communication"]["communicators"]
+    assert comm["open"]["seq"] == 4 and comm["open"]["in"] == [0] and comm["open"]["missing"] == [1]
+    assert comm["open"]["waiting_ns"] >= 1_000_000_000
+    # As if it had been killed early: what waits for it does so until the end of its own trace.
+    ev = [json.loads(line) for line in open(paths[1], encoding="utf-8")]
+    last = max(e["ts"] for e in ev if e.get("seq"))
+    for e in ev:
+        if e["type"] == "end" or e.get("op") == "exit":
+            e["ts"] = last + 1
+    with open(paths[1], "w", encoding="utf-8") as f:
+        f.writelines(json.dumps(e) + "\n" for e in ev if e["ts"] <= last + 1)
+    assert [e for e in ev if e.get("op") == "exit"]
+    comm, = of_both(*paths)["communication"]["communicators"]
+    assert comm["open"]["seq"] == 4 and comm["open"]["missing"] == [1]
 
 
 def test_hidden(ranks, tmp_path):

@@ -81,12 +81,13 @@ def test_input(tmp_path, plain, what):
 
 
 def test_several(tmp_path, plain):
-    """Several traces in one file, and several files."""
+    """Several traces in one file are behind one another, in several files beside one another: then each has its own times."""
     path = tmp_path / "twice.jsonl"
     path.write_bytes(WHOLE + WHOLE)
-    got = report("chrome", path)
-    assert got.count('"cat":"kernel"') == 2 * plain.count('"cat":"kernel"') > 0
-    assert got == report("chrome", GOLDEN, GOLDEN)
+    behind, beside = (sorted(e["ts"] for e in json.loads(report("chrome", *paths)) if e.get("cat") == "kernel") for paths in ([path], [GOLDEN, GOLDEN]))
+    once = sorted(e["ts"] for e in json.loads(plain) if e.get("cat") == "kernel")
+    assert beside == sorted(once + once) and once
+    assert behind[:len(once)] == once and behind[len(once)] > once[-1] and len(behind) == len(beside)
 
 
 def test_scale(tmp_path):

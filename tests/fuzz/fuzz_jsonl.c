@@ -36,7 +36,7 @@ struct run {
 	bool has_end;
 };
 
-static int on_begin(void *ctx, const struct trace_info *info)
+static int on_begin(void *ctx, const char *path, const struct trace_info *info)
 {
 	struct run *run = ctx;
 
@@ -60,7 +60,7 @@ static void on_event(void *ctx, const struct trace_event *ev)
 		diff__event(run->diff, side, ev);
 }
 
-static void on_end(void *ctx, const struct trace_end *end)
+static void on_end(void *ctx, const struct trace_info *info, const struct trace_end *end)
 {
 	struct run *run = ctx;
 

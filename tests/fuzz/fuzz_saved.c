@@ -70,7 +70,7 @@ static void on_event(const struct trace_event *ev)
 	clear();
 }
 
-/* As saved/reader.c does; line has PARSE_SLACK behind it. */
+/* As saved/stream.c does; line has PARSE_SLACK behind it. */
 static void on_line(const char *line, size_t len)
 {
 	struct parsed p;
@@ -81,8 +81,11 @@ static void on_line(const char *line, size_t len)
 	if (parser__line(parser, line, len, &p))
 		return;
 	kind = saved__line(saved, &p, line, &ev, &why);
+	if (kind == SAVED_HEADER)
+		saved__place(saved, len % 2);
 	if ((kind == SAVED_EVENT || kind == SAVED_STACK) && !saved__info(saved)) {
 		assert(!saved__begin(saved));
+		saved__place(saved, false);
 		kind = saved__line(saved, &p, line, &ev, &why);
 	}
 	if (kind == SAVED_EVENT)

@@ -53,7 +53,7 @@ static struct {
 
 static char path[64], copy_path[64];
 
-static int on_begin(void *ctx, const struct trace_info *info)
+static int on_begin(void *ctx, const char *name, const struct trace_info *info)
 {
 	got.begin_cnt++;
 	got.info = *info;
@@ -72,7 +72,7 @@ static void on_event(void *ctx, const struct trace_event *ev)
 	got.cnt++;
 }
 
-static void on_end(void *ctx, const struct trace_end *end)
+static void on_end(void *ctx, const struct trace_info *info, const struct trace_end *end)
 {
 	got.end_cnt++;
 	got.end = *end;

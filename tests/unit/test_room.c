@@ -165,7 +165,7 @@ struct run {
 	uint64_t most;
 };
 
-static int on_begin(void *ctx, const struct trace_info *info)
+static int on_begin(void *ctx, const char *path, const struct trace_info *info)
 {
 	struct run *run = ctx;
 	struct report_opts opts = {.top = 100, .html = true};

@@ -395,8 +395,7 @@ static void on_gpu(struct map *m, const struct trace_event *ev)
 					.start_ns = ev->start_ns,
 					.end_ns = ev->end_ns > ev->start_ns ? ev->end_ns
 									    : ev->start_ns,
-					.device = gpu_devices__get(&m->devices, ev->gpu.device,
-								   ev->device),
+					.device = gpu_devices__get(&m->devices, ev),
 					.is_copy = ev->op[0] == 'c' || ev->op[0] == 'm',
 				},
 			*h;

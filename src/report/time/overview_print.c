@@ -69,20 +69,6 @@ out:
 	return rows;
 }
 
-static void put_wall_time(struct json *j, uint64_t wall_ns)
-{
-	time_t sec = (time_t)(wall_ns / 1000000000);
-	char day[32], text[64];
-	struct tm tm;
-
-	if (!gmtime_r(&sec, &tm) || !strftime(day, sizeof(day), "%Y-%m-%dT%H:%M:%S", &tm)) {
-		json_null(j, "wall_time");
-		return;
-	}
-	snprintf(text, sizeof(text), "%s.%09uZ", day, (unsigned)(wall_ns % 1000000000));
-	json_sym(j, "wall_time", text);
-}
-
 static void put_info(struct json *j, const struct trace_info *info)
 {
 	char text[32];
@@ -102,7 +88,7 @@ static void put_info(struct json *j, const struct trace_info *info)
 	json_str(j, "mechanism", info->mechanism);
 	if (info->kernel_probe)
 		json_str(j, "kernel_probe", info->kernel_probe);
-	put_wall_time(j, info->wall_ns);
+	report_json_wall_time(j, info->wall_ns);
 	json_str(j, "left_out", info->left_out);
 	json_open_array(j, "degraded");
 	for (unsigned i = 0; i < info->degraded_cnt; i++)

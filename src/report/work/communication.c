@@ -51,7 +51,10 @@ static struct coll_rank *rank_of(struct coll_comm *c, const struct trace_event *
 		return NULL;
 	for (; k < c->ranks + c->rank_cnt; k++)
 		if (k->rank == ev->coll.rank && k->pid == ev->pid)
-			return k;
+			goto out;
+	/* The same process, traced twice. */
+	if (k->rank == ev->coll.rank && k->trace != ev->trace)
+		return NULL;
 	if (c->rank_cnt == RANKS_MAX) {
 		c->ranks_left_out++;
 		return NULL;
@@ -59,7 +62,10 @@ static struct coll_rank *rank_of(struct coll_comm *c, const struct trace_event *
 	c->rank_cnt++;
 	k->rank = ev->coll.rank;
 	k->pid = ev->pid;
-	c->is_apart |= k->pid / TRACE_PID_STEP != c->ranks->pid / TRACE_PID_STEP;
+	k->clock = ev->clock;
+	c->is_apart |= k->clock != c->ranks->clock;
+out:
+	k->trace = ev->trace;
 	return k;
 }
 
@@ -89,18 +95,35 @@ static uint64_t all_ranks(const struct coll_comm *c)
 	return c->rank_cnt < 64 ? (1ull << c->rank_cnt) - 1 : UINT64_MAX;
 }
 
+/* Until when what these ranks do, a bit for each, is known: until their traces end, or for good
+ * when their processes have ended. */
+static uint64_t seen_until(struct communication *x, const struct coll_comm *c, uint64_t who)
+{
+	uint64_t until = x->r->is_over ? x->r->last_ns : UINT64_MAX;
+
+	for (unsigned i = 0; i < c->rank_cnt; i++) {
+		const struct coll_rank *k = &c->ranks[i];
+		uint64_t ns = report_until(x->r, k->trace);
+
+		if (who >> i & 1 && ns < until && keys__find(&x->gone, k->pid) == KEYS_NONE)
+			until = ns;
+	}
+	return until;
+}
+
 /* All that will come has come. */
-static void settle(struct coll_comm *c, struct coll_slot *s)
+static void settle(struct communication *x, struct coll_comm *c, struct coll_slot *s)
 {
 	struct coll_rank *last = &c->ranks[s->last_rank];
-	uint64_t late = s->last_ns - s->first_ns;
+	uint64_t late = s->last_ns - s->first_ns, missing = all_ranks(c) & ~s->who;
 
 	if (!s->seq || c->rank_cnt < 2)
 		return;
 	if (s->differs) {
 		c->differ_cnt++;
-	} else if (s->who != all_ranks(c)) {
-		c->missed_cnt++;
+	} else if (missing) {
+		/* It may have come when its trace had ended. */
+		c->missed_cnt += seen_until(x, c, missing) >= s->last_ns;
 	} else {
 		c->joined_cnt++;
 		last->last_cnt++;
@@ -116,7 +139,8 @@ static void settle(struct coll_comm *c, struct coll_slot *s)
 	}
 }
 
-static void arrive(struct coll_comm *c, struct coll_rank *k, const struct trace_event *ev)
+static void arrive(struct communication *x, struct coll_comm *c, struct coll_rank *k,
+		   const struct trace_event *ev)
 {
 	unsigned i = k - c->ranks;
 	struct coll_slot *s;
@@ -132,7 +156,7 @@ static void arrive(struct coll_comm *c, struct coll_rank *k, const struct trace_
 		return;
 	}
 	if (s->seq != ev->coll.seq) {
-		settle(c, s);
+		settle(x, c, s);
 		*s = (struct coll_slot){
 			.seq = ev->coll.seq,
 			.first_ns = ev->start_ns,
@@ -161,26 +185,33 @@ static void note_small(struct communication *x, const struct trace_event *ev)
 		x->res.small_at_ns = ev->start_ns;
 }
 
-static struct coll_call *call_at(struct communication *x, uint64_t id)
+/* Of a call of the event's process: several traces may have the same ids. 0: none. */
+static uint64_t key_of(const struct trace_event *ev, uint64_t id)
 {
-	return &x->calls[id & (JOINS - 1)];
+	return id ? pair_key(id, ev->pid) : 0;
+}
+
+static struct coll_call *call_at(struct communication *x, uint64_t key)
+{
+	return &x->calls[key & (JOINS - 1)];
 }
 
 /* Its launches have come before it, their times on the GPU come later. */
 static void await_gpu(struct communication *x, const struct trace_event *ev, struct coll_comm *c,
 		      unsigned op)
 {
-	struct coll_call *call = call_at(x, ev->id), *group;
+	uint64_t key = key_of(ev, ev->id), group_key = key_of(ev, ev->coll.group);
+	struct coll_call *group;
 
-	if (!ev->coll.group) {
-		*call = (struct coll_call){
-			.id = ev->id, .comm = c, .op = op, .bytes = ev->coll.bytes};
+	if (!group_key) {
+		*call_at(x, key) = (struct coll_call){
+			.key = key, .comm = c, .op = op, .bytes = ev->coll.bytes};
 		return;
 	}
 	/* The end of the group takes it over. */
-	group = call_at(x, ev->coll.group);
-	if (group->id != ev->coll.group)
-		*group = (struct coll_call){.id = ev->coll.group, .comm = c, .op = op};
+	group = call_at(x, group_key);
+	if (group->key != group_key)
+		*group = (struct coll_call){.key = group_key, .comm = c, .op = op};
 	if (group->comm != c || group->op != op)
 		group->comm = NULL;
 	group->bytes += ev->coll.bytes;
@@ -214,7 +245,7 @@ static void on_call(struct communication *x, const struct trace_event *ev)
 	if (!k || !ev->coll.seq)
 		return;
 	k->partial |= ev->coll.seq_partial;
-	arrive(c, k, ev);
+	arrive(x, c, k, ev);
 }
 
 static bool has_room(struct communication *x)
@@ -228,19 +259,22 @@ static bool has_room(struct communication *x)
 
 static void on_group_end(struct communication *x, const struct trace_event *ev)
 {
-	struct coll_call *group = call_at(x, ev->coll.group);
+	uint64_t key = key_of(ev, ev->id), group_key = key_of(ev, ev->coll.group);
+	struct coll_call *group = call_at(x, group_key);
 
-	if (!ev->coll.grouped || group->id != ev->coll.group)
+	if (!ev->coll.grouped || group->key != group_key)
 		return;
-	*call_at(x, ev->id) = (struct coll_call){
-		.id = ev->id, .comm = group->comm, .op = group->op, .bytes = group->bytes};
+	*call_at(x, key) = (struct coll_call){
+		.key = key, .comm = group->comm, .op = group->op, .bytes = group->bytes};
 }
 
 /* A launch in a call of NCCL. Its parent is not there yet: it returns later. */
 static void on_launch(struct communication *x, const struct trace_event *ev)
 {
+	uint64_t key = key_of(ev, ev->id);
+
 	if (ev->parent_id && ev->depth && !ev->api_depth && x->launches)
-		x->launches[ev->id & (JOINS - 1)] = (struct coll_join){ev->id, ev->parent_id};
+		x->launches[key & (JOINS - 1)] = (struct coll_join){key, key_of(ev, ev->parent_id)};
 }
 
 static void on_gpu(struct communication *x, const struct trace_event *ev)
@@ -248,18 +282,18 @@ static void on_gpu(struct communication *x, const struct trace_event *ev)
 	const struct coll_join *launch;
 	struct coll_call *call;
 	struct coll_op *o;
-	uint64_t outer;
+	uint64_t key = key_of(ev, ev->gpu.call_id), outer;
 
-	if (!ev->gpu.call_id || !x->launches)
+	if (!key || !x->launches)
 		return;
-	launch = &x->launches[ev->gpu.call_id & (JOINS - 1)];
-	if (launch->id != ev->gpu.call_id)
+	launch = &x->launches[key & (JOINS - 1)];
+	if (launch->key != key)
 		return;
 	outer = launch->parent;
 	call = call_at(x, launch->parent);
-	if (call->id == launch->parent && call->outer)
+	if (call->key == launch->parent && call->outer)
 		call = call_at(x, outer = call->outer);
-	if (call->id != outer)
+	if (call->key != outer)
 		return;
 	x->gpu_cnt++;
 	x->gpu_ns += event_duration_ns(ev);
@@ -273,11 +307,11 @@ static void on_gpu(struct communication *x, const struct trace_event *ev)
 }
 
 /* A collective may have been among it: the numbers are no other rank's. */
-static void on_lost(struct communication *x)
+static void on_lost(struct communication *x, const struct trace_event *ev)
 {
 	for (unsigned i = 0; i < x->keys.cnt; i++)
 		for (unsigned k = 0; x->comms[i] && k < x->comms[i]->rank_cnt; k++)
-			x->comms[i]->ranks[k].partial = true;
+			x->comms[i]->ranks[k].partial |= x->comms[i]->ranks[k].trace == ev->trace;
 }
 
 static void communication_event(void *a, const struct trace_event *ev)
@@ -288,8 +322,10 @@ static void communication_event(void *a, const struct trace_event *ev)
 		on_gpu(x, ev);
 		return;
 	}
+	if (ev->kind == EVENT_PROCESS && !strcmp(ev->op, "exit"))
+		keys_get(&x->gone, ev->pid, GONE_MAX, ROOM_PROCESSES);
 	if (ev->kind == EVENT_TRACER && !strcmp(ev->op, "lost"))
-		on_lost(x);
+		on_lost(x, ev);
 	if (ev->kind != EVENT_CALL || !ev->fn || ev->abandoned)
 		return;
 	if (call_does(ev, DOES_LAUNCH)) {
@@ -300,7 +336,10 @@ static void communication_event(void *a, const struct trace_event *ev)
 		return;
 	/* ncclBroadcast() in ncclBcast() launches, and the outer one is what is counted. */
 	if (!call_is_outer(ev)) {
-		*call_at(x, ev->id) = (struct coll_call){.id = ev->id, .outer = ev->parent_id};
+		uint64_t key = key_of(ev, ev->id);
+
+		*call_at(x, key) =
+			(struct coll_call){.key = key, .outer = key_of(ev, ev->parent_id)};
 		return;
 	}
 	if (call_does(ev, DOES_COLLECTIVE | DOES_PEER)) {
@@ -331,7 +370,7 @@ static void find_open(struct communication *x, struct coll_comm *c)
 {
 	uint64_t all = all_ranks(c);
 	struct communication_result *res = &x->res;
-	uint64_t waits;
+	uint64_t until, waits;
 
 	for (unsigned i = 0; c->slots && i < SLOTS; i++) {
 		const struct coll_slot *s = &c->slots[i];
@@ -342,7 +381,9 @@ static void find_open(struct communication *x, struct coll_comm *c)
 	if (!c->open.seq)
 		return;
 	c->open.who = who_came(c, &c->open);
-	waits = x->r->last_ns > c->open.first_ns ? x->r->last_ns - c->open.first_ns : 0;
+	until = seen_until(x, c, all);
+	waits = until > c->open.first_ns ? until - c->open.first_ns : 0;
+	c->open_ns = waits;
 	if (waits < OPEN_NS) {
 		c->open.seq = 0;
 		return;
@@ -369,7 +410,7 @@ static void communication_finish(void *a)
 			find_open(x, c);
 		for (unsigned i = 0; c->slots && i < SLOTS; i++)
 			if (!c->open.seq || c->slots[i].seq < c->open.seq)
-				settle(c, &c->slots[i]);
+				settle(x, c, &c->slots[i]);
 		/* What is not the same collective is neither joined nor late. */
 		if (!joined) {
 			c->joined_cnt = c->late_cnt = c->differ_cnt = c->missed_cnt = 0;
@@ -431,6 +472,7 @@ static void communication__free(void *a)
 		room_free(x->comms[i]);
 	}
 	keys__free(&x->keys);
+	keys__free(&x->gone);
 	room_free(x->comms);
 	room_free(x->calls);
 	room_free(x->launches);

@@ -62,18 +62,13 @@ static void put_ranks(const struct coll_comm *c, struct json *j, const char *nam
 	json_close_array(j);
 }
 
-static uint64_t open_ns(const struct communication *x, const struct coll_comm *c)
-{
-	return x->r->last_ns > c->open.first_ns ? x->r->last_ns - c->open.first_ns : 0;
-}
-
 static void put_open(const struct communication *x, const struct coll_comm *c, struct json *j)
 {
 	json_open(j, "open");
 	json_u64(j, "seq", c->open.seq);
 	json_sym(j, "op", api_op_name(c->open.op));
 	report_json_ts(x->r, j, "ts", c->open.first_ns);
-	json_u64(j, "waiting_ns", open_ns(x, c));
+	json_u64(j, "waiting_ns", c->open_ns);
 	put_ranks(c, j, "in", true);
 	put_ranks(c, j, "missing", false);
 	json_close(j);
@@ -183,7 +178,7 @@ static void print_open(const struct communication *x, const struct coll_comm *c,
 
 	rank_list(c, true, in, sizeof(in));
 	rank_list(c, false, missing, sizeof(missing));
-	human_time(time, open_ns(x, c));
+	human_time(time, c->open_ns);
 	term_para(term,
 		  "Collective %" PRIu64
 		  " (%s) was begun %s before the end by rank %s; not in it: %s.",

@@ -14,6 +14,7 @@
 #define COMMS_MAX 4096
 #define RANKS_MAX 64 /* of a communicator, in one trace */
 #define OPS_MAX	  16
+#define GONE_MAX  32768 /* each is a process: twice as many */
 #define SLOTS	  1024
 /* Later than the first by so much is late: below it is what programs differ by anyway. */
 #define LATE_NS 1000000ull
@@ -39,6 +40,7 @@ struct coll_op {
 
 struct coll_rank {
 	uint32_t rank, pid;
+	unsigned trace, clock;
 	uint64_t seq; /* the last */
 	bool partial;
 	uint64_t last_cnt; /* came last, with or without being late */
@@ -65,29 +67,31 @@ struct coll_comm {
 	uint64_t joined_cnt, late_cnt, differ_cnt, missed_cnt;
 	bool is_apart;	       /* its ranks' times are not on one clock */
 	struct coll_slot open; /* at the end: the first that not all are in */
+	uint64_t open_ns;      /* how long some have waited there */
 };
 
-/* Where the GPU's time of a launch belongs: by id of the launch, and of the call that it was made
- * in. */
+/* Where the GPU's time of a launch belongs: by process and id of the launch, and of the call that
+ * it was made in. */
 #define JOINS (1u << 16)
 struct coll_join {
-	uint64_t id, parent;
+	uint64_t key, parent;
 };
 struct coll_call {
-	uint64_t id;
+	uint64_t key;
 	struct coll_comm *comm; /* NULL: of several kinds */
 	uint32_t op;		/* index */
 	uint64_t bytes;
-	uint64_t outer; /* id of the call of NCCL that this one was made in; 0: none */
+	uint64_t outer; /* key of the call of NCCL that this one was made in; 0: none */
 	bool timed;
 };
 
 struct communication {
 	struct report *r;
 	struct keys keys;
+	struct keys gone; /* processes that have ended */
 	struct coll_comm **comms;
 	unsigned cap;
-	struct coll_join *launches; /* JOINS of them, by the last bits of the id */
+	struct coll_join *launches; /* JOINS of them, by the last bits of the key */
 	struct coll_call *calls;
 	struct communication_result res;
 	uint64_t gpu_cnt, gpu_ns;

@@ -107,7 +107,7 @@ static void on_ioctl(struct driver_calls *d, const struct trace_event *ev)
 	row = row_get(&d->calls, drv->call, NULL);
 	row_add(row, ev, ns);
 	ids = d->call_ids.cnt;
-	keys_get(&d->call_ids, drv->call_id, DR_CALLS_MAX, ROOM_COMMANDS);
+	keys_get(&d->call_ids, pair_key(drv->call_id, ev->pid), DR_CALLS_MAX, ROOM_COMMANDS);
 	if (row)
 		row->call_cnt += d->call_ids.cnt > ids;
 	row_add(row_get(&d->pairs, ev->name, drv->call), ev, ns);

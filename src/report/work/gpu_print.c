@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 #include "gpu_priv.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -73,6 +74,8 @@ static void put_device(const struct gpu *g, struct json *j, const struct gpu_dev
 
 	json_open(j, NULL);
 	put_identity(j, d);
+	if (d->clock)
+		json_u64(j, "trace", d->trace);
 	json_u64(j, "executions", d->executions);
 	report_json_ts(g->r, j, "first_ts", b->first);
 	json_u64(j, "span_ns", gpu_device__span(d));
@@ -165,9 +168,22 @@ void gpu_json(const void *a, struct json *j)
 
 /* --- text --- */
 
+#define GPU_NAME_SZ (DEVICE_LABEL_SZ + 24)
+
+static void put_name(char buf[GPU_NAME_SZ], const struct gpu_device *d)
+{
+	size_t n;
+
+	device_label(buf, &d->is, d->number);
+	n = strlen(buf);
+	/* Another machine has other devices. */
+	if (d->clock)
+		snprintf(buf + n, GPU_NAME_SZ - n, " of trace %" PRIu32, d->trace);
+}
+
 static void print_devices(const struct gpu *g, const struct term *term)
 {
-	char name[GPU_DEVICES_MAX][DEVICE_LABEL_SZ];
+	char name[GPU_DEVICES_MAX][GPU_NAME_SZ];
 	struct table tab;
 
 	table__init(&tab, "executions|span|compute|copy|both|idle|share|device");
@@ -177,7 +193,7 @@ static void print_devices(const struct gpu *g, const struct term *term)
 		uint64_t idle = gpu_device__idle(g->devices.of[i]);
 		struct table_row *r;
 
-		device_label(name[i], &g->devices.of[i]->is, g->devices.of[i]->number);
+		put_name(name[i], g->devices.of[i]);
 		r = table__row(&tab, name[i]);
 		if (!r)
 			break;
@@ -209,7 +225,7 @@ static void print_communication(const struct gpu *g, const struct term *term)
 
 		if (d->is_shared)
 			continue;
-		device_label(name[i], &d->is, d->number);
+		put_name(name[i], d);
 		r = table__row(&tab, name[i]);
 		if (!r)
 			break;

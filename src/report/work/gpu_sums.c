@@ -51,14 +51,16 @@ static uint64_t id_of(struct maybe x)
 	return x.known ? x.v : UINT64_MAX;
 }
 
-static struct gpu_device *device_of(struct gpu_sums *g, const struct event_gpu_stats *x)
+static struct gpu_device *device_of(struct gpu_sums *g, const struct trace_event *ev)
 {
+	const struct event_gpu_stats *x = &ev->gpu_stats;
 	uint64_t gpu = id_of(x->gpu), gi = id_of(x->gpu_instance), ci = id_of(x->compute_instance);
 	struct gpu_device *d;
 
 	for (unsigned i = 0; i < g->device_cnt; i++) {
 		d = &g->devices[i];
-		if (d->gpu == gpu && d->gpu_instance == gi && d->compute_instance == ci)
+		if (d->gpu == gpu && d->gpu_instance == gi && d->compute_instance == ci &&
+		    d->trace == ev->trace)
 			return d;
 	}
 	d = add((void **)&g->devices, &g->device_cnt, &g->device_cap, GPU_STATS_DEVICES,
@@ -68,6 +70,7 @@ static struct gpu_device *device_of(struct gpu_sums *g, const struct event_gpu_s
 	d->gpu = gpu;
 	d->gpu_instance = gi;
 	d->compute_instance = ci;
+	d->trace = ev->trace;
 	return d;
 }
 
@@ -155,7 +158,7 @@ void gpu_sums__event(struct gpu_sums *g, const struct trace_event *ev)
 		on_missing(g, x);
 		return;
 	}
-	d = device_of(g, x);
+	d = device_of(g, ev);
 	if (!d) {
 		g->left_out_cnt++;
 		return;

@@ -221,6 +221,8 @@ static void put_device(const struct gpu_sums *g, unsigned i, struct json *j)
 		json_u64(j, "gpu_instance", d->gpu_instance);
 	if (d->compute_instance != UINT64_MAX)
 		json_u64(j, "compute_instance", d->compute_instance);
+	if (d->trace)
+		json_u64(j, "trace", d->trace);
 	json_str(j, "uuid", *d->uuid ? d->uuid : NULL);
 	json_str(j, "model", *d->model ? d->model : NULL);
 	json_str(j, "pci", *d->pci ? d->pci : NULL);

@@ -19,6 +19,7 @@ struct gpu_value {
 
 struct gpu_device {
 	uint64_t gpu, gpu_instance, compute_instance; /* UINT64_MAX: none */
+	unsigned trace;				      /* that sampled it */
 	char uuid[64], model[96], pci[32];
 	uint64_t memory_total; /* 0: not known */
 	uint64_t sample_cnt, first_ns, last_ns;

@@ -16,12 +16,13 @@ static struct resident_gpu *gpu_of(struct residency *r, const struct trace_event
 	struct resident_gpu *g;
 
 	for (unsigned i = 0; i < r->cnt; i++)
-		if (r->gpus[i]->minor == ev->ctxsw.minor)
+		if (r->gpus[i]->minor == ev->ctxsw.minor && r->gpus[i]->trace == ev->trace)
 			return r->gpus[i];
 	g = r->cnt < RESIDENCY_GPUS ? calloc(1, sizeof(*g)) : NULL;
 	if (!g)
 		return NULL;
 	g->minor = ev->ctxsw.minor;
+	g->trace = ev->trace;
 	snprintf(g->gpu, sizeof(g->gpu), "%s", ev->ctxsw.gpu ?: "");
 	g->first_ns = g->last_ns = ev->start_ns;
 	g->procs[RESIDENCY_PROCS].whose = "others";
@@ -98,7 +99,9 @@ static int by_minor(const void *a, const void *b)
 	const struct resident_gpu *x = *(struct resident_gpu *const *)a;
 	const struct resident_gpu *y = *(struct resident_gpu *const *)b;
 
-	return (x->minor > y->minor) - (x->minor < y->minor);
+	if (x->minor != y->minor)
+		return x->minor < y->minor ? -1 : 1;
+	return (x->trace > y->trace) - (x->trace < y->trace);
 }
 
 void residency__sort(struct residency *r)
@@ -158,6 +161,8 @@ void residency__json(const struct residency *r, struct json *j, const struct tra
 		json_open(j, NULL);
 		json_u64(j, "minor", g->minor);
 		json_str(j, "gpu", g->gpu);
+		if (g->trace)
+			json_u64(j, "trace", g->trace);
 		json_u64(j, "switches", g->switch_cnt);
 		json_u64(j, "span_ns", resident_span_ns(g));
 		json_u64(j, "between_ns", g->between_ns);
@@ -180,7 +185,11 @@ static void print_gpu(const struct resident_gpu *g, const struct term *term)
 	unsigned cnt = row_cnt(g);
 	struct table t;
 
-	snprintf(title, sizeof(title), "Context switches of GPU %u", g->minor);
+	if (g->trace)
+		snprintf(title, sizeof(title), "Context switches of GPU %u, trace %u", g->minor,
+			 g->trace);
+	else
+		snprintf(title, sizeof(title), "Context switches of GPU %u", g->minor);
 	human_count(switches, g->switch_cnt);
 	human_time(span, resident_span_ns(g));
 	human_share(share, g->between_ns, resident_span_ns(g));

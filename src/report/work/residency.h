@@ -20,7 +20,7 @@ struct resident {
 };
 
 struct resident_gpu {
-	uint32_t minor;
+	uint32_t minor, trace;
 	char gpu[32];
 	uint64_t first_ns, last_ns; /* begin of the first slice, end of the last */
 	uint64_t switch_cnt;

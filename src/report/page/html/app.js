@@ -26,6 +26,11 @@ const app = {
 		}
 		if (o.complete === false && !(r.files || []).some(f => f.cut_line))
 			bad('The trace has no end: the tracer was stopped before it could write one.');
+		const traces = r.traces || [], wall = traces.filter(t => t.clock === 'wall').length, none = traces.filter(t => t.clock === 'none').length;
+		if (wall)
+			note(`${fmt.count(wall)} of ${fmt.count(traces.length)} traces are of other machines or boots: their times are as right as the wall clocks agree, which nothing here can check. Ranks of different clocks are not compared.`);
+		if (none)
+			note(`${fmt.count(none)} of ${fmt.count(traces.length)} traces are not of that time, or it is not known when: they are shown right behind what came before.`);
 		if (o.hidden)
 			note(o.hidden === 'arguments' ? 'Arguments were hidden: what is known from them (iterations, stages, idle times, kernels, graphs, streams, collectives, memory, bytes, findings) is not here.' : `Hidden: ${o.hidden}.`);
 		if (o.unfinished)

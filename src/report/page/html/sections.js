@@ -381,6 +381,8 @@ const sections = {
 				col.share('of all', 'share', {get: x => x.ns / o.cost_ns})], costs.concat(o.costs || []), {label: 'Costs', sort: 1})) : null,
 			has(o.processes) ? sub('Processes', table.make([col.count('pid', 'pid', {show: String}), col.text('name', 'comm'), col.count('calls', 'calls'), col.count('threads', 'threads'), col.ts('first call', 'first_ts', {minor: true}), col.ts('last call', 'last_ts', {minor: true}),
 				{label: 'exit', get: x => x.signal ? 'signal ' + x.signal : x.exit_code}], o.processes, {label: 'Processes', sort: 2})) : null,
+			has(r.traces) ? sub('Traces', table.make([col.count('trace', 'number', {show: String}), col.text('file', 'path', {name: true}), col.text('host', 'host'), col.ts('from', 'first_ts'), col.ts('to', 'last_ts'), {label: 'clock', get: x => x.same_as === undefined ? x.clock : `same as trace ${x.same_as}`},
+				col.count('process ids raised by', 'pids_raised')], r.traces.map((x, i) => ({...x, number: i})), {label: 'Traces'})) : null,
 			has(r.files) ? sub('Files', table.make([col.text('file', 'path', {name: true}), col.bytes('size', 'bytes'), col.count('lines', 'lines'), col.count('events', 'events'), col.count('bad lines', 'bad_lines')], r.files, {label: 'Files'})) : null,
 		];
 	},

@@ -1,0 +1,337 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#include "stream.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "util/log.h"
+#include "util/piece.h"
+
+/* So many bad lines and no good one: it is no trace. */
+#define GIVE_UP 1000
+
+/* Threads may be swapped by little; the end of a trace gathers what never returned. */
+#define BACKWARDS_NS 1000000000ull
+
+static bool is_stdin(const char *path)
+{
+	return !strcmp(path, "-");
+}
+
+int stream__peek(struct lines_all *all, struct saved *s, struct parser *parser,
+		 struct stream_file *f)
+{
+	struct parsed p;
+	struct stat st;
+	bool whole;
+	size_t len;
+	char *line;
+
+	f->head = (struct trace_info){.hostname = ""};
+	if (lines__open(&f->lines, all, f->path, f->f))
+		return -ENOENT;
+	line = lines__next(&f->lines, &len, &whole);
+	if (line && !parser__line(parser, line, len, &p))
+		saved__peek(s, &p, &f->head);
+	if (!is_stdin(f->path) && !stat(f->path, &st) && S_ISREG(st.st_mode))
+		lines__close(&f->lines);
+	else if (line)
+		lines__again(&f->lines);
+	return 0;
+}
+
+static bool is_blank(const char *line, size_t len)
+{
+	return !len || strspn(line, " \t\r") == len;
+}
+
+static void bad_line(struct stream *st, size_t len, const struct parsed *p, bool whole)
+{
+	struct saved_file *f = st->lines.file;
+
+	f->bad_lines++;
+	if (!whole && f->events) {
+		f->cut_line = f->lines;
+		lines__complain(&st->lines,
+				"the file breaks off in this line: the %" PRIu64
+				" events before it are all there is",
+				f->events);
+	} else {
+		lines__complain(&st->lines,
+				"this is no line of JSON (byte %zu of %zu: %s): it is left out",
+				p->at + 1, len, p->why);
+	}
+}
+
+static void in_trace(struct stream *st)
+{
+	st->in_trace = true;
+	st->has_end = st->goes_on = false;
+}
+
+/* Its place is told when it has one: the next time. */
+static void begin(struct stream *st)
+{
+	in_trace(st);
+	st->last_ns = 0;
+	st->at = STREAM_TRACE;
+}
+
+static void begin_without_header(struct stream *st)
+{
+	lines__complain(&st->lines,
+			"there is no header before this line: times count from 0, and nothing is "
+			"known of the machine");
+	if (saved__begin(st->saved)) {
+		st->lines.error = -ENOMEM;
+		return;
+	}
+	lines__again(&st->lines);
+	begin(st);
+}
+
+static void on_event(struct stream *st)
+{
+	uint64_t end_ns = st->ev.end_ns;
+
+	st->lines.file->events++;
+	if (end_ns + BACKWARDS_NS < st->last_ns && !st->ev.unfinished && !st->lines.backwards_cnt++)
+		lines__complain(
+			&st->lines,
+			"the time goes back by %.3f s here: the lines are in another order "
+			"than cudatrace wrote them in; what the report says of times may be "
+			"wrong",
+			(st->last_ns - end_ns) / 1e9);
+	if (end_ns > st->last_ns)
+		st->last_ns = end_ns;
+	st->at = STREAM_EVENT;
+}
+
+static void on_more(struct stream *st)
+{
+	const char *note = saved__note(st->saved);
+
+	if (note)
+		lines__note(&st->lines, note);
+	/* Files of the daemon have an end each. */
+	if (saved__end(st->saved))
+		begin(st);
+	else
+		in_trace(st);
+}
+
+static void on_unknown(struct stream *st)
+{
+	if (!st->lines.unknown_cnt++)
+		lines__complain(&st->lines,
+				"a type of event that this cudatrace does not know is left out: a "
+				"newer one wrote it");
+}
+
+static void on_line(struct stream *st, const char *line, size_t len, bool whole)
+{
+	struct lines *l = &st->lines;
+	struct parsed p;
+	unsigned piece;
+	const char *why;
+	int kind;
+
+	if (l->file->lines == 1 && *line == '[') {
+		l->file->bad_lines++;
+		lines__complain(l, "this is a JSON array, such as a Chrome trace: report reads "
+				   "what cudatrace --jsonl writes");
+		l->error = -EINVAL;
+		return;
+	}
+	if (parser__line(st->parser, line, len, &p)) {
+		bad_line(st, len, &p, whole);
+		return;
+	}
+	if (st->must_go_on && !saved__continues(st->saved, &p, &piece)) {
+		l->error = -ESTALE;
+		return;
+	}
+	st->must_go_on = false;
+	kind = saved__line(st->saved, &p, line, &st->ev, &why);
+	switch (kind) {
+	case SAVED_HEADER:
+		begin(st);
+		break;
+	case SAVED_MORE:
+		on_more(st);
+		break;
+	case SAVED_EVENT:
+	case SAVED_STACK:
+		/* An event's times need the header's: those of a file that has none are read again.
+		 */
+		if (!st->in_trace)
+			begin_without_header(st);
+		else if (kind == SAVED_EVENT)
+			on_event(st);
+		break;
+	case SAVED_END:
+		st->has_end = true;
+		st->in_trace = false;
+		st->at = STREAM_END;
+		break;
+	case SAVED_SPLIT:
+		st->has_end = st->goes_on = true;
+		st->in_trace = false;
+		break;
+	case SAVED_UNKNOWN:
+		on_unknown(st);
+		break;
+	case -EPROTO:
+		err("%s: line %" PRIu64 ": %s", lines__name(l), l->file->lines, why);
+		l->error = kind;
+		break;
+	default:
+		l->file->bad_lines++;
+		lines__complain(l, "%s", why);
+	}
+}
+
+static void say_missing(const char *before, const char *name)
+{
+	warn("%s: the trace goes on in %s, which is not there or of another trace: what follows is "
+	     "missing",
+	     before, name);
+}
+
+static void end_file(struct stream *st)
+{
+	struct lines *l = &st->lines;
+	const struct saved_file *f = l->file;
+	struct saved_file *sum = st->sum;
+	bool read = f->events || st->has_end || st->in_trace;
+
+	lines__sum_up(l);
+	if (l->error == -ESTALE)
+		say_missing(st->before, st->path);
+	if (l->error == -EPROTO || l->error == -ESTALE)
+		read = false;
+	else if (!f->lines && !l->error)
+		err("%s is empty: was the trace written to another file?", lines__name(l));
+	else if (f->lines && !read)
+		err("%s: nothing in it is a trace: report reads what cudatrace --jsonl writes",
+		    lines__name(l));
+	else if (st->in_trace && !f->cut_line)
+		info("%s: the trace has no end line: it was cut off, or is being written still",
+		     lines__name(l));
+	st->any |= read && (!l->error || l->error == -EIO);
+	if (f == &st->more && l->error != -ESTALE) {
+		sum->bytes += f->bytes;
+		sum->lines += f->lines;
+		sum->events += f->events;
+		sum->bad_lines += f->bad_lines;
+		sum->cut_line = f->cut_line;
+	}
+	st->goes_on &= !l->error;
+	lines__close(l);
+}
+
+static void forget_file(struct stream *st)
+{
+	st->has_end = st->in_trace = st->goes_on = st->must_go_on = false;
+}
+
+/* The file behind the one at hand in which its trace goes on, when nobody has named it. */
+static bool open_more(struct stream *st)
+{
+	const struct stream_file *next = st->files;
+	unsigned piece = saved__piece(st->saved);
+	char name[PATH_MAX];
+
+	if (!st->goes_on || (next && next->head.piece == piece + 1) ||
+	    piece_after(name, sizeof(name), st->path, piece))
+		return false;
+	if (access(name, F_OK) || lines__open(&st->lines, st->all, name, &st->more)) {
+		say_missing(st->path, name);
+		return false;
+	}
+	strcpy(st->before, st->path);
+	strcpy(st->path, name);
+	st->lines.path = st->more.path = st->path;
+	forget_file(st);
+	st->must_go_on = true;
+	return true;
+}
+
+static bool open_named(struct stream *st)
+{
+	struct stream_file *f;
+
+	while ((f = st->files)) {
+		st->files = f->next;
+		st->sum = f->f;
+		st->path[0] = 0;
+		if (strlen(f->path) < sizeof(st->path))
+			strcpy(st->path, f->path);
+		forget_file(st);
+		if (f->lines.in) {
+			st->lines = f->lines;
+			f->lines = (struct lines){0};
+			return true;
+		}
+		if (!lines__open(&st->lines, st->all, f->path, f->f))
+			return true;
+	}
+	return false;
+}
+
+static bool next_file(struct stream *st)
+{
+	bool more = st->path[0] && !is_stdin(st->path) && open_more(st);
+
+	return more || open_named(st);
+}
+
+/* What an event or an end is in order by: no stream goes back. */
+static void set_key(struct stream *st)
+{
+	uint64_t ns = 0;
+
+	if (st->at == STREAM_EVENT)
+		ns = st->ev.end_ns;
+	else if (st->at == STREAM_END)
+		ns = saved__end(st->saved)->end_ns;
+	if (ns > st->key_ns)
+		st->key_ns = ns;
+}
+
+void stream__next(struct stream *st)
+{
+	struct lines *l = &st->lines;
+	bool whole;
+	size_t len;
+	char *line;
+
+	if (st->at == STREAM_TRACE && saved__note(st->saved))
+		lines__note(l, saved__note(st->saved));
+	st->at = STREAM_CLOSED;
+	while (st->at == STREAM_CLOSED) {
+		if (!l->in && !next_file(st)) {
+			st->at = STREAM_DONE;
+			return;
+		}
+		line = l->error ? NULL : lines__next(l, &len, &whole);
+		if (line && !is_blank(line, len))
+			on_line(st, line, len, whole);
+		if (!line || (l->file->bad_lines >= GIVE_UP && !l->file->events && !st->in_trace))
+			end_file(st);
+	}
+	set_key(st);
+}
+
+void stream__close(struct stream *st)
+{
+	struct stream_file *f;
+
+	lines__close(&st->lines);
+	for (f = st->files; f; f = f->next)
+		lines__close(&f->lines);
+	st->files = NULL;
+}
