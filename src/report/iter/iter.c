@@ -37,10 +37,10 @@ static void iter__free(void *a)
 			room_free(t->patterns[p].kernels);
 		room_free(t->patterns);
 		room_free(t->steps);
+		room_free(t->longest);
 		room_free(t->segs);
 	}
 	room_free(it->threads);
-	room_free(it->longest);
 	free(it->longest_sample);
 	room_free(it->list);
 	room_share_free(&it->seg_rows);
@@ -132,17 +132,16 @@ static uint32_t pattern_of(struct it_thread *t)
 	return i;
 }
 
-static void keep_longest(struct iter *it, struct it_thread *t)
+static void keep_longest(struct it_thread *t)
 {
-	struct it_step *steps = it->longest;
-	unsigned cap = it->longest_cap;
+	struct it_step *steps = t->longest;
+	unsigned cap = t->longest_cap;
 
-	if (t->step_cnt <= it->longest_cnt)
+	if (t->step_cnt <= t->longest_cnt)
 		return;
-	it->longest = t->steps;
-	it->longest_cnt = t->step_cnt;
-	it->longest_cap = t->step_cap;
-	it->longest_thread = t - it->threads;
+	t->longest = t->steps;
+	t->longest_cnt = t->step_cnt;
+	t->longest_cap = t->step_cap;
 	t->steps = steps;
 	t->step_cap = cap;
 }
@@ -175,7 +174,7 @@ static void cut(struct iter *it, struct it_thread *t)
 			it->lost_segs++;
 		}
 	}
-	keep_longest(it, t);
+	keep_longest(t);
 	t->open = false;
 	t->step_cnt = 0;
 	memset(&t->cur, 0, sizeof(t->cur));
@@ -381,6 +380,20 @@ out:
 	free(v);
 }
 
+/* Of one process; 0: of all. */
+static const struct it_thread *find_longest(const struct iter *it, uint32_t pid)
+{
+	const struct it_thread *most = NULL;
+
+	for (unsigned i = 0; i < it->thread_keys.cnt && i < it->thread_cap; i++) {
+		const struct it_thread *t = &it->threads[i];
+
+		if ((!pid || t->pid == pid) && t->longest_cnt > (most ? most->longest_cnt : 0))
+			most = t;
+	}
+	return most;
+}
+
 /* In the calls of one process, as if it were alone. */
 static void find_of(const struct iter *all, uint32_t pid, struct iter_result *res)
 {
@@ -393,11 +406,7 @@ static void find_of(const struct iter *all, uint32_t pid, struct iter_result *re
 	};
 	uint64_t work = 0;
 
-	if (all->longest_cnt && all->threads[all->longest_thread].pid == pid) {
-		it.longest = all->longest;
-		it.longest_cnt = all->longest_cnt;
-		it.longest_thread = all->longest_thread;
-	}
+	it.longest = find_longest(&it, pid);
 	for (unsigned i = 0; i < it.thread_keys.cnt && i < it.thread_cap; i++)
 		work += it.threads[i].pid == pid ? it.threads[i].work : 0;
 	find(&it, work);
@@ -438,6 +447,7 @@ static void iter_finish(void *a)
 		cut(it, &it->threads[i]);
 		work += it->threads[i].work;
 	}
+	it->longest = find_longest(it, 0);
 	find(it, work);
 	it->res.why = it->why;
 	find_each(it);

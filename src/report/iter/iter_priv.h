@@ -59,6 +59,9 @@ struct it_thread {
 	struct it_sketch sketch;
 	struct it_step *steps; /* launches of the segment */
 	unsigned step_cnt, step_cap;
+	/* of the segment with most of them: a loop that does not wait may be in it */
+	struct it_step *longest;
+	unsigned longest_cnt, longest_cap;
 	struct it_seg *segs;
 	unsigned seg_cnt, seg_cap;
 	struct it_pattern *patterns;
@@ -79,11 +82,8 @@ struct iter {
 	struct it_thread *threads;
 	unsigned thread_cap;
 	struct room_share seg_rows;
-	uint64_t lost_segs; /* beyond IT_SEGS_MAX */
-	/* the segment with most launches: a loop that does not wait may be in it */
-	struct it_step *longest;
-	unsigned longest_cnt, longest_cap;
-	uint32_t longest_thread;
+	uint64_t lost_segs;		 /* beyond IT_SEGS_MAX */
+	const struct it_thread *longest; /* the thread whose longest segment has most; NULL: none */
 	/* what was found */
 	struct it_iter *list;
 	unsigned cnt, cap, round_cnt;

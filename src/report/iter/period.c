@@ -124,8 +124,8 @@ static void add_period(struct iter *it, const struct it_step *s, unsigned p, uin
 
 uint64_t iter_find_periods(struct iter *it, uint64_t better_than)
 {
-	const struct it_step *s = it->longest;
-	unsigned n = it->longest_cnt, p, start, cnt;
+	const struct it_step *s = it->longest ? it->longest->longest : NULL;
+	unsigned n = s ? it->longest->longest_cnt : 0, p, start, cnt;
 
 	p = n > better_than ? find_period(s, n) : 0;
 	start = p ? find_start(s, n, p) : 0;
@@ -140,8 +140,8 @@ uint64_t iter_find_periods(struct iter *it, uint64_t better_than)
 			   i + 2 * p <= n ? s[i + p].start_ns : last->start_ns + last->dur_ns);
 	}
 	it->round_cnt = 1;
-	it->res.pid = it->threads[it->longest_thread].pid;
-	it->res.tid = it->threads[it->longest_thread].tid;
+	it->res.pid = it->longest->pid;
+	it->res.tid = it->longest->tid;
 	it->res.confidence = 0.8;
 	it->sample_cnt = 0;
 	it->longest_sample = calloc(p, sizeof(*it->longest_sample));
