@@ -451,6 +451,12 @@ def test_compared(ranks, tmp_path):
     launches = collections.Counter(e["pid"] for e in Trace(path).calls if e["name"] == "cuLaunchKernel")
     assert sorted((r["rank"], r["launches"]) for r in rows) == [(i, 5) for i in range(3)]
     assert {r["pid"]: r["launches"] for r in rows} == launches
-    assert "3 that launch, beside each other" in report(path, "ascii")
+    assert all(r["iterations"] >= 3 and r["iteration_launches"] == 1 for r in rows), rows  # found in each alone
+    # Each moment from the process's first call to the end of its last is of one stage.
+    for r in rows:
+        calls = [e for e in Trace(path).calls if e["pid"] == r["pid"]]
+        ns = max(e["ts"] * 1e6 + e["duration_us"] * 1e3 for e in calls) - min(e["ts"] for e in calls) * 1e6
+        assert sum(r["stages"].values()) == pytest.approx(ns, abs=10) and {"warmup", "inference", "sync"} <= set(r["stages"]) and "other" not in r["stages"], r
+    assert "3 that launch, beside each other" in report(path, "ascii") and "inference sync stages of process" in report(path, "ascii")
     alone = traced(tmp_path, ranks, 1, 5)
     assert report(alone)["compared"] == [] and "beside each other" not in report(alone, "ascii")

@@ -23,7 +23,8 @@
  * The rules need to know what comes later, so the trace is kept as cells: sums by function, between
  * places where a stage may end (a wait, a module, the first call, context and launch). There are at
  * most STAGE_CELLS: a long trace has its cells joined in pairs, and a boundary may then be off by
- * one part in 500 of its waits. The boundaries are those of the whole trace, not of each process.
+ * one part in 500 of its waits. The boundaries of the whole trace are not those of each process:
+ * that is divided once more, by its own calls (stage_each.c).
  */
 #include "stage_priv.h"
 
@@ -45,27 +46,19 @@ enum phase {
 	PHASE_END
 };
 
-static void *stages__new(struct report *r)
+void stages_begin(struct stages *s, struct report *r)
 {
-	struct stages *s = calloc(1, sizeof(*s));
-
-	if (!s)
-		return NULL;
 	s->r = r;
 	s->cell_cnt = 1;
 	s->cursor_ns = s->cells[0].begin_ns = r->base_ns;
-	return s;
 }
 
-static void stages__free(void *a)
+void stages_clear(struct stages *s)
 {
-	struct stages *s = a;
-
 	for (unsigned i = 0; i < STAGE_CELLS; i++)
 		room_free(s->cells[i].rows);
 	room_free(s->tail.rows);
 	room_free(s->load);
-	free(s);
 }
 
 static struct stage_row *row_get(struct stage_cell *c, const struct api_fn *fn, enum copy_dir dir)
@@ -189,13 +182,10 @@ static bool makes_context(const struct trace_event *ev)
 	       (ev->fn->op == OP_RETAIN || ev->fn->op == OP_CREATE);
 }
 
-static void stages_event(void *a, const struct trace_event *ev)
+void stages_add(struct stages *s, const struct trace_event *ev)
 {
-	struct stages *s = a;
 	bool launches;
 
-	if (ev->kind != EVENT_CALL || !ev->fn)
-		return;
 	if (!call_is_top(ev) || !call_was_made(ev)) {
 		add(s, ev);
 		return;
@@ -337,6 +327,9 @@ static void give(struct stages *s, const struct stage_cell *c, enum phase phase)
 	struct stage_sum *sum = &s->res.stages[stage_of_time(phase)];
 	struct stage_parts *steady = phase == PHASE_RUN ? &s->res.steady : NULL;
 
+	/* A process is looked at from its first call on. */
+	if (s->pid && phase == PHASE_BEFORE)
+		return;
 	if (c->outside_ns)
 		span(sum, c->begin_ns, c->end_ns);
 	sum->wall_ns += c->outside_ns;
@@ -362,7 +355,7 @@ static void give(struct stages *s, const struct stage_cell *c, enum phase phase)
 		s->res.all.ns[part_of(row)] += row->wall_ns;
 		if (steady)
 			steady->ns[part_of(row)] += row->wall_ns;
-		if (stage == STAGE_LOAD)
+		if (stage == STAGE_LOAD && !s->pid)
 			add_load_fn(s, row);
 	}
 }
@@ -376,17 +369,14 @@ static int fn_by_time(const void *a, const void *b)
 	return strcmp(x->name, y->name);
 }
 
-static void stages_finish(void *a)
+void stages_end(struct stages *s, const struct iter_result *iter)
 {
-	struct stages *s = a;
-	struct iter_result iter;
 	uint64_t loaded_ns, tail_ns = s->cursor_ns;
 
-	iter_result(s->r, &iter);
 	for (unsigned i = 0; i < s->tail.cnt; i++)
 		if (s->tail.rows[i].first_ns < tail_ns)
 			tail_ns = s->tail.rows[i].first_ns;
-	if (s->r->last_ns > s->cursor_ns) {
+	if (!s->pid && s->r->last_ns > s->cursor_ns) {
 		s->tail.outside_ns += s->r->last_ns - s->cursor_ns;
 		s->cursor_ns = s->r->last_ns;
 	}
@@ -394,21 +384,12 @@ static void stages_finish(void *a)
 	s->tail.end_ns = s->cursor_ns;
 	if (!s->has_launch)
 		s->launch_ns = s->cursor_ns;
-	s->loaded_ns = loaded_ns = load_end(s, &iter);
+	s->loaded_ns = loaded_ns = load_end(s, iter);
 	for (unsigned i = 0; i < s->cell_cnt; i++)
-		give(s, &s->cells[i], phase_of(s, i, loaded_ns, &iter));
+		give(s, &s->cells[i], phase_of(s, i, loaded_ns, iter));
 	give(s, &s->tail, s->has_call ? PHASE_END : PHASE_BEFORE);
 	if (s->load_cnt)
 		qsort(s->load, s->load_cnt, sizeof(*s->load), fn_by_time);
-}
-
-void stage_result(const struct report *r, struct stage_result *res)
-{
-	const struct stages *s = r->an[AN_STAGE];
-
-	memset(res, 0, sizeof(*res));
-	if (s)
-		*res = s->res;
 }
 
 enum stage stage_of_moment(const struct report *r, uint64_t ns)
@@ -432,14 +413,3 @@ enum stage stage_of_moment(const struct report *r, uint64_t ns)
 	iter_result(r, &iter);
 	return stage_of_time(phase_of(s, lo, s->loaded_ns, &iter));
 }
-
-const struct analysis_ops stage_ops = {
-	.name = "stages",
-	.new = stages__new,
-	.event = stages_event,
-	.finish = stages_finish,
-	.json = stages_json,
-	.print = stages_print,
-	.free = stages__free,
-	.of_args = true,
-};

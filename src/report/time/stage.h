@@ -45,6 +45,11 @@ struct stage_result {
 };
 /* Zeroes when the analysis did not run. */
 void stage_result(const struct report *r, struct stage_result *res);
+/* Of that process alone, by its own first context, iterations and last work, from the start of its
+ * first call to the end of its last; false: it has none. The first STAGE_PROCS processes that call
+ * CUDA have them, when there are two or more. */
+#define STAGE_PROCS 64
+bool stage_of_process(const struct report *r, uint32_t pid, struct stage_result *res);
 /* What surrounds that moment: the stage that a time in no call would have. */
 enum stage stage_of_moment(const struct report *r, uint64_t ns);
 const char *stage_name(enum stage s);

@@ -31,8 +31,10 @@ struct stage_fn {
 	uint64_t cnt, total_ns;
 };
 
+/* Of the whole trace, or of a process. */
 struct stages {
 	struct report *r;
+	uint32_t pid;			      /* 0: the whole */
 	struct stage_cell cells[STAGE_CELLS]; /* the last is open */
 	unsigned cell_cnt;
 	struct stage_cell tail; /* since the last work: clean-up when no more comes */
@@ -45,6 +47,14 @@ struct stages {
 	struct stage_fn *load; /* functions of the stage load, most time first */
 	unsigned load_cnt, load_cap;
 };
+
+struct iter_result;
+/* s is all zero. */
+void stages_begin(struct stages *s, struct report *r);
+/* ev is a call. */
+void stages_add(struct stages *s, const struct trace_event *ev);
+void stages_end(struct stages *s, const struct iter_result *iter);
+void stages_clear(struct stages *s);
 
 void stages_json(const void *a, struct json *j);
 void stages_print(const void *a, const struct term *term);

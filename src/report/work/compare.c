@@ -7,12 +7,15 @@
 #include "report/iter/iter.h"
 #include "report/memory/memory.h"
 #include "report/time/idle.h"
+#include "report/time/stage.h"
 #include "report/work/communication.h"
 #include "report/work/gpu.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #define ROWS_MAX 64
+#define NAME_SZ	 64
 
 struct compare_row {
 	uint32_t pid;
@@ -70,6 +73,19 @@ static void compare_event(void *a, const struct trace_event *ev)
 		c->left_out++;
 }
 
+static void put_stages(const struct compare *c, const struct compare_row *row, struct json *j)
+{
+	struct stage_result res;
+
+	if (!stage_of_process(c->r, row->pid, &res))
+		return;
+	json_open(j, "stages");
+	for (unsigned i = 0; i < STAGE_CNT; i++)
+		if (res.stages[i].wall_ns)
+			json_u64(j, stage_name(i), res.stages[i].wall_ns);
+	json_close(j);
+}
+
 static void compare_json(const void *a, struct json *j)
 {
 	const struct compare *c = a;
@@ -95,6 +111,7 @@ static void compare_json(const void *a, struct json *j)
 				 it.dist[ITS_KERNELS].median + it.dist[ITS_GRAPHS].median);
 			json_u64(j, "iteration_sync_ns", it.dist[ITS_SYNC].median);
 		}
+		put_stages(c, row, j);
 		json_u64(j, "idle_ns", idle_of_process(c->r, row->pid));
 		if (gpu_of_process(c->r, row->pid, &gpu)) {
 			json_u64(j, "gpu_busy_ns", gpu.busy_ns);
@@ -108,10 +125,42 @@ static void compare_json(const void *a, struct json *j)
 	json_close_array(j);
 }
 
+/* Where the time of each went: columns of the stages that one of them has. */
+static void print_stages(const struct compare *c, char name[][NAME_SZ], const struct term *term)
+{
+	struct stage_result of[TABLE_ROWS];
+	uint64_t sum[STAGE_CNT] = {0};
+	char heads[128] = "";
+	struct table t;
+	unsigned cnt = c->cnt < TABLE_ROWS ? c->cnt : TABLE_ROWS;
+
+	for (unsigned i = 0; i < cnt; i++) {
+		stage_of_process(c->r, c->rows[i].pid, &of[i]);
+		for (unsigned s = 0; s < STAGE_CNT; s++)
+			sum[s] += of[i].stages[s].wall_ns;
+	}
+	for (unsigned s = 0; s < STAGE_CNT; s++)
+		if (sum[s])
+			strcat(strcat(heads, stage_name(s)), "|");
+	if (!*heads)
+		return;
+	table__init(&t, strcat(heads, "stages of process"));
+	for (unsigned i = 0; i < cnt; i++) {
+		struct table_row *row = table__row(&t, name[i]);
+		unsigned col = 0;
+
+		for (unsigned s = 0; s < STAGE_CNT; s++)
+			if (sum[s])
+				human_time(row->cell[col++], of[i].stages[s].wall_ns);
+	}
+	putc('\n', term->f);
+	table__print(&t, term);
+}
+
 static void compare_print(const void *a, const struct term *term)
 {
 	const struct compare *c = a;
-	char name[ROWS_MAX][64];
+	char name[ROWS_MAX][NAME_SZ];
 	bool has_gpu = false;
 	struct table t;
 
@@ -152,6 +201,7 @@ static void compare_print(const void *a, const struct term *term)
 		term_para(term, "There are more processes; the JSON form has %u.", ROWS_MAX);
 	term_para(term, "Each: the median iteration; waits: of that, in waits for the GPU. Idle is "
 			"what the host knows of. Memory: the most of a device.");
+	print_stages(c, name, term);
 	if (has_gpu)
 		term_para(term, "Alone: the GPU communicated and did nothing else. GPUs that "
 				"several processes use are left out.");

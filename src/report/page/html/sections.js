@@ -293,7 +293,15 @@ const sections = {
 			col.ns('median', 'iteration_ns'), col.ns('waits', 'iteration_sync_ns', {minor: true}), col.ns('idle', 'idle_ns', {minor: true}),
 			...(list.some(x => x.gpu_busy_ns !== undefined) ? [col.ns('GPU busy', 'gpu_busy_ns'), col.ns('communicates', 'gpu_communicating_ns'), col.ns('does only that', 'gpu_alone_ns')] : []),
 			col.bytes('memory', 'device_peak_bytes'),
-		], list, {label: 'Processes beside each other'})];
+		], list, {label: 'Processes beside each other'}), sections.stagesOfEach(list)];
+	},
+
+	/* Those stages that one of them has. */
+	stagesOfEach(list) {
+		const names = [...new Set(list.flatMap(x => Object.keys(x.stages || {})))];
+		return has(names) ? sub('Stages of each, from its first call to its last', table.make([
+			list.some(x => x.rank !== undefined) ? col.count('rank', 'rank', {show: String}) : col.count('process', 'pid', {show: String}),
+			...names.map(name => col.ns(name, name, {get: x => (x.stages || {})[name] || 0}))], list, {label: 'Stages of each process'})) : null;
 	},
 
 	communication(r, tl) {

@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* The stages of the whole trace, and of each of several processes. */
+#include "stage_priv.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "report/iter/iter.h"
+
+struct stage_analysis {
+	struct stages whole; /* first: what others are given */
+	/* From the second process on; until then the whole is the first one's. */
+	struct stages *each[STAGE_PROCS];
+	unsigned cnt;
+	uint32_t first_pid, last_pid;
+	struct stages *last; /* of last_pid; NULL: it has none */
+};
+
+static void *stage__new(struct report *r)
+{
+	struct stage_analysis *a = calloc(1, sizeof(*a));
+
+	if (a)
+		stages_begin(&a->whole, r);
+	return a;
+}
+
+static void each_free(struct stages *s)
+{
+	if (s)
+		stages_clear(s);
+	room_free(s);
+}
+
+static void stage__free(void *analysis)
+{
+	struct stage_analysis *a = analysis;
+
+	for (unsigned i = 0; i < a->cnt; i++)
+		each_free(a->each[i]);
+	stages_clear(&a->whole);
+	free(a);
+}
+
+static bool copy_cell(struct stage_cell *to, const struct stage_cell *from)
+{
+	uint32_t was;
+
+	*to = *from;
+	to->rows = NULL;
+	to->cap = 0;
+	if (!from->cnt)
+		return true;
+	was = room_as(from->rows);
+	to->rows = grow(NULL, &to->cap, from->cnt, sizeof(*to->rows), ROOM_FUNCTIONS);
+	room_back(was);
+	if (to->rows)
+		memcpy(to->rows, from->rows, from->cnt * sizeof(*to->rows));
+	else
+		to->cnt = 0;
+	return to->rows;
+}
+
+/* All that there is so far is of the first process. */
+static struct stages *copy_whole(const struct stages *whole)
+{
+	struct stages *s = room_new(ROOM_PROCESSES, sizeof(*s));
+	bool is_whole = s;
+
+	if (!s)
+		return NULL;
+	*s = *whole;
+	for (unsigned i = 0; i < STAGE_CELLS; i++)
+		is_whole &= copy_cell(&s->cells[i], &whole->cells[i]);
+	is_whole &= copy_cell(&s->tail, &whole->tail);
+	if (is_whole)
+		return s;
+	each_free(s);
+	return NULL;
+}
+
+static void add_each(struct stage_analysis *a, struct stages *s, uint32_t pid)
+{
+	if (!s)
+		return;
+	s->pid = pid;
+	a->each[a->cnt++] = s;
+}
+
+static struct stages *each_get(struct stage_analysis *a, uint32_t pid)
+{
+	struct stages *s;
+
+	for (unsigned i = 0; i < a->cnt; i++)
+		if (a->each[i]->pid == pid)
+			return a->each[i];
+	if (a->cnt == STAGE_PROCS)
+		return NULL;
+	s = room_new(ROOM_PROCESSES, sizeof(*s));
+	if (s)
+		stages_begin(s, a->whole.r);
+	add_each(a, s, pid);
+	return s;
+}
+
+static void stage_event(void *analysis, const struct trace_event *ev)
+{
+	struct stage_analysis *a = analysis;
+
+	if (ev->kind != EVENT_CALL || !ev->fn)
+		return;
+	if (!a->last_pid) {
+		a->first_pid = ev->pid;
+	} else if (!a->cnt && ev->pid != a->first_pid) {
+		add_each(a, copy_whole(&a->whole), a->first_pid);
+		a->last_pid = 0;
+	}
+	if (a->last_pid != ev->pid)
+		a->last = a->cnt ? each_get(a, ev->pid) : NULL;
+	a->last_pid = ev->pid;
+	stages_add(&a->whole, ev);
+	if (a->last)
+		stages_add(a->last, ev);
+}
+
+static void stage_finish(void *analysis)
+{
+	struct stage_analysis *a = analysis;
+	struct iter_result iter;
+
+	iter_result(a->whole.r, &iter);
+	stages_end(&a->whole, &iter);
+	for (unsigned i = 0; i < a->cnt; i++) {
+		iter_of_process(a->whole.r, a->each[i]->pid, &iter);
+		stages_end(a->each[i], &iter);
+	}
+}
+
+void stage_result(const struct report *r, struct stage_result *res)
+{
+	const struct stage_analysis *a = r->an[AN_STAGE];
+
+	memset(res, 0, sizeof(*res));
+	if (a)
+		*res = a->whole.res;
+}
+
+bool stage_of_process(const struct report *r, uint32_t pid, struct stage_result *res)
+{
+	const struct stage_analysis *a = r->an[AN_STAGE];
+
+	memset(res, 0, sizeof(*res));
+	for (unsigned i = 0; a && i < a->cnt; i++) {
+		if (a->each[i]->pid != pid)
+			continue;
+		*res = a->each[i]->res;
+		return true;
+	}
+	return false;
+}
+
+const struct analysis_ops stage_ops = {
+	.name = "stages",
+	.new = stage__new,
+	.event = stage_event,
+	.finish = stage_finish,
+	.json = stages_json,
+	.print = stages_print,
+	.free = stage__free,
+	.of_args = true,
+};
