@@ -43,6 +43,26 @@ def test_burden(tmp_path, form, rounds, name_length, tables):
         assert tables <= left_out(out).keys()
 
 
+def test_side_by_side(tmp_path):
+    """Forty traces of the same time, whose lines are as long and wide as they may be: they do not all have room at once. What is left
+    out is counted, and no event is lost elsewhere."""
+    path, out = tmp_path / "wide.jsonl", tmp_path / "wide.json"
+    members = ",".join(f'"a{i}":"\\u0041{"x" * 180}"' for i in range(64000))
+    with open(path, "w", encoding="utf-8") as f:
+        f.write('{"ts":0,"type":"header","name":"cudatrace","schema":1,"clock_base_ns":1000,"boot_id":"x","host":"h"}\n')
+        for more in (members, '"a":1'):
+            f.write('{"ts":1,"type":"sync","op":"sync","name":"cuCtxSynchronize","symbol":"cuCtxSynchronize","pid":1,"tid":1,"comm":"c","id":7,'
+                    f'"duration_us":1,"result":0,"args":{{}},{more}}}\n')
+        f.write('{"ts":2,"type":"end","name":"cudatrace","reason":"done"}\n')
+    status, kb = kilobytes(CUDATRACE, "report", "-q", "--format=json", "-o", out, *[path] * 40)
+    said = json.loads(out.read_text())
+    print(f"{kb} kB")
+    assert status == 0 and kb < LIMIT_KB
+    assert [t["clock"] for t in said["traces"]].count("none") == 8 and len(said["traces"]) == 40
+    assert all(f["events"] + f["bad_lines"] == 2 and f["events"] for f in said["files"])
+    assert said["overview"]["calls"] == sum(f["events"] for f in said["files"])
+
+
 def test_burden_diff(tmp_path):
     """Its functions and kernels are compared."""
     path = tmp_path / "a.jsonl"
