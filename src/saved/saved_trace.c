@@ -301,8 +301,9 @@ void saved__place(struct saved *s, bool beside)
 	info->base_ns = s->base_ns = when;
 	s->pid_add = info->pid_add;
 	if (info->place == TRACE_BEHIND)
-		note(s, "another trace begins, which is shown right behind the one before, for it "
-			"is not known when it was made, or it was given too late");
+		note(s,
+		     "another trace begins, of another time, or it is not known which: it is shown "
+		     "right behind (traces of the same time want a file each)");
 	else if (beside && info->place == TRACE_BY_WALL)
 		note(s,
 		     "a trace of the same time, but another clock, begins: wall clocks say when, "

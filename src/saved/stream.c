@@ -34,6 +34,10 @@ int stream__peek(struct lines_all *all, struct saved *s, struct parser *parser,
 	if (lines__open(&f->lines, all, f->path, f->f))
 		return -ENOENT;
 	line = lines__next(&f->lines, &len, &whole);
+	if (!line && f->lines.error) {
+		lines__close(&f->lines);
+		return f->lines.error;
+	}
 	if (line && !parser__line(parser, line, len, &p))
 		saved__peek(s, &p, &f->head);
 	if (!is_stdin(f->path) && !stat(f->path, &st) && S_ISREG(st.st_mode))

@@ -12,6 +12,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <zstd.h>
 
 #include "saved/reader.h"
 #include "util/log.h"
@@ -321,6 +322,42 @@ static void too_many(void **state)
 	reader__free(r);
 }
 
+/* Packed so that unpacking takes 16 MiB: alone it is read, beside others it is not. */
+static void large_windows(void **state)
+{
+	static const struct reader_ops ops = {.begin = on_begin, .event = on_event, .end = on_end};
+	static const char text[] = HEADER("B", 1020, "10.020") CALL(5, 4) CALL(25, 5) END(90);
+	struct reader *r;
+	struct saved_file files[2];
+	char a[64], b[64], packed[1024];
+	const char *paths[2] = {a, b};
+	ZSTD_CCtx *z = ZSTD_createCCtx();
+	ZSTD_outBuffer to = {packed, sizeof(packed), 0};
+	ZSTD_inBuffer from = {text, strlen(text), 0};
+	FILE *f;
+
+	merged("a", HEADER("B", 1000, "10.000") CALL(10, 1) END(60), NULL);
+	snprintf(a, sizeof(a), "%s/a", folder);
+	snprintf(b, sizeof(b), "%s/b", folder);
+	ZSTD_CCtx_setParameter(z, ZSTD_c_windowLog, 24);
+	assert_int_equal(ZSTD_compressStream2(z, &to, &from, ZSTD_e_flush), 0);
+	assert_int_equal(ZSTD_compressStream2(z, &to, &from, ZSTD_e_end), 0);
+	ZSTD_freeCCtx(z);
+	f = fopen(b, "w");
+	assert_int_equal(fwrite(packed, 1, to.pos, f), to.pos);
+	fclose(f);
+	memset(&got, 0, sizeof(got));
+	r = reader__new(&ops, NULL);
+	assert_int_equal(reader__files(r, paths, 2, files), 0);
+	assert_string_equal(got.said, "b0 1@11 e0 ");
+	reader__free(r);
+	memset(&got, 0, sizeof(got));
+	r = reader__new(&ops, NULL);
+	assert_int_equal(reader__files(r, paths + 1, 1, files), 0);
+	assert_string_equal(got.said, "b0 4@6 5@26 e0 ");
+	reader__free(r);
+}
+
 static int make_folder(void **state)
 {
 	log_set_level(LOG_ERR);
@@ -342,7 +379,7 @@ int main(void)
 		cmocka_unit_test(by_wall),     cmocka_unit_test(one_after_the_other),
 		cmocka_unit_test(in_one_file), cmocka_unit_test(split),
 		cmocka_unit_test(pipes),       cmocka_unit_test(not_whole),
-		cmocka_unit_test(too_many),
+		cmocka_unit_test(too_many),    cmocka_unit_test(large_windows),
 	};
 
 	return cmocka_run_group_tests(tests, make_folder, remove_folder);
