@@ -114,6 +114,7 @@ here_in_process()
 	for c in $(cases_of inside); do check "$K: in the process: $c" as_expected inside "$c"; done
 }
 
+command -v qemu-system-aarch64 >/dev/null || { skip vm-arm64 'qemu-system-arm is not installed'; exit 0; }
 built=$O
 if [ "$(uname -m)" != aarch64 ]; then
 	[ "$(uname -m)" = x86_64 ] || { skip vm-arm64 'needs x86-64 or arm64'; exit 0; }

@@ -54,7 +54,8 @@ apt_world() # SUITES ARCHITECTURE
 	: >"$dir/status"
 	# shellcheck disable=SC2086 # the suites are words
 	sources "$2" ${1//,/ } >"$dir/sources.list" || cannot "no Debian mirror for $1 in this machine's apt sources"
-	apt_opts=(-q -o APT::Architecture="$2" -o APT::Architectures="$2" -o Dir::Etc::sourcelist="$dir/sources.list" -o Dir::Etc::sourceparts=/dev/null
+	apt_opts=(-q -o APT::Architecture="$2" -o APT::Architectures="$2"
+		-o Dir::Etc::sourcelist="$dir/sources.list" -o Dir::Etc::sourceparts=/dev/null
 		-o Dir::State::lists="$dir/lists" -o Dir::State::status="$dir/status" -o Dir::Cache="$dir"
 		-o Dir::Cache::archives="$dir/archives" -o Acquire::Languages=none -o APT::Sandbox::User=root
 		-o Dir::Etc::preferences=/dev/null -o Dir::Etc::preferencesparts=/dev/null -o Acquire::Retries=2
