@@ -277,14 +277,20 @@ static void all_functions(void)
 #define FN_NO_RESULT(sym, cls, op, since, args) "N" #sym,
 #include "../fake/nccl_functions.def"
 	};
-	/* On arm64 the id that two of them take by value is the address of a copy. */
+	/* On arm64 the id that two of them take by value is the address of a copy. Elsewhere no
+	 * address: two traces must be the same. */
+#ifdef __aarch64__
 	static struct unique_id id;
+	void *third = &id;
+#else
+	void *third = NULL;
+#endif
 
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
 		bool no_result = names[i][0] == 'N';
 		const char *name = names[i] + no_result;
-		int r = ((int (*)())sym(name))(NULL, NULL, &id, NULL, NULL, NULL, NULL, NULL, NULL,
-					       NULL, NULL, NULL);
+		int r = ((int (*)())sym(name))(NULL, NULL, third, NULL, NULL, NULL, NULL, NULL,
+					       NULL, NULL, NULL, NULL);
 
 		if (no_result)
 			expect(name, 0, NCCL ",'result':null,'error':null");
