@@ -111,8 +111,8 @@ struct gpu_devices {
 	void *ctx;
 };
 struct trace_event;
-/* Of EVENT_GPU: the device that its process calls by that number. NULL: there are too many, or there
- * is no memory. */
+/* Of EVENT_GPU: the device that its process calls by that number. NULL: there are too many, or
+ * there is no memory. */
 struct gpu_device *gpu_devices__get(struct gpu_devices *ds, const struct trace_event *ev);
 /* Of EVENT_GPU: a kernel of NCCL. */
 bool gpu_is_collective(const struct trace_event *ev);
