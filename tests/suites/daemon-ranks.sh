@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # The daemon says so while a rank of NCCL does not come to a collective, and when it goes on.
-# takes: 20
+# takes: 25
 set -u
 . tests/lib.sh
 needs_tracing daemon-ranks
@@ -13,7 +13,7 @@ ${CC:-gcc} -O1 -w -D_GNU_SOURCE -o "$TMP/ranks" tests/nccl/ranks.c -ldl -lpthrea
 rules trace >"$TMP/ranks.yaml"
 start ranks || exit 0
 mkfifo "$TMP/go"
-LD_LIBRARY_PATH=$lib "$TMP/ranks" 2 5 late=1:7000 begin <"$TMP/go" >"$TMP/pids" &
+LD_LIBRARY_PATH=$lib "$TMP/ranks" 2 5 late=1:11000 begin <"$TMP/go" >"$TMP/pids" &
 ranks=$!
 exec 5>"$TMP/go"
 # What a process calls before its level is known is counted, and no line.
