@@ -127,7 +127,9 @@ if pod; then
 	check 'pod: its capabilities are those, and it can get no others' same "$(awk '/^(CapPrm|CapEff|CapBnd|NoNewPrivs)/ { print $2 }' /proc/$pod/status | xargs)" \
 		"$has $has $mask 1"
 	check 'pod: cannot write to its root' sh -c '! touch /proc/$1/root/x 2>/dev/null' sh $pod
-	check 'pod: said nothing but that it traces' same "$(grep -v -e cuFakeLocked -e 'tracing by' -e 'no libcuda found' "$TMP/pod.log")" ''
+	# It sees what other suites do to libraries of theirs, too.
+	said=$(grep -v -e cuFakeLocked -e 'tracing by' -e 'no libcuda found' "$TMP/pod.log" | awk -v mine="$TMP/" '!/\/lib[a-z]+\.so/ || index($0, mine)')
+	check 'pod: said nothing but that it traces' same "$said" ''
 	check 'pod: ctl, as by kubectl exec' same "$(ctl status | jq -r '.level')" metrics
 	"$TMP/containerd/sample" --quiet --tokens 4 >/dev/null
 	"$TMP/k3s/sample" --quiet --tokens 4 >/dev/null

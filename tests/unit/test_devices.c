@@ -136,7 +136,7 @@ static void test_saved(void **state)
 					  "GPU-10fca55d-0ff4-9bd1-922b-b52d37fbdda",
 					  "GPU-10fca55d-0ff4-9bd1-922b-b52d37fbddag",
 					  "GPU-10fca55d-0ff4-9bd1-922b-b52d37fbddac0",
-					  "XXX-10fca55d-0ff4-9bd1-922b-b52d37fbddac",
+					  "CPU-10fca55d-0ff4-9bd1-922b-b52d37fbddac",
 					  "GPU-------------------------------------"};
 	struct trace_event ev;
 

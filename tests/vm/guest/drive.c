@@ -4,12 +4,14 @@
  * must show: a JSON line for each system call that reaches the driver, in cudatrace's own words
  * (docs/SCHEMA.md), in the order in which each thread made them. tests/vm/compare.py compares.
  *
- *   -n N      rounds (1)           -t N   threads, each with its own files and rounds
- *   -c        in a CUDA call (cuFakeCallback of the stand-in libcuda.so.1): rounds 0, 2, 4..., -s,
- * -f -d 535    the driver's branch: layouts differ (580) -u        first page faults and migrations
- * of managed memory -s MS     at the end an ioctl that takes so long -f N      at the end N
- * RM_CONTROLs as fast as can be, printed as one line with "_repeat" -w        waits for a line on
- * stdin before it begins
+ * - -n N: rounds (1)
+ * - -t N: threads, each with its own files and rounds
+ * - -c: in a CUDA call (cuFakeCallback of the stand-in libcuda.so.1): rounds 0, 2, 4..., -s, -f
+ * - -d 535: the driver's branch, for layouts differ (580)
+ * - -u: first page faults and migrations of managed memory
+ * - -s MS: at the end an ioctl that takes so long
+ * - -f N: at the end N RM_CONTROLs as fast as can be, printed as one line with "_repeat"
+ * - -w: waits for a line on stdin before it begins
  *
  * What is not to be compared begins with _. null: the trace must not have it. "only": how it can be
  * seen (probes on the driver's functions, or trace points of system calls); without it, either way.
