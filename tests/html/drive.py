@@ -222,6 +222,9 @@ def stacks(p):
     serving = p.js("const s = document.getElementById('serving'); return s && s.textContent.replaceAll('\\u00a0', ' ')")
     check("serving has a section only if there are steps", ("decode" in serving and "Between steps" in serving and p.js("return document.querySelectorAll('#serving .plot canvas').length") == 1)
           if p.js("return !!(cudatrace.report.serving && cudatrace.report.serving.steps)") else serving is None, serving)
+    products = p.js("const s = document.getElementById('products'); return s && [...s.querySelectorAll('tbody tr')].map(r => r.cells[1].innerText)")
+    wanted = p.js("const g = cudatrace.report.gemms; return g && g.list && g.list.length ? g.list.map(x => [x.m, x.n, x.k].join(' × ')) : null")
+    check("products of matrices have a row each", products is None if wanted is None else bool(products) and {x.split(",")[0] for x in products} <= set(wanted), products)
     check("stacks have a section only if there are any", bool(callers) == p.js("return !!document.getElementById('stacks')"))
     if callers:
         row = p.js("return [...document.querySelector('#stacks tbody tr').cells].map(c => c.innerText)")

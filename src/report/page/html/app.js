@@ -114,6 +114,7 @@ const app = {
 			['ranges', 'NVTX ranges', sections.ranges(r, tl), 'Ranges'],
 			['kernels', 'Kernels', sections.kernels(r, tl), 'Kernels'],
 			['executed', 'On the GPU', sections.executed(r, tl), 'On the GPU'],
+			['products', 'Products of matrices', sections.products(r), ''],
 			['graphs', 'CUDA graphs', sections.graphs(r, tl), 'Graphs'],
 			['streams', 'Streams', sections.streams(r, tl), ''],
 			['communication', 'Communication', sections.communication(r, tl), ''],

@@ -127,6 +127,24 @@ const sections = {
 		];
 	},
 
+	/* -e cublas; what the GPU took for them and which part of its peak that is: --gpu-time. */
+	products(r) {
+		const list = r.gemms && r.gemms.list;
+		if (!has(list))
+			return null;
+		const timed = list.some(x => x.gpu_ns), peaks = [...new Set(list.filter(x => x.peak_tflops).map(x => `${x.peak_type} ${fmt.num(x.peak_tflops)} TFLOP/s at ${fmt.num(x.peak_clock_mhz)} MHz`))];
+		return [
+			table.make([col.text('function', 'name', {name: true}), {label: 'm × n × k', get: x => x.m * x.n * x.k, show: (v, x) => [x.m, x.n, x.k].join(' × ') + (x.batch > 1 ? `, ${x.batch} of them` : ''), num: true},
+				{label: 'type', get: x => (x.peak_type || x.c_type || '').replace(/^CUDA_/, '')}, col.count('calls', 'count'), {label: 'TFLOP', get: x => x.flops / 1e12, show: v => fmt.num(v), num: true}, col.ns('in calls', 'call_ns', {minor: true}),
+				...(timed ? [col.ns('on the GPU', 'gpu_ns'), {label: 'TFLOP/s', get: x => x.tflops === undefined ? null : x.tflops, show: v => v === null ? '' : fmt.num(v), num: true}] : []),
+				...(peaks.length ? [col.share('of the peak', 'peak_share', {show: v => v === undefined ? '' : fmt.share(v), bar: x => x.peak_share || 0})] : [])], list, {label: 'Products of matrices', sort: 4}),
+			peaks.length ? el('p', {class: 'muted'}, `Peak, dense: ${peaks.join('; ')}.`) : null,
+		];
+	},
+
+	/* What nvidia-smi calls it where that is known, else the process's number of it. */
+	gpuName: x => `${x.nvml_index === undefined ? x.device : x.nvml_index}${x.uuid ? ' ' + x.uuid.slice(4, 12) : ''}${x.trace === undefined ? '' : ` of trace ${x.trace}`}`,
+
 	/* By CUPTI: --gpu-time. */
 	executed(r, tl) {
 		const g = r.gpu;
@@ -138,7 +156,7 @@ const sections = {
 		return [
 			figures([['executions', fmt.count(g.executions)], ['from call to start', g.queue ? fmt.ns(g.queue.p50_ns) : '', g.queue ? `99 % below ${fmt.ns(g.queue.p99_ns)}` : ''],
 				['iterations that wait for the GPU', its ? `${fmt.count(its.gpu_bound)} of ${fmt.count(its.gpu_bound + its.host_bound)}` : '', its ? `busy for ${fmt.share(its.busy_share_median)} of the median one` : '']]),
-			table.make([col.count('GPU', 'device', {show: String}), col.count('executions', 'executions'), col.ns('observed', 'span_ns'), col.ns('computes', 'compute_ns'), col.ns('copies', 'copy_ns'),
+			table.make([{label: 'GPU', get: sections.gpuName, name: true, title: x => [x.uuid, x.model, x.pci].filter(Boolean).join(', ')}, col.count('executions', 'executions'), col.ns('observed', 'span_ns'), col.ns('computes', 'compute_ns'), col.ns('copies', 'copy_ns'),
 				col.ns('both at once', 'overlap_ns'), ...(g.devices.some(x => x.communicating_ns) ? [col.ns('communicates', 'communicating_ns'), col.ns('does only that', 'alone_ns')] : []), col.ns('idle', 'idle_ns', {bar: x => x.idle_ns / (x.span_ns || 1)}), col.ns('longest pause', 'longest_gap_ns', {minor: true})], g.devices, {label: 'Devices'}),
 			has(g.kernels) ? sub('Kernels by their time', table.make([col.kernel('kernel', 'name'), col.count('executions', 'count'), col.ns('total', 'total_ns', {bar: x => x.total_ns / all}), col.ns('mean', 'mean_ns'),
 				col.ns('longest', 'max_ns', {minor: true}), col.ns('queued', 'queue_ns', {minor: true})], g.kernels, {label: 'Kernels on the GPU', sort: 2, can: x => !!x.name, pick: x => sections.find(tl, x.name)})) : null,

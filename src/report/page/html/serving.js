@@ -4,7 +4,7 @@
 const serving = {
 	how: {logits: 'prefill has more tokens than sequences, by the product for the logits', ranges: 'by NVTX ranges', tokens: 'by the number of tokens alone'},
 
-	rows: s => [['prefill', s.prefill], ['decode', s.decode], ['all', s.all]].filter(([, x]) => x).map(([phase, x]) => ({phase, ...x})),
+	rows: s => [['prefill', s.prefill], ['decode', s.decode], ['set-up', s.setup], ['all', s.all]].filter(([, x]) => x).map(([phase, x]) => ({phase, ...x})),
 
 	steps(s) {
 		const each = key => ({get: x => x[key] / x.count});
@@ -21,7 +21,8 @@ const serving = {
 	},
 
 	plot(s, tl) {
-		const list = s.list;
+		/* Set-up takes seconds where others take milliseconds. */
+		const list = s.list.filter(x => !x.setup);
 		if (list.length < 2 || !list.some(x => x.batch || x.tokens))
 			return null;
 		const of = phase => list.map(x => x.phase === phase ? x.duration_ns : null);
@@ -65,11 +66,12 @@ const serving = {
 		const made = s.tokens_made ? s.tokens_made / ((s.last_ts - s.first_ts) / 1e3 || 1) : 0;
 		return [
 			el('p', {}, s.found ? null : 'This does not look like serving. ', s.why + '.',
-				s.phases_by ? el('span', {class: 'muted'}, ` Prefill or decode: ${serving.how[s.phases_by] || s.phases_by} (confidence ${fmt.share(s.phases_confidence)}).`) : null),
+				s.phases_by ? el('span', {class: 'muted'}, ` Prefill or decode: ${serving.how[s.phases_by] || s.phases_by} (confidence ${fmt.share(s.phases_confidence)}).`) : null,
+				s.old_graphs ? el('span', {class: 'muted'}, ` Graphs were captured before the trace: a step that replays ${fmt.count(s.old_graphs)}, as most do, is taken for decoding.`) : null),
 			figures([['steps', fmt.count(s.steps), s.left_out && s.left_out.steps ? `${fmt.count(s.left_out.steps)} left out` : ''], ['tokens made, a second', made ? fmt.num(made) : '', made ? `${s.tokens_made_at_most ? 'at most, ' : ''}${fmt.count(s.tokens_made)} in all` : ''],
 				['sequences in a step', s.batch ? fmt.count(s.batch.median) : '', s.batch ? `${fmt.count(s.batch.min)} to ${fmt.count(s.batch.max)}` : ''],
 				['requests', s.requests.at_least ? fmt.count(s.requests.at_least) : '', 'at least'], ['ranges called request', s.requests.ranges ? fmt.count(s.requests.ranges) : '']]),
-			serving.steps(s), serving.plot(s, tl), serving.graphs(s), serving.between(s, tl), serving.memory(s.memory),
+			serving.steps(s), s.setup ? el('p', {class: 'muted'}, 'Set-up: steps in which code was loaded or a graph captured. The plot is without them.') : null, serving.plot(s, tl), serving.graphs(s), serving.between(s, tl), serving.memory(s.memory),
 			has(s.others) ? el('p', {class: 'muted'}, 'Other threads make steps, too: ' + s.others.map(x => `${x.pid}/${x.tid} (${fmt.count(x.steps)})`).join(', ') + '.') : null,
 		];
 	},
