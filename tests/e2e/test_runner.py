@@ -104,6 +104,19 @@ def wait_for(what, seconds=30):
         time.sleep(0.02)
 
 
+def test_two_at_once(tree):
+    """Logs of two runs in one folder would be a mixture, and results with them."""
+    tree.suite("waits", 'touch "$O/begun"; until [ -e "$O/go" ]; do sleep 0.02; done; echo ok it')
+    first = tree.begin()
+    wait_for(lambda: os.path.exists(tree.top + "/build/begun"))
+    rc, out = tree.run()
+    assert rc and "another tests/run.sh or make check writes to" in out and sums(out)[0] == 0
+    with open(tree.top + "/build/go", "w", encoding="utf-8"):
+        pass
+    out = first.communicate(timeout=60)[0]
+    assert first.returncode == 0 and sums(out) == (1, 0, 0)
+
+
 def test_counts(tree):
     tree.suite("some", "echo ok one; echo 'ok two # with a word'; echo 'skip three # no such thing'; echo okay")
     tree.suite("bad", "echo ok one; echo 'not ok two # it is not so'; exit 1")

@@ -4,6 +4,7 @@
 Each suite is run by a process of its own (contain.py), prints into $O/check/NAME.log, and has an empty folder $TMP. A
 module's tests report to $O/check/NAME.reports instead of printing `ok`.
 """
+import fcntl
 import functools
 import json
 import os
@@ -209,6 +210,13 @@ def run(session):
     failed, may_again = [], config.option.again and len(waiting) > 1
     logs = os.path.join(os.environ["O"], "check")
     os.makedirs(logs, exist_ok=True)
+    alone = open(os.path.join(logs, "lock"), "w", encoding="utf-8")  # pylint: disable=consider-using-with
+    try:
+        fcntl.flock(alone, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        why = f"another tests/run.sh or make check writes to {logs}: wait for its end, or give another build folder (O=...)"
+        print(f"tests/run.sh: {why}", file=sys.stderr)
+        raise session.Interrupted(why) from None
     running, show = [], config.pluginmanager.get_plugin("progress")
     show.begin(len(waiting))
 
