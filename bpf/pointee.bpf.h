@@ -58,6 +58,7 @@ __noinline long comm_read(struct ct_thread *t, const struct ct_frame *f, const s
 			  __u32 off)
 {
 	struct ct_comm c = {0};
+	__u64 counts[CT_COMM_COUNTS];
 	struct ct_comm_place *place;
 	__u32 lib;
 
@@ -77,6 +78,11 @@ __noinline long comm_read(struct ct_thread *t, const struct ct_frame *f, const s
 				(void *)(c.handle + place->off)))
 		return -14;
 	c.version = place->version;
+	if (place->counts_off &&
+	    !bpf_probe_read_user(counts, sizeof(counts), (void *)(c.handle + place->counts_off))) {
+		for (int i = 0; i < CT_COMM_COUNTS; i++)
+			c.made += counts[i];
+	}
 	if (bpf_probe_read_kernel(t->out + off, sizeof(c), &c))
 		return -14;
 	return sizeof(c);

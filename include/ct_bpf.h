@@ -305,10 +305,12 @@ struct ct_lib_key {
 _Static_assert(sizeof(struct ct_lib_key) == 16, "ct_lib_key is part of the ABI");
 
 /* Value of the `comm_places` map, keyed by library id: where in this libnccl's communicators hash
- * and ranks are. */
+ * and ranks are, and how often which collective was made. */
 struct ct_comm_place {
 	__u32 off; /* of the hash */
 	__u32 version;
+	__u32 counts_off; /* of CT_COMM_COUNTS numbers of 64 bits; 0: not known */
+	__u32 reserved;
 };
 #define CT_COMM_PLACES 256
 

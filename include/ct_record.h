@@ -95,6 +95,10 @@ _Static_assert(sizeof(struct ct_call) == CT_CALL_FIXED_SZ + 8 * CT_MAX_WORDS,
 /* What begins a communicator of NCCL 2.21 and later (ncclComm.startMagic). */
 #define CT_COMM_MAGIC 0x0280028002800280ull
 
+/* NCCL counts what it launched by function (ncclComm.seqNumber, since 2.23): broadcast, reduce,
+ * all-gather, reduce-scatter, all-reduce. */
+#define CT_COMM_COUNTS 5
+
 /* The pointee CT_CAP_COMM: what lies in a communicator, from hash to nvml_device in this order,
  * where struct ct_comm_place says. */
 struct ct_comm {
@@ -103,8 +107,9 @@ struct ct_comm {
 	__s32 rank, nranks, device, nvml_device;
 	__u32 version; /* of the library, as ncclGetVersion has it */
 	__u32 reserved;
+	__u64 made; /* sum of NCCL's counts; 0: none, or not known */
 };
-_Static_assert(sizeof(struct ct_comm) == 48, "ct_comm is part of the ABI");
+_Static_assert(sizeof(struct ct_comm) == 56, "ct_comm is part of the ABI");
 
 struct ct_task {
 	struct ct_rec rec;

@@ -119,8 +119,8 @@ static void tell_comm_place(struct attach *a, const struct lib_entry *e, const s
 				      sizeof(elf->comm), BPF_ANY))
 		info("%s: too many of its kind: its communicators are not looked at", e->lib.path);
 	else
-		dbg("%s: NCCL %u, hash of communicators at 0x%x", e->lib.path, elf->comm.version,
-		    elf->comm.off);
+		dbg("%s: NCCL %u, hash of communicators at 0x%x, counts at 0x%x", e->lib.path,
+		    elf->comm.version, elf->comm.off, elf->comm.counts_off);
 }
 
 int attach_lib__put_on(struct attach *a, struct lib_entry *e)

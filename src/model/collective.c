@@ -233,11 +233,27 @@ static void show_kernel(const struct meaning *m, struct trace_event *ev, const s
 	ev->coll.protocol = k.protocol;
 }
 
+/*
+ * NCCL's own count where it can be relied on; else 0. A communicator that does not block may launch
+ * later (ncclInProgress), and so may the group before this one, of which the trace must have seen
+ * that it did not.
+ */
+static uint64_t counted(const struct trace_event *ev, const struct thread *t,
+			const struct ct_comm *mem, const struct comm *c)
+{
+	bool in_group = t->nccl && t->nccl->depth;
+
+	if (mem->handle != c->handle || !event_returned(ev) || ev->result ||
+	    (in_group && (t->nccl->launches_later || !c->group)))
+		return 0;
+	return mem->made;
+}
+
 /* A collective, or what goes to one rank. */
 static void used(const struct meaning *m, struct trace_event *ev, struct proc *p, struct thread *t)
 {
 	struct comm *c = NULL;
-	struct ct_comm mem;
+	struct ct_comm mem = {0};
 	uint64_t handle;
 	bool counts = !ev->is_error && !ev->abandoned;
 
@@ -245,11 +261,15 @@ static void used(const struct meaning *m, struct trace_event *ev, struct proc *p
 		c = comms__get(&p->comms, handle);
 	if (c && comm_memory(ev, m->cap[m->comm], &mem))
 		comm__learn(&p->comms, c, &mem);
+	else
+		mem.handle = 0;
 	if (c)
 		show_comm(ev, c);
 	show_data(m, ev);
 	if (c && counts && !ev->api_depth && op_does(m->fn->op, DOES_COLLECTIVE)) {
-		ev->coll.seq = ++c->seq;
+		comm__count(c, counted(ev, t, &mem, c),
+			    t->nccl && t->nccl->depth ? t->nccl->id : 0);
+		ev->coll.seq = c->seq;
 		ev->coll.seq_partial = c->partial;
 	}
 	if (c)
@@ -304,6 +324,7 @@ static void end_group(const struct meaning *m, struct trace_event *ev, struct th
 	if (--t->nccl->depth)
 		return;
 	ev->coll.grouped = t->nccl->calls;
+	t->nccl->launches_later = ev->result != 0;
 	show_kernel(m, ev, t, t->nccl->version);
 }
 

@@ -48,7 +48,7 @@ const struct comm *comms__find(struct comms *cs, uint64_t handle)
 
 static void reset(struct comm *c)
 {
-	c->hash = c->seq = 0;
+	c->hash = c->seq = c->uncounted = c->group = 0;
 	c->rank = c->nranks = 0;
 	c->partial = false;
 }
@@ -89,6 +89,21 @@ void comm__learn(struct comms *cs, struct comm *c, const struct ct_comm *mem)
 	c->rank = mem->rank;
 	c->nranks = mem->nranks;
 	c->version = mem->version;
+}
+
+void comm__count(struct comm *c, uint64_t made, uint64_t group)
+{
+	uint64_t now = made + c->uncounted + (group != 0);
+
+	c->seq++;
+	if (made && (!group || group != c->group)) {
+		if (c->partial || c->seq < now)
+			c->seq = now;
+		else
+			c->uncounted += c->seq - now;
+		c->partial = false;
+	}
+	c->group = group;
 }
 
 void comms__drop(struct comms *cs, uint64_t handle)

@@ -22,7 +22,10 @@ struct comm {
 	uint32_t rank, nranks; /* nranks 0: not known */
 	uint32_t version;      /* of the library; 0: not known */
 	uint64_t seq;
-	bool partial; /* it was there before the trace, or calls were lost: seq is no other's */
+	uint64_t uncounted; /* of seq: captured ones and others that NCCL's own count leaves out */
+	uint64_t group;	    /* that it was used in last; 0: none */
+	bool partial; /* it was there before the trace, or calls were lost, and NCCL's own count
+			 has not been seen since: seq is no other's */
 	UT_hash_handle hh;
 };
 
@@ -43,6 +46,7 @@ struct nccl_thread {
 	uint64_t launched_in; /* id of the call; 0: of none */
 	uint32_t func;	      /* NCCL's number of what the kernel runs */
 	bool differs;	      /* kernels of this call run different ones */
+	bool launches_later;  /* its last group had not been launched when its end returned */
 };
 
 /* Does it look like one, and can its hash and ranks be taken for true? */
@@ -56,6 +60,13 @@ const struct comm *comms__find(struct comms *cs, uint64_t handle);
 struct comm *comms__get(struct comms *cs, uint64_t handle);
 /* What its memory says. Another hash: it is another communicator at the same address. */
 void comm__learn(struct comms *cs, struct comm *c, const struct ct_comm *mem);
+/*
+ * One more collective of it has returned; its number is c->seq then. made: NCCL's own count of what
+ * it has launched in this communicator, when the call returned; 0: not known. It sets right what
+ * was not seen. In a group nothing has been launched yet, so only the first call of it counts what
+ * was before; group: the group's id, or 0.
+ */
+void comm__count(struct comm *c, uint64_t made, uint64_t group);
 void comms__drop(struct comms *cs, uint64_t handle);
 /* Calls were lost: what was counted until now is counted no further. */
 void comms__lost(struct comms *cs);

@@ -53,8 +53,7 @@ struct collective_info {
 	uint64_t hash;	       /* of the communicator, in all of its ranks the same */
 	uint32_t rank, nranks; /* nranks 0: not known */
 	uint64_t seq; /* from 1: of the communicator's collectives in this rank; 0: it is none */
-	bool seq_partial; /* it was there before the trace, or calls were lost: some are not counted
-			   */
+	bool seq_partial;		  /* as struct comm has it: some are not counted */
 	const char *datatype, *redop;	  /* NULL: none */
 	const char *algorithm, *protocol; /* NULL: not known */
 	int32_t peer;			  /* or root */

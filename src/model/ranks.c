@@ -19,6 +19,7 @@ struct rank {
 	uint32_t rank, pid;
 	uint32_t tid; /* who began that: */
 	uint64_t seq; /* the last that it has begun */
+	bool partial; /* seq is not known */
 	bool ended;   /* its process: whoever waits for it does so for ever */
 };
 
@@ -26,7 +27,7 @@ struct rank_comm {
 	uint64_t hash;
 	struct rank ranks[RANKS_MAX];
 	unsigned rank_cnt;
-	bool partial, told;
+	bool told;
 	uint64_t told_seq;
 	struct {
 		uint64_t seq, first_ns;
@@ -79,8 +80,8 @@ void ranks__begun(struct ranks *rs, const struct rank_begun *b)
 
 	if (!k)
 		return;
-	c->partial |= b->partial;
-	if (b->seq <= k->seq)
+	k->partial = b->partial;
+	if (b->partial || b->seq <= k->seq)
 		return;
 	k->seq = b->seq;
 	k->tid = b->tid;
@@ -140,7 +141,8 @@ void ranks__lost(struct ranks *rs)
 	struct rank_comm *c, *tmp;
 
 	HASH_ITER (hh, rs->by_hash, c, tmp)
-		c->partial = true;
+		for (unsigned i = 0; i < c->rank_cnt; i++)
+			c->ranks[i].partial = true;
 }
 
 static void list(const struct rank_comm *c, uint64_t seq, bool in, char *buf, size_t size)
@@ -170,6 +172,8 @@ static bool find_open(const struct rank_comm *c, struct rank_wait *w)
 	uint64_t least = UINT64_MAX, most = 0, seq;
 
 	for (unsigned i = 0; i < c->rank_cnt; i++) {
+		if (c->ranks[i].partial)
+			return false;
 		if (c->ranks[i].seq < least)
 			least = c->ranks[i].seq;
 		if (c->ranks[i].seq > most)
@@ -192,7 +196,7 @@ void ranks__look(struct ranks *rs, uint64_t now, void (*fn)(void *ctx, const str
 
 	HASH_ITER (hh, rs->by_hash, c, tmp) {
 		struct rank_wait w = {.hash = c->hash};
-		bool open = !c->partial && find_open(c, &w);
+		bool open = find_open(c, &w);
 
 		if (c->told && (!open || w.seq != c->told_seq)) {
 			struct rank_wait over = {.hash = c->hash, .seq = c->told_seq, .over = true};

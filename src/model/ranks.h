@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Live: which rank of this machine is in which collective, to say so while one waits for another.
- * Ranks are joined by communicator and number, as the report does it afterwards; what was there
- * before the trace (seq_partial) is not.
+ * Ranks are joined by communicator and number, as the report does it afterwards; one whose number
+ * is not known (seq_partial) is waited for, and waits, when it is again.
  */
 #ifndef MODEL_RANKS_H
 #define MODEL_RANKS_H
@@ -50,7 +50,7 @@ bool ranks__any(const struct ranks *rs);
 /* Its ranks come to no collective any more: they are waited for all the same, by those that live.
  */
 void ranks__ended(struct ranks *rs, uint32_t pid);
-/* Calls were lost: those communicators are looked at no longer. */
+/* Calls were lost: no rank's number is known until its next collective tells. */
 void ranks__lost(struct ranks *rs);
 /* Each wait that is RANKS_HANG_NS old is given once, and once when it is over. */
 void ranks__look(struct ranks *rs, uint64_t now, void (*fn)(void *ctx, const struct rank_wait *w),

@@ -6,6 +6,7 @@ import collections
 import datetime
 import json
 import os
+import platform
 import re
 import subprocess
 import sys
@@ -16,6 +17,9 @@ from helpers.live import Running, compiled
 from helpers.run import FAKE, O, TESTS, cudatrace, needs_tracing, until
 
 ENV = {"LD_LIBRARY_PATH": f"{FAKE}:{O}/cupti"}
+# Where NCCL counts its collectives is found in x86-64's instructions.
+HAS_COUNTS = platform.machine() == "x86_64"
+needs_counts = pytest.mark.skipif(not HAS_COUNTS, reason="found in the code of x86-64 alone")
 
 
 @pytest.fixture(scope="module")
@@ -244,18 +248,62 @@ def test_different(ranks, tmp_path):
     assert comm["joined"] == 4 and comm["different"] == 1
 
 
-def test_attached_late(ranks, tmp_path, run):
-    """Of communicators that were there before the trace memory says who it is; which collectives are the same is not known."""
-    p = run.start(ranks, 2, 6, "wait", env=ENV, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+def attached(run, ranks, *what, env=ENV):
+    """Two ranks that have made three collectives, the second of them two, and a tracer of both."""
+    p = run.start(ranks, 2, 6, "wait", *what, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     assert p.stdout.readline() == b"ready\n"
     with open(f"/proc/{p.pid}/task/{p.pid}/children", encoding="utf-8") as f:
         pids = f.read().split()
-    tracer = run.tracer("t", *[a for pid in pids for a in ("-p", pid)])
+    return p, run.tracer("t", *[a for pid in pids for a in ("-p", pid)])
+
+
+def without_counts(folder):
+    """The stand-ins, with a libnccl whose instruction that counts collectives adds 2: none to be found by."""
+    folder.mkdir()
+    for name in os.listdir(FAKE):
+        os.symlink(f"{FAKE}/{name}", f"{folder}/{name}")
+    with open(f"{FAKE}/libnccl.so.2", "rb") as f:
+        code = f.read()
+    os.remove(f"{folder}/libnccl.so.2")
+    plain, cnt = re.subn(rb"(\xf0[\x48-\x4b]\x83\x84[\xc0-\xff]....)\x01", b"\\g<1>\x02", code, flags=re.S)
+    assert cnt >= HAS_COUNTS
+    with open(f"{folder}/libnccl.so.2", "wb") as f:
+        f.write(plain)
+    return str(folder)
+
+
+@needs_counts
+def test_attached_late(ranks, run):
+    """Of communicators that were there before the trace memory says who it is, and by NCCL's own count which collectives are the
+    same: one rank's first is the other's second."""
+    p, tracer = attached(run, ranks, "late=0:20")
     p.stdin.close()
     assert p.wait(60) == 0 and tracer.ended() == 0, tracer.err
     made = collectives(tracer.path)
-    assert {(e["rank"], e["nranks"], e["seq_partial"]) for e in made} == {(0, 2, True), (1, 2, True)}
-    assert len({e["communicator"] for e in made}) == 1 and len(made) == 12
+    assert {(e["rank"], e["nranks"], e.get("seq_partial")) for e in made} == {(0, 2, None), (1, 2, None)}
+    assert len({e["communicator"] for e in made}) == 1
+    assert [[e["seq"] for e in made if e["rank"] == r] for r in (0, 1)] == [[4, 5, 6, 7, 8, 9], [3, 4, 5, 6, 7, 8, 9]]
+    comm, = report(tracer.path)["communication"]["communicators"]
+    assert (comm["partial"], comm["joined"], comm["late"], comm["incomplete"]) == (False, 6, 6, 0), comm
+    assert {r["rank"]: r["late"] for r in comm["ranks"]} == {0: 6, 1: 0}
+
+
+@needs_counts
+def test_hang_attached_late(ranks, run):
+    p, tracer = attached(run, ranks, "stop=1:3:9000")
+    p.stdin.close()
+    assert p.wait(60) == 0 and tracer.ended() == 0, tracer.err
+    said = [e["why"] for e in hangs(tracer.path) if "stack" not in e]
+    assert re.search(r"^collective 6 \(all_reduce\) .* waits for [56]\.\d s: rank 0 in it, not begun by 1$", said[0]), said
+
+
+def test_no_counts(ranks, run, tmp_path):
+    """A library whose count is not found: which collectives are the same is not known."""
+    p, tracer = attached(run, ranks, env={**ENV, "LD_LIBRARY_PATH": without_counts(tmp_path / "plain")})
+    p.stdin.close()
+    assert p.wait(60) == 0 and tracer.ended() == 0, tracer.err
+    made = collectives(tracer.path)
+    assert {(e["rank"], e["nranks"], e["seq_partial"]) for e in made} == {(0, 2, True), (1, 2, True)} and len(made) == 13
     comm, = report(tracer.path)["communication"]["communicators"]
     assert comm["partial"] and comm["joined"] == 0 and sorted(r["rank"] for r in comm["ranks"]) == [0, 1]
     assert "it was there before the trace" in report(tracer.path, "ascii")

@@ -34,6 +34,16 @@ enum {
 	IN_PROGRESS = 7,
 };
 
+/* Sends and receives are not counted. */
+enum {
+	COUNTED_BROADCAST,
+	COUNTED_REDUCE,
+	COUNTED_ALL_GATHER,
+	COUNTED_REDUCE_SCATTER,
+	COUNTED_ALL_REDUCE,
+	COUNTED,
+};
+
 #define KERNEL "ncclDevKernel_AllReduce_Sum_f32_RING_LL"
 
 /* As NCCL's own: a number first, and far behind it who it is (attach/find/comm_place.h). */
@@ -45,6 +55,9 @@ struct comm {
 	char tables[0x3000];
 	uint64_t hash;
 	int rank, nranks, device, nvml_device;
+	char more[0x200];
+	/* Launched, by function, as NCCL numbers them; and asked for in the group that is open. */
+	uint64_t made[COUNTED], asked[COUNTED];
 };
 
 /* A driver function without prototype, looked up as NCCL does: by name, in what is loaded. */

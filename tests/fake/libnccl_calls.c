@@ -49,6 +49,44 @@ struct kernel_args {
 };
 _Static_assert(offsetof(struct kernel_args, batch) == 32, "NCCL's");
 
+static unsigned counted_as(unsigned func)
+{
+	switch (func) {
+	case BROADCAST:
+		return COUNTED_BROADCAST;
+	case REDUCE:
+		return COUNTED_REDUCE;
+	case ALL_GATHER:
+		return COUNTED_ALL_GATHER;
+	case REDUCE_SCATTER:
+		return COUNTED_REDUCE_SCATTER;
+	case ALL_REDUCE:
+		return COUNTED_ALL_REDUCE;
+	default:
+		return COUNTED;
+	}
+}
+
+/* By an instruction as NCCL has it (attach/find/comm_place.h). */
+static void count_one(struct comm *c, uint64_t i)
+{
+#ifdef __x86_64__
+	__asm__ volatile("lock addq $1, %c2(%0, %1, 8)"
+			 :
+			 : "r"(c), "r"(i), "i"(offsetof(struct comm, made))
+			 : "memory", "cc");
+#else
+	__atomic_fetch_add(&c->made[i], 1, __ATOMIC_RELAXED);
+#endif
+}
+
+static void count(struct comm *c)
+{
+	for (unsigned i = 0; i < COUNTED; i++)
+		for (; c->asked[i]; c->asked[i]--)
+			count_one(c, i);
+}
+
 static int launch(const struct part *p)
 {
 	struct kernel_args args = {.channel_mask = 3, .batch = p->func << FUNC_SHIFT};
@@ -57,6 +95,7 @@ static int launch(const struct part *p)
 
 	if (p->comm->nranks == 1)
 		return SUCCESS;
+	count(p->comm);
 	return fake_driver("cuLaunchKernel")(p->comm->function, 2, 1, 1, 512, 1, 1, 0, p->stream,
 					     NULL, extra)
 		       ? CUDA_ERROR
@@ -95,6 +134,8 @@ static int collective(unsigned func, const void *buff, size_t count, int type, i
 	if (!comm || !buff || !count || type < 0 || type >= TYPE_CNT || rank < 0 ||
 	    rank >= comm->nranks)
 		return INVALID_ARGUMENT;
+	if (counted_as(func) < COUNTED)
+		comm->asked[counted_as(func)]++;
 	if (func != SEND_RECV && count * sizes[type] >= SMALL_SZ)
 		func += 2;
 	block();

@@ -9,7 +9,8 @@
  *   threads        a rank's calls are made by a thread that is not its process's first
  *   block=RANK:MS  each of its collectives takes so long in its call
  *   split          another communicator of each two ranks, with two broadcasts
- *   wait           print "ready" and wait for the end of stdin before the first collective
+ *   wait           after three more before these print "ready" and wait for the end of stdin; the
+ *                  last rank makes its third after that
  *   begin          each rank prints its process id when it has a context, and waits for stdin's end
  *   other=RANK     its third collective is another one than the others'
  * The real library's kernels wait for each other. Here the processes do, before each collective, so
@@ -80,6 +81,11 @@ static void two_by_two(handle comm, dptr p, handle stream, unsigned rank)
 		must("ncclBcast", N(ncclBcast)(p, (size_t)16, 7, 0, pair, stream), 0);
 }
 
+static void reduce(handle comm, dptr p, handle stream)
+{
+	must("ncclAllReduce", N(ncclAllReduce)(p, p, (size_t)1024, 7, 0, comm, stream), 0);
+}
+
 static __attribute__((noinline)) int be_rank(unsigned rank, unsigned rounds)
 {
 	struct unique_id id = {"ranks"};
@@ -112,11 +118,15 @@ static __attribute__((noinline)) int be_rank(unsigned rank, unsigned rounds)
 	init = nccl("ncclCommInitRank");
 	must("ncclCommInitRank", init(&comm, rank_cnt, id, rank), 0);
 	if (waits) {
+		for (int i = 0; i < 3 - (rank == rank_cnt - 1); i++)
+			reduce(comm, p, stream);
 		meet(++met);
 		if (!rank)
 			expect_line("ready\n", 6);
 		while (!__atomic_load_n(&shared->go, __ATOMIC_SEQ_CST))
 			case_sleep_ms(1);
+		if (rank == rank_cnt - 1)
+			reduce(comm, p, stream);
 	}
 	for (unsigned i = 1; i <= rounds; i++) {
 		meet(++met);
@@ -128,8 +138,7 @@ static __attribute__((noinline)) int be_rank(unsigned rank, unsigned rounds)
 			must("ncclBroadcast",
 			     N(ncclBroadcast)(p, p, (size_t)16, 7, 0, comm, stream), 0);
 		else
-			must("ncclAllReduce",
-			     N(ncclAllReduce)(p, p, (size_t)1024, 7, 0, comm, stream), 0);
+			reduce(comm, p, stream);
 		if (i == stop_seq)
 			stop(false);
 	}

@@ -64,28 +64,65 @@ static void test_common(void **state)
 	assert_int_equal(code_common(rank, 0, count, 3, device, 2), 0);
 }
 
+static uint32_t counters(const char *code, size_t len)
+{
+	uint32_t found = 0;
+
+	return code_counters((const uint8_t *)code, len, 0x100000, 0x110000, &found) ? found : 1;
+}
+#define COUNTERS(code) counters(code, sizeof(code) - 1)
+
+static void test_counters(void **state)
+{
+	/* add $0x20d42,%rax; lock addq $1,(%rdx,%rax,8): 2.28.9 */
+	assert_int_equal(COUNTERS("\x48\x05\x42\x0d\x02\x00\xf0\x48\x83\x04\xc2\x01"), 0x106a10);
+	/* add $0x20d42,%rcx; lock addq $1,(%rdx,%rcx,8) */
+	assert_int_equal(COUNTERS("\x48\x81\xc1\x42\x0d\x02\x00\xf0\x48\x83\x04\xca\x01"),
+			 0x106a10);
+	/* addq $1,0x106a10(%rax,%rdx,8), also locked: 2.26 */
+	assert_int_equal(COUNTERS("\x90\x48\x83\x84\xd0\x10\x6a\x10\x00\x01"), 0x106a10);
+	assert_int_equal(COUNTERS("\x90\xf0\x48\x83\x84\xd0\x10\x6a\x10\x00\x01"), 0x106a10);
+	/* adds 2; subtracts; of 4 bytes each; 32 bits; not locked and no displacement; too near;
+	 * cut */
+	assert_int_equal(COUNTERS("\x90\x48\x83\x84\xd0\x10\x6a\x10\x00\x02"), 0);
+	assert_int_equal(COUNTERS("\x90\x48\x83\xac\xd0\x10\x6a\x10\x00\x01"), 0);
+	assert_int_equal(COUNTERS("\x90\x48\x83\x84\x90\x10\x6a\x10\x00\x01"), 0);
+	assert_int_equal(COUNTERS("\x90\x90\x83\x84\xd0\x10\x6a\x10\x00\x01"), 0);
+	assert_int_equal(COUNTERS("\x48\x05\x42\x0d\x02\x00\x90\x48\x83\x04\xc2\x01"), 0);
+	assert_int_equal(COUNTERS("\x90\x48\x83\x84\xd0\x10\x6a\x00\x00\x01"), 0);
+	assert_int_equal(COUNTERS("\x90\x48\x83\x84\xd0\x10\x6a\x10\x00"), 0);
+	/* the same twice, two that differ */
+	assert_int_equal(COUNTERS("\x48\x83\x84\xd0\x10\x6a\x10\x00\x01"
+				  "\x48\x83\x84\xd1\x10\x6a\x10\x00\x01"),
+			 0x106a10);
+	assert_int_equal(COUNTERS("\x48\x83\x84\xd0\x10\x6a\x10\x00\x01"
+				  "\x48\x83\x84\xd0\x18\x6a\x10\x00\x01"),
+			 1);
+}
+
 /* Any code: nothing beyond its end is read (the sanitizers look). */
 static void test_random(void **state)
 {
-	uint32_t d[8];
+	uint32_t d[8] = {0};
 
 	for (int i = 0; i < 100000; i++) {
 		size_t len = rnd() % 64;
 		uint8_t code[64];
 
 		for (size_t k = 0; k < len; k++)
-			code[k] = rnd() % 3 ? rnd() : rnd() % 2 ? 0x8b : 0xc7;
+			code[k] = rnd() % 3 ? (char)rnd()
+					    : "\x8b\xc7\x48\x83\x84\x04\xd0\x01"[rnd() % 8];
 		assert_true(code_loads(code, len, d, 8) <= 8);
 		code_stored(code, len);
+		code_counters(code, len, 0, UINT32_MAX, d);
 	}
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_loads),
-		cmocka_unit_test(test_stored),
-		cmocka_unit_test(test_common),
+		cmocka_unit_test(test_loads),  cmocka_unit_test(test_stored),
+		cmocka_unit_test(test_common), cmocka_unit_test(test_counters),
 		cmocka_unit_test(test_random),
 	};
 

@@ -91,6 +91,14 @@ static void test_lost(void **state)
 	assert_int_equal(look(11), 1);
 	assert_true(last.over);
 	assert_int_equal(look(100), 0);
+	/* Nor of it as long as one rank's number is not known. */
+	reduce(0, 3, 100);
+	reduce(2, 3, 100);
+	assert_int_equal(look(110), 0);
+	reduce(1, 2, 110);
+	assert_int_equal(look(111), 1);
+	assert_int_equal(last.seq, 3);
+	assert_string_equal(last.missing, "1");
 	/* Of another one it is. */
 	call("ncclCommInitRank", 0xdef, 1, 0, 100);
 	call("ncclAllReduce", 0xdef, 0, 1, 100);
@@ -135,7 +143,8 @@ static void test_ahead(void **state)
 	assert_true(last.since_ns <= FACTORY_BASE_NS + 940 * SEC);
 }
 
-/* What was there before the trace has other numbers in each rank; one rank waits for nobody. */
+/* What was there before the trace may have other numbers in each rank; one rank waits for nobody.
+ */
 static void test_not_joined(void **state)
 {
 	struct factory f = factory(100);

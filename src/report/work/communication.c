@@ -85,9 +85,19 @@ static struct coll_op *op_of(struct coll_comm *c, uint8_t op)
 bool comm_is_partial(const struct coll_comm *c)
 {
 	for (unsigned i = 0; i < c->rank_cnt; i++)
-		if (c->ranks[i].partial)
+		if (c->ranks[i].unknown || c->ranks[i].lost)
 			return true;
 	return false;
+}
+
+/* Those whose first collective that was seen is a later one. */
+static uint64_t not_seen_yet(const struct coll_comm *c, uint64_t seq)
+{
+	uint64_t who = 0;
+
+	for (unsigned i = 0; i < c->rank_cnt; i++)
+		who |= (uint64_t)(c->ranks[i].first > seq) << i;
+	return who;
 }
 
 static uint64_t all_ranks(const struct coll_comm *c)
@@ -117,7 +127,7 @@ static void settle(struct communication *x, struct coll_comm *c, struct coll_slo
 	struct coll_rank *last = &c->ranks[s->last_rank];
 	uint64_t late = s->last_ns - s->first_ns, missing = all_ranks(c) & ~s->who;
 
-	if (!s->seq || c->rank_cnt < 2)
+	if (!s->seq || c->rank_cnt < 2 || missing & not_seen_yet(c, s->seq))
 		return;
 	if (s->differs) {
 		c->differ_cnt++;
@@ -149,6 +159,8 @@ static void arrive(struct communication *x, struct coll_comm *c, struct coll_ran
 		c->slots = room_new(ROOM_COMMUNICATORS, SLOTS * sizeof(*c->slots));
 	if (!c->slots || ev->coll.seq < k->seq)
 		return;
+	if (!k->seq)
+		k->first = ev->coll.seq;
 	k->seq = ev->coll.seq;
 	s = &c->slots[ev->coll.seq % SLOTS];
 	if (s->seq > ev->coll.seq) {
@@ -244,8 +256,9 @@ static void on_call(struct communication *x, const struct trace_event *ev)
 	await_gpu(x, ev, c, o - c->ops);
 	if (!k || !ev->coll.seq)
 		return;
-	k->partial |= ev->coll.seq_partial;
-	arrive(x, c, k, ev);
+	k->unknown = ev->coll.seq_partial;
+	if (!k->unknown)
+		arrive(x, c, k, ev);
 }
 
 static bool has_room(struct communication *x)
@@ -311,7 +324,7 @@ static void on_lost(struct communication *x, const struct trace_event *ev)
 {
 	for (unsigned i = 0; i < x->keys.cnt; i++)
 		for (unsigned k = 0; x->comms[i] && k < x->comms[i]->rank_cnt; k++)
-			x->comms[i]->ranks[k].partial |= x->comms[i]->ranks[k].trace == ev->trace;
+			x->comms[i]->ranks[k].lost |= x->comms[i]->ranks[k].trace == ev->trace;
 }
 
 static void communication_event(void *a, const struct trace_event *ev)

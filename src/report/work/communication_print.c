@@ -203,10 +203,11 @@ static void print_comm(const struct communication *x, const struct coll_comm *c,
 			     "comes late is not known",
 			     c->nranks, c->rank_cnt);
 	else if (comm_is_partial(c))
-		term_section(term, title,
-			     "%u ranks, %u of them here; it was there before the trace: which "
-			     "collectives are the same in all ranks is not known",
-			     c->nranks, c->rank_cnt);
+		term_section(
+			term, title,
+			"%u ranks, %u of them here; it was there before the trace, or calls were lost: which "
+			"collectives are the same in all ranks is not known",
+			c->nranks, c->rank_cnt);
 	else
 		term_section(term, title, "%u ranks, %u of them here; %s collective%s joined",
 			     c->nranks, c->rank_cnt, joined, plural(c->joined_cnt));

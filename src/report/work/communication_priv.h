@@ -41,9 +41,10 @@ struct coll_op {
 struct coll_rank {
 	uint32_t rank, pid;
 	unsigned trace, clock;
-	uint64_t seq; /* the last */
-	bool partial;
-	uint64_t last_cnt; /* came last, with or without being late */
+	uint64_t first, seq; /* numbers of the first and the last that the trace has */
+	bool unknown;	     /* the last had no number that is the same in all ranks */
+	bool lost;	     /* calls of its trace were lost */
+	uint64_t last_cnt;   /* came last, with or without being late */
 	uint64_t late_cnt, late_ns, late_max_ns, late_max_at;
 };
 
@@ -97,7 +98,7 @@ struct communication {
 	uint64_t gpu_cnt, gpu_ns;
 };
 
-/* Are its numbers those of no other rank, for one was there before the trace? */
+/* Has one of its ranks numbers that are no other's? */
 bool comm_is_partial(const struct coll_comm *c);
 double coll_busbw(const struct coll_comm *c, const struct coll_op *o);
 

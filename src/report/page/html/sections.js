@@ -326,7 +326,7 @@ const sections = {
 		const list = r.communication && r.communication.communicators.filter(c => has(c.operations));
 		if (!has(list))
 			return null;
-		const said = c => c.apart ? 'in traces that are not on one clock: not joined' : c.partial ? 'it was there before the trace: not joined' : '';
+		const said = c => c.apart ? 'in traces that are not on one clock: not joined' : c.partial ? 'it was there before the trace, or calls were lost: not joined' : '';
 		return list.map(c => sub(c.communicator ? `Communicator ${c.communicator}` : 'Communicator not known',
 			figures([['ranks', fmt.count(c.nranks), `${fmt.count(c.ranks.length)} in this trace`], ['joined', fmt.count(c.joined), said(c)], ['with a late rank', fmt.count(c.late)],
 				['not the same', c.different ? fmt.count(c.different) : ''], ['not in all ranks', c.incomplete ? fmt.count(c.incomplete) : '']]),
