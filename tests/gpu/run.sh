@@ -153,6 +153,8 @@ if want nccl; then
 	"$ct" -q --jsonl "$out/nccl_stop.jsonl" --no-summary -- python3 "$here/nccl.py" --rounds 0 --late 1:10000 --times 2 --out "$out/nccl_stop.out"
 	"$ct" report "$out/nccl_stop.jsonl" | grep -A12 '^Communication'
 	grep '"op":"hang"' "$out/nccl_stop.jsonl"
+	# attached to while they run
+	python3 "$here/nccl_attach.py" "$ct" "$out"
 	# the bus bandwidth of large ones
 	"$ct" -q --gpu-time --jsonl "$out/nccl_bus.jsonl" --no-summary -- python3 "$here/nccl.py" --rounds 0 --out "$out/nccl_bus.out"
 	"$ct" report -q --format=json -o "$out/nccl_bus.json" "$out/nccl_bus.jsonl"
