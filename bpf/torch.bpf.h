@@ -149,8 +149,8 @@ __noinline int operator_callers(struct ct_operators *o, struct ct_operator *x, _
 	for (__u32 i = 1; i <= CT_OPERATOR_ABOVE; i++) {
 		word = o->words.at[i];
 		/* Most are no addresses of code. */
-		if (word < TORCH_CODE_MIN || word >> 47 ||
-		    word - in + TORCH_NEAR > 2 * TORCH_NEAR || !is_caller(o, word, in))
+		if (word < TORCH_CODE_MIN || word - in + TORCH_NEAR > 2 * TORCH_NEAR ||
+		    !is_caller(o, word, in))
 			continue;
 		in = word;
 		x->callers[cnt & (CT_OPERATOR_CALLERS - 1)] = in;
