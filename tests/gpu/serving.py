@@ -256,7 +256,8 @@ def steps(tracer, out):
 
 
 def attached(tracer, trace, pid, *options):
-    ct = subprocess.Popen([tracer, "-q", "--no-summary", *options, "--jsonl", trace, "-p", str(pid)])
+    """pid: None for all processes."""
+    ct = subprocess.Popen([tracer, "-q", "--no-summary", *options, "--jsonl", trace, *(["-p", str(pid)] if pid else [])])
     while ct.poll() is None and (not os.path.exists(trace) or not os.path.getsize(trace)):
         time.sleep(0.05)
     time.sleep(1)

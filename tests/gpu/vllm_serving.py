@@ -2,11 +2,13 @@
 """vLLM on a real GPU, a Llama of random weights behind `vllm serve`: does the report find the steps, tokens and sequences that vLLM's
 scheduler gave to its worker, and what does tracing cost in tokens a second?
 
-usage: vllm_serving.py CUDATRACE OUT_FOLDER [PART...]    PART: steps, late, cost, cost_eager, daemon; all if none is named
+usage: vllm_serving.py CUDATRACE OUT_FOLDER [PART...]    PART: steps (3 minutes), late (1), cost (4); all if none is named
 
-A plug-in of vLLM (group vllm.general_plugins) writes each step of the worker down: when, tokens, sequences.
+A plug-in of vLLM (group vllm.general_plugins) writes each step of the worker down: when, tokens, sequences. vllm_wheels.py brings
+vLLM to a machine without a network.
 """
 import concurrent.futures
+import contextlib
 import json
 import os
 import random
@@ -22,9 +24,10 @@ import urllib.request
 import serving
 
 LAYERS, HIDDEN, INNER, VOCAB, HEADS, KV_HEADS = 16, 2048, 8192, 32000, 32, 8
-SEQUENCES, BATCHED_TOKENS, PROMPTS, NEW = 16, 512, 32, 96
-WITH_GPU = ["--detail=normal", "-e", "cublas", "--gpu-time", "--python=launch,sync,transfer,event"]
+SEQUENCES, BATCHED_TOKENS, PROMPTS, NEW, TURNS = 16, 512, 32, 96, 5
 WITH_TOKENS = ["--detail=normal", "-e", "cublas"]
+WITH_PYTHON = [*WITH_TOKENS, "--python=launch,sync,transfer,event"]
+WITH_GPU = [*WITH_PYTHON, "--gpu-time"]
 
 PLUGIN = '''
 import json, os, time
@@ -76,36 +79,39 @@ def weight_bytes():
 
 
 class Server:
-    """`vllm serve`, ready. `name` is of this server alone."""
+    """`vllm serve`; `name` is of this server alone."""
     ports = iter(range(8121, 8200))
 
-    def __init__(self, out, name, tracer=(), eager=False, share=0.3):
+    def __init__(self, out, name, tracer=(), eager=False):
         model, plugin = f"{out}/model", f"{out}/plugin"
         if not os.path.exists(f"{model}/tokenizer.json"):
             make_model(model)
             write(f"{plugin}/ct_vllm_steps.py", PLUGIN)
             write(f"{plugin}/ct_vllm_steps-1.dist-info/METADATA", "Metadata-Version: 2.1\nName: ct-vllm-steps\nVersion: 1\n")
             write(f"{plugin}/ct_vllm_steps-1.dist-info/entry_points.txt", "[vllm.general_plugins]\nct_vllm_steps = ct_vllm_steps:register\n")
-        self.port, self.seen, self.rounds_seen = next(self.ports), f"{out}/vllm.{name}.steps", []
+        self.name, self.port, self.seen, self.rounds_seen = name, next(self.ports), f"{out}/vllm.{name}.steps", []
         if os.path.exists(self.seen):
             os.remove(self.seen)
         env = {**os.environ, "PYTHONPATH": plugin + ":" + os.environ.get("PYTHONPATH", ""), "CT_VLLM_STEPS": self.seen, "VLLM_NO_USAGE_STATS": "1", "DO_NOT_TRACK": "1",
                "HF_HUB_OFFLINE": "1", "VLLM_USE_FLASHINFER_SAMPLER": "0", "VLLM_CACHE_ROOT": f"{out}/vllm.cache"}
         command = [*tracer, sys.executable, "-m", "vllm.entrypoints.cli.main", "serve", model, "--port", str(self.port), "--load-format", "dummy", "--dtype", "bfloat16",
-                   "--max-model-len", "2048", "--gpu-memory-utilization", str(share), "--max-num-seqs", str(SEQUENCES), "--max-num-batched-tokens", str(BATCHED_TOKENS),
+                   "--max-model-len", "2048", "--gpu-memory-utilization", "0.3", "--kv-cache-memory-bytes", str(8 << 30), "--max-num-seqs", str(SEQUENCES), "--max-num-batched-tokens", str(BATCHED_TOKENS),
                    "--no-enable-prefix-caching", *(["--enforce-eager"] if eager else [])]
         self.log = f"{out}/vllm.{name}.log"
-        began = time.monotonic()
+        self.began = time.monotonic()
         with open(self.log, "w", encoding="utf-8") as log:
             self.proc = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=env)
+
+    def ready(self):
         while not self.healthy():
-            if self.proc.poll() is not None or time.monotonic() > began + 240:
+            if self.proc.poll() is not None or time.monotonic() > self.began + 180:
                 with open(self.log, encoding="utf-8", errors="replace") as text:
-                    print("".join(line for line in text if "EngineCore" in line)[-3000:])
+                    print("".join(line for line in text if "Error" in line or "EngineCore" in line)[-3000:])
                 self.proc.kill()
-                sys.exit(f"{name}: vLLM does not start, see {self.log}")
+                raise RuntimeError(f"{self.name}: vLLM does not start, see {self.log}")
             time.sleep(0.2)
-        print(f"  {name}: ready after {time.monotonic() - began:.1f} s", flush=True)
+        print(f"  {self.name}: ready after {time.monotonic() - self.began:.1f} s", flush=True)
+        return self
 
     def healthy(self):
         try:
@@ -167,7 +173,7 @@ def steps(tracer, out):
     for name, eager, options in (("eager", True, WITH_TOKENS), ("graphs", False, WITH_TOKENS), ("graphs-gpu", False, WITH_GPU)):
         trace = f"{out}/vllm.{name}.jsonl"
         print(f"--- {name}, {' '.join(options)}, from the start", flush=True)
-        s = Server(out, name, [tracer, "-q", "--no-summary", *options, "--jsonl", trace, "--"], eager)
+        s = Server(out, name, [tracer, "-q", "--no-summary", *options, "--jsonl", trace, "--"], eager).ready()
         print(f"  tokens/s {[round(x) for x in s.rounds(2)]}", flush=True)
         s.end()
         serving.check(tracer, trace, s.said(), f"vllm.{name}", out)
@@ -177,7 +183,7 @@ def steps(tracer, out):
 
 
 def late(tracer, out):
-    s, trace = Server(out, "late"), f"{out}/vllm.late.jsonl"
+    s, trace = Server(out, "late").ready(), f"{out}/vllm.late.jsonl"
     s.rounds(1)
     ct = serving.attached(tracer, trace, s.worker(), *WITH_TOKENS)
     s.rounds(1)
@@ -188,40 +194,125 @@ def late(tracer, out):
     keep(trace, out)
 
 
-def cost(tracer, out, eager=False, turns=6):
-    """From the start: two servers in turn. Attached: the same server before, traced, after."""
-    ways = {"attached, defaults": [], "attached, --detail=normal -e cublas": WITH_TOKENS, "attached, --all": ["--all"]}
-    bare_server, trace = Server(out, "bare", eager=eager), f"{out}/vllm.cost.jsonl"
-    traced = Server(out, "traced", [tracer, "-q", "--no-summary", "--jsonl", trace + ".start", "--"], eager)
-    bare_server.rounds(2)
-    traced.rounds(2)
-    print(f"--- cost, {'eager' if eager else 'graphs'}", flush=True)
-    rows = [(statistics.median(bare_server.rounds(2)), statistics.median(traced.rounds(2))) for _ in range(turns)]
-    serving.ratio("from the start, defaults", [r[1] for r in rows], [r[0] for r in rows])
-    traced.end()
-    for name, options in ways.items():
-        bare, rates = [], []
-        for _ in range(turns):
-            before = statistics.median(bare_server.rounds(2))
-            ct = serving.attached(tracer, trace, bare_server.worker(), *options)
-            rates.append(statistics.median(bare_server.rounds(2)))
-            serving.detach(ct)
-            bare.append((before + statistics.median(bare_server.rounds(2))) / 2)
-            os.remove(trace)
-        serving.ratio(name, rates, bare)
-    bare_server.end()
-    os.remove(trace + ".start")
+@contextlib.contextmanager
+def attached(tracer, out, servers, *options):
+    trace = f"{out}/vllm.cost.jsonl"
+    first, *others = [str(s.worker()) for s in servers]
+    ct = serving.attached(tracer, trace, first, *options, *(x for pid in others for x in ("-p", pid)))
+    try:
+        yield
+    finally:
+        serving.detach(ct)
+        end = serving.end_of(trace)
+        if sum(end["drops"].values()):
+            print(f"    {' '.join(options) or 'defaults'}: {end['drops']} dropped", flush=True)
+        os.remove(trace)
 
 
-def cost_eager(tracer, out):
-    cost(tracer, out, eager=True, turns=4)
+@contextlib.contextmanager
+def daemon(tracer, out, servers, level):
+    folder = f"{out}/vllm.daemon"
+    os.makedirs(folder, exist_ok=True)
+    write(f"{folder}/config.yaml", f"level: {level}\n")
+    keys = ["--config", f"{folder}/config.yaml", "--set", f"ctl.socket={folder}/ctl.sock"]
+    with open(f"{folder}/log", "a", encoding="utf-8") as log:
+        d = subprocess.Popen([tracer, "daemon", *keys, "--set", "metrics.listen=127.0.0.1:9476", "--set", f"files.directory={folder}/{level}"],
+                             stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+    try:
+        wanted, give_up = {s.worker() for s in servers}, time.monotonic() + 15
+        while d.poll() is None and time.monotonic() < give_up:
+            said = subprocess.run([tracer, "ctl", *keys, "status"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, check=False).stdout
+            if said and wanted <= {p["pid"] for p in json.loads(said)["processes"] if p["level"] == level}:
+                break
+            for s in servers if said else ():  # it knows of those that make calls
+                s.ask([10] * 5)
+            time.sleep(0.1)
+        else:
+            raise RuntimeError(f"the daemon does not trace them, see {folder}/log")
+        yield
+    finally:
+        d.send_signal(signal.SIGTERM)
+        if d.wait():
+            print(f"    the daemon ended with {d.returncode}", flush=True)
+        shutil.rmtree(f"{folder}/{level}", ignore_errors=True)
 
 
-def daemon(tracer, out, turns=4):
-    s = Server(out, "daemon")
-    s.rounds(2)
-    serving.daemon_levels(tracer, out, s, turns)
-    s.end()
+def rate(s):
+    return statistics.median(s.rounds(1 if s.name == "eager" else 2))
+
+
+def from_start(tracer, out):
+    """Two servers that a trace of the whole machine sees from their start; then it ends. Prints what it cost; returns them, untraced."""
+    trace = f"{out}/vllm.start.jsonl"
+    ct = serving.attached(tracer, trace, None)
+    servers = [Server(out, "graphs"), Server(out, "eager", eager=True)]
+    try:
+        for s in servers:
+            s.ready().rounds(2)
+        traced = [[rate(s) for s in servers] for _ in range(4)]
+    except BaseException:
+        for s in servers:
+            s.end()
+        raise
+    finally:
+        serving.detach(ct)
+    print(f"    from the start: drops {sum(serving.end_of(trace)['drops'].values())}", flush=True)
+    os.remove(trace)
+    bare = [[rate(s) for s in servers] for _ in range(4)]
+    for i, s in enumerate(servers):
+        serving.ratio(f"{s.name}: from the start, defaults", [r[i] for r in traced], [r[i] for r in bare])
+    return servers
+
+
+def cost(tracer, out, seconds=215):
+    """In turn, until the time is over: untraced, traced in one way, untraced, in the next ... The servers stay the same."""
+    over = time.monotonic() + seconds
+    print("--- cost", flush=True)
+    graphs, eager = servers = from_start(tracer, out)
+    ways = [("attached, --all", servers, lambda: attached(tracer, out, servers, "--all")),
+            ("daemon, level metrics", servers, lambda: daemon(tracer, out, servers, "metrics")),
+            ("daemon, level trace", servers, lambda: daemon(tracer, out, servers, "trace")),
+            ("attached, defaults", [eager], lambda: attached(tracer, out, [eager])),
+            ("attached, --detail=normal -e cublas", [eager], lambda: attached(tracer, out, [eager], *WITH_TOKENS))]
+    try:
+        for name, pairs in sorted(in_turn(servers, ways, over - 25).items()):
+            serving.ratio(name, [x for x, _ in pairs], [x for _, x in pairs])
+        between(tracer, out, graphs)
+    finally:
+        for s in servers:
+            s.end()
+
+
+def in_turn(servers, ways, over):
+    """For each server and way: pairs of tokens a second, traced and of the untraced rounds on both sides."""
+    rows, before = {}, {s: rate(s) for s in servers}
+    for _ in range(TURNS):
+        if time.monotonic() > over:
+            break
+        for name, of, way in list(ways):
+            try:
+                with way():
+                    traced = {s: rate(s) for s in of}
+            except Exception:  # pylint: disable=broad-exception-caught
+                traceback.print_exc()
+                ways = [w for w in ways if w[0] != name]
+                continue
+            after = {**before, **{s: rate(s) for s in of}}
+            for s in of:
+                rows.setdefault(f"{s.name}: {name}", []).append((traced[s], (before[s] + after[s]) / 2))
+            before = after
+    return rows
+
+
+def between(tracer, out, s):
+    """The host's time between steps by Python function: who is around events too."""
+    print(f"--- {s.name}, attached, {' '.join(WITH_PYTHON)}", flush=True)
+    trace = f"{out}/vllm.between.jsonl"
+    ct = serving.attached(tracer, trace, s.worker(), *WITH_PYTHON)
+    s.rounds(1)
+    serving.detach(ct)
+    serving.check(tracer, trace, s.said(), "vllm.between", out)
+    os.remove(trace)
 
 
 def main():
@@ -235,7 +326,7 @@ def main():
     except ImportError as e:
         print(f"skipped: no vLLM ({e})")
         return 77
-    for part in parts or ["steps", "late", "cost", "cost_eager", "daemon"]:
+    for part in parts or ["steps", "late", "cost"]:
         began = time.monotonic()
         try:
             globals()[part](tracer, out)
