@@ -124,11 +124,13 @@ def test_late(tmp_path, libraries):
     assert r["old_graphs"] == 1 and 0.7 < r["phases_confidence"] < 0.81 and "captured before the trace" in re.sub(r"\s+", " ", cudatrace("report", trace).out)
 
 
-def test_python(tmp_path, libraries):
-    """Between steps: in which function the host was."""
-    s = Served(tmp_path, libraries, options=[*CUBLAS, "--python=launch,transfer,sync"])
+@pytest.mark.parametrize("graphs", [[], ["--graphs", "1,2,4,8"]], ids=["eager", "graphs"])
+def test_python(tmp_path, libraries, graphs):
+    """Between steps: in which function the host was, also before a replay."""
+    s = Served(tmp_path, libraries, *graphs, options=[*CUBLAS, "--python=launch,graph,transfer,sync,event"])
     between = s.report("--top", "20")["serving"]["between"]
     first = between["functions"][0]
+    assert not any(f.get("to") == "cuGraphLaunch" for f in between["functions"])
     assert (first["in"], first["from"], first["to"]) == ("Engine.step", "Engine.detokenise", "Engine.forward") or sys.version_info < (3, 11)
     assert first["file"].endswith("engine.py") and first["count"] == len(s.truth["steps"]) - 1
     assert "in step: Engine.detokenise, then Engine.forward" in s.text() or sys.version_info < (3, 11)
@@ -141,6 +143,8 @@ def test_gpu_time(tmp_path, libraries):
     report = s.report()
     kernels = sum(e["duration_us"] for e in Trace(s.trace).ev if e["type"] == "gpu" and e["op"] in ("kernel", "graph")) * 1e3
     r = report["serving"]
+    decode = r["decode"]
+    assert re.search(rf"a token of .* {decode['launches'] / decode['tokens']:.2f} [^a-z]*[mµn]s [^a-z]*[mµn]s [^a-z]*[mµn]s decode", s.text())
     assert all(x["gpu_ns"] for x in r["list"]) and 0.9 * kernels <= r["all"]["gpu_ns"] <= 1.3 * kernels
 
 
@@ -160,7 +164,7 @@ def test_findings(tmp_path, libraries):
 def test_page(tmp_path, libraries):
     """As a person uses it (tests/html/drive.py); the engine's functions are called what they like."""
     bad = '</script><img src=x onerror="window.hacked=1"><!--<script>'
-    s = Served(tmp_path, libraries, "--graphs", "2,4", options=[*CUBLAS, "--python=launch,transfer,sync"])
+    s = Served(tmp_path, libraries, "--graphs", "2,4", options=[*CUBLAS, "--python=launch,graph,transfer,sync"])
     with open(s.trace, encoding="utf-8") as f:
         text = f.read().replace('Engine.detokenise"', json.dumps(bad)[1:])
     with open(s.trace, "w", encoding="utf-8") as f:

@@ -239,7 +239,7 @@ def end_of(trace):
 
 def steps(tracer, out):
     for how in WAYS:
-        more = [["--detail=normal", "-e", "cublas", "--gpu-time", "--python=launch,sync,transfer"]] if how == "graphs" else []
+        more = [["--detail=normal", "-e", "cublas", "--gpu-time", "--python=launch,graph,sync,transfer,event"]] if how == "graphs" else []
         for options in (["--detail=normal", "-e", "cublas"], *more):
             trace = os.path.join(out, f"serving.{how}.{len(options)}.jsonl")
             e = Engine(how, out, [tracer, "-q", "--no-summary", *options, "--jsonl", trace, "--"])

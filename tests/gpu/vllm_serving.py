@@ -26,7 +26,7 @@ import serving
 LAYERS, HIDDEN, INNER, VOCAB, HEADS, KV_HEADS = 16, 2048, 8192, 32000, 32, 8
 SEQUENCES, BATCHED_TOKENS, PROMPTS, NEW, TURNS = 16, 512, 32, 96, 5
 WITH_TOKENS = ["--detail=normal", "-e", "cublas"]
-WITH_PYTHON = [*WITH_TOKENS, "--python=launch,sync,transfer,event"]
+WITH_PYTHON = [*WITH_TOKENS, "--python=launch,graph,sync,transfer,event"]
 WITH_GPU = [*WITH_PYTHON, "--gpu-time"]
 
 PLUGIN = '''

@@ -23,8 +23,22 @@ static void put_row(const struct serving *s, struct table *t, const char *name,
 	human_time(row->cell[6], ratio_of(x->sync_ns, x->cnt));
 	if (s->res.has_gpu_times)
 		human_time(row->cell[7], ratio_of(x->gpu_ns, x->cnt));
-	if (x->tokens && x->tokens_cnt == x->cnt)
-		human_time(row->cell[8], ratio_of(x->ns, x->tokens));
+}
+
+static void put_token_row(const struct serving *s, struct table *t, const char *name,
+			  const struct serving_sum *x)
+{
+	struct table_row *row;
+
+	if (!x->tokens || x->tokens_cnt != x->cnt)
+		return;
+	row = table__row(t, name);
+	human_time(row->cell[0], ratio_of(x->ns, x->tokens));
+	snprintf(row->cell[1], CELL_SZ, "%.2f", ratio_of(x->launches, x->tokens));
+	human_time(row->cell[2], ratio_of(x->ns - x->sync_ns, x->tokens));
+	human_time(row->cell[3], ratio_of(x->sync_ns, x->tokens));
+	if (s->res.has_gpu_times)
+		human_time(row->cell[4], ratio_of(x->gpu_ns, x->tokens));
 }
 
 static void print_steps(const struct serving *s, const struct term *term)
@@ -33,13 +47,20 @@ static void print_steps(const struct serving *s, const struct term *term)
 	struct table t;
 
 	rest.cnt -= s->res.prefill.cnt + s->res.decode.cnt + s->setup.cnt;
-	table__init(&t, "steps|median|p95|tokens|launches|host|waits|GPU|a token|each");
+	table__init(&t, "steps|median|p95|tokens|launches|host|waits|GPU|each");
 	put_row(s, &t, "prefill", &s->res.prefill);
 	put_row(s, &t, "decode", &s->res.decode);
 	put_row(s, &t, "set-up", &s->setup);
 	if (rest.cnt)
 		put_row(s, &t, rest.cnt == s->all.cnt ? "steps" : "all", &s->all);
 	table__print(&t, term);
+	table__init(&t, "time|launches|host|waits|GPU|a token of");
+	put_token_row(s, &t, "prefill", &s->res.prefill);
+	put_token_row(s, &t, "decode", &s->res.decode);
+	if (rest.cnt)
+		put_token_row(s, &t, "all", &s->all);
+	if (t.row_cnt)
+		table__print(&t, term);
 	if (s->setup.cnt)
 		term_para(term, "Set-up: steps in which code was loaded or a graph captured.");
 }
