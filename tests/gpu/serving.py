@@ -287,7 +287,7 @@ def late(tracer, out):
 
 def ratio(name, rates, bare):
     r = sorted(a / b for a, b in zip(rates, bare))
-    print(f"  {name:44} {statistics.median(rates):9.1f} tokens/s, {statistics.median(r):.3f} of untraced ({r[len(r) // 4]:.3f} to {r[-len(r) // 4 - 1]:.3f}), {len(r)} rounds", flush=True)
+    print(f"  {name:44} {statistics.median(rates):9.1f} tokens/s, {statistics.median(r):.3f} of untraced ({r[len(r) // 4]:.3f} to {r[-(len(r) // 4) - 1]:.3f}), {len(r)} rounds", flush=True)
 
 
 def cost(tracer, out, turns=4):

@@ -256,6 +256,9 @@ def from_start(tracer, out):
         raise
     finally:
         serving.detach(ct)
+    if not os.path.exists(trace):
+        print("    no trace from the start")
+        return servers
     print(f"    from the start: drops {sum(serving.end_of(trace)['drops'].values())}", flush=True)
     os.remove(trace)
     bare = [[rate(s) for s in servers] for _ in range(4)]
