@@ -95,6 +95,14 @@ struct mem_totals {
 	uint64_t bytes[MEM_KIND_CNT];
 };
 
+/* When GPUs executed what a call asked for (--gpu-time). */
+struct gpu_times {
+	uint64_t start_ns; /* of the first */
+	uint64_t queue_ns; /* from the call's start to that */
+	uint64_t ns;	   /* of all together */
+	uint64_t cnt;	   /* 0: none has come */
+};
+
 struct nv_ioctl;
 struct nv_sched;
 struct device;
@@ -219,6 +227,8 @@ struct trace_event {
 	uint64_t operator_id;
 	const char *operator;
 	struct gemm_info gemm; /* HAS_GEMM */
+	/* EVENT_CALL, in an output that waits for them (sink/held.h); NULL: in no other. */
+	const struct gpu_times *gpu_times;
 
 	/* EVENT_GPU, EVENT_GPU_DEVICE: what is known of its device (model/devices.h); NULL:
 	 * nothing. Valid during the call of the sink. */

@@ -2,15 +2,20 @@
 /*
  * Batches of events go round: the caller fills one, any thread words it, and whichever thread finds
  * the oldest unwritten batch worded writes it: the caller, too, when it would have to wait. All of
- * that under one lock, which is taken three times a batch.
+ * that under one lock, which is taken three times a batch. With --gpu-time a batch that is full
+ * waits before anybody may word it; its calls are the caller's meanwhile.
  */
 #include "crew.h"
+
+#include "held.h"
 
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "model/gpu.h"
+#include "util/clock.h"
 #include "util/log.h"
 #include "util/out.h"
 #include "util/rights.h"
@@ -20,9 +25,15 @@
 #define BATCH_SZ (256 << 10)
 /* One is filled, one is written, and two for each thread. */
 #define BATCHES_EACH 2
+/* --gpu-time: CUPTI's records come after some 100 ms, but work may be asked for long before it is
+ * done. 64 MiB. */
+#define HOLD_NS	 1000000000ull
+#define HELD_MAX 256
+/* And a batch that is not full waits, too, when it is so old. */
+#define PART_NS 250000000ull
 
-/* What follows it: a line as it is; or an event, as far as calls have one, and copies of what it
- * points to. */
+/* What follows it: a line as it is; or an event, as far as calls have one, its struct held, if it
+ * is one that waits, and copies of what it points to. */
 struct item {
 	uint32_t size;	   /* with what follows */
 	uint32_t text_len; /* not 0: a line */
@@ -35,10 +46,10 @@ struct name {
 };
 
 struct batch {
-	char *items;
+	char *items; /* NULL: not yet */
 	size_t len;
 	uint64_t item_cnt;
-	struct sink *words; /* writes into memory */
+	uint64_t filled_ns;
 	bool worded;
 };
 
@@ -46,14 +57,17 @@ struct crew {
 	struct sink *s;
 	struct sink *own; /* the caller's: words what is not copied */
 	pthread_t threads[THREADS_MAX];
-	unsigned thread_cnt, ready_cnt, batch_cnt;
+	unsigned thread_cnt, ready_cnt, batch_cnt, words_cnt;
 	struct batch *batches;
 	struct batch *filling;
+	struct sink **words;	 /* of a batch its number modulo words_cnt: write into memory */
+	struct held_calls *held; /* NULL: nothing waits */
+	uint64_t filled;	 /* batches, ever; a batch is its number modulo batch_cnt */
+	uint64_t filled_ns;	 /* when the last was */
 	struct name names[1 << NAMES_LOG]; /* in filling */
 	pthread_mutex_t lock;
 	pthread_cond_t work, room;
-	/* Of batches, ever; a batch is its number modulo batch_cnt. */
-	uint64_t filled, taken, written;
+	uint64_t ready, taken, written; /* of filled */
 	bool writing, stop;
 	bool failed; /* read without the lock */
 	uint64_t lost_cnt;
@@ -87,9 +101,9 @@ static void free_copy(struct sink *n)
 	free(n);
 }
 
-static void word(struct batch *b)
+static void word(const struct batch *b, struct sink *words)
 {
-	struct out *o = b->words->out;
+	struct out *o = words->out;
 	const struct item *it;
 
 	for (size_t at = 0; at < b->len; at += it->size) {
@@ -97,13 +111,13 @@ static void word(struct batch *b)
 		if (it->text_len)
 			out_bytes(o, (const char *)(it + 1), it->text_len);
 		else
-			b->words->ops->event(b->words, (const struct trace_event *)(it + 1));
+			words->ops->event(words, (const struct trace_event *)(it + 1));
 	}
 }
 
-static void write_batch(struct crew *c, struct batch *b)
+static void write_batch(struct crew *c, struct batch *b, struct sink *words)
 {
-	struct out *to = c->s->out, *from = b->words->out;
+	struct out *to = c->s->out, *from = words->out;
 
 	if (to->failed) {
 		c->lost_cnt += b->item_cnt;
@@ -112,6 +126,11 @@ static void write_batch(struct crew *c, struct batch *b)
 	}
 	from->len = from->mark = 0;
 	b->len = b->item_cnt = 0;
+	/* There is one for each 256 KiB that wait: seldom many. */
+	if (c->held) {
+		free(b->items);
+		b->items = NULL;
+	}
 	__atomic_store_n(&c->failed, to->failed, __ATOMIC_RELAXED);
 }
 
@@ -121,31 +140,38 @@ static bool can_write(const struct crew *c)
 	return !c->writing && c->written < c->taken && c->batches[c->written % c->batch_cnt].worded;
 }
 
+static bool can_take(const struct crew *c)
+{
+	return c->taken < c->ready && c->taken - c->written < c->words_cnt;
+}
+
 static bool has_work(const struct crew *c)
 {
-	return can_write(c) || c->taken < c->filled;
+	return can_write(c) || can_take(c);
 }
 
 /* Writes the oldest batch, or words one; false: there is nothing to do. */
 static bool do_something(struct crew *c)
 {
 	struct batch *next = &c->batches[c->written % c->batch_cnt], *b;
+	struct sink *words = c->words[c->written % c->words_cnt];
 
 	if (can_write(c)) {
 		c->writing = true;
 		pthread_mutex_unlock(&c->lock);
-		write_batch(c, next);
+		write_batch(c, next, words);
 		pthread_mutex_lock(&c->lock);
 		next->worded = c->writing = false;
 		c->written++;
 		pthread_cond_signal(&c->room);
 		return true;
 	}
-	if (c->taken == c->filled)
+	if (!can_take(c))
 		return false;
+	words = c->words[c->taken % c->words_cnt];
 	b = &c->batches[c->taken++ % c->batch_cnt];
 	pthread_mutex_unlock(&c->lock);
-	word(b);
+	word(b, words);
 	pthread_mutex_lock(&c->lock);
 	b->worded = true;
 	return true;
@@ -191,20 +217,20 @@ static int start_threads(struct crew *c, unsigned cnt)
 static bool make_batches(struct crew *c)
 {
 	c->batches = calloc(c->batch_cnt, sizeof(*c->batches));
+	c->words = calloc(c->words_cnt, sizeof(struct sink *));
 	c->own = copy_of(c->s);
-	if (!c->batches || !c->own)
+	if (!c->batches || !c->words || !c->own)
 		return false;
-	for (unsigned i = 0; i < c->batch_cnt; i++) {
-		c->batches[i].items = malloc(BATCH_SZ);
-		c->batches[i].words = copy_of(c->s);
-		if (!c->batches[i].items || !c->batches[i].words)
+	for (unsigned i = 0; i < c->words_cnt; i++) {
+		c->words[i] = copy_of(c->s);
+		if (!c->words[i])
 			return false;
 	}
 	c->filling = &c->batches[0];
 	return true;
 }
 
-struct crew *crew__new(struct sink *s, unsigned threads)
+struct crew *crew__new(struct sink *s, unsigned threads, bool wait)
 {
 	struct crew *c = calloc(1, sizeof(*c));
 
@@ -213,20 +239,39 @@ struct crew *crew__new(struct sink *s, unsigned threads)
 	if (threads > THREADS_MAX)
 		threads = THREADS_MAX;
 	c->s = s;
-	c->batch_cnt = 2 + BATCHES_EACH * threads;
+	c->words_cnt = 2 + BATCHES_EACH * threads;
+	c->batch_cnt = c->words_cnt + (wait ? HELD_MAX : 0);
+	c->held = wait ? held__new() : NULL;
 	pthread_mutex_init(&c->lock, NULL);
 	pthread_cond_init(&c->work, NULL);
 	pthread_cond_init(&c->room, NULL);
-	if (make_batches(c) && !start_threads(c, threads))
+	if ((c->held || !wait) && make_batches(c) && !start_threads(c, threads))
 		return c;
 	crew__free(c);
 	return NULL;
 }
 
-static void submit(struct crew *c)
+/* Nobody waits for its calls any more. */
+static void let_go(struct crew *c, const struct batch *b)
 {
+	const struct trace_event *ev;
+	const struct item *it;
+
+	for (size_t at = 0; at < b->len; at += it->size) {
+		it = (const struct item *)(b->items + at);
+		ev = (const struct trace_event *)(it + 1);
+		if (!it->text_len && ev->gpu_times)
+			held__let_go(c->held, ev->gpu_times);
+	}
+}
+
+/* Batches up to that number are the others' from now on. */
+static void make_ready(struct crew *c, uint64_t number)
+{
+	for (uint64_t i = c->ready; c->held && i < number; i++)
+		let_go(c, &c->batches[i % c->batch_cnt]);
 	pthread_mutex_lock(&c->lock);
-	c->filled++;
+	c->ready = number;
 	pthread_cond_signal(&c->work);
 	/* Without room there is nothing better to do than the others' work. */
 	while (c->filled - c->written == c->batch_cnt) {
@@ -234,6 +279,28 @@ static void submit(struct crew *c)
 			pthread_cond_wait(&c->room, &c->lock);
 	}
 	pthread_mutex_unlock(&c->lock);
+}
+
+/* The first that waits for the GPU. */
+static uint64_t first_waiting(const struct crew *c, uint64_t now)
+{
+	uint64_t i = c->ready;
+
+	while (i < c->filled && (c->filled - i > HELD_MAX ||
+				 c->batches[i % c->batch_cnt].filled_ns + HOLD_NS <= now))
+		i++;
+	return i;
+}
+
+static void submit(struct crew *c)
+{
+	c->filled++;
+	if (c->held) {
+		c->filled_ns = c->filling->filled_ns = now_ns();
+		make_ready(c, first_waiting(c, c->filled_ns));
+	} else {
+		make_ready(c, c->filled);
+	}
 	c->filling = &c->batches[c->filled % c->batch_cnt];
 	memset(c->names, 0, sizeof(c->names));
 }
@@ -243,10 +310,13 @@ static struct item *item_in_batch(struct crew *c, size_t extra)
 {
 	size_t size = (sizeof(struct item) + extra + 7) & ~(size_t)7;
 	struct batch *b = c->filling;
-	struct item *it = (struct item *)(b->items + b->len);
+	struct item *it;
 
-	if (size > BATCH_SZ - b->len)
+	if (!b->items)
+		b->items = malloc(BATCH_SZ);
+	if (!b->items || size > BATCH_SZ - b->len)
 		return NULL;
+	it = (struct item *)(b->items + b->len);
 	it->size = size;
 	it->text_len = 0;
 	b->len += size;
@@ -321,6 +391,7 @@ static bool put_call(struct crew *c, const struct trace_event *ev)
 	size_t event = offsetof(struct trace_event, caps) + ev->cap_cnt * sizeof(*ev->caps);
 	size_t words = ev->word_cnt * sizeof(*ev->words), caps = 0;
 	size_t stack = ev->stack ? sizeof(*ev->stack) : 0;
+	size_t held = c->held && gpu_is_wanted(ev) ? sizeof(struct held) : 0;
 	struct text comm, kernel, mangled, range, operator;
 	struct trace_event *to;
 	struct item *it;
@@ -334,13 +405,19 @@ static bool put_call(struct crew *c, const struct trace_event *ev)
 		mangled = look_up(c, ev->launch.kernel_mangled);
 		range = look_up(c, ev->range_text);
 		operator= look_up(c, ev->operator);
-		it = item_in_batch(c, event + words + caps + stack + comm.size + kernel.size +
-					      mangled.size + range.size + operator.size);
+		it = item_in_batch(c, event + held + words + caps + stack + comm.size +
+					      kernel.size + mangled.size +
+					      range.size + operator.size);
 	} while (!it && next_batch(c));
 	if (!it)
 		return false;
 	to = memcpy(it + 1, ev, event);
 	p = (char *)to + event;
+	if (held) {
+		held__add(c->held, (struct held *)p, ev->id);
+		to->gpu_times = &((struct held *)p)->times;
+	}
+	p += held;
 	to->words = words ? memcpy(p, ev->words, words) : NULL;
 	p += words;
 	for (unsigned i = 0; i < ev->cap_cnt; i++) {
@@ -364,6 +441,8 @@ void crew__event(struct crew *c, const struct trace_event *ev)
 {
 	bool is_call = ev->kind == EVENT_CALL && ev->fn && !ev->text;
 
+	if (c->held && ev->kind == EVENT_GPU && ev->gpu.call_id)
+		c->s->late_cnt += !held__executed(c->held, ev);
 	if (is_call ? put_call(c, ev) : put_text(c, ev))
 		return;
 	/* A stack of long names: whoever chose them shall not choose our memory. */
@@ -371,18 +450,42 @@ void crew__event(struct crew *c, const struct trace_event *ev)
 	c->s->ops->event(c->s, ev);
 }
 
-void crew__wait(struct crew *c)
+/* Until what is ready is in s->out. */
+static void write_ready(struct crew *c)
 {
-	if (c->filling->len)
-		submit(c);
 	pthread_mutex_lock(&c->lock);
-	while (c->written != c->filled) {
+	while (c->written != c->ready) {
 		if (!do_something(c))
 			pthread_cond_wait(&c->room, &c->lock);
 	}
 	c->s->lost_cnt += c->lost_cnt;
 	c->lost_cnt = 0;
 	pthread_mutex_unlock(&c->lock);
+}
+
+void crew__wait(struct crew *c)
+{
+	if (c->filling->len)
+		submit(c);
+	if (c->ready != c->filled)
+		make_ready(c, c->filled);
+	write_ready(c);
+}
+
+void crew__tick(struct crew *c)
+{
+	uint64_t now;
+
+	if (!c->held) {
+		crew__wait(c);
+		return;
+	}
+	now = now_ns();
+	if (c->filling->len && now - c->filled_ns >= PART_NS)
+		submit(c);
+	else
+		make_ready(c, first_waiting(c, now));
+	write_ready(c);
 }
 
 bool crew__failed(const struct crew *c)
@@ -394,7 +497,7 @@ void crew__free(struct crew *c)
 {
 	if (!c)
 		return;
-	if (c->thread_cnt)
+	if (c->filling)
 		crew__wait(c);
 	pthread_mutex_lock(&c->lock);
 	c->stop = true;
@@ -402,11 +505,13 @@ void crew__free(struct crew *c)
 	pthread_mutex_unlock(&c->lock);
 	for (unsigned i = 0; i < c->thread_cnt; i++)
 		pthread_join(c->threads[i], NULL);
-	for (unsigned i = 0; c->batches && i < c->batch_cnt; i++) {
+	for (unsigned i = 0; c->batches && i < c->batch_cnt; i++)
 		free(c->batches[i].items);
-		free_copy(c->batches[i].words);
-	}
+	for (unsigned i = 0; c->words && i < c->words_cnt; i++)
+		free_copy(c->words[i]);
 	free_copy(c->own);
+	free(c->words);
 	free(c->batches);
+	held__free(c->held);
 	free(c);
 }

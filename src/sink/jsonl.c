@@ -354,6 +354,18 @@ static const struct said_task *said_of_task(const struct trace_event *ev)
 	return s;
 }
 
+static void put_gpu_times(struct jsonl *l, const struct gpu_times *t)
+{
+	char *p = out_reserve(l->s.out, COMMON_ROOM);
+
+	p = LIT(p, ",\"gpu_start\":");
+	p = put_ts(p, t->start_ns, l->base_ns);
+	p = LIT(p, ",\"gpu_us\":");
+	p = fmt_milli(p, t->ns);
+	l->s.out->len = p - l->s.out->buf;
+	json_f64(&l->j, "gpu_queue_us", t->queue_ns / 1e3);
+}
+
 static void put_call(struct jsonl *l, const struct trace_event *ev)
 {
 	const struct said_fn *fn = said_of_fn(ev);
@@ -371,6 +383,8 @@ static void put_call(struct jsonl *l, const struct trace_event *ev)
 	l->s.out->len = p - l->s.out->buf;
 	l->j.comma = l->j.fixed_names = true;
 	event_visit_fields(ev, &l->j.v);
+	if (ev->gpu_times && ev->gpu_times->cnt)
+		put_gpu_times(l, ev->gpu_times);
 	json_open(&l->j, "args");
 	event_visit_args(ev, &l->j.v);
 	json_close(&l->j);
@@ -500,6 +514,11 @@ static void end_write_error(struct jsonl *l, const char *name, const struct trac
 static void end_lines_lost(struct jsonl *l, const char *name, const struct trace_end *end)
 {
 	json_u64(&l->j, name, l->s.lost_cnt + l->s.out->lost);
+}
+
+static void end_gpu_late(struct jsonl *l, const char *name, const struct trace_end *end)
+{
+	json_u64(&l->j, name, l->s.late_cnt);
 }
 
 static void end_costs(struct jsonl *l, const char *name, const struct trace_end *end)

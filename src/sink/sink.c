@@ -53,10 +53,14 @@ struct sink *sink__memory(enum sink_id id, const struct trace_info *info)
 	return open_on(id, NULL, info);
 }
 
-void sink__hire(struct sink *s, unsigned threads)
+void sink__hire(struct sink *s, unsigned threads, bool wait)
 {
-	if (threads && s->ops->cloned && s->out->is_file && !s->crew && !s->split)
-		s->crew = crew__new(s, threads);
+	if (!s->out->is_file)
+		threads = 0;
+	if ((!threads && !wait) || !s->ops->cloned || s->crew || s->split)
+		return;
+	s->crew = crew__new(s, threads, wait);
+	s->waits = s->crew && wait;
 }
 
 void sink__event(struct sink *s, const struct trace_event *ev)
@@ -76,6 +80,13 @@ void sink__flush(struct sink *s)
 {
 	if (s->crew)
 		crew__wait(s->crew);
+	out__flush(s->out);
+}
+
+void sink__tick(struct sink *s)
+{
+	if (s->crew)
+		crew__tick(s->crew);
 	out__flush(s->out);
 }
 

@@ -130,7 +130,7 @@ static void on_tick(struct session *s, uint64_t now, bool drained)
 		budget__tick(s->budget, now);
 	if (now - flushed_ns >= FLUSH_NS) {
 		for (unsigned i = 0; i < s->sink_cnt; i++)
-			sink__flush(s->sinks[i]);
+			sink__tick(s->sinks[i]);
 		flushed_ns = now;
 		session__tell_lost(s, now, false);
 		tracer__look_at_ranks(&s->t, now);
@@ -213,7 +213,7 @@ void session__loop(struct session *s)
 			busy = cnt > 0;
 		for (unsigned i = 0; i < out_cnt; i++)
 			if (fds[FD_OUTPUTS + i].revents)
-				sink__flush(s->sinks[i]);
+				sink__tick(s->sinks[i]);
 		if (fds[FD_SIGNAL].revents)
 			on_signal(s);
 		if (fds[FD_WATCH].revents)

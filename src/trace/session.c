@@ -219,8 +219,10 @@ static int open_sink(struct session *s, enum sink_id kind, const char *path)
 	s->sinks[s->sink_cnt++] = sink;
 	if (s->o->max_file && sink__split(sink, path, s->o->max_file, &s->t.info))
 		return -EIO;
-	sink__hire(sink, s->o->writers >= 0 ? (unsigned)s->o->writers
-					    : crew__size(sysconf(_SC_NPROCESSORS_ONLN)));
+	sink__hire(sink,
+		   s->o->writers >= 0 ? (unsigned)s->o->writers
+				      : crew__size(sysconf(_SC_NPROCESSORS_ONLN)),
+		   s->o->gpu_time);
 	return 0;
 }
 

@@ -12,6 +12,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 import tempfile
 import time
 import urllib.request
@@ -67,7 +68,25 @@ class Traced:
             assert (call["name"], call["pid"], call["tid"]) == (e["call"], e["pid"], e["tid"])
             # The two clocks and their rounding.
             assert e["queue_us"] == pytest.approx((e["ts"] - call["ts"]) * 1000, abs=2, rel=1e-4) or e["ts"] <= call["ts"]
+        assert self.in_calls() == self.end("late") == 0
         return True
+
+    def in_calls(self):
+        """Lines of calls have what the gpu lines with their ids have. How many of these they lack."""
+        of = collections.defaultdict(list)
+        for e in self.gpu:
+            if "call_id" in e:
+                of[e["call_id"]].append(e)
+        lacks = 0
+        for call in self.t.calls:
+            if "gpu_start" not in call:
+                assert not any(k.startswith("gpu_") for k in call), call
+                lacks += len(of[call["id"]])
+                continue
+            first = min(of[call["id"]], key=lambda e: e["ts"])
+            assert (call["gpu_start"], call["gpu_queue_us"]) == (first["ts"], first["queue_us"]), (call, first)
+            assert round(call["gpu_us"] * 1000) == sum(round(e["duration_us"] * 1000) for e in of[call["id"]]), call
+        return lacks
 
 
 def row_of(r, e):
@@ -100,6 +119,55 @@ def test_nodes_of_graphs(tmp_path):
     graphs = [e for e in r.t.calls if e["name"] == "cuGraphLaunch"]
     assert {e["call_id"] for e in nodes} == {e["id"] for e in graphs} and len(nodes) > len(graphs)
     assert r.end("launches_timed") == len({e["call_id"] for e in r.gpu if e["op"] == "kernel"})
+
+
+# A memset, whose line is to be in the file before the next.
+TWO = """
+import ctypes, sys, time
+cu, p, ctx = ctypes.CDLL("libcuda.so.1"), ctypes.c_uint64(), ctypes.c_void_p()
+assert not cu.cuInit(0) and not cu.cuDevicePrimaryCtxRetain(ctypes.byref(ctx), 0) and not cu.cuCtxSetCurrent(ctx)
+assert not cu.cuMemAlloc_v2(ctypes.byref(p), 4096)
+assert not cu.cuMemsetD8_v2(p, 1, 4096)
+while '"cuMemsetD8"' not in open(sys.argv[1]).read():
+    time.sleep(0.05)
+assert not cu.cuMemsetD8_v2(p, 2, 4096)
+"""
+
+
+@pytest.mark.parametrize("word", ["late", "drop,untimed"])
+@pytest.mark.parametrize("writers", ["0", "2"])
+def test_lines_wait_for_a_while(tmp_path, word, writers):
+    """What comes later is in the gpu line alone, which is counted; of what never comes nothing is."""
+    r = Traced(tmp_path, "--writers", writers, command=(sys.executable, "-c", TWO, tmp_path / "t.jsonl"), FAKE_CUPTI=word)
+    first, second = [e for e in r.t.calls if e["name"] == "cuMemsetD8"]
+    assert r.in_calls() == r.end("late") == (1 if word == "late" else 0)
+    assert ("gpu_start" in first) == (word != "late") and "gpu_start" in second
+    assert [e["call_id"] for e in r.gpu] == [first["id"], second["id"]]
+
+
+def test_lines_of_calls_that_the_gpu_never_does(tmp_path):
+    r = Traced(tmp_path, FAKE_CUPTI="drop")
+    assert r.in_calls() == r.end("late") == 0
+    assert r.end("launches_untimed") == sum(e.get("result") == 0 and "gpu_start" not in e and "capturing" not in e
+                                            for e in r.t.calls if e["symbol"].startswith(("cuLaunchKernel", "cuGraphLaunch")))
+
+
+def test_lines_keep_their_order(tmp_path):
+    """They wait together: what comes behind a call in other outputs of the trace does so here, in a pipe, too."""
+    r = Traced(tmp_path, "--chrome", tmp_path / "t.json", command=("sh", "-c", f"{SAMPLE} --quiet --tokens 3; sleep 2.5; {SAMPLE} --quiet --tokens 3"))
+    assert r.whole()
+    at = {e["id"]: i for i, e in enumerate(r.t.ev) if "symbol" in e}
+    assert all(at[e["call_id"]] < i for i, e in enumerate(r.t.ev) if e["type"] == "gpu")
+    ends = [e["ts"] + e["duration_us"] / 1e3 for e in r.t.calls if "duration_us" in e]
+    assert all(b > a - 1e-3 for a, b in zip(ends, ends[1:]))
+    piped = Ran([*INSIDE, CUDATRACE, "-q", "--gpu-time", "--probe=inject", "--jsonl", "/dev/stderr", "--", SAMPLE, "--quiet", "--tokens", "3"], **options("inject"))
+    lines = [json.loads(line) for line in piped.err.splitlines() if line.startswith("{")]
+    assert lines[-1]["gpu_late"] == 0 and sum("gpu_start" in e for e in lines) == sum(e["type"] == "gpu" for e in lines) > 100
+
+
+def test_files_of_a_size_have_gpu_lines_alone(tmp_path):
+    r = Traced(tmp_path, "--max-file", "10M")
+    assert r.gpu and not any("gpu_start" in e for e in r.t.calls) and "gpu_late" not in r.t.end
 
 
 def test_threads(tmp_path):
@@ -168,6 +236,7 @@ def test_entries_only(tmp_path):
 @pytest.mark.parametrize("option", ["--no-strings", "--no-args"])
 def test_hidden(tmp_path, option):
     r = Traced(tmp_path, option, "--chrome", tmp_path / "t.json", "--perfetto", tmp_path / "t.pftrace")
+    assert r.in_calls() == r.end("late") == 0
     assert len(r.gpu) == sum(r.made.values()) and not any("kernel" in e for e in r.gpu)
     assert option == "--no-strings" or not any("size" in e or "bandwidth_gbps" in e for e in r.gpu)
     # The UUID is no text of the program, but it is an argument.

@@ -16,6 +16,7 @@
 
 #include "factory.h"
 #include "sink/crew.h"
+#include "sink/held.h"
 #include "sink/sink.h"
 #include "util/out.h"
 
@@ -138,19 +139,20 @@ static char *slurp(size_t *len)
 	return s;
 }
 
-static struct sink *begin(unsigned threads)
+static struct sink *begin(unsigned threads, bool wait)
 {
 	struct sink *s = sink__open(SINK_JSONL, path, &plain);
 
 	assert_non_null(s);
-	sink__hire(s, threads);
-	assert_int_equal(s->crew != NULL, threads > 0);
+	sink__hire(s, threads, wait);
+	assert_int_equal(s->crew != NULL, threads > 0 || wait);
+	assert_int_equal(s->waits, wait);
 	return s;
 }
 
-static char *written_by(unsigned threads, size_t *len)
+static char *written_by(unsigned threads, bool wait, size_t *len)
 {
-	struct sink *s = begin(threads);
+	struct sink *s = begin(threads, wait);
 
 	for (int i = 0; i < EVENT_CNT; i++) {
 		struct trace_event ev = make(i);
@@ -169,10 +171,10 @@ static char *written_by(unsigned threads, size_t *len)
 static void test_same(void **state)
 {
 	size_t want_len, len;
-	char *want = written_by(0, &want_len), *got;
+	char *want = written_by(0, false, &want_len), *got;
 
-	for (unsigned threads = 1; threads <= THREADS; threads++) {
-		got = written_by(threads, &len);
+	for (unsigned how = 1; how < 2 * (THREADS + 1); how++) {
+		got = written_by(how / 2, how % 2, &len);
 		assert_int_equal(len, want_len);
 		assert_memory_equal(got, want, len);
 		free(got);
@@ -180,9 +182,94 @@ static void test_same(void **state)
 	free(want);
 }
 
+static struct trace_event execution(uint64_t call_id, uint64_t start_ns)
+{
+	return (struct trace_event){.kind = EVENT_GPU,
+				    .type = TYPE_GPU,
+				    .op = "kernel",
+				    .name = "kernel",
+				    .comm = "",
+				    .start_ns = start_ns,
+				    .end_ns = start_ns + 3000,
+				    .gpu.call_id = call_id,
+				    .gpu.queue_us = 1000};
+}
+
+/* The line of that call. */
+static void line_of(const char *text, uint64_t id, char line[1024])
+{
+	char key[32];
+	const char *at;
+
+	snprintf(key, sizeof(key), ",\"id\":%lu,", id);
+	at = strstr(text, key);
+	assert_non_null(at);
+	while (at[-1] != '\n')
+		at--;
+	snprintf(line, 1024, "%.*s", (int)strcspn(at, "\n"), at);
+}
+
+/* More calls than have room wait for executions: the oldest go. */
+static void test_waiting(void **state)
+{
+	struct trace_end end = {.end_ns = FACTORY_BASE_NS, .reason = "test", .gpu.on = true};
+	struct sink *s = begin(*(unsigned *)*state, true);
+	uint64_t cnt = 0, id;
+	struct trace_event ev;
+	char line[1024], *text;
+	size_t len;
+
+	do {
+		ev = call("cuLaunchKernel", TYPE_KERNEL, cnt++);
+		ev.has = HAS_LAUNCH;
+		sink__event(s, &ev);
+	} while (!s->out->written || cnt < 100000);
+	/* The first one's is late. Of the last one's two, the first comes second. */
+	for (unsigned i = 0; i < 3; i++) {
+		ev = execution(i ? cnt : 1, FACTORY_BASE_NS + 9000000 - i * 1000);
+		sink__event(s, &ev);
+	}
+	/* Of a call that is in no line. */
+	ev = execution(0, FACTORY_BASE_NS);
+	sink__event(s, &ev);
+	assert_int_equal(s->late_cnt, 1);
+	assert_int_equal(sink__close(s, &end), 0);
+	text = slurp(&len);
+	line_of(text, cnt, line);
+	assert_non_null(
+		strstr(line, ",\"gpu_start\":8.998000,\"gpu_us\":6.000,\"gpu_queue_us\":1,"));
+	for (id = 1; id < cnt; id += 1000) {
+		line_of(text, id, line);
+		assert_null(strstr(line, "gpu_"));
+	}
+	assert_non_null(strstr(text, ",\"gpu_late\":1,"));
+	free(text);
+}
+
+/* Ids of one chain, which a program may choose: looking for one ends. */
+static void test_same_ids(void **state)
+{
+	struct held_calls *c = held__new();
+	struct held *h = calloc(1000, sizeof(*h));
+	struct trace_event ev = execution(7, FACTORY_BASE_NS);
+
+	for (unsigned i = 0; i < 1000; i++)
+		held__add(c, &h[i], i < 500 ? 7 : 8);
+	assert_true(held__executed(c, &ev));
+	assert_int_equal(h[0].times.cnt, 1);
+	for (unsigned i = 0; i < 1000; i++) {
+		held__let_go(c, &h[i].times);
+		assert_int_equal(held__executed(c, &ev), i < 499);
+	}
+	held__add(c, &h[0], 7);
+	assert_true(held__executed(c, &ev));
+	held__free(c);
+	free(h);
+}
+
 static void test_nothing(void **state)
 {
-	struct sink *s = begin(THREADS);
+	struct sink *s = begin(THREADS, false);
 	size_t len;
 	char *text;
 
@@ -203,7 +290,7 @@ static void test_full(void **state)
 	size_t len;
 	char *text;
 
-	s = begin(THREADS);
+	s = begin(THREADS, false);
 	dup2(null, STDERR_FILENO);
 	getrlimit(RLIMIT_FSIZE, &old);
 	lim = old;
@@ -242,8 +329,12 @@ static void test_size(void **state)
 
 int main(void)
 {
+	static unsigned none, some = THREADS;
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_same),
+		{"waiting, without threads", test_waiting, .initial_state = &none},
+		{"waiting, with threads", test_waiting, .initial_state = &some},
+		cmocka_unit_test(test_same_ids),
 		cmocka_unit_test(test_nothing),
 		cmocka_unit_test(test_full),
 		cmocka_unit_test(test_size),
