@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""What a trace says that it cost GPT-2, against what it did.
+"""What a trace says that it cost GPT-2, against what it did: within 25 % of that?
 
-usage: cost.py CUDATRACE OUT_FOLDER [OPTION...]    OPTION: those of cudatrace in one word, as "--all --count=query"
+usage: cost.py CUDATRACE OUT_FOLDER [OPTION...]    OPTION: those of cudatrace in one word, as "--all --count=query". 75 s each
+       SERVE="PROGRAM ARG..."                      instead of GPT-2, a program with serve.py
 
-One process makes tokens all the time (the host is what they wait for): rounds without a tracer and rounds with one
-attached, in turn. The difference of the times per token is what it cost.
+One process makes tokens all the time (the host is what they wait for): with a tracer attached, and right before and right
+after that without. The difference of its CPU time is what it cost; that of the time is told beside it. What is said is the ratio
+of medians, with an interval that has it with 95 %, by bootstrap over turns.
 """
 import json
 import os
@@ -15,48 +17,65 @@ import subprocess
 import sys
 import time
 
-# Short turns, and many: how fast the machine is changes from second to second.
-TOKENS, ROUNDS, TURNS = 50, 5, 16
+from turns import interval, verdict
+
+TOKENS, ROUNDS, SECONDS = 5, 20, 75
+GPT2 = [sys.executable, os.path.join(os.path.dirname(os.path.abspath(__file__)), "gpt2.py"), "--tokens", str(TOKENS), "--serve"]
+
+
+class Program:
+    def __init__(self):
+        argv = shlex.split(os.environ.get("SERVE", "")) or GPT2
+        self.proc = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        assert self.proc.stdout.readline() == "ready\n"
+        self.rounds()
+
+    def rounds(self):
+        """Medians of a token's time and CPU time."""
+        self.proc.stdin.write(f"{ROUNDS} cpu\n")
+        self.proc.stdin.flush()
+        return [statistics.median(t) for t in zip(*json.loads(self.proc.stdout.readline()))]
+
+
+def one_turn(tracer, trace, way, gen):
+    """Beside the time before and that after: [time and CPU time that it cost and what it said, ms a token; time without, with it;
+    calls a token, drops]"""
+    before = gen.rounds()
+    with subprocess.Popen([tracer, "-q", "--jsonl", trace, *shlex.split(way), "-p", str(gen.proc.pid)]) as ct:
+        while not os.path.exists(trace) or not os.path.getsize(trace):
+            time.sleep(0.02)
+        with_it = gen.rounds()
+        ct.send_signal(signal.SIGINT)
+    after = gen.rounds()
+    with open(trace, "rb") as f:
+        f.seek(max(0, os.path.getsize(trace) - 65536))
+        end = json.loads(f.read().splitlines()[-1])
+    os.remove(trace)
+    return [[*(w - b for w, b in zip(with_it, bare)), end["cost_ms"] / (TOKENS * ROUNDS), bare[0], with_it[0],
+             end["entries"] / (TOKENS * ROUNDS), sum(end["drops"].values())] for bare in (before, after)]
 
 
 def main():
     tracer, out, *ways = sys.argv[1:]
-    here = os.path.dirname(os.path.abspath(__file__))
-    gen = subprocess.Popen([sys.executable, os.path.join(here, "gpt2.py"), "--tokens", str(TOKENS), "--serve"],
-                           stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-    assert gen.stdout.readline() == "ready\n"
+    gen, trace = Program(), os.path.join(out, "cost.jsonl")
+    for way in ways or ["", "--all"]:
+        turns, end = [], time.monotonic() + SECONDS
+        while time.monotonic() < end or len(turns) < 4:
+            turns.append(one_turn(tracer, trace, way, gen))
+        cost, cpu, said, bare, with_it, entries, drops = (statistics.median(r[i] for t in turns for r in t) for i in range(7))
 
-    def rounds():
-        gen.stdin.write(f"{ROUNDS}\n")
-        gen.stdin.flush()
-        return statistics.median(json.loads(gen.stdout.readline()))
-
-    rounds()
-    trace = os.path.join(out, "cost.jsonl")
-    for way in ways or ["", "--all", "--all --count=query", "--stack", "--count=all", "--kernel"]:
-        rows = []
-        for _ in range(TURNS):
-            before = rounds()
-            with subprocess.Popen([tracer, "-q", "--jsonl", trace, *shlex.split(way), "-p", str(gen.pid)]) as ct:
-                while not os.path.exists(trace) or not os.path.getsize(trace):
-                    time.sleep(0.05)
-                time.sleep(1)
-                with_it = rounds()
-                ct.send_signal(signal.SIGINT)
-            bare = (before + rounds()) / 2
-            with open(trace, "rb") as f:
-                f.seek(max(0, os.path.getsize(trace) - 65536))
-                end = json.loads(f.read().splitlines()[-1])
-            os.remove(trace)
-            rows.append((bare, with_it, end["cost_ms"] / (TOKENS * ROUNDS), end["entries"] / (TOKENS * ROUNDS),
-                         sum(end["drops"].values()), with_it - bare))
-        bare, with_it, said, entries, drops, cost = (statistics.median(r[i] for r in rows) for i in range(6))
-        print(f"{way or 'defaults':22} {bare:.3f} ms a token, traced {with_it:.3f} ({with_it / bare:.3f}); {entries:.0f} calls; "
-              f"cost {cost * 1e6 / entries:.0f} ns a call, said {said * 1e6 / entries:.0f}: {said / cost:.2f} of it; dropped {drops:.0f}",
+        def share(turns, of):
+            return statistics.median(r[2] for t in turns for r in t) / (statistics.median(r[of] for t in turns for r in t) or 1e-9)
+        text = []
+        for i, name in ((1, "CPU time"), (0, "time")):
+            low, high = interval([turns], lambda t, i=i: share(t, i))
+            text.append(f"of the {name} that it cost it said {share(turns, i):.2f}, 95 %: {low:.2f} to {high:.2f}"
+                        + (f": within 25 %: {verdict(low, high, 1.25, 0.75)}" if i else ""))
+        print(f"{way or 'defaults':22} {bare:.3f} ms a token, traced {with_it:.3f} ({with_it / bare:.3f}); {entries:.0f} calls; cost {cpu * 1e6 / entries:.0f} ns "
+              f"of CPU time a call, {cost * 1e6 / entries:.0f} of time, said {said * 1e6 / entries:.0f}; {'; '.join(text)}; {len(turns)} turns, dropped {drops:.0f}",
               flush=True)
-        print("    ms a token it cost, and said:", [f"{r[5]:.2f} {r[2]:.2f}" for r in rows], flush=True)
-    gen.stdin.close()
-    gen.wait()
+    gen.proc.stdin.close()
+    gen.proc.wait()
     return 0
 
 

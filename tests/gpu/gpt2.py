@@ -6,7 +6,7 @@ usage: gpt2.py [--tokens N] [--rounds N] [--profile none|cuda|all] [--wait FILE]
 Prints one JSON object: milliseconds per token of each round, the profiled region in
 CLOCK_MONOTONIC nanoseconds, what torch.profiler counted in it, and torch's memory peak.
 --wait FILE: after the warm-up, writes FILE and waits until it is gone (to attach in the middle).
---serve: after the warm-up, prints "ready"; for each line "N" on stdin N rounds, and their milliseconds per token as JSON.
+--serve: after the warm-up, as serve.py has it: rounds, and their milliseconds per token.
 """
 import argparse
 import collections
@@ -16,6 +16,7 @@ import sys
 import time
 
 import torch
+from serve import serve
 from transformers import GPT2Config, GPT2LMHeadModel
 
 
@@ -71,10 +72,7 @@ def main():
         while os.path.exists(args.wait):
             time.sleep(0.05)
     if args.serve:
-        print("ready", flush=True)
-        for line in sys.stdin:
-            print([round(generate(model, ids, args.tokens) / args.tokens * 1e3, 4) for _ in range(int(line))],
-                  flush=True)
+        serve(lambda: generate(model, ids, args.tokens), args.tokens)
         return 0
     result = {"ms_per_token": []}
     begin = time.clock_gettime_ns(time.CLOCK_MONOTONIC)

@@ -11,11 +11,9 @@ import statistics
 import subprocess
 import sys
 
-from turns import in_turn
+from turns import in_turn, traced
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-# Short turns, and many: how fast the machine is changes from second to second.
-TOKENS, ROUNDS, TURNS, PROCESSES = 10, 2, 60, 3
 # The second has the library in it, which records nothing: no program calls that function.
 WAYS = ["", "--probe=inject -e cuProfilerStart", "--probe=inject", "--probe=inject --all", "--probe=inject --all --count=all", "--probe=uprobe"]
 
@@ -77,14 +75,13 @@ def loop(tracer, out):
 
 
 def gpt2(tracer, out):
-    processes = in_turn(tracer, out, WAYS, [os.path.join(HERE, "gpt2.py"), "--tokens", str(TOKENS)], TURNS, ROUNDS, PROCESSES)
-    both = [p for p in processes[:len(WAYS)] if p.way in ("--probe=inject", "--probe=uprobe")]
+    processes = in_turn(traced(tracer, [os.path.join(HERE, "gpt2.py"), "--tokens", "3"]), out, WAYS, 75, copies=3)
+    both = [p for p in processes[:len(WAYS) - 1] if p.way in ("--probe=inject", "--probe=uprobe")]
     compare("gpt2", {p.way: calls(p.path) for p in both})
     for p in processes:
-        if p.way:
-            _, end = calls(p.path)
-            print(f"    {p.way:34} {account(end)}; it says {end['cost_ms']:.1f} ms", flush=True)
-            os.remove(p.path)
+        _, end = calls(p.path)
+        print(f"    {p.way:34} {account(end)}; it says {end['cost_ms']:.1f} ms", flush=True)
+        os.remove(p.path)
 
 
 def main():

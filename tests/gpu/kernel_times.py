@@ -5,15 +5,15 @@ usage: kernel_times.py WHAT [--profile] [--rounds N] [--serve]
 
 Warms up, then works N rounds. Prints one JSON object: the region in CLOCK_MONOTONIC nanoseconds, milliseconds of each
 round, and with --profile what torch.profiler says of it: [count, microseconds] of each kernel, copy and memset.
---serve: after the warm-up prints "ready"; for each line "N" on stdin works N rounds, and prints their milliseconds.
+--serve: after the warm-up, as serve.py has it.
 """
 import argparse
 import collections
 import json
-import sys
 import time
 
 import torch
+from serve import serve
 
 
 def gpt2():
@@ -122,9 +122,7 @@ def main():
         work()
     torch.cuda.synchronize()
     if args.serve:
-        print("ready", flush=True)
-        for line in sys.stdin:
-            print(json.dumps(timed(work, int(line))), flush=True)
+        serve(work)
         return
     out = {}
     if args.profile:

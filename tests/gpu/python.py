@@ -15,7 +15,7 @@ import subprocess
 import sys
 import time
 
-from turns import in_turn
+from turns import in_turn, traced
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ENDS = ("python_calls", "python_early", "python_cut", "python_broken", "python_unread", "drops", "probe_cost_ns", "cost_share")
@@ -129,7 +129,7 @@ def modules(tracer, out):
 
 def cost(tracer, out):
     ways = ["", "--probe=uprobe", "--probe=uprobe --python=launch", "--probe=uprobe --python"]
-    for p in in_turn(tracer, out, ways, [os.path.join(HERE, "gpt2.py"), "--tokens", "10"], turns=40)[1:len(ways)]:
+    for p in in_turn(traced(tracer, [os.path.join(HERE, "gpt2.py"), "--tokens", "3"]), out, ways, 60)[:len(ways) - 1]:
         with open(p.path, encoding="utf-8") as f:
             end = json.loads(collections.deque(f, 1)[0])
         print(f"    {p.way:34}", {k: end[k] for k in ENDS if k in end}, flush=True)

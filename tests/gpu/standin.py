@@ -8,6 +8,8 @@ import ctypes
 import sys
 import time
 
+from serve import serve
+
 # Before the library: what the daemon calls it.
 with open("/proc/self/comm", "w", encoding="ascii") as f:
     f.write("standin")
@@ -79,9 +81,7 @@ def main():
     if args.what == "error":
         error(fn, args.seconds)
     elif args.serve:
-        print("ready", flush=True)
-        for line in sys.stdin:
-            print([round_of(fn, args.tokens) for _ in range(int(line))], flush=True)
+        serve(lambda: round_of(fn, args.tokens), args.tokens)
     else:
         print([round_of(fn, args.tokens) for _ in range(args.rounds)])
 

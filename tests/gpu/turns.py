@@ -1,52 +1,162 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""What tracing costs a program whose times change from start to start and from second to second: processes that are traced
-in different ways live side by side and work in turn, a little at a time and in another order each turn."""
+"""What tracing costs a program whose times change from start to start and from second to second.
+
+Processes that are traced in different ways live side by side, in sets of one for each way. One works at a time, a little,
+in another order each turn; the untraced one of its set works right before and right after it. All of a set share a
+processor. What is said is the median of these ratios, with an interval that has it with 95 %: by bootstrap over sets,
+and over turns in each.
+
+usage: turns.py FACTOR... [--seconds N]    tries that on programs that work FACTOR times as much as the first
+"""
+import argparse
 import collections
+import contextlib
 import json
+import math
 import os
 import random
 import shlex
+import shutil
 import statistics
 import subprocess
 import sys
+import time
+
+AGAIN = "untraced, again"
+
+
+def interval(sets, of, times=1000):
+    """What has of(turns) with 95 %: sets, and turns of each, are drawn anew."""
+    drawn = sorted(of([turn for s in random.choices(sets, k=len(sets)) for turn in random.choices(s, k=len(s))]) for _ in range(times))
+    return drawn[times * 25 // 1000], drawn[times * 975 // 1000 - 1]
+
+
+def verdict(low, high, most, least=0.0):
+    return "so it is" if least <= low and high <= most else "not so" if low > most or high < least else "not shown"
+
+
+def libcuda():
+    """The file that a program loads; None: it is not found."""
+    folders = os.environ.get("LD_LIBRARY_PATH", "").split(":")
+    known = subprocess.run(["ldconfig", "-p"], stdout=subprocess.PIPE, text=True, check=False).stdout
+    folders += [os.path.dirname(line.split()[-1]) for line in known.splitlines() if line.strip().startswith("libcuda.so.1 ") and "x86-64" in line]
+    return next((os.path.realpath(f + "/libcuda.so.1") for f in folders if f and os.path.exists(f + "/libcuda.so.1")), None)
 
 
 class Process:
-    """A program with --serve: it says "ready", and for each number that it is given the times of so many rounds."""
+    """A program with --serve (serve.py), and a libcuda of its own: whoever else has a file with uprobes in it pays for these."""
 
-    def __init__(self, tracer, path, way, program):
-        self.way, self.path = way, path
-        traced = [tracer, "-q", *shlex.split(way), "--jsonl", path, "--"] if way else []
-        self.proc = subprocess.Popen([*traced, sys.executable, *program, "--serve"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    def __init__(self, folder, way, argv, core):
+        self.way, self.path, self.folder = way, folder + "/trace.jsonl", folder
+        os.makedirs(folder, exist_ok=True)
+        env = {**os.environ, "SERVE_CORE": str(core), "PYTHONHASHSEED": "0"}
+        if libcuda():
+            shutil.copy(libcuda(), folder + "/libcuda.so.1")
+            env["LD_LIBRARY_PATH"] = folder + ":" + os.environ.get("LD_LIBRARY_PATH", "")
+        self.proc = subprocess.Popen(argv(way, self.path), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=env)
 
     def rounds(self, n):
-        self.proc.stdin.write(f"{n}\n")
+        """Means of the milliseconds of a round, and of its thread's CPU time. One before, in which it finds what it needs again."""
+        self.proc.stdin.write(f"{n + 1} cpu\n")
         self.proc.stdin.flush()
-        return statistics.median(json.loads(self.proc.stdout.readline()))
+        return [statistics.mean(t) for t in zip(*json.loads(self.proc.stdout.readline())[1:])]
 
     def end(self):
         self.proc.stdin.close()
         self.proc.wait()
+        if os.path.exists(self.folder + "/libcuda.so.1"):
+            os.remove(self.folder + "/libcuda.so.1")
 
 
-def in_turn(tracer, out, ways, program, turns, rounds=1, copies=2, name="", unit="ms a token"):
-    """Prints for each way the median time, and the median and the middle half of its ratios to ways[0], which is not traced.
-    The processes, which have ended: their traces lie at path."""
-    processes = [Process(tracer, os.path.join(out, f"turns{i}.jsonl"), way, program) for i, way in enumerate(ways * copies)]
-    for p in processes:
-        assert p.proc.stdout.readline() == "ready\n", p.way
-    for p in processes:
-        p.rounds(rounds)
-    times = []
-    for _ in range(turns):
-        took = collections.defaultdict(list)
-        for p in random.sample(processes, len(processes)):
-            took[p.way].append(p.rounds(rounds))
-        times.append({way: statistics.mean(t) for way, t in took.items()})
-    for p in processes:
-        p.end()
-    for way in ways:
-        ratios = sorted(t[way] / t[ways[0]] for t in times)
-        print(f"{name:6} {way or 'untraced':34} {statistics.median(t[way] for t in times):8.3f} {unit}, {statistics.median(ratios):.3f} of untraced "
-              f"({ratios[len(ratios) // 4]:.3f} to {ratios[-len(ratios) // 4]:.3f})", flush=True)
-    return processes
+def take_turns(sets, seconds, rounds):
+    """For each way and set, of each turn: [time, CPU time] of the untraced one before it, of it, of the untraced one after it."""
+    took = collections.defaultdict(lambda: [[] for _ in sets])
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        for number, (untraced, *others) in random.sample(list(enumerate(sets)), len(sets)):
+            before = untraced.rounds(rounds)
+            for p in random.sample(others, len(others)):
+                own, after = p.rounds(rounds), untraced.rounds(rounds)
+                took[p.way][number].append([before, own, after])
+                before = after
+    return took
+
+
+def ratios(turns, of=0):
+    """To the untraced one before and to that after: not to their mean, which has a higher median than one of them where times
+    have outliers to one side."""
+    return [own[of] / bare[of] for before, own, after in turns for bare in (before, after)]
+
+
+def tell(way, sets, unit, most):
+    turns = sum(sets, [])
+    low, high = interval(sets, lambda t: statistics.median(ratios(t)))
+    cpu = interval(sets, lambda t: statistics.median(ratios(t, 1)))
+    logs = sorted(map(math.log, ratios(turns)))
+    middle = logs[len(logs) // 10:len(logs) - len(logs) // 10]
+    least = statistics.median(min(own[0] for _, own, _ in s) / min(bare[0] for bare, _, _ in s) for s in sets)
+    print(f"{way:34} {statistics.median(own[0] for _, own, _ in turns):8.3f} {unit}, {statistics.median(ratios(turns)):.3f} of untraced, "
+          f"95 %: {low:.3f} to {high:.3f}; CPU time {statistics.median(ratios(turns, 1)):.3f}, {cpu[0]:.3f} to {cpu[1]:.3f}; "
+          f"mean without the outer tenths {math.exp(statistics.mean(middle)):.3f}, of the least {least:.3f}; {len(turns)} turns"
+          + (f"; at most {most}: {verdict(low, high, most)}" if most else ""), flush=True)
+
+
+def in_turn(argv, out, ways, seconds, rounds=1, copies=4, name="", unit="ms a token", goals=None):
+    """argv(way, path of its trace): the command of each of ways; "", the first, is untraced, and so is one more: it should come out
+    as 1. goals: what a way is to be at most. Returns the traced processes, set by set, which have ended: traces lie at path, in a
+    folder that is the caller's."""
+    began, ways, cores = time.monotonic(), [*ways, AGAIN], sorted(os.sched_getaffinity(0))
+    with contextlib.ExitStack() as stack:
+        sets = []
+        for i in range(copies):
+            sets.append([Process(f"{out}/turns.{i}.{j}", way, lambda w, path: argv("" if w == AGAIN else w, path), cores[(1 + i) % len(cores)])
+                         for j, way in enumerate(ways)])
+            for p in sets[-1]:
+                stack.callback(p.proc.kill)
+        processes = [p for s in sets for p in s]
+        for p in processes:
+            assert p.proc.stdout.readline() == "ready\n", p.way
+        for p in processes:
+            p.rounds(rounds)
+        ready = time.monotonic()
+        took = take_turns(sets, seconds, rounds)
+        for p in processes:
+            p.end()
+        stack.pop_all()
+    print(f"{name}: {len(processes)} processes ready after {ready - began:.0f} s, {time.monotonic() - began:.0f} s in all", flush=True)
+    for way in ways[1:]:
+        tell(way, took[way], unit, (goals or {}).get(way))
+    return [p for p in processes if p.way not in ("", AGAIN)]
+
+
+def traced(tracer, program):
+    """argv of in_turn(): that Python program, and a way is options of cudatrace."""
+    def argv(way, path):
+        return [*([tracer, "-q", *shlex.split(way), "--jsonl", path, "--"] if way else []), sys.executable, *program, "--serve"]
+    return argv
+
+
+def main():
+    ap = argparse.ArgumentParser()
+    ap.add_argument("factors", nargs="*")
+    ap.add_argument("--seconds", type=float, default=60)
+    ap.add_argument("--copies", type=int, default=16)
+    ap.add_argument("--work", type=float)
+    args = ap.parse_args()
+    if args.work:
+        from serve import serve
+        text = json.dumps({str(i): [i, str(i) * 3, {"a": i / 7}] for i in range(20)})
+        steps = round(200 * args.work)
+
+        def work():
+            for _ in range(steps):
+                json.loads(text)
+        serve(work)
+        return
+    out = f"/tmp/turns.{os.getpid()}"
+    in_turn(lambda way, _: [sys.executable, os.path.abspath(__file__), "--work", way or "1"], out, ["", *args.factors], args.seconds, rounds=2, copies=args.copies, unit="ms")
+    shutil.rmtree(out)
+
+
+if __name__ == "__main__":
+    main()
