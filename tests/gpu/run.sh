@@ -3,7 +3,7 @@
 # On a machine with an NVIDIA GPU, PyTorch with transformers, Triton, CuPy and JAX (as root):
 #   tests/gpu/run.sh CUDATRACE OUT_FOLDER [STEP...]
 # Traces real programs and prints what docs/measured/gpu.md and docs/measured/ioctls.md quote. Steps: launch attach frameworks
-# counts kernel report time daemon cases nccl cost inject gputime devices python map ctxsw stats nvtx serving vllm torch
+# counts kernel report time daemon cases nccl cost inject gputime devices python map ctxsw stats nvtx mps serving vllm torch
 set -u
 ct=$(realpath "$1")
 out=$2
@@ -202,6 +202,10 @@ fi
 if want nvtx; then
 	title "16 ranges of NVTX: PyTorch, emit_nvtx, JAX's thunks, CuPy, and what they cost"
 	python3 "$here/nvtx.py" "$ct" "$out"
+fi
+if want mps; then
+	title "20 two processes through MPS: whose context switches and executions"
+	timeout -k 30 150 python3 "$here/mps.py" "$ct" "$out"
 fi
 if want serving; then
 	title "18 serving: continuous batching of transformers: steps and tokens against the engine's own, and what tracing costs"

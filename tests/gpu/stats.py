@@ -5,6 +5,7 @@
 As a child (--load BUSY SECONDS) it multiplies matrices for that part of each fifth of a second, and sleeps for the rest."""
 import json
 import os
+import re
 import shutil
 import statistics
 import subprocess
@@ -80,12 +81,29 @@ def show(v):
     return "-" if v is None else f"{v:.4g}"
 
 
+def idle(ct, path, util, said):
+    """The report's idle share beside what NVML's utilisation leaves, and the program by its own clock."""
+    gpu = json.loads(subprocess.run([ct, "-q", "report", "--format=json", path], stdout=subprocess.PIPE, check=True).stdout)["gpu"]
+    device = max(gpu["devices"], key=lambda d: d["busy_ns"], default={"idle_ns": 0, "span_ns": 0})
+    own = re.search(r"busy ([\d.]+) of", said)
+    if not device["span_ns"] or not own:
+        print("idle share: NOT plausible: the report has no GPU times" if own else "idle share: the program has not said what it did")
+        return False
+    report, theirs, own = 100 * device["idle_ns"] / device["span_ns"], None if util is None else 100 - util, 100 * (1 - float(own[1]))
+    good = abs(report - own) <= 10 and (theirs is None or abs(report - theirs) <= 12)
+    print(f"idle share: the report has {report:.1f} %, NVML's utilisation leaves {show(theirs)} %, the program's own clock {own:.1f} %: "
+          f"{'plausible' if good else 'NOT plausible'}", flush=True)
+    return good
+
+
 def one(ct, out, busy, seconds, period):
     path = f"{out}/stats_{int(busy * 100)}.jsonl"
     print(f"\n=== busy {busy:.2f} of the time for {seconds} s, a sample each {period} ms")
     p = subprocess.Popen([ct, "-q", f"--gpu-stats={period}", "--gpu-time", "--jsonl", path, "-e", "launch", "--", sys.executable, os.path.abspath(__file__),
-                          "--load", str(busy), str(seconds)])
+                          "--load", str(busy), str(seconds)], stdout=subprocess.PIPE, text=True)
     rows = smi(lambda: p.poll() is not None)
+    said = p.stdout.read()
+    print(said, end="")
     if p.returncode:
         print("the trace failed:", p.returncode)
         return False
@@ -125,6 +143,7 @@ def one(ct, out, busy, seconds, period):
     if active is not None and abs(active / 100 - busy) > 0.15:
         print(f"graphics_active {active:.1f} % is not the load of {busy:.0%}")
         ok = False
+    ok &= idle(ct, path, mean([e["util"] for e in with_load if "util" in e]), said)
     print("throttle:", sorted({e.get("throttle", "none") for e in with_load}), "clock_reasons:",
           sorted({e.get("clock_reasons", "-") for e in with_load}))
     procs = {}
@@ -148,7 +167,7 @@ def main():
     ct, out = os.path.abspath(sys.argv[1]), sys.argv[2]
     seconds = float(sys.argv[3]) if len(sys.argv) > 3 else 12
     os.makedirs(out, exist_ok=True)
-    ok = [one(ct, out, busy, seconds, period) for busy, period in ((0.5, 200), (1.0, 200), (0.5, 1000))]
+    ok = [one(ct, out, busy, seconds, period) for busy, period in ((0.5, 200), (1.0, 200), (0.6, 1000))]
     subprocess.run([ct, "report", f"{out}/stats_50.jsonl", "-o", f"{out}/stats_50.txt"], check=False)
     with open(f"{out}/stats_50.txt", encoding="utf-8") as f:
         text = f.read()
