@@ -80,8 +80,10 @@ def test_gpu_time(tmp_path, program):
     out = str(tmp_path / "o.json")
     assert cudatrace("report", "--format=json", "-o", out, path).status == 0
     with open(out, encoding="utf-8") as f:
-        gemms = json.load(f)["gemms"]
+        report = json.load(f)
+    gemms, nodes = report["gemms"], report["map"]["nodes"]
     assert gemms["count"] == 6 and gemms["flops"] == 3 * 250000 + 12000 + 84000 + 960
+    assert nodes[0]["flops"] == gemms["flops"] and [n["flops"] for n in nodes if n["name"] == "cublasSgemm"] == [750000]
     rows = {x["name"]: x for x in gemms["list"]}
     # Through cublasLt, too.
     assert {name: x["gpu_executions"] for name, x in rows.items()} == {

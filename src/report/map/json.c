@@ -23,6 +23,8 @@ static void put_sums(struct json *j, const struct map_sums *s)
 	json_u64(j, "wall_ns", map_wall(s));
 	if (s->bytes)
 		json_u64(j, "bytes", s->bytes);
+	if (s->flops)
+		json_u64(j, "flops", s->flops);
 	if (s->unfinished)
 		json_u64(j, "unfinished", s->unfinished);
 	if (!s->gpu_cnt)
@@ -46,6 +48,8 @@ static void put_mean(struct json *j, const struct map_final *f)
 	json_f64(j, "wall_ns", map_wall(&f->sums) / per);
 	if (f->sums.gpu_cnt)
 		json_f64(j, "gpu_ns", f->sums.gpu_ns / per);
+	if (f->sums.flops)
+		json_f64(j, "flops", f->sums.flops / per);
 	json_close(j);
 }
 

@@ -236,6 +236,7 @@ static void give_place(struct map *m, struct map_thread *t, const struct map_hel
 	sums->calls++;
 	sums->launches += h->is_launch;
 	sums->bytes += h->bytes;
+	sums->flops += h->flops;
 	sums->unfinished += h->is_cut;
 	if (!h->has_time)
 		return;
@@ -370,6 +371,8 @@ static void on_call(struct map *m, const struct trace_event *ev)
 	}
 	if ((ev->has & HAS_SIZE) && ev->type == TYPE_TRANSFER && call_ran(ev) && call_is_top(ev))
 		h->bytes = ev->size;
+	if ((ev->has & HAS_GEMM) && call_was_made(ev) && !ev->is_error)
+		h->flops = ev->gemm.flops;
 	h->path = map_path_of(m, thread, ev->stack, &new_cnt);
 	h->new_cnt = new_cnt;
 	if (t->python && call_blocks(ev))

@@ -40,7 +40,7 @@ enum map_kind {
 };
 
 struct map_sums {
-	uint64_t calls, launches, bytes, unfinished;
+	uint64_t calls, launches, bytes, flops, unfinished;
 	uint64_t host_ns; /* in these calls, but for calls that were made in them */
 	uint64_t gap_ns;  /* between calls that were made one after the other here */
 	uint64_t gpu_cnt, gpu_ns;
@@ -102,7 +102,7 @@ struct map_held {
 	const char *name; /* of a kernel, else of the function */
 	uint64_t start_ns, end_ns;
 	uint64_t inner_ns; /* in calls that were made in it */
-	uint64_t bytes;
+	uint64_t bytes, flops;
 	uint64_t up; /* number of the call that it was made in; 0: that has not ended yet */
 	uint32_t path, new_cnt; /* so many functions of the path began a pass */
 	uint32_t slice, inner_cnt;

@@ -13,6 +13,7 @@ void map_sums_add(struct map_sums *to, const struct map_sums *x)
 	to->calls += x->calls;
 	to->launches += x->launches;
 	to->bytes += x->bytes;
+	to->flops += x->flops;
 	to->unfinished += x->unfinished;
 	to->host_ns += x->host_ns;
 	to->gap_ns += x->gap_ns;
@@ -29,6 +30,7 @@ void map_sums_sub(struct map_sums *from, const struct map_sums *x)
 	from->calls -= x->calls;
 	from->launches -= x->launches;
 	from->bytes -= x->bytes;
+	from->flops -= x->flops;
 	from->unfinished -= x->unfinished;
 	from->host_ns -= x->host_ns;
 	from->gap_ns -= x->gap_ns;

@@ -157,7 +157,7 @@ const map = {
 		m.facts.replaceChildren(el('b', {}, n.kind === 'kernel' && n.name ? clean(n.name).slice(0, 300) : map.name(n)), n.file ? el('span', {class: 'muted'}, ' ' + clean(n.file)) : '', figures([
 			['calls', fmt.count(n.calls), each(n.calls, fmt.num)], ['launches', fmt.count(n.launches), each(n.launches, fmt.num)],
 			['time', fmt.ns(n.wall_ns), each(n.wall_ns, fmt.ns)], ['in calls', fmt.ns(n.host_ns), each(n.host_ns, fmt.ns)],
-			n.gpu_ns ? ['GPU', fmt.ns(n.gpu_ns), each(n.gpu_ns, fmt.ns)] : null, n.bytes ? ['copied', fmt.bytes(n.bytes)] : null,
+			n.gpu_ns ? ['GPU', fmt.ns(n.gpu_ns), each(n.gpu_ns, fmt.ns)] : null, n.bytes ? ['copied', fmt.bytes(n.bytes)] : null, n.flops ? ['GFLOP', fmt.num(n.flops / 1e9), each(n.flops / 1e9, fmt.num)] : null,
 			n.bound ? ['bound by', n.bound === 'gpu' ? 'the GPU' : 'the host', `the GPU was idle for ${fmt.share(n.gpu_idle_share)} before and in it`] : null,
 			n.passes > 1 ? ['passes', fmt.count(n.passes)] : null, ['of all', fmt.share(whole ? map.weight(m, i) / whole : 0)]]));
 	},
