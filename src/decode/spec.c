@@ -137,6 +137,22 @@ static void plan_extra(struct plan *p, const struct api_fn *fn, unsigned i)
 					.off = NCCL_BATCH_OFF});
 }
 
+/* Attributes of cuDNN's descriptors: for the model. They are not shown, because most have less than
+ * 8 bytes. */
+static void plan_elements(struct plan *p, const struct api_fn *fn, unsigned i)
+{
+	bool got = fn->op == OP_DESCRIBED;
+	int cnt = api_arg_by_name(fn, got ? "requestedElementCount" : "elementCount");
+
+	if (cnt < 0 || strcmp(fn->args[i].name, "arrayOfElements") != 0)
+		return;
+	add_cap(p, i,
+		(struct ct_cap){.kind = CT_CAP_ARR,
+				.size = sizeof(uint64_t),
+				.flags = CT_CAP_F_ON_SUCCESS,
+				.count_arg = p->word[cnt]});
+}
+
 static void plan_cap(struct plan *p, const struct api_fn *fn, unsigned i)
 {
 	const struct api_arg *arg = &fn->args[i];
@@ -171,6 +187,7 @@ static void plan_cap(struct plan *p, const struct api_fn *fn, unsigned i)
 	case DIR_IN:
 		plan_comm(p, fn, i);
 		plan_extra(p, fn, i);
+		plan_elements(p, fn, i);
 		return;
 	default:
 		return;

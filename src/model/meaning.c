@@ -234,7 +234,7 @@ void meaning__apply(const struct meaning *m, struct trace_event *ev, struct proc
 		break;
 	case CLASS_BLAS:
 		if (m->fn->op == OP_GEMM || m->fn->op == OP_MATMUL)
-			meaning_gemm(m, ev);
+			meaning_gemm(m, ev, p);
 		break;
 	}
 	if (api_fn_unloads(m->fn))

@@ -119,7 +119,7 @@ static bool by_descriptors(const struct meaning *m, const struct trace_event *ev
 	       (desc.trans_a ? a.cols : a.rows) == g->m && (b.rows == g->k || b.cols == g->k);
 }
 
-void meaning_gemm(const struct meaning *m, struct trace_event *ev)
+void meaning_gemm(const struct meaning *m, struct trace_event *ev, struct proc *p)
 {
 	struct gemm_info g = {0};
 	double flops;
@@ -132,6 +132,9 @@ void meaning_gemm(const struct meaning *m, struct trace_event *ev)
 		flops *= 4;
 	if (ev->api_depth == 0 && !ev->is_error && flops < 0x1p63)
 		g.flops = flops;
+	/* An engine of cuDNN asks cuBLAS. */
+	if (g.flops && ev->depth && p->dnn)
+		p->dnn->inner[p->dnn->inner_next++ % DNN_INNER] = ev->parent_id;
 	ev->gemm = g;
 	ev->has |= HAS_GEMM;
 }

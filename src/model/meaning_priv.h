@@ -12,7 +12,7 @@ bool event_arg_by_name(const struct meaning *m, const struct trace_event *ev, co
 
 void meaning_launch(const struct meaning *m, struct trace_event *ev, struct proc *p);
 void meaning_memory(const struct meaning *m, struct trace_event *ev, struct proc *p);
-void meaning_gemm(const struct meaning *m, struct trace_event *ev);
+void meaning_gemm(const struct meaning *m, struct trace_event *ev, struct proc *p);
 void meaning_transfer(const struct meaning *m, struct trace_event *ev, struct proc *p);
 
 #endif /* MODEL_MEANING_PRIV_H */

@@ -2,6 +2,7 @@
 #include "model.h"
 
 #include "collective.h"
+#include "dnn_call.h"
 #include "event_table.h"
 #include "gpu_stats.h"
 #include "model_priv.h"
@@ -91,8 +92,10 @@ void model__calls_lost(struct model *m)
 {
 	struct proc *p, *tmp;
 
-	HASH_ITER (hh, m->procs.by_pid, p, tmp)
+	HASH_ITER (hh, m->procs.by_pid, p, tmp) {
 		comms__lost(&p->comms);
+		dnn__clear(p->dnn);
+	}
 	ranks__lost(&m->ranks);
 }
 
@@ -346,6 +349,8 @@ static void on_call(struct model *m, const void *rec, const struct raw *checked)
 	add_range(t, &ev);
 	ev.has |= (m->opts.kernel ? HAS_IOCTLS : 0) | (m->opts.sched ? HAS_OFF_CPU : 0);
 	meaning__apply(meaning, &ev, p);
+	if (meaning->fn->class == CLASS_DNN)
+		dnn__call(m->procs.quotas, meaning, &ev, p);
 	if (meaning->fn->class == CLASS_DEVICE)
 		devices__call(&m->devices, meaning, &ev);
 	else if (m->devices.new_cnt)

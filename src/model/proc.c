@@ -203,6 +203,8 @@ void procs__renew(struct procs *ps, struct proc *p)
 	capture_set__clear(&p->captures);
 	proc_ranges__free(ps->quotas, p);
 	comms__clear(&p->comms);
+	dnn__free(p->dnn);
+	p->dnn = NULL;
 	proc_stacks__free(p->stacks);
 	p->stacks = NULL;
 }

@@ -5,6 +5,7 @@
 
 #include "capture.h"
 #include "comms.h"
+#include "dnn.h"
 #include "gpu.h"
 #include "kernel.h"
 #include "mem.h"
@@ -35,6 +36,7 @@ struct proc {
 	struct capture_set captures;
 	struct proc_ranges *ranges; /* --nvtx; NULL: none so far */
 	struct comms comms;
+	struct dnn *dnn;	    /* NULL: nothing of cuDNN so far */
 	struct proc_stacks *stacks; /* NULL: none so far */
 	bool ended, tidied;
 	UT_hash_handle hh;

@@ -201,7 +201,9 @@ int tracer__open(struct tracer *t, const struct tracer_opts *o)
 	t->o.attach.quotas = &t->quotas;
 	quotas__init(&t->quotas, o->attach.stacks || o->attach.python, o->attach.kernel);
 	if (fnset__wants_api(t->fns, api_at(API_NVTX)))
-		quotas__with_nvtx(&t->quotas);
+		quotas__with(&t->quotas, QUOTA_NVTX);
+	if (fnset__wants_api(t->fns, api_at(API_CUDNN)))
+		quotas__with(&t->quotas, QUOTA_DESCRIPTORS);
 	fnset__on_reuse(t->fns, on_reuse, t);
 	t->libs = (struct libs){
 		.fns = t->fns,

@@ -12,13 +12,14 @@
 #define MIB (1ull << 20)
 
 /* What a row takes: measured by tests/unit/test_quota.c, where it can be filled there. */
-#define ROW_SZ	    112
-#define PROC_SZ	    512
-#define THREAD_SZ   144
-#define CAPTURE_SZ  32
-#define LIBRARY_SZ  98304 /* when the kernel has refused 2,000 of its functions */
-#define FUNCTION_SZ 512	  /* with its name */
-#define STACK_SZ    2	  /* its frames' and its own places in hash tables */
+#define ROW_SZ	      112
+#define PROC_SZ	      512
+#define THREAD_SZ     144
+#define CAPTURE_SZ    32
+#define DESCRIPTOR_SZ 192
+#define LIBRARY_SZ    98304 /* when the kernel has refused 2,000 of its functions */
+#define FUNCTION_SZ   512   /* with its name */
+#define STACK_SZ      2	    /* its frames' and its own places in hash tables */
 
 /* All bounds: docs/LIMITS.md says them again for people. A PyTorch process has some 10,000 kernels
  * (names of 1 KiB), 5,000 ranges, 100 threads. */
@@ -26,7 +27,7 @@ static const struct {
 	const char *name, *what, *beyond;
 	uint64_t max, share;
 	unsigned row_sz;
-	enum { OF_ALL, OF_STACKS, OF_DRIVER, OF_NVTX } of;
+	enum { OF_ALL, OF_STACKS, OF_DRIVER, OF_ASKED } of;
 } tables[QUOTA_CNT] = {
 	[QUOTA_PROCESSES] = {"processes", "processes", "what is known of the oldest is forgotten",
 			     65536, 65536, PROC_SZ, OF_ALL},
@@ -46,6 +47,9 @@ static const struct {
 	[QUOTA_COMMS] = {"communicators", "communicators of NCCL",
 			 "collectives on further ones have neither rank nor number", 16384, 4096,
 			 THREAD_SZ, OF_ALL},
+	[QUOTA_DESCRIPTORS] = {"descriptors", "descriptors of cuDNN",
+			       "what plans compute that are made of further ones is not known",
+			       65536, 32768, DESCRIPTOR_SZ, OF_ASKED},
 	[QUOTA_STACKS] = {"stacks", "stacks", "they are defined anew, or left out", 128 * MIB,
 			  32 * MIB, STACK_SZ, OF_STACKS},
 	[QUOTA_PERF_MAPS] = {"perf_maps", "names of generated code", "further code has no names",
@@ -72,7 +76,7 @@ static const struct {
 			      2 * ROW_SZ, OF_ALL},
 	[QUOTA_NVTX] = {"nvtx", "texts and open ranges of NVTX",
 			"further ranges have no names, or are left out", 8 * MIB, 4 * MIB, 1,
-			OF_NVTX},
+			OF_ASKED},
 };
 
 void quotas__init(struct quotas *q, bool stacks, bool driver)
@@ -81,7 +85,7 @@ void quotas__init(struct quotas *q, bool stacks, bool driver)
 		q->of[i] =
 			(struct quota){.table = i, .max = tables[i].max, .share = tables[i].share};
 		if ((tables[i].of == OF_STACKS && !stacks) ||
-		    (tables[i].of == OF_DRIVER && !driver) || tables[i].of == OF_NVTX)
+		    (tables[i].of == OF_DRIVER && !driver) || tables[i].of == OF_ASKED)
 			q->of[i].max = 0;
 	}
 }
@@ -93,9 +97,9 @@ void quotas__with_stacks(struct quotas *q)
 			q->of[i].max = tables[i].max;
 }
 
-void quotas__with_nvtx(struct quotas *q)
+void quotas__with(struct quotas *q, enum quota_table t)
 {
-	q->of[QUOTA_NVTX].max = tables[QUOTA_NVTX].max;
+	q->of[t].max = tables[t].max;
 }
 
 uint64_t quota_row_sz(enum quota_table t)

@@ -20,10 +20,11 @@ enum quota_table {
 	QUOTA_RANGES,
 	QUOTA_CAPTURES,
 	QUOTA_COMMS,
-	QUOTA_STACKS,	 /* bytes */
-	QUOTA_PERF_MAPS, /* bytes */
-	QUOTA_PATHS,	 /* bytes */
-	QUOTA_SYMBOLS,	 /* bytes */
+	QUOTA_DESCRIPTORS, /* of cuDNN */
+	QUOTA_STACKS,	   /* bytes */
+	QUOTA_PERF_MAPS,   /* bytes */
+	QUOTA_PATHS,	   /* bytes */
+	QUOTA_SYMBOLS,	   /* bytes */
 	QUOTA_LIBRARIES,
 	QUOTA_LIB_KEYS, /* of libraries that are known by more than one */
 	QUOTA_FUNCTIONS,
@@ -62,8 +63,8 @@ struct quotas {
 void quotas__init(struct quotas *q, bool stacks, bool driver);
 /* Those of stacks have room, too. */
 void quotas__with_stacks(struct quotas *q);
-/* NVTX's has room, too. */
-void quotas__with_nvtx(struct quotas *q);
+/* That of a family that is asked for has room, too. */
+void quotas__with(struct quotas *q, enum quota_table t);
 const char *quota_name(enum quota_table t);
 /* Bytes that a row takes, or a byte with what lies around it. */
 uint64_t quota_row_sz(enum quota_table t);

@@ -29,6 +29,7 @@ static struct procs procs;
 static int setup(void **state)
 {
 	quotas__init(&q, true, true);
+	quotas__with(&q, QUOTA_DESCRIPTORS);
 	names = kernel_names__new(&q);
 	procs = (struct procs){.quotas = &q, .names = names};
 	return !names;
@@ -565,6 +566,18 @@ static void test_row_sizes(void **state)
 	for (uint32_t i = 1; i <= 16000; i++)
 		comms__get(&procs__get(&procs, 1 + i % 4)->comms, i);
 	holds_row_sz(QUOTA_COMMS, before);
+	procs__free(&procs);
+	procs = (struct procs){.quotas = &q, .names = names};
+
+	before = heap();
+	for (uint32_t i = 1; i <= 60000; i++) {
+		struct proc *p = procs__get(&procs, 1 + i % 4);
+
+		if (!p->dnn)
+			p->dnn = dnn__new(&q.of[QUOTA_DESCRIPTORS]);
+		dnn__made(p->dnn, i, DNN_TENSOR);
+	}
+	holds_row_sz(QUOTA_DESCRIPTORS, before);
 	procs__free(&procs);
 	procs = (struct procs){.quotas = &q, .names = names};
 

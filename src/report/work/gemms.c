@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Products of matrices, by function, size and types: operations, host time, and with --gpu-time
- * what the GPU took for them and how much of its peak that is. An execution's call is a launch,
- * which was made in the product's call, or in one that was: the numbers of calls lead there.
+ * Products of matrices and what is one in other words, by function, op, size and types: operations,
+ * host time, and with --gpu-time what the GPU took for them and how much of its peak that is. An
+ * execution's call is a launch, which was made in the product's call, or in one that was: the
+ * numbers of calls lead there.
  */
 #include "report/report.h"
 
@@ -21,7 +22,7 @@
 #define IN_MAX	  8
 
 struct gemm_row {
-	const char *name;
+	const char *name, *op;
 	struct gemm_info g; /* of one */
 	uint64_t cnt, call_ns, gpu_cnt, gpu_ns, timed_flops;
 	uint64_t last_id; /* whose operations are in timed_flops */
@@ -43,6 +44,7 @@ struct gemms {
 	unsigned cap;
 	struct gemm_call *calls;
 	uint64_t flops, cnt;
+	uint64_t unknown_cnt; /* plans of cuDNN, of which it is not known what they compute */
 };
 
 static void *gemms__new(struct report *r)
@@ -74,7 +76,7 @@ static uint64_t text_key(uint64_t key, const char *s)
 static uint32_t row_of(struct gemms *s, const struct trace_event *ev)
 {
 	const struct gemm_info *g = &ev->gemm;
-	uint64_t key = text_key(0, ev->name);
+	uint64_t key = text_key(text_key(0, ev->name), ev->op);
 	struct gemm_row *rows;
 	uint32_t i;
 
@@ -91,6 +93,7 @@ static uint32_t row_of(struct gemms *s, const struct trace_event *ev)
 	}
 	s->rows = rows;
 	rows[i].name = ev->name;
+	rows[i].op = ev->op;
 	rows[i].g = *g;
 	return i;
 }
@@ -128,6 +131,7 @@ static void on_call(struct gemms *s, const struct trace_event *ev)
 	}
 	if (i != NONE || ev->parent_id)
 		remember(s, ev, i);
+	s->unknown_cnt += ev->fn->op == OP_EXECUTE && !strcmp(ev->op, api_op_name(OP_EXECUTE));
 }
 
 static bool is_alike(const struct device *a, const struct device *b)
@@ -235,17 +239,20 @@ static void gemms_json(const void *a, struct json *j)
 {
 	const struct gemms *s = a;
 
-	if (!s->cnt)
+	if (!s->cnt && !s->unknown_cnt)
 		return;
 	json_open(j, "gemms");
 	json_u64(j, "count", s->cnt);
 	json_u64(j, "flops", s->flops);
+	if (s->unknown_cnt)
+		json_u64(j, "unknown_plans", s->unknown_cnt);
 	json_open_array(j, "list");
 	for (unsigned i = 0; i < s->keys.cnt; i++) {
 		const struct gemm_row *row = &s->rows[i];
 
 		json_open(j, NULL);
 		json_str(j, "name", row->name);
+		json_str(j, "op", row->op);
 		json_u64(j, "m", row->g.m);
 		json_u64(j, "n", row->g.n);
 		json_u64(j, "k", row->g.k);
@@ -305,10 +312,37 @@ static void print_peaks(const struct gemms *s, unsigned rows, const struct term 
 	}
 }
 
-/* Without what all of them begin with. */
-static const char *short_name(const char *name)
+/* Without what all of them begin with; of cuDNN what is done says more, in its own short words. */
+static const char *short_name(const struct gemm_row *row)
 {
-	return strncmp(name, "cublas", 6) ? name : name + 6;
+	static const struct {
+		const char *op, *is;
+	} ops[] = {
+		{"convolution_forward", "conv"},	  {"convolution_backward_data", "dgrad"},
+		{"convolution_backward_filter", "wgrad"}, {"attention_forward", "attention"},
+		{"attention_backward", "attn bwd"},
+	};
+
+	if (strncmp(row->name, "cudnn", 5) != 0)
+		return strncmp(row->name, "cublas", 6) ? row->name : row->name + 6;
+	for (size_t i = 0; i < sizeof(ops) / sizeof(ops[0]); i++)
+		if (!strcmp(row->op, ops[i].op))
+			return ops[i].is;
+	return row->op;
+}
+
+static void print_unknown(const struct gemms *s, const struct term *term)
+{
+	char text[256];
+
+	if (!s->unknown_cnt)
+		return;
+	snprintf(text, sizeof(text),
+		 "%" PRIu64 " executions of plans of cuDNN are not among them: the trace does not "
+		 "have the calls that made these plans",
+		 s->unknown_cnt);
+	fputs("  ", term->f);
+	term_text(term, text, 2);
 }
 
 static void gemms_print(const void *a, const struct term *term)
@@ -318,7 +352,7 @@ static void gemms_print(const void *a, const struct term *term)
 	char names[TABLE_ROWS][160], all[CELL_SZ];
 	struct table t;
 
-	if (!s->cnt)
+	if (!s->cnt && !s->unknown_cnt)
 		return;
 	count_flops(all, s->flops);
 	term_section(term, "Products of matrices", "%" PRIu64 ", %s operations", s->cnt, all);
@@ -333,7 +367,7 @@ static void gemms_print(const void *a, const struct term *term)
 			len += snprintf(names[i] + len, sizeof(names[i]) - len, " x %" PRIu64,
 					x->g.batch);
 		snprintf(names[i] + len, sizeof(names[i]) - len, " %s %s",
-			 x->g.c_type ? x->g.c_type + strlen("CUDA_") : "", short_name(x->name));
+			 x->g.c_type ? x->g.c_type + strlen("CUDA_") : "", short_name(x));
 		row = table__row(&t, names[i]);
 		human_count(row->cell[0], x->cnt);
 		count_flops(row->cell[1], (double)x->cnt * x->g.flops);
@@ -345,8 +379,10 @@ static void gemms_print(const void *a, const struct term *term)
 				human_share(row->cell[5], tflops(x), peak(x).tflops);
 		}
 	}
-	table__print(&t, term);
+	if (s->cnt)
+		table__print(&t, term);
 	print_peaks(s, t.row_cnt, term);
+	print_unknown(s, term);
 }
 
 const struct analysis_ops gemms_ops = {

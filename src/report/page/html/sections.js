@@ -127,14 +127,14 @@ const sections = {
 		];
 	},
 
-	/* -e cublas; what the GPU took for them and which part of its peak that is: --gpu-time. */
+	/* -e cublas, cudnn; what the GPU took for them and which part of its peak that is: --gpu-time. */
 	products(r) {
 		const list = r.gemms && r.gemms.list;
 		if (!has(list))
 			return null;
 		const timed = list.some(x => x.gpu_ns), peaks = [...new Set(list.filter(x => x.peak_tflops).map(x => `${x.peak_type} ${fmt.num(x.peak_tflops)} TFLOP/s at ${fmt.num(x.peak_clock_mhz)} MHz`))];
 		return [
-			table.make([col.text('function', 'name', {name: true}), {label: 'm × n × k', get: x => x.m * x.n * x.k, show: (v, x) => [x.m, x.n, x.k].join(' × ') + (x.batch > 1 ? `, ${x.batch} of them` : ''), num: true},
+			table.make([col.text('function', 'name', {name: true, get: x => x.name.startsWith('cudnn') ? x.op : x.name}), {label: 'm × n × k', get: x => x.m * x.n * x.k, show: (v, x) => [x.m, x.n, x.k].join(' × ') + (x.batch > 1 ? `, ${x.batch} of them` : ''), num: true},
 				{label: 'type', get: x => (x.peak_type || x.c_type || '').replace(/^CUDA_/, '')}, col.count('calls', 'count'), {label: 'TFLOP', get: x => x.flops / 1e12, show: v => fmt.num(v), num: true}, col.ns('in calls', 'call_ns', {minor: true}),
 				...(timed ? [col.ns('on the GPU', 'gpu_ns'), {label: 'TFLOP/s', get: x => x.tflops === undefined ? null : x.tflops, show: v => v === null ? '' : fmt.num(v), num: true}] : []),
 				...(peaks.length ? [col.share('of the peak', 'peak_share', {show: v => v === undefined ? '' : fmt.share(v), bar: x => x.peak_share || 0})] : [])], list, {label: 'Products of matrices', sort: 4}),

@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#include "dnn.h"
+
+#include <stddef.h>
+
+#define OPERANDS(a, b, c, how)                                                                     \
+	{                                                                                          \
+		a, b, c, how                                                                       \
+	}
+
+/* Ranks: 3 products, 2 what goes through a tensor in its own way, 1 reductions, 0 what is fused to
+ * others. */
+static const struct dnn_operation operations[] = {
+	[10] = {"convolution_forward", 3, DNN_FORWARD, OPERANDS(704, 703, 705, 702)},
+	[11] = {"convolution_backward_filter", 3, DNN_BACKWARD_FILTER,
+		OPERANDS(717, 716, 715, 714)},
+	[12] = {"convolution_backward_data", 3, DNN_BACKWARD_DATA, OPERANDS(711, 709, 710, 708)},
+	[13] = {"pointwise"},
+	[14] = {"statistics", 1},
+	[19] = {"gemm", 3, DNN_PRODUCT, OPERANDS(1520, 1521, 1522, 1523)},
+	[20] = {"norm_statistics", 1},
+	[22] = {"reduction", 1},
+	[23] = {"norm_backward_weights", 2},
+	[25] = {"resample_forward", 2},
+	[26] = {"resample_backward", 2},
+	[27] = {"concat"},
+	[28] = {"signal"},
+	[29] = {"norm_forward", 2},
+	[30] = {"norm_backward", 2},
+	[31] = {"reshape"},
+	[33] = {"random"},
+	[35] = {"paged_cache_load"},
+	[36] = {"quantize", 1},
+	[37] = {"dequantize"},
+	[39] = {"expand_band_matrix"},
+	[40] = {"contract_band_matrix"},
+	[41] = {"attention_forward", 3, DNN_ATTENTION, OPERANDS(2800, 2801, 2802, 0)},
+	[42] = {"grouped_gemm", 3},
+	[43] = {"attention_backward", 3, DNN_ATTENTION_BACKWARD, OPERANDS(2851, 2852, 2853, 0)},
+};
+
+const struct dnn_operation *dnn_operation(uint64_t type)
+{
+	return type < sizeof(operations) / sizeof(operations[0]) && operations[type].op
+		       ? &operations[type]
+		       : NULL;
+}
+
+bool dnn_is_of_graph(uint64_t type, uint64_t attr)
+{
+	switch (type) {
+	case DNN_ENGINEHEUR:
+		return attr == 201 /* OPERATION_GRAPH */ || attr == 202 /* RESULTS */;
+	case DNN_ENGINECFG:
+		return attr == 300 /* ENGINE */;
+	case DNN_PLAN:
+		return attr == 401 /* ENGINE_CONFIG */;
+	case DNN_ENGINE:
+		return attr == 1300 /* OPERATION_GRAPH */;
+	default:
+		return false;
+	}
+}
+
+const char *dnn_data_type(uint64_t type)
+{
+	static const char *const names[] = {
+		[0] = "CUDA_R_32F",	 [1] = "CUDA_R_64F",	   [2] = "CUDA_R_16F",
+		[3] = "CUDA_R_8I",	 [4] = "CUDA_R_32I",	   [6] = "CUDA_R_8U",
+		[9] = "CUDA_R_16BF",	 [10] = "CUDA_R_64I",	   [12] = "CUDA_R_8F_E4M3",
+		[13] = "CUDA_R_8F_E5M2", [15] = "CUDA_R_8F_UE8M0", [16] = "CUDA_R_4F_E2M1",
+		[17] = "CUDA_R_4I",	 [18] = "CUDA_R_4U",	   [19] = "CUDA_R_32U",
+		[20] = "CUDA_C_32F",	 [21] = "CUDA_C_64F",
+	};
+
+	return type < sizeof(names) / sizeof(names[0]) ? names[type] : NULL;
+}
+
+const char *dnn_compute_type(uint64_t type)
+{
+	switch (type) {
+	case 0:
+		return "CUBLAS_COMPUTE_32F";
+	case 1:
+		return "CUBLAS_COMPUTE_64F";
+	case 2:
+		return "CUBLAS_COMPUTE_16F";
+	case 4:
+		return "CUBLAS_COMPUTE_32I";
+	default:
+		return NULL;
+	}
+}

@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * cuDNN's graphs: what kinds of descriptors there are, which of their attributes say what is
+ * computed, and what element types are called. Numbers of cuDNN 9.19; those of 8 and 9 that are
+ * older have the same.
+ */
+#ifndef DECODE_DNN_H
+#define DECODE_DNN_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* cudnnBackendDescriptorType_t, those that are no operations. */
+enum dnn_type {
+	DNN_CONVOLUTION = 1, /* how an operation is done */
+	DNN_ENGINE = 2,
+	DNN_ENGINECFG = 3,
+	DNN_ENGINEHEUR = 4,
+	DNN_PLAN = 5,
+	DNN_GRAPH = 15,
+	DNN_VARIANT_PACK = 16,
+	DNN_TENSOR = 17,
+	DNN_MATMUL = 18, /* the same */
+	/* of cudnnSetTensor4dDescriptor() and the like, and filters; how a convolution is done */
+	DNN_TENSOR_CLASSIC = 0x100,
+	DNN_CONVOLUTION_CLASSIC = 0x101,
+};
+
+/* cudnnBackendAttributeName_t, those that are asked for by name. */
+enum dnn_attr {
+	DNN_CONVOLUTION_COMP_TYPE = 100,
+	DNN_GRAPH_OPS = 801,
+	DNN_TENSOR_DATA_TYPE = 901,
+	DNN_TENSOR_DIMENSIONS = 902,
+	DNN_TENSOR_VECTOR_COUNT = 904,
+	DNN_VARIANT_PACK_OVERRIDE_SHAPES = 1011,
+	DNN_MATMUL_COMP_TYPE = 1500,
+};
+
+/* cudnnBackendAttributeType_t */
+enum dnn_element {
+	DNN_DATA_TYPE = 1,
+	DNN_INT64 = 3,
+	DNN_DESCRIPTOR = 15,
+};
+
+/* CUDNN_DIM_MAX */
+#define DNN_DIMS 8
+
+/* A, B, C, and how: the conv or matmul descriptor */
+enum { DNN_A, DNN_B, DNN_C, DNN_HOW, DNN_OPERANDS };
+
+/* How an operation is a product of matrices. */
+enum dnn_form {
+	DNN_NO_PRODUCT,
+	DNN_FORWARD,	       /* y = x w */
+	DNN_BACKWARD_DATA,     /* dx = dy w */
+	DNN_BACKWARD_FILTER,   /* dw = dy x */
+	DNN_PRODUCT,	       /* C = A B */
+	DNN_ATTENTION,	       /* of q, k, v: two products */
+	DNN_ATTENTION_BACKWARD /* of the same: five */
+};
+
+struct dnn_operation {
+	const char *op;		     /* "op" of a plan that does it */
+	uint8_t rank;		     /* a graph is called after its highest */
+	uint8_t form;		     /* enum dnn_form */
+	uint16_t attr[DNN_OPERANDS]; /* 0: it has none */
+};
+
+/* NULL: no descriptor of an operation. */
+const struct dnn_operation *dnn_operation(uint64_t type);
+/* The descriptor that this attribute of one is, or has got, was made of the same graph. */
+bool dnn_is_of_graph(uint64_t type, uint64_t attr);
+/* A cudnnDataType_t as cudaDataType names it, and as cublasComputeType_t does; NULL: not known. */
+const char *dnn_data_type(uint64_t type);
+const char *dnn_compute_type(uint64_t type);
+
+#endif /* DECODE_DNN_H */

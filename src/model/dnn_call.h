@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#ifndef MODEL_DNN_CALL_H
+#define MODEL_DNN_CALL_H
+
+#include "meaning.h"
+
+/* A call of cuDNN: its op, sizes and operations are those of the plan or the convolution; learns
+ * what its descriptors are. */
+void dnn__call(struct quotas *quotas, const struct meaning *m, struct trace_event *ev,
+	       struct proc *p);
+
+#endif /* MODEL_DNN_CALL_H */
