@@ -117,6 +117,53 @@ first_calls()
 		'collections.Counter(e["comm"] for e in calls if e["symbol"] == "cuMemAlloc_v2") == {"f-trace": 15} and {e["comm"] for e in calls} == {"f-trace"}'
 }
 
+# Ranges of NVTX, of a library that a running program calls: trace.functions has nvtx.
+ranges()
+{
+	local nvtx=$TMP/nvtx
+	mkdir "$nvtx"
+	${CC:-gcc} -O1 -fPIC -shared -Wl,-soname,libnvToolsExt.so.1 -o "$nvtx/libnvToolsExt.so.1" tests/nvtx/exports.c
+	cat >"$nvtx/steps.c" <<-'END'
+		#include "client.h"
+		int main(void)
+		{
+			void *lib = dlopen("libcuda.so.1", RTLD_NOW), *ctx;
+			uint64_t p;
+
+			((int (*)(unsigned))dlsym(lib, "cuInit"))(0);
+			((int (*)(void **, int))dlsym(lib, "cuDevicePrimaryCtxRetain"))(&ctx, 0);
+			((int (*)(void *))dlsym(lib, "cuCtxSetCurrent"))(ctx);
+			nvtxMarkA("ready");
+			puts("ready");
+			fflush(stdout);
+			for (int c; (c = getchar()) != EOF;) {
+				nvtxRangePushA(c == 'a' ? "one" : "another");
+				((int (*)(uint64_t *, size_t))dlsym(lib, "cuMemAlloc_v2"))(&p, 4096);
+				nvtxRangePop();
+			}
+			return 0;
+		}
+	END
+	${CC:-gcc} -O1 -w -Itests/nvtx -o "$TMP/w-nvtx" "$nvtx/steps.c" -ldl || { fail 'ranges' 'does not compile'; return; }
+	rules trace >"$TMP/ranges.yaml"
+	start ranges --set trace.functions=memory,nvtx || return
+	mkfifo "$nvtx/to"
+	LD_LIBRARY_PATH=$lib:$nvtx NVTX_EXPORTS=libnvToolsExt.so.1 "$TMP/w-nvtx" <"$nvtx/to" >"$nvtx/said" &
+	local who=$! to
+	exec {to}>"$nvtx/to"
+	until_ok 10 test -s "$nvtx/said" && until_ok 10 knows $who
+	# Its library is attached to late.
+	check 'ranges: its library is seen' until_ok 10 eval 'ctl status | jq -e "any(.libraries[]; .path | test(\"nvToolsExt\"))"'
+	printf aab >&$to
+	exec {to}>&-
+	wait $who
+	finish
+	check 'ranges: each once, and its call in it' shows_now \
+		'collections.Counter(e.get("range") for e in calls if e["symbol"] == "cuMemAlloc_v2") == {"one": 2, "another": 1}
+		and [e["text"] for e in lines if e["type"] == "range"] == ["one", "one", "another"]'
+	check 'ranges: there is no key for them' fails_with 'trace.nvtx: there is no such key' "$CUDATRACE" daemon --set trace.nvtx=true
+}
+
 # Rules of every kind, each with its level; the names of pods are looked up as on a node.
 by_rule()
 {
@@ -224,6 +271,7 @@ others()
 
 detail
 levels
+ranges
 first_calls
 by_rule
 others
