@@ -17,7 +17,18 @@ import time
 
 import torch
 from serve import serve
-from transformers import GPT2Config, GPT2LMHeadModel
+from transformers import GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM
+
+
+def model_of(name):
+    """Random weights: GPT-2, or what is built as Llama is, with a quarter of the heads for keys and values. And 32 tokens."""
+    torch.manual_seed(0)
+    if name == "gpt2":
+        model = GPT2LMHeadModel(GPT2Config())
+    else:
+        model = LlamaForCausalLM(LlamaConfig(hidden_size=1024, intermediate_size=2816, num_hidden_layers=8, num_attention_heads=16, num_key_value_heads=4,
+                                             vocab_size=32000))
+    return model.to("cuda").eval(), torch.randint(0, 32000, (1, 32), device="cuda")
 
 
 def generate(model, ids, tokens):
@@ -63,9 +74,7 @@ def main():
     ap.add_argument("--serve", action="store_true")
     args = ap.parse_args()
 
-    torch.manual_seed(0)
-    model = GPT2LMHeadModel(GPT2Config()).to("cuda").eval()
-    ids = torch.randint(0, 50257, (1, 32), device="cuda")
+    model, ids = model_of("gpt2")
     generate(model, ids, 5)
     if args.wait:
         open(args.wait, "w").close()

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""The report's map on a real GPU: is each launch of GPT-2 under the layer that torch.profiler has it under, and do the map's sums add up to
-those of the trace?
+"""The report's map on a real GPU: is each launch of GPT-2, and of what is built as Llama is, under the layer that torch.profiler has it
+under, are those of a backward pass under the operators that it goes back from, are the operations of each layer those of its matrices, and do
+the map's sums add up to those of the trace?
 
-usage: map.py CUDATRACE OUT_FOLDER [PART...]    PART: layers, decode; both if none is named. Keeps traces and reports there
+usage: map.py CUDATRACE OUT_FOLDER [PART...]    PART: gpt2, llama, train, flops, cudnn, decode; all if none is named. Keeps traces and reports there
 """
 import collections
 import json
@@ -15,7 +16,10 @@ from python import Frames
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 WHAT = "launch,graph,transfer,sync,cublas"
-MODULES = "GPT2Block", "GPT2Attention", "GPT2MLP", "LayerNorm", "Conv1D"
+# The block first.
+MODULES = {"gpt2": ("GPT2Block", "GPT2Attention", "GPT2MLP", "LayerNorm", "Conv1D"),
+           "llama": ("LlamaDecoderLayer", "LlamaAttention", "LlamaMLP", "LlamaRMSNorm", "Linear")}
+ENOUGH = 0.95
 
 
 def lines(path):
@@ -36,6 +40,10 @@ def reports(tracer, trace):
         subprocess.run([tracer, "-q", "report", f"--format={form}", *more, "-o", base + end, trace], check=True)
     with open(base + ".report.json", encoding="utf-8") as f:
         return json.load(f)
+
+
+def verdict(what, ok, said):
+    print(f"  {'ok' if ok else 'NOT OK'} {what}: {said}", flush=True)
 
 
 def same(what, got, want):
@@ -88,19 +96,20 @@ def in_region(trace, region, tid, path):
         f.writelines(json.dumps(e, separators=(",", ":")) + "\n" for e in out)
 
 
-def layers(tracer, out):
-    trace, chrome, cut = (os.path.join(out, "map_layers" + s) for s in (".jsonl", ".torch.json", "_region.jsonl"))
-    said = json.loads(traced(tracer, trace, [os.path.join(HERE, "python.py"), "--program", chrome], "--python").splitlines()[-1])
+def layers(tracer, out, model):
+    kinds = MODULES[model]
+    trace, chrome, cut = (os.path.join(out, f"map_{model}" + s) for s in (".jsonl", ".torch.json", "_region.jsonl"))
+    said = json.loads(traced(tracer, trace, [os.path.join(HERE, "python.py"), "--program", chrome, model], "--python").splitlines()[-1])
     in_region(trace, said["region_ns"], said["tid"], cut)
     report = reports(tracer, cut)
-    want = {m: collections.Counter() for m in MODULES}
+    want = {m: collections.Counter() for m in kinds}
     for names in Frames(chrome).enclosing():
         modules = [n[len("nn.Module: "):] for n in names if n.startswith("nn.Module: ")]
-        block = next((m for m in modules if m.startswith("GPT2Block_")), None)
-        for m in MODULES:
+        block = next((m for m in modules if m.startswith(kinds[0] + "_")), None)
+        for m in kinds:
             if any(re.sub(r"_\d+$", "", x) == m for x in modules):
                 want[m][block] += 1
-    got = {m: collections.Counter() for m in MODULES}
+    got = {m: collections.Counter() for m in kinds}
     nodes = report["map"]["nodes"]
     below = collections.Counter()
     for n in nodes[1:]:
@@ -109,18 +118,128 @@ def layers(tracer, out):
         up, block, around = i, None, set()
         while up:
             name = nodes[up].get("name") or ""
-            if name == "GPT2Block.forward":
-                block = f"GPT2Block_{nodes[up].get('number', '?')}"
+            if name == kinds[0] + ".forward":
+                block = f"{kinds[0]}_{nodes[up].get('number', '?')}"
             around.add(name[:-len(".forward")] if name.endswith(".forward") else None)
             up = nodes[up]["parent"]
         own = n["launches"] - below[i]
-        for m in around & set(MODULES) if own else ():
+        for m in around & set(kinds) if own else ():
             got[m][block] += own
-    print(f"layers: torch {said['torch']}, Python {said['python']}: {nodes[0]['launches']} launches in the region", flush=True)
-    for m in MODULES:
-        right = sum(min(got[m][k], v) for k, v in want[m].items())
-        print(f"  {m}: {right} of {sum(want[m].values())} launches under the right layer; layers {len(want[m])}", "" if got[m] == want[m] else f"NOT OK {got[m]} wanted {want[m]}", flush=True)
+    print(f"{model}: torch {said['torch']}, Python {said['python']}: {nodes[0]['launches']} launches in the region", flush=True)
+    for m in kinds:
+        right, all_of = sum(min(got[m][k], v) for k, v in want[m].items()), sum(want[m].values())
+        verdict(m, all_of and right >= ENOUGH * all_of, f"{right} of {all_of} launches under the right layer; layers {len(want[m])}"
+                + ("" if got[m] == want[m] else f"; {got[m]} wanted {want[m]}"))
     sums(report, cut)
+
+
+def gpt2(tracer, out):
+    layers(tracer, out, "gpt2")
+
+
+def llama(tracer, out):
+    layers(tracer, out, "llama")
+
+
+def train(tracer, out):
+    """Launches of backward nodes, by the node and the operator that the lines say it goes back from."""
+    trace = os.path.join(out, "map_train.jsonl")
+    subprocess.run([tracer, "-q", "--torch", "--python=launch,sync", "--gpu-time", "-e", WHAT, "--jsonl", trace, "--",
+                    sys.executable, os.path.join(HERE, "operators.py"), "--run", "train"], check=True)
+    ops, launches, has_calls = {}, [], set()
+    for e in lines(trace):
+        if e["type"] == "operator":
+            ops[e["id"]] = e
+        elif "symbol" in e and "operator_id" in e:
+            has_calls.add(e["operator_id"])
+            if e["type"] == "kernel" and e["op"] == "launch" and not e.get("error"):
+                launches.append(e["operator_id"])
+    for at in list(has_calls):
+        while at in ops and (at := ops[at].get("parent")):
+            has_calls.add(at)
+    made = {e["seq"]: e for e in ops.values() if e["op"] == "forward" and "seq" in e}
+    # The map does not know of operators that make no call (view, split).
+    want, plain = collections.Counter(), collections.Counter()
+    for at in launches:
+        node = None
+        while at in ops:
+            node = ops[at] if ops[at]["op"] == "backward" else node
+            at = ops[at].get("parent")
+        of = made.get(node.get("seq")) if node else None
+        if of and of["id"] in has_calls:
+            want[of["name"], node["name"]] += 1
+        elif node:
+            plain[node["name"]] += 1
+    nodes = reports(tracer, trace)["map"]["nodes"]
+    got = collections.Counter()
+    for n in nodes:
+        if n["kind"] == "backward" and nodes[n["parent"]]["kind"] == "operator":
+            got[nodes[n["parent"]]["name"], n["name"]] += n["launches"]
+    right = (got & want).total()
+    print(f"train: {len(launches)} launches in operators, {want.total() + plain.total()} of them in backward nodes", flush=True)
+    verdict("launches of backward nodes below their forward operators", want and right >= ENOUGH * want.total(),
+            f"{right} of {want.total()}, elsewhere {dict((want - got).most_common(6))}; {plain.total()} of nodes whose operator made no call: {dict(plain.most_common(4))}")
+    below = collections.Counter(n["name"] for n in nodes if n["kind"] == "python" and n["launches"])
+    print("  functions that launch:", {k: sum(n["launches"] for n in nodes if n["name"] == k) for k in ("GPT2Block.forward", "Conv1D.forward", "GPT2Attention.forward") if below[k]})
+
+
+CONVOLUTIONS = """
+import torch
+from torch.nn.attention import SDPBackend, sdpa_kernel
+net = torch.nn.Conv2d(64, 128, 3, stride=2, padding=1, groups=2, bias=False).cuda().half()
+x = torch.randn(8, 64, 56, 56, device="cuda", dtype=torch.half, requires_grad=True)
+for _ in range(5):
+    net(x).sum().backward()
+torch.cuda.synchronize()
+q, k, v = (torch.randn(2, 12, s, 64, device="cuda", dtype=torch.half) for s in (128, 256, 256))
+with sdpa_kernel(SDPBackend.CUDNN_ATTENTION):
+    for _ in range(5):
+        torch.nn.functional.scaled_dot_product_attention(q, k, v)
+torch.cuda.synchronize()
+"""
+
+
+def cudnn(tracer, out):
+    """What PyTorch has cuDNN do: a convolution, forward and backward, and attention."""
+    trace = os.path.join(out, "map_cudnn.jsonl")
+    subprocess.run([tracer, "-q", "--gpu-time", "-e", "launch,sync,cublas,cudnn", "--jsonl", trace, "--", sys.executable, "-c", CONVOLUTIONS], check=True)
+    report = reports(tracer, trace)
+    done = {}
+    for x in report.get("gemms", {}).get("list", []):
+        print("   ", {k: x.get(k) for k in ("name", "op", "m", "n", "k", "batch", "a_type", "compute_type", "count", "gpu_executions", "tflops", "peak_share")})
+        at = done.setdefault(x["op"], [0, 0])
+        at[0] += x["count"]
+        at[1] += x["flops"]
+    print(f"cudnn: executions that are not known: {report.get('gemms', {}).get('unknown_plans', 0)}; trace's calls of cuDNN:",
+          dict(collections.Counter(e["name"] for e in lines(trace) if e.get("api") == "cudnn").most_common(6)))
+    one = 2 * 8 * 28 * 28 * 128 * 32 * 9
+    for op, flops in (("convolution_forward", one), ("convolution_backward_data", one), ("convolution_backward_filter", one),
+                      ("attention_forward", 2 * 2 * 2 * 12 * 128 * 256 * 64)):
+        got = done.get(op, [0, 0])
+        verdict(op, got[0] == 5 and abs(got[1] - 5 * flops) <= 1e-4 * 5 * flops, f"{got}, wanted {[5, 5 * flops]}")
+
+
+def flops(tracer, out):
+    """Operations of GPT-2's matrices, in all and of each layer: two for each weight and token."""
+    trace = os.path.join(out, "map_flops.jsonl")
+    said = json.loads(subprocess.run([tracer, "-q", "--python=launch,sync", "--gpu-time", "-e", "launch,sync,cublas,cudnn", "--jsonl", trace, "--", sys.executable,
+                                      os.path.join(HERE, "gpt2.py"), "--tokens", "20", "--rounds", "1"], stdout=subprocess.PIPE, text=True, check=True).stdout.splitlines()[-1])
+    width, rows = 768, (32 + 4) + (32 + 19)
+    block, head = 2 * rows * width * width * (3 + 1 + 4 + 4), 2 * rows * width * 50257
+    report = reports(tracer, trace)
+    nodes = report["map"]["nodes"]
+    by_layer = collections.Counter()
+    for n in nodes:
+        if n.get("name") == "GPT2Block.forward":
+            by_layer[n.get("number")] += n.get("flops", 0)
+    print(f"flops: {said['ms_per_token']} ms a token, {rows} tokens through the model")
+    got, want = nodes[0].get("flops", 0), 12 * block + head
+    verdict("operations in all", abs(got - want) <= 0.01 * want, f"{got} by calls of cuBLAS, {want} by the weights: {got / want:.4f}")
+    verdict("of each layer", len(by_layer) == 12 and all(abs(v - block) <= 0.01 * block for v in by_layer.values()), f"{len(by_layer)} layers, {min(by_layer.values(), default=0)} to {max(by_layer.values(), default=0)}, by the weights {block}")
+    for x in report["gemms"]["list"][:8]:
+        print("   ", {k: x.get(k) for k in ("name", "op", "m", "n", "k", "batch", "count", "gpu_executions", "tflops", "peak_share")})
+    none = collections.Counter(e["name"] for e in lines(trace) if e.get("api") in ("cublas", "cudnn") and not e.get("api_depth", e.get("depth")) and "flops" not in e)
+    print("  calls without operations:", dict(none.most_common(6)))
 
 
 def decode(tracer, out):
@@ -143,8 +262,11 @@ def decode(tracer, out):
 def main():
     tracer, out, *parts = sys.argv[1:]
     os.makedirs(out, exist_ok=True)
-    for part in parts or ["layers", "decode"]:
-        globals()[part](os.path.abspath(tracer), out)
+    for part in parts or ["gpt2", "llama", "train", "flops", "cudnn", "decode"]:
+        try:
+            globals()[part](os.path.abspath(tracer), out)
+        except Exception as e:
+            print(f"  NOT OK {part}: {type(e).__name__}: {e}", flush=True)
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 """--python on a real GPU: is each launch of GPT-2 in eager mode under the module that torch.profiler has it under? What it costs.
 
 usage: python.py CUDATRACE OUT_FOLDER [PART...]    PART: modules, cost; both if none is named
-       python.py --program TRACE                   what is traced for modules: GPT-2 under torch.profiler(with_stack, with_modules)
+       python.py --program TRACE [MODEL]           what is traced for modules: GPT-2 under torch.profiler(with_stack, with_modules)
 """
 import bisect
 import collections
@@ -23,14 +23,11 @@ LAUNCH = re.compile(r"cu(da)?Launch(Cooperative)?Kernel")
 NOT_THEIRS = ("torch/profiler/", "torch/autograd/profiler")
 
 
-def program(path):
+def program(path, name="gpt2"):
     import torch
-    from transformers import GPT2Config, GPT2LMHeadModel
     sys.path.insert(0, HERE)
-    from gpt2 import generate
-    torch.manual_seed(0)
-    model = GPT2LMHeadModel(GPT2Config()).to("cuda").eval()
-    ids = torch.randint(0, 50257, (1, 32), device="cuda")
+    from gpt2 import generate, model_of
+    model, ids = model_of(name)
     generate(model, ids, 5)
     torch.cuda.synchronize()
     acts = [torch.profiler.ProfilerActivity.CPU, torch.profiler.ProfilerActivity.CUDA]
@@ -137,7 +134,7 @@ def cost(tracer, out):
 
 def main():
     if sys.argv[1] == "--program":
-        return program(sys.argv[2])
+        return program(*sys.argv[2:])
     tracer, out, *parts = sys.argv[1:]
     os.makedirs(out, exist_ok=True)
     for part in parts or ["modules", "cost"]:

@@ -188,7 +188,7 @@ if want python; then
 	python3 "$here/python.py" "$ct" "$out"
 fi
 if want map; then
-	title "the map: launches under the layers that torch.profiler has them under; sums are the trace's"
+	title "the map: launches under the layers that torch.profiler has them under; backward passes; operations of layers; sums are the trace's"
 	python3 "$here/map.py" "$ct" "$out"
 fi
 if want ctxsw; then
