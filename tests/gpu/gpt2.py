@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 """GPT-2 (124M, random weights) generating tokens one by one: a transformer's inference loop.
 
-usage: gpt2.py [--tokens N] [--rounds N] [--profile none|cuda|all] [--wait FILE] [--out FILE] [--serve]
+usage: gpt2.py [--tokens N] [--rounds N] [--profile none|cuda|all|stack|ranges] [--wait FILE] [--out FILE] [--serve]
 
 Prints one JSON object: milliseconds per token of each round, the profiled region in
 CLOCK_MONOTONIC nanoseconds, what torch.profiler counted in it, and torch's memory peak.
 --wait FILE: after the warm-up, writes FILE and waits until it is gone (to attach in the middle).
 --serve: after the warm-up, as serve.py has it: rounds, and their milliseconds per token.
+--profile ($GPT2_PROFILE): rounds are under torch.profiler, stack: with_stack and with_modules; ranges: each module is a range of NVTX.
 """
 import argparse
 import collections
@@ -45,12 +46,16 @@ def generate(model, ids, tokens):
     return time.perf_counter() - start
 
 
+def profiler(mode):
+    acts = [torch.profiler.ProfilerActivity.CUDA]
+    if mode != "cuda":
+        acts.append(torch.profiler.ProfilerActivity.CPU)
+    return torch.profiler.profile(activities=acts, with_stack=mode == "stack", with_modules=mode == "stack")
+
+
 def profiled(model, ids, tokens, mode):
     """One round under torch.profiler; returns seconds and its counts by event name."""
-    acts = [torch.profiler.ProfilerActivity.CUDA]
-    if mode == "all":
-        acts.append(torch.profiler.ProfilerActivity.CPU)
-    with torch.profiler.profile(activities=acts) as prof:
+    with profiler(mode) as prof:
         seconds = generate(model, ids, tokens)
         torch.cuda.synchronize()
     counts = collections.Counter()
@@ -64,29 +69,53 @@ def profiled(model, ids, tokens, mode):
     return seconds, dict(counts)
 
 
+def name_ranges(model):
+    """A hook that returns something replaces what the module gets or gives."""
+    def pop(*_):
+        torch.cuda.nvtx.range_pop()
+
+    for name, module in model.named_modules():
+        def push(*_, name=name):
+            torch.cuda.nvtx.range_push(name)
+        module.register_forward_pre_hook(push)
+        module.register_forward_hook(pop)
+
+
+def a_round(model, ids, args):
+    """Milliseconds per token of one round that is served."""
+    if args.profile in ("none", "ranges"):
+        seconds = generate(model, ids, args.tokens)
+    else:
+        with profiler(args.profile):
+            seconds = generate(model, ids, args.tokens)
+    return round(seconds / args.tokens * 1e3, 4)
+
+
 def main():
     ap = argparse.ArgumentParser()
     ap.add_argument("--tokens", type=int, default=50)
     ap.add_argument("--rounds", type=int, default=3)
-    ap.add_argument("--profile", choices=["none", "cuda", "all"], default="none")
+    ap.add_argument("--profile", choices=["none", "cuda", "all", "stack", "ranges"], default=os.environ.get("GPT2_PROFILE", "none"))
     ap.add_argument("--wait")
     ap.add_argument("--out")
     ap.add_argument("--serve", action="store_true")
     args = ap.parse_args()
 
     model, ids = model_of("gpt2")
+    if args.profile == "ranges":
+        name_ranges(model)
     generate(model, ids, 5)
     if args.wait:
         open(args.wait, "w").close()
         while os.path.exists(args.wait):
             time.sleep(0.05)
     if args.serve:
-        serve(lambda: generate(model, ids, args.tokens), args.tokens)
+        serve(lambda: a_round(model, ids, args), args.tokens, times_itself=True)
         return 0
     result = {"ms_per_token": []}
     begin = time.clock_gettime_ns(time.CLOCK_MONOTONIC)
     for _ in range(args.rounds):
-        if args.profile == "none":
+        if args.profile in ("none", "ranges"):
             seconds = generate(model, ids, args.tokens)
         else:
             seconds, result["profiler"] = profiled(model, ids, args.tokens, args.profile)

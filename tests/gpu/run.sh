@@ -3,7 +3,7 @@
 # On a machine with an NVIDIA GPU, PyTorch with transformers, Triton, CuPy and JAX (as root):
 #   tests/gpu/run.sh CUDATRACE OUT_FOLDER [STEP...]
 # Traces real programs and prints what docs/measured/gpu.md and docs/measured/ioctls.md quote. Steps: launch attach frameworks
-# counts kernel report time daemon cases nccl cost inject gputime devices python map ctxsw stats nvtx mps serving vllm torch
+# counts kernel report time daemon cases nccl cost inject gputime devices python map layers ctxsw stats nvtx mps numba serving vllm torch
 set -u
 ct=$(realpath "$1")
 out=$2
@@ -191,6 +191,10 @@ if want map; then
 	title "the map: launches under the layers that torch.profiler has them under; backward passes; operations of layers; sums are the trace's"
 	python3 "$here/map.py" "$ct" "$out"
 fi
+if want layers; then
+	title "20 what each layer costs a token of GPT-2, beside untraced and torch.profiler, in turn"
+	python3 "$here/layers.py" "$ct" "$out"
+fi
 if want ctxsw; then
 	title "14 context switches of two processes, against what each did; as root and as nobody"
 	python3 "$here/ctxsw.py" "$ct" "$out"
@@ -206,6 +210,10 @@ fi
 if want mps; then
 	title "20 two processes through MPS: whose context switches and executions"
 	timeout -k 30 150 python3 "$here/mps.py" "$ct" "$out"
+fi
+if want numba; then
+	title "21 Numba's kernels by name"
+	python3 "$here/numba_kernels.py" "$ct" "$out"
 fi
 if want serving; then
 	title "18 serving: continuous batching of transformers: steps and tokens against the engine's own, and what tracing costs"
