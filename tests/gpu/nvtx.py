@@ -133,9 +133,21 @@ def traced(tracer, out, way, program, options="--nvtx"):
     return lines(path), json.loads(said[-1])
 
 
+def elsewhere(ev, launches, prefix):
+    """What the other launches were made in: the kind of range (XlaPass, ...), and whether a function of Python's that compiles is around."""
+    stacks = {e["id"]: e["python"] for e in ev if e["type"] == "stack" and e.get("python")}
+    kinds = collections.Counter()
+    for e in launches:
+        if not e.get("range", "").startswith(prefix):
+            names = [f.get("function") or "" for f in stacks.get(e.get("stack"), [])]
+            compiles = next((name for name in names if "compile" in name.lower()), "no function that compiles") if names else "no frames"
+            kinds[e.get("range", "no range").split("#")[0], compiles] += 1
+    print("       the others by range and function:", dict(kinds.most_common(8)), flush=True)
+
+
 def check(tracer, out, program):
     for way in WAYS:
-        ev, said = traced(tracer, out, way, program, "--nvtx --gpu-time")
+        ev, said = traced(tracer, out, way, program, "--nvtx --gpu-time" + (" --python=launch" if way == "uprobes" else ""))
         if not ev:
             continue
         ranges = [e for e in ev if e["type"] == "range" and e["op"] != "mark"]
@@ -156,6 +168,8 @@ def check(tracer, out, program):
               f"{len(within)} of {len(launches)} launches in one ({said['innermost'] or 'any'}); {sum('range_id' in e for e in gpu)} of {len(gpu)} executions; "
               f"{({k[5:]: v for k, v in end.items() if k.startswith('nvtx_')})} lost {sum(end['drops'].values())}", flush=True)
         print("       such as", [(e.get("range"), e.get("kernel", "")[:50]) for e in within[-2:]], "domains", sorted({e.get("domain", "") for e in ranges})[:8], flush=True)
+        if said["innermost"] and way == "uprobes":
+            elsewhere(ev, launches, said["innermost"])
         if way == "uprobes":
             path = os.path.join(out, "nvtx.jsonl")
             report = subprocess.run([tracer, "report", path], capture_output=True, text=True, check=False).stdout
