@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 """Traced by a library in the process, and by uprobes: the same calls? And what each costs.
 
-usage: inject.py CUDATRACE OUT_FOLDER [PROGRAM...]    PROGRAM: loop (of calls that do nothing), gpt2 (the cost, too), triton_add, cupy_mm, ... of this folder
+usage: inject.py CUDATRACE OUT_FOLDER [PROGRAM...]    PROGRAM: loop (of calls that do nothing), gpt2 (the cost, too), parts (of it), triton_add, cupy_mm, ... of this folder
 """
 import collections
 import json
 import os
 import shlex
+import shutil
 import statistics
 import subprocess
 import sys
@@ -84,10 +85,24 @@ def gpt2(tracer, out):
         os.remove(p.path)
 
 
+def parts(tracer, out):
+    """What of the cost is there before anything is recorded. A minute and a half."""
+    subprocess.run(["gcc", "-shared", "-fPIC", "-o", os.path.join(out, "nothing.so"), "-x", "c", "-"], input=b"int InitializeInjection(void) { return 1; }", check=True)
+    library = os.path.join(os.path.dirname(os.path.abspath(tracer)), "libcudatrace-inject.so")
+    before = {"injection": ["env", f"CUDA_INJECTION64_PATH={out}/nothing.so"],
+              "preloaded, no tracer": ["env", f"LD_PRELOAD={library}", "CUDATRACE_SOCKET=/nobody/listens"]}
+    argv_of = traced(tracer, [os.path.join(HERE, "gpt2.py"), "--tokens", "3"])
+    ways = ["", *before, "--probe=inject -e cuProfilerStart", "--probe=inject", "--probe=inject --count=all"]
+    for p in in_turn(lambda way, path: [*before.get(way, []), *argv_of("" if way in before else way, path)], out, ways, 80, name="parts"):
+        shutil.rmtree(p.folder)
+
+
 def main():
     tracer, out, *names = sys.argv[1:]
     for name in names or ["loop", "gpt2", "triton_add", "cupy_mm", "jax_mlp", "torch_mlp", "graph_replay"]:
-        if name == "loop":
+        if name == "parts":
+            parts(tracer, out)
+        elif name == "loop":
             loop(tracer, out)
         elif name == "gpt2":
             gpt2(tracer, out)
