@@ -240,8 +240,8 @@ struct trace_event {
 	const struct event_text *text; /* read from a file; NULL: live */
 	unsigned trace, clock;	       /* number and clock of its trace_info; live: 0 */
 
-	/* Calls have nothing behind those of their caps that are there: sink/crew.c copies no more.
-	 */
+	/* Calls have nothing behind those of their caps that are there: sink/call_copy.c copies no
+	 * more. */
 	struct pointee caps[CT_MAX_CAPS];
 
 	uint64_t life; /* EVENT_PROCESS: which of those that had this process id: ct_life */

@@ -7,6 +7,7 @@
  */
 #include "crew.h"
 
+#include "call_copy.h"
 #include "held.h"
 
 #include <pthread.h>
@@ -32,17 +33,11 @@
 /* And a batch that is not full waits, too, when it is so old. */
 #define PART_NS 250000000ull
 
-/* What follows it: a line as it is; or an event, as far as calls have one, its struct held, if it
- * is one that waits, and copies of what it points to. */
+/* What follows it: a line as it is; or a copy of a call, and its struct held, if it is one that
+ * waits. */
 struct item {
 	uint32_t size;	   /* with what follows */
 	uint32_t text_len; /* not 0: a line */
-};
-
-/* Names that a batch has already: of kernels and threads there are few, and each call has some. */
-#define NAMES_LOG 6
-struct name {
-	const char *from, *copy; /* NULL: none; that pointer may have another text by now */
 };
 
 struct batch {
@@ -60,11 +55,11 @@ struct crew {
 	unsigned thread_cnt, ready_cnt, batch_cnt, words_cnt;
 	struct batch *batches;
 	struct batch *filling;
-	struct sink **words;	 /* of a batch its number modulo words_cnt: write into memory */
-	struct held_calls *held; /* NULL: nothing waits */
-	uint64_t filled;	 /* batches, ever; a batch is its number modulo batch_cnt */
-	uint64_t filled_ns;	 /* when the last was */
-	struct name names[1 << NAMES_LOG]; /* in filling */
+	struct sink **words;	   /* of a batch its number modulo words_cnt: write into memory */
+	struct held_calls *held;   /* NULL: nothing waits */
+	uint64_t filled;	   /* batches, ever; a batch is its number modulo batch_cnt */
+	uint64_t filled_ns;	   /* when the last was */
+	struct copied_names names; /* in filling */
 	pthread_mutex_t lock;
 	pthread_cond_t work, room;
 	uint64_t ready, taken, written; /* of filled */
@@ -302,7 +297,7 @@ static void submit(struct crew *c)
 		make_ready(c, c->filled);
 	}
 	c->filling = &c->batches[c->filled % c->batch_cnt];
-	memset(c->names, 0, sizeof(c->names));
+	memset(&c->names, 0, sizeof(c->names));
 }
 
 /* With so many bytes behind it. NULL: there is no room in this batch. */
@@ -350,90 +345,27 @@ static bool put_text(struct crew *c, const struct trace_event *ev)
 	return it;
 }
 
-static struct name *name_of(struct crew *c, const char *s)
-{
-	return &c->names[(uintptr_t)s * 0x9e3779b97f4a7c15 >> (64 - NAMES_LOG)];
-}
-
-/* A string that an event points to. */
-struct text {
-	const char *s;
-	const char *copy; /* in this batch; NULL: not yet */
-	size_t size;	  /* that it takes there */
-};
-
-static inline struct text look_up(struct crew *c, const char *s)
-{
-	const struct name *n = name_of(c, s);
-
-	if (!s)
-		return (struct text){0};
-	if (n->from == s && !strcmp(n->copy, s))
-		return (struct text){s, n->copy, 0};
-	return (struct text){s, NULL, strlen(s) + 1};
-}
-
-static inline const char *put_name(struct crew *c, const struct text *t, char **p)
-{
-	char *at = *p;
-
-	if (!t->size)
-		return t->copy;
-	memcpy(at, t->s, t->size);
-	*name_of(c, t->s) = (struct name){t->s, at};
-	*p += t->size;
-	return at;
-}
-
-/* What JSON of a call shows. */
 static bool put_call(struct crew *c, const struct trace_event *ev)
 {
-	size_t event = offsetof(struct trace_event, caps) + ev->cap_cnt * sizeof(*ev->caps);
-	size_t words = ev->word_cnt * sizeof(*ev->words), caps = 0;
-	size_t stack = ev->stack ? sizeof(*ev->stack) : 0;
-	size_t held = c->held && gpu_is_wanted(ev) ? sizeof(struct held) : 0;
-	struct text comm, kernel, mangled, range, operator;
+	bool waits = c->held && gpu_is_wanted(ev);
+	struct call_copy copy;
 	struct trace_event *to;
 	struct item *it;
-	char *p;
+	struct held *h;
+	size_t size;
 
-	for (unsigned i = 0; i < ev->cap_cnt; i++)
-		caps += ev->caps[i].len > 0 ? (ev->caps[i].len + 7) & ~7 : 0;
 	do {
-		comm = look_up(c, ev->comm);
-		kernel = look_up(c, ev->launch.kernel);
-		mangled = look_up(c, ev->launch.kernel_mangled);
-		range = look_up(c, ev->range_text);
-		operator= look_up(c, ev->operator);
-		it = item_in_batch(c, event + held + words + caps + stack + comm.size +
-					      kernel.size + mangled.size +
-					      range.size + operator.size);
+		size = call_copy__size(&copy, &c->names, ev);
+		it = item_in_batch(c, size + (waits ? sizeof(*h) : 0));
 	} while (!it && next_batch(c));
 	if (!it)
 		return false;
-	to = memcpy(it + 1, ev, event);
-	p = (char *)to + event;
-	if (held) {
-		held__add(c->held, (struct held *)p, ev->id);
-		to->gpu_times = &((struct held *)p)->times;
+	to = call_copy__put(&copy, &c->names, it + 1);
+	if (waits) {
+		h = (struct held *)((char *)to + size);
+		held__add(c->held, h, ev->id);
+		to->gpu_times = &h->times;
 	}
-	p += held;
-	to->words = words ? memcpy(p, ev->words, words) : NULL;
-	p += words;
-	for (unsigned i = 0; i < ev->cap_cnt; i++) {
-		if (ev->caps[i].len <= 0)
-			continue;
-		to->caps[i].data = memcpy(p, ev->caps[i].data, ev->caps[i].len);
-		p += (ev->caps[i].len + 7) & ~7;
-	}
-	/* Its id. */
-	to->stack = stack ? memcpy(p, ev->stack, stack) : NULL;
-	p += stack;
-	to->comm = put_name(c, &comm, &p);
-	to->launch.kernel = put_name(c, &kernel, &p);
-	to->launch.kernel_mangled = put_name(c, &mangled, &p);
-	to->range_text = put_name(c, &range, &p);
-	to->operator= put_name(c, &operator, & p);
 	return true;
 }
 
