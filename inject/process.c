@@ -16,6 +16,7 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/un.h>
 #include <time.h>
@@ -34,6 +35,10 @@ struct process *inject_process = &nobody;
 
 static struct sockaddr_un addr;
 static socklen_t addr_len;
+/* Its file, if it has one: another tracer's, that came after ours, has the same path. */
+static struct {
+	uint64_t dev, ino;
+} tracer;
 static bool verbose;
 static const char *collector; /* without a tracer: the name of the one that we start; or NULL */
 /* A child has no mapping of its parent's memories, and finds its struct process wiped. */
@@ -143,6 +148,20 @@ static int dial(int flags)
 	err = errno;
 	syscall(SYS_close, (long)fd);
 	return -err;
+}
+
+/* Has the socket become another's since we connected? first: it is looked at for that. */
+static bool is_replaced(bool first)
+{
+	struct stat st = {0};
+
+	if (!addr.sun_path[0] || syscall(SYS_newfstatat, (long)AT_FDCWD, addr.sun_path, &st, 0l))
+		return false;
+	if (first) {
+		tracer.dev = st.st_dev;
+		tracer.ino = st.st_ino;
+	}
+	return tracer.dev != st.st_dev || tracer.ino != st.st_ino;
 }
 
 /* Has a collector started, and waits until it listens. */
@@ -297,6 +316,7 @@ static int connect_and_hook(struct process *p, uint32_t how, bool first)
 		fd = dial_collector();
 	if (fd < 0)
 		return fd;
+	is_replaced(true);
 	p->pid = getpid();
 	err = hello(fd, how);
 	if (!err)
@@ -445,7 +465,7 @@ cold void process_ask(struct process *p, uint64_t now)
 	fd = dial(SOCK_NONBLOCK);
 	if (fd >= 0)
 		syscall(SYS_close, (long)fd);
-	else if (fd == -ECONNREFUSED || fd == -ENOENT)
+	if (fd >= 0 ? is_replaced(false) : fd == -ECONNREFUSED || fd == -ENOENT)
 		process_end();
 	errno = err;
 }
