@@ -54,8 +54,9 @@ static __always_inline void inside_tell(const struct ct_thread *t, const struct 
 					bool ended)
 {
 	struct ct_enter rec = {};
+	__u32 pid = t->pid;
 
-	if (!cfg.inside)
+	if (!cfg.inside || (cfg.inside == CT_INSIDE_SOME && !bpf_map_lookup_elem(&inside, &pid)))
 		return;
 	rec_begin_at(&rec.rec, CT_REC_ENTER, sizeof(rec), t->pid, t->tid,
 		     ended ? bpf_ktime_get_ns() : f->start_ns);

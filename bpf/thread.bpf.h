@@ -16,6 +16,15 @@ static __always_inline void send_thread(__u32 pid, __u32 tid)
 		total_drop(CT_DROP_TASK);
 }
 
+/* Its row may have been made by its first call, or by whoever has told its level. */
+static __always_inline void life_known(__u32 pid, __u64 life)
+{
+	struct ct_pid *p = bpf_map_lookup_elem(&pids, &pid);
+
+	if (p && !p->life)
+		p->life = life;
+}
+
 static __always_inline struct ct_thread *thread_new(__u32 pid, __u32 tid)
 {
 	__u32 key = 0, uid = current_uid();
@@ -52,6 +61,7 @@ static __always_inline struct ct_thread *thread_new(__u32 pid, __u32 tid)
 	t->cost.mean_16 = 16ull * cost_cfg.first_ns;
 	t->cost.since_ns = bpf_ktime_get_ns();
 	t->life = task_life(bpf_get_current_task_btf());
+	life_known(pid, t->life);
 	send_thread(pid, tid);
 	return t;
 }

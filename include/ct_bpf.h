@@ -282,6 +282,12 @@ struct ct_pid {
 	__u32 pad;
 	__u64 life; /* ct_count.h; 0: nothing was seen of it yet */
 };
+/* Of which processes may that be? */
+enum ct_inside_of {
+	CT_INSIDE_NONE = 0,
+	CT_INSIDE_ALL = 1,  /* of all: what is not known to be so is about to be */
+	CT_INSIDE_SOME = 2, /* of those that ask for it: the rest makes no difference to them */
+};
 /* Value of the `inside` map, keyed by process id: a library in the process (ct_shm.h) records some
  * of its calls. */
 struct ct_inside {
@@ -343,7 +349,7 @@ struct ct_cfg {
 	__u32 xid_dev_off, xid_code_off, xid_msg_off;
 	__u32 python; /* --python */
 	__u32 torch;  /* --torch */
-	__u32 inside; /* 1: libraries in the processes record calls, too */
+	__u32 inside; /* enum ct_inside_of: libraries in processes record calls, too */
 	__u32 fair;   /* 1: programs of all users are traced, and share the tables */
 	__u32 rows_max[CT_TABLE_CNT];		     /* sizes of the tables; 0: not filled */
 	__u64 results[CT_APIS_MAX][CT_RESULT_WORDS]; /* a bit for each result with a name */

@@ -50,7 +50,7 @@ struct attach *attach__open(const struct attach_opts *o)
 	a->hide = o->hide;
 	a->quotas = o->quotas;
 	a->force = o->force;
-	a->inside = o->inside;
+	a->inside = o->inside == CT_INSIDE_ALL;
 	if (a->quotas)
 		a->quotas->of[QUOTA_FUNCTIONS].max = ATTACH_STUB_FUNC - fnset__cnt(a->fns);
 	a->watch = (struct watch){-1, -1, -1};

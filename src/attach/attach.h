@@ -27,14 +27,16 @@ struct attach_opts {
 	uid_t uid;
 	bool kernel; /* --kernel */
 	bool sched;  /* --sched */
-	bool inside; /* libraries in the processes record calls, too: attach__set_inside() */
-	bool stacks; /* functions marked FNSET_STACK have stacks */
-	bool python; /* those marked FNSET_PYTHON have Python frames: attach__set_python() */
+	enum ct_inside_of
+		inside; /* libraries in processes record calls, too: attach__set_inside() */
+	bool stacks;	/* functions marked FNSET_STACK have stacks */
+	bool python;	/* those marked FNSET_PYTHON have Python frames: attach__set_python() */
 	enum nv_probe kernel_probe;
 	const struct nv_abi *abi; /* with kernel: the driver's version */
 	enum ct_hide hide;
 	uint32_t counts_max;   /* a process and a function that are counted: rows; 0: 65536 */
 	uint32_t errors_max;   /* with an error code; 0: codes of counted calls are not kept */
+	uint32_t inside_max;   /* processes in which libraries do; 0: as tasks_max */
 	uint32_t tasks_max;    /* processes, threads, and threads in the driver; 0: 65536 */
 	struct quotas *quotas; /* of libraries and their functions; NULL: no bounds */
 	bool force;   /* also files that others may write to where we would hear of it too late */
@@ -65,11 +67,13 @@ int attach__add_pid(struct attach *a, pid_t pid, uint32_t flags);
 /* How many of the processes that are traced by id (added, and their children) still run. */
 unsigned attach__live_pids(struct attach *a);
 
-/* Which life of the process runs (ct_count.h); 0: it is not followed, or has run no program yet. */
-ct_life attach__life(struct attach *a, pid_t pid);
+/* Which life of the process runs (ct_count.h), and its level; 0: it is not followed, or has run no
+ * program yet. */
+void attach__process(struct attach *a, pid_t pid, ct_life *life, enum ct_proc_level *level);
 /* What a library in the process records no program here does, as long as the word at the process's
- * address alive is not 0, or until another program runs there. in NULL: nothing any more. */
-void attach__set_inside(struct attach *a, pid_t pid, const struct ct_inside *in);
+ * address alive is not 0, or until another program runs there. in NULL: nothing any more. false:
+ * there is no room. */
+bool attach__set_inside(struct attach *a, pid_t pid, const struct ct_inside *in);
 
 /* Where the process's Python keeps its frames. Forgotten with its program; children have it, too.
  */
@@ -113,6 +117,8 @@ bool attach__is_late(const struct attach *a);
 void attach__know(struct attach *a, const struct ct_lib_key *key, unsigned lib_id, pid_t pid);
 const struct attach_lib *attach__lib_by_key(const struct attach *a, const struct ct_lib_key *key);
 unsigned attach__lib_cnt(const struct attach *a);
+/* Is there still one of that id? */
+bool attach__has_lib(const struct attach *a, unsigned lib_id);
 /* The id of the newest: ids go up. */
 unsigned attach__newest_lib(const struct attach *a);
 /* Forgets files, and takes their probes off, that is_used says no of twice in a row. Should
@@ -128,6 +134,7 @@ const struct attach_lib *attach__lib_at(const struct attach *a, unsigned i);
  * be done now.
  */
 bool attach__narrow(struct attach *a, unsigned lib_id, const uint64_t *inside, bool prepare);
+bool attach__is_narrow(const struct attach *a, unsigned lib_id);
 /* There is a process of which all calls are seen by probes: says which are not. */
 void attach__uprobes_alone(struct attach *a, unsigned lib_id);
 /* Puts them on again. */

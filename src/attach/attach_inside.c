@@ -14,25 +14,26 @@
 #include <string.h>
 #include <unistd.h>
 
-ct_life attach__life(struct attach *a, pid_t pid)
+void attach__process(struct attach *a, pid_t pid, ct_life *life, enum ct_proc_level *level)
 {
 	uint32_t key = pid;
 	struct ct_pid p;
 
-	return bpf_map__lookup_elem(a->skel->maps.pids, &key, sizeof(key), &p, sizeof(p), 0)
-		       ? 0
-		       : p.life;
+	if (bpf_map__lookup_elem(a->skel->maps.pids, &key, sizeof(key), &p, sizeof(p), 0))
+		p = (struct ct_pid){0};
+	*life = p.life;
+	*level = p.level;
 }
 
-void attach__set_inside(struct attach *a, pid_t pid, const struct ct_inside *in)
+bool attach__set_inside(struct attach *a, pid_t pid, const struct ct_inside *in)
 {
 	uint32_t key = pid;
 
-	if (!in)
-		bpf_map__delete_elem(a->skel->maps.inside, &key, sizeof(key), 0);
-	else if (bpf_map__update_elem(a->skel->maps.inside, &key, sizeof(key), in, sizeof(*in),
-				      BPF_ANY))
-		warn("process %d: calls may be in the trace twice: no room", pid);
+	if (in)
+		return !bpf_map__update_elem(a->skel->maps.inside, &key, sizeof(key), in,
+					     sizeof(*in), BPF_ANY);
+	bpf_map__delete_elem(a->skel->maps.inside, &key, sizeof(key), 0);
+	return true;
 }
 
 void attach__set_python(struct attach *a, pid_t pid, const struct ct_python *py)
@@ -112,6 +113,11 @@ static struct lib_entry *by_id(const struct attach *a, unsigned lib_id)
 	return NULL;
 }
 
+bool attach__has_lib(const struct attach *a, unsigned lib_id)
+{
+	return by_id(a, lib_id);
+}
+
 void attach_lib__say_refused(struct attach *a, struct lib_entry *e, const uint64_t *inside)
 {
 	for (unsigned i = 0; i < e->lib.refused_cnt && !e->said_refused; i++) {
@@ -124,6 +130,13 @@ void attach_lib__say_refused(struct attach *a, struct lib_entry *e, const uint64
 		     e->lib.refused[i], e->lib.path);
 	}
 	e->said_refused = true;
+}
+
+bool attach__is_narrow(const struct attach *a, unsigned lib_id)
+{
+	const struct lib_entry *e = by_id(a, lib_id);
+
+	return e && e->narrow;
 }
 
 void attach__uprobes_alone(struct attach *a, unsigned lib_id)

@@ -81,7 +81,7 @@ struct attach {
 	struct torch_file *torch_files; /* --torch: of each libtorch_cpu that was there */
 	unsigned torch_file_cnt;
 	bool force;
-	bool inside; /* attach_opts */
+	bool inside; /* nearly all calls are seen by libraries in the processes */
 	struct quotas *quotas;
 };
 

@@ -29,7 +29,7 @@ void room__prepare(struct cudatrace_bpf *skel, struct ct_cfg *cfg, const struct 
 				 cfg->rows_max[CT_TABLE_THREADS] + cfg->rows_max[CT_TABLE_DRIVER]);
 	bpf_map__set_max_entries(skel->maps.pids, cfg->rows_max[CT_TABLE_PROCESSES]);
 	bpf_map__set_max_entries(skel->maps.inside,
-				 o->inside ? cfg->rows_max[CT_TABLE_PROCESSES] : 1);
+				 !o->inside ? 1 : o->inside_max ?: cfg->rows_max[CT_TABLE_PROCESSES]);
 	bpf_map__set_max_entries(skel->maps.pythons,
 				 o->python ? cfg->rows_max[CT_TABLE_PROCESSES] : 1);
 	bpf_map__set_max_entries(skel->maps.operators,

@@ -39,6 +39,7 @@ static const struct key keys[] = {
 	KEY("trace.kernel", KEY_BOOL, trace.kernel, "false"),
 	KEY("trace.gpu_ctxsw", KEY_BOOL, trace.gpu_ctxsw, "false"),
 	KEY("trace.gpu_time", KEY_GPU_TIME, trace.gpu_time, "off"),
+	KEY("trace.inject", KEY_BOOL, trace.inject, "false"),
 	KEY("trace.inject_folder", KEY_TEXT, trace.inject_folder, "/run/cudatrace/inject"),
 	KEY("trace.cupti", KEY_TEXT, trace.cupti, ""),
 	KEY("trace.hide", KEY_HIDE, trace.hide, "none"),
@@ -358,8 +359,8 @@ bool config__check(const struct config *c, const char *name, struct config_error
 		check_dump_fits(c, &at);
 	if (c->trace.buffer_size & (c->trace.buffer_size - 1))
 		config_wrong(&at, "trace.buffer_size must be a power of two, as in 8M");
-	if (c->trace.gpu_time && (c->trace.inject_folder[0] != '/' ||
-				  strlen(c->trace.inject_folder) > INJECT_FOLDER_MAX))
+	if (config__has_door(c) && (c->trace.inject_folder[0] != '/' ||
+				    strlen(c->trace.inject_folder) > INJECT_FOLDER_MAX))
 		config_wrong(&at,
 			     "trace.inject_folder: '%s' must be a path from / of at most %d bytes: "
 			     "programs load the library from there",

@@ -41,7 +41,7 @@ struct config {
 	struct {
 		char *functions;
 		enum api_detail detail;
-		bool kernel, gpu_ctxsw;
+		bool kernel, gpu_ctxsw, inject;
 		enum ct_gpu_time gpu_time;
 		char *inject_folder, *cupti; /* cupti "": it is looked for */
 		enum ct_hide hide;
@@ -81,6 +81,11 @@ struct config_errors {
 	unsigned cnt;
 };
 
+/* Do programs load our library, from a folder of ours? */
+static inline bool config__has_door(const struct config *c)
+{
+	return c->trace.inject || c->trace.gpu_time;
+}
 /* Defaults. NULL: out of memory. */
 struct config *config__new(void);
 void config__free(struct config *c);

@@ -80,7 +80,7 @@ static void after_turn(struct daemon *d)
 {
 	if (dprocs__clock(&d->procs, d->now)) {
 		/* A burst is a file by itself, unless others are traced all the time. */
-		tracer__drain(&d->t);
+		tracer__drain_for(&d->t, DRAIN_MAX_NS);
 		rotate__finish_file(d->rotate, d->now);
 	}
 	if (d->dump_why && d->now >= d->dump_ns)
@@ -110,7 +110,7 @@ static void on_records(evutil_socket_t fd, short what, void *ctx)
 
 	d->now = now_ns();
 	cnt = sources__drain(&d->t.sources, DRAIN_BATCH);
-	if (!libs__tick(&d->t.libs, d->now, true)) {
+	if (!libs__tick(&d->t.libs, d->now, cnt < DRAIN_BATCH)) {
 		d->failed = true;
 		event_base_loopbreak(d->base);
 	}
@@ -272,16 +272,17 @@ static void what_to_run(void *ctx, struct runner_what *what)
 static int open_tracer(struct daemon *d)
 {
 	uint32_t counts = memory_rows(d->cfg->metrics.max_counts);
+	uint32_t tasks = memory_rows(d->cfg->metrics.max_tasks);
 	const struct tracer_opts to = {
-		.probe = PROBE_UPROBE,
+		.probe = d->cfg->trace.inject ? PROBE_BOTH : PROBE_UPROBE,
 		.attach =
 			{
 				.mech = d->o->mechanism,
 				.ring_sz = d->cfg->trace.buffer_size,
 				.follow = true,
-				.counts_max = counts,
+				.counts_max = counts - memory_inside(d->cfg, counts),
 				.errors_max = counts / 4,
-				.tasks_max = memory_rows(d->cfg->metrics.max_tasks),
+				.tasks_max = tasks - memory_inside(d->cfg, tasks),
 				.kernel = d->cfg->trace.kernel,
 				.hide = d->cfg->trace.hide,
 				.force = d->o->force,
@@ -289,9 +290,12 @@ static int open_tracer(struct daemon *d)
 			},
 		.wait = true,
 		.xids = true,
-		/* Functions have probes, of all processes: the library is there for that alone. */
+		/* Without trace.inject calls are seen by probes, of all processes: the library is
+		 * there for that alone. */
 		.gpu_time = d->cfg->trace.gpu_time,
 		.inject_folder = d->cfg->trace.inject_folder,
+		.inject_slots_max = tasks / MEMORY_INSIDE_PARTS,
+		.inject_counts_max = counts / MEMORY_INSIDE_PARTS,
 		.cupti = *d->cfg->trace.cupti ? d->cfg->trace.cupti : NULL,
 		.gpu_ctxsw = d->cfg->trace.gpu_ctxsw ? GPU_CTXSW_ON : GPU_CTXSW_OFF,
 		.gpu_stats_ms = d->cfg->gpu_stats.interval_ns / 1000000,
@@ -378,7 +382,7 @@ static int start(struct daemon *d)
 	ret = add_events(d);
 	if (!ret && d->o->sandbox)
 		sandbox__enter(&(struct sandbox_needs){.daemon = true,
-						       .inject = d->cfg->trace.gpu_time,
+						       .inject = config__has_door(d->cfg),
 						       .gpu_log = d->cfg->trace.gpu_ctxsw});
 	return ret;
 }
@@ -391,7 +395,8 @@ static void finish(struct daemon *d)
 	d->now = now_ns();
 	model__calls_end(d->t.model, d->now);
 	attach__detach(d->t.att);
-	tracer__drain(&d->t);
+	sources__stop(&d->t.sources);
+	tracer__drain_for(&d->t, DRAIN_END_NS);
 	sources__unfinished(&d->t.sources);
 	if (d->dump_why)
 		dump_for_cause(d);

@@ -63,6 +63,8 @@ static void put_proc(struct json *j, const struct daemon *d, const struct dproc 
 	put_command(j, p->command, root);
 	json_u64(j, "uid", p->uid);
 	json_sym(j, "level", proc_level_name(p->level));
+	if (d->t.both)
+		json_sym(j, "seen", both__is_inside(d->t.both, p->pid) ? "inside" : "uprobes");
 	if (p->by_ctl)
 		json_sym(j, "level_from", "ctl");
 	else if (p->rule)
@@ -98,6 +100,8 @@ static void put_libs(struct json *j, const struct daemon *d)
 		json_open(j, NULL);
 		json_str(j, "path", lib->path);
 		json_u64(j, "functions", lib->attached_cnt);
+		if (d->t.both)
+			json_sym(j, "probes", attach__is_narrow(d->t.att, lib->id) ? "few" : "all");
 		json_u64(j, "uid", lib->uid);
 		json_close(j);
 	}
@@ -145,7 +149,7 @@ static struct dproc *find_pid(struct daemon *d, uint32_t pid, struct json *j)
 {
 	struct dproc *p;
 
-	tracer__drain(&d->t);
+	tracer__drain_for(&d->t, DRAIN_MAX_NS);
 	p = dprocs__find(&d->procs, pid);
 	if (!p)
 		fail(j,
@@ -310,7 +314,7 @@ static void dump(struct daemon *d, int argc, char **argv, bool root, struct json
 		     FOLDER_DUMP_NAME_MAX);
 		return;
 	}
-	tracer__drain(&d->t);
+	tracer__drain_for(&d->t, DRAIN_MAX_NS);
 	ret = daemon__dump(d, name, "asked for", &path);
 	if (ret)
 		fail(j, "cannot write it: %s", strerror(-ret));

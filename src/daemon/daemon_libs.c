@@ -51,7 +51,7 @@ void daemon__drop_libs(struct daemon *d)
 	if (attach__mechanism(d->t.att) == MECH_PERF || !attach__lib_cnt(d->t.att))
 		return;
 	/* Who has mapped one by now is known then. */
-	tracer__drain(&d->t);
+	tracer__drain_for(&d->t, DRAIN_MAX_NS);
 	for (const struct dproc *p = d->procs.by_pid; p; p = p->hh.next) {
 		int ret = target_libs__add_pid(&l.used, p->pid);
 

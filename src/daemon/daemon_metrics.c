@@ -53,7 +53,7 @@ static double cpu_seconds(void)
 void daemon__read_counts(struct daemon *d)
 {
 	d->now = now_ns();
-	tracer__drain(&d->t);
+	tracer__drain_for(&d->t, DRAIN_MAX_NS);
 	dprocs__read_counts(&d->procs);
 	dprocs__read_errors(&d->procs);
 }
@@ -72,6 +72,8 @@ void daemon__fill_self(struct daemon *d, struct metrics_self *self)
 		.hostname = d->t.facts.uts.nodename,
 		.now_ns = now_ns(),
 		.gpu_time = d->cfg->trace.gpu_time,
+		.inject = d->cfg->trace.inject,
+		.inside = d->t.both ? both__inside_cnt(d->t.both) : 0,
 		.dcgm = d->cfg->gpu_stats.interval_ns && d->cfg->gpu_stats.dcgm,
 		.hide = d->t.o.attach.hide,
 		.cpu_seconds = cpu_seconds(),

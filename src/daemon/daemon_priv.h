@@ -57,6 +57,10 @@ struct daemon {
 	bool failed; /* it cannot go on */
 };
 
+/* Who writes without end is not read without end: between looks, and when the daemon ends. */
+#define DRAIN_MAX_NS 100000000ull
+#define DRAIN_END_NS 1000000000ull
+
 /* daemon.c */
 bool daemon__is_healthy(void *d);
 enum ct_proc_level daemon__default_level(const struct daemon *d);

@@ -8,6 +8,8 @@
 #include "pages.h"
 #include "procs.h"
 
+#include "ct_shm.h"
+
 #define KIB 1024ull
 #define MIB (1024 * KIB)
 
@@ -17,6 +19,8 @@
 #define THREAD_KERNEL_SZ (8192 + 96)
 #define DRIVER_KERNEL_SZ (4096 + 64)
 #define SMALL_KERNEL_SZ	 128
+/* Of a process whose calls are seen inside: its row in the kernel, and codes of errors. */
+#define INSIDE_SZ (1024 + CT_SHM_ERRORS * SMALL_KERNEL_SZ)
 /* Of processes that use CUDA: each has a context on a GPU, of 300 MB and more. */
 #define LABELS_MAX 2048
 /* Of a task: threads that have ended without a word. */
@@ -70,14 +74,16 @@ uint64_t memory__most(const struct config *c, const struct quotas *q, unsigned c
 {
 	uint64_t counts = memory_rows(c->metrics.max_counts), errors = counts / 4;
 	uint64_t tasks = memory_rows(c->metrics.max_tasks), lines = c->metrics.max_series * LINE_SZ;
+	uint64_t kernel_counts = counts - memory_inside(c, counts);
+	uint64_t kernel_tasks = tasks - memory_inside(c, tasks);
 	struct sum s = {.part = part, .ctx = ctx};
 
 	add(&s, "counts and errors, in the kernel",
-	    counts * COUNT_KERNEL_SZ + errors * SMALL_KERNEL_SZ +
-		    less(CT_SHARES_MAX, counts + errors) * SMALL_KERNEL_SZ);
+	    kernel_counts * COUNT_KERNEL_SZ + errors * SMALL_KERNEL_SZ +
+		    less(CT_SHARES_MAX, kernel_counts + errors) * SMALL_KERNEL_SZ);
 	add(&s, "threads and processes, in the kernel",
-	    tasks * (THREAD_KERNEL_SZ + 3 * SMALL_KERNEL_SZ +
-		     (c->trace.kernel ? DRIVER_KERNEL_SZ : 0)));
+	    kernel_tasks * (THREAD_KERNEL_SZ + 3 * SMALL_KERNEL_SZ +
+			    (c->trace.kernel ? DRIVER_KERNEL_SZ : 0)));
 	add(&s, "the buffer", rings__share(c->trace.buffer_size, cpus) * (uint64_t)cpus);
 	add(&s, "counts and errors, in the daemon",
 	    counts * DPROC_COUNT_SZ + errors * SMALL_KERNEL_SZ);
@@ -90,7 +96,10 @@ uint64_t memory__most(const struct config *c, const struct quotas *q, unsigned c
 	if (*c->otlp.endpoint)
 		add(&s, "collector",
 		    c->otlp.queue * OTLP_SPAN_SZ + 2 * MIB + 2 * c->metrics.max_series * POINT_SZ);
-	add(&s, "processes with the library", c->trace.gpu_time ? inject__most() : 0);
+	add(&s, "processes with the library",
+	    config__has_door(c) ? inject__most(tasks / MEMORY_INSIDE_PARTS) +
+					  (c->trace.inject ? INJECT_OPEN_MAX * INSIDE_SZ : 0)
+				: 0);
 	add(&s, "control", CTL_SZ);
 	add(&s, "the rest", REST_SZ);
 	return s.bytes;

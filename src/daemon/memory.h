@@ -19,6 +19,13 @@ static inline uint32_t memory_rows(uint64_t wanted)
 	return wanted < MEMORY_ROWS_MAX ? wanted : MEMORY_ROWS_MAX;
 }
 
+/* Of counts and tasks that may be known: for threads that libraries in the processes see. */
+#define MEMORY_INSIDE_PARTS 4
+static inline uint32_t memory_inside(const struct config *c, uint32_t rows)
+{
+	return c->trace.inject ? rows / MEMORY_INSIDE_PARTS : 0;
+}
+
 /* Bounds of the tracer's tables that follow from the configuration. */
 void memory__bound(const struct config *c, struct quotas *q);
 /* Calls part for each, and returns the sum. cpus: that have a ring. part may be NULL. */

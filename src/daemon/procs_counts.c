@@ -119,6 +119,18 @@ static void on_old_error(void *ctx, unsigned source, const struct ct_error_key *
 		add_errors(ps, p, k, cnt);
 }
 
+/* All but who was last only grow. A process may say otherwise of its own. */
+_Static_assert(!offsetof(struct ct_count, last_tid), "see below");
+static bool has_shrunk(const struct ct_count *now, const struct ct_count *was)
+{
+	const uint64_t *a = (const uint64_t *)now, *b = (const uint64_t *)was;
+
+	for (unsigned i = 1; i < sizeof(*now) / sizeof(*a); i++)
+		if (a[i] < b[i])
+			return true;
+	return false;
+}
+
 /* All its members but the longest and who was last are sums. */
 static void subtract(struct ct_count *delta, const struct ct_count *now, const struct ct_count *was)
 {
@@ -208,7 +220,7 @@ static void on_count(void *ctx, unsigned source, const struct ct_count_key *key,
 		HASH_ADD(hh, p->counts, key, sizeof(c->key), c);
 	}
 	recall(c, &was);
-	if (!memcmp(&was, now, sizeof(*now)) || !keep(c, now))
+	if (!memcmp(&was, now, sizeof(*now)) || has_shrunk(now, &was) || !keep(c, now))
 		return;
 	subtract(&delta, now, &was);
 	/* When none of these was the longest it says nothing of them. */
@@ -247,7 +259,7 @@ void dproc__take_counts(struct dprocs *ps, struct dproc *p, ct_life life)
 	const struct count_reader r = {on_old_count, on_old_error, ps};
 
 	sources__take_counts(ps->sources, p->pid, life, &r);
-	if (!life || p->life == life)
+	if (!life || !p->life || p->life == life)
 		dproc__forget_counts(p);
 }
 

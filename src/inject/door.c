@@ -19,6 +19,8 @@
 
 /* Who says nothing for so long has gone astray. */
 #define CONN_MAX_NS 10000000000ull
+/* Who is not through by then may be sent away for others of the same user. */
+#define CONN_LONG_NS 100000000ull
 /* So many wait for us; others' connect() waits for a place. */
 #define WAITING_MAX 1024
 
@@ -125,6 +127,26 @@ static unsigned conns_of(const struct inject *in, pid_t pid)
 	return cnt;
 }
 
+/* Nobody has more than half of the places, where they are for everybody: others' programs would
+ * wait for theirs in cuInit(). */
+static bool has_place(struct inject *in, uid_t uid)
+{
+	unsigned cnt = 0, oldest = 0;
+
+	for (unsigned i = 0; in->o.folder && i < in->conn_cnt; i++) {
+		if (in->conns[i].uid != uid)
+			continue;
+		if (!cnt++ || in->conns[i].since_ns < in->conns[oldest].since_ns)
+			oldest = i;
+	}
+	if (cnt < CONNS_MAX / 2)
+		return true;
+	if (now_ns() - in->conns[oldest].since_ns < CONN_LONG_NS)
+		return false;
+	drop(in, oldest);
+	return true;
+}
+
 /* false: it is not let in. */
 static bool let_in(struct inject *in, int fd)
 {
@@ -141,9 +163,10 @@ static bool let_in(struct inject *in, int fd)
 			in->o.probes->on_lost(in->o.ctx, who.pid);
 		return false;
 	}
-	if (conns_of(in, who.pid) >= CONNS_OF_ONE_MAX)
+	if (conns_of(in, who.pid) >= CONNS_OF_ONE_MAX || !has_place(in, who.uid))
 		return false;
 	c.pid = who.pid;
+	c.uid = who.uid;
 	c.pidfd = pidfd_of(fd, who.pid);
 	if (c.pidfd < 0)
 		return false;
@@ -256,8 +279,7 @@ static void on_hooked(struct inject *in, const struct conn *c, const struct ct_s
 	c->peer->hooked = true;
 	if (in->o.only_gpu)
 		return;
-	in->o.on_lib(in->o.ctx, &to);
-	if (in->o.probes)
+	if (in->o.on_lib(in->o.ctx, &to) && in->o.probes)
 		say_go(c);
 }
 

@@ -21,6 +21,11 @@
 #define SLOW_MS 10
 #define IDLE_MS 50
 #define BEAT_NS 500000000ull
+/* Records of all processes between two looks, where they are everybody's; but so many of each at
+ * least, and of one that has ended: who writes faster than we read loses its own. */
+#define TURN	 8192
+#define TURN_MIN 256
+#define REST_MAX 65536
 /* inject__stop(): what is being written is waited for. */
 #define STOP_MAX_NS 20000000ull
 
@@ -53,6 +58,8 @@ struct inject *inject__open(const struct inject_opts *o)
 	in->o = *o;
 	in->settings.fd = in->listen_fd = in->epoll_fd = in->timer_fd = -1;
 	in->next_ns = NONE;
+	in->slot_room.max = o->slots_max;
+	in->count_room.max = o->counts_max;
 	in->library = o->name ? NULL : library__put(LIBRARY_INJECT, o->folder);
 	ret = in->library || o->name ? open_all(in) : -EACCES;
 	if (!ret)
@@ -146,6 +153,25 @@ bool inject__is_over(struct inject *in)
 	return in->over = true;
 }
 
+static bool has_records(const struct peer *p)
+{
+	for (unsigned k = 0; k < p->shm.slot_cnt; k++)
+		if (p->shm.slots[k].size)
+			return true;
+	return false;
+}
+
+static void give_turns(struct inject *in)
+{
+	unsigned cnt = 0, turn;
+
+	for (unsigned i = 0; i < in->peer_cnt; i++)
+		cnt += has_records(in->peers[i]);
+	turn = cnt && TURN / cnt > TURN_MIN ? TURN / cnt : TURN_MIN;
+	for (unsigned i = 0; i < in->peer_cnt; i++)
+		in->peers[i]->turn = in->o.folder ? turn : UINT32_MAX;
+}
+
 bool inject__look(struct inject *in, uint64_t now)
 {
 	bool whole = true, was_full = false;
@@ -171,6 +197,7 @@ bool inject__look(struct inject *in, uint64_t now)
 	if (in->made_at < in->made_cnt && in->made[in->made_at].key < next)
 		next = in->made[in->made_at].key;
 	in->next_ns = next;
+	give_turns(in);
 	if (!in->peer_cnt)
 		set_timer(in, IDLE_MS * 10);
 	else
@@ -196,7 +223,7 @@ static struct oldest find_oldest(const struct inject *in)
 	for (unsigned i = 0; i < in->peer_cnt; i++) {
 		struct peer *p = in->peers[i];
 
-		for (unsigned k = 0; k < p->shm.slot_cnt; k++) {
+		for (unsigned k = 0; p->turn && k < p->shm.slot_cnt; k++) {
 			const struct shm_slot *s = &p->shm.slots[k];
 
 			if (!s->size)
@@ -237,6 +264,7 @@ static void give(struct inject *in, const struct oldest *o)
 		in->o.fn(in->o.ctx, &m->rec, m->size);
 		return;
 	}
+	o->peer->turn -= o->peer->turn && in->o.folder;
 	size = shm__take(&o->peer->shm, o->slot, &buf);
 	if (!peers__own(in, o->peer, o->slot, &buf, size))
 		o->peer->shm.bad_cnt++;
@@ -258,7 +286,7 @@ size_t inject__take(struct inject *in, size_t max, uint64_t until)
 		do {
 			give(in, &o);
 			cnt++;
-		} while (cnt < max && o.peer && o.peer->shm.slots[o.slot].size &&
+		} while (cnt < max && o.peer && o.peer->turn && o.peer->shm.slots[o.slot].size &&
 			 o.peer->shm.slots[o.slot].key <= until &&
 			 o.peer->shm.slots[o.slot].key < o.others);
 	}
@@ -286,7 +314,7 @@ void inject__totals(struct inject *in, struct ct_totals *sum)
 	*sum = in->gone;
 	sum->drops[CT_DROP_PROCESSES] += in->refused_cnt;
 	for (unsigned i = 0; i < in->peer_cnt; i++)
-		shm__add_totals(&in->peers[i]->shm, sum);
+		peers__add_totals(in->peers[i], sum);
 }
 
 uint64_t inject__bad_records(const struct inject *in)
@@ -344,9 +372,30 @@ static void give_made(struct inject *in)
 	}
 }
 
+/* Of one that has had its turn: before its end is told of. */
+static void give_rest(struct inject *in, struct peer *p)
+{
+	for (unsigned n = 0; n < REST_MAX; n++) {
+		struct oldest o = {.peer = p, .key = NONE};
+
+		for (unsigned k = 0; k < p->shm.slot_cnt; k++) {
+			if (!p->shm.slots[k].size || p->shm.slots[k].key >= o.key)
+				continue;
+			o.key = p->shm.slots[k].key;
+			o.slot = k;
+		}
+		if (o.key == NONE)
+			return;
+		give(in, &o);
+	}
+}
+
 void inject__left(struct inject *in, pid_t pid, ct_life life, uint64_t now)
 {
 	peers__left(in, pid, life, now);
+	for (unsigned i = 0; i < in->peer_cnt; i++)
+		if (in->peers[i]->pid == pid && in->peers[i]->pidfd < 0 && !in->peers[i]->turn)
+			give_rest(in, in->peers[i]);
 	give_made(in);
 }
 

@@ -24,6 +24,9 @@ struct inject;
 /* Of the folder: a socket in it must have a name of at most 107 bytes. */
 #define INJECT_FOLDER_MAX 96
 
+/* With a folder: processes at a time. */
+#define INJECT_OPEN_MAX 512
+
 /* Gets a record; it is valid during the call only, and its sizes are not checked yet. */
 typedef void (*inject_fn)(void *ctx, const void *rec, size_t size);
 
@@ -45,7 +48,8 @@ struct inject_lib {
 struct inject_probes {
 	/* lib_id of a process's library; 0: it has none. */
 	unsigned (*lib_id)(void *ctx, const struct target_lib *t);
-	ct_life (*life)(void *ctx, pid_t pid);
+	/* Which life of it runs, and its level. */
+	void (*process)(void *ctx, pid_t pid, ct_life *life, enum ct_proc_level *level);
 	/* It has connected, and then gone away. */
 	void (*on_lost)(void *ctx, pid_t pid);
 };
@@ -61,8 +65,11 @@ struct inject_opts {
 	/* Not NULL: the library and a socket beside it are put there, name and uid mean nothing:
 	 * whoever loads that library, of any user, finds us. */
 	const char *folder;
+	/* For all together then: threads, and functions that threads count. */
+	unsigned slots_max, counts_max;
 	inject_fn fn;
-	void (*on_lib)(void *ctx, const struct inject_lib *lib);
+	/* false: it is not to record calls, for probes do. */
+	bool (*on_lib)(void *ctx, const struct inject_lib *lib);
 	const struct inject_probes *probes; /* NULL: functions have none */
 	/* --gpu-time. only_gpu: functions have probes, and nothing else is wanted of the library;
 	 * cupti: path, or NULL */
@@ -91,8 +98,8 @@ void inject__totals(struct inject *in, struct ct_totals *sum);
 uint64_t inject__bad_records(const struct inject *in);
 /* --gpu-time: adds up what all processes say of it. */
 void inject__gpu_totals(const struct inject *in, struct ct_shm_gpu *sum);
-/* The most memory that it takes here, of what processes say. */
-uint64_t inject__most(void);
+/* With a folder: the most memory that it takes here for processes with so many threads in all. */
+uint64_t inject__most(unsigned slots_max);
 /* Processes that are traced and still run. */
 unsigned inject__live(const struct inject *in);
 /* With probes: programs that the process ran before that life have ended. Gives calls that were in

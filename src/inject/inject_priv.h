@@ -11,10 +11,12 @@
 /* Of these, programs of one process, one after the other. */
 #define PEERS_OF_ONE_MAX 32
 /* Connections that are not through; more wait at the door. Of these, one process's. */
-#define CONNS_MAX	 64
+#define CONNS_MAX	 256
 #define CONNS_OF_ONE_MAX 8
 /* Records that the tracer makes, and that wait to be given; more are dropped. */
 #define MADE_MAX 16384
+/* The same with a folder. */
+#define MADE_OPEN_MAX 2048
 /* Threads whose numbers are remembered. */
 #define GPU_TIDS 64
 /* Library files. */
@@ -50,6 +52,9 @@ static inline void shm_copy(void *to, const void *from, size_t size)
 	__asm__ volatile("" ::: "memory");
 }
 
+/* The newest of them are known, of calls that may still be asked for. */
+#define ID_BLOCKS_MAX 64
+
 /* What the tracer itself knows of a slot. */
 struct shm_slot {
 	uint64_t pos;	     /* read so far */
@@ -63,9 +68,23 @@ struct shm_slot {
 	uint64_t busy_since; /* not 0: a record is being made since then */
 	uint64_t taken_cnt;  /* records */
 	uint64_t last_id;    /* of the call that was read last, as the process numbers them */
-	uint32_t *blocks;    /* id blocks of the trace by those of the slot */
-	uint32_t block_cnt;
+	uint32_t *blocks;    /* id blocks of the trace by those of the slot, from the first on */
+	uint32_t first_block, block_cnt;
+	uint64_t *counted; /* functions whose counts are read; NULL: none yet */
 };
+
+/* How much all processes together may have; one has no more than it leaves over. max 0: no bound.
+ */
+struct shm_room {
+	unsigned max, used;
+};
+static inline bool shm_room_take(struct shm_room *r, unsigned mine)
+{
+	if (r->max && (r->used >= r->max || mine >= r->max - r->used))
+		return false;
+	r->used++;
+	return true;
+}
 
 struct shm {
 	int fd;
@@ -73,15 +92,19 @@ struct shm {
 	uint64_t ring_sz, stride;
 	struct ct_shm *mem;
 	struct shm_slot *slots;
-	unsigned slot_cnt; /* that were ever used */
+	struct shm_room *room; /* of slots */
+	unsigned slot_cnt;     /* that were ever used */
+	bool left_out;	       /* there are more, for which there is no room */
 	uint64_t bad_cnt;
 	bool was_full;
 	bool ended; /* what is written from now on is nobody's */
 };
-int shm__open(struct shm *m, uint64_t ring_sz);
+int shm__open(struct shm *m, uint64_t ring_sz, struct shm_room *room);
 void shm__close(struct shm *m);
+/* In this mapping only pages of slots are looked at, up to nv. Whoever looks at any other that is
+ * not there has it made, and pays for it: those are read. */
 struct ct_shm_slot *shm__slot(const struct shm *m, unsigned i);
-const struct ct_count *shm__counts(const struct shm *m, unsigned i);
+void shm__count(const struct shm *m, unsigned i, unsigned func_id, struct ct_count *c);
 /* Which slots anybody had. */
 void shm__find_slots(struct shm *m);
 /* Finds the next record of a slot. false: one is being made that may have been begun before now. */
@@ -114,6 +137,7 @@ void shm__add_totals(const struct shm *m, struct ct_totals *sum);
 struct conn {
 	int fd;
 	pid_t pid;
+	uid_t uid;
 	int pidfd; /* of who connected, whoever has that number by now; -1: the peer has it */
 	uint64_t since_ns;
 	bool greeted, over;
@@ -133,7 +157,10 @@ struct peer {
 	char comm[16];
 	struct shm shm;
 	bool counts_taken;
-	bool hooked; /* it has said what it got hold of */
+	unsigned count_cnt;		      /* of threads' functions, that are read */
+	uint64_t uncounted, errors_uncounted; /* calls in those that are not */
+	unsigned turn; /* records that it may still give until the next look */
+	bool hooked;   /* it has said what it got hold of */
 	bool gpu_told;
 	uint32_t gpu_tids[GPU_TIDS][2]; /* threads of its calls: as it sees them, as we do */
 };
@@ -173,6 +200,8 @@ struct inject {
 	unsigned file_cnt;
 	struct made *made; /* in order */
 	unsigned made_at, made_cnt, made_room;
+	/* Where processes are everybody's. */
+	struct shm_room slot_room, count_room;
 	struct ct_totals gone; /* of processes that are no more */
 	uint64_t gone_bad_cnt;
 	struct ct_shm_gpu gone_gpu;
@@ -208,6 +237,7 @@ void peers__look(struct inject *in, uint64_t now);
 /* Puts records of its calls in flight in line. */
 void peers__give_up(struct inject *in, struct peer *p, uint64_t now);
 void peers__free(struct inject *in);
+void peers__add_totals(const struct peer *p, struct ct_totals *sum);
 /* Gives a record its numbers: whose it is, ids of the trace. false: it makes no sense. */
 bool peers__own(struct inject *in, struct peer *p, unsigned slot, void *rec, size_t size);
 /* A call's number in the trace by that which the process gave it; 0: it makes no sense. */

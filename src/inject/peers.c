@@ -34,8 +34,9 @@ void made__push(struct inject *in, const struct made *m)
 		in->made_at = in->made_cnt = 0;
 	if (in->made_cnt == in->made_room) {
 		unsigned room = in->made_room ? 2 * in->made_room : 64;
-		struct made *made =
-			room <= MADE_MAX ? realloc(in->made, room * sizeof(*made)) : NULL;
+		struct made *made = room <= (in->o.folder ? MADE_OPEN_MAX : MADE_MAX)
+					    ? realloc(in->made, room * sizeof(*made))
+					    : NULL;
 
 		if (!made) {
 			in->gone.drops[m->rec.kind == CT_REC_CALL ? CT_DROP_CALL
@@ -149,9 +150,16 @@ bool peers__has_ended(const struct peer *p)
 	return poll(&fd, 1, 0) > 0;
 }
 
-uint64_t inject__most(void)
+/* Pages are those that we write to, or look at: the first of each slot, of one more for each
+ * process, and what all of it begins with. */
+uint64_t inject__most(unsigned slots_max)
 {
-	return PEERS_MAX * (sizeof(struct peer) + CT_SHM_SLOTS * sizeof(struct shm_slot));
+	const uint64_t page = 4096;
+	uint64_t peer = sizeof(struct peer) + 2 * page + 64;
+	uint64_t slot = 2 * sizeof(struct shm_slot) + page + ID_BLOCKS_MAX * sizeof(uint32_t) +
+			CT_MAX_FUNCS / 8 + 32;
+
+	return INJECT_OPEN_MAX * peer + slots_max * slot + MADE_OPEN_MAX * sizeof(struct made);
 }
 
 unsigned inject__live(const struct inject *in)
@@ -177,6 +185,7 @@ static bool connect_peer(struct inject *in, struct peer *p, const struct ct_shm_
 	struct epoll_event ev = {.events = EPOLLIN};
 	unsigned long long start;
 	struct peer *before = peers__living(in, p->pid), *parent;
+	enum ct_proc_level level = CT_PROC_DEFAULT;
 	uint64_t now = now_ns();
 	char path[40];
 	pid_t ppid;
@@ -185,8 +194,11 @@ static bool connect_peer(struct inject *in, struct peer *p, const struct ct_shm_
 	if (epoll_ctl(in->epoll_fd, EPOLL_CTL_ADD, p->pidfd, &ev) ||
 	    !target_stat(p->pid, &ppid, &start) || peers__has_ended(p))
 		return false;
-	p->life = in->o.probes ? in->o.probes->life(in->o.ctx, p->pid)
-			       : start * (1000000000ull / sysconf(_SC_CLK_TCK));
+	if (in->o.probes)
+		in->o.probes->process(in->o.ctx, p->pid, &p->life, &level);
+	else
+		p->life = start * (1000000000ull / sysconf(_SC_CLK_TCK));
+	p->shm.mem->level = level;
 	snprintf(path, sizeof(path), "/proc/%d/status", p->pid);
 	p->other_ns = innermost_id(path) != (uint32_t)p->pid;
 	memcpy(p->comm, hello->comm, sizeof(p->comm));
@@ -212,7 +224,8 @@ static bool has_room(const struct inject *in, pid_t pid)
 
 	for (unsigned i = 0; i < in->peer_cnt; i++)
 		cnt += in->peers[i]->pid == pid;
-	return in->peer_cnt < PEERS_MAX && cnt < PEERS_OF_ONE_MAX;
+	return in->peer_cnt < (in->o.folder ? INJECT_OPEN_MAX : PEERS_MAX) &&
+	       cnt < PEERS_OF_ONE_MAX;
 }
 
 struct peer *peers__add(struct inject *in, struct conn *c, const struct ct_shm_hello *hello)
@@ -227,7 +240,7 @@ struct peer *peers__add(struct inject *in, struct conn *c, const struct ct_shm_h
 	p->pidfd = c->pidfd;
 	c->pidfd = -1;
 	p->shm.fd = -1;
-	if (shm__open(&p->shm, in->o.ring_sz) || !connect_peer(in, p, hello)) {
+	if (shm__open(&p->shm, in->o.ring_sz, &in->slot_room) || !connect_peer(in, p, hello)) {
 		in->refused_cnt += !peers__has_ended(p);
 		close(p->pidfd);
 		shm__close(&p->shm);
@@ -251,16 +264,19 @@ uint64_t peers__trace_id(struct inject *in, struct shm_slot *s, uint64_t id)
 	uint64_t block = id >> ID_BLOCK_LOG;
 
 	/* Dense: no block is left out. */
-	if (block > s->block_cnt || block * BLOCK_CALLS_MIN > s->taken_cnt)
+	if (block < s->first_block || block > s->first_block + s->block_cnt ||
+	    block * BLOCK_CALLS_MIN > s->taken_cnt)
 		return 0;
-	if (block == s->block_cnt) {
-		uint32_t *blocks = realloc(s->blocks, (block + 1) * sizeof(*blocks));
-
-		if (!blocks)
-			return 0;
-		s->blocks = blocks;
-		s->blocks[s->block_cnt++] = ++in->next_block;
+	block -= s->first_block;
+	if (block == s->block_cnt && !(s->blocks ?: (s->blocks = calloc(ID_BLOCKS_MAX, 4))))
+		return 0;
+	if (block == ID_BLOCKS_MAX) {
+		memmove(s->blocks, s->blocks + 1, --s->block_cnt * sizeof(*s->blocks));
+		s->first_block++;
+		block--;
 	}
+	if (block == s->block_cnt)
+		s->blocks[s->block_cnt++] = ++in->next_block;
 	return (uint64_t)s->blocks[block] << ID_BLOCK_LOG | (id & ((1 << ID_BLOCK_LOG) - 1));
 }
 
@@ -280,8 +296,9 @@ static bool is_function(const struct inject *in, uint32_t func_id)
 static bool own_call(struct inject *in, struct peer *p, struct shm_slot *s, struct ct_call *c)
 {
 	c->lib_id = p->lib_id;
-	return own_id(in, s, &c->call_id) && own_id(in, s, &c->parent_id) &&
-	       is_function(in, c->func_id);
+	/* One that began many calls ago is not known any more. */
+	c->parent_id = c->parent_id ? peers__trace_id(in, s, c->parent_id) : 0;
+	return own_id(in, s, &c->call_id) && is_function(in, c->func_id);
 }
 
 /* An open file is named by its process and descriptor. */
@@ -328,6 +345,8 @@ static void give_up_nv(struct inject *in, struct peer *p, unsigned slot, uint64_
 {
 	struct made m = {.key = now};
 
+	if (!in->o.kernel)
+		return;
 	m.size = shm__nv(&p->shm, slot, &m.bytes, sizeof(m.bytes));
 	m.nv.end_ns = now;
 	if (m.size && peers__own(in, p, slot, &m.nv, m.size))
@@ -409,12 +428,20 @@ static bool is_read(const struct peer *p)
 	return true;
 }
 
+void peers__add_totals(const struct peer *p, struct ct_totals *sum)
+{
+	shm__add_totals(&p->shm, sum);
+	sum->drops[CT_DROP_COUNT] += p->uncounted;
+	sum->drops[CT_DROP_ERRORS] += p->errors_uncounted;
+}
+
 static void forget(struct inject *in, unsigned i)
 {
 	struct peer *p = in->peers[i];
 
 	door__forget(in, p);
-	shm__add_totals(&p->shm, &in->gone);
+	peers__add_totals(p, &in->gone);
+	in->count_room.used -= p->count_cnt;
 	in->gone_bad_cnt += p->shm.bad_cnt;
 	if (in->o.gpu_time) {
 		gpu__look(in, p);
@@ -443,9 +470,13 @@ void peers__look(struct inject *in, uint64_t now)
 	uint64_t max = in->o.probes ? TOLD_MAX_NS : REAP_MAX_NS;
 
 	for (unsigned i = in->peer_cnt; i-- > 0;) {
+		enum ct_proc_level level;
 		struct peer *p = in->peers[i];
 		int code = 0;
 
+		/* Nothing of it was seen by a probe until then. */
+		if (p->pidfd >= 0 && !p->life && in->o.probes)
+			in->o.probes->process(in->o.ctx, p->pid, &p->life, &level);
 		if (p->pidfd >= 0 && peers__has_ended(p)) {
 			if (!p->ended_ns)
 				p->ended_ns = now;

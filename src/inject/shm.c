@@ -15,20 +15,68 @@
 #define COUNTS_SZ PAGES(sizeof(struct ct_count) * CT_MAX_FUNCS)
 #define SLOT_SZ	  PAGES(sizeof(struct ct_shm_slot))
 #define SLOTS_OFF PAGES(sizeof(struct ct_shm))
+/* Slots that there is room for at first, and a power of two of that. */
+#define SLOTS_MIN 8
+_Static_assert(offsetof(struct ct_shm_slot, nv) <= PAGE, "all that is looked at is in one page");
 
 /* A thread that was stopped in the midst of a record does not hold up the others for ever. */
 #define BUSY_MAX_NS 10000000ull
 /* What fills the end of a ring has so much at least. */
 #define FILLER_SZ 8
 
-int shm__open(struct shm *m, uint64_t ring_sz)
+/* Pieces of rings, as they were read: a thread's records come one after the other as a rule. */
+#define WINDOW_SZ  (16 << 10)
+#define WINDOW_CNT 16
+static struct window {
+	const struct shm *m;
+	unsigned slot;
+	uint64_t pos, end;
+	uint8_t buf[WINDOW_SZ] __attribute__((aligned(8)));
+} windows[WINDOW_CNT];
+
+static void forget_windows(const struct shm *m)
+{
+	for (unsigned i = 0; i < WINDOW_CNT; i++)
+		if (windows[i].m == m)
+			windows[i].m = NULL;
+}
+
+static uint64_t slot_off(const struct shm *m, unsigned i)
+{
+	return SLOTS_OFF + i * m->stride;
+}
+
+/* Bytes of a ring that were written, up to head, and lie in one piece. NULL: they cannot be read.
+ */
+static const uint8_t *ring_at(const struct shm *m, unsigned i, uint64_t pos, uint64_t size,
+			      uint64_t head)
+{
+	struct window *w = &windows[((uintptr_t)m / sizeof(*m) + i) % WINDOW_CNT];
+	uint64_t off = pos & (m->ring_sz - 1), n = head - pos;
+
+	if (w->m == m && w->slot == i && pos >= w->pos && pos + size <= w->end)
+		return w->buf + (pos - w->pos);
+	n = n < WINDOW_SZ ? n : WINDOW_SZ;
+	n = n < m->ring_sz - off ? n : m->ring_sz - off;
+	w->m = NULL;
+	if (size > n || pread(m->fd, w->buf, n, slot_off(m, i) + SLOT_SZ + off) != (ssize_t)n)
+		return NULL;
+	w->m = m;
+	w->slot = i;
+	w->pos = pos;
+	w->end = pos + n;
+	return w->buf;
+}
+
+int shm__open(struct shm *m, uint64_t ring_sz, struct shm_room *room)
 {
 	int seals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
 
 	m->ring_sz = ring_sz;
 	m->stride = SLOT_SZ + ring_sz + COUNTS_SZ;
 	m->size = SLOTS_OFF + CT_SHM_SLOTS * m->stride;
-	m->slots = calloc(CT_SHM_SLOTS, sizeof(*m->slots));
+	m->room = room;
+	m->slots = calloc(SLOTS_MIN, sizeof(*m->slots));
 	m->fd = memfd_create("cudatrace-rings", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 	if (!m->slots || m->fd < 0 || ftruncate(m->fd, m->size) || fcntl(m->fd, F_ADD_SEALS, seals))
 		return -errno;
@@ -52,8 +100,13 @@ int shm__open(struct shm *m, uint64_t ring_sz)
 
 void shm__close(struct shm *m)
 {
-	for (unsigned i = 0; m->slots && i < CT_SHM_SLOTS; i++)
+	for (unsigned i = 0; i < m->slot_cnt; i++) {
 		free(m->slots[i].blocks);
+		free(m->slots[i].counted);
+	}
+	if (m->room)
+		m->room->used -= m->slot_cnt;
+	forget_windows(m);
 	free(m->slots);
 	m->slots = NULL;
 	m->slot_cnt = 0;
@@ -68,17 +121,15 @@ void shm__close(struct shm *m)
 /* By what we know, and not by what the process may have written there. */
 struct ct_shm_slot *shm__slot(const struct shm *m, unsigned i)
 {
-	return (struct ct_shm_slot *)((char *)m->mem + SLOTS_OFF + i * m->stride);
+	return (struct ct_shm_slot *)((char *)m->mem + slot_off(m, i));
 }
 
-static const uint8_t *ring_of(const struct shm *m, unsigned i)
+void shm__count(const struct shm *m, unsigned i, unsigned func_id, struct ct_count *c)
 {
-	return (const uint8_t *)shm__slot(m, i) + SLOT_SZ;
-}
+	uint64_t off = slot_off(m, i) + SLOT_SZ + m->ring_sz + func_id * sizeof(*c);
 
-const struct ct_count *shm__counts(const struct shm *m, unsigned i)
-{
-	return (const void *)(ring_of(m, i) + m->ring_sz);
+	if (pread(m->fd, c, sizeof(*c), off) != sizeof(*c))
+		*c = (struct ct_count){0};
 }
 
 /* When it was sent. */
@@ -98,42 +149,73 @@ static uint64_t sent_ns(const uint8_t *at, uint16_t kind, uint32_t size)
 }
 
 /* Slots are taken from the first on. */
-void shm__find_slots(struct shm *m)
+static bool is_used(const struct shm *m, unsigned i)
 {
-	while (!m->ended && m->slot_cnt < CT_SHM_SLOTS &&
-	       (__atomic_load_n(&shm__slot(m, m->slot_cnt)->state, __ATOMIC_ACQUIRE) !=
-			CT_SLOT_FREE ||
-		__atomic_load_n(&shm__slot(m, m->slot_cnt)->head, __ATOMIC_RELAXED)))
-		m->slot_cnt++;
+	const struct ct_shm_slot *s = shm__slot(m, i);
+
+	return __atomic_load_n(&s->state, __ATOMIC_ACQUIRE) != CT_SLOT_FREE ||
+	       __atomic_load_n(&s->head, __ATOMIC_RELAXED);
 }
 
-/* Reads the next record's head, once: what is there may change. 1: found; 0: there is none. */
+/* false: there is no memory. */
+static bool add_slot(struct shm *m)
+{
+	unsigned cnt = m->slot_cnt;
+	struct shm_slot *slots = m->slots;
+
+	if (cnt >= SLOTS_MIN && !(cnt & (cnt - 1)))
+		slots = realloc(slots, 2 * cnt * sizeof(*slots));
+	if (!slots)
+		return false;
+	m->slots = slots;
+	slots[m->slot_cnt++] = (struct shm_slot){0};
+	return true;
+}
+
+void shm__find_slots(struct shm *m)
+{
+	while (!m->ended && !m->left_out && m->slot_cnt < CT_SHM_SLOTS && is_used(m, m->slot_cnt)) {
+		m->left_out = m->room && !shm_room_take(m->room, m->slot_cnt);
+		if (!m->left_out && !add_slot(m)) {
+			m->left_out = true;
+			if (m->room)
+				m->room->used--;
+		}
+	}
+}
+
+/* Finds the next record. 1: found; 0: there is none. */
 static int find(struct shm *m, unsigned i)
 {
 	struct shm_slot *s = &m->slots[i];
-	const uint8_t *ring = ring_of(m, i);
 
 	while (s->pos < s->head) {
 		uint64_t off = s->pos & (m->ring_sz - 1), left = s->head - s->pos;
-		uint32_t size = __atomic_load_n((const uint32_t *)(ring + off), __ATOMIC_RELAXED);
-		uint16_t kind;
-		uint64_t room = ((uint64_t)size + CT_SHM_ALIGN - 1) & ~(uint64_t)(CT_SHM_ALIGN - 1);
+		const uint8_t *at = ring_at(m, i, s->pos, FILLER_SZ, s->head);
+		struct ct_rec rec;
+		uint64_t room;
 
 		if (left > m->ring_sz - off)
 			left = m->ring_sz - off;
-		if (size < FILLER_SZ || room > left)
+		if (!at)
 			break;
-		kind = __atomic_load_n((const uint16_t *)(ring + off + 4), __ATOMIC_RELAXED);
-		if (kind == CT_REC_NONE) {
+		memcpy(&rec, at, FILLER_SZ);
+		room = ((uint64_t)rec.size + CT_SHM_ALIGN - 1) & ~(uint64_t)(CT_SHM_ALIGN - 1);
+		if (rec.size < FILLER_SZ || room > left)
+			break;
+		if (rec.kind == CT_REC_NONE) {
 			s->pos += room;
 			continue;
 		}
-		if (size < sizeof(struct ct_rec) || size > CT_SHM_REC_MAX)
+		if (rec.size < sizeof(struct ct_rec) || rec.size > CT_SHM_REC_MAX)
 			break;
-		s->key = sent_ns(ring + off, kind, size);
+		at = ring_at(m, i, s->pos, room, s->head);
+		if (!at)
+			break;
+		s->key = sent_ns(at, rec.kind, rec.size);
 		/* The process may say any time: that one means that there is no record. */
 		s->key -= s->key == UINT64_MAX;
-		s->size = size;
+		s->size = rec.size;
 		return 1;
 	}
 	/* Nothing behind what makes no sense can be found. */
@@ -196,10 +278,14 @@ size_t shm__take(struct shm *m, unsigned i, void *buf)
 {
 	struct shm_slot *s = &m->slots[i];
 	uint32_t size = s->size;
+	const uint8_t *at = ring_at(m, i, s->pos, size, s->head);
 	struct ct_rec *rec = buf;
 
-	shm_copy(buf, ring_of(m, i) + (s->pos & (m->ring_sz - 1)), size);
-	/* It may have said something else before. */
+	/* It may say something else than when it was found. */
+	if (at)
+		memcpy(buf, at, size);
+	else
+		memset(buf, 0, size);
 	rec->size = size;
 	if (rec->kind == CT_REC_CALL && size >= CT_CALL_FIXED_SZ)
 		s->last_id = ((const struct ct_call *)buf)->call_id;
@@ -232,20 +318,24 @@ unsigned shm__depth(const struct shm *m, unsigned i)
 static void each_call(const struct shm *m, unsigned i, uint64_t head,
 		      void (*fn)(void *ctx, const struct ct_call *c), void *ctx)
 {
-	const uint8_t *ring = ring_of(m, i);
-
 	for (uint64_t pos = m->slots[i].pos; pos < head;) {
-		uint64_t off = pos & (m->ring_sz - 1);
+		uint64_t left = m->ring_sz - (pos & (m->ring_sz - 1));
+		const uint8_t *at = ring_at(m, i, pos, FILLER_SZ, head);
 		struct ct_call c = {0};
 
-		shm_copy(&c.rec, ring + off, FILLER_SZ);
-		if (c.rec.size < FILLER_SZ || c.rec.size > m->ring_sz - off)
+		if (!at)
 			break;
+		memcpy(&c.rec, at, FILLER_SZ);
+		if (c.rec.size < FILLER_SZ || c.rec.size > left || c.rec.size > head - pos)
+			break;
+		if (c.rec.kind == CT_REC_CALL && c.rec.size >= CT_CALL_FIXED_SZ) {
+			at = ring_at(m, i, pos, CT_CALL_FIXED_SZ, head);
+			if (!at)
+				break;
+			memcpy(&c, at, CT_CALL_FIXED_SZ);
+			fn(ctx, &c);
+		}
 		pos += (c.rec.size + CT_SHM_ALIGN - 1) & ~(uint64_t)(CT_SHM_ALIGN - 1);
-		if (c.rec.kind != CT_REC_CALL || c.rec.size < CT_CALL_FIXED_SZ)
-			continue;
-		shm_copy(&c, ring + off, CT_CALL_FIXED_SZ);
-		fn(ctx, &c);
 	}
 }
 
@@ -327,8 +417,25 @@ size_t shm__nv(const struct shm *m, unsigned i, void *buf, size_t size)
 	return off;
 }
 
+/* Calls of threads for which there was no room: none of what they left is read. */
+static uint64_t calls_left_out(const struct shm *m)
+{
+	struct ct_shm_slot s;
+	size_t size = offsetof(struct ct_shm_slot, drops);
+	uint64_t cnt = 0;
+
+	for (unsigned i = m->slot_cnt; m->left_out && i < CT_SHM_SLOTS; i++) {
+		if (pread(m->fd, &s, size, slot_off(m, i)) != (ssize_t)size ||
+		    (s.state == CT_SLOT_FREE && !s.head))
+			break;
+		cnt += s.stats[CT_STAT_ENTRIES];
+	}
+	return cnt;
+}
+
 void shm__add_totals(const struct shm *m, struct ct_totals *sum)
 {
+	sum->drops[CT_DROP_THREADS_SHARE] += calls_left_out(m);
 	sum->drops[CT_DROP_THREADS] += m->mem ? m->mem->no_slot_cnt : 0;
 	for (unsigned i = 0; i < m->slot_cnt; i++) {
 		const struct ct_shm_slot *s = shm__slot(m, i);

@@ -39,7 +39,8 @@ extern const char *const metrics_gpu_lost[METRICS_GPU_LOST];
 struct metrics_self {
 	const char *version, *driver_version, *hostname;
 	uint64_t now_ns;
-	bool gpu_time;
+	bool gpu_time, inject;
+	uint64_t inside; /* processes (trace.inject) */
 	/* of executions on GPUs (trace.gpu_time), by metrics_gpu_lost[] */
 	uint64_t gpu_lost[METRICS_GPU_LOST], gpu_discarded_bytes;
 	bool dcgm;			/* what DCGM has, under its names */

@@ -138,6 +138,12 @@ static void gpu_discarded_points(POINTS)
 		PUT({0}, .number = s->gpu_discarded_bytes);
 }
 
+static void inside_points(POINTS)
+{
+	if (s->inject)
+		PUT({0}, .number = s->inside);
+}
+
 static void build_points(POINTS)
 {
 	PUT({s->version, s->driver_version, api_hide_name(s->hide)}, .number = 1);

@@ -20,18 +20,24 @@
 struct both;
 struct sources;
 
-/* NULL: no memory. */
-struct both *both__new(struct attach *att, struct sources *sources, const struct fnset *fns);
+/* opt_in: processes ask for the library; of others it is not expected, and nobody is ever stopped.
+ * NULL: no memory. */
+struct both *both__new(struct attach *att, struct sources *sources, const struct fnset *fns,
+		       bool opt_in);
 void both__free(struct both *b);
 /* A process maps this libcuda, and waits if its functions have no probes now. */
 void both__maps(struct both *b, pid_t pid, const char *comm, const struct attach_lib *lib);
-/* The library in it has got hold of functions, and waits for us. */
-void both__inside(struct both *b, const struct inject_lib *lib);
+/* The library in it has got hold of functions, and waits for us. false: uprobes go on seeing them.
+ */
+bool both__inside(struct both *b, const struct inject_lib *lib);
 /* Of a process that has ended or runs another program (CT_REC_EXIT, CT_REC_EXEC): programs of it
  * that are older than that are no more. */
 ct_life both__left(const struct ct_rec *rec);
 /* It has given up. */
 void both__lost(struct both *b, pid_t pid);
+/* Does its library see its calls? Of how many is that so? */
+bool both__is_inside(const struct both *b, pid_t pid);
+unsigned both__inside_cnt(const struct both *b);
 /* Each record, in order. A call's place is put right: raw->call.call is room then. */
 void both__record(struct both *b, struct raw *raw, struct ct_call *room);
 /* By the clock. drained: all that had been sent was taken. */

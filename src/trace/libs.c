@@ -314,7 +314,7 @@ void libs__on_map(struct libs *l, const struct ct_lib_map *rec)
 	p->tries = 0;
 }
 
-void libs__on_inject(struct libs *l, const struct inject_lib *lib)
+bool libs__on_inject(struct libs *l, const struct inject_lib *lib)
 {
 	char note[128];
 	struct trace_event ev = {
@@ -337,9 +337,10 @@ void libs__on_inject(struct libs *l, const struct inject_lib *lib)
 			 l->both ? "are seen by uprobes" : "cannot be seen from inside");
 		ev.library.note = note;
 	}
-	if (l->both)
-		both__inside(l->both, lib);
+	if (l->both && !both__inside(l->both, lib))
+		return false;
 	l->fn(l->ctx, &ev);
+	return true;
 }
 
 static void on_late(void *ctx, const struct attach_lib *lib)

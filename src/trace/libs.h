@@ -41,8 +41,8 @@ int libs__attach_file(struct libs *l, const char *path);
 int libs__attach_pids(struct libs *l, const pid_t *pids, unsigned cnt);
 /* Files that a program would load; running: also those that processes map. */
 int libs__attach_system(struct libs *l, bool running);
-/* A library that a process has is traced in the process itself from now on. */
-void libs__on_inject(struct libs *l, const struct inject_lib *lib);
+/* A library that a process has is traced in the process itself from now on. false: it is not. */
+bool libs__on_inject(struct libs *l, const struct inject_lib *lib);
 /* A process maps a library (CT_REC_LIB). */
 void libs__on_map(struct libs *l, const struct ct_lib_map *rec);
 /* To be called by the clock (drained: all that had been sent was taken), the more often while it is

@@ -28,12 +28,12 @@ static void on_record(void *ctx, const void *rec, size_t size)
 	source__give(ctx, rec, size);
 }
 
-static void on_lib(void *ctx, const struct inject_lib *lib)
+static bool on_lib(void *ctx, const struct inject_lib *lib)
 {
 	struct source *s = ctx;
 	struct tracer *t = s->ctx;
 
-	libs__on_inject(&t->libs, lib);
+	return libs__on_inject(&t->libs, lib);
 }
 
 static unsigned lib_id_of(void *ctx, const struct target_lib *t)
@@ -45,11 +45,11 @@ static unsigned lib_id_of(void *ctx, const struct target_lib *t)
 	return lib ? lib->id : 0;
 }
 
-static ct_life life_of(void *ctx, pid_t pid)
+static void process_of(void *ctx, pid_t pid, ct_life *life, enum ct_proc_level *level)
 {
 	const struct tracer *t = ((struct source *)ctx)->ctx;
 
-	return attach__life(t->att, pid);
+	attach__process(t->att, pid, life, level);
 }
 
 static void on_lost(void *ctx, pid_t pid)
@@ -66,7 +66,7 @@ static void on_gpu(void *ctx, pid_t pid, const char *comm, const struct ct_shm_g
 }
 
 static const struct inject_probes probes = {
-	.lib_id = lib_id_of, .life = life_of, .on_lost = on_lost};
+	.lib_id = lib_id_of, .process = process_of, .on_lost = on_lost};
 
 static int inject_open(struct source *s, struct tracer *t)
 {
@@ -75,12 +75,15 @@ static int inject_open(struct source *s, struct tracer *t)
 	struct inject_opts o = {
 		.fns = t->fns,
 		.hide = t->o.attach.hide,
-		.kernel = !only_gpu && tracer__sees_driver(t) ? &t->abi : NULL,
+		/* The kernel sees system calls of all processes, where it is there. */
+		.kernel = !t->att && tracer__sees_driver(t) ? &t->abi : NULL,
 		.min_duration_ns = t->o.attach.min_duration_ns,
 		.ring_sz = ring_sz > RING_SZ_MIN ? ring_sz : RING_SZ_MIN,
 		.uid = t->o.inject_uid,
 		.name = t->o.inject_name,
 		.folder = t->o.inject_folder,
+		.slots_max = t->o.inject_slots_max,
+		.counts_max = t->o.inject_counts_max,
 		.fn = on_record,
 		.on_lib = on_lib,
 		.probes = t->both || only_gpu ? &probes : NULL,
@@ -93,7 +96,7 @@ static int inject_open(struct source *s, struct tracer *t)
 
 	if (only_gpu && !t->o.gpu_time)
 		return SOURCE_UNUSED;
-	if (!only_gpu && t->o.attach.kernel && !o.kernel)
+	if (!t->att && t->o.attach.kernel && !o.kernel)
 		nv_devs__say_none();
 	((struct source_inject *)s)->in = inject__open(&o);
 	return of(s) ? 0 : -EIO;

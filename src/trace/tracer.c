@@ -161,7 +161,7 @@ static int open_attach(struct tracer *t)
 
 static int open_both(struct tracer *t)
 {
-	t->both = both__new(t->att, &t->sources, t->fns);
+	t->both = both__new(t->att, &t->sources, t->fns, t->o.inject_folder);
 	t->libs.both = t->both;
 	return t->both ? 0 : -ENOMEM;
 }
@@ -173,7 +173,7 @@ static int open_sources(struct tracer *t)
 	for (unsigned i = 0; i < SOURCE_CNT && !ret; i++)
 		ret = sources__open(&t->sources, sources[i], i, t, on_record, t);
 	/* Nearly all calls are the library's. */
-	if (t->both)
+	if (t->o.attach.inside == CT_INSIDE_ALL)
 		t->cost = (struct attach_cost){0};
 	t->info.probe_cost_ns = t->cost.record;
 	return ret;
@@ -196,7 +196,10 @@ int tracer__open(struct tracer *t, const struct tracer_opts *o)
 	if (o->gpu_stats_ms)
 		nvml_program__start(&t->nvml, o->gpu_stats_ms);
 	t->o.attach.fns = t->fns;
-	t->o.attach.inside = o->probe == PROBE_BOTH;
+	if (o->probe == PROBE_BOTH)
+		t->o.attach.inside = o->inject_folder ? CT_INSIDE_SOME : CT_INSIDE_ALL;
+	/* And children, until they have said so themselves. */
+	t->o.attach.inside_max = o->inject_folder ? 2 * INJECT_OPEN_MAX : 0;
 	t->o.attach.abi = &t->abi;
 	t->o.attach.quotas = &t->quotas;
 	quotas__init(&t->quotas, o->attach.stacks || o->attach.python, o->attach.kernel);
@@ -286,8 +289,9 @@ void tracer__fill_info(struct tracer *t)
 	info->machine = t->facts.uts.machine;
 	info->driver_version = t->facts.driver;
 	info->cuda_version = t->facts.cuda_version;
-	info->mechanism =
-		t->o.probe == PROBE_UPROBE ? mechanism_name(attach__mechanism(t->att)) : "inject";
+	info->mechanism = t->att && t->o.attach.inside != CT_INSIDE_ALL
+				  ? mechanism_name(attach__mechanism(t->att))
+				  : "inject";
 	info->hidden = api_hide_name(t->o.attach.hide);
 	info->kernel_probe = kernel_probe(t);
 	info->gpu_time = gpu_time_name(t->o.gpu_time);
@@ -305,6 +309,14 @@ void tracer__fill_info(struct tracer *t)
 void tracer__drain(struct tracer *t)
 {
 	while (sources__drain(&t->sources, DRAIN_BATCH) == DRAIN_BATCH)
+		;
+}
+
+void tracer__drain_for(struct tracer *t, uint64_t max_ns)
+{
+	uint64_t begin = now_ns();
+
+	while (sources__drain(&t->sources, DRAIN_BATCH) == DRAIN_BATCH && now_ns() - begin < max_ns)
 		;
 }
 

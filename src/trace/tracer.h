@@ -39,6 +39,7 @@ struct tracer_opts {
 	uid_t inject_uid;	   /* PROBE_INJECT, PROBE_BOTH: processes of this user, */
 	const char *inject_name;   /* who find us by this name; NULL: the tracer chooses it */
 	const char *inject_folder; /* as inject_opts has it; or NULL */
+	unsigned inject_slots_max, inject_counts_max;
 	struct attach_opts attach; /* fns and abi are the tracer's */
 	enum ct_gpu_time gpu_time;
 	const char *cupti;	  /* path, or NULL */
@@ -93,6 +94,8 @@ void tracer__fill_info(struct tracer *t);
 void tracer__fill_libs(struct tracer *t);
 /* Takes everything that the sources have. */
 void tracer__drain(struct tracer *t);
+/* The same, but of who goes on writing no more than can be taken in a moment. */
+void tracer__drain_for(struct tracer *t, uint64_t max_ns);
 /* The same after sources__stop(), and calls in flight. */
 void tracer__finish(struct tracer *t);
 /* A process has ended: says it once when the way of attaching may have ended it. */

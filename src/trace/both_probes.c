@@ -1,0 +1,319 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* Which processes need probes in which files, and when they come and go. */
+#include "both_priv.h"
+
+#include "attach/find/target.h"
+#include "util/log.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* So long nobody has needed them before probes are taken off: programs come in groups. Where nobody
+ * is stopped, calls of the next program may be missed while they are put on again. */
+#define QUIET_NS	1000000000ull
+#define QUIET_OPT_IN_NS 10000000000ull
+/* Where the processes are everybody's: how often it is looked who is gone, and what is kept. */
+#define LOOK_NS	  1000000000ull
+#define SWEEP_NS  10000000000ull
+#define USERS_MAX 16384
+
+/* What works before cuInit(), and that: calls of a process that maps the file while other functions
+ * have no probes. cuInit() takes longer than putting those on again. */
+static const char *const early[] = {
+	"cuInit",	  "cuDriverGetVersion", "cuGetProcAddress", "cuGetProcAddress_v2",
+	"cuGetErrorName", "cuGetErrorString",	"cuGetExportTable",
+};
+
+void both_find_early(struct both *b)
+{
+	for (unsigned i = 0; i < sizeof(early) / sizeof(early[0]); i++) {
+		int id = fnset__find(b->fns, early[i]);
+
+		if (id >= 0)
+			b->early[id / 64] |= 1ull << id % 64;
+	}
+}
+
+static struct user *users_of(const struct both *b, pid_t pid)
+{
+	struct user *u;
+
+	HASH_FIND_INT(b->users, &pid, u);
+	return u;
+}
+
+struct user *both_user(const struct both *b, pid_t pid, unsigned lib_id)
+{
+	struct user *u = users_of(b, pid);
+
+	while (u && u->lib_id != lib_id)
+		u = u->next;
+	return u;
+}
+
+static void drop_user(struct both *b, struct user *u)
+{
+	struct user *first = users_of(b, u->pid), *next = u->next;
+
+	if (first == u) {
+		HASH_DEL(b->users, u);
+		if (next)
+			HASH_ADD_INT(b->users, pid, next);
+	} else {
+		while (first->next != u)
+			first = first->next;
+		first->next = next;
+	}
+	b->user_cnt--;
+	free(u);
+}
+
+static struct file *find_file(const struct both *b, unsigned lib_id)
+{
+	for (unsigned i = 0; i < b->file_cnt; i++)
+		if (b->files[i].lib_id == lib_id)
+			return &b->files[i];
+	return NULL;
+}
+
+static void need(struct both *b, unsigned lib_id)
+{
+	struct file *f = find_file(b, lib_id);
+
+	if (!f)
+		return;
+	if (f->prepared)
+		attach__widen(b->att, lib_id);
+	f->prepared = f->narrow = false;
+	f->quiet_ns = 0;
+}
+
+static struct user *add_user(struct both *b, pid_t pid, unsigned lib_id, const char *comm)
+{
+	struct user *u = both_user(b, pid, lib_id), *first;
+
+	if (u)
+		return u;
+	u = b->user_cnt < USERS_MAX ? calloc(1, sizeof(*u)) : NULL;
+	if (!u) {
+		b->crowded = true;
+		return NULL;
+	}
+	u->pid = pid;
+	u->lib_id = lib_id;
+	strncpy(u->comm, comm, sizeof(u->comm) - 1);
+	first = users_of(b, pid);
+	if (first) {
+		u->next = first->next;
+		first->next = u;
+	} else {
+		HASH_ADD_INT(b->users, pid, u);
+	}
+	b->user_cnt++;
+	return u;
+}
+
+void both__maps(struct both *b, pid_t pid, const char *comm, const struct attach_lib *lib)
+{
+	const struct user *u;
+
+	if (lib->api->id != API_CUDA)
+		return;
+	u = add_user(b, pid, lib->id, comm);
+	/* What its library has said may be here before the record of the mapping. */
+	if (!u || !u->inside)
+		need(b, lib->id);
+}
+
+/* Once for each process. */
+void both_say(struct both *b, struct user *u, const char *why)
+{
+	if (u->said)
+		return;
+	u->said = true;
+	if (b->opt_in)
+		return;
+	info("process %d (%s): %s: its calls are seen by uprobes", u->pid, u->comm, why);
+	attach__uprobes_alone(b->att, u->lib_id);
+}
+
+static struct file *add_file(struct both *b, const struct inject_lib *lib)
+{
+	struct file *files = realloc(b->files, (b->file_cnt + 1) * sizeof(*files)), *f;
+
+	if (!files)
+		return NULL;
+	b->files = files;
+	f = &files[b->file_cnt];
+	*f = (struct file){.lib_id = lib->id, .path = strdup(lib->path)};
+	if (!f->path)
+		return NULL;
+	for (unsigned i = 0; i < CT_MAX_FUNCS / 64; i++)
+		f->is_inside[i] = lib->inside.is_inside[i] & ~b->early[i];
+	b->file_cnt++;
+	return f;
+}
+
+/* Has the process's library got hold of all that has no probes? */
+static bool has_all(const struct file *f, const struct ct_inside *in)
+{
+	for (unsigned i = 0; i < CT_MAX_FUNCS / 64; i++)
+		if (f->is_inside[i] & ~in->is_inside[i])
+			return false;
+	return true;
+}
+
+bool both__inside(struct both *b, const struct inject_lib *lib)
+{
+	struct user *u = add_user(b, lib->pid, lib->id, lib->comm);
+	struct file *f;
+
+	if (!u || !attach__set_inside(b->att, lib->pid, &lib->inside)) {
+		warn("process %d: its calls are seen by uprobes: there are too many processes",
+		     lib->pid);
+		need(b, lib->id);
+		return false;
+	}
+	u->life = lib->life;
+	if (!lib->hooked_cnt) {
+		both_say(b, u, "its libcuda is of a kind that is not known");
+		need(b, lib->id);
+		return true;
+	}
+	f = find_file(b, lib->id);
+	if (!f)
+		f = add_file(b, lib);
+	u->inside = f && has_all(f, &lib->inside);
+	if (!u->inside)
+		need(b, lib->id);
+	return true;
+}
+
+void both__lost(struct both *b, pid_t pid)
+{
+	attach__set_inside(b->att, pid, NULL);
+	for (struct user *u = users_of(b, pid); u; u = u->next) {
+		u->inside = false;
+		need(b, u->lib_id);
+	}
+}
+
+void both_fork(struct both *b, const struct ct_task *rec)
+{
+	for (const struct user *from = users_of(b, rec->parent_pid); from; from = from->next) {
+		struct user *u = add_user(b, rec->rec.pid, from->lib_id, from->comm);
+
+		/* It may have said so itself by now. */
+		if (!u || u->inside)
+			continue;
+		u->inside = from->inside;
+		u->life = rec->life;
+		u->said = from->said;
+	}
+}
+
+/* Those of the programs that were before that life. */
+void both_left(struct both *b, pid_t pid, ct_life life)
+{
+	for (struct user *u = users_of(b, pid), *next; u; u = next) {
+		next = u->next;
+		/* It may have said so itself before its record came, and lives go up. */
+		if (u->life >= life)
+			continue;
+		if (!u->inside && u->called)
+			both_say(b, u, "the library did not get into it");
+		drop_user(b, u);
+	}
+}
+
+static bool is_needed(const struct both *b, unsigned lib_id)
+{
+	for (const struct user *of = b->users; of; of = of->hh.next)
+		for (const struct user *u = of; u; u = u->next)
+			if (u->lib_id == lib_id && !u->inside)
+				return true;
+	return b->crowded;
+}
+
+static void drop_files(struct both *b)
+{
+	for (unsigned i = b->file_cnt; i-- > 0;) {
+		if (attach__has_lib(b->att, b->files[i].lib_id))
+			continue;
+		free(b->files[i].path);
+		b->files[i] = b->files[--b->file_cnt];
+	}
+}
+
+/* Of who has made no call no end is told. */
+static void sweep(struct both *b)
+{
+	struct user *u, *next;
+
+	HASH_ITER (hh, b->users, u, next) {
+		pid_t pid = u->pid;
+
+		while (!target_exists(pid) && (u = users_of(b, pid)))
+			drop_user(b, u);
+	}
+	b->crowded = b->user_cnt > USERS_MAX / 2;
+	drop_files(b);
+}
+
+static void look_at_file(struct both *b, struct file *f, uint64_t now, bool drained)
+{
+	if (f->narrow)
+		return;
+	if (is_needed(b, f->lib_id)) {
+		need(b, f->lib_id);
+	} else if (!f->quiet_ns) {
+		f->quiet_ns = now;
+	} else if (now - f->quiet_ns < (b->opt_in ? QUIET_OPT_IN_NS : QUIET_NS)) {
+		return;
+	} else if (!f->prepared) {
+		f->prepared = attach__narrow(b->att, f->lib_id, f->is_inside, true);
+	} else if (drained) {
+		/* Who has mapped it before we forgot it has been told of. */
+		f->narrow = attach__narrow(b->att, f->lib_id, f->is_inside, false);
+	}
+}
+
+void both__tick(struct both *b, uint64_t now, bool drained)
+{
+	if (b->opt_in && now - b->looked_ns < LOOK_NS)
+		return;
+	b->looked_ns = now;
+	if (b->opt_in && now - b->swept_ns >= SWEEP_NS) {
+		b->swept_ns = now;
+		sweep(b);
+	}
+	for (unsigned i = 0; i < b->file_cnt; i++)
+		look_at_file(b, &b->files[i], now, drained);
+}
+
+void both_drop_all(struct both *b)
+{
+	while (b->users)
+		drop_user(b, b->users);
+	for (unsigned i = 0; i < b->file_cnt; i++)
+		free(b->files[i].path);
+	free(b->files);
+}
+
+unsigned both__inside_cnt(const struct both *b)
+{
+	unsigned cnt = 0;
+
+	for (const struct user *u = b->users; u; u = u->hh.next)
+		cnt += both__is_inside(b, u->pid);
+	return cnt;
+}
+
+bool both__is_inside(const struct both *b, pid_t pid)
+{
+	const struct user *u = users_of(b, pid);
+
+	while (u && !u->inside)
+		u = u->next;
+	return u;
+}
