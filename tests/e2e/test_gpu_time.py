@@ -6,18 +6,17 @@ calls; and what is missing is said."""
 import collections
 import json
 import os
-import pathlib
 import re
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
 import time
-import urllib.request
 
 import pytest
+from helpers.daemon import Daemon, for_all  # noqa: F401, a fixture
+from helpers.daemon import opted_in as load
 from helpers.jsonl import Trace
 from helpers.page import Page
 from helpers.run import CUDATRACE, FAKE, FAKE535, INSIDE, O, TESTS, Ran, cudatrace, needs_tracing, until
@@ -451,54 +450,11 @@ def test_diff(tmp_path):
     assert "Only the trace after has GPU times" in said and "on the GPU" not in said and "GPU computed" not in said
 
 
-class Daemon:
-    """One that has the library at hand, in a folder of its own."""
-
-    def __init__(self, folder, *args):
-        self.folder, self.log = folder / "inject", folder / "log"
-        conf = folder / "d.yaml"
-        with socket.socket() as s:
-            s.bind(("127.0.0.1", 0))
-            self.at = "127.0.0.1:%d" % s.getsockname()[1]
-        conf.write_text(f"level: trace\ntrace: {{gpu_time: graphs, inject_folder: {self.folder}}}\n"
-                        f"metrics: {{listen: '{self.at}'}}\nctl: {{socket: {folder}/ctl.sock}}\n"
-                        f"files: {{directory: {folder}/files, compress: none}}\nrecorder: {{seconds: 0}}\n")
-        with open(self.log, "wb") as log:
-            self.p = subprocess.Popen([CUDATRACE, "daemon", "--config", conf, "--libcuda", FAKE + "/libcuda.so.1", *args],
-                                      stdout=log, stderr=subprocess.STDOUT)
-        until(lambda: self.p.poll() is not None or "metrics on" in self.log.read_text(), 60)
-        assert self.p.poll() is None, self.log.read_text()
-
-    def metric(self, name, **labels):
-        """The sum of those that have these labels."""
-        with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(f"http://{self.at}/metrics", timeout=20) as f:
-            lines = [line for line in f.read().decode().splitlines() if line.startswith(name + "{")]
-        return sum(float(line.split()[-1]) for line in lines if all(f'{k}="{v}"' in line for k, v in labels.items()))
-
-    def stop(self):
-        self.p.send_signal(signal.SIGTERM)
-        assert self.p.wait(30) == 0, self.log.read_text()
-
-
-@pytest.fixture
-def for_all():
-    """A folder that every user can look into, and a file there that all can write."""
-    with tempfile.TemporaryDirectory() as path:
-        folder = pathlib.Path(path)
-        folder.chmod(0o755)
-        (folder / "counts").touch()
-        (folder / "counts").chmod(0o666)
-        yield folder
-
-
 def opted_in(d, counts, *argv, **more):
-    """A program that loads the daemon's library, as in a pod: in another network namespace, and of another user."""
-    env = {**os.environ, "LD_LIBRARY_PATH": f"{FAKE}:{O}/cupti", "CUDA_INJECTION64_PATH": f"{d.folder}/libcudatrace-inject.so",
-           "FAKE_CUPTI_COUNTS": str(counts), **more}
-    return subprocess.run(["unshare", "--net", "setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", *argv], env=env, check=True)
+    return load(d, *argv, path=f"{FAKE}:{O}/cupti", FAKE_CUPTI_COUNTS=str(counts), **more)
 
 
-def test_daemon(for_all):
+def test_daemon(for_all):  # noqa: F811
     needs_tracing()
     counts = for_all / "counts"
     d = Daemon(for_all)
@@ -523,12 +479,11 @@ def test_daemon(for_all):
     assert all(calls[e["call_id"]]["name"] == e["call"] for e in gpu)
 
 
-def test_daemon_is_killed_and_comes_back(for_all):
+def test_daemon_is_killed_and_comes_back(for_all):  # noqa: F811
     needs_tracing()
     counts = for_all / "counts"
     d = Daemon(for_all)
-    d.p.kill()
-    d.p.wait()
+    d.kill()
     # Nobody answers: the program runs, untraced.
     opted_in(d, counts, SAMPLE, "--quiet", "--tokens", "2")
     assert not counts.read_text()
@@ -538,7 +493,7 @@ def test_daemon_is_killed_and_comes_back(for_all):
     d.stop()
 
 
-def test_daemon_of_a_process_that_is_off(for_all):
+def test_daemon_of_a_process_that_is_off(for_all):  # noqa: F811
     needs_tracing()
     counts = for_all / "counts"
     d = Daemon(for_all, "--set", "level=off")
@@ -548,7 +503,7 @@ def test_daemon_of_a_process_that_is_off(for_all):
     assert not [line for f in (for_all / "files").iterdir() for line in f.read_text().splitlines() if '"type":"gpu"' in line]
 
 
-def test_daemon_says_it_so_often(for_all):
+def test_daemon_says_it_so_often(for_all):  # noqa: F811
     """Whoever starts programs does not fill the log."""
     needs_tracing()
     d = Daemon(for_all)

@@ -7,6 +7,10 @@
  *   hostile LIBCUDA writer SECONDS ends, and leaves a child that goes on writing into its memory
  *   hostile LIBCUDA many           connects as often as it can, each time with calls in flight
  *   hostile LIBCUDA connections PROGRAM [ARGUMENT...]   holds connections while PROGRAM runs
+ *   hostile LIBCUDA hold SECONDS   holds as many as one process gets
+ *   hostile LIBCUDA flood SECONDS  writes records of the beginning of time, in each slot
+ *   hostile LIBCUDA pages SECONDS  says of memory that nobody wrote that it is full
+ *   hostile LIBCUDA counts SECONDS has counted all functions in all slots, and all errors
  *
  * It starts itself once more without what loads the library, so that it is alone with the tracer.
  */
@@ -63,8 +67,10 @@ static int dial(void)
 	if (!name || fd < 0)
 		die("socket");
 	memcpy(sa.sun_path, name, strlen(name));
-	sa.sun_path[0] = 0;
-	if (connect(fd, (void *)&sa, offsetof(struct sockaddr_un, sun_path) + strlen(name)))
+	if (name[0] == '@')
+		sa.sun_path[0] = 0;
+	if (connect(fd, (void *)&sa,
+		    offsetof(struct sockaddr_un, sun_path) + strlen(name) + (name[0] != '@')))
 		die("connect");
 	return fd;
 }
@@ -226,6 +232,89 @@ static void many(void)
 	printf("joined %u\n", joined);
 }
 
+static void say(const char *what)
+{
+	printf("%s\n", what);
+	fflush(stdout);
+}
+
+static void hold(double seconds)
+{
+	uint64_t end = now_ns() + seconds * 1e9;
+
+	for (int i = 0; i < 8; i++)
+		dial();
+	say("held");
+	/* Each that is taken away is had again. */
+	while (now_ns() < end) {
+		sleep_ms(20);
+		for (int fd = 3; fd < 11; fd++) {
+			char c;
+
+			if (recv(fd, &c, 1, MSG_DONTWAIT))
+				continue;
+			close(fd);
+			dial();
+		}
+	}
+}
+
+#define FLOOD_SLOTS 64
+
+static void flood(double seconds)
+{
+	struct ct_shm *m = must_join(dial());
+	uint64_t end = now_ns() + seconds * 1e9;
+	const struct ct_task rec = {.rec = {.size = sizeof(rec), .kind = CT_REC_THREAD}};
+
+	say("joined");
+	for (unsigned i = 0; i < FLOOD_SLOTS; i++) {
+		char *ring = (char *)slot_of(m, i) + m->ring_off;
+
+		slot_of(m, i)->state = CT_SLOT_LIVE;
+		for (uint64_t at = 0; at + sizeof(rec) <= m->ring_sz; at += sizeof(rec))
+			memcpy(ring + at, &rec, sizeof(rec));
+	}
+	for (; now_ns() < end; sleep_ms(1))
+		for (unsigned i = 0; i < FLOOD_SLOTS; i++) {
+			struct ct_shm_slot *s = slot_of(m, i);
+
+			/* The ring's end holds no whole one. */
+			s->head = s->tail + m->ring_sz / sizeof(rec) / 2 * sizeof(rec);
+		}
+}
+
+static void pages(double seconds)
+{
+	struct ct_shm *m = must_join(dial());
+	uint64_t end = now_ns() + seconds * 1e9;
+
+	say("joined");
+	for (unsigned i = 0; i < m->slot_cnt; i++)
+		slot_of(m, i)->state = CT_SLOT_LIVE;
+	while (now_ns() < end) {
+		for (unsigned i = 0; i < m->slot_cnt; i++)
+			slot_of(m, i)->head += 4096;
+		sleep_ms(2);
+	}
+}
+
+static void counts(double seconds)
+{
+	struct ct_shm *m = must_join(dial());
+
+	for (unsigned i = 0; i < m->slot_cnt; i++) {
+		struct ct_shm_slot *s = slot_of(m, i);
+
+		s->state = CT_SLOT_LIVE;
+		memset(s->counted, 255, sizeof(s->counted));
+		for (unsigned k = 0; k < CT_SHM_ERRORS; k++)
+			s->errors[k] = (struct ct_shm_error){k, i * CT_SHM_ERRORS + k, 1};
+	}
+	say("joined");
+	sleep_ms(seconds * 1000);
+}
+
 static void connections(char **argv)
 {
 	int status = 1;
@@ -269,6 +358,14 @@ int main(int argc, char **argv)
 		writer(atoi(argv[3]));
 	else if (!strcmp(what, "many"))
 		many();
+	else if (!strcmp(what, "hold"))
+		hold(atof(argv[3]));
+	else if (!strcmp(what, "flood"))
+		flood(atof(argv[3]));
+	else if (!strcmp(what, "pages"))
+		pages(atof(argv[3]));
+	else if (!strcmp(what, "counts"))
+		counts(atof(argv[3]));
 	else
 		return 2;
 	return 0;

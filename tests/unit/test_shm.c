@@ -20,7 +20,7 @@ static int begin(void **state)
 	struct shm *m = calloc(1, sizeof(*m));
 
 	*state = m;
-	return !m || shm__open(m, RING_SZ);
+	return !m || shm__open(m, RING_SZ, NULL);
 }
 
 static int end(void **state)

@@ -1,0 +1,272 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+# timeout: 900
+# takes: 110
+"""trace.inject of the daemon: processes that opt in are seen by the library in them, all others by uprobes. Each call is counted or
+recorded once, at every level, whoever sees it; and a process that lies spoils only what is its own."""
+import collections
+import os
+import shutil
+import signal
+import subprocess
+
+import pytest
+from helpers.daemon import NOBODY, POD, Daemon, for_all, library  # noqa: F401, a fixture
+from helpers.run import CC, FAKE, TESTS, needs_tracing, until
+
+INJECT = "inject: true"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def programs():
+    needs_tracing()
+    for name, source, args in (("caller", "caller.c", ()), ("hostile", "inject/hostile.c", ("-D_GNU_SOURCE", f"-I{TESTS}/../include"))):
+        subprocess.run([*CC, "-O1", "-w", *args, "-o", f"{os.environ['TMP']}/{name}", f"{TESTS}/{source}", "-ldl", "-lpthread"], check=True)
+
+
+@pytest.fixture
+def lib(for_all):  # noqa: F811
+    """A libcuda that nobody else has."""
+    (for_all / "lib").mkdir()
+    return shutil.copy(FAKE + "/libcuda.so.1", for_all / "lib")
+
+
+class Caller:
+    """tests/caller.c by that name, as another user in another network; ready to call."""
+
+    def __init__(self, d, lib, name, opts_in=True, ready=True):  # noqa: F811
+        self.name, self.program = name, f"{d.folder.parent}/{name}"
+        if not os.path.exists(self.program):
+            shutil.copy(os.environ["TMP"] + "/caller", self.program)
+        self.p = subprocess.Popen([*POD, self.program], env={**os.environ, **(library(d.folder) if opts_in else {})}, text=True,
+                                  stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self.pid = self.p.pid
+        assert self.ask("open", lib) == 1
+        if ready:
+            # What it maps has probes, and its level is known.
+            until(lambda: d.process(self.pid) and all(x["probes"] == "all" for x in d.ctl("status")["libraries"]))
+            assert self.ask("init") == 0
+
+    def send(self, *words):
+        self.p.stdin.write(" ".join(map(str, words)) + "\n")
+        self.p.stdin.flush()
+
+    def ask(self, *words):
+        self.send(*words)
+        return int(self.p.stdout.readline())
+
+    def end(self):
+        self.p.stdin.close()
+        self.p.wait(20)
+
+
+def own_counts(path):
+    """What the stand-in says that programs called."""
+    made = collections.Counter()
+    for line in path.read_text().splitlines():
+        if line.startswith("cu"):
+            made[line.split()[0]] += int(line.split()[1])
+    return made
+
+
+def producers(lines, pid):
+    return collections.Counter(e["id"] >> 48 for e in lines if e.get("pid") == pid and "symbol" in e)
+
+
+@pytest.mark.parametrize("level", ["trace", "metrics", "sampled", "off"])
+def test_pod(for_all, lib, level):  # noqa: F811
+    """In mount, PID and network namespaces of its own, where the folder is mounted elsewhere, read only."""
+    d = Daemon(for_all, "--set", "trace.detail=all", "--set", "sample.on.error=false", trace=INJECT, level=level, libcuda=lib)
+    shutil.copy(FAKE + "/sample", for_all / "pod-sample")
+    (for_all / "mnt").mkdir()
+    made = f"""mount --bind -o ro {d.folder} {for_all}/mnt && exec setpriv --reuid=65534 --regid=65534 --clear-groups \
+        {for_all}/pod-sample --quiet --tokens 20 --threads 3"""
+    subprocess.run(["unshare", "--net", "--mount", "--pid", "--fork", "--mount-proc", "sh", "-c", made], check=True, stdout=subprocess.DEVNULL,
+                   env={**os.environ, "LD_LIBRARY_PATH": str(lib)[:-len("/libcuda.so.1")], "FAKE_CUDA_COUNTS": str(for_all / "counts"), **library(for_all / "mnt")})
+    made = own_counts(for_all / "counts")
+    assert made["cuLaunchKernel"] > 1000
+    if level == "off":
+        assert not d.calls("pod-sample") and not d.lost()
+        d.stop()
+        return
+    until(lambda: sum(d.calls("pod-sample").values()) >= sum(made.values()))
+    assert d.calls("pod-sample") == made and not d.lost()
+    d.stop()
+    seen = collections.Counter(e["id"] >> 48 for e in d.lines() if "symbol" in e and e.get("comm") == "pod-sample")
+    if level == "trace":
+        assert sum(seen.values()) == sum(made.values()) and seen[2] > 0.95 * sum(made.values())
+    else:
+        assert not seen
+
+
+def test_both_kinds_at_once(for_all, lib):  # noqa: F811
+    d = Daemon(for_all, trace=INJECT, level="metrics", libcuda=lib)
+    callers = [Caller(d, lib, f"w-{'inside' if i % 2 else 'outside'}", opts_in=i % 2) for i in range(6)]
+    for c in callers:
+        c.send("threads", 3, 3000)
+    assert [int(c.p.stdout.readline()) for c in callers] == [9000] * 6
+    assert [d.process(c.pid)["seen"] for c in callers] == ["uprobes", "inside"] * 3
+    assert d.metric("cudatrace_processes_inside") == 3
+    for kind in "inside", "outside":
+        calls = d.calls(f"w-{kind}")
+        assert calls["cuMemAlloc_v2"] == calls["cuMemFree_v2"] == 3 * 9000 and calls["cuInit"] == 3, calls
+    for c in callers:
+        # Codes of several threads are added up; children are processes of their own.
+        assert c.ask("fail", 10) == 10 and c.ask("child", 20) == 20
+        c.end()
+    for kind in "inside", "outside":
+        until(lambda kind=kind: d.calls(f"w-{kind}")["cuMemAlloc_v2"] == 3 * 9020)
+        assert d.metric("cudatrace_errors_total", command=f"w-{kind}", function="cuMemFree_v2") == 30
+    until(lambda: not d.metric("cudatrace_processes_inside"))
+    assert not d.lost()
+    d.stop()
+
+
+def test_levels_change(for_all, lib):  # noqa: F811
+    """By ctl, by rules read anew, and by bursts, while threads call: each call is seen once."""
+    d = Daemon(for_all, "--set", "metrics.memory=false", trace=INJECT, level="metrics", libcuda=lib)
+    c = Caller(d, lib, "w-levels")
+    c.send("threads", 2, 100000)
+    for _ in range(10):
+        for level in "trace", "metrics", "off", "sampled":
+            if level == "off":
+                continue
+            d.ctl("level", c.pid, level)
+        d.ctl("burst", c.pid, "0.01s")
+    assert int(c.p.stdout.readline()) == 200000
+    calls = d.calls("w-levels")
+    assert calls["cuMemAlloc_v2"] + calls["cuMemFree_v2"] + sum(d.lost().values()) == 400000 and sum(d.lost().values()) < 100000
+    # Off is off, also for what began before the daemon heard of it.
+    d.ctl("level", c.pid, "off")
+    assert c.ask("alloc", 100) == 100 and d.calls("w-levels") == calls
+    d.ctl("level", c.pid, "default")
+    d.configure("metrics", rules='rules:\n  - match: {command: "*w-levels"}\n    level: trace')
+    d.p.send_signal(signal.SIGHUP)
+    until(lambda: d.process(c.pid)["level"] == "trace")
+    before = producers(d.lines(), c.pid)
+    assert c.ask("alloc", 50) == 50
+    until(lambda: producers(d.lines(), c.pid)[2] >= before[2] + 100)
+    c.end()
+    d.stop()
+    assert producers(d.lines(), c.pid) == before + collections.Counter({2: 100}), before
+
+
+def test_recorder(for_all, lib):  # noqa: F811
+    """Its last seconds are in the dump, with those of others."""
+    d = Daemon(for_all, "--set", "recorder.seconds=30s", trace=INJECT, libcuda=lib)
+    callers = [Caller(d, lib, "w-inside"), Caller(d, lib, "w-outside", opts_in=False)]
+    for c in callers:
+        assert c.ask("alloc", 30) == 30
+    until(lambda: sum(d.calls(c.name)["cuMemAlloc_v2"] for c in callers) == 60)
+    d.ctl("dump", "last")
+    dump, = [f for f in d.files.iterdir() if f.name.startswith("dump-") and "-last.jsonl" in f.name]
+    text = subprocess.run(["zstd", "-dc", dump], check=True, stdout=subprocess.PIPE, text=True).stdout
+    assert [text.count(f'"pid":{c.pid},') >= 62 for c in callers] == [True, True]
+    d.stop()
+
+
+def test_probes_come_off(for_all, lib):  # noqa: F811
+    """When all who have the file opted in; and are there again for one that did not."""
+    d = Daemon(for_all, "--set", "trace.detail=all", trace=INJECT, level="metrics", libcuda=lib)
+
+    def probes():
+        return next(x["probes"] for x in d.ctl("status")["libraries"] if x["path"] == str(lib))
+    first = Caller(d, lib, "w-first")
+    until(lambda: probes() == "few", 30)
+    # Its first calls are those of uprobes: those functions have kept theirs.
+    second = Caller(d, lib, "w-second", ready=False)
+    assert second.ask("version", 3) and second.ask("init") == 0 and second.ask("alloc", 10) == 10 and first.ask("alloc", 10) == 10
+    assert d.calls("w-second") == {"cuDriverGetVersion": 3, "cuInit": 1, "cuDevicePrimaryCtxRetain": 1, "cuCtxSetCurrent": 1, "cuMemAlloc_v2": 10, "cuMemFree_v2": 10}
+    other = Caller(d, lib, "w-other", opts_in=False)
+    assert probes() == "all" and other.ask("alloc", 10) == 10 and first.ask("alloc", 10) == 10
+    assert d.calls("w-other")["cuMemAlloc_v2"] == 10 and d.calls("w-first")["cuMemAlloc_v2"] == 20
+    other.end()
+    until(lambda: probes() == "few", 30)
+    for c in first, second:
+        c.end()
+    assert not d.lost()
+    d.stop()
+
+
+@pytest.mark.parametrize("how", ["kill", "stop"])
+def test_daemon_ends_and_comes_back(for_all, lib, how):  # noqa: F811
+    """The program goes on. The next daemon sees the rest of its calls by uprobes, and new programs from inside."""
+    d = Daemon(for_all, trace=INJECT, level="metrics", libcuda=lib)
+    c = Caller(d, lib, "w-old")
+    assert d.process(c.pid)["seen"] == "inside"
+    getattr(d, how)()
+    assert c.ask("alloc", 100) == 100
+    d.start()
+    for _ in range(3):
+        assert c.ask("alloc", 100) == 100
+    until(lambda: d.calls("w-old").get("cuMemAlloc_v2") == 300)
+    new = Caller(d, lib, "w-new")
+    assert new.ask("alloc", 100) == 100 and c.ask("alloc", 100) == 100
+    assert d.calls("w-new")["cuMemAlloc_v2"] == 100 and d.calls("w-old")["cuMemAlloc_v2"] == 400
+    assert [d.process(x.pid)["seen"] for x in (c, new)] == ["uprobes", "inside"]
+    # The library in the old one has noticed, and is out of the way: without its probes nobody sees it.
+    c.end()
+    new.end()
+    d.stop()
+
+
+def test_program_is_killed(for_all, lib):  # noqa: F811
+    d = Daemon(for_all, trace=INJECT, libcuda=lib)
+    c = Caller(d, lib, "w-killed")
+    assert c.ask("alloc", 100) == 100
+    c.p.kill()
+    c.p.wait()
+    until(lambda: not d.metric("cudatrace_processes_inside"))
+    assert d.calls("w-killed")["cuMemAlloc_v2"] == 100
+    d.stop()
+    assert sum(e.get("symbol") == "cuMemFree_v2" and e["pid"] == c.pid for e in d.lines()) == 100
+
+
+def hostile(d, lib, what, *args):  # noqa: F811
+    return subprocess.Popen(["nice", "-n", "19", *NOBODY, f"{d.folder.parent}/hostile", lib, what, *map(str, args)], text=True, stdout=subprocess.PIPE,
+                            env={**os.environ, "CUDATRACE_SOCKET": f"{d.folder}/socket"})
+
+
+def status_kb(pid, name):
+    with open(f"/proc/{pid}/status", encoding="utf-8") as f:
+        return next(int(line.split()[1]) for line in f if line.startswith(name + ":"))
+
+
+def test_hostile(for_all, lib):  # noqa: F811
+    """Floods, memory that is not there, counts of everything: another program loses nothing, and the daemon takes no more."""
+    d = Daemon(for_all, trace=INJECT, libcuda=lib)
+    shutil.copy(os.environ["TMP"] + "/hostile", for_all / "hostile")
+    c = Caller(d, lib, "w-other")
+    before = status_kb(d.p.pid, "RssAnon")
+    liars = [hostile(d, lib, what, 60) for what in ("flood", "pages", "counts")]
+    until(lambda: all(p.stdout.readline() == "joined\n" for p in liars))
+    for _ in range(10):
+        assert c.ask("threads", 2, 200) == 400
+        assert d.calls("w-other")["cuInit"] == 1
+    until(lambda: d.calls("w-other")["cuMemFree_v2"] == 10 * 400)
+    # Rows of counts are 1 KB and less; pages that nobody wrote are not made by looking at them.
+    assert status_kb(d.p.pid, "RssAnon") - before < 40 << 10 and status_kb(d.p.pid, "RssShmem") < 20 << 10
+    for p in liars:
+        p.kill()
+        p.wait()
+    lines = [e for e in d.lines() if "symbol" in e and e.get("comm") == "w-other"]
+    c.end()
+    d.stop()
+    assert {e["pid"] for e in lines} == {c.pid}
+    assert sum(e.get("symbol") == "cuMemAlloc_v2" and e["pid"] == c.pid for e in d.lines()) == 10 * 400
+
+
+def test_hostile_connections(for_all, lib):  # noqa: F811
+    """Who holds all connections that one user gets keeps nobody else out."""
+    d = Daemon(for_all, trace=INJECT, libcuda=lib)
+    shutil.copy(os.environ["TMP"] + "/hostile", for_all / "hostile")
+    holders = [hostile(d, lib, "hold", 60) for _ in range(40)]
+    until(lambda: all(p.stdout.readline() == "held\n" for p in holders))
+    shutil.copy(FAKE + "/sample", for_all / "w-root")
+    subprocess.run([for_all / "w-root", "--quiet", "--tokens", "2"], check=True, stdout=subprocess.DEVNULL, timeout=30,
+                   env={**os.environ, "LD_LIBRARY_PATH": str(for_all / "lib"), **library(d.folder)})
+    until(lambda: d.calls("w-root").get("cuInit") == 1)
+    for p in holders:
+        p.kill()
+        p.wait()
+    d.stop()
+    assert {e["id"] >> 48 for e in d.lines() if "symbol" in e and e.get("comm") == "w-root" and e["symbol"] != "cuInit"} == {2}

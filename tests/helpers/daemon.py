@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""A daemon with a folder of its own, from which programs load its library, and programs that opt in."""
+import json
+import os
+import pathlib
+import re
+import signal
+import socket
+import subprocess
+import tempfile
+import urllib.request
+
+import pytest
+
+from .run import CUDATRACE, FAKE, until
+
+SERIES = re.compile(r"^(cudatrace_\w+)(?:\{(.*)\})? (\S+)$", re.M)
+
+
+class Daemon:
+    running = []
+
+    def __init__(self, folder, *args, trace="gpu_time: graphs", level="trace", rules="", libcuda=FAKE + "/libcuda.so.1"):
+        self.folder, self.log, self.files = folder / "inject", folder / "log", folder / "files"
+        self.conf, self.sock = folder / "d.yaml", folder / "ctl.sock"
+        self.trace, self.libcuda, self.args = trace, libcuda, args
+        with socket.socket() as s:
+            s.bind(("127.0.0.1", 0))
+            self.at = "127.0.0.1:%d" % s.getsockname()[1]
+        self.configure(level, rules)
+        self.start()
+
+    def configure(self, level, rules=""):
+        self.conf.write_text(f"level: {level}\n{rules}\ntrace: {{{self.trace}, inject_folder: {self.folder}}}\n"
+                             f"metrics: {{listen: '{self.at}'}}\nctl: {{socket: {self.sock}}}\n"
+                             f"files: {{directory: {self.files}, compress: none}}\nrecorder: {{seconds: 0}}\n")
+
+    def start(self):
+        with open(self.log, "wb") as log:
+            self.p = subprocess.Popen([CUDATRACE, "daemon", "--config", self.conf, "--libcuda", self.libcuda, *self.args],
+                                      stdout=log, stderr=subprocess.STDOUT)
+        self.running.append(self.p)
+        until(lambda: self.p.poll() is not None or "metrics on" in self.log.read_text(), 60)
+        assert self.p.poll() is None, self.log.read_text()
+
+    def series(self):
+        """name, labels, value of each line of /metrics."""
+        with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(f"http://{self.at}/metrics", timeout=20) as f:
+            text = f.read().decode()
+        return [(m[1], dict(re.findall(r'(\w+)="([^"]*)"', m[2] or "")), float(m[3])) for m in SERIES.finditer(text)]
+
+    def metric(self, name, **labels):
+        """The sum of those that have these labels."""
+        return sum(v for n, of, v in self.series() if n == name and all(of.get(k) == x for k, x in labels.items()))
+
+    def calls(self, command):
+        return {of["function"]: v for n, of, v in self.series() if n == "cudatrace_calls_total" and of["command"] == command}
+
+    def lost(self):
+        return {of["what"]: v for n, of, v in self.series() if n == "cudatrace_dropped_total" and v}
+
+    def ctl(self, *args):
+        ran = subprocess.run([CUDATRACE, "ctl", "--set", f"ctl.socket={self.sock}", *map(str, args)], stdout=subprocess.PIPE, check=True)
+        return json.loads(ran.stdout)
+
+    def process(self, pid):
+        """What ctl status says of it; {}: it is not known."""
+        return next((p for p in self.ctl("status")["processes"] if p["pid"] == pid), {})
+
+    def lines(self):
+        """Of all files, also those that are being written."""
+        text = [line for f in self.files.iterdir() if f.is_file() for line in f.read_text().splitlines() if line.startswith("{")]
+        return [json.loads(line) for line in text if line.endswith("}")]
+
+    def stop(self):
+        self.p.send_signal(signal.SIGTERM)
+        assert self.p.wait(30) == 0, self.log.read_text()
+
+    def kill(self):
+        self.p.kill()
+        self.p.wait()
+
+
+@pytest.fixture
+def for_all():
+    """A folder that every user can look into, and a file there that all can write."""
+    with tempfile.TemporaryDirectory() as path:
+        folder = pathlib.Path(path)
+        folder.chmod(0o755)
+        (folder / "counts").touch()
+        (folder / "counts").chmod(0o666)
+        yield folder
+        # Of a test that failed.
+        for p in Daemon.running:
+            if p.poll() is None:
+                print(p.args[3].parent.joinpath("log").read_text()[-2000:])
+                p.kill()
+                p.wait()
+        Daemon.running.clear()
+
+
+# As in a pod: another network, and another user.
+NOBODY = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
+POD = ["unshare", "--net", *NOBODY]
+
+
+def library(folder):
+    return {"CUDA_INJECTION64_PATH": f"{folder}/libcudatrace-inject.so"}
+
+
+def opted_in(d, *argv, path=FAKE, **more):
+    """A program that loads the daemon's library, to its end."""
+    return subprocess.run([*POD, *argv], env={**os.environ, "LD_LIBRARY_PATH": path, **library(d.folder), **more}, check=True)
