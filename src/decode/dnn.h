@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * cuDNN's graphs: what kinds of descriptors there are, which of their attributes say what is
- * computed, and what element types are called. Numbers of cuDNN 9.19; those of 8 and 9 that are
- * older have the same.
+ * computed, and what element types are called. Numbers of cuDNN 9.19; 9.0 and 9.28 have the same.
  */
 #ifndef DECODE_DNN_H
 #define DECODE_DNN_H

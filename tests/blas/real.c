@@ -4,39 +4,43 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 
+/* A function of the first version of a library that is there; NULL: there is none. */
 static void *sym(const char *folder, const char *lib, const char *name)
 {
 	char path[4096];
-	void *h, *s;
+	void *h = NULL, *s;
 
-	snprintf(path, sizeof(path), "%s/%s", folder, lib);
-	h = dlopen(path, RTLD_NOW | RTLD_GLOBAL);
+	for (int version = 20; version > 8 && !h; version--) {
+		snprintf(path, sizeof(path), "%s/lib%s.so.%d%s", folder, lib, version,
+			 version == 11 && !strcmp(lib, "cudart") ? ".0" : "");
+		if (!access(path, R_OK) && !(h = dlopen(path, RTLD_NOW | RTLD_GLOBAL)))
+			exit(77);
+	}
 	s = h ? dlsym(h, name) : NULL;
-	if (!s)
-		exit(77);
+	if (h && !s)
+		exit(2);
 	return s;
 }
 
-int main(int argc, char **argv)
+static void products(const char *dir)
 {
-	const char *dir = argv[1], *lt = "libcublasLt.so.13", *blas = "libcublas.so.13";
 	int (*layout)(void **, int, uint64_t, uint64_t, int64_t) =
-		sym(dir, lt, "cublasLtMatrixLayoutCreate");
-	int (*desc)(void **, int, int) = sym(dir, lt, "cublasLtMatmulDescCreate");
+		sym(dir, "cublasLt", "cublasLtMatrixLayoutCreate");
+	int (*desc)(void **, int, int) = sym(dir, "cublasLt", "cublasLtMatmulDescCreate");
 	int (*matmul)(void *, void *, void *, void *, void *, void *, void *, void *, void *,
 		      void *, void *, void *, void *, void *, size_t, void *) =
-		sym(dir, lt, "cublasLtMatmul");
+		sym(dir, "cublasLt", "cublasLtMatmul");
 	int (*strided)(void *, int, int, int, int, int, void *, void *, int, int, int64_t, void *,
 		       int, int, int64_t, void *, void *, int, int, int64_t, int, int, int) =
-		sym(dir, blas, "cublasGemmStridedBatchedEx");
-	int (*version)(int *) = sym(dir, "libcudart.so.13", "cudaRuntimeGetVersion");
-	int (*plan)(int, void **) = sym(dir, "libcudnn_graph.so.9", "cudnnBackendCreateDescriptor");
-	void *a, *b, *d, *how, *made = NULL;
+		sym(dir, "cublas", "cublasGemmStridedBatchedEx");
+	void *a, *b, *d, *how;
 	float one = 1;
-	int n;
 
-	version(&n);
+	if (!matmul || !strided)
+		return;
 	layout(&a, 2, 64, 128, 64);
 	layout(&b, 2, 64, 32, 64);
 	layout(&d, 0, 128, 32, 128);
@@ -46,6 +50,15 @@ int main(int argc, char **argv)
 	matmul(NULL, how, &one, NULL, a, NULL, b, &one, NULL, d, NULL, d, NULL, NULL, 0, NULL);
 	strided(NULL, 0, 0, 10, 20, 30, &one, NULL, 14, 10, 300, NULL, 14, 30, 600, &one, NULL, 14,
 		10, 200, 7, 68, -1);
-	plan(0, &made);
+}
+
+int main(int argc, char **argv)
+{
+	int (*version)(int *) = sym(argv[1], "cudart", "cudaRuntimeGetVersion");
+	int n;
+
+	if (version)
+		version(&n);
+	products(argv[1]);
 	return argc < 2;
 }

@@ -3,6 +3,7 @@
 # takes: 20
 """cuBLAS, cuBLASLt, cuDNN and the runtime: off unless asked for; products of matrices with their sizes, types and operations,
 each once, and what the GPU took for them. By stand-ins, and by the real libraries beside nvcc."""
+import glob
 import json
 import os
 import re
@@ -108,6 +109,11 @@ def test_gpu_time(tmp_path, program):
     assert ran.status == 0 and "Products of matrices: 6" in ran.out and "100 50 25 R_32F Sgemm" in ran.out
 
 
+def real_folders(lib):
+    """Folders with this library: beside nvcc, and those of $NVIDIA_LIBS (of other versions, as in the lib/ of a wheel); or None."""
+    return [x for x in [beside_nvcc(), *os.environ.get("NVIDIA_LIBS", "").split(":")] if x and glob.glob(f"{x}/{lib}")] or [None]
+
+
 def beside_nvcc():
     nvcc = shutil.which("nvcc")
     root = os.path.dirname(os.path.dirname(os.path.realpath(nvcc))) if nvcc else ""
@@ -133,14 +139,15 @@ def test_tables_have_real_exports(lib, prefix, most):
     assert len(exports) > 30 and len(exports - rows) <= most, sorted(exports - rows)
 
 
-def test_real_libraries(tmp_path):
+@pytest.mark.parametrize("folder", real_folders("libcublasLt.so.*"))
+def test_real_libraries(tmp_path, folder):
     needs_tracing()
-    folder = beside_nvcc()
     if not folder:
-        pytest.skip("no libcublas.so.13 beside nvcc")
+        pytest.skip("no cuBLAS beside nvcc, nor in $NVIDIA_LIBS")
     program, path = str(tmp_path / "real"), str(tmp_path / "t.jsonl")
     subprocess.run([*CC, "-O1", "-o", program, SOURCES + "real.c", "-ldl"], check=True)
-    ran = Ran([CUDATRACE, "-q", "--probe=uprobe", "-e", "cublas,cudnn,cudart", "--jsonl", path, "--", program, folder], timeout=300)
+    ran = Ran([CUDATRACE, "-q", "--probe=uprobe", "-e", "cublas,cudart", "--jsonl", path, "--", program, folder], timeout=300,
+              env={"LD_LIBRARY_PATH": folder})
     if ran.status == 77:
         pytest.skip("one of the libraries cannot be loaded")
     assert ran.status == 0, ran
@@ -150,4 +157,5 @@ def test_real_libraries(tmp_path):
     assert e["error"] and "flops" not in e
     e = by["cublasGemmStridedBatchedEx"]
     assert (e["m"], e["n"], e["k"], e["batch"], e["c_type"]) == (10, 20, 30, 7, "CUDA_R_16BF")
-    assert by["cudaRuntimeGetVersion"]["api"] == "cudart" and by["cudnnBackendCreateDescriptor"]["api"] == "cudnn"
+    if glob.glob(f"{folder}/libcudart.so.*"):
+        assert by["cudaRuntimeGetVersion"]["api"] == "cudart"

@@ -10,7 +10,7 @@ import subprocess
 import pytest
 from helpers.jsonl import Trace
 from helpers.run import CC, CUDATRACE, FAKE, O, TESTS, Ran, cudatrace, needs_tracing
-from test_blas import beside_nvcc
+from test_blas import real_folders
 
 SOURCES = TESTS + "/blas/"
 GRAPH, OPS, CNN = "libcudnn_graph.so.9", "libcudnn_ops.so.9", "libcudnn_cnn.so.9"
@@ -116,17 +116,17 @@ def test_report(tmp_path, program):
     assert "R_16F conv 1" in out and "4 executions of plans of cuDNN are not among them" in out
 
 
-@pytest.mark.parametrize("libs", [(GRAPH, OPS, CNN), ("libcudnn.so.9",) * 3])
-def test_real(tmp_path, libs):
+@pytest.mark.parametrize("folder", real_folders(GRAPH))
+@pytest.mark.parametrize("libs", [(GRAPH, OPS, CNN), ("libcudnn.so.9",) * 3], ids=["parts", "whole"])
+def test_real(tmp_path, libs, folder):
     """The real ones take these descriptors; without a GPU nothing is executed. libcudnn.so.9 jumps to the others."""
     needs_tracing()
-    folder = beside_nvcc()
-    if not folder or not os.path.exists(f"{folder}/{GRAPH}"):
-        pytest.skip(f"no {GRAPH} beside nvcc")
+    if not folder:
+        pytest.skip(f"no {GRAPH} beside nvcc, nor in $NVIDIA_LIBS")
     program, path = str(tmp_path / "plans"), str(tmp_path / "t.jsonl")
     subprocess.run([*CC, "-O1", "-w", "-o", program, SOURCES + "plans.c", "-ldl"], check=True)
     ran = Ran([CUDATRACE, "-q", "--probe=uprobe", "-e", "cudnn", "--jsonl", path, "--", program, folder, *libs], timeout=300,
-              env={"LD_LIBRARY_PATH": folder})
+              env={"LD_LIBRARY_PATH": f"{folder}:{FAKE}"})
     if ran.status == 77:
         pytest.skip("one of the libraries cannot be loaded")
     assert ran.status == 0, ran
