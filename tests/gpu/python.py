@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""--python on a real GPU: is each launch of GPT-2 in eager mode under the module that torch.profiler has it under? What it costs.
+"""--python on a real GPU: is each launch of GPT-2 and of a Llama in eager mode under the module that torch.profiler has it under? What it costs.
 
 usage: python.py CUDATRACE OUT_FOLDER [PART...]    PART: modules, cost; both if none is named
-       python.py --program TRACE [MODEL]           what is traced for modules: GPT-2 under torch.profiler(with_stack, with_modules)
+       python.py --program TRACE [MODEL]           what is traced for modules: under torch.profiler(with_stack, with_modules)
 """
 import bisect
 import collections
@@ -101,13 +101,13 @@ def ours(path, region, tid):
 
 def modules(tracer, out):
     path, chrome = os.path.join(out, "python.jsonl"), os.path.join(out, "python.torch.json")
-    for options in ("--python=launch", "--python --stack=launch"):
-        ran = subprocess.run([tracer, "-q", *shlex.split(options), "--jsonl", path, "--", sys.executable, os.path.abspath(__file__), "--program", chrome],
+    for options, model in (("--python=launch", "gpt2"), ("--python --stack=launch", "gpt2"), ("--python=launch", "llama")):
+        ran = subprocess.run([tracer, "-q", *shlex.split(options), "--jsonl", path, "--", sys.executable, os.path.abspath(__file__), "--program", chrome, model],
                              stdout=subprocess.PIPE, text=True, check=True)
         said = json.loads(ran.stdout.splitlines()[-1])
         frames, end = ours(path, said["region_ns"], said["tid"])
         theirs = Frames(chrome).around()
-        print(f"{options}: Python {said['python']}, torch {said['torch']}: launches {len(frames)}, torch.profiler has {len(theirs)}; "
+        print(f"{model} {options}: Python {said['python']}, torch {said['torch']}: launches {len(frames)}, torch.profiler has {len(theirs)}; "
               f"{len(frames) - sum(not f for f in frames)} have frames, {statistics.mean(map(len, frames)) if frames else 0:.1f} of them each; "
               f"{ {k: end.get(k) for k in ENDS} }; trace of {os.path.getsize(path)} bytes", flush=True)
         chain, innermost, whole, wrong = 0, 0, 0, collections.Counter()
@@ -120,7 +120,7 @@ def modules(tracer, out):
             if classes != mods:
                 wrong[f"{classes} for {mods}"] += 1
         n = min(len(frames), len(theirs)) or 1
-        print(f"  under the right module {innermost / n:.2%}, in the right ones all the way {chain / n:.2%}, every function as torch.profiler has it {whole / n:.2%}; "
+        print(f"  {'ok' if innermost >= 0.95 * n else 'NOT OK'} under the right module {innermost / n:.2%}, in the right ones all the way {chain / n:.2%}, every function as torch.profiler has it {whole / n:.2%}; "
               f"where not: {wrong.most_common(3)}", flush=True)
 
 

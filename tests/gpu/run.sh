@@ -189,7 +189,8 @@ if want python; then
 fi
 if want map; then
 	title "the map: launches under the layers that torch.profiler has them under; backward passes; operations of layers; sums are the trace's"
-	python3 "$here/map.py" "$ct" "$out"
+	# shellcheck disable=SC2086 # none: all parts
+	python3 "$here/map.py" "$ct" "$out" ${MAP_PARTS-}
 fi
 if want layers; then
 	title "20 what each layer costs a token of GPT-2, beside untraced and torch.profiler, in turn"
