@@ -28,12 +28,11 @@ struct dnn_desc *dnn__made(struct dnn *ds, uint64_t handle, uint32_t type)
 	if (!d) {
 		if (!quota__take(ds->quota, &ds->share, 1))
 			return NULL;
-		d = malloc(sizeof(*d));
+		d = calloc(1, sizeof(*d));
 		if (!d) {
 			quota__give(ds->quota, &ds->share, 1);
 			return NULL;
 		}
-		memset(d, 0, sizeof(*d));
 		d->handle = handle;
 		HASH_ADD(hh, ds->by_handle, handle, sizeof(d->handle), d);
 	}
@@ -153,11 +152,10 @@ static bool sizes(enum dnn_form form, const struct dnn_tensor *const t[3], struc
 	if (!ok)
 		return false;
 	g->flops = times(times(2 * g->batch, times(g->m, g->n)), terms ?: g->k);
-	/* Complex: four products and four sums. */
 	g->a_type = dnn_data_type(t[DNN_A]->type);
 	g->b_type = dnn_data_type(t[DNN_B]->type);
 	g->c_type = dnn_data_type(t[DNN_C]->type);
-	if (g->c_type && g->c_type[5] == 'C')
+	if (g->c_type && g->c_type[5] == 'C') /* four products, four sums */
 		g->flops = times(g->flops, 4);
 	return g->flops && g->flops >> 63 == 0 && g->batch >> 62 == 0;
 }

@@ -44,7 +44,7 @@ struct gemms {
 	unsigned cap;
 	struct gemm_call *calls;
 	uint64_t flops, cnt;
-	uint64_t unknown_cnt; /* plans of cuDNN, of which it is not known what they compute */
+	uint64_t unknown_cnt; /* of plans of cuDNN, of which it is not known what they compute */
 };
 
 static void *gemms__new(struct report *r)
@@ -131,7 +131,8 @@ static void on_call(struct gemms *s, const struct trace_event *ev)
 	}
 	if (i != NONE || ev->parent_id)
 		remember(s, ev, i);
-	s->unknown_cnt += ev->fn->op == OP_EXECUTE && !strcmp(ev->op, api_op_name(OP_EXECUTE));
+	s->unknown_cnt += ev->fn->op == OP_EXECUTE && call_was_made(ev) && !ev->is_error &&
+			  !strcmp(ev->op, api_op_name(OP_EXECUTE));
 }
 
 static bool is_alike(const struct device *a, const struct device *b)
@@ -338,8 +339,9 @@ static void print_unknown(const struct gemms *s, const struct term *term)
 	if (!s->unknown_cnt)
 		return;
 	snprintf(text, sizeof(text),
-		 "%" PRIu64 " executions of plans of cuDNN are not among them: the trace does not "
-		 "have the calls that made these plans",
+		 "%" PRIu64
+		 " executions of plans of cuDNN are not among them: these plans were made "
+		 "before the trace or from JSON, or calls were lost",
 		 s->unknown_cnt);
 	fputs("  ", term->f);
 	term_text(term, text, 2);

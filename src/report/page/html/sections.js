@@ -139,6 +139,7 @@ const sections = {
 				...(timed ? [col.ns('on the GPU', 'gpu_ns'), {label: 'TFLOP/s', get: x => x.tflops === undefined ? null : x.tflops, show: v => v === null ? '' : fmt.num(v), num: true}] : []),
 				...(peaks.length ? [col.share('of the peak', 'peak_share', {show: v => v === undefined ? '' : fmt.share(v), bar: x => x.peak_share || 0})] : [])], list, {label: 'Products of matrices', sort: 4}),
 			peaks.length ? el('p', {class: 'muted'}, `Peak, dense: ${peaks.join('; ')}.`) : null,
+			r.gemms.unknown_plans ? el('p', {class: 'muted'}, `${fmt.count(r.gemms.unknown_plans)} executions of plans of cuDNN are not among them: these plans were made before the trace or from JSON, or calls were lost.`) : null,
 		];
 	},
 
