@@ -2,7 +2,6 @@
 """Numba's kernels by name, and the Python functions that launch them.
 
 usage: [NUMBA_WHEELS=FOLDER] numba_kernels.py CUDATRACE OUT_FOLDER
-       numba_kernels.py --run                                       what is traced
 
 Numba refuses a NumPy that is newer than it. FOLDER has wheels that go before what is installed: an older NumPy (17 MB) for the Numba that is
 there,
@@ -19,43 +18,7 @@ import subprocess
 import sys
 import zipfile
 
-TIMES = {"add": 20, "scale": 10, "reduce_sum": 5}
-
-
-def run():
-    import numba
-    import numpy as np
-    from numba import cuda
-
-    @cuda.jit
-    def add(a, b, c):
-        i = cuda.grid(1)
-        if i < c.size:
-            c[i] = a[i] + b[i]
-
-    @cuda.jit
-    def scale(a, by):
-        i = cuda.grid(1)
-        if i < a.size:
-            a[i] *= by
-
-    @cuda.reduce
-    def reduce_sum(a, b):
-        return a + b
-
-    n = 1 << 16
-    a, b, c = (cuda.to_device(np.ones(n, dtype=np.float32)) for _ in range(3))
-
-    def step():
-        for _ in range(TIMES["add"]):
-            add[n // 256, 256](a, b, c)
-        for _ in range(TIMES["scale"]):
-            scale[n // 256, 256](c, np.float32(0.5))
-        return sum(float(reduce_sum(a)) for _ in range(TIMES["reduce_sum"]))
-
-    got = step()
-    cuda.synchronize()
-    print(json.dumps({"numba": numba.__version__, "numpy": np.__version__, "sum": got, "wanted": n * TIMES["reduce_sum"]}), flush=True)
+HERE = os.path.dirname(os.path.abspath(__file__))
 
 
 def verdict(what, ok, said):
@@ -72,11 +35,12 @@ def main(tracer, out):
             with zipfile.ZipFile(wheel) as z:
                 z.extractall(folder)
         env["PYTHONPATH"] = os.pathsep.join(filter(None, [os.path.abspath(folder), env.get("PYTHONPATH")]))
-    ran = subprocess.run([tracer, "-q", "--gpu-time", "--python=launch", "--jsonl", trace, "--", sys.executable, os.path.abspath(__file__), "--run"],
+    ran = subprocess.run([tracer, "-q", "--gpu-time", "--python=launch", "--jsonl", trace, "--", sys.executable, os.path.join(HERE, "numba_work.py")],
                          capture_output=True, text=True, check=False, env=env)
-    said = [line for line in ran.stdout.splitlines() if line.startswith("{")]
-    if not verdict("numba runs", not ran.returncode and said, (said or [ran.stderr[-600:]])[-1]):
+    said = [json.loads(line) for line in ran.stdout.splitlines() if line.startswith("{")]
+    if not verdict("numba runs", not ran.returncode and said and said[0]["sum"] == said[0]["wanted"], (said or [ran.stderr[-600:]])[-1]):
         return 1
+    times = said[0]["times"]
     with open(trace, encoding="utf-8") as f:
         lines = [json.loads(line) for line in f]
     stacks = {e["id"]: [x.get("function") for x in e.get("python", [])] for e in lines if e["type"] == "stack"}
@@ -85,7 +49,7 @@ def main(tracer, out):
     ok = verdict("launches have names", launches and "no name" not in names, dict(names))
     for kernel in ("add", "scale"):
         got = sum(n for name, n in names.items() if f"::{kernel}" in name or f"{kernel}[" in name)
-        ok &= verdict(kernel, got == TIMES[kernel], f"{got} launches, {TIMES[kernel]} made")
+        ok &= verdict(kernel, got == times[kernel], f"{got} launches, {times[kernel]} made")
     own = [e for e in launches if any(f and f.endswith("step") for f in stacks.get(e.get("stack"), []))]
     ok &= verdict("launches below the function that makes them", launches and len(own) == len(launches), f"{len(own)} of {len(launches)}")
     gpu = [e for e in lines if e["type"] == "gpu" and e["op"] == "kernel"]
@@ -94,4 +58,4 @@ def main(tracer, out):
 
 
 if __name__ == "__main__":
-    sys.exit(run() if sys.argv[1] == "--run" else main(*sys.argv[1:3]))
+    sys.exit(main(*sys.argv[1:3]))
