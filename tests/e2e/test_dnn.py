@@ -76,13 +76,14 @@ def test_plans(tmp_path, program):
     # Two products around a reduction; and cuDNN's own operation, whose keys and values have fewer heads.
     heads = 2 * 2 * 12 * 128 * 256
     assert [(*work(e)[:6], e["flops"]) for e in got[11:13]] == [("attention_forward", 128, 256, 64, 24, F16, heads * (64 + 32))] * 2
+    assert [(*work(e)[:5], e["flops"]) for e in got[13:15]] == [("gemm", 128, 256, 64, 24, heads * 64), ("gemm", 128, 256, 64, 24, 2 * heads * 64)]
     # From JSON, of itself, of nothing; a dimension below 0, too large ones; no product; more operations than are read; other shapes;
     # without a handle.
     none = [None] * 8
-    assert [work(e) for e in got[13:]] == [
+    assert [work(e) for e in got[15:]] == [
         UNKNOWN, UNKNOWN, UNKNOWN, ("gemm", *none), ("gemm", *none), ("reduction", *none), ("gemm", 128, 256, 64, 12, F16, F16, F16, C32),
         ("gemm", *none), ("gemm", 128, 256, 64, 12, F16, F16, F16, C32)]
-    assert not any("flops" in e for e in got[13:]) and got[-1]["error"] == "CUDNN_STATUS_BAD_PARAM"
+    assert not any("flops" in e for e in got[15:]) and got[-1]["error"] == "CUDNN_STATUS_BAD_PARAM"
     # What an attribute is set to is not shown: most are shorter than what is read.
     assert all(e["args"]["arrayOfElements"].startswith("0x") for e in t.calls if e["name"] == "cudnnBackendSetAttribute")
 
@@ -105,10 +106,11 @@ def test_report(tmp_path, program):
     report = json.loads(cudatrace("report", "--format=json", path).out)
     rows = report["gemms"]
     # cuBLAS is not traced: its product is the plan's then.
-    assert rows["unknown_plans"] == 4 and rows["count"] == 12
+    assert rows["unknown_plans"] == 4 and rows["count"] == 14
     by = {(x["name"], x["op"]): x for x in rows["list"]}
     x = by["cudnnBackendExecute", "convolution_forward"]
     assert (x["count"], x["gpu_executions"]) == (3, 3) and x["flops"] == pytest.approx(3 * CONV, rel=1e-5) and x["tflops"] > 0 and x["peak_type"] == "FP16"
+    assert sorted((round(x["flops"], -6), x["count"]) for x in rows["list"] if x["op"] == "gemm" and x["batch"] == 24) == [(101e6, 1), (201e6, 1)]
     assert {op for _, op in by} == {"convolution_forward", "convolution_backward_data", "convolution_backward_filter", "gemm", "attention_forward"}
     nodes = report["map"]["nodes"]
     assert rows["flops"] == sum(n.get("flops", 0) for n in nodes if n["kind"] == "call" and n["name"].startswith("cudnn"))

@@ -82,7 +82,8 @@ static uint32_t row_of(struct gemms *s, const struct trace_event *ev)
 
 	key = pair_key(pair_key(pair_key(pair_key(key, g->m), g->n), g->k), g->batch);
 	key = text_key(text_key(text_key(key, g->a_type), g->b_type), g->c_type);
-	key = text_key(key, g->compute_type);
+	/* Plans of cuDNN may have more products than the one whose sizes these are. */
+	key = pair_key(text_key(key, g->compute_type), g->flops);
 	i = keys_get(&s->keys, key, ROWS_MAX, ROOM_KERNELS);
 	if (i == KEYS_NONE)
 		return NONE;
