@@ -2,7 +2,7 @@
 /*
  * slots LIBCUDA, the names of its functions on standard input: how many of them have a dispatch
  * pointer that inject/hook.c knows, of a real driver, which needs no GPU for that. Linked to
- * inject/hook.c, elf.c and thunk.S; what a thunk calls is here.
+ * inject/hook.c, pointer.c, elf.c and thunk.S; what a thunk calls is here.
  *
  *   functions N slots N
  *   without NAME...
