@@ -303,6 +303,13 @@ static bool on_message(struct inject *in, struct conn *c)
 	return false;
 }
 
+void door__hear(struct inject *in, const struct peer *p)
+{
+	for (unsigned i = in->conn_cnt; i-- > 0;)
+		if (in->conns[i].peer == p && !on_message(in, &in->conns[i]))
+			drop(in, i);
+}
+
 void door__look(struct inject *in)
 {
 	uint64_t now;

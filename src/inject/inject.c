@@ -350,6 +350,8 @@ void inject__stop(struct inject *in)
 	const struct timespec ms = {0, 1000000};
 	uint64_t begin = now_ns();
 
+	/* What a program has said that ended at once. */
+	door__look(in);
 	in->stopped = true;
 	in->stopped_ns = begin;
 	__atomic_store_n(&in->settings.set->ended, 1, __ATOMIC_SEQ_CST);

@@ -218,6 +218,8 @@ struct inject {
 int door__open(struct inject *in);
 /* Takes what has come in. */
 void door__look(struct inject *in);
+/* The peer has ended: what it has said is there, and may be no more once it is gone. */
+void door__hear(struct inject *in, const struct peer *p);
 /* The peer is about to be freed. */
 void door__forget(struct inject *in, const struct peer *p);
 void door__close(struct inject *in);

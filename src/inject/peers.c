@@ -482,6 +482,7 @@ void peers__look(struct inject *in, uint64_t now)
 				p->ended_ns = now;
 			if ((in->o.probes || exit_code(p, &code)) && now - p->ended_ns < max)
 				continue;
+			door__hear(in, p);
 			leave(in, p, now);
 			push_task(in, CT_REC_EXIT, p, 0, code, now);
 		}
