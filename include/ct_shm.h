@@ -17,7 +17,7 @@
 #include "ct_nv_bpf.h"
 
 #define CT_SHM_MAGIC   0x63756474u /* "tduc" */
-#define CT_SHM_VERSION 4
+#define CT_SHM_VERSION 5
 
 /* Environment of a traced program. SOCKET: "@name" is in the abstract namespace, else a path. */
 #define CT_ENV_SOCKET "CUDATRACE_SOCKET"
@@ -34,6 +34,7 @@
 enum ct_shm_how {
 	CT_SHM_INJECTION = 1, /* the driver loaded it (CUDA_INJECTION64_PATH) */
 	CT_SHM_PRELOAD = 2,   /* the dynamic loader did (LD_PRELOAD) */
+	CT_SHM_MORE = 3,      /* it has said so before: the process has one more library */
 };
 
 /* First message, of the library (SOCK_SEQPACKET). Of its process id the tracer asks the kernel. */
@@ -42,11 +43,11 @@ struct ct_shm_hello {
 	__u32 how; /* enum ct_shm_how */
 	__u32 pid; /* as the process sees it */
 	char comm[16];
-	char lib_path[512]; /* of libcuda, as the process sees it */
+	char lib_path[512]; /* of libcuda, or of libnccl (CT_SHM_MORE), as the process sees it */
 };
 _Static_assert(sizeof(struct ct_shm_hello) == 544, "ct_shm_hello is part of the ABI");
 
-/* The answer; with status 0 there are two descriptors: settings, rings. */
+/* The answer; with status 0 there are two descriptors, but for CT_SHM_MORE: settings, rings. */
 struct ct_shm_welcome {
 	__u32 magic, version;
 	__s32 status; /* 0; -errno: it is not traced */
@@ -203,6 +204,8 @@ struct ct_shm {
 	__u32 slot_cnt;
 	__u64 slots_off, stride;
 	__u64 ring_off, ring_sz, counts_off; /* from the slot's beginning; ring_sz a power of two */
+	/* The tracer's, when it has been told of a libnccl. */
+	struct ct_comm_place comm_place;
 	/* The library's: calls that found no slot. */
 	__u64 no_slot_cnt;
 	struct ct_shm_gpu gpu;

@@ -109,14 +109,14 @@ bool objects_each(bool (*fn)(const struct object *o, void *arg), void *arg)
 
 static int on_first(struct dl_phdr_info *info, size_t size, void *arg)
 {
-	if (size >= offsetof(struct dl_phdr_info, dlpi_adds) + sizeof(info->dlpi_adds))
-		*(uint64_t *)arg = info->dlpi_adds;
+	if (size >= offsetof(struct dl_phdr_info, dlpi_subs) + sizeof(info->dlpi_subs))
+		*(struct objects_cnt *)arg = (struct objects_cnt){info->dlpi_adds, info->dlpi_subs};
 	return 1;
 }
 
-uint64_t objects_loaded(void)
+struct objects_cnt objects_cnt(void)
 {
-	uint64_t cnt = 0;
+	struct objects_cnt cnt = {0};
 
 	dl_iterate_phdr(on_first, &cnt);
 	return cnt;

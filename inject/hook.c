@@ -21,7 +21,8 @@
  *
  * With another pointer there, every call comes to the library, however the program found the
  * function. Where that cannot be found, the function is had by the pointers that the program gets:
- * of dlsym(), of cuGetProcAddress(), and those that the dynamic loader has put into tables.
+ * of dlsym(), of cuGetProcAddress(), and those that the dynamic loader has put into tables. So are
+ * the functions of other libraries (nccl.c).
  */
 #include "inject.h"
 
@@ -61,6 +62,11 @@ static const char *name_of(const struct ct_shm_set *set, uint32_t id)
 	return off && off < CT_SHM_NAMES_SZ && memchr(set->names + off, 0, CT_SHM_NAMES_SZ - off)
 		       ? set->names + off
 		       : NULL;
+}
+
+static uint32_t id_max(const struct ct_shm_set *set)
+{
+	return set->fn_cnt < CT_MAX_FUNCS ? set->fn_cnt : CT_MAX_FUNCS;
 }
 
 bool hooks_match(const struct ct_shm_set *set)
@@ -193,9 +199,7 @@ static void hook_slot(uint32_t id, struct hooked_cnt *cnt)
 
 void hook_place(const struct ct_shm_set *set, const char *name, void **at, void *real)
 {
-	uint32_t max = set->fn_cnt < CT_MAX_FUNCS ? set->fn_cnt : CT_MAX_FUNCS;
-
-	for (uint32_t id = 0; id < max; id++) {
+	for (uint32_t id = 0; id < id_max(set); id++) {
 		const char *known = name_of(set, id);
 
 		if (!known || inject_hooks[id].real || strcmp(known, name))
@@ -230,8 +234,7 @@ void *hook_beneath(const char *name)
 	if (!slot)
 		return NULL;
 	now = __atomic_load_n(slot, __ATOMIC_ACQUIRE);
-	if (is_thunk(now))
-		now = inject_hooks[((uintptr_t)now - (uintptr_t)inject_thunks) / THUNK_SZ].real;
+	now = thunk_real(now);
 	return object_has(&inject_lib, now, true, false) ? now : NULL;
 }
 
@@ -280,25 +283,20 @@ struct binding {
 	const struct object *lib;
 };
 
-static bool is_first(const struct object *o, void *arg)
+static bool is_anothers(const struct object *o, void *arg)
 {
-	struct binding *b = arg;
+	const struct binding *b = arg;
 
-	b->lib = NULL;
-	if (!object_symbol(o, b->name))
-		return false;
-	b->lib = o->base == inject_lib.base ? &inject_lib : NULL;
-	return true;
+	return o->base != b->lib->base && object_symbol(o, b->name);
 }
 
-/* Whose is a symbol that the loader has not looked up yet? */
-static void *entry_of(const char *name)
+void *hook_lazy(const struct object *lib, const char *name)
 {
-	struct binding b = {.name = name};
-	const ElfW(Sym) *s = object_symbol(&inject_lib, name);
+	struct binding b = {name, lib};
+	const ElfW(Sym) *s = object_symbol(lib, name);
 
-	return s && objects_each(is_first, &b) && b.lib ? (void *)(inject_lib.base + s->st_value)
-							: NULL;
+	return s && !objects_each(is_anothers, &b) ? hook_answer((void *)(lib->base + s->st_value))
+						   : NULL;
 }
 
 static void bind_one(const struct object *o, void **at, const char *name, bool is_lazy)
@@ -309,7 +307,7 @@ static void bind_one(const struct object *o, void **at, const char *name, bool i
 		return;
 	to = hook_answer(was);
 	if (to == was && is_lazy)
-		to = hook_answer(entry_of(name));
+		to = hook_lazy(&inject_lib, name);
 	if (is_thunk(to))
 		pointer_put(o, at, was, to);
 }
@@ -324,37 +322,62 @@ static bool bind_object(const struct object *o, void *arg)
 /* --- all --- */
 
 /* It must stay: programs unload it when something fails, and thunks lead there. */
-static void pin(void)
+static bool pin(const struct object *lib)
 {
 	void *(*open)(const char *, int) = libc_symbol("dlopen");
 
-	if (open)
-		open(inject_lib.path, 0x1 | 0x4 | 0x1000); /* RTLD_LAZY, _NOLOAD, _NODELETE */
+	/* RTLD_LAZY, _NOLOAD, _NODELETE */
+	return open && open(lib->path, 0x1 | 0x4 | 0x1000);
 }
 
-static void find_all(const struct ct_shm_set *set, uint32_t cnt)
+/* False: the library has no function of this name. */
+static bool find(const struct object *lib, const char *name, struct func *f)
 {
-	for (uint32_t id = 0; id < cnt; id++) {
-		const char *name = name_of(set, id);
-		const ElfW(Sym) *s = name ? object_symbol(&inject_lib, name) : NULL;
-		void *entry = s ? (void *)(inject_lib.base + s->st_value) : NULL;
+	const ElfW(Sym) *s = name ? object_symbol(lib, name) : NULL;
+	void *entry = s ? (void *)(lib->base + s->st_value) : NULL;
 
-		if (!entry || !object_has(&inject_lib, entry, true, false))
-			continue;
-		funcs[id].entry = entry;
-		funcs[id].name = name_hash(name);
-		funcs[id].size = s->st_size;
-		funcs[id].slot = slot_find(entry, s->st_size);
+	if (!entry || !object_has(lib, entry, true, false))
+		return false;
+	f->entry = entry;
+	f->name = name_hash(name);
+	f->size = s->st_size;
+	return true;
+}
+
+bool hook_has(const struct ct_shm_set *set, const char *prefix)
+{
+	for (uint32_t id = 0; id < id_max(set); id++) {
+		const char *name = name_of(set, id);
+
+		if (name && !strncmp(name, prefix, strlen(prefix)))
+			return true;
 	}
+	return false;
+}
+
+bool hook_named(const struct ct_shm_set *set, const struct object *lib, const char *prefix,
+		struct hooked_cnt *cnt)
+{
+	if (!pin(lib))
+		return false;
+	for (uint32_t id = 0; id < id_max(set); id++) {
+		const char *name = name_of(set, id);
+
+		if (name && !strncmp(name, prefix, strlen(prefix)) && find(lib, name, &funcs[id]))
+			hook_pointer(id, cnt);
+	}
+	return true;
 }
 
 void hook_all(const struct ct_shm_set *set, bool answers, struct hooked_cnt *cnt)
 {
-	uint32_t max = set->fn_cnt < CT_MAX_FUNCS ? set->fn_cnt : CT_MAX_FUNCS;
+	uint32_t max = id_max(set);
 	const char *name;
 
-	pin();
-	find_all(set, max);
+	pin(&inject_lib);
+	for (uint32_t id = 0; id < max; id++)
+		if (find(&inject_lib, name_of(set, id), &funcs[id]))
+			funcs[id].slot = slot_find(funcs[id].entry, funcs[id].size);
 	for (uint32_t id = 0; id < max; id++) {
 		if (funcs[id].slot && !slot_is_own(id, max))
 			funcs[id].slot = NULL;

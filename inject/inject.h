@@ -31,7 +31,8 @@
 #define hot  __attribute__((hot))
 #define cold __attribute__((cold, noinline))
 
-/* Words of the caller's stack that a thunk passes on: no function has more than 10. */
+/* Words of the caller's stack that a thunk passes on: no function of the driver has more than 10;
+ * of NCCL's, ncclCommInitRank() has a ncclUniqueId there, which is 16. */
 #define STACK_WORDS 16
 
 /* A call, in the frame of its thunk: thunk.S knows where the first members are. */
@@ -228,6 +229,9 @@ uint32_t pointees_add(const struct thread *t, const struct call *call, const str
 /* Words of a stack from an address on, of which left bytes are certainly there; 0 for what is not.
  */
 void stack_words(uint64_t *to, uint64_t from, uint64_t left);
+/* A launch's CT_CAP_EXTRA, which its spec has behind those that it counts: as pointees_add(). */
+uint32_t extra_add(const struct thread *t, const struct call *call, const struct ct_spec *spec,
+		   struct ct_call *rec, uint32_t off);
 /* Return addresses; their number. */
 uint32_t stack_add(const struct thread *t, const struct call *call, uint64_t *to);
 void name_of_call(struct thread *t, const struct call *call, const struct ct_spec *spec, bool ok);
@@ -251,14 +255,31 @@ const char *collector_name(void);
 bool collector_is_name(const char *name);
 int collector_start(const char *name);
 
+struct object;
+struct hooked_cnt;
+
+/* nccl.c */
+/* Is it one of NCCL's functions, under either of its names? */
+bool nccl_is_name(const char *name);
+bool nccl_is_lib(const struct object *o);
+/* Finds what was loaded since the last look: NCCL, or who calls it. */
+void nccl_look(struct process *p);
+/* A child of fork has what its parent had hooked, and another tracer's memory. */
+void nccl_forked(void);
+void nccl_unhook(void);
+
 /* process.c */
 /* From the environment, when the library is loaded. False: the process is not to be traced. */
 bool process_setup(void);
-struct object;
 bool process_is_forked(void);
+/* And has made no call yet? */
+bool process_is_new_child(void);
 /* Connects and hooks this libcuda; NULL: after a fork, when that has been done. how: enum
  * ct_shm_how. False: it is not traced. */
 bool process_begin(uint32_t how, const struct object *lib);
+/* The process has one more library, of that path: when the tracer has read its file, hook() is
+ * called. 0 or -errno. */
+int process_more(const char *path, int (*hook)(struct hooked_cnt *cnt));
 /* Nobody wants to know any more: nothing is recorded from here on. */
 void process_end(void);
 /* The tracer has not been heard of: is it there? */
@@ -307,13 +328,16 @@ struct object {
 /* Calls fn for each object, in the order they were loaded, until it returns true, and returns that.
  */
 bool objects_each(bool (*fn)(const struct object *o, void *arg), void *arg);
-/* How many were ever loaded. */
-uint64_t objects_loaded(void);
 bool object_is(const struct object *o, const char *stem);
 bool object_of_address(const void *p, struct object *o);
 /* The part that an address lies in; NULL: none. */
 bool object_has(const struct object *o, const void *p, bool exec, bool write);
 const ElfW(Sym) * object_symbol(const struct object *o, const char *name);
+/* How many objects were ever loaded and unloaded. */
+struct objects_cnt {
+	uint64_t loaded, unloaded;
+};
+struct objects_cnt objects_cnt(void);
 /* Of libc, wherever it has it: libc.so.6, or before 2.34 libpthread.so.0, libdl.so.2. */
 void *libc_symbol(const char *name);
 /* Of whoever comes first: what the dynamic loader finds. */
@@ -341,6 +365,17 @@ void *hook_beneath(const char *name);
 bool hook_is_entry(uint64_t func_id, uint64_t addr);
 /* What the program gets instead of this pointer. */
 void *hook_answer(void *p);
+/* The same of a symbol that the loader has not looked up yet; NULL: it need not be this library's.
+ */
+void *hook_lazy(const struct object *lib, const char *name);
+/* Are there functions whose names begin so? */
+bool hook_has(const struct ct_shm_set *set, const char *prefix);
+/* Functions of another library than the driver's, whose names begin so, are had by the pointers
+ * that the program gets. The library stays from then on; false: it cannot be made to. */
+bool hook_named(const struct ct_shm_set *set, const struct object *lib, const char *prefix,
+		struct hooked_cnt *cnt);
+
+/* pointer.c */
 /* A pointer of a table that the dynamic loader has filled, if it still is what it was. False: it is
  * not, or the loader is not through with the object. */
 bool pointer_put(const struct object *o, void **at, void *was, void *to);
@@ -355,6 +390,12 @@ static inline void *thunk_of(unsigned func_id)
 static inline bool is_thunk(const void *p)
 {
 	return (uintptr_t)p - (uintptr_t)inject_thunks < (uintptr_t)CT_MAX_FUNCS * THUNK_SZ;
+}
+/* What a thunk calls; anything else is what it is. */
+static inline void *thunk_real(void *p)
+{
+	return is_thunk(p) ? inject_hooks[((uintptr_t)p - (uintptr_t)inject_thunks) / THUNK_SZ].real
+			   : p;
 }
 
 /* What a signal handler may add to as well, in the middle of it. */

@@ -34,28 +34,66 @@ static bool is_libcuda(const struct object *o, void *arg)
 	return true;
 }
 
-/* dlsym() for names that begin with "cu". NULL: the caller is to ask itself. */
+/* A program that calls other libraries will load the driver, and does it now: what is seen of a
+ * process begins with it. */
+static void begin_early(void)
+{
+	void *(*open)(const char *, int) = libc_symbol("dlopen");
+	static bool tried;
+	struct object lib;
+
+	if (!inject_lib.dyn && !tried && open && open(STEM ".1", 0x1) &&
+	    objects_each(is_libcuda, &lib))
+		process_begin(CT_SHM_PRELOAD, &lib);
+	tried = true;
+}
+
+/* Something of NCCL is asked for, which was not found to be there yet. */
+static void begin_for_nccl(void *p)
+{
+	struct object lib;
+
+	if (!object_of_address(p, &lib) || !nccl_is_lib(&lib))
+		return;
+	begin_early();
+	if (process_is_new_child() && process_begin(0, NULL))
+		nccl_look(inject_process);
+}
+
+#define RTLD_NEXT_HANDLE ((void *)-1)
+
+/* dlsym() for names that begin with "cu" or "nccl". NULL: the caller is to ask itself. */
 void *inject_dlsym(void *handle, const char *name);
 void *inject_dlsym(void *handle, const char *name)
 {
+	bool nccl = name && nccl_is_name(name);
 	struct object lib;
-	void *p;
+	void *p, *answer;
 
 	if (!wanted)
+		return NULL;
+	if (inject_process->alive)
+		nccl_look(inject_process);
+	if (!name || handle == RTLD_NEXT_HANDLE || !(nccl || (name[0] == 'c' && name[1] == 'u')))
 		return NULL;
 	if (!inject_real_dlsym)
 		inject_find_dlsym();
 	p = inject_real_dlsym ? inject_real_dlsym(handle, name) : NULL;
 	if (!p)
 		return NULL;
-	if (!inject_lib.dyn && object_of_address(p, &lib) && object_is(&lib, STEM))
+	if (!inject_lib.dyn && !nccl && object_of_address(p, &lib) && object_is(&lib, STEM))
 		process_begin(CT_SHM_PRELOAD, &lib);
-	return hook_answer(p);
+	answer = hook_answer(p);
+	if (nccl && answer == p && !inject_process->alive) {
+		begin_for_nccl(p);
+		answer = hook_answer(p);
+	}
+	return answer;
 }
 
 struct loaded {
-	struct object *lib;
-	bool own, lib_behind;
+	struct object lib; /* libcuda behind us, dyn NULL: none */
+	bool own, nccl;
 };
 
 static bool is_behind(const struct object *o, void *arg)
@@ -63,14 +101,13 @@ static bool is_behind(const struct object *o, void *arg)
 	struct loaded *l = arg;
 
 	l->own |= object_has(o, inject_thunks, false, false);
-	l->lib_behind = l->own && is_libcuda(o, l->lib);
-	return l->lib_behind;
+	l->nccl |= l->own && nccl_is_lib(o);
+	return l->own && is_libcuda(o, &l->lib);
 }
 
 __attribute__((constructor)) static void begin(void)
 {
-	struct object lib;
-	struct loaded l = {.lib = &lib};
+	struct loaded l = {0};
 
 	if (getauxval(AT_SECURE))
 		return;
@@ -79,7 +116,9 @@ __attribute__((constructor)) static void begin(void)
 	/* The program is linked to it, and what is preloaded comes first. When the driver loads
 	 * the library it is the other way round, and InitializeInjection() comes next. */
 	if (wanted && objects_each(is_behind, &l))
-		process_begin(CT_SHM_PRELOAD, &lib);
+		process_begin(CT_SHM_PRELOAD, &l.lib);
+	else if (l.nccl)
+		begin_early();
 }
 
 static int next_in_chain(void)
@@ -106,21 +145,17 @@ void nvtx_hook(const struct ct_shm_set *set)
 		hook_place(set, nvtx->funcs[i].name, nvtx->funcs[i].at, nvtx->funcs[i].quiet);
 }
 
-/* Called by nvtx/. A program may begin ranges before it loads the driver, which is loaded then:
- * what is seen of a process begins with it. */
+/* Called by nvtx/. */
 EXPORT void cudatrace_nvtx_offer(const struct ct_nvtx_table *table);
 EXPORT void cudatrace_nvtx_offer(const struct ct_nvtx_table *table)
 {
-	void *(*open)(const char *, int) = libc_symbol("dlopen");
-	struct object lib;
-
 	if (!wanted)
 		return;
 	nvtx = table;
 	if (inject_process->alive)
 		nvtx_hook(inject_process->set);
-	else if (!inject_lib.dyn && open && open(STEM ".1", 0x1) && objects_each(is_libcuda, &lib))
-		process_begin(CT_SHM_PRELOAD, &lib);
+	else
+		begin_early();
 }
 
 /* Called by the driver, in cuInit(). */

@@ -12,7 +12,7 @@ static const char *const stems[] = {"libcuda.so", "libcudadebugger.so", "libnvid
 				    "libnvcuvid.so", "libnvoptix.so"};
 
 static uint32_t hooked_cnt, hooking;
-static uint64_t seen_cnt; /* objects_loaded() at the last look; 0: to be looked at again */
+static uint64_t seen_cnt; /* of objects_cnt() at the last look; 0: to be looked at again */
 static bool again;	  /* the loader was not through with an object */
 
 static struct nv_func *func_of(const char *name)
@@ -76,7 +76,7 @@ static bool unhook_object(const struct object *o, void *arg)
  * who is not there. */
 uint32_t nv_hook(void)
 {
-	uint64_t cnt = process_is_forked() ? seen_cnt : objects_loaded();
+	uint64_t cnt = process_is_forked() ? seen_cnt : objects_cnt().loaded;
 
 	if (cnt == seen_cnt || __atomic_exchange_n(&hooking, 1, __ATOMIC_ACQUIRE))
 		return hooked_cnt;

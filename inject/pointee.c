@@ -35,6 +35,18 @@ static cold size_t read_slow(void *to, uint64_t addr, size_t len)
 	return n < 0 ? 0 : n;
 }
 
+/* From two places that both must be there. 0 or -EFAULT. */
+static int read_two(void *to, uint64_t addr, size_t len, void *to2, uint64_t addr2, size_t len2)
+{
+	struct iovec here[2] = {{to, len}, {to2, len2}};
+	struct iovec there[2] = {{(void *)addr, len}, {(void *)addr2, len2}};
+	int err = errno;
+	long n = syscall(SYS_process_vm_readv, inject_process->pid, here, 2ul, there, 2ul, 0ul);
+
+	errno = err;
+	return n == (long)(len + len2) ? 0 : -EFAULT;
+}
+
 cold void stack_words(uint64_t *to, uint64_t from, uint64_t left)
 {
 	size_t len = STACK_WORDS * 8, n;
@@ -126,9 +138,6 @@ static int locate(const struct thread *t, const struct call *call, const struct 
 	if (!p)
 		return -EFAULT;
 	switch (cap->kind) {
-	case CT_CAP_COMM:  /* libnccl has no dispatch pointers: probes see its calls, */
-	case CT_CAP_EXTRA: /* and who calls the driver is not known here */
-		return -EFAULT;
 	case CT_CAP_PSTR:
 		if (read_mem(t, call, &p, p, sizeof(p), trust))
 			return -EFAULT;
@@ -162,6 +171,49 @@ static int locate(const struct thread *t, const struct call *call, const struct 
 	return p ? 0 : -EFAULT;
 }
 
+/* As comm_read() of bpf/pointee.bpf.h. Not directly: another thread may destroy it, and its memory
+ * goes. */
+static int read_comm(const struct thread *t, const struct call *call, const struct ct_cap *cap,
+		     struct ct_comm *c)
+{
+	const struct ct_comm_place place = inject_process->shm->comm_place;
+	const size_t len = offsetof(struct ct_comm, version) - offsetof(struct ct_comm, hash);
+
+	*c = (struct ct_comm){.handle = call_word(call, cap->arg), .version = place.version};
+	if (cap->flags & CT_CAP_F_DEREF && c->handle &&
+	    read_mem(t, call, &c->handle, c->handle, sizeof(c->handle), TRUST_NOTHING))
+		return -EFAULT;
+	if (!place.off || !c->handle)
+		return -EFAULT;
+	return read_two(&c->magic, c->handle, sizeof(c->magic), &c->hash, c->handle + place.off,
+			len)
+		       ? -EFAULT
+		       : (int)sizeof(*c);
+}
+
+/* CU_LAUNCH_PARAM_BUFFER_POINTER, its value, CU_LAUNCH_PARAM_BUFFER_SIZE, its value */
+struct launch_extra {
+	uint64_t is_buffer, buffer, is_size, size;
+};
+
+/* As extra_read() of bpf/pointee.bpf.h. */
+static int read_extra(const struct thread *t, const struct call *call, const struct ct_cap *cap,
+		      uint32_t *to)
+{
+	struct launch_extra e;
+	uint64_t size, at = call_word(call, cap->arg);
+
+	if (!at || read_mem(t, call, &e, at, sizeof(e), TRUST_NOTHING))
+		return -EFAULT;
+	if (e.is_buffer != 1 || e.is_size != 2 ||
+	    read_mem(t, call, &size, e.size, sizeof(size), TRUST_NOTHING) ||
+	    size < cap->off + sizeof(*to))
+		return -EINVAL;
+	return read_mem(t, call, to, e.buffer + cap->off, sizeof(*to), TRUST_NOTHING)
+		       ? -EFAULT
+		       : (int)sizeof(*to);
+}
+
 /* Reads one pointee; its length, or -errno. */
 static int pointee(const struct thread *t, const struct call *call, const struct ct_cap *cap,
 		   enum trust trust, uint8_t *to)
@@ -170,6 +222,8 @@ static int pointee(const struct thread *t, const struct call *call, const struct
 	uint32_t len;
 	int n;
 
+	if (cap->kind == CT_CAP_COMM)
+		return read_comm(t, call, cap, (struct ct_comm *)to);
 	if (locate(t, call, cap, trust, &addr, &len))
 		return -EFAULT;
 	if (cap->kind == CT_CAP_STR)
@@ -239,6 +293,20 @@ hot uint32_t pointees_add(const struct thread *t, const struct call *call,
 		}
 	}
 	return pointees_from(i, t, call, spec, rec, ok, off);
+}
+
+cold uint32_t extra_add(const struct thread *t, const struct call *call, const struct ct_spec *spec,
+			struct ct_call *rec, uint32_t off)
+{
+	const struct ct_cap *cap = &spec->caps[spec->cap_cnt];
+	uint64_t *to = (uint64_t *)((uint8_t *)rec + off);
+	int n;
+
+	*to = 0;
+	n = read_extra(t, call, cap, (uint32_t *)to);
+	rec->cap_len[spec->cap_cnt] = n;
+	rec->cap_cnt = spec->cap_cnt + 1;
+	return n > 0 ? off + 8 : off;
 }
 
 uint32_t stack_add(const struct thread *t, const struct call *call, uint64_t *to)

@@ -44,6 +44,7 @@ static const char *collector; /* without a tracer: the name of the one that we s
 /* A child has no mapping of its parent's memories, and finds its struct process wiped. */
 static bool wiped;
 static bool forked;
+static int first_pid; /* of whom functions were hooked in */
 static uint32_t generation;
 static uint32_t how_loaded;
 
@@ -72,6 +73,11 @@ void say(const char *what, int err)
 bool process_is_forked(void)
 {
 	return forked;
+}
+
+bool process_is_new_child(void)
+{
+	return first_pid && !inject_process->alive && getpid() != first_pid;
 }
 
 /* Where the library's file lies; a daemon listens there if there is a socket. */
@@ -187,14 +193,14 @@ static int send_all(int fd, const void *data, size_t size)
 	return n == (long)size ? 0 : n < 0 ? -errno : -EIO;
 }
 
-static int hello(int fd, uint32_t how)
+static int hello(int fd, uint32_t how, const char *lib_path)
 {
 	struct ct_shm_hello h = {.magic = CT_SHM_MAGIC, .version = CT_SHM_VERSION, .how = how};
 	char path[PATH_MAX];
 
 	h.pid = inject_process->pid;
 	prctl(PR_GET_NAME, h.comm);
-	if (!realpath(inject_lib.path, path))
+	if (!realpath(lib_path, path))
 		path[0] = 0;
 	if (strlen(path) < sizeof(h.lib_path))
 		strcpy(h.lib_path, path);
@@ -227,7 +233,7 @@ static int welcome(int fd, struct ct_shm_welcome *w, int fds[2])
 		memcpy(fds, CMSG_DATA(c), 2 * sizeof(int));
 	if (n != sizeof(*w) || w->magic != CT_SHM_MAGIC || w->version != CT_SHM_VERSION)
 		return -EPROTO;
-	return w->status ? w->status : fds[0] < 0 ? -EPROTO : 0;
+	return w->status;
 }
 
 static void *map(int fd, size_t size, int prot)
@@ -263,7 +269,7 @@ static int map_all(struct process *p, const struct ct_shm_welcome *w, const int 
 	struct ct_shm_set *set;
 	struct ct_shm *shm;
 
-	if (w->set_sz < sizeof(*set) || w->shm_sz < sizeof(*shm))
+	if (fds[0] < 0 || w->set_sz < sizeof(*set) || w->shm_sz < sizeof(*shm))
 		return -EPROTO;
 	set = map(fds[0], w->set_sz, PROT_READ);
 	shm = map(fds[1], w->shm_sz, PROT_READ | PROT_WRITE);
@@ -306,6 +312,25 @@ static int await_go(int fd)
 	return n < 0 ? -errno : n == sizeof(go) && go.magic == CT_SHM_MAGIC ? 0 : -EPROTO;
 }
 
+int process_more(const char *path, int (*hook)(struct hooked_cnt *cnt))
+{
+	struct ct_shm_welcome w = {0};
+	struct hooked_cnt cnt = {0};
+	int none[2] = {-1, -1}, fd = dial(0), err;
+
+	if (fd < 0)
+		return fd;
+	err = hello(fd, CT_SHM_MORE, path);
+	if (!err)
+		err = welcome(fd, &w, none);
+	if (!err)
+		err = hook(&cnt);
+	if (!err)
+		err = hooked(fd, &cnt);
+	syscall(SYS_close, (long)fd);
+	return err;
+}
+
 static int connect_and_hook(struct process *p, uint32_t how, bool first)
 {
 	static struct hooked_cnt cnt;
@@ -318,7 +343,7 @@ static int connect_and_hook(struct process *p, uint32_t how, bool first)
 		return fd;
 	is_replaced(true);
 	p->pid = getpid();
-	err = hello(fd, how);
+	err = hello(fd, how, inject_lib.path);
 	if (!err)
 		err = welcome(fd, &w, fds);
 	if (!err)
@@ -349,6 +374,10 @@ static int connect_and_hook(struct process *p, uint32_t how, bool first)
 		if (fds[i] >= 0)
 			syscall(SYS_close, (long)fds[i]);
 	syscall(SYS_close, (long)fd);
+	if (!err && first)
+		nccl_look(p);
+	else if (!err)
+		nccl_forked();
 	return err;
 }
 
@@ -384,6 +413,7 @@ static void unhook(void)
 {
 	unhook_all();
 	nv_unhook();
+	nccl_unhook();
 }
 
 static void start(struct process *p, uint32_t how, const struct object *lib)
@@ -398,6 +428,7 @@ static void start(struct process *p, uint32_t how, const struct object *lib)
 	}
 	if (first) {
 		inject_lib = *lib;
+		first_pid = getpid();
 		how_loaded = how;
 		thread_setup();
 	} else {

@@ -38,8 +38,15 @@ static inline uint32_t call_size(const struct ct_spec *spec)
 {
 	uint32_t size = CT_CALL_FIXED_SZ + 8 * CT_MAX_WORDS;
 
-	size += spec->cap_cnt ? CT_OUT_SZ_MAX + CT_CAP_SZ_MAX : 0;
+	size += spec->cap_cnt ? CT_OUT_SZ_MAX + CT_CAP_SZ_MAX
+			      : sizeof(uint64_t); /* of extra_add() */
 	return size + (spec->flags & CT_SPEC_F_STACK ? CT_STACK_MAX * 8 : 0);
+}
+
+/* Of a call that another family's is the outermost of, CT_CAP_EXTRA is read, too (settings.c). */
+static bool has_extra(const struct ct_spec *spec)
+{
+	return spec->cap_cnt < CT_MAX_CAPS && spec->caps[spec->cap_cnt].kind == CT_CAP_EXTRA;
 }
 
 static inline uint32_t word_cnt_of(const struct ct_spec *spec)
@@ -122,6 +129,8 @@ call_send(struct thread *t, const struct call *call, uint32_t i, const struct ct
 	c->result = result;
 	if (unlikely(spec->cap_cnt))
 		size = pointees_add(t, call, spec, c, ok, size);
+	if (unlikely(c->depth && !c->api_depth) && has_extra(spec))
+		size = extra_add(t, call, spec, c, size);
 	if (unlikely(spec->flags & CT_SPEC_F_STACK)) {
 		c->stack_cnt = stack_add(t, call, (uint64_t *)((uint8_t *)c + size));
 		size += c->stack_cnt * 8u;

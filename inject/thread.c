@@ -230,6 +230,9 @@ static struct thread *thread_take(struct process *p, uint64_t sp)
 	key_set(t);
 	if (p->set->nv.wanted)
 		nv_hook();
+	/* In a child of fork the loader's lock may be one's who is not there. */
+	if (!process_is_forked())
+		nccl_look(p);
 	return t;
 }
 

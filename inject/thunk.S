@@ -31,7 +31,7 @@ inject_thunks:
 	.p2align 4
 	_CET_ENDBR
 	mov	$id, %r11d
-	jmp	common
+	jmp	cudatrace_thunk
 	.set	id, id + 1
 	.endr
 	.p2align 4
@@ -39,8 +39,8 @@ inject_thunks:
 
 	.section .text.hot,"ax",@progbits
 	.p2align 6
-	.type	common, @function
-common:
+	.type	cudatrace_thunk, @function
+cudatrace_thunk:
 	.cfi_startproc
 	push	%rbp
 	.cfi_def_cfa_offset 16
@@ -103,13 +103,13 @@ common:
 	.cfi_def_cfa %rsp, 8
 	ret
 	.cfi_endproc
-	.size	common, . - common
+	.size	cudatrace_thunk, . - cudatrace_thunk
 	.text
 
 	/*
 	 * void *dlsym(void *handle, const char *name), in the place of libc's when the library is
-	 * preloaded. What is of no interest goes to the real one by a jump, for that looks at its
-	 * return address: RTLD_NEXT and RTLD_DEFAULT mean something else to each caller.
+	 * preloaded. What inject_dlsym() has no answer to goes to the real one by a jump, for that
+	 * looks at its return address: RTLD_NEXT and RTLD_DEFAULT mean something else to each caller.
 	 */
 	.globl	dlsym
 	.type	dlsym, @function
@@ -117,14 +117,6 @@ common:
 dlsym:
 	.cfi_startproc
 	_CET_ENDBR
-	test	%rsi, %rsi
-	jz	1f
-	cmpb	$'c', (%rsi)
-	jne	1f
-	cmpb	$'u', 1(%rsi)
-	jne	1f
-	cmp	$-1, %rdi	/* RTLD_NEXT */
-	je	1f
 	push	%rdi
 	.cfi_adjust_cfa_offset 8
 	push	%rsi
@@ -187,7 +179,7 @@ inject_thunks:
 	.rept	4096	/* CT_MAX_FUNCS */
 	hint	#34	/* bti c */
 	mov	w16, #id
-	b	common
+	b	cudatrace_thunk
 	nop
 	.set	id, id + 1
 	.endr
@@ -195,8 +187,8 @@ inject_thunks:
 
 	.section .text.hot,"ax",%progbits
 	.p2align 6
-	.type	common, %function
-common:
+	.type	cudatrace_thunk, %function
+cudatrace_thunk:
 	.cfi_startproc
 	stp	x29, x30, [sp, #-16]!
 	.cfi_def_cfa_offset 16
@@ -247,7 +239,7 @@ common:
 	.cfi_restore x30
 	ret
 	.cfi_endproc
-	.size	common, . - common
+	.size	cudatrace_thunk, . - cudatrace_thunk
 	.text
 
 	/* As above. */
@@ -257,15 +249,6 @@ common:
 dlsym:
 	.cfi_startproc
 	hint	#34
-	cbz	x1, 1f
-	ldrb	w9, [x1]
-	cmp	w9, #'c'
-	b.ne	1f
-	ldrb	w9, [x1, #1]
-	cmp	w9, #'u'
-	b.ne	1f
-	cmn	x0, #1		/* RTLD_NEXT */
-	b.eq	1f
 	stp	x0, x1, [sp, #-32]!
 	.cfi_def_cfa_offset 32
 	str	x30, [sp, #16]

@@ -193,11 +193,12 @@ static void come_in(struct inject *in)
 	}
 }
 
-static void answer(struct inject *in, struct conn *c, int status)
+/* mem: its memory, if it is given any. */
+static void answer(struct inject *in, struct conn *c, int status, const struct shm *mem)
 {
 	struct ct_shm_welcome w = {
 		.magic = CT_SHM_MAGIC, .version = CT_SHM_VERSION, .status = status};
-	int fds[2] = {in->settings.fd, c->peer ? c->peer->shm.fd : -1};
+	int fds[2] = {in->settings.fd, mem ? mem->fd : -1};
 	union {
 		struct cmsghdr head;
 		char buf[CMSG_SPACE(sizeof(fds))];
@@ -205,9 +206,9 @@ static void answer(struct inject *in, struct conn *c, int status)
 	struct iovec iov = {&w, sizeof(w)};
 	struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1};
 
-	if (!status) {
+	if (mem) {
 		w.set_sz = in->settings.size;
-		w.shm_sz = c->peer->shm.size;
+		w.shm_sz = mem->size;
 		control.head.cmsg_level = SOL_SOCKET;
 		control.head.cmsg_type = SCM_RIGHTS;
 		control.head.cmsg_len = CMSG_LEN(sizeof(fds));
@@ -218,21 +219,40 @@ static void answer(struct inject *in, struct conn *c, int status)
 	(void)!sendmsg(c->fd, &msg, MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
+/* A process that has a libnccl, too. */
+static bool on_more(struct inject *in, struct conn *c, const struct ct_shm_hello *h)
+{
+	struct peer *p = peers__living(in, c->pid);
+
+	if (!p || in->o.probes) {
+		answer(in, c, -EPROTO, NULL);
+		return false;
+	}
+	c->lib = files__of(in, API_NCCL, c->pid, h->lib_path);
+	if (c->lib) {
+		c->peer = p;
+		p->nccl_id = c->lib->id;
+		p->shm.mem->comm_place = c->lib->comm_place;
+	}
+	answer(in, c, c->lib ? 0 : -ENOEXEC, NULL);
+	return c->lib;
+}
+
 /* false: it has nothing more to say. */
 static bool on_hello(struct inject *in, struct conn *c, struct ct_shm_hello *h, ssize_t size)
 {
-	struct lib_file *lib;
-
 	if (size != sizeof(*h) || h->magic != CT_SHM_MAGIC || h->version != CT_SHM_VERSION) {
-		answer(in, c, -EPROTO);
+		answer(in, c, -EPROTO, NULL);
 		return false;
 	}
 	h->lib_path[sizeof(h->lib_path) - 1] = 0;
-	lib = files__of(in, c->pid, h->lib_path);
-	c->peer = lib ? peers__add(in, c, h) : NULL;
+	if (h->how == CT_SHM_MORE)
+		return on_more(in, c, h);
+	c->lib = files__of(in, API_CUDA, c->pid, h->lib_path);
+	c->peer = c->lib ? peers__add(in, c, h) : NULL;
 	if (c->peer)
-		c->peer->lib_id = lib->id;
-	answer(in, c, !lib ? -ENOEXEC : !c->peer ? -ENOSPC : 0);
+		c->peer->lib_id = c->lib->id;
+	answer(in, c, !c->lib ? -ENOEXEC : !c->peer ? -ENOSPC : 0, c->peer ? &c->peer->shm : NULL);
 	return c->peer;
 }
 
@@ -246,18 +266,14 @@ static void say_go(const struct conn *c)
 static void on_hooked(struct inject *in, const struct conn *c, const struct ct_shm_hooked *h,
 		      ssize_t size)
 {
-	const struct lib_file *lib = NULL;
+	const struct lib_file *lib = c->lib;
 	struct inject_lib to = {.pid = c->pid};
 
 	/* pidfd: it has connected once more since. */
 	if (size != sizeof(*h) || h->magic != CT_SHM_MAGIC || c->peer->pidfd < 0)
 		return;
-	for (unsigned i = 0; i < in->file_cnt; i++)
-		if (in->files[i].id == c->peer->lib_id)
-			lib = &in->files[i];
-	if (!lib)
-		return;
 	to.id = lib->id;
+	to.api = lib->api;
 	to.path = lib->path;
 	to.build_id = lib->build_id;
 	to.hooked_cnt = h->slot_cnt + h->pointer_cnt;
@@ -270,7 +286,7 @@ static void on_hooked(struct inject *in, const struct conn *c, const struct ct_s
 	dbg("process %d: %u functions of %s by their dispatch pointers, %u by pointers that are asked "
 	    "for, of %u; %u pointers to libc's",
 	    c->pid, h->slot_cnt, to.path, h->pointer_cnt, to.wanted_cnt, h->nv_cnt);
-	if (in->o.kernel && !h->nv_cnt && !in->said_no_nv) {
+	if (in->o.kernel && lib->api->id == API_CUDA && !h->nv_cnt && !in->said_no_nv) {
 		in->said_no_nv = true;
 		warn("--kernel: process %d: %s does not call libc as it is known to: its system calls are "
 		     "not seen",

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Files of libcuda that processes have: what they export, so that each function has an id. */
+/* Library files that processes have: what they export, so that each function has an id. */
 #include "inject_priv.h"
 
 #include "attach/find/elf.h"
@@ -24,7 +24,7 @@ static struct elf_lib *read_file(const struct target_lib *t)
 		warn("cannot read %s: %s", t->path, strerror(-fd));
 		return NULL;
 	}
-	elf = elf_lib__read(fd, api_at(API_CUDA), why, sizeof(why));
+	elf = elf_lib__read(fd, t->api, why, sizeof(why));
 	close(fd);
 	if (!elf)
 		warn("%s: %s", t->path, why);
@@ -52,6 +52,8 @@ static struct lib_file *add(struct inject *in, const struct target_lib *t)
 	}
 	l->id = ++in->file_cnt;
 	l->key = t->key;
+	l->api = t->api;
+	l->comm_place = elf->comm;
 	memcpy(l->build_id, elf->build_id, sizeof(l->build_id));
 	for (unsigned i = 0; i < elf->sym_cnt; i++) {
 		int id = fnset__id(in->o.fns, elf->syms[i].name);
@@ -63,7 +65,7 @@ static struct lib_file *add(struct inject *in, const struct target_lib *t)
 	return l;
 }
 
-struct lib_file *files__of(struct inject *in, pid_t pid, const char *path)
+struct lib_file *files__of(struct inject *in, enum api_id api, pid_t pid, const char *path)
 {
 	struct target_libs list = {0};
 	const struct target_lib *found = NULL;
@@ -71,7 +73,7 @@ struct lib_file *files__of(struct inject *in, pid_t pid, const char *path)
 
 	if (!target_libs__add_pid(&list, pid)) {
 		for (unsigned i = 0; i < list.cnt; i++)
-			if (list.libs[i].api->id == API_CUDA &&
+			if (list.libs[i].api->id == api &&
 			    (!found || !strcmp(list.libs[i].path, path)))
 				found = &list.libs[i];
 		l = found ? add(in, found) : NULL;

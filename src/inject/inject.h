@@ -33,6 +33,7 @@ typedef void (*inject_fn)(void *ctx, const void *rec, size_t size);
 /* A library of a process is traced from now on. */
 struct inject_lib {
 	unsigned id; /* lib_id of records */
+	const struct api *api;
 	const char *path, *build_id;
 	pid_t pid;
 	char comm[17];

@@ -142,6 +142,7 @@ struct conn {
 	uint64_t since_ns;
 	bool greeted, over;
 	struct peer *peer; /* NULL: it has not said hello, or was refused */
+	const struct lib_file *lib;
 };
 
 struct peer {
@@ -149,7 +150,7 @@ struct peer {
 	uint32_t inner_pid;
 	bool other_ns; /* its thread ids are not ours */
 	ct_life life;
-	uint32_t lib_id;
+	uint32_t lib_id, nccl_id;
 	int pidfd; /* -1: it has ended, or runs another program by now */
 	uint64_t ended_ns;
 	uint64_t searched_ns; /* a second begins; in which so many threads were looked for */
@@ -183,7 +184,9 @@ struct lib_file {
 	struct ct_lib_key key;
 	char *path;
 	char build_id[41];
+	const struct api *api;
 	unsigned wanted_cnt;
+	struct ct_comm_place comm_place; /* of libnccl */
 };
 
 struct inject {
@@ -258,8 +261,8 @@ bool gpu__expects_more(const struct inject *in, uint64_t now);
 uint32_t gpu__tid(struct peer *p, uint32_t inner, uint32_t (*own)(struct peer *p, uint32_t inner));
 
 /* files.c */
-/* The library file that the process has at that path; functions that no row has become known. NULL:
- * it is no libcuda that can be read. */
-struct lib_file *files__of(struct inject *in, pid_t pid, const char *path);
+/* The library file of that family that the process has at that path; functions of the driver that
+ * no row has become known. NULL: it is none that can be read. */
+struct lib_file *files__of(struct inject *in, enum api_id api, pid_t pid, const char *path);
 
 #endif /* INJECT_PRIV_H */

@@ -77,16 +77,22 @@ static bool tell_name(struct settings *s, unsigned id, const char *symbol)
 	return true;
 }
 
-/* By the library in the process. */
-static bool is_reached(const struct api_fn *fn)
+/* By the library in the process. It has no pointer that all calls of NCCL go through, so probes
+ * see them where there are any. Of NCCL only what the tables have: what else it has may take more
+ * of the stack than a thunk passes on. */
+static bool is_reached(const struct settings *s, const struct api_fn *fn)
 {
-	return fn->api == API_CUDA || fn->api == API_NVTX;
+	return fn->api == API_CUDA || fn->api == API_NVTX ||
+	       (fn->api == API_NCCL && fn->known && !s->set->probed);
 }
 
-/* In the process nobody knows that a launch is made by NCCL; it is the last of its pointees. */
-static void without_extra(struct ct_spec *spec)
+/* It is the last of a launch's pointees. The library looks for it behind them, in calls of another
+ * family only: it costs others nothing. */
+static void set_extra_apart(struct ct_spec *spec)
 {
-	if (spec->cap_cnt && spec->caps[spec->cap_cnt - 1].kind == CT_CAP_EXTRA)
+	if (!spec->cap_cnt)
+		memset(spec->caps, 0, sizeof(spec->caps));
+	else if (spec->caps[spec->cap_cnt - 1].kind == CT_CAP_EXTRA)
 		spec->cap_cnt--;
 }
 
@@ -101,10 +107,10 @@ void settings__fill(struct settings *s)
 		if (s->set->probed && (fnset__is_marked(s->fns, FNSET_PYTHON, id) ||
 				       fnset__wants_api(s->fns, api_at(API_TORCH))))
 			continue;
-		if (s->only_gpu || !fn || !is_reached(fn) || !fnset__wanted(s->fns, id))
+		if (s->only_gpu || !fn || !is_reached(s, fn) || !fnset__wanted(s->fns, id))
 			continue;
 		fnset__spec(s->fns, id, s->hide, &s->set->specs[id]);
-		without_extra(&s->set->specs[id]);
+		set_extra_apart(&s->set->specs[id]);
 		if (tell_name(s, id, fn->symbol))
 			s->wanted_cnt += fn->api == API_CUDA;
 		else

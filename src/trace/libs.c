@@ -321,7 +321,7 @@ bool libs__on_inject(struct libs *l, const struct inject_lib *lib)
 		.kind = EVENT_LIBRARY,
 		.type = TYPE_LIBRARY,
 		.op = "attach",
-		.name = api_lib_name(api_at(API_CUDA)),
+		.name = api_lib_name(lib->api),
 		.comm = lib->comm,
 		.pid = lib->pid,
 		.tid = lib->pid,

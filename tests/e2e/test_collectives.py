@@ -14,7 +14,7 @@ import sys
 import pytest
 from helpers.jsonl import Trace
 from helpers.live import Running, compiled
-from helpers.run import FAKE, O, TESTS, cudatrace, needs_tracing, until
+from helpers.run import FAKE, O, TESTS, cudatrace, inside, needs_tracing, until
 
 ENV = {"LD_LIBRARY_PATH": f"{FAKE}:{O}/cupti"}
 # Where NCCL counts its collectives is found in x86-64's instructions.
@@ -35,11 +35,17 @@ def run(tmp_path):
     r.end()
 
 
-def traced(tmp_path, ranks, *args, before=()):
-    path = str(tmp_path / "t.jsonl")
-    ran = cudatrace("-q", *before, "--jsonl", path, "--", ranks, *args, env=ENV)
-    assert ran.status == 0, ran
-    return path
+@pytest.fixture(params=["uprobe", "inject"])
+def traced(request, tmp_path, ranks):
+    """By either way, the second without privileges."""
+    tracer = cudatrace if request.param == "uprobe" else inside
+
+    def trace(*args, before=()):
+        path = str(tmp_path / "t.jsonl")
+        ran = tracer("-q", *before, "--jsonl", path, "--", ranks, *args, env=ENV)
+        assert ran.status == 0, ran
+        return path
+    return trace
 
 
 def report(path, form="json"):
@@ -75,9 +81,9 @@ def finding(said, name):
     return [f for f in said["findings"] if f["id"] == name]
 
 
-def test_joined(ranks, tmp_path):
+def test_joined(traced):
     """The same communicator and number in all ranks, each once; what is split is another."""
-    path = traced(tmp_path, ranks, 4, 5, "split")
+    path = traced(4, 5, "split")
     made = collections.defaultdict(list)
     for e in collectives(path):
         made[e["communicator"], e["seq"]].append((e["rank"], e["op"], e["bytes"], e["nranks"]))
@@ -103,9 +109,9 @@ def test_joined(ranks, tmp_path):
     assert not finding(report(path), "hanging-collective")
 
 
-def test_late(ranks, tmp_path):
+def test_late(traced):
     """A rank that is 30 ms late to each of five collectives is the last, by that; nobody else is named."""
-    path = traced(tmp_path, ranks, 3, 5, "late=1:30")
+    path = traced(3, 5, "late=1:30")
     said = report(path)
     comm, = said["communication"]["communicators"]
     late = {r["rank"]: r for r in comm["ranks"]}
@@ -121,16 +127,16 @@ def test_late(ranks, tmp_path):
     assert sum(max(v) - min(v) for v in starts.values()) * 1e6 == pytest.approx(late[1]["late_ns"], abs=10)
 
 
-def test_not_late(ranks, tmp_path):
+def test_not_late(traced):
     """Without anybody who is late by much nobody is said to be."""
-    said = report(traced(tmp_path, ranks, 2, 1))
+    said = report(traced(2, 1))
     assert not finding(said, "hanging-collective")
     assert [c["joined"] for c in said["communication"]["communicators"]] == [1]
 
 
-def test_hang(ranks, tmp_path):
+def test_hang(traced):
     """A rank that stays away: the collective, who is in it and who is not."""
-    path = traced(tmp_path, ranks, 3, 9, "stop=2:4")
+    path = traced(3, 9, "stop=2:4")
     said = report(path)
     comm, = said["communication"]["communicators"]
     assert comm["joined"] == 3 and comm["incomplete"] == 0
@@ -242,9 +248,9 @@ def test_hang_in_the_call(ranks, tmp_path):
     assert names.index("usleep") < names.index("be_rank") < names.index("main"), names
 
 
-def test_different(ranks, tmp_path):
+def test_different(traced):
     """What has the same number and is another collective is not joined."""
-    comm, = report(traced(tmp_path, ranks, 2, 5, "other=1"))["communication"]["communicators"]
+    comm, = report(traced(2, 5, "other=1"))["communication"]["communicators"]
     assert comm["joined"] == 4 and comm["different"] == 1
 
 
@@ -421,23 +427,23 @@ def test_hang_of_two_traces(ranks, tmp_path, run):
     assert comm["open"]["seq"] == 4 and comm["open"]["missing"] == [1]
 
 
-def test_hidden(ranks, tmp_path):
+def test_hidden(traced):
     """--no-args: nothing of it is read, and nothing is said of it."""
-    path = traced(tmp_path, ranks, 2, 2, before=("--no-args",))
+    path = traced(2, 2, before=("--no-args",))
     calls = [e for e in Trace(path).calls if e["type"] == "collective"]
     assert calls and not {k for e in calls for k in e} & {"communicator", "rank", "count", "bytes", "seq", "datatype"}
     assert report(path)["communication"] is None
 
 
-def test_short(ranks, tmp_path):
+def test_short(traced):
     """--min-duration leaves no gap in the numbers."""
-    path = traced(tmp_path, ranks, 2, 4, before=("--min-duration", "1s"))
+    path = traced(2, 4, before=("--min-duration", "1s"))
     assert not collectives(path) and Trace(path).end["filtered"] >= 8
 
 
-def test_gpu_time(ranks, tmp_path):
+def test_gpu_time(traced, ranks, tmp_path):
     """The GPU's time of a collective's kernel is the collective's, and makes its bus bandwidth."""
-    path = traced(tmp_path, ranks, 2, 5, before=("--gpu-time",))
+    path = traced(2, 5, before=("--gpu-time",))
     trace = Trace(path)
     gpu = [e for e in trace.ev if e["type"] == "gpu" and e["op"] == "kernel"]
     assert len(gpu) == 10
@@ -471,9 +477,9 @@ def test_gpu_time(ranks, tmp_path):
     assert "shared" not in summed and 0 < summed["alone_ns"] <= summed["communicating_ns"]
 
 
-def test_alone(ranks, tmp_path):
+def test_alone(traced, tmp_path):
     """A rank that has its GPU for itself: how much of the communication has nothing beside it; between two traces, too."""
-    whole = Trace(traced(tmp_path, ranks, 2, 5, before=("--gpu-time",)))
+    whole = Trace(traced(2, 5, before=("--gpu-time",)))
     pid = min(e["pid"] for e in whole.calls if "rank" in e)
     path = str(tmp_path / "one.jsonl")
     with open(path, "w", encoding="utf-8") as f:
@@ -485,16 +491,16 @@ def test_alone(ranks, tmp_path):
     assert "GPU only communicated" in cudatrace("diff", "--json", path, path).out
 
 
-def test_gpu_time_of_a_call_in_a_call(ranks, tmp_path):
+def test_gpu_time_of_a_call_in_a_call(traced):
     """ncclBcast calls ncclBroadcast, which launches: the time is the outer one's, which is what is counted."""
-    said = report(traced(tmp_path, ranks, 2, 1, "split", before=("--gpu-time",)))["communication"]
+    said = report(traced(2, 1, "split", before=("--gpu-time",)))["communication"]
     ops = {o["op"]: o for c in said["communicators"] for o in c["operations"]}
     assert ops["broadcast"]["gpu_count"] == ops["broadcast"]["count"] and ops["broadcast"]["gpu_ns"] > 0
 
 
-def test_compared(ranks, tmp_path):
+def test_compared(traced):
     """Each rank beside the others: its launches, and how long its iterations are; one process is beside nobody."""
-    path = traced(tmp_path, ranks, 3, 5)
+    path = traced(3, 5)
     rows = report(path)["compared"]
     launches = collections.Counter(e["pid"] for e in Trace(path).calls if e["name"] == "cuLaunchKernel")
     assert sorted((r["rank"], r["launches"]) for r in rows) == [(i, 5) for i in range(3)]
@@ -506,5 +512,5 @@ def test_compared(ranks, tmp_path):
         ns = max(e["ts"] * 1e6 + e["duration_us"] * 1e3 for e in calls) - min(e["ts"] for e in calls) * 1e6
         assert sum(r["stages"].values()) == pytest.approx(ns, abs=10) and {"warmup", "inference", "sync"} <= set(r["stages"]) and "other" not in r["stages"], r
     assert "3 that launch, beside each other" in report(path, "ascii") and "inference sync stages of process" in report(path, "ascii")
-    alone = traced(tmp_path, ranks, 1, 5)
+    alone = traced(1, 5)
     assert report(alone)["compared"] == [] and "beside each other" not in report(alone, "ascii")

@@ -16,8 +16,6 @@ from test_cases import DIFFERS, NAMES, normal
 
 LIBRARY = O + "/libcudatrace-inject.so"
 CC, CXX = os.environ.get("CC", "gcc").split(), os.environ.get("CXX", "g++").split()
-# Not reached: functions of NCCL.
-CUDA_NAMES = [n for n in NAMES if n != "nccl"]
 # Calls that the driver makes to itself; and the pointers that programs are given are not the driver's.
 NOT_PLAIN = {"memory", "nested", "ptsz", "queries"}
 # The driver loads the library in cuInit.
@@ -43,7 +41,7 @@ def case(name, driver, way=()):
 
 # With the newest driver's entry points all; with others those in which something differs, the rest in check-all.
 @pytest.mark.parametrize("name,driver", [pytest.param(n, d, marks=() if d == "fake" or n in DIFFERS else pytest.mark.long)
-                                         for d in ("fake", "fake535", "fakeplain") for n in CUDA_NAMES if d != "fakeplain" or n not in NOT_PLAIN])
+                                         for d in ("fake", "fake535", "fakeplain") for n in NAMES if d != "fakeplain" or n not in NOT_PLAIN])
 def test_case(name, driver):
     folder = case(name, driver)
     passes("cases/expect.py", folder + "/trace.jsonl", folder + "/expected")
@@ -53,7 +51,7 @@ def test_case(name, driver):
         passes("cases/expect.py", "--counts", folder + "/counts", folder + "/trace.jsonl")
 
 
-@pytest.mark.parametrize("name", [n for n in CUDA_NAMES if n != "dlopen_late"])
+@pytest.mark.parametrize("name", [n for n in NAMES if n != "dlopen_late"])
 def test_same_as_by_uprobes(name):
     needs_mechanism("session")
     path = f"{os.environ['TMP']}/uprobe-{name}.jsonl"

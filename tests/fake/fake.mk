@@ -25,7 +25,7 @@ FAKE_ASM   := $(wildcard tests/fake/*.S)
 FAKE_OBJS  := $(FAKE_SRCS:%.c=$(O)/fake/obj/%.o)
 CASE_BINS  := $(patsubst tests/cases/%.c,$(O)/cases/%,$(wildcard tests/cases/*.c))
 FAKE_LIBS  := $(O)/fake/libcuda.so.1 $(O)/fake535/libcuda.so.1 $(O)/fakeplain/libcuda.so.1 $(O)/fake/libnccl.so.2 \
-  $(O)/fake535/libnccl.so.2
+  $(O)/fake535/libnccl.so.2 $(O)/fakeplain/libnccl.so.2
 
 # Each row of apis.def brings its family's tables. Here, because this file works alone.
 $(O)/api_includes.h: src/decode/apis.def
@@ -66,7 +66,7 @@ $(O)/fake535/libcuda.so.1: $(FAKE_OBJS) $(FAKE_ASM:%.S=$(O)/fake535/obj/%.o) tes
 $(O)/fakeplain/libcuda.so.1: $(FAKE_OBJS) $(FAKE_ASM:%.S=$(O)/fakeplain/obj/%.o) tests/fake/libcuda.map
 	$(FAKE_LINK)
 
-$(O)/fake/libnccl.so.2 $(O)/fake535/libnccl.so.2: $(wildcard tests/fake/libnccl*.c) tests/fake/libnccl.h tests/fake/nccl_functions.def src/decode/api/nccl.def
+$(O)/fake/libnccl.so.2 $(O)/fake535/libnccl.so.2 $(O)/fakeplain/libnccl.so.2: $(wildcard tests/fake/libnccl*.c) tests/fake/libnccl.h tests/fake/nccl_functions.def src/decode/api/nccl.def
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(filter-out -MMD -MP,$(FAKE_FLAGS)) -fPIC -shared -o $@ -Wl,-soname,libnccl.so.2 -Wl,--build-id $(filter %.c,$^) -ldl
 

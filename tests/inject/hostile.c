@@ -76,9 +76,10 @@ static int dial(void)
 }
 
 /* Says hello; its memory, or NULL: refused. */
-static struct ct_shm *join(int fd)
+static struct ct_shm *join_as(int fd, enum ct_shm_how how)
 {
-	struct ct_shm_hello h = {.magic = CT_SHM_MAGIC, .version = CT_SHM_VERSION, .pid = getpid()};
+	struct ct_shm_hello h = {
+		.magic = CT_SHM_MAGIC, .version = CT_SHM_VERSION, .how = how, .pid = getpid()};
 	struct ct_shm_welcome w = {0};
 	struct iovec iov = {&w, sizeof(w)};
 	char control[CMSG_SPACE(2 * sizeof(int))];
@@ -99,6 +100,11 @@ static struct ct_shm *join(int fd)
 	close(fds[0]);
 	close(fds[1]);
 	return m == MAP_FAILED ? NULL : m;
+}
+
+static struct ct_shm *join(int fd)
+{
+	return join_as(fd, CT_SHM_PRELOAD);
 }
 
 static struct ct_shm *must_join(int fd)
@@ -125,12 +131,28 @@ static void await_look(void)
 	sleep_ms(100);
 }
 
+/* One more library, which it has not got, and what is got hold of in it. */
+static void more(void)
+{
+	struct ct_shm_hooked h = {
+		.magic = CT_SHM_MAGIC, .version = CT_SHM_VERSION, .pointer_cnt = 9};
+	int fd = dial();
+
+	if (join_as(fd, CT_SHM_MORE))
+		die("more");
+	send(fd, &h, sizeof(h), MSG_NOSIGNAL);
+	close(fd);
+}
+
 static void forgotten(void)
 {
 	struct ct_shm_hooked h = {.magic = CT_SHM_MAGIC, .version = CT_SHM_VERSION};
-	int first = dial();
+	int first;
 
+	more();
+	first = dial();
 	must_join(first);
+	more();
 	await_look();
 	await_look();
 	send(first, &h, sizeof(h), MSG_NOSIGNAL);

@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * NCCL, which has no dispatch pointers: its calls come to the library by the pointers that programs
+ * get, those of dlsym() (main.c) and those that the dynamic loader puts into the tables of all
+ * objects that call NCCL, NCCL itself among them.
+ *
+ * NCCL, or who calls it, may be loaded at any time. Who loads an object then asks dlsym() for
+ * something in it, as a rule: so there is a look at what was loaded whenever dlsym() is called, and
+ * another when a thread makes its first call. Objects are added at the end of the loader's list: a
+ * look goes on where the last one ended, for PyTorch's have a million pointers.
+ */
+#include "inject.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#define STEM   "libnccl.so"
+#define PREFIX "nccl"
+/* So long an object is looked at again that the loader is not through with. */
+#define AGAIN_MAX_NS 10000000000ull
+#define WAITS_MAX    100
+
+static struct object lib; /* path NULL: none was found yet */
+static bool is_hooked;	  /* its functions are; else there is nothing to be done any more */
+static uint32_t cnt;
+static uint32_t looking;	    /* thread id of who looks */
+static struct objects_cnt seen_cnt; /* at the last look, */
+static uint64_t seen_ns;	    /* and when there was news */
+static unsigned seen;		    /* objects, the first of the list */
+static bool again;		    /* the loader is not through with the next one */
+
+bool nccl_is_name(const char *name)
+{
+	return !strncmp(name + (*name == 'p'), PREFIX, sizeof(PREFIX) - 1);
+}
+
+bool nccl_is_lib(const struct object *o)
+{
+	return object_is(o, STEM);
+}
+
+/* Another thread may wait for the loader, which this one may have: not for long. */
+static bool take_turn(void)
+{
+	struct timespec pause = {.tv_nsec = 100000};
+	uint32_t tid = syscall(SYS_gettid), none = 0;
+
+	for (unsigned i = 0; i < WAITS_MAX; i++) {
+		if (__atomic_compare_exchange_n(&looking, &none, tid, false, __ATOMIC_ACQUIRE,
+						__ATOMIC_RELAXED))
+			return true;
+		if (none == tid)
+			return false;
+		none = 0;
+		syscall(SYS_nanosleep, &pause, NULL);
+	}
+	return false;
+}
+
+static void end_turn(void)
+{
+	__atomic_store_n(&looking, 0, __ATOMIC_RELEASE);
+}
+
+static bool has(const struct object *o, void *p)
+{
+	return object_has(o, p, false, false);
+}
+
+static void bind_one(const struct object *o, void **at, const char *name, bool is_lazy)
+{
+	void *was = *at, *to;
+
+	if (!nccl_is_name(name) || is_thunk(was))
+		return;
+	to = hook_answer(was);
+	if (to == was && is_lazy)
+		to = hook_lazy(&lib, name);
+	if (is_thunk(to))
+		again |= !pointer_put(o, at, was, to);
+	else /* not relocated yet? */
+		again |= (uintptr_t)was < o->base && !objects_each(has, was);
+}
+
+static bool bind_object(const struct object *o, void *arg)
+{
+	unsigned *at = arg;
+
+	if ((*at)++ < seen)
+		return false;
+	object_pointers(o, bind_one);
+	if (!again)
+		seen = *at;
+	return false;
+}
+
+/* Also those that were not looked up before: the loader would have found the same. */
+static void unbind_one(const struct object *o, void **at, const char *name, bool is_lazy)
+{
+	void *now = *at;
+
+	if (nccl_is_name(name) && is_thunk(now))
+		pointer_put(o, at, now, thunk_real(now));
+}
+
+static bool unbind_object(const struct object *o, void *arg)
+{
+	object_pointers(o, unbind_one);
+	return false;
+}
+
+static int hook(struct hooked_cnt *to)
+{
+	if (!hook_named(inject_process->set, &lib, PREFIX, to))
+		return -ENOENT;
+	cnt = to->pointers;
+	return 0;
+}
+
+static bool find(const struct object *o, void *arg)
+{
+	if (nccl_is_lib(o))
+		lib = *o;
+	return lib.path;
+}
+
+/* The first copy of NCCL; another that a process may have is not looked at. */
+static void begin(const struct ct_shm_set *set)
+{
+	int err;
+
+	if (!hook_has(set, PREFIX) || !objects_each(find, NULL))
+		return;
+	err = process_more(lib.path, hook);
+	is_hooked = !err;
+	seen = 0;
+	if (err)
+		say("the functions of NCCL are not traced", -err);
+}
+
+static bool is_same(const struct objects_cnt *now)
+{
+	return now->loaded == seen_cnt.loaded && now->unloaded == seen_cnt.unloaded;
+}
+
+static void look(struct process *p, const struct objects_cnt *now)
+{
+	unsigned at = 0;
+
+	/* Who was behind one that is gone is not where it was. */
+	if (now->unloaded != seen_cnt.unloaded)
+		seen = 0;
+	if (!is_same(now))
+		seen_ns = inject_now();
+	seen_cnt = *now;
+	if (!lib.path)
+		begin(p->set);
+	again = false;
+	if (is_hooked)
+		objects_each(bind_object, &at);
+}
+
+void nccl_look(struct process *p)
+{
+	struct objects_cnt now = objects_cnt();
+	int err = errno;
+
+	if (!p->alive || (is_same(&now) && (!again || inject_now() - seen_ns > AGAIN_MAX_NS)) ||
+	    !take_turn())
+		return;
+	look(p, &now);
+	/* It may have ended meanwhile, and found that it is not its turn. */
+	if (p->given_up && is_hooked)
+		objects_each(unbind_object, NULL);
+	end_turn();
+	errno = err;
+}
+
+static int hooked_before(struct hooked_cnt *to)
+{
+	to->pointers = cnt;
+	return 0;
+}
+
+void nccl_forked(void)
+{
+	/* Who looked at that moment is not there. */
+	looking = 0;
+	if (is_hooked)
+		process_more(lib.path, hooked_before);
+}
+
+void nccl_unhook(void)
+{
+	if (!is_hooked || process_is_forked() || !take_turn())
+		return;
+	objects_each(unbind_object, NULL);
+	end_turn();
+}
