@@ -6,6 +6,7 @@ usage: torchrun --nproc-per-node 2 ddp.py [--steps N] [--width N] [--layers N] [
 FILE.RANK then says how many collectives the rank made, and its bytes, by operation.
        ddp.py --overlap TRACE   by the executions of TRACE (--gpu-time): for each process's device the nanoseconds with
                                 a kernel of NCCL, with anything else, and with both
+       ddp.py --check TRACE FILE   has TRACE what the ranks say that they made, and the same collectives in both? Status 1: no
 """
 import argparse
 import collections
@@ -94,6 +95,32 @@ def overlap(trace):
     return 0
 
 
+def check(trace, out):
+    """What DDP makes besides is its own business: in both ranks it is the same."""
+    by_rank, numbers, wrong = collections.defaultdict(collections.Counter), collections.defaultdict(list), 0
+    ways, end = collections.Counter(), None
+    with open(trace, encoding="utf-8") as f:
+        for line in f:
+            ev = json.loads(line)
+            end = ev if ev["type"] == "end" else end
+            if ev.get("api") != "nccl":
+                continue
+            by_rank[ev["pid"]][ev["op"]] += 1
+            if "seq" in ev:
+                numbers[ev.get("communicator"), ev["seq"]].append((ev["op"], ev.get("bytes")))
+                ways[ev.get("algorithm"), ev.get("protocol")] += 1
+    for rank in range(2):
+        with open(f"{out}.{rank}", encoding="utf-8") as f:
+            said = json.load(f)
+        has = by_rank[said["pid"]]
+        missing = {op: (n, has[op]) for op, n in said["made"].items() if has[op] < n}
+        wrong += len(missing) + (has["all_reduce"] < said["steps"])
+        print(f"rank {rank}: {dict(has)}; made and not in the trace: {missing}")
+    alone = [k for k, v in numbers.items() if len(v) != 2 or len(set(v)) != 1]
+    print(f"{len(numbers)} collectives, {len(alone)} not the same in both ranks; {dict(ways)}; drops {({k: v for k, v in end['drops'].items() if v})}")
+    return 1 if wrong or alone or not numbers or None in {k[0] for k in numbers} or any(end["drops"].values()) else 0
+
+
 def main():
     ap = argparse.ArgumentParser()
     ap.add_argument("--steps", type=int, default=10)
@@ -101,9 +128,12 @@ def main():
     ap.add_argument("--layers", type=int, default=8)
     ap.add_argument("--out")
     ap.add_argument("--overlap")
+    ap.add_argument("--check", nargs=2)
     args = ap.parse_args()
     if args.overlap:
         return overlap(args.overlap)
+    if args.check:
+        return check(*args.check)
     return run(args)
 
 

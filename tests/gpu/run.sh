@@ -15,6 +15,8 @@ export TOKENIZERS_PARALLELISM=false HF_HUB_OFFLINE=1
 
 want() { [[ " $steps " == *" $1 "* ]]; }
 title() { printf '\n=== %s\n' "$*"; }
+# Of the command before.
+verdict() { [ $? = 0 ] && echo "OK: $*" || echo "FAILED: $*"; }
 # What a trace says of itself, and its launches.
 facts() {
 	tail -n 1 "$1" | python3 tests/gpu/says.py
@@ -144,6 +146,20 @@ if want nccl; then
 	title "10 collectives of two GPUs: all in the trace? And what small ones cost"
 	"$ct" -q --jsonl "$out/nccl.jsonl" --chrome "$out/nccl.json" --no-summary -- python3 "$here/nccl.py" --out "$out/nccl.out"
 	python3 "$here/nccl.py" --check "$out/nccl.jsonl" "$out/nccl.out"
+	# the same from inside the processes, by a user without privileges: nccl.py, then torchrun (40 s)
+	user=$(mktemp -d)
+	cp "$ct" "$user/cudatrace" && cp "$here/nccl.py" "$here/ddp.py" "$user" && chmod 755 "$user"/* && chmod 1777 "$user"
+	as_user() { (cd "$user" && setpriv --reuid=65534 --regid=65534 --clear-groups env HOME="$user" ./cudatrace -q --probe=inject --no-summary "$@"); }
+	as_user --jsonl t.jsonl -- python3 nccl.py --out out
+	python3 "$here/nccl.py" --check "$user/t.jsonl" "$user/out"; verdict "as a user: the same as NCCL and the program say"
+	as_user --jsonl late.jsonl -- python3 nccl.py --rounds 0 --late 1:5 --times 20 --out late
+	"$ct" report -q --format=json -o "$out/nccl_user.json" "$user/late.jsonl"
+	python3 "$here/nccl.py" --check-report "$out/nccl_user.json" "$user/late"; verdict "as a user: who is late"
+	if [ "$(nvidia-smi -L | wc -l)" -gt 1 ]; then
+		as_user --jsonl ddp.jsonl -- torchrun --nproc-per-node 2 ddp.py --out ddp
+		python3 "$here/ddp.py" --check "$user/ddp.jsonl" "$user/ddp"; verdict "as a user: torchrun"
+	fi
+	rm -rf "$user"
 	for late in 1:5 1:300; do
 		"$ct" -q --jsonl "$out/nccl_late.jsonl" --no-summary -- python3 "$here/nccl.py" --rounds 0 --late $late --times 20 --out "$out/nccl_late.out"
 		"$ct" report -q --format=json -o "$out/nccl_late.json" "$out/nccl_late.jsonl"
@@ -155,6 +171,7 @@ if want nccl; then
 	grep '"op":"hang"' "$out/nccl_stop.jsonl"
 	# attached to while they run
 	python3 "$here/nccl_attach.py" "$ct" "$out"
+	"$here/nccl_daemon.sh" "$ct" "$out" python3 "$here/nccl.py" --rounds 0 --late 1:10000 --times 1; verdict "the daemon names a rank that stays away"
 	# the bus bandwidth of large ones
 	"$ct" -q --gpu-time --jsonl "$out/nccl_bus.jsonl" --no-summary -- python3 "$here/nccl.py" --rounds 0 --out "$out/nccl_bus.out"
 	"$ct" report -q --format=json -o "$out/nccl_bus.json" "$out/nccl_bus.jsonl"
