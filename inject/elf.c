@@ -18,7 +18,7 @@ static const void *at(const struct object *o, ElfW(Addr) ptr)
 
 static void object_dynamic(struct object *o)
 {
-	size_t soname = 0;
+	size_t soname = 0, relative = 0;
 
 	for (const ElfW(Dyn) *d = o->dyn; d && d->d_tag != DT_NULL; d++) {
 		switch (d->d_tag) {
@@ -46,6 +46,9 @@ static void object_dynamic(struct object *o)
 		case DT_RELASZ:
 			o->rela_cnt[0] = d->d_un.d_val / sizeof(ElfW(Rela));
 			break;
+		case DT_RELACOUNT:
+			relative = d->d_un.d_val;
+			break;
 		case DT_JMPREL:
 			o->rela[1] = at(o, d->d_un.d_ptr);
 			break;
@@ -53,6 +56,11 @@ static void object_dynamic(struct object *o)
 			o->rela_cnt[1] = d->d_un.d_val / sizeof(ElfW(Rela));
 			break;
 		}
+	}
+	/* Most, and first: they are for no symbol. */
+	if (relative <= o->rela_cnt[0]) {
+		o->rela[0] += o->rela[0] ? relative : 0;
+		o->rela_cnt[0] -= relative;
 	}
 	if (soname && o->strs)
 		o->soname = o->strs + soname;

@@ -322,7 +322,7 @@ struct object {
 	const char *strs, *soname;
 	const uint32_t *gnu_hash, *hash;
 	const uint16_t *versions;
-	const ElfW(Rela) * rela[2]; /* and of the PLT */
+	const ElfW(Rela) * rela[2]; /* with a symbol, and of the PLT */
 	size_t rela_cnt[2];
 };
 /* Calls fn for each object, in the order they were loaded, until it returns true, and returns that.

@@ -21,7 +21,7 @@
 #define PREFIX "nccl"
 /* So long an object is looked at again that the loader is not through with. */
 #define AGAIN_MAX_NS 10000000000ull
-#define WAITS_MAX    100
+#define WAITS_MAX    10000 /* a second */
 
 static struct object lib; /* path NULL: none was found yet */
 static bool is_hooked;	  /* its functions are; else there is nothing to be done any more */

@@ -125,6 +125,15 @@ def test_loaded_by_the_driver(tmp_path, place, how):
     assert of_nccl(t) == RUN
 
 
+@pytest.mark.parametrize("how", TABLES)
+def test_loaded_by_many_at_once(tmp_path, place, how):
+    """Each thread's calls are seen from its object's first one on, whoever looks at what was loaded meanwhile."""
+    for i in range(8):
+        shutil.copy(f"{place}/{how}/plugin.so", f"{place}/{how}/plugin{i}.so")
+    t = trace(tmp_path, place, "program", "driver names storm", how)
+    assert of_nccl(t) == {"ncclGetVersion": 1 + 8 * 50}
+
+
 def test_another_copy(tmp_path, place):
     """The first that is loaded is traced; the other one works as ever."""
     copy = shutil.copy(FAKE + "/libnccl.so.2", tmp_path / "another.so.2")

@@ -12,6 +12,7 @@
  *   path=FILE the same of another file
  *   unload    closes what was loaded
  *   thread    goes on in another thread
+ *   storm     threads that load copies of the plugin, plugin0.so and on, call it and close them
  *   fork      goes on in a child, and then itself
  *   ready     prints "ready"; makes calls until a pointer to a function of NCCL is NCCL's own
  */
@@ -73,6 +74,9 @@ int run(void *p)
 #endif
 
 #ifndef PLUGIN
+#define STORM_THREADS 8
+#define STORM_LOADS   50
+
 static void *buffer, *plugin, *nccl;
 static char **steps;
 static int (*cu_init)(unsigned), (*cu_retain)(void **, int), (*cu_set)(void *);
@@ -171,6 +175,30 @@ static void in_thread(void)
 	must(!pthread_create(&t, NULL, go_on, NULL) && !pthread_join(t, NULL), "thread");
 }
 
+static void *load_often(void *number)
+{
+	char name[32];
+
+	snprintf(name, sizeof(name), "plugin%d.so", (int)(long)number);
+	for (int i = 0; i < STORM_LOADS; i++) {
+		void *copy = load(name);
+		int (*fn)(void) = (int (*)(void))dlsym(copy, "early");
+
+		must(fn && !fn() && !dlclose(copy), name);
+	}
+	return NULL;
+}
+
+static void storm(void)
+{
+	pthread_t threads[STORM_THREADS];
+
+	for (long i = 0; i < STORM_THREADS; i++)
+		must(!pthread_create(&threads[i], NULL, load_often, (void *)i), "thread");
+	for (int i = 0; i < STORM_THREADS; i++)
+		must(!pthread_join(threads[i], NULL), "thread");
+}
+
 static void in_child(void)
 {
 	int status;
@@ -206,6 +234,8 @@ static void *go_on(void *arg)
 			must((!plugin || !dlclose(plugin)) && (!nccl || !dlclose(nccl)), "unload");
 		else if (!strcmp(s, "thread"))
 			in_thread();
+		else if (!strcmp(s, "storm"))
+			storm();
 		else if (!strcmp(s, "fork"))
 			in_child();
 		else if (!strcmp(s, "ready"))
