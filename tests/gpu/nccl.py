@@ -7,6 +7,7 @@ usage: nccl.py [--rounds N] [--out FILE]    run them; FILE.RANK says what rank R
                [--late RANK:MS] [--times N] before each of N all-reduces that rank sleeps; --rounds 0 leaves out the others
        nccl.py --small BATCHES --out FILE   small all-reduces alone: FILE.small has a line for each batch: when, microseconds each
        nccl.py --check TRACE FILE           compare: exit status 1 where they differ
+       nccl.py --check-plugin TRACE FILE    compare with what NCCL's profiler plugin wrote down (nccl_plugin.c), FILE.PID
        nccl.py --check-report REPORT FILE   the same of `cudatrace report --format=json`: late ranks, bus bandwidth
 
 Prints how long small all-reduces take: microseconds each, the median of batches.
@@ -208,6 +209,43 @@ def check(trace, out):
     return 1 if differ or alone or None in {k[0] for k in numbers} or any(end["drops"].values()) else 0
 
 
+# NCCL gathers and broadcasts bytes, whatever the type was.
+SIZES = {"int8": 1, "uint8": 1, "int32": 4, "uint32": 4, "int64": 8, "uint64": 8, "float16": 2, "float32": 4, "float64": 8, "bfloat16": 2}
+
+
+def plugin_says(path):
+    """(communicator, function): of each that NCCL launched the bytes, the algorithm, the protocol."""
+    said = collections.defaultdict(list)
+    with open(path, encoding="utf-8") as f:
+        for line in f:
+            comm, _, _, function, count, datatype, algorithm, protocol = line.split()
+            said[int(comm, 16), function.lower()].append((int(count) * SIZES[datatype.removeprefix("nccl").lower()], algorithm, protocol))
+    return said
+
+
+def check_plugin(trace, out):
+    """Each collective that NCCL launched is in the trace, with its size, and where the trace has algorithm and protocol they are NCCL's."""
+    made, wrong, ways = collections.defaultdict(lambda: collections.defaultdict(list)), 0, collections.Counter()
+    with open(trace, encoding="utf-8") as f:
+        for line in f:
+            ev = json.loads(line)
+            if ev.get("seq") and ev["nranks"] > 1:
+                made[ev["pid"]][int(ev["communicator"], 16), ev["op"].replace("_", "")].append(
+                    (ev["count"] * SIZES[ev["datatype"]], ev.get("algorithm"), ev.get("protocol")))
+    for pid, of in made.items():
+        said = plugin_says(f"{out}.{pid}")
+        for key in of.keys() | said.keys():
+            here, there = of.get(key, []), said.get(key, [])
+            known = [c for c in here if c[1]]
+            ways["known"] += len(known)
+            ways["all"] += len(here)
+            if collections.Counter(c[0] for c in here) != collections.Counter(c[0] for c in there) or collections.Counter(known) - collections.Counter(there):
+                wrong += 1
+                print(f"process {pid}, {key[1]} of {key[0]:#x}: {collections.Counter(here).most_common(4)}, by NCCL {collections.Counter(there).most_common(4)}")
+    print(f"plugin: {len(made)} processes, {ways['all']} collectives, algorithm and protocol of {ways['known']}; differ: {wrong}")
+    return 1 if wrong or len(made) != WORLD or ways["known"] < 0.9 * ways["all"] else 0
+
+
 def check_report(report, out):
     """The rank that was told to be late is, by that; the bus bandwidth is what the program measured, within 5 %."""
     with open(report, encoding="utf-8") as f:
@@ -237,10 +275,13 @@ def main():
     ap.add_argument("--times", type=int, default=0)
     ap.add_argument("--small", type=int, default=0)
     ap.add_argument("--check", nargs=2)
+    ap.add_argument("--check-plugin", nargs=2)
     ap.add_argument("--check-report", nargs=2)
     args = ap.parse_args()
     if args.check:
         return check(*args.check)
+    if args.check_plugin:
+        return check_plugin(*args.check_plugin)
     if args.check_report:
         return check_report(*args.check_report)
     import torch.multiprocessing as mp

@@ -146,12 +146,16 @@ if want nccl; then
 	title "10 collectives of two GPUs: all in the trace? And what small ones cost"
 	"$ct" -q --jsonl "$out/nccl.jsonl" --chrome "$out/nccl.json" --no-summary -- python3 "$here/nccl.py" --out "$out/nccl.out"
 	python3 "$here/nccl.py" --check "$out/nccl.jsonl" "$out/nccl.out"
-	# the same from inside the processes, by a user without privileges: nccl.py, then torchrun (40 s)
+	# the same from inside the processes, by a user without privileges: nccl.py, then torchrun (60 s)
 	user=$(mktemp -d)
 	cp "$ct" "$user/cudatrace" && cp "$here/nccl.py" "$here/ddp.py" "$user" && chmod 755 "$user"/* && chmod 1777 "$user"
 	as_user() { (cd "$user" && setpriv --reuid=65534 --regid=65534 --clear-groups env HOME="$user" ./cudatrace -q --probe=inject --no-summary "$@"); }
 	as_user --jsonl t.jsonl -- python3 nccl.py --out out
 	python3 "$here/nccl.py" --check "$user/t.jsonl" "$user/out"; verdict "as a user: the same as NCCL and the program say"
+	# and against NCCL's own events (15 s)
+	gcc -shared -fPIC -O1 -o "$user/nccl_plugin.so" "$here/nccl_plugin.c"
+	as_user --jsonl plugin.jsonl -- env NCCL_PROFILER_PLUGIN="$user/nccl_plugin.so" NCCL_CALLS="$user/calls" python3 nccl.py --rounds 5 --out plugin
+	python3 "$here/nccl.py" --check-plugin "$user/plugin.jsonl" "$user/calls"; verdict "as a user: collectives are those of NCCL's profiler plugin"
 	as_user --jsonl late.jsonl -- python3 nccl.py --rounds 0 --late 1:5 --times 20 --out late
 	"$ct" report -q --format=json -o "$out/nccl_user.json" "$user/late.jsonl"
 	python3 "$here/nccl.py" --check-report "$out/nccl_user.json" "$user/late"; verdict "as a user: who is late"
