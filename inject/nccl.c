@@ -22,15 +22,18 @@
 /* So long an object is looked at again that the loader is not through with. */
 #define AGAIN_MAX_NS 10000000000ull
 #define WAITS_MAX    10000 /* a second */
+#define TRIES_MAX    10
 
 static struct object lib; /* path NULL: none was found yet */
 static bool is_hooked;	  /* its functions are; else there is nothing to be done any more */
 static uint32_t cnt;
-static uint32_t looking;	    /* thread id of who looks */
-static struct objects_cnt seen_cnt; /* at the last look, */
-static uint64_t seen_ns;	    /* and when there was news */
-static unsigned seen;		    /* objects, the first of the list */
-static bool again;		    /* the loader is not through with the next one */
+static uint32_t looking; /* thread id of who looks */
+static unsigned seen;	 /* objects, the first of the list */
+static bool unready;	 /* the loader is not through with the next one */
+static uint64_t news_ns; /* when there was news */
+/* Of the last look that is over: whether there is to be another. */
+static struct objects_cnt seen_cnt;
+static bool again;
 
 bool nccl_is_name(const char *name)
 {
@@ -80,9 +83,9 @@ static void bind_one(const struct object *o, void **at, const char *name, bool i
 	if (to == was && is_lazy)
 		to = hook_lazy(&lib, name);
 	if (is_thunk(to))
-		again |= !pointer_put(o, at, was, to);
+		unready |= !pointer_put(o, at, was, to);
 	else /* not relocated yet? */
-		again |= (uintptr_t)was < o->base && !objects_each(has, was);
+		unready |= (uintptr_t)was < o->base && !objects_each(has, was);
 }
 
 static bool bind_object(const struct object *o, void *arg)
@@ -92,7 +95,7 @@ static bool bind_object(const struct object *o, void *arg)
 	if ((*at)++ < seen)
 		return false;
 	object_pointers(o, bind_one);
-	if (!again)
+	if (!unready)
 		seen = *at;
 	return false;
 }
@@ -143,24 +146,38 @@ static void begin(const struct ct_shm_set *set)
 
 static bool is_same(const struct objects_cnt *now)
 {
-	return now->loaded == seen_cnt.loaded && now->unloaded == seen_cnt.unloaded;
+	return now->loaded == __atomic_load_n(&seen_cnt.loaded, __ATOMIC_ACQUIRE) &&
+	       now->unloaded == __atomic_load_n(&seen_cnt.unloaded, __ATOMIC_ACQUIRE);
 }
 
-static void look(struct process *p, const struct objects_cnt *now)
+/* False: an object was unloaded meanwhile, so that others were not where they were. */
+static bool bind_all(struct objects_cnt *now)
 {
 	unsigned at = 0;
 
-	/* Who was behind one that is gone is not where it was. */
+	*now = objects_cnt();
 	if (now->unloaded != seen_cnt.unloaded)
 		seen = 0;
 	if (!is_same(now))
-		seen_ns = inject_now();
-	seen_cnt = *now;
+		news_ns = inject_now();
+	unready = false;
+	objects_each(bind_object, &at);
+	return objects_cnt().unloaded == now->unloaded;
+}
+
+static void look(struct process *p)
+{
+	struct objects_cnt now = objects_cnt();
+
 	if (!lib.path)
 		begin(p->set);
-	again = false;
-	if (is_hooked)
-		objects_each(bind_object, &at);
+	for (unsigned i = 0; is_hooked && !bind_all(&now); i++)
+		if (i == TRIES_MAX)
+			return;
+	/* Not before: who finds that there is no news goes on at once. */
+	__atomic_store_n(&again, unready, __ATOMIC_RELAXED);
+	__atomic_store_n(&seen_cnt.unloaded, now.unloaded, __ATOMIC_RELEASE);
+	__atomic_store_n(&seen_cnt.loaded, now.loaded, __ATOMIC_RELEASE);
 }
 
 void nccl_look(struct process *p)
@@ -168,10 +185,10 @@ void nccl_look(struct process *p)
 	struct objects_cnt now = objects_cnt();
 	int err = errno;
 
-	if (!p->alive || (is_same(&now) && (!again || inject_now() - seen_ns > AGAIN_MAX_NS)) ||
+	if (!p->alive || (is_same(&now) && (!again || inject_now() - news_ns > AGAIN_MAX_NS)) ||
 	    !take_turn())
 		return;
-	look(p, &now);
+	look(p);
 	/* It may have ended meanwhile, and found that it is not its turn. */
 	if (p->given_up && is_hooked)
 		objects_each(unbind_object, NULL);

@@ -230,10 +230,11 @@ def test_hang_hidden(ranks, tmp_path):
     assert "[file]+0x" in ran.err and "be_rank" not in ran.err and "libc" not in ran.err.split("waits for")[1], ran.err
 
 
-def test_hang_in_the_call(ranks, tmp_path):
+@pytest.mark.parametrize("tracer", [cudatrace, inside])
+def test_hang_in_the_call(ranks, tmp_path, tracer):
     """A rank that waits for the others in its call, as it does in the first one of a communicator: it has no record yet."""
     path = str(tmp_path / "t.jsonl")
-    ran = cudatrace("--jsonl", path, "--no-summary", "--", ranks, 2, 1, "block=0:9000", "late=1:8000", env=ENV)
+    ran = tracer("--jsonl", path, "--no-summary", "--", ranks, 2, 1, "block=0:9000", "late=1:8000", env=ENV)
     assert ran.status == 0, ran
     said = [e["why"] for e in hangs(path) if "stack" not in e]
     assert len(said) == 4 and re.search(r"^collective 1 \(all_reduce\) .* waits for [56]\.\d s: rank 0 in it, not begun by 1$", said[0]), said

@@ -8,7 +8,7 @@ import shutil
 
 import pytest
 from helpers.jsonl import Trace
-from helpers.run import CUDATRACE, FAKE, O, Ran, until
+from helpers.run import ALL, CASES, CUDATRACE, FAKE, O, Ran, passes, until
 
 # Nobody else's: folders of /tmp have it in their names.
 UID = 400000000 + os.getpid()
@@ -28,7 +28,7 @@ def place():
     os.chmod(os.environ["TMP"], 0o755)
     os.makedirs(folder + "/out")
     os.chown(folder + "/out", UID, UID)
-    for path in (CUDATRACE, FAKE + "/sample", FAKE + "/libcuda.so.1"):
+    for path in (CUDATRACE, FAKE + "/sample", FAKE + "/libcuda.so.1", FAKE + "/libnccl.so.2", CASES + "/nccl"):
         os.chmod(shutil.copy(path, folder), 0o755)
     if Ran([*AS, "test", "-x", folder + "/cudatrace"]).status:
         pytest.skip("the folder of tests is not to be seen by others")
@@ -79,6 +79,15 @@ def test_traces(place, option, said):
     t = Trace(path)
     assert t.accounts() and t.head["mechanism"] == "inject" and t.sym["cuLaunchKernel"] > 50
     assert os.stat(path).st_uid == UID
+
+
+def test_nccl(place):
+    """Calls, arguments, communicators, algorithms: as case nccl says."""
+    ran = user(place, "-q", "-e", ALL, "--jsonl", place + "/out/nccl", "--", place + "/nccl")
+    assert (ran.status, ran.err) == (0, ""), ran
+    with open(place + "/out/expected", "w", encoding="utf-8") as f:
+        f.write(ran.out)
+    passes("cases/expect.py", place + "/out/nccl", place + "/out/expected")
 
 
 def test_quiet_is_quiet(place):
