@@ -35,16 +35,14 @@ static cold size_t read_slow(void *to, uint64_t addr, size_t len)
 	return n < 0 ? 0 : n;
 }
 
-/* From two places that both must be there. 0 or -EFAULT. */
-static int read_two(void *to, uint64_t addr, size_t len, void *to2, uint64_t addr2, size_t len2)
+/* From cnt places, as far as they are there, in this order: how many bytes. */
+static size_t read_places(struct iovec *to, struct iovec *from, unsigned long cnt)
 {
-	struct iovec here[2] = {{to, len}, {to2, len2}};
-	struct iovec there[2] = {{(void *)addr, len}, {(void *)addr2, len2}};
 	int err = errno;
-	long n = syscall(SYS_process_vm_readv, inject_process->pid, here, 2ul, there, 2ul, 0ul);
+	long n = syscall(SYS_process_vm_readv, inject_process->pid, to, cnt, from, cnt, 0ul);
 
 	errno = err;
-	return n == (long)(len + len2) ? 0 : -EFAULT;
+	return n < 0 ? 0 : n;
 }
 
 cold void stack_words(uint64_t *to, uint64_t from, uint64_t left)
@@ -178,17 +176,29 @@ static int read_comm(const struct thread *t, const struct call *call, const stru
 {
 	const struct ct_comm_place place = inject_process->shm->comm_place;
 	const size_t len = offsetof(struct ct_comm, version) - offsetof(struct ct_comm, hash);
+	const size_t must = sizeof(c->magic) + len;
+	uint64_t counts[CT_COMM_COUNTS], at;
+	struct iovec to[] = {
+		{&c->magic, sizeof(c->magic)}, {&c->hash, len}, {counts, sizeof(counts)}};
+	size_t got;
 
 	*c = (struct ct_comm){.handle = call_word(call, cap->arg), .version = place.version};
 	if (cap->flags & CT_CAP_F_DEREF && c->handle &&
 	    read_mem(t, call, &c->handle, c->handle, sizeof(c->handle), TRUST_NOTHING))
 		return -EFAULT;
-	if (!place.off || !c->handle)
+	at = c->handle;
+	if (!place.off || !at)
 		return -EFAULT;
-	return read_two(&c->magic, c->handle, sizeof(c->magic), &c->hash, c->handle + place.off,
-			len)
-		       ? -EFAULT
-		       : (int)sizeof(*c);
+	got = read_places(to,
+			  (struct iovec[]){{(void *)at, sizeof(c->magic)},
+					   {(void *)(at + place.off), len},
+					   {(void *)(at + place.counts_off), sizeof(counts)}},
+			  place.counts_off ? 3 : 2);
+	if (got < must)
+		return -EFAULT;
+	for (unsigned i = 0; i < CT_COMM_COUNTS && got == must + sizeof(counts); i++)
+		c->made += counts[i];
+	return sizeof(*c);
 }
 
 /* CU_LAUNCH_PARAM_BUFFER_POINTER, its value, CU_LAUNCH_PARAM_BUFFER_SIZE, its value */
