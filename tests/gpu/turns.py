@@ -11,6 +11,7 @@ usage: turns.py FACTOR... [--seconds N]    tries that on programs that work FACT
 import argparse
 import collections
 import contextlib
+import functools
 import json
 import math
 import os
@@ -35,10 +36,11 @@ def verdict(low, high, most, least=0.0):
     return "so it is" if least <= low and high <= most else "not so" if low > most or high < least else "not shown"
 
 
+@functools.lru_cache
 def libcuda():
     """The file that a program loads; None: it is not found."""
     folders = os.environ.get("LD_LIBRARY_PATH", "").split(":")
-    known = subprocess.run(["ldconfig", "-p"], stdout=subprocess.PIPE, text=True, check=False).stdout
+    known = subprocess.run([shutil.which("ldconfig") or "/sbin/ldconfig", "-p"], stdout=subprocess.PIPE, text=True, check=False).stdout
     folders += [os.path.dirname(line.split()[-1]) for line in known.splitlines() if line.strip().startswith("libcuda.so.1 ") and "x86-64" in line]
     return next((os.path.realpath(f + "/libcuda.so.1") for f in folders if f and os.path.exists(f + "/libcuda.so.1")), None)
 
@@ -52,7 +54,7 @@ class Process:
         env = {**os.environ, "SERVE_CORE": str(core), "PYTHONHASHSEED": "0"}
         if libcuda():
             shutil.copy(libcuda(), folder + "/libcuda.so.1")
-            env["LD_LIBRARY_PATH"] = folder + ":" + os.environ.get("LD_LIBRARY_PATH", "")
+            env["LD_LIBRARY_PATH"] = ":".join(filter(None, [os.path.abspath(folder), os.environ.get("LD_LIBRARY_PATH")]))
         self.proc = subprocess.Popen(argv(way, self.path), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=env)
 
     def rounds(self, n):
@@ -123,7 +125,8 @@ def in_turn(argv, out, ways, seconds, rounds=1, copies=4, name="", unit="ms a to
         for p in processes:
             p.end()
         stack.pop_all()
-    print(f"{name}: {len(processes)} processes ready after {ready - began:.0f} s, {time.monotonic() - began:.0f} s in all", flush=True)
+    print(f"{name}: {len(processes)} processes ready after {ready - began:.0f} s, {time.monotonic() - began:.0f} s in all"
+          + ("" if libcuda() else "; no libcuda was found: all have the same, if any"), flush=True)
     for way in ways[1:]:
         tell(way, took[way], unit, (goals or {}).get(way))
     return [p for p in processes if p.way not in ("", AGAIN)]
