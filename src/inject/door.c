@@ -223,24 +223,27 @@ static void answer(struct inject *in, struct conn *c, int status, const struct s
 static bool on_more(struct inject *in, struct conn *c, const struct ct_shm_hello *h)
 {
 	struct peer *p = peers__living(in, c->pid);
+	const struct lib_file *lib;
 
 	if (!p || in->o.probes) {
 		answer(in, c, -EPROTO, NULL);
 		return false;
 	}
-	c->lib = files__of(in, API_NCCL, c->pid, h->lib_path);
-	if (c->lib) {
+	lib = files__of(in, API_NCCL, c->pid, h->lib_path);
+	if (lib) {
 		c->peer = p;
-		p->nccl_id = c->lib->id;
-		p->shm.mem->comm_place = c->lib->comm_place;
+		c->lib_id = p->nccl_id = lib->id;
+		p->shm.mem->comm_place = lib->comm_place;
 	}
-	answer(in, c, c->lib ? 0 : -ENOEXEC, NULL);
-	return c->lib;
+	answer(in, c, lib ? 0 : -ENOEXEC, NULL);
+	return lib;
 }
 
 /* false: it has nothing more to say. */
 static bool on_hello(struct inject *in, struct conn *c, struct ct_shm_hello *h, ssize_t size)
 {
+	const struct lib_file *lib;
+
 	if (size != sizeof(*h) || h->magic != CT_SHM_MAGIC || h->version != CT_SHM_VERSION) {
 		answer(in, c, -EPROTO, NULL);
 		return false;
@@ -248,30 +251,33 @@ static bool on_hello(struct inject *in, struct conn *c, struct ct_shm_hello *h, 
 	h->lib_path[sizeof(h->lib_path) - 1] = 0;
 	if (h->how == CT_SHM_MORE)
 		return on_more(in, c, h);
-	c->lib = files__of(in, API_CUDA, c->pid, h->lib_path);
-	c->peer = c->lib ? peers__add(in, c, h) : NULL;
+	lib = files__of(in, API_CUDA, c->pid, h->lib_path);
+	c->peer = lib ? peers__add(in, c, h) : NULL;
 	if (c->peer)
-		c->peer->lib_id = c->lib->id;
-	answer(in, c, !c->lib ? -ENOEXEC : !c->peer ? -ENOSPC : 0, c->peer ? &c->peer->shm : NULL);
+		c->lib_id = c->peer->lib_id = lib->id;
+	answer(in, c, !lib ? -ENOEXEC : !c->peer ? -ENOSPC : 0, c->peer ? &c->peer->shm : NULL);
 	return c->peer;
 }
 
-static void say_go(const struct conn *c)
+/* false: it has gone. Whether it has heard us it says by closing: one that had no patience leaves
+ * this unread. */
+static bool say_go(const struct conn *c)
 {
 	const struct ct_shm_go go = {.magic = CT_SHM_MAGIC, .version = CT_SHM_VERSION};
 
-	(void)!send(c->fd, &go, sizeof(go), MSG_NOSIGNAL | MSG_DONTWAIT);
+	return send(c->fd, &go, sizeof(go), MSG_NOSIGNAL | MSG_DONTWAIT) == sizeof(go);
 }
 
-static void on_hooked(struct inject *in, const struct conn *c, const struct ct_shm_hooked *h,
+/* false: it has nothing more to say. */
+static bool on_hooked(struct inject *in, struct conn *c, const struct ct_shm_hooked *h,
 		      ssize_t size)
 {
-	const struct lib_file *lib = c->lib;
+	const struct lib_file *lib = files__by_id(in, c->lib_id);
 	struct inject_lib to = {.pid = c->pid};
 
 	/* pidfd: it has connected once more since. */
-	if (size != sizeof(*h) || h->magic != CT_SHM_MAGIC || c->peer->pidfd < 0)
-		return;
+	if (size != sizeof(*h) || h->magic != CT_SHM_MAGIC || c->peer->pidfd < 0 || c->told || !lib)
+		return false;
 	to.id = lib->id;
 	to.api = lib->api;
 	to.path = lib->path;
@@ -293,10 +299,19 @@ static void on_hooked(struct inject *in, const struct conn *c, const struct ct_s
 		     c->pid, to.path);
 	}
 	c->peer->hooked = true;
-	if (in->o.only_gpu)
-		return;
-	if (in->o.on_lib(in->o.ctx, &to) && in->o.probes)
-		say_go(c);
+	if (in->o.only_gpu || !in->o.on_lib(in->o.ctx, &to) || !in->o.probes)
+		return false;
+	c->told = say_go(c);
+	c->peer->hooked = !c->told;
+	if (!c->told)
+		in->o.probes->on_lost(in->o.ctx, c->pid);
+	return c->told;
+}
+
+static void has_heard(const struct conn *c)
+{
+	if (c->told && c->peer)
+		c->peer->hooked = true;
 }
 
 /* false: it is done. */
@@ -310,13 +325,14 @@ static bool on_message(struct inject *in, struct conn *c)
 
 	if (size < 0)
 		return errno == EAGAIN || errno == EINTR;
-	if (!size)
+	if (!size) {
+		has_heard(c);
 		return false;
+	}
 	c->greeted = true;
 	if (!c->peer)
 		return on_hello(in, c, &msg.hello, size);
-	on_hooked(in, c, &msg.hooked, size);
-	return false;
+	return on_hooked(in, c, &msg.hooked, size);
 }
 
 void door__hear(struct inject *in, const struct peer *p)
@@ -332,10 +348,17 @@ void door__look(struct inject *in)
 
 	come_in(in);
 	now = now_ns();
-	for (unsigned i = in->conn_cnt; i-- > 0;)
-		if (in->conns[i].over || !on_message(in, &in->conns[i]) ||
-		    now - in->conns[i].since_ns > CONN_MAX_NS)
-			drop(in, i);
+	for (unsigned i = in->conn_cnt; i-- > 0;) {
+		struct conn *c = &in->conns[i];
+		bool late = now - c->since_ns > CONN_MAX_NS;
+
+		if (!c->over && on_message(in, c) && !late)
+			continue;
+		/* It has gone on; a child has the socket, too. */
+		if (late)
+			has_heard(c);
+		drop(in, i);
+	}
 	open_or_shut(in);
 }
 

@@ -31,6 +31,21 @@ static struct elf_lib *read_file(const struct target_lib *t)
 	return elf;
 }
 
+/* Containers come and go with files of their own: one that no process has makes room. */
+static void drop_unused(struct inject *in)
+{
+	for (unsigned i = in->file_cnt; i-- > 0;) {
+		bool used = false;
+
+		for (unsigned k = 0; k < in->peer_cnt; k++)
+			used |= in->peers[k]->lib_id == in->files[i].id;
+		if (used)
+			continue;
+		free(in->files[i].path);
+		in->files[i] = in->files[--in->file_cnt];
+	}
+}
+
 static struct lib_file *add(struct inject *in, const struct target_lib *t)
 {
 	struct elf_lib *elf;
@@ -39,6 +54,9 @@ static struct lib_file *add(struct inject *in, const struct target_lib *t)
 	for (unsigned i = 0; i < in->file_cnt; i++)
 		if (!memcmp(&in->files[i].key, &t->key, sizeof(t->key)))
 			return &in->files[i];
+	/* Else the numbers are given here. */
+	if (in->file_cnt == FILES_MAX && in->o.probes)
+		drop_unused(in);
 	if (in->file_cnt == FILES_MAX)
 		return NULL;
 	elf = read_file(t);
@@ -63,6 +81,14 @@ static struct lib_file *add(struct inject *in, const struct target_lib *t)
 	elf_lib__free(elf);
 	settings__fill(&in->settings);
 	return l;
+}
+
+const struct lib_file *files__by_id(const struct inject *in, unsigned id)
+{
+	for (unsigned i = 0; i < in->file_cnt; i++)
+		if (in->files[i].id == id)
+			return &in->files[i];
+	return NULL;
 }
 
 struct lib_file *files__of(struct inject *in, enum api_id api, pid_t pid, const char *path)

@@ -30,6 +30,7 @@ struct settings {
 	const struct fnset *fns;
 	enum ct_hide hide;
 	bool only_gpu;	   /* no function is told of */
+	bool only_table;   /* none that no table knows */
 	unsigned fn_cnt;   /* of those that were told of */
 	unsigned names_sz; /* of set->names, in use */
 	unsigned wanted_cnt;
@@ -141,8 +142,9 @@ struct conn {
 	int pidfd; /* of who connected, whoever has that number by now; -1: the peer has it */
 	uint64_t since_ns;
 	bool greeted, over;
+	bool told;	   /* to record calls */
 	struct peer *peer; /* NULL: it has not said hello, or was refused */
-	const struct lib_file *lib;
+	unsigned lib_id;   /* of the file that it has spoken of */
 };
 
 struct peer {
@@ -264,5 +266,7 @@ uint32_t gpu__tid(struct peer *p, uint32_t inner, uint32_t (*own)(struct peer *p
 /* The library file of that family that the process has at that path; functions of the driver that
  * no row has become known. NULL: it is none that can be read. */
 struct lib_file *files__of(struct inject *in, enum api_id api, pid_t pid, const char *path);
+/* Files move when others make room. NULL: it is gone. */
+const struct lib_file *files__by_id(const struct inject *in, unsigned id);
 
 #endif /* INJECT_PRIV_H */

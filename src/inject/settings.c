@@ -52,6 +52,7 @@ int settings__open(struct settings *s, const struct inject_opts *o)
 	if (o->cupti)
 		snprintf(s->set->cupti, sizeof(s->set->cupti), "%s", o->cupti);
 	s->only_gpu = o->only_gpu;
+	s->only_table = o->folder && o->probes;
 	s->set->min_duration_ns = o->min_duration_ns;
 	s->set->stack_max = CT_STACK_MAX;
 	s->set->sample_seed = now_ns();
@@ -107,6 +108,9 @@ void settings__fill(struct settings *s)
 		if (s->set->probed && (fnset__is_marked(s->fns, FNSET_PYTHON, id) ||
 				       fnset__wants_api(s->fns, api_at(API_TORCH))))
 			continue;
+		/* Others' numbers are given to other functions when their files are gone. */
+		if (s->only_table && fnset__is_generic(s->fns, id))
+			continue;
 		if (s->only_gpu || !fn || !is_reached(s, fn) || !fnset__wanted(s->fns, id))
 			continue;
 		fnset__spec(s->fns, id, s->hide, &s->set->specs[id]);
@@ -141,7 +145,7 @@ int inject__set_level(struct inject *in, unsigned func_id, const struct fn_level
 	if (in->o.only_gpu)
 		return 0;
 	if (!spec)
-		return -ENOENT;
+		return in->o.probes ? 0 : -ENOENT;
 	flags = spec->flags & ~CT_SPEC_F_NO_RETURN;
 	if (l->no_return || fnset__is_marked(in->o.fns, FNSET_NO_RETURN, func_id))
 		flags |= CT_SPEC_F_NO_RETURN;
@@ -158,7 +162,7 @@ int inject__set_always(struct inject *in, unsigned func_id, bool always)
 	if (in->o.only_gpu)
 		return 0;
 	if (!spec)
-		return -ENOENT;
+		return in->o.probes ? 0 : -ENOENT;
 	if (always)
 		__atomic_or_fetch(&spec->flags, CT_SPEC_F_ALWAYS, __ATOMIC_RELAXED);
 	else
