@@ -108,7 +108,7 @@ def test_both_kinds_at_once(for_all, lib):  # noqa: F811
     assert d.metric("cudatrace_processes_inside") == 3
     for kind in "inside", "outside":
         calls = d.calls(f"w-{kind}")
-        assert calls["cuMemAlloc_v2"] == calls["cuMemFree_v2"] == 3 * 9000 and calls["cuInit"] == 3, calls
+        assert calls["cuMemAlloc_v2"] == calls["cuMemFree_v2"] == 3 * 9000 and calls["cuInit"] == 3, (kind, calls, d.lost())
     for c in callers:
         # Codes of several threads are added up; children are processes of their own.
         assert c.ask("fail", 10) == 10 and c.ask("child", 20) == 20
@@ -162,6 +162,17 @@ def test_recorder(for_all, lib):  # noqa: F811
     text = subprocess.run(["zstd", "-dc", dump], check=True, stdout=subprocess.PIPE, text=True).stdout
     assert [text.count(f'"pid":{c.pid},') >= 62 for c in callers] == [True, True]
     d.stop()
+
+
+def test_hidden(for_all, lib):  # noqa: F811
+    d = Daemon(for_all, "--set", "trace.hide=arguments", trace=INJECT, libcuda=lib)
+    c = Caller(d, lib, "w-hidden")
+    assert c.ask("alloc", 30) == 30
+    until(lambda: d.calls("w-hidden")["cuMemFree_v2"] == 30)
+    c.end()
+    d.stop()
+    calls = [e for e in d.lines() if e.get("pid") == c.pid and e.get("symbol") == "cuMemAlloc_v2"]
+    assert len(calls) == 30 and not [e for e in calls if e.get("args") or "size" in e or e["id"] >> 48 != 2]
 
 
 def test_probes_come_off(for_all, lib):  # noqa: F811

@@ -46,10 +46,14 @@ static struct config *defaults(const char *set)
 /* With a collector, and however many processors there are. */
 static void test_defaults(void **state)
 {
+	const char *const *also = *state;
 	struct config *c = defaults("otlp.endpoint=http://127.0.0.1:4318");
+	struct config_errors errors = {0};
 	uint64_t sum = 0, all;
 	struct quotas q;
 
+	if (also)
+		assert_true(config__set(c, *also, &errors));
 	quotas__init(&q, false, false);
 	memory__bound(c, &q);
 	all = memory__most(c, &q, 64, put, &sum);
@@ -100,12 +104,13 @@ static void test_rings(void **state)
 	assert_int_equal(rings__share(256 << 20, 224), 1 << 20);
 }
 
+static const char *inject = "trace.inject=true";
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_defaults),
-		cmocka_unit_test(test_more),
-		cmocka_unit_test(test_unit),
+		cmocka_unit_test(test_defaults), cmocka_unit_test_prestate(test_defaults, &inject),
+		cmocka_unit_test(test_more),	 cmocka_unit_test(test_unit),
 		cmocka_unit_test(test_rings),
 	};
 
