@@ -186,4 +186,5 @@ def dumps(seconds, folder, *names):
     return bool(missing)
 
 
-sys.exit({"scrape": scrape, "row": row, "times": times, "counts": counts, "dumps": dumps}[sys.argv[1]](*sys.argv[2:]))
+if __name__ == "__main__":
+    sys.exit({"scrape": scrape, "row": row, "times": times, "counts": counts, "dumps": dumps}[sys.argv[1]](*sys.argv[2:]))

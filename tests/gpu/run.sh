@@ -3,7 +3,7 @@
 # On a machine with an NVIDIA GPU, PyTorch with transformers, Triton, CuPy and JAX (as root):
 #   tests/gpu/run.sh CUDATRACE OUT_FOLDER [STEP...]
 # Traces real programs and prints what docs/measured/gpu.md and docs/measured/ioctls.md quote. Steps: launch attach frameworks
-# counts kernel report time daemon cases nccl cost inject gputime devices python map layers ctxsw stats nvtx mps numba serving vllm torch
+# counts kernel report time daemon cases nccl cost inject door gputime devices python map layers ctxsw stats nvtx mps numba serving vllm torch
 set -u
 ct=$(realpath "$1")
 out=$2
@@ -195,6 +195,10 @@ fi
 if want inject; then
 	title "12 traced in the process: the same calls as by uprobes, and what it costs"
 	python3 "$here/inject.py" "$ct" "$out"
+fi
+if want door; then
+	title "20 programs that opt in with the daemon: counts against a full trace, a token by uprobes and inside"
+	python3 "$here/door.py" "$ct" "$out"
 fi
 if want gputime; then
 	title "13 --gpu-time: each execution with its call, times against torch.profiler's, and what it costs"
