@@ -101,6 +101,7 @@ static bool read_count(struct inject *in, struct peer *p, unsigned slot, unsigne
 static void read_functions(struct inject *in, struct peer *p, const struct counts *to,
 			   bool unfinished)
 {
+	uint64_t uncounted = p->uncounted;
 	unsigned refused = 0;
 
 	if (!unfinished)
@@ -120,6 +121,9 @@ static void read_functions(struct inject *in, struct peer *p, const struct count
 		if (any)
 			to->fn(to->ctx, &key, &sum);
 	}
+	/* Those for which there is room by now stay lost. */
+	if (p->uncounted < uncounted)
+		p->uncounted = uncounted;
 }
 
 /* One's with a code, of all threads. */

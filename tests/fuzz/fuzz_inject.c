@@ -53,6 +53,7 @@ static void begin(void)
 		in.settings.fd = in.epoll_fd = in.timer_fd = in.listen_fd = -1;
 		assert(in.o.fns && !settings__open(&in.settings, &in.o));
 		peer.pid = getpid();
+		peer.turn = UINT32_MAX;
 		assert(!shm__open(&peer.shm, RING_SZ, NULL));
 		in.peers[0] = &peer;
 		in.peer_cnt = 1;
