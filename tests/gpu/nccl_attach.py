@@ -43,8 +43,8 @@ def rank_main(rank, path):
     for _ in range(3):
         two()
     torch.cuda.synchronize()
-    if not one_gpu:
-        graph = torch.cuda.CUDAGraph()
+    graph = None if one_gpu else torch.cuda.CUDAGraph()
+    if graph:
         with torch.cuda.graph(graph):
             dist.all_reduce(x)
         graph.replay()
@@ -67,6 +67,8 @@ def rank_main(rank, path):
             break
     with open(f"{path}.{rank}", "w", encoding="utf-8") as f:
         json.dump({"pid": os.getpid(), "made": made}, f)
+    if graph:
+        graph.reset()  # a communicator that a graph has does not end
     dist.destroy_process_group()
 
 
