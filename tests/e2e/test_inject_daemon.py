@@ -75,7 +75,7 @@ def producers(lines, pid):
 @pytest.mark.parametrize("level", ["trace", "metrics", "sampled", "off"])
 def test_pod(for_all, lib, level):  # noqa: F811
     """In mount, PID and network namespaces of its own, where the folder is mounted elsewhere, read only."""
-    d = Daemon(for_all, "--set", "trace.detail=all", "--set", "sample.on.error=false", trace=INJECT, level=level, libcuda=lib)
+    d = Daemon(for_all, "--set", "trace.detail=all", "--set", "sample.on.error=false", trace=INJECT, own=True, level=level, libcuda=lib)
     shutil.copy(FAKE + "/sample", for_all / "pod-sample")
     (for_all / "mnt").mkdir()
     made = f"""mount --bind -o ro {d.folder} {for_all}/mnt && exec setpriv --reuid=65534 --regid=65534 --clear-groups \
@@ -99,7 +99,7 @@ def test_pod(for_all, lib, level):  # noqa: F811
 
 
 def test_both_kinds_at_once(for_all, lib):  # noqa: F811
-    d = Daemon(for_all, trace=INJECT, level="metrics", libcuda=lib)
+    d = Daemon(for_all, trace=INJECT, own=True, level="metrics", libcuda=lib)
     callers = [Caller(d, lib, f"w-{'inside' if i % 2 else 'outside'}", opts_in=i % 2) for i in range(6)]
     for c in callers:
         c.send("threads", 3, 3000)
@@ -123,7 +123,7 @@ def test_both_kinds_at_once(for_all, lib):  # noqa: F811
 
 def test_levels_change(for_all, lib):  # noqa: F811
     """By ctl, by rules read anew, and by bursts, while threads call: each call is seen once."""
-    d = Daemon(for_all, "--set", "metrics.memory=false", trace=INJECT, level="metrics", libcuda=lib)
+    d = Daemon(for_all, "--set", "metrics.memory=false", trace=INJECT, own=True, level="metrics", libcuda=lib)
     c = Caller(d, lib, "w-levels")
     c.send("threads", 2, 100000)
     for _ in range(10):
@@ -139,7 +139,7 @@ def test_levels_change(for_all, lib):  # noqa: F811
     d.ctl("level", c.pid, "off")
     assert c.ask("alloc", 100) == 100 and d.calls("w-levels") == calls
     d.ctl("level", c.pid, "default")
-    d.configure("metrics", rules='rules:\n  - match: {command: "*w-levels"}\n    level: trace')
+    d.configure("trace")
     d.p.send_signal(signal.SIGHUP)
     until(lambda: d.process(c.pid)["level"] == "trace")
     before = producers(d.lines(), c.pid)
@@ -152,7 +152,7 @@ def test_levels_change(for_all, lib):  # noqa: F811
 
 def test_recorder(for_all, lib):  # noqa: F811
     """Its last seconds are in the dump, with those of others."""
-    d = Daemon(for_all, "--set", "recorder.seconds=30s", trace=INJECT, libcuda=lib)
+    d = Daemon(for_all, "--set", "recorder.seconds=30s", trace=INJECT, own=True, libcuda=lib)
     callers = [Caller(d, lib, "w-inside"), Caller(d, lib, "w-outside", opts_in=False)]
     for c in callers:
         assert c.ask("alloc", 30) == 30
@@ -165,7 +165,7 @@ def test_recorder(for_all, lib):  # noqa: F811
 
 
 def test_hidden(for_all, lib):  # noqa: F811
-    d = Daemon(for_all, "--set", "trace.hide=arguments", trace=INJECT, libcuda=lib)
+    d = Daemon(for_all, "--set", "trace.hide=arguments", trace=INJECT, own=True, libcuda=lib)
     c = Caller(d, lib, "w-hidden")
     assert c.ask("alloc", 30) == 30
     until(lambda: d.calls("w-hidden")["cuMemFree_v2"] == 30)
@@ -177,7 +177,7 @@ def test_hidden(for_all, lib):  # noqa: F811
 
 def test_probes_come_off(for_all, lib):  # noqa: F811
     """When all who have the file opted in; and are there again for one that did not."""
-    d = Daemon(for_all, "--set", "trace.detail=all", trace=INJECT, level="metrics", libcuda=lib)
+    d = Daemon(for_all, "--set", "trace.detail=all", trace=INJECT, own=True, level="metrics", libcuda=lib)
 
     def probes():
         return next(x["probes"] for x in d.ctl("status")["libraries"] if x["path"] == str(lib))
@@ -201,7 +201,7 @@ def test_probes_come_off(for_all, lib):  # noqa: F811
 @pytest.mark.parametrize("how", ["kill", "stop"])
 def test_daemon_ends_and_comes_back(for_all, lib, how):  # noqa: F811
     """The program goes on. The next daemon sees the rest of its calls by uprobes, and new programs from inside."""
-    d = Daemon(for_all, trace=INJECT, level="metrics", libcuda=lib)
+    d = Daemon(for_all, trace=INJECT, own=True, level="metrics", libcuda=lib)
     c = Caller(d, lib, "w-old")
     assert d.process(c.pid)["seen"] == "inside"
     getattr(d, how)()
@@ -221,7 +221,7 @@ def test_daemon_ends_and_comes_back(for_all, lib, how):  # noqa: F811
 
 
 def test_program_is_killed(for_all, lib):  # noqa: F811
-    d = Daemon(for_all, trace=INJECT, libcuda=lib)
+    d = Daemon(for_all, trace=INJECT, own=True, libcuda=lib)
     c = Caller(d, lib, "w-killed")
     assert c.ask("alloc", 100) == 100
     c.p.kill()
@@ -244,7 +244,7 @@ def status_kb(pid, name):
 
 def test_hostile(for_all, lib):  # noqa: F811
     """Floods, memory that is not there, counts of everything: another program loses nothing, and the daemon takes no more."""
-    d = Daemon(for_all, trace=INJECT, libcuda=lib)
+    d = Daemon(for_all, trace=INJECT, own=True, libcuda=lib)
     shutil.copy(os.environ["TMP"] + "/hostile", for_all / "hostile")
     c = Caller(d, lib, "w-other")
     before = status_kb(d.p.pid, "RssAnon")
@@ -268,7 +268,7 @@ def test_hostile(for_all, lib):  # noqa: F811
 
 def test_hostile_connections(for_all, lib):  # noqa: F811
     """Who holds all connections that one user gets keeps nobody else out."""
-    d = Daemon(for_all, trace=INJECT, libcuda=lib)
+    d = Daemon(for_all, trace=INJECT, own=True, libcuda=lib)
     shutil.copy(os.environ["TMP"] + "/hostile", for_all / "hostile")
     holders = [hostile(d, lib, "hold", 60) for _ in range(40)]
     until(lambda: all(p.stdout.readline() == "held\n" for p in holders))

@@ -20,17 +20,20 @@ SERIES = re.compile(r"^(cudatrace_\w+)(?:\{(.*)\})? (\S+)$", re.M)
 class Daemon:
     running = []
 
-    def __init__(self, folder, *args, trace="gpu_time: graphs", level="trace", rules="", libcuda=FAKE + "/libcuda.so.1"):
+    def __init__(self, folder, *args, trace="gpu_time: graphs", level="trace", own=False, libcuda=FAKE + "/libcuda.so.1"):
+        """own: programs of others are left alone."""
         self.folder, self.log, self.files = folder / "inject", folder / "log", folder / "files"
         self.conf, self.sock = folder / "d.yaml", folder / "ctl.sock"
-        self.trace, self.libcuda, self.args = trace, libcuda, args
+        self.trace, self.libcuda, self.args, self.own = trace, libcuda, args, own
         with socket.socket() as s:
             s.bind(("127.0.0.1", 0))
             self.at = "127.0.0.1:%d" % s.getsockname()[1]
-        self.configure(level, rules)
+        self.configure(level)
         self.start()
 
-    def configure(self, level, rules=""):
+    def configure(self, level):
+        rules = f'rules:\n  - match: {{command: "{self.folder.parent}/*"}}\n    level: {level}' if self.own else ""
+        level = "off" if self.own else level
         self.conf.write_text(f"level: {level}\n{rules}\ntrace: {{{self.trace}, inject_folder: {self.folder}}}\n"
                              f"metrics: {{listen: '{self.at}'}}\nctl: {{socket: {self.sock}}}\n"
                              f"files: {{directory: {self.files}, compress: none}}\nrecorder: {{seconds: 0}}\n")

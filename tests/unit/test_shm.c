@@ -109,6 +109,7 @@ static void test_ids(void **state)
 	uint64_t first;
 
 	assert_non_null(in);
+	m->slot_cnt = 1;
 	first = peers__trace_id(in, &m->slots[0], 1);
 	assert_int_not_equal(first, 0);
 	assert_int_equal(peers__trace_id(in, &m->slots[0], 2), first + 1);
