@@ -17,9 +17,10 @@
 struct plan {
 	bool ready;
 	uint8_t word_cnt, cap_cnt, skip, skip_at;
-	uint8_t word[PLAN_ARGS];   /* of each argument: first word, or PLAN_NO_WORD */
-	int8_t cap[PLAN_ARGS];	   /* of each argument: pointee, or -1 */
-	bool is_scalar[PLAN_ARGS]; /* each argument: its word is its value */
+	uint8_t word[PLAN_ARGS]; /* of each argument: first word, or PLAN_NO_WORD */
+	int8_t cap[PLAN_ARGS];	 /* of each argument: pointee, or -1 */
+	/* From each argument on: so many have words one behind the other that are their values. */
+	uint8_t numbers[PLAN_ARGS];
 	struct ct_cap caps[CT_MAX_CAPS];
 };
 

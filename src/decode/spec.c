@@ -216,7 +216,7 @@ static void plan_cap(struct plan *p, const struct api_fn *fn, unsigned i)
 		add_message(p, i);
 }
 
-static bool is_scalar(const struct api_arg *arg)
+static bool is_number(const struct api_arg *arg)
 {
 	const struct api_type *t = arg->type;
 
@@ -263,8 +263,11 @@ static void plan_make(struct plan *p, const struct api_fn *fn)
 	memset(p->word, PLAN_NO_WORD, sizeof(p->word));
 	for (unsigned i = 0; i < cnt; i++) {
 		p->word[i] = place(&r, &fn->args[i]);
-		p->is_scalar[i] = is_scalar(&fn->args[i]);
+		p->numbers[i] = is_number(&fn->args[i]);
 	}
+	for (unsigned i = cnt; i-- > 1;)
+		if (p->numbers[i - 1] && p->word[i] == p->word[i - 1] + 1)
+			p->numbers[i - 1] += p->numbers[i];
 	/* Counts may follow the arrays that they count. */
 	for (unsigned i = 0; i < cnt; i++)
 		plan_cap(p, fn, i);

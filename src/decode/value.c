@@ -91,31 +91,27 @@ static void visit_flags(const struct api_type *type, const char *name, uint64_t 
 		visit_flag_names(type->en, name, x, v);
 }
 
-/* A value of at most 8 bytes. Bits above its size may be anything: the ABI leaves them open. */
-static void visit_scalar(const struct api_type *type, const char *name, uint64_t x,
-			 struct visitor *v)
+void api_visit_number(const struct api_type *type, const char *name, uint64_t x, struct visitor *v)
 {
-	switch (type->kind) {
-	case KIND_INT:
-		v->ops->i64(v, name, sign_extend(x, type->size));
+	switch (api_number(type, &x)) {
+	case NUMBER_I64:
+		v->ops->i64(v, name, (int64_t)x);
 		return;
-	case KIND_UINT:
-		v->ops->u64(v, name, zero_extend(x, type->size));
+	case NUMBER_U64:
+		v->ops->u64(v, name, x);
 		return;
-	case KIND_ENUM:
-		visit_enum(type, name, x, v);
+	case NUMBER_HEX:
+		v->ops->hex(v, name, x);
 		return;
-	case KIND_FLAGS:
-		visit_flags(type, name, x, v);
+	case NUMBER_NONE:
+		v->ops->none(v, name);
 		return;
-	case KIND_PTR:
-		if (!x) {
-			v->ops->none(v, name);
-			return;
-		}
-		/* fall through */
-	default:
-		v->ops->hex(v, name, zero_extend(x, type->size));
+	case NUMBER_NAMED:
+		if (type->kind == KIND_ENUM)
+			visit_enum(type, name, x, v);
+		else
+			visit_flags(type, name, x, v);
+		return;
 	}
 }
 
@@ -199,7 +195,7 @@ static void visit_value(const struct api_type *type, const char *name, const uin
 		visit_chars(name, p, type->size, v);
 		return;
 	default:
-		visit_scalar(type, name, load(p, type->size), v);
+		api_visit_number(type, name, load(p, type->size), v);
 	}
 }
 
@@ -384,12 +380,18 @@ void api_visit_args(const struct api_fn *fn, const uint64_t *words, unsigned wor
 		return;
 	}
 	c.plan = api_plan(fn, &tmp);
-	for (unsigned i = 0; i < fn->arg_cnt && i < PLAN_ARGS; i++) {
+	for (unsigned i = 0, n; i < fn->arg_cnt && i < PLAN_ARGS; i += n) {
 		unsigned word = c.plan->word[i];
 
-		if (c.plan->is_scalar[i] && word < c.word_cnt)
-			visit_scalar(fn->args[i].type, fn->args[i].name, words[word], v);
-		else
+		n = 1;
+		if (!c.plan->numbers[i] || word >= c.word_cnt) {
 			visit_arg(&c, i);
+		} else if (!v->ops->numbers) {
+			api_visit_number(fn->args[i].type, fn->args[i].name, words[word], v);
+		} else {
+			n = c.plan->numbers[i];
+			n = n < c.word_cnt - word ? n : c.word_cnt - word;
+			v->ops->numbers(v, &fn->args[i], &words[word], n);
+		}
 	}
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* An event's members as named values: what the rows of events.def say, as code. */
+#include "call_rows.h"
 #include "driver.h"
 #include "event.h"
 #include "event_table.h"
@@ -135,26 +136,7 @@ static void visit_nv_status(struct visitor *v, const char *name, const struct nv
 		v->ops->none(v, name);
 }
 
-/* What conditions and values of rows ask. */
-
-static const char *kernel_name(const struct trace_event *ev)
-{
-	if (!(ev->has & (HAS_LAUNCH | HAS_KERNEL)))
-		return NULL;
-	return ev->launch.kernel ? ev->launch.kernel : ev->launch.kernel_mangled;
-}
-
-static bool has_other_name(const struct trace_event *ev)
-{
-	const char *name = kernel_name(ev), *mangled = ev->launch.kernel_mangled;
-
-	return name && mangled && name != mangled && strcmp(name, mangled);
-}
-
-static bool has_config(const struct trace_event *ev)
-{
-	return (ev->has & HAS_LAUNCH) && ev->launch.has_config;
-}
+/* What conditions and values of rows ask: of calls, call_rows.h has it. */
 
 static bool has_role(const struct nv_ioctl *io, enum nv_role role)
 {
@@ -175,11 +157,6 @@ static bool is_fault(const struct trace_event *ev)
 {
 	return !strcmp(ev->op, "fault");
 }
-
-#define WHEN_ALWAYS		  true
-#define WHEN_HAS(x)		  (ev->has & HAS_##x)
-#define WHEN_IF(condition)	  (condition)
-#define WHEN_IF_HAS(x, condition) (condition)
 
 #define SHOW_IN_BODY(form, name, value, when)                                                      \
 	if (WHEN_##when)                                                                           \

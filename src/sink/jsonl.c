@@ -4,21 +4,14 @@
  * thousand a second: the part that every event has is put together at a pointer, without asking for
  * room in between.
  */
-#include "sink.h"
+#include "jsonl_priv.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
 
-#include "text/json.h"
 #include "text/stack.h"
-
-struct jsonl {
-	struct sink s;
-	struct json j;
-	uint64_t base_ns;
-};
 
 /* Room that the closing line needs: every counter at its longest, and texts of ours; and a counted
  * function's part of it. */
@@ -140,9 +133,6 @@ static void header_libraries(struct json *j, const char *name, const struct trac
 	json_close_array(j);
 }
 
-#define WHEN_ALWAYS	   true
-#define WHEN_IF(condition) (condition)
-
 static int jsonl_open(struct sink *s, const struct trace_info *info)
 {
 	struct jsonl *l = (struct jsonl *)s;
@@ -166,99 +156,10 @@ static int jsonl_open(struct sink *s, const struct trace_info *info)
 	return s->out->failed ? -s->out->error : 0;
 }
 
-/* Members at a pointer that has room for them. */
-#define LIT(p, s) ((char *)memcpy(p, s, sizeof(s) - 1) + sizeof(s) - 1)
-
-static inline char *put_name(char *p, const char *s)
-{
-	while (*s)
-		*p++ = *s++;
-	return p;
-}
-
-/* Everything of fixed length in the common part, generously. */
-#define COMMON_ROOM 512
-
-static size_t text_room(const char *s)
-{
-	return s ? FMT_JSON_STR_MAX(strlen(s)) : 4;
-}
-
-static inline char *put_text(char *p, const char *s)
-{
-	return s ? fmt_json_str(p, s, strlen(s)) : LIT(p, "null");
-}
-
-/* A call may have begun before the trace did. */
-static inline char *put_ts(char *p, uint64_t ns, uint64_t base_ns)
-{
-	if (ns >= base_ns)
-		return fmt_micro(p, ns - base_ns);
-	*p++ = '-';
-	return fmt_micro(p, base_ns - ns);
-}
-
-static inline char *put_what(char *p, const struct trace_event *ev)
-{
-	p = LIT(p, ",\"type\":\"");
-	p = put_name(p, event_type_name(ev->type));
-	p = LIT(p, "\",\"op\":\"");
-	p = put_name(p, ev->op);
-	return LIT(p, "\",\"name\":");
-}
-
-static inline char *put_head(char *p, const struct jsonl *l, const struct trace_event *ev)
-{
-	p = LIT(p, "{\"ts\":");
-	return put_ts(p, ev->start_ns, l->base_ns);
-}
-
-static inline char *put_task(char *p, const struct trace_event *ev)
-{
-	p = LIT(p, ",\"pid\":");
-	p = fmt_u64(p, ev->pid);
-	p = LIT(p, ",\"tid\":");
-	p = fmt_u64(p, ev->tid);
-	p = LIT(p, ",\"comm\":");
-	return put_text(p, ev->comm);
-}
-
-/* What the rows of events.def say of the members before the body, as code: one for each form. */
-
-#define head_u32 fmt_u64
-#define head_u64 fmt_u64
-#define head_i32 fmt_i64
-
-static inline char *head_yes(char *p, bool x)
-{
-	return LIT(p, "true");
-}
-
-static inline char *head_stack(char *p, const struct stack *s)
-{
-	return fmt_u64(p, s->id);
-}
-
-static char *put_error(char *p, const struct trace_event *ev)
-{
-	const char *name = fn_result_name(ev->fn, ev->result);
-
-	p = LIT(p, "\"");
-	p = name ? put_name(p, name) : fmt_i64(p, ev->result);
-	return LIT(p, "\"");
-}
-#define head_error(p, x)    put_error(p, ev)
-#define head_duration(p, x) fmt_milli(p, event_duration_ns(ev))
-
-#define PUT_IN_HEAD(form, name, value, when)                                                       \
-	if (WHEN_##when) {                                                                         \
-		p = LIT(p, ",\"" #name "\":");                                                     \
-		p = head_##form(p, value);                                                         \
-	}
 #define PUT_IN_BODY(form, name, value, when)
 #define PUT_BY_HAND(form, name, value, when)
 
-static inline char *put_heads(char *p, const struct trace_event *ev)
+char *jsonl_heads(char *p, const struct trace_event *ev)
 {
 	switch (ev->kind) {
 	case EVENT_KIND_CNT:
@@ -267,128 +168,6 @@ static inline char *put_heads(char *p, const struct trace_event *ev)
 		break;
 	}
 	return p;
-}
-
-/* Names of functions that the table does not have come from the target's library: any bytes. */
-static inline char *put_call_names(char *p, const struct trace_event *ev)
-{
-	if (!ev->fn->known) {
-		p = put_text(p, ev->name);
-		p = LIT(p, ",\"symbol\":");
-		return put_text(p, ev->fn->symbol);
-	}
-	p = LIT(p, "\"");
-	p = put_name(p, ev->name);
-	p = LIT(p, "\",\"symbol\":\"");
-	p = put_name(p, ev->fn->symbol);
-	return LIT(p, "\"");
-}
-
-static char *put_fn(char *p, const struct trace_event *ev)
-{
-	p = put_what(p, ev);
-	p = put_call_names(p, ev);
-	if (ev->fn->api == API_CUDA)
-		return p;
-	p = LIT(p, ",\"api\":\"");
-	p = put_name(p, api_at(ev->fn->api)->name);
-	return LIT(p, "\"");
-}
-
-/* What calls of a function have in common, and those of a thread, is put together once. */
-#define SAID_CNT 64
-/* Literals, type and family of a function. */
-#define FN_ROOM	 128
-#define COMM_MAX 16
-
-struct said_fn {
-	const struct api_fn *fn;
-	enum event_type type;
-	unsigned len;
-	char text[256];
-};
-
-struct said_task {
-	uint32_t pid, tid;
-	unsigned len;
-	char comm[COMM_MAX + 1];
-	char text[64 + FMT_JSON_STR_MAX(COMM_MAX)];
-};
-
-static _Thread_local struct said_fn said_fns[SAID_CNT];
-static _Thread_local struct said_task said_tasks[SAID_CNT];
-
-/* NULL: it is to be put together each time. Rows of the table stay what they are; other functions,
- * and names that were read from a file, do not. */
-static const struct said_fn *said_of_fn(const struct trace_event *ev)
-{
-	const struct api_fn *fn = ev->fn;
-	struct said_fn *s = &said_fns[(uintptr_t)fn / sizeof(*fn) % SAID_CNT];
-
-	if (!fn->known || ev->name != fn->name || ev->op != api_op_name(fn->op))
-		return NULL;
-	if (s->fn == fn && s->type == ev->type)
-		return s;
-	if (FN_ROOM + strlen(ev->op) + strlen(ev->name) + strlen(fn->symbol) > sizeof(s->text))
-		return NULL;
-	s->fn = fn;
-	s->type = ev->type;
-	s->len = put_fn(s->text, ev) - s->text;
-	return s;
-}
-
-static const struct said_task *said_of_task(const struct trace_event *ev)
-{
-	struct said_task *s = &said_tasks[ev->tid % SAID_CNT];
-
-	if (!ev->comm)
-		return NULL;
-	if (s->len && s->tid == ev->tid && s->pid == ev->pid && !strcmp(s->comm, ev->comm))
-		return s;
-	if (strlen(ev->comm) > COMM_MAX)
-		return NULL;
-	s->pid = ev->pid;
-	s->tid = ev->tid;
-	strcpy(s->comm, ev->comm);
-	s->len = put_task(s->text, ev) - s->text;
-	return s;
-}
-
-static void put_gpu_times(struct jsonl *l, const struct gpu_times *t)
-{
-	char *p = out_reserve(l->s.out, COMMON_ROOM);
-
-	p = LIT(p, ",\"gpu_start\":");
-	p = put_ts(p, t->start_ns, l->base_ns);
-	p = LIT(p, ",\"gpu_us\":");
-	p = fmt_milli(p, t->ns);
-	l->s.out->len = p - l->s.out->buf;
-	json_f64(&l->j, "gpu_queue_us", t->queue_ns / 1e3);
-}
-
-static void put_call(struct jsonl *l, const struct trace_event *ev)
-{
-	const struct said_fn *fn = said_of_fn(ev);
-	const struct said_task *task = said_of_task(ev);
-	size_t room = COMMON_ROOM +
-		      (fn ? sizeof(fn->text)
-			  : strlen(ev->op) + text_room(ev->name) + text_room(ev->fn->symbol)) +
-		      (task ? sizeof(task->text) : text_room(ev->comm));
-	char *p = out_reserve(l->s.out, room);
-
-	p = put_head(p, l, ev);
-	p = fn ? (char *)memcpy(p, fn->text, fn->len) + fn->len : put_fn(p, ev);
-	p = task ? (char *)memcpy(p, task->text, task->len) + task->len : put_task(p, ev);
-	p = put_heads(p, ev);
-	l->s.out->len = p - l->s.out->buf;
-	l->j.comma = l->j.fixed_names = true;
-	event_visit_fields(ev, &l->j.v);
-	if (ev->gpu_times && ev->gpu_times->cnt)
-		put_gpu_times(l, ev->gpu_times);
-	json_open(&l->j, "args");
-	event_visit_args(ev, &l->j.v);
-	json_close(&l->j);
-	l->j.fixed_names = false;
 }
 
 /* A process, a library, something of the driver. */
@@ -403,7 +182,7 @@ static void put_other(struct jsonl *l, const struct trace_event *ev)
 	p = put_what(p, ev);
 	p = put_text(p, ev->name);
 	p = put_task(p, ev);
-	p = put_heads(p, ev);
+	p = jsonl_heads(p, ev);
 	o->len = p - o->buf;
 	j->comma = true;
 	event_visit_fields(ev, &j->v);
@@ -416,7 +195,7 @@ static void jsonl_event(struct sink *s, const struct trace_event *ev)
 	struct jsonl *l = (struct jsonl *)s;
 
 	if (ev->kind == EVENT_CALL && ev->fn)
-		put_call(l, ev);
+		jsonl_call(l, ev);
 	else
 		put_other(l, ev);
 	out_lit(s->out, "}\n");

@@ -3,7 +3,8 @@
 
 #include <string.h>
 
-/* `,"name":` of names that are the same text as long as they are at the same address. */
+/* `,"name":` of names that are the same text as long as they are at the same address. Two of them
+ * share two places, the later in front. */
 #define KEYS_LOG   8
 #define KEY_SZ_MAX (64 - sizeof(const char *) - 1)
 /* Nearly all are no longer: copied at once. */
@@ -14,7 +15,7 @@ struct fixed_key {
 	char text[KEY_SZ_MAX];
 };
 
-static _Thread_local struct fixed_key fixed_keys[1 << KEYS_LOG];
+static _Thread_local struct fixed_key fixed_keys[1 << KEYS_LOG][2];
 
 static inline char *spell_key(char *p, const char *name)
 {
@@ -27,11 +28,12 @@ static inline char *spell_key(char *p, const char *name)
 }
 
 /* NULL: it is too long. */
-static __attribute__((noinline)) const struct fixed_key *make_key(struct fixed_key *k,
+static __attribute__((noinline)) const struct fixed_key *make_key(struct fixed_key k[2],
 								  const char *name)
 {
 	if (strlen(name) + 4 > KEY_SZ_MAX)
 		return NULL;
+	k[1] = k[0];
 	k->name = name;
 	k->text[0] = ',';
 	k->len = spell_key(k->text + 1, name) - k->text;
@@ -40,10 +42,18 @@ static __attribute__((noinline)) const struct fixed_key *make_key(struct fixed_k
 
 static inline const struct fixed_key *fixed_key(const char *name)
 {
-	size_t hash = (uintptr_t)name * 0x9e3779b97f4a7c15 >> (64 - KEYS_LOG);
-	struct fixed_key *k = &fixed_keys[hash];
+	struct fixed_key *k = fixed_keys[(uintptr_t)name * 0x9e3779b97f4a7c15 >> (64 - KEYS_LOG)];
 
-	return k->name == name ? k : make_key(k, name);
+	return k->name == name ? k : k[1].name == name ? k + 1 : make_key(k, name);
+}
+
+/* Without the comma, if it is to be skipped; behind it there is room for KEY_SZ_MAX bytes. */
+static inline char *put_key(char *p, const struct fixed_key *k, unsigned skip)
+{
+	memcpy(p, k->text + skip, KEY_SZ);
+	if (k->len > KEY_SZ)
+		memcpy(p + KEY_SZ, k->text + skip + KEY_SZ, KEY_SZ_MAX - 1 - KEY_SZ);
+	return p + k->len - skip;
 }
 
 /* Short names are copied byte by byte: faster than two calls into libc. */
@@ -75,11 +85,7 @@ static inline __attribute__((always_inline)) char *key(struct json *j, const cha
 	if (!k)
 		return any_key(j, name, room);
 	j->comma = true;
-	p = out_reserve(j->o, KEY_SZ_MAX + room);
-	memcpy(p, k->text + skip, KEY_SZ);
-	if (k->len > KEY_SZ)
-		memcpy(p + KEY_SZ, k->text + skip + KEY_SZ, KEY_SZ_MAX - 1 - KEY_SZ);
-	return p + k->len - skip;
+	return put_key(out_reserve(j->o, KEY_SZ_MAX + room), k, skip);
 }
 
 static inline void done(struct json *j, char *end)
@@ -148,14 +154,17 @@ void json_f64(struct json *j, const char *name, double x)
 	out_f64(j->o, x);
 }
 
+static inline char *put_hex(char *p, uint64_t x)
+{
+	*p = '"';
+	p = fmt_hex(p + 1, x);
+	*p = '"';
+	return p + 1;
+}
+
 void json_hex(struct json *j, const char *name, uint64_t x)
 {
-	char *p = key(j, name, FMT_MAX + 2);
-
-	*p++ = '"';
-	p = fmt_hex(p, x);
-	*p++ = '"';
-	done(j, p);
+	done(j, put_hex(key(j, name, FMT_MAX + 2), x));
 }
 
 void json_sym(struct json *j, const char *name, const char *s)
@@ -292,6 +301,38 @@ static void v_boolean(struct visitor *v, const char *name, bool x)
 	json_bool(json(v), name, x);
 }
 
+/* At a pointer: arguments are most of a line. */
+static void v_numbers(struct visitor *v, const struct api_arg *args, const uint64_t *words,
+		      unsigned cnt)
+{
+	struct json *j = json(v);
+	char *p = out_reserve(j->o, cnt * (KEY_SZ_MAX + FMT_MAX + 2));
+
+	for (unsigned i = 0; i < cnt; i++) {
+		const struct fixed_key *k = j->fixed_names ? fixed_key(args[i].name) : NULL;
+		uint64_t x = words[i];
+		enum number_form form = api_number(args[i].type, &x);
+
+		if (!k || form == NUMBER_NAMED) {
+			done(j, p);
+			api_visit_number(args[i].type, args[i].name, words[i], v);
+			p = out_reserve(j->o, (cnt - i) * (KEY_SZ_MAX + FMT_MAX + 2));
+			continue;
+		}
+		p = put_key(p, k, !j->comma);
+		j->comma = true;
+		if (form == NUMBER_U64)
+			p = fmt_u64(p, x);
+		else if (form == NUMBER_HEX)
+			p = put_hex(p, x);
+		else if (form == NUMBER_I64)
+			p = fmt_i64(p, (int64_t)x);
+		else
+			p = (char *)memcpy(p, "null", 4) + 4;
+	}
+	done(j, p);
+}
+
 static void v_raw(struct visitor *v, const char *text, size_t len)
 {
 	char *p;
@@ -318,4 +359,5 @@ const struct visitor_ops json_visitor_ops = {
 	.close_array = v_close_array,
 	.raw = v_raw,
 	.boolean = v_boolean,
+	.numbers = v_numbers,
 };

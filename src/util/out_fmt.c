@@ -91,23 +91,22 @@ static char *fmt_6g(char *p, double x)
 	return p;
 }
 
+char *fmt_f64(char *p, double x)
+{
+	if (!isfinite(x)) {
+		memcpy(p, "null", 4);
+		return p + 4;
+	}
+	if ((x > -0.001 && x < 0.001 && x != 0) || x <= -999999 || x >= 999999)
+		return p + snprintf(p, 32, "%.6g", x);
+	if (x < 0)
+		*p++ = '-';
+	return x == 0 ? fmt_u64(p, 0) : fmt_6g(p, fabs(x));
+}
+
 void out_f64(struct out *o, double x)
 {
-	char *p = out_reserve(o, 32);
-
-	if (!isfinite(x)) {
-		out_lit(o, "null");
-		return;
-	}
-	if (x > -0.001 && x < 0.001 && x != 0) {
-		o->len += snprintf(p, 32, "%.6g", x);
-	} else if (x <= -999999 || x >= 999999) {
-		o->len += snprintf(p, 32, "%.6g", x);
-	} else {
-		if (x < 0)
-			*p++ = '-';
-		o->len = (x == 0 ? fmt_u64(p, 0) : fmt_6g(p, fabs(x))) - o->buf;
-	}
+	o->len = fmt_f64(out_reserve(o, 32), x) - o->buf;
 }
 
 typedef int8_t bytes16 __attribute__((vector_size(16)));

@@ -62,6 +62,12 @@ static void test_numbers(void **state)
 	for (int b = 0; b < 64; b++)
 		for (int d = -1; d <= 1; d++)
 			check_number(o, (1ULL << b) + d);
+	/* Eight digits are made of two halves. */
+	for (uint64_t half = 0; half < 10000; half++) {
+		check_number(o, half);
+		check_number(o, half * 10000 + half);
+		check_number(o, half * 1000000000000 + half * 10000);
+	}
 	for (int i = 0; i < 100000; i++)
 		check_number(o, rnd() >> (rnd() % 64));
 	out__close(o);
