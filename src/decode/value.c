@@ -91,20 +91,36 @@ static void visit_flags(const struct api_type *type, const char *name, uint64_t 
 		visit_flag_names(type->en, name, x, v);
 }
 
+enum number_form api_number_form(const struct api_type *type)
+{
+	switch (type->kind) {
+	case KIND_INT:
+		return NUMBER_I64;
+	case KIND_UINT:
+		return NUMBER_U64;
+	case KIND_ENUM:
+	case KIND_FLAGS:
+		return NUMBER_NAMED;
+	case KIND_PTR:
+		return NUMBER_PTR;
+	default:
+		return NUMBER_HEX;
+	}
+}
+
+unsigned api_number_shift(const struct api_type *type)
+{
+	return type->size && type->size < 8 ? 64 - 8 * type->size : 0;
+}
+
 void api_visit_number(const struct api_type *type, const char *name, uint64_t x, struct visitor *v)
 {
-	switch (api_number(type, &x)) {
+	switch (api_number_form(type)) {
 	case NUMBER_I64:
-		v->ops->i64(v, name, (int64_t)x);
+		v->ops->i64(v, name, sign_extend(x, type->size));
 		return;
 	case NUMBER_U64:
-		v->ops->u64(v, name, x);
-		return;
-	case NUMBER_HEX:
-		v->ops->hex(v, name, x);
-		return;
-	case NUMBER_NONE:
-		v->ops->none(v, name);
+		v->ops->u64(v, name, zero_extend(x, type->size));
 		return;
 	case NUMBER_NAMED:
 		if (type->kind == KIND_ENUM)
@@ -112,6 +128,14 @@ void api_visit_number(const struct api_type *type, const char *name, uint64_t x,
 		else
 			visit_flags(type, name, x, v);
 		return;
+	case NUMBER_PTR:
+		if (!x) {
+			v->ops->none(v, name);
+			return;
+		}
+		/* fall through */
+	case NUMBER_HEX:
+		v->ops->hex(v, name, zero_extend(x, type->size));
 	}
 }
 

@@ -33,8 +33,8 @@ struct visitor_ops {
 	void (*raw)(struct visitor *v, const char *json, size_t len);
 	/* may be NULL: 0 or 1 then */
 	void (*boolean)(struct visitor *v, const char *name, bool x);
-	/* Arguments that are numbers, one in each word: the same as api_visit_number() of each, at
-	 * once. May be NULL. */
+	/* arguments that are numbers, one in each word: the same as api_visit_number() of each, at
+	 * once; may be NULL */
 	void (*numbers)(struct visitor *v, const struct api_arg *args, const uint64_t *words,
 			unsigned cnt);
 };
@@ -51,40 +51,18 @@ static inline void visit_bool(struct visitor *v, const char *name, bool x)
 		v->ops->u64(v, name, x);
 }
 
-/* How a number is printed: which of the functions above it goes to. */
+/* How numbers of a type are printed: which of the functions above they go to. */
 enum number_form {
 	NUMBER_I64,
 	NUMBER_U64,
 	NUMBER_HEX,
-	NUMBER_NONE,
+	NUMBER_PTR,   /* hex, and none of 0 */
 	NUMBER_NAMED, /* by an enum's names */
 };
-
-/* Of a type of at most 8 bytes. Bits above its size may be anything, for the ABI leaves them open:
- * *x becomes what it stands for. */
-static inline enum number_form api_number(const struct api_type *type, uint64_t *x)
-{
-	unsigned shift = type->size - 1u < 7 ? 64 - 8 * type->size : 0;
-
-	switch (type->kind) {
-	case KIND_INT:
-		*x = (uint64_t)((int64_t)(*x << shift) >> shift);
-		return NUMBER_I64;
-	case KIND_UINT:
-		*x = *x << shift >> shift;
-		return NUMBER_U64;
-	case KIND_ENUM:
-	case KIND_FLAGS:
-		return NUMBER_NAMED;
-	case KIND_PTR:
-		if (!*x)
-			return NUMBER_NONE;
-		/* fall through */
-	default:
-		*x = *x << shift >> shift;
-		return NUMBER_HEX;
-	}
-}
+enum number_form api_number_form(const struct api_type *type);
+/* Bits above its size may be anything, for the ABI leaves them open: so many of 64. */
+unsigned api_number_shift(const struct api_type *type);
+/* A value of at most 8 bytes. */
 void api_visit_number(const struct api_type *type, const char *name, uint64_t x, struct visitor *v);
 
 /* What a record has of one ct_cap of the function's spec. */

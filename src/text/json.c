@@ -3,15 +3,16 @@
 
 #include <string.h>
 
-/* `,"name":` of names that are the same text as long as they are at the same address. Two of them
- * share two places, the later in front. */
+/* `,"name":` of names that are the same text as long as they are at the same address, and of rows
+ * of arguments, with how these are put. Two share two places, the later in front. */
 #define KEYS_LOG   8
-#define KEY_SZ_MAX (64 - sizeof(const char *) - 1)
+#define KEY_SZ_MAX (64 - sizeof(const void *) - 3)
 /* Nearly all are no longer: copied at once. */
 #define KEY_SZ 32
 struct fixed_key {
-	const char *name;
+	const void *of; /* a name, or a struct api_arg */
 	uint8_t len;
+	uint8_t form, shift; /* of an argument: enum number_form, api_number_shift() */
 	char text[KEY_SZ_MAX];
 };
 
@@ -28,23 +29,45 @@ static inline char *spell_key(char *p, const char *name)
 }
 
 /* NULL: it is too long. */
-static __attribute__((noinline)) const struct fixed_key *make_key(struct fixed_key k[2],
-								  const char *name)
+static __attribute__((noinline)) struct fixed_key *make_key(struct fixed_key k[2], const void *of,
+							    const char *name)
 {
 	if (strlen(name) + 4 > KEY_SZ_MAX)
 		return NULL;
 	k[1] = k[0];
-	k->name = name;
+	k->of = of;
 	k->text[0] = ',';
 	k->len = spell_key(k->text + 1, name) - k->text;
 	return k;
 }
 
-static inline const struct fixed_key *fixed_key(const char *name)
+static inline struct fixed_key *keys_of(const void *of)
 {
-	struct fixed_key *k = fixed_keys[(uintptr_t)name * 0x9e3779b97f4a7c15 >> (64 - KEYS_LOG)];
+	return fixed_keys[(uintptr_t)of * 0x9e3779b97f4a7c15 >> (64 - KEYS_LOG)];
+}
 
-	return k->name == name ? k : k[1].name == name ? k + 1 : make_key(k, name);
+static inline const struct fixed_key *key_of_name(const char *name)
+{
+	struct fixed_key *k = keys_of(name);
+
+	return k->of == name ? k : k[1].of == name ? k + 1 : make_key(k, name, name);
+}
+
+static const struct fixed_key *make_key_of_arg(struct fixed_key k[2], const struct api_arg *arg)
+{
+	k = make_key(k, arg, arg->name);
+	if (!k)
+		return NULL;
+	k->form = api_number_form(arg->type);
+	k->shift = api_number_shift(arg->type);
+	return k;
+}
+
+static inline const struct fixed_key *key_of_arg(const struct api_arg *arg)
+{
+	struct fixed_key *k = keys_of(arg);
+
+	return k->of == arg ? k : k[1].of == arg ? k + 1 : make_key_of_arg(k, arg);
 }
 
 /* Without the comma, if it is to be skipped; behind it there is room for KEY_SZ_MAX bytes. */
@@ -81,7 +104,7 @@ static inline __attribute__((always_inline)) char *key(struct json *j, const cha
 		j->comma = true;
 		return p + 1 - skip;
 	}
-	k = j->fixed_names ? fixed_key(name) : NULL;
+	k = j->fixed_names ? key_of_name(name) : NULL;
 	if (!k)
 		return any_key(j, name, room);
 	j->comma = true;
@@ -301,36 +324,53 @@ static void v_boolean(struct visitor *v, const char *name, bool x)
 	json_bool(json(v), name, x);
 }
 
-/* At a pointer: arguments are most of a line. */
+/* With its name. */
+#define NUMBER_MAX (KEY_SZ_MAX + FMT_MAX + 2)
+
+static inline char *put_number(char *p, const struct fixed_key *k, uint64_t x)
+{
+	if (k->form == NUMBER_U64)
+		return fmt_u64(p, x << k->shift >> k->shift);
+	if (k->form == NUMBER_I64)
+		return fmt_i64(p, (int64_t)(x << k->shift) >> k->shift);
+	if (k->form == NUMBER_PTR && !x)
+		return (char *)memcpy(p, "null", 4) + 4;
+	return put_hex(p, x << k->shift >> k->shift);
+}
+
+/* At a pointer: they are most of a line. */
+static void put_numbers(struct json *j, const struct api_arg *args, const uint64_t *words,
+			unsigned cnt)
+{
+	char *p = out_reserve(j->o, cnt * NUMBER_MAX);
+	unsigned skip = !j->comma;
+
+	for (unsigned i = 0; i < cnt; i++) {
+		const struct fixed_key *k = key_of_arg(&args[i]);
+
+		if (k && k->form != NUMBER_NAMED) {
+			p = put_number(put_key(p, k, skip), k, words[i]);
+		} else {
+			done(j, p);
+			j->comma = !skip;
+			api_visit_number(args[i].type, args[i].name, words[i], &j->v);
+			p = out_reserve(j->o, (cnt - i) * NUMBER_MAX);
+		}
+		skip = 0;
+	}
+	j->comma = !skip;
+	done(j, p);
+}
+
 static void v_numbers(struct visitor *v, const struct api_arg *args, const uint64_t *words,
 		      unsigned cnt)
 {
-	struct json *j = json(v);
-	char *p = out_reserve(j->o, cnt * (KEY_SZ_MAX + FMT_MAX + 2));
-
-	for (unsigned i = 0; i < cnt; i++) {
-		const struct fixed_key *k = j->fixed_names ? fixed_key(args[i].name) : NULL;
-		uint64_t x = words[i];
-		enum number_form form = api_number(args[i].type, &x);
-
-		if (!k || form == NUMBER_NAMED) {
-			done(j, p);
-			api_visit_number(args[i].type, args[i].name, words[i], v);
-			p = out_reserve(j->o, (cnt - i) * (KEY_SZ_MAX + FMT_MAX + 2));
-			continue;
-		}
-		p = put_key(p, k, !j->comma);
-		j->comma = true;
-		if (form == NUMBER_U64)
-			p = fmt_u64(p, x);
-		else if (form == NUMBER_HEX)
-			p = put_hex(p, x);
-		else if (form == NUMBER_I64)
-			p = fmt_i64(p, (int64_t)x);
-		else
-			p = (char *)memcpy(p, "null", 4) + 4;
+	if (json(v)->fixed_names) {
+		put_numbers(json(v), args, words, cnt);
+		return;
 	}
-	done(j, p);
+	for (unsigned i = 0; i < cnt; i++)
+		api_visit_number(args[i].type, args[i].name, words[i], v);
 }
 
 static void v_raw(struct visitor *v, const char *text, size_t len)

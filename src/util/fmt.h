@@ -23,60 +23,17 @@ static inline char *fmt_2(char *p, unsigned x)
 	return p + 2;
 }
 
-static inline void fmt_put8(char *p, uint64_t w)
-{
-#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
-	w = __builtin_bswap64(w);
-#endif
-	memcpy(p, &w, sizeof(w));
-}
-
-/* The eight decimal digits of x < 10^8 as numbers, the first in the lowest byte: in halves, in
- * quarters, in digits. A product by 10486 / 2^20, and one by 103 / 2^10, is a division. */
-static inline uint64_t fmt_dec8(uint32_t x)
-{
-	uint64_t w = x / 10000 | (uint64_t)(x % 10000) << 32, q;
-
-	q = (w * 10486 >> 20) & 0x7f0000007fULL;
-	w = q | (w - 100 * q) << 16;
-	q = (w * 103 >> 10) & 0x000f000f000f000fULL;
-	return q | (w - 10 * q) << 8;
-}
-
-#define FMT_ZEROS ('0' * 0x0101010101010101ULL)
-
-/* Behind a first digit that is not 0, or as eight digits. */
-static inline char *fmt_8(char *p, uint32_t x)
-{
-	fmt_put8(p, fmt_dec8(x) + FMT_ZEROS);
-	return p + 8;
-}
-
-/* 0 < x < 10^8. Eight bytes are written. */
-static inline char *fmt_to8(char *p, uint32_t x)
-{
-	uint64_t w = fmt_dec8(x);
-	unsigned zeros = __builtin_ctzll(w) / 8;
-
-	fmt_put8(p, (w + FMT_ZEROS) >> 8 * zeros);
-	return p + 8 - zeros;
-}
+/* x >= 100 */
+char *fmt_u64_long(char *p, uint64_t x);
 
 static inline char *fmt_u64(char *p, uint64_t x)
 {
-	if (x < 10) {
-		*p = '0' + x;
-		return p + 1;
-	}
-	if (x < 100)
+	if (x >= 100)
+		return fmt_u64_long(p, x);
+	if (x >= 10)
 		return fmt_2(p, x);
-	if (x < 100000000)
-		return fmt_to8(p, x);
-	if (x < 10000000000000000)
-		return fmt_8(fmt_to8(p, x / 100000000), x % 100000000);
-	p = fmt_to8(p, x / 10000000000000000);
-	x %= 10000000000000000;
-	return fmt_8(fmt_8(p, x / 100000000), x % 100000000);
+	*p = '0' + x;
+	return p + 1;
 }
 
 static inline char *fmt_i64(char *p, int64_t x)
@@ -88,18 +45,18 @@ static inline char *fmt_i64(char *p, int64_t x)
 }
 
 typedef uint8_t fmt_bytes __attribute__((vector_size(16)));
+typedef uint64_t fmt_words __attribute__((vector_size(16)));
 
 /* The sixteen hexadecimal digits of x, the first in front. */
 static inline fmt_bytes fmt_hex16(uint64_t x)
 {
 	const fmt_bytes order = {0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23};
-	uint64_t two[2] = {x};
 	fmt_bytes b;
 
 #if __BYTE_ORDER__ != __ORDER_BIG_ENDIAN__
-	two[0] = __builtin_bswap64(x);
+	x = __builtin_bswap64(x);
 #endif
-	memcpy(&b, two, sizeof(b));
+	b = (fmt_bytes)(fmt_words){x};
 	b = __builtin_shuffle(b >> 4, b & 15, order);
 	return b + '0' + ((fmt_bytes)(b > 9) & ('a' - '0' - 10));
 }

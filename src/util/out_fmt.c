@@ -44,6 +44,56 @@ void out_str(struct out *o, const char *s)
 	out_bytes(o, s, strlen(s));
 }
 
+static inline void put_bytes(char *p, uint64_t w)
+{
+#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
+	w = __builtin_bswap64(w);
+#endif
+	memcpy(p, &w, sizeof(w));
+}
+
+/* The eight decimal digits of x < 10^8 as numbers, the first in the lowest byte: in halves, in
+ * quarters, in digits. A product by 10486 / 2^20, and one by 103 / 2^10, is a division. */
+static inline uint64_t dec8(uint32_t x)
+{
+	uint64_t w = x / 10000 | (uint64_t)(x % 10000) << 32, q;
+
+	q = (w * 10486 >> 20) & 0x7f0000007fULL;
+	w = q | (w - 100 * q) << 16;
+	q = (w * 103 >> 10) & 0x000f000f000f000fULL;
+	return q | (w - 10 * q) << 8;
+}
+
+#define ZEROS ('0' * 0x0101010101010101ULL)
+
+/* Behind a first digit that is not 0, or as eight digits. */
+static inline char *put_8(char *p, uint32_t x)
+{
+	put_bytes(p, dec8(x) + ZEROS);
+	return p + 8;
+}
+
+/* 0 < x < 10^8. Eight bytes are written. */
+static inline char *put_to8(char *p, uint32_t x)
+{
+	uint64_t w = dec8(x);
+	unsigned zeros = __builtin_ctzll(w) / 8;
+
+	put_bytes(p, (w + ZEROS) >> 8 * zeros);
+	return p + 8 - zeros;
+}
+
+char *fmt_u64_long(char *p, uint64_t x)
+{
+	if (x < 100000000)
+		return put_to8(p, x);
+	if (x < 10000000000000000)
+		return put_8(put_to8(p, x / 100000000), x % 100000000);
+	p = put_to8(p, x / 10000000000000000);
+	x %= 10000000000000000;
+	return put_8(put_8(p, x / 100000000), x % 100000000);
+}
+
 #define PUT(o, fmt, x) ((o)->len = fmt(out_reserve(o, FMT_MAX), x) - (o)->buf)
 
 void out_u64(struct out *o, uint64_t x)
