@@ -206,13 +206,6 @@ struct trace_event {
 	enum copy_dir dir;
 	double bandwidth_gbps; /* 1e9 bytes per second */
 	struct launch_info launch;
-	struct collective_info coll;
-	bool has_mem; /* mem changed with this event */
-	struct mem_totals mem;
-
-	uint32_t ioctl_cnt; /* ioctls of the driver, those of nested calls too */
-	uint64_t ioctl_ns;
-	uint64_t off_cpu_ns; /* its thread was not running */
 
 	/* EVENT_CALL: NULL when it has none. EVENT_STACK: what is defined. Live, it is valid during
 	 * the call of the sink; read from a file, as long as the reader. */
@@ -226,9 +219,18 @@ struct trace_event {
 	 * name is not known. */
 	uint64_t operator_id;
 	const char *operator;
-	struct gemm_info gemm; /* HAS_GEMM */
 	/* EVENT_CALL, in an output that waits for them (sink/held.h); NULL: in no other. */
 	const struct gpu_times *gpu_times;
+
+	/* From here on most calls have nothing: sink/items.c copies what they have. */
+	struct collective_info coll;
+	bool has_mem; /* mem changed with this event */
+	struct mem_totals mem;
+
+	uint32_t ioctl_cnt; /* ioctls of the driver, those of nested calls too */
+	uint64_t ioctl_ns;
+	uint64_t off_cpu_ns;   /* its thread was not running */
+	struct gemm_info gemm; /* HAS_GEMM */
 
 	/* EVENT_GPU, EVENT_GPU_DEVICE: what is known of its device (model/devices.h); NULL:
 	 * nothing. Valid during the call of the sink. */
@@ -240,8 +242,9 @@ struct trace_event {
 	const struct event_text *text; /* read from a file; NULL: live */
 	unsigned trace, clock;	       /* number and clock of its trace_info; live: 0 */
 
-	/* Calls have nothing behind those of their caps that are there: sink/call_copy.c copies no
-	 * more. */
+	/* Calls have nothing behind those of their caps that are there: sink/items.c copies no
+	 * more.
+	 */
 	struct pointee caps[CT_MAX_CAPS];
 
 	uint64_t life; /* EVENT_PROCESS: which of those that had this process id: ct_life */

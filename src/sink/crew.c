@@ -7,8 +7,8 @@
  */
 #include "crew.h"
 
-#include "call_copy.h"
 #include "held.h"
+#include "items.h"
 
 #include <pthread.h>
 #include <signal.h>
@@ -22,8 +22,6 @@
 #include "util/rights.h"
 
 #define THREADS_MAX 16
-/* Some hundred events, which stay in a processor's own cache. */
-#define BATCH_SZ (256 << 10)
 /* One is filled, one is written, and two for each thread. */
 #define BATCHES_EACH 2
 /* --gpu-time: CUPTI's records come after some 100 ms, but work may be asked for long before it is
@@ -33,17 +31,8 @@
 /* And a batch that is not full waits, too, when it is so old. */
 #define PART_NS 250000000ull
 
-/* What follows it: a line as it is; or a copy of a call, and its struct held, if it is one that
- * waits. */
-struct item {
-	uint32_t size;	   /* with what follows */
-	uint32_t text_len; /* not 0: a line */
-};
-
 struct batch {
-	char *items; /* NULL: not yet */
-	size_t len;
-	uint64_t item_cnt;
+	struct items items;
 	uint64_t filled_ns;
 	bool worded;
 };
@@ -55,11 +44,11 @@ struct crew {
 	unsigned thread_cnt, ready_cnt, batch_cnt, words_cnt;
 	struct batch *batches;
 	struct batch *filling;
-	struct sink **words;	   /* of a batch its number modulo words_cnt: write into memory */
-	struct held_calls *held;   /* NULL: nothing waits */
-	uint64_t filled;	   /* batches, ever; a batch is its number modulo batch_cnt */
-	uint64_t filled_ns;	   /* when the last was */
-	struct copied_names names; /* in filling */
+	struct sink **words;	 /* of a batch its number modulo words_cnt: write into memory */
+	struct held_calls *held; /* NULL: nothing waits */
+	uint64_t filled;	 /* batches, ever; a batch is its number modulo batch_cnt */
+	uint64_t filled_ns;	 /* when the last was */
+	struct item_names names; /* in filling */
 	pthread_mutex_t lock;
 	pthread_cond_t work, room;
 	uint64_t ready, taken, written; /* of filled */
@@ -96,36 +85,20 @@ static void free_copy(struct sink *n)
 	free(n);
 }
 
-static void word(const struct batch *b, struct sink *words)
-{
-	struct out *o = words->out;
-	const struct item *it;
-
-	for (size_t at = 0; at < b->len; at += it->size) {
-		it = (const struct item *)(b->items + at);
-		if (it->text_len)
-			out_bytes(o, (const char *)(it + 1), it->text_len);
-		else
-			words->ops->event(words, (const struct trace_event *)(it + 1));
-	}
-}
-
 static void write_batch(struct crew *c, struct batch *b, struct sink *words)
 {
 	struct out *to = c->s->out, *from = words->out;
 
 	if (to->failed) {
-		c->lost_cnt += b->item_cnt;
+		c->lost_cnt += b->items.cnt;
 	} else {
 		out__write_all_of(to, from);
 	}
 	from->len = from->mark = 0;
-	b->len = b->item_cnt = 0;
+	items__clear(&b->items);
 	/* There is one for each 256 KiB that wait: seldom many. */
-	if (c->held) {
-		free(b->items);
-		b->items = NULL;
-	}
+	if (c->held)
+		items__free(&b->items);
 	__atomic_store_n(&c->failed, to->failed, __ATOMIC_RELAXED);
 }
 
@@ -166,7 +139,7 @@ static bool do_something(struct crew *c)
 	words = c->words[c->taken % c->words_cnt];
 	b = &c->batches[c->taken++ % c->batch_cnt];
 	pthread_mutex_unlock(&c->lock);
-	word(b, words);
+	items__word(&b->items, words);
 	pthread_mutex_lock(&c->lock);
 	b->worded = true;
 	return true;
@@ -211,10 +184,15 @@ static int start_threads(struct crew *c, unsigned cnt)
 
 static bool make_batches(struct crew *c)
 {
-	c->batches = calloc(c->batch_cnt, sizeof(*c->batches));
+	size_t size = c->batch_cnt * sizeof(*c->batches);
+
+	c->batches = aligned_alloc(_Alignof(struct batch), size);
+	if (!c->batches)
+		return false;
+	memset(c->batches, 0, size);
 	c->words = calloc(c->words_cnt, sizeof(struct sink *));
 	c->own = copy_of(c->s);
-	if (!c->batches || !c->words || !c->own)
+	if (!c->words || !c->own)
 		return false;
 	for (unsigned i = 0; i < c->words_cnt; i++) {
 		c->words[i] = copy_of(c->s);
@@ -246,25 +224,11 @@ struct crew *crew__new(struct sink *s, unsigned threads, bool wait)
 	return NULL;
 }
 
-/* Nobody waits for its calls any more. */
-static void let_go(struct crew *c, const struct batch *b)
-{
-	const struct trace_event *ev;
-	const struct item *it;
-
-	for (size_t at = 0; at < b->len; at += it->size) {
-		it = (const struct item *)(b->items + at);
-		ev = (const struct trace_event *)(it + 1);
-		if (!it->text_len && ev->gpu_times)
-			held__let_go(c->held, ev->gpu_times);
-	}
-}
-
 /* Batches up to that number are the others' from now on. */
 static void make_ready(struct crew *c, uint64_t number)
 {
 	for (uint64_t i = c->ready; c->held && i < number; i++)
-		let_go(c, &c->batches[i % c->batch_cnt]);
+		items__let_go(&c->batches[i % c->batch_cnt].items, c->held);
 	pthread_mutex_lock(&c->lock);
 	c->ready = number;
 	pthread_cond_signal(&c->work);
@@ -300,72 +264,35 @@ static void submit(struct crew *c)
 	memset(&c->names, 0, sizeof(c->names));
 }
 
-/* With so many bytes behind it. NULL: there is no room in this batch. */
-static struct item *item_in_batch(struct crew *c, size_t extra)
+/* Room for what the batch has none for, in another; false: nor has an empty one. */
+static bool more_room(struct crew *c)
 {
-	size_t size = (sizeof(struct item) + extra + 7) & ~(size_t)7;
-	struct batch *b = c->filling;
-	struct item *it;
-
-	if (!b->items)
-		b->items = malloc(BATCH_SZ);
-	if (!b->items || size > BATCH_SZ - b->len)
-		return NULL;
-	it = (struct item *)(b->items + b->len);
-	it->size = size;
-	it->text_len = 0;
-	b->len += size;
-	b->item_cnt++;
-	return it;
-}
-
-/* Another batch, for what the last one has no room for; false: nor has an empty one. */
-static bool next_batch(struct crew *c)
-{
-	if (!c->filling->len)
-		return false;
+	if (!c->filling->items.len)
+		return items__get_room(&c->filling->items);
 	submit(c);
 	return true;
 }
 
-static bool put_text(struct crew *c, const struct trace_event *ev)
+static bool put_line(struct crew *c, const struct trace_event *ev)
 {
 	struct out *o = c->own->out;
-	struct item *it;
+	bool put;
 
 	c->own->ops->event(c->own, ev);
 	do
-		it = item_in_batch(c, o->len);
-	while (!it && next_batch(c));
-	if (it) {
-		it->text_len = o->len;
-		memcpy(it + 1, o->buf, o->len);
-	}
+		put = items__put_line(&c->filling->items, o->buf, o->len);
+	while (!put && more_room(c));
 	o->len = o->mark = 0;
-	return it;
+	return put;
 }
 
 static bool put_call(struct crew *c, const struct trace_event *ev)
 {
-	bool waits = c->held && gpu_is_wanted(ev);
-	struct call_copy copy;
-	struct trace_event *to;
-	struct item *it;
-	struct held *h;
-	size_t size;
+	struct held_calls *held = c->held && gpu_is_wanted(ev) ? c->held : NULL;
 
-	do {
-		size = call_copy__size(&copy, &c->names, ev);
-		it = item_in_batch(c, size + (waits ? sizeof(*h) : 0));
-	} while (!it && next_batch(c));
-	if (!it)
-		return false;
-	to = call_copy__put(&copy, &c->names, it + 1);
-	if (waits) {
-		h = (struct held *)((char *)to + size);
-		held__add(c->held, h, ev->id);
-		to->gpu_times = &h->times;
-	}
+	while (!items__put_call(&c->filling->items, &c->names, ev, held))
+		if (!more_room(c))
+			return false;
 	return true;
 }
 
@@ -375,7 +302,7 @@ void crew__event(struct crew *c, const struct trace_event *ev)
 
 	if (c->held && ev->kind == EVENT_GPU && ev->gpu.call_id)
 		c->s->late_cnt += !held__executed(c->held, ev);
-	if (is_call ? put_call(c, ev) : put_text(c, ev))
+	if (is_call ? put_call(c, ev) : put_line(c, ev))
 		return;
 	/* A stack of long names: whoever chose them shall not choose our memory. */
 	crew__wait(c);
@@ -397,7 +324,7 @@ static void write_ready(struct crew *c)
 
 void crew__wait(struct crew *c)
 {
-	if (c->filling->len)
+	if (c->filling->items.len)
 		submit(c);
 	if (c->ready != c->filled)
 		make_ready(c, c->filled);
@@ -413,7 +340,7 @@ void crew__tick(struct crew *c)
 		return;
 	}
 	now = now_ns();
-	if (c->filling->len && now - c->filled_ns >= PART_NS)
+	if (c->filling->items.len && now - c->filled_ns >= PART_NS)
 		submit(c);
 	else
 		make_ready(c, first_waiting(c, now));
@@ -438,7 +365,7 @@ void crew__free(struct crew *c)
 	for (unsigned i = 0; i < c->thread_cnt; i++)
 		pthread_join(c->threads[i], NULL);
 	for (unsigned i = 0; c->batches && i < c->batch_cnt; i++)
-		free(c->batches[i].items);
+		items__free(&c->batches[i].items);
 	for (unsigned i = 0; c->words && i < c->words_cnt; i++)
 		free_copy(c->words[i]);
 	free_copy(c->own);

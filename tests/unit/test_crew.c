@@ -94,7 +94,7 @@ static struct trace_event make(int i)
 
 	if (i % 9000 == 8999)
 		return make_stack(i);
-	switch (i % 5) {
+	switch (i % 7) {
 	case 0:
 	case 1:
 		ev = call("cuLaunchKernel", TYPE_KERNEL, i);
@@ -114,6 +114,22 @@ static struct trace_event make(int i)
 		return ev;
 	case 3:
 		return call("cuStreamSynchronize", TYPE_SYNC, i);
+	case 4:
+		/* Some of what most calls have not, at different places. */
+		ev = call("ncclAllReduce", TYPE_COLLECTIVE, i);
+		ev.has = HAS_COUNT | (i % 2 ? HAS_IOCTLS : HAS_OFF_CPU);
+		ev.coll = (struct collective_info){.count = i, .seq = i % 5, .grouped = i % 3};
+		ev.coll.group = i % 4;
+		ev.ioctl_cnt = i % 4;
+		ev.off_cpu_ns = i;
+		return ev;
+	case 5:
+		ev = call("cublasSgemm_v2", TYPE_BLAS, i);
+		ev.has = HAS_GEMM;
+		ev.gemm = (struct gemm_info){.m = 1, .batch = i % 3, .flops = i % 2 ? i : 0};
+		ev.range_id = ev.operator_id = 1;
+		ev.range_text = ev.operator= i % 2 ? shared.comm : NULL;
+		return ev;
 	default:
 		fill(shared.comm, sizeof(shared.comm), i);
 		return (struct trace_event){.kind = EVENT_PROCESS,
@@ -221,7 +237,8 @@ static void test_waiting(void **state)
 
 	while (cnt < 200000) {
 		ev = call("cuLaunchKernel", TYPE_KERNEL, cnt++);
-		ev.has = HAS_LAUNCH;
+		ev.has = HAS_LAUNCH | HAS_OFF_CPU;
+		ev.off_cpu_ns = 5000;
 		sink__event(s, &ev);
 	}
 	/* The first one's is late. Of the last one's two, the first comes second. */
@@ -236,8 +253,9 @@ static void test_waiting(void **state)
 	assert_int_equal(sink__close(s, &end), 0);
 	text = slurp(&len);
 	line_of(text, cnt, line);
-	assert_non_null(
-		strstr(line, ",\"gpu_start\":8.998000,\"gpu_us\":6.000,\"gpu_queue_us\":1,"));
+	assert_non_null(strstr(
+		line,
+		",\"off_cpu_us\":5,\"gpu_start\":8.998000,\"gpu_us\":6.000,\"gpu_queue_us\":1,"));
 	for (id = 1; id < cnt; id += 1000) {
 		line_of(text, id, line);
 		assert_null(strstr(line, "gpu_"));

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* Events as they are handed from one thread to another: copies, with all that they point to. */
+#ifndef SINK_ITEMS_H
+#define SINK_ITEMS_H
+
+#include "held.h"
+#include "sink.h"
+
+/* Some hundred events, which stay in a processor's own cache. */
+#define ITEMS_SZ (256 << 10)
+
+#define CACHE_LINE_SZ 64
+/* One thread fills it, then another empties it: of several, all are used at the same time.
+ * Processors fetch lines in pairs. */
+struct items {
+	_Alignas(2 * CACHE_LINE_SZ) char *buf; /* NULL: not yet, and no room */
+	size_t len, room;
+	uint64_t cnt;
+};
+
+/* Names that are there already: of kernels and threads there are few, and each call has some. */
+#define ITEM_NAMES_LOG 6
+struct item_name {
+	const char *from, *copy; /* NULL: none; that pointer may have another text by now */
+};
+struct item_names {
+	struct item_name of[1 << ITEM_NAMES_LOG];
+};
+
+/* false: it has some already, or there is no memory. */
+bool items__get_room(struct items *is);
+/* What JSON of a live call shows. names: of these items. held: NULL, or where the call waits for
+ * what the GPU executes for it. false: there is no room. */
+bool items__put_call(struct items *is, struct item_names *names, const struct trace_event *ev,
+		     struct held_calls *held);
+/* A line as it is. The same. */
+bool items__put_line(struct items *is, const char *s, size_t len);
+/* Its calls, the oldest of all that wait, wait no longer. */
+void items__let_go(const struct items *is, struct held_calls *held);
+/* Gives all to a sink's ops, and lines to its out. */
+void items__word(const struct items *is, struct sink *s);
+void items__clear(struct items *is);
+/* And its memory. */
+void items__free(struct items *is);
+
+#endif /* SINK_ITEMS_H */
