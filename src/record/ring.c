@@ -13,6 +13,7 @@
 #include "util/log.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <linux/bpf.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,10 +31,24 @@
  * program was preempted. Then the others do not wait for ever. */
 #define BUSY_MAX_NS 10000000ull
 
+#define NONE UINT64_MAX
+
+/* In the tree: a part's record. */
+struct entry {
+	uint64_t key;  /* NONE: it has no more */
+	unsigned leaf; /* EMPTY: nobody has come here */
+};
+#define EMPTY UINT_MAX
+
 struct ring {
 	struct ring_part *parts;
-	struct ring_part **heap; /* those with a record, the oldest first */
-	unsigned cnt, heap_cnt;
+	unsigned cnt;
+	/* Those that had a record when the rings were looked at are the leaves of a tree of losers
+	 * (Knuth, 5.4.1): first is the oldest record, and losers[1] was beaten by it last. Whose
+	 * is next is as good as by chance, so the way up has no branch that depends on it. */
+	struct ring_part **leaves;
+	struct entry first, *losers;
+	unsigned leaf_cnt;
 	size_t part_sz;
 	int epoll_fd;
 	ring_fn fn;
@@ -48,12 +63,14 @@ struct ring *ring__new(unsigned max_parts, size_t size, ring_fn fn, void *ctx)
 	if (!r)
 		return NULL;
 	r->parts = calloc(max_parts, sizeof(*r->parts));
-	r->heap = calloc(max_parts, sizeof(*r->heap));
+	r->leaves = calloc(max_parts, sizeof(*r->leaves));
+	r->losers = calloc(max_parts, sizeof(*r->losers));
+	r->first.key = NONE;
 	r->epoll_fd = -1;
 	r->part_sz = size;
 	r->fn = fn;
 	r->ctx = ctx;
-	if (r->parts && r->heap)
+	if (r->parts && r->leaves && r->losers)
 		return r;
 	ring__free(r);
 	return NULL;
@@ -127,7 +144,8 @@ void ring__free(struct ring *r)
 	if (r->epoll_fd >= 0)
 		close(r->epoll_fd);
 	free(r->parts);
-	free(r->heap);
+	free(r->leaves);
+	free(r->losers);
 	free(r);
 }
 
@@ -183,6 +201,7 @@ static enum look look(const struct ring *r, struct ring_part *p)
 		p->size = len & ~BPF_RINGBUF_DISCARD_BIT;
 		if (!(len & BPF_RINGBUF_DISCARD_BIT)) {
 			p->key = sent_ns(p->rec, p->size);
+			p->key -= p->key == NONE;
 			fetch(p);
 			return LOOK_RECORD;
 		}
@@ -191,19 +210,42 @@ static enum look look(const struct ring *r, struct ring_part *p)
 	return LOOK_EMPTY;
 }
 
-static void sift_down(struct ring *r, unsigned i)
+/* The older of the two goes on; the other stays at *b. They are exchanged by bits, or not: of
+ * conditions gcc would make a branch. */
+static inline struct entry play(struct entry a, struct entry *b)
 {
-	struct ring_part *p = r->heap[i];
-	unsigned child;
+	uint64_t lost = -(uint64_t)(b->key < a.key), key = (a.key ^ b->key) & lost;
+	unsigned leaf = (a.leaf ^ b->leaf) & (unsigned)lost;
 
-	for (; (child = 2 * i + 1) < r->heap_cnt; i = child) {
-		if (child + 1 < r->heap_cnt && r->heap[child + 1]->key < r->heap[child]->key)
-			child++;
-		if (p->key <= r->heap[child]->key)
-			break;
-		r->heap[i] = r->heap[child];
+	b->key ^= key;
+	b->leaf ^= leaf;
+	return (struct entry){a.key ^ key, a.leaf ^ leaf};
+}
+
+/* first is its leaf's record, which was not there before. */
+static inline void replay(struct ring *r)
+{
+	struct entry e = r->first;
+
+	for (unsigned k = (r->leaf_cnt + e.leaf) / 2; k; k /= 2)
+		e = play(e, &r->losers[k]);
+	r->first = e;
+}
+
+/* At each place who comes first waits for the other. */
+static void play_all(struct ring *r)
+{
+	for (unsigned k = 1; k < r->leaf_cnt; k++)
+		r->losers[k].leaf = EMPTY;
+	r->first.key = NONE;
+	for (unsigned i = 0; i < r->leaf_cnt; i++) {
+		struct entry e = {r->leaves[i]->key, i};
+		unsigned k = (r->leaf_cnt + i) / 2;
+
+		for (; k && r->losers[k].leaf != EMPTY; k /= 2)
+			e = play(e, &r->losers[k]);
+		*(k ? &r->losers[k] : &r->first) = e;
 	}
-	r->heap[i] = p;
 }
 
 /* Gives the room back. Not for each record: the programs look at that position for each of theirs.
@@ -231,7 +273,7 @@ bool ring__look(struct ring *r)
 {
 	bool whole = true;
 
-	r->heap_cnt = 0;
+	r->leaf_cnt = 0;
 	for (unsigned i = 0; i < r->cnt; i++) {
 		struct ring_part *p = &r->parts[i];
 		enum look found;
@@ -241,26 +283,25 @@ bool ring__look(struct ring *r)
 			r->was_full = true;
 		found = look(r, p);
 		if (found == LOOK_RECORD)
-			r->heap[r->heap_cnt++] = p;
+			r->leaves[r->leaf_cnt++] = p;
 		else if (found == LOOK_BUSY && holds_up(p))
 			whole = false;
 	}
-	for (unsigned i = r->heap_cnt / 2; i-- > 0;)
-		sift_down(r, i);
+	play_all(r);
 	return whole;
 }
 
 uint64_t ring__next_ns(const struct ring *r)
 {
-	return r->heap_cnt ? r->heap[0]->key : UINT64_MAX;
+	return r->first.key;
 }
 
 size_t ring__take(struct ring *r, size_t max, uint64_t until)
 {
 	size_t cnt = 0;
 
-	while (r->heap_cnt && r->heap[0]->key <= until && cnt < max) {
-		struct ring_part *p = r->heap[0];
+	while (r->first.key != NONE && r->first.key <= until && cnt < max) {
+		struct ring_part *p = r->leaves[r->first.leaf];
 		enum look found;
 
 		r->fn(r->ctx, p->rec, p->size);
@@ -271,10 +312,8 @@ size_t ring__take(struct ring *r, size_t max, uint64_t until)
 		found = look(r, p);
 		if (found == LOOK_BUSY && holds_up(p))
 			break;
-		if (found != LOOK_RECORD)
-			r->heap[0] = r->heap[--r->heap_cnt];
-		if (r->heap_cnt)
-			sift_down(r, 0);
+		r->first.key = found == LOOK_RECORD ? p->key : NONE;
+		replay(r);
 	}
 	for (unsigned i = 0; i < r->cnt; i++)
 		tell(&r->parts[i]);
