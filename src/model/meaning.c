@@ -46,12 +46,18 @@ void meaning__init(struct meaning *m, const struct api_fn *fn)
 	m->lookup = find_lookup(fn);
 	m->stream = m->cu_event = m->func = m->ptr = -1;
 	m->size = api_fn_bytes_arg(fn);
+	m->unloads = api_fn_unloads(fn);
+	memset(m->value_word, -1, sizeof(m->value_word));
 	for (int i = 0; i < fn->arg_cnt && i < API_ARGS_MAX; i++) {
 		const struct api_arg *arg = &fn->args[i];
 		bool one = arg->dir == DIR_IN || arg->dir == DIR_OUT;
 
 		m->cap[i] = api_arg_cap(fn, i);
 		m->word[i] = api_arg_word(fn, i);
+		if (arg->dir == DIR_IN && arg->type->size && arg->type->size <= 8) {
+			m->value_word[i] = m->word[i];
+			m->value_shift[i] = 64 - 8 * arg->type->size;
+		}
 		if (m->stream < 0 && one && type_is(arg, "CUstream"))
 			m->stream = i;
 		if (m->cu_event < 0 && one && type_is(arg, "CUevent"))
@@ -65,7 +71,7 @@ void meaning__init(struct meaning *m, const struct api_fn *fn)
 		m->ptr = 0;
 }
 
-bool event_arg(const struct meaning *m, const struct trace_event *ev, int arg, uint64_t *val)
+bool event_any_arg(const struct meaning *m, const struct trace_event *ev, int arg, uint64_t *val)
 {
 	const struct api_arg *a;
 	unsigned size;
@@ -237,7 +243,7 @@ void meaning__apply(const struct meaning *m, struct trace_event *ev, struct proc
 			meaning_gemm(m, ev, p);
 		break;
 	}
-	if (api_fn_unloads(m->fn))
+	if (m->unloads)
 		handles__unloaded(&p->handles);
 	find_capturing(m, ev, p);
 }

@@ -25,6 +25,10 @@ struct meaning {
 	int8_t size, ptr, stream, cu_event, func;
 	int8_t cap[API_ARGS_MAX];  /* pointee of each argument */
 	int8_t word[API_ARGS_MAX]; /* first argument word of each argument */
+	/* Where the word is the value: which, and how many of its upper bits are none of it. */
+	int8_t value_word[API_ARGS_MAX];
+	uint8_t value_shift[API_ARGS_MAX];
+	bool unloads; /* api_fn_unloads() */
 	/* collectives */
 	int8_t comm, count, datatype, redop, peer;
 };

@@ -5,8 +5,21 @@
 
 #include "meaning.h"
 
+/* The same as event_arg(), of any argument. */
+bool event_any_arg(const struct meaning *m, const struct trace_event *ev, int arg, uint64_t *val);
 /* Value of a scalar argument: passed, or written by the call. false: not known. */
-bool event_arg(const struct meaning *m, const struct trace_event *ev, int arg, uint64_t *val);
+static inline bool event_arg(const struct meaning *m, const struct trace_event *ev, int arg,
+			     uint64_t *val)
+{
+	if (arg < 0 || arg >= API_ARGS_MAX)
+		return false;
+	if (m->value_word[arg] < 0)
+		return event_any_arg(m, ev, arg, val);
+	if ((unsigned)m->value_word[arg] >= ev->word_cnt)
+		return false;
+	*val = ev->words[m->value_word[arg]] << m->value_shift[arg] >> m->value_shift[arg];
+	return true;
+}
 bool event_arg_by_name(const struct meaning *m, const struct trace_event *ev, const char *name,
 		       uint64_t *val);
 

@@ -364,7 +364,8 @@ static void on_call(struct model *m, const void *rec, const struct raw *checked)
 	}
 	if (!ev.entry_only && event_duration_ns(&ev) < m->opts.min_duration_ns) {
 		m->filtered_cnt++;
-		model__gpu_call(m, p, t, &ev, false);
+		if (m->opts.gpu_time)
+			model__gpu_call(m, p, t, &ev, false);
 		return;
 	}
 	if (m->opts.python)
@@ -374,7 +375,8 @@ static void on_call(struct model *m, const void *rec, const struct raw *checked)
 	if (raw->stack_cnt || raw->python_cnt)
 		add_stack(m, p, raw, &ev);
 	m->opts.fn(m->opts.ctx, &ev);
-	model__gpu_call(m, p, t, &ev, true);
+	if (m->opts.gpu_time)
+		model__gpu_call(m, p, t, &ev, true);
 }
 
 static void on_thread(struct model *m, const void *data, const struct raw *raw)

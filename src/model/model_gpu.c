@@ -130,7 +130,7 @@ void model__gpu_call(struct model *m, struct proc *p, struct thread *t,
 {
 	struct given to = {.m = m, .p = p, .t = t, .ev = ev};
 
-	if (!m->opts.gpu_time || !gpu_is_wanted(ev))
+	if (!gpu_is_wanted(ev))
 		return;
 	if (!t->gpu_calls)
 		t->gpu_calls = calloc(1, sizeof(*t->gpu_calls));

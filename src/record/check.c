@@ -39,16 +39,18 @@ static int check_call(const struct ct_call *c, size_t size, unsigned producer, s
 		off += (len + 7) & ~7;
 	}
 	out->stack_cnt = c->stack_cnt;
-	out->stack = c->stack_cnt ? (const uint64_t *)((const uint8_t *)c + off) : NULL;
-	off += c->stack_cnt * sizeof(*out->stack);
 	out->python_cnt = c->python_cnt;
-	out->python =
-		c->python_cnt ? (const struct ct_python_frame *)((const uint8_t *)c + off) : NULL;
-	off += c->python_cnt * sizeof(*out->python);
-	if (c->stack_cnt > CT_STACK_MAX || c->python_cnt > CT_PYTHON_MAX ||
-	    ((c->stack_cnt || c->python_cnt) && off > size))
+	out->stack = NULL;
+	out->python = NULL;
+	if (c->stack_cnt > CT_STACK_MAX || c->python_cnt > CT_PYTHON_MAX)
 		return -EINVAL;
-	return 0;
+	if (c->stack_cnt)
+		out->stack = (const uint64_t *)((const uint8_t *)c + off);
+	off += c->stack_cnt * sizeof(*out->stack);
+	if (c->python_cnt)
+		out->python = (const struct ct_python_frame *)((const uint8_t *)c + off);
+	off += c->python_cnt * sizeof(*out->python);
+	return (c->stack_cnt || c->python_cnt) && off > size ? -EINVAL : 0;
 }
 
 static int check_nv(const struct ct_nv *nv, unsigned producer, struct raw_nv *out)
