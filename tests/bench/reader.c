@@ -151,7 +151,7 @@ static struct sink *open_sink(unsigned crew)
 	if (!s)
 		exit(1);
 	s->out->is_file = true; /* as for a crew it must be */
-	sink__hire(s, crew);
+	sink__hire(s, crew, false);
 	return s;
 }
 

@@ -163,7 +163,7 @@ int main(int argc, char **argv)
 	s->out = argc > 3 ? out__open(argv[3]) : out__memory();
 	if (!s->out || s->ops->open(s, &info))
 		return 1;
-	sink__hire(s, argc > 4 ? strtoul(argv[4], NULL, 0) : 0);
+	sink__hire(s, argc > 4 ? strtoul(argv[4], NULL, 0) : 0, false);
 	wall = now(CLOCK_MONOTONIC);
 	cpu = now(CLOCK_PROCESS_CPUTIME_ID);
 	bytes = write_events(s, evs, cnt);
