@@ -2,11 +2,14 @@
 /*
  * What a recorded call costs the thread that reads the rings, from there to the batch that a crew
  * gets, and what it costs the crew: launches of eight threads, each on a processor with a ring of
- * its own, JSON lines to nowhere. What the kernel's part would cost is left out: the rings are in
- * memory and are filled before the clock starts.
+ * its own, JSON lines to nowhere. The reader has a processor for itself, so that a batch goes from
+ * one to another. What the kernel's part would cost is left out: the rings are in memory and are
+ * filled before the clock starts.
  *
  *   reader [CREW [CALLS]]     CREW threads (3); CALLS (2 million) without a kernel's name, and with
  */
+#include <dirent.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,6 +25,7 @@
 #define RINGS	8
 #define RING_SZ (1u << 20)
 #define SLICE	2000
+#define CREW_US 2000
 #define BASE_NS 1000000000000ULL
 #define PID	41234
 /* A kernel's handle. */
@@ -185,8 +189,32 @@ static struct session *open_session(unsigned crew)
 	return s;
 }
 
-/* In slices that the crew has room for: else the reader helps it. What wording and writing take is
- * the rest. */
+/* This thread on the first processor that we may use, the others on the rest. */
+static void part_from_crew(void)
+{
+	DIR *tasks = opendir("/proc/self/task");
+	cpu_set_t first, rest;
+	struct dirent *task;
+	int cpu = 0;
+
+	if (!tasks || sched_getaffinity(0, sizeof(rest), &rest) || CPU_COUNT(&rest) < 2) {
+		fprintf(stderr, "two processors are needed\n");
+		exit(1);
+	}
+	while (!CPU_ISSET(cpu, &rest))
+		cpu++;
+	CPU_ZERO(&first);
+	CPU_SET(cpu, &first);
+	CPU_CLR(cpu, &rest);
+	while ((task = readdir(tasks)))
+		if (atoi(task->d_name) != getpid() && atoi(task->d_name))
+			sched_setaffinity(atoi(task->d_name), sizeof(rest), &rest);
+	sched_setaffinity(0, sizeof(first), &first);
+	closedir(tasks);
+}
+
+/* In slices that the crew has room for, and gets time for: else the reader helps it. What wording
+ * and writing take is the rest. */
 static void measure(struct session *s, struct ring *ring, unsigned crew, int func_id,
 		    uint64_t handle, uint64_t wanted)
 {
@@ -203,9 +231,10 @@ static void measure(struct session *s, struct ring *ring, unsigned crew, int fun
 			began = now(CLOCK_THREAD_CPUTIME_ID);
 			taken = ring__take(ring, SLICE, UINT64_MAX);
 			reader += now(CLOCK_THREAD_CPUTIME_ID) - began;
-			sink__flush(s->sinks[0]);
+			usleep(CREW_US);
 		} while (taken == SLICE);
 	}
+	sink__flush(s->sinks[0]);
 	all = now(CLOCK_PROCESS_CPUTIME_ID) - all;
 	printf("reader: %.0f ns a call, its crew of %u: %.0f ns; %.0f bytes a line\n",
 	       reader / cnt * 1e9, crew, (all - filling - reader) / cnt * 1e9,
@@ -230,6 +259,7 @@ int main(int argc, char **argv)
 	for (unsigned i = 0; i < RINGS; i++)
 		put_thread(i);
 	put_name(NAMED);
+	part_from_crew();
 	for (int named = 0; named < 2; named++)
 		measure(s, ring, crew, fnset__id(fns, "cuLaunchKernel"), named ? NAMED : 1, wanted);
 	sink__close(s->sinks[0], NULL);
