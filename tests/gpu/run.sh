@@ -3,7 +3,7 @@
 # On a machine with an NVIDIA GPU, PyTorch with transformers, Triton, CuPy and JAX (as root):
 #   tests/gpu/run.sh CUDATRACE OUT_FOLDER [STEP...]
 # Traces real programs and prints what docs/measured/gpu.md and docs/measured/ioctls.md quote. Steps: launch attach frameworks
-# counts kernel report time daemon cases nccl cost inject door gputime devices python map layers ctxsw stats nvtx mps numba serving vllm torch
+# counts kernel report time daemon cases nccl cost inject door gputime devices python map layers ctxsw stats nvtx mps numba serving vllm torch lines
 set -u
 ct=$(realpath "$1")
 out=$2
@@ -252,4 +252,8 @@ fi
 if want torch; then
 	title "17 operators of PyTorch, its backward nodes and its allocator, as torch.profiler and memory_stats() have them"
 	python3 "$here/operators.py" "$ct" "$out"
+fi
+if want lines; then
+	title "22 lines a second from a tracer on four processors${OLD:+, beside OLD}; a minute"
+	python3 "$here/../bench/lines.py" "$out" "$ct" "${OLD:+$(realpath "$OLD")}"
 fi

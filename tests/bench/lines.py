@@ -1,0 +1,104 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""Lines a second that a tracer on four processors writes, and what its threads take for one.
+
+tests/bench/lines.py FOLDER CUDATRACE [OLD] measures both in turn, on a machine with nothing installed but Python and
+gcc; FOLDER gets the programs that call, and the traces. 8 and 12 threads (COUNTS) call back to back, CALLS times each
+(1000000), on other processors than the tracer's TRACER_CPUS (4). Ends with the medians of ROUNDS (3) and a verdict.
+"""
+import os
+import statistics
+import subprocess
+import sys
+import time
+
+from cores import end_line, only_on
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+TRACER_CPUS = int(os.environ.get("TRACER_CPUS", "4"))
+COUNTS = [int(n) for n in os.environ.get("COUNTS", "8,12").split(",")]
+CALLS = int(os.environ.get("CALLS", "1000000"))
+ROUNDS = int(os.environ.get("ROUNDS", "3"))
+WANTED = 5000000
+TICK_NS = 1e9 / os.sysconf("SC_CLK_TCK")
+
+
+def build(folder):
+    cc = ["gcc", "-std=gnu11", "-D_GNU_SOURCE=", "-I", os.path.join(HERE, "../../include")]
+    for more in (["-O2", f"{HERE}/cores.c", "-ldl", "-lpthread", "-o", f"{folder}/cores"],
+                 ["-O0", "-shared", "-fPIC", "-Wl,-soname,libcuda.so.1", f"{HERE}/cores_lib.c", "-o", f"{folder}/libcuda.so.1"]):
+        subprocess.run(cc + more, check=True)
+
+
+def warm(path, size):
+    """A virtual machine gets its memory from the host when it is first used: that is not what is measured."""
+    block = b"x" * (4 << 20)
+    with open(path, "wb") as f:
+        for _ in range(size // len(block)):
+            f.write(block)
+    os.unlink(path)
+
+
+def thread_times(pid, times):
+    """CPU time of each thread so far, of the program and in the kernel: of the one that reads, and of the others."""
+    try:
+        for tid in os.listdir(f"/proc/{pid}/task"):
+            with open(f"/proc/{pid}/task/{tid}/stat", encoding="utf-8", errors="replace") as f:
+                fields = f.read().rpartition(")")[2].split()
+            times[tid] = [int(n) * TICK_NS for n in fields[11:13]]
+    except OSError:
+        pass
+
+
+def run(folder, tracer, cnt):
+    trace, cpus = os.path.join(folder, "lines.jsonl"), sorted(os.sched_getaffinity(0))
+    program = only_on(cpus[TRACER_CPUS:]) + [f"{folder}/cores", f"{folder}/libcuda.so.1", "threads", str(cnt), str(CALLS)]
+    argv = only_on(cpus[:TRACER_CPUS]) + [tracer, "-q", "-e", "cuLaunchKernel", "--jsonl", trace, "--", *program]
+    times = {}
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as p:
+        while p.poll() is None:
+            thread_times(p.pid, times)
+            time.sleep(0.01)
+        out = p.stdout.read()
+    if p.returncode:
+        raise OSError(f"{' '.join(argv)} ends with {p.returncode}")
+    seconds, end = float(out.split()[2]), end_line(trace)
+    os.unlink(trace)
+    lines = end["calls"]
+    reader = times.pop(str(p.pid), [0, 0])
+    return {"lines_per_s": lines / seconds, "calls_per_s": cnt * CALLS / seconds, "dropped": end["drops"]["calls"],
+            "missing": cnt * CALLS - lines - end["drops"]["calls"], "seconds": seconds, "lines": lines,
+            "reader": sum(reader), "words": sum(t[0] for t in times.values()), "writes": sum(t[1] for t in times.values())}
+
+
+def show(name, cnt, r):
+    def part(of):
+        return f"{r[of] / r['seconds'] / 1e7:.0f} % of a core, {r[of] / r['lines']:.0f} ns a line"
+
+    print(f"{cnt:3} threads, {name}: {r['lines_per_s']:,.0f} lines/s of {r['calls_per_s']:,.0f} calls/s. Reader {part('reader')}; "
+          f"crew: wording {part('words')}, writing {part('writes')}"
+          + (f"; {r['missing']} calls are in no account" if r["missing"] else ""), flush=True)
+
+
+def main():
+    folder, new, *old = sys.argv[1:]
+    tracers = {"OLD": old[0]} if old and old[0] else {}
+    tracers["NEW"] = new
+    build(folder)
+    warm(os.path.join(folder, "warm"), max(COUNTS) * CALLS * 480)
+    best = 0
+    for cnt in COUNTS:
+        rows = {name: [] for name in tracers}
+        for _ in range(ROUNDS):
+            for name, tracer in tracers.items():
+                rows[name].append(run(folder, tracer, cnt))
+                show(name, cnt, rows[name][-1])
+        medians = {name: statistics.median(r["lines_per_s"] for r in rows[name]) for name in tracers}
+        best = max(best, medians["NEW"])
+        print(f"{cnt:3} threads, median: " + ", ".join(f"{name} {m:,.0f} lines/s" for name, m in medians.items())
+              + (f"; NEW / OLD {medians['NEW'] / medians['OLD']:.2f}" if old and old[0] else ""))
+    print(f"{best:,.0f} lines/s on {TRACER_CPUS} processors: the goal of {WANTED:,} is {'met' if best >= WANTED else 'MISSED'}")
+
+
+if __name__ == "__main__":
+    main()
