@@ -247,7 +247,7 @@ def test_hidden(tmp_path, option):
 def test_a_trace_that_ends_first(tmp_path):
     """What the GPU has executed until then is there, but for calls that are in flight at that moment."""
     r = Traced(tmp_path, "--duration", "1", command=(SAMPLE, "--quiet", "--tokens", "4000"))
-    assert r.end("launches_timed") > 1000 and r.end("launches_untimed") <= 2, r.t.end
+    assert r.end("launches_timed") > 1000 and r.end("launches_untimed") <= 16, r.t.end
     # The program's calls go on while probes go; what the GPU did for them is not of the trace.
     assert r.end("lost") == r.end("dropped") == 0 and r.end("no_call") <= 2
 

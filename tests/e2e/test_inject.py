@@ -8,6 +8,7 @@ import glob
 import os
 import re
 import subprocess
+import time
 
 import pytest
 from helpers.jsonl import Trace
@@ -140,12 +141,23 @@ FAULTS = [
 ]
 
 
+def unprobed(trace_it):
+    """An exception does not get through a return that is probed, and a suite that runs beside this one may trace all processes: then
+    it is tried again."""
+    for _ in range(4):
+        ran, path = trace_it()
+        if "terminate called" not in ran.err:
+            break
+        time.sleep(4)
+    return ran, path
+
+
 @pytest.mark.parametrize("driver", ["fake", "fake535"])
 @pytest.mark.parametrize("number", range(len(FAULTS)), ids=[f"{f[0]} {f[1]}" for f in FAULTS])
 def test_left_and_unfinished(faults, driver, number):
     source, args, status, abandoned, unfinished, nested = FAULTS[number]
     # The last one leaves a stack that is unmapped: a call there is still in flight.
-    ran, folder = trace(f"fault{number}", faults(source), f"{O}/{driver}/libcuda.so.1", *args.split(), driver=driver)
+    ran, folder = unprobed(lambda: trace(f"fault{number}", faults(source), f"{O}/{driver}/libcuda.so.1", *args.split(), driver=driver))
     assert ran.status == status, ran
     t = Trace(folder + "/trace.jsonl")
     assert t.accounts()

@@ -13,7 +13,7 @@ import pytest
 from helpers.jsonl import Trace
 from helpers.run import ALL, CASES, CUDATRACE, FAKE, MECHANISMS, O, TESTS, cudatrace, needs_mechanism, needs_tracing, until
 from test_cases import NAMES, normal
-from test_inject import FAULTS, faults  # noqa: F401, a fixture
+from test_inject import FAULTS, faults, unprobed  # noqa: F401, a fixture
 
 CC = os.environ.get("CC", "gcc").split()
 # How the library gets into the program.
@@ -219,8 +219,8 @@ def test_put_back(tmp_path, part):
 def test_left_and_unfinished(tmp_path, faults, number, way):  # noqa: F811
     source, args, status, abandoned, unfinished, nested = FAULTS[number]
     path = tmp_path / "trace"
-    ran = cudatrace("-q", "--probe=inject", "-e", ALL, "--jsonl", path, "--", *WAYS[way], faults(source), FAKE + "/libcuda.so.1", *args.split(),
-                    env={"LD_LIBRARY_PATH": FAKE})
+    ran, path = unprobed(lambda: (cudatrace("-q", "--probe=inject", "-e", ALL, "--jsonl", path, "--", *WAYS[way], faults(source), FAKE + "/libcuda.so.1",
+                                            *args.split(), env={"LD_LIBRARY_PATH": FAKE}), path))
     assert ran.status == status, ran
     t = Trace(path)
     assert t.accounts() and (t.end["abandoned"], t.end["unfinished"]) == (abandoned, unfinished)

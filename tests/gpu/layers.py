@@ -24,7 +24,7 @@ def main():
         mode = next((MODES[o] for o in way.split() if o in MODES), "none")
         return ["env", "GPT2_PROFILE=" + mode, *argv_of("" if mode == "stack" else " ".join(options), path)]
 
-    for p in in_turn(argv, out, WAYS, int(seconds[0]) if seconds else 80, copies=2, name="layers"):
+    for p in in_turn(argv, out, WAYS, int(seconds[0]) if seconds else 60, copies=1, name="layers"):
         shutil.rmtree(p.folder)
 
 

@@ -70,7 +70,7 @@ check 'metrics: the process has ended, its memory is free, the peak stays' got a
 	"total('cudatrace.memory', process_executable_name='sample83') == 0 < total('cudatrace.memory_peak', process_executable_name='sample83')"
 check 'metrics: sums never fall, and start at one time' got all "[] if (lambda p: all(a <= b for a, b in zip(p, p[1:])) and len({x['startTimeUnixNano'] for r in metrics for m, _, _ in points_of(r) if 'sum' in m for x in m['sum']['dataPoints']}) == 1)([sum(v for m, a, v in points_of(r) if m['name'] == 'cudatrace.calls') for r in metrics]) else ['they do']"
 grep -oP '^# TYPE \Kcudatrace_\w+' "$TMP/all.metrics" | grep -vE '_info$|^cudatrace_(gpu|collectives?)_' | sort >"$TMP/names"
-check 'metrics: those of /metrics, and no others' got all "sorted((set(open('$TMP/names').read().split()) ^ set(prometheus_names())) - {'cudatrace_ioctls_total', 'cudatrace_ioctl_seconds_total', 'cudatrace_xids_total', 'cudatrace_gpu_resident_seconds_total', 'cudatrace_gpu_context_switches_total', 'cudatrace_errors_total', 'cudatrace_transfer_bytes_total'})"
+check 'metrics: those of /metrics, and no others' got all "sorted((set(open('$TMP/names').read().split()) ^ set(prometheus_names())) - {'cudatrace_ioctls_total', 'cudatrace_ioctl_seconds_total', 'cudatrace_xids_total', 'cudatrace_gpu_resident_seconds_total', 'cudatrace_gpu_context_switches_total', 'cudatrace_processes_inside', 'cudatrace_errors_total', 'cudatrace_transfer_bytes_total'})"
 check 'spans: one for each call, errors too' got all "sum(s['name'].startswith('cuLaunch') for s in spans) == $launches and len(spans) == total('cudatrace.calls', process_executable_name='sample83')"
 check 'spans: ids are all different' got all "len({s['spanId'] for s in spans}) == len(spans) > 100"
 

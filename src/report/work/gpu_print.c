@@ -186,7 +186,7 @@ static void print_devices(const struct gpu *g, const struct term *term)
 	char name[GPU_DEVICES_MAX][GPU_NAME_SZ];
 	struct table tab;
 
-	table__init(&tab, "executions|span|compute|copy|both|idle|of span|device");
+	table__init(&tab, "count|span|compute|copy|both|idle|of span|device");
 	for (unsigned i = 0; i < g->devices.cnt; i++) {
 		const struct gpu_busy *b = &g->devices.of[i]->busy;
 		uint64_t span = gpu_device__span(g->devices.of[i]);
