@@ -50,14 +50,14 @@ typedef uint64_t fmt_words __attribute__((vector_size(16)));
 /* The sixteen hexadecimal digits of x, the first in front. */
 static inline fmt_bytes fmt_hex16(uint64_t x)
 {
-	const fmt_bytes order = {0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23};
 	fmt_bytes b;
 
 #if __BYTE_ORDER__ != __ORDER_BIG_ENDIAN__
 	x = __builtin_bswap64(x);
 #endif
 	b = (fmt_bytes)(fmt_words){x};
-	b = __builtin_shuffle(b >> 4, b & 15, order);
+	b = __builtin_shufflevector(b >> 4, b & 15, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22,
+				    7, 23);
 	return b + '0' + ((fmt_bytes)(b > 9) & ('a' - '0' - 10));
 }
 
