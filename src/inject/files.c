@@ -18,8 +18,8 @@ static struct elf_lib *read_file(const struct target_lib *t)
 	char why[256];
 
 	if (fd < 0) {
-		/* Killed before it has made a call. */
-		if (fd == -ESRCH)
+		/* Killed before it has made a call; what it had mapped goes first. */
+		if (fd == -ESRCH || (fd == -ENOENT && strstr(t->open_path, "/map_files/")))
 			return NULL;
 		warn("cannot read %s: %s", t->path, strerror(-fd));
 		return NULL;
