@@ -95,7 +95,7 @@ _Static_assert(sizeof(struct ct_call) == CT_CALL_FIXED_SZ + 8 * CT_MAX_WORDS,
 /* What begins a communicator of NCCL 2.21 and later (ncclComm.startMagic). */
 #define CT_COMM_MAGIC 0x0280028002800280ull
 
-/* NCCL counts what it launched by function (ncclComm.seqNumber, since 2.23): broadcast, reduce,
+/* NCCL counts what it launched by function (attach/find/comm_place.h): broadcast, reduce,
  * all-gather, reduce-scatter, all-reduce. */
 #define CT_COMM_COUNTS 5
 

@@ -18,25 +18,15 @@ import sys
 import tempfile
 import time
 
+from busy import busy_for
+
 CONTROL = "nvidia-cuda-mps-control"
 SLOT, LOADS = 0.1, (0.6, 0.3)
 
 
 def load(busy, seconds):
-    import torch
-    a = torch.randn(2048, 2048, device="cuda", dtype=torch.bfloat16)
-    torch.mm(a, a)
-    torch.cuda.synchronize()
-    begin, ran = time.monotonic(), 0.0
-    while time.monotonic() - begin < seconds:
-        start = time.monotonic()
-        while time.monotonic() - start < busy * SLOT:
-            for _ in range(20):
-                torch.mm(a, a)
-            torch.cuda.synchronize()
-        ran += time.monotonic() - start
-        time.sleep(max(0.0, start + SLOT - time.monotonic()))
-    print(json.dumps({"pid": os.getpid(), "wanted": busy, "busy": ran / (time.monotonic() - begin)}), flush=True)
+    ran, took = busy_for(busy, seconds, SLOT, 2048, products=20)
+    print(json.dumps({"pid": os.getpid(), "wanted": busy, "busy": ran / took}), flush=True)
 
 
 class Mps:

@@ -12,6 +12,8 @@ import subprocess
 import sys
 import time
 
+from busy import busy_for
+
 SLOT = 0.2
 # nvidia-smi's column, and what it is here; how far means may lie apart (share of the larger, and absolute).
 COLUMNS = [("utilization.gpu", "util", 0.25, 12), ("memory.used", "memory_used", 0.05, 64), ("clocks.sm", "sm_clock_mhz", 0.15, 50),
@@ -19,19 +21,7 @@ COLUMNS = [("utilization.gpu", "util", 0.25, 12), ("memory.used", "memory_used",
 
 
 def load(busy, seconds):
-    import torch
-    a = torch.randn(8192, 8192, device="cuda", dtype=torch.bfloat16)
-    torch.mm(a, a)
-    torch.cuda.synchronize()
-    begin, ran = time.monotonic(), 0.0
-    while time.monotonic() - begin < seconds:
-        start = time.monotonic()
-        while time.monotonic() - start < busy * SLOT:
-            torch.mm(a, a)
-            torch.cuda.synchronize()
-        ran += time.monotonic() - start
-        time.sleep(max(0.0, start + SLOT - time.monotonic()))
-    took = time.monotonic() - begin
+    ran, took = busy_for(busy, seconds, SLOT, 8192)
     print(f"load: wanted {busy:.2f}, busy {ran / took:.3f} of {took:.1f} s", flush=True)
 
 
