@@ -6,30 +6,10 @@
  * counted as dropped. The tracer may look at any time: a record is there when head has been
  * stored, a frame when depth has.
  */
-#include "inject.h"
-
-#include <signal.h>
-#include <string.h>
+#include "record.h"
 
 __thread struct me inject_me;
 struct hook inject_hooks[CT_MAX_FUNCS];
-
-/* --- places on stacks --- */
-
-/* Calls that are no farther from each other are on one stack (bpf/place.bpf.h). */
-#define SAME_STACK_SZ (12 << 10)
-
-static bool is_own_stack(const struct thread *t, uint64_t sp)
-{
-	return sp - t->stack_lo < t->stack_hi - t->stack_lo;
-}
-
-cold bool inject_elsewhere(const struct thread *t, uint64_t sp, uint64_t outer_sp)
-{
-	uint64_t far = sp > outer_sp ? sp - outer_sp : outer_sp - sp;
-
-	return far > SAME_STACK_SZ && !(is_own_stack(t, sp) && is_own_stack(t, outer_sp));
-}
 
 /* --- records --- */
 
@@ -49,57 +29,9 @@ static bool has_extra(const struct ct_spec *spec)
 	return spec->cap_cnt < CT_MAX_CAPS && spec->caps[spec->cap_cnt].kind == CT_CAP_EXTRA;
 }
 
-static inline uint32_t word_cnt_of(const struct ct_spec *spec)
-{
-	return spec->word_cnt < CT_MAX_WORDS ? spec->word_cnt : CT_MAX_WORDS;
-}
-
-static cold void words_rest(__u64 *to, const void *stack, uint32_t cnt)
+cold void words_rest(__u64 *to, const void *stack, uint32_t cnt)
 {
 	memcpy(to + REG_WORDS, stack, (cnt - REG_WORDS) * sizeof(*to));
-}
-
-/* Fixed part and words, of the frame at depth i; returns the record's size so far. */
-static inline uint32_t call_fill(struct ct_call *c, const struct thread *t, uint32_t i,
-				 const struct ct_spec *spec, uint64_t now, uint16_t flags)
-{
-	const struct ct_frame *f = &t->slot->frames[i];
-	uint32_t words = word_cnt_of(spec);
-
-	c->rec.kind = CT_REC_CALL;
-	c->rec.flags = flags;
-	c->rec.ts_ns = f->start_ns;
-	c->rec.pid = 0;
-	c->rec.tid = t->tid;
-	c->end_ns = now;
-	c->call_id = f->call_id;
-	/* On another stack than the call before it is in none. */
-	c->parent_id = 0;
-	if (unlikely(i && f->depth))
-		c->parent_id = t->slot->frames[i - 1].call_id;
-	c->func_id = f->func_id;
-	c->lib_id = 0;
-	c->result = 0;
-	c->depth = f->depth;
-	c->word_cnt = words;
-	c->cap_cnt = 0;
-	c->stack_cnt = 0;
-	c->ioctl_cnt = f->ioctl_cnt;
-	c->api_depth = f->api_depth;
-	c->python_cnt = 0;
-	c->python = 0;
-	c->reserved2 = 0;
-	c->ioctl_ns = f->ioctl_ns;
-	c->off_cpu_ns = 0;
-	c->operator_id = 0;
-	memset(c->cap_len, 0, sizeof(c->cap_len));
-	/* Those of registers all, which is no branch: a frame has 0 where nothing is asked for. */
-#pragma GCC unroll 8
-	for (uint32_t n = 0; n < REG_WORDS; n++)
-		c->words[n] = f->words[n];
-	if (unlikely(words > REG_WORDS))
-		words_rest(c->words, f->words + REG_WORDS, words);
-	return CT_CALL_FIXED_SZ + words * 8;
 }
 
 /* No record has or will have this call's number: the next one gets it. The tracer expects them
@@ -144,68 +76,6 @@ call_send(struct thread *t, const struct call *call, uint32_t i, const struct ct
 	return true;
 }
 
-/* A signal handler left by longjmp() between the record and what comes after it. */
-static bool was_sent(const struct thread *t, const struct ct_frame *f)
-{
-	return f->call_id == t->sent_id && !(f->flags & CT_FRAME_F_COUNTED) &&
-	       t->slot->head != t->sent_head;
-}
-
-/* The frame at depth i is of a call that will not return any more. */
-static cold void give_up(struct thread *t, uint32_t i, uint64_t now, uint16_t flags)
-{
-	struct ct_shm_slot *s = t->slot;
-	struct ct_frame *f = &s->frames[i];
-	const struct ct_spec *spec = &inject_process->set->specs[f->func_id & (CT_MAX_FUNCS - 1)];
-	bool abandoned = flags & CT_CALL_F_ABANDONED;
-	struct ct_call *c;
-
-	if (unlikely(was_sent(t, f))) {
-		bump(&s->stats[CT_STAT_RETURNS]);
-		return;
-	}
-	s->stats[abandoned ? CT_STAT_ABANDONED : CT_STAT_UNFINISHED]++;
-	if (f->flags & CT_FRAME_F_COUNTED) {
-		struct ct_count *n = count_get(t, f->func_id & (CT_MAX_FUNCS - 1));
-
-		s->stats[CT_STAT_COUNTED]++;
-		if (abandoned)
-			n->abandoned++;
-		else
-			n->unfinished++;
-		return;
-	}
-	c = ring_room(t, CT_CALL_FIXED_SZ + 8 * CT_MAX_WORDS);
-	if (!c) {
-		bump(&s->drops[CT_DROP_CALL]);
-		return;
-	}
-	c->rec.size = call_fill(c, t, i, spec, now, flags);
-	ring_send(t, &c->rec);
-}
-
-static void depth_set(struct ct_shm_slot *s, uint32_t depth)
-{
-	__atomic_store_n(&s->depth, depth, __ATOMIC_RELEASE);
-}
-
-/* Gives up all frames above depth. */
-static cold void give_up_to(struct thread *t, uint32_t depth, uint64_t now, uint16_t flags)
-{
-	while (t->slot->depth > depth) {
-		give_up(t, t->slot->depth - 1, now, flags);
-		depth_set(t->slot, t->slot->depth - 1);
-	}
-}
-
-cold void inject_unfinished(struct thread *t, uint64_t now)
-{
-	if (t->slot->depth > CT_MAX_DEPTH)
-		depth_set(t->slot, CT_MAX_DEPTH);
-	nv_unfinished(t, now);
-	give_up_to(t, 0, now, CT_CALL_F_UNFINISHED);
-}
-
 /* --- entry --- */
 
 static cold void level_set(struct process *p, uint32_t level)
@@ -232,61 +102,6 @@ static inline uint32_t call_level(struct process *p, struct thread *t, const str
 		return (uint32_t)(random_next(t) >> 16) < spec->sample_below ? CT_LEVEL_TRACE
 									     : CT_LEVEL_COUNT;
 	return spec->level;
-}
-
-#define ELSEWHERE -1
-
-/* A signal handler's stack may be an array of a function, above the call that it interrupts. */
-static cold bool is_handler(uint64_t sp, uint64_t outer_sp)
-{
-	stack_t st;
-	uint64_t lo;
-
-	/* Of one that went well errno is as it was. */
-	if (sigaltstack(NULL, &st) || !(st.ss_flags & SS_ONSTACK))
-		return false;
-	lo = (uintptr_t)st.ss_sp;
-	return sp - lo < st.ss_size && outer_sp - lo >= st.ss_size;
-}
-
-/* What the call's thunk has on the stack, and its return address: a function that was called after
- * a longjmp() from there has its own in their place. */
-static cold bool is_there(const struct thread *t, uint32_t depth)
-{
-	const struct ct_frame *f = &t->slot->frames[depth];
-	const struct call *call = t->calls[depth];
-
-	if (!call)
-		return false;
-#ifdef __x86_64__
-	if (*(const volatile uint64_t *)f->sp != call->ret)
-		return false;
-#endif
-	return call->sp == f->sp && call->t == t && call->start_ns == f->start_ns &&
-	       call->func_id == f->func_id && call->gen == inject_me.gen;
-}
-
-/* Gives up frames of calls that were left without returning. Depth of the frame that a call with
- * this stack pointer is in, and 1; or ELSEWHERE. */
-static cold int settle(struct process *p, struct thread *t, uint64_t sp)
-{
-	struct ct_shm_slot *s = t->slot;
-	uint64_t now = 0;
-
-	while (s->depth) {
-		const struct ct_frame *top = &s->frames[s->depth - 1];
-
-		if (inject_elsewhere(t, sp, top->sp))
-			return ELSEWHERE;
-		if (top->sp > sp && is_there(t, s->depth - 1))
-			break;
-		if (top->sp <= sp && is_handler(sp, top->sp))
-			return ELSEWHERE;
-		if (!now)
-			now = thread_now(p, t);
-		give_up_to(t, s->depth - 1, now, CT_CALL_F_ABANDONED);
-	}
-	return s->depth;
 }
 
 /* As call_nest() of bpf/call.bpf.h. */
@@ -385,7 +200,7 @@ static cold int enter_inside(struct process *p, struct thread *t, const struct c
 {
 	if (t->slot->depth > CT_MAX_DEPTH)
 		depth_set(t->slot, CT_MAX_DEPTH);
-	return settle(p, t, call->sp);
+	return calls_settle(p, t, call->sp);
 }
 
 static cold void enter_dropped(struct ct_shm_slot *s)
@@ -537,7 +352,7 @@ static inline void leave(struct process *p, struct thread *t, const struct call 
 	bool ok, forgets = true, sent = true;
 
 	if (unlikely(s->depth > call->depth + 1))
-		give_up_to(t, call->depth + 1, now, CT_CALL_F_ABANDONED);
+		calls_give_up(t, call->depth + 1, now, CT_CALL_F_ABANDONED);
 	ok = ct_result_is_ok(spec, result);
 	if (unlikely(f->ioctl_cnt && call->depth))
 		ioctls_add(&s->frames[call->depth - 1], f);

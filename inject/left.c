@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Calls that were left without returning, by longjmp(), exceptions, the end of a thread: found by
+ * where on the stack the next call is, and given up.
+ */
+#include "record.h"
+
+#include <signal.h>
+
+/* Calls that are no farther from each other are on one stack (bpf/place.bpf.h). */
+#define SAME_STACK_SZ (12 << 10)
+
+cold bool inject_elsewhere(const struct thread *t, uint64_t sp, uint64_t outer_sp)
+{
+	uint64_t far = sp > outer_sp ? sp - outer_sp : outer_sp - sp;
+
+	return far > SAME_STACK_SZ && !(is_own_stack(t, sp) && is_own_stack(t, outer_sp));
+}
+
+/* A signal handler left by longjmp() between the record and what comes after it. */
+static bool was_sent(const struct thread *t, const struct ct_frame *f)
+{
+	return f->call_id == t->sent_id && !(f->flags & CT_FRAME_F_COUNTED) &&
+	       t->slot->head != t->sent_head;
+}
+
+/* The frame at depth i is of a call that will not return any more. */
+static cold void give_up(struct thread *t, uint32_t i, uint64_t now, uint16_t flags)
+{
+	struct ct_shm_slot *s = t->slot;
+	struct ct_frame *f = &s->frames[i];
+	const struct ct_spec *spec = &inject_process->set->specs[f->func_id & (CT_MAX_FUNCS - 1)];
+	bool abandoned = flags & CT_CALL_F_ABANDONED;
+	struct ct_call *c;
+
+	if (unlikely(was_sent(t, f))) {
+		bump(&s->stats[CT_STAT_RETURNS]);
+		return;
+	}
+	s->stats[abandoned ? CT_STAT_ABANDONED : CT_STAT_UNFINISHED]++;
+	if (f->flags & CT_FRAME_F_COUNTED) {
+		struct ct_count *n = count_get(t, f->func_id & (CT_MAX_FUNCS - 1));
+
+		s->stats[CT_STAT_COUNTED]++;
+		if (abandoned)
+			n->abandoned++;
+		else
+			n->unfinished++;
+		return;
+	}
+	c = ring_room(t, CT_CALL_FIXED_SZ + 8 * CT_MAX_WORDS);
+	if (!c) {
+		bump(&s->drops[CT_DROP_CALL]);
+		return;
+	}
+	c->rec.size = call_fill(c, t, i, spec, now, flags);
+	ring_send(t, &c->rec);
+}
+
+cold void calls_give_up(struct thread *t, uint32_t depth, uint64_t now, uint16_t flags)
+{
+	while (t->slot->depth > depth) {
+		give_up(t, t->slot->depth - 1, now, flags);
+		depth_set(t->slot, t->slot->depth - 1);
+	}
+}
+
+cold void inject_unfinished(struct thread *t, uint64_t now)
+{
+	if (t->slot->depth > CT_MAX_DEPTH)
+		depth_set(t->slot, CT_MAX_DEPTH);
+	nv_unfinished(t, now);
+	calls_give_up(t, 0, now, CT_CALL_F_UNFINISHED);
+}
+
+/* A signal handler's stack may be an array of a function, above the call that it interrupts. */
+static cold bool is_handler(uint64_t sp, uint64_t outer_sp)
+{
+	stack_t st;
+	uint64_t lo;
+
+	/* Of one that went well errno is as it was. */
+	if (sigaltstack(NULL, &st) || !(st.ss_flags & SS_ONSTACK))
+		return false;
+	lo = (uintptr_t)st.ss_sp;
+	return sp - lo < st.ss_size && outer_sp - lo >= st.ss_size;
+}
+
+/* What the call's thunk has on the stack, and its return address: a function that was called after
+ * a longjmp() from there has its own in their place. */
+static cold bool is_there(const struct thread *t, uint32_t depth)
+{
+	const struct ct_frame *f = &t->slot->frames[depth];
+	const struct call *call = t->calls[depth];
+
+	if (!call)
+		return false;
+#ifdef __x86_64__
+	if (*(const volatile uint64_t *)f->sp != call->ret)
+		return false;
+#endif
+	return call->sp == f->sp && call->t == t && call->start_ns == f->start_ns &&
+	       call->func_id == f->func_id && call->gen == inject_me.gen;
+}
+
+cold int calls_settle(struct process *p, struct thread *t, uint64_t sp)
+{
+	struct ct_shm_slot *s = t->slot;
+	uint64_t now = 0;
+
+	while (s->depth) {
+		const struct ct_frame *top = &s->frames[s->depth - 1];
+
+		if (inject_elsewhere(t, sp, top->sp))
+			return ELSEWHERE;
+		if (top->sp > sp && is_there(t, s->depth - 1))
+			break;
+		if (top->sp <= sp && is_handler(sp, top->sp))
+			return ELSEWHERE;
+		if (!now)
+			now = thread_now(p, t);
+		calls_give_up(t, s->depth - 1, now, CT_CALL_F_ABANDONED);
+	}
+	return s->depth;
+}

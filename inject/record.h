@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* Frames and records of calls: what record.c and left.c share, most of it on every call's way. */
+#ifndef INJECT_RECORD_H
+#define INJECT_RECORD_H
+
+#include "inject.h"
+
+#include <string.h>
+
+static inline bool is_own_stack(const struct thread *t, uint64_t sp)
+{
+	return sp - t->stack_lo < t->stack_hi - t->stack_lo;
+}
+
+static inline uint32_t word_cnt_of(const struct ct_spec *spec)
+{
+	return spec->word_cnt < CT_MAX_WORDS ? spec->word_cnt : CT_MAX_WORDS;
+}
+
+/* record.c: those that are not in registers. */
+void words_rest(__u64 *to, const void *stack, uint32_t cnt);
+
+/* Fixed part and words, of the frame at depth i; returns the record's size so far. */
+static inline uint32_t call_fill(struct ct_call *c, const struct thread *t, uint32_t i,
+				 const struct ct_spec *spec, uint64_t now, uint16_t flags)
+{
+	const struct ct_frame *f = &t->slot->frames[i];
+	uint32_t words = word_cnt_of(spec);
+
+	c->rec.kind = CT_REC_CALL;
+	c->rec.flags = flags;
+	c->rec.ts_ns = f->start_ns;
+	c->rec.pid = 0;
+	c->rec.tid = t->tid;
+	c->end_ns = now;
+	c->call_id = f->call_id;
+	/* On another stack than the call before it is in none. */
+	c->parent_id = 0;
+	if (unlikely(i && f->depth))
+		c->parent_id = t->slot->frames[i - 1].call_id;
+	c->func_id = f->func_id;
+	c->lib_id = 0;
+	c->result = 0;
+	c->depth = f->depth;
+	c->word_cnt = words;
+	c->cap_cnt = 0;
+	c->stack_cnt = 0;
+	c->ioctl_cnt = f->ioctl_cnt;
+	c->api_depth = f->api_depth;
+	c->python_cnt = 0;
+	c->python = 0;
+	c->reserved2 = 0;
+	c->ioctl_ns = f->ioctl_ns;
+	c->off_cpu_ns = 0;
+	c->operator_id = 0;
+	memset(c->cap_len, 0, sizeof(c->cap_len));
+	/* Those of registers all, which is no branch: a frame has 0 where nothing is asked for. */
+#pragma GCC unroll 8
+	for (uint32_t n = 0; n < REG_WORDS; n++)
+		c->words[n] = f->words[n];
+	if (unlikely(words > REG_WORDS))
+		words_rest(c->words, f->words + REG_WORDS, words);
+	return CT_CALL_FIXED_SZ + words * 8;
+}
+
+static inline void depth_set(struct ct_shm_slot *s, uint32_t depth)
+{
+	__atomic_store_n(&s->depth, depth, __ATOMIC_RELEASE);
+}
+
+/* left.c: calls that will not return any more. */
+#define ELSEWHERE -1
+/* Depth of the frame that a call with this stack pointer is in, and 1; or ELSEWHERE. Gives up
+ * frames of calls that were left without returning. */
+int calls_settle(struct process *p, struct thread *t, uint64_t sp);
+/* Gives up all frames above depth. */
+void calls_give_up(struct thread *t, uint32_t depth, uint64_t now, uint16_t flags);
+
+#endif /* INJECT_RECORD_H */
