@@ -2,7 +2,7 @@
 """--nvtx with real programs: are their ranges in the trace, as often as the program says that it made them, and is each
 launch in the right one? By uprobes, in the process as root, and in the process as a user.
 
-usage: nvtx.py CUDATRACE OUT_FOLDER [PROGRAM...]    PROGRAM: torch, emit, jax, cupy, cost; all if none is named
+usage: nvtx.py CUDATRACE OUT_FOLDER [PROGRAM...]    PROGRAM: torch, emit, jax, untuned, cupy, cost; all if none is named
        nvtx.py --run PROGRAM                        what is traced
 """
 import collections
@@ -73,6 +73,12 @@ def run_jax():
         y = mlp(x, w1, w2)
     y.block_until_ready()
     say(begins={"XlaModule:#hlo_module=jit_mlp": STEPS}, innermost="Thunk:#")
+
+
+def run_untuned():
+    """Without XLA's trials of kernels, which are no operation's: every launch has one."""
+    os.environ["XLA_FLAGS"] = "--xla_gpu_autotune_level=0"
+    run_jax()
 
 
 def run_cupy():
@@ -191,7 +197,7 @@ if sys.argv[1] == "--run":
 else:
     os.makedirs(sys.argv[2], exist_ok=True)
     os.chmod(sys.argv[2], 0o777)
-    for name in sys.argv[3:] or ["torch", "emit", "jax", "cupy", "cost"]:
+    for name in sys.argv[3:] or ["torch", "emit", "jax", "untuned", "cupy", "cost"]:
         if name == "cost":
             cost(sys.argv[1], sys.argv[2])
         else:

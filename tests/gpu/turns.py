@@ -64,7 +64,7 @@ class Process:
         return [statistics.mean(t) for t in zip(*json.loads(self.proc.stdout.readline())[1:])]
 
     def end(self):
-        self.proc.stdin.close()
+        """When stdin has been closed."""
         self.proc.wait()
         if os.path.exists(self.folder + "/libcuda.so.1"):
             os.remove(self.folder + "/libcuda.so.1")
@@ -111,10 +111,12 @@ def in_turn(argv, out, ways, seconds, rounds=1, copies=4, name="", unit="ms a to
     with contextlib.ExitStack() as stack:
         sets = []
         for i in range(copies):
-            sets.append([Process(f"{out}/turns.{i}.{j}", way, lambda w, path: argv("" if w == AGAIN else w, path), cores[(1 + i) % len(cores)])
-                         for j, way in enumerate(ways)])
-            for p in sets[-1]:
-                stack.callback(p.proc.kill)
+            started = {}
+            # Who comes first has its memory elsewhere.
+            for way in random.sample(ways, len(ways)):
+                started[way] = Process(f"{out}/turns.{i}.{ways.index(way)}", way, lambda w, path: argv("" if w == AGAIN else w, path), cores[(1 + i) % len(cores)])
+                stack.callback(started[way].proc.kill)
+            sets.append([started[way] for way in ways])
         processes = [p for s in sets for p in s]
         for p in processes:
             assert p.proc.stdout.readline() == "ready\n", p.way
@@ -122,6 +124,8 @@ def in_turn(argv, out, ways, seconds, rounds=1, copies=4, name="", unit="ms a to
             p.rounds(rounds)
         ready = time.monotonic()
         took = take_turns(sets, seconds, rounds)
+        for p in processes:
+            p.proc.stdin.close()
         for p in processes:
             p.end()
         stack.pop_all()
