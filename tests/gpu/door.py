@@ -1,23 +1,25 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 """The step `door`: the daemon's trace.inject. Are the metrics of a program that opts in those of a full trace of the same run, and what
-does a token of GPT-2 take by uprobes, inside beside a program that has not opted in, and inside alone? Three minutes.
+does a token of GPT-2 take by uprobes, inside beside a program that has not opted in, and inside alone, against itself at level off? Four minutes.
 
 usage: door.py CUDATRACE OUT_FOLDER     FAKE=build/fake tries it against the stand-in driver
 """
 import json
 import os
+import random
 import shutil
 import signal
-import statistics
 import subprocess
 import sys
 import time
 
+import turns
 from daemon_check import Metrics, read_trace, scrape
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 CT, OUT = os.path.realpath(sys.argv[1]), os.path.join(os.path.realpath(sys.argv[2]), "door")
-FAKE, PORT, ROUNDS = os.environ.get("FAKE"), 9476, 20
+FAKE, PORT = os.environ.get("FAKE"), 9476
+TOKENS = "30" if FAKE else "3"
 SOCK, INJECT = OUT + "/ctl.sock", OUT + "/inject"
 # Answered after the driver has shut down, which the library does not see (docs/INJECT.md).
 AT_EXIT = "CUDA_ERROR_DEINITIALIZED"
@@ -32,8 +34,8 @@ def env(opts_in):
     return {**os.environ, **lib, **({"CUDA_INJECTION64_PATH": INJECT + "/libcudatrace-inject.so"} if opts_in else {})}
 
 
-def start_daemon(level):
-    sets = (f"level={level}", "trace.inject=true", f"trace.inject_folder={INJECT}", "trace.detail=all", f"metrics.listen=127.0.0.1:{PORT}",
+def start_daemon(level, detail="all"):
+    sets = (f"level={level}", "trace.inject=true", f"trace.inject_folder={INJECT}", f"trace.detail={detail}", f"metrics.listen=127.0.0.1:{PORT}",
             f"ctl.socket={SOCK}", f"files.directory={OUT}/files", "files.compress=none", "files.total_size=16G", "recorder.seconds=0")
     lib = ["--libcuda", OUT + "/lib/libcuda.so.1"] if FAKE else []
     with open(OUT + "/daemon.log", "ab") as log:
@@ -47,58 +49,66 @@ def stop(p):
     p.wait(60)
 
 
-def status():
-    return json.loads(subprocess.run([CT, "ctl", "--set", f"ctl.socket={SOCK}", "status"], stdout=subprocess.PIPE, check=True).stdout)
+def ctl(*args):
+    ran = subprocess.run([CT, "ctl", "--set", f"ctl.socket={SOCK}", *map(str, args)], stdout=subprocess.PIPE, check=True)
+    return json.loads(ran.stdout)
 
 
 class Gen:
     def __init__(self, opts_in):
-        self.p = subprocess.Popen(script("gpt2", "--tokens", "50", "--serve"), env=env(opts_in), text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                                  stderr=subprocess.DEVNULL)
+        self.p = subprocess.Popen(script("gpt2", "--tokens", TOKENS, "--serve"), env={**env(opts_in), "PYTHONHASHSEED": "0"}, text=True, stdin=subprocess.PIPE,
+                                  stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
 
     def ready(self):
         assert self.p.stdout.readline() == "ready\n"
 
-    def ms(self):
-        self.p.stdin.write(f"{ROUNDS}\n")
-        self.p.stdin.flush()
-        return json.loads(self.p.stdout.readline())
+    def at(self, level):
+        """A round at that level: [milliseconds a token, the same of CPU time]."""
+        ctl("level", self.p.pid, level)
+        return turns.rounds(self.p, 1)
 
     def end(self):
         self.p.stdin.close()
         self.p.wait(60)
 
 
-def times(level):
-    daemon = start_daemon(level)
-    outside, inside = gens = Gen(False), Gen(True)
-    ms = {"by uprobes": [], "inside, others beside": [], "inside alone": [], "untraced": []}
-    for g in gens:
+def take_turns(gens, seconds):
+    """As turns.take_turns(), but a process is compared with itself at level off, before and after."""
+    took = {level: [[] for _ in gens] for level in ("metrics", "trace")}
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        for i, g in random.sample(list(enumerate(gens)), len(gens)):
+            before = g.at("off")
+            for level in random.sample(list(took), len(took)):
+                own, after = g.at(level), g.at("off")
+                took[level][i].append([before, own, after])
+                before = after
+    return took
+
+
+def times(detail):
+    daemon = start_daemon("metrics", detail)
+    outside, insides = Gen(False), [Gen(True) for _ in range(3)]
+    for g in (outside, *insides):
         g.ready()
-    seen = {p["pid"]: p["seen"] for p in status()["processes"]}
-    assert [seen[g.p.pid] for g in gens] == ["uprobes", "inside"], seen
-    for _ in range(3):
-        ms["by uprobes"] += outside.ms()
-        ms["inside, others beside"] += inside.ms()
+    seen = {p["pid"]: p["seen"] for p in ctl("status")["processes"]}
+    assert [seen[g.p.pid] for g in (outside, *insides)] == ["uprobes"] + ["inside"] * 3, seen
+    took = {"by uprobes": take_turns([outside], 15), "inside, others beside": take_turns(insides, 15)}
     outside.end()
     end = time.monotonic() + 40
-    while time.monotonic() < end and all(x["probes"] == "all" for x in status()["libraries"]):
+    while time.monotonic() < end and all(x["probes"] == "all" for x in ctl("status")["libraries"]):
         time.sleep(1)
-    few = [x["path"] for x in status()["libraries"] if x["probes"] == "few"]
-    time.sleep(2)
-    for _ in range(3):
-        ms["inside alone"] += inside.ms()
+    few = [x["path"] for x in ctl("status")["libraries"] if x["probes"] == "few"]
+    took["inside alone"] = take_turns(insides, 30)
     scrape(PORT, OUT + "/metrics")
     lost = Metrics(OUT + "/metrics").sums("dropped_total", ("what",))
     stop(daemon)
-    inside.ms()
-    for _ in range(3):
-        ms["untraced"] += inside.ms()
-    inside.end()
-    bare = statistics.median(ms["untraced"])
-    print(f"level {level}: milliseconds per token, median: untraced {bare:.3f}; " +
-          "; ".join(f"{k} {statistics.median(v):.3f} ({statistics.median(v) / bare:.3f})" for k, v in ms.items() if k != "untraced") +
-          f"; probes gone from {few or 'NOTHING'}; lost {lost}", flush=True)
+    for g in insides:
+        g.end()
+    print(f"detail {detail}, against level off: probes gone from {few or 'NOTHING'}; lost {lost}", flush=True)
+    for how, levels in took.items():
+        for level, of in levels.items():
+            turns.tell(f"{how}, {level}", of, "ms a token", None)
 
 
 def counts(level):
@@ -128,14 +138,13 @@ def main():
     if FAKE:
         shutil.copy(FAKE + "/libcuda.so.1", OUT + "/lib")
     good = True
-    for level in "metrics", "trace":
-        for part in counts, times:
-            try:
-                good &= part(level) is not False
-            except (AssertionError, OSError, ValueError, KeyError, subprocess.SubprocessError) as e:
-                good = False
-                print(f"level {level}: {part.__name__}: {type(e).__name__}: {e}", flush=True)
-                subprocess.run(["tail", "-n", "3", OUT + "/daemon.log"], check=False)
+    for part, of in (counts, "metrics"), (counts, "trace"), (times, "normal"), (times, "all"):
+        try:
+            good &= part(of) is not False
+        except (AssertionError, OSError, ValueError, KeyError, subprocess.SubprocessError) as e:
+            good = False
+            print(f"{part.__name__} {of}: {type(e).__name__}: {e}", flush=True)
+            subprocess.run(["tail", "-n", "3", OUT + "/daemon.log"], check=False)
         shutil.rmtree(OUT + "/files", ignore_errors=True)
     print("door: all counts agree" if good else "door: NOT all is as it should be")
     return 0 if good else 1

@@ -45,6 +45,13 @@ def libcuda():
     return next((os.path.realpath(f + "/libcuda.so.1") for f in folders if f and os.path.exists(f + "/libcuda.so.1")), None)
 
 
+def rounds(proc, n):
+    """Means of the milliseconds of a round, and of its thread's CPU time. One before, in which it finds what it needs again."""
+    proc.stdin.write(f"{n + 1} cpu\n")
+    proc.stdin.flush()
+    return [statistics.mean(t) for t in zip(*json.loads(proc.stdout.readline())[1:])]
+
+
 class Process:
     """A program with --serve (serve.py), and a libcuda of its own: whoever else has a file with uprobes in it pays for these."""
 
@@ -58,10 +65,7 @@ class Process:
         self.proc = subprocess.Popen(argv(way, self.path), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=env)
 
     def rounds(self, n):
-        """Means of the milliseconds of a round, and of its thread's CPU time. One before, in which it finds what it needs again."""
-        self.proc.stdin.write(f"{n + 1} cpu\n")
-        self.proc.stdin.flush()
-        return [statistics.mean(t) for t in zip(*json.loads(self.proc.stdout.readline())[1:])]
+        return rounds(self.proc, n)
 
     def end(self):
         """When stdin has been closed."""
