@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 """--gpu-time on a real GPU: every execution there, with its call? The times that torch.profiler has? And what it costs.
 
-usage: gpu_time.py CUDATRACE OUT_FOLDER [PART[:PROGRAM]...]    PART: programs, sums, cost, beside; all if none is named
+usage: gpu_time.py CUDATRACE OUT_FOLDER [PART[:PROGRAM]...]    PART: programs, sums, cost, beside, all of them if none is named; floor
 """
 import collections
 import json
@@ -115,6 +115,18 @@ def cost(tracer, out, *only):
         processes += in_turn(argv_of(tracer, [KERNEL_TIMES, "graph"]), out, ["", "--probe=inject", "--probe=inject --gpu-time=nodes", *gpu_time], 40, copies=3, name="graph",
                              unit="ms a round", goals=goals)
     for p in processes:
+        shutil.rmtree(p.folder)
+
+
+def floor(tracer, out):
+    """What CUPTI takes by itself, of what --gpu-time does. Three minutes."""
+    folder, library = os.path.join(os.environ.get("CUDA_HOME", "/usr/local/cuda"), "targets/x86_64-linux"), os.path.abspath(os.path.join(out, "cupti_alone.so"))
+    subprocess.run(["gcc", "-shared", "-fPIC", "-O1", f"-I{folder}/include", "-o", library, os.path.join(HERE, "cupti_alone.c"), f"-L{folder}/lib", "-lcupti",
+                    f"-Wl,-rpath,{folder}/lib"], check=True)
+    alone = {f"cupti, {how}": ["env", f"CUDA_INJECTION64_PATH={library}", f"CUPTI_ALONE={how}"] for how in ("activities", "callbacks")}
+    argv = argv_of(tracer, [os.path.join(HERE, "gpt2.py"), "--tokens", "3"])
+    for p in in_turn(lambda way, path: [*alone.get(way, []), *argv("" if way in alone else way, path)], out,
+                     ["", *alone, "--probe=inject", "--probe=inject --gpu-time"], 90, copies=6, name="floor", goals={"--probe=inject --gpu-time": 1.15}):
         shutil.rmtree(p.folder)
 
 
