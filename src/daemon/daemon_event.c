@@ -59,8 +59,8 @@ static void write_line(struct daemon *d, const struct dproc *p, const struct tra
 	const char *line =
 		lines__event(d->lines, ev, p ? p->suffix : NULL, p ? p->suffix_len : 0, &len);
 
-	rotate__line(d->rotate, line, len, d->now);
-	daemon__count_line(d, ev);
+	if (rotate__line(d->rotate, line, len, d->now))
+		daemon__count_line(d, ev);
 	if (d->recorder)
 		recorder__line(d->recorder, line, len, d->now);
 }

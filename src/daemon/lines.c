@@ -34,17 +34,12 @@ void lines__free(struct lines *l)
 	free(l);
 }
 
-static struct out *clear(struct lines *l)
-{
-	l->sink->out->len = l->sink->out->mark = 0;
-	return l->sink->out;
-}
-
 const char *lines__event(struct lines *l, const struct trace_event *ev, const char *suffix,
 			 size_t suffix_len, size_t *len)
 {
-	struct out *o = clear(l);
+	struct out *o = l->sink->out;
 
+	o->len = o->mark = 0;
 	sink__event(l->sink, ev);
 	/* Before the closing "}\n". */
 	if (suffix_len && o->len > 2) {
@@ -56,20 +51,27 @@ const char *lines__event(struct lines *l, const struct trace_event *ev, const ch
 	return o->buf;
 }
 
-void lines__header(struct lines *l, struct out *o)
+/* In a sink of its own: a line that was just made is still to be written. */
+static void put(const struct lines *l, const struct trace_end *end, struct out *o)
 {
 	struct sink *s = sink__memory(SINK_JSONL, l->info);
 
 	if (!s)
 		return;
+	if (end) {
+		s->out->len = s->out->mark = 0;
+		s->ops->end(s, end);
+	}
 	out_bytes(o, s->out->buf, s->out->len);
 	sink__close(s, NULL);
 }
 
-void lines__end(struct lines *l, const struct trace_end *end, struct out *o)
+void lines__header(const struct lines *l, struct out *o)
 {
-	struct out *from = clear(l);
+	put(l, NULL, o);
+}
 
-	l->sink->ops->end(l->sink, end);
-	out_bytes(o, from->buf, from->len);
+void lines__end(const struct lines *l, const struct trace_end *end, struct out *o)
+{
+	put(l, end, o);
 }

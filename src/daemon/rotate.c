@@ -355,25 +355,32 @@ static void file_is_gone(struct rotate *r, uint64_t now_ns)
 	r->z = NULL;
 }
 
-void rotate__line(struct rotate *r, const char *line, size_t len, uint64_t now_ns)
+/* Not with the line that makes it so: until then that is not counted for its end. */
+static void finish_full(struct rotate *r, uint64_t now_ns)
+{
+	if (r->z && zfile__size(r->z) >= r->o.size)
+		rotate__finish_file(r, now_ns);
+}
+
+bool rotate__line(struct rotate *r, const char *line, size_t len, uint64_t now_ns)
 {
 	int ret;
 
+	finish_full(r, now_ns);
 	if (!r->z && (now_ns < r->retry_ns || !open_file(r, now_ns))) {
 		r->s.dropped++;
-		return;
+		return false;
 	}
 	ret = zfile__write(r->z, line, len);
 	if (ret) {
 		r->s.dropped++;
 		write_failed(r, -ret, now_ns);
-		return;
+		return false;
 	}
 	r->file_lines++;
 	r->s.lines++;
 	r->s.bytes += len;
-	if (zfile__size(r->z) >= r->o.size)
-		rotate__finish_file(r, now_ns);
+	return true;
 }
 
 static void start_command(struct rotate *r)
@@ -424,6 +431,7 @@ void rotate__tick(struct rotate *r, uint64_t now_ns)
 	int ret;
 
 	run_command(r, now_ns);
+	finish_full(r, now_ns);
 	if (!r->z)
 		return;
 	if (r->o.age_ns && now_ns - r->opened_ns >= r->o.age_ns) {

@@ -48,8 +48,9 @@ struct rotate_opts {
 /* Strings of o must live as long as the rotate. Finishes what an earlier daemon left as .part.
  * NULL: out of memory. A folder that cannot be made is reported, and tried again later. */
 struct rotate *rotate__new(const struct rotate_opts *o);
-/* One line with its newline. now_ns: CLOCK_MONOTONIC. */
-void rotate__line(struct rotate *r, const char *line, size_t len, uint64_t now_ns);
+/* One line with its newline. now_ns: CLOCK_MONOTONIC. true: it is in the file that is open then,
+ * and counts for its end. */
+bool rotate__line(struct rotate *r, const char *line, size_t len, uint64_t now_ns);
 /* Every second or so: age, what is buffered, the command, a new try after an error. */
 void rotate__tick(struct rotate *r, uint64_t now_ns);
 /* Finishes the file now. */

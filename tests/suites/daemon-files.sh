@@ -41,6 +41,8 @@ rotation()
 		"$CUDATRACE" report --format=json -o "$TMP/report.json" "$files"/trace-* 2>"$TMP/report.err"
 		check "rotation: $how: the report takes all files for one trace" is "$(grep -c 'begins\|missing\|goes back' "$TMP/report.err") $(jq .overview.complete "$TMP/report.json")" '0 true'
 	done
+	check 'rotation: the end of each file counts its lines' eval \
+		'for f in "$files"/trace-*; do jq -se "(.[-1].events | add) == length - 2 and .[-1].calls == (map(select(.symbol)) | length)" "$f" || exit 1; done'
 	check 'rotation: the report reads the newest one' eval '"$CUDATRACE" report "$(ls "$files"/trace-* | tail -1)" | grep -q cuMemAlloc'
 }
 
