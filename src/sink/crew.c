@@ -24,11 +24,9 @@
 #define THREADS_MAX 16
 /* One is filled, one is written, and two for each thread. */
 #define BATCHES_EACH 2
-/* --gpu-time: CUPTI's records come after some 100 ms, but work may be asked for long before it is
- * done. 64 MiB. */
-#define HOLD_NS	 1000000000ull
-#define HELD_MAX 256
-/* And a batch that is not full waits, too, when it is so old. */
+/* Of those that wait (--gpu-time). */
+#define HELD_MAX (HELD_SZ_MAX / ITEMS_SZ)
+/* A batch that is not full waits, too, when it is so old. */
 #define PART_NS 250000000ull
 
 struct batch {
@@ -62,27 +60,6 @@ unsigned crew__size(unsigned cpus)
 	unsigned cnt = cpus / 4;
 
 	return cnt < 2 ? 0 : cnt > 4 ? 3 : cnt - 1;
-}
-
-static struct sink *copy_of(const struct sink *s)
-{
-	struct sink *n = malloc(s->ops->size);
-
-	if (!n)
-		return NULL;
-	memcpy(n, s, s->ops->size);
-	n->crew = NULL;
-	n->out = out__memory();
-	n->ops->cloned(n);
-	return n;
-}
-
-static void free_copy(struct sink *n)
-{
-	if (!n)
-		return;
-	out__close(n->out);
-	free(n);
 }
 
 static void write_batch(struct crew *c, struct batch *b, struct sink *words)
@@ -191,11 +168,11 @@ static bool make_batches(struct crew *c)
 		return false;
 	memset(c->batches, 0, size);
 	c->words = calloc(c->words_cnt, sizeof(struct sink *));
-	c->own = copy_of(c->s);
+	c->own = sink__copy(c->s);
 	if (!c->words || !c->own)
 		return false;
 	for (unsigned i = 0; i < c->words_cnt; i++) {
-		c->words[i] = copy_of(c->s);
+		c->words[i] = sink__copy(c->s);
 		if (!c->words[i])
 			return false;
 	}
@@ -246,7 +223,7 @@ static uint64_t first_waiting(const struct crew *c, uint64_t now)
 	uint64_t i = c->ready;
 
 	while (i < c->filled && (c->filled - i > HELD_MAX ||
-				 c->batches[i % c->batch_cnt].filled_ns + HOLD_NS <= now))
+				 c->batches[i % c->batch_cnt].filled_ns + HELD_NS <= now))
 		i++;
 	return i;
 }
@@ -367,8 +344,8 @@ void crew__free(struct crew *c)
 	for (unsigned i = 0; c->batches && i < c->batch_cnt; i++)
 		items__free(&c->batches[i].items);
 	for (unsigned i = 0; c->words && i < c->words_cnt; i++)
-		free_copy(c->words[i]);
-	free_copy(c->own);
+		sink__free_copy(c->words[i]);
+	sink__free_copy(c->own);
 	free(c->words);
 	free(c->batches);
 	held__free(c->held);

@@ -8,6 +8,11 @@
 
 #include "model/event.h"
 
+/* CUPTI's records come after some 100 ms, but work may be asked for long before it is done. What
+ * waits takes so much memory at most. */
+#define HELD_NS	    1000000000ull
+#define HELD_SZ_MAX (64 << 20)
+
 /* Of a call, and where its event's gpu_times points. */
 struct held {
 	struct gpu_times times;

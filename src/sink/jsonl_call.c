@@ -176,10 +176,10 @@ static inline char *put_rows(struct jsonl *l, char *p, const struct trace_event 
 }
 
 /* Rows by hand: when they began is as ts, which no other output has. */
-static char *put_gpu_times(char *p, const struct jsonl *l, const struct gpu_times *t)
+char *jsonl_gpu_times(char *p, uint64_t base_ns, const struct gpu_times *t)
 {
 	p = LIT(p, ",\"gpu_start\":");
-	p = put_ts(p, t->start_ns, l->base_ns);
+	p = put_ts(p, t->start_ns, base_ns);
 	p = LIT(p, ",\"gpu_us\":");
 	p = fmt_milli(p, t->ns);
 	p = LIT(p, ",\"gpu_queue_us\":");
@@ -207,8 +207,9 @@ void jsonl_call(struct jsonl *l, const struct trace_event *ev)
 		p = more_room(l, o->buf + o->len, 0);
 	} else {
 		p = put_rows(l, p, ev);
+		l->s.gpu_at = p - o->buf;
 		if (ev->gpu_times && ev->gpu_times->cnt)
-			p = put_gpu_times(p, l, ev->gpu_times);
+			p = jsonl_gpu_times(p, l->base_ns, ev->gpu_times);
 	}
 	p = LIT(p, ",\"args\":{");
 	o->len = p - o->buf;

@@ -14,6 +14,9 @@ struct jsonl {
 	uint64_t base_ns;
 };
 
+/* Of a call whose line waited. p has that room. */
+#define GPU_TIMES_ROOM 256
+char *jsonl_gpu_times(char *p, uint64_t base_ns, const struct gpu_times *t);
 /* All of a call's line but its end. */
 void jsonl_call(struct jsonl *l, const struct trace_event *ev);
 /* Of any event, what rows of events.def have before the body. */

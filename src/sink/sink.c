@@ -3,6 +3,7 @@
 #include "split.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "util/log.h"
 #include "util/out.h"
@@ -53,12 +54,38 @@ struct sink *sink__memory(enum sink_id id, const struct trace_info *info)
 	return open_on(id, NULL, info);
 }
 
+struct sink *sink__copy(const struct sink *s)
+{
+	struct sink *n = malloc(s->ops->size);
+
+	if (!n)
+		return NULL;
+	memcpy(n, s, s->ops->size);
+	n->crew = NULL;
+	n->split = NULL;
+	n->out = out__memory();
+	n->ops->cloned(n);
+	return n;
+}
+
+void sink__free_copy(struct sink *n)
+{
+	if (!n)
+		return;
+	out__close(n->out);
+	free(n);
+}
+
 void sink__hire(struct sink *s, unsigned threads, bool wait)
 {
-	if (!s->out->is_file)
+	if (!s->out->is_file || s->split)
 		threads = 0;
-	if ((!threads && !wait) || !s->ops->cloned || s->crew || s->split)
+	if ((!threads && !wait) || !s->ops->cloned || s->crew)
 		return;
+	if (s->split) {
+		s->waits = split__wait(s);
+		return;
+	}
 	s->crew = crew__new(s, threads, wait);
 	s->waits = s->crew && wait;
 }
@@ -80,6 +107,8 @@ void sink__flush(struct sink *s)
 {
 	if (s->crew)
 		crew__wait(s->crew);
+	else if (s->split)
+		split__let_go(s);
 	out__flush(s->out);
 }
 
@@ -87,6 +116,8 @@ void sink__tick(struct sink *s)
 {
 	if (s->crew)
 		crew__tick(s->crew);
+	else if (s->split)
+		split__tick(s);
 	out__flush(s->out);
 }
 
@@ -103,6 +134,8 @@ int sink__close(struct sink *s, const struct trace_end *end)
 		return 0;
 	crew__free(s->crew);
 	s->crew = NULL;
+	if (s->split)
+		split__let_go(s);
 	s->out->last = true;
 	if (end && s->split)
 		split__end(s, end);

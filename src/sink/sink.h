@@ -52,6 +52,7 @@ struct sink {
 	uint64_t lost_cnt;  /* of those, not written: disk full, pipe closed */
 	bool waits;	    /* lines of calls wait for what GPUs execute for them */
 	uint64_t late_cnt;  /* executions that came when such a line was written */
+	size_t gpu_at;	    /* JSONL, of the last call: where in out its gpu_times belong */
 };
 
 /* Opens path ("-": stdout) and that sink on it. Reports its own errors. */
@@ -62,15 +63,19 @@ struct sink *sink__memory(enum sink_id id, const struct trace_info *info);
  * each a trace by itself. Where it is no file, or one that is only whole, nothing happens. info
  * must live as long as s. Before any event; reports its own errors: 0 or -errno. */
 int sink__split(struct sink *s, const char *path, uint64_t max, const struct trace_info *info);
-/* From now on that many threads put its lines together, where it is a file and its ops allow that.
- * Else, or when there can be none, the caller goes on doing so. wait (--gpu-time): and lines wait a
- * second for what GPUs execute, where its ops allow that and it is not split. */
+/* From now on that many threads put its lines together, where it is a file that is not split and
+ * its ops allow that. Else, or when there can be none, the caller goes on doing so. wait
+ * (--gpu-time): and lines wait a second for what GPUs execute, where its ops allow that. */
 void sink__hire(struct sink *s, unsigned threads, bool wait);
 void sink__event(struct sink *s, const struct trace_event *ev);
 /* Writes what is buffered; s->out and s->lost_cnt are exact until the next event. */
 void sink__flush(struct sink *s);
 /* The same without what waits. Called by a timer, so that files can be followed. */
 void sink__tick(struct sink *s);
+/* Puts lines together by itself, for ops that have `cloned`: in memory, n->out. NULL: no memory. */
+struct sink *sink__copy(const struct sink *s);
+/* NULL is fine. */
+void sink__free_copy(struct sink *n);
 /* true: nothing can be written any more */
 bool sink__failed(const struct sink *s);
 /* end may be NULL when the trace failed to start. */

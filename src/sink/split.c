@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 #include "split.h"
 
+#include "held_lines.h"
+#include "split_wait.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,9 +23,10 @@ struct split {
 	uint64_t max;
 	unsigned output; /* for the opener */
 	const struct trace_info *info;
-	unsigned pieces;       /* that are ended */
-	struct trace_end here; /* what is in the file at hand */
-	struct trace_end told; /* by the ends of those before */
+	struct split_wait *wait; /* NULL: no line waits */
+	unsigned pieces;	 /* that are ended */
+	struct trace_end here;	 /* what is in the file at hand */
+	struct trace_end told;	 /* by the ends of those before */
 	/* Stacks that the file at hand defines: a bit for each id. */
 	uint8_t *stacks;
 	size_t stacks_sz;
@@ -55,22 +59,15 @@ void split__free(struct split *sp)
 {
 	if (!sp)
 		return;
+	split_wait__free(sp->wait);
 	free(sp->stacks);
 	free(sp);
 }
 
-static void count(struct trace_end *here, const struct trace_event *ev)
+bool split__wait(struct sink *s)
 {
-	bool is_call = ev->kind == EVENT_CALL;
-
-	here->event_cnt += ev->kind != EVENT_STACK;
-	here->type_cnt[ev->type]++;
-	here->call_cnt += is_call;
-	here->stats[CT_STAT_ENTRIES] += is_call;
-	here->stats[CT_STAT_UNFINISHED] += is_call && ev->unfinished;
-	here->stats[CT_STAT_ABANDONED] += is_call && ev->abandoned;
-	if (!ev->unfinished && ev->end_ns > here->end_ns)
-		here->end_ns = ev->end_ns;
+	s->split->wait = split_wait__new(s);
+	return s->split->wait;
 }
 
 static bool is_defined(const struct split *sp, uint64_t id)
@@ -95,8 +92,7 @@ static void set_defined(struct split *sp, uint64_t id)
 	sp->stacks[id / 8] |= 1 << id % 8;
 }
 
-/* As a trace has it before the first event with that stack. */
-static struct trace_event definition(const struct trace_event *ev)
+struct trace_event stack_definition(const struct trace_event *ev)
 {
 	return (struct trace_event){
 		.kind = EVENT_STACK,
@@ -112,19 +108,45 @@ static struct trace_event definition(const struct trace_event *ev)
 	};
 }
 
-/* The event, and before it the stack when only a file before has it: true then. */
-static bool put(struct sink *s, const struct trace_event *ev,
-		void (*event)(struct sink *s, const struct trace_event *ev))
+/* What is put into the file at hand: an event, or the line of one. */
+struct next {
+	const struct trace_event *ev; /* NULL: a line */
+	struct line line;	      /* else without its text */
+	const struct line *stack;
+};
+
+static void put_line(struct sink *s, const struct line *l)
 {
-	bool lacks = s->ops->defines_stacks && ev->stack && ev->kind != EVENT_STACK &&
-		     !is_defined(s->split, ev->stack->id);
+	out_bytes(s->out, l->text, l->len);
+	out__commit(s->out);
+}
+
+static void put_stack(struct sink *s, const struct next *n,
+		      void (*event)(struct sink *s, const struct trace_event *ev))
+{
 	struct trace_event stack;
 
-	if (lacks) {
-		stack = definition(ev);
-		event(s, &stack);
+	if (!n->ev) {
+		put_line(s, n->stack);
+		return;
 	}
-	event(s, ev);
+	stack = stack_definition(n->ev);
+	event(s, &stack);
+}
+
+/* It, and before it the stack when only a file before has it: true then. */
+static bool put(struct sink *s, const struct next *n,
+		void (*event)(struct sink *s, const struct trace_event *ev))
+{
+	bool lacks = s->ops->defines_stacks && n->line.stack_id && n->line.kind != EVENT_STACK &&
+		     !is_defined(s->split, n->line.stack_id);
+
+	if (lacks)
+		put_stack(s, n, event);
+	if (n->ev)
+		event(s, n->ev);
+	else
+		put_line(s, &n->line);
 	return lacks;
 }
 
@@ -194,7 +216,7 @@ static bool next_file(struct sink *s)
 	return !o->failed;
 }
 
-void split__event(struct sink *s, const struct trace_event *ev)
+static void put_next(struct sink *s, const struct next *n)
 {
 	struct split *sp = s->split;
 	struct out *o = s->out;
@@ -205,13 +227,13 @@ void split__event(struct sink *s, const struct trace_event *ev)
 		out__flush(o);
 	at = o->len;
 	o->held = true;
-	with_stack = put(s, ev, s->ops->event);
+	with_stack = put(s, n, s->ops->event);
 	/* An event that is alone in its file stays there, however large it is. */
 	if (is_full(s, CLOSING_SZ) && sp->here.event_cnt) {
 		take_back(o, at);
 		if (next_file(s)) {
 			o->held = true;
-			with_stack = put(s, ev, s->ops->again);
+			with_stack = put(s, n, s->ops->again);
 		}
 	}
 	o->held = false;
@@ -220,9 +242,46 @@ void split__event(struct sink *s, const struct trace_event *ev)
 		return;
 	}
 	sp->here.type_cnt[TYPE_STACK] += with_stack;
-	count(&sp->here, ev);
-	if (with_stack || ev->kind == EVENT_STACK)
-		set_defined(sp, ev->stack->id);
+	line__count(&n->line, &sp->here);
+	if (with_stack || n->line.kind == EVENT_STACK)
+		set_defined(sp, n->line.stack_id);
+}
+
+void split__now(struct sink *s, const struct trace_event *ev)
+{
+	const struct next n = {.ev = ev, .line = line_of(ev)};
+
+	put_next(s, &n);
+}
+
+void split__line(struct sink *s, const struct line *l, const struct line *stack)
+{
+	const struct next n = {.line = *l, .stack = stack};
+
+	if (s->out->failed)
+		s->lost_cnt++;
+	else
+		put_next(s, &n);
+}
+
+void split__event(struct sink *s, const struct trace_event *ev)
+{
+	if (s->split->wait)
+		split_wait__event(s->split->wait, ev);
+	else
+		split__now(s, ev);
+}
+
+void split__tick(struct sink *s)
+{
+	if (s->split->wait)
+		split_wait__tick(s->split->wait);
+}
+
+void split__let_go(struct sink *s)
+{
+	if (s->split->wait)
+		split_wait__let_go(s->split->wait);
 }
 
 static struct trace_end last_end(const struct split *sp, const struct trace_end *end)

@@ -10,7 +10,21 @@
 
 #include "sink.h"
 
+struct line;
+
+/* Lines wait for what GPUs execute; false: no memory. */
+bool split__wait(struct sink *s);
 void split__event(struct sink *s, const struct trace_event *ev);
+/* The same without waiting; and the line of one that has waited. stack: NULL, or the definition of
+ * the stack that it has. */
+void split__now(struct sink *s, const struct trace_event *ev);
+void split__line(struct sink *s, const struct line *l, const struct line *stack);
+/* Those that have waited long enough go. */
+void split__tick(struct sink *s);
+/* All go. */
+void split__let_go(struct sink *s);
+/* Of the event's stack, as a trace has it before the first event with that. */
+struct trace_event stack_definition(const struct trace_event *ev);
 /* The last file's end: what it says of events is of that file, what is left of the sums comes on
  * top. */
 void split__end(struct sink *s, const struct trace_end *end);

@@ -9,22 +9,32 @@ gc.disable()
 
 
 class Trace:
-    """ev all lines   head the header   end the end   calls proc lib events by kind   sym Counter of symbols"""
+    """ev all lines   head the header   end the end   calls proc lib events by kind   sym Counter of symbols
+    more: files in which it goes on (--max-file)   ends of all"""
 
-    def __init__(self, path):
-        self.ev = []
-        with open(path, encoding="utf-8") as f:
-            for number, line in enumerate(f, 1):
-                try:
-                    self.ev.append(json.loads(line))
-                except ValueError as e:
-                    raise AssertionError(f"{path}: line {number} is no JSON: {e}: {line[:200]!r}") from None
-        assert len(self.ev) >= 2, f"{path}: {len(self.ev)} lines: no header or no end"
+    def __init__(self, path, *more):
+        self.ev = self._lines(path)
+        self.ends = [self.ev[-1]]
+        for p in more:
+            self.ev += self._lines(p)
+            self.ends.append(self.ev[-1])
         self.head, self.end = self.ev[0], self.ev[-1]
         self.calls = [e for e in self.ev if "symbol" in e]
         self.proc = [e for e in self.ev if e["type"] == "process"]
         self.lib = [e for e in self.ev if e["type"] == "library"]
         self.sym = collections.Counter(e["symbol"] for e in self.calls)
+
+    @staticmethod
+    def _lines(path):
+        ev = []
+        with open(path, encoding="utf-8") as f:
+            for number, line in enumerate(f, 1):
+                try:
+                    ev.append(json.loads(line))
+                except ValueError as e:
+                    raise AssertionError(f"{path}: line {number} is no JSON: {e}: {line[:200]!r}") from None
+        assert len(ev) >= 2, f"{path}: {len(ev)} lines: no header or no end"
+        return ev
 
     def accounts(self, drops=False, missed=()):
         """Are the trace's sums those of its lines, and does nothing get lost, but of the kinds that the kernel may have
