@@ -39,6 +39,7 @@ static const struct key keys[] = {
 	KEY("trace.kernel", KEY_BOOL, trace.kernel, "false"),
 	KEY("trace.gpu_ctxsw", KEY_BOOL, trace.gpu_ctxsw, "false"),
 	KEY("trace.gpu_time", KEY_GPU_TIME, trace.gpu_time, "off"),
+	NUM("trace.gpu_wait_size", KEY_SIZE, trace.gpu_wait_size, "6M", 1 << 20, false),
 	KEY("trace.inject", KEY_BOOL, trace.inject, "false"),
 	KEY("trace.inject_folder", KEY_TEXT, trace.inject_folder, "/run/cudatrace/inject"),
 	KEY("trace.cupti", KEY_TEXT, trace.cupti, ""),

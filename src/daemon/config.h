@@ -45,7 +45,7 @@ struct config {
 		enum ct_gpu_time gpu_time;
 		char *inject_folder, *cupti; /* cupti "": it is looked for */
 		enum ct_hide hide;
-		uint64_t buffer_size;
+		uint64_t buffer_size, gpu_wait_size;
 	} trace;
 	struct {
 		char *directory, *on_rotate;

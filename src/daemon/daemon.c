@@ -66,6 +66,7 @@ static void dump_for_cause(struct daemon *d)
 	struct recorder_stats r = {0};
 	char *path;
 
+	lines__let_go(d->lines);
 	if (d->recorder)
 		recorder__stats(d->recorder, &r);
 	if (r.lines)
@@ -81,8 +82,9 @@ static void after_turn(struct daemon *d)
 	if (dprocs__clock(&d->procs, d->now)) {
 		/* A burst is a file by itself, unless others are traced all the time. */
 		tracer__drain_for(&d->t, DRAIN_MAX_NS);
-		rotate__finish_file(d->rotate, d->now);
+		lines__mark(d->lines, d->now);
 	}
+	lines__tick(d->lines, d->now);
 	if (d->dump_why && d->now >= d->dump_ns)
 		dump_for_cause(d);
 }
@@ -334,7 +336,8 @@ static int open_outputs(struct daemon *d)
 	const struct config *c = d->cfg;
 	struct rotate_opts ro = daemon__rotate_opts(d);
 
-	d->lines = lines__new(&d->t.info);
+	d->lines = lines__new(&d->t.info, c->trace.gpu_time ? c->trace.gpu_wait_size : 0,
+			      daemon__line, d);
 	d->rotate = rotate__new(&ro);
 	d->recorder = daemon__new_recorder(c);
 	return d->lines && d->rotate && (d->recorder || !c->recorder.keep_ns) ? 0 : -ENOMEM;
@@ -424,8 +427,10 @@ static void release(struct daemon *d)
 		free_event(d->signal_evs[i]);
 	if (d->base)
 		event_base_free(d->base);
-	if (d->rotate)
+	if (d->rotate) {
+		lines__let_go(d->lines);
 		rotate__free(d->rotate, now_ns());
+	}
 	runner__free(d->runner);
 	recorder__free(d->recorder);
 	lines__free(d->lines);

@@ -53,16 +53,18 @@ static bool wants_line(const struct daemon *d, const struct dproc *p, const stru
 	return id >= 0 && !d->always[id];
 }
 
-static void write_line(struct daemon *d, const struct dproc *p, const struct trace_event *ev)
+void daemon__line(void *ctx, const struct line *l)
 {
-	size_t len;
-	const char *line =
-		lines__event(d->lines, ev, p ? p->suffix : NULL, p ? p->suffix_len : 0, &len);
+	struct daemon *d = ctx;
 
-	if (rotate__line(d->rotate, line, len, d->now))
-		daemon__count_line(d, ev);
+	if (!l->len) {
+		rotate__finish_file(d->rotate, d->now);
+		return;
+	}
+	if (rotate__line(d->rotate, l->text, l->len, d->now))
+		line__count(l, &d->file_end);
 	if (d->recorder)
-		recorder__line(d->recorder, line, len, d->now);
+		recorder__line(d->recorder, l->text, l->len, d->now);
 }
 
 static bool is_wanted(const struct trigger *on, enum cause why, uint64_t amount)
@@ -150,14 +152,18 @@ void daemon__event(void *ctx, const struct trace_event *ev)
 	struct daemon *d = ctx;
 	struct dproc *p = dprocs__of(&d->procs, ev);
 
-	/* Its library does not know the level. */
-	if (ev->kind == EVENT_GPU && (!p || p->level == LEVEL_OFF))
+	/* Its library does not know the level; and that may have been another. */
+	if (ev->kind == EVENT_GPU && (!p || p->level == LEVEL_OFF)) {
+		lines__executed(d->lines, ev);
 		return;
+	}
 	metrics__event(d->metrics, p ? p->target : metrics__others(d->metrics), ev);
 	if (wants_line(d, p, ev)) {
-		write_line(d, p, ev);
+		lines__event(d->lines, ev, p ? p->suffix : NULL, p ? p->suffix_len : 0, d->now);
 		if (ev->kind == EVENT_CALL)
 			daemon__span(d, p, ev);
+	} else if (ev->kind == EVENT_GPU) {
+		lines__executed(d->lines, ev);
 	}
 	if (ev->kind == EVENT_XID)
 		daemon__caused(d, NULL, CAUSE_XID, 0);

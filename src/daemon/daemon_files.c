@@ -50,6 +50,7 @@ void daemon__follow_clock(struct daemon *d)
 	if (!d->file_epoch_ns || llabs(by) < CLOCK_STEP_NS)
 		return;
 	info("the clock goes by %+.3f s more: another trace file begins", by / 1e9);
+	lines__let_go(d->lines);
 	d->file_epoch_ns = 0;
 	rotate__finish_file(d->rotate, d->now);
 }
@@ -64,6 +65,7 @@ static void fill_end(struct daemon *d, struct trace_end *end, const char *reason
 		end->drops[i] = sum.drops[i] - d->file_drops[i];
 	for (unsigned i = 0; i < QUOTA_CNT; i++)
 		end->full[i] = d->t.quotas.of[i].full_cnt - d->file_full[i];
+	end->gpu.late = lines__late(d->lines) - d->file_late;
 	end->end_ns = now_ns();
 	end->reason = reason;
 	end->left_out = d->t.left_out;
@@ -79,6 +81,7 @@ static void end(void *ctx, struct out *o)
 
 	fill_end(d, &d->file_end, d->stopping ? "stopped" : "rotated");
 	lines__end(d->lines, &d->file_end, o);
+	d->file_late = lines__late(d->lines);
 }
 
 struct rotate_opts daemon__rotate_opts(struct daemon *d)
@@ -97,18 +100,6 @@ struct rotate_opts daemon__rotate_opts(struct daemon *d)
 		.end = end,
 		.ctx = d,
 	};
-}
-
-void daemon__count_line(struct daemon *d, const struct trace_event *ev)
-{
-	d->file_end.event_cnt++;
-	d->file_end.type_cnt[ev->type]++;
-	if (ev->kind != EVENT_CALL)
-		return;
-	d->file_end.call_cnt++;
-	d->file_end.stats[CT_STAT_ENTRIES]++;
-	d->file_end.stats[CT_STAT_UNFINISHED] += ev->unfinished;
-	d->file_end.stats[CT_STAT_ABANDONED] += ev->abandoned;
 }
 
 /* NULL: no memory. A plain name becomes part of one that counts for files.total_size, and that says
@@ -164,6 +155,7 @@ int daemon__dump(struct daemon *d, const char *name, const char *why, char **pat
 	char *to;
 
 	*path = NULL;
+	lines__let_go(d->lines);
 	/* One that root names goes where root says, and is not ours to remove. Which name is the
 	 * next is known when the folder was looked at. */
 	ret = name && strchr(name, '/') ? 0 : make_room(d);

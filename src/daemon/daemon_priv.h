@@ -50,6 +50,7 @@ struct daemon {
 	int64_t file_epoch_ns;
 	unsigned files_begun;
 	uint64_t file_drops[CT_DROP_CNT], file_full[QUOTA_CNT];
+	uint64_t file_late; /* that ends have told */
 	/* Flight recorder */
 	const char *dump_why; /* to be done at dump_ns; NULL: not */
 	uint64_t dump_ns, dumped_ns, dumps;
@@ -67,6 +68,8 @@ enum ct_proc_level daemon__default_level(const struct daemon *d);
 
 /* daemon_event.c */
 void daemon__event(void *d, const struct trace_event *ev);
+/* Into files and flight recorder; an empty one: the file ends. */
+void daemon__line(void *d, const struct line *l);
 void daemon__caused(void *d, struct dproc *p, enum cause why, uint64_t ns);
 void daemon__use(void *d, uint32_t pid, const char comm[16]);
 /* A function that no library has any more: its id is given to another. */
@@ -76,7 +79,6 @@ void daemon__set_always(struct daemon *d);
 
 /* daemon_files.c */
 struct rotate_opts daemon__rotate_opts(struct daemon *d);
-void daemon__count_line(struct daemon *d, const struct trace_event *ev);
 /* The clock may have been set, or the machine has slept: then the file ends, for its header says
  * what the time is. */
 void daemon__follow_clock(struct daemon *d);

@@ -57,6 +57,7 @@ static void tell_restart(const struct daemon *d, const struct config *was)
 		{"trace.detail", was->trace.detail != c->trace.detail},
 		{"trace.kernel", was->trace.kernel != c->trace.kernel},
 		{"trace.gpu_ctxsw", was->trace.gpu_ctxsw != c->trace.gpu_ctxsw},
+		{"trace.gpu_wait_size", was->trace.gpu_wait_size != c->trace.gpu_wait_size},
 		{"trace.buffer_size", was->trace.buffer_size != c->trace.buffer_size},
 		{"metrics.max_series", was->metrics.max_series != c->metrics.max_series},
 		{"metrics.max_counts", was->metrics.max_counts != c->metrics.max_counts},

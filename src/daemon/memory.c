@@ -100,6 +100,9 @@ uint64_t memory__most(const struct config *c, const struct quotas *q, unsigned c
 	    config__has_door(c) ? inject__most(tasks / MEMORY_INSIDE_PARTS) +
 					  (c->trace.inject ? INJECT_OPEN_MAX * INSIDE_SZ : 0)
 				: 0);
+	/* And the table of their calls. */
+	add(&s, "lines that wait for the GPU",
+	    c->trace.gpu_time ? c->trace.gpu_wait_size + MIB : 0);
 	add(&s, "control", CTL_SZ);
 	add(&s, "the rest", REST_SZ);
 	return s.bytes;

@@ -98,6 +98,7 @@ struct trace_gpu {
 	uint64_t lost;	    /* no room in our ring */
 	uint64_t discarded; /* bytes: no buffer for CUPTI */
 	uint64_t clock_error_ns, clock_steps;
+	uint64_t late; /* of the daemon's file: as a sink's late_cnt */
 };
 
 /* --python: calls whose frames were asked for. */

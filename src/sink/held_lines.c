@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "jsonl_priv.h"
+#include "model/gpu.h"
 #include "util/out.h"
 
 /* Some hundred lines. */
@@ -45,6 +46,11 @@ struct line line_of(const struct trace_event *ev)
 		.unfinished = ev->unfinished,
 		.abandoned = ev->abandoned,
 	};
+}
+
+uint64_t line_waits_for(const struct trace_event *ev)
+{
+	return ev->kind == EVENT_CALL && ev->fn && gpu_is_wanted(ev) ? ev->id : 0;
 }
 
 void line__count(const struct line *l, struct trace_end *end)

@@ -22,6 +22,8 @@ struct line {
 
 /* Without its text. */
 struct line line_of(const struct trace_event *ev);
+/* Its id, if it is a call that waits; else 0. */
+uint64_t line_waits_for(const struct trace_event *ev);
 /* It is in the file whose end that is. */
 void line__count(const struct line *l, struct trace_end *end);
 
@@ -32,9 +34,9 @@ struct held_lines;
 
 /* max: bytes of all; base_ns: what ts counts from. NULL: no memory. */
 struct held_lines *held_lines__new(size_t max, uint64_t base_ns, held_lines_fn fn, void *ctx);
-/* id: 0, or of the call that waits, whose times belong at gpu_at of the text. Without room the
- * oldest go. false: there is no memory, or it is longer than all may be: none is left, the caller
- * has to write it. */
+/* id: 0, or of the call that waits, whose times belong at gpu_at (sink.h) of the text. Without room
+ * the oldest go. false: there is no memory, or it is longer than all may be: none is left, the
+ * caller has to write it. */
 bool held_lines__add(struct held_lines *q, const struct line *l, uint64_t id, size_t gpu_at,
 		     uint64_t now_ns);
 /* EVENT_GPU; false: no line of its call is here. */

@@ -10,7 +10,6 @@
 #define HASH_NONFATAL_OOM 1
 #include <uthash.h>
 
-#include "model/gpu.h"
 #include "util/clock.h"
 #include "util/out.h"
 
@@ -116,7 +115,6 @@ static struct kept *new_kept(struct split_wait *w, const struct trace_event *ev)
 /* false: no memory. */
 static bool add(struct split_wait *w, const struct trace_event *ev)
 {
-	bool waits = ev->kind == EVENT_CALL && ev->fn && gpu_is_wanted(ev);
 	struct line l = line_of(ev);
 	struct kept *k = NULL;
 
@@ -130,7 +128,7 @@ static bool add(struct split_wait *w, const struct trace_event *ev)
 	word(w, ev);
 	l.text = w->own->out->buf;
 	l.len = w->own->out->len;
-	if (held_lines__add(w->lines, &l, waits ? ev->id : 0, w->own->gpu_at, now_ns()))
+	if (held_lines__add(w->lines, &l, line_waits_for(ev), w->own->gpu_at, now_ns()))
 		return true;
 	if (k)
 		drop(w, k);

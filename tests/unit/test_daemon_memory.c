@@ -77,6 +77,19 @@ static void test_more(void **state)
 	}
 }
 
+/* With lines that wait for the GPU, too, if not with all that malloc() leaves; more of them are
+ * said to be more. */
+static void test_gpu_time(void **state)
+{
+	struct config *c = defaults("otlp.endpoint=http://127.0.0.1:4318");
+
+	c->trace.gpu_time = CT_GPU_TIME_GRAPHS;
+	assert_true(most(c, 64) <= MEMORY_UNIT);
+	c->trace.gpu_wait_size = 16 << 20;
+	assert_true(most(c, 64) > MEMORY_UNIT);
+	config__free(c);
+}
+
 /* The unit says what the sum is held against. */
 static void test_unit(void **state)
 {
@@ -111,7 +124,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_defaults), cmocka_unit_test_prestate(test_defaults, &inject),
 		cmocka_unit_test(test_more),	 cmocka_unit_test(test_unit),
-		cmocka_unit_test(test_rings),
+		cmocka_unit_test(test_rings),	 cmocka_unit_test(test_gpu_time),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
