@@ -225,6 +225,11 @@ static void put_next(struct sink *s, const struct next *n)
 
 	if (o->len >= FLUSH_SZ)
 		out__flush(o);
+	/* What is put into it then is counted where it is thrown away: not here, too. */
+	if (o->failed) {
+		s->lost_cnt++;
+		return;
+	}
 	at = o->len;
 	o->held = true;
 	with_stack = put(s, n, s->ops->event);
@@ -258,10 +263,7 @@ void split__line(struct sink *s, const struct line *l, const struct line *stack)
 {
 	const struct next n = {.line = *l, .stack = stack};
 
-	if (s->out->failed)
-		s->lost_cnt++;
-	else
-		put_next(s, &n);
+	put_next(s, &n);
 }
 
 void split__event(struct sink *s, const struct trace_event *ev)

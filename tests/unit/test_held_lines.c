@@ -6,10 +6,12 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "factory.h"
@@ -157,6 +159,23 @@ static void give_call(struct sink *s, struct factory *f, uint64_t id)
 	sink__event(s, &ev);
 }
 
+/* And what its end says that is not there. */
+static unsigned count_lines(const char *path, unsigned *lost)
+{
+	FILE *f = fopen(path, "r");
+	unsigned lines = 0;
+	size_t room = 0;
+	char *line = NULL, *at;
+
+	assert_non_null(f);
+	for (; getline(&line, &room, f) > 0; lines++)
+		if ((at = strstr(line, "\"lines_lost\"")))
+			assert_int_equal(sscanf(at, "\"lines_lost\":%u", lost), 1);
+	free(line);
+	fclose(f);
+	return lines;
+}
+
 /* Calls of a file, each of which has its stack in the file. */
 static unsigned read_file(const char *path)
 {
@@ -181,6 +200,45 @@ static unsigned read_file(const char *path)
 	free(line);
 	fclose(f);
 	return calls;
+}
+
+/* A full disk: each line is in the file or counted, whether lines wait or not. */
+static void test_full(void **state)
+{
+	const struct trace_info info = {.version = "1.2.3", .base_ns = FACTORY_BASE_NS};
+	const struct trace_end end = {.end_ns = FACTORY_BASE_NS, .reason = "test"};
+	int saved = dup(STDERR_FILENO), null = open("/dev/null", O_WRONLY | O_CLOEXEC), ret;
+	char path[] = "/tmp/cudatrace-held-XXXXXX";
+	unsigned calls = 20000, lost = 0, lines;
+	struct factory f = factory(100);
+	struct rlimit old, lim;
+	struct trace_event ev;
+	struct sink *s;
+
+	close(mkstemp(path));
+	s = sink__open(SINK_JSONL, path, &info);
+	assert_int_equal(sink__split(s, path, 64 * MIB, &info), 0);
+	sink__hire(s, 0, *(bool *)*state);
+	dup2(null, STDERR_FILENO);
+	getrlimit(RLIMIT_FSIZE, &old);
+	lim = old;
+	lim.rlim_cur = 2500000;
+	setrlimit(RLIMIT_FSIZE, &lim);
+	for (unsigned i = 0; i < calls; i++) {
+		ev = factory_call(&f, "cuLaunchKernel", 1000, 100);
+		sink__event(s, &ev);
+	}
+	ret = sink__close(s, &end);
+	setrlimit(RLIMIT_FSIZE, &old);
+	dup2(saved, STDERR_FILENO);
+	close(saved);
+	close(null);
+	assert_int_equal(ret, -EFBIG);
+	lines = count_lines(path, &lost);
+	assert_true(lines > 1000 && lost > 1000);
+	assert_int_equal(lines - 2 + lost, calls);
+	opener__end();
+	unlink(path);
 }
 
 static void test_stacks(void **state)
@@ -215,11 +273,14 @@ static void test_stacks(void **state)
 
 int main(void)
 {
+	static bool no = false, yes = true;
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_order),
 		cmocka_unit_test(test_room),
 		cmocka_unit_test(test_long),
 		cmocka_unit_test(test_stacks),
+		{"a full disk", test_full, .initial_state = &no},
+		{"a full disk, and lines wait", test_full, .initial_state = &yes},
 	};
 	int ret;
 
