@@ -204,6 +204,7 @@ static int add_events(struct daemon *d)
 	static const int signals[] = {SIGTERM, SIGINT, SIGHUP};
 
 	signal(SIGPIPE, SIG_IGN);
+	signal(SIGXFSZ, SIG_IGN); /* as session.c does */
 	if (attach__watch_fd(d->t.att) >= 0)
 		d->watch_ev = event_new(d->base, attach__watch_fd(d->t.att), EV_READ | EV_PERSIST,
 					on_write, d);

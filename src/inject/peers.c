@@ -231,6 +231,7 @@ static bool has_room(const struct inject *in, pid_t pid)
 struct peer *peers__add(struct inject *in, struct conn *c, const struct ct_shm_hello *hello)
 {
 	struct peer *p = has_room(in, c->pid) ? calloc(1, sizeof(*p)) : NULL;
+	int err;
 
 	if (!p) {
 		in->refused_cnt++;
@@ -240,7 +241,12 @@ struct peer *peers__add(struct inject *in, struct conn *c, const struct ct_shm_h
 	p->pidfd = c->pidfd;
 	c->pidfd = -1;
 	p->shm.fd = -1;
-	if (shm__open(&p->shm, in->o.ring_sz, &in->slot_room) || !connect_peer(in, p, hello)) {
+	err = shm__open(&p->shm, in->o.ring_sz, &in->slot_room);
+	if (err)
+		warn("process %d is not traced from inside: cannot make its rings: %s%s", c->pid,
+		     strerror(-err),
+		     err == -EFBIG ? " (raise the limit of file sizes: ulimit -f)" : "");
+	if (err || !connect_peer(in, p, hello)) {
 		in->refused_cnt += !peers__has_ended(p);
 		close(p->pidfd);
 		shm__close(&p->shm);

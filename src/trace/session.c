@@ -298,12 +298,14 @@ static void make_summary(struct session *s)
 		s->progress = progress__new(stderr);
 }
 
-/* SIGPIPE: a closed pipe is an error of that output alone. */
+/* SIGPIPE: a closed pipe is an error of that output alone. SIGXFSZ: so is a file that may not grow,
+ * and memory is a file (src/inject/shm.c). */
 static int block_signals(struct session *s)
 {
 	sigset_t set;
 
 	signal(SIGPIPE, SIG_IGN);
+	signal(SIGXFSZ, SIG_IGN);
 	sigemptyset(&set);
 	sigaddset(&set, SIGINT);
 	sigaddset(&set, SIGTERM);

@@ -16,7 +16,12 @@ static struct {
 } limits[] = {{.which = RLIMIT_NOFILE}, {.which = RLIMIT_MEMLOCK}};
 #define LIMIT_CNT (sizeof(limits) / sizeof(limits[0]))
 
-static struct sigaction sigpipe;
+/* Those that session.c ignores. */
+static struct {
+	int number;
+	struct sigaction at_start;
+} signals[] = {{.number = SIGPIPE}, {.number = SIGXFSZ}};
+#define SIGNAL_CNT (sizeof(signals) / sizeof(signals[0]))
 static sigset_t blocked;
 
 /*
@@ -36,7 +41,8 @@ static bool was_ignored[OWN_CNT];
 
 __attribute__((constructor)) static void note(void)
 {
-	sigaction(SIGPIPE, NULL, &sigpipe);
+	for (unsigned i = 0; i < SIGNAL_CNT; i++)
+		sigaction(signals[i].number, NULL, &signals[i].at_start);
 	sigprocmask(SIG_SETMASK, NULL, &blocked);
 	for (unsigned i = 0; i < OWN_CNT; i++) {
 		struct kernel_action a = {0};
@@ -54,7 +60,8 @@ void inherited_restore(void)
 	for (unsigned i = 0; i < LIMIT_CNT; i++)
 		if (limits[i].known)
 			setrlimit(limits[i].which, &limits[i].at_start);
-	sigaction(SIGPIPE, &sigpipe, NULL);
+	for (unsigned i = 0; i < SIGNAL_CNT; i++)
+		sigaction(signals[i].number, &signals[i].at_start, NULL);
 	for (unsigned i = 0; i < OWN_CNT; i++) {
 		const struct kernel_action ignore = {.handler = (void *)SIG_IGN};
 

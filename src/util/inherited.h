@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* What we were started with and change for ourselves: limits, SIGPIPE, blocked signals. */
+/* What we were started with and change for ourselves: limits, ignored and blocked signals. */
 #ifndef UTIL_INHERITED_H
 #define UTIL_INHERITED_H
 

@@ -7,6 +7,7 @@ import collections
 import glob
 import os
 import re
+import resource
 import subprocess
 import sys
 import time
@@ -240,6 +241,15 @@ def test_libraries_stay_near(driver):
 def test_without_a_tracer(socket):
     ran = Ran([f"{O}/hard/hard", "args"], env={"LD_LIBRARY_PATH": O + "/hard", "LD_PRELOAD": LIBRARY, "CUDATRACE_SOCKET": socket})
     assert (ran.status, ran.err) == (0, "")
+
+
+def test_files_may_not_grow():
+    """A limit of file sizes is one of memories, too: neither the tracer nor the program ends of it."""
+    path = f"{os.environ['TMP']}/limited.jsonl"
+    ran = inside("-q", "--jsonl", path, "--", f"{CASES}/memory", env={"LD_LIBRARY_PATH": O + "/fake"},
+                 preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20)))
+    assert ran.status == 0 and "raise the limit of file sizes: ulimit -f" in ran.err, ran
+    assert not Trace(path).calls
 
 
 LINKING = ["-Wl,-z,lazy", "-Wl,-z,now", "-fno-plt -Wl,-z,now,-z,relro", "-no-pie -fno-pie -Wl,-z,lazy", "-no-pie -fno-pie -Wl,-z,now,-z,relro"]

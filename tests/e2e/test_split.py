@@ -289,6 +289,8 @@ def test_opener_is_killed(tmp_path):
         assert not p.stderr.read() and p.wait(60) == 128 + signal.SIGKILL
     assert "cannot write a." in said and "cudatrace-open, which opens it, has ended" in said, said
     files = [lines(f) for f in pieces(tmp_path / "a.jsonl")]
+    # It may have made a file that it did not live to hand over.
+    files = files if files[-1] else files[:-1]
     assert [f[-1]["reason"] for f in files[:-1]] == ["max-file"] * (len(files) - 1) and files[-1][-1]["write_error"] == "Broken pipe"
 
 
