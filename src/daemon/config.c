@@ -376,6 +376,31 @@ bool config__check(const struct config *c, const char *name, struct config_error
 	return errors->cnt == before;
 }
 
+static bool is_same(const struct key *k, const void *a, const void *b)
+{
+	switch (k->type) {
+	case KEY_BOOL:
+		return *(const bool *)a == *(const bool *)b;
+	case KEY_TEXT:
+		return !strcmp(*(char *const *)a, *(char *const *)b);
+	case KEY_TIME:
+	case KEY_SIZE:
+	case KEY_COUNT:
+		return *(const uint64_t *)a == *(const uint64_t *)b;
+	default: /* an enum */
+		return *(const int *)a == *(const int *)b;
+	}
+}
+
+void config__compare(const struct config *a, const struct config *b,
+		     void (*differs)(void *ctx, const char *key), void *ctx)
+{
+	for (unsigned i = 0; i < KEY_CNT; i++)
+		if (!is_same(&keys[i], (const char *)a + keys[i].off,
+			     (const char *)b + keys[i].off))
+			differs(ctx, keys[i].path);
+}
+
 void config__print(const struct config *c,
 		   void (*line)(void *ctx, const char *key, const char *val), void *ctx)
 {

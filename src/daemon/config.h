@@ -97,6 +97,9 @@ bool config__read_text(struct config *c, const char *name, const char *text, siz
 bool config__set(struct config *c, const char *assignment, struct config_errors *errors);
 /* What only all values together can say; to be called last. */
 bool config__check(const struct config *c, const char *name, struct config_errors *errors);
+/* The keys whose values differ; rules are none. */
+void config__compare(const struct config *a, const struct config *b,
+		     void (*differs)(void *ctx, const char *key), void *ctx);
 /* The keys of the file, one a line with its value: what is in force. */
 void config__print(const struct config *c,
 		   void (*line)(void *ctx, const char *key, const char *val), void *ctx);

@@ -45,37 +45,25 @@ struct config *daemon_config(const struct daemon_opts *o, struct config_errors *
 	return NULL;
 }
 
-/* What is made once, at the start. */
-static void tell_restart(const struct daemon *d, const struct config *was)
+/* Of what is made once, at the start. The process that runs files.on_rotate is made before we give
+ * up making any. */
+static bool takes_restart(const struct daemon *d, const char *key)
 {
-	const struct config *c = d->cfg;
-	const struct {
-		const char *key;
-		bool changed;
-	} keys[] = {
-		{"trace.functions", strcmp(was->trace.functions, c->trace.functions)},
-		{"trace.detail", was->trace.detail != c->trace.detail},
-		{"trace.kernel", was->trace.kernel != c->trace.kernel},
-		{"trace.gpu_ctxsw", was->trace.gpu_ctxsw != c->trace.gpu_ctxsw},
-		{"trace.gpu_wait_size", was->trace.gpu_wait_size != c->trace.gpu_wait_size},
-		{"trace.buffer_size", was->trace.buffer_size != c->trace.buffer_size},
-		{"metrics.max_series", was->metrics.max_series != c->metrics.max_series},
-		{"metrics.max_counts", was->metrics.max_counts != c->metrics.max_counts},
-		{"metrics.max_tasks", was->metrics.max_tasks != c->metrics.max_tasks},
-		{"gpu_stats.interval", was->gpu_stats.interval_ns != c->gpu_stats.interval_ns},
-		{"otlp.endpoint", strcmp(was->otlp.endpoint, c->otlp.endpoint)},
-		{"otlp.headers_file", strcmp(was->otlp.headers_file, c->otlp.headers_file)},
-		{"otlp.gzip", was->otlp.gzip != c->otlp.gzip},
-		{"otlp.interval", was->otlp.interval_ns != c->otlp.interval_ns},
-		{"otlp.queue", was->otlp.queue != c->otlp.queue},
-		{"ctl.socket", strcmp(was->ctl.socket, c->ctl.socket)},
-		/* The process that runs it is made before we give up making any. */
-		{"files.on_rotate", !d->runner && *c->files.on_rotate},
-	};
+	static const char *const made_once[] = {"trace.", "metrics.max_", "gpu_stats.interval",
+						"otlp.", "ctl.socket"};
 
-	for (unsigned i = 0; i < sizeof(keys) / sizeof(keys[0]); i++)
-		if (keys[i].changed)
-			warn("%s has changed: that takes a restart", keys[i].key);
+	if (!strcmp(key, "otlp.slow_call") || !strcmp(key, "otlp.iterations"))
+		return false;
+	for (unsigned i = 0; i < sizeof(made_once) / sizeof(made_once[0]); i++)
+		if (!strncmp(key, made_once[i], strlen(made_once[i])))
+			return true;
+	return !strcmp(key, "files.on_rotate") && !d->runner && *d->cfg->files.on_rotate;
+}
+
+static void on_changed(void *ctx, const char *key)
+{
+	if (takes_restart(ctx, key))
+		warn("%s has changed: that takes a restart", key);
 }
 
 static void reload_http(struct daemon *d, const struct config *was)
@@ -122,7 +110,7 @@ static void apply(struct daemon *d, struct config *was)
 	reload_recorder(d, was);
 	ctl__set_group(d->ctl, d->cfg->ctl.group);
 	daemon__drop_libs(d);
-	tell_restart(d, was);
+	config__compare(was, d->cfg, on_changed, d);
 }
 
 bool daemon__reload(struct daemon *d, char *why, size_t size)

@@ -73,6 +73,12 @@ life()
 	{ rules trace; printf 'ctl: {group: nogroup}\n'; } >"$TMP/life.yaml"
 	kill -HUP $first
 	check 'reload: a good one' until_ok 3 shows 'total("config_reloads_total") == 1'
+	{ rules trace; printf 'ctl: {group: nogroup}\ntrace: {inject_folder: /tmp/elsewhere, gpu_wait_size: 9M}\notlp: {slow_call: 7ms}\n'; } >"$TMP/life.yaml"
+	ctl reload >/dev/null
+	{ rules trace; printf 'ctl: {group: nogroup}\n'; } >"$TMP/life.yaml"
+	ctl reload >/dev/null
+	check 'reload: what takes a restart is told, there and back' is "$(grep -o '[^ ]* has changed: .*' "$log" | sort | uniq -c | tr -s ' \n' ' ,')" \
+		' 2 trace.gpu_wait_size has changed: that takes a restart, 2 trace.inject_folder has changed: that takes a restart,'
 	check 'reload: the socket is the group'\''s' is "$(stat -c '%G %a' "$sock")" 'nogroup 660'
 	check 'ctl: a member of the group' setpriv --reuid=65534 --regid=65534 --clear-groups "$CUDATRACE" ctl status --set ctl.socket="$sock"
 	check 'ctl: who is no root names no folder' fails_with 'only root may name a folder' \
