@@ -154,3 +154,12 @@ def test_readme_is_short():
 def test_index_has_every_page():
     text = (TOP / "docs/README.md").read_text(encoding="utf-8")
     assert [p.name for p in PAGES if p.parent.name == "docs" and p.name != "README.md" and f"]({p.name})" not in text] == []
+
+
+def test_the_sum_is_the_programs():
+    """docs/LIMITS.md, "The sum": the rows that the bounds in src/daemon/memory.c add up to."""
+    said = subprocess.run([O + "/san/unit/test_daemon_memory"], check=True, capture_output=True, text=True).stdout.split("[       OK ]", maxsplit=1)[0]
+    parts = [mib for mib in re.findall(r"^ +([\d.]+) MiB", said, re.M) if mib != "0.0"]
+    text = (TOP / "docs/LIMITS.md").read_text(encoding="utf-8")
+    *rows, total = re.findall(r"^\| ([\d.]+) \|", text.split("## The sum")[1], re.M)
+    assert rows == parts and total == f"{int(sum(map(float, rows)))}" and f"takes {total} MiB" in text
