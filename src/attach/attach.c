@@ -163,10 +163,8 @@ static int open_lib(struct attach *a, const struct target_lib *t, struct lib_ent
 	int fd = target_lib__open(t), ret = fd < 0 ? fd : 0;
 	struct layer_file file = {0};
 
-	/* The process closed it meanwhile, and may map it, or the number is a folder's by now: not
-	 * to be remembered as a failure. Nor that something hangs at the moment. */
-	if (ret == -EISDIR)
-		ret = -ENOENT;
+	/* The process closed it meanwhile, and may map it: not to be remembered as a failure. Nor
+	 * that something hangs at the moment. */
 	if (ret == -ENOENT || ret == -ETIMEDOUT || ret == -EBUSY)
 		return ret;
 	layer_file__read(&file, fd);

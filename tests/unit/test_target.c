@@ -280,6 +280,32 @@ static void prefers_who_maps_it(void **state)
 	target_libs__clear(&list);
 }
 
+/* Between looking at what a process has open and opening it the number may become another's. */
+static void opens_no_other_file(void **state)
+{
+	struct mapped *m = *state;
+	struct target_libs list = {0};
+	int fd = open(m->path, O_RDONLY | O_CLOEXEC), other, ends[2], opened;
+
+	assert_true(fd >= 0);
+	assert_int_equal(target_libs__add_open(&list, getpid()), 0);
+	assert_int_equal(list.cnt, 1);
+	opened = target_lib__open(&list.libs[0]);
+	assert_true(opened >= 0);
+	close(opened);
+	other = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+	assert_true(other >= 0 && dup2(other, fd) == fd);
+	assert_int_equal(target_lib__open(&list.libs[0]), -ENOENT);
+	assert_true(!pipe2(ends, O_CLOEXEC) && dup2(ends[0], fd) == fd);
+	assert_int_equal(target_lib__open(&list.libs[0]), -ENOENT);
+	close(fd);
+	assert_int_equal(target_lib__open(&list.libs[0]), -ENOENT);
+	close(other);
+	close(ends[0]);
+	close(ends[1]);
+	target_libs__clear(&list);
+}
+
 static void looks_along_library_path(void **state)
 {
 	struct mapped *m = *state;
@@ -357,6 +383,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(finds_mapped_file, map_file, unmap_file),
 		cmocka_unit_test_setup_teardown(finds_deleted_file, map_file, unmap_file),
 		cmocka_unit_test_setup_teardown(prefers_who_maps_it, map_file, unmap_file),
+		cmocka_unit_test_setup_teardown(opens_no_other_file, map_file, unmap_file),
 		cmocka_unit_test_setup_teardown(looks_along_library_path, map_file, unmap_file),
 		cmocka_unit_test(refuses_bad_files),
 		cmocka_unit_test(tells_process_facts),

@@ -428,21 +428,34 @@ int target_libs__add_file(struct target_libs *list, const char *path)
 	return ret;
 }
 
-int target_lib__open(const struct target_lib *t)
+static int open_by_name(const char *path)
 {
 	struct stat st;
 	int fd;
 
-	if (t->pid)
-		return reader__open(t->pid, t->open_path, 0);
 	rights_lower();
-	fd = open(t->open_path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 	fd = fd < 0 ? -errno : fd;
 	rights_raise();
 	if (fd < 0 || (!fstat(fd, &st) && S_ISREG(st.st_mode)))
 		return fd;
 	close(fd);
 	return -EINVAL;
+}
+
+/* A process closes its library once it is mapped, and the next file that it opens has that number:
+ * a folder, a pipe, or a file of another kind. */
+int target_lib__open(const struct target_lib *t)
+{
+	int fd = t->pid ? reader__open(t->pid, t->open_path, 0) : open_by_name(t->open_path);
+	struct ct_lib_key key;
+
+	if (t->pid && (fd == -EISDIR || fd == -EINVAL || fd == -EREMOTE))
+		return -ENOENT;
+	if (fd < 0 || (!key_of_fd(fd, &key) && same_key(&key, &t->key)))
+		return fd;
+	close(fd);
+	return -ENOENT;
 }
 
 /* include/linux/proc_ns.h: the namespace that the kernel starts with, on every machine */

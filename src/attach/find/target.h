@@ -76,9 +76,8 @@ int target_libs__add_path_of(struct target_libs *list, const struct api *api, pi
 /* Adds one libcuda by name (--libcuda). Reports its own errors. */
 int target_libs__add_file(struct target_libs *list, const char *path);
 
-/* Its file, to read; or -errno (util/reader.h). By name, when no process maps it: with the rights
- * of our user.
- */
+/* Its file, to read; or -errno (util/reader.h); -ENOENT also when another is there now. By name,
+ * when no process maps it: with the rights of our user. */
 int target_lib__open(const struct target_lib *t);
 
 /* Facts about a process from /proc. */
