@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 #include "procs_priv.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -56,6 +57,7 @@ static void read_names(struct dproc *p, const char *comm)
 	else if (comm)
 		snprintf(p->comm, sizeof(p->comm), "%.16s", comm);
 	got = reader__take(reader__copy(p->pid, "cmdline", sizeof(buf) - 1), buf, sizeof(buf) - 1);
+	p->unread = got == -ETIMEDOUT || got == -EBUSY;
 	n = got > 0 ? got : 0;
 	buf[n] = '\0';
 	for (size_t i = 0; i + 1 < n; i++) {
@@ -222,6 +224,17 @@ static void identify(struct dprocs *ps, struct dproc *p, const char *comm)
 	dbg("process %u (%s): level %s", p->pid, p->comm, proc_level_name(p->level));
 }
 
+/* On a busy machine nothing may have come in time; its user's other processes may have hung. */
+static void read_again(struct dprocs *ps, struct dproc *p)
+{
+	read_names(p, p->comm);
+	if (p->unread)
+		return;
+	level_by_rules(ps, p);
+	dbg("process %u (%s): its command line could be read now: level %s", p->pid, p->comm,
+	    proc_level_name(p->level));
+}
+
 static struct drefused *refusal(struct dprocs *ps, uint32_t pid)
 {
 	return &ps->refused[pid % DPROCS_REFUSED];
@@ -323,8 +336,11 @@ void dprocs__sweep(struct dprocs *ps, void (*gone)(void *ctx, uint32_t pid), voi
 	HASH_ITER (hh, ps->by_pid, p, next) {
 		char state = target_exists(p->pid) ? target_state(p->pid) : 'X';
 
-		if (state != 'X' && state != 'Z')
+		if (state != 'X' && state != 'Z') {
+			if (p->unread)
+				read_again(ps, p);
 			continue;
+		}
 		gone(ctx, p->pid);
 		dprocs__remove(ps, p, 0);
 	}

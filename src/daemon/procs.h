@@ -21,6 +21,7 @@ struct dproc {
 	uid_t owner; /* whose share it takes */
 	char comm[17];
 	char *command; /* command line, blanks between the words */
+	bool unread;   /* the command line is not known: its name stands for it */
 	struct labels labels;
 	enum proc_level level;
 	bool by_ctl;   /* the level was set by hand, and stays */
@@ -92,7 +93,7 @@ void dprocs__exec(struct dprocs *ps, struct dproc *p, ct_life life);
 void dprocs__remove(struct dprocs *ps, struct dproc *p, ct_life life);
 /* One that there was no room for has ended: what was counted is nobody's. */
 void dprocs__take_unknown(struct dprocs *ps, uint32_t pid, ct_life life);
-/* Those whose end was not seen; gone gets each. */
+/* Those whose end was not seen; gone gets each. Looks again at what could not be read. */
 void dprocs__sweep(struct dprocs *ps, void (*gone)(void *ctx, uint32_t pid), void *ctx);
 /* The configuration has changed. */
 void dprocs__reload(struct dprocs *ps);

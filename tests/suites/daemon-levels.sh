@@ -269,8 +269,28 @@ others()
 	finish
 }
 
+# What reads for the daemon does not answer while its command line is read, as on a machine that is too busy.
+unread()
+{
+	local reading
+	start unread || return
+	worker read && until_ok 5 eval 'reading=$(pgrep -P "$(pgrep -P $daemon -x cudatrace-read)")' || { fail unread 'nobody reads for the daemon'; return; }
+	kill -STOP "$reading"
+	worker unread
+	check 'a command line that cannot be read: the process has a level all the same' has "$(cat "$log")" "reading cmdline of process $unread takes for ever"
+	is_read() { [ "$(ctl status | jq -r ".processes[] | select(.pid == $unread) | .level")" = metrics ]; }
+	check 'a command line that could not be read is read later' until_ok 10 is_read
+	ask unread alloc 10 >/dev/null
+	check 'a command line that could not be read: its calls are counted from then on' until_shows shows 'total("calls_total", command="w-unread", function="cuMemAlloc_v2") == 10'
+	kill -KILL "$reading"
+	quit read
+	quit unread
+	finish
+}
+
 detail
 levels
+unread
 ranges
 first_calls
 by_rule
