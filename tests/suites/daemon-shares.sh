@@ -24,6 +24,7 @@ chmod 755 "$TMP" "$liar"
 crowd()
 {
 	local to
+	rm -f "$TMP/$1".{to,out} # one of the same name was done before
 	mkfifo "$TMP/$1.to"
 	setpriv --reuid=65534 --regid=65534 --clear-groups "$TMP/crowd" "$liar/libcuda.so.1" "$TMP/names" "$2" "$3" <"$TMP/$1.to" >"$TMP/$1.out" &
 	printf -v "$1" %d $!
