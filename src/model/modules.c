@@ -246,6 +246,8 @@ static bool grow_maps(struct modules *m, struct map **maps, unsigned *cap)
 
 void modules__read(struct modules *m)
 {
+	/* First: a call that ends while they are read may be of what is not in them. */
+	uint64_t began = now_ns();
 	int fd = m->pid ? reader__copy(m->pid, "maps", MAPS_SZ_MAX) : -ENOENT;
 	FILE *f = fd >= 0 ? fdopen(fd, "r") : NULL;
 	unsigned cnt = 0, cap = 0;
@@ -253,7 +255,7 @@ void modules__read(struct modules *m)
 	char *line = NULL;
 	size_t size = 0;
 
-	m->read_ns = now_ns();
+	m->read_ns = began;
 	while (f && cnt < MAPS_MAX && getline(&line, &size, f) >= 0) {
 		if (!parse(m, line, &map))
 			continue;
