@@ -225,6 +225,19 @@ mmap_library(struct task_struct *task, const struct mmap_call *call, struct ct_l
 	return NULL;
 }
 
+/* What is called from a file that is new there is to be named while it is there: the reader looks
+ * at the mappings when the thread's next call comes. */
+static __always_inline void wake_on_file(const struct mmap_call *call, __u32 tid)
+{
+	struct ct_thread *t;
+
+	if (!cfg.wake_on_thread || call->fd < 0)
+		return;
+	t = bpf_map_lookup_elem(&threads, &tid);
+	if (t)
+		t->wake = 1;
+}
+
 static __always_inline int proc_mmap(void)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
@@ -243,6 +256,7 @@ static __always_inline int proc_mmap(void)
 	    (!p && cfg.filter_mode == CT_FILTER_PIDS))
 		return 0;
 	call = mmap_call(task);
+	wake_on_file(&call, (__u32)current_id());
 	file = mmap_library(task, &call, &rec);
 	if (!file)
 		return 0;

@@ -4,10 +4,15 @@
  * static and stripped by tests/e2e/test_stack.py.
  *
  *   stacks LIBCUDA [PLUGIN]   calls from main, from a thread, from PLUGIN's plugin_alloc()
+ *   stacks LIBCUDA PLUGIN late
+ *                             a call from main, and when the tracer sleeps again one from PLUGIN
  *   stacks LIBCUDA nest       a call that makes another
  *   stacks LIBCUDA sync       three waits from one place, one from another
  *   stacks LIBCUDA deep N [D] N calls of cuMemAlloc, D frames deep: each from another stack if D is
  * 16
+ *
+ * The tracer reads the mappings of a process that is there still: so it stays until its calls are
+ * in the trace $STACKS_TRACE (JSONL).
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -113,20 +118,51 @@ __attribute__((noinline)) int left(unsigned path, unsigned depth)
 	return r;
 }
 
+__attribute__((always_inline)) static inline void call_plugin(const char *path)
+{
+	void *plugin = dlopen(path, RTLD_NOW);
+
+	if (plugin)
+		((int (*)(fn_t))dlsym(plugin, "plugin_alloc"))(mem_alloc);
+}
+
+static int count(const char *path, const char *what)
+{
+	FILE *f = fopen(path, "r");
+	char *line = NULL;
+	size_t size = 0;
+	int n = 0;
+
+	while (f && getline(&line, &size, f) > 0)
+		n += strstr(line, what) != NULL;
+	free(line);
+	if (f)
+		fclose(f);
+	return n;
+}
+
+/* So many calls of it are in the trace. */
+static void await(const char *name, int n)
+{
+	const char *path = getenv("STACKS_TRACE");
+	char what[64];
+
+	snprintf(what, sizeof(what), "\"name\":\"%s\"", name);
+	for (int i = 0; path && i < 1000 && count(path, what) < n; i++)
+		usleep(20000);
+}
+
 __attribute__((always_inline)) static inline void everywhere(const char *path)
 {
 	pthread_t t;
-	void *plugin;
 
 	outer(0);
 	outer(1);
 	pthread_create(&t, NULL, thread, NULL);
 	pthread_join(t, NULL);
-	if (!path)
-		return;
-	plugin = dlopen(path, RTLD_NOW);
-	if (plugin)
-		((int (*)(fn_t))dlsym(plugin, "plugin_alloc"))(mem_alloc);
+	if (path)
+		call_plugin(path);
+	await("cuMemAlloc", path ? 3 : 2);
 }
 
 int main(int argc, char **argv)
@@ -144,20 +180,25 @@ int main(int argc, char **argv)
 	if (fn("cuInit")(0) || fn("cuDevicePrimaryCtxRetain")(&ctx, 0) ||
 	    fn("cuCtxSetCurrent")(ctx))
 		return 1;
-	if (argc > 3) {
+	if (argc > 3 && !strcmp(argv[3], "late")) {
+		outer(0);
+		usleep(250000);
+		call_plugin(argv[2]);
+		usleep(150000);
+	} else if (argc > 3) {
 		for (unsigned i = 0; i < (unsigned)atoi(argv[3]); i++)
 			left(i, argc > 4 ? atoi(argv[4]) : 16);
 	} else if (argc > 2 && !strcmp(argv[2], "nest")) {
 		outer(NEST);
+		await("cuMemAllocPitch", 1);
 	} else if (argc > 2 && !strcmp(argv[2], "sync")) {
 		for (volatile int i = 0; i < 3; i++)
 			waiter();
 		fn("cuCtxSynchronize")();
+		await("cuCtxSynchronize", 4);
 	} else {
 		everywhere(argv[2]);
 	}
 	KEEP;
-	/* The tracer reads the mappings of a process that is there still. */
-	usleep(argc > 3 ? 0 : 300000);
 	return 0;
 }
