@@ -54,10 +54,19 @@ void levels__forget_rows(struct attach *a, pid_t pid, ct_life life);
 struct seen_thread {
 	uint32_t pid, tid;
 	uint64_t spent_ns;	       /* on being traced, so far */
+	uint64_t lost;		       /* of what it did, so far: enum ct_drop, all of them */
 	const struct ct_frame *frames; /* the calls that it is in, the outermost first */
 	unsigned depth;
 };
 typedef void (*thread_fn)(void *ctx, const struct seen_thread *t);
+static inline uint64_t drops_sum(const __u64 drops[CT_DROP_CNT])
+{
+	uint64_t sum = 0;
+
+	for (int i = 0; i < CT_DROP_CNT; i++)
+		sum += drops[i];
+	return sum;
+}
 /* After attach__detach(): counted calls that have not returned, one at a time. */
 void levels__unfinished(struct attach *a, levels_fn fn, void *ctx);
 

@@ -137,16 +137,10 @@ static void on_gone(void *ctx, uint32_t pid)
 static void look_for_losses(struct daemon *d)
 {
 	struct sources *ss = &d->t.sources;
-	bool was_full = false;
-	uint64_t lost;
 
 	for (unsigned i = 0; i < ss->cnt; i++)
-		was_full |= source__was_full(ss->of[i]);
-	lost = was_full ? sources__lost(ss) : 0;
-	if (lost <= d->lost_told)
-		return;
-	d->lost_told = lost;
-	model__calls_lost(d->t.model);
+		if (source__was_full(ss->of[i]))
+			tracer__look_for_losses(&d->t, ss->of[i]);
 }
 
 static void on_tick(evutil_socket_t fd, short what, void *ctx)

@@ -42,8 +42,7 @@ struct daemon {
 	uint64_t started_ns;	   /* CLOCK_MONOTONIC */
 	/* When the counts were read, whether a scrape asked or not, and who has gone was found. */
 	uint64_t sweep_ns;
-	uint64_t libs_ns;   /* when libraries were looked at */
-	uint64_t lost_told; /* of lost records the model knows */
+	uint64_t libs_ns; /* when libraries were looked at */
 	uint64_t reloads, reload_failures;
 	/* Of the open file: what its end line says. */
 	struct trace_end file_end;

@@ -419,6 +419,7 @@ static void give_thread(const struct peer *p, unsigned slot, thread_fn fn, void 
 		.pid = p->pid,
 		.tid = p->shm.slots[slot].tid,
 		.spent_ns = s->cost_ns,
+		.lost = drops_sum(s->drops),
 		.frames = frames,
 		.depth = p->pidfd >= 0 ? shm__depth(&p->shm, slot) : 0,
 	};

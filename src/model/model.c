@@ -90,13 +90,16 @@ uint64_t model__filtered(const struct model *m)
 
 void model__calls_lost(struct model *m)
 {
-	struct proc *p, *tmp;
-
-	HASH_ITER (hh, m->procs.by_pid, p, tmp) {
+	for (struct proc *p = m->procs.by_pid; p; p = p->hh.next)
 		comms__lost(&p->comms);
-		dnn__clear(p->dnn);
-	}
 	ranks__lost(&m->ranks);
+}
+
+void model__handles_lost(struct model *m, uint32_t pid)
+{
+	for (struct proc *p = m->procs.by_pid; p; p = p->hh.next)
+		if (!pid || p->pid == pid)
+			dnn__clear(p->dnn);
 }
 
 bool model__wants_in_flight(const struct model *m)

@@ -54,9 +54,12 @@ void model__forget_fn(struct model *m, unsigned func_id);
  */
 unsigned model__tidy(struct model *m);
 struct rank_wait;
-/* Calls were lost, and whose they were is not known: the numbers of collectives are of no use then,
- * but of communicators that are made later. */
+/* Calls were lost, whosever they were: the numbers of collectives are of no use then, but of
+ * communicators that are made later. */
 void model__calls_lost(struct model *m);
+/* They were this process's; 0: whose they were is not known. A handle of cuDNN may stand for
+ * another descriptor by now. */
+void model__handles_lost(struct model *m, uint32_t pid);
 /* Probes are about to go, at that time: what the GPU is asked for from then on is no more of this
  * trace, unless its call is. */
 void model__calls_end(struct model *m, uint64_t now);

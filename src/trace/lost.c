@@ -13,16 +13,12 @@ static void tell(struct session *s, uint64_t now, const char *where, uint64_t cn
 	session__event(s, &ev);
 }
 
-static void tell_drops(struct session *s, uint64_t now, unsigned i)
+static void tell_drops(struct session *s, uint64_t now, struct source *source)
 {
-	struct source *source = s->t.sources.of[i];
-	uint64_t cnt = source__lost(source), before = s->drops_told[i];
+	uint64_t cnt = tracer__look_for_losses(&s->t, source);
 
-	if (cnt <= before)
-		return;
-	s->drops_told[i] = cnt;
-	model__calls_lost(s->t.model);
-	tell(s, now, source->ops->name, cnt - before, source->ops->why);
+	if (cnt)
+		tell(s, now, source->ops->name, cnt, source->ops->why);
 }
 
 void session__tell_lost(struct session *s, uint64_t now, bool at_end)
@@ -31,7 +27,7 @@ void session__tell_lost(struct session *s, uint64_t now, bool at_end)
 	 * was dropped while a source was being emptied is found later. */
 	for (unsigned i = 0; i < s->t.sources.cnt; i++)
 		if (source__was_full(s->t.sources.of[i]) || at_end)
-			tell_drops(s, now, i);
+			tell_drops(s, now, s->t.sources.of[i]);
 	for (unsigned i = 0; i < s->sink_cnt; i++) {
 		struct out *o = s->sinks[i]->out;
 		uint64_t cnt = o->is_file ? 0 : o->lost - s->lost_told[i];

@@ -31,7 +31,6 @@ struct session {
 	struct command cmd;
 	char *nvtx; /* the library that it is to load; NULL: none */
 	struct guard guard;
-	uint64_t drops_told[RAW_PRODUCER_MAX]; /* in the trace, by events; of each source */
 	uint64_t lost_told[SESSION_MAX_SINKS]; /* by output */
 	struct command_user user;
 	struct trace_end end;

@@ -6,6 +6,16 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#define HASH_NONFATAL_OOM 1
+#include <uthash.h>
+
+/* A process of whose threads' doings some were lost. */
+struct source_loser {
+	uint32_t pid;
+	uint64_t told, lost;
+	UT_hash_handle hh;
+};
+
 void source__give(struct source *s, const void *rec, size_t size)
 {
 	struct raw raw;
@@ -47,27 +57,80 @@ static void totals(struct source *s, struct ct_totals *sum)
 		s->ops->totals(s, sum);
 }
 
-static uint64_t lost(const struct ct_totals *sum)
-{
-	uint64_t cnt = 0;
-
-	for (int i = 0; i < CT_DROP_CNT; i++)
-		cnt += sum->drops[i];
-	return cnt;
-}
-
 uint64_t source__lost(struct source *s)
 {
 	struct ct_totals sum;
 
 	totals(s, &sum);
-	return lost(&sum);
+	return drops_sum(sum.drops);
+}
+
+uint64_t source__newly_lost(struct source *s)
+{
+	uint64_t before = s->lost_told, cnt = source__lost(s);
+
+	/* What a thread had lost that ends in this moment may be seen nowhere. */
+	if (cnt <= before)
+		return 0;
+	s->lost_told = cnt;
+	return cnt - before;
+}
+
+static void add_loser(void *ctx, const struct seen_thread *t)
+{
+	struct source *s = ctx;
+	struct source_loser *l;
+
+	if (!t->lost)
+		return;
+	HASH_FIND(hh, s->losers, &t->pid, sizeof(t->pid), l);
+	if (!l) {
+		l = calloc(1, sizeof(*l));
+		if (!l)
+			return;
+		l->pid = t->pid;
+		HASH_ADD(hh, s->losers, pid, sizeof(l->pid), l);
+	}
+	l->lost += t->lost;
+}
+
+static void forget_losers(struct source *s)
+{
+	struct source_loser *l, *next;
+
+	HASH_ITER (hh, s->losers, l, next) {
+		HASH_DEL(s->losers, l);
+		free(l);
+	}
+}
+
+bool source__losers(struct source *s, uint64_t cnt, void (*fn)(void *ctx, uint32_t pid), void *ctx)
+{
+	struct source_loser *l, *next;
+	uint64_t sum = 0;
+
+	if (s->ops->each_thread)
+		s->ops->each_thread(s, add_loser, s);
+	for (l = s->losers; l; l = l->hh.next)
+		sum += l->lost > l->told ? l->lost - l->told : 0;
+	HASH_ITER (hh, s->losers, l, next) {
+		if (sum == cnt && l->lost > l->told)
+			fn(ctx, l->pid);
+		l->told = l->lost;
+		l->lost = 0;
+		if (l->told)
+			continue;
+		HASH_DEL(s->losers, l);
+		free(l);
+	}
+	return sum == cnt;
 }
 
 static void close_one(struct source *s)
 {
 	if (s->ops->close)
 		s->ops->close(s);
+	forget_losers(s);
 	free(s);
 }
 
@@ -208,7 +271,7 @@ uint64_t sources__lost(const struct sources *ss)
 	struct ct_totals sum;
 
 	sources__totals(ss, &sum);
-	return lost(&sum);
+	return drops_sum(sum.drops);
 }
 
 uint64_t sources__bad_records(const struct sources *ss)

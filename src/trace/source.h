@@ -19,6 +19,7 @@
 #include <stdbool.h>
 
 struct source;
+struct source_loser;
 struct trace_end;
 struct tracer;
 
@@ -128,6 +129,8 @@ struct source {
 	unsigned number; /* of no other; it is part of its calls' ids */
 	uint64_t next_ns;
 	uint64_t bad_cnt; /* records that raw_check() refused */
+	uint64_t lost_told;
+	struct source_loser *losers;
 	source_fn fn;
 	void *ctx;
 };
@@ -145,6 +148,14 @@ int source__fd(const struct source *s);
 bool source__was_full(struct source *s);
 /* What was lost, in all. */
 uint64_t source__lost(struct source *s);
+/* Since this was last asked. */
+uint64_t source__newly_lost(struct source *s);
+/*
+ * Gives the processes that have lost these cnt, which are all since this was last asked. False: who
+ * has is not known, and none was given. A thread's own count says whose it is while the thread is
+ * there; what a thread had lost that has ended, or for which there was no room, is nobody's.
+ */
+bool source__losers(struct source *s, uint64_t cnt, void (*fn)(void *ctx, uint32_t pid), void *ctx);
 
 /* Opens a source as that number and adds it; fn gets its records. 0, also when it is unused, or
  * -errno. */

@@ -158,6 +158,7 @@ static void on_thread(uint32_t tid, struct ct_thread *t, void *ctx)
 		.pid = t->pid,
 		.tid = tid,
 		.spent_ns = ct_cost_ns(t),
+		.lost = drops_sum(t->drops),
 		.frames = t->frames,
 		.depth = t->depth < CT_MAX_DEPTH ? t->depth : CT_MAX_DEPTH,
 	};

@@ -98,6 +98,8 @@ void tracer__drain(struct tracer *t);
 void tracer__drain_for(struct tracer *t, uint64_t max_ns);
 /* The same after sources__stop(), and calls in flight. */
 void tracer__finish(struct tracer *t);
+/* How much a source has lost since this was last asked: the model gets to know it. */
+uint64_t tracer__look_for_losses(struct tracer *t, struct source *s);
 /* A process has ended: says it once when the way of attaching may have ended it. */
 void tracer__exited(struct tracer *t, const struct trace_event *ev);
 /* --gpu-time: what became of it in a process. */

@@ -11,6 +11,7 @@
 
 #include "model/dnn.h"
 #include "random.h"
+#include "test_model.h"
 
 static struct dnn_tensor tensor(unsigned cnt, const int64_t *dims)
 {
@@ -140,12 +141,52 @@ static void test_anything(void **state)
 	dnn__clear(&ds);
 }
 
+/* X, W and Y of a convolution, by handles that are the same in each process. */
+static void describe(struct rig *r, uint32_t pid)
+{
+	for (uint64_t handle = 1; handle <= 3; handle += 2) {
+		r->pid = r->tid = pid;
+		CALL(r, "cudnnSetTensor4dDescriptor", {"tensorDesc", handle}, {"n", 1}, {"c", 1},
+		     {"h", 1}, {"w", 1});
+	}
+	r->pid = r->tid = pid;
+	CALL(r, "cudnnSetFilter4dDescriptor", {"filterDesc", 2}, {"k", 1}, {"c", 1}, {"h", 1},
+	     {"w", 1});
+}
+
+static bool is_described(struct rig *r, uint32_t pid)
+{
+	r->pid = r->tid = pid;
+	CALL(r, "cudnnConvolutionForward", {"xDesc", 1}, {"wDesc", 2}, {"yDesc", 3});
+	return r->ev.gemm.flops != 0;
+}
+
+/* Descriptors are forgotten of the process whose calls were lost. */
+static void test_lost(void **state)
+{
+	struct rig r;
+
+	rig_open(&r, false, 0);
+	describe(&r, RIG_PID);
+	describe(&r, RIG_PID + 1);
+	assert_true(is_described(&r, RIG_PID) && is_described(&r, RIG_PID + 1));
+	model__handles_lost(r.m, RIG_PID);
+	assert_false(is_described(&r, RIG_PID));
+	assert_true(is_described(&r, RIG_PID + 1));
+	/* Whose they were is not known. */
+	describe(&r, RIG_PID);
+	model__handles_lost(r.m, 0);
+	assert_false(is_described(&r, RIG_PID) || is_described(&r, RIG_PID + 1));
+	rig_close(&r);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_sizes),
 		cmocka_unit_test(test_made_anew),
 		cmocka_unit_test(test_anything),
+		cmocka_unit_test(test_lost),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -29,6 +29,7 @@ struct made {
 	enum ct_proc_level proc_level, default_level;
 	int level_ret;
 	uint64_t counted;
+	struct seen_thread threads[4];
 };
 
 static struct sources ss;
@@ -104,6 +105,14 @@ static void made_totals(struct source *s, struct ct_totals *sum)
 	sum->drops[CT_DROP_CALL] = m->lost;
 	sum->cost_ns = 10 * m->cnt;
 	sum->busiest = (uint64_t)m->cnt << 32 | s->number;
+}
+
+static void made_each_thread(struct source *s, thread_fn fn, void *ctx)
+{
+	struct made *m = (void *)s;
+
+	for (unsigned i = 0; i < 4 && m->threads[i].pid; i++)
+		fn(ctx, &m->threads[i]);
 }
 
 static void made_unfinished(struct source *s)
@@ -186,6 +195,7 @@ static const struct source_ops made_ops = {
 	.take = made_take,
 	.was_full = made_was_full,
 	.totals = made_totals,
+	.each_thread = made_each_thread,
 	.unfinished = made_unfinished,
 	.set_level = made_set_level,
 	.set_always = made_set_always,
@@ -399,6 +409,56 @@ static void loss(void **state)
 	assert_int_equal(sources__lost(&ss), 7);
 }
 
+static uint32_t losers[4];
+static unsigned loser_cnt;
+
+static void on_loser(void *ctx, uint32_t pid)
+{
+	assert_ptr_equal(ctx, &ss);
+	losers[loser_cnt++] = pid;
+}
+
+/* all: is it known whose they all were? */
+static void lose(struct made *m, unsigned cnt, bool all, unsigned who)
+{
+	m->lost += cnt;
+	loser_cnt = 0;
+	assert_int_equal(source__newly_lost(&m->s), cnt);
+	assert_int_equal(source__losers(&m->s, cnt, on_loser, &ss), all);
+	assert_int_equal(loser_cnt, who);
+}
+
+static void tells_losers(void **state)
+{
+	struct made *m = add(&made_ops);
+
+	m->threads[0] = (struct seen_thread){.pid = 10, .tid = 10, .lost = 3};
+	m->threads[1] = (struct seen_thread){.pid = 10, .tid = 11, .lost = 1};
+	m->threads[2] = (struct seen_thread){.pid = 20, .tid = 20};
+	lose(m, 4, true, 1);
+	assert_int_equal(losers[0], 10);
+	m->threads[2].lost = 5;
+	lose(m, 5, true, 1);
+	assert_int_equal(losers[0], 20);
+	m->threads[0].lost++;
+	m->threads[2].lost++;
+	lose(m, 2, true, 2);
+	/* Somebody who is not there any more, or never was. */
+	m->threads[0].lost++;
+	lose(m, 2, false, 0);
+	m->threads[0].lost++;
+	lose(m, 1, true, 1);
+	/* One has ended; what it had lost was told. */
+	m->threads[1].lost = 0;
+	m->threads[2].lost += 2;
+	lose(m, 2, true, 1);
+	assert_int_equal(losers[0], 20);
+	/* One has lost and ended, another has lost. */
+	m->threads[2].lost = 0;
+	m->threads[0].lost++;
+	lose(m, 4, false, 0);
+}
+
 static void in_flight(void **state)
 {
 	struct made *a = add(&made_ops), *b = add(&made_ops);
@@ -498,10 +558,10 @@ static void opening(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(by_time),	      TEST(runs),	TEST(causes_come_first),
-		TEST(later_than_now), TEST(incomplete), TEST(ids),
-		TEST(loss),	      TEST(in_flight),	TEST(levels),
-		TEST(counts),	      TEST(opening),
+		TEST(by_time),	      TEST(runs),	  TEST(causes_come_first),
+		TEST(later_than_now), TEST(incomplete),	  TEST(ids),
+		TEST(loss),	      TEST(tells_losers), TEST(in_flight),
+		TEST(levels),	      TEST(counts),	  TEST(opening),
 	};
 
 	return cmocka_run_group_tests_name("source", tests, NULL, NULL);
