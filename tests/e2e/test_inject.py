@@ -8,6 +8,7 @@ import glob
 import os
 import re
 import resource
+import shutil
 import subprocess
 import sys
 import time
@@ -235,6 +236,19 @@ def test_libraries_stay_near(driver):
     """What is mapped does not come between those that are there and those that are loaded later: far branches are guessed wrong."""
     ran, _ = trace("near", sys.executable, "-c", MAPS_LATER, driver=driver)
     assert ran.status == 0 and int(ran.out) < 1 << 31, ran
+
+
+def test_lookups(tmp_path):
+    """dlsym() of what is not the driver's, in a process that has loaded many objects and not the driver: it is not looked for in them."""
+    program, libs = str(tmp_path / "lookups"), [str(tmp_path / f"lib{i}.so") for i in range(100)]
+    subprocess.run([*CC, "-O1", "-o", program, TESTS + "/inject/lookups.c", "-ldl"], check=True)
+    subprocess.run([*CC, "-shared", "-fPIC", "-x", "c", "-o", libs[0], "-"], input=b"int cudaMalloc(void) { return 0; }", check=True)
+    for path in libs[1:]:
+        shutil.copy(libs[0], path)
+    plain, ran = Ran([program, *libs]), inside("-q", "--jsonl", tmp_path / "t.jsonl", "--", program, *libs)
+    assert plain.status == ran.status == 0, ran
+    # 0.04 us for each object, if it were.
+    assert float(ran.out) < 4 * float(plain.out) + 500, (plain.out, ran.out)
 
 
 @pytest.mark.parametrize("socket", ["", "@nobody-is-there", "/nowhere/socket", "x" * 200])
