@@ -106,18 +106,22 @@ def test_both_kinds_at_once(for_all, lib):  # noqa: F811
     assert [int(c.p.stdout.readline()) for c in callers] == [9000] * 6
     assert [d.process(c.pid)["seen"] for c in callers] == ["uprobes", "inside"] * 3
     assert d.metric("cudatrace_processes_inside") == 3
-    for kind in "inside", "outside":
-        calls = d.calls(f"w-{kind}")
-        assert calls["cuMemAlloc_v2"] == calls["cuMemFree_v2"] == 3 * 9000 and calls["cuInit"] == 3, (kind, calls, d.lost())
+    # On a busy machine rings are full for a while: what was lost is counted.
+    seen, lost = {kind: d.calls(f"w-{kind}") for kind in ("inside", "outside")}, d.lost()
+    once = {"cuInit": 1, "cuDevicePrimaryCtxRetain": 1, "cuCtxSetCurrent": 4}
+    made = 6 * (2 * 9000 + sum(once.values()))
+    assert sum(sum(calls.values()) for calls in seen.values()) + lost.get("calls", 0) == made and lost.keys() <= {"calls", "tasks"}, (seen, lost)
+    for calls in seen.values():
+        assert all(calls[name] <= 3 * n for name, n in {**once, "cuMemAlloc_v2": 9000, "cuMemFree_v2": 9000}.items()), seen
     for c in callers:
         # Codes of several threads are added up; children are processes of their own.
         assert c.ask("fail", 10) == 10 and c.ask("child", 20) == 20
         c.end()
     for kind in "inside", "outside":
-        until(lambda kind=kind: d.calls(f"w-{kind}")["cuMemAlloc_v2"] == 3 * 9020)
+        until(lambda kind=kind: d.calls(f"w-{kind}")["cuMemAlloc_v2"] == seen[kind]["cuMemAlloc_v2"] + 3 * 20)
         assert d.metric("cudatrace_errors_total", command=f"w-{kind}", function="cuMemFree_v2") == 30
     until(lambda: not d.metric("cudatrace_processes_inside"))
-    assert not d.lost()
+    assert d.lost() == lost
     d.stop()
 
 
