@@ -9,6 +9,7 @@
  *   reader [CREW [CALLS]]     CREW threads (3); CALLS (2 million) without a kernel's name, and with
  */
 #include <dirent.h>
+#include <pthread.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -38,6 +39,7 @@ struct fake {
 
 static struct fake fakes[RINGS];
 static uint64_t now_of_calls = BASE_NS, ids;
+static cpu_set_t others; /* processors that the reader has not */
 
 static double now(clockid_t clock)
 {
@@ -114,19 +116,37 @@ static bool put_call(unsigned i, uint32_t func_id, uint64_t handle)
 	return put(&fakes[i], &c, c.rec.size);
 }
 
+struct filling {
+	uint32_t func_id;
+	uint64_t handle, max;
+	uint64_t cnt;
+	double seconds;
+};
+
 /* As many as there is room for; which thread is next is as good as by chance. */
-static uint64_t fill(uint32_t func_id, uint64_t handle, uint64_t max)
+static void *fill(void *arg)
 {
 	static uint64_t next = 1;
-	uint64_t cnt = 0;
+	struct filling *f = arg;
 
-	while (cnt < max) {
+	sched_setaffinity(0, sizeof(others), &others);
+	while (f->cnt < f->max) {
 		next = next * 6364136223846793005ull + 1442695040888963407ull;
-		if (!put_call(next >> 61, func_id, handle))
+		if (!put_call(next >> 61, f->func_id, f->handle))
 			break;
-		cnt++;
+		f->cnt++;
 	}
-	return cnt;
+	f->seconds = now(CLOCK_THREAD_CPUTIME_ID);
+	return NULL;
+}
+
+static void fill_elsewhere(struct filling *f)
+{
+	pthread_t t;
+
+	f->cnt = 0;
+	if (pthread_create(&t, NULL, fill, f) || pthread_join(t, NULL))
+		exit(1);
 }
 
 static void on_record(void *source, const void *rec, size_t size)
@@ -193,22 +213,22 @@ static struct session *open_session(unsigned crew)
 static void part_from_crew(void)
 {
 	DIR *tasks = opendir("/proc/self/task");
-	cpu_set_t first, rest;
 	struct dirent *task;
+	cpu_set_t first;
 	int cpu = 0;
 
-	if (!tasks || sched_getaffinity(0, sizeof(rest), &rest) || CPU_COUNT(&rest) < 2) {
+	if (!tasks || sched_getaffinity(0, sizeof(others), &others) || CPU_COUNT(&others) < 2) {
 		fprintf(stderr, "two processors are needed\n");
 		exit(1);
 	}
-	while (!CPU_ISSET(cpu, &rest))
+	while (!CPU_ISSET(cpu, &others))
 		cpu++;
 	CPU_ZERO(&first);
 	CPU_SET(cpu, &first);
-	CPU_CLR(cpu, &rest);
+	CPU_CLR(cpu, &others);
 	while ((task = readdir(tasks)))
 		if (atoi(task->d_name) != getpid() && atoi(task->d_name))
-			sched_setaffinity(atoi(task->d_name), sizeof(rest), &rest);
+			sched_setaffinity(atoi(task->d_name), sizeof(others), &others);
 	sched_setaffinity(0, sizeof(first), &first);
 	closedir(tasks);
 }
@@ -219,13 +239,15 @@ static void measure(struct session *s, struct ring *ring, unsigned crew, int fun
 		    uint64_t handle, uint64_t wanted)
 {
 	double all = now(CLOCK_PROCESS_CPUTIME_ID), filling = 0, reader = 0, began;
+	struct filling f = {.func_id = func_id, .handle = handle};
 	uint64_t cnt = 0;
 	size_t taken;
 
 	while (cnt < wanted) {
-		began = now(CLOCK_THREAD_CPUTIME_ID);
-		cnt += fill(func_id, handle, wanted - cnt);
-		filling += now(CLOCK_THREAD_CPUTIME_ID) - began;
+		f.max = wanted - cnt;
+		fill_elsewhere(&f);
+		cnt += f.cnt;
+		filling += f.seconds;
 		ring__look(ring);
 		do {
 			began = now(CLOCK_THREAD_CPUTIME_ID);
