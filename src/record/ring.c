@@ -23,8 +23,8 @@
 
 #define HEADER_SZ     8
 #define CACHE_LINE_SZ 64
-/* What a call's record has but for its pointees and stack, and the next one's header. */
-#define FETCH_SZ 256
+/* Two records of calls without pointees and stack, and the next one's header. */
+#define AHEAD_SZ 512
 /* No record is longer than a page. */
 #define RECORD_SZ_MAX 4096
 /* A record is incomplete while a program copies it, for less than a microsecond, unless that
@@ -177,13 +177,16 @@ static uint64_t sent_ns(const void *data, size_t size)
 	return rec->ts_ns;
 }
 
-/* Another processor has written it, and records of other rings come before it: by then it is here,
- * and so is the start of the next. */
-static void fetch(const struct ring_part *p)
+/* Another processor has written what follows: when it is its turn it is here. Not what is beyond
+ * what was found, for there that processor writes. */
+static inline void fetch(struct ring_part *p, const uint8_t *at)
 {
-	for (size_t off = CACHE_LINE_SZ; off < p->size + CACHE_LINE_SZ && off <= FETCH_SZ;
-	     off += CACHE_LINE_SZ)
-		__builtin_prefetch(p->rec + off);
+	unsigned long pos = p->fetched > p->pos ? p->fetched : p->pos;
+	unsigned long end = p->pos + AHEAD_SZ < p->head ? p->pos + AHEAD_SZ : p->head;
+
+	for (; pos < end; pos += CACHE_LINE_SZ)
+		__builtin_prefetch(at + (pos - p->pos));
+	p->fetched = pos;
 }
 
 enum look { LOOK_EMPTY, LOOK_BUSY, LOOK_RECORD };
@@ -202,7 +205,7 @@ static enum look look(const struct ring *r, struct ring_part *p)
 		if (!(len & BPF_RINGBUF_DISCARD_BIT)) {
 			p->key = sent_ns(p->rec, p->size);
 			p->key -= p->key == NONE;
-			fetch(p);
+			fetch(p, at);
 			return LOOK_RECORD;
 		}
 		p->pos += (HEADER_SZ + p->size + 7) & ~7ul;
@@ -222,14 +225,12 @@ static inline struct entry play(struct entry a, struct entry *b)
 	return (struct entry){a.key ^ key, a.leaf ^ leaf};
 }
 
-/* first is its leaf's record, which was not there before. */
-static inline void replay(struct ring *r)
+/* e is its leaf's record, which was not there before. Returns who is first now. */
+static inline struct entry replay(const struct ring *r, struct entry e)
 {
-	struct entry e = r->first;
-
 	for (unsigned k = (r->leaf_cnt + e.leaf) / 2; k; k /= 2)
 		e = play(e, &r->losers[k]);
-	r->first = e;
+	return e;
 }
 
 /* At each place who comes first waits for the other. */
@@ -298,10 +299,11 @@ uint64_t ring__next_ns(const struct ring *r)
 
 size_t ring__take(struct ring *r, size_t max, uint64_t until)
 {
+	struct entry first = r->first;
 	size_t cnt = 0;
 
-	while (r->first.key != NONE && r->first.key <= until && cnt < max) {
-		struct ring_part *p = r->leaves[r->first.leaf];
+	while (first.key != NONE && first.key <= until && cnt < max) {
+		struct ring_part *p = r->leaves[first.leaf];
 		enum look found;
 
 		r->fn(r->ctx, p->rec, p->size);
@@ -312,9 +314,10 @@ size_t ring__take(struct ring *r, size_t max, uint64_t until)
 		found = look(r, p);
 		if (found == LOOK_BUSY && holds_up(p))
 			break;
-		r->first.key = found == LOOK_RECORD ? p->key : NONE;
-		replay(r);
+		first.key = found == LOOK_RECORD ? p->key : NONE;
+		first = replay(r, first);
 	}
+	r->first = first;
 	for (unsigned i = 0; i < r->cnt; i++)
 		tell(&r->parts[i]);
 	/* They may have filled up meanwhile. */

@@ -14,6 +14,7 @@ struct ring_part {
 	unsigned long pos;	/* what is before it was handed out */
 	unsigned long told;	/* what the kernel knows of that: it may write there again */
 	unsigned long head;	/* the producer's position when the rings were looked at */
+	unsigned long fetched;	/* up to there it is in our caches, or comes */
 	uint64_t busy_since_ns; /* of the record at pos, which is not complete; 0: it is */
 	/* The record at pos. */
 	const uint8_t *rec;
