@@ -2,8 +2,10 @@
 /*
  * Batches of events go round: the caller fills one, any thread words it, and whichever thread finds
  * the oldest unwritten batch worded writes it: the caller, too, when it would have to wait. All of
- * that under one lock, which is taken three times a batch. With --gpu-time a batch that is full
- * waits before anybody may word it; its calls are the caller's meanwhile.
+ * that under one lock, which is taken three times a batch. Waking takes microseconds: the caller
+ * wakes a thread only for what those that are awake will not take next, and who leaves work wakes
+ * another. With --gpu-time a batch that is full waits before anybody may word it; its calls are the
+ * caller's meanwhile.
  */
 #include "crew.h"
 
@@ -50,6 +52,7 @@ struct crew {
 	pthread_mutex_t lock;
 	pthread_cond_t work, room;
 	uint64_t ready, taken, written; /* of filled */
+	int awake; /* threads that will look for work; not who writes, which may take its time */
 	bool writing, stop;
 	bool failed; /* read without the lock */
 	uint64_t lost_cnt;
@@ -95,6 +98,12 @@ static bool has_work(const struct crew *c)
 	return can_write(c) || can_take(c);
 }
 
+static void wake_next(struct crew *c)
+{
+	if (c->awake < (int)c->thread_cnt && has_work(c))
+		pthread_cond_signal(&c->work);
+}
+
 /* Writes the oldest batch, or words one; false: there is nothing to do. */
 static bool do_something(struct crew *c)
 {
@@ -103,9 +112,12 @@ static bool do_something(struct crew *c)
 
 	if (can_write(c)) {
 		c->writing = true;
+		c->awake--;
+		wake_next(c);
 		pthread_mutex_unlock(&c->lock);
 		write_batch(c, next, words);
 		pthread_mutex_lock(&c->lock);
+		c->awake++;
 		next->worded = c->writing = false;
 		c->written++;
 		pthread_cond_signal(&c->room);
@@ -115,6 +127,7 @@ static bool do_something(struct crew *c)
 		return false;
 	words = c->words[c->taken % c->words_cnt];
 	b = &c->batches[c->taken++ % c->batch_cnt];
+	wake_next(c);
 	pthread_mutex_unlock(&c->lock);
 	items__word(&b->items, words);
 	pthread_mutex_lock(&c->lock);
@@ -129,10 +142,14 @@ static void *thread_main(void *arg)
 	rights_drop_thread();
 	pthread_mutex_lock(&c->lock);
 	c->ready_cnt++;
+	c->awake++;
 	pthread_cond_signal(&c->room);
 	while (do_something(c) || !c->stop) {
-		if (!has_work(c) && !c->stop)
-			pthread_cond_wait(&c->work, &c->lock);
+		if (has_work(c) || c->stop)
+			continue;
+		c->awake--;
+		pthread_cond_wait(&c->work, &c->lock);
+		c->awake++;
 	}
 	pthread_mutex_unlock(&c->lock);
 	return NULL;
@@ -208,7 +225,8 @@ static void make_ready(struct crew *c, uint64_t number)
 		items__let_go(&c->batches[i % c->batch_cnt].items, c->held);
 	pthread_mutex_lock(&c->lock);
 	c->ready = number;
-	pthread_cond_signal(&c->work);
+	if ((int64_t)(c->ready - c->taken) > c->awake)
+		pthread_cond_signal(&c->work);
 	/* Without room there is nothing better to do than the others' work. */
 	while (c->filled - c->written == c->batch_cnt) {
 		if (!do_something(c))
