@@ -172,6 +172,9 @@ typedef struct {
 	;
 #include "events.def"
 
+/* A thread's name as the kernel keeps it, with a NUL behind it. */
+#define THREAD_COMM_SZ 16
+
 struct trace_event {
 	enum event_kind kind;
 	enum event_type type;
@@ -199,13 +202,17 @@ struct trace_event {
 
 	/* meaning */
 	unsigned has; /* enum event_has */
+	uint64_t stream;
+	struct launch_info launch;
+	/* EVENT_CALL, in an output that waits for them (sink/held.h); NULL: in no other. */
+	const struct gpu_times *gpu_times;
+
+	/* From here on many calls have nothing: sink/items.c copies what they have. */
 	uint64_t size;
 	uint64_t ptr;
-	uint64_t stream;
 	uint64_t cu_event; /* CUevent handle */
 	enum copy_dir dir;
 	double bandwidth_gbps; /* 1e9 bytes per second */
-	struct launch_info launch;
 
 	/* EVENT_CALL: NULL when it has none. EVENT_STACK: what is defined. Live, it is valid during
 	 * the call of the sink; read from a file, as long as the reader. */
@@ -219,10 +226,8 @@ struct trace_event {
 	 * name is not known. */
 	uint64_t operator_id;
 	const char *operator;
-	/* EVENT_CALL, in an output that waits for them (sink/held.h); NULL: in no other. */
-	const struct gpu_times *gpu_times;
 
-	/* From here on most calls have nothing: sink/items.c copies what they have. */
+	/* And from here on most have nothing. */
 	struct collective_info coll;
 	bool has_mem; /* mem changed with this event */
 	struct mem_totals mem;
@@ -246,6 +251,12 @@ struct trace_event {
 	 * more.
 	 */
 	struct pointee caps[CT_MAX_CAPS];
+
+	/* For who copies calls. The names of a kernel have numbers, so that another at the same
+	 * place is known to be another; 0: they have none. */
+	uint64_t kernel_id, kernel_mangled_id;
+	bool has_comm16; /* comm has THREAD_COMM_SZ bytes and a NUL, whatever is in them */
+	bool plain;	 /* it has nothing from coll on; false: it may have nothing */
 
 	uint64_t life; /* EVENT_PROCESS: which of those that had this process id: ct_life */
 

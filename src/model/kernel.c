@@ -13,10 +13,12 @@
 #define CUT_LEN	    1023
 #define NAME_MAX_SZ 4096
 
-/* Few kernels are launched again and again: handles that were asked for last, of any process. */
+/* Few kernels are launched again and again: handles that were asked for last, of any process.
+ * Those, too, that are not known: then e is NULL. */
 #define RECENT_LOG 6
 struct recent {
 	const struct handles *of;
+	uint64_t value;
 	struct handle *e;
 };
 
@@ -25,6 +27,7 @@ struct kernel_names {
 	struct recent recent[1 << RECENT_LOG];
 	struct kernel_name *loose;
 	struct quotas *quotas;
+	uint64_t last_id;
 	/* What there was no room for. */
 	struct kernel_name uncached;
 	char uncached_text[NAME_MAX_SZ];
@@ -152,6 +155,7 @@ const struct kernel_name *kernel_name__intern(struct handles *h, const char *man
 		return NULL;
 	}
 	add_demangled(h, name, &s);
+	name->id = n->last_id += 2;
 	HASH_ADD_KEYPTR(hh, n->by_text, name->mangled, len, name);
 	loosen(n, name);
 	return name;
@@ -166,6 +170,11 @@ static bool is_name(const char *s, int len)
 		if (!isalnum((unsigned char)s[i]) && !strchr("_.$@", s[i]))
 			return false;
 	return true;
+}
+
+static struct recent *recent_of(struct handles *h, uint64_t value)
+{
+	return &h->names->recent[value * 0x9e3779b97f4a7c15 >> (64 - RECENT_LOG)];
 }
 
 static struct handle *add(struct handles *h, uint64_t value)
@@ -184,6 +193,7 @@ static struct handle *add(struct handles *h, uint64_t value)
 	}
 	e->value = value;
 	HASH_ADD(hh, h->by_value, value, sizeof(e->value), e);
+	*recent_of(h, value) = (struct recent){h, value, e};
 	return e;
 }
 
@@ -204,11 +214,6 @@ static void set_name(struct handles *h, const struct kernel_name **place,
 			loosen(h->names, was);
 	}
 	*place = now;
-}
-
-static struct recent *recent_of(struct handles *h, uint64_t value)
-{
-	return &h->names->recent[value * 0x9e3779b97f4a7c15 >> (64 - RECENT_LOG)];
 }
 
 static void drop(struct handles *h, struct handle *e)
@@ -311,10 +316,9 @@ const struct handle *handles__get(struct handles *h, uint64_t value)
 	struct recent *recent = recent_of(h, value);
 	struct handle *e = recent->e;
 
-	if (recent->of != h || e->value != value) {
+	if (recent->of != h || recent->value != value) {
 		HASH_FIND(hh, h->by_value, &value, sizeof(value), e);
-		if (e)
-			*recent = (struct recent){h, e};
+		*recent = (struct recent){h, value, e};
 	}
 	/* What was guessed before the first contradiction is no longer believed. */
 	return e && e->name && !(e->guessed && h->checked_bad) ? e : NULL;

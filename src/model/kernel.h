@@ -26,6 +26,7 @@
 struct kernel_name {
 	char *mangled, *demangled; /* the same pointer when there is nothing to demangle */
 	size_t size;		   /* of all of it; 0: there was no room, it is no handle's */
+	uint64_t id;		   /* as in struct trace_event; that of mangled is the next */
 	unsigned refs;		   /* handles */
 	bool loose;		   /* in the list of those that may have none */
 	struct kernel_name *next_loose;

@@ -47,6 +47,8 @@ void meaning__init(struct meaning *m, const struct api_fn *fn)
 	m->stream = m->cu_event = m->func = m->ptr = -1;
 	m->size = api_fn_bytes_arg(fn);
 	m->unloads = api_fn_unloads(fn);
+	m->plain = fn->class == CLASS_LAUNCH || fn->class == CLASS_TRANSFER ||
+		   fn->class == CLASS_STREAM || fn->class == CLASS_EVENT || fn->class == CLASS_SYNC;
 	memset(m->value_word, -1, sizeof(m->value_word));
 	for (int i = 0; i < fn->arg_cnt && i < API_ARGS_MAX; i++) {
 		const struct api_arg *arg = &fn->args[i];
@@ -121,16 +123,6 @@ captured_name(const struct meaning *m, const struct trace_event *ev, struct proc
 	return len ? kernel_name__intern(&p->handles, (const char *)c->data, len) : NULL;
 }
 
-static void show_kernel(struct trace_event *ev, const struct kernel_name *name, bool guessed)
-{
-	if (!name)
-		return;
-	ev->launch.kernel = name->demangled;
-	ev->launch.kernel_mangled = name->mangled;
-	ev->launch.kernel_guessed = guessed;
-	ev->has |= HAS_KERNEL;
-}
-
 static void learn_names(const struct meaning *m, struct trace_event *ev, struct proc *p)
 {
 	const struct kernel_name *name = NULL;
@@ -168,7 +160,8 @@ static void learn_names(const struct meaning *m, struct trace_event *ev, struct 
 	case LOOKUP_NONE:
 		return;
 	}
-	show_kernel(ev, name, guessed);
+	if (name)
+		name_kernel(ev, name, guessed);
 }
 
 static void apply_streams(const struct meaning *m, struct trace_event *ev, struct proc *p)

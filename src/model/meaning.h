@@ -29,6 +29,7 @@ struct meaning {
 	int8_t value_word[API_ARGS_MAX];
 	uint8_t value_shift[API_ARGS_MAX];
 	bool unloads; /* api_fn_unloads() */
+	bool plain;   /* its calls are, as far as the function goes (trace_event.plain) */
 	/* collectives */
 	int8_t comm, count, datatype, redop, peer;
 };

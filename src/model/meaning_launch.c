@@ -90,10 +90,6 @@ void meaning_launch(const struct meaning *m, struct trace_event *ev, struct proc
 	if (!event_arg(m, ev, m->func, &ev->launch.func))
 		return;
 	h = handles__get(&p->handles, ev->launch.func);
-	if (!h)
-		return;
-	ev->launch.kernel = h->name->demangled;
-	ev->launch.kernel_mangled = h->name->mangled;
-	ev->launch.kernel_guessed = h->guessed;
-	ev->has |= HAS_KERNEL;
+	if (h)
+		name_kernel(ev, h->name, h->guessed);
 }

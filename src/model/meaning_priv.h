@@ -23,6 +23,16 @@ static inline bool event_arg(const struct meaning *m, const struct trace_event *
 bool event_arg_by_name(const struct meaning *m, const struct trace_event *ev, const char *name,
 		       uint64_t *val);
 
+static inline void name_kernel(struct trace_event *ev, const struct kernel_name *name, bool guessed)
+{
+	ev->launch.kernel = name->demangled;
+	ev->launch.kernel_mangled = name->mangled;
+	ev->launch.kernel_guessed = guessed;
+	ev->kernel_id = name->id;
+	ev->kernel_mangled_id = name->id ? name->id + (name->demangled != name->mangled) : 0;
+	ev->has |= HAS_KERNEL;
+}
+
 void meaning_launch(const struct meaning *m, struct trace_event *ev, struct proc *p);
 void meaning_memory(const struct meaning *m, struct trace_event *ev, struct proc *p);
 void meaning_gemm(const struct meaning *m, struct trace_event *ev, struct proc *p);

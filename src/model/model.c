@@ -9,6 +9,7 @@
 
 #include "record/check.h"
 #include "util/clock.h"
+#include "util/words.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -146,20 +147,22 @@ static const struct meaning *get_meaning(struct model *m, uint32_t func_id)
 	return &m->meanings[func_id];
 }
 
-/* All that calls have. A size that gcc knows is cleared by `rep stos`, whose start takes longer
- * than the whole of libc's. */
+/* Of the last call; what calls have. */
 static inline void clear_call(struct trace_event *ev)
 {
-	size_t size = offsetof(struct trace_event, caps);
+	const size_t base = offsetof(struct trace_event, coll);
 
-	__asm__("" : "+r"(size));
-	memset(ev, 0, size);
+	if (!ev->plain)
+		words_clear((char *)ev + base, offsetof(struct trace_event, caps) - base);
+	words_clear(ev, base);
 }
 
-static void fill_call(struct trace_event *ev, const struct raw_call *raw, const struct api_fn *fn)
+static void fill_call(struct trace_event *ev, const struct raw_call *raw, const struct meaning *m)
 {
 	const struct ct_call *c = raw->call;
+	const struct api_fn *fn = m->fn;
 
+	ev->plain = m->plain;
 	ev->kind = EVENT_CALL;
 	ev->name = fn->name;
 	ev->fn = fn;
@@ -173,9 +176,12 @@ static void fill_call(struct trace_event *ev, const struct raw_call *raw, const 
 	ev->api_depth = c->api_depth;
 	ev->lib_id = c->lib_id;
 	ev->result = fn->no_result ? 0 : c->result;
-	ev->ioctl_cnt = c->ioctl_cnt;
-	ev->ioctl_ns = c->ioctl_ns;
-	ev->off_cpu_ns = c->off_cpu_ns;
+	if (c->ioctl_cnt | c->ioctl_ns | c->off_cpu_ns) {
+		ev->plain = false;
+		ev->ioctl_cnt = c->ioctl_cnt;
+		ev->ioctl_ns = c->ioctl_ns;
+		ev->off_cpu_ns = c->off_cpu_ns;
+	}
 	ev->unfinished = c->rec.flags & CT_CALL_F_UNFINISHED;
 	ev->abandoned = c->rec.flags & CT_CALL_F_ABANDONED;
 	ev->entry_only = c->rec.flags & CT_CALL_F_ENTRY_ONLY;
@@ -322,7 +328,7 @@ static void on_call(struct model *m, const void *rec, const struct raw *checked)
 {
 	const struct raw_call *raw = &checked->call;
 	const struct meaning *meaning;
-	struct trace_event ev;
+	struct trace_event *ev = &m->call;
 	struct thread *t;
 	struct proc *p;
 
@@ -337,38 +343,42 @@ static void on_call(struct model *m, const void *rec, const struct raw *checked)
 	t = p ? proc__thread(&m->procs, p, raw->call->rec.tid) : NULL;
 	if (!t)
 		return;
-	clear_call(&ev);
-	fill_call(&ev, raw, meaning->fn);
-	ev.comm = t->comm;
-	operators__enter(&m->operators, raw, p, t, &ev);
+	clear_call(ev);
+	fill_call(ev, raw, meaning);
+	ev->comm = t->comm;
+	ev->has_comm16 = true;
+	ev->kernel_id = ev->kernel_mangled_id = 0;
+	if (t->operators.cnt | raw->operator_id)
+		operators__enter(&m->operators, raw, p, t, ev);
 	if (meaning->fn->api == API_TORCH) {
-		operators__call(&m->operators, meaning, raw, &ev, p, t);
+		operators__call(&m->operators, meaning, raw, ev, p, t);
 		return;
 	}
 	if (meaning->fn->api == API_NVTX) {
-		ranges__call(&m->ranges, meaning, &ev, p, t, raw->call->result);
+		ranges__call(&m->ranges, meaning, ev, p, t, raw->call->result);
 		return;
 	}
-	add_range(t, &ev);
-	ev.has |= (m->opts.kernel ? HAS_IOCTLS : 0) | (m->opts.sched ? HAS_OFF_CPU : 0);
-	meaning__apply(meaning, &ev, p);
+	if (t->range)
+		add_range(t, ev);
+	ev->has |= (m->opts.kernel ? HAS_IOCTLS : 0) | (m->opts.sched ? HAS_OFF_CPU : 0);
+	meaning__apply(meaning, ev, p);
 	if (meaning->fn->class == CLASS_DNN)
-		dnn__call(m->procs.quotas, meaning, &ev, p);
+		dnn__call(m->procs.quotas, meaning, ev, p);
 	if (meaning->fn->class == CLASS_DEVICE)
-		devices__call(&m->devices, meaning, &ev);
+		devices__call(&m->devices, meaning, ev);
 	else if (m->devices.new_cnt)
-		model__give_devices(m, ev.start_ns);
+		model__give_devices(m, ev->start_ns);
 	if (meaning->fn->class == CLASS_COLLECTIVE) {
-		collective__apply(meaning, &ev, p, t);
+		collective__apply(meaning, ev, p, t);
 		if (m->opts.live)
-			ranks__event(&m->ranks, &ev);
-	} else if (meaning->fn->class == CLASS_LAUNCH && ev.depth) {
-		collective__launched(meaning, &ev, t);
+			ranks__event(&m->ranks, ev);
+	} else if (meaning->fn->class == CLASS_LAUNCH && ev->depth) {
+		collective__launched(meaning, ev, t);
 	}
-	if (!ev.entry_only && event_duration_ns(&ev) < m->opts.min_duration_ns) {
+	if (!ev->entry_only && event_duration_ns(ev) < m->opts.min_duration_ns) {
 		m->filtered_cnt++;
 		if (m->opts.gpu_time)
-			model__gpu_call(m, p, t, &ev, false);
+			model__gpu_call(m, p, t, ev, false);
 		return;
 	}
 	if (m->opts.python)
@@ -376,10 +386,10 @@ static void on_call(struct model *m, const void *rec, const struct raw *checked)
 			m->stacks, raw->call,
 			fnset__is_marked(m->opts.fns, FNSET_PYTHON, raw->call->func_id));
 	if (raw->stack_cnt || raw->python_cnt)
-		add_stack(m, p, raw, &ev);
-	m->opts.fn(m->opts.ctx, &ev);
+		add_stack(m, p, raw, ev);
+	m->opts.fn(m->opts.ctx, ev);
 	if (m->opts.gpu_time)
-		model__gpu_call(m, p, t, &ev, true);
+		model__gpu_call(m, p, t, ev, true);
 }
 
 static void on_thread(struct model *m, const void *data, const struct raw *raw)

@@ -19,6 +19,8 @@ struct model {
 	struct ranks ranks;
 	struct devices devices;
 	struct meaning meanings[CT_MAX_FUNCS];
+	/* The last. Nothing of it is used again, but most of it is empty, and stays so. */
+	struct trace_event call;
 	uint64_t bad_cnt;
 	uint64_t filtered_cnt;
 	uint64_t calls_end_ns; /* 0: calls are traced */

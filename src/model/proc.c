@@ -80,7 +80,7 @@ struct proc *procs__find(struct procs *ps, uint32_t pid)
 	return p;
 }
 
-struct proc *procs__get(struct procs *ps, uint32_t pid)
+struct proc *procs__get_any(struct procs *ps, uint32_t pid)
 {
 	struct proc *p = procs__find(ps, pid);
 
@@ -152,13 +152,10 @@ static void make_thread_room(struct procs *ps, struct proc *p)
 	quota__force(thread_quota(ps), &p->threads_share, 1);
 }
 
-struct thread *proc__thread(struct procs *ps, struct proc *p, uint32_t tid)
+struct thread *proc__any_thread(struct procs *ps, struct proc *p, uint32_t tid)
 {
-	struct recent_thread *recent = recent_thread(ps, tid);
-	struct thread *t = recent->t;
+	struct thread *t;
 
-	if (recent->p == p && t->tid == tid)
-		return t;
 	HASH_FIND(hh, p->threads, &tid, sizeof(tid), t);
 	if (!t) {
 		t = calloc(1, sizeof(*t));
@@ -170,14 +167,14 @@ struct thread *proc__thread(struct procs *ps, struct proc *p, uint32_t tid)
 			read_comm(t, p->pid);
 		HASH_ADD(hh, p->threads, tid, sizeof(t->tid), t);
 	}
-	*recent = (struct recent_thread){p, t};
+	*recent_thread(ps, tid) = (struct recent_thread){p, t};
 	return t;
 }
 
-void thread__set_comm(struct thread *t, const char comm[16])
+void thread__set_comm(struct thread *t, const char comm[THREAD_COMM_SZ])
 {
-	memcpy(t->comm, comm, 16);
-	t->comm[16] = 0;
+	memcpy(t->comm, comm, THREAD_COMM_SZ);
+	t->comm[THREAD_COMM_SZ] = 0;
 }
 
 static void free_threads(struct procs *ps, struct proc *p)

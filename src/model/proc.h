@@ -17,7 +17,7 @@
 
 struct thread {
 	uint32_t tid;
-	char comm[16 + 1];
+	char comm[THREAD_COMM_SZ + 1];
 	struct range *range;		   /* --nvtx: the innermost; NULL: none */
 	struct thread_operators operators; /* --torch */
 	struct gpu_calls *gpu_calls;	   /* --gpu-time; NULL: none so far */
@@ -70,9 +70,9 @@ struct procs {
 struct proc *procs__find(struct procs *ps, uint32_t pid);
 /* Makes what is not there yet, forgetting others when there are too many: their pointers are void
  * then. NULL only when memory is out. */
-struct proc *procs__get(struct procs *ps, uint32_t pid);
-struct thread *proc__thread(struct procs *ps, struct proc *p, uint32_t tid);
-void thread__set_comm(struct thread *t, const char comm[16]);
+struct proc *procs__get_any(struct procs *ps, uint32_t pid);
+struct thread *proc__any_thread(struct procs *ps, struct proc *p, uint32_t tid);
+void thread__set_comm(struct thread *t, const char comm[THREAD_COMM_SZ]);
 /* Another program, in the process or in one that has its id: nothing is known of it. */
 void procs__renew(struct procs *ps, struct proc *p);
 /* It has ended: what is known of it goes when others have, or when its id is another's. */
@@ -81,5 +81,19 @@ void procs__end(struct procs *ps, struct proc *p);
 unsigned procs__tidy(struct procs *ps);
 void procs__remove(struct procs *ps, struct proc *p);
 void procs__free(struct procs *ps);
+
+static inline struct proc *procs__get(struct procs *ps, uint32_t pid)
+{
+	struct proc *p = ps->recent[pid % PROCS_RECENT];
+
+	return p && p->pid == pid ? p : procs__get_any(ps, pid);
+}
+
+static inline struct thread *proc__thread(struct procs *ps, struct proc *p, uint32_t tid)
+{
+	const struct recent_thread *recent = &ps->recent_threads[tid % PROCS_RECENT];
+
+	return recent->p == p && recent->t->tid == tid ? recent->t : proc__any_thread(ps, p, tid);
+}
 
 #endif /* MODEL_PROC_H */

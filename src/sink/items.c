@@ -5,14 +5,17 @@
 #include <string.h>
 
 #include "util/out.h"
+#include "util/words.h"
 
 /* Of a call's event most is empty, and what is handed over has to come from another processor's
  * cache: from BASE_SZ on only the parts come that hold something. The last overlaps that before it.
  */
-#define BASE_SZ	 offsetof(struct trace_event, coll)
+#define BASE_SZ	 offsetof(struct trace_event, size)
+#define REST_OFF offsetof(struct trace_event, coll)
 #define CALL_SZ	 offsetof(struct trace_event, caps)
+#define SOME_SZ	 (REST_OFF - BASE_SZ)
 #define PART_SZ	 96
-#define PART_CNT ((CALL_SZ - BASE_SZ + PART_SZ - 1) / PART_SZ)
+#define PART_CNT (1 + (CALL_SZ - REST_OFF + PART_SZ - 1) / PART_SZ)
 
 /* What follows it: a line as it is; or an event, as far as calls have one, and copies of what it
  * points to. */
@@ -21,37 +24,20 @@ struct item {
 	uint32_t parts : 8; /* that come: a bit for each */
 	uint32_t text_len;  /* not 0: a line */
 };
+/* The first part, which points to something, too. */
+#define SOME_BIT 1u
 _Static_assert(ITEMS_SZ < 1 << 24 && PART_CNT <= 8, "bits of struct item");
 _Static_assert(offsetof(struct trace_event, gpu_times) < BASE_SZ, "what is pointed to is in it");
-_Static_assert(CALL_SZ >= BASE_SZ + PART_SZ, "parts of an event");
+_Static_assert(CALL_SZ >= REST_OFF + PART_SZ, "parts of an event");
 
 static inline size_t part_off(unsigned i)
 {
-	return i + 1 < PART_CNT ? BASE_SZ + i * PART_SZ : CALL_SZ - PART_SZ;
+	return !i ? BASE_SZ : i + 1 < PART_CNT ? REST_OFF + (i - 1) * PART_SZ : CALL_SZ - PART_SZ;
 }
 
-/* size: a constant */
-static inline __attribute__((always_inline)) bool is_empty(const char *p, size_t size)
+static inline size_t part_sz(unsigned i)
 {
-	typedef uint64_t words __attribute__((vector_size(16)));
-	words all = {0}, w;
-
-#pragma GCC unroll 32
-	for (size_t off = 0; off < size; off += sizeof(w)) {
-		memcpy(&w, p + (off + sizeof(w) < size ? off : size - sizeof(w)), sizeof(w));
-		all |= w;
-	}
-	return !(all[0] | all[1]);
-}
-
-/* A size that gcc knows is copied by `rep movs`, whose start takes longer than the whole of libc's.
- */
-static inline void copy_base(void *to, const void *from)
-{
-	size_t size = BASE_SZ;
-
-	__asm__("" : "+r"(size));
-	memcpy(to, from, size);
+	return i ? PART_SZ : SOME_SZ;
 }
 
 /* The last that was taken out. */
@@ -68,15 +54,15 @@ static void unpack(struct unpacked *u, const struct item *it)
 	/* Of the event before. */
 	unsigned old = u->parts & ~it->parts;
 
-	copy_base(ev, it + 1);
+	words_copy(ev, it + 1, BASE_SZ);
 	for (unsigned i = 0; old >> i; i++)
 		if (old >> i & 1)
-			memset((char *)ev + part_off(i), 0, PART_SZ);
+			memset((char *)ev + part_off(i), 0, part_sz(i));
 	for (unsigned i = 0; it->parts >> i; i++) {
 		if (!(it->parts >> i & 1))
 			continue;
-		memcpy((char *)ev + part_off(i), p, PART_SZ);
-		p += PART_SZ;
+		memcpy((char *)ev + part_off(i), p, part_sz(i));
+		p += part_sz(i);
 	}
 	u->parts = it->parts;
 	for (unsigned i = 0; i < ev->cap_cnt; i++, p += sizeof(*ev->caps))
@@ -99,7 +85,7 @@ static inline void fetch_for_writing(const char *p, size_t size)
 }
 
 /* With so many bytes behind it. NULL: there is no room. */
-static struct item *new_item(struct items *is, size_t extra)
+static inline struct item *new_item(struct items *is, size_t extra)
 {
 	size_t size = (sizeof(struct item) + extra + 7) & ~(size_t)7;
 	struct item *it = (struct item *)(is->buf + is->len);
@@ -114,9 +100,9 @@ static struct item *new_item(struct items *is, size_t extra)
 	return it;
 }
 
-static struct item_name *name_of(struct item_names *names, const char *s)
+static struct item_name *name_of(struct item_names *names, uint64_t key)
 {
-	return &names->of[(uintptr_t)s * 0x9e3779b97f4a7c15 >> (64 - ITEM_NAMES_LOG)];
+	return &names->of[key * 0x9e3779b97f4a7c15 >> (64 - ITEM_NAMES_LOG)];
 }
 
 /* A string that an event points to. */
@@ -124,18 +110,34 @@ struct text {
 	const char *s;
 	const char *copy; /* in this batch; NULL: not yet */
 	size_t size;	  /* that it takes there */
+	uint64_t key;
 };
 
-static inline struct text look_up(struct item_names *names, const char *s)
+static inline struct text look_up(struct item_names *names, const char *s, uint64_t id)
 {
-	const struct item_name *n;
+	uint64_t key = id ? id : (uintptr_t)s;
+	const struct item_name *n = name_of(names, key);
 
 	if (!s)
 		return (struct text){0};
-	n = name_of(names, s);
-	if (n->from == s && !strcmp(n->copy, s))
-		return (struct text){s, n->copy, 0};
-	return (struct text){s, NULL, strlen(s) + 1};
+	if (n->key == key && (id || !strcmp(n->copy, s)))
+		return (struct text){s, n->copy, 0, key};
+	return (struct text){s, NULL, strlen(s) + 1, key};
+}
+
+/* No pointer is that: a copy that is found has all THREAD_COMM_SZ bytes. */
+#define COMM_KEY (1ull << 63)
+
+static inline struct text look_up_comm(struct item_names *names, const struct trace_event *ev)
+{
+	uint64_t key = (uintptr_t)ev->comm | COMM_KEY;
+	const struct item_name *n = name_of(names, key);
+
+	if (!ev->has_comm16)
+		return look_up(names, ev->comm, 0);
+	if (n->key == key && !memcmp(n->copy, ev->comm, THREAD_COMM_SZ))
+		return (struct text){ev->comm, n->copy, 0, key};
+	return (struct text){ev->comm, NULL, THREAD_COMM_SZ + 1, key};
 }
 
 static inline const char *put_name(struct item_names *names, const struct text *t, char **p)
@@ -145,7 +147,7 @@ static inline const char *put_name(struct item_names *names, const struct text *
 	if (!t->size)
 		return t->copy;
 	memcpy(at, t->s, t->size);
-	*name_of(names, t->s) = (struct item_name){t->s, at};
+	*name_of(names, t->key) = (struct item_name){t->key, at};
 	*p += t->size;
 	return at;
 }
@@ -153,12 +155,14 @@ static inline const char *put_name(struct item_names *names, const struct text *
 /* Which parts of it hold something; what they take is added to *size. */
 static inline unsigned parts_of(const struct trace_event *ev, size_t *size)
 {
-	unsigned parts = 0;
+	const char *p = (const char *)ev;
+	unsigned parts = words_empty(p + BASE_SZ, SOME_SZ) ? 0 : SOME_BIT;
 
-	if (is_empty((const char *)ev + BASE_SZ, CALL_SZ - BASE_SZ))
-		return 0;
-	for (unsigned i = 0; i < PART_CNT; i++) {
-		if (is_empty((const char *)ev + part_off(i), PART_SZ))
+	*size += parts ? SOME_SZ : 0;
+	if (ev->plain || words_empty(p + REST_OFF, CALL_SZ - REST_OFF))
+		return parts;
+	for (unsigned i = 1; i < PART_CNT; i++) {
+		if (words_empty(p + part_off(i), PART_SZ))
 			continue;
 		parts |= 1u << i;
 		*size += PART_SZ;
@@ -171,83 +175,103 @@ static inline char *pack(struct item *it, const struct trace_event *ev, unsigned
 {
 	char *p = (char *)(it + 1);
 
-	copy_base(p, ev);
+	words_copy(p, ev, BASE_SZ);
 	p += BASE_SZ;
 	it->parts = parts;
 	for (unsigned i = 0; parts >> i; i++) {
 		if (!(parts >> i & 1))
 			continue;
-		memcpy(p, (const char *)ev + part_off(i), PART_SZ);
-		p += PART_SZ;
+		memcpy(p, (const char *)ev + part_off(i), part_sz(i));
+		p += part_sz(i);
 	}
 	for (unsigned i = 0; i < ev->cap_cnt; i++, p += sizeof(*ev->caps))
 		memcpy(p, &ev->caps[i], sizeof(*ev->caps));
 	return p;
 }
 
-/* Bytes of what follows the event, and what of it is there already. */
+/* What of it is there already of what the first part points to. */
 struct behind {
-	size_t words, data, stack, times;
-	struct text comm, kernel, mangled, range, operator;
+	size_t stack;
+	struct text range, operator;
 };
 
-/* All together. */
-static inline size_t look_behind(struct behind *b, struct item_names *names,
-				 const struct trace_event *ev, const struct held_calls *held)
+/* Bytes of what is not. */
+static size_t look_behind(struct behind *b, struct item_names *names, const struct trace_event *ev)
 {
-	b->words = ev->word_cnt * sizeof(*ev->words);
-	b->data = 0;
-	for (unsigned i = 0; i < ev->cap_cnt; i++)
-		b->data += ev->caps[i].len > 0 ? (ev->caps[i].len + 7) & ~7 : 0;
 	b->stack = ev->stack ? sizeof(*ev->stack) : 0;
-	b->times = held ? sizeof(struct held) : 0;
-	b->comm = look_up(names, ev->comm);
-	b->kernel = look_up(names, ev->launch.kernel);
-	b->mangled = look_up(names, ev->launch.kernel_mangled);
-	b->range = look_up(names, ev->range_text);
-	b->operator= look_up(names, ev->operator);
-	return b->words + b->data + b->stack + b->times + b->comm.size + b->kernel.size +
-	       b->mangled.size + b->range.size + b->operator.size;
+	b->range = look_up(names, ev->range_text, 0);
+	b->operator= look_up(names, ev->operator, 0);
+	return b->stack + b->range.size + b->operator.size;
 }
 
-bool items__put_call(struct items *is, struct item_names *names, const struct trace_event *ev,
-		     struct held_calls *held)
+static void put_behind(struct item *it, const struct behind *b, struct item_names *names,
+		       const struct trace_event *ev, char **p)
 {
-	size_t event = BASE_SZ + ev->cap_cnt * sizeof(*ev->caps);
-	unsigned parts = parts_of(ev, &event);
-	struct behind b;
-	struct item *it = new_item(is, event + look_behind(&b, names, ev, held));
-	struct trace_event *to;
-	struct pointee *caps;
-	char *p;
+	/* Its first part follows the base, as it does in an event. */
+	struct trace_event *to = (struct trace_event *)(it + 1);
 
-	if (!it)
-		return false;
-	p = pack(it, ev, parts);
-	/* Only as far as BASE_SZ. */
-	to = (struct trace_event *)(it + 1);
-	caps = (struct pointee *)p - ev->cap_cnt;
-	to->words = b.words ? memcpy(p, ev->words, b.words) : NULL;
-	p += b.words;
+	/* Its id. */
+	to->stack = b->stack ? memcpy(*p, ev->stack, b->stack) : NULL;
+	*p += b->stack;
+	to->range_text = put_name(names, &b->range, p);
+	to->operator= put_name(names, &b->operator, p);
+}
+
+static inline size_t pointees_sz(const struct trace_event *ev)
+{
+	size_t size = 0;
+
+	for (unsigned i = 0; i < ev->cap_cnt; i++)
+		size += ev->caps[i].len > 0 ? (ev->caps[i].len + 7) & ~7 : 0;
+	return size;
+}
+
+static inline char *put_pointees(struct pointee *caps, const struct trace_event *ev, char *p)
+{
 	for (unsigned i = 0; i < ev->cap_cnt; i++) {
 		if (ev->caps[i].len <= 0)
 			continue;
 		caps[i].data = memcpy(p, ev->caps[i].data, ev->caps[i].len);
 		p += (ev->caps[i].len + 7) & ~7;
 	}
-	/* Its id. */
-	to->stack = b.stack ? memcpy(p, ev->stack, b.stack) : NULL;
-	p += b.stack;
+	return p;
+}
+
+bool items__put_call(struct items *is, struct item_names *names, const struct trace_event *ev,
+		     struct held_calls *held)
+{
+	struct text comm = look_up_comm(names, ev),
+		    kernel = look_up(names, ev->launch.kernel, ev->kernel_id),
+		    mangled = look_up(names, ev->launch.kernel_mangled, ev->kernel_mangled_id);
+	size_t words = ev->word_cnt * sizeof(*ev->words),
+	       size = BASE_SZ + ev->cap_cnt * sizeof(*ev->caps) + words + comm.size + kernel.size +
+		      mangled.size + (held ? sizeof(struct held) : 0) + pointees_sz(ev);
+	unsigned parts = parts_of(ev, &size);
+	struct trace_event *to;
+	struct behind b;
+	struct item *it;
+	char *p;
+
+	if (parts & SOME_BIT)
+		size += look_behind(&b, names, ev);
+	it = new_item(is, size);
+	if (!it)
+		return false;
+	p = pack(it, ev, parts);
+	/* Only as far as BASE_SZ. */
+	to = (struct trace_event *)(it + 1);
+	to->words = words ? memcpy(p, ev->words, words) : NULL;
+	p = put_pointees((struct pointee *)p - ev->cap_cnt, ev, p + words);
 	if (held) {
 		held__add(held, (struct held *)p, ev->id);
 		to->gpu_times = &((struct held *)p)->times;
-		p += b.times;
+		p += sizeof(struct held);
 	}
-	to->comm = put_name(names, &b.comm, &p);
-	to->launch.kernel = put_name(names, &b.kernel, &p);
-	to->launch.kernel_mangled = put_name(names, &b.mangled, &p);
-	to->range_text = put_name(names, &b.range, &p);
-	to->operator= put_name(names, &b.operator, & p);
+	if (parts & SOME_BIT)
+		put_behind(it, &b, names, ev, &p);
+	to->comm = put_name(names, &comm, &p);
+	to->launch.kernel = put_name(names, &kernel, &p);
+	to->launch.kernel_mangled = put_name(names, &mangled, &p);
 	return true;
 }
 

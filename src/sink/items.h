@@ -21,7 +21,9 @@ struct items {
 /* Names that are there already: of kernels and threads there are few, and each call has some. */
 #define ITEM_NAMES_LOG 6
 struct item_name {
-	const char *from, *copy; /* NULL: none; that pointer may have another text by now */
+	uint64_t
+		key; /* its number, or where it was, if it has none: that may be another's by now */
+	const char *copy;
 };
 struct item_names {
 	struct item_name of[1 << ITEM_NAMES_LOG];

@@ -115,7 +115,7 @@ static void finish(struct sink *s)
 }
 
 /* More than there is room for in a batch, but not in two. */
-#define BATCH (ITEMS_SZ / offsetof(struct trace_event, coll) + 1)
+#define BATCH (ITEMS_SZ / offsetof(struct trace_event, size) + 1)
 
 static void give_batch(struct crew *c)
 {
