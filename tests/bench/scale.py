@@ -137,23 +137,27 @@ def bench_writer():
 
 
 def bench_reader():
-    """The tracer's own part of a recorded call, from the ring to the batch, and the crew's: so many cores write so many lines."""
+    """The tracer's own part of a recorded call, from the ring to the batch, and the crew's: so many cores write so many lines.
+    OLD=PROGRAM: in turn with bench/reader of another build."""
     pattern = r"reader: (\d+) ns a call, its crew of \d+: (\d+) ns; (\d+) bytes a line"
-    runs = []
+    programs = {"": os.path.join(OUT, "reader")} | ({"OLD, ": os.environ["OLD"]} if os.environ.get("OLD") else {})
+    runs = {name: [] for name in programs}
     for _ in range(3 if QUICK else 9):
-        r = subprocess.run([os.path.join(OUT, "reader"), "3", "400000"], capture_output=True, text=True)
-        found = re.findall(pattern, r.stdout)
-        if r.returncode or len(found) != 2:
-            raise CannotRun("reader fails")
-        runs.append([[int(x) for x in f] for f in found])
+        for name, program in programs.items():
+            r = subprocess.run([program, "3", "400000"], capture_output=True, text=True)
+            found = re.findall(pattern, r.stdout)
+            if r.returncode or len(found) != 2:
+                raise CannotRun("reader fails")
+            runs[name].append([[int(x) for x in f] for f in found])
     say("A recorded call in the tracer: CPU time of the thread that reads the rings, and of a crew of three; median, and least")
     for i, what in enumerate(("without the kernel's name", "with its name, demangled and mangled")):
-        row = {"bytes": runs[0][i][2]}
-        for k, who in enumerate(("reader", "crew")):
-            row[who] = {"median_ns": statistics.median(r[i][k] for r in runs), "least_ns": min(r[i][k] for r in runs)}
-        results.setdefault("reader", {})[what] = row
-        say(f"  {what}: {row['reader']['median_ns']:.0f} ns ({row['reader']['least_ns']}), {row['crew']['median_ns']:.0f} ns "
-            f"({row['crew']['least_ns']}) for a line of {row['bytes']} bytes")
+        for name, of in runs.items():
+            row = {"bytes": of[0][i][2]}
+            for k, who in enumerate(("reader", "crew")):
+                row[who] = {"median_ns": statistics.median(r[i][k] for r in of), "least_ns": min(r[i][k] for r in of)}
+            results.setdefault("reader", {})[name + what] = row
+            say(f"  {name}{what}: {row['reader']['median_ns']:.0f} ns ({row['reader']['least_ns']}), {row['crew']['median_ns']:.0f} ns "
+                f"({row['crew']['least_ns']}) for a line of {row['bytes']} bytes")
     say()
 
 
