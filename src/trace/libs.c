@@ -64,7 +64,13 @@ struct found {
 	bool too_many; /* it is left out */
 	bool busy;     /* somebody writes to it */
 	bool late;     /* libs__tick() will say more */
+	bool hangs;    /* what it lies on, or its process, does not answer */
 };
+
+static bool is_hanging(int ret)
+{
+	return ret == -ETIMEDOUT || ret == -EBUSY;
+}
 
 static const struct attach_lib *attach_one(struct libs *l, const struct target_lib *t,
 					   struct found *f)
@@ -80,6 +86,7 @@ static const struct attach_lib *attach_one(struct libs *l, const struct target_l
 	f->too_many |= ret == -ENOSPC;
 	f->busy |= ret == -ETXTBSY;
 	f->late |= ret == -EINPROGRESS;
+	f->hangs |= is_hanging(ret);
 	if (ret)
 		return NULL;
 	if (attach__newest_lib(l->att) > before)
@@ -208,12 +215,12 @@ static int find_libs(struct target_libs *list, pid_t pid)
 {
 	if (target_libs__add_open(list, pid))
 		return -ESRCH;
-	return target_libs__add_pid(list, pid) == -ESRCH ? -ESRCH : 0;
+	return target_libs__add_pid(list, pid);
 }
 
 /* Attaches what is new of the process's libraries. false: one of them is nowhere at this moment. */
 static bool attach_found(struct libs *l, const struct ct_lib_map *rec,
-			 const struct target_libs *list)
+			 const struct target_libs *list, bool *hangs)
 {
 	struct ct_lib_key key = {rec->ino, rec->dev_major, rec->dev_minor};
 	const struct attach_lib *lib, *known = NULL;
@@ -237,6 +244,7 @@ static bool attach_found(struct libs *l, const struct ct_lib_map *rec,
 				  ? NULL
 				  : "calls made before duration_us had passed were not seen");
 	}
+	*hangs |= f.hangs;
 	/* A process may have several: the one that is new is meant, if there is one. */
 	if (!found && (f.too_many || f.busy)) {
 		lib_event(l, "missed", rec, NULL,
@@ -252,8 +260,8 @@ static bool attach_found(struct libs *l, const struct ct_lib_map *rec,
 	return true;
 }
 
-/* true: done, or never will be. */
-static bool attach_mapped(struct libs *l, const struct ct_lib_map *rec)
+/* true: done, or never will be. hangs: else, why not. */
+static bool attach_mapped(struct libs *l, const struct ct_lib_map *rec, bool *hangs)
 {
 	struct ct_lib_key key = {rec->ino, rec->dev_major, rec->dev_minor};
 	const struct attach_lib *lib = attach__lib_by_key(l->att, &key);
@@ -265,20 +273,31 @@ static bool attach_mapped(struct libs *l, const struct ct_lib_map *rec)
 			lib_event(l, "map", rec, lib, NULL);
 		return true;
 	}
+	*hangs = false;
 	/* What it has closed between our looking and our opening is mapped by now. */
 	for (int i = 0; i < 2 && !found; i++) {
 		struct target_libs list = {0};
+		int ret = find_libs(&list, rec->rec.pid);
 
-		if (find_libs(&list, rec->rec.pid) == -ESRCH) {
+		*hangs |= is_hanging(ret);
+		if (ret == -ESRCH) {
 			target_libs__clear(&list);
 			lib_event(l, "missed", rec, NULL,
 				  "the process ended before it could be traced");
 			return true;
 		}
-		found = attach_found(l, rec, &list);
+		found = attach_found(l, rec, &list, hangs);
 		target_libs__clear(&list);
 	}
 	return found;
+}
+
+static void give_up(struct libs *l, const struct ct_lib_map *rec, bool hangs)
+{
+	if (hangs)
+		lib_event(l, "missed", rec, NULL, "its file, or its process, did not answer");
+	else
+		dbg("process %u closed %.64s before it was mapped", rec->rec.pid, rec->name);
 }
 
 static void go_on(struct libs *l, const struct ct_lib_map *rec)
@@ -291,6 +310,7 @@ void libs__on_map(struct libs *l, const struct ct_lib_map *rec)
 {
 	struct pending_lib *p;
 	unsigned mine = 0;
+	bool hangs;
 
 	if (rec->rec.flags & CT_LIB_F_COMPAT) {
 		warn("process %u (%.16s) is a 32-bit program: its CUDA calls cannot be traced",
@@ -298,7 +318,12 @@ void libs__on_map(struct libs *l, const struct ct_lib_map *rec)
 		lib_event(l, "missed", rec, NULL, "32-bit program");
 		return;
 	}
-	if (attach_mapped(l, rec) || (rec->rec.flags & CT_LIB_F_STOPPED)) {
+	if (attach_mapped(l, rec, &hangs)) {
+		go_on(l, rec);
+		return;
+	}
+	if (rec->rec.flags & CT_LIB_F_STOPPED) {
+		give_up(l, rec, hangs);
 		go_on(l, rec);
 		return;
 	}
@@ -359,12 +384,12 @@ bool libs__tick(struct libs *l, uint64_t now, bool drained)
 		both__tick(l->both, now, drained);
 	for (unsigned i = l->pending_cnt; i-- > 0;) {
 		struct pending_lib *p = &l->pending[i];
+		bool hangs;
 
-		if (!attach_mapped(l, &p->rec) && ++p->tries < MAX_TRIES)
+		if (!attach_mapped(l, &p->rec, &hangs) && ++p->tries < MAX_TRIES)
 			continue;
 		if (p->tries == MAX_TRIES)
-			dbg("process %u closed %.64s before it was mapped", p->rec.rec.pid,
-			    p->rec.name);
+			give_up(l, &p->rec, hangs);
 		l->pending[i] = l->pending[--l->pending_cnt];
 	}
 	if (attach__late(l->att, on_late, l))

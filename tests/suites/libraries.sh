@@ -239,7 +239,24 @@ daemon_overwritten()
 	check 'daemon, overwritten: said, and the calls of the new contents' python3 tests/helpers/overwritten_files.py "$files" "$two_pid"
 }
 
+# Who reads for the tracer does not answer, as when what a process has mounted is dead.
+silent()
+{
+	local maker reader
+	mkdir "$TMP/silent"
+	cp "$FAKE/libcuda.so.1" "$TMP/silent/"
+	caller quiet && tracer silent -e "$ALL" -p "$quiet" && until_ok 5 eval 'maker=$(pgrep -P $tracer -x cudatrace-read) && reader=$(pgrep -P $maker)' ||
+		{ fail 'a library that cannot be read' 'no tracer'; return; }
+	kill -STOP "$maker" "$reader"
+	ask quiet open "$TMP/silent/libcuda.so.1" >/dev/null
+	check 'a library that cannot be read: the trace says that it is missing' until_ok 20 grep -q '"op":"missed".*did not answer' "$TMP/silent.jsonl"
+	quit quiet
+	kill -KILL "$maker" "$reader"
+	ended $tracer
+}
+
 beforehand
+silent
 overwritten
 overwritten_by_command
 held
