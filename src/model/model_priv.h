@@ -4,6 +4,7 @@
 
 #include "devices.h"
 #include "driver.h"
+#include "event_table.h"
 #include "meaning.h"
 #include "model.h"
 #include "ranks.h"
@@ -25,6 +26,26 @@ struct model {
 	uint64_t filtered_cnt;
 	uint64_t calls_end_ns; /* 0: calls are traced */
 };
+
+/* An event that has no duration, from a record. op is its name, too. */
+static inline struct trace_event event_of(enum event_kind kind, const struct ct_rec *rec,
+					  const char *op)
+{
+	return (struct trace_event){
+		.kind = kind,
+		.type = event_kinds[kind].type,
+		.op = op,
+		.name = op,
+		.pid = rec->pid,
+		.tid = rec->tid,
+		.comm = "",
+		.start_ns = rec->ts_ns,
+		.end_ns = rec->ts_ns,
+	};
+}
+
+/* model_call.c */
+void model__call(struct model *m, const struct raw_call *raw);
 
 /* model_gpu.c: --gpu-time */
 /* What a GPU executed is handed out with its call, which may come later. */
