@@ -99,13 +99,13 @@ def times(detail):
     while time.monotonic() < end and all(x["probes"] == "all" for x in ctl("status")["libraries"]):
         time.sleep(1)
     few = [x["path"] for x in ctl("status")["libraries"] if x["probes"] == "few"]
-    took["inside alone"] = take_turns(insides, 30)
+    took["inside alone" if few else "inside, the same again"] = take_turns(insides, 30)
     scrape(PORT, OUT + "/metrics")
     lost = Metrics(OUT + "/metrics").sums("dropped_total", ("what",))
     stop(daemon)
     for g in insides:
         g.end()
-    print(f"detail {detail}, against level off: probes gone from {few or 'NOTHING'}; lost {lost}", flush=True)
+    print(f"detail {detail}, against level off: probes gone from {few or 'nothing (somebody maps libcuda every ten seconds, as nvidia-smi does?)'}; lost {lost}", flush=True)
     for how, levels in took.items():
         for level, of in levels.items():
             turns.tell(f"{how}, {level}", of, "ms a token", None)

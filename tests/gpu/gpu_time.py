@@ -37,21 +37,23 @@ def trace(tracer, out, options, argv):
 
 
 def programs(tracer, out, *only):
-    """Each execution has its call, and each launch its time."""
+    """Each execution has its call, and that call's line its time."""
     for name in only or ("gpt2", "triton_add", "cupy_mm", "jax_mlp", "torch_mlp", "graph_replay"):
         argv = [os.path.join(HERE, name + ".py")] + (["--tokens", "20", "--rounds", "1"] if name == "gpt2" else [])
         for options in ("--gpu-time --probe=inject", "--gpu-time --probe=uprobe", "--gpu-time=nodes --probe=inject"):
             path, _ = trace(tracer, out, options, argv)
-            ops, calls, said, end = collections.Counter(), 0, [], {}
+            ops, calls, timed, said, end = collections.Counter(), set(), set(), [], {}
             for ev in lines(path):
                 if ev["type"] == "gpu":
                     ops[ev["op"]] += 1
-                    calls += "call_id" in ev
+                    calls.add(ev.get("call_id"))
+                elif "gpu_us" in ev:
+                    timed.add(ev["id"])
                 elif ev["type"] == "tracer":
                     said.append(ev["why"])
                 elif ev["type"] == "end":
                     end = ev
-            print(f"{name:13} {options:32} {dict(ops)}, {calls} with their call; {[end.get(k) for k in ENDS]} {said[:1]}", flush=True)
+            print(f"{name:13} {options:32} {dict(ops)}, of {len(calls)} calls, {len(calls & timed)} of which have their times, {len(timed - calls)} other lines, too; {[end.get(k) for k in ENDS]} {said[:1]}", flush=True)
 
 
 def in_region(path, region):

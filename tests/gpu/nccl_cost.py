@@ -1,17 +1,23 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 """What a small all-reduce between two GPUs costs while it is traced: one pair of processes, which cudatrace attaches
-to and leaves, in turn, so that all ways are compared in the same processes; then pairs that have the library in them.
+to and leaves, in turn, so that all ways are compared in the same processes; a pair that has the library in it, for the daemon, which
+records, counts and does nothing in turn; then pairs of their own for each way, from their start.
 
 usage: nccl_cost.py CUDATRACE OUT_FOLDER
 """
 import collections
 import os
+import random
 import shlex
+import shutil
 import signal
 import statistics
 import subprocess
 import sys
 import time
+
+from daemon_check import scrape
+from turns import interval
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 WAYS = ["", "-e collective", "--detail=low", "-e launch", "--detail=normal", "--all"]
@@ -19,13 +25,13 @@ INJECT = ["", "--probe=inject", "--probe=inject --all"]
 ROUNDS, SECONDS = 3, 1.0
 
 
-def start(out, before=()):
+def start(out, before=(), **env):
     """The pair, in a process group of its own; returns when it measures."""
     small = out + ".small"
     if os.path.exists(small):
         os.remove(small)
     pair = subprocess.Popen([*before, sys.executable, os.path.join(HERE, "nccl.py"), "--small", "1000000", "--out", out],
-                            start_new_session=True, stderr=subprocess.DEVNULL)
+                            start_new_session=True, stderr=subprocess.DEVNULL, env={**os.environ, **env})
     until = time.time() + 60
     while not (os.path.exists(small) and os.path.getsize(small) > 1000):
         if pair.poll() is not None or time.time() > until:
@@ -86,6 +92,37 @@ def attached(tracer, out):
     show(took)
 
 
+def levels(tracer, out, detail):
+    """Each second of a level is compared with those of level off before and after it."""
+    folder, sock, port = out + ".inject", out + ".sock", 9478
+    sets = ("level=off", "trace.inject=true", f"trace.inject_folder={folder}", f"trace.detail={detail}", f"ctl.socket={sock}", f"files.directory={out}.files",
+            f"metrics.listen=127.0.0.1:{port}", "files.compress=none", "files.total_size=16G", "recorder.seconds=0")
+    daemon = subprocess.Popen([tracer, "daemon", "--config", "/dev/null", *(x for s in sets for x in ("--set", s))])
+    scrape(port, out + ".metrics")
+    pair = start(out, CUDA_INJECTION64_PATH=folder + "/libcudatrace-inject.so")
+    pids, turns = ranks(pair), collections.defaultdict(list)
+
+    def median_at(level):
+        for pid in pids:
+            subprocess.run([tracer, "ctl", "--set", f"ctl.socket={sock}", "level", pid, level], stdout=subprocess.DEVNULL, check=True)
+        begin = time.time()
+        time.sleep(0.5)
+        return statistics.median(between(out, begin + 0.1, time.time()))
+    before = median_at("off")
+    for _ in range(8):
+        for level in random.sample(("metrics", "trace"), 2):
+            own, after = median_at(level), median_at("off")
+            turns[level] += [own / before, own / after]
+            before = after
+    stop(pair)
+    daemon.terminate()
+    daemon.wait()
+    shutil.rmtree(out + ".files")
+    for level, r in turns.items():
+        low, high = interval([r], statistics.median)
+        print(f"in the process, by the daemon, detail {detail}, level {level}: {statistics.median(r):.3f} of level off ({before:.2f} us), 95 %: {low:.3f} to {high:.3f}; {len(r)} turns", flush=True)
+
+
 def injected(tracer, out):
     took = collections.defaultdict(list)
     for _ in range(2):
@@ -102,6 +139,8 @@ def injected(tracer, out):
 def main():
     tracer, out = os.path.realpath(sys.argv[1]), os.path.join(sys.argv[2], "nccl_cost")
     attached(tracer, out)
+    for detail in ("normal", "all"):
+        levels(tracer, out, detail)
     injected(tracer, out)
     os.remove(out + ".jsonl")
 

@@ -1,17 +1,23 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 """--nvtx with real programs: are their ranges in the trace, as often as the program says that it made them, and is each
-launch in the right one? By uprobes, in the process as root, and in the process as a user.
+launch in the right one? By uprobes, in the process as root, and in the process as a user; by the daemon, of libraries that a running
+program calls (CuPy's own copy).
 
 usage: nvtx.py CUDATRACE OUT_FOLDER [PROGRAM...]    PROGRAM: torch, emit, jax, untuned, cupy, cost; all if none is named
        nvtx.py --run PROGRAM                        what is traced
 """
 import collections
+import glob
 import json
 import os
 import shlex
+import shutil
+import signal
 import subprocess
 import sys
 import time
+
+from daemon_check import scrape
 
 WAYS = {"uprobes": ([], "--probe=uprobe"), "inject": ([], "--probe=inject"),
         "inject, a user": (["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "env", "HOME=/tmp"], "--probe=inject")}
@@ -139,6 +145,20 @@ def traced(tracer, out, way, program, options="--nvtx"):
     return lines(path), json.loads(said[-1])
 
 
+def by_daemon(tracer, out, program):
+    files, port = out + "/nvtx.files", 9477
+    sets = ("level=trace", "trace.functions=launch,nvtx", f"metrics.listen=127.0.0.1:{port}", f"files.directory={files}", "files.compress=none",
+            f"ctl.socket={out}/nvtx.sock", "recorder.seconds=0")
+    with subprocess.Popen([tracer, "daemon", "--config", "/dev/null", *(x for s in sets for x in ("--set", s))]) as daemon:
+        scrape(port, out + "/nvtx.metrics")
+        ran = subprocess.run([sys.executable, os.path.abspath(__file__), "--run", program], stdout=subprocess.PIPE, text=True, check=True)
+        time.sleep(1)
+        daemon.send_signal(signal.SIGTERM)
+    ev = [e for path in glob.glob(files + "/**/*.jsonl", recursive=True) for e in lines(path)]
+    shutil.rmtree(files)
+    return ev, json.loads(ran.stdout.splitlines()[-1])
+
+
 def elsewhere(ev, launches, prefix):
     """What the other launches were made in: the kind of range (XlaPass, ...), and whether a function of Python's that compiles is around."""
     stacks = {e["id"]: e["python"] for e in ev if e["type"] == "stack" and e.get("python")}
@@ -152,8 +172,11 @@ def elsewhere(ev, launches, prefix):
 
 
 def check(tracer, out, program):
-    for way in WAYS:
-        ev, said = traced(tracer, out, way, program, "--nvtx --gpu-time" + (" --python=launch" if way == "uprobes" else ""))
+    for way in [*WAYS, "daemon"] if program == "cupy" else WAYS:
+        if way == "daemon":
+            ev, said = by_daemon(tracer, out, program)
+        else:
+            ev, said = traced(tracer, out, way, program, "--nvtx --gpu-time" + (" --python=launch" if way == "uprobes" else ""))
         if not ev:
             continue
         ranges = [e for e in ev if e["type"] == "range" and e["op"] != "mark"]
@@ -169,7 +192,7 @@ def check(tracer, out, program):
         launches = [e for e in ev if e.get("symbol", "").startswith("cuLaunchKernel") and not e.get("result")]
         within = [e for e in launches if e.get("range", "").startswith(said["innermost"])] if said["innermost"] else [e for e in launches if "range_id" in e]
         gpu = [e for e in ev if e["type"] == "gpu"]
-        end = ev[-1]
+        end = next(e for e in reversed(ev) if e["type"] == "end")
         print(f"{program:6} {way:15} {len(ranges)} ranges of {len(names)} names, {len(marks)} marks, {'as made' if not wrong else f'WRONG: {wrong}'}; "
               f"{len(within)} of {len(launches)} launches in one ({said['innermost'] or 'any'}); {sum('range_id' in e for e in gpu)} of {len(gpu)} executions; "
               f"{({k[5:]: v for k, v in end.items() if k.startswith('nvtx_')})} lost {sum(end['drops'].values())}", flush=True)
