@@ -309,6 +309,7 @@ static __always_inline int call_enter(struct pt_regs *ctx, __u64 cookie, bool ma
 	spec = bpf_map_lookup_elem(&specs, &func_id);
 	if (!spec || spec->level >= CT_LEVEL_OFF || is_inside(pid, func_id))
 		return 1;
+	inside_begins(pid, tid, func_id);
 	t = bpf_map_lookup_elem(&threads, &tid);
 	if (!t) {
 		t = thread_admit(spec, pid, tid);

@@ -69,4 +69,17 @@ static __always_inline void inside_tell(const struct ct_thread *t, const struct 
 		total_drop(CT_DROP_TASK);
 }
 
+/* No library sees this call: if it is the driver's first, others will need their probes. */
+static __always_inline void inside_begins(__u32 pid, __u32 tid, __u32 func_id)
+{
+	struct ct_enter rec = {};
+
+	if (cfg.inside != CT_INSIDE_SOME || func_id != cfg.begins_func)
+		return;
+	rec_begin(&rec.rec, CT_REC_ENTER, sizeof(rec), pid, tid);
+	rec.begins = 1;
+	if (!rec_send(&rec, sizeof(rec), true))
+		total_drop(CT_DROP_TASK);
+}
+
 #endif /* CT_INSIDE_BPF_H */

@@ -347,10 +347,11 @@ struct ct_cfg {
 	__u32 uvm_off[10];
 	/* nvidia:nvidia_dev_xid: where its fields are */
 	__u32 xid_dev_off, xid_code_off, xid_msg_off;
-	__u32 python; /* --python */
-	__u32 torch;  /* --torch */
-	__u32 inside; /* enum ct_inside_of: libraries in processes record calls, too */
-	__u32 fair;   /* 1: programs of all users are traced, and share the tables */
+	__u32 python;	   /* --python */
+	__u32 torch;	   /* --torch */
+	__u32 inside;	   /* enum ct_inside_of: libraries in processes record calls, too */
+	__u32 begins_func; /* CT_INSIDE_SOME: who calls it begins to use the driver (ct_enter) */
+	__u32 fair;	   /* 1: programs of all users are traced, and share the tables */
 	__u32 rows_max[CT_TABLE_CNT];		     /* sizes of the tables; 0: not filled */
 	__u64 results[CT_APIS_MAX][CT_RESULT_WORDS]; /* a bit for each result with a name */
 	/* names of files that are looked for begin with one of these; "": no more */

@@ -121,14 +121,15 @@ struct ct_task {
 _Static_assert(sizeof(struct ct_task) == 56, "ct_task is part of the ABI");
 
 /* A call that is recorded when it returns has begun: what another producer sees of its thread until
- * then was made in it. Only where there is another. */
+ * then was made in it. Only where there is another. With begins nothing but that: a process that no
+ * library sees is about to use the driver. */
 struct ct_enter {
 	struct ct_rec rec;
 	__u64 call_id;
 	__u32 api; /* the function's family */
 	__u8 depth, api_depth;
 	__u8 ended; /* 1: it has returned, and there is no record of it */
-	__u8 reserved;
+	__u8 begins;
 };
 _Static_assert(sizeof(struct ct_enter) == 40, "ct_enter is part of the ABI");
 

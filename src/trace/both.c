@@ -201,7 +201,9 @@ void both__record(struct both *b, struct raw *raw, struct ct_call *room)
 			on_own_call(b, raw, room);
 		break;
 	case CT_REC_ENTER:
-		if (((const struct ct_enter *)rec)->ended)
+		if (((const struct ct_enter *)rec)->begins)
+			both_begins(b, rec->pid);
+		else if (((const struct ct_enter *)rec)->ended)
 			end(b, ((const struct ct_enter *)rec)->call_id);
 		else
 			begin(b, (const void *)rec);

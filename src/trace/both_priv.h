@@ -16,6 +16,7 @@ struct user {
 	pid_t pid;
 	unsigned lib_id;
 	bool inside;
+	bool began;   /* uses the driver: not only a process that has its file */
 	bool said;    /* that uprobes see them */
 	bool called;  /* made a call that they have seen */
 	ct_life life; /* of one that is inside */
@@ -47,6 +48,7 @@ struct both {
 	bool crowded; /* some have found no room, and may need probes */
 	uint64_t looked_ns, swept_ns;
 	uint64_t early[CT_MAX_FUNCS / 64]; /* functions that keep their probes */
+	bool sees_begin;		   /* the one that says so is among them */
 	struct user *users;
 	unsigned user_cnt;
 	struct file *files;
@@ -60,6 +62,8 @@ struct user *both_user(const struct both *b, pid_t pid, unsigned lib_id);
 /* Once for each process: that uprobes see its calls. */
 void both_say(struct both *b, struct user *u, const char *why);
 void both_fork(struct both *b, const struct ct_task *rec);
+/* It begins to use the driver, and no library sees it. */
+void both_begins(struct both *b, pid_t pid);
 /* Programs that the process ran before that life are no more. */
 void both_left(struct both *b, pid_t pid, ct_life life);
 /* No process needs probes, and no file is known. */

@@ -5,6 +5,7 @@
 #include "attach/find/target.h"
 #include "util/log.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -31,6 +32,8 @@ void both_find_early(struct both *b)
 
 		if (id >= 0)
 			b->early[id / 64] |= 1ull << id % 64;
+		if (!i)
+			b->sees_begin = id >= 0 && fnset__wanted(b->fns, id);
 	}
 }
 
@@ -76,16 +79,23 @@ static struct file *find_file(const struct both *b, unsigned lib_id)
 	return NULL;
 }
 
-static void need(struct both *b, unsigned lib_id)
+static void need_file(struct both *b, struct file *f)
+{
+	if (f->prepared)
+		attach__widen(b->att, f->lib_id);
+	f->prepared = f->narrow = false;
+	f->quiet_ns = 0;
+}
+
+/* u: who needs it; NULL: there was no room for him. */
+static void need(struct both *b, unsigned lib_id, struct user *u)
 {
 	struct file *f = find_file(b, lib_id);
 
-	if (!f)
-		return;
-	if (f->prepared)
-		attach__widen(b->att, lib_id);
-	f->prepared = f->narrow = false;
-	f->quiet_ns = 0;
+	if (u)
+		u->began = true;
+	if (f)
+		need_file(b, f);
 }
 
 static struct user *add_user(struct both *b, pid_t pid, unsigned lib_id, const char *comm)
@@ -115,14 +125,27 @@ static struct user *add_user(struct both *b, pid_t pid, unsigned lib_id, const c
 
 void both__maps(struct both *b, pid_t pid, const char *comm, const struct attach_lib *lib)
 {
-	const struct user *u;
+	struct user *u;
 
 	if (lib->api->id != API_CUDA)
 		return;
 	u = add_user(b, pid, lib->id, comm);
-	/* What its library has said may be here before the record of the mapping. */
-	if (!u || !u->inside)
-		need(b, lib->id);
+	/* What its library has said may be here before the record of the mapping. Monitors map the
+	 * file again and again and only ask for its version (nvidia-smi): see both_begins(). */
+	if (!u || (!u->inside && !b->sees_begin))
+		need(b, lib->id, u);
+}
+
+/* Also of a process that is not known: its mapping has been lost. */
+void both_begins(struct both *b, pid_t pid)
+{
+	struct user *u = users_of(b, pid);
+
+	for (unsigned i = 0; !u && i < b->file_cnt; i++)
+		need_file(b, &b->files[i]);
+	for (; u; u = u->next)
+		if (!u->inside)
+			need(b, u->lib_id, u);
 }
 
 /* Once for each process. */
@@ -171,13 +194,13 @@ bool both__inside(struct both *b, const struct inject_lib *lib)
 	if (!u || !attach__set_inside(b->att, lib->pid, &lib->inside)) {
 		warn("process %d: its calls are seen by uprobes: there are too many processes",
 		     lib->pid);
-		need(b, lib->id);
+		need(b, lib->id, u);
 		return false;
 	}
 	u->life = lib->life;
 	if (!lib->hooked_cnt) {
 		both_say(b, u, "its libcuda is of a kind that is not known");
-		need(b, lib->id);
+		need(b, u->lib_id, u);
 		return true;
 	}
 	f = find_file(b, lib->id);
@@ -185,7 +208,7 @@ bool both__inside(struct both *b, const struct inject_lib *lib)
 		f = add_file(b, lib);
 	u->inside = f && has_all(f, &lib->inside);
 	if (!u->inside)
-		need(b, lib->id);
+		need(b, u->lib_id, u);
 	return true;
 }
 
@@ -194,7 +217,7 @@ void both__lost(struct both *b, pid_t pid)
 	attach__set_inside(b->att, pid, NULL);
 	for (struct user *u = users_of(b, pid); u; u = u->next) {
 		u->inside = false;
-		need(b, u->lib_id);
+		need(b, u->lib_id, u);
 	}
 }
 
@@ -207,6 +230,7 @@ void both_fork(struct both *b, const struct ct_task *rec)
 		if (!u || u->inside)
 			continue;
 		u->inside = from->inside;
+		u->began = from->began;
 		u->life = rec->life;
 		u->said = from->said;
 	}
@@ -230,7 +254,7 @@ static bool is_needed(const struct both *b, unsigned lib_id)
 {
 	for (const struct user *of = b->users; of; of = of->hh.next)
 		for (const struct user *u = of; u; u = u->next)
-			if (u->lib_id == lib_id && !u->inside)
+			if (u->lib_id == lib_id && u->began && !u->inside)
 				return true;
 	return b->crowded;
 }
@@ -260,18 +284,60 @@ static void sweep(struct both *b)
 	drop_files(b);
 }
 
+struct look {
+	struct both *b;
+	struct file *f;
+	bool known; /* what everybody maps */
+};
+
+static bool look_at_process(void *ctx, pid_t pid)
+{
+	struct look *l = ctx;
+	struct target_libs list = {0};
+	int ret;
+
+	/* Of a user that has not begun we shall hear. */
+	if (both_user(l->b, pid, l->f->lib_id))
+		return true;
+	ret = target_libs__add_pid(&list, pid);
+	l->known &= ret != -ETIMEDOUT && ret != -EBUSY;
+	for (unsigned i = 0; i < list.cnt; i++) {
+		const struct attach_lib *lib = attach__lib_by_key(l->b->att, &list.libs[i].key);
+		struct user *u;
+
+		if (!lib || lib->id != l->f->lib_id)
+			continue;
+		u = add_user(l->b, pid, lib->id, "");
+		if (u)
+			u->began = true;
+	}
+	target_libs__clear(&list);
+	return true;
+}
+
+/* Where processes are everybody's: does one need probes that was there before us, or whose record
+ * was lost? */
+static bool find_others(struct both *b, struct file *f)
+{
+	struct look l = {b, f, true};
+
+	return !target_each(look_at_process, &l) || !l.known || is_needed(b, f->lib_id);
+}
+
 static void look_at_file(struct both *b, struct file *f, uint64_t now, bool drained)
 {
-	if (f->narrow)
-		return;
 	if (is_needed(b, f->lib_id)) {
-		need(b, f->lib_id);
+		need_file(b, f);
+	} else if (f->narrow) {
+		return;
 	} else if (!f->quiet_ns) {
 		f->quiet_ns = now;
 	} else if (now - f->quiet_ns < (b->opt_in ? QUIET_OPT_IN_NS : QUIET_NS)) {
 		return;
 	} else if (!f->prepared) {
 		f->prepared = attach__narrow(b->att, f->lib_id, f->is_inside, true);
+	} else if (drained && b->opt_in && find_others(b, f)) {
+		need_file(b, f);
 	} else if (drained) {
 		/* Who has mapped it before we forgot it has been told of. */
 		f->narrow = attach__narrow(b->att, f->lib_id, f->is_inside, false);

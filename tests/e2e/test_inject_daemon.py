@@ -8,6 +8,7 @@ import os
 import shutil
 import signal
 import subprocess
+import time
 
 import pytest
 from helpers.daemon import NOBODY, POD, Daemon, for_all, library  # noqa: F401, a fixture
@@ -42,9 +43,10 @@ class Caller:
         self.pid = self.p.pid
         assert self.ask("open", lib) == 1
         if ready:
-            # What it maps has probes, and its level is known.
-            until(lambda: d.process(self.pid) and all(x["probes"] == "all" for x in d.ctl("status")["libraries"]))
+            # Its level is known; and what it calls has probes if it needs them.
+            until(lambda: d.process(self.pid))
             assert self.ask("init") == 0
+            until(lambda: opts_in or all(x["probes"] == "all" for x in d.ctl("status")["libraries"]))
 
     def send(self, *words):
         self.p.stdin.write(" ".join(map(str, words)) + "\n")
@@ -199,6 +201,46 @@ def test_probes_come_off(for_all, lib):  # noqa: F811
     for c in first, second:
         c.end()
     assert not d.lost()
+    d.stop()
+
+
+def test_monitor_needs_no_probes(for_all, lib):  # noqa: F811
+    """Who maps the file and asks for its version (nvidia-smi) does not cost others a trap at each call, until it begins to use the driver."""
+    d = Daemon(for_all, "--set", "trace.detail=all", trace=INJECT, own=True, level="metrics", libcuda=lib)
+
+    def probes():
+        return d.ctl("status")["libraries"][0]["probes"]
+    inside = Caller(d, lib, "w-inside")
+    until(lambda: probes() == "few", 30)
+    monitor = Caller(d, lib, "w-monitor", opts_in=False, ready=False)
+    until(lambda: d.process(monitor.pid))
+    assert monitor.ask("version", 5)
+    until(lambda: d.calls("w-monitor") == {"cuDriverGetVersion": 5})
+    time.sleep(2)
+    assert probes() == "few" and monitor.ask("init") == 0
+    until(lambda: probes() == "all")
+    assert monitor.ask("alloc", 10) == 10 and inside.ask("alloc", 10) == 10
+    until(lambda: [d.calls(c.name).get("cuMemAlloc_v2") for c in (monitor, inside)] == [10, 10])
+    for c in monitor, inside:
+        c.end()
+    assert not d.lost()
+    d.stop()
+
+
+def test_probes_stay_for_who_was_there(for_all, lib):  # noqa: F811
+    """A process that runs, and has not opted in, before the daemon comes is seen, whatever others do."""
+    d = Daemon(for_all, trace=INJECT, own=True, level="metrics", libcuda=lib)
+    old = Caller(d, lib, "w-old", opts_in=False)
+    d.stop()
+    d.start()
+    new = Caller(d, lib, "w-new")
+    assert new.ask("alloc", 10) == 10 and d.process(new.pid)["seen"] == "inside"
+    # Longer than it takes until probes go that nobody needs.
+    time.sleep(13)
+    assert old.ask("alloc", 100) == 100
+    until(lambda: d.calls("w-old").get("cuMemAlloc_v2") == 100)
+    for c in old, new:
+        c.end()
     d.stop()
 
 

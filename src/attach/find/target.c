@@ -320,25 +320,40 @@ int target_libs__add_pid(struct target_libs *list, pid_t pid)
 	return ret < 0 ? ret : 0;
 }
 
-int target_libs__add_all(struct target_libs *list)
+bool target_each(bool (*fn)(void *ctx, pid_t pid), void *ctx)
 {
 	DIR *dir = opendir("/proc");
 	struct dirent *de;
-	int cnt = 0, ret = 0;
+	bool go_on = dir;
 
-	if (!dir)
-		return -errno;
-	while ((de = readdir(dir))) {
-		if (!isdigit((unsigned char)de->d_name[0]))
-			continue;
-		/* Processes of other users, and those that end meanwhile, are not missed. */
-		ret = scan_maps(list, atoi(de->d_name));
-		if (ret == -ENOMEM)
-			break;
-		cnt += ret > 0;
-	}
-	closedir(dir);
-	return ret == -ENOMEM ? ret : cnt;
+	while (go_on && (de = readdir(dir)))
+		if (isdigit((unsigned char)de->d_name[0]))
+			go_on = fn(ctx, atoi(de->d_name));
+	if (dir)
+		closedir(dir);
+	return go_on;
+}
+
+struct all {
+	struct target_libs *list;
+	int cnt;
+};
+
+/* Processes of other users, and those that end meanwhile, are not missed. */
+static bool add_one(void *ctx, pid_t pid)
+{
+	struct all *a = ctx;
+	int ret = scan_maps(a->list, pid);
+
+	a->cnt += ret > 0;
+	return ret != -ENOMEM;
+}
+
+int target_libs__add_all(struct target_libs *list)
+{
+	struct all a = {.list = list};
+
+	return target_each(add_one, &a) ? a.cnt : -ENOMEM;
 }
 
 /*

@@ -80,6 +80,8 @@ int target_libs__add_file(struct target_libs *list, const char *path);
  * when no process maps it: with the rights of our user. */
 int target_lib__open(const struct target_lib *t);
 
+/* Each process of /proc, until fn says false; false then, and where there is no /proc. */
+bool target_each(bool (*fn)(void *ctx, pid_t pid), void *ctx);
 /* Facts about a process from /proc. */
 bool target_exists(pid_t pid);
 /* The inode of our PID namespace, if it is not the first of the machine (a container); else 0. */
