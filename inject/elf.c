@@ -84,6 +84,7 @@ static void object_load(struct object *o, const struct dl_phdr_info *info)
 			continue;
 		o->parts[o->part_cnt].lo = lo;
 		o->parts[o->part_cnt].hi = hi;
+		o->parts[o->part_cnt].off = p->p_offset;
 		o->parts[o->part_cnt].exec = p->p_flags & PF_X;
 		o->parts[o->part_cnt++].write = p->p_flags & PF_W;
 		o->lo = lo < o->lo ? lo : o->lo;

@@ -358,15 +358,24 @@ bool hook_has(const struct ct_shm_set *set, const char *prefix)
 bool hook_named(const struct ct_shm_set *set, const struct object *lib, const char *prefix,
 		struct hooked_cnt *cnt)
 {
+	struct func f = {0};
+	uint32_t skip;
+
 	if (!pin(lib))
 		return false;
 	for (uint32_t id = 0; id < id_max(set); id++) {
 		const char *name = name_of(set, id);
 
-		if (name && !strncmp(name, prefix, strlen(prefix)) && find(lib, name, &funcs[id]))
-			hook_pointer(id, cnt);
+		if (!name || strncmp(name, prefix, strlen(prefix)) || !find(lib, name, &f))
+			continue;
+		skip = set->probed ? skip_new(lib, f.entry) : 0;
+		if (set->probed && !skip)
+			continue;
+		funcs[id] = f;
+		inject_hooks[id].skip = skip;
+		hook_pointer(id, cnt);
 	}
-	return true;
+	return cnt->pointers;
 }
 
 void hook_all(const struct ct_shm_set *set, bool answers, struct hooked_cnt *cnt)

@@ -112,6 +112,8 @@ struct hook {
 	void *real; /* what the thunk calls. NULL: the function is not hooked */
 	/* Not 0: its answer hands out functions, as cuGetProcAddress()'s and its newer form's. */
 	uint32_t answers;
+	/* Not 0: real has a probe, and calls that are recorded here go on behind it: skip_code(). */
+	uint32_t skip;
 };
 extern struct hook inject_hooks[CT_MAX_FUNCS];
 
@@ -268,6 +270,13 @@ void nccl_look(struct process *p);
 void nccl_forked(void);
 void nccl_unhook(void);
 
+/* skip.c */
+#define SKIP_MAX 64
+#define SKIP_SZ	 8
+/* A way to call a function of that object without its probe; 0: there is none. */
+uint32_t skip_new(const struct object *o, const void *entry);
+void *skip_code(uint32_t skip);
+
 /* process.c */
 /* From the environment, when the library is loaded. False: the process is not to be traced. */
 bool process_setup(void);
@@ -312,7 +321,7 @@ struct object {
 	const char *path; /* lives as long as it is loaded */
 	uintptr_t base, lo, hi;
 	struct {
-		uintptr_t lo, hi;
+		uintptr_t lo, hi, off; /* off: where it begins in the file */
 		bool exec, write;
 	} parts[16];
 	unsigned part_cnt;

@@ -140,7 +140,7 @@ static void begin(const struct ct_shm_set *set)
 	err = process_more(lib.path, hook);
 	is_hooked = !err;
 	seen = 0;
-	if (err)
+	if (err && !set->probed)
 		say("the functions of NCCL are not traced", -err);
 }
 

@@ -327,10 +327,13 @@ hot void *inject_enter(struct call *call)
 	}
 	copy_stack(call, t);
 	if (likely(t)) {
-		if (unlikely(p->set->ended))
+		if (unlikely(p->set->ended)) {
 			process_end();
-		else
+		} else {
 			enter(p, t, call);
+			if (unlikely(inject_hooks[call->func_id].skip))
+				return skip_code(inject_hooks[call->func_id].skip);
+		}
 	}
 	return inject_hooks[call->func_id].real;
 }

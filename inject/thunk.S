@@ -106,6 +106,42 @@ cudatrace_thunk:
 	.size	cudatrace_thunk, . - cudatrace_thunk
 	.text
 
+	/* skip.c: instructions that functions begin with, and a jump to what follows them there. */
+	.bss
+	.p2align 3
+	.globl	inject_skip_to
+	.hidden	inject_skip_to
+	.type	inject_skip_to, @object
+	.size	inject_skip_to, 64 * 8	/* SKIP_MAX */
+inject_skip_to:
+	.zero	64 * 8
+	.text
+	.p2align 6
+	.globl	inject_skips
+	.hidden	inject_skips
+	.type	inject_skips, @function
+inject_skips:
+	.cfi_startproc
+	.irp	reg, rbx, rbp, r12, r13, r14, r15
+	.set	i, 0
+	.rept	64
+	.p2align 3
+	push	%\reg
+	.cfi_adjust_cfa_offset 8
+	jmp	*(inject_skip_to + 8 * i)(%rip)
+	.cfi_adjust_cfa_offset -8
+	.set	i, i + 1
+	.endr
+	.endr
+	.set	i, 0
+	.rept	64
+	.p2align 3
+	jmp	*(inject_skip_to + 8 * i)(%rip)
+	.set	i, i + 1
+	.endr
+	.cfi_endproc
+	.size	inject_skips, . - inject_skips
+
 	/*
 	 * void *dlsym(void *handle, const char *name), in the place of libc's when the library is
 	 * preloaded. What inject_dlsym() has no answer to goes to the real one by a jump, for that

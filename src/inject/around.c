@@ -5,25 +5,29 @@
 
 struct search {
 	uint64_t at_ns;
+	const struct fnset *fns;
 	struct inject_around *out;
 	uint64_t ids[2 * CT_MAX_DEPTH]; /* as the process numbers them */
-	unsigned id_cnt;
 	uint64_t inner; /* of the last that began */
 };
 
-static void note(struct search *s, uint64_t id, uint64_t start_ns)
+static void note(struct search *s, uint64_t id, unsigned api, uint64_t start_ns)
 {
+	struct inject_around *out = s->out;
+
 	/* Its record is there, and it is about to be taken off. */
-	for (unsigned i = 0; i < s->id_cnt; i++)
+	for (unsigned i = 0; i < out->cnt; i++)
 		if (s->ids[i] == id)
 			return;
-	if (s->id_cnt == sizeof(s->ids) / sizeof(s->ids[0]))
+	if (out->cnt == sizeof(s->ids) / sizeof(s->ids[0]))
 		return;
-	s->ids[s->id_cnt++] = id;
-	if (s->out->cnt && start_ns < s->out->start_ns)
+	s->ids[out->cnt++] = id;
+	if (api < API_CNT)
+		out->of_api[api]++;
+	if (out->cnt > 1 && start_ns < out->start_ns)
 		return;
 	s->inner = id;
-	s->out->start_ns = start_ns;
+	out->start_ns = start_ns;
 }
 
 static void look_at_frames(struct search *s, const struct shm *m, unsigned slot)
@@ -36,20 +40,20 @@ static void look_at_frames(struct search *s, const struct shm *m, unsigned slot)
 			continue;
 		/* On another stack: it is in none of those before. */
 		if (!f.depth)
-			s->id_cnt = s->out->cnt = 0;
-		note(s, f.call_id, f.start_ns);
-		s->out->cnt = s->id_cnt;
+			*s->out = (struct inject_around){0};
+		note(s, f.call_id, f.api, f.start_ns);
 	}
 }
 
 static void on_record(void *ctx, const struct ct_call *c)
 {
 	struct search *s = ctx;
+	const struct api_fn *fn;
 
 	if (c->rec.flags & CT_CALL_F_ENTRY_ONLY || c->rec.ts_ns > s->at_ns || c->end_ns < s->at_ns)
 		return;
-	note(s, c->call_id, c->rec.ts_ns);
-	s->out->cnt = s->id_cnt;
+	fn = fnset__fn(s->fns, c->func_id);
+	note(s, c->call_id, fn ? fn->api : API_CNT, c->rec.ts_ns);
 }
 
 void inject__around(struct inject *in, pid_t pid, uint32_t tid, uint64_t at_ns,
@@ -60,7 +64,8 @@ void inject__around(struct inject *in, pid_t pid, uint32_t tid, uint64_t at_ns,
 		struct peer *p = in->peers[i];
 
 		for (unsigned k = 0; p->pid == pid && k < p->shm.slot_cnt; k++) {
-			struct search s = {.at_ns = at_ns, .out = out};
+			struct search s = {
+				.at_ns = at_ns, .fns = in->settings.fns, .out = out};
 
 			if (p->shm.slots[k].tid != tid)
 				continue;

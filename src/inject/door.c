@@ -225,7 +225,7 @@ static bool on_more(struct inject *in, struct conn *c, const struct ct_shm_hello
 	struct peer *p = peers__living(in, c->pid);
 	const struct lib_file *lib;
 
-	if (!p || in->o.probes) {
+	if (!p) {
 		answer(in, c, -EPROTO, NULL);
 		return false;
 	}
@@ -277,6 +277,9 @@ static bool on_hooked(struct inject *in, struct conn *c, const struct ct_shm_hoo
 
 	/* pidfd: it has connected once more since. */
 	if (size != sizeof(*h) || h->magic != CT_SHM_MAGIC || c->peer->pidfd < 0 || c->told || !lib)
+		return false;
+	/* Of NCCL's calls the two need not tell each other: inject/skip.c. */
+	if (in->o.probes && lib->api->id != API_CUDA)
 		return false;
 	to.id = lib->id;
 	to.api = lib->api;

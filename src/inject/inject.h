@@ -108,7 +108,7 @@ unsigned inject__live(const struct inject *in);
 void inject__left(struct inject *in, pid_t pid, ct_life life, uint64_t now);
 /* Calls of a thread that had begun by that time and not returned. */
 struct inject_around {
-	unsigned cnt;
+	unsigned cnt, of_api[API_CNT];
 	uint64_t id, start_ns; /* of the innermost; its id without a producer's number */
 };
 void inject__around(struct inject *in, pid_t pid, uint32_t tid, uint64_t at_ns,

@@ -78,13 +78,12 @@ static bool tell_name(struct settings *s, unsigned id, const char *symbol)
 	return true;
 }
 
-/* By the library in the process. It has no pointer that all calls of NCCL go through, so probes
- * see them where there are any. Of NCCL only what the tables have: what else it has may take more
- * of the stack than a thunk passes on. */
-static bool is_reached(const struct settings *s, const struct api_fn *fn)
+/* By the library in the process. It has no pointer that all calls of NCCL go through: those that it
+ * does not see probes do, where there are any (inject/skip.c). Of NCCL only what the tables have:
+ * what else it has may take more of the stack than a thunk passes on. */
+static bool is_reached(const struct api_fn *fn)
 {
-	return fn->api == API_CUDA || fn->api == API_NVTX ||
-	       (fn->api == API_NCCL && fn->known && !s->set->probed);
+	return fn->api == API_CUDA || fn->api == API_NVTX || (fn->api == API_NCCL && fn->known);
 }
 
 /* It is the last of a launch's pointees. The library looks for it behind them, in calls of another
@@ -111,7 +110,7 @@ void settings__fill(struct settings *s)
 		/* Others' numbers are given to other functions when their files are gone. */
 		if (s->only_table && fnset__is_generic(s->fns, id))
 			continue;
-		if (s->only_gpu || !fn || !is_reached(s, fn) || !fnset__wanted(s->fns, id))
+		if (s->only_gpu || !fn || !is_reached(fn) || !fnset__wanted(s->fns, id))
 			continue;
 		fnset__spec(s->fns, id, s->hide, &s->set->specs[id]);
 		set_extra_apart(&s->set->specs[id]);

@@ -157,6 +157,7 @@ static void place(const struct both *b, struct raw *raw, struct ct_call *room)
 static void place_own(const struct both *b, struct raw *raw, struct ct_call *room)
 {
 	const struct ct_call *c = raw->call.call;
+	const struct api_fn *fn = fnset__fn(b->fns, c->func_id);
 	struct inject_around outer;
 
 	sources__around(b->sources, c->rec.pid, c->rec.tid, c->rec.ts_ns, &outer);
@@ -164,7 +165,7 @@ static void place_own(const struct both *b, struct raw *raw, struct ct_call *roo
 		return;
 	copy(raw, room);
 	room->depth += outer.cnt;
-	room->api_depth += outer.cnt;
+	room->api_depth += fn ? outer.of_api[fn->api] : 0;
 	for (unsigned i = 0; i < b->call_cnt && raw->call.parent_id; i++)
 		if (b->calls[i].id == raw->call.parent_id && b->calls[i].start_ns > outer.start_ns)
 			return;
@@ -180,7 +181,7 @@ static void on_own_call(struct both *b, struct raw *raw, struct ct_call *room)
 	struct user *u = both_user(b, c->rec.pid, c->lib_id);
 
 	end(b, raw->call.id);
-	if (u && u->inside)
+	if (both__is_inside(b, c->rec.pid))
 		place_own(b, raw, room);
 	if (!u || u->inside || u->said)
 		return;

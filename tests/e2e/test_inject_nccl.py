@@ -4,6 +4,7 @@
 """NCCL seen from inside the process, as a user without privileges: however a program comes to it (tests/inject/nccl.c), each call is in the
 trace once. Case nccl of test_inject.py has the calls themselves; ranks are in test_collectives.py."""
 import os
+import platform
 import shutil
 import signal
 import subprocess
@@ -45,6 +46,16 @@ def trace(tmp_path, place, program, steps, how="now", way=(), tracer=inside):
     name = {e["lib"]: e["name"] for e in t.ev if e["type"] == "library"}
     assert all(name[e.get("lib", 1)] == ("libnccl" if e["type"] == "collective" else "libcuda") for e in t.calls)
     return t
+
+
+def as_root(*args, **how):
+    """With probes, too, for what the library does not see."""
+    return cudatrace("--probe=inject", *args, **how)
+
+
+def by_library(t):
+    """How many calls of NCCL it has seen, and not probes."""
+    return sum(e["id"] >> 48 == 2 for e in t.calls if e["type"] == "collective")
 
 
 def of_nccl(t):
@@ -176,3 +187,20 @@ def test_pointers_are_put_back(tmp_path, place, how, end):
         os.close(fd)
     t = Trace(tmp_path / "t") if end == signal.SIGINT else None
     assert not t or t.accounts()
+
+
+@pytest.mark.parametrize("program,how,steps,counts", [
+    *(("program", how, "load driver init early run unload load run names", ((RUN, 2), (NAMES, 1), ({"ncclGetVersion": 1}, 1))) for how in TABLES),
+    ("program", "now", "driver fork init load run", ((RUN, 2),)),
+    ("linked-lazy", "now", "early driver init run run", ((RUN, 2), ({"ncclGetVersion": 1}, 1))),
+])
+def test_as_root(tmp_path, place, program, how, steps, counts):
+    """By the library where it is called through it, which costs no trap then, and by probes otherwise: each call once."""
+    needs_tracing()
+    t = trace(tmp_path, place, program, steps, how, tracer=as_root)
+    assert of_nccl(t) == times(*counts)
+    all_are_there(tmp_path)
+    cnt = sum(of_nccl(t).values())
+    assert by_library(t) >= cnt - 4 if platform.machine() == "x86_64" else not by_library(t)
+    made = [e for e in t.calls if e["symbol"] in ("ncclBcast", "ncclGroupEnd")]
+    assert {(e.get("algorithm"), e.get("protocol")) for e in made} == {("RING", "LL"), ("RING", "SIMPLE")}

@@ -68,7 +68,7 @@ $(O)/fakeplain/libcuda.so.1: $(FAKE_OBJS) $(FAKE_ASM:%.S=$(O)/fakeplain/obj/%.o)
 
 $(O)/fake/libnccl.so.2 $(O)/fake535/libnccl.so.2 $(O)/fakeplain/libnccl.so.2: $(wildcard tests/fake/libnccl*.c) tests/fake/libnccl.h tests/fake/nccl_functions.def src/decode/api/nccl.def
 	@mkdir -p $(@D)
-	$(Q)$(CC) $(filter-out -MMD -MP,$(FAKE_FLAGS)) -fPIC -shared -o $@ -Wl,-soname,libnccl.so.2 -Wl,--build-id $(filter %.c,$^) -ldl
+	$(Q)$(CC) $(filter-out -MMD -MP,$(FAKE_FLAGS)) $(if $(filter x86,$(ARCH)),-fcf-protection=branch) -fPIC -shared -o $@ -Wl,-soname,libnccl.so.2 -Wl,--build-id $(filter %.c,$^) -ldl
 
 $(O)/cupti/libcupti.so.13: tests/fake/libcupti.c tests/fake/tools.h inject/cupti.h inject/cupti_cbids.def
 	@mkdir -p $(@D)

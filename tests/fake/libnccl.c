@@ -73,7 +73,7 @@ static int init(struct comm **out, int nranks, uint64_t hash, int rank, int bloc
 	return group_takes(&job) ? SUCCESS : comm_make(&job);
 }
 
-int ncclGetVersion(int *version)
+PUSHES int ncclGetVersion(int *version)
 {
 	const char *said = getenv("FAKE_NCCL_VERSION");
 
@@ -178,7 +178,7 @@ int ncclCommCuDevice(const struct comm *comm, int *device)
 }
 ALSO(ncclCommCuDevice);
 
-int ncclCommDestroy(struct comm *comm)
+PUSHES int ncclCommDestroy(struct comm *comm)
 {
 	int err;
 

@@ -206,7 +206,7 @@ int ncclGroupStart(void)
 }
 ALSO(ncclGroupStart);
 
-int ncclGroupEnd(void)
+PUSHES int ncclGroupEnd(void)
 {
 	int ret = SUCCESS, err;
 

@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Functions that have a probe, too (--probe=inject as root, NCCL's functions): a call that the
+ * library has recorded goes on behind the probe, which then costs no trap, and does not record it
+ * again. So no call is seen twice or by nobody, whichever pointer it is made through.
+ *
+ * The probe is on the first instruction. Where that keeps a register of the caller's, as most
+ * functions begin, thunk.S has the same one for us.
+ */
+#include "inject.h"
+
+#ifdef __x86_64__
+#include <fcntl.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+/* As a probe has it. */
+#define BREAKPOINT 0xcc
+/* So many bytes of a function are compared with those of its file. */
+#define CODE_SZ 16
+
+/* As in thunk.S: the code of each kind is there SKIP_MAX times. */
+static const struct {
+	uint8_t code[4], len;
+} kinds[] = {
+	{{0x53}, 1}, /* push %rbx, %rbp, %r12 to %r15 */
+	{{0x55}, 1},
+	{{0x41, 0x54}, 2},
+	{{0x41, 0x55}, 2},
+	{{0x41, 0x56}, 2},
+	{{0x41, 0x57}, 2},
+	{{0xf3, 0x0f, 0x1e, 0xfa}, 4}, /* endbr64: nothing is to be done instead */
+};
+#define KIND_CNT (sizeof(kinds) / sizeof(*kinds))
+
+extern const uint8_t inject_skips[KIND_CNT][SKIP_MAX][SKIP_SZ];
+/* Where each goes on. */
+extern uint64_t inject_skip_to[SKIP_MAX];
+static unsigned cnt;
+
+/* The function's first bytes as its file has them; in memory one may be a probe's. False: memory
+ * has something else. */
+static bool code_of(const struct object *o, const uint8_t *entry, uint8_t code[CODE_SZ])
+{
+	uintptr_t at = (uintptr_t)entry;
+	int fd = syscall(SYS_open, o->path, (long)(O_RDONLY | O_CLOEXEC));
+	ssize_t got = -1;
+
+	for (unsigned i = 0; fd >= 0 && i < o->part_cnt; i++)
+		if (at >= o->parts[i].lo && at + CODE_SZ <= o->parts[i].hi)
+			got = syscall(SYS_pread64, (long)fd, code, (long)CODE_SZ,
+				      (long)(o->parts[i].off + at - o->parts[i].lo));
+	if (fd >= 0)
+		syscall(SYS_close, (long)fd);
+	return got == CODE_SZ && (*entry == code[0] || *entry == BREAKPOINT) &&
+	       !memcmp(entry + 1, code + 1, CODE_SZ - 1);
+}
+
+uint32_t skip_new(const struct object *o, const void *entry)
+{
+	uint8_t code[CODE_SZ];
+
+	if (cnt == SKIP_MAX || !code_of(o, entry, code))
+		return 0;
+	for (unsigned k = 0; k < KIND_CNT; k++) {
+		if (memcmp(code, kinds[k].code, kinds[k].len))
+			continue;
+		inject_skip_to[cnt] = (uint64_t)(uintptr_t)entry + kinds[k].len;
+		return (uint32_t)(inject_skips[k][cnt++] - inject_skips[0][0]) + 1;
+	}
+	return 0;
+}
+
+void *skip_code(uint32_t skip)
+{
+	return (void *)(inject_skips[0][0] + skip - 1);
+}
+#else
+/* Functions begin in more ways there: their probes see all calls. */
+uint32_t skip_new(const struct object *o, const void *entry)
+{
+	return 0;
+}
+
+void *skip_code(uint32_t skip)
+{
+	return NULL;
+}
+#endif
