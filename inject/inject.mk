@@ -6,7 +6,8 @@
 INJECT_SRCS := $(wildcard inject/*.c)
 INJECT_OBJS := $(INJECT_SRCS:%.c=$(O)/%.o) $(O)/inject/thunk.o
 INJECT      := $(O)/libcudatrace-inject.so
-INJECT_CF   := $(if $(filter x86,$(ARCH)),-fcf-protection,-mbranch-protection=standard -mno-outline-atomics)
+# Lines that are going to be written are fetched for that, prefetchw: a processor that does not know it takes it for a nop.
+INJECT_CF   := $(if $(filter x86,$(ARCH)),-fcf-protection -mprfchw,-mbranch-protection=standard -mno-outline-atomics)
 INJECT_FLAGS = -D_GNU_SOURCE= -Iinclude -std=gnu11 -fno-strict-aliasing -O2 -g -Wall -Wextra -Wno-unused-parameter \
                $(if $(WERROR),-Werror) $(if $(REPRODUCIBLE),$(MAP)) -fPIC -fvisibility=hidden -ftls-model=initial-exec -fno-plt -fno-stack-protector \
                -fno-omit-frame-pointer $(INJECT_CF) $(DEP)
