@@ -112,7 +112,8 @@ struct hook {
 	void *real; /* what the thunk calls. NULL: the function is not hooked */
 	/* Not 0: its answer hands out functions, as cuGetProcAddress()'s and its newer form's. */
 	uint32_t answers;
-	/* Not 0: real has a probe, and calls that are recorded here go on behind it: skip_code(). */
+	/* Not 0: real has a probe, and calls that are recorded here go on behind it: skip_code().
+	 */
 	uint32_t skip;
 };
 extern struct hook inject_hooks[CT_MAX_FUNCS];

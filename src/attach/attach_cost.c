@@ -23,8 +23,13 @@
 #define CALLS  100
 /* Each takes 10 us. */
 #define CALLS_STEPPED 15
-#define COLD_SZ	      (2 << 20)
 #define COLD_CALLS    16
+/* So many times the second level of the caches is touched to empty it. With twice as much or less
+ * part of the kernel's code is still there, and what calls of programs that compute in between cost
+ * is told too low (GPT-2 on a processor with 2 MB: 0.66 of it). */
+#define COLD_TIMES  4
+#define COLD_SZ_MIN (4u << 20)
+#define COLD_SZ_MAX (16u << 20)
 
 #ifndef MFD_EXEC /* Linux 6.3 */
 #define MFD_EXEC 0x0010U
@@ -148,22 +153,52 @@ static double time_stub(stub_fn *fn)
 	return (double)(clock_ns(CLOCK_THREAD_CPUTIME_ID) - start) / calls;
 }
 
-/* Empties the second level of most processors' caches. */
-static void make_cold(volatile char *memory)
+/* What is touched to empty caches. */
+struct cold {
+	volatile char *memory; /* NULL: there is none */
+	size_t size;
+};
+
+/* In small pages: their translations are to go, too. */
+static struct cold cold_begin(void)
 {
-	for (size_t at = 0; at < COLD_SZ; at += 64)
-		memory[at]++;
+	long level2 = sysconf(_SC_LEVEL2_CACHE_SIZE);
+	struct cold c = {.size = level2 > 0 ? (size_t)level2 * COLD_TIMES : 0};
+	void *p;
+
+	if (c.size < COLD_SZ_MIN)
+		c.size = COLD_SZ_MIN;
+	if (c.size > COLD_SZ_MAX)
+		c.size = COLD_SZ_MAX;
+	p = mmap(NULL, c.size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (p == MAP_FAILED)
+		return c;
+	madvise(p, c.size, MADV_NOHUGEPAGE);
+	c.memory = p;
+	return c;
+}
+
+static void cold_end(const struct cold *c)
+{
+	if (c->memory)
+		munmap((void *)(uintptr_t)c->memory, c->size);
+}
+
+static void make_cold(const struct cold *c)
+{
+	for (size_t at = 0; at < c->size; at += 64)
+		c->memory[at]++;
 }
 
 /* A call with nothing of it in the caches. */
-static double time_cold(char *memory)
+static double time_cold(const struct cold *cold)
 {
 	stub_fn *volatile stub = stubs.plain; /* as in time_stub() */
 	double each[COLD_CALLS], sum = 0;
 	struct timespec start, end;
 
 	for (int i = 0; i < COLD_CALLS; i++) {
-		make_cold(memory);
+		make_cold(cold);
 		/* The clock is to be in them. */
 		clock_gettime(CLOCK_MONOTONIC, &end);
 		clock_gettime(CLOCK_MONOTONIC, &start);
@@ -205,15 +240,15 @@ static void time_every(struct attach *a, uint32_t skip)
 }
 
 /* What the programs take of a call, as they say; found: ct_cost_cfg.found_ns, or NULL. */
-static double time_programs(struct attach *a, stub_fn *stub, char *memory, double *found)
+static double time_programs(struct attach *a, stub_fn *stub, const struct cold *cold, double *found)
 {
 	struct ct_fn_cost before, after;
 	uint64_t ns, timed;
 
 	attach__fn_cost(a, ATTACH_STUB_FUNC, &before);
 	time_every(a, 0);
-	if (memory)
-		time_cold(memory);
+	if (cold)
+		time_cold(cold);
 	else
 		time_stub(stub);
 	time_every(a, UINT32_MAX);
@@ -253,12 +288,12 @@ static double time_spec(struct attach *a, stub_fn *stub, uint8_t flags, uint8_t 
 /* Before there are probes. */
 static void time_bare(struct attach *a)
 {
-	char *memory = calloc(1, COLD_SZ);
+	struct cold cold = cold_begin();
 
 	a->bare_ns[0] = time_stub(stubs.plain);
 	a->bare_ns[1] = time_stub(stubs.stepped);
-	a->bare_ns[2] = memory ? time_cold(memory) : 0;
-	free(memory);
+	a->bare_ns[2] = cold.memory ? time_cold(&cold) : 0;
+	cold_end(&cold);
 }
 
 /* No library's. */
@@ -328,13 +363,14 @@ void attach__fn_cost(struct attach *a, uint32_t func_id, struct ct_fn_cost *sum)
 }
 
 /* ct_cost_cfg.cold_ns and what it goes by. bare: a call without a probe. */
-static void measure_cold(struct attach *a, char *memory, double bare, struct ct_cost_cfg *cfg)
+static void measure_cold(struct attach *a, const struct cold *c, double bare,
+			 struct ct_cost_cfg *cfg)
 {
-	double outside = time_cold(memory) - bare, warm, cold;
+	double outside = time_cold(c) - bare, warm, cold;
 	uint32_t *base = cfg->base_ns;
 
 	time_programs(a, stubs.plain, NULL, &warm);
-	outside -= time_programs(a, stubs.plain, memory, &cold);
+	outside -= time_programs(a, stubs.plain, c, &cold);
 	cfg->found_ns = warm;
 	if (cold <= warm || outside <= base[CT_COST_PAIR] || !base[CT_COST_PAIR])
 		return;
@@ -361,12 +397,12 @@ static void complete(struct ct_cost_cfg *cfg)
 }
 
 static void measure_pairs(struct attach *a, const double *bare, struct attach_cost *cost,
-			  struct ct_cost_cfg *cfg, char *memory, double bare_cold)
+			  struct ct_cost_cfg *cfg, const struct cold *cold, double bare_cold)
 {
 	uint32_t *base = cfg->base_ns;
 
 	cost->record = time_spec(a, stubs.plain, 0, CT_LEVEL_TRACE, bare[0], base);
-	measure_cold(a, memory, bare_cold, cfg);
+	measure_cold(a, cold, bare_cold, cfg);
 	cost->count = time_spec(a, stubs.plain, 0, CT_LEVEL_COUNT, bare[0], NULL);
 	time_spec(a, stubs.stepped, 0, CT_LEVEL_COUNT, bare[1], base + CT_COST_STEPPED);
 }
@@ -411,15 +447,15 @@ void attach__measure_cost(struct attach *a, bool entries, struct attach_cost *co
 	const double *bare = a->bare_ns;
 	struct ct_cost_cfg cfg = {0};
 	uint32_t tid = syscall(SYS_gettid);
-	char *memory = calloc(1, COLD_SZ);
+	struct cold cold = cold_begin();
 
 	memset(cost, 0, sizeof(*cost));
 	time_every(a, UINT32_MAX);
-	if (!memory || !a->has_stubs) {
-		free(memory);
+	if (!cold.memory || !a->has_stubs) {
+		cold_end(&cold);
 		return;
 	}
-	measure_pairs(a, bare, cost, &cfg, memory, bare[2]);
+	measure_pairs(a, bare, cost, &cfg, &cold, bare[2]);
 	/* What a call costs whose return is left alone for its stack's sake: bpf/place.bpf.h. */
 	if (a->mech == MECH_SESSION) {
 		measure_entries(a, bare, cost, cfg.base_ns);
@@ -430,7 +466,7 @@ void attach__measure_cost(struct attach *a, bool entries, struct attach_cost *co
 	}
 	measure_syscalls(a, tid, &cfg);
 	links__close_soon(&a->links, STUB_OWNER);
-	free(memory);
+	cold_end(&cold);
 	/* Our own calls are no part of the trace's accounts. */
 	bpf_map_delete_elem(bpf_map__fd(a->skel->maps.threads), &tid);
 	levels__take(a, getpid(), 0, forget, NULL);

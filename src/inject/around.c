@@ -8,7 +8,7 @@ struct search {
 	const struct fnset *fns;
 	struct inject_around *out;
 	uint64_t ids[2 * CT_MAX_DEPTH]; /* as the process numbers them */
-	uint64_t inner; /* of the last that began */
+	uint64_t inner;			/* of the last that began */
 };
 
 static void note(struct search *s, uint64_t id, unsigned api, uint64_t start_ns)
@@ -64,8 +64,7 @@ void inject__around(struct inject *in, pid_t pid, uint32_t tid, uint64_t at_ns,
 		struct peer *p = in->peers[i];
 
 		for (unsigned k = 0; p->pid == pid && k < p->shm.slot_cnt; k++) {
-			struct search s = {
-				.at_ns = at_ns, .fns = in->settings.fns, .out = out};
+			struct search s = {.at_ns = at_ns, .fns = in->settings.fns, .out = out};
 
 			if (p->shm.slots[k].tid != tid)
 				continue;

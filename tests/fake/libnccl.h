@@ -72,7 +72,8 @@ struct comm_job {
 int comm_make(const struct comm_job *job);
 bool group_takes(const struct comm_job *job);
 
-/* These begin by keeping a register, as most of the real one's do, and the others with endbr64: inject/skip.c. */
+/* These begin by keeping a register, as most of the real one's do, and the others with endbr64:
+ * inject/skip.c. */
 #ifdef __CET__
 #define PUSHES __attribute__((nocf_check))
 #else
