@@ -234,7 +234,7 @@ uint32_t pointees_add(const struct thread *t, const struct call *call, const str
 void stack_words(uint64_t *to, uint64_t from, uint64_t left);
 /* A launch's CT_CAP_EXTRA, which its spec has behind those that it counts: as pointees_add(). */
 uint32_t extra_add(const struct thread *t, const struct call *call, const struct ct_spec *spec,
-		   struct ct_call *rec, uint32_t off);
+		   struct ct_call *rec, bool ok, uint32_t off);
 /* Return addresses; their number. */
 uint32_t stack_add(const struct thread *t, const struct call *call, uint64_t *to);
 void name_of_call(struct thread *t, const struct call *call, const struct ct_spec *spec, bool ok);

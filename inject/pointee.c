@@ -3,8 +3,8 @@
  * Memory that belongs to the program: what a call's arguments point to, kernels' names, return
  * addresses. A pointer may be anything, whatever the call returned, and another thread may unmap
  * it: it is followed directly only into the thread's own stack, below which it stands, into the
- * driver's file, and to what a successful call is there to write. Everything else the kernel
- * copies, which cannot fault.
+ * driver's file, and to what a successful call is there to write, or cannot do without. Everything
+ * else the kernel copies, which cannot fault.
  */
 #include "inject.h"
 
@@ -69,13 +69,13 @@ static bool is_safe(const struct thread *t, uint64_t sp, uint64_t addr, size_t l
 /* How far a plain load may be trusted. */
 enum trust {
 	TRUST_NOTHING,
-	TRUST_WRITTEN, /* the call has just written there */
+	TRUST_USED, /* a call that went well has just read there, or written */
 };
 
 static bool is_direct(const struct thread *t, uint64_t sp, uint64_t addr, size_t len,
 		      enum trust trust)
 {
-	return (trust == TRUST_WRITTEN && addr / PAGE == (addr + len - 1) / PAGE) ||
+	return (trust == TRUST_USED && addr / PAGE == (addr + len - 1) / PAGE) ||
 	       is_safe(t, sp, addr, len);
 }
 
@@ -208,20 +208,18 @@ struct launch_extra {
 
 /* As extra_read() of bpf/pointee.bpf.h. */
 static int read_extra(const struct thread *t, const struct call *call, const struct ct_cap *cap,
-		      uint32_t *to)
+		      enum trust trust, uint32_t *to)
 {
 	struct launch_extra e;
 	uint64_t size, at = call_word(call, cap->arg);
 
-	if (!at || read_mem(t, call, &e, at, sizeof(e), TRUST_NOTHING))
+	if (!at || read_mem(t, call, &e, at, sizeof(e), trust))
 		return -EFAULT;
 	if (e.is_buffer != 1 || e.is_size != 2 ||
-	    read_mem(t, call, &size, e.size, sizeof(size), TRUST_NOTHING) ||
-	    size < cap->off + sizeof(*to))
+	    read_mem(t, call, &size, e.size, sizeof(size), trust) || size < cap->off + sizeof(*to))
 		return -EINVAL;
-	return read_mem(t, call, to, e.buffer + cap->off, sizeof(*to), TRUST_NOTHING)
-		       ? -EFAULT
-		       : (int)sizeof(*to);
+	return read_mem(t, call, to, e.buffer + cap->off, sizeof(*to), trust) ? -EFAULT
+									      : (int)sizeof(*to);
 }
 
 /* Reads one pointee; its length, or -errno. */
@@ -275,7 +273,7 @@ static __attribute__((noinline)) uint32_t pointees_from(unsigned i, const struct
 			if (!ok)
 				continue;
 			/* The others may be optional. */
-			trust = i ? TRUST_NOTHING : TRUST_WRITTEN;
+			trust = i ? TRUST_NOTHING : TRUST_USED;
 		}
 		n = off < CT_OUT_SZ_MAX ? pointee(t, call, cap, trust, out + off) : -ENOSPC;
 		rec->cap_len[i] = n;
@@ -306,14 +304,15 @@ hot uint32_t pointees_add(const struct thread *t, const struct call *call,
 }
 
 cold uint32_t extra_add(const struct thread *t, const struct call *call, const struct ct_spec *spec,
-			struct ct_call *rec, uint32_t off)
+			struct ct_call *rec, bool ok, uint32_t off)
 {
 	const struct ct_cap *cap = &spec->caps[spec->cap_cnt];
 	uint64_t *to = (uint64_t *)((uint8_t *)rec + off);
 	int n;
 
 	*to = 0;
-	n = read_extra(t, call, cap, (uint32_t *)to);
+	/* The driver has copied the arguments that lie there. */
+	n = read_extra(t, call, cap, ok ? TRUST_USED : TRUST_NOTHING, (uint32_t *)to);
 	rec->cap_len[spec->cap_cnt] = n;
 	rec->cap_cnt = spec->cap_cnt + 1;
 	return n > 0 ? off + 8 : off;

@@ -72,7 +72,7 @@ call_send(struct thread *t, const struct call *call, uint32_t i, const struct ct
 	if (unlikely(spec->cap_cnt))
 		size = pointees_add(t, call, spec, c, ok, size);
 	if (unlikely(c->depth && !c->api_depth) && has_extra(spec))
-		size = extra_add(t, call, spec, c, size);
+		size = extra_add(t, call, spec, c, ok, size);
 	if (unlikely(spec->flags & CT_SPEC_F_STACK)) {
 		c->stack_cnt = stack_add(t, call, (uint64_t *)((uint8_t *)c + size));
 		size += c->stack_cnt * 8u;
