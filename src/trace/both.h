@@ -7,7 +7,9 @@
  * BPF side leaves those calls to it (bpf/inside.bpf.h). Until then, and in processes that it never
  * gets into, uprobes see all. They are in a file, for whoever maps it, and cost their trap whoever
  * records the call: so once no process needs them they are taken off, but for functions without a
- * pointer. A process that maps the file afterwards is stopped until they are there again.
+ * pointer. A process that maps the file afterwards is stopped until they are there again; where
+ * processes are everybody's none is stopped, and they come back when one begins to use the driver
+ * that no library sees.
  *
  * Calls of one producer that are made in those of the other are given their places here.
  */
@@ -25,7 +27,7 @@ struct sources;
 struct both *both__new(struct attach *att, struct sources *sources, const struct fnset *fns,
 		       bool opt_in);
 void both__free(struct both *b);
-/* A process maps this libcuda, and waits if its functions have no probes now. */
+/* A process maps this libcuda, and waits if its functions have no probes now (not with opt_in). */
 void both__maps(struct both *b, pid_t pid, const char *comm, const struct attach_lib *lib);
 /* The library in it has got hold of functions, and waits for us. false: uprobes go on seeing them.
  */
