@@ -397,11 +397,13 @@ static void name_tell(struct thread *t, const struct call *call, uint64_t handle
 		return;
 	if (!name_send(t, call, handle, false))
 		key++;
+	/* All threads look there at each launch: nothing is stored that is there. */
+	if (first == key || second == key)
+		return;
 	/* The newcomer to its own place; who was there moves on. */
 	if (!is_nameless && first)
 		__atomic_store_n(&told[i ^ 1], first, __ATOMIC_RELAXED);
-	if (second != key)
-		__atomic_store_n(&told[i], key, __ATOMIC_RELAXED);
+	__atomic_store_n(&told[i], key, __ATOMIC_RELAXED);
 }
 
 hot void name_of_call(struct thread *t, const struct call *call, const struct ct_spec *spec,

@@ -74,6 +74,10 @@ void attach__process(struct attach *a, pid_t pid, ct_life *life, enum ct_proc_le
  * address alive is not 0, or until another program runs there. in NULL: nothing any more. false:
  * there is no room. */
 bool attach__set_inside(struct attach *a, pid_t pid, const struct ct_inside *in);
+/* A process that calls it begins to use the driver: it works before all others, and takes long.
+ * Where libraries are in some of the processes (CT_INSIDE_SOME), its beginning is told: ct_enter.
+ */
+#define ATTACH_BEGINS "cuInit"
 
 /* Where the process's Python keeps its frames. Forgotten with its program; children have it, too.
  */

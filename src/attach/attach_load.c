@@ -94,7 +94,7 @@ static int load_with(struct attach *a, const struct attach_opts *o, enum nv_prob
 		.min_duration_ns = o->min_duration_ns,
 		.hide = o->hide,
 		.inside = o->inside,
-		.begins_func = fnset__find(o->fns, "cuInit"),
+		.begins_func = fnset__find(o->fns, ATTACH_BEGINS),
 	};
 	uint64_t start_ns = now_ns();
 	int ret;

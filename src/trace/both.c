@@ -186,7 +186,7 @@ static void on_own_call(struct both *b, struct raw *raw, struct ct_call *room)
 	if (!u || u->inside || u->said)
 		return;
 	u->called = true;
-	if (fn && !strcmp(fn->symbol, "cuInit"))
+	if (fn && !strcmp(fn->symbol, ATTACH_BEGINS))
 		both_say(b, u, "the library did not get into it");
 }
 

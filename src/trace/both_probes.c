@@ -21,20 +21,22 @@
 /* What works before cuInit(), and that: calls of a process that maps the file while other functions
  * have no probes. cuInit() takes longer than putting those on again. */
 static const char *const early[] = {
-	"cuInit",	  "cuDriverGetVersion", "cuGetProcAddress", "cuGetProcAddress_v2",
+	ATTACH_BEGINS,	  "cuDriverGetVersion", "cuGetProcAddress", "cuGetProcAddress_v2",
 	"cuGetErrorName", "cuGetErrorString",	"cuGetExportTable",
 };
 
 void both_find_early(struct both *b)
 {
+	int begins;
+
 	for (unsigned i = 0; i < sizeof(early) / sizeof(early[0]); i++) {
 		int id = fnset__find(b->fns, early[i]);
 
 		if (id >= 0)
 			b->early[id / 64] |= 1ull << id % 64;
-		if (!i)
-			b->sees_begin = id >= 0 && fnset__wanted(b->fns, id);
 	}
+	begins = fnset__find(b->fns, ATTACH_BEGINS);
+	b->sees_begin = begins >= 0 && fnset__wanted(b->fns, begins);
 }
 
 static struct user *users_of(const struct both *b, pid_t pid)

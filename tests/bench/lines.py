@@ -5,8 +5,12 @@
 tests/bench/lines.py FOLDER CUDATRACE [OLD] measures both in turn, on a machine with nothing installed but Python and
 gcc; FOLDER gets the programs that call, and the traces. 8 and 12 threads (COUNTS) call back to back, CALLS times each
 (1000000), on other processors than the tracer's TRACER_CPUS (4). Ends with the medians of ROUNDS (3) and a verdict.
+DAEMON=1: the daemon's files instead, at level trace with its own compression and flight recorder; DAEMON="files.compress=none recorder.seconds=0": with
+these settings.
 """
+import json
 import os
+import shutil
 import statistics
 import subprocess
 import sys
@@ -19,6 +23,7 @@ TRACER_CPUS = int(os.environ.get("TRACER_CPUS", "4"))
 COUNTS = [int(n) for n in os.environ.get("COUNTS", "8,12").split(",")]
 CALLS = int(os.environ.get("CALLS", "1000000"))
 ROUNDS = int(os.environ.get("ROUNDS", "3"))
+DAEMON = os.environ.get("DAEMON", "")
 WANTED = 5000000
 TICK_NS = 1e9 / os.sysconf("SC_CLK_TCK")
 
@@ -71,6 +76,38 @@ def run(folder, tracer, cnt):
             "reader": sum(reader), "words": sum(t[0] for t in times.values()), "writes": sum(t[1] for t in times.values())}
 
 
+def daemon_run(folder, tracer, cnt):
+    """As run(). All that the daemon does is the reader's."""
+    files, sock, cpus = os.path.join(folder, "files"), os.path.join(folder, "sock"), sorted(os.sched_getaffinity(0))
+    config = os.path.join(folder, "daemon.yaml")
+    # Others may make calls meanwhile.
+    with open(config, "w", encoding="utf-8") as f:
+        f.write(f'level: off\nrules:\n  - match: {{command: "*{folder}/cores*"}}\n    level: trace\n')
+    sets = [f"files.directory={files}", "files.total_size=16G", f"ctl.socket={sock}", "metrics.listen=", *(s for s in DAEMON.split() if "=" in s)]
+    program = only_on(cpus[TRACER_CPUS:]) + [f"{folder}/cores", f"{folder}/libcuda.so.1", "threads", str(cnt), str(CALLS)]
+    argv = only_on(cpus[:TRACER_CPUS]) + [tracer, "daemon", "--config", config, "--libcuda", f"{folder}/libcuda.so.1", *(x for s in sets for x in ("--set", s))]
+    with subprocess.Popen(argv, stderr=subprocess.PIPE, text=True) as p:
+        while "tracing by" not in p.stderr.readline():
+            assert p.poll() is None, argv
+        before, after, lines = {}, {}, -1
+        thread_times(p.pid, before)
+        out = subprocess.run(program, stdout=subprocess.PIPE, text=True, check=True).stdout
+        while True:  # until all is written that was in the rings
+            time.sleep(0.5)
+            st = json.loads(subprocess.run([tracer, "ctl", "--set", f"ctl.socket={sock}", "status"], stdout=subprocess.PIPE, check=True).stdout)["files"]
+            if st["lines"] == lines:
+                break
+            lines = st["lines"]
+        thread_times(p.pid, after)
+        p.terminate()
+        p.stderr.read()
+    shutil.rmtree(files)
+    spent = {tid: sum(t) - sum(before.get(tid, [0])) for tid, t in after.items()}
+    reader = spent.pop(str(p.pid))
+    return {"lines_per_s": lines / float(out.split()[2]), "calls_per_s": cnt * CALLS / float(out.split()[2]), "missing": 0, "seconds": float(out.split()[2]),
+            "lines": lines, "reader": reader, "words": sum(spent.values()), "writes": 0}
+
+
 def show(name, cnt, r):
     def part(of):
         return f"{r[of] / r['seconds'] / 1e7:.0f} % of a core, {r[of] / r['lines']:.0f} ns a line"
@@ -91,7 +128,7 @@ def main():
         rows = {name: [] for name in tracers}
         for _ in range(ROUNDS):
             for name, tracer in tracers.items():
-                rows[name].append(run(folder, tracer, cnt))
+                rows[name].append((daemon_run if DAEMON else run)(folder, tracer, cnt))
                 show(name, cnt, rows[name][-1])
         medians = {name: statistics.median(r["lines_per_s"] for r in rows[name]) for name in tracers}
         best = max(best, medians["NEW"])
