@@ -28,6 +28,7 @@ struct file {
 	unsigned lib_id;
 	char *path;
 	uint64_t quiet_ns; /* nobody needs its probes since then; 0: somebody does */
+	pid_t looked_to;   /* processes up to that number: look_at_others() */
 	bool prepared, narrow;
 	uint64_t is_inside[CT_MAX_FUNCS / 64];
 };

@@ -3,6 +3,7 @@
 #include "both_priv.h"
 
 #include "attach/find/target.h"
+#include "util/clock.h"
 #include "util/log.h"
 
 #include <errno.h>
@@ -14,9 +15,11 @@
 #define QUIET_NS	1000000000ull
 #define QUIET_OPT_IN_NS 10000000000ull
 /* Where the processes are everybody's: how often it is looked who is gone, and what is kept. */
-#define LOOK_NS	  1000000000ull
-#define SWEEP_NS  10000000000ull
-#define USERS_MAX 16384
+#define LOOK_NS 1000000000ull
+/* What records are not read for meanwhile. */
+#define LOOK_MAX_NS 20000000ull
+#define SWEEP_NS    10000000000ull
+#define USERS_MAX   16384
 
 /* What works before cuInit(), and that: calls of a process that maps the file while other functions
  * have no probes. cuInit() takes longer than putting those on again. */
@@ -86,7 +89,7 @@ static void need_file(struct both *b, struct file *f)
 	if (f->prepared)
 		attach__widen(b->att, f->lib_id);
 	f->prepared = f->narrow = false;
-	f->quiet_ns = 0;
+	f->quiet_ns = f->looked_to = 0;
 }
 
 /* u: who needs it; NULL: there was no room for him. */
@@ -289,7 +292,7 @@ static void sweep(struct both *b)
 struct look {
 	struct both *b;
 	struct file *f;
-	bool known; /* what everybody maps */
+	uint64_t until_ns;
 };
 
 static bool look_at_process(void *ctx, pid_t pid)
@@ -299,10 +302,11 @@ static bool look_at_process(void *ctx, pid_t pid)
 	int ret;
 
 	/* Of a user that has not begun we shall hear. */
-	if (both_user(l->b, pid, l->f->lib_id))
+	if (pid <= l->f->looked_to || both_user(l->b, pid, l->f->lib_id))
 		return true;
+	if (now_ns() > l->until_ns)
+		return false;
 	ret = target_libs__add_pid(&list, pid);
-	l->known &= ret != -ETIMEDOUT && ret != -EBUSY;
 	for (unsigned i = 0; i < list.cnt; i++) {
 		const struct attach_lib *lib = attach__lib_by_key(l->b->att, &list.libs[i].key);
 		struct user *u;
@@ -314,16 +318,24 @@ static bool look_at_process(void *ctx, pid_t pid)
 			u->began = true;
 	}
 	target_libs__clear(&list);
+	/* What it maps is not known: the next time. */
+	if (ret == -ETIMEDOUT || ret == -EBUSY)
+		return false;
+	l->f->looked_to = pid;
 	return true;
 }
 
 /* Where processes are everybody's: does one need probes that was there before us, or whose record
- * was lost? */
-static bool find_others(struct both *b, struct file *f)
+ * was lost? /proc has them in the order of their numbers. false: not all have been looked at yet.
+ */
+static bool look_at_others(struct both *b, struct file *f)
 {
-	struct look l = {b, f, true};
+	struct look l = {b, f, now_ns() + LOOK_MAX_NS};
 
-	return !target_each(look_at_process, &l) || !l.known || is_needed(b, f->lib_id);
+	if (!target_each(look_at_process, &l))
+		return false;
+	f->looked_to = 0;
+	return true;
 }
 
 static void look_at_file(struct both *b, struct file *f, uint64_t now, bool drained)
@@ -338,9 +350,11 @@ static void look_at_file(struct both *b, struct file *f, uint64_t now, bool drai
 		return;
 	} else if (!f->prepared) {
 		f->prepared = attach__narrow(b->att, f->lib_id, f->is_inside, true);
-	} else if (drained && b->opt_in && find_others(b, f)) {
+	} else if (!drained || (b->opt_in && !look_at_others(b, f))) {
+		return;
+	} else if (is_needed(b, f->lib_id)) {
 		need_file(b, f);
-	} else if (drained) {
+	} else {
 		/* Who has mapped it before we forgot it has been told of. */
 		f->narrow = attach__narrow(b->att, f->lib_id, f->is_inside, false);
 	}
