@@ -28,6 +28,7 @@ BEFORE = {"cuInit", "cuDriverGetVersion", "cuGetErrorName", "cuGetErrorString"}
 
 def trace(name, *command, driver, functions=ALL, args=(), env=None):
     folder = f"{os.environ['TMP']}/{name}-{driver}"
+    shutil.rmtree(folder, ignore_errors=True)  # of a try before
     os.makedirs(folder)
     ran = inside("-q", "-e", functions, *args, "--jsonl", folder + "/trace.jsonl", "--", *command,
                     env={"LD_LIBRARY_PATH": f"{O}/{driver}", "FAKE_CUDA_COUNTS": folder + "/counts", **(env or {})})
