@@ -48,6 +48,7 @@ struct both {
 	bool opt_in;
 	bool crowded; /* some have found no room, and may need probes */
 	uint64_t looked_ns, swept_ns;
+	uint64_t lost_cnt;		   /* records of processes, at the last look */
 	uint64_t early[CT_MAX_FUNCS / 64]; /* functions that keep their probes */
 	bool sees_begin;		   /* the one that says so is among them */
 	struct user *users;

@@ -360,11 +360,26 @@ static void look_at_file(struct both *b, struct file *f, uint64_t now, bool drai
 	}
 }
 
+/* One may have been that a process begins: until all have been looked at, somebody may. */
+static void look_at_losses(struct both *b)
+{
+	struct ct_totals sum;
+
+	attach__totals(b->att, &sum);
+	if (sum.drops[CT_DROP_TASK] == b->lost_cnt)
+		return;
+	b->lost_cnt = sum.drops[CT_DROP_TASK];
+	for (unsigned i = 0; i < b->file_cnt; i++)
+		need_file(b, &b->files[i]);
+}
+
 void both__tick(struct both *b, uint64_t now, bool drained)
 {
 	if (b->opt_in && now - b->looked_ns < LOOK_NS)
 		return;
 	b->looked_ns = now;
+	if (b->opt_in)
+		look_at_losses(b);
 	if (b->opt_in && now - b->swept_ns >= SWEEP_NS) {
 		b->swept_ns = now;
 		sweep(b);

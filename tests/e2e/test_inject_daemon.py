@@ -227,6 +227,29 @@ def test_monitor_needs_no_probes(for_all, lib):  # noqa: F811
     d.stop()
 
 
+def test_beginning_that_is_lost(for_all, lib):  # noqa: F811
+    """The ring was full when a program began to use the driver: it is seen all the same, soon after."""
+    d = Daemon(for_all, trace=INJECT, own=True, level="trace", libcuda=lib)
+    (for_all / "other").mkdir()
+    inside, other = Caller(d, lib, "w-inside"), shutil.copy(lib, for_all / "other")
+    flood, *fill = [Caller(d, other, "w-flood", opts_in=False, ready=not i) for i in range(9)]
+    until(lambda: next(x["probes"] for x in d.ctl("status")["libraries"] if x["path"] == str(lib)) == "few", 30)
+    late = Caller(d, lib, "w-late", opts_in=False, ready=False)
+    for c in flood, late, *fill:
+        os.sched_setaffinity(c.pid, {0})
+    d.p.send_signal(signal.SIGSTOP)
+    # What is too small for a call still has room for the beginnings of others.
+    assert flood.ask("alloc", 300000) == 300000 and not any(c.ask("init") for c in (*fill, late))
+    d.p.send_signal(signal.SIGCONT)
+    until(lambda: d.lost().get("tasks") and all(x["probes"] == "all" for x in d.ctl("status")["libraries"]))
+    # Lines may still come; what is called now is seen by probes.
+    assert late.ask("alloc", 10) == 10
+    until(lambda: d.calls("w-late").get("cuMemAlloc_v2") == 10)
+    for c in inside, flood, late, *fill:
+        c.end()
+    d.stop()
+
+
 def test_probes_stay_for_who_was_there(for_all, lib):  # noqa: F811
     """A process that runs, and has not opted in, before the daemon comes is seen, whatever others do."""
     d = Daemon(for_all, trace=INJECT, own=True, level="metrics", libcuda=lib)

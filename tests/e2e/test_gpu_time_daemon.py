@@ -1,0 +1,191 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+# timeout: 600
+# takes: 40
+"""trace.gpu_time of the daemon: what GPUs executed for programs that opted in is in its metrics, files and dumps; lines wait for it there, too."""
+import collections
+import json
+import os
+import shutil
+import signal
+import subprocess
+
+import pytest
+from helpers.daemon import Daemon, for_all  # noqa: F401, a fixture
+from helpers.daemon import library
+from helpers.daemon import opted_in as load
+from helpers.jsonl import Trace
+from helpers.run import FAKE, O, cudatrace, needs_tracing, until
+from test_gpu_time import CUPTI, SAMPLE, in_calls
+
+
+def opted_in(d, counts, *argv, **more):
+    return load(d, *argv, path=f"{FAKE}:{O}/cupti", FAKE_CUPTI_COUNTS=str(counts), **more)
+
+
+def test_daemon(for_all):  # noqa: F811
+    needs_tracing()
+    counts = for_all / "counts"
+    d = Daemon(for_all)
+    opted_in(d, counts, SAMPLE, "--quiet", "--tokens", "10")
+    # One that did not ask for it.
+    subprocess.run([SAMPLE, "--quiet", "--tokens", "10"], env={**os.environ, "LD_LIBRARY_PATH": f"{FAKE}:{O}/cupti"}, check=True)
+    made = collections.Counter()
+    for line in counts.read_text().splitlines():
+        made[line.split()[0]] += int(line.split()[1])
+    assert made["kernel"] > 100 and made["graph"]
+    until(lambda: d.metric("cudatrace_gpu_executions_total") >= sum(made.values()), 20)
+    for op, cnt in made.items():
+        assert d.metric("cudatrace_gpu_executions_total", op=op, command="sample", device="0") == cnt
+    assert d.metric("cudatrace_gpu_execution_seconds_total", op="kernel") == pytest.approx(made["kernel"] * 5e-6, rel=0.05)
+    assert d.metric("cudatrace_gpu_executions_lost_total") == 0
+    d.stop()
+    assert not (d.folder / "socket").exists()
+    (t,) = files(d)
+    gpu = [e for e in t.ev if e["type"] == "gpu"]
+    assert len(gpu) == sum(made.values()) and len({e["pid"] for e in gpu}) == 1
+    calls = {e["id"]: e for e in t.calls}
+    assert all(calls[e["call_id"]]["name"] == e["call"] for e in gpu)
+    assert in_calls(t.ev) == t.end["gpu_late"] == 0
+
+
+class Own:
+    """A daemon of a program and a libcuda that nobody else has."""
+
+    def __init__(self, folder, *args, **how):
+        needs_tracing()
+        (folder / "lib").mkdir()
+        self.counts, self.sample = folder / "counts", shutil.copy(SAMPLE, folder)
+        lib = shutil.copy(FAKE + "/libcuda.so.1", folder / "lib")
+        self.path = f"{folder}/lib:{O}/cupti"
+        self.d = Daemon(folder, *args, own=True, libcuda=lib, **how)
+
+    def ran(self, tokens, **more):
+        load(self.d, self.sample, "--quiet", "--tokens", str(tokens), path=self.path, FAKE_CUPTI_COUNTS=str(self.counts), **more)
+
+    def finished(self):
+        return sum(f.suffix == ".jsonl" for f in self.d.files.iterdir())
+
+
+def files(d):
+    """In their order; each is whole by itself, and no line is in two."""
+    found = [Trace(f) for f in sorted(d.files.iterdir()) if f.is_file()]
+    for t in found:
+        assert (t.head["type"], t.end["type"]) == ("header", "end")
+        assert t.end["events"] == collections.Counter(e["type"] for e in t.ev[1:-1]) and t.end["calls"] == len(t.calls)
+    ids = [e["id"] for t in found for e in t.calls]
+    assert len(ids) == len(set(ids))
+    return found
+
+
+def sums(found):
+    """All lines, what those of calls lack, and how many of that the files say."""
+    lines = [e for t in found for e in t.ev]
+    return lines, in_calls(lines), sum(t.end["gpu_late"] for t in found)
+
+
+def test_daemon_rotates(for_all):  # noqa: F811
+    """Also while lines wait: by size, and because it is told to read its configuration, or to end."""
+    o = Own(for_all, "--set", "files.rotate_size=64K")
+    for n in 1, 2, 3:
+        o.ran(10)
+        o.d.p.send_signal(signal.SIGHUP)
+        # But for the last, whose lines wait when the daemon ends.
+        until(lambda: n == 3 or o.finished() > 8 * n)  # noqa: B023
+    o.d.stop()
+    found = files(o.d)
+    lines, lacks, late = sums(found)
+    assert lacks == late and {t.end["reason"] for t in found} == {"rotated", "stopped"}
+    made = sum(int(line.split()[1]) for line in o.counts.read_text().splitlines())
+    assert sum(e["type"] == "gpu" for e in lines) == made
+    # But for those that had not waited at the end.
+    assert sum("gpu_start" in e for e in lines) > made / 2
+    ends = [e["ts"] + e["duration_us"] / 1e3 for e in lines if "symbol" in e and "duration_us" in e]
+    assert all(b > a - 1e-3 for a, b in zip(ends, ends[1:]))
+    assert max(f.stat().st_size for f in o.d.files.iterdir()) < 80 << 10
+
+
+@pytest.mark.parametrize("how", ["late", "full"])
+def test_daemon_has_no_time_in_time(for_all, how):  # noqa: F811
+    """CUPTI gives it at the end, or more lines come than there is room for: they are written without it, and counted."""
+    o = Own(for_all, "--set", "files.rotate_size=1M", trace="gpu_time: graphs, gpu_wait_size: 1M")
+    o.ran(400, **({"FAKE_CUPTI": "late"} if how == "late" else {}))
+    o.d.stop()
+    found = files(o.d)
+    _, lacks, late = sums(found)
+    assert len(found) > 10 and lacks == late > 100
+
+
+def test_daemon_burst_is_a_file(for_all):  # noqa: F811
+    """Its lines wait, and the end of the file with them."""
+    # What the program makes in a second is more than fits otherwise.
+    o = Own(for_all, level="metrics", trace="gpu_time: graphs, gpu_wait_size: 256M")
+    with subprocess.Popen([o.sample, "--quiet", "--tokens", "1000000"], stdout=subprocess.DEVNULL,
+                          env={**os.environ, "LD_LIBRARY_PATH": o.path, **library(o.d.folder)}) as p:
+        try:
+            until(lambda: o.d.process(p.pid))
+            for n in 1, 2:
+                o.d.ctl("burst", p.pid, "0.2s")
+                until(lambda: o.finished() == n)  # noqa: B023
+        finally:
+            p.kill()
+    o.d.stop()
+    # A call that the end of a burst fell into may have another one.
+    for t in files(o.d)[:2]:
+        times = [e["ts"] for e in t.calls]
+        assert max(times) - min(times) < 1500 and t.end["reason"] == "rotated"
+        # Also of what the GPU did when its own lines were not wanted any more.
+        wanted = [e for e in t.calls if e["type"] == "kernel" and e["op"] == "launch" and not e["result"]]
+        assert wanted and sum("gpu_start" in e for e in wanted) > 0.9 * len(wanted)
+
+
+def test_daemon_dumps_what_waits(for_all):  # noqa: F811
+    if not shutil.which("zstd"):
+        pytest.skip("needs zstd")
+    o = Own(for_all, "--set", "recorder.seconds=60s")
+    o.ran(4)
+    dump = o.d.ctl("dump")["file"]
+    text = subprocess.run(["zstd", "-dc", dump], stdout=subprocess.PIPE, check=True).stdout
+    o.d.stop()
+    lines = [json.loads(line) for line in text.splitlines()]
+    assert lines[-1]["reason"] == "dump: asked for" and sum("symbol" in e for e in lines) > 200
+
+
+def test_daemon_is_killed_and_comes_back(for_all):  # noqa: F811
+    needs_tracing()
+    counts = for_all / "counts"
+    d = Daemon(for_all)
+    d.kill()
+    # Nobody answers: the program runs, untraced.
+    opted_in(d, counts, SAMPLE, "--quiet", "--tokens", "2")
+    assert not counts.read_text()
+    d = Daemon(for_all)
+    opted_in(d, counts, SAMPLE, "--quiet", "--tokens", "2")
+    until(lambda: d.metric("cudatrace_gpu_executions_total", op="kernel") > 10, 20)
+    d.stop()
+
+
+def test_daemon_of_a_process_that_is_off(for_all):  # noqa: F811
+    needs_tracing()
+    counts = for_all / "counts"
+    d = Daemon(for_all, "--set", "level=off")
+    opted_in(d, counts, SAMPLE, "--quiet", "--tokens", "2")
+    assert counts.read_text() and d.metric("cudatrace_gpu_executions_total") == 0
+    d.stop()
+    assert not [line for f in (for_all / "files").iterdir() for line in f.read_text().splitlines() if '"type":"gpu"' in line]
+
+
+def test_daemon_says_it_so_often(for_all):  # noqa: F811
+    """Whoever starts programs does not fill the log."""
+    needs_tracing()
+    d = Daemon(for_all)
+    for _ in range(18):
+        opted_in(d, for_all / "counts", SAMPLE, "--quiet", "--tokens", "1", "--layers", "1", FAKE_CUPTI="taken")
+    d.stop()
+    said = [line for line in d.log.read_text().splitlines() if "--gpu-time: process" in line]
+    assert len(said) == 16 and said[-1].endswith("of further processes it is not said"), said
+
+
+@pytest.mark.parametrize("value", ["trace.gpu_time=yes", "trace.inject_folder=here"])
+def test_daemon_config(value):
+    ran = cudatrace("daemon", "--check-config", "--config", "/dev/null", "--set", "trace.gpu_time=nodes", "--set", value)
+    assert ran.status and value.split("=")[0] in ran.err
