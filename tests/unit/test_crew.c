@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "factory.h"
+#include "full_disk.h"
 #include "sink/crew.h"
 #include "sink/held.h"
 #include "sink/sink.h"
@@ -300,20 +301,16 @@ static void test_nothing(void **state)
 /* A full disk: what was given is in the file or counted. */
 static void test_full(void **state)
 {
-	int saved = dup(STDERR_FILENO), null = open("/dev/null", O_WRONLY | O_CLOEXEC), ret;
 	struct trace_end end = {.end_ns = FACTORY_BASE_NS, .reason = "test"};
-	struct rlimit old, lim;
+	struct full_disk disk;
 	unsigned lines = 0, lost;
 	struct sink *s;
+	int ret;
 	size_t len;
 	char *text;
 
 	s = begin(THREADS, false);
-	dup2(null, STDERR_FILENO);
-	getrlimit(RLIMIT_FSIZE, &old);
-	lim = old;
-	lim.rlim_cur = 2500000;
-	setrlimit(RLIMIT_FSIZE, &lim);
+	disk = full_disk_begin(2500000);
 	for (int i = 0; i < EVENT_CNT; i++) {
 		struct trace_event ev = make(i);
 
@@ -322,10 +319,7 @@ static void test_full(void **state)
 	sink__flush(s);
 	assert_true(sink__failed(s));
 	ret = sink__close(s, &end);
-	setrlimit(RLIMIT_FSIZE, &old);
-	dup2(saved, STDERR_FILENO);
-	close(saved);
-	close(null);
+	full_disk_end(&disk);
 	assert_int_equal(ret, -EFBIG);
 	text = slurp(&len);
 	assert_int_equal(sscanf(strstr(text, "\"lines_lost\""), "\"lines_lost\":%u}", &lost), 1);

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "factory.h"
+#include "full_disk.h"
 #include "sink/held_lines.h"
 #include "sink/sink.h"
 #include "util/opener.h"
@@ -207,32 +208,25 @@ static void test_full(void **state)
 {
 	const struct trace_info info = {.version = "1.2.3", .base_ns = FACTORY_BASE_NS};
 	const struct trace_end end = {.end_ns = FACTORY_BASE_NS, .reason = "test"};
-	int saved = dup(STDERR_FILENO), null = open("/dev/null", O_WRONLY | O_CLOEXEC), ret;
 	char path[] = "/tmp/cudatrace-held-XXXXXX";
 	unsigned calls = 20000, lost = 0, lines;
 	struct factory f = factory(100);
-	struct rlimit old, lim;
+	struct full_disk disk;
 	struct trace_event ev;
 	struct sink *s;
+	int ret;
 
 	close(mkstemp(path));
 	s = sink__open(SINK_JSONL, path, &info);
 	assert_int_equal(sink__split(s, path, 64 * MIB, &info), 0);
 	sink__hire(s, 0, *(bool *)*state);
-	dup2(null, STDERR_FILENO);
-	getrlimit(RLIMIT_FSIZE, &old);
-	lim = old;
-	lim.rlim_cur = 2500000;
-	setrlimit(RLIMIT_FSIZE, &lim);
+	disk = full_disk_begin(2500000);
 	for (unsigned i = 0; i < calls; i++) {
 		ev = factory_call(&f, "cuLaunchKernel", 1000, 100);
 		sink__event(s, &ev);
 	}
 	ret = sink__close(s, &end);
-	setrlimit(RLIMIT_FSIZE, &old);
-	dup2(saved, STDERR_FILENO);
-	close(saved);
-	close(null);
+	full_disk_end(&disk);
 	assert_int_equal(ret, -EFBIG);
 	lines = count_lines(path, &lost);
 	assert_true(lines > 1000 && lost > 1000);
