@@ -90,7 +90,8 @@ void ring__add(struct ring *r, unsigned long *consumer, const unsigned long *pro
 static int map_part(struct ring *r, int fd)
 {
 	size_t page = sysconf(_SC_PAGESIZE), size = page + 2 * r->part_sz;
-	struct epoll_event ev = {.events = EPOLLIN};
+	/* Else it is readable as soon as one record waits. */
+	struct epoll_event ev = {.events = EPOLLIN | EPOLLET};
 	uint8_t *producer;
 	void *consumer = mmap(NULL, page, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 
@@ -152,6 +153,13 @@ void ring__free(struct ring *r)
 int ring__fd(const struct ring *r)
 {
 	return r->epoll_fd;
+}
+
+void ring__woken(const struct ring *r)
+{
+	struct epoll_event evs[64];
+
+	epoll_wait(r->epoll_fd, evs, sizeof(evs) / sizeof(evs[0]), 0);
 }
 
 bool ring__was_full(struct ring *r)

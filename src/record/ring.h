@@ -26,6 +26,8 @@ void ring__free(struct ring *r);
 /* Readable when enough is waiting; for poll(). The programs wake a reader by amount, so drain by a
  * timer too. */
 int ring__fd(const struct ring *r);
+/* Before a drain: it is readable again when as much has come since. */
+void ring__woken(const struct ring *r);
 /* What is there? False: a record is not complete; ask again, for one of those behind it may have
  * caused others. It is not waited for long. */
 bool ring__look(struct ring *r);

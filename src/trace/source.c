@@ -223,6 +223,9 @@ size_t sources__drain(struct sources *ss, size_t max)
 	uint64_t ahead_ns = 0;
 	size_t cnt = 0;
 
+	for (unsigned i = 0; i < ss->cnt; i++)
+		if (ss->of[i]->ops->woken)
+			ss->of[i]->ops->woken(ss->of[i]);
 	while (cnt < max) {
 		uint64_t now = now_ns(), until = SOURCE_NONE;
 		const struct source *first;

@@ -66,6 +66,8 @@ struct source_ops {
 	int (*open)(struct source *s, struct tracer *t);
 	/* A descriptor that is readable when enough is waiting. take() is called by a timer too. */
 	int (*fd)(const struct source *s);
+	/* What waits is about to be taken: it is readable again when enough has come since. */
+	void (*woken)(const struct source *s);
 	/* Looks for records, and says in s->next_ns when the oldest was sent. False: one is being
 	 * made that may have been begun before now; to be asked again with the same now. Whoever
 	 * makes records, that ends within milliseconds. */

@@ -52,6 +52,11 @@ static int bpf_fd(const struct source *s)
 	return ring__fd(((const struct source_bpf *)s)->ring);
 }
 
+static void bpf_woken(const struct source *s)
+{
+	ring__woken(((const struct source_bpf *)s)->ring);
+}
+
 static bool bpf_look(struct source *s, uint64_t now)
 {
 	struct ring *r = ((struct source_bpf *)s)->ring;
@@ -187,6 +192,7 @@ const struct source_ops bpf_source_ops = {
 	.why = "more came than was read; a larger --buffer-size or fewer functions (-e) help",
 	.open = bpf_open,
 	.fd = bpf_fd,
+	.woken = bpf_woken,
 	.look = bpf_look,
 	.take = bpf_take,
 	.was_full = bpf_was_full,
