@@ -23,9 +23,8 @@ enum verb {
 };
 
 /* Ring buffer. At 500,000 calls a second the default is filled in about half a second. */
-#define OPTS_BUFFER_MIN	 (64ull << 10)
-#define OPTS_BUFFER_MAX	 (1ull << 30)
-#define OPTS_WRITERS_MAX 15
+#define OPTS_BUFFER_MIN (64ull << 10)
+#define OPTS_BUFFER_MAX (1ull << 30)
 /* Room for a header, an end with the counts of all functions, and events between. */
 #define OPTS_FILE_MIN	    (1ull << 20)
 #define OPTS_BUFFER_DEFAULT (32ull << 20)

@@ -3,6 +3,7 @@
 #include "opts_priv.h"
 
 #include "model/gpu.h"
+#include "sink/crew.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -229,9 +230,9 @@ static void set_writers(struct opts *o, const struct opt_row *row, const char *a
 {
 	uint64_t cnt;
 
-	if (opt_read_u64(arg, &cnt) || cnt > OPTS_WRITERS_MAX)
+	if (opt_read_u64(arg, &cnt) || cnt > CREW_THREADS_MAX)
 		opts__die("--writers '%s': not a number of threads; give 0 to %d", arg,
-			  OPTS_WRITERS_MAX);
+			  CREW_THREADS_MAX);
 	o->trace.writers = cnt;
 }
 

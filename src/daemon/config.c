@@ -12,6 +12,7 @@
 #include "model/gpu.h"
 #include "otlp/otlp.h"
 #include "rotate.h"
+#include "sink/crew.h"
 #include "trace/tracer.h"
 #include "util/strdist.h"
 #include "text/units.h"
@@ -50,6 +51,7 @@ static const struct key keys[] = {
 	NUM("files.rotate_age", KEY_TIME, files.rotate_age_ns, "1h", 1000000000, true),
 	NUM("files.total_size", KEY_SIZE, files.total_size, "4G", 1 << 20, false),
 	KEY("files.compress", KEY_COMPRESS, files.compress, "zstd"),
+	KEY("files.writers", KEY_WRITERS, files.writers, "auto"),
 	KEY("files.on_rotate", KEY_TEXT, files.on_rotate, ""),
 	NUM("recorder.seconds", KEY_TIME, recorder.keep_ns, "30s", 1000000000, true),
 	KEY("recorder.after", KEY_TIME, recorder.after_ns, "1s"),
@@ -181,6 +183,22 @@ static int read_gpu_time(const char *text, enum ct_gpu_time *x)
 	return 0;
 }
 
+_Static_assert(CREW_THREADS_MAX == 15, "how_to has it");
+
+static int read_writers(const char *text, int *x)
+{
+	uint64_t cnt;
+
+	if (!strcmp(text, "auto")) {
+		*x = CONFIG_WRITERS_AUTO;
+		return 0;
+	}
+	if (opt_read_u64(text, &cnt) || cnt > CREW_THREADS_MAX)
+		return -EINVAL;
+	*x = cnt;
+	return 0;
+}
+
 /* How a value of the type is written. */
 static const char *const how_to[] = {
 	[KEY_BOOL] = "true or false",
@@ -193,6 +211,7 @@ static const char *const how_to[] = {
 	[KEY_HIDE] = "one of none, strings, arguments",
 	[KEY_DETAIL] = "one of low, normal, high, all",
 	[KEY_GPU_TIME] = "one of off, graphs, nodes",
+	[KEY_WRITERS] = "auto, or a number of threads from 0 to 15",
 };
 
 const char *config_how_to(enum key_type type)
@@ -226,6 +245,8 @@ static int read_value(const struct key *k, void *to, const char *text, uint64_t 
 		return read_detail(text, to);
 	case KEY_GPU_TIME:
 		return read_gpu_time(text, to);
+	case KEY_WRITERS:
+		return read_writers(text, to);
 	}
 	return -EINVAL;
 }
@@ -387,7 +408,7 @@ static bool is_same(const struct key *k, const void *a, const void *b)
 	case KEY_SIZE:
 	case KEY_COUNT:
 		return *(const uint64_t *)a == *(const uint64_t *)b;
-	default: /* an enum */
+	default: /* an enum or int */
 		return *(const int *)a == *(const int *)b;
 	}
 }
@@ -443,6 +464,11 @@ void config__print(const struct config *c,
 		case KEY_GPU_TIME:
 			line(ctx, keys[i].path,
 			     gpu_time_name(*(const enum ct_gpu_time *)p) ?: "off");
+			break;
+		case KEY_WRITERS:
+			snprintf(buf, sizeof(buf), "%d", *(const int *)p);
+			line(ctx, keys[i].path,
+			     *(const int *)p == CONFIG_WRITERS_AUTO ? "auto" : buf);
 			break;
 		}
 	}

@@ -30,6 +30,8 @@ struct rule {
 	unsigned line;
 };
 
+#define CONFIG_WRITERS_AUTO (-1)
+
 struct config {
 	enum proc_level level;
 	struct rule *rules;
@@ -51,6 +53,7 @@ struct config {
 		char *directory, *on_rotate;
 		uint64_t rotate_size, rotate_age_ns, total_size;
 		enum compression compress;
+		int writers; /* threads; CONFIG_WRITERS_AUTO: by the number of processors */
 	} files;
 	struct {
 		uint64_t keep_ns, after_ns, memory;

@@ -15,7 +15,8 @@ enum key_type {
 	KEY_COMPRESS,
 	KEY_HIDE,
 	KEY_DETAIL,
-	KEY_GPU_TIME
+	KEY_GPU_TIME,
+	KEY_WRITERS
 };
 
 struct key {

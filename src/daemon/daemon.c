@@ -162,6 +162,7 @@ static void on_tick(evutil_socket_t fd, short what, void *ctx)
 	if (d->now - d->libs_ns >= LIBS_NS)
 		daemon__drop_libs(d);
 	daemon__follow_clock(d);
+	lines__settle(d->lines);
 	rotate__tick(d->rotate, d->now);
 	after_turn(d);
 	notify("WATCHDOG=1");
@@ -312,27 +313,31 @@ static int open_tracer(struct daemon *d)
 	return tracer__open(&d->t, &to);
 }
 
-static void look_at_memory(struct daemon *d)
+static void look_at_memory(struct daemon *d, unsigned cpus)
 {
 	uint64_t most;
-	unsigned cpus;
 
 	memory__bound(d->cfg, &d->t.quotas);
-	attach__ring_fds(d->t.att, &cpus, &(size_t){0});
 	most = memory__most(d->cfg, &d->t.quotas, cpus, NULL, NULL);
 	if (most > MEMORY_UNIT)
 		warn("with this configuration the daemon may take up to %" PRIu64
-		     " MiB: give it as much (MemoryMax=, 512M in the unit that comes with it)",
+		     " MiB: give it as much (MemoryMax=, 544M in the unit that comes with it)",
 		     most >> 20);
 }
 
-static int open_outputs(struct daemon *d)
+static int open_outputs(struct daemon *d, unsigned cpus)
 {
 	const struct config *c = d->cfg;
 	struct rotate_opts ro = daemon__rotate_opts(d);
 
-	d->lines = lines__new(&d->t.info, c->trace.gpu_time ? c->trace.gpu_wait_size : 0,
-			      daemon__line, d);
+	d->lines = lines__new(&(struct lines_opts){
+		.info = &d->t.info,
+		.wait = c->trace.gpu_time ? c->trace.gpu_wait_size : 0,
+		.threads = memory__writers(c, cpus),
+		.file = daemon__file_line,
+		.record = daemon__record_line,
+		.ctx = d,
+	});
 	d->rotate = rotate__new(&ro);
 	d->recorder = daemon__new_recorder(c);
 	return d->lines && d->rotate && (d->recorder || !c->recorder.keep_ns) ? 0 : -ENOMEM;
@@ -341,6 +346,7 @@ static int open_outputs(struct daemon *d)
 /* 0 or -errno after reporting. */
 static int start(struct daemon *d)
 {
+	unsigned cpus;
 	int ret = 0;
 
 	if (*d->cfg->files.on_rotate) {
@@ -364,11 +370,12 @@ static int start(struct daemon *d)
 		.caused = daemon__caused,
 		.ctx = d,
 	};
-	look_at_memory(d);
+	attach__ring_fds(d->t.att, &cpus, &(size_t){0});
+	look_at_memory(d, cpus);
 	sources__set_default(&d->t.sources, daemon__default_level(d));
 	daemon__set_always(d);
 	tracer__fill_info(&d->t);
-	ret = open_outputs(d);
+	ret = open_outputs(d, cpus);
 	if (!ret)
 		ret = daemon__open_otlp(d);
 	if (!ret && d->o->libcuda)

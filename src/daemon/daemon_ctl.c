@@ -114,6 +114,7 @@ static void status(struct daemon *d, bool root, struct json *j)
 	struct metrics_files f;
 
 	daemon__read_counts(d);
+	lines__settle(d->lines);
 	rotate__stats(d->rotate, &f);
 	if (d->recorder)
 		recorder__stats(d->recorder, &r);

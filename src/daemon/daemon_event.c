@@ -53,18 +53,30 @@ static bool wants_line(const struct daemon *d, const struct dproc *p, const stru
 	return id >= 0 && !d->always[id];
 }
 
-void daemon__line(void *ctx, const struct line *l)
+bool daemon__file_line(void *ctx, const struct line *l, uint64_t now_ns, bool is_caller)
+{
+	struct daemon *d = ctx;
+	bool written = false;
+
+	if (!is_caller &&
+	    (!l->len || !rotate__try_line(d->rotate, l->text, l->len, now_ns, &written)))
+		return false;
+	/* A burst has ended. */
+	if (!l->len)
+		rotate__finish_file(d->rotate, now_ns);
+	else if (is_caller)
+		written = rotate__line(d->rotate, l->text, l->len, now_ns);
+	if (written)
+		line__count(l, &d->file_end);
+	return true;
+}
+
+void daemon__record_line(void *ctx, const struct line *l, uint64_t now_ns)
 {
 	struct daemon *d = ctx;
 
-	if (!l->len) {
-		rotate__finish_file(d->rotate, d->now);
-		return;
-	}
-	if (rotate__line(d->rotate, l->text, l->len, d->now))
-		line__count(l, &d->file_end);
 	if (d->recorder)
-		recorder__line(d->recorder, l->text, l->len, d->now);
+		recorder__line(d->recorder, l->text, l->len, now_ns);
 }
 
 static bool is_wanted(const struct trigger *on, enum cause why, uint64_t amount)
@@ -159,7 +171,7 @@ void daemon__event(void *ctx, const struct trace_event *ev)
 	}
 	metrics__event(d->metrics, p ? p->target : metrics__others(d->metrics), ev);
 	if (wants_line(d, p, ev)) {
-		lines__event(d->lines, ev, p ? p->suffix : NULL, p ? p->suffix_len : 0, d->now);
+		lines__event(d->lines, ev, p ? p->suffix : NULL, d->now);
 		if (ev->kind == EVENT_CALL)
 			daemon__span(d, p, ev);
 	} else if (ev->kind == EVENT_GPU) {

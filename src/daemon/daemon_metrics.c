@@ -105,6 +105,7 @@ void daemon__fill_self(struct daemon *d, struct metrics_self *self)
 	}
 	for (const struct dproc *p = d->procs.by_pid; p; p = p->hh.next)
 		self->processes[p->level]++;
+	lines__settle(d->lines);
 	rotate__stats(d->rotate, &self->files);
 	if (d->recorder)
 		recorder__stats(d->recorder, &r);

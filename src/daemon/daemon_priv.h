@@ -67,8 +67,9 @@ enum ct_proc_level daemon__default_level(const struct daemon *d);
 
 /* daemon_event.c */
 void daemon__event(void *d, const struct trace_event *ev);
-/* Into files and flight recorder; an empty one: the file ends. */
-void daemon__line(void *d, const struct line *l);
+/* As struct lines_opts wants them. */
+bool daemon__file_line(void *d, const struct line *l, uint64_t now_ns, bool is_caller);
+void daemon__record_line(void *d, const struct line *l, uint64_t now_ns);
 void daemon__caused(void *d, struct dproc *p, enum cause why, uint64_t ns);
 void daemon__use(void *d, uint32_t pid, const char comm[16]);
 /* A function that no library has any more: its id is given to another. */

@@ -50,7 +50,7 @@ struct config *daemon_config(const struct daemon_opts *o, struct config_errors *
 static bool takes_restart(const struct daemon *d, const char *key)
 {
 	static const char *const made_once[] = {"trace.", "metrics.max_", "gpu_stats.interval",
-						"otlp.", "ctl.socket"};
+						"otlp.",  "ctl.socket",	  "files.writers"};
 
 	if (!strcmp(key, "otlp.slow_call") || !strcmp(key, "otlp.iterations"))
 		return false;
@@ -104,6 +104,7 @@ static void apply(struct daemon *d, struct config *was)
 	sources__set_default(&d->t.sources, daemon__default_level(d));
 	dprocs__reload(&d->procs);
 	runner__reload(d->runner);
+	lines__settle(d->lines);
 	ro = daemon__rotate_opts(d);
 	rotate__reload(d->rotate, &ro, d->now);
 	reload_http(d, was);

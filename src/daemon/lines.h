@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* Events as lines of JSON with the labels of their processes: formatted once for files and flight
- * recorder. With trace.gpu_time they wait for the times of the GPU before. And the lines that a
- * file begins and ends with. */
+ * recorder, by threads where there are some. With trace.gpu_time they wait for the times of the GPU
+ * before, and the caller does all. And the lines that a file begins and ends with. */
 #ifndef DAEMON_LINES_H
 #define DAEMON_LINES_H
 
@@ -13,21 +13,33 @@
 struct lines;
 struct out;
 
-/* info must live as long, its clock must not change. wait: bytes of lines that wait; 0: none does.
- * fn: gets each when it has waited. NULL: out of memory. */
-struct lines *lines__new(const struct trace_info *info, size_t wait, held_lines_fn fn, void *ctx);
+struct lines_opts {
+	const struct trace_info *info; /* must live as long, its clock must not change */
+	size_t wait;		       /* bytes of lines that wait; 0: none does */
+	unsigned threads;	       /* besides the caller */
+	/* Each gets all lines in their order; not both in one thread, and not in that of the caller
+	 * (is_caller) only. false: only that can take this one, and gets it next. The first gets
+	 * marks, too: lines of no length. */
+	bool (*file)(void *ctx, const struct line *l, uint64_t now_ns, bool is_caller);
+	void (*record)(void *ctx, const struct line *l, uint64_t now_ns);
+	void *ctx;
+};
+
+/* Before privileges are given up (sink/crew.h). NULL: out of memory, no threads. */
+struct lines *lines__new(const struct lines_opts *o);
 /* What waits is gone. */
 void lines__free(struct lines *l);
-/* suffix: members that stand at the end. */
-void lines__event(struct lines *l, const struct trace_event *ev, const char *suffix,
-		  size_t suffix_len, uint64_t now_ns);
+/* more: members that stand at the end; NULL: none. */
+void lines__event(struct lines *l, const struct trace_event *ev, const char *more, uint64_t now_ns);
 /* What a GPU executed; it has no line itself, but its call may have one. */
 void lines__executed(struct lines *l, const struct trace_event *ev);
-/* fn gets an empty line, behind those that there are. */
+/* Behind the lines that there are. */
 void lines__mark(struct lines *l, uint64_t now_ns);
 /* Those that have waited long enough go. */
 void lines__tick(struct lines *l, uint64_t now_ns);
-/* All go. */
+/* Until the next event neither file nor record is called: what they use is the caller's. */
+void lines__settle(struct lines *l);
+/* The same, and all that waits has gone. */
 void lines__let_go(struct lines *l);
 /* Executions that have a line, and came when that of their call had gone: ever. */
 uint64_t lines__late(const struct lines *l);

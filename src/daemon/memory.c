@@ -7,6 +7,7 @@
 #include "otlp/queue.h"
 #include "pages.h"
 #include "procs.h"
+#include "sink/crew.h"
 
 #include "ct_shm.h"
 
@@ -56,6 +57,16 @@ void memory__bound(const struct config *c, struct quotas *q)
 	threads->max = THREAD_NAMES * tasks;
 }
 
+unsigned memory__writers(const struct config *c, unsigned cpus)
+{
+	/* What waits for the GPU waits as lines, which one thread makes. */
+	if (c->trace.gpu_time)
+		return 0;
+	if (c->files.writers == CONFIG_WRITERS_AUTO)
+		return crew__size(cpus);
+	return c->files.writers;
+}
+
 struct sum {
 	void (*part)(void *ctx, const char *what, uint64_t bytes);
 	void *ctx;
@@ -103,6 +114,7 @@ uint64_t memory__most(const struct config *c, const struct quotas *q, unsigned c
 	/* And the table of their calls. */
 	add(&s, "lines that wait for the GPU",
 	    c->trace.gpu_time ? c->trace.gpu_wait_size + MIB : 0);
+	add(&s, "lines on their way to files", crew__most(memory__writers(c, cpus)));
 	add(&s, "control", CTL_SZ);
 	add(&s, "the rest", REST_SZ);
 	return s.bytes;

@@ -10,7 +10,7 @@
 #include "util/quota.h"
 
 /* MemoryMax of dist/cudatrace.service.in. */
-#define MEMORY_UNIT (512ull << 20)
+#define MEMORY_UNIT (544ull << 20)
 
 /* Rows of the kernel's tables; beyond that there is no memory. */
 #define MEMORY_ROWS_MAX (1u << 24)
@@ -28,6 +28,8 @@ static inline uint32_t memory_inside(const struct config *c, uint32_t rows)
 
 /* Bounds of the tracer's tables that follow from the configuration. */
 void memory__bound(const struct config *c, struct quotas *q);
+/* Threads that write files, on so many processors. */
+unsigned memory__writers(const struct config *c, unsigned cpus);
 /* Calls part for each, and returns the sum. cpus: that have a ring. part may be NULL. */
 uint64_t memory__most(const struct config *c, const struct quotas *q, unsigned cpus,
 		      void (*part)(void *ctx, const char *what, uint64_t bytes), void *ctx);

@@ -90,12 +90,7 @@ static void make_suffix(struct dproc *p)
 	add_text(&j, "container",
 		 p->labels.container_name[0] ? p->labels.container_name : p->labels.container);
 	free(p->suffix);
-	p->suffix_len = o->len;
-	p->suffix = malloc(o->len + 1);
-	if (p->suffix)
-		memcpy(p->suffix, o->buf, o->len);
-	else
-		p->suffix_len = 0;
+	p->suffix = strndup(o->buf, o->len);
 	out__close(o);
 }
 

@@ -37,8 +37,7 @@ struct dproc {
 	struct mem_totals mem;
 	struct counted *counts;
 	struct counted_error *errors;
-	char *suffix; /* ,"container":"..." and so on, as it stands in its lines */
-	size_t suffix_len;
+	char *suffix; /* ,"container":"..." and so on, as it stands in its lines; NULL: no memory */
 	UT_hash_handle hh;
 };
 

@@ -362,6 +362,31 @@ static void finish_full(struct rotate *r, uint64_t now_ns)
 		rotate__finish_file(r, now_ns);
 }
 
+/* 0 or -errno. */
+static int write_line(struct rotate *r, const char *line, size_t len)
+{
+	int ret = zfile__write(r->z, line, len);
+
+	if (ret)
+		return ret;
+	r->file_lines++;
+	r->s.lines++;
+	r->s.bytes += len;
+	return 0;
+}
+
+bool rotate__try_line(struct rotate *r, const char *line, size_t len, uint64_t now_ns,
+		      bool *written)
+{
+	*written = r->z;
+	if (r->z)
+		return zfile__size(r->z) < r->o.size && !write_line(r, line, len);
+	if (now_ns >= r->retry_ns)
+		return false;
+	r->s.dropped++;
+	return true;
+}
+
 bool rotate__line(struct rotate *r, const char *line, size_t len, uint64_t now_ns)
 {
 	int ret;
@@ -371,16 +396,12 @@ bool rotate__line(struct rotate *r, const char *line, size_t len, uint64_t now_n
 		r->s.dropped++;
 		return false;
 	}
-	ret = zfile__write(r->z, line, len);
+	ret = write_line(r, line, len);
 	if (ret) {
 		r->s.dropped++;
 		write_failed(r, -ret, now_ns);
-		return false;
 	}
-	r->file_lines++;
-	r->s.lines++;
-	r->s.bytes += len;
-	return true;
+	return !ret;
 }
 
 static void start_command(struct rotate *r)

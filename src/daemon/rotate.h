@@ -51,6 +51,10 @@ struct rotate *rotate__new(const struct rotate_opts *o);
 /* One line with its newline. now_ns: CLOCK_MONOTONIC. true: it is in the file that is open then,
  * and counts for its end. */
 bool rotate__line(struct rotate *r, const char *line, size_t len, uint64_t now_ns);
+/* The same in another thread, while none does anything else with it. false: the one that does has
+ * to call rotate__line() for that line. */
+bool rotate__try_line(struct rotate *r, const char *line, size_t len, uint64_t now_ns,
+		      bool *written);
 /* Every second or so: age, what is buffered, the command, a new try after an error. */
 void rotate__tick(struct rotate *r, uint64_t now_ns);
 /* Finishes the file now. */

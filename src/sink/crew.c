@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Batches of events go round: the caller fills one, any thread words it, and whichever thread finds
- * the oldest unwritten batch worded writes it: the caller, too, when it would have to wait. All of
- * that under one lock, which is taken three times a batch. Waking takes microseconds: the caller
- * wakes a thread only for what those that are awake will not take next, and who leaves work wakes
- * another. With --gpu-time a batch that is full waits before anybody may word it; its calls are the
- * caller's meanwhile.
+ * the oldest unwritten batch worded writes it: the caller, too, when it would have to wait. Where
+ * there are several writers, each goes through the batches by itself. All of that under one lock,
+ * which is taken three times a batch. Waking takes microseconds: the caller wakes a thread only for
+ * what those that are awake will not take next, and who leaves work wakes another. With --gpu-time
+ * a batch that is full waits before anybody may word it; its calls are the caller's meanwhile.
  */
 #include "crew.h"
 
@@ -23,7 +23,6 @@
 #include "util/out.h"
 #include "util/rights.h"
 
-#define THREADS_MAX 16
 /* One is filled, one is written, and two for each thread. */
 #define BATCHES_EACH 2
 /* Of those that wait (--gpu-time). */
@@ -33,30 +32,46 @@
 
 struct batch {
 	struct items items;
-	uint64_t filled_ns;
+	uint64_t filled_ns, given_ns;
 	bool worded;
+};
+
+struct writer {
+	struct crew_writer w;
+	uint64_t written; /* of filled */
+	size_t at;	  /* of the next one's text */
+	bool writing;
+	bool asks; /* for the caller */
 };
 
 struct crew {
 	struct sink *s;
 	struct sink *own; /* the caller's: words what is not copied */
-	pthread_t threads[THREADS_MAX];
+	pthread_t threads[CREW_THREADS_MAX];
 	unsigned thread_cnt, ready_cnt, batch_cnt, words_cnt;
 	struct batch *batches;
 	struct batch *filling;
+	struct writer writers[CREW_WRITERS_MAX];
+	unsigned writer_cnt;
 	struct sink **words;	 /* of a batch its number modulo words_cnt: write into memory */
 	struct held_calls *held; /* NULL: nothing waits */
 	uint64_t filled;	 /* batches, ever; a batch is its number modulo batch_cnt */
 	uint64_t filled_ns;	 /* when the last was */
+	uint64_t given_ns;
 	struct item_names names; /* in filling */
 	pthread_mutex_t lock;
 	pthread_cond_t work, room;
-	uint64_t ready, taken, written; /* of filled */
+	uint64_t ready, taken, written; /* of filled; written by all */
 	int awake; /* threads that will look for work; not who writes, which may take its time */
-	bool writing, stop;
+	bool stop;
 	bool failed; /* read without the lock */
 	uint64_t lost_cnt;
 };
+
+static unsigned words_cnt(unsigned threads)
+{
+	return 2 + BATCHES_EACH * threads;
+}
 
 unsigned crew__size(unsigned cpus)
 {
@@ -65,27 +80,30 @@ unsigned crew__size(unsigned cpus)
 	return cnt < 2 ? 0 : cnt > 4 ? 3 : cnt - 1;
 }
 
-static void write_batch(struct crew *c, struct batch *b, struct sink *words)
+uint64_t crew__most(unsigned threads)
 {
-	struct out *to = c->s->out, *from = words->out;
+	return threads ? (uint64_t)words_cnt(threads) * (ITEMS_SZ + ITEMS_TEXT_SZ) : 0;
+}
 
-	if (to->failed) {
-		c->lost_cnt += b->items.cnt;
-	} else {
-		out__write_all_of(to, from);
-	}
-	from->len = from->mark = 0;
-	items__clear(&b->items);
-	/* There is one for each 256 KiB that wait: seldom many. */
-	if (c->held)
-		items__free(&b->items);
+/* Into s->out. */
+static bool write_out(void *ctx, const struct crew_text *t, size_t *at, bool is_caller)
+{
+	struct crew *c = ctx;
+	struct out *to = c->s->out;
+
+	if (to->failed)
+		c->lost_cnt += t->cnt;
+	else
+		out__write_all_of(to, t->out);
 	__atomic_store_n(&c->failed, to->failed, __ATOMIC_RELAXED);
+	return true;
 }
 
 /* With the lock, as what follows. */
-static bool can_write(const struct crew *c)
+static bool can_write(const struct crew *c, const struct writer *w, bool is_caller)
 {
-	return !c->writing && c->written < c->taken && c->batches[c->written % c->batch_cnt].worded;
+	return !w->writing && w->written < c->taken && (is_caller || !w->asks) &&
+	       c->batches[w->written % c->batch_cnt].worded;
 }
 
 static bool can_take(const struct crew *c)
@@ -93,9 +111,18 @@ static bool can_take(const struct crew *c)
 	return c->taken < c->ready && c->taken - c->written < c->words_cnt;
 }
 
-static bool has_work(const struct crew *c)
+static struct writer *can_any_write(struct crew *c, bool is_caller)
 {
-	return can_write(c) || can_take(c);
+	for (unsigned i = 0; i < c->writer_cnt; i++)
+		if (can_write(c, &c->writers[i], is_caller))
+			return &c->writers[i];
+	return NULL;
+}
+
+/* For a thread. */
+static bool has_work(struct crew *c)
+{
+	return can_any_write(c, false) || can_take(c);
 }
 
 static void wake_next(struct crew *c)
@@ -104,23 +131,62 @@ static void wake_next(struct crew *c)
 		pthread_cond_signal(&c->work);
 }
 
-/* Writes the oldest batch, or words one; false: there is nothing to do. */
-static bool do_something(struct crew *c)
+/* Those that all have written are empty. */
+static void take_back(struct crew *c)
 {
-	struct batch *next = &c->batches[c->written % c->batch_cnt], *b;
-	struct sink *words = c->words[c->written % c->words_cnt];
+	uint64_t all = c->taken;
+	struct batch *b;
 
-	if (can_write(c)) {
-		c->writing = true;
-		c->awake--;
-		wake_next(c);
-		pthread_mutex_unlock(&c->lock);
-		write_batch(c, next, words);
-		pthread_mutex_lock(&c->lock);
-		c->awake++;
-		next->worded = c->writing = false;
-		c->written++;
-		pthread_cond_signal(&c->room);
+	for (unsigned i = 0; i < c->writer_cnt; i++)
+		if (c->writers[i].written < all)
+			all = c->writers[i].written;
+	for (; c->written < all; c->written++) {
+		struct out *o = c->words[c->written % c->words_cnt]->out;
+
+		b = &c->batches[c->written % c->batch_cnt];
+		o->len = o->mark = 0;
+		b->worded = false;
+		items__clear(&b->items);
+		/* There is one for each 256 KiB that wait: seldom many. */
+		if (c->held)
+			items__free(&b->items);
+	}
+}
+
+/* The oldest batch that it has not written. */
+static void write_batch(struct crew *c, struct writer *w, bool is_caller)
+{
+	const struct batch *b = &c->batches[w->written % c->batch_cnt];
+	const struct crew_text text = {c->words[w->written % c->words_cnt]->out, b->items.cnt,
+				       b->given_ns};
+	bool done;
+
+	w->writing = true;
+	c->awake--;
+	wake_next(c);
+	pthread_mutex_unlock(&c->lock);
+	done = w->w.write(w->w.ctx, &text, &w->at, is_caller);
+	pthread_mutex_lock(&c->lock);
+	c->awake++;
+	w->writing = false;
+	w->asks = !done;
+	if (done) {
+		w->at = 0;
+		w->written++;
+		take_back(c);
+	}
+	pthread_cond_signal(&c->room);
+}
+
+/* Writes a batch, or words one; false: there is nothing to do. */
+static bool do_something(struct crew *c, bool is_caller)
+{
+	struct writer *w = can_any_write(c, is_caller);
+	struct sink *words;
+	struct batch *b;
+
+	if (w) {
+		write_batch(c, w, is_caller);
 		return true;
 	}
 	if (!can_take(c))
@@ -144,7 +210,7 @@ static void *thread_main(void *arg)
 	c->ready_cnt++;
 	c->awake++;
 	pthread_cond_signal(&c->room);
-	while (do_something(c) || !c->stop) {
+	while (do_something(c, false) || !c->stop) {
 		if (has_work(c) || c->stop)
 			continue;
 		c->awake--;
@@ -197,16 +263,23 @@ static bool make_batches(struct crew *c)
 	return true;
 }
 
-struct crew *crew__new(struct sink *s, unsigned threads, bool wait)
+static struct crew *new_crew(struct sink *s, unsigned threads, bool wait,
+			     const struct crew_writer *writers, unsigned cnt)
 {
 	struct crew *c = calloc(1, sizeof(*c));
 
 	if (!c)
 		return NULL;
-	if (threads > THREADS_MAX)
-		threads = THREADS_MAX;
+	if (threads > CREW_THREADS_MAX)
+		threads = CREW_THREADS_MAX;
 	c->s = s;
-	c->words_cnt = 2 + BATCHES_EACH * threads;
+	while (c->writer_cnt < cnt) {
+		c->writers[c->writer_cnt].w = writers[c->writer_cnt];
+		c->writer_cnt++;
+	}
+	if (!cnt)
+		c->writers[c->writer_cnt++].w = (struct crew_writer){write_out, c};
+	c->words_cnt = words_cnt(threads);
 	c->batch_cnt = c->words_cnt + (wait ? HELD_MAX : 0);
 	c->held = wait ? held__new() : NULL;
 	pthread_mutex_init(&c->lock, NULL);
@@ -218,6 +291,25 @@ struct crew *crew__new(struct sink *s, unsigned threads, bool wait)
 	return NULL;
 }
 
+struct crew *crew__new(struct sink *s, unsigned threads, bool wait)
+{
+	return new_crew(s, threads, wait, NULL, 0);
+}
+
+struct crew *crew__new_for(struct sink *s, unsigned threads, const struct crew_writer *writers,
+			   unsigned cnt)
+{
+	return new_crew(s, threads, false, writers, cnt);
+}
+
+/* For those that ask for the caller. With the lock. */
+static void answer(struct crew *c)
+{
+	for (unsigned i = 0; i < c->writer_cnt; i++)
+		if (c->writers[i].asks && can_write(c, &c->writers[i], true))
+			write_batch(c, &c->writers[i], true);
+}
+
 /* Batches up to that number are the others' from now on. */
 static void make_ready(struct crew *c, uint64_t number)
 {
@@ -227,9 +319,10 @@ static void make_ready(struct crew *c, uint64_t number)
 	c->ready = number;
 	if ((int64_t)(c->ready - c->taken) > c->awake)
 		pthread_cond_signal(&c->work);
+	answer(c);
 	/* Without room there is nothing better to do than the others' work. */
 	while (c->filled - c->written == c->batch_cnt) {
-		if (!do_something(c))
+		if (!do_something(c, true))
 			pthread_cond_wait(&c->room, &c->lock);
 	}
 	pthread_mutex_unlock(&c->lock);
@@ -249,6 +342,7 @@ static uint64_t first_waiting(const struct crew *c, uint64_t now)
 static void submit(struct crew *c)
 {
 	c->filled++;
+	c->filling->given_ns = c->given_ns;
 	if (c->held) {
 		c->filled_ns = c->filling->filled_ns = now_ns();
 		make_ready(c, first_waiting(c, c->filled_ns));
@@ -268,48 +362,71 @@ static bool more_room(struct crew *c)
 	return true;
 }
 
-static bool put_line(struct crew *c, const struct trace_event *ev)
+static bool put_text(struct crew *c, const void *text, size_t len)
 {
-	struct out *o = c->own->out;
-	bool put;
-
-	c->own->ops->event(c->own, ev);
-	do
-		put = items__put_line(&c->filling->items, o->buf, o->len);
-	while (!put && more_room(c));
-	o->len = o->mark = 0;
-	return put;
-}
-
-static bool put_call(struct crew *c, const struct trace_event *ev)
-{
-	struct held_calls *held = c->held && gpu_is_wanted(ev) ? c->held : NULL;
-
-	while (!items__put_call(&c->filling->items, &c->names, ev, held))
+	while (!items__put_line(&c->filling->items, text, len))
 		if (!more_room(c))
 			return false;
 	return true;
 }
 
-void crew__event(struct crew *c, const struct trace_event *ev)
+static bool put_call(struct crew *c, const struct trace_event *ev, const char *more)
+{
+	struct held_calls *held = c->held && gpu_is_wanted(ev) ? c->held : NULL;
+
+	while (!items__put_call(&c->filling->items, &c->names, ev, more, held))
+		if (!more_room(c))
+			return false;
+	return true;
+}
+
+/* Longer than a batch. */
+static void write_now(struct crew *c, struct out *o)
+{
+	const struct crew_text text = {o, 1, c->given_ns};
+
+	crew__wait(c);
+	for (unsigned i = 0; i < c->writer_cnt; i++) {
+		struct crew_writer *w = &c->writers[i].w;
+		size_t at = 0;
+
+		w->write(w->ctx, &text, &at, true);
+	}
+}
+
+void crew__clock(struct crew *c, uint64_t now_ns)
+{
+	c->given_ns = now_ns;
+}
+
+void crew__event(struct crew *c, const struct trace_event *ev, const char *more)
 {
 	bool is_call = ev->kind == EVENT_CALL && ev->fn && !ev->text;
+	struct out *o = c->own->out;
 
 	if (c->held && ev->kind == EVENT_GPU && ev->gpu.call_id)
 		c->s->late_cnt += !held__executed(c->held, ev);
-	if (is_call ? put_call(c, ev) : put_line(c, ev))
+	if (is_call && put_call(c, ev, more))
 		return;
+	c->own->more = more;
+	c->own->ops->event(c->own, ev);
 	/* A stack of long names: whoever chose them shall not choose our memory. */
-	crew__wait(c);
-	c->s->ops->event(c->s, ev);
+	if (is_call || !put_text(c, o->buf, o->len))
+		write_now(c, o);
+	o->len = o->mark = 0;
 }
 
-/* Until what is ready is in s->out. */
+void crew__put(struct crew *c, const void *text, size_t len)
+{
+	put_text(c, text, len);
+}
+
+/* Until what is ready is written. */
 static void write_ready(struct crew *c)
 {
 	pthread_mutex_lock(&c->lock);
 	while (c->written != c->ready) {
-		if (!do_something(c))
+		if (!do_something(c, true))
 			pthread_cond_wait(&c->room, &c->lock);
 	}
 	c->s->lost_cnt += c->lost_cnt;

@@ -22,7 +22,8 @@
 struct item {
 	uint32_t size : 24; /* with what follows */
 	uint32_t parts : 8; /* that come: a bit for each */
-	uint32_t text_len;  /* not 0: a line */
+	uint32_t is_line : 1;
+	uint32_t n : 31; /* its length; of an event: where in buf what follows is; 0: nothing */
 };
 /* The first part, which points to something, too. */
 #define SOME_BIT 1u
@@ -84,18 +85,18 @@ static inline void fetch_for_writing(const char *p, size_t size)
 #endif
 }
 
-/* With so many bytes behind it. NULL: there is no room. */
-static inline struct item *new_item(struct items *is, size_t extra)
+/* With so many bytes behind it; it uses so many again. NULL: there is no room. */
+static inline struct item *new_item(struct items *is, size_t extra, size_t again)
 {
 	size_t size = (sizeof(struct item) + extra + 7) & ~(size_t)7;
 	struct item *it = (struct item *)(is->buf + is->len);
 
-	if (size > is->room - is->len)
+	if (size + again > is->room - is->len - is->again)
 		return NULL;
 	fetch_for_writing((const char *)it + AHEAD_SZ, size);
 	it->size = size;
-	it->text_len = 0;
 	is->len += size;
+	is->again += again;
 	is->cnt++;
 	return it;
 }
@@ -110,6 +111,7 @@ struct text {
 	const char *s;
 	const char *copy; /* in this batch; NULL: not yet */
 	size_t size;	  /* that it takes there */
+	size_t again;	  /* what it would take if it were not there */
 	uint64_t key;
 };
 
@@ -121,8 +123,8 @@ static inline struct text look_up(struct item_names *names, const char *s, uint6
 	if (!s)
 		return (struct text){0};
 	if (n->key == key && (id || !strcmp(n->copy, s)))
-		return (struct text){s, n->copy, 0, key};
-	return (struct text){s, NULL, strlen(s) + 1, key};
+		return (struct text){s, n->copy, 0, n->len, key};
+	return (struct text){s, NULL, strlen(s) + 1, 0, key};
 }
 
 /* No pointer is that: a copy that is found has all THREAD_COMM_SZ bytes. */
@@ -136,8 +138,8 @@ static inline struct text look_up_comm(struct item_names *names, const struct tr
 	if (!ev->has_comm16)
 		return look_up(names, ev->comm, 0);
 	if (n->key == key && !memcmp(n->copy, ev->comm, THREAD_COMM_SZ))
-		return (struct text){ev->comm, n->copy, 0, key};
-	return (struct text){ev->comm, NULL, THREAD_COMM_SZ + 1, key};
+		return (struct text){ev->comm, n->copy, 0, n->len, key};
+	return (struct text){ev->comm, NULL, THREAD_COMM_SZ + 1, 0, key};
 }
 
 static inline const char *put_name(struct item_names *names, const struct text *t, char **p)
@@ -147,7 +149,7 @@ static inline const char *put_name(struct item_names *names, const struct text *
 	if (!t->size)
 		return t->copy;
 	memcpy(at, t->s, t->size);
-	*name_of(names, t->key) = (struct item_name){t->key, at};
+	*name_of(names, t->key) = (struct item_name){t->key, at, t->size};
 	*p += t->size;
 	return at;
 }
@@ -195,12 +197,14 @@ struct behind {
 	struct text range, operator;
 };
 
-/* Bytes of what is not. */
-static size_t look_behind(struct behind *b, struct item_names *names, const struct trace_event *ev)
+/* Bytes of what is not, and of what is. */
+static size_t look_behind(struct behind *b, struct item_names *names, const struct trace_event *ev,
+			  size_t *again)
 {
 	b->stack = ev->stack ? sizeof(*ev->stack) : 0;
 	b->range = look_up(names, ev->range_text, 0);
 	b->operator= look_up(names, ev->operator, 0);
+	*again += b->range.again + b->operator.again;
 	return b->stack + b->range.size + b->operator.size;
 }
 
@@ -238,14 +242,17 @@ static inline char *put_pointees(struct pointee *caps, const struct trace_event 
 }
 
 bool items__put_call(struct items *is, struct item_names *names, const struct trace_event *ev,
-		     struct held_calls *held)
+		     const char *more, struct held_calls *held)
 {
 	struct text comm = look_up_comm(names, ev),
 		    kernel = look_up(names, ev->launch.kernel, ev->kernel_id),
-		    mangled = look_up(names, ev->launch.kernel_mangled, ev->kernel_mangled_id);
+		    mangled = look_up(names, ev->launch.kernel_mangled, ev->kernel_mangled_id),
+		    follows = look_up(names, more, 0);
 	size_t words = ev->word_cnt * sizeof(*ev->words),
 	       size = BASE_SZ + ev->cap_cnt * sizeof(*ev->caps) + words + comm.size + kernel.size +
-		      mangled.size + (held ? sizeof(struct held) : 0) + pointees_sz(ev);
+		      mangled.size + follows.size + (held ? sizeof(struct held) : 0) +
+		      pointees_sz(ev),
+	       again = comm.again + kernel.again + mangled.again + follows.again;
 	unsigned parts = parts_of(ev, &size);
 	struct trace_event *to;
 	struct behind b;
@@ -253,10 +260,11 @@ bool items__put_call(struct items *is, struct item_names *names, const struct tr
 	char *p;
 
 	if (parts & SOME_BIT)
-		size += look_behind(&b, names, ev);
-	it = new_item(is, size);
+		size += look_behind(&b, names, ev, &again);
+	it = new_item(is, size, again);
 	if (!it)
 		return false;
+	it->is_line = 0;
 	p = pack(it, ev, parts);
 	/* Only as far as BASE_SZ. */
 	to = (struct trace_event *)(it + 1);
@@ -272,16 +280,19 @@ bool items__put_call(struct items *is, struct item_names *names, const struct tr
 	to->comm = put_name(names, &comm, &p);
 	to->launch.kernel = put_name(names, &kernel, &p);
 	to->launch.kernel_mangled = put_name(names, &mangled, &p);
+	more = put_name(names, &follows, &p);
+	it->n = more ? more - is->buf : 0;
 	return true;
 }
 
 bool items__put_line(struct items *is, const char *s, size_t len)
 {
-	struct item *it = new_item(is, len);
+	struct item *it = new_item(is, len, 0);
 
 	if (!it)
 		return false;
-	it->text_len = len;
+	it->is_line = 1;
+	it->n = len;
 	memcpy(it + 1, s, len);
 	return true;
 }
@@ -294,7 +305,7 @@ void items__let_go(const struct items *is, struct held_calls *held)
 	for (size_t at = 0; at < is->len; at += it->size) {
 		it = (const struct item *)(is->buf + at);
 		ev = (const struct trace_event *)(it + 1);
-		if (!it->text_len && ev->gpu_times)
+		if (!it->is_line && ev->gpu_times)
 			held__let_go(held, ev->gpu_times);
 	}
 }
@@ -308,11 +319,12 @@ void items__word(const struct items *is, struct sink *s)
 
 	for (size_t at = 0; at < is->len; at += it->size) {
 		it = (const struct item *)(is->buf + at);
-		if (it->text_len) {
-			out_bytes(o, (const char *)(it + 1), it->text_len);
+		if (it->is_line) {
+			out_bytes(o, (const char *)(it + 1), it->n);
 			continue;
 		}
 		unpack(&u, it);
+		s->more = it->n ? is->buf + it->n : NULL;
 		was = o->len;
 		s->ops->event(s, &u.ev);
 		fetch_for_writing(o->buf + o->len + AHEAD_SZ, o->len - was);
@@ -330,7 +342,7 @@ bool items__get_room(struct items *is)
 
 void items__clear(struct items *is)
 {
-	is->len = is->cnt = 0;
+	is->len = is->again = is->cnt = 0;
 }
 
 void items__free(struct items *is)

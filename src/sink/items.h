@@ -15,8 +15,13 @@
 struct items {
 	_Alignas(2 * CACHE_LINE_SZ) char *buf; /* NULL: not yet, and no room */
 	size_t len, room;
+	/* What names would take that are there for others already: all of them are in lines. */
+	size_t again;
 	uint64_t cnt;
 };
+
+/* What its lines take at most, where JSON escapes all that is in them. */
+#define ITEMS_TEXT_SZ (2 << 20)
 
 /* Names that are there already: of kernels and threads there are few, and each call has some. */
 #define ITEM_NAMES_LOG 6
@@ -24,6 +29,7 @@ struct item_name {
 	uint64_t
 		key; /* its number, or where it was, if it has none: that may be another's by now */
 	const char *copy;
+	size_t len;
 };
 struct item_names {
 	struct item_name of[1 << ITEM_NAMES_LOG];
@@ -31,10 +37,11 @@ struct item_names {
 
 /* false: it has some already, or there is no memory. */
 bool items__get_room(struct items *is);
-/* What JSON of a live call shows. names: of these items. held: NULL, or where the call waits for
- * what the GPU executes for it. false: there is no room. */
+/* What JSON of a live call shows, and the members that follow these (sink.h). names: of these
+ * items. held: NULL, or where the call waits for what the GPU executes for it. false: there is no
+ * room. */
 bool items__put_call(struct items *is, struct item_names *names, const struct trace_event *ev,
-		     struct held_calls *held);
+		     const char *more, struct held_calls *held);
 /* A line as it is. The same. */
 bool items__put_line(struct items *is, const char *s, size_t len);
 /* Its calls, the oldest of all that wait, wait no longer. */

@@ -198,6 +198,8 @@ static void jsonl_event(struct sink *s, const struct trace_event *ev)
 		jsonl_call(l, ev);
 	else
 		put_other(l, ev);
+	if (s->more)
+		out_str(s->out, s->more);
 	out_lit(s->out, "}\n");
 	out__commit(s->out);
 	l->j.comma = false;

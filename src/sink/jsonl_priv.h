@@ -14,6 +14,8 @@ struct jsonl {
 	uint64_t base_ns;
 };
 
+extern const struct sink_ops jsonl_sink_ops;
+
 /* Of a call whose line waited. p has that room. */
 #define GPU_TIMES_ROOM 256
 char *jsonl_gpu_times(char *p, uint64_t base_ns, const struct gpu_times *t);

@@ -96,7 +96,7 @@ void sink__event(struct sink *s, const struct trace_event *ev)
 	if (sink__failed(s))
 		s->lost_cnt++;
 	else if (s->crew)
-		crew__event(s->crew, ev);
+		crew__event(s->crew, ev, s->more);
 	else if (s->split)
 		split__event(s, ev);
 	else

@@ -47,6 +47,7 @@ struct sink {
 	struct out *out;     /* where it writes; owned */
 	struct crew *crew;   /* NULL: the caller writes */
 	struct split *split; /* NULL: it stays one file */
+	const char *more;    /* JSONL: members that follow those of the next event; NULL: none */
 	uint64_t base_ns;
 	uint64_t event_cnt; /* given to it */
 	uint64_t lost_cnt;  /* of those, not written: disk full, pipe closed */

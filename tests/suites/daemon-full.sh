@@ -14,7 +14,7 @@ needs_tracing daemon-full
 command -v curl >/dev/null || { skip daemon-full 'needs curl'; exit 0; }
 . tests/daemon.sh
 
-LIMIT_KB=$((512 << 10))
+LIMIT_KB=$((544 << 10))
 below() { [ "$1" -lt "$2" ] || { echo "$1, not below $2"; return 1; }; }
 status_kb() { awk -v f="$1:" '$1 == f { print $2 }' "/proc/$daemon/status"; }
 
@@ -175,12 +175,12 @@ hwm=$(status_kb VmHWM)
 check 'the most that it was (kB)' below "$hwm" "$LIMIT_KB"
 shows 'print("#", {k: int(v) for k, v in by("table_used", "table").items()}) or True'
 if [ -n "$cgroup" ]; then
-	check 'the cgroup of 512 MB: nothing was killed' awk '$1 == "oom_kill" && $2 { exit 1 }' "$cgroup/$events"
+	check 'the cgroup of 544 MB: nothing was killed' awk '$1 == "oom_kill" && $2 { exit 1 }' "$cgroup/$events"
 	echo "# the cgroup's peak, with what can be taken back (files): $(($(cat "$cgroup/$peak" 2>/dev/null || echo 0) >> 10)) kB"
 	awk '/^(rss|cache|anon|kernel|sock|slab|file) / { print "#", $1, int($2 / 1024), "kB" }' "$cgroup/memory.stat"
 	[ ! -e "$cgroup/memory.kmem.usage_in_bytes" ] || echo "# kernel $(($(cat "$cgroup/memory.kmem.usage_in_bytes") >> 10)) kB"
 else
-	skip 'the cgroup of 512 MB' 'no memory cgroup can be made here'
+	skip 'the cgroup of 544 MB' 'no memory cgroup can be made here'
 fi
 echo "# the most $hwm kB, now $(status_kb RssAnon) kB of its own"
 

@@ -126,7 +126,7 @@ static void give_batch(struct crew *c)
 				 .start_ns = FACTORY_BASE_NS};
 
 	for (unsigned i = 0; i < BATCH; i++)
-		crew__event(c, &ev);
+		crew__event(c, &ev, NULL);
 }
 
 /* The first, which the caller has woken, has more to do than it takes: it wakes the second. */
