@@ -334,8 +334,9 @@ static int open_outputs(struct daemon *d, unsigned cpus)
 		.info = &d->t.info,
 		.wait = c->trace.gpu_time ? c->trace.gpu_wait_size : 0,
 		.threads = memory__writers(c, cpus),
-		.file = daemon__file_line,
-		.record = daemon__record_line,
+		.frames = daemon__wants_frames(c),
+		.file = daemon__file,
+		.record = daemon__record,
 		.ctx = d,
 	});
 	d->rotate = rotate__new(&ro);

@@ -53,30 +53,57 @@ static bool wants_line(const struct daemon *d, const struct dproc *p, const stru
 	return id >= 0 && !d->always[id];
 }
 
-bool daemon__file_line(void *ctx, const struct line *l, uint64_t now_ns, bool is_caller)
+/* true: it has been written or dropped. */
+static bool file_line(struct daemon *d, const struct line *l, uint64_t now_ns, bool is_caller)
 {
-	struct daemon *d = ctx;
 	bool written = false;
 
-	if (!is_caller &&
-	    (!l->len || !rotate__try_line(d->rotate, l->text, l->len, now_ns, &written)))
-		return false;
-	/* A burst has ended. */
-	if (!l->len)
-		rotate__finish_file(d->rotate, now_ns);
-	else if (is_caller)
+	if (is_caller)
 		written = rotate__line(d->rotate, l->text, l->len, now_ns);
+	else if (!rotate__try_line(d->rotate, l->text, l->len, now_ns, &written))
+		return false;
 	if (written)
 		line__count(l, &d->file_end);
 	return true;
 }
 
-void daemon__record_line(void *ctx, const struct line *l, uint64_t now_ns)
+bool daemon__file(void *ctx, const struct lines_text *t, size_t *at, bool is_caller)
 {
 	struct daemon *d = ctx;
+	size_t was = *at;
+	struct line l;
 
-	if (d->recorder)
-		recorder__line(d->recorder, l->text, l->len, now_ns);
+	if (!*at && t->frame &&
+	    rotate__try_frame(d->rotate, t->frame, t->frame_len, t->len, t->lines)) {
+		line__count_all(t->sums, &d->file_end);
+		return true;
+	}
+	for (; lines_text__next(t, at, &l); was = *at) {
+		if (l.len ? file_line(d, &l, t->now_ns, is_caller) : is_caller) {
+			/* A burst has ended. */
+			if (!l.len)
+				rotate__finish_file(d->rotate, t->now_ns);
+			continue;
+		}
+		*at = was;
+		return false;
+	}
+	return true;
+}
+
+void daemon__record(void *ctx, const struct lines_text *t)
+{
+	struct recorder *r = ((struct daemon *)ctx)->recorder;
+	struct line l;
+	size_t at = 0;
+
+	if (r && t->frame) {
+		recorder__frame(r, t->frame, t->frame_len, t->lines, t->now_ns);
+		return;
+	}
+	while (r && lines_text__next(t, &at, &l))
+		if (l.len)
+			recorder__line(r, l.text, l.len, t->now_ns);
 }
 
 static bool is_wanted(const struct trigger *on, enum cause why, uint64_t amount)

@@ -124,6 +124,11 @@ struct recorder *daemon__new_recorder(const struct config *c)
 	return recorder__new(c->recorder.keep_ns + c->recorder.after_ns, c->recorder.memory);
 }
 
+bool daemon__wants_frames(const struct config *c)
+{
+	return c->recorder.keep_ns || c->files.compress == COMPRESS_ZSTD;
+}
+
 static int write_dump(struct daemon *d, int fd, const char *why)
 {
 	struct out *first = out__memory(), *last = out__memory();

@@ -68,8 +68,8 @@ enum ct_proc_level daemon__default_level(const struct daemon *d);
 /* daemon_event.c */
 void daemon__event(void *d, const struct trace_event *ev);
 /* As struct lines_opts wants them. */
-bool daemon__file_line(void *d, const struct line *l, uint64_t now_ns, bool is_caller);
-void daemon__record_line(void *d, const struct line *l, uint64_t now_ns);
+bool daemon__file(void *d, const struct lines_text *t, size_t *at, bool is_caller);
+void daemon__record(void *d, const struct lines_text *t);
 void daemon__caused(void *d, struct dproc *p, enum cause why, uint64_t ns);
 void daemon__use(void *d, uint32_t pid, const char comm[16]);
 /* A function that no library has any more: its id is given to another. */
@@ -82,6 +82,8 @@ struct rotate_opts daemon__rotate_opts(struct daemon *d);
 /* The clock may have been set, or the machine has slept: then the file ends, for its header says
  * what the time is. */
 void daemon__follow_clock(struct daemon *d);
+/* Who takes frames of lines? */
+bool daemon__wants_frames(const struct config *c);
 /* NULL: none is asked for, or out of memory. */
 struct recorder *daemon__new_recorder(const struct config *c);
 /* Writes the flight recorder to a file. name: NULL for one made of the time; *path is where it

@@ -105,6 +105,7 @@ static void apply(struct daemon *d, struct config *was)
 	dprocs__reload(&d->procs);
 	runner__reload(d->runner);
 	lines__settle(d->lines);
+	lines__set_frames(d->lines, daemon__wants_frames(d->cfg));
 	ro = daemon__rotate_opts(d);
 	rotate__reload(d->rotate, &ro, d->now);
 	reload_http(d, was);

@@ -6,6 +6,7 @@
 #include "inject/inject.h"
 #include "otlp/queue.h"
 #include "pages.h"
+#include "lines.h"
 #include "procs.h"
 #include "sink/crew.h"
 
@@ -114,7 +115,7 @@ uint64_t memory__most(const struct config *c, const struct quotas *q, unsigned c
 	/* And the table of their calls. */
 	add(&s, "lines that wait for the GPU",
 	    c->trace.gpu_time ? c->trace.gpu_wait_size + MIB : 0);
-	add(&s, "lines on their way to files", crew__most(memory__writers(c, cpus)));
+	add(&s, "lines on their way to files", lines__most(memory__writers(c, cpus)));
 	add(&s, "control", CTL_SZ);
 	add(&s, "the rest", REST_SZ);
 	return s.bytes;

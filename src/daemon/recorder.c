@@ -5,12 +5,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include <zstd.h>
+
+#include "util/zframe.h"
 
 /* Lines before compression. Large enough for good compression, small enough that what is dropped at
  * once is little: 700 calls. */
 #define CHUNK_SZ   (256 << 10)
-#define ZSTD_LEVEL 1
+#define FRAME_ROOM ZFRAME_ROOM(CHUNK_SZ)
 
 struct chunk {
 	struct chunk *next;
@@ -22,26 +23,26 @@ struct chunk {
 struct recorder {
 	uint64_t keep_ns, memory;
 	struct recorder_stats s;
-	ZSTD_CCtx *zstd;
+	struct zframe *frame;
 	struct chunk *oldest, **end;
 	size_t len;
 	uint64_t lines, first_ns, last_ns;
 	char open[CHUNK_SZ]; /* lines that are not compressed yet */
-	char scratch[];	     /* ZSTD_COMPRESSBOUND(CHUNK_SZ) */
+	char scratch[FRAME_ROOM];
 };
 
 struct recorder *recorder__new(uint64_t keep_ns, uint64_t memory)
 {
-	struct recorder *r = calloc(1, sizeof(*r) + ZSTD_compressBound(CHUNK_SZ));
+	struct recorder *r = calloc(1, sizeof(*r));
 
 	if (!r)
 		return NULL;
 	r->keep_ns = keep_ns;
 	r->memory = memory;
 	r->end = &r->oldest;
-	r->s.bytes = sizeof(*r) + ZSTD_compressBound(CHUNK_SZ);
-	r->zstd = ZSTD_createCCtx();
-	if (!r->zstd) {
+	r->s.bytes = sizeof(*r);
+	r->frame = zframe__new();
+	if (!r->frame) {
 		free(r);
 		return NULL;
 	}
@@ -70,35 +71,43 @@ static void forget(struct recorder *r, uint64_t now_ns)
 	}
 }
 
-/* A frame of its own in scratch. */
-static size_t compress(struct recorder *r, const char *data, size_t len)
+static void keep(struct recorder *r, const char *frame, size_t len, struct chunk about)
 {
-	size_t n = ZSTD_compressCCtx(r->zstd, r->scratch, ZSTD_compressBound(CHUNK_SZ), data, len,
-				     ZSTD_LEVEL);
+	struct chunk *c = len ? malloc(sizeof(*c) + len) : NULL;
 
-	return ZSTD_isError(n) ? 0 : n;
+	if (!c) {
+		r->s.cut += about.lines;
+		r->s.lines -= about.lines;
+		return;
+	}
+	*c = about;
+	c->len = len;
+	memcpy(c->data, frame, len);
+	*r->end = c;
+	r->end = &c->next;
+	r->s.bytes += sizeof(*c) + len;
 }
 
 static void seal(struct recorder *r)
 {
-	size_t len = compress(r, r->open, r->len);
-	struct chunk *c = len ? malloc(sizeof(*c) + len) : NULL;
+	size_t len;
 
-	if (c) {
-		*c = (struct chunk){.first_ns = r->first_ns,
-				    .last_ns = r->last_ns,
-				    .lines = r->lines,
-				    .len = len};
-		memcpy(c->data, r->scratch, len);
-		*r->end = c;
-		r->end = &c->next;
-		r->s.bytes += sizeof(*c) + len;
-	} else {
-		r->s.cut += r->lines;
-		r->s.lines -= r->lines;
-	}
+	if (!r->len)
+		return;
+	len = zframe__make(r->frame, r->open, r->len, r->scratch, FRAME_ROOM);
+	keep(r, r->scratch, len,
+	     (struct chunk){.first_ns = r->first_ns, .last_ns = r->last_ns, .lines = r->lines});
 	r->len = 0;
 	r->lines = 0;
+}
+
+void recorder__frame(struct recorder *r, const char *frame, size_t len, uint64_t lines,
+		     uint64_t now_ns)
+{
+	seal(r);
+	r->s.lines += lines;
+	keep(r, frame, len, (struct chunk){.first_ns = now_ns, .last_ns = now_ns, .lines = lines});
+	forget(r, now_ns);
 }
 
 void recorder__line(struct recorder *r, const char *line, size_t len, uint64_t now_ns)
@@ -142,7 +151,10 @@ static int put(int fd, const char *p, size_t len)
 
 static int put_frame(struct recorder *r, int fd, const char *data, size_t len)
 {
-	return len ? put(fd, r->scratch, compress(r, data, len)) : 0;
+	if (!len)
+		return 0;
+	len = zframe__make(r->frame, data, len, r->scratch, FRAME_ROOM);
+	return len ? put(fd, r->scratch, len) : -E2BIG;
 }
 
 int recorder__dump(struct recorder *r, int fd, const char *first, size_t first_len,
@@ -150,8 +162,6 @@ int recorder__dump(struct recorder *r, int fd, const char *first, size_t first_l
 {
 	int ret;
 
-	if (first_len > CHUNK_SZ || last_len > CHUNK_SZ)
-		return -EINVAL;
 	ret = put_frame(r, fd, first, first_len);
 	for (const struct chunk *c = r->oldest; c && !ret; c = c->next)
 		ret = put(fd, c->data, c->len);
@@ -164,6 +174,6 @@ void recorder__free(struct recorder *r)
 		return;
 	while (r->oldest)
 		drop_oldest(r);
-	ZSTD_freeCCtx(r->zstd);
+	zframe__free(r->frame);
 	free(r);
 }

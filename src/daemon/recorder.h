@@ -23,6 +23,9 @@ struct recorder_stats {
 struct recorder *recorder__new(uint64_t keep_ns, uint64_t memory);
 /* One line with its newline. now_ns: CLOCK_MONOTONIC, never going back. */
 void recorder__line(struct recorder *r, const char *line, size_t len, uint64_t now_ns);
+/* So many lines as a frame (util/zframe.h). The same. */
+void recorder__frame(struct recorder *r, const char *frame, size_t len, uint64_t lines,
+		     uint64_t now_ns);
 void recorder__stats(const struct recorder *r, struct recorder_stats *s);
 /* Writes first (a header line), what is held, and last, to fd. 0 or -errno. Nothing is forgotten.
  */

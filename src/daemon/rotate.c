@@ -22,6 +22,8 @@
 #define RETRY_NS    (10 * SEC_NS)
 #define BACKOFF_MAX (300 * SEC_NS)
 #define FLUSH_NS    SEC_NS
+/* Frames of lines that hardly shrink are longer. */
+#define FRAME_MAX   (64 << 10)
 #define STAMP_SZ    17 /* 20260101T000000Z */
 #define PREFIX	    FOLDER_TRACE
 #define PART	    FOLDER_PART
@@ -89,7 +91,7 @@ static bool make_room(struct rotate *r, uint64_t new_bytes)
 	}
 }
 
-/* What was in the compressor when it had grown to size comes on top. */
+/* What was in the compressor when it had grown to size comes on top, or a frame. */
 uint64_t rotate_file_room(uint64_t size, enum compression how)
 {
 	return size + (how == COMPRESS_NONE ? 32 << 10 : 192 << 10);
@@ -362,17 +364,31 @@ static void finish_full(struct rotate *r, uint64_t now_ns)
 		rotate__finish_file(r, now_ns);
 }
 
+static void count(struct rotate *r, uint64_t lines, size_t len)
+{
+	r->file_lines += lines;
+	r->s.lines += lines;
+	r->s.bytes += len;
+}
+
 /* 0 or -errno. */
 static int write_line(struct rotate *r, const char *line, size_t len)
 {
 	int ret = zfile__write(r->z, line, len);
 
-	if (ret)
-		return ret;
-	r->file_lines++;
-	r->s.lines++;
-	r->s.bytes += len;
-	return 0;
+	if (!ret)
+		count(r, 1, len);
+	return ret;
+}
+
+bool rotate__try_frame(struct rotate *r, const char *frame, size_t frame_len, size_t len,
+		       uint64_t lines)
+{
+	if (!r->z || r->o.compress != COMPRESS_ZSTD || frame_len > FRAME_MAX ||
+	    zfile__size(r->z) >= r->o.size || zfile__frame(r->z, frame, frame_len))
+		return false;
+	count(r, lines, len);
+	return true;
 }
 
 bool rotate__try_line(struct rotate *r, const char *line, size_t len, uint64_t now_ns,

@@ -55,6 +55,10 @@ bool rotate__line(struct rotate *r, const char *line, size_t len, uint64_t now_n
  * to call rotate__line() for that line. */
 bool rotate__try_line(struct rotate *r, const char *line, size_t len, uint64_t now_ns,
 		      bool *written);
+/* The same for lines that are a frame (util/zframe.h) and were len bytes. false: they have to be
+ * given one by one. */
+bool rotate__try_frame(struct rotate *r, const char *frame, size_t frame_len, size_t len,
+		       uint64_t lines);
 /* Every second or so: age, what is buffered, the command, a new try after an error. */
 void rotate__tick(struct rotate *r, uint64_t now_ns);
 /* Finishes the file now. */

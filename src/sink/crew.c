@@ -68,7 +68,7 @@ struct crew {
 	uint64_t lost_cnt;
 };
 
-static unsigned words_cnt(unsigned threads)
+unsigned crew__copies(unsigned threads)
 {
 	return 2 + BATCHES_EACH * threads;
 }
@@ -82,7 +82,7 @@ unsigned crew__size(unsigned cpus)
 
 uint64_t crew__most(unsigned threads)
 {
-	return threads ? (uint64_t)words_cnt(threads) * (ITEMS_SZ + ITEMS_TEXT_SZ) : 0;
+	return threads ? (uint64_t)crew__copies(threads) * (ITEMS_SZ + ITEMS_TEXT_SZ) : 0;
 }
 
 /* Into s->out. */
@@ -94,7 +94,7 @@ static bool write_out(void *ctx, const struct crew_text *t, size_t *at, bool is_
 	if (to->failed)
 		c->lost_cnt += t->cnt;
 	else
-		out__write_all_of(to, t->out);
+		out__write_all_of(to, t->words->out);
 	__atomic_store_n(&c->failed, to->failed, __ATOMIC_RELAXED);
 	return true;
 }
@@ -157,7 +157,7 @@ static void take_back(struct crew *c)
 static void write_batch(struct crew *c, struct writer *w, bool is_caller)
 {
 	const struct batch *b = &c->batches[w->written % c->batch_cnt];
-	const struct crew_text text = {c->words[w->written % c->words_cnt]->out, b->items.cnt,
+	const struct crew_text text = {c->words[w->written % c->words_cnt], b->items.cnt,
 				       b->given_ns};
 	bool done;
 
@@ -179,8 +179,9 @@ static void write_batch(struct crew *c, struct writer *w, bool is_caller)
 }
 
 /* Writes a batch, or words one; false: there is nothing to do. */
-static bool do_something(struct crew *c, bool is_caller)
+static bool do_something(struct crew *c, unsigned thread)
 {
+	bool is_caller = thread == CREW_CALLER;
 	struct writer *w = can_any_write(c, is_caller);
 	struct sink *words;
 	struct batch *b;
@@ -196,6 +197,7 @@ static bool do_something(struct crew *c, bool is_caller)
 	wake_next(c);
 	pthread_mutex_unlock(&c->lock);
 	items__word(&b->items, words);
+	sink_worded(words, thread);
 	pthread_mutex_lock(&c->lock);
 	b->worded = true;
 	return true;
@@ -204,13 +206,14 @@ static bool do_something(struct crew *c, bool is_caller)
 static void *thread_main(void *arg)
 {
 	struct crew *c = arg;
+	unsigned thread;
 
 	rights_drop_thread();
 	pthread_mutex_lock(&c->lock);
-	c->ready_cnt++;
+	thread = c->ready_cnt++;
 	c->awake++;
 	pthread_cond_signal(&c->room);
-	while (do_something(c, false) || !c->stop) {
+	while (do_something(c, thread) || !c->stop) {
 		if (has_work(c) || c->stop)
 			continue;
 		c->awake--;
@@ -254,6 +257,7 @@ static bool make_batches(struct crew *c)
 	c->own = sink__copy(c->s);
 	if (!c->words || !c->own)
 		return false;
+	c->own->packs = true;
 	for (unsigned i = 0; i < c->words_cnt; i++) {
 		c->words[i] = sink__copy(c->s);
 		if (!c->words[i])
@@ -279,7 +283,7 @@ static struct crew *new_crew(struct sink *s, unsigned threads, bool wait,
 	}
 	if (!cnt)
 		c->writers[c->writer_cnt++].w = (struct crew_writer){write_out, c};
-	c->words_cnt = words_cnt(threads);
+	c->words_cnt = crew__copies(threads);
 	c->batch_cnt = c->words_cnt + (wait ? HELD_MAX : 0);
 	c->held = wait ? held__new() : NULL;
 	pthread_mutex_init(&c->lock, NULL);
@@ -322,7 +326,7 @@ static void make_ready(struct crew *c, uint64_t number)
 	answer(c);
 	/* Without room there is nothing better to do than the others' work. */
 	while (c->filled - c->written == c->batch_cnt) {
-		if (!do_something(c, true))
+		if (!do_something(c, CREW_CALLER))
 			pthread_cond_wait(&c->room, &c->lock);
 	}
 	pthread_mutex_unlock(&c->lock);
@@ -381,17 +385,21 @@ static bool put_call(struct crew *c, const struct trace_event *ev, const char *m
 }
 
 /* Longer than a batch. */
-static void write_now(struct crew *c, struct out *o)
+static void write_now(struct crew *c, const char *line, size_t len)
 {
-	const struct crew_text text = {o, 1, c->given_ns};
+	struct sink *words = c->words[c->written % c->words_cnt];
+	const struct crew_text text = {words, 1, c->given_ns};
 
 	crew__wait(c);
+	sink_put(words, line, len);
+	sink_worded(words, CREW_CALLER);
 	for (unsigned i = 0; i < c->writer_cnt; i++) {
 		struct crew_writer *w = &c->writers[i].w;
 		size_t at = 0;
 
 		w->write(w->ctx, &text, &at, true);
 	}
+	words->out->len = words->out->mark = 0;
 }
 
 void crew__clock(struct crew *c, uint64_t now_ns)
@@ -412,7 +420,7 @@ void crew__event(struct crew *c, const struct trace_event *ev, const char *more)
 	c->own->ops->event(c->own, ev);
 	/* A stack of long names: whoever chose them shall not choose our memory. */
 	if (is_call || !put_text(c, o->buf, o->len))
-		write_now(c, o);
+		write_now(c, o->buf, o->len);
 	o->len = o->mark = 0;
 }
 
@@ -426,7 +434,7 @@ static void write_ready(struct crew *c)
 {
 	pthread_mutex_lock(&c->lock);
 	while (c->written != c->ready) {
-		if (!do_something(c, true))
+		if (!do_something(c, CREW_CALLER))
 			pthread_cond_wait(&c->room, &c->lock);
 	}
 	c->s->lost_cnt += c->lost_cnt;

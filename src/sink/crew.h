@@ -14,9 +14,9 @@ struct crew;
 
 /* What some events were worded as. */
 struct crew_text {
-	struct out *out;
-	uint64_t cnt;	 /* events */
-	uint64_t now_ns; /* when the last was given: crew__clock() */
+	struct sink *words; /* a copy, with all in its out */
+	uint64_t cnt;	    /* events */
+	uint64_t now_ns;    /* when the last was given: crew__clock() */
 };
 
 /* Gets all texts in their order, in any thread, one at a time. */
@@ -28,9 +28,11 @@ struct crew_writer {
 };
 #define CREW_WRITERS_MAX 2
 #define CREW_THREADS_MAX 15
+#define CREW_CALLER	 CREW_THREADS_MAX
 
-/* What crews of so many threads take at most. */
+/* What a crew of so many threads takes at most, and how many copies of its sink it has. */
 uint64_t crew__most(unsigned threads);
+unsigned crew__copies(unsigned threads);
 /* How many are worth it on a machine with so many processors: none where they would take one away
  * from what is traced. */
 unsigned crew__size(unsigned cpus);

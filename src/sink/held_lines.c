@@ -67,6 +67,18 @@ void line__count(const struct line *l, struct trace_end *end)
 		end->end_ns = l->end_ns;
 }
 
+void line__count_all(const struct trace_end *lines, struct trace_end *end)
+{
+	end->event_cnt += lines->event_cnt;
+	for (unsigned i = 0; i < TYPE_CNT; i++)
+		end->type_cnt[i] += lines->type_cnt[i];
+	end->call_cnt += lines->call_cnt;
+	for (unsigned i = 0; i < CT_STAT_CNT; i++)
+		end->stats[i] += lines->stats[i];
+	if (lines->end_ns > end->end_ns)
+		end->end_ns = lines->end_ns;
+}
+
 struct held_lines *held_lines__new(size_t max, uint64_t base_ns, held_lines_fn fn, void *ctx)
 {
 	struct held_lines *q = calloc(1, sizeof(*q));

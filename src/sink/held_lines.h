@@ -26,6 +26,8 @@ struct line line_of(const struct trace_event *ev);
 uint64_t line_waits_for(const struct trace_event *ev);
 /* It is in the file whose end that is. */
 void line__count(const struct line *l, struct trace_end *end);
+/* So are those that were counted in lines. */
+void line__count_all(const struct trace_end *lines, struct trace_end *end);
 
 /* With the times that have come. Adds none. */
 typedef void (*held_lines_fn)(void *ctx, const struct line *l);

@@ -320,7 +320,7 @@ void items__word(const struct items *is, struct sink *s)
 	for (size_t at = 0; at < is->len; at += it->size) {
 		it = (const struct item *)(is->buf + at);
 		if (it->is_line) {
-			out_bytes(o, (const char *)(it + 1), it->n);
+			sink_put(s, (const char *)(it + 1), it->n);
 			continue;
 		}
 		unpack(&u, it);

@@ -12,22 +12,19 @@
 #include "sinks.def"
 #undef SINK
 
-static const struct {
-	const char *name;
-	const struct sink_ops *ops;
-} sinks[] = {
-#define SINK(id, name, help) {#name, &name##_sink_ops},
+static const struct sink_ops *const sinks[] = {
+#define SINK(id, name, help) &name##_sink_ops,
 #include "sinks.def"
 #undef SINK
 };
 
-static struct sink *open_on(enum sink_id id, const char *path, const struct trace_info *info)
+static struct sink *open_on(const struct sink_ops *ops, const char *path,
+			    const struct trace_info *info)
 {
-	const struct sink_ops *ops = sinks[id].ops;
 	struct sink *s = calloc(1, ops->size);
 
 	if (!s) {
-		err("cannot write %s: out of memory: close other programs", path ?: sinks[id].name);
+		err("cannot write %s: out of memory: close other programs", path ?: "a trace");
 		return NULL;
 	}
 	s->ops = ops;
@@ -46,12 +43,17 @@ static struct sink *open_on(enum sink_id id, const char *path, const struct trac
 
 struct sink *sink__open(enum sink_id id, const char *path, const struct trace_info *info)
 {
-	return open_on(id, path, info);
+	return open_on(sinks[id], path, info);
 }
 
 struct sink *sink__memory(enum sink_id id, const struct trace_info *info)
 {
-	return open_on(id, NULL, info);
+	return open_on(sinks[id], NULL, info);
+}
+
+struct sink *sink__memory_for(const struct sink_ops *ops, const struct trace_info *info)
+{
+	return open_on(ops, NULL, info);
 }
 
 struct sink *sink__copy(const struct sink *s)
@@ -68,10 +70,26 @@ struct sink *sink__copy(const struct sink *s)
 	return n;
 }
 
+void sink_put(struct sink *n, const char *text, size_t len)
+{
+	if (n->ops->put)
+		n->ops->put(n, text, len);
+	else
+		out_bytes(n->out, text, len);
+}
+
+void sink_worded(struct sink *n, unsigned thread)
+{
+	if (n->ops->worded)
+		n->ops->worded(n, thread);
+}
+
 void sink__free_copy(struct sink *n)
 {
 	if (!n)
 		return;
+	if (n->ops->uncloned)
+		n->ops->uncloned(n);
 	out__close(n->out);
 	free(n);
 }

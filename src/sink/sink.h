@@ -29,6 +29,13 @@ struct sink_ops {
 	/* s is a copy, to write events into an out of its own, which others do at the same time.
 	 * NULL: its events depend on those before. */
 	void (*cloned)(struct sink *s);
+	/* Puts what event made in a copy that packs. NULL: that is the same. */
+	void (*put)(struct sink *s, const char *text, size_t len);
+	/* The copy has put events into its out, which are written next; then come others. thread: a
+	 * number of the one that does it, from 0; of the caller CREW_CALLER (crew.h). Or NULL. */
+	void (*worded)(struct sink *s, unsigned thread);
+	/* Frees what cloned made. Or NULL. */
+	void (*uncloned)(struct sink *s);
 	/* After the last event, and that of each file that another follows (end->goes_on): write
 	 * the closing parts. May be called again when what it wrote was taken back. */
 	void (*end)(struct sink *s, const struct trace_end *end);
@@ -48,6 +55,7 @@ struct sink {
 	struct crew *crew;   /* NULL: the caller writes */
 	struct split *split; /* NULL: it stays one file */
 	const char *more;    /* JSONL: members that follow those of the next event; NULL: none */
+	bool packs;	     /* a copy whose text another puts */
 	uint64_t base_ns;
 	uint64_t event_cnt; /* given to it */
 	uint64_t lost_cnt;  /* of those, not written: disk full, pipe closed */
@@ -58,7 +66,8 @@ struct sink {
 
 /* Opens path ("-": stdout) and that sink on it. Reports its own errors. */
 struct sink *sink__open(enum sink_id id, const char *path, const struct trace_info *info);
-/* Writes into memory, s->out: the caller takes what is there. */
+/* Writes into memory, s->out: the caller takes what is there. For ops of the caller's own, too. */
+struct sink *sink__memory_for(const struct sink_ops *ops, const struct trace_info *info);
 struct sink *sink__memory(enum sink_id id, const struct trace_info *info);
 /* No file of it is larger than max: what comes goes to others, named after path (util/piece.h),
  * each a trace by itself. Where it is no file, or one that is only whole, nothing happens. info
@@ -75,6 +84,10 @@ void sink__flush(struct sink *s);
 void sink__tick(struct sink *s);
 /* Puts lines together by itself, for ops that have `cloned`: in memory, n->out. NULL: no memory. */
 struct sink *sink__copy(const struct sink *s);
+/* Of a copy: a text that another's event has put. */
+void sink_put(struct sink *n, const char *text, size_t len);
+/* And all of them are there. */
+void sink_worded(struct sink *n, unsigned thread);
 /* NULL is fine. */
 void sink__free_copy(struct sink *n);
 /* true: nothing can be written any more */

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 #include "zfile.h"
 
+#include "zframe.h"
+
 #include <errno.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -9,7 +12,6 @@
 #include <zstd.h>
 
 #define OUT_SZ	   (128 << 10)
-#define ZSTD_LEVEL 1 /* JSON lines shrink to a twentieth with it */
 #define GZIP_LEVEL 1
 
 struct zfile {
@@ -17,6 +19,7 @@ struct zfile {
 	enum compression how;
 	uint64_t size;
 	ZSTD_CCtx *zstd;
+	bool in_frame; /* something was given to zstd since the last end */
 	z_stream gz;
 	size_t len; /* in out, COMPRESS_NONE */
 	char out[OUT_SZ];
@@ -72,6 +75,7 @@ static int put_zstd(struct zfile *z, const void *data, size_t len, ZSTD_EndDirec
 		if (put(z, z->out, out.pos))
 			return z->error;
 	} while (end == ZSTD_e_continue ? in.pos < in.size : left);
+	z->in_frame = end != ZSTD_e_end;
 	return 0;
 }
 
@@ -139,12 +143,19 @@ int zfile__write(struct zfile *z, const void *data, size_t len)
 	return put_plain(z, data, len);
 }
 
+int zfile__frame(struct zfile *z, const void *data, size_t len)
+{
+	if (!z->error && z->in_frame)
+		put_zstd(z, NULL, 0, ZSTD_e_end);
+	return put(z, data, len);
+}
+
 int zfile__flush(struct zfile *z)
 {
 	if (z->error)
 		return z->error;
 	if (z->how == COMPRESS_ZSTD)
-		return put_zstd(z, NULL, 0, ZSTD_e_flush);
+		return z->in_frame ? put_zstd(z, NULL, 0, ZSTD_e_flush) : 0;
 	if (z->how == COMPRESS_GZIP)
 		return put_gzip(z, NULL, 0, Z_SYNC_FLUSH);
 	put(z, z->out, z->len);
@@ -161,7 +172,7 @@ int zfile__close(struct zfile *z)
 {
 	int ret;
 
-	if (z->how == COMPRESS_ZSTD && !z->error)
+	if (z->how == COMPRESS_ZSTD && z->in_frame && !z->error)
 		put_zstd(z, NULL, 0, ZSTD_e_end);
 	else if (z->how == COMPRESS_GZIP && !z->error)
 		put_gzip(z, NULL, 0, Z_FINISH);

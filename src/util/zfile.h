@@ -18,6 +18,8 @@ struct zfile;
 struct zfile *zfile__new(int fd, enum compression c);
 /* 0 or -errno; after an error nothing more is written. */
 int zfile__write(struct zfile *z, const void *data, size_t len);
+/* The same for a zstd frame (zframe.h), of files that are COMPRESS_ZSTD. */
+int zfile__frame(struct zfile *z, const void *data, size_t len);
 int zfile__flush(struct zfile *z);
 /* Bytes that the file has or will have, as far as the compressor has given them out. */
 uint64_t zfile__size(const struct zfile *z);
