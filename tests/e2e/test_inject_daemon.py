@@ -241,7 +241,7 @@ def test_beginning_that_is_lost(for_all, lib):  # noqa: F811
     # What is too small for a call still has room for the beginnings of others.
     assert flood.ask("alloc", 300000) == 300000 and not any(c.ask("init") for c in (*fill, late))
     d.p.send_signal(signal.SIGCONT)
-    until(lambda: d.lost().get("tasks") and all(x["probes"] == "all" for x in d.ctl("status")["libraries"]))
+    until(lambda: d.lost(("tasks",)) and all(x["probes"] == "all" for x in d.ctl("status")["libraries"]))
     # Lines may still come; what is called now is seen by probes.
     assert late.ask("alloc", 10) == 10
     until(lambda: d.calls("w-late").get("cuMemAlloc_v2") == 10)

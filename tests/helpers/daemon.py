@@ -59,8 +59,9 @@ class Daemon:
     def calls(self, command):
         return {of["function"]: v for n, of, v in self.series() if n == "cudatrace_calls_total" and of["command"] == command}
 
-    def lost(self):
-        return {of["what"]: v for n, of, v in self.series() if n == "cudatrace_dropped_total" and v}
+    def lost(self, whose=("calls", "threads", "depth", "counts", "errors")):
+        """What others do to a machine (daemon-floods) loses the rest: tasks, libraries and shares of threads are of all processes."""
+        return {of["what"]: v for n, of, v in self.series() if n == "cudatrace_dropped_total" and v and of["what"] in whose}
 
     def ctl(self, *args):
         ran = subprocess.run([CUDATRACE, "ctl", "--set", f"ctl.socket={self.sock}", *map(str, args)], stdout=subprocess.PIPE, check=True)

@@ -20,10 +20,13 @@ watch()
 # Files that rotate, by each way to compress; what is written and what is removed again add up.
 rotation()
 {
-	local how most seen bad busy
+	local how most seen bad busy writers
 	for how in zstd gzip none; do
+		# Without threads, and with them.
+		writers=2
+		[ "$how" = gzip ] && writers=0
 		rules trace >"$TMP/rot-$how.yaml"
-		start "rot-$how" --set files.rotate_size=64K --set files.total_size=1M --set files.compress=$how --set trace.buffer_size=32M --set recorder.seconds=0s || return
+		start "rot-$how" --set files.rotate_size=64K --set files.total_size=1M --set files.compress=$how --set files.writers=$writers --set trace.buffer_size=32M --set recorder.seconds=0s || return
 		worker "rot$how" || return
 		: >"$TMP/more"
 		(while [ -e "$TMP/more" ]; do ask "rot$how" alloc 3000 >/dev/null; done) &
@@ -103,7 +106,7 @@ full()
 	mkdir "$TMP/full.files"
 	mount -t tmpfs -o size=300k none "$TMP/full.files" 2>/dev/null || { skip 'full disk' 'no tmpfs can be mounted'; return; }
 	rules trace >"$TMP/full.yaml"
-	start full --set files.compress=none --set trace.buffer_size=32M --set sample.cooldown=1s --set recorder.on.error=true || { umount "$TMP/full.files"; return; }
+	start full --set files.compress=none --set files.writers=2 --set trace.buffer_size=32M --set sample.cooldown=1s --set recorder.on.error=true || { umount "$TMP/full.files"; return; }
 	worker filler || { umount "$TMP/full.files"; return; }
 	ask filler alloc 3000 >/dev/null
 	check 'full disk: writing stops, and says so' until_ok 5 eval 'grep -q "No space left on device" "$log" && ctl status | jq -e ".files.error"'

@@ -13,6 +13,7 @@
 #include <zstd.h>
 
 #include "daemon/recorder.h"
+#include "util/zframe.h"
 
 #define SEC 1000000000ull
 
@@ -117,6 +118,45 @@ static void memory_is_bounded(void **state)
 	recorder__free(r);
 }
 
+/* Frames between lines, in their order; they go and are counted as lines are. */
+static void frames(void **state)
+{
+	static char text[64 << 10], frame[ZFRAME_ROOM(sizeof(text))], want[1 << 20];
+	struct recorder *r = recorder__new(10 * SEC, 64 << 20);
+	struct zframe *z = zframe__new();
+	struct recorder_stats s;
+	size_t len = 0, cnt = 0;
+	char *got;
+
+	for (unsigned i = 0; i < 10; i++) {
+		size_t n = 0;
+
+		for (unsigned k = 0; k < 100; k++)
+			n += sprintf(text + n, "{\"frame\":%u,\"line\":%u}\n", i, k);
+		recorder__frame(r, frame, zframe__make(z, text, n, frame, sizeof(frame)), 100,
+				SEC * (i + 1));
+		memcpy(want + len, text, n);
+		len += n;
+		n = sprintf(text, "{\"n\":%u}\n", i);
+		recorder__line(r, text, n, SEC * (i + 1));
+		memcpy(want + len, text, n);
+		len += n;
+		cnt += 101;
+	}
+	recorder__stats(r, &s);
+	assert_int_equal(s.lines, cnt);
+	assert_int_equal(s.oldest_ns, SEC);
+	got = unpack(r);
+	assert_memory_equal(strchr(got, '\n') + 1, want, len);
+	free(got);
+	recorder__line(r, text, 1, 15 * SEC + 1);
+	recorder__stats(r, &s);
+	assert_int_equal(s.lines, 5 * 101 + 1);
+	assert_int_equal(s.cut, 0);
+	recorder__free(r);
+	zframe__free(z);
+}
+
 static void nothing_yet(void **state)
 {
 	struct recorder *r = recorder__new(SEC, 1 << 20);
@@ -134,9 +174,8 @@ static void nothing_yet(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(all_of_it),
-		cmocka_unit_test(only_the_last_seconds),
-		cmocka_unit_test(memory_is_bounded),
+		cmocka_unit_test(all_of_it),	     cmocka_unit_test(only_the_last_seconds),
+		cmocka_unit_test(memory_is_bounded), cmocka_unit_test(frames),
 		cmocka_unit_test(nothing_yet),
 	};
 

@@ -19,6 +19,7 @@
 #include "daemon/runner.h"
 #include "util/log.h"
 #include "util/out.h"
+#include "util/zframe.h"
 
 #define SEC  1000000000ull
 #define LINE "{\"n\":\"0123456789012345678901234567890123456789\"}\n"
@@ -120,6 +121,84 @@ static void files_are_whole(void **state)
 		assert_true(sh("ls %s | wc -l", dir) > 1);
 		sh("rm -rf %s", dir);
 	}
+}
+
+static void give(struct rotate *r, unsigned cnt)
+{
+	for (unsigned i = 0; i < cnt; i++)
+		rotate__line(r, LINE, strlen(LINE), SEC);
+}
+
+/* What another thread may do itself: not open a file, nor end one that is full or fails. */
+static void lines_of_threads(void **state)
+{
+	struct rotate_opts o = opts();
+	bool written = true;
+	struct rotate *r;
+
+	o.size = 10 * strlen(LINE);
+	r = rotate__new(&o);
+	assert_false(rotate__try_line(r, LINE, strlen(LINE), SEC, &written));
+	assert_false(written);
+	give(r, 1);
+	for (unsigned i = 0; i < 9; i++)
+		assert_true(rotate__try_line(r, LINE, strlen(LINE), SEC, &written) && written);
+	assert_false(rotate__try_line(r, LINE, strlen(LINE), SEC, &written));
+	assert_int_equal(stats(r).lines, 10);
+	give(r, 1);
+	assert_int_equal(stats(r).files, 1);
+	assert_int_equal(stats(r).lines, 11);
+	rotate__free(r, SEC);
+	assert_int_equal(sh("cat %s/*.jsonl | wc -l", dir), 11 + 2 * 2);
+	sh("rm -rf %s", dir);
+	/* Nothing can be opened, and it is not time to try again: they are dropped. */
+	sh("touch %s", dir);
+	r = rotate__new(&o);
+	give(r, 1);
+	written = true;
+	assert_true(rotate__try_line(r, LINE, strlen(LINE), SEC, &written) && !written);
+	assert_int_equal(stats(r).dropped, 2);
+	assert_false(rotate__try_line(r, LINE, strlen(LINE), 20 * SEC, &written));
+	rotate__free(r, SEC);
+}
+
+/* Frames and lines in turn; not where they do not fit. */
+static void frames(void **state)
+{
+	static char text[100 * sizeof(LINE)], frame[sizeof(text)];
+	struct rotate_opts o = opts();
+	struct zframe *z = zframe__new();
+	size_t len = 0, n;
+	struct rotate *r;
+
+	if (access("/usr/bin/zstd", X_OK))
+		skip();
+	while (len < 100 * strlen(LINE))
+		len += sprintf(text + len, LINE);
+	n = zframe__make(z, text, len, frame, sizeof(frame));
+	assert_true(n > 0);
+	assert_int_equal(zframe__make(z, text, len, frame, n - 1), 0);
+	n = zframe__make(z, text, len, frame, sizeof(frame));
+	r = rotate__new(&o);
+	give(r, 1);
+	/* That file is not compressed. */
+	assert_false(rotate__try_frame(r, frame, n, len, 100));
+	o.compress = COMPRESS_ZSTD;
+	o.size = 64 << 10;
+	rotate__reload(r, &o, SEC);
+	sh("rm -rf %s/*", dir);
+	assert_false(rotate__try_frame(r, frame, n, len, 100));
+	for (unsigned i = 0; i < 5; i++) {
+		give(r, 3);
+		assert_true(rotate__try_frame(r, frame, n, len, 100));
+		rotate__tick(r, SEC * (2 + i));
+		assert_int_equal(sh("zstd -qdc %s/*.part 2>&1 | wc -l", dir), 1 + 103 * (i + 1));
+	}
+	assert_false(rotate__try_frame(r, frame, 1 << 20, len, 100));
+	assert_int_equal(stats(r).lines, 1 + 5 * 103);
+	rotate__free(r, SEC);
+	assert_int_equal(sh("zstd -qdc %s/*.zst | wc -l", dir), 5 * 103 + 2);
+	zframe__free(z);
 }
 
 static void age(void **state)
@@ -421,6 +500,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(files_are_whole, setup, teardown),
+		cmocka_unit_test_setup_teardown(lines_of_threads, setup, teardown),
+		cmocka_unit_test_setup_teardown(frames, setup, teardown),
 		cmocka_unit_test_setup_teardown(age, setup, teardown),
 		cmocka_unit_test_setup_teardown(never_more_than_total, setup, teardown),
 		cmocka_unit_test_setup_teardown(command_takes_files, setup, teardown),
