@@ -312,6 +312,7 @@ static void answer(struct crew *c)
 	for (unsigned i = 0; i < c->writer_cnt; i++)
 		if (c->writers[i].asks && can_write(c, &c->writers[i], true))
 			write_batch(c, &c->writers[i], true);
+	wake_next(c);
 }
 
 /* Batches up to that number are the others' from now on. */
@@ -387,7 +388,8 @@ static bool put_call(struct crew *c, const struct trace_event *ev, const char *m
 /* Longer than a batch. */
 static void write_now(struct crew *c, const char *line, size_t len)
 {
-	struct sink *words = c->words[c->written % c->words_cnt];
+	/* The same each time, for it keeps that much memory. */
+	struct sink *words = c->words[0];
 	const struct crew_text text = {words, 1, c->given_ns};
 
 	crew__wait(c);
