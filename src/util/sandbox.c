@@ -190,6 +190,7 @@ static const char *const daemon_calls[] = {
 	/* files in its folder */
 	"mkdir",
 	"mkdirat",
+	"sync_file_range",
 	"rename",
 	"renameat",
 	"renameat2",

@@ -4,6 +4,7 @@
 #include "zframe.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,13 +12,15 @@
 #include <zlib.h>
 #include <zstd.h>
 
-#define OUT_SZ	   (128 << 10)
+#define OUT_SZ (128 << 10)
+/* Written at once from the start, or who closes the file waits for all of it. */
+#define DISK_SZ	   (4 << 20)
 #define GZIP_LEVEL 1
 
 struct zfile {
 	int fd, error;
 	enum compression how;
-	uint64_t size;
+	uint64_t size, to_disk;
 	ZSTD_CCtx *zstd;
 	bool in_frame; /* something was given to zstd since the last end */
 	z_stream gz;
@@ -57,6 +60,11 @@ static int put(struct zfile *z, const char *p, size_t len)
 		z->size += n;
 		p += n;
 		len -= n;
+	}
+	if (z->size - z->to_disk >= DISK_SZ) {
+		/* Where that cannot be, it is waited for later. */
+		sync_file_range(z->fd, z->to_disk, z->size - z->to_disk, SYNC_FILE_RANGE_WRITE);
+		z->to_disk = z->size;
 	}
 	return z->error;
 }
