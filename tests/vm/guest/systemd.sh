@@ -75,7 +75,7 @@ is 'stop: nothing is left' "$(systemctl show -P TasksCurrent cudatrace) $(ls /ru
 drop_in Restart=no
 systemctl start cudatrace
 group=/sys/fs/cgroup$(of ControlGroup)
-is 'MemoryMax: the kernel has it' "$(cat "$group/memory.max")" 536870912
+is 'MemoryMax: the kernel has it' "$(cat "$group/memory.max")" $((544 << 20))
 echo "# $(cat "$group/memory.current") bytes at the start, $(cat "$group/pids.current") processes"
 systemctl stop cudatrace
 drop_in Restart=no MemoryMax=8M
