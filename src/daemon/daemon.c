@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * The daemon, from start to end: configuration, lock and socket, metrics, BPF side, libraries,
- * loop, detach, what the sources still have. One thread; what happens in it comes from one
- * event_base.
+ * loop, detach, what the sources still have. What happens comes from one event_base, in one thread;
+ * others only put lines together and write them (lines.h).
  */
 #include "daemon_priv.h"
 
@@ -452,6 +452,8 @@ int daemon_run(const struct daemon_opts *o)
 	/* A scrape's text goes back to the system after it: it would leave holes among what stays.
 	 */
 	mallopt(M_MMAP_THRESHOLD, 256 << 10);
+	/* What one thread takes and another gives back would lie about in each one's own. */
+	mallopt(M_ARENA_MAX, 1);
 	log_set_journal(notify_has_journal());
 	d.o = o;
 	d.now = d.started_ns = now_ns();

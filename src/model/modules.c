@@ -27,9 +27,12 @@
 #define MAPS_MAX    65536
 #define MAPS_SZ_MAX (64u << 20)
 /* Where nothing is mapped and reading the mappings again did not help, the next try waits: code
- * without frame pointers gives any number as an address. */
-#define AGAIN_NS 1000000000ull
-#define DELETED	 " (deleted)"
+ * without frame pointers gives any number as an address, mostly the same one. After so many others
+ * each of them waits. */
+#define AGAIN_NS   1000000000ull
+#define VAIN_MAX   8
+#define PAGE_SHIFT 12
+#define DELETED	   " (deleted)"
 
 struct path {
 	UT_hash_handle hh;
@@ -69,6 +72,11 @@ struct modules {
 	unsigned cnt, cap;
 	uint64_t read_ns; /* CLOCK_MONOTONIC; 0: never */
 	uint64_t wait_ns; /* not again before then */
+	/* Pages that are not mapped, for which it is not before then. */
+	struct {
+		uint64_t page, wait_ns;
+	} vain[VAIN_MAX];
+	unsigned vain_cnt; /* since the last wait for all */
 	struct perf_map *perf;
 	struct demangle_share demangling;
 	struct path *paths;
@@ -293,17 +301,35 @@ static struct map *map_at(const struct modules *m, uint64_t addr)
 	return lo < m->cnt && m->maps[lo].start <= addr ? &m->maps[lo] : NULL;
 }
 
+static bool was_in_vain(const struct modules *m, uint64_t addr, uint64_t ns)
+{
+	for (unsigned i = 0; i < VAIN_MAX; i++)
+		if (m->vain[i].page == addr >> PAGE_SHIFT && ns < m->vain[i].wait_ns)
+			return true;
+	return false;
+}
+
+static void note_vain(struct modules *m, uint64_t addr, uint64_t ns)
+{
+	m->vain[m->vain_cnt].page = addr >> PAGE_SHIFT;
+	m->vain[m->vain_cnt].wait_ns = ns + AGAIN_NS;
+	if (++m->vain_cnt < VAIN_MAX)
+		return;
+	m->vain_cnt = 0;
+	m->wait_ns = ns + AGAIN_NS;
+}
+
 /* What was mapped since? */
 static struct map *find_map(struct modules *m, uint64_t addr, uint64_t ns)
 {
 	struct map *map = map_at(m, addr);
 
-	if (map || (m->read_ns && ns <= m->read_ns) || ns < m->wait_ns)
+	if (map || (m->read_ns && ns <= m->read_ns) || ns < m->wait_ns || was_in_vain(m, addr, ns))
 		return map;
 	modules__read(m);
 	map = map_at(m, addr);
 	if (!map && m->wait_ns != UINT64_MAX)
-		m->wait_ns = ns + AGAIN_NS;
+		note_vain(m, addr, ns);
 	return map;
 }
 

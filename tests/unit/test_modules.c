@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Which file an address is in that has been mapped while the mappings were read. */
+/* Which file an address is in that has been mapped while the mappings were read, or since. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -71,10 +71,48 @@ static void names_what_comes_meanwhile(void **state)
 	module_files__free(files);
 }
 
+static bool is_found(struct modules *m, uint64_t ip, uint64_t ns)
+{
+	struct stack_frame frame = {.ip = ip};
+	char *symbol = NULL;
+
+	modules__resolve(m, &frame, false, ns, &symbol);
+	free(symbol);
+	return frame.module;
+}
+
+/* A file that comes right after an address that is nowhere, as code without frame pointers gives
+ * them; but not after any number of these. */
+static void names_what_comes_after_nonsense(void **state)
+{
+	struct module_files *files = module_files__new(NULL, CT_HIDE_NOTHING);
+	int fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+	struct modules *m = modules__new(files, getpid());
+	char *at = mmap(NULL, 8192, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	uint64_t nowhere = 0x1000;
+
+	assert_non_null(m);
+	assert_true(at != MAP_FAILED);
+	for (int i = 0; i < 20; i++)
+		assert_false(is_found(m, nowhere, now_ns()));
+	mmap(at, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_FIXED, fd, 0);
+	assert_true(is_found(m, (uintptr_t)at, now_ns()));
+	for (int i = 1; i < 20; i++)
+		assert_false(is_found(m, nowhere + i * 4096, now_ns()));
+	mmap(at + 4096, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_FIXED, fd, 0);
+	assert_false(is_found(m, (uintptr_t)at + 4096, now_ns()));
+	assert_true(is_found(m, (uintptr_t)at + 4096, now_ns() + 1100000000));
+	munmap(at, 8192);
+	close(fd);
+	modules__free(m);
+	module_files__free(files);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(names_what_comes_meanwhile),
+		cmocka_unit_test(names_what_comes_after_nonsense),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
