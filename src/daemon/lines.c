@@ -30,8 +30,8 @@ struct place {
 struct words {
 	struct jsonl l;
 	const struct lines *of;
-	struct out *places; /* a struct place for each */
-	struct trace_end sums;
+	struct out *places;    /* a struct place for each */
+	struct trace_end sums; /* of those in a frame */
 	bool has_mark;
 	bool done; /* what comes is another's */
 	char *frame;
@@ -72,15 +72,11 @@ static void add(struct words *w, const struct line *l, size_t at)
 
 	if (w->done) {
 		w->places->len = 0;
-		memset(&w->sums, 0, sizeof(w->sums));
 		w->frame_len = 0;
 		w->done = w->has_mark = false;
 	}
 	out_bytes(w->places, (const char *)&p, sizeof(p));
-	if (l->len)
-		line__count(l, &w->sums);
-	else
-		w->has_mark = true;
+	w->has_mark |= !l->len;
 }
 
 /* A text that is packed begins with its struct line. */
@@ -134,6 +130,17 @@ static void words_uncloned(struct sink *s)
 	free(w->frame);
 }
 
+static void add_up(struct words *w)
+{
+	struct place p;
+
+	memset(&w->sums, 0, sizeof(w->sums));
+	for (size_t at = 0; at < w->places->len; at += sizeof(p)) {
+		memcpy(&p, w->places->buf + at, sizeof(p));
+		line__count(&p.line, &w->sums);
+	}
+}
+
 static void words_worded(struct sink *s, unsigned thread)
 {
 	struct words *w = (struct words *)s;
@@ -142,9 +149,11 @@ static void words_worded(struct sink *s, unsigned thread)
 
 	w->done = true;
 	/* A mark stands between two files. */
-	if (w->of->o.frames && z && w->frame && !w->has_mark && o->len >= FRAME_MIN &&
-	    o->len <= FRAME_MAX)
-		w->frame_len = zframe__make(z, o->buf, o->len, w->frame, FRAME_ROOM);
+	if (!w->of->o.frames || !z || !w->frame || w->has_mark || o->len < FRAME_MIN ||
+	    o->len > FRAME_MAX)
+		return;
+	w->frame_len = zframe__make(z, o->buf, o->len, w->frame, FRAME_ROOM);
+	add_up(w);
 }
 
 static void words_close(struct sink *s)

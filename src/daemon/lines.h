@@ -23,7 +23,7 @@ struct lines_text {
 	const char *frame; /* all of them (util/zframe.h); NULL: there is none */
 	size_t frame_len, len;
 	uint64_t lines;
-	const struct trace_end *sums; /* by line__count() */
+	const struct trace_end *sums; /* of a frame's, by line__count() */
 };
 
 /* The one with number *at, which goes on to the next; false: there is none. One of no length is a
