@@ -79,14 +79,15 @@ bool daemon__file(void *ctx, const struct lines_text *t, size_t *at, bool is_cal
 		return true;
 	}
 	for (; lines_text__next(t, at, &l); was = *at) {
-		if (l.len ? file_line(d, &l, t->now_ns, is_caller) : is_caller) {
-			/* A burst has ended. */
-			if (!l.len)
-				rotate__finish_file(d->rotate, t->now_ns);
-			continue;
+		bool taken = l.len ? file_line(d, &l, t->now_ns, is_caller) : is_caller;
+
+		if (!taken) {
+			*at = was;
+			return false;
 		}
-		*at = was;
-		return false;
+		/* A burst has ended. */
+		if (!l.len)
+			rotate__finish_file(d->rotate, t->now_ns);
 	}
 	return true;
 }

@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "sink/crew.h"
-#include "sink/items.h"
 #include "sink/jsonl_priv.h"
 #include "util/out.h"
 #include "util/zframe.h"
@@ -15,9 +14,9 @@
 #define TICK_NS 100000000ull
 /* Of the lines in a frame. Less does not shrink by itself as it does with what was before it; more
  * is seldom. */
-#define FRAME_MIN  (64 << 10)
-#define FRAME_MAX  (512 << 10)
-#define FRAME_ROOM ZFRAME_ROOM(FRAME_MAX)
+#define TEXT_MIN   (64 << 10)
+#define TEXT_MAX   (512 << 10)
+#define FRAME_ROOM ZFRAME_ROOM(TEXT_MAX)
 /* Of the smallest lines that fill a batch. */
 #define PLACES_SZ (128 << 10)
 
@@ -149,8 +148,8 @@ static void words_worded(struct sink *s, unsigned thread)
 
 	w->done = true;
 	/* A mark stands between two files. */
-	if (!w->of->o.frames || !z || !w->frame || w->has_mark || o->len < FRAME_MIN ||
-	    o->len > FRAME_MAX)
+	if (!w->of->o.frames || !z || !w->frame || w->has_mark || o->len < TEXT_MIN ||
+	    o->len > TEXT_MAX)
 		return;
 	w->frame_len = zframe__make(z, o->buf, o->len, w->frame, FRAME_ROOM);
 	add_up(w);
