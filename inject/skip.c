@@ -4,8 +4,8 @@
  * library has recorded goes on behind the probe, which then costs no trap, and does not record it
  * again. So no call is seen twice or by nobody, whichever pointer it is made through.
  *
- * The probe is on the first instruction. Where that keeps a register of the caller's, as most
- * functions begin, thunk.S has the same one for us.
+ * The probe is on the first instruction, or behind an endbr64 (attach/find/elf.h). Where that keeps
+ * a register of the caller's, as most functions begin, thunk.S has the same one for us.
  */
 #include "inject.h"
 
@@ -20,17 +20,14 @@
 /* So many bytes of a function are compared with those of its file. */
 #define CODE_SZ 16
 
+static const uint8_t endbr64[] = {0xf3, 0x0f, 0x1e, 0xfa};
 /* As in thunk.S: the code of each kind is there SKIP_MAX times. */
 static const struct {
-	uint8_t code[4], len;
+	uint8_t code[2], len;
 } kinds[] = {
 	{{0x53}, 1}, /* push %rbx, %rbp, %r12 to %r15 */
-	{{0x55}, 1},
-	{{0x41, 0x54}, 2},
-	{{0x41, 0x55}, 2},
-	{{0x41, 0x56}, 2},
-	{{0x41, 0x57}, 2},
-	{{0xf3, 0x0f, 0x1e, 0xfa}, 4}, /* endbr64: nothing is to be done instead */
+	{{0x55}, 1},	   {{0x41, 0x54}, 2}, {{0x41, 0x55}, 2}, {{0x41, 0x56}, 2},
+	{{0x41, 0x57}, 2}, {{0}, 0}, /* behind an endbr64: nothing is to be done instead */
 };
 #define KIND_CNT (sizeof(kinds) / sizeof(*kinds))
 
@@ -39,8 +36,21 @@ extern const uint8_t inject_skips[KIND_CNT][SKIP_MAX][SKIP_SZ];
 extern uint64_t inject_skip_to[SKIP_MAX];
 static unsigned cnt;
 
-/* The function's first bytes as its file has them; in memory one may be a probe's. False: memory
- * has something else. */
+static unsigned endbr_len(const uint8_t code[CODE_SZ])
+{
+	return memcmp(code, endbr64, sizeof(endbr64)) ? 0 : sizeof(endbr64);
+}
+
+/* Is it there, but for a probe? */
+static bool is_code(const uint8_t *entry, const uint8_t code[CODE_SZ])
+{
+	for (unsigned i = 0; i < CODE_SZ; i++)
+		if (entry[i] != code[i] && (entry[i] != BREAKPOINT || (i && i != endbr_len(code))))
+			return false;
+	return true;
+}
+
+/* The function's first bytes as its file has them. False: memory has something else. */
 static bool code_of(const struct object *o, const uint8_t *entry, uint8_t code[CODE_SZ])
 {
 	uintptr_t at = (uintptr_t)entry;
@@ -53,20 +63,21 @@ static bool code_of(const struct object *o, const uint8_t *entry, uint8_t code[C
 				      (long)(o->parts[i].off + at - o->parts[i].lo));
 	if (fd >= 0)
 		syscall(SYS_close, (long)fd);
-	return got == CODE_SZ && (*entry == code[0] || *entry == BREAKPOINT) &&
-	       !memcmp(entry + 1, code + 1, CODE_SZ - 1);
+	return got == CODE_SZ && is_code(entry, code);
 }
 
 uint32_t skip_new(const struct object *o, const void *entry)
 {
 	uint8_t code[CODE_SZ];
+	unsigned begins;
 
 	if (cnt == SKIP_MAX || !code_of(o, entry, code))
 		return 0;
+	begins = endbr_len(code);
 	for (unsigned k = 0; k < KIND_CNT; k++) {
-		if (memcmp(code, kinds[k].code, kinds[k].len))
+		if (memcmp(code + begins, kinds[k].code, kinds[k].len) || !(begins + kinds[k].len))
 			continue;
-		inject_skip_to[cnt] = (uint64_t)(uintptr_t)entry + kinds[k].len;
+		inject_skip_to[cnt] = (uint64_t)(uintptr_t)entry + begins + kinds[k].len;
 		return (uint32_t)(inject_skips[k][cnt++] - inject_skips[0][0]) + 1;
 	}
 	return 0;
