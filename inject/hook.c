@@ -405,7 +405,7 @@ void hook_all(const struct ct_shm_set *set, bool answers, struct hooked_cnt *cnt
 		name = inject_hooks[id].real ? name_of(set, id) : NULL;
 		if (name &&
 		    (!strcmp(name, "cuGetProcAddress") || !strcmp(name, "cuGetProcAddress_v2")))
-			inject_hooks[id].answers = 1;
+			inject_hooks[id].role = HOOK_ANSWERS;
 	}
 	objects_each(bind_object, inject_thunks);
 }

@@ -49,8 +49,7 @@ struct call {
 	uint32_t gen;	   /* process.alive */
 	uint32_t depth;	   /* of its frame */
 	uint32_t timed_ns; /* what inject_enter() took; 0: not timed */
-	/* *pfn of cuGetProcAddress() gets a thunk, whether the call is traced or not */
-	uint32_t answers;
+	uint32_t role;	   /* its hook's: whether the call is traced or not */
 };
 _Static_assert(offsetof(struct call, regs) == 128, "see thunk.S");
 _Static_assert(offsetof(struct call, t) == 128 + 8 * (REG_WORDS + 4), "see thunk.S");
@@ -71,6 +70,7 @@ struct thread {
 	uint32_t tid;
 	const struct call *calls[CT_MAX_DEPTH]; /* of the slot's frames; may be gone */
 	uint64_t tsc0, ns0, last_ns;		/* clock.c; only while busy_sp is set */
+	uint64_t comm;				/* that comm.c reads; 0: none */
 	/* nv.c: where the function is on the stack that has made the slot's nv active, 0: none; the
 	 * last call that a record of a system call names; what came before the system call took */
 	uint64_t nv_sp, nv_call, nv_took;
@@ -108,10 +108,17 @@ struct me {
 	uint32_t tid;	     /* as the kernel has it; 0: not asked yet (gpu.c) */
 } __attribute__((aligned(64)));
 extern __thread struct me inject_me;
+/* What a function's calls are good for, beside being traced. */
+enum hook_role {
+	HOOK_NONE,
+	HOOK_ANSWERS, /* *pfn gets a thunk: cuGetProcAddress() and its newer form hand out functions
+		       */
+	HOOK_FREES,   /* its first argument is a communicator of NCCL's that is no more then: comm.c
+		       */
+};
 struct hook {
-	void *real; /* what the thunk calls. NULL: the function is not hooked */
-	/* Not 0: its answer hands out functions, as cuGetProcAddress()'s and its newer form's. */
-	uint32_t answers;
+	void *real;    /* what the thunk calls. NULL: the function is not hooked */
+	uint32_t role; /* enum hook_role */
 	/* Not 0: real has a probe, and calls that are recorded here go on behind it: skip_code().
 	 */
 	uint32_t skip;
@@ -227,7 +234,7 @@ static inline uint64_t random_next(struct thread *t)
 /* Reads memory of the program, for who stands at sp. 0 or -EFAULT. */
 int memory_read(const struct thread *t, uint64_t sp, void *to, uint64_t addr, size_t len);
 /* Appends what the spec asks for at off; returns the record's size. */
-uint32_t pointees_add(const struct thread *t, const struct call *call, const struct ct_spec *spec,
+uint32_t pointees_add(struct thread *t, const struct call *call, const struct ct_spec *spec,
 		      struct ct_call *rec, bool ok, uint32_t off);
 /* Words of a stack from an address on, of which left bytes are certainly there; 0 for what is not.
  */
@@ -270,6 +277,16 @@ void nccl_look(struct process *p);
 /* A child of fork has what its parent had hooked, and another tracer's memory. */
 void nccl_forked(void);
 void nccl_unhook(void);
+
+/* comm.c */
+/* NCCL's functions are hooked, as far as they can be. */
+void comm_hook(const struct object *lib);
+/* Around a call with HOOK_FREES. */
+void comm_free_begin(uint64_t comm);
+void comm_free_end(uint64_t comm);
+/* The communicator that cap says. ok: the call went well. Its size, or -errno. */
+int comm_read(struct thread *t, const struct call *call, const struct ct_cap *cap, bool ok,
+	      struct ct_comm *c);
 
 /* skip.c */
 #define SKIP_MAX 64
@@ -401,11 +418,14 @@ static inline bool is_thunk(const void *p)
 {
 	return (uintptr_t)p - (uintptr_t)inject_thunks < (uintptr_t)CT_MAX_FUNCS * THUNK_SZ;
 }
+static inline unsigned thunk_id(const void *thunk)
+{
+	return ((uintptr_t)thunk - (uintptr_t)inject_thunks) / THUNK_SZ;
+}
 /* What a thunk calls; anything else is what it is. */
 static inline void *thunk_real(void *p)
 {
-	return is_thunk(p) ? inject_hooks[((uintptr_t)p - (uintptr_t)inject_thunks) / THUNK_SZ].real
-			   : p;
+	return is_thunk(p) ? inject_hooks[thunk_id(p)].real : p;
 }
 
 /* What a signal handler may add to as well, in the middle of it. */

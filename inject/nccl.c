@@ -119,6 +119,7 @@ static int hook(struct hooked_cnt *to)
 {
 	if (!hook_named(inject_process->set, &lib, PREFIX, to))
 		return -ENOENT;
+	comm_hook(&lib);
 	cnt = to->pointers;
 	return 0;
 }

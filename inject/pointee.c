@@ -35,16 +35,6 @@ static cold size_t read_slow(void *to, uint64_t addr, size_t len)
 	return n < 0 ? 0 : n;
 }
 
-/* From cnt places, as far as they are there, in this order: how many bytes. */
-static size_t read_places(struct iovec *to, struct iovec *from, unsigned long cnt)
-{
-	int err = errno;
-	long n = syscall(SYS_process_vm_readv, inject_process->pid, to, cnt, from, cnt, 0ul);
-
-	errno = err;
-	return n < 0 ? 0 : n;
-}
-
 cold void stack_words(uint64_t *to, uint64_t from, uint64_t left)
 {
 	size_t len = STACK_WORDS * 8, n;
@@ -169,38 +159,6 @@ static int locate(const struct thread *t, const struct call *call, const struct 
 	return p ? 0 : -EFAULT;
 }
 
-/* As comm_read() of bpf/pointee.bpf.h. Not directly: another thread may destroy it, and its memory
- * goes. */
-static int read_comm(const struct thread *t, const struct call *call, const struct ct_cap *cap,
-		     struct ct_comm *c)
-{
-	const struct ct_comm_place place = inject_process->shm->comm_place;
-	const size_t len = offsetof(struct ct_comm, version) - offsetof(struct ct_comm, hash);
-	const size_t must = sizeof(c->magic) + len;
-	uint64_t counts[CT_COMM_COUNTS], at;
-	struct iovec to[] = {
-		{&c->magic, sizeof(c->magic)}, {&c->hash, len}, {counts, sizeof(counts)}};
-	size_t got;
-
-	*c = (struct ct_comm){.handle = call_word(call, cap->arg), .version = place.version};
-	if (cap->flags & CT_CAP_F_DEREF && c->handle &&
-	    read_mem(t, call, &c->handle, c->handle, sizeof(c->handle), TRUST_NOTHING))
-		return -EFAULT;
-	at = c->handle;
-	if (!place.off || !at)
-		return -EFAULT;
-	got = read_places(to,
-			  (struct iovec[]){{(void *)at, sizeof(c->magic)},
-					   {(void *)(at + place.off), len},
-					   {(void *)(at + place.counts_off), sizeof(counts)}},
-			  place.counts_off ? 3 : 2);
-	if (got < must)
-		return -EFAULT;
-	for (unsigned i = 0; i < CT_COMM_COUNTS && got == must + sizeof(counts); i++)
-		c->made += counts[i];
-	return sizeof(*c);
-}
-
 /* CU_LAUNCH_PARAM_BUFFER_POINTER, its value, CU_LAUNCH_PARAM_BUFFER_SIZE, its value */
 struct launch_extra {
 	uint64_t is_buffer, buffer, is_size, size;
@@ -230,8 +188,6 @@ static int pointee(const struct thread *t, const struct call *call, const struct
 	uint32_t len;
 	int n;
 
-	if (cap->kind == CT_CAP_COMM)
-		return read_comm(t, call, cap, (struct ct_comm *)to);
 	if (locate(t, call, cap, trust, &addr, &len))
 		return -EFAULT;
 	if (cap->kind == CT_CAP_STR)
@@ -257,7 +213,7 @@ static inline bool number_add(const struct call *call, const struct ct_cap *cap,
 	return true;
 }
 
-static __attribute__((noinline)) uint32_t pointees_from(unsigned i, const struct thread *t,
+static __attribute__((noinline)) uint32_t pointees_from(unsigned i, struct thread *t,
 							const struct call *call,
 							const struct ct_spec *spec,
 							struct ct_call *rec, bool ok, uint32_t off)
@@ -275,7 +231,12 @@ static __attribute__((noinline)) uint32_t pointees_from(unsigned i, const struct
 			/* The others may be optional. */
 			trust = i ? TRUST_NOTHING : TRUST_USED;
 		}
-		n = off < CT_OUT_SZ_MAX ? pointee(t, call, cap, trust, out + off) : -ENOSPC;
+		if (off >= CT_OUT_SZ_MAX)
+			n = -ENOSPC;
+		else if (cap->kind == CT_CAP_COMM)
+			n = comm_read(t, call, cap, ok, (struct ct_comm *)(out + off));
+		else
+			n = pointee(t, call, cap, trust, out + off);
 		rec->cap_len[i] = n;
 		if (n <= 0)
 			continue;
@@ -287,8 +248,8 @@ static __attribute__((noinline)) uint32_t pointees_from(unsigned i, const struct
 	return off;
 }
 
-hot uint32_t pointees_add(const struct thread *t, const struct call *call,
-			  const struct ct_spec *spec, struct ct_call *rec, bool ok, uint32_t off)
+hot uint32_t pointees_add(struct thread *t, const struct call *call, const struct ct_spec *spec,
+			  struct ct_call *rec, bool ok, uint32_t off)
 {
 	unsigned i = 0;
 

@@ -330,12 +330,14 @@ hot void *inject_enter(struct call *call)
 	fetch(p, call->func_id);
 	call->t = NULL;
 	call->start_ns = 0;
-	call->answers = inject_hooks[call->func_id].answers;
+	call->role = inject_hooks[call->func_id].role;
 	if (unlikely(!t || inject_me.gen != p->alive)) {
 		t = thread_begin(call->sp);
 		p = inject_process;
 	}
 	copy_stack(call, t);
+	if (unlikely(call->role == HOOK_FREES))
+		comm_free_begin(call->regs[0]);
 	if (likely(t)) {
 		if (unlikely(p->set->ended)) {
 			process_end();
@@ -396,12 +398,14 @@ static bool frame_is_own(const struct ct_shm_slot *s, const struct call *call)
 	       f->func_id == call->func_id && f->start_ns == call->start_ns;
 }
 
-static cold void exit_answers(const struct call *call, uint64_t result)
+static cold void exit_role(const struct call *call, uint64_t result)
 {
 	void **to = (void **)call->regs[1];
 
+	if (call->role == HOOK_FREES)
+		comm_free_end(call->regs[0]);
 	/* It went well, so the driver has written there. */
-	if ((int32_t)result == 0 && to && *to)
+	else if ((int32_t)result == 0 && to && *to)
 		*to = hook_answer(*to);
 }
 
@@ -424,6 +428,6 @@ hot void inject_exit(struct call *call, uint64_t result)
 		}
 		busy_clear(t);
 	}
-	if (unlikely(call->answers))
-		exit_answers(call, result);
+	if (unlikely(call->role))
+		exit_role(call, result);
 }

@@ -146,6 +146,31 @@ def test_loaded_by_many_at_once(tmp_path, place, how):
     assert of_nccl(t) == {"ncclGetVersion": 1 + 8 * 50}
 
 
+@pytest.mark.parametrize("tracer", [inside, as_root])
+def test_destroyed_meanwhile(tmp_path, place, tracer):
+    """A communicator that another thread destroys when a call with it has just returned: its memory is gone then."""
+    if tracer is as_root:
+        needs_tracing()
+    t = trace(tmp_path, place, "program", "driver init race", tracer=tracer)
+    n = of_nccl(t)
+    assert (n["ncclCommInitRank"], n["ncclCommAbort"], n["ncclCommDestroy"]) == (3000, 1500, 1500)
+    all_are_there(tmp_path)
+    reduces = [e for e in t.calls if e["symbol"] == "ncclAllReduce"]
+    went_well = [e for e in reduces if e["result"] == 0]
+    assert len(went_well) > 1000
+    # Some are gone before they are read.
+    told = [e for e in went_well if "rank" in e]
+    assert len(told) > len(went_well) / 2 and all((e["rank"], e["nranks"]) == (0, 2) for e in told)
+
+
+def test_destroyer_waits(tmp_path):
+    """For who reads a communicator at that moment; and until it is destroyed nobody reads it directly."""
+    program, top = tmp_path / "comm", os.path.dirname(TESTS)
+    subprocess.run([*CC, "-D_GNU_SOURCE=", "-I", top + "/include", "-O1", "-Wall", "-o", program, TESTS + "/inject/comm.c", top + "/inject/comm.c", "-lpthread"],
+                   check=True)
+    assert subprocess.run([program], timeout=60, check=False).returncode == 0
+
+
 def test_another_copy(tmp_path, place):
     """The first that is loaded is traced; the other one works as ever."""
     copy = shutil.copy(FAKE + "/libnccl.so.2", tmp_path / "another.so.2")

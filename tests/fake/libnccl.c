@@ -4,9 +4,11 @@
 
 #include <dlfcn.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #define MAGIC 0x0280028002800280ull
@@ -42,16 +44,58 @@ static uint64_t hash_of(uint64_t from, const void *data, size_t len)
 	return from;
 }
 
+/* Those that are there. */
+static pthread_rwlock_t live_lock = PTHREAD_RWLOCK_WRITER_NONRECURSIVE_INITIALIZER_NP;
+static struct comm *live[64];
+
+static struct comm **live_at(const struct comm *comm)
+{
+	for (unsigned i = 0; i < sizeof(live) / sizeof(*live); i++)
+		if (live[i] == comm)
+			return &live[i];
+	return NULL;
+}
+
+static bool live_put(struct comm *was, struct comm *now)
+{
+	struct comm **at;
+
+	pthread_rwlock_wrlock(&live_lock);
+	at = live_at(was);
+	if (at)
+		*at = now;
+	pthread_rwlock_unlock(&live_lock);
+	return at;
+}
+
+bool comm_use(const struct comm *comm)
+{
+	pthread_rwlock_rdlock(&live_lock);
+	if (comm && live_at(comm))
+		return true;
+	pthread_rwlock_unlock(&live_lock);
+	return false;
+}
+
+void comm_done(void)
+{
+	pthread_rwlock_unlock(&live_lock);
+}
+
 int comm_make(const struct comm_job *job)
 {
 	static const char image[] = ".version 6.0\n.target sm_60\n.address_size 64\n"
 				    ".visible .entry " KERNEL "()\n{\n\tret;\n}\n";
-	struct comm *c = calloc(1, sizeof(*c));
+	/* NCCL's are so large that they are mappings of their own. */
+	struct comm *c =
+		mmap(NULL, sizeof(*c), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
-	if (!c || fake_driver("cuMemAlloc_v2")(&c->buffer, (size_t)8192) ||
+	if (c == MAP_FAILED)
+		return CUDA_ERROR;
+	if (fake_driver("cuMemAlloc_v2")(&c->buffer, (size_t)8192) ||
 	    fake_driver("cuModuleLoadData")(&c->module, image) ||
 	    fake_driver("cuModuleGetFunction")(&c->function, c->module, KERNEL)) {
-		free(c);
+		munmap(c, sizeof(*c));
 		return CUDA_ERROR;
 	}
 	c->magic = MAGIC;
@@ -59,6 +103,8 @@ int comm_make(const struct comm_job *job)
 	c->rank = job->rank;
 	c->nranks = job->nranks;
 	c->blocking = job->blocking;
+	if (!live_put(NULL, c))
+		return CUDA_ERROR;
 	*job->out = c;
 	return job->blocking ? SUCCESS : IN_PROGRESS;
 }
@@ -178,18 +224,29 @@ int ncclCommCuDevice(const struct comm *comm, int *device)
 }
 ALSO(ncclCommCuDevice);
 
-PUSHES int ncclCommDestroy(struct comm *comm)
+static int destroy(struct comm *comm)
 {
 	int err;
 
-	COUNT(ncclCommDestroy);
-	if (!comm)
+	if (!comm || !live_put(comm, NULL))
 		return INVALID_ARGUMENT;
 	err = fake_driver("cuModuleUnload")(comm->module) ||
 	      fake_driver("cuMemFree_v2")(comm->buffer);
-	comm->magic = 0;
-	free(comm);
+	munmap(comm, sizeof(*comm));
 	return err ? CUDA_ERROR : SUCCESS;
+}
+
+int ncclCommAbort(struct comm *comm)
+{
+	COUNT(ncclCommAbort);
+	return destroy(comm);
+}
+ALSO(ncclCommAbort);
+
+int ncclCommDestroy(struct comm *comm)
+{
+	COUNT(ncclCommDestroy);
+	return destroy(comm);
 }
 ALSO(ncclCommDestroy);
 

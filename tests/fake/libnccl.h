@@ -70,6 +70,9 @@ struct comm_job {
 	int rank, nranks, blocking;
 };
 int comm_make(const struct comm_job *job);
+/* libnccl.c: false: there is none there any more. Nobody destroys it until comm_done(). */
+bool comm_use(const struct comm *comm);
+void comm_done(void);
 bool group_takes(const struct comm_job *job);
 
 /* These begin by keeping a register, as most of the real one's do, and the others with endbr64:

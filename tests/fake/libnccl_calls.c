@@ -125,14 +125,13 @@ static void block(void)
 		usleep(atoi(ms) * 1000);
 }
 
-static int collective(unsigned func, const void *buff, size_t count, int type, int rank,
-		      struct comm *comm, void *stream)
+static int of_live(unsigned func, const void *buff, size_t count, int type, int rank,
+		   struct comm *comm, void *stream)
 {
 	static const unsigned char sizes[TYPE_CNT] = {1, 1, 4, 4, 8, 8, 2, 4, 8, 2, 1, 1};
 	int err;
 
-	if (!comm || !buff || !count || type < 0 || type >= TYPE_CNT || rank < 0 ||
-	    rank >= comm->nranks)
+	if (!buff || !count || type < 0 || type >= TYPE_CNT || rank < 0 || rank >= comm->nranks)
 		return INVALID_ARGUMENT;
 	if (counted_as(func) < COUNTED)
 		comm->asked[counted_as(func)]++;
@@ -141,6 +140,18 @@ static int collective(unsigned func, const void *buff, size_t count, int type, i
 	block();
 	err = add(&(struct part){comm, stream, func});
 	return err || comm->blocking ? err : IN_PROGRESS;
+}
+
+static int collective(unsigned func, const void *buff, size_t count, int type, int rank,
+		      struct comm *comm, void *stream)
+{
+	int err = INVALID_ARGUMENT;
+
+	if (comm_use(comm)) {
+		err = of_live(func, buff, count, type, rank, comm, stream);
+		comm_done();
+	}
+	return err;
 }
 
 #define REDUCES(name, func, root, ...)                                                             \

@@ -13,16 +13,19 @@
  *   unload    closes what was loaded
  *   thread    goes on in another thread
  *   storm     threads that load copies of the plugin, plugin0.so and on, call it and close them
+ *   race      calls of a thread with communicators that another destroys meanwhile
  *   fork      goes on in a child, and then itself
  *   ready     prints "ready"; makes calls until a pointer to a function of NCCL is NCCL's own
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -76,8 +79,9 @@ int run(void *p)
 #ifndef PLUGIN
 #define STORM_THREADS 8
 #define STORM_LOADS   50
+#define RACES	      3000
 
-static void *buffer, *plugin, *nccl;
+static void *context, *buffer, *plugin, *nccl;
 static char **steps;
 static int (*cu_init)(unsigned), (*cu_retain)(void **, int), (*cu_set)(void *);
 static int (*cu_alloc)(void **, size_t);
@@ -111,9 +115,8 @@ static void driver(void)
 
 static void init(void)
 {
-	void *ctx = NULL;
-
-	must(!cu_init(0) && !cu_retain(&ctx, 0) && !cu_set(ctx) && !cu_alloc(&buffer, 1 << 20),
+	must(!cu_init(0) && !cu_retain(&context, 0) && !cu_set(context) &&
+		     !cu_alloc(&buffer, 1 << 20),
 	     "init");
 }
 
@@ -199,6 +202,55 @@ static void storm(void)
 		must(!pthread_join(threads[i], NULL), "thread");
 }
 
+/* With what one thread makes calls all the time, and another makes and destroys it. */
+static void *shared_comm;
+static unsigned shared_cnt; /* at the same address, as a rule */
+
+static void *reduce_often(void *reduce)
+{
+	int (*fn)(void *, void *, size_t, int, int, void *, void *) = reduce;
+	unsigned cnt;
+	void *comm;
+
+	must(!cu_set(context), "context");
+	while (cnt = __atomic_load_n(&shared_cnt, __ATOMIC_ACQUIRE),
+	       (comm = __atomic_load_n(&shared_comm, __ATOMIC_ACQUIRE)) != MAP_FAILED) {
+		/* The stand-in refuses one that is gone: invalid argument. */
+		int err = comm ? fn(buffer, buffer, 8, 7, 0, comm, NULL) : 0;
+
+		must(!err || err == 4, "reduce");
+		while (err && __atomic_load_n(&shared_cnt, __ATOMIC_ACQUIRE) == cnt)
+			sched_yield();
+	}
+	return NULL;
+}
+
+static void race(void)
+{
+	int (*init)(void **, int, struct unique_id, int);
+	int (*ends[2])(void *);
+	struct unique_id id = {"r"};
+	pthread_t thread;
+	void *comm;
+
+	nccl = load("libnccl.so.2");
+	init = (int (*)(void **, int, struct unique_id, int))dlsym(nccl, "ncclCommInitRank");
+	ends[0] = (int (*)(void *))dlsym(nccl, "ncclCommAbort");
+	ends[1] = (int (*)(void *))dlsym(nccl, "pncclCommDestroy");
+	must(!pthread_create(&thread, NULL, reduce_often, dlsym(nccl, "ncclAllReduce")), "thread");
+	for (int i = 0; i < RACES; i++) {
+		must(!init(&comm, 2, id, 0), "comm");
+		__atomic_store_n(&shared_comm, comm, __ATOMIC_RELEASE);
+		__atomic_add_fetch(&shared_cnt, 1, __ATOMIC_RELEASE);
+		for (volatile int n = 0; n < i * 37 % 10000; n++)
+			;
+		must(!ends[i % 2](comm), "end");
+	}
+	__atomic_store_n(&shared_comm, MAP_FAILED, __ATOMIC_RELEASE);
+	__atomic_add_fetch(&shared_cnt, 1, __ATOMIC_RELEASE);
+	must(!pthread_join(thread, NULL), "thread");
+}
+
 static void in_child(void)
 {
 	int status;
@@ -236,6 +288,8 @@ static void *go_on(void *arg)
 			in_thread();
 		else if (!strcmp(s, "storm"))
 			storm();
+		else if (!strcmp(s, "race"))
+			race();
 		else if (!strcmp(s, "fork"))
 			in_child();
 		else if (!strcmp(s, "ready"))
