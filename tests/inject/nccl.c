@@ -80,6 +80,7 @@ int run(void *p)
 #define STORM_THREADS 8
 #define STORM_LOADS   50
 #define RACES	      3000
+#define RACE_CALLS    100 /* of one communicator, about */
 
 static void *context, *buffer, *plugin, *nccl;
 static char **steps;
@@ -204,22 +205,25 @@ static void storm(void)
 
 /* With what one thread makes calls all the time, and another makes and destroys it. */
 static void *shared_comm;
-static unsigned shared_cnt; /* at the same address, as a rule */
+static unsigned shared_cnt, used_cnt; /* at the same address, as a rule */
 
 static void *reduce_often(void *reduce)
 {
 	int (*fn)(void *, void *, size_t, int, int, void *, void *) = reduce;
-	unsigned cnt;
+	unsigned cnt, done = 0;
 	void *comm;
 
 	must(!cu_set(context), "context");
 	while (cnt = __atomic_load_n(&shared_cnt, __ATOMIC_ACQUIRE),
 	       (comm = __atomic_load_n(&shared_comm, __ATOMIC_ACQUIRE)) != MAP_FAILED) {
-		/* The stand-in refuses one that is gone: invalid argument. */
 		int err = comm ? fn(buffer, buffer, 8, 7, 0, comm, NULL) : 0;
 
+		/* The stand-in refuses one that is gone: invalid argument. */
 		must(!err || err == 4, "reduce");
-		while (err && __atomic_load_n(&shared_cnt, __ATOMIC_ACQUIRE) == cnt)
+		__atomic_store_n(&used_cnt, cnt, __ATOMIC_RELEASE);
+		if (!err && ++done % RACE_CALLS)
+			continue;
+		while (__atomic_load_n(&shared_cnt, __ATOMIC_ACQUIRE) == cnt)
 			sched_yield();
 	}
 	return NULL;
@@ -242,6 +246,8 @@ static void race(void)
 		must(!init(&comm, 2, id, 0), "comm");
 		__atomic_store_n(&shared_comm, comm, __ATOMIC_RELEASE);
 		__atomic_add_fetch(&shared_cnt, 1, __ATOMIC_RELEASE);
+		while (__atomic_load_n(&used_cnt, __ATOMIC_ACQUIRE) != shared_cnt)
+			sched_yield();
 		for (volatile int n = 0; n < i * 37 % 10000; n++)
 			;
 		must(!ends[i % 2](comm), "end");
