@@ -63,10 +63,14 @@ static bool is_held(uint64_t comm)
 
 cold void comm_free_begin(uint64_t comm)
 {
-	uint64_t was = __atomic_exchange_n(known_at(comm), comm | DYING, __ATOMIC_SEQ_CST);
 	struct timespec pause = {.tv_nsec = 100000};
+	uint64_t was;
 	int err = errno;
 
+	/* Who holds none holds that one. */
+	if (!comm)
+		return;
+	was = __atomic_exchange_n(known_at(comm), comm | DYING, __ATOMIC_SEQ_CST);
 	/* Two at a time, in one place. */
 	if (was & DYING)
 		learns = false;

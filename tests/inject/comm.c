@@ -119,6 +119,11 @@ int main(void)
 	comm = page();
 	must(reads(comm, true) && reads(comm, true), "does not read");
 
+	/* Nobody reads that one, though nobody says so. */
+	must(!pthread_create(&thread, NULL, destroy, NULL), "thread");
+	usleep(100000);
+	must(__atomic_exchange_n(&is_through, false, __ATOMIC_SEQ_CST), "waits for nobody");
+
 	/* One that another thread is reading. */
 	other->comm = (uint64_t)(uintptr_t)comm;
 	must(!pthread_create(&thread, NULL, destroy, comm), "thread");

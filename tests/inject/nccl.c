@@ -79,8 +79,8 @@ int run(void *p)
 #ifndef PLUGIN
 #define STORM_THREADS 8
 #define STORM_LOADS   50
-#define RACES	      3000
-#define RACE_CALLS    100 /* of one communicator, about */
+#define RACES	      2000
+#define RACE_CALLS    10 /* of one communicator, about */
 
 static void *context, *buffer, *plugin, *nccl;
 static char **steps;
