@@ -96,6 +96,9 @@ enum ct_cost_kind {
 /* Timed calls that the mean is of. */
 #define CT_COST_MEAN_OF 16
 
+/* Of caches: 0 is the first. */
+#define CT_COST_LEVELS 2
+
 /* In the BPF side's data; all 0 until it is measured. */
 struct ct_cost_cfg {
 	__u32 skip_mask; /* how many calls are left out: by chance, none of these bits more */
@@ -103,13 +106,14 @@ struct ct_cost_cfg {
 	__u32 base_ns[CT_COST_KINDS];
 	/*
 	 * When the program does much between its calls, the kernel's part is not in the caches,
-	 * either. How cold they are is told by the time that finding the function and the thread
-	 * takes, which is the same work for all calls: so long, and so much longer when the second
-	 * level holds nothing of it. The kernel's part is longer by cold_ns then, and in
+	 * either, and neither is all of the program's behind it. How far away they are is told by
+	 * the time that finding the function and the thread takes, which is the same work for all
+	 * calls: so long, and so much longer when the program has filled the first level, and when
+	 * it has filled the second. All but the programs is longer by away_ns then, and in
 	 * proportion.
 	 */
-	__u32 found_ns, found_more_ns;
-	__u32 cold_ns[2]; /* CT_COST_PAIR, CT_COST_ENTRY */
+	__u32 found_ns, found_more_ns[CT_COST_LEVELS];
+	__u32 away_ns[CT_COST_LEVELS][2]; /* CT_COST_PAIR, CT_COST_ENTRY */
 	/* What one of the two programs of a system call adds besides its own time. */
 	__u32 syscall_ns;
 };
@@ -117,13 +121,18 @@ struct ct_cost_cfg {
 static inline __u32 ct_cost_base(const volatile struct ct_cost_cfg *c, __u32 kind, __u32 found_ns)
 {
 	__u32 more = found_ns > c->found_ns ? found_ns - c->found_ns : 0;
-	__u32 max = c->found_more_ns + c->found_more_ns / 2;
+	/* near 0: not known; else far is more, as what belongs to it is */
+	__u32 near = c->found_more_ns[0], near_ns = c->away_ns[0][kind & 1];
+	__u32 far = c->found_more_ns[1], far_ns = c->away_ns[1][kind & 1];
+	__u32 base = c->base_ns[kind & 3];
 
-	if (!c->found_more_ns)
-		return c->base_ns[kind & 3];
-	if (more > max)
-		more = max;
-	return c->base_ns[kind & 3] + c->cold_ns[kind & 1] * more / c->found_more_ns;
+	if (!far)
+		return base;
+	if (more < near)
+		return base + near_ns * more / near;
+	if (more > far + far / 2)
+		more = far + far / 2;
+	return base + near_ns + (far_ns - near_ns) * (more - near) / (far - near);
 }
 
 /* Of one thread. */

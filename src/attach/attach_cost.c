@@ -23,7 +23,9 @@
 #define CALLS  100
 /* Each takes 10 us. */
 #define CALLS_STEPPED 15
-#define COLD_CALLS    16
+/* In the work of a program; and when that takes half a millisecond. */
+#define AWAY_CALLS	60
+#define AWAY_CALLS_COLD 10
 /* So many times the second level of the caches is touched to empty it. With twice as much or less
  * part of the kernel's code is still there, and what calls of programs that compute in between cost
  * is told too low (GPT-2 on a processor with 2 MB: 0.66 of it). */
@@ -42,9 +44,11 @@
 #if defined(__x86_64__)
 #define FIRST "push %rbp\n mov %rsp, %rbp\n pop %rbp\n"
 #define REST  "xor %eax, %eax\n ret\n"
+#define JUMP  "jmp "
 #else
 #define FIRST "nop\n"
 #define REST  "mov x0, xzr\n ret\n"
+#define JUMP  "b "
 #endif
 __asm__(".text\n"
 	".type cudatrace_stub, %function\n"
@@ -57,6 +61,32 @@ __asm__(".text\n"
 typedef int stub_fn(long a, long b, long c, long d, long e, long f);
 extern stub_fn cudatrace_stub, cudatrace_stub_stepped;
 extern const char cudatrace_stubs_end[];
+
+/*
+ * What a program does between its calls, in little: a first level of instructions, line by line,
+ * not in their order, for that is what processors expect. A traced call pushes lines of the
+ * program's out, and it is the program that waits for them then.
+ */
+#define WORK_LINES	 512
+#define WORK_STEP	 181 /* odd: comes to each */
+#define STR(x)		 #x
+#define SET(name, value) ".set " #name ", " STR(value) "\n"
+#define WORK_SETS	 SET(lines, WORK_LINES) SET(step, WORK_STEP) SET(next, WORK_STEP)
+#define WORK_LINE	 JUMP "cudatrace_work + 64 * next\n"
+__asm__(WORK_SETS ".text\n"
+		  ".p2align 6\n"
+		  ".type cudatrace_work, %function\n"
+		  ".globl cudatrace_work\n"
+		  "cudatrace_work:\n"
+		  ".rept lines\n"
+		  ".p2align 6\n"
+		  ".if next\n" WORK_LINE ".else\n"
+		  "ret\n"
+		  ".endif\n"
+		  ".set next, (next + 1) & (lines - 1)\n"
+		  ".endr\n"
+		  ".size cudatrace_work, .-cudatrace_work\n");
+extern void cudatrace_work(void);
 
 /* Where they are called and probed; fd -1: not known yet. */
 static struct {
@@ -153,64 +183,93 @@ static double time_stub(stub_fn *fn)
 	return (double)(clock_ns(CLOCK_THREAD_CPUTIME_ID) - start) / calls;
 }
 
-/* What is touched to empty caches. */
-struct cold {
+/* What a program does between its calls, in little. */
+struct work {
 	volatile char *memory; /* NULL: there is none */
-	size_t size;
+	size_t size;	       /* of what is touched to empty the second level */
 };
 
 /* In small pages: their translations are to go, too. */
-static struct cold cold_begin(void)
+static struct work work_begin(void)
 {
 	long level2 = sysconf(_SC_LEVEL2_CACHE_SIZE);
-	struct cold c = {.size = level2 > 0 ? (size_t)level2 * COLD_TIMES : 0};
+	struct work w = {.size = level2 > 0 ? (size_t)level2 * COLD_TIMES : 0};
 	void *p;
 
-	if (c.size < COLD_SZ_MIN)
-		c.size = COLD_SZ_MIN;
-	if (c.size > COLD_SZ_MAX)
-		c.size = COLD_SZ_MAX;
-	p = mmap(NULL, c.size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (w.size < COLD_SZ_MIN)
+		w.size = COLD_SZ_MIN;
+	if (w.size > COLD_SZ_MAX)
+		w.size = COLD_SZ_MAX;
+	p = mmap(NULL, w.size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (p == MAP_FAILED)
-		return c;
-	madvise(p, c.size, MADV_NOHUGEPAGE);
-	c.memory = p;
-	return c;
+		return w;
+	madvise(p, w.size, MADV_NOHUGEPAGE);
+	w.memory = p;
+	return w;
 }
 
-static void cold_end(const struct cold *c)
+static void work_end(const struct work *w)
 {
-	if (c->memory)
-		munmap((void *)(uintptr_t)c->memory, c->size);
+	if (w->memory)
+		munmap((void *)(uintptr_t)w->memory, w->size);
 }
 
-static void make_cold(const struct cold *c)
+static void empty_second(const struct work *w)
 {
-	for (size_t at = 0; at < c->size; at += 64)
-		c->memory[at]++;
+	for (size_t at = 0; at < w->size; at += 64)
+		w->memory[at]++;
 }
 
-/* A call with nothing of it in the caches. */
-static double time_cold(const struct cold *cold)
+static void fill_first(const struct work *w)
 {
-	stub_fn *volatile stub = stubs.plain; /* as in time_stub() */
-	double each[COLD_CALLS], sum = 0;
+	cudatrace_work();
+	for (unsigned i = 0; i < WORK_LINES; i++)
+		w->memory[i * WORK_STEP % WORK_LINES * 64]++;
+}
+
+/* Work, or a call and then work: of that alone the caches have something, from the level on. */
+static double work_once(const struct work *w, int level, stub_fn *stub)
+{
 	struct timespec start, end;
 
-	for (int i = 0; i < COLD_CALLS; i++) {
-		make_cold(cold);
-		/* The clock is to be in them. */
-		clock_gettime(CLOCK_MONOTONIC, &end);
-		clock_gettime(CLOCK_MONOTONIC, &start);
-		stub(i, 1, 2, 3, 4, 5);
-		clock_gettime(CLOCK_MONOTONIC, &end);
-		each[i] = (end.tv_sec - start.tv_sec) * 1e9 + end.tv_nsec - start.tv_nsec;
-	}
-	/* A mean, for that is what is asked for, of all but those that were disturbed. */
-	qsort(each, COLD_CALLS, sizeof(each[0]), cmp_double);
-	for (int i = 0; i < COLD_CALLS - COLD_CALLS / 8; i++)
+	if (level)
+		empty_second(w);
+	fill_first(w);
+	fill_first(w);
+	/* The clock is to be in them. */
+	clock_gettime(CLOCK_MONOTONIC, &end);
+	clock_gettime(CLOCK_MONOTONIC, &start);
+	if (stub)
+		stub(0, 1, 2, 3, 4, 5);
+	fill_first(w);
+	clock_gettime(CLOCK_MONOTONIC, &end);
+	return (end.tv_sec - start.tv_sec) * 1e9 + end.tv_nsec - start.tv_nsec;
+}
+
+/* A mean, for that is what is asked for, of all but those that were disturbed. */
+static double mean_of_most(double *each, unsigned cnt)
+{
+	double sum = 0;
+
+	qsort(each, cnt, sizeof(each[0]), cmp_double);
+	cnt -= cnt / 5;
+	for (unsigned i = 0; i < cnt; i++)
 		sum += each[i];
-	return sum / (COLD_CALLS - COLD_CALLS / 8);
+	return sum / cnt;
+}
+
+/* How much longer such a program takes with a call. */
+static double time_away(const struct work *w, int level)
+{
+	stub_fn *volatile stub = stubs.plain; /* as in time_stub() */
+	double with[AWAY_CALLS], without[AWAY_CALLS];
+	unsigned cnt = level ? AWAY_CALLS_COLD : AWAY_CALLS;
+
+	for (unsigned i = 0; i < cnt; i++) {
+		with[i] = work_once(w, level, stub);
+		without[i] = work_once(w, level, NULL);
+	}
+	return mean_of_most(with, cnt) - mean_of_most(without, cnt);
 }
 
 double syscall__time(void)
@@ -240,15 +299,16 @@ static void time_every(struct attach *a, uint32_t skip)
 }
 
 /* What the programs take of a call, as they say; found: ct_cost_cfg.found_ns, or NULL. */
-static double time_programs(struct attach *a, stub_fn *stub, const struct cold *cold, double *found)
+static double time_programs(struct attach *a, stub_fn *stub, const struct work *w, int level,
+			    double *found)
 {
 	struct ct_fn_cost before, after;
 	uint64_t ns, timed;
 
 	attach__fn_cost(a, ATTACH_STUB_FUNC, &before);
 	time_every(a, 0);
-	if (cold)
-		time_cold(cold);
+	if (w)
+		time_away(w, level);
 	else
 		time_stub(stub);
 	time_every(a, UINT32_MAX);
@@ -275,7 +335,7 @@ static double time_spec(struct attach *a, stub_fn *stub, uint8_t flags, uint8_t 
 	for (int r = 0; r < ROUNDS; r++) {
 		all[r] = time_stub(stub) - bare;
 		if (base)
-			outside[r] = all[r] - time_programs(a, stub, NULL, NULL);
+			outside[r] = all[r] - time_programs(a, stub, NULL, 0, NULL);
 	}
 	if (base) {
 		left = median(outside);
@@ -288,12 +348,13 @@ static double time_spec(struct attach *a, stub_fn *stub, uint8_t flags, uint8_t 
 /* Before there are probes. */
 static void time_bare(struct attach *a)
 {
-	struct cold cold = cold_begin();
+	struct work w = work_begin();
 
 	a->bare_ns[0] = time_stub(stubs.plain);
 	a->bare_ns[1] = time_stub(stubs.stepped);
-	a->bare_ns[2] = cold.memory ? time_cold(&cold) : 0;
-	cold_end(&cold);
+	for (int i = 0; i < CT_COST_LEVELS && w.memory; i++)
+		a->bare_away_ns[i] = time_away(&w, i);
+	work_end(&w);
 }
 
 /* No library's. */
@@ -362,20 +423,23 @@ void attach__fn_cost(struct attach *a, uint32_t func_id, struct ct_fn_cost *sum)
 	free(each);
 }
 
-/* ct_cost_cfg.cold_ns and what it goes by. bare: a call without a probe. */
-static void measure_cold(struct attach *a, const struct cold *c, double bare,
-			 struct ct_cost_cfg *cfg)
+/* ct_cost_cfg.away_ns, and what it goes by: each level takes more than the one before, or is not
+ * known. */
+static void measure_away(struct attach *a, const struct work *w, struct ct_cost_cfg *cfg)
 {
-	double outside = time_cold(c) - bare, warm, cold;
-	uint32_t *base = cfg->base_ns;
+	double warm, found, outside, more = 0, ns = 0;
+	uint32_t base = cfg->base_ns[CT_COST_PAIR];
 
-	time_programs(a, stubs.plain, NULL, &warm);
-	outside -= time_programs(a, stubs.plain, c, &cold);
+	time_programs(a, stubs.plain, NULL, 0, &warm);
 	cfg->found_ns = warm;
-	if (cold <= warm || outside <= base[CT_COST_PAIR] || !base[CT_COST_PAIR])
-		return;
-	cfg->found_more_ns = cold - warm;
-	cfg->cold_ns[CT_COST_PAIR] = outside - base[CT_COST_PAIR];
+	for (int i = 0; i < CT_COST_LEVELS && base; i++) {
+		outside = time_away(w, i) - a->bare_away_ns[i];
+		outside -= time_programs(a, stubs.plain, w, i, &found);
+		if (found - warm < more + 1 || outside - base < ns)
+			continue;
+		cfg->found_more_ns[i] = more = found - warm;
+		cfg->away_ns[i][CT_COST_PAIR] = ns = outside - base;
+	}
 }
 
 /* Those of an entry alone are not always measured. */
@@ -391,18 +455,18 @@ static void complete(struct ct_cost_cfg *cfg)
 	for (int i = CT_COST_PAIR; i <= CT_COST_ENTRY; i++)
 		if (base[CT_COST_STEPPED + i] < base[i])
 			base[CT_COST_STEPPED + i] = base[i];
-	if (base[CT_COST_PAIR])
-		cfg->cold_ns[CT_COST_ENTRY] = (double)cfg->cold_ns[CT_COST_PAIR] *
-					      base[CT_COST_ENTRY] / base[CT_COST_PAIR];
+	for (int i = 0; i < CT_COST_LEVELS && base[CT_COST_PAIR]; i++)
+		cfg->away_ns[i][CT_COST_ENTRY] = (double)cfg->away_ns[i][CT_COST_PAIR] *
+						 base[CT_COST_ENTRY] / base[CT_COST_PAIR];
 }
 
 static void measure_pairs(struct attach *a, const double *bare, struct attach_cost *cost,
-			  struct ct_cost_cfg *cfg, const struct cold *cold, double bare_cold)
+			  struct ct_cost_cfg *cfg, const struct work *w)
 {
 	uint32_t *base = cfg->base_ns;
 
 	cost->record = time_spec(a, stubs.plain, 0, CT_LEVEL_TRACE, bare[0], base);
-	measure_cold(a, cold, bare_cold, cfg);
+	measure_away(a, w, cfg);
 	cost->count = time_spec(a, stubs.plain, 0, CT_LEVEL_COUNT, bare[0], NULL);
 	time_spec(a, stubs.stepped, 0, CT_LEVEL_COUNT, bare[1], base + CT_COST_STEPPED);
 }
@@ -447,15 +511,15 @@ void attach__measure_cost(struct attach *a, bool entries, struct attach_cost *co
 	const double *bare = a->bare_ns;
 	struct ct_cost_cfg cfg = {0};
 	uint32_t tid = syscall(SYS_gettid);
-	struct cold cold = cold_begin();
+	struct work w = work_begin();
 
 	memset(cost, 0, sizeof(*cost));
 	time_every(a, UINT32_MAX);
-	if (!cold.memory || !a->has_stubs) {
-		cold_end(&cold);
+	if (!w.memory || !a->has_stubs) {
+		work_end(&w);
 		return;
 	}
-	measure_pairs(a, bare, cost, &cfg, &cold, bare[2]);
+	measure_pairs(a, bare, cost, &cfg, &w);
 	/* What a call costs whose return is left alone for its stack's sake: bpf/place.bpf.h. */
 	if (a->mech == MECH_SESSION) {
 		measure_entries(a, bare, cost, cfg.base_ns);
@@ -466,7 +530,7 @@ void attach__measure_cost(struct attach *a, bool entries, struct attach_cost *co
 	}
 	measure_syscalls(a, tid, &cfg);
 	links__close_soon(&a->links, STUB_OWNER);
-	cold_end(&cold);
+	work_end(&w);
 	/* Our own calls are no part of the trace's accounts. */
 	bpf_map_delete_elem(bpf_map__fd(a->skel->maps.threads), &tid);
 	levels__take(a, getpid(), 0, forget, NULL);
@@ -477,9 +541,11 @@ void attach__measure_cost(struct attach *a, bool entries, struct attach_cost *co
 	time_every(a, CT_COST_SKIP);
 	dbg("a call of our stub costs %.0f ns more when it is traced, counted %.0f, at its entry only "
 	    "%.0f and %.0f; of that outside of programs %u, single-stepped %u, at the entry %u and "
-	    "%u; finding takes %u, cold %u more, and outside %u then; a system call %u",
+	    "%u; finding takes %u, from the second level %u more, and outside %u then, from beyond %u "
+	    "and %u; a system call %u",
 	    cost->record, cost->count, cost->entry_record, cost->entry_count,
 	    cfg.base_ns[CT_COST_PAIR], cfg.base_ns[CT_COST_STEPPED], cfg.base_ns[CT_COST_ENTRY],
-	    cfg.base_ns[CT_COST_ENTRY + CT_COST_STEPPED], cfg.found_ns, cfg.found_more_ns,
-	    cfg.cold_ns[CT_COST_PAIR], 2 * cfg.syscall_ns);
+	    cfg.base_ns[CT_COST_ENTRY + CT_COST_STEPPED], cfg.found_ns, cfg.found_more_ns[0],
+	    cfg.away_ns[0][CT_COST_PAIR], cfg.found_more_ns[1], cfg.away_ns[1][CT_COST_PAIR],
+	    2 * cfg.syscall_ns);
 }

@@ -56,8 +56,10 @@ struct attach {
 	struct links links; /* owners are libraries' ids */
 	bool said_late, detached;
 	struct probe_progs progs;
-	bool has_stubs;	   /* probes on functions of our own, until the cost is measured */
-	double bare_ns[3]; /* of a call of those: emulated, single-stepped, cold */
+	bool has_stubs; /* probes on functions of our own, until the cost is measured */
+	/* Of a call of those: emulated, single-stepped; of one that a program's work is around, by
+	 * level of the caches. */
+	double bare_ns[2], bare_away_ns[CT_COST_LEVELS];
 	double bare_syscall_ns;
 	enum mechanism mech;
 	enum nv_probe kernel_probe;

@@ -51,8 +51,8 @@ static void test_base(void **state)
 {
 	struct ct_cost_cfg c = {.base_ns = {1000, 600, 9000, 8000},
 				.found_ns = 80,
-				.found_more_ns = 100,
-				.cold_ns = {800, 400}};
+				.found_more_ns = {0, 100},
+				.away_ns = {{0}, {800, 400}}};
 
 	assert_int_equal(ct_cost_base(&c, CT_COST_PAIR, 80), 1000);
 	assert_int_equal(ct_cost_base(&c, CT_COST_PAIR, 50), 1000);
@@ -62,8 +62,18 @@ static void test_base(void **state)
 	assert_int_equal(ct_cost_base(&c, CT_COST_ENTRY, 180), 1000);
 	assert_int_equal(ct_cost_base(&c, CT_COST_STEPPED, 180), 9800);
 	assert_int_equal(ct_cost_base(&c, CT_COST_STEPPED + CT_COST_ENTRY, 180), 8400);
+	/* In the first level there is nothing of it already when the second has most. */
+	c.found_more_ns[0] = 20;
+	c.away_ns[0][CT_COST_PAIR] = 400;
+	assert_int_equal(ct_cost_base(&c, CT_COST_PAIR, 80), 1000);
+	assert_int_equal(ct_cost_base(&c, CT_COST_PAIR, 90), 1200);
+	assert_int_equal(ct_cost_base(&c, CT_COST_PAIR, 100), 1400);
+	assert_int_equal(ct_cost_base(&c, CT_COST_PAIR, 140), 1600);
+	assert_int_equal(ct_cost_base(&c, CT_COST_PAIR, 180), 1800);
+	assert_int_equal(ct_cost_base(&c, CT_COST_PAIR, 230), 2050);
+	assert_int_equal(ct_cost_base(&c, CT_COST_PAIR, 100000), 2050);
 	/* Not measured */
-	c.found_more_ns = 0;
+	c.found_more_ns[1] = 0;
 	assert_int_equal(ct_cost_base(&c, CT_COST_PAIR, 180), 1000);
 }
 
