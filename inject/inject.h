@@ -111,10 +111,8 @@ extern __thread struct me inject_me;
 /* What a function's calls are good for, beside being traced. */
 enum hook_role {
 	HOOK_NONE,
-	HOOK_ANSWERS, /* *pfn gets a thunk: cuGetProcAddress() and its newer form hand out functions
-		       */
-	HOOK_FREES,   /* its first argument is a communicator of NCCL's that is no more then: comm.c
-		       */
+	HOOK_ANSWERS, /* *pfn gets a thunk: cuGetProcAddress() and its newer form */
+	HOOK_FREES,   /* a communicator of NCCL's, its first argument: comm.c */
 };
 struct hook {
 	void *real;    /* what the thunk calls. NULL: the function is not hooked */

@@ -46,6 +46,21 @@ static void test_stepped(void **state)
 	assert_true(code_is_stepped((const uint8_t *)"", 0, EM_X86_64));
 }
 
+struct base {
+	uint32_t kind, found_ns, ns;
+};
+
+static void check_base(const struct ct_cost_cfg *c, const struct base *of, unsigned cnt)
+{
+	for (unsigned i = 0; i < cnt; i++)
+		assert_int_equal(ct_cost_base(c, of[i].kind, of[i].found_ns), of[i].ns);
+}
+#define BASES(c, ...)                                                                              \
+	do {                                                                                       \
+		const struct base of[] = {__VA_ARGS__};                                            \
+		check_base(c, of, sizeof(of) / sizeof(*of));                                       \
+	} while (0)
+
 /* The kernel's part is longer with cold caches, in proportion, but not without end. */
 static void test_base(void **state)
 {
@@ -54,27 +69,18 @@ static void test_base(void **state)
 				.found_more_ns = {0, 100},
 				.away_ns = {{0}, {800, 400}}};
 
-	assert_int_equal(ct_cost_base(&c, CT_COST_PAIR, 80), 1000);
-	assert_int_equal(ct_cost_base(&c, CT_COST_PAIR, 50), 1000);
-	assert_int_equal(ct_cost_base(&c, CT_COST_PAIR, 130), 1400);
-	assert_int_equal(ct_cost_base(&c, CT_COST_PAIR, 180), 1800);
-	assert_int_equal(ct_cost_base(&c, CT_COST_PAIR, 100000), 2200);
-	assert_int_equal(ct_cost_base(&c, CT_COST_ENTRY, 180), 1000);
-	assert_int_equal(ct_cost_base(&c, CT_COST_STEPPED, 180), 9800);
-	assert_int_equal(ct_cost_base(&c, CT_COST_STEPPED + CT_COST_ENTRY, 180), 8400);
+	BASES(&c, {CT_COST_PAIR, 80, 1000}, {CT_COST_PAIR, 50, 1000}, {CT_COST_PAIR, 130, 1400},
+	      {CT_COST_PAIR, 180, 1800}, {CT_COST_PAIR, 100000, 2200}, {CT_COST_ENTRY, 180, 1000},
+	      {CT_COST_STEPPED, 180, 9800}, {CT_COST_STEPPED + CT_COST_ENTRY, 180, 8400});
 	/* In the first level there is nothing of it already when the second has most. */
 	c.found_more_ns[0] = 20;
 	c.away_ns[0][CT_COST_PAIR] = 400;
-	assert_int_equal(ct_cost_base(&c, CT_COST_PAIR, 80), 1000);
-	assert_int_equal(ct_cost_base(&c, CT_COST_PAIR, 90), 1200);
-	assert_int_equal(ct_cost_base(&c, CT_COST_PAIR, 100), 1400);
-	assert_int_equal(ct_cost_base(&c, CT_COST_PAIR, 140), 1600);
-	assert_int_equal(ct_cost_base(&c, CT_COST_PAIR, 180), 1800);
-	assert_int_equal(ct_cost_base(&c, CT_COST_PAIR, 230), 2050);
-	assert_int_equal(ct_cost_base(&c, CT_COST_PAIR, 100000), 2050);
+	BASES(&c, {CT_COST_PAIR, 80, 1000}, {CT_COST_PAIR, 90, 1200}, {CT_COST_PAIR, 100, 1400},
+	      {CT_COST_PAIR, 140, 1600}, {CT_COST_PAIR, 180, 1800}, {CT_COST_PAIR, 230, 2050},
+	      {CT_COST_PAIR, 100000, 2050});
 	/* Not measured */
 	c.found_more_ns[1] = 0;
-	assert_int_equal(ct_cost_base(&c, CT_COST_PAIR, 180), 1000);
+	BASES(&c, {CT_COST_PAIR, 180, 1000});
 }
 
 /* Calls since the last that was timed cost what they did lately. */
