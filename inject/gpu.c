@@ -218,7 +218,7 @@ static bool send(struct thread *t, const struct ct_rec *rec)
 				((struct ct_gpu_run *)to)->sent_ns = inject_now();
 			else
 				((struct ct_rec *)to)->ts_ns = inject_now();
-			ring_send(t, to);
+			ring_send(t, ((struct ct_rec *)to)->size);
 		}
 		busy_clear(t);
 		if (to || inject_now() - began > ROOM_MAX_NS)

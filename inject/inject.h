@@ -20,8 +20,10 @@
 
 #ifdef __aarch64__
 #define REG_WORDS CT_REG_WORDS_ARM64
+#define CALL_ROOM 272
 #else
 #define REG_WORDS CT_REG_WORDS_X86
+#define CALL_ROOM 256
 #endif
 
 #define likely(x)   __builtin_expect(!!(x), 1)
@@ -30,6 +32,15 @@
  * it out of the caches, and each line of it has to be fetched. What few calls need is not there. */
 #define hot  __attribute__((hot))
 #define cold __attribute__((cold, noinline))
+/* A pointer that is worked out once: else gcc does it again wherever it is used, which is more code
+ * to be fetched. */
+#define once(p)                                                                                    \
+	({                                                                                         \
+		__auto_type p_ = (p);                                                              \
+                                                                                                   \
+		__asm__("" : "+r"(p_));                                                            \
+		p_;                                                                                \
+	})
 
 /* Words of the caller's stack that a thunk passes on: no function of the driver has more than 10;
  * of NCCL's, ncclCommInitRank() has a ncclUniqueId there, which is 16. */
@@ -50,10 +61,12 @@ struct call {
 	uint32_t depth;	   /* of its frame */
 	uint32_t timed_ns; /* what inject_enter() took; 0: not timed */
 	uint32_t role;	   /* its hook's: whether the call is traced or not */
+	const struct ct_spec *spec;
+	struct ct_frame *frame;
 };
 _Static_assert(offsetof(struct call, regs) == 128, "see thunk.S");
 _Static_assert(offsetof(struct call, t) == 128 + 8 * (REG_WORDS + 4), "see thunk.S");
-_Static_assert(sizeof(struct call) <= 256, "see thunk.S");
+_Static_assert(sizeof(struct call) <= CALL_ROOM, "see thunk.S");
 
 /* What a thread that has a slot needs, the process's own: another process cannot change it. */
 struct thread {
@@ -198,9 +211,9 @@ static inline void *ring_room(struct thread *t, uint32_t size)
 		return ring_turn(t, size);
 	return t->ring + pos;
 }
-static inline void ring_send(struct thread *t, const struct ct_rec *rec)
+static inline void ring_send(struct thread *t, uint32_t size)
 {
-	__atomic_store_n(&t->slot->head, t->slot->head + ring_size(rec->size), __ATOMIC_RELEASE);
+	__atomic_store_n(&t->slot->head, t->slot->head + ring_size(size), __ATOMIC_RELEASE);
 }
 
 /* count.c */

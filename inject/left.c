@@ -53,8 +53,8 @@ static cold void give_up(struct thread *t, uint32_t i, uint64_t now, uint16_t fl
 		bump(&s->drops[CT_DROP_CALL]);
 		return;
 	}
-	c->rec.size = call_fill(c, t, i, spec, now, flags);
-	ring_send(t, &c->rec);
+	c->rec.size = call_fill(c, t, i, f, spec, now, flags, true);
+	ring_send(t, c->rec.size);
 }
 
 cold void calls_give_up(struct thread *t, uint32_t depth, uint64_t now, uint16_t flags)

@@ -112,7 +112,7 @@ static void send(struct thread *t, uint16_t flags)
 	__atomic_store_n(&st->active, 0, __ATOMIC_RELEASE);
 	t->nv_sp = 0;
 	if (to)
-		ring_send(t, to);
+		ring_send(t, rec->rec.size);
 }
 
 cold void nv_unfinished(struct thread *t, uint64_t now)

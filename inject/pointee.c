@@ -339,7 +339,7 @@ static cold bool name_send(struct thread *t, const struct call *call, uint64_t h
 	rec->handle = handle;
 	rec->len = len;
 	rec->reserved = 0;
-	ring_send(t, &rec->rec);
+	ring_send(t, rec->rec.size);
 	return len;
 }
 

@@ -14,24 +14,19 @@ struct hook inject_hooks[CT_MAX_FUNCS];
 /* --- records --- */
 
 /* Most bytes that a record of this function, or what is written of it, takes. */
-static inline uint32_t call_size(const struct ct_spec *spec)
+static inline uint32_t call_size(const struct ct_spec *spec, bool plain)
 {
 	uint32_t size = CT_CALL_FIXED_SZ + 8 * CT_MAX_WORDS;
 
 	size += spec->cap_cnt ? CT_OUT_SZ_MAX + CT_CAP_SZ_MAX
 			      : sizeof(uint64_t); /* of extra_add() */
-	return size + (spec->flags & CT_SPEC_F_STACK ? CT_STACK_MAX * 8 : 0);
+	return size + (!plain && spec->flags & CT_SPEC_F_STACK ? CT_STACK_MAX * 8 : 0);
 }
 
 /* Of a call that another family's is the outermost of, CT_CAP_EXTRA is read, too (settings.c). */
 static bool has_extra(const struct ct_spec *spec)
 {
 	return spec->cap_cnt < CT_MAX_CAPS && spec->caps[spec->cap_cnt].kind == CT_CAP_EXTRA;
-}
-
-cold void words_rest(__u64 *to, const void *stack, uint32_t cnt)
-{
-	memcpy(to + REG_WORDS, stack, (cnt - REG_WORDS) * sizeof(*to));
 }
 
 /* No record has or will have this call's number: the next one gets it. The tracer expects them
@@ -52,28 +47,31 @@ static inline void next_set(const uint8_t *next)
 		__builtin_prefetch(next + 64 * i, 1);
 }
 
-/* The call of this thunk, whose frame is at depth i. False: there was no room. */
-static inline __attribute__((always_inline)) bool
-call_send(struct thread *t, const struct call *call, uint32_t i, const struct ct_spec *spec,
-	  uint64_t now, uint16_t flags, int32_t result, bool ok)
+/* The call of this thunk. False: there was no room. plain: it is in no other one, and has no stack:
+ * so are most, and what they run is short. */
+static inline __attribute__((always_inline)) bool call_put(struct thread *t,
+							   const struct call *call, uint64_t now,
+							   uint16_t flags, int32_t result, bool ok,
+							   bool plain)
 {
+	const struct ct_spec *spec = call->spec;
 	uint32_t size;
 	struct ct_call *c;
 
 	if (unlikely(spec->handle_word))
 		name_of_call(t, call, spec, ok);
-	c = ring_room(t, call_size(spec));
+	c = ring_room(t, call_size(spec, plain));
 	if (unlikely(!c)) {
 		bump(&t->slot->drops[CT_DROP_CALL]);
 		return false;
 	}
-	size = call_fill(c, t, i, spec, now, flags);
+	size = call_fill(c, t, call->depth, call->frame, spec, now, flags, !plain);
 	c->result = result;
 	if (unlikely(spec->cap_cnt))
 		size = pointees_add(t, call, spec, c, ok, size);
-	if (unlikely(c->depth && !c->api_depth) && has_extra(spec))
+	if (!plain && c->depth && !c->api_depth && has_extra(spec))
 		size = extra_add(t, call, spec, c, ok, size);
-	if (unlikely(spec->flags & CT_SPEC_F_STACK)) {
+	if (!plain && spec->flags & CT_SPEC_F_STACK) {
 		c->stack_cnt = stack_add(t, call, (uint64_t *)((uint8_t *)c + size));
 		size += c->stack_cnt * 8u;
 	}
@@ -81,9 +79,16 @@ call_send(struct thread *t, const struct call *call, uint32_t i, const struct ct
 	t->sent_id = c->call_id;
 	t->sent_head = t->slot->head;
 	__atomic_signal_fence(__ATOMIC_SEQ_CST);
-	ring_send(t, &c->rec);
+	ring_send(t, size);
 	next_set(t->ring + (t->slot->head & (t->ring_sz - 1)));
 	return true;
+}
+
+static __attribute__((noinline)) bool call_put_any(struct thread *t, const struct call *call,
+						   uint64_t now, uint16_t flags, int32_t result,
+						   bool ok)
+{
+	return call_put(t, call, now, flags, result, ok, false);
 }
 
 /* --- entry --- */
@@ -96,22 +101,33 @@ static cold void level_set(struct process *p, uint32_t level)
 		names_forget();
 }
 
-static inline uint32_t call_level(struct process *p, struct thread *t, const struct ct_spec *spec)
+/* Of a process whose level has changed or is another than most; and of functions of which some
+ * calls are recorded. */
+static __attribute__((noinline)) uint32_t level_of(struct process *p, struct thread *t,
+						   const struct ct_spec *spec, uint32_t of_proc)
 {
-	uint32_t of_proc = p->shm->level;
-
-	of_proc = of_proc ? of_proc : p->set->others_level;
-	if (unlikely(of_proc != p->level))
+	if (of_proc != p->level)
 		level_set(p, of_proc);
-	if (unlikely(of_proc == CT_PROC_OFF))
+	if (of_proc == CT_PROC_OFF)
 		return CT_LEVEL_OFF;
-	if (unlikely(of_proc == CT_PROC_METRICS) && spec->level < CT_LEVEL_COUNT &&
+	if (of_proc == CT_PROC_METRICS && spec->level < CT_LEVEL_COUNT &&
 	    !(spec->flags & CT_SPEC_F_ALWAYS))
 		return CT_LEVEL_COUNT;
-	if (unlikely(spec->level == CT_LEVEL_SAMPLE))
+	if (spec->level == CT_LEVEL_SAMPLE)
 		return (uint32_t)(random_next(t) >> 16) < spec->sample_below ? CT_LEVEL_TRACE
 									     : CT_LEVEL_COUNT;
 	return spec->level;
+}
+
+static inline uint32_t call_level(struct process *p, struct thread *t, const struct ct_spec *spec)
+{
+	uint32_t of_proc = p->shm->level, level = spec->level;
+
+	of_proc = of_proc ? of_proc : p->set->others_level;
+	if (likely(of_proc == CT_PROC_TRACE && p->level == CT_PROC_TRACE &&
+		   level != CT_LEVEL_SAMPLE))
+		return level;
+	return level_of(p, t, spec, of_proc);
 }
 
 /* As call_nest() of bpf/call.bpf.h. */
@@ -131,18 +147,19 @@ static cold void nest(const struct ct_shm_slot *s, struct ct_frame *f, uint32_t 
 
 static inline void frame_words(struct ct_frame *f, const struct call *call, uint32_t cnt)
 {
-	/* No more than is asked for: the rest is nobody's business. Without a branch, which is
-	 * guessed wrong when it has not been seen for a while. */
+	/* Where nothing is asked for it is nobody's business. Without a branch, which is guessed
+	 * wrong when it has not been seen for a while. */
+	uint64_t mask = -(uint64_t)(cnt != 0);
+
 #pragma GCC unroll 8
 	for (uint32_t i = 0; i < REG_WORDS; i++)
-		f->words[i] = call->regs[i] & -(uint64_t)(i < cnt);
+		f->words[i] = call->regs[i] & mask;
 	if (unlikely(cnt > REG_WORDS))
 		words_rest(f->words, call->stack, cnt);
 }
 
 /* Of a call whose return is not looked at: the frame is not kept. */
-static cold void enter_only(struct thread *t, const struct call *call, const struct ct_spec *spec,
-			    uint32_t level, uint32_t depth)
+static cold void enter_only(struct thread *t, const struct call *call, uint32_t level)
 {
 	struct ct_shm_slot *s = t->slot;
 
@@ -153,18 +170,18 @@ static cold void enter_only(struct thread *t, const struct call *call, const str
 		count_get(t, call->func_id)->entered++;
 	} else {
 		/* As of a call that failed: what it is to write is not there yet. */
-		call_send(t, call, depth, spec, call->start_ns, CT_CALL_F_ENTRY_ONLY, 0, false);
+		call_put_any(t, call, call->start_ns, CT_CALL_F_ENTRY_ONLY, 0, false);
 	}
 }
 
-/* The frame at depth is written; the call is recorded or counted from here on. Returns true when
- * there is something to do at its return. */
+/* The frame is written; the call is recorded or counted from here on. Returns true when there is
+ * something to do at its return. */
 static inline bool enter_frame(struct process *p, struct thread *t, struct call *call,
-			       const struct ct_spec *spec, uint32_t level, uint32_t depth,
-			       int outer)
+			       uint32_t level, int outer)
 {
+	const struct ct_spec *spec = call->spec;
 	struct ct_shm_slot *s = t->slot;
-	struct ct_frame *f = &s->frames[depth];
+	struct ct_frame *f = call->frame;
 
 	f->sp = call->sp;
 	f->func_id = call->func_id;
@@ -172,17 +189,17 @@ static inline bool enter_frame(struct process *p, struct thread *t, struct call 
 		if (spec->flags & CT_SPEC_F_UNLOADS)
 			names_forget();
 		if (level == CT_LEVEL_COUNT) {
-			enter_only(t, call, spec, level, depth);
+			enter_only(t, call, level);
 			return false;
 		}
 	}
 	f->call_id = 0;
-	f->depth = 0;
-	f->api = spec->api;
-	f->api_depth = 0;
-	f->flags = 0;
-	f->ioctl_cnt = 0;
 	f->ioctl_ns = 0;
+	f->ioctl_cnt = 0;
+	f->flags = 0;
+	f->api = spec->api;
+	f->depth = 0;
+	f->api_depth = 0;
 	if (unlikely(outer > 0))
 		nest(s, f, outer);
 	if (level == CT_LEVEL_COUNT) {
@@ -196,12 +213,12 @@ static inline bool enter_frame(struct process *p, struct thread *t, struct call 
 	}
 	f->start_ns = call->start_ns = thread_now(p, t);
 	if (unlikely(spec->flags & CT_SPEC_F_NO_RETURN)) {
-		enter_only(t, call, spec, level, depth);
+		enter_only(t, call, level);
 		return false;
 	}
-	t->calls[depth] = call;
+	t->calls[call->depth] = call;
 	/* Together: a signal handler may leave by longjmp(). */
-	depth_set(s, depth + 1);
+	depth_set(s, call->depth + 1);
 	bump(&s->stats[CT_STAT_ENTRIES]);
 	return true;
 }
@@ -234,13 +251,13 @@ static cold void enter_timed(struct process *p, struct thread *t, struct call *c
 
 static inline void enter(struct process *p, struct thread *t, struct call *call)
 {
-	const struct ct_spec *spec = &p->set->specs[call->func_id];
+	const struct ct_spec *spec = once(&p->set->specs[call->func_id]);
 	struct ct_shm_slot *s = t->slot;
-	uint32_t level = spec->level;
 	uint64_t began = 0;
+	uint32_t level;
 	int outer = 0;
 
-	if (unlikely(level >= CT_LEVEL_OFF))
+	if (unlikely(spec->level >= CT_LEVEL_OFF))
 		return;
 	level = call_level(p, t, spec);
 	if (unlikely(level >= CT_LEVEL_OFF))
@@ -259,11 +276,13 @@ static inline void enter(struct process *p, struct thread *t, struct call *call)
 		began = thread_now(p, t);
 	if (unlikely(s->depth))
 		outer = enter_inside(p, t, call);
-	if (unlikely(s->depth >= CT_MAX_DEPTH)) {
+	call->depth = s->depth;
+	if (unlikely(call->depth >= CT_MAX_DEPTH)) {
 		s->drops[CT_DROP_DEPTH]++;
 	} else {
-		call->depth = s->depth;
-		if (likely(enter_frame(p, t, call, spec, level, s->depth, outer))) {
+		call->spec = spec;
+		call->frame = once(&s->frames[call->depth]);
+		if (likely(enter_frame(p, t, call, level, outer))) {
 			call->t = t;
 			call->gen = p->alive;
 		}
@@ -324,13 +343,14 @@ static inline __attribute__((always_inline)) void fetch(const struct process *p,
 
 hot void *inject_enter(struct call *call)
 {
+	const struct hook *hook = once(&inject_hooks[call->func_id]);
 	struct process *p = inject_process;
 	struct thread *t = inject_me.t;
 
 	fetch(p, call->func_id);
 	call->t = NULL;
 	call->start_ns = 0;
-	call->role = inject_hooks[call->func_id].role;
+	call->role = hook->role;
 	if (unlikely(!t || inject_me.gen != p->alive)) {
 		t = thread_begin(call->sp);
 		p = inject_process;
@@ -343,11 +363,11 @@ hot void *inject_enter(struct call *call)
 			process_end();
 		} else {
 			enter(p, t, call);
-			if (unlikely(inject_hooks[call->func_id].skip))
-				return skip_code(inject_hooks[call->func_id].skip);
+			if (unlikely(hook->skip))
+				return skip_code(hook->skip);
 		}
 	}
-	return inject_hooks[call->func_id].real;
+	return hook->real;
 }
 
 /* --- return --- */
@@ -361,16 +381,16 @@ static cold void ioctls_add(struct ct_frame *outer, const struct ct_frame *f)
 static inline void leave(struct process *p, struct thread *t, const struct call *call, uint64_t now,
 			 int32_t result)
 {
-	const struct ct_spec *spec = &p->set->specs[call->func_id];
+	const struct ct_spec *spec = call->spec;
 	struct ct_shm_slot *s = t->slot;
-	struct ct_frame *f = &s->frames[call->depth];
+	struct ct_frame *f = call->frame;
 	bool ok, forgets = true, sent = true;
 
 	if (unlikely(s->depth > call->depth + 1))
 		calls_give_up(t, call->depth + 1, now, CT_CALL_F_ABANDONED);
 	ok = ct_result_is_ok(spec, result);
 	if (unlikely(f->ioctl_cnt && call->depth))
-		ioctls_add(&s->frames[call->depth - 1], f);
+		ioctls_add(f - 1, f);
 	if (f->flags & CT_FRAME_F_COUNTED) {
 		count_returned(t, spec, call, result, now - call->start_ns);
 		s->stats[CT_STAT_COUNTED]++;
@@ -378,8 +398,10 @@ static inline void leave(struct process *p, struct thread *t, const struct call 
 		   !(spec->flags & CT_SPEC_F_KEEP)) {
 		s->stats[CT_STAT_FILTERED]++;
 		forgets = sent = false;
+	} else if (unlikely(f->depth || spec->flags & CT_SPEC_F_STACK)) {
+		sent = call_put_any(t, call, now, 0, result, ok);
 	} else {
-		sent = call_send(t, call, call->depth, spec, now, 0, result, ok);
+		sent = call_put(t, call, now, 0, result, ok, true);
 	}
 	depth_set(s, call->depth);
 	bump(&s->stats[CT_STAT_RETURNS]);
@@ -392,7 +414,7 @@ static inline void leave(struct process *p, struct thread *t, const struct call 
 
 static bool frame_is_own(const struct ct_shm_slot *s, const struct call *call)
 {
-	const struct ct_frame *f = &s->frames[call->depth];
+	const struct ct_frame *f = call->frame;
 
 	return s->depth > call->depth && s->depth <= CT_MAX_DEPTH && f->sp == call->sp &&
 	       f->func_id == call->func_id && f->start_ns == call->start_ns;

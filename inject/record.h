@@ -17,14 +17,21 @@ static inline uint32_t word_cnt_of(const struct ct_spec *spec)
 	return spec->word_cnt < CT_MAX_WORDS ? spec->word_cnt : CT_MAX_WORDS;
 }
 
-/* record.c: those that are not in registers. */
-void words_rest(__u64 *to, const void *stack, uint32_t cnt);
-
-/* Fixed part and words, of the frame at depth i; returns the record's size so far. */
-static inline uint32_t call_fill(struct ct_call *c, const struct thread *t, uint32_t i,
-				 const struct ct_spec *spec, uint64_t now, uint16_t flags)
+/* Those that are not in registers. */
+static inline void words_rest(__u64 *to, const void *stack, uint32_t cnt)
 {
-	const struct ct_frame *f = &t->slot->frames[i];
+	const __u64 *from = stack;
+
+	for (uint32_t i = REG_WORDS; i < cnt; i++)
+		to[i] = from[i - REG_WORDS];
+}
+
+/* Fixed part and words, of the frame at depth i; returns the record's size so far. nested: false
+ * where the frame's depth is 0. */
+static inline __attribute__((always_inline)) uint32_t
+call_fill(struct ct_call *c, const struct thread *t, uint32_t i, const struct ct_frame *f,
+	  const struct ct_spec *spec, uint64_t now, uint16_t flags, bool nested)
+{
 	uint32_t words = word_cnt_of(spec);
 
 	c->rec.kind = CT_REC_CALL;
@@ -36,17 +43,17 @@ static inline uint32_t call_fill(struct ct_call *c, const struct thread *t, uint
 	c->call_id = f->call_id;
 	/* On another stack than the call before it is in none. */
 	c->parent_id = 0;
-	if (unlikely(i && f->depth))
+	if (nested && i && f->depth)
 		c->parent_id = t->slot->frames[i - 1].call_id;
 	c->func_id = f->func_id;
 	c->lib_id = 0;
 	c->result = 0;
-	c->depth = f->depth;
+	c->depth = nested ? f->depth : 0;
 	c->word_cnt = words;
 	c->cap_cnt = 0;
 	c->stack_cnt = 0;
 	c->ioctl_cnt = f->ioctl_cnt;
-	c->api_depth = f->api_depth;
+	c->api_depth = nested ? f->api_depth : 0;
 	c->python_cnt = 0;
 	c->python = 0;
 	c->reserved2 = 0;

@@ -173,7 +173,7 @@ static void thread_send(struct thread *t, uint64_t now)
 	rec->rec.ts_ns = now;
 	rec->rec.tid = t->tid;
 	prctl(PR_GET_NAME, rec->comm);
-	ring_send(t, &rec->rec);
+	ring_send(t, rec->rec.size);
 }
 
 static struct thread *slot_find(struct process *p, uint32_t tid)

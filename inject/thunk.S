@@ -201,9 +201,9 @@ dlsym:
 #define SP_AT	200
 #define FP	208
 #define RET	216
-#define KEPT	256
-#define INDIRECT 384	/* x8: where a large result goes */
-#define FRAME	400
+#define KEPT	272
+#define INDIRECT 400	/* x8: where a large result goes */
+#define FRAME	416
 
 	.text
 	.p2align 6

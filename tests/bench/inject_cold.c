@@ -12,8 +12,11 @@
  * the machine: take the versions to be compared in turn, some times.
  *
  *   cp build/fake/libcuda.so.1 plain.so; gcc -O2 -o inject_cold tests/bench/inject_cold.c -ldl
- *   FAKE_NO_SEM=1 build/cudatrace -q --probe=inject --all --jsonl t.jsonl -- \
- *           ./inject_cold $PWD/build/fake/libcuda.so.1 $PWD/plain.so 120 3072
+ *   FAKE_NO_SEM=1 setpriv --bounding-set=-bpf,-perfmon,-sys_admin \
+ *           build/cudatrace -q --probe=inject --all --jsonl t.jsonl -- \
+ *           ./inject_cold $PWD/build/fake/libcuda.so.1 $PWD/plain.so 400 3072
+ *
+ * (as root, a program has probes, too, in its first second)
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>

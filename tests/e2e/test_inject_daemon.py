@@ -140,7 +140,7 @@ def test_levels_change(for_all, lib):  # noqa: F811
         d.ctl("burst", c.pid, "0.01s")
     assert int(c.p.stdout.readline()) == 200000
     calls = d.calls("w-levels")
-    assert calls["cuMemAlloc_v2"] + calls["cuMemFree_v2"] + sum(d.lost().values()) == 400000 and sum(d.lost().values()) < 100000
+    assert calls["cuMemAlloc_v2"] + calls["cuMemFree_v2"] + sum(d.lost().values()) == 400000 and sum(d.lost().values()) < 300000
     # Off is off, also for what began before the daemon heard of it.
     d.ctl("level", c.pid, "off")
     assert c.ask("alloc", 100) == 100 and d.calls("w-levels") == calls
