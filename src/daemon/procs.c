@@ -90,7 +90,7 @@ static void make_suffix(struct dproc *p)
 	add_text(&j, "container",
 		 p->labels.container_name[0] ? p->labels.container_name : p->labels.container);
 	free(p->suffix);
-	p->suffix = strndup(o->buf, o->len);
+	p->suffix = o->len ? strndup(o->buf, o->len) : NULL;
 	out__close(o);
 }
 
@@ -194,6 +194,16 @@ struct dproc *dprocs__find(const struct dprocs *ps, uint32_t pid)
 	return p;
 }
 
+/* The same, for each event. */
+static struct dproc *find(struct dprocs *ps, uint32_t pid)
+{
+	struct dproc **recent = &ps->recent[pid % DPROCS_RECENT];
+
+	if (!*recent || (*recent)->pid != pid)
+		*recent = dprocs__find(ps, pid);
+	return *recent;
+}
+
 static void find_target(struct dprocs *ps, struct dproc *p)
 {
 	static const struct labels none;
@@ -245,7 +255,7 @@ static bool was_refused(struct dprocs *ps, uint32_t pid)
 
 struct dproc *dprocs__get(struct dprocs *ps, uint32_t pid, const char *comm)
 {
-	struct dproc *p = dprocs__find(ps, pid);
+	struct dproc *p = find(ps, pid);
 	uid_t uid;
 
 	if (p)
@@ -276,9 +286,9 @@ struct dproc *dprocs__of(struct dprocs *ps, const struct trace_event *ev)
 		return NULL;
 	/* What a GPU executed is told of when the process may be gone. */
 	if (event_is(ev, NO_THREAD) || ev->kind == EVENT_GPU)
-		return dprocs__find(ps, ev->pid);
+		return find(ps, ev->pid);
 	if (ev->kind == EVENT_PROCESS)
-		return dprocs__find(ps, ev->pid) ?: dprocs__find(ps, ev->process.parent_pid);
+		return find(ps, ev->pid) ?: find(ps, ev->process.parent_pid);
 	return dprocs__get(ps, ev->pid, ev->comm);
 }
 
@@ -304,6 +314,8 @@ void dprocs__exec(struct dprocs *ps, struct dproc *p, ct_life life)
 static void free_proc(struct dprocs *ps, struct dproc *p)
 {
 	HASH_DEL(ps->by_pid, p);
+	if (ps->recent[p->pid % DPROCS_RECENT] == p)
+		ps->recent[p->pid % DPROCS_RECENT] = NULL;
 	dproc__forget_counts(p);
 	quota_owners__give(&ps->users, ps->quota, p->owner, 1);
 	metrics__put(ps->metrics, p->target);

@@ -37,7 +37,8 @@ struct dproc {
 	struct mem_totals mem;
 	struct counted *counts;
 	struct counted_error *errors;
-	char *suffix; /* ,"container":"..." and so on, as it stands in its lines; NULL: no memory */
+	char *suffix; /* ,"container":"..." and so on, as it stands in its lines; NULL: nothing, or
+			 no memory */
 	UT_hash_handle hh;
 };
 
@@ -45,6 +46,7 @@ struct dproc {
 enum cause { CAUSE_ERROR, CAUSE_XID, CAUSE_SYNC, CAUSE_MEMORY };
 
 #define DPROCS_REFUSED 256
+#define DPROCS_RECENT  64
 struct drefused {
 	uint32_t pid;
 	uint64_t ns;
@@ -55,6 +57,7 @@ struct drefused {
 
 struct dprocs {
 	struct dproc *by_pid;
+	struct dproc *recent[DPROCS_RECENT]; /* asked for last, by pid */
 	struct quota *quota;
 	struct quota_owners users;
 	struct drefused refused[DPROCS_REFUSED]; /* newest of those that there was no room for */

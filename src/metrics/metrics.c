@@ -12,19 +12,6 @@
 #include "model/gpu_busy.h"
 #include "metrics_priv.h"
 
-/* Finds or makes the entry of a table that is keyed by a pointer; NULL when there is no room. */
-#define BY_PTR(m, t, head, type, field, ptr)                                                       \
-	({                                                                                         \
-		type *e_;                                                                          \
-		const void *key_ = (ptr);                                                          \
-		HASH_FIND_PTR((t)->head, &key_, e_);                                               \
-		if (!e_ && take_series(m, t) && (e_ = calloc(1, sizeof(*e_)))) {                   \
-			e_->field = (ptr);                                                         \
-			HASH_ADD_PTR((t)->head, field, e_);                                        \
-		}                                                                                  \
-		e_;                                                                                \
-	})
-
 /* What a target may have at any rate; it gets more only while half of all are free. */
 #define SERIES_SHARE 512
 
@@ -217,6 +204,29 @@ void metrics__put(struct metrics *m, struct metrics_target *t)
 		t->ended = ++m->ended;
 }
 
+static struct fn_metrics **recent_fn(struct metrics_target *t, const struct api_fn *fn)
+{
+	return &t->recent[(uint32_t)((uintptr_t)fn >> 3) * 2654435761u >> (32 - FNS_RECENT_LOG)];
+}
+
+/* Finds or makes it; NULL when there is no room. */
+static struct fn_metrics *fn_of(struct metrics *m, struct metrics_target *t,
+				const struct api_fn *fn)
+{
+	struct fn_metrics **recent = recent_fn(t, fn), *f = *recent;
+
+	if (f && f->fn == fn)
+		return f;
+	HASH_FIND_PTR(t->fns, &fn, f);
+	if (!f && take_series(m, t) && (f = calloc(1, sizeof(*f)))) {
+		f->fn = fn;
+		HASH_ADD_PTR(t->fns, fn, f);
+	}
+	if (f)
+		*recent = f;
+	return f;
+}
+
 static struct hist *duration_of(struct metrics *m, struct metrics_target *t,
 				const struct api_fn *fn)
 {
@@ -235,11 +245,9 @@ static struct hist *duration_of(struct metrics *m, struct metrics_target *t,
  * the fine one too, so nothing is estimated. */
 static unsigned bucket_of(uint64_t ns)
 {
-	unsigned i = 0;
+	unsigned i = ns < BUCKET_NS(0) ? 0 : (63 - __builtin_clzll(ns) - 10) / 2 + 1;
 
-	while (i < BUCKET_CNT && ns >= BUCKET_NS(i))
-		i++;
-	return i;
+	return i < BUCKET_CNT ? i : BUCKET_CNT;
 }
 
 const char *metrics_error_name(const struct api_fn *fn, int32_t code)
@@ -304,7 +312,7 @@ static void add_collectives(struct metrics *m, struct metrics_target *t, const s
 
 static void on_call(struct metrics *m, struct metrics_target *t, const struct trace_event *ev)
 {
-	struct fn_metrics *f = BY_PTR(m, t, fns, struct fn_metrics, fn, ev->fn);
+	struct fn_metrics *f = fn_of(m, t, ev->fn);
 	uint64_t ns = event_duration_ns(ev);
 	struct hist *h;
 
@@ -482,7 +490,7 @@ static void add_count(struct metrics_fn *f, uint64_t returned, const struct ct_c
 void metrics__counts(struct metrics *m, struct metrics_target *t, const struct api_fn *fn,
 		     const struct ct_count *delta)
 {
-	struct fn_metrics *f = BY_PTR(m, t, fns, struct fn_metrics, fn, fn);
+	struct fn_metrics *f = fn_of(m, t, fn);
 	const struct op_facts *op = &op_facts[fn->op];
 	struct hist *h = duration_of(m, t, fn);
 	uint64_t calls = 0;
@@ -546,6 +554,8 @@ static void forget_fn(struct metrics *m, struct metrics_target *t, const struct 
 
 	HASH_FIND_PTR(t->fns, &fn, f);
 	if (f) {
+		if (*recent_fn(t, fn) == f)
+			*recent_fn(t, fn) = NULL;
 		HASH_DEL(t->fns, f);
 		free(f);
 		m->series--;

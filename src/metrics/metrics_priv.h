@@ -19,6 +19,9 @@
 #define HISTS_OF_A_TARGET  8
 #define SERIES_OF_A_HIST   (BUCKET_CNT + 3)
 
+/* Functions of a target that are found without a search. */
+#define FNS_RECENT_LOG 5
+
 struct hist {
 	uint64_t cnt[BUCKET_CNT + 1]; /* not cumulated; the last is beyond all limits */
 	uint64_t sum_ns;
@@ -83,6 +86,7 @@ struct metrics_target {
 	uint64_t series; /* besides SERIES_OF_A_TARGET */
 	uint64_t ended;	 /* which one it was to lose its last process */
 	struct fn_metrics *fns;
+	struct fn_metrics *recent[1 << FNS_RECENT_LOG]; /* counted last, by function */
 	struct error_metrics *errors;
 	struct cmd_metrics *cmds;
 	struct gpu_metrics *resident_on;
