@@ -37,7 +37,7 @@ def copy_of_tree(to):
     for name in filter(os.path.exists, files.decode().split("\0")):
         os.makedirs(os.path.dirname(f"{to}/{name}"), exist_ok=True)
         shutil.copy2(name, f"{to}/{name}")
-    shutil.copytree(O, to + "/build", ignore=shutil.ignore_patterns("check", "san", "fuzz*", "vm"), symlinks=True)
+    shutil.copytree(O, to + "/build", ignore=shutil.ignore_patterns("check", "san", "fuzz*", "vm", ".tmp.*"), symlinks=True)
 
 
 def followed(to, page, edits, files=0):

@@ -3,6 +3,7 @@
 # `make deb`: lintian has nothing to say, what is in the package works, and made again it is the same, byte by byte.
 # long
 # takes: 150
+# timeout: 1500
 # cpus: 2
 set -u
 . tests/lib.sh

@@ -31,7 +31,7 @@ boot() # KERNEL
 {
 	local start=$SECONDS
 	guest_script "$1" >"$TMP/$1.sh"
-	tests/vm/run.sh -q -n suite -t 500 ${guest_files[@]+"${guest_files[@]}"} -f "$TMP/$1.sh" "$1" >"$TMP/$1.out" 2>&1
+	tests/vm/run.sh -q -n suite -t 900 ${guest_files[@]+"${guest_files[@]}"} -f "$TMP/$1.sh" "$1" >"$TMP/$1.out" 2>&1
 	echo $? >"$TMP/$1.status"
 	echo "# $1: $(cat "$O/vm/$1/release"), $((SECONDS - start)) s"
 }
