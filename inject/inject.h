@@ -68,26 +68,28 @@ _Static_assert(offsetof(struct call, regs) == 128, "see thunk.S");
 _Static_assert(offsetof(struct call, t) == 128 + 8 * (REG_WORDS + 4), "see thunk.S");
 _Static_assert(sizeof(struct call) <= CALL_ROOM, "see thunk.S");
 
-/* What a thread that has a slot needs, the process's own: another process cannot change it. */
+/* What a thread that has a slot needs, the process's own: another process cannot change it. What
+ * each call needs is first. */
 struct thread {
 	struct ct_shm_slot *slot;
-	struct ct_count *counts;
 	uint8_t *ring;
 	uint64_t ring_sz;
-	uint64_t stack_lo, stack_hi; /* of the stack that the system gave it; 0: not known */
 	uint64_t busy_sp;	     /* of the call that has set slot->busy; 0: none */
+	uint64_t tsc0, ns0, last_ns; /* clock.c; only while busy_sp is set */
+	uint32_t skip;		     /* calls until one is timed */
+	uint32_t tid;
+	uint64_t sent_id, sent_head; /* the last call's record, and head before it */
+	struct ct_count *counts;
+	const struct call *calls[CT_MAX_DEPTH]; /* of the slot's frames; may be gone */
+	uint64_t stack_lo, stack_hi; /* of the stack that the system gave it; 0: not known */
 	uint64_t random;
 	uint64_t since_ns, cost_then; /* a second begins; what had been spent by then */
-	uint64_t sent_id, sent_head;  /* the last call's record, and head before it */
-	uint32_t skip;		      /* calls until one is timed */
-	uint32_t tid;
-	const struct call *calls[CT_MAX_DEPTH]; /* of the slot's frames; may be gone */
-	uint64_t tsc0, ns0, last_ns;		/* clock.c; only while busy_sp is set */
-	uint64_t comm;				/* that comm.c reads; 0: none */
+	uint64_t comm;		      /* that comm.c reads; 0: none */
 	/* nv.c: where the function is on the stack that has made the slot's nv active, 0: none; the
 	 * last call that a record of a system call names; what came before the system call took */
 	uint64_t nv_sp, nv_call, nv_took;
 } __attribute__((aligned(64)));
+_Static_assert(offsetof(struct thread, sent_id) == 64, "a cache line");
 
 /* In pages that a child of fork finds zeroed. */
 struct process {

@@ -331,7 +331,6 @@ static inline __attribute__((always_inline)) void fetch(const struct process *p,
 	__builtin_prefetch((const uint8_t *)(spec + 1) - 1);
 	__builtin_prefetch(t, 1);
 	__builtin_prefetch(t + 64, 1);
-	__builtin_prefetch(t + 128, 1);
 	__builtin_prefetch(s, 1);
 	__builtin_prefetch(s->stats, 1);
 	__builtin_prefetch(s->frames, 1);

@@ -92,7 +92,7 @@ ended()
 {
 	local p rc=0
 	for p; do
-		until_ok 20 is_gone "$p" || { echo "# process $p does not end"; kill -9 "$p"; }
+		until_ok 60 is_gone "$p" || { echo "# process $p does not end"; kill -9 "$p"; }
 		wait "$p"
 		rc=$?
 	done

@@ -45,12 +45,13 @@ def warm(path, size):
 
 
 def thread_times(pid, times):
-    """CPU time of each thread so far, of the program and in the kernel: of the one that reads, and of the others."""
+    """CPU time of each thread so far, of the one that reads, and of the others: on the whole, and by ticks of the clock that of the program and in the kernel."""
     try:
         for tid in os.listdir(f"/proc/{pid}/task"):
             with open(f"/proc/{pid}/task/{tid}/stat", encoding="utf-8", errors="replace") as f:
                 fields = f.read().rpartition(")")[2].split()
-            times[tid] = [int(n) * TICK_NS for n in fields[11:13]]
+            with open(f"/proc/{pid}/task/{tid}/schedstat", encoding="utf-8") as f:
+                times[tid] = [int(f.read().split()[0]), *(int(n) * TICK_NS for n in fields[11:13])]
     except OSError:
         pass
 
@@ -70,10 +71,10 @@ def run(folder, tracer, cnt):
     seconds, end = float(out.split()[2]), end_line(trace)
     os.unlink(trace)
     lines = end["calls"]
-    reader = times.pop(str(p.pid), [0, 0])
+    reader = times.pop(str(p.pid), [0])
     return {"lines_per_s": lines / seconds, "calls_per_s": cnt * CALLS / seconds, "dropped": end["drops"]["calls"],
             "missing": cnt * CALLS - lines - end["drops"]["calls"], "seconds": seconds, "lines": lines,
-            "reader": sum(reader), "words": sum(t[0] for t in times.values()), "writes": sum(t[1] for t in times.values())}
+            "reader": reader[0], "words": sum(t[1] for t in times.values()), "writes": sum(t[2] for t in times.values())}
 
 
 def daemon_run(folder, tracer, cnt):
@@ -102,7 +103,7 @@ def daemon_run(folder, tracer, cnt):
         p.terminate()
         p.stderr.read()
     shutil.rmtree(files)
-    spent = {tid: sum(t) - sum(before.get(tid, [0])) for tid, t in after.items()}
+    spent = {tid: t[0] - before.get(tid, [0])[0] for tid, t in after.items()}
     reader = spent.pop(str(p.pid))
     print(f"    {cnt * CALLS - lines} calls have no line, the files dropped {st['dropped']}", flush=True)
     return {"lines_per_s": lines / (seconds + last - ended), "calls_per_s": cnt * CALLS / seconds, "missing": 0, "seconds": seconds + last - ended,
