@@ -53,7 +53,7 @@ static cold void give_up(struct thread *t, uint32_t i, uint64_t now, uint16_t fl
 		bump(&s->drops[CT_DROP_CALL]);
 		return;
 	}
-	c->rec.size = call_fill(c, t, i, f, spec, now, flags, true);
+	c->rec.size = call_fill(c, t, f, spec, now, flags, true);
 	ring_send(t, c->rec.size);
 }
 

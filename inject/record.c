@@ -65,7 +65,7 @@ static inline __attribute__((always_inline)) bool call_put(struct thread *t,
 		bump(&t->slot->drops[CT_DROP_CALL]);
 		return false;
 	}
-	size = call_fill(c, t, call->depth, call->frame, spec, now, flags, !plain);
+	size = call_fill(c, t, call->frame, spec, now, flags, !plain);
 	c->result = result;
 	if (unlikely(spec->cap_cnt))
 		size = pointees_add(t, call, spec, c, ok, size);

@@ -26,10 +26,10 @@ static inline void words_rest(__u64 *to, const void *stack, uint32_t cnt)
 		to[i] = from[i - REG_WORDS];
 }
 
-/* Fixed part and words, of the frame at depth i; returns the record's size so far. nested: false
+/* Fixed part and words, of a frame of the slot's; returns the record's size so far. nested: false
  * where the frame's depth is 0. */
 static inline __attribute__((always_inline)) uint32_t
-call_fill(struct ct_call *c, const struct thread *t, uint32_t i, const struct ct_frame *f,
+call_fill(struct ct_call *c, const struct thread *t, const struct ct_frame *f,
 	  const struct ct_spec *spec, uint64_t now, uint16_t flags, bool nested)
 {
 	uint32_t words = word_cnt_of(spec);
@@ -43,8 +43,8 @@ call_fill(struct ct_call *c, const struct thread *t, uint32_t i, const struct ct
 	c->call_id = f->call_id;
 	/* On another stack than the call before it is in none. */
 	c->parent_id = 0;
-	if (nested && i && f->depth)
-		c->parent_id = t->slot->frames[i - 1].call_id;
+	if (nested && f->depth)
+		c->parent_id = (f - 1)->call_id;
 	c->func_id = f->func_id;
 	c->lib_id = 0;
 	c->result = 0;
