@@ -17,7 +17,7 @@
 #include "ct_nv_bpf.h"
 
 #define CT_SHM_MAGIC   0x63756474u /* "tduc" */
-#define CT_SHM_VERSION 5
+#define CT_SHM_VERSION 6
 
 /* Environment of a traced program. SOCKET: "@name" is in the abstract namespace, else a path. */
 #define CT_ENV_SOCKET "CUDATRACE_SOCKET"
@@ -167,6 +167,15 @@ struct ct_shm_error {
 	__u64 cnt;
 };
 #define CT_SHM_ERRORS 64
+#define CT_SHM_DEPTHS 16
+
+/* Where a call is counted that has returned and is no record. */
+enum ct_shm_row {
+	/* below CT_HIST_CNT: of its function's hist */
+	CT_SHM_ROW_FILTERED = CT_HIST_CNT,
+	CT_SHM_ROW_DROPPED, /* drops[CT_DROP_CALL] */
+};
+_Static_assert(CT_MAX_DEPTH < CT_SHM_DEPTHS, "frames in use are below");
 
 /* A thread's own; in whole pages. Only the thread writes it, but for tail. Counters only grow. */
 struct ct_shm_slot {
@@ -175,11 +184,15 @@ struct ct_shm_slot {
 	/* Not 0: a record is being made; it was set before the clock was read for it. A call of a
 	 * signal handler then is not recorded but counted as CT_DROP_CALL. */
 	__u32 busy;
-	__u32 depth; /* frames in use */
-	__u64 head;  /* bytes written so far, in whole records; stored last (release) */
+	__u32 reserved;
+	__u64 head; /* bytes written so far, in whole records; stored last (release) */
 	__u64 tail_seen;
 	__u64 next_id; /* calls are numbered from 1 in each slot, whoever has it */
-	__u8 pad[24];
+	/* Calls that got a frame so far, times CT_SHM_DEPTHS, and frames in use: one store says
+	 * both, so that a thread that is killed had begun a call with its frame or not at all.
+	 * stats has the entries of the others. */
+	__u64 begun;
+	__u8 pad[16];
 	__u64 tail; /* bytes read so far; the tracer's, in a cache line of its own */
 	__u8 pad2[56];
 	__u64 stats[CT_STAT_CNT];
@@ -189,11 +202,18 @@ struct ct_shm_slot {
 	__u64 counted[CT_MAX_FUNCS / 64]; /* functions that have a count in this slot */
 	struct ct_shm_error errors[CT_SHM_ERRORS];
 	/* Calls in flight, the outermost first; func_id of one that is no more than begun may be
-	 * read while it is written. lib_id and timed are 0. */
+	 * read while it is written. lib_id and timed are 0. Of one that has returned, and is
+	 * counted somewhere, found_ns says where (enum ct_shm_row), and off_cpu_ns what is there
+	 * when it has been; else that is 0. */
 	struct ct_frame frames[CT_MAX_DEPTH];
 	/* --kernel: a system call into the driver, in flight if active. */
 	struct ct_nv_thread nv;
 };
+
+static inline __u32 ct_shm_depth(const struct ct_shm_slot *s)
+{
+	return __atomic_load_n(&s->begun, __ATOMIC_ACQUIRE) % CT_SHM_DEPTHS;
+}
 
 /* The rings of a process: this, and at slots_off slot_cnt slots, stride bytes from each other. Of
  * each: struct ct_shm_slot, at ring_off ring_sz bytes of records, at counts_off struct ct_count of

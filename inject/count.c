@@ -33,10 +33,11 @@ static cold void count_error(struct thread *t, const struct ct_spec *spec, uint3
 	t->slot->drops[CT_DROP_ERRORS]++;
 }
 
-hot void count_returned(struct thread *t, const struct ct_spec *spec, const struct call *call,
-			int32_t result, uint64_t ns)
+hot void count_returned(struct thread *t, const struct call *call, int32_t result, uint64_t ns)
 {
 	struct ct_count *c = count_get(t, call->func_id);
+	const struct ct_spec *spec = call->spec;
+	uint32_t i = ct_hist_index(ns);
 
 	c->total_ns += ns;
 	if (ns > c->max_ns)
@@ -47,7 +48,8 @@ hot void count_returned(struct thread *t, const struct ct_spec *spec, const stru
 	} else if (spec->bytes_word) {
 		c->bytes += call_word(call, spec->bytes_word - 1u);
 	}
-	c->hist[ct_hist_index(ns)]++;
+	frame_row(call->frame, i, c->hist[i] + 1);
+	c->hist[i]++;
 }
 
 /* --- what it costs --- */

@@ -97,7 +97,7 @@ static void await_bell(uint32_t bell, uint64_t ns)
 static uint64_t call_now(void)
 {
 	const struct thread *t = inject_me.t;
-	uint32_t depth = t && inject_me.gen == inject_process->alive ? t->slot->depth : 0;
+	uint32_t depth = t && inject_me.gen == inject_process->alive ? ct_shm_depth(t->slot) : 0;
 
 	return depth && depth <= CT_MAX_DEPTH ? t->slot->frames[depth - 1].start_ns : inject_now();
 }

@@ -220,14 +220,21 @@ static inline void ring_send(struct thread *t, uint32_t size)
 
 /* count.c */
 struct ct_count *count_get(struct thread *t, uint32_t func_id);
-void count_returned(struct thread *t, const struct ct_spec *spec, const struct call *call,
-		    int32_t result, uint64_t ns);
+void count_returned(struct thread *t, const struct call *call, int32_t result, uint64_t ns);
 /* What the return is going to need. */
 static inline __attribute__((always_inline)) void count_fetch(const struct thread *t,
 							      uint64_t func_id)
 {
 	__builtin_prefetch(&t->counts[func_id], 1);
 	__builtin_prefetch(&t->slot->counted[func_id / 64], 1);
+}
+/* Before a call is counted that has returned: its thread may be killed between that and the end of
+ * its frame. row: enum ct_shm_row; after: what it has there then. */
+static inline void frame_row(struct ct_frame *f, uint32_t row, uint64_t after)
+{
+	f->found_ns = row;
+	f->off_cpu_ns = after;
+	__atomic_signal_fence(__ATOMIC_SEQ_CST);
 }
 /* When a call is timed next. */
 void cost_skip(struct thread *t);

@@ -59,15 +59,15 @@ static cold void give_up(struct thread *t, uint32_t i, uint64_t now, uint16_t fl
 
 cold void calls_give_up(struct thread *t, uint32_t depth, uint64_t now, uint16_t flags)
 {
-	while (t->slot->depth > depth) {
-		give_up(t, t->slot->depth - 1, now, flags);
-		depth_set(t->slot, t->slot->depth - 1);
+	while (ct_shm_depth(t->slot) > depth) {
+		give_up(t, ct_shm_depth(t->slot) - 1, now, flags);
+		depth_set(t->slot, ct_shm_depth(t->slot) - 1);
 	}
 }
 
 cold void inject_unfinished(struct thread *t, uint64_t now)
 {
-	if (t->slot->depth > CT_MAX_DEPTH)
+	if (ct_shm_depth(t->slot) > CT_MAX_DEPTH)
 		depth_set(t->slot, CT_MAX_DEPTH);
 	nv_unfinished(t, now);
 	calls_give_up(t, 0, now, CT_CALL_F_UNFINISHED);
@@ -108,18 +108,18 @@ cold int calls_settle(struct process *p, struct thread *t, uint64_t sp)
 	struct ct_shm_slot *s = t->slot;
 	uint64_t now = 0;
 
-	while (s->depth) {
-		const struct ct_frame *top = &s->frames[s->depth - 1];
+	while (ct_shm_depth(s)) {
+		const struct ct_frame *top = &s->frames[ct_shm_depth(s) - 1];
 
 		if (inject_elsewhere(t, sp, top->sp))
 			return ELSEWHERE;
-		if (top->sp > sp && is_there(t, s->depth - 1))
+		if (top->sp > sp && is_there(t, ct_shm_depth(s) - 1))
 			break;
 		if (top->sp <= sp && is_handler(sp, top->sp))
 			return ELSEWHERE;
 		if (!now)
 			now = thread_now(p, t);
-		calls_give_up(t, s->depth - 1, now, CT_CALL_F_ABANDONED);
+		calls_give_up(t, ct_shm_depth(s) - 1, now, CT_CALL_F_ABANDONED);
 	}
-	return s->depth;
+	return ct_shm_depth(s);
 }

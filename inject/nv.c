@@ -131,6 +131,7 @@ static void fill(const struct process *p, struct thread *t, const struct what *w
 	struct ct_shm_slot *s = t->slot;
 	struct ct_nv *rec = (struct ct_nv *)s->nv.out;
 	bool hidden = p->set->hide == CT_HIDE_ARGS;
+	uint32_t depth = ct_shm_depth(s);
 
 	memset(rec, 0, sizeof(*rec));
 	s->nv.off = sizeof(*rec);
@@ -144,9 +145,9 @@ static void fill(const struct process *p, struct thread *t, const struct what *w
 	rec->op = w->op;
 	/* Copies of a descriptor are not known. */
 	rec->is_release = w->op == CT_NV_CLOSE;
-	if (s->depth && s->depth <= CT_MAX_DEPTH) {
-		rec->call_id = s->frames[s->depth - 1].call_id;
-		rec->func_id = s->frames[s->depth - 1].func_id;
+	if (depth && depth <= CT_MAX_DEPTH) {
+		rec->call_id = s->frames[depth - 1].call_id;
+		rec->func_id = s->frames[depth - 1].func_id;
 	}
 	t->nv_call = rec->call_id;
 	if (w->op == CT_NV_IOCTL && !hidden)
@@ -230,15 +231,16 @@ static void leave(struct thread *t, int64_t ret)
 	struct ct_shm_slot *s = t->slot;
 	struct ct_nv *rec = (struct ct_nv *)s->nv.out;
 	bool hidden = p->set->hide == CT_HIDE_ARGS;
+	uint32_t depth = ct_shm_depth(s);
 	uint64_t ended, done;
 
 	rec->end_ns = thread_now(p, t);
 	rec->ret = nv_result(p->set->hide, rec->op, ret);
 	if (rec->op == CT_NV_IOCTL && !hidden)
 		nv_ioctl_exit(&s->nv, rec);
-	if (rec->op == CT_NV_IOCTL && rec->call_id && s->depth && s->depth <= CT_MAX_DEPTH) {
-		s->frames[s->depth - 1].ioctl_cnt++;
-		s->frames[s->depth - 1].ioctl_ns += rec->end_ns - rec->rec.ts_ns;
+	if (rec->op == CT_NV_IOCTL && rec->call_id && depth && depth <= CT_MAX_DEPTH) {
+		s->frames[depth - 1].ioctl_cnt++;
+		s->frames[depth - 1].ioctl_ns += rec->end_ns - rec->rec.ts_ns;
 	}
 	ended = rec->end_ns;
 	send(t, 0);

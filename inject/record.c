@@ -62,6 +62,7 @@ static inline __attribute__((always_inline)) bool call_put(struct thread *t,
 		name_of_call(t, call, spec, ok);
 	c = ring_room(t, call_size(spec, plain));
 	if (unlikely(!c)) {
+		frame_row(call->frame, CT_SHM_ROW_DROPPED, t->slot->drops[CT_DROP_CALL] + 1);
 		bump(&t->slot->drops[CT_DROP_CALL]);
 		return false;
 	}
@@ -195,6 +196,7 @@ static inline bool enter_frame(struct process *p, struct thread *t, struct call 
 	}
 	f->call_id = 0;
 	f->ioctl_ns = 0;
+	f->off_cpu_ns = 0;
 	f->ioctl_cnt = 0;
 	f->flags = 0;
 	f->api = spec->api;
@@ -217,15 +219,13 @@ static inline bool enter_frame(struct process *p, struct thread *t, struct call 
 		return false;
 	}
 	t->calls[call->depth] = call;
-	/* Together: a signal handler may leave by longjmp(). */
-	depth_set(s, call->depth + 1);
-	bump(&s->stats[CT_STAT_ENTRIES]);
+	frame_add(s);
 	return true;
 }
 
 static cold int enter_inside(struct process *p, struct thread *t, const struct call *call)
 {
-	if (t->slot->depth > CT_MAX_DEPTH)
+	if (ct_shm_depth(t->slot) > CT_MAX_DEPTH)
 		depth_set(t->slot, CT_MAX_DEPTH);
 	return calls_settle(p, t, call->sp);
 }
@@ -274,9 +274,11 @@ static inline void enter(struct process *p, struct thread *t, struct call *call)
 	}
 	if (unlikely(!--t->skip))
 		began = thread_now(p, t);
-	if (unlikely(s->depth))
+	call->depth = ct_shm_depth(s);
+	if (unlikely(call->depth)) {
 		outer = enter_inside(p, t, call);
-	call->depth = s->depth;
+		call->depth = ct_shm_depth(s);
+	}
 	if (unlikely(call->depth >= CT_MAX_DEPTH)) {
 		s->drops[CT_DROP_DEPTH]++;
 	} else {
@@ -385,16 +387,17 @@ static inline void leave(struct process *p, struct thread *t, const struct call 
 	struct ct_frame *f = call->frame;
 	bool ok, forgets = true, sent = true;
 
-	if (unlikely(s->depth > call->depth + 1))
+	if (unlikely(ct_shm_depth(s) > call->depth + 1))
 		calls_give_up(t, call->depth + 1, now, CT_CALL_F_ABANDONED);
 	ok = ct_result_is_ok(spec, result);
 	if (unlikely(f->ioctl_cnt && call->depth))
 		ioctls_add(f - 1, f);
 	if (f->flags & CT_FRAME_F_COUNTED) {
-		count_returned(t, spec, call, result, now - call->start_ns);
+		count_returned(t, call, result, now - call->start_ns);
 		s->stats[CT_STAT_COUNTED]++;
 	} else if (unlikely(now - call->start_ns < p->set->min_duration_ns) &&
 		   !(spec->flags & CT_SPEC_F_KEEP)) {
+		frame_row(f, CT_SHM_ROW_FILTERED, s->stats[CT_STAT_FILTERED] + 1);
 		s->stats[CT_STAT_FILTERED]++;
 		forgets = sent = false;
 	} else if (unlikely(f->depth || spec->flags & CT_SPEC_F_STACK)) {
@@ -414,8 +417,9 @@ static inline void leave(struct process *p, struct thread *t, const struct call 
 static bool frame_is_own(const struct ct_shm_slot *s, const struct call *call)
 {
 	const struct ct_frame *f = call->frame;
+	uint32_t depth = ct_shm_depth(s);
 
-	return s->depth > call->depth && s->depth <= CT_MAX_DEPTH && f->sp == call->sp &&
+	return depth > call->depth && depth <= CT_MAX_DEPTH && f->sp == call->sp &&
 	       f->func_id == call->func_id && f->start_ns == call->start_ns;
 }
 

@@ -70,9 +70,16 @@ call_fill(struct ct_call *c, const struct thread *t, const struct ct_frame *f,
 	return CT_CALL_FIXED_SZ + words * 8;
 }
 
+/* One frame more: a call has begun. */
+static inline void frame_add(struct ct_shm_slot *s)
+{
+	__atomic_store_n(&s->begun, s->begun + CT_SHM_DEPTHS + 1, __ATOMIC_RELEASE);
+}
+/* No more than so many. */
 static inline void depth_set(struct ct_shm_slot *s, uint32_t depth)
 {
-	__atomic_store_n(&s->depth, depth, __ATOMIC_RELEASE);
+	__atomic_store_n(&s->begun, (s->begun & -(uint64_t)CT_SHM_DEPTHS) | depth,
+			 __ATOMIC_RELEASE);
 }
 
 /* left.c: calls that will not return any more. */

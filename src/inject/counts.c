@@ -71,7 +71,8 @@ static unsigned in_flight(const struct shm *m, unsigned slot, unsigned id)
 	for (unsigned d = shm__depth(m, slot); d-- > 0;) {
 		const struct ct_frame *f = &shm__slot(m, slot)->frames[d];
 
-		cnt += f->func_id == id && f->flags & CT_FRAME_F_COUNTED;
+		cnt += f->func_id == id && f->flags & CT_FRAME_F_COUNTED &&
+		       !shm__has_returned(m, slot, d, 0);
 	}
 	return cnt;
 }

@@ -310,7 +310,7 @@ void shm__tell(struct shm *m, unsigned i)
 
 unsigned shm__depth(const struct shm *m, unsigned i)
 {
-	uint32_t depth = __atomic_load_n(&shm__slot(m, i)->depth, __ATOMIC_ACQUIRE);
+	uint32_t depth = ct_shm_depth(shm__slot(m, i));
 
 	return depth < CT_MAX_DEPTH ? depth : CT_MAX_DEPTH;
 }
@@ -362,11 +362,30 @@ uint64_t shm__last_call(const struct shm *m, unsigned i)
 	return id;
 }
 
+/* What there is by now where a call that has returned was to be counted. */
+static uint64_t row_of(const struct shm *m, unsigned i, const struct ct_frame *f)
+{
+	const struct ct_shm_slot *s = shm__slot(m, i);
+	struct ct_count c = {0};
+
+	if (f->found_ns == CT_SHM_ROW_FILTERED)
+		return s->stats[CT_STAT_FILTERED];
+	if (f->found_ns == CT_SHM_ROW_DROPPED)
+		return s->drops[CT_DROP_CALL];
+	if (f->found_ns < CT_HIST_CNT && f->func_id < CT_MAX_FUNCS) {
+		shm__count(m, i, f->func_id, &c);
+		return c.hist[f->found_ns];
+	}
+	return 0;
+}
+
 bool shm__has_returned(const struct shm *m, unsigned i, unsigned depth, uint64_t last)
 {
 	struct ct_frame f;
 
 	shm_copy(&f, &shm__slot(m, i)->frames[depth], sizeof(f));
+	if (f.off_cpu_ns)
+		return row_of(m, i, &f) >= f.off_cpu_ns;
 	return f.call_id && !(f.flags & CT_FRAME_F_COUNTED) && f.call_id == last;
 }
 
@@ -417,6 +436,11 @@ size_t shm__nv(const struct shm *m, unsigned i, void *buf, size_t size)
 	return off;
 }
 
+static uint64_t entries_of(const struct ct_shm_slot *s)
+{
+	return s->stats[CT_STAT_ENTRIES] + s->begun / CT_SHM_DEPTHS;
+}
+
 /* Calls of threads for which there was no room: none of what they left is read. */
 static uint64_t calls_left_out(const struct shm *m)
 {
@@ -428,7 +452,7 @@ static uint64_t calls_left_out(const struct shm *m)
 		if (pread(m->fd, &s, size, slot_off(m, i)) != (ssize_t)size ||
 		    (s.state == CT_SLOT_FREE && !s.head))
 			break;
-		cnt += s.stats[CT_STAT_ENTRIES];
+		cnt += entries_of(&s);
 	}
 	return cnt;
 }
@@ -442,7 +466,7 @@ void shm__add_totals(const struct shm *m, struct ct_totals *sum)
 		uint64_t busiest = s->busiest;
 
 		for (int k = 0; k < CT_STAT_CNT; k++)
-			sum->stats[k] += s->stats[k];
+			sum->stats[k] += k == CT_STAT_ENTRIES ? entries_of(s) : s->stats[k];
 		for (int k = 0; k < CT_DROP_CNT; k++)
 			sum->drops[k] += s->drops[k];
 		sum->cost_ns += s->cost_ns;

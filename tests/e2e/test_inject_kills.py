@@ -9,6 +9,7 @@ import json
 import os
 import random
 import re
+import shutil
 import signal
 import struct
 import subprocess
@@ -16,7 +17,7 @@ import time
 
 import pytest
 from helpers.jsonl import Trace
-from helpers.run import CUDATRACE, FAKE, TESTS, Ran, passes
+from helpers.run import CUDATRACE, FAKE, INSIDE, TESTS, Ran, inside, passes
 
 SEED = int(os.environ.get("FAULTS_SEED", "0")) or random.randrange(1 << 30)
 runs = pytest.mark.parametrize("cnt", [10, pytest.param(100, marks=pytest.mark.long)])
@@ -155,3 +156,34 @@ def test_what_had_returned_is_there(tmp_path, tally, way, cnt):
         else:
             seen = t.end.get("counted", {}).get("cuDriverGetVersion", {"calls": 0})["calls"]
             assert 0 <= seen - sum(noted) <= 2, (SEED, i, seen, noted)
+
+
+@pytest.fixture(scope="module")
+def step():
+    if INSIDE and not shutil.which("setpriv"):
+        pytest.skip("needs setpriv")
+    path = os.environ["TMP"] + "/step"
+    subprocess.run([*os.environ.get("CC", "gcc").split(), "-O1", "-Wall", "-o", path, TESTS + "/inject/step.c", "-ldl"], check=True)
+    return path
+
+
+@pytest.mark.parametrize("every", [23, pytest.param(3, marks=pytest.mark.long)])
+@pytest.mark.parametrize("way", ["recorded", "counted", "filtered"])
+def test_killed_at_any_instruction_of_a_call(tmp_path, step, way, every):
+    """Before it had begun or in it, when it had been recorded or counted but not returned, or behind it: every entry is one call."""
+    options = {"recorded": ["-e"], "counted": ["--count"], "filtered": ["--min-duration", "10s", "-e"]}[way]
+    saw = collections.Counter()
+    for n in range(random.randrange(every), 5000, every):
+        words, path = tmp_path / f"words{n}", tmp_path / f"trace{n}"
+        ran = inside("-q", *options, "cuDriverGetVersion", "--jsonl", path, "--", step, words, n, env={"LD_LIBRARY_PATH": FAKE, "FAKE_NO_SEM": "1"})
+        assert ran.status == 0 and ran.err == "" and ran.out in ("killed\n", "over\n"), (n, ran)
+        t, (noted,) = Trace(path), struct.unpack("Q", words.read_bytes()[:8])
+        counted = t.end.get("counted", {}).get("cuDriverGetVersion", {})
+        seen = sum("duration_us" in c for c in t.calls) + counted.get("calls", 0) + t.end["filtered"]
+        flying = sum("unfinished" in c for c in t.calls) + counted.get("unfinished", 0)
+        assert t.accounts(drops=way == "filtered") and noted <= seen <= noted + 1 and noted <= seen + flying <= 4, (n, noted, seen, flying, t.end)
+        if ran.out == "over\n":
+            break
+        saw[seen, flying] += 1
+    # Not yet begun; in it, which is filtered, too, when it was short so far; returned.
+    assert set(saw) == {(3, 0), (4, 0)} | ({(3, 1)} if way != "filtered" else set()), saw

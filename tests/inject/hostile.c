@@ -247,7 +247,7 @@ static void many(void)
 				s->frames[d].func_id = 1;
 				s->frames[d].call_id = d + 1;
 			}
-			s->depth = CT_MAX_DEPTH;
+			s->begun = CT_MAX_DEPTH;
 		}
 		munmap(m, m->slots_off + m->slot_cnt * m->stride);
 	}

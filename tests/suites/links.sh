@@ -62,7 +62,7 @@ hangs()
 	stop $tracer
 	check 'hangs: another tracer sees all' holds "$TMP/after.jsonl" 'sym == {"cuMemAlloc_v2": 7, "cuMemFree_v2": 7} and accounts()'
 	kill -CONT "$links"
-	check 'hangs: when it goes on, it ends' until_ok 10 is_gone "$links"
+	check 'hangs: when it goes on, it ends' until_ok 60 is_gone "$links"
 	check 'hangs: code as in the file' until_ok 10 is_clean "$prey"
 	quit prey
 	quit late
@@ -94,7 +94,7 @@ orphan()
 	kill -9 $tracer
 	ended $tracer 2>/dev/null
 	kill -CONT "$links"
-	check 'the tracer is killed: it ends, too' until_ok 10 is_gone "$links"
+	check 'the tracer is killed: it ends, too' until_ok 60 is_gone "$links"
 	check 'the tracer is killed: code as in the file' until_ok 10 is_clean "$prey"
 	quit prey
 }
@@ -119,7 +119,7 @@ prompt()
 	stop $tracer
 	check 'perf: another tracer meanwhile sees all' holds "$TMP/again.jsonl" 'sym == {"cuMemAlloc_v2": 20, "cuMemFree_v2": 20} and accounts()'
 	check 'perf: nothing stays' until_ok 60 is_clean "$prey"
-	check 'perf: nobody stays' until_ok 10 is_gone "$links"
+	check 'perf: nobody stays' until_ok 60 is_gone "$links"
 	quit prey
 }
 
