@@ -210,6 +210,18 @@ struct ct_shm_slot {
 	struct ct_nv_thread nv;
 };
 
+/* What there is by now where a call that has returned was to be counted. c: its function's count,
+ * in this slot. */
+static inline __u64 ct_shm_row(const struct ct_shm_slot *s, const struct ct_count *c,
+			       const struct ct_frame *f)
+{
+	if (f->found_ns == CT_SHM_ROW_FILTERED)
+		return s->stats[CT_STAT_FILTERED];
+	if (f->found_ns == CT_SHM_ROW_DROPPED)
+		return s->drops[CT_DROP_CALL];
+	return f->found_ns < CT_HIST_CNT ? c->hist[f->found_ns] : 0;
+}
+
 static inline __u32 ct_shm_depth(const struct ct_shm_slot *s)
 {
 	return __atomic_load_n(&s->begun, __ATOMIC_ACQUIRE) % CT_SHM_DEPTHS;

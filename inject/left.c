@@ -17,9 +17,12 @@ cold bool inject_elsewhere(const struct thread *t, uint64_t sp, uint64_t outer_s
 	return far > SAME_STACK_SZ && !(is_own_stack(t, sp) && is_own_stack(t, outer_sp));
 }
 
-/* A signal handler left by longjmp() between the record and what comes after it. */
+/* A signal handler left by longjmp() between the record, or the count, and what comes after it. */
 static bool was_sent(const struct thread *t, const struct ct_frame *f)
 {
+	if (f->off_cpu_ns)
+		return ct_shm_row(t->slot, &t->counts[f->func_id & (CT_MAX_FUNCS - 1)], f) >=
+		       f->off_cpu_ns;
 	return f->call_id == t->sent_id && !(f->flags & CT_FRAME_F_COUNTED) &&
 	       t->slot->head != t->sent_head;
 }

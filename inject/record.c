@@ -77,8 +77,10 @@ static inline __attribute__((always_inline)) bool call_put(struct thread *t,
 		size += c->stack_cnt * 8u;
 	}
 	c->rec.size = size;
-	t->sent_id = c->call_id;
+	/* In this order: see was_sent(). */
 	t->sent_head = t->slot->head;
+	__atomic_signal_fence(__ATOMIC_SEQ_CST);
+	t->sent_id = c->call_id;
 	__atomic_signal_fence(__ATOMIC_SEQ_CST);
 	ring_send(t, size);
 	next_set(t->ring + (t->slot->head & (t->ring_sz - 1)));

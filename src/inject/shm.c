@@ -362,30 +362,16 @@ uint64_t shm__last_call(const struct shm *m, unsigned i)
 	return id;
 }
 
-/* What there is by now where a call that has returned was to be counted. */
-static uint64_t row_of(const struct shm *m, unsigned i, const struct ct_frame *f)
-{
-	const struct ct_shm_slot *s = shm__slot(m, i);
-	struct ct_count c = {0};
-
-	if (f->found_ns == CT_SHM_ROW_FILTERED)
-		return s->stats[CT_STAT_FILTERED];
-	if (f->found_ns == CT_SHM_ROW_DROPPED)
-		return s->drops[CT_DROP_CALL];
-	if (f->found_ns < CT_HIST_CNT && f->func_id < CT_MAX_FUNCS) {
-		shm__count(m, i, f->func_id, &c);
-		return c.hist[f->found_ns];
-	}
-	return 0;
-}
-
 bool shm__has_returned(const struct shm *m, unsigned i, unsigned depth, uint64_t last)
 {
+	struct ct_count count;
 	struct ct_frame f;
 
 	shm_copy(&f, &shm__slot(m, i)->frames[depth], sizeof(f));
-	if (f.off_cpu_ns)
-		return row_of(m, i, &f) >= f.off_cpu_ns;
+	if (f.off_cpu_ns) {
+		shm__count(m, i, f.func_id % CT_MAX_FUNCS, &count);
+		return ct_shm_row(shm__slot(m, i), &count, &f) >= f.off_cpu_ns;
+	}
 	return f.call_id && !(f.flags & CT_FRAME_F_COUNTED) && f.call_id == last;
 }
 

@@ -172,6 +172,7 @@ def step():
 def test_killed_at_any_instruction_of_a_call(tmp_path, step, way, every):
     """Before it had begun or in it, when it had been recorded or counted but not returned, or behind it: every entry is one call."""
     options = {"recorded": ["-e"], "counted": ["--count"], "filtered": ["--min-duration", "10s", "-e"]}[way]
+    random.seed(SEED + 3)
     saw = collections.Counter()
     for n in range(random.randrange(every), 5000, every):
         words, path = tmp_path / f"words{n}", tmp_path / f"trace{n}"
@@ -187,3 +188,25 @@ def test_killed_at_any_instruction_of_a_call(tmp_path, step, way, every):
         saw[seen, flying] += 1
     # Not yet begun; in it, which is filtered, too, when it was short so far; returned.
     assert set(saw) == {(3, 0), (4, 0)} | ({(3, 1)} if way != "filtered" else set()), saw
+
+
+@pytest.mark.parametrize("every", [23, pytest.param(3, marks=pytest.mark.long)])
+@pytest.mark.parametrize("way", ["recorded", "counted"])
+def test_left_at_any_instruction_of_a_call(tmp_path, step, way, every):
+    """By a signal handler's longjmp(): each entry is a call that has returned or was left, not both."""
+    random.seed(SEED + 4)
+    option = "-e" if way == "recorded" else "--count"
+    saw = collections.Counter()
+    for n in range(random.randrange(every), 5000, every):
+        words, path = tmp_path / f"words{n}", tmp_path / f"trace{n}"
+        ran = inside("-q", option, "cuDriverGetVersion", "--jsonl", path, "--", step, words, n, int(signal.SIGUSR1), env={"LD_LIBRARY_PATH": FAKE, "FAKE_NO_SEM": "1"})
+        assert ran.status == 0 and ran.err == "" and ran.out in ("killed\n", "over\n"), (n, ran)
+        t, (noted,) = Trace(path), struct.unpack("Q", words.read_bytes()[:8])
+        counted = t.end.get("counted", {}).get("cuDriverGetVersion", {})
+        seen = sum("duration_us" in c for c in t.calls) + counted.get("calls", 0)
+        assert t.accounts() and noted < seen <= noted + 2 and seen + t.end["abandoned"] <= 5, (n, noted, seen, t.end)
+        if ran.out == "over\n":
+            break
+        saw[seen, t.end["abandoned"]] += 1
+    # Not yet begun; in it; returned.
+    assert set(saw) == {(4, 0), (4, 1), (5, 0)}, saw

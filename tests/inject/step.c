@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * step FILE N: a program that calls cuDriverGetVersion four times, and is killed N instructions
- * after the third has returned; in a word of FILE it keeps how many have. Prints "killed", or
- * "over": it had made the fourth by then, and ended.
+ * step FILE N [SIGNAL]: a program that calls cuDriverGetVersion four times, and is killed N
+ * instructions after the third has returned; in a word of FILE it keeps how many have. With a
+ * SIGNAL it gets that instead, whose handler leaves by longjmp(), and calls once more. Prints
+ * "killed", or "over": it had made the fourth by then, and ended.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <fcntl.h>
+#include <setjmp.h>
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -16,7 +18,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static int calls(const char *path)
+static sigjmp_buf there;
+
+static void leave(int sig)
+{
+	siglongjmp(there, 1);
+}
+
+static int calls(const char *path, int sig)
 {
 	void *lib = dlopen("libcuda.so.1", RTLD_NOW);
 	int (*version)(int *) = lib ? (int (*)(int *))dlsym(lib, "cuDriverGetVersion") : NULL;
@@ -28,11 +37,17 @@ static int calls(const char *path)
 	returned = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	if (returned == MAP_FAILED)
 		return 2;
-	for (int i = 0; i < 4; i++) {
+	if (sig)
+		signal(sig, leave);
+	for (int i = 0; i < 4 && !sigsetjmp(there, 1); i++) {
 		if (i == 3)
 			raise(SIGSTOP);
 		version(&v);
 		++*returned;
+	}
+	if (sig) {
+		signal(sig, SIG_IGN);
+		version(&v);
 	}
 	raise(SIGSTOP);
 	return 0;
@@ -41,15 +56,16 @@ static int calls(const char *path)
 int main(int argc, char **argv)
 {
 	long n = argc > 2 ? atol(argv[2]) : -1;
+	int sig = argc > 3 ? atoi(argv[3]) : 0;
 	int status;
 	pid_t pid;
 
-	if (argc == 2)
-		return calls(argv[1]);
+	if (n < 0)
+		return argc > 1 ? calls(argv[1], sig) : 2;
 	pid = fork();
 	if (!pid) {
 		ptrace(PTRACE_TRACEME, 0, NULL, NULL);
-		execl("/proc/self/exe", argv[0], argv[1], NULL);
+		execl("/proc/self/exe", argv[0], argv[1], "-1", argv[3], NULL);
 		_exit(2);
 	}
 	while (waitpid(pid, &status, 0) == pid && WIFSTOPPED(status) && WSTOPSIG(status) != SIGSTOP)
@@ -61,7 +77,10 @@ int main(int argc, char **argv)
 			break;
 	}
 	puts(n ? "over" : "killed");
-	kill(pid, n ? SIGCONT : SIGKILL);
-	ptrace(n ? PTRACE_CONT : PTRACE_KILL, pid, NULL, NULL);
+	if (!n && !sig)
+		kill(pid, SIGKILL);
+	for (sig = n ? 0 : sig; ptrace(PTRACE_CONT, pid, NULL, (void *)(long)sig) == 0; sig = 0)
+		if (waitpid(pid, &status, 0) != pid || !WIFSTOPPED(status))
+			return 0;
 	return waitpid(pid, &status, 0) != pid;
 }
