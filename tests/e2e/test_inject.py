@@ -114,6 +114,15 @@ def test_times_are_those_of_the_clock():
     assert max(off) < 1000, sorted(off)[-10:]
 
 
+def test_bursts_after_a_pause():
+    """A ring of 512 KiB, which is full after 20 ms of them."""
+    ran, path, made = hard("bursts", "--buffer-size", "4M")
+    assert ran.status == 0 and ran.err == "", ran
+    t = Trace(path)
+    assert t.sym == made and made["cuNop"] == 8 * 45 * 250
+    assert t.end["drops"]["calls"] == 0
+
+
 @pytest.fixture(scope="module")
 def faults():
     """Programs of tests/faults, built."""

@@ -398,6 +398,23 @@ static void times(void)
 	}
 }
 
+/* Nothing for a while, then for 45 ms so many calls in each. */
+static void bursts(void)
+{
+	for (int burst = 0; burst < 8; burst++) {
+		unsigned long long began;
+
+		usleep(200000 + burst * 7000);
+		began = clock_ns();
+		for (int ms = 0; ms < 45; ms++) {
+			while (clock_ns() - began < ms * 1000000ull)
+				;
+			for (int i = 0; i < 250; i++)
+				do_nop();
+		}
+	}
+}
+
 int main(int argc, char **argv)
 {
 	const char *part = argc > 1 ? argv[1] : "";
@@ -431,6 +448,8 @@ int main(int argc, char **argv)
 		deep((void *)20);
 	else if (!strcmp(part, "times"))
 		times();
+	else if (!strcmp(part, "bursts"))
+		bursts();
 	else if (!strcmp(part, "killed"))
 		alone(SIGKILL);
 	else if (!strcmp(part, "interrupted"))
