@@ -530,7 +530,6 @@ static __always_inline int call_return(struct pt_regs *ctx, __u64 cookie)
 	f = call_match(t, sp, func_id, lib_id, now, spec);
 	if (!f)
 		return 0;
-	t->stats[CT_STAT_RETURNS]++;
 	if (f->ioctl_cnt && t->depth && t->depth < CT_MAX_DEPTH) {
 		struct ct_frame *outer = &t->frames[t->depth - 1];
 

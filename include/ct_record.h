@@ -227,14 +227,13 @@ enum ct_drop {
 /* Things worth counting that are no loss. */
 enum ct_stat {
 	CT_STAT_ENTRIES = 0,	/* calls that passed the filters */
-	CT_STAT_RETURNS = 1,	/* of those, returned */
-	CT_STAT_ABANDONED = 2,	/* of those, never will (longjmp, exception, cancellation) */
-	CT_STAT_UNFINISHED = 3, /* of those, ended with their thread or program */
-	CT_STAT_FILTERED = 4,	/* returned, shorter than --min-duration */
-	CT_STAT_ORPHANS = 5,	/* returns of calls that began before attaching */
-	CT_STAT_DUPLICATES = 6, /* the same call seen through two attachments: counted once */
-	CT_STAT_ENTRY_ONLY = 7, /* entries whose return is not looked at */
-	CT_STAT_COUNTED = 8,	/* entries that are counted and no record, however they end */
+	CT_STAT_ABANDONED = 1,	/* of those, never will (longjmp, exception, cancellation) */
+	CT_STAT_UNFINISHED = 2, /* of those, ended with their thread or program */
+	CT_STAT_FILTERED = 3,	/* returned, shorter than --min-duration */
+	CT_STAT_ORPHANS = 4,	/* returns of calls that began before attaching */
+	CT_STAT_DUPLICATES = 5, /* the same call seen through two attachments: counted once */
+	CT_STAT_ENTRY_ONLY = 6, /* entries whose return is not looked at */
+	CT_STAT_COUNTED = 7,	/* entries that are counted and no record, however they end */
 	CT_STAT_CNT
 };
 

@@ -17,7 +17,7 @@
 #include "ct_nv_bpf.h"
 
 #define CT_SHM_MAGIC   0x63756474u /* "tduc" */
-#define CT_SHM_VERSION 6
+#define CT_SHM_VERSION 7
 
 /* Environment of a traced program. SOCKET: "@name" is in the abstract namespace, else a path. */
 #define CT_ENV_SOCKET "CUDATRACE_SOCKET"
@@ -124,6 +124,12 @@ struct ct_shm_gpu {
 	__u64 clock_steps;    /* CLOCK_REALTIME, which CUPTI's times go by, was set */
 };
 
+/* In cache lines of its own, of which most calls need the first. */
+union ct_shm_spec {
+	struct ct_spec of;
+	__u8 room[128];
+} __attribute__((aligned(64)));
+
 /* The settings. What changes while programs run is written by single stores. */
 struct ct_shm_set {
 	__u32 magic, version;
@@ -141,7 +147,7 @@ struct ct_shm_set {
 	char cupti[256]; /* --cupti: path of the library; "": it is looked for */
 	/* where each function's name begins in names; 0: there is no such function */
 	__u32 name_off[CT_MAX_FUNCS];
-	struct ct_spec specs[CT_MAX_FUNCS];
+	union ct_shm_spec specs[CT_MAX_FUNCS];
 	struct ct_shm_nv nv;
 	__u64 results[CT_APIS_MAX][CT_RESULT_WORDS]; /* as in ct_cfg */
 	char names[CT_SHM_NAMES_SZ];		     /* names[0] is NUL */
@@ -205,7 +211,7 @@ struct ct_shm_slot {
 	 * read while it is written. lib_id and timed are 0. Of one that has returned, and is
 	 * counted somewhere, found_ns says where (enum ct_shm_row), and off_cpu_ns what is there
 	 * when it has been; else that is 0. */
-	struct ct_frame frames[CT_MAX_DEPTH];
+	struct ct_frame frames[CT_MAX_DEPTH] __attribute__((aligned(64)));
 	/* --kernel: a system call into the driver, in flight if active. */
 	struct ct_nv_thread nv;
 };
@@ -248,12 +254,34 @@ struct ct_shm {
  * and is followed by so many bytes that the next begins at a multiple of 8. One of kind
  * CT_REC_NONE, which may be of 8 bytes only (size, kind, flags), fills the end of the ring. Records
  * are CT_REC_THREAD, the first after a thread has got the slot, CT_REC_NAME, CT_REC_CALL,
- * CT_REC_NV, CT_REC_GPU_RUN and CT_REC_DEVICE. pid, life, lib_id and an open file's name are 0: the
- * tracer knows.
+ * CT_REC_NV, CT_REC_GPU_RUN, CT_REC_DEVICE, and CT_SHM_REC_SHORT. pid, life, lib_id and an open
+ * file's name are 0: the tracer knows.
  */
 #define CT_SHM_ALIGN 8
 #define CT_SHM_REC_MAX                                                                             \
 	(CT_CALL_FIXED_SZ + 8 * CT_MAX_WORDS + CT_OUT_SZ_MAX + CT_CAP_SZ_MAX + 8 * CT_STACK_MAX)
 _Static_assert(sizeof(((struct ct_nv_thread *)0)->out) <= CT_SHM_REC_MAX, "it is a record, too");
+
+/*
+ * CT_REC_CALL of a call that is in no other one, made no system call into the driver, and has no
+ * stack and two pointees at most: so are nearly all, and half as much has to be fetched, written
+ * and given to another processor for them. What is not here is 0 in struct ct_call.
+ */
+#define CT_SHM_REC_SHORT  CT_REC_KIND_CNT
+#define CT_SHM_SHORT_CAPS 2
+struct ct_shm_short {
+	__u32 size; /* as in struct ct_rec */
+	__u16 kind, flags;
+	__u64 ts_ns;
+	__u64 end_ns, call_id;
+	__u32 tid;
+	__s32 result;
+	__u16 func_id;
+	__u8 word_cnt, cap_cnt;
+	__s16 cap_len[CT_SHM_SHORT_CAPS];
+	__u64 words[]; /* and pointees, as there */
+};
+_Static_assert(sizeof(struct ct_shm_short) == 48, "ct_shm_short is part of the ABI");
+_Static_assert(CT_MAX_FUNCS <= 1 << 16, "func_id");
 
 #endif /* CT_SHM_H */

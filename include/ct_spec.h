@@ -125,7 +125,11 @@ struct ct_spec {
 	__s32 pending;	  /* and of one that is no failure either */
 	__u8 word_skip;	  /* of the words on the stack so many are left out, */
 	__u8 skip_at;	  /* behind so many of them */
-	__u8 reserved[2];
+	/* caps[0] is a number or handle of 4 or 8 bytes in args[caps[0].arg], which is in a
+	 * register, that a call which went well has written: the library in the process reads it
+	 * so. 0: no */
+	__u8 out_sz;
+	__u8 reserved;
 	struct ct_cap caps[CT_MAX_CAPS];
 };
 _Static_assert(sizeof(struct ct_spec) == 88, "ct_spec is part of the ABI");

@@ -85,6 +85,7 @@ cold uint64_t clock_anchor(struct process *p, struct thread *t)
 		t->tsc0 = tsc;
 		t->ns0 = ns;
 	}
+	t->mult = p->mult;
 	/* Another thread may have found that the two come apart: what this one was told last may be
 	 * ahead. */
 	if (ns < t->last_ns)

@@ -78,6 +78,8 @@ struct thread {
 	uint64_t tsc0, ns0, last_ns; /* clock.c; only while busy_sp is set */
 	uint32_t skip;		     /* calls until one is timed */
 	uint32_t tid;
+	uint64_t room_end;	     /* a record behind which head is not beyond it has room */
+	uint64_t mult;		     /* clock.c: the process's, as last seen */
 	uint64_t sent_id, sent_head; /* the last call's record, and head before it */
 	struct ct_count *counts;
 	const struct call *calls[CT_MAX_DEPTH]; /* of the slot's frames; may be gone */
@@ -89,7 +91,7 @@ struct thread {
 	 * last call that a record of a system call names; what came before the system call took */
 	uint64_t nv_sp, nv_call, nv_took;
 } __attribute__((aligned(64)));
-_Static_assert(offsetof(struct thread, sent_id) == 64, "a cache line");
+_Static_assert(offsetof(struct thread, room_end) == 64, "a cache line");
 
 /* In pages that a child of fork finds zeroed. */
 struct process {
@@ -120,7 +122,8 @@ struct me {
 	const struct ct_shm_set *set;
 	const struct ct_shm *shm;
 	const uint8_t *next; /* the next record */
-	uint32_t tid;	     /* as the kernel has it; 0: not asked yet (gpu.c) */
+	struct process *process;
+	uint32_t tid; /* as the kernel has it; 0: not asked yet (gpu.c) */
 } __attribute__((aligned(64)));
 extern __thread struct me inject_me;
 /* What a function's calls are good for, beside being traced. */
@@ -180,7 +183,7 @@ uint64_t clock_anchor(struct process *p, struct thread *t);
 static inline uint64_t thread_now(struct process *p, struct thread *t)
 {
 #ifdef __x86_64__
-	uint64_t mult = p->mult, cycles, ns;
+	uint64_t mult = t->mult, cycles, ns;
 
 	if (likely(mult)) {
 		cycles = __builtin_ia32_rdtsc() - t->tsc0;
@@ -206,12 +209,10 @@ static inline uint32_t ring_size(uint32_t size)
 static inline void *ring_room(struct thread *t, uint32_t size)
 {
 	const struct ct_shm_slot *s = t->slot;
-	uint64_t pos = s->head & (t->ring_sz - 1);
 
-	size = ring_size(size);
-	if (unlikely(pos + size > t->ring_sz || s->head + size - s->tail_seen > t->ring_sz))
-		return ring_turn(t, size);
-	return t->ring + pos;
+	if (unlikely(s->head + CT_SHM_REC_MAX > t->room_end))
+		return ring_turn(t, ring_size(size));
+	return t->ring + (s->head & (t->ring_sz - 1));
 }
 static inline void ring_send(struct thread *t, uint32_t size)
 {
@@ -253,13 +254,15 @@ static inline uint64_t random_next(struct thread *t)
 /* pointee.c */
 /* Reads memory of the program, for who stands at sp. 0 or -EFAULT. */
 int memory_read(const struct thread *t, uint64_t sp, void *to, uint64_t addr, size_t len);
-/* Appends what the spec asks for at off; returns the record's size. */
-uint32_t pointees_add(struct thread *t, const struct call *call, const struct ct_spec *spec,
-		      struct ct_call *rec, bool ok, uint32_t off);
+/* Appends what the spec asks for at off, from caps[i] on; returns the record's size. cap_len: the
+ * record's, all 0. */
+uint32_t pointees_from(unsigned i, struct thread *t, const struct call *call,
+		       const struct ct_spec *spec, uint8_t *rec, int16_t *cap_len, bool ok,
+		       uint32_t off);
 /* Words of a stack from an address on, of which left bytes are certainly there; 0 for what is not.
  */
 void stack_words(uint64_t *to, uint64_t from, uint64_t left);
-/* A launch's CT_CAP_EXTRA, which its spec has behind those that it counts: as pointees_add(). */
+/* A launch's CT_CAP_EXTRA, which its spec has behind those that it counts: as pointees_from(). */
 uint32_t extra_add(const struct thread *t, const struct call *call, const struct ct_spec *spec,
 		   struct ct_call *rec, bool ok, uint32_t off);
 /* Return addresses; their number. */

@@ -32,14 +32,13 @@ static cold void give_up(struct thread *t, uint32_t i, uint64_t now, uint16_t fl
 {
 	struct ct_shm_slot *s = t->slot;
 	struct ct_frame *f = &s->frames[i];
-	const struct ct_spec *spec = &inject_process->set->specs[f->func_id & (CT_MAX_FUNCS - 1)];
+	const struct ct_spec *spec =
+		&inject_process->set->specs[f->func_id & (CT_MAX_FUNCS - 1)].of;
 	bool abandoned = flags & CT_CALL_F_ABANDONED;
 	struct ct_call *c;
 
-	if (unlikely(was_sent(t, f))) {
-		bump(&s->stats[CT_STAT_RETURNS]);
+	if (unlikely(was_sent(t, f)))
 		return;
-	}
 	s->stats[abandoned ? CT_STAT_ABANDONED : CT_STAT_UNFINISHED]++;
 	if (f->flags & CT_FRAME_F_COUNTED) {
 		struct ct_count *n = count_get(t, f->func_id & (CT_MAX_FUNCS - 1));
@@ -56,12 +55,20 @@ static cold void give_up(struct thread *t, uint32_t i, uint64_t now, uint16_t fl
 		bump(&s->drops[CT_DROP_CALL]);
 		return;
 	}
-	c->rec.size = call_fill(c, t, f, spec, now, flags, true);
+	c->rec.size = call_fill(c, t, f, spec, now, flags);
 	ring_send(t, c->rec.size);
+}
+
+/* The program may write there, too. */
+static void depth_check(struct ct_shm_slot *s)
+{
+	if (ct_shm_depth(s) > CT_MAX_DEPTH)
+		depth_set(s, CT_MAX_DEPTH);
 }
 
 cold void calls_give_up(struct thread *t, uint32_t depth, uint64_t now, uint16_t flags)
 {
+	depth_check(t->slot);
 	while (ct_shm_depth(t->slot) > depth) {
 		give_up(t, ct_shm_depth(t->slot) - 1, now, flags);
 		depth_set(t->slot, ct_shm_depth(t->slot) - 1);
@@ -70,8 +77,6 @@ cold void calls_give_up(struct thread *t, uint32_t depth, uint64_t now, uint16_t
 
 cold void inject_unfinished(struct thread *t, uint64_t now)
 {
-	if (ct_shm_depth(t->slot) > CT_MAX_DEPTH)
-		depth_set(t->slot, CT_MAX_DEPTH);
 	nv_unfinished(t, now);
 	calls_give_up(t, 0, now, CT_CALL_F_UNFINISHED);
 }
@@ -111,6 +116,7 @@ cold int calls_settle(struct process *p, struct thread *t, uint64_t sp)
 	struct ct_shm_slot *s = t->slot;
 	uint64_t now = 0;
 
+	depth_check(s);
 	while (ct_shm_depth(s)) {
 		const struct ct_frame *top = &s->frames[ct_shm_depth(s) - 1];
 

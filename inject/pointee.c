@@ -198,28 +198,10 @@ static int pointee(const struct thread *t, const struct call *call, const struct
 	return n ? n : (int)len;
 }
 
-/* What is to be read first, and mostly is all: a number or a handle that the call has written.
- * False: it is something else. */
-static inline bool number_add(const struct call *call, const struct ct_cap *cap,
-			      struct ct_call *rec, uint64_t *to)
+hot uint32_t pointees_from(unsigned i, struct thread *t, const struct call *call,
+			   const struct ct_spec *spec, uint8_t *rec, int16_t *cap_len, bool ok,
+			   uint32_t off)
 {
-	uint64_t addr = call_word(call, cap->arg);
-
-	if (cap->kind != CT_CAP_MEM || !(cap->flags & CT_CAP_F_ON_SUCCESS) ||
-	    (cap->size != 8 && cap->size != 4) || !addr || addr & (cap->size - 1u))
-		return false;
-	*to = cap->size == 8 ? *(const uint64_t *)addr : *(const uint32_t *)addr;
-	rec->cap_len[0] = cap->size;
-	return true;
-}
-
-static __attribute__((noinline)) uint32_t pointees_from(unsigned i, struct thread *t,
-							const struct call *call,
-							const struct ct_spec *spec,
-							struct ct_call *rec, bool ok, uint32_t off)
-{
-	uint8_t *out = (uint8_t *)rec;
-
 	for (; i < CT_MAX_CAPS && i < spec->cap_cnt; i++) {
 		const struct ct_cap *cap = &spec->caps[i];
 		enum trust trust = TRUST_NOTHING;
@@ -234,34 +216,17 @@ static __attribute__((noinline)) uint32_t pointees_from(unsigned i, struct threa
 		if (off >= CT_OUT_SZ_MAX)
 			n = -ENOSPC;
 		else if (cap->kind == CT_CAP_COMM)
-			n = comm_read(t, call, cap, ok, (struct ct_comm *)(out + off));
+			n = comm_read(t, call, cap, ok, (struct ct_comm *)(rec + off));
 		else
-			n = pointee(t, call, cap, trust, out + off);
-		rec->cap_len[i] = n;
+			n = pointee(t, call, cap, trust, rec + off);
+		cap_len[i] = n;
 		if (n <= 0)
 			continue;
 		/* Up to where the next one begins: what was there is of another record. */
-		memset(out + off + n, 0, -n & 7);
+		memset(rec + off + n, 0, -n & 7);
 		off += (n + 7) & ~7u;
 	}
-	rec->cap_cnt = i;
 	return off;
-}
-
-hot uint32_t pointees_add(struct thread *t, const struct call *call, const struct ct_spec *spec,
-			  struct ct_call *rec, bool ok, uint32_t off)
-{
-	unsigned i = 0;
-
-	if (likely(ok && number_add(call, spec->caps, rec, (uint64_t *)((uint8_t *)rec + off)))) {
-		off += 8;
-		i = 1;
-		if (likely(spec->cap_cnt == 1)) {
-			rec->cap_cnt = 1;
-			return off;
-		}
-	}
-	return pointees_from(i, t, call, spec, rec, ok, off);
 }
 
 cold uint32_t extra_add(const struct thread *t, const struct call *call, const struct ct_spec *spec,
@@ -354,7 +319,7 @@ static void name_tell(struct thread *t, const struct call *call, uint64_t handle
 	if (!handle || likely(first == key) || second == key)
 		return;
 	/* A read that fails costs more than the rest of the call: tried again now and then. */
-	if (is_nameless && t->slot->stats[CT_STAT_RETURNS] % NAME_RETRY)
+	if (is_nameless && t->slot->next_id % NAME_RETRY)
 		return;
 	if (!name_send(t, call, handle, false))
 		key++;

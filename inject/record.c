@@ -13,16 +13,6 @@ struct hook inject_hooks[CT_MAX_FUNCS];
 
 /* --- records --- */
 
-/* Most bytes that a record of this function, or what is written of it, takes. */
-static inline uint32_t call_size(const struct ct_spec *spec, bool plain)
-{
-	uint32_t size = CT_CALL_FIXED_SZ + 8 * CT_MAX_WORDS;
-
-	size += spec->cap_cnt ? CT_OUT_SZ_MAX + CT_CAP_SZ_MAX
-			      : sizeof(uint64_t); /* of extra_add() */
-	return size + (!plain && spec->flags & CT_SPEC_F_STACK ? CT_STACK_MAX * 8 : 0);
-}
-
 /* Of a call that another family's is the outermost of, CT_CAP_EXTRA is read, too (settings.c). */
 static bool has_extra(const struct ct_spec *spec)
 {
@@ -47,51 +37,86 @@ static inline void next_set(const uint8_t *next)
 		__builtin_prefetch(next + 64 * i, 1);
 }
 
-/* The call of this thunk. False: there was no room. plain: it is in no other one, and has no stack:
- * so are most, and what they run is short. */
-static inline __attribute__((always_inline)) bool call_put(struct thread *t,
-							   const struct call *call, uint64_t now,
-							   uint16_t flags, int32_t result, bool ok,
-							   bool plain)
+/* Room for a record of the call of this thunk; NULL: there is none, and it is counted. */
+static inline void *call_room(struct thread *t, const struct call *call)
 {
-	const struct ct_spec *spec = call->spec;
-	uint32_t size;
-	struct ct_call *c;
+	void *c = ring_room(t, CT_SHM_REC_MAX);
 
-	if (unlikely(spec->handle_word))
-		name_of_call(t, call, spec, ok);
-	c = ring_room(t, call_size(spec, plain));
 	if (unlikely(!c)) {
 		frame_row(call->frame, CT_SHM_ROW_DROPPED, t->slot->drops[CT_DROP_CALL] + 1);
 		bump(&t->slot->drops[CT_DROP_CALL]);
-		return false;
 	}
-	size = call_fill(c, t, call->frame, spec, now, flags, !plain);
+	return c;
+}
+
+static inline void call_send(struct thread *t, uint64_t call_id, uint32_t size)
+{
+	/* In this order: see was_sent(). */
+	t->sent_head = t->slot->head;
+	__atomic_signal_fence(__ATOMIC_SEQ_CST);
+	t->sent_id = call_id;
+	__atomic_signal_fence(__ATOMIC_SEQ_CST);
+	ring_send(t, size);
+	next_set(t->ring + (t->slot->head & (t->ring_sz - 1)));
+}
+
+/* What struct ct_shm_short has room for. */
+static inline bool is_short(const struct ct_spec *spec, const struct ct_frame *f)
+{
+	return !f->depth && !f->ioctl_cnt && spec->cap_cnt <= CT_SHM_SHORT_CAPS &&
+	       !(spec->flags & CT_SPEC_F_STACK);
+}
+
+/* The call of this thunk, of which that is so. False: there was no room. */
+static inline bool call_put_short(struct thread *t, const struct call *call, uint64_t now,
+				  int32_t result)
+{
+	const struct ct_spec *spec = call->spec;
+	struct ct_shm_short *c;
+	uint32_t size;
+
+	if (unlikely(spec->handle_word))
+		name_of_call(t, call, spec, ct_result_is_ok(spec, result));
+	c = call_room(t, call);
+	if (unlikely(!c))
+		return false;
+	size = short_fill(c, t, call->frame, spec, now, result);
+	if (spec->cap_cnt)
+		size = pointees_add(t, call, spec, c, c->cap_len, ct_result_is_ok(spec, result),
+				    size);
+	c->size = size;
+	call_send(t, c->call_id, size);
+	return true;
+}
+
+/* Any call. */
+static __attribute__((noinline)) bool call_put(struct thread *t, const struct call *call,
+					       uint64_t now, uint16_t flags, int32_t result,
+					       bool ok)
+{
+	const struct ct_spec *spec = call->spec;
+	struct ct_call *c;
+	uint32_t size;
+
+	if (spec->handle_word)
+		name_of_call(t, call, spec, ok);
+	c = call_room(t, call);
+	if (unlikely(!c))
+		return false;
+	size = call_fill(c, t, call->frame, spec, now, flags);
 	c->result = result;
-	if (unlikely(spec->cap_cnt))
-		size = pointees_add(t, call, spec, c, ok, size);
-	if (!plain && c->depth && !c->api_depth && has_extra(spec))
+	c->cap_cnt = spec->cap_cnt < CT_MAX_CAPS ? spec->cap_cnt : CT_MAX_CAPS;
+	if (c->cap_cnt)
+		size = pointees_add(t, call, spec, c, c->cap_len, ok, size);
+	if (c->depth && !c->api_depth && has_extra(spec))
 		size = extra_add(t, call, spec, c, ok, size);
-	if (!plain && spec->flags & CT_SPEC_F_STACK) {
+	if (spec->flags & CT_SPEC_F_STACK) {
 		c->stack_cnt = stack_add(t, call, (uint64_t *)((uint8_t *)c + size));
 		size += c->stack_cnt * 8u;
 	}
 	c->rec.size = size;
-	/* In this order: see was_sent(). */
-	t->sent_head = t->slot->head;
-	__atomic_signal_fence(__ATOMIC_SEQ_CST);
-	t->sent_id = c->call_id;
-	__atomic_signal_fence(__ATOMIC_SEQ_CST);
-	ring_send(t, size);
-	next_set(t->ring + (t->slot->head & (t->ring_sz - 1)));
+	call_send(t, c->call_id, size);
 	return true;
-}
-
-static __attribute__((noinline)) bool call_put_any(struct thread *t, const struct call *call,
-						   uint64_t now, uint16_t flags, int32_t result,
-						   bool ok)
-{
-	return call_put(t, call, now, flags, result, ok, false);
 }
 
 /* --- entry --- */
@@ -173,7 +198,7 @@ static cold void enter_only(struct thread *t, const struct call *call, uint32_t 
 		count_get(t, call->func_id)->entered++;
 	} else {
 		/* As of a call that failed: what it is to write is not there yet. */
-		call_put_any(t, call, call->start_ns, CT_CALL_F_ENTRY_ONLY, 0, false);
+		call_put(t, call, call->start_ns, CT_CALL_F_ENTRY_ONLY, 0, false);
 	}
 }
 
@@ -196,7 +221,6 @@ static inline bool enter_frame(struct process *p, struct thread *t, struct call 
 			return false;
 		}
 	}
-	f->call_id = 0;
 	f->ioctl_ns = 0;
 	f->off_cpu_ns = 0;
 	f->ioctl_cnt = 0;
@@ -207,6 +231,7 @@ static inline bool enter_frame(struct process *p, struct thread *t, struct call 
 	if (unlikely(outer > 0))
 		nest(s, f, outer);
 	if (level == CT_LEVEL_COUNT) {
+		f->call_id = 0;
 		f->flags = CT_FRAME_F_COUNTED;
 		count_fetch(t, call->func_id);
 	} else {
@@ -225,17 +250,9 @@ static inline bool enter_frame(struct process *p, struct thread *t, struct call 
 	return true;
 }
 
-static cold int enter_inside(struct process *p, struct thread *t, const struct call *call)
-{
-	if (ct_shm_depth(t->slot) > CT_MAX_DEPTH)
-		depth_set(t->slot, CT_MAX_DEPTH);
-	return calls_settle(p, t, call->sp);
-}
-
 static cold void enter_dropped(struct ct_shm_slot *s)
 {
 	bump(&s->stats[CT_STAT_ENTRIES]);
-	bump(&s->stats[CT_STAT_RETURNS]);
 	bump(&s->drops[CT_DROP_CALL]);
 }
 
@@ -253,7 +270,7 @@ static cold void enter_timed(struct process *p, struct thread *t, struct call *c
 
 static inline void enter(struct process *p, struct thread *t, struct call *call)
 {
-	const struct ct_spec *spec = once(&p->set->specs[call->func_id]);
+	const struct ct_spec *spec = once(&p->set->specs[call->func_id].of);
 	struct ct_shm_slot *s = t->slot;
 	uint64_t began = 0;
 	uint32_t level;
@@ -278,7 +295,7 @@ static inline void enter(struct process *p, struct thread *t, struct call *call)
 		began = thread_now(p, t);
 	call->depth = ct_shm_depth(s);
 	if (unlikely(call->depth)) {
-		outer = enter_inside(p, t, call);
+		outer = calls_settle(p, t, call->sp);
 		call->depth = ct_shm_depth(s);
 	}
 	if (unlikely(call->depth >= CT_MAX_DEPTH)) {
@@ -324,21 +341,17 @@ static inline __attribute__((always_inline)) void fetch(const struct process *p,
 {
 	const uint8_t *next = inject_me.next, *t = (const uint8_t *)inject_me.t;
 	const struct ct_shm_slot *s = inject_me.slot;
-	const struct ct_spec *spec = &inject_me.set->specs[func_id];
 
 	__builtin_prefetch(p);
-	__builtin_prefetch(&p->mult);
 	__builtin_prefetch(&inject_hooks[func_id]);
 	__builtin_prefetch(inject_me.set);
 	__builtin_prefetch(inject_me.shm);
-	__builtin_prefetch(spec);
-	__builtin_prefetch((const uint8_t *)(spec + 1) - 1);
+	__builtin_prefetch(&inject_me.set->specs[func_id]);
 	__builtin_prefetch(t, 1);
 	__builtin_prefetch(t + 64, 1);
 	__builtin_prefetch(s, 1);
-	__builtin_prefetch(s->stats, 1);
 	__builtin_prefetch(s->frames, 1);
-	__builtin_prefetch(s->frames[0].words, 1);
+	__builtin_prefetch((const uint8_t *)s->frames + 64, 1);
 	__builtin_prefetch(next, 1);
 	__builtin_prefetch(next + 64, 1);
 	__builtin_prefetch(next + 128, 1);
@@ -347,7 +360,7 @@ static inline __attribute__((always_inline)) void fetch(const struct process *p,
 hot void *inject_enter(struct call *call)
 {
 	const struct hook *hook = once(&inject_hooks[call->func_id]);
-	struct process *p = inject_process;
+	struct process *p = inject_me.process;
 	struct thread *t = inject_me.t;
 
 	fetch(p, call->func_id);
@@ -356,7 +369,7 @@ hot void *inject_enter(struct call *call)
 	call->role = hook->role;
 	if (unlikely(!t || inject_me.gen != p->alive)) {
 		t = thread_begin(call->sp);
-		p = inject_process;
+		p = inject_me.process;
 	}
 	copy_stack(call, t);
 	if (unlikely(call->role == HOOK_FREES))
@@ -387,11 +400,10 @@ static inline void leave(struct process *p, struct thread *t, const struct call 
 	const struct ct_spec *spec = call->spec;
 	struct ct_shm_slot *s = t->slot;
 	struct ct_frame *f = call->frame;
-	bool ok, forgets = true, sent = true;
+	bool forgets = true, sent = true;
 
 	if (unlikely(ct_shm_depth(s) > call->depth + 1))
 		calls_give_up(t, call->depth + 1, now, CT_CALL_F_ABANDONED);
-	ok = ct_result_is_ok(spec, result);
 	if (unlikely(f->ioctl_cnt && call->depth))
 		ioctls_add(f - 1, f);
 	if (f->flags & CT_FRAME_F_COUNTED) {
@@ -402,13 +414,12 @@ static inline void leave(struct process *p, struct thread *t, const struct call 
 		frame_row(f, CT_SHM_ROW_FILTERED, s->stats[CT_STAT_FILTERED] + 1);
 		s->stats[CT_STAT_FILTERED]++;
 		forgets = sent = false;
-	} else if (unlikely(f->depth || spec->flags & CT_SPEC_F_STACK)) {
-		sent = call_put_any(t, call, now, 0, result, ok);
+	} else if (likely(is_short(spec, f))) {
+		sent = call_put_short(t, call, now, result);
 	} else {
-		sent = call_put(t, call, now, 0, result, ok, true);
+		sent = call_put(t, call, now, 0, result, ct_result_is_ok(spec, result));
 	}
 	depth_set(s, call->depth);
-	bump(&s->stats[CT_STAT_RETURNS]);
 	if (unlikely(!sent))
 		number_back(t, f);
 	/* Not before: names that are told from here on must come behind this record. */
@@ -419,10 +430,8 @@ static inline void leave(struct process *p, struct thread *t, const struct call 
 static bool frame_is_own(const struct ct_shm_slot *s, const struct call *call)
 {
 	const struct ct_frame *f = call->frame;
-	uint32_t depth = ct_shm_depth(s);
 
-	return depth > call->depth && depth <= CT_MAX_DEPTH && f->sp == call->sp &&
-	       f->func_id == call->func_id && f->start_ns == call->start_ns;
+	return ct_shm_depth(s) > call->depth && f->sp == call->sp && f->start_ns == call->start_ns;
 }
 
 static cold void exit_role(const struct call *call, uint64_t result)
@@ -438,12 +447,12 @@ static cold void exit_role(const struct call *call, uint64_t result)
 
 hot void inject_exit(struct call *call, uint64_t result)
 {
-	struct process *p = inject_process;
+	struct process *p = inject_me.process;
 	struct thread *t = call->t;
 	uint64_t now, done;
 
 	/* Not a child that was forked in the call, nor another thread: the frame is not its. */
-	if (likely(t && p->alive == call->gen && inject_me.t == t && inject_me.gen == call->gen)) {
+	if (likely(t && inject_me.t == t && inject_me.gen == call->gen && p->alive == call->gen)) {
 		busy_set(t, call->sp);
 		now = thread_now(p, t);
 		/* For a tracer that has ended the call is in flight. */

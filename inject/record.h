@@ -26,48 +26,87 @@ static inline void words_rest(__u64 *to, const void *stack, uint32_t cnt)
 		to[i] = from[i - REG_WORDS];
 }
 
-/* Fixed part and words, of a frame of the slot's; returns the record's size so far. nested: false
- * where the frame's depth is 0. */
-static inline __attribute__((always_inline)) uint32_t
-call_fill(struct ct_call *c, const struct thread *t, const struct ct_frame *f,
-	  const struct ct_spec *spec, uint64_t now, uint16_t flags, bool nested)
+/* Those of registers all, which is no branch: a frame has 0 where nothing is asked for. */
+static inline __attribute__((always_inline)) void words_fill(__u64 *to, const struct ct_frame *f,
+							     uint32_t cnt)
+{
+#pragma GCC unroll 8
+	for (uint32_t n = 0; n < REG_WORDS; n++)
+		to[n] = f->words[n];
+	if (unlikely(cnt > REG_WORDS))
+		words_rest(to, f->words + REG_WORDS, cnt);
+}
+
+/* Fixed part and words, of a frame of the slot's; returns the record's size so far. */
+static inline uint32_t call_fill(struct ct_call *c, const struct thread *t,
+				 const struct ct_frame *f, const struct ct_spec *spec, uint64_t now,
+				 uint16_t flags)
 {
 	uint32_t words = word_cnt_of(spec);
 
+	memset(c, 0, CT_CALL_FIXED_SZ);
 	c->rec.kind = CT_REC_CALL;
 	c->rec.flags = flags;
 	c->rec.ts_ns = f->start_ns;
-	c->rec.pid = 0;
 	c->rec.tid = t->tid;
 	c->end_ns = now;
 	c->call_id = f->call_id;
 	/* On another stack than the call before it is in none. */
-	c->parent_id = 0;
-	if (nested && f->depth)
+	if (f->depth)
 		c->parent_id = (f - 1)->call_id;
 	c->func_id = f->func_id;
-	c->lib_id = 0;
-	c->result = 0;
-	c->depth = nested ? f->depth : 0;
+	c->depth = f->depth;
 	c->word_cnt = words;
-	c->cap_cnt = 0;
-	c->stack_cnt = 0;
 	c->ioctl_cnt = f->ioctl_cnt;
-	c->api_depth = nested ? f->api_depth : 0;
-	c->python_cnt = 0;
-	c->python = 0;
-	c->reserved2 = 0;
+	c->api_depth = f->api_depth;
 	c->ioctl_ns = f->ioctl_ns;
-	c->off_cpu_ns = 0;
-	c->operator_id = 0;
-	memset(c->cap_len, 0, sizeof(c->cap_len));
-	/* Those of registers all, which is no branch: a frame has 0 where nothing is asked for. */
-#pragma GCC unroll 8
-	for (uint32_t n = 0; n < REG_WORDS; n++)
-		c->words[n] = f->words[n];
-	if (unlikely(words > REG_WORDS))
-		words_rest(c->words, f->words + REG_WORDS, words);
+	words_fill(c->words, f, words);
 	return CT_CALL_FIXED_SZ + words * 8;
+}
+
+/* The same of a call that has returned. */
+static inline __attribute__((always_inline)) uint32_t
+short_fill(struct ct_shm_short *c, const struct thread *t, const struct ct_frame *f,
+	   const struct ct_spec *spec, uint64_t now, int32_t result)
+{
+	uint32_t words = word_cnt_of(spec);
+
+	c->kind = CT_SHM_REC_SHORT;
+	c->flags = 0;
+	c->ts_ns = f->start_ns;
+	c->end_ns = now;
+	c->call_id = f->call_id;
+	c->tid = t->tid;
+	c->result = result;
+	c->func_id = f->func_id;
+	c->word_cnt = words;
+	c->cap_cnt = spec->cap_cnt;
+	memset(c->cap_len, 0, sizeof(c->cap_len));
+	words_fill(c->words, f, words);
+	return sizeof(*c) + words * 8;
+}
+
+/* All pointees: mostly that is one number, which is read here. */
+static inline __attribute__((always_inline)) uint32_t
+pointees_add(struct thread *t, const struct call *call, const struct ct_spec *spec, void *rec,
+	     int16_t *cap_len, bool ok, uint32_t off)
+{
+	uint64_t addr;
+	unsigned i = 0;
+
+	if (likely(spec->out_sz && ok)) {
+		addr = call->regs[spec->caps[0].arg % REG_WORDS];
+		if (likely(addr && !(addr & (spec->out_sz - 1u)))) {
+			*(uint64_t *)(rec + off) = spec->out_sz == 8 ? *(const uint64_t *)addr
+								     : *(const uint32_t *)addr;
+			*cap_len = spec->out_sz;
+			off += 8;
+			i = 1;
+		}
+	}
+	if (likely(i == spec->cap_cnt))
+		return off;
+	return pointees_from(i, t, call, spec, rec, cap_len, ok, off);
 }
 
 /* One frame more: a call has begun. */

@@ -8,6 +8,7 @@ cold void *ring_turn(struct thread *t, uint32_t size)
 	struct ct_shm_slot *s = t->slot;
 	uint64_t pos = s->head & (t->ring_sz - 1), pad = 0;
 	struct ct_rec *rec;
+	uint64_t end;
 
 	if (pos + size > t->ring_sz)
 		pad = t->ring_sz - pos;
@@ -24,5 +25,9 @@ cold void *ring_turn(struct thread *t, uint32_t size)
 		__atomic_store_n(&s->head, s->head + pad, __ATOMIC_RELEASE);
 		pos = 0;
 	}
+	end = s->head - pos + t->ring_sz;
+	t->room_end = s->tail_seen + t->ring_sz;
+	if (t->room_end > end)
+		t->room_end = end;
 	return t->ring + pos;
 }

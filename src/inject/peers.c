@@ -303,7 +303,7 @@ static bool own_call(struct inject *in, struct peer *p, struct shm_slot *s, stru
 {
 	if (!is_function(in, c->func_id))
 		return false;
-	c->lib_id = in->settings.set->specs[c->func_id].api == API_NCCL ? p->nccl_id : p->lib_id;
+	c->lib_id = in->settings.set->specs[c->func_id].of.api == API_NCCL ? p->nccl_id : p->lib_id;
 	/* One that began many calls ago is not known any more. */
 	c->parent_id = c->parent_id ? peers__trace_id(in, s, c->parent_id) : 0;
 	return own_id(in, s, &c->call_id);

@@ -96,6 +96,15 @@ static void set_extra_apart(struct ct_spec *spec)
 		spec->cap_cnt--;
 }
 
+static void set_out(struct ct_spec *spec)
+{
+	const struct ct_cap *cap = &spec->caps[0];
+
+	if (spec->cap_cnt && cap->kind == CT_CAP_MEM && cap->flags & CT_CAP_F_ON_SUCCESS &&
+	    (cap->size == 4 || cap->size == 8) && cap->arg < CT_REG_WORDS_X86)
+		spec->out_sz = cap->size;
+}
+
 void settings__fill(struct settings *s)
 {
 	for (; s->fn_cnt < fnset__cnt(s->fns) && s->fn_cnt < CT_MAX_FUNCS; s->fn_cnt++) {
@@ -112,8 +121,9 @@ void settings__fill(struct settings *s)
 			continue;
 		if (s->only_gpu || !fn || !is_reached(fn) || !fnset__wanted(s->fns, id))
 			continue;
-		fnset__spec(s->fns, id, s->hide, &s->set->specs[id]);
-		set_extra_apart(&s->set->specs[id]);
+		fnset__spec(s->fns, id, s->hide, &s->set->specs[id].of);
+		set_extra_apart(&s->set->specs[id].of);
+		set_out(&s->set->specs[id].of);
 		if (tell_name(s, id, fn->symbol))
 			s->wanted_cnt += fn->api == API_CUDA;
 		else
@@ -133,7 +143,7 @@ void settings__close(struct settings *s)
 /* A spec is more than one store: a thread may see half of it, of a level that both have. */
 static struct ct_spec *spec_of(struct inject *in, unsigned func_id)
 {
-	return func_id < in->settings.fn_cnt ? &in->settings.set->specs[func_id] : NULL;
+	return func_id < in->settings.fn_cnt ? &in->settings.set->specs[func_id].of : NULL;
 }
 
 int inject__set_level(struct inject *in, unsigned func_id, const struct fn_level *l)

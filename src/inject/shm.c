@@ -137,7 +137,9 @@ static uint64_t sent_ns(const uint8_t *at, uint16_t kind, uint32_t size)
 {
 	uint64_t ns;
 
-	if (kind == CT_REC_CALL && size >= CT_CALL_FIXED_SZ)
+	if (kind == CT_SHM_REC_SHORT && size >= sizeof(struct ct_shm_short))
+		memcpy(&ns, at + offsetof(struct ct_shm_short, end_ns), sizeof(ns));
+	else if (kind == CT_REC_CALL && size >= CT_CALL_FIXED_SZ)
 		memcpy(&ns, at + offsetof(struct ct_call, end_ns), sizeof(ns));
 	else if (kind == CT_REC_NV && size >= sizeof(struct ct_nv))
 		memcpy(&ns, at + offsetof(struct ct_nv, end_ns), sizeof(ns));
@@ -184,6 +186,35 @@ void shm__find_slots(struct shm *m)
 	}
 }
 
+/* How much longer a short record is as struct ct_call. */
+#define SHORTER_SZ (CT_CALL_FIXED_SZ - sizeof(struct ct_shm_short))
+
+/* Its fixed part. */
+static void lengthen(struct ct_call *c, const uint8_t *at)
+{
+	struct ct_shm_short s;
+
+	memcpy(&s, at, sizeof(s));
+	memset(c, 0, CT_CALL_FIXED_SZ);
+	c->rec = (struct ct_rec){
+		.kind = CT_REC_CALL, .flags = s.flags, .ts_ns = s.ts_ns, .tid = s.tid};
+	c->end_ns = s.end_ns;
+	c->call_id = s.call_id;
+	c->result = s.result;
+	c->func_id = s.func_id;
+	c->word_cnt = s.word_cnt;
+	c->cap_cnt = s.cap_cnt;
+	memcpy(c->cap_len, s.cap_len, sizeof(s.cap_len));
+}
+
+static uint16_t kind_at(const uint8_t *at)
+{
+	uint16_t kind;
+
+	memcpy(&kind, at + offsetof(struct ct_rec, kind), sizeof(kind));
+	return kind;
+}
+
 /* Finds the next record. 1: found; 0: there is none. */
 static int find(struct shm *m, unsigned i)
 {
@@ -207,7 +238,8 @@ static int find(struct shm *m, unsigned i)
 			s->pos += room;
 			continue;
 		}
-		if (rec.size < sizeof(struct ct_rec) || rec.size > CT_SHM_REC_MAX)
+		if (rec.size < sizeof(struct ct_rec) ||
+		    rec.size + (rec.kind == CT_SHM_REC_SHORT ? SHORTER_SZ : 0) > CT_SHM_REC_MAX)
 			break;
 		at = ring_at(m, i, s->pos, room, s->head);
 		if (!at)
@@ -281,15 +313,22 @@ size_t shm__take(struct shm *m, unsigned i, void *buf)
 	const uint8_t *at = ring_at(m, i, s->pos, size, s->head);
 	struct ct_rec *rec = buf;
 
+	s->pos += (size + CT_SHM_ALIGN - 1) & ~(uint64_t)(CT_SHM_ALIGN - 1);
 	/* It may say something else than when it was found. */
-	if (at)
+	if (at && kind_at(at) == CT_SHM_REC_SHORT && size >= sizeof(struct ct_shm_short) &&
+	    size + SHORTER_SZ <= CT_SHM_REC_MAX) {
+		lengthen(buf, at);
+		memcpy((uint8_t *)buf + CT_CALL_FIXED_SZ, at + sizeof(struct ct_shm_short),
+		       size - sizeof(struct ct_shm_short));
+		size += SHORTER_SZ;
+	} else if (at) {
 		memcpy(buf, at, size);
-	else
+	} else {
 		memset(buf, 0, size);
+	}
 	rec->size = size;
 	if (rec->kind == CT_REC_CALL && size >= CT_CALL_FIXED_SZ)
 		s->last_id = ((const struct ct_call *)buf)->call_id;
-	s->pos += (size + CT_SHM_ALIGN - 1) & ~(uint64_t)(CT_SHM_ALIGN - 1);
 	s->size = 0;
 	s->taken_cnt++;
 	find(m, i);
@@ -322,20 +361,28 @@ static void each_call(const struct shm *m, unsigned i, uint64_t head,
 		uint64_t left = m->ring_sz - (pos & (m->ring_sz - 1));
 		const uint8_t *at = ring_at(m, i, pos, FILLER_SZ, head);
 		struct ct_call c = {0};
+		uint64_t size;
 
 		if (!at)
 			break;
 		memcpy(&c.rec, at, FILLER_SZ);
 		if (c.rec.size < FILLER_SZ || c.rec.size > left || c.rec.size > head - pos)
 			break;
-		if (c.rec.kind == CT_REC_CALL && c.rec.size >= CT_CALL_FIXED_SZ) {
+		size = c.rec.size;
+		if (c.rec.kind == CT_REC_CALL && size >= CT_CALL_FIXED_SZ) {
 			at = ring_at(m, i, pos, CT_CALL_FIXED_SZ, head);
 			if (!at)
 				break;
 			memcpy(&c, at, CT_CALL_FIXED_SZ);
 			fn(ctx, &c);
+		} else if (c.rec.kind == CT_SHM_REC_SHORT && size >= sizeof(struct ct_shm_short)) {
+			at = ring_at(m, i, pos, sizeof(struct ct_shm_short), head);
+			if (!at)
+				break;
+			lengthen(&c, at);
+			fn(ctx, &c);
 		}
-		pos += (c.rec.size + CT_SHM_ALIGN - 1) & ~(uint64_t)(CT_SHM_ALIGN - 1);
+		pos += (size + CT_SHM_ALIGN - 1) & ~(uint64_t)(CT_SHM_ALIGN - 1);
 	}
 }
 
@@ -399,7 +446,7 @@ size_t shm__frame(const struct shm *m, unsigned i, unsigned depth, const struct 
 	c->api_depth = f.api_depth;
 	c->ioctl_cnt = f.ioctl_cnt;
 	c->ioctl_ns = f.ioctl_ns;
-	c->word_cnt = set->specs[f.func_id].word_cnt;
+	c->word_cnt = set->specs[f.func_id].of.word_cnt;
 	if (c->word_cnt > CT_MAX_WORDS)
 		c->word_cnt = CT_MAX_WORDS;
 	memcpy(c->words, f.words, sizeof(c->words));

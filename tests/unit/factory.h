@@ -176,7 +176,7 @@ static inline struct trace_end factory_end(const struct factory *f, uint64_t cal
 				.cost_ns = call_cnt * 1350,
 				.left_out = "query (61 functions)"};
 
-	end.stats[CT_STAT_ENTRIES] = end.stats[CT_STAT_RETURNS] = call_cnt;
+	end.stats[CT_STAT_ENTRIES] = call_cnt;
 	if (f->now_ns > FACTORY_BASE_NS)
 		end.cost_share = (double)end.cost_ns / (f->now_ns - FACTORY_BASE_NS);
 	return end;

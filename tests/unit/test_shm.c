@@ -101,6 +101,104 @@ static void test_ends(void **state)
 	assert_int_equal(m->bad_cnt, 0);
 }
 
+static void write_short(struct shm *m, uint32_t size, uint8_t word_cnt, const uint64_t *words)
+{
+	struct ct_shm_slot *s = shm__slot(m, 0);
+	struct ct_shm_short *c =
+		(struct ct_shm_short *)((char *)s + m->mem->ring_off + s->head % RING_SZ);
+
+	*c = (struct ct_shm_short){.size = size,
+				   .kind = CT_SHM_REC_SHORT,
+				   .ts_ns = 7,
+				   .end_ns = 19,
+				   .call_id = 3,
+				   .tid = 4,
+				   .result = -5,
+				   .func_id = CT_MAX_FUNCS - 1,
+				   .word_cnt = word_cnt,
+				   .cap_cnt = 1,
+				   .cap_len = {8, -14}};
+	memcpy(c->words, words, size - sizeof(*c));
+	s->state = CT_SLOT_LIVE;
+	s->head += (size + 7) / 8 * 8;
+}
+
+static void count_call(void *ctx, const struct ct_call *c)
+{
+	assert_int_equal(c->rec.kind, CT_REC_CALL);
+	assert_int_equal(c->call_id, 3);
+	++*(int *)ctx;
+}
+
+/* A call as the ring has it is one like all others when it is taken. */
+static void test_short(void **state)
+{
+	static const uint64_t words[] = {11, 12, 13};
+	union {
+		struct ct_call call;
+		uint8_t bytes[CT_SHM_REC_MAX];
+	} buf;
+	struct shm *m = *state;
+	int cnt = 0;
+
+	memset(&buf, 0xff, sizeof(buf));
+	write_short(m, sizeof(struct ct_shm_short) + sizeof(words), 2, words);
+	assert_true(look(m, now_ns()));
+	assert_int_equal(m->slots[0].key, 19);
+	shm__each_call(m, 0, count_call, &cnt);
+	assert_int_equal(cnt, 1);
+	assert_int_equal(shm__take(m, 0, &buf), CT_CALL_FIXED_SZ + sizeof(words));
+	assert_int_equal(buf.call.rec.kind, CT_REC_CALL);
+	assert_int_equal(buf.call.rec.size, CT_CALL_FIXED_SZ + sizeof(words));
+	assert_int_equal(buf.call.rec.ts_ns, 7);
+	assert_int_equal(buf.call.rec.tid, 4);
+	assert_int_equal(buf.call.rec.pid, 0);
+	assert_int_equal(buf.call.end_ns, 19);
+	assert_int_equal(buf.call.call_id, 3);
+	assert_int_equal(buf.call.parent_id, 0);
+	assert_int_equal(buf.call.result, -5);
+	assert_int_equal(buf.call.func_id, CT_MAX_FUNCS - 1);
+	assert_int_equal(buf.call.word_cnt, 2);
+	assert_int_equal(buf.call.cap_cnt, 1);
+	assert_int_equal(buf.call.cap_len[0], 8);
+	assert_int_equal(buf.call.cap_len[1], -14);
+	assert_int_equal(buf.call.cap_len[2], 0);
+	assert_int_equal(buf.call.ioctl_cnt | buf.call.depth | buf.call.stack_cnt, 0);
+	assert_memory_equal(buf.call.words, words, sizeof(words));
+	assert_int_equal(m->slots[0].last_id, 3);
+	assert_int_equal(m->bad_cnt, 0);
+}
+
+/* One that would be longer than any is when it is taken. */
+static void test_short_is_too_long(void **state)
+{
+	static const uint64_t words[CT_SHM_REC_MAX / 8];
+	struct shm *m = *state;
+
+	write_short(m, CT_SHM_REC_MAX, 2, words);
+	look(m, now_ns());
+	assert_int_equal(m->slots[0].size, 0);
+	assert_int_equal(m->bad_cnt, 1);
+}
+
+/* Nor one that has become that since it was found. */
+static void test_short_of_late(void **state)
+{
+	static const uint64_t words[CT_SHM_REC_MAX / 8];
+	struct shm *m = *state;
+	struct ct_shm_short *c = (void *)((char *)shm__slot(m, 0) + m->mem->ring_off);
+	void *buf = malloc(CT_SHM_REC_MAX);
+
+	assert_non_null(buf);
+	write_short(m, CT_SHM_REC_MAX, 2, words);
+	c->kind = CT_REC_CALL;
+	look(m, now_ns());
+	assert_int_equal(m->slots[0].size, CT_SHM_REC_MAX);
+	c->kind = CT_SHM_REC_SHORT;
+	assert_int_equal(shm__take(m, 0, buf), CT_SHM_REC_MAX);
+	free(buf);
+}
+
 /* Numbers of calls that were never made: no more than one block for so many records. */
 static void test_ids(void **state)
 {
@@ -125,6 +223,9 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_takes_turns, begin, end),
 		cmocka_unit_test_setup_teardown(test_waits_not_long, begin, end),
 		cmocka_unit_test_setup_teardown(test_ends, begin, end),
+		cmocka_unit_test_setup_teardown(test_short, begin, end),
+		cmocka_unit_test_setup_teardown(test_short_is_too_long, begin, end),
+		cmocka_unit_test_setup_teardown(test_short_of_late, begin, end),
 		cmocka_unit_test_setup_teardown(test_ids, begin, end),
 	};
 
