@@ -123,6 +123,7 @@ def main():
     folder, new, *old = sys.argv[1:]
     tracers = {"OLD": old[0]} if old and old[0] else {}
     tracers["NEW"] = new
+    os.makedirs(folder, exist_ok=True)
     build(folder)
     warm(os.path.join(folder, "warm"), min(max(COUNTS) * CALLS * 480, 8 << 30))
     best = 0

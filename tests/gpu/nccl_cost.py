@@ -138,6 +138,7 @@ def injected(tracer, out):
 
 def main():
     tracer, out = os.path.realpath(sys.argv[1]), os.path.join(sys.argv[2], "nccl_cost")
+    os.makedirs(sys.argv[2], exist_ok=True)
     attached(tracer, out)
     for detail in ("normal", "all"):
         levels(tracer, out, detail)
