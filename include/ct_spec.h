@@ -129,7 +129,7 @@ struct ct_spec {
 	 * register, that a call which went well has written: the library in the process reads it
 	 * so. 0: no */
 	__u8 out_sz;
-	__u8 reserved;
+	__u8 in_regs; /* no argument is on the stack, as far as is known for certain */
 	struct ct_cap caps[CT_MAX_CAPS];
 };
 _Static_assert(sizeof(struct ct_spec) == 88, "ct_spec is part of the ABI");

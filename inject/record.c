@@ -371,7 +371,8 @@ hot void *inject_enter(struct call *call)
 		t = thread_begin(call->sp);
 		p = inject_me.process;
 	}
-	copy_stack(call, t);
+	if (!t || !p->set->specs[call->func_id].of.in_regs)
+		copy_stack(call, t);
 	if (unlikely(call->role == HOOK_FREES))
 		comm_free_begin(call->regs[0]);
 	if (likely(t)) {

@@ -373,6 +373,7 @@ void api_fn_spec(const struct api_fn *fn, struct ct_spec *spec)
 	spec->word_cnt = p->word_cnt;
 	spec->word_skip = p->skip;
 	spec->skip_at = p->skip_at;
+	spec->in_regs = fn->known && p->word_cnt <= REG_WORDS;
 	spec->cap_cnt = p->cap_cnt;
 	if (op_does(fn->op, IS_KEPT))
 		spec->flags = CT_SPEC_F_KEEP;

@@ -151,6 +151,30 @@ static void test_spec_hiding(void **state)
 	assert_true(texts > 30);
 }
 
+/* What the library in the process passes on to the function is more than registers if any is not
+ * certain to be there. */
+static void test_spec_in_regs(void **state)
+{
+	struct api_fn unknown = *fn("cuMemAlloc_v2");
+	struct ct_spec spec;
+
+	assert_true(spec_of("cuMemAlloc_v2").in_regs);
+	assert_true(spec_of("cuCtxSynchronize").in_regs);
+	assert_true(spec_of("cuLaunchKernelEx").in_regs);
+	assert_true(spec_of("ncclCommInitAll").in_regs);
+	assert_false(spec_of("cuLaunchKernel").in_regs);
+#ifdef __x86_64__
+	assert_false(spec_of("cuIpcOpenMemHandle_v2").in_regs);
+	assert_false(spec_of("cuIpcOpenEventHandle").in_regs);
+	assert_false(spec_of("ncclCommInitRank").in_regs);
+	assert_false(spec_of("ncclReduce").in_regs);
+#endif
+	unknown.known = false;
+	api_fn_spec(&unknown, &spec);
+	assert_int_equal(spec.word_cnt, 2);
+	assert_false(spec.in_regs);
+}
+
 static void test_spec_rows(void **state)
 {
 	struct ct_spec s = spec_of("cuMemAlloc_v2");
@@ -463,7 +487,7 @@ int main(void)
 		cmocka_unit_test(test_text),	      cmocka_unit_test(test_arrays),
 		cmocka_unit_test(test_launch_config), cmocka_unit_test(test_generic),
 		cmocka_unit_test(test_own_row),	      cmocka_unit_test(test_random),
-		cmocka_unit_test(test_spec_hiding),
+		cmocka_unit_test(test_spec_hiding),   cmocka_unit_test(test_spec_in_regs),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
