@@ -8,8 +8,8 @@
 
 #include <errno.h>
 
-/* A thread's ring is so much of --buffer-size; at 200 bytes a call, a launch each 5 us, 32 MB are
- * enough for 100 ms. */
+/* A thread's ring is so much of --buffer-size: of 8 MB, at 80 bytes a call, it is enough for 10 ms
+ * of a call each 0.8 us. */
 #define RING_PARTS  8
 #define RING_SZ_MIN (64 << 10)
 
