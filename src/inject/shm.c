@@ -133,11 +133,21 @@ void shm__count(const struct shm *m, unsigned i, unsigned func_id, struct ct_cou
 }
 
 /* When it was sent. */
+/* How much longer a short record is as struct ct_call. */
+#define SHORTER_SZ (CT_CALL_FIXED_SZ - sizeof(struct ct_shm_short))
+
+/* One that may be lengthened. */
+static bool is_short(uint16_t kind, uint32_t size)
+{
+	return kind == CT_SHM_REC_SHORT && size >= sizeof(struct ct_shm_short) &&
+	       size <= CT_SHM_REC_MAX - SHORTER_SZ;
+}
+
 static uint64_t sent_ns(const uint8_t *at, uint16_t kind, uint32_t size)
 {
 	uint64_t ns;
 
-	if (kind == CT_SHM_REC_SHORT && size >= sizeof(struct ct_shm_short))
+	if (is_short(kind, size))
 		memcpy(&ns, at + offsetof(struct ct_shm_short, end_ns), sizeof(ns));
 	else if (kind == CT_REC_CALL && size >= CT_CALL_FIXED_SZ)
 		memcpy(&ns, at + offsetof(struct ct_call, end_ns), sizeof(ns));
@@ -186,10 +196,7 @@ void shm__find_slots(struct shm *m)
 	}
 }
 
-/* How much longer a short record is as struct ct_call. */
-#define SHORTER_SZ (CT_CALL_FIXED_SZ - sizeof(struct ct_shm_short))
-
-/* Its fixed part. */
+/* A short record's fixed part. */
 static void lengthen(struct ct_call *c, const uint8_t *at)
 {
 	struct ct_shm_short s;
@@ -238,8 +245,8 @@ static int find(struct shm *m, unsigned i)
 			s->pos += room;
 			continue;
 		}
-		if (rec.size < sizeof(struct ct_rec) ||
-		    rec.size + (rec.kind == CT_SHM_REC_SHORT ? SHORTER_SZ : 0) > CT_SHM_REC_MAX)
+		if (rec.size < sizeof(struct ct_rec) || rec.size > CT_SHM_REC_MAX ||
+		    (rec.kind == CT_SHM_REC_SHORT && !is_short(rec.kind, rec.size)))
 			break;
 		at = ring_at(m, i, s->pos, room, s->head);
 		if (!at)
@@ -315,8 +322,7 @@ size_t shm__take(struct shm *m, unsigned i, void *buf)
 
 	s->pos += (size + CT_SHM_ALIGN - 1) & ~(uint64_t)(CT_SHM_ALIGN - 1);
 	/* It may say something else than when it was found. */
-	if (at && kind_at(at) == CT_SHM_REC_SHORT && size >= sizeof(struct ct_shm_short) &&
-	    size + SHORTER_SZ <= CT_SHM_REC_MAX) {
+	if (at && is_short(kind_at(at), size)) {
 		lengthen(buf, at);
 		memcpy((uint8_t *)buf + CT_CALL_FIXED_SZ, at + sizeof(struct ct_shm_short),
 		       size - sizeof(struct ct_shm_short));
@@ -375,7 +381,7 @@ static void each_call(const struct shm *m, unsigned i, uint64_t head,
 				break;
 			memcpy(&c, at, CT_CALL_FIXED_SZ);
 			fn(ctx, &c);
-		} else if (c.rec.kind == CT_SHM_REC_SHORT && size >= sizeof(struct ct_shm_short)) {
+		} else if (is_short(c.rec.kind, size)) {
 			at = ring_at(m, i, pos, sizeof(struct ct_shm_short), head);
 			if (!at)
 				break;
