@@ -127,7 +127,7 @@ struct zfile *zfile__new(int fd, enum compression c)
 		z->zstd = ZSTD_createCCtx();
 		if (!z->zstd)
 			goto out;
-		ZSTD_CCtx_setParameter(z->zstd, ZSTD_c_compressionLevel, ZSTD_LEVEL);
+		zstd_for_lines(z->zstd);
 		ZSTD_CCtx_setParameter(z->zstd, ZSTD_c_checksumFlag, 1);
 	} else if (c == COMPRESS_GZIP &&
 		   deflateInit2(&z->gz, GZIP_LEVEL, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY)) {

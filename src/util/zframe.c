@@ -8,6 +8,13 @@ struct zframe {
 	ZSTD_CCtx *zstd;
 };
 
+void zstd_for_lines(ZSTD_CCtx *zstd)
+{
+	ZSTD_CCtx_setParameter(zstd, ZSTD_c_compressionLevel, 1);
+	ZSTD_CCtx_setParameter(zstd, ZSTD_c_hashLog, 10);
+	ZSTD_CCtx_setParameter(zstd, ZSTD_c_minMatch, 7);
+}
+
 struct zframe *zframe__new(void)
 {
 	struct zframe *z = calloc(1, sizeof(*z));
@@ -19,8 +26,7 @@ struct zframe *zframe__new(void)
 		free(z);
 		return NULL;
 	}
-	ZSTD_CCtx_setParameter(z->zstd, ZSTD_c_compressionLevel, ZSTD_LEVEL);
-	ZSTD_CCtx_setParameter(z->zstd, ZSTD_c_checksumFlag, 1);
+	zstd_for_lines(z->zstd);
 	return z;
 }
 
