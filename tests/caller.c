@@ -8,6 +8,8 @@
  *   version N     N calls of cuDriverGetVersion; "VERSION" of the last
  *   alloc N       N times cuMemAlloc_v2 and cuMemFree_v2; "N" that went well
  *   fail N        N calls of cuMemFree_v2 with an address that is none; "N" that failed
+ *   stacked N     N calls with an argument on the stack, where each finds another one; "N" that
+ *                 had theirs
  *   threads T N   the same in T threads at once; "T*N" that went well
  *   turns T N     the same, none a round ahead of the others
  *   child N       the same in a child, waited for; "N" that went well
@@ -52,6 +54,32 @@ static int init(void)
 	if (!r)
 		r = fn("cuDevicePrimaryCtxRetain")(&ctx, 0);
 	return r ? r : fn("cuCtxSetCurrent")(ctx);
+}
+
+/* What the last call left on the stack is not what the next one needs. */
+static __attribute__((noinline)) void scribble(void)
+{
+	volatile char stack[2048];
+
+	for (unsigned i = 0; i < sizeof(stack); i++)
+		stack[i] = 0x55;
+}
+
+static long stacked(long cnt)
+{
+	fn_t f = fn("cuStreamGetCaptureInfo_v3");
+	uint64_t deps[64];
+	unsigned status;
+	long well = 0;
+
+	for (long i = 0; i < cnt; i++) {
+		uint64_t *on_stack = &deps[i % 64];
+
+		*on_stack = 1;
+		scribble();
+		well += !f(NULL, &status, NULL, NULL, NULL, NULL, on_stack) && !*on_stack;
+	}
+	return well;
 }
 
 static int version(long cnt)
@@ -175,6 +203,8 @@ static long run(const char *verb, char *rest)
 		return alloc(n);
 	if (!strcmp(verb, "fail"))
 		return fail(n);
+	if (!strcmp(verb, "stacked"))
+		return stacked(n);
 	if (!strcmp(verb, "threads"))
 		return threads(n, strtol(end, NULL, 0), 0);
 	if (!strcmp(verb, "turns"))

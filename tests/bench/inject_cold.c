@@ -95,6 +95,20 @@ static __attribute__((noinline)) uint32_t timed(fn *f)
 	return to - from;
 }
 
+/* Calls that fail are not what is measured. */
+static void begin(void *lib)
+{
+	int (*init)(unsigned) = (int (*)(unsigned))dlsym(lib, "cuInit");
+	int (*retain)(void **, int) = (int (*)(void **, int))dlsym(lib, "cuDevicePrimaryCtxRetain");
+	int (*set)(void *) = (int (*)(void *))dlsym(lib, "cuCtxSetCurrent");
+	void *ctx = NULL;
+
+	if (!init || !retain || !set || init(0) || retain(&ctx, 0) || set(ctx)) {
+		fprintf(stderr, "inject_cold: no context\n");
+		exit(2);
+	}
+}
+
 static int smaller(const void *a, const void *b)
 {
 	uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
@@ -122,16 +136,19 @@ int main(int argc, char **argv)
 		names[i - 5] = argv[i];
 		names[i - 4] = NULL;
 	}
-	for (; names[cnt]; cnt++)
-		for (int k = 0; k < 2; k++) {
-			void *lib = dlopen(argv[1 + k], RTLD_NOW);
+	for (int k = 0; k < 2; k++) {
+		void *lib = dlopen(argv[1 + k], RTLD_NOW);
 
+		if (lib)
+			begin(lib);
+		for (cnt = 0; names[cnt]; cnt++) {
 			fns[k][cnt] = lib ? (fn *)dlsym(lib, names[cnt]) : NULL;
 			if (!fns[k][cnt]) {
 				fprintf(stderr, "inject_cold: %s\n", dlerror());
 				return 2;
 			}
 		}
+	}
 	CPU_ZERO(&set);
 	CPU_SET(0, &set);
 	sched_setaffinity(0, sizeof(set), &set);

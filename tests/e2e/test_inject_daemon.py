@@ -100,6 +100,20 @@ def test_pod(for_all, lib, level):  # noqa: F811
         assert not seen
 
 
+def test_arguments(for_all, lib):  # noqa: F811
+    """A call has its arguments on the stack, too, whether it is seen or not."""
+    d = Daemon(for_all, "--set", "trace.detail=all", trace=INJECT, own=True, level="trace", libcuda=lib)
+    c = Caller(d, lib, "w-stacked")
+    assert d.process(c.pid)["seen"] == "inside"
+    for level in ("off", "trace", "metrics") * 3:
+        d.ctl("level", c.pid, level)
+        for _ in range(10):
+            assert c.ask("stacked", 100) == 100, level
+            time.sleep(0.005)
+    c.end()
+    d.stop()
+
+
 def test_both_kinds_at_once(for_all, lib):  # noqa: F811
     d = Daemon(for_all, trace=INJECT, own=True, level="metrics", libcuda=lib)
     callers = [Caller(d, lib, f"w-{'inside' if i % 2 else 'outside'}", opts_in=i % 2) for i in range(6)]
