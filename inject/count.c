@@ -1,10 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* Calls that are counted, as in bpf/count.bpf.h but that a thread has rows of its own; and what all
  * of it costs. */
-#include "record.h"
+#include "inject.h"
 
 /* One call in so many is timed: mean of 1 to 128. */
 #define COST_SKIP 128
+
+struct ct_count *count_get(struct thread *t, uint32_t func_id)
+{
+	t->slot->counted[func_id / 64] |= 1ull << (func_id % 64);
+	return &t->counts[func_id];
+}
 
 static cold void count_error(struct thread *t, const struct ct_spec *spec, uint32_t func_id,
 			     int32_t result)
@@ -27,18 +33,23 @@ static cold void count_error(struct thread *t, const struct ct_spec *spec, uint3
 	t->slot->drops[CT_DROP_ERRORS]++;
 }
 
-void count_returned(struct thread *t, const struct call *call, int32_t result, uint64_t ns)
+hot void count_returned(struct thread *t, const struct call *call, int32_t result, uint64_t ns)
 {
 	struct ct_count *c = count_get(t, call->func_id);
 	const struct ct_spec *spec = call->spec;
+	uint32_t i = ct_hist_index(ns);
 
+	c->total_ns += ns;
+	if (ns > c->max_ns)
+		c->max_ns = ns;
 	if (unlikely(ct_result_is_error(spec, result))) {
 		c->errors++;
 		count_error(t, spec, call->func_id, result);
 	} else if (spec->bytes_word) {
 		c->bytes += call_word(call, spec->bytes_word - 1u);
 	}
-	count_add(c, call->frame, ns);
+	frame_row(call->frame, i, c->hist[i] + 1);
+	c->hist[i]++;
 }
 
 /* --- what it costs --- */

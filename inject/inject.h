@@ -20,10 +20,10 @@
 
 #ifdef __aarch64__
 #define REG_WORDS CT_REG_WORDS_ARM64
-#define CALL_ROOM 144
+#define CALL_ROOM 272
 #else
 #define REG_WORDS CT_REG_WORDS_X86
-#define CALL_ROOM 128
+#define CALL_ROOM 256
 #endif
 
 #define likely(x)   __builtin_expect(!!(x), 1)
@@ -46,9 +46,9 @@
  * of NCCL's, ncclCommInitRank() has a ncclUniqueId there, which is 16. */
 #define STACK_WORDS 16
 
-/* A call, in the frame of its thunk, behind the words that are passed on: thunk.S knows where the
- * first members are. */
+/* A call, in the frame of its thunk: thunk.S knows where the first members are. */
 struct call {
+	uint64_t stack[STACK_WORDS]; /* passed on */
 	uint64_t regs[REG_WORDS];
 	uint64_t func_id;
 	uint64_t sp; /* at the entry point */
@@ -64,12 +64,9 @@ struct call {
 	const struct ct_spec *spec;
 	struct ct_frame *frame;
 };
-_Static_assert(offsetof(struct call, t) == 8 * (REG_WORDS + 4), "see thunk.S");
+_Static_assert(offsetof(struct call, regs) == 128, "see thunk.S");
+_Static_assert(offsetof(struct call, t) == 128 + 8 * (REG_WORDS + 4), "see thunk.S");
 _Static_assert(sizeof(struct call) <= CALL_ROOM, "see thunk.S");
-static inline uint64_t *call_stack(const struct call *call)
-{
-	return (uint64_t *)call - STACK_WORDS;
-}
 
 /* What a thread that has a slot needs, the process's own: another process cannot change it. What
  * each call needs is first. */
@@ -148,9 +145,7 @@ extern struct hook inject_hooks[CT_MAX_FUNCS];
 #define THUNK_SZ 16
 extern char inject_thunks[];
 
-/* Called by thunks: first quick.c, which does most calls, and where that does not, record.c. */
-void *inject_enter_quick(struct call *call);		    /* NULL: it does not */
-bool inject_exit_quick(struct call *call, uint64_t result); /* false: the same */
+/* record.c; called by thunks */
 void *inject_enter(struct call *call);
 void inject_exit(struct call *call, uint64_t result);
 uint64_t inject_now(void);
@@ -184,9 +179,8 @@ bool clock_setup(struct process *p);
 /* Slower, and corrects what thread_now() goes by. */
 uint64_t clock_anchor(struct process *p, struct thread *t);
 #define CLOCK_SPAN (1ull << 22) /* cycles: 1 or 2 ms */
-/* CLOCK_MONOTONIC in nanoseconds, never less than before; only while busy_sp is set. 0: it is to be
- * had by clock_anchor(). */
-static inline uint64_t thread_now_quick(struct thread *t)
+/* CLOCK_MONOTONIC in nanoseconds, never less than before; only while busy_sp is set. */
+static inline uint64_t thread_now(struct process *p, struct thread *t)
 {
 #ifdef __x86_64__
 	uint64_t mult = t->mult, cycles, ns;
@@ -201,14 +195,7 @@ static inline uint64_t thread_now_quick(struct thread *t)
 		}
 	}
 #endif
-	return 0;
-}
-/* The same, certainly. */
-static inline uint64_t thread_now(struct process *p, struct thread *t)
-{
-	uint64_t ns = thread_now_quick(t);
-
-	return likely(ns) ? ns : clock_anchor(p, t);
+	return clock_anchor(p, t);
 }
 
 /* ring.c */
@@ -233,11 +220,7 @@ static inline void ring_send(struct thread *t, uint32_t size)
 }
 
 /* count.c */
-static inline struct ct_count *count_get(struct thread *t, uint32_t func_id)
-{
-	t->slot->counted[func_id / 64] |= 1ull << (func_id % 64);
-	return &t->counts[func_id];
-}
+struct ct_count *count_get(struct thread *t, uint32_t func_id);
 void count_returned(struct thread *t, const struct call *call, int32_t result, uint64_t ns);
 /* What the return is going to need. */
 static inline __attribute__((always_inline)) void count_fetch(const struct thread *t,
@@ -286,30 +269,11 @@ uint32_t extra_add(const struct thread *t, const struct call *call, const struct
 uint32_t stack_add(const struct thread *t, const struct call *call, uint64_t *to);
 void name_of_call(struct thread *t, const struct call *call, const struct ct_spec *spec, bool ok);
 void names_forget(void);
-/* What was told of kernels: keys of handles, or one more where there was no name. Each has two
- * places to be in, or two kernels that are launched in turn might push each other out each time. */
-#define TOLD_LOG 11
-extern uint64_t names_told[1 << TOLD_LOG];
-extern uint64_t names_gen;
-static inline uint64_t name_key(uint64_t handle)
-{
-	return (handle ^ __atomic_load_n(&names_gen, __ATOMIC_RELAXED) << 48) *
-	       0x9e3779b97f4a7c15ull;
-}
-/* Where it is, or else at ^ 1. */
-static inline uint64_t name_place(uint64_t key)
-{
-	return key >> (64 - TOLD_LOG);
-}
-static inline bool name_is_at(uint64_t place, uint64_t key)
-{
-	return __atomic_load_n(&names_told[place], __ATOMIC_RELAXED) == key;
-}
 /* A word of the call's arguments. */
 static inline uint64_t call_word(const struct call *call, unsigned i)
 {
 	i &= CT_MAX_WORDS - 1;
-	return likely(i < REG_WORDS) ? call->regs[i] : call_stack(call)[i - REG_WORDS];
+	return likely(i < REG_WORDS) ? call->regs[i] : call->stack[i - REG_WORDS];
 }
 
 /* thread.c: a slot for this thread, which stands at sp, if the process is traced and there is one;

@@ -14,8 +14,6 @@ INJECT_FLAGS = -D_GNU_SOURCE= -Iinclude -std=gnu11 -fno-strict-aliasing -O2 -g -
 
 $(O)/inject/%.o: inject/%.c $(O)/flags
 	$(call say,CC,$<)mkdir -p $(@D); $(CC) $(INJECT_FLAGS) -c $< -o $@
-# Thunks keep no vector registers around it. Nothing calls back, so that nothing is missed where it has no frame pointer.
-$(O)/inject/quick.o: INJECT_CF += -mgeneral-regs-only -momit-leaf-frame-pointer
 $(O)/inject/%.o: inject/%.S $(O)/flags
 	$(call say,AS,$<)mkdir -p $(@D); $(CC) $(INJECT_FLAGS) -c $< -o $@
 $(INJECT): $(INJECT_OBJS) inject/inject.map

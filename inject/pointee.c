@@ -266,8 +266,11 @@ uint32_t stack_add(const struct thread *t, const struct call *call, uint64_t *to
 
 /* --- names of kernels, as bpf/name.bpf.h has them --- */
 
-uint64_t names_told[1 << TOLD_LOG];
-uint64_t names_gen = 1;
+/* What was told: key of a handle, or one more where there was no name. Each has two places to be
+ * in, or two kernels that are launched in turn might push each other out each time. */
+#define TOLD_LOG 11
+static uint64_t told[1 << TOLD_LOG];
+static uint64_t names_gen = 1;
 /* A handle that led to no name is followed again at one of so many calls. */
 #define NAME_RETRY 256
 
@@ -307,9 +310,10 @@ static cold bool name_send(struct thread *t, const struct call *call, uint64_t h
 
 static void name_tell(struct thread *t, const struct call *call, uint64_t handle)
 {
-	uint64_t key = name_key(handle), i = name_place(key);
-	uint64_t first = __atomic_load_n(&names_told[i], __ATOMIC_RELAXED);
-	uint64_t second = __atomic_load_n(&names_told[i ^ 1], __ATOMIC_RELAXED);
+	uint64_t gen = __atomic_load_n(&names_gen, __ATOMIC_RELAXED);
+	uint64_t key = (handle ^ gen << 48) * 0x9e3779b97f4a7c15ull, i = key >> (64 - TOLD_LOG);
+	uint64_t first = __atomic_load_n(&told[i], __ATOMIC_RELAXED);
+	uint64_t second = __atomic_load_n(&told[i ^ 1], __ATOMIC_RELAXED);
 	bool is_nameless = first == key + 1 || second == key + 1;
 
 	if (!handle || likely(first == key) || second == key)
@@ -324,8 +328,8 @@ static void name_tell(struct thread *t, const struct call *call, uint64_t handle
 		return;
 	/* The newcomer to its own place; who was there moves on. */
 	if (!is_nameless && first)
-		__atomic_store_n(&names_told[i ^ 1], first, __ATOMIC_RELAXED);
-	__atomic_store_n(&names_told[i], key, __ATOMIC_RELAXED);
+		__atomic_store_n(&told[i ^ 1], first, __ATOMIC_RELAXED);
+	__atomic_store_n(&told[i], key, __ATOMIC_RELAXED);
 }
 
 hot void name_of_call(struct thread *t, const struct call *call, const struct ct_spec *spec,

@@ -27,6 +27,16 @@ static void number_back(struct thread *t, const struct ct_frame *f)
 		t->slot->next_id = f->call_id;
 }
 
+/* The reader, on another processor, has what was there last: it takes as long as a call to get that
+ * back, so it is begun at the end of the call before. */
+static inline void next_set(const uint8_t *next)
+{
+	inject_me.next = next;
+#pragma GCC unroll 4
+	for (unsigned i = 0; i < 4; i++)
+		__builtin_prefetch(next + 64 * i, 1);
+}
+
 /* Room for a record of the call of this thunk; NULL: there is none, and it is counted. */
 static inline void *call_room(struct thread *t, const struct call *call)
 {
@@ -37,6 +47,24 @@ static inline void *call_room(struct thread *t, const struct call *call)
 		bump(&t->slot->drops[CT_DROP_CALL]);
 	}
 	return c;
+}
+
+static inline void call_send(struct thread *t, uint64_t call_id, uint32_t size)
+{
+	/* In this order: see was_sent(). */
+	t->sent_head = t->slot->head;
+	__atomic_signal_fence(__ATOMIC_SEQ_CST);
+	t->sent_id = call_id;
+	__atomic_signal_fence(__ATOMIC_SEQ_CST);
+	ring_send(t, size);
+	next_set(t->ring + (t->slot->head & (t->ring_sz - 1)));
+}
+
+/* What struct ct_shm_short has room for. */
+static inline bool is_short(const struct ct_spec *spec, const struct ct_frame *f)
+{
+	return !f->depth && !f->ioctl_cnt && spec->cap_cnt <= CT_SHM_SHORT_CAPS &&
+	       !(spec->flags & CT_SPEC_F_STACK);
 }
 
 /* The call of this thunk, of which that is so. False: there was no room. */
@@ -145,6 +173,19 @@ static cold void nest(const struct ct_shm_slot *s, struct ct_frame *f, uint32_t 
 	}
 }
 
+static inline void frame_words(struct ct_frame *f, const struct call *call, uint32_t cnt)
+{
+	/* Where nothing is asked for it is nobody's business. Without a branch, which is guessed
+	 * wrong when it has not been seen for a while. */
+	uint64_t mask = -(uint64_t)(cnt != 0);
+
+#pragma GCC unroll 8
+	for (uint32_t i = 0; i < REG_WORDS; i++)
+		f->words[i] = call->regs[i] & mask;
+	if (unlikely(cnt > REG_WORDS))
+		words_rest(f->words, call->stack, cnt);
+}
+
 /* Of a call whose return is not looked at: the frame is not kept. */
 static cold void enter_only(struct thread *t, const struct call *call, uint32_t level)
 {
@@ -170,6 +211,8 @@ static inline bool enter_frame(struct process *p, struct thread *t, struct call 
 	struct ct_shm_slot *s = t->slot;
 	struct ct_frame *f = call->frame;
 
+	f->sp = call->sp;
+	f->func_id = call->func_id;
 	if (unlikely(spec->flags & CT_SPEC_F_NO_RETURN)) {
 		if (spec->flags & CT_SPEC_F_UNLOADS)
 			names_forget();
@@ -178,15 +221,24 @@ static inline bool enter_frame(struct process *p, struct thread *t, struct call 
 			return false;
 		}
 	}
-	frame_fill(f, call, spec);
+	f->ioctl_ns = 0;
+	f->off_cpu_ns = 0;
+	f->ioctl_cnt = 0;
+	f->flags = 0;
+	f->api = spec->api;
+	f->depth = 0;
+	f->api_depth = 0;
 	if (unlikely(outer > 0))
 		nest(s, f, outer);
 	if (level == CT_LEVEL_COUNT) {
-		frame_count(f, t, call);
+		f->call_id = 0;
+		f->flags = CT_FRAME_F_COUNTED;
+		count_fetch(t, call->func_id);
 	} else {
 		if (unlikely(!s->next_id))
 			s->next_id = 1;
-		frame_record(f, s, call, spec);
+		f->call_id = s->next_id++;
+		frame_words(f, call, word_cnt_of(spec));
 	}
 	f->start_ns = call->start_ns = thread_now(p, t);
 	if (unlikely(spec->flags & CT_SPEC_F_NO_RETURN)) {
@@ -274,14 +326,35 @@ static inline void copy_stack(struct call *call, const struct thread *t)
 	uint64_t from = call->sp;
 #endif
 	uint64_t left = 4096 - (from & 4095);
-	const size_t size = STACK_WORDS * sizeof(uint64_t);
 
-	if (likely(left >= size) ||
-	    (t && is_own_stack(t, from) && from + size <= t->stack_hi)) {
-		memcpy(call_stack(call), (void *)from, size);
+	if (likely(left >= sizeof(call->stack)) ||
+	    (t && is_own_stack(t, from) && from + sizeof(call->stack) <= t->stack_hi)) {
+		memcpy(call->stack, (void *)from, sizeof(call->stack));
 		return;
 	}
-	stack_words(call_stack(call), from, left);
+	stack_words(call->stack, from, left);
+}
+
+/* All at once, instead of one after the other: in a program that computes between calls none of it
+ * is in the caches any more. always_inline: gcc 12 leaves out a call that does nothing else. */
+static inline __attribute__((always_inline)) void fetch(const struct process *p, uint64_t func_id)
+{
+	const uint8_t *next = inject_me.next, *t = (const uint8_t *)inject_me.t;
+	const struct ct_shm_slot *s = inject_me.slot;
+
+	__builtin_prefetch(p);
+	__builtin_prefetch(&inject_hooks[func_id]);
+	__builtin_prefetch(inject_me.set);
+	__builtin_prefetch(inject_me.shm);
+	__builtin_prefetch(&inject_me.set->specs[func_id]);
+	__builtin_prefetch(t, 1);
+	__builtin_prefetch(t + 64, 1);
+	__builtin_prefetch(s, 1);
+	__builtin_prefetch(s->frames, 1);
+	__builtin_prefetch((const uint8_t *)s->frames + 64, 1);
+	__builtin_prefetch(next, 1);
+	__builtin_prefetch(next + 64, 1);
+	__builtin_prefetch(next + 128, 1);
 }
 
 hot void *inject_enter(struct call *call)
@@ -290,9 +363,7 @@ hot void *inject_enter(struct call *call)
 	struct process *p = inject_me.process;
 	struct thread *t = inject_me.t;
 
-#ifndef __x86_64__ /* or quick.c has done it */
 	fetch(p, call->func_id);
-#endif
 	call->t = NULL;
 	call->start_ns = 0;
 	call->role = hook->role;

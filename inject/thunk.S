@@ -4,22 +4,20 @@
  * the same arguments, inject_exit(), and returns what the real one did. A call, and no change of
  * return addresses: unwinders, exceptions and shadow stacks go through it as through any function.
  *
- * The frame is what is passed on of the caller's stack, a struct call (inject.h) and room for what is
- * kept around the calls of C: vector registers that hold arguments, and then what was returned.
- * quick.c changes no vector registers.
+ * The frame is a struct call (inject.h) and behind it room for what is kept around the calls of C:
+ * vector registers that hold arguments, and then what was returned.
  */
 #ifdef __x86_64__
 #include <cet.h>
 #ifndef _CET_ENDBR
 #define _CET_ENDBR
 #endif
-#define CALL	128
+#define REGS	128
+#define FUNC_ID 176
+#define SP_AT	184
+#define FP	192
+#define RET	200
 #define KEPT	256
-/* in struct call */
-#define FUNC_ID 48
-#define SP_AT	56
-#define FP	64
-#define RET	72
 #define FRAME	384
 
 	.text
@@ -51,48 +49,19 @@ cudatrace_thunk:
 	.cfi_def_cfa_register %rbp
 	sub	$FRAME, %rsp
 	and	$-16, %rsp
-	lea	CALL(%rsp), %rax
-	mov	%rdi, (%rax)
-	mov	%rsi, 8(%rax)
-	mov	%rdx, 16(%rax)
-	mov	%rcx, 24(%rax)
-	mov	%r8, 32(%rax)
-	mov	%r9, 40(%rax)
-	mov	%r11, FUNC_ID(%rax)
+	mov	%rdi, REGS(%rsp)
+	mov	%rsi, REGS+8(%rsp)
+	mov	%rdx, REGS+16(%rsp)
+	mov	%rcx, REGS+24(%rsp)
+	mov	%r8, REGS+32(%rsp)
+	mov	%r9, REGS+40(%rsp)
+	mov	%r11, FUNC_ID(%rsp)
 	lea	8(%rbp), %rdi
-	mov	%rdi, SP_AT(%rax)
+	mov	%rdi, SP_AT(%rsp)
 	mov	(%rbp), %rdi
-	mov	%rdi, FP(%rax)
+	mov	%rdi, FP(%rsp)
 	mov	8(%rbp), %rdi
-	mov	%rdi, RET(%rax)
-	mov	%rax, %rdi
-	call	inject_enter_quick
-	test	%rax, %rax
-	jz	.Lenter
-.Lcall:	lea	CALL(%rsp), %r11
-	mov	(%r11), %rdi
-	mov	8(%r11), %rsi
-	mov	16(%r11), %rdx
-	mov	24(%r11), %rcx
-	mov	32(%r11), %r8
-	mov	40(%r11), %r9
-	call	*%rax
-	mov	%rax, KEPT(%rsp)
-	mov	%rdx, KEPT+8(%rsp)
-	lea	CALL(%rsp), %rdi
-	mov	%rax, %rsi
-	call	inject_exit_quick
-	test	%al, %al
-	jz	.Lexit
-.Lback:	mov	KEPT(%rsp), %rax
-	mov	KEPT+8(%rsp), %rdx
-	.cfi_remember_state
-	leave
-	.cfi_def_cfa %rsp, 8
-	ret
-	.cfi_restore_state
-
-.Lenter:
+	mov	%rdi, RET(%rsp)
 	movaps	%xmm0, KEPT(%rsp)
 	movaps	%xmm1, KEPT+16(%rsp)
 	movaps	%xmm2, KEPT+32(%rsp)
@@ -101,8 +70,9 @@ cudatrace_thunk:
 	movaps	%xmm5, KEPT+80(%rsp)
 	movaps	%xmm6, KEPT+96(%rsp)
 	movaps	%xmm7, KEPT+112(%rsp)
-	lea	CALL(%rsp), %rdi
+	mov	%rsp, %rdi
 	call	inject_enter
+	mov	%rax, %r11
 	movaps	KEPT(%rsp), %xmm0
 	movaps	KEPT+16(%rsp), %xmm1
 	movaps	KEPT+32(%rsp), %xmm2
@@ -111,17 +81,27 @@ cudatrace_thunk:
 	movaps	KEPT+80(%rsp), %xmm5
 	movaps	KEPT+96(%rsp), %xmm6
 	movaps	KEPT+112(%rsp), %xmm7
-	jmp	.Lcall
-
-.Lexit:
+	mov	REGS(%rsp), %rdi
+	mov	REGS+8(%rsp), %rsi
+	mov	REGS+16(%rsp), %rdx
+	mov	REGS+24(%rsp), %rcx
+	mov	REGS+32(%rsp), %r8
+	mov	REGS+40(%rsp), %r9
+	call	*%r11
+	mov	%rax, KEPT(%rsp)
+	mov	%rdx, KEPT+8(%rsp)
 	movaps	%xmm0, KEPT+16(%rsp)
 	movaps	%xmm1, KEPT+32(%rsp)
-	lea	CALL(%rsp), %rdi
-	mov	KEPT(%rsp), %rsi
+	mov	%rsp, %rdi
+	mov	%rax, %rsi
 	call	inject_exit
+	mov	KEPT(%rsp), %rax
+	mov	KEPT+8(%rsp), %rdx
 	movaps	KEPT+16(%rsp), %xmm0
 	movaps	KEPT+32(%rsp), %xmm1
-	jmp	.Lback
+	leave
+	.cfi_def_cfa %rsp, 8
+	ret
 	.cfi_endproc
 	.size	cudatrace_thunk, . - cudatrace_thunk
 	.text
@@ -216,12 +196,11 @@ dlsym:
 	.size	dlsym, . - dlsym
 
 #elif defined(__aarch64__)
-#define CALL	128
-#define REGS	(CALL + 0)
-#define FUNC_ID (CALL + 64)
-#define SP_AT	(CALL + 72)
-#define FP	(CALL + 80)
-#define RET	(CALL + 88)
+#define REGS	128
+#define FUNC_ID 192
+#define SP_AT	200
+#define FP	208
+#define RET	216
 #define KEPT	272
 #define INDIRECT 400	/* x8: where a large result goes */
 #define FRAME	416
@@ -267,7 +246,7 @@ cudatrace_thunk:
 	stp	q2, q3, [sp, #KEPT+32]
 	stp	q4, q5, [sp, #KEPT+64]
 	stp	q6, q7, [sp, #KEPT+96]
-	add	x0, sp, #CALL
+	mov	x0, sp
 	bl	inject_enter
 	mov	x16, x0
 	ldr	x8, [sp, #INDIRECT]
@@ -284,7 +263,7 @@ cudatrace_thunk:
 	stp	q0, q1, [sp, #KEPT+16]
 	stp	q2, q3, [sp, #KEPT+48]
 	mov	x1, x0
-	add	x0, sp, #CALL
+	mov	x0, sp
 	bl	inject_exit
 	ldp	x0, x1, [sp, #KEPT]
 	ldp	q0, q1, [sp, #KEPT+16]

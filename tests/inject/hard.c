@@ -96,8 +96,7 @@ static void args(void)
 
 	for (unsigned i = 0; i < 8; i++)
 		s.v[i] = 0x1111111111111111ull * (i + 1);
-	/* All of it takes longer than it takes until the clock is known by the processor's counter:
-	 * before, no call takes the quick way. */
+	/* Longer than it takes until times come from the processor's counter (inject/clock.c). */
 	for (int i = 0; i < 300; i++) {
 		if (i % 3 == 0)
 			usleep(1000);
