@@ -3,9 +3,10 @@
 to and leaves, in turn, so that all ways are compared in the same processes; a pair that has the library in it, for the daemon, which
 records, counts and does nothing in turn; then pairs of their own for each way, from their start.
 
-usage: nccl_cost.py CUDATRACE OUT_FOLDER
+usage: nccl_cost.py CUDATRACE OUT_FOLDER [attached | levels | injected]...   (all three; TURNS=40 of the second)
 """
 import collections
+import json
 import os
 import random
 import shlex
@@ -22,7 +23,7 @@ from turns import interval
 HERE = os.path.dirname(os.path.abspath(__file__))
 WAYS = ["", "-e collective", "--detail=low", "-e launch", "--detail=normal", "--all"]
 INJECT = ["", "--probe=inject", "--probe=inject --all"]
-ROUNDS, SECONDS = 3, 1.0
+ROUNDS, SECONDS, TURNS = 3, 1.0, int(os.environ.get("TURNS", "40"))
 
 
 def start(out, before=(), **env):
@@ -93,7 +94,7 @@ def attached(tracer, out):
 
 
 def levels(tracer, out, detail):
-    """Each second of a level is compared with those of level off before and after it."""
+    """What there is at a level in a quarter of a second is compared with level off before and after it."""
     folder, sock, port = out + ".inject", out + ".sock", 9478
     sets = ("level=off", "trace.inject=true", f"trace.inject_folder={folder}", f"trace.detail={detail}", f"ctl.socket={sock}", f"files.directory={out}.files",
             f"metrics.listen=127.0.0.1:{port}", "files.compress=none", "files.total_size=16G", "recorder.seconds=0")
@@ -102,14 +103,23 @@ def levels(tracer, out, detail):
     pair = start(out, CUDA_INJECTION64_PATH=folder + "/libcudatrace-inject.so")
     pids, turns = ranks(pair), collections.defaultdict(list)
 
+    def ctl(*args):
+        return json.loads(subprocess.run([tracer, "ctl", "--set", f"ctl.socket={sock}", *args], stdout=subprocess.PIPE, check=True).stdout)
+
+    # As long as libcuda has probes for others, a call takes a trap at each level.
+    end = time.monotonic() + 40
+    while time.monotonic() < end and any(x["probes"] == "all" for x in ctl("status")["libraries"]):
+        time.sleep(0.5)
+    probes = {x["probes"] for x in ctl("status")["libraries"]}
+
     def median_at(level):
         for pid in pids:
-            subprocess.run([tracer, "ctl", "--set", f"ctl.socket={sock}", "level", pid, level], stdout=subprocess.DEVNULL, check=True)
+            ctl("level", pid, level)
         begin = time.time()
-        time.sleep(0.5)
-        return statistics.median(between(out, begin + 0.1, time.time()))
+        time.sleep(0.25)
+        return statistics.median(between(out, begin + 0.05, time.time()))
     before = median_at("off")
-    for _ in range(8):
+    for _ in range(TURNS):
         for level in random.sample(("metrics", "trace"), 2):
             own, after = median_at(level), median_at("off")
             turns[level] += [own / before, own / after]
@@ -120,7 +130,7 @@ def levels(tracer, out, detail):
     shutil.rmtree(out + ".files")
     for level, r in turns.items():
         low, high = interval([r], statistics.median)
-        print(f"in the process, by the daemon, detail {detail}, level {level}: {statistics.median(r):.3f} of level off ({before:.2f} us), 95 %: {low:.3f} to {high:.3f}; {len(r)} turns", flush=True)
+        print(f"in the process, by the daemon ({'no probes' if probes == {'few'} else f'probes: {probes}'}), detail {detail}, level {level}: {statistics.median(r):.3f} of level off ({before:.2f} us), 95 %: {low:.3f} to {high:.3f}; {len(r)} turns", flush=True)
 
 
 def injected(tracer, out):
@@ -139,11 +149,15 @@ def injected(tracer, out):
 def main():
     tracer, out = os.path.realpath(sys.argv[1]), os.path.join(sys.argv[2], "nccl_cost")
     os.makedirs(sys.argv[2], exist_ok=True)
-    attached(tracer, out)
-    for detail in ("normal", "all"):
+    parts = sys.argv[3:] or ["attached", "levels", "injected"]
+    if "attached" in parts:
+        attached(tracer, out)
+    for detail in ("normal", "all") if "levels" in parts else ():
         levels(tracer, out, detail)
-    injected(tracer, out)
-    os.remove(out + ".jsonl")
+    if "injected" in parts:
+        injected(tracer, out)
+    if os.path.exists(out + ".jsonl"):
+        os.remove(out + ".jsonl")
 
 
 if __name__ == "__main__":

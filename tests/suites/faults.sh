@@ -359,9 +359,14 @@ others()
 	check 'two tracers: the second' holds "$TMP/second.jsonl" 'sym == {"cuMemAlloc_v2": 600, "cuMemFree_v2": 600} and accounts()'
 
 	if command -v bpftrace >/dev/null; then
-		env --default-signal=INT bpftrace -p "$busy" -e "uprobe:$FAKE/libcuda.so.1:cuMemAlloc_v2 { @in = count() } uretprobe:$FAKE/libcuda.so.1:cuMemAlloc_v2 { @out = count() } BEGIN { printf(\"ready\\n\") }" >"$TMP/bt.out" 2>&1 &
+		# What BEGIN prints comes before the other probes are there: each says when it has seen a call, and what was counted until then goes.
+		env --default-signal=INT bpftrace -p "$busy" -e "uprobe:$FAKE/libcuda.so.1:cuMemAlloc_v2 { @in = count(); if (!@zero) { printf(\"in\n\") } }
+			uretprobe:$FAKE/libcuda.so.1:cuMemAlloc_v2 { @out = count(); if (!@zero) { printf(\"out\n\") } }
+			uprobe:$FAKE/libcuda.so.1:cuDriverGetVersion { @zero = 1; clear(@in); clear(@out); printf(\"zero\n\") }" >"$TMP/bt.out" 2>&1 &
 		other=$!
-		if until_ok 20 grep -q ready "$TMP/bt.out"; then
+		bt_sees() { ask busy "$2" 1 >/dev/null && grep -q "^$1$" "$TMP/bt.out"; }
+		if until_ok 20 bt_sees in alloc && until_ok 20 bt_sees out alloc && until_ok 20 bt_sees zero version; then
+			sleep 0.5 # it clears once for each call of that
 			tracer first -e "$ALL" -p "$busy"
 			ask busy alloc 500 >/dev/null
 			stop $tracer
