@@ -38,9 +38,9 @@ def place():
     return folder
 
 
-def trace(tmp_path, place, program, steps, how="now", way=(), tracer=inside):
+def trace(tmp_path, place, program, steps, how="now", way=(), tracer=inside, options=()):
     env = {"LD_LIBRARY_PATH": f"{FAKE}:{place}/{how}", "FAKE_CUDA_COUNTS": str(tmp_path / "counts"), "CUDATRACE_VERBOSE": "1"}
-    ran = tracer("-q", "-e", ALL, "--jsonl", tmp_path / "t", "--", *way, f"{place}/{program}", *steps.split(), env=env)
+    ran = tracer("-q", "-e", ALL, *options, "--jsonl", tmp_path / "t", "--", *way, f"{place}/{program}", *steps.split(), env=env)
     assert ran.status == 0 and ran.err == "", ran
     t = Trace(tmp_path / "t")
     assert t.accounts() and t.end["orphans"] == 0
@@ -151,7 +151,8 @@ def test_destroyed_meanwhile(tmp_path, place, tracer):
     """A communicator that another thread destroys when a call with it has just returned: its memory is gone then."""
     if tracer is as_root:
         needs_tracing()
-    t = trace(tmp_path, place, "program", "driver init race", tracer=tracer)
+    # So fast that a tracer that does not get a processor for some milliseconds needs room.
+    t = trace(tmp_path, place, "program", "driver init race", tracer=tracer, options=("--buffer-size", "128M"))
     n = of_nccl(t)
     assert (n["ncclCommInitRank"], n["ncclCommAbort"], n["ncclCommDestroy"]) == (2000, 1000, 1000)
     all_are_there(tmp_path)
