@@ -359,10 +359,11 @@ others()
 	check 'two tracers: the second' holds "$TMP/second.jsonl" 'sym == {"cuMemAlloc_v2": 600, "cuMemFree_v2": 600} and accounts()'
 
 	if command -v bpftrace >/dev/null; then
-		# What BEGIN prints comes before the other probes are there: each says when it has seen a call, and is counted anew from the last on.
-		env --default-signal=INT bpftrace -p "$busy" -e "uprobe:$FAKE/libcuda.so.1:cuMemAlloc_v2 { @in[@all] = count(); if (!@all) { printf(\"in\n\") } }
-			uretprobe:$FAKE/libcuda.so.1:cuMemAlloc_v2 { @out[@all] = count(); if (!@all) { printf(\"out\n\") } }
-			uprobe:$FAKE/libcuda.so.1:cuDriverGetVersion { @all = 1; printf(\"all\n\") }" >"$TMP/bt.out" 2>&1 &
+		# What BEGIN prints comes before the other probes are there: each says when it has seen a call, and is counted anew from the last on. With -p
+		# alone its programs run for each process that somebody else has the probe in.
+		env --default-signal=INT bpftrace -p "$busy" -e "uprobe:$FAKE/libcuda.so.1:cuMemAlloc_v2 /pid == $busy/ { @in[@all] = count(); if (!@all) { printf(\"in\n\") } }
+			uretprobe:$FAKE/libcuda.so.1:cuMemAlloc_v2 /pid == $busy/ { @out[@all] = count(); if (!@all) { printf(\"out\n\") } }
+			uprobe:$FAKE/libcuda.so.1:cuDriverGetVersion /pid == $busy/ { @all = 1; printf(\"all\n\") }" >"$TMP/bt.out" 2>&1 &
 		other=$!
 		bt_sees() { ask busy "$2" 1 >/dev/null && grep -q "^$1$" "$TMP/bt.out"; }
 		if until_ok 20 bt_sees in alloc && until_ok 20 bt_sees out alloc && until_ok 20 bt_sees all version; then
