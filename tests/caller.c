@@ -6,10 +6,10 @@
  *   open PATH     dlopen(); what follows calls this file's functions
  *   init          cuInit() and a current context
  *   version N     N calls of cuDriverGetVersion; "VERSION" of the last
- *   alloc N       N times cuMemAlloc_v2 and cuMemFree_v2; "N" that went well
- *   fail N        N calls of cuMemFree_v2 with an address that is none; "N" that failed
  *   stacked N     N calls with an argument on the stack, where each finds another one; "N" that
  *                 had theirs
+ *   alloc N       N times cuMemAlloc_v2 and cuMemFree_v2; "N" that went well
+ *   fail N        N calls of cuMemFree_v2 with an address that is none; "N" that failed
  *   threads T N   the same in T threads at once; "T*N" that went well
  *   turns T N     the same, none a round ahead of the others
  *   child N       the same in a child, waited for; "N" that went well

@@ -132,7 +132,6 @@ void shm__count(const struct shm *m, unsigned i, unsigned func_id, struct ct_cou
 		*c = (struct ct_count){0};
 }
 
-/* When it was sent. */
 /* How much longer a short record is as struct ct_call. */
 #define SHORTER_SZ (CT_CALL_FIXED_SZ - sizeof(struct ct_shm_short))
 
@@ -143,6 +142,7 @@ static bool is_short(uint16_t kind, uint32_t size)
 	       size <= CT_SHM_REC_MAX - SHORTER_SZ;
 }
 
+/* When it was sent. */
 static uint64_t sent_ns(const uint8_t *at, uint16_t kind, uint32_t size)
 {
 	uint64_t ns;

@@ -22,8 +22,8 @@ void zstd_for_lines(struct ZSTD_CCtx_s *zstd);
 struct zframe *zframe__new(void);
 /* NULL is fine. */
 void zframe__free(struct zframe *z);
-/* The frame's length; 0: no memory, or it is longer than room. It has no checksum, which would take
- * a twentieth of all that a line of the daemon takes. */
+/* The frame's length; 0: no memory, or it is longer than room. It has no checksum (the same
+ * page says what that would take). */
 size_t zframe__make(struct zframe *z, const char *text, size_t len, char *frame, size_t room);
 
 #endif /* UTIL_ZFRAME_H */

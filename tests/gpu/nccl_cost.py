@@ -106,11 +106,14 @@ def levels(tracer, out, detail):
     def ctl(*args):
         return json.loads(subprocess.run([tracer, "ctl", "--set", f"ctl.socket={sock}", *args], stdout=subprocess.PIPE, check=True).stdout)
 
+    def probes():
+        return ", ".join(f"{os.path.basename(x['path'])}: {x['probes']}" for x in ctl("status")["libraries"])
+
     # As long as libcuda has probes for others, a call takes a trap at each level.
     end = time.monotonic() + 40
-    while time.monotonic() < end and any(x["probes"] == "all" for x in ctl("status")["libraries"]):
+    while time.monotonic() < end and any(x["probes"] == "all" and "libcuda" in x["path"] for x in ctl("status")["libraries"]):
         time.sleep(0.5)
-    probes = {x["probes"] for x in ctl("status")["libraries"]}
+    has = probes()
 
     def median_at(level):
         for pid in pids:
@@ -130,7 +133,7 @@ def levels(tracer, out, detail):
     shutil.rmtree(out + ".files")
     for level, r in turns.items():
         low, high = interval([r], statistics.median)
-        print(f"in the process, by the daemon ({'no probes' if probes == {'few'} else f'probes: {probes}'}), detail {detail}, level {level}: {statistics.median(r):.3f} of level off ({before:.2f} us), 95 %: {low:.3f} to {high:.3f}; {len(r)} turns", flush=True)
+        print(f"in the process, by the daemon (probes in {has}), detail {detail}, level {level}: {statistics.median(r):.3f} of level off ({before:.2f} us), 95 %: {low:.3f} to {high:.3f}; {len(r)} turns", flush=True)
 
 
 def injected(tracer, out):

@@ -73,15 +73,6 @@ static void say_counts(void)
 	MUST(write(1, text, n) == n);
 }
 
-/* What the last call left on the stack is not what the next one needs. */
-static __attribute__((noinline)) void scribble(void)
-{
-	volatile char stack[2048];
-
-	for (unsigned i = 0; i < sizeof(stack); i++)
-		stack[i] = 0x55;
-}
-
 static void args(void)
 {
 	int (*floats)(float, double, float, double, float, double, float, double, int, long, double,
@@ -100,11 +91,8 @@ static void args(void)
 	for (int i = 0; i < 300; i++) {
 		if (i % 3 == 0)
 			usleep(1000);
-		scribble();
 		MUST(!floats(1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12));
-		scribble();
 		MUST(!structs(1, s, 2, (struct pair){0.5, 0.25}));
-		scribble();
 		MUST(!sixteen(1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16));
 		MUST(wide(0x123456789abcdef0) == 0x123456789abcdef0);
 		MUST(half(3) == 1.5);
