@@ -17,7 +17,7 @@
 #include "ct_nv_bpf.h"
 
 #define CT_SHM_MAGIC   0x63756474u /* "tduc" */
-#define CT_SHM_VERSION 7
+#define CT_SHM_VERSION 8
 
 /* Environment of a traced program. SOCKET: "@name" is in the abstract namespace, else a path. */
 #define CT_ENV_SOCKET "CUDATRACE_SOCKET"
@@ -263,15 +263,16 @@ struct ct_shm {
 _Static_assert(sizeof(((struct ct_nv_thread *)0)->out) <= CT_SHM_REC_MAX, "it is a record, too");
 
 /*
- * CT_REC_CALL of a call that is in no other one, made no system call into the driver, and has no
- * stack and two pointees at most: so are nearly all, and half as much has to be fetched, written
- * and given to another processor for them. What is not here is 0 in struct ct_call.
+ * CT_REC_CALL of a call that made no system call into the driver, and has no stack and two pointees
+ * at most: so are nearly all, and half as much has to be fetched, written and given to another
+ * processor for them. What is not here is 0 in struct ct_call.
  */
 #define CT_SHM_REC_SHORT  CT_REC_KIND_CNT
 #define CT_SHM_SHORT_CAPS 2
 struct ct_shm_short {
 	__u32 size; /* as in struct ct_rec */
-	__u16 kind, flags;
+	__u16 kind;
+	__u8 depth, api_depth;
 	__u64 ts_ns;
 	__u64 end_ns, call_id;
 	__u32 tid;
@@ -279,7 +280,7 @@ struct ct_shm_short {
 	__u16 func_id;
 	__u8 word_cnt, cap_cnt;
 	__s16 cap_len[CT_SHM_SHORT_CAPS];
-	__u64 words[]; /* and pointees, as there */
+	__u64 words[]; /* before them parent_id, if depth is not 0; and pointees, as there */
 };
 _Static_assert(sizeof(struct ct_shm_short) == 48, "ct_shm_short is part of the ABI");
 _Static_assert(CT_MAX_FUNCS <= 1 << 16, "func_id");

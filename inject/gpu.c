@@ -93,29 +93,33 @@ static void await_bell(uint32_t bell, uint64_t ns)
 
 /* --- what CUPTI calls, in any thread --- */
 
-/* A moment in the call: where the library sees it, its start, by the clock that its record has. */
-static uint64_t call_now(void)
+/* NULL: this thread has none. */
+static const struct thread *this_thread(void)
 {
-	const struct thread *t = inject_me.t;
-	uint32_t depth = t && inject_me.gen == inject_process->alive ? ct_shm_depth(t->slot) : 0;
+	return inject_me.gen == inject_process->alive ? inject_me.t : NULL;
+}
+
+/* A moment in the call: where the library sees it, its start, by the clock that its record has. */
+static uint64_t call_now(const struct thread *t)
+{
+	uint32_t depth = t ? ct_shm_depth(t->slot) : 0;
 
 	return depth && depth <= CT_MAX_DEPTH ? t->slot->frames[depth - 1].start_ns : inject_now();
 }
 
 static void on_call(void *user, int domain, uint32_t cbid, const struct cupti_call *c)
 {
+	const struct thread *t = this_thread();
 	struct asked *a;
 
 	if (c->site != CUPTI_API_ENTER)
 		return;
-	if (unlikely(!inject_me.tid))
-		inject_me.tid = syscall(SYS_gettid);
 	a = &gpu.calls[c->correlation & ((1u << CALLS_LOG) - 1)];
 	/* While it is written it is nobody's. CUPTI counts from 1. */
 	__atomic_store_n(&a->correlation, 0, __ATOMIC_RELAXED);
 	__atomic_thread_fence(__ATOMIC_RELEASE);
-	__atomic_store_n(&a->ns, call_now(), __ATOMIC_RELAXED);
-	__atomic_store_n(&a->tid, inject_me.tid, __ATOMIC_RELAXED);
+	__atomic_store_n(&a->ns, call_now(t), __ATOMIC_RELAXED);
+	__atomic_store_n(&a->tid, t ? t->tid : syscall(SYS_gettid), __ATOMIC_RELAXED);
 	__atomic_store_n(&a->correlation, c->correlation, __ATOMIC_RELEASE);
 }
 

@@ -121,9 +121,9 @@ struct me {
 	const struct ct_shm_slot *slot;
 	const struct ct_shm_set *set;
 	const struct ct_shm *shm;
-	const uint8_t *next; /* the next record */
+	const uint8_t *next;	      /* the next record */
+	const struct ct_frame *frame; /* the next call's, if it comes soon */
 	struct process *process;
-	uint32_t tid; /* as the kernel has it; 0: not asked yet (gpu.c) */
 } __attribute__((aligned(64)));
 extern __thread struct me inject_me;
 /* What a function's calls are good for, beside being traced. */

@@ -7,9 +7,6 @@
 
 #include <signal.h>
 
-/* Calls that are no farther from each other are on one stack (bpf/place.bpf.h). */
-#define SAME_STACK_SZ (12 << 10)
-
 cold bool inject_elsewhere(const struct thread *t, uint64_t sp, uint64_t outer_sp)
 {
 	uint64_t far = sp > outer_sp ? sp - outer_sp : outer_sp - sp;
@@ -92,23 +89,6 @@ static cold bool is_handler(uint64_t sp, uint64_t outer_sp)
 		return false;
 	lo = (uintptr_t)st.ss_sp;
 	return sp - lo < st.ss_size && outer_sp - lo >= st.ss_size;
-}
-
-/* What the call's thunk has on the stack, and its return address: a function that was called after
- * a longjmp() from there has its own in their place. */
-static cold bool is_there(const struct thread *t, uint32_t depth)
-{
-	const struct ct_frame *f = &t->slot->frames[depth];
-	const struct call *call = t->calls[depth];
-
-	if (!call)
-		return false;
-#ifdef __x86_64__
-	if (*(const volatile uint64_t *)f->sp != call->ret)
-		return false;
-#endif
-	return call->sp == f->sp && call->t == t && call->start_ns == f->start_ns &&
-	       call->func_id == f->func_id && call->gen == inject_me.gen;
 }
 
 cold int calls_settle(struct process *p, struct thread *t, uint64_t sp)

@@ -63,8 +63,8 @@ static inline void call_send(struct thread *t, uint64_t call_id, uint32_t size)
 /* What struct ct_shm_short has room for. */
 static inline bool is_short(const struct ct_spec *spec, const struct ct_frame *f)
 {
-	return !f->depth && !f->ioctl_cnt && spec->cap_cnt <= CT_SHM_SHORT_CAPS &&
-	       !(spec->flags & CT_SPEC_F_STACK);
+	return !f->ioctl_cnt && spec->cap_cnt <= CT_SHM_SHORT_CAPS &&
+	       !(spec->flags & CT_SPEC_F_STACK) && !(f->depth && !f->api_depth && has_extra(spec));
 }
 
 /* The call of this thunk, of which that is so. False: there was no room. */
@@ -159,7 +159,7 @@ static inline uint32_t call_level(struct process *p, struct thread *t, const str
 }
 
 /* As call_nest() of bpf/call.bpf.h. */
-static cold void nest(const struct ct_shm_slot *s, struct ct_frame *f, uint32_t outer)
+static inline void nest(const struct ct_shm_slot *s, struct ct_frame *f, uint32_t outer)
 {
 	const struct ct_frame *in = &s->frames[outer - 1];
 
@@ -226,12 +226,12 @@ static inline bool enter_frame(struct process *p, struct thread *t, struct call 
 	f->ioctl_cnt = 0;
 	f->flags = 0;
 	f->api = spec->api;
+	f->call_id = 0;
 	f->depth = 0;
 	f->api_depth = 0;
-	if (unlikely(outer > 0))
+	if (outer > 0)
 		nest(s, f, outer);
 	if (level == CT_LEVEL_COUNT) {
-		f->call_id = 0;
 		f->flags = CT_FRAME_F_COUNTED;
 		count_fetch(t, call->func_id);
 	} else {
@@ -246,6 +246,7 @@ static inline bool enter_frame(struct process *p, struct thread *t, struct call 
 		return false;
 	}
 	t->calls[call->depth] = call;
+	inject_me.frame = f + 1;
 	frame_add(s);
 	return true;
 }
@@ -294,7 +295,9 @@ static inline void enter(struct process *p, struct thread *t, struct call *call)
 	if (unlikely(!--t->skip))
 		began = thread_now(p, t);
 	call->depth = ct_shm_depth(s);
-	if (unlikely(call->depth)) {
+	if (call->depth && likely(is_inside(t, call->depth, call->sp))) {
+		outer = call->depth;
+	} else if (unlikely(call->depth)) {
 		outer = calls_settle(p, t, call->sp);
 		call->depth = ct_shm_depth(s);
 	}
@@ -340,6 +343,7 @@ static inline void copy_stack(struct call *call, const struct thread *t)
 static inline __attribute__((always_inline)) void fetch(const struct process *p, uint64_t func_id)
 {
 	const uint8_t *next = inject_me.next, *t = (const uint8_t *)inject_me.t;
+	const uint8_t *frame = (const uint8_t *)inject_me.frame;
 	const struct ct_shm_slot *s = inject_me.slot;
 
 	__builtin_prefetch(p);
@@ -352,6 +356,8 @@ static inline __attribute__((always_inline)) void fetch(const struct process *p,
 	__builtin_prefetch(s, 1);
 	__builtin_prefetch(s->frames, 1);
 	__builtin_prefetch((const uint8_t *)s->frames + 64, 1);
+	__builtin_prefetch(frame, 1);
+	__builtin_prefetch(frame + 64, 1);
 	__builtin_prefetch(next, 1);
 	__builtin_prefetch(next + 64, 1);
 	__builtin_prefetch(next + 128, 1);
@@ -421,6 +427,7 @@ static inline void leave(struct process *p, struct thread *t, const struct call 
 		sent = call_put(t, call, now, 0, result, ct_result_is_ok(spec, result));
 	}
 	depth_set(s, call->depth);
+	inject_me.frame = f;
 	if (unlikely(!sent))
 		number_back(t, f);
 	/* Not before: names that are told from here on must come behind this record. */

@@ -12,6 +12,40 @@ static inline bool is_own_stack(const struct thread *t, uint64_t sp)
 	return sp - t->stack_lo < t->stack_hi - t->stack_lo;
 }
 
+/* Calls that are no farther from each other are on one stack (bpf/place.bpf.h). */
+#define SAME_STACK_SZ (12 << 10)
+
+/* What the call's thunk has on the stack, and its return address: a function that was called after
+ * a longjmp() from there has its own in their place. */
+static inline bool is_there(const struct thread *t, uint32_t depth)
+{
+	const struct ct_frame *f = &t->slot->frames[depth];
+	const struct call *call = t->calls[depth];
+
+	if (!call)
+		return false;
+#ifdef __x86_64__
+	if (*(const volatile uint64_t *)f->sp != call->ret)
+		return false;
+#endif
+	return call->sp == f->sp && call->t == t && call->start_ns == f->start_ns &&
+	       call->func_id == f->func_id && call->gen == inject_me.gen;
+}
+
+/* Is a call that has this stack pointer certainly made in that of the innermost frame? */
+static inline bool is_inside(const struct thread *t, uint32_t depth, uint64_t sp)
+{
+	uint64_t outer_sp;
+
+	if (unlikely(depth > CT_MAX_DEPTH)) /* the program may write there, too */
+		return false;
+	outer_sp = t->slot->frames[depth - 1].sp;
+	return outer_sp > sp &&
+	       (likely(outer_sp - sp <= SAME_STACK_SZ) ||
+		(is_own_stack(t, sp) && is_own_stack(t, outer_sp))) &&
+	       is_there(t, depth - 1);
+}
+
 static inline uint32_t word_cnt_of(const struct ct_spec *spec)
 {
 	return spec->word_cnt < CT_MAX_WORDS ? spec->word_cnt : CT_MAX_WORDS;
@@ -69,10 +103,11 @@ static inline __attribute__((always_inline)) uint32_t
 short_fill(struct ct_shm_short *c, const struct thread *t, const struct ct_frame *f,
 	   const struct ct_spec *spec, uint64_t now, int32_t result)
 {
-	uint32_t words = word_cnt_of(spec);
+	uint32_t words = word_cnt_of(spec), first = f->depth != 0;
 
 	c->kind = CT_SHM_REC_SHORT;
-	c->flags = 0;
+	c->depth = f->depth;
+	c->api_depth = f->api_depth;
 	c->ts_ns = f->start_ns;
 	c->end_ns = now;
 	c->call_id = f->call_id;
@@ -82,8 +117,10 @@ short_fill(struct ct_shm_short *c, const struct thread *t, const struct ct_frame
 	c->word_cnt = words;
 	c->cap_cnt = spec->cap_cnt;
 	memset(c->cap_len, 0, sizeof(c->cap_len));
-	words_fill(c->words, f, words);
-	return sizeof(*c) + words * 8;
+	if (first)
+		c->words[0] = (f - 1)->call_id;
+	words_fill(c->words + first, f, words);
+	return sizeof(*c) + (first + words) * 8;
 }
 
 /* All pointees: mostly that is one number, which is read here. */
@@ -125,7 +162,7 @@ static inline void depth_set(struct ct_shm_slot *s, uint32_t depth)
 #define ELSEWHERE -1
 /* Depth of the frame that a call with this stack pointer is in, and 1; or ELSEWHERE. Gives up
  * frames of calls that were left without returning. */
-int calls_settle(struct process *p, struct thread *t, uint64_t sp);
+cold int calls_settle(struct process *p, struct thread *t, uint64_t sp);
 /* Gives up all frames above depth. */
 void calls_give_up(struct thread *t, uint32_t depth, uint64_t now, uint16_t flags);
 

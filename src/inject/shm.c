@@ -132,7 +132,7 @@ void shm__count(const struct shm *m, unsigned i, unsigned func_id, struct ct_cou
 		*c = (struct ct_count){0};
 }
 
-/* How much longer a short record is as struct ct_call. */
+/* How much longer a short record is as struct ct_call, at most. */
 #define SHORTER_SZ (CT_CALL_FIXED_SZ - sizeof(struct ct_shm_short))
 
 /* One that may be lengthened. */
@@ -196,22 +196,32 @@ void shm__find_slots(struct shm *m)
 	}
 }
 
-/* A short record's fixed part. */
-static void lengthen(struct ct_call *c, const uint8_t *at)
+/* A short record's fixed part; its size there. */
+static uint32_t lengthen(struct ct_call *c, const uint8_t *at, uint32_t size)
 {
 	struct ct_shm_short s;
+	uint64_t parent_id = 0;
+	uint32_t fixed = sizeof(s);
 
 	memcpy(&s, at, sizeof(s));
+	if (s.depth && size >= fixed + sizeof(parent_id)) {
+		memcpy(&parent_id, at + fixed, sizeof(parent_id));
+		fixed += sizeof(parent_id);
+	}
 	memset(c, 0, CT_CALL_FIXED_SZ);
 	c->rec = (struct ct_rec){
-		.kind = CT_REC_CALL, .flags = s.flags, .ts_ns = s.ts_ns, .tid = s.tid};
+		.kind = CT_REC_CALL, .ts_ns = s.ts_ns, .tid = s.tid};
 	c->end_ns = s.end_ns;
 	c->call_id = s.call_id;
+	c->parent_id = parent_id;
+	c->depth = s.depth;
+	c->api_depth = s.api_depth;
 	c->result = s.result;
 	c->func_id = s.func_id;
 	c->word_cnt = s.word_cnt;
 	c->cap_cnt = s.cap_cnt;
 	memcpy(c->cap_len, s.cap_len, sizeof(s.cap_len));
+	return fixed;
 }
 
 static uint16_t kind_at(const uint8_t *at)
@@ -323,10 +333,10 @@ size_t shm__take(struct shm *m, unsigned i, void *buf)
 	s->pos += (size + CT_SHM_ALIGN - 1) & ~(uint64_t)(CT_SHM_ALIGN - 1);
 	/* It may say something else than when it was found. */
 	if (at && is_short(kind_at(at), size)) {
-		lengthen(buf, at);
-		memcpy((uint8_t *)buf + CT_CALL_FIXED_SZ, at + sizeof(struct ct_shm_short),
-		       size - sizeof(struct ct_shm_short));
-		size += SHORTER_SZ;
+		uint32_t fixed = lengthen(buf, at, size);
+
+		memcpy((uint8_t *)buf + CT_CALL_FIXED_SZ, at + fixed, size - fixed);
+		size += CT_CALL_FIXED_SZ - fixed;
 	} else if (at) {
 		memcpy(buf, at, size);
 	} else {
@@ -382,10 +392,10 @@ static void each_call(const struct shm *m, unsigned i, uint64_t head,
 			memcpy(&c, at, CT_CALL_FIXED_SZ);
 			fn(ctx, &c);
 		} else if (is_short(c.rec.kind, size)) {
-			at = ring_at(m, i, pos, sizeof(struct ct_shm_short), head);
+			at = ring_at(m, i, pos, size, head);
 			if (!at)
 				break;
-			lengthen(&c, at);
+			lengthen(&c, at, size);
 			fn(ctx, &c);
 		}
 		pos += (size + CT_SHM_ALIGN - 1) & ~(uint64_t)(CT_SHM_ALIGN - 1);

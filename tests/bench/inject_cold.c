@@ -4,7 +4,8 @@
  * a call when the caches hold other things, as they do in a program that computes between calls.
  * TRACED and PLAIN are two copies of the stand-in libcuda (FAKE_NO_SEM=1), of which one is
  * hooked: its name has to be libcuda.so.*, the other's must not be. Before each call so many KB of
- * memory and half as many of code are gone through; 0: none. Prints for each function, and for all
+ * memory and half as many of code are gone through; 0: none. NESTED=1: all calls are made in another
+ * one, as those are that NCCL makes. Prints for each function, and for all
  *
  *   NAME traced N plain N added N
  *
@@ -34,6 +35,7 @@
 
 typedef int fn(void *a, void *b, long c, long d, long e, void *f, long g, void *h, long i, void *j,
 	       void *k);
+typedef int callback_fn(void (*f)(void *), void *arg);
 
 static const char *names[FUNCS_MAX] = {
 	"cuCtxGetCurrent",   "cuStreamIsCapturing",  "cuEventQuery",	"cuEventRecord",
@@ -41,6 +43,9 @@ static const char *names[FUNCS_MAX] = {
 static volatile uint8_t *memory, *code;
 static size_t memory_sz, code_sz;
 static double ns_per_cycle;
+static fn *fns[2][FUNCS_MAX];
+static unsigned rounds, cnt;
+static uint32_t *took;
 
 /* A jump in each line to the next one, and a return. */
 static void code_make(void)
@@ -122,14 +127,23 @@ static double median(uint32_t *t, unsigned cnt)
 	return t[cnt / 2] * ns_per_cycle;
 }
 
+static void all_timed(void *arg)
+{
+	for (unsigned r = 0; r < rounds; r++)
+		for (unsigned i = 0; i < 2 * cnt; i++) {
+			evict();
+			took[i * rounds + r] = timed(fns[i & 1][i / 2]);
+		}
+}
+
 int main(int argc, char **argv)
 {
-	unsigned rounds = argc > 4 ? atoi(argv[3]) : 0, cnt = 0;
-	fn *fns[2][FUNCS_MAX];
-	uint32_t *took;
+	callback_fn *nested;
+	void *traced = NULL;
 	double sum[2] = {0, 0};
 	cpu_set_t set;
 
+	rounds = argc > 4 ? atoi(argv[3]) : 0;
 	if (!rounds)
 		return 2;
 	for (int i = 5; i < argc && i - 5 < FUNCS_MAX - 1; i++) {
@@ -141,6 +155,8 @@ int main(int argc, char **argv)
 
 		if (lib)
 			begin(lib);
+		if (!k)
+			traced = lib;
 		for (cnt = 0; names[cnt]; cnt++) {
 			fns[k][cnt] = lib ? (fn *)dlsym(lib, names[cnt]) : NULL;
 			if (!fns[k][cnt]) {
@@ -160,11 +176,11 @@ int main(int argc, char **argv)
 		return 2;
 	code_make();
 	clock_measure();
-	for (unsigned r = 0; r < rounds; r++)
-		for (unsigned i = 0; i < 2 * cnt; i++) {
-			evict();
-			took[i * rounds + r] = timed(fns[i & 1][i / 2]);
-		}
+	nested = getenv("NESTED") ? (callback_fn *)dlsym(traced, "cuFakeCallback") : NULL;
+	if (nested)
+		nested(all_timed, names);
+	else
+		all_timed(NULL);
 	for (unsigned i = 0; i < cnt; i++) {
 		double ns[2];
 
