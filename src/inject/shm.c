@@ -209,8 +209,7 @@ static uint32_t lengthen(struct ct_call *c, const uint8_t *at, uint32_t size)
 		fixed += sizeof(parent_id);
 	}
 	memset(c, 0, CT_CALL_FIXED_SZ);
-	c->rec = (struct ct_rec){
-		.kind = CT_REC_CALL, .ts_ns = s.ts_ns, .tid = s.tid};
+	c->rec = (struct ct_rec){.kind = CT_REC_CALL, .ts_ns = s.ts_ns, .tid = s.tid};
 	c->end_ns = s.end_ns;
 	c->call_id = s.call_id;
 	c->parent_id = parent_id;

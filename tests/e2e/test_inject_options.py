@@ -11,7 +11,7 @@ import time
 
 import pytest
 from helpers.jsonl import Trace
-from helpers.run import ALL, CASES, CUDATRACE, FAKE, INSIDE, TESTS, Ran, cudatrace, inside, passes
+from helpers.run import CASES, CUDATRACE, FAKE, INSIDE, TESTS, Ran, cudatrace, inside, passes
 
 SAMPLE = [FAKE + "/sample", "--tokens", "2", "--quiet"]
 CC = os.environ.get("CC", "gcc").split()
@@ -92,6 +92,21 @@ def test_count_no_return(tmp_path):
     t = Traced(tmp_path, "-e", "init", "--count=launch", "--no-return=launch", command=[CASES + "/many", "cuLaunchKernel", "20000", "2"])
     c = t.end["counted"]["cuLaunchKernel"]
     assert c["calls"] == c["entry_only"] == t.made["cuLaunchKernel"] >= 40000 and "total_us" not in c and t.trace.accounts()
+
+
+@pytest.mark.parametrize("probe", ["inject", "uprobe"])
+def test_count_between(tmp_path, probe):
+    """A counted call is nobody's parent: what is made in it is that of the call around it."""
+    path = tmp_path / "trace"
+    ran = (inside if probe == "inject" else cudatrace)("-q", "--all", "--count=cuMemAllocPitch,cuFakeCallback", "--jsonl", path, "--", CASES + "/nested", env={"LD_LIBRARY_PATH": FAKE})
+    assert ran.status == 0, ran
+    t = Trace(path)
+    by_id = {c["id"]: c for c in t.calls}
+    assert t.accounts() and t.end["counted"]["cuMemAllocPitch_v2"]["calls"] == 2
+    memory = [c for c in t.calls if c["type"] == "memory"]
+    inner, = (c for c in memory if "parent" in c)
+    assert len(memory) > 5 and inner["symbol"] == "cuMemAlloc_v2" and inner["depth"] == 4
+    assert by_id[inner["parent"]]["symbol"] == "cuFakeNest" and by_id[inner["parent"]]["depth"] == 3
 
 
 def test_min_duration(tmp_path):

@@ -101,7 +101,8 @@ static void test_ends(void **state)
 	assert_int_equal(m->bad_cnt, 0);
 }
 
-static void write_short(struct shm *m, uint32_t size, uint8_t word_cnt, const uint64_t *words)
+static struct ct_shm_short *write_short(struct shm *m, uint32_t size, uint8_t word_cnt,
+					const uint64_t *words)
 {
 	struct ct_shm_slot *s = shm__slot(m, 0);
 	struct ct_shm_short *c =
@@ -121,6 +122,7 @@ static void write_short(struct shm *m, uint32_t size, uint8_t word_cnt, const ui
 	memcpy(c->words, words, size - sizeof(*c));
 	s->state = CT_SLOT_LIVE;
 	s->head += (size + 7) / 8 * 8;
+	return c;
 }
 
 static void count_call(void *ctx, const struct ct_call *c)
@@ -169,6 +171,37 @@ static void test_short(void **state)
 	assert_int_equal(m->bad_cnt, 0);
 }
 
+/* One that is in another has its parent's number before all words. */
+static void test_short_in_another(void **state)
+{
+	static const uint64_t words[] = {2, 11, 12};
+	union {
+		struct ct_call call;
+		uint8_t bytes[CT_SHM_REC_MAX];
+	} buf;
+	struct shm *m = *state;
+	struct ct_shm_short *c;
+
+	memset(&buf, 0xff, sizeof(buf));
+	c = write_short(m, sizeof(*c) + sizeof(words), 2, words);
+	c->depth = 3;
+	c->api_depth = 2;
+	write_short(m, sizeof(*c) + 4, 0, words)->depth = 1;
+	assert_true(look(m, now_ns()));
+	assert_int_equal(shm__take(m, 0, &buf), CT_CALL_FIXED_SZ + 16);
+	assert_int_equal(buf.call.rec.size, CT_CALL_FIXED_SZ + 16);
+	assert_int_equal(buf.call.parent_id, 2);
+	assert_int_equal(buf.call.depth, 3);
+	assert_int_equal(buf.call.api_depth, 2);
+	assert_int_equal(buf.call.word_cnt, 2);
+	assert_memory_equal(buf.call.words, words + 1, 16);
+	/* The program may write one that ends before it. */
+	assert_true(look(m, now_ns()));
+	assert_int_equal(shm__take(m, 0, &buf), CT_CALL_FIXED_SZ + 4);
+	assert_int_equal(buf.call.parent_id, 0);
+	assert_int_equal(buf.call.depth, 1);
+}
+
 /* One that would be longer than any is when it is taken. */
 static void test_short_is_too_long(void **state)
 {
@@ -186,11 +219,11 @@ static void test_short_of_late(void **state)
 {
 	static const uint64_t words[CT_SHM_REC_MAX / 8];
 	struct shm *m = *state;
-	struct ct_shm_short *c = (void *)((char *)shm__slot(m, 0) + m->mem->ring_off);
 	void *buf = malloc(CT_SHM_REC_MAX);
+	struct ct_shm_short *c;
 
 	assert_non_null(buf);
-	write_short(m, CT_SHM_REC_MAX, 2, words);
+	c = write_short(m, CT_SHM_REC_MAX, 2, words);
 	c->kind = CT_REC_CALL;
 	look(m, now_ns());
 	assert_int_equal(m->slots[0].size, CT_SHM_REC_MAX);
@@ -224,6 +257,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_waits_not_long, begin, end),
 		cmocka_unit_test_setup_teardown(test_ends, begin, end),
 		cmocka_unit_test_setup_teardown(test_short, begin, end),
+		cmocka_unit_test_setup_teardown(test_short_in_another, begin, end),
 		cmocka_unit_test_setup_teardown(test_short_is_too_long, begin, end),
 		cmocka_unit_test_setup_teardown(test_short_of_late, begin, end),
 		cmocka_unit_test_setup_teardown(test_ids, begin, end),
