@@ -4,13 +4,15 @@
  * a call when the caches hold other things, as they do in a program that computes between calls.
  * TRACED and PLAIN are two copies of the stand-in libcuda (FAKE_NO_SEM=1), of which one is
  * hooked: its name has to be libcuda.so.*, the other's must not be. Before each call so many KB of
- * memory and half as many of code are gone through; 0: none. NESTED=1: all calls are made in another
- * one, as those are that NCCL makes. Prints for each function, and for all
+ * memory and half as many of code are gone through; 0: none. NESTED=1 (without FAKE_NO_SEM): all
+ * calls are made in another one, as those are that NCCL makes. Prints for each function, and for
+ * all
  *
  *   NAME traced N plain N added N
  *
- * nanoseconds of a call: medians, and the mean of the medians. Caches are shared with other work of
- * the machine: take the versions to be compared in turn, some times.
+ * nanoseconds of a call: medians, and the mean of the medians; and what reading the time stamp
+ * counter takes by itself, which the library does twice a call. Caches are shared with other work
+ * of the machine: take the versions to be compared in turn, some times.
  *
  *   cp build/fake/libcuda.so.1 plain.so; gcc -O2 -o inject_cold tests/bench/inject_cold.c -ldl
  *   FAKE_NO_SEM=1 setpriv --bounding-set=-bpf,-perfmon,-sys_admin \
@@ -85,6 +87,18 @@ static void clock_measure(void)
 	ns_per_cycle = (b.tv_sec * 1e9 + b.tv_nsec - a.tv_sec * 1e9 - a.tv_nsec) / (to - from);
 }
 
+/* One after the other. */
+static double rdtsc_ns(void)
+{
+	uint64_t sum = 0, from = __rdtsc();
+
+	for (unsigned i = 0; i < 1000000; i++) {
+		sum += __rdtsc();
+		__asm__ volatile("" : "+r"(sum));
+	}
+	return (__rdtsc() - from) * ns_per_cycle / 1e6;
+}
+
 static __attribute__((noinline)) uint32_t timed(fn *f)
 {
 	uint64_t out[16] = {0}, from, to;
@@ -127,7 +141,7 @@ static double median(uint32_t *t, unsigned cnt)
 	return t[cnt / 2] * ns_per_cycle;
 }
 
-static void all_timed(void *arg)
+static void all_timed(void *unused)
 {
 	for (unsigned r = 0; r < rounds; r++)
 		for (unsigned i = 0; i < 2 * cnt; i++) {
@@ -192,5 +206,6 @@ int main(int argc, char **argv)
 		       ns[0] - ns[1]);
 	}
 	printf("all traced %.0f plain %.0f added %.0f\n", sum[0], sum[1], sum[0] - sum[1]);
+	printf("rdtsc %.1f\n", rdtsc_ns());
 	return 0;
 }
