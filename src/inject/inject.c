@@ -17,11 +17,13 @@
 #define NONE UINT64_MAX
 /* Nobody wakes us when a ring fills: how often they are looked at while one would be full soon,
  * while there are any, and otherwise. Nor does anybody who was idle say that he begins: GPT-2 fills
- * half a ring of 1 MiB in SLOW_MS. */
-#define FAST_MS 1
-#define SLOW_MS 10
-#define IDLE_MS 500
-#define BEAT_NS 500000000ull
+ * half a ring of 1 MiB in SLOW_MS, and a smaller one in less, which is how long is waited while the
+ * last record is not AWAKE_NS old. */
+#define FAST_MS	 1
+#define SLOW_MS	 10
+#define IDLE_MS	 500
+#define AWAKE_NS 1000000000ull
+#define BEAT_NS	 500000000ull
 /* Records of all processes between two looks, where they are everybody's; but so many of each at
  * least, and of one that has ended: who writes faster than we read loses its own. */
 #define TURN	 8192
@@ -32,9 +34,12 @@
 
 static const char inject_env[] = "CUDA_INJECTION64_PATH", preload_env[] = "LD_PRELOAD";
 
+/* In the events of epoll_fd; the others' have nothing. */
+#define THE_TIMER 1
+
 static int open_all(struct inject *in)
 {
-	struct epoll_event ev = {.events = EPOLLIN};
+	struct epoll_event ev = {.events = EPOLLIN, .data.u32 = THE_TIMER};
 	int ret = settings__open(&in->settings, &in->o);
 
 	if (ret)
@@ -133,13 +138,19 @@ static void beat(struct inject *in, uint64_t now)
 static void look_outside(struct inject *in, uint64_t now)
 {
 	struct epoll_event ev[8];
+	int cnt = epoll_wait(in->epoll_fd, ev, 8, 0);
+	bool is_news = in->conn_cnt || in->stopped;
 	uint64_t ticks;
 
-	if (epoll_wait(in->epoll_fd, ev, 8, 0) <= 0)
+	if (cnt <= 0)
 		return;
 	(void)!read(in->timer_fd, &ticks, sizeof(ticks));
 	beat(in, now);
-	door__look(in);
+	for (int i = 0; i < cnt; i++)
+		is_news |= ev[i].data.u32 != THE_TIMER;
+	/* accept() makes a socket before it finds that nobody is there. */
+	if (is_news)
+		door__look(in);
 	peers__look(in, now);
 }
 
@@ -175,15 +186,19 @@ static void give_turns(struct inject *in)
 
 /* filled: the most of a ring that is not free, in parts of FAST_PARTS. */
 #define FAST_PARTS 32
-static unsigned look_ms(const struct inject *in, uint64_t filled)
+static unsigned look_ms(const struct inject *in, uint64_t filled, uint64_t now)
 {
+	uint64_t slow_ms = SLOW_MS * in->o.ring_sz / CT_SHM_RING_SZ;
+
 	if (!in->peer_cnt)
 		return IDLE_MS;
 	/* Once it is FAST_MS, what comes in one of them is a tenth of what would come in SLOW_MS.
 	 */
 	if (filled >= (in->timer_ms == FAST_MS ? 1 : FAST_PARTS / 4))
 		return FAST_MS;
-	return SLOW_MS;
+	if (slow_ms >= SLOW_MS || now - in->record_ns >= AWAKE_NS)
+		return SLOW_MS;
+	return slow_ms > FAST_MS ? slow_ms : FAST_MS;
 }
 
 bool inject__look(struct inject *in, uint64_t now)
@@ -213,8 +228,10 @@ bool inject__look(struct inject *in, uint64_t now)
 	if (in->made_at < in->made_cnt && in->made[in->made_at].key < next)
 		next = in->made[in->made_at].key;
 	in->next_ns = next;
+	if (next != NONE)
+		in->record_ns = now;
 	give_turns(in);
-	set_timer(in, look_ms(in, filled));
+	set_timer(in, look_ms(in, filled, now));
 	return whole;
 }
 

@@ -213,6 +213,7 @@ struct inject {
 	uint32_t next_block;
 	uint64_t next_ns, refused_cnt;
 	unsigned timer_ms;
+	uint64_t record_ns; /* when there last was one */
 	uint64_t stopped_ns;
 	bool stopped, said_no_nv;
 	bool over;    /* nothing is read any more that was not there then */

@@ -400,18 +400,18 @@ static void times(void)
 	}
 }
 
-/* Nothing for a while, then for 45 ms so many calls in each. */
-static void bursts(void)
+/* Nothing for a while, then for some milliseconds so many calls in each; and so on. */
+static void bursts(int cnt, int ms, int calls)
 {
-	for (int burst = 0; burst < 8; burst++) {
+	for (int burst = 0; burst < cnt; burst++) {
 		unsigned long long began;
 
 		usleep(200000 + burst * 7000);
 		began = clock_ns();
-		for (int ms = 0; ms < 45; ms++) {
-			while (clock_ns() - began < ms * 1000000ull)
+		for (int i = 0; i < ms; i++) {
+			while (clock_ns() - began < i * 1000000ull)
 				;
-			for (int i = 0; i < 250; i++)
+			for (int k = 0; k < calls; k++)
 				do_nop();
 		}
 	}
@@ -451,7 +451,9 @@ int main(int argc, char **argv)
 	else if (!strcmp(part, "times"))
 		times();
 	else if (!strcmp(part, "bursts"))
-		bursts();
+		bursts(8, 45, 250);
+	else if (!strcmp(part, "short bursts"))
+		bursts(24, 10, 400);
 	else if (!strcmp(part, "killed"))
 		alone(SIGKILL);
 	else if (!strcmp(part, "interrupted"))
