@@ -29,13 +29,8 @@ static void put_header(struct daemon *d, struct out *o)
 static void header(void *ctx, struct out *o)
 {
 	struct daemon *d = ctx;
-	struct ct_totals sum;
 
 	memset(&d->file_end, 0, sizeof(d->file_end));
-	sources__totals(&d->t.sources, &sum);
-	memcpy(d->file_drops, sum.drops, sizeof(d->file_drops));
-	for (unsigned i = 0; i < QUOTA_CNT; i++)
-		d->file_full[i] = d->t.quotas.of[i].full_cnt;
 	/* Dumps have none. */
 	d->t.info.piece = d->files_begun++;
 	put_header(d, o);
@@ -55,22 +50,22 @@ void daemon__follow_clock(struct daemon *d)
 	rotate__finish_file(d->rotate, d->now);
 }
 
-/* Entries, returns and their like are of all processes and since the start: none of a file's. */
-static void fill_end(struct daemon *d, struct trace_end *end, const char *reason)
+/* Entries, returns and their like are of all processes and since the start: none of a file's. What
+ * was lost is that since the file before has ended. sum: all that was lost. */
+static void fill_end(struct daemon *d, struct trace_end *end, const char *reason,
+		     struct ct_totals *sum)
 {
-	struct ct_totals sum;
-
-	sources__totals(&d->t.sources, &sum);
+	sources__totals(&d->t.sources, sum);
 	for (unsigned i = 0; i < CT_DROP_CNT; i++)
-		end->drops[i] = sum.drops[i] - d->file_drops[i];
+		end->drops[i] = sum->drops[i] - d->file_drops[i];
 	for (unsigned i = 0; i < QUOTA_CNT; i++)
 		end->full[i] = d->t.quotas.of[i].full_cnt - d->file_full[i];
 	end->gpu.late = lines__late(d->lines) - d->file_late;
 	end->end_ns = now_ns();
 	end->reason = reason;
 	end->left_out = d->t.left_out;
-	end->probe_cost_ns = sum.stats[CT_STAT_ENTRIES]
-				     ? (double)sum.cost_ns / sum.stats[CT_STAT_ENTRIES]
+	end->probe_cost_ns = sum->stats[CT_STAT_ENTRIES]
+				     ? (double)sum->cost_ns / sum->stats[CT_STAT_ENTRIES]
 				     : d->t.cost.record;
 	end->cost_ns = end->call_cnt * end->probe_cost_ns;
 }
@@ -78,9 +73,14 @@ static void fill_end(struct daemon *d, struct trace_end *end, const char *reason
 static void end(void *ctx, struct out *o)
 {
 	struct daemon *d = ctx;
+	struct ct_totals sum;
 
-	fill_end(d, &d->file_end, d->stopping ? "stopped" : "rotated");
+	fill_end(d, &d->file_end, d->stopping ? "stopped" : "rotated", &sum);
 	lines__end(d->lines, &d->file_end, o);
+	/* What is lost from here on is the next file's, also before it begins. */
+	memcpy(d->file_drops, sum.drops, sizeof(d->file_drops));
+	for (unsigned i = 0; i < QUOTA_CNT; i++)
+		d->file_full[i] = d->t.quotas.of[i].full_cnt;
 	d->file_late = lines__late(d->lines);
 }
 
@@ -133,12 +133,13 @@ static int write_dump(struct daemon *d, int fd, const char *why)
 {
 	struct out *first = out__memory(), *last = out__memory();
 	struct trace_end dump_end = {0};
+	struct ct_totals sum;
 	char reason[64];
 	int ret;
 
 	snprintf(reason, sizeof(reason), "dump: %s", why);
 	put_header(d, first);
-	fill_end(d, &dump_end, reason);
+	fill_end(d, &dump_end, reason, &sum);
 	lines__end(d->lines, &dump_end, last);
 	ret = recorder__dump(d->recorder, fd, first->buf, first->len, last->buf, last->len);
 	out__close(first);

@@ -4,6 +4,7 @@
 """trace.inject of the daemon: processes that opt in are seen by the library in them, all others by uprobes. Each call is counted or
 recorded once, at every level, whoever sees it; and a process that lies spoils only what is its own."""
 import collections
+import json
 import os
 import shutil
 import signal
@@ -98,6 +99,21 @@ def test_pod(for_all, lib, level):  # noqa: F811
         assert sum(seen.values()) == sum(made.values()) and seen[2] > 0.95 * sum(made.values())
     else:
         assert not seen
+
+
+def test_files_account(for_all, lib):  # noqa: F811
+    """What is dropped while one file ends and the next begins is in one of the two."""
+    d = Daemon(for_all, "--set", "trace.detail=all", "--set", "trace.buffer_size=512K", "--set", "files.rotate_size=256K", trace=INJECT, own=True,
+               level="trace", libcuda=lib)
+    shutil.copy(FAKE + "/sample", for_all / "w-sample")
+    subprocess.run([for_all / "w-sample", "--quiet", "--tokens", "1500", "--threads", "2"], check=True, stdout=subprocess.DEVNULL,
+                   env={**os.environ, "LD_LIBRARY_PATH": str(lib)[:-len("/libcuda.so.1")], "FAKE_CUDA_COUNTS": str(for_all / "counts"), **library(d.folder)})
+    d.stop()
+    ends = [json.loads(f.read_bytes().splitlines()[-1]) for f in d.files.iterdir() if f.name.startswith("trace-")]
+    made = sum(own_counts(for_all / "counts").values())
+    assert {e["type"] for e in ends} == {"end"} and len(ends) > 5
+    assert sum(e["drops"]["calls"] for e in ends) > 1000
+    assert sum(e["calls"] + e["drops"]["calls"] for e in ends) == made
 
 
 def test_arguments(for_all, lib):  # noqa: F811
