@@ -190,7 +190,8 @@ void model__call(struct model *m, const struct raw_call *raw)
 	} else if (meaning->fn->class == CLASS_LAUNCH && ev->depth) {
 		collective__launched(meaning, ev, t);
 	}
-	if (!ev->entry_only && event_duration_ns(ev) < m->opts.min_duration_ns) {
+	/* How long one takes that has not returned is not known. */
+	if (!ev->entry_only && !ev->unfinished && event_duration_ns(ev) < m->opts.min_duration_ns) {
 		m->filtered_cnt++;
 		if (m->opts.gpu_time)
 			model__gpu_call(m, p, t, ev, false);

@@ -116,6 +116,17 @@ def test_min_duration(tmp_path):
     assert t.end["filtered"] > 50
 
 
+@pytest.mark.parametrize("probe", ["inject", "uprobe"])
+def test_min_duration_unfinished(tmp_path, probe):
+    """How long it is going to take nobody knows: it is there, as the end line says."""
+    path = tmp_path / "trace"
+    (inside if probe == "inject" else cudatrace)("-q", "--all", "--min-duration", "100000000", "--duration", "0.7", "--jsonl", path, "--", CASES + "/inflight", "3000",
+                                                 env={"LD_LIBRARY_PATH": FAKE})
+    t = Trace(path)
+    call, = t.calls
+    assert call["symbol"] == "cuFakeSleep" and call["unfinished"] and t.end["unfinished"] == 1 and t.end["filtered"] > 2 and t.accounts()
+
+
 def test_no_args(tmp_path):
     t = Traced(tmp_path, "--no-args")
     assert t.trace.accounts() and t.trace.head["hidden"] == "arguments"
