@@ -379,8 +379,9 @@ void api_fn_spec(const struct api_fn *fn, struct ct_spec *spec)
 		spec->flags = CT_SPEC_F_KEEP;
 	if (fn->no_result)
 		spec->flags |= CT_SPEC_F_NO_RESULT;
-	/* More than 12 KiB lie between a product and its launch (cuBLAS 13.1, seen on an H100). */
-	if (fn->api == API_CUBLAS || fn->api == API_CUDNN)
+	/* More than 12 KiB lie between a product and its launch (cuBLAS 13.1, seen on an H100), and
+	 * between ncclCommInitRankConfig() and much of what it calls (NCCL 2.28, on H200s). */
+	if (fn->api == API_CUBLAS || fn->api == API_CUDNN || fn->api == API_NCCL)
 		spec->flags |= CT_SPEC_F_DEEP;
 	if (fn->api == API_TORCH)
 		set_torch(spec, fn);

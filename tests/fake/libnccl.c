@@ -89,9 +89,12 @@ int comm_make(const struct comm_job *job)
 	/* NCCL's are so large that they are mappings of their own. */
 	struct comm *c =
 		mmap(NULL, sizeof(*c), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	/* As much of the stack as the CUDA runtime takes that NCCL begins, and more. */
+	volatile char deep[64 << 10];
 
 	if (c == MAP_FAILED)
 		return CUDA_ERROR;
+	deep[0] = deep[sizeof(deep) - 1] = 0;
 	if (fake_driver("cuMemAlloc_v2")(&c->buffer, (size_t)8192) ||
 	    fake_driver("cuModuleLoadData")(&c->module, image) ||
 	    fake_driver("cuModuleGetFunction")(&c->function, c->module, KERNEL)) {
