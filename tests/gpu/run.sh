@@ -3,7 +3,7 @@
 # On a machine with an NVIDIA GPU, PyTorch with transformers, Triton, CuPy and JAX (as root):
 #   tests/gpu/run.sh CUDATRACE OUT_FOLDER [STEP...]
 # Traces real programs and prints what docs/measured/gpu.md and docs/measured/ioctls.md quote. Steps: launch attach frameworks
-# counts kernel report time daemon cases nccl cost inject door gputime devices python map layers ctxsw stats nvtx mps numba serving vllm torch lines
+# counts kernel report time daemon cases nccl cost inject door gputime devices python map layers ctxsw stats nvtx mps numba serving vllm torch lines nested
 set -u
 ct=$(realpath "$1")
 out=$2
@@ -191,6 +191,10 @@ fi
 if want cost; then
 	title "11 what a trace says that it cost, against what it did"
 	python3 "$here/cost.py" "$ct" "$out"
+fi
+if want nested; then
+	title "23 two GPUs: the same calls in the same calls, by the library and by uprobes"
+	python3 "$here/nested.py" "$ct" "$out"; verdict "nested calls"
 fi
 if want inject; then
 	title "12 traced in the process: the same calls as by uprobes, and what it costs"
