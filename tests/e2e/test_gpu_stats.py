@@ -10,6 +10,7 @@ import urllib.request
 
 import pytest
 from helpers.jsonl import Trace
+from helpers.live import is_gone
 from helpers.pftrace import decoded
 from helpers.run import CUDATRACE, FAKE, INSIDE, O, cudatrace, inside, needs_tracing, until
 
@@ -208,14 +209,7 @@ def test_killed(says):
     commands = subprocess.run(["pgrep", "-P", str(p.pid), "-x", "sleep"], capture_output=True, text=True, check=False).stdout.split()
     p.kill()
     p.wait()
-
-    def is_gone():
-        try:
-            with open(f"/proc/{helper}/stat", encoding="utf-8") as f:
-                return f.read().rsplit(")", 1)[1].split()[0] == "Z"
-        except OSError:
-            return True
-    until(is_gone)
+    until(lambda: is_gone(helper))
     for c in commands:
         os.kill(int(c), 15)
 
@@ -236,7 +230,7 @@ def test_nothing_stays(tmp_path):
     assert ran.status == 0, ran
     pid, *files = seen.read_text().split()
     assert files[:3] == ["/dev/null"] * 3 and files[3].startswith("socket:") and len(files) == 4, files
-    until(lambda: not os.path.exists(f"/proc/{pid}") or "\nState:\tZ" in open(f"/proc/{pid}/status", encoding="utf-8").read())
+    until(lambda: is_gone(pid))
 
 
 @pytest.mark.parametrize("ms", ["0", "49", "60001", "1s", "", "-1", "18446744073709551616"])

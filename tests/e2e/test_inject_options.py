@@ -11,7 +11,7 @@ import time
 
 import pytest
 from helpers.jsonl import Trace
-from helpers.run import CASES, CUDATRACE, FAKE, INSIDE, TESTS, Ran, cudatrace, inside, passes
+from helpers.run import ALL, CASES, CUDATRACE, FAKE, INSIDE, TESTS, Ran, cudatrace, inside, passes
 
 SAMPLE = [FAKE + "/sample", "--tokens", "2", "--quiet"]
 CC = os.environ.get("CC", "gcc").split()
