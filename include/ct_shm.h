@@ -17,7 +17,7 @@
 #include "ct_nv_bpf.h"
 
 #define CT_SHM_MAGIC   0x63756474u /* "tduc" */
-#define CT_SHM_VERSION 8
+#define CT_SHM_VERSION 9
 
 /* Environment of a traced program. SOCKET: "@name" is in the abstract namespace, else a path. */
 #define CT_ENV_SOCKET "CUDATRACE_SOCKET"
@@ -139,6 +139,9 @@ struct ct_shm_set {
 	__u32 hide;    /* enum ct_hide */
 	__u64 beat_ns; /* the tracer is alive: at least once a second */
 	__u64 min_duration_ns;
+	/* When a level of a function or of a process was set last, a process was added, or ended
+	 * was set: stored behind that (release). Never 0, another one each time. */
+	__u64 changed_ns;
 	__u32 stack_max; /* --stack: return addresses of a record */
 	__u32 probed; /* 1: what has no dispatch pointer is seen by probes: the rest is left to them
 		       */

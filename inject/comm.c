@@ -43,7 +43,7 @@ void comm_hook(const struct object *lib)
 		void *to = s ? hook_answer((void *)(lib->base + s->st_value)) : NULL;
 
 		if (is_thunk(to))
-			inject_hooks[thunk_id(to)].role = HOOK_FREES;
+			hook_role_set(thunk_id(to), HOOK_FREES);
 		else
 			all &= !s;
 	}

@@ -259,6 +259,12 @@ void *hook_answer(void *p)
 	return table[i].entry ? thunk_of(table[i].func_id) : p;
 }
 
+void hook_role_set(uint32_t id, enum hook_role role)
+{
+	__atomic_store_n(&inject_hooks[id].role, role, __ATOMIC_SEQ_CST);
+	__atomic_store_n(&inject_hooks[id].off_ns, 0, __ATOMIC_SEQ_CST);
+}
+
 static void hook_pointer(uint32_t id, struct hooked_cnt *cnt)
 {
 	uint32_t i = table_at(funcs[id].entry);
@@ -405,7 +411,7 @@ void hook_all(const struct ct_shm_set *set, bool answers, struct hooked_cnt *cnt
 		name = inject_hooks[id].real ? name_of(set, id) : NULL;
 		if (name &&
 		    (!strcmp(name, "cuGetProcAddress") || !strcmp(name, "cuGetProcAddress_v2")))
-			inject_hooks[id].role = HOOK_ANSWERS;
+			hook_role_set(id, HOOK_ANSWERS);
 	}
 	objects_each(bind_object, inject_thunks);
 }

@@ -95,12 +95,12 @@ _Static_assert(offsetof(struct thread, room_end) == 64, "a cache line");
 
 /* In pages that a child of fork finds zeroed. */
 struct process {
+	const struct ct_shm_set *set; /* thunk.S reads it, too; NULL: not connected yet */
 	uint32_t alive; /* not 0: there is a tracer, and the rest is valid; another number with each
 			 * connection of this process and its ancestors */
 	uint32_t given_up; /* nobody is to be asked any more */
 	uint32_t starting; /* thread id of who is about to connect */
 	int pid;
-	const struct ct_shm_set *set;
 	struct ct_shm *shm;
 	uint64_t asked_ns; /* whether the tracer is still there */
 	uint32_t level;	   /* enum ct_proc_level, as last seen */
@@ -110,6 +110,9 @@ struct process {
 	uint32_t measuring, tsc_ok;
 	struct thread threads[CT_SHM_SLOTS];
 };
+
+_Static_assert(offsetof(struct process, set) == 0, "see thunk.S");
+_Static_assert(offsetof(struct ct_shm_set, changed_ns) == 40, "see thunk.S");
 
 /* Never NULL. */
 extern struct process *inject_process;
@@ -138,7 +141,11 @@ struct hook {
 	/* Not 0: real has a probe, and calls that are recorded here go on behind it: skip_code().
 	 */
 	uint32_t skip;
-};
+	/* The settings' changed_ns at which its calls are off: while that is so, thunk.S goes to
+	 * the real function, and nothing else is done. 0: not so. */
+	uint64_t off_ns;
+} __attribute__((aligned(32)));
+_Static_assert(sizeof(struct hook) == 32 && offsetof(struct hook, off_ns) == 16, "see thunk.S");
 extern struct hook inject_hooks[CT_MAX_FUNCS];
 
 /* thunk.S: CT_MAX_FUNCS thunks, THUNK_SZ bytes each. */
@@ -409,6 +416,8 @@ void nvtx_hook(const struct ct_shm_set *set);
 void hook_place(const struct ct_shm_set *set, const char *name, void **at, void *real);
 /* Do the ids still stand for the functions that are hooked? */
 bool hooks_match(const struct ct_shm_set *set);
+/* All its calls come to inject_enter() from here on, those that are off, too. */
+void hook_role_set(uint32_t id, enum hook_role role);
 /* What an export of the driver leads to, past probes and thunks; NULL: that cannot be seen. */
 void *hook_beneath(const char *name);
 /* Does an address lie in the export itself? */

@@ -129,6 +129,13 @@ static cold void level_set(struct process *p, uint32_t level)
 		names_forget();
 }
 
+static inline uint32_t level_of_proc(const struct process *p)
+{
+	uint32_t level = __atomic_load_n(&p->shm->level, __ATOMIC_RELAXED);
+
+	return level ? level : p->set->others_level;
+}
+
 /* Of a process whose level has changed or is another than most; and of functions of which some
  * calls are recorded. */
 static __attribute__((noinline)) uint32_t level_of(struct process *p, struct thread *t,
@@ -149,13 +156,29 @@ static __attribute__((noinline)) uint32_t level_of(struct process *p, struct thr
 
 static inline uint32_t call_level(struct process *p, struct thread *t, const struct ct_spec *spec)
 {
-	uint32_t of_proc = p->shm->level, level = spec->level;
+	uint32_t of_proc = level_of_proc(p), level = spec->level;
 
-	of_proc = of_proc ? of_proc : p->set->others_level;
 	if (likely(of_proc == CT_PROC_TRACE && p->level == CT_PROC_TRACE &&
 		   level != CT_LEVEL_SAMPLE))
 		return level;
 	return level_of(p, t, spec, of_proc);
+}
+
+/* Its next calls need not come here, if they are off: until settings change. Whoever has a role has
+ * something to do all the same, and a function with a probe is not to be called by its entry. */
+static cold void off_mark(const struct process *p, const struct call *call,
+			  const struct ct_spec *spec)
+{
+	struct hook *hook = &inject_hooks[call->func_id];
+	uint64_t changed = __atomic_load_n(&p->set->changed_ns, __ATOMIC_ACQUIRE);
+
+	/* Levels are read behind that: they are no older. */
+	if (!hook->role && !hook->skip &&
+	    (spec->level >= CT_LEVEL_OFF || level_of_proc(p) == CT_PROC_OFF))
+		__atomic_store_n(&hook->off_ns, changed, __ATOMIC_SEQ_CST);
+	/* hook_role_set() meanwhile? */
+	if (__atomic_load_n(&hook->role, __ATOMIC_SEQ_CST))
+		__atomic_store_n(&hook->off_ns, 0, __ATOMIC_RELAXED);
 }
 
 /* As call_nest() of bpf/call.bpf.h. */
@@ -273,15 +296,16 @@ static inline void enter(struct process *p, struct thread *t, struct call *call)
 {
 	const struct ct_spec *spec = once(&p->set->specs[call->func_id].of);
 	struct ct_shm_slot *s = t->slot;
+	uint32_t level = spec->level;
 	uint64_t began = 0;
-	uint32_t level;
 	int outer = 0;
 
-	if (unlikely(spec->level >= CT_LEVEL_OFF))
+	if (likely(level < CT_LEVEL_OFF))
+		level = call_level(p, t, spec);
+	if (unlikely(level >= CT_LEVEL_OFF)) {
+		off_mark(p, call, spec);
 		return;
-	level = call_level(p, t, spec);
-	if (unlikely(level >= CT_LEVEL_OFF))
-		return;
+	}
 	if (unlikely(is_within(t, call->sp, t->busy_sp))) {
 		enter_dropped(s);
 		return;

@@ -6,7 +6,13 @@
  *
  * The frame is a struct call (inject.h) and behind it room for what is kept around the calls of C:
  * vector registers that hold arguments, and then what was returned.
+ *
+ * A function whose calls are off (inject.h: struct hook) is jumped to, as if nobody had been here.
  */
+#define HOOK_LOG       5 /* struct hook */
+#define HOOK_OFF_NS    16
+#define SET_CHANGED_NS 40 /* struct ct_shm_set */
+
 #ifdef __x86_64__
 #include <cet.h>
 #ifndef _CET_ENDBR
@@ -42,6 +48,20 @@ inject_thunks:
 	.type	cudatrace_thunk, @function
 cudatrace_thunk:
 	.cfi_startproc
+	shl	$HOOK_LOG, %r11d
+	lea	inject_hooks(%rip), %r10
+	add	%r10, %r11
+	mov	inject_process(%rip), %r10
+	mov	(%r10), %r10
+	test	%r10, %r10
+	jz	1f
+	mov	SET_CHANGED_NS(%r10), %r10
+	cmp	HOOK_OFF_NS(%r11), %r10
+	jne	1f
+	jmp	*(%r11)
+1:	lea	inject_hooks(%rip), %r10
+	sub	%r10, %r11
+	shr	$HOOK_LOG, %r11d
 	push	%rbp
 	.cfi_def_cfa_offset 16
 	.cfi_offset %rbp, -16
@@ -226,7 +246,20 @@ inject_thunks:
 	.type	cudatrace_thunk, %function
 cudatrace_thunk:
 	.cfi_startproc
-	stp	x29, x30, [sp, #-16]!
+	adrp	x9, inject_process
+	ldr	x9, [x9, :lo12:inject_process]
+	ldr	x9, [x9]
+	cbz	x9, 1f
+	ldr	x9, [x9, #SET_CHANGED_NS]
+	adrp	x10, inject_hooks
+	add	x10, x10, :lo12:inject_hooks
+	add	x10, x10, x16, lsl #HOOK_LOG
+	ldr	x11, [x10, #HOOK_OFF_NS]
+	cmp	x9, x11
+	b.ne	1f
+	ldr	x16, [x10]
+	br	x16
+1:	stp	x29, x30, [sp, #-16]!
 	.cfi_def_cfa_offset 16
 	.cfi_offset x29, -16
 	.cfi_offset x30, -8

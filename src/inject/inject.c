@@ -385,6 +385,7 @@ void inject__stop(struct inject *in)
 	in->stopped = true;
 	in->stopped_ns = begin;
 	__atomic_store_n(&in->settings.set->ended, 1, __ATOMIC_SEQ_CST);
+	settings__changed(&in->settings);
 	/* Once at least: what a processor has not written yet when it looks at it, it has by then.
 	 */
 	do

@@ -38,6 +38,8 @@ struct settings {
 int settings__open(struct settings *s, const struct inject_opts *o);
 /* Adds functions that the set has got since. */
 void settings__fill(struct settings *s);
+/* Behind each change of a level, of what is ended, and of who reads them. */
+void settings__changed(struct settings *s);
 void settings__close(struct settings *s);
 
 /* --- shm.c: the memory of one process, of which it may write anything at any time --- */

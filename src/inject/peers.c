@@ -199,6 +199,8 @@ static bool connect_peer(struct inject *in, struct peer *p, const struct ct_shm_
 	else
 		p->life = start * (1000000000ull / sysconf(_SC_CLK_TCK));
 	p->shm.mem->level = level;
+	/* Its parent may have had another, and has marked what was off. */
+	settings__changed(&in->settings);
 	snprintf(path, sizeof(path), "/proc/%d/status", p->pid);
 	p->other_ns = innermost_id(path) != (uint32_t)p->pid;
 	memcpy(p->comm, hello->comm, sizeof(p->comm));
@@ -262,6 +264,7 @@ int inject__set_proc(struct inject *in, pid_t pid, enum ct_proc_level level)
 	for (unsigned i = 0; i < in->peer_cnt; i++)
 		if (in->peers[i]->pid == pid && in->peers[i]->pidfd >= 0)
 			__atomic_store_n(&in->peers[i]->shm.mem->level, level, __ATOMIC_RELAXED);
+	settings__changed(&in->settings);
 	return 0;
 }
 

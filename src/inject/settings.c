@@ -57,6 +57,7 @@ int settings__open(struct settings *s, const struct inject_opts *o)
 	s->set->stack_max = CT_STACK_MAX;
 	s->set->sample_seed = now_ns();
 	s->set->beat_ns = now_ns();
+	settings__changed(s);
 	s->names_sz = 1;
 	if (o->kernel)
 		fill_nv(&s->set->nv, o->kernel, o->hide);
@@ -132,6 +133,13 @@ void settings__fill(struct settings *s)
 	__atomic_store_n(&s->set->fn_cnt, s->fn_cnt, __ATOMIC_RELEASE);
 }
 
+void settings__changed(struct settings *s)
+{
+	uint64_t now = now_ns(), before = s->set->changed_ns;
+
+	__atomic_store_n(&s->set->changed_ns, now > before ? now : before + 1, __ATOMIC_RELEASE);
+}
+
 void settings__close(struct settings *s)
 {
 	if (s->set)
@@ -161,6 +169,7 @@ int inject__set_level(struct inject *in, unsigned func_id, const struct fn_level
 	spec->sample_below = l->one_of > 1 ? UINT32_MAX / l->one_of : UINT32_MAX;
 	__atomic_store_n(&spec->flags, flags, __ATOMIC_RELAXED);
 	__atomic_store_n(&spec->level, l->level, __ATOMIC_RELEASE);
+	settings__changed(&in->settings);
 	return 0;
 }
 
@@ -182,4 +191,5 @@ int inject__set_always(struct inject *in, unsigned func_id, bool always)
 void inject__set_default(struct inject *in, enum ct_proc_level level)
 {
 	__atomic_store_n(&in->settings.set->others_level, level, __ATOMIC_RELAXED);
+	settings__changed(&in->settings);
 }

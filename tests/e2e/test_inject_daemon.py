@@ -187,6 +187,20 @@ def test_levels_change(for_all, lib):  # noqa: F811
     assert producers(d.lines(), c.pid) == before + collections.Counter({2: 100}), before
 
 
+def test_child_of_one_that_is_off(for_all, lib):  # noqa: F811
+    """What its parent has found to be off is not off in a child, which has a level of its own."""
+    d = Daemon(for_all, trace=INJECT, own=True, level="metrics", libcuda=lib)
+    c = Caller(d, lib, "w-off")
+    d.ctl("level", c.pid, "off")
+    assert c.ask("alloc", 10) == 10
+    assert "cuMemAlloc_v2" not in d.calls("w-off")
+    assert c.ask("child", 100) == 100
+    until(lambda: d.calls("w-off").get("cuMemAlloc_v2") == 100)
+    assert c.ask("alloc", 10) == 10 and d.calls("w-off").get("cuMemAlloc_v2") == 100
+    c.end()
+    d.stop()
+
+
 def test_recorder(for_all, lib):  # noqa: F811
     """Its last seconds are in the dump, with those of others."""
     d = Daemon(for_all, "--set", "recorder.seconds=30s", trace=INJECT, own=True, libcuda=lib)
