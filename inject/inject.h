@@ -117,13 +117,11 @@ _Static_assert(offsetof(struct ct_shm_set, changed_ns) == 40, "see thunk.S");
 /* Never NULL. */
 extern struct process *inject_process;
 /* Of this thread: its slot; of which process.alive; calls until a slot is looked for again. And
- * what a call is going to need, to be fetched at once: nothing else is done by these pointers. */
+ * what a call is going to write, to be fetched at once: nothing else is done by these pointers. */
 struct me {
 	struct thread *t;
 	uint32_t gen, wait;
 	const struct ct_shm_slot *slot;
-	const struct ct_shm_set *set;
-	const struct ct_shm *shm;
 	const uint8_t *next;	      /* the next record */
 	const struct ct_frame *frame; /* the next call's, if it comes soon */
 	struct process *process;

@@ -223,8 +223,6 @@ static struct thread *thread_take(struct process *p, uint64_t sp)
 	}
 	inject_me.gen = p->alive;
 	inject_me.slot = t->slot;
-	inject_me.set = p->set;
-	inject_me.shm = p->shm;
 	thread_send(t, now);
 	busy_clear(t);
 	key_set(t);
