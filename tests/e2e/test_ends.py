@@ -6,15 +6,16 @@ import os
 import pty
 import re
 import resource
+import shutil
 import signal
 import subprocess
 import time
 
 import pytest
 from helpers.jsonl import Trace
-from helpers.live import Tracer
+from helpers.live import Tracer, compiled
 from helpers.outputs import DEFAULT, ENDLESS, ENV, SAMPLE, chrome, ct, schema
-from helpers.run import CUDATRACE, Ran, needs_tracing, until
+from helpers.run import CUDATRACE, FAKE, TESTS, Ran, needs_tracing, until
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -230,3 +231,20 @@ def test_killed(running, tmp_path):
     with open(t.chrome, encoding="utf-8") as f:
         text = f.read().rpartition("\n")[0]
     assert text.endswith(",") and len(json.loads(text[:-1] + "]")) > 1000
+
+
+def test_a_process_ends_while_it_is_looked_into(running, tmp_path):
+    """The library that it had mapped is not given up for that: the next process that maps it is traced."""
+    lib = shutil.copy(FAKE + "/libcuda.so.1", tmp_path)
+    hook = compiled(tmp_path / "ends_at_open.so", "-shared", "-fPIC", TESTS + "/faults/ends_at_open.c")
+    t = running.tracer("ends", "--no-sandbox", "-e", "memory", env={"LD_PRELOAD": hook, "ENDED_PID": str(tmp_path / "pid")})
+    first = running.caller("first")
+    first.p.stdin.write(f"open {lib}\n")
+    first.p.stdin.flush()
+    until(lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text() == f"{first.pid}\n")
+    first.p.wait(20)
+    second = running.caller("second").ready(lib)
+    until(lambda: '"op":"attach"' in open(t.path, encoding="utf-8").read())
+    assert second.tell("alloc 10") == 10
+    t.stop()
+    assert t.trace.sym["cuMemAlloc_v2"] == 10 and "cannot open" not in t.err

@@ -262,9 +262,11 @@ static int add_mapped(struct target_libs *list, const struct map_line *m, pid_t 
 	if (ret == -ENOMEM)
 		return ret;
 	if (ret) {
-		/* Gone meanwhile (ENOENT): the process ended or unloaded it. */
+		/* Gone meanwhile: the process ended, or (ENOENT) unloaded it. */
+		if (!target_exists(pid))
+			return -ESRCH;
 		if (ret == -ENOENT)
-			return target_exists(pid) ? 0 : -ESRCH;
+			return 0;
 		if (ret == -EREMOTE) {
 			say_remote(m, pid);
 			return 0;
@@ -466,6 +468,10 @@ int target_lib__open(const struct target_lib *t)
 	struct ct_lib_key key;
 
 	if (t->pid && (fd == -EISDIR || fd == -EINVAL || fd == -EREMOTE))
+		return -ENOENT;
+	/* Of a process that ends between two components of the path the kernel says ESRCH, or
+	 * EACCES (Linux 6.18: proc_pid_permission(), proc_pid_get_link()). */
+	if (t->pid && fd < 0 && !target_exists(t->pid))
 		return -ENOENT;
 	if (fd < 0 || (!key_of_fd(fd, &key) && same_key(&key, &t->key)))
 		return fd;
