@@ -88,9 +88,9 @@ static __always_inline int proc_exit(struct task_struct *task)
 	inside_end(pid);
 	python_end(pid);
 	p = bpf_map_lookup_elem(&pids, &pid);
-	if (!p)
+	/* Of threads that exit at the same time none sees another one live. */
+	if (!p || !process_drop(pid, p->uid))
 		return 0;
-	process_drop(pid, p->uid);
 	names_forget(pid);
 	send_task(CT_REC_EXIT, task, pid, tid, 0, BPF_CORE_READ(task, exit_code), task->comm);
 	return 0;

@@ -126,10 +126,13 @@ static __always_inline int process_add(__u32 pid, struct ct_pid *p, __u32 parts)
 	return bpf_map_lookup_elem(&pids, &pid) ? ROOM_TAKEN : ROOM_FULL;
 }
 
-static __always_inline void process_drop(__u32 pid, __u32 uid)
+/* false: somebody else has, at the same time. */
+static __always_inline bool process_drop(__u32 pid, __u32 uid)
 {
-	if (!bpf_map_delete_elem(&pids, &pid))
-		room_give(CT_TABLE_PROCESSES, uid);
+	if (bpf_map_delete_elem(&pids, &pid))
+		return false;
+	room_give(CT_TABLE_PROCESSES, uid);
+	return true;
 }
 
 #endif /* CT_ROOM_BPF_H */

@@ -68,6 +68,12 @@ def test_life(tmp_path, life, flag, what):
     Traced(tmp_path, life, LIB, *what).agrees(*flag)
 
 
+def test_last_threads(tmp_path, life):
+    """Of threads that exit at the same time each is the last one: their process ends once."""
+    ops = collections.Counter(e["op"] for e in Traced(tmp_path, life, LIB, "leave", 500).agrees().proc)
+    assert ops["fork"] == 500 and ops["exit"] == 501
+
+
 @pytest.mark.parametrize("old", ['"symbol":', '"result":0'], ids=["less", "left"])
 def test_wrong_by_one_call(tmp_path, life, old):
     """The check can fail: one call less, and one that did not return."""

@@ -5,11 +5,13 @@
  *
  *   threads N   N threads at once, each with ten calls
  *   procs N     N processes, one after another, each with three calls
+ *   leave N     the same with two threads each, which exit at the same time
  *   reload N    N times dlopen(), a call, dlclose()
  *   vfork N     N times a child that execs while its parent waits in vfork(), and a call
  *   cancel N    N threads that are cancelled in cuFakeSleep, each after a call
- *   kill N      N children that are killed while a thread of theirs is in cuFakeSleep, each after a
- * call jump N      N times siglongjmp() out of cuFakeSleep from a signal handler, each after a call
+ *   kill N      N children that are killed while a thread of theirs is in cuFakeSleep, each
+ *               after a call
+ *   jump N      N times siglongjmp() out of cuFakeSleep from a signal handler, each after a call
  *   crash       a call, then SIGSEGV in a callback of a driver call
  *   exec        a call, then /bin/true from a callback of a driver call
  *   wait        a call for each line on stdin
@@ -23,6 +25,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -81,14 +84,30 @@ static void threads(long n)
 		pthread_join(t[i], NULL);
 }
 
-static void procs(long n)
+/* Unlike a process, which ends its other threads before itself. */
+static void *leave(void *unused)
+{
+	static int there;
+
+	__atomic_add_fetch(&there, 1, __ATOMIC_SEQ_CST);
+	while (__atomic_load_n(&there, __ATOMIC_SEQ_CST) < 2)
+		;
+	syscall(SYS_exit, 0);
+	return NULL;
+}
+
+static void procs(long n, int leaves)
 {
 	for (long i = 0; i < n; i++) {
 		int status;
 		pid_t pid = fork();
 
 		if (!pid) {
+			pthread_t t;
+
 			call(3);
+			if (leaves && !pthread_create(&t, NULL, leave, NULL))
+				leave(NULL);
 			_exit(0);
 		}
 		if (waitpid(pid, &status, 0) != pid || status)
@@ -231,7 +250,9 @@ int main(int argc, char **argv)
 	if (!strcmp(what, "threads"))
 		threads(n);
 	else if (!strcmp(what, "procs"))
-		procs(n);
+		procs(n, 0);
+	else if (!strcmp(what, "leave"))
+		procs(n, 1);
 	else if (!strcmp(what, "vfork"))
 		with_vfork(n);
 	else if (!strcmp(what, "cancel"))
