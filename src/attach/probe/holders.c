@@ -217,7 +217,7 @@ static bool waits_for_probes(const struct waiter *w)
 		strstr(where, "for_each_vma"));
 }
 
-pid_t waiters__suspect(void)
+pid_t waiters__suspect(pid_t links)
 {
 	const struct timespec wait = {.tv_nsec = 50000000};
 	struct waiters w = {0};
@@ -228,7 +228,8 @@ pid_t waiters__suspect(void)
 		nanosleep(&wait, NULL);
 	waiters__look_again(&w);
 	for (unsigned i = 0; i < w.cnt && !pid; i++)
-		pid = waits_for_probes(&w.v[i]) ? 0 : w.v[i].pid;
+		if (w.v[i].pid != links && !waits_for_probes(&w.v[i]))
+			pid = w.v[i].pid;
 	waiters__free(&w);
 	return pid;
 }

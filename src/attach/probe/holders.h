@@ -35,7 +35,8 @@ void waiters__free(struct waiters *w);
 /* May the process w map the file of fd, and hold that lock? Makes a process for a moment. */
 bool waiter__holds(const struct waiter *w, int fd);
 
-/* For a message: one that waits uninterruptibly; 0: there is none. */
-pid_t waiters__suspect(void);
+/* For a message: a process that waits uninterruptibly; 0: there is none. links waits for it, and is
+ * none. */
+pid_t waiters__suspect(pid_t links);
 
 #endif /* ATTACH_PROBE_HOLDERS_H */

@@ -238,7 +238,7 @@ bool links__is_gone(const struct links *l)
 
 pid_t links__holder(const struct links *l)
 {
-	return l->shared->holder ?: waiters__suspect();
+	return l->shared->holder ?: waiters__suspect(l->pid);
 }
 
 int links__close(struct links *l, unsigned owner)
