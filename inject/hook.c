@@ -174,6 +174,13 @@ static void **slot_find(const uint8_t *code, size_t size)
 	return slot && object_has(&inject_lib, *slot, true, false) ? slot : NULL;
 }
 
+/* Before anything leads to its thunk. */
+static void hook_set(uint32_t id, void *real, void *past)
+{
+	inject_hooks[id].past = past;
+	inject_hooks[id].real = real;
+}
+
 /* Who goes through the same pointer cannot be told apart, unless it is another name of it. */
 static bool slot_is_own(uint32_t id, uint32_t cnt)
 {
@@ -193,7 +200,7 @@ static void hook_slot(uint32_t id, struct hooked_cnt *cnt)
 	/* Another name of the same function was first. */
 	if (!object_has(&inject_lib, now, true, false))
 		return;
-	inject_hooks[id].real = now;
+	hook_set(id, now, now);
 	__atomic_store_n(f->slot, thunk_of(id), __ATOMIC_RELEASE);
 }
 
@@ -206,7 +213,7 @@ void hook_place(const struct ct_shm_set *set, const char *name, void **at, void 
 			continue;
 		funcs[id].name = name_hash(name);
 		funcs[id].slot = at;
-		inject_hooks[id].real = real;
+		hook_set(id, real, real);
 		__atomic_store_n(at, thunk_of(id), __ATOMIC_RELEASE);
 	}
 }
@@ -259,19 +266,14 @@ void *hook_answer(void *p)
 	return table[i].entry ? thunk_of(table[i].func_id) : p;
 }
 
-void hook_role_set(uint32_t id, enum hook_role role)
-{
-	__atomic_store_n(&inject_hooks[id].role, role, __ATOMIC_SEQ_CST);
-	__atomic_store_n(&inject_hooks[id].off_ns, 0, __ATOMIC_SEQ_CST);
-}
-
-static void hook_pointer(uint32_t id, struct hooked_cnt *cnt)
+/* past: a way past its probe; NULL: it has none. */
+static void hook_pointer(uint32_t id, void *past, struct hooked_cnt *cnt)
 {
 	uint32_t i = table_at(funcs[id].entry);
 
 	inject_is_hooked[id / 64] |= 1ull << (id % 64);
 	cnt->pointers++;
-	inject_hooks[id].real = funcs[id].entry;
+	hook_set(id, funcs[id].entry, past ? past : funcs[id].entry);
 	if (table[i].entry)
 		return;
 	table[i].func_id = id;
@@ -365,7 +367,7 @@ bool hook_named(const struct ct_shm_set *set, const struct object *lib, const ch
 		struct hooked_cnt *cnt)
 {
 	struct func f = {0};
-	uint32_t skip;
+	void *past;
 
 	if (!pin(lib))
 		return false;
@@ -374,12 +376,11 @@ bool hook_named(const struct ct_shm_set *set, const struct object *lib, const ch
 
 		if (!name || strncmp(name, prefix, strlen(prefix)) || !find(lib, name, &f))
 			continue;
-		skip = set->probed ? skip_new(lib, f.entry) : 0;
-		if (set->probed && !skip)
+		past = set->probed ? skip_new(lib, f.entry) : NULL;
+		if (set->probed && !past)
 			continue;
 		funcs[id] = f;
-		inject_hooks[id].skip = skip;
-		hook_pointer(id, cnt);
+		hook_pointer(id, past, cnt);
 	}
 	return cnt->pointers;
 }
@@ -399,7 +400,7 @@ void hook_all(const struct ct_shm_set *set, bool answers, struct hooked_cnt *cnt
 		if (funcs[id].slot)
 			continue;
 		if (funcs[id].entry && answers)
-			hook_pointer(id, cnt);
+			hook_pointer(id, NULL, cnt);
 	}
 	/* Behind: functions that share one have been told apart with all of them there. */
 	for (uint32_t id = 0; id < max; id++)

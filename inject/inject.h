@@ -134,17 +134,24 @@ enum hook_role {
 	HOOK_FREES,   /* a communicator of NCCL's, its first argument: comm.c */
 };
 struct hook {
-	void *real;    /* what the thunk calls. NULL: the function is not hooked */
-	uint32_t role; /* enum hook_role */
-	/* Not 0: real has a probe, and calls that are recorded here go on behind it: skip_code().
-	 */
-	uint32_t skip;
-	/* The settings' changed_ns at which its calls are off: while that is so, thunk.S goes to
-	 * the real function, and nothing else is done. 0: not so. */
+	void *real; /* what the thunk calls. NULL: the function is not hooked */
+	void *past; /* the same, past its probe if it has one (skip_new()), for calls that are
+		     * recorded here, or off */
+	/* The settings' changed_ns at which its calls are off: while that is so, thunk.S goes past,
+	 * and nothing else is done. 0: not so. */
 	uint64_t off_ns;
+	uint32_t role; /* enum hook_role */
 } __attribute__((aligned(32)));
-_Static_assert(sizeof(struct hook) == 32 && offsetof(struct hook, off_ns) == 16, "see thunk.S");
+_Static_assert(sizeof(struct hook) == 32 && offsetof(struct hook, past) == 8 &&
+		       offsetof(struct hook, off_ns) == 16,
+	       "see thunk.S");
 extern struct hook inject_hooks[CT_MAX_FUNCS];
+/* All its calls come to inject_enter() from here on, those that are off, too. */
+static inline void hook_role_set(uint32_t id, enum hook_role role)
+{
+	__atomic_store_n(&inject_hooks[id].role, role, __ATOMIC_SEQ_CST);
+	__atomic_store_n(&inject_hooks[id].off_ns, 0, __ATOMIC_SEQ_CST);
+}
 
 /* thunk.S: CT_MAX_FUNCS thunks, THUNK_SZ bytes each. */
 #define THUNK_SZ 16
@@ -319,9 +326,8 @@ int comm_read(struct thread *t, const struct call *call, const struct ct_cap *ca
 /* skip.c */
 #define SKIP_MAX 64
 #define SKIP_SZ	 8
-/* A way to call a function of that object without its probe; 0: there is none. */
-uint32_t skip_new(const struct object *o, const void *entry);
-void *skip_code(uint32_t skip);
+/* A way to call a function of that object without its probe; NULL: there is none. */
+void *skip_new(const struct object *o, const void *entry);
 
 /* process.c */
 /* From the environment, when the library is loaded. False: the process is not to be traced. */
@@ -414,8 +420,6 @@ void nvtx_hook(const struct ct_shm_set *set);
 void hook_place(const struct ct_shm_set *set, const char *name, void **at, void *real);
 /* Do the ids still stand for the functions that are hooked? */
 bool hooks_match(const struct ct_shm_set *set);
-/* All its calls come to inject_enter() from here on, those that are off, too. */
-void hook_role_set(uint32_t id, enum hook_role role);
 /* What an export of the driver leads to, past probes and thunks; NULL: that cannot be seen. */
 void *hook_beneath(const char *name);
 /* Does an address lie in the export itself? */

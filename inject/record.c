@@ -165,7 +165,7 @@ static inline uint32_t call_level(struct process *p, struct thread *t, const str
 }
 
 /* Its next calls need not come here, if they are off: until settings change. Whoever has a role has
- * something to do all the same, and a function with a probe is not to be called by its entry. */
+ * something to do all the same. */
 static cold void off_mark(const struct process *p, const struct call *call,
 			  const struct ct_spec *spec)
 {
@@ -173,8 +173,7 @@ static cold void off_mark(const struct process *p, const struct call *call,
 	uint64_t changed = __atomic_load_n(&p->set->changed_ns, __ATOMIC_ACQUIRE);
 
 	/* Levels are read behind that: they are no older. */
-	if (!hook->role && !hook->skip &&
-	    (spec->level >= CT_LEVEL_OFF || level_of_proc(p) == CT_PROC_OFF))
+	if (!hook->role && (spec->level >= CT_LEVEL_OFF || level_of_proc(p) == CT_PROC_OFF))
 		__atomic_store_n(&hook->off_ns, changed, __ATOMIC_SEQ_CST);
 	/* hook_role_set() meanwhile? */
 	if (__atomic_load_n(&hook->role, __ATOMIC_SEQ_CST))
@@ -404,8 +403,7 @@ hot void *inject_enter(struct call *call)
 			process_end();
 		} else {
 			enter(p, t, call);
-			if (unlikely(hook->skip))
-				return skip_code(hook->skip);
+			return hook->past;
 		}
 	}
 	return hook->real;

@@ -66,35 +66,25 @@ static bool code_of(const struct object *o, const uint8_t *entry, uint8_t code[C
 	return got == CODE_SZ && is_code(entry, code);
 }
 
-uint32_t skip_new(const struct object *o, const void *entry)
+void *skip_new(const struct object *o, const void *entry)
 {
 	uint8_t code[CODE_SZ];
 	unsigned begins;
 
 	if (cnt == SKIP_MAX || !code_of(o, entry, code))
-		return 0;
+		return NULL;
 	begins = endbr_len(code);
 	for (unsigned k = 0; k < KIND_CNT; k++) {
 		if (memcmp(code + begins, kinds[k].code, kinds[k].len) || !(begins + kinds[k].len))
 			continue;
 		inject_skip_to[cnt] = (uint64_t)(uintptr_t)entry + begins + kinds[k].len;
-		return (uint32_t)(inject_skips[k][cnt++] - inject_skips[0][0]) + 1;
+		return (void *)inject_skips[k][cnt++];
 	}
-	return 0;
-}
-
-void *skip_code(uint32_t skip)
-{
-	return (void *)(inject_skips[0][0] + skip - 1);
+	return NULL;
 }
 #else
 /* Functions begin in more ways there: their probes see all calls. */
-uint32_t skip_new(const struct object *o, const void *entry)
-{
-	return 0;
-}
-
-void *skip_code(uint32_t skip)
+void *skip_new(const struct object *o, const void *entry)
 {
 	return NULL;
 }

@@ -10,6 +10,7 @@
  * A function whose calls are off (inject.h: struct hook) is jumped to, as if nobody had been here.
  */
 #define HOOK_LOG       5 /* struct hook */
+#define HOOK_PAST      8
 #define HOOK_OFF_NS    16
 #define SET_CHANGED_NS 40 /* struct ct_shm_set */
 
@@ -58,7 +59,7 @@ cudatrace_thunk:
 	mov	SET_CHANGED_NS(%r10), %r10
 	cmp	HOOK_OFF_NS(%r11), %r10
 	jne	1f
-	jmp	*(%r11)
+	jmp	*HOOK_PAST(%r11)
 1:	lea	inject_hooks(%rip), %r10
 	sub	%r10, %r11
 	shr	$HOOK_LOG, %r11d
@@ -257,7 +258,7 @@ cudatrace_thunk:
 	ldr	x11, [x10, #HOOK_OFF_NS]
 	cmp	x9, x11
 	b.ne	1f
-	ldr	x16, [x10]
+	ldr	x16, [x10, #HOOK_PAST]
 	br	x16
 1:	stp	x29, x30, [sp, #-16]!
 	.cfi_def_cfa_offset 16
