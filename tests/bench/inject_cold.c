@@ -5,7 +5,8 @@
  * TRACED and PLAIN are two copies of the stand-in libcuda (FAKE_NO_SEM=1), of which one is
  * hooked: its name has to be libcuda.so.*, the other's must not be. Before each call so many KB of
  * memory and half as many of code are gone through; 0: none. NESTED=1 (without FAKE_NO_SEM): all
- * calls are made in another one, as those are that NCCL makes. Prints for each function, and for
+ * calls are made in another one, as those are that NCCL makes. PAUSE_S=16: so many seconds after
+ * the first calls, when a daemon has no probes there any more. Prints for each function, and for
  * all
  *
  *   NAME traced N plain N added N
@@ -30,6 +31,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <time.h>
+#include <unistd.h>
 #include <x86intrin.h>
 
 #define FUNCS_MAX 16
@@ -189,6 +191,8 @@ int main(int argc, char **argv)
 	if (!memory || !took)
 		return 2;
 	code_make();
+	if (getenv("PAUSE_S"))
+		sleep(atoi(getenv("PAUSE_S")));
 	clock_measure();
 	nested = getenv("NESTED") ? (callback_fn *)dlsym(traced, "cuFakeCallback") : NULL;
 	if (nested)
