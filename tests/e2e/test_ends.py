@@ -237,12 +237,12 @@ def test_a_process_ends_while_it_is_looked_into(running, tmp_path):
     """The library that it had mapped is not given up for that: the next process that maps it is traced."""
     lib = shutil.copy(FAKE + "/libcuda.so.1", tmp_path)
     hook = compiled(tmp_path / "ends_at_open.so", "-shared", "-fPIC", TESTS + "/faults/ends_at_open.c")
-    t = running.tracer("ends", "--no-sandbox", "-e", "memory", env={"LD_PRELOAD": hook, "ENDED_PID": str(tmp_path / "pid")})
+    t = running.tracer("ends", "--no-sandbox", "-e", "memory", env={"LD_PRELOAD": hook, "ENDS_PID": str(tmp_path / "pid")})
     first = running.caller("first")
+    (tmp_path / "pid").write_text(str(first.pid), encoding="utf-8")
     first.p.stdin.write(f"open {lib}\n")
     first.p.stdin.flush()
-    until(lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text() == f"{first.pid}\n")
-    first.p.wait(20)
+    assert first.p.wait(60) == -signal.SIGKILL
     second = running.caller("second").ready(lib)
     until(lambda: any('"op":"attach"' in line and str(lib) in line for line in open(t.path, encoding="utf-8")))
     assert second.tell("alloc 10") == 10
