@@ -167,22 +167,26 @@ def step():
     return path
 
 
-@pytest.mark.parametrize("every", [23, pytest.param(3, marks=pytest.mark.long)])
-@pytest.mark.parametrize("way", ["recorded", "counted", "filtered"])
+# A call that is dropped is in two places for an instruction or two.
+@pytest.mark.parametrize("way,every", [(way, 23) for way in ("recorded", "counted", "filtered", "dropped")]
+                         + [pytest.param(way, 1 if way == "dropped" else 3, marks=pytest.mark.long) for way in ("recorded", "counted", "filtered", "dropped")])
 def test_killed_at_any_instruction_of_a_call(tmp_path, step, way, every):
     """Before it had begun or in it, when it had been recorded or counted but not returned, or behind it: every entry is one call."""
-    options = {"recorded": ["-e"], "counted": ["--count"], "filtered": ["--min-duration", "10s", "-e"]}[way]
+    options = {"recorded": ["-e"], "counted": ["--count"], "filtered": ["--min-duration", "10s", "-e"],
+               "dropped": ["--buffer-size", "1M", "-e"]}[way]
+    # More than a ring of 128 KiB has room for.
+    fill = 3000 if way == "dropped" else 0
     random.seed(SEED + 3)
     saw = collections.Counter()
     for n in range(random.randrange(every), 5000, every):
         words, path = tmp_path / f"words{n}", tmp_path / f"trace{n}"
-        ran = inside("-q", *options, "cuDriverGetVersion", "--jsonl", path, "--", step, words, n, env={"LD_LIBRARY_PATH": FAKE, "FAKE_NO_SEM": "1"})
+        ran = inside("-q", *options, "cuDriverGetVersion", "--jsonl", path, "--", step, words, n, 0, fill, env={"LD_LIBRARY_PATH": FAKE, "FAKE_NO_SEM": "1"})
         assert ran.status == 0 and ran.err == "" and ran.out in ("killed\n", "over\n"), (n, ran)
         t, (noted,) = Trace(path), struct.unpack("Q", words.read_bytes()[:8])
         counted = t.end.get("counted", {}).get("cuDriverGetVersion", {})
-        seen = sum("duration_us" in c for c in t.calls) + counted.get("calls", 0) + t.end["filtered"]
+        seen = sum("duration_us" in c for c in t.calls) + counted.get("calls", 0) + t.end["filtered"] + t.end["drops"]["calls"] - fill
         flying = sum("unfinished" in c for c in t.calls) + counted.get("unfinished", 0)
-        assert t.accounts(drops=way == "filtered") and noted <= seen <= noted + 1 and noted <= seen + flying <= 4, (n, noted, seen, flying, t.end)
+        assert t.accounts(drops=way in ("filtered", "dropped")) and (t.end["drops"]["calls"] > 100) == bool(fill) and noted <= seen <= noted + 1 and noted <= seen + flying <= 4, (n, noted, seen, flying, t.end)
         if ran.out == "over\n":
             break
         saw[seen, flying] += 1

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * step FILE N [SIGNAL]: a program that calls cuDriverGetVersion four times, and is killed N
+ * step FILE N [SIGNAL [FILL]]: a program that calls cuDriverGetVersion four times, and is killed N
  * instructions after the third has returned; in a word of FILE it keeps how many have. With a
- * SIGNAL it gets that instead, whose handler leaves by longjmp(), and calls once more. Prints
- * "killed", or "over": it had made the fourth by then, and ended.
+ * SIGNAL (0: none) it gets that instead, whose handler leaves by longjmp(), and calls once more.
+ * With FILL it makes so many calls before, of which the tracer, its grandparent, reads none until
+ * the program has ended: what the ring has no room for is dropped. Prints "killed", or "over": it
+ * had made the fourth by then, and ended.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -25,7 +27,7 @@ static void leave(int sig)
 	siglongjmp(there, 1);
 }
 
-static int calls(const char *path, int sig)
+static int calls(const char *path, int sig, long fill)
 {
 	void *lib = dlopen("libcuda.so.1", RTLD_NOW);
 	int (*version)(int *) = lib ? (int (*)(int *))dlsym(lib, "cuDriverGetVersion") : NULL;
@@ -39,6 +41,12 @@ static int calls(const char *path, int sig)
 		return 2;
 	if (sig)
 		signal(sig, leave);
+	for (long i = 0; i < fill; i++) {
+		version(&v);
+		/* The tracer has heard of us. */
+		if (!i)
+			raise(SIGSTOP);
+	}
 	for (int i = 0; i < 4 && !sigsetjmp(there, 1); i++) {
 		if (i == 3)
 			raise(SIGSTOP);
@@ -53,23 +61,37 @@ static int calls(const char *path, int sig)
 	return 0;
 }
 
+/* Until it stops itself. */
+static void run_on(pid_t pid, int *status)
+{
+	while (waitpid(pid, status, 0) == pid && WIFSTOPPED(*status) &&
+	       WSTOPSIG(*status) != SIGSTOP)
+		ptrace(PTRACE_CONT, pid, NULL, NULL);
+}
+
 int main(int argc, char **argv)
 {
 	long n = argc > 2 ? atol(argv[2]) : -1;
 	int sig = argc > 3 ? atoi(argv[3]) : 0;
+	long fill = argc > 4 ? atol(argv[4]) : 0;
 	int status;
 	pid_t pid;
 
 	if (n < 0)
-		return argc > 1 ? calls(argv[1], sig) : 2;
+		return argc > 1 ? calls(argv[1], sig, fill) : 2;
 	pid = fork();
 	if (!pid) {
 		ptrace(PTRACE_TRACEME, 0, NULL, NULL);
-		execl("/proc/self/exe", argv[0], argv[1], "-1", argv[3], NULL);
+		execl("/proc/self/exe", argv[0], argv[1], "-1", argv[3], argc > 3 ? argv[4] : NULL,
+		      NULL);
 		_exit(2);
 	}
-	while (waitpid(pid, &status, 0) == pid && WIFSTOPPED(status) && WSTOPSIG(status) != SIGSTOP)
+	run_on(pid, &status);
+	if (fill) {
+		kill(getppid(), SIGSTOP);
 		ptrace(PTRACE_CONT, pid, NULL, NULL);
+		run_on(pid, &status);
+	}
 	for (; WIFSTOPPED(status) && n > 0; n--) {
 		ptrace(PTRACE_SINGLESTEP, pid, NULL, NULL);
 		if (waitpid(pid, &status, 0) != pid || !WIFSTOPPED(status) ||
@@ -81,6 +103,8 @@ int main(int argc, char **argv)
 		kill(pid, SIGKILL);
 	for (sig = n ? 0 : sig; ptrace(PTRACE_CONT, pid, NULL, (void *)(long)sig) == 0; sig = 0)
 		if (waitpid(pid, &status, 0) != pid || !WIFSTOPPED(status))
-			return 0;
-	return waitpid(pid, &status, 0) != pid;
+			break;
+	if (fill)
+		kill(getppid(), SIGCONT);
+	return 0;
 }
