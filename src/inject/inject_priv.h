@@ -38,7 +38,7 @@ struct settings {
 int settings__open(struct settings *s, const struct inject_opts *o);
 /* Adds functions that the set has got since. */
 void settings__fill(struct settings *s);
-/* Behind each change of a level, of what is ended, and of who reads them. */
+/* Stores another changed_ns: see ct_shm.h. */
 void settings__changed(struct settings *s);
 void settings__close(struct settings *s);
 
