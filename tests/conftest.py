@@ -18,6 +18,8 @@ def pytest_addoption(parser):
     group.addoption("--suite", action="append", default=[], metavar="PATTERN", help="only suites of these names")
     group.addoption("--long", action="store_true", help="what takes long and make check leaves out: make check-all")
     group.addoption("--again", action="store_true", help="suites that fail, four at most, are run once more, by themselves")
+    group.addoption("--until", type=float, default=float(os.environ.get("CHECK_UNTIL") or "inf"), metavar="EPOCH",
+                    help="suites that would not have ended then are skipped, and named (CHECK_UNTIL)")
     group.addoption("--list", action="store_true", help="only say which suites there are")
     group.addoption("--jobs", type=int, default=0, help="suites at a time (twice the processors and two)")
 

@@ -10,6 +10,7 @@
 #   --jobs N                          so many at a time (CHECK_JOBS; twice the processors and two)
 #   --again                           suites that fail, four at most, are run once more, one at a time: that counts, and what
 #                                     failed before is said at the end (make check and check-all)
+#   --until EPOCH                     suites that would not have ended then are skipped, and named (CHECK_UNTIL)
 #
 # Other options are pytest's: -k EXPRESSION (names of suites, and of tests in modules), -x, -v.
 #
@@ -40,7 +41,7 @@ for a; do
 	case $value$a in
 	0-l) list=1 ;;
 	1*) args+=("$a") value=0; continue ;;
-	0-k | 0-m | 0--jobs | 0--junitxml | 0-p | 0--maxfail | 0--tb) args+=("$a"); value=1 ;;
+	0-k | 0-m | 0--jobs | 0--until | 0--junitxml | 0-p | 0--maxfail | 0--tb) args+=("$a"); value=1 ;;
 	0-*) args+=("$a") ;;
 	0*/*) args+=("$a") where=() ;;
 	*) args+=("--suite=$a") ;;

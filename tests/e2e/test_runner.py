@@ -263,6 +263,27 @@ def test_again_fails_again(tree):
         assert (status, sums(out)) == (1, (1, 1 + more, 1)) and "again, by" not in out, out
 
 
+def test_until(tree):
+    """A suite that would not end in time is not begun, and is named."""
+    tree.suite("short", "echo ok short", "# takes: 5 90\n# longer")
+    tree.suite("long", "echo ok long", "# takes: 90")
+    tree.suite("last", "echo ok last", "# alone")
+    tree.env["CHECK_UNTIL"] = str(time.time() + 60)
+    rc, out = tree.run()
+    assert (rc, sums(out)) == (0, (2, 0, 1)) and re.search(r"\n  long: the suite # \d+ s more than are left of the time for all\n", out), out
+    assert sums(tree.run("--long")[1]) == (0, 0, 1)
+
+
+def test_until_on_a_slow_machine(tree):
+    tree.suite("slow", "sleep 3; echo ok slow", "# takes: 1\n# no tracers")
+    tree.suite("next", "echo ok next", "# takes: 30")
+    assert sums(tree.run("--jobs=1", "--until", str(time.time() + 60))[1]) == (1, 0, 1)
+    # Nor is it run again; what it said counts.
+    tree.suite("slow", "sleep 6; echo ok slow; echo not ok it", "# takes: 0")
+    rc, out = tree.run("--again", "--until", str(time.time() + 8))
+    assert (rc, sums(out)) == (1, (1, 1, 1)) and "again, by" not in out, out
+
+
 def test_own_processes(tree):
     if os.geteuid():
         pytest.skip("needs root")

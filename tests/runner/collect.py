@@ -45,7 +45,8 @@ class Needs:
     """What the head of a suite says, in comments that stand alone on their lines:
 
     timeout: SECONDS   how long it may take (600)
-    takes: SECONDS     what it takes on a quiet machine: those that take long are begun first
+    takes: SECONDS     what it takes on a quiet machine: those that take long are begun first. With a second number that
+                       is what it takes in make check-all
     cpus: N            it keeps so many processors busy (1)
     own processes      it sees no others: a PID namespace of its own (and a mount namespace), where these can be made.
                        For daemons, which look at all programs of the machine, and probe what they find
@@ -58,7 +59,7 @@ class Needs:
                        tests that are marked long
     """
 
-    def __init__(self, path):
+    def __init__(self, path, long=False):
         with open(path, encoding="utf-8", errors="replace") as f:
             head = f.read(4000)
         self.path, self.name = str(path), name_of(str(path))
@@ -68,7 +69,7 @@ class Needs:
             return m[1] if m else default
 
         self.timeout = int(value("timeout", 600))
-        self.takes = int(value("takes", 10))
+        self.takes = int(value("takes", "10").split()[-1 if long else 0])
         self.cpus = int(value("cpus", 1))
         self.uses = set(value("uses", "").split())
         self.own = re.search(r"^# own processes$", head, re.M) is not None

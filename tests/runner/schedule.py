@@ -71,9 +71,9 @@ JOBS = pytest.StashKey()
 class Job:
     """A suite: what it needs, its items, and, once begun, its process and what was read of its output."""
 
-    def __init__(self, items):
-        self.items = items
-        self.needs = collect.Needs(items[0].path)
+    def __init__(self, items, long):
+        self.items, self.long = items, long
+        self.needs = collect.Needs(items[0].path, long)
         self.name = self.needs.name
         self.bash = isinstance(items[0], collect.Whole)
         self.pid, self.log = None, ""
@@ -121,8 +121,9 @@ class Job:
         """The same suite, to be run by itself; what this one printed stays as NAME.1.log."""
         log, self.log = self.log, self.log[:-len("log")] + "1.log"
         os.replace(log, self.log)
-        job = Job(self.items)
+        job = Job(self.items, self.long)
         job.needs.alone = True
+        job.seconds = self.seconds
         return job
 
     def tell(self, result):
@@ -180,6 +181,24 @@ class Job:
             yield self.report("the suite", "failed", why)
 
 
+class Clock:
+    """How much time is left, and how far this machine is behind a quiet one."""
+
+    def __init__(self, until):
+        self.end = time.monotonic() + until - time.time()
+        self.took = self.takes = 0
+
+    def ended(self, job):
+        self.took += job.seconds
+        self.takes += job.needs.takes
+
+    def lacks(self, job):
+        """Seconds that are not there for a job that begins now; below 0 where it has them. One that was run before takes as
+        long again."""
+        pace = max(1, self.took / self.takes) if self.takes else 1
+        return time.monotonic() + (job.seconds or job.needs.takes * pace) - self.end
+
+
 def fits(job, running, slots):
     if job.needs.alone:
         return not running
@@ -203,7 +222,8 @@ def run(session):
     if config.option.list:
         print("\n".join(collect.name_of(str(path)) for path in by_path))
         return True
-    waiting = sorted(map(Job, by_path.values()), key=lambda j: (j.needs.alone, not j.needs.no_tracers, -j.needs.takes))
+    long, clock = config.option.long, Clock(config.option.until)
+    waiting = sorted((Job(items, long) for items in by_path.values()), key=lambda j: (j.needs.alone, not j.needs.no_tracers, -j.needs.takes))
     # Their logs are called as they are.
     if len({job.name for job in waiting}) < len(waiting):
         raise session.Interrupted("two suites have the same name")
@@ -229,7 +249,10 @@ def run(session):
     try:
         while waiting or running:
             for job in list(waiting):
-                if len(running) < config.stash[JOBS] and fits(job, running, config.stash[JOBS]):
+                if not job.seconds and clock.lacks(job) > 0:
+                    waiting.remove(job)
+                    result(job, job.report("the suite", "skipped", f"{clock.lacks(job):.0f} s more than are left of the time for all"))
+                elif len(running) < config.stash[JOBS] and fits(job, running, config.stash[JOBS]):
                     waiting.remove(job)
                     job.begin(logs, config)
                     running.append(job)
@@ -241,6 +264,7 @@ def run(session):
                     result(job, report)
                 if over:
                     running.remove(job)
+                    clock.ended(job)
                     show.finished(job)
                     if job.counts["failed"]:
                         failed.append(job)
@@ -248,6 +272,8 @@ def run(session):
                 may_again = False
                 if len(failed) <= AGAIN_MAX:
                     failed = [job for job in failed if job.ended["why"] != "timeout"]
+                    while failed and clock.lacks(failed[-1]) + sum(job.seconds for job in failed[:-1]) > 0:
+                        failed.pop()
                     session.testsfailed -= sum(job.counts["failed"] for job in failed)
                     show.again(failed)
                     waiting = [job.again() for job in failed]
