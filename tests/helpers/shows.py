@@ -41,6 +41,8 @@ def all_of(level, who, path, few):
         "off": not seen and sum(got.values()) < few,
         "metrics": got == made and not seen,
         "sampled": got == made,
+        # Beside floods: what the rings have no room for is counted as lost.
+        "crowded": got <= made and made.total() - got.total() <= total("dropped_total", what="calls") and not seen,
         "trace": got == made == seen,
     }[level]:
         return True

@@ -114,6 +114,19 @@ group()
 	echo "# $1: $SECONDS s, $(status_kb VmHWM) kB"
 }
 full() { shows "total('table_full_total', table='$1') > 0 and total('table_used', table='$1') > 0"; }
+# fill GROUP TABLE FLOOD...: a flood that is larger than one process' share of the table; once more where that was not
+# enough, for on a machine that is busy the rings lose half of what several do.
+fill()
+{
+	local name=$1 table=$2 again
+	shift 2
+	group "$name"
+	for again in 1 2 3; do
+		! until_ok 1 full "$table" || break
+		flood "$@"
+		group "$name, again ($again)"
+	done
+}
 old=()
 # Processes have the place of threads, and so go before those come.
 for uid in 65531 65532 65533 65534; do flood $uid processes 2300 "$hostile/libcuda.so.1"; done
@@ -126,19 +139,13 @@ ended "${all[@]}" 2>/dev/null
 all=()
 check 'processes: are given back' until_ok 20 shows 'total("table_used", table="processes") < 500'
 for n in 25000 14000 9000; do flood 65531 names $n "$hostile/libcuda.so.1"; done
-group 'names'
+fill 'names' kernel_names 65531 names 25000 "$hostile/libcuda.so.1"
 for n in 130000 75000 75000; do flood 65532 handles $n "$hostile/libcuda.so.1"; done
-group 'handles'
+fill 'handles' kernel_handles 65532 handles 130000 "$hostile/libcuda.so.1"
 for n in 145000 75000 45000; do flood 65533 ranges $n "$hostile/libcuda.so.1"; done
-group 'ranges'
+fill 'ranges' memory_ranges 65533 ranges 145000 "$hostile/libcuda.so.1"
 for i in $(seq 16); do flood $((65531 + i % 4)) captures 4700 "$hostile/libcuda.so.1"; done
-group 'captures'
-# One process has to be over its share: on a machine that is busy the rings lose half of what sixteen do.
-for again in 1 2 3; do
-	! until_ok 1 full captures || break
-	flood 65531 captures 4700 "$hostile/libcuda.so.1"
-	group "captures, again ($again)"
-done
+fill 'captures' captures 65531 captures 4700 "$hostile/libcuda.so.1"
 for uid in 65531 65532 65533; do flood $uid alive 2100 "$hostile/libcuda.so.1"; done
 group 'threads'
 for i in $(seq 140); do crowd $((65533 + i % 2)) "$i"; done
