@@ -4,7 +4,8 @@
 
 tests/bench/lines.py FOLDER CUDATRACE [OLD] measures both in turn, on a machine with nothing installed but Python and
 gcc; FOLDER gets the programs that call, and the traces. 8 and 12 threads (COUNTS) call back to back, CALLS times each
-(1000000; 6000000 with DAEMON: its first second, in which it gets its memory, is not what counts), on other processors than the tracer's TRACER_CPUS (4). Ends with the medians of ROUNDS (3) and a verdict.
+(1000000; 6000000 with DAEMON: its first second, in which it gets its memory, is not what counts), on other processors than the tracer's TRACER_CPUS (4).
+CORES=4: the tracer has one processor (hardware thread) of each of so many cores, whose others stay idle. Without, its processors may be two cores. Ends with the medians of ROUNDS (3) and a verdict.
 DAEMON=1: the daemon's files instead, at level trace with its own compression and flight recorder; DAEMON="files.compress=none recorder.seconds=0": with
 these settings.
 """
@@ -20,12 +21,26 @@ from cores import end_line, only_on
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 TRACER_CPUS = int(os.environ.get("TRACER_CPUS", "4"))
+CORES = int(os.environ.get("CORES", "0"))
 COUNTS = [int(n) for n in os.environ.get("COUNTS", "8,12").split(",")]
 ROUNDS = int(os.environ.get("ROUNDS", "3"))
 DAEMON = os.environ.get("DAEMON", "")
 CALLS = int(os.environ.get("CALLS", "6000000" if DAEMON else "1000000"))
 WANTED = 5000000
 TICK_NS = 1e9 / os.sysconf("SC_CLK_TCK")
+
+
+def processors():
+    """The tracer's, and those of the programs that call."""
+    cpus = sorted(os.sched_getaffinity(0))
+    if not CORES:
+        return cpus[:TRACER_CPUS], cpus[TRACER_CPUS:]
+    cores = {}
+    for cpu in cpus:
+        with open(f"/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list", encoding="utf-8") as f:
+            cores.setdefault(f.read().strip(), []).append(cpu)
+    own, others = list(cores)[:CORES], list(cores)[CORES:]
+    return [cores[c][0] for c in own], [cpu for c in others for cpu in cores[c]]
 
 
 def build(folder):
@@ -57,9 +72,9 @@ def thread_times(pid, times):
 
 
 def run(folder, tracer, cnt):
-    trace, cpus = os.path.join(folder, "lines.jsonl"), sorted(os.sched_getaffinity(0))
-    program = only_on(cpus[TRACER_CPUS:]) + [f"{folder}/cores", f"{folder}/libcuda.so.1", "threads", str(cnt), str(CALLS)]
-    argv = only_on(cpus[:TRACER_CPUS]) + [tracer, "-q", "-e", "cuLaunchKernel", "--jsonl", trace, "--", *program]
+    trace, (own, others) = os.path.join(folder, "lines.jsonl"), processors()
+    program = only_on(others) + [f"{folder}/cores", f"{folder}/libcuda.so.1", "threads", str(cnt), str(CALLS)]
+    argv = only_on(own) + [tracer, "-q", "-e", "cuLaunchKernel", "--jsonl", trace, "--", *program]
     times = {}
     with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as p:
         while p.poll() is None:
@@ -79,14 +94,14 @@ def run(folder, tracer, cnt):
 
 def daemon_run(folder, tracer, cnt):
     """As run(). All that the daemon does is the reader's."""
-    files, sock, cpus = os.path.join(folder, "files"), os.path.join(folder, "sock"), sorted(os.sched_getaffinity(0))
+    files, sock, (own, others) = os.path.join(folder, "files"), os.path.join(folder, "sock"), processors()
     config = os.path.join(folder, "daemon.yaml")
     # Others may make calls meanwhile.
     with open(config, "w", encoding="utf-8") as f:
         f.write(f'level: off\nrules:\n  - match: {{command: "*{folder}/cores*"}}\n    level: trace\n')
     sets = [f"files.directory={files}", "files.total_size=16G", f"ctl.socket={sock}", "metrics.listen=", *(s for s in DAEMON.split() if "=" in s)]
-    program = only_on(cpus[TRACER_CPUS:]) + [f"{folder}/cores", f"{folder}/libcuda.so.1", "threads", str(cnt), str(CALLS)]
-    argv = only_on(cpus[:TRACER_CPUS]) + [tracer, "daemon", "--config", config, "--libcuda", f"{folder}/libcuda.so.1", *(x for s in sets for x in ("--set", s))]
+    program = only_on(others) + [f"{folder}/cores", f"{folder}/libcuda.so.1", "threads", str(cnt), str(CALLS)]
+    argv = only_on(own) + [tracer, "daemon", "--config", config, "--libcuda", f"{folder}/libcuda.so.1", *(x for s in sets for x in ("--set", s))]
     with subprocess.Popen(argv, stderr=subprocess.PIPE, text=True) as p:
         while "tracing by" not in p.stderr.readline():
             assert p.poll() is None, argv
@@ -121,6 +136,7 @@ def show(name, cnt, r):
 
 def main():
     folder, new, *old = sys.argv[1:]
+    own = processors()[0]
     tracers = {"OLD": old[0]} if old and old[0] else {}
     tracers["NEW"] = new
     os.makedirs(folder, exist_ok=True)
@@ -137,7 +153,7 @@ def main():
         best = max(best, medians["NEW"])
         print(f"{cnt:3} threads, median: " + ", ".join(f"{name} {m:,.0f} lines/s" for name, m in medians.items())
               + (f"; NEW / OLD {medians['NEW'] / medians['OLD']:.2f}" if old and old[0] else ""))
-    print(f"{best:,.0f} lines/s on {TRACER_CPUS} processors: the goal of {WANTED:,} is {'met' if best >= WANTED else 'MISSED'}")
+    print(f"{best:,.0f} lines/s on {f'a processor of each of {len(own)} cores' if CORES else f'{len(own)} processors'} ({','.join(map(str, own))}): the goal of {WANTED:,} is {'met' if best >= WANTED else 'MISSED'}")
 
 
 if __name__ == "__main__":
