@@ -16,7 +16,7 @@ import time
 
 import pytest
 from helpers.jsonl import Trace
-from helpers.run import CASES, O, ALL, TESTS, Ran, cudatrace, inside, needs_mechanism, passes
+from helpers.run import CASES, CUDATRACE, FAKE, INSIDE, O, ALL, TESTS, Ran, cudatrace, inside, needs_mechanism, passes
 from test_cases import DIFFERS, NAMES, normal
 
 LIBRARY = O + "/libcudatrace-inject.so"
@@ -264,6 +264,23 @@ def test_lookups(tmp_path):
     assert plain.status == ran.status == 0, ran
     # 0.04 us for each object, if it were.
     assert float(ran.out) < 4 * float(plain.out) + 500, (plain.out, ran.out)
+
+
+def test_ended_and_not_waited_for(tmp_path):
+    """Their parent alone is told how children ended; meanwhile the tracer has nothing to do."""
+    program = """if True:
+        import ctypes, os, time
+        for i in range(20):
+            if not os.fork():
+                ctypes.CDLL("libcuda.so.1").cuDriverGetVersion(ctypes.byref(ctypes.c_int()))
+                os._exit(3)
+            time.sleep(0.3)"""
+    tracer = subprocess.Popen([*INSIDE, CUDATRACE, "--probe=inject", "-q", "-e", "cuDriverGetVersion", "--jsonl", tmp_path / "trace", "--", sys.executable, "-c", program],
+                              stdin=subprocess.DEVNULL, env={**os.environ, "LD_LIBRARY_PATH": FAKE, "FAKE_NO_SEM": "1"})
+    _, status, used = os.wait4(tracer.pid, 0)
+    t = Trace(tmp_path / "trace")
+    assert status == 0 and len(t.calls) == 20 and t.accounts()
+    assert used.ru_utime + used.ru_stime < 2, used
 
 
 @pytest.mark.parametrize("socket", ["", "@nobody-is-there", "/nowhere/socket", "x" * 200])
