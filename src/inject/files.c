@@ -18,8 +18,11 @@ static struct elf_lib *read_file(const struct target_lib *t)
 	char why[256];
 
 	if (fd < 0) {
+		char state = target_state(t->pid);
+
 		/* Killed before it has made a call; what it had mapped goes first. */
-		if (fd == -ESRCH || (fd == -ENOENT && strstr(t->open_path, "/map_files/")))
+		if (!state || strchr("ZX", state) ||
+		    (fd == -ENOENT && strstr(t->open_path, "/map_files/")))
 			return NULL;
 		warn("cannot read %s: %s", t->path, strerror(-fd));
 		return NULL;
