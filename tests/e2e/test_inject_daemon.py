@@ -113,7 +113,8 @@ def test_files_account(for_all, lib):  # noqa: F811
     made = sum(own_counts(for_all / "counts").values())
     assert {e["type"] for e in ends} == {"end"} and len(ends) > 5
     assert sum(e["drops"]["calls"] for e in ends) > 1000
-    assert sum(e["calls"] + e["drops"]["calls"] for e in ends) == made
+    by = collections.Counter((e["pid"], e["comm"]) for f in d.files.iterdir() for e in map(json.loads, f.read_bytes().splitlines()) if "symbol" in e)
+    assert sum(e["calls"] + e["drops"]["calls"] for e in ends) == made, (by, [(e["calls"], e["drops"]) for e in ends])
 
 
 def test_arguments(for_all, lib):  # noqa: F811
