@@ -182,8 +182,8 @@ static void leave(struct inject *in, struct peer *p, uint64_t now)
 
 static bool connect_peer(struct inject *in, struct peer *p, const struct ct_shm_hello *hello)
 {
-	/* Who has ended is looked at again with the timer, until it is known how: its parent may leave
-	 * it for long. */
+	/* Who has ended is looked at again with the timer, until it is known how: its parent may
+	 * leave it for long. */
 	struct epoll_event ev = {.events = EPOLLIN | EPOLLET};
 	unsigned long long start;
 	struct peer *before = peers__living(in, p->pid), *parent;
