@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # timeout: 1200
-# takes: 40
+# takes: 40 100
 # cpus: 2
 """What the documents HOWTO_ADD_*.md say is done to a copy of this tree, word for word, and nothing else.
 

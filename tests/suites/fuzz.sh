@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # Every fuzz target for some seconds, from its seeds: `make fuzz` goes on for longer.
-# takes: 300
+# takes: 400
 # timeout: 1200
 # long
 # cpus: 2

@@ -5,7 +5,7 @@
 # Not counted as errors: what valgrind says of bpf()'s arguments. It wants bytes of the attribute initialised that
 # the kernel does not look at, and knows not all commands.
 # timeout: 900
-# takes: 60
+# takes: 60 100
 # longer
 set -u
 . tests/lib.sh

@@ -3,7 +3,7 @@
 # arm64: Debian's kernels for it, booted in qemu, and there the static program, built by `make cross-arm64`, on the stand-in
 # driver: the cases of tests/cases, whose expectations are those of every machine.
 # timeout: 1500
-# takes: 120
+# takes: 250
 # long
 set -u
 . tests/lib.sh

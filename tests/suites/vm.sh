@@ -5,7 +5,7 @@
 # part in the guest runs there, then the other part checks here what that left. Fetching one, building its modules and
 # booting it take more processor time than any suite of make check: make check tests the kernel that it runs on.
 # timeout: 1800
-# takes: 100
+# takes: 300
 # long
 set -u
 . tests/lib.sh
