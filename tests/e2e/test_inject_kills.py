@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-# timeout: 1200
-# takes: 30 200
+# timeout: 1800
+# takes: 30 150
 """SIGKILL of the tracer or of the program at any moment of a trace by --probe=inject: the program's own results stay right,
 and what it had committed is in the trace."""
 import collections
@@ -38,6 +38,12 @@ def text(path):
             return f.read()
     except OSError:
         return ""
+
+
+def complaints(folder):
+    """But for what a busy machine makes it say, and what uprobes say of the stand-in: they are wanted where a program is killed
+    before it has told what its library sees."""
+    return [line for line in text(f"{folder}/err").splitlines() if not re.search(r"takes for ever: left out|first instruction of cuFakeLocked", line)]
 
 
 def moment(folder, i):
@@ -84,7 +90,7 @@ def test_the_tracer_is_killed(tmp_path, untraced, cnt):
         while begun and not text(folder / "status") and time.monotonic() < end:
             time.sleep(0.01)
         if begun or text(folder / "status"):
-            assert text(folder / "status") == "status 0\n" and text(folder / "err") == "", (SEED, i)
+            assert text(folder / "status") == "status 0\n" and not complaints(folder), (SEED, i)
             assert results(text(folder / "out")) == results(untraced), (SEED, i)
         for line in text(folder / "trace").splitlines()[:-1]:
             json.loads(line)
@@ -109,7 +115,7 @@ def kill_program(folder, i, name, *args, command):
                 os.kill(pid, signal.SIGKILL)
         time.sleep(0.02)
     status = tracer.returncode
-    assert status in (0, 128 + signal.SIGKILL) and text(folder / "err") == "", (SEED, i, status, text(folder / "err"))
+    assert status in (0, 128 + signal.SIGKILL) and not complaints(folder), (SEED, i, status, complaints(folder))
     t = Trace(folder / "trace")
     assert t.accounts(drops=name == "tally") and t.end["reason"] == "command exited", (SEED, i)
     return t
@@ -168,11 +174,14 @@ def step():
     return path
 
 
-def each_instruction(saw, every, each):
-    """What saw(n) says of every so many-th instruction n of a call until it is over, None; and, for what is written lies
-    there, of each instruction between two of which it says different things."""
+EVERY = 23
+
+
+def each_instruction(saw, each):
+    """What saw(n) says of some instructions n of a call until it is over, None; with each, also of each between two of which
+    it says different things: what is written lies there."""
     found = {}
-    for n in range(random.randrange(every), 5000, every):
+    for n in range(random.randrange(EVERY), 5000, EVERY):
         found[n] = saw(n)
         if not found[n]:
             break
@@ -184,12 +193,12 @@ def each_instruction(saw, every, each):
 
 
 # Each: a call that is dropped, say, is in two places for an instruction or two.
-instructions = pytest.mark.parametrize("every,each", [(23, False), pytest.param(7, True, marks=pytest.mark.long)])
+instructions = pytest.mark.parametrize("each", [False, pytest.param(True, marks=pytest.mark.long)])
 
 
 @pytest.mark.parametrize("way", ["recorded", "counted", "filtered", "dropped"])
 @instructions
-def test_killed_at_any_instruction_of_a_call(tmp_path, step, way, every, each):
+def test_killed_at_any_instruction_of_a_call(tmp_path, step, way, each):
     """Before it had begun or in it, when it had been recorded or counted but not returned, or behind it: every entry is one call."""
     options = {"recorded": ["-e"], "counted": ["--count"], "filtered": ["--min-duration", "10s", "-e"],
                "dropped": ["--buffer-size", "1M", "-e"]}[way]
@@ -208,12 +217,12 @@ def test_killed_at_any_instruction_of_a_call(tmp_path, step, way, every, each):
         assert t.accounts(drops=way in ("filtered", "dropped")) and (t.end["drops"]["calls"] > 100) == bool(fill) and noted <= seen <= noted + 1 and noted <= seen + flying <= 4, (n, noted, seen, flying, t.end)
         return (seen, flying) if ran.out == "killed\n" else None
     # Not yet begun; in it; returned.
-    assert each_instruction(saw, every, each) == {(3, 0), (3, 1), (4, 0)}
+    assert each_instruction(saw, each) == {(3, 0), (3, 1), (4, 0)}
 
 
 @pytest.mark.parametrize("way", ["recorded", "counted"])
 @instructions
-def test_left_at_any_instruction_of_a_call(tmp_path, step, way, every, each):
+def test_left_at_any_instruction_of_a_call(tmp_path, step, way, each):
     """By a signal handler's longjmp(): each entry is a call that has returned or was left, not both."""
     random.seed(SEED + 4)
     option = "-e" if way == "recorded" else "--count"
@@ -228,4 +237,4 @@ def test_left_at_any_instruction_of_a_call(tmp_path, step, way, every, each):
         assert t.accounts() and noted < seen <= noted + 2 and seen + t.end["abandoned"] <= 5, (n, noted, seen, t.end)
         return (seen, t.end["abandoned"]) if ran.out == "killed\n" else None
     # Not yet begun; in it; returned.
-    assert each_instruction(saw, every, each) == {(4, 0), (4, 1), (5, 0)}
+    assert each_instruction(saw, each) == {(4, 0), (4, 1), (5, 0)}
