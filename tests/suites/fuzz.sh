@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # Every fuzz target for some seconds, from its seeds: `make fuzz` goes on for longer.
 # takes: 400
-# timeout: 1200
+# timeout: 2400
 # long
 # cpus: 2
 set -u

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # arm64: Debian's kernels for it, booted in qemu, and there the static program, built by `make cross-arm64`, on the stand-in
 # driver: the cases of tests/cases, whose expectations are those of every machine.
-# timeout: 1500
+# timeout: 2400
 # takes: 250
 # long
 set -u

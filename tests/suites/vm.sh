@@ -4,7 +4,7 @@
 # needed), with stand-ins for NVIDIA's kernel modules. Each kernel is booted once: of every test that is for it, the
 # part in the guest runs there, then the other part checks here what that left. Fetching one, building its modules and
 # booting it take more processor time than any suite of make check: make check tests the kernel that it runs on.
-# timeout: 1800
+# timeout: 2400
 # takes: 300
 # long
 set -u
