@@ -23,7 +23,8 @@ def total(family, **want):
 def read(pattern):
     for path in sorted(glob.glob(sys.argv[2] + "/" + pattern)):
         text = subprocess.run(["zstd", "-dcq", path], capture_output=True).stdout
-        yield from (json.loads(l) for l in text.decode().splitlines() if l.endswith("}"))
+        # What is behind the last newline is being written: it may end anywhere, behind a brace, too.
+        yield from (json.loads(l) for l in text.decode(errors="replace").split("\n")[:-1])
 def own(path):
     out = collections.Counter()
     for l in open(path):
