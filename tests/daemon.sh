@@ -55,7 +55,7 @@ shows()
 }
 # all_of LEVEL PROGRAM [CALLS]: are its calls the driver's own in $TMP/counts.PROGRAM? Its first calls may come before
 # its level is known: they are counted then, also at level off; CALLS says how many at most. LEVEL crowded: metrics, and
-# what was lost is counted.
+# what was lost, less than half, is counted.
 all_of()
 {
 	shows 'all_of(level, who, path, int(few))' level="$1" who="$2" path="$TMP/counts.$2" few="${3-40}"

@@ -42,8 +42,8 @@ def all_of(level, who, path, few):
         "off": not seen and sum(got.values()) < few,
         "metrics": got == made and not seen,
         "sampled": got == made,
-        # Beside floods: what the rings have no room for is counted as lost.
-        "crowded": got <= made and made.total() - got.total() <= total("dropped_total", what="calls") and not seen,
+        # Beside floods: what the rings have no room for is counted as lost, and that is the floods' more than his.
+        "crowded": got <= made and 2 * got.total() > made.total() and made.total() - got.total() <= total("dropped_total", what="calls") and not seen,
         "trace": got == made == seen,
     }[level]:
         return True

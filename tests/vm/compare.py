@@ -125,8 +125,8 @@ def compare(how, want_path, trace_path):
     end = trace[-1]
     if end["type"] != "end":
         say("the trace has no end")
-    # A preemptible kernel may leave out a program for a fork or a new thread name: counted, no call lost. Of the
-    # tracepoints of all system calls, for anybody's: what is lost of ours is missing above.
+    # A preemptible kernel may leave out a program for a fork or a new thread name: counted, no call lost. By tracepoint
+    # what is lost was held against what is missing above; it may have been anybody's.
     elif end["bad_records"] or any(n for kind, n in end["drops"].items() if kind != "tasks" and
                                    not (kind == "driver" and lost(trace))):
         say(f"drops: {end['drops']}, bad records: {end['bad_records']}")
