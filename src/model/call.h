@@ -12,6 +12,13 @@ static inline bool call_was_made(const struct trace_event *ev)
 	return ev->kind == EVENT_CALL && ev->fn && !ev->unfinished && !ev->abandoned;
 }
 
+/* Its thread was in it from start_ns to end_ns: it returned, or had not when its thread or the
+ * trace ended. Nothing is known of how long an abandoned call lasted. */
+static inline bool call_took_time(const struct trace_event *ev)
+{
+	return ev->kind == EVENT_CALL && ev->fn && !ev->abandoned;
+}
+
 /* Not made in another call of its family. */
 static inline bool call_is_outer(const struct trace_event *ev)
 {

@@ -494,6 +494,8 @@ static void test_templates(void **state)
 			assert_true(
 				finding_fill(&x, rule->how_sure, x.how_sure, sizeof(x.how_sure)));
 			assert_null(strpbrk(x.how_sure, "{|}"));
+			assert_true(finding_fill(&x, rule->advice, x.advice, sizeof(x.advice)));
+			assert_null(strpbrk(x.advice, "{|}"));
 		}
 	}
 }

@@ -13,6 +13,7 @@
 #include "decode/nv/nv_decode.h"
 #include "factory.h"
 #include "json_check.h"
+#include "report/advice/findings_priv.h"
 #include "report/work/driver_priv.h"
 #include "report/time/idle_priv.h"
 #include "report/iter/iter.h"
@@ -59,6 +60,11 @@ static void put(struct run *x, struct trace_event ev)
 static void call(struct run *x, const char *symbol, uint64_t gap, uint64_t dur)
 {
 	put(x, factory_call(&x->f, symbol, gap, dur));
+}
+
+static const struct findings *findings_of(const struct run *x)
+{
+	return x->r->an[AN_FINDINGS];
 }
 
 static void finish(struct run *x)
@@ -188,6 +194,103 @@ static void stages_add_up(void **state)
 	assert_int_equal(s.stages[STAGE_INIT].wall_ns, 300500);
 }
 
+static void has_in_json(const struct run *x, const char *want)
+{
+	struct out *o = out__memory();
+	struct json j;
+
+	json__init(&j, o);
+	report__json(x->r, &j);
+	out_char(o, 0);
+	if (!strstr(o->buf, want))
+		fail_msg("no %s", want);
+	out__close(o);
+}
+
+/* A thread waits; another one makes short calls meanwhile, the first of them before the wait began.
+ * The time that neither is in a call is the same for as many gaps as are kept, and for more. */
+static void stages_of_two_threads(void **state)
+{
+	static const unsigned calls[] = {10, 3 * STAGE_GAPS};
+	struct run *x = *state;
+
+	for (unsigned i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
+		struct trace_event ev;
+		struct stage_result s;
+		uint64_t begun;
+
+		call(x, "cuInit", 1000, 1000);
+		begun = x->f.now_ns + 3500; /* within the first gap */
+		for (unsigned n = 0; n < calls[i]; n++)
+			call(x, "cuCtxGetCurrent", 7000, 1000);
+		for (int thread = 1; thread <= 2; thread++) {
+			ev = factory_sync(&x->f, 0);
+			ev.tid += thread;
+			ev.start_ns = begun;
+			ev.end_ns = x->f.now_ns = begun + calls[i] * 8000ull + thread * 500;
+			put(x, ev);
+		}
+		finish(x);
+		stage_result(x->r, &s);
+		assert_int_equal(s.all.ns[PART_OTHER], 1000 + calls[i] * 1000ull);
+		/* In a merged gap it is not known where the calls were. */
+		assert_in_range(s.all.ns[PART_OUTSIDE], 4500 - (i ? 500 : 1), 4500 + 1);
+		assert_int_equal(s.all.ns[PART_OUTSIDE] + s.all.ns[PART_OTHER] +
+					 s.all.ns[PART_SYNC],
+				 report_wall_ns(x->r));
+		done(state);
+		begin(state);
+		x = *state;
+	}
+}
+
+/* A call that had not returned when the trace ended is what the time went to. */
+static void a_wait_that_never_returns(void **state)
+{
+	struct run *x = *state;
+	struct trace_event ev;
+	struct stage_result s;
+	struct wait_result w;
+
+	inference(x);
+	ev = factory_sync(&x->f, 0);
+	ev.end_ns = x->f.now_ns = ev.start_ns + 5000000000;
+	ev.unfinished = true;
+	put(x, ev);
+	finish(x);
+	stage_result(x->r, &s);
+	wait_result(x->r, &w);
+	assert_int_equal(s.stages[STAGE_SYNC].wall_ns, 11 * 50000 + 5000000000);
+	assert_int_equal(w.unfinished.ns, 5000000000);
+	assert_int_equal(w.total_ns, 14 * 50000 + 5000000000);
+	has_in_json(x, "\"longest\":[{\"ts\":");
+	has_in_json(
+		x,
+		"\"name\":\"cuStreamSynchronize\",\"duration_ns\":5000000000,\"unfinished\":true");
+	has_in_json(
+		x,
+		"\"findings\":[{\"id\":\"unfinished-wait\",\"title\":\"A wait has not returned\","
+		"\"text\":\"cuStreamSynchronize was called 5.00 s before the end");
+}
+
+/* A wait that the end of a trace cut off, and that took no longer than others: no finding. */
+static void a_wait_that_is_cut_off(void **state)
+{
+	struct run *x = *state;
+	struct trace_event ev;
+
+	inference(x);
+	put(x, factory_call(&x->f, "cuCtxSynchronize", 0, 2000000000));
+	ev = factory_sync(&x->f, 0);
+	ev.end_ns = x->f.now_ns = ev.start_ns + 5000000000;
+	ev.unfinished = true;
+	put(x, ev);
+	finish(x);
+	has_in_json(x, "\"unfinished\":1,");
+	for (unsigned i = 0; i < findings_of(x)->list_cnt; i++)
+		assert_string_not_equal(findings_of(x)->list[i].rule->id, "unfinished-wait");
+}
+
 static void idle_between_tokens(void **state)
 {
 	struct run *x = *state;
@@ -291,14 +394,16 @@ static void waits(void **state)
 	put(x, ev);
 	finish(x);
 	wait_result(x->r, &w);
-	assert_int_equal(w.count, 3);
-	assert_int_equal(w.total_ns, 170000);
+	assert_int_equal(w.count, 4);
+	assert_int_equal(w.total_ns, 170000 + 50000);
+	assert_int_equal(w.unfinished.ns, 50000);
 	assert_int_equal(w.fn_cnt, 3);
-	assert_string_equal(w.fns[0].name, "cuCtxSynchronize");
+	assert_string_equal(w.fns[0].name, "cuStreamSynchronize");
+	assert_string_equal(w.fns[1].name, "cuCtxSynchronize");
 	assert_string_equal(w.fns[2].name, "cuMemcpyDtoH");
 	assert_int_equal(w.thread_cnt, 2);
 	assert_string_equal(w.thread_comm, "worker");
-	assert_int_equal(w.thread_ns, 90000);
+	assert_int_equal(w.thread_ns, 90000 + 50000);
 	assert_int_equal(w.may_cnt, 2);
 	assert_string_equal(w.may[0].name, "cuMemcpyDtoHAsync");
 }
@@ -409,7 +514,7 @@ static void overview(void **state)
 	assert_int_equal(t.call_cnt, 2 + 9 + 1 + 55 + 2 + 3);
 	assert_int_equal(t.launch_cnt, 23);
 	assert_int_equal(t.error_cnt, 1);
-	assert_int_equal(t.class_ns[CLASS_LAUNCH], 22 * 4000);
+	assert_int_equal(t.class_ns[CLASS_LAUNCH], 23 * 4000);
 	assert_int_equal(t.class_cnt[CLASS_LAUNCH], 24);
 	assert_int_equal(o->unfinished_cnt, 1);
 	assert_int_equal(o->proc_keys.cnt, 1);
@@ -488,6 +593,9 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		WITH_RUN(stages_of_inference),
 		WITH_RUN(stages_add_up),
+		WITH_RUN(stages_of_two_threads),
+		WITH_RUN(a_wait_that_never_returns),
+		WITH_RUN(a_wait_that_is_cut_off),
 		WITH_RUN(idle_between_tokens),
 		WITH_RUN(idle_needs_all_streams),
 		WITH_RUN(idle_with_threads),

@@ -240,10 +240,20 @@ static void sum_hot(struct findings *f, enum hot_kind kind)
 	}
 }
 
+/* What makes all other findings matter less comes before them, whatever it costs. */
+static int rank(const struct finding *x)
+{
+	if (x->rule == &finding_rules[FINDING_dropped])
+		return 0;
+	return x->rule == &finding_rules[FINDING_never_returned] ? 1 : 2;
+}
+
 static int by_loss(const void *a, const void *b)
 {
 	const struct finding *x = a, *y = b;
 
+	if (rank(x) != rank(y))
+		return rank(x) - rank(y);
 	if (x->lost_ns != y->lost_ns)
 		return x->lost_ns < y->lost_ns ? 1 : -1;
 	return (x->rule > y->rule) - (x->rule < y->rule);
@@ -301,6 +311,7 @@ static void findings_finish(void *a)
 			continue;
 		finding_fill(x, rule->text, x->text, sizeof(x->text));
 		finding_fill(x, rule->how_sure, x->how_sure, sizeof(x->how_sure));
+		finding_fill(x, rule->advice, x->advice, sizeof(x->advice));
 		f->list_cnt++;
 	}
 	keep_one_of_host(f);

@@ -105,7 +105,7 @@ static void put(const struct findings *f, struct json *j, const struct finding *
 	json_sym(j, "id", x->rule->id);
 	json_sym(j, "title", x->rule->title);
 	json_str(j, "text", x->text);
-	json_sym(j, "advice", x->rule->advice);
+	json_str(j, "advice", x->advice);
 	json_u64(j, "lost_ns", x->lost_ns);
 	json_f64(j, "share", ratio_of(x->lost_ns, report_wall_ns(f->r)));
 	json_f64(j, "sure", x->sure);
@@ -144,7 +144,7 @@ void findings_print(const void *a, const struct term *term)
 				  lost, share);
 		else
 			term_para(term, "%u. %s", i + 1, x->rule->title);
-		term_para(term, "%s %s Confidence: %.0f %%. %s", x->text, x->rule->advice,
-			  100 * x->sure, x->how_sure);
+		term_para(term, "%s %s Confidence: %.0f %%. %s", x->text, x->advice, 100 * x->sure,
+			  x->how_sure);
 	}
 }

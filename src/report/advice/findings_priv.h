@@ -35,7 +35,7 @@ struct finding {
 	double sure;
 	const struct api_fn *fn; /* that it is about, or NULL */
 	union finding_values v;
-	char text[512], how_sure[256];
+	char text[512], advice[384], how_sure[256];
 };
 
 /* Calls that matter when they are made in the iterations after the warm-up; which those are is

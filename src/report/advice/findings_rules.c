@@ -10,6 +10,7 @@
 #include "report/time/idle.h"
 #include "report/memory/memory.h"
 #include "report/time/overview.h"
+#include "report/time/wait.h"
 #include "report/work/communication.h"
 #include "report/work/gpu.h"
 #include "report/work/streams.h"
@@ -119,6 +120,24 @@ static bool launch_bound(const struct findings *f, struct finding *x)
 	};
 	if (!d[ITS_SYNC].total)
 		x->sure = 0.4;
+	return true;
+}
+
+/* A second, and ten times as long as any that returned. Lost: until the end. */
+static bool never_returned(const struct findings *f, struct finding *x)
+{
+	struct wait_result w;
+
+	wait_result(f->r, &w);
+	if (w.unfinished.ns < 1000000000 || w.unfinished.ns < 10 * w.longest_returned_ns)
+		return false;
+	x->lost_ns = w.unfinished.ns;
+	x->at_ns = w.unfinished.start_ns;
+	x->fn = w.unfinished.fn;
+	x->v.never_returned = (struct never_returned){
+		.time = w.unfinished.ns,
+		.most = w.longest_returned_ns,
+	};
 	return true;
 }
 

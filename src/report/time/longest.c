@@ -14,6 +14,7 @@ struct longest_row {
 	const char *name, *kernel;
 	uint32_t pid, tid;
 	enum event_type type;
+	bool unfinished;
 };
 
 struct longest {
@@ -39,7 +40,7 @@ static void longest_event(void *a, const struct trace_event *ev)
 	uint64_t ns = event_duration_ns(ev);
 	unsigned i = l->cnt;
 
-	if (!l->max || (i == l->max && ns <= l->rows[i - 1].ns) || !call_was_made(ev) ||
+	if (!l->max || (i == l->max && ns <= l->rows[i - 1].ns) || !call_took_time(ev) ||
 	    !call_is_outer(ev))
 		return;
 	if (i < l->max)
@@ -49,7 +50,8 @@ static void longest_event(void *a, const struct trace_event *ev)
 	for (; i && l->rows[i - 1].ns < ns; i--)
 		l->rows[i] = l->rows[i - 1];
 	l->rows[i] = (struct longest_row){ev->start_ns,	     ns,      ev->id,  ev->fn->name,
-					  ev->launch.kernel, ev->pid, ev->tid, ev->type};
+					  ev->launch.kernel, ev->pid, ev->tid, ev->type,
+					  ev->unfinished};
 }
 
 static void longest_json(const void *a, struct json *j)
@@ -67,6 +69,8 @@ static void longest_json(const void *a, struct json *j)
 		if (row->kernel)
 			json_str(j, "kernel", row->kernel);
 		json_u64(j, "duration_ns", row->ns);
+		if (row->unfinished)
+			json_bool(j, "unfinished", true);
 		json_u64(j, "pid", row->pid);
 		json_u64(j, "tid", row->tid);
 		json_str(j, "type", event_type_name(row->type));
@@ -90,7 +94,8 @@ static void longest_print(const void *a, const struct term *term)
 	for (unsigned i = 0; i < l->cnt && i < top; i++) {
 		const struct longest_row *x = &l->rows[i];
 
-		snprintf(names[i], sizeof(names[i]), "%s%s%s", x->name, x->kernel ? " " : "",
+		snprintf(names[i], sizeof(names[i]), "%s%s%s%s", x->name,
+			 x->unfinished ? " (had not returned)" : "", x->kernel ? " " : "",
 			 x->kernel ? x->kernel : "");
 		row = table__row(&t, names[i]);
 		human_time(row->cell[0], (double)x->start_ns - (double)l->r->base_ns);

@@ -131,9 +131,11 @@ static void on_call(struct overview *o, struct ov_proc *p, const struct trace_ev
 	}
 	o->abandoned_cnt += ev->abandoned;
 	o->unfinished_cnt += ev->unfinished && !ev->abandoned;
-	if (!call_was_made(ev))
+	if (!call_took_time(ev))
 		return;
 	on_times(o, f, ev);
+	if (ev->unfinished)
+		return;
 	if (ev->is_error)
 		on_error(o, ev);
 	o->t.launch_cnt += call_launches(ev);

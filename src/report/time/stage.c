@@ -58,6 +58,7 @@ void stages_clear(struct stages *s)
 	for (unsigned i = 0; i < STAGE_CELLS; i++)
 		room_free(s->cells[i].rows);
 	room_free(s->tail.rows);
+	room_free(s->gaps);
 	room_free(s->load);
 }
 
@@ -95,8 +96,6 @@ static void cell_add(struct stage_cell *to, struct stage_cell *from)
 		if (row)
 			row_add(row, &from->rows[i]);
 	}
-	to->outside_ns += from->outside_ns;
-	from->outside_ns = 0;
 	from->cnt = 0;
 }
 
@@ -104,6 +103,86 @@ static void cell_add(struct stage_cell *to, struct stage_cell *from)
 static void flush(struct stages *s)
 {
 	cell_add(&s->cells[s->cell_cnt - 1], &s->tail);
+	s->tail.begin_ns = s->cursor_ns;
+}
+
+/* The cell that a gap is in; gaps are asked for in their order, and *at is the answer before. */
+static struct stage_cell *cell_of_gap(struct stages *s, const struct stage_gap *g, unsigned *at)
+{
+	while (*at + 1 < s->cell_cnt && s->cells[*at + 1].begin_ns <= g->start_ns)
+		++*at;
+	return g->start_ns >= s->tail.begin_ns ? &s->tail : &s->cells[*at];
+}
+
+/* About half as many: pairs of one cell become one gap. */
+static void merge_gaps(struct stages *s)
+{
+	const struct stage_cell *before = NULL;
+	unsigned n = 0, at = 0;
+
+	for (unsigned i = 0; i < s->gap_cnt; i++) {
+		const struct stage_cell *cell = cell_of_gap(s, &s->gaps[i], &at);
+
+		if (cell == before) {
+			s->gaps[n - 1].end_ns = s->gaps[i].end_ns;
+			s->gaps[n - 1].ns += s->gaps[i].ns;
+			before = NULL;
+		} else {
+			s->gaps[n++] = s->gaps[i];
+			before = cell;
+		}
+	}
+	s->gap_cnt = n;
+}
+
+static void gap_add(struct stages *s, uint64_t start_ns, uint64_t end_ns)
+{
+	struct stage_gap *gaps;
+
+	if (s->gap_cnt == STAGE_GAPS)
+		merge_gaps(s);
+	gaps = grow(s->gaps, &s->gap_cap, s->gap_cnt + 1, sizeof(*gaps), ROOM_FUNCTIONS);
+	if (!gaps)
+		return;
+	s->gaps = gaps;
+	gaps[s->gap_cnt++] = (struct stage_gap){start_ns, end_ns, end_ns - start_ns};
+}
+
+/* Takes what lies in that time out of the gaps. Calls come in the order of their ends, so most of
+ * these gaps are the last ones. */
+static uint64_t gaps_take(struct stages *s, uint64_t start_ns, uint64_t end_ns)
+{
+	uint64_t sum = 0;
+
+	for (unsigned i = s->gap_cnt; i && s->gaps[i - 1].end_ns > start_ns; i--) {
+		struct stage_gap *g = &s->gaps[i - 1];
+		uint64_t from = g->start_ns > start_ns ? g->start_ns : start_ns;
+		uint64_t to = g->end_ns < end_ns ? g->end_ns : end_ns;
+		uint64_t ns;
+
+		if (to <= from)
+			continue;
+		ns = (double)g->ns * (to - from) / (g->end_ns - g->start_ns);
+		g->ns -= ns;
+		sum += ns;
+		/* Of a piece in its middle it is not known where it was. */
+		if (to == g->end_ns)
+			g->end_ns = from;
+		else if (from == g->start_ns)
+			g->start_ns = to;
+	}
+	while (s->gap_cnt && !s->gaps[s->gap_cnt - 1].ns)
+		s->gap_cnt--;
+	return sum;
+}
+
+/* What is left in no call, by cell. */
+static void give_gaps(struct stages *s)
+{
+	unsigned at = 0;
+
+	for (unsigned i = 0; i < s->gap_cnt; i++)
+		cell_of_gap(s, &s->gaps[i], &at)->outside_ns += s->gaps[i].ns;
 }
 
 /* Half as many cells, where no boundary is known to be between two. */
@@ -161,15 +240,18 @@ static void add(struct stages *s, const struct trace_event *ev)
 	row->call_cnt++;
 	if (ev->start_ns < row->first_ns)
 		row->first_ns = ev->start_ns;
-	if (!call_was_made(ev))
+	if (!call_took_time(ev))
 		return;
 	if (ev->end_ns > row->last_ns)
 		row->last_ns = ev->end_ns;
-	row->bytes += bytes_of(ev);
-	row->launch_cnt += call_launches_any(ev);
+	if (!ev->unfinished) {
+		row->bytes += bytes_of(ev);
+		row->launch_cnt += call_launches_any(ev);
+	}
 	if (!call_is_top(ev))
 		return;
 	row->call_ns += event_duration_ns(ev);
+	row->wall_ns += gaps_take(s, ev->start_ns, ev->end_ns);
 	if (ev->end_ns > s->cursor_ns) {
 		row->wall_ns += ev->end_ns - s->cursor_ns;
 		s->cursor_ns = ev->end_ns;
@@ -186,15 +268,15 @@ void stages_add(struct stages *s, const struct trace_event *ev)
 {
 	bool launches;
 
-	if (!call_is_top(ev) || !call_was_made(ev)) {
+	if (!call_is_top(ev) || !call_took_time(ev)) {
 		add(s, ev);
 		return;
 	}
 	if (ev->start_ns > s->cursor_ns) {
-		s->tail.outside_ns += ev->start_ns - s->cursor_ns;
+		gap_add(s, s->cursor_ns, ev->start_ns);
 		s->cursor_ns = ev->start_ns;
 	}
-	launches = call_launches_any(ev);
+	launches = call_launches_any(ev) && !ev->unfinished;
 	if (!s->has_call || (launches && !s->has_launch))
 		cut(s, true);
 	s->has_call = true;
@@ -377,9 +459,10 @@ void stages_end(struct stages *s, const struct iter_result *iter)
 		if (s->tail.rows[i].first_ns < tail_ns)
 			tail_ns = s->tail.rows[i].first_ns;
 	if (!s->pid && s->r->last_ns > s->cursor_ns) {
-		s->tail.outside_ns += s->r->last_ns - s->cursor_ns;
+		gap_add(s, s->cursor_ns, s->r->last_ns);
 		s->cursor_ns = s->r->last_ns;
 	}
+	give_gaps(s);
 	s->cells[s->cell_cnt - 1].end_ns = s->tail.begin_ns = tail_ns;
 	s->tail.end_ns = s->cursor_ns;
 	if (!s->has_launch)

@@ -70,6 +70,14 @@ static struct stages *copy_whole(const struct stages *whole)
 	if (!s)
 		return NULL;
 	*s = *whole;
+	s->gaps = NULL;
+	s->gap_cap = 0;
+	if (s->gap_cnt) {
+		s->gaps = grow(NULL, &s->gap_cap, s->gap_cnt, sizeof(*s->gaps), ROOM_FUNCTIONS);
+		is_whole = s->gaps;
+	}
+	if (s->gaps)
+		memcpy(s->gaps, whole->gaps, s->gap_cnt * sizeof(*s->gaps));
 	for (unsigned i = 0; i < STAGE_CELLS; i++)
 		is_whole &= copy_cell(&s->cells[i], &whole->cells[i]);
 	is_whole &= copy_cell(&s->tail, &whole->tail);

@@ -17,10 +17,17 @@ struct stage_row {
 	uint64_t launch_cnt, bytes, first_ns, last_ns;
 };
 
+/* Time in no call, as far as calls have returned: one that began before it and returns later takes
+ * it. ns is less than end_ns - start_ns where neighbours were merged. */
+struct stage_gap {
+	uint64_t start_ns, end_ns, ns;
+};
+#define STAGE_GAPS 16384
+
 /* A piece of the trace that no boundary of a stage lies in. */
 struct stage_cell {
 	uint64_t begin_ns, end_ns;
-	uint64_t outside_ns;
+	uint64_t outside_ns; /* from the end on: what is left of its gaps */
 	struct stage_row *rows;
 	unsigned cnt, cap;
 	bool keep; /* its begin is a boundary for sure */
@@ -38,10 +45,12 @@ struct stages {
 	struct stage_cell cells[STAGE_CELLS]; /* the last is open */
 	unsigned cell_cnt;
 	struct stage_cell tail; /* since the last work: clean-up when no more comes */
-	uint64_t cursor_ns;	/* up to here each moment is someone's */
-	uint64_t context_ns;	/* the first context was made; 0: not seen */
-	uint64_t launch_ns;	/* the first launch; the end when there is none */
-	uint64_t loaded_ns;	/* the stage load ends */
+	struct stage_gap *gaps; /* in their order */
+	unsigned gap_cnt, gap_cap;
+	uint64_t cursor_ns;  /* up to here each moment is someone's */
+	uint64_t context_ns; /* the first context was made; 0: not seen */
+	uint64_t launch_ns;  /* the first launch; the end when there is none */
+	uint64_t loaded_ns;  /* the stage load ends */
 	bool has_call, has_launch;
 	struct stage_result res;
 	struct stage_fn *load; /* functions of the stage load, most time first */

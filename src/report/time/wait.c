@@ -46,6 +46,9 @@ struct wait_long {
 struct waits {
 	struct report *r;
 	uint64_t cnt, total_ns, off_cpu_ns;
+	uint64_t unfinished_cnt; /* of cnt: had not returned */
+	struct unfinished_wait longest_unfinished;
+	uint64_t longest_returned_ns;
 	bool has_off_cpu;
 	struct keys fn_keys, for_keys, thread_keys, may_keys;
 	struct wait_fn *fns, *may;
@@ -218,6 +221,14 @@ static void on_wait(struct waits *w, const struct trace_event *ev)
 
 	w->cnt++;
 	w->total_ns += ns;
+	if (ev->unfinished) {
+		w->unfinished_cnt++;
+		if (ns > w->longest_unfinished.ns)
+			w->longest_unfinished = (struct unfinished_wait){
+				ev->fn, kernel, ev->start_ns, ns, ev->pid, ev->tid};
+	} else if (ns > w->longest_returned_ns) {
+		w->longest_returned_ns = ns;
+	}
 	callers__add(&w->callers, ev, ns);
 	if (ev->has & HAS_OFF_CPU) {
 		w->has_off_cpu = true;
@@ -239,7 +250,7 @@ static void waits_event(void *a, const struct trace_event *ev)
 {
 	struct waits *w = a;
 
-	if (!call_was_made(ev) || !call_is_top(ev))
+	if (!call_took_time(ev) || !call_is_top(ev))
 		return;
 	if (call_launches_any(ev)) {
 		note_launch(w, ev, false);
@@ -347,6 +358,12 @@ static void put_fns(const struct waits *w, struct json *j, const char *name, boo
 	free(list);
 }
 
+/* The time of all threads that wait: what a sum of their waits is a part of. */
+static double threads_ns(const struct waits *w)
+{
+	return (double)report_wall_ns(w->r) * w->thread_keys.cnt;
+}
+
 static void waits_json(const void *a, struct json *j)
 {
 	const struct waits *w = a;
@@ -354,7 +371,9 @@ static void waits_json(const void *a, struct json *j)
 	json_open(j, "waits");
 	json_u64(j, "count", w->cnt);
 	json_u64(j, "total_ns", w->total_ns);
-	json_f64(j, "share", ratio_of(w->total_ns, report_wall_ns(w->r)));
+	if (w->unfinished_cnt)
+		json_u64(j, "unfinished", w->unfinished_cnt);
+	json_f64(j, "share", ratio_of(w->total_ns, threads_ns(w)));
 	if (w->has_off_cpu)
 		json_u64(j, "off_cpu_ns", w->off_cpu_ns);
 	put_fns(w, j, "functions", false);
@@ -437,10 +456,17 @@ static void waits_print(const void *a, const struct term *term)
 		return;
 	human_time(total, w->total_ns);
 	human_count(count, w->cnt);
-	human_share(share, w->total_ns, report_wall_ns(w->r));
+	human_share(share, w->total_ns, threads_ns(w));
 	human_count(threads, w->thread_keys.cnt);
-	term_section(term, "Blocking calls", "%s in %s call%s by %s thread%s, %s of the trace",
-		     total, count, plural(w->cnt), threads, plural(w->thread_keys.cnt), share);
+	term_section(term, "Blocking calls", "%s in %s call%s by %s thread%s, %s of %s", total,
+		     count, plural(w->cnt), threads, plural(w->thread_keys.cnt), share,
+		     w->thread_keys.cnt > 1 ? "their time" : "the trace");
+	if (w->unfinished_cnt) {
+		human_count(count, w->unfinished_cnt);
+		human_time(total, w->longest_unfinished.ns);
+		term_para(term, "%s of them had not returned; the longest is %s, after %s", count,
+			  w->longest_unfinished.fn->name, total);
+	}
 	print_fns(w, term, false);
 	print_fns(w, term, true);
 	print_callers(w, term);
@@ -468,6 +494,8 @@ void wait_result(const struct report *r, struct wait_result *res)
 		return;
 	res->count = w->cnt;
 	res->total_ns = w->total_ns;
+	res->unfinished = w->longest_unfinished;
+	res->longest_returned_ns = w->longest_returned_ns;
 	res->thread_cnt = w->thread_keys.cnt;
 	if (w->thread_keys.cnt) {
 		res->thread_comm = w->threads[0].comm;

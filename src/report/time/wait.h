@@ -9,6 +9,12 @@ struct wait_fn_result {
 	const char *name;
 	uint64_t cnt, total_ns, max_ns;
 };
+struct unfinished_wait {
+	const struct api_fn *fn; /* NULL: none */
+	const char *kernel;	 /* that was launched last before it; NULL: not known */
+	uint64_t start_ns, ns;	 /* until its thread or the trace ended */
+	uint32_t pid, tid;
+};
 struct wait_result {
 	uint64_t count, total_ns, thread_cnt;
 	struct wait_fn_result fns[8]; /* most time first */
@@ -18,6 +24,8 @@ struct wait_result {
 	const char *thread_comm; /* that waited longest */
 	uint32_t thread_tid;
 	uint64_t thread_ns;
+	struct unfinished_wait unfinished; /* the longest of them */
+	uint64_t longest_returned_ns;
 };
 /* Zeroes when the analysis did not run. */
 void wait_result(const struct report *r, struct wait_result *res);

@@ -1,0 +1,284 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""An independent reader of traces: recomputes numbers of `cudatrace report --format=json` from the lines alone.
+
+usage: oracle.py TRACE.jsonl[.zst] REPORT.json    prints each difference; exit status 1 if there is one
+
+It shares no code with the report, and prefers the simple way (all of a trace in memory, sorted lists) to the fast one.
+check(lines, report) returns a list of differences. What it covers: overview (classes, functions), waits, transfers, kernels,
+stages (parts of the whole), executions on the GPU (unions by device, gaps), collectives, leaks, and laws that hold in every report
+(laws()): shares lie within 0 and 1, parts add up to the whole, nothing is negative.
+"""
+import collections
+import json
+import subprocess
+import sys
+
+# Lines of these types are calls of the CUDA driver; calls of libraries have types of their own.
+DRIVER = {"init", "device", "context", "module", "memory", "transfer", "kernel", "graph", "stream", "event", "sync", "texture", "interop",
+          "profiler", "other", "query", "occupancy"}
+CALLS = DRIVER | {"blas", "dnn", "collective"}
+# Shares that may be above 1, and why.
+MAY_EXCEED = {"peak_share": "the highest clock may be above the one that NVIDIA's peaks are for"}
+
+
+def read(path):
+    if path.endswith(".zst"):
+        text = subprocess.run(["zstd", "-dcq", "--long=27", path], check=True, stdout=subprocess.PIPE).stdout
+    else:
+        with open(path, "rb") as f:
+            text = f.read()
+    lines = []
+    for line in text.splitlines():
+        try:
+            lines.append(json.loads(line))
+        except ValueError:
+            lines.append(None)
+    return lines
+
+
+def ns(milliseconds):
+    return round(milliseconds * 1e6)
+
+
+def span(line):
+    """Begin and end in nanoseconds; an unfinished call ends with its thread or the trace."""
+    begin = ns(line["ts"])
+    return begin, begin + round(line.get("duration_us", line.get("elapsed_us", 0)) * 1e3)
+
+
+def returned(line):
+    return "duration_us" in line
+
+
+def timed(line):
+    """Its time in the call is known: it returned, or had not yet."""
+    return returned(line) or bool(line.get("unfinished"))
+
+
+def union(spans):
+    total, end = 0, -1
+    for a, b in sorted(spans):
+        if b > end:
+            total += b - max(a, end)
+            end = b
+    return total
+
+
+def common(x, y):
+    return union(x) + union(y) - union(x + y)
+
+
+class Differences(list):
+    def __init__(self):
+        super().__init__()
+        self.compared = 0
+
+    def same(self, what, got, want, slack=0):
+        """slack: a part of `want`, or (with absolute numbers below 1000) nothing."""
+        self.compared += 1
+        if got is None or abs(got - want) > slack * abs(want):
+            self.append(f"{what}: the report has {got}, the lines have {want}")
+
+    def law(self, what, holds):
+        self.compared += 1
+        if not holds:
+            self.append(what)
+
+
+def family(call):
+    return "driver" if call["type"] in DRIVER else call["type"]
+
+
+def outermost(calls, by_id):
+    """Calls that are in no other call of the same library: a launch within cublasGemmEx() counts, and so does that."""
+    def inside(call):
+        parent = by_id.get(call.get("parent"))
+        return parent is not None and (family(parent) == family(call) or inside({**parent, "type": call["type"]}))
+    return [c for c in calls if not inside(c)]
+
+
+def check_overview(d, calls, report):
+    over = report["overview"]
+    d.same("overview.calls", over["calls"], len(calls))
+    d.same("overview.errors", over["errors"], sum(1 for c in calls if c.get("result", 0) != 0))
+    d.same("overview.unfinished", over["unfinished"], sum(1 for c in calls if c.get("unfinished")))
+    by_id = {c["id"]: c for c in calls}
+    by_class, by_name = collections.defaultdict(list), collections.defaultdict(list)
+    for c in calls:
+        by_class["launch" if c["type"] == "kernel" else c["type"]].append(c)
+        by_name[c["name"]].append(c)
+    for row in over["classes"]:
+        mine = by_class.pop(row["class"], [])
+        times = [span(c)[1] - span(c)[0] for c in outermost(mine, by_id) if timed(c)]
+        d.same(f"classes.{row['class']}.count", row["count"], len(mine))
+        d.same(f"classes.{row['class']}.total_ns", row["total_ns"], sum(times), 1e-6)
+        if times:
+            d.same(f"classes.{row['class']}.max_ns", row["max_ns"], max(times), 1e-6)
+    d.law(f"classes without a row: {sorted(by_class)}", not by_class)
+    for row in over["functions"]:
+        mine = by_name[row["name"]]
+        times = sorted(span(c)[1] - span(c)[0] for c in mine if timed(c))
+        d.same(f"functions.{row['name']}.count", row["count"], len(mine))
+        d.same(f"functions.{row['name']}.errors", row["errors"], sum(1 for c in mine if c.get("result", 0) != 0))
+        d.same(f"functions.{row['name']}.total_ns", row["total_ns"], sum(times), 1e-6)
+        if times:
+            d.same(f"functions.{row['name']}.max_ns", row["max_ns"], times[-1], 1e-6)
+            for part in (50, 95, 99):
+                want = times[max(0, -(-len(times) * part // 100) - 1)]
+                d.same(f"functions.{row['name']}.p{part}_ns", row[f"p{part}_ns"], want, 1 / 31)
+
+
+def blocks(call):
+    """A synchronisation, or a copy between host and device that is not asynchronous."""
+    if call["op"] == "sync" and call["type"] in DRIVER:
+        return True
+    return call["op"] == "copy" and "Async" not in call["name"] and call.get("direction") in ("HtoD", "DtoH")
+
+
+def check_waits(d, calls, report):
+    waits = [c for c in calls if c["type"] in DRIVER and not c.get("abandoned") and not c.get("entry_only") and blocks(c) and not c.get("capturing")]
+    total = sum(span(c)[1] - span(c)[0] for c in waits)
+    d.same("waits.count", report["waits"]["count"], len(waits))
+    d.same("waits.total_ns", report["waits"]["total_ns"], total, 1e-6)
+    rows = collections.defaultdict(list)
+    for c in waits:
+        rows[c["pid"], c["tid"]].append(span(c)[1] - span(c)[0])
+    for row in report["waits"]["threads"]:
+        mine = rows[row["pid"], row["tid"]]
+        d.same(f"waits.threads.{row['tid']}.total_ns", row["total_ns"], sum(mine), 1e-6)
+
+
+def check_transfers(d, calls, report):
+    rows = collections.defaultdict(lambda: [0, 0, 0])
+    for c in calls:
+        if c["op"] == "copy" and c["type"] == "transfer" and returned(c) and not c.get("result") and not c.get("capturing"):
+            row = rows[c.get("direction", "unknown")]
+            row[0] += 1
+            row[1] += c.get("size", 0)
+            row[2] += span(c)[1] - span(c)[0]
+    for row in report["transfers"]["directions"]:
+        count, size, time = rows.pop(row["direction"], (0, 0, 0))
+        d.same(f"transfers.{row['direction']}.count", row["count"], count)
+        d.same(f"transfers.{row['direction']}.bytes", row["bytes"], size)
+        d.same(f"transfers.{row['direction']}.total_ns", row["total_ns"], time, 1e-6)
+    d.law(f"directions without a row: {sorted(rows)}", not rows)
+
+
+def check_kernels(d, calls, report):
+    launches = [c for c in calls if c["type"] == "kernel" and c["op"] == "launch" and returned(c)]
+    ran = [c for c in launches if not c.get("result") and not c.get("capturing")]
+    d.same("kernels.launches", report["kernels"]["launches"], len(ran))
+    d.same("kernels.nodes", report["kernels"]["nodes"], sum(1 for c in launches if c.get("capturing") and not c.get("result")))
+    rows = collections.Counter(c.get("kernel") for c in ran)
+    for row in report["kernels"]["list"]:
+        if row["name"]:
+            d.same(f"kernels.{row['name'][:40]}.count", row["count"], rows[row["name"]])
+
+
+def check_gpu(d, lines, report):
+    """Unions of what each device executed."""
+    devices, names = {}, {}
+    for x in lines:
+        if x["type"] == "gpu_device":
+            names[x["pid"], x["device"]] = x.get("uuid")
+    for x in lines:
+        if x["type"] == "gpu":
+            uuid = names.get((x["pid"], x["device"]))
+            devices.setdefault(uuid, collections.defaultdict(list))[x["op"]].append((span(x), x))
+    for row in report["gpu"]["devices"]:
+        mine = devices.get(row.get("uuid"))
+        if mine is None:
+            d.append(f"gpu.devices: no line is of {row.get('uuid')}")
+            continue
+        compute = [s for op in ("kernel", "graph") for s, _ in mine[op]]
+        copies = [s for op in ("copy", "memset") for s, _ in mine[op]]
+        both = compute + copies
+        first, last = min(a for a, _ in both), max(b for _, b in both)
+        label = f"gpu.{row['device']}"
+        d.same(f"{label}.executions", row["executions"], len(both))
+        d.same(f"{label}.span_ns", row["span_ns"], last - first, 1e-6)
+        d.same(f"{label}.busy_ns", row["busy_ns"], union(both), 1e-5)
+        d.same(f"{label}.compute_ns", row["compute_ns"], union(compute), 1e-5)
+        d.same(f"{label}.copy_ns", row["copy_ns"], union(copies), 1e-5)
+        d.same(f"{label}.overlap_ns", row["overlap_ns"], common(compute, copies), 1e-3)
+        d.same(f"{label}.idle_ns", row["idle_ns"], last - first - union(both), 1e-5)
+        nccl = [s for s, x in mine["kernel"] if x.get("kernel", "").startswith("nccl")]
+        others = [s for s, x in mine["kernel"] if not x.get("kernel", "").startswith("nccl")] + [s for s, _ in mine["graph"]] + copies
+        d.same(f"{label}.communicating_ns", row["communicating_ns"], union(nccl), 1e-5)
+        d.same(f"{label}.alone_ns", row["alone_ns"], union(nccl) - common(nccl, others), 1e-3)
+        d.same(f"{label}.gaps", sum(g["total_ns"] for g in row["gaps"]), row["idle_ns"], 1e-5)
+    kernels = collections.defaultdict(list)
+    for mine in devices.values():
+        for s, x in mine["kernel"]:
+            kernels[x.get("kernel")].append(s[1] - s[0])
+    for row in report["gpu"]["kernels"]:
+        times = kernels[row["name"]]
+        d.same(f"gpu.kernels.{row['name'][:40]}.count", row["count"], len(times))
+        d.same(f"gpu.kernels.{row['name'][:40]}.total_ns", row["total_ns"], sum(times), 1e-5)
+
+
+def check_stages(d, report):
+    stages, over = report["stages"], report["overview"]
+    d.same("stages: the parts add up to the trace", sum(s["wall_ns"] for s in stages["list"]), over["wall_ns"], 1e-3)
+    ratio = stages["ratio"]
+    parts = [ratio[f"{x}_ns"] for x in ("launch", "transfer", "sync", "memory", "module", "other", "outside")]
+    d.same("stages.ratio: the parts add up to the trace", sum(parts), over["wall_ns"], 1e-3)
+    d.law(f"stages.ratio: nothing is negative: {parts}", min(parts) >= 0)
+
+
+def check_outside(d, calls, report):
+    """The time in no call of the driver: the trace's length without their union. Unfinished calls go on to the end."""
+    wall = report["overview"]["wall_ns"]
+    spans = []
+    for c in calls:
+        if c["type"] in DRIVER and not c.get("abandoned"):
+            spans.append(span(c))
+    d.same("stages.ratio.outside_ns", report["stages"]["ratio"]["outside_ns"], wall - union(spans), 2e-3)
+
+
+def laws(d, node, path="report"):
+    """What holds of every number of every report."""
+    if isinstance(node, dict):
+        for key, value in node.items():
+            where = f"{path}.{key}"
+            if isinstance(value, (dict, list)):
+                laws(d, value, where)
+            elif isinstance(value, (int, float)) and not isinstance(value, bool) and not path.endswith(".events"):
+                name = key.rsplit(".", 1)[-1]
+                if (name == "share" or name.endswith("_share") or name in ("confidence", "sure", "occupancy")) and name not in MAY_EXCEED:
+                    d.law(f"{where} is {value}: not within 0 and 1", 0 <= value <= 1)
+                elif name.endswith(("_ns", "count", "bytes", "calls")):
+                    d.law(f"{where} is {value}: negative", value >= 0)
+    elif isinstance(node, list):
+        for i, value in enumerate(node):
+            laws(d, value, f"{path}[{i}]")
+
+
+def check(lines, report):
+    d = Differences()
+    lines = [x for x in lines if x and "type" in x]
+    calls = [x for x in lines if x["type"] in CALLS and "id" in x]
+    if report["overview"].get("hidden") != "arguments":
+        check_kernels(d, calls, report)
+        check_transfers(d, calls, report)
+        check_stages(d, report)
+        check_outside(d, calls, report)
+    check_overview(d, calls, report)
+    check_waits(d, calls, report)
+    if any(x["type"] == "gpu" for x in lines):
+        check_gpu(d, lines, report)
+    laws(d, report)
+    return d
+
+
+def main():
+    with open(sys.argv[2], encoding="utf-8") as f:
+        d = check(read(sys.argv[1]), json.load(f))
+    for line in d:
+        print(line)
+    print(f"{d.compared} numbers compared, {len(d)} differ")
+    return bool(d)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
