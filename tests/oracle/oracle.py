@@ -17,6 +17,8 @@ import sys
 DRIVER = {"init", "device", "context", "module", "memory", "transfer", "kernel", "graph", "stream", "event", "sync", "texture", "interop",
           "profiler", "other", "query", "occupancy"}
 CALLS = DRIVER | {"blas", "dnn", "collective"}
+# Products that are alike; those of a plan of cuDNN may differ in their operations all the same.
+GEMM = ("name", "op", "m", "n", "k", "batch", "a_type", "b_type", "c_type", "compute_type")
 # Shares that may be above 1, and why.
 MAY_EXCEED = {"peak_share": "the highest clock may be above the one that NVIDIA's peaks are for"}
 
@@ -217,6 +219,35 @@ def check_gpu(d, lines, report):
         d.same(f"gpu.kernels.{row['name'][:40]}.total_ns", row["total_ns"], sum(times), 1e-5)
 
 
+def check_gemms(d, lines, calls, report):
+    """Operations a second: of products of which an execution is in the trace, over the time of these."""
+    by_id = {(c["pid"], c["id"]): c for c in calls}
+    timed, gpu_ns = collections.defaultdict(dict), collections.Counter()
+    for x in lines:
+        if x["type"] != "gpu":
+            continue
+        call = by_id.get((x["pid"], x.get("call_id")))
+        while call is not None and not call.get("flops"):
+            call = by_id.get((x["pid"], call.get("parent")))
+        if call is not None:
+            key = *(call.get(k) for k in GEMM), f"{call['flops']:.4g}"
+            timed[key][call["pid"], call["id"]] = call["flops"]
+            gpu_ns[key] += span(x)[1] - span(x)[0]
+    for row in report.get("gemms", {}).get("list", []):
+        key = *(row.get(k) for k in GEMM), f"{row['flops'] / row['count']:.4g}"
+        if "tflops" in row:
+            d.same(f"gemms.{key}.tflops", row["tflops"], sum(timed[key].values()) / max(1, gpu_ns[key]) / 1e3, 1e-3)
+
+
+def check_idle(d, report):
+    """Idle periods within iterations are those of the process whose iterations they are."""
+    its, idle = report["iterations"], report["idle"]
+    whole = its["time_ns"]["total"] * (its["count"] + 1) / max(1, its["count"] - its["warmup"])
+    d.law(f"idle.in_iterations_ns {idle['in_iterations_ns']}: more than the iterations' {whole}", idle["in_iterations_ns"] <= whole * 1.5 + 1e6)
+    d.law(f"idle.total_ns {idle['total_ns']}: more than span_ns", idle["total_ns"] <= idle["span_ns"])
+    d.same("idle.by_cause: the parts add up", sum(x["total_ns"] for x in idle["by_cause"]), idle["total_ns"])
+
+
 def check_stages(d, report):
     stages, over = report["stages"], report["overview"]
     d.same("stages: the parts add up to the trace", sum(s["wall_ns"] for s in stages["list"]), over["wall_ns"], 1e-3)
@@ -262,6 +293,8 @@ def check(lines, report):
         check_kernels(d, calls, report)
         check_transfers(d, calls, report)
         check_stages(d, report)
+        check_idle(d, report)
+        check_gemms(d, lines, calls, report)
         check_outside(d, calls, report)
     check_overview(d, calls, report)
     check_waits(d, calls, report)

@@ -34,7 +34,9 @@ static void findings__free(void *a)
 	for (int i = 0; i < HOT_CNT; i++) {
 		room_free(f->calls[i]);
 		room_share_free(&f->call_rows[i]);
+		keys__free(&f->hot[i].threads);
 	}
+	keys__free(&f->query_threads);
 	room_share_free(&f->error_rows);
 	keys__free(&f->thread_keys);
 	room_free(f->threads);
@@ -54,7 +56,8 @@ static void keep(struct findings *f, enum hot_kind kind, const struct trace_even
 		return;
 	}
 	f->calls[kind] = calls;
-	calls[f->cnt[kind]++] = (struct hot_call){ev->start_ns, event_duration_ns(ev), ev->pid};
+	calls[f->cnt[kind]++] =
+		(struct hot_call){ev->start_ns, event_duration_ns(ev), ev->pid, ev->tid};
 }
 
 /* Memory that the driver is asked for each time, not a pool. */
@@ -84,6 +87,8 @@ static void keep_hot(struct findings *f, const struct trace_event *ev)
 		break;
 	case OP_QUERY:
 		f->query_cnt++;
+		keys_get(&f->query_threads, thread_key(ev->pid, ev->tid), THREADS_MAX,
+			 ROOM_THREADS);
 		f->query_ns += event_duration_ns(ev);
 		keep(f, HOT_QUERY, ev);
 		break;
@@ -118,6 +123,8 @@ static void on_copy_in_row(struct findings *f, struct find_thread *t, const stru
 	uint64_t dir = small ? ev->dir + 1 : 0;
 
 	if (small && t->small_cpy_dir == dir) {
+		f->row_threads += !t->has_row;
+		t->has_row = true;
 		f->row_cnt++;
 		f->row_ns += event_duration_ns(ev);
 		if (!f->row_at)
@@ -146,6 +153,8 @@ static void on_wait(struct findings *f, struct find_thread *t, const struct trac
 	if (t->submits) {
 		f->wait_cnt++;
 		if (t->submits <= SMALL_SUBMITS && t->bytes < SMALL_BYTES) {
+			f->small_threads += !t->has_small;
+			t->has_small = true;
 			f->small_wait_cnt++;
 			f->small_wait_ns += event_duration_ns(ev);
 			t->small_end_ns = ev->end_ns;
@@ -228,9 +237,9 @@ static void sum_hot(struct findings *f, enum hot_kind kind)
 	for (unsigned i = 0; i < f->cnt[kind]; i++) {
 		const struct hot_call *c = &f->calls[kind][i];
 
-		if (c->pid != f->it.pid || c->start_ns < f->it.steady_ns ||
-		    !iter_round_at(f->r, c->start_ns))
+		if (c->start_ns < f->it.steady_ns || !iter_round_at(f->r, c->pid, c->start_ns))
 			continue;
+		keys_get(&s->threads, thread_key(c->pid, c->tid), THREADS_MAX, ROOM_THREADS);
 		s->cnt++;
 		s->ns += c->ns;
 		if (c->ns >= most) {
@@ -309,6 +318,9 @@ static void findings_finish(void *a)
 		*x = (struct finding){.rule = rule, .sure = rule->sure};
 		if (!rule->applies(f, x))
 			continue;
+		/* Each of them has the whole time of the trace. */
+		if (x->clocks > 1)
+			x->lost_ns /= x->clocks;
 		finding_fill(x, rule->text, x->text, sizeof(x->text));
 		finding_fill(x, rule->how_sure, x->how_sure, sizeof(x->how_sure));
 		finding_fill(x, rule->advice, x->advice, sizeof(x->advice));

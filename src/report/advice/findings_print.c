@@ -108,6 +108,12 @@ static void put(const struct findings *f, struct json *j, const struct finding *
 	json_str(j, "advice", x->advice);
 	json_u64(j, "lost_ns", x->lost_ns);
 	json_f64(j, "share", ratio_of(x->lost_ns, report_wall_ns(f->r)));
+	if (x->clocks > 1) {
+		json_open(j, "mean_of");
+		json_sym(j, "what", x->clock);
+		json_u64(j, "count", x->clocks);
+		json_close(j);
+	}
 	json_f64(j, "sure", x->sure);
 	json_str(j, "how_sure", x->how_sure);
 	put_evidence(j, x);
@@ -139,7 +145,10 @@ void findings_print(const void *a, const struct term *term)
 
 		human_time(lost, x->lost_ns);
 		human_share(share, x->lost_ns, report_wall_ns(f->r));
-		if (x->lost_ns)
+		if (x->lost_ns && x->clocks > 1)
+			term_para(term, "%u. %s: about %s, %s of the trace, on average of %u %ss",
+				  i + 1, x->rule->title, lost, share, x->clocks, x->clock);
+		else if (x->lost_ns)
 			term_para(term, "%u. %s: about %s, %s of the trace", i + 1, x->rule->title,
 				  lost, share);
 		else

@@ -30,8 +30,11 @@ _Static_assert(sizeof(union finding_values) == VALUES_MAX * sizeof(double), "roo
 
 struct finding {
 	const struct rule *rule;
-	uint64_t lost_ns;
-	uint64_t at_ns; /* an example; 0: none */
+	uint64_t lost_ns; /* of one of the clocks, their mean */
+	uint64_t at_ns;	  /* an example; 0: none */
+	/* Of a rule whose loss is a sum over threads or devices: how many, and what. */
+	unsigned clocks;
+	const char *clock;
 	double sure;
 	const struct api_fn *fn; /* that it is about, or NULL */
 	union finding_values v;
@@ -45,17 +48,19 @@ enum hot_kind { HOT_ALLOC, HOT_FREE, HOT_MODULE, HOT_QUERY, HOT_MAY_WAIT, HOT_CN
 
 struct hot_call {
 	uint64_t start_ns, ns;
-	uint32_t pid;
+	uint32_t pid, tid;
 };
 
 struct hot_sum {
 	uint64_t cnt, ns, at_ns; /* at_ns: the longest */
+	struct keys threads;
 };
 
 struct find_thread {
 	uint64_t submits, bytes; /* since its last wait */
 	uint64_t small_end_ns;	 /* that wait was for little, and nothing was submitted since */
 	uint64_t small_cpy_dir;	 /* direction + 1 of the small copy before; 0: none */
+	bool has_small, has_row; /* it had waits for little; small copies right after another */
 };
 
 struct find_error {
@@ -72,6 +77,8 @@ struct findings {
 	unsigned cnt[HOT_CNT], cap[HOT_CNT];
 	struct room_share call_rows[HOT_CNT], error_rows;
 	uint64_t query_cnt, query_ns;
+	struct keys query_threads;
+	unsigned small_threads, row_threads; /* threads with small waits, with rows of copies */
 	struct keys thread_keys;
 	struct find_thread *threads;
 	unsigned thread_cap;

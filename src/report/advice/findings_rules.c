@@ -27,6 +27,13 @@ static bool has_gpu_times(const struct findings *f)
 	return g.executions;
 }
 
+/* lost_ns is a sum over so many threads or devices. */
+static void over(struct finding *x, unsigned clocks, const char *clock)
+{
+	x->clocks = clocks;
+	x->clock = clock;
+}
+
 /* Lost: the part of the iterations in which no device was busy. */
 static bool host_bound(const struct findings *f, struct finding *x)
 {
@@ -57,6 +64,7 @@ static bool copies_alone(const struct findings *f, struct finding *x)
 	if (!g.copy_ns || alone * 10 < g.span_ns)
 		return false;
 	x->lost_ns = alone;
+	over(x, g.device_cnt, "device");
 	x->at_ns = g.first_ns;
 	x->v.copies_alone = (struct copies_alone){
 		.copies = g.copy_ns,
@@ -81,6 +89,7 @@ static bool comm_alone(const struct findings *f, struct finding *x)
 	if (share < ALONE_SHARE)
 		return false;
 	x->lost_ns = g.alone_ns;
+	over(x, g.device_cnt, "device");
 	x->at_ns = g.first_ns;
 	x->v.comm_alone = (struct comm_alone){
 		.comm = g.comm_ns,
@@ -189,6 +198,7 @@ static bool small_collectives(const struct findings *f, struct finding *x)
 	if (c.small_cnt < 100 || c.small_cnt * 2 < c.call_cnt)
 		return false;
 	x->lost_ns = c.small_ns;
+	over(x, c.small_threads, "thread");
 	x->at_ns = c.small_at_ns;
 	x->v.small_collectives = (struct small_collectives){
 		.n = c.small_cnt,
@@ -207,6 +217,7 @@ static bool small_syncs(const struct findings *f, struct finding *x)
 	if (f->small_wait_cnt < 20 || f->small_wait_cnt * 2 < f->wait_cnt)
 		return false;
 	x->lost_ns = f->bubble_ns;
+	over(x, f->small_threads, "thread");
 	x->at_ns = f->small_wait_at;
 	x->v.small_syncs = (struct small_syncs){
 		.n = f->small_wait_cnt,
@@ -228,6 +239,7 @@ static bool pageable(const struct findings *f, struct finding *x)
 	if (t.pageable_bytes < 1 << 20 || t.pageable_ns < needed * 1.25)
 		return false;
 	x->lost_ns = t.pageable_ns - (uint64_t)needed;
+	over(x, t.pageable_threads, "thread");
 	x->v.pageable = (struct pageable){
 		.n = t.pageable_cnt,
 		.bytes = t.pageable_bytes,
@@ -243,6 +255,7 @@ static bool small_copies(const struct findings *f, struct finding *x)
 	if (f->row_cnt < 50)
 		return false;
 	x->lost_ns = f->row_ns;
+	over(x, f->row_threads, "thread");
 	x->at_ns = f->row_at;
 	x->v.small_copies = (struct small_copies){.n = f->row_cnt, .time = f->row_ns};
 	return true;
@@ -256,8 +269,9 @@ static bool hot_alloc(const struct findings *f, struct finding *x)
 	if (!f->steady_cnt || a->cnt + r->cnt < 4 || (a->cnt + r->cnt) * 2 < f->steady_cnt)
 		return false;
 	x->lost_ns = a->ns + r->ns;
+	over(x, a->threads.cnt > r->threads.cnt ? a->threads.cnt : r->threads.cnt, "thread");
 	x->at_ns = a->at_ns ? a->at_ns : r->at_ns;
-	x->v.hot_alloc = (struct hot_alloc){a->cnt, r->cnt, x->lost_ns};
+	x->v.hot_alloc = (struct hot_alloc){a->cnt, r->cnt, a->ns + r->ns};
 	return true;
 }
 
@@ -269,6 +283,7 @@ static bool hot_module(const struct findings *f, struct finding *x)
 	if (!m->cnt)
 		return false;
 	x->lost_ns = m->ns;
+	over(x, m->threads.cnt, "thread");
 	x->at_ns = m->at_ns;
 	x->v.hot_module = (struct hot_module){.n = m->cnt, .time = m->ns};
 	return true;
@@ -294,6 +309,7 @@ static bool chatty(const struct findings *f, struct finding *x)
 	if (!hot && (cnt < 1000 || ns * 100 < t.call_ns))
 		return false;
 	x->lost_ns = hot ? q->ns : ns;
+	over(x, hot ? q->threads.cnt : f->query_threads.cnt, "thread");
 	x->at_ns = hot ? q->at_ns : 0;
 	x->v.chatty = (struct chatty){.n = hot ? q->cnt : cnt, .time = x->lost_ns, .hot = hot};
 	return true;

@@ -479,10 +479,10 @@ struct iter_span iter_at(const struct report *r, uint64_t i)
 	return (struct iter_span){at->begin_ns, at->end_ns, at->warmup};
 }
 
-unsigned iter_round_at(const struct report *r, uint64_t ns)
+unsigned iter_round_at(const struct report *r, uint32_t pid, uint64_t ns)
 {
 	const struct iter *it = r->an[AN_ITER];
-	unsigned lo = 0, hi = it ? it->cnt : 0, middle;
+	unsigned lo = 0, hi = it && it->res.pid == pid ? it->cnt : 0, middle;
 
 	/* the last that begins before it */
 	while (lo < hi) {

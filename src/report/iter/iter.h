@@ -52,7 +52,8 @@ struct iter_span {
 	bool warmup;
 };
 struct iter_span iter_at(const struct report *r, uint64_t i);
-/* Number of the round that this moment lies in, from 1; 0: in none. */
-unsigned iter_round_at(const struct report *r, uint64_t ns);
+/* Number of the round of iter_result()'s process that this moment lies in, from 1; 0: in none, or
+ * pid is another process. */
+unsigned iter_round_at(const struct report *r, uint32_t pid, uint64_t ns);
 
 #endif /* REPORT_ITER_ITER_H */

@@ -199,7 +199,7 @@ static void end_period(struct idle *d, struct idle_proc *p, const struct trace_e
 		return;
 	}
 	d->places = places;
-	places[d->place_cnt++] = (struct idle_place){period.begin_ns, period.dur_ns};
+	places[d->place_cnt++] = (struct idle_place){period.begin_ns, period.dur_ns, p->pid};
 }
 
 static void list_busy(struct idle *d, struct idle_proc *p, struct idle_stream *s)
@@ -359,7 +359,7 @@ static void idle_finish(void *a)
 		d->res.stream_ns = s->total_ns;
 	}
 	for (unsigned i = 0; i < d->place_cnt; i++) {
-		if (!iter_round_at(d->r, d->places[i].begin_ns))
+		if (!iter_round_at(d->r, d->places[i].pid, d->places[i].begin_ns))
 			continue;
 		d->res.in_iter_cnt++;
 		d->res.in_iter_ns += d->places[i].dur_ns;

@@ -138,7 +138,7 @@ void idle_json(const void *a, struct json *j)
 		json_str(j, "after", p->after);
 		json_str(j, "before", p->before);
 		json_str(j, "cpu", text);
-		json_bool(j, "in_iteration", iter_round_at(d->r, p->begin_ns) != 0);
+		json_bool(j, "in_iteration", iter_round_at(d->r, p->pid, p->begin_ns) != 0);
 		json_close(j);
 	}
 	json_close_array(j);

@@ -62,6 +62,7 @@ struct idle_event {
 
 struct idle_place {
 	uint64_t begin_ns, dur_ns;
+	uint32_t pid;
 };
 
 struct idle {

@@ -7,6 +7,9 @@
 
 #include "report/iter/iter.h"
 
+/* Calls that end at the same moment may come in any order. */
+#define TIES_MAX 32
+
 struct stage_analysis {
 	struct stages whole; /* first: what others are given */
 	/* From the second process on; until then the whole is the first one's. */
@@ -14,6 +17,8 @@ struct stage_analysis {
 	unsigned cnt;
 	uint32_t first_pid, last_pid;
 	struct stages *last; /* of last_pid; NULL: it has none */
+	struct trace_event ties[TIES_MAX];
+	unsigned tie_cnt;
 };
 
 static void *stage__new(struct report *r)
@@ -111,12 +116,8 @@ static struct stages *each_get(struct stage_analysis *a, uint32_t pid)
 	return s;
 }
 
-static void stage_event(void *analysis, const struct trace_event *ev)
+static void add(struct stage_analysis *a, const struct trace_event *ev)
 {
-	struct stage_analysis *a = analysis;
-
-	if (ev->kind != EVENT_CALL || !ev->fn)
-		return;
 	if (!a->last_pid) {
 		a->first_pid = ev->pid;
 	} else if (!a->cnt && ev->pid != a->first_pid) {
@@ -131,11 +132,42 @@ static void stage_event(void *analysis, const struct trace_event *ev)
 		stages_add(a->last, ev);
 }
 
+/* A moment belongs to the call that ends first; of two that end at once, to the shorter one. */
+static int by_start(const void *x, const void *y)
+{
+	const struct trace_event *a = x, *b = y;
+
+	if (a->start_ns != b->start_ns)
+		return a->start_ns < b->start_ns ? 1 : -1;
+	return (a->id > b->id) - (a->id < b->id);
+}
+
+static void add_ties(struct stage_analysis *a)
+{
+	qsort(a->ties, a->tie_cnt, sizeof(*a->ties), by_start);
+	for (unsigned i = 0; i < a->tie_cnt; i++)
+		add(a, &a->ties[i]);
+	a->tie_cnt = 0;
+}
+
+static void stage_event(void *analysis, const struct trace_event *ev)
+{
+	struct stage_analysis *a = analysis;
+
+	if (ev->kind != EVENT_CALL || !ev->fn)
+		return;
+	if (a->tie_cnt == TIES_MAX || (a->tie_cnt && ev->end_ns != a->ties[0].end_ns))
+		add_ties(a);
+	a->ties[a->tie_cnt++] = *ev;
+}
+
 static void stage_finish(void *analysis)
 {
 	struct stage_analysis *a = analysis;
 	struct iter_result iter;
 
+	if (a->tie_cnt)
+		add_ties(a);
 	iter_result(a->whole.r, &iter);
 	stages_end(&a->whole, &iter);
 	for (unsigned i = 0; i < a->cnt; i++) {

@@ -192,6 +192,8 @@ static void note_small(struct communication *x, const struct trace_event *ev)
 {
 	if (ev->coll.group || !(ev->has & HAS_BYTES) || ev->coll.bytes >= SMALL_SZ)
 		return;
+	keys_get(&x->small_threads, thread_key(ev->pid, ev->tid), THREADS_MAX, ROOM_THREADS);
+	x->res.small_threads = x->small_threads.cnt;
 	x->res.small_ns += event_duration_ns(ev);
 	if (!x->res.small_cnt++)
 		x->res.small_at_ns = ev->start_ns;
@@ -486,6 +488,7 @@ static void communication__free(void *a)
 	}
 	keys__free(&x->keys);
 	keys__free(&x->gone);
+	keys__free(&x->small_threads);
 	room_free(x->comms);
 	room_free(x->calls);
 	room_free(x->launches);

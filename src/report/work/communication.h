@@ -9,6 +9,7 @@ struct communication_result {
 	uint64_t call_cnt; /* collectives, sends and receives */
 	/* Of those, small and in no group: each has a launch of its own. */
 	uint64_t small_cnt, small_ns, small_at_ns;
+	unsigned small_threads; /* that make those */
 	/* The rank that came last most of the time, all communicators; joined 0: none is late */
 	uint64_t joined_cnt, late_cnt, late_ns, late_max_ns, late_at_ns;
 	uint32_t late_rank;

@@ -11,11 +11,12 @@
 
 #include "report/collect.h"
 
-#define COMMS_MAX 4096
-#define RANKS_MAX 64 /* of a communicator, in one trace */
-#define OPS_MAX	  16
-#define GONE_MAX  32768 /* each is a process: twice as many */
-#define SLOTS	  1024
+#define COMMS_MAX   4096
+#define THREADS_MAX 65536
+#define RANKS_MAX   64 /* of a communicator, in one trace */
+#define OPS_MAX	    16
+#define GONE_MAX    32768 /* each is a process: twice as many */
+#define SLOTS	    1024
 /* Later than the first by so much is late: below it is what programs differ by anyway. */
 #define LATE_NS 1000000ull
 /* Alone for so long at the end is waiting. */
@@ -90,6 +91,7 @@ struct communication {
 	struct report *r;
 	struct keys keys;
 	struct keys gone; /* processes that have ended */
+	struct keys small_threads;
 	struct coll_comm **comms;
 	unsigned cap;
 	struct coll_join *launches; /* JOINS of them, by the last bits of the key */

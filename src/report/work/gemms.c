@@ -20,12 +20,13 @@
 #define CALLS_MAX (1u << 16)
 #define NONE	  UINT32_MAX
 #define IN_MAX	  8
+/* Executions that came before the call that they were launched in had returned. */
+#define EARLY_MAX 512
 
 struct gemm_row {
 	const char *name, *op;
 	struct gemm_info g; /* of one */
 	uint64_t cnt, call_ns, gpu_cnt, gpu_ns, timed_flops;
-	uint64_t last_id; /* whose operations are in timed_flops */
 	/* What its executions ran on, and with which units; differs: not all with the same. */
 	struct device device;
 	enum peak_type type;
@@ -35,10 +36,20 @@ struct gemm_row {
 struct gemm_call {
 	uint64_t key, parent;
 	uint32_t row; /* NONE: no product */
+	bool timed;   /* its operations are in its row's timed_flops */
+};
+
+/* An execution that waits for the call with that key. */
+struct gemm_early {
+	uint64_t key;
+	struct trace_event ev;
+	struct device device;
 };
 
 struct gemms {
 	struct report *r;
+	struct gemm_early *early; /* the oldest first */
+	unsigned early_cnt;
 	struct keys keys;
 	struct gemm_row *rows;
 	unsigned cap;
@@ -62,6 +73,7 @@ static void gemms__free(void *a)
 
 	keys__free(&s->keys);
 	room_free(s->rows);
+	free(s->early);
 	free(s->calls);
 	free(s);
 }
@@ -112,8 +124,10 @@ static void remember(struct gemms *s, const struct trace_event *ev, uint32_t row
 		s->calls = calloc(CALLS_MAX, sizeof(*s->calls));
 	if (s->calls)
 		s->calls[key % CALLS_MAX] = (struct gemm_call){
-			key, ev->parent_id ? call_key(ev, ev->parent_id) : 0, row};
+			key, ev->parent_id ? call_key(ev, ev->parent_id) : 0, row, false};
 }
+
+static void on_early(struct gemms *s, uint64_t key);
 
 static void on_call(struct gemms *s, const struct trace_event *ev)
 {
@@ -130,8 +144,10 @@ static void on_call(struct gemms *s, const struct trace_event *ev)
 		row->cnt++;
 		row->call_ns += event_duration_ns(ev);
 	}
-	if (i != NONE || ev->parent_id)
+	if (i != NONE || ev->parent_id || s->early_cnt)
 		remember(s, ev, i);
+	if (s->early_cnt)
+		on_early(s, call_key(ev, ev->id));
 	s->unknown_cnt += ev->fn->op == OP_EXECUTE && call_was_made(ev) && !ev->is_error &&
 			  !strcmp(ev->op, api_op_name(OP_EXECUTE));
 }
@@ -158,27 +174,64 @@ static void add_execution(struct gemm_row *row, const struct trace_event *ev)
 	row->gpu_ns += event_duration_ns(ev);
 }
 
-static void on_gpu(struct gemms *s, const struct trace_event *ev)
+static void wait_for(struct gemms *s, const struct trace_event *ev, uint64_t key)
 {
-	uint64_t key = call_key(ev, ev->gpu.call_id);
+	struct gemm_early *e;
 
-	for (unsigned n = 0; s->calls && key && n < IN_MAX; n++) {
-		const struct gemm_call *c = &s->calls[key % CALLS_MAX];
+	if (!s->early)
+		s->early = calloc(EARLY_MAX, sizeof(*s->early));
+	if (!s->early)
+		return;
+	if (s->early_cnt == EARLY_MAX)
+		memmove(s->early, s->early + 1, --s->early_cnt * sizeof(*e));
+	e = &s->early[s->early_cnt++];
+	e->key = key;
+	e->ev = *ev;
+	if (ev->device)
+		e->device = *ev->device;
+}
+
+/* The execution belongs to the call with that key, or to the product that this was made in. */
+static void on_gpu(struct gemms *s, const struct trace_event *ev, uint64_t key)
+{
+	for (unsigned n = 0; key && n < IN_MAX; n++) {
+		struct gemm_call *c = s->calls ? &s->calls[key % CALLS_MAX] : NULL;
 		struct gemm_row *row;
 
-		if (c->key != key)
+		/* Not in another call; or it has not returned yet. */
+		if (!c || c->key != key) {
+			if (n)
+				wait_for(s, ev, key);
 			return;
+		}
 		if (c->row == NONE) {
 			key = c->parent;
 			continue;
 		}
 		row = &s->rows[c->row];
 		add_execution(row, ev);
-		/* A product may be more than one kernel. */
-		if (row->last_id != key)
+		/* A product may be more than one kernel, and others may run in between. */
+		if (!c->timed)
 			row->timed_flops += row->g.flops;
-		row->last_id = key;
+		c->timed = true;
 		return;
+	}
+}
+
+/* The call with that key has returned. */
+static void on_early(struct gemms *s, uint64_t key)
+{
+	for (unsigned i = 0; i < s->early_cnt;) {
+		struct gemm_early e = s->early[i];
+
+		if (e.key != key) {
+			i++;
+			continue;
+		}
+		memmove(s->early + i, s->early + i + 1, (--s->early_cnt - i) * sizeof(e));
+		if (e.ev.device)
+			e.ev.device = &e.device;
+		on_gpu(s, &e.ev, key);
 	}
 }
 
@@ -187,7 +240,7 @@ static void gemms_event(void *a, const struct trace_event *ev)
 	if (ev->kind == EVENT_CALL && ev->fn)
 		on_call(a, ev);
 	else if (ev->kind == EVENT_GPU && ev->gpu.call_id)
-		on_gpu(a, ev);
+		on_gpu(a, ev, call_key(ev, ev->gpu.call_id));
 }
 
 static int by_flops(const void *a, const void *b)

@@ -6,12 +6,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "report/collect.h"
 #include "report/event_path.h"
 #include "report/memory/memory.h"
 
 #define DIR_CNT	    (COPY_DIR_PEER + 1)
 #define SMALL	    65536
 #define LARGEST_MAX 100
+#define THREADS_MAX 65536
 #define BATCH_MAX   128 /* as many as a record holds */
 
 /* What of one direction, or of memsets or prefetches. */
@@ -39,6 +41,7 @@ struct transfers {
 	const struct report *r;
 	struct sum dirs[DIR_CNT], memset, prefetch;
 	uint64_t pageable_cnt, pageable_bytes, pageable_ns;
+	struct keys pageable_threads;
 	uint64_t batch_cnt, batch_copies;
 	struct large largest[LARGEST_MAX]; /* first the largest */
 	unsigned large_cnt, large_max;
@@ -177,6 +180,8 @@ static void on_copy(struct transfers *t, const struct trace_event *ev)
 		t->pageable_cnt++;
 		t->pageable_bytes += ev->has & HAS_SIZE ? ev->size : 0;
 		t->pageable_ns += l.ns;
+		keys_get(&t->pageable_threads, thread_key(ev->pid, ev->tid), THREADS_MAX,
+			 ROOM_THREADS);
 	}
 	if (ev->has & HAS_SIZE)
 		list_large(t, &l);
@@ -368,8 +373,16 @@ void transfers_result(const struct report *r, struct transfers_result *res)
 
 	*res = (struct transfers_result){0};
 	if (t)
-		*res = (struct transfers_result){t->pageable_cnt, t->pageable_bytes,
-						 t->pageable_ns};
+		*res = (struct transfers_result){t->pageable_cnt, t->pageable_bytes, t->pageable_ns,
+						 t->pageable_threads.cnt};
+}
+
+static void transfers__free(void *a)
+{
+	struct transfers *t = a;
+
+	keys__free(&t->pageable_threads);
+	free(t);
 }
 
 const struct analysis_ops transfers_ops = {
@@ -378,6 +391,6 @@ const struct analysis_ops transfers_ops = {
 	.event = transfers__event,
 	.json = transfers__json,
 	.print = transfers__print,
-	.free = free,
+	.free = transfers__free,
 	.of_args = true,
 };

@@ -7,6 +7,7 @@
 
 struct transfers_result {
 	uint64_t pageable_cnt, pageable_bytes, pageable_ns;
+	unsigned pageable_threads;
 };
 /* Zeroes when the analysis did not run. */
 void transfers_result(const struct report *r, struct transfers_result *res);

@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+# traces nothing
+"""Reports of random traces (tests/oracle/generate.py) against an independent reader of the same lines (tests/oracle/oracle.py)."""
+import json
+import os
+import random
+import subprocess
+import sys
+
+import pytest
+
+TESTS = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+sys.path.insert(0, os.path.join(TESTS, "oracle"))
+import generate  # noqa: E402
+import oracle  # noqa: E402
+
+
+def report_of(*files):
+    return json.loads(subprocess.run([os.environ["CUDATRACE"], "report", "--format=json", *files], check=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE).stdout)
+
+
+def write(path, lines):
+    with open(path, "w", encoding="utf-8") as f:
+        f.writelines(json.dumps(line) + "\n" for line in lines)
+    return str(path)
+
+
+def differences(seeds, folder):
+    """By seed; and the numbers compared."""
+    found, compared = {}, 0
+    for seed in seeds:
+        lines = generate.trace(seed)
+        d = oracle.check(lines, report_of(write(folder / "trace.jsonl", lines)))
+        compared += d.compared
+        if d:
+            found[seed] = d[:5]
+    return found, compared
+
+
+def test_random_traces(tmp_path):
+    found, compared = differences(range(1, 31), tmp_path)
+    assert not found
+    assert compared > 30 * 300
+
+
+@pytest.mark.long
+def test_many_random_traces(tmp_path):
+    found, _ = differences(range(31, 1031), tmp_path)
+    assert not found
+
+
+def test_the_order_of_lines_with_equal_ends(tmp_path):
+    """Lines that end at the same moment may come in any order, and a thread's lines may be in the file of another."""
+    rng = random.Random(5)
+    for seed in range(1, 6):
+        lines = generate.trace(seed)
+        ends = [oracle.span(x)[1] for x in lines[1:-1]]
+        order = sorted(range(len(ends)), key=lambda i: (lines[1 + i]["type"] == "gpu", ends[i], rng.random()))
+        shuffled = [lines[0], *(lines[1 + i] for i in order), lines[-1]]
+        one, other = (report_of(write(tmp_path / f"{name}.jsonl", x)) for name, x in (("one", lines), ("other", shuffled)))
+        for report in (one, other):
+            report["overview"]["processes"].sort(key=lambda x: x["pid"])
+        for section in ("overview", "waits", "stages", "transfers", "kernels"):
+            assert one[section] == other[section], section
