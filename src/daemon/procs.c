@@ -53,7 +53,8 @@ static void read_names(struct dproc *p, const char *comm)
 
 	n = read_file(p->pid, "comm", buf, sizeof(buf));
 	if (n)
-		snprintf(p->comm, sizeof(p->comm), "%.*s", (int)strcspn(buf, "\n"), buf);
+		/* A name may have line ends; the last one is not its. */
+		snprintf(p->comm, sizeof(p->comm), "%.*s", (int)n - 1, buf);
 	else if (comm)
 		snprintf(p->comm, sizeof(p->comm), "%.16s", comm);
 	got = reader__take(reader__copy(p->pid, "cmdline", sizeof(buf) - 1), buf, sizeof(buf) - 1);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 #include "metrics.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,6 +12,7 @@
 #include "model/call.h"
 #include "model/gpu_busy.h"
 #include "metrics_priv.h"
+#include "util/plain.h"
 
 /* What a target may have at any rate; it gets more only while half of all are free. */
 #define SERIES_SHARE 512
@@ -115,7 +117,8 @@ static struct target_key key_of(const struct labels *l, const char *comm)
 	};
 }
 
-/* The texts one after the other, each with its NUL: the key of the table. */
+/* The texts one after the other, each with its NUL: the key of the table. They come from programs:
+ * what the table holds is valid in all outputs, and two names never become one. */
 static char *pack(struct target_key *k, size_t *len)
 {
 	const char **parts[] = {&k->namespace, &k->pod, &k->container, &k->command};
@@ -123,15 +126,17 @@ static char *pack(struct target_key *k, size_t *len)
 
 	*len = 0;
 	for (int i = 0; i < 4; i++)
-		*len += strlen(*parts[i]) + 1;
+		*len += PLAIN_NAME_MAX(strlen(*parts[i]));
 	text = p = malloc(*len);
-	for (int i = 0; text && i < 4; i++) {
-		size_t n = strlen(*parts[i]) + 1;
+	if (!text)
+		return NULL;
+	for (int i = 0; i < 4; i++) {
+		size_t n = plain_name(p, *parts[i]) + 1;
 
-		memcpy(p, *parts[i], n);
 		*parts[i] = p;
 		p += n;
 	}
+	*len = p - text;
 	return text;
 }
 
@@ -154,10 +159,11 @@ static bool drop_ended(struct metrics *m)
 	return true;
 }
 
-static struct metrics_target *make_target(struct metrics *m, struct target_key key)
+/* text: what key points to; the target's from now on. */
+static struct metrics_target *make_target(struct metrics *m, struct target_key key, char *text,
+					  size_t len)
 {
 	struct metrics_target *t;
-	size_t len;
 
 	while (m->series + SERIES_OF_A_TARGET > m->max_series)
 		if (!drop_ended(m))
@@ -166,14 +172,17 @@ static struct metrics_target *make_target(struct metrics *m, struct target_key k
 	if (!t)
 		return NULL;
 	t->key = key;
-	t->text = pack(&t->key, &len);
-	if (!t->text) {
-		free(t);
-		return NULL;
-	}
+	t->text = text;
 	HASH_ADD_KEYPTR(hh, m->targets, t->text, len, t);
 	m->series += SERIES_OF_A_TARGET;
 	return t;
+}
+
+/* A program may be called as the sum of the others is. */
+static bool is_others(const struct metrics *m, const struct target_key *k)
+{
+	return !strcmp(k->command, m->others.key.command) && !*k->namespace && !*k->pod &&
+	       !*k->container;
 }
 
 struct metrics_target *metrics__get(struct metrics *m, const struct labels *l, const char *comm)
@@ -183,11 +192,14 @@ struct metrics_target *metrics__get(struct metrics *m, const struct labels *l, c
 	size_t len;
 	char *text = pack(&key, &len);
 
-	if (text) {
+	if (text && is_others(m, &key))
+		t = &m->others;
+	else if (text)
 		HASH_FIND(hh, m->targets, text, len, t);
-		t = t ?: make_target(m, key);
+	if (text && !t)
+		t = make_target(m, key, text, len);
+	if (!t || t->text != text)
 		free(text);
-	}
 	t = t ?: &m->others;
 	t->processes++;
 	return t;
@@ -342,14 +354,16 @@ static void on_call(struct metrics *m, struct metrics_target *t, const struct tr
 static void on_driver(struct metrics *m, struct metrics_target *t, const struct trace_event *ev)
 {
 	struct cmd_metrics *c;
+	char name[sizeof(c->name)];
 
 	if (strcmp(ev->op, "ioctl"))
 		return;
-	HASH_FIND_STR(t->cmds, ev->name, c);
+	snprintf(name, sizeof(name), "%s", ev->name);
+	HASH_FIND_STR(t->cmds, name, c);
 	if (!c) {
 		if (!take_series(m, t) || !(c = calloc(1, sizeof(*c))))
 			return;
-		strncpy(c->name, ev->name, sizeof(c->name) - 1);
+		strcpy(c->name, name);
 		HASH_ADD_STR(t->cmds, name, c);
 	}
 	c->cnt++;
@@ -359,12 +373,14 @@ static void on_driver(struct metrics *m, struct metrics_target *t, const struct 
 static void on_ctxsw(struct metrics *m, struct metrics_target *t, const struct trace_event *ev)
 {
 	struct gpu_metrics *g;
+	char bus[sizeof(g->bus)];
 
-	HASH_FIND_STR(t->resident_on, ev->ctxsw.gpu, g);
+	snprintf(bus, sizeof(bus), "%s", ev->ctxsw.gpu);
+	HASH_FIND_STR(t->resident_on, bus, g);
 	if (!g) {
 		if (!take_some(m, t, 2) || !(g = calloc(1, sizeof(*g))))
 			return;
-		strncpy(g->bus, ev->ctxsw.gpu, sizeof(g->bus) - 1);
+		strcpy(g->bus, bus);
 		HASH_ADD_STR(t->resident_on, bus, g);
 	}
 	g->cnt += !ev->ctxsw.began_before;

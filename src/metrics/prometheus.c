@@ -4,10 +4,12 @@
  * the samples of all targets in it.
  */
 #include <stdio.h>
+#include <string.h>
 
 #include "metrics_priv.h"
 #include "table.h"
 #include "util/out.h"
+#include "util/plain.h"
 
 /* The family that is being written. */
 struct family {
@@ -39,19 +41,31 @@ static void put_head(const struct family *f)
 	out_char(f->o, '\n');
 }
 
-/* Names come from targets: any bytes. What is no printable ASCII becomes '?'. */
+/* A label's value is UTF-8, with \\, \" and \n escaped (Prometheus text format 0.0.4). Targets'
+ * names are as plain_name() spells them; U+FFFD is for what the driver or the host calls something.
+ */
 static void put_label(struct out *o, const char *name, const char *value, char *before)
 {
+	size_t left = value ? strlen(value) : 0;
+
 	if (!value)
 		return;
 	out_char(o, *before);
 	*before = ',';
 	out_str(o, name);
 	out_lit(o, "=\"");
-	for (; *value; value++) {
-		if (*value == '"' || *value == '\\')
+	while (left) {
+		bool is_ascii = !(*value & 0x80);
+		unsigned n = is_ascii ? 1 : utf8_len((const unsigned char *)value, left);
+
+		if (*value == '"' || *value == '\\' || *value == '\n')
 			out_char(o, '\\');
-		out_char(o, *value >= ' ' && *value < 0x7f ? *value : '?');
+		if (*value == '\n')
+			out_char(o, 'n');
+		else
+			out_bytes(o, n ? value : "\xef\xbf\xbd", n ? n : 3);
+		value += n ? n : 1;
+		left -= n ? n : 1;
 	}
 	out_char(o, '"');
 }

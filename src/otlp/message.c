@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "util/out.h"
+#include "util/plain.h"
 
 /* Names of kernels may have thousands of characters. */
 #define TEXT_MAX 512
@@ -62,6 +63,17 @@ void otlp_put_attr(struct out *o, const char *key, const char *value)
 	out_lit(o, "}}");
 }
 
+/* A target's name, spelled as in metrics, so that both are of one service. */
+static void put_name(struct out *o, const char *key, const char *name)
+{
+	char text[PLAIN_NAME_MAX(TEXT_MAX)];
+
+	if (strlen(name) <= TEXT_MAX) {
+		plain_name(text, name);
+		otlp_put_attr(o, key, text);
+	}
+}
+
 static void put_attr_u64(struct out *o, const char *key, uint64_t value)
 {
 	open_attr(o, key);
@@ -93,14 +105,14 @@ void otlp_put_process(struct out *o, const struct otlp_span *s, const char *host
 	const struct labels *l = s->labels;
 
 	out_lit(o, "{\"resource\":{\"attributes\":[");
-	otlp_put_attr(o, "service.name", l->container_name[0] ? l->container_name : s->command);
+	put_name(o, "service.name", l->container_name[0] ? l->container_name : s->command);
 	otlp_put_attr(o, "host.name", host);
-	otlp_put_attr(o, "container.id", l->container);
-	otlp_put_attr(o, "k8s.namespace.name", l->namespace);
-	otlp_put_attr(o, "k8s.pod.name", l->pod);
-	otlp_put_attr(o, "k8s.pod.uid", l->pod_uid);
-	otlp_put_attr(o, "k8s.container.name", l->container_name);
-	otlp_put_attr(o, "process.executable.name", s->command);
+	put_name(o, "container.id", l->container);
+	put_name(o, "k8s.namespace.name", l->namespace);
+	put_name(o, "k8s.pod.name", l->pod);
+	put_name(o, "k8s.pod.uid", l->pod_uid);
+	put_name(o, "k8s.container.name", l->container_name);
+	put_name(o, "process.executable.name", s->command);
 	put_attr_u64(o, "process.pid", s->pid);
 	otlp_put_attr(o, "cudatrace.hidden", s->hidden);
 	out_lit(o, "]},\"scopeSpans\":[{");

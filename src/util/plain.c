@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 #include "plain.h"
 
+#include <ctype.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "out.h"
@@ -92,6 +94,31 @@ void plain_put(struct out *o, const char *s)
 
 	out_bytes(o, s, len);
 	plain_text(o->buf + o->len - len, len);
+}
+
+static bool is_escape(const char *s)
+{
+	return s[0] == '\\' && s[1] == 'x' && isxdigit((unsigned char)s[2]) &&
+	       isxdigit((unsigned char)s[3]);
+}
+
+size_t plain_name(char *to, const char *s)
+{
+	size_t left = strlen(s), len = 0;
+
+	while (left) {
+		unsigned n = is_escape(s) ? 0 : plain_len(s, left), took = n ? n : 1;
+
+		if (n)
+			memcpy(to + len, s, n);
+		else
+			sprintf(to + len, "\\x%02x", (unsigned char)*s);
+		len += n ? n : 4;
+		s += took;
+		left -= took;
+	}
+	to[len] = 0;
+	return len;
 }
 
 void plain_lines(FILE *f, const char *text)

@@ -19,6 +19,13 @@ unsigned plain_len(const char *s, size_t left);
 void plain_text(char *s, size_t len);
 void plain_print(FILE *f, const char *s, size_t len);
 void plain_put(struct out *o, const char *s);
+/*
+ * Writes a name that identifies something: valid UTF-8 without what a terminal obeys, and different
+ * for different names. Such bytes become \xNN; so does a backslash that begins a text of this form.
+ * Needs PLAIN_NAME_MAX(strlen(s)) bytes at to. Returns the length without the NUL.
+ */
+#define PLAIN_NAME_MAX(len) (4 * (len) + 1)
+size_t plain_name(char *to, const char *s);
 /* Several lines, each ended. */
 void plain_lines(FILE *f, const char *text);
 

@@ -6,7 +6,9 @@ test holds against src/metrics/metrics.def.
   names DOC               metrics and labels that they name and DOC has not
   losses DOC              counters that say what was lost, refused or left out, and are not in the dashboard
   served METRICS DOC      what a file of /metrics has and DOC has not, and the other way round
+  series METRICS NAME...  what is there twice, and commands whose calls are not there
   query URL METRICS       each expression asked of a Prometheus: errors, and those without an answer whose metrics are there"""
+import collections
 import json
 import re
 import sys
@@ -123,6 +125,13 @@ def served(metrics, doc):
     return wrong + [f"{m} has labels {labels}, not {table[m]}" for m, labels in have.items() if labels and m in table and not labels <= table[m]]
 
 
+def series(metrics, *commands):
+    """Each series is there once, and the commands have calls that are told apart."""
+    lines = [line.rpartition(" ")[0] for line in open(metrics, encoding="utf-8") if line.strip() and line[0] != "#"]
+    wrong = [f"twice: {s}" for s, n in collections.Counter(lines).items() if n > 1]
+    return wrong + [f"no calls of {c}" for c in commands if not any(s.startswith("cudatrace_calls_total{") and f'command="{c}"' in s for s in lines)]
+
+
 def query(url, metrics):
     have = metrics_of(metrics)
     wrong = []
@@ -143,7 +152,7 @@ def main():
     elif verb == "rules":
         print(json.dumps({"groups": [{"name": "dashboard", "rules": [{"record": f"r{i}", "expr": filled(e)} for i, (_, e) in enumerate(exprs())]}]}))
     else:
-        wrong = {"names": names, "losses": losses, "served": served, "query": query}[verb](*args)
+        wrong = {"names": names, "losses": losses, "served": served, "series": series, "query": query}[verb](*args)
         if wrong:
             sys.exit("\n".join(wrong))
 

@@ -38,6 +38,16 @@ run_sample
 get "$port/metrics" >"$TMP/metrics"
 check 'the daemon serves what the documentation says' dashboard served "$TMP/metrics" docs/METRICS.md
 
+# Programs of one length whose names are not ASCII, and some that are no UTF-8, or look like what is written for these.
+for name in 训练任务 推理服务 обучать $'\xff\xfe' $'\xfe\xff' '\xff\xfe' 'a"b\c' $'a\nb' $'a\nc' '(others)'; do
+	cp "$lib/sample" "$lib/$name"
+	LD_LIBRARY_PATH=$lib "$lib/$name" --tokens 2 --layers 1 </dev/null >/dev/null
+done
+get "$port/metrics" >"$TMP/metrics"
+check 'names of programs: each series is there once' dashboard series "$TMP/metrics" 训练任务 推理服务 обучать \
+	'\\xff\\xfe' '\\xfe\\xff' '\\x5cxff\\x5cxfe' 'a\"b\\c' 'a\\x0ab' 'a\\x0ac' '(others)'
+twice() { get "$server/api/v1/query?query=prometheus_target_scrapes_sample_duplicate_timestamp_total" | jq -r '.data.result[0].value[1]'; }
+
 command -v prometheus >/dev/null || { skip 'a Prometheus that scrapes it' 'prometheus is not installed'; exit; }
 cat >"$TMP/prometheus.yml" <<END
 global: {scrape_interval: 1s, evaluation_interval: 1s}
@@ -46,10 +56,12 @@ scrape_configs:
   - job_name: cudatrace
     honor_labels: true
     static_configs: [{targets: ["127.0.0.1:$port"]}]
+  - job_name: prometheus
+    static_configs: [{targets: ["127.0.0.1:$server"]}]
 END
 prometheus --config.file="$TMP/prometheus.yml" --storage.tsdb.path="$TMP/tsdb" --web.listen-address=127.0.0.1:"$server" >"$TMP/prometheus.log" 2>&1 </dev/null &
 prometheus=$!
-up() { get "$server/api/v1/query?query=up" | jq -e '.data.result[0].value[1] == "1"'; }
+up() { get "$server/api/v1/query?query=up{job=\"cudatrace\"}" | jq -e '.data.result[0].value[1] == "1"'; }
 check 'prometheus: takes the scrape' until_ok 30 up
 for _ in 1 2 3; do run_sample; sleep 1.2; done
 # A scrape that took longer than a second leaves no answers until the next one.
@@ -58,4 +70,5 @@ check 'prometheus: each expression of the dashboard answers' eval 'until_ok 10 a
 calls() { get "$server/api/v1/query?query=sum(cudatrace_launches_total)" | jq -r '.data.result[0].value[1]'; }
 get "$port/metrics" >"$TMP/metrics"
 check 'prometheus: the numbers are the same' until_ok 10 eval '[ "$(calls)" = "$(awk "/^cudatrace_launches_total/ { n += \$2 } END { print n }" "$TMP/metrics")" ]'
+check 'prometheus: no series came twice' until_ok 10 eval '[ "$(twice)" = 0 ]'
 check 'prometheus: nothing fires' eval '! get "$server/api/v1/alerts" | jq -e ".data.alerts[] | select(.state == \"firing\")"'

@@ -15,6 +15,7 @@
 #include "factory.h"
 #include "metrics_check.h"
 #include "util/out.h"
+#include "util/plain.h"
 
 #define POD "namespace=\"llm\",pod=\"vllm-0\",container=\"server\",command=\"python3\""
 
@@ -118,12 +119,135 @@ static void counts(void **state)
 	metrics__errors(m, t, api_fn_by_symbol("cuLaunchKernel"), 719, 1);
 	has(m,
 	    "cudatrace_launches_total{namespace=\"\",pod=\"\",container=\"\",command=\"a\\\"b\\\\"
-	    "c?\?\"} 2");
+	    "c\\\\x0a\\\\x1b\"} 2");
 	has(m, "cudatrace_call_duration_seconds_sum{namespace=\"\",pod=\"\",container=\"\",command="
-	       "\"a\\\"b\\\\c?\?\",class=\"launch\"} 0.003");
+	       "\"a\\\"b\\\\c\\\\x0a\\\\x1b\",class=\"launch\"} 0.003");
 	has(m,
-	    "cudatrace_errors_total{namespace=\"\",pod=\"\",container=\"\",command=\"a\\\"b\\\\c?"
-	    "\?\",function=\"cuLaunchKernel\",error=\"CUDA_ERROR_LAUNCH_FAILED\"} 1");
+	    "cudatrace_errors_total{namespace=\"\",pod=\"\",container=\"\",command=\"a\\\"b\\\\c"
+	    "\\\\x0a\\\\x1b\",function=\"cuLaunchKernel\",error=\"CUDA_ERROR_LAUNCH_FAILED\"} 1");
+	metrics__free(m);
+}
+
+/* Names that were one when what is no ASCII was a '?', and those that look like what is written for
+ * others. */
+static const struct {
+	const char *name, *label;
+} names[] = {
+	{"训练任务", "训练任务"},
+	{"推理服务", "推理服务"},
+	{"обучение", "обучение"},
+	{"học máy", "học máy"},
+	{"🔥🔥", "🔥🔥"},
+	{"????????????", "????????????"},
+	{"\xff\xfe", "\\\\xff\\\\xfe"},
+	{"\xfe\xff", "\\\\xfe\\\\xff"},
+	{"\xff", "\\\\xff"},
+	{"\\xff", "\\\\x5cxff"},
+	{"\\x5cxff", "\\\\x5cx5cxff"},
+	{"\\\xff", "\\\\\\\\xff"},
+	{"\\xfg", "\\\\xfg"},
+	{"\xef\xbf\xbd", "\xef\xbf\xbd"},		    /* U+FFFD itself */
+	{"训练任务训\xe7\xbb", "训练任务训\\\\xe7\\\\xbb"}, /* cut within a character */
+	{"\xc0\x80", "\\\\xc0\\\\x80"},
+	{"\xed\xa0\x80", "\\\\xed\\\\xa0\\\\x80"},
+	{"a\nb", "a\\\\x0ab"},
+	{"a\rb", "a\\\\x0db"},
+	{"a\xe2\x80\xa8"
+	 "b",
+	 "a\\\\xe2\\\\x80\\\\xa8b"},
+	{"\"", "\\\""},
+	{"(others)", "(others)"},
+	{"", ""},
+};
+#define NAME_CNT (sizeof(names) / sizeof(names[0]))
+
+static int by_text(const void *a, const void *b)
+{
+	return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+/* No series is there twice; all of a page's bytes are UTF-8. */
+static void check_series(char *page)
+{
+	static char *series[16384];
+	unsigned cnt = 0;
+
+	for (size_t i = 0, n; page[i]; i += n) {
+		n = page[i] & 0x80 ? utf8_len((unsigned char *)page + i, 4) : 1;
+		assert_int_not_equal(n, 0);
+	}
+	for (char *line = strtok(page, "\n"); line; line = strtok(NULL, "\n")) {
+		if (*line == '#')
+			continue;
+		assert_non_null(strrchr(line, ' '));
+		*strrchr(line, ' ') = 0;
+		assert_true(cnt < sizeof(series) / sizeof(series[0]));
+		series[cnt++] = line;
+	}
+	assert_true(cnt > NAME_CNT);
+	qsort(series, cnt, sizeof(*series), by_text);
+	for (unsigned i = 1; i < cnt; i++)
+		if (!strcmp(series[i - 1], series[i]))
+			fail_msg("twice: %s", series[i]);
+}
+
+static void names_stay_apart(void **state)
+{
+	struct trace_event ev = {.kind = EVENT_CALL, .fn = api_fn_by_symbol("cuInit")};
+	struct metrics *m = metrics__new(100000);
+	char line[256];
+
+	/* Others have something, too. */
+	metrics__event(m, metrics__others(m), &ev);
+	for (unsigned i = 0; i < NAME_CNT; i++) {
+		struct labels in = {0}, none = {0};
+
+		for (unsigned k = 0; k <= i; k++)
+			metrics__event(m, metrics__get(m, &none, names[i].name), &ev);
+		/* LXC takes any name for a container. */
+		snprintf(in.container, sizeof(in.container), "%s", names[i].name);
+		metrics__event(m, metrics__get(m, &in, "lxc"), &ev);
+	}
+	for (unsigned i = 0; i < NAME_CNT; i++) {
+		unsigned more = !strcmp(names[i].name, "(others)");
+
+		snprintf(
+			line, sizeof(line),
+			"cudatrace_calls_total{namespace=\"\",pod=\"\",container=\"\",command=\"%s\",function=\"cuInit\",class=\"init\"} %u",
+			names[i].label, i + 1 + more);
+		has(m, line);
+		snprintf(line, sizeof(line),
+			 "cudatrace_calls_total{namespace=\"\",pod=\"\",container=\"%s\",command="
+			 "\"lxc\",function=\"cuInit\",class=\"init\"} 1",
+			 names[i].label);
+		has(m, line);
+	}
+	char *page = print(m);
+
+	check_series(page);
+	free(page);
+	metrics__free(m);
+}
+
+/* Names of commands and GPUs that are longer than what is kept of them. */
+static void long_names(void **state)
+{
+	struct metrics *m = metrics__new(10000);
+	struct metrics_target *t = metrics__get(m, &(struct labels){0}, "x");
+	struct trace_event ev = {.kind = EVENT_DRIVER, .op = "ioctl"};
+	char name[200], *page;
+
+	memset(name, 'N', sizeof(name) - 1);
+	name[sizeof(name) - 1] = 0;
+	ev.name = name;
+	metrics__event(m, t, &ev);
+	metrics__event(m, t, &ev);
+	ev = (struct trace_event){.kind = EVENT_CTXSW, .ctxsw.gpu = name};
+	metrics__event(m, t, &ev);
+	metrics__event(m, t, &ev);
+	page = print(m);
+	check_series(page);
+	free(page);
 	metrics__free(m);
 }
 
@@ -268,8 +392,9 @@ static void hostile(void **state)
 
 	metrics__event(m, metrics__get(m, &l, "\"} 9\n"), &ev);
 	has(m,
-	    "cudatrace_calls_total{namespace=\"a\\\"b\\\\}{,x=\\\"1\\\"\",pod=\"p?# TYPE x gauge\","
-	    "container=\"?[2J\",command=\"\\\"} 9?\",function=\"cuInit\",class=\"init\"} 1");
+	    "cudatrace_calls_total{namespace=\"a\\\"b\\\\}{,x=\\\"1\\\"\",pod=\"p\\\\x0a# TYPE x "
+	    "gauge\",container=\"\\\\x1b[2J\",command=\"\\\"} "
+	    "9\\\\x0a\",function=\"cuInit\",class=\"init\"} 1");
 	lacks(m, "\033");
 	metrics__free(m);
 }
@@ -433,13 +558,22 @@ static void documented(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(events),	   cmocka_unit_test(counts),
-		cmocka_unit_test(by_function),	   cmocka_unit_test(launches),
-		cmocka_unit_test(bytes),	   cmocka_unit_test(memory),
-		cmocka_unit_test(forgotten),	   cmocka_unit_test(bounded),
-		cmocka_unit_test(ended_make_room), cmocka_unit_test(hostile),
-		cmocka_unit_test(share),	   cmocka_unit_test(histograms),
-		cmocka_unit_test(families),	   cmocka_unit_test(documented),
+		cmocka_unit_test(events),
+		cmocka_unit_test(counts),
+		cmocka_unit_test(names_stay_apart),
+		cmocka_unit_test(long_names),
+		cmocka_unit_test(by_function),
+		cmocka_unit_test(launches),
+		cmocka_unit_test(bytes),
+		cmocka_unit_test(memory),
+		cmocka_unit_test(forgotten),
+		cmocka_unit_test(bounded),
+		cmocka_unit_test(ended_make_room),
+		cmocka_unit_test(hostile),
+		cmocka_unit_test(share),
+		cmocka_unit_test(histograms),
+		cmocka_unit_test(families),
+		cmocka_unit_test(documented),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "random.h"
 #include "util/log.h"
 #include "util/out.h"
 #include "util/plain.h"
@@ -134,13 +135,57 @@ static void test_messages(void **state)
 	assert_string_equal(got, "cudatrace: cannot read /tmp/?]0;x???\x2f\xc3\xa9: no\n");
 }
 
+/* Reads what plain_name() wrote. */
+static size_t read_name(const char *text, char *name)
+{
+	size_t len = 0;
+	unsigned byte;
+
+	while (*text) {
+		if (text[0] == '\\' && text[1] == 'x' && strlen(text) >= 4 &&
+		    strspn(text + 2, "0123456789abcdefABCDEF") >= 2) {
+			assert_int_equal(sscanf(text, "\\x%2x", &byte), 1);
+			name[len++] = (char)byte;
+			text += 4;
+		} else {
+			name[len++] = *text++;
+		}
+	}
+	return len;
+}
+
+/* A name can be read back, so no two become one; and nothing in it is obeyed or no UTF-8. */
+static void test_names(void **state)
+{
+	static const char *const parts[] = {"\\",   "x",    "\\x",  "f0",   "F0",   "\n",   "\"",
+					    "\xff", "\xe8", "\xae", "\xad", "\xc2", "\x9b", "训",
+					    "\x01", "?",    "\xe2", "\x80", "\xa8", "\xef", "é"};
+	char text[PLAIN_NAME_MAX(64)], back[64];
+
+	for (unsigned round = 0; round < 20000; round++) {
+		char name[64] = "";
+		size_t len;
+
+		for (unsigned n = rnd() % 10; n; n--)
+			strcat(name, parts[rnd() % (sizeof(parts) / sizeof(parts[0]))]);
+		len = plain_name(text, name);
+		assert_int_equal(len, strlen(text));
+		assert_int_equal(read_name(text, back), strlen(name));
+		assert_memory_equal(back, name, strlen(name));
+		for (size_t i = 0, n; text[i]; i += n) {
+			n = plain_len(text + i, strlen(text + i));
+			assert_int_not_equal(n, 0);
+		}
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_left_alone), cmocka_unit_test(test_controls),
 		cmocka_unit_test(test_directions), cmocka_unit_test(test_json),
 		cmocka_unit_test(test_lines),	   cmocka_unit_test(test_no_utf8),
-		cmocka_unit_test(test_messages),
+		cmocka_unit_test(test_messages),   cmocka_unit_test(test_names),
 	};
 
 	return cmocka_run_group_tests_name("plain", tests, NULL, NULL);
