@@ -192,7 +192,7 @@ static void on_thread(struct model *m, const void *data, const struct raw *raw)
 		procs__renew(&m->procs, p);
 	t = p ? proc__thread(&m->procs, p, rec->rec.tid) : NULL;
 	if (t)
-		thread__set_comm(t, rec->comm);
+		proc__set_comm(p, t, rec->comm);
 	if (t && m->opts.stacks && m->opts.live)
 		proc_stacks__look(m->stacks, &p->stacks, p->pid);
 }
@@ -233,6 +233,8 @@ static void on_process(struct model *m, const struct ct_task *rec, const char *o
 	/* A new process, too: its id may be one whose exit was lost. */
 	if (p && (rec->rec.kind == CT_REC_EXEC || rec->rec.kind == CT_REC_FORK))
 		procs__renew(&m->procs, p);
+	if (p)
+		memcpy(p->comm, comm, sizeof(p->comm));
 	m->opts.fn(m->opts.ctx, &ev);
 	if (rec->rec.kind == CT_REC_EXIT)
 		driver__end_process(&m->driver, rec->rec.pid);
@@ -273,7 +275,7 @@ static void on_nv(struct model *m, const void *data, const struct raw *raw)
 		return;
 	ev.pid = rec->rec.pid;
 	ev.tid = rec->rec.tid;
-	ev.comm = t->comm;
+	ev.comm = proc__comm(p, t);
 	ev.start_ns = rec->rec.ts_ns;
 	ev.end_ns = rec->end_ns;
 	if (driver__event(&m->driver, &raw->nv, m->opts.fns, &scratch, &ev, &sched))
@@ -389,5 +391,6 @@ void model__record(struct model *m, const struct raw *raw)
 #include "ct_rec.def"
 	};
 
+	m->procs.record_ns = raw->rec->ts_ns;
 	on[raw->rec->kind](m, raw->rec, raw);
 }

@@ -109,7 +109,7 @@ const struct stack *model__stack(struct model *m, uint32_t pid, uint32_t tid,
 	if (!t)
 		return NULL;
 	proc_stacks__forget(p->stacks);
-	def.comm = t->comm;
+	def.comm = proc__comm(p, t);
 	def.stack = proc_stacks__get(m->stacks, &p->stacks, pid, from, now, &is_new);
 	if (def.stack)
 		m->opts.fn(m->opts.ctx, &def);
@@ -160,8 +160,8 @@ void model__call(struct model *m, const struct raw_call *raw)
 		return;
 	clear_call(ev);
 	fill_call(ev, raw, meaning);
-	ev->comm = t->comm;
-	ev->has_comm16 = true;
+	ev->comm = proc__comm(p, t);
+	ev->has_comm16 = ev->comm;
 	ev->kernel_id = ev->kernel_mangled_id = 0;
 	if (t->operators.cnt | raw->operator_id)
 		operators__enter(&m->operators, raw, p, t, ev);

@@ -21,7 +21,7 @@ static void give_gpu(struct model *m, const struct ct_gpu_run *g, struct proc *p
 		return;
 	gpu_event(&ev, g, name ? name->demangled : NULL,
 		  name && name->mangled != name->demangled ? name->mangled : NULL, call);
-	ev.comm = t ? t->comm : "";
+	ev.comm = proc__comm(p, t);
 	ev.device = devices__find(&m->devices, g->rec.pid, g->device);
 	if (!call) {
 		j->no_call_cnt++;

@@ -43,7 +43,7 @@ static void give(struct operators *o, const struct proc *p, const struct thread 
 		.name = x->name,
 		.pid = p->pid,
 		.tid = t->tid,
-		.comm = t->comm,
+		.comm = proc__comm(p, t),
 		.start_ns = x->start_ns,
 		.end_ns = end_ns,
 		.unfinished = unfinished,

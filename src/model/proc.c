@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "util/clock.h"
+
 /* Whoever has few processes or threads is not bothered. */
 #define LOOK_MIN 256
 
@@ -17,19 +19,32 @@ static bool is_gone(uint32_t id)
 	return kill((pid_t)id, 0) && errno == ESRCH;
 }
 
-/* Each time that there are twice as many as were left. */
-static bool is_time_to_look(unsigned cnt, unsigned *look)
-{
-	if (cnt >= *look && *look)
-		return true;
-	if (!*look)
-		*look = LOOK_MIN;
-	return false;
-}
-
 static unsigned next_look(unsigned cnt)
 {
 	return 2 * cnt < LOOK_MIN ? LOOK_MIN : 2 * cnt;
+}
+
+/* Each time that there are twice as many as were left. */
+static bool is_time_to_look(const struct procs *ps, unsigned cnt, struct look *l)
+{
+	if (!l->at)
+		l->at = LOOK_MIN;
+	if (!ps->live || cnt < l->at)
+		return false;
+	if (l->ns >= ps->record_ns) {
+		l->at = next_look(cnt);
+		return false;
+	}
+	l->ns = now_ns();
+	return true;
+}
+
+static bool may_go(uint32_t id, bool *was_gone)
+{
+	bool was = *was_gone;
+
+	*was_gone = is_gone(id);
+	return was && *was_gone;
 }
 
 static struct quota *proc_quota(const struct procs *ps)
@@ -46,12 +61,16 @@ static struct quota *thread_quota(const struct procs *ps)
 static void make_room(struct procs *ps)
 {
 	struct proc *p, *tmp;
+	unsigned going = 0;
 
-	if (ps->live && is_time_to_look(HASH_COUNT(ps->by_pid), &ps->look)) {
-		HASH_ITER (hh, ps->by_pid, p, tmp)
-			if (!p->ended && is_gone(p->pid))
+	if (is_time_to_look(ps, HASH_COUNT(ps->by_pid), &ps->look)) {
+		HASH_ITER (hh, ps->by_pid, p, tmp) {
+			if (!p->ended && may_go(p->pid, &p->was_gone))
 				procs__remove(ps, p);
-		ps->look = next_look(HASH_COUNT(ps->by_pid));
+			else
+				going += p->was_gone;
+		}
+		ps->look.at = next_look(HASH_COUNT(ps->by_pid) - going) + going;
 	}
 	if (quota__take(proc_quota(ps), NULL, 1))
 		return;
@@ -80,6 +99,23 @@ struct proc *procs__find(struct procs *ps, uint32_t pid)
 	return p;
 }
 
+/* false: the thread is gone. */
+static bool read_comm(char comm[THREAD_COMM_SZ + 1], uint32_t pid, uint32_t tid)
+{
+	char path[64];
+	size_t n;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/%u/task/%u/comm", pid, tid);
+	f = fopen(path, "re");
+	if (!f)
+		return false;
+	n = fread(comm, 1, THREAD_COMM_SZ, f);
+	fclose(f);
+	comm[n ? n - 1 : 0] = 0; /* the end of the line */
+	return n;
+}
+
 struct proc *procs__get_any(struct procs *ps, uint32_t pid)
 {
 	struct proc *p = procs__find(ps, pid);
@@ -90,27 +126,11 @@ struct proc *procs__get_any(struct procs *ps, uint32_t pid)
 			return NULL;
 		make_room(ps);
 		init(ps, p, pid);
+		if (ps->live)
+			read_comm(p->comm, pid, pid);
 		HASH_ADD(hh, ps->by_pid, pid, sizeof(p->pid), p);
 	}
 	return p;
-}
-
-/* For a thread whose first record was lost. */
-static void read_comm(struct thread *t, uint32_t pid)
-{
-	char path[64];
-	size_t n;
-	FILE *f;
-
-	snprintf(path, sizeof(path), "/proc/%u/task/%u/comm", pid, t->tid);
-	f = fopen(path, "re");
-	if (!f)
-		return;
-	n = fread(t->comm, 1, sizeof(t->comm) - 1, f);
-	fclose(f);
-	if (n && t->comm[n - 1] == '\n')
-		n--;
-	t->comm[n] = 0;
 }
 
 static struct recent_thread *recent_thread(struct procs *ps, uint32_t tid)
@@ -138,12 +158,16 @@ static void drop_thread(struct procs *ps, struct proc *p, struct thread *t)
 static void make_thread_room(struct procs *ps, struct proc *p)
 {
 	struct thread *t, *tmp;
+	unsigned going = 0;
 
-	if (ps->live && is_time_to_look(HASH_COUNT(p->threads), &p->threads_look)) {
-		HASH_ITER (hh, p->threads, t, tmp)
-			if (is_gone(t->tid))
+	if (is_time_to_look(ps, HASH_COUNT(p->threads), &p->threads_look)) {
+		HASH_ITER (hh, p->threads, t, tmp) {
+			if (may_go(t->tid, &t->was_gone))
 				drop_thread(ps, p, t);
-		p->threads_look = next_look(HASH_COUNT(p->threads));
+			else
+				going += t->was_gone;
+		}
+		p->threads_look.at = next_look(HASH_COUNT(p->threads) - going) + going;
 	}
 	if (quota__take(thread_quota(ps), &p->threads_share, 1))
 		return;
@@ -163,18 +187,22 @@ struct thread *proc__any_thread(struct procs *ps, struct proc *p, uint32_t tid)
 			return NULL;
 		make_thread_room(ps, p);
 		t->tid = tid;
+		/* Its first record was lost, or its row went to others. */
 		if (ps->live)
-			read_comm(t, p->pid);
+			t->is_named = read_comm(t->comm, p->pid, tid);
 		HASH_ADD(hh, p->threads, tid, sizeof(t->tid), t);
 	}
 	*recent_thread(ps, tid) = (struct recent_thread){p, t};
 	return t;
 }
 
-void thread__set_comm(struct thread *t, const char comm[THREAD_COMM_SZ])
+void proc__set_comm(struct proc *p, struct thread *t, const char comm[THREAD_COMM_SZ])
 {
 	memcpy(t->comm, comm, THREAD_COMM_SZ);
 	t->comm[THREAD_COMM_SZ] = 0;
+	t->is_named = true;
+	if (t->tid == p->pid)
+		memcpy(p->comm, t->comm, sizeof(p->comm));
 }
 
 static void free_threads(struct procs *ps, struct proc *p)
@@ -183,7 +211,7 @@ static void free_threads(struct procs *ps, struct proc *p)
 
 	HASH_ITER (hh, p->threads, t, tmp)
 		drop_thread(ps, p, t);
-	p->threads_look = 0;
+	p->threads_look = (struct look){0};
 }
 
 void procs__renew(struct procs *ps, struct proc *p)
@@ -193,6 +221,7 @@ void procs__renew(struct procs *ps, struct proc *p)
 			ps->ended[i] = NULL;
 	}
 	p->ended = p->tidied = false;
+	p->comm[0] = 0;
 	free_threads(ps, p);
 	handles__clear(&p->handles);
 	handles__clear(&p->gpu_names);

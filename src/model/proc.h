@@ -15,9 +15,18 @@
 
 #include <uthash.h>
 
+/* Rows of what is gone go when a later record than the look that found it gone has come: its own
+ * last ones were on their way until then. */
+struct look {
+	unsigned at; /* with so many rows it is time for the next */
+	uint64_t ns; /* when the last was */
+};
+
 struct thread {
 	uint32_t tid;
 	char comm[THREAD_COMM_SZ + 1];
+	bool is_named;			   /* comm is known; it may be "" */
+	bool was_gone;			   /* at the last look */
 	struct range *range;		   /* --nvtx: the innermost; NULL: none */
 	struct thread_operators operators; /* --torch */
 	struct gpu_calls *gpu_calls;	   /* --gpu-time; NULL: none so far */
@@ -27,9 +36,11 @@ struct thread {
 
 struct proc {
 	uint32_t pid;
+	char comm[THREAD_COMM_SZ + 1]; /* of its main thread; "": not known */
+	bool ended, tidied, was_gone;
+	struct look threads_look;
 	struct thread *threads; /* by tid */
 	struct quota_share threads_share;
-	unsigned threads_look;	  /* with so many it is time to look which of them are gone */
 	struct handles handles;	  /* kernel names */
 	struct handles gpu_names; /* the same, by the numbers of --gpu-time */
 	struct mem mem;
@@ -38,7 +49,6 @@ struct proc {
 	struct comms comms;
 	struct dnn *dnn;	    /* NULL: nothing of cuDNN so far */
 	struct proc_stacks *stacks; /* NULL: none so far */
-	bool ended, tidied;
 	UT_hash_handle hh;
 };
 
@@ -59,8 +69,9 @@ struct procs {
 	struct recent_thread recent_threads[PROCS_RECENT];
 	struct proc *ended[PROCS_ENDED];
 	unsigned ended_next;
-	unsigned look; /* with so many it is time to look which of them are gone */
+	struct look look;
 	bool live;
+	uint64_t record_ns; /* time of the record at hand */
 	struct quotas *quotas;
 	struct kernel_names *names;
 	struct gpu_join gpu;
@@ -72,7 +83,15 @@ struct proc *procs__find(struct procs *ps, uint32_t pid);
  * then. NULL only when memory is out. */
 struct proc *procs__get_any(struct procs *ps, uint32_t pid);
 struct thread *proc__any_thread(struct procs *ps, struct proc *p, uint32_t tid);
-void thread__set_comm(struct thread *t, const char comm[THREAD_COMM_SZ]);
+void proc__set_comm(struct proc *p, struct thread *t, const char comm[THREAD_COMM_SZ]);
+/* The name of a thread; t NULL, or the thread ended before its name was read: of its process. NULL:
+ * neither is known. */
+static inline const char *proc__comm(const struct proc *p, const struct thread *t)
+{
+	if (t && t->is_named)
+		return t->comm;
+	return p && p->comm[0] ? p->comm : NULL;
+}
 /* Another program, in the process or in one that has its id: nothing is known of it. */
 void procs__renew(struct procs *ps, struct proc *p);
 /* It has ended: what is known of it goes when others have, or when its id is another's. */

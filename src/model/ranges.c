@@ -438,7 +438,8 @@ static void end(struct ranges *r, struct proc *p, struct thread *t, struct range
 	r->cnt.ranges++;
 	r->cnt.unfinished += unfinished;
 	if (unfinished || end_ns - x->start_ns >= r->min_duration_ns)
-		give(r, p, x, x->is_started ? "start" : "push", t->comm, end_ns, unfinished);
+		give(r, p, x, x->is_started ? "start" : "push", proc__comm(p, t), end_ns,
+		     unfinished);
 	range_free(r->quotas, p, t, x);
 }
 
@@ -488,7 +489,7 @@ static void mark(struct ranges *r, const struct meaning *m, const struct trace_e
 
 	take_event(r, m, ev, p, &x);
 	r->cnt.marks++;
-	give(r, p, &x, "mark", t->comm, ev->start_ns, false);
+	give(r, p, &x, "mark", proc__comm(p, t), ev->start_ns, false);
 	put_texts(r->quotas, p->ranges, &x);
 }
 

@@ -68,6 +68,16 @@ def test_life(tmp_path, life, flag, what):
     Traced(tmp_path, life, LIB, *what).agrees(*flag)
 
 
+@pytest.mark.parametrize("probe", ["uprobe", "inject"])
+def test_names(tmp_path, life, probe):
+    """Of many threads at once each has its name in all of its lines, though they end before their lines are written."""
+    cudatrace("-q", "--no-summary", "-e", ALL, "--probe", probe, "--buffer-size", "64M", "--jsonl", tmp_path / "t.jsonl", "--", life, LIB, "threads", 1000)
+    names = collections.defaultdict(set)
+    for e in Trace(tmp_path / "t.jsonl").calls:
+        names[e["tid"]].add(e["comm"])
+    assert sorted(map(sorted, names.values())) == sorted([f"life {i}"] for i in range(1000))
+
+
 def test_last_threads(tmp_path, life):
     """Of threads that exit at the same time each is the last one: their process ends once."""
     ops = collections.Counter(e["op"] for e in Traced(tmp_path, life, LIB, "leave", 500).agrees().proc)

@@ -3,7 +3,7 @@
  * life LIBRARY WHAT [N]: a target that lives dangerously. Prints how many calls of
  * cuDriverGetVersion it made, which all went well.
  *
- *   threads N   N threads at once, each with ten calls
+ *   threads N   N threads at once, called "life 0" and so on, each with ten calls
  *   procs N     N processes, one after another, each with three calls
  *   leave N     the same with two threads each, which exit at the same time
  *   reload N    N times dlopen(), a call, dlclose()
@@ -63,6 +63,10 @@ static void call(long n)
 
 static void *ten(void *arg)
 {
+	char name[16];
+
+	snprintf(name, sizeof(name), "life %ld", (long)arg);
+	pthread_setname_np(pthread_self(), name);
 	call(5);
 	pthread_barrier_wait(&barrier);
 	call(5);
@@ -78,7 +82,7 @@ static void threads(long n)
 	pthread_attr_setstacksize(&attr, 65536);
 	pthread_barrier_init(&barrier, NULL, n);
 	for (long i = 0; i < n; i++)
-		if (pthread_create(&t[i], &attr, ten, NULL))
+		if (pthread_create(&t[i], &attr, ten, (void *)i))
 			exit(4);
 	for (long i = 0; i < n; i++)
 		pthread_join(t[i], NULL);

@@ -7,10 +7,12 @@
 #include <cmocka.h>
 
 #include <pthread.h>
+#include <stdio.h>
 #include <unistd.h>
 
 #include "model/kernel.h"
 #include "test_model.h"
+#include "util/clock.h"
 
 static struct rig r;
 
@@ -275,7 +277,7 @@ static void test_forget(void **state)
 	check_knows(100, true);
 	check_knows(102, false);
 	r.pid = 100;
-	rig_task(&r, CT_REC_EXEC, 0, 0, "x");
+	rig_task(&r, CT_REC_EXEC, 0, 0, "");
 	check_knows(100, false);
 	check_knows(101, true);
 	learn(100);
@@ -284,7 +286,7 @@ static void test_forget(void **state)
 	/* A thread that ended on another processor. */
 	check_knows(101, true);
 	r.pid = 101;
-	rig_task(&r, CT_REC_FORK, 1, 0, "x");
+	rig_task(&r, CT_REC_FORK, 1, 0, "");
 	check_knows(101, false);
 	learn(101);
 	ends(101);
@@ -401,16 +403,60 @@ static void test_live_comm(void **state)
 	assert_string_equal(CALL0(&r, "cuInit")->comm, "");
 }
 
+static const struct trace_event *last_ev;
+
+static void peek_comm(const struct trace_event *ev)
+{
+	last_ev = ev->comm ? ev : NULL;
+}
+
+/* Threads that have ended while their records are on their way: each has its name still. Those
+ * that are not known have the process's, or none. */
+static void test_live_gone(void **state)
+{
+	enum { CNT = 3000 };
+	char name[16];
+
+	r.now_ns = now_ns() - SEC_NS;
+	for (unsigned i = 0; i < CNT; i++) {
+		r.tid = RIG_PID + 1 + i;
+		snprintf(name, sizeof(name), "thread %u", i);
+		rig_task(&r, CT_REC_THREAD, 0, 0, name);
+	}
+	for (unsigned i = 0; i < CNT; i++) {
+		r.pid = RIG_PID;
+		r.tid = RIG_PID + 1 + i;
+		snprintf(name, sizeof(name), "thread %u", i);
+		assert_string_equal(CALL0(&r, "cuInit")->comm, name);
+	}
+	r.pid = r.tid = RIG_PID;
+	rig_task(&r, CT_REC_THREAD, 0, 0, "leader");
+	r.pid = RIG_PID;
+	r.tid = RIG_PID + 1 + CNT;
+	assert_string_equal(CALL0(&r, "cuInit")->comm, "leader");
+	r.peek = peek_comm;
+	r.pid = r.tid = RIG_PID + 2 * CNT;
+	CALL0(&r, "cuInit");
+	assert_null(last_ev);
+	/* A name may be empty. */
+	r.pid = r.tid = RIG_PID + 2 * CNT;
+	rig_task(&r, CT_REC_THREAD, 0, 0, "");
+	r.pid = r.tid = RIG_PID + 2 * CNT;
+	CALL0(&r, "cuInit");
+	assert_non_null(last_ev);
+}
+
 #define TEST(name)	cmocka_unit_test_setup_teardown(name, setup, teardown)
 #define TEST_LIVE(name) cmocka_unit_test_setup_teardown(name, setup_live, teardown)
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(test_common),	 TEST(test_outcome),	TEST(test_unfinished),
-		TEST(test_nested),	 TEST(test_bad),	TEST(test_unknown_symbol),
-		TEST(test_threads),	 TEST(test_processes),	TEST(test_forget),
-		TEST(test_min_duration), TEST(test_told_names), TEST_LIVE(test_live_comm),
+		TEST(test_common),	   TEST(test_outcome),	  TEST(test_unfinished),
+		TEST(test_nested),	   TEST(test_bad),	  TEST(test_unknown_symbol),
+		TEST(test_threads),	   TEST(test_processes),  TEST(test_forget),
+		TEST(test_min_duration),   TEST(test_told_names), TEST_LIVE(test_live_comm),
+		TEST_LIVE(test_live_gone),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -19,6 +19,7 @@
 #include "model/modules.h"
 #include "model/perf_map.h"
 #include "model/proc.h"
+#include "util/clock.h"
 #include "util/log.h"
 #include "util/quota.h"
 
@@ -273,8 +274,10 @@ static void test_short_threads(void **state)
 
 	procs.live = true;
 	proc__thread(&procs, p, getpid());
-	for (uint32_t tid = 4500000; tid < 4600000; tid++)
+	for (uint32_t tid = 4500000; tid < 4600000; tid++) {
+		procs.record_ns = now_ns();
 		assert_int_equal(proc__thread(&procs, p, tid)->tid, tid);
+	}
 	assert_true(HASH_COUNT(p->threads) <= 512);
 	assert_int_equal(q.of[QUOTA_THREADS].full_cnt, 0);
 }
@@ -300,8 +303,10 @@ static void test_lost_ends(void **state)
 {
 	procs.live = true;
 	procs__get(&procs, getpid());
-	for (uint32_t pid = 4500000; pid < 4510000; pid++)
+	for (uint32_t pid = 4500000; pid < 4510000; pid++) {
+		procs.record_ns = now_ns();
 		procs__get(&procs, pid);
+	}
 	assert_true(HASH_COUNT(procs.by_pid) <= 512);
 	assert_int_equal(q.of[QUOTA_PROCESSES].full_cnt, 0);
 	assert_non_null(procs__find(&procs, getpid()));
