@@ -3,6 +3,7 @@
 
 #include <ctype.h>
 #include <errno.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -114,9 +115,13 @@ static bool small(uint64_t off)
 	return off < 4096;
 }
 
-static int fail(char *why, size_t size, const char *text)
+static int __attribute__((format(printf, 3, 4))) fail(char *why, size_t size, const char *text, ...)
 {
-	snprintf(why, size, "%s", text);
+	va_list ap;
+
+	va_start(ap, text);
+	vsnprintf(why, size, text, ap);
+	va_end(ap);
 	return -EINVAL;
 }
 
@@ -139,7 +144,7 @@ int python_layout_read(const uint8_t *d, size_t size, struct python_layout *l, c
 	while (shape < cnt && version >> 16 != (0x300 | debug_shapes[shape].minor))
 		shape++;
 	if (shape == cnt) {
-		snprintf(why, why_size, "version %u.%u is not known",
+		snprintf(why, why_size, "Python %u.%u is not supported (CPython 3.8 to 3.14 is)",
 			 (unsigned)(version >> 24) & 255, (unsigned)(version >> 16) & 255);
 		return -EINVAL;
 	}
@@ -147,7 +152,9 @@ int python_layout_read(const uint8_t *d, size_t size, struct python_layout *l, c
 	if ((version & 0xff) < 0xc0)
 		return fail(why, why_size, "it is a version before the first release");
 	if (word(d, D_FREE_THREADED))
-		return fail(why, why_size, "it is a free-threaded build");
+		return fail(why, why_size,
+			    "the free-threaded build of Python 3.%u is not supported",
+			    debug_shapes[shape].minor);
 	l->minor = debug_shapes[shape].minor;
 	ts = D_INTERPRETER + debug_shapes[shape].interpreter_words;
 	fr = ts + debug_shapes[shape].thread_words;
@@ -196,14 +203,48 @@ int python_layout_read(const uint8_t *d, size_t size, struct python_layout *l, c
 	return 0;
 }
 
-int python_minor_of_file(const char *file)
+/* The file's name without what libraries' begin with. */
+static const char *base_of(const char *file)
 {
 	const char *slash = strrchr(file, '/'), *p = slash ? slash + 1 : file;
+
+	return strncmp(p, "lib", 3) ? p : p + 3;
+}
+
+bool python_name_of_file(const char *file, char *name, size_t size)
+{
+	/* graalpy loads libpythonvm.so (GraalPy 23). */
+	static const struct {
+		const char *begin, *name;
+	} known[] = {{"pypy", "PyPy"},
+		     {"graalpy", "GraalPy"},
+		     {"pythonvm", "GraalPy"},
+		     {"micropython", "MicroPython"},
+		     {"rustpython", "RustPython"},
+		     {"python2", "Python"},
+		     {"python3", "Python"}};
+	const char *p = base_of(file);
+	int digits;
+
+	for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
+		if (strncmp(p, known[i].begin, strlen(known[i].begin)) != 0)
+			continue;
+		p += strcspn(p, "0123456789.-");
+		digits = (int)strspn(p, "0123456789.");
+		while (digits && p[digits - 1] == '.')
+			digits--;
+		snprintf(name, size, "%s%s%.*s", known[i].name, digits ? " " : "", digits, p);
+		return true;
+	}
+	return false;
+}
+
+int python_minor_of_file(const char *file)
+{
+	const char *p = base_of(file);
 	unsigned long minor;
 	char *end;
 
-	if (!strncmp(p, "lib", 3))
-		p += 3;
 	if (strncmp(p, "python3.", 8) || !isdigit((unsigned char)p[8]))
 		return -1;
 	minor = strtoul(p + 8, &end, 10);

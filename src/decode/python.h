@@ -42,6 +42,8 @@ int python_layout_read(const uint8_t *debug, size_t size, struct python_layout *
 		       size_t why_size);
 /* "libpython3.9.so.1.0", "python3.9": 9; -1: no such name. */
 int python_minor_of_file(const char *file);
+/* The interpreter by its file: "libpypy3.9-c.so" is "PyPy 3.9", "python3.6" is "Python 3.6". */
+bool python_name_of_file(const char *file, char *name, size_t size);
 
 /* A string object's beginning. */
 #define PYTHON_STR_SZ 72

@@ -516,6 +516,11 @@ static bool finish(struct session *s)
 	ok = close_sinks(s);
 	if (s->summary && wants_summary(s->o))
 		print_summary(s);
+	/* --all-layers (with torch) takes what there is. */
+	if (s->o->python.cnt && !s->o->torch && s->end.stats[CT_STAT_ENTRIES] && !s->t.has_python &&
+	    !s->t.unknown_python_cnt)
+		warn("--python: no CPython (3.8 to 3.14) was found in the processes that made "
+		     "calls: no call has Python frames");
 	if (s->cmd.pid && !s->end.stats[CT_STAT_ENTRIES] && !s->o->quiet)
 		info("%s made no CUDA driver call%s", s->o->argv[0],
 		     s->lib_cnt || attach__lib_cnt(s->t.att) ? " that is traced"

@@ -33,17 +33,23 @@ static const struct source_ops *const sources[SOURCE_CNT] = {
 #undef SOURCE
 };
 
+/* Different Pythons of a trace that are not known and said. */
+#define UNKNOWN_PYTHON_MAX 4
+
 void tracer__find_python(struct tracer *t, pid_t pid)
 {
 	struct python_place place;
-	char why[128];
+	char why[sizeof(t->unknown_python)];
 	int ret;
 
 	if (!t->att || !model__wants_python(t->model, pid))
 		return;
 	ret = python__find(pid, &place, why, sizeof(why));
-	if (ret == -EINVAL && !t->said_python) {
-		t->said_python = true;
+	t->has_python |= !ret;
+	if (ret == -EINVAL && strcmp(why, t->unknown_python) &&
+	    t->unknown_python_cnt < UNKNOWN_PYTHON_MAX) {
+		t->unknown_python_cnt++;
+		strcpy(t->unknown_python, why);
 		warn("--python: process %d: %s: its calls have no Python frames", pid, why);
 	}
 	if (ret)

@@ -74,7 +74,9 @@ struct tracer {
 	struct trace_lib *info_libs;
 	const char *degraded[32];
 	char traced[512], left_out[512], counted[512], no_return[512], stacks[512], python[512];
-	bool said_python;	  /* that one is not known */
+	bool has_python;	  /* one was found whose frames can be read */
+	char unknown_python[128]; /* what was said last of one that is not known */
+	unsigned unknown_python_cnt;
 	bool said_stacks;	  /* that those of ranks cannot be read */
 	char gpu_ctxsw[256];	  /* as in info; "": not asked for */
 	uint64_t ranks_looked_ns; /* when calls in flight were last looked at */

@@ -6,6 +6,7 @@ import glob
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 
@@ -246,6 +247,29 @@ def test_unknown_is_said(tmp_path):
     assert ran.status == 0 and len(re.findall("--python: process .*: its calls have no Python frames", ran.err)) == 1, ran
     t = Trace(trace)
     assert counts(t)["calls"] == 0 and not any(e["type"] == "stack" for e in t.ev)
+
+
+@pytest.mark.parametrize("file,said", [("python3.6", "process .*: Python 3.6 is not supported"), ("python2.7", "process .*: Python 2.7 is not supported"),
+                                       ("pypy3.10", "process .*: PyPy 3.10 is not supported"), ("graalpy", "process .*: GraalPy is not supported"),
+                                       ("sample", r"no CPython \(3.8 to 3.14\) was found")])
+def test_no_interpreter(tmp_path, file, said):
+    """Another interpreter, or none: one line names it."""
+    needs_tracing()
+    shutil.copy(FAKE + "/sample", tmp_path / file)
+    trace = tmp_path / "t.jsonl"
+    ran = cudatrace("--python", "--no-summary", "--jsonl", trace, "--", tmp_path / file, "--tokens", 2, env={"LD_LIBRARY_PATH": FAKE})
+    lines = [line for line in ran.err.splitlines() if "--python" in line]
+    assert ran.status == 0 and len(lines) == 1 and re.search("--python: " + said, lines[0]), ran
+    assert counts(Trace(trace))["calls"] == 0
+
+
+def test_one_line_each(tmp_path):
+    """Two interpreters in one trace are two lines; a third process of one of them is none."""
+    needs_tracing()
+    for file in "pypy3.10", "python3.6":
+        shutil.copy(FAKE + "/sample", tmp_path / file)
+    ran = cudatrace("--python", "--no-summary", "--jsonl", tmp_path / "t.jsonl", "--", "sh", "-c", f"cd {tmp_path}; ./pypy3.10; ./pypy3.10; ./python3.6", env={"LD_LIBRARY_PATH": FAKE})
+    assert [re.search("PyPy 3.10|Python 3.6", line)[0] for line in ran.err.splitlines() if "--python" in line] == ["PyPy 3.10", "Python 3.6"], ran
 
 
 def test_report(calls, tmp_path):

@@ -72,8 +72,8 @@ static void refuses(void **state)
 		const char *why;
 	} bad[] = {
 		{0, 7, "no debug offsets"},
-		{1, 0x030f00f0, "3.15 is not known"},
-		{1, 0x040e00f0, "not known"},
+		{1, 0x030f00f0, "3.15 is not supported"},
+		{1, 0x040e00f0, "not supported"},
 		{1, 0x030e00b2, "before the first release"},
 		{2, 1, "free-threaded"},
 		{5, 1 << 30, "make no sense"},
@@ -109,6 +109,36 @@ static void names_of_files(void **state)
 	assert_int_equal(python_minor_of_file("/x/libpython3.so"), -1);
 	assert_int_equal(python_minor_of_file("/python3.99999999999999999999"), -1);
 	assert_int_equal(python_minor_of_file(""), -1);
+}
+
+static void names_of_interpreters(void **state)
+{
+	static const struct {
+		const char *file, *name;
+	} files[] = {
+		{"/usr/lib/x86_64-linux-gnu/libpypy3.9-c.so", "PyPy 3.9"},
+		{"/opt/pypy3.10-v7.3.17/bin/libpypy3.10-c.so", "PyPy 3.10"},
+		{"/usr/bin/pypy3", "PyPy 3"},
+		{"libpypy-c.so", "PyPy"},
+		{"/x/bin/graalpy", "GraalPy"},
+		{"/x/lib/libpythonvm.so", "GraalPy"},
+		{"/usr/bin/micropython", "MicroPython"},
+		{"/x/lib/libpython2.7.so.1.0", "Python 2.7"},
+		{"/x/lib/libpython3.6m.so.1.0", "Python 3.6"},
+		{"/usr/bin/python3.11", "Python 3.11"},
+		{"/usr/bin/sample", NULL},
+		{"/opt/pypy/bin/app", NULL},
+		{"", NULL},
+	};
+	char name[64];
+
+	for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
+		bool is_one = python_name_of_file(files[i].file, name, sizeof(name));
+
+		assert_int_equal(is_one, files[i].name != NULL);
+		if (is_one)
+			assert_string_equal(name, files[i].name);
+	}
 }
 
 static void maps(void **state)
@@ -266,6 +296,7 @@ int main(void)
 		cmocka_unit_test(reads_debug_offsets),
 		cmocka_unit_test(refuses),
 		cmocka_unit_test(names_of_files),
+		cmocka_unit_test(names_of_interpreters),
 		cmocka_unit_test(maps),
 		cmocka_unit_test(lines),
 		cmocka_unit_test(strings),

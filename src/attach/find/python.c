@@ -14,13 +14,13 @@
 
 #define MAPS_SZ_MAX (64u << 20)
 /* Files of a process that may be it. */
-#define FILES_MAX 4
+#define FILES_MAX 8
 #define DELETED	  " (deleted)"
 
 int python_parse_map_line(char *line, const char *program, struct python_map *m)
 {
 	size_t len, suffix = strlen(DELETED);
-	char perms[5], *path;
+	char perms[5], name[64], *path;
 	int at = 0;
 
 	line[strcspn(line, "\n")] = '\0';
@@ -34,7 +34,7 @@ int python_parse_map_line(char *line, const char *program, struct python_map *m)
 	if (len > suffix && !strcmp(path + len - suffix, DELETED))
 		path[len - suffix] = '\0';
 	m->path = path;
-	return python_minor_of_file(path) >= 0 || !strcmp(path, program);
+	return python_name_of_file(path, name, sizeof(name)) || !strcmp(path, program);
 }
 
 /* A file that may be it, and where it lies. */
@@ -130,7 +130,7 @@ static int read_layout(struct elf_file *f, const Elf64_Sym *runtime, const char 
 	if (minor >= 0 && python_layout_of(minor, l))
 		return 0;
 	if (minor >= 0)
-		snprintf(why, why_size, "Python 3.%d is not known (3.8 to 3.14 are)", minor);
+		snprintf(why, why_size, "Python 3.%d is not supported (CPython 3.8 to 3.14 is)", minor);
 	else
 		snprintf(why, why_size, "which version of Python it has cannot be told");
 	return -EINVAL;
@@ -176,6 +176,22 @@ static int open_candidate(pid_t pid, const struct candidate *c)
 	return reader__open(pid, path, 0);
 }
 
+/* None of the files has a CPython's runtime (3.7 is the first with one): is one of them another
+ * interpreter by its name? What is called as a CPython with a runtime could not be read. */
+static int find_other(const struct candidate *c, unsigned cnt, char *why, size_t why_size)
+{
+	char name[64];
+
+	for (unsigned i = 0; i < cnt; i++) {
+		if (!python_name_of_file(c[i].path, name, sizeof(name)) ||
+		    !strcmp(name, "Python 3") || python_minor_of_file(c[i].path) > 6)
+			continue;
+		snprintf(why, why_size, "%s is not supported (CPython 3.8 to 3.14 is)", name);
+		return -EINVAL;
+	}
+	return -ENOENT;
+}
+
 int python__find(pid_t pid, struct python_place *place, char *why, size_t why_size)
 {
 	struct candidate *c = calloc(FILES_MAX, sizeof(*c));
@@ -192,6 +208,8 @@ int python__find(pid_t pid, struct python_place *place, char *why, size_t why_si
 		place->start = c[i].first.start;
 		place->end = c[i].end;
 	}
+	if (ret == -ENOENT)
+		ret = find_other(c, cnt, why, why_size);
 	free(c);
 	return ret;
 }

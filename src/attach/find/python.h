@@ -11,7 +11,7 @@
 
 #include <sys/types.h>
 
-/* 0; -ENOENT: it has none, or cannot be read; -EINVAL: one that is not known, and why. */
+/* 0; -ENOENT: it has none, or cannot be read; -EINVAL: one whose frames cannot be read, and why. */
 int python__find(pid_t pid, struct python_place *place, char *why, size_t why_size);
 
 /* A line of /proc/PID/maps with a file that may be a Python, or 0. */
