@@ -3,10 +3,12 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "foreign.h"
 #include "input.h"
 #include "parse.h"
 #include "util/log.h"
@@ -113,6 +115,8 @@ static ssize_t fill(struct lines *l)
 	const char *why;
 	ssize_t n;
 
+	if (l->error)
+		return 0;
 	if (l->pos) {
 		memmove(l->buf, l->buf + l->pos, l->len - l->pos);
 		l->len -= l->pos;
@@ -157,11 +161,28 @@ void lines__again(struct lines *l)
 	l->again = true;
 }
 
+/* Is it something else than a trace? Says what. */
+static bool is_foreign(struct lines *l)
+{
+	char text[PATH_MAX + 256];
+
+	l->looked_at = true;
+	while (l->len < FOREIGN_PEEK && fill(l))
+		;
+	if (!foreign__find(l->path, l->buf, l->len, text, sizeof(text)))
+		return false;
+	err("cannot read %s: %s", lines__name(l), text);
+	l->error = -EPROTO;
+	return true;
+}
+
 char *lines__next(struct lines *l, size_t *len, bool *whole)
 {
 	size_t seen = 0;
 	char *nl;
 
+	if (!l->looked_at && is_foreign(l))
+		return NULL;
 	while (!l->again) {
 		nl = memchr(l->buf + l->pos + seen, '\n', l->len - l->pos - seen);
 		if (!nl) {

@@ -29,7 +29,7 @@ struct lines {
 	size_t pos, len, cap;
 	char *line; /* the last */
 	size_t line_len;
-	bool line_whole, again;
+	bool line_whole, again, looked_at;
 	uint64_t shown; /* progress */
 	unsigned message_cnt, note_cnt;
 	uint64_t unknown_cnt, backwards_cnt;

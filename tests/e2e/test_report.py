@@ -3,14 +3,21 @@
 """cudatrace report: a saved trace says what the live one said. The sample program is traced into JSONL and a Chrome trace at
 once; the Chrome trace made from the JSONL must be the live one, byte for byte (so is that of each of tests/cases,
 test_cases.py). Then files that are no traces, or not whole."""
+import bz2
+import contextlib
 import filecmp
 import glob
 import gzip
 import json
+import lzma
 import os
+import pickle
 import re
 import shutil
+import sqlite3
 import subprocess
+import tarfile
+import zipfile
 
 import pytest
 from helpers.jsonl import Trace
@@ -165,6 +172,102 @@ def test_bad_input(tmp_path, name):
     path = tmp_path / "t.jsonl"
     path.write_bytes(made())
     judged(status, says, path)
+
+
+def zipped(path):
+    with zipfile.ZipFile(path, "w") as z:
+        z.writestr("t.jsonl", WHOLE)
+
+
+def tarred(path):
+    with tarfile.open(path, "w:gz") as t:
+        t.add(GOLDEN, "t.jsonl")
+
+
+def database(path):
+    with contextlib.closing(sqlite3.connect(path)) as db:
+        db.execute("create table t(a)")
+        db.commit()
+
+
+def made_of_it(form):
+    return lambda path: report(form, "-o", path, GOLDEN)
+
+
+def holds(data):
+    return lambda path: path.write_bytes(data)
+
+
+def packet(n):
+    return b"\x0a" + bytes([n]) + b"\x08\x01" + bytes(n - 2)
+
+
+# What is no trace: how it is made, what it is said to be.
+FOREIGN = {
+    "t.jsonl.xz": (holds(lzma.compress(WHOLE)), "packed by xz: run `xz -dk .*t.jsonl.xz`"),
+    "t.lzma": (holds(lzma.compress(WHOLE, lzma.FORMAT_ALONE)), "packed by lzma: run `xz --format=lzma"),
+    "t.bz2": (holds(bz2.compress(WHOLE)), "packed by bzip2: run `bzip2 -dk"),
+    "small.bz2": (holds(bz2.compress(LINES[0], 1)), "packed by bzip2"),
+    "t.lz4": (holds(b"\x04\x22\x4d\x18" + bytes(20)), "packed by lz4: run `lz4 -dk"),
+    "t.zip": (zipped, "a zip archive: run `unzip"),
+    "t.tgz": (tarred, "a tar archive: run `tar xf"),
+    "t.7z": (holds(b"7z\xbc\xaf\x27\x1c" + bytes(30)), "packed by 7-Zip"),
+    "twice.gz": (holds(gzip.compress(gzip.compress(WHOLE))), "packed by gzip twice"),
+    "utf16.jsonl": (holds(WHOLE.decode().encode("utf-16")), "UTF-16 text: run `iconv -f UTF-16 "),
+    "utf16be.jsonl": (holds(b"\xfe\xff" + WHOLE.decode().encode("utf-16-be")), "UTF-16 text"),
+    "utf16-no-mark.jsonl": (holds(WHOLE.decode().encode("utf-16-le")), "UTF-16 text: run `iconv -f UTF-16LE"),
+    "utf32.jsonl": (holds(WHOLE.decode().encode("utf-32")), "UTF-32 text"),
+    "t.pftrace": (made_of_it("perfetto"), "a Perfetto trace: open it at ui.perfetto.dev"),
+    "packed.pftrace": (holds(gzip.compress(packet(40) + packet(20) * 9)), "a Perfetto trace"),
+    "other.perfetto-trace": (holds(packet(90) * 100), "a Perfetto trace"),
+    "t.html": (made_of_it("html"), "an HTML page: open it in a browser"),
+    "other.htm": (holds(b"\n  <HTML><body>"), "an HTML page"),
+    "t.svg": (made_of_it("svg"), "an SVG picture"),
+    "t.json": (made_of_it("json"), "a report in JSON: name the trace"),
+    "pretty.jsonl": (holds(json.dumps(json.loads(LINES[0]), indent=2).encode()), "over several lines: run `jq -c"),
+    "array.json": (holds(b"[\n" + b",\n".join(LINES[:9]) + b"]"), "one JSON array .*: run `jq -c '.\\[]'"),
+    "torch.json": (holds(json.dumps({"schemaVersion": 1, "traceEvents": []}, indent=2).encode()), "a Chrome trace, such as torch.profiler writes"),
+    "torch1.json": (holds(json.dumps({"schemaVersion": 1, "traceEvents": []}).encode()), "a Chrome trace"),
+    "export.sqlite": (database, "an SQLite database"),
+    "run.nsys-rep": (holds(b"what it begins with is not published"), "an Nsight Systems report: open it with `nsys stats"),
+    "run.ncu-rep": (holds(b"NVR\0" + bytes(90)), "an Nsight Compute report"),
+    "old.qdrep": (holds(bytes(range(200))), "an Nsight Systems report"),
+    "perf.data": (holds(b"PERFILE2" + bytes(90)), "a recording of perf: open it with `perf report"),
+    "program": (lambda path: shutil.copy(CUDATRACE, path), "a program or a library: to trace a program: cudatrace -- "),
+    "train.sh": (holds(b"#!/bin/sh\n"), "a script"),
+    "t.png": (holds(b"\x89PNG\r\n\x1a\n" + bytes(90)), "a PNG picture"),
+    "snapshot.pickle": (holds(pickle.dumps({"segments": []}, 4)), "a pickle of Python"),
+}
+
+
+@pytest.mark.parametrize("name", FOREIGN)
+def test_foreign(tmp_path, name):
+    """One line says what it is and what to type, for each verb that reads traces, and also of stdin."""
+    make, says = FOREIGN[name]
+    make(tmp_path / name)
+
+    def said(ran, status, what):
+        assert ran.status == status and ran.err.count("\n") == 1 and re.search("cannot read .*: it is .*" + what, ran.err), ran
+    said(cudatrace("report", tmp_path / name), 1, says)
+    said(cudatrace("report", "--map", tmp_path / name), 1, says)
+    said(cudatrace("diff", GOLDEN, tmp_path / name), 2, says)
+    # Beside a trace: that one is reported.
+    both = cudatrace("report", "--format=json", GOLDEN, tmp_path / name)
+    said(both, 0, says)
+    assert json.loads(both.out)["files"][0]["events"]
+    # Some are known by their names alone.
+    if "Nsight Systems" not in says:
+        said(Ran(["sh", "-c", '"$0" report - <"$1"', CUDATRACE, tmp_path / name]), 1, says.split(":")[0])
+
+
+def test_not_foreign(tmp_path):
+    """What a trace may begin with all the same."""
+    for i, before in enumerate((b"\n\n", b"\xef\xbb\xbf", b" \t\r\n", bytes(4096) + b"\n", b"\n" * 5000)):
+        (tmp_path / f"{i}.jsonl").write_bytes(before + WHOLE)
+        ran = cudatrace("report", "--format=json", tmp_path / f"{i}.jsonl")
+        assert ran.status == 0 and json.loads(ran.out)["files"][0]["events"], ran
+    shutil.copy(GOLDEN, tmp_path / "trace.nsys-rep")
+    assert cudatrace("report", tmp_path / "trace.nsys-rep").status == 0
 
 
 def test_bad_paths(tmp_path):
