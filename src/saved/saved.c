@@ -144,7 +144,7 @@ void saved__free(struct saved *s)
 	saved_stacks_free(s);
 	parser__free(s->inner);
 	all_drop(s->all);
-	free(s->joined);
+	saved_order_free(s);
 	free(s);
 }
 
@@ -177,51 +177,37 @@ const struct api_fn *saved_fn(struct saved *s, const char *name, size_t len)
 	return symbol->tag;
 }
 
-/* Does event_visit_fields() show it? */
-static bool in_body(const struct saved *s, enum event_kind kind, const struct member *m)
+/* A line of cudatrace: its first members, and no blank behind a colon. */
+static bool begins_as_ours(const struct saved *s, const struct parsed *p, const char *line)
 {
-	return s->is_body[kind][m->key];
+	return p->cnt > 3 && s->head_of[p->m[0].key] == HEAD_TS &&
+	       s->head_of[p->m[1].key] == HEAD_TYPE && s->head_of[p->m[2].key] == HEAD_OP &&
+	       s->head_of[p->m[3].key] == HEAD_NAME && line[p->m->from + p->m->name_len + 3] != ' ';
 }
 
-/* The members that are no part of the head, as they stand there: in one piece, or copied together
- * when someone has changed their order. */
+/* The members that are no part of the head, in the order in which cudatrace writes them: as they
+ * stand there, unless someone has changed it. */
 static bool take_fields(struct saved *s, const struct parsed *p, const char *line,
-			enum event_kind kind)
+			const struct trace_event *ev)
 {
+	const bool *is_body = s->is_body[ev->kind];
+	const uint8_t *row_of = s->row_of[ev->kind];
 	const struct member *first = NULL, *last = NULL;
-	size_t n = 0;
+	bool is_ours = begins_as_ours(s, p, line);
+	unsigned row = 0;
 
 	for (const struct member *m = p->m; m < p->m + p->cnt; m++) {
-		if (!in_body(s, kind, m))
+		if (!is_body[m->key])
 			continue;
-		if (!first)
-			first = m;
-		n += last && last != m - 1;
+		is_ours &= (!last || last == m - 1) && (row_of[m->key] >= row || !row_of[m->key]);
+		row = row_of[m->key] ?: UINT8_MAX;
+		first = first ?: m;
 		last = m;
 	}
+	if (!is_ours)
+		return saved_put_in_order(s, p, line, ev);
 	s->text.fields = first ? line + first->from : "";
 	s->text.fields_len = first ? last->to - first->from : 0;
-	if (!n)
-		return true;
-	if (s->joined_cap < s->text.fields_len) {
-		char *grown = realloc(s->joined, s->text.fields_len);
-
-		if (!grown)
-			return false;
-		s->joined = grown;
-		s->joined_cap = s->text.fields_len;
-	}
-	n = 0;
-	for (const struct member *m = first; m <= last; m++) {
-		if (!in_body(s, kind, m))
-			continue;
-		if (n)
-			s->joined[n++] = ',';
-		memcpy(s->joined + n, line + m->from, m->to - m->from);
-		n += m->to - m->from;
-	}
-	s->text.fields = s->joined;
-	s->text.fields_len = n;
 	return true;
 }
 
@@ -335,7 +321,7 @@ static int read_event(struct saved *s, const struct parsed *p, const char *line,
 	ev->trace = s->cur ? s->cur->info.number : 0;
 	ev->clock = s->cur ? s->cur->info.clock : 0;
 	ev->text = &s->text;
-	if (!take_fields(s, p, line, kind)) {
+	if (!take_fields(s, p, line, ev)) {
 		*why = "out of memory: close other programs";
 		return -EINVAL;
 	}

@@ -64,6 +64,8 @@ struct saved_all {
 	unsigned ref; /* the clock that wall times are compared with */
 };
 
+#define SAVED_DEPTH_MAX 6
+
 struct saved {
 	struct saved_all *all;
 	const struct string *last[EVENT_FIELD_CNT + 1]; /* what members said last, by key */
@@ -87,8 +89,8 @@ struct saved {
 
 	/* of the event at hand */
 	struct event_text text;
-	char *joined; /* fields that were not in one piece */
-	size_t joined_cap;
+	struct out *ordered; /* what was in another order, or not in one piece */
+	struct parser *deep[SAVED_DEPTH_MAX];
 	struct driver_info drv;
 	struct nv_ioctl io;
 	struct nv_class class;

@@ -459,6 +459,22 @@ out:
 	parser__free(outer);
 }
 
+/* The dearest first, whatever order they come in; of equal ones by name. */
+static void add_cost(struct trace_end *end, const struct api_fn *fn, uint64_t ns)
+{
+	struct trace_fn_cost *d = end->dear;
+	unsigned i = end->dear_cnt;
+
+	while (i && (d[i - 1].ns < ns ||
+		     (d[i - 1].ns == ns && strcmp(d[i - 1].fn->symbol, fn->symbol) > 0)))
+		i--;
+	if (i == TRACE_DEAR_MAX)
+		return;
+	end->dear_cnt += end->dear_cnt < TRACE_DEAR_MAX;
+	memmove(&d[i + 1], &d[i], (end->dear_cnt - 1 - i) * sizeof(*d));
+	d[i] = (struct trace_fn_cost){fn, ns};
+}
+
 /* What the end of a file says of itself, for one of all. */
 static void add_own(struct trace_end *sum, const struct trace_end *end)
 {
@@ -492,10 +508,9 @@ int saved_end(struct saved *s, const struct parsed *p)
 	end->has_objects = parsed_find(p, "objects_refused");
 	end->gpu.on = parsed_find(p, "gpu_records");
 	if (object_of(s, p, "costs", &in))
-		for (unsigned i = 0; i < in.cnt && i < TRACE_DEAR_MAX; i++)
-			end->dear[end->dear_cnt++] =
-				(struct trace_fn_cost){saved_fn(s, in.m[i].name, in.m[i].name_len),
-						       member_fixed(&in.m[i], 6, NULL)};
+		for (unsigned i = 0; i < in.cnt; i++)
+			add_cost(end, saved_fn(s, in.m[i].name, in.m[i].name_len),
+				 member_fixed(&in.m[i], 6, NULL));
 	if (object_of(s, p, "tables_full", &in))
 		for (int i = 0; i < QUOTA_CNT; i++)
 			end->full[i] = u64_of(&in, quota_name(i));

@@ -130,7 +130,8 @@ static int read_layout(struct elf_file *f, const Elf64_Sym *runtime, const char 
 	if (minor >= 0 && python_layout_of(minor, l))
 		return 0;
 	if (minor >= 0)
-		snprintf(why, why_size, "Python 3.%d is not supported (CPython 3.8 to 3.14 is)", minor);
+		snprintf(why, why_size, "Python 3.%d is not supported (CPython 3.8 to 3.14 is)",
+			 minor);
 	else
 		snprintf(why, why_size, "which version of Python it has cannot be told");
 	return -EINVAL;
