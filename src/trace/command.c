@@ -262,9 +262,11 @@ static void run_child(char **argv, const struct command_user *u, const struct so
 	sources__prepare_child(ss);
 	if (nvtx)
 		set_nvtx(nvtx);
-	/* A byte: go. End of file without one: the tracer gave up. */
+	/* A byte: go; and where its output goes. End of file without one: the tracer gave up. */
 	if (read(go_fd, &byte, 1) != 1)
 		_exit(1);
+	if (byte && dup2(STDERR_FILENO, STDOUT_FILENO) < 0)
+		close(STDOUT_FILENO);
 	ret = become(u);
 	/* Else it would be found where its user may not look. */
 	rights_lower();
@@ -307,12 +309,13 @@ fail:
 	return -errno;
 }
 
-int command__go(struct command *c, const char *name)
+int command__go(struct command *c, const char *name, bool to_stderr)
 {
+	const char byte = to_stderr;
 	int why = 0;
 	ssize_t n;
 
-	(void)!write(c->go_fd, "", 1);
+	(void)!write(c->go_fd, &byte, 1);
 	close(c->go_fd);
 	c->go_fd = -1;
 	/* Closed by a successful exec. */

@@ -39,8 +39,9 @@ int command__check(char **argv);
  * it uses NVTX; NULL: nothing. Reports its own errors. */
 int command__fork(struct command *c, char **argv, const struct command_user *u,
 		  const struct sources *ss, const char *nvtx);
-/* Lets it exec. Reports a failed exec; the child is gone then. */
-int command__go(struct command *c, const char *name);
+/* Lets it exec. to_stderr: its standard output goes to its standard error, to nowhere when that is
+ * closed. Reports a failed exec; the child is gone then. */
+int command__go(struct command *c, const char *name, bool to_stderr);
 /* Has it ended? Collects its status. */
 bool command__ended(struct command *c);
 /* Waits for its end. */

@@ -281,6 +281,20 @@ static int open_sinks(struct session *s)
 	return ret;
 }
 
+/* Would what the command prints be between the lines of an output? A terminal shows both anyway. */
+static bool shares_stdout(const struct session *s)
+{
+	struct stat out, st;
+
+	if (fstat(STDOUT_FILENO, &out) || S_ISCHR(out.st_mode))
+		return false;
+	for (unsigned i = 0; i < s->sink_cnt; i++)
+		if (!fstat(s->sinks[i]->out->fd, &st) && st.st_dev == out.st_dev &&
+		    st.st_ino == out.st_ino)
+			return true;
+	return false;
+}
+
 static bool wants_summary(const struct session_opts *o)
 {
 	if (o->summary != TRI_UNSET)
@@ -397,6 +411,7 @@ static int choose_probe(struct session *s)
 /* 0, EXIT_USAGE, or -errno after reporting. */
 static int start(struct session *s)
 {
+	bool to_stderr;
 	int ret;
 
 	ret = start_reader(s->o->sandbox);
@@ -427,6 +442,10 @@ static int start(struct session *s)
 	if (ret)
 		return ret;
 	opener__seal();
+	to_stderr = s->cmd.pid && shares_stdout(s);
+	if (to_stderr)
+		info("standard output has the trace: what %s prints there goes to standard error",
+		     s->o->argv[0]);
 	if (s->o->duration_ns)
 		s->deadline_ns = now_ns() + s->o->duration_ns;
 	if (s->o->sandbox)
@@ -434,7 +453,7 @@ static int start(struct session *s)
 			.inject = s->probe != PROBE_UPROBE || s->o->gpu_time,
 			.gpu_log = s->o->gpu_ctxsw,
 			.screen = s->o->view && s->o->view->fd >= 0});
-	return s->cmd.pid ? command__go(&s->cmd, s->o->argv[0]) : 0;
+	return s->cmd.pid ? command__go(&s->cmd, s->o->argv[0], to_stderr) : 0;
 }
 
 static void fill_end(struct session *s)

@@ -364,3 +364,31 @@ def test_children(jsonl):
     ct("-q", "-e", "init", "--no-follow", "--jsonl", jsonl, "--", "sh", "-c", '"$@"; "$@"; exec "$@"', "sh", *SAMPLE)
     t = Trace(jsonl)
     assert t.sym["cuInit"] == 1 and len({c["pid"] for c in t.calls}) == 1 and t.accounts()
+
+
+TALKS = 'echo one; echo "{\\"x\\":"; "$0" --tokens 1 --layers 1; echo two >&2; printf "no newline"; exit 3'
+
+
+@pytest.mark.parametrize("probe", ["uprobe", "inject"])
+@pytest.mark.parametrize("option,path,read", [("--jsonl", "-", lambda text: [json.loads(line) for line in text.splitlines()]), ("--chrome", "-", json.loads),
+                                              ("--jsonl", "/dev/stdout", lambda text: [json.loads(line) for line in text.splitlines()]),
+                                              ("--jsonl", "/proc/self/fd/1", lambda text: [json.loads(line) for line in text.splitlines()])])
+def test_command_prints(tmp_path, probe, option, path, read):
+    """What the command prints is not between the lines of an output on stdout, a pipe or a file: it is on stderr, and a line says so."""
+    needs_tracing()
+    args = ["--no-summary", "--probe", probe, option, path, "--", "sh", "-c", TALKS, FAKE + "/sample"]
+    ran = cudatrace(*args, env={"LD_LIBRARY_PATH": FAKE})
+    assert ran.status == 3 and len(read(ran.out)) > 50, ran
+    assert [x in ran.err for x in ("one\n", '{"x":\n', "two\n", "no newline")] == [True] * 4 and "1 tokens" in ran.err, ran
+    assert ran.err.count("standard output has the trace: what sh prints there goes to standard error") == 1, ran
+    with open(tmp_path / "out", "w", encoding="utf-8") as out:
+        subprocess.run([CUDATRACE, "-q", *args], stdout=out, stderr=subprocess.DEVNULL, env={**os.environ, "LD_LIBRARY_PATH": FAKE}, check=False)
+    assert len(read((tmp_path / "out").read_text(encoding="utf-8"))) > 50
+
+
+def test_command_prints_elsewhere(tmp_path):
+    """With the trace in a file it prints where it always does."""
+    needs_tracing()
+    for path in tmp_path / "t.jsonl", "/dev/null":
+        ran = cudatrace("--no-summary", "--jsonl", path, "--", "sh", "-c", TALKS, FAKE + "/sample", env={"LD_LIBRARY_PATH": FAKE})
+        assert ran.status == 3 and ran.out.startswith('one\n{"x":\n') and ran.out.endswith("no newline") and "goes to standard error" not in ran.err, ran
