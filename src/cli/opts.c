@@ -24,6 +24,7 @@ struct parse {
 	struct opts *o;
 	bool seen[OPTS_MAX]; /* rows, by index: an option may stand before the verb that refuses it
 			      */
+	bool has_trace_word;
 };
 
 void opts__die(const char *fmt, ...)
@@ -187,6 +188,22 @@ static void check_value(const struct opt_row *row, const char *arg)
 			  arg);
 }
 
+/* A verb; or what other programs have as one. To run a program of such a name: -- NAME. */
+static bool take_first_word(struct parse *p, struct argp_state *state, const char *word)
+{
+	const char *next = state->next < state->argc ? state->argv[state->next] : "";
+
+	if (!strcmp(word, "help")) {
+		opts__print_help(verb_by_name(next), stdout);
+		exit(0);
+	}
+	p->o->verb = verb_by_name(word);
+	/* The verb that needs no name. */
+	if (!p->o->verb && !p->has_trace_word)
+		return p->has_trace_word = !strcmp(word, verb_row(VERB_TRACE)->name);
+	return p->o->verb;
+}
+
 static void take_word(struct parse *p, struct argp_state *state, char *word)
 {
 	const struct verb_row *verb = verb_row(p->o->verb);
@@ -202,7 +219,7 @@ static void take_word(struct parse *p, struct argp_state *state, char *word)
 		opts__die("%s takes no arguments: '%s'; to run a program called %s: "
 			  "cudatrace -- %s",
 			  verb->name, word, verb->name, verb->name);
-	if (!state->quoted && !p->o->verb && (p->o->verb = verb_by_name(word)))
+	if (!state->quoted && !p->o->verb && take_first_word(p, state, word))
 		return;
 	if (!*word)
 		opts__die(
@@ -295,6 +312,10 @@ static void check_whole(const struct parse *p)
 		opts__die(
 			"FILE is missing; give a trace that cudatrace --jsonl wrote, as in cudatrace "
 			"report trace.jsonl, or - for stdin");
+	if (o->verb == VERB_REPORT && o->trace.json && strcmp(o->format, "ascii") &&
+	    strcmp(o->format, "json"))
+		opts__die("--json is --format=json, and there is --format=%s; leave one out",
+			  o->format);
 	if (o->verb == VERB_REPORT)
 		pieces_sort(o->files.v, o->files.cnt);
 	if (o->verb == VERB_CTL && !o->files.cnt)
@@ -360,6 +381,8 @@ void opts__parse(struct opts *o, int argc, char **argv)
 	if (ret)
 		explain(argc, argv);
 	check_whole(&p);
+	if (o->verb == VERB_REPORT && o->trace.json)
+		o->format = "json";
 	if (o->all_layers)
 		take_all_layers(&o->trace);
 	if (!o->trace.buffer_sz)

@@ -50,7 +50,18 @@ static void print_wrapped(FILE *f, const char *text, size_t indent)
 	fputc('\n', f);
 }
 
-static void print_row(FILE *f, const struct opt_row *row)
+/* The general help says whose an option is; a verb's own need not. */
+static const char *help_of(const struct opt_row *row, enum verb verb)
+{
+	const char *name = verb_row(verb)->name;
+	size_t len = strlen(name);
+
+	return strncmp(row->help, name, len) || strncmp(row->help + len, ": ", 2)
+		       ? row->help
+		       : row->help + len + 2;
+}
+
+static void print_row(FILE *f, const struct opt_row *row, enum verb verb)
 {
 	char left[64];
 	int len;
@@ -68,7 +79,7 @@ static void print_row(FILE *f, const struct opt_row *row)
 		len = 0;
 	}
 	pad(f, HELP_TEXT_COLUMN - (size_t)len);
-	print_wrapped(f, row->help, HELP_TEXT_COLUMN);
+	print_wrapped(f, help_of(row, verb), HELP_TEXT_COLUMN);
 }
 
 static void print_group(FILE *f, enum opt_group group, enum verb verb)
@@ -87,7 +98,7 @@ static void print_group(FILE *f, enum opt_group group, enum verb verb)
 		if (!has_head)
 			fprintf(f, "\n%s:\n", opt_group_name(group));
 		has_head = true;
-		print_row(f, &rows[i]);
+		print_row(f, &rows[i], verb);
 	}
 }
 

@@ -146,7 +146,8 @@ static void status(struct daemon *d, bool root, struct json *j)
 	json_u64(j, "reload_failures", d->reload_failures);
 }
 
-static struct dproc *find_pid(struct daemon *d, uint32_t pid, struct json *j)
+/* hint: what else could have been meant. */
+static struct dproc *find_pid(struct daemon *d, uint32_t pid, const char *hint, struct json *j)
 {
 	struct dproc *p;
 
@@ -154,8 +155,8 @@ static struct dproc *find_pid(struct daemon *d, uint32_t pid, struct json *j)
 	p = dprocs__find(&d->procs, pid);
 	if (!p)
 		fail(j,
-		     "process %u does not use CUDA, or does not exist; cudatrace ctl status lists those that do",
-		     pid);
+		     "process %u does not use CUDA, or does not exist; cudatrace ctl status lists those that do%s",
+		     pid, hint);
 	return p;
 }
 
@@ -252,7 +253,7 @@ static void set_level(struct daemon *d, int argc, char **argv, bool root, struct
 		level_of_pattern(d, argv[1], root, level, j);
 		return;
 	}
-	p = find_pid(d, pid, j);
+	p = find_pid(d, pid, "", j);
 	if (!p)
 		return;
 	dprocs__set_level(&d->procs, p, level);
@@ -275,7 +276,8 @@ static void burst(struct daemon *d, int argc, char **argv, struct json *j)
 		return;
 	}
 	if (pid) {
-		p = find_pid(d, pid, j);
+		p = find_pid(d, pid, argc == 2 ? "; a time needs its unit, as in burst 10s" : "",
+			     j);
 		if (!p)
 			return;
 		dprocs__burst(&d->procs, p, d->now, ns);

@@ -69,6 +69,34 @@ static const char *search_path(void)
 	return path ? path : "/usr/bin:/bin";
 }
 
+static const char *not_found_hint(const char *name)
+{
+	/* What other tracers and profilers are told by a word. */
+	static const struct {
+		const char *word, *hint;
+	} habits[] = {
+		{"record", "tracing needs no word: cudatrace -- COMMAND"},
+		{"profile", "tracing needs no word: cudatrace -- COMMAND"},
+		{"run", "tracing needs no word: cudatrace -- COMMAND"},
+		{"start", "tracing needs no word: cudatrace -- COMMAND"},
+		{"launch", "tracing needs no word: cudatrace -- COMMAND"},
+		{"attach", "to trace a running process: cudatrace -p PID"},
+		{"stats", "to read a trace: cudatrace report FILE"},
+		{"analyze", "to read a trace: cudatrace report FILE"},
+		{"script", "to read a trace: cudatrace report FILE"},
+		{"version", "the version is cudatrace --version"},
+	};
+
+	for (size_t i = 0; i < sizeof(habits) / sizeof(habits[0]); i++)
+		if (!strcmp(name, habits[i].word))
+			return habits[i].hint;
+	if (strcspn(name, "=") < strcspn(name, "/ "))
+		return "to set a variable: cudatrace -- env NAME=VALUE COMMAND";
+	if (strpbrk(name, " \t|&;<>"))
+		return "leave the quotes out, or run a line of the shell: cudatrace -- sh -c 'LINE'";
+	return geteuid() ? "give its path" : "give its path (sudo may have another PATH than you)";
+}
+
 static int check_command(char **argv)
 {
 	const char *path = search_path(), *name = argv[0];
@@ -88,8 +116,7 @@ static int check_command(char **argv)
 	while (next_place(&path, name, full, sizeof(full)))
 		if (is_program(full, &why))
 			return 0;
-	err("cannot run %s: no such command in PATH: give its path%s", name,
-	    geteuid() ? "" : " (sudo may have another PATH than you)");
+	err("cannot run %s: no such command in PATH: %s", name, not_found_hint(name));
 	return -ENOENT;
 }
 

@@ -33,6 +33,18 @@ bad()
 		pass "$name"
 	fi
 }
+# same_output NAME ARGS -- ARGS: both print the same, and end well
+same_output()
+{
+	local name=$1 one=()
+	shift
+	while [ "$1" != -- ]; do one+=("$1"); shift; done
+	shift
+	ct "${one[@]}"
+	mv "$TMP/out" "$TMP/one"
+	[ $rc = 0 ] && ct "$@"
+	check "$name" eval '[ $rc = 0 ] && [ -s "$TMP/one" ] && cmp "$TMP/one" "$TMP/out"'
+}
 X=$TMP/x.jsonl
 to_x=(-q -e launch --jsonl "$X")
 
@@ -80,6 +92,7 @@ usage()
 
 selection()
 {
+	bad 'report --json and another form' 2 'leave one out' report --json --format=html x.jsonl
 	bad '-e: a function misspelt' 2 'did you mean cuLaunchKernel\?' -e cuLaunchKernal -- true
 	bad '-e: a class misspelt' 2 'did you mean memory\?' -e memry -- true
 	bad '-e: misspelt behind others' 2 'did you mean transfer\?' -e 'launch,!trasnfer' -- true
@@ -119,6 +132,11 @@ libraries()
 
 commands()
 {
+	bad 'a verb of others: record' 1 'tracing needs no word: cudatrace -- COMMAND' "${to_x[@]}" record x
+	bad 'a verb of others: attach' 1 'cudatrace -p PID' "${to_x[@]}" attach 1
+	bad 'a command in quotes' 1 'leave the quotes out, or .*sh -c' "${to_x[@]}" -- 'no-such-program x.py'
+	bad 'a variable before the command' 1 'cudatrace -- env NAME=VALUE' "${to_x[@]}" -- NAME=1 true
+	bad 'a program called as the first verb' 1 'no such command in PATH' "${to_x[@]}" trace trace
 	mkdir "$TMP/folder"
 	echo 'exit 0' >"$TMP/script"
 	printf '#!%s/none\n' "$TMP" >"$TMP/interpreter"
@@ -590,3 +608,13 @@ checking
 for verb in list check report diff daemon ctl; do
 	check "--help: names $verb" grep -q "^       cudatrace $verb " <("$CUDATRACE" --help)
 done
+
+same_output 'help' help -- --help
+same_output 'help of a verb' help report -- report --help
+same_output 'report --json' report --json tests/golden/h200-triton.jsonl -- report --format=json tests/golden/h200-triton.jsonl
+ct trace -q --no-summary --jsonl "$X" -- sh -c 'exit 5'
+check 'trace is the verb that needs no name' is $rc 5
+ct top --help
+check 'top --help: options do not repeat the verb' eval '[ $rc = 0 ] && ! grep -q " top: " "$TMP/out"'
+ct ctl --help
+check 'ctl --help: says what each command does' is "$(grep -cE '^  (status|level|burst|dump|reload) +[a-z]' "$TMP/out")" 5
