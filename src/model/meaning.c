@@ -230,6 +230,16 @@ void meaning__apply(const struct meaning *m, struct trace_event *ev, struct proc
 		break;
 	case CLASS_MODULE:
 		learn_names(m, ev, p);
+		if (m->fn->op == OP_LOOKUP)
+			mem__learn(&p->mem, ev);
+		break;
+	case CLASS_GRAPH:
+		if (m->fn->op == OP_ADD)
+			mem__learn(&p->mem, ev);
+		break;
+	case CLASS_INTEROP:
+		if (m->fn->op == OP_MAP || m->fn->op == OP_LOOKUP)
+			mem__learn(&p->mem, ev);
 		break;
 	case CLASS_BLAS:
 		if (m->fn->op == OP_GEMM || m->fn->op == OP_MATMUL)

@@ -85,20 +85,21 @@ void meaning_memory(const struct meaning *m, struct trace_event *ev, struct proc
 
 static bool on_device(int kind)
 {
-	return kind == MEM_DEVICE || kind == MEM_MANAGED;
+	return kind == MEM_DEVICE || kind == MEM_MANAGED || kind == MEM_NONE;
 }
 
-/* Unified addresses: device when we saw it allocated, host when only the other side was. Pinned
- * host memory and something unknown say nothing: that may be an older allocation. */
+/* Unified addresses: a copy has a direction only when both sides are known. What was not seen to be
+ * allocated may be memory of the host or of a device, older or allocated in ways that are not
+ * traced. */
 static enum copy_dir dir_between(const struct proc *p, uint64_t dst, uint64_t src)
 {
 	int d = mem__kind_at(&p->mem, dst), s = mem__kind_at(&p->mem, src);
 
+	if (d < 0 || s < 0)
+		return COPY_NONE;
 	if (on_device(d))
 		return on_device(s) ? COPY_DIR_DTOD : COPY_DIR_HTOD;
-	if (on_device(s))
-		return COPY_DIR_DTOH;
-	return d == MEM_HOST && s == MEM_HOST ? COPY_DIR_HTOH : COPY_NONE;
+	return on_device(s) ? COPY_DIR_DTOH : COPY_DIR_HTOH;
 }
 
 static enum copy_dir dir_of_pointers(const struct meaning *m, const struct trace_event *ev,

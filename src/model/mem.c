@@ -2,6 +2,7 @@
 #include "mem.h"
 
 #include "call.h"
+#include "event_path.h"
 
 #include <search.h>
 #include <stdlib.h>
@@ -13,7 +14,7 @@ struct range {
 	uint64_t born_ns; /* when the call that made it returned */
 	uint64_t ctx;	  /* that it goes with; 0: none, or not known */
 	struct range *next;
-	enum mem_kind kind;
+	enum mem_kind kind; /* MEM_NONE: of a device, and not this process's own memory */
 };
 
 /* Live ranges do not overlap, so "overlaps" is "equal": a lookup of one byte finds the range that
@@ -38,7 +39,8 @@ static uint64_t last_byte(uint64_t addr, uint64_t size)
 static void drop(struct mem *m, void **tree, struct range *r)
 {
 	tdelete(r, tree, cmp_range);
-	m->bytes[r->kind] -= r->bytes;
+	if (r->kind != MEM_NONE)
+		m->bytes[r->kind] -= r->bytes;
 	free(r);
 	quota__give(m->quota, &m->share, 1);
 }
@@ -78,7 +80,8 @@ static void add(struct mem *m, void **tree, struct range key)
 	}
 	r = quota__take(m->quota, &m->share, 1) ? malloc(sizeof(*r)) : NULL;
 	if (!r) {
-		add_loose(m, key.kind, key.bytes);
+		if (key.kind != MEM_NONE)
+			add_loose(m, key.kind, key.bytes);
 		return;
 	}
 	*r = key;
@@ -88,7 +91,8 @@ static void add(struct mem *m, void **tree, struct range key)
 		quota__give(m->quota, &m->share, 1);
 		return;
 	}
-	m->bytes[r->kind] += r->bytes;
+	if (r->kind != MEM_NONE)
+		m->bytes[r->kind] += r->bytes;
 }
 
 /* Nobody frees what he was not given yet: a free that began before this range was there is the late
@@ -132,6 +136,49 @@ void mem__create(struct mem *m, uint64_t handle, uint64_t size, uint64_t end_ns)
 bool mem__release(struct mem *m, uint64_t handle, uint64_t start_ns, uint64_t *size)
 {
 	return del(m, &m->physical, handle, start_ns, size);
+}
+
+void mem__learn(struct mem *m, const struct trace_event *ev)
+{
+	/* Calls that return an address of device memory that others own, or that is counted by its
+	 * handle. Without a size only the address itself is known. */
+	static const struct {
+		const char *name, *addr, *size;
+	} sources[] = {
+		{"cuMemMap", "ptr", "size"},
+		{"cuIpcOpenMemHandle", "pdptr", NULL},
+		{"cuMemPoolImportPointer", "ptr_out", NULL},
+		{"cuExternalMemoryGetMappedBuffer", "devPtr", "bufferDesc.size"},
+		{"cuModuleGetGlobal", "dptr", "bytes"},
+		{"cuLibraryGetGlobal", "dptr", "bytes"},
+		{"cuLibraryGetManaged", "dptr", "bytes"},
+		{"cuGraphicsResourceGetMappedPointer", "pDevPtr", "pSize"},
+		{"cuGraphAddMemAllocNode", "nodeParams.dptr", "nodeParams.bytesize"},
+	};
+	uint64_t addr, size = 0;
+
+	if (ev->result || !event_returned(ev))
+		return;
+	for (unsigned i = 0; i < sizeof(sources) / sizeof(sources[0]); i++) {
+		if (strcmp(ev->fn->name, sources[i].name))
+			continue;
+		if (!event_path_u64(ev, sources[i].addr, &addr) || !addr)
+			return;
+		if (sources[i].size)
+			event_path_u64(ev, sources[i].size, &size);
+		m->in_ctx = 0;
+		mem__alloc(m, MEM_NONE, addr, size, ev->end_ns);
+		return;
+	}
+}
+
+/* What cuMemUnmap takes off may have been mapped by several calls. */
+static void unmap(struct mem *m, uint64_t addr, uint64_t size)
+{
+	struct range key = {.addr = addr, .last = last_byte(addr, size)}, **node;
+
+	while ((node = tfind(&key, &m->ranges, cmp_range)) && (*node)->kind == MEM_NONE)
+		drop(m, &m->ranges, *node);
 }
 
 int mem__kind_at(const struct mem *m, uint64_t addr)
@@ -271,10 +318,17 @@ void mem__event(struct mem *m, struct trace_event *ev)
 {
 	const struct block_facts *block;
 	enum block_kind kind;
+	uint64_t ipc;
 	int makes;
 
 	if (ev->result || !event_returned(ev))
 		return;
+	if (ev->fn->op == OP_MAP || ev->fn->op == OP_IMPORT)
+		mem__learn(m, ev);
+	else if (ev->fn->op == OP_UNMAP && (ev->has & HAS_PTR) && (ev->has & HAS_SIZE))
+		unmap(m, ev->ptr, ev->size);
+	else if (ev->fn->op == OP_RELEASE && event_arg_u64(ev, "dptr", &ipc))
+		unmap(m, ipc, 1);
 	makes = call_makes(ev, &kind);
 	block = &block_facts[kind];
 	/* Pools and physical memory belong to the device. */

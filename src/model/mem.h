@@ -35,7 +35,10 @@ bool mem__free(struct mem *m, uint64_t addr, uint64_t start_ns, uint64_t *size);
 /* Physical memory (cuMemCreate, cuMemRelease) and arrays are known by handle, not by address. */
 void mem__create(struct mem *m, uint64_t handle, uint64_t size, uint64_t end_ns);
 bool mem__release(struct mem *m, uint64_t handle, uint64_t start_ns, uint64_t *size);
-/* Kind of the range that addr lies in, or -1. */
+/* A call of any type that may return an address of device memory that is not counted here: mapped,
+ * imported, or a variable of a module. It is remembered, so that mem__kind_at() knows it. */
+void mem__learn(struct mem *m, const struct trace_event *ev);
+/* Kind of the range that addr lies in (MEM_NONE: one of mem__learn()), or -1: not known. */
 int mem__kind_at(const struct mem *m, uint64_t addr);
 /* What a call of type init, context or memory, live or saved, does to it: fills ev->mem, and the
  * size of what it frees. */

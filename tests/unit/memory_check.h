@@ -13,7 +13,7 @@
 #include <stdlib.h>
 
 #include "factory.h"
-#include "report/event_path.h"
+#include "model/event_path.h"
 #include "report/memory/memory_priv.h"
 #include "util/out.h"
 

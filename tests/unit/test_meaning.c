@@ -329,7 +329,7 @@ static void test_bandwidth(void **state)
 /* cuMemcpy(): what the addresses are is known from their allocations. */
 static void test_unified(void **state)
 {
-	enum { D = 0x10000, M = 0x20000, H = 0x30000, U = 0x90000 };
+	enum { D = 0x10000, M = 0x20000, H = 0x30000, V = 0x40000, G = 0x50000, U = 0x90000 };
 	static const struct {
 		uint64_t dst, src;
 		enum copy_dir dir;
@@ -338,11 +338,17 @@ static void test_unified(void **state)
 		{D, M, COPY_DIR_DTOD},
 		{M, D, COPY_DIR_DTOD},
 		{D, H, COPY_DIR_HTOD},
-		{D, U, COPY_DIR_HTOD},
-		{M + 4095, U, COPY_DIR_HTOD},
 		{H, D, COPY_DIR_DTOH},
-		{U, D, COPY_DIR_DTOH},
-		{U, M, COPY_DIR_DTOH},
+		/* Mapped, and a variable of a module: memory of a device. */
+		{D, V + 8191, COPY_DIR_DTOD},
+		{V, H, COPY_DIR_HTOD},
+		{H, G + 15, COPY_DIR_DTOH},
+		/* Memory that was not seen to be allocated may be the host's or a device's. */
+		{D, U, COPY_NONE},
+		{M + 4095, U, COPY_NONE},
+		{U, D, COPY_NONE},
+		{U, M, COPY_NONE},
+		{D, V + 8192, COPY_NONE},
 		{H, H + 64, COPY_DIR_HTOH},
 		{U, U, COPY_NONE},
 		{U, D + 4096, COPY_NONE},
@@ -354,6 +360,9 @@ static void test_unified(void **state)
 	CALL(&r, "cuMemAlloc_v2", {"dptr", D}, {"bytesize", 4096});
 	CALL(&r, "cuMemAllocManaged", {"dptr", M}, {"bytesize", 4096});
 	CALL(&r, "cuMemHostAlloc", {"pp", H}, {"bytesize", 4096});
+	CALL(&r, "cuMemMap", {"ptr", V}, {"size", 4096}, {"handle", 77});
+	CALL(&r, "cuMemMap", {"ptr", V + 4096}, {"size", 4096}, {"handle", 78});
+	CALL(&r, "cuModuleGetGlobal_v2", {"dptr", G}, {"bytes", 16}, {"name", .str = "table"});
 	for (unsigned i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
 		const struct trace_event *ev = CALL(&r, "cuMemcpy", {"dst", rows[i].dst},
 						    {"src", rows[i].src}, {"ByteCount", 8});
@@ -367,6 +376,10 @@ static void test_unified(void **state)
 		check_copy(ev, rows[i].dir, 8);
 		assert_int_equal(ev->stream, 7);
 	}
+	/* One call takes two mappings off. */
+	CALL(&r, "cuMemUnmap", {"ptr", V}, {"size", 8192});
+	check_copy(CALL(&r, "cuMemcpy", {"dst", V + 4096}, {"src", H}, {"ByteCount", 8}), COPY_NONE,
+		   8);
 	/* Another process has other memory. */
 	r.pid = RIG_PID + 1;
 	check_copy(CALL(&r, "cuMemcpy", {"dst", D}, {"src", H}, {"ByteCount", 8}), COPY_NONE, 8);
@@ -473,6 +486,7 @@ static void test_batch_direction(void **state)
 	const struct trace_event *ev;
 
 	CALL(&r, "cuMemAlloc_v2", {"dptr", 0x10000}, {"bytesize", 4096});
+	CALL(&r, "cuMemHostAlloc", {"pp", 0x90000}, {"bytesize", 8192});
 	ev = CALL(&r, "cuMemcpyBatchAsync_v2", {"dsts", .data = device, .len = 16},
 		  {"srcs", .data = host, .len = 16}, {"sizes", .data = sizes, .len = 16},
 		  {"count", 2});

@@ -255,8 +255,8 @@ static void check_knows(uint32_t pid, bool knows)
 	assert_int_equal(ev->capturing, knows);
 	assert_string_equal(ev->comm, knows ? "named" : "");
 	r.pid = pid;
-	ev = CALL(&r, "cuMemcpy", {"dst", 0x1000}, {"src", 0x9000}, {"ByteCount", 8});
-	assert_int_equal(ev->dir, knows ? COPY_DIR_HTOD : COPY_NONE);
+	ev = CALL(&r, "cuMemcpy", {"dst", 0x1000}, {"src", 0x1020}, {"ByteCount", 8});
+	assert_int_equal(ev->dir, knows ? COPY_DIR_DTOD : COPY_NONE);
 	r.pid = pid;
 	ev = CALL(&r, "cuMemAlloc_v2", {"dptr", 0x2000}, {"bytesize", 8});
 	assert_int_equal(ev->mem.bytes[MEM_DEVICE], knows ? 72 : 8);

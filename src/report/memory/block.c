@@ -39,15 +39,14 @@ struct block *block_at(const struct mem_proc *p, enum block_space space, uint64_
 	return b;
 }
 
-/* Host addresses are looked up from the middle of a block too. Live ones do not overlap, so
- * "overlaps" is "equal". */
-static bool in_host_tree(const struct block *b)
+/* Addresses are looked up from the middle of a block, too. Live ones do not overlap, so "overlaps"
+ * is "equal". */
+static bool in_tree(const struct block *b)
 {
-	return b->space == SPACE_ADDR &&
-	       (b->kind == BLOCK_HOST || b->kind == BLOCK_MANAGED || b->kind == BLOCK_REGISTERED);
+	return b->space == SPACE_ADDR || b->space == SPACE_MAPPED;
 }
 
-static int cmp_host(const void *a, const void *b)
+static int cmp_addr(const void *a, const void *b)
 {
 	const struct block *x = a, *y = b;
 
@@ -110,7 +109,7 @@ static void put_in(struct memory *m, struct mem_proc *p, struct block *b)
 	p->block_cnt++;
 	p->gpu_range_cnt += is_gpu_range(b);
 	/* What overlaps was freed unseen. */
-	while (in_host_tree(b) && (node = tsearch(b, &p->host_tree, cmp_host)) && *node != b)
+	while (in_tree(b) && (node = tsearch(b, &p->tree, cmp_addr)) && *node != b)
 		memory__lost(m, p, *node, b->born_ns);
 }
 
@@ -120,8 +119,8 @@ static void take_out(struct memory *m, struct mem_proc *p, struct block *b)
 	p->block_cnt--;
 	HASH_DEL(p->blocks[b->space], b);
 	p->gpu_range_cnt -= is_gpu_range(b);
-	if (in_host_tree(b))
-		tdelete(b, &p->host_tree, cmp_host);
+	if (in_tree(b))
+		tdelete(b, &p->tree, cmp_addr);
 }
 
 void block__drop(struct memory *m, struct mem_proc *p, struct block *b, uint64_t ns)
@@ -398,8 +397,12 @@ enum host_place memory_host_place(const struct report *r, uint32_t pid, uint64_t
 
 	if (!p)
 		return HOST_UNKNOWN;
-	node = tfind(&key, &p->host_tree, cmp_host);
-	if (node)
-		return (*node)->kind == BLOCK_MANAGED ? HOST_MANAGED : HOST_PINNED;
+	node = tfind(&key, &p->tree, cmp_addr);
+	if (node && (*node)->kind == BLOCK_MANAGED)
+		return HOST_MANAGED;
+	if (node && ((*node)->kind == BLOCK_HOST || (*node)->kind == BLOCK_REGISTERED))
+		return HOST_PINNED;
+	if (node) /* memory of a device */
+		return HOST_UNKNOWN;
 	return p->ctx.from_start ? HOST_PAGEABLE : HOST_UNKNOWN;
 }

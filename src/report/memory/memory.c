@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "report/event_path.h"
+#include "model/event_path.h"
 
 const char *const leak_end_name[LEAK_END_CNT] = {"exit", "exec", "context"};
 const char *const bad_free_name[] = {"double free", "unknown pointer", "wrong function"};
@@ -295,12 +295,13 @@ static void memory__event(void *a, const struct trace_event *ev)
 		on_process(m, ev);
 	if (ev->kind != EVENT_CALL || !ev->fn || ev->unfinished || ev->abandoned)
 		return;
-	if (ev->type != TYPE_MEMORY && ev->type != TYPE_CONTEXT && ev->type != TYPE_INTEROP)
+	if (ev->type != TYPE_MEMORY && ev->type != TYPE_CONTEXT && ev->type != TYPE_INTEROP &&
+	    ev->type != TYPE_INIT)
 		return;
 	p = memory__proc(m, ev->pid);
 	if (!p)
 		return;
-	if (ev->type != TYPE_CONTEXT)
+	if (ev->type != TYPE_CONTEXT && ev->type != TYPE_INIT)
 		on_memory(m, p, ev);
 	else if (!ev->result)
 		memory__context_event(m, p, ev);

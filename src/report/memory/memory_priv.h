@@ -50,7 +50,7 @@ struct mem_proc {
 	uint32_t pid;
 	uint32_t life; /* differs when the pid is another process or program */
 	struct block *blocks[SPACE_CNT];
-	void *host_tree; /* tsearch: host, registered and managed blocks by address */
+	void *tree;			/* tsearch: blocks with an address, and mappings */
 	size_t gpu_range_cnt, snap_cnt; /* now, and when its holes were measured */
 	unsigned block_cnt;
 	struct contexts ctx;

@@ -13,7 +13,7 @@
 #include "decode/api_values.h"
 #include "model/call.h"
 #include "model/capture.h"
-#include "report/event_path.h"
+#include "model/event_path.h"
 #include "graphs_priv.h"
 
 #define LIVE_MAX (1 << 20)

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "model/call.h"
-#include "report/event_path.h"
+#include "model/event_path.h"
 #include "kernels_priv.h"
 
 #define STREAM_KEYS_MAX (1 << 20)

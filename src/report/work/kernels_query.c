@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "decode/api_values.h"
-#include "report/event_path.h"
+#include "model/event_path.h"
 #include "kernels_priv.h"
 #include "occupancy.h"
 

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "model/call.h"
-#include "report/event_path.h"
+#include "model/event_path.h"
 #include "graphs.h"
 #include "streams_priv.h"
 

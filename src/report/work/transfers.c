@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "report/collect.h"
-#include "report/event_path.h"
+#include "model/event_path.h"
 #include "report/memory/memory.h"
 
 #define DIR_CNT	    (COPY_DIR_PEER + 1)

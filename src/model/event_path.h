@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* Numbers inside of structs and arrays that a call was given, live or saved: what event_arg_u64()
  * does for plain arguments; and plain arguments that are enums. */
-#ifndef REPORT_EVENT_PATH_H
-#define REPORT_EVENT_PATH_H
+#ifndef MODEL_EVENT_PATH_H
+#define MODEL_EVENT_PATH_H
 
 #include "model/event.h"
 
@@ -13,4 +13,4 @@ bool event_path_u64(const struct trace_event *ev, const char *path, uint64_t *va
 unsigned event_array_u64(const struct trace_event *ev, const char *arg, uint64_t *vals,
 			 unsigned max);
 
-#endif /* REPORT_EVENT_PATH_H */
+#endif /* MODEL_EVENT_PATH_H */
