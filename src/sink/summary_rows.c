@@ -18,7 +18,7 @@ const char *transfer_kind_name(unsigned kind)
 	if (kind == TRANSFER_PREFETCH)
 		return "prefetch";
 	if (kind == TRANSFER_UNKNOWN)
-		return "direction unknown";
+		return "unknown";
 	return copy_dir_name(kind);
 }
 

@@ -20,12 +20,13 @@ class Call:
         self.thread, self.outer = (e["pid"], e["tid"]), not e.get("api_depth", e.get("depth", 0))
         self.top = self.outer and "api" not in e
         self.start, self.returned = round(e["ts"] * 1e6), "duration_us" in e
-        self.ns = round(e.get("duration_us", 0) * 1000)
+        self.over = self.returned or "unfinished" in e
+        self.ns = round(e.get("duration_us", e.get("elapsed_us", 0) if "unfinished" in e else 0) * 1000)
         ran = self.returned and "error" not in e and "capturing" not in e
         self.copy = self.type == "transfer" and self.op == "copy" and ran
-        self.sync = self.returned and self.op == "sync"
+        self.sync = self.over and self.op == "sync"
         blocking = self.type == "transfer" and e.get("direction") in ("HtoD", "DtoH") and "Async" not in self.name
-        self.wait = self.top and (self.sync or (self.returned and blocking))
+        self.wait = self.top and (self.sync or (self.over and blocking))
         self.launch = ran and self.op == "launch" and self.type in ("kernel", "graph")
         self.work = self.launch or (ran and self.type == "transfer")
         self.kernel = e.get("kernel") or e.get("func") or self.name
