@@ -13,6 +13,9 @@
  *   threads T N   the same in T threads at once; "T*N" that went well
  *   turns T N     the same, none a round ahead of the others
  *   child N       the same in a child, waited for; "N" that went well
+ *   memfd PATH    open of a copy in memory, which is called libcuda.so.1
+ *   leave         the main thread ends, another does what it is told from then on
+ *   dumpable N    prctl(PR_SET_DUMPABLE, N)
  *   exec PATH     runs that program with --tokens 1 instead; answers nothing
  *   sleep US      a thread enters cuFakeSleep(US); answers when it has begun
  *   join          waits for that thread; cuFakeSleep's result
@@ -20,11 +23,14 @@
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -184,6 +190,31 @@ static long join(void)
 	return (long)r;
 }
 
+static int memfd(const char *path)
+{
+	int from = open(path, O_RDONLY), to = memfd_create("libcuda.so.1", 0);
+	char buf[65536], copy[32];
+	ssize_t n;
+
+	while ((n = read(from, buf, sizeof(buf))) > 0)
+		if (write(to, buf, n) != n)
+			return 0;
+	snprintf(copy, sizeof(copy), "/proc/self/fd/%d", to);
+	lib = n ? NULL : dlopen(copy, RTLD_NOW);
+	return lib != NULL;
+}
+
+static void *serve(void *arg);
+
+static void leave(void)
+{
+	pthread_t other;
+
+	if (pthread_create(&other, NULL, serve, serve))
+		exit(1);
+	pthread_exit(NULL);
+}
+
 static long run(const char *verb, char *rest)
 {
 	char *end;
@@ -211,6 +242,12 @@ static long run(const char *verb, char *rest)
 		return threads(n, strtol(end, NULL, 0), 1);
 	if (!strcmp(verb, "child"))
 		return child(n);
+	if (!strcmp(verb, "memfd"))
+		return memfd(rest);
+	if (!strcmp(verb, "leave"))
+		leave();
+	if (!strcmp(verb, "dumpable"))
+		return prctl(PR_SET_DUMPABLE, n);
 	if (!strcmp(verb, "exec"))
 		execl(rest, rest, "--tokens", "1", "--quiet", NULL);
 	if (!strcmp(verb, "sleep"))
@@ -223,11 +260,15 @@ static long run(const char *verb, char *rest)
 	exit(1);
 }
 
-int main(void)
+/* arg: not NULL in the thread that answers for the main one. */
+static void *serve(void *arg)
 {
 	char line[4096];
 
-	setvbuf(stdout, NULL, _IOLBF, 0);
+	if (arg && ctx)
+		fn("cuCtxSetCurrent")(ctx);
+	if (arg)
+		puts("0");
 	while (fgets(line, sizeof(line), stdin)) {
 		char *rest;
 
@@ -237,5 +278,11 @@ int main(void)
 			*rest++ = 0;
 		printf("%ld\n", run(line, rest));
 	}
-	return 0;
+	exit(0);
+}
+
+int main(void)
+{
+	setvbuf(stdout, NULL, _IOLBF, 0);
+	serve(NULL);
 }

@@ -194,7 +194,7 @@ unsigned attach__live_pids(struct attach *a)
 	while (!bpf_map_get_next_key(fd, first ? NULL : &key, &next)) {
 		first = false;
 		key = next;
-		cnt += target_exists(key) && target_state(key) != 'Z';
+		cnt += !target_has_ended(key);
 	}
 	return cnt;
 }

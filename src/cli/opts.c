@@ -296,6 +296,10 @@ static void check_whole(const struct parse *p)
 		opts__die("--%s has no meaning for cudatrace %s; leave it out", rows[i].name,
 			  verb_row(o->verb)->name);
 	}
+	if (o->trace.pid_cnt && o->trace.argv &&
+	    !o->trace.argv[0][strspn(o->trace.argv[0], "0123456789")])
+		opts__die("-p takes several ids with commas between: -p %d,%s", o->trace.pids[0],
+			  o->trace.argv[0]);
 	if (o->trace.pid_cnt && o->trace.argv)
 		opts__die("both -p and a command ('%s'); trace running processes or start one, not "
 			  "both",

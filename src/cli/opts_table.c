@@ -50,12 +50,18 @@ static void add_pid(struct opts *o, const char *text)
 
 static void set_pid(struct opts *o, const struct opt_row *row, const char *arg)
 {
-	char *list = strdup(arg), *item, *rest = list;
+	static const char blanks[] = " \t\n";
+	char *list = strdup(arg), *item, *rest = list, *save, *pid;
 
 	if (!list)
 		opts__die("out of memory while reading the command line");
-	while ((item = strsep(&rest, ",")))
-		add_pid(o, item);
+	/* Blanks and newlines separate as commas do: pidof and pgrep write them. */
+	while ((item = strsep(&rest, ","))) {
+		pid = strtok_r(item, blanks, &save);
+		do
+			add_pid(o, pid ?: "");
+		while (pid && (pid = strtok_r(NULL, blanks, &save)));
+	}
 	free(list);
 }
 

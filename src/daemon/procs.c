@@ -342,9 +342,7 @@ void dprocs__sweep(struct dprocs *ps, void (*gone)(void *ctx, uint32_t pid), voi
 	struct dproc *p, *next;
 
 	HASH_ITER (hh, ps->by_pid, p, next) {
-		char state = target_exists(p->pid) ? target_state(p->pid) : 'X';
-
-		if (state != 'X' && state != 'Z') {
+		if (!target_has_ended(p->pid)) {
 			if (p->unread)
 				read_again(ps, p);
 			continue;

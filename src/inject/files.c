@@ -5,6 +5,7 @@
 #include "attach/find/elf.h"
 #include "attach/find/target.h"
 #include "util/log.h"
+#include "util/task.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -18,11 +19,9 @@ static struct elf_lib *read_file(const struct target_lib *t)
 	char why[256];
 
 	if (fd < 0) {
-		char state = target_state(t->pid);
-
-		/* Killed before it has made a call; what it had mapped goes first. */
-		if (!state || strchr("ZX", state) ||
-		    (fd == -ENOENT && strstr(t->open_path, "/map_files/")))
+		/* Killed before it has made a call, or it maps the file no more. */
+		if (fd == -ENOENT &&
+		    (!task_living(t->pid) || strstr(t->open_path, "/map_files/")))
 			return NULL;
 		warn("cannot read %s: %s", t->path, strerror(-fd));
 		return NULL;

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#include "targets.h"
 #include "tracer.h"
 
 #include "attach/guard.h"
@@ -135,7 +136,7 @@ static int attach_pid(struct libs *l, pid_t pid)
 		return -ESRCH;
 	}
 	if (ret) {
-		err("cannot look into process %d: %s: run it as root", pid, strerror(-ret));
+		targets__say_refused(pid, ret);
 		return ret;
 	}
 	if (cnt)

@@ -6,6 +6,7 @@
  *   sources still have, calls in flight, end lines, summary.
  */
 #include "session.h"
+#include "targets.h"
 
 #include "attach/allow/caps.h"
 #include "inject/library.h"
@@ -84,27 +85,6 @@ static void on_use(void *session, uint32_t pid, const char comm[16])
 	struct session *s = session;
 
 	s->o->view->use(s->o->view, pid, comm);
-}
-
-static int check_targets(struct session *s)
-{
-	for (unsigned i = 0; i < s->o->pid_cnt; i++) {
-		pid_t pid = s->o->pids[i];
-
-		if (!target_exists(pid)) {
-			err("there is no process %d: it has ended, or has another number outside "
-			    "of its container: see ps -e",
-			    pid);
-			return -ESRCH;
-		}
-		if (target_is_64bit(pid) == 0) {
-			err("process %d is a 32-bit program: NVIDIA's 64-bit driver API is all that "
-			    "can be traced",
-			    pid);
-			return -EINVAL;
-		}
-	}
-	return s->o->argv ? command__check(s->o->argv) : 0;
 }
 
 static int open_attach(struct session *s)
@@ -416,11 +396,13 @@ static int start(struct session *s)
 
 	ret = start_reader(s->o->sandbox);
 	if (!ret)
+		ret = targets__check(s->own.pids, &s->own.pid_cnt);
+	if (!ret)
 		ret = session__select(s);
 	if (!ret)
 		ret = choose_probe(s);
-	if (!ret)
-		ret = check_targets(s);
+	if (!ret && s->o->argv)
+		ret = command__check(s->o->argv);
 	if (!ret)
 		ret = find_users(s);
 	if (!ret && s->o->max_file)
@@ -596,7 +578,8 @@ int session__run(const struct session_opts *o)
 	static struct session s;
 	int ret, status = 1;
 
-	s.o = o;
+	s.own = *o;
+	s.o = &s.own;
 	s.signal_fd = s.quit_fd = -1;
 	s.t.fns = fnset__new();
 	ret = s.t.fns ? start(&s) : -ENOMEM;

@@ -20,7 +20,8 @@
 #define ENOUGH	  "enough was seen"
 
 struct session {
-	const struct session_opts *o;
+	const struct session_opts *o; /* own */
+	struct session_opts own;      /* as asked, but -p names processes and no threads */
 	struct tracer t;
 	enum probe probe; /* not PROBE_AUTO */
 	unsigned lib_cnt; /* libraries that were heard of */

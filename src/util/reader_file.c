@@ -2,6 +2,8 @@
 /* What the reading process does: opens and copies. It may hang in any line here. */
 #include "reader_priv.h"
 
+#include "task.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/nsfs.h>
@@ -267,9 +269,27 @@ static int copy_memory(const struct reader_request *r)
 	return -ENOMEM;
 }
 
-int reader_serve(const struct reader_request *r)
+/* The same request by way of the thread that shows the process. */
+static void go_by_thread(struct reader_request *r, pid_t tid)
 {
-	if (r->range_cnt)
-		return copy_memory(r);
-	return r->copy ? copy_file(r) : open_file(r);
+	char prefix[32], rest[sizeof(r->path)];
+	size_t len = snprintf(prefix, sizeof(prefix), "/proc/%d/", (int)r->pid);
+
+	r->pid = tid;
+	if (r->range_cnt || r->copy || strncmp(r->path, prefix, len) != 0)
+		return;
+	strcpy(rest, r->path + len);
+	snprintf(r->path, sizeof(r->path), "/proc/%d/%s", (int)tid, rest);
+}
+
+int reader_serve(const struct reader_request *asked)
+{
+	pid_t tid = asked->pid ? task_living(asked->pid) : 0;
+	struct reader_request r = *asked;
+
+	if (tid && tid != r.pid)
+		go_by_thread(&r, tid);
+	if (r.range_cnt)
+		return copy_memory(&r);
+	return r.copy ? copy_file(&r) : open_file(&r);
 }

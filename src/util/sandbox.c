@@ -226,6 +226,7 @@ static const char *const reader_calls[] = {
 	"stat",
 	"statx",
 	"fstatfs",
+	"getdents64", /* util/task.h */
 	"readlink",
 	"readlinkat",
 	/* who asks, how long */

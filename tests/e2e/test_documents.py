@@ -61,14 +61,15 @@ def world(tmp_path):
     return home, env
 
 
-# In a PID namespace of its own, so that there is a process 4242, and no other suite's. The command is the second process.
+# In a PID namespace of its own, so that there are processes 4242 and 4243, and no other suite's.
 INIT = """
 echo 4241 >/proc/sys/kernel/ns_last_pid
 "$FAKE/sample" --tokens 1000000 --quiet & server=$!
 [ $server = 4242 ] || { echo "not 4242: $server"; exit 99; }
+"$FAKE/sample" --tokens 1000000 --quiet & other=$!
 bash -c "$1" & command=$!
 # All that is called so, for this namespace has nobody else's.
-trap 'pkill -INT -x cudatrace; kill $server' INT
+trap 'pkill -INT -x cudatrace; kill $server $other' INT
 while :; do
 	wait $command
 	rc=$?

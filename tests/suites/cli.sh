@@ -54,6 +54,8 @@ usage()
 	for o in duration max-events min-duration pid buffer-size; do
 		bad "--$o 0" 2 'above 0|leave -p out|smallest is 64K' --$o 0 -- true
 		for v in -1 -99 x '' ' 1' +1 0x10 1e3 nan inf 1,,2 '1 2' 99999999999999999999999; do
+			# -p takes blanks.
+			[[ $o = pid && $v = *' '* ]] && continue
 			bad "--$o '$v'" 2 'give|write it as|leave .* out|the (highest|largest) is|take' --$o "$v" -- true
 		done
 	done

@@ -83,6 +83,8 @@ bool caps__can_trace(void);
 /* NULL when privileges suffice; else the end of an error message: which one is missing, and what to
  * do. Static. */
 const char *caps__missing_privilege(void);
+/* Why this process may not look into another, as the end of an error message. Static. */
+const char *caps__why_refused(void);
 /* No privilege that is given here counts outside: setcap and sudo inside of it do not help. */
 bool caps__in_user_namespace(void);
 /* Fills out with sentences that say what this machine loses; returns how many. Strings are static.

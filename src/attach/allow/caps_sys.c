@@ -84,6 +84,20 @@ static bool has_bit(unsigned bit)
 	return effective() >> bit & 1;
 }
 
+/* /proc asks for the right to read (ptrace(2), PTRACE_MODE_READ), which Yama does not restrict. */
+const char *caps__why_refused(void)
+{
+	if (caps__in_user_namespace())
+		return "it is outside of the user namespace that cudatrace runs in (rootless "
+		       "container): run cudatrace on the host";
+	if (!has_bit(BIT_SYS_PTRACE))
+		return "another user's process, or one that is not dumpable, takes CAP_SYS_PTRACE, "
+		       "which cudatrace does not have: run it with sudo; in a container, with "
+		       "--cap-add=SYS_PTRACE";
+	return "a security module refuses it although cudatrace has CAP_SYS_PTRACE (AppArmor, "
+	       "SELinux, Landlock, BPF): run cudatrace outside of the container, or see dmesg";
+}
+
 bool cap_is_admin(void)
 {
 	return has_bit(BIT_SYS_ADMIN);

@@ -4,6 +4,7 @@
 #include "elf_file.h"
 
 #include "util/reader.h"
+#include "util/task.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -74,7 +75,7 @@ static unsigned find_candidates(pid_t pid, struct candidate *c)
 
 	if (!f)
 		return 0;
-	snprintf(path, sizeof(path), "/proc/%d/exe", (int)pid);
+	snprintf(path, sizeof(path), "/proc/%d/exe", (int)task_living(pid));
 	n = readlink(path, program, sizeof(program) - 1);
 	program[n > 0 ? n : 0] = '\0';
 	if (n > (ssize_t)suffix && !strcmp(program + n - suffix, DELETED))

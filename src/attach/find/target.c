@@ -11,6 +11,7 @@
 #include "util/log.h"
 #include "util/reader.h"
 #include "util/rights.h"
+#include "util/task.h"
 
 #include <ctype.h>
 #include <dirent.h>
@@ -263,7 +264,7 @@ static int add_mapped(struct target_libs *list, const struct map_line *m, pid_t 
 		return ret;
 	if (ret) {
 		/* Gone meanwhile: the process ended, or (ENOENT) unloaded it. */
-		if (!target_exists(pid))
+		if (!task_living(pid))
 			return -ESRCH;
 		if (ret == -ENOENT)
 			return 0;
@@ -469,9 +470,9 @@ int target_lib__open(const struct target_lib *t)
 
 	if (t->pid && (fd == -EISDIR || fd == -EINVAL || fd == -EREMOTE))
 		return -ENOENT;
-	/* Of a process that ends between two components of the path the kernel says ESRCH, or
-	 * EACCES (Linux 6.18: proc_pid_permission(), proc_pid_get_link()). */
-	if (t->pid && fd < 0 && !target_exists(t->pid))
+	/* Of a process that is ending, and is no zombie yet, the kernel says ESRCH, or EACCES
+	 * (Linux 6.18: mm_access(), proc_pid_permission(), proc_pid_get_link()). */
+	if (t->pid && fd < 0 && !task_living(t->pid))
 		return -ENOENT;
 	if (fd < 0 || (!key_of_fd(fd, &key) && same_key(&key, &t->key)))
 		return fd;
@@ -511,20 +512,36 @@ int target_is_64bit(pid_t pid)
 	return ident[EI_CLASS] == ELFCLASS64;
 }
 
-char target_state(pid_t pid)
+/* A process's name cannot fake these lines: the kernel writes its newlines as \n. */
+static char read_state(pid_t pid, unsigned *threads)
 {
 	FILE *f = open_proc(pid, "status");
 	char line[256], state = 0;
 
-	if (!f)
-		return 0;
-	/* A process's name cannot fake this line: the kernel writes its newlines as \n. */
-	while (!state && fgets(line, sizeof(line), f)) {
+	*threads = 0;
+	while (f && !*threads && fgets(line, sizeof(line), f)) {
 		if (!strncmp(line, "State:\t", 7))
 			state = line[7];
+		sscanf(line, "Threads:\t%u", threads);
 	}
-	fclose(f);
+	if (f)
+		fclose(f);
 	return state;
+}
+
+char target_state(pid_t pid)
+{
+	unsigned threads;
+
+	return read_state(pid, &threads);
+}
+
+bool target_has_ended(pid_t pid)
+{
+	unsigned threads;
+	char state = read_state(pid, &threads);
+
+	return !state || state == 'X' || (state == 'Z' && threads <= 1);
 }
 
 bool target_stat(pid_t pid, pid_t *parent, unsigned long long *start)

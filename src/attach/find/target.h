@@ -90,6 +90,8 @@ uint32_t target_own_pidns(void);
 int target_is_64bit(pid_t pid);
 /* First word of a state line in /proc/PID/status: 'R', 'S', 'Z', ... or 0. */
 char target_state(pid_t pid);
+/* All its threads have ended. A main thread that has ended is a zombie while others work. */
+bool target_has_ended(pid_t pid);
 /* Its parent, and when it began, in ticks since boot; false: it is gone. */
 bool target_stat(pid_t pid, pid_t *parent, unsigned long long *start);
 

@@ -2,6 +2,8 @@
 /* A library that a process is just loading: open already, not mapped executable yet. */
 #include "target.h"
 
+#include "util/task.h"
+
 #include <ctype.h>
 #include <dirent.h>
 #include <stdio.h>
@@ -9,7 +11,8 @@
 #include <string.h>
 #include <unistd.h>
 
-static int add_fd(struct target_libs *list, pid_t pid, const char *fd)
+/* tid: the thread of the process whose descriptors are looked at. */
+static int add_fd(struct target_libs *list, pid_t pid, pid_t tid, const char *fd)
 {
 	unsigned before = list->cnt;
 	char path[64], name[4096];
@@ -18,7 +21,7 @@ static int add_fd(struct target_libs *list, pid_t pid, const char *fd)
 	ssize_t n;
 	int ret;
 
-	snprintf(path, sizeof(path), "/proc/%d/fd/%.16s", pid, fd);
+	snprintf(path, sizeof(path), "/proc/%d/fd/%.16s", tid, fd);
 	n = readlink(path, name, sizeof(name) - 1);
 	if (n <= 0)
 		return 0;
@@ -43,16 +46,17 @@ static int add_fd(struct target_libs *list, pid_t pid, const char *fd)
 int target_libs__add_open(struct target_libs *list, pid_t pid)
 {
 	struct dirent *de;
+	pid_t tid = task_living(pid);
 	char path[32];
 	DIR *dir;
 
-	snprintf(path, sizeof(path), "/proc/%d/fd", pid);
+	snprintf(path, sizeof(path), "/proc/%d/fd", tid);
 	dir = opendir(path);
 	if (!dir)
 		return -1;
 	while ((de = readdir(dir)))
 		if (isdigit((unsigned char)de->d_name[0]))
-			add_fd(list, pid, de->d_name);
+			add_fd(list, pid, tid, de->d_name);
 	closedir(dir);
 	return 0;
 }

@@ -148,7 +148,8 @@ static bool is_of_memory(const char *line)
 	return false;
 }
 
-static bool maps_file(pid_t pid, const struct stat *st)
+/* By its thread: the main one may have ended, and shows nothing then. */
+static bool maps_file(pid_t tid, const struct stat *st)
 {
 	unsigned dev_major, dev_minor;
 	bool found = false;
@@ -157,7 +158,7 @@ static bool maps_file(pid_t pid, const struct stat *st)
 	uint64_t ino;
 	FILE *f;
 
-	snprintf(path, sizeof(path), "/proc/%d/maps", (int)pid);
+	snprintf(path, sizeof(path), "/proc/%d/maps", (int)tid);
 	f = fopen(path, "re");
 	while (f && !found && getline(&line, &size, f) >= 0)
 		found = sscanf(line, "%*s %*s %*s %x:%x %" SCNu64, &dev_major, &dev_minor, &ino) ==
@@ -187,7 +188,7 @@ static void __attribute__((noreturn)) judge(const struct waiter *w, const struct
 		_exit(1);
 	if (!read_proc(w->pid, w->tid, "syscall", line, sizeof(line)) || !is_of_memory(line))
 		_exit(0);
-	_exit(maps_file(w->pid, st));
+	_exit(maps_file(w->tid, st));
 }
 
 bool waiter__holds(const struct waiter *w, int fd)

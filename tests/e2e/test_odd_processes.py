@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+# timeout: 300
+# takes: 40
+"""Processes that are odd but real, named with -p: without their main thread, by the id of a thread, in other forms of lists,
+and those that cannot be traced, each with one line that says why."""
+import os
+import re
+import shutil
+import signal
+import time
+
+import pytest
+from helpers.daemon import Daemon, for_all  # noqa: F401, a fixture
+from helpers.live import Caller, compiled, state
+from helpers.run import CUDATRACE, FAKE, TESTS, Ran, cudatrace, needs_tracing, until
+
+LIB = FAKE + "/libcuda.so.1"
+
+
+@pytest.fixture(autouse=True, scope="module")
+def can_trace():
+    needs_tracing()
+
+
+def headless(running, *before, name="caller"):
+    """A caller whose main thread is a zombie."""
+    c = running.caller(name)
+    for what in before:
+        c.tell(what)
+    assert c.tell("leave") == 0
+    until(lambda: state(c.pid) == "Z")
+    return c
+
+
+READY = [f"open {LIB}", "init"]
+
+
+@pytest.mark.parametrize("before,after", [(READY, []), ([], READY), ([f"memfd {LIB}", "init"], [])], ids=["mapped", "later", "memfd"])
+def test_main_thread_has_ended(running, before, after):
+    """-p: the library is found where the process has it, and the trace ends when the process does."""
+    c = headless(running, *before)
+    t = running.tracer("t", "-e", "memory", "-p", c.pid)
+    for what in after:
+        c.tell(what)
+    assert c.tell("alloc 25") == 25 and c.tell("threads 2 5") == 10
+    assert c.end() == 0 and t.ended() == 0 and t.err == "", t.err
+    trace = t.trace
+    assert trace.accounts() and trace.sym["cuMemAlloc_v2"] == 35 and trace.end["reason"] == "traced processes exited"
+    assert {e["pid"] for e in trace.calls} == {c.pid}
+
+
+def test_main_thread_ends_while_traced(running):
+    """The process is not taken for one that has ended."""
+    c = running.caller().ready(LIB)
+    t = running.tracer("t", "-e", "memory", "-p", c.pid)
+    c.tell("leave")
+    until(lambda: state(c.pid) == "Z")
+    for _ in range(15):  # longer than the tracer takes between two looks at what lives
+        assert c.tell("alloc 2") == 2
+        c.tell("sleep 100000")
+        c.tell("join")
+    assert c.end() == 0 and t.ended() == 0
+    assert t.trace.accounts() and t.trace.sym["cuMemAlloc_v2"] == 30
+
+
+def test_daemon_keeps_it(for_all):  # noqa: F811
+    """Its row stays, through two looks at who has ended (each 10 s), and goes when the last thread has."""
+    lib = shutil.copy(LIB, for_all / "libcuda.so.1")
+    d = Daemon(for_all, trace="inject: false", level="metrics", own=True, libcuda=str(lib))
+    c = Caller(compiled(for_all / "caller", TESTS + "/caller.c"), str(for_all / "caller"))
+    assert c.tell(f"open {lib}") == 1
+    until(lambda: d.process(c.pid))
+    assert c.tell("init") == 0 and c.tell("alloc 3") == 3 and c.tell("leave") == 0
+    end = time.monotonic() + 21
+    while time.monotonic() < end:
+        assert c.tell("alloc 1") == 1 and d.process(c.pid)
+        time.sleep(1)
+    assert c.end() == 0
+    until(lambda: not d.process(c.pid), 30)
+    d.stop()
+
+
+@pytest.mark.parametrize("extra", [[], ["--kernel"], ["--stack=memory"]], ids=["plain", "kernel", "stack"])
+def test_id_of_a_thread(running, extra):
+    """Its process is traced, and one line says so; named twice it is traced once."""
+    c = running.caller().ready(LIB)
+    c.tell("sleep 300000000")
+    tid = next(int(t) for t in os.listdir(f"/proc/{c.pid}/task") if int(t) != c.pid)
+    path = running.folder + "/t.jsonl"
+    with open(running.folder + "/said", "w+", encoding="utf-8") as said:
+        p = running.start(CUDATRACE, "--no-summary", "-e", "memory", *extra, "--jsonl", path, "-p", f"{tid},{c.pid}", stderr=said)
+        until(lambda: p.poll() is not None or os.path.exists(path) and os.path.getsize(path))
+        assert c.tell("alloc 7") == 7
+        p.send_signal(signal.SIGINT)
+        assert p.wait(60) == 0
+        said.seek(0)
+        text = said.read()
+    assert text.count(f"{tid} is a thread of process {c.pid}: tracing the whole process\n") == 1, text
+    with open(path, encoding="utf-8") as f:
+        lines = f.read()
+    assert lines.count('"cuMemAlloc_v2"') == 7 and f'"pids":[{c.pid}]' in lines
+
+
+@pytest.mark.parametrize("text", ["{0} {1}", "{0}\n{1}\n", " {0},\t{1} ", "{1} {0},{0}"])
+def test_lists(running, text):
+    """As pidof and pgrep write them."""
+    two = [running.caller().ready(LIB) for _ in range(2)]
+    t = running.tracer("t", "-e", "memory", "-p", text.format(*(c.pid for c in two)))
+    for c in two:
+        assert c.tell("alloc 3") == 3 and c.end() == 0
+    assert t.ended() == 0 and t.trace.sym["cuMemAlloc_v2"] == 6, t.err
+
+
+def zombie(running):
+    p = running.start("true")
+    until(lambda: state(p.pid) == "Z")
+    return p.pid
+
+
+REFUSED = {
+    "a kernel's": (lambda running: 2, "process {} is a thread of the kernel"),
+    "a zombie": (zombie, r"process {} has ended and waits for its parent \(a zombie\)"),
+    "none": (lambda running: 4194303, "there is no process {}: it has ended"),
+    "another's number": (lambda running: "$$", "process {} is this cudatrace: name the process that calls CUDA"),
+    "not numbers": (lambda running: "12 x", "--pid 'x': not a process id"),
+    "an empty list": (lambda running: "", "--pid: a PID is missing"),
+    "blanks": (lambda running: " \n", "--pid: a PID is missing"),
+}
+
+
+@pytest.mark.parametrize("who", REFUSED)
+def test_refused(running, who):
+    """One line, at once: nothing is waited for."""
+    which, said = REFUSED[who]
+    pid = which(running)
+    if pid == 2 and not os.path.exists("/proc/2/comm"):
+        pytest.skip("no kernel threads in this PID namespace")
+    ran = Ran(["sh", "-c", f'exec "$0" --jsonl /dev/null -p "{pid}"', CUDATRACE])
+    assert ran.status in (1, 2) and ran.err.count("\n") == 1, ran
+    assert re.match("cudatrace: " + said.format(r"\d+" if pid == "$$" else pid), ran.err), ran
+
+
+def test_two_words():
+    ran = cudatrace("-p", "41", "42")
+    assert ran.status == 2 and "-p takes several ids with commas between: -p 41,42" in ran.err, ran
+
+
+def test_not_let_in(running):
+    """What is missing, and not what root has already."""
+    target = running.start("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "sleep", "300")
+    until(lambda: os.stat(f"/proc/{target.pid}").st_uid == 65534)
+    ran = Ran(["setpriv", "--bounding-set=-sys_ptrace", CUDATRACE, "-p", str(target.pid), "--jsonl", "/dev/null"])
+    assert ran.status == 1 and "CAP_SYS_PTRACE" in ran.err and "--cap-add=SYS_PTRACE" in ran.err and "run it as root" not in ran.err, ran
