@@ -167,6 +167,14 @@ static __always_inline bool has_stem(const char *name, const volatile char *stem
 	return true;
 }
 
+/* "memfd:" stands before the name that memfd_create() was given. */
+#define MEMFD_LEN 6
+static __always_inline bool is_in_memory(const char *name)
+{
+	return name[0] == 'm' && name[1] == 'e' && name[2] == 'm' && name[3] == 'f' &&
+	       name[4] == 'd' && name[5] == ':';
+}
+
 /* The file behind a descriptor (slot: its place in the table) if it is named libcuda.so* or the
  * like: its name goes to rec. Else 0. Not static, with no kernel pointers for arguments: then it is
  * verified once, not for each turn of the loop below, which took 390000 steps. */
@@ -179,6 +187,8 @@ __noinline __u64 open_library(__u64 slot, struct ct_lib_map *rec)
 		return 0;
 	name = BPF_CORE_READ(file, f_path.dentry, d_name.name);
 	bpf_probe_read_kernel_str(rec->name, sizeof(rec->name), name);
+	if (is_in_memory(rec->name))
+		bpf_probe_read_kernel_str(rec->name, sizeof(rec->name), name + MEMFD_LEN);
 	for (int i = 0; i < CT_STEMS_MAX && cfg.stems[i][0]; i++)
 		if (has_stem(rec->name, cfg.stems[i]))
 			return (__u64)file;

@@ -2,10 +2,12 @@
 #include "targets.h"
 #include "tracer.h"
 
+#include "attach/allow/caps.h"
 #include "attach/guard.h"
 
 #include "util/clock.h"
 #include "util/log.h"
+#include "util/task.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -214,9 +216,10 @@ int libs__attach_file(struct libs *l, const char *path)
  * mapped, and would be in neither the other way round. */
 static int find_libs(struct target_libs *list, pid_t pid)
 {
-	if (target_libs__add_open(list, pid))
-		return -ESRCH;
-	return target_libs__add_pid(list, pid);
+	int ret = target_libs__add_open(list, pid);
+
+	ret = ret ?: target_libs__add_pid(list, pid);
+	return ret && !task_living(pid) ? -ESRCH : ret;
 }
 
 /* Attaches what is new of the process's libraries. false: one of them is nowhere at this moment. */
@@ -261,6 +264,18 @@ static bool attach_found(struct libs *l, const struct ct_lib_map *rec,
 	return true;
 }
 
+/* Once for people; the trace has each. */
+static void say_refused(struct libs *l, const struct ct_lib_map *rec)
+{
+	static bool said;
+
+	if (!said)
+		warn("cannot look into process %u (%.16s), whose CUDA calls are not traced: %s",
+		     rec->rec.pid, rec->comm, caps__why_refused());
+	said = true;
+	lib_event(l, "missed", rec, NULL, "its process may not be looked into");
+}
+
 /* true: done, or never will be. hangs: else, why not. */
 static bool attach_mapped(struct libs *l, const struct ct_lib_map *rec, bool *hangs)
 {
@@ -285,6 +300,11 @@ static bool attach_mapped(struct libs *l, const struct ct_lib_map *rec, bool *ha
 			target_libs__clear(&list);
 			lib_event(l, "missed", rec, NULL,
 				  "the process ended before it could be traced");
+			return true;
+		}
+		if (ret == -EACCES || ret == -EPERM) {
+			target_libs__clear(&list);
+			say_refused(l, rec);
 			return true;
 		}
 		found = attach_found(l, rec, &list, hangs);

@@ -35,11 +35,11 @@ def headless(running, *before, name="caller"):
 READY = [f"open {LIB}", "init"]
 
 
-@pytest.mark.parametrize("before,after", [(READY, []), ([], READY), ([f"memfd {LIB}", "init"], [])], ids=["mapped", "later", "memfd"])
-def test_main_thread_has_ended(running, before, after):
+@pytest.mark.parametrize("before,after,option", [(READY, [], []), ([], READY, ["--stop-on-load"]), ([f"memfd {LIB}", "init"], [], [])], ids=["mapped", "later", "memfd"])
+def test_main_thread_has_ended(running, before, after, option):
     """-p: the library is found where the process has it, and the trace ends when the process does."""
     c = headless(running, *before)
-    t = running.tracer("t", "-e", "memory", "-p", c.pid)
+    t = running.tracer("t", "-e", "memory", *option, "-p", c.pid)
     for what in after:
         c.tell(what)
     assert c.tell("alloc 25") == 25 and c.tell("threads 2 5") == 10

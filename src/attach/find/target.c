@@ -62,7 +62,7 @@ static bool take_num(char **p, int base, char stop, uint64_t *out)
 	return true;
 }
 
-static char *cut_deleted(char *path, bool *deleted)
+char *target_cut_deleted(char *path, bool *deleted)
 {
 	size_t len = strlen(path), suffix = sizeof(DELETED) - 1;
 
@@ -95,8 +95,18 @@ bool target_parse_file_line(char *line, struct map_line *out)
 	out->key.dev_minor = (__u32)minor;
 	out->exec = perms[2] == 'x';
 	p += strspn(p, " ");
-	out->path = cut_deleted(p, &out->deleted);
+	out->path = target_cut_deleted(p, &out->deleted);
 	return *p == '/';
+}
+
+const struct api *target_api_of_path(const char *path)
+{
+	static const char memory[] = "memfd:";
+	const char *base = strrchr(path, '/');
+
+	if (!base++)
+		return NULL;
+	return api_of_file(base + (strncmp(base, memory, strlen(memory)) ? 0 : strlen(memory)));
 }
 
 int target_parse_map_line(char *line, struct map_line *out)
@@ -104,7 +114,7 @@ int target_parse_map_line(char *line, struct map_line *out)
 	memset(out, 0, sizeof(*out));
 	if (!target_parse_file_line(line, out) || !out->exec)
 		return 0;
-	out->api = api_of_file(strrchr(out->path, '/') + 1);
+	out->api = target_api_of_path(out->path);
 	return out->api != NULL;
 }
 
@@ -222,6 +232,10 @@ static int choose_path(const struct map_line *m, pid_t pid, char **out)
 	if (!try_open(pid, path, m->key.ino))
 		goto found;
 	free(path);
+	/* Where map_files is not for us: the process may have it open still. */
+	path = target_fd_path(pid, m->key.ino, m->path);
+	if (path)
+		goto found;
 	return ret;
 found:
 	*out = path;

@@ -44,6 +44,11 @@ struct map_line {
 	bool deleted;
 };
 int target_parse_map_line(char *line, struct map_line *out);
+/* Of which family a file is by its path as /proc has it. A file in memory is called
+ * /memfd:NAME (memfd_create(2)). */
+const struct api *target_api_of_path(const char *path);
+/* Takes " (deleted)", which /proc adds, from the end of a path. */
+char *target_cut_deleted(char *path, bool *deleted);
 /* The same for any mapping of a file, but for api. */
 bool target_parse_file_line(char *line, struct map_line *out);
 /* The file that pid maps there, to read; or -errno (util/reader.h). */
@@ -57,9 +62,12 @@ int target_open_mapped(const struct map_line *m, pid_t pid);
 /* Adds the libraries that pid maps. 0; -ESRCH when there is no such process; -EACCES when its
  * maps, or a file in them, may not be read (the file is reported, the process is not). */
 int target_libs__add_pid(struct target_libs *list, pid_t pid);
-/* Adds the libraries that pid has open: the dynamic linker is about to map them. -1 when there
- * is no such process. */
+/* Adds the libraries that pid has open: the dynamic linker is about to map them. 0 or
+ * -errno: -ENOENT when there is no such process, -EACCES when it may not be looked into. */
 int target_libs__add_open(struct target_libs *list, pid_t pid);
+/* A path of a descriptor of pid, for that file in memory (memfd_create(2)), which has no other; to
+ * be freed. NULL: it is no such file, or pid has it open no more. */
+char *target_fd_path(pid_t pid, uint64_t ino, const char *name);
 /* Adds those of every process. Returns how many processes have one. */
 int target_libs__add_all(struct target_libs *list);
 /* Adds what the dynamic linker would find for a program started from here: LD_LIBRARY_PATH,

@@ -6,9 +6,11 @@
 
 #include <ctype.h>
 #include <dirent.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 /* tid: the thread of the process whose descriptors are looked at. */
@@ -17,7 +19,8 @@ static int add_fd(struct target_libs *list, pid_t pid, pid_t tid, const char *fd
 	unsigned before = list->cnt;
 	char path[64], name[4096];
 	const struct api *api;
-	const char *base;
+	bool deleted;
+	char *own;
 	ssize_t n;
 	int ret;
 
@@ -26,21 +29,50 @@ static int add_fd(struct target_libs *list, pid_t pid, pid_t tid, const char *fd
 	if (n <= 0)
 		return 0;
 	name[n] = 0;
-	base = strrchr(name, '/');
-	api = base ? api_of_file(base + 1) : NULL;
+	api = target_api_of_path(target_cut_deleted(name, &deleted));
 	if (!api)
 		return 0;
 	ret = target_libs__add_path_of(list, api, pid, path);
 	if (ret || list->cnt == before)
 		return ret;
 	/* Named as the target knows it, not by our way to it. */
-	base = strdup(name);
-	if (!base)
-		return -1;
+	own = strdup(name);
+	if (!own)
+		return -ENOMEM;
 	free(list->libs[before].path);
-	list->libs[before].path = (char *)base;
+	list->libs[before].path = own;
+	list->libs[before].deleted = deleted;
 	list->libs[before].pid = pid;
 	return 0;
+}
+
+/* A loader has few files open. */
+#define FDS_MAX 1024
+
+char *target_fd_path(pid_t pid, uint64_t ino, const char *name)
+{
+	pid_t tid = task_living(pid);
+	char folder[32], path[64], *found = NULL;
+	unsigned cnt = 0;
+	struct dirent *de;
+	struct stat st;
+	DIR *dir;
+
+	snprintf(folder, sizeof(folder), "/proc/%d/fd", tid);
+	dir = strncmp(name, "/memfd:", 7) ? NULL : opendir(folder);
+	while (dir && !found && cnt++ < FDS_MAX && (de = readdir(dir))) {
+		char link[8] = "";
+
+		snprintf(path, sizeof(path), "%s/%.16s", folder, de->d_name);
+		/* No other file is asked: what serves it might not answer. */
+		if (readlink(path, link, sizeof(link)) < 7 || memcmp(link, name, 7) != 0)
+			continue;
+		if (!stat(path, &st) && st.st_ino == ino)
+			found = strdup(path);
+	}
+	if (dir)
+		closedir(dir);
+	return found;
 }
 
 int target_libs__add_open(struct target_libs *list, pid_t pid)
@@ -53,7 +85,7 @@ int target_libs__add_open(struct target_libs *list, pid_t pid)
 	snprintf(path, sizeof(path), "/proc/%d/fd", tid);
 	dir = opendir(path);
 	if (!dir)
-		return -1;
+		return -errno;
 	while ((de = readdir(dir)))
 		if (isdigit((unsigned char)de->d_name[0]))
 			add_fd(list, pid, tid, de->d_name);

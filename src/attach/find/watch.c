@@ -73,13 +73,21 @@ int file_watch__open(struct file_watch *f, const struct watch *w, int fd)
 	return f->fd < 0 ? -errno : file_watch__hold(f, w);
 }
 
+/* Without a name nobody can open it any more: only who has it can write to it (memfd_create(2)). */
+static bool has_no_name(int fd)
+{
+	struct stat st;
+
+	return !fstat(fd, &st) && !st.st_nlink;
+}
+
 int file_watch__hold(struct file_watch *f, const struct watch *w)
 {
 	char path[64];
 
 	if (!fcntl(f->fd, F_SETLEASE, F_RDLCK))
 		return layer_file__read(&f->seen, f->fd);
-	if (errno == EAGAIN || errno == EBUSY)
+	if ((errno == EAGAIN || errno == EBUSY) && !has_no_name(f->fd))
 		return -ETXTBSY;
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", f->fd);
 	f->notify = inotify_add_watch(w->notify_fd, path, IN_MODIFY);
@@ -111,7 +119,7 @@ bool file_watch__is_open_to_others(const struct file_watch *f)
 {
 	struct stat st;
 
-	return fstat(f->fd, &st) || st.st_mode & (S_IWGRP | S_IWOTH);
+	return fstat(f->fd, &st) || (st.st_nlink && st.st_mode & (S_IWGRP | S_IWOTH));
 }
 
 void file_watch__close(struct file_watch *f, const struct watch *w)
