@@ -17,7 +17,7 @@
 #include "ct_nv_bpf.h"
 
 #define CT_SHM_MAGIC   0x63756474u /* "tduc" */
-#define CT_SHM_VERSION 9
+#define CT_SHM_VERSION 10
 
 /* Environment of a traced program. SOCKET: "@name" is in the abstract namespace, else a path. */
 #define CT_ENV_SOCKET "CUDATRACE_SOCKET"
@@ -244,6 +244,7 @@ struct ct_shm {
 	__u32 level; /* enum ct_proc_level: the tracer's */
 	__u32 slot_cnt;
 	__u64 slots_off, stride;
+	__s64 clock_offset_ns;		     /* the tracer's: of the process's time namespace */
 	__u64 ring_off, ring_sz, counts_off; /* from the slot's beginning; ring_sz a power of two */
 	/* The tracer's, when it has been told of a libnccl. */
 	struct ct_comm_place comm_place;

@@ -188,6 +188,8 @@ void inject_unfinished(struct thread *t, uint64_t now);
 
 /* clock.c */
 bool clock_setup(struct process *p);
+/* What to take from CLOCK_MONOTONIC (src/util/clock.h). */
+void clock_set_offset(int64_t ns);
 /* Slower, and corrects what thread_now() goes by. */
 uint64_t clock_anchor(struct process *p, struct thread *t);
 #define CLOCK_SPAN (1ull << 22) /* cycles: 1 or 2 ms */

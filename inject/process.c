@@ -291,6 +291,7 @@ static int map_all(struct process *p, const struct ct_shm_welcome *w, const int 
 	    is_valid(shm, w->shm_sz)) {
 		p->set = set;
 		p->shm = shm;
+		clock_set_offset(shm->clock_offset_ns);
 		return 0;
 	}
 	if (set)

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "cli/verbs.h"
+#include "util/clock.h"
 #include "util/log.h"
 #include "util/rights.h"
 
@@ -47,5 +48,8 @@ int main(int argc, char **argv)
 		rights_drop();
 	rights_raise();
 	log_set_level(o.trace.quiet ? LOG_WARN : o.verbose ? LOG_DEBUG : LOG_INFO);
+	if (!clock__open())
+		warn("the time namespace of cudatrace has an offset that cannot be read: times may be "
+		     "off by it");
 	return verb->run(&o);
 }

@@ -171,8 +171,8 @@ static int sample(struct gpu_log *l)
 		diff[k] = d;
 	}
 	for (int i = 0; i < CLOCK_PAIRS; i++) {
-		uint64_t before = clock_ns(CLOCK_MONOTONIC_RAW), mono = now_ns();
-		uint64_t took = clock_ns(CLOCK_MONOTONIC_RAW) - before;
+		uint64_t before = machine_ns(CLOCK_MONOTONIC_RAW), mono = now_ns();
+		uint64_t took = machine_ns(CLOCK_MONOTONIC_RAW) - before;
 
 		if (took < width) {
 			width = took;

@@ -190,6 +190,7 @@ static bool connect_peer(struct inject *in, struct peer *p, const struct ct_shm_
 	enum ct_proc_level level = CT_PROC_DEFAULT;
 	uint64_t now = now_ns();
 	char path[40];
+	int64_t offset;
 	pid_t ppid;
 
 	/* Not of another process that has the number since. */
@@ -201,6 +202,11 @@ static bool connect_peer(struct inject *in, struct peer *p, const struct ct_shm_
 	else
 		p->life = start * (1000000000ull / sysconf(_SC_CLK_TCK));
 	p->shm.mem->level = level;
+	if (!clock_offset_of(p->pid, &offset))
+		warn("process %d: the offset of its time namespace cannot be read: times of its calls "
+		     "may be off by it",
+		     p->pid);
+	p->shm.mem->clock_offset_ns = offset;
 	/* Its parent may have had another, and has marked what was off. */
 	settings__changed(&in->settings);
 	snprintf(path, sizeof(path), "/proc/%d/status", p->pid);

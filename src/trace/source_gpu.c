@@ -85,6 +85,7 @@ static void read_next(struct source_gpu *g)
 		memset(&g->rec, 0, sizeof(g->rec));
 	} else {
 		g->saw_any = true;
+		g->rec.rec.ts_ns -= clock_own_offset();
 		g->lost_cnt = g->rec.lost_cnt;
 		if (g->rec.op == CT_GPU_MISSING)
 			say_missing(g, &g->rec);

@@ -20,11 +20,11 @@ SERIES = re.compile(r"^(cudatrace_\w+)(?:\{(.*)\})? (\S+)$", re.M)
 class Daemon:
     running = []
 
-    def __init__(self, folder, *args, trace="gpu_time: graphs", level="trace", own=False, libcuda=FAKE + "/libcuda.so.1"):
-        """own: programs of others are left alone."""
+    def __init__(self, folder, *args, trace="gpu_time: graphs", level="trace", own=False, libcuda=FAKE + "/libcuda.so.1", before=()):
+        """own: programs of others are left alone. before: a command that runs it."""
         self.folder, self.log, self.files = folder / "inject", folder / "log", folder / "files"
         self.conf, self.sock = folder / "d.yaml", folder / "ctl.sock"
-        self.trace, self.libcuda, self.args, self.own = trace, libcuda, args, own
+        self.trace, self.libcuda, self.args, self.own, self.before = trace, libcuda, args, own, before
         with socket.socket() as s:
             s.bind(("127.0.0.1", 0))
             self.at = "127.0.0.1:%d" % s.getsockname()[1]
@@ -40,7 +40,7 @@ class Daemon:
 
     def start(self):
         with open(self.log, "wb") as log:
-            self.p = subprocess.Popen([CUDATRACE, "daemon", "--config", self.conf, "--libcuda", self.libcuda, *self.args],
+            self.p = subprocess.Popen([*self.before, CUDATRACE, "daemon", "--config", self.conf, "--libcuda", self.libcuda, *self.args],
                                       stdout=log, stderr=subprocess.STDOUT)
         self.running.append(self.p)
         until(lambda: self.p.poll() is not None or "metrics on" in self.log.read_text(), 60)
@@ -97,7 +97,7 @@ def for_all():
         # Of a test that failed.
         for p in Daemon.running:
             if p.poll() is None:
-                print(p.args[3].parent.joinpath("log").read_text()[-2000:])
+                print(p.args[p.args.index("--config") + 1].parent.joinpath("log").read_text()[-2000:])
                 p.kill()
                 p.wait()
         Daemon.running.clear()
