@@ -69,6 +69,16 @@ static const char *search_path(void)
 	return path ? path : "/usr/bin:/bin";
 }
 
+/* What was typed is for a shell, and no program is called so; else NULL. */
+static const char *shell_hint(const char *name)
+{
+	if (strcspn(name, "=") < strcspn(name, "/ "))
+		return "to set a variable: cudatrace -- env NAME=VALUE COMMAND";
+	if (strpbrk(name, " \t|&;<>"))
+		return "leave the quotes out, or run a line of the shell: cudatrace -- sh -c 'LINE'";
+	return NULL;
+}
+
 static const char *not_found_hint(const char *name)
 {
 	/* What other tracers and profilers are told by a word. */
@@ -90,10 +100,8 @@ static const char *not_found_hint(const char *name)
 	for (size_t i = 0; i < sizeof(habits) / sizeof(habits[0]); i++)
 		if (!strcmp(name, habits[i].word))
 			return habits[i].hint;
-	if (strcspn(name, "=") < strcspn(name, "/ "))
-		return "to set a variable: cudatrace -- env NAME=VALUE COMMAND";
-	if (strpbrk(name, " \t|&;<>"))
-		return "leave the quotes out, or run a line of the shell: cudatrace -- sh -c 'LINE'";
+	if (shell_hint(name))
+		return shell_hint(name);
 	return geteuid() ? "give its path" : "give its path (sudo may have another PATH than you)";
 }
 
@@ -110,7 +118,8 @@ static int check_command(char **argv)
 	if (strchr(name, '/')) {
 		if (is_program(name, &why))
 			return 0;
-		err("cannot run %s: %s", name, run_hint(why));
+		err("cannot run %s: %s", name,
+		    (why == ENOENT || why == ENOTDIR ? shell_hint(name) : NULL) ?: run_hint(why));
 		return -why;
 	}
 	while (next_place(&path, name, full, sizeof(full)))

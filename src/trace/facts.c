@@ -85,7 +85,8 @@ int facts__check_caps(enum mechanism mech)
 	}
 	if (!first)
 		return check_mechanism(mech);
-	err("cannot trace without: %s: %s%s%s", names, first->detail, first->detail[0] ? ": " : "",
-	    first->fix);
+	err("cannot trace without: %s: %s%s%s; or trace a command from inside, without them: cudatrace "
+	    "--probe=inject -- COMMAND",
+	    names, first->detail, first->detail[0] ? ": " : "", first->fix);
 	return -EPERM;
 }

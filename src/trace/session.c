@@ -309,7 +309,10 @@ static int block_signals(struct session *s)
 	sigaddset(&set, SIGCHLD);
 	sigprocmask(SIG_BLOCK, &set, NULL);
 	s->signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
-	return s->signal_fd < 0 || s->quit_fd < 0 ? -errno : 0;
+	if (s->signal_fd >= 0 && s->quit_fd >= 0)
+		return 0;
+	err("cannot listen to signals: %s", strerror(errno));
+	return -EMFILE;
 }
 
 /* The trace belongs to who called sudo, whoever the command runs as. */
@@ -348,13 +351,13 @@ static int choose_probe(struct session *s)
 
 	s->probe = o->collect ? PROBE_INJECT : o->probe;
 	if (s->probe == PROBE_AUTO) {
-		missing = o->argv && !o->sched && !o->python.cnt && !o->torch &&
-					  o->kernel_probe == NV_PROBE_AUTO
-				  ? caps__missing_privilege()
-				  : NULL;
+		bool can_inject = o->argv && !o->sched && !o->python.cnt && !o->torch &&
+				  o->kernel_probe == NV_PROBE_AUTO;
+
+		missing = can_inject ? caps__refused() : NULL;
 		s->probe = missing ? PROBE_INJECT : PROBE_UPROBE;
 		if (missing)
-			info("tracing in the process (--probe=inject): uprobes need root");
+			info("tracing in the process (--probe=inject): %s", missing);
 		else if (o->argv && (o->python.cnt || o->torch) && caps__missing_privilege())
 			info("%s seen by root alone; without, a command is traced from inside",
 			     layers(o));

@@ -10,6 +10,7 @@
 #include "util/log.h"
 #include "version.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -99,16 +100,41 @@ static void on_record(void *ctx, const struct raw *raw)
 		tracer__find_python(t, rec->pid);
 }
 
-/* Before 5.11 BPF memory counted as locked; one perf event each needs many descriptors. */
-static void raise_limits(void)
+/* What a small trace opens besides what is open already (Linux 6.18, 2 processors): by the library
+ * alone, and with BPF programs, which also have a ring for each processor. */
+#define FILES_INJECT 8
+#define FILES_BPF    62
+
+static unsigned open_files(const struct rlimit *max)
 {
+	DIR *dir = opendir("/proc/self/fd");
+	unsigned cnt = dir || errno != EMFILE ? 0 : (unsigned)max->rlim_max;
+
+	while (dir && readdir(dir))
+		cnt++;
+	if (dir)
+		closedir(dir);
+	return cnt;
+}
+
+/* Before 5.11 BPF memory counted as locked; one perf event each needs many descriptors. */
+static int raise_limits(bool bpf)
+{
+	unsigned need = bpf ? FILES_BPF + (unsigned)sysconf(_SC_NPROCESSORS_CONF) : FILES_INJECT;
 	struct rlimit inf = {RLIM_INFINITY, RLIM_INFINITY}, nofile;
 
 	setrlimit(RLIMIT_MEMLOCK, &inf);
-	if (!getrlimit(RLIMIT_NOFILE, &nofile)) {
-		nofile.rlim_cur = nofile.rlim_max;
-		setrlimit(RLIMIT_NOFILE, &nofile);
-	}
+	if (getrlimit(RLIMIT_NOFILE, &nofile))
+		return 0;
+	nofile.rlim_cur = nofile.rlim_max;
+	setrlimit(RLIMIT_NOFILE, &nofile);
+	need += open_files(&nofile);
+	if (nofile.rlim_max >= need)
+		return 0;
+	err("the hard limit of open files (RLIMIT_NOFILE, ulimit -Hn) is %llu, and a trace takes %u or "
+	    "more: raise it, as root by ulimit -n, LimitNOFILE= of systemd, --ulimit nofile= of docker",
+	    (unsigned long long)nofile.rlim_max, need);
+	return -EMFILE;
 }
 
 /* The driver's version chooses the layouts of its ioctls. */
@@ -220,9 +246,9 @@ int tracer__open(struct tracer *t, const struct tracer_opts *o)
 		.ctx = o->ctx,
 		.wait = o->wait,
 	};
-	raise_limits();
+	ret = raise_limits(o->probe != PROBE_INJECT);
 	read_driver(t);
-	ret = open_model(t);
+	ret = ret ?: open_model(t);
 	if (!ret && o->probe != PROBE_INJECT)
 		ret = facts__check_caps(o->attach.mech);
 	if (!ret && o->probe != PROBE_INJECT)

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 #include "log.h"
 
+#include <errno.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -41,6 +43,10 @@ void log_msg(enum log_level l, const char *fmt, ...)
 	m = vsnprintf(line + n, sizeof(line) - n - 1, fmt, ap);
 	va_end(ap);
 	n += m < 0 ? 0 : m;
+	/* Whatever could not be opened: what to do is the same. */
+	if (n < (int)sizeof(line) - 2 && strstr(line, strerror(EMFILE)) && !strstr(line, "ulimit"))
+		n += snprintf(line + n, sizeof(line) - n - 1,
+			      "; raise the limit of open files (ulimit -n)");
 	if (n > (int)sizeof(line) - 2)
 		n = sizeof(line) - 2;
 	/* Names and paths come from targets. */

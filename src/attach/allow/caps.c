@@ -338,6 +338,19 @@ bool caps__can_trace(void)
 	return true;
 }
 
+const char *caps__refused(void)
+{
+	static const enum cap_id calls[] = {CAP_BPF_LOAD, CAP_UPROBE};
+
+	if (caps__missing_privilege())
+		return "uprobes need root";
+	for (unsigned i = 0; i < sizeof(calls) / sizeof(calls[0]); i++)
+		if (!caps__has(calls[i]) && !caps__has(CAP_SECCOMP))
+			return "a seccomp filter refuses what uprobes need (bpf(), "
+			       "perf_event_open())";
+	return NULL;
+}
+
 const char *caps__missing_privilege(void)
 {
 	bool bpf = caps__has(CAP_PRIV_BPF), perfmon = caps__has(CAP_PRIV_PERFMON);

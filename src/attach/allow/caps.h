@@ -80,6 +80,9 @@ bool caps__has(enum cap_id id);
 const struct cap *caps__all(unsigned *cnt);
 /* Everything needed is there. */
 bool caps__can_trace(void);
+/* Why this user, or the seccomp profile of this container, may not have uprobes; NULL: they may.
+ * Static. */
+const char *caps__refused(void);
 /* NULL when privileges suffice; else the end of an error message: which one is missing, and what to
  * do. Static. */
 const char *caps__missing_privilege(void);
