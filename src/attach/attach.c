@@ -136,6 +136,8 @@ int attach_lib__put_on(struct attach *a, struct lib_entry *e)
 		return -ENOEXEC;
 	}
 	snprintf(e->lib.build_id, sizeof(e->lib.build_id), "%s", elf->build_id);
+	if (elf_lib_ifuncs(elf, a->fns, e->lib.ifuncs, sizeof(e->lib.ifuncs)))
+		warn("%s: %s: these calls are not traced", e->lib.path, e->lib.ifuncs);
 	if (!elf->sym_cnt) {
 		err("%s: not a %s: it exports no function %s...", e->lib.path,
 		    api_lib_name(e->lib.api), e->lib.api->prefix);

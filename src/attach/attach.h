@@ -95,6 +95,7 @@ struct attach_lib {
 	unsigned wanted_cnt, attached_cnt;
 	char **refused; /* symbols that the kernel cannot probe */
 	unsigned refused_cnt;
+	char ifuncs[256];     /* why some functions have no probe: elf_lib.ifuncs; or "" */
 	unsigned shifted_cnt; /* probes behind the first instruction: see elf_probe_shift() */
 	uint64_t attach_ns;   /* how long attaching took */
 	bool ignored;	      /* a stub: nothing attached */

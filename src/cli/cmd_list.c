@@ -97,6 +97,12 @@ static int match_lib(struct list *l)
 			if (id >= 0)
 				l->exported[id] = true;
 		}
+		for (unsigned i = 0; elf && i < elf->ifunc_cnt; i++) {
+			int id = fnset__find(l->set, elf->ifuncs[i]);
+
+			if (id >= 0)
+				l->exported[id] = true;
+		}
 	}
 	return 0;
 }
@@ -269,6 +275,8 @@ static void print_lib(const struct list *l, enum api_id api)
 	plain_put(l->out, lib->path);
 	snprintf(text, sizeof(text), ": it has %u of them", exported_cnt);
 	out_str(l->out, text);
+	if (elf_lib_ifuncs(lib->elf, l->set, text + 2, sizeof(text) - 2))
+		out_str(l->out, memcpy(text, "; ", 2));
 	if (unknown_cnt) {
 		snprintf(text, sizeof(text), ", %u not in the table (traced with raw arguments)",
 			 unknown_cnt);

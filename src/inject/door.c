@@ -219,17 +219,33 @@ static void answer(struct inject *in, struct conn *c, int status, const struct s
 	(void)!sendmsg(c->fd, &msg, MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
+/* Its library cannot be found, or not be read. With probes they see the calls. */
+static void say_missed(struct inject *in, enum api_id api, const struct conn *c,
+		       const struct ct_shm_hello *h, int why)
+{
+	struct inject_lib lib = {.api = api_at(api), .path = h->lib_path, .pid = c->pid};
+
+	if (!why || in->o.probes)
+		return;
+	in->refused_cnt++;
+	lib.since_ns = c->since_ns;
+	memcpy(lib.comm, h->comm, sizeof(h->comm));
+	in->o.on_missed(in->o.ctx, &lib, why);
+}
+
 /* A process that has a libnccl, too. */
 static bool on_more(struct inject *in, struct conn *c, const struct ct_shm_hello *h)
 {
 	struct peer *p = peers__living(in, c->pid);
 	const struct lib_file *lib;
+	int why;
 
 	if (!p) {
 		answer(in, c, -EPROTO, NULL);
 		return false;
 	}
-	lib = files__of(in, API_NCCL, c->pid, h->lib_path);
+	lib = files__of(in, API_NCCL, c->pid, h->lib_path, &why);
+	say_missed(in, API_NCCL, c, h, why);
 	if (lib) {
 		c->peer = p;
 		c->lib_id = p->nccl_id = lib->id;
@@ -243,6 +259,7 @@ static bool on_more(struct inject *in, struct conn *c, const struct ct_shm_hello
 static bool on_hello(struct inject *in, struct conn *c, struct ct_shm_hello *h, ssize_t size)
 {
 	const struct lib_file *lib;
+	int why;
 
 	if (size != sizeof(*h) || h->magic != CT_SHM_MAGIC || h->version != CT_SHM_VERSION) {
 		answer(in, c, -EPROTO, NULL);
@@ -251,7 +268,8 @@ static bool on_hello(struct inject *in, struct conn *c, struct ct_shm_hello *h, 
 	h->lib_path[sizeof(h->lib_path) - 1] = 0;
 	if (h->how == CT_SHM_MORE)
 		return on_more(in, c, h);
-	lib = files__of(in, API_CUDA, c->pid, h->lib_path);
+	lib = files__of(in, API_CUDA, c->pid, h->lib_path, &why);
+	say_missed(in, API_CUDA, c, h, why);
 	c->peer = lib ? peers__add(in, c, h) : NULL;
 	if (c->peer)
 		c->lib_id = c->peer->lib_id = lib->id;
@@ -285,6 +303,7 @@ static bool on_hooked(struct inject *in, struct conn *c, const struct ct_shm_hoo
 	to.api = lib->api;
 	to.path = lib->path;
 	to.build_id = lib->build_id;
+	to.ifuncs = lib->ifuncs;
 	to.hooked_cnt = h->slot_cnt + h->pointer_cnt;
 	to.wanted_cnt = lib->wanted_cnt;
 	to.since_ns = c->since_ns;

@@ -20,8 +20,7 @@ static struct elf_lib *read_file(const struct target_lib *t)
 
 	if (fd < 0) {
 		/* Killed before it has made a call, or it maps the file no more. */
-		if (fd == -ENOENT &&
-		    (!task_living(t->pid) || strstr(t->open_path, "/map_files/")))
+		if (fd == -ENOENT && (!task_living(t->pid) || strstr(t->open_path, "/map_files/")))
 			return NULL;
 		warn("cannot read %s: %s", t->path, strerror(-fd));
 		return NULL;
@@ -80,6 +79,8 @@ static struct lib_file *add(struct inject *in, const struct target_lib *t)
 
 		l->wanted_cnt += id >= 0 && fnset__wanted(in->o.fns, id);
 	}
+	if (elf_lib_ifuncs(elf, in->o.fns, l->ifuncs, sizeof(l->ifuncs)) && !in->o.probes)
+		warn("%s: %s: these calls are not traced", l->path, l->ifuncs);
 	elf_lib__free(elf);
 	settings__fill(&in->settings);
 	return l;
@@ -93,13 +94,15 @@ const struct lib_file *files__by_id(const struct inject *in, unsigned id)
 	return NULL;
 }
 
-struct lib_file *files__of(struct inject *in, enum api_id api, pid_t pid, const char *path)
+struct lib_file *files__of(struct inject *in, enum api_id api, pid_t pid, const char *path,
+			   int *why)
 {
 	struct target_libs list = {0};
 	const struct target_lib *found = NULL;
 	struct lib_file *l = NULL;
+	int ret = target_libs__add_pid(&list, pid);
 
-	if (!target_libs__add_pid(&list, pid)) {
+	if (!ret) {
 		for (unsigned i = 0; i < list.cnt; i++)
 			if (list.libs[i].api->id == api &&
 			    (!found || !strcmp(list.libs[i].path, path)))
@@ -108,6 +111,7 @@ struct lib_file *files__of(struct inject *in, enum api_id api, pid_t pid, const 
 		if (l && in->o.probes)
 			l->id = in->o.probes->lib_id(in->o.ctx, found);
 	}
+	*why = l || !task_living(pid) ? 0 : ret ?: found ? -EIO : -ENOENT;
 	target_libs__clear(&list);
 	return l;
 }

@@ -37,6 +37,7 @@ struct inject_lib {
 	const char *path, *build_id;
 	pid_t pid;
 	char comm[17];
+	const char *ifuncs;  /* as in struct attach_lib */
 	unsigned hooked_cnt; /* functions that were got hold of, */
 	unsigned wanted_cnt; /* and those that are to be */
 	uint64_t since_ns;
@@ -71,6 +72,9 @@ struct inject_opts {
 	inject_fn fn;
 	/* false: it is not to record calls, for probes do. */
 	bool (*on_lib)(void *ctx, const struct inject_lib *lib);
+	/* Not NULL without probes: the library of a process is not traced. why: -EACCES: the
+	 * process may not be looked into; another -errno. */
+	void (*on_missed)(void *ctx, const struct inject_lib *lib, int why);
 	const struct inject_probes *probes; /* NULL: functions have none */
 	/* --gpu-time. only_gpu: functions have probes, and nothing else is wanted of the library;
 	 * cupti: path, or NULL */

@@ -190,6 +190,7 @@ struct lib_file {
 	char build_id[41];
 	const struct api *api;
 	unsigned wanted_cnt;
+	char ifuncs[256];		 /* as in struct attach_lib */
 	struct ct_comm_place comm_place; /* of libnccl */
 };
 
@@ -267,8 +268,10 @@ uint32_t gpu__tid(struct peer *p, uint32_t inner, uint32_t (*own)(struct peer *p
 
 /* files.c */
 /* The library file of that family that the process has at that path; functions of the driver that
- * no row has become known. NULL: it is none that can be read. */
-struct lib_file *files__of(struct inject *in, enum api_id api, pid_t pid, const char *path);
+ * no row has become known. NULL: it is none that can be read; why is -errno then, or 0 when the
+ * process is ending. */
+struct lib_file *files__of(struct inject *in, enum api_id api, pid_t pid, const char *path,
+			   int *why);
 /* Files move when others make room. NULL: it is gone. */
 const struct lib_file *files__by_id(const struct inject *in, unsigned id);
 

@@ -164,6 +164,7 @@ struct trace_end {
 	struct trace_fn_cost dear[TRACE_DEAR_MAX]; /* what costs most, most first */
 	unsigned dear_cnt;
 	uint64_t low_saves_ns; /* of cost_ns: what --detail=low would save */
+	const char *unseen;    /* why calls may be missing that nobody counted; or NULL */
 	const char *left_out;
 	double count_cost_ns;		  /* cost of a counted call */
 	const struct trace_count *counts; /* most calls first */

@@ -17,6 +17,9 @@
 /* How often a mapping is looked at again: the timer fires every 50 ms under load. */
 #define MAX_TRIES 20
 
+#define HANGS	"its file, or its process, did not answer"
+#define REFUSED "its process may not be looked into"
+
 static void lib_event(struct libs *l, const char *op, const struct ct_lib_map *rec,
 		      const struct attach_lib *lib, const char *note)
 {
@@ -34,7 +37,9 @@ static void lib_event(struct libs *l, const char *op, const struct ct_lib_map *r
 					: rec ? rec->name
 					      : NULL,
 				.build_id = lib ? lib->build_id : NULL,
-				.note = note,
+				.note = note
+						?: lib && lib->ifuncs[0] ? lib->ifuncs
+									 : NULL,
 			},
 		.lib_id = lib ? lib->id : 0,
 		.start_ns = rec ? rec->rec.ts_ns : now_ns(),
@@ -131,7 +136,7 @@ static int attach_pid(struct libs *l, pid_t pid)
 	if (!ret)
 		cnt = attach_list(l, &list, true);
 	target_libs__clear(&list);
-	if (ret == -ESRCH || !target_exists(pid)) {
+	if (ret == -ESRCH || !task_living(pid)) {
 		err("process %d ended while attaching: start it as a command instead: cudatrace -- "
 		    "COMMAND",
 		    pid);
@@ -265,15 +270,14 @@ static bool attach_found(struct libs *l, const struct ct_lib_map *rec,
 }
 
 /* Once for people; the trace has each. */
-static void say_refused(struct libs *l, const struct ct_lib_map *rec)
+static void say_refused(uint32_t pid, const char *comm)
 {
 	static bool said;
 
 	if (!said)
 		warn("cannot look into process %u (%.16s), whose CUDA calls are not traced: %s",
-		     rec->rec.pid, rec->comm, caps__why_refused());
+		     pid, comm, caps__why_refused());
 	said = true;
-	lib_event(l, "missed", rec, NULL, "its process may not be looked into");
 }
 
 /* true: done, or never will be. hangs: else, why not. */
@@ -304,7 +308,8 @@ static bool attach_mapped(struct libs *l, const struct ct_lib_map *rec, bool *ha
 		}
 		if (ret == -EACCES || ret == -EPERM) {
 			target_libs__clear(&list);
-			say_refused(l, rec);
+			say_refused(rec->rec.pid, rec->comm);
+			lib_event(l, "missed", rec, NULL, REFUSED);
 			return true;
 		}
 		found = attach_found(l, rec, &list, hangs);
@@ -316,7 +321,7 @@ static bool attach_mapped(struct libs *l, const struct ct_lib_map *rec, bool *ha
 static void give_up(struct libs *l, const struct ct_lib_map *rec, bool hangs)
 {
 	if (hangs)
-		lib_event(l, "missed", rec, NULL, "its file, or its process, did not answer");
+		lib_event(l, "missed", rec, NULL, HANGS);
 	else
 		dbg("process %u closed %.64s before it was mapped", rec->rec.pid, rec->name);
 }
@@ -377,7 +382,9 @@ bool libs__on_inject(struct libs *l, const struct inject_lib *lib)
 		.end_ns = now_ns(),
 	};
 
-	if (lib->hooked_cnt < lib->wanted_cnt) {
+	if (lib->ifuncs[0])
+		ev.library.note = lib->ifuncs;
+	else if (lib->hooked_cnt < lib->wanted_cnt) {
 		snprintf(note, sizeof(note), "%u of %u functions %s",
 			 lib->wanted_cnt - lib->hooked_cnt, lib->wanted_cnt,
 			 l->both ? "are seen by uprobes" : "cannot be seen from inside");
@@ -387,6 +394,30 @@ bool libs__on_inject(struct libs *l, const struct inject_lib *lib)
 		return false;
 	l->fn(l->ctx, &ev);
 	return true;
+}
+
+void libs__on_missed(struct libs *l, const struct inject_lib *lib, int why)
+{
+	struct trace_event ev = {
+		.kind = EVENT_LIBRARY,
+		.type = TYPE_LIBRARY,
+		.op = "missed",
+		.name = api_lib_name(lib->api),
+		.comm = lib->comm,
+		.pid = lib->pid,
+		.tid = lib->pid,
+		.library = {.path = lib->path, .note = strerror(-why)},
+		.start_ns = lib->since_ns,
+		.end_ns = now_ns(),
+	};
+
+	if (is_hanging(why))
+		ev.library.note = HANGS;
+	if (why == -EACCES || why == -EPERM) {
+		ev.library.note = REFUSED;
+		say_refused(lib->pid, lib->comm);
+	}
+	l->fn(l->ctx, &ev);
 }
 
 static void on_late(void *ctx, const struct attach_lib *lib)

@@ -43,6 +43,8 @@ int libs__attach_pids(struct libs *l, const pid_t *pids, unsigned cnt);
 int libs__attach_system(struct libs *l, bool running);
 /* A library that a process has is traced in the process itself from now on. false: it is not. */
 bool libs__on_inject(struct libs *l, const struct inject_lib *lib);
+/* It cannot be traced there. why: as on_missed of struct inject_opts. */
+void libs__on_missed(struct libs *l, const struct inject_lib *lib, int why);
 /* A process maps a library (CT_REC_LIB). */
 void libs__on_map(struct libs *l, const struct ct_lib_map *rec);
 /* To be called by the clock (drained: all that had been sent was taken), the more often while it is

@@ -2,6 +2,7 @@
 /* What is lost is said where it is missing, not at the end alone. */
 #include "session.h"
 
+#include "util/log.h"
 #include "util/out.h"
 
 static void tell(struct session *s, uint64_t now, const char *where, uint64_t cnt, const char *why)
@@ -38,4 +39,31 @@ void session__tell_lost(struct session *s, uint64_t now, bool at_end)
 		s->lost_told[i] = o->lost;
 		tell(s, now, o->name, cnt, "its reader was too slow");
 	}
+}
+
+/* Without a process that has connected it is not known whether one called CUDA. */
+#define UNSEEN                                                                                         \
+	"no process has loaded cudatrace's library with libcuda: calls are not seen of programs that " \
+	"are started with an empty environment (env -i), are set-user-ID, or statically linked; "      \
+	"sudo cudatrace --probe=uprobe sees theirs"
+
+const char *session__unseen(const struct session *s)
+{
+	if (s->missed_cnt)
+		return "a library of a process could not be traced: the library lines whose op is "
+		       "missed say why";
+	return s->probe == PROBE_INJECT && s->cmd.pid && !s->lib_cnt ? UNSEEN : NULL;
+}
+
+void session__say_no_call(const struct session *s)
+{
+	if (!s->cmd.pid || s->end.stats[CT_STAT_ENTRIES] || s->o->quiet)
+		return;
+	if (s->end.unseen)
+		info("%s made no CUDA driver call that is traced: %s", s->o->argv[0],
+		     s->end.unseen);
+	else
+		info("%s made no CUDA driver call%s", s->o->argv[0],
+		     s->lib_cnt || attach__lib_cnt(s->t.att) ? " that is traced"
+							     : ": it never loaded libcuda");
 }

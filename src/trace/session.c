@@ -48,6 +48,7 @@ void session__event(void *session, const struct trace_event *ev)
 	if (s->o->max_events && s->end.event_cnt >= s->o->max_events)
 		return;
 	s->lib_cnt += ev->kind == EVENT_LIBRARY;
+	s->missed_cnt += ev->kind == EVENT_LIBRARY && !strcmp(ev->op, "missed");
 	/* The header of the next file names it. */
 	if (s->o->max_file && ev->kind == EVENT_LIBRARY)
 		tracer__fill_libs(&s->t);
@@ -448,6 +449,7 @@ static void fill_end(struct session *s)
 
 	tracer__fill_end(&s->t, end);
 	session__count_end(s);
+	end->unseen = session__unseen(s);
 	wall = end->end_ns - s->t.info.base_ns;
 	end->cost_share = wall ? (double)end->cost_ns / wall : 0;
 	/* Shorter than a second. */
@@ -525,10 +527,7 @@ static bool finish(struct session *s)
 	    !s->t.unknown_python_cnt)
 		warn("--python: no CPython (3.8 to 3.14) was found in the processes that made "
 		     "calls: no call has Python frames");
-	if (s->cmd.pid && !s->end.stats[CT_STAT_ENTRIES] && !s->o->quiet)
-		info("%s made no CUDA driver call%s", s->o->argv[0],
-		     s->lib_cnt || attach__lib_cnt(s->t.att) ? " that is traced"
-							     : ": it never loaded libcuda");
+	session__say_no_call(s);
 	return ok;
 }
 

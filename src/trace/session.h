@@ -23,8 +23,9 @@ struct session {
 	const struct session_opts *o; /* own */
 	struct session_opts own;      /* as asked, but -p names processes and no threads */
 	struct tracer t;
-	enum probe probe; /* not PROBE_AUTO */
-	unsigned lib_cnt; /* libraries that were heard of */
+	enum probe probe;    /* not PROBE_AUTO */
+	unsigned lib_cnt;    /* libraries that were heard of */
+	unsigned missed_cnt; /* of these, those that could not be traced */
 	struct sink *sinks[SESSION_MAX_SINKS];
 	unsigned sink_cnt;
 	struct summary *summary;
@@ -57,6 +58,10 @@ void session__event(void *session, const struct trace_event *ev);
 /* lost.c */
 /* Says in the trace what was lost since the last time. */
 void session__tell_lost(struct session *s, uint64_t now, bool at_end);
+/* Why calls of the command may be missing that nobody counted; NULL: there are none. Static. */
+const char *session__unseen(const struct session *s);
+/* Says so, when the command has made no call that is known. */
+void session__say_no_call(const struct session *s);
 
 /* loop.c */
 void session__loop(struct session *s);

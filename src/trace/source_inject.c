@@ -36,6 +36,13 @@ static bool on_lib(void *ctx, const struct inject_lib *lib)
 	return libs__on_inject(&t->libs, lib);
 }
 
+static void on_missed(void *ctx, const struct inject_lib *lib, int why)
+{
+	struct tracer *t = ((struct source *)ctx)->ctx;
+
+	libs__on_missed(&t->libs, lib, why);
+}
+
 static unsigned lib_id_of(void *ctx, const struct target_lib *t)
 {
 	const struct tracer *to = ((struct source *)ctx)->ctx;
@@ -86,6 +93,7 @@ static int inject_open(struct source *s, struct tracer *t)
 		.counts_max = t->o.inject_counts_max,
 		.fn = on_record,
 		.on_lib = on_lib,
+		.on_missed = on_missed,
 		.probes = t->both || only_gpu ? &probes : NULL,
 		.gpu_time = t->o.gpu_time,
 		.only_gpu = only_gpu,

@@ -234,7 +234,7 @@ END = {
     'duplicates': (count, True), 'bad_records': (count, True), 'wall_ms': (milli, True),
     'probe_cost_ns': (lambda v: num(v) and v >= 0, True), 'cost_ms': (positive(milli), True),
     'cost_share': (lambda v: num(v) and v >= 0, True), 'busiest_share': (lambda v: num(v) and v >= 0, False),
-    'busiest_tid': (count, False), 'costs': (is_object, False), 'low_saves_ms': (positive(milli), False), 'left_out': (text, True), 'write_error': (word, False),
+    'busiest_tid': (count, False), 'costs': (is_object, False), 'low_saves_ms': (positive(milli), False), 'unseen': (text, False), 'left_out': (text, True), 'write_error': (word, False),
     'lines_lost': (count, False), 'objects_refused': (count, False), 'objects_unknown': (count, False),
     'tables_full': (is_object, False), **{f'python_{k}': (count, False) for k in ('calls', 'early', 'cut', 'broken', 'unread')},
 }

@@ -24,11 +24,10 @@ static bool is_name_of(const struct api *api, const char *s)
 	       strspn(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_") == n;
 }
 
-static bool is_exported_function(const Elf64_Sym *s)
+static bool is_exported(const Elf64_Sym *s)
 {
-	/* STT_GNU_IFUNC is left out: its address is that of a resolver. libcuda has none. */
-	return ELF64_ST_TYPE(s->st_info) == STT_FUNC && ELF64_ST_BIND(s->st_info) != STB_LOCAL &&
-	       s->st_shndx != SHN_UNDEF && s->st_shndx != SHN_ABS && s->st_value;
+	return ELF64_ST_BIND(s->st_info) != STB_LOCAL && s->st_shndx != SHN_UNDEF &&
+	       s->st_shndx != SHN_ABS && s->st_value;
 }
 
 static int collect(struct elf_file *f, const struct api *api, struct elf_lib *lib)
@@ -36,13 +35,16 @@ static int collect(struct elf_file *f, const struct api *api, struct elf_lib *li
 	unsigned i;
 
 	lib->syms = calloc(f->sym_cnt + 1, sizeof(*lib->syms));
-	if (!lib->syms)
+	lib->ifuncs = calloc(f->sym_cnt + 1, sizeof(*lib->ifuncs));
+	if (!lib->syms || !lib->ifuncs)
 		return elf_file_fail(f, "out of memory");
 	for (i = 0; i < f->sym_cnt; i++) {
 		const Elf64_Sym *s = &f->syms[i];
 		const Elf64_Phdr *p;
 
-		if (!is_exported_function(s))
+		unsigned type = ELF64_ST_TYPE(s->st_info);
+
+		if (!is_exported(s) || (type != STT_FUNC && type != STT_GNU_IFUNC))
 			continue;
 		if (s->st_name >= f->str_sz ||
 		    !memchr(f->strings + s->st_name, '\0', f->str_sz - s->st_name))
@@ -50,6 +52,10 @@ static int collect(struct elf_file *f, const struct api *api, struct elf_lib *li
 				f, "damaged: name of symbol %u outside the string table", i);
 		if (!is_name_of(api, f->strings + s->st_name))
 			continue;
+		if (type == STT_GNU_IFUNC) {
+			lib->ifuncs[lib->ifunc_cnt++] = f->strings + s->st_name;
+			continue;
+		}
 		p = elf_file_segment(f, s->st_value, 1, PF_X);
 		if (!p)
 			return elf_file_fail(f, "damaged: %s lies outside the executable segments",
@@ -238,12 +244,36 @@ out:
 	return NULL;
 }
 
+bool elf_lib_ifuncs(const struct elf_lib *lib, const struct fnset *fns, char *text, size_t size)
+{
+	char names[128] = "";
+	size_t len = 0;
+	unsigned cnt = 0;
+
+	for (unsigned i = 0; i < lib->ifunc_cnt; i++) {
+		int id = fnset__find(fns, lib->ifuncs[i]);
+
+		if (id < 0 || !fnset__wanted(fns, id))
+			continue;
+		cnt++;
+		if (len < sizeof(names))
+			len += snprintf(names + len, sizeof(names) - len, "%s%s",
+					cnt > 1 ? ", " : "", lib->ifuncs[i]);
+	}
+	snprintf(text, cnt ? size : 1,
+		 "no probe for %u function%s, whose code is chosen when the library is loaded "
+		 "(STT_GNU_IFUNC): %s%s",
+		 cnt, cnt == 1 ? "" : "s", names, len < sizeof(names) ? "" : "...");
+	return cnt;
+}
+
 void elf_lib__free(struct elf_lib *lib)
 {
 	if (!lib)
 		return;
 	torch_lib__free(lib->torch);
 	free(lib->syms);
+	free(lib->ifuncs);
 	free(lib->strings);
 	free(lib);
 }

@@ -7,6 +7,7 @@
 #define ATTACH_FIND_ELF_H
 
 #include "decode/cuda.h"
+#include "decode/fnset.h"
 
 #include "ct_bpf.h"
 
@@ -27,7 +28,11 @@ struct elf_lib {
 	struct elf_sym *syms; /* the family's functions that are defined here, one per address */
 	unsigned sym_cnt;
 	unsigned alias_cnt; /* names left out because another name has the same address */
-	char build_id[41];  /* hexadecimal; "" when there is none */
+	/* Functions whose address is a resolver's, which chooses the code when the library is
+	 * loaded (STT_GNU_IFUNC): where that lies the file does not say. */
+	const char **ifuncs;
+	unsigned ifunc_cnt;
+	char build_id[41]; /* hexadecimal; "" when there is none */
 	char soname[64];
 	bool is_stub; /* NVIDIA's link-time stub (CUDA toolkit's lib64/stubs): nothing runs in it */
 	uint16_t machine;	   /* EM_X86_64, EM_AARCH64 */
@@ -42,6 +47,9 @@ struct elf_lib {
  * or contradicts itself. fd stays open.
  */
 struct elf_lib *elf_lib__read(int fd, const struct api *api, char *err, size_t err_size);
+/* Says of ifuncs which of the functions that are wanted have no probe for it, as far as there is
+ * room in text. false: none, and text is "". */
+bool elf_lib_ifuncs(const struct elf_lib *lib, const struct fnset *fns, char *text, size_t size);
 void elf_lib__free(struct elf_lib *lib);
 
 /*
