@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* cudatrace diff OLD NEW: what changed between two saved traces. Exit status as diff(1): 0 nothing,
- * 1 something, 2 trouble. */
+ * 1 something, 2 trouble; 3: nothing in what is there, but a trace is incomplete. */
 #include "cmd.h"
 
 #include "report/diff.h"
@@ -16,6 +16,7 @@
 #define EXIT_SAME      0
 #define EXIT_DIFFERENT 1
 #define EXIT_TROUBLE   2
+#define EXIT_UNKNOWN   3
 
 struct diff_cmd {
 	struct diff *diff;
@@ -45,7 +46,7 @@ static void on_end(void *ctx, const struct trace_info *info, const struct trace_
 {
 	struct diff_cmd *c = ctx;
 
-	diff__end(c->diff, c->side, end);
+	diff__end(c->diff, c->side, info, end);
 }
 
 static int write_json(const struct diff *d)
@@ -82,6 +83,7 @@ int cmd_diff(const struct opts *o)
 		if (!readers[c.side] ||
 		    reader__files(readers[c.side], &o->files.v[c.side], 1, &file) || c.failed)
 			goto out;
+		diff__file(c.diff, c.side, &file);
 	}
 	differ = diff__finish(c.diff);
 	if (o->trace.json) {
@@ -94,7 +96,7 @@ int cmd_diff(const struct opts *o)
 		if (fflush(stdout))
 			goto out;
 	}
-	status = differ ? EXIT_DIFFERENT : EXIT_SAME;
+	status = differ ? EXIT_DIFFERENT : diff__is_incomplete(c.diff) ? EXIT_UNKNOWN : EXIT_SAME;
 out:
 	diff__free(c.diff);
 	reader__free(readers[0]);

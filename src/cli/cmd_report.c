@@ -7,6 +7,7 @@
 #include "report/format.h"
 #include "saved/reader.h"
 #include "sink/sink.h"
+#include "text/losses_text.h"
 #include "util/log.h"
 #include "util/out.h"
 #include "util/plain.h"
@@ -34,6 +35,7 @@ struct report_cmd {
 	struct report *report;
 	struct sink *pictures[PICTURE_CNT]; /* NULL: not wanted */
 	struct saved_file *files;
+	struct losses lost;	    /* of all traces and files */
 	struct trace_end end;	    /* of all traces together */
 	struct trace_count *counts; /* of end, when they are of several */
 	unsigned trace_cnt, end_cnt;
@@ -170,6 +172,7 @@ static void on_event(void *ctx, const struct trace_event *ev)
 {
 	struct report_cmd *c = ctx;
 
+	losses__event(&c->lost, ev);
 	if (c->report)
 		report__event(c->report, ev);
 	for (unsigned i = 0; i < PICTURE_CNT; i++)
@@ -226,8 +229,9 @@ static void on_end(void *ctx, const struct trace_info *info, const struct trace_
 	struct trace_end sum = *end;
 
 	c->end_cnt++;
+	losses__end(&c->lost, end);
 	if (c->report)
-		report__ended(c->report, info, end->end_ns);
+		report__ended(c->report, info, end);
 	for (unsigned i = 0; i < TYPE_CNT; i++)
 		sum.type_cnt[i] += c->end.type_cnt[i];
 	for (unsigned i = 0; i < CT_DROP_CNT; i++)
@@ -332,6 +336,18 @@ static int write_formats(struct report_cmd *c)
 	return ret;
 }
 
+/* Not all formats have a place for it. */
+static void say_lost(struct report_cmd *c)
+{
+	char text[512];
+
+	for (unsigned i = 0; i < c->o->files.cnt; i++)
+		losses__add(&c->lost, &c->files[i].lost);
+	c->lost.of_report = true;
+	if (losses_line(&c->lost, text, sizeof(text)))
+		warn("the trace is incomplete, missing: %s", text);
+}
+
 int cmd_report(const struct opts *o)
 {
 	static const struct reader_ops ops = {
@@ -367,6 +383,7 @@ int cmd_report(const struct opts *o)
 			status = EXIT_FAILURE;
 		c.pictures[i] = NULL;
 	}
+	say_lost(&c);
 out:
 	for (unsigned i = 0; i < PICTURE_CNT; i++)
 		sink__close(c.pictures[i], NULL);

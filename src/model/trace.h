@@ -170,6 +170,9 @@ struct trace_end {
 	const struct trace_count *counts; /* most calls first */
 	unsigned count_cnt;
 	unsigned level_cnt; /* --max-overhead: how often a function's level was changed */
+	/* Why an output could not take everything, or NULL; lines that are missing in it then. */
+	const char *write_error;
+	uint64_t lines_lost;
 };
 
 const char *drop_name(enum ct_drop d);

@@ -17,6 +17,8 @@
 #include "model/call.h"
 #include "collect.h"
 #include "left_out.h"
+#include "saved/reader.h"
+#include "text/losses_text.h"
 #include "report/work/driver_calls.h"
 #include "report/work/gpu.h"
 #include "report/time/idle.h"
@@ -47,6 +49,7 @@ struct diff {
 	struct thing *functions, *kernels, *executions;
 	struct value calls[2], launches[2], errors[2], copied[2][COPY_DIR_PEER + 1];
 	uint64_t lost[2];
+	struct saved_file files[2]; /* diff__file() */
 	bool has_gpu[2];
 	struct thing **things; /* all, ordered */
 	unsigned cnt, differ_cnt;
@@ -126,10 +129,11 @@ void diff__event(struct diff *d, int side, const struct trace_event *ev)
 	}
 }
 
-void diff__end(struct diff *d, int side, const struct trace_end *end)
+void diff__end(struct diff *d, int side, const struct trace_info *info, const struct trace_end *end)
 {
 	for (int i = 0; i < CT_DROP_CNT; i++)
 		d->lost[side] += end->drops[i];
+	report__ended(d->report[side], info, end);
 }
 
 static void add(struct diff *d, const char *name, bool is_bytes, bool has_cnt, bool has_time,
@@ -295,17 +299,27 @@ static const char *what_is_hidden(const struct diff *d)
 	return d->info[0].hidden ?: d->info[1].hidden;
 }
 
+void diff__file(struct diff *d, int side, const struct saved_file *file)
+{
+	d->files[side] = *file;
+}
+
 unsigned diff__finish(struct diff *d)
 {
 	size_t max = WHOLE_MAX + HASH_COUNT(d->functions) + HASH_COUNT(d->kernels) +
 		     HASH_COUNT(d->executions);
 	unsigned whole;
 
-	for (int i = 0; i < 2; i++)
-		report__finish(d->report[i], NULL, NULL, 0);
+	for (int i = 0; i < 2; i++) {
+		report__finish(d->report[i], NULL, &d->files[i], 1);
+		/* That is of both. */
+		d->report[i]->lost.of_report = false;
+	}
 	d->things = calloc(max, sizeof(struct thing *));
-	if (!d->things)
+	if (!d->things) {
+		room_full(ROOM_COMPARED);
 		return 0;
+	}
 	add_whole(d);
 	whole = d->cnt;
 	take_all(d, &d->functions);
@@ -318,6 +332,38 @@ unsigned diff__finish(struct diff *d)
 	for (unsigned i = 0; i < d->cnt; i++)
 		d->differ_cnt += differs(d->things[i]);
 	return d->differ_cnt;
+}
+
+static const struct losses room_lost = {.of_report = true};
+
+bool diff__is_incomplete(const struct diff *d)
+{
+	return report_is_incomplete(d->report[0]) || report_is_incomplete(d->report[1]) ||
+	       losses__any(&room_lost);
+}
+
+/* What is the same may differ in what is missing. */
+static const char *verdict_of(const struct diff *d)
+{
+	return d->differ_cnt ? "different" : diff__is_incomplete(d) ? "unknown" : "same";
+}
+
+static void print_losses(const struct diff *d, const struct term *term)
+{
+	losses_print(&d->report[0]->lost, term, "something is missing in the trace before");
+	losses_print(&d->report[1]->lost, term, "something is missing in the trace after");
+	losses_print(&room_lost, term, "something is missing in this comparison");
+}
+
+static void put_losses(const struct diff *d, struct json *j)
+{
+	json_bool(j, "complete", !diff__is_incomplete(d));
+	json_open_array(j, "lost");
+	losses_json_rows(&d->report[0]->lost, j, "before");
+	losses_json_rows(&d->report[1]->lost, j, "after");
+	losses_json_rows(&room_lost, j, NULL);
+	json_close_array(j);
+	json_sym(j, "verdict", verdict_of(d));
 }
 
 static void put_cells(const struct thing *t, struct table_row *row)
@@ -376,6 +422,9 @@ static void print_kind(const struct diff *d, const struct term *term, enum thing
 
 void diff__print(const struct diff *d, const struct term *term, unsigned top)
 {
+	const char *mark = diff__is_incomplete(d) ? LOSSES_MARK : "";
+
+	print_losses(d, term);
 	if (what_is_hidden(d))
 		term_para(term, "Hidden: %s: what is known from them is not compared.",
 			  what_is_hidden(d));
@@ -383,7 +432,11 @@ void diff__print(const struct diff *d, const struct term *term, unsigned top)
 		term_para(term,
 			  "Only the trace %s has GPU times (--gpu-time): they are not compared.",
 			  d->has_gpu[0] ? "before" : "after");
-	left_out_print(term);
+	if (!d->differ_cnt && *mark) {
+		term_para(term, "Not known: nothing differs in what both traces have, but not all "
+				"of it is there.");
+		return;
+	}
 	if (!d->differ_cnt) {
 		term_para(term,
 			  "Nothing changed: all counts are the same, and no time differs by more "
@@ -393,8 +446,8 @@ void diff__print(const struct diff *d, const struct term *term, unsigned top)
 	}
 	term_section(term, "What changed",
 		     "%u thing%s; counts are exact, a time that differs by less than %.0f %% is "
-		     "noise (~)",
-		     d->differ_cnt, plural(d->differ_cnt), DIFF_NOISE * 100);
+		     "noise (~)%s",
+		     d->differ_cnt, plural(d->differ_cnt), DIFF_NOISE * 100, mark);
 	print_kind(d, term, THING_WHOLE, "before|after|time|time|ratio|in all", TABLE_ROWS);
 	print_kind(d, term, THING_FUNCTION, "before|after|time|time|ratio|function", top);
 	print_kind(d, term, THING_KERNEL, "before|after|time|time|ratio|kernel", top);
@@ -407,6 +460,7 @@ void diff__json(const struct diff *d, struct json *j)
 
 	json_open(j, NULL);
 	json_u64(j, "diff", 1);
+	put_losses(d, j);
 	json_u64(j, "changed", d->differ_cnt);
 	json_f64(j, "noise", DIFF_NOISE);
 	if (what_is_hidden(d))

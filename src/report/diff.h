@@ -16,9 +16,15 @@ void diff__free(struct diff *d);
 /* side: 0 the old trace, 1 the new one. A trace of several parts: the first header counts. */
 int diff__begin(struct diff *d, int side, const struct trace_info *info);
 void diff__event(struct diff *d, int side, const struct trace_event *ev);
-void diff__end(struct diff *d, int side, const struct trace_end *end);
+void diff__end(struct diff *d, int side, const struct trace_info *info,
+	       const struct trace_end *end);
+/* What its file lacks, when it was read. */
+void diff__file(struct diff *d, int side, const struct saved_file *file);
 /* After both: largest change first. Returns how many things differ. */
 unsigned diff__finish(struct diff *d);
+/* Is something missing in one of them? After diff__finish(). That nothing differs is not certain
+ * then. */
+bool diff__is_incomplete(const struct diff *d);
 void diff__print(const struct diff *d, const struct term *term, unsigned top);
 void diff__json(const struct diff *d, struct json *j);
 

@@ -8,6 +8,5 @@
 
 /* "left_out", by table; nothing when all found its place. */
 void left_out_json(struct json *j);
-void left_out_print(const struct term *term);
 
 #endif /* REPORT_LEFT_OUT_H */

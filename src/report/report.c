@@ -8,8 +8,8 @@
 #include "collect.h"
 #include "left_out.h"
 #include "report/page/html.h"
-#include "report/time/overview.h"
 #include "saved/reader.h"
+#include "text/losses_text.h"
 
 /* Version of the JSON form (docs/REPORT.md). */
 #define REPORT_SCHEMA 1
@@ -84,6 +84,7 @@ void report__event(struct report *r, const struct trace_event *ev)
 		html_events__event(r->html, ev);
 	if (ev->end_ns > r->last_ns)
 		r->last_ns = ev->end_ns;
+	losses__event(&r->lost, ev);
 	report_traces_event(r, ev);
 	for (unsigned i = 0; i < AN_CNT; i++) {
 		if (analyses[i] && analyses[i]->event && !is_silent(r, i))
@@ -99,12 +100,25 @@ void report__finish(struct report *r, const struct trace_end *end, const struct 
 	r->files = files;
 	r->file_cnt = file_cnt;
 	r->is_over = true;
+	r->lost.of_report = true;
+	/* Of one trace that is no file. */
+	if (!r->ended_cnt && end)
+		losses__end(&r->lost, end);
+	else if (!r->ended_cnt && !file_cnt)
+		r->lost.cnt[LOSS_NO_END]++;
+	for (unsigned i = 0; i < file_cnt; i++)
+		losses__add(&r->lost, &files[i].lost);
 	if (end && end->end_ns > r->last_ns)
 		r->last_ns = end->end_ns;
 	for (unsigned i = 0; i < AN_CNT; i++) {
 		if (analyses[i] && analyses[i]->finish)
 			analyses[i]->finish(r->an[i]);
 	}
+}
+
+bool report_is_incomplete(const struct report *r)
+{
+	return losses__any(&r->lost);
 }
 
 static void put_files(const struct report *r, struct json *j)
@@ -130,6 +144,7 @@ void report__json(const struct report *r, struct json *j)
 {
 	json_open(j, NULL);
 	json_u64(j, "report", REPORT_SCHEMA);
+	losses_json(&r->lost, j);
 	put_files(r, j);
 	report_traces_json(r, j);
 	left_out_json(j);
@@ -164,12 +179,12 @@ void report__print(const struct report *r, const struct term *term)
 	static const enum analysis_id first[] = {AN_ANSWERS, AN_FINDINGS};
 	const unsigned first_cnt = sizeof(first) / sizeof(first[0]);
 
+	losses_print(&r->lost, term, "something is missing in what follows");
+	losses_print_chosen(&r->lost, term);
 	print_hidden(r, term);
 	report_traces_print(r, term);
 	if (r->opts.map) {
-		overview_print_losses(r, term);
 		analyses[AN_MAP]->print(r->an[AN_MAP], term);
-		left_out_print(term);
 		return;
 	}
 	for (unsigned i = 0; i < first_cnt + AN_CNT; i++) {
@@ -181,7 +196,6 @@ void report__print(const struct report *r, const struct term *term)
 		if (!printed && analyses[id] && analyses[id]->print && !is_silent(r, id))
 			analyses[id]->print(r->an[id], term);
 	}
-	left_out_print(term);
 }
 
 void report__free(struct report *r)

@@ -11,6 +11,7 @@
 #define REPORT_REPORT_H
 
 #include "model/event.h"
+#include "model/losses.h"
 #include "model/trace.h"
 #include "text/json.h"
 #include "text/table.h"
@@ -97,8 +98,9 @@ struct report {
 	uint64_t event_cnt;
 	struct report_trace *traces; /* in the order of their numbers, from info's on */
 	unsigned trace_cnt, trace_cap;
-	uint64_t traces_left_out;
-	bool is_over; /* there are no more events */
+	unsigned ended_cnt; /* report__ended() */
+	struct losses lost; /* with what room.h counts from the finish on */
+	bool is_over;	    /* there are no more events */
 	const struct saved_file *files;
 	unsigned file_cnt;
 	void *an[AN_CNT];
@@ -110,8 +112,10 @@ struct report {
 struct report *report__new(const struct report_opts *opts, const struct trace_info *info);
 /* A trace of the report begins, of a file called path: another one, or the first. */
 void report__also(struct report *r, const char *path, const struct trace_info *info);
-/* It ended. */
-void report__ended(struct report *r, const struct trace_info *info, uint64_t end_ns);
+/* It ended: what the end has lost is added up. */
+void report__ended(struct report *r, const struct trace_info *info, const struct trace_end *end);
+/* Is something missing? Conclusions carry it then. */
+bool report_is_incomplete(const struct report *r);
 /* Strings of the event (names, kernels, comm) must live as long as the report: same text, same
  * address (interned). */
 void report__event(struct report *r, const struct trace_event *ev);

@@ -20,13 +20,14 @@ void report__also(struct report *r, const char *path, const struct trace_info *i
 
 	r->args_hidden |= info->hidden && !strcmp(info->hidden, "arguments");
 	if (!t) {
-		if (r->trace_cnt < REPORT_TRACES_MAX && !r->traces_left_out)
+		if (info->number != r->info->number + r->trace_cnt ||
+		    r->trace_cnt == REPORT_TRACES_MAX)
+			room_full(ROOM_TRACES);
+		else
 			grown = grow(r->traces, &r->trace_cap, r->trace_cnt + 1, sizeof(*grown),
 				     ROOM_TRACES);
-		if (!grown) {
-			r->traces_left_out++;
+		if (!grown)
 			return;
-		}
 		r->traces = grown;
 		t = &grown[r->trace_cnt++];
 		t->info = info;
@@ -36,15 +37,17 @@ void report__also(struct report *r, const char *path, const struct trace_info *i
 	t->has_ended = false;
 }
 
-void report__ended(struct report *r, const struct trace_info *info, uint64_t end_ns)
+void report__ended(struct report *r, const struct trace_info *info, const struct trace_end *end)
 {
 	struct report_trace *t = trace_of(r, info->number);
 
+	r->ended_cnt++;
+	losses__end(&r->lost, end);
 	if (!t)
 		return;
 	t->has_ended = true;
-	if (end_ns > t->last_ns)
-		t->last_ns = end_ns;
+	if (end->end_ns > t->last_ns)
+		t->last_ns = end->end_ns;
 }
 
 void report_traces_event(struct report *r, const struct trace_event *ev)

@@ -291,6 +291,8 @@ int reader__files(struct reader *r, const char *const *paths, unsigned cnt,
 		*f->f = (struct saved_file){.path = paths[i]};
 		if (cnt == 1 || !stream__peek(&r->all, r->saved[0], r->parsers[0], f))
 			add_file(r, f);
+		else
+			f->f->lost.cnt[LOSS_UNREAD]++;
 	}
 	read_all(r);
 	for (unsigned i = 0; i < r->stream_cnt; i++) {

@@ -7,6 +7,7 @@
 #define SAVED_READER_H
 
 #include "model/event.h"
+#include "model/losses.h"
 #include "model/trace.h"
 
 /* What was read of a file. */
@@ -14,6 +15,8 @@ struct saved_file {
 	const char *path;
 	uint64_t bytes, lines, events, bad_lines;
 	uint64_t cut_line; /* the line in which the file breaks off; 0: it does not */
+	/* What is missing, by the file: losses__end() of its ends is no part of it. */
+	struct losses lost;
 };
 
 /* Any of them may be NULL. */

@@ -37,6 +37,10 @@ int saved__line(struct saved *s, const struct parsed *p, const char *line, struc
 bool saved__continues(struct saved *s, const struct parsed *p, unsigned *piece);
 /* Of the trace at hand so many files come before the one that was read last. */
 unsigned saved__piece(const struct saved *s);
+/* So many files of the trace are missing right before the header that was read last. */
+unsigned saved__skipped(const struct saved *s);
+/* So many lines, stacks too, are in the file by the end that was read last; 0: it does not say. */
+uint64_t saved__end_lines(const struct saved *s);
 /* For a trace without a header: times count from 0. */
 int saved__begin(struct saved *s);
 /*

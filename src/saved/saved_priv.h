@@ -83,6 +83,8 @@ struct saved {
 	uint32_t pid_add; /* keeps processes of different traces apart */
 	uint32_t pid;	  /* of the line at hand */
 	char note[256];
+	unsigned skipped;   /* files that are missing before the header that was read last */
+	uint64_t end_lines; /* that are in its file by the end that was read last */
 
 	struct stack_pool *stacks;
 	struct parser *list; /* frames, while inner reads one of them */

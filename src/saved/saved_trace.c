@@ -326,8 +326,11 @@ static bool trace_add(struct saved *s)
 	return true;
 }
 
-static void keep_header(struct saved_trace *t)
+static void keep_header(struct saved *s)
 {
+	struct saved_trace *t = s->cur;
+
+	s->skipped = t->info.piece;
 	t->clock_base_ns = t->info.base_ns;
 	t->piece = t->info.piece;
 	if (t->info.base_ns > SAVED_NS_MAX)
@@ -342,7 +345,7 @@ int saved__begin(struct saved *s)
 	if (!trace_add(s))
 		return s->cur ? 0 : -ENOMEM;
 	read_info(s, &none, &s->cur->info);
-	keep_header(s->cur);
+	keep_header(s);
 	return 0;
 }
 
@@ -373,6 +376,16 @@ bool saved__continues(struct saved *s, const struct parsed *p, unsigned *piece)
 	       !strcmp(boot_id, s->cur->info.boot_id ?: "");
 }
 
+unsigned saved__skipped(const struct saved *s)
+{
+	return s->skipped;
+}
+
+uint64_t saved__end_lines(const struct saved *s)
+{
+	return s->end_lines;
+}
+
 unsigned saved__piece(const struct saved *s)
 {
 	return s->cur ? s->cur->piece : 0;
@@ -384,6 +397,7 @@ static int go_on(struct saved *s, unsigned piece)
 	unsigned missing = piece - s->cur->piece - 1;
 
 	s->note[0] = 0;
+	s->skipped = missing;
 	if (missing)
 		snprintf(s->note, sizeof(s->note),
 			 "%u file%s of this trace before this one %s missing", missing,
@@ -416,7 +430,7 @@ int saved_header(struct saved *s, const struct parsed *p, const char **why)
 	if (!trace_add(s))
 		return s->cur ? SAVED_HEADER : -EINVAL;
 	read_info(s, p, &s->cur->info);
-	keep_header(s->cur);
+	keep_header(s);
 	return SAVED_HEADER;
 }
 
@@ -487,6 +501,8 @@ static void add_own(struct trace_end *sum, const struct trace_end *end)
 		sum->type_cnt[i] += end->type_cnt[i];
 	for (unsigned i = 0; i < sizeof(of_calls) / sizeof(of_calls[0]); i++)
 		sum->stats[of_calls[i]] += end->stats[of_calls[i]];
+	sum->lines_lost += end->lines_lost;
+	sum->write_error = sum->write_error ?: end->write_error;
 }
 
 int saved_end(struct saved *s, const struct parsed *p)
@@ -514,12 +530,17 @@ int saved_end(struct saved *s, const struct parsed *p)
 	if (object_of(s, p, "tables_full", &in))
 		for (int i = 0; i < QUOTA_CNT; i++)
 			end->full[i] = u64_of(&in, quota_name(i));
+	end->write_error = str_of(s, p, "write_error");
+	end->lines_lost = u64_of(p, "lines_lost");
 	read_counted(s, p, end);
+	s->end_lines = 0;
 	if (object_of(s, p, "events", &in)) {
 		for (int i = 0; i < TYPE_CNT; i++)
 			end->type_cnt[i] = u64_of(&in, event_type_name(i));
 		for (unsigned i = 0; i < in.cnt; i++)
 			end->event_cnt += member_u64(&in.m[i]);
+		if (end->event_cnt > end->lines_lost)
+			s->end_lines = end->event_cnt - end->lines_lost;
 		end->level_cnt = end->type_cnt[TYPE_TRACER];
 		end->event_cnt -= end->type_cnt[TYPE_STACK];
 	}

@@ -57,6 +57,7 @@ static void bad_line(struct stream *st, size_t len, const struct parsed *p, bool
 	struct saved_file *f = st->lines.file;
 
 	f->bad_lines++;
+	st->line_cnt++;
 	if (!whole && f->events) {
 		f->cut_line = f->lines;
 		lines__complain(&st->lines,
@@ -70,8 +71,34 @@ static void bad_line(struct stream *st, size_t len, const struct parsed *p, bool
 	}
 }
 
+static void lose(struct stream *st, enum loss what, uint64_t cnt)
+{
+	if (cnt)
+		st->sum->lost.cnt[what] += cnt;
+}
+
+/* There is no end that counts what `lost` lines have told. */
+static void lose_told(struct stream *st)
+{
+	lose(st, LOSS_EVENTS, st->told_lost);
+	st->told_lost = 0;
+}
+
+/* The end of a file counts its lines. Those that could not be read are counted elsewhere. */
+static void check_lines(struct stream *st)
+{
+	uint64_t lines = saved__end_lines(st->saved);
+
+	if (lines > st->line_cnt)
+		lose(st, LOSS_MISSING_LINES, lines - st->line_cnt);
+	st->line_cnt = 0;
+}
+
 static void in_trace(struct stream *st)
 {
+	/* The header of another trace or file, where the end of the one at hand should be. */
+	lose(st, LOSS_NO_END, st->in_trace);
+	st->line_cnt = 0;
 	st->in_trace = true;
 	st->has_end = st->goes_on = false;
 }
@@ -89,6 +116,7 @@ static void begin_without_header(struct stream *st)
 	lines__complain(&st->lines,
 			"there is no header before this line: times count from 0, and nothing is "
 			"known of the machine");
+	lose(st, LOSS_NO_HEADER, 1);
 	if (saved__begin(st->saved)) {
 		st->lines.error = -ENOMEM;
 		return;
@@ -102,6 +130,8 @@ static void on_event(struct stream *st)
 	uint64_t end_ns = st->ev.end_ns;
 
 	st->lines.file->events++;
+	if (st->ev.kind == EVENT_TRACER && !strcmp(st->ev.op, "lost"))
+		st->told_lost += st->ev.tracer.events;
 	if (end_ns + BACKWARDS_NS < st->last_ns && !st->ev.unfinished && !st->lines.backwards_cnt++)
 		lines__complain(
 			&st->lines,
@@ -120,6 +150,7 @@ static void on_more(struct stream *st)
 
 	if (note)
 		lines__note(&st->lines, note);
+	lose(st, LOSS_MIDDLE_FILES, saved__skipped(st->saved));
 	/* Files of the daemon have an end each. */
 	if (saved__end(st->saved))
 		begin(st);
@@ -129,6 +160,7 @@ static void on_more(struct stream *st)
 
 static void on_unknown(struct stream *st)
 {
+	lose(st, LOSS_UNKNOWN_LINES, 1);
 	if (!st->lines.unknown_cnt++)
 		lines__complain(&st->lines,
 				"a type of event that this cudatrace does not know is left out: a "
@@ -162,7 +194,10 @@ static void on_line(struct stream *st, const char *line, size_t len, bool whole)
 	kind = saved__line(st->saved, &p, line, &st->ev, &why);
 	switch (kind) {
 	case SAVED_HEADER:
+		lose_told(st);
+		lose(st, LOSS_LAST_FILES, st->goes_on);
 		begin(st);
+		lose(st, LOSS_FIRST_FILES, saved__skipped(st->saved));
 		break;
 	case SAVED_MORE:
 		on_more(st);
@@ -171,21 +206,28 @@ static void on_line(struct stream *st, const char *line, size_t len, bool whole)
 	case SAVED_STACK:
 		/* An event's times need the header's: those of a file that has none are read again.
 		 */
-		if (!st->in_trace)
+		if (!st->in_trace) {
 			begin_without_header(st);
-		else if (kind == SAVED_EVENT)
+			break;
+		}
+		st->line_cnt++;
+		if (kind == SAVED_EVENT)
 			on_event(st);
 		break;
 	case SAVED_END:
+		check_lines(st);
+		st->told_lost = 0;
 		st->has_end = true;
 		st->in_trace = false;
 		st->at = STREAM_END;
 		break;
 	case SAVED_SPLIT:
+		check_lines(st);
 		st->has_end = st->goes_on = true;
 		st->in_trace = false;
 		break;
 	case SAVED_UNKNOWN:
+		st->line_cnt++;
 		on_unknown(st);
 		break;
 	case -EPROTO:
@@ -194,6 +236,7 @@ static void on_line(struct stream *st, const char *line, size_t len, bool whole)
 		break;
 	default:
 		l->file->bad_lines++;
+		st->line_cnt++;
 		lines__complain(l, "%s", why);
 	}
 }
@@ -213,8 +256,14 @@ static void end_file(struct stream *st)
 	bool read = f->events || st->has_end || st->in_trace;
 
 	lines__sum_up(l);
-	if (l->error == -ESTALE)
+	lose(st, LOSS_NO_END, l->error != -ESTALE && st->in_trace);
+	lose(st, LOSS_CUT_LINE, f->cut_line != 0);
+	lose(st, LOSS_BAD_LINES, f->bad_lines - (f->cut_line != 0));
+	lose(st, LOSS_UNREAD, (l->error && l->error != -ESTALE) || !f->lines);
+	if (l->error == -ESTALE) {
 		say_missing(st->before, st->path);
+		lose(st, LOSS_LAST_FILES, !st->files);
+	}
 	if (l->error == -EPROTO || l->error == -ESTALE)
 		read = false;
 	else if (!f->lines && !l->error)
@@ -282,15 +331,17 @@ static bool open_named(struct stream *st)
 		}
 		if (!lines__open(&st->lines, st->all, f->path, f->f))
 			return true;
+		lose(st, LOSS_UNREAD, 1);
 	}
 	return false;
 }
 
 static bool next_file(struct stream *st)
 {
-	bool more = st->path[0] && !is_stdin(st->path) && open_more(st);
-
-	return more || open_named(st);
+	if (st->path[0] && !is_stdin(st->path) && open_more(st))
+		return true;
+	lose(st, LOSS_LAST_FILES, st->goes_on && !st->files);
+	return open_named(st);
 }
 
 /* What an event or an end is in order by: no stream goes back. */
@@ -318,6 +369,7 @@ void stream__next(struct stream *st)
 	st->at = STREAM_CLOSED;
 	while (st->at == STREAM_CLOSED) {
 		if (!l->in && !next_file(st)) {
+			lose_told(st);
 			st->at = STREAM_DONE;
 			return;
 		}

@@ -43,9 +43,11 @@ struct stream {
 	char path[PATH_MAX], before[PATH_MAX];
 	uint64_t last_ns;
 	bool has_end, in_trace;
-	bool goes_on;	 /* the trace does, in another file */
-	bool must_go_on; /* the file is read as such a one */
-	bool any;	 /* something could be read */
+	uint64_t line_cnt;  /* since the header: what the end counts, and what it cannot */
+	uint64_t told_lost; /* by `lost` lines, while no end has counted it */
+	bool goes_on;	    /* the trace does, in another file */
+	bool must_go_on;    /* the file is read as such a one */
+	bool any;	    /* something could be read */
 };
 
 /* Looks at the first line of a file: f->head. What is no file of the disk stays open.

@@ -146,6 +146,13 @@ bool sink__failed(const struct sink *s)
 
 int sink__close(struct sink *s, const struct trace_end *end)
 {
+	struct trace_end sum = {0};
+
+	return sink__close_into(s, end, &sum);
+}
+
+int sink__close_into(struct sink *s, const struct trace_end *end, struct trace_end *sum)
+{
 	int ret;
 
 	if (!s)
@@ -162,6 +169,11 @@ int sink__close(struct sink *s, const struct trace_end *end)
 	split__free(s->split);
 	if (s->ops->close)
 		s->ops->close(s);
+	out__finish(s->out);
+	if (out__why(s->out)) {
+		sum->write_error = out__why(s->out);
+		sum->lines_lost += s->lost_cnt + s->out->lost;
+	}
 	ret = out__close(s->out);
 	free(s);
 	return ret;

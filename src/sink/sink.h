@@ -94,5 +94,7 @@ void sink__free_copy(struct sink *n);
 bool sink__failed(const struct sink *s);
 /* end may be NULL when the trace failed to start. */
 int sink__close(struct sink *s, const struct trace_end *end);
+/* The same; what the output lost is added to sum->lines_lost and sum->write_error. */
+int sink__close_into(struct sink *s, const struct trace_end *end, struct trace_end *sum);
 
 #endif /* SINK_SINK_H */

@@ -436,6 +436,7 @@ void summary__event(struct summary *s, const struct trace_event *ev)
 {
 	if (ev->kind == EVENT_TRACER || ev->kind == EVENT_STACK)
 		return;
+	losses__event(&s->lost, ev);
 	s->event_cnt++;
 	if (is_of_ranges(ev))
 		on_range(&s->ranges, false, ev);

@@ -28,7 +28,7 @@ void summary__free(struct summary *s);
 void summary__event(struct summary *s, const struct trace_event *ev);
 void summary__totals(const struct summary *s, struct summary_totals *t);
 
-/* For people: lines of at most width columns. */
+/* For people: lines of at most width columns. What is missing comes first. */
 void summary__print(struct summary *s, FILE *f, const struct trace_info *info,
 		    const struct trace_end *end, int width, bool color);
 /* For machines: one JSON object on one line, everything and uncut but for long tables. */

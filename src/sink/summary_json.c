@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "text/json.h"
+#include "text/losses_text.h"
 
 /* Longer tables are cut: what is left out is in the totals. */
 #define JSON_ROWS_MAX 1000
@@ -197,6 +198,7 @@ static void put_hidden(struct json *j)
 void summary__json(struct summary *s, struct out *out, const struct trace_info *info,
 		   const struct trace_end *end)
 {
+	struct losses lost = summary_losses(s, end);
 	struct json j;
 
 	gpu_devices__finish(&s->run_gpus);
@@ -204,6 +206,7 @@ void summary__json(struct summary *s, struct out *out, const struct trace_info *
 	json_open(&j, NULL);
 	json_str(&j, "type", "summary");
 	json_u64(&j, "schema", TRACE_SCHEMA);
+	losses_json(&lost, &j);
 	put_ms(&j, "wall_ms", end->end_ns > info->base_ns ? end->end_ns - info->base_ns : 0);
 	json_u64(&j, "processes", s->proc_cnt);
 	json_u64(&j, "events", s->event_cnt);

@@ -8,6 +8,7 @@
 
 #include "decode/nv/nv.h"
 #include "text/costs.h"
+#include "text/losses_text.h"
 #include "text/table.h"
 
 /* From here on there is room for more columns and longer lists. */
@@ -22,6 +23,15 @@ int summary_top(const struct term *term)
 	return term->width >= WIDE ? TOP_WIDE : TOP_NARROW;
 }
 
+struct losses summary_losses(const struct summary *s, const struct trace_end *end)
+{
+	struct losses lost = s->lost;
+
+	losses__end(&lost, end);
+	lost.of_report = true;
+	return lost;
+}
+
 static void print_head(const struct summary *s, const struct term *term,
 		       const struct trace_info *info, const struct trace_end *end)
 {
@@ -34,58 +44,6 @@ static void print_head(const struct summary *s, const struct term *term,
 	human_count(procs, s->proc_cnt);
 	term_section(term, "Summary", "%s CUDA call%s in %s by %s process%s (%s calls/s)", calls,
 		     plural(s->call_cnt), time, procs, plural_es(s->proc_cnt), rate);
-}
-
-/* What the reader must not miss. */
-static void print_losses(const struct term *term, const struct trace_end *end)
-{
-	char text[512], cell[CELL_SZ];
-	uint64_t lost = 0;
-	size_t n = 0;
-	unsigned i;
-
-	for (i = 0; i < CT_DROP_CNT; i++) {
-		if (!end->drops[i])
-			continue;
-		lost += end->drops[i];
-		human_count(cell, end->drops[i]);
-		n += snprintf(text + n, sizeof(text) - n, "%s%s %s", n ? ", " : "", cell,
-			      drop_name(i));
-	}
-	human_count(cell, lost + end->bad_record_cnt);
-	if (!lost && !end->bad_record_cnt)
-		return;
-	if (end->bad_record_cnt && n < sizeof(text))
-		snprintf(text + n, sizeof(text) - n, "%s%llu malformed", n ? ", " : "",
-			 (unsigned long long)end->bad_record_cnt);
-	fputs(term->color ? "\033[1;31m" : "", term->f);
-	fprintf(term->f, "\nLOST: %s event%s not in this trace\n", cell,
-		lost + end->bad_record_cnt == 1 ? " is" : "s are");
-	fputs("  ", term->f);
-	term_text(term, text, 2);
-	if (trace_lost(end) + end->bad_record_cnt)
-		fputs("  what follows is too low; a larger --buffer-size or a smaller -e helps\n",
-		      term->f);
-	fputs(term->color ? "\033[0m" : "", term->f);
-}
-
-/* Nothing is missing, but less is known. */
-static void print_full(const struct term *term, const struct trace_end *end)
-{
-	char text[512], cell[CELL_SZ];
-	size_t n = 0;
-
-	for (int i = 0; i < QUOTA_CNT; i++) {
-		if (!end->full[i])
-			continue;
-		human_count(cell, end->full[i]);
-		n += snprintf(text + n, sizeof(text) - n, "%s%s of %s", n ? ", " : "", cell,
-			      quota_name(i));
-	}
-	if (!n)
-		return;
-	fputs("\nFULL: tables of cudatrace had no room for all\n  ", term->f);
-	term_text(term, text, 2);
 }
 
 /* A GPU that reports an error may have computed nonsense since. */
@@ -451,15 +409,16 @@ static void print_cost(const struct summary *s, const struct term *term,
 void summary__print(struct summary *s, FILE *f, const struct trace_info *info,
 		    const struct trace_end *end, int width, bool color)
 {
+	struct losses lost = summary_losses(s, end);
 	uint64_t wall_ns = end->end_ns > info->base_ns ? end->end_ns - info->base_ns : 0;
 	const struct term term = {.f = f, .width = width < 40 ? 40 : width, .color = color};
 	size_t cnt;
 	struct fn_row *rows = summary_fns(s, &cnt);
 
 	gpu_devices__finish(&s->run_gpus);
+	losses_print(&lost, &term, "something is missing in this trace, and in what follows");
+	losses_print_chosen(&lost, &term);
 	print_head(s, &term, info, end);
-	print_losses(&term, end);
-	print_full(&term, end);
 	print_xids(s, &term);
 	if (s->call_cnt)
 		print_classes(s, &term);

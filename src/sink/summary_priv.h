@@ -6,6 +6,7 @@
 #include "summary.h"
 
 #include "model/gpu_busy.h"
+#include "model/losses.h"
 
 #include "report/work/residency.h"
 #include "report/work/gpu_sums.h"
@@ -151,6 +152,7 @@ struct stream_id {
 };
 
 struct summary {
+	struct losses lost; /* by events */
 	uint64_t event_cnt, call_cnt;
 	uint64_t call_ns; /* as class_stat.top_ns */
 	uint64_t error_cnt, other_error_cnt;
@@ -236,6 +238,8 @@ static inline bool summary_hides_args(const struct trace_info *info)
 }
 
 /* How many rows of a long table are shown. */
+/* All that is missing. */
+struct losses summary_losses(const struct summary *s, const struct trace_end *end);
 int summary_top(const struct term *term);
 
 /* summary_counted.c: calls that were no records, and levels that were changed. */

@@ -11,6 +11,7 @@
 #include "attach/allow/caps.h"
 #include "inject/library.h"
 #include "sink/crew.h"
+#include "text/losses_text.h"
 #include "util/clock.h"
 #include "util/log.h"
 #include "util/opener.h"
@@ -52,6 +53,7 @@ void session__event(void *session, const struct trace_event *ev)
 	/* The header of the next file names it. */
 	if (s->o->max_file && ev->kind == EVENT_LIBRARY)
 		tracer__fill_libs(&s->t);
+	losses__event(&s->lost, ev);
 	s->end.event_cnt += ev->kind != EVENT_STACK; /* it is no happening */
 	s->end.type_cnt[ev->type]++;
 	s->end.call_cnt += ev->kind == EVENT_CALL;
@@ -481,6 +483,7 @@ static void print_summary(struct session *s)
 /* Returns whether every output is whole. */
 static bool close_sinks(struct session *s)
 {
+	struct trace_end sum = {0};
 	bool ok = true;
 
 	fill_end(s);
@@ -490,12 +493,26 @@ static bool close_sinks(struct session *s)
 
 		if (!*sink || (i < s->sink_cnt && !(*sink)->out->is_file))
 			continue;
-		if (sink__close(*sink, &s->end))
+		if (sink__close_into(*sink, &s->end, &sum))
 			ok = false;
 		*sink = NULL;
 	}
 	s->sink_cnt = 0;
+	s->end.write_error = sum.write_error;
+	s->end.lines_lost = sum.lines_lost;
 	return ok;
+}
+
+/* There is no summary that does. Outputs have said what they could not take. */
+static void say_lost(struct session *s)
+{
+	char text[512];
+
+	s->end.lines_lost = 0;
+	s->end.write_error = NULL;
+	losses__end(&s->lost, &s->end);
+	if (losses_line(&s->lost, text, sizeof(text)))
+		warn("the trace is incomplete, missing: %s", text);
 }
 
 static bool finish(struct session *s)
@@ -522,6 +539,8 @@ static bool finish(struct session *s)
 	ok = close_sinks(s);
 	if (s->summary && wants_summary(s->o))
 		print_summary(s);
+	else
+		say_lost(s);
 	/* --all-layers (with torch) takes what there is. */
 	if (s->o->python.cnt && !s->o->torch && s->end.stats[CT_STAT_ENTRIES] && !s->t.has_python &&
 	    !s->t.unknown_python_cnt)

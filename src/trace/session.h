@@ -8,6 +8,7 @@
 #include "session_opts.h"
 
 #include "attach/guard.h"
+#include "model/losses.h"
 #include "sink/progress.h"
 #include "sink/sink.h"
 #include "sink/summary.h"
@@ -36,6 +37,7 @@ struct session {
 	uint64_t lost_told[SESSION_MAX_SINKS]; /* by output */
 	struct command_user user;
 	struct trace_end end;
+	struct losses lost;
 	struct trace_count counts[CT_MAX_FUNCS]; /* by function id, until the end */
 	struct budget *budget;			 /* --max-overhead */
 	bool stopping;				 /* no more than what is there by now */

@@ -450,12 +450,8 @@ long out__make_room(struct out *o, size_t n)
 	return lines;
 }
 
-int out__close(struct out *o)
+void out__finish(struct out *o)
 {
-	int ret;
-
-	if (!o)
-		return 0;
 	out__rollback(o);
 	flush(o, patience_ms < 0 ? STUCK_TELL_MS : patience_ms, patience_fd);
 	if (patience_ms < 0 && out__waits(o)) {
@@ -469,6 +465,15 @@ int out__close(struct out *o)
 	}
 	if (o->stale)
 		drop_stale(o);
+}
+
+int out__close(struct out *o)
+{
+	int ret;
+
+	if (!o)
+		return 0;
+	out__finish(o);
 	/* Network file systems report a full quota here. */
 	if (o->fd >= 0 && close(o->fd) && errno != EINTR)
 		out_fail(o, errno);

@@ -121,6 +121,11 @@ const char *quota_name(enum quota_table t)
 	return tables[t].name;
 }
 
+const char *quota_text(enum quota_table t)
+{
+	return tables[t].what;
+}
+
 void quota__full(struct quota *q)
 {
 	if (!q || q->full_cnt++)

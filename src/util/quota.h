@@ -66,6 +66,8 @@ void quotas__with_stacks(struct quotas *q);
 /* That of a family that is asked for has room, too. */
 void quotas__with(struct quotas *q, enum quota_table t);
 const char *quota_name(enum quota_table t);
+/* What the table has: "names of threads". */
+const char *quota_text(enum quota_table t);
 /* Bytes that a row takes, or a byte with what lies around it. */
 uint64_t quota_row_sz(enum quota_table t);
 /* Bytes that all tables take when they are full. */

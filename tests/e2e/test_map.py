@@ -249,10 +249,10 @@ def test_losses(made, tmp_path):
     """What is said of a trace that is not whole, the map alone says, too."""
     path, _ = made(tokens=6)
     lines = lines_of(path)
-    assert "LOST" not in cudatrace("report", "-q", "--map", path).out
+    assert "INCOMPLETE" not in cudatrace("report", "-q", "--map", path).out
     lines[-1]["drops"] = {"calls": 17}
-    assert "LOST: 17 events are not in this trace" in cudatrace("report", "-q", "--map", write(tmp_path / "lost.jsonl", lines)).out
-    assert "The trace has no end" in cudatrace("report", "-q", "--map", write(tmp_path / "cut.jsonl", lines[:len(lines) // 2])).out
+    assert "  17 CUDA calls: the ring buffer was full" in cudatrace("report", "-q", "--map", write(tmp_path / "lost.jsonl", lines)).out
+    assert "  1 end of a trace: the trace was cut off" in cudatrace("report", "-q", "--map", write(tmp_path / "cut.jsonl", lines[:len(lines) // 2])).out
 
 
 def test_hidden(made, tmp_path):

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* The seven questions that people bring to a trace, answered in words from the other analyses. */
 #include "report/report.h"
+#include "text/losses_text.h"
 
 #include <stdarg.h>
 #include <stdlib.h>
@@ -459,6 +460,7 @@ static void answers_json(const void *p, struct json *j)
 		json_str(j, "id", a->list[i].id);
 		json_str(j, "question", a->list[i].question);
 		json_text(j, "text", a->list[i].text, a->list[i].len);
+		json_bool(j, "incomplete", report_is_incomplete(a->r));
 		json_open(j, "numbers");
 		for (unsigned n = 0; n < a->list[i].number_cnt; n++)
 			put_number(j, &a->list[i].numbers[n]);
@@ -475,7 +477,8 @@ static void answers_print(const void *p, const struct term *term)
 	term_section(term, "Answers", "in words");
 	for (unsigned i = 0; i < ANSWER_CNT; i++) {
 		fprintf(term->f, "  %s\n", a->list[i].question);
-		term_para(term, "  %s", a->list[i].text);
+		term_para(term, "  %s%s", a->list[i].text,
+			  report_is_incomplete(a->r) ? LOSSES_MARK : "");
 	}
 }
 

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "findings_priv.h"
+#include "text/losses_text.h"
 
 void finding_value(enum value_kind kind, double v, char cell[CELL_SZ])
 {
@@ -116,6 +117,7 @@ static void put(const struct findings *f, struct json *j, const struct finding *
 	}
 	json_f64(j, "sure", x->sure);
 	json_str(j, "how_sure", x->how_sure);
+	json_bool(j, "incomplete", report_is_incomplete(f->r));
 	put_evidence(j, x);
 	if (x->at_ns)
 		report_json_ts(f->r, j, "ts", x->at_ns);
@@ -135,6 +137,7 @@ void findings_json(const void *a, struct json *j)
 void findings_print(const void *a, const struct term *term)
 {
 	const struct findings *f = a;
+	const char *mark = report_is_incomplete(f->r) ? LOSSES_MARK : "";
 	char lost[CELL_SZ], share[CELL_SZ];
 
 	if (!f->list_cnt)
@@ -146,13 +149,13 @@ void findings_print(const void *a, const struct term *term)
 		human_time(lost, x->lost_ns);
 		human_share(share, x->lost_ns, report_wall_ns(f->r));
 		if (x->lost_ns && x->clocks > 1)
-			term_para(term, "%u. %s: about %s, %s of the trace, on average of %u %ss",
-				  i + 1, x->rule->title, lost, share, x->clocks, x->clock);
+			term_para(term, "%u. %s: about %s, %s of the trace, on average of %u %ss%s",
+				  i + 1, x->rule->title, lost, share, x->clocks, x->clock, mark);
 		else if (x->lost_ns)
-			term_para(term, "%u. %s: about %s, %s of the trace", i + 1, x->rule->title,
-				  lost, share);
+			term_para(term, "%u. %s: about %s, %s of the trace%s", i + 1,
+				  x->rule->title, lost, share, mark);
 		else
-			term_para(term, "%u. %s", i + 1, x->rule->title);
+			term_para(term, "%u. %s%s", i + 1, x->rule->title, mark);
 		term_para(term, "%s %s Confidence: %.0f %%. %s", x->text, x->advice, 100 * x->sure,
 			  x->how_sure);
 	}

@@ -414,15 +414,13 @@ static bool leaks(const struct findings *f, struct finding *x)
 
 static bool dropped(const struct findings *f, struct finding *x)
 {
-	const struct trace_end *end = f->r->end;
+	struct loss_row row;
+	double n = 0;
 
-	x->v.dropped.n = end ? trace_lost(end) : 0;
-	return x->v.dropped.n > 0;
-}
-
-static bool cut_off(const struct findings *f, struct finding *x)
-{
-	return !f->r->end;
+	for (unsigned i = 0; losses__next(&f->r->lost, &i, &row);)
+		n++;
+	x->v.dropped.n = n;
+	return n > 0;
 }
 
 const struct rule finding_rules[FINDING_CNT] = {

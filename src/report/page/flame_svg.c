@@ -8,13 +8,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "text/losses_text.h"
 #include "text/table.h"
 #include "stacks.h"
 #include "util/out.h"
 
 #define WIDTH	1200
 #define ROW	22
-#define TOP	56
+#define TOP	60
 #define CHAR_PX 6.7
 #define MIN_PX	0.1
 
@@ -131,6 +132,18 @@ static const char script[] =
 	"addEventListener('keydown',e=>{if(e.key==='Escape'){draw(0,W,0);search('')}});\n"
 	"]]></script>\n";
 
+static void put_losses(const struct report *r, struct out *o)
+{
+	char text[160];
+
+	if (!losses_line(&r->lost, text, sizeof(text)))
+		return;
+	out_lit(o,
+		"<text x=\"4\" y=\"53\" fill=\"#b00020\" font-weight=\"600\">INCOMPLETE, missing: ");
+	put_xml(o, text, strlen(text));
+	out_lit(o, "</text>\n");
+}
+
 void flame_svg(const struct report *r, struct out *o)
 {
 	const struct folded_stack *f;
@@ -159,6 +172,7 @@ void flame_svg(const struct report *r, struct out *o)
 		"text-anchor=\"end\">find</text>\n",
 		WIDTH, TOP + 7 * ROW, WIDTH, TOP + 7 * ROW, time, WIDTH - 8);
 	out_str(o, head);
+	put_losses(r, o);
 	if (v.total_ns) {
 		put_rect(&v, "all", 0, 0, v.total_ns, calls, "#dfe3e8");
 		put_level(&v, f, cnt, 0, 0);

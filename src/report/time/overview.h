@@ -12,7 +12,5 @@ struct overview_totals {
 	uint64_t class_top_ns[CLASS_CNT]; /* its part of call_ns */
 };
 void overview_totals(const struct report *r, struct overview_totals *t);
-/* That the trace is not whole, if so. */
-void overview_print_losses(const struct report *r, const struct term *term);
 
 #endif /* REPORT_TIME_OVERVIEW_H */

@@ -124,7 +124,7 @@ static void put_end(const struct report *r, struct json *j)
 	const struct trace_end *end = r->end;
 
 	json_u64(j, "wall_ns", report_wall_ns(r));
-	json_bool(j, "complete", end != NULL);
+	json_bool(j, "complete", !report_is_incomplete(r));
 	if (end) {
 		json_str(j, "end_reason", end->reason);
 		json_open(j, "drops");
@@ -282,25 +282,6 @@ void overview_json(const void *a, struct json *j)
 
 /* Text */
 
-void overview_print_losses(const struct report *r, const struct term *term)
-{
-	const struct trace_end *end = r->end;
-	char cell[CELL_SZ];
-
-	if (!end) {
-		term_para(term, "The trace has no end: it was cut off, and what follows is of what "
-				"it has.");
-	} else if (dropped(end)) {
-		human_count(cell, dropped(end));
-		term_para(term, "LOST: %s event%s not in this trace%s.", cell,
-			  dropped(end) == 1 ? " is" : "s are",
-			  trace_lost(end) + end->bad_record_cnt
-				  ? ", and what follows is too low; a larger "
-				    "--buffer-size or a smaller -e helps"
-				  : "");
-	}
-}
-
 static void print_classes(const struct overview *o, const struct term *term)
 {
 	unsigned order[CLASS_CNT];
@@ -399,7 +380,6 @@ void overview_print(const void *a, const struct term *term)
 		     plural(o->t.call_cnt), wall, launches,
 		     plural_es(o->t.launch_cnt + o->t.graph_launch_cnt), procs,
 		     plural_es(o->proc_keys.cnt), threads, plural(o->thread_keys.cnt));
-	overview_print_losses(o->r, term);
 	print_classes(o, term);
 	print_fns(o, term);
 	print_errors(o, term);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 #include "allocator_sums.h"
+#include "util/room.h"
 
 #include "report/report.h"
 
@@ -105,6 +106,7 @@ void allocator_sums__event(struct allocator_sums *s, const struct trace_event *e
 	r = row_of(s, ev);
 	if (!r) {
 		s->left_out++;
+		room_full(ROOM_DEVICES);
 		return;
 	}
 	r->ooms += ev->op[0] == 'o';

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 #include "communication_priv.h"
+#include "util/room.h"
 
 #include "model/call.h"
 #include "model/collective.h"
@@ -57,6 +58,7 @@ static struct coll_rank *rank_of(struct coll_comm *c, const struct trace_event *
 		return NULL;
 	if (c->rank_cnt == RANKS_MAX) {
 		c->ranks_left_out++;
+		room_full(ROOM_COMMUNICATORS);
 		return NULL;
 	}
 	c->rank_cnt++;

@@ -4,6 +4,7 @@
  * while it copied, and whether the iterations waited for it or it for them.
  */
 #include "gpu_priv.h"
+#include "util/room.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -78,6 +79,7 @@ static void gpu_event_seen(void *a, const struct trace_event *ev)
 		return;
 	if (!gpu_devices__event(&g->devices, ev)) {
 		g->lost_cnt++;
+		room_full(ROOM_DEVICES);
 		return;
 	}
 	add(&g->all, ev);

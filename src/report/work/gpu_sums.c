@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 #include "gpu_sums_priv.h"
+#include "util/room.h"
 
 #include "report/report.h"
 
@@ -143,6 +144,7 @@ static void on_process(struct gpu_sums *g, struct gpu_device *d, const struct tr
 
 	if (!p) {
 		g->left_out_cnt++;
+		room_full(ROOM_DEVICES);
 		return;
 	}
 	copy(p->comm, sizeof(p->comm), ev->comm);
@@ -161,6 +163,7 @@ void gpu_sums__event(struct gpu_sums *g, const struct trace_event *ev)
 	d = device_of(g, ev);
 	if (!d) {
 		g->left_out_cnt++;
+		room_full(ROOM_DEVICES);
 		return;
 	}
 	copy(d->uuid, sizeof(d->uuid), x->uuid);

@@ -142,6 +142,7 @@ static struct sum *open_of(struct range_sums *s, uint64_t key)
 		return &o->sum;
 	if (!o) {
 		s->left_out++;
+		room_full(ROOM_RANGES);
 		return NULL;
 	}
 	o->key = key;
@@ -192,6 +193,7 @@ static void on_range(struct range_sums *s, const struct trace_event *ev)
 	}
 	if (!r) {
 		s->left_out++;
+		room_full(ROOM_RANGES);
 		return;
 	}
 	if (!strcmp(ev->op, "mark")) {

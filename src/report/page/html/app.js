@@ -14,18 +14,12 @@ const app = {
 	banner(r) {
 		const o = r.overview || {}, notes = [];
 		const bad = text => notes.push(['bad', text]), note = text => notes.push(['note', text]);
-		if (o.dropped > 0) {
-			const which = Object.entries(o.drops || {}).filter(([, n]) => n > 0).map(([k, n]) => `${fmt.count(n)} ${k}`).join(', ');
-			bad(`${fmt.count(o.dropped)} records were lost while tracing${which ? ` (${which})` : ''}: counts and times are too low. A larger --buffer-size or a smaller -e helps.`);
-		}
-		for (const f of r.files || []) {
-			if (f.cut_line)
-				bad(`${f.path} breaks off at line ${fmt.count(f.cut_line)}: the report shows what comes before.`);
-			if (f.bad_lines)
-				bad(`${fmt.count(f.bad_lines)} lines of ${f.path} could not be read and are left out.`);
-		}
-		if (o.complete === false && !(r.files || []).some(f => f.cut_line))
-			bad('The trace has no end: the tracer was stopped before it could write one.');
+		if (r.complete === false)
+			bad('This trace is incomplete: what follows may be wrong.');
+		for (const l of r.lost || [])
+			bad(`${fmt.count(l.count)} ${l.what}: ${l.why}. To avoid it: ${l.how_to_avoid}.`);
+		for (const c of r.chosen || [])
+			note(`${fmt.count(c.count)} ${c.what} (${c.why}).`);
 		const traces = r.traces || [], wall = traces.filter(t => t.clock === 'wall').length, none = traces.filter(t => t.clock === 'none').length;
 		if (wall)
 			note(`${fmt.count(wall)} of ${fmt.count(traces.length)} traces are of other machines or boots: their times are as right as the wall clocks agree, which nothing here can check. Ranks of different clocks are not compared.`);
@@ -38,6 +32,11 @@ const app = {
 		for (const d of o.degraded || [])
 			note(d);
 		return notes.length ? el('section', {class: 'banner', 'aria-label': 'Limits of this trace'}, el('ul', {}, notes.map(([kind, text]) => el('li', {class: kind}, text)))) : null;
+	},
+
+	/* What a conclusion carries. */
+	mark(conclusion) {
+		return conclusion.incomplete ? ' (from an incomplete trace)' : '';
 	},
 
 	hero(r) {
@@ -73,7 +72,7 @@ const app = {
 	answers(r) {
 		if (!has(r.answers))
 			return null;
-		return el('dl', {class: 'answers'}, r.answers.map(a => el('div', {}, el('dt', {}, a.question), el('dd', {}, a.text))));
+		return el('dl', {class: 'answers'}, r.answers.map(a => el('div', {}, el('dt', {}, a.question), el('dd', {}, a.text + app.mark(a)))));
 	},
 
 	findings(r, tl) {
@@ -88,7 +87,7 @@ const app = {
 			return el('li', {},
 				el('div', {class: 'lost'}, el('b', {}, f.lost_ns ? fmt.ns(f.lost_ns) : '–'), el('span', {class: 'muted'}, f.share ? fmt.share(f.share) : ''), el('span', {class: 'lost-track'}, bar)),
 				el('div', {class: 'finding'},
-					el('h3', {}, f.title), el('p', {}, f.text), el('p', {class: 'advice'}, f.advice),
+					el('h3', {}, f.title + app.mark(f)), el('p', {}, f.text), el('p', {class: 'advice'}, f.advice),
 					has(f.evidence) ? el('dl', {class: 'evidence'}, f.evidence.map(e => el('div', {}, el('dt', {}, e.what), el('dd', {}, e.value)))) : null,
 					el('p', {class: 'muted small'}, f.sure !== undefined ? `Confidence: ${Math.round(100 * f.sure)}${NBSP}%` : '', f.how_sure ? ` – ${f.how_sure}` : '',
 						typeof f.ts === 'number' ? ['  ', el('button', {type: 'button', class: 'link', onclick: () => timeline.goTime(tl, f.ts)}, 'Show on the timeline')] : null)));

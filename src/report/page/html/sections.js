@@ -399,7 +399,7 @@ const sections = {
 	trace(r) {
 		const o = r.overview || {};
 		const rows = [['command', has(o.command) ? o.command.join(' ') : ''], ['host', o.host], ['kernel', o.kernel && o.kernel + (o.machine ? ' · ' + o.machine : '')], ['driver', o.driver_version], ['CUDA', o.cuda_version],
-			['began', o.wall_time], ['ended', o.end_reason || (o.complete === false ? 'not: the trace is cut off' : '')], ['probes', o.mechanism], ['driver probes', o.kernel_probe], ['left out', o.left_out],
+			['began', o.wall_time], ['ended', o.end_reason], ['probes', o.mechanism], ['driver probes', o.kernel_probe], ['left out', o.left_out],
 			['cost of tracing', o.cost_ns !== undefined ? `${fmt.ns(o.cost_ns)} (${fmt.share(o.cost_share)})${o.busiest_share ? `; ${fmt.share(o.busiest_share)} of the busiest second, of thread ${o.busiest_tid}` : ''}` : ''], ['cudatrace', o.version]];
 		const most = has(o.costs) ? o.costs[0].ns : 0, costs = o.low_saves_ns > most ? [{symbol: '--detail=low', ns: o.low_saves_ns}] : [];
 		return [

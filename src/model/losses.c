@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#include "losses.h"
+
+#include <string.h>
+
+static const struct {
+	const char *id, *one, *many, *why, *how_to_avoid;
+} rows[LOSS_CNT] = {
+#define LOSS(ID, id, one, many, why, how, count) [LOSS_##ID] = {id, one, many, why, how},
+#include "losses.def"
+};
+
+void losses__event(struct losses *l, const struct trace_event *ev)
+{
+	if (ev->kind == EVENT_LIBRARY && !strcmp(ev->op, "missed"))
+		l->cnt[LOSS_MISSED]++;
+}
+
+void losses__end(struct losses *l, const struct trace_end *end)
+{
+#define LOSS(ID, id, one, many, why, how, count) l->cnt[LOSS_##ID] += count;
+#include "losses.def"
+	for (int i = 0; i < QUOTA_CNT; i++)
+		l->full[i] += end->full[i];
+	l->write_error = l->write_error ?: end->write_error;
+	l->filtered += end->stats[CT_STAT_FILTERED];
+	l->counted += end->stats[CT_STAT_COUNTED];
+}
+
+void losses__add(struct losses *l, const struct losses *other)
+{
+	for (int i = 0; i < LOSS_CNT; i++)
+		l->cnt[i] += other->cnt[i];
+	for (int i = 0; i < QUOTA_CNT; i++)
+		l->full[i] += other->full[i];
+	l->write_error = l->write_error ?: other->write_error;
+	l->of_report |= other->of_report;
+	l->filtered += other->filtered;
+	l->counted += other->counted;
+}
+
+bool losses__any(const struct losses *l)
+{
+	struct loss_row row;
+	unsigned i = 0;
+
+	return losses__next(l, &i, &row);
+}
+
+static struct loss_row row_at(const struct losses *l, unsigned i)
+{
+	struct loss_row row;
+
+	if (i < LOSS_CNT) {
+		row = (struct loss_row){"",
+					rows[i].id,
+					l->cnt[i] == 1 ? rows[i].one : rows[i].many,
+					rows[i].why ?: l->write_error ?: "not written",
+					rows[i].how_to_avoid,
+					l->cnt[i]};
+	} else if (i - LOSS_CNT < QUOTA_CNT) {
+		enum quota_table t = i - LOSS_CNT;
+
+		row = (struct loss_row){"tables_full.",
+					quota_name(t),
+					quota_text(t),
+					"a table of the tracer was full (docs/LIMITS.md)",
+					"trace fewer processes, or a shorter part",
+					l->full[t]};
+	} else {
+		enum room_table t = i - LOSS_CNT - QUOTA_CNT;
+
+		row = (struct loss_row){"left_out.",
+					room_name(t),
+					room_text(t),
+					"the report had no room for more (docs/LIMITS.md)",
+					"trace or report a shorter part",
+					l->of_report ? room_left_out(t) : 0};
+	}
+	return row;
+}
+
+bool losses__next(const struct losses *l, unsigned *i, struct loss_row *row)
+{
+	while (*i < LOSS_CNT + QUOTA_CNT + ROOM_CNT) {
+		unsigned at = (*i)++;
+
+		*row = row_at(l, at);
+		if (row->cnt || (at == LOSS_LINES && l->write_error))
+			return true;
+	}
+	return false;
+}

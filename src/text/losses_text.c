@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#include "losses_text.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "numbers.h"
+
+void losses_json_rows(const struct losses *l, struct json *j, const char *trace)
+{
+	struct loss_row row;
+	char id[64];
+
+	for (unsigned i = 0; losses__next(l, &i, &row);) {
+		snprintf(id, sizeof(id), "%s%s", row.prefix, row.id);
+		json_open(j, NULL);
+		if (trace)
+			json_sym(j, "trace", trace);
+		json_str(j, "id", id);
+		json_str(j, "what", row.what);
+		json_u64(j, "count", row.cnt);
+		json_str(j, "why", row.why);
+		json_str(j, "how_to_avoid", row.how_to_avoid);
+		json_close(j);
+	}
+}
+
+static void put_chosen(struct json *j, const char *what, uint64_t cnt, const char *why)
+{
+	if (!cnt)
+		return;
+	json_open(j, NULL);
+	json_sym(j, "what", what);
+	json_u64(j, "count", cnt);
+	json_sym(j, "why", why);
+	json_close(j);
+}
+
+void losses_json(const struct losses *l, struct json *j)
+{
+	json_bool(j, "complete", !losses__any(l));
+	json_open_array(j, "lost");
+	losses_json_rows(l, j, NULL);
+	json_close_array(j);
+	json_open_array(j, "chosen");
+	put_chosen(j, "filtered calls", l->filtered, "--min-duration");
+	put_chosen(j, "counted calls", l->counted, "--count or --max-overhead");
+	json_close_array(j);
+}
+
+void losses_print(const struct losses *l, const struct term *term, const char *title)
+{
+	struct loss_row row;
+	char cnt[CELL_SZ];
+
+	if (!losses__any(l))
+		return;
+	fputs(term->color ? "\033[1;31m" : "", term->f);
+	fprintf(term->f, "\nINCOMPLETE: %s\n", title);
+	fputs(term->color ? "\033[0m" : "", term->f);
+	for (unsigned i = 0; losses__next(l, &i, &row);) {
+		human_count(cnt, row.cnt);
+		term_para(term, "%s %s: %s. To avoid it: %s.", cnt, row.what, row.why,
+			  row.how_to_avoid);
+	}
+}
+
+void losses_print_chosen(const struct losses *l, const struct term *term)
+{
+	char filtered[CELL_SZ], counted[CELL_SZ];
+
+	if (!l->filtered && !l->counted)
+		return;
+	human_count(filtered, l->filtered);
+	human_count(counted, l->counted);
+	term_section(term, "Chosen",
+		     "%s calls filtered (--min-duration), %s counted (--count, --max-overhead)",
+		     filtered, counted);
+}
+
+bool losses_line(const struct losses *l, char *text, size_t size)
+{
+	struct loss_row row;
+	char cnt[CELL_SZ];
+	size_t n = 0;
+
+	*text = '\0';
+	for (unsigned i = 0; n < size && losses__next(l, &i, &row);) {
+		human_count(cnt, row.cnt);
+		n += snprintf(text + n, size - n, "%s%s %s", n ? ", " : "", cnt, row.what);
+	}
+	return n;
+}
