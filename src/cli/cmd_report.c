@@ -243,6 +243,7 @@ static void on_end(void *ctx, const struct trace_info *info, const struct trace_
 	sum.event_cnt += c->end.event_cnt;
 	sum.call_cnt += c->end.call_cnt;
 	sum.bad_record_cnt += c->end.bad_record_cnt;
+	sum.lines_lost += c->end.lines_lost;
 	sum.cost_ns += c->end.cost_ns;
 	if (c->end.busiest_share > sum.busiest_share) {
 		sum.busiest_share = c->end.busiest_share;

@@ -10,7 +10,7 @@
 
 #include "folder.h"
 #include "rules.h"
-#include "text/json.h"
+#include "text/losses_text.h"
 #include "text/units.h"
 #include "version.h"
 
@@ -108,6 +108,22 @@ static void put_libs(struct json *j, const struct daemon *d)
 	json_close_array(j);
 }
 
+/* Since the start of the daemon. */
+static void put_losses(struct daemon *d, const struct metrics_files *f, struct json *j)
+{
+	struct trace_end end = {.lines_lost = f->dropped, .write_error = f->error};
+	struct losses lost = {0};
+	struct ct_totals sum;
+
+	sources__totals(&d->t.sources, &sum);
+	sources__fill_end(&d->t.sources, &end);
+	memcpy(end.drops, sum.drops, sizeof(end.drops));
+	for (int i = 0; i < QUOTA_CNT; i++)
+		end.full[i] = d->t.quotas.of[i].full_cnt;
+	losses__end(&lost, &end);
+	losses_json(&lost, j);
+}
+
 static void status(struct daemon *d, bool root, struct json *j)
 {
 	struct recorder_stats r = {0};
@@ -118,6 +134,7 @@ static void status(struct daemon *d, bool root, struct json *j)
 	rotate__stats(d->rotate, &f);
 	if (d->recorder)
 		recorder__stats(d->recorder, &r);
+	put_losses(d, &f, j);
 	json_str(j, "version", CUDATRACE_VERSION);
 	json_str(j, "mechanism", mechanism_name(attach__mechanism(d->t.att)));
 	json_sym(j, "level", proc_level_name(d->cfg->level));

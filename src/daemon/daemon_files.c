@@ -73,9 +73,16 @@ static void fill_end(struct daemon *d, struct trace_end *end, const char *reason
 static void end(void *ctx, struct out *o)
 {
 	struct daemon *d = ctx;
+	struct metrics_files files;
 	struct ct_totals sum;
 
 	fill_end(d, &d->file_end, d->stopping ? "stopped" : "rotated", &sum);
+	rotate__stats(d->rotate, &files);
+	d->file_end.lines_lost = files.dropped - d->file_dropped;
+	if (d->file_end.lines_lost)
+		d->file_end.write_error =
+			files.error ?: "there was no room, or no disk, for a while";
+	d->file_dropped = files.dropped;
 	lines__end(d->lines, &d->file_end, o);
 	/* What is lost from here on is the next file's, also before it begins. */
 	memcpy(d->file_drops, sum.drops, sizeof(d->file_drops));

@@ -49,7 +49,8 @@ struct daemon {
 	int64_t file_epoch_ns;
 	unsigned files_begun;
 	uint64_t file_drops[CT_DROP_CNT], file_full[QUOTA_CNT];
-	uint64_t file_late; /* that ends have told */
+	uint64_t file_late;    /* that ends have told */
+	uint64_t file_dropped; /* lines, by ends of files */
 	/* Flight recorder */
 	const char *dump_why; /* to be done at dump_ns; NULL: not */
 	uint64_t dump_ns, dumped_ns, dumps;

@@ -530,8 +530,6 @@ int saved_end(struct saved *s, const struct parsed *p)
 	if (object_of(s, p, "tables_full", &in))
 		for (int i = 0; i < QUOTA_CNT; i++)
 			end->full[i] = u64_of(&in, quota_name(i));
-	end->write_error = str_of(s, p, "write_error");
-	end->lines_lost = u64_of(p, "lines_lost");
 	read_counted(s, p, end);
 	s->end_lines = 0;
 	if (object_of(s, p, "events", &in)) {

@@ -287,16 +287,6 @@ static void end_counted(struct jsonl *l, const char *name, const struct trace_en
 	json_close(j);
 }
 
-static void end_write_error(struct jsonl *l, const char *name, const struct trace_end *end)
-{
-	json_sym(&l->j, name, out__why(l->s.out));
-}
-
-static void end_lines_lost(struct jsonl *l, const char *name, const struct trace_end *end)
-{
-	json_u64(&l->j, name, l->s.lost_cnt + l->s.out->lost);
-}
-
 static void end_gpu_late(struct jsonl *l, const char *name, const struct trace_end *end)
 {
 	json_u64(&l->j, name, l->s.late_cnt);
@@ -312,16 +302,10 @@ static void end_costs(struct jsonl *l, const char *name, const struct trace_end 
 	json_close(j);
 }
 
-static void jsonl_end(struct sink *s, const struct trace_end *end)
+static void put_end(struct jsonl *l, const struct trace_end *end)
 {
-	struct jsonl *l = (struct jsonl *)s;
 	struct json *j = &l->j;
-	struct out *o = s->out;
 
-	out__rollback(s->out);
-	out__flush(s->out);
-	if (s->out->failed && out__make_room(s->out, END_ROOM + end->count_cnt * COUNT_ROOM) < 0)
-		return;
 	j->comma = false;
 	json_open(j, NULL);
 #define END(form, name, place, when, unit, text)                                                   \
@@ -333,7 +317,23 @@ static void jsonl_end(struct sink *s, const struct trace_end *end)
 #include "model/trace.def"
 	json_close(j);
 	line_end(l);
-	out__flush(s->out);
+}
+
+static void jsonl_end(struct sink *s, const struct trace_end *end)
+{
+	struct trace_end own = *end;
+	struct out *o = s->out;
+
+	out__rollback(o);
+	out__flush(o);
+	if (o->failed && out__make_room(o, END_ROOM + end->count_cnt * COUNT_ROOM) < 0)
+		return;
+	if (out__why(o)) {
+		own.write_error = out__why(o);
+		own.lines_lost += s->lost_cnt + o->lost;
+	}
+	put_end((struct jsonl *)s, &own);
+	out__flush(o);
 }
 
 static void jsonl_cloned(struct sink *s)

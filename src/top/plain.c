@@ -101,6 +101,7 @@ static void print_json(const struct top_rows *r, const struct sheet *s, struct o
 	put_sums(&j, &sums);
 	json_micro(&j, "cost_ms", sums.cost_ns);
 	json_u64(&j, "device_bytes", device_bytes);
+	json_bool(&j, "complete", !losses__any(&r->losses) && !r->unlisted);
 	json_u64(&j, "lost", r->lost);
 	json_str(&j, "lost_what", r->lost_what);
 	json_u64(&j, "unlisted", r->unlisted);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 #include "rows.h"
 
+#include "text/losses_text.h"
 #include "util/clock.h"
 
 #include <errno.h>
@@ -298,30 +299,23 @@ static void on_thread(void *ctx, const struct seen_thread *t, uint64_t since_ns)
 	}
 }
 
-static void add_lost(struct top_rows *r, const char *what, uint64_t cnt)
-{
-	size_t n = strlen(r->lost_what);
-
-	if (!cnt)
-		return;
-	r->lost += cnt;
-	snprintf(r->lost_what + n, sizeof(r->lost_what) - n, "%s%llu %s", n ? ", " : "",
-		 (unsigned long long)cnt, what);
-}
-
 static void read_totals(struct top_rows *r)
 {
 	struct tracer *t = &r->session->t;
+	struct trace_end end = {0};
 	struct ct_totals sum;
 
 	sources__totals(&t->sources, &sum);
 	r->cost_diff_ns = sum.cost_ns > r->cost_ns ? sum.cost_ns - r->cost_ns : 0;
 	r->cost_ns = sum.cost_ns;
-	r->lost = 0;
-	r->lost_what[0] = '\0';
-	for (int i = 0; i < CT_DROP_CNT; i++)
-		add_lost(r, drop_name(i), sum.drops[i]);
-	add_lost(r, "malformed", sources__bad_records(&t->sources) + model__bad_records(t->model));
+	memcpy(end.drops, sum.drops, sizeof(end.drops));
+	end.bad_record_cnt = sources__bad_records(&t->sources) + model__bad_records(t->model);
+	r->lost = trace_lost(&end) + end.drops[CT_DROP_CTXSW] + end.bad_record_cnt;
+	for (unsigned i = 0; i < QUOTA_CNT; i++)
+		end.full[i] = t->quotas.of[i].full_cnt;
+	r->losses = r->session->lost;
+	losses__end(&r->losses, &end);
+	losses_line(&r->losses, r->lost_what, sizeof(r->lost_what));
 	r->unlisted = t->quotas.of[QUOTA_LABELS].full_cnt + metrics__left_out(r->metrics);
 }
 

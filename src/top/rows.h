@@ -62,7 +62,9 @@ struct top_rows {
 	/* Of all, those too that are in no row. */
 	uint64_t cost_ns, cost_diff_ns;
 	uint64_t lost, unlisted; /* records and counts; processes and functions */
-	char lost_what[256];
+	struct losses
+		losses; /* the same, with tables that were full and libraries that were missed */
+	char lost_what[512];
 };
 
 /* 0 or -ENOMEM. */

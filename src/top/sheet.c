@@ -254,7 +254,8 @@ bool sheet_lost(const struct top_rows *r, char *text, size_t size)
 	if (r->unlisted)
 		snprintf(unlisted, sizeof(unlisted), "; NO ROOM for %llu processes or functions",
 			 (unsigned long long)r->unlisted);
-	snprintf(text, size, "%s%s%s%s%s", r->lost ? "LOST since the start: " : "nothing was lost",
-		 r->lost_what, unlisted, *left_out ? "; left out: " : "", left_out);
-	return r->lost || r->unlisted;
+	snprintf(text, size, "%s%s%s%s%s",
+		 *r->lost_what ? "LOST since the start: " : "nothing was lost", r->lost_what,
+		 unlisted, *left_out ? "; left out: " : "", left_out);
+	return *r->lost_what || r->unlisted;
 }
