@@ -346,7 +346,7 @@ static void say_lost(struct report_cmd *c)
 		losses__add(&c->lost, &c->files[i].lost);
 	c->lost.of_report = true;
 	if (losses_line(&c->lost, text, sizeof(text)))
-		warn("the trace is incomplete, missing: %s", text);
+		info("the trace is incomplete, missing: %s", text);
 }
 
 int cmd_report(const struct opts *o)

@@ -70,7 +70,8 @@ def test_burden_diff(tmp_path):
         subprocess.run(hostile(5000, 100), stdout=f, check=True)
     ran = cudatrace("diff", "--json", path, path)
     found = json.loads(ran.out)
-    assert ran.status == 0 and "devices" in found["left_out"] and found["changed"] == 0
+    # What found no place may differ.
+    assert ran.status == 3 and "devices" in found["left_out"] and found["changed"] == 0
 
 
 @pytest.fixture(scope="module")

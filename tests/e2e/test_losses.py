@@ -1,0 +1,371 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+# takes: 40
+"""What is missing from a trace is shown first in every view, with its number, and a whole trace is called complete. The numbers are
+compared with those that the test counts from the lines."""
+import collections
+import gzip
+import json
+import os
+import resource
+import signal
+import xml.etree.ElementTree as xml
+
+import pytest
+from helpers.outputs import DEFAULT, ENDLESS, ENV, SAMPLE
+from helpers.page import Page
+from helpers.run import CASES, CUDATRACE, FAKE, TESTS, Ran, cudatrace, needs_tracing, until
+
+HEAD = {"ts": 0, "type": "header", "name": "cudatrace", "schema": 1, "version": "0.1.0", "boot_id": "b", "clock_base_ns": 1000, "hidden": None}
+DROPS = ("calls", "tasks", "libraries", "threads", "threads_share", "processes", "depth", "driver", "driver_share", "counts", "errors", "ctxsw")
+LAYERS = {"gpu_records": ("gpu_dropped", "gpu_lost", "gpu_untimed", "gpu_discarded"),
+          "python_calls": ("python_early", "python_cut", "python_broken", "python_unread"),
+          "nvtx_calls": ("nvtx_too_many", "nvtx_unnamed"), "torch_calls": ("torch_too_many", "torch_unnamed")}
+TABLES = ("processes", "threads", "kernel_names", "kernel_handles", "memory_ranges", "captures", "communicators", "descriptors", "stacks", "perf_maps",
+          "module_paths", "module_symbols", "libraries", "library_keys", "functions", "process_labels", "driver_objects", "iterations", "nvtx")
+
+
+def call(i):
+    return {"ts": i, "type": "memory", "op": "alloc", "name": "cuMemAlloc", "symbol": "cuMemAlloc_v2", "pid": 7, "tid": 7, "comm": "x", "id": i + 1,
+            "duration_us": 5, "result": 0, "ptr": hex(4096 * (i + 1)), "size": 4096}
+
+
+def piece(n, calls=10, more=False, **end):
+    """The lines of file n of a trace."""
+    lines = [call(i) for i in range(n * calls, (n + 1) * calls)]
+    return [{**HEAD, **({"piece": n} if n else {})}, *lines,
+            {"ts": 1000 * (n + 1), "type": "end", "name": "cudatrace", "reason": "max-file" if more else "command exited", "events": {"memory": calls},
+             "calls": calls, "entries": calls, "drops": dict.fromkeys(DROPS, 0), "bad_records": 0, **end}]
+
+
+def text(lines):
+    return "".join(x if isinstance(x, str) else json.dumps(x) + "\n" for x in lines)
+
+
+def put(folder, *files, name="a"):
+    """Files of one trace; None: it is not there. The path of each that is."""
+    paths = []
+    for n, lines in enumerate(files):
+        path = folder / (f"{name}.{n}.jsonl" if n else f"{name}.jsonl")
+        if lines is not None:
+            path.write_text(text(lines), encoding="utf-8")
+            paths.append(path)
+    return paths
+
+
+def report(*paths, form="json", option="-q"):
+    ran = cudatrace("report", option, f"--format={form}", *paths)
+    assert ran.status == 0, ran
+    return ran.out
+
+
+def lost(where):
+    assert where["complete"] == (not where["lost"])
+    for x in where["lost"]:
+        assert x["what"] and x["why"] and x["how_to_avoid"], x
+    return {x["id"]: x["count"] for x in where["lost"]}
+
+
+def views(folder, paths, want):
+    """Every view has what is missing before all else, or nothing of it when nothing is."""
+    paths = [str(p) for p in paths]
+    r = json.loads(report(*paths))
+    assert lost(r) == want
+    assert list(r)[1:3] == ["complete", "lost"] and r["overview"]["complete"] == (not want)
+    marks = [x["incomplete"] for part in ("findings", "answers") for x in r[part] or []]
+    assert marks and set(marks) == {bool(want)}
+    assert [f["id"] for f in r["findings"]].count("dropped-events") == bool(want) and (not want or r["findings"][0]["id"] == "dropped-events")
+    page = folder / "page.html"
+    cudatrace("report", "-q", "--format=html", "-o", page, *paths)
+    assert lost(Page(page).report) == want
+    for option in "-q", "--map":
+        shown = report(*paths, form="ascii", option=option)
+        assert shown.startswith("\nINCOMPLETE: ") == bool(want), shown[:200]
+        for x in r["lost"]:
+            assert f"  {x['count']:,} {x['what']}: " in " ".join(("  " + shown).split("\n")), (x, shown[:2000])
+    plain = report(*paths, form="ascii")
+    assert ("(from an incomplete trace)" in " ".join(plain.split())) == bool(want)
+    svg = xml.fromstring(report(*paths, form="svg"))
+    assert any("INCOMPLETE" in (t.text or "") for t in svg.iter("{http://www.w3.org/2000/svg}text")) == bool(want)
+    assert ("the trace is incomplete, missing: " in cudatrace("report", "--format=flamegraph", *paths).err) == bool(want)
+    return r
+
+
+def diff(old, new, old_lost, new_lost, status):
+    ran = cudatrace("diff", "--json", old, new)
+    d = json.loads(ran.out)
+    assert ran.status == status and d["verdict"] == {0: "same", 1: "different", 3: "unknown"}[status]
+    for side, want in ("before", old_lost), ("after", new_lost):
+        assert {x["id"]: x["count"] for x in d["lost"] if x["trace"] == side} == want
+    assert d["complete"] == (not old_lost and not new_lost)
+    shown = cudatrace("diff", old, new)
+    assert shown.status == status and ("Nothing changed" in shown.out) == (status == 0)
+    assert shown.out.startswith("\nINCOMPLETE: ") == (not d["complete"])
+
+
+ENDS = {**{f"drops.{d}": ({"drops": {d: 5}}, {d: 5}) for d in DROPS},
+        **{f"tables_full.{t}": ({"tables_full": {t: 6}}, {f"tables_full.{t}": 6}) for t in TABLES},
+        **{m: ({on: 9, m: 4}, {m: 4}) for on, members in LAYERS.items() for m in members},
+        "bad_records": ({"bad_records": 3}, {"bad_records": 3}),
+        "objects_refused": ({"objects_refused": 2, "objects_unknown": 1}, {"objects_refused": 2}),
+        "write_error": ({"write_error": "No space left on device", "lines_lost": 8, "events": {"memory": 18}}, {"lines": 8}),
+        "write_error without a line": ({"write_error": "File too large", "lines_lost": 0}, {"lines": 0}),
+        "several": ({"drops": {"calls": 841726, "tasks": 2}, "bad_records": 1}, {"calls": 841726, "tasks": 2, "bad_records": 1})}
+
+
+@pytest.mark.parametrize("kind", ENDS)
+def test_end_line(tmp_path, kind):
+    """What the end line counts."""
+    end, want = ENDS[kind]
+    (path,) = put(tmp_path, piece(0, **end))
+    assert lost(json.loads(report(path))) == want
+    (whole,) = put(tmp_path, piece(0), name="whole")
+    # The same calls: it is not known whether anything differs.
+    different = bool(end.get("drops"))
+    diff(whole, path, {}, want, 1 if different else 3)
+
+
+MISSED = {"ts": 3, "type": "library", "op": "missed", "name": "libcuda", "pid": 7, "tid": 7, "comm": "x", "path": "/x/libcuda.so.1", "note": "32-bit program"}
+TOLD = {"ts": 3, "type": "tracer", "op": "lost", "name": "ring", "pid": 1, "tid": 1, "comm": "cudatrace", "events": 44, "why": "the ring was full"}
+NEWER = {"ts": 3, "type": "of-tomorrow", "op": "x", "name": "x", "pid": 7, "tid": 7, "comm": "x"}
+
+
+def with_line(line, **end):
+    lines = piece(0, **{"events": {"memory": 10, "other": 1}, **end})
+    return [*lines[:5], line, *lines[5:]]
+
+
+P = [piece(n, more=n < 3) for n in range(4)]
+# What is in the files (None: the file is not there), and what is missing by the ids of the report.
+FILES = {
+    "whole": ([piece(0)], {}),
+    "all files": (P, {}),
+    "no newline at the end": ([[*piece(0)[:-1], json.dumps(piece(0)[-1])]], {}),
+    "no end": ([piece(0)[:-1]], {"end": 1}),
+    "a torn last line": ([[*piece(0)[:-2], '{"ts":9,"type":"mem']], {"end": 1, "cut_line": 1}),
+    "a torn end line": ([[*piece(0)[:-1], '{"ts":1000,"type":"en']], {"end": 1, "cut_line": 1}),
+    "no header": ([piece(0)[1:]], {"header": 1}),
+    "damaged lines": ([with_line("garbage\n", events={"memory": 11})], {"bad_lines": 1}),
+    "a line without its members": ([with_line({"ts": 4}, events={"memory": 11})], {"bad_lines": 1}),
+    "NULs in the middle": ([with_line("\0\0\0\n", events={"memory": 11})], {"bad_lines": 1}),
+    "lines taken out": ([[*piece(0)[:3], *piece(0)[6:]]], {"missing_lines": 3}),
+    "lines of a newer version": ([with_line(NEWER)], {"unknown_lines": 1}),
+    "a library that was missed": ([with_line(MISSED)], {"missed": 1}),
+    "lost lines, and an end": ([with_line(TOLD, drops={"calls": 44})], {"calls": 44}),
+    "lost lines without an end": ([with_line(TOLD)[:-1]], {"end": 1, "events": 44}),
+    "no first file": ([None, *P[1:]], {"first_files": 1}),
+    "no first two files": ([None, None, *P[2:]], {"first_files": 2}),
+    "no middle file": ([P[0], None, *P[2:]], {"middle_files": 1}),
+    "no two middle files": ([P[0], None, None, P[3]], {"middle_files": 2}),
+    "no last file": (P[:3], {"last_files": 1}),
+    "a middle file without its end": ([P[0], P[1][:-1], *P[2:]], {"end": 1}),
+    "a middle file with fewer lines": ([P[0], P[1][:2] + P[1][4:], *P[2:]], {"missing_lines": 2}),
+    "a full disk in the last file": ([*P[:3], piece(3, write_error="No space left on device", lines_lost=3, events={"memory": 13})], {"lines": 3}),
+}
+
+
+@pytest.mark.parametrize("kind", FILES)
+def test_files(tmp_path, kind):
+    files, want = FILES[kind]
+    paths = put(tmp_path, *files)
+    views(tmp_path, paths, want)
+    # The same as one stream: a pipe's other end does not know of files.
+    one = tmp_path / "cat.jsonl"
+    one.write_bytes(b"".join(p.read_bytes() for p in paths))
+    with open(one, "rb") as f:
+        r = json.loads(Ran([CUDATRACE, "report", "-q", "--format=json", "/dev/stdin"], preexec_fn=lambda: os.dup2(f.fileno(), 0)).out)
+    assert lost(r) == want
+    if len(paths) == 1:
+        diff(paths[0], paths[0], want, want, 3 if want else 0)
+
+
+def test_torn_then_another(tmp_path):
+    """A trace without an end before another one in the same file."""
+    other = [{**HEAD, "boot_id": "c"}, *piece(0)[1:]]
+    for lines, want in ([*piece(0)[:-1], *other], {"end": 1}), ([*P[0], *other], {"last_files": 1}), ([*piece(0), *other], {}):
+        (path,) = put(tmp_path, lines)
+        assert lost(json.loads(report(path))) == want
+
+
+def test_one_of_two(tmp_path):
+    """Beside a whole trace another that cannot be read, is empty, has no end, or has lost something."""
+    (whole,) = put(tmp_path, piece(0))
+    other = tmp_path / "other.jsonl"
+    for what, want in (None, {"unread_files": 1}), ("", {"unread_files": 1}), (text([{**HEAD, "boot_id": "c"}, call(1)]), {"end": 1}), \
+            (text([{**HEAD, "boot_id": "c"}, *piece(0, drops={"calls": 9})[1:]]), {"calls": 9}):
+        if what is not None:
+            other.write_text(what)
+        assert lost(json.loads(report(whole, other))) == lost(json.loads(report(other, whole))) == want
+
+
+def test_packed(tmp_path):
+    """A packed file that breaks off, or is damaged."""
+    lines = text(piece(0, calls=2000)).encode()
+    path = tmp_path / "a.jsonl.gz"
+    packed = gzip.compress(lines)
+    path.write_bytes(packed)
+    assert lost(json.loads(report(path))) == {}
+    path.write_bytes(packed[:len(packed) // 2])
+    got = lost(json.loads(report(path)))
+    assert got["unread_files"] == got["end"] == 1
+    # Two members, of which the second is damaged.
+    broken = bytearray(gzip.compress(lines[:len(lines) // 2]) + gzip.compress(lines[len(lines) // 2:]))
+    path.write_bytes(broken)
+    assert lost(json.loads(report(path))) == {}
+    broken[-len(packed) // 4] ^= 255
+    path.write_bytes(broken)
+    ran = cudatrace("report", "-q", "--format=json", path)
+    assert ran.status or json.loads(ran.out)["complete"] is False
+
+
+def test_cut_anywhere(tmp_path):
+    """A file that is cut at any byte is not complete; only its last newline is nothing."""
+    whole = text(piece(0, calls=3)).encode()
+    path = tmp_path / "a.jsonl"
+    first = whole.index(b"\n") + 1
+    for at in [*range(first + 1, len(whole) - 1, 7), len(whole) - 3, len(whole) - 2]:
+        path.write_bytes(whole[:at])
+        ran = cudatrace("report", "-q", "--format=json", path)
+        # Within the first event there is nothing to report of, or little.
+        assert ran.status or json.loads(ran.out)["complete"] is False, at
+    path.write_bytes(whole[:-1])
+    assert json.loads(report(path))["complete"] is True
+
+
+def test_chosen(tmp_path):
+    """What the user did not want is no loss, and is told."""
+    counted = {"cuEventQuery": {"calls": 31, "errors": 0, "total_us": 1, "max_us": 1}}
+    (path,) = put(tmp_path, piece(0, filtered=12, counted=counted, entries=53))
+    r = views(tmp_path, [path], {})
+    assert [(x["what"], x["count"]) for x in r["chosen"]] == [("filtered calls", 12), ("counted calls", 31)]
+    assert "Chosen: 12 calls filtered" in report(path, form="ascii")
+
+
+def test_golden():
+    """Traces of real programs that lost nothing."""
+    for name in "tokens", "memory":
+        r = json.loads(report(f"{TESTS}/golden/h200-gpt2-{name}.jsonl"))
+        assert r["complete"] is True and r["lost"] == [] and r["chosen"] == []
+
+
+# Traces that lose something while they are made.
+
+@pytest.fixture
+def traced():
+    needs_tracing()
+
+
+def in_file(path):
+    """Lines of events that are in it, and how many of them its end counts."""
+    with open(path, encoding="utf-8") as f:
+        lines = [json.loads(line) for line in f]
+    assert lines[-1]["type"] == "end"
+    return len(lines) - 2, sum(lines[-1]["events"].values()), lines
+
+
+SMALL = """mkdir -p "$1/small" && mount -t tmpfs -o size="$2" none "$1/small" || exit 99
+folder=$1; shift 2; "$@"; rc=$?; mv "$folder"/small/* "$folder/"; exit $rc"""
+
+
+def test_full_disk(tmp_path, traced):
+    """And its summary: the numbers of the lines that are not in the file."""
+    ran = Ran(["unshare", "-m", "sh", "-c", SMALL, "sh", tmp_path, "64k", CUDATRACE, "-e", DEFAULT, "--summary", "--jsonl", tmp_path / "small/a.jsonl",
+               "--", *SAMPLE], env=ENV)
+    assert ran.status == 1, ran
+    there, counted, _ = in_file(tmp_path / "a.jsonl")
+    assert counted > there > 20
+    views(tmp_path, [tmp_path / "a.jsonl"], {"lines": counted - there})
+    said = ran.err[ran.err.index("\nINCOMPLETE: "):]
+    assert f"\n  {counted - there:,} lines: No space left on device." in said and said.index("Summary: ") > said.index("lines: No space")
+    ran = Ran(["unshare", "-m", "sh", "-c", SMALL, "sh", tmp_path, "64k", CUDATRACE, "-e", DEFAULT, "--json", "--jsonl", tmp_path / "small/a.jsonl",
+               "--", *SAMPLE], env=ENV)
+    summary = next(json.loads(line) for line in ran.err.splitlines() if line.startswith('{"type":"summary"'))
+    there, counted, _ = in_file(tmp_path / "a.jsonl")
+    assert lost(summary) == {"lines": counted - there} and summary["calls"] > there
+
+
+@pytest.mark.parametrize("kilobytes", [24, 40])
+def test_file_size_limit(tmp_path, traced, kilobytes):
+    size = kilobytes * 1024
+    path = tmp_path / "a.jsonl"
+    Ran([CUDATRACE, "-q", "-e", DEFAULT, "--jsonl", str(path), "--", *SAMPLE], env=ENV,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (size, size)))
+    there, counted, _ = in_file(path)
+    assert counted > there
+    views(tmp_path, [path], {"lines": counted - there})
+
+
+def test_slow_reader(tmp_path, running, traced):
+    """A reader of standard output that stands still while more is written than waits for it."""
+    path = tmp_path / "a.jsonl"
+    read, write = os.pipe()
+    go = tmp_path / "go"
+    with open(tmp_path / "err", "wb") as err:
+        t = running.start(CUDATRACE, "-e", "cuMemFree_v2", "--probe=uprobe", "--jsonl", "-", "--", "sh", "-c",
+                          f'{CASES}/many cuMemFree_v2 60000 2 >&2; while [ ! -e {go} ]; do sleep 0.1; done; {CASES}/many cuMemFree_v2 10 1 >&2',
+                          env={**ENV, "FAKE_NO_SEM": "1"}, stdout=write, stderr=err)
+        os.close(write)
+        with os.fdopen(read, "rb") as f, open(path, "wb") as to:
+            to.write(f.readline())
+            # The first program has made its calls when it has said so.
+            until(lambda: (tmp_path / "err").read_text().count("\n") >= 1 and not os.system(f"sleep 1; ! pgrep -P {t.pid} many >/dev/null"), 30)
+            go.touch()
+            to.write(f.read())
+    assert t.wait(60) == 1
+    there, counted, lines = in_file(path)
+    end = lines[-1]
+    want = collections.Counter({k: v for k, v in end["drops"].items() if v})
+    want["lines"] = counted - there
+    assert end["lines_lost"] == want["lines"] > 1000
+    got = lost(json.loads(report(path)))
+    # Findings look at 65,536 calls that free.
+    assert {k: v for k, v in got.items() if k != "left_out.calls"} == dict(want)
+    assert report(path, form="ascii").startswith("\nINCOMPLETE: ")
+
+
+def test_small_ring(tmp_path, traced):
+    """A tracer that stands still: what the driver counted and the trace lacks."""
+    path = tmp_path / "a.jsonl"
+    command = ["-e", "cuMemFree_v2", "--probe=uprobe", "--buffer-size", "64K", "--jsonl", path, "--", "sh", "-c",
+               f"kill -STOP $PPID; {CASES}/many cuMemFree_v2 20000 1; kill -CONT $PPID"]
+    ran = cudatrace("--summary", *command, env={**ENV, "FAKE_NO_SEM": "1"})
+    _, _, lines = in_file(path)
+    calls = sum("symbol" in e for e in lines)
+    assert ran.status == 0 and 0 < calls < 20000
+    drops = {k: v for k, v in lines[-1]["drops"].items() if v and k != "calls"}
+    r = views(tmp_path, [path], {"calls": 20000 - calls, **drops})
+    assert "the ring buffer was full" in r["lost"][0]["why"]
+    assert f"\n  {20000 - calls:,} CUDA calls: the ring buffer was full" in ran.err
+    # Without a summary one line has it.
+    assert "warning: the trace is incomplete, missing: " in cudatrace(*command, env={**ENV, "FAKE_NO_SEM": "1"}).err
+
+
+def test_killed(tmp_path, running, traced):
+    """A tracer that is killed writes no end."""
+    t = running.tracer("a", "-e", DEFAULT, "-p", running.start(*ENDLESS, env=ENV).pid)
+    until(lambda: b"cuLaunchKernel" in open(t.path, "rb").read())
+    t.p.send_signal(signal.SIGKILL)
+    t.p.wait()
+    assert "end" in lost(json.loads(report(t.path)))
+
+
+@pytest.mark.parametrize("hide", ["first", "middle", "last"])
+def test_max_file(tmp_path, traced, hide):
+    """One file of a trace in several is taken away."""
+    Ran([CUDATRACE, "-q", "-e", DEFAULT, "--max-file", "1M", "--jsonl", str(tmp_path / "a.jsonl"), "--", FAKE + "/sample", "--tokens", "600", "--layers", "4", "--quiet"], env=ENV)
+    paths = [tmp_path / "a.jsonl", *sorted(tmp_path.glob("a.*.jsonl"), key=lambda p: int(p.name.split(".")[1]))]
+    assert len(paths) > 3
+    views(tmp_path, paths, {})
+    assert lost(json.loads(report(paths[0]))) == {}
+    gone = paths.pop({"first": 0, "middle": len(paths) // 2, "last": -1}[hide])
+    gone.unlink()
+    views(tmp_path, paths, {f"{hide}_files": 1})
+
+
+def test_complete(tmp_path, traced):
+    """All layers of a program that loses nothing."""
+    ran = Ran([CUDATRACE, "-e", "all,!cu[FP]*[LI]*[de]", "--json", "--jsonl", str(tmp_path / "a.jsonl"), "--report", str(tmp_path / "live.json"), "--", *SAMPLE], env=ENV)
+    assert ran.status == 0, ran
+    views(tmp_path, [tmp_path / "a.jsonl"], {})
+    assert lost(json.loads((tmp_path / "live.json").read_text())) == {} and "incomplete" not in ran.err
+    summary = next(json.loads(line) for line in ran.err.splitlines() if line.startswith('{"type":"summary"'))
+    assert summary["complete"] is True and summary["lost"] == []
