@@ -16,27 +16,39 @@ void losses__event(struct losses *l, const struct trace_event *ev)
 		l->cnt[LOSS_MISSED]++;
 }
 
+/* No number of a damaged file makes another one small. */
+static void more(uint64_t *sum, uint64_t n)
+{
+	*sum = n > UINT64_MAX - *sum ? UINT64_MAX : *sum + n;
+}
+
 void losses__end(struct losses *l, const struct trace_end *end)
 {
-#define LOSS(ID, id, one, many, why, how, count) l->cnt[LOSS_##ID] += count;
+	struct losses of = {
+		.cnt =
+			{
+#define LOSS(ID, id, one, many, why, how, count) [LOSS_##ID] = count,
 #include "losses.def"
-	for (int i = 0; i < QUOTA_CNT; i++)
-		l->full[i] += end->full[i];
-	l->write_error = l->write_error ?: end->write_error;
-	l->filtered += end->stats[CT_STAT_FILTERED];
-	l->counted += end->stats[CT_STAT_COUNTED];
+			},
+		.write_error = end->write_error,
+		.filtered = end->stats[CT_STAT_FILTERED],
+		.counted = end->stats[CT_STAT_COUNTED],
+	};
+
+	memcpy(of.full, end->full, sizeof(of.full));
+	losses__add(l, &of);
 }
 
 void losses__add(struct losses *l, const struct losses *other)
 {
 	for (int i = 0; i < LOSS_CNT; i++)
-		l->cnt[i] += other->cnt[i];
+		more(&l->cnt[i], other->cnt[i]);
 	for (int i = 0; i < QUOTA_CNT; i++)
-		l->full[i] += other->full[i];
+		more(&l->full[i], other->full[i]);
 	l->write_error = l->write_error ?: other->write_error;
 	l->of_report |= other->of_report;
-	l->filtered += other->filtered;
-	l->counted += other->counted;
+	more(&l->filtered, other->filtered);
+	more(&l->counted, other->counted);
 }
 
 bool losses__any(const struct losses *l)

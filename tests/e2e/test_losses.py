@@ -17,7 +17,7 @@ from helpers.run import CASES, CUDATRACE, FAKE, TESTS, Ran, cudatrace, needs_tra
 
 HEAD = {"ts": 0, "type": "header", "name": "cudatrace", "schema": 1, "version": "0.1.0", "boot_id": "b", "clock_base_ns": 1000, "hidden": None}
 DROPS = ("calls", "tasks", "libraries", "threads", "threads_share", "processes", "depth", "driver", "driver_share", "counts", "errors", "ctxsw")
-LAYERS = {"gpu_records": ("gpu_dropped", "gpu_lost", "gpu_untimed", "gpu_discarded"),
+LAYERS = {"gpu_records": ("gpu_dropped", "gpu_lost", "gpu_untimed", "gpu_discarded", "gpu_launches_untimed"),
           "python_calls": ("python_early", "python_cut", "python_broken", "python_unread"),
           "nvtx_calls": ("nvtx_too_many", "nvtx_unnamed"), "torch_calls": ("torch_too_many", "torch_unnamed")}
 TABLES = ("processes", "threads", "kernel_names", "kernel_handles", "memory_ranges", "captures", "communicators", "descriptors", "stacks", "perf_maps",

@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* What is missing, by end lines, by files and by what reports have no room for: one list. */
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "json_check.h"
+#include "model/losses.h"
+#include "saved/reader.h"
+#include "text/losses_text.h"
+
+#define HEADER                                                                                     \
+	"{\"ts\":0,\"type\":\"header\",\"name\":\"cudatrace\",\"schema\":1,"                       \
+	"\"clock_base_ns\":1000}\n"
+#define PIECE(n)                                                                                   \
+	"{\"ts\":0,\"type\":\"header\",\"name\":\"cudatrace\",\"schema\":1,"                       \
+	"\"clock_base_ns\":1000,\"piece\":" n "}\n"
+#define CALL                                                                                       \
+	"{\"ts\":1,\"type\":\"sync\",\"op\":\"sync\",\"name\":\"cuCtxSynchronize\","               \
+	"\"symbol\":\"cuCtxSynchronize\",\"pid\":1,\"tid\":1,\"comm\":\"x\",\"id\":7,"             \
+	"\"duration_us\":1,\"result\":0,\"args\":{}}\n"
+#define TOLD(n)                                                                                    \
+	"{\"ts\":1,\"type\":\"tracer\",\"op\":\"lost\",\"name\":\"ring\",\"pid\":1,\"tid\":1,"     \
+	"\"comm\":\"x\",\"events\":" n "}\n"
+#define END(more) "{\"ts\":2,\"type\":\"end\",\"name\":\"cudatrace\",\"reason\":\"x\"" more "}\n"
+#define SPLIT	  "{\"ts\":2,\"type\":\"end\",\"name\":\"cudatrace\",\"reason\":\"max-file\"}\n"
+
+static struct reader *reader;
+static struct losses lost;
+
+static void on_event(void *ctx, const struct trace_event *ev)
+{
+	losses__event(&lost, ev);
+}
+
+static void on_end(void *ctx, const struct trace_info *info, const struct trace_end *end)
+{
+	losses__end(&lost, end);
+}
+
+/* All that is missing in a file with that text. */
+static void read_text(const char *text, size_t len)
+{
+	static const struct reader_ops ops = {.event = on_event, .end = on_end};
+	char path[] = "/tmp/cudatrace-losses.XXXXXX";
+	int fd = mkstemp(path);
+	struct saved_file f;
+
+	reader__free(reader);
+	reader = reader__new(&ops, NULL);
+	lost = (struct losses){0};
+	assert_true(fd >= 0);
+	assert_int_equal(write(fd, text, len), len);
+	close(fd);
+	reader__file(reader, path, &f);
+	unlink(path);
+	losses__add(&lost, &f.lost);
+}
+
+/* "id N, id N" */
+static const char *list(const struct losses *l)
+{
+	static char text[4096];
+	struct loss_row row;
+	size_t n = 0;
+
+	*text = '\0';
+	for (unsigned i = 0; losses__next(l, &i, &row);)
+		n += snprintf(text + n, sizeof(text) - n, "%s%s%s %llu", n ? ", " : "", row.prefix,
+			      row.id, (unsigned long long)row.cnt);
+	return text;
+}
+
+static void lacks(const char *text, const char *want)
+{
+	read_text(text, strlen(text));
+	assert_string_equal(list(&lost), want);
+	assert_int_equal(losses__any(&lost), *want != 0);
+}
+
+static void test_files(void **state)
+{
+	lacks(HEADER CALL END(), "");
+	lacks(HEADER CALL END(",\"events\":{\"sync\":1}"), "");
+	lacks(HEADER CALL CALL END(",\"events\":{\"sync\":5}"), "missing_lines 3");
+	lacks(HEADER CALL "x\n" END(",\"events\":{\"sync\":2}"), "bad_lines 1");
+	lacks(HEADER CALL, "end 1");
+	lacks(HEADER CALL TOLD("4") TOLD("5"), "end 1, events 9");
+	lacks(HEADER CALL TOLD("4") END(",\"drops\":{\"calls\":4}"), "calls 4");
+	lacks(CALL END(), "header 1");
+	lacks(HEADER CALL "{\"ts\":1", "end 1, cut_line 1");
+	lacks(HEADER CALL HEADER CALL END(), "end 1");
+	lacks(HEADER CALL SPLIT, "last_files 1");
+	lacks(HEADER CALL SPLIT PIECE("1") CALL END(), "");
+	lacks(HEADER CALL SPLIT PIECE("4") CALL END(), "middle_files 3");
+	lacks(PIECE("2") CALL END(), "first_files 2");
+	lacks(HEADER CALL PIECE("1") CALL END(), "end 1");
+	lacks(HEADER CALL END(",\"write_error\":\"x\",\"lines_lost\":2,\"events\":{\"sync\":3}"),
+	      "lines 2");
+	lacks(HEADER CALL END(",\"write_error\":\"x\",\"lines_lost\":2,\"events\":{\"sync\":4}"),
+	      "lines 2, missing_lines 1");
+}
+
+/* A file that ends anywhere. */
+static void test_cut(void **state)
+{
+	static const char text[] = HEADER CALL CALL END(",\"events\":{\"sync\":2}");
+
+	for (size_t n = strlen(HEADER); n + 2 < sizeof(text); n++) {
+		read_text(text, n);
+		assert_true(losses__any(&lost));
+	}
+	read_text(text, sizeof(text) - 2);
+	assert_false(losses__any(&lost));
+}
+
+/* Each counter of an end line has a row, and no other does. */
+static void test_each_counter(void **state)
+{
+	struct trace_end end;
+	char want[128];
+
+	for (int i = 0; i < CT_DROP_CNT; i++) {
+		end = (struct trace_end){0};
+		end.drops[i] = 3;
+		lost = (struct losses){0};
+		losses__end(&lost, &end);
+		snprintf(want, sizeof(want), "%s 3", drop_name(i));
+		assert_string_equal(list(&lost), want);
+	}
+	for (int i = 0; i < QUOTA_CNT; i++) {
+		end = (struct trace_end){0};
+		end.full[i] = 4;
+		lost = (struct losses){0};
+		losses__end(&lost, &end);
+		snprintf(want, sizeof(want), "tables_full.%s 4", quota_name(i));
+		assert_string_equal(list(&lost), want);
+	}
+	for (int i = 0; i < ROOM_CNT; i++) {
+		room_set(ROOM_SZ);
+		room_full(i);
+		lost = (struct losses){0};
+		assert_false(losses__any(&lost));
+		lost.of_report = true;
+		snprintf(want, sizeof(want), "left_out.%s 1", room_name(i));
+		assert_string_equal(list(&lost), want);
+	}
+	room_set(ROOM_SZ);
+}
+
+static void test_chosen(void **state)
+{
+	struct trace_end end = {0};
+
+	end.stats[CT_STAT_FILTERED] = 5;
+	end.stats[CT_STAT_COUNTED] = 6;
+	lost = (struct losses){0};
+	losses__end(&lost, &end);
+	assert_false(losses__any(&lost));
+	assert_true(lost.filtered == 5 && lost.counted == 6);
+}
+
+/* Two of the largest numbers are not none. */
+static void test_sums(void **state)
+{
+	lacks(HEADER CALL END(",\"drops\":{\"calls\":9223372036854775808}")
+		      HEADER CALL END(",\"drops\":{\"calls\":9223372036854775808}"),
+	      "calls 18446744073709551615");
+}
+
+/* Whatever the file says. */
+static void test_text(void **state)
+{
+	struct term term = {.width = 80};
+	struct out *out = out__memory();
+	char *text = NULL, line[32];
+	size_t len = 0;
+	struct json j;
+
+	lacks(HEADER CALL END(",\"write_error\":\"\\u001b[2J\\\"<b>\\u202e\",\"lines_lost\":1"),
+	      "lines 1");
+	json__init(&j, out);
+	json_open(&j, NULL);
+	losses_json(&lost, &j);
+	json_close(&j);
+	assert_true(json_valid(out->buf, out->len));
+	out__close(out);
+	term.f = open_memstream(&text, &len);
+	losses_print(&lost, &term, "x");
+	fclose(term.f);
+	assert_non_null(strstr(text, "\nINCOMPLETE: x\n  1 line: "));
+	assert_null(strchr(text, '\033'));
+	free(text);
+	assert_true(losses_line(&lost, line, sizeof(line)));
+	assert_string_equal(line, "1 line");
+	for (int i = 0; i < LOSS_CNT; i++)
+		lost.cnt[i] = UINT64_MAX;
+	assert_true(losses_line(&lost, line, sizeof(line)));
+	assert_int_equal(strlen(line), sizeof(line) - 1);
+	lost = (struct losses){0};
+	assert_false(losses_line(&lost, line, sizeof(line)));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_files),	     cmocka_unit_test(test_cut),
+		cmocka_unit_test(test_each_counter), cmocka_unit_test(test_chosen),
+		cmocka_unit_test(test_sums),	     cmocka_unit_test(test_text),
+	};
+	int failed = cmocka_run_group_tests(tests, NULL, NULL);
+
+	reader__free(reader);
+	return failed;
+}
