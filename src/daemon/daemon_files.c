@@ -76,7 +76,7 @@ static void end(void *ctx, struct out *o)
 	struct metrics_files files;
 	struct ct_totals sum;
 
-	fill_end(d, &d->file_end, d->stopping ? "stopped" : "rotated", &sum);
+	fill_end(d, &d->file_end, d->stopping ? TRACE_STOPPED : TRACE_ROTATED, &sum);
 	rotate__stats(d->rotate, &files);
 	d->file_end.lines_lost = files.dropped - d->file_dropped;
 	if (d->file_end.lines_lost)

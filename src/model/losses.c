@@ -31,8 +31,8 @@ void losses__end(struct losses *l, const struct trace_end *end)
 #include "losses.def"
 			},
 		.write_error = end->write_error,
-		.filtered = end->stats[CT_STAT_FILTERED],
-		.counted = end->stats[CT_STAT_COUNTED],
+		.chosen = {[CHOSEN_FILTERED] = end->stats[CT_STAT_FILTERED],
+			   [CHOSEN_COUNTED] = end->stats[CT_STAT_COUNTED]},
 	};
 
 	memcpy(of.full, end->full, sizeof(of.full));
@@ -47,8 +47,8 @@ void losses__add(struct losses *l, const struct losses *other)
 		more(&l->full[i], other->full[i]);
 	l->write_error = l->write_error ?: other->write_error;
 	l->of_report |= other->of_report;
-	more(&l->filtered, other->filtered);
-	more(&l->counted, other->counted);
+	for (int i = 0; i < CHOSEN_CNT; i++)
+		more(&l->chosen[i], other->chosen[i]);
 }
 
 bool losses__any(const struct losses *l)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * What is missing from a trace, or from a report of it: one list for all views (losses.def). A
- * trace is complete when the list is empty. Calls that the user did not want (--min-duration,
- * --count) are no loss; they are counted beside the list.
+ * trace is complete when the list is empty. What the user did not want (--min-duration, --count,
+ * files that rotation removed) is no loss; it is counted beside the list.
  */
 #ifndef MODEL_LOSSES_H
 #define MODEL_LOSSES_H
@@ -17,13 +17,16 @@ enum loss {
 	LOSS_CNT
 };
 
+/* What is not there because the user wanted it so. */
+enum chosen { CHOSEN_FILTERED, CHOSEN_COUNTED, CHOSEN_REMOVED, CHOSEN_CNT };
+
 /* All zero: nothing is missing. */
 struct losses {
 	uint64_t cnt[LOSS_CNT];
 	uint64_t full[QUOTA_CNT];
 	const char *write_error; /* of LOSS_LINES, which may be 0 then; NULL: none */
 	bool of_report;		 /* what reports of this process had no room for (room.h), too */
-	uint64_t filtered, counted;
+	uint64_t chosen[CHOSEN_CNT];
 };
 
 struct loss_row {

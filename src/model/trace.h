@@ -135,6 +135,9 @@ struct trace_torch {
 
 /* Why a file ends that another follows. */
 #define TRACE_GOES_ON "max-file"
+/* Why a file of the daemon ends. */
+#define TRACE_ROTATED "rotated"
+#define TRACE_STOPPED "stopped"
 
 struct trace_end {
 	bool goes_on;	       /* in another file: what is said is of this one */

@@ -94,10 +94,22 @@ static void check_lines(struct stream *st)
 	st->line_cnt = 0;
 }
 
+/* Files of the daemon go when they are old. */
+static void lose_first(struct stream *st, const char *reason)
+{
+	if (!strcmp(reason, TRACE_ROTATED) || !strcmp(reason, TRACE_STOPPED))
+		st->sum->lost.chosen[CHOSEN_REMOVED] += st->skipped;
+	else
+		lose(st, LOSS_FIRST_FILES, st->skipped);
+	st->skipped = 0;
+}
+
 static void in_trace(struct stream *st)
 {
 	/* The header of another trace or file, where the end of the one at hand should be. */
 	lose(st, LOSS_NO_END, st->in_trace);
+	if (st->in_trace)
+		lose_first(st, "");
 	st->line_cnt = 0;
 	st->in_trace = true;
 	st->has_end = st->goes_on = false;
@@ -197,7 +209,7 @@ static void on_line(struct stream *st, const char *line, size_t len, bool whole)
 		lose_told(st);
 		lose(st, LOSS_LAST_FILES, st->goes_on);
 		begin(st);
-		lose(st, LOSS_FIRST_FILES, saved__skipped(st->saved));
+		st->skipped = saved__skipped(st->saved);
 		break;
 	case SAVED_MORE:
 		on_more(st);
@@ -216,6 +228,7 @@ static void on_line(struct stream *st, const char *line, size_t len, bool whole)
 		break;
 	case SAVED_END:
 		check_lines(st);
+		lose_first(st, saved__end(st->saved)->reason);
 		st->told_lost = 0;
 		st->has_end = true;
 		st->in_trace = false;
@@ -223,6 +236,7 @@ static void on_line(struct stream *st, const char *line, size_t len, bool whole)
 		break;
 	case SAVED_SPLIT:
 		check_lines(st);
+		lose_first(st, TRACE_GOES_ON);
 		st->has_end = st->goes_on = true;
 		st->in_trace = false;
 		break;
@@ -257,6 +271,7 @@ static void end_file(struct stream *st)
 
 	lines__sum_up(l);
 	lose(st, LOSS_NO_END, l->error != -ESTALE && st->in_trace);
+	lose_first(st, "");
 	lose(st, LOSS_CUT_LINE, f->cut_line != 0);
 	lose(st, LOSS_BAD_LINES, f->bad_lines - (f->cut_line != 0));
 	lose(st, LOSS_UNREAD, (l->error && l->error != -ESTALE) || !f->lines);

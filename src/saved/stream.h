@@ -43,7 +43,9 @@ struct stream {
 	char path[PATH_MAX], before[PATH_MAX];
 	uint64_t last_ns;
 	bool has_end, in_trace;
-	uint64_t line_cnt;  /* since the header: what the end counts, and what it cannot */
+	uint64_t line_cnt; /* since the header: what the end counts, and what it cannot */
+	unsigned skipped; /* files before the first, while no end says whether rotation removed them
+			   */
 	uint64_t told_lost; /* by `lost` lines, while no end has counted it */
 	bool goes_on;	    /* the trace does, in another file */
 	bool must_go_on;    /* the file is read as such a one */

@@ -25,16 +25,14 @@ void losses_json_rows(const struct losses *l, struct json *j, const char *trace)
 	}
 }
 
-static void put_chosen(struct json *j, const char *what, uint64_t cnt, const char *why)
-{
-	if (!cnt)
-		return;
-	json_open(j, NULL);
-	json_sym(j, "what", what);
-	json_u64(j, "count", cnt);
-	json_sym(j, "why", why);
-	json_close(j);
-}
+static const struct {
+	const char *what, *why;
+} chosen[CHOSEN_CNT] = {
+	[CHOSEN_FILTERED] = {"filtered calls", "--min-duration"},
+	[CHOSEN_COUNTED] = {"counted calls", "--count or --max-overhead"},
+	[CHOSEN_REMOVED] = {"files before the first",
+			    "rotation removed them, or they were not given"},
+};
 
 void losses_json(const struct losses *l, struct json *j)
 {
@@ -43,8 +41,15 @@ void losses_json(const struct losses *l, struct json *j)
 	losses_json_rows(l, j, NULL);
 	json_close_array(j);
 	json_open_array(j, "chosen");
-	put_chosen(j, "filtered calls", l->filtered, "--min-duration");
-	put_chosen(j, "counted calls", l->counted, "--count or --max-overhead");
+	for (int i = 0; i < CHOSEN_CNT; i++) {
+		if (!l->chosen[i])
+			continue;
+		json_open(j, NULL);
+		json_sym(j, "what", chosen[i].what);
+		json_u64(j, "count", l->chosen[i]);
+		json_sym(j, "why", chosen[i].why);
+		json_close(j);
+	}
 	json_close_array(j);
 }
 
@@ -67,15 +72,14 @@ void losses_print(const struct losses *l, const struct term *term, const char *t
 
 void losses_print_chosen(const struct losses *l, const struct term *term)
 {
-	char filtered[CELL_SZ], counted[CELL_SZ];
+	char cnt[CELL_SZ];
 
-	if (!l->filtered && !l->counted)
-		return;
-	human_count(filtered, l->filtered);
-	human_count(counted, l->counted);
-	term_section(term, "Chosen",
-		     "%s calls filtered (--min-duration), %s counted (--count, --max-overhead)",
-		     filtered, counted);
+	for (int i = 0; i < CHOSEN_CNT; i++) {
+		human_count(cnt, l->chosen[i]);
+		if (l->chosen[i])
+			term_section(term, "Not in it, as chosen", "%s %s: %s", cnt, chosen[i].what,
+				     chosen[i].why);
+	}
 }
 
 bool losses_line(const struct losses *l, char *text, size_t size)

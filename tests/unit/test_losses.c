@@ -164,7 +164,20 @@ static void test_chosen(void **state)
 	lost = (struct losses){0};
 	losses__end(&lost, &end);
 	assert_false(losses__any(&lost));
-	assert_true(lost.filtered == 5 && lost.counted == 6);
+	assert_true(lost.chosen[CHOSEN_FILTERED] == 5 && lost.chosen[CHOSEN_COUNTED] == 6);
+}
+
+/* The daemon removes its oldest files. */
+static void test_rotated(void **state)
+{
+	lacks(PIECE("7") CALL "{\"ts\":2,\"type\":\"end\",\"reason\":\"rotated\"}\n" PIECE("8") CALL
+	      "{\"ts\":3,\"type\":\"end\",\"reason\":\"stopped\"}\n",
+	      "");
+	assert_int_equal(lost.chosen[CHOSEN_REMOVED], 7);
+	lacks(PIECE("7") CALL "{\"ts\":2,\"type\":\"end\",\"reason\":\"rotated\"}\n" PIECE("9") CALL
+	      "{\"ts\":3,\"type\":\"end\",\"reason\":\"stopped\"}\n",
+	      "middle_files 1");
+	lacks(PIECE("7") CALL, "end 1, first_files 7");
 }
 
 /* Two of the largest numbers are not none. */
@@ -213,7 +226,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_files),	     cmocka_unit_test(test_cut),
 		cmocka_unit_test(test_each_counter), cmocka_unit_test(test_chosen),
-		cmocka_unit_test(test_sums),	     cmocka_unit_test(test_text),
+		cmocka_unit_test(test_sums),	     cmocka_unit_test(test_rotated),
+		cmocka_unit_test(test_text),
 	};
 	int failed = cmocka_run_group_tests(tests, NULL, NULL);
 
