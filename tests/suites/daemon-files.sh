@@ -115,6 +115,8 @@ full()
 	check 'full disk: the daemon goes on; what is not written is counted' until_shows shows \
 		'total("calls_total", command="w-filler", function="cuMemAlloc_v2") == 4000 and total("file_lines_dropped_total") > 2000
 		and total("file_lines_total") + total("file_lines_dropped_total") >= total("calls_total", command="w-filler") - 40'
+	check 'full disk: status says what is missing' eval \
+		'ctl status | jq -e "(.complete | not) and (.lost[] | select(.id == \"lines\") | .count > 2000 and .why == \"No space left on device\")"'
 	check 'full disk: no half dump is left' eval '! compgen -G "$files/dump-*" || zstd -tq "$files"/dump-*'
 	rm -f "$files"/*
 	sleep 10
@@ -123,6 +125,8 @@ full()
 	quit filler
 	finish
 	check 'full disk: ends well' is $? 0
+	check 'full disk: the next file says what was not written before it' eval \
+		'"$CUDATRACE" report --format=json "$files"/trace-* | jq -e "(.complete | not) and (.lost[] | select(.id == \"lines\") | .count > 2000)"'
 	umount "$TMP/full.files"
 }
 
