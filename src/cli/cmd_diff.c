@@ -9,8 +9,10 @@
 #include "util/log.h"
 #include "util/out.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #define EXIT_SAME      0
@@ -93,8 +95,10 @@ int cmd_diff(const struct opts *o)
 		term = term_of_fd(STDOUT_FILENO);
 		term.f = stdout;
 		diff__print(c.diff, &term, o->top);
-		if (fflush(stdout))
+		if (fflush(stdout)) {
+			err("cannot write standard output: %s", strerror(errno));
 			goto out;
+		}
 	}
 	status = differ ? EXIT_DIFFERENT : diff__is_incomplete(c.diff) ? EXIT_UNKNOWN : EXIT_SAME;
 out:

@@ -12,8 +12,10 @@ static const struct {
 
 void losses__event(struct losses *l, const struct trace_event *ev)
 {
-	if (ev->kind == EVENT_LIBRARY && !strcmp(ev->op, "missed"))
-		l->cnt[LOSS_MISSED]++;
+	if (ev->kind != EVENT_LIBRARY)
+		return;
+	l->cnt[LOSS_MISSED] += !strcmp(ev->op, "missed");
+	l->cnt[LOSS_DETACHED] += !strcmp(ev->op, "detach");
 }
 
 /* No number of a damaged file makes another one small. */

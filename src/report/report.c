@@ -179,7 +179,7 @@ void report__print(const struct report *r, const struct term *term)
 	static const enum analysis_id first[] = {AN_ANSWERS, AN_FINDINGS};
 	const unsigned first_cnt = sizeof(first) / sizeof(first[0]);
 
-	losses_print(&r->lost, term, "something is missing in what follows");
+	losses_print(&r->lost, term, "something is missing in this report");
 	losses_print_chosen(&r->lost, term);
 	print_hidden(r, term);
 	report_traces_print(r, term);

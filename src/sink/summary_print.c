@@ -416,7 +416,7 @@ void summary__print(struct summary *s, FILE *f, const struct trace_info *info,
 	struct fn_row *rows = summary_fns(s, &cnt);
 
 	gpu_devices__finish(&s->run_gpus);
-	losses_print(&lost, &term, "something is missing in this trace, and in what follows");
+	losses_print(&lost, &term, "something is missing in this trace");
 	losses_print_chosen(&lost, &term);
 	print_head(s, &term, info, end);
 	print_xids(s, &term);

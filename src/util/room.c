@@ -239,7 +239,12 @@ void room_share_free(struct room_share *s)
 
 void room_full(enum room_table t)
 {
-	room.left_out[t]++;
+	room_full_times(t, 1);
+}
+
+void room_full_times(enum room_table t, uint64_t n)
+{
+	room.left_out[t] += n;
 }
 
 struct quota *room_quota(enum quota_table t)

@@ -68,6 +68,7 @@ static inline bool room_leaves(uint64_t mine, uint64_t n, uint64_t used, uint64_
 
 /* Something was left out for a bound of the table's own. */
 void room_full(enum room_table t);
+void room_full_times(enum room_table t, uint64_t n);
 /* The same for what the model keeps: its rows are not in the sum. */
 struct quota *room_quota(enum quota_table t);
 uint64_t room_left_out(enum room_table t);

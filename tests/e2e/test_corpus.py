@@ -74,5 +74,8 @@ def test_a_kernel_that_does_not_end(reports):
 def test_what_is_missing(reports):
     assert reports("dropped")["overview"]["dropped"] == 129393
     for name in TRACES:
-        if name not in ("dropped", "full-disk"):
-            assert reports(name)["overview"]["complete"]
+        r = reports(name)
+        lost = {x["id"]: x["count"] for x in r["lost"]}
+        assert r["complete"] == r["overview"]["complete"] == (not lost) == (name not in ("dropped", "full-disk")), (name, lost)
+    assert {x["id"]: x["count"] for x in reports("dropped")["lost"]}["calls"] == 129393
+    assert {x["id"]: x["count"] for x in reports("full-disk")["lost"]} == {"lines": 2358}

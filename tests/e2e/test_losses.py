@@ -19,7 +19,7 @@ HEAD = {"ts": 0, "type": "header", "name": "cudatrace", "schema": 1, "version": 
 DROPS = ("calls", "tasks", "libraries", "threads", "threads_share", "processes", "depth", "driver", "driver_share", "counts", "errors", "ctxsw")
 LAYERS = {"gpu_records": ("gpu_dropped", "gpu_lost", "gpu_untimed", "gpu_discarded", "gpu_launches_untimed"),
           "python_calls": ("python_early", "python_cut", "python_broken", "python_unread"),
-          "nvtx_calls": ("nvtx_too_many", "nvtx_unnamed"), "torch_calls": ("torch_too_many", "torch_unnamed")}
+          "nvtx_calls": ("nvtx_too_many",), "torch_calls": ("torch_too_many",)}
 TABLES = ("processes", "threads", "kernel_names", "kernel_handles", "memory_ranges", "captures", "communicators", "descriptors", "stacks", "perf_maps",
           "module_paths", "module_symbols", "libraries", "library_keys", "functions", "process_labels", "driver_objects", "iterations", "nvtx")
 
@@ -150,6 +150,8 @@ FILES = {
     "lines taken out": ([[*piece(0)[:3], *piece(0)[6:]]], {"missing_lines": 3}),
     "lines of a newer version": ([with_line(NEWER)], {"unknown_lines": 1}),
     "a library that was missed": ([with_line(MISSED)], {"missed": 1}),
+    "a library that was written to": ([with_line({**MISSED, "op": "detach", "pid": 0})], {"detached": 1}),
+    "a library that was attached": ([with_line({**MISSED, "op": "attach"})], {}),
     "lost lines, and an end": ([with_line(TOLD, drops={"calls": 44})], {"calls": 44}),
     "lost lines without an end": ([with_line(TOLD)[:-1]], {"end": 1, "events": 44}),
     "no first file": ([None, *P[1:]], {"first_files": 1}),
@@ -231,6 +233,14 @@ def test_cut_anywhere(tmp_path):
     assert json.loads(report(path))["complete"] is True
 
 
+def test_full_output(tmp_path):
+    """Neither a report nor a comparison that could not be written has a status that says that all is well."""
+    (path,) = put(tmp_path, piece(0))
+    for args, status in (["report", path], 1), (["report", "--format=json", path], 1), (["diff", path, path], 2), (["diff", "--json", path, path], 2):
+        ran = Ran(["sh", "-c", '"$@" >/dev/full', "sh", CUDATRACE, *map(str, args)])
+        assert ran.status == status and "No space left on device" in ran.err, (args, ran)
+
+
 def test_chosen(tmp_path):
     """What the user did not want is no loss, and is told."""
     counted = {"cuEventQuery": {"calls": 31, "errors": 0, "total_us": 1, "max_us": 1}}
@@ -245,6 +255,12 @@ def test_golden():
     for name in "tokens", "memory":
         r = json.loads(report(f"{TESTS}/golden/h200-gpt2-{name}.jsonl"))
         assert r["complete"] is True and r["lost"] == [] and r["chosen"] == []
+
+
+def test_long(tmp_path):
+    """More allocations than findings keep; they need them only in iterations, of which there are none."""
+    (path,) = put(tmp_path, piece(0, calls=70000))
+    assert lost(json.loads(report(path))) == {}
 
 
 # Traces that lose something while they are made.

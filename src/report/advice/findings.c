@@ -48,6 +48,11 @@ static void keep(struct findings *f, enum hot_kind kind, const struct trace_even
 {
 	struct hot_call *calls;
 
+	/* They are missing when there are iterations: findings_finish() counts them. */
+	if (!room_has(&f->call_rows[kind], 1, HOT_MAX)) {
+		f->unkept_cnt++;
+		return;
+	}
 	if (!room_take(&f->call_rows[kind], 1, HOT_MAX, ROOM_CALLS))
 		return;
 	calls = grow(f->calls[kind], &f->cap[kind], f->cnt[kind] + 1, sizeof(*calls), ROOM_CALLS);
@@ -310,6 +315,8 @@ static void findings_finish(void *a)
 	f->steady_cnt = f->it.count - f->it.warmup;
 	for (int i = 0; f->steady_cnt && i < HOT_CNT; i++)
 		sum_hot(f, i);
+	if (f->steady_cnt)
+		room_full_times(ROOM_CALLS, f->unkept_cnt);
 	f->list = calloc(FINDING_CNT, sizeof(*f->list));
 	for (unsigned i = 0; f->list && i < FINDING_CNT; i++) {
 		const struct rule *rule = &finding_rules[i];

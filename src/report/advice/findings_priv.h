@@ -76,6 +76,7 @@ struct findings {
 	struct hot_call *calls[HOT_CNT];
 	unsigned cnt[HOT_CNT], cap[HOT_CNT];
 	struct room_share call_rows[HOT_CNT], error_rows;
+	uint64_t unkept_cnt; /* calls that found no place */
 	uint64_t query_cnt, query_ns;
 	struct keys query_threads;
 	unsigned small_threads, row_threads; /* threads with small waits, with rows of copies */
