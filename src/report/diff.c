@@ -16,6 +16,7 @@
 
 #include "model/call.h"
 #include "collect.h"
+#include "diff_losses.h"
 #include "left_out.h"
 #include "saved/reader.h"
 #include "text/losses_text.h"
@@ -334,36 +335,15 @@ unsigned diff__finish(struct diff *d)
 	return d->differ_cnt;
 }
 
-static const struct losses room_lost = {.of_report = true};
-
 bool diff__is_incomplete(const struct diff *d)
 {
-	return report_is_incomplete(d->report[0]) || report_is_incomplete(d->report[1]) ||
-	       losses__any(&room_lost);
+	return diff_losses_any(d->report);
 }
 
 /* What is the same may differ in what is missing. */
 static const char *verdict_of(const struct diff *d)
 {
 	return d->differ_cnt ? "different" : diff__is_incomplete(d) ? "unknown" : "same";
-}
-
-static void print_losses(const struct diff *d, const struct term *term)
-{
-	losses_print(&d->report[0]->lost, term, "something is missing in the trace before");
-	losses_print(&d->report[1]->lost, term, "something is missing in the trace after");
-	losses_print(&room_lost, term, "something is missing in this comparison");
-}
-
-static void put_losses(const struct diff *d, struct json *j)
-{
-	json_bool(j, "complete", !diff__is_incomplete(d));
-	json_open_array(j, "lost");
-	losses_json_rows(&d->report[0]->lost, j, "before");
-	losses_json_rows(&d->report[1]->lost, j, "after");
-	losses_json_rows(&room_lost, j, NULL);
-	json_close_array(j);
-	json_sym(j, "verdict", verdict_of(d));
 }
 
 static void put_cells(const struct thing *t, struct table_row *row)
@@ -424,7 +404,7 @@ void diff__print(const struct diff *d, const struct term *term, unsigned top)
 {
 	const char *mark = diff__is_incomplete(d) ? LOSSES_MARK : "";
 
-	print_losses(d, term);
+	diff_losses_print(d->report, term);
 	if (what_is_hidden(d))
 		term_para(term, "Hidden: %s: what is known from them is not compared.",
 			  what_is_hidden(d));
@@ -460,7 +440,8 @@ void diff__json(const struct diff *d, struct json *j)
 
 	json_open(j, NULL);
 	json_u64(j, "diff", 1);
-	put_losses(d, j);
+	diff_losses_json(d->report, j);
+	json_sym(j, "verdict", verdict_of(d));
 	json_u64(j, "changed", d->differ_cnt);
 	json_f64(j, "noise", DIFF_NOISE);
 	if (what_is_hidden(d))
