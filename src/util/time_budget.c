@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#include "time_budget.h"
+
+#include "clock.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stddef.h>
+
+#define TURN_NS 20e6
+/* A piece of processor time, and of time on a busy machine; without limits ten times that. */
+#define PIECE_CPU_NS  20e6
+#define PIECE_WALL_NS 100e6
+/* What was used is forgotten in this time: so a share of the time is as much of it at once. */
+#define FORGET_NS 10e9
+#define USER_NS	  (0.05 * FORGET_NS)
+#define ALL_NS	  (0.20 * FORGET_NS)
+/* One long piece locks a user out for 7 s at most. */
+#define DEBT_MAX  (2 * USER_NS)
+#define USERS_MAX 256
+/* A user who has used less has done nothing. */
+#define IDLE_NS 1e5
+
+struct user {
+	uid_t uid;
+	double used_ns; /* at at_ns; less later */
+	uint64_t at_ns;
+};
+
+/* What does not fit there is one user. */
+static struct user users[USERS_MAX + 1];
+static unsigned user_cnt;
+static struct user everyone;
+static bool limited;
+static double turn_ns;
+static uint64_t outer_begin_ns; /* of the work that is not within other work; 0: there is none */
+static uint64_t outer_cpu_ns;
+static enum work_kind outer_kind;
+static struct time_budget_stats totals;
+
+static const char *const names[WORK_CNT] = {
+	[WORK_FILES] = "files", [WORK_LIBRARIES] = "libraries", [WORK_SYMBOLS] = "symbols",
+	[WORK_TASKS] = "tasks", [WORK_RINGS] = "rings",		[WORK_HELLOS] = "hellos",
+};
+
+const char *work_name(enum work_kind kind)
+{
+	return names[kind];
+}
+
+static double used(struct user *u, uint64_t ns)
+{
+	u->used_ns *= exp(-(double)(ns - u->at_ns) / FORGET_NS);
+	u->at_ns = ns;
+	return u->used_ns;
+}
+
+void time_budget__start(void)
+{
+	limited = true;
+}
+
+void time_budget__turn(void)
+{
+	turn_ns = 0;
+}
+
+/* The user's place; of an idle one if need be. */
+static struct user *get_user(uid_t uid, uint64_t ns)
+{
+	struct user *u = &users[USERS_MAX];
+
+	for (unsigned i = 0; i < user_cnt; i++) {
+		if (users[i].uid == uid)
+			return &users[i];
+		if (used(&users[i], ns) < IDLE_NS)
+			u = &users[i];
+	}
+	if (u == &users[USERS_MAX] && user_cnt < USERS_MAX)
+		u = &users[user_cnt++];
+	if (u != &users[USERS_MAX])
+		*u = (struct user){.uid = uid, .at_ns = ns};
+	return u;
+}
+
+/* Half of the mean of those who have used anything. */
+static double little(uint64_t ns)
+{
+	unsigned cnt = 1;
+
+	for (unsigned i = 0; i < user_cnt; i++)
+		cnt += used(&users[i], ns) >= IDLE_NS;
+	return ALL_NS / cnt / 2;
+}
+
+static bool may(struct user *u, uint64_t ns)
+{
+	if (!limited)
+		return true;
+	if (turn_ns >= TURN_NS || used(u, ns) >= USER_NS)
+		return false;
+	return used(&everyone, ns) < ALL_NS || u->used_ns < little(ns);
+}
+
+bool time_budget__may(uid_t uid)
+{
+	uint64_t ns = now_ns();
+
+	return outer_begin_ns || may(get_user(uid, ns), ns);
+}
+
+int time_budget__begin(struct work *w, uid_t uid, enum work_kind kind)
+{
+	uint64_t ns = now_ns();
+	struct user *u;
+
+	*w = (struct work){.begin_ns = ns};
+	if (outer_begin_ns)
+		return 0;
+	u = get_user(uid, ns);
+	if (!may(u, ns)) {
+		totals.refused[kind]++;
+		return -EAGAIN;
+	}
+	w->user = u;
+	outer_begin_ns = ns;
+	outer_cpu_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID);
+	outer_kind = kind;
+	return 0;
+}
+
+bool time_budget__has_time(void)
+{
+	const double more = limited ? 1 : 10;
+
+	if (!outer_begin_ns)
+		return true;
+	return clock_ns(CLOCK_THREAD_CPUTIME_ID) - outer_cpu_ns < more * PIECE_CPU_NS &&
+	       now_ns() - outer_begin_ns < more * PIECE_WALL_NS;
+}
+
+void time_budget__end(struct work *w)
+{
+	struct user *u = w->user;
+	uint64_t ns = now_ns();
+	double took = ns - w->begin_ns;
+
+	if (!u)
+		return;
+	outer_begin_ns = 0;
+	turn_ns += took;
+	totals.seconds[outer_kind] += took / 1e9;
+	used(&everyone, ns);
+	everyone.used_ns = fmin(everyone.used_ns + took, 2 * ALL_NS);
+	used(u, ns);
+	u->used_ns = fmin(u->used_ns + took, DEBT_MAX);
+}
+
+void time_budget__stats(struct time_budget_stats *stats)
+{
+	*stats = totals;
+}
