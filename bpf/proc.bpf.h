@@ -200,12 +200,15 @@ __noinline __u64 open_library(__u64 slot, struct ct_lib_map *rec)
 #define FDS_AT_ONCE   32
 #define FDS_LOOKED_AT (16 * FDS_AT_ONCE)
 
-/* The same, of cnt descriptors, but no more than FDS_AT_ONCE. */
+/* The same, of cnt descriptors, but no more than FDS_AT_ONCE; adds to rec->fd how many it has
+ * looked at. */
 __noinline __u64 open_libraries(__u64 slots, __u32 cnt, struct ct_lib_map *rec)
 {
 	__u64 file = 0;
 
-	for (__u32 i = 0; i < FDS_AT_ONCE && i < cnt && !file; i++)
+	if (!rec)
+		return 0;
+	for (__u32 i = 0; i < FDS_AT_ONCE && i < cnt && !file; i++, rec->fd++)
 		file = open_library(slots + i * sizeof(struct file *), rec);
 	return file;
 }
@@ -222,6 +225,7 @@ mmap_library(struct task_struct *task, const struct mmap_call *call, struct ct_l
 	struct file **fds = BPF_CORE_READ(task, files, fdt, fd);
 	__u32 cnt = BPF_CORE_READ(task, files, fdt, max_fds);
 
+	rec->fd = call->fd;
 	if (call->fd >= 0 && (__u32)call->fd < cnt)
 		return (struct file *)open_library((__u64)(fds + call->fd), rec);
 	if (call->fd >= 0 || !call->reserve)
@@ -229,6 +233,7 @@ mmap_library(struct task_struct *task, const struct mmap_call *call, struct ct_l
 	for (__u32 fd = 0; fd < FDS_LOOKED_AT && fd < cnt; fd += FDS_AT_ONCE) {
 		__u64 file = open_libraries((__u64)(fds + fd), cnt - fd, rec);
 
+		/* It was -1, so it is that of the last one that was looked at. */
 		if (file)
 			return (struct file *)file;
 	}
@@ -298,6 +303,7 @@ static __always_inline int proc_mmap(void)
 	rec.ino = key.ino;
 	rec.dev_major = key.dev_major;
 	rec.dev_minor = key.dev_minor;
+	rec.uid = (__u32)bpf_get_current_uid_gid();
 	bpf_get_current_comm(rec.comm, sizeof(rec.comm));
 	__builtin_memcpy(out, &rec, sizeof(rec));
 	/* Always wakes: a process may stand still until user space has attached. */

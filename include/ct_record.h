@@ -146,8 +146,10 @@ struct ct_lib_map {
 	__u32 dev_minor;
 	char comm[16];
 	char name[64]; /* last component of the path */
+	__s32 fd;      /* the process's descriptor of it, at that moment */
+	__u32 uid;     /* who started the process */
 };
-_Static_assert(sizeof(struct ct_lib_map) == 120, "ct_lib_map is part of the ABI");
+_Static_assert(sizeof(struct ct_lib_map) == 128, "ct_lib_map is part of the ABI");
 
 /* Where the address of a kernel's name is in what its handle points to (model/kernel.h). */
 #define CT_NAME_PTR_OFF 8

@@ -13,9 +13,8 @@
  *   short      N processes, one after the other, with a call each
  *   own-names  N threads, one after the other, that name themselves before a call, and after it
  *   driver     as alive, with an ioctl of the last file instead
- *   keys       maps N files that are called as libraries are in a folder (for a library), and are
- *              gone when anybody looks
- *   libraries  maps the libraries, with a call each
+ *   keys       maps N files that are called as the library is, in folders below one (for a
+ * library), and are gone when anybody looks libraries  maps the libraries, with a call each
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -30,6 +29,7 @@
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -168,7 +168,10 @@ static void map_and_go(long i)
 	void *at;
 	int fd;
 
-	snprintf(path, sizeof(path), "%s/libcuda.so.%ld", folder, i);
+	/* Named as the library is: else nothing is taken for it. */
+	snprintf(path, sizeof(path), "%s/%ld", folder, i);
+	mkdir(path, 0755);
+	snprintf(path, sizeof(path), "%s/%ld/libcuda.so.1", folder, i);
 	fd = open(path, O_RDWR | O_CREAT, 0600);
 	if (fd < 0 || ftruncate(fd, 4096) ||
 	    (at = mmap(NULL, 4096, PROT_READ, MAP_PRIVATE, fd, 0)) == MAP_FAILED) {

@@ -4,6 +4,7 @@
 
 #include "util/clock.h"
 #include "util/log.h"
+#include "util/time_budget.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -149,6 +150,8 @@ bool attach__is_written(const struct attach *a, const struct attach_lib *lib)
 void attach__follow_writes(struct attach *a,
 			   void (*fn)(void *ctx, const struct attach_lib *lib, bool on), void *ctx)
 {
+	struct work w;
+
 	if (a->watch.fd >= 0)
 		watch__read(&a->watch);
 	for (unsigned i = 0; i < a->lib_cnt; i++) {
@@ -162,7 +165,13 @@ void attach__follow_writes(struct attach *a,
 	for (unsigned i = 0; i < a->lib_cnt && a->off_cnt; i++) {
 		struct lib_entry *e = a->libs[i];
 
-		if (!e->off || (e->ret = attach_lib__hold(a, e, -1)) == -ETXTBSY)
+		/* Each time that its user writes to it. */
+		if (!e->off || !time_budget__may(e->lib.uid) ||
+		    time_budget__begin(&w, e->lib.uid, WORK_LIBRARIES))
+			continue;
+		e->ret = attach_lib__hold(a, e, -1);
+		time_budget__end(&w);
+		if (e->ret == -ETXTBSY)
 			continue;
 		attach_lib__tell(a, &e->lib.key, e->lib.id);
 		if (!e->ret && !e->lib.ignored)

@@ -23,11 +23,14 @@
 #include "util/reader.h"
 #include "util/rights.h"
 #include "util/sandbox.h"
+#include "util/time_budget.h"
 
 /* Between looks at signals and sockets. */
 #define DRAIN_BATCH 16384
 /* The kernel side wakes us by amount; this drains the rest. Slower while nothing comes. */
 #define DRAIN_BUSY_MS 50
+/* While there is work for processes that a turn had no time for. */
+#define DRAIN_SOON_MS 10
 #define DRAIN_IDLE_MS 1000
 #define SWEEP_NS      10000000000ull
 #define LIBS_NS	      60000000000ull
@@ -100,9 +103,21 @@ static void on_write(evutil_socket_t fd, short what, void *ctx)
 {
 	struct daemon *d = ctx;
 
-	d->now = now_ns();
+	d->now = turn__begin(&d->turn);
 	follow_writes(d);
 	arm(d->drain_ev, DRAIN_BUSY_MS);
+}
+
+/* Milliseconds until records are looked for; cnt have just come. */
+static unsigned until_next(const struct daemon *d, size_t cnt)
+{
+	if (cnt == DRAIN_BATCH)
+		return 0;
+	if (d->t.libs.pending_cnt || d->libs_look.on)
+		return DRAIN_SOON_MS;
+	if (cnt || libs__is_waiting(&d->t.libs) || dprocs__any_burst(&d->procs))
+		return DRAIN_BUSY_MS;
+	return DRAIN_IDLE_MS;
 }
 
 static void on_records(evutil_socket_t fd, short what, void *ctx)
@@ -110,7 +125,7 @@ static void on_records(evutil_socket_t fd, short what, void *ctx)
 	struct daemon *d = ctx;
 	size_t cnt;
 
-	d->now = now_ns();
+	d->now = turn__begin(&d->turn);
 	cnt = sources__drain(&d->t.sources, DRAIN_BATCH);
 	if (!libs__tick(&d->t.libs, d->now, cnt < DRAIN_BATCH)) {
 		d->failed = true;
@@ -118,11 +133,9 @@ static void on_records(evutil_socket_t fd, short what, void *ctx)
 	}
 	if (libs__is_waiting(&d->t.libs))
 		follow_writes(d);
+	daemon__look_at_libs(d);
 	after_turn(d);
-	arm(d->drain_ev, cnt == DRAIN_BATCH ? 0
-			 : cnt || libs__is_waiting(&d->t.libs) || dprocs__any_burst(&d->procs)
-				 ? DRAIN_BUSY_MS
-				 : DRAIN_IDLE_MS);
+	arm(d->drain_ev, until_next(d, cnt));
 }
 
 static void on_gone(void *ctx, uint32_t pid)
@@ -147,7 +160,7 @@ static void on_tick(evutil_socket_t fd, short what, void *ctx)
 {
 	struct daemon *d = ctx;
 
-	d->now = now_ns();
+	d->now = turn__begin(&d->turn);
 	dprocs__read_errors(&d->procs);
 	if (d->now - d->sweep_ns >= SWEEP_NS) {
 		d->sweep_ns = d->now;
@@ -173,7 +186,7 @@ static void on_signal(evutil_socket_t signo, short what, void *ctx)
 	struct daemon *d = ctx;
 	char why[512];
 
-	d->now = now_ns();
+	d->now = turn__begin(&d->turn);
 	if (signo == SIGHUP)
 		daemon__reload(d, why, sizeof(why));
 	else
@@ -379,6 +392,7 @@ static int start(struct daemon *d)
 	ret = open_outputs(d, cpus);
 	if (!ret)
 		ret = daemon__open_otlp(d);
+	time_budget__start();
 	if (!ret && d->o->libcuda)
 		ret = libs__attach_file(&d->t.libs, d->o->libcuda);
 	if (!ret)
@@ -440,6 +454,7 @@ static void release(struct daemon *d)
 	dprocs__free(&d->procs);
 	metrics__free(d->metrics);
 	tracer__close(&d->t);
+	free(d->libs_look.used);
 	config__free(d->cfg);
 }
 
@@ -475,7 +490,7 @@ int daemon_run(const struct daemon_opts *o)
 		info("tracing by %s; level %s; metrics on %s",
 		     mechanism_name(attach__mechanism(d.t.att)), proc_level_name(d.cfg->level),
 		     *d.cfg->metrics.listen ? d.cfg->metrics.listen : "no port");
-		event_base_dispatch(d.base);
+		turn__loop(&d.turn, d.base);
 		finish(&d);
 	}
 	release(&d);

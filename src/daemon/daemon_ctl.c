@@ -359,7 +359,7 @@ void daemon__command(void *ctx, int argc, char **argv, bool root, struct out *an
 	struct daemon *d = ctx;
 	struct json j;
 
-	d->now = now_ns();
+	d->now = turn__begin(&d->turn);
 	json__init(&j, answer);
 	json_open(&j, NULL);
 	if (!strcmp(verb, "status"))

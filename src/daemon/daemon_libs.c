@@ -2,9 +2,12 @@
 /* Libraries that nobody uses any more. */
 #include "daemon_priv.h"
 
+#include "util/clock.h"
 #include "util/reader.h"
+#include "util/time_budget.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
@@ -12,6 +15,8 @@
 
 /* A node has one, or a few. */
 #define LIBS_MANY 16
+/* A look takes as many turns as its users have time for; then what is left is not known. */
+#define LOOK_MAX_NS (30 * SEC_NS)
 
 static bool is_on_disk(const struct attach_lib *lib)
 {
@@ -25,40 +30,117 @@ static bool is_on_disk(const struct attach_lib *lib)
 	       minor(st.st_dev) == lib->key.dev_minor;
 }
 
-struct look {
-	struct target_libs used;
-	bool many; /* what is on the disk and nobody uses is too much, too */
-};
+static bool is_same(const struct ct_lib_key *a, const struct ct_lib_key *b)
+{
+	return !memcmp(a, b, sizeof(*a));
+}
+
+static bool is_mapped(const struct libs_look *l, const struct ct_lib_key *key)
+{
+	for (unsigned i = 0; i < l->used_cnt; i++)
+		if (is_same(&l->used[i], key))
+			return true;
+	return false;
+}
+
+/* A process may map one file any number of times, and any number of files: only what is attached
+ * is kept. */
+static int take_line(void *ctx, const struct map_line *m)
+{
+	struct daemon *d = ctx;
+	struct libs_look *l = &d->libs_look;
+	struct ct_lib_key *used;
+
+	if (is_mapped(l, &m->key))
+		return 0;
+	for (unsigned i = 0; i < attach__lib_cnt(d->t.att); i++) {
+		if (!is_same(&attach__lib_at(d->t.att, i)->key, &m->key))
+			continue;
+		used = reallocarray(l->used, l->used_cnt + 1, sizeof(*used));
+		if (!used)
+			return -ENOMEM;
+		l->used = used;
+		l->used[l->used_cnt++] = m->key;
+		break;
+	}
+	return 0;
+}
+
+/* What it maps is not known: nothing of its user's goes. */
+static void keep_user(struct libs_look *l, uid_t uid)
+{
+	for (unsigned i = 0; i < l->kept_cnt; i++)
+		if (l->kept[i] == uid)
+			return;
+	if (l->kept_cnt < LIBS_KEPT_MAX)
+		l->kept[l->kept_cnt++] = uid;
+	else
+		l->keep_all = true;
+}
 
 static bool is_used(void *ctx, const struct attach_lib *lib)
 {
-	const struct look *l = ctx;
+	const struct daemon *d = ctx;
+	const struct libs_look *l = &d->libs_look;
 
-	for (unsigned i = 0; i < l->used.cnt; i++)
-		if (!memcmp(&l->used.libs[i].key, &lib->key, sizeof(lib->key)))
+	for (unsigned i = 0; i < l->kept_cnt; i++)
+		if (l->kept[i] == lib->uid)
 			return true;
-	return !l->many && is_on_disk(lib);
+	/* What is on the disk and nobody uses is too much, too. */
+	return l->keep_all || is_mapped(l, &lib->key) ||
+	       (d->t.quotas.of[QUOTA_LIBRARIES].used <= LIBS_MANY && is_on_disk(lib));
 }
 
 void daemon__drop_libs(struct daemon *d)
 {
-	const struct quota *q = &d->t.quotas.of[QUOTA_LIBRARIES];
-	struct look l = {.many = q->used > LIBS_MANY};
-	bool known = true; /* what everybody maps */
+	struct libs_look *l = &d->libs_look;
 
 	d->libs_ns = d->now;
 	/* By perf events that would hold up everything for a minute. */
-	if (attach__mechanism(d->t.att) == MECH_PERF || !attach__lib_cnt(d->t.att))
+	if (l->on || attach__mechanism(d->t.att) == MECH_PERF || !attach__lib_cnt(d->t.att))
 		return;
 	/* Who has mapped one by now is known then. */
 	tracer__drain_for(&d->t, DRAIN_MAX_NS);
-	for (const struct dproc *p = d->procs.by_pid; p; p = p->hh.next) {
-		int ret = target_libs__add_pid(&l.used, p->pid);
+	*l = (struct libs_look){.on = true, .number = l->number + 1, .began_ns = d->now};
+	daemon__look_at_libs(d);
+}
 
-		known &= ret != -ETIMEDOUT && ret != -EBUSY;
+/* Returns whether some wait for time. */
+static bool look_at_processes(struct daemon *d, bool is_last)
+{
+	struct libs_look *l = &d->libs_look;
+	bool wait = false;
+
+	for (struct dproc *p = d->procs.by_pid; p; p = p->hh.next) {
+		int ret = -EAGAIN;
+
+		if (p->libs_look == l->number)
+			continue;
+		if (!is_last && !time_budget__may(reader__user(p->pid))) {
+			wait = true;
+			continue;
+		}
+		if (!is_last)
+			ret = target_each_mapped(p->pid, take_line, d);
+		p->libs_look = l->number;
+		if (ret && ret != -ESRCH)
+			keep_user(l, reader__user(p->pid));
 	}
+	return wait;
+}
+
+void daemon__look_at_libs(struct daemon *d)
+{
+	struct libs_look *l = &d->libs_look;
+
+	if (!l->on)
+		return;
+	if (look_at_processes(d, false) && d->now < l->began_ns + LOOK_MAX_NS)
+		return;
+	look_at_processes(d, true);
 	/* What is in the header of files goes with them. */
-	if (known && attach__drop_idle(d->t.att, is_used, &l))
+	if (attach__drop_idle(d->t.att, is_used, d))
 		tracer__fill_libs(&d->t);
-	target_libs__clear(&l.used);
+	free(l->used);
+	*l = (struct libs_look){.number = l->number};
 }

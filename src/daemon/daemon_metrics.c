@@ -87,6 +87,8 @@ void daemon__fill_self(struct daemon *d, struct metrics_self *self)
 		.http_closed = d->http ? http__closed(d->http) : 0,
 	};
 	reader__stats(&reads);
+	time_budget__stats(&self->work);
+	self->longest_turn = turn__longest(&d->turn);
 	self->reads_lost = reads.lost;
 	self->reads_refused = reads.refused;
 	self->gpu_cnt = gpus__read(GPUS_DIR, self->gpus);
@@ -125,6 +127,7 @@ void daemon__print_metrics(void *ctx, struct out *o)
 	struct daemon *d = ctx;
 	struct metrics_self self;
 
+	turn__begin(&d->turn);
 	daemon__read_counts(d);
 	daemon__fill_self(d, &self);
 	metrics__print(d->metrics, &self, o);

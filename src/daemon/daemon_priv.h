@@ -15,8 +15,23 @@
 #include "recorder.h"
 #include "rotate.h"
 #include "runner.h"
+#include "turn.h"
 
 #include "trace/tracer.h"
+
+#define LIBS_KEPT_MAX 64
+
+/* A look at what all processes map (daemon_libs.c). */
+struct libs_look {
+	bool on;
+	unsigned number;
+	uint64_t began_ns;
+	struct ct_lib_key *used; /* of libraries that are attached */
+	unsigned used_cnt;
+	uid_t kept[LIBS_KEPT_MAX]; /* whose libraries stay, for their processes could not be read */
+	unsigned kept_cnt;
+	bool keep_all;
+};
 
 struct daemon {
 	const struct daemon_opts *o;
@@ -40,9 +55,11 @@ struct daemon {
 	bool always[CT_MAX_FUNCS]; /* records also of processes at level metrics */
 	uint64_t now;		   /* CLOCK_MONOTONIC of this turn of the loop */
 	uint64_t started_ns;	   /* CLOCK_MONOTONIC */
+	struct turn turn;
 	/* When the counts were read, whether a scrape asked or not, and who has gone was found. */
 	uint64_t sweep_ns;
 	uint64_t libs_ns; /* when libraries were looked at */
+	struct libs_look libs_look;
 	uint64_t reloads, reload_failures;
 	/* Of the open file: what its end line says. */
 	struct trace_end file_end;
@@ -104,6 +121,8 @@ void daemon__print_metrics(void *d, struct out *o);
  * on the machine's disk by the path that it was found at, is taken off; when there are many, what
  * is on the disk too. */
 void daemon__drop_libs(struct daemon *d);
+/* Goes on with that; to be called in turns. */
+void daemon__look_at_libs(struct daemon *d);
 
 /* daemon_otlp.c */
 /* What to add to CLOCK_MONOTONIC, the same until the clock is set. */

@@ -37,6 +37,7 @@ struct dproc {
 	struct mem_totals mem;
 	struct counted *counts;
 	struct counted_error *errors;
+	unsigned libs_look; /* the last that has looked at it (daemon_libs.c) */
 	char *suffix; /* ,"container":"..." and so on, as it stands in its lines; NULL: nothing, or
 			 no memory */
 	UT_hash_handle hh;

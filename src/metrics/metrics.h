@@ -16,6 +16,7 @@
 #include "labels.h"
 #include "model/event.h"
 #include "util/quota.h"
+#include "util/time_budget.h"
 
 struct metrics;
 struct metrics_target;
@@ -59,6 +60,8 @@ struct metrics_self {
 	uint64_t reloads, reload_failures;
 	uint64_t http_closed;
 	uint64_t reads_lost, reads_refused; /* util/reader.h */
+	struct time_budget_stats work;
+	double longest_turn; /* seconds */
 	unsigned gpu_cnt;
 	struct gpu gpus[GPUS_MAX];
 };

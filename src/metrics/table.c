@@ -161,6 +161,18 @@ static void tables_full_points(POINTS)
 		PUT({quota_name(i)}, .number = s->full[i]);
 }
 
+static void work_refused_points(POINTS)
+{
+	for (int i = 0; i < WORK_CNT; i++)
+		PUT({work_name(i)}, .number = s->work.refused[i]);
+}
+
+static void work_time_points(POINTS)
+{
+	for (int i = 0; i < WORK_CNT; i++)
+		PUT({work_name(i)}, .seconds = s->work.seconds[i]);
+}
+
 static void tables_used_points(POINTS)
 {
 	for (int i = 0; i < QUOTA_CNT; i++)

@@ -252,7 +252,7 @@ static bool grow_maps(struct modules *m, struct map **maps, unsigned *cap)
 	return true;
 }
 
-void modules__read(struct modules *m)
+static void read_maps(struct modules *m)
 {
 	/* First: a call that ends while they are read may be of what is not in them. */
 	uint64_t began = now_ns();
@@ -284,6 +284,16 @@ void modules__read(struct modules *m)
 	m->maps = maps;
 	m->cnt = cnt;
 	m->cap = cap;
+}
+
+void modules__read(struct modules *m)
+{
+	struct work w;
+
+	if (reader__begin(&w, (pid_t)m->pid, WORK_SYMBOLS))
+		return;
+	read_maps(m);
+	time_budget__end(&w);
 }
 
 static struct map *map_at(const struct modules *m, uint64_t addr)
@@ -433,7 +443,7 @@ static bool has_place(const struct modules *m)
 	return HASH_COUNT(m->files->by_id) + m->used_cnt < FILES_MAX;
 }
 
-static const struct file *file_of(struct modules *m, struct map *map)
+static void find_file(struct modules *m, struct map *map)
 {
 	struct module_files *files = m->files;
 	struct file_id id;
@@ -441,12 +451,10 @@ static const struct file *file_of(struct modules *m, struct map *map)
 	struct stat st;
 	int fd;
 
-	if (map->tried || !map->is_file)
-		return map->file;
 	map->tried = true;
 	fd = open_map(m, map, &st);
 	if (fd < 0)
-		return NULL;
+		return;
 	memset(&id, 0, sizeof(id));
 	id = (struct file_id){st.st_dev, st.st_ino, st.st_size, st.st_mtim.tv_sec,
 			      st.st_mtim.tv_nsec};
@@ -460,7 +468,18 @@ static const struct file *file_of(struct modules *m, struct map *map)
 	} else {
 		file = read_file(m, &id, fd);
 	}
-	return map->file = file ? use(m, file) : NULL;
+	map->file = file ? use(m, file) : NULL;
+}
+
+static const struct file *file_of(struct modules *m, struct map *map)
+{
+	struct work w;
+
+	if (map->tried || !map->is_file || reader__begin(&w, (pid_t)m->pid, WORK_SYMBOLS))
+		return map->file;
+	find_file(m, map);
+	time_budget__end(&w);
+	return map->file;
 }
 
 static void put_symbol(struct modules *m, char **symbol, const char *name, uint64_t off)

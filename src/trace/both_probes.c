@@ -5,6 +5,8 @@
 #include "attach/find/target.h"
 #include "util/clock.h"
 #include "util/log.h"
+#include "util/reader.h"
+#include "util/time_budget.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -293,32 +295,36 @@ struct look {
 	struct both *b;
 	struct file *f;
 	uint64_t until_ns;
+	bool found; /* the process maps the file */
 };
+
+static int look_at_line(void *ctx, const struct map_line *m)
+{
+	struct look *l = ctx;
+	const struct attach_lib *lib = attach__lib_by_key(l->b->att, &m->key);
+
+	l->found = lib && lib->id == l->f->lib_id;
+	return l->found;
+}
 
 static bool look_at_process(void *ctx, pid_t pid)
 {
 	struct look *l = ctx;
-	struct target_libs list = {0};
+	struct user *u;
 	int ret;
 
 	/* Of a user that has not begun we shall hear. */
 	if (pid <= l->f->looked_to || both_user(l->b, pid, l->f->lib_id))
 		return true;
-	if (now_ns() > l->until_ns)
+	if (now_ns() > l->until_ns || !time_budget__may(reader__user(pid)))
 		return false;
-	ret = target_libs__add_pid(&list, pid);
-	for (unsigned i = 0; i < list.cnt; i++) {
-		const struct attach_lib *lib = attach__lib_by_key(l->b->att, &list.libs[i].key);
-		struct user *u;
-
-		if (!lib || lib->id != l->f->lib_id)
-			continue;
-		u = add_user(l->b, pid, lib->id, "");
-		if (u)
-			u->began = true;
-	}
-	target_libs__clear(&list);
-	/* What it maps is not known: the next time. */
+	l->found = false;
+	ret = target_each_mapped(pid, look_at_line, l);
+	u = l->found ? add_user(l->b, pid, l->f->lib_id, "") : NULL;
+	if (u)
+		u->began = true;
+	/* What it maps is not known: the next time. Unless it maps so much that it never will be.
+	 */
 	if (ret == -ETIMEDOUT || ret == -EBUSY)
 		return false;
 	l->f->looked_to = pid;
@@ -330,7 +336,7 @@ static bool look_at_process(void *ctx, pid_t pid)
  */
 static bool look_at_others(struct both *b, struct file *f)
 {
-	struct look l = {b, f, now_ns() + LOOK_MAX_NS};
+	struct look l = {.b = b, .f = f, .until_ns = now_ns() + LOOK_MAX_NS};
 
 	if (!target_each(look_at_process, &l))
 		return false;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-#include "targets.h"
+#include "libs_priv.h"
 #include "tracer.h"
 
 #include "attach/allow/caps.h"
@@ -8,20 +8,27 @@
 #include "util/clock.h"
 #include "util/log.h"
 #include "util/task.h"
+#include "util/time_budget.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* How often a mapping is looked at again: the timer fires every 50 ms under load. */
-#define MAX_TRIES 20
+/* How often a mapping is looked at again, and how long. */
+#define AGAIN_NS     50000000ull
+#define AGAIN_MAX_NS SEC_NS
+/* How long one waits for time (util/time_budget.h). */
+#define WAIT_MAX_NS (60 * SEC_NS)
+/* That one user has waiting. */
+#define PENDING_SHARE 128
 
-#define HANGS	"its file, or its process, did not answer"
-#define REFUSED "its process may not be looked into"
+#define HANGS	 "its file, or its process, did not answer"
+#define REFUSED	 "its process may not be looked into"
+#define TOO_MANY "too many libraries"
 
-static void lib_event(struct libs *l, const char *op, const struct ct_lib_map *rec,
-		      const struct attach_lib *lib, const char *note)
+void libs_event(struct libs *l, const char *op, const struct ct_lib_map *rec,
+		const struct attach_lib *lib, const char *note)
 {
 	char comm[sizeof(rec->comm) + 1] = {0};
 	const struct api *api = lib ? lib->api : api_of_file(rec->name);
@@ -51,6 +58,8 @@ static void lib_event(struct libs *l, const char *op, const struct ct_lib_map *r
 		ev.pid = rec->rec.pid;
 		ev.tid = rec->rec.tid;
 	}
+	if (rec && !lib)
+		dbg("process %u (%s): %.64s is missed: %s", ev.pid, comm, rec->name, note);
 	if (rec && lib && l->both)
 		both__maps(l->both, ev.pid, comm, lib);
 	l->fn(l->ctx, &ev);
@@ -66,30 +75,26 @@ static void tell(const struct attach_lib *lib)
 	    lib->shifted_cnt ? ", behind the entry check of older drivers" : "");
 }
 
-/* What came of looking at files. */
-struct found {
-	bool gone;     /* there is no such file at that path any more */
-	bool too_many; /* it is left out */
-	bool busy;     /* somebody writes to it */
-	bool late;     /* libs__tick() will say more */
-	bool hangs;    /* what it lies on, or its process, does not answer */
-};
-
 static bool is_hanging(int ret)
 {
-	return ret == -ETIMEDOUT || ret == -EBUSY;
+	return ret == -ETIMEDOUT || ret == -EBUSY || ret == -EAGAIN;
 }
 
-static const struct attach_lib *attach_one(struct libs *l, const struct target_lib *t,
-					   struct found *f)
+const struct attach_lib *libs_attach_one(struct libs *l, const struct target_lib *t,
+					 struct found *f)
 {
 	unsigned before = attach__newest_lib(l->att);
 	const struct attach_lib *lib = NULL;
+	struct work w;
 	int ret;
 
 	if (!fnset__wants_api(l->fns, t->api))
 		return NULL;
+	/* Else it is within the work for the one that maps it. */
+	if (time_budget__begin(&w, 0, WORK_LIBRARIES))
+		return NULL;
 	ret = attach__lib(l->att, t, &lib);
+	time_budget__end(&w);
 	f->gone |= ret == -ENOENT;
 	f->too_many |= ret == -ENOSPC;
 	f->busy |= ret == -ETXTBSY;
@@ -102,129 +107,32 @@ static const struct attach_lib *attach_one(struct libs *l, const struct target_l
 	return lib->ignored ? NULL : lib;
 }
 
-/*
- * Returns how many real drivers were attached, or will be: without one there is nothing to trace
- * yet. Of files that nobody maps yet only libcuda's are attached to: what uses another family
- * brings a copy of its own as a rule, and has it attached to when it is loaded.
- */
-static unsigned attach_list(struct libs *l, const struct target_libs *list, bool mapped)
+static bool has_file(const struct target_libs *list, const struct ct_lib_map *rec)
 {
-	unsigned cnt = 0;
-
 	for (unsigned i = 0; i < list->cnt; i++) {
-		const struct target_lib *t = &list->libs[i];
-		const struct attach_lib *lib;
-		struct found f = {0};
+		const char *base = strrchr(list->libs[i].path, '/');
 
-		if (t->api->id != API_CUDA && !(mapped && t->pid))
-			continue;
-		lib = attach_one(l, t, &f);
-		if (t->api->id == API_CUDA)
-			cnt += lib || f.late || f.busy;
-	}
-	return cnt;
-}
-
-/* Looks at one process of -p. Negative: it cannot be traced. */
-static int attach_pid(struct libs *l, pid_t pid)
-{
-	struct target_libs list = {0};
-	unsigned cnt = 0;
-	int ret;
-
-	ret = target_libs__add_pid(&list, pid);
-	if (!ret)
-		cnt = attach_list(l, &list, true);
-	target_libs__clear(&list);
-	if (ret == -ESRCH || !task_living(pid)) {
-		err("process %d ended while attaching: start it as a command instead: cudatrace -- "
-		    "COMMAND",
-		    pid);
-		return -ESRCH;
-	}
-	if (ret) {
-		targets__say_refused(pid, ret);
-		return ret;
-	}
-	if (cnt)
-		return 0;
-	if (!l->wait) {
-		err("process %d has not loaded libcuda: leave out --no-wait to wait for it", pid);
-		return -ENOENT;
-	}
-	/* Its first calls come sooner than we could attach to what it maps. */
-	target_libs__add_loadable(&list, pid);
-	attach_list(l, &list, false);
-	target_libs__clear(&list);
-	info("process %d has not loaded libcuda yet: waiting for it", pid);
-	return 0;
-}
-
-int libs__attach_pids(struct libs *l, const pid_t *pids, unsigned cnt)
-{
-	int ret = 0;
-
-	for (unsigned i = 0; i < cnt && !ret; i++)
-		ret = attach_pid(l, pids[i]);
-	return ret;
-}
-
-/* Also one that is known and ignored. */
-static bool has_driver(const struct libs *l)
-{
-	for (unsigned i = 0; i < attach__lib_cnt(l->att); i++)
-		if (attach__lib_at(l->att, i)->api->id == API_CUDA)
+		if (list->libs[i].key.ino == rec->ino || (base && !strcmp(base + 1, rec->name)))
 			return true;
+	}
 	return false;
 }
 
-int libs__attach_system(struct libs *l, bool running)
+/* The file that the process is about to map or maps, and no other: a process may have any number of
+ * them. In this order: one that it has closed by now is mapped, and would be in neither the other
+ * way round. */
+static int find_file(struct target_libs *list, const struct ct_lib_map *rec)
 {
-	struct target_libs list = {0};
-	unsigned cnt = 0;
+	const struct ct_lib_key key = {rec->ino, rec->dev_major, rec->dev_minor};
+	int ret;
 
-	if (running)
-		target_libs__add_all(&list);
-	target_libs__add_system(&list);
-	cnt = attach_list(l, &list, true);
-	target_libs__clear(&list);
-	if (!running || cnt || has_driver(l))
-		return 0;
-	if (!l->wait) {
-		err("no process has loaded libcuda, and none is installed: leave out --no-wait to "
-		    "wait for one");
-		return -ENOENT;
-	}
-	info("no libcuda found yet: waiting for a process that loads one");
-	return 0;
-}
-
-int libs__attach_file(struct libs *l, const char *path)
-{
-	struct target_libs list = {0};
-	int ret = target_libs__add_file(&list, path);
-
-	if (!ret && !attach_list(l, &list, true)) {
-		const struct attach_lib *lib = attach__lib_at(l->att, 0);
-
-		if (lib && lib->ignored)
-			err("%s is a stub for linking, not a driver; give the path of the driver's "
-			    "libcuda.so.1",
-			    path);
-		ret = -ENOEXEC;
-	}
-	target_libs__clear(&list);
-	return ret;
-}
-
-/* What the process is about to map or maps. In this order: a file that it has closed by now is
- * mapped, and would be in neither the other way round. */
-static int find_libs(struct target_libs *list, pid_t pid)
-{
-	int ret = target_libs__add_open(list, pid);
-
-	ret = ret ?: target_libs__add_pid(list, pid);
-	return ret && !task_living(pid) ? -ESRCH : ret;
+	if (!target_exists(rec->rec.pid))
+		return -ESRCH;
+	ret = target_libs__add_open(list, rec->rec.pid, rec->fd);
+	if (is_hanging(ret) || has_file(list, rec))
+		return ret;
+	ret = target_libs__add_mapped(list, rec->rec.pid, &key, rec->name);
+	return ret && !task_living(rec->rec.pid) ? -ESRCH : ret;
 }
 
 /* Attaches what is new of the process's libraries. false: one of them is nowhere at this moment. */
@@ -239,7 +147,7 @@ static bool attach_found(struct libs *l, const struct ct_lib_map *rec,
 	for (unsigned i = 0; i < list->cnt; i++) {
 		unsigned before = attach__newest_lib(l->att);
 
-		lib = attach_one(l, &list->libs[i], &f);
+		lib = libs_attach_one(l, &list->libs[i], &f);
 		if (!lib)
 			continue;
 		if (attach__newest_lib(l->att) == before) {
@@ -248,16 +156,17 @@ static bool attach_found(struct libs *l, const struct ct_lib_map *rec,
 		}
 		found = true;
 		attach__know(l->att, &key, lib->id, rec->rec.pid);
-		lib_event(l, "attach", rec, lib,
-			  rec->rec.flags & CT_LIB_F_STOPPED
-				  ? NULL
-				  : "calls made before duration_us had passed were not seen");
+		libs_event(l, "attach", rec, lib,
+			   rec->rec.flags & CT_LIB_F_STOPPED
+				   ? NULL
+				   : "calls made before duration_us had passed were not seen");
 	}
 	*hangs |= f.hangs;
 	/* A process may have several: the one that is new is meant, if there is one. */
 	if (!found && (f.too_many || f.busy)) {
-		lib_event(l, "missed", rec, NULL,
-			  f.busy ? "it is being written to" : "too many libraries");
+		libs_event(l, "missed", rec, NULL, f.busy ? "it is being written to" : TOO_MANY);
+		if (f.too_many)
+			refused_libs__add(&l->refused, &key, rec->uid, now_ns());
 		return true;
 	}
 	if (f.late)
@@ -265,7 +174,7 @@ static bool attach_found(struct libs *l, const struct ct_lib_map *rec,
 	if (found || f.gone || !known)
 		return found;
 	attach__know(l->att, &key, known->id, rec->rec.pid);
-	lib_event(l, "map", rec, known, NULL);
+	libs_event(l, "map", rec, known, NULL);
 	return true;
 }
 
@@ -280,48 +189,66 @@ static void say_refused(uint32_t pid, const char *comm)
 	said = true;
 }
 
-/* true: done, or never will be. hangs: else, why not. */
-static bool attach_mapped(struct libs *l, const struct ct_lib_map *rec, bool *hangs)
+enum looked { LOOK_DONE /* or never will be */, LOOK_AGAIN, LOOK_NO_TIME };
+
+/* hangs: what it lies on, or its process, does not answer. */
+static enum looked look_at_file(struct libs *l, const struct ct_lib_map *rec, bool *hangs)
 {
-	struct ct_lib_key key = {rec->ino, rec->dev_major, rec->dev_minor};
-	const struct attach_lib *lib = attach__lib_by_key(l->att, &key);
 	bool found = false;
 
-	if (lib) {
-		l->written |= attach__is_written(l->att, lib);
-		if (!lib->ignored)
-			lib_event(l, "map", rec, lib, NULL);
-		return true;
-	}
 	*hangs = false;
 	/* What it has closed between our looking and our opening is mapped by now. */
 	for (int i = 0; i < 2 && !found; i++) {
 		struct target_libs list = {0};
-		int ret = find_libs(&list, rec->rec.pid);
+		int ret = find_file(&list, rec);
 
 		*hangs |= is_hanging(ret);
 		if (ret == -ESRCH) {
 			target_libs__clear(&list);
-			lib_event(l, "missed", rec, NULL,
-				  "the process ended before it could be traced");
-			return true;
+			libs_event(l, "missed", rec, NULL,
+				   "the process ended before it could be traced");
+			return LOOK_DONE;
 		}
 		if (ret == -EACCES || ret == -EPERM) {
 			target_libs__clear(&list);
 			say_refused(rec->rec.pid, rec->comm);
-			lib_event(l, "missed", rec, NULL, REFUSED);
-			return true;
+			libs_event(l, "missed", rec, NULL, REFUSED);
+			return LOOK_DONE;
 		}
 		found = attach_found(l, rec, &list, hangs);
 		target_libs__clear(&list);
 	}
-	return found;
+	return found ? LOOK_DONE : LOOK_AGAIN;
+}
+
+static enum looked attach_mapped(struct libs *l, const struct ct_lib_map *rec, bool *hangs)
+{
+	struct ct_lib_key key = {rec->ino, rec->dev_major, rec->dev_minor};
+	const struct attach_lib *lib = attach__lib_by_key(l->att, &key);
+	enum looked ret;
+	struct work w;
+
+	if (lib) {
+		l->written |= attach__is_written(l->att, lib);
+		if (!lib->ignored)
+			libs_event(l, "map", rec, lib, NULL);
+		return LOOK_DONE;
+	}
+	if (refused_libs__has(&l->refused, &key, now_ns())) {
+		libs_event(l, "missed", rec, NULL, TOO_MANY);
+		return LOOK_DONE;
+	}
+	if (time_budget__begin(&w, rec->uid, WORK_LIBRARIES))
+		return LOOK_NO_TIME;
+	ret = look_at_file(l, rec, hangs);
+	time_budget__end(&w);
+	return ret;
 }
 
 static void give_up(struct libs *l, const struct ct_lib_map *rec, bool hangs)
 {
 	if (hangs)
-		lib_event(l, "missed", rec, NULL, HANGS);
+		libs_event(l, "missed", rec, NULL, HANGS);
 	else
 		dbg("process %u closed %.64s before it was mapped", rec->rec.pid, rec->name);
 }
@@ -332,37 +259,67 @@ static void go_on(struct libs *l, const struct ct_lib_map *rec)
 		attach__go_on(l->att, rec->rec.pid);
 }
 
+/* It is looked at again by libs__tick(). */
+static void put_off(struct libs *l, const struct ct_lib_map *rec)
+{
+	unsigned mine = 0;
+
+	for (unsigned i = 0; i < l->pending_cnt; i++)
+		mine += l->pending[i].rec.uid == rec->uid;
+	if (mine >= PENDING_SHARE || l->pending_cnt >= LIBS_MAX_PENDING) {
+		libs_event(l, "missed", rec, NULL, "too many libraries at once");
+		return;
+	}
+	l->pending[l->pending_cnt++] = (struct pending_lib){.rec = *rec};
+}
+
 void libs__on_map(struct libs *l, const struct ct_lib_map *rec)
 {
-	struct pending_lib *p;
-	unsigned mine = 0;
+	enum looked looked;
 	bool hangs;
 
 	if (rec->rec.flags & CT_LIB_F_COMPAT) {
 		warn("process %u (%.16s) is a 32-bit program: its CUDA calls cannot be traced",
 		     rec->rec.pid, rec->comm);
-		lib_event(l, "missed", rec, NULL, "32-bit program");
+		libs_event(l, "missed", rec, NULL, "32-bit program");
 		return;
 	}
-	if (attach_mapped(l, rec, &hangs)) {
-		go_on(l, rec);
+	looked = attach_mapped(l, rec, &hangs);
+	if (looked != LOOK_DONE && !(rec->rec.flags & CT_LIB_F_STOPPED)) {
+		put_off(l, rec);
 		return;
 	}
-	if (rec->rec.flags & CT_LIB_F_STOPPED) {
+	if (looked == LOOK_AGAIN)
 		give_up(l, rec, hangs);
-		go_on(l, rec);
-		return;
+	go_on(l, rec);
+}
+
+/* Returns whether it is over. */
+static bool look_again(struct libs *l, struct pending_lib *p, uint64_t now)
+{
+	bool hangs;
+
+	if (now > p->rec.rec.ts_ns + WAIT_MAX_NS) {
+		libs_event(l, "missed", &p->rec, NULL,
+			   "its user's processes have taken too much of the tracer's time");
+		return true;
 	}
-	for (unsigned i = 0; i < l->pending_cnt; i++)
-		mine += l->pending[i].rec.rec.pid == rec->rec.pid;
-	/* Nobody has more of them than he leaves over. */
-	if (mine + l->pending_cnt >= LIBS_MAX_PENDING) {
-		lib_event(l, "missed", rec, NULL, "too many libraries at once");
-		return;
+	if (now < p->next_ns || !time_budget__may(p->rec.uid))
+		return false;
+	switch (attach_mapped(l, &p->rec, &hangs)) {
+	case LOOK_DONE:
+		return true;
+	case LOOK_NO_TIME:
+		return false;
+	default:
+		if (!p->end_ns)
+			p->end_ns = now + AGAIN_MAX_NS;
+		p->next_ns = now + AGAIN_NS;
+		if (now < p->end_ns)
+			return false;
+		give_up(l, &p->rec, hangs);
+		return true;
 	}
-	p = &l->pending[l->pending_cnt++];
-	p->rec = *rec;
-	p->tries = 0;
 }
 
 bool libs__on_inject(struct libs *l, const struct inject_lib *lib)
@@ -426,24 +383,24 @@ static void on_late(void *ctx, const struct attach_lib *lib)
 
 	tell(lib);
 	info("%s has its probes now", lib->path);
-	lib_event(l, "attach", NULL, lib,
-		  "late: the kernel waited for a lock; calls made before were not seen");
+	libs_event(l, "attach", NULL, lib,
+		   "late: the kernel waited for a lock; calls made before were not seen");
 }
 
 bool libs__tick(struct libs *l, uint64_t now, bool drained)
 {
+	unsigned left = 0;
+
 	if (l->both)
 		both__tick(l->both, now, drained);
-	for (unsigned i = l->pending_cnt; i-- > 0;) {
-		struct pending_lib *p = &l->pending[i];
-		bool hangs;
-
-		if (!attach_mapped(l, &p->rec, &hangs) && ++p->tries < MAX_TRIES)
+	/* The oldest first. */
+	for (unsigned i = 0; i < l->pending_cnt; i++) {
+		if (look_again(l, &l->pending[i], now))
 			continue;
-		if (p->tries == MAX_TRIES)
-			give_up(l, &p->rec, hangs);
-		l->pending[i] = l->pending[--l->pending_cnt];
+		l->pending[left++] = l->pending[i];
 	}
+	l->pending_cnt = left;
+	libs_look_at_later(l, now);
 	if (attach__late(l->att, on_late, l))
 		return true;
 	err("somebody has ended cudatrace-links, and with it all probes: start cudatrace anew");
@@ -454,8 +411,8 @@ static void on_write(void *ctx, const struct attach_lib *lib, bool on)
 {
 	if (on)
 		tell(lib);
-	lib_event(ctx, on ? "attach" : "detach", NULL, lib,
-		  on ? "its contents are new" : "it is being written to");
+	libs_event(ctx, on ? "attach" : "detach", NULL, lib,
+		   on ? "its contents are new" : "it is being written to");
 }
 
 void libs__follow_writes(struct libs *l)
@@ -466,5 +423,6 @@ void libs__follow_writes(struct libs *l)
 
 bool libs__is_waiting(const struct libs *l)
 {
-	return l->pending_cnt || l->written || attach__off_cnt(l->att) || attach__is_late(l->att);
+	return l->pending_cnt || l->later_cnt || l->written || attach__off_cnt(l->att) ||
+	       attach__is_late(l->att);
 }

@@ -12,17 +12,19 @@
 #define TRACE_LIBS_H
 
 #include "both.h"
+#include "refused_libs.h"
 
 #include "attach/attach.h"
 #include "inject/inject.h"
 #include "model/model.h"
 
-/* A library mapping that could not be looked at yet. */
+/* A library mapping that could not be looked at yet, or that there was no time for. */
 struct pending_lib {
 	struct ct_lib_map rec;
-	unsigned tries;
+	uint64_t next_ns,
+		end_ns; /* when it is looked at again, and no more; 0: not looked at yet */
 };
-#define LIBS_MAX_PENDING 64
+#define LIBS_MAX_PENDING 512
 
 struct libs {
 	struct attach *att;
@@ -34,7 +36,13 @@ struct libs {
 	bool wait;    /* nothing to attach to yet is fine */
 	struct pending_lib pending[LIBS_MAX_PENDING];
 	unsigned pending_cnt;
+	struct refused_libs refused;
+	/* Processes that ran before us and have not been looked at (libs_start.c). */
+	pid_t *later;
+	unsigned later_cnt;
+	uint64_t later_end_ns;
 };
+#define LIBS_MAX_LATER 65536
 
 /* What is there at the start; they report their own errors. Negative when nothing can be traced. */
 int libs__attach_file(struct libs *l, const char *path);

@@ -4,6 +4,7 @@
 #include "session.h"
 
 #include "attach/find/elf.h"
+#include "util/time_budget.h"
 #include "attach/find/target.h"
 #include "util/log.h"
 
@@ -42,12 +43,16 @@ static int choose(struct session *s, struct wrong *wrong)
 static void learn_lib(struct session *s, const struct target_lib *t)
 {
 	int fd = target_lib__open(t);
-	struct elf_lib *elf;
+	struct elf_lib *elf = NULL;
 	char why[256];
+	struct work w;
 
 	if (fd < 0)
 		return;
-	elf = elf_lib__read(fd, t->api, why, sizeof(why));
+	if (!time_budget__begin(&w, 0, WORK_LIBRARIES)) {
+		elf = elf_lib__read(fd, t->api, why, sizeof(why));
+		time_budget__end(&w);
+	}
 	close(fd);
 	for (unsigned i = 0; elf && i < elf->sym_cnt; i++)
 		fnset__id(s->t.fns, elf->syms[i].name);

@@ -9,6 +9,11 @@
 #define HASH_NONFATAL_OOM 1
 #include <uthash.h>
 
+/* Some records are much work: so long are they taken at once, and so many between looks at the
+ * clock. */
+#define DRAIN_NS    20000000ull
+#define DRAIN_PIECE 1024
+
 /* A process of whose threads' doings some were lost. */
 struct source_loser {
 	uint32_t pid;
@@ -220,8 +225,8 @@ static size_t take(const struct sources *ss, size_t max, uint64_t now)
 
 size_t sources__drain(struct sources *ss, size_t max)
 {
-	uint64_t ahead_ns = 0;
-	size_t cnt = 0;
+	uint64_t ahead_ns = 0, begin_ns = now_ns();
+	size_t cnt = 0, left;
 
 	for (unsigned i = 0; i < ss->cnt; i++)
 		if (ss->of[i]->ops->woken)
@@ -240,7 +245,10 @@ size_t sources__drain(struct sources *ss, size_t max)
 			ahead_ns = first->next_ns;
 			continue;
 		}
-		cnt += take(ss, max - cnt, first->next_ns > now ? first->next_ns : now);
+		if (cnt && now - begin_ns >= DRAIN_NS)
+			return max;
+		left = max - cnt < DRAIN_PIECE ? max - cnt : DRAIN_PIECE;
+		cnt += take(ss, left, first->next_ns > now ? first->next_ns : now);
 	}
 	return cnt;
 }

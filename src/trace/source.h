@@ -164,8 +164,8 @@ bool source__losers(struct source *s, uint64_t cnt, void (*fn)(void *ctx, uint32
 int sources__open(struct sources *ss, const struct source_ops *ops, unsigned number,
 		  struct tracer *t, source_fn fn, void *ctx);
 void sources__close(struct sources *ss);
-/* Hands out at most max records of all sources. Returns how many; less than max: there are no more.
- */
+/* Hands out at most max records of all sources, for 20 ms at most. Returns how many; less than max:
+ * there are no more. */
 size_t sources__drain(struct sources *ss, size_t max);
 /* Adds up what all have counted; busiest is the largest. */
 void sources__totals(const struct sources *ss, struct ct_totals *sum);

@@ -73,8 +73,8 @@ static void look_again(struct unwinder *u, struct thread_stack *s, const struct 
 	unwound_common(&s->at, &again);
 }
 
-bool thread_stacks__read(struct attach *a, pid_t pid, const struct ct_python *python,
-			 struct thread_stack *s, unsigned cnt)
+static bool read_stacks(struct attach *a, pid_t pid, const struct ct_python *python,
+			struct thread_stack *s, unsigned cnt)
 {
 	struct ct_regs before[CT_REGS_MAX], behind[CT_REGS_MAX];
 	struct unwinder *u = unwinder__new(pid);
@@ -98,5 +98,18 @@ bool thread_stacks__read(struct attach *a, pid_t pid, const struct ct_python *py
 		if (s[i].at.cnt)
 			look_again(u, &s[i], &before[i], &behind[i], has_fp);
 	unwinder__free(u);
+	return any;
+}
+
+bool thread_stacks__read(struct attach *a, pid_t pid, const struct ct_python *python,
+			 struct thread_stack *s, unsigned cnt)
+{
+	struct work w;
+	bool any;
+
+	if (reader__begin(&w, pid, WORK_SYMBOLS))
+		return false;
+	any = read_stacks(a, pid, python, s, cnt);
+	time_budget__end(&w);
 	return any;
 }

@@ -8,6 +8,7 @@
 #include "attach/nv_devs.h"
 #include "util/clock.h"
 #include "util/log.h"
+#include "util/reader.h"
 #include "version.h"
 
 #include <dirent.h>
@@ -40,12 +41,14 @@ static const struct source_ops *const sources[SOURCE_CNT] = {
 void tracer__find_python(struct tracer *t, pid_t pid)
 {
 	struct python_place place;
+	struct work w;
 	char why[sizeof(t->unknown_python)];
 	int ret;
 
-	if (!t->att || !model__wants_python(t->model, pid))
+	if (!t->att || !model__wants_python(t->model, pid) || reader__begin(&w, pid, WORK_SYMBOLS))
 		return;
 	ret = python__find(pid, &place, why, sizeof(why));
+	time_budget__end(&w);
 	t->has_python |= !ret;
 	if (ret == -EINVAL && strcmp(why, t->unknown_python) &&
 	    t->unknown_python_cnt < UNKNOWN_PYTHON_MAX) {
@@ -460,6 +463,7 @@ void tracer__close(struct tracer *t)
 	model__free(t->model);
 	fnset__free(t->fns);
 	free(t->info_libs);
+	free(t->libs.later);
 }
 
 /*

@@ -10,6 +10,7 @@
 #include "clock.h"
 #include "log.h"
 #include "pass_fd.h"
+#include "reader_mounts.h"
 #include "sandbox.h"
 
 #include <errno.h>
@@ -28,8 +29,8 @@
 #define PATIENCE_MS 500
 /* It ends by itself then, if it can. */
 #define ALARM_S	     2
-#define LOST_MAX     16
-#define USERS_MAX    16
+#define LOST_MAX     64
+#define USERS_MAX    256
 #define USER_LOST    3
 #define USER_WAIT_NS 60000000000ull
 
@@ -43,7 +44,10 @@ static struct {
 	pid_t maker;
 	int maker_fd, fd; /* -1: none */
 	bool asked;	  /* the maker, for a reader that has not come yet */
-	int lost[LOST_MAX];
+	struct {
+		int fd;
+		uid_t uid; /* whose process it reads */
+	} lost[LOST_MAX];
 	unsigned lost_cnt;
 	struct user users[USERS_MAX];
 	unsigned user_cnt;
@@ -53,10 +57,17 @@ static struct {
 static void __attribute__((noreturn)) read_for(int sock)
 {
 	static struct reader_request r;
+	struct pollfd p = {.fd = sock, .events = POLLIN};
 
-	while (read(sock, &r, sizeof(r)) == sizeof(r)) {
+	for (;;) {
 		int fd;
 
+		if (!poll(&p, 1, 1000)) {
+			reader_mounts__forget();
+			poll(&p, 1, -1);
+		}
+		if (read(sock, &r, sizeof(r)) != sizeof(r))
+			break;
 		alarm(ALARM_S);
 		fd = reader_serve(&r);
 		alarm(0);
@@ -135,7 +146,7 @@ void reader__end(void)
 	close_fd(&reader.fd);
 	close_fd(&reader.maker_fd);
 	while (reader.lost_cnt)
-		close(reader.lost[--reader.lost_cnt]);
+		close(reader.lost[--reader.lost_cnt].fd);
 	while (reader.maker > 0 && waitpid(reader.maker, NULL, 0) < 0 && errno == EINTR)
 		;
 	reader.maker = 0;
@@ -162,11 +173,11 @@ static bool await(int fd, unsigned ms)
 static void forget_ended(void)
 {
 	for (unsigned i = reader.lost_cnt; i-- > 0;) {
-		struct pollfd p = {.fd = reader.lost[i], .events = POLLIN};
+		struct pollfd p = {.fd = reader.lost[i].fd, .events = POLLIN};
 
 		if (poll(&p, 1, 0) <= 0)
 			continue;
-		close(reader.lost[i]);
+		close(reader.lost[i].fd);
 		reader.lost[i] = reader.lost[--reader.lost_cnt];
 	}
 }
@@ -222,43 +233,59 @@ uid_t reader__user(pid_t pid)
 	return uid;
 }
 
-/* The user's place; the oldest is given up for a new one. */
-static struct user *get_user(uid_t uid)
+/* The user's place. A new one gets that of one whose minute is over; those who find none share the
+ * last. */
+static struct user *get_user(uid_t uid, uint64_t now)
 {
-	struct user *u = reader.users;
+	struct user *u = NULL;
 
-	for (unsigned i = 0; i < reader.user_cnt; i++)
+	for (unsigned i = 0; i < reader.user_cnt; i++) {
 		if (reader.users[i].uid == uid)
 			return &reader.users[i];
-	if (reader.user_cnt < USERS_MAX)
-		u = &reader.users[reader.user_cnt++];
-	for (unsigned i = 0; i < reader.user_cnt; i++)
-		if (reader.users[i].ns < u->ns)
+		if (now - reader.users[i].ns >= USER_WAIT_NS)
 			u = &reader.users[i];
+	}
+	if (!u && reader.user_cnt == USERS_MAX)
+		return &reader.users[USERS_MAX - 1];
+	if (!u)
+		u = &reader.users[reader.user_cnt++];
 	*u = (struct user){.uid = uid};
 	return u;
+}
+
+/* Readers that hang at this moment. */
+static unsigned lost_of(uid_t uid)
+{
+	unsigned cnt = 0;
+
+	for (unsigned i = 0; i < reader.lost_cnt; i++)
+		cnt += reader.lost[i].uid == uid;
+	return cnt;
 }
 
 static bool is_shut_out(pid_t pid)
 {
 	uint64_t now = reader.user_cnt ? now_ns() : 0;
-	uid_t uid = reader.user_cnt ? reader__user(pid) : 0;
+	struct user *u;
+	uid_t uid;
 
-	for (unsigned i = 0; i < reader.user_cnt; i++) {
-		struct user *u = &reader.users[i];
-
-		if (u->uid != uid)
-			continue;
-		if (now - u->ns >= USER_WAIT_NS)
-			u->lost = 0;
-		return u->lost >= USER_LOST;
-	}
-	return false;
+	if (!reader.user_cnt)
+		return false;
+	uid = reader__user(pid);
+	if (lost_of(uid) >= USER_LOST)
+		forget_ended();
+	if (lost_of(uid) >= USER_LOST)
+		return true;
+	u = get_user(uid, now);
+	if (now - u->ns >= USER_WAIT_NS)
+		u->lost = 0;
+	return u->lost >= USER_LOST;
 }
 
 static int lose(pid_t pid, const char *what)
 {
-	struct user *u = get_user(reader__user(pid));
+	uid_t uid = reader__user(pid);
+	struct user *u = get_user(uid, now_ns());
 
 	if (!reader.stats.lost++)
 		warn("reading %s of process %d takes for ever: left out; what it maps or has "
@@ -266,12 +293,13 @@ static int lose(pid_t pid, const char *what)
 		     what, (int)pid);
 	u->lost++;
 	u->ns = now_ns();
-	reader.lost[reader.lost_cnt++] = reader.fd;
+	reader.lost[reader.lost_cnt].fd = reader.fd;
+	reader.lost[reader.lost_cnt++].uid = uid;
 	reader.fd = -1;
 	return -ETIMEDOUT;
 }
 
-static int ask(const struct reader_request *r)
+static int ask_reader(const struct reader_request *r)
 {
 	int ret, fd;
 
@@ -293,6 +321,26 @@ static int ask(const struct reader_request *r)
 		close_fd(&reader.fd);
 	}
 	return -EBUSY;
+}
+
+int reader__begin(struct work *w, pid_t pid, enum work_kind kind)
+{
+	return time_budget__begin(w, time_budget__needs_user() ? reader__user(pid) : 0, kind);
+}
+
+/* How long it takes is the process's choice, also where it answers in the end. */
+static int ask(const struct reader_request *r)
+{
+	struct work w;
+	int ret;
+
+	if (!r->pid)
+		return ask_reader(r);
+	if (reader__begin(&w, r->pid, WORK_FILES))
+		return -EBUSY;
+	ret = ask_reader(r);
+	time_budget__end(&w);
+	return ret;
 }
 
 static int count(int ret)

@@ -2,16 +2,15 @@
 /* What the reading process does: opens and copies. It may hang in any line here. */
 #include "reader_priv.h"
 
+#include "reader_mounts.h"
 #include "task.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/nsfs.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
@@ -21,96 +20,6 @@
 #define FUSE_MAGIC    0x65735546
 #define OVERLAY_MAGIC 0x794c7630
 #define PROC_MAGIC    0x9fa0
-
-/* A line of mountinfo. */
-struct mount_line {
-	unsigned id, major, minor;
-	const char *type, *options; /* of the file system */
-};
-
-/* ID PARENT MAJOR:MINOR ROOT PLACE OPTIONS [TAG...] - TYPE SOURCE OPTIONS; blanks in names are
- * written as \040. */
-static bool parse_mount(char *line, struct mount_line *m)
-{
-	char *type = strstr(line, " - "), *source, *options;
-
-	if (!type || sscanf(line, "%u %*u %u:%u", &m->id, &m->major, &m->minor) != 3)
-		return false;
-	type += 3;
-	source = strchr(type, ' ');
-	options = source ? strchr(source + 1, ' ') : NULL;
-	if (!options)
-		return false;
-	*source = '\0';
-	m->type = type;
-	m->options = options + 1;
-	return true;
-}
-
-static FILE *open_mounts(pid_t pid)
-{
-	char path[64];
-
-	snprintf(path, sizeof(path), "/proc/%d/mountinfo", (int)pid);
-	return fopen(pid ? path : "/proc/self/mountinfo", "re");
-}
-
-/* Of a mount that we have ourselves it was root who made it. */
-static bool is_mounted_here(unsigned major, unsigned minor)
-{
-	FILE *f = open_mounts(0);
-	struct mount_line m;
-	bool found = false;
-	char *line = NULL;
-	size_t size = 0;
-
-	while (f && !found && getline(&line, &size, f) >= 0)
-		found = parse_mount(line, &m) && m.major == major && m.minor == minor;
-	free(line);
-	if (f)
-		fclose(f);
-	return found;
-}
-
-/* In a mount namespace of our user namespace only its root mounts, and fusermount for users. */
-static bool is_our_namespace(pid_t pid)
-{
-	struct stat own, theirs = {0};
-	char path[64];
-	int ns, user = -1;
-
-	if (!pid)
-		return true;
-	snprintf(path, sizeof(path), "/proc/%d/ns/mnt", (int)pid);
-	ns = open(path, O_RDONLY | O_CLOEXEC);
-	if (ns >= 0)
-		user = ioctl(ns, NS_GET_USERNS);
-	if (user < 0 || fstat(user, &theirs) || stat("/proc/self/ns/user", &own))
-		own.st_ino = ~theirs.st_ino;
-	if (user >= 0)
-		close(user);
-	if (ns >= 0)
-		close(ns);
-	return own.st_ino == theirs.st_ino;
-}
-
-/* Of a procfs there are files whose content is about who reads them: us.
- * FUSE: user_id= says whose server it is, in numbers of its user namespace. An overlay asks the
- * file systems below it with the rights of who has mounted it, whoever reads. */
-static bool is_trusted(const struct mount_line *m, pid_t pid)
-{
-	const char *user = strstr(m->options, "user_id=");
-	bool fuse = !strncmp(m->type, "fuse", 4);
-	unsigned long uid = user ? strtoul(user + strlen("user_id="), NULL, 10) : 0;
-
-	if (!strcmp(m->type, "proc"))
-		return false;
-	if (!fuse && strcmp(m->type, "overlay"))
-		return true;
-	if (fuse && uid && uid != geteuid())
-		return false;
-	return is_our_namespace(pid) || is_mounted_here(m->major, m->minor);
-}
 
 /* Not a mount of the process (any more). fstatfs() asks the server. */
 static bool is_trusted_type(int fd)
@@ -124,24 +33,14 @@ static bool is_trusted_type(int fd)
 /* Does only the administrator answer for reads of it? fd is O_PATH: nobody was asked so far. */
 static bool is_safe(int fd, pid_t pid)
 {
-	struct mount_line m;
 	struct statx st;
-	char *line = NULL;
-	size_t size = 0;
-	int safe = -1;
-	FILE *f;
+	int safe;
 
 	/* Before Linux 5.8 a file's mount is not told. */
 	if (statx(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_MNT_ID, &st) ||
 	    !(st.stx_mask & STATX_MNT_ID))
 		return is_trusted_type(fd);
-	f = open_mounts(pid);
-	while (f && safe < 0 && getline(&line, &size, f) >= 0)
-		if (parse_mount(line, &m) && m.id == st.stx_mnt_id)
-			safe = is_trusted(&m, pid);
-	free(line);
-	if (f)
-		fclose(f);
+	safe = reader_mounts__are_safe(pid, st.stx_mnt_id);
 	return safe < 0 ? is_trusted_type(fd) : safe;
 }
 

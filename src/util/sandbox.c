@@ -230,6 +230,8 @@ static const char *const reader_calls[] = {
 	"readlink",
 	"readlinkat",
 	/* who asks, how long */
+	"poll",
+	"ppoll",
 	"sendmsg",
 	"alarm",
 	"setitimer",

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 #include "symbols.h"
 
+#include "time_budget.h"
+
 #include <fcntl.h>
 #include <gelf.h>
 #include <libelf.h>
@@ -13,7 +15,8 @@
 /* Far above what there is: libtorch_cuda.so has some 300,000 functions. */
 #define SECTIONS_MAX 65536
 #define SEGMENTS_MAX 128
-#define SYMS_SZ_MAX  (64u << 20) /* 2.8 million; while it is read they are there twice */
+#define SYMS_SZ_MAX  (24u << 20) /* a million; while it is read they are there twice */
+#define SYMS_AT_ONCE 4096	 /* between looks at the clock */
 #define NOTES_SZ_MAX 65536
 #define BUILD_ID_MAX 32
 
@@ -134,6 +137,11 @@ static void take_symbols(struct symbols *s, Elf_Data *d, size_t cnt)
 		GElf_Sym sym;
 		unsigned type;
 
+		/* Some of them would be names for others. */
+		if (!(i % SYMS_AT_ONCE) && !time_budget__has_time()) {
+			s->cnt = 0;
+			break;
+		}
 		if (!gelf_getsym(d, (int)i, &sym))
 			break;
 		type = GELF_ST_TYPE(sym.st_info);
@@ -176,6 +184,7 @@ static bool read_table(struct symbols *s, Elf *elf, Elf_Scn *scn, const GElf_Shd
 	return false;
 }
 
+/* A file has one table of a type: any number of headers may say that they are one. */
 static bool read_symbols(struct symbols *s, Elf *elf, uint32_t type)
 {
 	Elf_Scn *scn = NULL;
@@ -183,8 +192,8 @@ static bool read_symbols(struct symbols *s, Elf *elf, uint32_t type)
 	GElf_Shdr sh;
 
 	while ((scn = elf_nextscn(elf, scn)) && left--)
-		if (gelf_getshdr(scn, &sh) && sh.sh_type == type && read_table(s, elf, scn, &sh))
-			return true;
+		if (gelf_getshdr(scn, &sh) && sh.sh_type == type)
+			return read_table(s, elf, scn, &sh);
 	return false;
 }
 

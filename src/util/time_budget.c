@@ -8,16 +8,17 @@
 #include <stddef.h>
 
 #define TURN_NS 20e6
-/* A piece of processor time, and of time on a busy machine; without limits ten times that. */
+/* A piece of processor time, and of time on a busy machine; in a trace 50 times that. */
 #define PIECE_CPU_NS  20e6
-#define PIECE_WALL_NS 100e6
+#define PIECE_WALL_NS 300e6
+#define TRACE_TIMES   50
 /* What was used is forgotten in this time: so a share of the time is as much of it at once. */
-#define FORGET_NS 10e9
+#define FORGET_NS 40e9
 #define USER_NS	  (0.05 * FORGET_NS)
 #define ALL_NS	  (0.20 * FORGET_NS)
-/* One long piece locks a user out for 7 s at most. */
-#define DEBT_MAX  (2 * USER_NS)
-#define USERS_MAX 256
+/* One long piece locks a user out for half a minute at most. */
+#define DEBT_TIMES 2
+#define USERS_MAX  256
 /* A user who has used less has done nothing. */
 #define IDLE_NS 1e5
 
@@ -70,14 +71,14 @@ static struct user *get_user(uid_t uid, uint64_t ns)
 {
 	struct user *u = &users[USERS_MAX];
 
-	for (unsigned i = 0; i < user_cnt; i++) {
+	for (unsigned i = 0; i < user_cnt; i++)
 		if (users[i].uid == uid)
 			return &users[i];
+	if (user_cnt < USERS_MAX)
+		u = &users[user_cnt++];
+	for (unsigned i = 0; i < user_cnt && u == &users[USERS_MAX]; i++)
 		if (used(&users[i], ns) < IDLE_NS)
 			u = &users[i];
-	}
-	if (u == &users[USERS_MAX] && user_cnt < USERS_MAX)
-		u = &users[user_cnt++];
 	if (u != &users[USERS_MAX])
 		*u = (struct user){.uid = uid, .at_ns = ns};
 	return u;
@@ -93,20 +94,35 @@ static double little(uint64_t ns)
 	return ALL_NS / cnt / 2;
 }
 
+static double most(const struct user *u)
+{
+	return u->uid ? USER_NS : ALL_NS;
+}
+
+/* What is small and not tried again (names and labels of a process) is done in any turn. */
+static bool fits_turn(enum work_kind kind)
+{
+	return turn_ns < TURN_NS || kind == WORK_FILES || kind == WORK_SYMBOLS;
+}
+
 static bool may(struct user *u, uint64_t ns)
 {
-	if (!limited)
-		return true;
-	if (turn_ns >= TURN_NS || used(u, ns) >= USER_NS)
+	if (used(u, ns) >= most(u))
 		return false;
 	return used(&everyone, ns) < ALL_NS || u->used_ns < little(ns);
+}
+
+bool time_budget__needs_user(void)
+{
+	return limited && !outer_begin_ns;
 }
 
 bool time_budget__may(uid_t uid)
 {
 	uint64_t ns = now_ns();
 
-	return outer_begin_ns || may(get_user(uid, ns), ns);
+	return !limited || outer_begin_ns ||
+	       (fits_turn(WORK_LIBRARIES) && may(get_user(uid, ns), ns));
 }
 
 int time_budget__begin(struct work *w, uid_t uid, enum work_kind kind)
@@ -118,7 +134,7 @@ int time_budget__begin(struct work *w, uid_t uid, enum work_kind kind)
 	if (outer_begin_ns)
 		return 0;
 	u = get_user(uid, ns);
-	if (!may(u, ns)) {
+	if (limited && (!fits_turn(kind) || !may(u, ns))) {
 		totals.refused[kind]++;
 		return -EAGAIN;
 	}
@@ -131,7 +147,7 @@ int time_budget__begin(struct work *w, uid_t uid, enum work_kind kind)
 
 bool time_budget__has_time(void)
 {
-	const double more = limited ? 1 : 10;
+	const double more = limited ? 1 : TRACE_TIMES;
 
 	if (!outer_begin_ns)
 		return true;
@@ -151,9 +167,9 @@ void time_budget__end(struct work *w)
 	turn_ns += took;
 	totals.seconds[outer_kind] += took / 1e9;
 	used(&everyone, ns);
-	everyone.used_ns = fmin(everyone.used_ns + took, 2 * ALL_NS);
+	everyone.used_ns = fmin(everyone.used_ns + took, DEBT_TIMES * ALL_NS);
 	used(u, ns);
-	u->used_ns = fmin(u->used_ns + took, DEBT_MAX);
+	u->used_ns = fmin(u->used_ns + took, DEBT_TIMES * most(u));
 }
 
 void time_budget__stats(struct time_budget_stats *stats)

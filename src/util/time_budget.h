@@ -10,10 +10,11 @@
  *           ...
  *   time_budget__end(&w);
  *
- * After time_budget__start() (the daemon): a turn of the loop has 20 ms of such work; one user has
- * 5 % of the time, half a second at once; all users have 20 %, two seconds at once. When all have
- * used that, only users who had less than half of the mean share get more. Without it (a trace,
- * which works for one user) only has_time() limits, to ten times as much.
+ * After time_budget__start() (the daemon): a turn of the loop has 20 ms of what can be put off; one
+ * user has 5 % of the time, two seconds at once; all users have 20 %, eight seconds at once. When
+ * all have used that, only users who had less than half of the mean share get more. Root, whose
+ * processes are those of all containers on many machines, may use all of the 20 %. Without it (a
+ * trace, which works for one user) only has_time() limits, to 50 times as much.
  *
  * For the main thread only. Work within work is charged once, and is not refused.
  */
@@ -47,11 +48,13 @@ void time_budget__turn(void);
 /* 0, or -EAGAIN: the turn's time or the user's is used up. Without 0 there is no end. uid -1: of
  * nobody that is known, who are one user. */
 int time_budget__begin(struct work *w, uid_t uid, enum work_kind kind);
-/* Whether the piece of work may go on: it has 20 ms of processor time, 100 ms on a busy machine.
+/* Whether the piece of work may go on: it has 20 ms of processor time, 300 ms on a busy machine.
  * One that has no time left stops and fails, or goes on in another turn. Outside of work: true. */
 bool time_budget__has_time(void);
 void time_budget__end(struct work *w);
-/* Whether begin would succeed; nothing is counted. */
+/* Whether begin looks at the user at all: work within other work has no limit of its own. */
+bool time_budget__needs_user(void);
+/* Whether begin would succeed, of work that can be put off; nothing is counted. */
 bool time_budget__may(uid_t uid);
 
 struct time_budget_stats {

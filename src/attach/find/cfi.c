@@ -3,7 +3,6 @@
 
 #include "elf_file.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 /* Entries of .eh_frame_hdr; libtorch_cpu 2.11 has 350,000. */
@@ -245,19 +244,22 @@ bool cfi__open(struct cfi *c, struct elf_file *f)
 	    head.frame_enc != PE_PCREL_SDATA4 || head.cnt_enc != PE_UDATA4 ||
 	    head.table_enc != PE_DATAREL_SDATA4 || !head.cnt || head.cnt > CNT_MAX)
 		return false;
-	c->table = malloc(8ul * head.cnt);
+	c->table = c->hdr + sizeof(head);
 	c->cnt = head.cnt;
-	if (c->table && read_vaddr(f, c->hdr + sizeof(head), c->table, 8ul * head.cnt))
-		return true;
-	cfi__close(c);
-	return false;
+	return true;
 }
 
-void cfi__close(struct cfi *c)
+/* A row of the table: where a function begins, and its record. It stays in the file: a stack needs
+ * some rows of up to 32 MiB. */
+static bool read_row(const struct cfi *c, uint32_t i, uint64_t *begin, uint64_t *record)
 {
-	free(c->table);
-	c->table = NULL;
-	c->cnt = 0;
+	int32_t row[2];
+
+	if (!read_vaddr(c->f, c->table + 8ull * i, row, sizeof(row)))
+		return false;
+	*begin = c->hdr + row[0];
+	*record = c->hdr + row[1];
+	return true;
 }
 
 /* A record at address at, without its length; 0: it cannot be read. */
@@ -324,9 +326,9 @@ static bool read_cie(const struct cfi *c, uint64_t at, struct cie *cie)
 
 bool cfi__find(const struct cfi *c, uint64_t pc, struct cfi_frame *frame)
 {
+	uint64_t at = 0, begin, record;
 	uint32_t lo = 0, hi = c->cnt;
 	uint8_t buf[RECORD_MAX];
-	uint64_t at, begin;
 	struct bytes b;
 	struct cie cie;
 
@@ -334,14 +336,17 @@ bool cfi__find(const struct cfi *c, uint64_t pc, struct cfi_frame *frame)
 	while (lo < hi) {
 		uint32_t mid = lo + (hi - lo) / 2;
 
-		if (c->hdr + c->table[2 * mid] <= pc)
-			lo = mid + 1;
-		else
+		if (!read_row(c, mid, &begin, &record))
+			return false;
+		if (begin > pc) {
 			hi = mid;
+			continue;
+		}
+		lo = mid + 1;
+		at = record;
 	}
 	if (!lo)
 		return false;
-	at = c->hdr + c->table[2 * (lo - 1) + 1];
 	b = (struct bytes){buf, buf + read_record(c, at, buf), false};
 	if (b.p == b.end)
 		return false;

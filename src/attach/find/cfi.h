@@ -15,7 +15,7 @@ struct elf_file;
 struct cfi {
 	struct elf_file *f;
 	uint64_t hdr;	/* address of .eh_frame_hdr, which the table counts from */
-	int32_t *table; /* pairs: a function, what is said of it */
+	uint64_t table; /* its address: pairs of a function and its record */
 	uint32_t cnt;
 };
 
@@ -38,7 +38,6 @@ struct cfi_align {
 
 /* false: there is none, or none that is understood. */
 bool cfi__open(struct cfi *c, struct elf_file *f);
-void cfi__close(struct cfi *c);
 /* Of the instruction at address pc. false: it cannot be told. */
 bool cfi__find(const struct cfi *c, uint64_t pc, struct cfi_frame *frame);
 

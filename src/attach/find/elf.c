@@ -6,6 +6,9 @@
 #include "elf_file.h"
 #include "torch.h"
 
+#include "ct_spec.h"
+#include "util/time_budget.h"
+
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,6 +16,12 @@
 
 #define NOTE_SZ_MAX 65536
 #define NAME_SZ_MAX 256
+/* Four times what there may be of all libraries; aliases are among them. */
+#define EXPORTS_MAX (4 * CT_MAX_FUNCS)
+/* Functions lie near each other: their code is read in pieces. */
+#define PIECE_SZ 16384
+/* Symbols between looks at the clock. */
+#define SYMS_AT_ONCE 1024
 
 /* cu[A-Z][A-Za-z0-9_]* and the like: anything else is none of the family's functions
  * (cudbgApiInit), or no name that is fit to be printed. */
@@ -30,6 +39,19 @@ static bool is_exported(const Elf64_Sym *s)
 	       s->st_shndx != SHN_ABS && s->st_value;
 }
 
+static int no_time(struct elf_file *f)
+{
+	return elf_file_fail(f, "it takes too long to read: it has too many symbols or sections");
+}
+
+/* Its end is not looked for further than names go: many symbols may share one without an end. */
+static bool has_name(const struct elf_file *f, const Elf64_Sym *s)
+{
+	uint64_t left = s->st_name < f->str_sz ? f->str_sz - s->st_name : 0;
+
+	return left >= NAME_SZ_MAX || memchr(f->strings + s->st_name, '\0', left);
+}
+
 static int collect(struct elf_file *f, const struct api *api, struct elf_lib *lib)
 {
 	unsigned i;
@@ -44,14 +66,17 @@ static int collect(struct elf_file *f, const struct api *api, struct elf_lib *li
 
 		unsigned type = ELF64_ST_TYPE(s->st_info);
 
+		if (!(i % SYMS_AT_ONCE) && !time_budget__has_time())
+			return no_time(f);
 		if (!is_exported(s) || (type != STT_FUNC && type != STT_GNU_IFUNC))
 			continue;
-		if (s->st_name >= f->str_sz ||
-		    !memchr(f->strings + s->st_name, '\0', f->str_sz - s->st_name))
+		if (!has_name(f, s))
 			return elf_file_fail(
 				f, "damaged: name of symbol %u outside the string table", i);
 		if (!is_name_of(api, f->strings + s->st_name))
 			continue;
+		if (lib->sym_cnt + lib->ifunc_cnt == EXPORTS_MAX)
+			return elf_file_fail(f, "it exports more than %u functions", EXPORTS_MAX);
 		if (type == STT_GNU_IFUNC) {
 			lib->ifuncs[lib->ifunc_cnt++] = f->strings + s->st_name;
 			continue;
@@ -113,31 +138,58 @@ static void drop_aliases(struct elf_lib *lib)
 	lib->sym_cnt = n;
 }
 
+/* A part of the file. */
+struct piece {
+	uint64_t off;
+	size_t len;
+	uint8_t bytes[PIECE_SZ];
+};
+
+/* Bytes of the file at off, up to CODE_LOOK_SZ; NULL: they cannot be read. Offsets go up. */
+static const uint8_t *code_at(struct elf_file *f, struct piece *p, const struct elf_sym *s,
+			      size_t *len)
+{
+	uint64_t left = f->size - s->off;
+
+	*len = left < CODE_LOOK_SZ ? (size_t)left : CODE_LOOK_SZ;
+	if (s->off < p->off || s->off + *len > p->off + p->len) {
+		p->off = s->off;
+		p->len = left < PIECE_SZ ? (size_t)left : PIECE_SZ;
+		if (elf_file_read_at(f, p->off, p->bytes, p->len, s->name))
+			return NULL;
+	}
+	return p->bytes + (s->off - p->off);
+}
+
+static void choose_place(struct elf_sym *s, const uint8_t *code, size_t len, uint16_t machine)
+{
+	if (machine == EM_X86_64) {
+		s->shift = (uint8_t)elf_probe_shift(code, len);
+		s->bad_insn = code_is_refused(code + s->shift, len - s->shift);
+		s->suspect = code_is_suspect(code + s->shift, len - s->shift);
+	}
+	s->stepped = code_is_stepped(code + s->shift, len > s->shift ? len - s->shift : 0, machine);
+	s->off += s->shift;
+}
+
 /* Chooses each probe's place, and tells whether all this is NVIDIA's link-time stub. */
 static int look_at_code(struct elf_file *f, struct elf_lib *lib)
 {
 	struct code_stats stats = {0};
-	uint8_t code[CODE_LOOK_SZ];
-	unsigned i;
-	int ret;
+	struct piece piece = {0};
 
-	for (i = 0; i < lib->sym_cnt; i++) {
+	for (unsigned i = 0; i < lib->sym_cnt; i++) {
 		struct elf_sym *s = &lib->syms[i];
-		uint64_t left = f->size - s->off;
-		size_t len = left < sizeof(code) ? (size_t)left : sizeof(code);
+		const uint8_t *code;
+		size_t len;
 
-		ret = elf_file_read_at(f, s->off, code, len, s->name);
-		if (ret)
-			return ret;
+		if (!(i % 64) && !time_budget__has_time())
+			return no_time(f);
+		code = code_at(f, &piece, s, &len);
+		if (!code)
+			return -EINVAL;
 		code_stats__add(&stats, s->name, code, len, lib->machine);
-		if (lib->machine == EM_X86_64) {
-			s->shift = (uint8_t)elf_probe_shift(code, len);
-			s->bad_insn = code_is_refused(code + s->shift, len - s->shift);
-			s->suspect = code_is_suspect(code + s->shift, len - s->shift);
-		}
-		s->stepped = code_is_stepped(code + s->shift, len > s->shift ? len - s->shift : 0,
-					     lib->machine);
-		s->off += s->shift;
+		choose_place(s, code, len, lib->machine);
 	}
 	lib->is_stub = code_stats__is_stub(&stats);
 	return 0;

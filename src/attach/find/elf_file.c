@@ -20,7 +20,6 @@
 
 #define PAGE	   4095ull
 #define DYN_MAX	   4096
-#define SYM_MAX	   262144
 #define BLOOM_MAX  (1 << 20)
 #define STR_SZ_MAX (16 << 20)
 
@@ -220,19 +219,42 @@ static int read_dynamic(struct elf_file *f)
 	return ret;
 }
 
+/* Adds the symbols from there to the end of the chain. */
+static int end_chain(struct elf_file *f, uint64_t at)
+{
+	uint32_t links[1024];
+
+	for (;; at += sizeof(links)) {
+		const Elf64_Phdr *p = elf_file_segment(f, at, sizeof(*links), 0);
+		uint64_t left = p ? p->p_filesz - (at - p->p_vaddr) : 0;
+		size_t len = left < sizeof(links) ? left & ~3ull : sizeof(links);
+		int ret = read_vaddr(f, at, links, len ?: sizeof(*links), "symbol hash table");
+
+		if (ret)
+			return ret;
+		for (size_t i = 0; i < len / sizeof(*links); i++) {
+			if (f->sym_cnt++ >= ELF_SYM_MAX)
+				return elf_file_fail(
+					f, "damaged: endless chain in the symbol hash table");
+			if (links[i] & 1)
+				return 0;
+		}
+	}
+}
+
 /*
  * DT_GNU_HASH has no symbol count: it is one more than the last symbol of the last chain. A chain
  * ends where the lowest bit is set.
  */
 static int count_gnu_hash(struct elf_file *f)
 {
-	uint32_t head[4], *buckets, last = 0, link = 0, i;
+	uint32_t head[4], *buckets, last = 0, i;
 	uint64_t at = f->gnu_hash;
 	int ret = read_vaddr(f, at, head, sizeof(head), "symbol hash table");
 
 	if (ret)
 		return ret;
-	if (head[0] > SYM_MAX || head[1] > SYM_MAX || head[2] > BLOOM_MAX)
+	if (head[0] > ELF_SYM_MAX || head[1] > ELF_SYM_MAX || head[2] > BLOOM_MAX)
 		return elf_file_fail(f, "damaged: symbol hash table of %u buckets, %u words",
 				     head[0], head[2]);
 	at += sizeof(head) + 8ULL * head[2];
@@ -248,18 +270,10 @@ static int count_gnu_hash(struct elf_file *f)
 	f->sym_cnt = head[1];
 	if (!last)
 		return 0;
-	if (last < head[1] || last >= SYM_MAX)
+	if (last < head[1] || last >= ELF_SYM_MAX)
 		return elf_file_fail(f, "damaged: symbol hash table names symbol %u", last);
-	at += 4ULL * head[0] + 4ULL * (last - head[1]);
-	for (; !(link & 1); at += 4, last++) {
-		if (last >= SYM_MAX)
-			return elf_file_fail(f, "damaged: endless chain in the symbol hash table");
-		ret = read_vaddr(f, at, &link, sizeof(link), "symbol hash table");
-		if (ret)
-			return ret;
-	}
 	f->sym_cnt = last;
-	return 0;
+	return end_chain(f, at + 4ULL * head[0] + 4ULL * (last - head[1]));
 }
 
 static int count_symbols(struct elf_file *f)
@@ -274,7 +288,7 @@ static int count_symbols(struct elf_file *f)
 	ret = read_vaddr(f, f->hash, head, sizeof(head), "symbol hash table");
 	if (ret)
 		return ret;
-	if (head[1] > SYM_MAX)
+	if (head[1] > ELF_SYM_MAX)
 		return elf_file_fail(f, "damaged: %u dynamic symbols", head[1]);
 	f->sym_cnt = head[1];
 	return 0;

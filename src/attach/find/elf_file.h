@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 #define ELF_PHDR_MAX 128
+#define ELF_SYM_MAX  262144
 
 struct elf_file {
 	int fd;

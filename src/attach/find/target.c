@@ -28,6 +28,10 @@
 
 #define DELETED	    " (deleted)"
 #define MAPS_SZ_MAX (64u << 20)
+/* Lines between looks at the clock. */
+#define LINES_AT_ONCE 256
+/* Files of a process that cannot be opened. */
+#define FAILED_MAX 64
 
 static void free_lib(struct target_lib *lib)
 {
@@ -267,13 +271,9 @@ static void say_remote(const struct map_line *m, pid_t pid)
 
 static int add_mapped(struct target_libs *list, const struct map_line *m, pid_t pid)
 {
-	const struct target_lib *known = find_lib(list, &m->key);
 	char *path = NULL;
-	int ret;
+	int ret = choose_path(m, pid, &path);
 
-	if (known && known->pid)
-		return 0;
-	ret = choose_path(m, pid, &path);
 	if (ret == -ENOMEM)
 		return ret;
 	if (ret) {
@@ -302,38 +302,118 @@ static FILE *open_proc(pid_t pid, const char *name)
 	return fopen(path, "re");
 }
 
-/* Returns whether pid maps a library of ours, or -errno. list may be NULL: only look. */
-static int scan_maps(struct target_libs *list, pid_t pid)
+/* A process may have millions of lines, of up to 4 KiB: whether the line is of executable pages is
+ * looked at before it is parsed. */
+static bool is_executable(const char *line)
 {
-	int fd = reader__copy(pid, "maps", MAPS_SZ_MAX), ret = 0, found = 0;
-	FILE *f = fd >= 0 ? fdopen(fd, "r") : NULL;
+	const char *perms = strchr(line, ' ');
+
+	return perms && strnlen(perms, 4) == 4 && perms[3] == 'x';
+}
+
+static int each_line(FILE *f, int (*fn)(void *ctx, const struct map_line *m), void *ctx)
+{
 	struct map_line m;
 	char *line = NULL;
 	size_t size = 0;
+	int ret = 0;
 
-	if (!f)
-		return fd == -ENOENT ? -ESRCH : fd < 0 ? fd : -ENOMEM;
-	while (getline(&line, &size, f) >= 0) {
-		int bad;
-
-		if (!target_parse_map_line(line, &m))
-			continue;
-		found = 1;
-		bad = add_mapped(list, &m, pid);
-		ret = ret ?: bad;
+	for (unsigned i = 1; !ret && getline(&line, &size, f) >= 0; i++) {
+		if (!(i % LINES_AT_ONCE) && !time_budget__has_time())
+			ret = -EAGAIN;
+		else if (is_executable(line) && target_parse_map_line(line, &m))
+			ret = fn(ctx, &m);
 	}
 	free(line);
-	fclose(f);
-	return ret ?: found;
+	return ret;
+}
+
+int target_each_mapped(pid_t pid, int (*fn)(void *ctx, const struct map_line *m), void *ctx)
+{
+	struct work w;
+	FILE *f;
+	int ret, fd;
+
+	if (reader__begin(&w, pid, WORK_FILES))
+		return -EAGAIN;
+	fd = reader__copy(pid, "maps", MAPS_SZ_MAX);
+	f = fd >= 0 ? fdopen(fd, "r") : NULL;
+	if (f)
+		ret = each_line(f, fn, ctx);
+	else
+		ret = fd == -ENOENT ? -ESRCH : fd < 0 ? fd : -ENOMEM;
+	if (f)
+		fclose(f);
+	time_budget__end(&w);
+	return ret;
+}
+
+struct scan {
+	struct target_libs *list;
+	pid_t pid;
+	const struct ct_lib_key *only; /* or NULL: all files */
+	const char *name;	       /* of the only one */
+	bool found;
+	unsigned failed;
+	int ret;
+};
+
+/* Maps have another inode for it on some file systems: then its name tells. */
+static bool is_wanted(const struct scan *s, const struct map_line *m)
+{
+	return !s->only || m->key.ino == s->only->ino ||
+	       !strcmp(strrchr(m->path, '/') + 1, s->name);
+}
+
+/* Of one that cannot be opened there may be a line for each page. */
+static int scan_line(void *ctx, const struct map_line *m)
+{
+	const struct target_lib *known;
+	struct scan *s = ctx;
+	int ret;
+
+	if (!is_wanted(s, m))
+		return 0;
+	s->found = true;
+	known = find_lib(s->list, &m->key);
+	if (known && known->pid)
+		return 0;
+	if (!time_budget__has_time())
+		return -EAGAIN;
+	ret = add_mapped(s->list, m, s->pid);
+	s->ret = s->ret ?: ret;
+	s->failed += ret != 0;
+	return s->failed < FAILED_MAX ? 0 : ret;
+}
+
+/* Returns whether pid maps a library of ours, or -errno. */
+static int scan_maps(struct scan *s)
+{
+	int ret = target_each_mapped(s->pid, scan_line, s);
+
+	return ret ?: s->ret ?: s->found;
 }
 
 int target_libs__add_pid(struct target_libs *list, pid_t pid)
 {
+	struct scan s = {.list = list, .pid = pid};
 	int ret;
 
 	if (!target_exists(pid))
 		return -ESRCH;
-	ret = scan_maps(list, pid);
+	ret = scan_maps(&s);
+	return ret < 0 ? ret : 0;
+}
+
+int target_libs__add_mapped(struct target_libs *list, pid_t pid, const struct ct_lib_key *key,
+			    const char *name)
+{
+	struct scan s = {.list = list, .pid = pid, .only = key, .name = name};
+	int ret;
+
+	if (!target_exists(pid))
+		return -ESRCH;
+	ret = scan_maps(&s);
 	return ret < 0 ? ret : 0;
 }
 
@@ -360,7 +440,8 @@ struct all {
 static bool add_one(void *ctx, pid_t pid)
 {
 	struct all *a = ctx;
-	int ret = scan_maps(a->list, pid);
+	struct scan s = {.list = a->list, .pid = pid};
+	int ret = scan_maps(&s);
 
 	a->cnt += ret > 0;
 	return ret != -ENOMEM;

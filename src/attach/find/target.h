@@ -59,12 +59,21 @@ int target_open_mapped(const struct map_line *m, pid_t pid);
  * for all. To learn whether one process maps any, start with an empty list.
  */
 
+/* Calls fn for each line of the maps of pid that target_parse_map_line() takes, opens nothing. 0;
+ * what fn returned, if that is not 0, which ends it; -ESRCH: no such process; -EAGAIN: it has taken
+ * too long (util/time_budget.h); or what reader__copy() says. */
+int target_each_mapped(pid_t pid, int (*fn)(void *ctx, const struct map_line *m), void *ctx);
 /* Adds the libraries that pid maps. 0; -ESRCH when there is no such process; -EACCES when its
- * maps, or a file in them, may not be read (the file is reported, the process is not). */
+ * maps, or a file in them, may not be read (the file is reported, the process is not); -EAGAIN: it
+ * has taken too long; the list has some. */
 int target_libs__add_pid(struct target_libs *list, pid_t pid);
-/* Adds the libraries that pid has open: the dynamic linker is about to map them. 0 or
- * -errno: -ENOENT when there is no such process, -EACCES when it may not be looked into. */
-int target_libs__add_open(struct target_libs *list, pid_t pid);
+/* The same, of one file alone: with that inode, or that last component of its path. */
+int target_libs__add_mapped(struct target_libs *list, pid_t pid, const struct ct_lib_key *key,
+			    const char *name);
+/* Adds the library that pid has open as fd, if it is one: the dynamic linker is about to map it. 0;
+ * -ENOENT: it is none, or not any more; -EACCES: pid may not be looked into; or what else
+ * reader__open() says. */
+int target_libs__add_open(struct target_libs *list, pid_t pid, int fd);
 /* A path of a descriptor of pid, for that file in memory (memfd_create(2)), which has no other; to
  * be freed. NULL: it is no such file, or pid has it open no more. */
 char *target_fd_path(pid_t pid, uint64_t ino, const char *name);

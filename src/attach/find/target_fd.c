@@ -4,7 +4,6 @@
 
 #include "util/task.h"
 
-#include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
@@ -13,8 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* tid: the thread of the process whose descriptors are looked at. */
-static int add_fd(struct target_libs *list, pid_t pid, pid_t tid, const char *fd)
+int target_libs__add_open(struct target_libs *list, pid_t pid, int fd)
 {
 	unsigned before = list->cnt;
 	char path[64], name[4096];
@@ -24,14 +22,14 @@ static int add_fd(struct target_libs *list, pid_t pid, pid_t tid, const char *fd
 	ssize_t n;
 	int ret;
 
-	snprintf(path, sizeof(path), "/proc/%d/fd/%.16s", tid, fd);
+	snprintf(path, sizeof(path), "/proc/%d/fd/%d", (int)task_living(pid), fd);
 	n = readlink(path, name, sizeof(name) - 1);
 	if (n <= 0)
-		return 0;
+		return n && errno == EACCES ? -EACCES : -ENOENT;
 	name[n] = 0;
 	api = target_api_of_path(target_cut_deleted(name, &deleted));
 	if (!api)
-		return 0;
+		return -ENOENT;
 	ret = target_libs__add_path_of(list, api, pid, path);
 	if (ret || list->cnt == before)
 		return ret;
@@ -73,22 +71,4 @@ char *target_fd_path(pid_t pid, uint64_t ino, const char *name)
 	if (dir)
 		closedir(dir);
 	return found;
-}
-
-int target_libs__add_open(struct target_libs *list, pid_t pid)
-{
-	struct dirent *de;
-	pid_t tid = task_living(pid);
-	char path[32];
-	DIR *dir;
-
-	snprintf(path, sizeof(path), "/proc/%d/fd", tid);
-	dir = opendir(path);
-	if (!dir)
-		return -errno;
-	while ((de = readdir(dir)))
-		if (isdigit((unsigned char)de->d_name[0]))
-			add_fd(list, pid, tid, de->d_name);
-	closedir(dir);
-	return 0;
 }

@@ -4,6 +4,8 @@
 #include "cfi.h"
 #include "elf_file.h"
 
+#include "util/time_budget.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,6 +24,8 @@
 #define SEEN_CNT      4096
 #define OPERATORS_MAX 16384
 #define NODES_MAX     16384
+/* Symbols between looks at the clock. */
+#define SYMS_AT_ONCE 1024
 
 /* What is read for one library. */
 struct look {
@@ -37,7 +41,8 @@ static bool read_vaddr(struct look *l, uint64_t vaddr, void *buf, size_t len)
 {
 	const Elf64_Phdr *p = elf_file_segment(l->f, vaddr, len, 0);
 
-	return p && !elf_file_read_at(l->f, vaddr - p->p_vaddr + p->p_offset, buf, len, "code");
+	return p && time_budget__has_time() &&
+	       !elf_file_read_at(l->f, vaddr - p->p_vaddr + p->p_offset, buf, len, "code");
 }
 
 static const char *name_of(const struct elf_file *f, const Elf64_Sym *s)
@@ -69,6 +74,9 @@ static uint64_t find_slot(struct look *l, unsigned sym)
 	Elf64_Rela rela[512];
 	uint64_t at = f->jmprel, left = f->jmprel_sz / sizeof(*rela);
 
+	/* One for each symbol, at most. */
+	if (left > ELF_SYM_MAX)
+		return 0;
 	while (left) {
 		uint64_t cnt = left < 512 ? left : 512;
 
@@ -282,6 +290,8 @@ static void collect(struct look *l, struct torch_lib *to, uint64_t op_ip, uint64
 	for (unsigned i = 0; i < f->sym_cnt; i++) {
 		const Elf64_Sym *s = &f->syms[i];
 
+		if (!(i % SYMS_AT_ONCE) && !time_budget__has_time())
+			return;
 		if (!s->st_value || !s->st_shndx)
 			continue;
 		if (op_ip && to->operator_cnt < OPERATORS_MAX &&
@@ -319,7 +329,6 @@ struct torch_lib *torch_lib__find(struct elf_file *f, const struct elf_lib *lib)
 		l->has_cfi = cfi__open(&l->cfi, f);
 	}
 	collect(l, to, op_ip, node_ip);
-	cfi__close(&l->cfi);
 	f->err = err;
 	f->err_size = err_size;
 	torch_lib__sort(to);

@@ -82,7 +82,6 @@ static void close_file(struct place *p)
 {
 	if (!p->f)
 		return;
-	cfi__close(&p->cfi);
 	close(p->f->fd);
 	elf_file__free(p->f);
 	p->f = NULL;

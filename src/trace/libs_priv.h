@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* Shared by libs.c, which follows mappings, and libs_start.c. */
+#ifndef TRACE_LIBS_PRIV_H
+#define TRACE_LIBS_PRIV_H
+
+#include "libs.h"
+
+#include "attach/find/target.h"
+
+/* What came of looking at files. */
+struct found {
+	bool gone;     /* there is no such file at that path any more */
+	bool too_many; /* it is left out */
+	bool busy;     /* somebody writes to it */
+	bool late;     /* libs__tick() will say more */
+	bool hangs;    /* what it lies on, or its process, does not answer */
+};
+
+/* A library event about a mapping, or a file (lib), or both. */
+void libs_event(struct libs *l, const char *op, const struct ct_lib_map *rec,
+		const struct attach_lib *lib, const char *note);
+/* NULL: it is not traced; f says why, and keeps what it has. */
+const struct attach_lib *libs_attach_one(struct libs *l, const struct target_lib *t,
+					 struct found *f);
+/* Processes that there was no time for when the daemon began. */
+void libs_look_at_later(struct libs *l, uint64_t now);
+
+#endif /* TRACE_LIBS_PRIV_H */

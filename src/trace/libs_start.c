@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* The library files that are there before anything is traced. */
+#include "libs_priv.h"
+#include "targets.h"
+
+#include "util/clock.h"
+#include "util/log.h"
+#include "util/reader.h"
+#include "util/task.h"
+#include "util/time_budget.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* How long processes wait that there was no time for. */
+#define LATER_MAX_NS (300 * SEC_NS)
+
+/*
+ * Returns how many real drivers were attached, or will be: without one there is nothing to trace
+ * yet. Of files that nobody maps yet only libcuda's are attached to: what uses another family
+ * brings a copy of its own as a rule, and has it attached to when it is loaded.
+ */
+static unsigned attach_from(struct libs *l, const struct target_libs *list, unsigned from,
+			    bool mapped)
+{
+	unsigned cnt = 0;
+
+	for (unsigned i = from; i < list->cnt; i++) {
+		const struct target_lib *t = &list->libs[i];
+		const struct attach_lib *lib;
+		struct found f = {0};
+
+		if (t->api->id != API_CUDA && !(mapped && t->pid))
+			continue;
+		lib = libs_attach_one(l, t, &f);
+		if (t->api->id == API_CUDA)
+			cnt += lib || f.late || f.busy;
+	}
+	return cnt;
+}
+
+static unsigned attach_list(struct libs *l, const struct target_libs *list, bool mapped)
+{
+	return attach_from(l, list, 0, mapped);
+}
+
+/* Looks at one process of -p. Negative: it cannot be traced. */
+static int attach_pid(struct libs *l, pid_t pid)
+{
+	struct target_libs list = {0};
+	unsigned cnt = 0;
+	int ret;
+
+	ret = target_libs__add_pid(&list, pid);
+	if (!ret)
+		cnt = attach_list(l, &list, true);
+	target_libs__clear(&list);
+	if (ret == -ESRCH || !task_living(pid)) {
+		err("process %d ended while attaching: start it as a command instead: cudatrace -- "
+		    "COMMAND",
+		    pid);
+		return -ESRCH;
+	}
+	if (ret) {
+		targets__say_refused(pid, ret);
+		return ret;
+	}
+	if (cnt)
+		return 0;
+	if (!l->wait) {
+		err("process %d has not loaded libcuda: leave out --no-wait to wait for it", pid);
+		return -ENOENT;
+	}
+	/* Its first calls come sooner than we could attach to what it maps. */
+	target_libs__add_loadable(&list, pid);
+	attach_list(l, &list, false);
+	target_libs__clear(&list);
+	info("process %d has not loaded libcuda yet: waiting for it", pid);
+	return 0;
+}
+
+int libs__attach_pids(struct libs *l, const pid_t *pids, unsigned cnt)
+{
+	int ret = 0;
+
+	for (unsigned i = 0; i < cnt && !ret; i++)
+		ret = attach_pid(l, pids[i]);
+	return ret;
+}
+
+/* Also one that is known and ignored. */
+static bool has_driver(const struct libs *l)
+{
+	for (unsigned i = 0; i < attach__lib_cnt(l->att); i++)
+		if (attach__lib_at(l->att, i)->api->id == API_CUDA)
+			return true;
+	return false;
+}
+
+/* What is new of the process's libraries. false: there is no time for it now. */
+static bool attach_process(struct libs *l, pid_t pid, struct target_libs *list, unsigned *cnt)
+{
+	unsigned before = list->cnt;
+	struct work w;
+
+	if (!time_budget__may(reader__user(pid)) ||
+	    time_budget__begin(&w, reader__user(pid), WORK_LIBRARIES))
+		return false;
+	target_libs__add_pid(list, pid);
+	*cnt += attach_from(l, list, before, true);
+	time_budget__end(&w);
+	return true;
+}
+
+struct running {
+	struct libs *l;
+	struct target_libs *list;
+	unsigned cnt;
+};
+
+/* A user may have made any number of processes that take long to look at before the daemon began.
+ */
+static bool look_at_running(void *ctx, pid_t pid)
+{
+	struct running *r = ctx;
+	struct libs *l = r->l;
+	pid_t *later;
+
+	time_budget__turn();
+	if (attach_process(l, pid, r->list, &r->cnt) || l->later_cnt == LIBS_MAX_LATER)
+		return true;
+	later = reallocarray(l->later, l->later_cnt + 1, sizeof(*later));
+	if (!later)
+		return true;
+	l->later = later;
+	l->later[l->later_cnt++] = pid;
+	return true;
+}
+
+void libs_look_at_later(struct libs *l, uint64_t now)
+{
+	unsigned before = attach__newest_lib(l->att), left = 0, cnt = 0;
+
+	if (!l->later_cnt)
+		return;
+	if (!l->later_end_ns)
+		l->later_end_ns = now + LATER_MAX_NS;
+	for (unsigned i = 0; i < l->later_cnt && now < l->later_end_ns; i++) {
+		struct target_libs list = {0};
+
+		if (target_exists(l->later[i]) && !attach_process(l, l->later[i], &list, &cnt))
+			l->later[left++] = l->later[i];
+		target_libs__clear(&list);
+	}
+	l->later_cnt = left;
+	for (unsigned i = 0; i < attach__lib_cnt(l->att); i++) {
+		const struct attach_lib *lib = attach__lib_at(l->att, i);
+
+		if (lib->id > before && !lib->ignored)
+			libs_event(l, "attach", NULL, lib,
+				   "late: its user's processes take long to look at");
+	}
+}
+
+int libs__attach_system(struct libs *l, bool running)
+{
+	struct target_libs list = {0};
+	struct running r = {.l = l, .list = &list};
+	unsigned cnt;
+
+	if (running)
+		target_each(look_at_running, &r);
+	time_budget__turn();
+	target_libs__add_system(&list);
+	cnt = r.cnt + attach_list(l, &list, true);
+	target_libs__clear(&list);
+	if (!running || cnt || has_driver(l))
+		return 0;
+	if (!l->wait) {
+		err("no process has loaded libcuda, and none is installed: leave out --no-wait to "
+		    "wait for one");
+		return -ENOENT;
+	}
+	info("no libcuda found yet: waiting for a process that loads one");
+	return 0;
+}
+
+int libs__attach_file(struct libs *l, const char *path)
+{
+	struct target_libs list = {0};
+	int ret = target_libs__add_file(&list, path);
+
+	if (!ret && !attach_list(l, &list, true)) {
+		const struct attach_lib *lib = attach__lib_at(l->att, 0);
+
+		if (lib && lib->ignored)
+			err("%s is a stub for linking, not a driver; give the path of the driver's "
+			    "libcuda.so.1",
+			    path);
+		ret = -ENOEXEC;
+	}
+	target_libs__clear(&list);
+	return ret;
+}

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* Library files that there was no room for: they are not looked at again for a while. */
+#ifndef TRACE_REFUSED_LIBS_H
+#define TRACE_REFUSED_LIBS_H
+
+#include "ct_bpf.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#define REFUSED_LIBS_MAX 256
+
+/* Begins as zeros. */
+struct refused_libs {
+	struct refused_lib {
+		struct ct_lib_key key;
+		uid_t uid;
+		uint64_t until_ns;
+	} libs[REFUSED_LIBS_MAX];
+};
+
+/* A user's oldest goes for a new one when he has an eighth of the places; when all are in use
+ * nothing is remembered. */
+void refused_libs__add(struct refused_libs *r, const struct ct_lib_key *key, uid_t uid,
+		       uint64_t now);
+bool refused_libs__has(const struct refused_libs *r, const struct ct_lib_key *key, uint64_t now);
+
+#endif /* TRACE_REFUSED_LIBS_H */
