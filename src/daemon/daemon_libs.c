@@ -100,7 +100,7 @@ void daemon__drop_libs(struct daemon *d)
 	if (l->on || attach__mechanism(d->t.att) == MECH_PERF || !attach__lib_cnt(d->t.att))
 		return;
 	/* Who has mapped one by now is known then. */
-	tracer__drain_for(&d->t, DRAIN_MAX_NS);
+	tracer__drain_for(&d->t, DRAIN_TURN_NS);
 	*l = (struct libs_look){.on = true, .number = l->number + 1, .began_ns = d->now};
 	daemon__look_at_libs(d);
 }

@@ -53,7 +53,7 @@ static double cpu_seconds(void)
 void daemon__read_counts(struct daemon *d)
 {
 	d->now = now_ns();
-	tracer__drain_for(&d->t, DRAIN_MAX_NS);
+	tracer__drain_for(&d->t, DRAIN_TURN_NS);
 	dprocs__read_counts(&d->procs);
 	dprocs__read_errors(&d->procs);
 }

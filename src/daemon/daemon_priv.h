@@ -76,8 +76,9 @@ struct daemon {
 };
 
 /* Who writes without end is not read without end: between looks, and when the daemon ends. */
-#define DRAIN_MAX_NS 100000000ull
-#define DRAIN_END_NS 1000000000ull
+#define DRAIN_MAX_NS  100000000ull
+#define DRAIN_TURN_NS 40000000ull /* where a turn would be long otherwise */
+#define DRAIN_END_NS  1000000000ull
 
 /* daemon.c */
 bool daemon__is_healthy(void *d);
