@@ -28,10 +28,18 @@ void attach__process(struct attach *a, pid_t pid, ct_life *life, enum ct_proc_le
 bool attach__set_inside(struct attach *a, pid_t pid, const struct ct_inside *in)
 {
 	uint32_t key = pid;
+	struct ct_inside was, now;
 
-	if (in)
-		return !bpf_map__update_elem(a->skel->maps.inside, &key, sizeof(key), in,
-					     sizeof(*in), BPF_ANY);
+	if (in) {
+		now = *in;
+		/* Threads of a forked child wait in their first calls until it has connected, and
+		 * then record them: probes see none of its calls before that either. */
+		if (!bpf_map__lookup_elem(a->skel->maps.inside, &key, sizeof(key), &was,
+					  sizeof(was), 0))
+			now.forked |= was.forked;
+		return !bpf_map__update_elem(a->skel->maps.inside, &key, sizeof(key), &now,
+					     sizeof(now), BPF_ANY);
+	}
 	bpf_map__delete_elem(a->skel->maps.inside, &key, sizeof(key), 0);
 	return true;
 }
