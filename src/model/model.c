@@ -88,11 +88,12 @@ uint64_t model__filtered(const struct model *m)
 	return m->filtered_cnt;
 }
 
-void model__calls_lost(struct model *m)
+void model__calls_lost(struct model *m, uint32_t pid)
 {
 	for (struct proc *p = m->procs.by_pid; p; p = p->hh.next)
-		comms__lost(&p->comms);
-	ranks__lost(&m->ranks);
+		if (!pid || p->pid == pid)
+			comms__lost(&p->comms);
+	ranks__lost(&m->ranks, pid);
 }
 
 void model__handles_lost(struct model *m, uint32_t pid)

@@ -54,9 +54,9 @@ void model__forget_fn(struct model *m, unsigned func_id);
  */
 unsigned model__tidy(struct model *m);
 struct rank_wait;
-/* Calls were lost, whosever they were: the numbers of collectives are of no use then, but of
- * communicators that are made later. */
-void model__calls_lost(struct model *m);
+/* Calls of that process were lost; 0: of which is not known. The numbers of its collectives are of
+ * no use then, except those of communicators that are made later. */
+void model__calls_lost(struct model *m, uint32_t pid);
 /* They were this process's; 0: whose they were is not known. A handle of cuDNN may stand for
  * another descriptor by now. */
 void model__handles_lost(struct model *m, uint32_t pid);

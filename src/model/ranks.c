@@ -2,6 +2,7 @@
 #include "ranks.h"
 
 #include "call.h"
+#include "util/reader.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -10,8 +11,10 @@
 
 #include <uthash.h>
 
-#define COMMS_MAX 256
-#define RANKS_MAX 64
+/* docs/LIMITS.md */
+#define COMMS_MAX	  256
+#define COMMS_OF_USER_MAX (COMMS_MAX / 2)
+#define RANKS_MAX	  64
 /* How far the first rank may be ahead for the time to be its own. */
 #define AHEAD 64
 
@@ -25,6 +28,7 @@ struct rank {
 
 struct rank_comm {
 	uint64_t hash;
+	uid_t uid; /* of the process that named it first */
 	struct rank ranks[RANKS_MAX];
 	unsigned rank_cnt;
 	bool told;
@@ -36,24 +40,65 @@ struct rank_comm {
 	UT_hash_handle hh;
 };
 
-static struct rank_comm *comm_of(struct ranks *rs, uint64_t hash)
+static void drop(struct ranks *rs, struct rank_comm *c)
+{
+	HASH_DEL(rs->by_hash, c);
+	free(c);
+}
+
+/* How many communicators that user has; *oldest: the first of them. */
+static unsigned comms_of(const struct ranks *rs, uid_t uid, struct rank_comm **oldest)
+{
+	unsigned cnt = 0;
+
+	for (struct rank_comm *c = rs->by_hash; c; c = c->hh.next)
+		if (c->uid == uid && !cnt++)
+			*oldest = c;
+	return cnt;
+}
+
+/* The oldest communicator goes, which may be of a process whose end was not seen: the user's own
+ * when that user has half of all, else one of the user who has most. */
+static void make_room(struct ranks *rs, uid_t uid)
+{
+	struct rank_comm *oldest = NULL, *of_most = NULL;
+	unsigned cnt = comms_of(rs, uid, &oldest), most = 0;
+	uid_t before = uid;
+
+	if (cnt >= COMMS_OF_USER_MAX) {
+		drop(rs, oldest);
+		return;
+	}
+	if (HASH_COUNT(rs->by_hash) < COMMS_MAX)
+		return;
+	for (struct rank_comm *c = rs->by_hash; c; c = c->hh.next) {
+		if (of_most && c->uid == before)
+			continue;
+		before = c->uid;
+		cnt = comms_of(rs, c->uid, &oldest);
+		if (cnt > most) {
+			most = cnt;
+			of_most = oldest;
+		}
+	}
+	drop(rs, of_most);
+}
+
+static struct rank_comm *comm_of(struct ranks *rs, uint64_t hash, uint32_t pid)
 {
 	struct rank_comm *c;
+	uid_t uid;
 
 	HASH_FIND(hh, rs->by_hash, &hash, sizeof(hash), c);
 	if (c)
 		return c;
-	/* The oldest goes: it may be of a process whose end was not seen. */
-	if (HASH_COUNT(rs->by_hash) == COMMS_MAX) {
-		c = rs->by_hash;
-		HASH_DEL(rs->by_hash, c);
-		memset(c, 0, sizeof(*c));
-	} else {
-		c = calloc(1, sizeof(*c));
-	}
+	uid = (rs->user_of ? rs->user_of : reader__user)((pid_t)pid);
+	make_room(rs, uid);
+	c = calloc(1, sizeof(*c));
 	if (!c)
 		return NULL;
 	c->hash = hash;
+	c->uid = uid;
 	HASH_ADD(hh, rs->by_hash, hash, sizeof(c->hash), c);
 	return c;
 }
@@ -74,7 +119,7 @@ static struct rank *rank_of(struct rank_comm *c, const struct rank_begun *b)
 
 void ranks__begun(struct ranks *rs, const struct rank_begun *b)
 {
-	struct rank_comm *c = comm_of(rs, b->hash);
+	struct rank_comm *c = comm_of(rs, b->hash, b->pid);
 	struct rank *k = c ? rank_of(c, b) : NULL;
 	unsigned i = b->seq % AHEAD;
 
@@ -114,12 +159,6 @@ bool ranks__any(const struct ranks *rs)
 	return rs->by_hash;
 }
 
-static void drop(struct ranks *rs, struct rank_comm *c)
-{
-	HASH_DEL(rs->by_hash, c);
-	free(c);
-}
-
 void ranks__ended(struct ranks *rs, uint32_t pid)
 {
 	struct rank_comm *c, *tmp;
@@ -136,13 +175,13 @@ void ranks__ended(struct ranks *rs, uint32_t pid)
 	}
 }
 
-void ranks__lost(struct ranks *rs)
+void ranks__lost(struct ranks *rs, uint32_t pid)
 {
 	struct rank_comm *c, *tmp;
 
 	HASH_ITER (hh, rs->by_hash, c, tmp)
 		for (unsigned i = 0; i < c->rank_cnt; i++)
-			c->ranks[i].partial = true;
+			c->ranks[i].partial |= !pid || c->ranks[i].pid == pid;
 }
 
 static void list(const struct rank_comm *c, uint64_t seq, bool in, char *buf, size_t size)

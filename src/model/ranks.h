@@ -9,12 +9,15 @@
 
 #include "event.h"
 
+#include <sys/types.h>
+
 /* A rank is waited for from then on. */
 #define RANKS_HANG_NS 5000000000ull
 
 struct rank_comm;
 struct ranks {
 	struct rank_comm *by_hash;
+	uid_t (*user_of)(pid_t pid); /* NULL: reader__user() */
 };
 
 /* A rank whose process lives; tid: who began its last collective, or made the communicator. */
@@ -50,8 +53,9 @@ bool ranks__any(const struct ranks *rs);
 /* Its ranks come to no collective any more: they are waited for all the same, by those that live.
  */
 void ranks__ended(struct ranks *rs, uint32_t pid);
-/* Calls were lost: no rank's number is known until its next collective tells. */
-void ranks__lost(struct ranks *rs);
+/* Calls of that process were lost, or, with 0, of any: the sequence numbers of its ranks are not
+ * known until their next collectives. */
+void ranks__lost(struct ranks *rs, uint32_t pid);
 /* Each wait that is RANKS_HANG_NS old is given once, and once when it is over. */
 void ranks__look(struct ranks *rs, uint64_t now, void (*fn)(void *ctx, const struct rank_wait *w),
 		 void *ctx);

@@ -355,21 +355,24 @@ void tracer__drain_for(struct tracer *t, uint64_t max_ns)
 		;
 }
 
+static void lost_of(struct tracer *t, uint32_t pid)
+{
+	model__calls_lost(t->model, pid);
+	if (fnset__wants_api(t->fns, api_at(API_CUDNN)))
+		model__handles_lost(t->model, pid);
+}
+
 static void on_loser(void *ctx, uint32_t pid)
 {
-	model__handles_lost(ctx, pid);
+	lost_of(ctx, pid);
 }
 
 uint64_t tracer__look_for_losses(struct tracer *t, struct source *s)
 {
 	uint64_t cnt = source__newly_lost(s);
 
-	if (!cnt)
-		return 0;
-	model__calls_lost(t->model);
-	if (fnset__wants_api(t->fns, api_at(API_CUDNN)) &&
-	    !source__losers(s, cnt, on_loser, t->model))
-		model__handles_lost(t->model, 0);
+	if (cnt && !source__losers(s, cnt, on_loser, t))
+		lost_of(t, 0);
 	return cnt;
 }
 

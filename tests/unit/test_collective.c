@@ -184,7 +184,7 @@ static void test_counted(void **state)
 	/* Captured: not counted, by any rank. */
 	counted(&mem, 8, 9, false);
 	counted(&mem, 9, 10, false);
-	model__calls_lost(r.m);
+	model__calls_lost(r.m, 0);
 	r.result = ncclInProgress;
 	counted(&mem, 11, 11, true);
 	counted(&mem, 20, 21, false);
@@ -214,7 +214,7 @@ static void test_counted_in_groups(void **state)
 		CALL0(&r, "ncclGroupEnd");
 	}
 	counted(&mem, 10, 10, false);
-	model__calls_lost(r.m);
+	model__calls_lost(r.m, 0);
 	CALL0(&r, "ncclGroupStart");
 	counted(&mem, 12, 11, true);
 	r.result = ncclInProgress;

@@ -87,7 +87,7 @@ static void test_lost(void **state)
 	reduce(0, 2, 1);
 	reduce(2, 2, 1);
 	assert_int_equal(look(10), 1);
-	ranks__lost(&rs);
+	ranks__lost(&rs, 0);
 	assert_int_equal(look(11), 1);
 	assert_true(last.over);
 	assert_int_equal(look(100), 0);
@@ -104,6 +104,46 @@ static void test_lost(void **state)
 	call("ncclAllReduce", 0xdef, 0, 1, 100);
 	assert_int_equal(look(110), 1);
 	assert_int_equal(last.hash, 0xdef);
+}
+
+/* Whose call it was is known: the ranks of others are waited for. */
+static void test_lost_of_another(void **state)
+{
+	for (uint32_t i = 0; i < 3; i++)
+		reduce(i, 1, 0);
+	reduce(0, 2, 1);
+	ranks__lost(&rs, 4711);
+	assert_int_equal(look(10), 1);
+	ranks__lost(&rs, 101);
+	assert_int_equal(look(11), 1);
+	assert_true(last.over);
+}
+
+static uid_t uid_of(pid_t pid)
+{
+	return pid >= 1000 ? pid / 1000 : 0;
+}
+
+static void invent(uint32_t user, uint64_t hash)
+{
+	ranks__begun(&rs, &(struct rank_begun){
+				  .hash = hash, .rank = 0, .pid = user * 1000 + hash % 100});
+}
+
+/* A user who invents communicators has others forgotten of that user only, or of who has most. */
+static void test_shares(void **state)
+{
+	rs.user_of = uid_of;
+	call("ncclCommInitRank", 0xabc, 1, 0, 0);
+	for (uint64_t i = 0; i < 1000; i++)
+		invent(1, 0x100000 + i);
+	for (uint64_t i = 0; i < 1000; i++)
+		for (uint32_t user = 2; user < 5; user++)
+			invent(user, user * 0x100000 + i);
+	reduce(0, 1, 0);
+	assert_int_equal(look(10), 1);
+	assert_int_equal(last.hash, 0xabc);
+	assert_string_equal(last.missing, "1");
 }
 
 /* Who has made the communicator and no collective yet is waited for, too. */
@@ -174,8 +214,9 @@ static void test_many(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(test_waits), TEST(test_lost),	 TEST(test_first), TEST(test_ended),
-		TEST(test_ahead), TEST(test_not_joined), TEST(test_many),
+		TEST(test_waits),  TEST(test_lost),	  TEST(test_lost_of_another),
+		TEST(test_shares), TEST(test_first),	  TEST(test_ended),
+		TEST(test_ahead),  TEST(test_not_joined), TEST(test_many),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
