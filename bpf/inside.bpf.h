@@ -66,7 +66,7 @@ static __always_inline void inside_tell(const struct ct_thread *t, const struct 
 	rec.api_depth = f->api_depth;
 	rec.ended = ended;
 	if (!rec_send(&rec, sizeof(rec), false))
-		total_drop(CT_DROP_TASK);
+		total_drop(CT_DROP_BEGIN);
 }
 
 /* No library sees this call: if it is the driver's first, others will need their probes. */

@@ -223,6 +223,12 @@ enum ct_drop {
 	CT_DROP_PROCESSES = 10,
 	/* of the driver's log of context switches: its ring was full, or it made no sense */
 	CT_DROP_CTXSW = 11,
+	/* Of processes that trace themselves for a daemon: calls that their library, or what is in
+	 * its place, reports as lost. Whatever it says, the others are exact. */
+	CT_DROP_INSIDE = 12,
+	/* Ring full: the begin of a call, or its end, that calls of the library may be made in.
+	 * Those have no parent then; the call itself is another record. */
+	CT_DROP_BEGIN = 13,
 	CT_DROP_CNT
 };
 

@@ -162,6 +162,7 @@ static void on_tick(evutil_socket_t fd, short what, void *ctx)
 
 	d->now = turn__begin(&d->turn);
 	dprocs__read_errors(&d->procs);
+	dprocs__take_left(&d->procs);
 	if (d->now - d->sweep_ns >= SWEEP_NS) {
 		d->sweep_ns = d->now;
 		daemon__read_counts(d);

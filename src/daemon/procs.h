@@ -109,6 +109,9 @@ bool dprocs__clock(struct dprocs *ps, uint64_t now_ns);
 bool dprocs__any_burst(const struct dprocs *ps);
 /* Reads what the sources have counted. */
 void dprocs__read_counts(struct dprocs *ps);
+/* Takes the counts of programs whose end no record told, after some seconds: those of processes
+ * that are not known go to the others. */
+void dprocs__take_left(struct dprocs *ps);
 void dprocs__read_errors(struct dprocs *ps);
 /* Live memory has changed. */
 void dproc__set_memory(struct dproc *p, const struct mem_totals *now);

@@ -282,6 +282,34 @@ static void others_count(void *ctx, unsigned source, const struct ct_count_key *
 		metrics__counts(ps->metrics, metrics__others(ps->metrics), fn, c);
 }
 
+static void left_count(void *ctx, unsigned source, const struct ct_count_key *k,
+		       const struct ct_count *c)
+{
+	struct dprocs *ps = ctx;
+
+	if (is_counted(dprocs__find(ps, k->pid), k->life))
+		on_count(ps, source, k, c);
+	else
+		others_count(ps, source, k, c);
+}
+
+static void left_error(void *ctx, unsigned source, const struct ct_error_key *k, uint64_t cnt)
+{
+	struct dprocs *ps = ctx;
+
+	if (is_counted(dprocs__find(ps, k->pid), k->life))
+		on_error(ps, source, k, cnt);
+	else
+		others_error(ps, source, k, cnt);
+}
+
+void dprocs__take_left(struct dprocs *ps)
+{
+	const struct count_reader r = {left_count, left_error, ps};
+
+	sources__take_left_counts(ps->sources, &r);
+}
+
 void dprocs__take_unknown(struct dprocs *ps, uint32_t pid, ct_life life)
 {
 	const struct count_reader r = {others_count, others_error, ps};

@@ -3,6 +3,11 @@
  * ring still, for a call's is sent at its end; or they have not returned. */
 #include "inject_priv.h"
 
+#include "util/time_budget.h"
+
+/* Records that are looked at for one call. */
+#define RECORDS_MAX 4096
+
 struct search {
 	uint64_t at_ns;
 	const struct fnset *fns;
@@ -59,6 +64,8 @@ static void on_record(void *ctx, const struct ct_call *c)
 void inject__around(struct inject *in, pid_t pid, uint32_t tid, uint64_t at_ns,
 		    struct inject_around *out)
 {
+	struct work w;
+
 	*out = (struct inject_around){0};
 	for (unsigned i = 0; i < in->peer_cnt; i++) {
 		struct peer *p = in->peers[i];
@@ -70,7 +77,10 @@ void inject__around(struct inject *in, pid_t pid, uint32_t tid, uint64_t at_ns,
 				continue;
 			/* In this order: a record is there before its frame has gone. */
 			look_at_frames(&s, &p->shm, k);
-			shm__each_call(&p->shm, k, on_record, &s);
+			if (!time_budget__begin(&w, p->uid, WORK_RINGS)) {
+				shm__each_call(&p->shm, k, RECORDS_MAX, on_record, &s);
+				time_budget__end(&w);
+			}
 			if (!out->cnt)
 				continue;
 			out->id = peers__trace_id(in, &p->shm.slots[k], s.inner);

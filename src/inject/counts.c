@@ -2,6 +2,8 @@
 /* Calls that were counted: each thread has sums of its own, which are added up here. */
 #include "inject_priv.h"
 
+#include "util/clock.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -28,11 +30,6 @@ static void add(struct ct_count *sum, const struct ct_count *c)
 		sum->hist[i] += c->hist[i];
 }
 
-static bool is_counted(const struct shm *m, unsigned slot, unsigned id)
-{
-	return shm__slot(m, slot)->counted[id / 64] & 1ull << id % 64;
-}
-
 /* May this count be read? The process says which there are, and each takes room. */
 static bool is_let_in(struct inject *in, struct peer *p, unsigned slot, unsigned id)
 {
@@ -47,9 +44,10 @@ static bool is_let_in(struct inject *in, struct peer *p, unsigned slot, unsigned
 		return false;
 	if (s->counted[id / 64] & bit)
 		return true;
-	if (!shm_room_take(&in->count_room, p->count_cnt))
+	if (!shm_room_take(&in->count_room, p->count_cnt, p->shm.owner->counts))
 		return false;
 	p->count_cnt++;
+	p->shm.owner->counts++;
 	s->counted[id / 64] |= bit;
 	return true;
 }
@@ -63,65 +61,110 @@ static uint64_t calls_of(const struct ct_count *c)
 	return cnt;
 }
 
-/* Of a thread's calls in flight, those of the function that are counted. */
-static unsigned in_flight(const struct shm *m, unsigned slot, unsigned id)
+/* A function that a thread has counted, or is in. */
+struct row {
+	uint16_t id, slot;
+	bool counted;
+};
+struct rows {
+	struct row *of;
+	unsigned cnt, room;
+};
+_Static_assert(CT_MAX_FUNCS <= UINT16_MAX && CT_SHM_SLOTS <= UINT16_MAX, "the numbers fit");
+
+static void add_row(struct rows *rows, unsigned id, unsigned slot, bool counted)
 {
-	unsigned cnt = 0;
+	if (rows->cnt == rows->room) {
+		unsigned room = rows->room ? 2 * rows->room : 256;
+		struct row *of = realloc(rows->of, room * sizeof(*of));
 
-	for (unsigned d = shm__depth(m, slot); d-- > 0;) {
-		const struct ct_frame *f = &shm__slot(m, slot)->frames[d];
-
-		cnt += f->func_id == id && f->flags & CT_FRAME_F_COUNTED &&
-		       !shm__has_returned(m, slot, d, 0);
+		if (!of)
+			return;
+		rows->of = of;
+		rows->room = room;
 	}
-	return cnt;
+	rows->of[rows->cnt++] = (struct row){id, slot, counted};
 }
 
-/* What a thread has counted of the function. false: nothing, or there is no room for it. refused:
- * how many that was said of. */
-static bool read_count(struct inject *in, struct peer *p, unsigned slot, unsigned id,
-		       struct ct_count *sum, unsigned *refused)
+static int by_id(const void *a, const void *b)
 {
-	struct ct_count c;
-	bool in_room;
+	const struct row *x = a, *y = b;
 
-	if (!is_counted(&p->shm, slot, id))
-		return false;
-	in_room = is_let_in(in, p, slot, id);
-	if (!in_room && (*refused)++ >= REFUSED_MAX)
-		return false;
-	shm__count(&p->shm, slot, id, &c);
-	if (in_room)
-		add(sum, &c);
-	else
-		p->uncounted += calls_of(&c);
-	return in_room;
+	return x->id != y->id ? x->id - y->id : x->slot - y->slot;
+}
+
+/* The functions that a thread has counted: those for which there is room become rows. refused: how
+ * many of the others were added up. */
+static void add_counted(struct inject *in, struct peer *p, unsigned slot, uint64_t age,
+			struct rows *rows, unsigned *refused)
+{
+	for (unsigned k = 0; k * 64 < in->settings.fn_cnt; k++) {
+		uint64_t bits = shm__slot(&p->shm, slot)->counted[k];
+
+		for (; bits; bits &= bits - 1) {
+			unsigned id = k * 64 + __builtin_ctzll(bits);
+			struct ct_count c;
+
+			if (id >= in->settings.fn_cnt)
+				return;
+			if (is_let_in(in, p, slot, id)) {
+				add_row(rows, id, slot, true);
+			} else if ((*refused)++ < REFUSED_MAX) {
+				shm__count(&p->shm, slot, id, &c);
+				count_limit(&c, age);
+				p->uncounted += calls_of(&c);
+			}
+		}
+	}
+}
+
+static void add_in_flight(const struct shm *m, unsigned slot, unsigned fn_cnt, struct rows *rows)
+{
+	for (unsigned d = shm__depth(m, slot); d-- > 0;) {
+		const struct ct_frame *f = &shm__slot(m, slot)->frames[d];
+		uint32_t id = f->func_id;
+
+		if (id < fn_cnt && f->flags & CT_FRAME_F_COUNTED &&
+		    !shm__has_returned(m, slot, d, 0))
+			add_row(rows, id, slot, false);
+	}
 }
 
 /* unfinished: nothing but the calls in flight. */
 static void read_functions(struct inject *in, struct peer *p, const struct counts *to,
 			   bool unfinished)
 {
-	uint64_t uncounted = p->uncounted;
+	uint64_t uncounted = p->uncounted, age = shm__age(&p->shm, now_ns());
+	struct rows rows = {0};
 	unsigned refused = 0;
 
 	if (!unfinished)
 		p->uncounted = 0;
-	for (unsigned id = 0; id < in->settings.fn_cnt; id++) {
-		const struct ct_count_key key = {.life = p->life, .pid = p->pid, .func_id = id};
-		struct ct_count sum = {0};
-		bool any = false;
-
-		for (unsigned i = 0; i < p->shm.slot_cnt; i++) {
-			unsigned cnt = unfinished || p->pidfd < 0 ? in_flight(&p->shm, i, id) : 0;
-
-			sum.unfinished += cnt;
-			any |= cnt;
-			any |= !unfinished && read_count(in, p, i, id, &sum, &refused);
-		}
-		if (any)
-			to->fn(to->ctx, &key, &sum);
+	for (unsigned i = 0; i < p->shm.slot_cnt; i++) {
+		if (!unfinished)
+			add_counted(in, p, i, age, &rows, &refused);
+		if (unfinished || p->pidfd < 0)
+			add_in_flight(&p->shm, i, in->settings.fn_cnt, &rows);
 	}
+	if (rows.cnt)
+		qsort(rows.of, rows.cnt, sizeof(*rows.of), by_id);
+	for (unsigned i = 0; i < rows.cnt;) {
+		const struct ct_count_key key = {
+			.life = p->life, .pid = p->pid, .func_id = rows.of[i].id};
+		struct ct_count sum = {0}, c;
+
+		for (; i < rows.cnt && rows.of[i].id == key.func_id; i++) {
+			if (!rows.of[i].counted) {
+				sum.unfinished++;
+				continue;
+			}
+			shm__count(&p->shm, rows.of[i].slot, key.func_id, &c);
+			count_limit(&c, age);
+			add(&sum, &c);
+		}
+		to->fn(to->ctx, &key, &sum);
+	}
+	free(rows.of);
 	/* Those for which there is room by now stay lost. */
 	if (p->uncounted < uncounted)
 		p->uncounted = uncounted;
@@ -152,6 +195,8 @@ static void add_error(struct peer *p, struct error_sum *sums, const struct ct_sh
 static void read_errors(const struct inject *in, struct peer *p, const struct counts *to)
 {
 	struct error_sum sums[CT_SHM_ERRORS] = {0};
+	uint64_t uncounted = p->errors_uncounted;
+	uint64_t max = total_possible(shm__age(&p->shm, now_ns()));
 
 	p->errors_uncounted = 0;
 	for (unsigned i = 0; i < p->shm.slot_cnt; i++) {
@@ -161,10 +206,14 @@ static void read_errors(const struct inject *in, struct peer *p, const struct co
 			struct ct_shm_error e;
 
 			shm_copy(&e, &s->errors[k], sizeof(e));
+			if (e.cnt > max)
+				e.cnt = max;
 			if (e.cnt && e.func_id < in->settings.fn_cnt)
 				add_error(p, sums, &e);
 		}
 	}
+	if (p->errors_uncounted < uncounted)
+		p->errors_uncounted = uncounted;
 	for (unsigned k = 0; k < CT_SHM_ERRORS && sums[k].cnt; k++) {
 		const struct ct_error_key key = {.life = p->life,
 						 .pid = p->pid,
@@ -203,6 +252,21 @@ void inject__take_counts(struct inject *in, pid_t pid, ct_life life, levels_fn f
 
 		/* One that runs goes on counting. */
 		if (p->pid != pid || (life && p->life && p->life != life) || p->pidfd >= 0)
+			continue;
+		read_peer(in, p, &to);
+		p->counts_taken = true;
+	}
+}
+
+void inject__take_left_counts(struct inject *in, levels_fn fn, levels_error_fn error_fn, void *ctx)
+{
+	const struct counts to = {fn, error_fn, ctx};
+	uint64_t now = now_ns();
+
+	for (unsigned i = 0; i < in->peer_cnt; i++) {
+		struct peer *p = in->peers[i];
+
+		if (p->pidfd >= 0 || now - p->ended_ns < PEERS_LEFT_NS)
 			continue;
 		read_peer(in, p, &to);
 		p->counts_taken = true;

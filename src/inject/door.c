@@ -5,6 +5,7 @@
 
 #include "util/clock.h"
 #include "util/log.h"
+#include "util/time_budget.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -21,6 +22,10 @@
 #define CONN_MAX_NS 10000000000ull
 /* Who is not through by then may be sent away for others of the same user. */
 #define CONN_LONG_NS 100000000ull
+/* A process may say hello that often, after so many at once: it has a libcuda and a libnccl, and
+ * may become another program. */
+#define HELLO_NS      100000000ull
+#define HELLO_AT_ONCE 4
 /* So many wait for us; others' connect() waits for a place. */
 #define WAITING_MAX 1024
 
@@ -150,7 +155,8 @@ static bool has_place(struct inject *in, uid_t uid)
 /* false: it is not let in. */
 static bool let_in(struct inject *in, int fd)
 {
-	struct epoll_event ev = {.events = EPOLLIN};
+	/* What has not been read yet is looked at with the timer. */
+	struct epoll_event ev = {.events = EPOLLIN | EPOLLET};
 	struct conn c = {.fd = fd, .since_ns = now_ns()};
 	struct ucred who;
 	socklen_t len = sizeof(who);
@@ -255,26 +261,82 @@ static bool on_more(struct inject *in, struct conn *c, const struct ct_shm_hello
 	return lib;
 }
 
-/* false: it has nothing more to say. */
-static bool on_hello(struct inject *in, struct conn *c, struct ct_shm_hello *h, ssize_t size)
+/* The program that the process runs by now, and what it has mapped, is looked at for each: not more
+ * often than it has reason to say hello, and not for longer than its user may. */
+static bool is_due(struct inject *in, struct conn *c)
+{
+	struct hello_time *t = &in->hellos[c->pid % HELLOS];
+	uint64_t now = now_ns();
+
+	if (t->pid != c->pid)
+		*t = (struct hello_time){.pid = c->pid};
+	if (t->next_ns > now + HELLO_AT_ONCE * HELLO_NS ||
+	    (c->refused && !time_budget__may(c->uid)))
+		return false;
+	t->next_ns = (t->next_ns > now ? t->next_ns : now) + HELLO_NS;
+	return true;
+}
+
+static const struct lib_file *join(struct inject *in, struct conn *c)
 {
 	const struct lib_file *lib;
 	int why;
 
-	if (size != sizeof(*h) || h->magic != CT_SHM_MAGIC || h->version != CT_SHM_VERSION) {
-		answer(in, c, -EPROTO, NULL);
-		return false;
-	}
-	h->lib_path[sizeof(h->lib_path) - 1] = 0;
-	if (h->how == CT_SHM_MORE)
-		return on_more(in, c, h);
-	lib = files__of(in, API_CUDA, c->pid, h->lib_path, &why);
-	say_missed(in, API_CUDA, c, h, why);
-	c->peer = lib ? peers__add(in, c, h) : NULL;
+	lib = files__of(in, API_CUDA, c->pid, c->hello.lib_path, &why);
+	say_missed(in, API_CUDA, c, &c->hello, why);
+	c->peer = lib ? peers__add(in, c, &c->hello) : NULL;
 	if (c->peer)
 		c->lib_id = c->peer->lib_id = lib->id;
-	answer(in, c, !lib ? -ENOEXEC : !c->peer ? -ENOSPC : 0, c->peer ? &c->peer->shm : NULL);
-	return c->peer;
+	return lib;
+}
+
+/* false: it has nothing more to say. */
+static bool on_hello(struct inject *in, struct conn *c)
+{
+	bool more = c->hello.how == CT_SHM_MORE, stays = false;
+	const struct lib_file *lib;
+	struct work w;
+
+	if (!more && !peers__may_join(in, c)) {
+		in->refused_cnt++;
+		answer(in, c, -ENOSPC, NULL);
+		return false;
+	}
+	c->waits = !is_due(in, c);
+	if (c->waits)
+		return true;
+	if (time_budget__begin(&w, c->uid, WORK_HELLOS)) {
+		c->waits = c->refused = true;
+		return true;
+	}
+	if (more) {
+		stays = on_more(in, c, &c->hello);
+	} else {
+		lib = join(in, c);
+		answer(in, c,
+		       !lib	  ? -ENOEXEC
+		       : !c->peer ? -ENOSPC
+				  : 0,
+		       c->peer ? &c->peer->shm : NULL);
+		stays = c->peer;
+	}
+	time_budget__end(&w);
+	return stays;
+}
+
+static bool is_hello(struct ct_shm_hello *h, ssize_t size)
+{
+	if (size != sizeof(*h) || h->magic != CT_SHM_MAGIC || h->version != CT_SHM_VERSION)
+		return false;
+	h->lib_path[sizeof(h->lib_path) - 1] = 0;
+	return true;
+}
+
+static bool has_gone(const struct conn *c)
+{
+	char byte;
+
+	return !recv(c->fd, &byte, 1, MSG_DONTWAIT | MSG_PEEK);
 }
 
 /* false: it has gone. Whether it has heard us it says by closing: one that had no patience leaves
@@ -343,8 +405,11 @@ static bool on_message(struct inject *in, struct conn *c)
 		struct ct_shm_hello hello;
 		struct ct_shm_hooked hooked;
 	} msg;
-	ssize_t size = recv(c->fd, &msg, sizeof(msg), MSG_DONTWAIT);
+	ssize_t size;
 
+	if (c->waits)
+		return !has_gone(c) && on_hello(in, c);
+	size = recv(c->fd, &msg, sizeof(msg), MSG_DONTWAIT);
 	if (size < 0)
 		return errno == EAGAIN || errno == EINTR;
 	if (!size) {
@@ -352,8 +417,14 @@ static bool on_message(struct inject *in, struct conn *c)
 		return false;
 	}
 	c->greeted = true;
-	if (!c->peer)
-		return on_hello(in, c, &msg.hello, size);
+	if (!c->peer && !is_hello(&msg.hello, size)) {
+		answer(in, c, -EPROTO, NULL);
+		return false;
+	}
+	if (!c->peer) {
+		c->hello = msg.hello;
+		return on_hello(in, c);
+	}
 	return on_hooked(in, c, &msg.hooked, size);
 }
 

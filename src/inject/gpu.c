@@ -20,21 +20,6 @@ void gpu__look(struct inject *in, struct peer *p)
 	in->o.on_gpu(in->o.ctx, p->pid, comm, &copy);
 }
 
-void gpu__add_totals(const struct peer *p, struct ct_shm_gpu *sum)
-{
-	struct ct_shm_gpu of;
-
-	shm_copy(&of, &p->shm.mem->gpu, sizeof(of));
-	sum->records += of.records;
-	sum->dropped += of.dropped;
-	sum->untimed += of.untimed;
-	sum->lost += of.lost;
-	sum->discarded += of.discarded;
-	sum->clock_steps += of.clock_steps;
-	if (of.clock_error_ns > sum->clock_error_ns)
-		sum->clock_error_ns = of.clock_error_ns;
-}
-
 static bool all_have_given(const struct inject *in)
 {
 	for (unsigned i = 0; i < in->peer_cnt; i++) {

@@ -4,6 +4,7 @@
 
 #include "util/clock.h"
 #include "util/log.h"
+#include "util/time_budget.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -24,13 +25,23 @@
 #define IDLE_MS	 500
 #define AWAKE_NS 1000000000ull
 #define BEAT_NS	 500000000ull
-/* Records of all processes between two looks, where they are everybody's; but so many of each at
- * least, and of one that has ended: who writes faster than we read loses its own. */
+/* Records of all processes in one round, where they are everybody's: each user has the same part,
+ * and each process of it, but so many at least. Who writes faster than we read loses its own. */
 #define TURN	 8192
-#define TURN_MIN 256
+#define TURN_MIN 16
+/* Of one that has ended. */
 #define REST_MAX 65536
+/* What a process is waited for, all in all: less as time passes. A thread is at a record for less
+ * than a microsecond, unless it has lost its processor. */
+#define WAITED_MAX_NS  20000000ull
+#define WAITED_FORGETS 20 /* of that time, one part */
+/* Threads that were left out are counted for so long, of all processes. */
+#define LEFT_OUT_NS 2000000ull
 /* inject__stop(): what is being written is waited for. */
 #define STOP_MAX_NS 20000000ull
+
+/* Of a ring. */
+#define FAST_PARTS 32
 
 static const char inject_env[] = "CUDA_INJECTION64_PATH", preload_env[] = "LD_PRELOAD";
 
@@ -66,6 +77,8 @@ struct inject *inject__open(const struct inject_opts *o)
 	in->next_ns = NONE;
 	in->slot_room.max = o->slots_max;
 	in->count_room.max = o->counts_max;
+	places__open(in);
+	in->closer = o->folder ? closer__new() : NULL;
 	in->library = o->name ? NULL : library__put(LIBRARY_INJECT, o->folder);
 	ret = in->library || o->name ? open_all(in) : -EACCES;
 	if (!ret)
@@ -82,6 +95,7 @@ void inject__free(struct inject *in)
 		return;
 	door__close(in);
 	peers__free(in);
+	closer__free(in->closer);
 	for (unsigned i = 0; i < in->file_cnt; i++)
 		free(in->files[i].path);
 	settings__close(&in->settings);
@@ -165,32 +179,99 @@ bool inject__is_over(struct inject *in)
 	return in->over = true;
 }
 
-static bool has_records(const struct peer *p)
+/* Such as are sent by now. */
+static bool has_records(const struct peer *p, uint64_t now)
 {
 	for (unsigned k = 0; k < p->shm.slot_cnt; k++)
-		if (p->shm.slots[k].size)
+		if (p->shm.slots[k].size && p->shm.slots[k].key <= now)
 			return true;
 	return false;
 }
 
-static void give_turns(struct inject *in)
+/* A round ends when nobody has both a turn and records. */
+static void give_turns(struct inject *in, uint64_t now)
 {
-	unsigned cnt = 0, turn;
+	unsigned users = 0;
 
-	for (unsigned i = 0; i < in->peer_cnt; i++)
-		cnt += has_records(in->peers[i]);
-	turn = cnt && TURN / cnt > TURN_MIN ? TURN / cnt : TURN_MIN;
-	for (unsigned i = 0; i < in->peer_cnt; i++)
-		in->peers[i]->turn = in->o.folder ? turn : UINT32_MAX;
+	for (unsigned i = 0; i < in->owner_cnt; i++)
+		in->owners[i]->with_records = 0;
+	for (unsigned i = 0; i < in->peer_cnt && in->o.folder; i++) {
+		struct peer *p = in->peers[i];
+
+		if (!has_records(p, now))
+			continue;
+		if (p->turn)
+			return;
+		users += !p->shm.owner->with_records++;
+	}
+	for (unsigned i = 0; i < in->peer_cnt; i++) {
+		struct peer *p = in->peers[i];
+		unsigned cnt = p->shm.owner->with_records, turn = TURN;
+
+		if (users)
+			turn /= users * (cnt ? cnt : 1);
+		p->turn = !in->o.folder ? UINT32_MAX : turn > TURN_MIN ? turn : TURN_MIN;
+	}
+}
+
+/* A record is being made; may it be waited for? */
+static bool is_waited_for(struct peer *p)
+{
+	uint64_t now = now_ns(), less = (now - p->waited_at_ns) / WAITED_FORGETS;
+
+	if (!p->wait_ns) {
+		p->wait_ns = now;
+		p->waited_ns -= less < p->waited_ns ? less : p->waited_ns;
+		p->waited_at_ns = now;
+	}
+	return p->waited_ns + (now - p->wait_ns) < WAITED_MAX_NS;
+}
+
+static void is_whole(struct peer *p)
+{
+	if (p->wait_ns)
+		p->waited_ns += now_ns() - p->wait_ns;
+	if (p->waited_ns > WAITED_MAX_NS)
+		p->waited_ns = WAITED_MAX_NS;
+	p->wait_ns = 0;
+}
+
+static void look_at(struct inject *in, struct peer *p, uint64_t now, bool *whole, uint64_t *filled,
+		    uint64_t *next)
+{
+	struct shm *m = &p->shm;
+	bool of_it = true;
+
+	shm__find_slots(m);
+	if (in->o.gpu_time)
+		gpu__look(in, p);
+	for (unsigned k = 0; k < m->slot_cnt; k++) {
+		uint64_t of;
+
+		of_it &= shm__look(m, k, now);
+		of = (m->slots[k].head - m->slots[k].told) * FAST_PARTS / m->ring_sz;
+		*filled = of > *filled ? of : *filled;
+		if (m->slots[k].size && m->slots[k].key < *next)
+			*next = m->slots[k].key;
+	}
+	if (of_it || p->pidfd < 0)
+		is_whole(p);
+	else if (!in->o.folder || is_waited_for(p))
+		*whole = false;
+	if (m->broken_cnt >= SHM_BROKEN_MAX && !in->said_broken) {
+		in->said_broken = true;
+		warn("process %d: what it writes for us makes no sense: its calls are not read; this is counted "
+		     "and not said again",
+		     p->pid);
+	}
 }
 
 /* filled: the most of a ring that is not free, in parts of FAST_PARTS. */
-#define FAST_PARTS 32
 static unsigned look_ms(const struct inject *in, uint64_t filled, uint64_t now)
 {
 	uint64_t slow_ms = SLOW_MS * in->o.ring_sz / CT_SHM_RING_SZ;
 
-	if (!in->peer_cnt)
+	if (!in->peer_cnt && !in->conn_cnt)
 		return IDLE_MS;
 	/* Once it is FAST_MS, what comes in one of them is a tenth of what would come in SLOW_MS.
 	 */
@@ -204,33 +285,20 @@ static unsigned look_ms(const struct inject *in, uint64_t filled, uint64_t now)
 bool inject__look(struct inject *in, uint64_t now)
 {
 	bool whole = true;
-	uint64_t filled = 0, of;
-	uint64_t next = NONE;
+	uint64_t filled = 0, next = NONE;
 
 	look_outside(in, now);
 	/* Who goes on writing is not waited for. */
 	if (in->stopped)
 		inject__is_over(in);
-	for (unsigned i = 0; i < in->peer_cnt; i++) {
-		struct shm *m = &in->peers[i]->shm;
-
-		shm__find_slots(m);
-		if (in->o.gpu_time)
-			gpu__look(in, in->peers[i]);
-		for (unsigned k = 0; k < m->slot_cnt; k++) {
-			whole &= shm__look(m, k, now) || in->peers[i]->pidfd < 0;
-			of = (m->slots[k].head - m->slots[k].told) * FAST_PARTS / m->ring_sz;
-			filled = of > filled ? of : filled;
-			if (m->slots[k].size && m->slots[k].key < next)
-				next = m->slots[k].key;
-		}
-	}
+	for (unsigned i = 0; i < in->peer_cnt; i++)
+		look_at(in, in->peers[i], now, &whole, &filled, &next);
 	if (in->made_at < in->made_cnt && in->made[in->made_at].key < next)
 		next = in->made[in->made_at].key;
 	in->next_ns = next;
 	if (next != NONE)
 		in->record_ns = now;
-	give_turns(in);
+	give_turns(in, now);
 	set_timer(in, look_ms(in, filled, now));
 	return whole;
 }
@@ -341,10 +409,14 @@ bool inject__was_full(struct inject *in)
 
 void inject__totals(struct inject *in, struct ct_totals *sum)
 {
+	uint64_t now = now_ns();
+
 	*sum = in->gone;
 	sum->drops[CT_DROP_PROCESSES] += in->refused_cnt;
-	for (unsigned i = 0; i < in->peer_cnt; i++)
-		peers__add_totals(in->peers[i], sum);
+	for (unsigned i = 0; i < in->peer_cnt; i++) {
+		shm__read_totals(&in->peers[i]->shm, now, now + LEFT_OUT_NS);
+		peers__add_totals(in, in->peers[i], sum);
+	}
 }
 
 uint64_t inject__bad_records(const struct inject *in)
@@ -358,9 +430,28 @@ uint64_t inject__bad_records(const struct inject *in)
 
 void inject__gpu_totals(const struct inject *in, struct ct_shm_gpu *sum)
 {
+	uint64_t now = now_ns();
+
 	*sum = in->gone_gpu;
-	for (unsigned i = 0; i < in->peer_cnt; i++)
+	for (unsigned i = 0; i < in->peer_cnt; i++) {
+		gpu__read_totals(in->peers[i], now);
 		gpu__add_totals(in->peers[i], sum);
+	}
+}
+
+void inject__losers(struct inject *in, void (*fn)(void *ctx, uint32_t pid), void *ctx)
+{
+	for (unsigned i = 0; i < in->peer_cnt; i++) {
+		struct peer *p = in->peers[i];
+		struct ct_totals sum = {0};
+		uint64_t drops;
+
+		peers__add_totals(in, p, &sum);
+		drops = drops_sum(sum.drops);
+		if (drops > p->drops)
+			fn(ctx, p->pid);
+		p->drops = drops;
+	}
 }
 
 /* A thread that has begun a record ends it; after that it sees that nothing is wanted any more. */
@@ -408,7 +499,11 @@ static void give_made(struct inject *in)
 /* Of one that has had its turn: before its end is told of. */
 static void give_rest(struct inject *in, struct peer *p)
 {
-	for (unsigned n = 0; n < REST_MAX; n++) {
+	struct work w;
+
+	if (time_budget__begin(&w, p->uid, WORK_RINGS))
+		return;
+	for (unsigned n = 0; n < REST_MAX && time_budget__has_time(); n++) {
 		struct oldest o = {.peer = p, .key = NONE};
 
 		for (unsigned k = 0; k < p->shm.slot_cnt; k++) {
@@ -418,9 +513,10 @@ static void give_rest(struct inject *in, struct peer *p)
 			o.slot = k;
 		}
 		if (o.key == NONE)
-			return;
+			break;
 		give(in, &o);
 	}
+	time_budget__end(&w);
 }
 
 void inject__left(struct inject *in, pid_t pid, ct_life life, uint64_t now)
@@ -445,12 +541,12 @@ void inject__unfinished(struct inject *in)
 static void give_thread(const struct peer *p, unsigned slot, thread_fn fn, void *ctx)
 {
 	const struct ct_shm_slot *s = shm__slot(&p->shm, slot);
+	const uint64_t age = shm__age(&p->shm, now_ns());
 	struct ct_frame frames[CT_MAX_DEPTH];
 	const struct seen_thread seen = {
 		.pid = p->pid,
 		.tid = p->shm.slots[slot].tid,
-		.spent_ns = s->cost_ns,
-		.lost = drops_sum(s->drops),
+		.spent_ns = s->cost_ns < age ? s->cost_ns : age,
 		.frames = frames,
 		.depth = p->pidfd >= 0 ? shm__depth(&p->shm, slot) : 0,
 	};

@@ -117,6 +117,8 @@ struct inject_around {
 };
 void inject__around(struct inject *in, pid_t pid, uint32_t tid, uint64_t at_ns,
 		    struct inject_around *out);
+/* Gives the processes that have lost something since this was last asked. */
+void inject__losers(struct inject *in, void (*fn)(void *ctx, uint32_t pid), void *ctx);
 /* No calls from here on: those in flight stay unfinished. */
 void inject__stop(struct inject *in);
 /* After it: does nothing come any more? What was sent may still have to be taken. */
@@ -132,6 +134,8 @@ void inject__read_counts(struct inject *in, levels_fn fn, levels_error_fn error_
 /* pid, life: of that program alone; life 0: of all that had this process id. */
 void inject__take_counts(struct inject *in, pid_t pid, ct_life life, levels_fn fn,
 			 levels_error_fn error_fn, void *ctx);
+/* Of programs that ended some time ago, and of which nobody has taken them. */
+void inject__take_left_counts(struct inject *in, levels_fn fn, levels_error_fn error_fn, void *ctx);
 void inject__unfinished_counts(struct inject *in, levels_fn fn, void *ctx);
 /* Gives each thread that has a ring. */
 void inject__each_thread(struct inject *in, thread_fn fn, void *ctx);

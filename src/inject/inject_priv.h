@@ -10,6 +10,8 @@
 #define PEERS_MAX 1024
 /* Of these, programs of one process, one after the other. */
 #define PEERS_OF_ONE_MAX 32
+/* With a folder: a program that ended so long ago leaves nothing that is worth waiting for. */
+#define PEERS_LEFT_NS 3000000000ull
 /* Connections that are not through; more wait at the door. Of these, one process's. */
 #define CONNS_MAX	 256
 #define CONNS_OF_ONE_MAX 8
@@ -76,18 +78,37 @@ struct shm_slot {
 	uint64_t *counted; /* functions whose counts are read; NULL: none yet */
 };
 
-/* How much all processes together may have; one has no more than it leaves over. max 0: no bound.
- */
+/* What the processes of one user have. */
+struct owner {
+	uid_t uid;
+	unsigned peers, slots, counts;
+	unsigned with_records; /* processes that have records; give_turns() */
+	uint64_t bytes;	       /* of rings, as they were when they were looked at last */
+};
+
+/* How much all processes together may have. One process has no more than it leaves over, one user
+ * at most half. max 0: no limit. */
 struct shm_room {
 	unsigned max, used;
 };
-static inline bool shm_room_take(struct shm_room *r, unsigned mine)
+static inline bool shm_room_take(struct shm_room *r, unsigned mine, unsigned of_user)
 {
-	if (r->max && (r->used >= r->max || mine >= r->max - r->used))
+	if (r->max &&
+	    (r->used >= r->max || mine >= r->max - r->used || of_user >= (r->max + 1) / 2))
 		return false;
 	r->used++;
 	return true;
 }
+
+#define PAGE	  4096ul
+#define PAGES(n)  (((n) + PAGE - 1) & ~(PAGE - 1))
+#define COUNTS_SZ PAGES(sizeof(struct ct_count) * CT_MAX_FUNCS)
+#define SLOT_SZ	  PAGES(sizeof(struct ct_shm_slot))
+#define SLOTS_OFF PAGES(sizeof(struct ct_shm))
+
+/* A ring made no sense so often: nothing of this process's rings is read any more. A library that
+ * works has none. */
+#define SHM_BROKEN_MAX 16
 
 struct shm {
 	int fd;
@@ -96,14 +117,26 @@ struct shm {
 	struct ct_shm *mem;
 	struct shm_slot *slots;
 	struct shm_room *room; /* of slots */
+	struct owner *owner;   /* NULL: no shares */
 	unsigned slot_cnt;     /* that were ever used */
 	bool left_out;	       /* there are more, for which there is no room */
-	uint64_t bad_cnt;
+	uint64_t bad_cnt;      /* of records and rings */
+	unsigned broken_cnt;   /* of rings; SHM_BROKEN_MAX */
+	uint64_t opened_ns, ended_ns;
+	struct ct_totals totals;   /* what it reports, as far as it is possible */
+	__u64 no_slot, left_calls; /* calls of threads without a slot, and of those left out */
 	bool was_full;
 	bool ended; /* what is written from now on is nobody's */
 };
-int shm__open(struct shm *m, uint64_t ring_sz, struct shm_room *room);
+int shm__open(struct shm *m, uint64_t ring_sz, struct shm_room *room, struct owner *owner);
+/* Leaves fd open: the caller closes it. */
 void shm__close(struct shm *m);
+static inline uint64_t slot_off(const struct shm *m, unsigned i)
+{
+	return SLOTS_OFF + i * m->stride;
+}
+/* Bytes of memory that its pages take. */
+uint64_t shm__allocated(const struct shm *m);
 /* In this mapping only pages of slots are looked at, up to nv. Whoever looks at any other that is
  * not there has it made, and pays for it: those are read. */
 struct ct_shm_slot *shm__slot(const struct shm *m, unsigned i);
@@ -120,11 +153,17 @@ size_t shm__take(struct shm *m, unsigned i, void *buf);
 void shm__tell(struct shm *m, unsigned i);
 /* Calls in flight. */
 unsigned shm__depth(const struct shm *m, unsigned i);
-/* Calls fn for each record of a call that was not taken yet; its words are not there. */
-void shm__each_call(const struct shm *m, unsigned i, void (*fn)(void *ctx, const struct ct_call *c),
-		    void *ctx);
-/* The call of the last record, by the process's own numbers; 0: there is none. */
-uint64_t shm__last_call(const struct shm *m, unsigned i);
+/* Calls fn for each record of a call that was not taken yet, of the first max; its words are not
+ * there. false: there may be more, or there was no time (util/time_budget.h). */
+bool shm__each_call(const struct shm *m, unsigned i, unsigned max,
+		    void (*fn)(void *ctx, const struct ct_call *c), void *ctx);
+/* The call of the last record, by the process's own numbers; *id 0: there is none. false: there was
+ * no time to look. */
+bool shm__last_call(const struct shm *m, unsigned i, uint64_t *id);
+/* The process has gone away: its pieces of rings are no other's. */
+void shm__forget_windows(const struct shm *m);
+/* What was not read, about: records. */
+uint64_t shm__unread(const struct shm *m);
 /* Was one of the calls in flight, that which was recorded last, about to be taken off when the
  * process was killed? */
 bool shm__has_returned(const struct shm *m, unsigned i, unsigned depth, uint64_t last);
@@ -133,7 +172,27 @@ size_t shm__frame(const struct shm *m, unsigned i, unsigned depth, const struct 
 		  struct ct_call *c);
 /* A system call into the driver that is in flight, as a record; 0: none is. */
 size_t shm__nv(const struct shm *m, unsigned i, void *buf, size_t size);
-void shm__add_totals(const struct shm *m, struct ct_totals *sum);
+
+/* --- totals.c: numbers that a process reports, which may be any --- */
+
+/* How many calls, or events of another kind, one thread can have had in that time. */
+uint64_t total_possible(uint64_t ns);
+/* How long it ran, or runs. */
+uint64_t shm__age(const struct shm *m, uint64_t now);
+/* Reads what it reports; nothing becomes less. until_ns: threads that were left out are looked at
+ * until then. */
+void shm__read_totals(struct shm *m, uint64_t now, uint64_t until_ns);
+/* Limits a count to what is possible. */
+void count_limit(struct ct_count *c, uint64_t age_ns);
+
+/* --- closer.c: a thread that closes rings --- */
+struct closer;
+/* NULL: there is none, and each is closed at once. */
+struct closer *closer__new(void);
+/* Freeing gigabytes takes a second. */
+void closer__close(struct closer *c, int fd);
+/* Waits for its end. */
+void closer__free(struct closer *c);
 
 /* --- peers.c --- */
 
@@ -144,6 +203,9 @@ struct conn {
 	int pidfd; /* of who connected, whoever has that number by now; -1: the peer has it */
 	uint64_t since_ns;
 	bool greeted, over;
+	bool waits; /* its hello has come and is answered later */
+	bool refused;
+	struct ct_shm_hello hello;
 	bool told;	   /* to record calls */
 	struct peer *peer; /* NULL: it has not said hello, or was refused */
 	unsigned lib_id;   /* of the file that it has spoken of */
@@ -152,21 +214,28 @@ struct conn {
 struct peer {
 	pid_t pid;
 	uint32_t inner_pid;
-	bool other_ns; /* its thread ids are not ours */
+	bool other_ns; /* its thread ids are not ours: */
+	int ns_fd;     /* its PID namespace; -1: not asked for yet, -2: the kernel cannot tell */
 	ct_life life;
 	uint32_t lib_id, nccl_id;
+	uid_t uid;
 	int pidfd; /* -1: it has ended, or runs another program by now */
 	uint64_t ended_ns;
-	uint64_t searched_ns; /* a second begins; in which so many threads were looked for */
-	unsigned searched_cnt;
+	uint64_t bytes;	    /* of its rings */
+	uint64_t wait_ns;   /* a record that is being made is waited for since then; 0: none is */
+	uint64_t waited_ns; /* less as time passes, as of waited_at_ns */
+	uint64_t waited_at_ns;
 	char comm[16];
 	struct shm shm;
 	bool counts_taken;
 	unsigned count_cnt;		      /* of threads' functions, that are read */
 	uint64_t uncounted, errors_uncounted; /* calls in those that are not */
-	unsigned turn; /* records that it may still give until the next look */
-	bool hooked;   /* it has said what it got hold of */
+	unsigned turn;	    /* records that it may still give until all had their turn */
+	uint64_t not_given; /* records, and calls in flight */
+	uint64_t drops;	    /* as they were when it was last asked who has lost any */
+	bool hooked;	    /* it has said what it got hold of */
 	bool gpu_told;
+	struct ct_shm_gpu gpu;		/* what it reports, as far as it is possible */
 	uint32_t gpu_tids[GPU_TIDS][2]; /* threads of its calls: as it sees them, as we do */
 };
 
@@ -194,6 +263,13 @@ struct lib_file {
 	struct ct_comm_place comm_place; /* of libnccl */
 };
 
+/* When a process may say hello again. */
+#define HELLOS 512
+struct hello_time {
+	pid_t pid;
+	uint64_t next_ns;
+};
+
 struct inject {
 	struct inject_opts o;
 	struct settings settings;
@@ -202,8 +278,14 @@ struct inject {
 	char *library;	       /* path of the library's file */
 	struct conn conns[CONNS_MAX];
 	unsigned conn_cnt;
+	struct hello_time hellos[HELLOS];
 	struct peer *peers[PEERS_MAX];
 	unsigned peer_cnt;
+	struct owner *owners[PEERS_MAX];
+	unsigned owner_cnt;
+	unsigned memory_round; /* places__look() */
+	uint64_t user_bytes_max;
+	struct closer *closer;
 	struct lib_file files[FILES_MAX];
 	unsigned file_cnt;
 	struct made *made; /* in order */
@@ -218,7 +300,7 @@ struct inject {
 	unsigned timer_ms;
 	uint64_t record_ns; /* when there last was one */
 	uint64_t stopped_ns;
-	bool stopped, said_no_nv;
+	bool stopped, said_no_nv, said_memory, said_broken;
 	bool over;    /* nothing is read any more that was not there then */
 	bool is_open; /* who comes is let in */
 };
@@ -241,6 +323,10 @@ struct peer *peers__add(struct inject *in, struct conn *c, const struct ct_shm_h
 struct peer *peers__living(struct inject *in, pid_t pid);
 /* Is it gone? */
 bool peers__has_ended(const struct peer *p);
+/* It has ended, or is to be treated so: calls in flight are given up. */
+void peers__leave(struct inject *in, struct peer *p, uint64_t now);
+/* Who connected may join. */
+bool peers__may_join(const struct inject *in, const struct conn *c);
 /* As inject__left(). */
 void peers__left(struct inject *in, pid_t pid, ct_life life, uint64_t now);
 /* Looks who has ended. */
@@ -248,16 +334,36 @@ void peers__look(struct inject *in, uint64_t now);
 /* Puts records of its calls in flight in line. */
 void peers__give_up(struct inject *in, struct peer *p, uint64_t now);
 void peers__free(struct inject *in);
-void peers__add_totals(const struct peer *p, struct ct_totals *sum);
+void peers__add_totals(const struct inject *in, const struct peer *p, struct ct_totals *sum);
 /* Gives a record its numbers: whose it is, ids of the trace. false: it makes no sense. */
 bool peers__own(struct inject *in, struct peer *p, unsigned slot, void *rec, size_t size);
 /* A call's number in the trace by that which the process gave it; 0: it makes no sense. */
 uint64_t peers__trace_id(struct inject *in, struct shm_slot *s, uint64_t id);
 void made__push(struct inject *in, const struct made *m);
 
+/* places.c: who has how much of what is for all. */
+struct owner *owner__get(struct inject *in, uid_t uid);
+/* A process of that user is gone. */
+void owner__put(struct inject *in, struct owner *o);
+/* Before the sandbox: asks how much memory there is. */
+void places__open(struct inject *in);
+bool places__has_room(const struct inject *in, uid_t uid, pid_t pid);
+/* Rings that take too much memory are the process's own from then on. */
+void places__look(struct inject *in, uint64_t now);
+
+/* tids.c */
+/* A task's number in the namespace that it is in, from its status file; 0: it is gone. */
+uint32_t innermost_id(const char *path);
+/* Which of our numbers is a thread's of another PID namespace, by the status of all of them; 0: no
+ * thread has it, or there is no time. For Linux before 6.11. */
+uint32_t tid_search(pid_t pid, uint32_t inner);
+/* A process may send any number: one that is another process's thread is not its own. */
+uint32_t own_tid(struct peer *p, uint32_t inner);
+
 /* gpu.c */
 /* Has it been said what became of --gpu-time in this process? */
 void gpu__look(struct inject *in, struct peer *p);
+void gpu__read_totals(struct peer *p, uint64_t now);
 void gpu__add_totals(const struct peer *p, struct ct_shm_gpu *sum);
 /* Was it asked for when the trace had ended? */
 bool gpu__is_late(const struct inject *in, const struct ct_rec *rec);

@@ -4,8 +4,8 @@
 
 #include "util/clock.h"
 #include "util/log.h"
+#include "util/time_budget.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -23,8 +23,6 @@
 #define REAP_MAX_NS 200000000ull
 /* The BPF side's record of an end comes by then, or was lost. */
 #define TOLD_MAX_NS 2000000000ull
-/* New threads of a process of another PID namespace whose numbers are looked for, in a second. */
-#define SEARCHES_MAX 256
 /* A block of ids is for so many calls at least, most of which have a record. */
 #define BLOCK_CALLS_MIN 256
 
@@ -39,9 +37,10 @@ void made__push(struct inject *in, const struct made *m)
 					    : NULL;
 
 		if (!made) {
-			in->gone.drops[m->rec.kind == CT_REC_CALL ? CT_DROP_CALL
-				       : m->rec.kind == CT_REC_NV ? CT_DROP_NV
-								  : CT_DROP_TASK]++;
+			in->gone.drops[in->o.folder		    ? CT_DROP_INSIDE
+				       : m->rec.kind == CT_REC_CALL ? CT_DROP_CALL
+				       : m->rec.kind == CT_REC_NV   ? CT_DROP_NV
+								    : CT_DROP_TASK]++;
 			return;
 		}
 		in->made = made;
@@ -69,70 +68,6 @@ static void push_task(struct inject *in, enum ct_rec_kind kind, const struct pee
 	};
 	memcpy(m.task.comm, p->comm, sizeof(m.task.comm));
 	made__push(in, &m);
-}
-
-/* A task's number in the namespace that it is in, from its status file; 0: it is gone. */
-static uint32_t innermost_id(const char *path)
-{
-	char line[512];
-	uint32_t id = 0;
-	FILE *f = fopen(path, "re");
-
-	while (f && fgets(line, sizeof(line), f)) {
-		if (strncmp(line, "NSpid:", 6))
-			continue;
-		id = strtoul(strrchr(line, '\t') + 1, NULL, 10);
-		break;
-	}
-	if (f)
-		fclose(f);
-	return id;
-}
-
-/* Which of our numbers is a thread's of another PID namespace; the process's, if it is gone, or has
- * too many new ones. */
-static uint32_t find_tid(struct peer *p, uint32_t inner)
-{
-	char path[80];
-	uint32_t tid = p->pid;
-	uint64_t now = now_ns();
-	struct dirent *d;
-	DIR *dir;
-
-	if (now - p->searched_ns > 1000000000) {
-		p->searched_ns = now;
-		p->searched_cnt = 0;
-	}
-	if (p->searched_cnt++ >= SEARCHES_MAX)
-		return tid;
-
-	snprintf(path, sizeof(path), "/proc/%d/task", p->pid);
-	dir = opendir(path);
-	while (dir && (d = readdir(dir))) {
-		if (d->d_name[0] == '.')
-			continue;
-		snprintf(path, sizeof(path), "/proc/%d/task/%.20s/status", p->pid, d->d_name);
-		if (innermost_id(path) != inner)
-			continue;
-		tid = strtoul(d->d_name, NULL, 10);
-		break;
-	}
-	if (dir)
-		closedir(dir);
-	return tid;
-}
-
-/* A process may say what it likes: a number that is another process's thread is none of its. */
-static uint32_t own_tid(struct peer *p, uint32_t inner)
-{
-	char path[32];
-
-	if (p->other_ns)
-		return find_tid(p, inner);
-	if (inner == (uint32_t)p->pid || !syscall(SYS_tgkill, p->pid, inner, 0) || errno == EPERM)
-		return inner;
-	snprintf(path, sizeof(path), "/proc/%u", inner);
-	return inner && access(path, F_OK) ? inner : (uint32_t)p->pid;
 }
 
 struct peer *peers__living(struct inject *in, pid_t pid)
@@ -171,7 +106,7 @@ unsigned inject__live(const struct inject *in)
 	return cnt;
 }
 
-static void leave(struct inject *in, struct peer *p, uint64_t now)
+void peers__leave(struct inject *in, struct peer *p, uint64_t now)
 {
 	shm__end(&p->shm, now);
 	peers__give_up(in, p, now);
@@ -217,10 +152,10 @@ static bool connect_peer(struct inject *in, struct peer *p, const struct ct_shm_
 	if (in->o.probes) {
 		/* Of another program its record, which comes, is what ends the one before. */
 		if (before && before->life == p->life)
-			leave(in, before, now);
+			peers__leave(in, before, now);
 	} else if (before) {
 		p->life = before->life + 1;
-		leave(in, before, now);
+		peers__leave(in, before, now);
 		push_task(in, CT_REC_EXEC, p, 0, 0, now);
 	} else if (parent) {
 		push_task(in, CT_REC_FORK, p, ppid, 0, now);
@@ -228,39 +163,51 @@ static bool connect_peer(struct inject *in, struct peer *p, const struct ct_shm_
 	return true;
 }
 
-static bool has_room(const struct inject *in, pid_t pid)
+bool peers__may_join(const struct inject *in, const struct conn *c)
 {
-	unsigned cnt = 0;
+	return places__has_room(in, c->uid, c->pid);
+}
 
-	for (unsigned i = 0; i < in->peer_cnt; i++)
-		cnt += in->peers[i]->pid == pid;
-	return in->peer_cnt < (in->o.folder ? INJECT_OPEN_MAX : PEERS_MAX) &&
-	       cnt < PEERS_OF_ONE_MAX;
+static void free_peer(struct inject *in, struct peer *p)
+{
+	if (p->pidfd >= 0)
+		close(p->pidfd);
+	if (p->ns_fd >= 0)
+		close(p->ns_fd);
+	if (p->shm.owner) {
+		p->shm.owner->counts -= p->count_cnt;
+		p->shm.owner->bytes -= p->bytes;
+	}
+	shm__close(&p->shm);
+	closer__close(in->closer, p->shm.fd);
+	owner__put(in, p->shm.owner);
+	free(p);
 }
 
 struct peer *peers__add(struct inject *in, struct conn *c, const struct ct_shm_hello *hello)
 {
-	struct peer *p = has_room(in, c->pid) ? calloc(1, sizeof(*p)) : NULL;
-	int err;
+	struct peer *p = peers__may_join(in, c) ? calloc(1, sizeof(*p)) : NULL;
+	int err = -ENOMEM;
 
 	if (!p) {
 		in->refused_cnt++;
 		return NULL;
 	}
 	p->pid = c->pid;
+	p->uid = c->uid;
 	p->pidfd = c->pidfd;
 	c->pidfd = -1;
-	p->shm.fd = -1;
-	err = shm__open(&p->shm, in->o.ring_sz, &in->slot_room);
+	p->shm.fd = p->ns_fd = -1;
+	p->shm.owner = owner__get(in, c->uid);
+	if (p->shm.owner)
+		err = shm__open(&p->shm, in->o.ring_sz, &in->slot_room, p->shm.owner);
 	if (err)
 		warn("process %d is not traced from inside: cannot make its rings: %s%s", c->pid,
 		     strerror(-err),
 		     err == -EFBIG ? " (raise the limit of file sizes: ulimit -f)" : "");
 	if (err || !connect_peer(in, p, hello)) {
 		in->refused_cnt += !peers__has_ended(p);
-		close(p->pidfd);
-		shm__close(&p->shm);
-		free(p);
+		free_peer(in, p);
 		return NULL;
 	}
 	in->peers[in->peer_cnt++] = p;
@@ -372,31 +319,52 @@ static void give_up_nv(struct inject *in, struct peer *p, unsigned slot, uint64_
 		made__push(in, &m);
 }
 
+/* Of one thread. */
+static void give_up_calls(struct inject *in, struct peer *p, unsigned slot, uint64_t now)
+{
+	unsigned depth = shm__depth(&p->shm, slot);
+	uint64_t last;
+
+	/* Which of them were recorded already its ring says, which may be long. */
+	if (depth && !shm__last_call(&p->shm, slot, &last)) {
+		p->not_given += depth;
+		return;
+	}
+	while (depth-- > 0) {
+		struct made m = {.key = now};
+
+		if (shm__has_returned(&p->shm, slot, depth, last))
+			continue;
+		in->gone.stats[CT_STAT_UNFINISHED]++;
+		m.size = shm__frame(&p->shm, slot, depth, in->settings.set, &m.call);
+		if (!m.size) {
+			in->gone.stats[CT_STAT_COUNTED]++;
+			continue;
+		}
+		m.call.end_ns = now;
+		if (peers__own(in, p, slot, &m.call, m.size))
+			made__push(in, &m);
+	}
+}
+
 void peers__give_up(struct inject *in, struct peer *p, uint64_t now)
 {
+	struct work w;
+	bool refused;
+
 	shm__find_slots(&p->shm);
+	refused = time_budget__begin(&w, p->uid, WORK_RINGS);
 	for (unsigned i = 0; i < p->shm.slot_cnt; i++) {
-		uint64_t last;
-
 		shm__look(&p->shm, i, now);
-		give_up_nv(in, p, i, now);
-		last = shm__last_call(&p->shm, i);
-		for (unsigned depth = shm__depth(&p->shm, i); depth-- > 0;) {
-			struct made m = {.key = now};
-
-			if (shm__has_returned(&p->shm, i, depth, last))
-				continue;
-			in->gone.stats[CT_STAT_UNFINISHED]++;
-			m.size = shm__frame(&p->shm, i, depth, in->settings.set, &m.call);
-			if (!m.size) {
-				in->gone.stats[CT_STAT_COUNTED]++;
-				continue;
-			}
-			m.call.end_ns = now;
-			if (peers__own(in, p, i, &m.call, m.size))
-				made__push(in, &m);
+		if (refused || !time_budget__has_time()) {
+			p->not_given += shm__depth(&p->shm, i);
+			continue;
 		}
+		give_up_nv(in, p, i, now);
+		give_up_calls(in, p, i, now);
 	}
+	if (!refused)
+		time_budget__end(&w);
 }
 
 /* PIDFD_GET_INFO and the first version of its struct pidfd_info; PIDFD_INFO_EXIT came with Linux
@@ -429,12 +397,20 @@ static int exit_code(const struct peer *p, int *code)
 	return 0;
 }
 
-static bool has_counts(const struct peer *p)
+/* Of functions that there are: nobody takes others. */
+static bool has_counts(const struct inject *in, const struct peer *p)
 {
-	for (unsigned i = 0; i < p->shm.slot_cnt; i++)
-		for (unsigned k = 0; k < CT_MAX_FUNCS / 64; k++)
-			if (shm__slot(&p->shm, i)->counted[k])
+	unsigned whole = in->settings.fn_cnt / 64, rest = in->settings.fn_cnt % 64;
+
+	for (unsigned i = 0; i < p->shm.slot_cnt; i++) {
+		const __u64 *counted = shm__slot(&p->shm, i)->counted;
+
+		for (unsigned k = 0; k < whole; k++)
+			if (counted[k])
 				return true;
+		if (rest && counted[whole] & ((1ull << rest) - 1))
+			return true;
+	}
 	return false;
 }
 
@@ -447,29 +423,42 @@ static bool is_read(const struct peer *p)
 	return true;
 }
 
-void peers__add_totals(const struct peer *p, struct ct_totals *sum)
+void peers__add_totals(const struct inject *in, const struct peer *p, struct ct_totals *sum)
 {
-	shm__add_totals(&p->shm, sum);
-	sum->drops[CT_DROP_COUNT] += p->uncounted;
-	sum->drops[CT_DROP_ERRORS] += p->errors_uncounted;
+	const struct ct_totals *of = &p->shm.totals;
+	__u64 drops[CT_DROP_CNT];
+
+	memcpy(drops, of->drops, sizeof(drops));
+	drops[CT_DROP_THREADS_SHARE] += p->shm.left_calls;
+	drops[CT_DROP_THREADS] += p->shm.no_slot;
+	drops[CT_DROP_COUNT] += p->uncounted;
+	drops[CT_DROP_ERRORS] += p->errors_uncounted;
+	drops[CT_DROP_CALL] += p->not_given;
+	for (int k = 0; k < CT_DROP_CNT; k++)
+		sum->drops[in->o.folder ? CT_DROP_INSIDE : k] += drops[k];
+	for (int k = 0; k < CT_STAT_CNT; k++)
+		sum->stats[k] += of->stats[k];
+	sum->cost_ns += of->cost_ns;
+	if (of->busiest > sum->busiest)
+		sum->busiest = of->busiest;
 }
 
-static void forget(struct inject *in, unsigned i)
+static void forget(struct inject *in, unsigned i, uint64_t now)
 {
 	struct peer *p = in->peers[i];
 
 	door__forget(in, p);
-	peers__add_totals(p, &in->gone);
+	shm__read_totals(&p->shm, now, now);
+	p->not_given += shm__unread(&p->shm);
+	peers__add_totals(in, p, &in->gone);
 	in->count_room.used -= p->count_cnt;
 	in->gone_bad_cnt += p->shm.bad_cnt;
 	if (in->o.gpu_time) {
 		gpu__look(in, p);
+		gpu__read_totals(p, now);
 		gpu__add_totals(p, &in->gone_gpu);
 	}
-	if (p->pidfd >= 0)
-		close(p->pidfd);
-	shm__close(&p->shm);
-	free(p);
+	free_peer(in, p);
 	in->peers[i] = in->peers[--in->peer_cnt];
 }
 
@@ -480,7 +469,7 @@ void peers__left(struct inject *in, pid_t pid, ct_life life, uint64_t now)
 
 		/* They go up; one that was told of late may have been followed by another. */
 		if (p->pid == pid && p->pidfd >= 0 && p->life < life)
-			leave(in, p, now);
+			peers__leave(in, p, now);
 	}
 }
 
@@ -492,6 +481,7 @@ void peers__look(struct inject *in, uint64_t now)
 		enum ct_proc_level level;
 		struct peer *p = in->peers[i];
 		int code = 0;
+		bool late;
 
 		/* Nothing of it was seen by a probe until then. */
 		if (p->pidfd >= 0 && !p->life && in->o.probes)
@@ -502,18 +492,21 @@ void peers__look(struct inject *in, uint64_t now)
 			if ((in->o.probes || exit_code(p, &code)) && now - p->ended_ns < max)
 				continue;
 			door__hear(in, p);
-			leave(in, p, now);
+			peers__leave(in, p, now);
 			push_task(in, CT_REC_EXIT, p, 0, code, now);
 		}
-		/* What was counted is somebody's to take. */
-		if (p->pidfd < 0 && is_read(p) && (p->counts_taken || !has_counts(p)))
-			forget(in, i);
+		/* What was counted is somebody's to take: for some seconds, with a folder. What a
+		 * program has left behind by then goes with it. */
+		late = in->o.folder && now - p->ended_ns > PEERS_LEFT_NS;
+		if (p->pidfd < 0 && (late || is_read(p)) && (p->counts_taken || !has_counts(in, p)))
+			forget(in, i, now);
 	}
+	places__look(in, now);
 }
 
 void peers__free(struct inject *in)
 {
 	while (in->peer_cnt)
-		forget(in, in->peer_cnt - 1);
+		forget(in, in->peer_cnt - 1, now_ns());
 	free(in->made);
 }

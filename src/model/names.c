@@ -26,6 +26,8 @@ static const char *const drop_names[CT_DROP_CNT] = {
 	[CT_DROP_NV_SHARE] = "driver_share",
 	[CT_DROP_PROCESSES] = "processes",
 	[CT_DROP_CTXSW] = "ctxsw",
+	[CT_DROP_INSIDE] = "inside",
+	[CT_DROP_BEGIN] = "begins",
 };
 
 const char *event_type_name(enum event_type t)

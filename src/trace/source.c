@@ -114,6 +114,10 @@ bool source__losers(struct source *s, uint64_t cnt, void (*fn)(void *ctx, uint32
 	struct source_loser *l, *next;
 	uint64_t sum = 0;
 
+	if (s->ops->losers) {
+		s->ops->losers(s, fn, ctx);
+		return true;
+	}
 	if (s->ops->each_thread)
 		s->ops->each_thread(s, add_loser, s);
 	for (l = s->losers; l; l = l->hh.next)
@@ -401,6 +405,11 @@ void sources__read_counts(struct sources *ss, const struct count_reader *r)
 void sources__take_counts(struct sources *ss, pid_t pid, ct_life life, const struct count_reader *r)
 {
 	EACH(ss, take_counts, pid, life, r);
+}
+
+void sources__take_left_counts(struct sources *ss, const struct count_reader *r)
+{
+	EACH(ss, take_left_counts, r);
 }
 
 void sources__unfinished_counts(struct sources *ss, const struct count_reader *r)

@@ -103,6 +103,9 @@ struct source_ops {
 	 * all that had this process id. */
 	void (*take_counts)(struct source *s, pid_t pid, ct_life life,
 			    const struct count_reader *r);
+	/* The same of programs that ended some time ago and whose counts nobody has taken, for the
+	 * records of their ends were lost. */
+	void (*take_left_counts)(struct source *s, const struct count_reader *r);
 	/* After unfinished(): counted calls that are in flight, one at a time. */
 	void (*unfinished_counts)(struct source *s, const struct count_reader *r);
 	/* In a child that is about to become the command: what it needs to be seen by this source.
@@ -112,6 +115,9 @@ struct source_ops {
 	unsigned (*live)(struct source *s);
 	/* Gives the threads that it sees. */
 	void (*each_thread)(struct source *s, thread_fn fn, void *ctx);
+	/* Gives the processes that have lost something since this was last asked. NULL: what
+	 * each_thread() gives says who they are. */
+	void (*losers)(struct source *s, void (*fn)(void *ctx, uint32_t pid), void *ctx);
 	/* Another source says that what a process ran before that life has ended: gives calls in
 	 * flight. */
 	void (*left)(struct source *s, pid_t pid, ct_life life, uint64_t now);
@@ -190,6 +196,7 @@ void sources__set_default(struct sources *ss, enum ct_proc_level level);
 void sources__read_counts(struct sources *ss, const struct count_reader *r);
 void sources__take_counts(struct sources *ss, pid_t pid, ct_life life,
 			  const struct count_reader *r);
+void sources__take_left_counts(struct sources *ss, const struct count_reader *r);
 void sources__unfinished_counts(struct sources *ss, const struct count_reader *r);
 
 #endif /* TRACE_SOURCE_H */

@@ -202,6 +202,19 @@ static void inject_take_counts(struct source *s, pid_t pid, ct_life life,
 			    r->error ? source__on_error : NULL, &to);
 }
 
+static void inject_take_left_counts(struct source *s, const struct count_reader *r)
+{
+	struct source_reading to = {r, s->number};
+
+	inject__take_left_counts(of(s), r->count ? source__on_count : NULL,
+				 r->error ? source__on_error : NULL, &to);
+}
+
+static void inject_losers(struct source *s, void (*fn)(void *ctx, uint32_t pid), void *ctx)
+{
+	inject__losers(of(s), fn, ctx);
+}
+
 static void inject_unfinished_counts(struct source *s, const struct count_reader *r)
 {
 	struct source_reading to = {r, s->number};
@@ -275,6 +288,8 @@ const struct source_ops inject_source_ops = {
 	.set_default = inject_set_default,
 	.read_counts = inject_read_counts,
 	.take_counts = inject_take_counts,
+	.take_left_counts = inject_take_left_counts,
+	.losers = inject_losers,
 	.unfinished_counts = inject_unfinished_counts,
 	.prepare_child = inject_prepare_child,
 	.live = inject_live,

@@ -310,6 +310,10 @@ static const uint32_t screen_ioctls[] = {
 	TCSETSF,
 };
 
+/* Which of our numbers a thread of another PID namespace has (PIDFD_GET_PID_NAMESPACE and
+ * NS_GET_PID_FROM_PIDNS, Linux 6.11). */
+static const uint32_t inject_ioctls[] = {0xff05, 0x8004b706};
+
 /* What gpu/rm.h does after the start: any RM control of a client of ours, for the filter does not
  * see which. */
 static const uint32_t gpu_log_ioctls[] = {
@@ -356,16 +360,6 @@ static int allow_for_links(scmp_filter_ctx ctx, const struct sandbox_needs *need
 	return ret;
 }
 
-static int allow_for_inject(scmp_filter_ctx ctx)
-{
-	int ret = 0;
-
-	for (size_t i = 0; i < COUNT(inject_calls) && !ret; i++)
-		ret = allow(ctx, inject_calls[i]);
-	/* How a process ended (PIDFD_GET_INFO, whose size may grow). */
-	return ret ?: allow_if(ctx, SCMP_SYS(ioctl), 1, 0xffff, 0xff0b);
-}
-
 static int allow_ioctls(scmp_filter_ctx ctx, const uint32_t *requests, size_t cnt)
 {
 	int ret = 0;
@@ -373,6 +367,17 @@ static int allow_ioctls(scmp_filter_ctx ctx, const uint32_t *requests, size_t cn
 	for (size_t i = 0; i < cnt && !ret; i++)
 		ret = allow_if(ctx, SCMP_SYS(ioctl), 1, UINT32_MAX, requests[i]);
 	return ret;
+}
+
+static int allow_for_inject(scmp_filter_ctx ctx)
+{
+	int ret = 0;
+
+	for (size_t i = 0; i < COUNT(inject_calls) && !ret; i++)
+		ret = allow(ctx, inject_calls[i]);
+	/* How a process ended (PIDFD_GET_INFO, whose size may grow). */
+	ret = ret ?: allow_if(ctx, SCMP_SYS(ioctl), 1, 0xffff, 0xff0b);
+	return ret ?: allow_ioctls(ctx, inject_ioctls, COUNT(inject_ioctls));
 }
 
 static int allow_in_part(scmp_filter_ctx ctx)

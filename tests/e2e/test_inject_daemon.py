@@ -112,9 +112,9 @@ def test_files_account(for_all, lib):  # noqa: F811
     ends = [json.loads(f.read_bytes().splitlines()[-1]) for f in d.files.iterdir() if f.name.startswith("trace-")]
     made = sum(own_counts(for_all / "counts").values())
     assert {e["type"] for e in ends} == {"end"} and len(ends) > 5
-    assert sum(e["drops"]["calls"] for e in ends) > 1000
+    assert sum(e["drops"]["inside"] for e in ends) > 1000
     by = collections.Counter((e["pid"], e["comm"]) for f in d.files.iterdir() for e in map(json.loads, f.read_bytes().splitlines()) if "symbol" in e)
-    assert sum(e["calls"] + e["drops"]["calls"] for e in ends) == made, (by, [(e["calls"], e["drops"]) for e in ends])
+    assert sum(e["calls"] + e["drops"]["calls"] + e["drops"]["inside"] for e in ends) == made, (by, [(e["calls"], e["drops"]) for e in ends])
 
 
 def test_arguments(for_all, lib):  # noqa: F811
@@ -142,9 +142,9 @@ def test_both_kinds_at_once(for_all, lib):  # noqa: F811
     once = {"cuInit": 1, "cuDevicePrimaryCtxRetain": 1, "cuCtxSetCurrent": 4}
     made = 6 * (2 * 9000 + sum(once.values()))
     # On a busy machine rings are full for a while, and are read later: what was lost is counted.
-    until(lambda: sum(sum(d.calls(f"w-{kind}").values()) for kind in ("inside", "outside")) + d.lost().get("calls", 0) >= made)
+    until(lambda: sum(sum(d.calls(f"w-{kind}").values()) for kind in ("inside", "outside")) + sum(d.lost().values()) >= made)
     seen, lost = {kind: d.calls(f"w-{kind}") for kind in ("inside", "outside")}, d.lost()
-    assert sum(sum(calls.values()) for calls in seen.values()) + lost.get("calls", 0) == made and lost.keys() <= {"calls", "tasks"}, (seen, lost)
+    assert sum(sum(calls.values()) for calls in seen.values()) + sum(lost.values()) == made and lost.keys() <= {"calls", "inside"}, (seen, lost)
     for calls in seen.values():
         assert all(calls[name] <= 3 * n for name, n in {**once, "cuMemAlloc_v2": 9000, "cuMemFree_v2": 9000}.items()), seen
     for c in callers:

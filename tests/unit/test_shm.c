@@ -12,6 +12,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define RING_SZ (64 << 10)
 
@@ -20,13 +21,16 @@ static int begin(void **state)
 	struct shm *m = calloc(1, sizeof(*m));
 
 	*state = m;
-	return !m || shm__open(m, RING_SZ, NULL);
+	return !m || shm__open(m, RING_SZ, NULL, NULL);
 }
 
 static int end(void **state)
 {
-	shm__close(*state);
-	free(*state);
+	struct shm *m = *state;
+
+	shm__close(m);
+	close(m->fd);
+	free(m);
 	return 0;
 }
 
@@ -147,7 +151,7 @@ static void test_short(void **state)
 	write_short(m, sizeof(struct ct_shm_short) + sizeof(words), 2, words);
 	assert_true(look(m, now_ns()));
 	assert_int_equal(m->slots[0].key, 19);
-	shm__each_call(m, 0, count_call, &cnt);
+	shm__each_call(m, 0, UINT32_MAX, count_call, &cnt);
 	assert_int_equal(cnt, 1);
 	assert_int_equal(shm__take(m, 0, &buf), CT_CALL_FIXED_SZ + sizeof(words));
 	assert_int_equal(buf.call.rec.kind, CT_REC_CALL);
@@ -250,6 +254,137 @@ static void test_ids(void **state)
 	free(in);
 }
 
+static void write_filler(struct shm *m, unsigned i, uint32_t size)
+{
+	struct ct_shm_slot *s = shm__slot(m, i);
+
+	*(struct ct_rec *)((char *)s + m->mem->ring_off + s->head % RING_SZ) =
+		(struct ct_rec){.size = size, .kind = CT_REC_NONE};
+	s->state = CT_SLOT_LIVE;
+	s->head += size;
+}
+
+/* It goes to the end of the ring, and nowhere else: else a store has the whole ring read again. */
+static void test_filler(void **state)
+{
+	struct shm *m = *state;
+	struct ct_shm_slot *s = shm__slot(m, 0);
+	struct ct_task rec;
+
+	while (s->head + 2 * sizeof(rec) < RING_SZ)
+		write_record(m, 0, 7);
+	look(m, now_ns());
+	while (m->slots[0].size)
+		shm__take(m, 0, &rec);
+	write_filler(m, 0, RING_SZ - s->head);
+	write_record(m, 0, 8);
+	look(m, now_ns());
+	assert_int_equal(m->slots[0].key, 8);
+	shm__take(m, 0, &rec);
+	assert_int_equal(m->broken_cnt, 0);
+	write_filler(m, 0, 8);
+	write_record(m, 0, 9);
+	look(m, now_ns());
+	assert_int_equal(m->slots[0].size, 0);
+	assert_int_equal(m->broken_cnt, 1);
+}
+
+/* What never makes sense is not read for ever. */
+static void test_broken(void **state)
+{
+	struct shm *m = *state;
+
+	for (unsigned i = 0; i < SHM_BROKEN_MAX; i++) {
+		write_record(m, 0, 7);
+		look(m, now_ns());
+		assert_int_not_equal(m->slots[0].size, 0);
+		shm__take(m, 0, &(struct ct_task){0});
+		write_filler(m, 0, 16);
+		look(m, now_ns());
+		assert_int_equal(m->broken_cnt, i + 1);
+	}
+	write_record(m, 0, 7);
+	write_filler(m, 1, 16);
+	shm__slot(m, 0)->busy = 1;
+	assert_true(look(m, now_ns()));
+	assert_int_equal(m->slots[0].size, 0);
+	assert_int_equal(m->broken_cnt, SHM_BROKEN_MAX);
+}
+
+static void nothing(void *ctx, const struct ct_call *c)
+{
+	++*(unsigned *)ctx;
+}
+
+static void test_each_call_has_an_end(void **state)
+{
+	static const uint64_t words[2];
+	struct shm *m = *state;
+	unsigned cnt = 0;
+	uint64_t id;
+
+	for (unsigned i = 0; i < 300; i++)
+		write_short(m, sizeof(struct ct_shm_short) + sizeof(words), 2, words);
+	look(m, now_ns());
+	assert_false(shm__each_call(m, 0, 100, nothing, &cnt));
+	assert_int_equal(cnt, 100);
+	assert_true(shm__each_call(m, 0, 1000, nothing, &cnt));
+	assert_int_equal(cnt, 400);
+	assert_true(shm__last_call(m, 0, &id));
+	assert_int_equal(id, 3);
+	assert_int_equal(shm__unread(m), (300 * 64 + 79) / 80);
+}
+
+static uint64_t drops_after(struct shm *m, uint64_t reported, uint64_t age)
+{
+	for (int k = 0; k < CT_DROP_CNT; k++)
+		shm__slot(m, 0)->drops[k] = reported;
+	shm__read_totals(m, m->opened_ns + age, 0);
+	return m->totals.drops[CT_DROP_CALL];
+}
+
+/* It only grows, and not faster than threads can call. */
+static void test_numbers(void **state)
+{
+	struct shm *m = *state;
+	struct ct_count c = {.errors = UINT64_MAX, .total_ns = UINT64_MAX, .max_ns = UINT64_MAX};
+
+	write_record(m, 0, 7);
+	look(m, now_ns());
+	assert_int_equal(drops_after(m, 12, 1000000), 12);
+	assert_int_equal(drops_after(m, UINT64_MAX - 7, 1000000), 100000);
+	assert_int_equal(drops_after(m, 3, 2000000), 100000);
+	assert_int_equal(drops_after(m, 1ull << 63, 3000000), 300000);
+	assert_int_equal(drops_after(m, 0, 4000000), 300000);
+	/* It has ended: nothing is added. */
+	m->ended_ns = m->opened_ns + 4000000;
+	assert_int_equal(drops_after(m, UINT64_MAX, 1ull << 40), 400000);
+	c.hist[3] = c.entered = 1ull << 62;
+	count_limit(&c, 1000000);
+	assert_int_equal(c.hist[3], 100000);
+	assert_int_equal(c.entered, 100000);
+	assert_int_equal(c.errors, 100000);
+	assert_true(c.total_ns < 1ull << 40 && c.max_ns < 1ull << 40);
+}
+
+/* A user gets half, a process what it leaves over. */
+static void test_shares(void **state)
+{
+	struct shm_room room = {.max = 9, .used = 0};
+	unsigned a = 0, b = 0;
+
+	while (shm_room_take(&room, 0, a))
+		a++;
+	while (shm_room_take(&room, 0, b))
+		b++;
+	assert_int_equal(a, 5);
+	assert_int_equal(b, 4);
+	room.used = 0;
+	for (a = 0; shm_room_take(&room, a, 0);)
+		a++;
+	assert_int_equal(a, 5);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -261,6 +396,11 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_short_is_too_long, begin, end),
 		cmocka_unit_test_setup_teardown(test_short_of_late, begin, end),
 		cmocka_unit_test_setup_teardown(test_ids, begin, end),
+		cmocka_unit_test_setup_teardown(test_filler, begin, end),
+		cmocka_unit_test_setup_teardown(test_broken, begin, end),
+		cmocka_unit_test_setup_teardown(test_each_call_has_an_end, begin, end),
+		cmocka_unit_test_setup_teardown(test_numbers, begin, end),
+		cmocka_unit_test(test_shares),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,200 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+# timeout: 600
+# takes: 70
+"""A user who wants the daemon's time, places, memory or numbers for himself, by its socket and rings (tests/inject/greedy.c): it answers
+all the same, others are seen, and what has ended leaves nothing."""
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import threading
+import time
+import urllib.request
+
+import pytest
+from helpers.daemon import NOBODY, Daemon, for_all, library  # noqa: F401, a fixture
+from helpers.run import CC, FAKE, TESTS, needs_tracing, until
+
+SECONDS = 4
+# Others use this machine's processors, too. What is refused here took the daemon as long as it went on.
+ANSWER_MAX = 1.5
+PLACES = 512
+
+
+@pytest.fixture(scope="module", autouse=True)
+def programs():
+    needs_tracing()
+    for name, source, args in (("caller", "caller.c", ()), ("greedy", "inject/greedy.c", ("-D_GNU_SOURCE", f"-I{TESTS}/../include"))):
+        subprocess.run([*CC, "-O1", "-w", *args, "-o", f"{os.environ['TMP']}/{name}", f"{TESTS}/{source}", "-ldl", "-lpthread"], check=True)
+
+
+class Case:
+    """A daemon, and a program that opts in."""
+
+    def __init__(self, folder):
+        (folder / "lib").mkdir()
+        self.lib = shutil.copy(FAKE + "/libcuda.so.1", folder / "lib")
+        for name in "greedy", "caller":
+            shutil.copy(f"{os.environ['TMP']}/{name}", folder / name)
+        shutil.copy(folder / "caller", folder / "w-other")
+        self.folder = folder
+        self.d = Daemon(folder, "--set", "metrics.memory=false", trace="inject: true", own=True, level="metrics", libcuda=self.lib)
+        self.other = self.start("w-other")
+        self.made = 0
+
+    def start(self, name):
+        p = subprocess.Popen([self.folder / name], env={**os.environ, **library(self.d.folder)}, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        assert self.ask(p, "open", self.lib) == 1
+        until(lambda: self.d.process(p.pid))
+        assert self.ask(p, "init") == 0
+        assert self.d.process(p.pid)["seen"] == "inside"
+        return p
+
+    @staticmethod
+    def ask(p, *words):
+        p.stdin.write(" ".join(map(str, words)) + "\n")
+        p.stdin.flush()
+        return int(p.stdout.readline())
+
+    def greedy(self, what, *args, seconds=SECONDS, wrap=()):
+        return subprocess.Popen([*NOBODY, *wrap, self.folder / "greedy", self.lib, what, str(seconds), *map(str, args)], text=True, stdout=subprocess.PIPE,
+                                env={**os.environ, "CUDATRACE_SOCKET": f"{self.d.folder}/socket"})
+
+    def longest(self, p):
+        """How long the daemon takes to answer, at most, while the program runs."""
+        most = 0
+        while p.poll() is None:
+            begin = time.monotonic()
+            with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(f"http://{self.d.at}/healthz", timeout=60) as f:
+                assert f.status == 200
+            most = max(most, time.monotonic() - begin)
+            time.sleep(0.02)
+        return most
+
+    def sees_others(self):
+        """Each call of a program that is no part of it."""
+        assert self.ask(self.other, "alloc", 100) == 100
+        self.made += 100
+        until(lambda: self.d.calls("w-other").get("cuMemFree_v2") == self.made)
+
+    def rings(self):
+        fds = pathlib.Path(f"/proc/{self.d.p.pid}/fd")
+        return sum("cudatrace-rings" in os.readlink(f) for f in fds.iterdir() if f.is_symlink())
+
+    def end(self):
+        self.other.stdin.close()
+        self.other.wait(20)
+        self.d.stop()
+
+
+@pytest.fixture
+def case(for_all):  # noqa: F811
+    c = Case(for_all)
+    yield c
+    c.end()
+
+
+@pytest.mark.parametrize("what,wrap", [("fillers", ()), ("broken", ()), ("names", ("unshare", "-Urpf", "unshare", "-pf")), ("nested", ()), ("hellos", ()), ("old", ())],
+                         ids=lambda x: x if isinstance(x, str) else "")
+def test_time(case, what, wrap):
+    p = case.greedy(what, wrap=wrap)
+    assert p.stdout.readline() == "ready\n"
+    took = []
+    asks = threading.Thread(target=lambda: took.append(case.longest(p)))
+    asks.start()
+    for _ in range(3):
+        case.sees_others()
+    asks.join()
+    assert p.wait() == 0 and took and took[0] < ANSWER_MAX, took
+    case.sees_others()
+
+
+def test_ends_under_attack(case):
+    """SIGTERM, too, is heard."""
+    attacks = [case.greedy(what, seconds=40) for what in ("fillers", "broken", "old", "hellos")]
+    assert all(p.stdout.readline() == "ready\n" for p in attacks)
+    begin = time.monotonic()
+    case.d.p.send_signal(signal.SIGTERM)
+    assert case.d.p.wait(20) == 0
+    assert time.monotonic() - begin < 10
+    for p in attacks:
+        p.kill()
+        p.wait()
+    case.d.start()
+
+
+def test_places(case):
+    """A user gets half of them: another one gets in."""
+    crowd = case.greedy("stay", PLACES // 2 + 20, 0, seconds=120)
+    said = [crowd.stdout.readline() for _ in range(PLACES // 2 + 20)]
+    assert said.count("joined\n") == PLACES // 2 and said.count("refused\n") == 20
+    other = case.start("w-other")
+    assert case.ask(other, "alloc", 10) == 10
+    os.killpg(crowd.pid, signal.SIGKILL)
+    crowd.wait()
+    until(lambda: case.rings() == 2, 20)
+    other.stdin.close()
+    other.wait()
+    until(lambda: case.rings() == 1, 20)
+
+
+@pytest.mark.parametrize("lost", [False, True])
+def test_nothing_stays(case, lost):
+    """Whatever those have left that are killed at once, and whether their ends are told or not."""
+    crowd = case.greedy("stay", 70, 4, seconds=120)
+    assert [crowd.stdout.readline() for _ in range(70)] == ["joined\n"] * 70
+    until(lambda: case.rings() == 71, 20)
+    if lost:
+        case.d.p.send_signal(signal.SIGSTOP)
+        flood = subprocess.Popen([case.folder / "caller"], text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        case.d.p.send_signal(signal.SIGCONT)
+        assert case.ask(flood, "open", case.lib) == 1
+        until(lambda: case.d.process(flood.pid))
+        case.d.ctl("level", flood.pid, "trace")
+        assert case.ask(flood, "init") == 0
+        for cpu in os.sched_getaffinity(0):
+            os.sched_setaffinity(flood.pid, {cpu})
+            case.d.p.send_signal(signal.SIGSTOP)
+            assert case.ask(flood, "alloc", 150000) == 150000
+        os.killpg(crowd.pid, signal.SIGKILL)
+        crowd.wait()
+        flood.kill()
+        flood.wait()
+        case.d.p.send_signal(signal.SIGCONT)
+    else:
+        os.killpg(crowd.pid, signal.SIGKILL)
+        crowd.wait()
+    until(lambda: case.rings() == 1, 20)
+    case.sees_others()
+
+
+def test_memory(case):
+    """Rings that hold more than their threads can have written are the process's own."""
+    p = case.greedy("memory", 200, seconds=60)
+    assert p.stdout.readline() == "ready\n"
+    until(lambda: case.rings() == 1 and case.d.lost(("processes",)), 20)
+    assert p.poll() is None
+    p.kill()
+    p.wait()
+    case.sees_others()
+
+
+def test_numbers(case):
+    """A process that reports any number changes its own only: those of what others lost stay exact, and what it may report has a limit."""
+    before = {of["what"]: v for n, of, v in case.d.series() if n == "cudatrace_dropped_total" and of["what"] != "inside"}
+    begin, most = time.monotonic(), 0
+    for number in 2**64 - 256, 2**63, 1 << 40:
+        p = case.greedy("numbers", number, seconds=2)
+        assert p.stdout.readline() == "ready\n"
+        while p.poll() is None:
+            now = case.d.lost(("inside",)).get("inside", 0)
+            assert now >= most
+            most = now
+            time.sleep(0.05)
+    assert {of["what"]: v for n, of, v in case.d.series() if n == "cudatrace_dropped_total" and of["what"] != "inside"} == before
+    # A processor makes a call in 10 ns at best; there are some 14 kinds of loss, of which each may be reported.
+    assert 0 < most < (time.monotonic() - begin) * 1e8 * os.cpu_count() * 20
+    others = [v for n, of, v in case.d.series() if of.get("command") == "(others)"]
+    assert all(v < (time.monotonic() - begin) * 1e9 * os.cpu_count() * 20 for v in others)
+    case.sees_others()
