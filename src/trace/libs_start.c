@@ -140,10 +140,11 @@ static bool look_at_running(void *ctx, pid_t pid)
 
 void libs_look_at_later(struct libs *l, uint64_t now)
 {
-	unsigned before = attach__newest_lib(l->att), left = 0, cnt = 0;
+	unsigned before, left = 0, cnt = 0;
 
 	if (!l->later_cnt)
 		return;
+	before = attach__newest_lib(l->att);
 	if (!l->later_end_ns)
 		l->later_end_ns = now + LATER_MAX_NS;
 	for (unsigned i = 0; i < l->later_cnt && now < l->later_end_ns; i++) {
