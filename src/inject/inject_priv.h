@@ -86,15 +86,17 @@ struct owner {
 	uint64_t bytes;	       /* of rings, as they were when they were looked at last */
 };
 
-/* How much all processes together may have. One process has no more than it leaves over, one user
- * at most half. max 0: no limit. */
+/* How much all processes together may have. One user has at most half; one process no more
+ * than it leaves over, of all and of its user's half. max 0: no limit. */
 struct shm_room {
 	unsigned max, used;
 };
 static inline bool shm_room_take(struct shm_room *r, unsigned mine, unsigned of_user)
 {
-	if (r->max &&
-	    (r->used >= r->max || mine >= r->max - r->used || of_user >= (r->max + 1) / 2))
+	unsigned half = (r->max + 1) / 2;
+
+	if (r->max && (r->used >= r->max || mine >= r->max - r->used || of_user >= half ||
+		       mine >= half - of_user))
 		return false;
 	r->used++;
 	return true;

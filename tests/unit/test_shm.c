@@ -380,9 +380,11 @@ static void test_shares(void **state)
 	assert_int_equal(a, 5);
 	assert_int_equal(b, 4);
 	room.used = 0;
-	for (a = 0; shm_room_take(&room, a, 0);)
+	for (a = 0; shm_room_take(&room, a, a);)
 		a++;
-	assert_int_equal(a, 5);
+	assert_int_equal(a, 3);
+	/* Another one of that user finds some. */
+	assert_true(shm_room_take(&room, 0, a));
 }
 
 int main(void)
