@@ -37,10 +37,10 @@ class Case:
         self.lib = shutil.copy(FAKE + "/libcuda.so.1", folder / "lib")
         for name in "greedy", "caller":
             shutil.copy(f"{os.environ['TMP']}/{name}", folder / name)
-        shutil.copy(folder / "caller", folder / "w-other")
+        shutil.copy(folder / "caller", folder / "g-other")
         self.folder = folder
         self.d = Daemon(folder, "--set", "metrics.memory=false", trace="inject: true", own=True, level="metrics", libcuda=self.lib)
-        self.other = self.start("w-other")
+        self.other = self.start("g-other")
         self.made = 0
 
     def start(self, name):
@@ -76,11 +76,16 @@ class Case:
         """Each call of a program that is no part of it."""
         assert self.ask(self.other, "alloc", 100) == 100
         self.made += 100
-        until(lambda: self.d.calls("w-other").get("cuMemFree_v2") == self.made)
+        until(lambda: self.d.calls("g-other").get("cuMemFree_v2") == self.made)
 
     def rings(self):
-        fds = pathlib.Path(f"/proc/{self.d.p.pid}/fd")
-        return sum("cudatrace-rings" in os.readlink(f) for f in fds.iterdir() if f.is_symlink())
+        """Memories of processes that the daemon has."""
+        def name(fd):
+            try:
+                return os.readlink(fd)
+            except FileNotFoundError:  # closed meanwhile
+                return ""
+        return sum("cudatrace-rings" in name(fd) for fd in pathlib.Path(f"/proc/{self.d.p.pid}/fd").iterdir())
 
     def end(self):
         self.other.stdin.close()
@@ -129,7 +134,7 @@ def test_places(case):
     crowd = case.greedy("stay", PLACES // 2 + 20, 0, seconds=120)
     said = [crowd.stdout.readline() for _ in range(PLACES // 2 + 20)]
     assert said.count("joined\n") == PLACES // 2 and said.count("refused\n") == 20
-    other = case.start("w-other")
+    other = case.start("g-other")
     assert case.ask(other, "alloc", 10) == 10
     os.killpg(crowd.pid, signal.SIGKILL)
     crowd.wait()
