@@ -23,6 +23,8 @@
 #define CT_ENV_SOCKET "CUDATRACE_SOCKET"
 /* Beside the library, where a daemon has put both (trace.gpu_time). */
 #define CT_SHM_SOCKET "socket"
+/* Filters for system calls (seccomp) that a traced command has when it is started. */
+#define CT_ENV_FILTERS "CUDATRACE_FILTERS"
 /* What CUDA_INJECTION64_PATH was before: the library loads it. */
 #define CT_ENV_CHAIN "CUDATRACE_CHAIN"
 /* Without a tracer: where the trace goes. */
@@ -243,6 +245,10 @@ struct ct_shm {
 	__u32 magic, version;
 	__u32 level; /* enum ct_proc_level: the tracer's */
 	__u32 slot_cnt;
+	/* The tracer's: the process has put a filter on its own system calls since it connected.
+	 * The library makes none any more. */
+	__u32 quiet;
+	__u32 reserved;
 	__u64 slots_off, stride;
 	__s64 clock_offset_ns;		     /* the tracer's: of the process's time namespace */
 	__u64 ring_off, ring_sz, counts_off; /* from the slot's beginning; ring_sz a power of two */

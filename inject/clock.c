@@ -13,7 +13,6 @@
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <time.h>
-#include <unistd.h>
 
 /* From the time namespace's clock to the machine's, as the tracer says. */
 static int64_t offset_ns;
@@ -27,7 +26,9 @@ cold uint64_t inject_now(void)
 {
 	struct timespec ts;
 
-	clock_gettime(CLOCK_MONOTONIC, &ts);
+	/* libc's has no system call to make, as a rule. */
+	if (!inject_libc.clock || inject_libc.clock(CLOCK_MONOTONIC, &ts))
+		sys(SYS_clock_gettime, CLOCK_MONOTONIC, &ts);
 	return (uint64_t)ts.tv_sec * 1000000000 + ts.tv_nsec - offset_ns;
 }
 
@@ -42,19 +43,19 @@ cold uint64_t inject_now(void)
 
 bool clock_setup(struct process *p)
 {
-	int fd = syscall(SYS_open,
-			 "/sys/devices/system/clocksource/clocksource0/current_clocksource",
-			 (long)(O_RDONLY | O_CLOEXEC)),
+	int fd = sys(SYS_openat, AT_FDCWD,
+		     "/sys/devices/system/clocksource/clocksource0/current_clocksource",
+		     O_RDONLY | O_CLOEXEC),
 	    allowed = 0;
 	char name[8] = "";
 
 	if (fd < 0)
 		return false;
-	if (syscall(SYS_read, (long)fd, name, sizeof(name) - 1) != 4)
+	if (sys(SYS_read, fd, name, sizeof(name) - 1) != 4)
 		name[0] = 0;
-	syscall(SYS_close, (long)fd);
-	p->tsc_ok =
-		!strcmp(name, "tsc\n") && !prctl(PR_GET_TSC, &allowed) && allowed == PR_TSC_ENABLE;
+	sys(SYS_close, fd);
+	p->tsc_ok = !strcmp(name, "tsc\n") && !sys(SYS_prctl, PR_GET_TSC, &allowed) &&
+		    allowed == PR_TSC_ENABLE;
 	return p->tsc_ok;
 }
 

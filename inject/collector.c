@@ -10,18 +10,11 @@
  */
 #include "inject.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <sched.h>
 #include <signal.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
-#include <time.h>
-#include <unistd.h>
 
 #define NAME_BEGIN  "@cudatrace-auto-"
 #define OUT_DEFAULT "/tmp/cuda-trace.jsonl"
@@ -31,9 +24,9 @@
 #define SYS_close_range 436
 #endif
 
-extern char **environ;
+extern char **environ __attribute__((weak));
 
-static size_t put_number(char *to, unsigned long n, unsigned base)
+size_t put_number(char *to, unsigned long n, unsigned base)
 {
 	char digits[24];
 	size_t len = 0;
@@ -51,18 +44,19 @@ static size_t put_number(char *to, unsigned long n, unsigned base)
  * CUDA has gone. */
 static void keep_folder(void)
 {
-	const char *out = getenv(CT_ENV_OUT);
+	const char *out = env_get(CT_ENV_OUT);
 	char path[PATH_MAX];
 	size_t len;
 
-	if (!out || !*out || *out == '/' || !getcwd(path, sizeof(path)))
+	if (!out || !*out || *out == '/' || sys(SYS_getcwd, path, sizeof(path)) <= 0 ||
+	    path[0] != '/')
 		return;
 	len = strlen(path);
 	if (len + 1 + strlen(out) >= sizeof(path))
 		return;
 	path[len] = '/';
 	strcpy(path + len + 1, out);
-	setenv(CT_ENV_OUT, path, 1);
+	env_set(CT_ENV_OUT, path);
 }
 
 const char *collector_name(void)
@@ -71,11 +65,11 @@ const char *collector_name(void)
 	size_t len = strlen(name);
 
 	keep_folder();
-	len += put_number(name + len, getpid(), 10);
+	len += put_number(name + len, sys(SYS_getpid), 10);
 	name[len++] = '-';
 	/* Nobody else is to have it already. */
 	put_number(name + len, inject_now() ^ (uintptr_t)name << 20, 16);
-	return setenv(CT_ENV_SOCKET, name, 1) ? NULL : name;
+	return env_set(CT_ENV_SOCKET, name) ? name : NULL;
 }
 
 bool collector_is_name(const char *name)
@@ -127,18 +121,18 @@ static int run(void *arg)
 	struct starting *s = arg;
 	int null;
 
-	syscall(SYS_setsid);
-	null = syscall(SYS_openat, (long)AT_FDCWD, "/dev/null", (long)O_RDWR, 0l);
+	sys(SYS_setsid);
+	null = sys(SYS_openat, AT_FDCWD, "/dev/null", O_RDWR);
 	for (long fd = 0; null >= 0 && fd < 3; fd++)
-		syscall(SYS_dup3, (long)null, fd, 0l);
-	if (syscall(SYS_close_range, 3l, (long)UINT_MAX, 0l))
+		sys(SYS_dup3, null, fd, 0);
+	if (sys(SYS_close_range, 3, UINT_MAX, 0))
 		for (long fd = 3; fd < 1024; fd++)
-			syscall(SYS_close, fd);
+			sys(SYS_close, fd);
 	for (unsigned i = 0; i < 5; i++)
 		if (s->paths[i][0])
-			syscall(SYS_execve, s->paths[i], s->argv, s->env);
+			sys(SYS_execve, s->paths[i], s->argv, s->env);
 	s->failed = true;
-	syscall(SYS_exit, 1l);
+	sys(SYS_exit, 1);
 	return 1;
 }
 
@@ -147,15 +141,15 @@ static int make(void *arg)
 {
 	char *stack = (char *)arg - STACK_SZ;
 
-	if (clone(run, stack, CLONE_VM | CLONE_VFORK, arg) < 0)
+	if (sys_clone_vfork(run, stack, arg) < 0)
 		((struct starting *)arg)->failed = true;
-	syscall(SYS_exit, 0l);
+	sys(SYS_exit, 0);
 	return 0;
 }
 
 static void fill(struct starting *s, const char *name)
 {
-	const char *out = getenv(CT_ENV_OUT), *kernel = getenv(CT_ENV_KERNEL);
+	const char *out = env_get(CT_ENV_OUT), *kernel = env_get(CT_ENV_KERNEL);
 	size_t len = 10, n = 0;
 
 	memcpy(s->collect, "--collect=", len);
@@ -176,30 +170,48 @@ static void fill(struct starting *s, const char *name)
 	objects_each(find_self, s);
 }
 
+/* Of all the processes that have inherited the name, is it the first to tell? What outlives them is
+ * a file without content. */
+static bool is_first(const char *name)
+{
+	char path[64 + 8] = "/tmp/.";
+	int fd;
+
+	strcpy(path + strlen(path), name + 1);
+	fd = sys(SYS_openat, AT_FDCWD, path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW,
+		 0600);
+	if (fd >= 0)
+		sys(SYS_close, fd);
+	return fd != -EEXIST;
+}
+
 int collector_start(const char *name)
 {
 	size_t size = 2 * STACK_SZ + sizeof(struct starting);
 	uint64_t all = ~0ull, old;
 	struct starting *s;
 	int pid, err = 0;
-	char *mem = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	char *mem = sys_map(size, 0);
 
-	if (mem == MAP_FAILED)
+	if (!mem)
 		return -ENOMEM;
 	s = (struct starting *)(mem + 2 * STACK_SZ);
 	fill(s, name);
 	/* No handler of the program's may run in the processes that share its memory. */
-	syscall(SYS_rt_sigprocmask, (long)SIG_SETMASK, &all, &old, 8l);
-	pid = clone(make, s, CLONE_VM | CLONE_VFORK, s);
+	sys(SYS_rt_sigprocmask, SIG_SETMASK, &all, &old, 8);
+	pid = sys_clone_vfork(make, s, s);
 	if (pid < 0)
-		err = -errno;
+		err = pid;
 	else
-		while (syscall(SYS_wait4, (long)pid, NULL, (long)__WALL, NULL) < 0 &&
-		       errno == EINTR)
+		while (sys(SYS_wait4, pid, NULL, __WALL, NULL) == -EINTR)
 			;
-	syscall(SYS_rt_sigprocmask, (long)SIG_SETMASK, &old, NULL, 8l);
+	sys(SYS_rt_sigprocmask, SIG_SETMASK, &old, NULL, 8);
 	if (!err && s->failed)
 		err = -ENOENT;
-	munmap(mem, size);
+	sys(SYS_munmap, mem, size);
+	if (err == -ENOENT && is_first(name))
+		tell("not traced: there is no cudatrace beside the library, in /usr/local/bin or in "
+		     "/usr/bin; put it there, or start the program by `cudatrace -- PROGRAM`",
+		     0);
 	return err;
 }

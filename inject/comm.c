@@ -11,12 +11,8 @@
  */
 #include "inject.h"
 
-#include <errno.h>
 #include <string.h>
-#include <sys/syscall.h>
 #include <sys/uio.h>
-#include <time.h>
-#include <unistd.h>
 
 /* Communicators whose words could all be read, each where its hash says: others push it out.
  * DYING: it is being destroyed. */
@@ -63,9 +59,7 @@ static bool is_held(uint64_t comm)
 
 cold void comm_free_begin(uint64_t comm)
 {
-	struct timespec pause = {.tv_nsec = 100000};
 	uint64_t was;
-	int err = errno;
 
 	/* Who holds none holds that one. */
 	if (!comm)
@@ -75,8 +69,7 @@ cold void comm_free_begin(uint64_t comm)
 	if (was & DYING)
 		learns = false;
 	for (unsigned i = 0; i < WAITS_MAX && is_held(comm); i++)
-		syscall(SYS_nanosleep, &pause, NULL);
-	errno = err;
+		nap();
 }
 
 cold void comm_free_end(uint64_t comm)
@@ -129,12 +122,12 @@ static void copy(const struct words *w)
 /* How many of them are there: the others, from there on, are not copied. */
 static cold unsigned copy_safe(const struct words *w)
 {
-	int err = errno;
-	long n = syscall(SYS_process_vm_readv, inject_process->pid, w->to, (unsigned long)w->cnt,
-			 w->from, (unsigned long)w->cnt, 0ul);
 	unsigned cnt = 0;
+	long n;
 
-	errno = err;
+	if (is_quiet())
+		return 0;
+	n = sys(SYS_process_vm_readv, inject_process->pid, w->to, w->cnt, w->from, w->cnt, 0);
 	for (; cnt < w->cnt && n >= (long)w->to[cnt].iov_len; cnt++)
 		n -= w->to[cnt].iov_len;
 	return cnt;

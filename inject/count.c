@@ -8,6 +8,10 @@
 
 struct ct_count *count_get(struct thread *t, uint32_t func_id)
 {
+	static struct ct_count none; /* for one that begun in another's time of the slot */
+
+	if (!count_has(t, func_id))
+		return &none;
 	t->slot->counted[func_id / 64] |= 1ull << (func_id % 64);
 	return &t->counts[func_id];
 }

@@ -8,8 +8,8 @@
 #include "inject.h"
 
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <limits.h>
-#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -38,18 +38,23 @@ struct search {
 
 static bool try_file(struct search *s, const char *path)
 {
-	s->lib = access(path, R_OK) ? NULL : s->open(path, RTLD_NOW);
+	s->lib = sys(SYS_faccessat, AT_FDCWD, path, R_OK) ? NULL : s->open(path, RTLD_NOW);
 	return s->lib;
 }
 
 static bool try_folder(struct search *s, const char *folder, size_t len, const char *rest)
 {
 	char path[PATH_MAX];
+	size_t rest_len = strlen(rest);
 
 	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
-		int n = snprintf(path, sizeof(path), "%.*s%s/%s", (int)len, folder, rest, names[i]);
-
-		if (n > 0 && (size_t)n < sizeof(path) && try_file(s, path))
+		if (len + rest_len + strlen(names[i]) + 2 > sizeof(path))
+			return false;
+		memcpy(path, folder, len);
+		memcpy(path + len, rest, rest_len);
+		path[len + rest_len] = '/';
+		strcpy(path + len + rest_len + 1, names[i]);
+		if (try_file(s, path))
 			return true;
 	}
 	return false;
@@ -96,7 +101,7 @@ bool gpu_find_cupti(struct cupti *c, const char *path, char *found, size_t found
 	struct search s = {.open = libc_symbol("dlopen")};
 	struct object o;
 
-	found[0] = 0;
+	memset(found, 0, found_sz);
 	if (!s.open || !symbol)
 		return false;
 	if (*path)
@@ -112,6 +117,6 @@ bool gpu_find_cupti(struct cupti *c, const char *path, char *found, size_t found
 	CUPTI_FUNCS
 #undef CUPTI_FN
 	if (object_of_address((const void *)c->GetVersion, &o))
-		snprintf(found, found_sz, "%s", o.path);
+		memcpy(found, o.path, strnlen(o.path, found_sz - 1));
 	return !c->GetVersion(&c->version);
 }

@@ -1,14 +1,28 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Loaded objects and their symbols, read from memory. Not by dlsym(): that may be the library's
- * own, and asks what an object depends on, too. Nor are libc's functions that were in
- * libpthread.so.0 and libdl.so.2 before glibc 2.34 linked to: a program that is preloaded into
- * need not have those.
+ * own, and asks what an object depends on, too.
+ *
+ * The library is linked to nothing. It finds libc in the loader's list, and calls libc's functions
+ * by the addresses that libc has for them: a program may have its own under the same names, and a
+ * program of another libc (musl) has others.
  */
 #include "inject.h"
 
 #include <elf.h>
 #include <string.h>
+
+/* glibc's and musl's. What a program lacks is NULL. */
+#pragma weak _r_debug
+extern struct r_debug *_dl_debug_addr __attribute__((weak));
+extern const ElfW(Dyn) inject_dynamic[] __asm__("_DYNAMIC") __attribute__((visibility("hidden")));
+
+/* glibc 2.35: one for each namespace of dlmopen(); of those before, only the first is known. */
+struct namespace
+{
+	struct r_debug list;
+	struct namespace *next;
+};
 
 /* glibc relocates these pointers when it loads an object, but the vDSO's. */
 static const void *at(const struct object *o, ElfW(Addr) ptr)
@@ -93,6 +107,78 @@ static void object_load(struct object *o, const struct dl_phdr_info *info)
 	object_dynamic(o);
 }
 
+/* --- the loader's list: without its lock, so only for what is never unloaded --- */
+
+/* The library's own place in it; NULL: there is no list. */
+static const struct link_map *own_map(void)
+{
+	const struct r_debug *list = &_r_debug	       ? &_r_debug
+				     : &_dl_debug_addr ? _dl_debug_addr
+						       : NULL;
+	const struct link_map *m;
+
+	for (; list; list = &((const struct namespace *)list)->next->list) {
+		for (m = list->r_map; m; m = m->l_next)
+			if (m->l_ld == inject_dynamic)
+				return m;
+		if (list->r_version < 2 || !((const struct namespace *)list)->next)
+			break;
+	}
+	return list ? list->r_map : NULL;
+}
+
+static void object_of_map(struct object *o, const struct link_map *m)
+{
+	memset(o, 0, sizeof(*o));
+	o->path = m->l_name;
+	o->base = m->l_addr;
+	o->dyn = m->l_ld;
+	object_dynamic(o);
+}
+
+void *next_symbol(const char *name)
+{
+	const struct link_map *m = own_map();
+	const ElfW(Sym) * s;
+	struct object o;
+
+	for (m = m ? m->l_next : NULL; m; m = m->l_next) {
+		object_of_map(&o, m);
+		s = object_symbol(&o, name);
+		if (s)
+			return (void *)(o.base + s->st_value);
+	}
+	return libc_symbol(name);
+}
+
+/* --- libc --- */
+
+struct libc_fns inject_libc;
+static struct object libc;
+
+static bool is_libc(const struct object *o)
+{
+	return object_is(o, "libc.so.6");
+}
+
+void libc_setup(void)
+{
+	const struct link_map *m = own_map();
+
+	while (m && m->l_prev)
+		m = m->l_prev;
+	for (; m && !libc.dyn; m = m->l_next) {
+		object_of_map(&libc, m);
+		if (!is_libc(&libc))
+			libc.dyn = NULL;
+	}
+	inject_libc.objects = libc_symbol("dl_iterate_phdr");
+	inject_libc.clock = libc_symbol("clock_gettime");
+	inject_libc.errno_at = libc_symbol("__errno_location");
+	inject_libc.auxv = libc_symbol("getauxval");
+	inject_libc.page_size = inject_libc.auxv ? inject_libc.auxv(AT_PAGESZ) : 4096;
+}
+
 struct each {
 	bool (*fn)(const struct object *o, void *arg);
 	void *arg;
@@ -113,7 +199,7 @@ bool objects_each(bool (*fn)(const struct object *o, void *arg), void *arg)
 {
 	struct each e = {fn, arg};
 
-	return dl_iterate_phdr(on_object, &e);
+	return inject_libc.objects && inject_libc.objects(on_object, &e);
 }
 
 static int on_first(struct dl_phdr_info *info, size_t size, void *arg)
@@ -127,7 +213,8 @@ struct objects_cnt objects_cnt(void)
 {
 	struct objects_cnt cnt = {0};
 
-	dl_iterate_phdr(on_first, &cnt);
+	if (inject_libc.objects)
+		inject_libc.objects(on_first, &cnt);
 	return cnt;
 }
 
@@ -242,18 +329,18 @@ static bool has(const struct object *o, void *arg)
 	return s;
 }
 
-static bool libc_has(const struct object *o, void *arg)
+/* Before glibc 2.34. */
+static bool libc_part_has(const struct object *o, void *arg)
 {
-	return (object_is(o, "libc.so.6") || object_is(o, "libpthread.so.0") ||
-		object_is(o, "libdl.so.2")) &&
-	       has(o, arg);
+	return (object_is(o, "libpthread.so.0") || object_is(o, "libdl.so.2")) && has(o, arg);
 }
 
 void *libc_symbol(const char *name)
 {
 	struct wanted w = {name, NULL};
 
-	objects_each(libc_has, &w);
+	if (libc.dyn && !has(&libc, &w))
+		objects_each(libc_part_has, &w);
 	return w.p;
 }
 

@@ -11,17 +11,13 @@
 #include "cupti.h"
 #include "inject.h"
 
-#include <errno.h>
 #include <linux/futex.h>
 #include <pthread.h>
 #include <signal.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
-#include <sys/syscall.h>
 #include <time.h>
-#include <unistd.h>
 
 /* CUPTI delivers a buffer when it is full; what it is to hold no longer than that is asked for. */
 #define FLUSH_NS 100000000ull
@@ -80,7 +76,7 @@ static struct ct_shm_gpu *told(void)
 static void ring_bell(void)
 {
 	__atomic_fetch_add(&gpu.bell, 1, __ATOMIC_RELEASE);
-	syscall(SYS_futex, &gpu.bell, (long)FUTEX_WAKE_PRIVATE, 1l, NULL);
+	sys(SYS_futex, &gpu.bell, FUTEX_WAKE_PRIVATE, 1);
 }
 
 /* Returns when the bell has been rung since it was read, or after so long. */
@@ -88,7 +84,7 @@ static void await_bell(uint32_t bell, uint64_t ns)
 {
 	struct timespec ts = {.tv_sec = ns / 1000000000, .tv_nsec = ns % 1000000000};
 
-	syscall(SYS_futex, &gpu.bell, (long)FUTEX_WAIT_PRIVATE, (long)bell, &ts);
+	sys(SYS_futex, &gpu.bell, FUTEX_WAIT_PRIVATE, bell, &ts);
 }
 
 /* --- what CUPTI calls, in any thread --- */
@@ -119,7 +115,7 @@ static void on_call(void *user, int domain, uint32_t cbid, const struct cupti_ca
 	__atomic_store_n(&a->correlation, 0, __ATOMIC_RELAXED);
 	__atomic_thread_fence(__ATOMIC_RELEASE);
 	__atomic_store_n(&a->ns, call_now(t), __ATOMIC_RELAXED);
-	__atomic_store_n(&a->tid, t ? t->tid : syscall(SYS_gettid), __ATOMIC_RELAXED);
+	__atomic_store_n(&a->tid, t ? t->tid : sys(SYS_gettid), __ATOMIC_RELAXED);
 	__atomic_store_n(&a->correlation, c->correlation, __ATOMIC_RELEASE);
 }
 
@@ -138,10 +134,7 @@ static bool call_of(uint32_t correlation, uint64_t *ns, uint32_t *tid)
 
 static uint8_t *buf_map(int flags)
 {
-	void *p = mmap(NULL, BUF_SZ, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | flags,
-		       -1, 0);
-
-	return p == MAP_FAILED ? NULL : p;
+	return sys_map(BUF_SZ, flags);
 }
 
 static uint8_t *buf_new(void)
@@ -159,7 +152,6 @@ static uint8_t *buf_new(void)
 static void request(uint8_t **buf, size_t *size, size_t *max)
 {
 	uint64_t free = __atomic_load_n(&gpu.free, __ATOMIC_ACQUIRE);
-	int err = errno;
 
 	__atomic_fetch_add(&gpu.requested, 1, __ATOMIC_RELAXED);
 	*max = 0;
@@ -174,7 +166,6 @@ static void request(uint8_t **buf, size_t *size, size_t *max)
 		return;
 	}
 	*buf = buf_new();
-	errno = err;
 	if (*buf)
 		return;
 	/* Never NULL: CUPTI before 12.9 crashed of it (Kineto). */
@@ -227,7 +218,7 @@ static bool send(struct thread *t, const struct ct_rec *rec)
 		busy_clear(t);
 		if (to || inject_now() - began > ROOM_MAX_NS)
 			break;
-		syscall(SYS_nanosleep, &(struct timespec){.tv_nsec = 1000000}, NULL);
+		sys(SYS_nanosleep, &(struct timespec){.tv_nsec = 1000000}, NULL);
 	}
 	told()->lost += !to;
 	return to;
@@ -425,7 +416,7 @@ static void *work(void *arg)
 	uint32_t alive = p->alive;
 	struct thread *t;
 
-	prctl(PR_SET_NAME, "cudatrace-gpu");
+	sys(SYS_prctl, PR_SET_NAME, "cudatrace-gpu");
 	t = thread_begin(PLACE);
 	while (t && p->alive == alive && !p->set->ended) {
 		uint32_t bell = __atomic_load_n(&gpu.bell, __ATOMIC_ACQUIRE);
@@ -456,40 +447,40 @@ static void *work(void *arg)
 }
 
 /* exit(): before the driver takes down what CUPTI needs. */
-static void at_end(void)
+static void at_end(void *arg)
 {
 	uint64_t began = inject_now();
 	uint32_t running = RUNNING;
 
-	if (getpid() != gpu.pid || !__atomic_compare_exchange_n(&gpu.state, &running, STOP, false,
-								__ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
+	if (sys(SYS_getpid) != gpu.pid ||
+	    !__atomic_compare_exchange_n(&gpu.state, &running, STOP, false, __ATOMIC_ACQ_REL,
+					 __ATOMIC_RELAXED))
 		return;
 	ring_bell();
 	while (__atomic_load_n(&gpu.state, __ATOMIC_ACQUIRE) != STOPPED &&
 	       inject_now() - began < END_MAX_NS)
-		syscall(SYS_nanosleep, &(struct timespec){.tv_nsec = 200000}, NULL);
+		sys(SYS_nanosleep, &(struct timespec){.tv_nsec = 200000}, NULL);
 }
 
 static int start_thread(void)
 {
 	int (*create)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *) =
-		libc_symbol("pthread_create");
+		global_symbol("pthread_create");
+	uint64_t all = ~0ull, old;
 	pthread_t thread;
-	sigset_t all, old;
 	int err;
 
 	if (!create)
 		return -ENOSYS;
-	sigfillset(&all);
-	sigprocmask(SIG_SETMASK, &all, &old);
+	sys(SYS_rt_sigprocmask, SIG_SETMASK, &all, &old, 8);
 	err = create(&thread, NULL, work, NULL);
-	sigprocmask(SIG_SETMASK, &old, NULL);
+	sys(SYS_rt_sigprocmask, SIG_SETMASK, &old, NULL, 8);
 	return -err;
 }
 
 static enum ct_cupti_state failed(const char *in, int code)
 {
-	strncpy(told()->who, in, sizeof(told()->who) - 1);
+	memcpy(told()->who, in, strlen(in) + 1);
 	told()->code = code;
 	return CT_CUPTI_FAILED;
 }
@@ -533,13 +524,9 @@ static enum ct_cupti_state enable(uint32_t mode)
 
 static bool memory(void)
 {
-	size_t size = sizeof(struct asked) << CALLS_LOG;
-	void *p = mmap(NULL, size, PROT_READ | PROT_WRITE,
-		       MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
-
-	if (p == MAP_FAILED)
+	gpu.calls = sys_map(sizeof(struct asked) << CALLS_LOG, MAP_POPULATE);
+	if (!gpu.calls)
 		return false;
-	gpu.calls = p;
 	for (unsigned i = 0; i < BUFS_BEGIN; i++) {
 		gpu.bufs[i] = buf_map(MAP_POPULATE);
 		if (!gpu.bufs[i])
@@ -579,14 +566,15 @@ static enum ct_cupti_state start(const struct ct_shm_set *set)
 
 void gpu_begin(void)
 {
+	int (*at_exit)(void (*)(void *), void *, void *) = libc_symbol("__cxa_atexit");
 	struct process *p = inject_process;
 	enum ct_cupti_state state;
 
-	if (!p->alive || gpu.pid || p->set->gpu_time == CT_GPU_TIME_OFF)
+	if (!at_exit || !p->alive || gpu.pid || p->set->gpu_time == CT_GPU_TIME_OFF)
 		return;
 	gpu.pid = p->pid;
 	state = start(p->set);
 	if (state == CT_CUPTI_ON)
-		atexit(at_end);
+		at_exit(at_end, NULL, NULL);
 	__atomic_store_n(&told()->state, state, __ATOMIC_RELEASE);
 }

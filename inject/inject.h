@@ -12,7 +12,9 @@
 #define INJECT_H
 
 #include "ct_shm.h"
+#include "sys.h"
 
+#include <errno.h>
 #include <link.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -81,7 +83,8 @@ struct thread {
 	uint64_t room_end;	     /* a record behind which head is not beyond it has room */
 	uint64_t mult;		     /* clock.c: the process's, as last seen */
 	uint64_t sent_id, sent_head; /* the last call's record, and head before it */
-	struct ct_count *counts;
+	struct ct_count *counts;     /* of so many functions; slots.c */
+	uint32_t counts_cnt;
 	const struct call *calls[CT_MAX_DEPTH]; /* of the slot's frames; may be gone */
 	uint64_t stack_lo, stack_hi; /* of the stack that the system gave it; 0: not known */
 	uint64_t random;
@@ -108,6 +111,8 @@ struct process {
 	/* clock.c: 2^32 ns a cycle; 0: not known. When it was measured last. */
 	uint64_t mult, cal_tsc, cal_ns;
 	uint32_t measuring, tsc_ok;
+	bool whole;				 /* all of shm is mapped */
+	struct ct_shm_slot *slots[CT_SHM_SLOTS]; /* those that are mapped, the first of them */
 	struct thread threads[CT_SHM_SLOTS];
 };
 
@@ -116,6 +121,29 @@ _Static_assert(offsetof(struct ct_shm_set, changed_ns) == 40, "see thunk.S");
 
 /* Never NULL. */
 extern struct process *inject_process;
+/* The program has a filter for its own system calls: any of the library's might end it, so there
+ * are none from here on. */
+extern uint32_t inject_sandboxed;
+/* sandbox.c: was there none when the command was started? Then that is told. */
+bool sandbox_has_come(void);
+static inline bool is_quiet(void);
+/* Waits a moment, for another thread. */
+#define NAP_NS 100000
+static inline void nap(void)
+{
+	long pause[2] = {0, NAP_NS}; /* struct timespec */
+
+	if (!is_quiet())
+		sys(SYS_nanosleep, pause, NULL);
+	for (unsigned i = 0; is_quiet() && i < 1000; i++)
+		__asm__ volatile("" ::: "memory");
+}
+static inline bool is_quiet(void)
+{
+	const struct ct_shm *shm = inject_process->shm;
+
+	return unlikely(inject_sandboxed) || unlikely(shm && shm->quiet);
+}
 /* Of this thread: its slot; of which process.alive; calls until a slot is looked for again. And
  * what a call is going to write, to be fetched at once: nothing else is done by these pointers. */
 struct me {
@@ -233,7 +261,18 @@ static inline void ring_send(struct thread *t, uint32_t size)
 	__atomic_store_n(&t->slot->head, t->slot->head + ring_size(size), __ATOMIC_RELEASE);
 }
 
+/* slots.c: parts of the process's memory, mapped when they are needed; NULL or false: they cannot
+ * be.
+ */
+struct ct_shm_slot *slot_at(struct process *p, unsigned i);
+bool counts_map(struct thread *t, uint32_t func_id);
+
 /* count.c */
+/* Has the thread a row for its calls that are counted? */
+static inline bool count_has(struct thread *t, uint64_t func_id)
+{
+	return likely(func_id < t->counts_cnt) || counts_map(t, func_id);
+}
 struct ct_count *count_get(struct thread *t, uint32_t func_id);
 void count_returned(struct thread *t, const struct call *call, int32_t result, uint64_t ns);
 /* What the return is going to need. */
@@ -294,12 +333,13 @@ static inline uint64_t call_word(const struct call *call, unsigned i)
  * NULL. */
 struct thread *thread_begin(uint64_t sp);
 /* Finds what it needs of libc. Not later: in a child of fork the loader's lock may be one's who is
- * not there. */
+ * not there; and other libraries make keys, too. */
 void thread_setup(void);
 
 /* collector.c: a name for one, which children inherit; is it such; starts it: 0 or -errno. */
 const char *collector_name(void);
 bool collector_is_name(const char *name);
+/* -ENOENT: there is no cudatrace, which is told once for a name. */
 int collector_start(const char *name);
 
 struct object;
@@ -347,8 +387,11 @@ int process_more(const char *path, int (*hook)(struct hooked_cnt *cnt));
 void process_end(void);
 /* The tracer has not been heard of: is it there? */
 void process_ask(struct process *p, uint64_t now);
-/* A line to stderr, if CUDATRACE_VERBOSE is set. */
+/* A line to stderr; if CUDATRACE_VERBOSE is set. */
+void tell(const char *what, int err);
 void say(const char *what, int err);
+/* Writes a number with its NUL; returns its length. */
+size_t put_number(char *to, unsigned long n, unsigned base);
 
 /* nv_hook.c: --kernel */
 /* Objects of the driver that were loaded meanwhile are hooked, too. Pointers, in all. */
@@ -401,8 +444,31 @@ struct objects_cnt {
 	uint64_t loaded, unloaded;
 };
 struct objects_cnt objects_cnt(void);
-/* Of libc, wherever it has it: libc.so.6, or before 2.34 libpthread.so.0, libdl.so.2. */
+/* Finds libc. Nothing else here works before. */
+void libc_setup(void);
+/* Of libc itself, wherever it has it: libc.so.6, or before 2.34 libpthread.so.0, libdl.so.2. */
 void *libc_symbol(const char *name);
+/* What a program without this library would get: of the next object in the loader's list. */
+void *next_symbol(const char *name);
+/* libc's functions that are called often; NULL: there is none. */
+struct timespec;
+extern struct libc_fns {
+	int (*objects)(int (*fn)(struct dl_phdr_info *, size_t, void *), void *arg);
+	int (*clock)(int clock, struct timespec *ts);
+	int *(*errno_at)(void);
+	unsigned long (*auxv)(unsigned long type);
+	unsigned long page_size;
+} inject_libc;
+/* The program's, without a name that it may have given to something else. */
+#undef errno
+#define errno (*inject_libc.errno_at())
+
+/* env.c: the environment. A variable's value, or where it is ("NAME=value"); NULL. */
+const char *env_get(const char *name);
+char **env_find(const char *name);
+void env_remove(const char *name);
+/* False: there is no memory. */
+bool env_set(const char *name, const char *value);
 /* Of whoever comes first: what the dynamic loader finds. */
 void *global_symbol(const char *name);
 
@@ -437,6 +503,22 @@ bool hook_has(const struct ct_shm_set *set, const char *prefix);
  * that the program gets. The library stays from then on; false: it cannot be made to. */
 bool hook_named(const struct ct_shm_set *set, const struct object *lib, const char *prefix,
 		struct hooked_cnt *cnt);
+
+/* maps.c: what is mapped at an address; false: nothing, or that cannot be found. */
+struct mapping {
+	uintptr_t lo, hi;
+	bool write;
+};
+bool maps_find(uintptr_t addr, struct mapping *m);
+/* arm64's may be larger. */
+static inline uintptr_t page_size(void)
+{
+#ifdef __x86_64__
+	return 4096;
+#else
+	return inject_libc.page_size;
+#endif
+}
 
 /* pointer.c */
 /* A pointer of a table that the dynamic loader has filled, if it still is what it was. False: it is

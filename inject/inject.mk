@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #
 # The library in the traced process. Included by the main Makefile. No SAN: it is loaded into programs that have none.
+# It is linked to nothing: what a program has in the place of libc's functions is not called (inject/elf.c, inject/string.c).
 # Nothing of it may be looked up late, or unloaded; thread-local storage is the loader's reserve (initial-exec).
 
 INJECT_SRCS := $(wildcard inject/*.c)
@@ -17,7 +18,7 @@ $(O)/inject/%.o: inject/%.c $(O)/flags
 $(O)/inject/%.o: inject/%.S $(O)/flags
 	$(call say,AS,$<)mkdir -p $(@D); $(CC) $(INJECT_FLAGS) -c $< -o $@
 $(INJECT): $(INJECT_OBJS) inject/inject.map
-	$(call say,LINK,$@)$(CC) -shared -o $@ -Wl,-soname,$(@F) -Wl,--version-script=inject/inject.map -Wl,--build-id \
-		-Wl,-z,defs,-z,now,-z,relro,-z,nodelete,-z,noexecstack -Wl,--hash-style=gnu $(INJECT_OBJS)
+	$(call say,LINK,$@)$(CC) -shared -nostdlib -o $@ -Wl,-soname,$(@F) -Wl,--version-script=inject/inject.map -Wl,--build-id \
+		-Wl,-z,defs,-z,now,-z,relro,-z,nodelete,-z,noexecstack -Wl,--hash-style=gnu $(INJECT_OBJS) -lgcc
 
 -include $(INJECT_OBJS:.o=.d)

@@ -15,11 +15,13 @@ cold bool inject_elsewhere(const struct thread *t, uint64_t sp, uint64_t outer_s
 }
 
 /* A signal handler left by longjmp() between the record, or the count, and what comes after it. */
-static bool was_sent(const struct thread *t, const struct ct_frame *f)
+static bool was_sent(struct thread *t, const struct ct_frame *f)
 {
+	uint32_t id = f->func_id & (CT_MAX_FUNCS - 1);
+
 	if (f->off_cpu_ns)
-		return ct_shm_row(t->slot, &t->counts[f->func_id & (CT_MAX_FUNCS - 1)], f) >=
-		       f->off_cpu_ns;
+		return (f->found_ns >= CT_HIST_CNT || count_has(t, id)) &&
+		       ct_shm_row(t->slot, &t->counts[id], f) >= f->off_cpu_ns;
 	return f->call_id == t->sent_id && !(f->flags & CT_FRAME_F_COUNTED) &&
 	       t->slot->head != t->sent_head;
 }
@@ -84,8 +86,7 @@ static cold bool is_handler(uint64_t sp, uint64_t outer_sp)
 	stack_t st;
 	uint64_t lo;
 
-	/* Of one that went well errno is as it was. */
-	if (sigaltstack(NULL, &st) || !(st.ss_flags & SS_ONSTACK))
+	if (is_quiet() || sys(SYS_sigaltstack, NULL, &st) || !(st.ss_flags & SS_ONSTACK))
 		return false;
 	lo = (uintptr_t)st.ss_sp;
 	return sp - lo < st.ss_size && outer_sp - lo >= st.ss_size;

@@ -7,23 +7,31 @@
 
 #include "ct_nvtx.h"
 
-#include <stdlib.h>
-#include <sys/auxv.h>
+#include <elf.h>
 
 #define EXPORT __attribute__((visibility("default")))
 
 #define STEM "libcuda.so"
 
+/* thunk.S */
+struct real {
+	void *(*dlsym)(void *handle, const char *name);
+	void *prctl, *syscall;
+};
+extern struct real inject_real;
+
 static bool wanted;
 static const char *chain;
 
-/* The real one, for thunk.S; NULL: not looked for yet. */
-void *(*inject_real_dlsym)(void *handle, const char *name);
+/* What programs would call without this library, for thunk.S; NULL: not looked for yet. */
+struct real inject_real;
 
-void inject_find_dlsym(void);
-void inject_find_dlsym(void)
+void inject_find_real(void);
+void inject_find_real(void)
 {
-	inject_real_dlsym = libc_symbol("dlsym");
+	inject_real.prctl = next_symbol("prctl");
+	inject_real.syscall = next_symbol("syscall");
+	inject_real.dlsym = next_symbol("dlsym");
 }
 
 static bool is_libcuda(const struct object *o, void *arg)
@@ -83,9 +91,9 @@ void *inject_dlsym(void *handle, const char *name)
 		nccl_look(inject_process);
 	if (!name || handle == RTLD_NEXT_HANDLE || !(nccl || (name[0] == 'c' && name[1] == 'u')))
 		return NULL;
-	if (!inject_real_dlsym)
-		inject_find_dlsym();
-	p = inject_real_dlsym ? inject_real_dlsym(handle, name) : NULL;
+	if (!inject_real.dlsym)
+		inject_find_real();
+	p = inject_real.dlsym ? inject_real.dlsym(handle, name) : NULL;
 	if (!p)
 		return NULL;
 	if (!inject_lib.dyn && !nccl && is_drivers(name) && object_of_address(p, &lib) &&
@@ -117,10 +125,15 @@ __attribute__((constructor)) static void begin(void)
 {
 	struct loaded l = {0};
 
-	if (getauxval(AT_SECURE))
+	libc_setup();
+	/* Another libc than glibc: no program of it has NVIDIA's driver. */
+	if (!inject_libc.objects || !inject_libc.auxv || !inject_libc.errno_at ||
+	    inject_libc.auxv(AT_SECURE))
 		return;
-	chain = getenv(CT_ENV_CHAIN);
+	chain = env_get(CT_ENV_CHAIN);
 	wanted = process_setup();
+	if (wanted)
+		thread_setup();
 	/* The program is linked to it, and what is preloaded comes first. When the driver loads
 	 * the library it is the other way round, and InitializeInjection() comes next. */
 	if (wanted && objects_each(is_behind, &l))
@@ -135,11 +148,11 @@ static int next_in_chain(void)
 	int (*init)(void) = NULL;
 	void *lib;
 
-	if (!inject_real_dlsym)
-		inject_find_dlsym();
-	lib = open && inject_real_dlsym ? open(chain, 0x2) : NULL; /* RTLD_NOW */
+	if (!inject_real.dlsym)
+		inject_find_real();
+	lib = open && inject_real.dlsym ? open(chain, 0x2) : NULL; /* RTLD_NOW */
 	if (lib)
-		init = inject_real_dlsym(lib, "InitializeInjection");
+		init = inject_real.dlsym(lib, "InitializeInjection");
 	if (!init)
 		say("the library of " CT_ENV_CHAIN " cannot be loaded", 0);
 	return init ? init() : 1;

@@ -11,11 +11,7 @@
  */
 #include "inject.h"
 
-#include <errno.h>
 #include <string.h>
-#include <sys/syscall.h>
-#include <time.h>
-#include <unistd.h>
 
 #define STEM   "libnccl.so"
 #define PREFIX "nccl"
@@ -48,8 +44,7 @@ bool nccl_is_lib(const struct object *o)
 /* Another thread may wait for the loader, which this one may have: not for long. */
 static bool take_turn(void)
 {
-	struct timespec pause = {.tv_nsec = 100000};
-	uint32_t tid = syscall(SYS_gettid), none = 0;
+	uint32_t tid = sys(SYS_gettid), none = 0;
 
 	for (unsigned i = 0; i < WAITS_MAX; i++) {
 		if (__atomic_compare_exchange_n(&looking, &none, tid, false, __ATOMIC_ACQUIRE,
@@ -58,7 +53,7 @@ static bool take_turn(void)
 		if (none == tid)
 			return false;
 		none = 0;
-		syscall(SYS_nanosleep, &pause, NULL);
+		nap();
 	}
 	return false;
 }
@@ -186,8 +181,8 @@ void nccl_look(struct process *p)
 	struct objects_cnt now = objects_cnt();
 	int err = errno;
 
-	if (!p->alive || (is_same(&now) && (!again || inject_now() - news_ns > AGAIN_MAX_NS)) ||
-	    !take_turn())
+	if (!p->alive || is_quiet() ||
+	    (is_same(&now) && (!again || inject_now() - news_ns > AGAIN_MAX_NS)) || !take_turn())
 		return;
 	look(p);
 	/* It may have ended meanwhile, and found that it is not its turn. */
@@ -213,7 +208,7 @@ void nccl_forked(void)
 
 void nccl_unhook(void)
 {
-	if (!is_hooked || process_is_forked() || !take_turn())
+	if (!is_hooked || process_is_forked() || is_quiet() || !take_turn())
 		return;
 	objects_each(unbind_object, NULL);
 	end_turn();

@@ -10,14 +10,11 @@
 
 #include "ct_nv_copy.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <sys/sysmacros.h>
-#include <unistd.h>
 
 /* --- what ct_nv_copy.h asks for --- */
 
@@ -61,7 +58,7 @@ static int dev_by_name(int fd, uint16_t *minor)
 	while (fd /= 10);
 	while (n)
 		link[at++] = digits[--n];
-	len = syscall(SYS_readlinkat, (long)AT_FDCWD, link, path, sizeof(path) - 1);
+	len = sys(SYS_readlinkat, AT_FDCWD, link, path, sizeof(path) - 1);
 	if (len < 0)
 		return CT_NV_NONE;
 	path[len] = 0;
@@ -71,20 +68,18 @@ static int dev_by_name(int fd, uint16_t *minor)
 	return nv_dev_by_name(name, minor);
 }
 
-/* Keeps errno. */
 static int dev_of(const struct process *p, int fd, uint16_t *minor)
 {
-	int err = errno, dev = CT_NV_NONE;
+	int dev = CT_NV_NONE;
 	struct stat st;
 
 	*minor = 0;
 	if (p->set->nv.devs.by_name) {
 		dev = dev_by_name(fd, minor);
-	} else if (!syscall(SYS_fstat, (long)fd, &st) && S_ISCHR(st.st_mode)) {
+	} else if (!sys(SYS_fstat, fd, &st) && S_ISCHR(st.st_mode)) {
 		*minor = minor(st.st_rdev);
 		dev = nv_dev_by_number(&p->set->nv.devs, major(st.st_rdev), *minor);
 	}
-	errno = err;
 	return dev;
 }
 
@@ -191,7 +186,7 @@ static struct thread *enter(const struct what *w, int dev, uint16_t minor, uint6
 /* A child of fork is not looked at before it makes a call. */
 static bool is_wanted(const struct process *p)
 {
-	return p->alive && !p->set->ended;
+	return p->alive && !p->set->ended && !is_quiet();
 }
 
 static struct thread *enter_file(const struct what *w, uint64_t sp)

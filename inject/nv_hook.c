@@ -78,7 +78,7 @@ uint32_t nv_hook(void)
 {
 	uint64_t cnt = process_is_forked() ? seen_cnt : objects_cnt().loaded;
 
-	if (cnt == seen_cnt || __atomic_exchange_n(&hooking, 1, __ATOMIC_ACQUIRE))
+	if (is_quiet() || cnt == seen_cnt || __atomic_exchange_n(&hooking, 1, __ATOMIC_ACQUIRE))
 		return hooked_cnt;
 	again = false;
 	for (unsigned i = 0; i < NV_FUNC_CNT; i++)
@@ -92,6 +92,6 @@ uint32_t nv_hook(void)
 
 void nv_unhook(void)
 {
-	if (hooked_cnt && !process_is_forked())
+	if (hooked_cnt && !process_is_forked() && !is_quiet())
 		objects_each(unhook_object, NULL);
 }

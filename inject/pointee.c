@@ -8,11 +8,8 @@
  */
 #include "inject.h"
 
-#include <errno.h>
 #include <string.h>
-#include <sys/syscall.h>
 #include <sys/uio.h>
-#include <unistd.h>
 
 #define PAGE 4096ull
 
@@ -21,17 +18,18 @@ static cold size_t read_slow(void *to, uint64_t addr, size_t len)
 {
 	size_t first = PAGE - addr % PAGE;
 	struct iovec here = {to, len}, there[2] = {{(void *)addr, len}};
-	int err = errno, cnt = 1;
+	int cnt = 1;
 	long n;
 
+	if (is_quiet())
+		return 0;
 	if (first < len) {
 		there[0].iov_len = first;
 		there[1].iov_base = (void *)(addr + first);
 		there[1].iov_len = len - first;
 		cnt = 2;
 	}
-	n = syscall(SYS_process_vm_readv, inject_process->pid, &here, 1ul, there, (long)cnt, 0ul);
-	errno = err;
+	n = sys(SYS_process_vm_readv, inject_process->pid, &here, 1, there, cnt, 0);
 	return n < 0 ? 0 : n;
 }
 

@@ -6,83 +6,31 @@
  */
 #include "inject.h"
 
-#include <fcntl.h>
 #include <sys/mman.h>
-#include <sys/syscall.h>
-#include <unistd.h>
-
-/* A number of /proc/self/maps. */
-static const char *hex(const char *s, uintptr_t *n)
-{
-	*n = 0;
-	for (;; s++) {
-		unsigned digit = *s >= 'a' ? *s - 'a' + 10u : *s - '0' + 0u;
-
-		if (digit > 15)
-			return s;
-		*n = *n << 4 | digit;
-	}
-}
-
-/* What a line of /proc/self/maps says of a page: -1: nothing, 0: it is read-only, 1: it is not. */
-static int line_says(const char *line, uintptr_t page)
-{
-	uintptr_t lo, hi;
-
-	line = hex(line, &lo);
-	if (*line != '-')
-		return -1;
-	line = hex(line + 1, &hi);
-	return page < lo || page >= hi || *line != ' ' ? -1 : line[2] == 'w';
-}
-
-/* Where that cannot be found, it is not. */
-static bool is_writable(uintptr_t page)
-{
-	int fd = syscall(SYS_openat, (long)AT_FDCWD, "/proc/self/maps",
-			 (long)(O_RDONLY | O_CLOEXEC), 0l);
-	char buf[4096], line[64];
-	size_t len = 0;
-	int says = -1;
-	long n;
-
-	while (fd >= 0 && says < 0 && (n = syscall(SYS_read, (long)fd, buf, sizeof(buf))) > 0)
-		for (long i = 0; i < n && says < 0; i++) {
-			if (buf[i] != '\n') {
-				line[len] = buf[i];
-				len += len < sizeof(line) - 1;
-				continue;
-			}
-			line[len] = 0;
-			len = 0;
-			says = line_says(line, page);
-		}
-	if (fd >= 0)
-		syscall(SYS_close, (long)fd);
-	return says == 1;
-}
 
 static bool sealed; /* of the object that is looked at: known, and it stays so */
 
 /* Has the loader made read-only what is to be? Before that it is still at work there. */
 static bool is_sealed(uintptr_t page)
 {
+	struct mapping m;
+
 	if (!sealed)
-		sealed = !is_writable(page);
+		sealed = !maps_find(page, &m) || !m.write;
 	return sealed;
 }
 
 bool pointer_put(const struct object *o, void **at, void *was, void *to)
 {
-	uintptr_t size = sysconf(_SC_PAGESIZE), page = (uintptr_t)at & -size;
+	uintptr_t size = page_size(), page = (uintptr_t)at & -size;
 	/* Pages that are only in part are as the rest of them is. */
 	bool relro = (uintptr_t)at >= o->relro_lo && (uintptr_t)at < (o->relro_hi & -size), put;
 
-	if (relro && (!is_sealed(page) || mprotect((void *)page, size, PROT_READ | PROT_WRITE)))
+	if (relro && (!is_sealed(page) || sys(SYS_mprotect, page, size, PROT_READ | PROT_WRITE)))
 		return false;
 	put = __atomic_compare_exchange_n(at, &was, to, false, __ATOMIC_RELEASE, __ATOMIC_RELAXED);
 	if (relro)
-		mprotect((void *)page, size, PROT_READ);
+		sys(SYS_mprotect, page, size, PROT_READ);
 	return put;
 }
 

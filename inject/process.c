@@ -1,32 +1,25 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * The process and its tracer: connecting, at the beginning and after a fork, and parting.
- *
- * System calls are made without libc's functions where those are points at which a thread may be
- * cancelled: the driver's functions are none.
  */
 #include "inject.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <pthread.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <sys/un.h>
 #include <time.h>
-#include <unistd.h>
 
 #ifndef MADV_WIPEONFORK
 #define MADV_WIPEONFORK 18
 #endif
 #define ANSWER_MAX_S 5
-#define FAR	     (1ul << 40)
+/* src/inject/shm.c: whole pages. */
+#define SHM_SZ	     ((sizeof(struct ct_shm) + page_size() - 1) & -page_size())
 #define ASK_EVERY_NS 1000000000ull
 /* A collector of our own is there by then, or never will be. */
 #define START_MAX_NS 2000000000ull
@@ -42,33 +35,32 @@ static struct {
 } tracer;
 static bool verbose;
 static const char *collector; /* without a tracer: the name of the one that we start; or NULL */
-/* A child has no mapping of its parent's memories, and finds its struct process wiped. */
-static bool wiped;
 static bool forked;
 static int first_pid; /* of whom functions were hooked in */
 static uint32_t generation;
 static uint32_t how_loaded;
 
-void say(const char *what, int err)
+void tell(const char *what, int err)
 {
-	char text[200] = "cudatrace: ", number[12];
-	size_t n = strlen(text), i = sizeof(number);
+	char text[300] = "cudatrace: ";
+	size_t n = strlen(text);
 
-	if (!verbose)
-		return;
-	for (; *what && n < sizeof(text) - 20; what++)
+	for (; *what && n < sizeof(text) - 30; what++)
 		text[n++] = *what;
 	if (err) {
-		for (; err; err /= 10)
-			number[--i] = '0' + err % 10;
-		memcpy(text + n, " (errno ", 8);
-		n += 8;
-		memcpy(text + n, number + i, sizeof(number) - i);
-		n += sizeof(number) - i;
+		strcpy(text + n, " (errno ");
+		n += strlen(text + n);
+		n += put_number(text + n, err, 10);
 		text[n++] = ')';
 	}
 	text[n++] = '\n';
-	syscall(SYS_write, 2l, text, n);
+	sys(SYS_write, 2, text, n);
+}
+
+void say(const char *what, int err)
+{
+	if (verbose)
+		tell(what, err);
 }
 
 bool process_is_forked(void)
@@ -78,7 +70,7 @@ bool process_is_forked(void)
 
 bool process_is_new_child(void)
 {
-	return first_pid && !inject_process->alive && getpid() != first_pid;
+	return first_pid && !inject_process->alive && sys(SYS_getpid) != first_pid;
 }
 
 /* Where the library's file lies; a daemon listens there if there is a socket. */
@@ -104,15 +96,15 @@ static const char *socket_beside(void)
 	static char path[sizeof(addr.sun_path)];
 
 	objects_each(find_beside, path);
-	return path[0] && !syscall(SYS_faccessat, (long)AT_FDCWD, path, (long)F_OK) ? path : NULL;
+	return path[0] && !sys(SYS_faccessat, AT_FDCWD, path, F_OK) ? path : NULL;
 }
 
 bool process_setup(void)
 {
-	const char *name = getenv(CT_ENV_SOCKET);
+	const char *name = env_get(CT_ENV_SOCKET);
 	size_t len;
 
-	verbose = getenv("CUDATRACE_VERBOSE");
+	verbose = env_get("CUDATRACE_VERBOSE");
 	if (!name || !*name)
 		name = socket_beside();
 	if (!name)
@@ -142,19 +134,17 @@ bool process_setup(void)
 static int dial(int flags)
 {
 	struct timeval max = {.tv_sec = ANSWER_MAX_S};
-	int fd = syscall(SYS_socket, (long)AF_UNIX, (long)(SOCK_SEQPACKET | SOCK_CLOEXEC | flags),
-			 0l);
-	int err;
+	int fd = sys(SYS_socket, AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | flags, 0), err;
 
 	if (fd < 0)
-		return -errno;
-	syscall(SYS_setsockopt, (long)fd, (long)SOL_SOCKET, (long)SO_RCVTIMEO, &max, sizeof(max));
-	syscall(SYS_setsockopt, (long)fd, (long)SOL_SOCKET, (long)SO_SNDTIMEO, &max, sizeof(max));
-	if (!syscall(SYS_connect, (long)fd, &addr, (long)addr_len))
 		return fd;
-	err = errno;
-	syscall(SYS_close, (long)fd);
-	return -err;
+	sys(SYS_setsockopt, fd, SOL_SOCKET, SO_RCVTIMEO, &max, sizeof(max));
+	sys(SYS_setsockopt, fd, SOL_SOCKET, SO_SNDTIMEO, &max, sizeof(max));
+	err = sys(SYS_connect, fd, &addr, addr_len);
+	if (!err)
+		return fd;
+	sys(SYS_close, fd);
+	return err;
 }
 
 /* Has the socket become another's since we connected? first: it is looked at for that. */
@@ -162,7 +152,7 @@ static bool is_replaced(bool first)
 {
 	struct stat st = {0};
 
-	if (!addr.sun_path[0] || syscall(SYS_newfstatat, (long)AT_FDCWD, addr.sun_path, &st, 0l))
+	if (!addr.sun_path[0] || sys(SYS_newfstatat, AT_FDCWD, addr.sun_path, &st, 0))
 		return false;
 	if (first) {
 		tracer.dev = st.st_dev;
@@ -181,7 +171,7 @@ static int dial_collector(void)
 	if (fd)
 		return fd;
 	do {
-		syscall(SYS_nanosleep, &pause, NULL);
+		sys(SYS_nanosleep, &pause, NULL);
 		fd = dial(0);
 	} while (fd == -ECONNREFUSED && inject_now() - begin < START_MAX_NS);
 	return fd;
@@ -189,22 +179,35 @@ static int dial_collector(void)
 
 static int send_all(int fd, const void *data, size_t size)
 {
-	long n = syscall(SYS_sendto, (long)fd, data, size, (long)MSG_NOSIGNAL, NULL, 0l);
+	long n = sys(SYS_sendto, fd, data, size, MSG_NOSIGNAL, NULL, 0);
 
-	return n == (long)size ? 0 : n < 0 ? -errno : -EIO;
+	return n == (long)size ? 0 : n < 0 ? (int)n : -EIO;
+}
+
+/* Without links, as /proc/self/maps has it; "" if it is too long. */
+static void real_path(const char *path, char *to, size_t size)
+{
+	char link[40] = "/proc/self/fd/";
+	int fd = sys(SYS_openat, AT_FDCWD, path, O_PATH | O_CLOEXEC);
+	long len;
+
+	if (fd < 0)
+		return;
+	put_number(link + strlen(link), fd, 10);
+	len = sys(SYS_readlinkat, AT_FDCWD, link, to, size);
+	if (len < 0 || (size_t)len == size)
+		len = 0;
+	to[len] = 0;
+	sys(SYS_close, fd);
 }
 
 static int hello(int fd, uint32_t how, const char *lib_path)
 {
 	struct ct_shm_hello h = {.magic = CT_SHM_MAGIC, .version = CT_SHM_VERSION, .how = how};
-	char path[PATH_MAX];
 
 	h.pid = inject_process->pid;
-	prctl(PR_GET_NAME, h.comm);
-	if (!realpath(lib_path, path))
-		path[0] = 0;
-	if (strlen(path) < sizeof(h.lib_path))
-		strcpy(h.lib_path, path);
+	sys(SYS_prctl, PR_GET_NAME, h.comm);
+	real_path(lib_path, h.lib_path, sizeof(h.lib_path));
 	return send_all(fd, &h, sizeof(h));
 }
 
@@ -224,10 +227,10 @@ static int welcome(int fd, struct ct_shm_welcome *w, int fds[2])
 	long n;
 
 	do
-		n = syscall(SYS_recvmsg, (long)fd, &msg, (long)MSG_CMSG_CLOEXEC);
-	while (n < 0 && errno == EINTR);
+		n = sys(SYS_recvmsg, fd, &msg, MSG_CMSG_CLOEXEC);
+	while (n == -EINTR);
 	if (n < 0)
-		return -errno;
+		return n;
 	c = CMSG_FIRSTHDR(&msg);
 	if (c && c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS &&
 	    c->cmsg_len == CMSG_LEN(2 * sizeof(int)))
@@ -237,45 +240,44 @@ static int welcome(int fd, struct ct_shm_welcome *w, int fds[2])
 	return w->status;
 }
 
-/*
- * Where the rings go, which are gigabytes of addresses: far from code. Libraries that are loaded
- * later go below what is mapped, and branches over more than 2 GB are guessed wrong more often
- * (Intel's optimization manual on Golden Cove, "Misprediction for Branches >2GB"; GPT-2 took 1.07
- * times as long). A hint: where that is not free, or not an address, the kernel takes another.
- */
-static void *far_from_code(void)
+/* Of a memory of at least that size, the first bytes. A child of fork does not have them. */
+static void *map(int fd, size_t has, size_t size, int prot)
 {
-	uintptr_t here = (uintptr_t)inject_thunks & -65536ul;
+	long end = sys(SYS_lseek, fd, 0, SEEK_END), at;
 
-	return here > 2 * FAR ? (void *)(here - FAR) : NULL;
-}
-
-static void *map(int fd, void *hint, size_t size, int prot)
-{
-	off_t have = lseek(fd, 0, SEEK_END);
-	void *p;
-
-	if (have < 0 || (size_t)have < size)
+	if (end < 0 || (size_t)end < has)
 		return NULL;
-	p = mmap(hint, size, prot, MAP_SHARED, fd, 0);
-	if (p == MAP_FAILED)
+	at = sys(SYS_mmap, 0, size, prot, MAP_SHARED, fd, 0);
+	if (is_sys_error(at))
 		return NULL;
-	if (wiped)
-		madvise(p, size, MADV_DONTFORK);
-	madvise(p, size, MADV_DONTDUMP); /* it is large, and no part of the program */
-	return p;
+	sys(SYS_madvise, at, size, MADV_DONTFORK);
+	sys(SYS_madvise, at, size, MADV_DONTDUMP); /* no part of the program */
+	return (void *)at;
 }
 
 static bool is_valid(const struct ct_shm *m, uint64_t size)
 {
 	return m->magic == CT_SHM_MAGIC && m->version == CT_SHM_VERSION && m->slot_cnt &&
-	       m->slots_off < size && m->stride && !((m->slots_off | m->stride) & 63) &&
+	       m->slots_off >= sizeof(*m) && m->slots_off < size && m->stride &&
 	       (size - m->slots_off) / m->stride >= m->slot_cnt &&
 	       m->ring_sz >= 2 * CT_SHM_REC_MAX && !(m->ring_sz & (m->ring_sz - 1)) &&
 	       m->ring_off >= sizeof(struct ct_shm_slot) && m->ring_off <= m->stride &&
 	       m->ring_sz <= m->stride - m->ring_off && m->counts_off <= m->stride &&
 	       sizeof(struct ct_count) * CT_MAX_FUNCS <= m->stride - m->counts_off &&
-	       !((m->ring_off | m->counts_off) & 7);
+	       !((m->slots_off | m->stride | m->ring_off | m->ring_sz | m->counts_off) &
+		 (page_size() - 1));
+}
+
+static int map_whole(struct process *p, const struct ct_shm_welcome *w, int fd)
+{
+	struct ct_shm *shm = map(fd, w->shm_sz, w->shm_sz, PROT_READ | PROT_WRITE);
+
+	if (!shm)
+		return -ENOMEM;
+	sys(SYS_munmap, p->shm, SHM_SZ);
+	p->shm = shm;
+	p->whole = true;
+	return 0;
 }
 
 static int map_all(struct process *p, const struct ct_shm_welcome *w, const int fds[2])
@@ -285,19 +287,20 @@ static int map_all(struct process *p, const struct ct_shm_welcome *w, const int 
 
 	if (fds[0] < 0 || w->set_sz < sizeof(*set) || w->shm_sz < sizeof(*shm))
 		return -EPROTO;
-	set = map(fds[0], NULL, w->set_sz, PROT_READ);
-	shm = map(fds[1], far_from_code(), w->shm_sz, PROT_READ | PROT_WRITE);
+	set = map(fds[0], w->set_sz, w->set_sz, PROT_READ);
+	/* The rest of it when it is needed: slots.c. */
+	shm = map(fds[1], w->shm_sz, SHM_SZ, PROT_READ | PROT_WRITE);
 	if (set && shm && set->magic == CT_SHM_MAGIC && set->version == CT_SHM_VERSION &&
-	    is_valid(shm, w->shm_sz)) {
+	    shm->slots_off == SHM_SZ && is_valid(shm, w->shm_sz)) {
 		p->set = set;
 		p->shm = shm;
 		clock_set_offset(shm->clock_offset_ns);
-		return 0;
+		return slot_at(p, 0) ? 0 : map_whole(p, w, fds[1]);
 	}
 	if (set)
-		munmap(set, w->set_sz);
+		sys(SYS_munmap, set, w->set_sz);
 	if (shm)
-		munmap(shm, w->shm_sz);
+		sys(SYS_munmap, shm, SHM_SZ);
 	return set && shm ? -EPROTO : -ENOMEM;
 }
 
@@ -322,9 +325,9 @@ static int await_go(int fd)
 	long n;
 
 	do
-		n = syscall(SYS_recvfrom, (long)fd, &go, sizeof(go), 0l, NULL, NULL);
-	while (n < 0 && errno == EINTR);
-	return n < 0 ? -errno : n == sizeof(go) && go.magic == CT_SHM_MAGIC ? 0 : -EPROTO;
+		n = sys(SYS_recvfrom, fd, &go, sizeof(go), 0, NULL, NULL);
+	while (n == -EINTR);
+	return n < 0 ? (int)n : n == sizeof(go) && go.magic == CT_SHM_MAGIC ? 0 : -EPROTO;
 }
 
 int process_more(const char *path, int (*hook)(struct hooked_cnt *cnt))
@@ -342,7 +345,7 @@ int process_more(const char *path, int (*hook)(struct hooked_cnt *cnt))
 		err = hook(&cnt);
 	if (!err)
 		err = hooked(fd, &cnt);
-	syscall(SYS_close, (long)fd);
+	sys(SYS_close, fd);
 	return err;
 }
 
@@ -357,7 +360,7 @@ static int connect_and_hook(struct process *p, uint32_t how, bool first)
 	if (fd < 0)
 		return fd;
 	is_replaced(true);
-	p->pid = getpid();
+	p->pid = sys(SYS_getpid);
 	err = hello(fd, how, inject_lib.path);
 	if (!err)
 		err = welcome(fd, &w, fds);
@@ -387,8 +390,8 @@ static int connect_and_hook(struct process *p, uint32_t how, bool first)
 	p->muted = 0;
 	for (unsigned i = 0; i < 2; i++)
 		if (fds[i] >= 0)
-			syscall(SYS_close, (long)fds[i]);
-	syscall(SYS_close, (long)fd);
+			sys(SYS_close, fds[i]);
+	sys(SYS_close, fd);
 	if (!err && first)
 		nccl_look(p);
 	else if (!err)
@@ -398,30 +401,22 @@ static int connect_and_hook(struct process *p, uint32_t how, bool first)
 
 /* --- the process --- */
 
-/* Where no page can be wiped: a fork of libc's says so. */
-static void forget(void)
-{
-	memset(inject_process, 0, sizeof(*inject_process));
-}
-
+/* NULL: a child of fork would take its parent's for its own (before Linux 4.14). */
 static struct process *pages(void)
 {
 	struct process *p = inject_process, *none = &nobody;
 
 	if (p != &nobody)
 		return p;
-	p = mmap(NULL, sizeof(*p), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	if (p == MAP_FAILED)
+	p = sys_map(sizeof(*p), 0);
+	if (!p)
 		return NULL;
-	wiped = !madvise(p, sizeof(*p), MADV_WIPEONFORK);
-	if (!__atomic_compare_exchange_n(&inject_process, &none, p, false, __ATOMIC_ACQ_REL,
-					 __ATOMIC_ACQUIRE)) {
-		munmap(p, sizeof(*p));
-		return none;
-	}
-	if (!wiped)
-		pthread_atfork(NULL, NULL, forget);
-	return p;
+	if (!sys(SYS_madvise, p, sizeof(*p), MADV_WIPEONFORK) &&
+	    __atomic_compare_exchange_n(&inject_process, &none, p, false, __ATOMIC_ACQ_REL,
+					__ATOMIC_ACQUIRE))
+		return p;
+	sys(SYS_munmap, p, sizeof(*p));
+	return none == &nobody ? NULL : none;
 }
 
 static void unhook(void)
@@ -436,6 +431,8 @@ static void start(struct process *p, uint32_t how, const struct object *lib)
 	bool first = !inject_lib.dyn;
 	int err;
 
+	if (sandbox_has_come())
+		return;
 	/* A child whose parent was not traced has nothing hooked. */
 	if (first && !lib) {
 		p->given_up = 1;
@@ -443,9 +440,8 @@ static void start(struct process *p, uint32_t how, const struct object *lib)
 	}
 	if (first) {
 		inject_lib = *lib;
-		first_pid = getpid();
+		first_pid = sys(SYS_getpid);
 		how_loaded = how;
-		thread_setup();
 	} else {
 		forked = true;
 	}
@@ -468,11 +464,14 @@ static bool is_starter(struct process *p, uint32_t tid)
 
 bool process_begin(uint32_t how, const struct object *lib)
 {
-	struct process *p = pages();
-	struct timespec pause = {.tv_nsec = 100000};
-	uint32_t tid = syscall(SYS_gettid);
+	struct process *p;
+	uint32_t tid;
 
-	while (p && !p->alive && !p->given_up) {
+	if (is_quiet())
+		return inject_process->alive;
+	p = pages();
+	tid = sys(SYS_gettid);
+	while (p && !p->alive && !p->given_up && !is_quiet()) {
 		if (is_starter(p, tid)) {
 			if (!p->alive && !p->given_up)
 				start(p, how, lib);
@@ -483,7 +482,7 @@ bool process_begin(uint32_t how, const struct object *lib)
 		 * waits for nothing. */
 		if (lib || p->starting == tid)
 			return false;
-		syscall(SYS_nanosleep, &pause, NULL);
+		nap();
 	}
 	return p && p->alive;
 }
@@ -502,16 +501,15 @@ cold void process_end(void)
 cold void process_ask(struct process *p, uint64_t now)
 {
 	uint64_t asked = p->asked_ns;
-	int err = errno, fd;
+	int fd;
 
-	if (now - asked < ASK_EVERY_NS ||
+	if (is_quiet() || now - asked < ASK_EVERY_NS ||
 	    !__atomic_compare_exchange_n(&p->asked_ns, &asked, now, false, __ATOMIC_RELAXED,
 					 __ATOMIC_RELAXED))
 		return;
 	fd = dial(SOCK_NONBLOCK);
 	if (fd >= 0)
-		syscall(SYS_close, (long)fd);
+		sys(SYS_close, fd);
 	if (fd >= 0 ? is_replaced(false) : fd == -ECONNREFUSED || fd == -ENOENT)
 		process_end();
-	errno = err;
 }

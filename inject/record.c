@@ -305,7 +305,8 @@ static inline void enter(struct process *p, struct thread *t, struct call *call)
 		off_mark(p, call, spec);
 		return;
 	}
-	if (unlikely(is_within(t, call->sp, t->busy_sp))) {
+	if (unlikely(is_within(t, call->sp, t->busy_sp) ||
+		     (level == CT_LEVEL_COUNT && !count_has(t, call->func_id)))) {
 		enter_dropped(s);
 		return;
 	}

@@ -12,8 +12,6 @@
 #ifdef __x86_64__
 #include <fcntl.h>
 #include <string.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 /* As a probe has it. */
 #define BREAKPOINT 0xcc
@@ -54,15 +52,15 @@ static bool is_code(const uint8_t *entry, const uint8_t code[CODE_SZ])
 static bool code_of(const struct object *o, const uint8_t *entry, uint8_t code[CODE_SZ])
 {
 	uintptr_t at = (uintptr_t)entry;
-	int fd = syscall(SYS_open, o->path, (long)(O_RDONLY | O_CLOEXEC));
-	ssize_t got = -1;
+	int fd = sys(SYS_openat, AT_FDCWD, o->path, O_RDONLY | O_CLOEXEC);
+	long got = -1;
 
 	for (unsigned i = 0; fd >= 0 && i < o->part_cnt; i++)
 		if (at >= o->parts[i].lo && at + CODE_SZ <= o->parts[i].hi)
-			got = syscall(SYS_pread64, (long)fd, code, (long)CODE_SZ,
-				      (long)(o->parts[i].off + at - o->parts[i].lo));
+			got = sys(SYS_pread64, fd, code, CODE_SZ,
+				  o->parts[i].off + at - o->parts[i].lo);
 	if (fd >= 0)
-		syscall(SYS_close, (long)fd);
+		sys(SYS_close, fd);
 	return got == CODE_SZ && is_code(entry, code);
 }
 

@@ -2,44 +2,26 @@
 /* Slots of threads: taken at a thread's first call, given back when it ends. */
 #include "inject.h"
 
-#include <errno.h>
-#include <limits.h>
 #include <pthread.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
-extern void *__libc_stack_end;
+extern void *__libc_stack_end __attribute__((weak));
 
 /* A thread without a slot looks again at one of so many calls. */
 #define WAIT_CALLS 64
 /* The kernel maps nothing else so close below the first thread's stack. */
 #define MAIN_STACK_MAX (128ull << 20)
 
-/* Of libc, by thread_setup(). */
-static struct {
-	int (*key_create)(pthread_key_t *key, void (*fn)(void *));
-	int (*setspecific)(pthread_key_t key, const void *value);
-	pthread_t (*self)(void);
-	int (*attr_of)(pthread_t thread, pthread_attr_t *attr);
-	int (*stack_of)(const pthread_attr_t *attr, void **lo, size_t *size);
-	int (*destroy)(pthread_attr_t *attr);
-} libc;
+/* glibc has room for the values of so many keys in each thread, and allocates for those behind
+ * them (PTHREAD_KEY_2NDLEVEL_SIZE; the same since 2.0). */
+#define KEYS_THERE 32
 
+/* Of libc. NULL: there is no key that a thread may set at any time. Slots of threads that have
+ * ended are then taken from them by others. */
+static int (*key_set)(pthread_key_t key, const void *value);
 static pthread_key_t key;
-static uint32_t key_state; /* 0: not yet, 1: there is one, 2: it is being made, 3: cannot be */
-
-void thread_setup(void)
-{
-	libc.key_create = libc_symbol("pthread_key_create");
-	libc.setspecific = libc_symbol("pthread_setspecific");
-	libc.self = libc_symbol("pthread_self");
-	libc.attr_of = libc_symbol("pthread_getattr_np");
-	libc.stack_of = libc_symbol("pthread_attr_getstack");
-	libc.destroy = libc_symbol("pthread_attr_destroy");
-}
 
 /* The thread ends. Calls that later destructors make take a slot once more. */
 static void thread_end(void *arg)
@@ -58,46 +40,42 @@ static void thread_end(void *arg)
 	__atomic_store_n(&t->slot->state, CT_SLOT_FREE, __ATOMIC_RELEASE);
 }
 
-static void key_set(struct thread *t)
+void thread_setup(void)
 {
-	uint32_t none = 0;
+	int (*create)(pthread_key_t *, void (*)(void *)) = libc_symbol("pthread_key_create");
+	int (*remove)(pthread_key_t) = libc_symbol("pthread_key_delete");
 
-	if (__atomic_compare_exchange_n(&key_state, &none, 2, false, __ATOMIC_ACQ_REL,
-					__ATOMIC_ACQUIRE)) {
-		none = libc.key_create && libc.setspecific && !libc.key_create(&key, thread_end)
-			       ? 1
-			       : 3;
-		__atomic_store_n(&key_state, none, __ATOMIC_RELEASE);
-	}
-	/* Without it, the slot is taken from the thread when it is gone. */
-	if (none == 1)
-		libc.setspecific(key, t);
+	if (!create || !remove || create(&key, thread_end))
+		return;
+	if (key < KEYS_THERE)
+		key_set = libc_symbol("pthread_setspecific");
+	else
+		remove(key);
 }
 
 static void stack_of_main(struct thread *t)
 {
 	struct rlimit limit = {.rlim_cur = MAIN_STACK_MAX};
 
-	getrlimit(RLIMIT_STACK, &limit);
+	if (!&__libc_stack_end)
+		return;
+	sys(SYS_prlimit64, 0, RLIMIT_STACK, NULL, &limit);
 	t->stack_hi = (uintptr_t)__libc_stack_end;
 	t->stack_lo =
 		t->stack_hi - (limit.rlim_cur < MAIN_STACK_MAX ? limit.rlim_cur : MAIN_STACK_MAX);
 }
 
+/* libc has what it knows of a thread at the end of the stack that it made for it. (Its functions
+ * that say where that is allocate memory.) */
 static void stack_of_thread(struct thread *t)
 {
-	pthread_attr_t attr;
-	void *lo = NULL;
-	size_t size = 0;
+	uintptr_t end = (uintptr_t)__builtin_thread_pointer();
+	struct mapping m;
 
-	if (!libc.self || !libc.attr_of || !libc.stack_of || !libc.destroy ||
-	    libc.attr_of(libc.self(), &attr))
+	if (!maps_find(end - 1, &m))
 		return;
-	if (!libc.stack_of(&attr, &lo, &size)) {
-		t->stack_lo = (uintptr_t)lo;
-		t->stack_hi = (uintptr_t)lo + size;
-	}
-	libc.destroy(&attr);
+	t->stack_lo = m.lo;
+	t->stack_hi = end;
 }
 
 /* Where is the stack that the system gave this thread? A child's only thread may be any of its
@@ -132,8 +110,7 @@ static uint32_t slot_steal(struct ct_shm_slot *s, uint32_t tid)
 
 	if (__atomic_load_n(&s->state, __ATOMIC_RELAXED) != CT_SLOT_LIVE || !old)
 		return 0;
-	if (old != tid &&
-	    (!syscall(SYS_tgkill, (long)inject_process->pid, (long)old, 0l) || errno != ESRCH))
+	if (old != tid && (is_quiet() || sys(SYS_tgkill, inject_process->pid, old, 0) != -ESRCH))
 		return 0;
 	return __atomic_compare_exchange_n(&s->tid, &old, tid, false, __ATOMIC_ACQ_REL,
 					   __ATOMIC_RELAXED)
@@ -141,20 +118,17 @@ static uint32_t slot_steal(struct ct_shm_slot *s, uint32_t tid)
 		       : 0;
 }
 
-static struct ct_shm_slot *slot_at(const struct process *p, unsigned i)
-{
-	return (struct ct_shm_slot *)((uint8_t *)p->shm + p->shm->slots_off + i * p->shm->stride);
-}
-
 static void thread_init(struct process *p, struct thread *t, unsigned i, uint32_t tid)
 {
-	uint8_t *at = (uint8_t *)slot_at(p, i);
+	struct ct_count *counts = t->counts;
+	uint32_t cnt = t->counts_cnt;
 
 	memset(t, 0, sizeof(*t));
-	t->slot = slot_at(p, i);
-	t->ring = at + p->shm->ring_off;
+	t->counts = counts;
+	t->counts_cnt = cnt;
+	t->slot = p->slots[i];
+	t->ring = (uint8_t *)t->slot + p->shm->ring_off;
 	t->ring_sz = p->shm->ring_sz;
-	t->counts = (struct ct_count *)(at + p->shm->counts_off);
 	t->tid = tid;
 	t->cost_then = t->slot->cost_ns;
 }
@@ -172,22 +146,26 @@ static void thread_send(struct thread *t, uint64_t now)
 	rec->rec.kind = CT_REC_THREAD;
 	rec->rec.ts_ns = now;
 	rec->rec.tid = t->tid;
-	prctl(PR_GET_NAME, rec->comm);
+	sys(SYS_prctl, PR_GET_NAME, rec->comm);
 	ring_send(t, rec->rec.size);
 }
 
 static struct thread *slot_find(struct process *p, uint32_t tid)
 {
+	struct ct_shm_slot *s;
 	uint32_t was;
 
 	for (unsigned i = 0; i < p->shm->slot_cnt && i < CT_SHM_SLOTS; i++) {
-		if (!slot_take(slot_at(p, i), tid))
+		s = slot_at(p, i);
+		if (!s)
+			return NULL;
+		if (!slot_take(s, tid))
 			continue;
 		thread_init(p, &p->threads[i], i, tid);
 		return &p->threads[i];
 	}
 	for (unsigned i = 0; i < p->shm->slot_cnt && i < CT_SHM_SLOTS; i++) {
-		was = slot_steal(slot_at(p, i), tid);
+		was = slot_steal(p->slots[i], tid);
 		if (!was)
 			continue;
 		thread_init(p, &p->threads[i], i, was);
@@ -200,10 +178,15 @@ static struct thread *slot_find(struct process *p, uint32_t tid)
 
 static struct thread *thread_take(struct process *p, uint64_t sp)
 {
-	uint32_t tid = syscall(SYS_gettid);
-	struct thread *t = slot_find(p, tid), *none = NULL;
+	struct thread *t, *none = NULL;
+	uint32_t tid;
 	uint64_t now;
 
+	/* All that follows is system calls. */
+	if (is_quiet())
+		return NULL;
+	tid = sys(SYS_gettid);
+	t = slot_find(p, tid);
 	if (!t)
 		return NULL;
 	/* From the moment that the slot is the thread's, for a signal handler that makes a call. */
@@ -225,7 +208,8 @@ static struct thread *thread_take(struct process *p, uint64_t sp)
 	inject_me.slot = t->slot;
 	thread_send(t, now);
 	busy_clear(t);
-	key_set(t);
+	if (key_set)
+		key_set(key, t);
 	if (p->set->nv.wanted)
 		nv_hook();
 	/* In a child of fork the loader's lock may be one's who is not there. */

@@ -9,6 +9,7 @@
  *
  * A function whose calls are off (inject.h: struct hook) is jumped to, as if nobody had been here.
  */
+#define PR_SET_SECCOMP 22
 #define HOOK_LOG       5 /* struct hook */
 #define HOOK_PAST      8
 #define HOOK_OFF_NS    16
@@ -163,6 +164,29 @@ inject_skips:
 	.cfi_endproc
 	.size	inject_skips, . - inject_skips
 
+	/* Goes on to what the program would have called, which is so many bytes from inject_real on:
+	 * by a jump, with all arguments as they came. */
+	.macro	PASS_ON at
+8:	mov	(inject_real + \at)(%rip), %r11
+	test	%r11, %r11
+	jz	9f
+	jmp	*%r11
+9:	.irp	reg, rdi, rsi, rdx, rcx, r8, r9, rax
+	push	%\reg
+	.cfi_adjust_cfa_offset 8
+	.endr
+	call	inject_find_real
+	.irp	reg, rax, r9, r8, rcx, rdx, rsi, rdi
+	pop	%\reg
+	.cfi_adjust_cfa_offset -8
+	.endr
+	mov	(inject_real + \at)(%rip), %r11
+	test	%r11, %r11
+	jnz	8b
+	xor	%eax, %eax	/* there is none */
+	ret
+	.endm
+
 	/*
 	 * void *dlsym(void *handle, const char *name), in the place of libc's when the library is
 	 * preloaded. What inject_dlsym() has no answer to goes to the real one by a jump, for that
@@ -190,31 +214,43 @@ dlsym:
 	test	%rax, %rax
 	jz	1f		/* the caller may find what the library does not; and the error is its own */
 	ret
-1:	mov	inject_real_dlsym(%rip), %r11
-	test	%r11, %r11
-	jz	2f
-	jmp	*%r11
-2:	push	%rdi
-	.cfi_adjust_cfa_offset 8
-	push	%rsi
-	.cfi_adjust_cfa_offset 8
-	sub	$8, %rsp
-	.cfi_adjust_cfa_offset 8
-	call	inject_find_dlsym
-	add	$8, %rsp
-	.cfi_adjust_cfa_offset -8
-	pop	%rsi
-	.cfi_adjust_cfa_offset -8
-	pop	%rdi
-	.cfi_adjust_cfa_offset -8
-	mov	inject_real_dlsym(%rip), %r11
-	test	%r11, %r11
-	jz	3f
-	jmp	*%r11
-3:	xor	%eax, %eax
-	ret
+1:	PASS_ON	0
 	.cfi_endproc
 	.size	dlsym, . - dlsym
+
+	/*
+	 * prctl() and syscall(): what sets a filter for system calls is noticed (sandbox.c), and all
+	 * goes on to the real one.
+	 */
+	.globl	prctl
+	.type	prctl, @function
+	.p2align 4
+prctl:
+	.cfi_startproc
+	_CET_ENDBR
+	cmp	$PR_SET_SECCOMP, %edi
+	jne	1f
+	movl	$1, inject_sandboxed(%rip)
+1:	PASS_ON	8
+	.cfi_endproc
+	.size	prctl, . - prctl
+
+	.globl	syscall
+	.type	syscall, @function
+	.p2align 4
+syscall:
+	.cfi_startproc
+	_CET_ENDBR
+	cmp	$317, %rdi	/* SYS_seccomp */
+	je	1f
+	cmp	$157, %rdi	/* SYS_prctl */
+	jne	2f
+	cmp	$PR_SET_SECCOMP, %esi
+	jne	2f
+1:	movl	$1, inject_sandboxed(%rip)
+2:	PASS_ON	16
+	.cfi_endproc
+	.size	syscall, . - syscall
 
 #elif defined(__aarch64__)
 #define REGS	128
@@ -313,6 +349,37 @@ cudatrace_thunk:
 	.text
 
 	/* As above. */
+	.macro	PASS_ON at
+8:	adrp	x16, inject_real + \at
+	ldr	x16, [x16, :lo12:inject_real + \at]
+	cbz	x16, 9f
+	br	x16
+9:	stp	x0, x1, [sp, #-80]!
+	.cfi_def_cfa_offset 80
+	stp	x2, x3, [sp, #16]
+	stp	x4, x5, [sp, #32]
+	stp	x6, x7, [sp, #48]
+	str	x30, [sp, #64]
+	.cfi_offset x30, -16
+	bl	inject_find_real
+	ldr	x30, [sp, #64]
+	ldp	x6, x7, [sp, #48]
+	ldp	x4, x5, [sp, #32]
+	ldp	x2, x3, [sp, #16]
+	ldp	x0, x1, [sp], #80
+	.cfi_def_cfa_offset 0
+	.cfi_restore x30
+	adrp	x16, inject_real + \at
+	ldr	x16, [x16, :lo12:inject_real + \at]
+	cbnz	x16, 8b
+	mov	x0, #0
+	ret
+	.endm
+	.macro	NOTICE
+	adrp	x16, inject_sandboxed
+	mov	w17, #1
+	str	w17, [x16, :lo12:inject_sandboxed]
+	.endm
 	.globl	dlsym
 	.type	dlsym, %function
 	.p2align 4
@@ -332,27 +399,39 @@ dlsym:
 	cbz	x9, 1f
 	mov	x0, x9
 	ret
-1:	adrp	x16, inject_real_dlsym
-	ldr	x16, [x16, :lo12:inject_real_dlsym]
-	cbz	x16, 2f
-	br	x16
-2:	stp	x0, x1, [sp, #-32]!
-	.cfi_def_cfa_offset 32
-	str	x30, [sp, #16]
-	.cfi_offset x30, -16
-	bl	inject_find_dlsym
-	ldr	x30, [sp, #16]
-	ldp	x0, x1, [sp], #32
-	.cfi_def_cfa_offset 0
-	.cfi_restore x30
-	adrp	x16, inject_real_dlsym
-	ldr	x16, [x16, :lo12:inject_real_dlsym]
-	cbz	x16, 3f
-	br	x16
-3:	mov	x0, #0
-	ret
+1:	PASS_ON	0
 	.cfi_endproc
 	.size	dlsym, . - dlsym
+
+	.globl	prctl
+	.type	prctl, %function
+	.p2align 4
+prctl:
+	.cfi_startproc
+	hint	#34
+	cmp	w0, #PR_SET_SECCOMP
+	b.ne	1f
+	NOTICE
+1:	PASS_ON	8
+	.cfi_endproc
+	.size	prctl, . - prctl
+
+	.globl	syscall
+	.type	syscall, %function
+	.p2align 4
+syscall:
+	.cfi_startproc
+	hint	#34
+	cmp	x0, #277	/* SYS_seccomp */
+	b.eq	1f
+	cmp	x0, #167	/* SYS_prctl */
+	b.ne	2f
+	cmp	w1, #PR_SET_SECCOMP
+	b.ne	2f
+1:	NOTICE
+2:	PASS_ON	16
+	.cfi_endproc
+	.size	syscall, . - syscall
 #else
 #error "thunks are for x86-64 and arm64"
 #endif

@@ -72,30 +72,3 @@ struct folder folder__look(int dir_fd)
 	closedir(dir);
 	return f;
 }
-
-static int open_above(int fd, const char *name)
-{
-	return openat(fd, name, O_PATH | O_DIRECTORY | O_CLOEXEC);
-}
-
-bool folder__is_ours(int dir_fd)
-{
-	int fd = open_above(dir_fd, "."), up = -1;
-	mode_t bad = 0022, sticky = 0;
-	struct stat st, above;
-	bool ours = false, top = false;
-
-	while (fd >= 0 && !top && !fstat(fd, &st)) {
-		ours = (!st.st_uid || st.st_uid == geteuid()) &&
-		       (!(st.st_mode & bad) || st.st_mode & sticky);
-		up = ours ? open_above(fd, "..") : -1;
-		ours = up >= 0 && !fstat(up, &above);
-		top = !ours || (above.st_ino == st.st_ino && above.st_dev == st.st_dev);
-		close(fd);
-		fd = up;
-		sticky = S_ISVTX;
-	}
-	if (fd >= 0)
-		close(fd);
-	return ours && top;
-}

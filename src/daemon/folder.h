@@ -27,8 +27,4 @@ int folder_dump_name_len(const char *name);
 /* What files are ordered by, and NULL of those that we did not write: time and number. */
 const char *folder_stamp(const char *name);
 struct folder folder__look(int dir_fd);
-/* Its path names it, whatever others do: it and the folders above are root's or ours, and nobody
- * else can write to it, nor move anything in those above (in /tmp he cannot). */
-bool folder__is_ours(int dir_fd);
-
 #endif /* DAEMON_FOLDER_H */

@@ -17,6 +17,7 @@
 #include "util/clock.h"
 #include "util/log.h"
 #include "util/out.h"
+#include "util/own_folder.h"
 #include "util/rights.h"
 
 #define RETRY_NS    (10 * SEC_NS)

@@ -43,8 +43,6 @@
 /* Of a ring. */
 #define FAST_PARTS 32
 
-static const char inject_env[] = "CUDA_INJECTION64_PATH", preload_env[] = "LD_PRELOAD";
-
 /* In the events of epoll_fd; the others' have nothing. */
 #define THE_TIMER 1
 
@@ -107,24 +105,6 @@ void inject__free(struct inject *in)
 	free(in);
 }
 
-void inject__set_env(const struct inject *in)
-{
-	const char *chain = getenv(inject_env), *preload = getenv(preload_env);
-	char *list;
-
-	setenv(CT_ENV_SOCKET, in->socket_name, 1);
-	/* Another tool's, which wants to be loaded, too. */
-	if (chain && *chain && !strstr(chain, "libcudatrace-inject"))
-		setenv(CT_ENV_CHAIN, chain, 1);
-	setenv(inject_env, in->library, 1);
-	if (!preload || !*preload) {
-		setenv(preload_env, in->library, 1);
-	} else if (asprintf(&list, "%s:%s", in->library, preload) >= 0) {
-		setenv(preload_env, list, 1);
-		free(list);
-	}
-}
-
 int inject__fd(const struct inject *in)
 {
 	return in->epoll_fd;
@@ -166,6 +146,7 @@ static void look_outside(struct inject *in, uint64_t now)
 	if (is_news)
 		door__look(in);
 	peers__look(in, now);
+	quiet__look(in, now);
 }
 
 bool inject__is_over(struct inject *in)

@@ -89,8 +89,8 @@ struct inject_opts {
 /* NULL after reporting why. */
 struct inject *inject__open(const struct inject_opts *o);
 /* Puts into the environment what makes a program that is started from here load the library, in
- * this process: for a child that is about to become that program. */
-void inject__set_env(const struct inject *in);
+ * this process: for a child that is about to become that program, found by that name. */
+void inject__set_env(const struct inject *in, const char *program);
 /* Readable when it is to be looked at. */
 int inject__fd(const struct inject *in);
 /* As source_ops has them (trace/source.h). */

@@ -238,6 +238,7 @@ struct peer {
 	bool hooked;	    /* it has said what it got hold of */
 	bool gpu_told;
 	struct ct_shm_gpu gpu;		/* what it reports, as far as it is possible */
+	unsigned filters;		/* quiet.c: that it had when it connected */
 	uint32_t gpu_tids[GPU_TIDS][2]; /* threads of its calls: as it sees them, as we do */
 };
 
@@ -302,6 +303,7 @@ struct inject {
 	unsigned timer_ms;
 	uint64_t record_ns; /* when there last was one */
 	uint64_t stopped_ns;
+	uint64_t quiet_ns; /* quiet.c: last look */
 	bool stopped, said_no_nv, said_memory, said_broken;
 	bool over;    /* nothing is read any more that was not there then */
 	bool is_open; /* who comes is let in */
@@ -361,6 +363,10 @@ uint32_t innermost_id(const char *path);
 uint32_t tid_search(pid_t pid, uint32_t inner);
 /* A process may send any number: one that is another process's thread is not its own. */
 uint32_t own_tid(struct peer *p, uint32_t inner);
+/* quiet.c: filters that a process has for its system calls (seccomp). */
+unsigned quiet__filters(pid_t pid);
+/* Tells processes that have got one since they connected. Once a second. */
+void quiet__look(struct inject *in, uint64_t now);
 
 /* gpu.c */
 /* Has it been said what became of --gpu-time in this process? */

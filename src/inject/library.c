@@ -7,6 +7,7 @@
 #include "library.h"
 
 #include "util/log.h"
+#include "util/own_folder.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -55,16 +56,23 @@ static uint64_t hash(const struct library *l)
 	return h;
 }
 
-/* A folder that only we can write to, and all can look into. */
+/* A folder that only we can write to, and all can look into. False: another user could put a
+ * library of theirs in its place. */
 static bool make_folder(const char *path)
 {
 	struct stat st;
+	bool ours;
+	int fd;
 
 	/* The daemon's files are nobody else's by default. */
 	if (mkdir(path, 0755) ? errno != EEXIST : chmod(path, 0755))
 		return false;
-	return !lstat(path, &st) && S_ISDIR(st.st_mode) && st.st_uid == geteuid() &&
-	       !(st.st_mode & 022);
+	fd = open(path, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (fd < 0)
+		return false;
+	ours = !fstat(fd, &st) && st.st_uid == geteuid() && folder__is_ours(fd);
+	close(fd);
+	return ours;
 }
 
 static bool is_whole(const struct library *l, int fd)
@@ -131,8 +139,8 @@ char *library__put(enum library_id id, const char *folder)
 		snprintf(path, sizeof(path), "%s/%s", folder, l->name);
 		put_at = make_folder(folder) ? put(l, path) : NULL;
 		if (!put_at)
-			err("cannot put %s into %s: it must be a folder of yours on a file system without "
-			    "noexec",
+			err("cannot put %s into %s: it must be a folder of yours, below folders that nobody "
+			    "else may write to, on a file system without noexec",
 			    l->name, folder);
 		return put_at;
 	}
@@ -152,7 +160,8 @@ char *library__put(enum library_id id, const char *folder)
 			return put_at;
 	}
 	err("cannot put %s anywhere that programs could load it from: %s, %s or %s must be a "
-	    "folder of yours on a file system without noexec",
+	    "folder of yours, below folders that nobody else may write to (a /tmp with the sticky "
+	    "bit), on a file system without noexec",
 	    l->name, folders[0], folders[1], folders[2]);
 	return NULL;
 }

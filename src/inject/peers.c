@@ -147,6 +147,7 @@ static bool connect_peer(struct inject *in, struct peer *p, const struct ct_shm_
 	snprintf(path, sizeof(path), "/proc/%d/status", p->pid);
 	p->other_ns = innermost_id(path) != (uint32_t)p->pid;
 	memcpy(p->comm, hello->comm, sizeof(p->comm));
+	p->filters = quiet__filters(p->pid);
 	p->inner_pid = hello->pid;
 	parent = peers__living(in, ppid);
 	if (in->o.probes) {

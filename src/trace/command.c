@@ -295,7 +295,7 @@ static void run_child(char **argv, const struct command_user *u, const struct so
 	int ret;
 
 	inherited_restore();
-	sources__prepare_child(ss);
+	sources__prepare_child(ss, argv[0]);
 	if (nvtx)
 		set_nvtx(nvtx);
 	/* A byte: go; and where its output goes. End of file without one: the tracer gave up. */

@@ -321,9 +321,9 @@ void sources__unfinished(struct sources *ss)
 	EACH(ss, unfinished);
 }
 
-void sources__prepare_child(const struct sources *ss)
+void sources__prepare_child(const struct sources *ss, const char *program)
 {
-	EACH(ss, prepare_child);
+	EACH(ss, prepare_child, program);
 }
 
 unsigned sources__live(struct sources *ss)

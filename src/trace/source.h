@@ -110,7 +110,7 @@ struct source_ops {
 	void (*unfinished_counts)(struct source *s, const struct count_reader *r);
 	/* In a child that is about to become the command: what it needs to be seen by this source.
 	 */
-	void (*prepare_child)(const struct source *s);
+	void (*prepare_child)(const struct source *s, const char *program);
 	/* Processes that it follows by their ids and that still run. */
 	unsigned (*live)(struct source *s);
 	/* Gives the threads that it sees. */
@@ -179,7 +179,7 @@ void sources__fill_end(const struct sources *ss, struct trace_end *end);
 uint64_t sources__lost(const struct sources *ss);
 uint64_t sources__bad_records(const struct sources *ss);
 void sources__unfinished(struct sources *ss);
-void sources__prepare_child(const struct sources *ss);
+void sources__prepare_child(const struct sources *ss, const char *program);
 unsigned sources__live(struct sources *ss);
 void sources__each_thread(struct sources *ss, thread_fn fn, void *ctx);
 void sources__left(struct sources *ss, pid_t pid, ct_life life, uint64_t now);

@@ -223,9 +223,9 @@ static void inject_unfinished_counts(struct source *s, const struct count_reader
 		inject__unfinished_counts(of(s), source__on_count, &to);
 }
 
-static void inject_prepare_child(const struct source *s)
+static void inject_prepare_child(const struct source *s, const char *program)
 {
-	inject__set_env(of(s));
+	inject__set_env(of(s), program);
 }
 
 static unsigned inject_live(struct source *s)

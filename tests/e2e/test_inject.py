@@ -316,17 +316,18 @@ def said(*command):
 
 
 def test_loads_everywhere():
-    """glibc 2.17 and nothing else; no name that a program could mistake for the driver's; little thread-local storage."""
+    """Any glibc, for nothing is linked to; no name that a program could mistake for the driver's; little thread-local storage."""
     table = said("objdump", "-T", LIBRARY)
     exported = {line.split()[-1] for line in table.splitlines() if " .text" in line or " .data" in line or " .bss" in line}
-    assert exported == {"InitializeInjection", "cudatrace_nvtx_offer", "dlsym"}
-    versions = {tuple(map(int, v.split("."))) for v in re.findall(r"GLIBC_([0-9.]+)", table)}
-    assert versions and max(versions) <= (2, 17)
+    assert exported == {"InitializeInjection", "cudatrace_nvtx_offer", "dlsym", "prctl", "syscall"}
     dynamic = said("readelf", "-dW", LIBRARY)
-    assert all(lib.startswith(("libc.so.6", "ld-linux")) for lib in re.findall(r"NEEDED.*\[(.*)\]", dynamic))
+    assert "GLIBC" not in table and "NEEDED" not in dynamic
     assert "TEXTREL" not in dynamic and "NODELETE" in dynamic and "BIND_NOW" in dynamic
     tls = re.search(r"TLS +0x\w+ 0x\w+ 0x\w+ 0x\w+ 0x(\w+)", said("readelf", "-lW", LIBRARY))
     assert 0 < int(tls.group(1), 16) <= 64
     assert not [s for s in said("nm", LIBRARY).split() if s.startswith("cu") and not s.startswith("cudatrace_")]
+    # Variables that a program may lack (musl's). A function here would be whichever has the name: a sanitizer's, an allocator's.
+    undefined = {tuple(line.split()) for line in said("nm", "-D", "--undefined-only", LIBRARY).splitlines()}
+    assert undefined == {("w", name) for name in ("_dl_debug_addr", "_r_debug", "__libc_stack_end", "environ")}
     # What is looked up late could be found in a program's own functions.
     assert glob.glob(LIBRARY)

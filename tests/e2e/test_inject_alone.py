@@ -215,13 +215,19 @@ def test_collector_is_killed(alone, tmp_path):
 
 
 def test_without_cudatrace(alone, tmp_path):
-    """The library alone: no program is there to collect."""
+    """The library alone: no program is there to collect. That is said once, by the first of them that uses CUDA."""
     if os.path.exists("/usr/bin/cudatrace") or os.path.exists("/usr/local/bin/cudatrace"):
         pytest.skip("cudatrace is installed")
     (tmp_path / "lib").mkdir()
     library = shutil.copy(LIBRARY, tmp_path / "lib")
     status, out, err = Waiting(alone, {}).finish()
-    assert Waiting(alone, preloaded(tmp_path / "trace", LD_PRELOAD=library)).finish() == (status, out, err)
+    env = preloaded(tmp_path / "trace", LD_PRELOAD=library)
+    line = r"cudatrace: not traced: there is no cudatrace beside the library, .*; put it there, or start .*\n"
+    traced = Waiting(alone, env).finish()
+    assert traced[:2] == (status, out) and re.fullmatch(re.escape(err) + line, traced[2])
+    two = Ran(["sh", "-c", f"{SAMPLE} --tokens 1 --quiet && {SAMPLE} --tokens 1 --quiet; exit $?"], env=env)
+    assert two.status == 0 and re.fullmatch(line, two.err), two
+    assert Ran(["sh", "-c", "true"], env=env).err == ""
     assert not os.path.exists(tmp_path / "trace")
 
 

@@ -8,6 +8,9 @@
 #include <stdio.h>
 #include <string.h>
 
+/* By system calls. */
+struct libc_fns inject_libc;
+
 #define AHEAD_NS 1000000
 
 int main(void)

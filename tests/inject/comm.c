@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 struct hook inject_hooks[CT_MAX_FUNCS];
+uint32_t inject_sandboxed;
 __thread struct me inject_me;
 char inject_thunks[CT_MAX_FUNCS * THUNK_SZ];
 static struct process process;

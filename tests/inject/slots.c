@@ -21,8 +21,12 @@
 struct hook inject_hooks[CT_MAX_FUNCS];
 static struct process process;
 struct process *inject_process = &process;
-void *(*inject_real_dlsym)(void *, const char *);
-void inject_find_dlsym(void);
+struct {
+	void *(*dlsym)(void *, const char *);
+	void *prctl, *syscall;
+} inject_real;
+uint32_t inject_sandboxed;
+void inject_find_real(void);
 void *inject_enter(struct call *call);
 void inject_exit(struct call *call, uint64_t result);
 void *inject_dlsym(void *handle, const char *name);
@@ -41,15 +45,17 @@ void inject_exit(struct call *call, uint64_t result)
 {
 }
 
-void inject_find_dlsym(void)
+__attribute__((constructor)) void inject_find_real(void)
 {
-	inject_real_dlsym = libc_symbol("dlsym");
+	libc_setup();
+	inject_real.dlsym = libc_symbol("dlsym");
+	inject_real.prctl = libc_symbol("prctl");
+	inject_real.syscall = libc_symbol("syscall");
 }
 
 void *inject_dlsym(void *handle, const char *name)
 {
-	inject_find_dlsym();
-	return inject_real_dlsym(handle, name);
+	return inject_real.dlsym(handle, name);
 }
 
 static bool is_driver(const struct object *o, void *arg)
