@@ -53,7 +53,7 @@ _Static_assert(sizeof(struct ct_shm_hello) == 544, "ct_shm_hello is part of the 
 struct ct_shm_welcome {
 	__u32 magic, version;
 	__s32 status; /* 0; -errno: it is not traced */
-	__u32 reserved;
+	__u32 again;  /* not 0: it has connected before, from another namespace of dlmopen() */
 	__u64 set_sz, shm_sz; /* of the memories, in bytes */
 };
 _Static_assert(sizeof(struct ct_shm_welcome) == 32, "ct_shm_welcome is part of the ABI");

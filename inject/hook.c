@@ -31,6 +31,7 @@
 struct object inject_lib;
 uint64_t inject_is_hooked[CT_MAX_FUNCS / 64];
 
+/* By the numbers of hooks. */
 static struct func {
 	void *entry;   /* the export */
 	void **slot;   /* NULL: none was found */
@@ -38,11 +39,17 @@ static struct func {
 	uint32_t size; /* of its code */
 } funcs[CT_MAX_FUNCS];
 
-/* Exports without a slot, by address: ids, of which 0 is none. */
+/* The first hook of another libcuda's; and where these are. */
+#define MORE_MAX 8
+static uint32_t more = CT_MAX_FUNCS;
+static uintptr_t more_at[MORE_MAX];
+static unsigned more_cnt;
+
+/* Exports without a slot, by address: hooks, of which 0 is none. */
 #define TABLE_LOG 13
 static struct {
 	void *entry;
-	uint32_t func_id;
+	uint32_t hook;
 } table[1 << TABLE_LOG];
 static uint32_t table_cnt;
 
@@ -72,7 +79,8 @@ static uint32_t id_max(const struct ct_shm_set *set)
 bool hooks_match(const struct ct_shm_set *set)
 {
 	for (uint32_t id = 0; id < CT_MAX_FUNCS; id++) {
-		const char *name = inject_hooks[id].real ? name_of(set, id) : NULL;
+		const char *name =
+			inject_hooks[id].real ? name_of(set, inject_hooks[id].func_id) : NULL;
 
 		if (inject_hooks[id].real && (!name || name_hash(name) != funcs[id].name))
 			return false;
@@ -86,11 +94,11 @@ bool hooks_match(const struct ct_shm_set *set)
 #define CODE_MAX 256
 
 /* Is it what we take it for? */
-static bool is_slot(void **slot)
+static bool is_slot(const struct object *lib, void **slot)
 {
-	return (uintptr_t)slot % sizeof(*slot) == 0 && object_has(&inject_lib, slot, false, true) &&
-	       object_has(&inject_lib, slot + 1, false, true) &&
-	       ((uintptr_t)slot < inject_lib.relro_lo || (uintptr_t)slot >= inject_lib.relro_hi);
+	return (uintptr_t)slot % sizeof(*slot) == 0 && object_has(lib, slot, false, true) &&
+	       object_has(lib, slot + 1, false, true) &&
+	       ((uintptr_t)slot < lib->relro_lo || (uintptr_t)slot >= lib->relro_hi);
 }
 
 #ifdef __x86_64__
@@ -98,7 +106,7 @@ static bool is_slot(void **slot)
 
 /* The pointer that a function goes through. A probe may sit on the function's first bytes: not on
  * these. */
-static void **slot_of(const uint8_t *code, size_t size)
+static void **slot_of(const struct object *lib, const uint8_t *code, size_t size)
 {
 	const uint8_t *end = code + size, *p = memmem(code, size, MAGIC, 4);
 	int32_t rel;
@@ -110,7 +118,7 @@ static void **slot_of(const uint8_t *code, size_t size)
 			continue;
 		memcpy(&rel, p + 2, sizeof(rel));
 		slot = (void **)(p + 6 + rel);
-		if (is_slot(slot))
+		if (is_slot(lib, slot))
 			return slot;
 	}
 	return NULL;
@@ -148,7 +156,7 @@ static void follow(struct reg *regs, const uint8_t *at, uint32_t insn)
 	regs[to] = r;
 }
 
-static void **slot_of(const uint8_t *code, size_t size)
+static void **slot_of(const struct object *lib, const uint8_t *code, size_t size)
 {
 	struct reg regs[32] = {0};
 	uint32_t insn;
@@ -159,7 +167,7 @@ static void **slot_of(const uint8_t *code, size_t size)
 		compares |= IS_HIGH(insn) && regs[insn & 31].low;
 		/* br, blr */
 		if ((insn & 0xffdffc1f) == 0xd61f0000 && compares &&
-		    is_slot(regs[insn >> 5 & 31].slot))
+		    is_slot(lib, regs[insn >> 5 & 31].slot))
 			return regs[insn >> 5 & 31].slot;
 		follow(regs, p, insn);
 	}
@@ -167,41 +175,42 @@ static void **slot_of(const uint8_t *code, size_t size)
 }
 #endif
 
-static void **slot_find(const uint8_t *code, size_t size)
+static void **slot_find(const struct object *lib, const struct func *f)
 {
-	void **slot = slot_of(code, size < CODE_MAX ? size : CODE_MAX);
+	void **slot = slot_of(lib, f->entry, f->size < CODE_MAX ? f->size : CODE_MAX);
 
-	return slot && object_has(&inject_lib, *slot, true, false) ? slot : NULL;
+	return slot && object_has(lib, *slot, true, false) ? slot : NULL;
 }
 
 /* Before anything leads to its thunk. */
-static void hook_set(uint32_t id, void *real, void *past)
+static void hook_set(uint32_t i, uint32_t func_id, void *real, void *past)
 {
-	inject_hooks[id].past = past;
-	inject_hooks[id].real = real;
+	inject_hooks[i].func_id = func_id;
+	inject_hooks[i].past = past;
+	inject_hooks[i].real = real;
 }
 
 /* Who goes through the same pointer cannot be told apart, unless it is another name of it. */
-static bool slot_is_own(uint32_t id, uint32_t cnt)
+static bool slot_is_own(uint32_t id, uint32_t from, uint32_t to)
 {
-	for (uint32_t i = 0; i < cnt; i++)
+	for (uint32_t i = from; i < to; i++)
 		if (i != id && funcs[i].slot == funcs[id].slot && funcs[i].entry != funcs[id].entry)
 			return false;
 	return true;
 }
 
-static void hook_slot(uint32_t id, struct hooked_cnt *cnt)
+static void hook_slot(const struct object *lib, uint32_t i, uint32_t id, struct hooked_cnt *cnt)
 {
-	struct func *f = &funcs[id];
+	struct func *f = &funcs[i];
 	void *now = __atomic_load_n(f->slot, __ATOMIC_RELAXED);
 
 	inject_is_hooked[id / 64] |= 1ull << (id % 64);
 	cnt->slots++;
 	/* Another name of the same function was first. */
-	if (!object_has(&inject_lib, now, true, false))
+	if (!object_has(lib, now, true, false))
 		return;
-	hook_set(id, now, now);
-	__atomic_store_n(f->slot, thunk_of(id), __ATOMIC_RELEASE);
+	hook_set(i, id, now, now);
+	__atomic_store_n(f->slot, thunk_of(i), __ATOMIC_RELEASE);
 }
 
 void hook_place(const struct ct_shm_set *set, const char *name, void **at, void *real)
@@ -213,7 +222,7 @@ void hook_place(const struct ct_shm_set *set, const char *name, void **at, void 
 			continue;
 		funcs[id].name = name_hash(name);
 		funcs[id].slot = at;
-		hook_set(id, real, real);
+		hook_set(id, id, real, real);
 		__atomic_store_n(at, thunk_of(id), __ATOMIC_RELEASE);
 	}
 }
@@ -236,7 +245,7 @@ void *hook_beneath(const char *name)
 	void **slot = NULL, *now;
 
 	if (s)
-		slot = slot_of((const uint8_t *)inject_lib.base + s->st_value,
+		slot = slot_of(&inject_lib, (const uint8_t *)inject_lib.base + s->st_value,
 			       s->st_size < CODE_MAX ? s->st_size : CODE_MAX);
 	if (!slot)
 		return NULL;
@@ -263,27 +272,28 @@ void *hook_answer(void *p)
 	if (!__atomic_load_n(&table_cnt, __ATOMIC_ACQUIRE))
 		return p;
 	i = table_at(p);
-	return table[i].entry ? thunk_of(table[i].func_id) : p;
+	return table[i].entry ? thunk_of(table[i].hook) : p;
 }
 
 /* past: a way past its probe; NULL: it has none. */
-static void hook_pointer(uint32_t id, void *past, struct hooked_cnt *cnt)
+static void hook_pointer(uint32_t hook, uint32_t id, void *past, struct hooked_cnt *cnt)
 {
-	uint32_t i = table_at(funcs[id].entry);
+	void *entry = funcs[hook].entry;
+	uint32_t i = table_at(entry);
 
 	inject_is_hooked[id / 64] |= 1ull << (id % 64);
 	cnt->pointers++;
-	hook_set(id, funcs[id].entry, past ? past : funcs[id].entry);
+	hook_set(hook, id, entry, past ? past : entry);
 	if (table[i].entry)
 		return;
-	table[i].func_id = id;
-	__atomic_store_n(&table[i].entry, funcs[id].entry, __ATOMIC_RELEASE);
+	table[i].hook = hook;
+	__atomic_store_n(&table[i].entry, entry, __ATOMIC_RELEASE);
 	__atomic_store_n(&table_cnt, table_cnt + 1, __ATOMIC_RELEASE);
 }
 
-bool hook_is_entry(uint64_t func_id, uint64_t addr)
+bool hook_is_entry(uint32_t hook, uint64_t addr)
 {
-	return addr - (uintptr_t)funcs[func_id].entry < funcs[func_id].size;
+	return addr - (uintptr_t)funcs[hook].entry < funcs[hook].size;
 }
 
 struct binding {
@@ -322,7 +332,7 @@ static void bind_one(const struct object *o, void **at, const char *name, bool i
 
 static bool bind_object(const struct object *o, void *arg)
 {
-	if (o->base != inject_lib.base && !object_has(o, arg, false, false))
+	if (!hook_is_known(o) && !object_has(o, arg, false, false))
 		object_pointers(o, bind_one);
 	return false;
 }
@@ -374,45 +384,94 @@ bool hook_named(const struct ct_shm_set *set, const struct object *lib, const ch
 	for (uint32_t id = 0; id < id_max(set); id++) {
 		const char *name = name_of(set, id);
 
-		if (!name || strncmp(name, prefix, strlen(prefix)) || !find(lib, name, &f))
+		if (!name || strncmp(name, prefix, strlen(prefix)) || !find(lib, name, &f) ||
+		    id >= more)
 			continue;
 		past = set->probed ? skip_new(lib, f.entry) : NULL;
 		if (set->probed && !past)
 			continue;
 		funcs[id] = f;
-		hook_pointer(id, past, cnt);
+		hook_pointer(id, id, past, cnt);
 	}
 	return cnt->pointers;
+}
+
+bool hook_is_known(const struct object *lib)
+{
+	bool known = lib->base == inject_lib.base;
+
+	for (unsigned i = 0; i < more_cnt; i++)
+		known |= lib->base == more_at[i];
+	return known;
+}
+
+/* Of which functions hooks are. */
+static uint16_t ids[CT_MAX_FUNCS];
+
+/* Functions that were found are hooks from one number to another. */
+static void hook_found(const struct object *lib, uint32_t from, uint32_t to, bool answers,
+		       struct hooked_cnt *cnt)
+{
+	for (uint32_t i = from; i < to; i++) {
+		if (funcs[i].slot && !slot_is_own(i, from, to))
+			funcs[i].slot = NULL;
+		if (!funcs[i].slot && funcs[i].entry && answers)
+			hook_pointer(i, ids[i], NULL, cnt);
+	}
+	/* Behind: functions that share one have been told apart with all of them there. */
+	for (uint32_t i = from; i < to; i++)
+		if (funcs[i].slot)
+			hook_slot(lib, i, ids[i], cnt);
+}
+
+/* The driver hands out functions of its own that are had by name. */
+static void bind_all(const struct ct_shm_set *set, uint32_t from, uint32_t to)
+{
+	const char *name;
+
+	if (!table_cnt)
+		return;
+	for (uint32_t i = from; i < to; i++) {
+		name = inject_hooks[i].real ? name_of(set, inject_hooks[i].func_id) : NULL;
+		if (name &&
+		    (!strcmp(name, "cuGetProcAddress") || !strcmp(name, "cuGetProcAddress_v2")))
+			hook_role_set(i, HOOK_ANSWERS);
+	}
+	objects_each(bind_object, inject_thunks);
 }
 
 void hook_all(const struct ct_shm_set *set, bool answers, struct hooked_cnt *cnt)
 {
 	uint32_t max = id_max(set);
-	const char *name;
 
 	pin(&inject_lib);
-	for (uint32_t id = 0; id < max; id++)
+	for (uint32_t id = 0; id < max; id++) {
+		ids[id] = id;
 		if (find(&inject_lib, name_of(set, id), &funcs[id]))
-			funcs[id].slot = slot_find(funcs[id].entry, funcs[id].size);
-	for (uint32_t id = 0; id < max; id++) {
-		if (funcs[id].slot && !slot_is_own(id, max))
-			funcs[id].slot = NULL;
-		if (funcs[id].slot)
-			continue;
-		if (funcs[id].entry && answers)
-			hook_pointer(id, NULL, cnt);
+			funcs[id].slot = slot_find(&inject_lib, &funcs[id]);
 	}
-	/* Behind: functions that share one have been told apart with all of them there. */
-	for (uint32_t id = 0; id < max; id++)
-		if (funcs[id].slot)
-			hook_slot(id, cnt);
-	if (!table_cnt)
+	hook_found(&inject_lib, 0, max, answers, cnt);
+	bind_all(set, 0, max);
+}
+
+void hook_more(const struct ct_shm_set *set, const struct object *lib, struct hooked_cnt *cnt)
+{
+	uint32_t max = id_max(set), end = more;
+	struct func f = {0};
+
+	if (more_cnt == MORE_MAX || !pin(lib))
 		return;
+	more_at[more_cnt++] = lib->base;
 	for (uint32_t id = 0; id < max; id++) {
-		name = inject_hooks[id].real ? name_of(set, id) : NULL;
-		if (name &&
-		    (!strcmp(name, "cuGetProcAddress") || !strcmp(name, "cuGetProcAddress_v2")))
-			hook_role_set(id, HOOK_ANSWERS);
+		if (!find(lib, name_of(set, id), &f))
+			continue;
+		if (more <= max || inject_hooks[more - 1].real)
+			break;
+		f.slot = slot_find(lib, &f);
+		more--;
+		ids[more] = id;
+		funcs[more] = f;
 	}
-	objects_each(bind_object, inject_thunks);
+	hook_found(lib, more, end, true, cnt);
+	bind_all(set, more, end);
 }

@@ -59,10 +59,10 @@ struct call {
 	/* Set by inject_enter(). NULL: nothing is to be done when it returns. */
 	struct thread *t;
 	uint64_t start_ns;
-	uint32_t gen;	   /* process.alive */
-	uint32_t depth;	   /* of its frame */
-	uint32_t timed_ns; /* what inject_enter() took; 0: not timed */
-	uint32_t role;	   /* its hook's: whether the call is traced or not */
+	uint32_t gen;	     /* process.alive */
+	uint32_t depth;	     /* of its frame */
+	uint32_t timed_ns;   /* what inject_enter() took; 0: not timed */
+	uint16_t role, hook; /* its hook, and what that has: whether the call is traced or not */
 	const struct ct_spec *spec;
 	struct ct_frame *frame;
 };
@@ -169,16 +169,19 @@ struct hook {
 	 * and nothing else is done. 0: not so. */
 	uint64_t off_ns;
 	uint32_t role; /* enum hook_role */
+	uint32_t func_id;
 } __attribute__((aligned(32)));
 _Static_assert(sizeof(struct hook) == 32 && offsetof(struct hook, past) == 8 &&
 		       offsetof(struct hook, off_ns) == 16,
 	       "see thunk.S");
+/* A function of the first libcuda, and of other libraries, has the one of its id. Those of a second
+ * libcuda have what is free, from the last on. */
 extern struct hook inject_hooks[CT_MAX_FUNCS];
 /* All its calls come to inject_enter() from here on, those that are off, too. */
-static inline void hook_role_set(uint32_t id, enum hook_role role)
+static inline void hook_role_set(uint32_t i, enum hook_role role)
 {
-	__atomic_store_n(&inject_hooks[id].role, role, __ATOMIC_SEQ_CST);
-	__atomic_store_n(&inject_hooks[id].off_ns, 0, __ATOMIC_SEQ_CST);
+	__atomic_store_n(&inject_hooks[i].role, role, __ATOMIC_SEQ_CST);
+	__atomic_store_n(&inject_hooks[i].off_ns, 0, __ATOMIC_SEQ_CST);
 }
 
 /* thunk.S: CT_MAX_FUNCS thunks, THUNK_SZ bytes each. */
@@ -349,7 +352,7 @@ struct hooked_cnt;
 /* Is it one of NCCL's functions, under either of its names? */
 bool nccl_is_name(const char *name);
 bool nccl_is_lib(const struct object *o);
-/* Finds what was loaded since the last look: NCCL, or who calls it. */
+/* Finds what was loaded since the last look: NCCL, or who calls it; and another libcuda. */
 void nccl_look(struct process *p);
 /* A child of fork has what its parent had hooked, and another tracer's memory. */
 void nccl_forked(void);
@@ -383,6 +386,9 @@ bool process_begin(uint32_t how, const struct object *lib);
 /* The process has one more library, of that path: when the tracer has read its file, hook() is
  * called. 0 or -errno. */
 int process_more(const char *path, int (*hook)(struct hooked_cnt *cnt));
+/* Calls that were made before and that nobody has seen: they are counted with the first thread's.
+ */
+extern uint32_t process_missed;
 /* Nobody wants to know any more: nothing is recorded from here on. */
 void process_end(void);
 /* The tracer has not been heard of: is it there? */
@@ -481,6 +487,9 @@ extern uint64_t inject_is_hooked[CT_MAX_FUNCS / 64];
 /* Looks for functions by their names in the settings. answers: those without a slot are had by the
  * pointers that the program asks for. */
 void hook_all(const struct ct_shm_set *set, bool answers, struct hooked_cnt *cnt);
+/* The same of another libcuda that the process has, too. */
+void hook_more(const struct ct_shm_set *set, const struct object *lib, struct hooked_cnt *cnt);
+bool hook_is_known(const struct object *lib);
 void unhook_all(void);
 /* What nvtx/ has offered, if anything: its pointers lead here from now on. */
 void nvtx_hook(const struct ct_shm_set *set);
@@ -491,7 +500,7 @@ bool hooks_match(const struct ct_shm_set *set);
 /* What an export of the driver leads to, past probes and thunks; NULL: that cannot be seen. */
 void *hook_beneath(const char *name);
 /* Does an address lie in the export itself? */
-bool hook_is_entry(uint64_t func_id, uint64_t addr);
+bool hook_is_entry(uint32_t hook, uint64_t addr);
 /* What the program gets instead of this pointer. */
 void *hook_answer(void *p);
 /* The same of a symbol that the loader has not looked up yet; NULL: it need not be this library's.
@@ -528,9 +537,10 @@ bool pointer_put(const struct object *o, void **at, void *was, void *to);
 void object_pointers(const struct object *o,
 		     void (*fn)(const struct object *o, void **at, const char *name, bool is_lazy));
 
-static inline void *thunk_of(unsigned func_id)
+/* By the number of its hook. */
+static inline void *thunk_of(unsigned hook)
 {
-	return inject_thunks + (size_t)func_id * THUNK_SZ;
+	return inject_thunks + (size_t)hook * THUNK_SZ;
 }
 static inline bool is_thunk(const void *p)
 {

@@ -96,8 +96,10 @@ void *inject_dlsym(void *handle, const char *name)
 	p = inject_real.dlsym ? inject_real.dlsym(handle, name) : NULL;
 	if (!p)
 		return NULL;
-	if (!inject_lib.dyn && !nccl && is_drivers(name) && object_of_address(p, &lib) &&
-	    object_is(&lib, STEM))
+	/* It may be a function of another that stands before the driver: a limiter of memory. */
+	if (!inject_lib.dyn && !nccl && is_drivers(name) &&
+	    ((object_of_address(p, &lib) && object_is(&lib, STEM)) ||
+	     objects_each(is_libcuda, &lib)))
 		process_begin(CT_SHM_PRELOAD, &lib);
 	answer = hook_answer(p);
 	if (nccl && answer == p && !inject_process->alive) {
@@ -189,6 +191,9 @@ EXPORT int InitializeInjection(void)
 	    ((object_of_address(__builtin_return_address(0), &lib) && object_is(&lib, STEM)) ||
 	     objects_each(is_libcuda, &lib)))
 		process_begin(CT_SHM_INJECTION, &lib);
+	/* It may be another libcuda's. */
+	if (inject_process->alive)
+		nccl_look(inject_process);
 	gpu_begin();
 	return chain && *chain ? next_in_chain() : 1;
 }

@@ -19,6 +19,7 @@
 #define AGAIN_MAX_NS 10000000000ull
 #define WAITS_MAX    10000 /* a second */
 #define TRIES_MAX    10
+#define MORE_MAX     8 /* further libcudas */
 
 static struct object lib; /* path NULL: none was found yet */
 static bool is_hooked;	  /* its functions are; else there is nothing to be done any more */
@@ -161,10 +162,47 @@ static bool bind_all(struct objects_cnt *now)
 	return objects_cnt().unloaded == now->unloaded;
 }
 
+/* Another libcuda: that of a compatibility package beside the driver's own, for example. */
+static bool is_more(const struct object *o, void *arg)
+{
+	if (!inject_lib.dyn || hook_is_known(o) || !object_is(o, "libcuda.so"))
+		return false;
+	*(struct object *)arg = *o;
+	return true;
+}
+
+static struct object more[MORE_MAX];
+static struct hooked_cnt more_got[MORE_MAX];
+static unsigned more_cnt;
+
+static int hook_more_now(struct hooked_cnt *to)
+{
+	hook_more(inject_process->set, &more[more_cnt], to);
+	more_got[more_cnt++] = *to;
+	return 0;
+}
+
+static void look_for_more(void)
+{
+	int err;
+
+	while (more_cnt < MORE_MAX && objects_each(is_more, &more[more_cnt])) {
+		unsigned before = more_cnt;
+
+		err = process_more(more[more_cnt].path, hook_more_now);
+		if (more_cnt > before)
+			continue;
+		tell("a second libcuda is not traced in the process: no answer of the tracer",
+		     -err);
+		return;
+	}
+}
+
 static void look(struct process *p)
 {
 	struct objects_cnt now = objects_cnt();
 
+	look_for_more();
 	if (!lib.path)
 		begin(p->set);
 	for (unsigned i = 0; is_hooked && !bind_all(&now); i++)
@@ -198,10 +236,21 @@ static int hooked_before(struct hooked_cnt *to)
 	return 0;
 }
 
+static int more_hooked_before(struct hooked_cnt *to)
+{
+	*to = more_got[more_cnt++];
+	return 0;
+}
+
 void nccl_forked(void)
 {
+	unsigned all = more_cnt;
+
 	/* Who looked at that moment is not there. */
 	looking = 0;
+	for (more_cnt = 0; more_cnt < all;)
+		if (process_more(more[more_cnt].path, more_hooked_before))
+			more_cnt++;
 	if (is_hooked)
 		process_more(lib.path, hooked_before);
 }

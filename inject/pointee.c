@@ -250,7 +250,7 @@ uint32_t stack_add(const struct thread *t, const struct call *call, uint64_t *to
 	if (!max || max > CT_STACK_MAX)
 		max = CT_STACK_MAX;
 	/* Driver 580 calls through its pointer: the function's own address is no news. */
-	if (hook_is_entry(call->func_id, call->ret) &&
+	if (hook_is_entry(call->hook, call->ret) &&
 	    read_mem(t, call, frame, call->fp, sizeof(frame), TRUST_NOTHING))
 		return 0;
 	while (cnt < max) {

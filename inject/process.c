@@ -39,6 +39,7 @@ static bool forked;
 static int first_pid; /* of whom functions were hooked in */
 static uint32_t generation;
 static uint32_t how_loaded;
+uint32_t process_missed;
 
 void tell(const char *what, int err)
 {
@@ -373,6 +374,8 @@ static int connect_and_hook(struct process *p, uint32_t how, bool first)
 		clock_setup(p);
 		/* A child's calls are left to it from the first one on. */
 		p->muted = first && p->set->probed;
+		/* The driver is in cuInit(), which nobody else sees. */
+		process_missed = first && how == CT_SHM_INJECTION && (!p->set->probed || w.again);
 		if (!p->set->probed)
 			__atomic_store_n(&p->alive, ++generation, __ATOMIC_RELEASE);
 		if (first)

@@ -169,7 +169,7 @@ static inline uint32_t call_level(struct process *p, struct thread *t, const str
 static cold void off_mark(const struct process *p, const struct call *call,
 			  const struct ct_spec *spec)
 {
-	struct hook *hook = &inject_hooks[call->func_id];
+	struct hook *hook = &inject_hooks[call->hook];
 	uint64_t changed = __atomic_load_n(&p->set->changed_ns, __ATOMIC_ACQUIRE);
 
 	/* Levels are read behind that: they are no older. */
@@ -390,6 +390,8 @@ hot void *inject_enter(struct call *call)
 	fetch();
 	call->t = NULL;
 	call->start_ns = 0;
+	call->hook = call->func_id;
+	call->func_id = hook->func_id;
 	call->role = hook->role;
 	if (unlikely(!t || inject_me.gen != p->alive)) {
 		t = thread_begin(call->sp);

@@ -207,6 +207,11 @@ static struct thread *thread_take(struct process *p, uint64_t sp)
 	inject_me.gen = p->alive;
 	inject_me.slot = t->slot;
 	thread_send(t, now);
+	if (unlikely(process_missed)) {
+		t->slot->stats[CT_STAT_ENTRIES]++;
+		t->slot->drops[CT_DROP_CALL]++;
+		process_missed = 0;
+	}
 	busy_clear(t);
 	if (key_set)
 		key_set(key, t);

@@ -203,7 +203,11 @@ static void come_in(struct inject *in)
 static void answer(struct inject *in, struct conn *c, int status, const struct shm *mem)
 {
 	struct ct_shm_welcome w = {
-		.magic = CT_SHM_MAGIC, .version = CT_SHM_VERSION, .status = status};
+		.magic = CT_SHM_MAGIC,
+		.version = CT_SHM_VERSION,
+		.status = status,
+		.again = c->again,
+	};
 	int fds[2] = {in->settings.fd, mem ? mem->fd : -1};
 	union {
 		struct cmsghdr head;
@@ -239,7 +243,15 @@ static void say_missed(struct inject *in, enum api_id api, const struct conn *c,
 	in->o.on_missed(in->o.ctx, &lib, why);
 }
 
-/* A process that has a libnccl, too. */
+/* By its file's name. */
+static enum api_id api_of(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return strncmp(slash ? slash + 1 : path, "libcuda.so", 10) ? API_NCCL : API_CUDA;
+}
+
+/* A process that has a libnccl, too, or another libcuda. */
 static bool on_more(struct inject *in, struct conn *c, const struct ct_shm_hello *h)
 {
 	struct peer *p = peers__living(in, c->pid);
@@ -250,11 +262,15 @@ static bool on_more(struct inject *in, struct conn *c, const struct ct_shm_hello
 		answer(in, c, -EPROTO, NULL);
 		return false;
 	}
-	lib = files__of(in, API_NCCL, c->pid, h->lib_path, &why);
-	say_missed(in, API_NCCL, c, h, why);
+	lib = files__of(in, api_of(h->lib_path), c->pid, h->lib_path, &why);
+	say_missed(in, api_of(h->lib_path), c, h, why);
 	if (lib) {
 		c->peer = p;
-		c->lib_id = p->nccl_id = lib->id;
+		c->lib_id = lib->id;
+		c->more = true;
+	}
+	if (lib && lib->api->id == API_NCCL) {
+		p->nccl_id = lib->id;
 		p->shm.mem->comm_place = lib->comm_place;
 	}
 	answer(in, c, lib ? 0 : -ENOEXEC, NULL);
@@ -282,6 +298,7 @@ static const struct lib_file *join(struct inject *in, struct conn *c)
 	const struct lib_file *lib;
 	int why;
 
+	c->again = peers__living(in, c->pid);
 	lib = files__of(in, API_CUDA, c->pid, c->hello.lib_path, &why);
 	say_missed(in, API_CUDA, c, &c->hello, why);
 	c->peer = lib ? peers__add(in, c, &c->hello) : NULL;
@@ -383,7 +400,7 @@ static bool on_hooked(struct inject *in, struct conn *c, const struct ct_shm_hoo
 		     c->pid, to.path);
 	}
 	c->peer->hooked = true;
-	if (in->o.only_gpu || !in->o.on_lib(in->o.ctx, &to) || !in->o.probes)
+	if (in->o.only_gpu || !in->o.on_lib(in->o.ctx, &to) || !in->o.probes || c->more)
 		return false;
 	c->told = say_go(c);
 	c->peer->hooked = !c->told;

@@ -209,6 +209,8 @@ struct conn {
 	bool refused;
 	struct ct_shm_hello hello;
 	bool told;	   /* to record calls */
+	bool again;	   /* the process has connected before */
+	bool more;	   /* of a library besides the one that it has named first */
 	struct peer *peer; /* NULL: it has not said hello, or was refused */
 	unsigned lib_id;   /* of the file that it has spoken of */
 };
