@@ -69,6 +69,7 @@ const char *collector_name(void)
 	name[len++] = '-';
 	/* Nobody else is to have it already. */
 	put_number(name + len, inject_now() ^ (uintptr_t)name << 20, 16);
+	sandbox_keep();
 	return env_set(CT_ENV_SOCKET, name) ? name : NULL;
 }
 

@@ -126,6 +126,8 @@ extern struct process *inject_process;
 extern uint32_t inject_sandboxed;
 /* sandbox.c: was there none when the command was started? Then that is told. */
 bool sandbox_has_come(void);
+/* For programs that are started from here: those that there are now are not theirs. */
+void sandbox_keep(void);
 static inline bool is_quiet(void);
 /* Waits a moment, for another thread. */
 #define NAP_NS 100000

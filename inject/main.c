@@ -8,10 +8,13 @@
 #include "ct_nvtx.h"
 
 #include <elf.h>
+#include <string.h>
+#include <sys/prctl.h>
 
 #define EXPORT __attribute__((visibility("default")))
 
-#define STEM "libcuda.so"
+#define STEM	 "libcuda.so"
+#define OWN_NAME "libcudatrace-inject"
 
 /* thunk.S */
 struct real {
@@ -123,6 +126,25 @@ static bool is_behind(const struct object *o, void *arg)
 	return l->own && is_libcuda(o, &l->lib);
 }
 
+/* NVIDIA's profilers refuse to start when another tool is to be loaded by the driver. They, or what
+ * is started by their names, as the kernel cuts them off. (src/inject/environment.c has those that
+ * are the command itself.) */
+static void leave_to_profiler(void)
+{
+	static const char *const names[] = {"ncu", "nsys", "nv-nsight-cu-cl", "nvprof"};
+	const char *path = env_get("CUDA_INJECTION64_PATH"), *slash = path ? strrchr(path, '/') : 0;
+	char comm[16] = "";
+
+	sys(SYS_prctl, PR_GET_NAME, comm);
+	for (unsigned i = 0; slash && i < sizeof(names) / sizeof(*names); i++)
+		if (!strcmp(comm, names[i]) && !strncmp(slash + 1, OWN_NAME, strlen(OWN_NAME))) {
+			env_remove("CUDA_INJECTION64_PATH");
+			tell("CUDA_INJECTION64_PATH is left to the profiler: the library is only "
+			     "preloaded",
+			     0);
+		}
+}
+
 __attribute__((constructor)) static void begin(void)
 {
 	struct loaded l = {0};
@@ -133,6 +155,7 @@ __attribute__((constructor)) static void begin(void)
 	    inject_libc.auxv(AT_SECURE))
 		return;
 	chain = env_get(CT_ENV_CHAIN);
+	leave_to_profiler();
 	wanted = process_setup();
 	if (wanted)
 		thread_setup();

@@ -56,6 +56,14 @@ static unsigned filters(void)
 	return at ? number(at) : number(line_of(text, "Seccomp:")) == 2;
 }
 
+void sandbox_keep(void)
+{
+	char cnt[16];
+
+	put_number(cnt, filters(), 10);
+	env_set(CT_ENV_FILTERS, cnt);
+}
+
 bool sandbox_has_come(void)
 {
 	const char *before = env_get(CT_ENV_FILTERS);

@@ -79,7 +79,9 @@ def test_loaded_by_the_driver(name, driver):
     t = Trace(folder + "/trace.jsonl")
     with open(folder + "/counts", encoding="utf-8") as f:
         made = {s: int(n) for s, n in map(str.split, f)}
-    assert t.accounts() and dict(t.sym) == {s: n for s, n in made.items() if s not in BEFORE}
+    # cuInit, which the driver was in, is counted.
+    assert t.accounts(missed=["calls"]) and t.end["drops"]["calls"] == 1
+    assert dict(t.sym) == {s: n for s, n in made.items() if s not in BEFORE}
 
 
 def hard(part, *args):

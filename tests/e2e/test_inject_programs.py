@@ -1,0 +1,264 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+# timeout: 900
+# takes: 20
+"""Programs that are hard for a library in them: status and output are as untraced, by every producer, and the calls are there."""
+import functools
+import os
+import shutil
+import subprocess
+
+import pytest
+from helpers.jsonl import Trace
+from helpers.run import ALL, CUDATRACE, FAKE, INSIDE, O, TESTS, Ran, needs_tracing, until
+
+LIBRARY = O + "/libcudatrace-inject.so"
+SOURCES = TESTS + "/inject/programs/"
+CALLS = SOURCES + "calls.c"
+C = ["-O1", "-g", "-pthread"]
+SO = ["-shared", "-fPIC", "-O1"]
+
+
+def folder():
+    path = os.environ["TMP"] + "/programs"
+    os.makedirs(path, exist_ok=True)
+    return path
+
+
+@functools.cache
+def built(name, *command):
+    """What a command makes of OUT, or why not."""
+    if not shutil.which(command[0]):
+        return None, f"{command[0]} is not installed"
+    path = f"{folder()}/{name}"
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    ran = Ran([path if word == "OUT" else word for word in command], timeout=300, env={"GOCACHE": folder() + "/go", "GOPATH": folder() + "/gopath"})
+    return (path, None) if ran.status == 0 else (None, f"{name} cannot be built: {ran.err.strip()[-200:]}")
+
+
+def must(path_or_why):
+    path, why = path_or_why
+    if why:
+        pytest.skip(why)
+    return path
+
+
+def c(name, *flags, cc="gcc", source=CALLS):
+    return must(built(name, cc, *C, *flags, "-o", "OUT", source, "-ldl"))
+
+
+def preloadable(*names):
+    for path in (f"{d}/{n}" for n in names for d in ("/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64", "/usr/lib")):
+        if os.path.exists(path):
+            return path
+    return pytest.skip(f"{names[0]} is not installed")
+
+
+def own_so(name):
+    return must(built(f"{name}.so", "gcc", *SO, "-o", "OUT", f"{SOURCES}{name}.c", "-ldl"))
+
+
+@functools.cache
+def text(name, content):
+    path = f"{folder()}/{name}"
+    with open(path, "w", encoding="utf-8") as f:
+        f.write(content)
+    return path
+
+
+def calls(*args, flags=(), name="calls", cc="gcc"):
+    return lambda: ([c(name, *flags, cc=cc), *args], {})
+
+
+def with_preload(find, *args):
+    return lambda: ([c("calls"), *args], {"LD_PRELOAD": find()})
+
+
+def copies():
+    """Two files of the driver."""
+    paths = [f"{folder()}/{n}/libcuda.so.1" for n in "ab"]
+    for p in paths:
+        if not os.path.exists(p):
+            os.makedirs(os.path.dirname(p), exist_ok=True)
+            shutil.copy(FAKE + "/libcuda.so.1", p)
+    return paths
+
+
+def plain_driver(*args, preload=None):
+    """A driver that signal handlers may call."""
+    def program():
+        lib = must(built("plain/libcuda.so.1", "gcc", *SO, "-Wl,-soname,libcuda.so.1", "-o", "OUT", SOURCES + "libcuda.c"))
+        return [c("calls"), *args], {"LD_LIBRARY_PATH": os.path.dirname(lib), **({"LD_PRELOAD": preload()} if preload else {})}
+    return program
+
+
+def setuid():
+    if os.geteuid():
+        pytest.skip("needs root")
+    path = f"{folder()}/setuid"
+    shutil.copy(c("calls"), path)
+    os.chown(path, 65534, 65534)
+    os.chmod(path, 0o6755)
+    # ld.so takes the driver's folder from its environment, too.
+    return ["sh", "-c", f"{path}; echo $?; exec {c('calls')}"], {}
+
+
+def static():
+    text("static.c", '#include <stdio.h>\nint main(void) { puts("static"); return 3; }\n')
+    path = must(built("static", "gcc", "-static", "-o", "OUT", folder() + "/static.c"))
+    return ["sh", "-c", f"{path}; echo $?; exec {c('calls')}"], {}
+
+
+def musl():
+    text("musl.c", '#include <dlfcn.h>\n#include <stdio.h>\n#include <stdlib.h>\nint main(void)\n'
+         '{ char *p = malloc(9); printf("musl %d\\n", p && dlsym(RTLD_DEFAULT, "puts") != 0); return 4; }\n')
+    path = must(built("musl", "musl-gcc", "-o", "OUT", folder() + "/musl.c"))
+    return ["sh", "-c", f"{path}; echo $?; exec {c('calls')}"], {}
+
+
+def go():
+    text("calls.go", """package main
+// #include <stdlib.h>
+// #include <dlfcn.h>
+// #cgo LDFLAGS: -ldl
+// typedef int (*init_fn)(unsigned); typedef int (*count_fn)(int *);
+// static count_fn load(void) { void *l = dlopen("libcuda.so.1", 2); ((init_fn)dlsym(l, "cuInit"))(0); return (count_fn)dlsym(l, "cuDeviceGetCount"); }
+// static int call(count_fn f) { int n = 0; return f(&n) ? -1 : n; }
+import "C"
+import ("fmt"; "sync")
+func main() {
+	f, sum := C.load(), make(chan int, 60)
+	var wait sync.WaitGroup
+	for i := 0; i < 60; i++ { wait.Add(1); go func() { defer wait.Done(); sum <- int(C.call(f)) }() }
+	wait.Wait(); close(sum)
+	n := 0
+	for v := range sum { n += v }
+	fmt.Println(n)
+}
+""")
+    return [must(built("calls-go", "go", "build", "-o", "OUT", folder() + "/calls.go"))], {}
+
+
+def rust():
+    text("calls.rs", """use std::ffi::*;
+#[link(name = "dl")] extern "C" { fn dlopen(n: *const c_char, f: c_int) -> *mut c_void; fn dlsym(h: *mut c_void, n: *const c_char) -> *mut c_void; }
+fn main() {
+    let f = unsafe {
+        let l = dlopen(c"libcuda.so.1".as_ptr(), 2);
+        let init: extern "C" fn(c_uint) -> c_int = std::mem::transmute(dlsym(l, c"cuInit".as_ptr()));
+        assert!(init(0) == 0);
+        std::mem::transmute::<_, extern "C" fn(*mut c_int) -> c_int>(dlsym(l, c"cuDeviceGetCount".as_ptr()))
+    };
+    let t: Vec<_> = (0..6).map(|_| std::thread::spawn(move || (0..10).map(|_| { let mut n = 0; f(&mut n); n }).sum::<i32>())).collect();
+    println!("{}", t.into_iter().map(|t| t.join().unwrap()).sum::<i32>());
+}
+""")
+    return [must(built("calls-rust", "rustc", "--edition", "2021", "-o", "OUT", folder() + "/calls.rs"))], {}
+
+
+def java():
+    if not shutil.which("javac") or not shutil.which("java"):
+        pytest.skip("a JDK is not installed")
+    text("Calls.java", 'public class Calls { static native int call(); public static void main(String[] a) { System.load(a[0]); int n = 0; '
+         'for (int i = 0; i < 60; i++) n += call(); System.out.println(n); } }\n')
+    text("java.c", '#include <dlfcn.h>\nint Java_Calls_call(void *env, void *of)\n{ static int (*f)(int *); int n = 0;\n'
+         '  if (!f) { void *l = dlopen("libcuda.so.1", 2); ((int (*)(unsigned))dlsym(l, "cuInit"))(0); f = dlsym(l, "cuDeviceGetCount"); }\n'
+         '  return f(&n) ? -1 : n; }\n')
+    lib = must(built("java.so", "gcc", *SO, "-o", "OUT", folder() + "/java.c", "-ldl"))
+    must(built("Calls.class", "javac", "-d", folder(), folder() + "/Calls.java"))
+    return ["java", "-Xmx64m", "-cp", folder(), "Calls", lib], {}
+
+
+def sanitized(kind, cc):
+    # Its reports would be other output.
+    return calls(flags=[f"-fsanitize={kind}"], name=f"calls-{kind}-{cc}", cc=cc)
+
+
+# name: program, calls of cuDeviceGetCount that are to be in the trace (None: those of threads that are taken on after a filter has
+# come are counted instead; 0: none can be), is it in make check?
+PROGRAMS = {
+    "plain": (calls(), 60, True),
+    **{f"{kind}-{cc}": (sanitized(kind, cc), 60, kind != "undefined")
+       for kind in ("thread", "address", "undefined", "leak") for cc in ("gcc", "clang")},
+    "memory-clang": (sanitized("memory", "clang"), 60, False),
+    "own-functions": (calls(flags=["-DOWN", "-fno-builtin"], name="calls-own"), 60, True),
+    "jemalloc": (with_preload(lambda: preloadable("libjemalloc.so.2")), 60, False),
+    "tcmalloc": (with_preload(lambda: preloadable("libtcmalloc_minimal.so.4")), 60, False),
+    "guard-malloc": (with_preload(lambda: own_so("guard")), 60, True),
+    "limiter": (with_preload(lambda: own_so("limiter")), 60, True),
+    "signals": (plain_driver("signals"), 360, True),
+    "forked": (plain_driver("forked"), 70, True),
+    "mlock": (calls("mlock", "64"), 60, True),
+    "sandbox-prctl": (calls("sandbox", "prctl"), None, True),
+    "sandbox-seccomp": (calls("sandbox", "seccomp"), None, True),
+    "sandbox-raw": (calls("sandbox", "raw"), None, False),
+    "launched-in-sandbox": (lambda: ([c("calls"), "launch", c("calls")], {}), 0, True),
+    "two-drivers": (lambda: ([c("calls"), "two", *copies()], {}), 60, True),
+    "namespaces": (lambda: ([c("calls"), "namespaces", copies()[0]], {}), 60, True),
+    "setuid": (setuid, 60, False),
+    "static": (static, 60, False),
+    "musl": (musl, 60, True),
+    "go": (go, 60, False),
+    "rust": (rust, 60, False),
+    "java": (java, 60, False),
+}
+WAYS = ["uprobe", "root", "user", "alone"]
+
+
+def traced(way, path, program, env):
+    env = {"LD_LIBRARY_PATH": FAKE, **env}
+    if way == "alone":
+        # gcc's ASan wants to be first: cudatrace sets that by itself.
+        return Ran(program, env={**env, "LD_PRELOAD": " ".join(filter(None, [LIBRARY, env.get("LD_PRELOAD")])), "CUDATRACE_OUT": path,
+                                 "ASAN_OPTIONS": "verify_asan_link_order=0"}, timeout=120)
+    options = ["-q", "--no-summary", "-e", ALL, "--jsonl", path, "--"]
+    if way == "uprobe":
+        needs_tracing()
+        command = [CUDATRACE, "--probe=uprobe", *options]
+    elif way == "root":
+        needs_tracing()
+        command = [CUDATRACE, "--probe=inject", *options]
+    else:
+        command = [*INSIDE, CUDATRACE, "--probe=inject", *options[1:]]
+    return Ran([*command, *program], env=env, timeout=120)
+
+
+def is_whole(path):
+    try:
+        with open(path, "rb") as f:
+            return b'"type":"end"' in f.read().splitlines()[-1]
+    except (OSError, IndexError):
+        return False
+
+
+@pytest.mark.parametrize("name,way", [pytest.param(n, w, marks=() if short and w in ("user", "root") else pytest.mark.long)
+                                      for n, (_, _, short) in PROGRAMS.items() for w in WAYS])
+def test_program(tmp_path, name, way):
+    make, cnt, _ = PROGRAMS[name]
+    program, env = make()
+    untraced = Ran(program, env={"LD_LIBRARY_PATH": FAKE, **env}, timeout=120)
+    if untraced.status:
+        pytest.skip(f"{name} does not run here: {untraced!r}")
+    path = str(tmp_path / "trace")
+    ran = traced(way, path, program, env)
+    says = [line for line in ran.err.splitlines(True) if not line.startswith("cudatrace: ")]
+    assert (ran.status, ran.out, "".join(says)) == (untraced.status, untraced.out, untraced.err), ran
+    inside = way in ("user", "alone")
+    if name == "launched-in-sandbox" and inside:
+        assert "not traced in the process, which has a seccomp filter of its own" in ran.err
+        return
+    # Only the driver loads a library there, by another variable.
+    if name == "namespaces" and way == "alone":
+        return
+    until(lambda: is_whole(path))
+    t = Trace(path)
+    seen, drops = t.sym["cuDeviceGetCount"], t.end["drops"]
+    if cnt is None and way in ("user", "root"):
+        # The thread that was there goes on; of one that comes behind the filter the calls are counted.
+        assert (seen, drops["threads"]) == (50, 10), t.end
+    elif name == "namespaces" and way in ("user", "root"):
+        assert seen == cnt and drops["calls"] in ((2,) if inside else (1,))
+    elif way == "alone":
+        # What is recorded if nobody asks for more.
+        assert t.sym["cuInit"] == (2 if name == "two-drivers" else 1)
+    else:
+        assert seen == (cnt or 60) and t.end["entries"] == len(t.calls) + drops["calls"], t.end
