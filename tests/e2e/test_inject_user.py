@@ -228,3 +228,35 @@ def test_seen_by_root_alone(place, option, what):
     assert ran.status == 1 and PRIVILEGE in ran.err, ran
     ran = user(place, option, "--", "true")
     assert f"cudatrace: {what} seen by root alone; without, a command is traced from inside\n" in ran.err and PRIVILEGE in ran.err, ran
+
+
+def test_profilers(place):
+    """NVIDIA's profilers refuse to start when there is a library for the driver to load: they find none, in scripts, too."""
+    for name in ("ncu", "nsys", "other"):
+        with open(f"{place}/{name}", "w", encoding="utf-8") as f:
+            f.write('#!/bin/sh\necho "$CUDA_INJECTION64_PATH" "${LD_PRELOAD##*/}"\n')
+        os.chmod(f"{place}/{name}", 0o755)
+    for name in ("ncu", "nsys", "other"):
+        for command in ([f"{place}/{name}"], ["sh", "-c", f"{place}/{name}; exit $?"]):
+            ran = user(place, "--no-summary", "--probe=inject", "--jsonl", place + "/out/profiler", "--", *command)
+            injection, preload = ran.out.rstrip("\n").split(" ")
+            assert ran.status == 0 and preload.startswith("libcudatrace-inject"), ran
+            assert bool(injection) == (name == "other") and ("only preloaded" in ran.err) == (name != "other"), ran
+
+
+@pytest.mark.parametrize("bad", [["/tmp"], ["/tmp", "/var/tmp"]])
+def test_folders_of_others(place, bad):
+    """Where others may move folders away, theirs could be loaded instead."""
+    if Ran(["unshare", "-m", "true"]).status:
+        pytest.skip("needs a mount namespace")
+    script = f"""exec 6<{CUDATRACE}
+        for d in {" ".join(bad)}; do mount -t tmpfs -o mode=0777 none $d || exit 9; done
+        mkdir /dev/shm/cudatrace-{UID} && mount -t tmpfs none /dev/shm/cudatrace-{UID} && cd /dev/shm/cudatrace-{UID} || exit 9
+        cp /proc/self/fd/6 cudatrace && chmod 755 . cudatrace && exec 6<&-
+        {" ".join(AS)} env -u XDG_RUNTIME_DIR ./cudatrace -q --probe=inject --jsonl /dev/null -- sh -c 'echo "$LD_PRELOAD"'"""
+    ran = Ran(["unshare", "-m", "sh", "-c", script], env={"LD_LIBRARY_PATH": FAKE})
+    os.rmdir(f"/dev/shm/cudatrace-{UID}")
+    if len(bad) == 1:
+        assert ran.status == 0 and ran.out.startswith(f"/var/tmp/cudatrace-{UID}/"), ran
+    else:
+        assert ran.status == 1 and "folders that nobody else may write to" in ran.err, ran
