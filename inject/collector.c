@@ -26,20 +26,6 @@
 
 extern char **environ __attribute__((weak));
 
-size_t put_number(char *to, unsigned long n, unsigned base)
-{
-	char digits[24];
-	size_t len = 0;
-
-	do
-		digits[len++] = "0123456789abcdef"[n % base];
-	while (n /= base);
-	for (size_t i = 0; i < len; i++)
-		to[i] = digits[len - 1 - i];
-	to[len] = 0;
-	return len;
-}
-
 /* A file's name without a folder means where the first process was started, wherever whoever calls
  * CUDA has gone. */
 static void keep_folder(void)

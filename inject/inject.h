@@ -395,7 +395,8 @@ extern uint32_t process_missed;
 void process_end(void);
 /* The tracer has not been heard of: is it there? */
 void process_ask(struct process *p, uint64_t now);
-/* A line to stderr; if CUDATRACE_VERBOSE is set. */
+/* tell.c: a line to stderr; the second, if CUDATRACE_VERBOSE is set. */
+extern bool inject_verbose;
 void tell(const char *what, int err);
 void say(const char *what, int err);
 /* Writes a number with its NUL; returns its length. */

@@ -33,36 +33,12 @@ static socklen_t addr_len;
 static struct {
 	uint64_t dev, ino;
 } tracer;
-static bool verbose;
 static const char *collector; /* without a tracer: the name of the one that we start; or NULL */
 static bool forked;
 static int first_pid; /* of whom functions were hooked in */
 static uint32_t generation;
 static uint32_t how_loaded;
 uint32_t process_missed;
-
-void tell(const char *what, int err)
-{
-	char text[300] = "cudatrace: ";
-	size_t n = strlen(text);
-
-	for (; *what && n < sizeof(text) - 30; what++)
-		text[n++] = *what;
-	if (err) {
-		strcpy(text + n, " (errno ");
-		n += strlen(text + n);
-		n += put_number(text + n, err, 10);
-		text[n++] = ')';
-	}
-	text[n++] = '\n';
-	sys(SYS_write, 2, text, n);
-}
-
-void say(const char *what, int err)
-{
-	if (verbose)
-		tell(what, err);
-}
 
 bool process_is_forked(void)
 {
@@ -105,7 +81,7 @@ bool process_setup(void)
 	const char *name = env_get(CT_ENV_SOCKET);
 	size_t len;
 
-	verbose = env_get("CUDATRACE_VERBOSE");
+	inject_verbose = env_get("CUDATRACE_VERBOSE");
 	if (!name || !*name)
 		name = socket_beside();
 	if (!name)

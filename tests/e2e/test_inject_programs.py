@@ -69,8 +69,13 @@ def calls(*args, flags=(), name="calls", cc="gcc"):
     return lambda: ([c(name, *flags, cc=cc), *args], {})
 
 
+def preloaded(lib, *program):
+    """In the program, and not in the tracer."""
+    return ["sh", "-c", 'LD_PRELOAD="${LD_PRELOAD:+$LD_PRELOAD:}$0" exec "$@"', lib, *program]
+
+
 def with_preload(find, *args):
-    return lambda: ([c("calls"), *args], {"LD_PRELOAD": find()})
+    return lambda: (preloaded(find(), c("calls"), *args), {})
 
 
 def copies():
@@ -83,11 +88,11 @@ def copies():
     return paths
 
 
-def plain_driver(*args, preload=None):
+def plain_driver(*args):
     """A driver that signal handlers may call."""
     def program():
         lib = must(built("plain/libcuda.so.1", "gcc", *SO, "-Wl,-soname,libcuda.so.1", "-o", "OUT", SOURCES + "libcuda.c"))
-        return [c("calls"), *args], {"LD_LIBRARY_PATH": os.path.dirname(lib), **({"LD_PRELOAD": preload()} if preload else {})}
+        return [c("calls"), *args], {"LD_LIBRARY_PATH": os.path.dirname(lib)}
     return program
 
 
@@ -208,8 +213,7 @@ def traced(way, path, program, env):
     env = {"LD_LIBRARY_PATH": FAKE, **env}
     if way == "alone":
         # gcc's ASan wants to be first: cudatrace sets that by itself.
-        return Ran(program, env={**env, "LD_PRELOAD": " ".join(filter(None, [LIBRARY, env.get("LD_PRELOAD")])), "CUDATRACE_OUT": path,
-                                 "ASAN_OPTIONS": "verify_asan_link_order=0"}, timeout=120)
+        return Ran(program, env={**env, "LD_PRELOAD": LIBRARY, "CUDATRACE_OUT": path, "ASAN_OPTIONS": "verify_asan_link_order=0"}, timeout=120)
     options = ["-q", "--no-summary", "-e", ALL, "--jsonl", path, "--"]
     if way == "uprobe":
         needs_tracing()
